@@ -18,7 +18,7 @@ const char *tier_name(int tier);
 
 struct tier_counts {
     size_t kernels, compiles;
-    size_t hits[KILN_TIER_TABLE + 1]; /* by tier; always 0 for KILN_TIER_COMPILED */
+    size_t hits[KILN_TIER_PROCESS + 1]; /* by tier; always 0 for KILN_TIER_COMPILED */
 };
 
 void tier_count(struct tier_counts *counts, int tier);

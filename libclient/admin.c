@@ -49,29 +49,30 @@ static enum kiln_code read_json(const struct reply *reply, char **ret_json, stru
     return KILN_OK;
 }
 
-/* ---- one question ---- */
+/* ---- requests on the client's connection ---- */
 
 static enum kiln_code accept_json(struct request *request, const struct reply *reply,
                                   struct failure *failure)
 {
     if (reply->header->flags & FRAME_MORE)
-        return kiln_fail(&failure->err, KILN_CORRUPT, "kilnd's answer goes on where it may not");
+        return kiln_fail(&failure->err, KILN_CORRUPT,
+                         "kilnd announced a second answer, which this request does not have");
     return read_json(reply, request->context, failure);
 }
 
-static enum kiln_code ask(struct kiln_client *client, const char *name, const char *json,
-                          uint64_t deadline_ns, char **ret_json, struct failure *failure)
+static enum kiln_code ask_admin(struct kiln_client *client, const struct kiln_admin_call *call,
+                                uint64_t deadline_ns, char **ret_json, struct failure *failure)
 {
     uint16_t number = 0;
-    enum kiln_code rc = find_request(name, &number, &failure->err);
+    enum kiln_code rc = find_request(call->request, &number, &failure->err);
     if (rc)
         return rc;
     if (number == MESSAGE_events)
-        return kiln_fail(&failure->err, KILN_INVALID, "events come by kiln_events");
+        return kiln_fail(&failure->err, KILN_INVALID, "use kiln_events for the request 'events'");
     WAITER_AUTO struct waiter waiter;
     waiter_init(&waiter);
     BUFFER_AUTO struct buffer frame;
-    write_frame(&frame, json);
+    write_frame(&frame, call->json);
     char *text = NULL;
     struct request rq = {
         .type = number, .frame = &frame, .waiter = &waiter, .accept = accept_json, .context = &text
@@ -85,20 +86,46 @@ static enum kiln_code ask(struct kiln_client *client, const char *name, const ch
     return rc;
 }
 
-int kiln_admin(struct kiln_client *client, const char *request, const char *json, int timeout_ms,
-               char **ret_json, struct kiln_error *err)
+static const char *call_complaint(const struct kiln_admin_call *call, char **ret_json)
+{
+    if (!call || !sized_is_fine(call->size, SIZED_TO(struct kiln_admin_call, ret_file_count)))
+        return "kiln_admin_call.size is not set: give it sizeof the struct";
+    if (!ret_json)
+        return "an administration request needs a place for the answer";
+    if (call->file_count > LIMIT_REQUEST_FILES || (call->file_count && !call->files))
+        return "kiln_admin_call.files: at most 2 files go with a request";
+    if (call->ret_files_max && !call->ret_files)
+        return "kiln_admin_call.ret_files is not set";
+    return NULL;
+}
+
+/* A negative time-out means no limit. */
+static enum kiln_code enter_unlimited(const struct kiln_client *client, int timeout_ms,
+                                      uint64_t *ret_deadline_ns, struct kiln_err *err)
+{
+    enum kiln_code rc = client_enter(client, timeout_ms < 0 ? 0 : timeout_ms, ret_deadline_ns, err);
+    if (timeout_ms < 0)
+        *ret_deadline_ns = TRANSPORT_NO_DEADLINE;
+    return rc;
+}
+
+int kiln_admin(struct kiln_client *client, const struct kiln_admin_call *call, char **ret_json,
+               struct kiln_error *err)
 {
     FAILURE_AUTO struct failure f = FAILURE_INIT;
     uint64_t deadline_ns;
-    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
-    if (!rc && !ret_json)
-        return error_argument(err, "kiln_admin needs a place for the answer");
+    const char *complaint = call_complaint(call, ret_json);
+    if (!complaint && (call->file_count || call->ret_files_max || call->progress))
+        complaint = "kiln_admin passes no files and reports no progress: use kiln_admin_call";
+    if (complaint)
+        return error_argument(err, "%s", complaint);
+    enum kiln_code rc = enter_unlimited(client, call->timeout_ms, &deadline_ns, &f.err);
     if (!rc)
-        rc = ask(client, request, json, deadline_ns, ret_json, &f);
+        rc = ask_admin(client, call, deadline_ns, ret_json, &f);
     return failure_return(&f, rc, err);
 }
 
-/* ---- one question with files and progress ---- */
+/* ---- requests with files and progress ---- */
 
 struct calling {
     const struct kiln_admin_call *call; /* borrowed */
@@ -106,9 +133,9 @@ struct calling {
     struct waiter waiter;
     struct request request;
     struct buffer frame; /* owned */
-    char *progress;      /* owned: read and not handed over yet */
+    char *progress;      /* owned: received and not reported yet */
     char *answer;        /* owned */
-    int *files;          /* owned, each of them too: -1 once handed over */
+    int *files;          /* owned, like its descriptors; -1: the caller has it */
     size_t file_count;
 };
 
@@ -127,7 +154,7 @@ static void calling_done(struct calling *c)
     free(c->files);
 }
 
-/* Whoever reads a pipe waits, and whoever reads a device may never come to an end. */
+/* Only regular files are accepted: reading a pipe may block, and reading a device may never end. */
 static enum kiln_code check_files(const struct reply *reply, struct failure *failure)
 {
     for (size_t i = 0; i < reply->descriptor_count; i++) {
@@ -135,8 +162,8 @@ static enum kiln_code check_files(const struct reply *reply, struct failure *fai
         if (fstat(reply->descriptors[i], &seen) != 0 || !S_ISREG(seen.st_mode))
             return kiln_fail(
                 &failure->err, KILN_CORRUPT,
-                "file %zu of kilnd's answer is not a regular file: what answers is not "
-                "kilnd, or it is damaged",
+                "file %zu of kilnd's answer is not a regular file: the peer is not kilnd, or it "
+                "is damaged",
                 i);
     }
     return KILN_OK;
@@ -148,9 +175,10 @@ static enum kiln_code take_files(struct calling *c, const struct reply *reply,
     if (reply->descriptor_count == 0)
         return KILN_OK;
     if (reply->descriptor_count > c->call->ret_files_max)
-        return kiln_fail(&failure->err, KILN_INVALID,
-                         "kilnd sends %zu files back, kiln_admin_call.ret_files has room for %zu",
-                         reply->descriptor_count, c->call->ret_files_max);
+        return kiln_fail(
+            &failure->err, KILN_INVALID,
+            "kilnd returned %zu files, and kiln_admin_call.ret_files holds at most %zu",
+            reply->descriptor_count, c->call->ret_files_max);
     if (check_files(reply, failure))
         return failure->err.code;
     c->files = malloc(reply->descriptor_count * sizeof(int));
@@ -169,7 +197,7 @@ static enum kiln_code accept_called(struct request *request, const struct reply 
     struct calling *c = request->context;
     bool more = reply->header->flags & FRAME_MORE;
     char **place = more ? &c->progress : &c->answer;
-    free(*place); /* of progress only the latest counts */
+    free(*place); /* only the latest progress is reported */
     *place = NULL;
     enum kiln_code rc = read_json(reply, place, failure);
     return rc || more ? rc : take_files(c, reply, failure);
@@ -221,7 +249,7 @@ static enum kiln_code run_call(struct kiln_client *client, struct calling *c, ui
     if (rc)
         return rc;
     if (number == MESSAGE_events)
-        return kiln_fail(&failure->err, KILN_INVALID, "events come by kiln_events");
+        return kiln_fail(&failure->err, KILN_INVALID, "use kiln_events for the request 'events'");
     rc = begin_call(client, c, number, &failure->err);
     if (!rc)
         rc = wait_for_answer(c, deadline_ns, failure);
@@ -237,19 +265,6 @@ static enum kiln_code run_call(struct kiln_client *client, struct calling *c, ui
     return KILN_OK;
 }
 
-static const char *call_complaint(const struct kiln_admin_call *call, char **ret_json)
-{
-    if (!call || !sized_is_fine(call->size, SIZED_TO(struct kiln_admin_call, ret_file_count)))
-        return "kiln_admin_call.size is not set: give it sizeof the struct";
-    if (!ret_json)
-        return "kiln_admin_call needs a place for the answer";
-    if (call->file_count > LIMIT_REQUEST_FILES || (call->file_count && !call->files))
-        return "kiln_admin_call.files: at most 2 files go with a request";
-    if (call->ret_files_max && !call->ret_files)
-        return "kiln_admin_call.ret_files is not set";
-    return NULL;
-}
-
 int kiln_admin_call(struct kiln_client *client, const struct kiln_admin_call *call, char **ret_json,
                     struct kiln_error *err)
 {
@@ -258,10 +273,7 @@ int kiln_admin_call(struct kiln_client *client, const struct kiln_admin_call *ca
     if (complaint)
         return error_argument(err, "%s", complaint);
     uint64_t deadline_ns;
-    int timeout_ms = call->timeout_ms < 0 ? 0 : call->timeout_ms;
-    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
-    if (call->timeout_ms < 0)
-        deadline_ns = TRANSPORT_NO_DEADLINE;
+    enum kiln_code rc = enter_unlimited(client, call->timeout_ms, &deadline_ns, &f.err);
     __attribute__((cleanup(calling_done))) struct calling c = { .call = call };
     if (!rc)
         rc = run_call(client, &c, deadline_ns, ret_json, &f);
@@ -274,18 +286,17 @@ static enum kiln_code accept_event(struct request *request, const struct reply *
                                    struct failure *failure)
 {
     char **event = request->context;
-    free(*event); /* cannot be: one frame is accepted at a time */
+    free(*event); /* NULL, because one frame is accepted at a time */
     *event = NULL;
     return read_json(reply, event, failure);
 }
 
 struct subscription {
-    struct multiplexer
-        *multiplexer; /* owned: a connection of its own, so that ending it unsubscribes */
+    struct multiplexer *multiplexer; /* owned: a separate connection; closing it unsubscribes */
     struct waiter waiter;
     struct request request;
     struct buffer frame; /* owned */
-    char *event;         /* owned: read and not handed over yet */
+    char *event;         /* owned: received and not reported yet */
 };
 
 static void subscription_done(struct subscription *s)
@@ -297,15 +308,15 @@ static void subscription_done(struct subscription *s)
     free(s->event);
 }
 
-static enum kiln_code pump(struct subscription *s, uint64_t deadline_ns,
-                           int (*each)(void *context, const char *json), void *context,
-                           struct failure *failure)
+static enum kiln_code report_events(struct subscription *s, uint64_t deadline_ns,
+                                    int (*each)(void *context, const char *json), void *context,
+                                    struct failure *failure)
 {
     for (;;) {
         enum kiln_code rc =
             multiplexer_wait(s->multiplexer, &s->waiter, deadline_ns, &failure->err);
         if (rc == KILN_TIMED_OUT)
-            return kiln_fail(&failure->err, rc, "the time to watch events is over");
+            return kiln_fail(&failure->err, rc, "the time-out for events is over");
         if (rc)
             return rc;
         bool enough = s->event && each(context, s->event);
@@ -322,8 +333,8 @@ static enum kiln_code pump(struct subscription *s, uint64_t deadline_ns,
     }
 }
 
-static enum kiln_code subscribe(struct kiln_client *client, struct subscription *s,
-                                struct kiln_err *err)
+static enum kiln_code open_subscription(struct kiln_client *client, struct subscription *s,
+                                        struct kiln_err *err)
 {
     waiter_init(&s->waiter);
     write_frame(&s->frame, /* json= */ NULL);
@@ -342,15 +353,13 @@ int kiln_events(struct kiln_client *client, int timeout_ms,
 {
     FAILURE_AUTO struct failure f = FAILURE_INIT;
     uint64_t deadline_ns;
-    enum kiln_code rc = client_enter(client, timeout_ms < 0 ? 0 : timeout_ms, &deadline_ns, &f.err);
+    enum kiln_code rc = enter_unlimited(client, timeout_ms, &deadline_ns, &f.err);
     if (!rc && !each)
         return error_argument(err, "kiln_events needs a callback");
-    if (timeout_ms < 0)
-        deadline_ns = TRANSPORT_NO_DEADLINE;
     __attribute__((cleanup(subscription_done))) struct subscription s = { 0 };
     if (!rc)
-        rc = subscribe(client, &s, &f.err);
+        rc = open_subscription(client, &s, &f.err);
     if (!rc)
-        rc = pump(&s, deadline_ns, each, context, &f);
+        rc = report_events(&s, deadline_ns, each, context, &f);
     return failure_return(&f, rc, err);
 }

@@ -13,9 +13,10 @@
 #include <strings.h>
 
 #define DEFAULT_TIMEOUT_MS 120000
-/* A large job has some thousands of distinct kernels; mapped pages are shared with the daemon. */
-#define DEFAULT_TABLE_ENTRIES 8192
-#define TABLE_BYTES ((size_t)256 << 20)
+/* A large job uses some thousands of distinct kernels.  Most of their pages are shared with the
+ * daemon. */
+#define DEFAULT_CACHE_ENTRIES 8192
+#define CACHE_BYTES ((size_t)256 << 20)
 
 static void kiln_client_destroy(struct kiln_client *client)
 {
@@ -23,7 +24,7 @@ static void kiln_client_destroy(struct kiln_client *client)
         return;
     multiplexer_destroy(client->multiplexer);
     fallback_destroy(client->fallback);
-    table_destroy(client->table);
+    answer_cache_destroy(client->cache);
     fork_guard_done(&client->guard);
     free(client);
 }
@@ -42,10 +43,10 @@ static bool may_leave(void *context)
     return fallback_may_leave(client->fallback);
 }
 
-static bool greeted(void *context, enum kiln_code rc, const struct kiln_err *err)
+static bool on_handshake(void *context, enum kiln_code rc, const struct kiln_err *err)
 {
     const struct kiln_client *client = context;
-    return fallback_greeted(client->fallback, rc, err);
+    return fallback_on_handshake(client->fallback, rc, err);
 }
 
 static enum kiln_code open_main_multiplexer(struct kiln_client *client, struct kiln_err *err)
@@ -53,7 +54,7 @@ static enum kiln_code open_main_multiplexer(struct kiln_client *client, struct k
     struct multiplexer_options options = {
         .connect = connect_somewhere,
         .may_leave = may_leave,
-        .greeted = greeted,
+        .on_handshake = on_handshake,
         .grace_ns = fallback_grace_ns(client->fallback),
         .context = client,
         .software = client->software,
@@ -80,9 +81,9 @@ enum kiln_code client_open_multiplexer(struct kiln_client *client,
     return multiplexer_create(&options, ret_multiplexer, err);
 }
 
-static enum kiln_code create_fallback(struct kiln_client *c, const char *word, struct kiln_err *err)
+static enum kiln_code create_fallback(struct kiln_client *c, const char *mode, struct kiln_err *err)
 {
-    const struct fallback_options options = { .word = word,
+    const struct fallback_options options = { .mode = mode,
                                               .socket_path = c->socket_path,
                                               .software = c->software };
     return fallback_create(&options, &c->fallback, err);
@@ -110,7 +111,7 @@ static enum kiln_code read_options(const struct kiln_client_options *options,
     *ret_options = (struct kiln_client_options){ .size = sizeof(*ret_options) };
     if (!options)
         return KILN_OK;
-    if (!sized_is_fine(options->size, SIZED_TO(struct kiln_client_options, table_entries)))
+    if (!sized_is_fine(options->size, SIZED_TO(struct kiln_client_options, cache_entries)))
         return kiln_fail(err, KILN_INVALID,
                          "kiln_client_options.size is %zu: set it to sizeof the struct",
                          options->size);
@@ -121,7 +122,7 @@ static enum kiln_code read_options(const struct kiln_client_options *options,
     return KILN_OK;
 }
 
-/* As MIOpen takes its switches. */
+/* The values that MIOpen accepts for its switches. */
 static bool is_on(const char *variable)
 {
     static const char *const on[] = { "1", "yes", "true", "enable", "enabled" };
@@ -159,10 +160,10 @@ static enum kiln_code open_client(const struct kiln_client_options *given,
     rc = choose_socket(&options, c->socket_path, sizeof(c->socket_path), err);
     if (rc)
         return rc;
-    int entries = options.table_entries ? options.table_entries : DEFAULT_TABLE_ENTRIES;
-    struct table_options limits = { .limit_entries = entries < 0 ? 0 : (size_t)entries,
-                                    .limit_bytes = TABLE_BYTES };
-    rc = table_create(&limits, &c->table, err);
+    int entries = options.cache_entries ? options.cache_entries : DEFAULT_CACHE_ENTRIES;
+    struct answer_cache_options limits = { .limit_entries = entries < 0 ? 0 : (size_t)entries,
+                                           .limit_bytes = CACHE_BYTES };
+    rc = answer_cache_create(&limits, &c->cache, err);
     if (!rc)
         rc = create_fallback(c, options.fallback, err);
     if (!rc)
@@ -207,10 +208,11 @@ void client_frame_init(struct buffer *frame)
     buffer_put(frame, header, sizeof(header));
 }
 
-void client_frame_init_in(struct buffer *frame, uint8_t *room, size_t size)
+void client_frame_init_in(struct buffer *frame, uint8_t *storage, size_t size)
 {
-    *frame =
-        (struct buffer){ .data = room, .size = FRAME_HEADER_SIZE, .capacity = size, .limit = size };
+    *frame = (struct buffer){
+        .data = storage, .size = FRAME_HEADER_SIZE, .capacity = size, .limit = size
+    };
 }
 
 const char *kiln_version(void) { return KILN_VERSION; }

@@ -11,14 +11,14 @@
 #include "libclient/connection/fallback.h"
 #include "libclient/connection/fork_guard.h"
 #include "libclient/connection/multiplexer.h"
-#include "libclient/kernels/table.h"
+#include "libclient/kernels/answer_cache.h"
 
 #include <kiln/client.h>
 
 struct kiln_client {
     struct multiplexer *multiplexer; /* owned */
     struct fallback *fallback;       /* owned; used by |multiplexer| only */
-    struct table *table;             /* owned */
+    struct answer_cache *cache;      /* owned */
     struct fork_guard guard;
     int timeout_ms;
     bool no_cache; /* KILN_DISABLE_CACHE, MIOPEN_DISABLE_CACHE: use no stored kernels */
@@ -44,5 +44,5 @@ KILN_MUST_CHECK enum kiln_code client_open_multiplexer(struct kiln_client *clien
 
 /* Begins a frame: reserves the header, after which the caller appends the body. */
 void client_frame_init(struct buffer *frame);
-/* The same in the caller's storage |room|, never on the heap; do not call buffer_done on it. */
-void client_frame_init_in(struct buffer *frame, uint8_t *room, size_t size);
+/* The same in the caller's |storage|, never on the heap; do not call buffer_done on it. */
+void client_frame_init_in(struct buffer *frame, uint8_t *storage, size_t size);

@@ -21,7 +21,7 @@ _Static_assert(KNOWN_CODES == KILN_E_UNSUPPORTED + 1, "<kiln/error.h> lacks a co
 
 static bool is_known(unsigned code) { return code < KNOWN_CODES; }
 
-/* Text from the socket may hold anything: keep it one printable piece. */
+/* Text from the socket may contain anything; control characters become blanks. */
 static void copy_text(char *to, size_t size, struct bytes text)
 {
     size_t count = text.size < size - 1 ? text.size : size - 1;
@@ -32,7 +32,8 @@ static void copy_text(char *to, size_t size, struct bytes text)
     to[count] = '\0';
 }
 
-/* A log keeps its lines; what else could steer a terminal goes. */
+/* Keeps line ends and tabs; other control characters, which could act on a terminal, become
+ * blanks. */
 static char *copy_log(struct bytes log)
 {
     char *text = log.size ? bytes_to_text(log) : NULL;
@@ -50,7 +51,7 @@ enum kiln_code failure_said(struct failure *f, unsigned code, struct bytes text,
     if (code == KILN_OK || !is_known(code))
         return kiln_fail(&f->err, KILN_CORRUPT,
                          "kilnd reports a failure with code %u, which this libkiln does not know: "
-                         "use versions of the two that match",
+                         "use matching versions of libkiln and kilnd",
                          code);
     f->err.code = (enum kiln_code)code;
     copy_text(f->err.text, sizeof(f->err.text), text);
@@ -60,7 +61,8 @@ enum kiln_code failure_said(struct failure *f, unsigned code, struct bytes text,
     return f->err.code;
 }
 
-static void put(struct kiln_error *to, enum kiln_code code, const char *text, const char *log)
+static void write_error(struct kiln_error *to, enum kiln_code code, const char *text,
+                        const char *log)
 {
     to->code = (int)code;
     snprintf(to->text, sizeof(to->text), "%s", text[0] ? text : kiln_code_text(code));
@@ -70,14 +72,14 @@ static void put(struct kiln_error *to, enum kiln_code code, const char *text, co
 int failure_return(const struct failure *f, enum kiln_code code, struct kiln_error *ret_error)
 {
     if (code && ret_error)
-        put(ret_error, code, f->err.code == code ? f->err.text : "", f->log);
+        write_error(ret_error, code, f->err.code == code ? f->err.text : "", f->log);
     return (int)code;
 }
 
 int error_return(const struct kiln_err *err, enum kiln_code code, struct kiln_error *ret_error)
 {
     if (code && ret_error)
-        put(ret_error, code, err->code == code ? err->text : "", /* log= */ NULL);
+        write_error(ret_error, code, err->code == code ? err->text : "", /* log= */ NULL);
     return (int)code;
 }
 
@@ -94,7 +96,7 @@ int error_argument(struct kiln_error *ret_error, const char *fmt, ...)
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
     if (ret_error)
-        put(ret_error, KILN_INVALID, text, /* log= */ NULL);
+        write_error(ret_error, KILN_INVALID, text, /* log= */ NULL);
     return KILN_E_INVALID;
 }
 

@@ -7,18 +7,19 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* A library whose constructor waits for somebody who forks must not stop both for good. */
+/* fork waits at most this long.  A library's constructor may wait for a thread that forks; without
+ * a limit, both would wait for ever. */
 #define FORK_WAITS_NS 5000000000ull
-#define LOOK_MS 1
+#define POLL_MS 1
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic(pthread_t) holder; /* of the mutex; 0: nobody.  A child's thread has the same */
-static bool is_for_fork;          /* of the holder */
-static bool is_lost;
+static _Atomic(pthread_t) holder; /* of the mutex; 0: none.  Stays valid for a child's thread */
+static bool is_for_fork;          /* the holder is forking */
+static bool is_lost;              /* this is a child that was forked during a load */
 
-static bool is_ours(void) { return atomic_load(&holder) == pthread_self(); }
+static bool is_held_here(void) { return atomic_load(&holder) == pthread_self(); }
 
-static void unlock(void)
+static void release_lock(void)
 {
     is_for_fork = false;
     atomic_store(&holder, (pthread_t)0);
@@ -34,28 +35,28 @@ static bool try_for_fork(void)
     return true;
 }
 
-/* Who forks while it loads has the lock already, and so has its child. */
+/* A constructor that forks runs on the thread that holds the lock, so its child holds it, too. */
 static void before_fork(void)
 {
     uint64_t end = clock_monotonic_ns() + FORK_WAITS_NS;
-    while (!is_ours() && !try_for_fork() && clock_monotonic_ns() < end)
-        (void)poll(NULL, 0, LOOK_MS);
+    while (!is_held_here() && !try_for_fork() && clock_monotonic_ns() < end)
+        (void)poll(NULL, 0, POLL_MS);
 }
 
 static void after_fork(void)
 {
-    if (is_ours() && is_for_fork)
-        unlock();
+    if (is_held_here() && is_for_fork)
+        release_lock();
 }
 
 static void in_child(void)
 {
     static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
-    if (is_ours()) {
+    if (is_held_here()) {
         after_fork();
         return;
     }
-    is_lost = true; /* it was waited for in vain */
+    is_lost = true; /* fork stopped waiting for the holder */
     mutex = fresh;
     atomic_store(&holder, (pthread_t)0);
 }
@@ -75,13 +76,14 @@ void load_lock(void)
     atomic_store(&holder, pthread_self());
 }
 
-void load_unlock(void) { unlock(); }
+void load_unlock(void) { release_lock(); }
 
 enum kiln_code load_check(struct kiln_err *err)
 {
-    return is_lost ? kiln_fail(err, KILN_UNAVAILABLE,
-                               "this process was forked from one that was loading a library, for "
-                               "longer than fork waits: start a program of its own in it, or fork "
-                               "before or after that")
-                   : KILN_OK;
+    return is_lost
+               ? kiln_fail(err, KILN_UNAVAILABLE,
+                           "this process was forked while its parent was loading a library, and "
+                           "the load took longer than fork waits: call exec in the child, or "
+                           "fork before or after the load")
+               : KILN_OK;
 }

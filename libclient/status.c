@@ -22,13 +22,13 @@ static enum kiln_code accept_pong(struct request *request, const struct reply *r
     return KILN_OK;
 }
 
-static enum kiln_code ping(struct kiln_client *client, uint64_t deadline_ns, uint64_t *ret_ns,
-                           struct failure *failure)
+static enum kiln_code send_ping(struct kiln_client *client, uint64_t deadline_ns, uint64_t *ret_ns,
+                                struct failure *failure)
 {
-    uint8_t room[64];
+    uint8_t storage[64];
     struct buffer frame;
     uint64_t begin = clock_monotonic_ns();
-    client_frame_init_in(&frame, room, sizeof(room));
+    client_frame_init_in(&frame, storage, sizeof(storage));
     message_ping_write(&frame, &(struct message_ping){ .payload = bytes_of(&begin, PING_PAYLOAD) });
     WAITER_AUTO struct waiter waiter;
     waiter_init(&waiter);
@@ -51,7 +51,7 @@ int kiln_client_ping(struct kiln_client *client, int timeout_ms, uint64_t *ret_n
     uint64_t deadline_ns;
     enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
     if (!rc)
-        rc = ping(client, deadline_ns, ret_ns, &f);
+        rc = send_ping(client, deadline_ns, ret_ns, &f);
     return failure_return(&f, rc, err);
 }
 
@@ -61,21 +61,27 @@ static void fill_status(struct kiln_client *client, struct kiln_status *s)
 {
     struct multiplexer_status x;
     multiplexer_status(client->multiplexer, &x);
-    char instead[sizeof(s->reason)];
-    bool is_here = x.answered && fallback_serves(client->fallback, instead, sizeof(instead));
-    s->level = !x.answered ? KILN_LEVEL_NONE : is_here ? substitute.level : KILN_LEVEL_DAEMON;
+    char why_substitute[sizeof(s->reason)];
+    bool has_substitute =
+        x.answered && fallback_serves(client->fallback, why_substitute, sizeof(why_substitute));
+    s->level = !x.answered      ? KILN_LEVEL_NONE
+               : has_substitute ? substitute.level
+                                : KILN_LEVEL_DAEMON;
     snprintf(s->socket_path, sizeof(s->socket_path), "%s", client->socket_path);
     snprintf(s->daemon, sizeof(s->daemon), "%s", x.handshake.software);
     s->daemon_pid = (int)x.handshake.pid;
     s->role = (int)x.handshake.role;
-    const char *silent = x.requests ? "kilnd has not answered yet what it was asked"
-                                    : "nothing was asked of kilnd yet";
-    const char *reason = x.reason[0] ? x.reason : silent;
-    snprintf(s->reason, sizeof(s->reason), "%s", is_here ? instead : x.answered ? "" : reason);
+    const char *silent = x.requests ? "kilnd has not answered any request yet"
+                                    : "this client has sent no request yet";
+    const char *why_none = x.reason[0] ? x.reason : silent;
+    snprintf(s->reason, sizeof(s->reason), "%s",
+             has_substitute ? why_substitute
+             : x.answered   ? ""
+                            : why_none);
     s->requests = x.requests;
     s->reconnects = x.reconnects;
-    s->table_hits = table_hits(client->table);
-    s->table_entries = table_count(client->table);
+    s->cache_hits = answer_cache_hits(client->cache);
+    s->cache_entries = answer_cache_count(client->cache);
 }
 
 int kiln_client_status(struct kiln_client *client, struct kiln_status *ret_status,
@@ -87,7 +93,7 @@ int kiln_client_status(struct kiln_client *client, struct kiln_status *ret_statu
     if (rc)
         return error_return(&e, rc, err);
     if (!ret_status ||
-        !sized_is_fine(ret_status->size, SIZED_TO(struct kiln_status, table_entries)))
+        !sized_is_fine(ret_status->size, SIZED_TO(struct kiln_status, cache_entries)))
         return error_argument(err, "kiln_status.size is not set: give it sizeof the struct");
     struct kiln_status full = { .size = ret_status->size };
     fill_status(client, &full);

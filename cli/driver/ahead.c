@@ -129,7 +129,7 @@ static void expand_problem(struct ahead *ahead, size_t at, size_t index)
     struct kiln_plan_options options = bench_plan_options(ahead->bench, "");
     struct kiln_solutions *list = NULL;
     struct kiln_error unused = { 0 };
-    if (kiln_solutions_get(ahead->client, &problem, &options, 0, &list, &unused))
+    if (kiln_solutions_get(ahead->client, &problem, &options, &list, &unused))
         return;
     if (will_time(ahead, list))
         (void)add_each_solver(ahead, &problem, line, list);
@@ -159,9 +159,14 @@ static void *request_plans(void *context)
         struct kiln_error unused = { 0 };
         options.priority = KILN_PREFETCH;
         options.no_objects = 1;
-        if (set->count > 0 &&
-            kiln_plan_batch(ahead->client, set->problems, set->count, &options,
-                            timeout_ms(ahead, set->count), on_plan, ahead, &unused))
+        options.timeout_ms = timeout_ms(ahead, set->count);
+        const struct kiln_plan_batch batch = { .size = sizeof(batch),
+                                               .problems = set->problems,
+                                               .count = set->count,
+                                               .options = &options,
+                                               .ready = on_plan,
+                                               .context = ahead };
+        if (set->count > 0 && kiln_plan_batch(ahead->client, &batch, &unused))
             break;
     }
     return NULL;

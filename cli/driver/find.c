@@ -103,16 +103,15 @@ int find_run(const struct find_call *call, struct kiln_conv_result **ret_result,
 {
     struct find_progress progress;
     struct kiln_conv_options options = *call->options;
+    options.device = call->device;
     options.solver = *call->solver ? call->solver : NULL;
     if (call->progress) {
         find_progress_init(&progress, call->progress, call->tunes ? "tune" : "find");
         options.reported = find_progress_reported;
         options.context = &progress;
     }
-    int rc = call->tunes ? kiln_conv_tune(call->client, call->device, call->problem, &options, 0,
-                                          ret_result, err)
-                         : kiln_conv_find(call->client, call->device, call->problem, &options, 0,
-                                          ret_result, err);
+    int rc = (call->tunes ? kiln_conv_tune : kiln_conv_find)(call->client, call->problem, &options,
+                                                             ret_result, err);
     if (call->progress)
         find_progress_done(&progress);
     return rc ? cli_while(err, call->tunes ? "tune" : "find") : KILN_E_OK;

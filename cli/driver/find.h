@@ -25,8 +25,9 @@ struct find_call {
     struct kiln_client *client;
     struct kiln_device *device;
     const struct kiln_problem *problem;
-    const struct kiln_conv_options *options; /* from the flags; find_run sets solver, progress */
-    const char *solver;                      /* "": all */
+    const struct kiln_conv_options
+        *options;       /* from the flags; find_run adds |device|, |solver|, progress */
+    const char *solver; /* "": all */
     bool tunes;
     FILE *progress; /* NULL: progress is not shown */
 };

@@ -39,7 +39,7 @@ static void note_objects(struct measurement *m, const struct kiln_plan *plan)
  * of an earlier request. */
 static bool is_from_process_cache(const struct measurement *m)
 {
-    return m->object_count > 0 && m->objects[0].tier == KILN_TIER_TABLE;
+    return m->object_count > 0 && m->objects[0].tier == KILN_TIER_PROCESS;
 }
 
 struct kiln_plan_options bench_plan_options(const struct bench *bench, const char *solver)
@@ -87,7 +87,7 @@ static int take_plan(struct attempt *a, struct kiln_error *err)
     struct kiln_plan_options options = bench_plan_options(a->bench, a->flags->solver);
     struct kiln_plan *found = a->m->found ? kiln_conv_result_plan(a->m->found) : NULL;
     if (!found)
-        return kiln_plan_get(a->bench->client, &a->m->problem, &options, 0, &a->plan, err);
+        return kiln_plan_get(a->bench->client, &a->m->problem, &options, &a->plan, err);
     a->plan = kiln_plan_ref(found);
     return KILN_E_OK;
 }
@@ -147,8 +147,12 @@ static int make_tensors(struct attempt *a, struct kiln_error *err)
 static int launch_kernel(const struct attempt *a, struct kiln_error *err)
 {
     const struct tensors *t = a->tensors;
-    return kiln_run_launch(a->run, t->memory[KILN_TENSOR_X], t->memory[KILN_TENSOR_W],
-                           t->memory[KILN_TENSOR_Y], t->workspace, err);
+    const struct kiln_tensors tensors = { .size = sizeof(tensors),
+                                          .x = t->memory[KILN_TENSOR_X],
+                                          .w = t->memory[KILN_TENSOR_W],
+                                          .y = t->memory[KILN_TENSOR_Y],
+                                          .workspace = t->workspace };
+    return kiln_run_launch(a->run, &tensors, /* stream= */ NULL, err);
 }
 
 /* Launches the kernels |count| times, then waits once. */

@@ -46,13 +46,14 @@ static int send_request(const struct invocation *invocation, const struct admin_
 {
     KILN_AUTO(mem) char *text = NULL;
     KILN_AUTO(reply) char *reply = NULL;
-    const char *request = call->request;
-    int timeout_ms = call->timeout_ms;
-    int rc = print_arguments(request, call->arguments, &text, err);
+    int rc = print_arguments(call->request, call->arguments, &text, err);
+    const struct kiln_admin_call whole = { .size = sizeof(whole),
+                                           .request = call->request,
+                                           .json = text,
+                                           .timeout_ms = call->timeout_ms };
     if (!rc)
-        rc = note_refusal(invocation,
-                          kiln_admin(invocation->client, request, text, timeout_ms, &reply, err));
-    return rc ? rc : parse_reply(request, reply, ret_reply, err);
+        rc = note_refusal(invocation, kiln_admin(invocation->client, &whole, &reply, err));
+    return rc ? rc : parse_reply(call->request, reply, ret_reply, err);
 }
 
 int admin_ask(const struct invocation *invocation, const char *request,

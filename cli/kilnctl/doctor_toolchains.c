@@ -110,8 +110,9 @@ static enum trial_end try_one(struct kiln_client *client, const char *name, cons
                                                .target = target,
                                                .toolchain = name,
                                                .program = line->program,
-                                               .source = line->source };
-    int rc = kiln_kernel_fetch_source(client, &source, COMPILE_MS, &kernel, &err);
+                                               .source = line->source,
+                                               .timeout_ms = COMPILE_MS };
+    int rc = kiln_kernel_fetch_source(client, &source, &kernel, &err);
     kiln_kernel_unref(kernel);
     return toolchain_judge(
         &(struct toolchain_trial){ .name = name, .target = target, .rc = rc, .why = err.text }, f);

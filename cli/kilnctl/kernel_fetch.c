@@ -117,8 +117,10 @@ static int fetch_by_name(const struct invocation *invocation, struct kiln_kernel
                          struct kiln_error *err)
 {
     const struct fetch_options *o = invocation->options;
-    int rc = kiln_kernel_fetch_named(invocation->client, o->database_id, o->name,
-                                     o->args ? o->args : "", 0, ret_kernel, err);
+    const struct kiln_kernel_name name = {
+        .size = sizeof(name), .database_id = o->database_id, .name = o->name, .args = o->args
+    };
+    int rc = kiln_kernel_fetch_named(invocation->client, &name, ret_kernel, err);
     /* If stored kernels are switched off, libkiln's message already says so. */
     bool unused = getenv("KILN_DISABLE_CACHE") || getenv("MIOPEN_DISABLE_CACHE");
     return rc == KILN_E_NOT_FOUND && !(unused && *err->text) ? fail_named(invocation, err) : rc;

@@ -91,8 +91,13 @@ static int run_batches(struct prefetch *p, struct kiln_error *err)
     for (size_t first = atomic_load(&p->next); !rc && first < p->problems.count; first += BATCH) {
         size_t left = p->problems.count - first;
         struct batch batch = { .prefetch = p, .first = first };
-        rc = kiln_plan_batch(p->client, p->problems.problems + first, left < BATCH ? left : BATCH,
-                             &p->options, p->timeout_ms, on_plan, &batch, err);
+        const struct kiln_plan_batch call = { .size = sizeof(call),
+                                              .problems = p->problems.problems + first,
+                                              .count = left < BATCH ? left : BATCH,
+                                              .options = &p->options,
+                                              .ready = on_plan,
+                                              .context = &batch };
+        rc = kiln_plan_batch(p->client, &call, err);
     }
     return rc;
 }
@@ -120,8 +125,7 @@ static void *request_plans(void *context)
          i = atomic_fetch_add(&p->next, 1)) {
         struct kiln_plan *plan = NULL;
         struct kiln_error why = { 0 };
-        int rc = kiln_plan_get(p->client, &p->problems.problems[i], &p->options, p->timeout_ms,
-                               &plan, &why);
+        int rc = kiln_plan_get(p->client, &p->problems.problems[i], &p->options, &plan, &why);
         if (is_end(rc))
             break_off(p, &why);
         else
@@ -168,8 +172,7 @@ static int try_first(struct prefetch *p, bool doubtful, struct kiln_error *err)
     struct kiln_error why = { 0 };
     if (p->problems.count == 0)
         return KILN_E_OK;
-    int rc =
-        kiln_plan_get(p->client, &p->problems.problems[0], &p->options, p->timeout_ms, &plan, &why);
+    int rc = kiln_plan_get(p->client, &p->problems.problems[0], &p->options, &plan, &why);
     if (rc && (doubtful || is_end(rc) || rc == KILN_E_NOT_FOUND)) {
         *err = why;
         return rc;
@@ -209,8 +212,8 @@ int prefetch_run(const struct prefetch_question *question, struct prefetch *ret_
                      .solver = question->solver,
                      .toolchain = question->toolchain,
                      .priority = KILN_PREFETCH,
-                     .no_objects = 1 },
-        .timeout_ms = timeout_ms ? timeout_ms : TIMEOUT_MS,
+                     .no_objects = 1,
+                     .timeout_ms = timeout_ms ? timeout_ms : TIMEOUT_MS },
         .label = question->label,
         .lock = PTHREAD_MUTEX_INITIALIZER,
         .json = invocation->common->json,

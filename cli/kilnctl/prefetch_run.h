@@ -32,7 +32,6 @@ struct prefetch_question {
 struct prefetch {
     struct kiln_client *client;
     struct kiln_plan_options options;
-    int timeout_ms;
     const char *label;
     struct problem_set problems;
     pthread_mutex_t lock; /* guards report, progress, broken, err */

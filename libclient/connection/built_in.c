@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* In the place of private_kilnd.c where the engine is linked into the program with libkiln
- * (KILN_EMBED_BUILD): it serves from what is built in, and keeps nothing. */
+/*
+ * Replaces private_kilnd.c in a program with the engine linked in (KILN_EMBED_BUILD).  The engine
+ * serves from the built-in data and stores nothing.
+ */
 #include "common/embed.h"
 #include "libclient/connection/substitute.h"
 
@@ -14,12 +16,12 @@
 static enum kiln_code connect_built_in(uint64_t deadline_ns, struct transport **ret_transport,
                                        struct kiln_err *err)
 {
-    const char *word = secure_getenv(COMPILE_VARIABLE);
-    bool compiles = word && strcmp(word, "on") == 0;
+    const char *setting = secure_getenv(COMPILE_VARIABLE);
+    bool compiles = setting && strcmp(setting, "on") == 0;
     (void)deadline_ns;
-    if (word && word[0] && !compiles && strcmp(word, "off") != 0)
+    if (setting && setting[0] && !compiles && strcmp(setting, "off") != 0)
         return kiln_fail(err, KILN_INVALID,
-                         COMPILE_VARIABLE " is '%.100s': it may be 'on' or 'off'", word);
+                         COMPILE_VARIABLE " is '%.100s': set it to 'on' or 'off'", setting);
     enum kiln_code rc = kiln_embed_connect(compiles, ret_transport, err);
     return rc ? kiln_while(err, "the engine in this program cannot serve") : KILN_OK;
 }
@@ -28,12 +30,12 @@ static void ignore_handshake(enum kiln_code rc) { (void)rc; }
 
 static void describe_built_in(char *text, size_t size)
 {
-    snprintf(text, size, "this process serves itself, nothing it compiles is kept");
+    snprintf(text, size, "this process serves itself and keeps no kernel that it compiles");
 }
 
-const struct substitute substitute = { .word = "embedded",
+const struct substitute substitute = { .mode = "embedded",
                                        .level = KILN_LEVEL_EMBEDDED,
                                        .is_first = true,
                                        .connect = connect_built_in,
-                                       .greeted = ignore_handshake,
+                                       .on_handshake = ignore_handshake,
                                        .describe = describe_built_in };

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The program's parent is an intermediate process.  clone(2) makes it without a termination signal,
- * so that wait() and waitpid() skip it (__WALL and __WCLONE do not) and no SIGCHLD is sent.
+ * The program's parent is an intermediate process, made by clone(2) without a termination signal.
+ * Therefore wait() and waitpid() skip the intermediate (unless called with __WALL or __WCLONE), and
+ * its end sends no SIGCHLD.  There are two cases:
  *
- *   as a rule  it ends at once, and the program is adopted by process 1 or a subreaper
- *   where that would be this very process, it stays until the program ends
+ *   - Usually the intermediate exits at once.  Process 1 or a subreaper adopts the program.
+ *   - If this process would be the adopter, the intermediate stays until the program exits.
  *
- * It shares our memory, as with vfork: fork would copy the page tables of a process with much
- * memory.  Our thread waits until it does nothing but wait itself.
+ * The intermediate shares this process's memory, as after vfork, because fork would copy the page
+ * tables of a process with much memory.  The calling thread waits until the intermediate has exited
+ * or only waits for the program.
  */
 #include "libclient/connection/detached.h"
 
@@ -25,11 +27,12 @@
 #include <unistd.h>
 
 #define STACK 65536
-/* Above all descriptors that the program gets. */
+/* The number above all descriptors that the program gets. */
 #define FILES_MAX 8
 
 #ifdef __SANITIZE_THREAD__
-/* It would book the intermediate's calls under this thread, and takes its own clone for a fork. */
+/* ThreadSanitizer would attribute the intermediate's calls to this thread, and its own clone() acts
+ * like fork. */
 #define UNWATCHED __attribute__((no_sanitize_thread))
 int __clone(int (*run)(void *context), void *stack, int flags, void *context, ...);
 #define clone __clone
@@ -37,12 +40,12 @@ int __clone(int (*run)(void *context), void *stack, int flags, void *context, ..
 #define UNWATCHED
 #endif
 
-struct spawn { /* lives until our thread goes on */
+struct spawn { /* valid until the calling thread continues */
     const struct detached *detached;
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     int result; /* an errno */
-    int done;   /* of an intermediate that stays: the descriptor it closes when it has spawned */
+    int done;   /* descriptor that a staying intermediate closes after it has spawned the program */
 };
 
 UNWATCHED static pid_t spawn_program(struct spawn *s)
@@ -53,7 +56,7 @@ UNWATCHED static pid_t spawn_program(struct spawn *s)
     return s->result ? 0 : pid;
 }
 
-/* Not by _exit, at which a sanitizer may have something to do. */
+/* Does not call _exit, because sanitizers hook it. */
 UNWATCHED static int spawn_and_end(void *context)
 {
     spawn_program(context);
@@ -61,8 +64,9 @@ UNWATCHED static int spawn_and_end(void *context)
     return 0;
 }
 
-/* wait4(-1), which fails once there is no child any more: not by way of errno, which is our
- * thread's. Elsewhere the program's own children, if it is killed, come to the job. */
+/* Calls wait4(-1), which fails when no child is left.  It must not set errno, which belongs to the
+ * calling thread; hence the assembly.  On other processors nothing waits here, and the children of
+ * a killed program are adopted by the job. */
 #if defined __x86_64__
 UNWATCHED static long wait_for_any(void)
 {
@@ -87,13 +91,14 @@ UNWATCHED static long wait_for_any(void)
 static long wait_for_any(void) { return -1; }
 #endif
 
-/* What follows the write to |done| must not touch memory that our thread uses again, errno neither:
- * system calls that succeed. */
+/* After the write to |done|, the calling thread runs again and uses the shared memory.  From there
+ * on this function must not touch that memory, including errno, so it only makes system calls that
+ * succeed. */
 UNWATCHED static int spawn_and_wait(void *context)
 {
     static const unsigned long by_default[16];
     syscall(SYS_rt_sigaction, SIGCHLD, by_default, NULL, _NSIG / CHAR_BIT);
-    syscall(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); /* the program's children come here */
+    syscall(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); /* adopts the program's children */
     struct spawn *s = context;
     pid_t child = spawn_program(s);
     int done = s->done;
@@ -117,16 +122,16 @@ static int start_and_leave(struct spawn *s)
     if (pid < 0)
         return errno;
     while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
-        continue; /* any other failure: the job's own wait with __WALL was quicker */
+        continue; /* any other failure: the job's own wait with __WALL was faster */
     return s->result;
 }
 
-/* Keeps the stack: the intermediate is on it.  There is one for each kilnd that this process
- * started, a few in its life. */
+/* Never frees the stack, because the intermediate runs on it.  A process starts only a few private
+ * kilnds in its life. */
 static int start_and_keep(struct spawn *s)
 {
     int ends[2];
-    char word;
+    char byte;
     void *stack =
         mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     if (stack == MAP_FAILED)
@@ -142,7 +147,7 @@ static int start_and_keep(struct spawn *s)
     close(ends[1]);
     ssize_t got;
     do
-        got = pid < 0 ? 0 : read(ends[0], &word, 1);
+        got = pid < 0 ? 0 : read(ends[0], &byte, 1);
     while (got < 0 && errno == EINTR);
     close(ends[0]);
     if (pid < 0)
@@ -170,7 +175,7 @@ static int set_signals(posix_spawnattr_t *attributes)
                                                          POSIX_SPAWN_SETSIGMASK);
 }
 
-/* |files| are out of the way of the numbers that they get. */
+/* The numbers of |files| are above those that they get in the program. */
 static int set_files(struct spawn *s, const int *files)
 {
     int count = (int)s->detached->file_count;
@@ -182,7 +187,7 @@ static int set_files(struct spawn *s, const int *files)
     return rc ? rc : posix_spawn_file_actions_addclosefrom_np(&s->actions, count + 1);
 }
 
-static int start_with(struct spawn *s, const int *files)
+static int start_with_files(struct spawn *s, const int *files)
 {
     sigset_t all, before;
     int rc = set_signals(&s->attributes);
@@ -190,7 +195,7 @@ static int start_with(struct spawn *s, const int *files)
         rc = set_files(s, files);
     if (rc)
         return rc;
-    sigfillset(&all); /* no handler of the job's runs in the intermediate */
+    sigfillset(&all); /* so that no handler of the job runs in the intermediate */
     pthread_sigmask(SIG_BLOCK, &all, &before);
     rc = would_adopt() ? start_and_keep(s) : start_and_leave(s);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -211,7 +216,7 @@ int detached_start(const struct detached *detached)
             rc = errno;
     }
     if (!rc)
-        rc = start_with(&s, files);
+        rc = start_with_files(&s, files);
     for (size_t i = 0; i < count; i++) {
         if (files[i] >= 0)
             close(files[i]);

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Starting a program that is no child of this process.
+ * Starts a program that is not a child of this process.
  *
- * Role       the caller's wait() and SIGCHLD handler never hear of the program, whatever process
- *            this is (process 1 of a container too); its signal mask, handlers, descriptors and
- *            working directory stay as they are, and no handler of pthread_atfork runs
+ * Role       The caller's wait() and SIGCHLD handler do not see the program, even if the caller is
+ *            process 1 of a container.  The caller's signal mask, handlers, descriptors and working
+ *            directory do not change, and no handler of pthread_atfork runs
  * Threading  one thread at a time
  */
 #include <stddef.h>
@@ -14,9 +14,11 @@
 struct detached {
     const char *program;
     char *const *arguments, *const *environment;
-    const int *files; /* the program's descriptors 1, 2, 3 ...; it has no others; 0 is /dev/null */
+    const int *files; /* become the program's descriptors 1, 2, 3, ...; 0 is /dev/null; it gets no
+                         others */
     size_t file_count;
 };
 
-/* In a session of its own, every signal at its default and unblocked.  0 or an errno. */
+/* Starts the program in a new session, with default actions for all signals and none blocked.
+ * Returns 0 or an errno. */
 int detached_start(const struct detached *detached);

@@ -2,7 +2,7 @@
 #include "libclient/connection/fallback.h"
 
 #include "common/clock.h"
-#include "libclient/connection/look.h"
+#include "libclient/connection/daemon_check.h"
 #include "libclient/connection/substitute.h"
 #include "libclient/connection/transport_socket.h"
 #include "libclient/load_lock.h"
@@ -22,7 +22,7 @@
 #define GRACE_MS 5000u
 #define GRACE_MAX_MS 3600000u
 #define MS 1000000ull
-/* A daemon that is started again, or that has no room: longer than that takes. */
+/* Longer than a daemon takes to restart, or to accept a connection when it is full. */
 #define RETURN_NS 3000000000ull
 
 struct fallback {
@@ -30,18 +30,18 @@ struct fallback {
     bool off;
     unsigned grace_ms;
     atomic_bool serves;    /* the last connection is the substitute's */
-    pthread_mutex_t mutex; /* of all below; held briefly */
-    bool reached;          /* a kilnd took a connection once */
-    uint64_t asked_ns;     /* since when kilnd is asked in vain; 0: it welcomed us */
-    enum kiln_code final;  /* it is there and not for us, |why|; OK: that is not known */
-    struct look look;
-    char why[512]; /* the last connection is not kilnd's */
+    pthread_mutex_t mutex; /* protects everything below; held briefly */
+    bool reached;          /* a kilnd accepted a connection once */
+    uint64_t failing_ns;   /* since when attempts to reach kilnd fail; 0: it accepted this client */
+    enum kiln_code refusal; /* why kilnd rejected this client, with |why|; OK: it did not */
+    struct daemon_check check;
+    char why[512]; /* why the last connection is not kilnd's */
 };
 
-/* ---- one line, once for each process ---- */
+/* ---- the notice, printed once per process ---- */
 
-/* Where nobody reads it, that is no reason to end: SIGPIPE of this write, and only of it, is taken
- * back. */
+/* If nobody reads standard error, the write raises SIGPIPE, which must not end the job.  The signal
+ * is blocked during the write and then consumed, unless one was pending before. */
 static void write_line(const char *line, size_t size)
 {
     sigset_t pipe_alone, before, waiting;
@@ -55,17 +55,17 @@ static void write_line(const char *line, size_t size)
     pthread_sigmask(SIG_SETMASK, &before, /* old= */ NULL);
 }
 
-static void give_notice(const char *why)
+static void print_notice(const char *why)
 {
     static atomic_bool is_given;
-    const char *wanted = getenv(NOTICE_VARIABLE);
+    const char *setting = getenv(NOTICE_VARIABLE);
     char place[450], line[1100];
-    if ((wanted && strcmp(wanted, "off") == 0) || atomic_exchange(&is_given, true))
+    if ((setting && strcmp(setting, "off") == 0) || atomic_exchange(&is_given, true))
         return;
     substitute.describe(place, sizeof(place));
     int size = snprintf(line, sizeof(line),
-                        "kiln: %.400s; meanwhile %s; to have an error instead: " MODE_VARIABLE
-                        "=off, to hide this line: " NOTICE_VARIABLE "=off\n",
+                        "kiln: %.400s; meanwhile %s; to get an error instead, set " MODE_VARIABLE
+                        "=off; to hide this line, set " NOTICE_VARIABLE "=off\n",
                         why, place);
     if (size > 0)
         write_line(line, (size_t)size);
@@ -73,29 +73,29 @@ static void give_notice(const char *why)
 
 /* ---- life ---- */
 
-static enum kiln_code read_word(const char *word, bool *ret_off, struct kiln_err *err)
+static enum kiln_code read_mode(const char *mode, bool *ret_off, struct kiln_err *err)
 {
-    const char *origin = word ? "kiln_client_options.fallback" : MODE_VARIABLE;
-    if (!word)
-        word = getenv(MODE_VARIABLE);
-    *ret_off = word && strcmp(word, "off") == 0;
-    if (!word || !word[0] || *ret_off || strcmp(word, substitute.word) == 0)
+    const char *origin = mode ? "kiln_client_options.fallback" : MODE_VARIABLE;
+    if (!mode)
+        mode = getenv(MODE_VARIABLE);
+    *ret_off = mode && strcmp(mode, "off") == 0;
+    if (!mode || !mode[0] || *ret_off || strcmp(mode, substitute.mode) == 0)
         return KILN_OK;
-    return kiln_fail(err, KILN_INVALID, "%s is '%.100s': it may be '%s' or 'off'", origin, word,
-                     substitute.word);
+    return kiln_fail(err, KILN_INVALID, "%s is '%.100s': set it to '%s' or 'off'", origin, mode,
+                     substitute.mode);
 }
 
 static enum kiln_code read_grace(unsigned *ret_ms, struct kiln_err *err)
 {
-    const char *word = getenv(GRACE_VARIABLE);
+    const char *text = getenv(GRACE_VARIABLE);
     *ret_ms = GRACE_MS;
-    if (!word || !word[0])
+    if (!text || !text[0])
         return KILN_OK;
     char *end;
-    unsigned long ms = word[0] >= '0' && word[0] <= '9' ? strtoul(word, &end, 10) : 0;
+    unsigned long ms = text[0] >= '0' && text[0] <= '9' ? strtoul(text, &end, 10) : 0;
     if (ms < 1 || ms > GRACE_MAX_MS || *end)
         return kiln_fail(err, KILN_INVALID,
-                         GRACE_VARIABLE " is '%.100s': it may be 1 to %u, in milliseconds", word,
+                         GRACE_VARIABLE " is '%.100s': set it to 1 to %u milliseconds", text,
                          GRACE_MAX_MS);
     *ret_ms = (unsigned)ms;
     return KILN_OK;
@@ -106,7 +106,7 @@ enum kiln_code fallback_create(const struct fallback_options *options,
 {
     bool off;
     unsigned grace_ms;
-    enum kiln_code rc = read_word(options->word, &off, err);
+    enum kiln_code rc = read_mode(options->mode, &off, err);
     if (!rc)
         rc = read_grace(&grace_ms, err);
     if (rc)
@@ -127,7 +127,7 @@ void fallback_destroy(struct fallback *f)
 {
     if (!f)
         return;
-    look_end(&f->look);
+    daemon_check_done(&f->check);
     free(f);
 }
 
@@ -135,27 +135,28 @@ uint64_t fallback_grace_ns(const struct fallback *f) { return f->grace_ms * MS; 
 
 /* ---- connections ---- */
 
-/* Waiting for kilnd to return does not help a host that lacks something. */
+/* True if the substitute's failure will outlast kilnd's: the host lacks something, so waiting for
+ * kilnd does not help. */
 static bool lasts_longer(enum kiln_code other, enum kiln_code kilnd)
 {
     return other == KILN_IO && (kilnd == KILN_UNAVAILABLE || kilnd == KILN_BUSY);
 }
 
-static enum kiln_code fall(struct fallback *f, uint64_t deadline_ns,
-                           struct transport **ret_transport, struct kiln_err *err)
+static enum kiln_code connect_substitute(struct fallback *f, uint64_t deadline_ns,
+                                         struct transport **ret_transport, struct kiln_err *err)
 {
     struct kiln_err why = *err;
     enum kiln_code rc = substitute.connect(deadline_ns, ret_transport, err);
     pthread_mutex_lock(&f->mutex);
     snprintf(f->why, sizeof(f->why), "%s", why.text);
-    look_later(&f->look);
+    daemon_check_postpone(&f->check);
     if (rc)
-        f->final = KILN_OK; /* then kilnd is asked once more */
+        f->refusal = KILN_OK; /* the next connection tries kilnd again */
     pthread_mutex_unlock(&f->mutex);
     if (rc) {
         struct kiln_err second = *err;
         return kiln_fail(err, rc == KILN_TIMED_OUT || lasts_longer(rc, why.code) ? rc : why.code,
-                         "%.240s; and nothing serves in its place: %s", why.text, second.text);
+                         "%.240s; the fallback failed, too: %s", why.text, second.text);
     }
     atomic_store(&f->serves, true);
     return KILN_OK;
@@ -163,9 +164,9 @@ static enum kiln_code fall(struct fallback *f, uint64_t deadline_ns,
 
 static bool is_first(const struct fallback *f) { return !f->off && substitute.is_first; }
 
-/* What the program was built to do is worth no notice. */
-static enum kiln_code connect_first(struct fallback *f, uint64_t deadline_ns,
-                                    struct transport **ret_transport, struct kiln_err *err)
+/* Prints no notice: the program was built to use its own engine. */
+static enum kiln_code connect_own_engine(struct fallback *f, uint64_t deadline_ns,
+                                         struct transport **ret_transport, struct kiln_err *err)
 {
     enum kiln_code rc = substitute.connect(deadline_ns, ret_transport, err);
     if (rc)
@@ -177,13 +178,13 @@ static enum kiln_code connect_first(struct fallback *f, uint64_t deadline_ns,
     return KILN_OK;
 }
 
-/* ---- kilnd, and when it is given up ---- */
+/* ---- kilnd, and when to stop waiting for it ---- */
 
-/* The mutex is held: whether more of a kilnd that said |rc| is waited for.  The link asks again and
- * again meanwhile. */
+/* Whether to keep waiting for a kilnd whose last result was |rc|.  Meanwhile handshake_open()
+ * retries.  The caller holds the mutex. */
 static bool is_awaited(const struct fallback *f, enum kiln_code rc)
 {
-    uint64_t waited_ns = clock_monotonic_ns() - f->asked_ns, grace_ns = f->grace_ms * MS;
+    uint64_t waited_ns = clock_monotonic_ns() - f->failing_ns, grace_ns = f->grace_ms * MS;
     bool may_return = waited_ns < RETURN_NS && waited_ns < grace_ns;
     switch (rc) {
     case KILN_UNAVAILABLE: return f->reached && may_return;
@@ -193,19 +194,20 @@ static bool is_awaited(const struct fallback *f, enum kiln_code rc)
     }
 }
 
-/* KILN_OK, or why another is to serve: |ret_falls|, else the caller is to be told. */
+/* On failure, |ret_falls| says whether the substitute shall serve; if not, the caller gets the
+ * error. */
 static enum kiln_code connect_to_kilnd(struct fallback *f, struct transport **ret_transport,
                                        bool *ret_falls, struct kiln_err *err)
 {
     pthread_mutex_lock(&f->mutex);
-    if (!f->asked_ns)
-        f->asked_ns = clock_monotonic_ns();
-    enum kiln_code rc = f->final
-                            ? kiln_fail(err, f->final, "%s", f->why)
+    if (!f->failing_ns)
+        f->failing_ns = clock_monotonic_ns();
+    enum kiln_code rc = f->refusal
+                            ? kiln_fail(err, f->refusal, "%s", f->why)
                             : transport_socket_connect(f->options.socket_path, ret_transport, err);
     f->reached |= rc == KILN_OK;
-    bool is_there_no_more = rc == KILN_UNAVAILABLE || rc == KILN_DENIED || rc == KILN_BUSY;
-    *ret_falls = f->final || (is_there_no_more && !is_awaited(f, rc));
+    bool is_gone = rc == KILN_UNAVAILABLE || rc == KILN_DENIED || rc == KILN_BUSY;
+    *ret_falls = f->refusal || (is_gone && !is_awaited(f, rc));
     pthread_mutex_unlock(&f->mutex);
     return rc;
 }
@@ -214,17 +216,17 @@ enum kiln_code fallback_connect(struct fallback *f, uint64_t deadline_ns,
                                 struct transport **ret_transport, struct kiln_err *err)
 {
     if (is_first(f))
-        return connect_first(f, deadline_ns, ret_transport, err);
+        return connect_own_engine(f, deadline_ns, ret_transport, err);
     bool falls;
     enum kiln_code rc = connect_to_kilnd(f, ret_transport, &falls, err);
     if (rc && falls && !f->off)
-        return fall(f, deadline_ns, ret_transport, err);
+        return connect_substitute(f, deadline_ns, ret_transport, err);
     if (!rc)
         atomic_store(&f->serves, false);
     return rc;
 }
 
-static void report_user(struct fallback *f)
+static void notify_user(struct fallback *f)
 {
     char why[sizeof(f->why)];
     if (is_first(f))
@@ -232,23 +234,23 @@ static void report_user(struct fallback *f)
     pthread_mutex_lock(&f->mutex);
     memcpy(why, f->why, sizeof(why));
     pthread_mutex_unlock(&f->mutex);
-    give_notice(why);
+    print_notice(why);
 }
 
-bool fallback_greeted(struct fallback *f, enum kiln_code rc, const struct kiln_err *err)
+bool fallback_on_handshake(struct fallback *f, enum kiln_code rc, const struct kiln_err *err)
 {
     if (atomic_load(&f->serves)) {
-        substitute.greeted(rc);
+        substitute.on_handshake(rc);
         if (rc == KILN_OK)
-            report_user(f);
+            notify_user(f);
         return false;
     }
     pthread_mutex_lock(&f->mutex);
     if (!rc)
-        f->asked_ns = 0;
+        f->failing_ns = 0;
     bool is_refusal = rc && rc != KILN_NO_MEMORY && !f->off && !is_awaited(f, rc);
     if (is_refusal) {
-        f->final = rc;
+        f->refusal = rc;
         snprintf(f->why, sizeof(f->why), "%s", err->text);
     }
     pthread_mutex_unlock(&f->mutex);
@@ -260,10 +262,10 @@ bool fallback_may_leave(struct fallback *f)
     if (!atomic_load(&f->serves) || is_first(f))
         return false;
     pthread_mutex_lock(&f->mutex);
-    bool is_back = look_again(&f->look, f->options.socket_path, f->options.software);
+    bool is_back = daemon_check_poll(&f->check, f->options.socket_path, f->options.software);
     if (is_back) {
-        f->final = KILN_OK;
-        f->asked_ns = 0;
+        f->refusal = KILN_OK;
+        f->failing_ns = 0;
     }
     pthread_mutex_unlock(&f->mutex);
     return is_back;

@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The kernel wipes whole pages; this much is one page at least everywhere. */
+/* The kernel maps and wipes whole pages, so one byte gets one page. */
 #define GUARD_SIZE 1
 
 void fork_guard_init(struct fork_guard *guard)

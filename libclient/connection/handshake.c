@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum kiln_code handshake_say(struct transport *t, const char *software, struct kiln_err *err)
+enum kiln_code handshake_send(struct transport *t, const char *software, struct kiln_err *err)
 {
     BUFFER_AUTO struct buffer frame;
     buffer_init(&frame, 4096);
@@ -20,7 +20,7 @@ enum kiln_code handshake_say(struct transport *t, const char *software, struct k
     buffer_put(&frame, raw, sizeof(raw));
     message_hello_write(&frame, &hello);
     if (frame.failed)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory to greet kilnd");
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to send hello to kilnd");
     struct frame_header header = {
         .version = FRAME_VERSION,
         .type = MESSAGE_hello,
@@ -37,13 +37,13 @@ static enum kiln_code check_version(const struct message_welcome *m, struct kiln
         return KILN_OK;
     return kiln_fail(
         err, KILN_UNSUPPORTED,
-        "%.*s speaks protocol version %u, this libkiln %s speaks %u to %u: upgrade the "
+        "%.*s uses protocol version %u, this libkiln %s supports %u to %u: upgrade the "
         "older of the two",
         (int)(m->software.size < 60 ? m->software.size : 60), (const char *)m->software.data,
         m->version, KILN_VERSION, FRAME_VERSION_OLDEST, FRAME_VERSION);
 }
 
-/* From outside: only printable characters are kept. */
+/* The text comes from another process: only printable characters are kept. */
 static void copy_software(char *to, size_t size, struct bytes from)
 {
     size_t count = from.size < size - 1 ? from.size : size - 1;
@@ -89,7 +89,7 @@ static enum kiln_code read_refusal(struct bytes body, struct kiln_err *err)
     FAILURE_AUTO struct failure f = FAILURE_INIT;
     failure_said(&f, m.code, m.text, (struct bytes){ 0 });
     *err = f.err;
-    return kiln_while(err, "kilnd refuses this libkiln %s", KILN_VERSION);
+    return kiln_while(err, "kilnd rejects this libkiln %s", KILN_VERSION);
 }
 
 static enum kiln_code read_answer(const struct transport_frame *frame,
@@ -103,8 +103,8 @@ static enum kiln_code read_answer(const struct transport_frame *frame,
                      message_name(frame->header.type));
 }
 
-enum kiln_code handshake_hear(struct transport *transport, uint64_t deadline_ns,
-                              struct handshake *ret_handshake, struct kiln_err *err)
+enum kiln_code handshake_receive(struct transport *transport, uint64_t deadline_ns,
+                                 struct handshake *ret_handshake, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_BUSY;
     struct transport_frame frame;

@@ -9,7 +9,7 @@
 #include "common/messages.h"
 #include "common/transport.h"
 
-struct handshake { /* who answered, and what the daemon allows */
+struct handshake { /* the server's identity, and its limits */
     uint16_t version;
     uint64_t capabilities; /* those that both sides have */
     uint32_t pid;
@@ -21,10 +21,10 @@ struct handshake { /* who answered, and what the daemon allows */
 
 #define HANDSHAKE_REQUEST_ID 1u /* later requests use the numbers after it */
 
-KILN_MUST_CHECK enum kiln_code handshake_say(struct transport *transport, const char *software,
-                                             struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code handshake_send(struct transport *transport, const char *software,
+                                              struct kiln_err *err);
 /* Receives the answer.  KILN_UNSUPPORTED if the two sides share no version; the message names both.
  * KILN_TIMED_OUT: no answer yet; the caller may call again. */
-KILN_MUST_CHECK enum kiln_code handshake_hear(struct transport *transport, uint64_t deadline_ns,
-                                              struct handshake *ret_handshake,
-                                              struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code handshake_receive(struct transport *transport, uint64_t deadline_ns,
+                                                 struct handshake *ret_handshake,
+                                                 struct kiln_err *err);

@@ -2,7 +2,7 @@
 #include "libclient/connection/multiplexer_parts.h"
 
 #include "common/clock.h"
-#include "libclient/connection/link.h"
+#include "libclient/connection/handshake_retry.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 /* ---- the connection ---- */
 
-/* Leader only: ends the connection; what it left unanswered will be sent again. */
+/* Leader only: ends the connection.  Its unanswered requests are sent again on the next one. */
 static void drop_connection(struct multiplexer *x, const char *why)
 {
     transport_destroy(KILN_TAKE(x->transport));
@@ -18,9 +18,7 @@ static void drop_connection(struct multiplexer *x, const char *why)
     x->stopping = false;
     x->generation++;
     snprintf(x->status.reason, sizeof(x->status.reason), "%s", why);
-    struct request *next;
-    for (struct request *rq = x->first; rq; rq = next) {
-        next = rq->next;
+    LIST_EACH (&x->requests, struct request, link, rq) {
         if (rq->sent) {
             x->sent--;
             x->unsent++;
@@ -32,44 +30,44 @@ static void drop_connection(struct multiplexer *x, const char *why)
     }
 }
 
-static enum kiln_code establish(struct multiplexer *x, uint64_t deadline_ns, struct kiln_err *err)
+static enum kiln_code connect_transport(struct multiplexer *x, uint64_t deadline_ns,
+                                        struct kiln_err *err)
 {
-    struct transport *t = NULL;
-    struct handshake handshake;
-    bool reached = false, before = x->reached, again = x->generation > 0;
+    struct handshake_result result;
+    bool is_reconnect = x->generation > 0;
+    const struct handshake_options options = { .connect = x->options.connect,
+                                               .context = x->options.context,
+                                               .software = x->software,
+                                               .reached_before = x->reached,
+                                               .on_handshake = x->options.on_handshake,
+                                               .grace_ns = x->options.grace_ns };
     pthread_mutex_unlock(&x->mutex);
-    struct link_wish wish = { .connect = x->options.connect,
-                              .context = x->options.context,
-                              .software = x->software,
-                              .reached_before = before,
-                              .greeted = x->options.greeted,
-                              .grace_ns = x->options.grace_ns };
-    enum kiln_code rc = link_open(&wish, deadline_ns, &t, &handshake, &reached, err);
+    enum kiln_code rc = handshake_open(&options, deadline_ns, &result, err);
     pthread_mutex_lock(&x->mutex);
-    x->reached |= reached;
+    x->reached |= result.reached;
     if (rc) {
         x->status.answered = false;
         snprintf(x->status.reason, sizeof(x->status.reason), "%s", err->text);
         return rc;
     }
-    x->transport = t;
-    x->status.handshake = handshake;
+    x->transport = result.transport;
+    x->status.handshake = result.handshake;
     x->status.reason[0] = '\0';
-    x->status.reconnects += again;
+    x->status.reconnects += is_reconnect;
     return KILN_OK;
 }
 
 /* One step of the leader: connect, or read a frame. */
-static enum kiln_code lead(struct multiplexer *x, struct waiter *me, uint64_t deadline_ns,
-                           struct kiln_err *err)
+static enum kiln_code lead_once(struct multiplexer *x, struct waiter *me, uint64_t deadline_ns,
+                                struct kiln_err *err)
 {
     if (x->broken)
         drop_connection(x, "the connection to kilnd broke");
     if (!x->transport)
-        return establish(x, deadline_ns, err);
+        return connect_transport(x, deadline_ns, err);
     multiplexer_send_waiting(x);
-    if (me->news != me->seen)
-        return KILN_OK; /* one of ours could not be sent, and ended */
+    if (me->event_count != me->events_seen)
+        return KILN_OK; /* one of this thread's requests could not be sent, and ended */
     struct transport *t = x->transport;
     struct transport_frame frame;
     pthread_mutex_unlock(&x->mutex);
@@ -80,7 +78,7 @@ static enum kiln_code lead(struct multiplexer *x, struct waiter *me, uint64_t de
         multiplexer_deliver(x, me, &frame);
         transport_frame_done(&frame);
         if (x->broken)
-            drop_connection(x, "kilnd's answers made no sense");
+            drop_connection(x, "kilnd sent an invalid answer");
         return KILN_OK;
     case KILN_BUSY: return KILN_OK;
     case KILN_TIMED_OUT: return kiln_fail(err, rc, "kilnd did not answer in time");
@@ -94,46 +92,28 @@ static enum kiln_code lead(struct multiplexer *x, struct waiter *me, uint64_t de
 
 /* ---- waiting ---- */
 
-static void join_sleepers(struct multiplexer *x, struct waiter *w)
-{
-    w->asleep = true;
-    w->previous = NULL;
-    w->next = x->asleep;
-    if (x->asleep)
-        x->asleep->previous = w;
-    x->asleep = w;
-}
-
-static void leave_sleepers(struct multiplexer *x, struct waiter *w)
-{
-    *(w->previous ? &w->previous->next : &x->asleep) = w->next;
-    if (w->next)
-        w->next->previous = w->previous;
-    w->asleep = false;
-}
-
-static void make_ready(struct waiter *w)
+static void init_cond(struct waiter *w)
 {
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&w->cond, &attr);
     pthread_condattr_destroy(&attr);
-    w->ready = true;
+    w->has_cond = true;
 }
 
-/* False when the deadline passed. */
+/* False if the deadline has passed. */
 static bool sleep_until(struct multiplexer *x, struct waiter *w, uint64_t deadline_ns)
 {
     struct timespec at = { .tv_sec = (time_t)(deadline_ns / 1000000000u),
                            .tv_nsec = (long)(deadline_ns % 1000000000u) };
-    if (!w->ready)
-        make_ready(w);
-    join_sleepers(x, w);
+    if (!w->has_cond)
+        init_cond(w);
+    list_prepend(&x->sleepers, &w->sleeping);
     int rc = deadline_ns == TRANSPORT_NO_DEADLINE
                  ? pthread_cond_wait(&w->cond, &x->mutex)
                  : pthread_cond_timedwait(&w->cond, &x->mutex, &at);
-    leave_sleepers(x, w);
+    list_remove(&w->sleeping);
     return rc != ETIMEDOUT;
 }
 
@@ -144,30 +124,33 @@ enum kiln_code multiplexer_wait(struct multiplexer *multiplexer, struct waiter *
     enum kiln_code rc = KILN_OK;
     pthread_mutex_lock(&x->mutex);
     bool in_time = true;
-    /* What came since the last wait counts too: the caller has not looked at it yet. */
-    while (!rc && waiter->news == waiter->seen && !multiplexer_open_parcel(x, waiter)) {
+    /* Events since the last wait count, too: the caller has not handled them yet. */
+    while (!rc && waiter->event_count == waiter->events_seen &&
+           !multiplexer_accept_stored(x, waiter)) {
         if (!in_time) {
             rc = kiln_fail(err, KILN_TIMED_OUT, "kilnd did not answer in time");
         } else if (x->leading) {
             in_time = sleep_until(x, waiter, deadline_ns);
         } else {
             x->leading = true;
-            rc = lead(x, waiter, deadline_ns, err);
+            rc = lead_once(x, waiter, deadline_ns, err);
             x->leading = false;
         }
     }
-    waiter->seen = waiter->news;
-    if (!x->leading && x->asleep)
-        multiplexer_wake(x->asleep);
+    waiter->events_seen = waiter->event_count;
+    struct waiter *next = LIST_FIRST(&x->sleepers, struct waiter, sleeping);
+    if (!x->leading && next)
+        multiplexer_wake(next);
     pthread_mutex_unlock(&x->mutex);
     return rc;
 }
 
-/* The leader of the next wait reconnects; nothing is lost. */
-static void leave_for_better(struct multiplexer *x)
+/* If a better server is available, closes the connection.  No request is lost, and the leader of
+ * the next wait reconnects. */
+static void leave_for_better_server(struct multiplexer *x)
 {
-    bool is_at_rest = x->transport && !x->broken && !x->first && !x->leading;
-    if (is_at_rest && x->options.may_leave && x->options.may_leave(x->options.context))
+    bool is_idle = x->transport && !x->broken && list_is_empty(&x->requests) && !x->leading;
+    if (is_idle && x->options.may_leave && x->options.may_leave(x->options.context))
         multiplexer_stop_transport(x);
 }
 
@@ -184,10 +167,10 @@ enum kiln_code multiplexer_submit(struct multiplexer *multiplexer, struct reques
     if (request->connection &&
         request->connection != multiplexer_connection(multiplexer->generation)) {
         pthread_mutex_unlock(&multiplexer->mutex);
-        return kiln_fail(err, KILN_NOT_FOUND, "the connection it belongs to is gone");
+        return kiln_fail(err, KILN_NOT_FOUND, "the connection that the request belongs to is gone");
     }
     if (!request->connection)
-        leave_for_better(multiplexer);
+        leave_for_better_server(multiplexer);
     request->id = multiplexer->next_id++;
     struct frame_header header = {
         .version = FRAME_VERSION,
@@ -207,10 +190,10 @@ enum kiln_code multiplexer_submit(struct multiplexer *multiplexer, struct reques
 void multiplexer_abandon(struct multiplexer *multiplexer, struct request *request)
 {
     pthread_mutex_lock(&multiplexer->mutex);
-    bool report = request->linked && request->sent;
+    bool has_daemon = list_holds(&request->link) && request->sent;
     multiplexer_unlink(multiplexer, request);
-    multiplexer_drop_parcels(request->waiter, request);
-    if (report)
+    multiplexer_drop_stored(request->waiter, request);
+    if (has_daemon)
         multiplexer_send_cancel(multiplexer, request->id);
     pthread_mutex_unlock(&multiplexer->mutex);
 }
@@ -239,14 +222,18 @@ void multiplexer_status(struct multiplexer *multiplexer, struct multiplexer_stat
 
 /* ---- life ---- */
 
-void waiter_init(struct waiter *waiter) { *waiter = (struct waiter){ .ready = false }; }
+void waiter_init(struct waiter *waiter)
+{
+    *waiter = (struct waiter){ .has_cond = false };
+    list_init(&waiter->frames);
+}
 
 void waiter_done(struct waiter *waiter)
 {
-    if (!waiter->ready)
+    if (!waiter->has_cond)
         return;
     pthread_cond_destroy(&waiter->cond);
-    waiter->ready = false;
+    waiter->has_cond = false;
 }
 
 enum kiln_code multiplexer_create(const struct multiplexer_options *options,
@@ -258,6 +245,8 @@ enum kiln_code multiplexer_create(const struct multiplexer_options *options,
     pthread_mutex_init(&x->mutex, /* attr= */ NULL);
     x->options = *options;
     snprintf(x->software, sizeof(x->software), "%s", options->software);
+    list_init(&x->sleepers);
+    list_init(&x->requests);
     x->next_id = HANDSHAKE_REQUEST_ID + 1;
     *ret_multiplexer = x;
     return KILN_OK;

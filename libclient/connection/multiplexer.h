@@ -13,6 +13,7 @@
  *            leader's own request is done, another waiting thread becomes leader.  accept() always
  *            runs on the waiter's own thread.
  */
+#include "common/list.h"
 #include "common/messages.h"
 #include "common/transport.h"
 #include "libclient/connection/handshake.h"
@@ -41,15 +42,14 @@ static inline bool reply_puts_off(const struct reply *reply, enum kiln_code code
     return code == KILN_UNAVAILABLE && (reply->header->flags & FRAME_STOPPING);
 }
 
-/* Where a thread waits for one or several requests.  Zero it. */
+/* Where a thread waits for one or several requests: waiter_init. */
 struct waiter {
     pthread_cond_t cond;
-    bool ready;                  /* |cond| is initialised: the thread slept once */
-    bool asleep;                 /* in the multiplexer's list */
-    struct parcel *first, *last; /* owned: this waiter's frames, read by another thread */
-    unsigned long news;          /* frames accepted and requests ended so far */
-    unsigned long seen;          /* its value when the last multiplexer_wait returned */
-    struct waiter *next, *previous;
+    bool has_cond;             /* |cond| is initialised: the thread slept once */
+    struct list_link sleeping; /* in the multiplexer's list, while the thread sleeps */
+    struct list frames;        /* owned struct stored_frame: read by another thread */
+    unsigned long event_count; /* frames accepted and requests ended so far */
+    unsigned long events_seen; /* its value when the last multiplexer_wait returned */
 };
 
 struct request {
@@ -75,9 +75,9 @@ struct request {
 
     /* Private to the multiplexer; zero it: */
     uint64_t id;
-    atomic_uint sends; /* how often it was sent; accept may read it */
-    bool linked, sent;
-    struct request *next, *previous;
+    atomic_uint sends;     /* how often it was sent; accept may read it */
+    struct list_link link; /* in the multiplexer's list, until it is answered */
+    bool sent;
 
     /* Also part of the answer: */
     struct failure failure; /* owned by the caller: failure_done */
@@ -97,8 +97,8 @@ struct multiplexer_options {
     /* Whether |connect| would lead to a better server than the current connection.  Called when a
      * request begins and none is unanswered.  NULL: never. */
     bool (*may_leave)(void *context);
-    /* As in struct link_wish. */
-    bool (*greeted)(void *context, enum kiln_code rc, const struct kiln_err *err);
+    /* As in struct handshake_options. */
+    bool (*on_handshake)(void *context, enum kiln_code rc, const struct kiln_err *err);
     uint64_t grace_ns;
     void *context;
     const char *software; /* for hello; copied */

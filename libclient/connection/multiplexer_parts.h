@@ -20,10 +20,10 @@ struct multiplexer {
     bool stopping;               /* the daemon reads no more: send requests to the next one */
     bool leading;                /* a thread reads or connects */
     bool reached;                /* a daemon accepted a connection once */
-    struct waiter *asleep;       /* first of the waiters that may lead next */
+    struct list sleepers;        /* struct waiter; any of them may lead next */
 
-    struct request *first, *last; /* unanswered, in the order submitted */
-    unsigned sent;                /* number of those that the daemon has */
+    struct list requests; /* struct request; unanswered, in the order submitted */
+    unsigned sent;        /* number of those that the daemon has */
     unsigned unsent;
     uint64_t next_id;
     struct multiplexer_status status;
@@ -62,5 +62,5 @@ void multiplexer_send_cancel(struct multiplexer *x, uint64_t id);
  * Releases the mutex while a frame is accepted, as the next function does. */
 void multiplexer_deliver(struct multiplexer *x, struct waiter *me, struct transport_frame *frame);
 /* Accepts a frame that another thread read for |w|; false if there is none. */
-bool multiplexer_open_parcel(struct multiplexer *x, struct waiter *w);
-void multiplexer_drop_parcels(struct waiter *w, const struct request *rq);
+bool multiplexer_accept_stored(struct multiplexer *x, struct waiter *w);
+void multiplexer_drop_stored(struct waiter *w, const struct request *rq);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/connection/multiplexer_parts.h"
 
-#include "libclient/connection/parcel.h"
+#include "libclient/connection/stored_frame.h"
 
 static enum kiln_code read_error_frame(const struct reply *reply, struct failure *failure)
 {
@@ -14,18 +14,18 @@ static enum kiln_code read_error_frame(const struct reply *reply, struct failure
     return failure_said(failure, m.code, m.text, m.log);
 }
 
-/* The daemon answered that it will not do |rq|: send it to the next one. */
-static void put_back(struct multiplexer *x, struct request *rq)
+/* The daemon answered that it will not process |rq|: send it to the next daemon. */
+static void resend_request(struct multiplexer *x, struct request *rq)
 {
     multiplexer_unlink(x, rq);
     rq->sent = false;
     multiplexer_link(x, rq);
     multiplexer_keep_for_next(x, rq, "kilnd is stopping");
-    if (x->transport) /* by now it may be the next daemon's */
+    if (x->transport) /* it may already be the next daemon's */
         multiplexer_send_waiting(x);
 }
 
-/* On the waiter's thread, with the mutex held on entry and exit but not while reading. */
+/* Runs on the waiter's thread.  Holds the mutex on entry and exit, but not while accept() reads. */
 static void accept_frame(struct multiplexer *x, struct request *rq, const struct reply *reply,
                          unsigned long generation)
 {
@@ -38,11 +38,11 @@ static void accept_frame(struct multiplexer *x, struct request *rq, const struct
     pthread_mutex_lock(&x->mutex);
     if (is_last && reply_puts_off(reply, rc) && !rq->once && !rq->ended) {
         failure_done(&f);
-        put_back(x, rq);
+        resend_request(x, rq);
         return;
     }
     x->status.answered = true;
-    rq->waiter->news++;
+    rq->waiter->event_count++;
     if (rc && !rq->ended)
         rq->failure = f;
     else
@@ -53,52 +53,45 @@ static void accept_frame(struct multiplexer *x, struct request *rq, const struct
         multiplexer_stop_transport(x);
 }
 
-static void give_parcel(struct multiplexer *x, struct request *rq, struct transport_frame *frame)
+static void store_frame(struct multiplexer *x, struct request *rq, struct transport_frame *frame)
 {
-    struct waiter *w = rq->waiter;
-    struct parcel *p = parcel_create(frame);
-    if (!p) {
+    struct stored_frame *stored = stored_frame_create(frame);
+    if (!stored) {
         struct kiln_err err = KILN_ERR_INIT;
         kiln_fail(&err, KILN_NO_MEMORY, "no memory for an answer of %zu bytes", frame->body.size);
         multiplexer_end_with(x, rq, &err);
         return;
     }
-    p->request = rq;
-    p->generation = x->generation;
-    p->capabilities = x->status.handshake.capabilities;
-    if (w->last)
-        w->last->next = p;
-    else
-        w->first = p;
-    w->last = p;
-    multiplexer_wake(w);
+    stored->request = rq;
+    stored->generation = x->generation;
+    stored->capabilities = x->status.handshake.capabilities;
+    list_append(&rq->waiter->frames, &stored->link);
+    multiplexer_wake(rq->waiter);
 }
 
-bool multiplexer_open_parcel(struct multiplexer *x, struct waiter *w)
+bool multiplexer_accept_stored(struct multiplexer *x, struct waiter *w)
 {
-    struct parcel *p = w->first;
-    if (!p)
+    struct stored_frame *stored = LIST_FIRST(&w->frames, struct stored_frame, link);
+    if (!stored)
         return false;
-    w->first = p->next;
-    if (!w->first)
-        w->last = NULL;
-    if (!p->request->ended) {
+    list_remove(&stored->link);
+    if (!stored->request->ended) {
         struct reply reply = {
-            .header = &p->header,
-            .body = bytes_of(p->body, p->header.body_size),
-            .descriptors = p->descriptors,
-            .descriptor_count = p->descriptor_count,
-            .capabilities = p->capabilities,
-            .connection = multiplexer_connection(p->generation),
+            .header = &stored->header,
+            .body = bytes_of(stored->body, stored->header.body_size),
+            .descriptors = stored->descriptors,
+            .descriptor_count = stored->descriptor_count,
+            .capabilities = stored->capabilities,
+            .connection = multiplexer_connection(stored->generation),
         };
-        accept_frame(x, p->request, &reply, p->generation);
+        accept_frame(x, stored->request, &reply, stored->generation);
     }
-    parcel_destroy(p);
+    stored_frame_destroy(stored);
     return true;
 }
 
-/* An error that answers no request, number 0, is kilnd's last word on the connection. */
-static struct kiln_err read_last_word(const struct transport_frame *frame)
+/* Reads an error frame with request number 0, which kilnd sends before it closes the connection. */
+static struct kiln_err read_final_error(const struct transport_frame *frame)
 {
     struct failure f;
     failure_init(&f);
@@ -118,7 +111,7 @@ void multiplexer_deliver(struct multiplexer *x, struct waiter *me, struct transp
     const struct frame_header *h = &frame->header;
     struct request *rq = multiplexer_find(x, h->request_id);
     if (!rq && (h->request_id <= HANDSHAKE_REQUEST_ID || h->request_id >= x->next_id)) {
-        const struct kiln_err err = read_last_word(frame);
+        const struct kiln_err err = read_final_error(frame);
         multiplexer_fail_everyone(x, &err);
         multiplexer_stop_transport(x);
     }
@@ -126,9 +119,9 @@ void multiplexer_deliver(struct multiplexer *x, struct waiter *me, struct transp
     if (!rq || !rq->sent) /* abandoned meanwhile */
         return;
     if (h->type == MESSAGE_error || !(h->flags & FRAME_MORE))
-        multiplexer_unlink(x, rq); /* or it would be sent again before its owner reads this */
+        multiplexer_unlink(x, rq); /* so that it is not sent again before its owner reads this */
     if (rq->waiter != me) {
-        give_parcel(x, rq, frame);
+        store_frame(x, rq, frame);
         return;
     }
     struct reply reply = {
@@ -142,18 +135,12 @@ void multiplexer_deliver(struct multiplexer *x, struct waiter *me, struct transp
     accept_frame(x, rq, &reply, x->generation);
 }
 
-void multiplexer_drop_parcels(struct waiter *w, const struct request *rq)
+void multiplexer_drop_stored(struct waiter *w, const struct request *rq)
 {
-    struct parcel **at = &w->first;
-    w->last = NULL;
-    while (*at) {
-        struct parcel *p = *at;
-        if (p->request == rq) {
-            *at = p->next;
-            parcel_destroy(p);
-        } else {
-            w->last = p;
-            at = &p->next;
-        }
+    LIST_EACH (&w->frames, struct stored_frame, link, stored) {
+        if (stored->request != rq)
+            continue;
+        list_remove(&stored->link);
+        stored_frame_destroy(stored);
     }
 }

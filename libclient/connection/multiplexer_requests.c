@@ -1,40 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/connection/multiplexer_parts.h"
 
-/* A request that was there whenever the daemon died so often is taken for the cause. */
+/* If the daemon died this often while it had a request, that request is probably the cause. */
 #define SENDS_MAX 32
 
 void multiplexer_link(struct multiplexer *x, struct request *rq)
 {
-    rq->previous = x->last;
-    rq->next = NULL;
-    *(x->last ? &x->last->next : &x->first) = rq;
-    x->last = rq;
-    rq->linked = true;
+    list_append(&x->requests, &rq->link);
     x->unsent++;
 }
 
 void multiplexer_unlink(struct multiplexer *x, struct request *rq)
 {
-    if (!rq->linked)
+    if (!list_holds(&rq->link))
         return;
-    *(rq->previous ? &rq->previous->next : &x->first) = rq->next;
-    *(rq->next ? &rq->next->previous : &x->last) = rq->previous;
-    rq->linked = false;
+    list_remove(&rq->link);
     *(rq->sent ? &x->sent : &x->unsent) -= 1;
 }
 
 struct request *multiplexer_find(const struct multiplexer *x, uint64_t id)
 {
-    struct request *rq = x->first;
-    while (rq && rq->id != id)
-        rq = rq->next;
-    return rq;
+    LIST_EACH (&x->requests, struct request, link, rq) {
+        if (rq->id == id)
+            return rq;
+    }
+    return NULL;
 }
 
 void multiplexer_wake(struct waiter *w)
 {
-    if (w->asleep)
+    if (list_holds(&w->sleeping))
         pthread_cond_signal(&w->cond);
 }
 
@@ -42,9 +37,9 @@ void multiplexer_end_request(struct multiplexer *x, struct request *rq, enum kil
 {
     multiplexer_unlink(x, rq);
     rq->code = code;
-    rq->waiter->news++;
+    rq->waiter->event_count++;
     multiplexer_wake(rq->waiter);
-    atomic_store(&rq->ended, true); /* last: its owner may be gone at once */
+    atomic_store(&rq->ended, true); /* last: the owner may free the request from here on */
 }
 
 void multiplexer_end_with(struct multiplexer *x, struct request *rq, const struct kiln_err *why)
@@ -61,14 +56,14 @@ void multiplexer_keep_for_next(struct multiplexer *x, struct request *rq, const 
     else if (rq->once)
         kiln_fail(&err, KILN_UNAVAILABLE, "%s", why);
     else if (rq->sends >= SENDS_MAX)
-        kiln_fail(&err, KILN_UNAVAILABLE, "kilnd went away %u times over this request; last: %s",
-                  rq->sends, why);
+        kiln_fail(&err, KILN_UNAVAILABLE,
+                  "kilnd went away %u times while it had this request; last: %s", rq->sends, why);
     if (err.code)
         multiplexer_end_with(x, rq, &err);
 }
 
 void multiplexer_fail_everyone(struct multiplexer *x, const struct kiln_err *why)
 {
-    while (x->first)
-        multiplexer_end_with(x, x->first, why);
+    LIST_EACH (&x->requests, struct request, link, rq)
+        multiplexer_end_with(x, rq, why);
 }

@@ -13,19 +13,19 @@ static enum kiln_code send_one(struct transport *t, const struct request *rq, st
     if (rq->file_count == 0)
         return t->ops->send(t, frame, err);
     if (!t->ops->send_files)
-        return kiln_fail(err, KILN_UNSUPPORTED, "files cannot be handed over here");
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "a program with built-in kernels cannot send files with a request");
     return t->ops->send_files(t, frame, rq->files, rq->file_count, err);
 }
 
-/* False when the connection is no good: the reader will see it and connect again. */
+/* False if the connection is broken: the reader notices that, and reconnects. */
 static bool send_request(struct multiplexer *x, struct request *rq)
 {
     struct kiln_err err;
     kiln_err_init(&err);
     enum kiln_code rc = send_one(x->transport, rq, &err);
     if (rc && rq->file_count > 0 && rc != KILN_UNAVAILABLE) {
-        multiplexer_end_with(x, rq,
-                             &err); /* another connection would not take these files either */
+        multiplexer_end_with(x, rq, &err); /* another connection would reject the files, too */
         return true;
     }
     if (rc)
@@ -41,9 +41,9 @@ static bool send_request(struct multiplexer *x, struct request *rq)
 void multiplexer_send_waiting(struct multiplexer *x)
 {
     struct transport *t = x->transport;
-    struct request *next;
-    for (struct request *rq = x->first; rq && x->unsent && !x->broken && !x->stopping; rq = next) {
-        next = rq->next;
+    LIST_EACH (&x->requests, struct request, link, rq) {
+        if (!x->unsent || x->broken || x->stopping)
+            return;
         if (rq->sent)
             continue;
         if (x->sent >= x->status.handshake.max_in_flight || t->ops->is_sending(t))

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Connects to this user's private kilnd, and starts one where there is none.
+ * Connects to this user's private kilnd, and starts one if none runs.
  *
- * Whoever gets the lock starts it: it makes the listening socket and hands socket and lock down, so
- * that connections are taken from that moment on, before the new process has run at all.  kilnd
- * holds the lock until it has ended.  Everybody else connects; only between lock and socket, some
- * microseconds, and while a kilnd ends, do they have to try again.
+ * Several processes may try to start one at the same time.  The process that gets the lock file
+ * wins.  It creates the listening socket, and the new kilnd inherits socket and lock.  From then
+ * on the kernel accepts connections, even before kilnd runs.  kilnd holds the lock until it exits.
+ * The other processes connect to the socket.  They have to retry in two cases: for some
+ * microseconds between lock and socket, and while a kilnd exits.
  */
 #include "libclient/connection/substitute.h"
 
@@ -37,12 +38,12 @@
 #define PROGRAM_VARIABLE "KILN_KILND"
 #define BACKLOG 4096
 #define RETRY_MS 1
-/* Connections in a row that end before kilnd has said a word: it cannot start. */
+/* If this many connections in a row end without an answer, kilnd cannot start. */
 #define FAILURES_MAX 2
 #define LOG_TAIL 2048
 #define ENVIRONMENT_MAX 4096
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of |directories|; held briefly */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects |directories| */
 static struct private_directories directories;            /* of the last connection */
 static atomic_uint failures;                              /* in a row */
 
@@ -56,8 +57,8 @@ static bool is_program(char path[PATH_TEXT_MAX], const char *directory, size_t s
            access(path, X_OK) == 0;
 }
 
-/* In the same directory, in the build's or an installed tree's place for programs. */
-static bool find_beside_us(char path[PATH_TEXT_MAX])
+/* Looks in libkiln's directory, then where a build tree and an installed tree have programs. */
+static bool find_near_library(char path[PATH_TEXT_MAX])
 {
     static const char *const names[] = { "kilnd", "../bin/kilnd", KILN_KILND_FROM_LIBRARY };
     char self[PATH_TEXT_MAX];
@@ -84,7 +85,7 @@ static enum kiln_code find_program(char path[PATH_TEXT_MAX], struct kiln_err *er
                    ? KILN_OK
                    : kiln_fail_errno(err, errno, "cannot run '%s' (" PROGRAM_VARIABLE ")", path);
     }
-    if (find_beside_us(path))
+    if (find_near_library(path))
         return KILN_OK;
     const char *at = secure_getenv("PATH");
     while (at && *at) {
@@ -94,12 +95,12 @@ static enum kiln_code find_program(char path[PATH_TEXT_MAX], struct kiln_err *er
         at += size + (at[size] == ':');
     }
     return kiln_fail(err, KILN_UNAVAILABLE,
-                     "there is no program 'kilnd' beside libkiln or in PATH: install the package "
-                     "kiln, or name the program in " PROGRAM_VARIABLE);
+                     "there is no program 'kilnd' near libkiln or in PATH: install the package "
+                     "kiln, or set " PROGRAM_VARIABLE " to the program");
 }
 
-/* The job's, without what is meant for the job's very process: what is loaded into it, and what a
- * service manager told it. */
+/* The job's environment without variables that only concern the job's process: libraries loaded
+ * into it, and messages of a service manager. */
 static char **copy_environment(void)
 {
     static const char *const left_out[] = {
@@ -129,7 +130,8 @@ static enum kiln_code take_lock(const struct private_directories *f, int *ret_fd
     if (fd < 0)
         return kiln_fail_errno(err, errno, "cannot open the lock '%s'", path);
     if (flock(fd, LOCK_EX | LOCK_NB) != 0)
-        return kiln_fail(err, KILN_BUSY, "the process that holds '%s' does not listen", path);
+        return kiln_fail(err, KILN_BUSY, "the process that holds the lock '%s' does not listen yet",
+                         path);
     *ret_fd = fd;
     fd = -1;
     return KILN_OK;
@@ -142,7 +144,7 @@ static enum kiln_code make_socket(const char *path, int *ret_fd, struct kiln_err
     KILN_AUTO(fd) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return kiln_fail_errno(err, errno, "cannot make a socket");
-    (void)unlink(path); /* of one that has ended: the lock is ours */
+    (void)unlink(path); /* the socket of a kilnd that has exited: this process holds the lock */
     if (fchmod(fd, 0600) != 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
         listen(fd, BACKLOG) != 0)
         return kiln_fail_errno(err, errno, "cannot listen on '%s'", path);
@@ -158,8 +160,8 @@ static int open_log(const struct private_directories *f)
     return open(path, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-/* Its last line, which says why it could not start. */
-static void read_log(const struct private_directories *f, char *text, size_t size)
+/* The last line of the log, which says why kilnd could not start. */
+static void read_last_log_line(const struct private_directories *f, char *text, size_t size)
 {
     char path[PATH_TEXT_MAX + 16], tail[LOG_TAIL + 1] = "";
     snprintf(path, sizeof(path), "%s/kilnd.log", f->cache);
@@ -173,7 +175,7 @@ static void read_log(const struct private_directories *f, char *text, size_t siz
     snprintf(text, size, "%.*s", (int)size - 1, line ? line + 1 : tail);
 }
 
-/* ---- starting one ---- */
+/* ---- starting kilnd ---- */
 
 static enum kiln_code run_kilnd(const struct private_directories *f, int socket_fd, int lock_fd,
                                 struct kiln_err *err)
@@ -199,8 +201,8 @@ static enum kiln_code run_kilnd(const struct private_directories *f, int socket_
     return errnum ? kiln_fail_errno(err, errnum, "cannot run '%s'", program) : KILN_OK;
 }
 
-/* KILN_BUSY: another process starts one, or one is ending.  fork waits meanwhile, or a child of
- * the job would keep lock and socket. */
+/* KILN_BUSY: another process is starting a kilnd, or one is exiting.  The load lock delays fork
+ * meanwhile: a child of the job would inherit lock and socket, and keep them open. */
 static enum kiln_code start_kilnd(const struct private_directories *f, struct kiln_err *err)
 {
     int lock_fd = -1, socket_fd = -1;
@@ -226,9 +228,10 @@ static enum kiln_code refuse_to_start_again(const struct private_directories *f,
                                             struct kiln_err *err)
 {
     char why[256];
-    read_log(f, why, sizeof(why));
+    read_last_log_line(f, why, sizeof(why));
     atomic_store(&failures, 0); /* a later call tries again */
-    return kiln_fail(err, KILN_IO, "the private kilnd ends as it starts: %s ('%s/kilnd.log')", why,
+    return kiln_fail(err, KILN_IO,
+                     "the private kilnd exits right after its start: %s ('%s/kilnd.log')", why,
                      f->cache);
 }
 
@@ -260,8 +263,8 @@ static enum kiln_code connect_private(uint64_t deadline_ns, struct transport **r
     struct private_directories f;
     if (getauxval(AT_SECURE))
         return kiln_fail(err, KILN_DENIED,
-                         "this program has rights that whoever started it lacks (setuid, file "
-                         "capabilities), so it starts no kilnd");
+                         "a program with more rights than its caller (setuid, file capabilities) "
+                         "does not start a private kilnd");
     enum kiln_code rc = private_directories_find(&f, err);
     if (rc)
         return rc;
@@ -283,14 +286,13 @@ static void describe_private(char *text, size_t size)
 {
     pthread_mutex_lock(&mutex);
     const char *why = directories.why_temporary;
-    snprintf(text, size,
-             "a private kilnd serves, which keeps what it compiles in '%.200s'%s%.160s%s",
-             directories.cache, *why ? ", for now (" : "", why, *why ? ")" : "");
+    snprintf(text, size, "a private kilnd serves, which stores kernels in '%.200s'%s%.160s%s",
+             directories.cache, *why ? ", temporarily (" : "", why, *why ? ")" : "");
     pthread_mutex_unlock(&mutex);
 }
 
-const struct substitute substitute = { .word = "private",
+const struct substitute substitute = { .mode = "private",
                                        .level = KILN_LEVEL_PRIVATE,
                                        .connect = connect_private,
-                                       .greeted = note_handshake,
+                                       .on_handshake = note_handshake,
                                        .describe = describe_private };

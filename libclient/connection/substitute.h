@@ -11,14 +11,14 @@
 #include "common/transport.h"
 
 struct substitute {
-    const char *word; /* its name in KILN_FALLBACK */
+    const char *mode; /* its value of KILN_FALLBACK */
     int level;        /* KILN_LEVEL_* */
     bool is_first;    /* use it without looking for a kilnd, unless KILN_FALLBACK is off */
     /* KILN_TIMED_OUT: not ready by |deadline_ns|. */
     enum kiln_code (*connect)(uint64_t deadline_ns, struct transport **ret_transport,
                               struct kiln_err *err);
     /* Reports the result of the handshake on its last connection. */
-    void (*greeted)(enum kiln_code rc);
+    void (*on_handshake)(enum kiln_code rc);
     /* Writes what serves, and where it stores its files, as a clause of a message. */
     void (*describe)(char *text, size_t size);
 };

@@ -15,19 +15,19 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* Room for a small object's frame several times over.  Larger frames need more, which is kept up to
- * the second figure: a batch's frames of a quarter megabyte come in a row, and memory given back
- * between them costs a page fault for every page of each. */
-#define INPUT_ROOM (64u << 10)
+/* The input buffer holds several frames with small objects.  Larger frames enlarge it, and it keeps
+ * up to INPUT_KEPT bytes: the frames of a batch have a quarter megabyte each, and freeing the
+ * memory between them would cost a page fault for every page. */
+#define INPUT_MIN (64u << 10)
 #define INPUT_KEPT (1u << 20)
-/* A reader first waits this long inside recvmsg itself, which saves a poll for every answer that
- * comes at once; only then can it be woken by someone whose frame did not go out whole. */
+/* A reader first waits this long inside recvmsg, which saves a poll for every answer that comes at
+ * once.  After that it polls, so that a thread whose frame was not sent completely can wake it. */
 #define READ_SLICE_MS 50
 #define MS 1000000ull
 
 /* ---- receiving ---- */
 
-/* Takes all of them first, so that none leaks whatever is wrong. */
+/* Takes all descriptors before it checks anything, so that none leaks. */
 static enum kiln_code take_descriptors(struct transport_socket *s, struct msghdr *message,
                                        struct kiln_err *err)
 {
@@ -49,26 +49,25 @@ static enum kiln_code take_descriptors(struct transport_socket *s, struct msghdr
     }
     if (message->msg_flags & MSG_CTRUNC)
         return kiln_fail(err, KILN_FULL,
-                         "this process has no room for more open files: raise its "
-                         "limit (ulimit -n)");
+                         "this process has too many open files: raise its limit (ulimit -n)");
     if (overflow)
         return kiln_fail(err, KILN_CORRUPT, "kilnd sent more descriptors than a frame may have");
     return KILN_OK;
 }
 
-/* KILN_BUSY when there is nothing to read. */
+/* KILN_BUSY if there is nothing to read. */
 static enum kiln_code read_some(struct transport_socket *s, int flags, struct kiln_err *err)
 {
     union {
         struct cmsghdr align;
-        char room[CMSG_SPACE(LIMIT_FRAME_DESCRIPTORS * sizeof(int))];
+        char data[CMSG_SPACE(LIMIT_FRAME_DESCRIPTORS * sizeof(int))];
     } control;
-    struct iovec room = { s->input + s->end, s->capacity - s->end };
+    struct iovec free_space = { s->input + s->end, s->capacity - s->end };
     struct msghdr message = {
-        .msg_iov = &room,
+        .msg_iov = &free_space,
         .msg_iovlen = 1,
-        .msg_control = control.room,
-        .msg_controllen = sizeof(control.room),
+        .msg_control = control.data,
+        .msg_controllen = sizeof(control.data),
     };
     ssize_t n = recvmsg(s->fd, &message, flags | MSG_CMSG_CLOEXEC);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
@@ -94,7 +93,7 @@ static int poll_ms(uint64_t deadline_ns)
     return ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
-/* KILN_OK when there may be something to read. */
+/* KILN_OK if there may be something to read. */
 static enum kiln_code wait_readable(struct transport_socket *s, uint64_t deadline_ns,
                                     struct kiln_err *err)
 {
@@ -127,8 +126,8 @@ static enum kiln_code wait_readable(struct transport_socket *s, uint64_t deadlin
     }
 }
 
-/* Makes room for |size| more bytes behind those that are there. */
-static enum kiln_code make_room(struct transport_socket *s, size_t size, struct kiln_err *err)
+/* Makes space for |size| more bytes after those in the buffer. */
+static enum kiln_code make_space(struct transport_socket *s, size_t size, struct kiln_err *err)
 {
     size_t held = s->end - s->begin;
     if (s->begin && (held == 0 || s->capacity - s->end < size)) {
@@ -136,10 +135,10 @@ static enum kiln_code make_room(struct transport_socket *s, size_t size, struct 
         s->begin = 0;
         s->end = held;
     }
-    bool wasteful = s->capacity > INPUT_KEPT && held == 0 && size <= INPUT_ROOM;
+    bool wasteful = s->capacity > INPUT_KEPT && held == 0 && size <= INPUT_MIN;
     if (s->capacity - s->end >= size && !wasteful)
         return KILN_OK;
-    size_t capacity = held + size > INPUT_ROOM ? held + size : INPUT_ROOM;
+    size_t capacity = held + size > INPUT_MIN ? held + size : INPUT_MIN;
     uint8_t *input = realloc(s->input, capacity);
     if (!input)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for an answer of %zu bytes", capacity);
@@ -151,7 +150,7 @@ static enum kiln_code make_room(struct transport_socket *s, size_t size, struct 
 static enum kiln_code read_more(struct transport_socket *s, size_t missing, uint64_t deadline_ns,
                                 struct kiln_err *err)
 {
-    enum kiln_code rc = make_room(s, missing, err);
+    enum kiln_code rc = make_space(s, missing, err);
     if (rc)
         return rc;
     uint64_t now = clock_monotonic_ns();
@@ -167,8 +166,8 @@ static enum kiln_code read_more(struct transport_socket *s, size_t missing, uint
     return rc == KILN_BUSY ? KILN_OK : rc;
 }
 
-static enum kiln_code hand_out(struct transport_socket *s, const struct frame_header *header,
-                               struct transport_frame *ret_frame, struct kiln_err *err)
+static enum kiln_code return_frame(struct transport_socket *s, const struct frame_header *header,
+                                   struct transport_frame *ret_frame, struct kiln_err *err)
 {
     size_t size = FRAME_HEADER_SIZE + header->body_size;
     if (header->descriptors > s->descriptor_count)
@@ -188,8 +187,8 @@ static enum kiln_code hand_out(struct transport_socket *s, const struct frame_he
     return KILN_OK;
 }
 
-/* Forgets the frame handed out last. */
-static void consume(struct transport_socket *s)
+/* Drops the frame that was returned last. */
+static void consume_frame(struct transport_socket *s)
 {
     s->begin += s->consumed;
     s->consumed = 0;
@@ -203,21 +202,21 @@ static enum kiln_code socket_receive(struct transport *base, uint64_t deadline_n
                                      struct transport_frame *ret_frame, struct kiln_err *err)
 {
     struct transport_socket *s = socket_of(base);
-    consume(s);
+    consume_frame(s);
     for (;;) {
         size_t held = s->end - s->begin;
-        size_t wanted = FRAME_HEADER_SIZE;
+        size_t needed = FRAME_HEADER_SIZE;
         if (held >= FRAME_HEADER_SIZE) {
             struct frame_header header;
             if (frame_header_read(s->input + s->begin, &header, err)) {
                 err->code = KILN_CORRUPT;
-                return kiln_while(err, "what answers is not kilnd, or it is damaged");
+                return kiln_while(err, "the peer is not kilnd, or it is damaged");
             }
-            wanted += header.body_size;
-            if (held >= wanted)
-                return hand_out(s, &header, ret_frame, err);
+            needed += header.body_size;
+            if (held >= needed)
+                return return_frame(s, &header, ret_frame, err);
         }
-        enum kiln_code rc = read_more(s, wanted - held, deadline_ns, err);
+        enum kiln_code rc = read_more(s, needed - held, deadline_ns, err);
         if (rc)
             return rc;
     }
@@ -231,8 +230,9 @@ static ino_t inode_of(int fd)
     return fstat(fd, &seen) == 0 ? seen.st_ino : 0;
 }
 
-/* A job that closes what it finds open may have a file of its own there by now. */
-static void close_ours(int fd, ino_t inode)
+/* Closes |fd| unless it is another file by now: the job may have closed our descriptor and opened a
+ * file with the same number. */
+static void close_unless_replaced(int fd, ino_t inode)
 {
     if (fd >= 0 && inode_of(fd) == inode)
         close(fd);
@@ -243,11 +243,11 @@ static void socket_stop(struct transport *base) { shutdown(socket_of(base)->fd, 
 static void socket_destroy(struct transport *base)
 {
     struct transport_socket *s = socket_of(base);
-    /* Those of the last frame belong to whoever has it. */
+    /* The descriptors of the last frame belong to its receiver. */
     for (size_t i = s->descriptors_out; i < s->descriptor_count; i++)
         close(s->descriptors[i]);
-    close_ours(s->fd, s->inode);
-    close_ours(s->wake_fd, s->wake_inode);
+    close_unless_replaced(s->fd, s->inode);
+    close_unless_replaced(s->wake_fd, s->wake_inode);
     pthread_mutex_destroy(&s->mutex);
     buffer_done(&s->output);
     free(s->input);
@@ -264,8 +264,8 @@ static const struct transport_ops socket_ops = {
     .destroy = socket_destroy,
 };
 
-/* Blocking for reads, for at most a slice; sends never wait. */
-static enum kiln_code set_up(int fd, struct kiln_err *err)
+/* Reads block for at most one slice; sends never block. */
+static enum kiln_code set_socket_options(int fd, struct kiln_err *err)
 {
     struct timeval slice = { .tv_usec = READ_SLICE_MS * 1000 };
     int flags = fcntl(fd, F_GETFL);
@@ -290,8 +290,8 @@ enum kiln_code transport_socket_adopt(int fd, struct transport **ret_transport,
     buffer_init(&s->output, SIZE_MAX);
     KILN_AUTO(transport) struct transport *base = &s->base;
     if (s->wake_fd < 0)
-        return kiln_fail_errno(err, errno, "cannot make an eventfd");
-    enum kiln_code rc = set_up(fd, err);
+        return kiln_fail_errno(err, errno, "cannot create an eventfd");
+    enum kiln_code rc = set_socket_options(fd, err);
     if (rc)
         return rc;
     s->fd = owned;

@@ -15,39 +15,39 @@
 
 enum kiln_code transport_socket_check(const char *path, struct kiln_err *err)
 {
-    size_t most = sizeof(((struct sockaddr_un *)0)->sun_path) - 1;
+    size_t max_size = sizeof(((struct sockaddr_un *)0)->sun_path) - 1;
     if (strlen(path) == 0)
         return kiln_fail(err, KILN_INVALID, "the socket path is empty");
-    if (strlen(path) > most)
+    if (strlen(path) > max_size)
         return kiln_fail(err, KILN_INVALID,
-                         "socket path '%s' has %zu characters, a socket's may have %zu", path,
-                         strlen(path), most);
+                         "socket path '%s' has %zu characters, at most %zu are allowed", path,
+                         strlen(path), max_size);
     return KILN_OK;
 }
 
-/* By its name, or its number where no group has it. */
-static void name_group(gid_t gid, char *text, size_t size)
+/* The group's name, or its number if it has no name. */
+static void write_group_name(gid_t gid, char *text, size_t size)
 {
-    char room[1024]; /* a group of many members does not fit, and goes by its number */
+    char storage[1024]; /* a group with many members does not fit: then its number is written */
     struct group group, *found = NULL;
-    if (getgrgid_r(gid, &group, room, sizeof(room), &found) == 0 && found)
+    if (getgrgid_r(gid, &group, storage, sizeof(storage), &found) == 0 && found)
         snprintf(text, size, "%s", found->gr_name);
     else
         snprintf(text, size, "%u", (unsigned)gid);
 }
 
-/* Says what would help: who is let in by a group, who by nothing. */
-static enum kiln_code refused(const char *path, struct kiln_err *err)
+/* The message says what helps: to join the socket's group, or to ask an administrator. */
+static enum kiln_code fail_refused(const char *path, struct kiln_err *err)
 {
     struct stat seen;
     char group[64];
     if (stat(path, &seen) != 0)
         return kiln_fail_errno(err, errno, "this user may not reach kilnd's socket '%s'", path);
-    name_group(seen.st_gid, group, sizeof(group));
+    write_group_name(seen.st_gid, group, sizeof(group));
     if (seen.st_gid != 0 && (seen.st_mode & S_IWGRP))
         return kiln_fail(err, KILN_DENIED,
-                         "this user may not connect to kilnd at '%s': ask to be let into the group "
-                         "'%s' ('usermod -aG %s USER'; counts from the next login)",
+                         "this user may not connect to kilnd at '%s': ask to be added to the group "
+                         "'%s' ('usermod -aG %s USER'; takes effect at the next login)",
                          path, group, group);
     if (seen.st_uid == 0)
         return kiln_fail(
@@ -56,29 +56,31 @@ static enum kiln_code refused(const char *path, struct kiln_err *err)
             "to a group ('groupadd --system kiln', 'usermod -aG kiln USER', then start "
             "kilnd again)",
             path);
-    return kiln_fail(err, KILN_DENIED,
-                     "the kilnd at '%s' is for user %u alone: point KILN_SOCKET at another, or "
-                     "start one of your own with 'kilnd'",
-                     path, (unsigned)seen.st_uid);
+    return kiln_fail(
+        err, KILN_DENIED,
+        "the kilnd at '%s' only serves user %u: set KILN_SOCKET to another one's socket, "
+        "or start your own with 'kilnd'",
+        path, (unsigned)seen.st_uid);
 }
 
-/* Users may not start the host's: theirs is found by XDG_RUNTIME_DIR, which both sides need. */
-static enum kiln_code nobody_there(int errnum, const char *path, struct kiln_err *err)
+/* Ordinary users cannot start the host's kilnd.  Clients find a user's own one by XDG_RUNTIME_DIR,
+ * which must be set for both sides. */
+static enum kiln_code fail_absent(int errnum, const char *path, struct kiln_err *err)
 {
     bool is_hosts = strncmp(path, HOSTS_DIRECTORY, sizeof(HOSTS_DIRECTORY) - 1) == 0;
     if (!is_hosts || geteuid() == 0)
         return kiln_fail(err, KILN_UNAVAILABLE,
-                         "no kilnd at '%s' (%s): start one with 'kilnd --socket %s', or point "
-                         "KILN_SOCKET at the one that runs",
+                         "no kilnd at '%s' (%s): start one with 'kilnd --socket %s', or set "
+                         "KILN_SOCKET to the socket of the one that runs",
                          path, strerror(errnum), path);
     return kiln_fail(err, KILN_UNAVAILABLE,
-                     "no kilnd at '%s' (%s): have an administrator start it, or start one of your "
-                     "own with 'kilnd'%s, or point KILN_SOCKET at the one that runs",
+                     "no kilnd at '%s' (%s): ask an administrator to start it, or start your own "
+                     "with 'kilnd'%s, or set KILN_SOCKET to the socket of the one that runs",
                      path, strerror(errnum),
                      getenv("XDG_RUNTIME_DIR")
                          ? ""
-                         : ", XDG_RUNTIME_DIR set to a directory of your own for "
-                           "it and for its clients");
+                         : ", with XDG_RUNTIME_DIR set to a directory of yours for it and "
+                           "for its clients");
 }
 
 static enum kiln_code connect_failed(int errnum, const char *path, struct kiln_err *err)
@@ -86,12 +88,12 @@ static enum kiln_code connect_failed(int errnum, const char *path, struct kiln_e
     switch (errnum) {
     case ENOENT:
     case ECONNREFUSED:
-    case ENOTDIR: return nobody_there(errnum, path, err);
+    case ENOTDIR: return fail_absent(errnum, path, err);
     case EAGAIN:
-        return kiln_fail(err, KILN_BUSY, "kilnd at '%s' has no room for a new connection yet",
+        return kiln_fail(err, KILN_BUSY, "kilnd at '%s' cannot accept another connection yet",
                          path);
     case EACCES:
-    case EPERM: return refused(path, err);
+    case EPERM: return fail_refused(path, err);
     default: return kiln_fail_errno(err, errnum, "cannot connect to kilnd at '%s'", path);
     }
 }

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* How much went out; 0 when there is no room now. */
+/* |ret_sent| is 0 if the socket's buffer is full. */
 static enum kiln_code write_some(int fd, struct bytes data, size_t *ret_sent, struct kiln_err *err)
 {
     ssize_t n;
@@ -19,13 +19,13 @@ static enum kiln_code write_some(int fd, struct bytes data, size_t *ret_sent, st
     return KILN_OK;
 }
 
-static enum kiln_code keep_rest(struct transport_socket *s, struct bytes rest, struct kiln_err *err)
+static enum kiln_code store_rest(struct transport_socket *s, struct bytes rest,
+                                 struct kiln_err *err)
 {
     buffer_put(&s->output, rest.data, rest.size);
     if (s->output.failed)
         return kiln_fail(err, KILN_UNAVAILABLE,
-                         "no memory to keep a request that kilnd is too "
-                         "busy to read");
+                         "no memory to store a request that kilnd is too busy to read");
     atomic_store(&s->is_sending, true);
     uint64_t one = 1;
     (void)!write(s->wake_fd, &one, sizeof(one));
@@ -41,42 +41,28 @@ enum kiln_code socket_send(struct transport *base, struct bytes frame, struct ki
     if (s->output.size == 0)
         rc = write_some(s->fd, frame, &sent, err);
     if (!rc && sent < frame.size)
-        rc = keep_rest(s, bytes_of(frame.data + sent, frame.size - sent), err);
+        rc = store_rest(s, bytes_of(frame.data + sent, frame.size - sent), err);
     pthread_mutex_unlock(&s->mutex);
     return rc;
 }
 
-/* They go with the first byte. */
-static enum kiln_code write_with_files(int fd, struct bytes data, const int *files, size_t count,
-                                       size_t *ret_sent, struct kiln_err *err)
+/* The descriptors travel with the first byte. */
+static enum kiln_code write_message(int fd, struct msghdr *message, size_t *ret_sent,
+                                    struct kiln_err *err)
 {
-    union {
-        struct cmsghdr align;
-        char room[CMSG_SPACE(LIMIT_REQUEST_FILES * sizeof(int))];
-    } control = { 0 };
-    struct iovec part = { (void *)(uintptr_t)data.data, data.size };
-    struct msghdr message = { .msg_iov = &part,
-                              .msg_iovlen = 1,
-                              .msg_control = control.room,
-                              .msg_controllen = CMSG_SPACE(count * sizeof(int)) };
-    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(count * sizeof(int));
-    memcpy(CMSG_DATA(c), files, count * sizeof(int));
     ssize_t n;
     do
-        n = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+        n = sendmsg(fd, message, MSG_DONTWAIT | MSG_NOSIGNAL);
     while (n < 0 && errno == EINTR);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS || errno == ENOMEM))
-        return kiln_fail(err, KILN_BUSY, "kilnd is too busy to take files: ask again");
+        return kiln_fail(err, KILN_BUSY, "kilnd is too busy to take files: try again");
     if (n < 0 && errno == EBADF)
-        return kiln_fail(err, KILN_INVALID, "what should go to kilnd is no open file");
+        return kiln_fail(err, KILN_INVALID, "a file to send to kilnd is no open file");
     if (n < 0 && errno == ETOOMANYREFS)
         return kiln_fail(err, KILN_BUSY,
-                         "too many files of this user are on their way already: ask again");
+                         "too many files of this user are in transit already: try again");
     if (n < 0)
-        return kiln_fail(err, KILN_UNAVAILABLE, "cannot hand files to kilnd: %s", strerror(errno));
+        return kiln_fail(err, KILN_UNAVAILABLE, "cannot send files to kilnd: %s", strerror(errno));
     *ret_sent = (size_t)n;
     return KILN_OK;
 }
@@ -86,10 +72,24 @@ enum kiln_code socket_send_files(struct transport *base, struct bytes frame, con
 {
     struct transport_socket *s = socket_of(base);
     size_t sent = 0;
+    union {
+        struct cmsghdr align;
+        char data[CMSG_SPACE(LIMIT_REQUEST_FILES * sizeof(int))];
+    } control = { 0 };
+    struct iovec part = { (void *)(uintptr_t)frame.data, frame.size };
+    struct msghdr message = { .msg_iov = &part,
+                              .msg_iovlen = 1,
+                              .msg_control = control.data,
+                              .msg_controllen = CMSG_SPACE(count * sizeof(int)) };
+    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(count * sizeof(int));
+    memcpy(CMSG_DATA(c), files, count * sizeof(int));
     pthread_mutex_lock(&s->mutex);
-    enum kiln_code rc = write_with_files(s->fd, frame, files, count, &sent, err);
+    enum kiln_code rc = write_message(s->fd, &message, &sent, err);
     if (!rc && sent < frame.size)
-        rc = keep_rest(s, bytes_of(frame.data + sent, frame.size - sent), err);
+        rc = store_rest(s, bytes_of(frame.data + sent, frame.size - sent), err);
     pthread_mutex_unlock(&s->mutex);
     return rc;
 }

@@ -9,7 +9,7 @@
 
 #define SEED_CHECKED 0x6b696c6eu
 #define SEED_TIMED 0x74756e65u
-/* Of an output, bytes that are compared: reading it back takes 10 to 40 ms so. */
+/* Only this many bytes of an output are compared, so that reading them back takes 10 to 40 ms. */
 #define COMPARED_MAX ((uint64_t)256 << 20)
 #define POISON 0xff /* not a number in every type */
 
@@ -23,9 +23,9 @@ struct bench {
     bool is_given;                             /* |checked| is the caller's */
     struct kiln_memory *workspace;             /* owned; grows */
     struct kiln_event *begin, *end;            /* owned */
-    double largest;                            /* product of the operands'; 0: exact ones */
-    uint64_t compared;                         /* elements */
-    void *want, *got;                          /* owned; |want| NULL before bench_refer */
+    double largest;    /* product of the operands' largest magnitudes; 0: OPERANDS_EXACT */
+    uint64_t compared; /* elements */
+    void *want, *got;  /* owned; |want|: the reference's result, NULL before bench_refer */
 };
 
 struct subject {
@@ -35,7 +35,7 @@ struct subject {
     bool is_winograd;
 };
 
-/* ---- making it ---- */
+/* ---- creation ---- */
 
 void bench_destroy(struct bench *bench)
 {
@@ -55,7 +55,7 @@ void bench_destroy(struct bench *bench)
     free(bench);
 }
 
-static enum kiln_code finish(const struct bench *b, struct kiln_err *err)
+static enum kiln_code finish_stream(const struct bench *b, struct kiln_err *err)
 {
     struct kiln_error e;
     int rc = b->stream ? kiln_stream_finish(b->stream, &e) : kiln_device_finish(b->device, &e);
@@ -74,14 +74,15 @@ static void measure_tensors(struct bench *b)
     b->elements[KILN_TENSOR_Y] = problem_y_elements(&b->problem);
     for (int i = 0; i < 3; i++)
         b->bytes[i] = b->elements[i] * size;
-    uint64_t most = COMPARED_MAX / size;
-    b->compared = b->elements[b->output] < most ? b->elements[b->output] : most;
+    uint64_t limit = COMPARED_MAX / size;
+    b->compared = b->elements[b->output] < limit ? b->elements[b->output] : limit;
 }
 
-static enum kiln_code make_operand(struct bench *b, int which, enum operands kind, uint64_t seed,
+static enum kiln_code make_operand(struct bench *b, int which, enum operands kind,
                                    struct kiln_memory **ret_memory, struct kiln_err *err)
 {
     struct kiln_error e;
+    uint64_t seed = kind == OPERANDS_EXACT ? SEED_CHECKED : SEED_TIMED;
     KILN_AUTO(mem) void *data = malloc(b->bytes[which]);
     if (!data)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a tensor of %llu bytes",
@@ -98,23 +99,23 @@ static enum kiln_code make_operand(struct bench *b, int which, enum operands kin
     return error_take(rc, &e, err);
 }
 
-static enum kiln_code make_operands(struct bench *b, enum operands kind, uint64_t seed,
+static enum kiln_code make_operands(struct bench *b, enum operands kind,
                                     struct kiln_memory *memories[3], struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
     for (int i = 0; i < 3 && !rc; i++) {
         if (i != b->output)
-            rc = make_operand(b, i, kind, seed, &memories[i], err);
+            rc = make_operand(b, i, kind, &memories[i], err);
     }
     return rc;
 }
 
-/* Where memory is short, the first operands serve for both. */
+/* If there is not enough memory, times are measured on the operands for checks. */
 static enum kiln_code make_timed(struct bench *b, struct kiln_err *err)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
     b->timed[b->output] = b->checked[b->output];
-    enum kiln_code rc = make_operands(b, OPERANDS_GENERAL, SEED_TIMED, b->timed, &ignored);
+    enum kiln_code rc = make_operands(b, OPERANDS_GENERAL, b->timed, &ignored);
     if (rc && rc != KILN_NO_MEMORY)
         return kiln_fail(err, rc, "%s", ignored.text);
     for (int i = 0; rc && i < 3; i++) {
@@ -129,15 +130,15 @@ static enum kiln_code make_tensors(struct bench *b, struct kiln_err *err)
 {
     struct kiln_error e;
     int out = b->output;
-    enum kiln_code rc = make_operands(b, OPERANDS_EXACT, SEED_CHECKED, b->checked, err);
+    enum kiln_code rc = make_operands(b, OPERANDS_EXACT, b->checked, err);
     if (!rc)
         rc =
             error_take(kiln_memory_create(b->device, b->bytes[out], &b->checked[out], &e), &e, err);
     return rc ? rc : make_timed(b, err);
 }
 
-static enum kiln_code largest_of(struct bench *b, int which, double *ret_largest,
-                                 struct kiln_err *err)
+static enum kiln_code read_largest(struct bench *b, int which, double *ret_largest,
+                                   struct kiln_err *err)
 {
     struct kiln_error e;
     KILN_AUTO(mem) void *data = malloc(b->bytes[which]);
@@ -150,7 +151,7 @@ static enum kiln_code largest_of(struct bench *b, int which, double *ret_largest
     return error_take(rc, &e, err);
 }
 
-/* They may still be written to by what the caller put on the stream. */
+/* Waits for the stream first: work of the caller may still write to the tensors. */
 static enum kiln_code take_tensors(struct bench *b, struct kiln_memory *const given[3],
                                    struct kiln_err *err)
 {
@@ -159,49 +160,49 @@ static enum kiln_code take_tensors(struct bench *b, struct kiln_memory *const gi
     for (int i = 0; i < 3; i++) {
         if (!given[i] || kiln_memory_bytes(given[i]) < b->bytes[i])
             return kiln_fail(err, KILN_INVALID,
-                             "tensor %c is not given or smaller than its %llu bytes: give all "
-                             "three, or none",
+                             "tensor %c is not given or smaller than %llu bytes: give all three "
+                             "tensors, or none",
                              "xwy"[i], (unsigned long long)b -> bytes[i]);
         b->checked[i] = b->timed[i] = given[i];
     }
-    enum kiln_code rc = finish(b, err);
+    enum kiln_code rc = finish_stream(b, err);
     for (int i = 0; i < 3 && !rc; i++) {
         double largest = 1;
         if (i != b->output)
-            rc = largest_of(b, i, &largest, err);
+            rc = read_largest(b, i, &largest, err);
         b->largest *= largest;
     }
     if (!rc && !(b->largest <= __DBL_MAX__))
-        return kiln_fail(err, KILN_INVALID, "a tensor that was given holds what is no number");
+        return kiln_fail(err, KILN_INVALID,
+                         "a given tensor contains elements that are not numbers");
     if (!(b->largest > 0))
-        b->largest = 1; /* all zero: any bound will do */
+        b->largest = 1; /* all operands are zero, so any bound will do */
     return rc;
 }
 
-enum kiln_code bench_create(const struct bench_wish *wish, struct bench **ret_bench,
+enum kiln_code bench_create(const struct bench_options *options, struct bench **ret_bench,
                             struct kiln_err *err)
 {
     struct kiln_error e;
-    if (wish->problem->type > TYPE_BFLOAT16)
-        return kiln_fail(err, KILN_UNSUPPORTED,
-                         "solvers are compared in floating point only, not in %s",
-                         data_type_name((enum data_type)wish->problem->type));
+    if (options->problem->type > TYPE_BFLOAT16)
+        return kiln_fail(err, KILN_UNSUPPORTED, "find and tune need a floating-point type, not %s",
+                         data_type_name((enum data_type)options->problem->type));
     __attribute__((cleanup(bench_auto))) struct bench *b = calloc(1, sizeof(*b));
     if (!b)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to measure with");
-    b->device = wish->device;
-    b->stream = wish->stream;
-    b->problem = *wish->problem;
+    b->device = options->device;
+    b->stream = options->stream;
+    b->problem = *options->problem;
     measure_tensors(b);
-    bool is_given = wish->given[0] || wish->given[1] || wish->given[2];
-    enum kiln_code rc = is_given ? take_tensors(b, wish->given, err) : make_tensors(b, err);
+    bool is_given = options->given[0] || options->given[1] || options->given[2];
+    enum kiln_code rc = is_given ? take_tensors(b, options->given, err) : make_tensors(b, err);
     if (!rc)
         rc = error_take(kiln_event_create(b->device, &b->begin, &e), &e, err);
     if (!rc)
         rc = error_take(kiln_event_create(b->device, &b->end, &e), &e, err);
     if (!rc)
         *ret_bench = KILN_TAKE(b);
-    return rc ? kiln_while(err, "preparing to measure on %s", kiln_device_name(wish->device))
+    return rc ? kiln_while(err, "preparing to measure on %s", kiln_device_name(options->device))
               : KILN_OK;
 }
 
@@ -212,12 +213,12 @@ bool bench_is_alive(struct bench *bench)
     struct kiln_err ignored = KILN_ERR_INIT;
     struct kiln_error unused;
     uint8_t byte = 0;
-    return finish(bench, &ignored) == KILN_OK &&
+    return finish_stream(bench, &ignored) == KILN_OK &&
            kiln_memory_read(bench->checked[bench->output], &byte, 1, &unused) == KILN_E_OK;
 }
 
-static enum kiln_code launch(const struct subject *s, struct kiln_memory *const memories[3],
-                             struct kiln_err *err)
+static enum kiln_code launch_subject(const struct subject *s, struct kiln_memory *const memories[3],
+                                     struct kiln_err *err)
 {
     struct kiln_error e;
     const struct kiln_tensors tensors = { .size = sizeof(tensors),
@@ -227,7 +228,7 @@ static enum kiln_code launch(const struct subject *s, struct kiln_memory *const 
                                           .workspace = kiln_plan_workspace(s->plan)
                                                            ? s->bench->workspace
                                                            : NULL };
-    return error_take(kiln_run_launch_on(s->run, &tensors, s->bench->stream, &e), &e, err);
+    return error_take(kiln_run_launch(s->run, &tensors, s->bench->stream, &e), &e, err);
 }
 
 static enum kiln_code launch_timed(void *context, unsigned launches, double *ret_ms,
@@ -238,13 +239,13 @@ static enum kiln_code launch_timed(void *context, unsigned launches, double *ret
     struct kiln_error e;
     enum kiln_code rc = error_take(kiln_event_record(b->begin, b->stream, &e), &e, err);
     for (unsigned i = 0; i < launches && !rc; i++)
-        rc = launch(s, b->timed, err);
+        rc = launch_subject(s, b->timed, err);
     if (!rc)
         rc = error_take(kiln_event_record(b->end, b->stream, &e), &e, err);
     if (!rc)
         rc = error_take(kiln_event_elapsed(b->begin, b->end, ret_ms, &e), &e, err);
     if (!rc && !(*ret_ms >= 0 && *ret_ms <= __DBL_MAX__))
-        rc = kiln_fail(err, KILN_GPU_FAULT, "the device's clock says %g ms", *ret_ms);
+        rc = kiln_fail(err, KILN_GPU_FAULT, "the device's clock measured %g ms", *ret_ms);
     return rc;
 }
 
@@ -255,7 +256,7 @@ enum kiln_code subject_time(struct subject *subject, const struct timing_limits 
     return timing_take(&source, limits, ret_timing, err);
 }
 
-/* One run on poisoned memory; its result is read into |to|. */
+/* Runs once on poisoned memory, and reads the result into |to|. */
 static enum kiln_code run_checked(struct subject *s, void *to, struct kiln_err *err)
 {
     struct bench *b = s->bench;
@@ -266,9 +267,9 @@ static enum kiln_code run_checked(struct subject *s, void *to, struct kiln_err *
     if (!rc && kiln_plan_workspace(s->plan))
         rc = error_take(kiln_memory_fill(b->workspace, POISON, b->stream, &e), &e, err);
     if (!rc)
-        rc = launch(s, b->checked, err);
+        rc = launch_subject(s, b->checked, err);
     if (!rc)
-        rc = finish(b, err);
+        rc = finish_stream(b, err);
     if (!rc)
         rc = error_take(kiln_memory_read(out, to, b->compared * size, &e), &e, err);
     return rc;
@@ -284,8 +285,8 @@ enum kiln_code subject_check(struct subject *subject, uint64_t *ret_checked, str
     const struct disagreement d = operands_compare(&agreement, b->got, b->want, b->compared);
     if (d.count > 0)
         return kiln_fail(err, KILN_CORRUPT,
-                         "wrong: %llu of %llu elements are not as " BENCH_REFERENCE
-                         " has them, the first is number %llu with %.9g instead of %.9g",
+                         "wrong result: %llu of %llu elements differ from those of " BENCH_REFERENCE
+                         "; the first is number %llu with %.9g instead of %.9g",
                          (unsigned long long)d.count, (unsigned long long)b->compared,
                          (unsigned long long)d.first, d.got, d.want);
     *ret_checked = b->compared;
@@ -307,28 +308,28 @@ enum kiln_code bench_refer(struct bench *bench, struct kiln_plan *plan, struct k
         rc = run_checked(subject, bench->want, err);
     if (!rc && !(operands_largest((enum data_type)bench->problem.type, bench->want,
                                   bench->compared) <= __DBL_MAX__))
-        rc = kiln_fail(err, KILN_GPU_FAULT, "it leaves elements that are no number");
+        rc = kiln_fail(err, KILN_GPU_FAULT, "its result has elements that are not numbers");
     subject_destroy(subject);
     return rc ? kiln_while(err, "running the reference, " BENCH_REFERENCE) : KILN_OK;
 }
 
 /* ---- subjects ---- */
 
-/* A larger one beside the old one, else in its place; where it cannot be had the old one's size is
- * had again, for the subjects that are there need it. */
-static enum kiln_code need_workspace(struct bench *b, uint64_t bytes, struct kiln_err *err)
+/* Creates a larger workspace.  If memory is short, frees the old one first.  If that is not enough,
+ * restores the old size, which the existing subjects need. */
+static enum kiln_code ensure_workspace(struct bench *b, uint64_t bytes, struct kiln_err *err)
 {
     struct kiln_error e, ignored;
     struct kiln_memory *larger = NULL;
-    uint64_t had = b->workspace ? kiln_memory_bytes(b->workspace) : 0;
-    if (bytes <= had)
+    uint64_t old_bytes = b->workspace ? kiln_memory_bytes(b->workspace) : 0;
+    if (bytes <= old_bytes)
         return KILN_OK;
     int rc = kiln_memory_create(b->device, bytes, &larger, &e);
-    if (rc == KILN_E_NO_MEMORY && had) {
+    if (rc == KILN_E_NO_MEMORY && old_bytes) {
         kiln_memory_destroy(KILN_TAKE(b->workspace));
         rc = kiln_memory_create(b->device, bytes, &larger, &e);
         if (rc)
-            (void)kiln_memory_create(b->device, had, &larger, &ignored);
+            (void)kiln_memory_create(b->device, old_bytes, &larger, &ignored);
     }
     if (larger) {
         kiln_memory_destroy(b->workspace);
@@ -346,7 +347,7 @@ enum kiln_code subject_create(struct bench *bench, struct kiln_plan *plan, bool 
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a run");
     *s =
         (struct subject){ .bench = bench, .plan = kiln_plan_ref(plan), .is_winograd = is_winograd };
-    enum kiln_code rc = need_workspace(bench, kiln_plan_workspace(plan), err);
+    enum kiln_code rc = ensure_workspace(bench, kiln_plan_workspace(plan), err);
     if (!rc)
         rc = error_take(kiln_run_create(bench->device, plan, &s->run, &e), &e, err);
     if (rc)

@@ -25,15 +25,15 @@
 struct bench;
 struct subject; /* a plan on the bench */
 
-struct bench_wish {
+struct bench_options {
     struct kiln_device *device; /* borrowed */
     const struct problem *problem;
     struct kiln_memory *given[3]; /* borrowed; by KILN_TENSOR_X, ...; all or none */
     struct kiln_stream *stream;   /* borrowed; may be NULL */
 };
 /* KILN_UNSUPPORTED for 8-bit integers. */
-KILN_MUST_CHECK enum kiln_code bench_create(const struct bench_wish *wish, struct bench **ret_bench,
-                                            struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code bench_create(const struct bench_options *options,
+                                            struct bench **ret_bench, struct kiln_err *err);
 void bench_destroy(struct bench *bench); /* accepts NULL */
 static inline void bench_auto(struct bench **bench) { bench_destroy(*bench); }
 

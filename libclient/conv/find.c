@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Find: every solver that applies, compiled in one batch, then timed one after the other; and what
- * find and tune share at their end: the records and the result.
+ * Find: compiles every solver that applies in one batch, then times one after the other.  Also
+ * records the measurements and builds the result, for find and tune.
  */
 #include "libclient/conv/work.h"
 
@@ -14,13 +14,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How long a solver is timed.  One that takes so many times the best so far is not. */
+/* How long a solver is timed.  A solver whose first run takes HOPELESS times as long as the best is
+ * not timed further. */
 #define SAMPLES 24u
 #define TIMED_MS 500.0
 #define HOPELESS 3.0
 #define TUNE_BUDGET_MS 60000
 
-static void note(struct work_solver *s, int state, const char *reason)
+static void set_state(struct work_solver *s, int state, const char *reason)
 {
     s->state = state;
     snprintf(s->reason, sizeof(s->reason), "%s", reason);
@@ -50,14 +51,14 @@ static void take_planned(struct batch *b, const struct planned *p, const struct 
     if (is_reference)
         return;
     if (!p->plan) {
-        note(s, KILN_CONV_NOT_COMPILED, why->err.text);
+        set_state(s, KILN_CONV_NOT_COMPILED, why->err.text);
         return;
     }
     work_take_plan(s, p->plan);
     snprintf(s->config, sizeof(s->config), "%s", kiln_plan_config(p->plan));
 }
 
-static enum kiln_code ask_all(struct batch *b, struct kiln_err *err)
+static enum kiln_code request_plans(struct batch *b, struct kiln_err *err)
 {
     struct work *work = b->work;
     enum kiln_code rc =
@@ -70,28 +71,29 @@ static enum kiln_code ask_all(struct batch *b, struct kiln_err *err)
     return rc;
 }
 
-/* A program with kernels built in has those that it was to plan with, and not the reference's: they
- * are timed all the same, and what comes of it is not recorded. */
-static enum kiln_code go_without(struct work *work, const struct kiln_err *why,
-                                 struct kiln_err *err)
+/* A program with built-in kernels may lack those of the reference.  It times the kernels that it
+ * has, but records nothing. */
+static enum kiln_code accept_unchecked(struct work *work, const struct kiln_err *why,
+                                       struct kiln_err *err)
 {
     bool has_any = false;
     for (unsigned i = 0; i < work->count; i++)
         has_any = has_any || work->solvers[i].plan;
     if (!has_any)
-        return kiln_fail(err, why->code, "no solver's kernels are there: %s", why->text);
+        return kiln_fail(err, why->code, "the program has no kernels for this problem: %s",
+                         why->text);
     kiln_fail(&work->unchecked, why->code,
-              "its result was compared with nothing: the reference, %s", why->text);
+              "its result was not compared, because the reference is missing: %s", why->text);
     return KILN_OK;
 }
 
-/* Those that did not come in time have no plan; without kilnd there is nothing to be had. */
-static enum kiln_code gather(struct batch *b, struct kiln_err *err)
+/* Waits for all plans.  A plan that is late is missing; without kilnd the call fails. */
+static enum kiln_code gather_plans(struct batch *b, struct kiln_err *err)
 {
     FAILURE_AUTO struct failure why = FAILURE_INIT;
     FAILURE_AUTO struct failure reference = FAILURE_INIT;
     uint64_t deadline = work_deadline(b->work);
-    enum kiln_code rc = ask_all(b, err);
+    enum kiln_code rc = request_plans(b, err);
     while (!rc) {
         struct planned planned = { .plan = NULL };
         rc = plan_window_next(b->window, deadline, &planned, &why);
@@ -106,50 +108,50 @@ static enum kiln_code gather(struct batch *b, struct kiln_err *err)
         return err->code ? rc : kiln_fail(err, rc, "%s", why.err.text);
     for (unsigned i = 0; rc == KILN_TIMED_OUT && i < b->work->count; i++) {
         if (!b->work->solvers[i].plan && !b->work->solvers[i].reason[0])
-            note(&b->work->solvers[i], KILN_CONV_NOT_COMPILED, why.err.text);
+            set_state(&b->work->solvers[i], KILN_CONV_NOT_COMPILED, why.err.text);
     }
     if (b->reference)
         return KILN_OK;
     const struct kiln_err *last = rc == KILN_TIMED_OUT ? &why.err : &reference.err;
     if (last->code == KILN_NOT_FOUND)
-        return go_without(b->work, last, err);
+        return accept_unchecked(b->work, last, err);
     return kiln_fail(err, kiln_code_is_retryable(last->code) ? last->code : KILN_UNSUPPORTED,
                      "no plan for the reference, " BENCH_REFERENCE ": %s", last->text);
 }
 
-/* ---- times ---- */
+/* ---- timing ---- */
 
-/* A failure only where the device is lost. */
-static enum kiln_code run_failed(struct work *work, struct work_solver *s,
-                                 const struct kiln_err *why, struct kiln_err *err)
+/* Records that |s| failed to run.  Fails itself only if the device is lost. */
+static enum kiln_code handle_failed_run(struct work *work, struct work_solver *s,
+                                        const struct kiln_err *why, struct kiln_err *err)
 {
-    note(s, KILN_CONV_NOT_RUN, why->text);
+    set_state(s, KILN_CONV_NOT_RUN, why->text);
     if (bench_is_alive(work->bench))
         return KILN_OK;
     return kiln_fail(err, KILN_GPU_FAULT, "the device was lost with %s: %s", s->solution.solver,
                      why->text);
 }
 
-static enum kiln_code measure(struct work *work, struct work_solver *s, struct subject *subject,
-                              struct kiln_err *err)
+static enum kiln_code time_and_check(struct work *work, struct work_solver *s,
+                                     struct subject *subject, struct kiln_err *err)
 {
     const struct work_solver *best = work_fastest(work);
     const struct timing_limits limits = { .hopeless_ms =
                                               best ? HOPELESS * best->timing.median_ms : 0,
-                                          .most_ms = TIMED_MS,
+                                          .limit_ms = TIMED_MS,
                                           .samples = SAMPLES };
     struct kiln_err why = KILN_ERR_INIT;
     if (subject_time(subject, &limits, &s->timing, &why))
-        return run_failed(work, s, &why, err);
+        return handle_failed_run(work, s, &why, err);
     s->is_measured = true;
     if (s->timing.is_cut_short) {
-        note(s, KILN_CONV_CUT_SHORT, "hopeless beside the best");
+        set_state(s, KILN_CONV_CUT_SHORT, "much slower than the best");
         return KILN_OK;
     }
     enum kiln_code rc = work->unchecked.code ? KILN_OK : subject_check(subject, &s->checked, &why);
     if (rc && rc != KILN_CORRUPT)
-        return run_failed(work, s, &why, err);
-    note(s, rc ? KILN_CONV_WRONG : KILN_CONV_TIMED, why.text);
+        return handle_failed_run(work, s, &why, err);
+    set_state(s, rc ? KILN_CONV_WRONG : KILN_CONV_TIMED, why.text);
     return KILN_OK;
 }
 
@@ -160,17 +162,17 @@ static enum kiln_code measure_solver(struct work *work, struct work_solver *s, s
     if (!s->plan)
         return KILN_OK;
     if (!work_has_time(work) && work_fastest(work)) {
-        note(s, KILN_CONV_UNTIMED, "no time was left");
+        set_state(s, KILN_CONV_UNTIMED, "no time was left");
         return KILN_OK;
     }
     if (subject_create(work->bench, s->plan, work_is_winograd(&s->solution), &subject, &why))
-        return run_failed(work, s, &why, err);
-    enum kiln_code rc = measure(work, s, subject, err);
+        return handle_failed_run(work, s, &why, err);
+    enum kiln_code rc = time_and_check(work, s, subject, err);
     subject_destroy(subject);
     return rc;
 }
 
-static void report(struct work *work, unsigned done)
+static void report_progress(struct work *work, unsigned done)
 {
     const struct work_solver *best = work_fastest(work);
     struct kiln_conv_progress progress = {
@@ -188,24 +190,24 @@ static void report(struct work *work, unsigned done)
     work_report(work, &progress);
 }
 
-static enum kiln_code need_bench(struct work *work, struct kiln_err *err)
+static enum kiln_code ensure_bench(struct work *work, struct kiln_err *err)
 {
     const struct kiln_conv_options *o = &work->options;
-    const struct bench_wish wish = {
+    const struct bench_options options = {
         .device = work->device,
         .problem = &work->problem,
         .given = { [KILN_TENSOR_X] = o->x, [KILN_TENSOR_W] = o->w, [KILN_TENSOR_Y] = o->y },
         .stream = o->stream
     };
-    return work->bench ? KILN_OK : bench_create(&wish, &work->bench, err);
+    return work->bench ? KILN_OK : bench_create(&options, &work->bench, err);
 }
 
 enum kiln_code work_find(struct work *work, struct kiln_err *err)
 {
     __attribute__((cleanup(batch_done))) struct batch batch = { .work = work };
-    enum kiln_code rc = need_bench(work, err);
+    enum kiln_code rc = ensure_bench(work, err);
     if (!rc)
-        rc = gather(&batch, err);
+        rc = gather_plans(&batch, err);
     if (rc)
         return rc;
     if (batch.reference) {
@@ -215,14 +217,14 @@ enum kiln_code work_find(struct work *work, struct kiln_err *err)
     }
     for (unsigned i = 0; i < work->count && !rc; i++) {
         rc = measure_solver(work, &work->solvers[i], err);
-        report(work, i + 1);
+        report_progress(work, i + 1);
     }
     return rc;
 }
 
-/* ---- what is recorded already ---- */
+/* ---- existing records ---- */
 
-/* Whether the database decides; otherwise solvers have to be timed. */
+/* True if the recorded times decide; otherwise the solvers must be timed. */
 static bool use_records(struct work *work)
 {
     bool has_any = false, is_clean = work->options.enforce == KILN_ENFORCE_DB_CLEAN;
@@ -239,17 +241,16 @@ static bool use_records(struct work *work)
     return has_any || work->options.mode == KILN_FIND_FAST;
 }
 
-/* What a plan would be now: the database's choice, or the heuristic's. */
-static enum kiln_code plan_now(struct work *work, struct kiln_err *err)
+/* Gets the plan that a job would get now: by the records, else by the heuristic. */
+static enum kiln_code get_current_plan(struct work *work, struct kiln_err *err)
 {
     struct kiln_error e;
     const struct kiln_plan_options options = work_plan_options(work, work->options.solver, NULL);
-    int rc = kiln_plan_get(work->client, work->public_problem, &options, work->timeout_ms,
-                           &work->result->plan, &e);
+    int rc = kiln_plan_get(work->client, work->public_problem, &options, &work->result->plan, &e);
     return error_take(rc, &e, err);
 }
 
-/* ---- the end ---- */
+/* ---- recording and the result ---- */
 
 static enum kiln_code record_solver(const struct work *work, const struct work_solver *s,
                                     struct kiln_err *err)
@@ -267,16 +268,16 @@ static enum kiln_code record_solver(const struct work *work, const struct work_s
     if (!recording.database_id[0])
         return kiln_fail(err, KILN_UNSUPPORTED, "%s (%s) has no database id to record under",
                          kiln_device_name(work->device), kiln_device_target(work->device));
-    int rc = kiln_find_put(work->client, work->public_problem, &recording, work->timeout_ms, &e);
+    int rc = kiln_find_put(work->client, work->public_problem, &recording, &e);
     if (!rc && s->is_tuned)
-        rc = kiln_perf_put(work->client, work->public_problem, &recording, work->timeout_ms, &e);
+        rc = kiln_perf_put(work->client, work->public_problem, &recording, &e);
     return error_take(rc, &e, err)
-               ? kiln_while(err, "recording what was measured of %s", s->solution.solver)
+               ? kiln_while(err, "recording the measurement of %s", s->solution.solver)
                : KILN_OK;
 }
 
-/* A solver that was cut short is recorded by its one run, so that who looks sees it. */
-static enum kiln_code record(const struct work *work, struct kiln_err *err)
+/* A solver that was cut short is recorded, too, with its single run. */
+static enum kiln_code record_solvers(const struct work *work, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
     if (work->options.no_record)
@@ -311,7 +312,7 @@ static enum kiln_code add_entry(struct work *work, const struct work_solver *s,
     return conv_list_add(&work->result->solvers, &entry, err);
 }
 
-static enum kiln_code finish(struct work *work, struct kiln_err *err)
+static enum kiln_code build_result(struct work *work, struct kiln_err *err)
 {
     const struct work_solver *best = work_fastest(work);
     enum kiln_code rc = KILN_OK;
@@ -323,8 +324,8 @@ static enum kiln_code finish(struct work *work, struct kiln_err *err)
     return rc;
 }
 
-/* find() searches where it is forced to, tune() unless it is forbidden. */
-static bool searches(const struct work *work, bool is_tune)
+/* Whether |enforce| makes find search, or keeps tune from it. */
+static bool shall_search(const struct work *work, bool is_tune)
 {
     switch (work->options.enforce) {
     case KILN_ENFORCE_SEARCH:
@@ -334,46 +335,46 @@ static bool searches(const struct work *work, bool is_tune)
     }
 }
 
-static enum kiln_code go(struct work *work, bool is_tune, struct kiln_err *err)
+static enum kiln_code measure_solvers(struct work *work, bool is_tune, struct kiln_err *err)
 {
-    bool does_search = searches(work, is_tune);
+    bool does_search = shall_search(work, is_tune);
     if (does_search && !work->options.budget_ms)
         work->end_ns = work->start_ns + TUNE_BUDGET_MS * 1000000ull;
     if (!does_search && !is_tune && use_records(work))
-        return plan_now(work, err);
+        return get_current_plan(work, err);
     enum kiln_code rc = work_find(work, err);
-    if (!rc && does_search && !work->unchecked.code) /* nor are other configs' kernels there */
+    if (!rc && does_search &&
+        !work->unchecked.code) /* a program with built-in kernels has no other configs */
         rc = work_tune(work, err);
     return rc;
 }
 
-/* What was measured before the device was lost is recorded all the same; what cannot be recorded
- * was measured all the same. */
-static enum kiln_code run(struct work *work, const struct kiln_conv_options *options, bool is_tune,
-                          struct kiln_err *err)
+/* Even if the device was lost, the measurements made before are recorded.  Even if they cannot be
+ * recorded, they are returned. */
+static enum kiln_code run_work(struct work *work, const struct kiln_conv_options *options,
+                               bool is_tune, struct kiln_err *err)
 {
     struct kiln_err why = KILN_ERR_INIT;
     enum kiln_code rc = work_init(work, options, err);
     if (rc)
         return rc;
-    rc = go(work, is_tune, err);
-    if (record(work, &why))
+    rc = measure_solvers(work, is_tune, err);
+    if (record_solvers(work, &why))
         work->result->not_recorded = why;
-    return rc ? rc : finish(work, err);
+    return rc ? rc : build_result(work, err);
 }
 
-static int call(const struct work *given, const struct kiln_conv_options *options, bool is_tune,
-                struct kiln_conv_result **ret_result, struct kiln_error *err)
+static int find_or_tune(const struct work *given, const struct kiln_conv_options *options,
+                        bool is_tune, struct kiln_conv_result **ret_result, struct kiln_error *err)
 {
     struct kiln_err e = KILN_ERR_INIT;
-    if (!given->device || !given->public_problem || !ret_result)
-        return error_argument(err, "find and tune need a device, a problem and a place for the "
-                                   "result");
+    if (!given->public_problem || !ret_result)
+        return error_argument(err, "find and tune need a problem and a place for the result");
     struct work *work = malloc(sizeof(*work));
     if (!work)
         return error_return(&e, kiln_fail(&e, KILN_NO_MEMORY, "no memory to measure with"), err);
     *work = *given;
-    enum kiln_code rc = run(work, options, is_tune, &e);
+    enum kiln_code rc = run_work(work, options, is_tune, &e);
     if (!rc)
         *ret_result = KILN_TAKE(work->result);
     work_done(work);
@@ -381,22 +382,18 @@ static int call(const struct work *given, const struct kiln_conv_options *option
     return error_return(&e, rc, err);
 }
 
-int kiln_conv_find(struct kiln_client *client, struct kiln_device *device,
-                   const struct kiln_problem *problem, const struct kiln_conv_options *options,
-                   int timeout_ms, struct kiln_conv_result **ret_result, struct kiln_error *err)
+int kiln_conv_find(struct kiln_client *client, const struct kiln_problem *problem,
+                   const struct kiln_conv_options *options, struct kiln_conv_result **ret_result,
+                   struct kiln_error *err)
 {
-    const struct work given = {
-        .client = client, .device = device, .public_problem = problem, .timeout_ms = timeout_ms
-    };
-    return call(&given, options, /* is_tune= */ false, ret_result, err);
+    const struct work given = { .client = client, .public_problem = problem };
+    return find_or_tune(&given, options, /* is_tune= */ false, ret_result, err);
 }
 
-int kiln_conv_tune(struct kiln_client *client, struct kiln_device *device,
-                   const struct kiln_problem *problem, const struct kiln_conv_options *options,
-                   int timeout_ms, struct kiln_conv_result **ret_result, struct kiln_error *err)
+int kiln_conv_tune(struct kiln_client *client, const struct kiln_problem *problem,
+                   const struct kiln_conv_options *options, struct kiln_conv_result **ret_result,
+                   struct kiln_error *err)
 {
-    const struct work given = {
-        .client = client, .device = device, .public_problem = problem, .timeout_ms = timeout_ms
-    };
-    return call(&given, options, /* is_tune= */ true, ret_result, err);
+    const struct work given = { .client = client, .public_problem = problem };
+    return find_or_tune(&given, options, /* is_tune= */ true, ret_result, err);
 }

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A line is below PIPE_BUF and goes out in one write; a whole tuning space takes some megabytes. */
+/* A line is shorter than PIPE_BUF and is written with one call.  The journal of a whole tuning
+ * space has some megabytes. */
 #define LINE_MAX 2048u
 #define FILE_MAX (64u << 20)
 #define PATH_BYTES 4096u
@@ -22,7 +23,7 @@ struct journal {
 
 /* ---- opening ---- */
 
-/* None for a setuid program, which would write where it is told to by one who may not. */
+/* False for a setuid program, because its caller controls the environment. */
 static bool user_directory(char directory[PATH_BYTES])
 {
     const char *state = secure_getenv("XDG_STATE_HOME"), *home = secure_getenv("HOME");
@@ -48,7 +49,7 @@ static void write_line(const struct journal *j, const char *line)
     (void)ignored;
 }
 
-/* The first line of a new file; the end of a line that was cut, as a full disk does it. */
+/* Writes the first line of a new file.  Ends a line that was cut off, as on a full disk. */
 static void begin_lines(const struct journal *j)
 {
     char line[LINE_MAX + 1], last = '\n';
@@ -77,23 +78,24 @@ static enum kiln_code open_file(const char *directory, struct journal *j, struct
 enum kiln_code journal_open(const char *directory, const struct journal_subject *subject,
                             struct journal **ret_journal, struct kiln_err *err)
 {
-    char own[PATH_BYTES];
+    char by_default[PATH_BYTES];
     struct kiln_err why = KILN_ERR_INIT;
     *ret_journal = NULL;
-    if (!directory && !user_directory(own))
+    if (!directory && !user_directory(by_default))
         return KILN_OK;
     struct journal *j = calloc(1, sizeof(*j));
     if (!j)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a journal");
     j->fd = -1;
     write_first_line(subject, j->first_line);
-    enum kiln_code rc = open_file(directory ? directory : own, j, &why);
+    enum kiln_code rc = open_file(directory ? directory : by_default, j, &why);
     if (!rc) {
         *ret_journal = j;
         return KILN_OK;
     }
     journal_close(j);
-    return directory ? kiln_fail(err, rc, "the journal of a search: %s", why.text) : KILN_OK;
+    return directory ? kiln_fail(err, rc, "opening the journal of a search: %s", why.text)
+                     : KILN_OK;
 }
 
 void journal_close(struct journal *journal)
@@ -107,12 +109,12 @@ void journal_close(struct journal *journal)
 
 /* ---- reading ---- */
 
-struct fields { /* of one line, cut at its tabs */
+struct fields { /* of one line, separated by tabs */
     char *list[7];
     unsigned count;
 };
 
-static struct fields cut(char *line)
+static struct fields split_fields(char *line)
 {
     struct fields f = { .count = 0 };
     for (char *at = line; at && f.count < 7; at = strchr(at, '\t')) {
@@ -130,7 +132,7 @@ static bool read_number(const char *text, double *ret_number)
     return end != text && *end == '\0' && *ret_number >= 0 && *ret_number <= __DBL_MAX__;
 }
 
-/* "= config state median spread samples reason". */
+/* Reads a line "= config state median spread samples reason". */
 static bool read_result(const struct fields *f, struct search_trial *t)
 {
     double state, samples;
@@ -149,7 +151,7 @@ static bool read_result(const struct fields *f, struct search_trial *t)
 
 static enum kiln_code read_line(char *line, struct search *search, struct kiln_err *err)
 {
-    struct fields f = cut(line);
+    struct fields f = split_fields(line);
     size_t index;
     bool is_begun = f.count == 2 && strcmp(f.list[0], ">") == 0;
     bool has_ended = f.count > 2 && strcmp(f.list[0], "=") == 0;
@@ -161,7 +163,7 @@ static enum kiln_code read_line(char *line, struct search *search, struct kiln_e
     struct search_trial *t = &search->trials[index];
     if (is_begun && t->place == TRIAL_UNTRIED) {
         t->state = KILN_CONV_NOT_RUN;
-        t->reason = strdup("the process that ran it ended meanwhile");
+        t->reason = strdup("the process that ran it ended during the run");
         t->place = TRIAL_DONE;
     } else if (has_ended && read_result(&f, t)) {
         t->place = TRIAL_DONE;
@@ -180,10 +182,11 @@ enum kiln_code journal_read(struct journal *journal, struct search *search, stru
     if (!rc)
         buffer_put(&content, "", 1);
     if (rc)
-        return kiln_while(err, "the journal of a search, '%s' (it may be deleted)", journal->path);
+        return kiln_while(err, "reading the journal of a search, '%s' (it is safe to delete)",
+                          journal->path);
     char *line = strtok_r((char *)content.data, "\n", &rest);
     if (!line || strcmp(line, journal->first_line) != 0)
-        return KILN_OK; /* of something else */
+        return KILN_OK; /* the journal of another search with the same hash */
     while (!rc && (line = strtok_r(NULL, "\n", &rest)))
         rc = read_line(line, search, err);
     return rc;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/conv/operands.h"
 
-#include <math.h> /* macros and what the compiler does itself: libkiln links libc alone */
+#include <math.h> /* only macros and compiler built-ins: libkiln does not link libm */
 #include <string.h>
 
 #define TABLE_BITS 12u
 #define TABLE_SIZE (1u << TABLE_BITS)
-/* Integers that 32-bit floating point holds without gaps. */
+/* Below this, 32-bit floating point represents every integer. */
 #define FLOAT_EXACT 0x1p24
 #define FLOAT_UNIT 0x1p-24
-/* Standard deviations that no element is off by: one in 10^13 of a normal distribution is. */
+/* Only one in 10^13 samples of a normal distribution is this many standard deviations off. */
 #define DEVIATIONS 8.0
 
-/* ---- numbers as tensors have them ---- */
+/* ---- elements of tensors ---- */
 
 static size_t size_of(enum data_type type) { return type == TYPE_FLOAT32 ? 4 : 2; }
 
@@ -30,7 +30,7 @@ static float float_of(uint32_t bits)
     return value;
 }
 
-/* Of a value that half precision holds exactly, from 2^-14 to 1, or of 0. */
+/* |value| is 0, or its magnitude is from 2^-14 to 1 and half precision represents it exactly. */
 static uint16_t half_bits(float value)
 {
     uint32_t bits = bits_of(value);
@@ -51,7 +51,7 @@ static double half_value(uint16_t bits)
     return sign * (double)float_of((exponent + 112u) << 23 | fraction << 13);
 }
 
-static double load(enum data_type type, const void *data, uint64_t index)
+static double load_element(enum data_type type, const void *data, uint64_t index)
 {
     uint16_t bits;
     float value;
@@ -63,8 +63,8 @@ static double load(enum data_type type, const void *data, uint64_t index)
     return type == TYPE_FLOAT16 ? half_value(bits) : (double)float_of((uint32_t)bits << 16);
 }
 
-/* |value| is one that the type holds exactly. */
-static void store(enum data_type type, void *data, uint64_t index, float value)
+/* The type must represent |value| exactly. */
+static void store_element(enum data_type type, void *data, uint64_t index, float value)
 {
     uint16_t half = type == TYPE_FLOAT16 ? half_bits(value) : (uint16_t)(bits_of(value) >> 16);
     if (type == TYPE_FLOAT32)
@@ -75,7 +75,7 @@ static void store(enum data_type type, void *data, uint64_t index, float value)
 
 /* ---- filling ---- */
 
-/* SplitMix64 (Steele, Lea, Flood 2014): any seed is a good one. */
+/* SplitMix64 (Steele, Lea, Flood 2014); works with every seed. */
 static uint64_t next_random(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15u;
@@ -84,8 +84,8 @@ static uint64_t next_random(uint64_t *state)
     return z ^ z >> 31;
 }
 
-/* Newton's, from above; |x| is at least 1. */
-static double root(double x)
+/* The square root of |x| (at least 1) by Newton's method, from above. */
+static double square_root(double x)
 {
     double r = x, next = (x + 1) / 2;
     while (next < r) {
@@ -95,7 +95,7 @@ static double root(double x)
     return r;
 }
 
-/* Products that are summed for one element, at most. */
+/* The maximum number of products in the sum of one element. */
 static double terms_of(const struct problem *p)
 {
     const struct extent out = problem_output(p);
@@ -109,18 +109,22 @@ static double terms_of(const struct problem *p)
 }
 
 /*
- * Operands are odd / 2^bits below 1, so a product is a multiple of 2^(-2 bits) and a quarter on
- * average, with a standard deviation below a quarter: a sum of n of them stays below
- * n / 4 + 8 sqrt(n) / 4, which must be less than 2^24 multiples.
+ * How many bits the operands may have, so that 32-bit sums of their products are exact.
+ *
+ * An operand is odd / 2^bits, with a magnitude below 1.  A product of two is a multiple of
+ * 2^(-2 bits).  The magnitudes of products are 1/4 on average, with a standard deviation below 1/4.
+ * So a sum of n products stays below n/4 + 8 sqrt(n)/4 (but for one in 10^13).  32-bit floating
+ * point is exact up to 2^24 multiples, so the sum times 2^(2 bits) must be less than 2^24.
+ * Example: n = 576 (64 channels, 3x3 taps) gives 192, and 192 * 2^8 < 2^24 allows 4 bits.
  */
 static unsigned exact_bits(const struct problem *p, bool *ret_is_exact)
 {
     double n = terms_of(p);
-    double most = (n + DEVIATIONS * root(n)) / 4;
+    double max_sum = (n + DEVIATIONS * square_root(n)) / 4;
     unsigned bits = 4;
-    while (bits > 1 && most * (1u << 2 * bits) >= FLOAT_EXACT)
+    while (bits > 1 && max_sum * (1u << 2 * bits) >= FLOAT_EXACT)
         bits--;
-    *ret_is_exact = most * (1u << 2 * bits) < FLOAT_EXACT;
+    *ret_is_exact = max_sum * (1u << 2 * bits) < FLOAT_EXACT;
     return bits;
 }
 
@@ -130,7 +134,7 @@ static float exact_value(uint64_t random, unsigned bits)
     return (float)odd / (float)(1u << bits);
 }
 
-/* As many significant digits as the type has, uniform in its exponents between 1/16 and 1. */
+/* A value with all significant bits of the type; its exponent is uniform between 1/16 and 1. */
 static float general_value(uint64_t random, enum data_type type)
 {
     uint32_t digits = type == TYPE_FLOAT32 ? 23 : type == TYPE_FLOAT16 ? 10 : 7;
@@ -146,12 +150,13 @@ static void fill_table(enum operands kind, const struct problem *p, uint64_t *se
     enum data_type type = (enum data_type)p->type;
     for (uint32_t i = 0; i < TABLE_SIZE; i++) {
         uint64_t random = next_random(seed);
-        store(type, table, i,
-              kind == OPERANDS_EXACT ? exact_value(random, bits) : general_value(random, type));
+        store_element(type, table, i,
+                      kind == OPERANDS_EXACT ? exact_value(random, bits)
+                                             : general_value(random, type));
     }
 }
 
-/* Large tensors are filled out of a table: five elements for one random number. */
+/* Fills from a table of random values, so that one random number gives five elements. */
 void operands_fill(enum operands kind, const struct problem *problem, void *data, uint64_t count,
                    uint64_t seed)
 {
@@ -169,7 +174,7 @@ double operands_largest(enum data_type type, const void *data, uint64_t count)
 {
     double largest = 0;
     for (uint64_t i = 0; i < count; i++) {
-        double value = fabs(load(type, data, i));
+        double value = fabs(load_element(type, data, i));
         largest = value <= largest ? largest : value;
         if (!isfinite(largest))
             return (double)INFINITY;
@@ -180,11 +185,13 @@ double operands_largest(enum data_type type, const void *data, uint64_t count)
 /* ---- comparing ---- */
 
 /*
- * Sums of n products whose magnitudes are |largest| at most, each rounded n times: off by at most
- * 8 sqrt(n) u times the sum of the magnitudes, but for one in 10^13 (Higham and Mary, "A new
- * approach to probabilistic rounding error analysis", 2019).  Winograd's transforms make the
- * numbers between larger by up to 23.9, of F(3x3, 4x4) (cli/driver/rounding.c derives it).  Twice,
- * for both results round.
+ * How far two correct results may differ.
+ *
+ * An element is a sum of n products with magnitudes up to |largest|, rounded up to n times.  With u
+ * = 2^-24, its error is at most 8 sqrt(n) u times the sum of the magnitudes, but for one in 10^13
+ * (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019).  Winograd's
+ * transforms enlarge intermediate numbers by up to 23.9, for F(3x3, 4x4); cli/driver/rounding.c
+ * derives that.  The bound is doubled because both results are rounded.
  */
 struct agreement agreement_of(const struct problem *problem, bool is_winograd, double largest)
 {
@@ -192,15 +199,15 @@ struct agreement agreement_of(const struct problem *problem, bool is_winograd, d
     double n = terms_of(problem), bound = 0;
     (void)exact_bits(problem, &is_exact);
     if (largest > 0 || !is_exact)
-        bound = DEVIATIONS * root(n) * FLOAT_UNIT * n * (largest > 0 ? largest : 1);
+        bound = DEVIATIONS * square_root(n) * FLOAT_UNIT * n * (largest > 0 ? largest : 1);
     if (is_winograd) {
-        double steps = n * M_SQRT1_2 + DEVIATIONS * root(n);
+        double steps = n * M_SQRT1_2 + DEVIATIONS * square_root(n);
         bound += DEVIATIONS * FLOAT_UNIT * 23.9 * steps * (largest > 0 ? largest : 1);
     }
     return (struct agreement){ .type = (enum data_type)problem->type, .bound = 2 * bound };
 }
 
-/* What rounding to the type may do to a value, of normal size and of less. */
+/* The largest error of rounding |value| to the type, for normal and subnormal values. */
 static double storage_error(enum data_type type, double value)
 {
     switch (type) {
@@ -212,15 +219,15 @@ static double storage_error(enum data_type type, double value)
     return fabs(value) * FLOAT_UNIT;
 }
 
-static bool agree(const struct agreement *a, double got, double want)
+static bool values_agree(const struct agreement *a, double got, double want)
 {
     if (got == want)
         return true;
-    double most = a->bound;
-    if (!(most > 0) || !isfinite(got) || !isfinite(want))
+    double limit = a->bound;
+    if (!(limit > 0) || !isfinite(got) || !isfinite(want))
         return false;
-    most += storage_error(a->type, got) + storage_error(a->type, want);
-    return fabs(got - want) <= most;
+    limit += storage_error(a->type, got) + storage_error(a->type, want);
+    return fabs(got - want) <= limit;
 }
 
 struct disagreement operands_compare(const struct agreement *agreement, const void *got,
@@ -228,10 +235,11 @@ struct disagreement operands_compare(const struct agreement *agreement, const vo
 {
     struct disagreement d = { .count = 0 };
     if (memcmp(got, want, count * size_of(agreement->type)) == 0)
-        return d; /* poison is no number: a reference that left some is refused beforehand */
+        return d; /* no poison is left: bench_refer rejects a reference that leaves some */
     for (uint64_t i = 0; i < count; i++) {
-        double g = load(agreement->type, got, i), w = load(agreement->type, want, i);
-        if (agree(agreement, g, w))
+        double g = load_element(agreement->type, got, i),
+               w = load_element(agreement->type, want, i);
+        if (values_agree(agreement, g, w))
             continue;
         if (d.count++ == 0) {
             d.first = i;

@@ -16,7 +16,7 @@ struct kiln_conv_result *conv_result_create(void)
 static void conv_list_done(struct conv_list *list)
 {
     for (unsigned i = 0; i < list->count; i++)
-        free((char *)(uintptr_t)list->entries[i].solver); /* all four texts */
+        free((char *)(uintptr_t)list->entries[i].solver); /* one block with all four texts */
     free(list->entries);
 }
 
@@ -30,15 +30,15 @@ void kiln_conv_result_free(struct kiln_conv_result *result)
     free(result);
 }
 
-static const char *keep(char **at, const char *text)
+static const char *copy_text(char **at, const char *text)
 {
     size_t size = text ? strlen(text) : 0;
-    char *kept = *at;
+    char *copy = *at;
     if (size)
-        memcpy(kept, text, size);
-    kept[size] = '\0';
+        memcpy(copy, text, size);
+    copy[size] = '\0';
     *at += size + 1;
-    return kept;
+    return copy;
 }
 
 enum kiln_code conv_list_add(struct conv_list *list, const struct kiln_conv_entry *entry,
@@ -48,28 +48,28 @@ enum kiln_code conv_list_add(struct conv_list *list, const struct kiln_conv_entr
     size_t size = 0;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         size += (texts[i] ? strlen(texts[i]) : 0) + 1;
-    if (list->count == list->room) {
-        unsigned room = 2 * list->room + 16;
-        struct kiln_conv_entry *grown = reallocarray(list->entries, room, sizeof(*grown));
+    if (list->count == list->capacity) {
+        unsigned capacity = 2 * list->capacity + 16;
+        struct kiln_conv_entry *grown = reallocarray(list->entries, capacity, sizeof(*grown));
         if (!grown)
-            return kiln_fail(err, KILN_NO_MEMORY, "no memory for %u results", room);
+            return kiln_fail(err, KILN_NO_MEMORY, "no memory for %u results", capacity);
         list->entries = grown;
-        list->room = room;
+        list->capacity = capacity;
     }
     char *at = malloc(size);
     if (!at)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a result");
-    struct kiln_conv_entry *kept = &list->entries[list->count++];
-    *kept = *entry;
-    kept->size = sizeof(*kept);
-    kept->solver = keep(&at, entry->solver);
-    kept->algorithm = keep(&at, entry->algorithm);
-    kept->config = keep(&at, entry->config);
-    kept->reason = keep(&at, entry->reason);
+    struct kiln_conv_entry *added = &list->entries[list->count++];
+    *added = *entry;
+    added->size = sizeof(*added);
+    added->solver = copy_text(&at, entry->solver);
+    added->algorithm = copy_text(&at, entry->algorithm);
+    added->config = copy_text(&at, entry->config);
+    added->reason = copy_text(&at, entry->reason);
     return KILN_OK;
 }
 
-static int rank(const struct kiln_conv_entry *e)
+static int rank_of(const struct kiln_conv_entry *e)
 {
     switch (e->state) {
     case KILN_CONV_TIMED:
@@ -81,9 +81,9 @@ static int rank(const struct kiln_conv_entry *e)
 
 static bool comes_before(const struct kiln_conv_entry *a, const struct kiln_conv_entry *b)
 {
-    if (rank(a) != rank(b))
-        return rank(a) < rank(b);
-    return rank(a) < 2 && a->median_ms < b->median_ms;
+    if (rank_of(a) != rank_of(b))
+        return rank_of(a) < rank_of(b);
+    return rank_of(a) < 2 && a->median_ms < b->median_ms;
 }
 
 void conv_list_sort(struct conv_list *list)
@@ -97,10 +97,10 @@ void conv_list_sort(struct conv_list *list)
     }
 }
 
-/* ---- questions to a result ---- */
+/* ---- public ---- */
 
-static int report(const struct conv_list *list, unsigned index, struct kiln_conv_entry *ret_entry,
-                  struct kiln_error *err)
+static int copy_entry(const struct conv_list *list, unsigned index,
+                      struct kiln_conv_entry *ret_entry, struct kiln_error *err)
 {
     if (!ret_entry || !sized_is_fine(ret_entry->size, SIZED_TO(struct kiln_conv_entry, tried)))
         return error_argument(err, "kiln_conv_entry.size is not set: give it sizeof the struct");
@@ -121,7 +121,7 @@ unsigned kiln_conv_result_count(const struct kiln_conv_result *result)
 int kiln_conv_result_entry(const struct kiln_conv_result *result, unsigned index,
                            struct kiln_conv_entry *ret_entry, struct kiln_error *err)
 {
-    return report(&result->solvers, index, ret_entry, err);
+    return copy_entry(&result->solvers, index, ret_entry, err);
 }
 
 unsigned kiln_conv_result_trial_count(const struct kiln_conv_result *result)
@@ -132,7 +132,7 @@ unsigned kiln_conv_result_trial_count(const struct kiln_conv_result *result)
 int kiln_conv_result_trial(const struct kiln_conv_result *result, unsigned index,
                            struct kiln_conv_entry *ret_entry, struct kiln_error *err)
 {
-    return report(&result->trials, index, ret_entry, err);
+    return copy_entry(&result->trials, index, ret_entry, err);
 }
 
 struct kiln_plan *kiln_conv_result_plan(const struct kiln_conv_result *result)

@@ -15,7 +15,7 @@
 
 struct conv_list {
     struct kiln_conv_entry *entries; /* owned, with their texts */
-    unsigned count, room;
+    unsigned count, capacity;
 };
 
 struct kiln_conv_result {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Runs: a plan's code objects loaded on a device, its kernels launched as the plan says.
- */
+/* Runs: loads a plan's code objects on a device and launches its kernels. */
 #include "common/target.h"
 #include "libclient/device/device.h"
 #include "libclient/failure.h"
@@ -11,19 +9,19 @@
 #include <kiln/run.h>
 #include <string.h>
 
-struct run_map { /* the last that was encoded */
+struct run_map { /* the tensor map that was encoded last */
     void *address;
-    bool is_there;
+    bool is_valid;
     uint64_t words[sizeof(struct device_map) / sizeof(uint64_t)];
 };
 
 struct kiln_run {
     struct kiln_device *device;                        /* counted */
     struct kiln_plan *plan;                            /* counted */
-    struct device_module *modules[LIMIT_PLAN_KERNELS]; /* in use; one a code object */
-    void *functions[LIMIT_PLAN_KERNELS];               /* owned; one a launch */
-    pthread_mutex_t mutex;                             /* while |maps| is looked at */
-    struct run_map maps[LIMIT_PLAN_MAPS];              /* of the plan's maps */
+    struct device_module *modules[LIMIT_PLAN_KERNELS]; /* counted; one per code object */
+    void *functions[LIMIT_PLAN_KERNELS];               /* owned; one per launch */
+    pthread_mutex_t mutex;                             /* protects |maps| */
+    struct run_map maps[LIMIT_PLAN_MAPS];              /* one per tensor map of the plan */
 };
 
 static void kiln_run_free(struct kiln_run *run)
@@ -52,7 +50,7 @@ static enum kiln_code load_object(struct kiln_run *run, uint32_t index, struct k
     struct kiln_kernel *kernel = c->objects[index].kernel;
     if (!kernel)
         return kiln_fail(err, KILN_INVALID,
-                         "the plan came without code objects: ask for it without no_objects");
+                         "the plan has no code objects: request it without no_objects");
     return module_get(run->device, kernel, &run->modules[index], err)
                ? kiln_while(err, "loading kernel %.12s of %s", c->objects[index].hex, c->solver)
                : KILN_OK;
@@ -63,13 +61,15 @@ static enum kiln_code find_function(struct kiln_run *run, uint32_t index, struct
     const struct plan_content *c = run->plan->content;
     const struct plan_launch *l = &c->launches[index];
     struct kiln_device *device = run->device;
-    return device->ops->find(device, run->modules[l->object]->native, l->name, l->shared_bytes,
+    const struct device_entry_point entry = { .name = l->name, .shared_bytes = l->shared_bytes };
+    return device->ops->find(device, run->modules[l->object]->native, &entry,
                              &run->functions[index], err)
                ? kiln_while(err, "loading kernel %.12s of %s", c->objects[l->object].hex, c->solver)
                : KILN_OK;
 }
 
-/* Every feature that |plan| states must be as |device| has it: what it leaves open runs on both. */
+/* Every feature in |plan| must be the same in |device|.  A feature that |plan| does not name may be
+ * on or off. */
 static bool features_suit(const char *device, const char *plan)
 {
     for (const char *at = strchr(plan, ':'); at; at = strchr(at + 1, ':')) {
@@ -83,7 +83,7 @@ static bool features_suit(const char *device, const char *plan)
     return true;
 }
 
-/* sm_90's code runs on what is called sm_90a. */
+/* Code for sm_90 also runs on a device with the target sm_90a. */
 static bool arch_suits(const struct target *device, const struct target *plan)
 {
     char of_device[LIMIT_TARGET_TEXT], of_plan[LIMIT_TARGET_TEXT];
@@ -102,7 +102,7 @@ static bool target_suits(const struct target *device, const struct target *plan)
     return arch_suits(device, plan) && features_suit(device->text, plan->text);
 }
 
-/* Targets that cannot be read are for the runtime to judge. */
+/* If a target cannot be parsed, the runtime decides. */
 static enum kiln_code check_target(const struct kiln_device *device, const struct kiln_plan *plan,
                                    struct kiln_err *err)
 {
@@ -127,8 +127,8 @@ static enum kiln_code load_all(struct kiln_run *run, struct kiln_err *err)
     return rc;
 }
 
-static enum kiln_code create(struct kiln_device *device, struct kiln_plan *plan,
-                             struct kiln_run **ret_run, struct kiln_err *err)
+static enum kiln_code create_run(struct kiln_device *device, struct kiln_plan *plan,
+                                 struct kiln_run **ret_run, struct kiln_err *err)
 {
     enum kiln_code rc = device_enter(device, err);
     if (!rc)
@@ -155,14 +155,15 @@ int kiln_run_create(struct kiln_device *device, struct kiln_plan *plan, struct k
         return error_argument(err, "kiln_run_create needs a device, a plan and a place for the "
                                    "run");
     struct kiln_err e = KILN_ERR_INIT;
-    return error_return(&e, create(device, plan, ret_run, &e), err);
+    return error_return(&e, create_run(device, plan, ret_run, &e), err);
 }
 
 void kiln_run_destroy(struct kiln_run *run) { kiln_run_free(run); }
 
 /* ---- launching ---- */
 
-/* Kernels read and write four elements at a time.  Objects of a runtime begin where any may. */
+/* Kernels read and write four elements at a time.  Memory objects of a runtime are always aligned.
+ */
 #define TENSOR_ALIGNMENT 16u
 
 static enum kiln_code check_memory(const struct kiln_run *run, const char *name,
@@ -218,7 +219,7 @@ static enum kiln_code fill_argument(const struct message_plan_argument *from,
     case ARGUMENT_TENSOR_MAP: return KILN_OK; /* fill_map() does */
     }
     if (!a.memory && !a.size)
-        return kiln_fail(err, KILN_INVALID, "the plan wants a workspace and none was given");
+        return kiln_fail(err, KILN_INVALID, "the plan needs a workspace, and none was given");
     if (a.memory && a.value >= a.memory->bytes)
         return kiln_fail(err, KILN_INVALID, "an argument begins at byte %llu of a memory of %llu",
                          (unsigned long long)a.value, (unsigned long long)a.memory->bytes);
@@ -236,29 +237,30 @@ static struct kiln_memory *operand_of(const struct kiln_tensors *t, uint8_t oper
     }
 }
 
-static bool take_kept(struct kiln_run *run, uint32_t index, const void *address,
-                      struct device_map *ret_map)
+static bool get_cached_map(struct kiln_run *run, uint32_t index, const void *address,
+                           struct device_map *ret_map)
 {
-    struct run_map *kept = &run->maps[index];
+    struct run_map *cached = &run->maps[index];
     pthread_mutex_lock(&run->mutex);
-    bool is_same = kept->is_there && kept->address == address;
+    bool is_same = cached->is_valid && cached->address == address;
     if (is_same)
-        memcpy(ret_map, kept->words, sizeof(*ret_map));
+        memcpy(ret_map, cached->words, sizeof(*ret_map));
     pthread_mutex_unlock(&run->mutex);
     return is_same;
 }
 
-static void keep(struct kiln_run *run, uint32_t index, void *address, const struct device_map *map)
+static void cache_map(struct kiln_run *run, uint32_t index, void *address,
+                      const struct device_map *map)
 {
-    struct run_map *kept = &run->maps[index];
+    struct run_map *cached = &run->maps[index];
     pthread_mutex_lock(&run->mutex);
-    kept->address = address;
-    kept->is_there = true;
-    memcpy(kept->words, map, sizeof(*map));
+    cached->address = address;
+    cached->is_valid = true;
+    memcpy(cached->words, map, sizeof(*map));
     pthread_mutex_unlock(&run->mutex);
 }
 
-/* The plan's map |index|, encoded for the memory that is launched on. */
+/* Encodes the plan's tensor map |index| for the memory of this launch. */
 static enum kiln_code fill_map(struct kiln_run *run, uint32_t index, const struct kiln_tensors *t,
                                struct device_map *ret_map, struct kiln_err *err)
 {
@@ -266,18 +268,18 @@ static enum kiln_code fill_map(struct kiln_run *run, uint32_t index, const struc
     const struct kiln_memory *memory = operand_of(t, map->operand);
     uint64_t reach = tensor_map_reach(map);
     if (!memory)
-        return kiln_fail(err, KILN_INVALID, "the plan wants a workspace and none was given");
+        return kiln_fail(err, KILN_INVALID, "the plan needs a workspace, and none was given");
     if (reach > memory->bytes)
         return kiln_fail(err, KILN_INVALID, "a tensor map reaches to byte %llu of a memory of %llu",
                          (unsigned long long)reach, (unsigned long long)memory->bytes);
     if (!run->device->ops->encode)
         return kiln_fail(err, KILN_UNSUPPORTED, "%s has no tensor maps", run->device->name);
     char *address = (char *)memory->native + map->offset;
-    if (take_kept(run, index, address, ret_map))
+    if (get_cached_map(run, index, address, ret_map))
         return KILN_OK;
     enum kiln_code rc = run->device->ops->encode(run->device, map, address, ret_map, err);
     if (!rc)
-        keep(run, index, address, ret_map);
+        cache_map(run, index, address, ret_map);
     return rc;
 }
 
@@ -322,15 +324,8 @@ static enum kiln_code launch_all(struct kiln_run *run, const struct kiln_tensors
     return rc;
 }
 
-int kiln_run_launch(struct kiln_run *run, struct kiln_memory *x, struct kiln_memory *w,
-                    struct kiln_memory *y, struct kiln_memory *workspace, struct kiln_error *err)
-{
-    struct kiln_tensors t = { .size = sizeof(t), .x = x, .w = w, .y = y, .workspace = workspace };
-    return kiln_run_launch_on(run, &t, /* stream= */ NULL, err);
-}
-
-int kiln_run_launch_on(struct kiln_run *run, const struct kiln_tensors *tensors,
-                       struct kiln_stream *stream, struct kiln_error *err)
+int kiln_run_launch(struct kiln_run *run, const struct kiln_tensors *tensors,
+                    struct kiln_stream *stream, struct kiln_error *err)
 {
     struct kiln_tensors t;
     if (!run)

@@ -4,16 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first look at a config: short, for most are not worth more. */
-#define LOOK_SAMPLES 3u
-#define LOOK_MS 20.0
-/* A first run that takes so many times the best's time shows that no more can come of it. */
+/* The first timing of a config.  It is short, because most configs are slow. */
+#define FIRST_SAMPLES 3u
+#define FIRST_MS 20.0
+/* A config whose first run takes this many times as long as the best is not timed further. */
 #define HOPELESS 2.0
-/* Of all that were looked at, those that are timed again, and how long at most. */
+/* The fastest configs are timed again: how many, and for how long at most. */
 #define FINALISTS 16u
 #define FINAL_SAMPLES 24u
 #define FINAL_MS 400.0
-/* What is faster by less is no progress: the samples of one look are off by as much. */
+/* An improvement of less than 0.5 % is no progress, because the samples scatter as much. */
 #define PROGRESS 0.995
 #define NEIGHBOURS_MAX 32u
 
@@ -24,7 +24,7 @@ void search_init(struct search *search, const struct search_ops *ops, void *cont
     };
 }
 
-static void drop(struct search *s, size_t index)
+static void drop_trial(struct search *s, size_t index)
 {
     if (s->trials[index].place != TRIAL_HELD)
         return;
@@ -37,7 +37,7 @@ void search_done(struct search *search)
     if (search->open)
         search->ops->clear(search->context);
     for (size_t i = 0; i < search->count; i++) {
-        drop(search, i);
+        drop_trial(search, i);
         free(search->trials[i].reason);
         free(search->trials[i].config);
     }
@@ -53,7 +53,7 @@ bool search_goes_on(const struct search *search, uint64_t until_ns)
 
 /* ---- trials ---- */
 
-/* "64,128,8": 0 for any other form. */
+/* Reads a config of the form "64,128,8"; returns 0 for any other form. */
 static unsigned read_values(const char *config, uint16_t values[SEARCH_AXES_MAX])
 {
     unsigned count = 0;
@@ -85,23 +85,23 @@ size_t search_find(const struct search *search, const char *config)
     return search->slot_count ? *slot_of(search, config) - 1 : SIZE_MAX;
 }
 
-static enum kiln_code make_room(struct search *s, struct kiln_err *err)
+static enum kiln_code grow_trials(struct search *s, struct kiln_err *err)
 {
-    if (s->count < s->room)
+    if (s->count < s->capacity)
         return KILN_OK;
-    size_t room = 2 * s->room + 64;
-    struct search_trial *trials = reallocarray(s->trials, room, sizeof(*trials));
+    size_t capacity = 2 * s->capacity + 64;
+    struct search_trial *trials = reallocarray(s->trials, capacity, sizeof(*trials));
     if (trials)
         s->trials = trials;
-    size_t *slots = calloc(2 * room, sizeof(*slots));
+    size_t *slots = calloc(2 * capacity, sizeof(*slots));
     if (!trials || !slots) {
         free(slots);
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu perf configs", room);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu perf configs", capacity);
     }
     free(s->slots);
     s->slots = slots;
-    s->slot_count = 2 * room;
-    s->room = room;
+    s->slot_count = 2 * capacity;
+    s->capacity = capacity;
     for (size_t i = 0; i < s->count; i++)
         *slot_of(s, s->trials[i].config) = i + 1;
     return KILN_OK;
@@ -110,7 +110,7 @@ static enum kiln_code make_room(struct search *s, struct kiln_err *err)
 enum kiln_code search_add(struct search *search, const char *config, size_t *ret_index,
                           struct kiln_err *err)
 {
-    enum kiln_code rc = make_room(search, err);
+    enum kiln_code rc = grow_trials(search, err);
     if (rc)
         return rc;
     size_t *slot = slot_of(search, config);
@@ -133,36 +133,36 @@ static double best_ms(const struct search *s)
     return s->best == SIZE_MAX ? 0 : s->trials[s->best].timing.median_ms;
 }
 
-static void report(struct search *s, size_t index)
+static void report_trial(struct search *s, size_t index)
 {
     s->has_enough |= s->ops->reported(s->context, &s->trials[index]);
 }
 
-static void fail(struct search *s, size_t index, int state, const struct kiln_err *why)
+static void fail_trial(struct search *s, size_t index, int state, const struct kiln_err *why)
 {
     struct search_trial *t = &s->trials[index];
     t->state = state;
     free(t->reason);
     t->reason = strdup(why->text);
-    drop(s, index);
+    drop_trial(s, index);
     t->place = TRIAL_DONE;
     if (s->best == index)
         s->best = SIZE_MAX;
     s->failed++;
 }
 
-/* Its failure is its own as long as the device lives. */
+/* Only this trial failed, unless the device is lost. */
 static enum kiln_code fail_run(struct search *s, size_t index, const struct kiln_err *why,
                                struct kiln_err *err)
 {
-    fail(s, index, KILN_CONV_NOT_RUN, why);
+    fail_trial(s, index, KILN_CONV_NOT_RUN, why);
     if (s->ops->is_alive(s->context))
         return KILN_OK;
     return kiln_fail(err, KILN_GPU_FAULT, "the device was lost with perf config %s: %s",
                      s->trials[index].config, why->text);
 }
 
-static enum kiln_code check(struct search *s, size_t index, struct kiln_err *err)
+static enum kiln_code check_trial(struct search *s, size_t index, struct kiln_err *err)
 {
     struct search_trial *t = &s->trials[index];
     struct kiln_err why = KILN_ERR_INIT;
@@ -171,41 +171,43 @@ static enum kiln_code check(struct search *s, size_t index, struct kiln_err *err
     enum kiln_code rc = s->ops->check(s->context, index, &t->checked, &why);
     if (rc != KILN_CORRUPT)
         return rc ? fail_run(s, index, &why, err) : KILN_OK;
-    fail(s, index, KILN_CONV_WRONG, &why);
+    fail_trial(s, index, KILN_CONV_WRONG, &why);
     return KILN_OK;
 }
 
-/* The best is what others are hopeless beside: nothing wrong may be that. */
-static enum kiln_code consider(struct search *s, size_t index, struct kiln_err *err)
+/* Makes the trial the best if it is faster and its result is correct.  A wrong trial must not
+ * become the best, because others are cut short in comparison with it. */
+static enum kiln_code update_best(struct search *s, size_t index, struct kiln_err *err)
 {
     const struct search_trial *t = &s->trials[index];
     if (s->best != SIZE_MAX && t->timing.median_ms >= best_ms(s))
         return KILN_OK;
-    enum kiln_code rc = check(s, index, err);
+    enum kiln_code rc = check_trial(s, index, err);
     if (!rc && t->state == KILN_CONV_TIMED)
         s->best = index;
     return rc;
 }
 
-static enum kiln_code look(struct search *s, size_t index, struct kiln_err *err)
+static enum kiln_code time_first(struct search *s, size_t index, struct kiln_err *err)
 {
     struct search_trial *t = &s->trials[index];
     const struct timing_limits limits = { .hopeless_ms = HOPELESS * best_ms(s),
-                                          .most_ms = LOOK_MS,
-                                          .samples = LOOK_SAMPLES };
+                                          .limit_ms = FIRST_MS,
+                                          .samples = FIRST_SAMPLES };
     struct kiln_err why = KILN_ERR_INIT;
     t->place = TRIAL_HELD;
     if (s->ops->time(s->context, index, &limits, &t->timing, &why))
         return fail_run(s, index, &why, err);
     t->state = t->timing.is_cut_short ? KILN_CONV_CUT_SHORT : KILN_CONV_TIMED;
     if (t->state == KILN_CONV_TIMED)
-        return consider(s, index, err);
-    drop(s, index);
+        return update_best(s, index, err);
+    drop_trial(s, index);
     return KILN_OK;
 }
 
-/* Of those that are held beyond the finalists the slowest goes: loaded code takes memory. */
-static void keep_finalists(struct search *s)
+/* Drops the slowest of the loaded trials if there are more than FINALISTS, because loaded code
+ * takes memory. */
+static void limit_held(struct search *s)
 {
     size_t slowest = SIZE_MAX;
     unsigned held = 0;
@@ -218,53 +220,52 @@ static void keep_finalists(struct search *s)
             slowest = i;
     }
     if (held > FINALISTS && slowest != s->best)
-        drop(s, slowest);
+        drop_trial(s, slowest);
 }
 
-/* ---- trying ---- */
+/* ---- search_try ---- */
 
-static enum kiln_code ask_some(struct search *s, const size_t *indexes, size_t count, size_t *next,
-                               struct kiln_err *err)
+static enum kiln_code request_trials(struct search *s, const size_t *indexes, size_t count,
+                                     size_t *next, struct kiln_err *err)
 {
-    while (*next < count && s->ops->has_room(s->context)) {
+    while (*next < count && s->ops->is_ready(s->context)) {
         size_t index = indexes[(*next)++];
         if (s->trials[index].place != TRIAL_UNTRIED)
             continue;
         enum kiln_code rc = s->ops->ask(s->context, index, err);
         if (rc)
             return rc;
-        s->trials[index].place = TRIAL_ASKED;
+        s->trials[index].place = TRIAL_REQUESTED;
         s->open++;
     }
     return KILN_OK;
 }
 
-/* What comes next, tried.  KILN_TIMED_OUT when nothing came in time. */
+/* Waits for the next compiled trial and times it.  KILN_TIMED_OUT if none came in time. */
 static enum kiln_code try_next(struct search *s, uint64_t until_ns, struct kiln_err *err)
 {
-    size_t index = 0;
-    enum kiln_code code = KILN_OK;
-    struct kiln_err why = KILN_ERR_INIT;
+    struct search_arrival next = { .why = KILN_ERR_INIT };
     uint64_t deadline = s->tried == s->failed ? s->give_up_ns : until_ns;
-    enum kiln_code rc = s->ops->next(s->context, deadline, &index, &code, &why, err);
+    enum kiln_code rc = s->ops->next(s->context, deadline, &next, err);
     if (rc)
         return rc;
+    size_t index = next.trial;
+    bool is_uncompiled = next.code == KILN_COMPILE_FAILED;
     s->open--;
     s->tried++;
-    if (code)
-        fail(s, index, code == KILN_COMPILE_FAILED ? KILN_CONV_NOT_COMPILED : KILN_CONV_NOT_RUN,
-             &why);
+    if (next.code)
+        fail_trial(s, index, is_uncompiled ? KILN_CONV_NOT_COMPILED : KILN_CONV_NOT_RUN, &next.why);
     else
-        rc = look(s, index, err);
-    report(s, index);
-    keep_finalists(s);
+        rc = time_first(s, index, err);
+    report_trial(s, index);
+    limit_held(s);
     return rc;
 }
 
 static bool is_pending(const struct search *s, const size_t *indexes, size_t count, size_t next)
 {
     for (size_t i = next < count ? count : 0; i < count; i++) {
-        if (s->trials[indexes[i]].place == TRIAL_ASKED)
+        if (s->trials[indexes[i]].place == TRIAL_REQUESTED)
             return true;
     }
     return next < count;
@@ -278,7 +279,7 @@ enum kiln_code search_try(struct search *search, const size_t *indexes, size_t c
     enum kiln_code rc = KILN_OK;
     bool is_first = s->tried == s->failed; /* nothing has a time yet */
     while (!rc && !s->has_enough && (is_first || search_goes_on(s, until_ns))) {
-        rc = ask_some(s, indexes, count, &next, err);
+        rc = request_trials(s, indexes, count, &next, err);
         if (!rc && !is_pending(s, indexes, count, next))
             break;
         if (!rc)
@@ -286,18 +287,18 @@ enum kiln_code search_try(struct search *search, const size_t *indexes, size_t c
         is_first = s->tried == s->failed;
     }
     if (rc == KILN_TIMED_OUT && s->tried > s->failed)
-        return KILN_OK; /* the budget is spent, that is all */
+        return KILN_OK; /* the time budget is spent */
     return rc;
 }
 
-/* ---- halving ---- */
+/* ---- search_halve ---- */
 
 struct finalists {
     size_t list[FINALISTS + 1];
     unsigned count;
 };
 
-static void sort(const struct search *s, struct finalists *f)
+static void sort_finalists(const struct search *s, struct finalists *f)
 {
     for (unsigned i = 1; i < f->count; i++) {
         size_t moved = f->list[i];
@@ -309,21 +310,21 @@ static void sort(const struct search *s, struct finalists *f)
     }
 }
 
-static struct finalists held(const struct search *s)
+static struct finalists held_trials(const struct search *s)
 {
     struct finalists f = { .count = 0 };
     for (size_t i = 0; i < s->count && f.count <= FINALISTS; i++) {
         if (s->trials[i].place == TRIAL_HELD)
             f.list[f.count++] = i;
     }
-    sort(s, &f);
+    sort_finalists(s, &f);
     return f;
 }
 
 static enum kiln_code time_again(struct search *s, size_t index, unsigned samples,
                                  struct kiln_err *err)
 {
-    const struct timing_limits limits = { .most_ms = FINAL_MS, .samples = samples };
+    const struct timing_limits limits = { .limit_ms = FINAL_MS, .samples = samples };
     struct kiln_err why = KILN_ERR_INIT;
     struct timing timing;
     if (s->ops->time(s->context, index, &limits, &timing, &why))
@@ -332,8 +333,8 @@ static enum kiln_code time_again(struct search *s, size_t index, unsigned sample
     return KILN_OK;
 }
 
-/* Each of |f| is right and timed with |samples|, as far as time goes before the last round; those
- * that fail leave it. */
+/* Checks each of |f| and times it with |samples|.  Before the last round, stops when the time is
+ * up. Trials that fail are removed from |f|. */
 static enum kiln_code time_all(struct search *s, struct finalists *f, unsigned samples,
                                uint64_t until_ns, struct kiln_err *err)
 {
@@ -341,31 +342,31 @@ static enum kiln_code time_all(struct search *s, struct finalists *f, unsigned s
     for (unsigned i = 0; i < f->count; i++) {
         size_t index = f->list[i];
         bool has_time = samples >= FINAL_SAMPLES || search_goes_on(s, until_ns);
-        enum kiln_code rc = has_time ? check(s, index, err) : KILN_OK;
+        enum kiln_code rc = has_time ? check_trial(s, index, err) : KILN_OK;
         if (!rc && has_time && s->trials[index].place == TRIAL_HELD)
             rc = time_again(s, index, samples, err);
         if (s->trials[index].place == TRIAL_HELD)
             f->list[kept++] = index;
         else
-            report(s, index); /* it turned out to be worse than its first look */
+            report_trial(s, index); /* it turned out to be worse than at its first timing */
         if (rc)
             return rc;
     }
     f->count = kept;
-    sort(s, f);
+    sort_finalists(s, f);
     return KILN_OK;
 }
 
 enum kiln_code search_halve(struct search *search, uint64_t until_ns, struct kiln_err *err)
 {
     struct search *s = search;
-    struct finalists f = held(s);
+    struct finalists f = held_trials(s);
     enum kiln_code rc = KILN_OK;
-    for (unsigned samples = 2 * LOOK_SAMPLES; !rc && f.count > 0; samples *= 2) {
+    for (unsigned samples = 2 * FIRST_SAMPLES; !rc && f.count > 0; samples *= 2) {
         bool is_last = f.count <= 2 || samples >= FINAL_SAMPLES || !search_goes_on(s, until_ns);
         unsigned left = is_last && f.count > 2 ? 2 : f.count;
         for (unsigned i = left; i < f.count; i++)
-            drop(s, f.list[i]);
+            drop_trial(s, f.list[i]);
         f.count = left;
         rc = time_all(s, &f, is_last ? FINAL_SAMPLES : samples, until_ns, err);
         s->best = !rc && f.count > 0 ? f.list[0] : s->best;
@@ -373,18 +374,19 @@ enum kiln_code search_halve(struct search *search, uint64_t until_ns, struct kil
             break;
         left = (f.count + 1) / 2;
         for (unsigned i = left; i < f.count; i++)
-            drop(s, f.list[i]);
+            drop_trial(s, f.list[i]);
         f.count = left;
     }
-    for (unsigned i = 1; !rc && i < f.count; i++) /* after a failure the best may be any of them */
-        drop(s, f.list[i]);
+    for (unsigned i = 1; !rc && i < f.count; i++) /* after a failure, any of them may be the best */
+        drop_trial(s, f.list[i]);
     return rc;
 }
 
-/* ---- neighbours ---- */
+/* ---- search_refine ---- */
 
-/* The next value that any trial has on |axis|, above or below |from|; 0 and false: none. */
-static bool step(const struct search *s, unsigned axis, uint16_t from, bool up, uint16_t *ret_to)
+/* The next value above or below |from| that any trial has on |axis|; false if there is none. */
+static bool find_step(const struct search *s, unsigned axis, uint16_t from, bool up,
+                      uint16_t *ret_to)
 {
     bool found = false;
     for (size_t i = 0; i < s->count; i++) {
@@ -403,9 +405,10 @@ struct steps { /* along each axis of the best */
     uint16_t lower[SEARCH_AXES_MAX], upper[SEARCH_AXES_MAX];
 };
 
-/* Axes on which |t| is one step away from |best|; more than any: somewhere further. */
-static unsigned distance(const struct search_trial *t, const struct search_trial *best,
-                         const struct steps *steps)
+/* The number of axes on which |t| is one step away from |best|; SEARCH_AXES_MAX + 1 if it is
+ * further away on any axis. */
+static unsigned count_steps(const struct search_trial *t, const struct search_trial *best,
+                            const struct steps *steps)
 {
     unsigned away = 0;
     for (unsigned a = 0; a < best->value_count; a++) {
@@ -420,22 +423,23 @@ static unsigned distance(const struct search_trial *t, const struct search_trial
     return away;
 }
 
-/* Untried ones one step away along one axis; where there are none, along two at once: axes hang
- * together, as a tile and its threads do. */
-static size_t neighbours(const struct search *s, size_t ret_list[NEIGHBOURS_MAX])
+/* Lists untried configs that are one step away from the best on one axis.  If there are none, lists
+ * those one step away on two axes, because some axes depend on each other: a larger tile needs more
+ * threads. */
+static size_t list_neighbours(const struct search *s, size_t ret_list[NEIGHBOURS_MAX])
 {
     const struct search_trial *best = &s->trials[s->best];
     struct steps steps = { .lower = { 0 } };
     size_t count = 0;
     for (unsigned a = 0; a < best->value_count; a++) {
-        steps.has_lower[a] = step(s, a, best->values[a], /* up= */ false, &steps.lower[a]);
-        steps.has_upper[a] = step(s, a, best->values[a], /* up= */ true, &steps.upper[a]);
+        steps.has_lower[a] = find_step(s, a, best->values[a], /* up= */ false, &steps.lower[a]);
+        steps.has_upper[a] = find_step(s, a, best->values[a], /* up= */ true, &steps.upper[a]);
     }
     for (unsigned away = 1; away <= 2 && count == 0; away++) {
         for (size_t i = 0; i < s->count && count < NEIGHBOURS_MAX; i++) {
             const struct search_trial *t = &s->trials[i];
             if (t->place == TRIAL_UNTRIED && t->value_count == best->value_count &&
-                distance(t, best, &steps) == away)
+                count_steps(t, best, &steps) == away)
                 ret_list[count++] = i;
         }
     }
@@ -450,7 +454,7 @@ enum kiln_code search_refine(struct search *search, uint64_t until_ns, struct ki
     while (!rc && s->best != SIZE_MAX && search_goes_on(s, until_ns) &&
            best_ms(s) < PROGRESS * before) {
         size_t list[NEIGHBOURS_MAX];
-        size_t count = neighbours(s, list);
+        size_t count = list_neighbours(s, list);
         before = best_ms(s);
         if (count == 0)
             break;

@@ -23,7 +23,7 @@
 
 #define SEARCH_AXES_MAX 16u
 
-enum trial_place { TRIAL_UNTRIED, TRIAL_ASKED, TRIAL_HELD, TRIAL_DONE };
+enum trial_place { TRIAL_UNTRIED, TRIAL_REQUESTED, TRIAL_HELD, TRIAL_DONE };
 
 struct search_trial {
     char *config;           /* owned */
@@ -39,17 +39,21 @@ struct search_trial {
 
 struct search;
 
+struct search_arrival { /* a trial that was compiled and loaded, or failed to be */
+    size_t trial;
+    enum kiln_code code; /* KILN_COMPILE_FAILED if the compiler failed */
+    struct kiln_err why;
+};
+
 struct search_ops {
     uint64_t (*now_ns)(void *context);
-    /* Whether another ask is allowed. */
-    bool (*has_room)(void *context);
+    /* Whether another trial may be requested now. */
+    bool (*is_ready)(void *context);
+    /* Requests the compilation of a trial. */
     KILN_MUST_CHECK enum kiln_code (*ask)(void *context, size_t trial, struct kiln_err *err);
-    /* Waits for the next trial that is compiled and loaded.  |ret_code| and |why| report its
-     * failure, with KILN_COMPILE_FAILED if the compiler failed.  The call itself fails with
-     * KILN_TIMED_OUT if no trial came by the deadline. */
-    KILN_MUST_CHECK enum kiln_code (*next)(void *context, uint64_t deadline_ns, size_t *ret_trial,
-                                           enum kiln_code *ret_code, struct kiln_err *why,
-                                           struct kiln_err *err);
+    /* Waits for the next requested trial.  KILN_TIMED_OUT if none came by the deadline. */
+    KILN_MUST_CHECK enum kiln_code (*next)(void *context, uint64_t deadline_ns,
+                                           struct search_arrival *ret_next, struct kiln_err *err);
     /* Abandons all trials in flight. */
     void (*clear)(void *context);
     KILN_MUST_CHECK enum kiln_code (*time)(void *context, size_t trial,
@@ -65,12 +69,12 @@ struct search_ops {
 };
 
 struct search {
-    const struct search_ops *ops; /* borrowed, like the next member */
+    const struct search_ops *ops; /* borrowed, like |context| */
     void *context;
     uint64_t give_up_ns; /* wait for the first trial until this time, whatever the budget */
 
     struct search_trial *trials; /* owned */
-    size_t count, room;
+    size_t count, capacity;
     size_t *slots; /* owned: hash table of index + 1, by config */
     size_t slot_count;
     size_t best; /* the fastest that was timed and is correct; SIZE_MAX: none yet */

@@ -3,26 +3,27 @@
 
 #include <stdlib.h>
 
-/* A sample shorter than this is of several launches: clocks of GPUs tick every half microsecond or
- * every microsecond, and an event costs about as much. */
+/* A sample has at least this length.  For a shorter kernel, one sample covers several launches: the
+ * clocks of GPUs tick every 0.5 or 1 µs, and an event costs about as much. */
 #define SAMPLE_MIN_MS 0.25
 #define LAUNCHES_MAX 32u
-/* What the events of a launch that is alone may show beside its own time: the way to the device.
- * Who is hopeless by less costs next to nothing to be timed. */
+/* The events around a single launch may include this much time for the way to the device.  It is
+ * added to |hopeless_ms|.  Kernels as short as that are cheap to time. */
 #define ALONE_MS 0.05
-/* Tukey's fences for what is far out: so many widths of the middle half beyond it.  And at least so
- * much of the median, where most samples are alike to the last tick. */
+/* Tukey's fences: samples more than FENCE interquartile ranges outside the quartiles are outliers.
+ * The fence is at least FENCE_MIN of the median, because most samples may be equal to the last tick
+ * of the clock. */
 #define FENCE 3.0
 #define FENCE_MIN 0.01
 
-static int compare(const void *left, const void *right)
+static int compare_doubles(const void *left, const void *right)
 {
     double x = *(const double *)left, y = *(const double *)right;
     return (x > y) - (x < y);
 }
 
-/* Of sorted samples, between two of them in proportion. */
-static double quantile(const double *sorted, unsigned count, double part)
+/* Interpolates linearly between two samples. */
+static double quantile_of(const double *sorted, unsigned count, double part)
 {
     double at = part * (count - 1);
     unsigned below = (unsigned)at;
@@ -32,10 +33,10 @@ static double quantile(const double *sorted, unsigned count, double part)
 
 struct timing timing_of(double *samples, unsigned count)
 {
-    qsort(samples, count, sizeof(*samples), compare);
-    double low = quantile(samples, count, 0.25), high = quantile(samples, count, 0.75);
-    double least = FENCE_MIN * quantile(samples, count, 0.5);
-    double fence = FENCE * (high - low) > least ? FENCE * (high - low) : least;
+    qsort(samples, count, sizeof(*samples), compare_doubles);
+    double low = quantile_of(samples, count, 0.25), high = quantile_of(samples, count, 0.75);
+    double min_fence = FENCE_MIN * quantile_of(samples, count, 0.5);
+    double fence = FENCE * (high - low) > min_fence ? FENCE * (high - low) : min_fence;
     unsigned first = 0, end = count;
     while (samples[first] < low - fence)
         first++;
@@ -44,8 +45,8 @@ struct timing timing_of(double *samples, unsigned count)
     const double *kept = samples + first;
     unsigned left = end - first;
     return (struct timing){
-        .median_ms = quantile(kept, left, 0.5),
-        .spread_ms = (quantile(kept, left, 0.75) - quantile(kept, left, 0.25)) / 2,
+        .median_ms = quantile_of(kept, left, 0.5),
+        .spread_ms = (quantile_of(kept, left, 0.75) - quantile_of(kept, left, 0.25)) / 2,
         .samples = left,
         .outliers = count - left,
     };
@@ -69,9 +70,9 @@ enum kiln_code timing_take(const struct timing_source *source, const struct timi
                            struct timing *ret_timing, struct kiln_err *err)
 {
     double samples[TIMING_SAMPLES_MAX], first_ms, warm_up_ms, spent_ms = 0, hopeless_ms;
-    unsigned wanted = limits->samples < TIMING_SAMPLES_MAX ? limits->samples : TIMING_SAMPLES_MAX;
+    unsigned needed = limits->samples < TIMING_SAMPLES_MAX ? limits->samples : TIMING_SAMPLES_MAX;
     hopeless_ms = limits->hopeless_ms > 0 ? limits->hopeless_ms + ALONE_MS : __DBL_MAX__;
-    /* The first run may load, or even compile, and wakes the clocks up: it says nothing. */
+    /* The first run is not counted: it may load or even compile, and it raises the clocks. */
     enum kiln_code rc = source->launch(source->context, 1, &warm_up_ms, err);
     if (!rc)
         rc = source->launch(source->context, 1, &first_ms, err);
@@ -86,7 +87,7 @@ enum kiln_code timing_take(const struct timing_source *source, const struct timi
         samples[count++] = first_ms;
         spent_ms = first_ms;
     }
-    while (count == 0 || (count < wanted && spent_ms < limits->most_ms)) {
+    while (count == 0 || (count < needed && spent_ms < limits->limit_ms)) {
         double ms;
         rc = source->launch(source->context, launches, &ms, err);
         if (rc)

@@ -23,7 +23,7 @@ struct timing_source { /* what is timed; the tests supply their own */
 
 struct timing_limits {
     double hopeless_ms; /* if the first run takes longer, it is the only one; 0: no limit */
-    double most_ms;     /* no sample begins after this much of the device's time */
+    double limit_ms;    /* no sample begins after this much of the device's time */
     unsigned samples;   /* requested; at least one is taken */
 };
 

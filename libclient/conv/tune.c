@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Tune: a search for each tuning space that is worth it, with real compilers and a real device
- * behind struct search_ops.
- */
+/* Tune: implements struct search_ops with kilnd's compilers and the device, and searches the tuning
+ * space of each solver that may become the fastest. */
 #include "libclient/conv/journal.h"
 #include "libclient/conv/tune_share.h"
 #include "libclient/conv/tuner.h"
@@ -13,24 +11,25 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Compiles under way: kilnd is of this host and has a worker for each processor.  A few more, so
- * that none is idle while this process measures; not many, for what is asked for next waits behind
- * them. */
+/* Compilations in flight.  kilnd runs on this host and has a worker for each processor.  A few more
+ * keep the workers busy while this process measures.  Many more would delay later requests, which
+ * queue behind them. */
 #define WINDOW_MAX 128u
-/* Candidates that are asked for: of a larger space this is a sample. */
+/* Candidates to request; of a larger space this is a sample. */
 #define CANDIDATES_MAX (1u << 17)
-/* The fastest of an earlier search are measured again, for they have to be compiled anyway. */
+/* This many of the fastest configs of an earlier search are measured again. */
 #define REMEMBERED_MAX 8u
-/* A solver whose best known config takes so many times the best solver's time is not tuned. */
+/* A solver whose best known config takes this many times as long as the best solver is not tuned.
+ */
 #define WORTH 6.0
-/* Of the time that is left, what samples of the whole space get before the best is refined. */
+/* A third of the remaining time goes to samples of the whole space before the best is refined. */
 #define SAMPLE_PART 3u
-/* Time in which nothing more can be tried. */
+/* In less time than this, no further config can be tried. */
 #define REST_NS 50000000ull
 
 static struct tuner *tuner_of(void *context) { return context; }
 
-/* ---- what a search needs ---- */
+/* ---- struct search_ops ---- */
 
 static uint64_t op_now_ns(void *context)
 {
@@ -38,7 +37,7 @@ static uint64_t op_now_ns(void *context)
     return clock_monotonic_ns();
 }
 
-static bool op_has_room(void *context) { return !plan_window_is_full(tuner_of(context)->window); }
+static bool op_is_ready(void *context) { return !plan_window_is_full(tuner_of(context)->window); }
 
 static enum kiln_code op_ask(void *context, size_t trial, struct kiln_err *err)
 {
@@ -48,8 +47,8 @@ static enum kiln_code op_ask(void *context, size_t trial, struct kiln_err *err)
     return plan_window_ask(t->window, &options, trial, err);
 }
 
-static enum kiln_code op_next(void *context, uint64_t deadline_ns, size_t *ret_trial,
-                              enum kiln_code *ret_code, struct kiln_err *why, struct kiln_err *err)
+static enum kiln_code op_next(void *context, uint64_t deadline_ns, struct search_arrival *ret_next,
+                              struct kiln_err *err)
 {
     struct tuner *t = context;
     struct planned planned = { .plan = NULL };
@@ -59,16 +58,17 @@ static enum kiln_code op_next(void *context, uint64_t deadline_ns, size_t *ret_t
         *err = failure.err;
         return rc;
     }
-    *ret_trial = planned.tag;
+    ret_next->trial = planned.tag;
     if (planned.plan) {
         struct subject *subject = NULL;
-        *ret_code = subject_create(t->work->bench, planned.plan,
-                                   work_is_winograd(&t->solver->solution), &subject, why);
+        ret_next->code =
+            subject_create(t->work->bench, planned.plan, work_is_winograd(&t->solver->solution),
+                           &subject, &ret_next->why);
         t->search.trials[planned.tag].held = subject;
     } else {
-        *ret_code = KILN_COMPILE_FAILED;
-        *why = failure.err;
-        t->is_passing = kiln_code_is_retryable(planned.code);
+        ret_next->code = KILN_COMPILE_FAILED;
+        ret_next->why = failure.err;
+        t->is_temporary = kiln_code_is_retryable(planned.code);
     }
     kiln_plan_unref(planned.plan);
     return KILN_OK;
@@ -114,16 +114,16 @@ static bool op_reported(void *context, const struct search_trial *trial)
         .spent_ms = (double)(clock_monotonic_ns() - t->start_ns) / 1e6,
         .budget_ms = (double)(t->until_ns - t->start_ns) / 1e6,
     };
-    if (!t->is_passing)
+    if (!t->is_temporary)
         journal_end(t->journal, trial);
-    t->is_passing = false;
+    t->is_temporary = false;
     work_report(t->work, &progress);
     return t->work->has_enough;
 }
 
 static const struct search_ops ops = {
     .now_ns = op_now_ns,
-    .has_room = op_has_room,
+    .is_ready = op_is_ready,
     .ask = op_ask,
     .next = op_next,
     .clear = op_clear,
@@ -134,7 +134,7 @@ static const struct search_ops ops = {
     .reported = op_reported,
 };
 
-/* ---- what there is to try ---- */
+/* ---- the queue of configs ---- */
 
 enum kiln_code tuner_queue(struct tuner *t, const char *config, struct kiln_err *err)
 {
@@ -142,20 +142,20 @@ enum kiln_code tuner_queue(struct tuner *t, const char *config, struct kiln_err 
     enum kiln_code rc = search_add(&t->search, config, &index, err);
     if (rc)
         return rc;
-    if (t->queued == t->room) {
-        size_t room = 2 * t->room + 64;
-        size_t *grown = reallocarray(t->queue, room, sizeof(*grown));
+    if (t->queued == t->capacity) {
+        size_t capacity = 2 * t->capacity + 64;
+        size_t *grown = reallocarray(t->queue, capacity, sizeof(*grown));
         if (!grown)
-            return kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu perf configs", room);
+            return kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu perf configs", capacity);
         t->queue = grown;
-        t->room = room;
+        t->capacity = capacity;
     }
     t->queue[t->queued++] = index;
     return KILN_OK;
 }
 
-/* The fastest that an earlier search knew are measured again: what is kept of it are times, no
- * loaded code. */
+/* Queues the fastest configs of an earlier search again: the journal has their times, but a winner
+ * must be loaded. */
 static enum kiln_code queue_remembered(struct tuner *t, struct kiln_err *err)
 {
     struct search *s = &t->search;
@@ -178,9 +178,9 @@ static enum kiln_code queue_remembered(struct tuner *t, struct kiln_err *err)
     return rc;
 }
 
-/* The valid ones of the range. */
-static enum kiln_code list_range(struct tuner *t, uint32_t first, uint32_t count, bool is_queued,
-                                 struct kiln_err *err)
+/* Adds the valid candidates of the range to the search, and to the queue if |is_queued|. */
+static enum kiln_code add_range(struct tuner *t, uint32_t first, uint32_t count, bool is_queued,
+                                struct kiln_err *err)
 {
     size_t unused;
     CONFIG_LIST_AUTO struct config_list list = { .count = 0 };
@@ -205,7 +205,7 @@ static enum kiln_code list_range(struct tuner *t, uint32_t first, uint32_t count
 enum kiln_code tuner_queue_range(struct tuner *t, uint32_t first, uint32_t count,
                                  struct kiln_err *err)
 {
-    return list_range(t, first, count, /* is_queued= */ true, err);
+    return add_range(t, first, count, /* is_queued= */ true, err);
 }
 
 static uint32_t sample_size(const struct tuner *t)
@@ -216,7 +216,7 @@ static uint32_t sample_size(const struct tuner *t)
 
 enum kiln_code tuner_know_neighbours(struct tuner *t, struct kiln_err *err)
 {
-    return list_range(t, 0, sample_size(t), /* is_queued= */ false, err);
+    return add_range(t, 0, sample_size(t), /* is_queued= */ false, err);
 }
 
 static enum kiln_code open_journal(struct tuner *t, struct kiln_err *err)
@@ -238,7 +238,7 @@ static enum kiln_code open_journal(struct tuner *t, struct kiln_err *err)
     return rc;
 }
 
-/* The best that is known comes first: the rest is measured against it. */
+/* The best known config comes first, because the others are compared with it. */
 static enum kiln_code queue_known(struct tuner *t, struct kiln_err *err)
 {
     size_t index;
@@ -277,8 +277,8 @@ static bool has_untried(const struct tuner *t)
     return false;
 }
 
-/* A part of what is left goes into samples of the whole space, then the best's neighbourhood has
- * its turn, and so on. */
+/* Alternates: a part of the remaining time for samples of the whole space, then the neighbours of
+ * the best, and so on. */
 static enum kiln_code search_alone(struct tuner *t, struct kiln_err *err)
 {
     enum kiln_code rc = tuner_queue_range(t, 0, sample_size(t), err);
@@ -295,13 +295,14 @@ static enum kiln_code search_alone(struct tuner *t, struct kiln_err *err)
     return rc;
 }
 
-/* Else what is best of it is no more than what was known: a tune with more time is to search. */
+/* False if only known configs were tried: then the best is no result of a search, and a later tune
+ * with more time shall search. */
 static bool has_searched(const struct tuner *t)
 {
     return t->search.tried + t->remembered > t->known || !has_untried(t);
 }
 
-static void keep_best(struct tuner *t)
+static void copy_best(struct tuner *t)
 {
     struct search *s = &t->search;
     struct work_solver *solver = t->solver;
@@ -319,7 +320,7 @@ static void keep_best(struct tuner *t)
     journal_end(t->journal, best);
 }
 
-static enum kiln_code keep_trials(const struct tuner *t, struct kiln_err *err)
+static enum kiln_code add_trials(const struct tuner *t, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
     for (size_t i = 0; i < t->search.count && !rc; i++) {
@@ -372,15 +373,15 @@ static enum kiln_code tune_solver(struct work *work, struct work_solver *solver,
     if (!rc)
         rc = work->options.share ? tuner_search_shared(&t, err) : search_alone(&t, err);
     solver->tried = t.search.tried + t.remembered;
-    keep_best(&t);
+    copy_best(&t);
     if (!rc)
-        rc = keep_trials(&t, err);
+        rc = add_trials(&t, err);
     return rc ? kiln_while(err, "tuning %s", solver->solution.solver) : KILN_OK;
 }
 
-/* ---- all of them ---- */
+/* ---- all solvers ---- */
 
-static bool is_worth(struct work *work, const struct work_solver *s)
+static bool is_worth_tuning(struct work *work, const struct work_solver *s)
 {
     const struct work_solver *best = work_fastest(work);
     bool updates = work->options.enforce == KILN_ENFORCE_DB_UPDATE ||
@@ -396,14 +397,14 @@ enum kiln_code work_tune(struct work *work, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
     unsigned left = 0;
-    bool wanted[WORK_SOLVERS_MAX] = { false };
+    bool is_chosen[WORK_SOLVERS_MAX] = { false };
     for (unsigned i = 0; i < work->count; i++) {
-        wanted[i] = is_worth(work, &work->solvers[i]);
-        left += wanted[i];
+        is_chosen[i] = is_worth_tuning(work, &work->solvers[i]);
+        left += is_chosen[i];
     }
     for (unsigned i = 0; i < work->count && !rc && !work->has_enough; i++) {
         uint64_t now = clock_monotonic_ns();
-        if (!wanted[i])
+        if (!is_chosen[i])
             continue;
         uint64_t share = now < work->end_ns ? (work->end_ns - now) / left : 0;
         left--;

@@ -9,20 +9,19 @@
 #include <string.h>
 
 #define MS 1000000ull
-/* For the last shares of others, at the end. */
+/* Maximum wait for the last shares of other processes. */
 #define WAIT_MAX_MS 10000
 
 struct sharing {
     struct tuner *tuner;
     struct kiln_client *client; /* owned: its connection, and with it the lease, ends with it */
     struct kiln_lease lease;
-    int state; /* KILN_LEASE_* */
     bool has_waited;
 };
 
 static bool has_time(const struct tuner *t) { return search_goes_on(&t->search, t->until_ns); }
 
-static enum kiln_code take(struct sharing *s, int wait_ms, struct kiln_err *err)
+static enum kiln_code take_share(struct sharing *s, int wait_ms, struct kiln_err *err)
 {
     struct kiln_error e;
     const struct work *w = s->tuner->work;
@@ -33,15 +32,15 @@ static enum kiln_code take(struct sharing *s, int wait_ms, struct kiln_err *err)
         .candidates = s->tuner->solver->solution.candidates,
         .share = 1,
         .wait_ms = wait_ms,
+        .timeout_ms = w->options.timeout_ms,
     };
     s->lease.size = sizeof(s->lease);
-    int rc = kiln_lease_take(s->client, w->public_problem, &request, w->timeout_ms, &s->state,
-                             &s->lease, &e);
+    int rc = kiln_lease_take(s->client, w->public_problem, &request, &s->lease, &e);
     return error_take(rc, &e, err);
 }
 
-/* The search's best so far: kilnd keeps the best of all reports. */
-static enum kiln_code report(struct sharing *s, struct kiln_err *err)
+/* Reports the best of the search so far; kilnd records the best of all reports. */
+static enum kiln_code report_best(struct sharing *s, struct kiln_err *err)
 {
     struct kiln_error e;
     const struct tuner *t = s->tuner;
@@ -57,15 +56,11 @@ static enum kiln_code report(struct sharing *s, struct kiln_err *err)
         m.spread_ms = best->timing.spread_ms;
         recording.measurement_count = 1;
     }
-    struct kiln_lease next = { .size = sizeof(next) };
-    int rc = kiln_lease_report(s->client, &s->lease, &recording, t->work->timeout_ms, &s->state,
-                               &next, &e);
-    if (!rc && s->state == KILN_LEASE_GRANTED)
-        s->lease = next;
+    int rc = kiln_lease_report(s->client, &s->lease, &recording, &s->lease, &e);
     return error_take(rc, &e, err);
 }
 
-/* False: nothing of the share was left to try, so it is of a lease that began anew. */
+/* Whether every queued trial from |from| on was tried. */
 static bool is_all_tried(const struct tuner *t, size_t from)
 {
     for (size_t i = from; i < t->queued; i++) {
@@ -75,34 +70,34 @@ static bool is_all_tried(const struct tuner *t, size_t from)
     return true;
 }
 
-/* What was tried is known here: kilnd's refusal costs the others our share, and the search goes on
- * alone. */
-static void leave(struct sharing *s, struct kiln_err *why)
+/* kilnd rejected a report or a lease.  The other processes miss this share's results, but this
+ * process has them and continues alone. */
+static void stop_sharing(struct sharing *s, struct kiln_err *why)
 {
     struct work *work = s->tuner->work;
     (void)kiln_while(why, "sharing the search of %s", s->tuner->solver->solution.solver);
     work->result->not_recorded = *why;
-    s->state = KILN_LEASE_DONE;
+    s->lease.state = KILN_LEASE_DONE;
 }
 
-/* The next share, where others have the rest of it by waiting for them. */
+/* Reports the share and takes the next one.  If other processes hold the rest, waits for them. */
 static enum kiln_code report_and_take(struct sharing *s, struct kiln_err *err)
 {
     const struct tuner *t = s->tuner;
-    enum kiln_code rc = report(s, err);
+    enum kiln_code rc = report_best(s, err);
     if (rc == KILN_NOT_FOUND) { /* kilnd was restarted */
         *err = KILN_ERR_INIT;
-        return take(s, 0, err);
+        return take_share(s, 0, err);
     }
-    if (!rc && s->state == KILN_LEASE_TAKEN && has_time(t)) {
+    if (!rc && s->lease.state == KILN_LEASE_TAKEN && has_time(t)) {
         uint64_t left_ms = (t->until_ns - clock_monotonic_ns()) / MS;
         s->has_waited = true;
-        rc = take(s, left_ms < WAIT_MAX_MS ? (int)left_ms : WAIT_MAX_MS, err);
+        rc = take_share(s, left_ms < WAIT_MAX_MS ? (int)left_ms : WAIT_MAX_MS, err);
     }
     return rc;
 }
 
-/* A share is reported only when all of it was tried; else it is left to the others. */
+/* Reports the share only if all of it was tried; otherwise it goes back to the other processes. */
 static enum kiln_code search_share(struct sharing *s, struct kiln_err *err)
 {
     struct tuner *t = s->tuner;
@@ -110,7 +105,7 @@ static enum kiln_code search_share(struct sharing *s, struct kiln_err *err)
     enum kiln_code rc = tuner_queue_range(t, s->lease.first, s->lease.count, err);
     bool is_known = t->queued > from && is_all_tried(t, from);
     if (!rc && s->has_waited && is_known) {
-        s->state = KILN_LEASE_DONE;
+        s->lease.state = KILN_LEASE_DONE;
         return KILN_OK;
     }
     if (!rc)
@@ -121,20 +116,20 @@ static enum kiln_code search_share(struct sharing *s, struct kiln_err *err)
         return rc;
     struct kiln_err why = KILN_ERR_INIT;
     if (report_and_take(s, &why))
-        leave(s, &why);
+        stop_sharing(s, &why);
     return KILN_OK;
 }
 
-/* What others found. */
+/* Queues the best config that any process has recorded. */
 static enum kiln_code queue_best_of_all(struct tuner *t, struct kiln_err *err)
 {
     struct kiln_error e;
     struct kiln_tuned *tuned = NULL;
     const struct kiln_tuning_options options = { .size = sizeof(options),
                                                  .database_id =
-                                                     kiln_device_database_id(t->work->device) };
-    int rc = kiln_perf_get(t->work->client, t->work->public_problem, &options, t->work->timeout_ms,
-                           &tuned, &e);
+                                                     kiln_device_database_id(t->work->device),
+                                                 .timeout_ms = t->work->options.timeout_ms };
+    int rc = kiln_perf_get(t->work->client, t->work->public_problem, &options, &tuned, &e);
     if (rc == KILN_E_NOT_FOUND)
         return KILN_OK;
     enum kiln_code code = error_take(rc, &e, err);
@@ -151,8 +146,8 @@ static enum kiln_code queue_best_of_all(struct tuner *t, struct kiln_err *err)
 static enum kiln_code search_shares(struct sharing *s, struct kiln_err *err)
 {
     struct tuner *t = s->tuner;
-    enum kiln_code rc = take(s, 0, err);
-    while (!rc && s->state == KILN_LEASE_GRANTED && has_time(t))
+    enum kiln_code rc = take_share(s, 0, err);
+    while (!rc && s->lease.state == KILN_LEASE_GRANTED && has_time(t))
         rc = search_share(s, err);
     return rc;
 }
@@ -171,8 +166,8 @@ enum kiln_code tuner_search_shared(struct tuner *tuner, struct kiln_err *err)
         rc = search_shares(&s, err);
     kiln_client_close(s.client);
     if (!rc && queue_best_of_all(tuner, &why))
-        leave(&s, &why);
-    if (!rc) /* also where no share was to be had: the best that is known has a time then */
+        stop_sharing(&s, &why);
+    if (!rc) /* even without a share: then the best known config gets a time */
         rc = search_try(&tuner->search, tuner->queue, tuner->queued, tuner->until_ns, err);
     if (!rc)
         rc = search_halve(&tuner->search, tuner->until_ns, err);

@@ -18,12 +18,12 @@ struct tuner {
     uint64_t start_ns, until_ns;
     struct search search;
     struct plan_window *window;
-    struct journal *journal; /* NULL: none is kept */
+    struct journal *journal; /* NULL: no journal */
     unsigned known;          /* configs that were known before the search */
     unsigned remembered;     /* trials from the journal, which are not repeated */
-    bool is_passing;         /* the last failure may be temporary */
+    bool is_temporary;       /* the last failure may not happen again */
     size_t *queue;           /* trials, in the order to try them */
-    size_t queued, room;
+    size_t queued, capacity;
 };
 
 /* Appends |config| to the queue. */

@@ -15,26 +15,28 @@
 
 #define MS 1000000ull
 
-/* ---- what was asked ---- */
+/* ---- options ---- */
 
-static enum kiln_code check_range(const char *name, int value, int least, int most,
+static enum kiln_code check_range(const char *name, int value, int min, int max,
                                   struct kiln_err *err)
 {
-    if (value >= least && value <= most)
+    if (value >= min && value <= max)
         return KILN_OK;
     return kiln_fail(err, KILN_INVALID, "kiln_conv_options.%s is %d: give %d to %d", name, value,
-                     least, most);
+                     min, max);
 }
 
 static enum kiln_code read_options(const struct kiln_conv_options *given,
                                    struct kiln_conv_options *ret_options, struct kiln_err *err)
 {
     struct kiln_conv_options o = { .size = sizeof(o) };
-    if (given && !sized_is_fine(given->size, SIZED_TO(struct kiln_conv_options, context)))
+    if (!given || !sized_is_fine(given->size, SIZED_TO(struct kiln_conv_options, context)))
         return kiln_fail(err, KILN_INVALID,
                          "kiln_conv_options.size is not set: give it sizeof the struct");
-    if (given)
-        sized_copy(&o, sizeof(o), given, given->size);
+    sized_copy(&o, sizeof(o), given, given->size);
+    if (!o.device)
+        return kiln_fail(err, KILN_INVALID,
+                         "kiln_conv_options.device is not set: open one with kiln_device_open");
     o.mode = o.mode ? o.mode : KILN_FIND_NORMAL;
     o.enforce = o.enforce ? o.enforce : KILN_ENFORCE_NONE;
     o.tier = o.tier ? o.tier : KILN_TUNING_USER;
@@ -50,11 +52,11 @@ static enum kiln_code read_options(const struct kiln_conv_options *given,
     return rc;
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 uint64_t work_deadline(const struct work *work)
 {
-    int ms = work->timeout_ms ? work->timeout_ms : work->client->timeout_ms;
+    int ms = work->options.timeout_ms ? work->options.timeout_ms : work->client->timeout_ms;
     return clock_monotonic_ns() + (uint64_t)ms * MS;
 }
 
@@ -80,15 +82,15 @@ struct kiln_plan_options work_plan_options(const struct work *work, const char *
                                        .toolchain = work->options.toolchain,
                                        .solver = solver,
                                        .config = config && config[0] ? config : NULL,
-                                       .heuristic = is_clean(work) };
+                                       .heuristic = is_clean(work),
+                                       .timeout_ms = work->options.timeout_ms };
 }
 
 static enum kiln_code list_solvers(struct work *work, struct kiln_err *err)
 {
     struct kiln_error e;
     const struct kiln_plan_options options = work_plan_options(work, NULL, NULL);
-    int rc = kiln_solutions_get(work->client, work->public_problem, &options, work->timeout_ms,
-                                &work->list, &e);
+    int rc = kiln_solutions_get(work->client, work->public_problem, &options, &work->list, &e);
     if (rc)
         return error_take(rc, &e, err);
     for (unsigned i = 0; i < kiln_solutions_count(work->list) && work->count < WORK_SOLVERS_MAX;
@@ -110,8 +112,8 @@ static enum kiln_code list_solvers(struct work *work, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* MIOpen's DB_CLEAN. */
-static enum kiln_code clean(struct work *work, struct kiln_err *err)
+/* KILN_ENFORCE_DB_CLEAN: removes the user's perf records of the problem. */
+static enum kiln_code clean_records(struct work *work, struct kiln_err *err)
 {
     struct kiln_error e;
     char json[1024], line[512], *reply = NULL;
@@ -125,7 +127,7 @@ static enum kiln_code clean(struct work *work, struct kiln_err *err)
     const struct kiln_admin_call call = { .size = sizeof(call),
                                           .request = "tuning_remove",
                                           .json = json,
-                                          .timeout_ms = work->timeout_ms };
+                                          .timeout_ms = work->options.timeout_ms };
     int rc = kiln_admin_call(work->client, &call, &reply, &e);
     kiln_free(reply);
     plans_forget(work->client, &work->problem);
@@ -136,13 +138,14 @@ enum kiln_code work_init(struct work *work, const struct kiln_conv_options *opti
                          struct kiln_err *err)
 {
     uint64_t unused;
-    enum kiln_code rc = client_enter(work->client, work->timeout_ms, &unused, err);
+    enum kiln_code rc = read_options(options, &work->options, err);
+    if (!rc)
+        rc = client_enter(work->client, work->options.timeout_ms, &unused, err);
     if (!rc)
         rc = problem_from_public(work->public_problem, &work->problem, err);
-    if (!rc)
-        rc = read_options(options, &work->options, err);
     if (rc)
         return rc;
+    work->device = work->options.device;
     work->start_ns = clock_monotonic_ns();
     work->end_ns = UINT64_MAX;
     if (work->options.budget_ms)
@@ -151,7 +154,7 @@ enum kiln_code work_init(struct work *work, const struct kiln_conv_options *opti
     if (!work->result)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for results");
     if (is_clean(work))
-        rc = clean(work, err);
+        rc = clean_records(work, err);
     return rc ? rc : list_solvers(work, err);
 }
 
@@ -164,7 +167,7 @@ void work_done(struct work *work)
     kiln_conv_result_free(work->result);
 }
 
-/* ---- how it goes ---- */
+/* ---- progress and results ---- */
 
 bool work_is_winograd(const struct kiln_solution *solution)
 {
@@ -208,5 +211,6 @@ struct kiln_recording work_recording(const struct work *work, const struct kiln_
                                     .toolchain = kiln_plan_toolchain_identity(plan),
                                     .clock_mhz = kiln_device_clock_mhz(work->device),
                                     .measurements = measurement,
-                                    .measurement_count = 1 };
+                                    .measurement_count = 1,
+                                    .timeout_ms = work->options.timeout_ms };
 }

@@ -34,11 +34,10 @@ struct work_solver {
 
 struct work {
     struct kiln_client *client; /* borrowed, like the device and the members of |options| */
-    struct kiln_device *device;
+    struct kiln_device *device; /* from |options| */
     const struct kiln_problem *public_problem;
     struct problem problem;
     struct kiln_conv_options options; /* with defaults filled in */
-    int timeout_ms;                   /* of a request to kilnd */
     uint64_t start_ns, end_ns;        /* UINT64_MAX: no end */
     struct kiln_solutions *list;      /* owned */
     struct work_solver solvers[WORK_SOLVERS_MAX];

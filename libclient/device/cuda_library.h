@@ -4,7 +4,7 @@
 /*
  * The CUDA driver, opened at run time: libkiln links no vendor library.
  *
- * Ownership  one table a process, never closed
+ * Ownership  one table per process, never closed
  * Threading  immutable once bound
  */
 #include "common/err.h"

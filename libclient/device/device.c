@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define REASON_MAX 130 /* bytes of one runtime's, of the three in a sentence */
+#define REASON_MAX 130 /* bytes of one runtime's reason, of the three in a message */
 
 /* In the order that "auto" tries them. */
 static const struct device_runtime *const runtimes[] = {
@@ -55,17 +55,18 @@ enum kiln_code device_enter(const struct kiln_device *device, struct kiln_err *e
 {
     if (fork_guard_holds(&device->guard))
         return KILN_OK;
-    return kiln_fail(err, KILN_INVALID,
-                     "%s was opened before this process was forked: GPU runtimes do not survive "
-                     "that; open devices in the child alone, or start it by exec",
-                     device->name);
+    return kiln_fail(
+        err, KILN_INVALID,
+        "%s was opened before this process was forked, and GPU runtimes do not survive "
+        "a fork: open devices only in the child, or call exec in it",
+        device->name);
 }
 
 enum kiln_code device_stream(const struct kiln_device *device, const struct kiln_stream *stream,
                              void **ret_stream, struct kiln_err *err)
 {
     if (stream && stream->device != device)
-        return kiln_fail(err, KILN_INVALID, "the stream is one of %s, not of %s",
+        return kiln_fail(err, KILN_INVALID, "the stream belongs to %s, not to %s",
                          stream->device->name, device->name);
     *ret_stream = stream ? stream->native : device->stream;
     return KILN_OK;
@@ -75,7 +76,7 @@ void device_set_database_id(struct kiln_device *device)
 {
     struct target target;
     struct kiln_err ignored = KILN_ERR_INIT;
-    _Static_assert(sizeof(device->database_id) >= DATABASE_ID_MAX, "no room for a database id");
+    _Static_assert(sizeof(device->database_id) >= DATABASE_ID_MAX, "a database id does not fit");
     if (target_parse(bytes_of_text(device->target), &target, &ignored) ||
         !database_id_of_device(&target, device->compute_units, device->database_id))
         device->database_id[0] = '\0';
@@ -114,22 +115,22 @@ static const struct device_runtime *runtime_of(enum device_kind kind)
     return NULL;
 }
 
-/* Cut between words: half a path is worse than none. */
+/* Truncates a long reason at a blank, so that no path is cut. */
 static void add_reason(char *reasons, size_t size, const char *kind, const char *why)
 {
-    size_t used = strlen(reasons), most = used + REASON_MAX < size ? used + REASON_MAX : size;
-    int wanted = snprintf(reasons + used, most - used, "%s%s: %s", used ? "; " : "", kind, why);
-    if (wanted < 0 || (size_t)wanted < most - used)
+    size_t used = strlen(reasons), limit = used + REASON_MAX < size ? used + REASON_MAX : size;
+    int length = snprintf(reasons + used, limit - used, "%s%s: %s", used ? "; " : "", kind, why);
+    if (length < 0 || (size_t)length < limit - used)
         return;
-    size_t end = most - sizeof(" ...");
+    size_t end = limit - sizeof(" ...");
     while (end > used && reasons[end] != ' ')
         end--;
-    snprintf(reasons + end, most - end, " ...");
+    snprintf(reasons + end, limit - end, " ...");
 }
 
 static enum kiln_code open_first(struct kiln_device **ret_device, struct kiln_err *err)
 {
-    struct device_wish first = { .uri = { .kind = DEVICE_AUTO } };
+    struct device_request first = { .uri = { .kind = DEVICE_AUTO } };
     char reasons[400] = "";
     for (size_t i = 0; i < RUNTIME_COUNT; i++) {
         struct kiln_err e = KILN_ERR_INIT;
@@ -138,21 +139,22 @@ static enum kiln_code open_first(struct kiln_device **ret_device, struct kiln_er
         add_reason(reasons, sizeof(reasons), runtimes[i]->kind, e.text);
     }
     return kiln_fail(err, KILN_UNAVAILABLE,
-                     "no device works here: %s ('kiln-driver devices' tells all)", reasons);
+                     "no device works here: %s ('kiln-driver devices' shows the whole reasons)",
+                     reasons);
 }
 
 static enum kiln_code open_device(const char *name, void *context, struct kiln_device **ret_device,
                                   struct kiln_err *err)
 {
-    struct device_wish wish = { .context = context };
-    enum kiln_code rc = device_uri_parse(name, &wish.uri, err);
+    struct device_request request = { .context = context };
+    enum kiln_code rc = device_uri_parse(name, &request.uri, err);
     if (rc)
         return rc;
-    if (wish.uri.kind != DEVICE_AUTO)
-        return runtime_of(wish.uri.kind)->open(&wish, ret_device, err);
+    if (request.uri.kind != DEVICE_AUTO)
+        return runtime_of(request.uri.kind)->open(&request, ret_device, err);
     if (context)
         return kiln_fail(err, KILN_INVALID,
-                         "a context was given with 'auto': say whose it is, as with cuda:0");
+                         "a context was given with 'auto': name its device, for example cuda:0");
     return open_first(ret_device, err);
 }
 
@@ -171,13 +173,12 @@ int kiln_device_open_in(const char *name, void *context, struct kiln_device **re
 }
 
 static enum kiln_code open_next(const char *name, struct kiln_device **devices, size_t count,
-                                size_t room, struct kiln_err *err)
+                                size_t capacity, struct kiln_err *err)
 {
-    if (count == room)
+    if (count == capacity)
         return kiln_fail(err, KILN_INVALID,
-                         "the list has more than the %zu devices that there is "
-                         "room for",
-                         room);
+                         "the list has more than %zu devices, which is the capacity of the result",
+                         capacity);
     enum kiln_code rc = open_device(name, /* context= */ NULL, &devices[count], err);
     if (rc)
         return rc;
@@ -191,10 +192,10 @@ static enum kiln_code open_next(const char *name, struct kiln_device **devices, 
     return KILN_OK;
 }
 
-int kiln_device_open_list(const char *names, struct kiln_device **ret_devices, size_t room,
+int kiln_device_open_list(const char *names, struct kiln_device **ret_devices, size_t capacity,
                           size_t *ret_count, struct kiln_error *err)
 {
-    if (!names || !ret_devices || !ret_count || room == 0)
+    if (!names || !ret_devices || !ret_count || capacity == 0)
         return error_argument(err, "kiln_device_open_list needs a list and a place for devices and "
                                    "their number");
     struct kiln_err e = KILN_ERR_INIT;
@@ -202,7 +203,7 @@ int kiln_device_open_list(const char *names, struct kiln_device **ret_devices, s
     char name[DEVICE_NAME_MAX];
     size_t count = 0;
     while (!rc && device_uri_next(&names, name)) {
-        rc = open_next(name, ret_devices, count, room, &e);
+        rc = open_next(name, ret_devices, count, capacity, &e);
         count += rc == KILN_OK;
     }
     while (rc && count > 0)
@@ -246,7 +247,7 @@ int kiln_device_list(kiln_device_found *found, void *context, struct kiln_error 
     return KILN_E_OK;
 }
 
-/* ---- what it is ---- */
+/* ---- properties ---- */
 
 void kiln_device_close(struct kiln_device *device) { device_unref(device); }
 const char *kiln_device_name(const struct kiln_device *device) { return device->name; }

@@ -43,7 +43,7 @@ struct kiln_event {
     bool is_recorded;
 };
 
-struct device_map { /* an encoded tensor map, as kernels take it */
+struct device_map { /* an encoded tensor map, in the form of a kernel argument */
     _Alignas(64) uint64_t words[16];
 };
 
@@ -52,6 +52,11 @@ struct device_argument {
     uint64_t value;             /* the number, or an offset in bytes, inside |memory| */
     size_t size;                /* of the number, bytes */
     struct device_map *map;     /* NULL: memory or a number; borrowed during the launch */
+};
+
+struct device_entry_point {
+    const char *name;
+    uint32_t shared_bytes; /* dynamic shared memory that its launches may request */
 };
 
 struct device_launch {
@@ -96,9 +101,9 @@ struct device_ops {
     enum kiln_code (*load)(struct kiln_device *device, struct bytes object, void **ret_module,
                            struct kiln_err *err);
     void (*unload)(struct kiln_device *device, void *module);
-    /* An entry point, ready for launches with up to |shared_bytes| of dynamic shared memory. */
-    enum kiln_code (*find)(struct kiln_device *device, void *module, const char *name,
-                           uint32_t shared_bytes, void **ret_function, struct kiln_err *err);
+    enum kiln_code (*find)(struct kiln_device *device, void *module,
+                           const struct device_entry_point *entry, void **ret_function,
+                           struct kiln_err *err);
     void (*forget)(struct kiln_device *device, void *function); /* before unload; accepts NULL */
     /* Encodes |map|, which was checked, for |address|; KILN_UNSUPPORTED if kernels take no maps. */
     enum kiln_code (*encode)(struct kiln_device *device, const struct tensor_map *map,
@@ -147,7 +152,7 @@ void device_report(const struct kiln_device *device, const struct kiln_err *why_
                    kiln_device_found *found, void *context);
 
 /* The device to open. */
-struct device_wish {
+struct device_request {
     struct device_uri uri;
     void *context; /* the job's context, borrowed; NULL: its current one, or a new one */
 };
@@ -156,7 +161,7 @@ struct device_wish {
  * device cannot be opened.  A failure says why the whole runtime is unusable. */
 struct device_runtime {
     const char *kind; /* "opencl" */
-    enum kiln_code (*open)(const struct device_wish *wish, struct kiln_device **ret_device,
+    enum kiln_code (*open)(const struct device_request *request, struct kiln_device **ret_device,
                            struct kiln_err *err);
     enum kiln_code (*list)(kiln_device_found *found, void *context, struct kiln_err *err);
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * CUDA devices: the context that the job has, else the primary one, which the CUDA runtime uses
- * too.  What devices do is in driver.c.
+ * CUDA devices: opens them in the job's context, or else in the primary context, which the CUDA
+ * runtime also uses.  driver.c implements the operations.
  */
 #include "libclient/device/cuda_library.h"
 #include "libclient/device/cuda_tensor_map.h"
@@ -17,7 +17,7 @@
 #define ATTRIBUTE_MULTIPROCESSORS 16
 #define ATTRIBUTE_CAPABILITY_MAJOR 75
 #define ATTRIBUTE_CAPABILITY_MINOR 76
-#define ATTRIBUTE_SHARED_MAX 97 /* of a group that asks for more than 48 KiB */
+#define ATTRIBUTE_SHARED_MAX 97 /* of a group that requests more than 48 KiB */
 /* CUfunction_attribute. */
 #define FUNCTION_SHARED_STATIC 1
 #define FUNCTION_SHARED_DYNAMIC_MAX 8
@@ -31,8 +31,8 @@ struct cuda_device {
     const struct cuda_library *cuda; /* static */
     int handle;                      /* CUdevice */
     void *context;                   /* the job's, or the primary one */
-    bool is_retained;       /* |context| is the primary one, and we count among its users */
-    pthread_mutex_t shared; /* while a function's allowance is raised */
+    bool is_retained;                /* this device holds a reference to the primary context */
+    pthread_mutex_t shared;          /* protects the shared-memory limits of functions */
 };
 
 static struct cuda_device *cuda_of(struct driver_device *d) { return (struct cuda_device *)d; }
@@ -57,8 +57,8 @@ static enum kiln_code cuda_enter(struct driver_device *d, struct driver_scope *s
 
 static void cuda_leave(struct driver_scope *scope)
 {
-    void *ours = NULL;
-    (void)cuda_of(scope->device)->cuda->cuCtxPopCurrent_v2(&ours);
+    void *popped = NULL;
+    (void)cuda_of(scope->device)->cuda->cuCtxPopCurrent_v2(&popped);
 }
 
 static const char *cuda_status_name(int status)
@@ -86,22 +86,22 @@ static void cuda_close(struct driver_device *d)
         release_primary(c);
 }
 
-/* A context may hold any number of functions, and a function's allowance is for all its launches:
- * it only grows. */
-static enum kiln_code raise_allowance(struct cuda_device *c, void *function, const char *name,
-                                      uint32_t bytes, struct kiln_err *err)
+/* Raises the function's limit of dynamic shared memory.  The limit applies to all launches of the
+ * function, so it never shrinks. */
+static enum kiln_code raise_shared_limit(struct cuda_device *c, void *function, const char *name,
+                                         uint32_t bytes, struct kiln_err *err)
 {
-    int allowed = 0, own = 0, most = 0;
+    int allowed = 0, fixed = 0, limit = 0;
     int status = c->cuda->cuFuncGetAttribute(&allowed, FUNCTION_SHARED_DYNAMIC_MAX, function);
     if (!status)
-        status = c->cuda->cuFuncGetAttribute(&own, FUNCTION_SHARED_STATIC, function);
+        status = c->cuda->cuFuncGetAttribute(&fixed, FUNCTION_SHARED_STATIC, function);
     if (!status)
-        status = c->cuda->cuDeviceGetAttribute(&most, ATTRIBUTE_SHARED_MAX, c->handle);
-    if (!status && (uint64_t)bytes + (unsigned)own > (unsigned)most)
+        status = c->cuda->cuDeviceGetAttribute(&limit, ATTRIBUTE_SHARED_MAX, c->handle);
+    if (!status && (uint64_t)bytes + (unsigned)fixed > (unsigned)limit)
         return kiln_fail(err, KILN_UNSUPPORTED,
-                         "'%s' wants %u bytes of shared memory for a group beside %d of its own; "
-                         "%s has %d",
-                         name, bytes, own, c->driver.base.name, most);
+                         "'%s' needs %u bytes of dynamic and %d bytes of static shared memory per "
+                         "group; %s has %d",
+                         name, bytes, fixed, c->driver.base.name, limit);
     if (!status && bytes > (unsigned)allowed)
         status = c->cuda->cuFuncSetAttribute(function, FUNCTION_SHARED_DYNAMIC_MAX, (int)bytes);
     return status ? driver_fail(c->driver.kind, err, status,
@@ -114,7 +114,7 @@ static enum kiln_code cuda_allow_shared(struct driver_device *d, void *function,
 {
     struct cuda_device *c = cuda_of(d);
     pthread_mutex_lock(&c->shared);
-    enum kiln_code rc = raise_allowance(c, function, name, bytes, err);
+    enum kiln_code rc = raise_shared_limit(c, function, name, bytes, err);
     pthread_mutex_unlock(&c->shared);
     return rc;
 }
@@ -145,10 +145,10 @@ static const struct driver_kind cuda_kind = {
     .close = cuda_close,
 };
 
-/* ---- which device ---- */
+/* ---- finding devices ---- */
 
-static enum kiln_code start(const struct cuda_library **ret_cuda, int *ret_count,
-                            struct kiln_err *err)
+static enum kiln_code start_cuda(const struct cuda_library **ret_cuda, int *ret_count,
+                                 struct kiln_err *err)
 {
     const struct cuda_library *cuda = NULL;
     enum kiln_code rc = cuda_library_use(&cuda, err);
@@ -163,8 +163,8 @@ static enum kiln_code start(const struct cuda_library **ret_cuda, int *ret_count
     if (status || count <= 0) {
         const char *name = status ? cuda_status_name(status) : "there is none";
         return kiln_fail(err, KILN_UNAVAILABLE,
-                         "the CUDA driver finds no device: %s (%d): check that /dev/nvidia0 is "
-                         "there and that driver and kernel module match%s",
+                         "the CUDA driver found no device: %s (%d): check that /dev/nvidia0 exists "
+                         "and that driver and kernel module match%s",
                          name ? name : "an unknown error", status, note);
     }
     *ret_cuda = cuda;
@@ -172,17 +172,17 @@ static enum kiln_code start(const struct cuda_library **ret_cuda, int *ret_count
     return KILN_OK;
 }
 
-/* The newer function tells the uuid of the part of a GPU (MIG) that this process sees, the older
- * one that of the whole. */
+/* The newer function returns the uuid of the part of a GPU (MIG) that this process sees, and the
+ * older one that of the whole GPU. */
 static bool uuid_of(const struct cuda_library *cuda, int handle, char text[DEVICE_UUID_SIZE])
 {
-    unsigned char whole[DEVICE_UUID_BYTES] = { 0 }, own[DEVICE_UUID_BYTES] = { 0 };
+    unsigned char whole[DEVICE_UUID_BYTES] = { 0 }, seen[DEVICE_UUID_BYTES] = { 0 };
     bool has_whole = cuda->cuDeviceGetUuid && cuda->cuDeviceGetUuid(whole, handle) == 0;
-    bool has_own = cuda->cuDeviceGetUuid_v2 && cuda->cuDeviceGetUuid_v2(own, handle) == 0;
-    if (!has_own && !has_whole)
+    bool has_seen = cuda->cuDeviceGetUuid_v2 && cuda->cuDeviceGetUuid_v2(seen, handle) == 0;
+    if (!has_seen && !has_whole)
         return false;
-    bool is_part = has_own && has_whole && memcmp(own, whole, sizeof(own)) != 0;
-    device_uuid_text(is_part ? "MIG-" : "GPU-", has_own ? own : whole, text);
+    bool is_part = has_seen && has_whole && memcmp(seen, whole, sizeof(seen)) != 0;
+    device_uuid_text(is_part ? "MIG-" : "GPU-", has_seen ? seen : whole, text);
     return text[0];
 }
 
@@ -193,10 +193,10 @@ static bool uuid_at(const void *context, int index, char text[DEVICE_UUID_SIZE])
     return cuda->cuDeviceGet(&handle, index) == 0 && uuid_of(cuda, handle, text);
 }
 
-/* ---- what it is ---- */
+/* ---- properties ---- */
 
-/* Code for Hopper may use what only that architecture has (wgmma, bulk copies), with a driver that
- * encodes tensor maps. */
+/* Hopper's target is sm_90a if the driver encodes tensor maps: then code may use wgmma and bulk
+ * copies, which only that architecture has. */
 static void set_target(struct kiln_device *base, const struct cuda_library *cuda, int major,
                        int minor)
 {
@@ -215,8 +215,8 @@ static void set_driver(struct kiln_device *base, const struct cuda_library *cuda
              version % 1000 / 10, known ? ", NVIDIA " : "", known ? module : "");
 }
 
-/* Nothing here makes a context. */
-static enum kiln_code describe(struct cuda_device *c, int index, struct kiln_err *err)
+/* Creates no context. */
+static enum kiln_code describe_device(struct cuda_device *c, int index, struct kiln_err *err)
 {
     const struct cuda_library *cuda = c->cuda;
     struct kiln_device *base = &c->driver.base;
@@ -236,7 +236,7 @@ static enum kiln_code describe(struct cuda_device *c, int index, struct kiln_err
     if (!status)
         status = cuda->cuDeviceTotalMem_v2(&memory, c->handle);
     if (status)
-        return driver_fail(&cuda_kind, err, status, "cannot tell what %s is", base->name);
+        return driver_fail(&cuda_kind, err, status, "cannot read the properties of %s", base->name);
     set_target(base, cuda, major, minor);
     base->compute_units = units > 0 ? (unsigned)units : 0;
     base->memory_bytes = memory;
@@ -251,7 +251,7 @@ static enum kiln_code describe(struct cuda_device *c, int index, struct kiln_err
     return KILN_OK;
 }
 
-/* ---- which context ---- */
+/* ---- choosing the context ---- */
 
 static enum kiln_code retain_primary(struct cuda_device *c, struct kiln_err *err)
 {
@@ -263,7 +263,7 @@ static enum kiln_code retain_primary(struct cuda_device *c, struct kiln_err *err
     return KILN_OK;
 }
 
-/* The calling thread's context, if it is one of this device. */
+/* The calling thread's context if it belongs to this device, else NULL. */
 static void *find_current(struct cuda_device *c)
 {
     void *current = NULL;
@@ -274,7 +274,8 @@ static void *find_current(struct cuda_device *c)
     return current;
 }
 
-/* Being among the users of the primary context keeps it where the job lets go of it first. */
+/* If |current| is the primary context, takes a reference to it, so that it survives if the job
+ * releases it first. */
 static enum kiln_code use_current(struct cuda_device *c, void *current, struct kiln_err *err)
 {
     unsigned flags = 0;
@@ -294,16 +295,17 @@ static enum kiln_code use_current(struct cuda_device *c, void *current, struct k
 static enum kiln_code use_given(struct cuda_device *c, void *given, struct kiln_err *err)
 {
     int device = -1;
-    void *ours = NULL;
+    void *popped = NULL;
     int status = c->cuda->cuCtxPushCurrent_v2(given);
     if (!status) {
         status = c->cuda->cuCtxGetDevice(&device);
-        (void)c->cuda->cuCtxPopCurrent_v2(&ours);
+        (void)c->cuda->cuCtxPopCurrent_v2(&popped);
     }
     if (status)
         return driver_fail(c->driver.kind, err, status, "cannot use the context %p", given);
     if (device != c->handle)
-        return kiln_fail(err, KILN_INVALID, "the context %p is not of %s, but of device %d", given,
+        return kiln_fail(err, KILN_INVALID,
+                         "the context %p does not belong to %s, but to device %d", given,
                          c->driver.base.name, device);
     c->context = given;
     return KILN_OK;
@@ -317,30 +319,30 @@ static enum kiln_code take_context(struct cuda_device *c, void *given, struct ki
     return current ? use_current(c, current, err) : retain_primary(c, err);
 }
 
-/* ---- life ---- */
+/* ---- opening and listing ---- */
 
-static enum kiln_code set_up(struct cuda_device *c, const struct device_wish *wish,
-                             struct kiln_err *err)
+static enum kiln_code open_cuda(struct cuda_device *c, const struct device_request *request,
+                                struct kiln_err *err)
 {
     int count = 0, index = 0;
-    enum kiln_code rc = start(&c->cuda, &count, err);
+    enum kiln_code rc = start_cuda(&c->cuda, &count, err);
     if (rc)
         return rc;
     struct device_census census = {
         .kind = "cuda", .what = "CUDA", .count = count, .uuid = uuid_at, .context = c->cuda
     };
-    rc = device_find(&census, &wish->uri, &index, err);
+    rc = device_find(&census, &request->uri, &index, err);
     if (rc)
         return rc;
     c->driver.calls = &c->cuda->calls;
-    rc = describe(c, index, err);
+    rc = describe_device(c, index, err);
     if (!rc)
-        rc = take_context(c, wish->context, err);
+        rc = take_context(c, request->context, err);
     return rc ? rc : driver_start(&c->driver, err);
 }
 
-static enum kiln_code cuda_open(const struct device_wish *wish, struct kiln_device **ret_device,
-                                struct kiln_err *err)
+static enum kiln_code cuda_open(const struct device_request *request,
+                                struct kiln_device **ret_device, struct kiln_err *err)
 {
     KILN_AUTO(device)
     struct kiln_device *base = device_create(sizeof(struct cuda_device), &driver_ops);
@@ -349,7 +351,7 @@ static enum kiln_code cuda_open(const struct device_wish *wish, struct kiln_devi
     struct cuda_device *c = cuda_of(driver_of(base));
     c->driver.kind = &cuda_kind;
     pthread_mutex_init(&c->shared, /* attr= */ NULL);
-    enum kiln_code rc = set_up(c, wish, err);
+    enum kiln_code rc = open_cuda(c, request, err);
     if (!rc)
         *ret_device = KILN_TAKE(base);
     return rc;
@@ -359,11 +361,11 @@ static enum kiln_code cuda_list(kiln_device_found *found, void *context, struct 
 {
     const struct cuda_library *cuda = NULL;
     int count = 0;
-    enum kiln_code rc = start(&cuda, &count, err);
+    enum kiln_code rc = start_cuda(&cuda, &count, err);
     for (int i = 0; !rc && i < count; i++) {
         struct cuda_device c = { .cuda = cuda };
         struct kiln_err why = KILN_ERR_INIT;
-        enum kiln_code described = describe(&c, i, &why);
+        enum kiln_code described = describe_device(&c, i, &why);
         device_report(&c.driver.base, described ? &why : NULL, found, context);
     }
     return rc;

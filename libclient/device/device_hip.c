@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * HIP devices.  HIP has one context a device, so that ours is the job's; what devices do is in
- * driver.c.
+ * HIP devices.  HIP has one context per device, which libkiln shares with the job.  driver.c
+ * implements the operations.
  */
 #include "common/target.h"
 #include "libclient/device/elf_check.h"
@@ -16,13 +16,13 @@
 #define ATTRIBUTE_CLOCK_KHZ 5
 #define ATTRIBUTE_MULTIPROCESSORS 63
 
-/* Where hipDeviceProp_t has gcnArchName, 256 bytes: its layout changed with ROCm 6.0, which keeps
- * the old function, with the old layout, under its old name. */
+/* Offset of gcnArchName (256 bytes) in hipDeviceProp_t.  ROCm 6.0 changed the layout; the function
+ * with the old name still uses the old layout. */
 #define ARCH_AT_R0600 1160
 #define ARCH_AT_BEFORE 396
 #define ARCH_SIZE 256
-#define PROPERTIES_ROOM \
-    8192 /* the new one has 1472 bytes and ends in fields that may be added to */
+/* The new struct has 1472 bytes, and later releases may append fields. */
+#define PROPERTIES_SIZE 8192
 
 #define KERNEL_MODULE_VERSION "/sys/module/amdgpu/version"
 
@@ -59,7 +59,7 @@ static const char *hip_status_name(int status)
     return hip_library_use(&hip, &ignored) == KILN_OK ? hip->hipGetErrorName(status) : NULL;
 }
 
-/* The job asks hipGetLastError() after its own calls, and is not to find our failure there. */
+/* Clears the status, so that the job's hipGetLastError() does not return libkiln's failure. */
 static void hip_forget_failure(void)
 {
     const struct hip_library *hip = NULL;
@@ -68,8 +68,8 @@ static void hip_forget_failure(void)
         (void)hip->hipGetLastError();
 }
 
-/* Whether a call that may fail did not. */
-static bool worked(int status)
+/* Returns whether an optional call succeeded; clears the status if not. */
+static bool has_succeeded(int status)
 {
     if (status)
         hip_forget_failure();
@@ -78,7 +78,7 @@ static bool worked(int status)
 
 static void hip_leave(struct driver_scope *scope)
 {
-    (void)worked(hip_of(scope->device)->hip->hipSetDevice(scope->previous));
+    (void)has_succeeded(hip_of(scope->device)->hip->hipSetDevice(scope->previous));
 }
 
 static void hip_close(struct driver_device *d) { (void)d; }
@@ -93,10 +93,10 @@ static const struct driver_kind hip_kind = {
     .close = hip_close,
 };
 
-/* ---- which device ---- */
+/* ---- finding devices ---- */
 
-static enum kiln_code start(const struct hip_library **ret_hip, int *ret_count,
-                            struct kiln_err *err)
+static enum kiln_code start_hip(const struct hip_library **ret_hip, int *ret_count,
+                                struct kiln_err *err)
 {
     const struct hip_library *hip = NULL;
     enum kiln_code rc = hip_library_use(&hip, err);
@@ -112,8 +112,8 @@ static enum kiln_code start(const struct hip_library **ret_hip, int *ret_count,
         device_hidden_note("hip", note, sizeof(note));
         hip_forget_failure();
         return kiln_fail(err, KILN_UNAVAILABLE,
-                         "the HIP runtime finds no device: %s (%d): check that /dev/kfd is there "
-                         "and that this user may open it%s",
+                         "the HIP runtime found no device: %s (%d): check that /dev/kfd exists and "
+                         "that this user may open it%s",
                          name ? name : "an unknown error", status, note);
     }
     *ret_hip = hip;
@@ -126,16 +126,16 @@ static bool uuid_at(const void *context, int index, char text[DEVICE_UUID_SIZE])
     const struct hip_library *hip = context;
     unsigned char bytes[DEVICE_UUID_BYTES] = { 0 };
     int handle = index;
-    if (!hip->hipDeviceGetUuid || !worked(hip->hipDeviceGet(&handle, index)) ||
-        !worked(hip->hipDeviceGetUuid(bytes, handle)))
+    if (!hip->hipDeviceGetUuid || !has_succeeded(hip->hipDeviceGet(&handle, index)) ||
+        !has_succeeded(hip->hipDeviceGetUuid(bytes, handle)))
         return false;
     device_uuid_text_of_digits(bytes, text);
     return text[0];
 }
 
-/* ---- what it is ---- */
+/* ---- properties ---- */
 
-/* The arch with its features, "gfx90a:sramecc+:xnack-", which properties alone tell. */
+/* Reads the arch with its features, "gfx90a:sramecc+:xnack-".  Only the properties contain it. */
 static enum kiln_code set_target(struct hip_device *h, int index, struct kiln_err *err)
 {
     const struct hip_library *hip = h->hip;
@@ -145,11 +145,11 @@ static enum kiln_code set_target(struct hip_device *h, int index, struct kiln_er
         is_new ? hip->hipGetDevicePropertiesR0600 : hip->hipGetDeviceProperties;
     if (!get)
         return kiln_fail(err, KILN_UNAVAILABLE,
-                         "the HIP runtime that is here lacks 'hipGetDeviceProperties'");
-    _Alignas(16) char properties[PROPERTIES_ROOM] = { 0 };
+                         "the installed HIP runtime lacks 'hipGetDeviceProperties'");
+    _Alignas(16) char properties[PROPERTIES_SIZE] = { 0 };
     int status = get(properties, index);
     if (status)
-        return driver_fail(&hip_kind, err, status, "cannot tell what %s is", base->name);
+        return driver_fail(&hip_kind, err, status, "cannot read the properties of %s", base->name);
     char arch[ARCH_SIZE];
     memcpy(arch, properties + (is_new ? ARCH_AT_R0600 : ARCH_AT_BEFORE), sizeof(arch));
     arch[sizeof(arch) - 1] = '\0';
@@ -157,8 +157,8 @@ static enum kiln_code set_target(struct hip_device *h, int index, struct kiln_er
     struct kiln_err why = KILN_ERR_INIT;
     if (strncmp(arch, "gfx", 3) != 0 || target_parse(bytes_of_text(arch), &target, &why))
         return kiln_fail(err, KILN_UNSUPPORTED,
-                         "the HIP runtime that is here (%s) states the arch of %s in a way that "
-                         "libkiln %s does not know: use versions that match",
+                         "the installed HIP runtime (%s) describes the arch of %s in a form that "
+                         "libkiln %s does not know: use matching versions",
                          base->driver, base->name, KILN_VERSION);
     snprintf(base->target, sizeof(base->target), "%s", target.text);
     return KILN_OK;
@@ -168,14 +168,14 @@ static void set_driver(struct kiln_device *base, const struct hip_library *hip)
 {
     int version = 0;
     char module[64];
-    (void)worked(hip->hipRuntimeGetVersion(&version));
+    (void)has_succeeded(hip->hipRuntimeGetVersion(&version));
     bool known = text_file_version(KERNEL_MODULE_VERSION, module, sizeof(module));
     snprintf(base->driver, sizeof(base->driver), "HIP %d.%d.%d%s%s", version / 10000000,
              version / 100000 % 100, version % 100000, known ? ", amdgpu " : "",
              known ? module : "");
 }
 
-static enum kiln_code describe(struct hip_device *h, int index, struct kiln_err *err)
+static enum kiln_code describe_device(struct hip_device *h, int index, struct kiln_err *err)
 {
     const struct hip_library *hip = h->hip;
     struct kiln_device *base = &h->driver.base;
@@ -192,15 +192,15 @@ static enum kiln_code describe(struct hip_device *h, int index, struct kiln_err 
     if (!status)
         status = hip->hipDeviceTotalMem(&memory, handle);
     if (status)
-        return driver_fail(&hip_kind, err, status, "cannot tell what %s is", base->name);
+        return driver_fail(&hip_kind, err, status, "cannot read the properties of %s", base->name);
     enum kiln_code rc = set_target(h, index, err);
     if (rc)
         return rc;
     base->compute_units = units > 0 ? (unsigned)units : 0;
     base->memory_bytes = memory;
-    if (worked(hip->hipDeviceGetAttribute(&clock, ATTRIBUTE_CLOCK_KHZ, index)) && clock > 0)
+    if (has_succeeded(hip->hipDeviceGetAttribute(&clock, ATTRIBUTE_CLOCK_KHZ, index)) && clock > 0)
         base->clock_mhz = (unsigned)clock / 1000;
-    if (!worked(hip->hipDeviceGetPCIBusId(base->pci, (int)sizeof(base->pci), index)))
+    if (!has_succeeded(hip->hipDeviceGetPCIBusId(base->pci, (int)sizeof(base->pci), index)))
         base->pci[0] = '\0';
     if (!uuid_at(hip, index, base->uuid))
         base->uuid[0] = '\0';
@@ -208,31 +208,31 @@ static enum kiln_code describe(struct hip_device *h, int index, struct kiln_err 
     return KILN_OK;
 }
 
-/* ---- life ---- */
+/* ---- opening and listing ---- */
 
-static enum kiln_code set_up(struct hip_device *h, const struct device_wish *wish,
-                             struct kiln_err *err)
+static enum kiln_code open_hip(struct hip_device *h, const struct device_request *request,
+                               struct kiln_err *err)
 {
     int count = 0, index = 0;
-    if (wish->context)
+    if (request->context)
         return kiln_fail(err, KILN_INVALID,
-                         "a HIP device takes no context: HIP has one for each device");
-    enum kiln_code rc = start(&h->hip, &count, err);
+                         "a HIP device cannot be opened in a context: HIP has one per device");
+    enum kiln_code rc = start_hip(&h->hip, &count, err);
     if (rc)
         return rc;
     struct device_census census = {
         .kind = "hip", .what = "HIP", .count = count, .uuid = uuid_at, .context = h->hip
     };
-    rc = device_find(&census, &wish->uri, &index, err);
+    rc = device_find(&census, &request->uri, &index, err);
     if (rc)
         return rc;
     h->driver.calls = &h->hip->calls;
-    rc = describe(h, index, err);
+    rc = describe_device(h, index, err);
     return rc ? rc : driver_start(&h->driver, err);
 }
 
-static enum kiln_code hip_open(const struct device_wish *wish, struct kiln_device **ret_device,
-                               struct kiln_err *err)
+static enum kiln_code hip_open(const struct device_request *request,
+                               struct kiln_device **ret_device, struct kiln_err *err)
 {
     KILN_AUTO(device)
     struct kiln_device *base = device_create(sizeof(struct hip_device), &driver_ops);
@@ -240,7 +240,7 @@ static enum kiln_code hip_open(const struct device_wish *wish, struct kiln_devic
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a device");
     struct hip_device *h = hip_of(driver_of(base));
     h->driver.kind = &hip_kind;
-    enum kiln_code rc = set_up(h, wish, err);
+    enum kiln_code rc = open_hip(h, request, err);
     if (!rc)
         *ret_device = KILN_TAKE(base);
     return rc;
@@ -250,11 +250,11 @@ static enum kiln_code hip_list(kiln_device_found *found, void *context, struct k
 {
     const struct hip_library *hip = NULL;
     int count = 0;
-    enum kiln_code rc = start(&hip, &count, err);
+    enum kiln_code rc = start_hip(&hip, &count, err);
     for (int i = 0; !rc && i < count; i++) {
         struct hip_device h = { .hip = hip };
         struct kiln_err why = KILN_ERR_INIT;
-        enum kiln_code described = describe(&h, i, &why);
+        enum kiln_code described = describe_device(&h, i, &why);
         device_report(&h.driver.base, described ? &why : NULL, found, context);
     }
     return rc;

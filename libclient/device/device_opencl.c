@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * OpenCL devices: found, described, opened.  What they do is in opencl_work.c.
- */
+/* OpenCL devices: finds, describes and opens them.  opencl_work.c implements the operations. */
 #include "common/opencl_target.h"
 #include "libclient/device/opencl_device.h"
 #include "libclient/device/uuid.h"
@@ -11,7 +9,7 @@
 
 #define PLATFORMS_MAX 16
 #define DEVICES_MAX 64
-/* cl_khr_device_uuid and cl_khr_pci_bus_info, which headers of OpenCL 1.2 lack. */
+/* CL_DEVICE_UUID_KHR, which headers of OpenCL 1.2 lack. */
 #define DEVICE_UUID 0x106A
 
 /* ---- finding devices ---- */
@@ -24,15 +22,15 @@ static enum kiln_code find_all(const struct opencl_library *cl, cl_device_id *re
     cl_int status = cl->clGetPlatformIDs(PLATFORMS_MAX, platforms, &platform_count);
     if (status != CL_SUCCESS || platform_count == 0)
         return kiln_fail(err, KILN_UNAVAILABLE,
-                         "the OpenCL loader knows no platform: install a driver, for CPUs "
-                         "pocl-opencl-icd");
+                         "the OpenCL loader found no platform: install a driver, for example "
+                         "pocl-opencl-icd for CPUs");
     *ret_count = 0;
     for (cl_uint i = 0; i < platform_count && i < PLATFORMS_MAX; i++) {
-        cl_uint room = (cl_uint)(DEVICES_MAX - *ret_count), count = 0;
-        if (room == 0 || cl->clGetDeviceIDs(platforms[i], CL_DEVICE_TYPE_ALL, room,
+        cl_uint left = (cl_uint)(DEVICES_MAX - *ret_count), count = 0;
+        if (left == 0 || cl->clGetDeviceIDs(platforms[i], CL_DEVICE_TYPE_ALL, left,
                                             ret_ids + *ret_count, &count) != CL_SUCCESS)
             continue; /* a platform without devices */
-        *ret_count += count < room ? count : room;
+        *ret_count += count < left ? count : left;
     }
     if (*ret_count == 0)
         return kiln_fail(err, KILN_UNAVAILABLE, "no OpenCL platform has a device");
@@ -66,7 +64,7 @@ static bool uuid_of(const struct opencl_library *cl, cl_device_id id, char text[
     return text[0];
 }
 
-static void describe(struct opencl_device *d, unsigned index)
+static void describe_device(struct opencl_device *d, unsigned index)
 {
     const struct opencl_library *cl = d->cl;
     char platform[256] = "", platform_version[256] = "", name[256], version[256], driver[256];
@@ -113,13 +111,13 @@ static enum kiln_code opencl_list(kiln_device_found *found, void *context, struc
         rc = find_all(d.cl, ids, &count, err);
     for (size_t i = 0; !rc && i < count; i++) {
         d.id = ids[i];
-        describe(&d, (unsigned)i);
+        describe_device(&d, (unsigned)i);
         device_report(&d.base, /* why_not= */ NULL, found, context);
     }
     return rc;
 }
 
-/* ---- life ---- */
+/* ---- opening ---- */
 
 static bool has_device(const cl_device_id *ids, size_t count, cl_device_id id)
 {
@@ -129,7 +127,7 @@ static bool has_device(const cl_device_id *ids, size_t count, cl_device_id id)
     return false;
 }
 
-/* Holds the job's context, which must have the device. */
+/* Retains the job's context, which must contain the device. */
 static enum kiln_code use_given(struct opencl_device *d, cl_context given, struct kiln_err *err)
 {
     cl_device_id ids[DEVICES_MAX];
@@ -138,11 +136,11 @@ static enum kiln_code use_given(struct opencl_device *d, cl_context given, struc
     if (status)
         return opencl_fail(err, status, "cannot use the context %p", (void *)given);
     if (!has_device(ids, size / sizeof(ids[0]), d->id))
-        return kiln_fail(err, KILN_INVALID, "the context %p does not have %s", (void *)given,
+        return kiln_fail(err, KILN_INVALID, "the context %p does not contain %s", (void *)given,
                          d->base.name);
     status = d->cl->clRetainContext(given);
     if (status)
-        return opencl_fail(err, status, "cannot hold the context %p", (void *)given);
+        return opencl_fail(err, status, "cannot retain the context %p", (void *)given);
     d->context = given;
     return KILN_OK;
 }
@@ -156,8 +154,8 @@ static enum kiln_code take_context(struct opencl_device *d, cl_context given, st
     return d->context ? KILN_OK : opencl_fail(err, status, "cannot open %s", d->base.name);
 }
 
-static enum kiln_code set_up(struct opencl_device *d, const struct device_wish *wish,
-                             struct kiln_err *err)
+static enum kiln_code open_opencl(struct opencl_device *d, const struct device_request *request,
+                                  struct kiln_err *err)
 {
     cl_device_id ids[DEVICES_MAX];
     size_t count = 0;
@@ -168,23 +166,23 @@ static enum kiln_code set_up(struct opencl_device *d, const struct device_wish *
     if (rc)
         return rc;
     struct device_census census = { .kind = "opencl", .what = "OpenCL", .count = (int)count };
-    rc = device_find(&census, &wish->uri, &index, err);
+    rc = device_find(&census, &request->uri, &index, err);
     if (rc)
         return rc;
     d->id = ids[index];
-    describe(d, (unsigned)index);
-    rc = take_context(d, wish->context, err);
+    describe_device(d, (unsigned)index);
+    rc = take_context(d, request->context, err);
     return rc ? rc : opencl_ops.create_stream(&d->base, &d->base.stream, err);
 }
 
-static enum kiln_code opencl_open(const struct device_wish *wish, struct kiln_device **ret_device,
-                                  struct kiln_err *err)
+static enum kiln_code opencl_open(const struct device_request *request,
+                                  struct kiln_device **ret_device, struct kiln_err *err)
 {
     KILN_AUTO(device)
     struct kiln_device *base = device_create(sizeof(struct opencl_device), &opencl_ops);
     if (!base)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a device");
-    enum kiln_code rc = set_up(opencl_of(base), wish, err);
+    enum kiln_code rc = open_opencl(opencl_of(base), request, err);
     if (!rc)
         *ret_device = KILN_TAKE(base);
     return rc;

@@ -8,8 +8,9 @@
 /* CUpointer_attribute and hipPointer_attribute. */
 #define POINTER_DEVICE_ORDINAL 9
 
-/* CUresult and hipError_t, which have the same numbers.  Of a launch: more threads, groups or bytes
- * than there can be; of a tensor map: sizes that the driver does not take.  Nothing is broken. */
+/* CUresult and hipError_t have the same numbers.  A launch returns this status if it has too many
+ * threads, groups or bytes, and a tensor map if the driver does not support its sizes.  The device
+ * still works. */
 #define STATUS_INVALID_VALUE 1
 static const struct {
     int status;
@@ -62,20 +63,20 @@ enum kiln_code driver_enter(struct driver_device *d, struct driver_scope *scope,
     return d->kind->enter(d, scope, err);
 }
 
-/* Nobody can be told of |status|: what is given back is gone for us. */
-static void pass_over(const struct driver_device *d, int status)
+/* Releasing cannot report a failure: for libkiln the handle is gone either way. */
+static void ignore_status(const struct driver_device *d, int status)
 {
     if (status && d->kind->forget_failure)
         d->kind->forget_failure();
 }
 
-static void give_back(struct kiln_device *device, int (*destroy)(void *), void *what)
+static void release_handle(struct kiln_device *device, int (*destroy)(void *), void *handle)
 {
     struct driver_device *d = driver_of(device);
     DRIVER_SCOPE(scope);
     struct kiln_err ignored = KILN_ERR_INIT;
     if (driver_enter(d, &scope, &ignored) == KILN_OK)
-        pass_over(d, destroy(what));
+        ignore_status(d, destroy(handle));
 }
 
 /* ---- memory ---- */
@@ -106,8 +107,7 @@ static enum kiln_code driver_adopt_memory(struct kiln_device *device, void *memo
     int ordinal = -1;
     int status = d->calls->pointer_attribute(&ordinal, POINTER_DEVICE_ORDINAL, memory);
     if (status) {
-        (void)driver_fail(d->kind, err, status, "%p is no memory that %s knows", memory,
-                          d->kind->runtime);
+        (void)driver_fail(d->kind, err, status, "%p is not memory of %s", memory, d->kind->runtime);
         return err->code = KILN_INVALID;
     }
     if (ordinal != d->ordinal)
@@ -119,13 +119,13 @@ static enum kiln_code driver_adopt_memory(struct kiln_device *device, void *memo
 static void driver_drop_memory(struct kiln_device *device, void *memory, bool is_ours)
 {
     if (is_ours)
-        give_back(device, driver_of(device)->calls->memory_destroy, memory);
+        release_handle(device, driver_of(device)->calls->memory_destroy, memory);
 }
 
-static enum kiln_code finish_here(struct driver_device *d, void *stream, struct kiln_err *err)
+static enum kiln_code finish_in_scope(struct driver_device *d, void *stream, struct kiln_err *err)
 {
     int status = d->calls->stream_finish(stream);
-    return status ? driver_fail(d->kind, err, status, "%s failed at its work", d->base.name)
+    return status ? driver_fail(d->kind, err, status, "%s failed to execute its work", d->base.name)
                   : KILN_OK;
 }
 
@@ -140,7 +140,7 @@ static enum kiln_code driver_write(struct kiln_device *device, void *memory, con
     int status = d->calls->write(memory, from, (size_t)bytes, device->stream);
     return status ? driver_fail(d->kind, err, status, "cannot copy %llu bytes to %s",
                                 (unsigned long long)bytes, device->name)
-                  : finish_here(d, device->stream, err);
+                  : finish_in_scope(d, device->stream, err);
 }
 
 static enum kiln_code driver_read(struct kiln_device *device, void *memory, void *to,
@@ -154,7 +154,7 @@ static enum kiln_code driver_read(struct kiln_device *device, void *memory, void
     int status = d->calls->read(to, memory, (size_t)bytes, device->stream);
     return status ? driver_fail(d->kind, err, status, "cannot copy %llu bytes from %s",
                                 (unsigned long long)bytes, device->name)
-                  : finish_here(d, device->stream, err);
+                  : finish_in_scope(d, device->stream, err);
 }
 
 static enum kiln_code driver_fill(struct kiln_memory *memory, uint8_t value, void *stream,
@@ -182,11 +182,11 @@ static enum kiln_code driver_create_stream(struct kiln_device *device, void **re
     if (rc)
         return rc;
     int status = d->calls->stream_create(ret_stream, 0);
-    return status ? driver_fail(d->kind, err, status, "cannot make a stream on %s", device->name)
+    return status ? driver_fail(d->kind, err, status, "cannot create a stream on %s", device->name)
                   : KILN_OK;
 }
 
-/* Any handle may be a stream, also 0: the runtime judges it when it is used. */
+/* Any handle may be a stream, even 0; the runtime checks it at its first use. */
 static enum kiln_code driver_adopt_stream(struct kiln_device *device, void *stream,
                                           struct kiln_err *err)
 {
@@ -199,7 +199,7 @@ static enum kiln_code driver_adopt_stream(struct kiln_device *device, void *stre
 static void driver_drop_stream(struct kiln_device *device, void *stream, bool is_ours)
 {
     if (is_ours)
-        give_back(device, driver_of(device)->calls->stream_destroy, stream);
+        release_handle(device, driver_of(device)->calls->stream_destroy, stream);
 }
 
 static enum kiln_code driver_finish(struct kiln_device *device, void *stream, struct kiln_err *err)
@@ -207,7 +207,7 @@ static enum kiln_code driver_finish(struct kiln_device *device, void *stream, st
     struct driver_device *d = driver_of(device);
     DRIVER_SCOPE(scope);
     enum kiln_code rc = driver_enter(d, &scope, err);
-    return rc ? rc : finish_here(d, stream, err);
+    return rc ? rc : finish_in_scope(d, stream, err);
 }
 
 enum kiln_code driver_start(struct driver_device *d, struct kiln_err *err)
@@ -226,13 +226,13 @@ static enum kiln_code driver_create_event(struct kiln_device *device, void **ret
     if (rc)
         return rc;
     int status = d->calls->event_create(ret_event, 0);
-    return status ? driver_fail(d->kind, err, status, "cannot make an event on %s", device->name)
+    return status ? driver_fail(d->kind, err, status, "cannot create an event on %s", device->name)
                   : KILN_OK;
 }
 
 static void driver_drop_event(struct kiln_device *device, void *event)
 {
-    give_back(device, driver_of(device)->calls->event_destroy, event);
+    release_handle(device, driver_of(device)->calls->event_destroy, event);
 }
 
 static enum kiln_code driver_record(struct kiln_device *device, void **event, void *stream,
@@ -271,7 +271,7 @@ static enum kiln_code driver_elapsed(struct kiln_device *device, void *begin, vo
     float ms = 0;
     int status = d->calls->event_elapsed(&ms, begin, end);
     if (status)
-        return driver_fail(d->kind, err, status, "%s cannot tell the time between two events",
+        return driver_fail(d->kind, err, status, "%s cannot measure the time between two events",
                            device->name);
     *ret_ms = (double)ms;
     return KILN_OK;
@@ -285,26 +285,26 @@ static enum kiln_code driver_load(struct kiln_device *device, struct bytes objec
     struct driver_device *d = driver_of(device);
     enum kiln_code rc = elf_check(object, d->kind->elf_machine, err);
     if (rc)
-        return kiln_while(err, "%s (%s) does not take the code object", device->name,
-                          device->target);
+        return kiln_while(err, "%s (%s) cannot load the code object", device->name, device->target);
     DRIVER_SCOPE(scope);
     rc = driver_enter(d, &scope, err);
     if (rc)
         return rc;
     int status = d->calls->module_load(ret_module, object.data);
-    return status ? driver_fail(d->kind, err, status,
-                                "%s (%s) does not take a code object of %zu bytes", device->name,
-                                device->target, object.size)
-                  : KILN_OK;
+    return status
+               ? driver_fail(d->kind, err, status, "%s (%s) cannot load a code object of %zu bytes",
+                             device->name, device->target, object.size)
+               : KILN_OK;
 }
 
 static void driver_unload(struct kiln_device *device, void *module)
 {
-    give_back(device, driver_of(device)->calls->module_unload, module);
+    release_handle(device, driver_of(device)->calls->module_unload, module);
 }
 
-static enum kiln_code driver_find(struct kiln_device *device, void *module, const char *name,
-                                  uint32_t shared_bytes, void **ret_function, struct kiln_err *err)
+static enum kiln_code driver_find(struct kiln_device *device, void *module,
+                                  const struct device_entry_point *entry, void **ret_function,
+                                  struct kiln_err *err)
 {
     struct driver_device *d = driver_of(device);
     DRIVER_SCOPE(scope);
@@ -312,18 +312,18 @@ static enum kiln_code driver_find(struct kiln_device *device, void *module, cons
     if (rc)
         return rc;
     void *function = NULL;
-    int status = d->calls->module_function(&function, module, name);
+    int status = d->calls->module_function(&function, module, entry->name);
     if (status)
-        return driver_fail(d->kind, err, status, "%s finds no kernel '%s' in its code object",
-                           device->name, name);
-    if (shared_bytes && d->kind->allow_shared)
-        rc = d->kind->allow_shared(d, function, name, shared_bytes, err);
+        return driver_fail(d->kind, err, status, "%s found no kernel '%s' in its code object",
+                           device->name, entry->name);
+    if (entry->shared_bytes && d->kind->allow_shared)
+        rc = d->kind->allow_shared(d, function, entry->name, entry->shared_bytes, err);
     if (!rc)
         *ret_function = function;
     return rc;
 }
 
-/* Functions are their module's. */
+/* Functions belong to their module. */
 static void driver_forget(struct kiln_device *device, void *function)
 {
     (void)device;
@@ -338,7 +338,8 @@ static enum kiln_code driver_encode(struct kiln_device *device, const struct ten
         return kiln_fail(err, KILN_UNSUPPORTED, "%s (%s) has no tensor maps", device->name,
                          device->target);
     DRIVER_SCOPE(scope);
-    enum kiln_code rc = driver_enter(d, &scope, err); /* CUDA wants a current context for it */
+    enum kiln_code rc =
+        driver_enter(d, &scope, err); /* CUDA needs a current context for this call */
     if (rc)
         return rc;
     int status = d->kind->encode(d, map, address, ret_map);
@@ -357,7 +358,7 @@ static enum kiln_code driver_launch(struct kiln_device *device, void *function,
     void *arguments[LIMIT_KERNEL_ARGUMENTS];
     for (uint32_t i = 0; i < launch->argument_count; i++) {
         const struct device_argument *a = &launch->arguments[i];
-        /* little-endian: the low bytes of a number come first */
+        /* on a little-endian host, the low bytes of a number come first */
         values[i] = a->memory ? (uint64_t)(uintptr_t)a->memory->native + a->value : a->value;
         arguments[i] = a->map ? (void *)a->map : &values[i];
     }
@@ -370,7 +371,7 @@ static enum kiln_code driver_launch(struct kiln_device *device, void *function,
                                   launch->shared_bytes, launch->stream, arguments, NULL);
     if (!status)
         return KILN_OK;
-    rc = driver_fail(d->kind, err, status, "%s refuses the launch of %ux%ux%u groups of %ux%ux%u",
+    rc = driver_fail(d->kind, err, status, "%s rejected the launch of %ux%ux%u groups of %ux%ux%u",
                      device->name, grid[0], grid[1], grid[2], group[0], group[1], group[2]);
     return status == STATUS_INVALID_VALUE ? (err->code = KILN_UNSUPPORTED) : rc;
 }

@@ -10,12 +10,12 @@
 
 #define FILE_MAX 4096 /* of a path, with the terminating NUL */
 
-struct attempts { /* what went wrong, for the sentence */
+struct attempts { /* for the message of a failure */
     char tried[200];
-    char reason[200]; /* of a file that is there and could not be used */
+    char reason[200]; /* why an existing file cannot be used */
 };
 
-static void append(char *text, size_t size, const char *separator, const char *tail)
+static void append_text(char *text, size_t size, const char *separator, const char *tail)
 {
     size_t used = strlen(text);
     snprintf(text + used, size - used, "%s%s", used ? separator : "", tail);
@@ -27,14 +27,14 @@ static void *try_open(const char *name, struct attempts *attempts)
     if (dl)
         return dl;
     const char *why = dlerror();
-    append(attempts->tried, sizeof(attempts->tried), ", ", name);
+    append_text(attempts->tried, sizeof(attempts->tried), ", ", name);
     bool is_absent = why && strncmp(why, name, strlen(name)) == 0 && strstr(why, "No such file");
     if (why && !is_absent)
-        append(attempts->reason, sizeof(attempts->reason), "; ", why);
+        append_text(attempts->reason, sizeof(attempts->reason), "; ", why);
     return NULL;
 }
 
-static void *find_open(const struct dynamic_library *library)
+static void *find_loaded(const struct dynamic_library *library)
 {
     void *dl = NULL;
     for (const char *const *name = library->names; *name && !dl; name++)
@@ -42,7 +42,7 @@ static void *find_open(const struct dynamic_library *library)
     return dl;
 }
 
-/* In every directory of |path| under every name that is not a path itself. */
+/* Tries every directory of |path| with every name that is not itself a path. */
 static void *try_directories(const struct dynamic_library *library, const char *path,
                              struct attempts *attempts)
 {
@@ -67,8 +67,8 @@ static enum kiln_code check_directories(const char *path, const char *origin, st
         if (size && path[0] != '/')
             return kiln_fail(
                 err, KILN_INVALID,
-                "'%.*s' in %s is not an absolute path: directories are, with ':' between "
-                "them",
+                "'%.*s' in %s is not an absolute path: give absolute directories, separated "
+                "by ':'",
                 size > 200 ? 200 : (int)size, path, origin);
         path += size + (path[size] == ':');
     }
@@ -83,10 +83,10 @@ static void *try_names(const struct dynamic_library *library, struct attempts *a
     return dl;
 }
 
-static void *search(const struct dynamic_library *library, const char *more,
-                    struct attempts *attempts)
+static void *search_library(const struct dynamic_library *library, const char *more,
+                            struct attempts *attempts)
 {
-    void *dl = find_open(library);
+    void *dl = find_loaded(library);
     if (!dl)
         dl = try_directories(library, library->path, attempts);
     if (!dl)
@@ -94,7 +94,7 @@ static void *search(const struct dynamic_library *library, const char *more,
     return dl ? dl : try_names(library, attempts);
 }
 
-/* The variables decide what code runs: not those of whoever started a privileged program. */
+/* The variables decide which code runs, so a privileged program ignores its caller's variables. */
 static enum kiln_code open_first(const struct dynamic_library *library, void **ret_dl,
                                  struct kiln_err *err)
 {
@@ -104,14 +104,16 @@ static enum kiln_code open_first(const struct dynamic_library *library, void **r
     enum kiln_code rc = check_directories(more, library->path_variable, err);
     if (rc)
         return rc;
-    *ret_dl = named && named[0] ? try_open(named, &attempts) : search(library, more, &attempts);
+    *ret_dl =
+        named && named[0] ? try_open(named, &attempts) : search_library(library, more, &attempts);
     if (*ret_dl)
         return KILN_OK;
-    return kiln_fail(err, KILN_UNAVAILABLE,
-                     "cannot load %s (tried %s%s%s): install it, or name its file in %s or its "
-                     "directory in %s",
-                     library->what, attempts.tried, attempts.reason[0] ? "; " : "", attempts.reason,
-                     library->file_variable, library->path_variable);
+    return kiln_fail(
+        err, KILN_UNAVAILABLE,
+        "cannot load %s (tried %s%s%s): install it, or set %s to its file or %s to its "
+        "directory",
+        library->what, attempts.tried, attempts.reason[0] ? "; " : "", attempts.reason,
+        library->file_variable, library->path_variable);
 }
 
 static const char *file_of(void *address)
@@ -130,16 +132,15 @@ static enum kiln_code bind_all(const struct dynamic_library *library, void *dl, 
         if (address && !file[0])
             file = file_of(address);
         if (!address && s->required)
-            return kiln_fail(err, KILN_UNAVAILABLE,
-                             "%s that is here%s%s lacks '%s': a newer one is needed", library->what,
-                             file[0] ? ", " : "", file, s->name);
+            return kiln_fail(err, KILN_UNAVAILABLE, "%s%s%s lacks '%s': install a newer version",
+                             library->what, file[0] ? ", " : "", file, s->name);
         memcpy((char *)library->table + s->slot, &address, sizeof(address));
     }
     *ret_file = strdup(file);
     return *ret_file ? KILN_OK : kiln_fail(err, KILN_NO_MEMORY, "no memory for a file's name");
 }
 
-/* |ret_useless|: opened, and lacks something; else as it was. */
+/* |ret_useless| receives a library that was opened but lacks a symbol; the caller closes it. */
 static enum kiln_code open_and_bind(struct dynamic_library *library, void **ret_useless,
                                     struct kiln_err *err)
 {
@@ -162,7 +163,7 @@ enum kiln_code dynamic_library_use(struct dynamic_library *library, struct kiln_
     enum kiln_code rc = library->file ? KILN_OK : open_and_bind(library, &useless, err);
     load_unlock();
     if (useless)
-        dlclose(useless); /* nothing in it was called yet */
+        dlclose(useless); /* safe: no function of it was called */
     return rc;
 }
 
@@ -171,7 +172,7 @@ static enum kiln_code set_path(struct dynamic_library *library, const char *path
 {
     if (library->file)
         return kiln_fail(err, KILN_INVALID,
-                         "%s is open already (%s): say where to look before the first device is "
+                         "%s is open already (%s): set the search path before the first device is "
                          "opened or listed",
                          library->what, library->file);
     char *copy = path && path[0] ? strdup(path) : NULL;

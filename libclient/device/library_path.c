@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Where vendor libraries are looked for, and which were found.
- */
+/* The search paths of vendor libraries, and the files that were found. */
 #include "libclient/device/cuda_library.h"
 #include "libclient/device/hip_library.h"
 #include "libclient/device/opencl_library.h"
@@ -15,7 +13,7 @@ static struct dynamic_library *const libraries[] = {
     &opencl_dynamic_library,
 };
 
-static struct dynamic_library *find(const char *kind)
+static struct dynamic_library *find_library(const char *kind)
 {
     for (size_t i = 0; kind && i < sizeof(libraries) / sizeof(libraries[0]); i++)
         if (strcmp(libraries[i]->kind, kind) == 0)
@@ -25,9 +23,9 @@ static struct dynamic_library *find(const char *kind)
 
 int kiln_library_path_set(const char *kind, const char *path, struct kiln_error *err)
 {
-    struct dynamic_library *library = find(kind);
+    struct dynamic_library *library = find_library(kind);
     if (!library)
-        return error_argument(err, "'%s' is no kind of device: hip, cuda and opencl are",
+        return error_argument(err, "'%s' is not a kind of device: give hip, cuda or opencl",
                               kind ? kind : "(null)");
     struct kiln_err e = KILN_ERR_INIT;
     return error_return(&e, dynamic_library_set_path(library, path, &e), err);
@@ -35,6 +33,6 @@ int kiln_library_path_set(const char *kind, const char *path, struct kiln_error 
 
 const char *kiln_library_file(const char *kind)
 {
-    const struct dynamic_library *library = find(kind);
+    const struct dynamic_library *library = find_library(kind);
     return library ? dynamic_library_file(library) : NULL;
 }

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Device memory: libkiln's own, and the job's wrapped.
- */
+/* Device memory: libkiln's own, and wrapped memory of the job. */
 #include "libclient/device/device.h"
 #include "libclient/failure.h"
 
 #include <stdio.h>
 
-static enum kiln_code make(struct kiln_device *device, void *native, uint64_t bytes,
-                           struct kiln_memory **ret_memory, struct kiln_err *err)
+static enum kiln_code make_memory(struct kiln_device *device, void *native, uint64_t bytes,
+                                  struct kiln_memory **ret_memory, struct kiln_err *err)
 {
     struct kiln_memory *m = calloc(1, sizeof(*m));
     if (!m)
@@ -37,7 +35,7 @@ int kiln_memory_create(struct kiln_device *device, uint64_t bytes, struct kiln_m
         return error_argument(err, "kiln_memory_create needs a device, a size above 0 and a place "
                                    "for the memory");
     struct kiln_err e = KILN_ERR_INIT;
-    return error_return(&e, make(device, /* native= */ NULL, bytes, ret_memory, &e), err);
+    return error_return(&e, make_memory(device, /* native= */ NULL, bytes, ret_memory, &e), err);
 }
 
 int kiln_memory_wrap(struct kiln_device *device, void *native, uint64_t bytes,
@@ -47,7 +45,7 @@ int kiln_memory_wrap(struct kiln_device *device, void *native, uint64_t bytes,
         return error_argument(err, "kiln_memory_wrap needs a device, its memory, a size above 0 "
                                    "and a place for the result");
     struct kiln_err e = KILN_ERR_INIT;
-    return error_return(&e, make(device, native, bytes, ret_memory, &e), err);
+    return error_return(&e, make_memory(device, native, bytes, ret_memory, &e), err);
 }
 
 void kiln_memory_destroy(struct kiln_memory *memory)
@@ -64,7 +62,7 @@ void kiln_memory_destroy(struct kiln_memory *memory)
 void *kiln_memory_native(const struct kiln_memory *memory) { return memory->native; }
 uint64_t kiln_memory_bytes(const struct kiln_memory *memory) { return memory->bytes; }
 
-static bool fits(const struct kiln_memory *memory, const void *host, uint64_t bytes)
+static bool is_within(const struct kiln_memory *memory, const void *host, uint64_t bytes)
 {
     return memory && host && bytes <= memory->bytes;
 }
@@ -72,10 +70,10 @@ static bool fits(const struct kiln_memory *memory, const void *host, uint64_t by
 int kiln_memory_write(struct kiln_memory *memory, const void *from, uint64_t bytes,
                       struct kiln_error *err)
 {
-    if (!fits(memory, from, bytes))
+    if (!is_within(memory, from, bytes))
         return error_argument(err,
-                              "cannot write %llu bytes: more than the memory has, or no "
-                              "memory given",
+                              "cannot write %llu bytes: the memory is smaller, or no memory "
+                              "was given",
                               (unsigned long long)bytes);
     struct kiln_device *device = memory->device;
     struct kiln_err e = KILN_ERR_INIT;
@@ -87,10 +85,10 @@ int kiln_memory_write(struct kiln_memory *memory, const void *from, uint64_t byt
 
 int kiln_memory_read(struct kiln_memory *memory, void *to, uint64_t bytes, struct kiln_error *err)
 {
-    if (!fits(memory, to, bytes))
+    if (!is_within(memory, to, bytes))
         return error_argument(err,
-                              "cannot read %llu bytes: more than the memory has, or no "
-                              "memory given",
+                              "cannot read %llu bytes: the memory is smaller, or no memory "
+                              "was given",
                               (unsigned long long)bytes);
     struct kiln_device *device = memory->device;
     struct kiln_err e = KILN_ERR_INIT;

@@ -31,7 +31,7 @@ void module_table_done(struct module_table *table, struct kiln_device *device, b
     pthread_mutex_destroy(&table->mutex);
 }
 
-static struct device_module *find(const struct module_table *t, const struct digest *key)
+static struct device_module *find_module(const struct module_table *t, const struct digest *key)
 {
     HASH_EACH (&t->modules, digest_hash(key), struct device_module, by_key, m)
         if (digest_equal(&m->kernel->content->key, key))
@@ -39,18 +39,18 @@ static struct device_module *find(const struct module_table *t, const struct dig
     return NULL;
 }
 
-/* NULL: there is none, and nobody is loading it. */
+/* Waits while another thread loads the module.  NULL if it is neither loaded nor being loaded. */
 static struct device_module *find_loaded(struct module_table *t, const struct digest *key)
 {
-    struct device_module *m = find(t, key);
+    struct device_module *m = find_module(t, key);
     while (m && !m->is_loaded) {
         pthread_cond_wait(&t->loaded, &t->mutex);
-        m = find(t, key); /* loading may have failed */
+        m = find_module(t, key); /* loading may have failed */
     }
     return m;
 }
 
-static void use(struct module_table *t, struct device_module *m)
+static void use_module(struct module_table *t, struct device_module *m)
 {
     t->idle -= m->users == 0;
     m->users++;
@@ -58,9 +58,9 @@ static void use(struct module_table *t, struct device_module *m)
     list_prepend(&t->by_use, &m->by_use);
 }
 
-/* Without the mutex, which is held before and after. */
-static enum kiln_code load(struct kiln_device *device, struct device_module *m,
-                           struct kiln_err *err)
+/* Holds the mutex on entry and exit, but not while the runtime loads. */
+static enum kiln_code load_module(struct kiln_device *device, struct device_module *m,
+                                  struct kiln_err *err)
 {
     struct module_table *t = &device->modules;
     struct bytes object = bytes_of(kiln_kernel_data(m->kernel), kiln_kernel_size(m->kernel));
@@ -72,8 +72,8 @@ static enum kiln_code load(struct kiln_device *device, struct device_module *m,
     return rc;
 }
 
-static enum kiln_code add(struct kiln_device *device, struct kiln_kernel *kernel,
-                          struct device_module **ret_module, struct kiln_err *err)
+static enum kiln_code add_module(struct kiln_device *device, struct kiln_kernel *kernel,
+                                 struct device_module **ret_module, struct kiln_err *err)
 {
     struct module_table *t = &device->modules;
     struct device_module *m = calloc(1, sizeof(*m));
@@ -83,7 +83,7 @@ static enum kiln_code add(struct kiln_device *device, struct kiln_kernel *kernel
     m->users = 1;
     hash_table_add(&t->modules, &m->by_key, digest_hash(&kernel->content->key));
     list_prepend(&t->by_use, &m->by_use);
-    enum kiln_code rc = load(device, m, err);
+    enum kiln_code rc = load_module(device, m, err);
     if (rc) {
         unlink_module(t, m);
         kernel_destroy(m->kernel);
@@ -102,16 +102,16 @@ enum kiln_code module_get(struct kiln_device *device, struct kiln_kernel *kernel
     pthread_mutex_lock(&t->mutex);
     struct device_module *m = find_loaded(t, &kernel->content->key);
     if (m)
-        use(t, m);
+        use_module(t, m);
     else
-        rc = add(device, kernel, &m, err);
+        rc = add_module(device, kernel, &m, err);
     pthread_mutex_unlock(&t->mutex);
     if (!rc)
         *ret_module = m;
     return rc;
 }
 
-/* The least recently used that nobody uses. */
+/* Removes the least recently used of the modules without users. */
 static struct device_module *take_oldest_idle(struct module_table *t)
 {
     LIST_EACH_BACK (&t->by_use, struct device_module, by_use, m) {

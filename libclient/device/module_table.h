@@ -32,7 +32,7 @@ struct device_module {
 
 struct module_table {
     pthread_mutex_t mutex;
-    pthread_cond_t loaded;     /* or failed to */
+    pthread_cond_t loaded;     /* signalled when a load ends, even if it failed */
     struct hash_table modules; /* owned */
     struct list by_use;        /* the same modules, most recently used first */
     size_t idle;               /* how many have no users */

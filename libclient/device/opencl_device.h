@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * OpenCL devices: one context and one in-order queue each, programs from binaries alone.
+ * OpenCL devices.  Each has one context and one in-order queue, and only loads program binaries.
  *
- * Role       what device_opencl.c opens and opencl_work.c works with
+ * Role       shared by device_opencl.c, which opens devices, and opencl_work.c, which operates them
  * Ownership  an opencl_device owns a reference to its context
- * Threading  as <kiln/device.h>
+ * Threading  as in <kiln/device.h>
  */
 #include "libclient/device/device.h"
 #include "libclient/device/opencl_library.h"

@@ -14,7 +14,7 @@ static const struct dynamic_symbol symbols[] = {
 #undef GPU_SYMBOL
 };
 
-/* The table says what the headers say. */
+/* The types in the table are those of the headers. */
 #define GPU_SYMBOL(need, result, function, ...)                                            \
     _Static_assert(                                                                        \
         __builtin_types_compatible_p(__typeof__(table.function), __typeof__(&(function))), \

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * OpenCL through its loader, opened at run time; the headers lend types and constants alone.
+ * The OpenCL loader, opened at run time.  The OpenCL headers only provide types and constants.
  *
- * Ownership  one table a process, never closed
+ * Ownership  one table per process, never closed
  * Threading  immutable once bound
  */
 #include "common/err.h"

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What OpenCL devices do: memory, queues, events, programs, launches.
- */
+/* The operations of OpenCL devices: memory, queues, events, programs, launches. */
 #include "libclient/device/opencl_device.h"
 
 #include <pthread.h>
 #include <string.h>
 
-/* An entry point of a run.  Not shared between runs, for its arguments are state. */
+/* An entry point of a run.  Runs do not share it, because a cl_kernel stores its arguments. */
 struct entry {
     cl_kernel kernel;      /* owned */
-    pthread_mutex_t mutex; /* from the first argument to the launch */
+    pthread_mutex_t mutex; /* held from the first argument to the launch */
 };
 
 /* ---- memory ---- */
@@ -38,20 +36,20 @@ static enum kiln_code opencl_adopt_memory(struct kiln_device *device, void *memo
     if (!status)
         status = d->cl->clGetMemObjectInfo(memory, CL_MEM_SIZE, sizeof(size), &size, NULL);
     if (status)
-        return opencl_fail(err, status, "%p is no cl_mem", memory);
+        return opencl_fail(err, status, "%p is not a cl_mem", memory);
     if (context != d->context)
         return kiln_fail(err, KILN_INVALID,
-                         "the cl_mem is of another context than %s: open the device in that one "
-                         "(kiln_device_open_in)",
+                         "the cl_mem belongs to another context than %s: open the device in that "
+                         "context (kiln_device_open_in)",
                          device->name);
     if (size < bytes)
         return kiln_fail(err, KILN_INVALID, "the cl_mem has %zu bytes, not %llu", size,
                          (unsigned long long)bytes);
     status = d->cl->clRetainMemObject(memory);
-    return status ? opencl_fail(err, status, "cannot hold a cl_mem") : KILN_OK;
+    return status ? opencl_fail(err, status, "cannot retain a cl_mem") : KILN_OK;
 }
 
-/* Ours and wrapped ones alike: both are counted. */
+/* libkiln holds a reference to its own memory and to wrapped memory. */
 static void opencl_drop_memory(struct kiln_device *device, void *memory, bool is_ours)
 {
     (void)is_ours;
@@ -101,7 +99,7 @@ static enum kiln_code opencl_create_stream(struct kiln_device *device, void **re
     *ret_stream =
         d->cl->clCreateCommandQueue(d->context, d->id, CL_QUEUE_PROFILING_ENABLE, &status);
     return *ret_stream ? KILN_OK
-                       : opencl_fail(err, status, "cannot make a queue on %s", device->name);
+                       : opencl_fail(err, status, "cannot create a queue on %s", device->name);
 }
 
 static enum kiln_code opencl_adopt_stream(struct kiln_device *device, void *stream,
@@ -113,7 +111,8 @@ static enum kiln_code opencl_adopt_stream(struct kiln_device *device, void *stre
     cl_device_id id = NULL;
     cl_command_queue_properties properties = 0;
     if (!stream)
-        return kiln_fail(err, KILN_INVALID, "no cl_command_queue was given: OpenCL has no default");
+        return kiln_fail(err, KILN_INVALID,
+                         "no cl_command_queue was given, and OpenCL has no default queue");
     cl_int status =
         cl->clGetCommandQueueInfo(stream, CL_QUEUE_CONTEXT, sizeof(context), &context, NULL);
     if (!status)
@@ -122,18 +121,18 @@ static enum kiln_code opencl_adopt_stream(struct kiln_device *device, void *stre
         status = cl->clGetCommandQueueInfo(stream, CL_QUEUE_PROPERTIES, sizeof(properties),
                                            &properties, NULL);
     if (status)
-        return opencl_fail(err, status, "%p is no cl_command_queue", stream);
+        return opencl_fail(err, status, "%p is not a cl_command_queue", stream);
     if (context != d->context || id != d->id)
         return kiln_fail(err, KILN_INVALID,
-                         "the cl_command_queue is of another context or device than %s: open the "
-                         "device in that context (kiln_device_open_in)",
+                         "the cl_command_queue belongs to another context or device than %s: open "
+                         "the device in that context (kiln_device_open_in)",
                          device->name);
     if (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
         return kiln_fail(err, KILN_UNSUPPORTED,
-                         "the cl_command_queue is out of order: a plan's kernels need an in-order "
-                         "one");
+                         "the cl_command_queue executes out of order: a plan's kernels need an "
+                         "in-order queue");
     status = cl->clRetainCommandQueue(stream);
-    return status ? opencl_fail(err, status, "cannot hold a cl_command_queue") : KILN_OK;
+    return status ? opencl_fail(err, status, "cannot retain a cl_command_queue") : KILN_OK;
 }
 
 static void opencl_drop_stream(struct kiln_device *device, void *stream, bool is_ours)
@@ -145,12 +144,13 @@ static void opencl_drop_stream(struct kiln_device *device, void *stream, bool is
 static enum kiln_code opencl_finish(struct kiln_device *device, void *stream, struct kiln_err *err)
 {
     cl_int status = opencl_of(device)->cl->clFinish(stream);
-    return status ? opencl_fail(err, status, "%s failed at its work", device->name) : KILN_OK;
+    return status ? opencl_fail(err, status, "%s failed to execute its work", device->name)
+                  : KILN_OK;
 }
 
 /* ---- events ---- */
 
-/* A cl_event is made when it is recorded. */
+/* The cl_event is created when it is recorded. */
 static enum kiln_code opencl_create_event(struct kiln_device *device, void **ret_event,
                                           struct kiln_err *err)
 {
@@ -197,8 +197,8 @@ static enum kiln_code opencl_elapsed(struct kiln_device *device, void *begin, vo
         status = cl->clGetEventProfilingInfo(end, CL_PROFILING_COMMAND_END, sizeof(to), &to, NULL);
     if (status)
         return opencl_fail(err, status,
-                           "%s cannot tell the time between two events; was the queue made with "
-                           "CL_QUEUE_PROFILING_ENABLE?",
+                           "%s cannot measure the time between two events: create the queue with "
+                           "CL_QUEUE_PROFILING_ENABLE",
                            device->name);
     *ret_ms = to > from ? (double)(to - from) / 1e6 : 0;
     return KILN_OK;
@@ -211,7 +211,8 @@ static void opencl_unload(struct kiln_device *device, void *module)
     (void)opencl_of(device)->cl->clReleaseProgram(module);
 }
 
-static enum kiln_code build(struct opencl_device *d, cl_program program, struct kiln_err *err)
+static enum kiln_code build_program(struct opencl_device *d, cl_program program,
+                                    struct kiln_err *err)
 {
     char log[300] = "";
     cl_int status = d->cl->clBuildProgram(program, 1, &d->id, "", NULL, NULL);
@@ -219,7 +220,7 @@ static enum kiln_code build(struct opencl_device *d, cl_program program, struct 
         return KILN_OK;
     d->cl->clGetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, sizeof(log), log, NULL);
     log[sizeof(log) - 1] = '\0';
-    return opencl_fail(err, status, "%s refuses a program binary%s%s", d->base.name,
+    return opencl_fail(err, status, "%s rejected a program binary%s%s", d->base.name,
                        log[0] ? ": " : "", log);
 }
 
@@ -234,10 +235,9 @@ static enum kiln_code opencl_load(struct kiln_device *device, struct bytes objec
     enum kiln_code rc = KILN_OK;
     if (!program || of_binary)
         rc = opencl_fail(err, of_binary ? of_binary : status,
-                         "%s does not take a program binary of %zu bytes", device->name,
-                         object.size);
+                         "%s cannot load a program binary of %zu bytes", device->name, object.size);
     else
-        rc = build(d, program, err);
+        rc = build_program(d, program, err);
     if (rc && program)
         opencl_unload(device, program);
     if (!rc)
@@ -245,23 +245,24 @@ static enum kiln_code opencl_load(struct kiln_device *device, struct bytes objec
     return rc;
 }
 
-static enum kiln_code opencl_find(struct kiln_device *device, void *module, const char *name,
-                                  uint32_t shared_bytes, void **ret_function, struct kiln_err *err)
+static enum kiln_code opencl_find(struct kiln_device *device, void *module,
+                                  const struct device_entry_point *point, void **ret_function,
+                                  struct kiln_err *err)
 {
-    if (shared_bytes)
+    if (point->shared_bytes)
         return kiln_fail(err, KILN_UNSUPPORTED,
-                         "'%s' wants %u bytes of dynamic shared memory, which OpenCL kernels do "
+                         "'%s' needs %u bytes of dynamic shared memory, which OpenCL kernels do "
                          "not have",
-                         name, shared_bytes);
+                         point->name, point->shared_bytes);
     struct entry *entry = calloc(1, sizeof(*entry));
     if (!entry)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a kernel's arguments");
     cl_int status = CL_SUCCESS;
-    entry->kernel = opencl_of(device)->cl->clCreateKernel(module, name, &status);
+    entry->kernel = opencl_of(device)->cl->clCreateKernel(module, point->name, &status);
     if (!entry->kernel) {
         free(entry);
-        return opencl_fail(err, status, "%s finds no kernel '%s' in its code object", device->name,
-                           name);
+        return opencl_fail(err, status, "%s found no kernel '%s' in its code object", device->name,
+                           point->name);
     }
     pthread_mutex_init(&entry->mutex, /* attr= */ NULL);
     *ret_function = entry;
@@ -280,7 +281,7 @@ static void opencl_forget(struct kiln_device *device, void *function)
 
 /* ---- launching ---- */
 
-/* While arguments are set: parts of buffers must live until enqueued. */
+/* Sub-buffers of a launch; they must exist until the launch is enqueued. */
 struct parts {
     const struct opencl_library *cl;
     cl_mem buffers[LIMIT_KERNEL_ARGUMENTS]; /* owned */
@@ -293,9 +294,9 @@ static void parts_done(struct parts *parts)
         parts->cl->clReleaseMemObject(parts->buffers[i]);
 }
 
-/* OpenCL has no pointer arithmetic on buffers: an offset needs a buffer of its own. */
-static enum kiln_code part_of(const struct device_argument *a, struct parts *parts,
-                              cl_mem *ret_buffer, struct kiln_err *err)
+/* OpenCL has no pointer arithmetic on buffers, so an argument with an offset needs a sub-buffer. */
+static enum kiln_code make_part(const struct device_argument *a, struct parts *parts,
+                                cl_mem *ret_buffer, struct kiln_err *err)
 {
     cl_buffer_region region = { .origin = (size_t)a->value,
                                 .size = (size_t)(a->memory->bytes - a->value) };
@@ -313,12 +314,12 @@ static enum kiln_code part_of(const struct device_argument *a, struct parts *par
 static enum kiln_code set_argument(cl_kernel kernel, cl_uint index, const struct device_argument *a,
                                    struct parts *parts, struct kiln_err *err)
 {
-    const void *value = &a->value; /* little-endian: the low bytes come first */
+    const void *value = &a->value; /* on a little-endian host, the low bytes come first */
     size_t size = a->size;
     cl_mem buffer;
     if (a->memory) {
         buffer = a->memory->native;
-        enum kiln_code rc = a->value ? part_of(a, parts, &buffer, err) : KILN_OK;
+        enum kiln_code rc = a->value ? make_part(a, parts, &buffer, err) : KILN_OK;
         if (rc)
             return rc;
         value = &buffer;
@@ -329,8 +330,8 @@ static enum kiln_code set_argument(cl_kernel kernel, cl_uint index, const struct
                   : KILN_OK;
 }
 
-static enum kiln_code enqueue(struct opencl_device *d, cl_kernel kernel,
-                              const struct device_launch *launch, struct kiln_err *err)
+static enum kiln_code enqueue_launch(struct opencl_device *d, cl_kernel kernel,
+                                     const struct device_launch *launch, struct kiln_err *err)
 {
     __attribute__((cleanup(parts_done))) struct parts parts = { .cl = d->cl };
     for (uint32_t i = 0; i < launch->argument_count; i++) {
@@ -345,7 +346,7 @@ static enum kiln_code enqueue(struct opencl_device *d, cl_kernel kernel,
     }
     cl_int status = d->cl->clEnqueueNDRangeKernel(launch->stream, kernel, 3, NULL, global, local, 0,
                                                   NULL, NULL);
-    return status ? opencl_fail(err, status, "%s refuses the launch", d->base.name) : KILN_OK;
+    return status ? opencl_fail(err, status, "%s rejected the launch", d->base.name) : KILN_OK;
 }
 
 static enum kiln_code opencl_launch(struct kiln_device *device, void *function,
@@ -353,7 +354,7 @@ static enum kiln_code opencl_launch(struct kiln_device *device, void *function,
 {
     struct entry *entry = function;
     pthread_mutex_lock(&entry->mutex);
-    enum kiln_code rc = enqueue(opencl_of(device), entry->kernel, launch, err);
+    enum kiln_code rc = enqueue_launch(opencl_of(device), entry->kernel, launch, err);
     pthread_mutex_unlock(&entry->mutex);
     return rc;
 }

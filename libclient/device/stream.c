@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Streams and events: libkiln's own, and the job's streams wrapped.
- */
+/* Streams and events: libkiln's own, and wrapped streams of the job. */
 #include "libclient/device/device.h"
 #include "libclient/failure.h"
 

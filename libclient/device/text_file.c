@@ -8,10 +8,10 @@
 #define LINE_MAX 512
 #define BLANKS " \t\n"
 
-static bool is_version(const char *word)
+static bool is_version(const char *token)
 {
-    return isdigit((unsigned char)word[0]) && strspn(word, "0123456789.") == strlen(word) &&
-           strchr(word, '.');
+    return isdigit((unsigned char)token[0]) && strspn(token, "0123456789.") == strlen(token) &&
+           strchr(token, '.');
 }
 
 bool text_file_version(const char *path, char *ret_version, size_t size)
@@ -23,11 +23,11 @@ bool text_file_version(const char *path, char *ret_version, size_t size)
     bool has_line = fgets(line, sizeof(line), file);
     fclose(file);
     char *rest = NULL;
-    char *word = has_line ? strtok_r(line, BLANKS, &rest) : NULL;
-    while (word && !is_version(word))
-        word = strtok_r(NULL, BLANKS, &rest);
-    if (!word || strlen(word) >= size)
+    char *token = has_line ? strtok_r(line, BLANKS, &rest) : NULL;
+    while (token && !is_version(token))
+        token = strtok_r(NULL, BLANKS, &rest);
+    if (!token || strlen(token) >= size)
         return false;
-    memcpy(ret_version, word, strlen(word) + 1);
+    memcpy(ret_version, token, strlen(token) + 1);
     return true;
 }

@@ -9,7 +9,7 @@
 #define INDEX_DIGITS_MAX 4
 
 static const struct {
-    const char *word;
+    const char *name;
     enum device_kind kind;
 } kinds[] = {
     { "auto", DEVICE_AUTO },
@@ -18,7 +18,7 @@ static const struct {
     { "opencl", DEVICE_OPENCL },
 };
 
-/* Decimal digits to the end. */
+/* |text| must be decimal digits only. */
 static bool parse_index(const char *text, unsigned *ret_index)
 {
     size_t digits = strspn(text, "0123456789");
@@ -28,7 +28,7 @@ static bool parse_index(const char *text, unsigned *ret_index)
     return true;
 }
 
-/* "GPU-..."; of CUDA's, also a part of one, "MIG-...". */
+/* "GPU-..."; for CUDA also a part of a GPU, "MIG-...". */
 static bool parse_uuid(const char *text, enum device_kind kind, char *ret_uuid, size_t size)
 {
     bool is_known =
@@ -54,19 +54,20 @@ static bool parse_rest(const char *rest, struct device_uri *uri)
 enum kiln_code device_uri_parse(const char *name, struct device_uri *ret_uri, struct kiln_err *err)
 {
     for (size_t i = 0; name && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        size_t size = strlen(kinds[i].word);
+        size_t size = strlen(kinds[i].name);
         struct device_uri uri = { .kind = kinds[i].kind };
-        if (strncmp(name, kinds[i].word, size) == 0 && parse_rest(name + size, &uri)) {
+        if (strncmp(name, kinds[i].name, size) == 0 && parse_rest(name + size, &uri)) {
             *ret_uri = uri;
             return KILN_OK;
         }
     }
     if (name && strchr(name, ','))
-        return kiln_fail(err, KILN_INVALID, "'%.200s' is a list: one device is wanted here", name);
-    return kiln_fail(err, KILN_INVALID,
-                     "'%.200s' names no device: use auto, hip:0, hip://GPU-<uuid>, cuda:0, "
-                     "cuda://GPU-<uuid>, cuda://MIG-<uuid> or opencl:0",
-                     name ? name : "(null)");
+        return kiln_fail(err, KILN_INVALID, "'%.200s' is a list: give one device", name);
+    return kiln_fail(
+        err, KILN_INVALID,
+        "'%.200s' is not the name of a device: use auto, hip:0, hip://GPU-<uuid>, cuda:0, "
+        "cuda://GPU-<uuid>, cuda://MIG-<uuid> or opencl:0",
+        name ? name : "(null)");
 }
 
 bool device_uri_next(const char **names, char ret_name[DEVICE_NAME_MAX])

@@ -18,8 +18,7 @@ enum device_kind { DEVICE_AUTO, DEVICE_HIP, DEVICE_CUDA, DEVICE_OPENCL };
 struct device_uri {
     enum device_kind kind;
     unsigned index;              /* 0 if the name has no number */
-    char uuid[DEVICE_UUID_SIZE]; /* "GPU-..." or "MIG-...": then |index| says nothing; "" without
-                                    one */
+    char uuid[DEVICE_UUID_SIZE]; /* "GPU-..." or "MIG-...", and |index| is not used; "": none */
 };
 
 /* KILN_INVALID for any other form; the message describes a valid name. */

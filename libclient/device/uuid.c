@@ -13,7 +13,7 @@ static const struct {
 } hiding[] = {
     { "hip", "ROCR_VISIBLE_DEVICES" },
     { "hip", "HIP_VISIBLE_DEVICES" },
-    { "hip", "CUDA_VISIBLE_DEVICES" }, /* HIP obeys it as it does its own */
+    { "hip", "CUDA_VISIBLE_DEVICES" }, /* HIP reads this variable, too */
     { "cuda", "CUDA_VISIBLE_DEVICES" },
 };
 
@@ -67,20 +67,20 @@ static enum kiln_code find_uuid(const struct device_census *c, const char *uuid,
                                 int *ret_index, struct kiln_err *err)
 {
     char text[DEVICE_UUID_SIZE];
-    bool reported = false;
+    bool has_uuids = false;
     for (int i = 0; i < c->count; i++) {
         if (!c->uuid(c->context, i, text))
             continue;
-        reported = true;
+        has_uuids = true;
         if (strcasecmp(text, uuid) == 0) {
             *ret_index = i;
             return KILN_OK;
         }
     }
-    if (!reported)
+    if (!has_uuids)
         return kiln_fail(err, KILN_UNSUPPORTED,
-                         "the runtime that is here does not tell the uuids of %s devices: name "
-                         "them by number, as %s:0",
+                         "the installed runtime does not report the uuids of %s devices: name them "
+                         "by number, for example %s:0",
                          c->what, c->kind);
     return kiln_fail(err, KILN_NOT_FOUND,
                      "there is no %s://%s: none of the %d %s device(s) that this process sees has "

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Many kernels at once.  What the table knows is answered first; the rest goes out in as few
- * 'batch' messages as the limits allow, all in flight together, and comes back as it is ready.
+ * Fetches many kernels at once.  The in-process cache answers first.  The rest is sent in as few
+ * 'batch' messages as the limits allow.  All of them are in flight together, and kilnd answers each
+ * item as soon as it is ready.
  */
 #include "libclient/kernels/fetch.h"
 #include "libclient/sized.h"
 
 #include <string.h>
 
-/* Bytes of a message at which another one is begun: one large source still fits behind it. */
+/* A message with more bytes than this gets no further item, so one large source always fits. */
 #define CHUNK_BYTES (LIMIT_FRAME_BODY / 4)
 
-/* Kernels go into blocks while so many bytes of them are still to come. */
+/* Kernels are put into blocks as long as this many bytes of them are expected. */
 #define BLOCK_MIN (KERNEL_BLOCK_SIZE / 2)
 
-struct ready { /* answered, and the caller not told yet */
+struct ready { /* an item that is answered and not reported to the caller yet */
     size_t index;
     struct kiln_kernel *kernel; /* owned; NULL on failure */
     enum kiln_code code;
@@ -23,17 +24,17 @@ struct ready { /* answered, and the caller not told yet */
 
 struct chunk { /* one message */
     struct request request;
-    struct buffer frame; /* owned: the whole frame, kept for sending again */
-    struct buffer items; /* owned: the items while they are gathered */
+    struct buffer frame; /* owned: the whole frame, kept in case it must be sent again */
+    struct buffer items; /* owned: the items while they are collected */
     struct batch *batch; /* borrowed */
     size_t *indexes;     /* owned: item -> the caller's index; SIZE_MAX once answered */
     uint32_t count, capacity, answered;
-    uint32_t put_off; /* items that a stopping daemon left to the next */
+    uint32_t deferred; /* items that a stopping daemon leaves to the next one */
 };
 
 struct batch {
     struct kiln_client *client; /* borrowed */
-    const char *const *keys;    /* borrowed, as the next */
+    const char *const *keys;    /* borrowed, like |sources| */
     const struct kiln_kernel_source *sources;
     size_t count;
     kiln_kernel_ready *ready;
@@ -42,9 +43,9 @@ struct batch {
     struct waiter waiter;
     struct chunk **chunks; /* owned */
     size_t chunk_count;
-    struct ready *queue; /* owned: as many as there are items in the largest frame so far */
+    struct ready *queue; /* owned; as long as the frame with the most items so far */
     size_t queued, capacity;
-    struct kernel_block *block; /* shared, counted; NULL when there are few bytes to come */
+    struct kernel_block *block; /* counted; NULL if few bytes are expected */
 };
 
 static const struct kiln_kernel_source *source_at(const struct batch *b, size_t index)
@@ -54,8 +55,8 @@ static const struct kiln_kernel_source *source_at(const struct batch *b, size_t 
 
 /* ---- answers ---- */
 
-static void report(struct batch *b, size_t index, struct kiln_kernel *kernel,
-                   const struct failure *failure, enum kiln_code code)
+static void report_item(struct batch *b, size_t index, struct kiln_kernel *kernel,
+                        const struct failure *failure, enum kiln_code code)
 {
     if (kernel) {
         b->is_stopped = b->ready(b->context, index, kernel, /* err= */ NULL) != 0;
@@ -74,7 +75,8 @@ static void ready_done(struct ready *r)
     free(r->failure);
 }
 
-/* On the caller's thread and without the multiplexer's mutex, so that it may call the library. */
+/* Runs on the caller's thread without the multiplexer's mutex, so the callback may call the
+ * library. */
 static void report_queued(struct batch *b)
 {
     for (size_t i = 0; i < b->queued; i++) {
@@ -82,13 +84,13 @@ static void report_queued(struct batch *b)
         if (r->kernel)
             fetch_remember(b->client, b->sources ? source_at(b, r->index) : NULL, r->kernel);
         if (!b->is_stopped)
-            report(b, r->index, r->kernel, r->failure, r->code);
+            report_item(b, r->index, r->kernel, r->failure, r->code);
         ready_done(r);
     }
     b->queued = 0;
 }
 
-static bool make_room(struct batch *b, size_t more)
+static bool grow_queue(struct batch *b, size_t more)
 {
     if (b->capacity - b->queued >= more)
         return true;
@@ -109,7 +111,7 @@ static enum kiln_code accept_result(struct chunk *c, const struct message_result
                          o->index, c->count);
     if (c->indexes[o->index] == SIZE_MAX) {
         if (c->request.sends > 1)
-            return KILN_OK; /* told before the connection broke */
+            return KILN_OK; /* reported before the connection was lost */
         return kiln_fail(&failure->err, KILN_CORRUPT, "kilnd answers item %u twice", o->index);
     }
     struct ready *r = &b->queue[b->queued];
@@ -123,7 +125,7 @@ static enum kiln_code accept_result(struct chunk *c, const struct message_result
     }
     if (reply_puts_off(reply, r->code)) {
         failure_done(&why);
-        c->put_off++;
+        c->deferred++;
         return KILN_OK;
     }
     if (r->code) {
@@ -140,12 +142,12 @@ static enum kiln_code accept_result(struct chunk *c, const struct message_result
     return KILN_OK;
 }
 
-/* A guess: what is still out will be as large as the kernels of this frame. */
+/* Assumes that the kernels still to come are as large as those of this frame. */
 static void choose_block(const struct chunk *c, const struct message_kernels *m)
 {
     struct batch *b = c->batch;
     size_t each = m->count ? m->results.size / m->count : 0;
-    if (kernel_block_has_room(b->block, m->results.size) ||
+    if (kernel_block_has_space(b->block, m->results.size) ||
         (c->count - c->answered) * each < BLOCK_MIN)
         return;
     kernel_block_unref(b->block);
@@ -161,32 +163,31 @@ static enum kiln_code accept_results(struct request *request, const struct reply
     if (reply->header->type != MESSAGE_kernels || r.failed || r.at != r.end ||
         m.count > LIMIT_BATCH_ITEMS)
         return kiln_fail(&failure->err, KILN_CORRUPT, "kilnd's answer to a batch is damaged");
-    if (!make_room(c->batch, m.count))
+    if (!grow_queue(c->batch, m.count))
         return kiln_fail(&failure->err, KILN_NO_MEMORY, "no memory for %u kernels", m.count);
     choose_block(c, &m);
-    struct reply roomy = *reply;
-    roomy.block = c->batch->block;
+    struct reply with_block = *reply;
+    with_block.block = c->batch->block;
     struct reader results = reader_of(m.results);
     enum kiln_code rc = KILN_OK;
     for (uint32_t i = 0; i < m.count && !rc; i++) {
         struct message_result o = message_result_read(&results);
         if (results.failed)
             break;
-        rc = accept_result(c, &o, &roomy, failure);
+        rc = accept_result(c, &o, &with_block, failure);
     }
     if (!rc && (results.failed || results.at != results.end))
-        rc =
-            kiln_fail(&failure->err, KILN_CORRUPT, "kilnd's outcomes do not add up to their count");
+        rc = kiln_fail(&failure->err, KILN_CORRUPT, "kilnd's results do not match their count");
     if (rc || (reply->header->flags & FRAME_MORE) || c->answered == c->count)
         return rc;
-    if (c->answered + c->put_off < c->count)
+    if (c->answered + c->deferred < c->count)
         return kiln_fail(&failure->err, KILN_CORRUPT, "kilnd answers %u items of a batch of %u",
                          c->answered, c->count);
-    c->put_off = 0;
+    c->deferred = 0;
     return kiln_fail(&failure->err, KILN_UNAVAILABLE, "kilnd is stopping");
 }
 
-/* ---- questions ---- */
+/* ---- requests ---- */
 
 static void chunk_destroy(struct chunk *c)
 {
@@ -273,14 +274,14 @@ static void write_item(struct batch *b, size_t index, const struct digest *key, 
         body, &(struct message_fetch){ .key = *key, .inline_limit = LIMIT_INLINE_OBJECT });
 }
 
-/* Puts item |index| into the last message, or a new one when that is full. */
-static enum kiln_code ask(struct batch *b, size_t index, const struct digest *key,
-                          struct buffer *scratch, struct kiln_err *err)
+/* Adds item |index| to the last message, or to a new one if that is full. */
+static enum kiln_code add_request(struct batch *b, size_t index, const struct digest *key,
+                                  struct buffer *scratch, struct kiln_err *err)
 {
     scratch->size = 0;
     scratch->failed = false;
     write_item(b, index, key, scratch);
-    /* Its share of the frame: kind, two lengths and the count beside it. */
+    /* 16 bytes are enough for the item's kind, two lengths and the count of items. */
     if (scratch->failed || scratch->size > LIMIT_FRAME_BODY - 16)
         return kiln_fail(err, KILN_INVALID, "source and headers exceed the limit of %u bytes",
                          LIMIT_FRAME_BODY);
@@ -302,12 +303,13 @@ static enum kiln_code ask(struct batch *b, size_t index, const struct digest *ke
 
 static enum kiln_code check_stopped(const struct batch *b, struct kiln_err *err)
 {
-    return b->is_stopped
-               ? kiln_fail(err, KILN_CANCELLED, "the caller had enough of %zu kernels", b->count)
-               : KILN_OK;
+    return b->is_stopped ? kiln_fail(err, KILN_CANCELLED,
+                                     "the callback stopped the batch of %zu kernels", b->count)
+                         : KILN_OK;
 }
 
-/* The table's answer, or the question; what is wrong with this item alone is told at once. */
+/* Answers the item from the cache, or adds it to a request.  Reports at once if the item itself is
+ * invalid. */
 static enum kiln_code begin_item(struct batch *b, size_t index, struct buffer *scratch,
                                  struct kiln_err *err)
 {
@@ -322,13 +324,13 @@ static enum kiln_code begin_item(struct batch *b, size_t index, struct buffer *s
         kernel = b->sources ? fetch_known_source(b->client, source_at(b, index))
                             : fetch_known_key(b->client, &key);
     if (!rc && !kernel)
-        rc = ask(b, index, &key, scratch, &f.err);
+        rc = add_request(b, index, &key, scratch, &f.err);
     if (rc == KILN_NO_MEMORY) {
         *err = f.err;
         return rc;
     }
     if (rc || kernel)
-        report(b, index, kernel, &f, rc);
+        report_item(b, index, kernel, &f, rc);
     return check_stopped(b, err);
 }
 
@@ -344,8 +346,9 @@ static enum kiln_code begin_items(struct batch *b, struct kiln_err *err)
     return rc;
 }
 
-/* The first request that failed as a whole, else how many are still out. */
-static enum kiln_code look_at_chunks(struct batch *b, size_t *ret_open, struct failure *failure)
+/* The failure of the first request that failed as a whole; else |ret_open| is the number of
+ * requests in flight. */
+static enum kiln_code check_chunks(struct batch *b, size_t *ret_open, struct failure *failure)
 {
     *ret_open = 0;
     for (size_t i = 0; i < b->chunk_count; i++) {
@@ -366,38 +369,40 @@ static enum kiln_code run_batch(struct batch *b, uint64_t deadline_ns, struct fa
     enum kiln_code rc = begin_items(b, &failure->err);
     size_t open = 0;
     if (!rc)
-        rc = look_at_chunks(b, &open, failure);
+        rc = check_chunks(b, &open, failure);
     while (!rc && open) {
         rc = multiplexer_wait(b->client->multiplexer, &b->waiter, deadline_ns, &failure->err);
         report_queued(b);
         if (b->is_stopped)
             return check_stopped(b, &failure->err);
         if (!rc)
-            rc = look_at_chunks(b, &open, failure);
+            rc = check_chunks(b, &open, failure);
     }
     return rc;
 }
 
-int kiln_kernel_fetch_batch(struct kiln_client *client, const char *const *keys,
-                            const struct kiln_kernel_source *sources, size_t count, int timeout_ms,
-                            kiln_kernel_ready *ready, void *context, struct kiln_error *err)
+int kiln_kernel_fetch_batch(struct kiln_client *client, const struct kiln_kernel_batch *batch,
+                            struct kiln_error *err)
 {
     FAILURE_AUTO struct failure f = FAILURE_INIT;
     uint64_t deadline_ns;
-    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
+    if (!batch || !sized_is_fine(batch->size, SIZED_TO(struct kiln_kernel_batch, timeout_ms)))
+        return error_argument(err, "kiln_kernel_batch.size is not set: give it sizeof the struct");
+    enum kiln_code rc = client_enter(client, batch->timeout_ms, &deadline_ns, &f.err);
     if (rc)
         return failure_return(&f, rc, err);
-    if (!ready || (count && (keys == NULL) == (sources == NULL)))
-        return error_argument(err, "kiln_kernel_fetch_batch needs a callback, and either keys or "
+    const struct kiln_kernel_source *sources = batch->sources;
+    if (!batch->ready || (batch->count && (batch->keys == NULL) == (sources == NULL)))
+        return error_argument(err, "kiln_kernel_batch needs a callback, and either keys or "
                                    "sources");
     if (sources && sources->size > SIZED_MAX)
         return error_argument(err, "kiln_kernel_source.size is not set: give it sizeof the struct");
     __attribute__((cleanup(batch_done))) struct batch b = { .client = client,
-                                                            .keys = keys,
+                                                            .keys = batch->keys,
                                                             .sources = sources,
-                                                            .count = count,
-                                                            .ready = ready,
-                                                            .context = context };
+                                                            .count = batch->count,
+                                                            .ready = batch->ready,
+                                                            .context = batch->context };
     waiter_init(&b.waiter);
     return failure_return(&f, run_batch(&b, deadline_ns, &f), err);
 }

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/kernels/fetch.h"
 
+#include "libclient/sized.h"
+
 #include <string.h>
 
-/* ---- the table ---- */
+/* ---- the in-process cache ---- */
 
-static struct kiln_kernel *known(struct kiln_client *client, struct table_identity identity)
+static struct kiln_kernel *get_cached(struct kiln_client *client, struct answer_identity identity)
 {
-    return table_get(client->table, &identity);
+    return answer_cache_get(client->cache, &identity);
 }
 
 struct kiln_kernel *fetch_known_key(struct kiln_client *client, const struct digest *key)
 {
     struct bytes part = bytes_of(key->bytes, DIGEST_SIZE);
-    return known(client, (struct table_identity){ .kind = TABLE_KEY, .parts = &part, .count = 1 });
+    return get_cached(client,
+                      (struct answer_identity){ .kind = ANSWER_KEY, .parts = &part, .count = 1 });
 }
 
 struct kiln_kernel *fetch_known_source(struct kiln_client *client,
@@ -21,26 +24,28 @@ struct kiln_kernel *fetch_known_source(struct kiln_client *client,
 {
     struct source_identity identity;
     source_identify(source, &identity);
-    return known(client, source_table_identity(&identity));
+    return get_cached(client, source_answer_identity(&identity));
 }
 
 void fetch_remember(struct kiln_client *client, const struct kiln_kernel_source *source,
                     struct kiln_kernel *kernel)
 {
-    struct kiln_kernel *again = kernel_again(kernel);
-    size_t size = kernel->content->size;
+    struct answer answer = { .value = kernel_again(kernel),
+                             .ops = &kernel_value_ops,
+                             .bytes = kernel->content->size };
     struct bytes key = bytes_of(kernel->content->key.bytes, DIGEST_SIZE);
-    struct table_identity by_key = { .kind = TABLE_KEY, .parts = &key, .count = 1 };
-    table_put(client->table, &by_key, again, &kernel_value_ops, size);
+    struct answer_identity by_key = { .kind = ANSWER_KEY, .parts = &key, .count = 1 };
+    answer_cache_put(client->cache, &by_key, &answer);
     if (!source)
         return;
     struct source_identity identity;
     source_identify(source, &identity);
-    struct table_identity by_source = source_table_identity(&identity);
-    table_put(client->table, &by_source, again, &kernel_value_ops, /* bytes= */ 0);
+    struct answer_identity by_source = source_answer_identity(&identity);
+    answer.bytes = 0; /* counted already */
+    answer_cache_put(client->cache, &by_source, &answer);
 }
 
-/* ---- outcomes ---- */
+/* ---- results ---- */
 
 enum kiln_code fetch_key(const char *hex, struct digest *ret_key, struct kiln_err *err)
 {
@@ -65,9 +70,11 @@ enum kiln_code fetch_result(const struct message_result *result, const struct re
 /* ---- one kernel ---- */
 
 struct fetch {
-    const struct digest *key;   /* borrowed; NULL for a source: the daemon says the key */
-    struct kiln_kernel *kernel; /* the answer, owned; or */
-    enum kiln_code code;        /* why there is none */
+    uint16_t type;              /* enum message_type of the request */
+    struct buffer *frame;       /* borrowed */
+    const struct digest *key;   /* borrowed; NULL if only the daemon knows the key */
+    struct kiln_kernel *kernel; /* owned: the answer; NULL on failure */
+    enum kiln_code code;        /* why there is no kernel */
     struct failure failure;     /* owned */
 };
 
@@ -83,7 +90,7 @@ static enum kiln_code accept_kernel(struct request *request, const struct reply 
         results.failed || results.at != results.end || o.index != 0 ||
         (reply->header->flags & FRAME_MORE))
         return kiln_fail(&failure->err, KILN_CORRUPT,
-                         "kilnd's answer to a request for one kernel is not one outcome");
+                         "kilnd's answer to a request for one kernel is not one result");
     if (!o.code && fetch->key && !digest_equal(&o.key, fetch->key))
         return kiln_fail(&failure->err, KILN_CORRUPT, "kilnd answers with another kernel's key");
     bool damaged;
@@ -95,14 +102,16 @@ static enum kiln_code accept_kernel(struct request *request, const struct reply 
     return fetch->code;
 }
 
-static enum kiln_code call(struct kiln_client *client, uint16_t type, struct buffer *frame,
-                           struct fetch *fetch, uint64_t deadline_ns, struct failure *failure)
+static enum kiln_code run_fetch(struct kiln_client *client, struct fetch *fetch,
+                                uint64_t deadline_ns, struct failure *failure)
 {
     WAITER_AUTO struct waiter waiter;
     waiter_init(&waiter);
-    struct request rq = {
-        .type = type, .frame = frame, .waiter = &waiter, .accept = accept_kernel, .context = fetch
-    };
+    struct request rq = { .type = fetch->type,
+                          .frame = fetch->frame,
+                          .waiter = &waiter,
+                          .accept = accept_kernel,
+                          .context = fetch };
     enum kiln_code rc = multiplexer_call(client->multiplexer, &rq, deadline_ns);
     *failure = rc ? rq.failure : fetch->failure;
     if (rc)
@@ -110,8 +119,9 @@ static enum kiln_code call(struct kiln_client *client, uint16_t type, struct buf
     return rc ? rc : fetch->code;
 }
 
-static enum kiln_code by_key(struct kiln_client *client, const char *hex, uint64_t deadline_ns,
-                             struct kiln_kernel **ret_kernel, struct failure *failure)
+static enum kiln_code fetch_by_key(struct kiln_client *client, const char *hex,
+                                   uint64_t deadline_ns, struct kiln_kernel **ret_kernel,
+                                   struct failure *failure)
 {
     struct digest key;
     enum kiln_code rc = fetch_key(hex, &key, &failure->err);
@@ -122,15 +132,17 @@ static enum kiln_code by_key(struct kiln_client *client, const char *hex, uint64
     *ret_kernel = fetch_known_key(client, &key);
     if (*ret_kernel)
         return KILN_OK;
-    uint8_t room[FRAME_HEADER_SIZE + DIGEST_SIZE + 4];
+    uint8_t storage[FRAME_HEADER_SIZE + DIGEST_SIZE + 4];
     struct buffer frame;
-    client_frame_init_in(&frame, room, sizeof(room));
+    client_frame_init_in(&frame, storage, sizeof(storage));
     message_fetch_write(&frame,
                         &(struct message_fetch){ .key = key, .inline_limit = LIMIT_INLINE_OBJECT });
-    struct fetch fetch = { .key = &key, .failure = FAILURE_INIT };
-    rc = call(client, MESSAGE_fetch, &frame, &fetch, deadline_ns, failure);
+    struct fetch fetch = {
+        .type = MESSAGE_fetch, .frame = &frame, .key = &key, .failure = FAILURE_INIT
+    };
+    rc = run_fetch(client, &fetch, deadline_ns, failure);
     if (rc == KILN_NOT_FOUND)
-        return kiln_fail(&failure->err, rc, "no kernel with key %s here", hex);
+        return kiln_fail(&failure->err, rc, "there is no kernel with key %s", hex);
     if (rc)
         return rc;
     fetch_remember(client, /* source= */ NULL, fetch.kernel);
@@ -138,21 +150,18 @@ static enum kiln_code by_key(struct kiln_client *client, const char *hex, uint64
     return KILN_OK;
 }
 
-static enum kiln_code by_source(struct kiln_client *client, const struct kiln_kernel_source *source,
-                                uint64_t deadline_ns, struct kiln_kernel **ret_kernel,
-                                struct failure *failure)
+static enum kiln_code fetch_by_source(struct kiln_client *client,
+                                      const struct kiln_kernel_source *source, uint64_t deadline_ns,
+                                      struct kiln_kernel **ret_kernel, struct failure *failure)
 {
-    enum kiln_code rc = source_check(source, &failure->err);
-    if (rc)
-        return rc;
     *ret_kernel = fetch_known_source(client, source);
     if (*ret_kernel)
         return KILN_OK;
     BUFFER_AUTO struct buffer frame;
     client_frame_init(&frame);
     source_write(&frame, source, client->no_cache ? FETCH_NO_CACHE : 0);
-    struct fetch fetch = { .failure = FAILURE_INIT };
-    rc = call(client, MESSAGE_fetch_source, &frame, &fetch, deadline_ns, failure);
+    struct fetch fetch = { .type = MESSAGE_fetch_source, .frame = &frame, .failure = FAILURE_INIT };
+    enum kiln_code rc = run_fetch(client, &fetch, deadline_ns, failure);
     if (rc)
         return rc;
     fetch_remember(client, source, fetch.kernel);
@@ -162,67 +171,70 @@ static enum kiln_code by_source(struct kiln_client *client, const struct kiln_ke
 
 /* ---- by MIOpen's name ---- */
 
-static struct table_identity name_identity(const struct message_fetch_name *m,
-                                           struct bytes parts[3])
+static struct answer_identity name_identity(const struct message_fetch_name *m,
+                                            struct bytes parts[3])
 {
     parts[0] = m->database_id;
     parts[1] = m->name;
     parts[2] = m->args;
-    return (struct table_identity){ .kind = TABLE_NAME, .parts = parts, .count = 3 };
+    return (struct answer_identity){ .kind = ANSWER_NAME, .parts = parts, .count = 3 };
 }
 
-static enum kiln_code by_name(struct kiln_client *client, const struct message_fetch_name *m,
-                              uint64_t deadline_ns, struct kiln_kernel **ret_kernel,
-                              struct failure *failure)
+static enum kiln_code fetch_by_name(struct kiln_client *client, const struct message_fetch_name *m,
+                                    uint64_t deadline_ns, struct kiln_kernel **ret_kernel,
+                                    struct failure *failure)
 {
     struct bytes parts[3];
-    struct table_identity identity = name_identity(m, parts);
+    struct answer_identity identity = name_identity(m, parts);
     enum kiln_code rc = client_check_cache(client, &failure->err);
     if (rc)
         return rc;
-    *ret_kernel = known(client, identity);
+    *ret_kernel = get_cached(client, identity);
     if (*ret_kernel)
         return KILN_OK;
     BUFFER_AUTO struct buffer frame;
     client_frame_init(&frame);
     message_fetch_name_write(&frame, m);
-    struct fetch fetch = { .failure = FAILURE_INIT };
-    rc = call(client, MESSAGE_fetch_name, &frame, &fetch, deadline_ns, failure);
+    struct fetch fetch = { .type = MESSAGE_fetch_name, .frame = &frame, .failure = FAILURE_INIT };
+    rc = run_fetch(client, &fetch, deadline_ns, failure);
     if (rc == KILN_NOT_FOUND)
-        return kiln_fail(&failure->err, rc, "no kernel '%.*s' for %.*s here", (int)m->name.size,
+        return kiln_fail(&failure->err, rc, "there is no kernel '%.*s' for %.*s", (int)m->name.size,
                          (const char *)m->name.data, (int)m->database_id.size,
                          (const char *)m->database_id.data);
     if (rc)
         return rc;
-    table_put(client->table, &identity, kernel_again(fetch.kernel), &kernel_value_ops,
-              fetch.kernel->content->size);
+    const struct answer answer = { .value = kernel_again(fetch.kernel),
+                                   .ops = &kernel_value_ops,
+                                   .bytes = fetch.kernel->content->size };
+    answer_cache_put(client->cache, &identity, &answer);
     *ret_kernel = fetch.kernel;
     return KILN_OK;
 }
 
-int kiln_kernel_fetch_named(struct kiln_client *client, const char *database_id, const char *name,
-                            const char *args, int timeout_ms, struct kiln_kernel **ret_kernel,
-                            struct kiln_error *err)
+int kiln_kernel_fetch_named(struct kiln_client *client, const struct kiln_kernel_name *name,
+                            struct kiln_kernel **ret_kernel, struct kiln_error *err)
 {
     FAILURE_AUTO struct failure f = FAILURE_INIT;
     uint64_t deadline_ns;
     struct kiln_kernel *kernel = NULL;
-    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
-    if (!rc && (!ret_kernel || !database_id || !name))
+    if (!name || !sized_is_fine(name->size, SIZED_TO(struct kiln_kernel_name, timeout_ms)))
+        return error_argument(err, "kiln_kernel_name.size is not set: give it sizeof the struct");
+    enum kiln_code rc = client_enter(client, name->timeout_ms, &deadline_ns, &f.err);
+    if (!rc && (!ret_kernel || !name->database_id || !name->name))
         return error_argument(
-            err, "kiln_kernel_fetch_named needs an id, a name, a place for the kernel");
+            err, "kiln_kernel_fetch_named needs a database id, a name and a place for the kernel");
     const struct message_fetch_name m = { .inline_limit = LIMIT_INLINE_OBJECT,
-                                          .database_id = bytes_of_text(database_id),
-                                          .name = bytes_of_text(name),
-                                          .args = bytes_of_text(args) };
+                                          .database_id = bytes_of_text(name->database_id),
+                                          .name = bytes_of_text(name->name),
+                                          .args = bytes_of_text(name->args) };
     if (!rc)
-        rc = by_name(client, &m, deadline_ns, &kernel, &f);
+        rc = fetch_by_name(client, &m, deadline_ns, &kernel, &f);
     if (!rc)
         *ret_kernel = kernel;
     return failure_return(&f, rc, err);
 }
 
-/* ---- the calls ---- */
+/* ---- public ---- */
 
 int kiln_kernel_fetch(struct kiln_client *client, const char *key, int timeout_ms,
                       struct kiln_kernel **ret_kernel, struct kiln_error *err)
@@ -234,24 +246,25 @@ int kiln_kernel_fetch(struct kiln_client *client, const char *key, int timeout_m
     if (!rc && !ret_kernel)
         return error_argument(err, "kiln_kernel_fetch needs a place for the kernel");
     if (!rc)
-        rc = by_key(client, key, deadline_ns, &kernel, &f);
+        rc = fetch_by_key(client, key, deadline_ns, &kernel, &f);
     if (!rc)
         *ret_kernel = kernel;
     return failure_return(&f, rc, err);
 }
 
 int kiln_kernel_fetch_source(struct kiln_client *client, const struct kiln_kernel_source *source,
-                             int timeout_ms, struct kiln_kernel **ret_kernel,
-                             struct kiln_error *err)
+                             struct kiln_kernel **ret_kernel, struct kiln_error *err)
 {
     FAILURE_AUTO struct failure f = FAILURE_INIT;
     uint64_t deadline_ns;
     struct kiln_kernel *kernel = NULL;
-    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
+    enum kiln_code rc = source_check(source, &f.err);
+    if (!rc)
+        rc = client_enter(client, source->timeout_ms, &deadline_ns, &f.err);
     if (!rc && !ret_kernel)
         return error_argument(err, "kiln_kernel_fetch_source needs a place for the kernel");
     if (!rc)
-        rc = by_source(client, source, deadline_ns, &kernel, &f);
+        rc = fetch_by_source(client, source, deadline_ns, &kernel, &f);
     if (!rc)
         *ret_kernel = kernel;
     return failure_return(&f, rc, err);

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-/* Sealed like this nobody can change the pages under us or cut them off. */
+/* With these seals, no process can change or truncate the mapped pages. */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
 
 _Static_assert((int)KILN_TIER_HOT == (int)TIER_HOT && (int)KILN_TIER_DISK == (int)TIER_DISK &&
@@ -27,19 +27,19 @@ struct kernel_block *kernel_block_create(void)
     void *map = mmap(NULL, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED)
         return NULL;
-    size_t before = -(uintptr_t)map & (size - 1); /* up to where a huge page can begin */
+    size_t before = -(uintptr_t)map & (size - 1); /* bytes before the alignment of a huge page */
     uint8_t *at = (uint8_t *)map + before;
     if (before)
         munmap(map, before);
     munmap(at + size, size - before);
-    (void)madvise(at, size, MADV_HUGEPAGE); /* without, it is only slower */
+    (void)madvise(at, size, MADV_HUGEPAGE); /* a failure only costs speed */
     struct kernel_block *b = (struct kernel_block *)(void *)at;
     atomic_init(&b->references, 1);
     b->used = sizeof(*b);
     return b;
 }
 
-bool kernel_block_has_room(const struct kernel_block *block, size_t size)
+bool kernel_block_has_space(const struct kernel_block *block, size_t size)
 {
     return block && KERNEL_BLOCK_SIZE - block->used >= size;
 }
@@ -50,28 +50,28 @@ void kernel_block_unref(struct kernel_block *block)
         munmap(block, KERNEL_BLOCK_SIZE);
 }
 
-static void *take_room(struct kernel_block *b, size_t size)
+static void *take_space(struct kernel_block *b, size_t size)
 {
-    void *room = (uint8_t *)b + b->used;
+    void *space = (uint8_t *)b + b->used;
     b->used += size;
     atomic_fetch_add_explicit(&b->references, 1, memory_order_relaxed);
-    return room;
+    return space;
 }
 
 static struct kernel_content *make_content(const struct message_result *o, size_t copied,
                                            struct kernel_block *block)
 {
     struct kernel_content *c;
-    size_t size = (sizeof(*c) + copied + 15) & ~(size_t)15; /* so that the next is aligned too */
-    if (!kernel_block_has_room(block, size))
+    size_t size = (sizeof(*c) + copied + 15) & ~(size_t)15; /* keeps the next one aligned */
+    if (!kernel_block_has_space(block, size))
         block = NULL;
-    c = block ? take_room(block, size) : malloc(size);
+    c = block ? take_space(block, size) : malloc(size);
     if (!c)
         return NULL;
     c->block = block;
     atomic_init(&c->references, 1);
     c->answer = (struct kiln_kernel){ .content = c, .tier = o->tier };
-    c->again = (struct kiln_kernel){ .content = c, .tier = KILN_TIER_TABLE };
+    c->again = (struct kiln_kernel){ .content = c, .tier = KILN_TIER_PROCESS };
     c->data = c->copy;
     c->size = (size_t)o->size;
     c->mapped = false;
@@ -86,7 +86,7 @@ static enum kiln_code check_result(const struct message_result *o, struct kiln_e
     if (o->tier > TIER_COMPILED)
         return kiln_fail(err, KILN_CORRUPT, "kilnd names tier %u, which does not exist", o->tier);
     if (o->size == 0 || o->size > LIMIT_CODE_OBJECT)
-        return kiln_fail(err, KILN_CORRUPT, "kilnd offers a code object of %llu bytes",
+        return kiln_fail(err, KILN_CORRUPT, "kilnd sent a code object of %llu bytes",
                          (unsigned long long)o->size);
     return KILN_OK;
 }
@@ -95,11 +95,11 @@ static enum kiln_code copy_inline(const struct message_result *o, const struct r
                                   struct kernel_content **ret_content, struct kiln_err *err)
 {
     if (o->content.size != o->size)
-        return kiln_fail(err, KILN_CORRUPT, "kilnd states %llu bytes and sends %zu",
+        return kiln_fail(err, KILN_CORRUPT, "kilnd announced %llu bytes and sent %zu",
                          (unsigned long long)o->size, o->content.size);
     if (o->size > LIMIT_INLINE_OBJECT || !(reply->capabilities & CAPABILITY_INLINE))
         return kiln_fail(err, KILN_CORRUPT,
-                         "kilnd sends %zu bytes inside the frame, which was not asked for",
+                         "kilnd sent %zu bytes inside the frame, which nobody asked for",
                          o->content.size);
     struct kernel_content *c = make_content(o, o->content.size, reply->block);
     if (!c)
@@ -117,9 +117,9 @@ static enum kiln_code check_descriptor(int fd, uint64_t size, struct kiln_err *e
     if (seals < 0 || (seals & SEALS) != SEALS)
         return kiln_fail(err, KILN_CORRUPT, "kilnd sent a descriptor that is not a sealed memfd");
     if (fstat(fd, &st) < 0)
-        return kiln_fail_errno(err, errno, "cannot look at a descriptor from kilnd");
+        return kiln_fail_errno(err, errno, "cannot read the size of a descriptor from kilnd");
     if ((uint64_t)st.st_size != size)
-        return kiln_fail(err, KILN_CORRUPT, "kilnd states %llu bytes and sends a memfd of %llu",
+        return kiln_fail(err, KILN_CORRUPT, "kilnd announced %llu bytes and sent a memfd of %llu",
                          (unsigned long long)size, (unsigned long long)st.st_size);
     return KILN_OK;
 }
@@ -130,7 +130,8 @@ static enum kiln_code map_descriptor(const struct message_result *o, const struc
     if (o->descriptor >= reply->descriptor_count || reply->descriptors[o->descriptor] < 0)
         return kiln_fail(err, KILN_CORRUPT, "kilnd names descriptor %u of %zu", o->descriptor,
                          reply->descriptor_count);
-    int fd = reply->descriptors[o->descriptor]; /* left there: closed after accept */
+    int fd =
+        reply->descriptors[o->descriptor]; /* stays in |reply|, which closes it after accept() */
     enum kiln_code rc = check_descriptor(fd, o->size, err);
     if (rc)
         return rc;
@@ -182,7 +183,7 @@ struct kiln_kernel *kernel_again(struct kiln_kernel *kernel) { return &kernel->c
 
 static void ref_value(void *value) { kiln_kernel_ref(value); }
 static void unref_value(void *value) { kernel_destroy(value); }
-const struct table_value_ops kernel_value_ops = { .ref = ref_value, .unref = unref_value };
+const struct answer_ops kernel_value_ops = { .ref = ref_value, .unref = unref_value };
 
 /* ---- public ---- */
 

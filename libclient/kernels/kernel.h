@@ -9,7 +9,7 @@
  * Threading  counted atomically; immutable otherwise
  */
 #include "libclient/connection/multiplexer.h"
-#include "libclient/kernels/table.h"
+#include "libclient/kernels/answer_cache.h"
 
 #include <kiln/kernel.h>
 
@@ -23,7 +23,7 @@ struct kiln_kernel { /* a handle; lives inside its content */
 struct kernel_content {
     atomic_uint references;    /* sum for both handles */
     struct kiln_kernel answer; /* the handle for the original answer */
-    struct kiln_kernel again;  /* the handle that the cache returns: KILN_TIER_TABLE */
+    struct kiln_kernel again;  /* the handle that the cache returns: KILN_TIER_PROCESS */
     const void *data;
     size_t size;
     bool mapped;                /* |data| is a mapping; else it points to |copy| */
@@ -40,8 +40,8 @@ struct kernel_content {
 #define KERNEL_BLOCK_SIZE ((size_t)2 << 20)
 /* NULL if out of memory: then each kernel has its own. */
 struct kernel_block *kernel_block_create(void);
-bool kernel_block_has_room(const struct kernel_block *block, size_t size); /* accepts NULL */
-void kernel_block_unref(struct kernel_block *block);                       /* accepts NULL */
+bool kernel_block_has_space(const struct kernel_block *block, size_t size); /* accepts NULL */
+void kernel_block_unref(struct kernel_block *block);                        /* accepts NULL */
 
 /* Creates the kernel of a result that says KILN_OK.  Takes the descriptor that the result names
  * from |reply|: KILN_CORRUPT unless that is a memfd of the stated size, sealed against every
@@ -55,4 +55,4 @@ static inline void kernel_auto(struct kiln_kernel **kernel) { kernel_destroy(*ke
 /* The handle of the same kernel for an answer from the cache; no new reference. */
 struct kiln_kernel *kernel_again(struct kiln_kernel *kernel);
 
-extern const struct table_value_ops kernel_value_ops;
+extern const struct answer_ops kernel_value_ops;

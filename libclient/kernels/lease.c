@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Who tunes a problem: taking a lease, and telling what a share of it brought.
- */
+/* Tuning leases: takes a lease, and reports the result of a share. */
 #include "common/clock.h"
 #include "libclient/client.h"
 #include "libclient/plans/plan.h"
@@ -12,9 +10,11 @@
 
 #include <poll.h>
 
-/* Before TAKEN is asked about again; kilnd has waited already, so this is for one that did not. */
+/* Pause before a TAKEN lease is requested again.  Normally kilnd has waited already; this is for a
+ * kilnd that did not wait. */
 #define PAUSE_MS 10
-/* Of the call's time: kept from waiting in kilnd, so that its answer arrives before the end. */
+/* kilnd may not wait during the last quarter of the call's time (at most RETURN_MAX_MS), so that
+ * its answer arrives in time. */
 #define RETURN_PART 4u
 #define RETURN_MAX_MS 500u
 #define MS 1000000ull
@@ -24,19 +24,17 @@ _Static_assert((int)KILN_LEASE_GRANTED == (int)LEASE_RESULT_GRANTED &&
                    (int)KILN_LEASE_DONE == (int)LEASE_RESULT_DONE,
                "<kiln/tuning.h> differs from common/messages.h");
 
-struct answer {
-    int state; /* KILN_LEASE_* */
-    struct kiln_lease lease;
-};
+/* ---- replies ---- */
 
-/* ---- answers ---- */
+static bool is_valid_share(const struct message_leased *m)
+{
+    return m->first <= UINT32_MAX - m->count;
+}
 
-static bool is_share(const struct message_leased *m) { return m->first <= UINT32_MAX - m->count; }
-
-static bool is_answer(const struct message_leased *m, const struct kiln_lease *lease)
+static bool is_valid_reply(const struct message_leased *m, const struct kiln_lease *lease)
 {
     bool is_granted = m->state == LEASE_RESULT_GRANTED;
-    return m->state <= LEASE_RESULT_DONE && (!is_granted || is_share(m)) &&
+    return m->state <= LEASE_RESULT_DONE && (!is_granted || is_valid_share(m)) &&
            real_is_fine(real_of_bits(m->best_ms), 0) &&
            m->best_params.size < sizeof(lease->best_params);
 }
@@ -53,24 +51,24 @@ static void copy_params(struct bytes params, struct kiln_lease *lease)
 static enum kiln_code accept_leased(struct request *request, const struct reply *reply,
                                     struct failure *failure)
 {
-    struct answer *answer = request->context;
+    struct kiln_lease *lease = request->context;
     struct reader r = reader_of(reply->body);
     struct message_leased m = message_leased_read(&r);
     if (reply->header->type != MESSAGE_leased || r.failed || r.at != r.end ||
-        (reply->header->flags & FRAME_MORE) || !is_answer(&m, &answer->lease))
+        (reply->header->flags & FRAME_MORE) || !is_valid_reply(&m, lease))
         return kiln_fail(&failure->err, KILN_CORRUPT, "kilnd's answer about a lease is damaged");
-    answer->state = m.state;
-    answer->lease = (struct kiln_lease){ .id = m.lease,
-                                         .connection = reply->connection,
-                                         .first = m.first,
-                                         .count = m.count,
-                                         .best_ms = real_of_bits(m.best_ms) };
-    copy_params(m.best_params, &answer->lease);
+    *lease = (struct kiln_lease){ .state = m.state,
+                                  .id = m.lease,
+                                  .connection = reply->connection,
+                                  .first = m.first,
+                                  .count = m.count,
+                                  .best_ms = real_of_bits(m.best_ms) };
+    copy_params(m.best_params, lease);
     return KILN_OK;
 }
 
-static enum kiln_code call(struct kiln_client *client, struct request *rq, uint64_t deadline_ns,
-                           struct failure *failure)
+static enum kiln_code call_kilnd(struct kiln_client *client, struct request *rq,
+                                 uint64_t deadline_ns, struct failure *failure)
 {
     enum kiln_code rc = multiplexer_call(client->multiplexer, rq, deadline_ns);
     failure_done(failure);
@@ -78,14 +76,13 @@ static enum kiln_code call(struct kiln_client *client, struct request *rq, uint6
     return rc;
 }
 
-static void hand_out(const struct answer *answer, int *ret_state, struct kiln_lease *ret_lease)
+static void copy_lease(const struct kiln_lease *lease, struct kiln_lease *ret_lease)
 {
-    *ret_state = answer->state;
-    if (answer->state != KILN_LEASE_GRANTED)
-        return;
     size_t size = ret_lease->size;
-    memcpy(ret_lease, &answer->lease, size < sizeof(answer->lease) ? size : sizeof(answer->lease));
+    if (lease->state == KILN_LEASE_GRANTED)
+        memcpy(ret_lease, lease, size < sizeof(*lease) ? size : sizeof(*lease));
     ret_lease->size = size;
+    ret_lease->state = lease->state;
 }
 
 static bool is_lease(const struct kiln_lease *lease)
@@ -107,7 +104,7 @@ static enum kiln_code read_request(const struct kiln_lease_request *given,
     if (id.size == 0 || id.size > TUNING_WORD_MAX)
         return kiln_fail(err, KILN_INVALID,
                          "kiln_lease_request.database_id has %zu bytes: "
-                         "kiln_device_database_id() says it for a device",
+                         "use kiln_device_database_id() of the device",
                          id.size);
     if (r.wait_ms < 0)
         return kiln_fail(err, KILN_INVALID, "kiln_lease_request.wait_ms is negative: %d",
@@ -118,8 +115,8 @@ static enum kiln_code read_request(const struct kiln_lease_request *given,
     return rc;
 }
 
-/* Until when kilnd may hold an answer back. */
-static uint64_t wait_until(const struct kiln_lease_request *request, uint64_t deadline_ns)
+/* Until when kilnd may wait for the lease. */
+static uint64_t wait_end(const struct kiln_lease_request *request, uint64_t deadline_ns)
 {
     uint64_t now = clock_monotonic_ns();
     uint64_t until = now + (uint64_t)request->wait_ms * MS;
@@ -131,17 +128,25 @@ static uint64_t wait_until(const struct kiln_lease_request *request, uint64_t de
 static uint32_t ms_until(uint64_t when_ns)
 {
     uint64_t now = clock_monotonic_ns();
-    return when_ns > now ? (uint32_t)((when_ns - now) / MS) : 0; /* fits: it comes of an int */
+    return when_ns > now ? (uint32_t)((when_ns - now) / MS)
+                         : 0; /* fits: it was an int of milliseconds */
 }
 
-static enum kiln_code ask(struct kiln_client *client, const struct problem *problem,
-                          const struct kiln_lease_request *request, uint32_t wait_ms,
-                          uint64_t deadline_ns, struct answer *ret_answer, struct failure *failure)
+struct taking { /* one call of kiln_lease_take */
+    const struct problem *problem;
+    const struct kiln_lease_request *request;
+    uint64_t deadline_ns;
+    struct kiln_lease lease; /* the last reply */
+};
+
+static enum kiln_code request_lease(struct kiln_client *client, struct taking *t, uint32_t wait_ms,
+                                    struct failure *failure)
 {
+    const struct kiln_lease_request *request = t->request;
     BUFFER_AUTO struct buffer frame;
     client_frame_init(&frame);
     struct message_tuning_lease m = {
-        .problem = *problem,
+        .problem = *t->problem,
         .database_id = bytes_of_text(request->database_id),
         .solver = bytes_of_text(request->solver),
         .candidates = request->candidates,
@@ -155,74 +160,69 @@ static enum kiln_code ask(struct kiln_client *client, const struct problem *prob
                           .frame = &frame,
                           .waiter = &waiter,
                           .accept = accept_leased,
-                          .context = ret_answer };
-    enum kiln_code rc = call(client, &rq, deadline_ns, failure);
-    if (!rc && ret_answer->state == KILN_LEASE_GRANTED &&
-        ret_answer->lease.first + ret_answer->lease.count > request->candidates)
+                          .context = &t->lease };
+    enum kiln_code rc = call_kilnd(client, &rq, t->deadline_ns, failure);
+    uint32_t end = rc ? 0 : t->lease.first + t->lease.count;
+    if (!rc && t->lease.state == KILN_LEASE_GRANTED && end > request->candidates)
         rc = kiln_fail(&failure->err, KILN_CORRUPT,
-                       "kilnd leases candidates %u to %u of %u: use versions of libkiln and kilnd "
-                       "that match",
-                       ret_answer->lease.first, ret_answer->lease.first + ret_answer->lease.count,
-                       request->candidates);
+                       "kilnd leases candidates %u to %u of %u: use matching versions of libkiln "
+                       "and kilnd",
+                       t->lease.first, end, request->candidates);
     return rc;
 }
 
-/* TAKEN may mean that there is something to be had again. */
-static enum kiln_code take(struct kiln_client *client, const struct problem *problem,
-                           const struct kiln_lease_request *request, uint64_t deadline_ns,
-                           struct answer *ret_answer, struct failure *failure)
+/* While the lease is taken, requests it again until the wait ends: it may become free. */
+static enum kiln_code take_lease(struct kiln_client *client, struct taking *t,
+                                 struct failure *failure)
 {
-    uint64_t until_ns = wait_until(request, deadline_ns);
+    uint64_t until_ns = wait_end(t->request, t->deadline_ns);
     for (;;) {
         uint32_t wait_ms = ms_until(until_ns);
-        enum kiln_code rc =
-            ask(client, problem, request, wait_ms, deadline_ns, ret_answer, failure);
-        if (rc || ret_answer->state != KILN_LEASE_TAKEN || wait_ms == 0)
+        enum kiln_code rc = request_lease(client, t, wait_ms, failure);
+        if (rc || t->lease.state != KILN_LEASE_TAKEN || wait_ms == 0)
             return rc;
         (void)poll(NULL, 0, PAUSE_MS);
     }
 }
 
 int kiln_lease_take(struct kiln_client *client, const struct kiln_problem *problem,
-                    const struct kiln_lease_request *request, int timeout_ms, int *ret_state,
-                    struct kiln_lease *ret_lease, struct kiln_error *err)
+                    const struct kiln_lease_request *request, struct kiln_lease *ret_lease,
+                    struct kiln_error *err)
 {
     FAILURE_AUTO struct failure f = FAILURE_INIT;
-    uint64_t deadline_ns;
     struct kiln_lease_request r = { .size = 0 };
     struct problem p;
-    struct answer answer;
-    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
-    if (!rc && (!ret_state || !is_lease(ret_lease)))
-        return error_argument(err, "kiln_lease_take needs places for the state and the lease, the "
-                                   "latter with size set to sizeof the struct");
+    struct taking taking = { .problem = &p, .request = &r };
+    if (!is_lease(ret_lease))
+        return error_argument(err, "kiln_lease_take needs a place for the lease, with size set to "
+                                   "sizeof the struct");
+    enum kiln_code rc = read_request(request, &r, &f.err);
+    if (!rc)
+        rc = client_enter(client, r.timeout_ms, &taking.deadline_ns, &f.err);
     if (!rc)
         rc = problem_from_public(problem, &p, &f.err);
-    if (!rc)
-        rc = read_request(request, &r, &f.err);
     if (!rc) {
-        rc = take(client, &p, &r, deadline_ns, &answer, &f);
-        plans_forget(client, &p); /* others may have recorded something for it meanwhile */
+        rc = take_lease(client, &taking, &f);
+        plans_forget(client, &p); /* other processes may have recorded something meanwhile */
     }
     if (!rc)
-        hand_out(&answer, ret_state, ret_lease);
+        copy_lease(&taking.lease, ret_lease);
     return failure_return(&f, rc, err);
 }
 
 /* ---- reporting ---- */
 
-static enum kiln_code read_best(const struct kiln_recording *recording,
+static enum kiln_code read_best(const struct kiln_recording *r,
                                 struct message_tuning_report *ret_report, struct kiln_err *err)
 {
-    struct kiln_recording r;
+    enum kiln_code rc = KILN_OK;
     struct message_tuning_entry best = { .samples = 0 };
-    enum kiln_code rc = recording_read(recording, &r, err);
-    if (!rc && r.measurement_count > 1)
+    if (r->measurement_count > 1)
         rc = kiln_fail(err, KILN_INVALID, "a share has one best measurement, not %zu",
-                       r.measurement_count);
-    if (!rc && r.measurement_count == 1)
-        rc = recording_measurement(&r, TUNING_PERF, 0, &best, err);
-    if (!rc && r.measurement_count == 1 && best.params.size == 0)
+                       r->measurement_count);
+    if (!rc && r->measurement_count == 1)
+        rc = recording_measurement(r, TUNING_PERF, 0, &best, err);
+    if (!rc && r->measurement_count == 1 && best.params.size == 0)
         rc = kiln_fail(err, KILN_INVALID,
                        "the best of a share has no parameters: give no measurement where none ran");
     if (rc)
@@ -231,61 +231,67 @@ static enum kiln_code read_best(const struct kiln_recording *recording,
     ret_report->median_ms = best.median_ms;
     ret_report->spread_ms = best.spread_ms;
     ret_report->samples = best.samples;
-    ret_report->device_uuid = bytes_of_text(r.device_uuid);
-    ret_report->device = bytes_of_text(r.device);
-    ret_report->driver = bytes_of_text(r.driver);
-    ret_report->toolchain = bytes_of_text(r.toolchain);
-    ret_report->library = bytes_of_text(r.library);
-    ret_report->clock_mhz = r.clock_mhz;
+    ret_report->device_uuid = bytes_of_text(r->device_uuid);
+    ret_report->device = bytes_of_text(r->device);
+    ret_report->driver = bytes_of_text(r->driver);
+    ret_report->toolchain = bytes_of_text(r->toolchain);
+    ret_report->library = bytes_of_text(r->library);
+    ret_report->clock_mhz = r->clock_mhz;
     return KILN_OK;
 }
 
-static enum kiln_code report(struct kiln_client *client, const struct kiln_lease *lease,
-                             const struct message_tuning_report *m, uint64_t deadline_ns,
-                             struct answer *ret_answer, struct failure *failure)
+struct reporting {       /* one call of kiln_lease_report */
+    uint64_t connection; /* of the lease: on another one, its number may mean another lease */
+    struct message_tuning_report message;
+    uint64_t deadline_ns;
+    struct kiln_lease next; /* the reply */
+};
+
+static enum kiln_code send_report(struct kiln_client *client, struct reporting *reporting,
+                                  struct failure *failure)
 {
     BUFFER_AUTO struct buffer frame;
     client_frame_init(&frame);
-    message_tuning_report_write(&frame, m);
+    message_tuning_report_write(&frame, &reporting->message);
     WAITER_AUTO struct waiter waiter;
     waiter_init(&waiter);
-    /* Another connection may hold another lease with this number. */
     struct request rq = { .type = MESSAGE_tuning_report,
-                          .connection = lease->connection,
+                          .connection = reporting->connection,
                           .frame = &frame,
                           .waiter = &waiter,
                           .accept = accept_leased,
-                          .context = ret_answer };
-    enum kiln_code rc = call(client, &rq, deadline_ns, failure);
+                          .context = &reporting->next };
+    enum kiln_code rc = call_kilnd(client, &rq, reporting->deadline_ns, failure);
     if (rc == KILN_NOT_FOUND)
-        return kiln_fail(&failure->err, rc,
-                         "this lease has ended with the connection that took it, and its share is "
-                         "somebody else's, or another thread has reported its last share: see what "
-                         "kiln_perf_get knows, then take another one");
+        return kiln_fail(
+            &failure->err, rc,
+            "the lease has ended: its connection was lost and other processes got its "
+            "share, or another thread has reported the last share; call kiln_perf_get, "
+            "then take another lease");
     return rc;
 }
 
 int kiln_lease_report(struct kiln_client *client, const struct kiln_lease *lease,
-                      const struct kiln_recording *recording, int timeout_ms, int *ret_state,
-                      struct kiln_lease *ret_next, struct kiln_error *err)
+                      const struct kiln_recording *recording, struct kiln_lease *ret_next,
+                      struct kiln_error *err)
 {
     FAILURE_AUTO struct failure f = FAILURE_INIT;
-    uint64_t deadline_ns;
-    struct answer answer;
-    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
-    if (!rc && (!ret_state || !is_lease(lease) || !lease->connection || !is_lease(ret_next)))
-        return error_argument(err, "kiln_lease_report needs a lease that was granted, and places "
-                                   "for the state and the next one, with size set to sizeof the "
-                                   "struct");
-    struct message_tuning_report m = { .lease = rc ? 0 : lease->id,
-                                       .first = rc ? 0 : lease->first };
+    struct kiln_recording r = { .size = 0 };
+    if (!is_lease(lease) || !lease->connection || !is_lease(ret_next))
+        return error_argument(err, "kiln_lease_report needs a lease that was granted, and a place "
+                                   "for the next one, with size set to sizeof the struct");
+    struct reporting reporting = { .connection = lease->connection,
+                                   .message = { .lease = lease->id, .first = lease->first } };
+    enum kiln_code rc = recording ? recording_read(recording, &r, &f.err) : KILN_OK;
+    if (!rc)
+        rc = client_enter(client, r.timeout_ms, &reporting.deadline_ns, &f.err);
     if (!rc && recording)
-        rc = read_best(recording, &m, &f.err);
+        rc = read_best(&r, &reporting.message, &f.err);
     if (!rc)
-        rc = report(client, lease, &m, deadline_ns, &answer, &f);
-    if (!rc && answer.state == KILN_LEASE_DONE)
-        plans_forget(client, /* problem= */ NULL); /* the lease does not say which it is for */
+        rc = send_report(client, &reporting, &f);
+    if (!rc && reporting.next.state == KILN_LEASE_DONE)
+        plans_forget(client, /* problem= */ NULL); /* the lease does not name its problem */
     if (!rc)
-        hand_out(&answer, ret_state, ret_next);
+        copy_lease(&reporting.next, ret_next);
     return failure_return(&f, rc, err);
 }

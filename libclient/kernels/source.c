@@ -25,7 +25,7 @@ static enum kiln_code check_texts(const struct kiln_kernel_source *s, struct kil
 
 enum kiln_code source_check(const struct kiln_kernel_source *source, struct kiln_err *err)
 {
-    if (!source || !sized_is_fine(source->size, SIZED_TO(struct kiln_kernel_source, priority)))
+    if (!source || !sized_is_fine(source->size, SIZED_TO(struct kiln_kernel_source, timeout_ms)))
         return kiln_fail(err, KILN_INVALID,
                          "kiln_kernel_source.size is not set: give it sizeof the struct");
     enum kiln_code rc = check_texts(source, err);
@@ -57,11 +57,11 @@ void source_identify(const struct kiln_kernel_source *source, struct source_iden
     }
 }
 
-struct table_identity source_table_identity(const struct source_identity *identity)
+struct answer_identity source_answer_identity(const struct source_identity *identity)
 {
-    return (struct table_identity){ .kind = TABLE_SOURCE,
-                                    .parts = identity->parts,
-                                    .count = identity->count };
+    return (struct answer_identity){ .kind = ANSWER_SOURCE,
+                                     .parts = identity->parts,
+                                     .count = identity->count };
 }
 
 void source_write(struct buffer *body, const struct kiln_kernel_source *source, uint8_t flags)

@@ -23,7 +23,7 @@ KILN_MUST_CHECK enum kiln_code source_check(const struct kiln_kernel_source *sou
                                             struct kiln_err *err);
 /* For a checked source. */
 void source_identify(const struct kiln_kernel_source *source, struct source_identity *ret_identity);
-struct table_identity source_table_identity(const struct source_identity *identity);
+struct answer_identity source_answer_identity(const struct source_identity *identity);
 /* Appends the body of fetch_source, with FETCH_ |flags|.  A body that is too large makes the buffer
  * fail. */
 void source_write(struct buffer *body, const struct kiln_kernel_source *source, uint8_t flags);

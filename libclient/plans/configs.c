@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Perf configs to try: a range of a solver's candidates, asked for in parts. */
+/* Requests perf configs to try: a range of a solver's candidates, in several messages. */
 #include "common/tuning_text.h"
 #include "libclient/plans/solutions.h"
 
 #include <string.h>
 
-/* Of one list: more candidates than any tuning space has, with the longest of texts. */
+/* Texts of one list: enough for more candidates than any tuning space has, with the longest texts.
+ */
 #define TEXTS_MAX (256u << 20)
 
 void config_list_done(struct config_list *list)
@@ -17,38 +18,39 @@ void config_list_done(struct config_list *list)
 
 /* ---- reading ---- */
 
-struct part { /* what one message asks for */
+struct part { /* the range that one message requests */
     struct config_list *list;
     uint32_t first, end, next;
 };
 
-static enum kiln_code damaged(struct failure *f)
+static enum kiln_code fail_damaged(struct failure *f)
 {
-    return kiln_fail(&f->err, KILN_CORRUPT,
-                     "kilnd's list of perf configs is damaged: use versions of libkiln and kilnd "
-                     "that match");
+    return kiln_fail(
+        &f->err, KILN_CORRUPT,
+        "kilnd's list of perf configs is damaged: use matching versions of libkiln and "
+        "kilnd");
 }
 
-static bool make_room(struct config_list *list)
+static bool grow_list(struct config_list *list)
 {
-    if (list->count < list->room)
+    if (list->count < list->capacity)
         return true;
-    uint32_t room = list->room ? 2 * list->room : 256;
-    struct config *more = reallocarray(list->configs, room, sizeof(*more));
+    uint32_t capacity = list->capacity ? 2 * list->capacity : 256;
+    struct config *more = reallocarray(list->configs, capacity, sizeof(*more));
     if (!more)
         return false;
     list->configs = more;
-    list->room = room;
+    list->capacity = capacity;
     return true;
 }
 
-static enum kiln_code keep(struct config_list *list, const struct message_candidate *m,
-                           struct failure *failure)
+static enum kiln_code add_config(struct config_list *list, const struct message_candidate *m,
+                                 struct failure *failure)
 {
     size_t at = list->texts.size;
     buffer_put(&list->texts, m->config.data, m->config.size);
     buffer_put(&list->texts, "", 1);
-    if (list->texts.failed || !make_room(list))
+    if (list->texts.failed || !grow_list(list))
         return kiln_fail(&failure->err, KILN_NO_MEMORY, "no memory for a list of perf configs");
     list->configs[list->count++] = (struct config){ .candidate = m->index, .at = at };
     return KILN_OK;
@@ -60,17 +62,17 @@ static enum kiln_code read_configs(struct part *part, const struct message_candi
     struct kiln_err ignored = KILN_ERR_INIT;
     struct reader r = reader_of(m->configs);
     enum kiln_code rc = KILN_OK;
-    uint32_t least = part->first;
+    uint32_t min_index = part->first;
     for (uint32_t i = 0; i < m->count && !rc; i++) {
         const struct message_candidate one = message_candidate_read(&r);
-        if (r.failed || one.index < least || one.index >= m->next ||
+        if (r.failed || one.index < min_index || one.index >= m->next ||
             tuning_word_check("config", one.config, /* commas= */ true, &ignored))
-            return damaged(failure);
-        least = one.index + 1;
-        rc = keep(part->list, &one, failure);
+            return fail_damaged(failure);
+        min_index = one.index + 1;
+        rc = add_config(part->list, &one, failure);
     }
     if (!rc && r.at != r.end)
-        return damaged(failure);
+        return fail_damaged(failure);
     part->next = m->next;
     return rc;
 }
@@ -83,11 +85,11 @@ static enum kiln_code accept_candidates(struct request *request, const struct re
     const struct message_candidates m = message_candidates_read(&r);
     if (reply->header->type != MESSAGE_candidates || (reply->header->flags & FRAME_MORE) ||
         r.failed || r.at != r.end || m.next <= part->first || m.next > part->end)
-        return damaged(failure);
+        return fail_damaged(failure);
     return read_configs(part, &m, failure);
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 static enum kiln_code ask_part(struct kiln_client *client, const struct configs_question *question,
                                struct part *part, uint64_t deadline_ns, struct failure *failure)
@@ -118,7 +120,8 @@ enum kiln_code configs_ask(struct kiln_client *client, const struct configs_ques
                            struct failure *failure)
 {
     if (question->count == 0 || question->count > UINT32_MAX - question->first)
-        return kiln_fail(&failure->err, KILN_INVALID, "%u candidates from %u on are no range",
+        return kiln_fail(&failure->err, KILN_INVALID,
+                         "%u candidates from %u on are not a valid range",
                          (unsigned)question->count, (unsigned)question->first);
     struct part part = { .list = ret_list,
                          .first = question->first,

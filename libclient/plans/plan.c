@@ -27,11 +27,11 @@ struct kiln_plan *plan_again(struct kiln_plan *plan) { return &plan->content->ag
 
 static void ref_value(void *value) { kiln_plan_ref(value); }
 static void unref_value(void *value) { plan_destroy(value); }
-const struct table_value_ops plan_value_ops = { .ref = ref_value, .unref = unref_value };
+const struct answer_ops plan_value_ops = { .ref = ref_value, .unref = unref_value };
 
 /* ---- reading ---- */
 
-static enum kiln_code damaged(struct failure *f, const char *what)
+static enum kiln_code fail_damaged(struct failure *f, const char *what)
 {
     return kiln_fail(&f->err, KILN_CORRUPT, "kilnd's plan is damaged: %s", what);
 }
@@ -43,31 +43,31 @@ static bool is_name(struct bytes text)
 
 static bool is_name_or_empty(struct bytes text) { return text.size == 0 || is_name(text); }
 
-static const char *keep_text(char **at, struct bytes text)
+static const char *copy_text(char **at, struct bytes text)
 {
-    char *kept = *at;
+    char *copy = *at;
     if (text.size)
-        memcpy(kept, text.data, text.size);
-    kept[text.size] = '\0';
+        memcpy(copy, text.data, text.size);
+    copy[text.size] = '\0';
     *at += text.size + 1;
-    return kept;
+    return copy;
 }
 
-/* One for each argument of that kind. */
+/* Reads one tensor map for each argument of that kind. */
 static enum kiln_code read_maps(struct plan_content *c, struct plan_launch *l, struct reader *r,
                                 struct failure *f)
 {
     l->first_map = c->map_count;
     if (l->map_count > LIMIT_PLAN_MAPS - c->map_count)
-        return damaged(f, "too many tensor maps");
+        return fail_damaged(f, "too many tensor maps");
     for (uint32_t i = 0; i < l->map_count; i++) {
         struct kiln_err why = KILN_ERR_INIT;
         struct tensor_map *map = &c->maps[c->map_count++];
         *map = tensor_map_read(r);
         if (r->failed)
-            return damaged(f, "it ends within a tensor map");
+            return fail_damaged(f, "it ends within a tensor map");
         if (tensor_map_check(map, &why))
-            return damaged(f, why.text);
+            return fail_damaged(f, why.text);
     }
     return KILN_OK;
 }
@@ -76,19 +76,20 @@ static enum kiln_code read_arguments(struct plan_content *c, struct plan_launch 
                                      const struct message_plan_kernel *m, struct failure *f)
 {
     if (m->argument_count > LIMIT_KERNEL_ARGUMENTS)
-        return damaged(f, "a kernel has too many arguments");
+        return fail_damaged(f, "a kernel has too many arguments");
     struct reader r = reader_of(m->arguments);
     for (uint32_t i = 0; i < m->argument_count; i++) {
         l->arguments[i] = message_plan_argument_read(&r);
         if (l->arguments[i].kind > ARGUMENT_TENSOR_MAP)
-            return damaged(f, "an argument of unknown kind; use a libkiln as new as kilnd");
+            return fail_damaged(
+                f, "an argument of unknown kind; use a libkiln that is as new as kilnd");
         l->map_count += l->arguments[i].kind == ARGUMENT_TENSOR_MAP;
     }
     enum kiln_code rc = r.failed ? KILN_OK : read_maps(c, l, &r, f);
     if (rc)
         return rc;
     if (r.failed || r.at != r.end)
-        return damaged(f, "arguments do not add up to their count");
+        return fail_damaged(f, "arguments do not match their count");
     l->argument_count = m->argument_count;
     return KILN_OK;
 }
@@ -106,12 +107,12 @@ static enum kiln_code read_launch(struct plan_content *c, struct reader *kernels
     struct message_plan_kernel m = message_plan_kernel_read(kernels);
     struct plan_launch *l = &c->launches[c->launch_count];
     if (kernels->failed || !is_name(m.name))
-        return damaged(f, "a kernel without a name");
+        return fail_damaged(f, "a kernel without a name");
     if (m.object >= c->object_count)
-        return damaged(f, "a kernel of a code object that is not there");
+        return fail_damaged(f, "a kernel of a missing code object");
     if (!is_geometry(&m))
-        return damaged(f, "an impossible launch geometry");
-    *l = (struct plan_launch){ .name = keep_text(text, m.name),
+        return fail_damaged(f, "an impossible launch geometry");
+    *l = (struct plan_launch){ .name = copy_text(text, m.name),
                                .object = m.object,
                                .grid = { m.grid_x, m.grid_y, m.grid_z },
                                .group = { m.group_x, m.group_y, m.group_z },
@@ -122,23 +123,28 @@ static enum kiln_code read_launch(struct plan_content *c, struct reader *kernels
     return rc;
 }
 
-/* |ret_said| tells a failure that kilnd reports from damage. */
-static enum kiln_code read_object(struct plan_content *c, const struct message_result *o,
-                                  const struct reply *reply, bool without_object, bool *ret_said,
-                                  struct failure *f)
+struct plan_reply { /* a reply being read */
+    const struct reply *reply;
+    const struct message_planned *message;
+    bool without_objects; /* as requested */
+    bool has_failed;      /* kilnd reported that an object failed; the reply is not damaged */
+};
+
+static enum kiln_code read_object(struct plan_content *c, struct plan_reply *p,
+                                  const struct message_result *o, struct failure *f)
 {
     struct plan_object *object = &c->objects[c->object_count];
     if (o->index != c->object_count)
-        return damaged(f, "its code objects are out of order");
+        return fail_damaged(f, "its code objects are out of order");
     if (o->code) {
-        *ret_said = true;
+        p->has_failed = true;
         return failure_said(f, o->code, o->text, o->log);
     }
     if (o->tier > TIER_COMPILED || o->size == 0 || o->size > LIMIT_CODE_OBJECT)
-        return damaged(f, "a code object of impossible tier or size");
+        return fail_damaged(f, "a code object of impossible tier or size");
     object->kernel = NULL;
     enum kiln_code rc =
-        without_object ? KILN_OK : kernel_create(o, reply, &object->kernel, &f->err);
+        p->without_objects ? KILN_OK : kernel_create(o, p->reply, &object->kernel, &f->err);
     if (rc)
         return rc;
     object->key = o->key;
@@ -150,21 +156,19 @@ static enum kiln_code read_object(struct plan_content *c, const struct message_r
     return KILN_OK;
 }
 
-static enum kiln_code read_objects(struct plan_content *c, const struct message_planned *m,
-                                   const struct reply *reply, bool without_objects, bool *ret_said,
-                                   struct failure *f)
+static enum kiln_code read_objects(struct plan_content *c, struct plan_reply *p, struct failure *f)
 {
-    struct reader r = reader_of(m->objects);
-    for (uint32_t i = 0; i < m->object_count; i++) {
+    struct reader r = reader_of(p->message->objects);
+    for (uint32_t i = 0; i < p->message->object_count; i++) {
         struct message_result o = message_result_read(&r);
         if (r.failed)
             break;
-        enum kiln_code rc = read_object(c, &o, reply, without_objects, ret_said, f);
+        enum kiln_code rc = read_object(c, p, &o, f);
         if (rc)
             return rc;
     }
     if (r.failed || r.at != r.end)
-        return damaged(f, "code objects do not add up to their count");
+        return fail_damaged(f, "code objects do not match their count");
     return KILN_OK;
 }
 
@@ -178,11 +182,11 @@ static enum kiln_code read_launches(struct plan_content *c, const struct message
             return rc;
     }
     if (r.at != r.end)
-        return damaged(f, "kernels do not add up to their count");
+        return fail_damaged(f, "kernels do not match their count");
     return KILN_OK;
 }
 
-/* One allocation: the struct, room for every text with its end, the launches. */
+/* One allocation holds the struct, every text with its terminator, and the launches. */
 static struct plan_content *make_content(const struct message_planned *m)
 {
     size_t text = m->solver.size + m->config.size + m->toolchain.size + m->toolchain_identity.size +
@@ -194,7 +198,7 @@ static struct plan_content *make_content(const struct message_planned *m)
         return NULL;
     atomic_init(&c->references, 1);
     c->answer = (struct kiln_plan){ .content = c };
-    c->again = (struct kiln_plan){ .content = c, .from_table = true };
+    c->again = (struct kiln_plan){ .content = c, .from_cache = true };
     c->workspace_size = m->workspace_size;
     c->plan_ns = m->plan_ns;
     c->source = m->source;
@@ -206,29 +210,28 @@ static struct plan_content *make_content(const struct message_planned *m)
 static enum kiln_code check_counts(const struct message_planned *m, struct failure *f)
 {
     if (!is_name(m->solver) || !is_name(m->toolchain))
-        return damaged(f, "no solver or toolchain named");
+        return fail_damaged(f, "no solver or toolchain named");
     if (!is_name_or_empty(m->config) || m->config.size > TUNING_WORD_MAX ||
         !is_name_or_empty(m->toolchain_identity) || m->toolchain_identity.size > TUNING_WORD_MAX)
-        return damaged(f, "an impossible perf config or toolchain");
+        return fail_damaged(f, "an impossible perf config or toolchain");
     if (m->source > PLAN_SOURCE_HEURISTIC || !real_is_fine(real_of_bits(m->expected_ms), 0))
-        return damaged(f, "an impossible source or expected time");
+        return fail_damaged(f, "an impossible source or expected time");
     if (m->kernel_count == 0 || m->kernel_count > LIMIT_PLAN_KERNELS)
-        return damaged(f, "an impossible number of kernels");
+        return fail_damaged(f, "an impossible number of kernels");
     if (m->object_count == 0 || m->object_count > LIMIT_PLAN_KERNELS)
-        return damaged(f, "an impossible number of code objects");
+        return fail_damaged(f, "an impossible number of code objects");
     return KILN_OK;
 }
 
-static enum kiln_code fill(struct plan_content *c, const struct message_planned *m,
-                           const struct reply *reply, bool without_objects, bool *ret_said,
-                           struct failure *f)
+static enum kiln_code fill_content(struct plan_content *c, struct plan_reply *p, struct failure *f)
 {
+    const struct message_planned *m = p->message;
     char *text = c->text;
-    c->solver = keep_text(&text, m->solver);
-    c->config = keep_text(&text, m->config);
-    c->toolchain = keep_text(&text, m->toolchain);
-    c->toolchain_identity = keep_text(&text, m->toolchain_identity);
-    enum kiln_code rc = read_objects(c, m, reply, without_objects, ret_said, f);
+    c->solver = copy_text(&text, m->solver);
+    c->config = copy_text(&text, m->config);
+    c->toolchain = copy_text(&text, m->toolchain);
+    c->toolchain_identity = copy_text(&text, m->toolchain_identity);
+    enum kiln_code rc = read_objects(c, p, f);
     return rc ? rc : read_launches(c, m, text, f);
 }
 
@@ -240,7 +243,7 @@ enum kiln_code plan_create(const struct reply *reply, const struct plan_question
     *ret_damaged = true;
     if (reply->header->type != MESSAGE_planned || (reply->header->flags & FRAME_MORE) || r.failed ||
         r.at != r.end)
-        return damaged(failure, "it is not a whole 'planned' message");
+        return fail_damaged(failure, "it is not a whole 'planned' message");
     enum kiln_code rc = check_counts(&m, failure);
     if (rc)
         return rc;
@@ -252,10 +255,12 @@ enum kiln_code plan_create(const struct reply *reply, const struct plan_question
     c->problem = question->problem;
     snprintf(c->target, sizeof(c->target), "%.*s", (int)question->target.size,
              (const char *)question->target.data);
-    bool said = false;
-    rc = fill(c, &m, reply, question->without_objects, &said, failure);
+    struct plan_reply p = { .reply = reply,
+                            .message = &m,
+                            .without_objects = question->without_objects };
+    rc = fill_content(c, &p, failure);
     if (rc) {
-        *ret_damaged = rc == KILN_CORRUPT && !said;
+        *ret_damaged = rc == KILN_CORRUPT && !p.has_failed;
         return rc;
     }
     *ret_plan = KILN_TAKE(plan);
@@ -301,7 +306,7 @@ struct kiln_kernel *kiln_plan_object(const struct kiln_plan *plan, unsigned inde
     const struct plan_object *o = object_at(plan, index);
     if (!o || !o->kernel)
         return NULL;
-    return plan->from_table ? kernel_again(o->kernel) : o->kernel;
+    return plan->from_cache ? kernel_again(o->kernel) : o->kernel;
 }
 
 const char *kiln_plan_object_key(const struct kiln_plan *plan, unsigned index)
@@ -315,7 +320,7 @@ int kiln_plan_object_tier(const struct kiln_plan *plan, unsigned index)
     const struct plan_object *o = object_at(plan, index);
     if (!o)
         return KILN_TIER_NONE;
-    return plan->from_table ? KILN_TIER_TABLE : o->tier;
+    return plan->from_cache ? KILN_TIER_PROCESS : o->tier;
 }
 
 uint64_t kiln_plan_object_size(const struct kiln_plan *plan, unsigned index)

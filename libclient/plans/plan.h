@@ -36,7 +36,7 @@ struct plan_content;
 
 struct kiln_plan { /* a handle; lives inside its content */
     struct plan_content *content;
-    bool from_table;
+    bool from_cache;
 };
 
 struct plan_content {
@@ -71,7 +71,7 @@ KILN_MUST_CHECK enum kiln_code plan_create(const struct reply *reply,
 void plan_destroy(struct kiln_plan *plan); /* kiln_plan_unref */
 static inline void plan_auto(struct kiln_plan **plan) { plan_destroy(*plan); }
 struct kiln_plan *plan_again(struct kiln_plan *plan);
-extern const struct table_value_ops plan_value_ops;
+extern const struct answer_ops plan_value_ops;
 
 struct kiln_client;
 /* Call this when records of |problem| (NULL: of any) may have changed.  Plans that this process has

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Asking for plans: one, or many with a window of requests in flight.
- */
+/* Requests plans: one, many at once, or several as the caller needs them. */
 #include "common/tuning_text.h"
 #include "libclient/client.h"
 #include "libclient/plans/plan.h"
@@ -11,36 +9,35 @@
 
 #include <string.h>
 
-/* Of one batch; the multiplexer holds back what the daemon does not take yet. */
+/* Requests of one batch.  The multiplexer delays those that the daemon does not accept yet. */
 #define WINDOW_MAX 512
 
-/* ---- questions ---- */
+/* ---- options ---- */
 
-/* The caller's options, as the wire has them. */
-struct wish {
+/* The caller's options, in the form of the protocol. */
+struct plan_request {
     struct bytes target, database_id, driver, toolchain, solver, config;
     uint8_t priority;
     bool without_objects;
-    bool no_cache;
     bool by_heuristic;
+    int timeout_ms;
 };
 
-static enum kiln_code check_config(const struct wish *wish, struct kiln_err *err)
+static enum kiln_code check_config(const struct plan_request *asked, struct kiln_err *err)
 {
-    if (wish->config.size > TUNING_WORD_MAX)
+    if (asked->config.size > TUNING_WORD_MAX)
         return kiln_fail(err, KILN_INVALID,
                          "kiln_plan_options.config has %zu bytes, at most %u are allowed",
-                         wish->config.size, TUNING_WORD_MAX);
-    if (wish->config.size > 0 && wish->solver.size == 0)
+                         asked->config.size, TUNING_WORD_MAX);
+    if (asked->config.size > 0 && asked->solver.size == 0)
         return kiln_fail(err, KILN_INVALID,
-                         "kiln_plan_options.config is of one solver: name it in "
+                         "kiln_plan_options.config belongs to one solver: name it in "
                          "kiln_plan_options.solver");
     return KILN_OK;
 }
 
-static enum kiln_code read_wish(const struct kiln_client *client,
-                                const struct kiln_plan_options *options, struct wish *ret_wish,
-                                struct kiln_err *err)
+static enum kiln_code read_options(const struct kiln_plan_options *options,
+                                   struct plan_request *ret_request, struct kiln_err *err)
 {
     struct kiln_plan_options o;
     if (!options || !sized_is_fine(options->size, SIZED_TO(struct kiln_plan_options, no_objects)))
@@ -49,9 +46,9 @@ static enum kiln_code read_wish(const struct kiln_client *client,
     sized_copy(&o, sizeof(o), options, options->size);
     if (!o.target || !o.target[0])
         return kiln_fail(err, KILN_INVALID,
-                         "kiln_plan_options.target is not set: kiln_device_target() says it for a "
+                         "kiln_plan_options.target is not set: use kiln_device_target() of the "
                          "device");
-    *ret_wish = (struct wish){
+    *ret_request = (struct plan_request){
         .target = bytes_of_text(o.target),
         .database_id = bytes_of_text(o.database_id),
         .driver = bytes_of_text(o.driver),
@@ -60,10 +57,10 @@ static enum kiln_code read_wish(const struct kiln_client *client,
         .config = bytes_of_text(o.config),
         .priority = o.priority == KILN_PREFETCH ? PRIORITY_PREFETCH : PRIORITY_INTERACTIVE,
         .without_objects = o.no_objects != 0,
-        .no_cache = client->no_cache,
         .by_heuristic = o.heuristic != 0,
+        .timeout_ms = o.timeout_ms,
     };
-    return check_config(ret_wish, err);
+    return check_config(ret_request, err);
 }
 
 struct identity {
@@ -72,76 +69,81 @@ struct identity {
     uint8_t problem[PROBLEM_WIRE_SIZE];
 };
 
-static struct table_identity identify(const struct problem *p, const struct wish *wish,
-                                      struct identity *storage)
+static struct answer_identity identify_request(const struct problem *p,
+                                               const struct plan_request *asked,
+                                               struct identity *storage)
 {
     struct buffer wire = { .data = storage->problem,
                            .capacity = sizeof(storage->problem),
                            .limit = sizeof(storage->problem) };
     problem_write(&wire, p);
     storage->parts[0] = buffer_view(&wire);
-    storage->parts[1] = wish->target;
-    storage->parts[2] = wish->database_id;
-    storage->parts[3] = wish->driver;
-    storage->parts[4] = wish->toolchain;
-    storage->parts[5] = wish->solver;
-    storage->by_heuristic = wish->by_heuristic;
+    storage->parts[1] = asked->target;
+    storage->parts[2] = asked->database_id;
+    storage->parts[3] = asked->driver;
+    storage->parts[4] = asked->toolchain;
+    storage->parts[5] = asked->solver;
+    storage->by_heuristic = asked->by_heuristic;
     storage->parts[6] = bytes_of(&storage->by_heuristic, 1);
-    return (struct table_identity){ .kind = TABLE_PLAN, .parts = storage->parts, .count = 7 };
+    return (struct answer_identity){ .kind = ANSWER_PLAN, .parts = storage->parts, .count = 7 };
 }
 
-/* Who forces a config tries many: they must not push out what the job runs. */
-static bool is_kept(const struct wish *wish)
+/* Plans with a forced config are not cached: a search requests many of them, which would evict the
+ * plans that the job runs. */
+static bool is_cacheable(const struct plan_request *asked)
 {
-    return !wish->without_objects && wish->config.size == 0;
+    return !asked->without_objects && asked->config.size == 0;
 }
 
-static struct kiln_plan *known(struct kiln_client *client, const struct problem *p,
-                               const struct wish *wish)
+static struct kiln_plan *get_cached(struct kiln_client *client, const struct problem *p,
+                                    const struct plan_request *asked)
 {
     struct identity storage;
-    struct table_identity identity = identify(p, wish, &storage);
-    return is_kept(wish) ? table_get(client->table, &identity) : NULL;
+    struct answer_identity identity = identify_request(p, asked, &storage);
+    return is_cacheable(asked) ? answer_cache_get(client->cache, &identity) : NULL;
 }
 
-static void remember(struct kiln_client *client, const struct wish *wish, uint64_t epoch,
-                     struct kiln_plan *plan)
+static void cache_plan(struct kiln_client *client, const struct plan_request *asked, uint64_t epoch,
+                       struct kiln_plan *plan)
 {
     struct identity storage;
     const struct plan_content *c = plan->content;
-    struct table_identity identity = identify(&c->problem, wish, &storage);
+    struct answer_identity identity = identify_request(&c->problem, asked, &storage);
     size_t bytes = sizeof(*c) + c->launch_count * sizeof(c->launches[0]);
     for (uint32_t i = 0; i < c->object_count; i++)
         bytes += (size_t)c->objects[i].size;
-    if (is_kept(wish))
-        table_put_of_epoch(client->table, epoch, &identity, plan_again(plan), &plan_value_ops,
-                           bytes);
+    const struct answer answer = { .value = plan_again(plan),
+                                   .ops = &plan_value_ops,
+                                   .bytes = bytes };
+    if (is_cacheable(asked))
+        answer_cache_put_of_epoch(client->cache, epoch, &identity, &answer);
 }
 
 void plans_forget(struct kiln_client *client, const struct problem *problem)
 {
-    uint8_t room[PROBLEM_WIRE_SIZE];
-    struct buffer wire = { .data = room, .capacity = sizeof(room), .limit = sizeof(room) };
+    uint8_t storage[PROBLEM_WIRE_SIZE];
+    struct buffer wire = { .data = storage, .capacity = sizeof(storage), .limit = sizeof(storage) };
     if (problem)
         problem_write(&wire, problem);
-    table_forget(client->table, TABLE_PLAN, buffer_view(&wire));
+    answer_cache_forget(client->cache, ANSWER_PLAN, buffer_view(&wire));
 }
 
-static void write_question(struct buffer *frame, const struct problem *p, const struct wish *wish)
+static void write_request(struct buffer *frame, const struct kiln_client *client,
+                          const struct problem *p, const struct plan_request *asked)
 {
     struct message_plan m = {
         .problem = *p,
-        .priority = wish->priority,
-        .flags = (uint8_t)((wish->without_objects ? FETCH_NO_OBJECT : 0) |
-                           (wish->no_cache ? FETCH_NO_CACHE : 0) |
-                           (wish->by_heuristic ? PLAN_HEURISTIC : 0)),
+        .priority = asked->priority,
+        .flags = (uint8_t)((asked->without_objects ? FETCH_NO_OBJECT : 0) |
+                           (client->no_cache ? FETCH_NO_CACHE : 0) |
+                           (asked->by_heuristic ? PLAN_HEURISTIC : 0)),
         .inline_limit = LIMIT_INLINE_OBJECT,
-        .target = wish->target,
-        .database_id = wish->database_id,
-        .driver = wish->driver,
-        .toolchain = wish->toolchain,
-        .solver = wish->solver,
-        .config = wish->config,
+        .target = asked->target,
+        .database_id = asked->database_id,
+        .driver = asked->driver,
+        .toolchain = asked->toolchain,
+        .solver = asked->solver,
+        .config = asked->config,
     };
     message_plan_write(frame, &m);
 }
@@ -153,11 +155,11 @@ struct slot {
     struct buffer frame; /* owned */
     struct plan_question question;
     size_t index;   /* the caller's */
-    uint64_t epoch; /* of the table, when it was asked */
+    uint64_t epoch; /* of the cache when the request began */
     bool used;
 
-    struct kiln_plan *plan; /* the answer, owned; or */
-    enum kiln_code code;    /* why there is none */
+    struct kiln_plan *plan; /* owned: the answer; NULL on failure */
+    enum kiln_code code;    /* why there is no plan */
     struct failure failure; /* owned */
 };
 
@@ -175,16 +177,16 @@ static enum kiln_code accept_plan(struct request *request, const struct reply *r
 }
 
 static void slot_begin(struct slot *s, struct kiln_client *client, const struct problem *p,
-                       const struct wish *wish, struct waiter *waiter)
+                       const struct plan_request *asked, struct waiter *waiter)
 {
     *s = (struct slot){ .question = { .problem = *p,
-                                      .target = wish->target,
-                                      .without_objects = wish->without_objects },
-                        .epoch = table_epoch(client->table),
+                                      .target = asked->target,
+                                      .without_objects = asked->without_objects },
+                        .epoch = answer_cache_epoch(client->cache),
                         .used = true,
                         .failure = FAILURE_INIT };
     client_frame_init(&s->frame);
-    write_question(&s->frame, p, wish);
+    write_request(&s->frame, client, p, asked);
     s->request = (struct request){ .type = MESSAGE_plan,
                                    .frame = &s->frame,
                                    .waiter = waiter,
@@ -202,24 +204,21 @@ static void slot_done(struct slot *s)
     s->used = false;
 }
 
-static enum kiln_code get(struct kiln_client *client, const struct kiln_problem *problem,
-                          const struct kiln_plan_options *options, uint64_t deadline_ns,
-                          struct kiln_plan **ret_plan, struct failure *failure)
+static enum kiln_code get_plan(struct kiln_client *client, const struct problem *p,
+                               const struct plan_request *asked, struct kiln_plan **ret_plan,
+                               struct failure *failure)
 {
-    struct wish wish;
-    struct problem p;
-    enum kiln_code rc = read_wish(client, options, &wish, &failure->err);
-    if (!rc)
-        rc = problem_from_public(problem, &p, &failure->err);
+    uint64_t deadline_ns;
+    enum kiln_code rc = client_enter(client, asked->timeout_ms, &deadline_ns, &failure->err);
     if (rc)
         return rc;
-    *ret_plan = known(client, &p, &wish);
+    *ret_plan = get_cached(client, p, asked);
     if (*ret_plan)
         return KILN_OK;
     WAITER_AUTO struct waiter waiter;
     waiter_init(&waiter);
     __attribute__((cleanup(slot_done))) struct slot slot;
-    slot_begin(&slot, client, &p, &wish, &waiter);
+    slot_begin(&slot, client, p, asked, &waiter);
     rc = multiplexer_call(client->multiplexer, &slot.request, deadline_ns);
     struct failure *why = rc ? &slot.request.failure : &slot.failure;
     if (!rc)
@@ -229,23 +228,26 @@ static enum kiln_code get(struct kiln_client *client, const struct kiln_problem 
         why->log = NULL;
         return rc;
     }
-    remember(client, &wish, slot.epoch, slot.plan);
+    cache_plan(client, asked, slot.epoch, slot.plan);
     *ret_plan = KILN_TAKE(slot.plan);
     return KILN_OK;
 }
 
 int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem,
-                  const struct kiln_plan_options *options, int timeout_ms,
-                  struct kiln_plan **ret_plan, struct kiln_error *err)
+                  const struct kiln_plan_options *options, struct kiln_plan **ret_plan,
+                  struct kiln_error *err)
 {
     FAILURE_AUTO struct failure f = FAILURE_INIT;
-    uint64_t deadline_ns;
     struct kiln_plan *plan = NULL;
-    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
-    if (!rc && !ret_plan)
+    struct plan_request asked;
+    struct problem p;
+    if (!ret_plan)
         return error_argument(err, "kiln_plan_get needs a place for the plan");
+    enum kiln_code rc = read_options(options, &asked, &f.err);
     if (!rc)
-        rc = get(client, problem, options, deadline_ns, &plan, &f);
+        rc = problem_from_public(problem, &p, &f.err);
+    if (!rc)
+        rc = get_plan(client, &p, &asked, &plan, &f);
     if (!rc)
         *ret_plan = plan;
     return failure_return(&f, rc, err);
@@ -256,18 +258,18 @@ int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem
 struct plan_batch {
     struct kiln_client *client;          /* borrowed */
     const struct kiln_problem *problems; /* borrowed */
-    size_t count, next;                  /* next: the first not begun */
-    struct wish wish;
+    size_t count, next;                  /* |next|: the first problem not begun */
+    struct plan_request asked;
     kiln_plan_ready *ready;
     void *context;
-    bool stopped; /* the caller has enough */
+    bool stopped; /* by |ready| */
     struct waiter waiter;
     struct slot *slots; /* owned */
     size_t slot_count, open;
 };
 
-static void report(struct plan_batch *b, size_t index, struct kiln_plan *plan,
-                   const struct failure *failure, enum kiln_code code)
+static void report_plan(struct plan_batch *b, size_t index, struct kiln_plan *plan,
+                        const struct failure *failure, enum kiln_code code)
 {
     struct kiln_error error;
     if (code)
@@ -276,7 +278,8 @@ static void report(struct plan_batch *b, size_t index, struct kiln_plan *plan,
         b->stopped = true;
 }
 
-/* Begins problem |b->next| in |s|; what is at hand or wrong is told at once. */
+/* Begins problem |b->next| in |s|.  Reports at once if the plan is cached or the problem is
+ * invalid. */
 static enum kiln_code begin_next(struct plan_batch *b, struct slot *s, struct kiln_err *err)
 {
     size_t index = b->next++;
@@ -285,12 +288,12 @@ static enum kiln_code begin_next(struct plan_batch *b, struct slot *s, struct ki
     enum kiln_code rc =
         problem_from_public(sized_at(b->problems, b->problems->size, index), &p, &f.err);
     __attribute__((cleanup(plan_auto))) struct kiln_plan *plan =
-        rc ? NULL : known(b->client, &p, &b->wish);
+        rc ? NULL : get_cached(b->client, &p, &b->asked);
     if (rc || plan) {
-        report(b, index, plan, &f, rc);
+        report_plan(b, index, plan, &f, rc);
         return KILN_OK;
     }
-    slot_begin(s, b->client, &p, &b->wish, &b->waiter);
+    slot_begin(s, b->client, &p, &b->asked, &b->waiter);
     s->index = index;
     b->open++;
     return multiplexer_submit(b->client->multiplexer, &s->request, err);
@@ -312,8 +315,8 @@ static void report_slot(struct plan_batch *b, struct slot *s)
     if (!rc)
         rc = s->code;
     if (!rc)
-        remember(b->client, &b->wish, s->epoch, s->plan);
-    report(b, s->index, rc ? NULL : s->plan, why, rc);
+        cache_plan(b->client, &b->asked, s->epoch, s->plan);
+    report_plan(b, s->index, rc ? NULL : s->plan, why, rc);
 }
 
 static void report_ended(struct plan_batch *b)
@@ -338,7 +341,8 @@ static enum kiln_code run_batch(struct plan_batch *b, uint64_t deadline_ns, stru
             rc = begin_some(b, err);
     }
     if (!rc && b->stopped)
-        rc = kiln_fail(err, KILN_CANCELLED, "the caller had enough after %zu of %zu problems",
+        rc = kiln_fail(err, KILN_CANCELLED,
+                       "the callback stopped the batch after %zu of %zu problems",
                        b->next - b->open, b->count);
     return rc;
 }
@@ -355,54 +359,65 @@ static void plan_batch_done(struct plan_batch *b)
     waiter_done(&b->waiter);
 }
 
-int kiln_plan_batch(struct kiln_client *client, const struct kiln_problem *problems, size_t count,
-                    const struct kiln_plan_options *options, int timeout_ms, kiln_plan_ready *ready,
-                    void *context, struct kiln_error *err)
+static const char *batch_complaint(const struct kiln_plan_batch *batch)
+{
+    if (!batch || !sized_is_fine(batch->size, SIZED_TO(struct kiln_plan_batch, context)))
+        return "kiln_plan_batch.size is not set: give it sizeof the struct";
+    if (!batch->ready || (batch->count && !batch->problems))
+        return "kiln_plan_batch needs problems and a callback";
+    if (batch->count && batch->problems->size > SIZED_MAX)
+        return "kiln_problem.size is not set: give it sizeof the struct";
+    return NULL;
+}
+
+int kiln_plan_batch(struct kiln_client *client, const struct kiln_plan_batch *batch,
+                    struct kiln_error *err)
 {
     FAILURE_AUTO struct failure f = FAILURE_INIT;
     uint64_t deadline_ns;
-    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
-    __attribute__((cleanup(plan_batch_done))) struct plan_batch b = {
-        .client = client, .problems = problems, .count = count, .ready = ready, .context = context
-    };
+    const char *complaint = batch_complaint(batch);
+    if (complaint)
+        return error_argument(err, "%s", complaint);
+    __attribute__((cleanup(plan_batch_done))) struct plan_batch b = { .client = client,
+                                                                      .problems = batch->problems,
+                                                                      .count = batch->count,
+                                                                      .ready = batch->ready,
+                                                                      .context = batch->context };
+    waiter_init(&b.waiter);
+    enum kiln_code rc = read_options(batch->options, &b.asked, &f.err);
     if (!rc)
-        rc = read_wish(client, options, &b.wish, &f.err);
+        rc = client_enter(client, b.asked.timeout_ms, &deadline_ns, &f.err);
     if (rc)
         return failure_return(&f, rc, err);
-    if (!ready || (count && !problems))
-        return error_argument(err, "kiln_plan_batch needs problems and a callback");
-    if (count && problems->size > SIZED_MAX)
-        return error_argument(err, "kiln_problem.size is not set: give it sizeof the struct");
-    waiter_init(&b.waiter);
-    b.slot_count = count < WINDOW_MAX ? count : WINDOW_MAX;
+    b.slot_count = b.count < WINDOW_MAX ? b.count : WINDOW_MAX;
     b.slots = calloc(b.slot_count + 1, sizeof(*b.slots));
     if (!b.slots)
-        rc = kiln_fail(&f.err, KILN_NO_MEMORY, "no memory for %zu plans", count);
+        rc = kiln_fail(&f.err, KILN_NO_MEMORY, "no memory for %zu plans", b.count);
     if (!rc)
         rc = run_batch(&b, deadline_ns, &f.err);
     return failure_return(&f, rc, err);
 }
 
-/* ---- as the caller goes ---- */
+/* ---- windows ---- */
 
 struct plan_window {
     struct kiln_client *client; /* borrowed */
     struct problem problem;
     struct waiter waiter;
-    unsigned room, open;
+    unsigned limit, open; /* requests in flight: the maximum, and the number now */
     struct slot slots[];
 };
 
 enum kiln_code plan_window_create(struct kiln_client *client, const struct problem *problem,
-                                  unsigned room, struct plan_window **ret_window,
+                                  unsigned limit, struct plan_window **ret_window,
                                   struct kiln_err *err)
 {
-    struct plan_window *w = calloc(1, sizeof(*w) + room * sizeof(w->slots[0]));
+    struct plan_window *w = calloc(1, sizeof(*w) + limit * sizeof(w->slots[0]));
     if (!w)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for %u plans", room);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for %u plans", limit);
     w->client = client;
     w->problem = *problem;
-    w->room = room;
+    w->limit = limit;
     waiter_init(&w->waiter);
     *ret_window = w;
     return KILN_OK;
@@ -410,7 +425,7 @@ enum kiln_code plan_window_create(struct kiln_client *client, const struct probl
 
 void plan_window_clear(struct plan_window *window)
 {
-    for (unsigned i = 0; i < window->room; i++) {
+    for (unsigned i = 0; i < window->limit; i++) {
         struct slot *s = &window->slots[i];
         if (!s->used)
             continue;
@@ -429,19 +444,19 @@ void plan_window_destroy(struct plan_window *window)
     free(window);
 }
 
-bool plan_window_is_full(const struct plan_window *window) { return window->open == window->room; }
+bool plan_window_is_full(const struct plan_window *window) { return window->open == window->limit; }
 
 enum kiln_code plan_window_ask(struct plan_window *window, const struct kiln_plan_options *options,
                                size_t tag, struct kiln_err *err)
 {
-    struct wish wish;
+    struct plan_request asked;
     struct slot *s = window->slots;
-    enum kiln_code rc = read_wish(window->client, options, &wish, err);
+    enum kiln_code rc = read_options(options, &asked, err);
     if (rc)
         return rc;
     while (s->used)
         s++;
-    slot_begin(s, window->client, &window->problem, &wish, &window->waiter);
+    slot_begin(s, window->client, &window->problem, &asked, &window->waiter);
     s->index = tag;
     window->open++;
     return multiplexer_submit(window->client->multiplexer, &s->request, err);
@@ -449,15 +464,15 @@ enum kiln_code plan_window_ask(struct plan_window *window, const struct kiln_pla
 
 static struct slot *ended_slot(struct plan_window *window)
 {
-    for (unsigned i = 0; i < window->room; i++) {
+    for (unsigned i = 0; i < window->limit; i++) {
         if (window->slots[i].used && window->slots[i].request.ended)
             return &window->slots[i];
     }
     return NULL;
 }
 
-/* The same as in report_slot(), but what came is not remembered: it is one of many. */
-static void hand_out(struct slot *s, struct planned *ret_planned, struct failure *failure)
+/* Like report_slot(), but does not cache the plan: it is one of many configs that are tried. */
+static void return_slot(struct slot *s, struct planned *ret_planned, struct failure *failure)
 {
     enum kiln_code rc = s->request.code ? s->request.code : s->code;
     struct failure *why = s->request.code ? &s->request.failure : &s->failure;
@@ -485,7 +500,7 @@ enum kiln_code plan_window_next(struct plan_window *window, uint64_t deadline_ns
         if (rc && !s)
             return rc;
     }
-    hand_out(s, ret_planned, failure);
+    return_slot(s, ret_planned, failure);
     window->open--;
     return KILN_OK;
 }

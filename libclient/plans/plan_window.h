@@ -14,9 +14,9 @@
 
 struct plan_window;
 
-/* |room|: the maximum of plans in flight. */
+/* At most |limit| plans are in flight. */
 KILN_MUST_CHECK enum kiln_code plan_window_create(struct kiln_client *client,
-                                                  const struct problem *problem, unsigned room,
+                                                  const struct problem *problem, unsigned limit,
                                                   struct plan_window **ret_window,
                                                   struct kiln_err *err);
 void plan_window_destroy(

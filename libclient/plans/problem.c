@@ -96,7 +96,7 @@ static void line_to_public(const struct driver_line *from, struct kiln_driver_li
     memcpy(ret_line, &line, line.size < sizeof(line) ? line.size : sizeof(line));
 }
 
-/* Of driver_line_parse() or driver_words_parse(): |code|, |parsed| and |e|. */
+/* Returns the result of driver_line_parse() or driver_words_parse() to the caller. */
 static int return_line(enum kiln_code code, const struct driver_line *parsed, struct kiln_err *e,
                        struct kiln_driver_line *ret_line, struct kiln_error *err)
 {
@@ -130,8 +130,9 @@ int kiln_driver_words_parse(const char *const *words, size_t count,
     struct kiln_err e = KILN_ERR_INIT;
     struct driver_line parsed;
     if ((!words && count) || !is_line(ret_line))
-        return error_argument(err, "kiln_driver_words_parse needs words and a place for the line, "
-                                   "with size set to sizeof the struct");
+        return error_argument(err,
+                              "kiln_driver_words_parse needs arguments and a place for the line, "
+                              "with size set to sizeof the struct");
     enum kiln_code rc = driver_words_parse(words, count, &parsed, &e);
     return return_line(rc, &parsed, &e, ret_line, err);
 }
@@ -153,8 +154,8 @@ int kiln_problem_from_driver(const char *line, struct kiln_problem ret_problems[
 {
     struct kiln_driver_line parsed = { .size = sizeof(parsed) };
     if (!line || !ret_problems || !ret_count)
-        return error_argument(err, "kiln_problem_from_driver needs a line and places for what it "
-                                   "holds");
+        return error_argument(err,
+                              "kiln_problem_from_driver needs a line and places for the results");
     int rc = kiln_driver_line_parse(line, &parsed, err);
     if (rc)
         return rc;
@@ -170,7 +171,7 @@ int kiln_problem_to_driver(const struct kiln_problem *problem, char *text, size_
     struct problem p;
     enum kiln_code rc = problem_from_public(problem, &p, &e);
     if (!rc && (!text || !size))
-        return error_argument(err, "kiln_problem_to_driver needs room for the text");
+        return error_argument(err, "kiln_problem_to_driver needs a buffer for the text");
     if (!rc)
         problem_to_driver(&p, text, size);
     return error_return(&e, rc, err);

@@ -12,11 +12,11 @@
 
 /* ---- reading ---- */
 
-static enum kiln_code damaged(struct failure *f)
+static enum kiln_code fail_damaged(struct failure *f)
 {
-    return kiln_fail(&f->err, KILN_CORRUPT,
-                     "kilnd's list of solvers is damaged: use versions of libkiln and kilnd that "
-                     "match");
+    return kiln_fail(
+        &f->err, KILN_CORRUPT,
+        "kilnd's list of solvers is damaged: use matching versions of libkiln and kilnd");
 }
 
 static bool is_config(struct bytes text)
@@ -36,17 +36,17 @@ static bool is_solution(const struct message_solution *m)
            m->valid <= m->candidates;
 }
 
-static const char *keep(char **at, struct bytes text)
+static const char *copy_text(char **at, struct bytes text)
 {
-    char *kept = *at;
+    char *copy = *at;
     if (text.size)
-        memcpy(kept, text.data, text.size);
-    kept[text.size] = '\0';
+        memcpy(copy, text.data, text.size);
+    copy[text.size] = '\0';
     *at += text.size + 1;
-    return kept;
+    return copy;
 }
 
-static void fill(const struct message_solution *m, char **text, struct kiln_solution *s)
+static void fill_solution(const struct message_solution *m, char **text, struct kiln_solution *s)
 {
     *s = (struct kiln_solution){
         .size = sizeof(*s),
@@ -59,19 +59,19 @@ static void fill(const struct message_solution *m, char **text, struct kiln_solu
         .valid = m->valid,
         .valid_is_an_estimate = (m->flags & SOLUTION_ESTIMATED) != 0,
     };
-    s->solver = keep(text, m->solver);
-    s->algorithm = keep(text, m->algorithm);
-    s->config = keep(text, m->config);
-    s->best_config = keep(text, m->best_config);
+    s->solver = copy_text(text, m->solver);
+    s->algorithm = copy_text(text, m->algorithm);
+    s->config = copy_text(text, m->config);
+    s->best_config = copy_text(text, m->best_config);
 }
 
 static enum kiln_code read_solutions(const struct message_solved *m,
                                      struct kiln_solutions **ret_solutions, struct failure *failure)
 {
     if (m->count == 0 || m->count > SOLUTIONS_MAX)
-        return damaged(failure);
+        return fail_damaged(failure);
     size_t list = sizeof(struct kiln_solutions) + m->count * sizeof(struct kiln_solution);
-    /* Each text with its length takes more on the wire than here with its end. */
+    /* In the message each text has a length of four bytes; here it has a terminator of one. */
     KILN_AUTO(mem) struct kiln_solutions *s = calloc(1, list + m->solutions.size);
     if (!s)
         return kiln_fail(&failure->err, KILN_NO_MEMORY, "no memory for a list of solvers");
@@ -81,11 +81,11 @@ static enum kiln_code read_solutions(const struct message_solved *m,
     for (; s->count < m->count; s->count++) {
         const struct message_solution one = message_solution_read(&r);
         if (r.failed || !is_solution(&one))
-            return damaged(failure);
-        fill(&one, &text, &s->list[s->count]);
+            return fail_damaged(failure);
+        fill_solution(&one, &text, &s->list[s->count]);
     }
     if (r.at != r.end)
-        return damaged(failure);
+        return fail_damaged(failure);
     *ret_solutions = KILN_TAKE(s);
     return KILN_OK;
 }
@@ -97,11 +97,11 @@ static enum kiln_code accept_solved(struct request *request, const struct reply 
     const struct message_solved m = message_solved_read(&r);
     if (reply->header->type != MESSAGE_solved || (reply->header->flags & FRAME_MORE) || r.failed ||
         r.at != r.end)
-        return damaged(failure);
+        return fail_damaged(failure);
     return read_solutions(&m, request->context, failure);
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 enum kiln_code solutions_ask(struct kiln_client *client, const struct solutions_question *question,
                              uint64_t deadline_ns, struct kiln_solutions **ret_solutions,
@@ -136,7 +136,8 @@ enum kiln_code solutions_ask(struct kiln_client *client, const struct solutions_
 /* ---- public ---- */
 
 static enum kiln_code read_options(const struct kiln_plan_options *options,
-                                   struct solutions_question *question, struct kiln_err *err)
+                                   struct solutions_question *question, int *ret_timeout_ms,
+                                   struct kiln_err *err)
 {
     struct kiln_plan_options o;
     if (!options || !sized_is_fine(options->size, SIZED_TO(struct kiln_plan_options, no_objects)))
@@ -145,30 +146,32 @@ static enum kiln_code read_options(const struct kiln_plan_options *options,
     sized_copy(&o, sizeof(o), options, options->size);
     if (!o.target || !o.target[0])
         return kiln_fail(err, KILN_INVALID,
-                         "kiln_plan_options.target is not set: kiln_device_target() says it for a "
+                         "kiln_plan_options.target is not set: use kiln_device_target() of the "
                          "device");
     question->target = bytes_of_text(o.target);
     question->database_id = bytes_of_text(o.database_id);
     question->driver = bytes_of_text(o.driver);
     question->toolchain = bytes_of_text(o.toolchain);
+    *ret_timeout_ms = o.timeout_ms;
     return KILN_OK;
 }
 
 int kiln_solutions_get(struct kiln_client *client, const struct kiln_problem *problem,
-                       const struct kiln_plan_options *options, int timeout_ms,
+                       const struct kiln_plan_options *options,
                        struct kiln_solutions **ret_solutions, struct kiln_error *err)
 {
     FAILURE_AUTO struct failure f = FAILURE_INIT;
     uint64_t deadline_ns;
     struct problem p;
     struct solutions_question question = { .problem = &p };
-    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
-    if (!rc && !ret_solutions)
+    int timeout_ms = 0;
+    if (!ret_solutions)
         return error_argument(err, "kiln_solutions_get needs a place for the list");
+    enum kiln_code rc = read_options(options, &question, &timeout_ms, &f.err);
+    if (!rc)
+        rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
     if (!rc)
         rc = problem_from_public(problem, &p, &f.err);
-    if (!rc)
-        rc = read_options(options, &question, &f.err);
     if (!rc)
         rc = solutions_ask(client, &question, deadline_ns, ret_solutions, &f);
     return failure_return(&f, rc, err);

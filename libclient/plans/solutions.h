@@ -45,7 +45,7 @@ struct config {         /* a valid candidate */
 };
 struct config_list {
     struct config *configs; /* owned; sorted by number */
-    uint32_t count, room;
+    uint32_t count, capacity;
     struct buffer texts; /* owned */
 };
 static inline const char *config_text(const struct config_list *list, uint32_t index)

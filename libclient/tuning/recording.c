@@ -10,7 +10,8 @@
 
 #include <sys/random.h>
 
-/* Of each text about where it was measured.  kilnd allows fewer, and says so. */
+/* Bytes of each text that describes where it was measured.  kilnd allows fewer; its error says how
+ * many. */
 #define ORIGIN_MAX 1024u
 
 static enum kiln_code check_origin(const struct kiln_recording *r, struct kiln_err *err)
@@ -39,18 +40,19 @@ enum kiln_code recording_read(const struct kiln_recording *recording,
     if (!r.library)
         r.library = "libkiln " KILN_VERSION;
     if (r.measurement_count > TUNING_ENTRIES_MAX || (r.measurement_count && !r.measurements))
-        return kiln_fail(err, KILN_INVALID,
-                         "kiln_recording has %zu measurements, or none where it says so; at most "
-                         "%u are allowed",
-                         r.measurement_count, TUNING_ENTRIES_MAX);
+        return kiln_fail(
+            err, KILN_INVALID,
+            "kiln_recording.measurements: %zu measurements announced, and none given or more "
+            "than %u",
+            r.measurement_count, TUNING_ENTRIES_MAX);
     enum kiln_code rc = check_origin(&r, err);
     if (!rc)
         *ret_recording = r;
     return rc;
 }
 
-/* The rules by which kilnd takes them. */
-static enum kiln_code check_words(enum tuning_kind kind, const struct message_tuning_entry *e,
+/* kilnd applies the same rules. */
+static enum kiln_code check_names(enum tuning_kind kind, const struct message_tuning_entry *e,
                                   struct kiln_err *err)
 {
     const struct tuning_entry entry = { .solver = e->solver, .algorithm = e->algorithm };
@@ -92,7 +94,7 @@ enum kiln_code recording_measurement(const struct kiln_recording *recording, enu
         .median_ms = real_bits(m.median_ms),
         .spread_ms = real_bits(m.spread_ms),
     };
-    enum kiln_code rc = check_words(kind, &e, err);
+    enum kiln_code rc = check_names(kind, &e, err);
     if (!rc)
         rc = check_numbers(&m, err);
     if (rc)
@@ -112,7 +114,7 @@ static enum kiln_code accept_recorded(struct request *request, const struct repl
     if (reply->header->type != MESSAGE_recorded || r.failed || r.at != r.end ||
         (reply->header->flags & FRAME_MORE) || m.count != put->count)
         return kiln_fail(&failure->err, KILN_CORRUPT,
-                         "kilnd does not say that %u measurements are recorded", put->count);
+                         "kilnd did not confirm that %u measurements are recorded", put->count);
     return KILN_OK;
 }
 
@@ -135,13 +137,13 @@ static enum kiln_code send_put(struct kiln_client *client, const struct message_
     return rc;
 }
 
-static enum kiln_code check_place(enum tuning_kind kind, const struct kiln_recording *r,
-                                  struct kiln_err *err)
+static enum kiln_code check_target(enum tuning_kind kind, const struct kiln_recording *r,
+                                   struct kiln_err *err)
 {
     if (!r->database_id || !r->database_id[0])
         return kiln_fail(err, KILN_INVALID,
-                         "kiln_recording.database_id is not set: kiln_device_database_id() says "
-                         "it for a device");
+                         "kiln_recording.database_id is not set: use kiln_device_database_id() of "
+                         "the device");
     if (r->tier != KILN_TUNING_USER && r->tier != KILN_TUNING_HOST)
         return kiln_fail(err, KILN_INVALID,
                          "kiln_recording.tier is %d: give KILN_TUNING_USER, or KILN_TUNING_HOST "
@@ -154,39 +156,39 @@ static enum kiln_code check_place(enum tuning_kind kind, const struct kiln_recor
     return KILN_OK;
 }
 
-/* A put that is sent again because the connection was lost has the same one. */
+/* If the connection is lost, the request is sent again with the same token, so kilnd records it
+ * only once. */
 static enum kiln_code draw_token(uint8_t ret_token[TUNING_TOKEN_SIZE], struct kiln_err *err)
 {
     if (getrandom(ret_token, TUNING_TOKEN_SIZE, 0) != TUNING_TOKEN_SIZE)
-        return kiln_fail(err, KILN_UNAVAILABLE, "the system gives no random numbers; try again");
+        return kiln_fail(err, KILN_UNAVAILABLE,
+                         "cannot get random numbers from the system; try again");
     return KILN_OK;
 }
 
-static enum kiln_code put_all(struct kiln_client *client, enum tuning_kind kind,
-                              const struct problem *problem, const struct kiln_recording *r,
-                              uint64_t deadline_ns, struct failure *failure)
+static enum kiln_code write_entries(enum tuning_kind kind, const struct kiln_recording *r,
+                                    struct buffer *entries, struct kiln_err *err)
 {
-    BUFFER_AUTO struct buffer entries;
-    uint8_t token[TUNING_TOKEN_SIZE];
-    buffer_init(&entries, LIMIT_FRAME_BODY);
-    enum kiln_code rc = draw_token(token, &failure->err);
-    for (size_t i = 0; !rc && i < r->measurement_count; i++) {
+    for (size_t i = 0; i < r->measurement_count; i++) {
         struct message_tuning_entry e;
-        rc = recording_measurement(r, kind, i, &e, &failure->err);
-        if (!rc)
-            message_tuning_entry_write(&entries, &e);
+        enum kiln_code rc = recording_measurement(r, kind, i, &e, err);
+        if (rc)
+            return rc;
+        message_tuning_entry_write(entries, &e);
     }
-    if (rc)
-        return rc;
-    if (entries.failed)
-        return kiln_fail(&failure->err, KILN_NO_MEMORY, "no memory for %zu measurements",
+    if (entries->failed)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu measurements",
                          r->measurement_count);
+    return KILN_OK;
+}
+
+static struct message_tuning_put message_of(enum tuning_kind kind, const struct kiln_recording *r)
+{
     const char *backend =
         r->backend ? r->backend : database_id_backend(bytes_of_text(r->database_id));
-    struct message_tuning_put m = {
+    return (struct message_tuning_put){
         .kind = (uint8_t)kind,
         .tier = (uint8_t)r->tier,
-        .problem = *problem,
         .database_id = bytes_of_text(r->database_id),
         .backend = bytes_of_text(kind == TUNING_FIND ? backend : NULL),
         .device_uuid = bytes_of_text(r->device_uuid),
@@ -195,43 +197,59 @@ static enum kiln_code put_all(struct kiln_client *client, enum tuning_kind kind,
         .toolchain = bytes_of_text(r->toolchain),
         .library = bytes_of_text(r->library),
         .clock_mhz = r->clock_mhz,
-        .token = bytes_of(token, sizeof(token)),
         .count = (uint32_t)r->measurement_count,
-        .entries = buffer_view(&entries),
     };
-    return send_put(client, &m, deadline_ns, failure);
 }
 
-static int put(enum tuning_kind kind, struct kiln_client *client,
-               const struct kiln_problem *problem, const struct kiln_recording *recording,
-               int timeout_ms, struct kiln_error *err)
+static enum kiln_code put_checked(struct kiln_client *client, enum tuning_kind kind,
+                                  const struct problem *problem, const struct kiln_recording *r,
+                                  struct failure *failure)
+{
+    BUFFER_AUTO struct buffer entries;
+    uint8_t token[TUNING_TOKEN_SIZE];
+    uint64_t deadline_ns;
+    buffer_init(&entries, LIMIT_FRAME_BODY);
+    enum kiln_code rc = client_enter(client, r->timeout_ms, &deadline_ns, &failure->err);
+    if (!rc)
+        rc = draw_token(token, &failure->err);
+    if (!rc)
+        rc = write_entries(kind, r, &entries, &failure->err);
+    if (rc)
+        return rc;
+    struct message_tuning_put m = message_of(kind, r);
+    m.problem = *problem;
+    m.token = bytes_of(token, sizeof(token));
+    m.entries = buffer_view(&entries);
+    rc = send_put(client, &m, deadline_ns, failure);
+    plans_forget(client, problem); /* even on failure: perhaps only the answer was lost */
+    return rc;
+}
+
+static int put_recording(enum tuning_kind kind, struct kiln_client *client,
+                         const struct kiln_problem *problem, const struct kiln_recording *recording,
+                         struct kiln_error *err)
 {
     FAILURE_AUTO struct failure f = FAILURE_INIT;
-    uint64_t deadline_ns;
     struct kiln_recording r;
     struct problem p;
-    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
+    enum kiln_code rc = recording_read(recording, &r, &f.err);
     if (!rc)
         rc = problem_from_public(problem, &p, &f.err);
     if (!rc)
-        rc = recording_read(recording, &r, &f.err);
+        rc = check_target(kind, &r, &f.err);
     if (!rc)
-        rc = check_place(kind, &r, &f.err);
-    if (!rc) {
-        rc = put_all(client, kind, &p, &r, deadline_ns, &f);
-        plans_forget(client, &p); /* also where only the answer was lost */
-    }
+        rc = put_checked(client, kind, &p, &r, &f);
     return failure_return(&f, rc, err);
 }
 
 int kiln_find_put(struct kiln_client *client, const struct kiln_problem *problem,
-                  const struct kiln_recording *recording, int timeout_ms, struct kiln_error *err)
+                  const struct kiln_recording *recording, struct kiln_error *err)
 {
-    return put(TUNING_FIND, client, problem, recording, timeout_ms, err);
+    return put_recording(TUNING_FIND, client, problem, recording, err);
 }
 
 int kiln_perf_put(struct kiln_client *client, const struct kiln_problem *problem,
-                  const struct kiln_recording *recording, int timeout_ms, struct kiln_error *err)
+                  const struct kiln_recording *recording, struct kiln_error *err)
 {
-    return put(TUNING_PERF, client, problem, recording, timeout_ms, err);
+    return put_recording(TUNING_PERF, client, problem, recording, err);
 }

@@ -7,12 +7,12 @@
 
 #include <string.h>
 
-/* Entries of three tiers may be joined in one answer. */
+/* One answer may combine the entries of three tiers. */
 #define ENTRIES_MAX (3 * TUNING_ENTRIES_MAX)
 
 struct entry {
     struct kiln_tuned_entry reported; /* texts of the record */
-    const char *id;                   /* solver or algorithm: what measurements name it by */
+    const char *id;                   /* solver or algorithm, by which measurements refer to it */
 };
 
 struct kiln_tuned {
@@ -20,33 +20,33 @@ struct kiln_tuned {
     bool is_stale, is_near;
     double batch_ratio, spatial_ratio;
     const char *key, *text;
-    char *free; /* while it is built: room for further texts */
+    char *free; /* used while the record is built: where the next text goes */
     unsigned count;
-    struct entry entries[]; /* the texts lie behind */
+    struct entry entries[]; /* followed by the texts */
 };
 
 /* ---- texts ---- */
 
-/* Found printable, as all that common/tuning_text.h reads. */
-static char *keep(struct kiln_tuned *t, struct bytes text)
+/* |text| is printable: common/tuning_text.h only accepts printable texts. */
+static char *copy_text(struct kiln_tuned *t, struct bytes text)
 {
-    char *kept = t->free;
+    char *copy = t->free;
     if (text.size)
-        memcpy(kept, text.data, text.size);
-    kept[text.size] = '\0';
+        memcpy(copy, text.data, text.size);
+    copy[text.size] = '\0';
     t->free += text.size + 1;
-    return kept;
+    return copy;
 }
 
-/* Somebody's words: anything may stand in them. */
-static const char *keep_words(struct kiln_tuned *t, struct bytes words)
+/* |text| comes from a user and may contain control characters, which become blanks. */
+static const char *copy_printable(struct kiln_tuned *t, struct bytes text)
 {
-    char *kept = keep(t, words);
-    for (size_t i = 0; i < words.size; i++) {
-        unsigned char c = (unsigned char)kept[i];
-        kept[i] = (char)(c < ' ' || c == 127 ? ' ' : c);
+    char *copy = copy_text(t, text);
+    for (size_t i = 0; i < text.size; i++) {
+        unsigned char c = (unsigned char)copy[i];
+        copy[i] = (char)(c < ' ' || c == 127 ? ' ' : c);
     }
-    return kept;
+    return copy;
 }
 
 /* ---- entries ---- */
@@ -62,29 +62,31 @@ static unsigned count_entries(struct bytes value)
     return count;
 }
 
-struct cut { /* a copy of the value, whose separators become ends of texts */
+/* A copy of the record's value.  Its parts become texts in place: each separator is overwritten
+ * with a terminator. */
+struct split {
     char *copy;
     struct bytes value;
 };
 
-static const char *cut_out(const struct cut *cut, struct bytes part)
+static const char *split_off(const struct split *split, struct bytes part)
 {
-    char *text = cut->copy + (part.data - cut->value.data);
+    char *text = split->copy + (part.data - split->value.data);
     text[part.size] = '\0';
     return text;
 }
 
-/* Into zeros. */
-static void take_entry(enum tuning_kind kind, const struct cut *cut,
+/* |entry| is zeroed. */
+static void read_entry(enum tuning_kind kind, const struct split *split,
                        const struct tuning_entry *from, struct entry *entry)
 {
     bool is_find = kind == TUNING_FIND;
     struct kiln_tuned_entry *reported = &entry->reported;
-    entry->id = cut_out(cut, from->id);
+    entry->id = split_off(split, from->id);
     reported->size = sizeof(*reported);
-    reported->solver = cut_out(cut, from->solver);
-    reported->algorithm = is_find ? cut_out(cut, from->algorithm) : "";
-    reported->params = is_find ? "" : cut_out(cut, from->params);
+    reported->solver = split_off(split, from->solver);
+    reported->algorithm = is_find ? split_off(split, from->algorithm) : "";
+    reported->params = is_find ? "" : split_off(split, from->params);
     reported->time_ms = from->time_ms;
     reported->workspace = from->workspace;
     reported->device_uuid = reported->device = reported->driver = reported->toolchain =
@@ -94,16 +96,16 @@ static void take_entry(enum tuning_kind kind, const struct cut *cut,
 static enum kiln_code read_entries(enum tuning_kind kind, struct bytes value, struct kiln_tuned *t,
                                    struct kiln_err *err)
 {
-    struct cut cut = { .copy = keep(t, value), .value = value };
+    struct split split = { .copy = copy_text(t, value), .value = value };
     struct tuning_entry entry;
     enum kiln_code rc;
-    t->count = 0; /* there is room for as many as there are semicolons, and one */
+    t->count = 0; /* count_entries() has counted an upper limit */
     while ((rc = tuning_entry_next(kind, &value, &entry, err)) == KILN_OK)
-        take_entry(kind, &cut, &entry, &t->entries[t->count++]);
+        read_entry(kind, &split, &entry, &t->entries[t->count++]);
     if (rc == KILN_NOT_FOUND)
         return KILN_OK;
     err->code = KILN_CORRUPT;
-    return kiln_while(err, "kilnd's record makes no sense");
+    return kiln_while(err, "kilnd's record is damaged");
 }
 
 /* ---- measurements ---- */
@@ -126,11 +128,11 @@ static void take_measurement(enum tuning_kind kind, struct kiln_tuned *t,
     e->spread_ms = real_of_bits(m->spread_ms);
     e->measured_at = m->measured_at;
     e->uid = m->uid;
-    e->device_uuid = keep_words(t, m->device_uuid);
-    e->device = keep_words(t, m->device);
-    e->driver = keep_words(t, m->driver);
-    e->toolchain = keep_words(t, m->toolchain);
-    e->library = keep_words(t, m->library);
+    e->device_uuid = copy_printable(t, m->device_uuid);
+    e->device = copy_printable(t, m->device);
+    e->driver = copy_printable(t, m->driver);
+    e->toolchain = copy_printable(t, m->toolchain);
+    e->library = copy_printable(t, m->library);
     e->clock_mhz = m->clock_mhz;
     if (kind == TUNING_PERF)
         e->time_ms = e->median_ms;
@@ -146,34 +148,36 @@ static enum kiln_code read_measurements(enum tuning_kind kind,
         struct entry *e = r.failed ? NULL : find_entry(t, m.id, i);
         if (!e)
             return kiln_fail(err, KILN_CORRUPT,
-                             "kilnd tells who measured what is not in its record");
+                             "kilnd sent a measurement of a solver that is not in the record");
         if (!real_is_fine(real_of_bits(m.median_ms), 0) ||
             !real_is_fine(real_of_bits(m.spread_ms), 0))
-            return kiln_fail(err, KILN_CORRUPT, "kilnd's time for '%s' is no finite number", e->id);
+            return kiln_fail(err, KILN_CORRUPT, "kilnd's time for '%s' is not a finite number",
+                             e->id);
         take_measurement(kind, t, &m, &e->reported);
     }
     if (r.at != r.end)
-        return kiln_fail(err, KILN_CORRUPT, "kilnd's measurements do not add up to their count");
+        return kiln_fail(err, KILN_CORRUPT, "kilnd's measurements do not match their count");
     return KILN_OK;
 }
 
 /* ---- records ---- */
 
-static enum kiln_code check(const struct message_tuning_answer *a, struct kiln_err *err)
+static enum kiln_code check_answer(const struct message_tuning_answer *a, struct kiln_err *err)
 {
     if (a->tier < KILN_TUNING_SYSTEM || a->tier > KILN_TUNING_USER)
-        return kiln_fail(err, KILN_CORRUPT, "kilnd's record is of tier %u, which is none", a->tier);
+        return kiln_fail(err, KILN_CORRUPT, "kilnd's record has tier %u, which does not exist",
+                         a->tier);
     if (a->key.size == 0 || a->key.size > TUNING_KEY_MAX || !tuning_is_printable(a->key))
-        return kiln_fail(err, KILN_CORRUPT, "kilnd's record has a key that can be none");
+        return kiln_fail(err, KILN_CORRUPT, "kilnd's record has an invalid key");
     if ((a->flags & TUNING_NEAR) && (!real_is_fine(real_of_bits(a->batch_ratio), 1) ||
                                      !real_is_fine(real_of_bits(a->spatial_ratio), 1)))
         return kiln_fail(err, KILN_CORRUPT, "kilnd's neighbour is at an impossible distance");
     return KILN_OK;
 }
 
-static struct kiln_tuned *make(const struct message_tuning_answer *a, unsigned count)
+static struct kiln_tuned *make_record(const struct message_tuning_answer *a, unsigned count)
 {
-    /* A text takes four bytes more in a message, and one more here. */
+    /* In the message each text has a length of four bytes; here it has a terminator of one. */
     size_t texts = a->key.size + 1 + 2 * (a->value.size + 1) + a->measurements.size;
     struct kiln_tuned *t = malloc(sizeof(*t) + count * sizeof(t->entries[0]) + texts);
     if (!t)
@@ -189,21 +193,21 @@ static struct kiln_tuned *make(const struct message_tuning_answer *a, unsigned c
         .count = count,
     };
     memset(t->entries, 0, count * sizeof(t->entries[0]));
-    t->key = keep(t, a->key);
-    t->text = keep(t, a->value);
+    t->key = copy_text(t, a->key);
+    t->text = copy_text(t, a->value);
     return t;
 }
 
 enum kiln_code tuned_create(enum tuning_kind kind, const struct message_tuning_answer *answer,
                             struct kiln_tuned **ret_tuned, struct kiln_err *err)
 {
-    enum kiln_code rc = check(answer, err);
+    enum kiln_code rc = check_answer(answer, err);
     unsigned count = count_entries(answer->value);
     if (!rc && count > ENTRIES_MAX)
         rc = kiln_fail(err, KILN_CORRUPT, "kilnd's record has more than %u entries", ENTRIES_MAX);
     if (rc)
         return rc;
-    struct kiln_tuned *t = make(answer, count);
+    struct kiln_tuned *t = make_record(answer, count);
     if (!t)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a record of %zu bytes",
                          answer->value.size);
@@ -219,7 +223,7 @@ enum kiln_code tuned_create(enum tuning_kind kind, const struct message_tuning_a
 
 void kiln_tuned_free(struct kiln_tuned *tuned) { free(tuned); }
 
-/* ---- questions to a record ---- */
+/* ---- public ---- */
 
 int kiln_tuned_tier(const struct kiln_tuned *tuned) { return tuned->tier; }
 

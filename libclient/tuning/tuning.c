@@ -1,36 +1,41 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Asking what is recorded: for one problem, or for many with a window of messages in flight.
- */
+/* Looks up records: for one problem, or for many with several messages in flight. */
 #include "libclient/client.h"
 #include "libclient/plans/problem.h"
 #include "libclient/sized.h"
 #include "libclient/tuning/tuning_ask.h"
 
-/* Problems in one message: kilnd looks up the next ones while the answers to these are read. */
+/* Problems in one message.  kilnd looks up the next message's while this client reads the answers.
+ */
 #define MESSAGE_PROBLEMS 256u
-_Static_assert(MESSAGE_PROBLEMS <= LIMIT_BATCH_ITEMS, "what kilnd takes in one message");
-/* Messages of one batch; the multiplexer holds back what kilnd does not take yet. */
+_Static_assert(MESSAGE_PROBLEMS <= LIMIT_BATCH_ITEMS, "kilnd accepts more problems in one message");
+/* Messages of one batch in flight.  The multiplexer delays those that kilnd does not accept yet. */
 #define WINDOW_MAX 8u
 
 /* ---- one ---- */
 
 static enum kiln_code get_one(struct kiln_client *client, const struct question *question,
-                              const struct kiln_problem *problem, uint64_t deadline_ns,
-                              struct kiln_tuned **ret_tuned, struct failure *failure)
+                              const struct kiln_problem *problem, struct kiln_tuned **ret_tuned,
+                              struct failure *failure)
 {
     struct problem p;
-    enum kiln_code rc = problem_from_public(problem, &p, &failure->err);
+    uint64_t deadline_ns;
+    if (!ret_tuned)
+        return kiln_fail(&failure->err, KILN_INVALID, "kiln_%s_get needs a place for the record",
+                         tuning_kind_name(question->kind));
+    enum kiln_code rc = client_enter(client, question->timeout_ms, &deadline_ns, &failure->err);
+    if (!rc)
+        rc = problem_from_public(problem, &p, &failure->err);
     if (rc)
         return rc;
-    uint8_t room[ASK_FRAME_MAX(1)], wire[PROBLEM_WIRE_SIZE];
+    uint8_t storage[ASK_FRAME_MAX(1)], wire[PROBLEM_WIRE_SIZE];
     struct buffer problems = { .data = wire, .capacity = sizeof(wire), .limit = sizeof(wire) };
     WAITER_AUTO struct waiter waiter;
     __attribute__((cleanup(ask_done))) struct ask ask;
     struct kiln_tuned *tuned = NULL;
     waiter_init(&waiter);
     ask_init(&ask, question, &tuned, &waiter);
-    client_frame_init_in(&ask.frame, room, sizeof(room));
+    client_frame_init_in(&ask.frame, storage, sizeof(storage));
     problem_write(&problems, &p);
     ask_write(&ask, buffer_view(&problems), 1);
     rc = ask_end(&ask, multiplexer_call(client->multiplexer, &ask.request, deadline_ns), failure);
@@ -48,37 +53,30 @@ static enum kiln_code get_one(struct kiln_client *client, const struct question 
     return rc;
 }
 
-static int get(enum tuning_kind kind, struct kiln_client *client,
-               const struct kiln_problem *problem, const struct kiln_tuning_options *options,
-               int timeout_ms, struct kiln_tuned **ret_tuned, struct kiln_error *err)
+int kiln_find_get(struct kiln_client *client, const struct kiln_problem *problem,
+                  const struct kiln_tuning_options *options, struct kiln_tuned **ret_tuned,
+                  struct kiln_error *err)
 {
     FAILURE_AUTO struct failure f;
-    uint64_t deadline_ns;
     struct question question;
     failure_init(&f);
-    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
-    if (!rc && !ret_tuned)
-        return error_argument(err, "kiln_%s_get needs a place for the record",
-                              tuning_kind_name(kind));
+    enum kiln_code rc = question_read(TUNING_FIND, options, &question, &f.err);
     if (!rc)
-        rc = question_read(kind, options, &question, &f.err);
-    if (!rc)
-        rc = get_one(client, &question, problem, deadline_ns, ret_tuned, &f);
+        rc = get_one(client, &question, problem, ret_tuned, &f);
     return failure_return(&f, rc, err);
 }
 
-int kiln_find_get(struct kiln_client *client, const struct kiln_problem *problem,
-                  const struct kiln_tuning_options *options, int timeout_ms,
-                  struct kiln_tuned **ret_tuned, struct kiln_error *err)
-{
-    return get(TUNING_FIND, client, problem, options, timeout_ms, ret_tuned, err);
-}
-
 int kiln_perf_get(struct kiln_client *client, const struct kiln_problem *problem,
-                  const struct kiln_tuning_options *options, int timeout_ms,
-                  struct kiln_tuned **ret_tuned, struct kiln_error *err)
+                  const struct kiln_tuning_options *options, struct kiln_tuned **ret_tuned,
+                  struct kiln_error *err)
 {
-    return get(TUNING_PERF, client, problem, options, timeout_ms, ret_tuned, err);
+    FAILURE_AUTO struct failure f;
+    struct question question;
+    failure_init(&f);
+    enum kiln_code rc = question_read(TUNING_PERF, options, &question, &f.err);
+    if (!rc)
+        rc = get_one(client, &question, problem, ret_tuned, &f);
+    return failure_return(&f, rc, err);
 }
 
 /* ---- many ---- */
@@ -86,12 +84,12 @@ int kiln_perf_get(struct kiln_client *client, const struct kiln_problem *problem
 struct batch {
     struct kiln_client *client;          /* borrowed */
     const struct kiln_problem *problems; /* borrowed */
-    size_t count, next;                  /* next: the first not asked for */
+    size_t count, next;                  /* |next|: the first problem not requested */
     struct question question;
     struct waiter waiter;
     struct kiln_tuned **tuned; /* owned, and the records in it */
     struct ask asks[WINDOW_MAX];
-    uint8_t wire[MESSAGE_PROBLEMS * PROBLEM_WIRE_SIZE]; /* of the message being written */
+    uint8_t wire[MESSAGE_PROBLEMS * PROBLEM_WIRE_SIZE]; /* the problems of the current message */
 };
 
 static void batch_destroy(struct batch *b)
@@ -146,8 +144,8 @@ static enum kiln_code ask_next(struct batch *b, struct ask *ask, struct kiln_err
     return multiplexer_submit(b->client->multiplexer, &ask->request, err);
 }
 
-/* Ends what has been answered and asks on in its place. */
-static enum kiln_code go_on(struct batch *b, bool *ret_waits, struct failure *failure)
+/* Finishes the answered messages, and sends the next ones in their places. */
+static enum kiln_code continue_batch(struct batch *b, bool *ret_waits, struct failure *failure)
 {
     enum kiln_code rc = KILN_OK;
     *ret_waits = false;
@@ -167,84 +165,85 @@ static enum kiln_code go_on(struct batch *b, bool *ret_waits, struct failure *fa
 static enum kiln_code run_batch(struct batch *b, uint64_t deadline_ns, struct failure *failure)
 {
     bool waits;
-    enum kiln_code rc = go_on(b, &waits, failure);
+    enum kiln_code rc = continue_batch(b, &waits, failure);
     while (!rc && waits) {
         rc = multiplexer_wait(b->client->multiplexer, &b->waiter, deadline_ns, &failure->err);
         if (!rc)
-            rc = go_on(b, &waits, failure);
+            rc = continue_batch(b, &waits, failure);
     }
     return rc;
 }
 
-static enum kiln_code batch_create(struct kiln_client *client, const struct kiln_problem *problems,
-                                   size_t count, struct batch **ret_batch, struct kiln_err *err)
+static enum kiln_code batch_create(struct kiln_client *client,
+                                   const struct kiln_tuning_batch *asked, struct batch **ret_batch,
+                                   struct kiln_err *err)
 {
     struct batch *b = malloc(sizeof(*b));
-    struct kiln_tuned **tuned = calloc(count, sizeof(struct kiln_tuned *));
+    struct kiln_tuned **tuned = calloc(asked->count, sizeof(struct kiln_tuned *));
     if (!b || !tuned) {
         free(b);
         free(tuned);
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the records of %zu problems", count);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the records of %zu problems",
+                         asked->count);
     }
     memset(b, 0, offsetof(struct batch, wire));
     b->client = client;
-    b->problems = problems;
-    b->count = count;
+    b->problems = asked->problems;
+    b->count = asked->count;
     b->tuned = tuned;
     waiter_init(&b->waiter);
     *ret_batch = b;
     return KILN_OK;
 }
 
-static enum kiln_code get_many(struct kiln_client *client, const struct question *question,
-                               const struct kiln_problem *problems, size_t count,
-                               uint64_t deadline_ns, struct kiln_tuned **ret_tuned,
+static enum kiln_code get_many(struct kiln_client *client, const struct kiln_tuning_batch *asked,
+                               const struct question *question, struct kiln_tuned **ret_tuned,
                                struct failure *failure)
 {
     KILN_AUTO(batch) struct batch *b = NULL;
-    enum kiln_code rc = batch_create(client, problems, count, &b, &failure->err);
+    uint64_t deadline_ns;
+    enum kiln_code rc = client_enter(client, question->timeout_ms, &deadline_ns, &failure->err);
+    if (rc || asked->count == 0)
+        return rc;
+    rc = batch_create(client, asked, &b, &failure->err);
     if (rc)
         return rc;
     b->question = *question;
     rc = run_batch(b, deadline_ns, failure);
     if (rc)
         return rc;
-    memcpy(ret_tuned, b->tuned, count * sizeof(struct kiln_tuned *));
-    b->next = 0; /* the caller's from here */
+    memcpy(ret_tuned, b->tuned, asked->count * sizeof(struct kiln_tuned *));
+    b->next = 0; /* the records belong to the caller now */
     return KILN_OK;
 }
 
 static int get_batch(enum tuning_kind kind, struct kiln_client *client,
-                     const struct kiln_problem *problems, size_t count,
-                     const struct kiln_tuning_options *options, int timeout_ms,
-                     struct kiln_tuned **ret_tuned, struct kiln_error *err)
+                     const struct kiln_tuning_batch *batch, struct kiln_tuned **ret_tuned,
+                     struct kiln_error *err)
 {
     FAILURE_AUTO struct failure f = FAILURE_INIT;
-    uint64_t deadline_ns;
     struct question question;
-    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
-    if (!rc && count && (!problems || !ret_tuned))
+    if (!batch || !sized_is_fine(batch->size, SIZED_TO(struct kiln_tuning_batch, options)))
+        return error_argument(err, "kiln_tuning_batch.size is not set: give it sizeof the struct");
+    if (batch->count && (!batch->problems || !ret_tuned))
         return error_argument(err, "kiln_%s_get_batch needs problems and places for the records",
                               tuning_kind_name(kind));
-    if (!rc && count && problems->size > SIZED_MAX)
+    if (batch->count && batch->problems->size > SIZED_MAX)
         return error_argument(err, "kiln_problem.size is not set: give it sizeof the struct");
+    enum kiln_code rc = question_read(kind, batch->options, &question, &f.err);
     if (!rc)
-        rc = question_read(kind, options, &question, &f.err);
-    if (!rc && count)
-        rc = get_many(client, &question, problems, count, deadline_ns, ret_tuned, &f);
+        rc = get_many(client, batch, &question, ret_tuned, &f);
     return failure_return(&f, rc, err);
 }
 
-int kiln_find_get_batch(struct kiln_client *client, const struct kiln_problem *problems,
-                        size_t count, const struct kiln_tuning_options *options, int timeout_ms,
+int kiln_find_get_batch(struct kiln_client *client, const struct kiln_tuning_batch *batch,
                         struct kiln_tuned **ret_tuned, struct kiln_error *err)
 {
-    return get_batch(TUNING_FIND, client, problems, count, options, timeout_ms, ret_tuned, err);
+    return get_batch(TUNING_FIND, client, batch, ret_tuned, err);
 }
 
-int kiln_perf_get_batch(struct kiln_client *client, const struct kiln_problem *problems,
-                        size_t count, const struct kiln_tuning_options *options, int timeout_ms,
+int kiln_perf_get_batch(struct kiln_client *client, const struct kiln_tuning_batch *batch,
                         struct kiln_tuned **ret_tuned, struct kiln_error *err)
 {
-    return get_batch(TUNING_PERF, client, problems, count, options, timeout_ms, ret_tuned, err);
+    return get_batch(TUNING_PERF, client, batch, ret_tuned, err);
 }

@@ -4,7 +4,7 @@
 #include "common/device_database_id.h"
 #include "libclient/sized.h"
 
-/* ---- questions ---- */
+/* ---- options ---- */
 
 static enum kiln_code check_text(const char *name, struct bytes text, struct kiln_err *err)
 {
@@ -19,8 +19,8 @@ static enum kiln_code check_texts(const struct message_tuning_get *m, struct kil
 {
     if (m->database_id.size == 0)
         return kiln_fail(err, KILN_INVALID,
-                         "kiln_tuning_options.database_id is not set: kiln_device_database_id() "
-                         "says it for a device");
+                         "kiln_tuning_options.database_id is not set: use "
+                         "kiln_device_database_id() of the device");
     enum kiln_code rc = check_text("database_id", m->database_id, err);
     if (!rc)
         rc = check_text("backend", m->backend, err);
@@ -50,6 +50,7 @@ enum kiln_code question_read(enum tuning_kind kind, const struct kiln_tuning_opt
                      .backend = bytes_of_text(kind == TUNING_FIND ? backend : NULL),
                      .driver = bytes_of_text(o.driver),
                      .toolchain = bytes_of_text(o.toolchain) },
+        .timeout_ms = o.timeout_ms,
     };
     return check_texts(&ret_question->message, err);
 }
@@ -71,11 +72,12 @@ static enum kiln_code accept_answer(struct ask *ask, const struct message_tuning
     struct kiln_tuned **at = &ask->tuned[a->index];
     if (*at != ask_unanswered()) {
         if (ask->request.sends > 1)
-            return KILN_OK; /* read before the connection broke */
+            return KILN_OK; /* read before the connection was lost */
         return kiln_fail(err, KILN_CORRUPT, "kilnd answers problem %u twice", a->index);
     }
     if ((a->flags & TUNING_NEAR) && !(ask->question->message.flags & TUNING_NEAREST))
-        return kiln_fail(err, KILN_CORRUPT, "kilnd answers with a neighbour, which nobody wanted");
+        return kiln_fail(err, KILN_CORRUPT,
+                         "kilnd answered with a neighbour's record, which was not requested");
     if (reply_puts_off(reply, a->code))
         return failure_said(failure, a->code, a->text, (struct bytes){ 0 });
     struct kiln_tuned *tuned = NULL;
@@ -99,7 +101,7 @@ static enum kiln_code accept_answers(struct request *request, const struct reply
     struct message_tuned m = message_tuned_read(&r);
     if (reply->header->type != MESSAGE_tuned || r.failed || r.at != r.end)
         return kiln_fail(&failure->err, KILN_CORRUPT,
-                         "kilnd's answer to a question for records is damaged");
+                         "kilnd's answer to a look-up of records is damaged");
     struct reader answers = reader_of(m.answers);
     enum kiln_code rc = KILN_OK;
     for (uint32_t i = 0; i < m.count && !rc; i++) {
@@ -109,7 +111,7 @@ static enum kiln_code accept_answers(struct request *request, const struct reply
         rc = accept_answer(ask, &a, reply, failure);
     }
     if (!rc && (answers.failed || answers.at != answers.end))
-        rc = kiln_fail(&failure->err, KILN_CORRUPT, "kilnd's records do not add up to their count");
+        rc = kiln_fail(&failure->err, KILN_CORRUPT, "kilnd's records do not match their count");
     if (!rc && !(reply->header->flags & FRAME_MORE) && ask->answered < ask->count)
         rc = kiln_fail(&failure->err, KILN_CORRUPT, "kilnd answers %u problems of %u",
                        ask->answered, ask->count);

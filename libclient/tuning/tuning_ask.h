@@ -21,6 +21,7 @@
 struct question {
     enum tuning_kind kind;
     struct message_tuning_get message; /* without the problems */
+    int timeout_ms;
 };
 KILN_MUST_CHECK enum kiln_code question_read(enum tuning_kind kind,
                                              const struct kiln_tuning_options *options,

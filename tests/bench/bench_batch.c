@@ -113,7 +113,13 @@ static int fetch_batch(struct kiln_client *client, const struct batch *b, size_t
     const char *keys[ITEMS];
     for (size_t i = 0; i < count; i++)
         keys[i] = b->keys[first + i];
-    return kiln_kernel_fetch_batch(client, keys, NULL, count, 30000, on_ready, a, error);
+    const struct kiln_kernel_batch batch = { .size = sizeof(batch),
+                                             .keys = keys,
+                                             .count = count,
+                                             .ready = on_ready,
+                                             .context = a,
+                                             .timeout_ms = 30000 };
+    return kiln_kernel_fetch_batch(client, &batch, error);
 }
 
 static int fetch_both(struct kiln_client *client, const struct batch *b, struct turn *turn,

@@ -87,10 +87,17 @@ static enum kiln_code make_kernels(struct kiln_client *client, const struct netw
                                          .target = c->target,
                                          .toolchain = c->toolchain,
                                          .priority = KILN_PREFETCH,
-                                         .no_objects = 1 };
+                                         .no_objects = 1,
+                                         .timeout_ms = TIMEOUT_MS };
+    const struct kiln_plan_batch batch = { .size = sizeof(batch),
+                                           .problems = n->problems,
+                                           .count = n->count,
+                                           .options = &options,
+                                           .ready = on_plan,
+                                           .context = err };
     struct kiln_error error = { 0 };
     bench_say("disk: compiling %zu kernels for %s with %s", n->count, c->target, c->toolchain);
-    if (kiln_plan_batch(client, n->problems, n->count, &options, TIMEOUT_MS, on_plan, err, &error))
+    if (kiln_plan_batch(client, &batch, &error))
         return kiln_fail(err, (enum kiln_code)error.code, "kiln: %s", error.text);
     return err->code;
 }

@@ -55,7 +55,10 @@ static enum kiln_code ask(struct kiln_client *client, const char *request, struc
 {
     struct kiln_error error = { 0 };
     char *text = NULL;
-    if (kiln_admin(client, request, NULL, TIMEOUT_MS, &text, &error))
+    const struct kiln_admin_call call = { .size = sizeof(call),
+                                          .request = request,
+                                          .timeout_ms = TIMEOUT_MS };
+    if (kiln_admin(client, &call, &text, &error))
         return failed(&error, err);
     enum kiln_code rc = json_parse(bytes_of_text(text), request, ret_json, err);
     kiln_free(text);
@@ -164,7 +167,13 @@ enum kiln_code cold_fetch(struct kiln_client *client, const struct cold *cold, u
     }
     struct result o = { 0 };
     struct kiln_error error = { 0 };
-    if (kiln_kernel_fetch_batch(client, NULL, sources, count, TIMEOUT_MS, on_ready, &o, &error))
+    const struct kiln_kernel_batch batch = { .size = sizeof(batch),
+                                             .sources = sources,
+                                             .count = count,
+                                             .ready = on_ready,
+                                             .context = &o,
+                                             .timeout_ms = TIMEOUT_MS };
+    if (kiln_kernel_fetch_batch(client, &batch, &error))
         return failed(&error, err);
     if (o.failures)
         return failed(&o.first, err);

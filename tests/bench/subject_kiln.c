@@ -75,9 +75,9 @@ static enum kiln_code check_table(struct kiln_subject *s, struct kiln_err *err)
     if (kiln_client_status(s->client, &status, &error))
         return failed(&error, err);
     uint64_t expected = s->from_table ? s->fetches : 0;
-    if (status.table_hits != expected)
+    if (status.cache_hits != expected)
         return kiln_fail(err, KILN_INVALID, "the table answered %llu of %llu fetches, not %llu",
-                         (unsigned long long)status.table_hits, (unsigned long long)s->fetches,
+                         (unsigned long long)status.cache_hits, (unsigned long long)s->fetches,
                          (unsigned long long)expected);
     return KILN_OK;
 }

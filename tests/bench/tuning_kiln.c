@@ -39,6 +39,7 @@ static enum kiln_code connect_guest(struct guest *g, const struct way_place *pla
     g->kind = place->data->kind;
     g->options = (struct kiln_tuning_options){
         .size = sizeof(g->options),
+        .timeout_ms = TIMEOUT_MS,
         .database_id = g->name.database_id,
     };
     struct kiln_client_options options = { .size = sizeof(options),
@@ -122,9 +123,8 @@ static enum kiln_code guest_ask(void *state, const struct data_question *questio
     struct kiln_problem problem = public_of(&question->problem);
     struct kiln_tuned *tuned;
     struct kiln_error error = { 0 };
-    int rc = g->kind == TUNING_FIND
-                 ? kiln_find_get(g->client, &problem, &g->options, TIMEOUT_MS, &tuned, &error)
-                 : kiln_perf_get(g->client, &problem, &g->options, TIMEOUT_MS, &tuned, &error);
+    int rc = (g->kind == TUNING_FIND ? kiln_find_get : kiln_perf_get)(g->client, &problem,
+                                                                      &g->options, &tuned, &error);
     if (rc)
         return failed(&error, err);
     enum kiln_code read = read_entries(tuned, err);
@@ -143,10 +143,11 @@ enum kiln_code way_kiln_batch(void *state, const struct data_question *questions
     for (size_t i = 0; i < count; i++)
         problems[i] = public_of(&questions[i].problem);
     struct kiln_error error = { 0 };
-    int rc = g->kind == TUNING_FIND ? kiln_find_get_batch(g->client, problems, count, &g->options,
-                                                          TIMEOUT_MS, tuned, &error)
-                                    : kiln_perf_get_batch(g->client, problems, count, &g->options,
-                                                          TIMEOUT_MS, tuned, &error);
+    const struct kiln_tuning_batch batch = {
+        .size = sizeof(batch), .problems = problems, .count = count, .options = &g->options
+    };
+    int rc = (g->kind == TUNING_FIND ? kiln_find_get_batch : kiln_perf_get_batch)(g->client, &batch,
+                                                                                  tuned, &error);
     if (rc)
         return failed(&error, err);
     enum kiln_code read = KILN_OK;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What fork means to a program with its data inside: forks COUNT.
+ * Tests fork in a program with built-in data: forks COUNT.
  *
- * First COUNT children of a process whose other threads are not inside the engine: the client that
- * their parent opened is refused there, and one of their own answers.  Then COUNT children of a
- * process whose threads ask all the time: each has its answer, or is told that it was forked while
- * a thread was inside.  Exits with 1 otherwise, and when the engine has a thread of its own.
+ * First forks COUNT children while no thread is inside the engine.  In a child, the parent's client
+ * must be refused, and a new client must answer.  Then forks COUNT children while other threads
+ * call the engine all the time.  Each child must get its answer, or the error that it was forked
+ * during a call.  Exits with 1 otherwise, and if the engine has a thread of its own.
  */
 #include <dirent.h>
 #include <kiln/client.h>
@@ -19,17 +19,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ASKERS 4   /* the engine opens and closes while more than one waits for it */
-#define CHILD_S 60 /* of one that has no answer */
+#define ASKERS 4   /* several threads, so that the engine opens and closes while others wait */
+#define CHILD_S 60 /* a child without an answer is ended after this time */
 #define PAUSES_US 3000
-#define STEP_US 37 /* so that the pauses differ */
+#define STEP_US 37 /* makes the pauses differ */
 
 enum { ANSWERED = 0, REPORTED = 3 };
 
 static atomic_bool is_over, has_failed;
 static struct kiln_client *parents; /* the first client, which children inherit */
 
-/* The engine opens and closes with the client, where there is no other. */
+/* The engine opens with the first client and closes with the last one. */
 static int ask(struct kiln_error *err)
 {
     struct kiln_client *client = NULL;
@@ -80,7 +80,7 @@ static int be_child_of_busy_parent(void)
     return 1;
 }
 
-/* How many of |count| children end with TOLD; -1: one neither answered nor was told. */
+/* How many of |count| children end with TOLD; -1 if one failed in another way. */
 static long fork_many(unsigned long count, int (*be_child)(void))
 {
     long reported = 0;

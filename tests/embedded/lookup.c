@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Looks FindDb and PerfDb records up, through libkiln alone: lines "find ID KEY" and "perf ID KEY"
- * on standard input, what is known on standard output, "-" where nothing is; "keep ID KEY" records
- * what a user measured, and says so, or why not.  One program linked with libkiln.a, which has the
- * databases inside, and one with libkiln.so, which asks kilnd.  With an argument it tells in the
- * end how long the first answer took from main on.
+ * Looks up FindDb and PerfDb records through libkiln.  Reads lines "find ID KEY" and "perf ID KEY"
+ * from standard input, and prints each record, or "-" if there is none.  "keep ID KEY" records a
+ * measurement and prints "kept" or the error.  One program is linked with libkiln.a, which has the
+ * databases inside, and one with libkiln.so, which asks kilnd.  With an argument, it finally prints
+ * how long the first answer took since the start of main.
  */
 #include "engine/miopen/problem_key.h"
 
@@ -65,11 +65,11 @@ static bool keep(struct kiln_client *client, const struct kiln_problem *problem,
                                               .tier = KILN_TUNING_USER,
                                               .measurements = &m,
                                               .measurement_count = 1 };
-    puts(kiln_find_put(client, problem, &recording, 0, &err) ? err.text : "kept");
+    puts(kiln_find_put(client, problem, &recording, &err) ? err.text : "kept");
     return true;
 }
 
-/* False: it could not be asked. */
+/* False if the look-up failed. */
 static bool look_up(struct kiln_client *client, const char *kind, const char *id, const char *key)
 {
     bool is_find = strcmp(kind, "perf") != 0;
@@ -87,8 +87,8 @@ static bool look_up(struct kiln_client *client, const char *kind, const char *id
     const struct kiln_tuning_options options = { .size = sizeof(options), .database_id = id };
     struct kiln_tuned *tuned = NULL;
     struct kiln_error err = { 0 };
-    int rc = is_find ? kiln_find_get(client, &p, &options, 0, &tuned, &err)
-                     : kiln_perf_get(client, &p, &options, 0, &tuned, &err);
+    int rc = is_find ? kiln_find_get(client, &p, &options, &tuned, &err)
+                     : kiln_perf_get(client, &p, &options, &tuned, &err);
     if (rc && rc != KILN_E_NOT_FOUND) {
         fprintf(stderr, "lookup: '%s': %s\n", key, err.text);
         return false;

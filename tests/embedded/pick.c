@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Picks COUNT records of a tuning index at random, and prints them as the lines that lookup reads:
+ * Picks COUNT random records of a tuning index, and prints them as lines for lookup:
  *     pick find|perf ID INDEX COUNT SEED
- * Every tenth line is a key that is perhaps in no record: one of another batch size.
+ * Every tenth line has another batch size, for which there may be no record.
  */
 #include "common/problem.h"
 #include "engine/miopen/problem_key.h"
@@ -25,7 +25,7 @@ static void print(const char *kind, const char *id, struct bytes key, bool chang
     char text[PROBLEM_KEY_MAX];
     bool is_find = strcmp(kind, "find") == 0;
     if (!parse(is_find, key, &problem))
-        return; /* a record that is kept verbatim: no problem of ours asks for it */
+        return; /* a key that is no problem of kiln, stored verbatim */
     problem.n += changes ? 1 : 0;
     size_t size = is_find ? find_key_write(&problem, text) : perf_key_write(&problem, text);
     if (size > 0)

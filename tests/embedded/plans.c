@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Asks for a plan for every problem of a file of MIOpenDriver command lines, of what is built into
- * this program: plans TARGET ID PROBLEMS|- [TOOLCHAIN].  Each must come with its code objects,
- * which the engine has checked to be ones for that target, and from a package; or be made by
- * TOOLCHAIN.
+ * Requests plans from the data built into this program, for every problem in a file of MIOpenDriver
+ * command lines: plans TARGET ID PROBLEMS|- [TOOLCHAIN].  Each plan must have its code objects,
+ * which the engine has checked for the target.  They must come from a package, or with TOOLCHAIN
+ * from that compiler.
  */
 #include <kiln/plan.h>
 #include <stdbool.h>
@@ -23,7 +23,7 @@ static int take(struct question *q, const struct kiln_problem *problem, struct k
                                                .target = q->target,
                                                .database_id = q->id };
     struct kiln_plan *plan = NULL;
-    int rc = kiln_plan_get(q->client, problem, &options, 0, &plan, err);
+    int rc = kiln_plan_get(q->client, problem, &options, &plan, err);
     if (rc)
         return rc;
     q->problems++;

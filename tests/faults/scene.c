@@ -303,7 +303,7 @@ struct kiln_client *scene_client(const struct scene *s)
     const struct kiln_client_options options = { .size = sizeof(options),
                                                  .socket_path = s->daemon.socket,
                                                  .timeout_ms = ASK_MS,
-                                                 .table_entries = -1 };
+                                                 .cache_entries = -1 };
     struct kiln_client *client = NULL;
     struct kiln_error err = { 0 };
     if (!scene_ended(kiln_client_open(&options, &client, &err), &err))
@@ -347,7 +347,7 @@ bool scene_fetch(struct scene *s, struct kiln_client *client, unsigned number)
     struct kiln_error err = { 0 };
     if (!client)
         return false;
-    int rc = kiln_kernel_fetch_source(client, &source, 0, &kernel, &err);
+    int rc = kiln_kernel_fetch_source(client, &source, &kernel, &err);
     expect_in_time(s, rc, &err);
     snprintf(s->why, sizeof(s->why), "%s", err.text);
     if (!scene_ended(rc, &err))
@@ -389,7 +389,12 @@ bool scene_fetch_batch(struct scene *s, struct kiln_client *client, unsigned cou
     for (unsigned i = 0; i < count; i++)
         sources[i] = source_of(batch.first + i, texts[i]);
     s->kernel += count / 2;
-    int rc = kiln_kernel_fetch_batch(client, NULL, sources, count, 0, on_ready, &batch, &err);
+    const struct kiln_kernel_batch call = { .size = sizeof(call),
+                                            .sources = sources,
+                                            .count = count,
+                                            .ready = on_ready,
+                                            .context = &batch };
+    int rc = kiln_kernel_fetch_batch(client, &call, &err);
     expect_in_time(s, rc, &err);
     bool ended = scene_ended(rc, &err);
     if (ended)
@@ -434,7 +439,7 @@ bool scene_put(struct scene *s, struct kiln_client *client, unsigned number)
     if (!client)
         return false;
     s->tried[number] = version;
-    int rc = kiln_find_put(client, &problem, &r, 0, &err);
+    int rc = kiln_find_put(client, &problem, &r, &err);
     expect_in_time(s, rc, &err);
     if (!scene_ended(rc, &err))
         return false;
@@ -449,7 +454,7 @@ static unsigned recorded_version(struct kiln_client *client, unsigned number)
     struct kiln_tuned *tuned = NULL;
     struct kiln_error err = { 0 };
     struct kiln_tuned_entry entry = { .size = sizeof(entry) };
-    int rc = kiln_find_get(client, &problem, &options, 0, &tuned, &err);
+    int rc = kiln_find_get(client, &problem, &options, &tuned, &err);
     if (rc == KILN_E_NOT_FOUND)
         return 0;
     must(rc, err);
@@ -589,21 +594,21 @@ void scene_serves_kernels(struct scene *s)
 /* ---- leases ---- */
 
 static int take_lease(struct kiln_client *client, unsigned number, struct kiln_lease *ret_lease,
-                      int *ret_state, struct kiln_error *err)
+                      struct kiln_error *err)
 {
     const struct kiln_problem problem = problem_of(LEASED + number);
     const struct kiln_lease_request request = { .size = sizeof(request),
                                                 .database_id = DEVICE,
                                                 .solver = LEASED_SOLVER };
     *ret_lease = (struct kiln_lease){ .size = sizeof(*ret_lease) };
-    return kiln_lease_take(client, &problem, &request, 0, ret_state, ret_lease, err);
+    return kiln_lease_take(client, &problem, &request, ret_lease, err);
 }
 
 /* Nobody has asked for that problem before. */
 bool scene_tune(struct scene *s, struct kiln_client *client)
 {
     struct kiln_error err = { 0 };
-    struct kiln_lease lease, next = { .size = sizeof(next) };
+    struct kiln_lease lease;
     const struct kiln_measurement m = {
         .size = sizeof(m), .solver = LEASED_SOLVER, .params = "1,2", .samples = 5, .median_ms = 2
     };
@@ -612,19 +617,18 @@ bool scene_tune(struct scene *s, struct kiln_client *client)
                                       .tier = KILN_TUNING_USER,
                                       .measurements = &m,
                                       .measurement_count = 1 };
-    int state = KILN_LEASE_TAKEN;
     unsigned number = ++s->tuned;
     if (!client)
         return false;
-    int rc = take_lease(client, number, &lease, &state, &err);
+    int rc = take_lease(client, number, &lease, &err);
     if (!rc) {
-        assert_int_equal(state, KILN_LEASE_GRANTED);
-        rc = kiln_lease_report(client, &lease, &r, 0, &state, &next, &err);
+        assert_int_equal(lease.state, KILN_LEASE_GRANTED);
+        rc = kiln_lease_report(client, &lease, &r, &lease, &err);
     }
     expect_in_time(s, rc, &err);
     if (!scene_ended(rc, &err))
         return false;
-    assert_int_equal(state, KILN_LEASE_DONE);
+    assert_int_equal(lease.state, KILN_LEASE_DONE);
     s->tuned_kept = number;
     return true;
 }
@@ -636,11 +640,10 @@ static bool lease_is_free(void *context)
     struct kiln_client *client = scene_client(s);
     struct kiln_error err = { 0 };
     struct kiln_lease lease;
-    int state = KILN_LEASE_TAKEN;
-    int rc = take_lease(client, s->tuned, &lease, &state, &err);
+    int rc = take_lease(client, s->tuned, &lease, &err);
     kiln_client_close(client);
     must(rc, err);
-    return state != KILN_LEASE_TAKEN;
+    return lease.state != KILN_LEASE_TAKEN;
 }
 
 /* What the latest lease found is recorded, where that was acknowledged; and no lease is left. */
@@ -651,7 +654,7 @@ static void serves_leases(struct scene *s, struct kiln_client *client)
     struct kiln_tuned *tuned = NULL;
     struct kiln_error err = { 0 };
     if (s->tuned_kept > 0)
-        must(kiln_perf_get(client, &problem, &options, 0, &tuned, &err), err);
+        must(kiln_perf_get(client, &problem, &options, &tuned, &err), err);
     kiln_tuned_free(tuned);
     if (s->tuned > 0)
         wait_until("the lease to be released", lease_is_free, s);

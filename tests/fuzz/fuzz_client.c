@@ -251,7 +251,7 @@ static void fetch_source(struct kiln_client *client)
 {
     struct kiln_error err;
     struct kiln_kernel *kernel = NULL;
-    if (kiln_kernel_fetch_source(client, &source, 0, &kernel, &err) == 0)
+    if (kiln_kernel_fetch_source(client, &source, &kernel, &err) == 0)
         use_kernel(kernel);
 }
 
@@ -259,7 +259,10 @@ static void fetch_named(struct kiln_client *client)
 {
     struct kiln_error err;
     struct kiln_kernel *kernel = NULL;
-    if (kiln_kernel_fetch_named(client, "gfx90a68", "a.s.o", "-x", 0, &kernel, &err) == 0)
+    const struct kiln_kernel_name name = {
+        .size = sizeof(name), .database_id = "gfx90a68", .name = "a.s.o", .args = "-x"
+    };
+    if (kiln_kernel_fetch_named(client, &name, &kernel, &err) == 0)
         use_kernel(kernel);
 }
 
@@ -268,14 +271,20 @@ static void fetch_batch(struct kiln_client *client)
     static const char *const keys[2] = { KEY, NULL };
     const struct kiln_kernel_source sources[2] = { source, source };
     struct kiln_error err;
-    (void)!kiln_kernel_fetch_batch(client, keys, sources, 2, 0, on_ready, NULL, &err);
+    struct kiln_kernel_batch batch = {
+        .size = sizeof(batch), .sources = sources, .count = 2, .ready = on_ready
+    };
+    (void)!kiln_kernel_fetch_batch(client, &batch, &err);
+    batch.sources = NULL;
+    batch.keys = keys;
+    (void)!kiln_kernel_fetch_batch(client, &batch, &err);
 }
 
 static void plan_get(struct kiln_client *client)
 {
     struct kiln_error err;
     struct kiln_plan *plan = NULL;
-    if (kiln_plan_get(client, &problem, &plan_options, 0, &plan, &err) == 0)
+    if (kiln_plan_get(client, &problem, &plan_options, &plan, &err) == 0)
         use_plan(plan);
 }
 
@@ -283,14 +292,19 @@ static void plan_batch(struct kiln_client *client)
 {
     const struct kiln_problem problems[2] = { problem, problem };
     struct kiln_error err;
-    (void)!kiln_plan_batch(client, problems, 2, &plan_options, 0, on_plan, NULL, &err);
+    const struct kiln_plan_batch batch = { .size = sizeof(batch),
+                                           .problems = problems,
+                                           .count = 2,
+                                           .options = &plan_options,
+                                           .ready = on_plan };
+    (void)!kiln_plan_batch(client, &batch, &err);
 }
 
 static void solutions_get(struct kiln_client *client)
 {
     struct kiln_error err;
     struct kiln_solutions *solutions = NULL;
-    if (kiln_solutions_get(client, &problem, &plan_options, 0, &solutions, &err))
+    if (kiln_solutions_get(client, &problem, &plan_options, &solutions, &err))
         return;
     for (unsigned i = 0; i < kiln_solutions_count(solutions); i++) {
         struct kiln_solution solution = { .size = sizeof(solution) };
@@ -304,7 +318,7 @@ static void find_get(struct kiln_client *client)
 {
     struct kiln_error err;
     struct kiln_tuned *tuned = NULL;
-    if (kiln_find_get(client, &problem, &tuning_options, 0, &tuned, &err) == 0)
+    if (kiln_find_get(client, &problem, &tuning_options, &tuned, &err) == 0)
         use_tuned(tuned);
 }
 
@@ -313,7 +327,10 @@ static void perf_get(struct kiln_client *client)
     const struct kiln_problem problems[2] = { problem, problem };
     struct kiln_tuned *tuned[2] = { 0 };
     struct kiln_error err;
-    (void)!kiln_perf_get_batch(client, problems, 2, &tuning_options, 0, tuned, &err);
+    const struct kiln_tuning_batch batch = {
+        .size = sizeof(batch), .problems = problems, .count = 2, .options = &tuning_options
+    };
+    (void)!kiln_perf_get_batch(client, &batch, tuned, &err);
     use_tuned(tuned[0]);
     use_tuned(tuned[1]);
 }
@@ -331,7 +348,7 @@ static void find_put(struct kiln_client *client)
                                               .measurements = &measured,
                                               .measurement_count = 1 };
     struct kiln_error err;
-    (void)!kiln_find_put(client, &problem, &recording, 0, &err);
+    (void)!kiln_find_put(client, &problem, &recording, &err);
 }
 
 static void lease(struct kiln_client *client)
@@ -346,12 +363,11 @@ static void lease(struct kiln_client *client)
                                               .tier = KILN_TUNING_USER };
     struct kiln_lease taken = { .size = sizeof(taken) };
     struct kiln_error err;
-    int state = 0;
-    if (kiln_lease_take(client, &problem, &request, 0, &state, &taken, &err))
+    if (kiln_lease_take(client, &problem, &request, &taken, &err))
         return;
     fuzz_expect(memchr(taken.best_params, '\0', sizeof(taken.best_params)), "a terminated text");
-    if (state == KILN_LEASE_GRANTED)
-        (void)!kiln_lease_report(client, &taken, &recording, 0, &state, &taken, &err);
+    if (taken.state == KILN_LEASE_GRANTED)
+        (void)!kiln_lease_report(client, &taken, &recording, &taken, &err);
 }
 
 static int on_text(void *context, const char *json)
@@ -372,7 +388,8 @@ static void admin(struct kiln_client *client)
                                     .ret_files = files,
                                     .ret_files_max = 2,
                                     .ret_file_count = &count };
-    if (kiln_admin(client, "stats", NULL, 0, &json, &err) == 0)
+    const struct kiln_admin_call stats = { .size = sizeof(stats), .request = "stats" };
+    if (kiln_admin(client, &stats, &json, &err) == 0)
         kiln_free(json);
     json = NULL;
     if (kiln_admin_call(client, &call, &json, &err) == 0) {

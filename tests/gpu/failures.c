@@ -59,7 +59,7 @@ static struct kiln_plan *plan_for(struct kiln_client *client, const char *target
                                          .solver = "ConvDirectNaive" };
     struct kiln_plan *plan = NULL;
     struct kiln_error err;
-    must("plan", kiln_plan_get(client, &problem, &options, 0, &plan, &err), &err);
+    must("plan", kiln_plan_get(client, &problem, &options, &plan, &err), &err);
     return plan;
 }
 
@@ -127,16 +127,26 @@ static struct kiln_run *run_of(struct kiln_device *device, struct kiln_client *c
     return run;
 }
 
+static int launch(struct kiln_run *run, struct kiln_memory *const xwy[3], struct kiln_error *err)
+{
+    const struct kiln_tensors tensors = {
+        .size = sizeof(tensors), .x = xwy[0], .w = xwy[1], .y = xwy[2]
+    };
+    return kiln_run_launch(run, &tensors, /* stream= */ NULL, err);
+}
+
 static void launch_on_too_little(struct kiln_device *device, struct kiln_client *client)
 {
     struct kiln_run *run = run_of(device, client);
     struct kiln_memory *x = memory_of(device, 2 * SMALL), *w = memory_of(device, SMALL);
     struct kiln_memory *y = memory_of(device, SMALL);
     struct kiln_error err;
-    expect("an output of 2 MiB", kiln_run_launch(run, x, w, y, NULL, &err), KILN_E_INVALID, &err);
+    expect("an output of 2 MiB", launch(run, (struct kiln_memory *[]){ x, w, y }, &err),
+           KILN_E_INVALID, &err);
     kiln_memory_destroy(y);
     y = memory_of(device, 32 * SMALL);
-    expect("one of 64 MiB", kiln_run_launch(run, x, w, y, NULL, &err), KILN_E_OK, &err);
+    expect("one of 64 MiB", launch(run, (struct kiln_memory *[]){ x, w, y }, &err), KILN_E_OK,
+           &err);
     expect("its end", kiln_device_finish(device, &err), KILN_E_OK, &err);
     kiln_memory_destroy(x);
     kiln_memory_destroy(w);
@@ -156,9 +166,11 @@ static void launch_beyond(struct kiln_device *device, struct kiln_client *client
         expect("2 MiB called 64 MiB", rc, KILN_E_INVALID, &err);
         return;
     }
-    expect("a launch beyond memory", kiln_run_launch(run, x, w, y, NULL, &err), KILN_E_OK, &err);
+    expect("a launch beyond memory", launch(run, (struct kiln_memory *[]){ x, w, y }, &err),
+           KILN_E_OK, &err);
     expect("its end", kiln_device_finish(device, &err), KILN_E_GPU_FAULT, &err);
-    expect("another launch", kiln_run_launch(run, x, w, y, NULL, &err), KILN_E_GPU_FAULT, &err);
+    expect("another launch", launch(run, (struct kiln_memory *[]){ x, w, y }, &err),
+           KILN_E_GPU_FAULT, &err);
 }
 
 int main(int argc, char **argv)

@@ -156,7 +156,8 @@ static struct kiln_plan_options plan_options(const struct pass *pass)
     return (struct kiln_plan_options){ .size = sizeof(struct kiln_plan_options),
                                        .target = kiln_device_target(pass->device),
                                        .database_id = *id ? id : NULL,
-                                       .solver = pass->solver };
+                                       .solver = pass->solver,
+                                       .timeout_ms = TIMEOUT_MS };
 }
 
 static void open_all(struct pass *pass)
@@ -184,9 +185,12 @@ static void ask_ahead(struct pass *pass)
 {
     struct kiln_error err;
     struct kiln_plan_options options = plan_options(pass);
-    must(kiln_plan_batch(pass->client, pass->layers, pass->count, &options, TIMEOUT_MS,
-                         plan_is_ready, NULL, &err),
-         "plans", &err);
+    const struct kiln_plan_batch batch = { .size = sizeof(batch),
+                                           .problems = pass->layers,
+                                           .count = pass->count,
+                                           .options = &options,
+                                           .ready = plan_is_ready };
+    must(kiln_plan_batch(pass->client, &batch, &err), "plans", &err);
 }
 
 /* One memory for each part of all layers: large enough, and filled. */
@@ -214,9 +218,12 @@ static void launch(struct pass *pass, const struct kiln_problem *layer, struct k
         tensors[i] = memory_of(pass, (enum memory)i, bytes);
     }
     struct kiln_memory *extra = workspace ? memory_of(pass, MEMORY_WORKSPACE, workspace) : NULL;
-    must(kiln_run_launch(run, tensors[KILN_TENSOR_X], tensors[KILN_TENSOR_W],
-                         tensors[KILN_TENSOR_Y], extra, &err),
-         "launch", &err);
+    const struct kiln_tensors all = { .size = sizeof(all),
+                                      .x = tensors[KILN_TENSOR_X],
+                                      .w = tensors[KILN_TENSOR_W],
+                                      .y = tensors[KILN_TENSOR_Y],
+                                      .workspace = extra };
+    must(kiln_run_launch(run, &all, /* stream= */ NULL, &err), "launch", &err);
 }
 
 static void do_layer(struct pass *pass, unsigned index)
@@ -225,8 +232,7 @@ static void do_layer(struct pass *pass, unsigned index)
     struct kiln_plan *plan = NULL;
     struct kiln_plan_options options = plan_options(pass);
     double begin = started_now();
-    must(kiln_plan_get(pass->client, &pass->layers[index], &options, TIMEOUT_MS, &plan, &err),
-         "plan", &err);
+    must(kiln_plan_get(pass->client, &pass->layers[index], &options, &plan, &err), "plan", &err);
     double planned = started_now();
     must(kiln_run_create(pass->device, plan, &pass->runs[index], &err), "run", &err);
     double loaded = started_now();

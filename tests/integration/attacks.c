@@ -491,8 +491,10 @@ static int attack_by_library(const struct arena *a)
         return 1;
     if (kiln_kernel_fetch(client, a->key, 0, &kernel, NULL) != KILN_E_NOT_FOUND)
         return 2;
-    if (kiln_kernel_fetch_named(client, DEVICE, SECRET_PROGRAM, SECRET_ARGS, 0, &kernel, NULL) !=
-        KILN_E_NOT_FOUND)
+    const struct kiln_kernel_name name = {
+        .size = sizeof(name), .database_id = DEVICE, .name = SECRET_PROGRAM, .args = SECRET_ARGS
+    };
+    if (kiln_kernel_fetch_named(client, &name, &kernel, NULL) != KILN_E_NOT_FOUND)
         return 3;
     const struct kiln_admin_call call = { .size = sizeof(call),
                                           .request = "clear",

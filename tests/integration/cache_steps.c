@@ -85,7 +85,7 @@ struct kiln_client *open_client(const struct caches *f)
 {
     const struct kiln_client_options options = { .size = sizeof(options),
                                                  .socket_path = f->daemon.socket,
-                                                 .table_entries = -1 };
+                                                 .cache_entries = -1 };
     struct kiln_client *client = NULL;
     struct kiln_error err = { 0 };
     must(kiln_client_open(&options, &client, &err), err);
@@ -108,9 +108,12 @@ static bool is_object(const struct caches *f, size_t at, struct kiln_kernel *ker
 int fetch_row(const struct caches *f, struct kiln_client *client, size_t at, int *ret_tier)
 {
     const struct row *row = &f->rows->rows[at];
+    const struct kiln_kernel_name name = {
+        .size = sizeof(name), .database_id = CACHE_DEVICE, .name = row->name, .args = row->args
+    };
     struct kiln_kernel *kernel = NULL;
     struct kiln_error err = { 0 };
-    int rc = kiln_kernel_fetch_named(client, CACHE_DEVICE, row->name, row->args, 0, &kernel, &err);
+    int rc = kiln_kernel_fetch_named(client, &name, &kernel, &err);
     if (rc)
         return rc;
     if (!is_object(f, at, kernel))

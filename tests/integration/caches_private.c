@@ -31,6 +31,9 @@ static int fetch_as_another(const struct caches *f, size_t at, const char *key)
                                                  .socket_path = f->daemon.socket };
     const struct row *row = &f->rows->rows[at];
     struct kiln_client *client = NULL;
+    const struct kiln_kernel_name name = {
+        .size = sizeof(name), .database_id = CACHE_DEVICE, .name = row->name, .args = row->args
+    };
     struct kiln_kernel *kernel = NULL;
     struct kiln_error err = { 0 };
     BUFFER_AUTO struct buffer object = object_of(f->rows, at);
@@ -39,7 +42,7 @@ static int fetch_as_another(const struct caches *f, size_t at, const char *key)
     if (!rc && key)
         rc = kiln_kernel_fetch(client, key, 0, &kernel, &err);
     else if (!rc)
-        rc = kiln_kernel_fetch_named(client, CACHE_DEVICE, row->name, row->args, 0, &kernel, &err);
+        rc = kiln_kernel_fetch_named(client, &name, &kernel, &err);
     if (rc)
         _exit(rc);
     bool right = kiln_kernel_size(kernel) == object.size &&

@@ -12,7 +12,7 @@ struct kiln_client *numbered_client(const struct daemon_process *d)
 {
     const struct kiln_client_options options = { .size = sizeof(options),
                                                  .socket_path = d->socket,
-                                                 .table_entries = -1 };
+                                                 .cache_entries = -1 };
     struct kiln_client *client = NULL;
     struct kiln_error err = { 0 };
     must(kiln_client_open(&options, &client, &err), err);
@@ -48,7 +48,7 @@ int numbered_fetch(struct kiln_client *client, unsigned number, char *ret_key)
                                                .source = text };
     struct kiln_kernel *kernel = NULL;
     struct kiln_error err = { 0 };
-    must(kiln_kernel_fetch_source(client, &source, 0, &kernel, &err), err);
+    must(kiln_kernel_fetch_source(client, &source, &kernel, &err), err);
     assert_true(kiln_kernel_size(kernel) > NUMBERED_BYTES);
     int tier = kiln_kernel_tier(kernel);
     if (ret_key)

@@ -87,7 +87,7 @@ static struct seen plan(struct fixture *f)
 {
     struct kiln_plan *plan = NULL;
     struct seen seen;
-    must(kiln_plan_get(f->client, &f->problem, &f->options, 60000, &plan, &f->err), f->err);
+    must(kiln_plan_get(f->client, &f->problem, &f->options, &plan, &f->err), f->err);
     snprintf(seen.solver, sizeof(seen.solver), "%s", kiln_plan_solver(plan));
     snprintf(seen.config, sizeof(seen.config), "%s", kiln_plan_config(plan));
     snprintf(seen.toolchain, sizeof(seen.toolchain), "%s", kiln_plan_toolchain_identity(plan));
@@ -110,7 +110,7 @@ static void assert_plan(const struct seen *seen, const char *solver, int source,
 static struct kiln_solution tunable(struct fixture *f, struct kiln_solutions **ret_list)
 {
     struct kiln_solution s = { .size = sizeof(s) };
-    must(kiln_solutions_get(f->client, &f->problem, &f->options, 60000, ret_list, &f->err), f->err);
+    must(kiln_solutions_get(f->client, &f->problem, &f->options, ret_list, &f->err), f->err);
     for (unsigned i = 0; i < kiln_solutions_count(*ret_list); i++) {
         must(kiln_solutions_at(*ret_list, i, &s, &f->err), f->err);
         if (s.candidates > 0)
@@ -134,7 +134,7 @@ static void put(struct fixture *f, bool is_find, const char *solver, const char 
                                       .tier = KILN_TUNING_USER,
                                       .measurements = &m,
                                       .measurement_count = 1 };
-    must((is_find ? kiln_find_put : kiln_perf_put)(f->client, &f->problem, &r, 0, &f->err), f->err);
+    must((is_find ? kiln_find_put : kiln_perf_put)(f->client, &f->problem, &r, &f->err), f->err);
 }
 
 /* The valid candidates of a range. */
@@ -188,9 +188,8 @@ static void tune(struct fixture *f, const struct kiln_solution *s, const char *b
                                                 .candidates = s->candidates,
                                                 .share = 1 };
     struct kiln_lease lease = { .size = sizeof(lease) };
-    int result;
-    must(kiln_lease_take(f->client, &f->problem, &request, 0, &result, &lease, &f->err), f->err);
-    while (result == KILN_LEASE_GRANTED) {
+    must(kiln_lease_take(f->client, &f->problem, &request, &lease, &f->err), f->err);
+    while (lease.state == KILN_LEASE_GRANTED) {
         CONFIG_LIST_AUTO struct config_list list = { .count = 0 };
         candidates(f, s->solver, lease.first, lease.count, &list);
         struct kiln_measurement m = { .size = sizeof(m), .solver = s->solver, .samples = 1 };
@@ -206,9 +205,9 @@ static void tune(struct fixture *f, const struct kiln_solution *s, const char *b
                                           .tier = KILN_TUNING_USER,
                                           .measurements = &m,
                                           .measurement_count = m.params ? 1 : 0 };
-        must(kiln_lease_report(f->client, &lease, &r, 0, &result, &lease, &f->err), f->err);
+        must(kiln_lease_report(f->client, &lease, &r, &lease, &f->err), f->err);
     }
-    assert_int_equal(result, KILN_LEASE_DONE);
+    assert_int_equal(lease.state, KILN_LEASE_DONE);
 }
 
 TEST(plan_records, shares_of_a_lease_cover_every_config_and_the_best_is_planned_with)
@@ -276,12 +275,12 @@ TEST(plan_records, a_record_of_another_toolchain_than_the_plans_is_reported_stal
     struct kiln_tuning_options options = { .size = sizeof(options),
                                            .database_id = DEVICE,
                                            .toolchain = seen.toolchain };
-    must(kiln_find_put(f->client, &f->problem, &r, 0, &f->err), f->err);
-    must(kiln_find_get(f->client, &f->problem, &options, 0, &tuned, &f->err), f->err);
+    must(kiln_find_put(f->client, &f->problem, &r, &f->err), f->err);
+    must(kiln_find_get(f->client, &f->problem, &options, &tuned, &f->err), f->err);
     assert_int_equal(kiln_tuned_is_stale(tuned), 0);
     kiln_tuned_free(tuned);
     options.toolchain = "another compiler";
-    must(kiln_find_get(f->client, &f->problem, &options, 0, &tuned, &f->err), f->err);
+    must(kiln_find_get(f->client, &f->problem, &options, &tuned, &f->err), f->err);
     assert_int_equal(kiln_tuned_is_stale(tuned), 1);
     kiln_tuned_free(tuned);
 }

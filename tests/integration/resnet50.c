@@ -222,7 +222,7 @@ static struct kiln_client *open_client(const struct site *s)
 {
     const struct kiln_client_options options = { .size = sizeof(options),
                                                  .socket_path = s->daemon.socket,
-                                                 .table_entries = -1 };
+                                                 .cache_entries = -1 };
     struct kiln_client *client = NULL;
     struct kiln_error err = { 0 };
     must(kiln_client_open(&options, &client, &err), err);
@@ -234,8 +234,9 @@ static int get_plan(struct kiln_client *client, const struct product *p, size_t 
 {
     const struct kiln_plan_options options = { .size = sizeof(options),
                                                .target = p->target,
-                                               .database_id = p->database_id };
-    return kiln_plan_get(client, &problems[problem], &options, CALL_MS, ret_plan, err);
+                                               .database_id = p->database_id,
+                                               .timeout_ms = CALL_MS };
+    return kiln_plan_get(client, &problems[problem], &options, ret_plan, err);
 }
 
 static unsigned expect_plan(struct kiln_client *client, const struct product *p, size_t problem)

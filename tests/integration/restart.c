@@ -106,7 +106,7 @@ static struct kiln_client *client_of(const struct fixture *f)
     struct kiln_client_options options = { .size = sizeof(options),
                                            .socket_path = f->daemon.socket,
                                            .timeout_ms = 120000,
-                                           .table_entries = -1 };
+                                           .cache_entries = -1 };
     struct kiln_client *client = NULL;
     struct kiln_error err;
     if (kiln_client_open(&options, &client, &err))
@@ -139,7 +139,7 @@ static bool fetch(struct load *load, struct kiln_client *client, unsigned n, str
                   "void scale(float *x) { x[__builtin_amdgcn_workitem_id_x()] *= N; }\n",
     };
     struct kiln_kernel *kernel = NULL;
-    if (kiln_kernel_fetch_source(client, &source, 0, &kernel, err))
+    if (kiln_kernel_fetch_source(client, &source, &kernel, err))
         return false;
     bool right = is_right(load, n, kernel);
     kiln_kernel_unref(kernel);

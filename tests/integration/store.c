@@ -343,7 +343,7 @@ static void store_edited(struct fixture *f, const char *options)
     struct kiln_client *client = numbered_client(&f->daemon);
     struct kiln_kernel *kernel = NULL;
     struct kiln_error err = { 0 };
-    must(kiln_kernel_fetch_source(client, &edited, 0, &kernel, &err), err);
+    must(kiln_kernel_fetch_source(client, &edited, &kernel, &err), err);
     kiln_kernel_unref(kernel);
     kiln_client_close(client);
     numbered_stored(&f->daemon, 1);

@@ -190,10 +190,17 @@ static void build_all(struct fixture *f, const char *target)
     struct check c = { .good = 0 };
     struct kiln_err err = KILN_ERR_INIT;
     must(target_parse(bytes_of_text(target), &c.target, &err), err);
-    struct kiln_plan_options options = { .size = sizeof(options), .target = target };
+    struct kiln_plan_options options = { .size = sizeof(options),
+                                         .target = target,
+                                         .timeout_ms = 600000 };
+    const struct kiln_plan_batch batch = { .size = sizeof(batch),
+                                           .problems = f->problems,
+                                           .count = f->count,
+                                           .options = &options,
+                                           .ready = take_plan,
+                                           .context = &c };
     struct kiln_error failure = { .code = 0 };
-    if (kiln_plan_batch(f->client, f->problems, f->count, &options, 600000, take_plan, &c,
-                        &failure))
+    if (kiln_plan_batch(f->client, &batch, &failure))
         fail_msg("%s: %s", target, failure.text);
     if (c.good != f->count)
         fail_msg("%s: %zu of %zu are good: %s", target, c.good, f->count, c.failure);

@@ -128,7 +128,7 @@ static int find(struct fixture *f, uint32_t n)
     struct kiln_problem problem = problem_of(n);
     kiln_tuned_free(f->tuned);
     f->tuned = NULL;
-    return kiln_find_get(f->client, &problem, &f->options, 0, &f->tuned, &f->err);
+    return kiln_find_get(f->client, &problem, &f->options, &f->tuned, &f->err);
 }
 
 static struct kiln_tuned_entry entry(struct fixture *f, unsigned index)
@@ -169,7 +169,7 @@ static int put(struct kiln_client *client, uint32_t n, int tier, double ms, stru
     struct kiln_problem problem = problem_of(n);
     struct kiln_measurement m = measured(ms);
     struct kiln_recording r = recording_of(&m, tier);
-    return kiln_find_put(client, &problem, &r, 0, err);
+    return kiln_find_put(client, &problem, &r, err);
 }
 
 /* ---- look-up ---- */
@@ -212,7 +212,10 @@ TEST(tuning_api, a_batch_answers_each_problem_in_its_place)
     for (uint32_t i = 0; i < ASKED; i++)
         problems[i] = problem_of(ASKED - i);
 
-    must(kiln_find_get_batch(f->client, problems, ASKED, &f->options, 0, tuned, &f->err), f->err);
+    const struct kiln_tuning_batch batch = {
+        .size = sizeof(batch), .problems = problems, .count = ASKED, .options = &f->options
+    };
+    must(kiln_find_get_batch(f->client, &batch, tuned, &f->err), f->err);
 
     for (uint32_t i = 0; i < ASKED; i++) {
         if (ASKED - i > RECORDS)
@@ -280,11 +283,11 @@ TEST(tuning_api, parameters_are_recorded_along_with_times)
     struct kiln_problem problem = problem_of(1);
     struct kiln_measurement m = measured(0.5);
     struct kiln_recording r = recording_of(&m, KILN_TUNING_USER);
-    must(kiln_perf_put(f->client, &problem, &r, 0, &f->err), f->err);
+    must(kiln_perf_put(f->client, &problem, &r, &f->err), f->err);
     m.solver = "SolverD"; /* another solver's stay */
-    must(kiln_perf_put(f->client, &problem, &r, 0, &f->err), f->err);
+    must(kiln_perf_put(f->client, &problem, &r, &f->err), f->err);
 
-    must(kiln_perf_get(f->client, &problem, &f->options, 0, &f->tuned, &f->err), f->err);
+    must(kiln_perf_get(f->client, &problem, &f->options, &f->tuned, &f->err), f->err);
 
     assert_int_equal(kiln_tuned_count(f->tuned), 2);
     assert_string_equal(entry(f, 0).params, "1,2,3");
@@ -493,9 +496,8 @@ static int take_lease(struct fixture *f)
                                                 .database_id = DEVICE,
                                                 .solver = "SolverC" };
     struct kiln_lease lease = { .size = sizeof(lease) };
-    int state;
-    int rc = kiln_lease_take(f->client, &problem, &request, 0, &state, &lease, &f->err);
-    return rc ? rc : 100 + state;
+    int rc = kiln_lease_take(f->client, &problem, &request, &lease, &f->err);
+    return rc ? rc : 100 + lease.state;
 }
 
 TEST(tuning_api, a_user_neither_sees_nor_changes_records_of_others)
@@ -541,7 +543,7 @@ static double time_of(uint32_t candidate)
 static bool is_known(struct tuner *t)
 {
     struct kiln_tuned *tuned = NULL;
-    int rc = kiln_perf_get(t->client, &t->problem, &t->f->options, 0, &tuned, NULL);
+    int rc = kiln_perf_get(t->client, &t->problem, &t->f->options, &tuned, NULL);
     kiln_tuned_free(tuned);
     return rc == KILN_E_OK;
 }
@@ -554,13 +556,12 @@ static void begin(struct tuner *t)
     t->began = true;
 }
 
-/* Measures the share; what it reports. */
-static int measure(struct tuner *t, struct kiln_lease *lease)
+/* Measures the share, and reports it. */
+static void measure(struct tuner *t, struct kiln_lease *lease)
 {
     struct kiln_measurement best = measured(1e9);
     struct kiln_recording r = recording_of(&best, KILN_TUNING_USER);
     char params[16];
-    int state;
     if (!t->began)
         begin(t);
     for (uint32_t i = lease->first; i < lease->first + lease->count; i++) {
@@ -572,9 +573,8 @@ static int measure(struct tuner *t, struct kiln_lease *lease)
         snprintf(params, sizeof(params), "%u", i);
         best.params = params;
     }
-    if (kiln_lease_report(t->client, lease, &r, 0, &state, lease, NULL))
+    if (kiln_lease_report(t->client, lease, &r, lease, NULL))
         _exit(212);
-    return state;
 }
 
 static void tune(struct tuner *t)
@@ -588,14 +588,13 @@ static void tune(struct tuner *t)
     struct kiln_lease lease = { .size = sizeof(lease) };
     bool was_taken = false;
     while (!is_known(t)) {
-        int state;
-        if (kiln_lease_take(t->client, &t->problem, &request, 0, &state, &lease, NULL))
+        if (kiln_lease_take(t->client, &t->problem, &request, &lease, NULL))
             _exit(213);
-        if (state == KILN_LEASE_GRANTED && was_taken && is_known(t))
+        if (lease.state == KILN_LEASE_GRANTED && was_taken && is_known(t))
             return;
-        while (state == KILN_LEASE_GRANTED)
-            state = measure(t, &lease);
-        was_taken = state == KILN_LEASE_TAKEN;
+        while (lease.state == KILN_LEASE_GRANTED)
+            measure(t, &lease);
+        was_taken = lease.state == KILN_LEASE_TAKEN;
     }
 }
 
@@ -660,7 +659,7 @@ TEST(tuning_api, processes_share_the_measurements_though_one_is_killed)
     close(log[1]);
     expect_each_once(log[0]);
     f->options.measurements = 1;
-    must(kiln_perf_get(f->client, &problem, &f->options, 0, &f->tuned, &f->err), f->err);
+    must(kiln_perf_get(f->client, &problem, &f->options, &f->tuned, &f->err), f->err);
     assert_string_equal(entry(f, 0).params, "37");
     assert_true(entry(f, 0).median_ms == 1);
     assert_string_equal(entry(f, 0).device_uuid, "GPU-1");
@@ -680,10 +679,9 @@ static void *wait_for_lease(void *argument)
     };
     struct kiln_lease lease = { .size = sizeof(lease) };
     struct kiln_client *client = open_client(f);
-    int state = -1;
-    int rc = kiln_lease_take(client, &problem, &request, 0, &state, &lease, NULL);
+    int rc = kiln_lease_take(client, &problem, &request, &lease, NULL);
     kiln_client_close(client);
-    return rc || state != KILN_LEASE_GRANTED ? f : NULL;
+    return rc || lease.state != KILN_LEASE_GRANTED ? f : NULL;
 }
 
 TEST(tuning_api, an_unshared_lease_goes_to_a_waiter_when_its_holder_leaves)
@@ -715,21 +713,19 @@ TEST(tuning_api, a_lease_does_not_outlive_the_daemon_that_gave_it)
     struct kiln_lease lease = { .size = sizeof(lease) };
     struct kiln_measurement best = measured(1);
     struct kiln_recording r = recording_of(&best, KILN_TUNING_USER);
-    int got;
-    must(kiln_lease_take(f->client, &problem, &request, 0, &got, &lease, &f->err), f->err);
+    must(kiln_lease_take(f->client, &problem, &request, &lease, &f->err), f->err);
     daemon_process_kill(&f->daemon);
     daemon_process_start(&f->daemon);
     must(kiln_client_ping(f->client, 0, NULL, &f->err), f->err);
 
-    assert_int_equal(kiln_lease_report(f->client, &lease, &r, 0, &got, &lease, &f->err),
-                     KILN_E_NOT_FOUND);
+    assert_int_equal(kiln_lease_report(f->client, &lease, &r, &lease, &f->err), KILN_E_NOT_FOUND);
 
-    assert_says(f->err.text, "ended with the connection");
-    must(kiln_lease_take(f->client, &problem, &request, 0, &got, &lease, &f->err), f->err);
-    assert_int_equal(got, KILN_LEASE_GRANTED);
+    assert_says(f->err.text, "connection");
+    must(kiln_lease_take(f->client, &problem, &request, &lease, &f->err), f->err);
+    assert_int_equal(lease.state, KILN_LEASE_GRANTED);
     assert_int_equal(lease.first, 0);
-    must(kiln_lease_report(f->client, &lease, &r, 0, &got, &lease, &f->err), f->err);
-    assert_int_equal(got, KILN_LEASE_GRANTED);
-    must(kiln_lease_report(f->client, &lease, &r, 0, &got, &lease, &f->err), f->err);
-    assert_int_equal(got, KILN_LEASE_DONE);
+    must(kiln_lease_report(f->client, &lease, &r, &lease, &f->err), f->err);
+    assert_int_equal(lease.state, KILN_LEASE_GRANTED);
+    must(kiln_lease_report(f->client, &lease, &r, &lease, &f->err), f->err);
+    assert_int_equal(lease.state, KILN_LEASE_DONE);
 }

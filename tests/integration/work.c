@@ -143,8 +143,7 @@ static bool run_rank(struct fixture *f, struct kiln_client *client, struct kiln_
         char options[64];
         struct kiln_kernel_source source = numbered_source(f, n, options);
         struct kiln_kernel *kernel = NULL;
-        good =
-            !kiln_kernel_fetch_source(client, &source, 0, &kernel, err) && is_right(f, n, kernel);
+        good = !kiln_kernel_fetch_source(client, &source, &kernel, err) && is_right(f, n, kernel);
         atomic_fetch_add(&f->job->served, good);
         kiln_kernel_unref(kernel);
     }

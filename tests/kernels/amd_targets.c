@@ -357,12 +357,17 @@ static void build(struct batch *b)
     struct kiln_error failure = { .code = 0 };
     struct kiln_plan_options options = { .size = sizeof(options),
                                          .target = b->target.text,
-                                         .solver = b->solver->name };
+                                         .solver = b->solver->name,
+                                         .timeout_ms = TIMEOUT_MS };
+    const struct kiln_plan_batch batch = { .size = sizeof(batch),
+                                           .problems = problems,
+                                           .count = b->count,
+                                           .options = &options,
+                                           .ready = take_plan,
+                                           .context = b };
     for (size_t i = 0; i < b->count; i++)
         problems[i] = problem_for_reference(&b->trials[i].problem);
-    must(kiln_plan_batch(b->fixture->client, problems, b->count, &options, TIMEOUT_MS, take_plan, b,
-                         &failure),
-         failure);
+    must(kiln_plan_batch(b->fixture->client, &batch, &failure), failure);
     b->solved += (unsigned)b->count;
     b->count = 0;
 }

@@ -25,7 +25,7 @@ static struct kiln_client *open_client(struct crowd *c)
     const struct kiln_client_options options = { .size = sizeof(options),
                                                  .socket_path = c->socket,
                                                  .timeout_ms = GRACE_MS,
-                                                 .table_entries = -1 };
+                                                 .cache_entries = -1 };
     struct kiln_client *client = NULL;
     struct kiln_error err = { 0 };
     if (kiln_client_open(&options, &client, &err) || kiln_client_ping(client, 0, NULL, &err))
@@ -60,7 +60,7 @@ static void fetch(struct crowd_member *m, struct kiln_client *client, unsigned i
     struct kiln_error err = { 0 };
     unsigned number = crowd_kernel(m, i);
     struct kiln_kernel_source source = source_of(number, text);
-    if (kiln_kernel_fetch_source(client, &source, 0, &kernel, &err))
+    if (kiln_kernel_fetch_source(client, &source, &kernel, &err))
         crowd_complain(m->crowd, "kernel %u does not come: %s", number, err.text);
     else if (is_right(m->crowd, number, kernel))
         atomic_fetch_add(counter, 1);
@@ -87,8 +87,10 @@ static void fetch_batch(struct crowd_member *m, struct kiln_client *client)
     char(*texts)[64] = calloc(count, sizeof(*texts));
     for (unsigned i = 0; sources && texts && i < count; i++)
         sources[i] = source_of(crowd_kernel(m, i), texts[i]);
-    if (!sources || !texts ||
-        kiln_kernel_fetch_batch(client, NULL, sources, count, 0, on_ready, m, &err))
+    const struct kiln_kernel_batch batch = {
+        .size = sizeof(batch), .sources = sources, .count = count, .ready = on_ready, .context = m
+    };
+    if (!sources || !texts || kiln_kernel_fetch_batch(client, &batch, &err))
         crowd_complain(m->crowd, "a batch is not answered: %s", err.text);
     free(texts);
     free(sources);
@@ -130,9 +132,8 @@ static void take_lease(struct crowd_member *m, struct kiln_client *client)
                                                 .solver = "LoadSolver" };
     struct kiln_lease lease = { .size = sizeof(lease) };
     struct kiln_error err = { 0 };
-    int state = -1;
-    if (kiln_lease_take(client, &problem, &request, 0, &state, &lease, &err) ||
-        state != KILN_LEASE_GRANTED)
+    if (kiln_lease_take(client, &problem, &request, &lease, &err) ||
+        lease.state != KILN_LEASE_GRANTED)
         crowd_complain(m->crowd, "lease %u is not granted: %s", m->index, err.text);
 }
 

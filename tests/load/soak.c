@@ -95,7 +95,7 @@ static void fetch(struct soak *s, struct kiln_client *client, unsigned number)
     struct kiln_kernel *kernel = NULL;
     struct kiln_error err = { 0 };
     atomic_fetch_add(&s->requests, 1);
-    if (kiln_kernel_fetch_source(client, &source, 0, &kernel, &err)) {
+    if (kiln_kernel_fetch_source(client, &source, &kernel, &err)) {
         complain(s, "a kernel does not come", err.text);
         return;
     }
@@ -124,7 +124,7 @@ static void look_up(struct soak *s, struct kiln_client *client)
     struct kiln_tuned *tuned = NULL;
     struct kiln_error err = { 0 };
     atomic_fetch_add(&s->requests, 1);
-    int rc = kiln_find_get(client, &problem, &options, 0, &tuned, &err);
+    int rc = kiln_find_get(client, &problem, &options, &tuned, &err);
     if (rc && rc != KILN_E_NOT_FOUND)
         complain(s, "a look-up is not answered", err.text);
     kiln_tuned_free(tuned);
@@ -147,7 +147,7 @@ static void live(struct soak *s, unsigned life)
 {
     const struct kiln_client_options options = { .size = sizeof(options),
                                                  .socket_path = s->daemon.socket,
-                                                 .table_entries = -1 };
+                                                 .cache_entries = -1 };
     struct kiln_client *client = NULL;
     struct kiln_error err = { 0 };
     if (kiln_client_open(&options, &client, &err)) {

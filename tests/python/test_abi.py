@@ -78,8 +78,14 @@ def test_structs_have_the_headers_layout(name, facts, headers):
     for field, *_ in struct._fields_:
         place = getattr(struct, field)
         assert facts[f"{name}.{field}"] == (place.offset, place.size), field
-    body = re.search(r"struct %s \{(.*?)\};" % c_name(name), headers).group(1)
+    body = body_of(name, headers)
     assert members(body) == [field for field, *_ in struct._fields_]
+
+
+def body_of(name, headers):
+    """The members of a struct; a pointer to a function counts as a void *."""
+    body = re.search(r"struct %s \{(.*?)\};" % c_name(name), headers).group(1)
+    return re.sub(r"\w+ \(\*(\w+)\)\([^)]*\)", r"void *\1", body)
 
 
 def members(body):
@@ -92,7 +98,7 @@ def members(body):
 @pytest.mark.parametrize("name", STRUCTS)
 def test_members_have_the_headers_kinds(name, headers):
     """Of one size are a pointer and a size_t, an int and an unsigned."""
-    body = re.search(r"struct %s \{(.*?)\};" % c_name(name), headers).group(1)
+    body = body_of(name, headers)
     for declaration in filter(str.strip, body.split(";")):
         first, *more = declaration.split(",")
         for part in (first, *(first.split()[0] + " " + other for other in more)):
@@ -109,7 +115,7 @@ def plain(c_type):
     """As written() writes it."""
     text = re.sub(r"\b(const|struct)\b", "", c_type)
     text = re.sub(r"\s+", " ", text.replace("*", " * ")).strip()
-    text = SAME.get(text, text)
+    text = re.sub(r"^\w+", lambda word: SAME.get(word[0], word[0]), text)
     handle = re.fullmatch(r"kiln_\w+ ((\* )*\*)", text)
     if handle and text.split()[0] not in map(c_name, STRUCTS):
         text = "void " + handle.group(1)
@@ -120,6 +126,8 @@ def written(kind):
     """A type of ctypes as C would have it; an opaque handle is a void *."""
     if kind is ctypes.c_void_p:
         return "void *"
+    if kind in CALLBACKS:
+        return plain(CALLBACKS[kind] + " *")
     if kind is ctypes.c_char:
         return "char"
     if isinstance(kind, type) and issubclass(kind, ctypes.Structure):
@@ -150,8 +158,7 @@ def test_functions_have_the_headers_types(name, result, arguments, headers):
     found = re.search(r"([\w ]+[ *]+)\b%s\(([^;]*)\);" % name, headers)
     assert found, "the headers have no such function"
     assert written(result) == plain(found.group(1))
-    expected = [plain(CALLBACKS[a] + " *") if a in CALLBACKS else written(a) for a in arguments]
-    assert expected == parameters(found.group(2))
+    assert [written(a) for a in arguments] == parameters(found.group(2))
 
 
 @pytest.mark.parametrize("callback", CALLBACKS, ids=CALLBACKS.get)

@@ -27,7 +27,7 @@ def closed(monkeypatch):
     original = Handle.__del__
 
     def counting(handle):
-        if handle.pointer and handle._give_back is library().kiln_client_close:
+        if handle.pointer and handle._release is library().kiln_client_close:
             given.append(handle.pointer)
         original(handle)
 
@@ -117,8 +117,8 @@ def test_a_timeout_is_a_positive_number_of_seconds(client, wrong):
 def test_what_libkiln_refuses_is_an_exception():
     with pytest.raises(kiln.InvalidError):
         kiln.Client("/" + "x" * 200)  # longer than a socket's path
-    with pytest.raises(kiln.InvalidError, match="table_entries"):
-        kiln.Client(table_entries=2**31)
+    with pytest.raises(kiln.InvalidError, match="cache_entries"):
+        kiln.Client(cache_entries=2**31)
     with pytest.raises(kiln.InvalidError, match="NUL"):
         kiln.Client("a\0b")
 

@@ -30,7 +30,7 @@ def freed(monkeypatch):
     original = Handle.__del__
 
     def counting(handle):
-        if handle.pointer and handle._give_back is library().kiln_kernel_unref:
+        if handle.pointer and handle._release is library().kiln_kernel_unref:
             given.append(handle.pointer)
         original(handle)
 
@@ -78,8 +78,8 @@ def test_a_key_finds_what_was_compiled(daemon, small):
 
 def test_this_process_remembers_answers(client, small):
     client.fetch(small.key)
-    assert client.fetch(small.key).tier == kiln.Tier.TABLE
-    assert client.status().table_hits == 1
+    assert client.fetch(small.key).tier == kiln.Tier.PROCESS
+    assert client.status().cache_hits == 1
 
 
 def test_a_miss_is_an_exception_with_a_code(client):
@@ -157,7 +157,7 @@ def test_nothing_behind_the_view_can_be_written_to(small, large):
 
 
 def test_the_bytes_live_as_long_as_a_view(daemon, compiler, large, freed):
-    with kiln.Client(daemon.socket, table_entries=-1) as client:
+    with kiln.Client(daemon.socket, cache_entries=-1) as client:
         kernel = client.fetch(large.key)
     expected = bytes(large)
     view = kernel.data

@@ -19,18 +19,12 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* |json| may be NULL, which means {}.  KILN_E_INVALID if |request| does not name a JSON request.
- * KILN_E_DENIED if the request needs an administrator.  |ret_json| is a terminated text; release it
- * with kiln_free. */
-int kiln_admin(struct kiln_client *client, const char *request, const char *json, int timeout_ms,
-               char **ret_json, struct kiln_error *err);
-/* A request that passes files, returns files, or reports progress. */
 struct kiln_admin_call {
-    size_t size; /* sizeof(struct kiln_admin_call) */
-    const char
-        *request; /* "package_install", "package_build", "kernel_import", "kernel_export", ... */
-    const char *json;  /* NULL means {} */
-    int timeout_ms;    /* 0: the client's default; negative: no limit, for long requests */
+    size_t size;         /* sizeof(struct kiln_admin_call) */
+    const char *request; /* "stats", "package_install", "kernel_export", ... */
+    const char *json;    /* NULL means {} */
+    int timeout_ms;      /* 0: the client's default; negative: no limit, for long requests */
+    /* The members below are for kiln_admin_call; kiln_admin requires them to be 0. */
     const int *files;  /* borrowed; open files to send with the request */
     size_t file_count; /* at most 2 */
     /* May be NULL.  Called on the calling thread with a JSON text each time kilnd reports progress.
@@ -41,7 +35,13 @@ struct kiln_admin_call {
     size_t ret_files_max;
     size_t *ret_file_count;
 };
-/* Opens a separate connection for this call.  Otherwise works like kiln_admin. */
+/* Sends a request on the client's connection.  KILN_E_INVALID if |call->request| does not name a
+ * JSON request.  KILN_E_DENIED if the request needs an administrator.  |ret_json| is a terminated
+ * text; release it with kiln_free. */
+int kiln_admin(struct kiln_client *client, const struct kiln_admin_call *call, char **ret_json,
+               struct kiln_error *err);
+/* Like kiln_admin, for requests that pass files, return files, or report progress.  Opens a
+ * separate connection to the host's daemon for this call. */
 int kiln_admin_call(struct kiln_client *client, const struct kiln_admin_call *call, char **ret_json,
                     struct kiln_error *err);
 /* Subscribes to events and calls |each| with one JSON text per event.  Returns KILN_E_OK when

@@ -9,10 +9,11 @@
  * Fork       A child process must not use a client that its parent opened: calls return
  *            KILN_E_INVALID. kiln_client_close() is allowed there and leaves the parent's
  *            connection alone.  Kernels and plans obtained before the fork stay valid in the child.
- * Time       Every call that may block takes a time-out in milliseconds; 0 means the client's
- *            default, and a negative one is KILN_E_INVALID.  When the time is up, the call returns
- *            KILN_E_TIMED_OUT and cancels the request at the daemon.
- * Daemon     If no daemon is running, or the daemon rejects this user or stays silent for
+ * Time       Every call that may block has a time-out, |timeout_ms|, in milliseconds.  It is a
+ * member of the call's options struct, or a parameter if the call has no such struct.  0 means the
+ * client's default.  A negative value is KILN_E_INVALID, except where <kiln/admin.h> gives it a
+ * meaning.  When the time is up, the call returns KILN_E_TIMED_OUT and cancels the request at the
+ * daemon. Daemon     If no daemon is running, or the daemon rejects this user or stays silent for
  *            KILN_FALLBACK_PATIENCE, a private daemon of this user serves the client; libkiln
  *            starts one if none runs.  The client goes back to the host's daemon as soon as that
  *            one accepts it; kiln_client_status reports which one serves.  With KILN_FALLBACK=off,
@@ -44,7 +45,7 @@ struct kiln_client_options {
                                 exists, else /run/kiln/kilnd.sock */
     int timeout_ms;          /* default for every call; 0: 120 000 */
     const char *name;  /* the program's name, sent to the daemon (not used yet); may be NULL */
-    int table_entries; /* size of the in-process cache, in answers; 0: 8192; negative: no cache */
+    int cache_entries; /* size of the in-process cache, in answers; 0: 8192; negative: no cache */
     /* What to do if no daemon is running or it rejects this user.  "private": use a private daemon
      * of this user; "off": fail.  With the engine linked into the program: "embedded" (use that
      * engine) or "off".  NULL: the value of $KILN_FALLBACK, else "private" or "embedded". */
@@ -70,8 +71,8 @@ struct kiln_status {
     char reason[512];    /* why the level is not DAEMON; "" if it is */
     uint64_t requests;   /* sent to the daemon */
     uint64_t reconnects; /* connections after the first one */
-    uint64_t table_hits; /* answered from the in-process cache */
-    uint64_t table_entries;
+    uint64_t cache_hits; /* answered from the in-process cache */
+    uint64_t cache_entries;
 };
 
 /* Does not connect yet, so it succeeds even if no daemon is running. */

@@ -54,7 +54,9 @@ struct kiln_conv_progress {
 typedef int kiln_conv_report_fn(void *context, const struct kiln_conv_progress *progress);
 
 struct kiln_conv_options {
-    size_t size; /* sizeof(struct kiln_conv_options) */
+    size_t size;                /* sizeof(struct kiln_conv_options) */
+    struct kiln_device *device; /* borrowed; the device to measure on; required */
+    int timeout_ms; /* of each request to kilnd, compilation included; 0: the client's default */
     /* The problem's tensors on the device: set all three, or none of them.  If none is set, libkiln
      * allocates its own, with random data.  The tensor that the problem computes is overwritten. */
     struct kiln_memory *x, *w, *y;
@@ -101,18 +103,17 @@ struct kiln_conv_entry {
 
 struct kiln_conv_result;
 
-/* Finds the fastest solver, each with the best perf config known.  |timeout_ms| applies to each
- * request to kilnd, compilation included.  Returns KILN_E_OK even if some solvers failed or nothing
- * could be recorded.  KILN_E_UNSUPPORTED if no solver applies or the reference cannot be run;
- * KILN_E_NOT_FOUND if the program has no built-in kernels for the problem; KILN_E_GPU_FAULT if the
- * device is lost. */
-int kiln_conv_find(struct kiln_client *client, struct kiln_device *device,
-                   const struct kiln_problem *problem, const struct kiln_conv_options *options,
-                   int timeout_ms, struct kiln_conv_result **ret_result, struct kiln_error *err);
+/* Finds the fastest solver, each with the best perf config known.  Returns KILN_E_OK even if some
+ * solvers failed or nothing could be recorded.  KILN_E_UNSUPPORTED if no solver applies or the
+ * reference cannot be run; KILN_E_NOT_FOUND if the program has no built-in kernels for the problem;
+ * KILN_E_GPU_FAULT if the device is lost. */
+int kiln_conv_find(struct kiln_client *client, const struct kiln_problem *problem,
+                   const struct kiln_conv_options *options, struct kiln_conv_result **ret_result,
+                   struct kiln_error *err);
 /* Like kiln_conv_find, but also searches for each solver's best perf config. */
-int kiln_conv_tune(struct kiln_client *client, struct kiln_device *device,
-                   const struct kiln_problem *problem, const struct kiln_conv_options *options,
-                   int timeout_ms, struct kiln_conv_result **ret_result, struct kiln_error *err);
+int kiln_conv_tune(struct kiln_client *client, const struct kiln_problem *problem,
+                   const struct kiln_conv_options *options, struct kiln_conv_result **ret_result,
+                   struct kiln_error *err);
 
 void kiln_conv_result_free(struct kiln_conv_result *result); /* accepts NULL */
 /* The solvers, fastest first; solvers without a time come last. */

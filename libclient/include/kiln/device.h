@@ -46,9 +46,9 @@ int kiln_device_open(const char *name, struct kiln_device **ret_device, struct k
  * device, or a CUcontext.  NULL: like kiln_device_open.  "auto" is not allowed. */
 int kiln_device_open_in(const char *name, void *context, struct kiln_device **ret_device,
                         struct kiln_error *err);
-/* Opens every device of a list, "cuda:0,cuda:1", in its order; |room| is the capacity of
- * |ret_devices|.  No device may be listed twice.  On failure, no device is open. */
-int kiln_device_open_list(const char *names, struct kiln_device **ret_devices, size_t room,
+/* Opens every device of a list, "cuda:0,cuda:1", in its order.  |ret_devices| has |capacity|
+ * elements.  No device may be listed twice.  On failure, no device is open. */
+int kiln_device_open_list(const char *names, struct kiln_device **ret_devices, size_t capacity,
                           size_t *ret_count, struct kiln_error *err);
 void kiln_device_close(struct kiln_device *device);               /* accepts NULL */
 const char *kiln_device_name(const struct kiln_device *device);   /* with a number: "hip:0" */

@@ -27,7 +27,7 @@ enum {
     KILN_TIER_DISK = 2,
     KILN_TIER_PACKAGE = 3,
     KILN_TIER_COMPILED = 5, /* 4 is reserved */
-    KILN_TIER_TABLE = 6     /* this process's in-process cache */
+    KILN_TIER_PROCESS = 6   /* this process's in-process cache */
 };
 
 enum { KILN_INTERACTIVE = 0, KILN_PREFETCH = 1 };
@@ -48,7 +48,17 @@ struct kiln_kernel_source {
     size_t source_size; /* bytes; 0: |source| is terminated */
     const struct kiln_header *headers;
     size_t header_count;
-    int priority; /* KILN_INTERACTIVE or KILN_PREFETCH */
+    int priority;   /* KILN_INTERACTIVE or KILN_PREFETCH */
+    int timeout_ms; /* 0: the client's default; a batch ignores it and has its own */
+};
+
+/* MIOpen's name of a kernel. */
+struct kiln_kernel_name {
+    size_t size;             /* sizeof(struct kiln_kernel_name) */
+    const char *database_id; /* "gfx906_60", "gfx90a68", "gfx90a" */
+    const char *name;        /* the kernel's file: "conv3x3.s.o" */
+    const char *args;        /* its arguments, verbatim; NULL: none */
+    int timeout_ms;          /* 0: the client's default */
 };
 
 /* Fetches a kernel by its key (64 hexadecimal digits).  Never compiles: KILN_E_NOT_FOUND on a
@@ -58,16 +68,13 @@ int kiln_kernel_fetch(struct kiln_client *client, const char *key, int timeout_m
 /* Fetches the kernel of a source with its target and options.  The daemon compiles it if it is not
  * cached. */
 int kiln_kernel_fetch_source(struct kiln_client *client, const struct kiln_kernel_source *source,
-                             int timeout_ms, struct kiln_kernel **ret_kernel,
-                             struct kiln_error *err);
+                             struct kiln_kernel **ret_kernel, struct kiln_error *err);
 
-/* Fetches a kernel by MIOpen's name for it.  The name consists of a database id ("gfx906_60",
- * "gfx90a68", "gfx90a"), the kernel's name ("conv3x3.s.o") and its arguments, verbatim.  The search
- * order is: this user's imports, imports for everyone, packages of that id, packages of its plain
- * architecture.  KILN_E_NOT_FOUND on a miss. */
-int kiln_kernel_fetch_named(struct kiln_client *client, const char *database_id, const char *name,
-                            const char *args, int timeout_ms, struct kiln_kernel **ret_kernel,
-                            struct kiln_error *err);
+/* Fetches a kernel by MIOpen's name for it.  The search order is: this user's imports, imports for
+ * everyone, packages of that id, packages of its plain architecture.  KILN_E_NOT_FOUND on a
+ * miss. */
+int kiln_kernel_fetch_named(struct kiln_client *client, const struct kiln_kernel_name *name,
+                            struct kiln_kernel **ret_kernel, struct kiln_error *err);
 
 /* Called once for each item of a batch, as items become ready, on the calling thread.  On success,
  * |kernel| is borrowed (ref it to keep it) and |err| is NULL.  On failure, |kernel| is NULL and
@@ -76,13 +83,20 @@ int kiln_kernel_fetch_named(struct kiln_client *client, const char *database_id,
 typedef int kiln_kernel_ready(void *context, size_t index, struct kiln_kernel *kernel,
                               const struct kiln_error *err);
 
-/* Fetches many kernels at once.  Exactly one of |keys| and |sources| is set; it has |count|
- * members. Returns KILN_E_OK when every item was answered, including items that failed, and
- * KILN_E_CANCELLED when |ready| stopped the batch.  Any other error means that the remaining items
- * cannot be obtained. The time-out is for the whole batch. */
-int kiln_kernel_fetch_batch(struct kiln_client *client, const char *const *keys,
-                            const struct kiln_kernel_source *sources, size_t count, int timeout_ms,
-                            kiln_kernel_ready *ready, void *context, struct kiln_error *err);
+struct kiln_kernel_batch {
+    size_t size;             /* sizeof(struct kiln_kernel_batch) */
+    const char *const *keys; /* borrowed, like |sources|; exactly one of them is set */
+    const struct kiln_kernel_source *sources;
+    size_t count; /* of keys or sources */
+    kiln_kernel_ready *ready;
+    void *context;  /* passed to |ready| */
+    int timeout_ms; /* of the whole batch; 0: the client's default */
+};
+/* Fetches many kernels at once.  Returns KILN_E_OK when every item was answered, including items
+ * that failed, and KILN_E_CANCELLED when |ready| stopped the batch.  Any other error means that the
+ * remaining items cannot be obtained. */
+int kiln_kernel_fetch_batch(struct kiln_client *client, const struct kiln_kernel_batch *batch,
+                            struct kiln_error *err);
 
 struct kiln_kernel *kiln_kernel_ref(struct kiln_kernel *kernel);
 void kiln_kernel_unref(struct kiln_kernel *kernel); /* accepts NULL */

@@ -40,7 +40,8 @@ struct kiln_plan_options {
     const char *config;      /* with |solver|: a perf config to force; NULL: the best known */
     int heuristic;           /* 1: ignore all records */
     const char
-        *driver; /* the device's driver version, to detect stale records; NULL: none is stale */
+        *driver;    /* the device's driver version, to detect stale records; NULL: none is stale */
+    int timeout_ms; /* of the call, or of the whole batch; 0: the client's default */
 };
 
 /* Returns a plan with its code objects; the daemon compiles those that are not cached.  An
@@ -49,8 +50,8 @@ struct kiln_plan_options {
  * lease to tune it (<kiln/tuning.h>).  Records of other clients only affect clients that are
  * opened later. */
 int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem,
-                  const struct kiln_plan_options *options, int timeout_ms,
-                  struct kiln_plan **ret_plan, struct kiln_error *err);
+                  const struct kiln_plan_options *options, struct kiln_plan **ret_plan,
+                  struct kiln_error *err);
 
 /* Called once for each problem, as plans become ready, on the calling thread.  On success, |plan|
  * is borrowed and |err| is NULL.  On failure, |plan| is NULL and |err| says why.  The callback may
@@ -58,13 +59,19 @@ int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem
  * callback is not called again. */
 typedef int kiln_plan_ready(void *context, size_t index, struct kiln_plan *plan,
                             const struct kiln_error *err);
+struct kiln_plan_batch {
+    size_t size;                             /* sizeof(struct kiln_plan_batch) */
+    const struct kiln_problem *problems;     /* borrowed */
+    size_t count;                            /* of problems */
+    const struct kiln_plan_options *options; /* borrowed; for every problem */
+    kiln_plan_ready *ready;
+    void *context; /* passed to |ready| */
+};
 /* Requests many plans at once, with as many in flight as the daemon allows.  Returns KILN_E_OK when
  * every problem was answered, including those that failed, and KILN_E_CANCELLED when |ready|
- * stopped the batch.  Any other error means that the remaining plans cannot be obtained.  The
- * time-out is for the whole batch. */
-int kiln_plan_batch(struct kiln_client *client, const struct kiln_problem *problems, size_t count,
-                    const struct kiln_plan_options *options, int timeout_ms, kiln_plan_ready *ready,
-                    void *context, struct kiln_error *err);
+ * stopped the batch.  Any other error means that the remaining plans cannot be obtained. */
+int kiln_plan_batch(struct kiln_client *client, const struct kiln_plan_batch *batch,
+                    struct kiln_error *err);
 
 struct kiln_plan *kiln_plan_ref(struct kiln_plan *plan);
 void kiln_plan_unref(struct kiln_plan *plan); /* accepts NULL */

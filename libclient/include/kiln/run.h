@@ -36,16 +36,14 @@ struct kiln_tensors {
     struct kiln_memory *workspace; /* may be NULL when kiln_plan_workspace() is 0 */
 };
 
-/* Launches every kernel of the plan on the device's own stream; does not wait.  The memories must
- * be of the run's device, begin at a multiple of 16 bytes, and hold the problem's tensors in its
- * layouts and type.  The call checks their sizes and returns KILN_E_INVALID if one does not fit.
- * KILN_E_UNSUPPORTED if the device rejects the geometry or the resources of a launch.  If a kernel
- * fails while it runs, the next wait for its stream reports it. */
-int kiln_run_launch(struct kiln_run *run, struct kiln_memory *x, struct kiln_memory *w,
-                    struct kiln_memory *y, struct kiln_memory *workspace, struct kiln_error *err);
-/* Like kiln_run_launch, on |stream|, which may be a stream of the job (kiln_stream_wrap). */
-int kiln_run_launch_on(struct kiln_run *run, const struct kiln_tensors *tensors,
-                       struct kiln_stream *stream, struct kiln_error *err);
+/* Launches every kernel of the plan on |stream| (NULL: the device's own); does not wait.  The
+ * stream may be one of the job (kiln_stream_wrap).  The memories must be of the run's device, begin
+ * at a multiple of 16 bytes, and hold the problem's tensors in its layouts and type.  The call
+ * checks their sizes and returns KILN_E_INVALID if one does not fit.  KILN_E_UNSUPPORTED if the
+ * device rejects the geometry or the resources of a launch.  If a kernel fails while it runs, the
+ * next wait for its stream reports it. */
+int kiln_run_launch(struct kiln_run *run, const struct kiln_tensors *tensors,
+                    struct kiln_stream *stream, struct kiln_error *err);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

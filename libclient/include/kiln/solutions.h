@@ -37,10 +37,10 @@ struct kiln_solution {
     int valid_is_an_estimate; /* 1: |valid| is extrapolated from a sample of a large space */
 };
 
-/* Of |options|, only |target|, |database_id|, |driver| and |toolchain| are used.
+/* Of |options|, only |target|, |database_id|, |driver|, |toolchain| and |timeout_ms| are used.
  * KILN_E_UNSUPPORTED if no solver applies. */
 int kiln_solutions_get(struct kiln_client *client, const struct kiln_problem *problem,
-                       const struct kiln_plan_options *options, int timeout_ms,
+                       const struct kiln_plan_options *options,
                        struct kiln_solutions **ret_solutions, struct kiln_error *err);
 void kiln_solutions_free(struct kiln_solutions *solutions); /* accepts NULL */
 unsigned kiln_solutions_count(const struct kiln_solutions *solutions);

@@ -36,24 +36,30 @@ struct kiln_tuning_options {
     const char *toolchain;
     int nearest; /* 1: if there is no record, use the nearest by batch size, then by spatial size */
     int measurements; /* 1: return who measured it, and how */
+    int timeout_ms;   /* of the call, or of the whole batch; 0: the client's default */
 };
 
 struct kiln_tuned; /* the record of one problem */
 
 /* KILN_E_NOT_FOUND if there is no record. */
 int kiln_find_get(struct kiln_client *client, const struct kiln_problem *problem,
-                  const struct kiln_tuning_options *options, int timeout_ms,
-                  struct kiln_tuned **ret_tuned, struct kiln_error *err);
+                  const struct kiln_tuning_options *options, struct kiln_tuned **ret_tuned,
+                  struct kiln_error *err);
 int kiln_perf_get(struct kiln_client *client, const struct kiln_problem *problem,
-                  const struct kiln_tuning_options *options, int timeout_ms,
-                  struct kiln_tuned **ret_tuned, struct kiln_error *err);
-/* Look up many problems at once.  ret_tuned[i] is NULL if there is no record for problems[i].  On
- * failure, no element is set. */
-int kiln_find_get_batch(struct kiln_client *client, const struct kiln_problem *problems,
-                        size_t count, const struct kiln_tuning_options *options, int timeout_ms,
+                  const struct kiln_tuning_options *options, struct kiln_tuned **ret_tuned,
+                  struct kiln_error *err);
+
+struct kiln_tuning_batch {
+    size_t size;                               /* sizeof(struct kiln_tuning_batch) */
+    const struct kiln_problem *problems;       /* borrowed */
+    size_t count;                              /* of problems */
+    const struct kiln_tuning_options *options; /* borrowed; for every problem */
+};
+/* Look up many problems at once.  |ret_tuned| has |batch->count| elements.  ret_tuned[i] is NULL if
+ * there is no record for problems[i].  On failure, no element is set. */
+int kiln_find_get_batch(struct kiln_client *client, const struct kiln_tuning_batch *batch,
                         struct kiln_tuned **ret_tuned, struct kiln_error *err);
-int kiln_perf_get_batch(struct kiln_client *client, const struct kiln_problem *problems,
-                        size_t count, const struct kiln_tuning_options *options, int timeout_ms,
+int kiln_perf_get_batch(struct kiln_client *client, const struct kiln_tuning_batch *batch,
                         struct kiln_tuned **ret_tuned, struct kiln_error *err);
 
 void kiln_tuned_free(struct kiln_tuned *tuned);      /* accepts NULL */
@@ -111,6 +117,7 @@ struct kiln_recording {
     uint32_t clock_mhz;  /* 0: not known */
     const struct kiln_measurement *measurements;
     size_t measurement_count; /* at most 256 */
+    int timeout_ms;           /* 0: the client's default */
 };
 /* When these calls return KILN_E_OK, the measurements are on disk.  In a program with built-in
  * databases, they stay in memory until its last client is closed.  Entries of other solvers in the
@@ -118,9 +125,9 @@ struct kiln_recording {
  * driver and toolchain is merged with the new one statistically.  One call counts once, even if the
  * connection was lost and the request was sent again. */
 int kiln_find_put(struct kiln_client *client, const struct kiln_problem *problem,
-                  const struct kiln_recording *recording, int timeout_ms, struct kiln_error *err);
+                  const struct kiln_recording *recording, struct kiln_error *err);
 int kiln_perf_put(struct kiln_client *client, const struct kiln_problem *problem,
-                  const struct kiln_recording *recording, int timeout_ms, struct kiln_error *err);
+                  const struct kiln_recording *recording, struct kiln_error *err);
 
 /* ---- tuning leases ---- */
 
@@ -149,27 +156,30 @@ struct kiln_lease_request {
     int share; /* 1: accept a share of a search that another process began on an identical device */
     int wait_ms; /* how long to wait for the process that tunes it, within the time-out; 0: do not
                     wait */
+    int timeout_ms; /* of the call; 0: the client's default */
 };
 struct kiln_lease {
     size_t size; /* in: sizeof(struct kiln_lease) */
+    int state;   /* KILN_LEASE_*; the members below are set if it is GRANTED */
     uint64_t id;
     uint64_t connection;   /* the connection that the lease belongs to */
     uint32_t first, count; /* the share; 0, 0 if the search cannot be shared */
     double best_ms;        /* the best of all shares so far; 0: none */
     char best_params[1032];
 };
-/* |ret_state| is one of KILN_LEASE_*; |ret_lease| is filled if the state is GRANTED.  KILN_E_BUSY
- * if too many leases are held or too many requests wait. */
+/* Asks for a lease; ret_lease->state says whether it was granted.  KILN_E_BUSY if too many leases
+ * are held or too many requests wait. */
 int kiln_lease_take(struct kiln_client *client, const struct kiln_problem *problem,
-                    const struct kiln_lease_request *request, int timeout_ms, int *ret_state,
-                    struct kiln_lease *ret_lease, struct kiln_error *err);
+                    const struct kiln_lease_request *request, struct kiln_lease *ret_lease,
+                    struct kiln_error *err);
 /* Reports the best of the share: |recording| has one measurement.  If nothing ran, |recording| is
- * NULL or has no measurement.  |ret_state| is GRANTED with the next share, KILN_LEASE_TAKEN while
- * others still measure theirs, or KILN_LEASE_DONE once all shares are reported and the best is
- * recorded. KILN_E_NOT_FOUND if the lease has ended with its connection. */
+ * NULL or has no measurement.  ret_next->state is GRANTED with the next share, KILN_LEASE_TAKEN
+ * while others still measure theirs, or KILN_LEASE_DONE once all shares are reported and the best
+ * is recorded.  |ret_next| may be |lease|.  KILN_E_NOT_FOUND if the lease has ended with its
+ * connection. */
 int kiln_lease_report(struct kiln_client *client, const struct kiln_lease *lease,
-                      const struct kiln_recording *recording, int timeout_ms, int *ret_state,
-                      struct kiln_lease *ret_next, struct kiln_error *err);
+                      const struct kiln_recording *recording, struct kiln_lease *ret_next,
+                      struct kiln_error *err);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

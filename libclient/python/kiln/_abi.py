@@ -9,23 +9,34 @@ from ctypes import (CFUNCTYPE, POINTER, c_char, c_char_p, c_double, c_int, c_siz
                     c_uint32, c_uint64, c_void_p)
 from typing import Any, List, Tuple
 
-# ---- structs ----
+# ---- structs and callbacks ----
 
 
 class Error(ctypes.Structure):
     _fields_ = [("code", c_int), ("text", c_char * 512), ("log", c_char * 4096)]
 
 
+KernelReady = CFUNCTYPE(c_int, c_void_p, c_size_t, c_void_p, POINTER(Error))
+PlanReady = CFUNCTYPE(c_int, c_void_p, c_size_t, c_void_p, POINTER(Error))
+
+
 class ClientOptions(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("socket_path", c_char_p), ("timeout_ms", c_int),
-                ("name", c_char_p), ("table_entries", c_int), ("fallback", c_char_p)]
+                ("name", c_char_p), ("cache_entries", c_int), ("fallback", c_char_p)]
 
 
 class Status(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("level", c_int), ("socket_path", c_char * 256),
                 ("daemon", c_char * 64), ("daemon_pid", c_int), ("role", c_int),
                 ("reason", c_char * 512), ("requests", c_uint64), ("reconnects", c_uint64),
-                ("table_hits", c_uint64), ("table_entries", c_uint64)]
+                ("cache_hits", c_uint64), ("cache_entries", c_uint64)]
+
+
+class AdminCall(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("request", c_char_p), ("json", c_char_p),
+                ("timeout_ms", c_int), ("files", POINTER(c_int)), ("file_count", c_size_t),
+                ("progress", c_void_p), ("context", c_void_p), ("ret_files", POINTER(c_int)),
+                ("ret_files_max", c_size_t), ("ret_file_count", POINTER(c_size_t))]
 
 
 class Header(ctypes.Structure):
@@ -36,7 +47,18 @@ class KernelSource(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("target", c_char_p), ("toolchain", c_char_p),
                 ("program", c_char_p), ("options", c_char_p), ("source", c_char_p),
                 ("source_size", c_size_t), ("headers", POINTER(Header)),
-                ("header_count", c_size_t), ("priority", c_int)]
+                ("header_count", c_size_t), ("priority", c_int), ("timeout_ms", c_int)]
+
+
+class KernelName(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("database_id", c_char_p), ("name", c_char_p),
+                ("args", c_char_p), ("timeout_ms", c_int)]
+
+
+class KernelBatch(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("keys", POINTER(c_char_p)),
+                ("sources", POINTER(KernelSource)), ("count", c_size_t), ("ready", KernelReady),
+                ("context", c_void_p), ("timeout_ms", c_int)]
 
 
 class Problem(ctypes.Structure):
@@ -57,7 +79,12 @@ class PlanOptions(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("target", c_char_p), ("database_id", c_char_p),
                 ("solver", c_char_p), ("toolchain", c_char_p), ("priority", c_int),
                 ("no_objects", c_int), ("config", c_char_p), ("heuristic", c_int),
-                ("driver", c_char_p)]
+                ("driver", c_char_p), ("timeout_ms", c_int)]
+
+
+class PlanBatch(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("problems", POINTER(Problem)), ("count", c_size_t),
+                ("options", POINTER(PlanOptions)), ("ready", PlanReady), ("context", c_void_p)]
 
 
 class PlanLaunch(ctypes.Structure):
@@ -76,7 +103,12 @@ class Solution(ctypes.Structure):
 class TuningOptions(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("database_id", c_char_p), ("backend", c_char_p),
                 ("driver", c_char_p), ("toolchain", c_char_p), ("nearest", c_int),
-                ("measurements", c_int)]
+                ("measurements", c_int), ("timeout_ms", c_int)]
+
+
+class TuningBatch(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("problems", POINTER(Problem)), ("count", c_size_t),
+                ("options", POINTER(TuningOptions))]
 
 
 class TunedEntry(ctypes.Structure):
@@ -99,7 +131,7 @@ class Recording(ctypes.Structure):
                 ("tier", c_int), ("device_uuid", c_char_p), ("device", c_char_p),
                 ("driver", c_char_p), ("toolchain", c_char_p), ("library", c_char_p),
                 ("clock_mhz", c_uint32), ("measurements", POINTER(Measurement)),
-                ("measurement_count", c_size_t)]
+                ("measurement_count", c_size_t), ("timeout_ms", c_int)]
 
 
 class DeviceInfo(ctypes.Structure):
@@ -109,10 +141,6 @@ class DeviceInfo(ctypes.Structure):
                 ("memory", c_uint64)]
 
 
-# ---- callbacks ----
-
-KernelReady = CFUNCTYPE(c_int, c_void_p, c_size_t, c_void_p, POINTER(Error))
-PlanReady = CFUNCTYPE(c_int, c_void_p, c_size_t, c_void_p, POINTER(Error))
 DeviceFound = CFUNCTYPE(None, c_void_p, POINTER(DeviceInfo), POINTER(Error))
 
 # ---- functions: name, result, parameters; an opaque handle is a c_void_p ----
@@ -121,10 +149,9 @@ _err = POINTER(Error)
 _handle = c_void_p
 _ret_handle = POINTER(c_void_p)
 _plan_question = [POINTER(Problem), POINTER(PlanOptions)]
-_tuning_question = [_handle, POINTER(Problem), POINTER(TuningOptions), c_int, _ret_handle, _err]
-_tuning_questions = [_handle, POINTER(Problem), c_size_t, POINTER(TuningOptions), c_int,
-                     _ret_handle, _err]
-_tuning_put = [_handle, POINTER(Problem), POINTER(Recording), c_int, _err]
+_tuning_question = [_handle, POINTER(Problem), POINTER(TuningOptions), _ret_handle, _err]
+_tuning_questions = [_handle, POINTER(TuningBatch), _ret_handle, _err]
+_tuning_put = [_handle, POINTER(Problem), POINTER(Recording), _err]
 
 FUNCTIONS: List[Tuple[str, Any, List[Any]]] = [
     ("kiln_error_name", c_char_p, [c_int]),
@@ -135,16 +162,12 @@ FUNCTIONS: List[Tuple[str, Any, List[Any]]] = [
     ("kiln_client_close", None, [_handle]),
     ("kiln_client_ping", c_int, [_handle, c_int, POINTER(c_uint64), _err]),
     ("kiln_client_status", c_int, [_handle, POINTER(Status), _err]),
-    ("kiln_admin", c_int, [_handle, c_char_p, c_char_p, c_int, POINTER(c_char_p), _err]),
+    ("kiln_admin", c_int, [_handle, POINTER(AdminCall), POINTER(c_char_p), _err]),
     ("kiln_free", None, [c_void_p]),
     ("kiln_kernel_fetch", c_int, [_handle, c_char_p, c_int, _ret_handle, _err]),
-    ("kiln_kernel_fetch_source", c_int,
-     [_handle, POINTER(KernelSource), c_int, _ret_handle, _err]),
-    ("kiln_kernel_fetch_named", c_int,
-     [_handle, c_char_p, c_char_p, c_char_p, c_int, _ret_handle, _err]),
-    ("kiln_kernel_fetch_batch", c_int,
-     [_handle, POINTER(c_char_p), POINTER(KernelSource), c_size_t, c_int, KernelReady, c_void_p,
-      _err]),
+    ("kiln_kernel_fetch_source", c_int, [_handle, POINTER(KernelSource), _ret_handle, _err]),
+    ("kiln_kernel_fetch_named", c_int, [_handle, POINTER(KernelName), _ret_handle, _err]),
+    ("kiln_kernel_fetch_batch", c_int, [_handle, POINTER(KernelBatch), _err]),
     ("kiln_kernel_ref", _handle, [_handle]),
     ("kiln_kernel_unref", None, [_handle]),
     ("kiln_kernel_data", c_void_p, [_handle]),
@@ -160,9 +183,8 @@ FUNCTIONS: List[Tuple[str, Any, List[Any]]] = [
     ("kiln_problem_output", c_int, [POINTER(Problem), POINTER(c_uint32), _err]),
     ("kiln_problem_tensor", c_int,
      [POINTER(Problem), c_int, POINTER(c_uint64), POINTER(c_uint64), _err]),
-    ("kiln_plan_get", c_int, [_handle, *_plan_question, c_int, _ret_handle, _err]),
-    ("kiln_plan_batch", c_int,
-     [_handle, POINTER(Problem), c_size_t, POINTER(PlanOptions), c_int, PlanReady, c_void_p, _err]),
+    ("kiln_plan_get", c_int, [_handle, *_plan_question, _ret_handle, _err]),
+    ("kiln_plan_batch", c_int, [_handle, POINTER(PlanBatch), _err]),
     ("kiln_plan_unref", None, [_handle]),
     ("kiln_plan_solver", c_char_p, [_handle]),
     ("kiln_plan_config", c_char_p, [_handle]),
@@ -180,7 +202,7 @@ FUNCTIONS: List[Tuple[str, Any, List[Any]]] = [
     ("kiln_plan_object_compile_ns", c_uint64, [_handle, c_uint]),
     ("kiln_plan_launch_count", c_uint, [_handle]),
     ("kiln_plan_launch", c_int, [_handle, c_uint, POINTER(PlanLaunch), _err]),
-    ("kiln_solutions_get", c_int, [_handle, *_plan_question, c_int, _ret_handle, _err]),
+    ("kiln_solutions_get", c_int, [_handle, *_plan_question, _ret_handle, _err]),
     ("kiln_solutions_free", None, [_handle]),
     ("kiln_solutions_count", c_uint, [_handle]),
     ("kiln_solutions_at", c_int, [_handle, c_uint, POINTER(Solution), _err]),

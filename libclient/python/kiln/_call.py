@@ -9,9 +9,9 @@ from . import _abi
 from ._library import library
 from .errors import KilnError, error_of, invalid
 
-_INT_MOST = 2**31 - 1
-_UINT32_MOST = 2**32 - 1
-_UINT64_MOST = 2**64 - 1
+_INT_MAX = 2**31 - 1
+_UINT32_MAX = 2**32 - 1
+_UINT64_MAX = 2**64 - 1
 
 
 def to_bytes(text: Optional[str], what: str) -> Optional[bytes]:
@@ -39,10 +39,10 @@ def to_milliseconds(timeout: Optional[float]) -> int:
     if timeout is None:
         return 0
     seconds = float(timeout)
-    if not 0 < seconds <= _INT_MOST / 1000:  # also NaN
-        raise invalid(f"a time-out is a number of seconds above 0 and up to {_INT_MOST // 1000}, "
+    if not 0 < seconds <= _INT_MAX / 1000:  # also NaN
+        raise invalid(f"a time-out is a number of seconds above 0 and up to {_INT_MAX // 1000}, "
                       f"not {timeout!r}")
-    return min(math.ceil(seconds * 1000), _INT_MOST)
+    return min(math.ceil(seconds * 1000), _INT_MAX)
 
 
 def _to_unsigned(value: SupportsIndex, most: int, what: str) -> int:
@@ -54,11 +54,11 @@ def _to_unsigned(value: SupportsIndex, most: int, what: str) -> int:
 
 def to_uint32(value: SupportsIndex, what: str) -> int:
     """Rejects what does not fit: ctypes would wrap it."""
-    return _to_unsigned(value, _UINT32_MOST, what)
+    return _to_unsigned(value, _UINT32_MAX, what)
 
 
 def to_uint64(value: SupportsIndex, what: str) -> int:
-    return _to_unsigned(value, _UINT64_MOST, what)
+    return _to_unsigned(value, _UINT64_MAX, what)
 
 
 def to_error(err: _abi.Error) -> KilnError:
@@ -77,18 +77,18 @@ def call(name: str, *arguments: Any) -> None:
 
 
 class Handle:
-    """One reference to something of libkiln's, given back once, when nobody holds this any more.
+    """A reference to an object of libkiln, released with the last reference to this Handle.
 
-    Who works with the pointer holds the Handle meanwhile, so that closing in one thread cannot
-    free what another one uses.  No lock: a child that was forked meanwhile might find it held.
+    Code that uses the pointer holds the Handle, so that close() in one thread cannot free an object
+    that another thread uses.  There is no lock: in a forked child, it might stay locked.
     """
 
-    __slots__ = ("place", "_give_back")
+    __slots__ = ("place", "_release")
 
-    def __init__(self, give_back: str, pointer: Optional[int] = None) -> None:
-        """Without |pointer|: for libkiln to write one into |place|; until then nothing is held."""
+    def __init__(self, release: str, pointer: Optional[int] = None) -> None:
+        """Without |pointer|, libkiln writes one into |place|; until then nothing is held."""
         self.place = ctypes.c_void_p(pointer)
-        self._give_back = getattr(library(), give_back)
+        self._release = getattr(library(), release)
 
     @property
     def pointer(self) -> int:
@@ -96,4 +96,4 @@ class Handle:
 
     def __del__(self) -> None:
         if self.pointer:
-            self._give_back(self.pointer)
+            self._release(self.pointer)

@@ -16,18 +16,18 @@ def _is_of(unraisable: Any, entry: object) -> bool:
 
 def lost() -> RuntimeError:
     """Not a KilnError: programs treat a KilnError as an answer of the daemon."""
-    return RuntimeError("an exception that was raised on entering libkiln's callback is lost; "
-                        "sys.unraisablehook was told of it")
+    return RuntimeError("an exception that was raised at the start of libkiln's callback is lost; "
+                        "sys.unraisablehook has received it")
 
 
 class Callback:
-    """A function for one call of libkiln's.  An exception cannot pass through libkiln: it is kept,
-    |function| is not called any more, and the exception is raised when the call is over.
+    """A function that libkiln calls during one call.  An exception cannot pass through libkiln: it
+    is stored, |function| is not called again, and the exception is raised at the end of the call.
 
-    A signal's handler that became due in libkiln runs before the first statement here, outside of
-    any `try`.  ctypes gives what it raises to sys.unraisablehook, so that is where it is taken
-    from.  Only the main thread runs handlers, so only there the hook is set, and nested calls
-    restore it in order; whatever belongs to others goes on to the hook that was there before.
+    If a signal arrives while libkiln runs, its handler runs before the first statement of the
+    callback, outside of any `try`.  ctypes passes the handler's exception to sys.unraisablehook, so
+    a hook takes it from there.  Only the main thread runs handlers, so the hook is only set there.
+    Nested calls restore the previous hook in order.  Exceptions of others go to the previous hook.
     """
 
     __slots__ = ("_function", "_failure")
@@ -37,14 +37,14 @@ class Callback:
         self._failure: Optional[BaseException] = None
 
     def _keep(self, failure: BaseException) -> None:
-        """The first; but KeyboardInterrupt and its like before what a program may swallow."""
+        """Stores the first exception; KeyboardInterrupt and the like replace an ordinary one."""
         if self._failure is None or (isinstance(self._failure, Exception)
                                      and not isinstance(failure, Exception)):
             self._failure = failure
 
     def _enter(self, _context: Any, *arguments: Any) -> int:
-        """Not 0: enough.  When it raises libkiln gets an undefined value: either will do, as the
-        next call returns 1."""
+        """Returns 1 to stop.  If it raises, libkiln gets an undefined value.  Both values are
+        correct, because the next call returns 1."""
         if self._failure is None:
             try:
                 self._function(*arguments)
@@ -54,7 +54,7 @@ class Callback:
 
     def run(self, call: Callable[..., None], prototype: Any, *arguments: Any) -> None:
         """Calls |call|, whose last two parameters are the callback and its context."""
-        entry = self._enter  # one object, by which the hook knows it
+        entry = self._enter  # one object, by which the hook recognises it
         try:
             if threading.current_thread() is threading.main_thread():
                 self._run_hooked(entry, call, *arguments, prototype(entry), None)
@@ -62,7 +62,7 @@ class Callback:
                 call(*arguments, prototype(entry), None)
         except KilnError as error:
             if self._failure is None:
-                if isinstance(error, CancelledError):  # by what _enter() returned: see there
+                if isinstance(error, CancelledError):  # because of _enter()'s undefined value
                     raise lost() from error
                 raise
         if self._failure is not None:
@@ -82,5 +82,5 @@ class Callback:
             sys.unraisablehook = hook
             call(*arguments)
         finally:
-            if sys.unraisablehook is hook:  # else the function set one of its own
+            if sys.unraisablehook is hook:  # otherwise the function has set its own
                 sys.unraisablehook = previous

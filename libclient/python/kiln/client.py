@@ -27,15 +27,15 @@ class Status:
     """What serves the client, with counters."""
 
     level: Level  #: of the last answer; NONE before the first
-    socket_path: str  #: where the daemon is looked for
-    daemon: str  #: "kilnd 0.1.0"; "": never reached
-    daemon_pid: int  #: 0: never reached
-    role: Role  #: ours, as the daemon sees it
+    socket_path: str  #: where the client looks for the daemon
+    daemon: str  #: "kilnd 0.1.0"; "": no answer yet
+    daemon_pid: int  #: 0: no answer yet
+    role: Role  #: this user's role, according to the daemon
     reason: str  #: why the level is not DAEMON; "" when it is
     requests: int  #: sent to the daemon
     reconnects: int  #: after the first connection
-    table_hits: int  #: answered in this process
-    table_entries: int
+    cache_hits: int  #: answers of the in-process cache
+    cache_entries: int
 
 
 _MISSING = object()
@@ -72,32 +72,32 @@ class Client:
              obtained before stay valid.
     Time     |timeout| is in seconds, None the client's default (120 s unless set otherwise); then
              TimedOutError.
-    Signals  a handler, as of Ctrl-C, runs when the call is over, in a batch also when the next item
-             is ready.  What it raises there ends the batch, which raises it, with that item or
-             the next.
-    Closing  by close(), as a context manager, or when nobody holds it any more; calls of other
-             threads that are under way go on, and end as they would have.
+    Signals  a handler, such as that of Ctrl-C, runs at the end of the call; in a batch also when
+             the next item is ready.  An exception that it raises ends the batch with that item or
+             the next one.
+    Closing  close(), the end of a `with` block, or the last reference; calls in progress in other
+             threads finish normally.
     """
 
     __slots__ = ("_handle", "__weakref__")
 
     def __init__(self, socket_path: Optional[Path] = None, *, timeout: Optional[float] = None,
-                 name: Optional[str] = None, table_entries: int = 0,
+                 name: Optional[str] = None, cache_entries: int = 0,
                  fallback: Optional[str] = None) -> None:
         """Does not connect yet, so it succeeds even if no daemon is running.
 
-        |socket_path|: None for $KILN_SOCKET, else the usual places.  |table_entries|: answers that
+        |socket_path|: None for $KILN_SOCKET, else the usual places.  |cache_entries|: answers that
         this process remembers; 0: 8192; negative: none.  |fallback|: what serves where no daemon is
         there, "private" or "off"; None for $KILN_FALLBACK, else "private".
         """
         self._handle: Optional[Handle] = None
         path = os.fspath(socket_path) if socket_path is not None else None
-        if not -2**31 <= table_entries < 2**31:
-            raise invalid(f"table_entries is {table_entries}, more than an int holds")
+        if not -2**31 <= cache_entries < 2**31:
+            raise invalid(f"cache_entries is {cache_entries}, more than an int holds")
         options = _abi.ClientOptions(
             size=ctypes.sizeof(_abi.ClientOptions), socket_path=to_bytes(path, "socket_path"),
             timeout_ms=to_milliseconds(timeout), name=to_bytes(name, "name"),
-            table_entries=table_entries, fallback=to_bytes(fallback, "fallback"))
+            cache_entries=cache_entries, fallback=to_bytes(fallback, "fallback"))
         opened = Handle("kiln_client_close")
         call("kiln_client_open", ctypes.byref(options), ctypes.byref(opened.place))
         self._handle = opened
@@ -128,9 +128,15 @@ class Client:
         finally:
             del handle  # an exception keeps its frames, and they must not keep the client open
 
-    def _ask(self, name: str, give_back: str, *arguments: Any) -> Handle:
+    def _call_batch(self, name: str, batch: Union[_abi.KernelBatch, _abi.PlanBatch], ready: Any,
+                    _context: None) -> None:
+        """Calls a function whose struct names the callback."""
+        batch.ready = ready
+        self._call(name, ctypes.byref(batch))
+
+    def _ask(self, name: str, release: str, *arguments: Any) -> Handle:
         """Calls a function whose last parameter but one is a place for a handle."""
-        handle = Handle(give_back)  # there before the call: an exception behind it loses nothing
+        handle = Handle(release)  # before the call, so that an exception after it loses nothing
         self._call(name, *arguments, ctypes.byref(handle.place))
         return handle
 
@@ -149,15 +155,18 @@ class Client:
         return Status(level=Level(s.level), socket_path=to_text(s.socket_path),
                       daemon=to_text(s.daemon), daemon_pid=s.daemon_pid, role=Role(s.role),
                       reason=to_text(s.reason), requests=s.requests, reconnects=s.reconnects,
-                      table_hits=s.table_hits, table_entries=s.table_entries)
+                      cache_hits=s.cache_hits, cache_entries=s.cache_entries)
 
     def admin(self, request: str, arguments: Optional[Mapping[str, Any]] = None,
               timeout: Optional[float] = None) -> Dict[str, Any]:
-        """A request of docs/protocol.md whose body is JSON: "status", "stats", "toolchains", ..."""
+        """Sends a JSON request of docs/protocol.md: "status", "stats", "toolchains", ..."""
         answer = ctypes.c_char_p()
         body = json.dumps(dict(arguments or {}))
-        self._call("kiln_admin", to_bytes(request, "request"), to_bytes(body, "arguments"),
-                   to_milliseconds(timeout), ctypes.byref(answer))
+        asked = _abi.AdminCall(size=ctypes.sizeof(_abi.AdminCall),
+                               request=to_bytes(request, "request"),
+                               json=to_bytes(body, "arguments"),
+                               timeout_ms=to_milliseconds(timeout))
+        self._call("kiln_admin", ctypes.byref(asked), ctypes.byref(answer))
         try:
             return cast(Dict[str, Any], json.loads(cast(bytes, answer.value)))
         except ValueError as error:
@@ -175,25 +184,29 @@ class Client:
 
     def fetch_source(self, source: KernelSource, timeout: Optional[float] = None) -> Kernel:
         """A kernel by its source.  The daemon compiles it if it is not cached."""
-        return Kernel(self._ask("kiln_kernel_fetch_source", "kiln_kernel_unref",
-                                kernels.to_array([source]), to_milliseconds(timeout)))
+        sources = kernels.to_array([source])
+        sources[0].timeout_ms = to_milliseconds(timeout)
+        return Kernel(self._ask("kiln_kernel_fetch_source", "kiln_kernel_unref", sources))
 
     def fetch_named(self, database_id: str, name: str, args: str = "",
                     timeout: Optional[float] = None) -> Kernel:
         """A kernel by MIOpen's name and its arguments, verbatim.  NotFoundError on a miss."""
+        asked = _abi.KernelName(
+            size=ctypes.sizeof(_abi.KernelName), database_id=to_bytes(database_id, "database_id"),
+            name=to_bytes(name, "name"), args=to_bytes(args, "args"),
+            timeout_ms=to_milliseconds(timeout))
         return Kernel(self._ask("kiln_kernel_fetch_named", "kiln_kernel_unref",
-                                to_bytes(database_id, "database_id"), to_bytes(name, "name"),
-                                to_bytes(args, "args"), to_milliseconds(timeout)))
+                                ctypes.byref(asked)))
 
     def fetch_batch(self, wanted: Union[Sequence[str], Sequence[KernelSource]],
                     timeout: Optional[float] = None,
                     ready: Optional[Callable[[int, Union[Kernel, KilnError]], object]] = None,
                     ) -> List[Union[Kernel, KilnError]]:
-        """Many at once, by keys or by sources: for each a kernel, or why there is none.
+        """Fetches many kernels by keys or sources.  Returns a kernel or an error for each.
 
-        |ready| is called with index and result, in the order they are ready, on this thread; it may
-        use this client.  An exception of its ends the call, which raises it.  |timeout| is for the
-        whole.
+        |ready| is called on this thread with index and result, as they become ready.  It may use
+        this client.  If it raises an exception, the call ends and raises it.  |timeout| is for the
+        whole batch.
         """
         if isinstance(wanted, str):
             raise TypeError("wanted must be a sequence of keys, not one key")
@@ -205,9 +218,10 @@ class Client:
         else:
             texts = [to_bytes(key, "a key") for key in cast(Sequence[str], wanted)]
             keys = (ctypes.c_char_p * len(texts))(*texts)
+        batch = _abi.KernelBatch(size=ctypes.sizeof(_abi.KernelBatch), keys=keys, sources=sources,
+                                 count=len(wanted), timeout_ms=to_milliseconds(timeout))
         gathering = _Gathering(len(wanted), kernels.held, ready)
-        return gathering.run(self._call, _abi.KernelReady, "kiln_kernel_fetch_batch", keys, sources,
-                             len(wanted), to_milliseconds(timeout))
+        return gathering.run(self._call_batch, _abi.KernelReady, "kiln_kernel_fetch_batch", batch)
 
     # ---- plans ----
 
@@ -216,18 +230,18 @@ class Client:
              toolchain: Optional[str] = None, driver: Optional[str] = None,
              heuristic: bool = False, objects: bool = True,
              priority: Priority = Priority.INTERACTIVE, timeout: Optional[float] = None) -> Plan:
-        """How to solve a problem, with its code objects, compiled where nobody had them.
+        """Returns a plan with its code objects; kilnd compiles those that are not cached.
 
-        |target| is what to compile for; |database_id| the device whose records and packages count,
-        None for none.  |solver|, and with it |config|, force one.  |heuristic|: as if nothing were
-        recorded.  |objects| False: have them made and kept, but not sent.
+        |target| is the target to compile for.  |database_id| is the device whose records and
+        packages are used; None: use none.  |solver| forces a solver, and |config| its perf config.
+        |heuristic| ignores all records.  |objects| False: compile and cache the code objects, but
+        do not send them.
         """
         options = plans.to_options(target, database_id=database_id, solver=solver, config=config,
                                    toolchain=toolchain, driver=driver, heuristic=heuristic,
-                                   objects=objects, priority=priority)
+                                   objects=objects, priority=priority, timeout=timeout)
         handle = self._ask("kiln_plan_get", "kiln_plan_unref",
-                           ctypes.byref(problems_.to_struct(problem)), ctypes.byref(options),
-                           to_milliseconds(timeout))
+                           ctypes.byref(problems_.to_struct(problem)), ctypes.byref(options))
         return plans.from_pointer(handle.pointer)
 
     def plan_batch(self, problems: Sequence[Problem], target: str, *,
@@ -237,28 +251,29 @@ class Client:
                    priority: Priority = Priority.INTERACTIVE, timeout: Optional[float] = None,
                    ready: Optional[Callable[[int, Union[Plan, KilnError]], object]] = None,
                    ) -> List[Union[Plan, KilnError]]:
-        """Many at once: for each problem a plan, or why there is none.
+        """Requests many plans.  Returns a plan or an error for each problem.
 
-        |ready| is called with index and result, in the order they are ready, on this thread; it may
-        use this client.  An exception of its ends the call, which raises it.  |timeout| is for the
-        whole.
+        |ready| is called on this thread with index and result, as they become ready.  It may use
+        this client.  If it raises an exception, the call ends and raises it.  |timeout| is for the
+        whole batch.
         """
         options = plans.to_options(target, database_id=database_id, solver=solver, config=config,
                                    toolchain=toolchain, driver=driver, heuristic=heuristic,
-                                   objects=objects, priority=priority)
+                                   objects=objects, priority=priority, timeout=timeout)
         asked = problems_.to_array(problems)
+        batch = _abi.PlanBatch(size=ctypes.sizeof(_abi.PlanBatch), problems=asked,
+                               count=len(asked), options=ctypes.pointer(options))
         gathering = _Gathering(len(asked), plans.from_pointer, ready)
-        return gathering.run(self._call, _abi.PlanReady, "kiln_plan_batch", asked, len(asked),
-                             ctypes.byref(options), to_milliseconds(timeout))
+        return gathering.run(self._call_batch, _abi.PlanReady, "kiln_plan_batch", batch)
 
     def prefetch(self, problems: Sequence[Problem], target: str, *,
                  database_id: Optional[str] = None, solver: Optional[str] = None,
                  toolchain: Optional[str] = None, timeout: Optional[float] = None,
                  ready: Optional[Callable[[int, Union[Plan, KilnError]], object]] = None,
                  ) -> List[Union[Plan, KilnError]]:
-        """Has the problems' kernels made and kept, behind whatever is interactive; sends none.
+        """Compiles and caches the problems' kernels after all interactive requests.
 
-        The plans say what was made: their objects have key, tier and size, and no kernel.
+        The plans contain no kernels; their objects have key, tier and size.
         """
         return self.plan_batch(problems, target, database_id=database_id, solver=solver,
                                toolchain=toolchain, objects=False, priority=Priority.PREFETCH,
@@ -269,11 +284,10 @@ class Client:
                   timeout: Optional[float] = None) -> List[Solution]:
         """Every solver that applies, in order of preference.  UnsupportedError if none applies."""
         options = plans.to_options(target, database_id=database_id, toolchain=toolchain,
-                                   driver=driver)
+                                   driver=driver, timeout=timeout)
         return plans.from_solutions(
             self._ask("kiln_solutions_get", "kiln_solutions_free",
-                      ctypes.byref(problems_.to_struct(problem)), ctypes.byref(options),
-                      to_milliseconds(timeout)))
+                      ctypes.byref(problems_.to_struct(problem)), ctypes.byref(options)))
 
     # ---- tuning records ----
 
@@ -283,41 +297,42 @@ class Client:
                  timeout: Optional[float] = None) -> Tuned:
         """How long each solver took.  NotFoundError if there is no record.
 
-        |driver| and |toolchain|: versions here, to tell which records are stale.  |nearest|: else a
-        neighbour's.  |measurements|: with who measured it, and how.
+        |driver| and |toolchain| are current versions, to detect stale records.  |nearest|: without
+        a record, use the nearest problem's.  |measurements|: return the user and the conditions of
+        each measurement.
         """
         options = tuning.to_options(database_id, backend=backend, driver=driver,
                                     toolchain=toolchain, nearest=nearest,
-                                    measurements=measurements)
-        return self._tuned("kiln_find_get", problem, options, timeout)
+                                    measurements=measurements, timeout=timeout)
+        return self._tuned("kiln_find_get", problem, options)
 
     def perf_get(self, problem: Problem, database_id: str, *, driver: Optional[str] = None,
                  toolchain: Optional[str] = None, nearest: bool = False, measurements: bool = False,
                  timeout: Optional[float] = None) -> Tuned:
         """Solvers' best perf configs.  Otherwise like find_get()."""
         options = tuning.to_options(database_id, backend=None, driver=driver, toolchain=toolchain,
-                                    nearest=nearest, measurements=measurements)
-        return self._tuned("kiln_perf_get", problem, options, timeout)
+                                    nearest=nearest, measurements=measurements, timeout=timeout)
+        return self._tuned("kiln_perf_get", problem, options)
 
     def find_get_batch(self, problems: Sequence[Problem], database_id: str, *,
                        backend: Optional[str] = None, driver: Optional[str] = None,
                        toolchain: Optional[str] = None, nearest: bool = False,
                        measurements: bool = False, timeout: Optional[float] = None,
                        ) -> List[Optional[Tuned]]:
-        """Many at once: None for problems without a record."""
+        """Looks up many problems.  None for problems without a record."""
         options = tuning.to_options(database_id, backend=backend, driver=driver,
                                     toolchain=toolchain, nearest=nearest,
-                                    measurements=measurements)
-        return self._tuned_batch("kiln_find_get_batch", problems, options, timeout)
+                                    measurements=measurements, timeout=timeout)
+        return self._tuned_batch("kiln_find_get_batch", problems, options)
 
     def perf_get_batch(self, problems: Sequence[Problem], database_id: str, *,
                        driver: Optional[str] = None, toolchain: Optional[str] = None,
                        nearest: bool = False, measurements: bool = False,
                        timeout: Optional[float] = None) -> List[Optional[Tuned]]:
-        """Many at once: None for problems without a record."""
+        """Looks up many problems.  None for problems without a record."""
         options = tuning.to_options(database_id, backend=None, driver=driver, toolchain=toolchain,
-                                    nearest=nearest, measurements=measurements)
-        return self._tuned_batch("kiln_perf_get_batch", problems, options, timeout)
+                                    nearest=nearest, measurements=measurements, timeout=timeout)
+        return self._tuned_batch("kiln_perf_get_batch", problems, options)
 
     def find_put(self, problem: Problem, recording: Recording,
                  timeout: Optional[float] = None) -> None:
@@ -329,22 +344,21 @@ class Client:
         """Records solvers' perf configs.  The record is on disk when this returns."""
         self._put("kiln_perf_put", problem, recording, timeout)
 
-    def _tuned(self, name: str, problem: Problem, options: _abi.TuningOptions,
-               timeout: Optional[float]) -> Tuned:
+    def _tuned(self, name: str, problem: Problem, options: _abi.TuningOptions) -> Tuned:
         return tuning.from_handle(
             self._ask(name, "kiln_tuned_free", ctypes.byref(problems_.to_struct(problem)),
-                      ctypes.byref(options), to_milliseconds(timeout)))
+                      ctypes.byref(options)))
 
-    def _tuned_batch(self, name: str, problems: Sequence[Problem], options: _abi.TuningOptions,
-                     timeout: Optional[float]) -> List[Optional[Tuned]]:
+    def _tuned_batch(self, name: str, problems: Sequence[Problem],
+                     options: _abi.TuningOptions) -> List[Optional[Tuned]]:
         asked = problems_.to_array(problems)
         answers = (ctypes.c_void_p * len(asked))()
-        self._call(name, asked, len(asked), ctypes.byref(options), to_milliseconds(timeout),
-                   answers)
+        batch = _abi.TuningBatch(size=ctypes.sizeof(_abi.TuningBatch), problems=asked,
+                                 count=len(asked), options=ctypes.pointer(options))
+        self._call(name, ctypes.byref(batch), answers)
         return tuning.from_array(list(answers))
 
     def _put(self, name: str, problem: Problem, recording: Recording,
              timeout: Optional[float]) -> None:
-        made = tuning.to_recording(recording)
-        self._call(name, ctypes.byref(problems_.to_struct(problem)), ctypes.byref(made),
-                   to_milliseconds(timeout))
+        made = tuning.to_recording(recording, timeout)
+        self._call(name, ctypes.byref(problems_.to_struct(problem)), ctypes.byref(made))

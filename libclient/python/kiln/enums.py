@@ -48,7 +48,7 @@ class Tier(IntEnum):
     DISK = 2
     PACKAGE = 3
     COMPILED = 5  # 4 is reserved
-    TABLE = 6
+    PROCESS = 6
 
 
 class Priority(IntEnum):
@@ -100,7 +100,7 @@ class PlanSource(IntEnum):
 
 
 class TuningTier(IntEnum):
-    """KILN_TUNING_*: whose tuning record it is."""
+    """KILN_TUNING_*: the tier of a tuning record."""
 
     SYSTEM = 1
     HOST = 2

@@ -44,7 +44,7 @@ class Kernel:
         self._tier = Tier(lib.kiln_kernel_tier(handle.pointer))
         self._size: int = lib.kiln_kernel_size(handle.pointer)
         self._compile_ns: int = lib.kiln_kernel_compile_ns(handle.pointer)
-        self._bytes: Optional[bytes] = None  # once somebody asked for them
+        self._bytes: Optional[bytes] = None  # set at the first access
 
     @property
     def key(self) -> str:
@@ -98,7 +98,7 @@ class Kernel:
         return f"<kiln.Kernel {self._key[:12]} of {self._size} bytes from {self._tier.name}>"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a kernel cannot be pickled or copied: hand over its key, or bytes(kernel)")
+        raise TypeError("a kernel cannot be pickled or copied: pass its key, or bytes(kernel)")
 
 
 # ---- for the other modules ----
@@ -110,7 +110,7 @@ def held(pointer: int) -> Kernel:
 
 
 def _source_bytes(text: Text, what: str) -> bytes:
-    """Sources have a size, so what they hold is the compiler's affair."""
+    """Sources have a size and may contain any bytes; the compiler checks them."""
     if isinstance(text, str):
         return text.encode("utf-8", "surrogateescape")
     if not isinstance(text, bytes):

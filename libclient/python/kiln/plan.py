@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import List, Optional, Tuple
 
 from . import _abi
-from ._call import Handle, call, to_bytes, to_text
+from ._call import Handle, call, to_bytes, to_milliseconds, to_text
 from ._library import library
 from .enums import PlanSource, Priority, Tier
 from .kernel import Kernel, held
@@ -19,7 +19,7 @@ class PlanObject:
     tier: Tier
     size: int  #: bytes
     compile_ns: int
-    kernel: Optional[Kernel]  #: None where the plan was asked for without objects
+    kernel: Optional[Kernel]  #: None if the plan was requested without objects
 
 
 @dataclass(frozen=True)
@@ -30,21 +30,21 @@ class PlanLaunch:
     object: int  #: index of its code object
     grid: Tuple[int, int, int]  #: work groups (blocks)
     group: Tuple[int, int, int]  #: work items (threads) in a group
-    shared_bytes: int  #: shared memory (LDS) to be given at launch, beside the static
+    shared_bytes: int  #: dynamic shared memory (LDS) that the launch must request
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How to solve a problem, with the kernels to do it; a plain value that owns its kernels."""
+    """How to solve a problem, with the kernels that do it.  A plain value that owns its kernels."""
 
     solver: str
     config: str  #: its perf config; "": nothing to tune
     source: PlanSource
-    expected_ms: float  #: recorded for this solver and config; 0: nothing was
+    expected_ms: float  #: the recorded time of this solver and config; 0: none
     toolchain: str
-    toolchain_identity: str  #: as Recording.toolchain should have it; "": a package had the kernels
-    workspace: int  #: bytes to be given at launch
-    plan_ns: int  #: what planning cost the daemon
+    toolchain_identity: str  #: for Recording.toolchain; "": the kernels came from a package
+    workspace: int  #: bytes that the launch needs
+    plan_ns: int  #: nanoseconds that the daemon spent on planning
     objects: Tuple[PlanObject, ...]
     launches: Tuple[PlanLaunch, ...]
 
@@ -55,15 +55,15 @@ class Solution:
 
     solver: str
     algorithm: str  #: MIOpen's
-    is_favoured: bool  #: likely the fastest, where nothing was measured
-    find_ms: float  #: recorded for the solver; 0: nothing is
+    is_favoured: bool  #: likely the fastest, if nothing was measured
+    find_ms: float  #: recorded for the solver; 0: no record
     config: str  #: perf config by heuristic; "": nothing to tune
     workspace: int  #: with |config|, bytes
-    best_config: str  #: recorded as the best; "": nothing is, or it does not fit
-    best_ms: float  #: measured with it; 0: not known
+    best_config: str  #: recorded as the best; "": no record, or it does not fit
+    best_ms: float  #: measured with |best_config|; 0: not known
     best_workspace: int
     candidates: int  #: points of the tuning space, valid or not
-    valid: int  #: of them
+    valid: int  #: valid candidates
     valid_is_an_estimate: bool
 
 
@@ -73,13 +73,14 @@ class Solution:
 def to_options(target: str, *, database_id: Optional[str], solver: Optional[str] = None,
                config: Optional[str] = None, toolchain: Optional[str], driver: Optional[str],
                heuristic: bool = False, objects: bool = True,
-               priority: Priority = Priority.INTERACTIVE) -> _abi.PlanOptions:
+               priority: Priority = Priority.INTERACTIVE,
+               timeout: Optional[float]) -> _abi.PlanOptions:
     return _abi.PlanOptions(
         size=ctypes.sizeof(_abi.PlanOptions), target=to_bytes(target, "target"),
         database_id=to_bytes(database_id, "database_id"), solver=to_bytes(solver, "solver"),
         toolchain=to_bytes(toolchain, "toolchain"), priority=Priority(priority),
         no_objects=int(not objects), config=to_bytes(config, "config"), heuristic=int(heuristic),
-        driver=to_bytes(driver, "driver"))
+        driver=to_bytes(driver, "driver"), timeout_ms=to_milliseconds(timeout))
 
 
 def _object(plan: int, index: int) -> PlanObject:

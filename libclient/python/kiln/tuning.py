@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import List, Optional, Sequence, Tuple
 
 from . import _abi
-from ._call import Handle, call, to_bytes, to_text, to_uint32, to_uint64
+from ._call import Handle, call, to_bytes, to_milliseconds, to_text, to_uint32, to_uint64
 from ._library import library
 from .enums import TuningTier
 
@@ -15,15 +15,15 @@ class TunedEntry:
     """One solver in a record.  Members from |samples| on are only set with measurements=True."""
 
     solver: str
-    algorithm: str  #: of find
-    params: str  #: of perf; "" of find
-    time_ms: float  #: of find; of perf the measured median, 0 where it is not known
-    workspace: int  #: of find, bytes
+    algorithm: str  #: only for find
+    params: str  #: only for perf
+    time_ms: float  #: for find, the recorded time; for perf, the measured median, 0 if not known
+    workspace: int  #: for find, in bytes
     samples: int  #: 0: not known
     median_ms: float
-    spread_ms: float  #: half the middle half's width
+    spread_ms: float  #: half the interquartile range
     measured_at: int  #: seconds since the epoch
-    uid: int  #: who measured it
+    uid: int  #: the user that measured it
     device_uuid: str
     device: str
     driver: str
@@ -38,11 +38,11 @@ class Tuned:
 
     tier: TuningTier
     key: str  #: MIOpen's key of the record
-    text: str  #: the record as it stands in its source
+    text: str  #: the record verbatim
     is_stale: bool  #: measured with another driver or toolchain
-    is_near: bool  #: a neighbour's
-    batch_distance: float  #: larger batch by smaller; 1: equal
-    spatial_distance: float  #: larger input area (volume) by smaller
+    is_near: bool  #: the record of a similar problem
+    batch_distance: float  #: the larger batch divided by the smaller; 1: equal
+    spatial_distance: float  #: the larger input area (volume) divided by the smaller
     entries: Tuple[TunedEntry, ...]
 
 
@@ -54,9 +54,9 @@ class Measurement:
     median_ms: float
     spread_ms: float = 0.0
     samples: int = 1
-    algorithm: Optional[str] = None  #: of find: "miopenConvolutionFwdAlgoWinograd"
-    params: Optional[str] = None  #: of perf: comma-separated, as MIOpen writes the solver's
-    workspace: int = 0  #: of find, bytes
+    algorithm: Optional[str] = None  #: for find: "miopenConvolutionFwdAlgoWinograd"
+    params: Optional[str] = None  #: for perf: comma-separated, in MIOpen's form
+    workspace: int = 0  #: for find, in bytes
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Recording:
 
     database_id: str  #: "gfx90a68", "sm_90_132"
     measurements: Sequence[Measurement]  #: at most 256
-    backend: Optional[str] = None  #: of find: "HIP", "CUDA", "OpenCL"; None: the device's
+    backend: Optional[str] = None  #: for find: "HIP", "CUDA", "OpenCL"; None: the device's
     tier: TuningTier = TuningTier.USER  #: HOST for members of kiln-publish
     device_uuid: Optional[str] = None
     device: Optional[str] = None
@@ -79,12 +79,13 @@ class Recording:
 
 
 def to_options(database_id: str, *, backend: Optional[str], driver: Optional[str],
-               toolchain: Optional[str], nearest: bool, measurements: bool) -> _abi.TuningOptions:
+               toolchain: Optional[str], nearest: bool, measurements: bool,
+               timeout: Optional[float]) -> _abi.TuningOptions:
     return _abi.TuningOptions(
         size=ctypes.sizeof(_abi.TuningOptions), database_id=to_bytes(database_id, "database_id"),
         backend=to_bytes(backend, "backend"), driver=to_bytes(driver, "driver"),
         toolchain=to_bytes(toolchain, "toolchain"), nearest=int(nearest),
-        measurements=int(measurements))
+        measurements=int(measurements), timeout_ms=to_milliseconds(timeout))
 
 
 def _measurements(measurements: Sequence[Measurement]) -> "ctypes.Array[_abi.Measurement]":
@@ -100,15 +101,16 @@ def _measurements(measurements: Sequence[Measurement]) -> "ctypes.Array[_abi.Mea
     return made
 
 
-def to_recording(r: Recording) -> _abi.Recording:
-    """Keeps what it points to."""
+def to_recording(r: Recording, timeout: Optional[float]) -> _abi.Recording:
+    """The result keeps the objects that it points to."""
     return _abi.Recording(
         size=ctypes.sizeof(_abi.Recording), database_id=to_bytes(r.database_id, "database_id"),
         backend=to_bytes(r.backend, "backend"), tier=TuningTier(r.tier),
         device_uuid=to_bytes(r.device_uuid, "device_uuid"), device=to_bytes(r.device, "device"),
         driver=to_bytes(r.driver, "driver"), toolchain=to_bytes(r.toolchain, "toolchain"),
         library=to_bytes(r.library, "library"), clock_mhz=to_uint32(r.clock_mhz, "clock_mhz"),
-        measurements=_measurements(r.measurements), measurement_count=len(r.measurements))
+        measurements=_measurements(r.measurements), measurement_count=len(r.measurements),
+        timeout_ms=to_milliseconds(timeout))
 
 
 def _entry(tuned: int, index: int) -> TunedEntry:
@@ -137,6 +139,6 @@ def from_handle(handle: Handle) -> Tuned:
 
 
 def from_array(pointers: Sequence[Optional[int]]) -> List[Optional[Tuned]]:
-    """Takes over all of them before the first is looked at, so that none is lost."""
+    """Takes all of them over before it reads the first one, so that none is lost."""
     handles = [Handle("kiln_tuned_free", pointer) if pointer else None for pointer in pointers]
     return [from_handle(handle) if handle else None for handle in handles]

@@ -18,7 +18,7 @@ int main(int argc, char **argv)
     };
     int rc = kiln_client_open(NULL, &client, &err);
     if (!rc)
-        rc = kiln_kernel_fetch_source(client, &source, 0, &kernel, &err);
+        rc = kiln_kernel_fetch_source(client, &source, &kernel, &err);
     if (rc)
         fprintf(stderr, "consumer: %s\n", err.text);
     else

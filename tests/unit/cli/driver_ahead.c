@@ -22,7 +22,6 @@ struct asked {
     struct kiln_problem problems[PROBLEMS_MAX];
     char solver[64];
     size_t count;
-    int timeout_ms;
 };
 
 /* The second thread writes before it posts; the test reads after it waited. */
@@ -68,20 +67,20 @@ const char *kiln_device_driver(const struct kiln_device *device)
     return "HIP 6";
 }
 
-int kiln_plan_batch(struct kiln_client *client, const struct kiln_problem *problems, size_t count,
-                    const struct kiln_plan_options *options, int timeout_ms, kiln_plan_ready *ready,
-                    void *context, struct kiln_error *err)
+int kiln_plan_batch(struct kiln_client *client, const struct kiln_plan_batch *batch,
+                    struct kiln_error *err)
 {
     struct asked *asked = &fake.asked[fake.batches++];
     assert_ptr_equal(client, &fake);
-    assert_true(fake.batches <= BATCHES_MAX && count <= PROBLEMS_MAX);
-    *asked = (struct asked){ .options = *options, .count = count, .timeout_ms = timeout_ms };
-    memcpy(asked->problems, problems, count * sizeof(*problems));
-    snprintf(asked->solver, sizeof(asked->solver), "%s", options->solver ? options->solver : "");
+    assert_true(fake.batches <= BATCHES_MAX && batch->count <= PROBLEMS_MAX);
+    const char *solver = batch->options->solver;
+    *asked = (struct asked){ .options = *batch->options, .count = batch->count };
+    memcpy(asked->problems, batch->problems, batch->count * sizeof(*batch->problems));
+    snprintf(asked->solver, sizeof(asked->solver), "%s", solver ? solver : "");
     struct kiln_error failure = { .code = KILN_E_COMPILE_FAILED, .text = "no" };
-    for (size_t i = 0; i < count || fake.endless; i++) {
+    for (size_t i = 0; i < batch->count || fake.endless; i++) {
         atomic_fetch_add(&fake.answers, 1);
-        fake.stopped_with = ready(context, i % count, NULL, &failure);
+        fake.stopped_with = batch->ready(batch->context, i % batch->count, NULL, &failure);
         if (fake.stopped_with)
             break;
         sched_yield();
@@ -93,10 +92,10 @@ int kiln_plan_batch(struct kiln_client *client, const struct kiln_problem *probl
 
 /* Two solvers; the problem with a batch of 1 is recorded. */
 int kiln_solutions_get(struct kiln_client *client, const struct kiln_problem *problem,
-                       const struct kiln_plan_options *options, int timeout_ms,
+                       const struct kiln_plan_options *options,
                        struct kiln_solutions **ret_solutions, struct kiln_error *err)
 {
-    (void)client, (void)options, (void)timeout_ms, (void)err;
+    (void)client, (void)options, (void)err;
     static uint32_t recorded, unrecorded = 2;
     *ret_solutions = (void *)(problem->n == 1 ? &recorded : &unrecorded);
     return KILN_E_OK;
@@ -186,7 +185,7 @@ TEST(driver_ahead, the_whole_file_is_asked_for_in_one_batch_for_later)
     assert_string_equal(asked->options.driver, "HIP 6");
     assert_string_equal(asked->options.toolchain, "hiprtc");
     assert_null(asked->options.solver);
-    assert_int_equal(asked->timeout_ms, 3 * 120000);
+    assert_int_equal(asked->options.timeout_ms, 3 * 120000);
 }
 
 TEST(driver_ahead, each_solver_asked_for_has_a_batch_of_its_own)
@@ -228,14 +227,14 @@ TEST(driver_ahead, the_time_for_all_is_that_for_each_up_to_half_an_hour)
     f->session.timeout = (struct option_number){ .value = 5000, .given = true };
     start(f, "conv -n 1 -F 1\nconv -n 2 -F 1\n");
     wait_for_batches(1);
-    assert_int_equal(fake.asked[0].timeout_ms, 10000);
+    assert_int_equal(fake.asked[0].options.timeout_ms, 10000);
     ahead_stop(f->ahead);
     line_file_done(&f->file);
 
     f->session.timeout.value = 60 * 60 * 1000;
     start(f, "conv -n 1 -F 1\n");
     wait_for_batches(1);
-    assert_int_equal(fake.asked[1].timeout_ms, 30 * 60 * 1000);
+    assert_int_equal(fake.asked[1].options.timeout_ms, 30 * 60 * 1000);
 }
 
 TEST(driver_ahead, a_failure_ends_it_and_is_nobodys_business)

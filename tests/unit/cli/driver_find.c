@@ -65,19 +65,19 @@ static int run(unsigned *count, const struct kiln_conv_options *options,
     return fake.code;
 }
 
-int kiln_conv_find(struct kiln_client *client, struct kiln_device *device,
-                   const struct kiln_problem *problem, const struct kiln_conv_options *options,
-                   int timeout_ms, struct kiln_conv_result **ret_result, struct kiln_error *err)
+int kiln_conv_find(struct kiln_client *client, const struct kiln_problem *problem,
+                   const struct kiln_conv_options *options, struct kiln_conv_result **ret_result,
+                   struct kiln_error *err)
 {
-    (void)client, (void)device, (void)problem, (void)timeout_ms;
+    (void)client, (void)problem;
     return run(&fake.finds, options, ret_result, err);
 }
 
-int kiln_conv_tune(struct kiln_client *client, struct kiln_device *device,
-                   const struct kiln_problem *problem, const struct kiln_conv_options *options,
-                   int timeout_ms, struct kiln_conv_result **ret_result, struct kiln_error *err)
+int kiln_conv_tune(struct kiln_client *client, const struct kiln_problem *problem,
+                   const struct kiln_conv_options *options, struct kiln_conv_result **ret_result,
+                   struct kiln_error *err)
 {
-    (void)client, (void)device, (void)problem, (void)timeout_ms;
+    (void)client, (void)problem;
     return run(&fake.tunes, options, ret_result, err);
 }
 

@@ -42,10 +42,10 @@ struct kiln_event {
 };
 
 int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem,
-                  const struct kiln_plan_options *options, int timeout_ms,
-                  struct kiln_plan **ret_plan, struct kiln_error *err)
+                  const struct kiln_plan_options *options, struct kiln_plan **ret_plan,
+                  struct kiln_error *err)
 {
-    (void)client, (void)timeout_ms;
+    (void)client;
     fake.problem = *problem;
     snprintf(fake.solver, sizeof(fake.solver), "%s", options->solver ? options->solver : "Best");
     snprintf(fake.driver, sizeof(fake.driver), "%s", options->driver ? options->driver : "");
@@ -161,20 +161,20 @@ static int find_or_tune(unsigned *count, const struct kiln_conv_options *options
     return KILN_E_OK;
 }
 
-int kiln_conv_find(struct kiln_client *client, struct kiln_device *device,
-                   const struct kiln_problem *problem, const struct kiln_conv_options *options,
-                   int timeout_ms, struct kiln_conv_result **ret_result, struct kiln_error *err)
+int kiln_conv_find(struct kiln_client *client, const struct kiln_problem *problem,
+                   const struct kiln_conv_options *options, struct kiln_conv_result **ret_result,
+                   struct kiln_error *err)
 {
-    (void)client, (void)device, (void)timeout_ms;
+    (void)client;
     fake.problem = *problem;
     return find_or_tune(&fake.finds, options, ret_result, err);
 }
 
-int kiln_conv_tune(struct kiln_client *client, struct kiln_device *device,
-                   const struct kiln_problem *problem, const struct kiln_conv_options *options,
-                   int timeout_ms, struct kiln_conv_result **ret_result, struct kiln_error *err)
+int kiln_conv_tune(struct kiln_client *client, const struct kiln_problem *problem,
+                   const struct kiln_conv_options *options, struct kiln_conv_result **ret_result,
+                   struct kiln_error *err)
 {
-    (void)client, (void)device, (void)timeout_ms;
+    (void)client;
     fake.problem = *problem;
     return find_or_tune(&fake.tunes, options, ret_result, err);
 }
@@ -204,9 +204,10 @@ static double *widen(const struct kiln_memory *memory, uint32_t type)
     return wide;
 }
 
-int kiln_run_launch(struct kiln_run *run, struct kiln_memory *x, struct kiln_memory *w,
-                    struct kiln_memory *y, struct kiln_memory *workspace, struct kiln_error *err)
+int kiln_run_launch(struct kiln_run *run, const struct kiln_tensors *tensors,
+                    struct kiln_stream *stream, struct kiln_error *err)
 {
+    struct kiln_memory *x = tensors->x, *w = tensors->w, *y = tensors->y;
     struct kiln_memory *const memory[] = {
         [KILN_FORWARD] = y, [KILN_BACKWARD_DATA] = x, [KILN_BACKWARD_WEIGHTS] = w
     };
@@ -214,7 +215,8 @@ int kiln_run_launch(struct kiln_run *run, struct kiln_memory *x, struct kiln_mem
     uint32_t type = fake.problem.type;
     uint64_t count = out->bytes / storage_size(type);
     (void)run;
-    assert_int_equal(workspace->data[0], 0xff);
+    assert_null(stream);
+    assert_int_equal(tensors->workspace->data[0], 0xff);
     fake.launches++;
     fake.clock_ms += LAUNCH_MS;
     fake.first_value = storage_load(type, x == out ? w->data : x->data, 0);
@@ -222,10 +224,10 @@ int kiln_run_launch(struct kiln_run *run, struct kiln_memory *x, struct kiln_mem
         return KILN_E_OK;
     double *wide[] = { widen(x, type), widen(w, type), widen(y, type) };
     double *result = calloc(count, sizeof(*result));
-    struct reference_tensors tensors = {
+    struct reference_tensors reference = {
         .x = wide[0], .w = wide[1], .y = wide[2], .result = result
     };
-    int rc = reference_run(&fake.problem, &tensors, 1, err);
+    int rc = reference_run(&fake.problem, &reference, 1, err);
     for (uint64_t i = 0; i < count; i++)
         storage_store(type, out->data, i, result[i]);
     if (fake.behaviour == IS_OFF_ONCE)
@@ -415,7 +417,7 @@ TEST(driver_measure, planning_never_costs_more_than_the_whole_wait)
     assert_int_equal(run(f, 1), KILN_E_OK);
     assert_true(f->m.time.plan < 60 && f->m.time.fetch >= 0);
     assert_true(f->m.time.compile == 0.25);
-    fake.tier = KILN_TIER_TABLE;
+    fake.tier = KILN_TIER_PROCESS;
     assert_int_equal(run(f, 1), KILN_E_OK);
     assert_true(f->m.time.plan == 0);
     assert_true(f->m.time.compile == 0);

@@ -27,19 +27,18 @@ struct kiln_plan {
     char key[65];
 };
 
-int kiln_plan_batch(struct kiln_client *client, const struct kiln_problem *problems, size_t count,
-                    const struct kiln_plan_options *options, int timeout_ms, kiln_plan_ready *ready,
-                    void *context, struct kiln_error *err)
+int kiln_plan_batch(struct kiln_client *client, const struct kiln_plan_batch *batch,
+                    struct kiln_error *err)
 {
-    (void)client, (void)problems, (void)timeout_ms, (void)err;
-    seen.options = *options;
-    for (size_t i = 0; i < count; i++) {
+    (void)client, (void)err;
+    seen.options = *batch->options;
+    for (size_t i = 0; i < batch->count; i++) {
         struct kiln_plan plan = { .key = "" };
         struct kiln_error why = { .code = seen.plan_code, .text = "clang refused it" };
         snprintf(plan.key, sizeof(plan.key), "%064zx", i + 1);
         seen.plans++;
         bool fails = seen.plan_code && i % 2 == 1;
-        if (ready(context, i, fails ? NULL : &plan, fails ? &why : NULL))
+        if (batch->ready(batch->context, i, fails ? NULL : &plan, fails ? &why : NULL))
             return KILN_E_OK;
     }
     return KILN_E_OK;

@@ -17,14 +17,14 @@ static struct fake {
     char requests[ASKED_MAX][512]; /* "name arguments" */
 } fake;
 
-int kiln_admin(struct kiln_client *client, const char *request, const char *json, int timeout_ms,
-               char **ret_json, struct kiln_error *err)
+int kiln_admin(struct kiln_client *client, const struct kiln_admin_call *call, char **ret_json,
+               struct kiln_error *err)
 {
-    (void)client, (void)timeout_ms;
+    (void)client;
     assert_true(fake.asked < ASKED_MAX);
     const char *reply = fake.replies[fake.asked];
-    snprintf(fake.requests[fake.asked++], sizeof(fake.requests[0]), "%s %s", request,
-             json ? json : "-");
+    snprintf(fake.requests[fake.asked++], sizeof(fake.requests[0]), "%s %s", call->request,
+             call->json ? call->json : "-");
     if (!reply) {
         *err = (struct kiln_error){ .code = fake.code, .text = "the fake says no" };
         return fake.code;
@@ -36,7 +36,7 @@ int kiln_admin(struct kiln_client *client, const char *request, const char *json
 int kiln_admin_call(struct kiln_client *client, const struct kiln_admin_call *call, char **ret_json,
                     struct kiln_error *err)
 {
-    return kiln_admin(client, call->request, call->json, call->timeout_ms, ret_json, err);
+    return kiln_admin(client, call, ret_json, err);
 }
 
 void kiln_free(void *pointer) { free(pointer); }

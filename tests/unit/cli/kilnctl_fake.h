@@ -36,12 +36,13 @@ static struct fake {
     const char *fits;    /* the reply to package_coverage after an install; NULL: it fails */
 } fake;
 
-static const struct fake_answer *fake_next(const char *request, const char *json, int timeout_ms)
+static const struct fake_answer *fake_next(const struct kiln_admin_call *call)
 {
     assert_true(fake.asked < FAKE_MAX);
-    snprintf(fake.requests[fake.asked], sizeof(fake.requests[0]), "%s %s", request,
-             json ? json : "-");
-    fake.timeouts[fake.asked] = timeout_ms;
+    assert_int_equal(call->size, sizeof(*call));
+    snprintf(fake.requests[fake.asked], sizeof(fake.requests[0]), "%s %s", call->request,
+             call->json ? call->json : "-");
+    fake.timeouts[fake.asked] = call->timeout_ms;
     return &fake.answers[fake.asked++];
 }
 
@@ -57,14 +58,14 @@ static int fake_end(const struct fake_answer *answer, char **ret_json, struct ki
     return answer->code;
 }
 
-int kiln_admin(struct kiln_client *client, const char *request, const char *json, int timeout_ms,
-               char **ret_json, struct kiln_error *err)
+int kiln_admin(struct kiln_client *client, const struct kiln_admin_call *call, char **ret_json,
+               struct kiln_error *err)
 {
     (void)client;
-    bool behind = fake.asked > 0 && strcmp(request, "package_coverage") == 0 &&
+    bool behind = fake.asked > 0 && strcmp(call->request, "package_coverage") == 0 &&
                   strncmp(fake.requests[fake.asked - 1], "package_install ", 16) == 0;
     const struct fake_answer fits = { .reply = fake.fits, .code = KILN_E_BUSY };
-    return fake_end(behind ? &fits : fake_next(request, json, timeout_ms), ret_json, err);
+    return fake_end(behind ? &fits : fake_next(call), ret_json, err);
 }
 
 static int fake_file(const char *content)
@@ -79,10 +80,9 @@ int kiln_admin_call(struct kiln_client *client, const struct kiln_admin_call *ca
                     struct kiln_error *err)
 {
     unsigned at = fake.asked;
-    const struct fake_answer *answer = fake_next(call->request, call->json, call->timeout_ms);
+    const struct fake_answer *answer = fake_next(call);
     size_t count = 0;
     (void)client;
-    assert_int_equal(call->size, sizeof(*call));
     assert_true(call->file_count <= 2);
     fake.file_counts[at] = call->file_count;
     for (size_t i = 0; i < call->file_count; i++) {

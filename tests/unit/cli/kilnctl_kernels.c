@@ -40,12 +40,12 @@ int kiln_kernel_fetch(struct kiln_client *client, const char *key, int timeout_m
     return fake_fetch(ret_kernel, err);
 }
 
-int kiln_kernel_fetch_named(struct kiln_client *client, const char *database_id, const char *name,
-                            const char *args, int timeout_ms, struct kiln_kernel **ret_kernel,
-                            struct kiln_error *err)
+int kiln_kernel_fetch_named(struct kiln_client *client, const struct kiln_kernel_name *name,
+                            struct kiln_kernel **ret_kernel, struct kiln_error *err)
 {
-    (void)client, (void)timeout_ms;
-    snprintf(fake_kernels.asked, sizeof(fake_kernels.asked), "%s|%s|%s", database_id, name, args);
+    (void)client;
+    snprintf(fake_kernels.asked, sizeof(fake_kernels.asked), "%s|%s|%s", name->database_id,
+             name->name, name->args ? name->args : "");
     return fake_fetch(ret_kernel, err);
 }
 

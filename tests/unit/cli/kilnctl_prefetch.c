@@ -36,10 +36,11 @@ static atomic_uint fake_gets;
     "\"works\":true},{\"target\":\"gfx90a:sramecc+:xnack-\",\"works\":true},"                    \
     "{\"target\":\"gfx999\",\"works\":false,\"detail\":\"no such thing\"}]}]}"
 
-int kiln_admin(struct kiln_client *client, const char *request, const char *json, int timeout_ms,
-               char **ret_json, struct kiln_error *err)
+int kiln_admin(struct kiln_client *client, const struct kiln_admin_call *call, char **ret_json,
+               struct kiln_error *err)
 {
-    (void)client, (void)timeout_ms;
+    (void)client;
+    const char *request = call->request;
     bool asks_for_figures = strcmp(request, "stats") == 0 || strcmp(request, "status") == 0;
     if (asks_for_figures && fake.busy > 0) {
         fake.busy--;
@@ -62,7 +63,7 @@ int kiln_admin(struct kiln_client *client, const char *request, const char *json
         fake.stored -= fake.stored > 0;
         return err->code;
     }
-    snprintf(fake.asked, sizeof(fake.asked), "%s %s", request, json ? json : "-");
+    snprintf(fake.asked, sizeof(fake.asked), "%s %s", request, call->json ? call->json : "-");
     if (!fake.toolchains) {
         *err = (struct kiln_error){ .code = fake.admin_code, .text = "that is no target" };
         return fake.admin_code;
@@ -95,25 +96,24 @@ static int plan(size_t index, kiln_plan_ready *ready, void *context)
     return ready(context, index, &plan, NULL);
 }
 
-int kiln_plan_batch(struct kiln_client *client, const struct kiln_problem *problems, size_t count,
-                    const struct kiln_plan_options *options, int timeout_ms, kiln_plan_ready *ready,
-                    void *context, struct kiln_error *err)
+int kiln_plan_batch(struct kiln_client *client, const struct kiln_plan_batch *batch,
+                    struct kiln_error *err)
 {
-    (void)client, (void)problems, (void)timeout_ms, (void)err;
+    (void)client, (void)err;
     fake.batches++;
-    fake.options = *options;
-    for (size_t i = 0; i < count; i++)
-        if (plan(i, ready, context))
+    fake.options = *batch->options;
+    for (size_t i = 0; i < batch->count; i++)
+        if (plan(i, batch->ready, batch->context))
             return KILN_E_OK;
     return KILN_E_OK;
 }
 
 /* One at a time, as --jobs asks; from several threads. */
 int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem,
-                  const struct kiln_plan_options *options, int timeout_ms,
-                  struct kiln_plan **ret_plan, struct kiln_error *err)
+                  const struct kiln_plan_options *options, struct kiln_plan **ret_plan,
+                  struct kiln_error *err)
 {
-    (void)client, (void)options, (void)timeout_ms;
+    (void)client, (void)options;
     unsigned number = atomic_fetch_add(&fake_gets, 1);
     if (fake.plan_code && number + 1 >= fake.first_failure) {
         *err = (struct kiln_error){ .code = fake.plan_code, .text = "the fake says no" };

@@ -27,13 +27,13 @@ TEST(plain, a_compile_is_no_hit_and_an_unknown_tier_counts_only_as_a_kernel)
 
 TEST(plain, every_tier_has_a_name_and_others_are_unknown)
 {
-    for (int tier = KILN_TIER_HOT; tier <= KILN_TIER_TABLE; tier++)
+    for (int tier = KILN_TIER_HOT; tier <= KILN_TIER_PROCESS; tier++)
         if (tier != 4) /* reserved */
             assert_string_not_equal(tier_name(tier), "unknown");
     assert_string_equal(tier_name(4), "unknown");
     assert_string_equal(tier_name(KILN_TIER_NONE), "unknown");
     assert_string_equal(tier_name(-1), "unknown");
-    assert_string_equal(tier_name(KILN_TIER_TABLE + 1), "unknown");
+    assert_string_equal(tier_name(KILN_TIER_PROCESS + 1), "unknown");
 }
 
 TEST(plain, rows_name_the_tiers_that_had_some)

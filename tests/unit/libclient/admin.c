@@ -15,16 +15,16 @@ struct fixture {
 static void answer(struct fake_request *rq)
 {
     if (rq->header.type == MESSAGE_stats)
-        fake_reply(rq, MESSAGE_json, 0, rq->body, NULL, 0);
+        fake_reply(rq, MESSAGE_json, 0, rq->body);
     else if (rq->header.type == MESSAGE_clear)
         fake_reply_error(rq, KILN_DENIED, "'clear' needs an administrator", NULL);
     else if (rq->header.type == MESSAGE_status)
-        fake_reply(rq, MESSAGE_json, 0, bytes_of("a\0b", 3), NULL, 0);
+        fake_reply(rq, MESSAGE_json, 0, bytes_of("a\0b", 3));
     else if (rq->header.type == MESSAGE_config)
-        fake_reply(rq, MESSAGE_json, FRAME_MORE, bytes_of_text("{}"), NULL, 0);
+        fake_reply(rq, MESSAGE_json, FRAME_MORE, bytes_of_text("{}"));
     else
         for (int i = 0; i < 3; i++)
-            fake_reply(rq, MESSAGE_json, FRAME_MORE, bytes_of_text("{\"event\":\"x\"}"), NULL, 0);
+            fake_reply(rq, MESSAGE_json, FRAME_MORE, bytes_of_text("{\"event\":\"x\"}"));
 }
 
 static int set_up(void **state)
@@ -47,26 +47,32 @@ static int tear_down(void **state)
 
 FIXTURE(admin, set_up, tear_down);
 
-TEST(admin, json_goes_out_and_comes_back)
+static int ask(struct fixture *f, const char *request, const char *json, char **ret_json)
+{
+    const struct kiln_admin_call call = { .size = sizeof(call), .request = request, .json = json };
+    return kiln_admin(f->client, &call, ret_json, &f->err);
+}
+
+TEST(admin, json_is_sent_and_returned_unchanged)
 {
     struct fixture *f = *state;
     char *json = NULL;
-    must(kiln_admin(f->client, "stats", "{\"a\":1}", 0, &json, &f->err), f->err);
+    must(ask(f, "stats", "{\"a\":1}", &json), f->err);
     assert_string_equal(json, "{\"a\":1}");
     kiln_free(json);
-    must(kiln_admin(f->client, "stats", NULL, 0, &json, &f->err), f->err);
+    must(ask(f, "stats", NULL, &json), f->err);
     assert_string_equal(json, "{}");
     kiln_free(json);
 }
 
-TEST(admin, refusals_and_nonsense_are_reported_apart)
+TEST(admin, refusals_and_damaged_answers_have_different_codes)
 {
     struct fixture *f = *state;
     char *json = NULL;
-    assert_int_equal(kiln_admin(f->client, "clear", NULL, 0, &json, &f->err), KILN_E_DENIED);
-    assert_says(f->err.text, "needs an administrator");
-    assert_int_equal(kiln_admin(f->client, "status", NULL, 0, &json, &f->err), KILN_E_CORRUPT);
-    assert_int_equal(kiln_admin(f->client, "config", NULL, 0, &json, &f->err), KILN_E_CORRUPT);
+    assert_int_equal(ask(f, "clear", NULL, &json), KILN_E_DENIED);
+    assert_says(f->err.text, "administrator");
+    assert_int_equal(ask(f, "status", NULL, &json), KILN_E_CORRUPT);
+    assert_int_equal(ask(f, "config", NULL, &json), KILN_E_CORRUPT);
     assert_null(json);
 }
 
@@ -74,10 +80,20 @@ TEST(admin, only_json_requests_can_be_named)
 {
     struct fixture *f = *state;
     char *json = NULL;
-    assert_int_equal(kiln_admin(f->client, "fetch", NULL, 0, &json, &f->err), KILN_E_INVALID);
-    assert_says(f->err.text, "there is no request 'fetch'");
-    assert_int_equal(kiln_admin(f->client, "events", NULL, 0, &json, &f->err), KILN_E_INVALID);
-    assert_int_equal(kiln_admin(f->client, NULL, NULL, 0, &json, &f->err), KILN_E_INVALID);
+    assert_int_equal(ask(f, "fetch", NULL, &json), KILN_E_INVALID);
+    assert_says(f->err.text, "'fetch'");
+    assert_int_equal(ask(f, "events", NULL, &json), KILN_E_INVALID);
+    assert_int_equal(ask(f, NULL, NULL, &json), KILN_E_INVALID);
+    assert_int_equal(kiln_admin(f->client, NULL, &json, &f->err), KILN_E_INVALID);
+    const struct kiln_admin_call small = { .size = 8, .request = "stats" };
+    assert_int_equal(kiln_admin(f->client, &small, &json, &f->err), KILN_E_INVALID);
+    assert_says(f->err.text, "size");
+    int place;
+    const struct kiln_admin_call with_files = {
+        .size = sizeof(with_files), .request = "stats", .ret_files = &place, .ret_files_max = 1
+    };
+    assert_int_equal(kiln_admin(f->client, &with_files, &json, &f->err), KILN_E_INVALID);
+    assert_says(f->err.text, "files");
     assert_int_equal(f->daemon.connections, 0);
 }
 
@@ -88,7 +104,7 @@ static int until_third(void *context, const char *json)
     return ++f->events == 3;
 }
 
-TEST(admin, events_come_until_the_caller_has_enough)
+TEST(admin, events_come_until_the_callback_stops_them)
 {
     struct fixture *f = *state;
     must(kiln_events(f->client, -1, until_third, f, &f->err), f->err);
@@ -102,7 +118,7 @@ static int for_ever(void *context, const char *json)
     return 0;
 }
 
-TEST(admin, events_end_when_the_time_is_over)
+TEST(admin, events_end_with_the_time_out)
 {
     struct fixture *f = *state;
     assert_int_equal(kiln_events(f->client, 30, for_ever, f, &f->err), KILN_E_TIMED_OUT);
@@ -116,7 +132,7 @@ static int kill_the_daemon(void *context, const char *json)
     return 0;
 }
 
-TEST(admin, events_end_when_the_daemon_goes)
+TEST(admin, events_end_when_the_daemon_exits)
 {
     struct fixture *f = *state;
     int rc = kiln_events(f->client, -1, kill_the_daemon, f, &f->err);
@@ -128,7 +144,7 @@ TEST(admin, watching_events_leaves_the_clients_own_connection_alone)
     struct fixture *f = *state;
     char *json = NULL;
     must(kiln_events(f->client, -1, until_third, f, &f->err), f->err);
-    must(kiln_admin(f->client, "stats", NULL, 0, &json, &f->err), f->err);
+    must(ask(f, "stats", NULL, &json), f->err);
     kiln_free(json);
     assert_int_equal(f->daemon.connections, 2);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Administration with files and progress: what goes out, what comes back, and that no descriptor is
- * left open however it ends. */
+/* Administration with files and progress.  Every test checks that no descriptor is left open. */
 #include "common/fs.h"
 #include "tests/support/hostile_descriptors.h"
 #include "tests/support/test.h"
@@ -19,13 +18,13 @@ struct fixture {
     int files[4], ret_files[4];
     size_t ret_file_count;
     unsigned reported;    /* calls of progress */
-    unsigned enough;      /* progress ends the call at so many; 0: never */
-    unsigned descriptors; /* of this process, before */
+    unsigned enough;      /* progress ends the call at this report; 0: never */
+    unsigned descriptors; /* of this process before the test */
     unsigned announced;   /* by the last request */
-    char came[2][32];     /* contents of its files */
-    unsigned files_back;  /* with the answer */
+    char came[2][32];     /* contents of the files that came with the request */
+    unsigned files_back;  /* files sent with the answer */
     bool files_with_progress;
-    int hostile; /* comes with the answer to kernel_export, unless 0 */
+    int hostile; /* sent with the answer to kernel_export; 0: none */
 };
 
 static unsigned open_descriptors(void)
@@ -53,12 +52,13 @@ static void send_back(struct fake_request *rq, uint16_t flags, const char *json,
     int files[8];
     for (unsigned i = 0; i < count; i++)
         files[i] = fake_memfd(bytes_of(&"abcdefgh"[i], 1), true);
-    fake_reply(rq, MESSAGE_json, flags, bytes_of_text(json), files, count);
+    fake_reply_files(rq, MESSAGE_json, flags, bytes_of_text(json),
+                     (struct fake_files){ files, count });
     for (unsigned i = 0; i < count; i++)
         close(files[i]);
 }
 
-/* Three times progress, then the answer. */
+/* Sends three progress frames, then the answer. */
 static void work(struct fake_request *rq)
 {
     struct fixture *f = rq->daemon->context;
@@ -77,15 +77,16 @@ static void answer(struct fake_request *rq)
         break;
     case MESSAGE_kernel_export:
         if (((struct fixture *)rq->daemon->context)->hostile) {
-            fake_reply(rq, MESSAGE_json, 0, bytes_of_text("{}"),
-                       &((struct fixture *)rq->daemon->context)->hostile, 1);
+            fake_reply_files(
+                rq, MESSAGE_json, 0, bytes_of_text("{}"),
+                (struct fake_files){ &((struct fixture *)rq->daemon->context)->hostile, 1 });
             break;
         }
-        fake_reply(rq, MESSAGE_json, 0, bytes_of("a\0b", 3), NULL, 0);
+        fake_reply(rq, MESSAGE_json, 0, bytes_of("a\0b", 3));
         break;
     case MESSAGE_kernel_import: break; /* never answers */
     case MESSAGE_package_verify: fake_hang_up(rq); break;
-    default: fake_reply(rq, MESSAGE_json, 0, rq->body, NULL, 0); break;
+    default: fake_reply(rq, MESSAGE_json, 0, rq->body); break;
     }
 }
 
@@ -119,7 +120,7 @@ static int set_up(void **state)
     return 0;
 }
 
-/* The fake daemon closes its end of a connection on its own thread, when it comes to it. */
+/* Waits: the fake daemon closes its end of a connection on its own thread. */
 static void let_the_daemon_go(struct fixture *f)
 {
     kiln_client_close(f->client);
@@ -152,7 +153,7 @@ static char content_of(int fd)
     return byte;
 }
 
-TEST(admin_call, json_goes_out_and_comes_back_on_a_connection_of_its_own)
+TEST(admin_call, json_of_an_admin_call_travels_on_a_separate_connection)
 {
     struct fixture *f = *state;
     f->call.request = "gc";
@@ -171,7 +172,7 @@ TEST(admin_call, progress_comes_before_the_answer_and_may_be_left_out)
     struct fixture *f = *state;
     must(call(f), f->err);
     assert_true(f->reported >= 1 &&
-                f->reported <= 3); /* only the latest counts where several came */
+                f->reported <= 3); /* if several came together, only the last is reported */
     assert_string_equal(f->json, "{\"done\":true}");
     f->call.progress = NULL;
     must(call(f), f->err);
@@ -196,7 +197,7 @@ TEST(admin_call, files_go_with_the_request_and_stay_the_callers)
     close(f->files[1]);
 }
 
-TEST(admin_call, a_large_question_goes_out_whole_with_its_file)
+TEST(admin_call, a_large_request_is_sent_whole_with_its_file)
 {
     struct fixture *f = *state;
     static char json[3u << 20];
@@ -225,7 +226,7 @@ TEST(admin_call, files_come_back_with_the_answer_and_are_the_callers)
     }
 }
 
-TEST(admin_call, files_that_nobody_counts_still_come)
+TEST(admin_call, files_are_returned_without_a_place_for_their_number)
 {
     struct fixture *f = *state;
     f->files_back = 1;
@@ -235,12 +236,12 @@ TEST(admin_call, files_that_nobody_counts_still_come)
     close(f->ret_files[0]);
 }
 
-TEST(admin_call, more_files_than_there_is_room_for_are_an_error_and_closed)
+TEST(admin_call, more_files_than_the_caller_takes_are_an_error_and_closed)
 {
     struct fixture *f = *state;
     f->files_back = 5;
     assert_int_equal(call(f), KILN_E_INVALID);
-    assert_says(f->err.text, "kilnd sends 5 files back, kiln_admin_call.ret_files has room for 4");
+    assert_says(f->err.text, "kiln_admin_call.ret_files");
     assert_null(f->json);
     f->call.ret_files = NULL;
     f->call.ret_files_max = 0;
@@ -260,7 +261,7 @@ TEST(admin_call, an_answer_with_a_file_that_is_not_regular_is_refused_and_closed
         }
         if (call(f) != KILN_E_CORRUPT)
             fail_msg("%s is taken for a file", hostile_descriptors[i].name);
-        assert_says(f->err.text, "file 0 of kilnd's answer is not a regular file");
+        assert_says(f->err.text, "regular file");
         assert_null(f->json);
         close(f->hostile);
     }
@@ -289,7 +290,7 @@ TEST(admin_call, a_refusal_keeps_its_code_and_message)
     struct fixture *f = *state;
     f->call.request = "package_install";
     assert_int_equal(call(f), KILN_E_CORRUPT);
-    assert_says(f->err.text, "row 7 is damaged");
+    assert_says(f->err.text, "row 7");
     assert_int_equal(f->daemon.requests, 1);
 }
 
@@ -309,7 +310,7 @@ TEST(admin_call, an_admin_call_ends_when_its_time_is_over)
     assert_int_equal(call(f), KILN_E_TIMED_OUT);
 }
 
-TEST(admin_call, a_daemon_that_goes_ends_it_and_it_is_not_asked_for_twice)
+TEST(admin_call, an_admin_call_fails_with_the_daemon_and_is_not_repeated)
 {
     struct fixture *f = *state;
     f->call.request = "package_verify";
@@ -325,13 +326,13 @@ TEST(admin_call, a_descriptor_that_is_not_open_is_refused_at_once)
     struct fixture *f = *state;
     f->files[0] = -1;
     f->call.file_count = 1;
-    f->call.timeout_ms = -1; /* for ever, if it were tried again and again */
+    f->call.timeout_ms = -1; /* a call that retried would never end */
     assert_int_equal(call(f), KILN_E_INVALID);
-    assert_says(f->err.text, "no open file");
+    assert_says(f->err.text, "open file");
     assert_int_equal(f->daemon.requests, 0);
 }
 
-TEST(admin_call, calls_that_make_no_sense_are_refused_before_connecting)
+TEST(admin_call, invalid_admin_calls_are_refused_before_connecting)
 {
     struct fixture *f = *state;
     const struct kiln_admin_call good = f->call;
@@ -343,7 +344,7 @@ TEST(admin_call, calls_that_make_no_sense_are_refused_before_connecting)
     f->call = good;
     f->call.file_count = 3;
     assert_int_equal(call(f), KILN_E_INVALID);
-    assert_says(f->err.text, "at most 2 files");
+    assert_says(f->err.text, "kiln_admin_call.files");
     f->call.file_count = 1;
     f->call.files = NULL;
     assert_int_equal(call(f), KILN_E_INVALID);

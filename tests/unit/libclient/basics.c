@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Errors, problems and device names: the small pure parts. */
+/* Errors, problems and device names. */
 #include "libclient/device/uri.h"
 #include "libclient/failure.h"
 #include "tests/support/test.h"
@@ -92,7 +92,7 @@ TEST(plain, lines_that_hold_no_problem_are_reported_apart)
     struct kiln_error err;
     unsigned count = 9;
     assert_int_equal(kiln_problem_from_driver("# note", problems, &count, &err), KILN_E_NOT_FOUND);
-    assert_says(err.text, "blank or a comment");
+    assert_says(err.text, "comment");
     assert_int_equal(kiln_problem_from_driver("conv -n zero", problems, &count, &err),
                      KILN_E_INVALID);
     assert_int_equal(count, 9);
@@ -119,7 +119,7 @@ TEST(plain, a_driver_line_says_how_to_run_its_problems)
     assert_string_equal(line.solver, "ConvDirectNaive");
 }
 
-TEST(plain, words_mean_what_a_line_of_them_means)
+TEST(plain, driver_arguments_mean_the_same_as_a_line_of_them)
 {
     static const char *const words[] = { "/opt/my tools/MIOpenDriver", "conv", "-m", "trans",
                                          "-k8" };
@@ -140,7 +140,7 @@ TEST(plain, a_driver_line_is_left_alone_on_failure)
     struct kiln_error err;
     assert_int_equal(kiln_driver_line_parse("# note", &line, &err), KILN_E_NOT_FOUND);
     assert_int_equal(kiln_driver_words_parse(words, 2, &line, &err), KILN_E_INVALID);
-    assert_says(err.text, "--batchsize needs a value");
+    assert_says(err.text, "--batchsize");
     assert_int_equal(kiln_driver_words_parse(NULL, 0, &line, &err), KILN_E_INVALID);
     assert_int_equal(kiln_driver_words_parse(NULL, 1, &line, &err), KILN_E_INVALID);
     assert_int_equal(kiln_driver_line_parse(NULL, &line, &err), KILN_E_INVALID);
@@ -202,7 +202,7 @@ TEST(plain, a_list_is_no_name_of_one_device)
     struct device_uri uri;
     struct kiln_err err = KILN_ERR_INIT;
     assert_int_equal(device_uri_parse("hip:0,hip:1", &uri, &err), KILN_INVALID);
-    assert_says(err.text, "is a list: one device is wanted");
+    assert_says(err.text, "list");
 }
 
 TEST(plain, other_device_names_are_refused)
@@ -227,6 +227,6 @@ TEST(plain, other_device_names_are_refused)
         struct device_uri uri;
         struct kiln_err err = KILN_ERR_INIT;
         assert_int_equal(device_uri_parse(wrong[i], &uri, &err), KILN_INVALID);
-        assert_says(err.text, "names no device");
+        assert_says(err.text, "device");
     }
 }

@@ -10,12 +10,12 @@
 
 struct seen {
     unsigned calls;
-    unsigned enough; /* after so many it is stopped; 0: never */
+    unsigned enough; /* the callback stops the batch at this call; 0: never */
     size_t order[ITEMS];
     int codes[ITEMS];
     struct kiln_kernel *kept[ITEMS];
     struct kiln_error last;
-    struct kiln_client *client; /* asked from within the callback, if there is one */
+    struct kiln_client *client; /* the callback fetches with this client; NULL: it does not */
     const char *ask;
 };
 
@@ -79,14 +79,29 @@ static int on_ready(void *context, size_t index, struct kiln_kernel *kernel,
     return s->calls == s->enough;
 }
 
-static int batch(struct fixture *f, size_t count)
+static int fetch_keys(struct fixture *f, size_t count, struct seen *seen)
 {
-    return kiln_kernel_fetch_batch(f->client, f->keys, NULL, count, 0, on_ready, &f->seen, &f->err);
+    const struct kiln_kernel_batch batch = {
+        .size = sizeof(batch), .keys = f->keys, .count = count, .ready = on_ready, .context = seen
+    };
+    return kiln_kernel_fetch_batch(f->client, &batch, &f->err);
 }
+
+static int fetch_sources(struct fixture *f, const struct kiln_kernel_source *sources, size_t count)
+{
+    const struct kiln_kernel_batch batch = { .size = sizeof(batch),
+                                             .sources = sources,
+                                             .count = count,
+                                             .ready = on_ready,
+                                             .context = &f->seen };
+    return kiln_kernel_fetch_batch(f->client, &batch, &f->err);
+}
+
+static int batch(struct fixture *f, size_t count) { return fetch_keys(f, count, &f->seen); }
 
 /* ---- handlers ---- */
 
-/* The batch's keys, in |ret_keys|; how many. */
+/* Reads the batch's keys; returns their number. */
 static uint32_t read_batch(const struct fake_request *rq, struct digest ret_keys[ITEMS])
 {
     struct reader r = reader_of(rq->body);
@@ -113,7 +128,7 @@ static void answer_single(struct fake_request *rq)
     fake_results_reply(&o, rq, 0, NULL, 0);
 }
 
-/* Odd ones first, by memfd and in one frame; then the even ones, inline, in another. */
+/* Answers odd items first, as memfds in one frame; then even items, inline in another frame. */
 static void answer_out_of_order(struct fake_request *rq)
 {
     static struct digest keys[ITEMS];
@@ -145,7 +160,7 @@ static void answer_out_of_order(struct fake_request *rq)
     fake_results_reply(&o, rq, 0, NULL, 0);
 }
 
-#define LARGE 6000 /* so many kernels of it that they fill more than one block */
+#define LARGE 6000 /* bytes of a kernel; a batch of them fills more than one block */
 
 static void fill_large(uint8_t content[LARGE], const struct digest *key)
 {
@@ -188,7 +203,7 @@ static void answer_failures(struct fake_request *rq)
     fake_results_reply(&o, rq, 0, NULL, 0);
 }
 
-/* Half of the answers, then the connection dies; everything on the second try. */
+/* Sends half of the answers and breaks the connection; answers everything the second time. */
 static void die_half_way(struct fake_request *rq)
 {
     struct fixture *f = rq->daemon->context;
@@ -241,7 +256,7 @@ static void lie_about_the_count(struct fake_request *rq)
     BUFFER_AUTO struct buffer body;
     buffer_init(&body, 100);
     message_kernels_write(&body, &m);
-    fake_reply(rq, MESSAGE_kernels, FRAME_MORE, buffer_view(&body), NULL, 0);
+    fake_reply(rq, MESSAGE_kernels, FRAME_MORE, buffer_view(&body));
 }
 
 static void refuse_the_whole(struct fake_request *rq)
@@ -279,7 +294,7 @@ TEST(batch, many_large_kernels_outlive_their_batch_and_client_one_by_one)
 
     assert_int_equal(f->seen.calls, ITEMS);
     for (size_t n = 0; n < ITEMS; n++) {
-        size_t i = n * 7 % ITEMS; /* in no order of theirs */
+        size_t i = n * 7 % ITEMS; /* in a shuffled order */
         uint8_t expected[LARGE];
         struct digest key = fake_key((unsigned)i + 1);
         fill_large(expected, &key);
@@ -297,13 +312,12 @@ TEST(batch, kernels_already_known_are_not_requested_again)
     must(batch(f, 100), f->err);
     struct seen again = { 0 };
 
-    must(kiln_kernel_fetch_batch(f->client, f->keys, NULL, 100, 0, on_ready, &again, &f->err),
-         f->err);
+    must(fetch_keys(f, 100, &again), f->err);
 
     assert_int_equal(f->daemon.requests, 1);
     assert_int_equal(again.calls, 100);
     for (size_t i = 0; i < 100; i++) {
-        assert_int_equal(kiln_kernel_tier(again.kept[i]), KILN_TIER_TABLE);
+        assert_int_equal(kiln_kernel_tier(again.kept[i]), KILN_TIER_PROCESS);
         kiln_kernel_unref(again.kept[i]);
     }
 }
@@ -319,20 +333,19 @@ TEST(batch, the_callback_may_ask_the_same_client)
     assert_int_equal(f->daemon.requests, 2);
 }
 
-/* By what comes from the daemon, and by what the table has, or the question, alone. */
+/* First with answers of the daemon, then with answers of the cache. */
 TEST(batch, the_callback_may_stop_the_batch)
 {
     struct fixture *f = *state;
     start(f, answer_out_of_order);
     for (unsigned turn = 0; turn < 2; turn++) {
         struct seen seen = { .enough = 3 };
-        int rc = kiln_kernel_fetch_batch(f->client, f->keys, NULL, 20, 0, on_ready, &seen, &f->err);
-        assert_int_equal(rc, KILN_E_CANCELLED);
-        assert_says(f->err.text, "enough of 20 kernels");
+        assert_int_equal(fetch_keys(f, 20, &seen), KILN_E_CANCELLED);
+        assert_says(f->err.text, "20 kernels");
         assert_int_equal(seen.calls, 3);
         for (size_t i = 0; i < ITEMS; i++)
             kiln_kernel_unref(seen.kept[i]);
-        must(batch(f, 20), f->err); /* its client goes on */
+        must(batch(f, 20), f->err); /* the client still works */
         assert_int_equal(f->seen.calls, 20 * (turn + 1));
         for (size_t i = 0; i < ITEMS; i++)
             kiln_kernel_unref(KILN_TAKE(f->seen.kept[i]));
@@ -344,7 +357,7 @@ TEST(batch, the_callback_may_stop_the_batch)
     assert_int_equal(f->seen.calls, 1);
 }
 
-TEST(batch, failures_are_each_items_own)
+TEST(batch, a_failed_item_does_not_fail_its_batch)
 {
     struct fixture *f = *state;
     start(f, answer_failures);
@@ -385,7 +398,7 @@ TEST(batch, each_item_is_reported_once_though_the_connection_dies_half_way)
         assert_non_null(f->seen.kept[i]);
 }
 
-TEST(batch, nonsense_ends_the_batch)
+TEST(batch, a_damaged_answer_ends_the_batch)
 {
     void (*const handlers[])(struct fake_request *) = { answer_too_few, answer_one_twice,
                                                         answer_a_stranger, lie_about_the_count };
@@ -399,15 +412,13 @@ TEST(batch, nonsense_ends_the_batch)
         kiln_client_close(f->client);
         f->client = fake_client(&f->daemon);
 
-        int rc = kiln_kernel_fetch_batch(f->client, f->keys, NULL, 3, 0, on_ready, &seen, &f->err);
-
-        assert_int_equal(rc, KILN_E_CORRUPT);
+        assert_int_equal(fetch_keys(f, 3, &seen), KILN_E_CORRUPT);
         assert_true(seen.calls <= 1);
         kiln_kernel_unref(seen.kept[0]);
     }
 }
 
-TEST(batch, a_refusal_of_the_whole_is_returned)
+TEST(batch, a_refusal_of_the_whole_batch_is_returned)
 {
     struct fixture *f = *state;
     start(f, refuse_the_whole);
@@ -422,8 +433,13 @@ TEST(batch, a_batch_that_is_not_answered_times_out)
 {
     struct fixture *f = *state;
     start(f, keep_silent);
-    int rc = kiln_kernel_fetch_batch(f->client, f->keys, NULL, 3, 40, on_ready, &f->seen, &f->err);
-    assert_int_equal(rc, KILN_E_TIMED_OUT);
+    const struct kiln_kernel_batch batch = { .size = sizeof(batch),
+                                             .keys = f->keys,
+                                             .count = 3,
+                                             .ready = on_ready,
+                                             .context = &f->seen,
+                                             .timeout_ms = 40 };
+    assert_int_equal(kiln_kernel_fetch_batch(f->client, &batch, &f->err), KILN_E_TIMED_OUT);
 }
 
 TEST(batch, an_empty_batch_asks_nothing)
@@ -434,7 +450,7 @@ TEST(batch, an_empty_batch_asks_nothing)
     assert_int_equal(f->daemon.connections, 0);
 }
 
-/* Sources of a megabyte: no message holds them all. */
+/* With sources of a megabyte, one message cannot hold the batch. */
 static void answer_any_source(struct fake_request *rq)
 {
     struct reader r = reader_of(rq->body);
@@ -467,14 +483,12 @@ TEST(batch, large_sources_are_spread_over_messages)
                                                   .source = text,
                                                   .source_size = 1 << 20 };
     }
-    sources[3].source_size = 9 << 20; /* beyond any message: fails alone */
+    sources[3].source_size = 9 << 20; /* larger than any message: only this item fails */
     sources[4].target = NULL;
     start(f, answer_any_source);
 
-    int rc =
-        kiln_kernel_fetch_batch(f->client, NULL, sources, COUNT, 0, on_ready, &f->seen, &f->err);
+    must(fetch_sources(f, sources, COUNT), f->err);
 
-    must(rc, f->err);
     assert_int_equal(f->seen.calls, COUNT);
     assert_int_equal(f->seen.codes[3], KILN_E_INVALID);
     assert_int_equal(f->seen.codes[4], KILN_E_INVALID);
@@ -497,11 +511,29 @@ TEST(batch, sources_of_a_newer_program_may_have_more_members)
         };
     start(f, answer_any_source);
 
-    must(kiln_kernel_fetch_batch(f->client, NULL, &sources[0].known, 3, 0, on_ready, &f->seen,
-                                 &f->err),
-         f->err);
+    must(fetch_sources(f, &sources[0].known, 3), f->err);
 
     assert_int_equal(f->seen.calls, 3);
     for (int i = 0; i < 3; i++)
         assert_int_equal(f->seen.codes[i], 0);
+}
+
+TEST(batch, a_call_with_missing_or_conflicting_members_is_refused)
+{
+    struct fixture *f = *state;
+    start(f, keep_silent);
+    const struct kiln_kernel_batch good = {
+        .size = sizeof(good), .keys = f->keys, .count = 1, .ready = on_ready, .context = &f->seen
+    };
+    const struct kiln_kernel_source source = { .size = sizeof(source) };
+    struct kiln_kernel_batch bad[5] = { good, good, good, good, good };
+    bad[0].size = 0;
+    bad[1].ready = NULL;
+    bad[2].keys = NULL;
+    bad[3].sources = &source;
+    bad[4].timeout_ms = -1;
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(kiln_kernel_fetch_batch(f->client, &bad[i], &f->err), KILN_E_INVALID);
+    assert_int_equal(kiln_kernel_fetch_batch(f->client, NULL, &f->err), KILN_E_INVALID);
+    assert_int_equal(f->daemon.requests, 0);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Find against a made-up daemon and device. */
+/* Find, with a fake daemon and a fake device. */
 #include "tests/support/test.h"
 #include "tests/unit/libclient/conv_fixture.h"
 
@@ -22,13 +22,13 @@ TEST(conv, find_orders_solvers_by_speed_and_says_what_was_wrong_with_others)
     assert_int_equal(conv_entry(f, "ConvUncompiled").state, KILN_CONV_NOT_COMPILED);
     assert_string_equal(conv_entry(f, "ConvUncompiled").reason, "the compiler refused it");
     assert_int_equal(conv_entry(f, "ConvBroken").state, KILN_CONV_NOT_RUN);
-    assert_non_null(strstr(conv_entry(f, "ConvBroken").reason, "too many resources"));
+    assert_says(conv_entry(f, "ConvBroken").reason, "resources");
     assert_string_equal(kiln_plan_solver(kiln_conv_result_plan(f->result)), "ConvBetter");
-    assert_int_equal(f->plans, 9); /* all in one batch, and the reference */
+    assert_int_equal(f->plans, 9); /* eight solvers and the reference, in one batch */
     assert_int_equal(f->reported, 8);
 }
 
-TEST(conv, times_are_the_devices_and_the_whole_result_is_compared)
+TEST(conv, find_returns_the_devices_times_and_compares_the_whole_result)
 {
     struct conv_fixture *f = *state;
     must(conv_find(f), f->err);
@@ -37,9 +37,9 @@ TEST(conv, times_are_the_devices_and_the_whole_result_is_compared)
     assert_true(e.spread_ms < 1e-9);
     assert_int_equal(e.samples, 24);
     assert_int_equal(e.checked, 2 * 8 * 8 * 8);
-    e = conv_entry(f, "ConvWrong"); /* one element, the last */
-    assert_non_null(strstr(e.reason, "1 of 1024 elements"));
-    assert_non_null(strstr(e.reason, "number 1023"));
+    e = conv_entry(f, "ConvWrong"); /* only the last element is wrong */
+    assert_says(e.reason, "1024");
+    assert_says(e.reason, "1023");
 }
 
 TEST(conv, timings_are_recorded_with_their_origin)
@@ -61,7 +61,7 @@ TEST(conv, timings_are_recorded_with_their_origin)
     assert_null(conv_put_of(f, TUNING_PERF, "ConvGood"));
 }
 
-TEST(conv, nothing_is_recorded_where_that_was_said)
+TEST(conv, no_record_keeps_measurements_from_being_recorded)
 {
     struct conv_fixture *f = *state;
     f->options.no_record = 1;
@@ -79,9 +79,9 @@ TEST(conv, a_measurement_that_cannot_be_recorded_is_returned_and_reported)
     assert_string_equal(kiln_plan_solver(kiln_conv_result_plan(f->result)), "ConvBetter");
     assert_int_equal(kiln_conv_result_recorded(f->result, NULL), KILN_E_FULL);
     assert_int_equal(kiln_conv_result_recorded(f->result, &f->err), KILN_E_FULL);
-    assert_says(f->err.text, "recording what was measured of ConvGood");
-    assert_says(f->err.text, "the disk is full");
-    assert_int_equal(f->puts_asked, 1); /* the others would fare no better */
+    assert_says(f->err.text, "ConvGood");
+    assert_says(f->err.text, "disk");
+    assert_int_equal(f->puts_asked, 1); /* after the first rejection no more are sent */
 }
 
 TEST(conv, recording_and_intended_non_recording_are_both_reported_as_ok)
@@ -106,7 +106,7 @@ TEST(conv, a_device_without_a_database_id_is_reported_as_not_recorded)
     must(conv_find(f), f->err);
     assert_string_equal(conv_at(f, 0).solver, "ConvBetter");
     assert_int_equal(kiln_conv_result_recorded(f->result, &f->err), KILN_E_UNSUPPORTED);
-    assert_says(f->err.text, "made:0 (gfx90a) has no database id");
+    assert_says(f->err.text, "made:0");
     assert_int_equal(f->puts_asked, 0);
 }
 
@@ -119,7 +119,7 @@ TEST(conv, one_solver_alone_may_be_asked_for)
     assert_int_equal(f->plans, 2);
     f->options.solver = "ConvNowhere";
     assert_int_equal(conv_find(f), KILN_E_UNSUPPORTED);
-    assert_non_null(strstr(f->err.text, "ConvNowhere does not apply"));
+    assert_says(f->err.text, "ConvNowhere");
 }
 
 TEST(conv, records_answer_fast_and_hybrid_without_a_launch)
@@ -157,19 +157,19 @@ TEST(conv, without_records_fast_takes_the_heuristic_and_hybrid_measures)
     assert_string_equal(conv_at(f, 0).solver, "ConvBetter");
 }
 
-TEST(conv, a_caller_that_stops_early_gets_what_was_measured)
+TEST(conv, a_find_that_is_stopped_early_returns_its_measurements)
 {
     struct conv_fixture *f = *state;
     f->enough_after = 2;
     must(conv_find(f), f->err);
     assert_int_equal(conv_entry(f, "ConvGood").state, KILN_CONV_TIMED);
     assert_int_equal(conv_entry(f, "ConvBetter").state, KILN_CONV_UNTIMED);
-    assert_string_equal(conv_entry(f, "ConvBetter").reason, "no time was left");
+    assert_says(conv_entry(f, "ConvBetter").reason, "time");
 }
 
 /* ---- find: what goes wrong ---- */
 
-TEST(conv, a_lost_device_ends_it_and_what_was_measured_is_recorded)
+TEST(conv, a_lost_device_ends_find_and_its_measurements_are_recorded)
 {
     static const struct conv_solver fatal[] = {
         { .name = "ConvGood", .kernel = "right 1" },
@@ -179,7 +179,7 @@ TEST(conv, a_lost_device_ends_it_and_what_was_measured_is_recorded)
     struct conv_fixture *f = *state;
     CONV_USE(f, fatal);
     assert_int_equal(conv_find(f), KILN_E_GPU_FAULT);
-    assert_non_null(strstr(f->err.text, "the device was lost with ConvFatal"));
+    assert_says(f->err.text, "ConvFatal");
     assert_null(f->result);
     assert_int_equal(f->put_count, 1);
     assert_non_null(conv_put_of(f, TUNING_FIND, "ConvGood"));
@@ -194,11 +194,11 @@ TEST(conv, without_a_reference_nothing_is_measured)
     struct conv_fixture *f = *state;
     CONV_USE(f, bad);
     assert_int_equal(conv_find(f), KILN_E_UNSUPPORTED);
-    assert_non_null(strstr(f->err.text, "the reference, ConvDirectNaive"));
-    assert_non_null(strstr(f->err.text, "the compiler refused it"));
+    assert_says(f->err.text, "ConvDirectNaive");
+    assert_says(f->err.text, "compiler");
     CONV_USE(f, lazy);
     assert_int_equal(conv_find(f), KILN_E_GPU_FAULT);
-    assert_non_null(strstr(f->err.text, "no number"));
+    assert_says(f->err.text, "numbers");
     assert_int_equal(f->put_count, 0);
 }
 
@@ -211,10 +211,10 @@ TEST(conv, built_in_kernels_are_timed_without_reference_and_not_recorded)
     assert_int_equal(conv_at(f, 0).state, KILN_CONV_TIMED);
     assert_int_equal(conv_at(f, 0).checked, 0);
     assert_int_equal(conv_entry(f, "ConvBetter").state, KILN_CONV_NOT_COMPILED);
-    assert_says(conv_entry(f, "ConvBetter").reason, "not built into this program");
+    assert_says(conv_entry(f, "ConvBetter").reason, "built into");
     assert_int_equal(kiln_conv_result_recorded(f->result, &f->err), KILN_E_NOT_FOUND);
-    assert_says(f->err.text, "compared with nothing");
-    assert_says(f->err.text, "the reference, ");
+    assert_says(f->err.text, "compared");
+    assert_says(f->err.text, "reference");
     assert_int_equal(f->puts_asked, 0);
 }
 
@@ -235,10 +235,10 @@ TEST(conv, a_problem_that_nothing_is_built_in_for_fails)
     CONV_USE(f, conv_tunable);
     f->not_built_in = "ConvDirectNaive ConvTuned";
     assert_int_equal(conv_find(f), KILN_E_NOT_FOUND);
-    assert_says(f->err.text, "not built into this program");
+    assert_says(f->err.text, "built into");
 }
 
-TEST(conv, without_a_daemon_it_says_so)
+TEST(conv, find_and_tune_fail_as_unavailable_without_a_daemon)
 {
     struct conv_fixture *f = *state;
     fake_daemon_kill(&f->daemon);
@@ -251,20 +251,20 @@ TEST(conv, plans_that_never_come_time_out)
 {
     struct conv_fixture *f = *state;
     f->silent_plans = true;
-    f->timeout_ms = WAIT_MS;
+    f->options.timeout_ms = WAIT_MS;
     assert_int_equal(conv_find(f), KILN_E_TIMED_OUT);
-    assert_non_null(strstr(f->err.text, "the reference"));
+    assert_says(f->err.text, "reference");
 }
 
-TEST(conv, a_device_without_memory_says_what_it_was_for)
+TEST(conv, a_device_without_memory_fails_find_with_its_name)
 {
     struct conv_fixture *f = *state;
     f->device->memory_left = 1000;
     assert_int_equal(conv_find(f), KILN_E_NO_MEMORY);
-    assert_non_null(strstr(f->err.text, "preparing to measure on made:0"));
+    assert_says(f->err.text, "made:0");
 }
 
-/* With room for one set of operands and no more. */
+/* There is memory for one set of operands only. */
 TEST(conv, where_memory_is_short_one_set_of_operands_serves)
 {
     struct conv_fixture *f = *state;
@@ -278,12 +278,12 @@ TEST(conv, where_memory_is_short_one_set_of_operands_serves)
     assert_string_equal(conv_at(f, 0).solver, "ConvBetter");
 }
 
-TEST(conv, arguments_that_make_no_sense_are_refused)
+TEST(conv, invalid_options_of_find_are_refused)
 {
     struct conv_fixture *f = *state;
     f->options.mode = 4;
     assert_int_equal(conv_find(f), KILN_E_INVALID);
-    assert_non_null(strstr(f->err.text, "kiln_conv_options.mode is 4"));
+    assert_says(f->err.text, "kiln_conv_options.mode");
     f->options.mode = 0;
     f->options.enforce = 6;
     assert_int_equal(conv_find(f), KILN_E_INVALID);
@@ -296,7 +296,11 @@ TEST(conv, arguments_that_make_no_sense_are_refused)
     f->options.size = sizeof(f->options);
     f->problem.type = KILN_INT8;
     assert_int_equal(conv_find(f), KILN_E_UNSUPPORTED);
-    assert_int_equal(kiln_conv_find(f->client, NULL, &f->problem, NULL, 0, &f->result, &f->err),
+    const struct kiln_conv_options without_device = { .size = sizeof(without_device) };
+    assert_int_equal(kiln_conv_find(f->client, &f->problem, &without_device, &f->result, &f->err),
+                     KILN_E_INVALID);
+    assert_says(f->err.text, "kiln_conv_options.device");
+    assert_int_equal(kiln_conv_find(f->client, &f->problem, NULL, &f->result, &f->err),
                      KILN_E_INVALID);
 }
 
@@ -310,7 +314,7 @@ TEST(conv, a_kernel_that_cannot_be_loaded_is_not_run_rather_than_wrong)
     CONV_USE(f, damaged);
     must(conv_find(f), f->err);
     assert_int_equal(conv_entry(f, "ConvDamaged").state, KILN_CONV_NOT_RUN);
-    assert_non_null(strstr(conv_entry(f, "ConvDamaged").reason, "no code"));
+    assert_says(conv_entry(f, "ConvDamaged").reason, "no code");
 }
 
 TEST(conv, a_reference_that_kilnd_has_no_time_for_may_be_asked_for_again)
@@ -318,7 +322,7 @@ TEST(conv, a_reference_that_kilnd_has_no_time_for_may_be_asked_for_again)
     struct conv_fixture *f = *state;
     f->busy = "ConvDirectNaive";
     assert_int_equal(conv_find(f), KILN_E_BUSY);
-    assert_non_null(strstr(f->err.text, "the reference, ConvDirectNaive"));
+    assert_says(f->err.text, "ConvDirectNaive");
     f->busy = "ConvGood";
     must(conv_find(f), f->err);
     assert_int_equal(conv_entry(f, "ConvGood").state, KILN_CONV_NOT_COMPILED);
@@ -326,7 +330,7 @@ TEST(conv, a_reference_that_kilnd_has_no_time_for_may_be_asked_for_again)
 
 /* ---- the caller's tensors ---- */
 
-TEST(conv, tensors_of_the_callers_are_used_and_checked)
+TEST(conv, the_callers_tensors_are_used_and_checked)
 {
     struct conv_fixture *f = *state;
     struct kiln_memory *memory[3];
@@ -342,7 +346,7 @@ TEST(conv, tensors_of_the_callers_are_used_and_checked)
     f->options.x = memory[0];
     f->options.w = memory[1];
     assert_int_equal(conv_find(f), KILN_E_INVALID);
-    assert_non_null(strstr(f->err.text, "tensor y is not given"));
+    assert_says(f->err.text, "tensor y");
     f->options.y = memory[2];
     must(conv_find(f), f->err);
     assert_string_equal(conv_at(f, 0).solver, "ConvBetter");
@@ -350,12 +354,12 @@ TEST(conv, tensors_of_the_callers_are_used_and_checked)
     values[5] = NAN;
     must(kiln_memory_write(memory[1], values, 64, &f->err), f->err);
     assert_int_equal(conv_find(f), KILN_E_INVALID);
-    assert_non_null(strstr(f->err.text, "no number"));
+    assert_says(f->err.text, "numbers");
     for (int i = 0; i < 3; i++)
         kiln_memory_destroy(memory[i]);
 }
 
-TEST(conv, tensors_are_looked_at_when_the_callers_stream_has_written_them)
+TEST(conv, the_callers_tensors_are_read_after_its_stream_has_finished)
 {
     struct conv_fixture *f = *state;
     struct kiln_memory *memory[3];

@@ -139,15 +139,16 @@ static enum kiln_code load(struct kiln_device *device, struct bytes object, void
 
 static void unload(struct kiln_device *device, void *module) { assert_ptr_equal(device, module); }
 
-static enum kiln_code find(struct kiln_device *device, void *module, const char *name,
-                           uint32_t shared_bytes, void **ret_function, struct kiln_err *err)
+static enum kiln_code find(struct kiln_device *device, void *module,
+                           const struct device_entry_point *entry, void **ret_function,
+                           struct kiln_err *err)
 {
-    if (strncmp(name, "damaged", 7) == 0)
+    if (strncmp(entry->name, "damaged", 7) == 0)
         return kiln_fail(err, KILN_CORRUPT, "there is no code of that name");
     struct function *f = calloc(1, sizeof(*f));
-    (void)module, (void)shared_bytes;
+    (void)module;
     assert_non_null(f);
-    assert_int_equal(sscanf(name, "%15s %lf", f->what, &f->ms), 2);
+    assert_int_equal(sscanf(entry->name, "%15s %lf", f->what, &f->ms), 2);
     made_of(device)->functions++;
     *ret_function = f;
     return KILN_OK;
@@ -159,7 +160,7 @@ static void forget(struct kiln_device *device, void *function)
     free(function);
 }
 
-/* Depends on both operands and on the place. */
+/* Depends on both operands and on the index. */
 static void compute(const struct device_launch *launch)
 {
     const struct block *x = launch->arguments[0].memory->native;

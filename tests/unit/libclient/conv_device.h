@@ -2,17 +2,16 @@
 #pragma once
 
 /*
- * A device of a test's making, whose clock is made up: what a kernel does, and how long it takes,
- * stands in its name.
+ * A fake device with a fake clock.  A kernel's name says what it does and how long it takes:
  *
- *   "right 1.5"   computes what every right kernel computes, in 1.5 ms
- *   "wrong 1.5"   the same but for the last element
+ *   "right 1.5"   computes the correct result in 1.5 ms
+ *   "wrong 1.5"   computes it, except for the last element
  *   "lazy 0.001"  writes nothing
  *   "broken 1"    cannot be launched
  *   "damaged 1"   cannot be loaded
- *   "fatal 1"     and the device with it: nothing works any more
+ *   "fatal 1"     fails, and so does every later call of the device
  *
- * Ownership  close it as any other
+ * Ownership  kiln_device_close
  * Threading  one thread
  */
 #include "libclient/device/device.h"
@@ -20,11 +19,11 @@
 struct made_device {
     struct kiln_device base; /* first member */
     double now_ms;
-    unsigned launches, memories, functions; /* the last two: alive */
+    unsigned launches, memories, functions; /* memories and functions: alive */
     bool is_lost;
-    const void *busy_stream; /* it writes to memory until it is waited for */
-    bool was_read_early;     /* before that */
-    uint64_t memory_left;    /* bytes; more cannot be had */
+    const void *busy_stream; /* writes to memory until it is finished */
+    bool was_read_early;     /* memory was read before that */
+    uint64_t memory_left;    /* bytes; larger allocations fail */
 };
 
 struct made_device *made_device_open(void);

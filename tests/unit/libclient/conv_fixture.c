@@ -22,7 +22,7 @@ static const struct conv_solver *find_solver(const struct conv_fixture *f, struc
 
 static void reply(const struct fake_request *rq, uint16_t type, const struct buffer *body)
 {
-    fake_reply(rq, type, 0, buffer_view(body), NULL, 0);
+    fake_reply(rq, type, 0, buffer_view(body));
 }
 
 static void answer_solutions(struct conv_fixture *f, const struct fake_request *rq)
@@ -69,7 +69,7 @@ static void answer_configs(struct conv_fixture *f, const struct fake_request *rq
     reply(rq, MESSAGE_candidates, &body);
 }
 
-/* What the kernel of |s| with |config| is called. */
+/* The name of the kernel of |s| with |config|. */
 static void write_entry(const struct conv_fixture *f, const struct conv_solver *s,
                         const char *config, char entry[32])
 {
@@ -242,7 +242,7 @@ static void answer(struct fake_request *rq)
     case MESSAGE_tuning_get: answer_get(rq); break;
     case MESSAGE_tuning_remove:
         f->removals++;
-        fake_reply(rq, MESSAGE_json, 0, bytes_of_text(removed), NULL, 0);
+        fake_reply(rq, MESSAGE_json, 0, bytes_of_text(removed));
         break;
     default: fake_reply_error(rq, KILN_INVALID, "not expected", NULL);
     }
@@ -300,15 +300,15 @@ int conv_tear_down(void **state)
 int conv_find(struct conv_fixture *f)
 {
     kiln_conv_result_free(KILN_TAKE(f->result));
-    return kiln_conv_find(f->client, &f->device->base, &f->problem, &f->options, f->timeout_ms,
-                          &f->result, &f->err);
+    f->options.device = &f->device->base;
+    return kiln_conv_find(f->client, &f->problem, &f->options, &f->result, &f->err);
 }
 
 int conv_tune(struct conv_fixture *f)
 {
     kiln_conv_result_free(KILN_TAKE(f->result));
-    return kiln_conv_tune(f->client, &f->device->base, &f->problem, &f->options, f->timeout_ms,
-                          &f->result, &f->err);
+    f->options.device = &f->device->base;
+    return kiln_conv_tune(f->client, &f->problem, &f->options, &f->result, &f->err);
 }
 
 struct kiln_conv_entry conv_entry(const struct conv_fixture *f, const char *solver)

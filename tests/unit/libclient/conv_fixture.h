@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Find and tune against a made-up daemon and device: what the tests of both have in common.
+ * The fixture of the tests of find and tune, with a fake daemon and a fake device.
  *
- * Role       kilnd answers by a list of made-up solvers, whose kernels a made_device runs
+ * Role       the fake daemon offers a list of fake solvers, whose kernels a made_device runs
  * Ownership  conv_set_up / conv_tear_down; a result is freed by the next call
  * Threading  the daemon's thread writes the counts; read them between calls
  */
@@ -15,14 +15,14 @@
 #include <kiln/conv.h>
 
 #define CONV_PUTS_MAX 16u
-#define CONV_SPACE 16u /* configs "0,1" to "15,1" of a solver that has any */
+#define CONV_SPACE 16u /* a tunable solver has the configs "0,1" to "15,1" */
 
 struct conv_solver {
     const char *name;
     const char *kernel; /* NULL: does not compile */
-    double find_ms;     /* recorded */
-    const char *best;   /* config recorded */
-    bool has_space;     /* then |kernel| is for its config "0,1"; 11 is the fastest */
+    double find_ms;     /* the recorded time */
+    const char *best;   /* the recorded config */
+    bool has_space;     /* tunable: |kernel| is for the config "0,1"; "11,1" is the fastest */
 };
 
 struct conv_put {
@@ -43,12 +43,11 @@ struct conv_fixture {
     const struct conv_solver *solvers;
     unsigned solver_count;
     const char *wrong_config, *fatal_config, *uncompiled_config;
-    const char *busy;          /* solver or config that kilnd has no time for */
-    const char *greedy_config; /* wants a larger workspace than there is memory; others a small */
-    const char *not_built_in;  /* solvers whose kernels kilnd has not and cannot compile: "A B" */
+    const char *busy;          /* kilnd answers BUSY for this solver or config */
+    const char *greedy_config; /* needs a larger workspace than there is memory */
+    const char *not_built_in;  /* "A B": solvers without built-in kernels */
     bool silent_plans, all_taken, loses_lease;
-    bool refuses_puts, refuses_reports; /* kilnd may not write */
-    int timeout_ms;
+    bool refuses_puts, refuses_reports; /* kilnd rejects them */
 
     struct conv_put puts[CONV_PUTS_MAX];
     unsigned put_count, puts_asked, plans, config_requests, removals, reported, leases, reports;
@@ -62,15 +61,15 @@ extern const struct conv_solver conv_tunable[2]; /* "ConvTuned" has a space */
 
 /* With conv_several and without a journal. */
 int conv_set_up(void **state);
-int conv_tear_down(void **state); /* fails where something is left on the device */
+int conv_tear_down(void **state); /* fails if anything is left on the device */
 FIXTURE(conv, conv_set_up, conv_tear_down);
 
 int conv_find(struct conv_fixture *f);
 int conv_tune(struct conv_fixture *f);
-/* Of the last result: of one solver, at a place in its order. */
+/* An entry of the last result: of a solver, or by its index. */
 struct kiln_conv_entry conv_entry(const struct conv_fixture *f, const char *solver);
 struct kiln_conv_entry conv_at(const struct conv_fixture *f, unsigned index);
-/* How many of the perf configs that were tried have |state|. */
+/* How many trials of the last result have |state|. */
 unsigned conv_trials_in(const struct conv_fixture *f, int state);
-/* What was recorded; NULL: nothing. */
+/* The recording of a solver; NULL: none. */
 const struct conv_put *conv_put_of(const struct conv_fixture *f, uint8_t kind, const char *solver);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What tensors are filled with for find and tune, and which results agree. */
+/* The operands of find and tune, and the comparison of results. */
 #include "libclient/conv/operands.h"
 #include "tests/support/test.h"
 
@@ -50,7 +50,7 @@ TEST(conv_operands, sums_of_exact_products_are_the_same_in_any_order)
     assert_true(up == down);
 }
 
-/* Sums so long that sixteenths would be rounded. */
+/* Sums that are so long that multiples of 1/16 would be rounded. */
 TEST(conv_operands, longer_sums_get_coarser_operands)
 {
     struct fixture *f = *state;
@@ -76,7 +76,7 @@ TEST(conv_operands, general_operands_have_all_their_bits)
     assert_in_range(full, COUNT / 3, 2 * COUNT / 3);
 }
 
-TEST(conv_operands, half_and_brain_floats_are_what_was_meant)
+TEST(conv_operands, half_and_brain_floats_are_converted_exactly)
 {
     struct fixture *f = *state;
     static const enum data_type types[] = { TYPE_FLOAT16, TYPE_BFLOAT16 };
@@ -160,7 +160,7 @@ TEST(conv_operands, winograd_may_be_off_by_its_bound_and_no_more)
     assert_int_equal(operands_compare(&a, far, want, 1).count, 1);
 }
 
-TEST(conv_operands, data_of_the_callers_may_round_but_no_product_may_be_missing)
+TEST(conv_operands, the_callers_data_may_round_but_no_product_may_be_missing)
 {
     struct fixture *f = *state;
     const struct agreement a = agreement_of(&f->problem, false, 1);

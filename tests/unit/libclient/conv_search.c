@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The search for the best perf config, against a made-up compiler, device and clock; and its
- * journal. */
+/* The search for the best perf config and its journal, with a fake compiler, device and clock. */
 #include "libclient/conv/journal.h"
 #include "tests/support/test.h"
 
@@ -12,7 +11,7 @@
 #include <string.h>
 
 #define MS 1000000ull
-#define SIDE 16u /* of the space: "1,1" to "16,16" */
+#define SIDE 16u /* the space has the configs "1,1" to "16,16" */
 #define IN_FLIGHT_MAX 4u
 #define COMPILE_MS 10.0
 
@@ -22,11 +21,11 @@ struct fixture {
     double now_ms;
     size_t asked[IN_FLIGHT_MAX];
     unsigned in_flight, compiles, timed, checks, held, drops, clears, reported;
-    unsigned enough_after;                  /* trials; 0: never */
-    bool is_lost;                           /* the device, from the next failure on */
+    unsigned enough_after;                  /* stops after this many trials; 0: never */
+    bool is_lost;                           /* the device is lost at the next failure */
     const char *refused, *crashing, *wrong; /* configs */
-    const char *crashing_later;             /* not at the first look */
-    const char *slow_and_wrong;             /* seen only where it is a finalist */
+    const char *crashing_later;             /* crashes, but not at its first timing */
+    const char *slow_and_wrong;             /* its wrong result only shows when it is a finalist */
     char directory[64];
     struct journal *journal;
     size_t all[SIDE * SIDE];
@@ -41,7 +40,7 @@ static const struct search_trial *trial_of(const struct fixture *f, size_t index
 
 static bool is(const char *config, const char *which) { return which && !strcmp(config, which); }
 
-/* A bowl around 11,6, in ms. */
+/* The time in ms; the minimum is at 11,6. */
 static double cost_of(const char *config)
 {
     double a = 0, b = 0;
@@ -54,12 +53,12 @@ static uint64_t now_ns(void *context)
     return (uint64_t)(((struct fixture *)context)->now_ms * 1e6);
 }
 
-static bool has_room(void *context)
+static bool is_ready(void *context)
 {
     return ((struct fixture *)context)->in_flight < IN_FLIGHT_MAX;
 }
 
-static enum kiln_code ask(void *context, size_t trial, struct kiln_err *err)
+static enum kiln_code request_trial(void *context, size_t trial, struct kiln_err *err)
 {
     struct fixture *f = context;
     (void)err;
@@ -68,8 +67,8 @@ static enum kiln_code ask(void *context, size_t trial, struct kiln_err *err)
     return KILN_OK;
 }
 
-static enum kiln_code next(void *context, uint64_t deadline_ns, size_t *ret_trial,
-                           enum kiln_code *ret_code, struct kiln_err *why, struct kiln_err *err)
+static enum kiln_code next_trial(void *context, uint64_t deadline_ns,
+                                 struct search_arrival *ret_next, struct kiln_err *err)
 {
     struct fixture *f = context;
     assert_true(f->in_flight > 0);
@@ -79,10 +78,10 @@ static enum kiln_code next(void *context, uint64_t deadline_ns, size_t *ret_tria
     }
     f->now_ms += COMPILE_MS;
     f->compiles++;
-    *ret_trial = f->asked[0];
+    ret_next->trial = f->asked[0];
     memmove(f->asked, f->asked + 1, --f->in_flight * sizeof(f->asked[0]));
-    if (is(trial_of(f, *ret_trial)->config, f->refused))
-        *ret_code = kiln_fail(why, KILN_COMPILE_FAILED, "error: no such register");
+    if (is(trial_of(f, ret_next->trial)->config, f->refused))
+        ret_next->code = kiln_fail(&ret_next->why, KILN_COMPILE_FAILED, "error: no such register");
     else
         f->held++;
     return KILN_OK;
@@ -108,7 +107,7 @@ static enum kiln_code take_time(void *context, size_t trial, const struct timing
         (is(t->config, f->crashing_later) && t->state != KILN_CONV_UNTIMED))
         return kiln_fail(err, KILN_GPU_FAULT, "it fell over");
     if (is(t->config, f->wrong))
-        ms = 0.001; /* nothing is as fast as doing nothing */
+        ms = 0.001; /* a kernel that does nothing is fast */
     f->now_ms += ms * limits->samples;
     *ret_timing =
         (struct timing){ .median_ms = ms,
@@ -149,9 +148,9 @@ static bool reported(void *context, const struct search_trial *trial)
 
 static const struct search_ops ops = {
     .now_ns = now_ns,
-    .has_room = has_room,
-    .ask = ask,
-    .next = next,
+    .is_ready = is_ready,
+    .ask = request_trial,
+    .next = next_trial,
     .clear = clear,
     .time = take_time,
     .check = check,
@@ -163,7 +162,7 @@ static const struct search_ops ops = {
 static void add_all(struct fixture *f)
 {
     for (unsigned i = 0; i < SIDE * SIDE; i++) {
-        unsigned at = i * 77 % (SIDE * SIDE); /* once each, in an order that looks random */
+        unsigned at = i * 77 % (SIDE * SIDE); /* each config once, in a shuffled order */
         char config[16];
         snprintf(config, sizeof(config), "%u,%u", at / SIDE + 1, at % SIDE + 1);
         must(search_add(&f->search, config, &f->all[i], &f->err), f->err);
@@ -250,7 +249,7 @@ TEST(conv_search, the_budget_ends_it)
     assert_int_not_equal(f->search.best, SIZE_MAX);
 }
 
-TEST(conv_search, the_first_trial_is_waited_for_whatever_the_budget)
+TEST(conv_search, a_search_waits_for_its_first_trial_beyond_the_budget)
 {
     struct fixture *f = *state;
     must(search_try(&f->search, f->all, SIDE * SIDE, 1, &f->err), f->err);
@@ -261,7 +260,7 @@ TEST(conv_search, the_first_trial_is_waited_for_whatever_the_budget)
 TEST(conv_search, a_compiler_that_never_answers_is_given_up)
 {
     struct fixture *f = *state;
-    f->search.give_up_ns = 5 * MS; /* sooner than any compile */
+    f->search.give_up_ns = 5 * MS; /* earlier than any compilation ends */
     assert_int_equal(search_try(&f->search, f->all, SIDE * SIDE, 1, &f->err), KILN_TIMED_OUT);
 }
 
@@ -278,7 +277,7 @@ TEST(conv_search, trials_in_progress_when_time_is_up_count_when_they_finish)
     assert_int_equal(f->clears, 0);
 }
 
-TEST(conv_search, hopeless_ones_are_neither_checked_nor_held)
+TEST(conv_search, hopeless_configs_are_neither_checked_nor_held)
 {
     struct fixture *f = *state;
     size_t two[] = { search_find(&f->search, "11,6"), search_find(&f->search, "1,16") };
@@ -289,7 +288,7 @@ TEST(conv_search, hopeless_ones_are_neither_checked_nor_held)
     assert_int_equal(f->held, 1);
 }
 
-TEST(conv_search, few_are_held_however_many_are_tried)
+TEST(conv_search, few_trials_are_held_however_many_are_tried)
 {
     struct fixture *f = *state;
     must(search_try(&f->search, f->all, SIDE * SIDE, UINT64_MAX, &f->err), f->err);
@@ -330,7 +329,7 @@ TEST(conv_search, a_wrong_result_never_wins_however_fast)
     search_whole(f, 1e9);
     assert_int_equal(find(f, "3,3")->state, KILN_CONV_WRONG);
     assert_string_equal(best(f)->config, "11,6");
-    assert_int_equal(find(f, "10,6")->state, KILN_CONV_TIMED); /* not hopeless beside it */
+    assert_int_equal(find(f, "10,6")->state, KILN_CONV_TIMED); /* not cut short because of it */
 }
 
 TEST(conv_search, a_config_that_fails_to_run_costs_only_itself)
@@ -350,10 +349,11 @@ TEST(conv_search, a_lost_device_ends_the_search_and_is_named_with_its_config)
     f->is_lost = true;
     assert_int_equal(search_try(&f->search, f->all, SIDE * SIDE, UINT64_MAX, &f->err),
                      KILN_GPU_FAULT);
-    assert_string_equal(f->err.text, "the device was lost with perf config 11,6: it fell over");
+    assert_says(f->err.text, "11,6");
+    assert_says(f->err.text, "fell over");
 }
 
-/* Of two that are equally fast the one with the higher index was first. */
+/* Of two equally fast trials, the one with the higher index was tried first. */
 TEST(conv_search, a_device_lost_among_finalists_leaves_the_best_held)
 {
     struct fixture *f = *state;
@@ -425,7 +425,7 @@ static void open_journal(struct fixture *f, const char *solver)
     must(journal_open(f->directory, &s, &f->journal, &f->err), f->err);
 }
 
-/* As another process would take it up. */
+/* Continues the search like another process. */
 static void begin_again_with(struct fixture *f, const struct journal_subject *s)
 {
     search_done(&f->search);
@@ -441,7 +441,7 @@ static void begin_again(struct fixture *f, const char *solver)
     begin_again_with(f, &s);
 }
 
-TEST(conv_search, a_search_that_was_cut_off_goes_on_where_it_was)
+TEST(conv_search, an_interrupted_search_resumes_from_its_journal)
 {
     struct fixture *f = *state;
     open_journal(f, "Conv");
@@ -458,7 +458,7 @@ TEST(conv_search, a_search_that_was_cut_off_goes_on_where_it_was)
     assert_int_equal(f->search.tried, SIDE * SIDE - tried);
 }
 
-TEST(conv_search, times_and_reasons_come_back_as_they_were)
+TEST(conv_search, the_journal_returns_times_and_reasons_unchanged)
 {
     struct fixture *f = *state;
     size_t two[] = { search_find(&f->search, "11,7"), search_find(&f->search, "11,6") };
@@ -515,7 +515,7 @@ TEST(conv_search, a_finalist_with_wrong_results_is_remembered_as_wrong)
     assert_int_equal(find(f, "10,6")->state, KILN_CONV_WRONG);
 }
 
-/* The file that |f| has open. */
+/* The path of the journal. */
 static int open_again(const struct fixture *f, int flags)
 {
     char pattern[96];
@@ -550,8 +550,8 @@ TEST(conv_search, a_journal_that_is_too_long_is_named)
     assert_int_equal(ftruncate(fd, (64 << 20) + 1), 0);
     close(fd);
     assert_int_equal(journal_read(f->journal, &f->search, &f->err), KILN_FULL);
-    assert_non_null(strstr(f->err.text, f->directory));
-    assert_non_null(strstr(f->err.text, "it may be deleted"));
+    assert_says(f->err.text, f->directory);
+    assert_says(f->err.text, "delete");
 }
 
 TEST(conv_search, damaged_lines_are_passed_over)
@@ -581,11 +581,11 @@ TEST(conv_search, a_directory_that_was_named_and_cannot_be_used_is_said)
     struct fixture *f = *state;
     const struct journal_subject s = subject("Conv");
     assert_int_not_equal(journal_open("/proc/nowhere", &s, &f->journal, &f->err), KILN_OK);
-    assert_non_null(strstr(f->err.text, "the journal of a search"));
+    assert_says(f->err.text, "journal");
     assert_null(f->journal);
 }
 
-/* What is on the stack from here on is no pointer. */
+/* Overwrites the stack, so that a stale pointer shows. */
 static void __attribute__((noinline)) dirty_the_stack(void)
 {
     unsigned char room[16384];
@@ -593,7 +593,7 @@ static void __attribute__((noinline)) dirty_the_stack(void)
     __asm__ volatile("" : : "r"(room) : "memory");
 }
 
-TEST(conv_search, without_a_directory_of_its_own_there_is_none)
+TEST(conv_search, without_a_writable_directory_there_is_no_journal)
 {
     struct fixture *f = *state;
     const struct journal_subject s = subject("Conv");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How long something takes: samples, outliers, what is hopeless. */
+/* Timing: samples, outliers, cut-short runs. */
 #include "libclient/conv/timing.h"
 #include "tests/support/test.h"
 
@@ -11,9 +11,9 @@ struct fixture {
     struct timing_limits limits;
     struct timing timing;
     struct kiln_err err;
-    double one_ms;   /* of a launch */
-    double first_ms; /* of the very first; 0: as the others */
-    double jump_ms;  /* what every eighth sample takes longer */
+    double one_ms;   /* time of a launch */
+    double first_ms; /* time of the first launch; 0: |one_ms| */
+    double jump_ms;  /* every eighth sample takes this much longer */
     unsigned calls, launches, fails_at;
 };
 
@@ -34,7 +34,7 @@ static int set_up(void **state)
 {
     static struct fixture f;
     f = (struct fixture){ .source = { .launch = launch, .context = &f },
-                          .limits = { .most_ms = 1000, .samples = 20 },
+                          .limits = { .limit_ms = 1000, .samples = 20 },
                           .one_ms = 1 };
     *state = &f;
     return 0;
@@ -51,7 +51,7 @@ static bool is_near(double a, double b) { return fabs(a - b) < 1e-9; }
 
 /* ---- statistics ---- */
 
-TEST(conv_timing, median_and_spread_are_of_the_middle)
+TEST(conv_timing, median_and_spread_come_from_the_quartiles)
 {
     double five[] = { 5, 1, 4, 2, 3 };
     struct timing t = timing_of(five, 5);
@@ -111,7 +111,7 @@ TEST(conv_timing, a_hopeless_one_is_launched_twice_and_never_more)
     assert_int_equal(f->launches, 2);
 }
 
-/* Alone, a launch of 0.01 ms may show 0.04 ms. */
+/* A single launch of 0.01 ms may measure 0.04 ms. */
 TEST(conv_timing, a_short_one_is_not_judged_by_its_way_to_the_device)
 {
     struct fixture *f = *state;
@@ -130,7 +130,7 @@ TEST(conv_timing, short_launches_are_gathered_into_samples)
     f->one_ms = 0.01;
     take(f);
     assert_true(is_near(f->timing.median_ms, 0.01));
-    assert_int_equal(f->launches, 2 + 20 * 26); /* each sample a quarter of a millisecond */
+    assert_int_equal(f->launches, 2 + 20 * 26); /* each sample takes 0.25 ms */
 }
 
 TEST(conv_timing, the_shortest_are_gathered_up_to_a_limit)
@@ -145,7 +145,7 @@ TEST(conv_timing, no_sample_begins_after_the_time_is_spent)
 {
     struct fixture *f = *state;
     f->one_ms = 10;
-    f->limits.most_ms = 35;
+    f->limits.limit_ms = 35;
     take(f);
     assert_int_equal(f->timing.samples, 4);
 }
@@ -167,7 +167,7 @@ TEST(conv_timing, launches_that_were_disturbed_are_left_out)
     assert_true(is_near(f->timing.median_ms, 1));
 }
 
-TEST(conv_timing, a_failure_is_passed_on_whenever_it_happens)
+TEST(conv_timing, a_launch_that_fails_ends_the_timing_with_its_error)
 {
     struct fixture *f = *state;
     for (unsigned at = 1; at <= 4; at++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* OpenCL for real, where a platform is here: streams, events, the job's own objects, threads. */
+/* OpenCL, if a platform is installed: streams, events, the job's objects, threads. */
 #include "libclient/device/opencl_device.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/made_plan.h"
@@ -105,7 +105,7 @@ TEST(device_opencl, work_is_done_in_the_order_of_its_stream)
     must(kiln_stream_create(f->device, &stream, &f->err), f->err);
     assert_non_null(kiln_stream_native(stream));
     must(kiln_memory_fill(f->tensors.y, 0xff, stream, &f->err), f->err);
-    must(kiln_run_launch_on(f->run, &f->tensors, stream, &f->err), f->err);
+    must(kiln_run_launch(f->run, &f->tensors, stream, &f->err), f->err);
     must(kiln_stream_finish(stream, &f->err), f->err);
     expect_scaled(f, f->tensors.y);
     must(kiln_memory_fill(f->tensors.y, 0, stream, &f->err), f->err);
@@ -127,16 +127,16 @@ TEST(device_opencl, events_report_the_time_between_them)
     must(kiln_event_create(f->device, &begin, &f->err), f->err);
     must(kiln_event_create(f->device, &end, &f->err), f->err);
     assert_int_equal(kiln_event_elapsed(begin, end, &ms, &f->err), KILN_E_INVALID);
-    for (int i = 0; i < 2; i++) { /* recording again forgets the first */
+    for (int i = 0; i < 2; i++) { /* recording again replaces the first mark */
         must(kiln_event_record(begin, NULL, &f->err), f->err);
-        must(kiln_run_launch_on(f->run, &f->tensors, NULL, &f->err), f->err);
+        must(kiln_run_launch(f->run, &f->tensors, NULL, &f->err), f->err);
         must(kiln_event_record(end, NULL, &f->err), f->err);
         must(kiln_event_wait(end, &f->err), f->err);
         must(kiln_event_elapsed(begin, end, &ms, &f->err), f->err);
         assert_true(ms > 0);
     }
     must(kiln_event_elapsed(end, begin, &ms, &f->err), f->err);
-    assert_true(ms == 0); /* never less than none */
+    assert_true(ms == 0); /* never negative */
     kiln_event_destroy(begin);
     kiln_event_destroy(end);
 }
@@ -163,7 +163,7 @@ static cl_uint references(const struct job *job, const void *object)
     return count;
 }
 
-/* A runtime may let go of what commands used a little after they are done. */
+/* Waits: a runtime may release the objects of a command some time after it is done. */
 static void expect_references_at_most(const struct job *job, const void *object, cl_uint count)
 {
     for (int i = 0; i < 10000 && references(job, object) > count; i++)
@@ -191,7 +191,7 @@ static void job_end(struct job *job)
     cl->clReleaseContext(job->context);
 }
 
-/* The device again, in the job's context. */
+/* Opens the device in the job's context. */
 static void open_in(struct fixture *f, const struct job *job)
 {
     kiln_device_close(f->device);
@@ -208,7 +208,8 @@ TEST(device_opencl, a_jobs_context_queue_and_memory_are_used_and_left_to_it)
     assert_int_equal(
         cl->clEnqueueWriteBuffer(job.queue, job.memory, CL_TRUE, 0, BYTES, numbers, 0, NULL, NULL),
         0);
-    cl_uint after_work = references(&job, job.queue); /* PoCL: the last command keeps it */
+    cl_uint after_work =
+        references(&job, job.queue); /* with PoCL, the last command holds a reference */
     open_in(f, &job);
     load(f);
     struct kiln_stream *stream = NULL;
@@ -218,9 +219,9 @@ TEST(device_opencl, a_jobs_context_queue_and_memory_are_used_and_left_to_it)
     assert_ptr_equal(kiln_memory_native(y), job.memory);
     struct kiln_tensors t = f->tensors;
     t.y = y;
-    must(kiln_run_launch_on(f->run, &t, stream, &f->err), f->err);
+    must(kiln_run_launch(f->run, &t, stream, &f->err), f->err);
 
-    /* read as the job would */
+    /* read with OpenCL's own call, like the job */
     assert_int_equal(
         cl->clEnqueueReadBuffer(job.queue, job.memory, CL_TRUE, 0, BYTES, numbers, 0, NULL, NULL),
         0);
@@ -230,7 +231,8 @@ TEST(device_opencl, a_jobs_context_queue_and_memory_are_used_and_left_to_it)
     unload(f);
     expect_references_at_most(&job, job.memory, 1);
     expect_references_at_most(&job, job.queue, after_work);
-    expect_references_at_most(&job, job.context, 3); /* its own two objects', and its own */
+    expect_references_at_most(&job, job.context,
+                              3); /* its own reference, and those of its two objects */
     job_end(&job);
 }
 
@@ -249,7 +251,7 @@ TEST(device_opencl, objects_that_the_job_releases_first_are_held)
     job_end(&job);
     struct kiln_tensors t = f->tensors;
     t.y = y;
-    must(kiln_run_launch_on(f->run, &t, stream, &f->err), f->err);
+    must(kiln_run_launch(f->run, &t, stream, &f->err), f->err);
     must(kiln_stream_finish(stream, &f->err), f->err);
     expect_scaled(f, y);
     kiln_memory_destroy(y);
@@ -265,12 +267,12 @@ TEST(device_opencl, an_object_of_another_context_is_refused)
     struct kiln_stream *stream = NULL;
     struct kiln_memory *y = NULL;
     assert_int_equal(kiln_stream_wrap(f->device, job.queue, &stream, &f->err), KILN_E_INVALID);
-    assert_says(f->err.text, "is of another context or device than opencl:0");
+    assert_says(f->err.text, "opencl:0");
     assert_int_equal(kiln_memory_wrap(f->device, job.memory, BYTES, &y, &f->err), KILN_E_INVALID);
-    assert_says(f->err.text, "is of another context than opencl:0");
+    assert_says(f->err.text, "opencl:0");
     assert_says(f->err.text, "kiln_device_open_in");
     assert_int_equal(kiln_stream_wrap(f->device, NULL, &stream, &f->err), KILN_E_INVALID);
-    assert_says(f->err.text, "OpenCL has no default");
+    assert_says(f->err.text, "default");
     assert_null(stream);
     assert_null(y);
     job_end(&job);
@@ -286,7 +288,7 @@ TEST(device_opencl, a_memory_smaller_than_stated_is_refused)
     open_in(f, &job);
     assert_int_equal(kiln_memory_wrap(f->device, job.memory, BYTES + 1, &y, &f->err),
                      KILN_E_INVALID);
-    assert_says(f->err.text, "the cl_mem has 256 bytes, not 257");
+    assert_says(f->err.text, "not 257");
     expect_references_at_most(&job, job.memory, 1);
     job_end(&job);
 }
@@ -300,11 +302,11 @@ TEST(device_opencl, a_queue_that_keeps_no_order_is_refused)
     struct kiln_stream *stream = NULL;
     open_in(f, &job);
     assert_int_equal(kiln_stream_wrap(f->device, job.queue, &stream, &f->err), KILN_E_UNSUPPORTED);
-    assert_says(f->err.text, "out of order");
+    assert_says(f->err.text, "order");
     job_end(&job);
 }
 
-TEST(device_opencl, a_queue_that_reports_no_times_says_so)
+TEST(device_opencl, a_queue_without_profiling_cannot_measure_time)
 {
     struct fixture *f = *state;
     if (!f->device)
@@ -336,7 +338,7 @@ TEST(device_opencl, dynamic_shared_memory_is_unsupported)
     made.shared_bytes = 16;
     f->plan = made_plan_create(&made);
     assert_int_equal(kiln_run_create(f->device, f->plan, &f->run, &f->err), KILN_E_UNSUPPORTED);
-    assert_says(f->err.text, "'scale' wants 16 bytes of dynamic shared memory");
+    assert_says(f->err.text, "'scale'");
 }
 
 TEST(device_opencl, a_launch_of_another_shape_than_the_kernels_is_refused)
@@ -352,18 +354,18 @@ TEST(device_opencl, a_launch_of_another_shape_than_the_kernels_is_refused)
     made.group[0] = 8; /* it was compiled for groups of 16 */
     f->plan = made_plan_create(&made);
     must(kiln_run_create(f->device, f->plan, &f->run, &f->err), f->err);
-    assert_int_equal(kiln_run_launch_on(f->run, &f->tensors, NULL, &f->err), KILN_E_UNSUPPORTED);
-    assert_says(f->err.text, "refuses the launch: CL_INVALID_WORK_GROUP_SIZE");
+    assert_int_equal(kiln_run_launch(f->run, &f->tensors, NULL, &f->err), KILN_E_UNSUPPORTED);
+    assert_says(f->err.text, "CL_INVALID_WORK_GROUP_SIZE");
 }
 
-TEST(device_opencl, memory_that_cannot_be_had_is_no_memory)
+TEST(device_opencl, too_large_a_memory_fails_with_no_memory)
 {
     struct fixture *f = *state;
     if (!f->device)
         skip();
     struct kiln_memory *m = NULL;
     assert_int_equal(kiln_memory_create(f->device, 1ull << 50, &m, &f->err), KILN_E_NO_MEMORY);
-    assert_says(f->err.text, "cannot get 1125899906842624 bytes of memory on opencl:0");
+    assert_says(f->err.text, "1125899906842624");
 }
 
 /* ---- forks, threads ---- */
@@ -379,14 +381,14 @@ TEST(device_opencl, a_child_is_refused)
     if (child == 0) {
         struct kiln_memory *m = NULL;
         bool refused = kiln_memory_create(f->device, 4, &m, &f->err) == KILN_E_INVALID &&
-                       kiln_run_launch_on(f->run, &f->tensors, NULL, &f->err) == KILN_E_INVALID;
+                       kiln_run_launch(f->run, &f->tensors, NULL, &f->err) == KILN_E_INVALID;
         unload(f); /* frees memory, and does not touch the runtime */
         _exit(refused ? 0 : 1);
     }
     int status = -1;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    must(kiln_run_launch_on(f->run, &f->tensors, NULL, &f->err), f->err);
+    must(kiln_run_launch(f->run, &f->tensors, NULL, &f->err), f->err);
     expect_scaled(f, f->tensors.y);
 }
 
@@ -410,7 +412,7 @@ static void *launch_again_and_again(void *argument)
     if (!m->rc)
         m->rc = kiln_stream_create(f->device, &stream, &m->err);
     for (int i = 0; !m->rc && i < LAUNCHES_EACH; i++)
-        m->rc = kiln_run_launch_on(i % 2 ? own : f->run, &t, i % 3 ? stream : NULL, &m->err);
+        m->rc = kiln_run_launch(i % 2 ? own : f->run, &t, i % 3 ? stream : NULL, &m->err);
     if (!m->rc)
         m->rc = kiln_stream_finish(stream, &m->err);
     if (!m->rc)
@@ -420,7 +422,7 @@ static void *launch_again_and_again(void *argument)
     return NULL;
 }
 
-/* A cl_kernel's arguments are its state: one run's must not end up in another's launch. */
+/* A cl_kernel stores its arguments: those of one run must not reach another run's launch. */
 TEST(device_opencl, threads_that_share_a_run_do_not_mix_their_arguments)
 {
     struct fixture *f = *state;

@@ -20,7 +20,7 @@ static void send_all(int peer, struct bytes data)
     while (data.size) {
         ssize_t n = send(peer, data.data, data.size, MSG_NOSIGNAL);
         if (n <= 0)
-            return; /* the client went: its own test says whether that is right */
+            return; /* the client is gone; its test decides whether that is right */
         data = bytes_of(data.data + n, data.size - (size_t)n);
     }
 }
@@ -53,19 +53,26 @@ void fake_send(int peer, const struct frame_header *header, struct bytes body, c
     send_all(peer, bytes_of(body.data + sent, body.size - sent));
 }
 
-void fake_reply(const struct fake_request *rq, uint16_t type, uint16_t flags, struct bytes body,
-                const int *fds, size_t fd_count)
+void fake_reply_files(const struct fake_request *rq, uint16_t type, uint16_t flags,
+                      struct bytes body, struct fake_files files)
 {
     struct frame_header header = { .version = FRAME_VERSION,
                                    .type = type,
                                    .request_id = rq->header.request_id,
                                    .body_size = (uint32_t)body.size,
-                                   .descriptors = (uint16_t)fd_count,
+                                   .descriptors = (uint16_t)files.count,
                                    .flags = flags };
     if (rq->daemon->stopping)
         header.flags |= FRAME_STOPPING;
-    fake_send(rq->peer, &header, body, fds, fd_count);
+    fake_send(rq->peer, &header, body, files.fds, files.count);
 }
+
+void fake_reply(const struct fake_request *rq, uint16_t type, uint16_t flags, struct bytes body)
+{
+    fake_reply_files(rq, type, flags, body, (struct fake_files){ .fds = NULL });
+}
+
+void fake_pong(struct fake_request *rq) { fake_reply(rq, MESSAGE_pong, 0, rq->body); }
 
 void fake_reply_error(const struct fake_request *rq, enum kiln_code code, const char *text,
                       const char *log)
@@ -76,7 +83,7 @@ void fake_reply_error(const struct fake_request *rq, enum kiln_code code, const 
                                .text = bytes_of_text(text),
                                .log = bytes_of_text(log) };
     message_error_write(&body, &m);
-    fake_reply(rq, MESSAGE_error, 0, buffer_view(&body), NULL, 0);
+    fake_reply(rq, MESSAGE_error, 0, buffer_view(&body));
 }
 
 void fake_result_add(struct fake_results *o, const struct message_result *result)
@@ -95,7 +102,8 @@ void fake_results_reply(struct fake_results *o, const struct fake_request *rq, u
     struct message_kernels m = { .count = o->count, .results = buffer_view(&o->records) };
     message_kernels_write(&body, &m);
     assert(!body.failed);
-    fake_reply(rq, MESSAGE_kernels, flags, buffer_view(&body), fds, fd_count);
+    fake_reply_files(rq, MESSAGE_kernels, flags, buffer_view(&body),
+                     (struct fake_files){ fds, fd_count });
     buffer_done(&o->records);
     o->count = 0;
 }
@@ -155,7 +163,7 @@ static void greet(struct fake_request *rq)
         .software = bytes_of_text("fake 9"),
     };
     message_welcome_write(&body, &m);
-    fake_reply(rq, MESSAGE_welcome, 0, buffer_view(&body), NULL, 0);
+    fake_reply(rq, MESSAGE_welcome, 0, buffer_view(&body));
 }
 
 static bool read_all(int peer, void *to, size_t size)
@@ -163,7 +171,7 @@ static bool read_all(int peer, void *to, size_t size)
     return size == 0 || recv(peer, to, size, MSG_WAITALL) == (ssize_t)size;
 }
 
-/* The header, and what came with its first byte. */
+/* Reads the header and the descriptors that came with it. */
 static bool read_header(struct fake_request *rq, uint8_t raw[FRAME_HEADER_SIZE])
 {
     char control[CMSG_SPACE(sizeof(rq->files))] __attribute__((aligned(8)));
@@ -187,7 +195,7 @@ static void close_files(struct fake_request *rq)
         close(rq->files[--rq->file_count]);
 }
 
-/* False when the connection is over. */
+/* False if the connection has ended. */
 static bool serve_one(struct fake_daemon *d, int *peer)
 {
     uint8_t raw[FRAME_HEADER_SIZE];

@@ -2,10 +2,9 @@
 #pragma once
 
 /*
- * A daemon of the test's making: a thread that greets, counts, and leaves every answer to the
- * test.
+ * A fake daemon: a thread that accepts clients and counts requests.  The test answers each request.
  *
- * Ownership  fake_daemon_start / fake_daemon_stop; its directory goes with it
+ * Ownership  fake_daemon_start / fake_daemon_stop, which also removes its directory
  * Threading  handlers run on the daemon's thread; fields are set before start
  */
 #include "common/messages.h"
@@ -15,7 +14,8 @@
 #include <stdatomic.h>
 
 #define FAKE_PEERS_MAX 64
-/* A time-out that is to be over: enough to connect and to send where other work has the machine. */
+/* A time-out that the test lets expire.  It is long enough to connect and to send a request on a
+ * busy machine. */
 #define WAIT_MS 400
 
 struct fake_daemon;
@@ -25,23 +25,23 @@ struct fake_request { /* borrowed by the handler for its call */
     int peer; /* the socket to answer on */
     struct frame_header header;
     struct bytes body;
-    int files[LIMIT_REQUEST_FILES]; /* that came with it; closed when the handler returns */
+    int files[LIMIT_REQUEST_FILES]; /* received with it; closed when the handler returns */
     unsigned file_count;
 };
 
 struct fake_daemon {
-    /* The test's, before start. */
+    /* Set by the test before the start. */
     void (*handle)(struct fake_request *request);
     void *context;
-    uint16_t version;       /* in welcome; 0: the right one */
-    const char *refusal;    /* answers hello with this error instead */
-    enum kiln_code refused; /* its code; OK: KILN_UNSUPPORTED */
+    uint16_t version;       /* in welcome; 0: FRAME_VERSION */
+    const char *refusal;    /* the error that answers hello; NULL: welcome */
+    enum kiln_code refused; /* the code of |refusal|; OK: KILN_UNSUPPORTED */
     bool silent;            /* does not answer hello at all */
-    bool without_inline;    /* capability withheld */
+    bool without_inline;    /* does not offer the capability */
     uint32_t max_in_flight; /* 0: LIMIT_REQUESTS_IN_FLIGHT */
-    bool stopping;          /* replies say so; handlers may change it */
+    bool stopping;          /* sets FRAME_STOPPING in replies; handlers may change it */
 
-    /* Counted. */
+    /* Counters. */
     atomic_uint connections, requests, cancels;
 
     char directory[64], path[96];
@@ -52,25 +52,33 @@ struct fake_daemon {
     bool running;
 };
 
-/* Makes a temporary directory for the socket unless there is one from before. */
+/* Creates a temporary directory for the socket, unless an earlier start created it. */
 void fake_daemon_start(struct fake_daemon *d);
-/* As by kill -9: every connection closed, the socket file left behind. */
+/* Acts like kill -9: closes every connection and leaves the socket file. */
 void fake_daemon_kill(struct fake_daemon *d);
-/* Killed, and its directory removed. */
+/* Kills the daemon and removes its directory. */
 void fake_daemon_stop(struct fake_daemon *d);
 
-/* Answers, from the handler.  |fds| are sent and stay the caller's. */
-void fake_reply(const struct fake_request *rq, uint16_t type, uint16_t flags, struct bytes body,
-                const int *fds, size_t fd_count);
+struct fake_files { /* descriptors to send; they stay the caller's */
+    const int *fds;
+    size_t count;
+};
+
+/* Handlers answer with these. */
+void fake_reply(const struct fake_request *rq, uint16_t type, uint16_t flags, struct bytes body);
+void fake_reply_files(const struct fake_request *rq, uint16_t type, uint16_t flags,
+                      struct bytes body, struct fake_files files);
+/* Answers a ping. */
+void fake_pong(struct fake_request *rq);
 void fake_reply_error(const struct fake_request *rq, enum kiln_code code, const char *text,
                       const char *log);
-/* The same with any header at all. */
+/* Sends a frame with any header, even an invalid one. */
 void fake_send(int peer, const struct frame_header *header, struct bytes body, const int *fds,
                size_t fd_count);
 /* Closes this connection when the handler returns. */
 void fake_hang_up(struct fake_request *rq);
 
-/* Outcomes: a 'kernels' body under construction. */
+/* The results of a 'kernels' reply. */
 struct fake_results {
     struct buffer records; /* buffer_done */
     uint32_t count;
@@ -78,17 +86,16 @@ struct fake_results {
 void fake_result_add(struct fake_results *o, const struct message_result *result);
 void fake_results_reply(struct fake_results *o, const struct fake_request *rq, uint16_t flags,
                         const int *fds, size_t fd_count);
-/* A good outcome with |content| inside the frame, and its key made of |seed|. */
+/* A successful result with |content| inside the frame. */
 struct message_result fake_inline_result(uint32_t index, const struct digest *key,
                                          struct bytes content);
 struct digest fake_key(unsigned seed);
 
-/* A memfd with |content|, sealed or not. */
+/* A memfd with |content|. */
 int fake_memfd(struct bytes content, bool sealed);
 
-/* A client of |d|; asserts that it opens. */
+/* Opens a client of |d|; fails the test if that fails. */
 struct kiln_client *fake_client(const struct fake_daemon *d);
-/* Starts |d|, whose requests |handle| answers and find |context| in it; a client of it comes back.
- */
+/* Starts |d| with |handle| and |context|, and opens a client of it. */
 struct kiln_client *fake_daemon_serve(struct fake_daemon *d, void (*handle)(struct fake_request *),
                                       void *context);

@@ -60,7 +60,7 @@ void fake_tuned_reply(struct fake_tuned *t, const struct fake_request *rq, uint1
     struct message_tuned m = { .count = t->count, .answers = buffer_view(&t->answers) };
     message_tuned_write(&body, &m);
     assert(!body.failed);
-    fake_reply(rq, MESSAGE_tuned, flags, buffer_view(&body), NULL, 0);
+    fake_reply(rq, MESSAGE_tuned, flags, buffer_view(&body));
     buffer_done(&t->answers);
     buffer_init(&t->answers, LIMIT_FRAME_BODY);
     t->count = 0;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Answers about tuning, of the test's making. */
+/* Fake answers with tuning records. */
 #include "common/tuning_text.h"
 #include "tests/unit/libclient/fake_daemon.h"
 
-/* A good 2-D problem; |n| tells it from others. */
+/* A valid 2-D problem; |n| distinguishes it from others. */
 struct kiln_problem fake_problem(uint32_t n);
 
-/* What was asked, out of a request; the texts borrow from its body. */
+/* Reads a request; the texts borrow from its body. */
 struct message_tuning_get fake_tuning_question(const struct fake_request *rq);
 struct problem fake_tuning_problem(const struct message_tuning_get *question, uint32_t index);
 
-/* A good record of tier host with key "key" and this value. */
+/* A valid record of tier host with the key "key" and this value. */
 struct message_tuning_answer fake_tuning_answer(uint32_t index, const char *value);
 
 /* A 'tuned' body under construction. */
@@ -23,4 +23,4 @@ struct fake_tuned {
 void fake_tuned_add(struct fake_tuned *t, const struct message_tuning_answer *answer);
 void fake_tuned_reply(struct fake_tuned *t, const struct fake_request *rq, uint16_t flags);
 
-uint64_t fake_real(double real); /* as the wire has it */
+uint64_t fake_real(double real); /* in the form of the protocol */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* When libkiln leaves kilnd for what serves in its place, and when it returns: against a fake of
- * each. */
+/* When libkiln changes from kilnd to its substitute and back, with a fake of each. */
 #include "libclient/connection/fallback.h"
 #include "libclient/connection/substitute.h"
 #include "libclient/connection/transport_socket.h"
@@ -15,8 +14,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define LOOK_NS 2000000000ull /* as look.c has it */
-#define BRIEF_MS 30           /* patience with who answers nothing at all: any is too much */
+#define CHECK_NS 2000000000ull /* the interval of daemon_check.c */
+#define BRIEF_MS 30            /* a grace period that the test lets expire */
 #define NOT_LONG_MS 400
 #define LONG_MS 60000u
 #define LOOKS_MAX 60000
@@ -25,7 +24,7 @@ static struct fixture {
     struct fake_daemon kilnd, engine;
     struct kiln_client *client;
     struct kiln_error err;
-    atomic_uint answered; /* of the engine's: requests */
+    atomic_uint answered; /* requests that the fake substitute answered */
 } fixture;
 
 /* ---- the substitute ---- */
@@ -33,7 +32,7 @@ static struct fixture {
 static struct {
     unsigned connects, greetings;
     bool is_broken; /* connect fails */
-    bool is_late;   /* connect has no time left */
+    bool is_late;   /* connect times out */
 } entry;
 
 static enum kiln_code connect_engine(uint64_t deadline_ns, struct transport **ret_transport,
@@ -54,17 +53,17 @@ static void describe(char *text, size_t size)
     snprintf(text, size, "a fake serves in '/the/store'");
 }
 
-/* In the place of libkiln's own. */
-const struct substitute substitute = { .word = "private",
+/* Replaces libkiln's own. */
+const struct substitute substitute = { .mode = "private",
                                        .level = KILN_LEVEL_PRIVATE,
                                        .connect = connect_engine,
-                                       .greeted = note_handshake,
+                                       .on_handshake = note_handshake,
                                        .describe = describe };
 
 /* ---- the system's part ---- */
 
-static int connect_errno; /* of connecting to kilnd; 0: it is done */
-static uint64_t ahead_ns; /* of the clock */
+static int connect_errno; /* the result of connect() to kilnd; 0: call the real one */
+static uint64_t ahead_ns; /* added to the clock */
 
 int __real_connect(int fd, const struct sockaddr *address, socklen_t size);
 int __wrap_connect(int fd, const struct sockaddr *address, socklen_t size);
@@ -83,12 +82,10 @@ uint64_t __wrap_clock_monotonic_ns(void) { return __real_clock_monotonic_ns() + 
 
 /* ---- fixture ---- */
 
-static void pong(struct fake_request *rq) { fake_reply(rq, MESSAGE_pong, 0, rq->body, NULL, 0); }
-
-static void pong_of_engine(struct fake_request *rq)
+static void answer_engine_ping(struct fake_request *rq)
 {
     fixture.answered++;
-    pong(rq);
+    fake_pong(rq);
 }
 
 static int set_up(void **state)
@@ -97,8 +94,8 @@ static int set_up(void **state)
     memset(&entry, 0, sizeof(entry));
     connect_errno = 0;
     ahead_ns = 0;
-    fixture.kilnd.handle = pong;
-    fixture.engine.handle = pong_of_engine;
+    fixture.kilnd.handle = fake_pong;
+    fixture.engine.handle = answer_engine_ping;
     fake_daemon_start(&fixture.engine);
     setenv("KILN_FALLBACK_NOTICE", "off", 1);
     unsetenv("KILN_FALLBACK_PATIENCE");
@@ -142,7 +139,7 @@ static struct kiln_status status(struct fixture *f)
     return s;
 }
 
-static void expect_engine_because(struct fixture *f, const char *reason)
+static void expect_substitute_because(struct fixture *f, const char *reason)
 {
     must(ping(f, 0), f->err);
     assert_int_equal(status(f).level, KILN_LEVEL_PRIVATE);
@@ -157,8 +154,8 @@ TEST(fallback, a_kilnd_that_refuses_this_libkiln_is_passed_over)
     struct fixture *f = *state;
     f->kilnd.refusal = "the client is too old";
     open_client(f, "private", 0);
-    expect_engine_because(f, "kilnd refuses this libkiln");
-    assert_says(status(f).reason, "the client is too old");
+    expect_substitute_because(f, "rejects");
+    assert_says(status(f).reason, "too old");
     assert_int_equal(f->kilnd.connections, 1);
 }
 
@@ -167,7 +164,7 @@ TEST(fallback, a_kilnd_of_another_version_is_passed_over)
     struct fixture *f = *state;
     f->kilnd.version = 9;
     open_client(f, "private", 0);
-    expect_engine_because(f, "fake 9 speaks protocol version 9");
+    expect_substitute_because(f, "version 9");
 }
 
 TEST(fallback, a_kilnd_that_this_user_may_not_reach_is_passed_over)
@@ -175,7 +172,7 @@ TEST(fallback, a_kilnd_that_this_user_may_not_reach_is_passed_over)
     struct fixture *f = *state;
     connect_errno = EACCES;
     open_client(f, "private", 0);
-    expect_engine_because(f, "kilnd");
+    expect_substitute_because(f, "kilnd");
     assert_int_equal(f->kilnd.connections, 0);
 }
 
@@ -185,12 +182,12 @@ TEST(fallback, a_full_kilnd_is_passed_over_after_a_while)
     f->kilnd.refusal = "too many connections";
     f->kilnd.refused = KILN_BUSY;
     open_client(f, "private", BRIEF_MS);
-    expect_engine_because(f, "too many connections");
+    expect_substitute_because(f, "many connections");
     kiln_client_close(f->client);
-    connect_errno = EAGAIN; /* nor does its queue have any */
+    connect_errno = EAGAIN; /* its queue is full, too */
     fake_daemon_kill(&f->kilnd);
     open_client(f, "private", BRIEF_MS);
-    expect_engine_because(f, "no room for a new connection");
+    expect_substitute_because(f, "connection");
 }
 
 TEST(fallback, a_kilnd_that_does_not_answer_hello_is_passed_over)
@@ -198,7 +195,7 @@ TEST(fallback, a_kilnd_that_does_not_answer_hello_is_passed_over)
     struct fixture *f = *state;
     f->kilnd.silent = true;
     open_client(f, "private", BRIEF_MS);
-    expect_engine_because(f, "does not answer hello");
+    expect_substitute_because(f, "hello");
 }
 
 TEST(fallback, brief_calls_add_up_to_the_same_grace)
@@ -209,8 +206,8 @@ TEST(fallback, brief_calls_add_up_to_the_same_grace)
     assert_int_equal(ping(f, BRIEF_MS), KILN_E_TIMED_OUT);
     ahead_ns += LONG_MS * 1000000ull;
     int rc = ping(f, BRIEF_MS);
-    assert_true(rc == KILN_E_TIMED_OUT || rc == KILN_E_OK); /* may be the call that finds out */
-    expect_engine_because(f, "does not answer hello");
+    assert_true(rc == KILN_E_TIMED_OUT || rc == KILN_E_OK); /* this call may notice it already */
+    expect_substitute_because(f, "hello");
 }
 
 TEST(fallback, a_client_that_forbids_the_fallback_gets_the_refusal)
@@ -219,7 +216,7 @@ TEST(fallback, a_client_that_forbids_the_fallback_gets_the_refusal)
     f->kilnd.refusal = "the client is too old";
     open_client(f, "off", BRIEF_MS);
     assert_int_equal(ping(f, 0), KILN_E_UNSUPPORTED);
-    assert_says(f->err.text, "the client is too old");
+    assert_says(f->err.text, "too old");
     assert_int_equal(entry.connects, 0);
 }
 
@@ -231,33 +228,33 @@ TEST(fallback, where_the_engine_fails_too_both_are_reported_and_kilnd_is_asked_a
     open_client(f, "private", 0);
     for (unsigned i = 1; i <= 2; i++) {
         assert_int_equal(ping(f, 0), KILN_E_UNSUPPORTED);
-        assert_says(f->err.text, "the client is too old");
-        assert_says(f->err.text, "the engine is broken");
+        assert_says(f->err.text, "too old");
+        assert_says(f->err.text, "engine");
         assert_int_equal(f->kilnd.connections, i);
     }
 }
 
-/* A kilnd may return, what this process lacks does not. */
-TEST(fallback, an_engine_that_fails_where_no_kilnd_is_says_what_of)
+/* kilnd may return, but the reason of the substitute's failure stays. */
+TEST(fallback, a_fallback_that_fails_without_a_kilnd_reports_both_reasons)
 {
     struct fixture *f = *state;
     connect_errno = ENOENT;
     entry.is_broken = true;
     open_client(f, "private", 0);
     assert_int_equal(ping(f, 0), KILN_E_IO);
-    assert_says(f->err.text, "no kilnd at");
-    assert_says(f->err.text, "the engine is broken");
+    assert_says(f->err.text, "kilnd at");
+    assert_says(f->err.text, "engine");
 }
 
-TEST(fallback, an_engine_that_is_late_has_timed_out)
+TEST(fallback, a_fallback_that_is_late_times_out)
 {
     struct fixture *f = *state;
     connect_errno = ENOENT;
     entry.is_late = true;
     open_client(f, "private", 0);
     assert_int_equal(ping(f, NOT_LONG_MS), KILN_E_TIMED_OUT);
-    assert_says(f->err.text, "no kilnd at");
-    assert_says(f->err.text, "the lock is held");
+    assert_says(f->err.text, "kilnd at");
+    assert_says(f->err.text, "lock");
     entry.is_late = false;
     must(ping(f, 0), f->err);
 }
@@ -281,10 +278,10 @@ TEST(fallback, a_kilnd_that_still_refuses_is_looked_at_and_left_alone)
     struct fixture *f = *state;
     f->kilnd.refusal = "the client is too old";
     open_client(f, "private", 0);
-    expect_engine_because(f, "too old");
-    ahead_ns += LOOK_NS;
-    expect_engine_because(f, "too old");
-    expect_engine_because(f, "too old");
+    expect_substitute_because(f, "too old");
+    ahead_ns += CHECK_NS;
+    expect_substitute_because(f, "too old");
+    expect_substitute_because(f, "too old");
     assert_int_equal(f->kilnd.connections, 2);
     assert_int_equal(entry.connects, 1);
 }
@@ -294,12 +291,12 @@ TEST(fallback, one_that_lets_us_in_is_gone_over_to)
     struct fixture *f = *state;
     f->kilnd.refusal = "the client is too old";
     open_client(f, "private", 0);
-    expect_engine_because(f, "too old");
+    expect_substitute_because(f, "too old");
     fake_daemon_kill(&f->kilnd);
     f->kilnd.refusal = NULL;
     fake_daemon_start(&f->kilnd);
     for (unsigned i = 0; i < LOOKS_MAX && status(f).level != KILN_LEVEL_DAEMON; i++) {
-        ahead_ns += LOOK_NS;
+        ahead_ns += CHECK_NS;
         must(ping(f, 0), f->err);
         usleep(1000);
     }
@@ -312,9 +309,9 @@ TEST(fallback, one_that_takes_connections_alone_is_not)
     struct fixture *f = *state;
     f->kilnd.silent = true;
     open_client(f, "private", BRIEF_MS);
-    expect_engine_because(f, "does not answer hello");
+    expect_substitute_because(f, "hello");
     for (unsigned i = 0; i < 3; i++) {
-        ahead_ns += LOOK_NS;
+        ahead_ns += CHECK_NS;
         must(ping(f, 0), f->err);
     }
     assert_int_equal(entry.connects, 1);
@@ -349,7 +346,7 @@ TEST(fallback, the_notice_is_one_line_for_a_process)
     close(ends[0]);
     must(rc, f->err);
     assert_int_equal(entry.greetings, 2);
-    assert_says(text, "a fake serves in '/the/store'");
+    assert_says(text, "/the/store");
     assert_non_null(strchr(text, '\n'));
     assert_string_equal(strchr(text, '\n'), "\n");
 }

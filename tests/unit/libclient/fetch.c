@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Single fetches: what is accepted, what is refused, what never leaves the process. */
+/* Single fetches: which answers are accepted, which are refused, and which come from the cache. */
 #include "tests/support/hostile_descriptors.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_daemon.h"
@@ -15,7 +15,7 @@ struct fixture {
     struct kiln_error err;
     struct digest key;
     char hex[DIGEST_HEX_SIZE];
-    int prepared; /* a descriptor to answer with */
+    int prepared; /* the descriptor to send */
 };
 
 static int set_up(void **state)
@@ -73,7 +73,7 @@ static void give_inline(struct fake_request *rq)
 
 static uint8_t large[100000];
 
-/* |fds| passed, one named: by |descriptor|, of |size| bytes. */
+/* Sends |fds|; the result names |descriptor| and announces |size| bytes. */
 static void give_memfd(struct fake_request *rq, bool sealed, uint64_t size, uint16_t descriptor,
                        size_t fds)
 {
@@ -151,7 +151,7 @@ static void give_too_large_inline(struct fake_request *rq)
 
 /* ---- tests ---- */
 
-TEST(fetch, fetches_a_small_kernel_that_came_inside_the_frame)
+TEST(fetch, a_small_kernel_arrives_inside_the_frame)
 {
     struct fixture *f = *state;
     struct kiln_kernel *kernel;
@@ -167,7 +167,7 @@ TEST(fetch, fetches_a_small_kernel_that_came_inside_the_frame)
     kiln_kernel_unref(kernel);
 }
 
-TEST(fetch, maps_a_large_kernel_from_its_descriptor)
+TEST(fetch, a_large_kernel_is_mapped_from_its_descriptor)
 {
     struct fixture *f = *state;
     struct kiln_kernel *kernel;
@@ -179,8 +179,8 @@ TEST(fetch, maps_a_large_kernel_from_its_descriptor)
     assert_int_equal(kiln_kernel_size(kernel), sizeof(large));
     assert_memory_equal(kiln_kernel_data(kernel), large, sizeof(large));
     assert_int_equal(kiln_kernel_tier(kernel), KILN_TIER_DISK);
-    fake_daemon_kill(&f->daemon);                 /* its two descriptors go, ... */
-    assert_int_equal(open_descriptors(), before); /* ... the connection's two are there */
+    fake_daemon_kill(&f->daemon);                 /* its two descriptors are closed ... */
+    assert_int_equal(open_descriptors(), before); /* ... and the client's two remain */
     kiln_kernel_unref(kernel);
 }
 
@@ -211,11 +211,11 @@ TEST(fetch, the_second_fetch_never_leaves_the_process)
     assert_int_equal(f->daemon.requests, 1);
     assert_ptr_equal(kiln_kernel_data(first), kiln_kernel_data(second));
     assert_int_equal(kiln_kernel_tier(first), KILN_TIER_HOT);
-    assert_int_equal(kiln_kernel_tier(second), KILN_TIER_TABLE);
+    assert_int_equal(kiln_kernel_tier(second), KILN_TIER_PROCESS);
     struct kiln_status status = { .size = sizeof(status) };
     must(kiln_client_status(f->client, &status, &f->err), f->err);
-    assert_int_equal(status.table_hits, 1);
-    assert_int_equal(status.table_entries, 1);
+    assert_int_equal(status.cache_hits, 1);
+    assert_int_equal(status.cache_entries, 1);
     kiln_kernel_unref(first);
     kiln_kernel_unref(second);
 }
@@ -228,7 +228,7 @@ TEST(fetch, a_client_without_a_table_asks_each_time)
     fake_daemon_start(&f->daemon);
     struct kiln_client_options options = { .size = sizeof(options),
                                            .socket_path = f->daemon.path,
-                                           .table_entries = -1 };
+                                           .cache_entries = -1 };
     must(kiln_client_open(&options, &f->client, &f->err), f->err);
 
     for (int i = 0; i < 3; i++) {
@@ -271,16 +271,16 @@ TEST(fetch, a_source_is_asked_for_once_and_then_known_by_source_and_by_key)
     struct kiln_kernel *first, *second, *third;
     start(f, check_source_request);
     struct kiln_kernel_source source = some_source();
-    must(kiln_kernel_fetch_source(f->client, &source, 0, &first, &f->err), f->err);
+    must(kiln_kernel_fetch_source(f->client, &source, &first, &f->err), f->err);
 
-    must(kiln_kernel_fetch_source(f->client, &source, 0, &second, &f->err), f->err);
+    must(kiln_kernel_fetch_source(f->client, &source, &second, &f->err), f->err);
     must(fetch(f, &third), f->err);
     assert_int_equal(f->daemon.requests, 1);
 
     struct kiln_kernel *other;
-    source.priority = KILN_PREFETCH; /* no part of what is asked for */
+    source.priority = KILN_PREFETCH; /* not part of the identity */
     source.source = "kernels";
-    must(kiln_kernel_fetch_source(f->client, &source, 0, &other, &f->err), f->err);
+    must(kiln_kernel_fetch_source(f->client, &source, &other, &f->err), f->err);
     assert_int_equal(f->daemon.requests, 2);
     kiln_kernel_unref(first);
     kiln_kernel_unref(second);
@@ -299,14 +299,14 @@ TEST(fetch, a_miss_says_which_key_is_not_there)
     assert_null(kernel);
 }
 
-TEST(fetch, passes_on_the_daemons_message_and_the_compilers_log)
+TEST(fetch, a_failed_fetch_returns_the_daemons_message_and_the_compilers_log)
 {
     struct fixture *f = *state;
     struct kiln_kernel *kernel = NULL;
     start(f, fail_to_compile);
     struct kiln_kernel_source source = some_source();
 
-    int rc = kiln_kernel_fetch_source(f->client, &source, 0, &kernel, &f->err);
+    int rc = kiln_kernel_fetch_source(f->client, &source, &kernel, &f->err);
 
     assert_int_equal(rc, KILN_E_COMPILE_FAILED);
     assert_int_equal(f->err.code, KILN_E_COMPILE_FAILED);
@@ -329,58 +329,55 @@ static void refuse(struct fixture *f, void (*handle)(struct fake_request *), con
     kiln_client_close(f->client);
     f->client = NULL;
     fake_daemon_kill(&f->daemon);
-    assert_int_equal(open_descriptors(), before - 2); /* the daemon's own */
+    assert_int_equal(open_descriptors(), before - 2); /* the daemon has closed its two */
 }
 
-TEST(fetch, refuses_a_descriptor_that_is_not_sealed)
+TEST(fetch, a_descriptor_that_is_not_sealed_is_refused)
 {
     refuse(*state, give_unsealed, "not a sealed memfd");
 }
 
-TEST(fetch, refuses_a_descriptor_that_is_no_memfd)
+TEST(fetch, a_descriptor_that_is_not_a_memfd_is_refused)
 {
     refuse(*state, give_pipe, "not a sealed memfd");
 }
 
-TEST(fetch, refuses_a_memfd_of_another_size_than_stated)
+TEST(fetch, a_memfd_of_another_size_than_announced_is_refused)
 {
-    refuse(*state, give_shorter, "kilnd states 100001 bytes and sends a memfd of 100000");
+    refuse(*state, give_shorter, "100001 bytes");
 }
 
-TEST(fetch, refuses_an_index_beyond_the_descriptors)
+TEST(fetch, a_descriptor_index_that_is_too_large_is_refused)
 {
     refuse(*state, give_second, "names descriptor 1 of 1");
 }
 
-TEST(fetch, refuses_objects_of_impossible_size)
-{
-    refuse(*state, give_giant, "offers a code object");
-}
+TEST(fetch, objects_of_impossible_size_are_refused) { refuse(*state, give_giant, "code object"); }
 
-TEST(fetch, refuses_empty_objects) { refuse(*state, give_nothing, "code object of 0 bytes"); }
+TEST(fetch, empty_objects_are_refused) { refuse(*state, give_nothing, "code object of 0 bytes"); }
 
-TEST(fetch, refuses_the_answer_to_another_question)
+TEST(fetch, the_answer_to_another_request_is_refused)
 {
     refuse(*state, give_another_key, "another kernel's key");
 }
 
-TEST(fetch, refuses_content_larger_than_it_asked_for)
+TEST(fetch, inline_content_beyond_the_limit_is_refused)
 {
-    refuse(*state, give_too_large_inline, "not asked for");
+    refuse(*state, give_too_large_inline, "asked for");
 }
 
-TEST(fetch, refuses_inline_content_where_that_was_not_agreed_on)
+TEST(fetch, inline_content_without_the_capability_is_refused)
 {
     struct fixture *f = *state;
     f->daemon.without_inline = true;
-    refuse(f, give_inline, "not asked for");
+    refuse(f, give_inline, "asked for");
 }
 
 static void answer_with_what_is_prepared(struct fake_request *rq)
 {
     struct fixture *f = rq->daemon->context;
     if (rq->header.type == MESSAGE_ping) {
-        fake_reply(rq, MESSAGE_pong, 0, rq->body, NULL, 0);
+        fake_pong(rq);
         return;
     }
     struct fake_results o = { 0 };
@@ -389,7 +386,7 @@ static void answer_with_what_is_prepared(struct fake_request *rq)
     fake_results_reply(&o, rq, 0, &f->prepared, 1);
 }
 
-TEST(fetch, nothing_but_a_sealed_memfd_of_the_stated_size_is_mapped)
+TEST(fetch, only_a_sealed_memfd_of_the_announced_size_is_mapped)
 {
     struct fixture *f = *state;
     struct kiln_kernel *kernel;
@@ -410,7 +407,7 @@ TEST(fetch, nothing_but_a_sealed_memfd_of_the_stated_size_is_mapped)
     close(f->prepared);
 }
 
-TEST(fetch, running_out_of_descriptors_is_said_and_survived)
+TEST(fetch, a_process_out_of_descriptors_gets_an_error_and_recovers)
 {
     struct fixture *f = *state;
     struct kiln_kernel *kernel;
@@ -434,7 +431,7 @@ TEST(fetch, running_out_of_descriptors_is_said_and_survived)
     close(f->prepared);
 }
 
-TEST(fetch, closes_descriptors_that_nothing_names)
+TEST(fetch, descriptors_that_no_result_names_are_closed)
 {
     struct fixture *f = *state;
     struct kiln_kernel *kernel;
@@ -444,18 +441,18 @@ TEST(fetch, closes_descriptors_that_nothing_names)
     must(fetch(f, &kernel), f->err);
 
     assert_memory_equal(kiln_kernel_data(kernel), large, sizeof(large));
-    fake_daemon_kill(&f->daemon);                 /* its two descriptors go, ... */
-    assert_int_equal(open_descriptors(), before); /* ... the connection's two are there */
+    fake_daemon_kill(&f->daemon);                 /* its two descriptors are closed ... */
+    assert_int_equal(open_descriptors(), before); /* ... and the client's two remain */
     kiln_kernel_unref(kernel);
 }
 
-TEST(fetch, refuses_what_is_no_key_without_asking)
+TEST(fetch, an_invalid_key_is_refused_without_asking_kilnd)
 {
     struct fixture *f = *state;
     struct kiln_kernel *kernel;
     start(f, give_inline);
     assert_int_equal(kiln_kernel_fetch(f->client, "abc", 0, &kernel, &f->err), KILN_E_INVALID);
-    assert_says(f->err.text, "'abc' is not a kernel's key");
+    assert_says(f->err.text, "'abc'");
     assert_int_equal(kiln_kernel_fetch(f->client, NULL, 0, &kernel, &f->err), KILN_E_INVALID);
     assert_int_equal(kiln_kernel_fetch(f->client, f->hex, -1, &kernel, &f->err), KILN_E_INVALID);
     assert_int_equal(kiln_kernel_fetch(NULL, f->hex, 0, &kernel, &f->err), KILN_E_INVALID);
@@ -463,25 +460,25 @@ TEST(fetch, refuses_what_is_no_key_without_asking)
     assert_int_equal(f->daemon.connections, 0);
 }
 
-TEST(fetch, refuses_a_source_that_lacks_a_part_and_names_it)
+TEST(fetch, an_incomplete_source_is_refused_by_the_missing_member)
 {
     struct fixture *f = *state;
     struct kiln_kernel *kernel;
     start(f, give_inline);
     struct kiln_kernel_source s = some_source();
     s.target = NULL;
-    assert_int_equal(kiln_kernel_fetch_source(f->client, &s, 0, &kernel, &f->err), KILN_E_INVALID);
+    assert_int_equal(kiln_kernel_fetch_source(f->client, &s, &kernel, &f->err), KILN_E_INVALID);
     assert_says(f->err.text, "kiln_kernel_source.target");
     s = some_source();
     s.size = 0;
-    assert_int_equal(kiln_kernel_fetch_source(f->client, &s, 0, &kernel, &f->err), KILN_E_INVALID);
+    assert_int_equal(kiln_kernel_fetch_source(f->client, &s, &kernel, &f->err), KILN_E_INVALID);
     assert_says(f->err.text, "size");
     s = some_source();
     s.source_size = LIMIT_FRAME_BODY;
     static char text[LIMIT_FRAME_BODY];
     s.source = text;
-    assert_int_equal(kiln_kernel_fetch_source(f->client, &s, 0, &kernel, &f->err), KILN_E_INVALID);
-    assert_says(f->err.text, "exceeds the limit");
+    assert_int_equal(kiln_kernel_fetch_source(f->client, &s, &kernel, &f->err), KILN_E_INVALID);
+    assert_says(f->err.text, "limit");
 }
 
 int main(int argc, char **argv)

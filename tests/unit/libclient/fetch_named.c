@@ -13,7 +13,7 @@ struct fixture {
     struct kiln_client *client;
     struct kiln_error err;
     struct kiln_kernel *kernel;
-    char asked[256]; /* the last: id, name and arguments, with | between them */
+    char asked[256]; /* the last request: id, name and arguments, separated by | */
 };
 
 static void note_question(struct fixture *f, const struct message_fetch_name *m)
@@ -23,7 +23,7 @@ static void note_question(struct fixture *f, const struct message_fetch_name *m)
              (int)m->args.size, (const char *)m->args.data);
 }
 
-/* Every name but "none.o" is there, and its object is what was asked. */
+/* Has every name except "none.o"; the object is the text of the request. */
 static void answer(struct fake_request *rq)
 {
     struct fixture *f = rq->daemon->context;
@@ -67,11 +67,14 @@ static int tear_down(void **state)
 
 FIXTURE(fetch_named, set_up, tear_down);
 
-static int fetch(struct fixture *f, const char *id, const char *name, const char *args)
+static int fetch(struct fixture *f, const char *id, const char *file, const char *args)
 {
+    const struct kiln_kernel_name name = {
+        .size = sizeof(name), .database_id = id, .name = file, .args = args
+    };
     kiln_kernel_unref(f->kernel);
     f->kernel = NULL;
-    return kiln_kernel_fetch_named(f->client, id, name, args, 0, &f->kernel, &f->err);
+    return kiln_kernel_fetch_named(f->client, &name, &f->kernel, &f->err);
 }
 
 static bool is_object(const struct fixture *f, const char *content)
@@ -80,7 +83,7 @@ static bool is_object(const struct fixture *f, const char *content)
            memcmp(kiln_kernel_data(f->kernel), content, strlen(content)) == 0;
 }
 
-TEST(fetch_named, name_and_arguments_go_out_to_the_last_blank)
+TEST(fetch_named, name_and_arguments_are_sent_with_every_blank)
 {
     struct fixture *f = *state;
     must(fetch(f, ID, "conv 3x3.s.o", "  -mcpu=gfx90a  "), f->err);
@@ -90,7 +93,7 @@ TEST(fetch_named, name_and_arguments_go_out_to_the_last_blank)
     assert_string_equal(f->asked, ID "|plain.o|");
 }
 
-TEST(fetch_named, the_second_time_it_does_not_leave_the_process)
+TEST(fetch_named, a_second_fetch_by_name_is_answered_in_the_process)
 {
     struct fixture *f = *state;
     must(fetch(f, ID, "conv.o", "-a"), f->err);
@@ -100,7 +103,7 @@ TEST(fetch_named, the_second_time_it_does_not_leave_the_process)
     assert_true(is_object(f, ID "|conv.o|-a"));
 }
 
-TEST(fetch_named, every_part_of_the_name_counts)
+TEST(fetch_named, every_part_of_a_kernels_name_counts)
 {
     struct fixture *f = *state;
     must(fetch(f, ID, "conv.o", "-a"), f->err);
@@ -113,12 +116,12 @@ TEST(fetch_named, every_part_of_the_name_counts)
     assert_int_equal(f->daemon.requests, 4);
 }
 
-TEST(fetch_named, a_miss_names_what_is_missing_and_is_asked_again)
+TEST(fetch_named, a_miss_by_name_names_the_kernel_and_is_not_cached)
 {
     struct fixture *f = *state;
     assert_int_equal(fetch(f, ID, "none.o", ""), KILN_E_NOT_FOUND);
     assert_null(f->kernel);
-    assert_says(f->err.text, "no kernel 'none.o' for gfx90a68 here");
+    assert_says(f->err.text, "'none.o'");
     assert_int_equal(fetch(f, ID, "none.o", ""), KILN_E_NOT_FOUND);
     assert_int_equal(f->daemon.requests, 2);
 }
@@ -128,14 +131,17 @@ TEST(fetch_named, arguments_that_are_missing_are_refused_before_asking)
     struct fixture *f = *state;
     assert_int_equal(fetch(f, NULL, "conv.o", ""), KILN_E_INVALID);
     assert_int_equal(fetch(f, ID, NULL, ""), KILN_E_INVALID);
-    assert_int_equal(kiln_kernel_fetch_named(f->client, ID, "conv.o", "", 0, NULL, &f->err),
-                     KILN_E_INVALID);
-    assert_int_equal(kiln_kernel_fetch_named(NULL, ID, "conv.o", "", 0, &f->kernel, &f->err),
+    struct kiln_kernel_name name = { .size = sizeof(name), .database_id = ID, .name = "conv.o" };
+    assert_int_equal(kiln_kernel_fetch_named(f->client, &name, NULL, &f->err), KILN_E_INVALID);
+    assert_int_equal(kiln_kernel_fetch_named(NULL, &name, &f->kernel, &f->err), KILN_E_INVALID);
+    assert_int_equal(kiln_kernel_fetch_named(f->client, NULL, &f->kernel, &f->err), KILN_E_INVALID);
+    name.size = 0;
+    assert_int_equal(kiln_kernel_fetch_named(f->client, &name, &f->kernel, &f->err),
                      KILN_E_INVALID);
     assert_int_equal(f->daemon.requests, 0);
 }
 
-TEST(fetch_named, without_a_daemon_it_is_said)
+TEST(fetch_named, a_fetch_by_name_without_a_daemon_is_unavailable)
 {
     struct fixture *f = *state;
     fake_daemon_kill(&f->daemon);

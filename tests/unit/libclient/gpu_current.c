@@ -32,7 +32,7 @@ static void use(struct kiln_device *d, int wanted)
     STEP(kiln_stream_create(d, &stream, &gpu.err));
     STEP(kiln_event_create(d, &event, &gpu.err));
     STEP(kiln_event_record(event, stream, &gpu.err));
-    STEP(kiln_run_launch_on(work.run, &work.tensors, stream, &gpu.err));
+    STEP(kiln_run_launch(work.run, &work.tensors, stream, &gpu.err));
     STEP(kiln_event_elapsed(event, event, &ms, &gpu.err));
     STEP(kiln_stream_finish(stream, &gpu.err));
     gpu_work_check_scale(&work);
@@ -75,7 +75,7 @@ TEST(gpu, a_context_is_refused)
 {
     struct kiln_device *d = NULL;
     assert_int_equal(kiln_device_open_in("hip:0", &d, &d, &gpu.err), KILN_E_INVALID);
-    assert_says(gpu.err.text, "takes no context");
+    assert_says(gpu.err.text, "context");
 }
 
 int main(int argc, char **argv)

@@ -20,7 +20,7 @@ static void ignore(void *context, const struct kiln_device_info *info,
     (void)why_not;
 }
 
-/* The runtime must come from the directory that is named, which a host's own would rule out. */
+/* Fails if the host's own runtime was opened instead of the fake one. */
 static void open_runtime(const char *directory)
 {
     static char path[512];

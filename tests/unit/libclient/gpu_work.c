@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What HIP and CUDA devices do, on fake runtimes: memory, streams, events, runs, failures. */
+/* The operations of HIP and CUDA devices on fake runtimes: memory, streams, events, runs, failures.
+ */
 #include "libclient/device/device.h"
 #include "tests/unit/libclient/gpu_fixture.h"
 
@@ -18,10 +19,13 @@ TEST(gpu, a_plan_runs_with_all_kinds_of_arguments)
     struct gpu_work work;
     struct made_plan made = gpu_scale();
     must(gpu_work_start(d, &made, &work, &gpu.err), gpu.err);
-    must(kiln_run_launch(work.run, work.x, work.w, work.y, NULL, &gpu.err), gpu.err);
+    const struct kiln_tensors tensors = {
+        .size = sizeof(tensors), .x = work.x, .w = work.w, .y = work.y
+    };
+    must(kiln_run_launch(work.run, &tensors, /* stream= */ NULL, &gpu.err), gpu.err);
     must(kiln_device_finish(d, &gpu.err), gpu.err);
     gpu_work_check_scale(&work);
-    kiln_device_close(d); /* what is left keeps it */
+    kiln_device_close(d); /* the remaining objects keep it open */
     assert_true(gpu_live() > 0);
     gpu_work_end(&work);
 }
@@ -34,7 +38,7 @@ TEST(gpu, an_argument_may_begin_inside_its_tensor)
     made.arguments[0].value = 4 * sizeof(float);
     made.grid[0] = 1;
     must(gpu_work_start(d, &made, &work, &gpu.err), gpu.err);
-    must(kiln_run_launch_on(work.run, &work.tensors, NULL, &gpu.err), gpu.err);
+    must(kiln_run_launch(work.run, &work.tensors, NULL, &gpu.err), gpu.err);
     float y[16];
     must(kiln_memory_read(work.y, y, sizeof(y), &gpu.err), gpu.err);
     assert_true(y[0] == 88 && y[15] == 388);
@@ -42,8 +46,8 @@ TEST(gpu, an_argument_may_begin_inside_its_tensor)
 
     made.arguments[0].value = MADE_ELEMENTS * sizeof(float);
     must(gpu_work_start(d, &made, &work, &gpu.err), gpu.err);
-    assert_int_equal(kiln_run_launch_on(work.run, &work.tensors, NULL, &gpu.err), KILN_E_INVALID);
-    assert_says(gpu.err.text, "an argument begins at byte 256 of a memory of 256");
+    assert_int_equal(kiln_run_launch(work.run, &work.tensors, NULL, &gpu.err), KILN_E_INVALID);
+    assert_says(gpu.err.text, "byte 256");
     gpu_work_end(&work);
     kiln_device_close(d);
 }
@@ -58,21 +62,21 @@ TEST(gpu, tensors_that_do_not_fit_the_plan_are_refused)
     must(gpu_work_start(other, &made, &elsewhere, &gpu.err), gpu.err);
     struct kiln_tensors t = work.tensors;
 
-    assert_int_equal(kiln_run_launch_on(work.run, &t, NULL, &gpu.err), KILN_E_INVALID);
-    assert_says(gpu.err.text, "no memory given for the workspace, which takes 100 bytes");
+    assert_int_equal(kiln_run_launch(work.run, &t, NULL, &gpu.err), KILN_E_INVALID);
+    assert_says(gpu.err.text, "100 bytes");
     t.workspace = work.w;
-    must(kiln_run_launch_on(work.run, &t, NULL, &gpu.err), gpu.err);
+    must(kiln_run_launch(work.run, &t, NULL, &gpu.err), gpu.err);
     t.size = sizeof(t.size);
-    assert_int_equal(kiln_run_launch_on(work.run, &t, NULL, &gpu.err), KILN_E_INVALID);
+    assert_int_equal(kiln_run_launch(work.run, &t, NULL, &gpu.err), KILN_E_INVALID);
     t.size = sizeof(t);
     t.y = elsewhere.y;
-    assert_int_equal(kiln_run_launch_on(work.run, &t, NULL, &gpu.err), KILN_E_INVALID);
-    assert_says(gpu.err.text, "the memory for y is on another device");
+    assert_int_equal(kiln_run_launch(work.run, &t, NULL, &gpu.err), KILN_E_INVALID);
+    assert_says(gpu.err.text, "for y");
     t.y = work.y;
     struct kiln_stream *stream = NULL;
     must(kiln_stream_create(other, &stream, &gpu.err), gpu.err);
-    assert_int_equal(kiln_run_launch_on(work.run, &t, stream, &gpu.err), KILN_E_INVALID);
-    assert_says(gpu.err.text, "the stream is one of");
+    assert_int_equal(kiln_run_launch(work.run, &t, stream, &gpu.err), KILN_E_INVALID);
+    assert_says(gpu.err.text, "stream");
     assert_int_equal(kiln_memory_fill(work.x, 0, stream, &gpu.err), KILN_E_INVALID);
     kiln_stream_destroy(stream);
     gpu_work_end(&work);
@@ -81,7 +85,7 @@ TEST(gpu, tensors_that_do_not_fit_the_plan_are_refused)
     kiln_device_close(other);
 }
 
-/* As a job would wrap what lies inside a larger memory of its own. */
+/* Wraps a part of a larger memory, like a job. */
 TEST(gpu, memory_that_begins_between_sixteen_bytes_is_refused)
 {
     struct kiln_device *d = gpu_open(0);
@@ -93,9 +97,9 @@ TEST(gpu, memory_that_begins_between_sixteen_bytes_is_refused)
         struct kiln_tensors t = work.tensors;
         inside.native = (char *)inside.native + at;
         t.y = &inside;
-        assert_int_equal(kiln_run_launch_on(work.run, &t, NULL, &gpu.err), KILN_E_INVALID);
-        assert_says(gpu.err.text, "the memory for y begins at ");
-        assert_says(gpu.err.text, "it must be aligned to 16 bytes");
+        assert_int_equal(kiln_run_launch(work.run, &t, NULL, &gpu.err), KILN_E_INVALID);
+        assert_says(gpu.err.text, "for y");
+        assert_says(gpu.err.text, "16 bytes");
     }
     gpu_work_end(&work);
     kiln_device_close(d);
@@ -117,18 +121,18 @@ TEST(gpu, a_code_object_that_cannot_be_loaded_says_why)
     struct made_plan made = gpu_scale();
 
     made.object = other;
-    expect_no_run(d, &made, KILN_E_CORRUPT, "does not take a code object of");
+    expect_no_run(d, &made, KILN_E_CORRUPT, "code object");
     assert_says(gpu.err.text, "(209)");
     assert_says(gpu.err.text, gpu.target);
     made.object = foreign;
-    expect_no_run(d, &made, KILN_E_CORRUPT, "it is for ELF machine");
+    expect_no_run(d, &made, KILN_E_CORRUPT, "ELF machine");
     made.object = bytes_of_text("no code object");
-    expect_no_run(d, &made, KILN_E_CORRUPT, "that are no 64-bit ELF file");
+    expect_no_run(d, &made, KILN_E_CORRUPT, "64-bit ELF");
     made.object = (struct bytes){ 0 };
-    expect_no_run(d, &made, KILN_E_INVALID, "came without code objects");
+    expect_no_run(d, &made, KILN_E_INVALID, "code objects");
     made = gpu_scale();
     made.entry = "absent";
-    expect_no_run(d, &made, KILN_E_CORRUPT, "finds no kernel 'absent'");
+    expect_no_run(d, &made, KILN_E_CORRUPT, "'absent'");
     assert_int_equal(gpu.fake->modules_ever, 1);
     kiln_device_close(d);
     free((void *)other.data);
@@ -144,7 +148,7 @@ TEST(gpu, a_plan_for_another_target_is_refused)
     struct made_plan made = gpu_scale();
     for (size_t i = 0; i < 4; i++) {
         made.target = gpu.is_cuda ? cuda[i] : hip[i];
-        expect_no_run(d, &made, KILN_E_INVALID, "the plan is for ");
+        expect_no_run(d, &made, KILN_E_INVALID, "plan");
         assert_says(gpu.err.text, made.target);
     }
     kiln_device_close(d);
@@ -196,7 +200,7 @@ TEST(gpu, dynamic_shared_memory_goes_as_far_as_the_device_allows)
         struct gpu_work work;
         struct made_plan made = gpu_reverse(sizes[i]);
         must(gpu_work_start(d, &made, &work, &gpu.err), gpu.err);
-        must(kiln_run_launch_on(work.run, &work.tensors, NULL, &gpu.err), gpu.err);
+        must(kiln_run_launch(work.run, &work.tensors, NULL, &gpu.err), gpu.err);
         float first;
         must(kiln_memory_read(work.y, &first, sizeof(first), &gpu.err), gpu.err);
         assert_true(first == (float)(sizes[i] / sizeof(float) - 1));
@@ -205,19 +209,19 @@ TEST(gpu, dynamic_shared_memory_goes_as_far_as_the_device_allows)
     }
     if (gpu.is_cuda) {
         struct made_plan made = gpu_reverse(FAKE_GPU_SHARED_MAX + 4);
-        expect_no_run(d, &made, KILN_E_UNSUPPORTED, "'reverse' wants 232452 bytes of shared");
+        expect_no_run(d, &made, KILN_E_UNSUPPORTED, "232452");
     }
     kiln_device_close(d);
 }
 
 /* ---- memory ---- */
 
-TEST(gpu, memory_that_cannot_be_had_is_no_memory)
+TEST(gpu, too_large_a_memory_fails_with_no_memory)
 {
     struct kiln_device *d = gpu_open(0);
     struct kiln_memory *m = NULL;
     assert_int_equal(kiln_memory_create(d, 1ull << 50, &m, &gpu.err), KILN_E_NO_MEMORY);
-    assert_says(gpu.err.text, "cannot get 1125899906842624 bytes of memory on ");
+    assert_says(gpu.err.text, "1125899906842624");
     assert_says(gpu.err.text, gpu.is_cuda ? "CUDA_ERROR_OUT_OF_MEMORY (2)" : "hipErrorOutOfMemory");
     assert_int_equal(kiln_memory_create(d, 0, &m, &gpu.err), KILN_E_INVALID);
     assert_int_equal(kiln_memory_create(NULL, 4, &m, &gpu.err), KILN_E_INVALID);
@@ -260,9 +264,9 @@ TEST(gpu, the_jobs_own_memory_is_used_and_left_to_it)
 
     assert_int_equal(kiln_memory_wrap(other, kiln_memory_native(job), 64, &wrong, &gpu.err),
                      KILN_E_INVALID);
-    assert_says(gpu.err.text, "is memory of device 0, not of ");
+    assert_says(gpu.err.text, "device 0");
     assert_int_equal(kiln_memory_wrap(d, (void *)1, 64, &wrong, &gpu.err), KILN_E_INVALID);
-    assert_says(gpu.err.text, "is no memory that");
+    assert_says(gpu.err.text, "memory");
     assert_int_equal(kiln_memory_wrap(d, NULL, 64, &wrong, &gpu.err), KILN_E_INVALID);
     assert_null(wrong);
 
@@ -286,13 +290,13 @@ TEST(gpu, a_run_goes_to_the_stream_that_is_given)
     must(kiln_stream_wrap(d, kiln_stream_native(ours), &wrapped, &gpu.err), gpu.err);
     must(kiln_stream_wrap(d, NULL, &standard, &gpu.err), gpu.err);
 
-    must(kiln_run_launch_on(work.run, &work.tensors, ours, &gpu.err), gpu.err);
+    must(kiln_run_launch(work.run, &work.tensors, ours, &gpu.err), gpu.err);
     assert_ptr_equal(gpu.fake->last_stream, kiln_stream_native(ours));
-    must(kiln_run_launch_on(work.run, &work.tensors, standard, &gpu.err), gpu.err);
+    must(kiln_run_launch(work.run, &work.tensors, standard, &gpu.err), gpu.err);
     assert_null(gpu.fake->last_stream);
-    must(kiln_run_launch_on(work.run, &work.tensors, wrapped, &gpu.err), gpu.err);
+    must(kiln_run_launch(work.run, &work.tensors, wrapped, &gpu.err), gpu.err);
     assert_ptr_equal(gpu.fake->last_stream, kiln_stream_native(ours));
-    must(kiln_run_launch_on(work.run, &work.tensors, NULL, &gpu.err), gpu.err);
+    must(kiln_run_launch(work.run, &work.tensors, NULL, &gpu.err), gpu.err);
     assert_ptr_equal(gpu.fake->last_stream, d->stream);
     must(kiln_stream_finish(ours, &gpu.err), gpu.err);
     must(kiln_stream_finish(standard, &gpu.err), gpu.err);
@@ -300,7 +304,7 @@ TEST(gpu, a_run_goes_to_the_stream_that_is_given)
 
     kiln_stream_destroy(wrapped);
     kiln_stream_destroy(standard);
-    assert_int_equal(gpu.fake->live[FAKE_STREAM], 2); /* ours, and the device's own */
+    assert_int_equal(gpu.fake->live[FAKE_STREAM], 2); /* the new stream, and the device's own */
     kiln_stream_destroy(ours);
     gpu_work_end(&work);
     kiln_device_close(d);
@@ -322,17 +326,17 @@ TEST(gpu, events_report_the_time_between_them)
     assert_int_equal(kiln_event_elapsed(begin, end, &ms, &gpu.err), KILN_E_INVALID);
     must(kiln_event_record(begin, NULL, &gpu.err), gpu.err);
     for (int i = 0; i < 3; i++)
-        must(kiln_run_launch_on(work.run, &work.tensors, NULL, &gpu.err), gpu.err);
+        must(kiln_run_launch(work.run, &work.tensors, NULL, &gpu.err), gpu.err);
     must(kiln_event_record(end, NULL, &gpu.err), gpu.err);
     must(kiln_event_wait(end, &gpu.err), gpu.err);
     must(kiln_event_elapsed(begin, end, &ms, &gpu.err), gpu.err);
     assert_true(ms == 3 * FAKE_GPU_MS_PER_LAUNCH);
-    must(kiln_event_record(begin, NULL, &gpu.err), gpu.err); /* again: the first is forgotten */
+    must(kiln_event_record(begin, NULL, &gpu.err), gpu.err); /* replaces the first mark */
     must(kiln_event_elapsed(begin, begin, &ms, &gpu.err), gpu.err);
     assert_true(ms == 0);
     must(kiln_event_record(elsewhere, NULL, &gpu.err), gpu.err);
     assert_int_equal(kiln_event_elapsed(begin, elsewhere, &ms, &gpu.err), KILN_E_INVALID);
-    assert_says(gpu.err.text, "two events of one device");
+    assert_says(gpu.err.text, "events");
     assert_int_equal(kiln_event_record(NULL, NULL, &gpu.err), KILN_E_INVALID);
 
     gpu_work_end(&work);
@@ -352,10 +356,9 @@ TEST(gpu, a_launch_that_the_device_cannot_do_is_unsupported)
     struct made_plan made = gpu_scale();
     made.group[0] = 2048;
     must(gpu_work_start(d, &made, &work, &gpu.err), gpu.err);
-    assert_int_equal(kiln_run_launch_on(work.run, &work.tensors, NULL, &gpu.err),
-                     KILN_E_UNSUPPORTED);
-    assert_says(gpu.err.text, "launching 'scale': ");
-    assert_says(gpu.err.text, "refuses the launch of 4x1x1 groups of 2048x1x1");
+    assert_int_equal(kiln_run_launch(work.run, &work.tensors, NULL, &gpu.err), KILN_E_UNSUPPORTED);
+    assert_says(gpu.err.text, "'scale'");
+    assert_says(gpu.err.text, "2048x1x1");
     gpu_work_end(&work);
     kiln_device_close(d);
 }
@@ -367,17 +370,17 @@ TEST(gpu, a_kernel_that_fails_comes_to_light_when_its_stream_is_waited_for)
     struct made_plan made = gpu_count_up("fault");
     char byte;
     must(gpu_work_start(d, &made, &work, &gpu.err), gpu.err);
-    must(kiln_run_launch_on(work.run, &work.tensors, NULL, &gpu.err), gpu.err);
+    must(kiln_run_launch(work.run, &work.tensors, NULL, &gpu.err), gpu.err);
     assert_int_equal(kiln_device_finish(d, &gpu.err), KILN_E_GPU_FAULT);
-    assert_says(gpu.err.text, "failed at its work: ");
+    assert_says(gpu.err.text, "failed");
     assert_says(gpu.err.text, "(719)");
     assert_int_equal(kiln_memory_read(work.y, &byte, 1, &gpu.err), KILN_E_GPU_FAULT);
     gpu_work_end(&work);
     kiln_device_close(d);
 }
 
-/* The codes of the runtimes that mean something to a caller, by way of any function. */
-TEST(gpu, a_runtimes_status_becomes_the_code_that_says_what_to_do)
+/* The statuses of the runtimes that have their own kiln code. */
+TEST(gpu, a_runtimes_status_is_translated_to_a_kiln_code)
 {
     static const struct {
         int status, code;
@@ -400,55 +403,57 @@ TEST(gpu, a_runtimes_status_becomes_the_code_that_says_what_to_do)
     kiln_device_close(d);
 }
 
-static int use_everything(struct kiln_device *d, struct gpu_work *work, struct kiln_stream **stream,
-                          struct kiln_event *events[2], struct kiln_memory **wrapped,
-                          struct kiln_error *err)
+struct everything { /* one object of each kind */
+    struct kiln_device *device;
+    struct gpu_work work;
+    struct kiln_stream *stream;
+    struct kiln_event *events[2];
+    struct kiln_memory *wrapped;
+};
+
+static int use_everything(struct everything *e, struct kiln_error *err)
 {
     struct made_plan made = gpu_reverse(65536);
     double ms;
-    int rc = gpu_work_start(d, &made, work, err);
+    int rc = kiln_device_open(gpu_name(1), &e->device, err);
     if (!rc)
-        rc = kiln_memory_wrap(d, kiln_memory_native(work->x), 4, wrapped, err);
+        rc = gpu_work_start(e->device, &made, &e->work, err);
     if (!rc)
-        rc = kiln_stream_create(d, stream, err);
+        rc = kiln_memory_wrap(e->device, kiln_memory_native(e->work.x), 4, &e->wrapped, err);
+    if (!rc)
+        rc = kiln_stream_create(e->device, &e->stream, err);
     for (int i = 0; !rc && i < 2; i++)
-        rc = kiln_event_create(d, &events[i], err);
+        rc = kiln_event_create(e->device, &e->events[i], err);
     if (!rc)
-        rc = kiln_event_record(events[0], *stream, err);
+        rc = kiln_event_record(e->events[0], e->stream, err);
     if (!rc)
-        rc = kiln_run_launch_on(work->run, &work->tensors, *stream, err);
+        rc = kiln_run_launch(e->work.run, &e->work.tensors, e->stream, err);
     if (!rc)
-        rc = kiln_event_record(events[1], *stream, err);
+        rc = kiln_event_record(e->events[1], e->stream, err);
     if (!rc)
-        rc = kiln_event_wait(events[1], err);
+        rc = kiln_event_wait(e->events[1], err);
     if (!rc)
-        rc = kiln_event_elapsed(events[0], events[1], &ms, err);
+        rc = kiln_event_elapsed(e->events[0], e->events[1], &ms, err);
     if (!rc)
-        rc = kiln_stream_finish(*stream, err);
+        rc = kiln_stream_finish(e->stream, err);
     if (!rc)
-        rc = kiln_memory_read(work->y, &(float){ 0 }, sizeof(float), err);
+        rc = kiln_memory_read(e->work.y, &(float){ 0 }, sizeof(float), err);
     return rc;
 }
 
-/* Everything once; whatever fails, everything is given back. */
-static int live_and_leave(struct kiln_error *err)
+/* Uses everything once, and releases everything even if a call failed. */
+static int use_and_release(struct kiln_error *err)
 {
-    struct kiln_device *d = NULL;
-    struct gpu_work work = { .run = NULL };
-    struct kiln_stream *stream = NULL;
-    struct kiln_event *events[2] = { NULL, NULL };
-    struct kiln_memory *wrapped = NULL;
-    int rc = kiln_device_open(gpu_name(1), &d, err);
-    if (!rc)
-        rc = use_everything(d, &work, &stream, events, &wrapped, err);
+    struct everything e = { .device = NULL };
+    int rc = use_everything(&e, err);
     gpu.fake->fail_at = 0;
-    kiln_memory_destroy(wrapped);
-    kiln_event_destroy(events[0]);
-    kiln_event_destroy(events[1]);
-    kiln_stream_destroy(stream);
-    if (work.plan)
-        gpu_work_end(&work);
-    kiln_device_close(d);
+    kiln_memory_destroy(e.wrapped);
+    kiln_event_destroy(e.events[0]);
+    kiln_event_destroy(e.events[1]);
+    kiln_stream_destroy(e.stream);
+    if (e.work.plan)
+        gpu_work_end(&e.work);
+    kiln_device_close(e.device);
     return rc;
 }
 
@@ -456,13 +461,13 @@ TEST(gpu, every_call_that_fails_is_reported_and_leaves_nothing)
 {
     unsigned failed = 0, passed_over = 0;
     gpu.fake->fail_status = 999;
-    must(live_and_leave(&gpu.err), gpu.err);
+    must(use_and_release(&gpu.err), gpu.err);
     unsigned calls = gpu.fake->calls;
     assert_int_equal(gpu_live(), 0);
     for (unsigned n = 1; n <= calls; n++) {
         struct kiln_error err = { 0 };
         gpu.fake->fail_at = n;
-        int rc = live_and_leave(&err);
+        int rc = use_and_release(&err);
         assert_int_equal(gpu_live(), 0);
         failed += rc != KILN_E_OK;
         passed_over += rc == KILN_E_OK;
@@ -471,11 +476,11 @@ TEST(gpu, every_call_that_fails_is_reported_and_leaves_nothing)
         if (!gpu.is_cuda) {
             int (*last)(void);
             *(void **)&last = gpu_symbol("hipPeekAtLastError");
-            assert_int_equal(last(), 0); /* the job is not to find our failure */
+            assert_int_equal(last(), 0); /* the job must not see libkiln's failure */
         }
     }
     assert_true(failed > 30);
-    assert_true(passed_over > 3); /* what may be lacking: version, clock, PCI id, uuid */
+    assert_true(passed_over > 3); /* optional properties: version, clock, PCI id, uuid */
 }
 
 /* ---- threads ---- */
@@ -496,7 +501,7 @@ static void *crowd_thread(void *argument)
     struct kiln_plan *plan = made_plan_create(&crowd->made);
     int rc = kiln_run_create(crowd->device, plan, &own, &err);
     for (int i = 0; !rc && i < LAUNCHES_EACH; i++)
-        rc = kiln_run_launch_on(i % 2 ? own : crowd->shared, &crowd->tensors, NULL, &err);
+        rc = kiln_run_launch(i % 2 ? own : crowd->shared, &crowd->tensors, NULL, &err);
     kiln_run_destroy(own);
     kiln_plan_unref(plan);
     return rc ? crowd : NULL;
@@ -510,7 +515,7 @@ TEST(gpu, many_threads_launch_at_once)
     must(kiln_memory_fill(work.y, 0, NULL, &gpu.err), gpu.err);
     crowd.shared = work.run;
     crowd.tensors = work.tensors;
-    crowd.made.key = 5; /* not loaded yet: they wait for each other */
+    crowd.made.key = 5; /* not loaded yet, so that the threads wait for each other */
     pthread_t threads[CROWD];
     for (int i = 0; i < CROWD; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, crowd_thread, &crowd), 0);

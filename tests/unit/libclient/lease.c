@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Leases: taken, waited for, reported, lost with the connection. */
+/* Leases: taking, waiting, reporting, loss with the connection. */
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_tuning.h"
 
@@ -14,13 +14,12 @@ struct fixture {
     struct kiln_lease_request request;
     struct kiln_measurement best;
     struct kiln_recording recording;
-    int state;
     struct kiln_lease lease;
 
     struct message_leased answer;
-    unsigned taken; /* how often it is said first that somebody else has it */
+    unsigned taken; /* this many requests are answered with TAKEN first */
     uint16_t type;
-    unsigned breaks; /* requests that break the connection instead of being answered */
+    unsigned breaks; /* this many requests break the connection instead of being answered */
 
     struct buffer body; /* of the last request; owned */
     struct message_tuning_lease asked;
@@ -48,7 +47,7 @@ static void answer(struct fake_request *rq)
 {
     struct fixture *f = rq->daemon->context;
     if (rq->header.type == MESSAGE_ping) {
-        fake_reply(rq, MESSAGE_pong, 0, rq->body, NULL, 0);
+        fake_pong(rq);
         return;
     }
     read_request(f, rq);
@@ -62,7 +61,7 @@ static void answer(struct fake_request *rq)
     struct message_leased taken = { .state = LEASE_RESULT_TAKEN };
     message_leased_write(&body, f->taken ? &taken : &f->answer);
     f->taken -= f->taken > 0;
-    fake_reply(rq, f->type, 0, buffer_view(&body), NULL, 0);
+    fake_reply(rq, f->type, 0, buffer_view(&body));
 }
 
 static int set_up(void **state)
@@ -87,8 +86,7 @@ static int set_up(void **state)
                                          .clock_mhz = 1700,
                                          .measurements = &f.best,
                                          .measurement_count = 1 },
-                          .lease = { .size = sizeof(f.lease) },
-                          .state = -1,
+                          .lease = { .size = sizeof(f.lease), .state = -1 },
                           .type = MESSAGE_leased,
                           .answer = { .state = LEASE_RESULT_GRANTED,
                                       .lease = 42,
@@ -115,13 +113,12 @@ FIXTURE(lease, set_up, tear_down);
 
 static int take(struct fixture *f)
 {
-    return kiln_lease_take(f->client, &f->problem, &f->request, 0, &f->state, &f->lease, &f->err);
+    return kiln_lease_take(f->client, &f->problem, &f->request, &f->lease, &f->err);
 }
 
 static int report(struct fixture *f)
 {
-    struct kiln_lease lease = f->lease;
-    return kiln_lease_report(f->client, &lease, &f->recording, 0, &f->state, &f->lease, &f->err);
+    return kiln_lease_report(f->client, &f->lease, &f->recording, &f->lease, &f->err);
 }
 
 static void assert_text(struct bytes text, const char *expected)
@@ -132,13 +129,13 @@ static void assert_text(struct bytes text, const char *expected)
 
 /* ---- taking ---- */
 
-TEST(lease, a_lease_that_is_granted_says_what_to_measure)
+TEST(lease, a_granted_lease_names_its_share)
 {
     struct fixture *f = *state;
 
     must(take(f), f->err);
 
-    assert_int_equal(f->state, KILN_LEASE_GRANTED);
+    assert_int_equal(f->lease.state, KILN_LEASE_GRANTED);
     assert_int_equal(f->lease.id, 42);
     assert_int_equal(f->lease.first, 8);
     assert_int_equal(f->lease.count, 4);
@@ -158,7 +155,7 @@ TEST(lease, one_that_cannot_be_shared_has_no_part)
     f->request.candidates = 0;
     f->answer.first = f->answer.count = 0;
     must(take(f), f->err);
-    assert_int_equal(f->state, KILN_LEASE_GRANTED);
+    assert_int_equal(f->lease.state, KILN_LEASE_GRANTED);
     assert_int_equal(f->lease.count, 0);
 }
 
@@ -171,10 +168,10 @@ TEST(lease, a_lease_request_without_wait_gets_taken_at_once)
 
     must(take(f), f->err);
 
-    assert_int_equal(f->state, KILN_LEASE_TAKEN);
+    assert_int_equal(f->lease.state, KILN_LEASE_TAKEN);
     assert_int_equal(f->asked.flags, LEASE_SHARE);
     assert_int_equal(f->asks, 1);
-    assert_int_equal(f->lease.id, 7); /* left alone */
+    assert_int_equal(f->lease.id, 7); /* unchanged */
 }
 
 TEST(lease, a_waiting_lease_request_asks_again_when_a_share_is_free)
@@ -185,22 +182,22 @@ TEST(lease, a_waiting_lease_request_asks_again_when_a_share_is_free)
 
     must(take(f), f->err);
 
-    assert_int_equal(f->state, KILN_LEASE_GRANTED);
+    assert_int_equal(f->lease.state, KILN_LEASE_GRANTED);
     assert_int_equal(f->asks, 3);
     assert_int_equal(f->asked.flags, LEASE_WAIT);
     assert_true(f->asked.wait_ms > 0 && f->asked.wait_ms < 10000);
 }
 
-TEST(lease, waiting_ends_within_the_calls_time)
+TEST(lease, waiting_for_a_lease_ends_within_the_time_out)
 {
     struct fixture *f = *state;
     f->request.wait_ms = 1000000;
+    f->request.timeout_ms = 1000;
     f->taken = UINT32_MAX;
 
-    must(kiln_lease_take(f->client, &f->problem, &f->request, 1000, &f->state, &f->lease, &f->err),
-         f->err);
+    must(take(f), f->err);
 
-    assert_int_equal(f->state, KILN_LEASE_TAKEN);
+    assert_int_equal(f->lease.state, KILN_LEASE_TAKEN);
     assert_true(f->asks > 1);
 }
 
@@ -209,15 +206,15 @@ TEST(lease, a_lease_for_a_tuned_problem_is_done)
     struct fixture *f = *state;
     f->answer.state = LEASE_RESULT_DONE;
     must(take(f), f->err);
-    assert_int_equal(f->state, KILN_LEASE_DONE);
+    assert_int_equal(f->lease.state, KILN_LEASE_DONE);
 }
 
-TEST(lease, a_question_that_a_dying_daemon_left_open_is_asked_again)
+TEST(lease, a_lease_request_that_a_dying_daemon_left_open_is_sent_again)
 {
     struct fixture *f = *state;
     f->breaks = 1;
     must(take(f), f->err);
-    assert_int_equal(f->state, KILN_LEASE_GRANTED);
+    assert_int_equal(f->lease.state, KILN_LEASE_GRANTED);
     assert_int_equal(f->asks, 2);
 }
 
@@ -231,10 +228,12 @@ static void refused(struct fixture *f, int rc, const char *part)
 TEST(lease, invalid_arguments_are_refused_without_asking_kilnd)
 {
     struct fixture *f = *state;
-    refused(f, kiln_lease_take(NULL, &f->problem, &f->request, 0, &f->state, &f->lease, &f->err),
-            "no client");
-    refused(f, kiln_lease_take(f->client, &f->problem, &f->request, 0, NULL, &f->lease, &f->err),
-            "places");
+    const struct kiln_lease_request good = f->request;
+    refused(f, kiln_lease_take(NULL, &f->problem, &f->request, &f->lease, &f->err), "no client");
+    refused(f, kiln_lease_take(f->client, &f->problem, &f->request, NULL, &f->err), "place");
+    f->request.timeout_ms = -1;
+    refused(f, take(f), "-1");
+    f->request.timeout_ms = 0;
     f->lease.size = 8;
     refused(f, take(f), "size");
     f->lease.size = sizeof(f->lease);
@@ -247,6 +246,7 @@ TEST(lease, invalid_arguments_are_refused_without_asking_kilnd)
     refused(f, take(f), "database_id");
     f->request.size = 0;
     refused(f, take(f), "kiln_lease_request.size");
+    f->request = good;
     f->problem.n = 0;
     refused(f, take(f), "batchsize");
 }
@@ -261,7 +261,7 @@ TEST(lease, a_report_gives_the_best_and_gets_the_next_share)
 
     must(report(f), f->err);
 
-    assert_int_equal(f->state, KILN_LEASE_GRANTED);
+    assert_int_equal(f->lease.state, KILN_LEASE_GRANTED);
     assert_int_equal(f->lease.first, 12);
     assert_int_equal(f->reported.lease, 42);
     assert_int_equal(f->reported.first, 8);
@@ -277,7 +277,7 @@ TEST(lease, a_report_gives_the_best_and_gets_the_next_share)
     assert_int_equal(f->reported.clock_mhz, 1700);
 }
 
-TEST(lease, a_share_of_which_nothing_ran_is_reported_too)
+TEST(lease, a_share_without_a_result_is_reported_too)
 {
     struct fixture *f = *state;
     must(take(f), f->err);
@@ -286,20 +286,20 @@ TEST(lease, a_share_of_which_nothing_ran_is_reported_too)
     must(report(f), f->err);
     assert_int_equal(f->reported.params.size, 0);
     assert_text(f->reported.device, "MI210");
-    assert_int_equal(f->state, KILN_LEASE_TAKEN);
+    assert_int_equal(f->lease.state, KILN_LEASE_TAKEN);
 
     f->answer.state = LEASE_RESULT_DONE;
     struct kiln_lease next = { .size = sizeof(next) };
-    must(kiln_lease_report(f->client, &f->lease, NULL, 0, &f->state, &next, &f->err), f->err);
+    must(kiln_lease_report(f->client, &f->lease, NULL, &next, &f->err), f->err);
     assert_int_equal(f->reported.params.size + f->reported.device.size, 0);
-    assert_int_equal(f->state, KILN_LEASE_DONE);
+    assert_int_equal(next.state, KILN_LEASE_DONE);
 }
 
-TEST(lease, a_report_that_is_none_is_refused)
+TEST(lease, an_invalid_report_is_refused)
 {
     struct fixture *f = *state;
     struct kiln_measurement two[2] = { f->best, f->best };
-    refused(f, report(f), "granted"); /* none was */
+    refused(f, report(f), "granted"); /* no lease was granted */
     must(take(f), f->err);
     f->best.params = NULL;
     assert_int_equal(report(f), KILN_E_INVALID);
@@ -317,7 +317,7 @@ TEST(lease, a_report_that_is_none_is_refused)
 static void lost(struct fixture *f)
 {
     assert_int_equal(report(f), KILN_E_NOT_FOUND);
-    assert_says(f->err.text, "ended with the connection");
+    assert_says(f->err.text, "connection");
     assert_says(f->err.text, "kiln_perf_get");
 }
 
@@ -342,13 +342,13 @@ TEST(lease, a_report_is_not_sent_by_another_connection)
     struct fixture *f = *state;
     must(take(f), f->err);
     f->breaks = 1;
-    lost(f); /* it broke over the report */
+    lost(f); /* the connection broke during the report */
     assert_int_equal(f->reports, 1);
 
     must(take(f), f->err);
     fake_daemon_kill(&f->daemon);
     fake_daemon_start(&f->daemon);
-    lost(f); /* it broke before, which shows when the report is sent */
+    lost(f); /* it broke before, which the client notices at the report */
     assert_int_equal(f->reports, 1);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A process that forks while another thread of it loads a library: the child has all of it. */
+/* If a process forks while another thread loads a library, the child gets the whole library. */
 #include "libclient/load_lock.h"
 
 #include "libclient/device/dynamic_library.h"
@@ -15,25 +15,26 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CHILD_MAX_S 60 /* one that hangs ends then */
+#define CHILD_MAX_S 60 /* a child that hangs is ended after this time */
 
-struct table {
+struct answer_cache {
     int (*is_loaded)(void);
 };
 
 static const char *const names[] = { SLOW_LIBRARY, NULL };
-static const struct dynamic_symbol symbols[] = { { "slow_library_is_loaded",
-                                                   offsetof(struct table, is_loaded), true } };
+static const struct dynamic_symbol symbols[] = {
+    { "slow_library_is_loaded", offsetof(struct answer_cache, is_loaded), true }
+};
 
 static struct fixture {
-    int says[2], hears[2]; /* of the library's constructor */
-    pid_t forks;           /* the thread that forks, or has forked */
+    int says[2], hears[2]; /* pipes to the library's constructor */
+    pid_t forks;           /* the thread that forks */
     atomic_bool has_forked;
-    struct table table;
+    struct answer_cache table;
     struct dynamic_library library;
 } fixture;
 
-static uint64_t ahead_ns; /* of the clock, once it was looked at */
+static uint64_t ahead_ns; /* added to the clock after it was read once */
 static atomic_uint looks;
 
 uint64_t __real_clock_monotonic_ns(void);
@@ -116,13 +117,13 @@ static char state_of(pid_t thread)
     return end ? end[2] : '\0';
 }
 
-/* Lets the library go on once who forks has forked, or sleeps: it waits, and not in vain. */
+/* Lets the library continue once the forking thread has forked or sleeps in the wait. */
 static void *release(void *context)
 {
     struct fixture *f = context;
     while (!atomic_load(&f->has_forked) && (ahead_ns || state_of(f->forks) != 'S'))
         sched_yield();
-    assert_int_equal(write(f->hears[1], "ll", 2), 2); /* a child may load it anew */
+    assert_int_equal(write(f->hears[1], "ll", 2), 2); /* twice, because a child may load it again */
     return NULL;
 }
 
@@ -136,7 +137,7 @@ static int fork_meanwhile(struct fixture *f)
     pid_t child = fork();
     if (child == 0) {
         alarm(CHILD_MAX_S);
-        syscall(SYS_exit_group, load()); /* a sanitizer would miss the other threads */
+        syscall(SYS_exit_group, load()); /* a sanitizer would complain about the missing threads */
     }
     atomic_store(&f->has_forked, true);
     assert_true(child > 0);
@@ -145,8 +146,8 @@ static int fork_meanwhile(struct fixture *f)
     return status;
 }
 
-/* The wait status of a child that was forked while |how| was at work; |ret_own|: what came of it
- * in this process. */
+/* Forks while |how| runs.  Returns the child's wait status; |ret_own| receives the result in this
+ * process. */
 static int load_and_fork(struct fixture *f, int (*how)(void), intptr_t *ret_own)
 {
     pthread_t loader;
@@ -162,7 +163,7 @@ static int load_and_fork(struct fixture *f, int (*how)(void), intptr_t *ret_own)
     return status;
 }
 
-/* A process of its own, so that nothing is loaded yet. */
+/* Runs in a new process, where nothing is loaded yet. */
 static void expect_of_a_fork(int (*how)(void), int expected)
 {
     int status;
@@ -185,7 +186,7 @@ TEST(load_lock, a_child_forked_while_a_runtime_is_loaded_has_all_of_it)
     expect_of_a_fork(as_a_runtime, 0);
 }
 
-/* Whoever has the lock may be waiting for the thread that forks. */
+/* The holder of the lock may wait for the forking thread. */
 TEST(load_lock, a_load_that_does_not_end_keeps_no_process_from_forking)
 {
     ahead_ns = 3600000000000ull;

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Plans of a test's making, with one kernel each, as kilnd might have answered them.
+ * Fake plans with one kernel each, in the form of an answer of kilnd.
  *
- * Ownership  the caller owns what is returned: kiln_plan_unref, free
+ * Ownership  the caller owns the results: kiln_plan_unref, free
  * Threading  any thread
  */
 #include "common/messages.h"
@@ -14,10 +14,10 @@
 
 #define MADE_ARGUMENTS_MAX 6
 #define MADE_MAPS_MAX 2
-#define MADE_ELEMENTS 64 /* of x, w and y each, fp32 */
+#define MADE_ELEMENTS 64 /* of x, of w and of y; fp32 */
 
 struct made_plan {
-    struct bytes object; /* borrowed; no data: the plan came without objects */
+    struct bytes object; /* borrowed; without data: a plan without objects */
     const char *target, *entry;
     uint32_t grid[3], group[3], shared_bytes;
     struct message_plan_argument arguments[MADE_ARGUMENTS_MAX];
@@ -26,12 +26,12 @@ struct made_plan {
     uint32_t map_count;
     uint32_t elements;  /* of each tensor; 0: MADE_ELEMENTS */
     uint64_t workspace; /* bytes */
-    unsigned key;       /* of the object: plans with the same share a module */
+    unsigned key;       /* of the object; plans with the same key share a module */
 };
 
 struct kiln_plan *made_plan_create(const struct made_plan *made);
 
-/* y[i] = x[i] * w[0] * 2 + 5 + 3, four groups of sixteen. */
+/* Computes y[i] = x[i] * w[0] * 2 + 5 + 3 in four groups of sixteen. */
 struct made_plan made_plan_scale(const char *target, struct bytes object);
 
 /* A whole 64-bit ELF file for |machine| with |names| in it. */

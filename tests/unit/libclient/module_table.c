@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Loaded code objects of a device: shared, waited for, kept, unloaded; on a runtime of the test's
- * making. */
+/* The cache of loaded code objects, on a fake runtime. */
 #include "libclient/device/module_table.h"
 
 #include "libclient/device/device.h"
@@ -16,9 +15,9 @@
 struct fixture {
     struct kiln_device *device;
     atomic_uint loads, unloads, loaded;
-    unsigned failures;  /* loads that are still to fail */
-    atomic_uint asking; /* threads that are about to ask */
-    unsigned wait_for;  /* a load goes on once that many ask */
+    unsigned failures;  /* the next loads that fail */
+    atomic_uint asking; /* threads that call module_get */
+    unsigned wait_for;  /* a load continues when this many threads have asked */
 };
 
 static struct fixture f;
@@ -31,7 +30,7 @@ static enum kiln_code load(struct kiln_device *device, struct bytes object, void
     (void)device;
     WAIT_FOR(atomic_load(&f.asking) >= f.wait_for);
     atomic_fetch_add(&f.loads, 1);
-    if (f.failures) { /* one load at a time, as all are of one key */
+    if (f.failures) { /* all have one key, so only one load runs at a time */
         f.failures--;
         return kiln_fail(err, KILN_CORRUPT, "told to fail");
     }
@@ -82,7 +81,7 @@ static struct kiln_kernel *kernel_of(unsigned seed)
     return kernel;
 }
 
-/* The module of a kernel that nobody else holds. */
+/* Gets the module of a kernel that nobody else holds. */
 static struct device_module *get(unsigned seed)
 {
     struct kiln_kernel *kernel = kernel_of(seed);
@@ -110,7 +109,7 @@ TEST(module_table, a_module_is_loaded_once_and_stays)
     assert_int_equal(f.unloads, 0);
 }
 
-/* HIP reads the object after loading, too. */
+/* HIP also reads the object after loading. */
 TEST(module_table, a_module_keeps_its_kernels_bytes)
 {
     struct device_module *module = get(1);
@@ -212,7 +211,7 @@ TEST(module_table, a_request_for_a_module_being_loaded_waits_for_it)
     assert_int_equal(f.loads, 1);
 }
 
-/* Who waited tries for himself: what failed for one may work for the next. */
+/* Threads that waited try the load themselves, because it may succeed the next time. */
 TEST(module_table, a_failed_load_fails_only_for_the_thread_that_tried_it)
 {
     f.failures = 2;
@@ -230,7 +229,7 @@ static void *mix(void *seed)
     return NULL;
 }
 
-TEST(module_table, threads_that_load_and_evict_leave_a_table_that_adds_up)
+TEST(module_table, threads_that_load_and_evict_keep_the_counts_consistent)
 {
     pthread_t threads[THREADS];
     unsigned seeds[THREADS];

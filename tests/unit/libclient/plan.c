@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Plans: asked for, read, refused. */
+/* Plans: requests, valid answers, invalid answers. */
 #include "libclient/plans/plan.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_tuning.h"
@@ -10,22 +10,22 @@
 
 #define PROBLEMS 600
 
-/* What the daemon was asked for last. */
+/* The last request to the daemon. */
 struct asked {
     unsigned plans;
     uint8_t flags;
     char database_id[32], driver[32], solver[32], config[32];
 };
 
-/* What the daemon answers with. */
+/* The daemon's answer. */
 struct answers {
     struct message_planned planned;
     struct message_plan_kernel kernel;
     struct message_plan_argument argument;
     struct tensor_map map;
-    uint32_t maps; /* that stand behind the arguments */
-    uint32_t more; /* arguments of the same kind */
-    uint32_t cut;  /* bytes that are missing then */
+    uint32_t maps; /* tensor maps after the arguments */
+    uint32_t more; /* further arguments of the same kind */
+    uint32_t cut;  /* bytes cut off at the end */
     struct message_result object;
 };
 
@@ -57,7 +57,7 @@ static void note(struct asked *asked, const struct fake_request *rq)
     copy(asked->config, m.config);
 }
 
-/* Records and leases: it is done. */
+/* Confirms records, and answers leases with DONE. */
 static void answer_tuning(const struct fake_request *rq)
 {
     BUFFER_AUTO struct buffer body;
@@ -72,7 +72,7 @@ static void answer_tuning(const struct fake_request *rq)
     else
         message_leased_write(&body, &leased);
     fake_reply(rq, rq->header.type == MESSAGE_tuning_put ? MESSAGE_recorded : MESSAGE_leased, 0,
-               buffer_view(&body), NULL, 0);
+               buffer_view(&body));
 }
 
 static void answer(struct fake_request *rq)
@@ -101,7 +101,7 @@ static void answer(struct fake_request *rq)
     m.kernels = buffer_view(&kernels);
     m.objects = buffer_view(&objects);
     message_planned_write(&body, &m);
-    fake_reply(rq, MESSAGE_planned, 0, buffer_view(&body), NULL, 0);
+    fake_reply(rq, MESSAGE_planned, 0, buffer_view(&body));
 }
 
 static int set_up(void **state)
@@ -164,7 +164,7 @@ FIXTURE(plan, set_up, tear_down);
 static int get(struct fixture *f, struct kiln_plan **ret_plan)
 {
     *ret_plan = NULL;
-    return kiln_plan_get(f->client, &f->problem, &f->options, 0, ret_plan, &f->err);
+    return kiln_plan_get(f->client, &f->problem, &f->options, ret_plan, &f->err);
 }
 
 TEST(plan, a_plan_says_what_to_launch_and_with_which_object)
@@ -200,7 +200,7 @@ TEST(plan, a_plan_says_what_to_launch_and_with_which_object)
     kiln_plan_unref(plan);
 }
 
-TEST(plan, a_program_of_an_older_header_gets_what_it_knows)
+TEST(plan, a_program_with_an_older_header_gets_the_members_it_knows)
 {
     struct fixture *f = *state;
     struct kiln_plan *plan;
@@ -257,7 +257,7 @@ TEST(plan, a_plan_by_heuristic_is_another_one)
     assert_int_equal(f->asked.plans, 2);
     get_again(f);
     assert_int_equal(f->asked.plans, 2);
-    f->options.driver = "6.2"; /* what is stale depends on it */
+    f->options.driver = "6.2"; /* staleness depends on it */
     get_again(f);
     assert_int_equal(f->asked.plans, 3);
 }
@@ -290,7 +290,7 @@ static int put_find(struct fixture *f)
                                       .tier = KILN_TUNING_USER,
                                       .measurements = &measurement,
                                       .measurement_count = 1 };
-    return kiln_find_put(f->client, &f->problem, &r, 0, &f->err);
+    return kiln_find_put(f->client, &f->problem, &r, &f->err);
 }
 
 static int put_perf(struct fixture *f)
@@ -300,7 +300,7 @@ static int put_perf(struct fixture *f)
                                       .tier = KILN_TUNING_USER,
                                       .measurements = &tuned,
                                       .measurement_count = 1 };
-    return kiln_perf_put(f->client, &f->problem, &r, 0, &f->err);
+    return kiln_perf_put(f->client, &f->problem, &r, &f->err);
 }
 
 static int take_lease(struct fixture *f)
@@ -309,8 +309,7 @@ static int take_lease(struct fixture *f)
                                           .database_id = "gfx90a68",
                                           .solver = "Naive" };
     struct kiln_lease lease = { .size = sizeof(lease) };
-    int result;
-    return kiln_lease_take(f->client, &f->problem, &r, 0, &result, &lease, &f->err);
+    return kiln_lease_take(f->client, &f->problem, &r, &lease, &f->err);
 }
 
 TEST(plan, a_recording_by_this_process_counts_for_its_next_plan)
@@ -328,7 +327,7 @@ TEST(plan, a_recording_by_this_process_counts_for_its_next_plan)
 
         get_again(f);
         assert_int_equal(f->asked.plans, before + 1);
-        f->problem.n = 2; /* of another problem nothing was recorded */
+        f->problem.n = 2; /* nothing was recorded for another problem */
         get_again(f);
         assert_int_equal(f->asked.plans, before + 1);
     }
@@ -340,13 +339,12 @@ TEST(plan, the_last_report_of_a_lease_counts_for_the_next_plan)
     const struct kiln_lease_request r = { .size = sizeof(r),
                                           .database_id = "gfx90a68",
                                           .solver = "Naive" };
-    struct kiln_lease lease = { .size = sizeof(lease) }, next = { .size = sizeof(next) };
-    int result;
-    must(kiln_lease_take(f->client, &f->problem, &r, 0, &result, &lease, &f->err), f->err);
+    struct kiln_lease lease = { .size = sizeof(lease) };
+    must(kiln_lease_take(f->client, &f->problem, &r, &lease, &f->err), f->err);
     get_again(f);
     assert_int_equal(f->asked.plans, 1);
-    must(kiln_lease_report(f->client, &lease, NULL, 0, &result, &next, &f->err), f->err);
-    assert_int_equal(result, KILN_LEASE_DONE);
+    must(kiln_lease_report(f->client, &lease, NULL, &lease, &f->err), f->err);
+    assert_int_equal(lease.state, KILN_LEASE_DONE);
     get_again(f);
     assert_int_equal(f->asked.plans, 2);
 }
@@ -360,11 +358,11 @@ TEST(plan, the_same_problem_is_planned_once)
     must(get(f, &first), f->err);
     must(get(f, &second), f->err);
     assert_int_equal(f->daemon.requests, 1);
-    assert_int_equal(kiln_plan_object_tier(second, 0), KILN_TIER_TABLE);
-    assert_int_equal(kiln_kernel_tier(kiln_plan_object(second, 0)), KILN_TIER_TABLE);
+    assert_int_equal(kiln_plan_object_tier(second, 0), KILN_TIER_PROCESS);
+    assert_int_equal(kiln_kernel_tier(kiln_plan_object(second, 0)), KILN_TIER_PROCESS);
     assert_int_equal(kiln_plan_object_tier(first, 0), KILN_TIER_HOT);
 
-    f->options.solver = "Naive"; /* another question */
+    f->options.solver = "Naive"; /* another request */
     must(get(f, &third), f->err);
     assert_int_equal(f->daemon.requests, 2);
     kiln_plan_unref(first);
@@ -403,7 +401,8 @@ TEST(plan, a_plan_without_objects_still_reports_about_them)
     assert_int_equal(kiln_plan_object_tier(plan, 0), KILN_TIER_HOT);
     assert_int_equal(strlen(kiln_plan_object_key(plan, 0)), 64);
     kiln_plan_unref(plan);
-    must(get(f, &plan), f->err); /* and is not kept: the daemon may have forgotten meanwhile */
+    must(get(f, &plan),
+         f->err); /* the failure is not cached, because the daemon may have forgotten it */
     assert_int_equal(f->daemon.requests, 2);
     kiln_plan_unref(plan);
 }
@@ -420,7 +419,7 @@ TEST(plan, a_failed_object_is_the_plans_failure)
     assert_string_equal(f->err.log, "log");
 }
 
-TEST(plan, words_as_long_as_they_may_be_are_kept_whole)
+TEST(plan, texts_of_the_greatest_length_are_not_truncated)
 {
     struct fixture *f = *state;
     struct kiln_plan *plan;
@@ -449,7 +448,7 @@ static void refused(struct fixture *f, const char *part)
     assert_null(plan);
 }
 
-TEST(plan, plans_that_do_not_fit_together_are_refused)
+TEST(plan, inconsistent_plans_are_refused)
 {
     struct fixture *f = *state;
     const struct answers good = f->answers;
@@ -461,13 +460,13 @@ TEST(plan, plans_that_do_not_fit_together_are_refused)
         refused(f, part);           \
         f->answers = good;          \
     } while (0)
-    BREAK(planned.kernel_count, 0, "number of kernels");
-    BREAK(planned.kernel_count, 2, "a kernel without a name");
-    BREAK(planned.kernel_count, 1000000, "number of kernels");
-    BREAK(planned.object_count, 2, "objects do not add up");
-    BREAK(planned.object_count, 9, "number of code objects");
+    BREAK(planned.kernel_count, 0, "kernels");
+    BREAK(planned.kernel_count, 2, "name");
+    BREAK(planned.kernel_count, 1000000, "kernels");
+    BREAK(planned.object_count, 2, "match");
+    BREAK(planned.object_count, 9, "code objects");
     BREAK(planned.solver, bytes_of_text(""), "no solver");
-    BREAK(planned.toolchain, bytes_of("a\0b", 3), "no solver or toolchain");
+    BREAK(planned.toolchain, bytes_of("a\0b", 3), "toolchain");
     BREAK(planned.config, bytes_of("1\0,2", 4), "perf config");
     BREAK(planned.config, bytes_of(longest, sizeof(longest)), "perf config");
     BREAK(planned.toolchain_identity, bytes_of(longest, sizeof(longest)), "toolchain");
@@ -475,18 +474,18 @@ TEST(plan, plans_that_do_not_fit_together_are_refused)
     BREAK(planned.expected_ms, fake_real(-1), "expected time");
     BREAK(planned.expected_ms, fake_real(NAN), "expected time");
     BREAK(planned.expected_ms, fake_real(INFINITY), "expected time");
-    BREAK(kernel.name, bytes_of("a\0b", 3), "without a name");
-    BREAK(kernel.object, 1, "not there");
+    BREAK(kernel.name, bytes_of("a\0b", 3), "a name");
+    BREAK(kernel.object, 1, "missing");
     BREAK(kernel.grid_y, 0, "geometry");
     BREAK(kernel.group_z, 0, "geometry");
     BREAK(kernel.group_x, 0x80000000u, "geometry");
-    BREAK(kernel.argument_count, 2, "arguments do not add up");
-    BREAK(kernel.argument_count, 100, "too many arguments");
+    BREAK(kernel.argument_count, 2, "match");
+    BREAK(kernel.argument_count, 100, "many arguments");
     BREAK(argument.kind, 99, "unknown kind");
-    BREAK(object.index, 1, "out of order");
+    BREAK(object.index, 1, "order");
     BREAK(object.size, 0, "size");
     BREAK(object.tier, 77, "tier");
-    BREAK(object.size, 7, "states 7 bytes and sends 6");
+    BREAK(object.size, 7, "7 bytes");
 #undef BREAK
 }
 
@@ -503,7 +502,7 @@ TEST(plan, a_plans_tensor_maps_are_checked_like_all_of_it)
                                           .strides = { 2 },
                                           .steps = { 1 },
                                           .box = { 64 } };
-    f->options.no_objects = 1; /* such plans are not kept */
+    f->options.no_objects = 1; /* such plans are not cached */
     f->answers.object.content = (struct bytes){ 0 };
     must(get(f, &plan), f->err);
     assert_int_equal(plan->content->map_count, 1);
@@ -512,25 +511,25 @@ TEST(plan, a_plans_tensor_maps_are_checked_like_all_of_it)
 
     const struct answers good = f->answers;
     f->answers.maps = 0;
-    refused(f, "it ends within a tensor map");
+    refused(f, "tensor map");
     f->answers.maps = 2;
-    refused(f, "arguments do not add up to their count");
+    refused(f, "arguments");
     f->answers = good;
     for (f->answers.cut = 1; f->answers.cut < TENSOR_MAP_WIRE_SIZE; f->answers.cut += 7)
-        refused(f, "it ends within a tensor map");
+        refused(f, "tensor map");
     f->answers = good;
     f->answers.maps = f->answers.kernel.argument_count = LIMIT_PLAN_MAPS + 1;
     f->answers.more = LIMIT_PLAN_MAPS;
-    refused(f, "too many tensor maps");
+    refused(f, "too many");
     f->answers = good;
     f->answers.map.rank = 6;
-    refused(f, "of 6 dimensions");
+    refused(f, "6 dimensions");
     f->answers.map = good.map;
     f->answers.map.operand = ARGUMENT_TENSOR_MAP;
-    refused(f, "unknown operand 7");
+    refused(f, "operand 7");
     f->answers.map = good.map;
     f->answers.map.strides[0] = 1;
-    refused(f, "stride of dimension 0 is 1");
+    refused(f, "stride");
 }
 
 TEST(plan, an_invalid_request_is_refused_without_asking_kilnd)
@@ -556,7 +555,7 @@ TEST(plan, an_invalid_request_is_refused_without_asking_kilnd)
     f->options.solver = "Naive";
     f->options.config = longest;
     assert_int_equal(get(f, &plan), KILN_E_INVALID);
-    assert_says(f->err.text, "kiln_plan_options.config has 1025 bytes");
+    assert_says(f->err.text, "kiln_plan_options.config");
     assert_int_equal(f->daemon.connections, 0);
 }
 
@@ -588,15 +587,25 @@ static struct kiln_problem *many(const struct fixture *f)
     return problems;
 }
 
+static int get_batch(struct fixture *f, const struct kiln_problem *problems, struct seen *seen)
+{
+    const struct kiln_plan_batch batch = { .size = sizeof(batch),
+                                           .problems = problems,
+                                           .count = PROBLEMS,
+                                           .options = &f->options,
+                                           .ready = on_plan,
+                                           .context = seen };
+    return kiln_plan_batch(f->client, &batch, &f->err);
+}
+
 TEST(plan, a_batch_of_plans_is_reported_each_once)
 {
     struct fixture *f = *state;
     struct kiln_problem *problems = many(f);
-    problems[17].k = 0; /* fails alone */
+    problems[17].k = 0; /* only this problem fails */
     struct seen seen = { 0 };
 
-    must(kiln_plan_batch(f->client, problems, PROBLEMS, &f->options, 0, on_plan, &seen, &f->err),
-         f->err);
+    must(get_batch(f, problems, &seen), f->err);
 
     assert_int_equal(seen.calls, PROBLEMS);
     assert_int_equal(seen.failures, 1);
@@ -604,26 +613,45 @@ TEST(plan, a_batch_of_plans_is_reported_each_once)
     assert_int_equal(f->daemon.requests, PROBLEMS - 1);
 }
 
-TEST(plan, a_batch_of_plans_keeps_to_what_the_daemon_takes)
+TEST(plan, a_batch_of_plans_stays_within_the_daemons_limit)
 {
     struct fixture *f = *state;
     struct seen seen = { 0 };
     f->daemon.max_in_flight = 3;
-    must(kiln_plan_batch(f->client, many(f), PROBLEMS, &f->options, 0, on_plan, &seen, &f->err),
-         f->err);
+    must(get_batch(f, many(f), &seen), f->err);
     assert_int_equal(seen.calls, PROBLEMS);
 }
 
-TEST(plan, the_caller_may_have_enough)
+TEST(plan, a_callback_may_stop_a_batch_of_plans)
 {
     struct fixture *f = *state;
     struct seen seen = { .stop_at = 5 };
-    int rc = kiln_plan_batch(f->client, many(f), PROBLEMS, &f->options, 0, on_plan, &seen, &f->err);
-    assert_int_equal(rc, KILN_E_CANCELLED);
+    assert_int_equal(get_batch(f, many(f), &seen), KILN_E_CANCELLED);
     assert_int_equal(seen.calls, 5);
     struct kiln_plan *plan;
     f->problem.n = 7;
-    must(get(f, &plan), f->err); /* the connection is as good as before */
+    must(get(f, &plan), f->err); /* the connection still works */
     assert_int_equal(f->daemon.connections, 1);
     kiln_plan_unref(plan);
+}
+
+TEST(plan, a_batch_with_missing_members_is_refused)
+{
+    struct fixture *f = *state;
+    const struct kiln_plan_batch good = { .size = sizeof(good),
+                                          .problems = many(f),
+                                          .count = 1,
+                                          .options = &f->options,
+                                          .ready = on_plan };
+    struct kiln_plan_batch bad[4] = { good, good, good, good };
+    bad[0].size = 0;
+    bad[1].problems = NULL;
+    bad[2].options = NULL;
+    bad[3].ready = NULL;
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(kiln_plan_batch(f->client, &bad[i], &f->err), KILN_E_INVALID);
+    assert_int_equal(kiln_plan_batch(f->client, NULL, &f->err), KILN_E_INVALID);
+    f->options.timeout_ms = -1;
+    assert_int_equal(kiln_plan_batch(f->client, &good, &f->err), KILN_E_INVALID);
+    assert_int_equal(f->daemon.requests, 0);
 }

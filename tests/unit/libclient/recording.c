@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What was measured here, on its way to kilnd. */
+/* Sending measurements to kilnd. */
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_tuning.h"
 
@@ -20,7 +20,7 @@ struct fixture {
 
     struct buffer body; /* of the last request; owned */
     struct message_tuning_put asked;
-    int more; /* entries that the daemon says it has recorded beyond those that came */
+    int more; /* added to the number of entries that the daemon confirms */
     unsigned breaks;
     uint8_t tokens[4][TUNING_TOKEN_SIZE]; /* of the first requests */
     unsigned token_count;
@@ -46,7 +46,7 @@ static void record(struct fake_request *rq)
     buffer_init(&body, 100);
     struct message_recorded m = { .count = f->asked.count + (uint32_t)f->more };
     message_recorded_write(&body, &m);
-    fake_reply(rq, MESSAGE_recorded, 0, buffer_view(&body), NULL, 0);
+    fake_reply(rq, MESSAGE_recorded, 0, buffer_view(&body));
 }
 
 static int set_up(void **state)
@@ -91,12 +91,12 @@ FIXTURE(recording, set_up, tear_down);
 
 static int find_put(struct fixture *f)
 {
-    return kiln_find_put(f->client, &f->problem, &f->recording, 0, &f->err);
+    return kiln_find_put(f->client, &f->problem, &f->recording, &f->err);
 }
 
 static int perf_put(struct fixture *f)
 {
-    return kiln_perf_put(f->client, &f->problem, &f->recording, 0, &f->err);
+    return kiln_perf_put(f->client, &f->problem, &f->recording, &f->err);
 }
 
 static struct message_tuning_entry asked_entry(const struct fixture *f, unsigned index)
@@ -115,7 +115,7 @@ static void assert_text(struct bytes text, const char *expected)
         fail_msg("'%.*s' is not '%s'", (int)text.size, (const char *)text.data, expected);
 }
 
-TEST(recording, find_measurements_go_over_with_where_they_were_made)
+TEST(recording, find_measurements_are_sent_with_their_origin)
 {
     struct fixture *f = *state;
 
@@ -160,7 +160,7 @@ TEST(recording, perf_measurements_have_parameters_instead)
     assert_text(e.algorithm, "");
     assert_text(e.params, "1,2");
     assert_int_equal(e.workspace, 0);
-    f->measurements[0].params = NULL; /* MIOpen's files have such */
+    f->measurements[0].params = NULL; /* MIOpen's files have such entries */
     must(perf_put(f), f->err);
     assert_int_equal(asked_entry(f, 0).params.size, 0);
 }
@@ -199,7 +199,7 @@ TEST(recording, a_record_may_have_its_most_entries_at_their_longest)
     assert_int_equal(asked_entry(f, ENTRIES - 1).solver.size, TUNING_WORD_MAX);
 }
 
-/* kilnd may have recorded it all the same: by the token it tells that it is the same one. */
+/* kilnd may have recorded it before the connection broke; the token shows that it is the same. */
 TEST(recording, an_unconfirmed_recording_is_resent_with_the_same_token)
 {
     struct fixture *f = *state;
@@ -210,7 +210,7 @@ TEST(recording, an_unconfirmed_recording_is_resent_with_the_same_token)
     assert_memory_equal(f->tokens[0], f->tokens[1], TUNING_TOKEN_SIZE);
 }
 
-TEST(recording, each_call_has_a_token_of_its_own)
+TEST(recording, each_recording_has_its_own_token)
 {
     struct fixture *f = *state;
     static const uint8_t zeros[TUNING_TOKEN_SIZE];
@@ -228,36 +228,36 @@ static void refused(struct fixture *f, int rc, const char *part)
     assert_int_equal(f->daemon.requests, 0);
 }
 
-TEST(recording, numbers_that_no_measurement_has_are_refused)
+TEST(recording, impossible_times_and_samples_are_refused)
 {
     struct fixture *f = *state;
     const double wrong[] = { -1, INFINITY, NAN };
     for (size_t i = 0; i < 3; i++) {
         f->measurements[1].median_ms = wrong[i];
-        refused(f, find_put(f), "measurement 1: the median");
+        refused(f, find_put(f), "measurement 1");
         f->measurements[1].median_ms = 0.5;
         f->measurements[1].spread_ms = wrong[i];
-        refused(f, perf_put(f), "measurement 1: the median");
+        refused(f, perf_put(f), "measurement 1");
         f->measurements[1].spread_ms = 0.25;
     }
     f->measurements[0].samples = 0;
     refused(f, find_put(f), "no samples");
 }
 
-TEST(recording, words_that_cannot_stand_in_a_record_are_refused)
+TEST(recording, names_that_cannot_be_part_of_a_record_are_refused)
 {
     struct fixture *f = *state;
     f->measurements[0].solver = "a:b";
     refused(f, find_put(f), "solver");
     f->measurements[0].solver = NULL;
-    refused(f, perf_put(f), "solver is empty");
+    refused(f, perf_put(f), "solver");
     f->measurements[0].solver = "A";
     f->measurements[0].algorithm = "a,b";
     refused(f, find_put(f), "algorithm");
     f->measurements[0].algorithm = "direct";
-    refused(f, find_put(f), "'direct' is no algorithm of MIOpen's");
+    refused(f, find_put(f), "'direct'");
     f->measurements[0].solver = "Conv A";
-    refused(f, perf_put(f), "'Conv A' is no solver's name");
+    refused(f, perf_put(f), "'Conv A'");
     f->measurements[0].solver = "A";
     f->measurements[0].params = "1;2";
     refused(f, perf_put(f), "parameter text");
@@ -285,15 +285,21 @@ TEST(recording, an_invalid_recording_is_refused)
     refused(f, find_put(f), "measurements");
     f->recording.measurements = f->measurements;
     f->recording.backend = "Metal";
-    refused(f, find_put(f), "kiln_recording.backend: 'Metal' is no backend");
+    refused(f, find_put(f), "'Metal'");
     f->recording.backend = NULL;
     f->recording.database_id = NULL;
     refused(f, find_put(f), "kiln_device_database_id()");
     f->recording.size = 8;
     refused(f, find_put(f), "kiln_recording.size");
+    f->recording.size = sizeof(f->recording);
+    f->recording.database_id = "gfx90a68";
+    f->recording.timeout_ms = -1;
+    refused(f, find_put(f), "-1");
+    f->recording.timeout_ms = 0;
     f->problem.c = 0;
     refused(f, find_put(f), "in_channels");
-    refused(f, kiln_find_put(NULL, &f->problem, &f->recording, 0, &f->err), "no client");
+    f->problem.c = 1;
+    refused(f, kiln_find_put(NULL, &f->problem, &f->recording, &f->err), "no client");
 }
 
 static void deny(struct fake_request *rq)
@@ -309,14 +315,12 @@ TEST(recording, kilnds_refusal_is_reported)
     assert_string_equal(f->err.text, "only members of kiln-publish may");
 }
 
-static void pong(struct fake_request *rq) { fake_reply(rq, MESSAGE_pong, 0, rq->body, NULL, 0); }
-
-TEST(recording, only_the_right_confirmation_is_taken)
+TEST(recording, only_a_confirmation_with_the_right_count_is_accepted)
 {
     struct fixture *f = *state;
     f->more = -1;
     assert_int_equal(perf_put(f), KILN_E_CORRUPT);
     assert_says(f->err.text, "2 measurements");
-    f->daemon.handle = pong;
+    f->daemon.handle = fake_pong;
     assert_int_equal(perf_put(f), KILN_E_CORRUPT);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A library whose load takes as long as a test says, in the place of a GPU
- * runtime: its constructor says that it runs, and waits for a word. */
+/* A fake GPU runtime whose load lasts until the test continues it: its constructor writes to a pipe
+ * and waits for a byte. */
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What find and tune ask for: solvers, and perf configs to try. */
+/* The requests of find and tune: solvers, and perf configs to try. */
 #include "libclient/plans/solutions.h"
 #include "common/clock.h"
 #include "tests/support/test.h"
@@ -18,14 +18,14 @@ struct fixture {
     struct kiln_error err;
     struct kiln_problem problem;
     struct kiln_plan_options options;
-    struct message_solution solution; /* what is listed, |count| times */
+    struct message_solution solution; /* listed |count| times */
     uint32_t count;
-    unsigned more; /* bytes behind the list */
+    unsigned more; /* extra bytes after the list */
 
-    uint32_t part;                   /* candidates that one answer looks at */
-    int32_t wrong_next, wrong_index; /* what is added to them */
-    struct bytes config;             /* empty: made of the index */
-    char target[32], database_id[32], driver[32], toolchain[32], solver[32]; /* asked */
+    uint32_t part;                   /* candidates per answer */
+    int32_t wrong_next, wrong_index; /* added to the correct values */
+    struct bytes config;             /* empty: derived from the index */
+    char target[32], database_id[32], driver[32], toolchain[32], solver[32]; /* from the request */
     unsigned asked;
 };
 
@@ -52,7 +52,7 @@ static void answer_solutions(struct fixture *f, const struct fake_request *rq)
         buffer_put_u8(&list, 0);
     const struct message_solved m = { .count = f->count, .solutions = buffer_view(&list) };
     message_solved_write(&body, &m);
-    fake_reply(rq, MESSAGE_solved, 0, buffer_view(&body), NULL, 0);
+    fake_reply(rq, MESSAGE_solved, 0, buffer_view(&body));
 }
 
 /* Every third candidate is valid. */
@@ -84,7 +84,7 @@ static void answer_configs(struct fixture *f, const struct fake_request *rq)
     m.next += (uint32_t)f->wrong_next;
     m.configs = buffer_view(&list);
     message_candidates_write(&body, &m);
-    fake_reply(rq, MESSAGE_candidates, 0, buffer_view(&body), NULL, 0);
+    fake_reply(rq, MESSAGE_candidates, 0, buffer_view(&body));
 }
 
 static void answer(struct fake_request *rq)
@@ -136,7 +136,7 @@ FIXTURE(solutions, set_up, tear_down);
 static int get(struct fixture *f, struct kiln_solutions **ret_solutions)
 {
     *ret_solutions = NULL;
-    return kiln_solutions_get(f->client, &f->problem, &f->options, 0, ret_solutions, &f->err);
+    return kiln_solutions_get(f->client, &f->problem, &f->options, ret_solutions, &f->err);
 }
 
 TEST(solutions, a_list_reports_all_about_each_solver)
@@ -175,7 +175,8 @@ TEST(solutions, a_list_reports_all_about_each_solver)
     kiln_client_close(f->client);
     f->client = NULL;
     s.size = sizeof(s);
-    must(kiln_solutions_at(list, 0, &s, &f->err), f->err); /* it outlives its client */
+    must(kiln_solutions_at(list, 0, &s, &f->err),
+         f->err); /* the list is valid after its client was closed */
     kiln_solutions_free(list);
 }
 
@@ -194,7 +195,7 @@ TEST(solutions, a_solver_with_nothing_to_tune_has_empty_texts)
     kiln_solutions_free(list);
 }
 
-TEST(solutions, lists_that_do_not_fit_together_are_refused)
+TEST(solutions, inconsistent_lists_of_solvers_are_refused)
 {
     struct fixture *f = *state;
     const struct message_solution solution = f->solution;
@@ -206,7 +207,7 @@ TEST(solutions, lists_that_do_not_fit_together_are_refused)
     do {                                                 \
         f->field = (value);                              \
         assert_int_equal(get(f, &list), KILN_E_CORRUPT); \
-        assert_says(f->err.text, "list of solvers");     \
+        assert_says(f->err.text, "solvers");             \
         assert_null(list);                               \
         f->count = count;                                \
         f->more = 0;                                     \
@@ -238,7 +239,7 @@ TEST(solutions, an_invalid_request_is_refused_without_asking_kilnd)
     f->options.size = 0;
     assert_int_equal(get(f, &list), KILN_E_INVALID);
     assert_says(f->err.text, "kiln_plan_options.size");
-    assert_int_equal(kiln_solutions_get(f->client, &f->problem, &f->options, 0, NULL, &f->err),
+    assert_int_equal(kiln_solutions_get(f->client, &f->problem, &f->options, NULL, &f->err),
                      KILN_E_INVALID);
     f->problem.n = 0;
     assert_int_equal(get(f, &list), KILN_E_INVALID);
@@ -288,7 +289,7 @@ TEST(solutions, a_range_without_valid_candidates_is_empty)
     assert_int_equal(list.count, 0);
 }
 
-TEST(solutions, a_range_that_is_none_is_refused_here)
+TEST(solutions, an_empty_range_of_candidates_is_refused_without_asking_kilnd)
 {
     struct fixture *f = *state;
     const uint32_t ranges[][2] = { { 0, 0 }, { 1, UINT32_MAX }, { UINT32_MAX, 1 } };
@@ -305,17 +306,17 @@ static void spoilt(struct fixture *f)
     CONFIG_LIST_AUTO struct config_list list = { .count = 0 };
     FAILURE_AUTO struct failure failure = FAILURE_INIT;
     assert_int_equal(ask(f, 30, 300, &list, &failure), KILN_CORRUPT);
-    assert_says(failure.err.text, "list of perf configs");
+    assert_says(failure.err.text, "perf configs");
     f->wrong_next = f->wrong_index = 0;
     f->more = 0;
     f->part = 100;
     f->config = (struct bytes){ 0 };
 }
 
-TEST(solutions, configs_that_do_not_fit_together_are_refused)
+TEST(solutions, inconsistent_lists_of_configs_are_refused)
 {
     struct fixture *f = *state;
-    f->part = 0; /* it would never end */
+    f->part = 0; /* a client that accepts this never ends */
     spoilt(f);
     f->wrong_next = -200;
     spoilt(f);
@@ -323,7 +324,7 @@ TEST(solutions, configs_that_do_not_fit_together_are_refused)
     spoilt(f);
     f->wrong_index = -30; /* before the range */
     spoilt(f);
-    f->wrong_index = 99; /* beyond what was looked at */
+    f->wrong_index = 99; /* beyond the answered part */
     spoilt(f);
     f->more = 3;
     spoilt(f);

@@ -19,7 +19,7 @@
 struct fixture {
     struct transport *transport;
     int peer;
-    int same; /* another descriptor of the transport's own socket */
+    int same; /* a duplicate of the transport's descriptor */
     struct kiln_err err;
     struct transport_frame frame;
 };
@@ -137,7 +137,7 @@ TEST(transport, larger_frames_are_refused_by_their_header)
     struct frame_header h = header(1, LIMIT_FRAME_BODY + 1u, 0);
     fake_send(f->peer, &h, bytes_of("", 0), NULL, 0);
     assert_int_equal(receive(f, 1000), KILN_CORRUPT);
-    assert_says(f->err.text, "exceeds the limit");
+    assert_says(f->err.text, "limit");
 }
 
 TEST(transport, descriptors_stay_with_their_frames)
@@ -256,12 +256,12 @@ TEST(transport, the_other_sides_end_is_reported_to_senders_and_readers)
     enum kiln_code rc = f->transport->ops->send(f->transport, bytes_of(raw, sizeof(raw)), &f->err);
     assert_int_equal(rc, KILN_UNAVAILABLE);
     assert_int_equal(receive(f, 1000), KILN_UNAVAILABLE);
-    assert_says(f->err.text, "kilnd closed the connection");
+    assert_says(f->err.text, "closed");
 }
 
 /* ---- a socket that one may not open ---- */
 
-/* The sentence that another user gets who connects to a socket of this owner, group and mode. */
+/* The error of another user who connects to a socket with this owner, group and mode. */
 static void ask_as_another_user(uid_t owner, gid_t group, mode_t mode, struct kiln_err *ret_err)
 {
     char directory[] = "/tmp/kiln-transport-XXXXXX";
@@ -295,10 +295,10 @@ TEST(plain, a_user_refused_by_the_socket_learns_the_group_to_join)
     struct kiln_err err;
     if (geteuid() != 0)
         skip();
-    ask_as_another_user(0, 1, 0660, &err); /* number 1 is "daemon" on every Linux */
-    assert_says(err.text, "ask to be let into the group 'daemon' ('usermod -aG daemon USER'");
-    ask_as_another_user(0, 4000000000u, 0660, &err); /* of no group */
-    assert_says(err.text, "the group '4000000000'");
+    ask_as_another_user(0, 1, 0660, &err); /* group 1 is "daemon" on every Linux */
+    assert_says(err.text, "daemon USER");
+    ask_as_another_user(0, 4000000000u, 0660, &err); /* a number without a group */
+    assert_says(err.text, "'4000000000'");
 }
 
 TEST(plain, a_socket_that_is_roots_alone_needs_an_administrator)
@@ -307,12 +307,12 @@ TEST(plain, a_socket_that_is_roots_alone_needs_an_administrator)
     if (geteuid() != 0)
         skip();
     ask_as_another_user(0, 0, 0660, &err);
-    assert_says(err.text, "only root may connect");
-    assert_says(err.text, "'groupadd --system kiln'");
+    assert_says(err.text, "root");
+    assert_says(err.text, "groupadd");
     assert_null(strstr(err.text, "usermod -aG root"));
 }
 
-/* To start the host's kilnd is nothing that a user may do. */
+/* Ordinary users cannot start the host's kilnd. */
 TEST(plain, a_user_without_a_kilnd_is_advised_to_start_one)
 {
     struct kiln_err *shared =
@@ -330,8 +330,7 @@ TEST(plain, a_user_without_a_kilnd_is_advised_to_start_one)
     int status = -1;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    assert_says(shared->text,
-                "start one of your own with 'kilnd', XDG_RUNTIME_DIR set to a directory");
+    assert_says(shared->text, "XDG_RUNTIME_DIR");
     assert_null(strstr(shared->text, "kilnd --socket"));
     munmap(shared, sizeof(*shared));
 }
@@ -342,7 +341,7 @@ TEST(plain, a_socket_of_another_user_is_that_users_alone)
     if (geteuid() != 0)
         skip();
     ask_as_another_user(1234, 1234, 0600, &err);
-    assert_says(err.text, "is for user 1234 alone");
+    assert_says(err.text, "1234");
     assert_says(err.text, "KILN_SOCKET");
 }
 
@@ -378,7 +377,7 @@ TEST(transport, files_go_with_the_first_byte)
     close(ends[1]);
 }
 
-TEST(transport, files_that_find_no_room_are_put_off_whole)
+TEST(transport, files_that_the_socket_cannot_take_now_are_not_sent_in_part)
 {
     struct fixture *f = *state;
     static const char filler[4096];
@@ -387,7 +386,7 @@ TEST(transport, files_that_find_no_room_are_put_off_whole)
     while (send(f->same, filler, 1, MSG_DONTWAIT) > 0)
         continue;
     assert_int_equal(send_files(f, &f->peer, 1), KILN_BUSY);
-    assert_says(f->err.text, "ask again");
+    assert_says(f->err.text, "busy");
     assert_false(f->transport->ops->is_sending(f->transport));
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A vendor library as far as the search for one goes: which of several it is. */
+/* A fake vendor library for the tests of the search: reports which of several files it is. */
 #define PUBLIC __attribute__((visibility("default")))
 
 PUBLIC int trial_number(void);

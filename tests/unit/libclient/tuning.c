@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Records of one problem: asked for, read, refused. */
+/* Records of one problem: requests, valid answers, invalid answers. */
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_tuning.h"
 
@@ -17,22 +17,22 @@ struct fixture {
     struct kiln_error err;
     struct kiln_problem problem;
     struct kiln_tuning_options options;
-    struct kiln_tuned *tuned; /* the answer, if there was one */
+    struct kiln_tuned *tuned; /* the answer; NULL: none */
 
-    /* What the daemon answers. */
+    /* The daemon's answer. */
     struct message_tuning_answer answer;
     struct message_tuning_measurement measurements[3];
     uint32_t measurement_count;
-    int more_counted; /* answers beyond those that are there */
+    int more_counted; /* added to the count of answers */
     uint16_t type, flags;
     unsigned copies;
     atomic_bool silent;
-    unsigned stops;   /* requests that a stopping daemon puts off */
-    size_t keep;      /* of the body; SIZE_MAX: all */
-    size_t flip;      /* the byte of the body that is changed; SIZE_MAX: none */
+    unsigned stops;   /* the next requests that a stopping daemon rejects */
+    size_t keep;      /* bytes of the body to send; SIZE_MAX: all */
+    size_t flip;      /* the byte of the body to change; SIZE_MAX: none */
     size_t body_size; /* of the last answer */
 
-    /* What was asked. */
+    /* The last request. */
     struct message_tuning_get asked;
     struct problem asked_problem;
     char asked_id[32], asked_backend[32], asked_driver[32], asked_toolchain[32];
@@ -80,7 +80,7 @@ static void answer(struct fake_request *rq)
         body.data[f->flip] ^= 0x41;
     if (f->keep < body.size)
         body.size = f->keep;
-    fake_reply(rq, f->type, f->flags, buffer_view(&body), NULL, 0);
+    fake_reply(rq, f->type, f->flags, buffer_view(&body));
 }
 
 static void put_off_or_answer(struct fake_request *rq)
@@ -146,14 +146,14 @@ static int find(struct fixture *f)
 {
     kiln_tuned_free(f->tuned);
     f->tuned = NULL;
-    return kiln_find_get(f->client, &f->problem, &f->options, 0, &f->tuned, &f->err);
+    return kiln_find_get(f->client, &f->problem, &f->options, &f->tuned, &f->err);
 }
 
 static int perf(struct fixture *f)
 {
     kiln_tuned_free(f->tuned);
     f->tuned = NULL;
-    return kiln_perf_get(f->client, &f->problem, &f->options, 0, &f->tuned, &f->err);
+    return kiln_perf_get(f->client, &f->problem, &f->options, &f->tuned, &f->err);
 }
 
 static struct kiln_tuned_entry entry(struct fixture *f, unsigned index)
@@ -218,7 +218,7 @@ TEST(tuning, a_perf_record_reports_parameters)
     assert_string_equal(b.params, "16");
 }
 
-TEST(tuning, a_record_says_who_measured_it)
+TEST(tuning, a_record_reports_the_user_that_measured_it)
 {
     struct fixture *f = *state;
     f->answer.value = bytes_of_text(PERF);
@@ -234,7 +234,7 @@ TEST(tuning, a_record_says_who_measured_it)
     assert_int_equal(a.measured_at, 1700000000);
     assert_int_equal(a.uid, 1000);
     assert_string_equal(a.device_uuid, "GPU-1");
-    assert_string_equal(a.device, "a b"); /* nothing that could steer a terminal */
+    assert_string_equal(a.device, "a b"); /* no control characters */
     assert_string_equal(a.driver, "6.2");
     assert_string_equal(a.toolchain, "clang");
     assert_string_equal(a.library, "libkiln");
@@ -302,7 +302,7 @@ TEST(tuning, every_call_asks_for_records_change)
 
 /* ---- questions ---- */
 
-TEST(tuning, the_question_goes_over_as_it_was_put)
+TEST(tuning, a_look_up_sends_every_option)
 {
     struct fixture *f = *state;
     f->problem.n = 77;
@@ -336,14 +336,15 @@ TEST(tuning, invalid_arguments_are_refused_without_asking_kilnd)
     char long_text[2000];
     memset(long_text, 'x', sizeof(long_text) - 1);
     long_text[sizeof(long_text) - 1] = '\0';
-    assert_int_equal(kiln_find_get(NULL, &f->problem, &f->options, 0, &f->tuned, &f->err),
+    assert_int_equal(kiln_find_get(NULL, &f->problem, &f->options, &f->tuned, &f->err),
                      KILN_E_INVALID);
-    assert_int_equal(kiln_find_get(f->client, &f->problem, &f->options, 0, NULL, &f->err),
+    assert_int_equal(kiln_find_get(f->client, &f->problem, &f->options, NULL, &f->err),
                      KILN_E_INVALID);
-    assert_int_equal(kiln_find_get(f->client, &f->problem, NULL, 0, &f->tuned, &f->err),
+    assert_int_equal(kiln_find_get(f->client, &f->problem, NULL, &f->tuned, &f->err),
                      KILN_E_INVALID);
-    assert_int_equal(kiln_find_get(f->client, &f->problem, &f->options, -1, &f->tuned, &f->err),
-                     KILN_E_INVALID);
+    f->options.timeout_ms = -1;
+    assert_int_equal(find(f), KILN_E_INVALID);
+    f->options.timeout_ms = 0;
     f->problem.stride[1] = 0;
     assert_int_equal(find(f), KILN_E_INVALID);
     assert_says(f->err.text, "conv_stride_h");
@@ -367,7 +368,7 @@ TEST(tuning, an_entry_that_is_not_there_is_refused)
     struct kiln_tuned_entry e = { .size = sizeof(e) };
     must(find(f), f->err);
     assert_int_equal(kiln_tuned_entry(f->tuned, 2, &e, &f->err), KILN_E_INVALID);
-    assert_says(f->err.text, "the record has 2");
+    assert_says(f->err.text, "has 2");
     assert_int_equal(kiln_tuned_entry(NULL, 0, &e, &f->err), KILN_E_INVALID);
     e.size = 8;
     assert_int_equal(kiln_tuned_entry(f->tuned, 0, &e, &f->err), KILN_E_INVALID);
@@ -413,7 +414,7 @@ TEST(tuning, kilnds_reason_is_reported)
     assert_string_equal(f->err.text, "the index is damaged");
     assert_null(f->tuned);
     assert_int_equal(find(f), KILN_E_CORRUPT);
-    assert_int_equal(f->daemon.connections, 1); /* an answer, not nonsense */
+    assert_int_equal(f->daemon.connections, 1); /* the answer is valid, so the connection stays */
 }
 
 static void refuse(struct fake_request *rq)
@@ -436,11 +437,12 @@ TEST(tuning, an_answer_that_does_not_come_in_time_is_called_off)
     struct fixture *f = *state;
     atomic_store(&f->silent, true);
 
-    assert_int_equal(
-        kiln_find_get(f->client, &f->problem, &f->options, WAIT_MS, &f->tuned, &f->err),
-        KILN_E_TIMED_OUT);
+    f->options.timeout_ms = WAIT_MS;
+
+    assert_int_equal(find(f), KILN_E_TIMED_OUT);
 
     assert_null(f->tuned);
+    f->options.timeout_ms = 0;
     atomic_store(&f->silent, false);
     must(find(f), f->err); /* the daemon reads in order */
     assert_int_equal(f->daemon.cancels, 1);
@@ -464,7 +466,7 @@ TEST(tuning, a_forked_child_is_reported_to_open_its_own_client)
     pid_t child = fork();
     if (child == 0) {
         struct kiln_tuned *tuned = NULL;
-        int rc = kiln_find_get(f->client, &f->problem, &f->options, 0, &tuned, &f->err);
+        int rc = kiln_find_get(f->client, &f->problem, &f->options, &tuned, &f->err);
         bool still = strcmp(kiln_tuned_key(f->tuned), "key") == 0;
         _exit(rc == KILN_E_INVALID && strstr(f->err.text, "before fork") && still ? 0 : 1);
     }
@@ -475,7 +477,7 @@ TEST(tuning, a_forked_child_is_reported_to_open_its_own_client)
 
 /* ---- nonsense ---- */
 
-/* Refused, and the connection with it; the next daemon's answer is taken. */
+/* The answer and its connection are rejected; the answer on the next connection is accepted. */
 static void nonsense(struct fixture *f, const char *part)
 {
     struct fixture good = *f;
@@ -504,16 +506,16 @@ TEST(tuning, an_answer_of_the_wrong_shape_is_refused)
     f->copies = 2;
     nonsense(f, "twice");
     f->answer.index = 1;
-    nonsense(f, "problem 1 of 1");
+    nonsense(f, "problem 1");
     f->copies = 0;
-    nonsense(f, "0 problems of 1");
+    nonsense(f, "0 problems");
     f->more_counted = 1;
-    nonsense(f, "add up");
+    nonsense(f, "match");
     f->more_counted = -1;
-    nonsense(f, "add up");
+    nonsense(f, "match");
 }
 
-TEST(tuning, a_record_that_can_be_none_is_refused)
+TEST(tuning, an_invalid_record_is_refused)
 {
     struct fixture *f = *state;
     static char many[8000];
@@ -558,7 +560,7 @@ TEST(tuning, an_impossible_distance_is_refused)
     }
 }
 
-TEST(tuning, measurements_that_do_not_fit_are_refused)
+TEST(tuning, measurements_of_solvers_outside_the_record_are_refused)
 {
     struct fixture *f = *state;
     const double wrong[] = { -1, INFINITY, NAN };
@@ -566,16 +568,16 @@ TEST(tuning, measurements_that_do_not_fit_are_refused)
     for (size_t i = 0; i < 3; i++) {
         f->measurement_count = 1;
         f->measurements[0].median_ms = fake_real(wrong[i]);
-        nonsense(f, "no finite number");
+        nonsense(f, "finite");
         f->measurement_count = 1;
         f->measurements[0].spread_ms = fake_real(wrong[i]);
-        nonsense(f, "no finite number");
+        nonsense(f, "finite");
     }
     f->measurement_count = 1;
     f->measurements[0].id = bytes_of_text("SolverC");
-    nonsense(f, "not in its record");
-    f->measurement_count = 4; /* three of them there */
-    nonsense(f, "not in its record");
+    nonsense(f, "record");
+    f->measurement_count = 4; /* only three are sent */
+    nonsense(f, "record");
 }
 
 TEST(tuning, an_answer_cut_anywhere_is_refused)

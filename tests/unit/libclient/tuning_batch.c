@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Records of many problems at once: in messages that the limits allow, out of several frames. */
+/* Look-ups of many problems: requests within the limits, and answers in several frames. */
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_tuning.h"
 
@@ -13,19 +13,19 @@ struct fixture {
     struct fake_daemon daemon;
     struct kiln_client *client;
     struct kiln_error err;
-    struct kiln_problem problems[PROBLEMS]; /* n tells them apart: 1, 2, ... */
+    struct kiln_problem problems[PROBLEMS]; /* |n| is 1, 2, ... */
     struct kiln_tuned *tuned[PROBLEMS];
     struct kiln_tuning_options options;
 
-    uint32_t frame_answers; /* in one frame */
-    uint32_t largest;       /* problems in one message, the most there were */
+    uint32_t frame_answers; /* answers per frame */
+    uint32_t largest;       /* most problems in one message so far */
     atomic_bool silent;
     atomic_uint damaged; /* the daemon cannot answer for this n */
     unsigned breaks;     /* connections that break after the first frame of an answer */
     bool backwards;
 };
 
-/* Every seventh is not known. */
+/* Every seventh problem has no record. */
 static bool is_known(uint32_t n) { return n % 7 != 0; }
 
 static void add_answer(struct fixture *f, struct fake_tuned *t, const struct message_tuning_get *m,
@@ -98,10 +98,19 @@ static int tear_down(void **state)
 
 FIXTURE(tuning_batch, set_up, tear_down);
 
+static struct kiln_tuning_batch batch_of(const struct fixture *f, size_t count)
+{
+    return (struct kiln_tuning_batch){ .size = sizeof(struct kiln_tuning_batch),
+                                       .problems = f->problems,
+                                       .count = count,
+                                       .options = &f->options };
+}
+
 static int get(struct fixture *f, size_t count)
 {
+    const struct kiln_tuning_batch batch = batch_of(f, count);
     forget(f);
-    return kiln_find_get_batch(f->client, f->problems, count, &f->options, 0, f->tuned, &f->err);
+    return kiln_find_get_batch(f->client, &batch, f->tuned, &f->err);
 }
 
 static bool is_right(const struct kiln_tuned *tuned, uint32_t n)
@@ -149,14 +158,16 @@ TEST(tuning_batch, the_order_and_number_of_frames_do_not_matter)
     expect_all(f, PROBLEMS);
 }
 
-TEST(tuning_batch, nothing_asked_is_nothing_to_do)
+TEST(tuning_batch, an_empty_batch_of_look_ups_sends_nothing)
 {
     struct fixture *f = *state;
-    must(kiln_perf_get_batch(f->client, NULL, 0, &f->options, 0, NULL, &f->err), f->err);
+    struct kiln_tuning_batch batch = batch_of(f, 0);
+    batch.problems = NULL;
+    must(kiln_perf_get_batch(f->client, &batch, NULL, &f->err), f->err);
     assert_int_equal(f->daemon.requests, 0);
 }
 
-TEST(tuning_batch, a_daemon_that_takes_one_at_a_time_is_asked_so)
+TEST(tuning_batch, a_batch_of_look_ups_stays_within_the_daemons_limit)
 {
     struct fixture *f = *state;
     kiln_client_close(f->client);
@@ -168,7 +179,7 @@ TEST(tuning_batch, a_daemon_that_takes_one_at_a_time_is_asked_so)
     expect_all(f, PROBLEMS);
 }
 
-TEST(tuning_batch, questions_left_open_by_a_broken_connection_are_repeated)
+TEST(tuning_batch, look_ups_left_open_by_a_lost_connection_are_repeated)
 {
     struct fixture *f = *state;
     f->breaks = 3;
@@ -185,7 +196,7 @@ TEST(tuning_batch, one_wrong_problem_fails_all_and_is_named)
 
     assert_int_equal(get(f, PROBLEMS), KILN_E_INVALID);
 
-    assert_says(f->err.text, "problem 2500 of 3000");
+    assert_says(f->err.text, "problem 2500");
     assert_says(f->err.text, "group_count");
     expect_none(f);
 }
@@ -210,7 +221,8 @@ static void lie(struct fake_request *rq)
     struct fixture *f = rq->daemon->context;
     struct fake_tuned t = { 0 };
     for (uint32_t i = 0; i < m.count; i++)
-        add_answer(f, &t, &m, i ? i : 1); /* the second twice, the first never */
+        add_answer(f, &t, &m,
+                   i ? i : 1); /* answers the second problem twice, and the first never */
     fake_tuned_reply(&t, rq, 0);
     buffer_done(&t.answers);
 }
@@ -224,14 +236,14 @@ TEST(tuning_batch, an_answer_reported_twice_fails_all)
     expect_none(f);
 }
 
-TEST(tuning_batch, late_questions_of_a_batch_are_cancelled)
+TEST(tuning_batch, look_ups_of_a_batch_that_are_late_are_cancelled)
 {
     struct fixture *f = *state;
     atomic_store(&f->silent, true);
-    assert_int_equal(
-        kiln_find_get_batch(f->client, f->problems, 600, &f->options, WAIT_MS, f->tuned, &f->err),
-        KILN_E_TIMED_OUT);
+    f->options.timeout_ms = WAIT_MS;
+    assert_int_equal(get(f, 600), KILN_E_TIMED_OUT);
     expect_none(f);
+    f->options.timeout_ms = 0;
     atomic_store(&f->silent, false);
     must(get(f, 1), f->err); /* the daemon reads in order */
     assert_int_equal(f->daemon.cancels, 3);
@@ -240,10 +252,14 @@ TEST(tuning_batch, late_questions_of_a_batch_are_cancelled)
 TEST(tuning_batch, invalid_arguments_are_refused_without_asking_kilnd)
 {
     struct fixture *f = *state;
-    assert_int_equal(kiln_find_get_batch(f->client, NULL, 1, &f->options, 0, f->tuned, &f->err),
-                     KILN_E_INVALID);
-    assert_int_equal(kiln_perf_get_batch(f->client, f->problems, 1, &f->options, 0, NULL, &f->err),
-                     KILN_E_INVALID);
+    struct kiln_tuning_batch batch = batch_of(f, 1);
+    assert_int_equal(kiln_perf_get_batch(f->client, &batch, NULL, &f->err), KILN_E_INVALID);
+    assert_int_equal(kiln_perf_get_batch(f->client, NULL, f->tuned, &f->err), KILN_E_INVALID);
+    batch.problems = NULL;
+    assert_int_equal(kiln_find_get_batch(f->client, &batch, f->tuned, &f->err), KILN_E_INVALID);
+    batch = batch_of(f, 1);
+    batch.size = 0;
+    assert_int_equal(kiln_find_get_batch(f->client, &batch, f->tuned, &f->err), KILN_E_INVALID);
     f->problems[0].size = SIZE_MAX;
     assert_int_equal(get(f, 1), KILN_E_INVALID);
     f->options.database_id = NULL;
@@ -258,7 +274,8 @@ static void *ask_all(void *argument)
     KILN_AUTO(mem) struct kiln_tuned **tuned = calloc(PROBLEMS, sizeof(struct kiln_tuned *));
     struct kiln_error err;
     size_t wrong = 0;
-    int rc = kiln_find_get_batch(f->client, f->problems, PROBLEMS, &f->options, 0, tuned, &err);
+    const struct kiln_tuning_batch batch = batch_of(f, PROBLEMS);
+    int rc = kiln_find_get_batch(f->client, &batch, tuned, &err);
     for (uint32_t i = 0; i < PROBLEMS; i++) {
         wrong += rc || !is_right(tuned[i], i + 1);
         kiln_tuned_free(tuned[i]);

@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * Links: open a connection and complete its handshake, with retries where they make sense.
+ * Opens a connection and completes its handshake, with retries where they make sense.
  *
  * Role       connect, hello, and the pauses between attempts
- * Ownership  the caller owns the returned transport
+ * Ownership  the caller owns the transport of the result
  * Threading  blocks the calling thread, at most until the deadline
  */
 #include "libclient/connection/handshake.h"
 
-struct link_wish {
+struct handshake_options {
     /* Opens a connection; codes as transport_socket_connect(). */
     enum kiln_code (*connect)(void *context, uint64_t deadline_ns, struct transport **ret_transport,
                               struct kiln_err *err);
@@ -20,15 +20,20 @@ struct link_wish {
     /* Called after each handshake with its result; KILN_TIMED_OUT means no answer for |grace_ns|.
      * Returns true if |connect| now leads to another server and shall be called at once.  NULL: it
      * never does. */
-    bool (*greeted)(void *context, enum kiln_code rc, const struct kiln_err *err);
+    bool (*on_handshake)(void *context, enum kiln_code rc, const struct kiln_err *err);
     uint64_t grace_ns; /* 0: until the deadline */
+};
+
+struct handshake_result {
+    struct transport *transport; /* owned by the caller; NULL on failure */
+    struct handshake handshake;  /* valid with |transport| */
+    bool reached;                /* an attempt connected; set on failure, too */
 };
 
 /* Tries until one attempt succeeds.  Does not wait for a daemon that was never reachable
  * (KILN_UNAVAILABLE).  Waits for one that was reachable before, that exits during the handshake, or
- * that is busy (at the deadline, KILN_TIMED_OUT).  A rejection is final.  *ret_reached is true if
- * any attempt connected. */
-KILN_MUST_CHECK enum kiln_code link_open(const struct link_wish *wish, uint64_t deadline_ns,
-                                         struct transport **ret_transport,
-                                         struct handshake *ret_handshake, bool *ret_reached,
-                                         struct kiln_err *err);
+ * that is busy (at the deadline, KILN_TIMED_OUT).  A rejection is final. */
+KILN_MUST_CHECK enum kiln_code handshake_open(const struct handshake_options *options,
+                                              uint64_t deadline_ns,
+                                              struct handshake_result *ret_result,
+                                              struct kiln_err *err);

@@ -4,22 +4,24 @@
 /*
  * Stored frames: copies of frames that one thread read for another.
  *
- * Ownership  a parcel owns its bytes and the descriptors that were not taken (parcel_destroy)
+ * Ownership  a stored frame owns its bytes and the descriptors that were not taken
+ *            (stored_frame_destroy)
  * Threading  passed between threads under the multiplexer's mutex
  */
 #include "libclient/connection/multiplexer.h"
 
-struct parcel {
-    struct parcel *next;
+struct stored_frame {
+    struct list_link link;    /* in its waiter's list */
     struct request *request;  /* borrowed */
     unsigned long generation; /* of the connection that carried it */
     uint64_t capabilities;
     struct frame_header header;
     size_t descriptor_count;
-    int descriptors[LIMIT_FRAME_DESCRIPTORS]; /* owned */
+    int descriptors[LIMIT_FRAME_DESCRIPTORS]; /* owned; -1: taken */
     uint8_t body[];
 };
 
 /* Takes the frame's descriptors.  NULL if out of memory. */
-struct parcel *parcel_create(struct transport_frame *frame);
-void parcel_destroy(struct parcel *parcel);
+struct stored_frame *stored_frame_create(struct transport_frame *frame);
+/* Accepts NULL. */
+void stored_frame_destroy(struct stored_frame *frame);

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/connection/daemon_check.h"
+
+#include "common/clock.h"
+#include "libclient/connection/handshake.h"
+#include "libclient/connection/transport_socket.h"
+
+#define INTERVAL_NS 2000000000ull
+/* A kilnd answers hello much faster than this.  Only the first poll of a check waits. */
+#define FIRST_WAIT_NS 20000000ull
+
+void daemon_check_done(struct daemon_check *check)
+{
+    transport_destroy(KILN_TAKE(check->transport));
+}
+
+void daemon_check_postpone(struct daemon_check *check) { check->begun_ns = clock_monotonic_ns(); }
+
+static bool begin_check(struct daemon_check *check, const char *path, const char *software)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    daemon_check_postpone(check);
+    if (transport_socket_connect(path, &check->transport, &ignored))
+        return false;
+    if (handshake_send(check->transport, software, &ignored) == KILN_OK)
+        return true;
+    daemon_check_done(check);
+    return false;
+}
+
+static bool is_welcome(struct daemon_check *check, uint64_t deadline_ns)
+{
+    struct handshake unused;
+    struct kiln_err ignored = KILN_ERR_INIT;
+    enum kiln_code rc = handshake_receive(check->transport, deadline_ns, &unused, &ignored);
+    if (rc != KILN_TIMED_OUT)
+        daemon_check_done(check);
+    return rc == KILN_OK;
+}
+
+bool daemon_check_poll(struct daemon_check *check, const char *path, const char *software)
+{
+    if (check->transport)
+        return is_welcome(check, 0);
+    uint64_t now = clock_monotonic_ns();
+    return now - check->begun_ns >= INTERVAL_NS && begin_check(check, path, software) &&
+           is_welcome(check, now + FIRST_WAIT_NS);
+}

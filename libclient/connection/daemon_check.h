@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Checks whether the host's kilnd is back and accepts this client, on a separate connection that
+ * says hello.
+ *
+ * Role       a kilnd that accepts connections but rejects this client, or that is stopped, is not
+ *            back
+ * Ownership  zero it; daemon_check_done
+ * Threading  One thread at a time.  Waits for some milliseconds at most, and only after a daemon
+ *            has just accepted the connection
+ */
+#include "common/transport.h"
+
+struct daemon_check {
+    struct transport *transport; /* owned; waits for the answer to hello.  NULL: no check is in
+                                    progress */
+    uint64_t begun_ns;           /* when the last check began */
+};
+
+/* True once a daemon at |path| has accepted this client.  Connects at most once every two
+ * seconds. */
+bool daemon_check_poll(struct daemon_check *check, const char *path, const char *software);
+/* Postpones the next check by two seconds. */
+void daemon_check_postpone(struct daemon_check *check);
+void daemon_check_done(struct daemon_check *check);

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The in-process cache: answers that this process has received, by the identity of the request.
+ *
+ * Role       a second look-up of a kernel or plan never leaves the process
+ * Ownership  the cache holds a reference to each value and returns further ones; it copies
+ *            identities
+ * Threading  any number of threads
+ *
+ * An identity is a kind and a list of byte strings.  Look-ups compare all of it; the hash only
+ * finds candidates.  The cache is limited in entries and in bytes, and evicts the least recently
+ * used.
+ */
+#include "common/bytes.h"
+#include "common/err.h"
+
+enum answer_kind { ANSWER_KEY, ANSWER_SOURCE, ANSWER_PLAN, ANSWER_NAME };
+
+struct answer_identity {
+    enum answer_kind kind;
+    const struct bytes *parts; /* borrowed */
+    size_t count;
+};
+
+/* How to count references to a value. */
+struct answer_ops {
+    void (*ref)(void *value);
+    void (*unref)(void *value);
+};
+
+struct answer {
+    void *value;                  /* shared, counted */
+    const struct answer_ops *ops; /* static */
+    size_t bytes;                 /* size of the value, without its identity */
+};
+
+struct answer_cache;
+
+struct answer_cache_options {
+    size_t limit_entries; /* 0: the cache is disabled */
+    size_t limit_bytes;   /* sum of the identities and of the values' stated sizes */
+};
+
+KILN_MUST_CHECK enum kiln_code answer_cache_create(const struct answer_cache_options *options,
+                                                   struct answer_cache **ret_cache,
+                                                   struct kiln_err *err);
+void answer_cache_destroy(struct answer_cache *cache);
+KILN_DEFINE_AUTO(answer_cache)
+
+/* Returns a new reference, or NULL. */
+void *answer_cache_get(struct answer_cache *cache, const struct answer_identity *identity);
+/* Adds an answer, with a new reference to its value.  Replaces an older answer.  If memory runs
+ * out, the answer is not cached. */
+void answer_cache_put(struct answer_cache *cache, const struct answer_identity *identity,
+                      const struct answer *answer);
+
+/* A request's answer may be outdated when it arrives.  Read the epoch before the request:
+ * answer_cache_put_of_epoch only adds the answer if nothing was forgotten since. */
+uint64_t answer_cache_epoch(struct answer_cache *cache);
+void answer_cache_put_of_epoch(struct answer_cache *cache, uint64_t epoch,
+                               const struct answer_identity *identity, const struct answer *answer);
+/* Drops every value of |kind| whose identity begins with the part |first| (empty: any), and begins
+ * a new epoch.  Scans the whole cache. */
+void answer_cache_forget(struct answer_cache *cache, enum answer_kind kind, struct bytes first);
+
+uint64_t answer_cache_hits(struct answer_cache *cache);
+size_t answer_cache_count(struct answer_cache *cache);
