@@ -163,8 +163,8 @@ TEST(compiler, after_stop_nothing_is_left)
     f->compiler->ops->stop(f->compiler);
     assert_int_equal(count_files("/proc/self/fd"), files);
     assert_int_equal(count_files(getenv("TMPDIR")), 0);
-    assert_true(wait_until(has_no_process, f));
-    describe(f); /* and it can begin anew */
+    wait_until("the compiler process ended", has_no_process, f);
+    describe(f); /* it can start again */
 }
 
 TEST(compiler, a_process_is_replaced_after_a_clients_source)
@@ -172,7 +172,7 @@ TEST(compiler, a_process_is_replaced_after_a_clients_source)
     struct fixture *f = *state;
     f->job.origin = COMPILE_OF_CLIENT;
     describe(f);
-    assert_true(wait_until(has_no_process, f));
+    wait_until("the compiler process ended", has_no_process, f);
     describe(f);
 }
 
