@@ -55,7 +55,7 @@ enum kiln_code store_open_all(struct kernel_store *store, struct kiln_err *err)
         store->writer = NULL;
         return rc;
     }
-    store->giving_back = true; /* what a killed process left to do */
+    store->vacuum_due = true; /* what a killed process left to do */
     store_check_forget(store);
     return KILN_OK;
 }
@@ -63,7 +63,7 @@ enum kiln_code store_open_all(struct kernel_store *store, struct kiln_err *err)
 enum kiln_code store_open_reading(struct kernel_store *store, struct kiln_err *err)
 {
     uint64_t log = 0, index = 0;
-    enum kiln_code rc = store_file_look(store, err);
+    enum kiln_code rc = store_file_check(store, err);
     bool has_log = store_file_size(store, STORE_LOG, &log) && log > 0;
     bool has_index = store_file_size(store, STORE_FILE "-shm", &index) && index > 0;
     if (!rc && has_log && has_index)
@@ -71,7 +71,7 @@ enum kiln_code store_open_reading(struct kernel_store *store, struct kiln_err *e
     else if (!rc) /* a log without its index cannot be read without writing one */
         rc = store_readers_open(store, STORE_FILE_ALONE, err);
     if (rc)
-        store_readers_do_without(store);
+        store_readers_close(store);
     return rc;
 }
 
@@ -91,7 +91,7 @@ static enum kiln_code open_without_writing(struct kernel_store *store, struct ki
         return why->code;
     snprintf(notice, 512, "the kernel cache is not written to, %s: %.400s",
              rc ? "and there is nothing to serve" : "what is there is served", why->text);
-    (void)store_health_note(store, STORE_ASKED, why->code, why); /* |notice| tells it */
+    (void)store_health_note(store, STORE_AWAITED, why->code, why); /* |notice| tells it */
     return KILN_OK;
 }
 
@@ -129,7 +129,7 @@ static struct kernel_store *create(const struct kernel_store_options *options)
     KILN_AUTO(kernel_store) struct kernel_store *store = calloc(1, sizeof(*store));
     if (!store)
         return NULL;
-    store->nothing_there = true; /* until it is opened */
+    store->is_empty = true; /* until it is opened */
     pthread_mutex_init(&store->mutex, NULL);
     store_readers_init(store, options->readers);
     store->limit_bytes = options->limit_bytes;
@@ -202,12 +202,12 @@ static enum kiln_code refuse_by_mode(const struct kernel_store *store, struct ki
                      store->path);
 }
 
-/* What was asked for is done, whatever becomes of that: the next write goes on with it. */
-static void give_back(struct kernel_store *store)
+/* The write itself has succeeded, so a failure here is not reported. The next write continues. */
+static void vacuum_after_write(struct kernel_store *store)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
-    if (store_give_back(store, &ignored) != KILN_OK)
-        store->giving_back = true;
+    if (store_vacuum(store, &ignored) != KILN_OK)
+        store->vacuum_due = true;
 }
 
 static enum kiln_code run_work(struct kernel_store *store, store_work work, void *context,
@@ -231,16 +231,16 @@ static enum kiln_code run_work(struct kernel_store *store, store_work work, void
             rc = work(store, context, err);
     }
     if (!rc)
-        give_back(store);
+        vacuum_after_write(store);
     return rc;
 }
 
-enum kiln_code store_write(struct kernel_store *store, enum store_wish wish, store_work work,
+enum kiln_code store_write(struct kernel_store *store, enum store_write_kind wish, store_work work,
                            void *context, struct kiln_err *err)
 {
     if (store->mode != KERNEL_STORE_ON)
-        return wish == STORE_UNASKED ? KILN_OK : refuse_by_mode(store, err);
-    if (wish == STORE_UNASKED && store_health_drops(store))
+        return wish == STORE_BACKGROUND ? KILN_OK : refuse_by_mode(store, err);
+    if (wish == STORE_BACKGROUND && store_health_drops(store))
         return KILN_OK;
     enum kiln_code rc = run_work(store, work, context, err);
     return store_health_note(store, wish, rc, err);
@@ -250,7 +250,7 @@ enum kiln_code store_write(struct kernel_store *store, enum store_wish wish, sto
 
 enum kernel_notice kernel_store_opening(const struct kernel_store *store) { return store->opening; }
 
-void store_say(struct kernel_store *store, enum kernel_notice kind, const char *text)
+void store_set_notice(struct kernel_store *store, enum kernel_notice kind, const char *text)
 {
     pthread_mutex_lock(&store->mutex);
     store->notice_kind = kind;

@@ -162,10 +162,12 @@ KILN_MUST_CHECK enum kiln_code kernel_store_get(struct kernel_store *store,
                                                 const struct digest *key,
                                                 struct object **ret_object, bool *ret_damaged,
                                                 struct kiln_err *err);
-struct kernel_reader {
+struct kernel_reader { /* the user on whose behalf a kernel is read */
     uint32_t uid;
-    bool hidden;    /* set by the store: the kernel exists and is private to |owner| */
-    uint32_t owner; /* set by the store */
+    /* Set by the store: */
+    bool damaged;   /* the kernel failed its check: call kernel_store_quarantine */
+    bool hidden;    /* the kernel exists and is private to |owner| */
+    uint32_t owner; /* valid if |hidden| */
 };
 /* Like kernel_store_get, on behalf of |reader|. A kernel private to another uid is
  * KILN_NOT_FOUND before its bytes are read, so that neither the answer nor its timing reveals
@@ -173,7 +175,7 @@ struct kernel_reader {
 KILN_MUST_CHECK enum kiln_code kernel_store_get_as(struct kernel_store *store,
                                                    struct kernel_reader *reader,
                                                    const struct digest *key,
-                                                   struct object **ret_object, bool *ret_damaged,
+                                                   struct object **ret_object,
                                                    struct kiln_err *err);
 /* Stores |object| under |record|'s key and adds the number of evicted kernels to |ret_evicted|.
  * If the quota requires it, kernels of the same uid are evicted. If the limit requires it,
@@ -239,23 +241,30 @@ KILN_MUST_CHECK enum kiln_code kernel_store_remove(struct kernel_store *store,
 
 /* ---- many kernels ---- */
 
-/* Calls |each| for at most |count| matching kernels in order of their keys, starting after
- * |after| (NULL: from the start). */
+struct kernel_page { /* one page of a list */
+    struct kernel_filter filter;
+    const struct digest *after; /* borrowed: the last key of the previous page; NULL: none */
+    size_t max;                 /* kernels */
+};
+/* Calls |each| for the kernels of |page| in order of their keys. */
 KILN_MUST_CHECK enum kiln_code kernel_store_list(struct kernel_store *store,
-                                                 const struct kernel_filter *filter,
-                                                 const struct digest *after, size_t count,
+                                                 const struct kernel_page *page,
                                                  void (*each)(void *, const struct kernel_record *),
                                                  void *context, struct kiln_err *err);
-/* Returns at most |most| keys whose hexadecimal form begins with |prefix| (1 to 64 digits),
+struct kernel_keys {
+    struct digest *keys; /* borrowed array of |max| elements */
+    size_t max;
+    size_t count; /* set by the store */
+};
+/* Writes into |ret_keys| the keys whose hexadecimal form begins with |prefix| (1 to 64 digits),
  * among public kernels and those private to |uid|. With |uid| NULL, among all kernels. */
 KILN_MUST_CHECK enum kiln_code kernel_store_match(struct kernel_store *store, const char *prefix,
-                                                  const uint32_t *uid, struct digest *ret_keys,
-                                                  size_t most, size_t *ret_count,
+                                                  const uint32_t *uid, struct kernel_keys *ret_keys,
                                                   struct kiln_err *err);
 
-struct kernel_place { /* position of an export; zeroed: the start */
-    bool everyones;   /* the kernels private to |uid| are done */
-    uint64_t id;
+struct kernel_position { /* of an export; zeroed: the start */
+    bool is_public;      /* the user's private kernels are done */
+    uint64_t id;         /* of the last reported kernel */
 };
 
 #define KERNEL_VERSIONED_ID_MAX 128 /* bytes of "gfx90a68@2.17.0.a82233c22" and a NUL */
@@ -267,39 +276,50 @@ KILN_MUST_CHECK enum kiln_code kernel_store_only_version(struct kernel_store *st
                                                          char ret_id[KERNEL_VERSIONED_ID_MAX],
                                                          struct kiln_err *err);
 
-/* Calls |each| for at most |count| named kernels of |database_id| that |uid| may fetch. The
- * uid's private kernels come first, then the public ones that no private kernel replaces, each
- * group in the order of storing. |raw| is the checked object, borrowed for the call. It is empty
- * if the object failed its check: run kernel_store_quarantine then. |each| must not call the
- * store; it returns false to stop, and that kernel counts as reported. Continues from |place|;
- * |ret_end|: there are no more. */
-KILN_MUST_CHECK enum kiln_code kernel_store_each_named(
-    struct kernel_store *store, uint32_t uid, const char *database_id, struct kernel_place *place,
-    size_t count, bool (*each)(void *context, const struct kernel_record *record, struct bytes raw),
-    void *context, bool *ret_end, struct kiln_err *err);
+struct kernel_export { /* the named kernels to report; borrowed for the call */
+    uint32_t uid;      /* the user who may fetch them */
+    const char *database_id;
+    size_t max; /* kernels */
+    /* |raw| is the checked object, borrowed for the call. It is empty if the object failed its
+     * check: run kernel_store_quarantine then. |each| must not call the store. It returns false to
+     * stop, and that kernel counts as reported. */
+    bool (*each)(void *context, const struct kernel_record *record, struct bytes raw);
+    void *context;
+};
+/* Reports named kernels, starting at |position|, which it advances. The user's private kernels
+ * come first, then the public ones that no private kernel replaces, each group in the order of
+ * storing. |ret_end|: there are no more. */
+KILN_MUST_CHECK enum kiln_code kernel_store_each_named(struct kernel_store *store,
+                                                       const struct kernel_export *kernels,
+                                                       struct kernel_position *position,
+                                                       bool *ret_end, struct kiln_err *err);
 
 #define KERNEL_NEAREST_MAX 3
-/* Reports the stored kernels most similar to |wanted| that |uid| may fetch, best first. Kernels
- * of the same program come first, if there are any. They are ranked by how many of these agree:
- * arch, target features, options, source, headers, toolchain, toolchain identity and database
- * id. Empty fields of |wanted| do not count. Only a bounded number of the newest kernels is
- * examined. KILN_NOT_FOUND without a message. */
+/* Reports the stored kernels most similar to |wanted| that |wanted|->uid may fetch, best first. If
+ * there are kernels of the same program, only they are compared. They are ranked by how many of
+ * these agree: arch, target features, options, source, headers, toolchain, toolchain identity and
+ * database id. Empty fields of |wanted| do not count. Only a bounded number of the newest kernels
+ * is examined. KILN_NOT_FOUND without a message. */
 KILN_MUST_CHECK enum kiln_code kernel_store_nearest(
-    struct kernel_store *store, const struct kernel_record *wanted, uint32_t uid,
+    struct kernel_store *store, const struct kernel_record *wanted,
     void (*each)(void *, const struct kernel_record *), void *context, struct kiln_err *err);
 
-/* Counts the matching kernels and the stored bytes of their objects (each object once). Unless
- * |dry_run|, also removes them and returns the space to the filesystem. A filter that matches
- * everything works on a full disk too, because the file itself is removed. */
-KILN_MUST_CHECK enum kiln_code kernel_store_clear(struct kernel_store *store,
-                                                  const struct kernel_filter *filter, bool dry_run,
+/* Counts the matching kernels and the stored bytes of their objects (each object once). */
+KILN_MUST_CHECK enum kiln_code kernel_store_count(struct kernel_store *store,
+                                                  const struct kernel_filter *filter,
                                                   uint64_t *ret_count, uint64_t *ret_bytes,
                                                   struct kiln_err *err);
-/* Pins or unpins kernels; |ret_count| is how many of them exist. Unknown keys are skipped. */
+/* Like kernel_store_count; also removes the kernels and returns the space to the filesystem. A
+ * filter that matches everything works on a full disk too, because the file itself is removed. */
+KILN_MUST_CHECK enum kiln_code kernel_store_clear(struct kernel_store *store,
+                                                  const struct kernel_filter *filter,
+                                                  uint64_t *ret_count, uint64_t *ret_bytes,
+                                                  struct kiln_err *err);
+/* Pins or unpins one kernel. |ret_found| false: there is none, which is KILN_OK. */
 KILN_MUST_CHECK enum kiln_code kernel_store_pin(struct kernel_store *store,
-                                                const struct digest *keys, size_t count,
-                                                bool pinned, uint64_t *ret_count,
-                                                struct kiln_err *err);
+                                                const struct digest *key, bool pinned,
+                                                bool *ret_found, struct kiln_err *err);
+/* |ret_count| is the number of matching kernels. */
 KILN_MUST_CHECK enum kiln_code kernel_store_pin_matching(struct kernel_store *store,
                                                          const struct kernel_filter *filter,
                                                          bool pinned, uint64_t *ret_count,
@@ -341,14 +361,14 @@ struct kernel_check {
     char damage[256];      /* "": none */
     uint64_t newest;       /* latest time recorded in the store; 0: none */
 };
-struct kernel_check_wish {
+struct kernel_check_options {
     uint64_t bytes_max; /* a larger file is not checked, because the check reads all of it */
     uint64_t
-        age_most_s; /* an earlier result up to this age is accepted, unless damage was seen since */
+        age_max_s; /* an earlier result up to this age is accepted, unless damage was seen since */
 };
 /* Runs SQLite's integrity check on the whole file, or returns a recent result. */
 KILN_MUST_CHECK enum kiln_code kernel_store_check(struct kernel_store *store,
-                                                  const struct kernel_check_wish *wish,
+                                                  const struct kernel_check_options *wish,
                                                   struct kernel_check *ret_check,
                                                   struct kiln_err *err);
 /* Reports usage by uid. A shared object counts for each of its kernels. */
@@ -360,14 +380,17 @@ KILN_MUST_CHECK enum kiln_code kernel_store_usage_by_uid(struct kernel_store *st
 
 /* ---- probes ---- */
 
-/* Probe results, stored by toolchain identity (engine/compile/toolchain.h). */
+struct kernel_probe { /* whether a toolchain can compile for a target; texts are borrowed */
+    struct digest toolchain_id; /* engine/compile/toolchain.h */
+    const char *target;
+    const char *detail; /* why it cannot; NULL or "": nothing to add */
+    bool works;
+};
+/* Replaces an earlier result for the same toolchain and target. */
 KILN_MUST_CHECK enum kiln_code kernel_store_probe_put(struct kernel_store *store,
-                                                      const struct digest *toolchain_id,
-                                                      const char *target, bool works,
-                                                      const char *detail, struct kiln_err *err);
+                                                      const struct kernel_probe *probe,
+                                                      struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code kernel_store_probes(struct kernel_store *store,
                                                    void (*each)(void *,
-                                                                const struct digest *toolchain_id,
-                                                                const char *target, bool works,
-                                                                const char *detail),
+                                                                const struct kernel_probe *probe),
                                                    void *context, struct kiln_err *err);

@@ -25,11 +25,11 @@ static struct store_checked last_of(struct kernel_store *store)
 }
 
 /* False, where it is too old, or damage was seen since. */
-static bool recall(struct kernel_store *store, uint64_t age_most_s, struct kernel_check *check)
+static bool recall(struct kernel_store *store, uint64_t age_max_s, struct kernel_check *check)
 {
     const struct store_checked last = last_of(store);
     uint64_t age_s = (clock_monotonic_ns() - last.at_ns) / NS_PER_S;
-    if (last.at_ns == 0 || age_s >= age_most_s || atomic_load(&store->file_damaged))
+    if (last.at_ns == 0 || age_s >= age_max_s || atomic_load(&store->file_damaged))
         return false;
     check->checked = true;
     check->age_s = age_s;
@@ -87,19 +87,20 @@ static enum kiln_code check_pages(struct kernel_store *store, struct db *db,
 }
 
 static enum kiln_code look(struct kernel_store *store, struct db *db,
-                           const struct kernel_check_wish *wish, struct kernel_check *check,
+                           const struct kernel_check_options *wish, struct kernel_check *check,
                            struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
     check->bytes = size_of(store->path) + size_of(store->log_path);
-    if (!recall(store, wish->age_most_s, check) && check->bytes <= wish->bytes_max)
+    if (!recall(store, wish->age_max_s, check) && check->bytes <= wish->bytes_max)
         rc = check_pages(store, db, check, err);
     if (!rc && !check->damage[0])
         rc = store_note_read(store, store_number(db, KERNEL_NEWEST, &check->newest, err));
     return rc;
 }
 
-enum kiln_code kernel_store_check(struct kernel_store *store, const struct kernel_check_wish *wish,
+enum kiln_code kernel_store_check(struct kernel_store *store,
+                                  const struct kernel_check_options *wish,
                                   struct kernel_check *ret_check, struct kiln_err *err)
 {
     struct kernel_check check = { .directory = store->directory };

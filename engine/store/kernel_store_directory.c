@@ -43,14 +43,14 @@ enum kiln_code store_file_make(struct kernel_store *store, struct kiln_err *err)
     if (fd < 0 && errno != EEXIST)
         return kiln_fail_errno(err, errno, "cannot make '%s'", store->path);
     store->made_file = fd >= 0;
-    enum kiln_code rc = store_file_look(store, err);
+    enum kiln_code rc = store_file_check(store, err);
     if (rc == KILN_NOT_FOUND)
         return kiln_fail(err, KILN_UNAVAILABLE, "'%s' was removed while it was opened: try again",
                          store->path);
     return rc;
 }
 
-enum kiln_code store_file_look(struct kernel_store *store, struct kiln_err *err)
+enum kiln_code store_file_check(struct kernel_store *store, struct kiln_err *err)
 {
     struct stat seen;
     if (store->home.fd < 0)

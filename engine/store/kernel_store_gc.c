@@ -156,8 +156,8 @@ enum kiln_code kernel_store_gc(struct kernel_store *store, const struct kernel_g
 {
     struct gc gc = { .options = options };
     enum kiln_code rc = options->dry_run ? report_only(store, &gc, err)
-                                         : store_write(store, STORE_ASKED, gc_work, &gc, err);
-    if (store_advise_room(store, rc, err))
+                                         : store_write(store, STORE_AWAITED, gc_work, &gc, err);
+    if (store_advise_space(store, rc, err))
         return kiln_while(err, "collecting what is not needed in the kernel cache");
     *ret_result = gc.result;
     return KILN_OK;

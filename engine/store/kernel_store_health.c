@@ -87,7 +87,7 @@ static bool note_failure(struct kernel_store *store, enum kernel_health_state st
 /* A small write may find room in the log where the next kernel would find none. */
 static bool has_room(const struct kernel_store *store)
 {
-    uint64_t wanted = store->wanted_bytes > STORE_ROOM_MIN ? store->wanted_bytes : STORE_ROOM_MIN;
+    uint64_t wanted = store->wanted_bytes > STORE_FREE_MIN ? store->wanted_bytes : STORE_FREE_MIN;
     struct statvfs fs;
     return statvfs(store->directory, &fs) != 0 || (uint64_t)fs.f_bavail * fs.f_frsize >= wanted;
 }
@@ -109,12 +109,12 @@ static void note_success(struct kernel_store *store)
              store->path, kernel_health_name(was.state),
              (unsigned long long)(now > was.since ? now - was.since : 0),
              (unsigned long long)was.dropped);
-    store_say(store, KERNEL_NOTICE_RECOVERED, notice);
+    store_set_notice(store, KERNEL_NOTICE_RECOVERED, notice);
     store->retry_after_ns = 0;
     store->wanted_bytes = 0;
 }
 
-enum kiln_code store_health_note(struct kernel_store *store, enum store_wish wish,
+enum kiln_code store_health_note(struct kernel_store *store, enum store_write_kind wish,
                                  enum kiln_code rc, const struct kiln_err *err)
 {
     enum kernel_health_state state = rc ? store_health_of(store, rc) : KERNEL_HEALTH_OK;
@@ -122,9 +122,9 @@ enum kiln_code store_health_note(struct kernel_store *store, enum store_wish wis
         note_success(store);
     if (state == KERNEL_HEALTH_OK)
         return rc;
-    bool dropped = wish == STORE_UNASKED;
+    bool dropped = wish == STORE_BACKGROUND;
     bool news = note_failure(store, state, err->text, dropped);
     if (news && !dropped) /* only who asked hears of it: the log should, too */
-        store_say(store, KERNEL_NOTICE_TROUBLE, err->text);
+        store_set_notice(store, KERNEL_NOTICE_TROUBLE, err->text);
     return news || !dropped ? rc : KILN_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/store/kernel_figures.h"
+#include "engine/store/kernel_metrics.h"
 #include "engine/store/kernel_store_parts.h"
 
 #include "common/clock.h"
@@ -36,7 +36,8 @@ static enum kiln_code forget_samples(struct db *db, const struct history_put *pu
     return query_run(&q, err);
 }
 
-static enum kiln_code put_work(struct kernel_store *store, void *context, struct kiln_err *err)
+static enum kiln_code put_sample_work(struct kernel_store *store, void *context,
+                                      struct kiln_err *err)
 {
     struct history_put *put = context;
     TRANSACTION_AUTO struct transaction t = { 0 };
@@ -58,13 +59,13 @@ enum kiln_code kernel_store_history_put(struct kernel_store *store,
                                         bool *ret_written, struct kiln_err *err)
 {
     struct history_put put = { .sample = sample, .kept_s = kept_s };
-    enum kiln_code rc = store_write(store, STORE_UNASKED, put_work, &put, err);
+    enum kiln_code rc = store_write(store, STORE_BACKGROUND, put_sample_work, &put, err);
     *ret_written = put.written;
     return rc ? kiln_while(err, "writing a sample of the counters") : KILN_OK;
 }
 
-enum kiln_code kernel_store_history(struct kernel_store *store, uint64_t since, uint64_t step_s,
-                                    size_t most,
+enum kiln_code kernel_store_history(struct kernel_store *store,
+                                    const struct kernel_history_range *range,
                                     void (*each)(void *context, const struct kernel_sample *sample),
                                     void *context, struct kiln_err *err)
 {
@@ -73,9 +74,9 @@ enum kiln_code kernel_store_history(struct kernel_store *store, uint64_t since, 
     if (rc || !reader)
         return rc;
     QUERY_AUTO struct query q = query_of(reader->db, KERNEL_SAMPLES);
-    query_bind_u64(&q, 1, store_time(since));
-    query_bind_u64(&q, 2, step_s ? store_time(step_s) : 1);
-    query_bind_u64(&q, 3, most);
+    query_bind_u64(&q, 1, store_time(range->since));
+    query_bind_u64(&q, 2, range->step_s ? store_time(range->step_s) : 1);
+    query_bind_u64(&q, 3, range->max);
     while (query_next(&q, &rc, err)) {
         struct kernel_sample sample = { .time = query_u64(&q, 1), .span_s = query_u64(&q, 2) };
         for (int i = 0; i < HISTORY_COLUMNS; i++)
@@ -85,7 +86,8 @@ enum kiln_code kernel_store_history(struct kernel_store *store, uint64_t since, 
     return store_note_read(store, rc);
 }
 
-enum kiln_code kernel_store_slowest(struct kernel_store *store, const uint32_t *uid, size_t most,
+enum kiln_code kernel_store_slowest(struct kernel_store *store,
+                                    const struct kernel_slowest_request *request,
                                     void (*each)(void *, const struct kernel_record *),
                                     void *context, struct kiln_err *err)
 {
@@ -94,8 +96,8 @@ enum kiln_code kernel_store_slowest(struct kernel_store *store, const uint32_t *
     if (rc || !reader)
         return rc;
     QUERY_AUTO struct query q = query_of(reader->db, KERNEL_SLOWEST);
-    query_bind_i64(&q, 1, uid ? (int64_t)*uid : -1);
-    query_bind_u64(&q, 2, most);
+    query_bind_i64(&q, 1, request->uid ? (int64_t)*request->uid : -1);
+    query_bind_u64(&q, 2, request->max);
     rc = store_report_records(&q, each, context, err);
     return store_note_read(store, rc);
 }

@@ -15,24 +15,16 @@ enum kiln_code store_count_matches(struct db *db, const struct kernel_filter *fi
     return KILN_OK;
 }
 
-/* The id of the last kernel of the next batch of those that match; 0 when none is left. */
-static enum kiln_code next_batch(struct kernel_store *store, const struct kernel_filter *filter,
-                                 uint64_t after, uint64_t *ret_last, struct kiln_err *err)
-{
-    QUERY_AUTO struct query q = query_of(store->writer, KERNEL_NEXT_MATCHES);
-    store_bind_filter(&q, filter);
-    query_bind_u64(&q, 1, after);
-    query_bind_u64(&q, 5, store_batch(store));
-    bool row = false;
-    enum kiln_code rc = query_step(&q, &row, err);
-    if (!rc)
-        *ret_last = row ? query_u64(&q, 0) : 0;
-    return rc;
-}
+struct bulk_change { /* one statement on all matching kernels */
+    enum kernel_statement statement;
+    const struct kernel_filter *filter;
+    uint64_t after;   /* last kernel id of the previous batch */
+    uint64_t last;    /* last kernel id of this batch */
+    uint64_t changed; /* kernels so far */
+};
 
-static enum kiln_code change_batch(struct kernel_store *store, enum kernel_statement change,
-                                   const struct kernel_filter *filter, uint64_t after,
-                                   uint64_t last, uint64_t *changed, struct kiln_err *err)
+static enum kiln_code change_batch(struct kernel_store *store, struct bulk_change *change,
+                                   struct kiln_err *err)
 {
     TRANSACTION_AUTO struct transaction t = { 0 };
     enum kiln_code rc = store_before_batch(store, err);
@@ -40,29 +32,42 @@ static enum kiln_code change_batch(struct kernel_store *store, enum kernel_state
         rc = transaction_begin(&t, store->writer, err);
     if (rc)
         return rc;
-    QUERY_AUTO struct query q = query_of(store->writer, change);
-    store_bind_filter(&q, filter);
-    query_bind_u64(&q, 1, after);
-    query_bind_u64(&q, 5, last);
+    QUERY_AUTO struct query q = query_of(store->writer, change->statement);
+    store_bind_filter(&q, change->filter);
+    query_bind_u64(&q, 1, change->after);
+    query_bind_u64(&q, 5, change->last);
     rc = query_run(&q, err);
-    *changed += rc ? 0 : db_changes(store->writer);
+    change->changed += rc ? 0 : db_changes(store->writer);
     return rc ? rc : transaction_commit(&t, err);
 }
 
-/* Runs |change| on all that match, batch by batch. */
-static enum kiln_code change_matches(struct kernel_store *store, enum kernel_statement change,
-                                     const struct kernel_filter *filter, uint64_t *changed,
+/* Moves |change| to the next batch. |change|->last is 0 when no kernels are left. */
+static enum kiln_code find_batch(struct kernel_store *store, struct bulk_change *change,
+                                 struct kiln_err *err)
+{
+    change->after = change->last;
+    change->last = 0;
+    QUERY_AUTO struct query q = query_of(store->writer, KERNEL_NEXT_MATCHES);
+    store_bind_filter(&q, change->filter);
+    query_bind_u64(&q, 1, change->after);
+    query_bind_u64(&q, 5, store_batch(store));
+    bool row = false;
+    enum kiln_code rc = query_step(&q, &row, err);
+    if (!rc && row)
+        change->last = query_u64(&q, 0);
+    return rc;
+}
+
+/* Changes all matching kernels, batch by batch. */
+static enum kiln_code change_matches(struct kernel_store *store, struct bulk_change *change,
                                      struct kiln_err *err)
 {
-    uint64_t after = 0, last = 0;
     store->pinned_known = false;
-    enum kiln_code rc = next_batch(store, filter, after, &last, err);
-    while (!rc && last > after) {
-        rc = change_batch(store, change, filter, after, last, changed, err);
-        after = last;
-        last = 0;
+    enum kiln_code rc = find_batch(store, change, err);
+    while (!rc && change->last > change->after) {
+        rc = change_batch(store, change, err);
         if (!rc)
-            rc = next_batch(store, filter, after, &last, err);
+            rc = find_batch(store, change, err);
     }
     return rc;
 }
@@ -70,8 +75,8 @@ static enum kiln_code change_matches(struct kernel_store *store, enum kernel_sta
 enum kiln_code store_remove_matches(struct kernel_store *store, const struct kernel_filter *filter,
                                     struct kiln_err *err)
 {
-    uint64_t removed = 0;
-    return change_matches(store, KERNEL_REMOVE_MATCHES, filter, &removed, err);
+    struct bulk_change change = { .statement = KERNEL_REMOVE_MATCHES, .filter = filter };
+    return change_matches(store, &change, err);
 }
 
 /* ---- clear ---- */
@@ -80,7 +85,7 @@ struct clearing {
     const struct kernel_filter *filter;
     uint64_t count;
     uint64_t bytes;
-    bool counted; /* a try before has: what it removed counts, too */
+    bool counted; /* an earlier try counted; the kernels that it removed count too */
 };
 
 static bool matches_everything(const struct kernel_filter *f)
@@ -110,8 +115,8 @@ static enum kiln_code clear_work(struct kernel_store *store, void *context, stru
     return rc;
 }
 
-static enum kiln_code count_only(struct kernel_store *store, struct clearing *c,
-                                 struct kiln_err *err)
+static enum kiln_code count_matches(struct kernel_store *store, struct clearing *c,
+                                    struct kiln_err *err)
 {
     KILN_AUTO(store_reader) struct store_reader *reader = NULL;
     enum kiln_code rc = store_reader_take(store, &reader, err);
@@ -120,25 +125,34 @@ static enum kiln_code count_only(struct kernel_store *store, struct clearing *c,
     return store_note_read(store, rc);
 }
 
-/* The same where there is not even room to open the file for writing. */
+enum kiln_code kernel_store_count(struct kernel_store *store, const struct kernel_filter *filter,
+                                  uint64_t *ret_count, uint64_t *ret_bytes, struct kiln_err *err)
+{
+    struct clearing c = { .filter = filter };
+    if (count_matches(store, &c, err))
+        return kiln_while(err, "counting kernels of the kernel cache");
+    *ret_count = c.count;
+    *ret_bytes = c.bytes;
+    return KILN_OK;
+}
+
+/* Clears a store that does not even have the free space to open its file for writing. */
 static enum kiln_code remove_unopened(struct kernel_store *store, struct clearing *c,
                                       struct kiln_err *err)
 {
-    (void)!count_only(store, c, err); /* only to report it */
+    (void)!count_matches(store, c, err); /* the count is only reported */
     enum kiln_code rc = store_wipe(store, err);
-    return store_health_note(store, STORE_ASKED, rc, err);
+    return store_health_note(store, STORE_AWAITED, rc, err);
 }
 
 enum kiln_code kernel_store_clear(struct kernel_store *store, const struct kernel_filter *filter,
-                                  bool dry_run, uint64_t *ret_count, uint64_t *ret_bytes,
-                                  struct kiln_err *err)
+                                  uint64_t *ret_count, uint64_t *ret_bytes, struct kiln_err *err)
 {
     struct clearing c = { .filter = filter };
-    enum kiln_code rc =
-        dry_run ? count_only(store, &c, err) : store_write(store, STORE_ASKED, clear_work, &c, err);
+    enum kiln_code rc = store_write(store, STORE_AWAITED, clear_work, &c, err);
     if (rc == KILN_FULL && !store->writer && matches_everything(filter))
         rc = remove_unopened(store, &c, err);
-    if (store_advise_room(store, rc, err))
+    if (store_advise_space(store, rc, err))
         return kiln_while(err, "clearing the kernel cache");
     *ret_count = c.count;
     *ret_bytes = c.bytes;
@@ -148,66 +162,58 @@ enum kiln_code kernel_store_clear(struct kernel_store *store, const struct kerne
 /* ---- pin ---- */
 
 struct pinning {
-    const struct digest *keys; /* or |filter| */
-    size_t count;
+    const struct digest *key; /* or |filter| */
     const struct kernel_filter *filter;
     bool pinned;
-    uint64_t changed;
+    uint64_t changed; /* kernels */
 };
 
-static enum kiln_code pin_one(struct kernel_store *store, struct pinning *p,
-                              const struct digest *key, struct kiln_err *err)
+static enum kiln_code pin_one(struct kernel_store *store, struct pinning *p, struct kiln_err *err)
 {
+    store->pinned_known = false;
+    enum kiln_code rc = store_before_batch(store, err);
+    if (rc)
+        return rc;
     QUERY_AUTO struct query q = query_of(store->writer, KERNEL_PIN);
-    query_bind_bytes(&q, 1, digest_view(key));
+    query_bind_bytes(&q, 1, digest_view(p->key));
     query_bind_u64(&q, 2, p->pinned);
-    enum kiln_code rc = query_run(&q, err);
-    p->changed += rc ? 0 : db_changes(store->writer);
+    rc = query_run(&q, err);
+    p->changed = rc ? 0 : db_changes(store->writer);
     return rc;
 }
 
-static enum kiln_code pin_batch(struct kernel_store *store, struct pinning *p, size_t at,
-                                struct kiln_err *err)
+static enum kiln_code pin_matches(struct kernel_store *store, struct pinning *p,
+                                  struct kiln_err *err)
 {
-    size_t end = p->count - at < store_batch(store) ? p->count : at + store_batch(store);
-    TRANSACTION_AUTO struct transaction t = { 0 };
-    enum kiln_code rc = store_before_batch(store, err);
-    if (!rc)
-        rc = transaction_begin(&t, store->writer, err);
-    for (; !rc && at < end; at++)
-        rc = pin_one(store, p, &p->keys[at], err);
-    return rc ? rc : transaction_commit(&t, err);
+    struct bulk_change change = { .statement =
+                                      p->pinned ? KERNEL_PIN_MATCHES : KERNEL_UNPIN_MATCHES,
+                                  .filter = p->filter };
+    enum kiln_code rc = change_matches(store, &change, err);
+    p->changed = change.changed;
+    return rc;
 }
 
 static enum kiln_code pin_work(struct kernel_store *store, void *context, struct kiln_err *err)
 {
     struct pinning *p = context;
-    p->changed = 0;
-    if (p->filter)
-        return change_matches(store, p->pinned ? KERNEL_PIN_MATCHES : KERNEL_UNPIN_MATCHES,
-                              p->filter, &p->changed, err);
-    store->pinned_known = false;
-    enum kiln_code rc = KILN_OK;
-    for (size_t at = 0; !rc && at < p->count; at += store_batch(store))
-        rc = pin_batch(store, p, at, err);
+    return p->filter ? pin_matches(store, p, err) : pin_one(store, p, err);
+}
+
+static enum kiln_code pin_kernels(struct kernel_store *store, struct pinning *p,
+                                  struct kiln_err *err)
+{
+    enum kiln_code rc = store_write(store, STORE_AWAITED, pin_work, p, err);
+    return rc ? kiln_while(err, p->pinned ? "pinning kernels" : "unpinning kernels") : KILN_OK;
+}
+
+enum kiln_code kernel_store_pin(struct kernel_store *store, const struct digest *key, bool pinned,
+                                bool *ret_found, struct kiln_err *err)
+{
+    struct pinning p = { .key = key, .pinned = pinned };
+    enum kiln_code rc = pin_kernels(store, &p, err);
+    if (!rc)
+        *ret_found = p.changed > 0;
     return rc;
-}
-
-static enum kiln_code pin(struct kernel_store *store, struct pinning *p, uint64_t *ret_count,
-                          struct kiln_err *err)
-{
-    enum kiln_code rc = store_write(store, STORE_ASKED, pin_work, p, err);
-    if (rc)
-        return kiln_while(err, p->pinned ? "pinning kernels" : "unpinning kernels");
-    *ret_count = p->changed;
-    return KILN_OK;
-}
-
-enum kiln_code kernel_store_pin(struct kernel_store *store, const struct digest *keys, size_t count,
-                                bool pinned, uint64_t *ret_count, struct kiln_err *err)
-{
-    struct pinning p = { .keys = keys, .count = count, .pinned = pinned };
-    return pin(store, &p, ret_count, err);
 }
 
 enum kiln_code kernel_store_pin_matching(struct kernel_store *store,
@@ -215,5 +221,8 @@ enum kiln_code kernel_store_pin_matching(struct kernel_store *store,
                                          uint64_t *ret_count, struct kiln_err *err)
 {
     struct pinning p = { .filter = filter, .pinned = pinned };
-    return pin(store, &p, ret_count, err);
+    enum kiln_code rc = pin_kernels(store, &p, err);
+    if (!rc)
+        *ret_count = p.changed;
+    return rc;
 }

@@ -4,40 +4,39 @@
 #include <stdio.h>
 #include <string.h>
 
-struct walk {
+struct walk { /* over the kernels of one export; pointers are borrowed */
     struct kernel_store *store;
     struct store_reader *reader;
-    uint32_t uid;
-    const char *database_id;
-    struct kernel_place *place;
-    size_t left; /* kernels that may still be told */
-    bool (*each)(void *context, const struct kernel_record *record, struct bytes raw);
-    void *context;
-    struct buffer texts, object; /* of the kernel in hand, where they are in no query */
-    bool stopped;
+    const struct kernel_export *kernels;
+    struct kernel_position *position;
+    size_t left;          /* kernels that may still be reported */
+    struct buffer texts;  /* owned: copied texts of the current kernel */
+    struct buffer object; /* owned: copied object of the current kernel */
+    bool stopped;         /* |each| asked to stop */
 };
 
-struct reported {
-    struct kernel_record record; /* its texts in the walk's */
+struct found_kernel {
+    struct kernel_record record; /* its texts are borrowed from the walk */
     struct bytes raw;            /* borrowed from the walk or the codec */
-    bool found;                  /* false: there are no more of the scope */
-    bool skipped;                /* not for the caller */
+    bool found;                  /* false: the scope has no more kernels */
+    bool skipped;                /* it is not reported */
 };
 
-/* MIOpen's rule: a user's own kernel goes before one of the same name and arguments that everyone
- * has. */
+/* MIOpen's rule: a user's private kernel replaces the public one of the same name and
+ * arguments. */
 static enum kiln_code is_replaced(const struct walk *w, const struct kernel_record *record,
                                   bool *ret_replaced, struct kiln_err *err)
 {
     struct digest own =
-        kernel_name_key(w->uid, bytes_of_text(w->database_id), bytes_of_text(record->program),
-                        bytes_of_text(record->options));
+        kernel_name_key(w->kernels->uid, bytes_of_text(w->kernels->database_id),
+                        bytes_of_text(record->program), bytes_of_text(record->options));
     QUERY_AUTO struct query q = query_of(w->reader->db, KERNEL_HAS_KEY);
     query_bind_bytes(&q, 1, digest_view(&own));
     return query_step(&q, ret_replaced, err);
 }
 
-static enum kiln_code keep_texts(struct walk *w, struct kernel_record *r, struct kiln_err *err)
+/* Copies the texts of |r|, which the query lends only until it ends. */
+static enum kiln_code copy_texts(struct walk *w, struct kernel_record *r, struct kiln_err *err)
 {
     const char **const texts[] = { &r->target,      &r->toolchain, &r->program, &r->options,
                                    &r->database_id, &r->package,   &r->version };
@@ -46,15 +45,15 @@ static enum kiln_code keep_texts(struct walk *w, struct kernel_record *r, struct
     for (size_t i = 0; i < count; i++)
         buffer_put(&w->texts, *texts[i], strlen(*texts[i]) + 1);
     if (w->texts.failed)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot hold what is known about a kernel");
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot copy the record of a kernel: out of memory");
     const char *at = (const char *)w->texts.data;
     for (size_t i = 0; i < count; at += strlen(at) + 1, i++)
         *texts[i] = at;
     return KILN_OK;
 }
 
-/* Borrowed from the codec, or kept. */
-static enum kiln_code keep_object(struct walk *w, struct bytes stored, struct bytes *raw,
+/* An uncompressed object is borrowed from the query: copies it. Others belong to the codec. */
+static enum kiln_code copy_object(struct walk *w, struct bytes stored, struct bytes *raw,
                                   struct kiln_err *err)
 {
     if (raw->size == 0 || raw->data != stored.data)
@@ -62,94 +61,91 @@ static enum kiln_code keep_object(struct walk *w, struct bytes stored, struct by
     w->object.size = 0;
     buffer_put(&w->object, raw->data, raw->size);
     if (w->object.failed)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot hold a kernel of %zu bytes", raw->size);
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot copy a kernel of %zu bytes: out of memory",
+                         raw->size);
     *raw = buffer_view(&w->object);
     return KILN_OK;
 }
 
-static enum kiln_code check(struct walk *w, const struct query *q, struct reported *t,
-                            struct kiln_err *err)
+static enum kiln_code check_kernel(struct walk *w, const struct query *q, struct found_kernel *t,
+                                   struct kiln_err *err)
 {
-    struct stored_row row = { .claim = query_bytes(q, RECORD_COLUMN_COUNT),
-                              .sha256 = query_bytes(q, 1),
-                              .stored = query_bytes(q, RECORD_COLUMN_COUNT + 2),
-                              .codec = query_u64(q, RECORD_COLUMN_COUNT + 1),
-                              .raw_size = t->record.raw_size };
-    struct digest digest;
-    enum damage damage = DAMAGE_NONE;
-    enum kiln_code rc =
-        store_check_row(&row, w->reader->codec, &t->record.key, &digest, &t->raw, &damage, err);
-    t->skipped = rc == KILN_NOT_FOUND; /* of a newer kiln: not for this one to read */
-    if (rc == KILN_NOT_FOUND)
+    const struct stored_row row = { .key = &t->record.key,
+                                    .claim = query_bytes(q, RECORD_COLUMN_COUNT),
+                                    .sha256 = query_bytes(q, 1),
+                                    .packed = { .codec = query_u64(q, RECORD_COLUMN_COUNT + 1),
+                                                .raw_size = t->record.raw_size,
+                                                .stored =
+                                                    query_bytes(q, RECORD_COLUMN_COUNT + 2) } };
+    struct checked_row checked;
+    enum kiln_code rc = store_check_row(&row, w->reader->codec, &checked, err);
+    t->skipped = rc == KILN_NOT_FOUND;              /* only a newer kiln can read it */
+    if (rc == KILN_NOT_FOUND || rc == KILN_CORRUPT) /* |raw| stays empty */
         return KILN_OK;
-    if (rc == KILN_CORRUPT) {
-        t->raw = bytes_of(NULL, 0);
-        return KILN_OK;
-    }
-    return rc ? rc : keep_object(w, row.stored, &t->raw, err);
+    if (rc)
+        return rc;
+    t->raw = checked.raw;
+    return copy_object(w, row.packed.stored, &t->raw, err);
 }
 
-/* The next of one scope.  No query stands on a row when this returns: what is done with the kernel
- * may take long, and as long as somebody reads, the write-ahead log cannot be cut. */
-static enum kiln_code read_next(struct walk *w, struct reported *t, struct kiln_err *err)
+/* Reads the next kernel of one scope. The query has ended when this returns. |each| may take long,
+ * and the write-ahead log cannot be truncated while a query is open. */
+static enum kiln_code read_next(struct walk *w, struct found_kernel *t, struct kiln_err *err)
 {
-    *t = (struct reported){ 0 };
+    *t = (struct found_kernel){ 0 };
     QUERY_AUTO struct query q = query_of(w->reader->db, KERNEL_NAMED);
-    query_bind_text(&q, 1, w->database_id);
-    query_bind_i64(&q, 2, w->place->everyones ? -1 : (int64_t)w->uid);
-    query_bind_u64(&q, 3, w->place->id);
+    query_bind_text(&q, 1, w->kernels->database_id);
+    query_bind_i64(&q, 2, w->position->is_public ? -1 : (int64_t)w->kernels->uid);
+    query_bind_u64(&q, 3, w->position->id);
     query_bind_i64(&q, 4, 1);
     enum kiln_code rc = query_step(&q, &t->found, err);
     if (rc || !t->found)
         return rc;
     t->record = store_record(&q);
-    w->place->id = t->record.id;
-    if (w->place->everyones)
+    w->position->id = t->record.id;
+    if (w->position->is_public)
         rc = is_replaced(w, &t->record, &t->skipped, err);
     if (!rc && !t->skipped)
-        rc = check(w, &q, t, err);
-    return rc || t->skipped ? rc : keep_texts(w, &t->record, err);
+        rc = check_kernel(w, &q, t, err);
+    return rc || t->skipped ? rc : copy_texts(w, &t->record, err);
 }
 
-/* The kernels of one scope. */
+/* Reports the kernels of one scope. */
 static enum kiln_code walk_scope(struct walk *w, bool *ret_end, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
-    struct reported reported = { .found = true };
-    while (!rc && reported.found && w->left > 0 && !w->stopped) {
-        rc = read_next(w, &reported, err);
-        if (rc || !reported.found || reported.skipped)
+    struct found_kernel next = { .found = true };
+    while (!rc && next.found && w->left > 0 && !w->stopped) {
+        rc = read_next(w, &next, err);
+        if (rc || !next.found || next.skipped)
             continue;
         w->left--;
-        w->stopped = !w->each(w->context, &reported.record, reported.raw);
+        w->stopped = !w->kernels->each(w->kernels->context, &next.record, next.raw);
     }
-    *ret_end = !rc && !reported.found;
+    *ret_end = !rc && !next.found;
     return store_note_read(w->store, rc);
 }
 
-enum kiln_code kernel_store_each_named(
-    struct kernel_store *store, uint32_t uid, const char *database_id, struct kernel_place *place,
-    size_t count, bool (*each)(void *context, const struct kernel_record *record, struct bytes raw),
-    void *context, bool *ret_end, struct kiln_err *err)
+enum kiln_code kernel_store_each_named(struct kernel_store *store,
+                                       const struct kernel_export *kernels,
+                                       struct kernel_position *position, bool *ret_end,
+                                       struct kiln_err *err)
 {
     KILN_AUTO(store_reader) struct store_reader *reader = NULL;
     enum kiln_code rc = store_reader_take(store, &reader, err);
     bool end = !rc && !reader;
     struct walk w = { .store = store,
                       .reader = reader,
-                      .uid = uid,
-                      .database_id = database_id,
-                      .place = place,
-                      .left = count,
-                      .each = each,
-                      .context = context };
+                      .kernels = kernels,
+                      .position = position,
+                      .left = kernels->max };
     buffer_init(&w.texts, LIMIT_CODE_OBJECT);
     buffer_init(&w.object, LIMIT_CODE_OBJECT);
     while (!rc && !end && w.left > 0 && !w.stopped) {
         rc = walk_scope(&w, &end, err);
-        if (rc || !end || place->everyones)
+        if (rc || !end || position->is_public)
             continue;
-        *place = (struct kernel_place){ .everyones = true };
+        *position = (struct kernel_position){ .is_public = true };
         end = false;
     }
     buffer_done(&w.texts);
@@ -161,13 +157,13 @@ enum kiln_code kernel_store_each_named(
 
 /* ---- versions ---- */
 
-struct versions { /* of one device */
-    struct store_reader *reader;
+struct versions {                /* the versions of one device's database id, found so far */
+    struct store_reader *reader; /* borrowed */
     char plain[KERNEL_VERSIONED_ID_MAX - 2]; /* "gfx90a68" */
-    char first[KERNEL_VERSIONED_ID_MAX];     /* "gfx90a68@": below all of them */
-    char end[KERNEL_VERSIONED_ID_MAX];       /* above all of them */
-    char only[KERNEL_VERSIONED_ID_MAX];      /* the one that was found; "" for none */
-    bool several;                            /* or some of no version */
+    char first[KERNEL_VERSIONED_ID_MAX];     /* "gfx90a68@": sorts before every version */
+    char end[KERNEL_VERSIONED_ID_MAX];       /* "gfx90a68A": sorts after every version */
+    char only[KERNEL_VERSIONED_ID_MAX];      /* the version; "": none */
+    bool several;                            /* several versions, or kernels without a version */
 };
 
 static bool name_versions(struct versions *v, struct bytes database_id)
@@ -191,7 +187,7 @@ static enum kiln_code has_id(const struct versions *v, int64_t scope, struct kil
     return rc || has ? rc : KILN_NOT_FOUND;
 }
 
-/* The first version above |after|; "" when there is none. */
+/* Returns the first version that sorts after |after|, or "". */
 static enum kiln_code next_id(const struct versions *v, int64_t scope, const char *after,
                               char ret_id[KERNEL_VERSIONED_ID_MAX], struct kiln_err *err)
 {
@@ -203,12 +199,12 @@ static enum kiln_code next_id(const struct versions *v, int64_t scope, const cha
     enum kiln_code rc = query_step(&q, &row, err);
     const char *id = !rc && row ? query_text(&q, 0) : "";
     if (strlen(id) >= KERNEL_VERSIONED_ID_MAX)
-        id = ""; /* nothing that we stored */
+        id = ""; /* kiln stores no such id: the row is damaged */
     memcpy(ret_id, id, strlen(id) + 1);
     return rc;
 }
 
-static enum kiln_code look_at_scope(struct versions *v, int64_t scope, struct kiln_err *err)
+static enum kiln_code find_versions(struct versions *v, int64_t scope, struct kiln_err *err)
 {
     char first[KERNEL_VERSIONED_ID_MAX], second[KERNEL_VERSIONED_ID_MAX];
     enum kiln_code rc = has_id(v, scope, err);
@@ -236,9 +232,9 @@ enum kiln_code kernel_store_only_version(struct kernel_store *store, uint32_t ui
     if (rc || !reader)
         return rc ? rc : KILN_NOT_FOUND;
     v.reader = reader;
-    rc = look_at_scope(&v, (int64_t)uid, err);
+    rc = find_versions(&v, (int64_t)uid, err);
     if (!rc && !v.several)
-        rc = look_at_scope(&v, -1, err);
+        rc = find_versions(&v, -1, err);
     rc = store_note_read(store, rc);
     if (rc || v.several || !v.only[0])
         return rc ? rc : KILN_NOT_FOUND;

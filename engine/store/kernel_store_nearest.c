@@ -3,11 +3,11 @@
 
 #include <string.h>
 
-/* Kernels that are looked at, the newest: of the same program, and of any other where it has none
- * (about 10 ms). */
+/* The newest kernels of the same program are scored. If there are none, the newest of other
+ * programs are, which takes about 10 ms. */
 #define SAME_PROGRAM_MAX 4096u
 #define OTHERS_MAX 1024u
-/* One field that agrees; more than likeness in all that do not can give. */
+/* Score of a field that agrees: more than the likeness of all other fields together. */
 #define AGREES 1000
 #define LIKE_MAX 200
 
@@ -22,8 +22,8 @@ struct search {
     size_t count;
 };
 
-/* Up to LIKE_MAX for what begins and ends alike: options that differ in one of them, database ids
- * of one arch. */
+/* Scores texts with a common beginning and end, up to LIKE_MAX: option lists that differ in one
+ * option, or database ids of one arch. "-O2 -g" and "-O3 -g" share 2 + 3 of 6 characters: 166. */
 static int likeness(struct bytes a, struct bytes b)
 {
     size_t shorter = a.size < b.size ? a.size : b.size;
@@ -53,7 +53,7 @@ static int score_digest(const struct digest *wanted, struct bytes there)
     return digest_is_known(wanted) && bytes_equal(digest_view(wanted), there) ? AGREES : 0;
 }
 
-/* "gfx90a:sramecc+:xnack-" is the arch up to the colon, and features. */
+/* In "gfx90a:sramecc+:xnack-", the arch ends at the first colon, and features follow. */
 static int score_target(const char *wanted, const char *there)
 {
     if (!wanted || !*wanted)
@@ -76,8 +76,8 @@ static int score_of(const struct query *q, const struct kernel_record *wanted)
            score_text(wanted->database_id, query_text(q, 8));
 }
 
-/* Of equal ones the first stays before: rows come newest first. */
-static void consider(struct search *s, struct candidate c)
+/* Keeps the best. Rows come newest first, so among equal scores the newest stays first. */
+static void add_candidate(struct search *s, struct candidate c)
 {
     size_t at = s->count;
     while (at > 0 && s->best[at - 1].score < c.score)
@@ -90,32 +90,29 @@ static void consider(struct search *s, struct candidate c)
     s->count = kept + 1;
 }
 
-static enum kiln_code scan(struct db *db, enum kernel_statement statement, uint32_t uid,
-                           unsigned most, struct search *s, struct kiln_err *err)
+static enum kiln_code scan_kernels(struct db *db, enum kernel_statement statement,
+                                   unsigned count_max, struct search *s, struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(db, statement);
     query_bind_text(&q, 1, s->wanted->program);
-    query_bind_u64(&q, 2, uid);
-    query_bind_u64(&q, 3, most);
+    query_bind_u64(&q, 2, s->wanted->uid);
+    query_bind_u64(&q, 3, count_max);
     enum kiln_code rc = KILN_OK;
-    for (bool row = true; !rc && row;) {
-        rc = query_step(&q, &row, err);
-        if (!rc && row)
-            consider(
-                s, (struct candidate){ .id = query_u64(&q, 0), .score = score_of(&q, s->wanted) });
-    }
+    while (query_next(&q, &rc, err))
+        add_candidate(
+            s, (struct candidate){ .id = query_u64(&q, 0), .score = score_of(&q, s->wanted) });
     return rc;
 }
 
-static enum kiln_code report(struct db *db, uint64_t id,
-                             void (*each)(void *, const struct kernel_record *), void *context,
-                             struct kiln_err *err)
+static enum kiln_code report_kernel(struct db *db, uint64_t id,
+                                    void (*each)(void *, const struct kernel_record *),
+                                    void *context, struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(db, KERNEL_SHOW_ID);
     query_bind_u64(&q, 1, id);
     bool row = false;
     enum kiln_code rc = query_step(&q, &row, err);
-    if (rc || !row) /* gone since then */
+    if (rc || !row) /* removed since the scan */
         return rc;
     struct kernel_record record = store_record(&q);
     each(context, &record);
@@ -123,7 +120,6 @@ static enum kiln_code report(struct db *db, uint64_t id,
 }
 
 enum kiln_code kernel_store_nearest(struct kernel_store *store, const struct kernel_record *wanted,
-                                    uint32_t uid,
                                     void (*each)(void *, const struct kernel_record *),
                                     void *context, struct kiln_err *err)
 {
@@ -132,11 +128,11 @@ enum kiln_code kernel_store_nearest(struct kernel_store *store, const struct ker
     enum kiln_code rc = store_reader_take(store, &reader, err);
     if (rc || !reader)
         return rc ? rc : KILN_NOT_FOUND;
-    rc = scan(reader->db, KERNEL_NEAR_PROGRAM, uid, SAME_PROGRAM_MAX, &s, err);
+    rc = scan_kernels(reader->db, KERNEL_NEAR_PROGRAM, SAME_PROGRAM_MAX, &s, err);
     if (!rc && s.count == 0)
-        rc = scan(reader->db, KERNEL_NEAR_ANY, uid, OTHERS_MAX, &s, err);
+        rc = scan_kernels(reader->db, KERNEL_NEAR_ANY, OTHERS_MAX, &s, err);
     for (size_t i = 0; !rc && i < s.count; i++)
-        rc = report(reader->db, s.best[i].id, each, context, err);
+        rc = report_kernel(reader->db, s.best[i].id, each, context, err);
     if (!rc && s.count == 0)
         return KILN_NOT_FOUND;
     return store_note_read(store, rc);

@@ -19,9 +19,9 @@
  *   kernel_store_quarantine.c  damaged rows
  *   kernel_store_evict.c       which kernels go first; counters that went wrong
  *   kernel_store_space.c       what the files take on the disk; giving some back
- *   kernel_store_room.c        room for a put, below the limit; tidy
+ *   kernel_store_make_space.c        room for a put, below the limit; tidy
  *   kernel_store_gc.c          gc
- *   kernel_store_ledger.c      what hits saved, and who fills the store (kernel_figures.h)
+ *   kernel_store_accounting.c      what hits saved, and who fills the store (kernel_metrics.h)
  *   kernel_store_check.c       whether the file as a whole is sound
  *   kernel_store_history.c     samples of the counters, the slowest compiles (likewise)
  */
@@ -89,7 +89,7 @@ struct kernel_store {
     bool removed;          /* the file vanished while open, and this is not reported yet */
     struct db *writer;     /* owned; NULL while it cannot be opened */
     struct codec *codec;   /* owned; the writer's */
-    bool giving_back;      /* kernels were removed: vacuum their pages step by step */
+    bool vacuum_due;       /* kernels were removed: vacuum their pages step by step */
     bool shrinking;        /* it was reported that the file exceeds the limit */
     uint64_t pinned_bytes; /* of pinned kernels' objects; valid if pinned_known */
     bool pinned_known;
@@ -104,7 +104,7 @@ struct kernel_store {
     struct db_pool readers;           /* of struct store_reader */
     enum store_access opens_as;       /* how new readers are opened */
     _Atomic enum store_access access; /* of the readers */
-    atomic_bool nothing_there;        /* there is nothing to read: every lookup misses */
+    atomic_bool is_empty;             /* there is nothing to read: every lookup misses */
 
     pthread_mutex_t mutex; /* guards what follows */
     struct kernel_health health;
@@ -128,7 +128,7 @@ void store_directory_init(struct kernel_store *store, bool allow_network_fs);
 KILN_MUST_CHECK enum kiln_code store_file_make(struct kernel_store *store, struct kiln_err *err);
 /* KILN_NOT_FOUND without a message if the file is absent. Refuses a file that other users may
  * access. */
-KILN_MUST_CHECK enum kiln_code store_file_look(struct kernel_store *store, struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code store_file_check(struct kernel_store *store, struct kiln_err *err);
 /* False when the path no longer names the file that was opened. */
 bool store_file_is_in_place(const struct kernel_store *store);
 /* Returns whether a file of the directory exists, and its size. */
@@ -144,7 +144,7 @@ void store_readers_init(struct kernel_store *store, unsigned count);
 KILN_MUST_CHECK enum kiln_code store_readers_open(struct kernel_store *store,
                                                   enum store_access access, struct kiln_err *err);
 /* Closes the readers: from now on there is nothing to read. */
-void store_readers_do_without(struct kernel_store *store);
+void store_readers_close(struct kernel_store *store);
 /* KILN_OK with a NULL reader if there is nothing to read. KILN_UNAVAILABLE while the file is
  * being replaced. */
 KILN_MUST_CHECK enum kiln_code store_reader_take(struct kernel_store *store,
@@ -175,16 +175,16 @@ void store_check_forget(struct kernel_store *store);
 
 /* ---- writing ---- */
 
-enum store_wish {
-    STORE_ASKED,   /* a caller waits for the result: always tried, failures are returned */
-    STORE_UNASKED, /* no caller waits: dropped with KILN_OK while writing is off */
+enum store_write_kind {
+    STORE_AWAITED,    /* a caller waits for the result: always tried, failures are returned */
+    STORE_BACKGROUND, /* no caller waits: dropped with KILN_OK while writing is off */
 };
 
 /* Runs |work| on the writer. A removed file is created first. If the file turns out to be
  * damaged, it is replaced by an empty one, and |work| runs once more. */
 typedef enum kiln_code (*store_work)(struct kernel_store *store, void *context,
                                      struct kiln_err *err);
-KILN_MUST_CHECK enum kiln_code store_write(struct kernel_store *store, enum store_wish wish,
+KILN_MUST_CHECK enum kiln_code store_write(struct kernel_store *store, enum store_write_kind wish,
                                            store_work work, void *context, struct kiln_err *err);
 
 /* Maps a failure to a state of writing; OK if it says nothing about the disk. */
@@ -193,30 +193,37 @@ enum kernel_health_state store_health_of(const struct kernel_store *store, enum 
 bool store_health_drops(struct kernel_store *store);
 /* Call it after each try. Returns the result for the caller of the write: the first failure, and
  * later failures too if a caller waits. */
-enum kiln_code store_health_note(struct kernel_store *store, enum store_wish wish,
+enum kiln_code store_health_note(struct kernel_store *store, enum store_write_kind wish,
                                  enum kiln_code rc, const struct kiln_err *err);
-void store_say(struct kernel_store *store, enum kernel_notice kind, const char *text);
+void store_set_notice(struct kernel_store *store, enum kernel_notice kind, const char *text);
 
 /* ---- rows ---- */
 
 enum damage { DAMAGE_NONE, DAMAGE_CLAIM, DAMAGE_CONTENT, DAMAGE_FILE };
 
 struct stored_row { /* of kernel and object; borrowed from the query */
-    struct bytes claim, sha256, stored;
-    uint64_t codec, raw_size;
+    const struct digest *key;
+    struct bytes claim, sha256;
+    struct packed_object packed;
 };
-/* On KILN_CORRUPT, |ret_damage| says which part is damaged. |ret_raw| is borrowed as in
- * codec_unpack. */
+struct checked_row {
+    struct digest digest;
+    struct bytes raw;   /* borrowed as in codec_unpack */
+    enum damage damage; /* of a row that failed the check */
+};
+/* On KILN_CORRUPT, only |ret_checked|->damage is set: the part that is damaged. */
 KILN_MUST_CHECK enum kiln_code store_check_row(const struct stored_row *row, struct codec *codec,
-                                               const struct digest *key, struct digest *ret_digest,
-                                               struct bytes *ret_raw, enum damage *ret_damage,
+                                               struct checked_row *ret_checked,
                                                struct kiln_err *err);
-/* Reads and checks an object for |reader|; NULL: without access check. */
+struct object_request {
+    const struct digest *key;
+    struct kernel_reader *reader; /* NULL: without access check */
+    enum damage damage;           /* set with KILN_CORRUPT */
+};
+/* Reads and checks an object. */
 KILN_MUST_CHECK enum kiln_code store_read_object(struct db *db, struct codec *codec,
-                                                 struct kernel_reader *reader,
-                                                 const struct digest *key,
-                                                 struct object **ret_object,
-                                                 enum damage *ret_damage, struct kiln_err *err);
+                                                 struct object_request *request,
+                                                 struct object **ret_object, struct kiln_err *err);
 /* Every lookup calls it with its result: after damage, the next write replaces the file. */
 enum kiln_code store_note_read(struct kernel_store *store, enum kiln_code rc);
 
@@ -289,7 +296,7 @@ KILN_MUST_CHECK enum kiln_code store_repair(struct kernel_store *store, struct k
 
 #define STORE_PAGE 4096u
 /* With less free disk space than this, the next write is likely to fail. */
-#define STORE_ROOM_MIN (1u << 20)
+#define STORE_FREE_MIN (1u << 20)
 
 struct store_space { /* bytes */
     uint64_t file;   /* pages of the file, including those in the log */
@@ -305,7 +312,7 @@ uint64_t store_log_share(uint64_t limit);
 KILN_MUST_CHECK enum kiln_code store_bound_log(struct kernel_store *store, uint64_t most,
                                                struct kiln_err *err);
 
-struct store_room {
+struct store_space_result {
     uint64_t evicted;
     bool never; /* it cannot fit, whatever is evicted */
     bool later; /* the file is being shrunk and is still too large */
@@ -313,9 +320,10 @@ struct store_room {
 };
 /* Before a transaction that adds |need| bytes: frees the space in separate transactions. If
  * |own| is not NULL, only the kernels that it describes are evicted. */
-KILN_MUST_CHECK enum kiln_code store_make_room(struct kernel_store *store, uint64_t need,
-                                               const struct store_own *own,
-                                               struct store_room *ret_room, struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code store_make_space(struct kernel_store *store, uint64_t need,
+                                                const struct store_own *own,
+                                                struct store_space_result *ret_room,
+                                                struct kiln_err *err);
 /* Upper bound of the bytes for a kernel's rows and an object of |stored_size| bytes. */
 uint64_t store_need(uint64_t stored_size, uint64_t texts_size);
 /* Moves at most |most| pages from the end of the file into free ones until the file has |want|
@@ -327,10 +335,10 @@ KILN_MUST_CHECK enum kiln_code store_cut(struct kernel_store *store, uint64_t wa
 KILN_MUST_CHECK enum kiln_code store_shrink_to(struct kernel_store *store, uint64_t most,
                                                uint64_t *ret_evicted, struct kiln_err *err);
 /* Adds to a failure to free space what the operator can do if the disk is full. */
-enum kiln_code store_advise_room(const struct kernel_store *store, enum kiln_code rc,
-                                 struct kiln_err *err);
+enum kiln_code store_advise_space(const struct kernel_store *store, enum kiln_code rc,
+                                  struct kiln_err *err);
 /* After a write: vacuums some of the pages of evicted kernels. */
-KILN_MUST_CHECK enum kiln_code store_give_back(struct kernel_store *store, struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code store_vacuum(struct kernel_store *store, struct kiln_err *err);
 /* Disk blocks of kernels.db and its log. */
 uint64_t store_taken_bytes(const struct kernel_store *store);
 #define STORE_SIZE_TEXT 24

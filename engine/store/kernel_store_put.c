@@ -314,7 +314,7 @@ static enum kiln_code put_rows(struct kernel_store *store, struct put *put, stru
     put->evicted += evicted;
     store->kept++;
     store->quota_evictions += evicted;
-    store->giving_back |= evicted > 0;
+    store->vacuum_due |= evicted > 0;
     store->pinned_known &= !put->pinned;
     return KILN_OK;
 }
@@ -331,14 +331,14 @@ static enum kiln_code note_share(struct kernel_store *store, struct store_own *o
 
 static enum kiln_code make_room(struct kernel_store *store, struct put *put, struct kiln_err *err)
 {
-    struct store_room room = { 0 };
+    struct store_space_result room = { 0 };
     bool had_object = put->object_id != 0;
     put->need = store_need(had_object ? 0 : put->stored_size, put->texts_size);
     struct store_own own = { .uid = put->record->uid, .before = put->record->last_used };
     bool own_only = put->is_import && put->record->is_private;
     enum kiln_code rc = own_only ? note_share(store, &own, err) : KILN_OK;
     if (!rc)
-        rc = store_make_room(store, put->need, own_only ? &own : NULL, &room, err);
+        rc = store_make_space(store, put->need, own_only ? &own : NULL, &room, err);
     put->evicted += room.evicted;
     if (!rc && (room.never || room.later))
         return refuse(put, room.never ? KILN_FULL : KILN_BUSY, room.why);
@@ -363,8 +363,8 @@ static enum kiln_code put_work(struct kernel_store *store, void *context, struct
     return rc || put->refused ? rc : put_rows(store, put, err);
 }
 
-static enum kiln_code put_with(struct kernel_store *store, struct put *put, enum store_wish wish,
-                               struct kiln_err *err)
+static enum kiln_code put_with(struct kernel_store *store, struct put *put,
+                               enum store_write_kind wish, struct kiln_err *err)
 {
     enum kiln_code rc = check_record(put->record, &put->texts_size, err);
     if (rc)
@@ -383,7 +383,7 @@ enum kiln_code kernel_store_put(struct kernel_store *store, const struct kernel_
                                 struct kiln_err *err)
 {
     struct put put = { .record = record, .object = object };
-    enum kiln_code rc = put_with(store, &put, STORE_UNASKED, err);
+    enum kiln_code rc = put_with(store, &put, STORE_BACKGROUND, err);
     /* Busy with getting smaller: a notice tells it once, and the next put would meet the same. */
     if (rc && !(rc == KILN_BUSY && put.refused))
         return kiln_while(err, "storing a kernel");
@@ -403,7 +403,7 @@ enum kiln_code kernel_store_import(struct kernel_store *store, const struct kern
                                    struct kiln_err *err)
 {
     struct put put = { .record = record, .object = object, .is_import = true };
-    enum kiln_code rc = put_with(store, &put, STORE_ASKED, err);
+    enum kiln_code rc = put_with(store, &put, STORE_AWAITED, err);
     if (rc)
         return kiln_while(err, "taking in a kernel");
     *ret_evicted += put.evicted;

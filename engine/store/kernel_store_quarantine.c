@@ -33,8 +33,9 @@ static enum kiln_code bound_quarantine(struct kernel_store *store, struct kiln_e
     }
 }
 
-static enum kiln_code move_away(struct kernel_store *store, const struct digest *key,
-                                enum damage damage, const char *reason, struct kiln_err *err)
+static enum kiln_code move_to_quarantine(struct kernel_store *store, const struct digest *key,
+                                         enum damage damage, const char *reason,
+                                         struct kiln_err *err)
 {
     TRANSACTION_AUTO struct transaction t = { 0 };
     enum kiln_code rc = transaction_begin(&t, store->writer, err);
@@ -62,27 +63,26 @@ static enum kiln_code quarantine_work(struct kernel_store *store, void *context,
 {
     const struct digest *key = context;
     struct object *object = NULL;
-    enum damage damage = DAMAGE_NONE;
+    struct object_request request = { .key = key };
     struct kiln_err why = KILN_ERR_INIT;
     db_forget_pages(store->writer);
-    enum kiln_code rc = store_read_object(store->writer, store->codec, /* reader= */ NULL, key,
-                                          &object, &damage, &why);
+    enum kiln_code rc = store_read_object(store->writer, store->codec, &request, &object, &why);
     object_unref(object);
     if (rc == KILN_OK || rc == KILN_NOT_FOUND)
         return KILN_OK;
-    if (rc != KILN_CORRUPT || damage == DAMAGE_FILE) {
+    if (rc != KILN_CORRUPT || request.damage == DAMAGE_FILE) {
         *err = why;
         return rc;
     }
     store_check_forget(store);
-    return move_away(store, key, damage, why.text, err);
+    return move_to_quarantine(store, key, request.damage, why.text, err);
 }
 
 enum kiln_code kernel_store_quarantine(struct kernel_store *store, const struct digest *key,
                                        struct kiln_err *err)
 {
     struct digest copy = *key;
-    enum kiln_code rc = store_write(store, STORE_UNASKED, quarantine_work, &copy, err);
+    enum kiln_code rc = store_write(store, STORE_BACKGROUND, quarantine_work, &copy, err);
     return rc ? kiln_while(err, "moving a damaged kernel out of the way") : KILN_OK;
 }
 
@@ -115,7 +115,7 @@ enum kiln_code kernel_store_quarantine_packaged(struct kernel_store *store,
                                                 struct kiln_err *err)
 {
     struct kernel_damage copy = *damage;
-    enum kiln_code rc = store_write(store, STORE_UNASKED, packaged_work, &copy, err);
+    enum kiln_code rc = store_write(store, STORE_BACKGROUND, packaged_work, &copy, err);
     return rc ? kiln_while(err, "noting what is damaged in '%.100s'", damage->package) : KILN_OK;
 }
 
@@ -131,7 +131,7 @@ enum kiln_code kernel_store_quarantine_forget(struct kernel_store *store, const 
 {
     char name[LIMIT_PROGRAM_NAME + 1];
     snprintf(name, sizeof(name), "%s", package);
-    enum kiln_code rc = store_write(store, STORE_UNASKED, forget_work, name, err);
+    enum kiln_code rc = store_write(store, STORE_BACKGROUND, forget_work, name, err);
     return rc ? kiln_while(err, "forgetting what was damaged in '%.100s'", package) : KILN_OK;
 }
 

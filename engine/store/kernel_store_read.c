@@ -34,33 +34,27 @@ static enum kiln_code to_object(struct bytes raw, const struct digest *digest,
 }
 
 enum kiln_code store_check_row(const struct stored_row *row, struct codec *codec,
-                               const struct digest *key, struct digest *ret_digest,
-                               struct bytes *ret_raw, enum damage *ret_damage, struct kiln_err *err)
+                               struct checked_row *ret_checked, struct kiln_err *err)
 {
     struct digest digest;
     uint8_t claim[CLAIM_SIZE];
-    *ret_damage = DAMAGE_CLAIM;
+    ret_checked->damage = DAMAGE_CLAIM;
     if (!store_to_digest(row->sha256, &digest))
-        return kiln_fail(err, KILN_CORRUPT, "the kernel's object is not there");
-    store_claim(key, &digest, claim);
+        return kiln_fail(err, KILN_CORRUPT, "the kernel's object is missing");
+    store_claim(row->key, &digest, claim);
     if (!bytes_equal(row->claim, bytes_of(claim, sizeof(claim))))
         return kiln_fail(err, KILN_CORRUPT, "the kernel's row names another object");
 
-    *ret_damage = DAMAGE_CONTENT;
+    ret_checked->damage = DAMAGE_CONTENT;
     struct bytes raw;
-    const struct packed_object packed = { .codec = row->codec,
-                                          .raw_size = row->raw_size,
-                                          .stored = row->stored };
-    enum kiln_code rc = codec_unpack(codec, &packed, &raw, err);
+    enum kiln_code rc = codec_unpack(codec, &row->packed, &raw, err);
     if (rc)
         return rc;
     struct digest sum = sha256_of(raw);
     if (!digest_equal(&sum, &digest))
         return kiln_fail(err, KILN_CORRUPT,
                          "the object's SHA-256 is not the one it was stored under");
-    *ret_damage = DAMAGE_NONE;
-    *ret_digest = digest;
-    *ret_raw = raw;
+    *ret_checked = (struct checked_row){ .digest = digest, .raw = raw };
     return KILN_OK;
 }
 
@@ -85,20 +79,21 @@ static bool is_hidden(const struct query *q, struct kernel_reader *reader)
     return true;
 }
 
-static enum kiln_code check_found(struct query *q, struct codec *codec, const struct digest *key,
-                                  struct object **ret_object, enum damage *ret_damage,
+static enum kiln_code check_found(struct query *q, struct codec *codec,
+                                  struct object_request *request, struct object **ret_object,
                                   struct kiln_err *err)
 {
-    struct stored_row row = { .claim = query_bytes(q, 0),
-                              .sha256 = query_bytes(q, 1),
-                              .codec = query_u64(q, 2),
-                              .raw_size = query_u64(q, 3),
-                              .stored = query_bytes(q, 4) };
-    struct digest digest;
-    struct bytes raw;
-    enum kiln_code rc = store_check_row(&row, codec, key, &digest, &raw, ret_damage, err);
+    const struct stored_row row = { .key = request->key,
+                                    .claim = query_bytes(q, 0),
+                                    .sha256 = query_bytes(q, 1),
+                                    .packed = { .codec = query_u64(q, 2),
+                                                .raw_size = query_u64(q, 3),
+                                                .stored = query_bytes(q, 4) } };
+    struct checked_row checked = { .damage = DAMAGE_NONE };
+    enum kiln_code rc = store_check_row(&row, codec, &checked, err);
+    request->damage = checked.damage;
     if (!rc)
-        rc = to_object(raw, &digest, ret_object, err);
+        rc = to_object(checked.raw, &checked.digest, ret_object, err);
     if (rc)
         return rc;
     int64_t scope = query_i64(q, 6);
@@ -109,23 +104,22 @@ static enum kiln_code check_found(struct query *q, struct codec *codec, const st
     return KILN_OK;
 }
 
-enum kiln_code store_read_object(struct db *db, struct codec *codec, struct kernel_reader *reader,
-                                 const struct digest *key, struct object **ret_object,
-                                 enum damage *ret_damage, struct kiln_err *err)
+enum kiln_code store_read_object(struct db *db, struct codec *codec, struct object_request *request,
+                                 struct object **ret_object, struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(db, KERNEL_FIND);
-    query_bind_bytes(&q, 1, digest_view(key));
+    query_bind_bytes(&q, 1, digest_view(request->key));
     bool row = false;
     enum kiln_code rc = query_step(&q, &row, err);
-    *ret_damage = rc == KILN_CORRUPT ? DAMAGE_FILE : DAMAGE_NONE;
+    request->damage = rc == KILN_CORRUPT ? DAMAGE_FILE : DAMAGE_NONE;
     if (rc)
         return rc;
-    if (!row || is_hidden(&q, reader))
+    if (!row || is_hidden(&q, request->reader))
         return KILN_NOT_FOUND;
-    return check_found(&q, codec, key, ret_object, ret_damage, err);
+    return check_found(&q, codec, request, ret_object, err);
 }
 
-/* Without a writer a file may look damaged that its log would mend. */
+/* Without a writer, the file may only seem damaged, because its log is not applied. */
 enum kiln_code store_note_read(struct kernel_store *store, enum kiln_code rc)
 {
     if (rc == KILN_CORRUPT && store->access == STORE_BESIDE_WRITER)
@@ -133,36 +127,45 @@ enum kiln_code store_note_read(struct kernel_store *store, enum kiln_code rc)
     return rc;
 }
 
-enum kiln_code kernel_store_get(struct kernel_store *store, const struct digest *key,
-                                struct object **ret_object, bool *ret_damaged, struct kiln_err *err)
+/* After a miss, |request|->damage says whether damage is the reason. */
+static enum kiln_code get_object(struct kernel_store *store, struct object_request *request,
+                                 struct object **ret_object, struct kiln_err *err)
 {
-    return kernel_store_get_as(store, /* reader= */ NULL, key, ret_object, ret_damaged, err);
-}
-
-enum kiln_code kernel_store_get_as(struct kernel_store *store, struct kernel_reader *who,
-                                   const struct digest *key, struct object **ret_object,
-                                   bool *ret_damaged, struct kiln_err *err)
-{
-    *ret_damaged = false;
     KILN_AUTO(store_reader) struct store_reader *reader = NULL;
     if (store_reader_take(store, &reader, err) != KILN_OK || !reader)
         return KILN_NOT_FOUND;
-    enum damage damage = DAMAGE_NONE;
-    enum kiln_code rc =
-        store_read_object(reader->db, reader->codec, who, key, ret_object, &damage, err);
-    if (rc == KILN_CORRUPT) { /* a disk that fails to read once has not damaged the file */
+    enum kiln_code rc = store_read_object(reader->db, reader->codec, request, ret_object, err);
+    if (rc == KILN_CORRUPT) { /* a single read error of the disk is not damage of the file */
         db_forget_pages(reader->db);
-        rc = store_read_object(reader->db, reader->codec, who, key, ret_object, &damage, err);
+        rc = store_read_object(reader->db, reader->codec, request, ret_object, err);
     }
-    if (damage == DAMAGE_FILE)
+    if (request->damage == DAMAGE_FILE)
         store_note_read(store, rc);
     if (rc != KILN_CORRUPT)
-        return rc;
-    *ret_damaged = true;
-    return KILN_NOT_FOUND;
+        request->damage = DAMAGE_NONE;
+    return rc == KILN_CORRUPT ? KILN_NOT_FOUND : rc;
 }
 
-/* Tells the only row of a query that is bound. */
+enum kiln_code kernel_store_get(struct kernel_store *store, const struct digest *key,
+                                struct object **ret_object, bool *ret_damaged, struct kiln_err *err)
+{
+    struct object_request request = { .key = key };
+    enum kiln_code rc = get_object(store, &request, ret_object, err);
+    *ret_damaged = request.damage != DAMAGE_NONE;
+    return rc;
+}
+
+enum kiln_code kernel_store_get_as(struct kernel_store *store, struct kernel_reader *reader,
+                                   const struct digest *key, struct object **ret_object,
+                                   struct kiln_err *err)
+{
+    struct object_request request = { .key = key, .reader = reader };
+    enum kiln_code rc = get_object(store, &request, ret_object, err);
+    reader->damaged = request.damage != DAMAGE_NONE;
+    return rc;
+}
+
+/* Reports the only row of a query whose parameters are bound. */
 static enum kiln_code report_one(struct kernel_store *store, struct query *q,
                                  void (*each)(void *, const struct kernel_record *), void *context,
                                  struct kiln_err *err)
@@ -201,8 +204,7 @@ enum kiln_code store_report_records(struct query *q,
     return rc;
 }
 
-enum kiln_code kernel_store_list(struct kernel_store *store, const struct kernel_filter *filter,
-                                 const struct digest *after, size_t count,
+enum kiln_code kernel_store_list(struct kernel_store *store, const struct kernel_page *page,
                                  void (*each)(void *, const struct kernel_record *), void *context,
                                  struct kiln_err *err)
 {
@@ -211,9 +213,9 @@ enum kiln_code kernel_store_list(struct kernel_store *store, const struct kernel
     if (rc || !reader)
         return rc;
     QUERY_AUTO struct query q = query_of(reader->db, KERNEL_LIST);
-    query_bind_bytes(&q, 1, after ? digest_view(after) : (struct bytes){ 0 });
-    store_bind_filter(&q, filter);
-    query_bind_u64(&q, 5, count);
+    query_bind_bytes(&q, 1, page->after ? digest_view(page->after) : (struct bytes){ 0 });
+    store_bind_filter(&q, &page->filter);
+    query_bind_u64(&q, 5, page->max);
     rc = store_report_records(&q, each, context, err);
     return store_note_read(store, rc);
 }
@@ -236,30 +238,30 @@ static bool prefix_range(const char *prefix, struct digest range[2])
 }
 
 enum kiln_code kernel_store_match(struct kernel_store *store, const char *prefix,
-                                  const uint32_t *uid, struct digest *ret_keys, size_t most,
-                                  size_t *ret_count, struct kiln_err *err)
+                                  const uint32_t *uid, struct kernel_keys *ret_keys,
+                                  struct kiln_err *err)
 {
     struct digest range[2];
     if (!prefix_range(prefix, range))
         return kiln_fail(err, KILN_INVALID,
-                         "'%.80s' is no beginning of a key: use 1 to 64 hexadecimal digits",
+                         "'%.80s' is not the beginning of a key: use 1 to 64 hexadecimal digits",
                          prefix);
     KILN_AUTO(store_reader) struct store_reader *reader = NULL;
     enum kiln_code rc = store_reader_take(store, &reader, err);
-    if (!rc && !reader)
-        *ret_count = 0;
+    if (!rc)
+        ret_keys->count = 0;
     if (rc || !reader)
         return rc;
     QUERY_AUTO struct query q = query_of(reader->db, KERNEL_PREFIX);
     query_bind_bytes(&q, 1, digest_view(&range[0]));
     query_bind_bytes(&q, 2, digest_view(&range[1]));
-    query_bind_u64(&q, 3, most);
+    query_bind_u64(&q, 3, ret_keys->max);
     query_bind_i64(&q, 4, uid ? (int64_t)*uid : -1);
     size_t found = 0;
-    while (found < most && query_next(&q, &rc, err))
-        found += store_to_digest(query_bytes(&q, 0), &ret_keys[found]);
+    while (found < ret_keys->max && query_next(&q, &rc, err))
+        found += store_to_digest(query_bytes(&q, 0), &ret_keys->keys[found]);
     if (!rc)
-        *ret_count = found;
+        ret_keys->count = found;
     return store_note_read(store, rc);
 }
 
@@ -325,8 +327,7 @@ enum kiln_code kernel_store_usage_by_uid(struct kernel_store *store,
 }
 
 enum kiln_code kernel_store_probes(struct kernel_store *store,
-                                   void (*each)(void *, const struct digest *toolchain_id,
-                                                const char *target, bool works, const char *detail),
+                                   void (*each)(void *, const struct kernel_probe *probe),
                                    void *context, struct kiln_err *err)
 {
     KILN_AUTO(store_reader) struct store_reader *reader = NULL;
@@ -335,9 +336,11 @@ enum kiln_code kernel_store_probes(struct kernel_store *store,
         return rc;
     QUERY_AUTO struct query q = query_of(reader->db, KERNEL_PROBES);
     while (query_next(&q, &rc, err)) {
-        struct digest id;
-        if (store_to_digest(query_bytes(&q, 0), &id))
-            each(context, &id, query_text(&q, 1), query_u64(&q, 2) != 0, query_text(&q, 3));
+        struct kernel_probe probe = { .target = query_text(&q, 1),
+                                      .works = query_u64(&q, 2) != 0,
+                                      .detail = query_text(&q, 3) };
+        if (store_to_digest(query_bytes(&q, 0), &probe.toolchain_id))
+            each(context, &probe);
     }
     return store_note_read(store, rc);
 }

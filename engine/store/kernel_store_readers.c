@@ -44,21 +44,21 @@ enum kiln_code store_readers_open(struct kernel_store *store, enum store_access 
     if (rc)
         return rc;
     store->access = access;
-    store->nothing_there = false;
+    store->is_empty = false;
     return KILN_OK;
 }
 
-void store_readers_do_without(struct kernel_store *store)
+void store_readers_close(struct kernel_store *store)
 {
     db_pool_close(&store->readers);
-    store->nothing_there = true;
+    store->is_empty = true;
 }
 
 enum kiln_code store_reader_take(struct kernel_store *store, struct store_reader **ret_reader,
                                  struct kiln_err *err)
 {
     struct store_reader *reader = db_pool_take(&store->readers);
-    if (!reader && !store->nothing_there)
+    if (!reader && !store->is_empty)
         return kiln_fail(err, KILN_UNAVAILABLE, "'%s' is being replaced: try again", store->path);
     *ret_reader = reader;
     return KILN_OK;

@@ -109,7 +109,7 @@ enum kiln_code store_reopen(struct kernel_store *store, const char *damage, stru
     store->removed = false;
     atomic_store(&store->file_damaged, false);
     if (*notice)
-        store_say(store, KERNEL_NOTICE_REPLACED, notice);
+        store_set_notice(store, KERNEL_NOTICE_REPLACED, notice);
     return KILN_OK;
 }
 

@@ -7,7 +7,7 @@
  * The limit is of the blocks that the files take, at every moment: kernels.db, which never gets
  * smaller by itself, and its write-ahead log, which holds each change a second time until it is
  * copied back.  So the log has its share of the limit, the file may have the rest, and whoever adds
- * makes room before (kernel_store_room.c).
+ * makes room before (kernel_store_make_space.c).
  */
 #define PAGE STORE_PAGE
 /* Of the limit: enough for the log's pages twice, so that it is not copied back all the time. */
@@ -21,8 +21,8 @@
 #define CHANGED (10u * LOG_PAGE_BYTES)
 /* Pages given back in one step (as in kernel_statements.def), and what that may add to the log:
  * the page that moves, the one that points to it, and the map of these. */
-#define GIVE_BACK_PAGES 16u
-#define GIVEN_BACK (3u * GIVE_BACK_PAGES * LOG_PAGE_BYTES)
+#define VACUUM_PAGES 16u
+#define VACUUM_LOG_BYTES (3u * VACUUM_PAGES * LOG_PAGE_BYTES)
 
 static uint64_t blocks_of(const char *path)
 {
@@ -90,10 +90,10 @@ enum kiln_code store_before_batch(struct kernel_store *store, struct kiln_err *e
 
 /* ---- cutting the file ---- */
 
-static enum kiln_code give_back_some(struct kernel_store *store, struct kiln_err *err)
+static enum kiln_code vacuum_pages(struct kernel_store *store, struct kiln_err *err)
 {
-    enum kiln_code rc = spare_log(store, GIVEN_BACK, err);
-    return rc ? rc : store_run(store, KERNEL_GIVE_BACK, err);
+    enum kiln_code rc = spare_log(store, VACUUM_LOG_BYTES, err);
+    return rc ? rc : store_run(store, KERNEL_VACUUM, err);
 }
 
 enum kiln_code store_cut(struct kernel_store *store, uint64_t want, uint64_t most,
@@ -104,27 +104,27 @@ enum kiln_code store_cut(struct kernel_store *store, uint64_t want, uint64_t mos
     uint64_t moved = 0, before = UINT64_MAX;
     while (!rc && s.file > want && s.used < s.file && s.file < before && moved < most) {
         before = s.file;
-        moved += GIVE_BACK_PAGES;
-        rc = give_back_some(store, err);
+        moved += VACUUM_PAGES;
+        rc = vacuum_pages(store, err);
         if (!rc)
             rc = store_measure(store, &s, err);
     }
     return rc || moved == 0 ? rc : db_checkpoint_now(store->writer, err);
 }
 
-enum kiln_code store_give_back(struct kernel_store *store, struct kiln_err *err)
+enum kiln_code store_vacuum(struct kernel_store *store, struct kiln_err *err)
 {
-    if (!store->giving_back)
+    if (!store->vacuum_due)
         return KILN_OK;
     uint64_t free_pages = 0;
     enum kiln_code rc = store_number(store->writer, KERNEL_FREE_PAGES, &free_pages, err);
-    store->giving_back = !rc && free_pages > GIVE_BACK_PAGES;
-    return store->giving_back ? give_back_some(store, err) : rc;
+    store->vacuum_due = !rc && free_pages > VACUUM_PAGES;
+    return store->vacuum_due ? vacuum_pages(store, err) : rc;
 }
 
 /* SQLite writes each change to the log before anything goes. */
-enum kiln_code store_advise_room(const struct kernel_store *store, enum kiln_code rc,
-                                 struct kiln_err *err)
+enum kiln_code store_advise_space(const struct kernel_store *store, enum kiln_code rc,
+                                  struct kiln_err *err)
 {
     char share[STORE_SIZE_TEXT], taken[STORE_SIZE_TEXT];
     if (rc != KILN_FULL)

@@ -3,7 +3,7 @@
 
 #include "common/clock.h"
 
-#include <string.h>
+#include <stdio.h>
 
 #define PROBES_MAX 1024u
 #define PROBE_DETAIL_MAX 2000u
@@ -65,7 +65,7 @@ enum kiln_code kernel_store_touch(struct kernel_store *store, const struct diges
     struct touch touch = { .keys = keys, .count = count, .now = store_time(now) };
     if (count == 0)
         return KILN_OK;
-    enum kiln_code rc = store_write(store, STORE_UNASKED, touch_work, &touch, err);
+    enum kiln_code rc = store_write(store, STORE_BACKGROUND, touch_work, &touch, err);
     return rc ? kiln_while(err, "noting which kernels were used") : KILN_OK;
 }
 
@@ -79,7 +79,7 @@ static enum kiln_code remove_work(struct kernel_store *store, void *context, str
     struct removal *removal = context;
     enum kiln_code rc = store_run_with_key(store, KERNEL_REMOVE, removal->key, err);
     removal->gone = rc ? 0 : db_changes(store->writer);
-    store->giving_back |= removal->gone > 0;
+    store->vacuum_due |= removal->gone > 0;
     store->pinned_known &= removal->gone == 0;
     return rc;
 }
@@ -88,28 +88,22 @@ enum kiln_code kernel_store_remove(struct kernel_store *store, const struct dige
                                    struct kiln_err *err)
 {
     struct removal removal = { .key = key };
-    enum kiln_code rc = store_write(store, STORE_ASKED, remove_work, &removal, err);
+    enum kiln_code rc = store_write(store, STORE_AWAITED, remove_work, &removal, err);
     if (rc)
         return kiln_while(err, "removing a kernel");
     return removal.gone ? KILN_OK : KILN_NOT_FOUND;
 }
 
-struct probe {
-    const struct digest *toolchain_id;
-    const char *target;
-    bool works;
-    char detail[PROBE_DETAIL_MAX + 1];
-};
-
-static enum kiln_code probe_work(struct kernel_store *store, void *context, struct kiln_err *err)
+static enum kiln_code put_probe_work(struct kernel_store *store, void *context,
+                                     struct kiln_err *err)
 {
-    const struct probe *probe = context;
+    const struct kernel_probe *probe = context;
     TRANSACTION_AUTO struct transaction t = { 0 };
     enum kiln_code rc = transaction_begin(&t, store->writer, err);
     if (rc)
         return rc;
     QUERY_AUTO struct query add = query_of(store->writer, KERNEL_ADD_PROBE);
-    query_bind_bytes(&add, 1, digest_view(probe->toolchain_id));
+    query_bind_bytes(&add, 1, digest_view(&probe->toolchain_id));
     query_bind_text(&add, 2, probe->target);
     query_bind_u64(&add, 3, probe->works);
     query_bind_text(&add, 4, probe->detail);
@@ -122,12 +116,13 @@ static enum kiln_code probe_work(struct kernel_store *store, void *context, stru
     return rc ? rc : transaction_commit(&t, err);
 }
 
-enum kiln_code kernel_store_probe_put(struct kernel_store *store, const struct digest *toolchain_id,
-                                      const char *target, bool works, const char *detail,
+enum kiln_code kernel_store_probe_put(struct kernel_store *store, const struct kernel_probe *probe,
                                       struct kiln_err *err)
 {
-    struct probe probe = { .toolchain_id = toolchain_id, .target = target, .works = works };
-    strncat(probe.detail, detail ? detail : "", sizeof(probe.detail) - 1);
-    enum kiln_code rc = store_write(store, STORE_UNASKED, probe_work, &probe, err);
-    return rc ? kiln_while(err, "remembering what a toolchain can do") : KILN_OK;
+    char detail[PROBE_DETAIL_MAX + 1];
+    struct kernel_probe copy = *probe;
+    snprintf(detail, sizeof(detail), "%s", probe->detail ? probe->detail : "");
+    copy.detail = detail;
+    enum kiln_code rc = store_write(store, STORE_BACKGROUND, put_probe_work, &copy, err);
+    return rc ? kiln_while(err, "storing the result of a toolchain's probe") : KILN_OK;
 }

@@ -37,8 +37,8 @@ struct object {
     bool is_named;        /* public, and in the hot set under a name that |owner| requested */
     uint32_t owner;       /* uid */
     struct object_origin *origin; /* owned; NULL: unknown, or already recorded by the service */
-    uint32_t ledger_kind;         /* for the service: the accounting row that counts the hits */
-    uint64_t booked_for;          /* for the service: the batch in which the last hit was counted */
+    uint32_t accounting_kind;     /* for the service: the accounting row that counts the hits */
+    uint64_t counted_in;          /* for the service: the batch in which the last hit was counted */
 };
 
 /* Takes ownership of |fd|, also on failure. Seals the memfd if necessary and computes the

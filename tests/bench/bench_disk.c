@@ -218,9 +218,9 @@ static void on_record(void *context, const struct kernel_record *record)
 
 static enum kiln_code read_all(struct shelf *s, const struct compiler *c, struct kiln_err *err)
 {
-    struct kernel_filter of_compiler = { .target = c->target };
-    enum kiln_code rc =
-        kernel_store_list(s->store, &of_compiler, NULL, OBJECTS_MAX, on_record, s, err);
+    const struct kernel_page of_compiler = { .filter = { .target = c->target },
+                                             .max = OBJECTS_MAX };
+    enum kiln_code rc = kernel_store_list(s->store, &of_compiler, on_record, s, err);
     if (!rc && s->err.code) {
         *err = s->err;
         rc = s->err.code;

@@ -99,7 +99,7 @@ static void put_and_close(struct trial *t, uint64_t limit)
     struct kiln_err err = KILN_ERR_INIT;
     enum kiln_code rc = KILN_OK;
     struct digest first = key_of(0);
-    uint64_t count = 0;
+    bool found = false;
     struct object *objects[] = { object_of(NEW), object_of(NEW + 1) };
     struct kernel_store *store = open_store(t->directory, limit, &rc, &err);
     must(rc, err);
@@ -107,7 +107,7 @@ static void put_and_close(struct trial *t, uint64_t limit)
     if (trial_step(t, put_kernel(store, NEW, objects[0], &err), &err))
         trial_step(t, put_kernel(store, NEW + 1, objects[1], &err), &err);
     trial_over(t);
-    must(kernel_store_pin(store, &first, 1, true, &count, &err), err); /* it goes on */
+    must(kernel_store_pin(store, &first, true, &found, &err), err); /* it goes on */
     kernel_store_destroy(store);
     object_unref(objects[0]);
     object_unref(objects[1]);
@@ -161,7 +161,7 @@ static void act_clear(struct trial *t)
     struct kernel_store *store = open_store(t->directory, ROOMY, &rc, &err);
     must(rc, err);
     trial_mark(t);
-    trial_step(t, kernel_store_clear(store, &all, false, &count, &bytes, &err), &err);
+    trial_step(t, kernel_store_clear(store, &all, &count, &bytes, &err), &err);
     kernel_store_destroy(store);
     trial_over(t);
 }
@@ -185,13 +185,12 @@ static void act_care(struct trial *t)
     struct kiln_err err = KILN_ERR_INIT;
     enum kiln_code rc = KILN_OK;
     struct digest keys[] = { key_of(0), key_of(1), key_of(2) };
-    uint64_t count = 0;
-    bool more = false;
+    bool found = false, more = false;
     struct kernel_store *store = open_store(t->directory, ROOMY, &rc, &err);
     must(rc, err);
     trial_mark(t);
     trial_step(t, kernel_store_touch(store, keys, 3, 1800000000, &err), &err);
-    trial_step(t, kernel_store_pin(store, keys, 2, true, &count, &err), &err);
+    trial_step(t, kernel_store_pin(store, &keys[0], true, &found, &err), &err);
     trial_step(t, kernel_store_tidy(store, &more, &err), &err);
     kernel_store_destroy(store);
     trial_over(t);

@@ -66,7 +66,7 @@ static void seal_done(struct task *task)
         return;
     }
     inflight_label_object(f);
-    accounting_compiled(f->engine->metrics.accounting, f->uid, f->object->ledger_kind,
+    accounting_compiled(f->engine->metrics.accounting, f->uid, f->object->accounting_kind,
                         accounting_worth(f->object->compile_ns));
     event_kernel(f->engine, "compiled", &f->asked, f->source, &f->order.task.result);
     if (!f->no_cache)

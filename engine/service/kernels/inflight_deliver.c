@@ -101,7 +101,7 @@ void inflight_label_object(struct inflight *f)
     }
     if (object->is_private)
         snprintf(what->program, sizeof(what->program), "%s", ACCOUNTING_PRIVATE);
-    object->ledger_kind = accounting_kind_of(f->engine->metrics.accounting, what);
+    object->accounting_kind = accounting_kind_of(f->engine->metrics.accounting, what);
     free(what); /* the accounting has a copy */
     object->origin = NULL;
 }

@@ -34,11 +34,11 @@ static inline void inflight_account_hit(struct engine *e, struct object *object,
         e->metrics.ahead[end]++;
         return;
     }
-    if (ticket->batch && object->booked_for == ticket->batch)
+    if (ticket->batch && object->counted_in == ticket->batch)
         return;
-    object->booked_for = ticket->batch;
+    object->counted_in = ticket->batch;
     e->metrics.saved_us += worth_us;
-    accounting_hit(e->metrics.accounting, ticket->uid, object->ledger_kind, worth_us);
+    accounting_hit(e->metrics.accounting, ticket->uid, object->accounting_kind, worth_us);
 }
 /* The same as inflight_count_result for a hot kernel whose look-up time was already recorded. */
 static inline void inflight_count_hit(struct engine *e, const struct fetch_result *r,

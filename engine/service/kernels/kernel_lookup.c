@@ -46,7 +46,8 @@ static void note_trouble(struct kernel_lookup *l, const struct kiln_err *why)
 static void look_into_store(struct kernel_lookup *l, const struct digest *key, bool *ret_damaged)
 {
     struct kiln_err why = KILN_ERR_INIT;
-    l->found = kernel_store_get_as(l->store, &l->reader, key, &l->object, ret_damaged, &why);
+    l->found = kernel_store_get_as(l->store, &l->reader, key, &l->object, &why);
+    *ret_damaged = l->reader.damaged;
     note_trouble(l, &why);
 }
 

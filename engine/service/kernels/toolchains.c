@@ -283,20 +283,19 @@ struct cached_probe {
     char detail[512];
 };
 
-static void add_cached_probe(void *context, const struct digest *id, const char *target, bool works,
-                             const char *detail)
+static void add_cached_probe(void *context, const struct kernel_probe *stored)
 {
     struct probe *p = context;
     struct kiln_err ignored = KILN_ERR_INIT;
     struct cached_probe *m = calloc(1, sizeof(*m));
-    if (!m || target_parse(bytes_of_text(target), &m->target, &ignored)) {
+    if (!m || target_parse(bytes_of_text(stored->target), &m->target, &ignored)) {
         free(m); /* the target is from a newer kiln, or memory ran out: kiln probes it again when
                     needed */
         return;
     }
-    m->toolchain_id = *id;
-    m->works = works;
-    snprintf(m->detail, sizeof(m->detail), "%s", detail);
+    m->toolchain_id = stored->toolchain_id;
+    m->works = stored->works;
+    snprintf(m->detail, sizeof(m->detail), "%s", stored->detail);
     list_append(&p->cached_probes, &m->link);
 }
 
@@ -413,8 +412,11 @@ struct probe_put_task {
 static void probe_put_work(struct task *task)
 {
     struct probe_put_task *r = (struct probe_put_task *)task;
-    r->rc = kernel_store_probe_put(r->engine->store, &r->toolchain_id, r->target.text, r->works,
-                                   r->detail, &r->err);
+    const struct kernel_probe probe = { .toolchain_id = r->toolchain_id,
+                                        .target = r->target.text,
+                                        .works = r->works,
+                                        .detail = r->detail };
+    r->rc = kernel_store_probe_put(r->engine->store, &probe, &r->err);
 }
 
 static void probe_put_done(struct task *task)

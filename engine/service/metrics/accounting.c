@@ -195,10 +195,10 @@ void accounting_compiled(struct accounting *l, uint32_t uid, uint32_t number, ui
     user->is_changed = kind->is_changed = l->has_changed = true;
 }
 
-void accounting_take(struct accounting *l, const struct kernel_ledger_row *row)
+void accounting_take(struct accounting *l, const struct kernel_accounting_row *row)
 {
     struct kernel_sums *sums;
-    if (row->is_user && row->uid == KERNEL_LEDGER_OTHERS) {
+    if (row->is_user && row->uid == KERNEL_ACCOUNTING_OTHERS) {
         sums = &l->others.sums;
     } else if (row->is_user) {
         sums = &accounting_user_of(l, (uint32_t)row->uid)->sums;

@@ -13,7 +13,7 @@
  * replaces the one with the least compile time spent here, because that is the only sum that a loop
  * of hits does not raise.  Usage without a row is counted under "others", so totals stay exact.
  */
-#include "engine/store/kernel_figures.h"
+#include "engine/store/kernel_metrics.h"
 
 #include <sys/types.h>
 
@@ -105,7 +105,7 @@ static inline void accounting_hit(struct accounting *accounting, uint32_t uid, u
 void accounting_compiled(struct accounting *accounting, uint32_t uid, uint32_t number,
                          uint64_t compile_us);
 /* Adds a row that an earlier daemon wrote to what was counted since this one started. */
-void accounting_take(struct accounting *accounting, const struct kernel_ledger_row *row);
+void accounting_take(struct accounting *accounting, const struct kernel_accounting_row *row);
 /* Marks every row to be written again. */
 void accounting_touch_all(struct accounting *accounting);
 /* Replaces unprintable bytes by '?', because names come from users and files. */

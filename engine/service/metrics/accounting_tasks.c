@@ -13,9 +13,9 @@
 struct accounting_task {
     struct task task; /* first member */
     struct engine *engine;
-    struct kernel_ledger accounting;
-    struct kernel_ledger_row *rows; /* owned, ROWS_MAX of them */
-    struct object_origin *names;    /* owned: the rows' texts point to it */
+    struct kernel_accounting accounting;
+    struct kernel_accounting_row *rows; /* owned, ROWS_MAX of them */
+    struct object_origin *names;        /* owned: the rows' texts point to it */
     size_t count, name_count;
     size_t taken; /* rows that were read and added to the accounting */
     uint64_t since;
@@ -47,11 +47,11 @@ static struct accounting_task *task_create(struct engine *e)
 }
 
 /* Copies |row| with its texts. Rows beyond the limits cannot occur and are left out. */
-static void keep_row(struct accounting_task *t, const struct kernel_ledger_row *row)
+static void keep_row(struct accounting_task *t, const struct kernel_accounting_row *row)
 {
     if (t->count == ROWS_MAX || (!row->is_user && t->name_count == ACCOUNTING_KINDS_MAX))
         return;
-    struct kernel_ledger_row *kept = &t->rows[t->count++];
+    struct kernel_accounting_row *kept = &t->rows[t->count++];
     *kept = *row;
     if (row->is_user)
         return;
@@ -64,12 +64,18 @@ static void keep_row(struct accounting_task *t, const struct kernel_ledger_row *
 
 /* ---- reading ---- */
 
-static void take_row(void *context, const struct kernel_ledger_row *row) { keep_row(context, row); }
+static void take_row(void *context, const struct kernel_accounting_row *row)
+{
+    keep_row(context, row);
+}
 
 static void load_work(struct task *task)
 {
     struct accounting_task *t = (struct accounting_task *)task;
-    t->rc = kernel_store_ledger(t->engine->store, ROWS_MAX, take_row, t, &t->since, &t->err);
+    const struct kernel_accounting_request request = { .max = ROWS_MAX,
+                                                       .each = take_row,
+                                                       .context = t };
+    t->rc = kernel_store_accounting(t->engine->store, &request, &t->since, &t->err);
 }
 
 static void load_ended(struct accounting_task *t)
@@ -115,13 +121,13 @@ static void collect_users(struct accounting *l, struct accounting_task *t)
     for (unsigned i = 0; i < l->user_count; i++) {
         struct accounting_user *user = &l->users[i];
         if (user->is_changed || l->rewrites_users)
-            keep_row(t, &(struct kernel_ledger_row){
+            keep_row(t, &(struct kernel_accounting_row){
                             .is_user = true, .uid = user->uid, .sums = user->sums });
         user->is_changed = false;
     }
     if (l->others.is_changed || l->rewrites_users)
-        keep_row(t, &(struct kernel_ledger_row){
-                        .is_user = true, .uid = KERNEL_LEDGER_OTHERS, .sums = l->others.sums });
+        keep_row(t, &(struct kernel_accounting_row){
+                        .is_user = true, .uid = KERNEL_ACCOUNTING_OTHERS, .sums = l->others.sums });
     l->others.is_changed = false;
 }
 
@@ -130,9 +136,9 @@ static void collect_kinds(struct accounting *l, struct accounting_task *t)
     for (unsigned i = 0; i < l->kind_count; i++) {
         struct accounting_kind *kind = &l->kinds[i];
         if (kind->is_changed || l->rewrites_kinds)
-            keep_row(t, &(struct kernel_ledger_row){ .target = kind->what.target,
-                                                     .program = kind->what.program,
-                                                     .sums = kind->sums });
+            keep_row(t, &(struct kernel_accounting_row){ .target = kind->what.target,
+                                                         .program = kind->what.program,
+                                                         .sums = kind->sums });
         kind->is_changed = false;
     }
 }
@@ -140,7 +146,7 @@ static void collect_kinds(struct accounting *l, struct accounting_task *t)
 static void write_work(struct task *task)
 {
     struct accounting_task *t = (struct accounting_task *)task;
-    t->rc = kernel_store_ledger_put(t->engine->store, &t->accounting, &t->written, &t->err);
+    t->rc = kernel_store_accounting_put(t->engine->store, &t->accounting, &t->written, &t->err);
 }
 
 static void write_done(struct task *task)
@@ -166,11 +172,11 @@ static void begin_write(struct engine *e, struct accounting_task *t)
     struct accounting *l = e->metrics.accounting;
     collect_users(l, t);
     collect_kinds(l, t);
-    t->accounting = (struct kernel_ledger){ .rows = t->rows,
-                                            .count = t->count,
-                                            .since = l->since,
-                                            .forget_users = l->rewrites_users,
-                                            .forget_kinds = l->rewrites_kinds };
+    t->accounting = (struct kernel_accounting){ .rows = t->rows,
+                                                .count = t->count,
+                                                .since = l->since,
+                                                .forget_users = l->rewrites_users,
+                                                .forget_kinds = l->rewrites_kinds };
     l->rewrites_users = l->rewrites_kinds = l->has_changed = false;
     l->is_busy = true;
     t->task = (struct task){ .work = write_work, .done = write_done };

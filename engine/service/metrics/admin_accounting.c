@@ -79,14 +79,15 @@ static enum kiln_code ask_store(struct admin *a, enum by by)
     struct kernel_store *store = a->base.engine->store;
     struct json *rows = json_array();
     json_set(a->base.answer, "rows", rows);
+    const struct kernel_share_request request = { .by_program = by == BY_PROGRAM,
+                                                  .max = SHARES_MAX };
     enum kiln_code rc = kernel_store_usage_by_uid(store, add_to_sum, &sum, &a->base.err);
     json_set_u64(a->base.answer, "kernels", sum.kernels);
     json_set_u64(a->base.answer, "bytes", sum.bytes);
     if (!rc && by == BY_UID)
         rc = kernel_store_usage_by_uid(store, add_usage, rows, &a->base.err);
     else if (!rc)
-        rc =
-            kernel_store_shares(store, by == BY_PROGRAM, SHARES_MAX, add_share, rows, &a->base.err);
+        rc = kernel_store_shares(store, &request, add_share, rows, &a->base.err);
     return rc;
 }
 

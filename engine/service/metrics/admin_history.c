@@ -88,12 +88,8 @@ static void append_kernel(void *context, const struct kernel_record *record)
     json_append(slowest->list, kernel_to_json(slowest->asker, record));
 }
 
-struct range {
-    uint64_t since, step_s;
-};
-
 /* Wide enough that the samples of the range are not too many. */
-static struct range range_of(const struct json *question, uint64_t now)
+static struct kernel_history_range range_of(const struct json *question, uint64_t now)
 {
     uint64_t kept_since = now > HISTORY_KEPT_S ? now - HISTORY_KEPT_S : 0;
     uint64_t since = json_get_u64(question, "since", kept_since);
@@ -103,7 +99,7 @@ static struct range range_of(const struct json *question, uint64_t now)
     uint64_t least = span / (SAMPLES_MAX - 2) + 1;
     step = step < least ? least : step;
     step = step < HISTORY_EVERY_S ? HISTORY_EVERY_S : step;
-    return (struct range){ .since = since, .step_s = step };
+    return (struct kernel_history_range){ .since = since, .step_s = step, .max = SAMPLES_MAX };
 }
 
 static enum kiln_code work_history(struct admin *a)
@@ -113,7 +109,7 @@ static enum kiln_code work_history(struct admin *a)
     uint64_t now = clock_wall_s();
     uint64_t wanted = json_get_u64(a->base.question, "slowest", SLOWEST_WANTED);
     size_t slowest_max = wanted < SLOWEST_MAX ? (size_t)wanted : SLOWEST_MAX;
-    const struct range range = range_of(a->base.question, now);
+    const struct kernel_history_range range = range_of(a->base.question, now);
     struct json *samples = json_array(), *slowest = json_array();
     json_set_u64(a->base.answer, "now", now);
     json_set_u64(a->base.answer, "every_s", HISTORY_EVERY_S);
@@ -121,12 +117,12 @@ static enum kiln_code work_history(struct admin *a)
     json_set_u64(a->base.answer, "step_s", range.step_s);
     json_set(a->base.answer, "samples", samples);
     json_set(a->base.answer, "slowest", slowest);
+    const struct kernel_slowest_request request = { .uid = a->base.is_admin ? NULL : &uid,
+                                                    .max = slowest_max };
     struct slowest found = { .asker = a, .list = slowest };
-    enum kiln_code rc = kernel_store_history(store, range.since, range.step_s, SAMPLES_MAX,
-                                             append_sample, samples, &a->base.err);
+    enum kiln_code rc = kernel_store_history(store, &range, append_sample, samples, &a->base.err);
     if (!rc && slowest_max > 0)
-        rc = kernel_store_slowest(store, a->base.is_admin ? NULL : &uid, slowest_max, append_kernel,
-                                  &found, &a->base.err);
+        rc = kernel_store_slowest(store, &request, append_kernel, &found, &a->base.err);
     if (!rc)
         rc = kernel_store_usage(store, &a->usage, &a->base.err);
     return rc;

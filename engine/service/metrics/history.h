@@ -8,7 +8,7 @@
  *            unless all are 0.  Counts that could not be written become part of the next sample
  * Threading  the engine's thread; the writing is a task
  */
-#include "engine/store/kernel_figures.h"
+#include "engine/store/kernel_metrics.h"
 
 #define HISTORY_SUMS \
     HISTORY_store_bytes /* the number of columns that are counters; the others are sizes */

@@ -65,15 +65,16 @@ static void note_id(void *context, const struct kernel_record *r)
 /* Adds the ids of |id| in all versions; "": of all devices. */
 static enum kiln_code gather_ids(struct admin *a, uint64_t scope, const char *id, struct ids *ids)
 {
-    const struct kernel_filter filter = { .by_scope = true, .scope = scope, .database_id = id };
+    struct kernel_page page = { .filter = { .by_scope = true, .scope = scope, .database_id = id },
+                                .max = LIST_STEP };
     enum kiln_code rc = KILN_OK;
-    bool first = true;
-    for (uint64_t got = LIST_STEP; !rc && got == LIST_STEP; first = false) {
-        struct digest after = ids->last;
+    struct digest after;
+    for (uint64_t got = LIST_STEP; !rc && got == LIST_STEP;) {
         ids->seen = 0;
-        rc = kernel_store_list(a->base.engine->store, &filter, first ? NULL : &after, LIST_STEP,
-                               note_id, ids, &a->base.err);
+        rc = kernel_store_list(a->base.engine->store, &page, note_id, ids, &a->base.err);
         got = ids->seen;
+        after = ids->last;
+        page.after = &after;
     }
     return rc;
 }
@@ -159,7 +160,12 @@ static enum kiln_code write_cache(struct admin *a, const char *id, const char *p
 {
     KILN_AUTO(kern_db_writer) struct kern_db_writer *writer = NULL;
     enum kiln_code rc = kern_db_create(path, &writer, &a->base.err);
-    struct kernel_place place = { 0 };
+    struct kernel_position position = { 0 };
+    const struct kernel_export kernels = { .uid = (uint32_t)a->base.uid,
+                                           .database_id = id,
+                                           .max = KERNELS_A_STEP,
+                                           .each = export_one,
+                                           .context = x };
     x->admin = a;
     x->writer = writer;
     x->err = &a->base.err;
@@ -167,8 +173,8 @@ static enum kiln_code write_cache(struct admin *a, const char *id, const char *p
         rc = check_space(a, path);
         if (rc)
             break;
-        rc = kernel_store_each_named(a->base.engine->store, (uint32_t)a->base.uid, id, &place,
-                                     KERNELS_A_STEP, export_one, x, &end, &a->base.err);
+        rc =
+            kernel_store_each_named(a->base.engine->store, &kernels, &position, &end, &a->base.err);
         if (!rc)
             rc = x->rc;
     }

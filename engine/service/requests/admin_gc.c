@@ -80,13 +80,13 @@ static enum kiln_code pin_keys(struct admin *a, const struct json *keys, bool pi
 {
     for (const struct json *j = json_first(keys); j; j = json_next(j)) {
         struct digest key;
-        uint64_t count = 0;
+        bool found = false;
         enum kiln_code rc = admin_find_kernel(a, json_as_text(j, ""), &key);
         if (!rc)
-            rc = kernel_store_pin(a->base.engine->store, &key, 1, pin, &count, &a->base.err);
+            rc = kernel_store_pin(a->base.engine->store, &key, pin, &found, &a->base.err);
         if (rc)
             return rc;
-        *ret_count += count;
+        *ret_count += found;
     }
     return KILN_OK;
 }

@@ -101,20 +101,22 @@ static void list_one(void *context, const struct kernel_record *r)
 
 static enum kiln_code work_list(struct admin *a)
 {
-    struct kernel_filter filter = filter_of(a->base.question);
-    filter.by_reader =
-        !a->base.is_admin; /* filtered in the query, so that a page never ends at a hidden kernel */
-    filter.reader = (uint32_t)a->base.uid;
-    const char *after = json_get_text(a->base.question, "after", NULL);
     struct digest start;
+    struct kernel_page wanted = { .filter = filter_of(a->base.question) };
+    /* Filtered in the query, so that a page never ends at a hidden kernel. */
+    wanted.filter.by_reader = !a->base.is_admin;
+    wanted.filter.reader = (uint32_t)a->base.uid;
+    const char *after = json_get_text(a->base.question, "after", NULL);
     if (after && !digest_from_hex(after, &start))
         return kiln_fail(&a->base.err, KILN_INVALID, "'after' is not a key: '%.70s'", after);
     uint64_t count = json_get_u64(a->base.question, "count", LIST_PAGE);
     if (count == 0 || count > LIST_PAGE)
         count = LIST_PAGE;
     struct page page = { .admin = a, .kernels = json_array(), .most = (size_t)count };
-    enum kiln_code rc = kernel_store_list(a->base.engine->store, &filter, after ? &start : NULL,
-                                          page.most + 1, list_one, &page, &a->base.err);
+    wanted.after = after ? &start : NULL;
+    wanted.max = page.most + 1;
+    enum kiln_code rc =
+        kernel_store_list(a->base.engine->store, &wanted, list_one, &page, &a->base.err);
     if (page.more)
         json_set_text(a->base.answer, "next", page.last);
     json_set(a->base.answer, "kernels", page.kernels);
@@ -138,23 +140,22 @@ enum kiln_code handle_kernel_list(struct engine *e, struct caller *caller,
 /* A private kernel of another user is treated as absent. */
 enum kiln_code admin_find_kernel(struct admin *a, const char *prefix, struct digest *ret_key)
 {
-    size_t count = 0;
     struct digest keys[MATCHES_SHOWN];
+    struct kernel_keys found = { .keys = keys, .max = MATCHES_SHOWN };
     if (!prefix[0] || strlen(prefix) >= DIGEST_HEX_SIZE ||
         strspn(prefix, "0123456789abcdefABCDEF") != strlen(prefix))
         return kiln_fail(
             &a->base.err, KILN_INVALID,
             "'%.70s' is not a key or the beginning of one (1 to 64 hexadecimal digits)", prefix);
     const uint32_t uid = (uint32_t)a->base.uid;
-    enum kiln_code rc =
-        kernel_store_match(a->base.engine->store, prefix, a->base.is_admin ? NULL : &uid, keys,
-                           MATCHES_SHOWN, &count, &a->base.err);
+    enum kiln_code rc = kernel_store_match(a->base.engine->store, prefix,
+                                           a->base.is_admin ? NULL : &uid, &found, &a->base.err);
     if (rc)
         return rc;
-    if (count == 0)
+    if (found.count == 0)
         return kiln_fail(&a->base.err, KILN_NOT_FOUND, "no stored kernel's key begins with '%s'",
                          prefix);
-    if (count > 1)
+    if (found.count > 1)
         return kiln_fail(&a->base.err, KILN_INVALID,
                          "several keys begin with '%s': give more digits", prefix);
     *ret_key = keys[0];
@@ -291,7 +292,8 @@ static enum kiln_code work_clear(struct admin *a)
     uint64_t count = 0;
     uint64_t bytes = 0;
     enum kiln_code rc =
-        kernel_store_clear(a->base.engine->store, &filter, dry_run, &count, &bytes, &a->base.err);
+        dry_run ? kernel_store_count(a->base.engine->store, &filter, &count, &bytes, &a->base.err)
+                : kernel_store_clear(a->base.engine->store, &filter, &count, &bytes, &a->base.err);
     json_set_u64(a->base.answer, "kernels", count);
     json_set_u64(a->base.answer, "bytes", bytes);
     json_set_bool(a->base.answer, "dry_run", dry_run);

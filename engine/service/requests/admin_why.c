@@ -191,9 +191,10 @@ static enum kiln_code find_namesakes(struct why *w)
         return KILN_OK;
     const struct kernel_record named = { .program = p->name_text,
                                          .options = p->args_text,
-                                         .database_id = w->database_id };
-    enum kiln_code rc = kernel_store_nearest(w->base.engine->store, &named, (uint32_t)w->base.uid,
-                                             why_compare_namesake, w, &w->base.err);
+                                         .database_id = w->database_id,
+                                         .uid = (uint32_t)w->base.uid };
+    enum kiln_code rc =
+        kernel_store_nearest(w->base.engine->store, &named, why_compare_namesake, w, &w->base.err);
     w->namesakes_reported = true;
     return rc == KILN_NOT_FOUND ? KILN_OK : rc;
 }
@@ -206,9 +207,9 @@ static void why_work(struct deferred *d)
     why_name_elsewhere(w);
     if (!rc)
         rc = find_namesakes(w);
+    w->wanted.uid = (uint32_t)w->base.uid;
     if (!rc && w->wanted.program)
-        rc = kernel_store_nearest(w->base.engine->store, &w->wanted, (uint32_t)w->base.uid,
-                                  why_compare, w, &w->base.err);
+        rc = kernel_store_nearest(w->base.engine->store, &w->wanted, why_compare, w, &w->base.err);
     if (rc && rc != KILN_NOT_FOUND)
         w->base.rc = rc;
     digest_to_hex(&w->key, hex);

@@ -320,7 +320,7 @@ TEST(snapshot, a_log_that_is_no_file_is_refused)
     snprintf(log, sizeof(log), "%s-wal", f->path);
     assert_int_equal(mkfifo(log, 0600), 0);
     assert_int_equal(db_snapshot(f->path, f->copy, &f->err), KILN_CORRUPT);
-    assert_says(f->err.text, "live.db-wal' is not a file");
+    assert_says(f->err.text, "live.db-wal'");
     unlink(log);
     assert_int_equal(symlink("/etc/passwd", log), 0);
     assert_int_equal(db_snapshot(f->path, f->copy, &f->err), KILN_IO);

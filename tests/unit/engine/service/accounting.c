@@ -382,18 +382,19 @@ TEST(users, without_a_store_it_is_counted_and_said_not_to_be_kept)
 /* ---- writes that fail ---- */
 
 static bool put_is_dropped;
-enum kiln_code __real_kernel_store_ledger_put(struct kernel_store *, const struct kernel_ledger *,
-                                              bool *, struct kiln_err *);
-enum kiln_code __wrap_kernel_store_ledger_put(struct kernel_store *store,
-                                              const struct kernel_ledger *accounting,
-                                              bool *ret_written, struct kiln_err *err);
-enum kiln_code __wrap_kernel_store_ledger_put(struct kernel_store *store,
-                                              const struct kernel_ledger *accounting,
-                                              bool *ret_written, struct kiln_err *err)
+enum kiln_code __real_kernel_store_accounting_put(struct kernel_store *,
+                                                  const struct kernel_accounting *, bool *,
+                                                  struct kiln_err *);
+enum kiln_code __wrap_kernel_store_accounting_put(struct kernel_store *store,
+                                                  const struct kernel_accounting *accounting,
+                                                  bool *ret_written, struct kiln_err *err);
+enum kiln_code __wrap_kernel_store_accounting_put(struct kernel_store *store,
+                                                  const struct kernel_accounting *accounting,
+                                                  bool *ret_written, struct kiln_err *err)
 {
     *ret_written = false;
     return put_is_dropped ? KILN_OK
-                          : __real_kernel_store_ledger_put(store, accounting, ret_written, err);
+                          : __real_kernel_store_accounting_put(store, accounting, ret_written, err);
 }
 
 TEST(users, usage_totals_that_a_full_disk_refuses_are_written_later)
@@ -412,18 +413,18 @@ TEST(users, usage_totals_that_a_full_disk_refuses_are_written_later)
 }
 
 static bool get_fails;
-enum kiln_code __real_kernel_store_ledger(struct kernel_store *, size_t,
-                                          void (*)(void *, const struct kernel_ledger_row *),
-                                          void *, uint64_t *, struct kiln_err *);
-enum kiln_code __wrap_kernel_store_ledger(struct kernel_store *store, size_t most,
-                                          void (*each)(void *, const struct kernel_ledger_row *),
-                                          void *context, uint64_t *ret_since, struct kiln_err *err);
-enum kiln_code __wrap_kernel_store_ledger(struct kernel_store *store, size_t most,
-                                          void (*each)(void *, const struct kernel_ledger_row *),
-                                          void *context, uint64_t *ret_since, struct kiln_err *err)
+enum kiln_code __real_kernel_store_accounting(struct kernel_store *,
+                                              const struct kernel_accounting_request *, uint64_t *,
+                                              struct kiln_err *);
+enum kiln_code __wrap_kernel_store_accounting(struct kernel_store *store,
+                                              const struct kernel_accounting_request *request,
+                                              uint64_t *ret_since, struct kiln_err *err);
+enum kiln_code __wrap_kernel_store_accounting(struct kernel_store *store,
+                                              const struct kernel_accounting_request *request,
+                                              uint64_t *ret_since, struct kiln_err *err)
 {
     return get_fails ? kiln_fail(err, KILN_IO, "the disk is gone")
-                     : __real_kernel_store_ledger(store, most, each, context, ret_since, err);
+                     : __real_kernel_store_accounting(store, request, ret_since, err);
 }
 
 TEST(users, usage_totals_that_cannot_be_read_are_not_overwritten)

@@ -122,7 +122,7 @@ TEST(imports, a_users_import_evicts_nothing_of_others_and_keeps_what_fits)
 
     assert_reply_refuses(&f->bob, 0, KILN_FULL, "'gfx906_60.ukdb'");
     assert_reply_refuses(&f->bob, 0, KILN_FULL, " imported");
-    assert_reply_refuses(&f->bob, 0, KILN_FULL, "other user's");
+    assert_reply_refuses(&f->bob, 0, KILN_FULL, "clear --own");
     assert_reply_refuses(&f->bob, 0, KILN_FULL, "--own");
     assert_int_equal(listed_kernels(f, &f->ann), LARGE_COUNT);
     assert_in_range(listed_kernels(f, &f->bob), 1, LARGE_COUNT - 1);

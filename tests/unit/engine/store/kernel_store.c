@@ -28,8 +28,8 @@ static struct seen list(struct fixture *f, struct kernel_filter filter, const st
                         size_t count)
 {
     struct seen seen = { 0 };
-    assert_int_equal(kernel_store_list(f->store, &filter, after, count, see, &seen, &f->err),
-                     KILN_OK);
+    const struct kernel_page page = { .filter = filter, .after = after, .max = count };
+    assert_int_equal(kernel_store_list(f->store, &page, see, &seen, &f->err), KILN_OK);
     return seen;
 }
 
@@ -162,7 +162,7 @@ TEST(store, refuses_texts_longer_than_requests_may_have)
     assert_int_equal(put(f, (struct kernel){ .number = 1, .size = 10, .program = program }),
                      KILN_INVALID);
 
-    assert_non_null(strstr(f->err.text, "program"));
+    assert_says(f->err.text, "program");
 }
 
 TEST(store, shows_everything_known_about_a_kernel)
@@ -279,8 +279,8 @@ TEST(store, filters_by_all_that_is_known_of_a_kernel)
         uint64_t count = 0, bytes = 0;
         assert_int_equal(seen.count, cases[i].matches);
         assert_true(!cases[i].first || digest_equal(&seen.keys[0], &first));
-        assert_int_equal(
-            kernel_store_clear(f->store, &cases[i].filter, true, &count, &bytes, &f->err), KILN_OK);
+        assert_int_equal(kernel_store_count(f->store, &cases[i].filter, &count, &bytes, &f->err),
+                         KILN_OK);
         assert_int_equal(count, cases[i].matches);
     }
     assert_int_equal(list(f, (struct kernel_filter){ .toolchain_id = toolchain }, NULL, 9).count,
@@ -321,12 +321,11 @@ TEST(store, keeps_what_a_kernel_was_made_of)
     assert_int_equal(kernel_record_scope(&seen.last), KERNEL_SCOPE_EVERYONE);
 }
 
-static size_t match(struct fixture *f, const char *prefix, struct digest *keys, size_t most)
+static size_t match(struct fixture *f, const char *prefix, struct digest *keys, size_t max)
 {
-    size_t count = 99;
-    assert_int_equal(kernel_store_match(f->store, prefix, NULL, keys, most, &count, &f->err),
-                     KILN_OK);
-    return count;
+    struct kernel_keys found = { .keys = keys, .max = max, .count = 99 };
+    assert_int_equal(kernel_store_match(f->store, prefix, NULL, &found, &f->err), KILN_OK);
+    return found.count;
 }
 
 TEST(store, finds_keys_by_the_beginning_of_their_digits)
@@ -356,9 +355,9 @@ TEST(store, refuses_prefixes_that_are_not_hexadecimal)
     const char *wrong[] = { "", "xyz", "12 ",
                             "0123456789012345678901234567890123456789012345678901234567890123a" };
     struct digest key;
-    size_t count = 0;
+    struct kernel_keys found = { .keys = &key, .max = 1 };
     for (size_t i = 0; i < 4; i++)
-        assert_int_equal(kernel_store_match(f->store, wrong[i], NULL, &key, 1, &count, &f->err),
+        assert_int_equal(kernel_store_match(f->store, wrong[i], NULL, &found, &f->err),
                          KILN_INVALID);
 }
 
@@ -373,13 +372,12 @@ TEST(store, a_dry_run_reports_what_clearing_would_remove)
     struct kernel_filter filter = { .target = "gfx906" };
     uint64_t count = 0, bytes = 0;
 
-    assert_int_equal(kernel_store_clear(f->store, &filter, true, &count, &bytes, &f->err), KILN_OK);
+    assert_int_equal(kernel_store_count(f->store, &filter, &count, &bytes, &f->err), KILN_OK);
     assert_int_equal(count, 6);
     assert_int_equal(bytes, 3000); /* three objects, each under two keys */
     assert_int_equal(usage(f).kernels, 10);
 
-    assert_int_equal(kernel_store_clear(f->store, &filter, false, &count, &bytes, &f->err),
-                     KILN_OK);
+    assert_int_equal(kernel_store_clear(f->store, &filter, &count, &bytes, &f->err), KILN_OK);
     assert_int_equal(count, 6);
     assert_int_equal(bytes, 3000);
     assert_int_equal(usage(f).kernels, 4);
@@ -396,8 +394,7 @@ TEST(store, clearing_all_gives_the_disk_back)
     struct kernel_filter filter = { 0 };
     uint64_t count = 0, bytes = 0;
 
-    assert_int_equal(kernel_store_clear(f->store, &filter, false, &count, &bytes, &f->err),
-                     KILN_OK);
+    assert_int_equal(kernel_store_clear(f->store, &filter, &count, &bytes, &f->err), KILN_OK);
 
     assert_int_equal(count, 1200);
     assert_int_equal(usage(f).kernels + usage(f).objects + usage(f).row_bytes, 0);
@@ -416,15 +413,14 @@ struct probe_seen {
     char detail[64];
 };
 
-static void see_probe(void *context, const struct digest *id, const char *target, bool works,
-                      const char *detail)
+static void see_probe(void *context, const struct kernel_probe *probe)
 {
     struct probe_seen *seen = context;
     seen->count++;
-    seen->id = *id;
-    seen->works = works;
-    snprintf(seen->target, sizeof(seen->target), "%s", target);
-    snprintf(seen->detail, sizeof(seen->detail), "%s", detail);
+    seen->id = probe->toolchain_id;
+    seen->works = probe->works;
+    snprintf(seen->target, sizeof(seen->target), "%s", probe->target);
+    snprintf(seen->detail, sizeof(seen->detail), "%s", probe->detail);
 }
 
 TEST(store, remembers_probes_over_a_restart)
@@ -432,9 +428,12 @@ TEST(store, remembers_probes_over_a_restart)
     struct fixture *f = *state;
     struct digest id = key_of(3);
     struct probe_seen seen = { 0 };
-    assert_int_equal(kernel_store_probe_put(f->store, &id, "gfx942", true, NULL, &f->err), KILN_OK);
-    assert_int_equal(kernel_store_probe_put(f->store, &id, "gfx942", false, "aborts", &f->err),
-                     KILN_OK);
+    const struct kernel_probe works = { .toolchain_id = id, .target = "gfx942", .works = true };
+    const struct kernel_probe aborts = { .toolchain_id = id,
+                                         .target = "gfx942",
+                                         .detail = "aborts" };
+    assert_int_equal(kernel_store_probe_put(f->store, &works, &f->err), KILN_OK);
+    assert_int_equal(kernel_store_probe_put(f->store, &aborts, &f->err), KILN_OK);
 
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
     assert_int_equal(kernel_store_probes(f->store, see_probe, &seen, &f->err), KILN_OK);
@@ -450,14 +449,16 @@ TEST(store, remembers_probes_over_a_restart)
 TEST(store, of_many_probes_those_that_worked_stay_longest)
 {
     struct fixture *f = *state;
-    struct digest id = key_of(3), other = key_of(4);
+    struct digest id = key_of(3);
+    const struct kernel_probe probe = { .toolchain_id = key_of(4),
+                                        .target = "sm_90",
+                                        .works = true };
     meddle(f,
            "with recursive n (i) as (select 1 union all select i + 1 from n where i < 1500)"
            " insert into probe select ?1, 'sm_' || i, i = 1, '', i from n",
            &id);
 
-    assert_int_equal(kernel_store_probe_put(f->store, &other, "sm_90", true, NULL, &f->err),
-                     KILN_OK);
+    assert_int_equal(kernel_store_probe_put(f->store, &probe, &f->err), KILN_OK);
 
     assert_int_equal(ask(f, "select count(*) from probe"), 1024);
     assert_int_equal(ask(f, "select count(*) from probe where works = 1"), 2);
@@ -481,5 +482,5 @@ TEST(store, refuses_a_directory_that_everybody_may_write_to)
 
     assert_int_equal(reopen(f, ROOMY), KILN_DENIED);
 
-    assert_non_null(strstr(f->err.text, "chmod go-w"));
+    assert_says(f->err.text, "chmod go-w");
 }

@@ -40,10 +40,10 @@ uint64_t __wrap_clock_monotonic_ns(void);
 
 uint64_t __wrap_clock_monotonic_ns(void) { return __real_clock_monotonic_ns() + later_ns; }
 
-static struct kernel_check check_within(struct fixture *f, uint64_t most, uint64_t age_most_s)
+static struct kernel_check check_within(struct fixture *f, uint64_t most, uint64_t age_max_s)
 {
     struct kernel_check seen;
-    const struct kernel_check_wish wish = { .bytes_max = most, .age_most_s = age_most_s };
+    const struct kernel_check_options wish = { .bytes_max = most, .age_max_s = age_max_s };
     must(kernel_store_check(f->store, &wish, &seen, &f->err), f->err);
     return seen;
 }
@@ -221,7 +221,7 @@ TEST(store, a_clearing_that_is_tried_again_reports_all_that_it_removed)
         stored(f, (struct kernel){ .number = n, .size = 100 });
     damages.statement = KERNEL_REMOVE_MATCHES;
     damages.use = 2; /* a batch is gone by then */
-    must(kernel_store_clear(f->store, &all, /* dry_run= */ false, &count, &bytes, &f->err), f->err);
+    must(kernel_store_clear(f->store, &all, &count, &bytes, &f->err), f->err);
     assert_int_equal(damages.use, 0);
     assert_int_equal(count, 40);
     assert_int_equal(usage(f).kernels, 0);
@@ -234,13 +234,13 @@ TEST(store, a_change_counts_even_if_the_vacuum_after_it_fails)
     struct digest key = key_of(1);
     stored(f, (struct kernel){ .number = 1, .size = 100000 });
     stored(f, (struct kernel){ .number = 2, .size = 100 });
-    damages.statement = KERNEL_GIVE_BACK;
+    damages.statement = KERNEL_VACUUM;
     damages.use = 1;
     must(kernel_store_remove(f->store, &key, &f->err), f->err);
     assert_int_equal(damages.use, 0);
-    assert_true(f->store->giving_back); /* the next writes go on with it */
+    assert_true(f->store->vacuum_due); /* the next writes go on with it */
     stored(f, (struct kernel){ .number = 3, .size = 100 });
     stored(f, (struct kernel){ .number = 4, .size = 100 });
-    assert_false(f->store->giving_back);
+    assert_false(f->store->vacuum_due);
     assert_true(holds(f, 2));
 }

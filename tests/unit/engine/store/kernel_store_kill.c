@@ -58,14 +58,13 @@ static enum kiln_code change_one(struct work_queue *work_queue, unsigned number)
 {
     struct fixture *f = work_queue->f;
     struct digest key = key_of(number);
-    uint64_t count = 0;
     bool more = false;
     enum kiln_code rc = KILN_OK;
     pthread_mutex_lock(&work_queue->mutex);
     switch (number % 4) {
     case 0: rc = kernel_store_remove(f->store, &key, &f->err); break;
     case 1: rc = kernel_store_touch(f->store, &key, 1, 1800000000 + number, &f->err); break;
-    case 2: rc = kernel_store_pin(f->store, &key, 1, number % 8 == 2, &count, &f->err); break;
+    case 2: rc = kernel_store_pin(f->store, &key, number % 8 == 2, &more, &f->err); break;
     default: rc = kernel_store_tidy(f->store, &more, &f->err);
     }
     pthread_mutex_unlock(&work_queue->mutex);

@@ -153,8 +153,8 @@ TEST(store, refuses_an_object_larger_than_the_whole_cache)
 
     assert_int_equal(put(f, (struct kernel){ .number = 2, .size = 900000 }), KILN_FULL);
 
-    assert_non_null(strstr(f->err.text, "larger than the kernel cache may be"));
-    assert_non_null(strstr(f->err.text, "raise its limit"));
+    assert_says(f->err.text, "cache_limit");
+
     assert_true(holds(f, 1)); /* nothing was evicted in vain */
     struct kernel_health health;
     kernel_store_health(f->store, &health);
@@ -214,7 +214,7 @@ TEST(store, a_much_smaller_limit_takes_effect_in_steps)
     assert_in_range(usage(f).kernels, 2900, 3000);
     assert_false(holds(f, 9000));
     assert_int_equal(kernel_store_take_notice(f->store, f->notice), KERNEL_NOTICE_TROUBLE);
-    assert_non_null(strstr(f->notice, "it is being made smaller"));
+    assert_says(f->notice, "shrunk");
     for (; more; steps++)
         assert_int_equal(kernel_store_tidy(f->store, &more, &f->err), KILN_OK);
     assert_in_range(steps, 1, 20);
@@ -231,8 +231,11 @@ static uint64_t pin(struct fixture *f, unsigned from, unsigned to, bool pinned)
     struct digest keys[16];
     uint64_t count = 0;
     keys_of(from, to, keys);
-    assert_int_equal(kernel_store_pin(f->store, keys, to - from + 1, pinned, &count, &f->err),
-                     KILN_OK);
+    for (unsigned i = 0; i <= to - from; i++) {
+        bool found = false;
+        assert_int_equal(kernel_store_pin(f->store, &keys[i], pinned, &found, &f->err), KILN_OK);
+        count += found;
+    }
     return count;
 }
 
@@ -281,15 +284,15 @@ TEST(store, a_put_that_only_pinned_kernels_could_make_room_for_is_refused)
 
     assert_int_equal(put(f, (struct kernel){ .number = 7, .size = 300000 }), KILN_FULL);
 
-    assert_non_null(strstr(f->err.text, "pinned kernels take 488.3 KiB of the 1.0 MiB"));
-    assert_non_null(strstr(f->err.text, "unpin some, or raise the limit"));
+    assert_says(f->err.text, "488.3 KiB");
+    assert_says(f->err.text, "unpin");
     assert_true(holds(f, 3)); /* nothing was evicted in vain */
     assert_int_equal(stored(f, large(8, NOW)), 1);
     assert_false(holds(f, 3));
     assert_int_equal(put(f, large(9, NOW)), KILN_OK); /* 8 makes room */
     assert_int_equal(pin(f, 9, 9, true), 1);
     assert_int_equal(put(f, large(10, NOW)), KILN_FULL);
-    assert_non_null(strstr(f->err.text, "pinned"));
+    assert_says(f->err.text, "pinned");
 }
 
 TEST(store, pins_by_filter_and_spares_them_where_asked)
@@ -303,7 +306,7 @@ TEST(store, pins_by_filter_and_spares_them_where_asked)
 
     assert_int_equal(kernel_store_pin_matching(f->store, &some, true, &count, &f->err), KILN_OK);
     assert_int_equal(count, 300);
-    assert_int_equal(kernel_store_clear(f->store, &rest, false, &count, &bytes, &f->err), KILN_OK);
+    assert_int_equal(kernel_store_clear(f->store, &rest, &count, &bytes, &f->err), KILN_OK);
 
     assert_int_equal(count, 900);
     assert_int_equal(usage(f).kernels, 300);

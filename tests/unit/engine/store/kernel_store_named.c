@@ -112,11 +112,13 @@ static bool take(void *context, const struct kernel_record *record, struct bytes
 static struct exported export(struct fixture *f, uint32_t uid, const char *database_id)
 {
     struct exported e = { 0 };
-    struct kernel_place place = { 0 };
+    struct kernel_position position = { 0 };
     bool end = false;
-    assert_int_equal(
-        kernel_store_each_named(f->store, uid, database_id, &place, 1000, take, &e, &end, &f->err),
-        KILN_OK);
+    const struct kernel_export kernels = {
+        .uid = uid, .database_id = database_id, .max = 1000, .each = take, .context = &e
+    };
+    assert_int_equal(kernel_store_each_named(f->store, &kernels, &position, &end, &f->err),
+                     KILN_OK);
     assert_true(end);
     return e;
 }
@@ -161,16 +163,18 @@ static bool cut_log(void *context, const struct kernel_record *record, struct by
 TEST(store, an_export_that_takes_long_holds_up_no_writer)
 {
     struct fixture *f = *state;
-    struct kernel_place place = { 0 };
+    struct kernel_position position = { 0 };
     struct cut cut = { .f = f };
     bool end = false;
     static const char *const args[] = { " -mcpu=gfx906", "-mcpu=gfx906", "  -A  -B ", "" };
     for (unsigned i = 0; i < 4; i++)
         import_named(f, (struct named){ "k.s.o", args[i], ANNA, i % 2, .seed = i + 1 });
 
-    assert_int_equal(
-        kernel_store_each_named(f->store, ANNA, DEVICE, &place, 1000, cut_log, &cut, &end, &f->err),
-        KILN_OK);
+    const struct kernel_export kernels = {
+        .uid = ANNA, .database_id = DEVICE, .max = 1000, .each = cut_log, .context = &cut
+    };
+    assert_int_equal(kernel_store_each_named(f->store, &kernels, &position, &end, &f->err),
+                     KILN_OK);
 
     assert_true(end);
     assert_int_equal(cut.reported, 4);
@@ -212,15 +216,17 @@ TEST(store, exports_page_by_page_without_loss_or_repetition)
         import_named(f, (struct named){ "k.o", args, ANNA, i % 3 != 0, .seed = i + 1 });
     }
     struct exported all = export(f, ANNA, DEVICE), paged = { 0 };
-    struct kernel_place place = { 0 };
+    struct kernel_position position = { 0 };
     bool end = false;
     unsigned pages = 0;
 
+    const struct kernel_export kernels = {
+        .uid = ANNA, .database_id = DEVICE, .max = 3, .each = take, .context = &paged
+    };
     for (; !end; pages++) {
         paged.most = pages % 2 ? paged.count + 2 : 0; /* every other page is stopped earlier */
-        assert_int_equal(
-            kernel_store_each_named(f->store, ANNA, DEVICE, &place, 3, take, &paged, &end, &f->err),
-            KILN_OK);
+        assert_int_equal(kernel_store_each_named(f->store, &kernels, &position, &end, &f->err),
+                         KILN_OK);
     }
 
     assert_in_range(pages, 8, 10);
@@ -285,19 +291,16 @@ TEST(store, a_private_kernel_of_another_user_is_not_even_read)
     struct named annas = { "a.o", " x", ANNA, true, .seed = 1 };
     struct digest key = key_named(&annas);
     struct object *object = NULL;
-    bool damaged = true;
     import_named(f, annas);
     meddle(f, "update object set bytes = zeroblob(length(bytes))", NULL);
 
     struct kernel_reader bert = { .uid = BERT }, anna = { .uid = ANNA };
-    assert_int_equal(kernel_store_get_as(f->store, &bert, &key, &object, &damaged, &f->err),
-                     KILN_NOT_FOUND);
-    assert_false(damaged);
+    assert_int_equal(kernel_store_get_as(f->store, &bert, &key, &object, &f->err), KILN_NOT_FOUND);
+    assert_false(bert.damaged);
     assert_true(bert.hidden);
     assert_int_equal(bert.owner, ANNA);
-    assert_int_equal(kernel_store_get_as(f->store, &anna, &key, &object, &damaged, &f->err),
-                     KILN_NOT_FOUND);
-    assert_true(damaged);
+    assert_int_equal(kernel_store_get_as(f->store, &anna, &key, &object, &f->err), KILN_NOT_FOUND);
+    assert_true(anna.damaged);
     assert_false(anna.hidden);
 }
 
@@ -354,7 +357,8 @@ static void see_near(void *context, const struct kernel_record *record)
 static struct near nearest(struct fixture *f, struct kernel_record wanted, uint32_t uid)
 {
     struct near n = { 0 };
-    enum kiln_code rc = kernel_store_nearest(f->store, &wanted, uid, see_near, &n, &f->err);
+    wanted.uid = uid;
+    enum kiln_code rc = kernel_store_nearest(f->store, &wanted, see_near, &n, &f->err);
     assert_int_equal(rc, n.count ? KILN_OK : KILN_NOT_FOUND);
     return n;
 }

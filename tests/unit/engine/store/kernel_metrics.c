@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* The ledger, the history and who fills the store, in kernels.db. */
+/* kernels.db: usage accounting, the history of metrics, and shares of the store. */
 #include "store_fixture.h"
 #include "tests/support/test.h"
 
-#include "engine/store/kernel_figures.h"
+#include "engine/store/kernel_metrics.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define NOW 1700000000u
 
-/* ---- ledger ---- */
+/* ---- usage accounting ---- */
 
 #define KEPT_MAX 8
 
 struct kept {
-    struct kernel_ledger_row rows[KEPT_MAX];
+    struct kernel_accounting_row rows[KEPT_MAX];
     char names[KEPT_MAX][2][64];
     size_t count;
     uint64_t since;
 };
 
-static void keep_row(void *context, const struct kernel_ledger_row *row)
+static void keep_row(void *context, const struct kernel_accounting_row *row)
 {
     struct kept *kept = context;
     assert_true(kept->count < KEPT_MAX);
@@ -31,55 +31,61 @@ static void keep_row(void *context, const struct kernel_ledger_row *row)
     kept->rows[kept->count++] = *row;
 }
 
-static struct kept read_ledger(struct fixture *f, size_t most)
+static struct kept read_accounting(struct fixture *f, size_t max)
 {
     struct kept kept = { .count = 0 };
-    must(kernel_store_ledger(f->store, most, keep_row, &kept, &kept.since, &f->err), f->err);
+    const struct kernel_accounting_request request = { .max = max,
+                                                       .each = keep_row,
+                                                       .context = &kept };
+    must(kernel_store_accounting(f->store, &request, &kept.since, &f->err), f->err);
     return kept;
 }
 
-static struct kernel_ledger_row user_row(int64_t uid, uint64_t saved_us)
+static struct kernel_accounting_row user_row(int64_t uid, uint64_t saved_us)
 {
-    return (struct kernel_ledger_row){ .is_user = true,
-                                       .uid = uid,
-                                       .sums = { .saved_us = saved_us, .hits = 2 } };
+    return (struct kernel_accounting_row){ .is_user = true,
+                                           .uid = uid,
+                                           .sums = { .saved_us = saved_us, .hits = 2 } };
 }
 
-static struct kernel_ledger_row kind_row(const char *target, const char *program, uint64_t saved_us)
+static struct kernel_accounting_row kind_row(const char *target, const char *program,
+                                             uint64_t saved_us)
 {
-    return (struct kernel_ledger_row){ .target = target,
-                                       .program = program,
-                                       .sums = {
-                                           .saved_us = saved_us, .compiles = 3, .compile_us = 4 } };
+    return (struct kernel_accounting_row){
+        .target = target,
+        .program = program,
+        .sums = { .saved_us = saved_us, .compiles = 3, .compile_us = 4 }
+    };
 }
 
-static void write_rows(struct fixture *f, const struct kernel_ledger_row *rows, size_t count,
+static void write_rows(struct fixture *f, const struct kernel_accounting_row *rows, size_t count,
                        bool forget_kinds)
 {
-    const struct kernel_ledger ledger = {
+    const struct kernel_accounting accounting = {
         .rows = rows, .count = count, .since = NOW, .forget_kinds = forget_kinds
     };
     bool written = false;
-    must(kernel_store_ledger_put(f->store, &ledger, &written, &f->err), f->err);
+    must(kernel_store_accounting_put(f->store, &accounting, &written, &f->err), f->err);
     assert_true(written);
 }
 
 TEST(store, rows_come_back_as_they_were_written)
 {
     struct fixture *f = *state;
-    const struct kernel_ledger_row rows[] = { user_row(1000, 7), user_row(KERNEL_LEDGER_OTHERS, 1),
-                                              kind_row("gfx90a", "conv.cl", 9),
-                                              kind_row("", "", 1) };
+    const struct kernel_accounting_row rows[] = { user_row(1000, 7),
+                                                  user_row(KERNEL_ACCOUNTING_OTHERS, 1),
+                                                  kind_row("gfx90a", "conv.cl", 9),
+                                                  kind_row("", "", 1) };
     write_rows(f, rows, 4, false);
-    const struct kernel_ledger_row again = user_row(1000, 8); /* in the place of the first */
+    const struct kernel_accounting_row again = user_row(1000, 8); /* in the place of the first */
     write_rows(f, &again, 1, false);
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
 
-    struct kept kept = read_ledger(f, 100);
+    struct kept kept = read_accounting(f, 100);
 
     assert_int_equal(kept.since, NOW);
     assert_int_equal(kept.count, 4);
-    assert_int_equal(kept.rows[0].uid, KERNEL_LEDGER_OTHERS);
+    assert_int_equal(kept.rows[0].uid, KERNEL_ACCOUNTING_OTHERS);
     assert_int_equal(kept.rows[1].uid, 1000);
     assert_int_equal(kept.rows[1].sums.saved_us, 8);
     assert_int_equal(kept.rows[1].sums.hits, 2);
@@ -95,19 +101,20 @@ TEST(store, the_first_day_stays_the_first)
     struct fixture *f = *state;
     bool written = false;
     write_rows(f, NULL, 0, false);
-    const struct kernel_ledger later = { .since = NOW + 99 };
-    must(kernel_store_ledger_put(f->store, &later, &written, &f->err), f->err);
-    assert_int_equal(read_ledger(f, 1).since, NOW);
+    const struct kernel_accounting later = { .since = NOW + 99 };
+    must(kernel_store_accounting_put(f->store, &later, &written, &f->err), f->err);
+    assert_int_equal(read_accounting(f, 1).since, NOW);
 }
 
 TEST(store, kinds_that_were_forgotten_do_not_come_back)
 {
     struct fixture *f = *state;
-    const struct kernel_ledger_row rows[] = { kind_row("gfx90a", "junk.cl", 1), user_row(5, 1) };
-    const struct kernel_ledger_row kept_row = kind_row("gfx90a", "conv.cl", 2);
+    const struct kernel_accounting_row rows[] = { kind_row("gfx90a", "junk.cl", 1),
+                                                  user_row(5, 1) };
+    const struct kernel_accounting_row kept_row = kind_row("gfx90a", "conv.cl", 2);
     write_rows(f, rows, 2, false);
     write_rows(f, &kept_row, 1, /* forget_kinds= */ true);
-    struct kept kept = read_ledger(f, 100);
+    struct kept kept = read_accounting(f, 100);
     assert_int_equal(kept.count, 2);
     assert_string_equal(kept.names[1][1], "conv.cl");
 }
@@ -115,15 +122,16 @@ TEST(store, kinds_that_were_forgotten_do_not_come_back)
 TEST(store, users_that_were_forgotten_do_not_come_back)
 {
     struct fixture *f = *state;
-    const struct kernel_ledger_row rows[] = { kind_row("gfx90a", "conv.cl", 1), user_row(5, 1) };
-    const struct kernel_ledger_row kept_row = user_row(6, 2);
-    const struct kernel_ledger ledger = {
+    const struct kernel_accounting_row rows[] = { kind_row("gfx90a", "conv.cl", 1),
+                                                  user_row(5, 1) };
+    const struct kernel_accounting_row kept_row = user_row(6, 2);
+    const struct kernel_accounting accounting = {
         .rows = &kept_row, .count = 1, .since = NOW, .forget_users = true
     };
     bool written = false;
     write_rows(f, rows, 2, false);
-    must(kernel_store_ledger_put(f->store, &ledger, &written, &f->err), f->err);
-    struct kept kept = read_ledger(f, 100);
+    must(kernel_store_accounting_put(f->store, &accounting, &written, &f->err), f->err);
+    struct kept kept = read_accounting(f, 100);
     assert_int_equal(kept.count, 2);
     assert_int_equal(kept.rows[0].uid, 6);
     assert_string_equal(kept.names[1][1], "conv.cl");
@@ -132,9 +140,9 @@ TEST(store, users_that_were_forgotten_do_not_come_back)
 TEST(store, the_usage_rows_worth_most_are_read_first)
 {
     struct fixture *f = *state;
-    const struct kernel_ledger_row rows[] = { user_row(1, 1), user_row(2, 9), user_row(3, 5) };
+    const struct kernel_accounting_row rows[] = { user_row(1, 1), user_row(2, 9), user_row(3, 5) };
     write_rows(f, rows, 3, false);
-    struct kept kept = read_ledger(f, 2);
+    struct kept kept = read_accounting(f, 2);
     assert_int_equal(kept.count, 2);
     assert_int_equal(kept.rows[0].uid, 2);
     assert_int_equal(kept.rows[1].uid, 3);
@@ -143,18 +151,18 @@ TEST(store, the_usage_rows_worth_most_are_read_first)
 TEST(store, a_sum_is_never_larger_than_sqlite_can_add_up)
 {
     struct fixture *f = *state;
-    const struct kernel_ledger_row row = user_row(1, UINT64_MAX);
+    const struct kernel_accounting_row row = user_row(1, UINT64_MAX);
     write_rows(f, &row, 1, false);
-    assert_true(read_ledger(f, 1).rows[0].sums.saved_us == KERNEL_SUM_MAX);
+    assert_true(read_accounting(f, 1).rows[0].sums.saved_us == KERNEL_SUM_MAX);
 }
 
 TEST(store, numbers_of_a_damaged_row_count_as_nothing)
 {
     struct fixture *f = *state;
-    const struct kernel_ledger_row row = user_row(1, 7);
+    const struct kernel_accounting_row row = user_row(1, 7);
     write_rows(f, &row, 1, false);
     meddle(f, "update ledger_user set saved_us = -5", NULL);
-    assert_int_equal(read_ledger(f, 1).rows[0].sums.saved_us, 0);
+    assert_int_equal(read_accounting(f, 1).rows[0].sums.saved_us, 0);
 }
 
 /* ---- history ---- */
@@ -174,8 +182,8 @@ static void keep_sample(void *context, const struct kernel_sample *sample)
 static struct samples read_history(struct fixture *f, uint64_t since, uint64_t step_s)
 {
     struct samples samples = { .count = 0 };
-    must(kernel_store_history(f->store, since, step_s, KEPT_MAX, keep_sample, &samples, &f->err),
-         f->err);
+    const struct kernel_history_range range = { since, step_s, KEPT_MAX };
+    must(kernel_store_history(f->store, &range, keep_sample, &samples, &f->err), f->err);
     return samples;
 }
 
@@ -290,7 +298,8 @@ TEST(store, shares_by_program_say_nothing_of_private_names)
     struct shares s = { .count = 0 };
     uint64_t all = 0;
     fill_store(f);
-    must(kernel_store_shares(f->store, true, 10, keep_share, &s, &f->err), f->err);
+    const struct kernel_share_request request = { .by_program = true, .max = 10 };
+    must(kernel_store_shares(f->store, &request, keep_share, &s, &f->err), f->err);
     assert_int_equal(s.count, 3);
     assert_string_equal(s.names[0], "conv.cl");
     assert_int_equal(s.kernels[0], 2);
@@ -305,7 +314,8 @@ TEST(store, shares_by_target_come_largest_first)
     struct fixture *f = *state;
     struct shares s = { .count = 0 };
     fill_store(f);
-    must(kernel_store_shares(f->store, false, 1, keep_share, &s, &f->err), f->err);
+    const struct kernel_share_request request = { .by_program = false, .max = 1 };
+    must(kernel_store_shares(f->store, &request, keep_share, &s, &f->err), f->err);
     assert_int_equal(s.count, 1);
     assert_string_equal(s.names[0], "gfx90a");
 }
@@ -316,19 +326,25 @@ static void keep_compile(void *context, const struct kernel_record *record)
     keep_share(s, &(struct kernel_share){ .name = record->program, .bytes = record->compile_ns });
 }
 
-TEST(store, the_slowest_compiles_are_those_that_the_asker_may_know)
+static void find_slowest(struct fixture *f, const uint32_t *uid, size_t max, struct shares *found)
+{
+    const struct kernel_slowest_request request = { .uid = uid, .max = max };
+    must(kernel_store_slowest(f->store, &request, keep_compile, found, &f->err), f->err);
+}
+
+TEST(store, the_slowest_compiles_are_those_that_the_user_may_see)
 {
     struct fixture *f = *state;
     static const uint32_t ann = 1000, bob = 1001;
     struct shares s = { .count = 0 };
     fill_store(f);
-    must(kernel_store_slowest(f->store, &ann, 2, keep_compile, &s, &f->err), f->err);
+    find_slowest(f, &ann, 2, &s);
     assert_int_equal(s.count, 2);
     assert_string_equal(s.names[0], "pool.cl");
     assert_int_equal(s.bytes[1], 900);
-    must(kernel_store_slowest(f->store, &bob, 1, keep_compile, &s, &f->err), f->err);
+    find_slowest(f, &bob, 1, &s);
     assert_string_equal(s.names[2], "secret.o");
-    must(kernel_store_slowest(f->store, NULL, 1, keep_compile, &s, &f->err), f->err);
+    find_slowest(f, NULL, 1, &s);
     assert_string_equal(s.names[3], "secret.o");
 }
 
@@ -338,20 +354,20 @@ TEST(store, a_store_that_is_off_or_read_only_is_not_written_to)
 {
     struct fixture *f = *state;
     static const enum kernel_store_mode modes[] = { KERNEL_STORE_READ_ONLY, KERNEL_STORE_OFF };
-    const struct kernel_ledger_row row = user_row(1, 7);
-    const struct kernel_ledger ledger = { .rows = &row, .count = 1, .since = NOW };
+    const struct kernel_accounting_row row = user_row(1, 7);
+    const struct kernel_accounting accounting = { .rows = &row, .count = 1, .since = NOW };
     const struct kernel_sample sample = { .time = NOW, .span_s = 1 };
     write_rows(f, &row, 1, false);
     for (size_t i = 0; i < 2; i++) {
         bool written = true;
         f->mode = modes[i];
         assert_int_equal(reopen(f, ROOMY), KILN_OK);
-        must(kernel_store_ledger_put(f->store, &ledger, &written, &f->err), f->err);
+        must(kernel_store_accounting_put(f->store, &accounting, &written, &f->err), f->err);
         assert_false(written);
         written = true;
         must(kernel_store_history_put(f->store, &sample, 100, &written, &f->err), f->err);
         assert_false(written);
-        assert_int_equal(read_ledger(f, 9).count, modes[i] == KERNEL_STORE_OFF ? 0 : 1);
+        assert_int_equal(read_accounting(f, 9).count, modes[i] == KERNEL_STORE_OFF ? 0 : 1);
         assert_int_equal(read_history(f, 0, 1).count, 0);
     }
     f->mode = KERNEL_STORE_ON;

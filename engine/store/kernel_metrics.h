@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Usage data stored with the kernels: usage accounting (the ledger) and the history of metrics.
+ * Usage data stored with the kernels: usage accounting and the history of metrics.
  *
  * Role       reads and writes rows of kernels.db; the service defines their meaning
- *            (engine/service/metrics/ledger.h, history.h)
+ *            (engine/service/metrics/accounting.h, history.h)
  * Ownership  texts are borrowed for the call
  * Threading  as kernel_store.h: puts run on the write queue, the rest on any thread
  *
@@ -25,17 +25,19 @@ struct kernel_sums {
     uint64_t compile_us;
 };
 
-#define KERNEL_LEDGER_OTHERS (-1) /* uid of the row for all users without a row of their own */
+#define KERNEL_ACCOUNTING_OTHERS                                    \
+    (-1) /* uid of the row for all users without a row of their own \
+          */
 
-struct kernel_ledger_row {
+struct kernel_accounting_row {
     bool is_user; /* true: |uid| identifies the row; false: |target| and |program| do */
     int64_t uid;
     const char *target, *program;
     struct kernel_sums sums;
 };
 
-struct kernel_ledger { /* the rows to write, or the rows read */
-    const struct kernel_ledger_row *rows;
+struct kernel_accounting { /* the rows to write, or the rows read */
+    const struct kernel_accounting_row *rows;
     size_t count;
     uint64_t since;    /* start of accounting, seconds since the epoch; a stored value is kept */
     bool forget_users; /* first delete all rows of users */
@@ -43,14 +45,17 @@ struct kernel_ledger { /* the rows to write, or the rows read */
 };
 
 /* Replaces the given rows in one transaction. */
-KILN_MUST_CHECK enum kiln_code kernel_store_ledger_put(struct kernel_store *store,
-                                                       const struct kernel_ledger *ledger,
-                                                       bool *ret_written, struct kiln_err *err);
-/* Reports the rows with the largest savings: at most |most| users and |most| pairs of target and
- * program. |ret_since| is 0 when there are no rows. |each| must not keep the texts. */
-KILN_MUST_CHECK enum kiln_code kernel_store_ledger(
-    struct kernel_store *store, size_t most,
-    void (*each)(void *context, const struct kernel_ledger_row *row), void *context,
+KILN_MUST_CHECK enum kiln_code kernel_store_accounting_put(
+    struct kernel_store *store, const struct kernel_accounting *accounting, bool *ret_written,
+    struct kiln_err *err);
+struct kernel_accounting_request {
+    size_t max; /* users, and pairs of target and program; those with the largest savings */
+    void (*each)(void *context, const struct kernel_accounting_row *row); /* must not keep texts */
+    void *context;
+};
+/* Reports the stored rows. |ret_since| is the start of accounting, 0 when there are no rows. */
+KILN_MUST_CHECK enum kiln_code kernel_store_accounting(
+    struct kernel_store *store, const struct kernel_accounting_request *request,
     uint64_t *ret_since, struct kiln_err *err);
 
 #define KERNEL_HISTORY_MEMBER(name) HISTORY_##name,
@@ -71,17 +76,24 @@ KILN_MUST_CHECK enum kiln_code kernel_store_history_put(struct kernel_store *sto
                                                         const struct kernel_sample *sample,
                                                         uint64_t kept_s, bool *ret_written,
                                                         struct kiln_err *err);
-/* Reports at most |most| samples in order of time, from |since| on, merged into steps of
- * |step_s| (at least 1). */
+struct kernel_history_range {
+    uint64_t since;  /* seconds since the epoch */
+    uint64_t step_s; /* samples are merged into steps of this length */
+    size_t max;      /* merged samples */
+};
+/* Reports samples in order of time. */
 KILN_MUST_CHECK enum kiln_code kernel_store_history(
-    struct kernel_store *store, uint64_t since, uint64_t step_s, size_t most,
+    struct kernel_store *store, const struct kernel_history_range *range,
     void (*each)(void *context, const struct kernel_sample *sample), void *context,
     struct kiln_err *err);
 
-/* Reports the kernels with the longest compile times, among public kernels and those private to
- * |uid|. With |uid| NULL, among all kernels. */
+struct kernel_slowest_request {
+    const uint32_t *uid; /* borrowed: public kernels and this user's private ones; NULL: all */
+    size_t max;          /* kernels */
+};
+/* Reports the kernels with the longest compile times, the slowest first. */
 KILN_MUST_CHECK enum kiln_code kernel_store_slowest(
-    struct kernel_store *store, const uint32_t *uid, size_t most,
+    struct kernel_store *store, const struct kernel_slowest_request *request,
     void (*each)(void *, const struct kernel_record *), void *context, struct kiln_err *err);
 
 struct kernel_share { /* the part of the store that belongs to one target or program */
@@ -89,9 +101,13 @@ struct kernel_share { /* the part of the store that belongs to one target or pro
     uint64_t kernels;
     uint64_t bytes; /* of compressed objects and rows; a shared object counts for each kernel */
 };
-/* Reports at most |most| shares, the largest first. Reads every kernel. */
-KILN_MUST_CHECK enum kiln_code kernel_store_shares(struct kernel_store *store, bool by_program,
-                                                   size_t most,
+struct kernel_share_request {
+    bool by_program; /* else by target */
+    size_t max;      /* shares */
+};
+/* Reports shares, the largest first. Reads every kernel. */
+KILN_MUST_CHECK enum kiln_code kernel_store_shares(struct kernel_store *store,
+                                                   const struct kernel_share_request *request,
                                                    void (*each)(void *context,
                                                                 const struct kernel_share *share),
                                                    void *context, struct kiln_err *err);

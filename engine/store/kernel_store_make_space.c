@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/store/kernel_store_parts.h"
+
+#include <stdio.h>
+
+/*
+ * Makes space for a write before its transaction, so that the files never exceed the limit.
+ *
+ * A put first estimates the pages that it needs. If the file has too few free pages, the least
+ * valuable kernels are evicted, which frees pages inside the file. If the file itself is too long,
+ * pages move from its end into free ones, and the file is truncated (store_cut).
+ *
+ * Example: limit 1 GiB, of which the log may use 16 MiB, so the file may have 1008 MiB. It is full,
+ * and a put needs 1 MiB. Kernels are evicted until 1007 MiB are used. Then at most EXTRA_MAX more
+ * are evicted, down to 957 MiB (19/20 of 1008, minus 1), so that the next puts need not evict.
+ */
+#define PAGE STORE_PAGE
+#define OVERFLOW_PAGE 4092u /* bytes of a long value that fit into one overflow page */
+/* Pages that a put changes in addition to those that it fills: one or two of each table and
+ * index. */
+#define CHANGED_BYTES (24u * PAGE)
+/* Pages that the rows may need in addition to long values, because pages split. */
+#define ROW_PAGES 12u
+/* The empty tables and indices. */
+#define EMPTY_BYTES (24u * PAGE)
+/* Evict down to a twentieth below the limit, so that not every put has to evict ... */
+#define SPARE_SHARE 20u
+/* ... but delay the writer by at most about 10 ms for that. */
+#define EXTRA_MAX 256u
+#define EVICT_BATCH 32u /* kernels that one transaction evicts */
+/* A lowered limit takes effect over several writes. Each evicts at most this many kernels (about
+ * 0.1 s) and moves at most this many pages. */
+#define EVICT_MAX 2048u
+#define MOVE_MAX 4096u
+#define VACUUM_STEPS 64u /* in one call of kernel_store_tidy */
+/* Attempts of gc: a filesystem may use more blocks for a file than the file has pages. */
+#define ROUNDS_MAX 4u
+
+uint64_t store_need(uint64_t stored_size, uint64_t texts_size)
+{
+    uint64_t pages = stored_size / OVERFLOW_PAGE + texts_size / OVERFLOW_PAGE + ROW_PAGES;
+    pages += pages / 512; /* auto-vacuum's pointer map */
+    return pages * PAGE;
+}
+
+/* ---- evicting ---- */
+
+struct goal {
+    const struct store_own *own; /* borrowed; NULL: the least valuable kernels are evicted */
+    uint64_t used_wanted;        /* bytes of used pages; eviction stops here */
+    uint64_t used_max;           /* bytes of used pages; above this, the eviction has failed */
+    uint64_t extra_max;          /* kernels evicted between |used_max| and |used_wanted| */
+    uint64_t evicted_max;        /* kernels */
+    /* So far: */
+    uint64_t used, evicted, extra;
+    bool repaired;
+    bool none_left; /* there is nothing more to evict */
+};
+
+static bool is_reached(const struct goal *g)
+{
+    return g->used <= g->used_wanted || g->none_left || g->evicted >= g->evicted_max ||
+           (g->used <= g->used_max && g->extra >= g->extra_max);
+}
+
+/* When no kernel can be evicted: repairs the tables, which finds kernels without a recency row and
+ * removes objects without a kernel. Then it empties the quarantine. */
+static enum kiln_code free_more(struct kernel_store *store, struct goal *g, struct kiln_err *err)
+{
+    g->none_left = g->repaired || g->own;
+    if (g->none_left)
+        return KILN_OK;
+    g->repaired = true;
+    enum kiln_code rc = store_repair(store, err);
+    return rc ? rc : store_run(store, KERNEL_FORGET_QUARANTINE, err);
+}
+
+/* Evicts a kernel of the user who exceeds their share. If there is no such user, or all their
+ * kernels are pinned, evicts the least valuable kernel. */
+static enum kiln_code evict_fairly(struct kernel_store *store, bool *ret_gone, struct kiln_err *err)
+{
+    uint32_t uid = 0;
+    bool any = false, gone = false;
+    enum kiln_code rc = store_find_heaviest(store, &uid, &any, err);
+    if (!rc && any)
+        rc = store_evict_one(store, &uid, &gone, err);
+    if (!rc && !gone)
+        rc = store_evict_one(store, /* uid= */ NULL, &gone, err);
+    *ret_gone = gone;
+    return rc;
+}
+
+static enum kiln_code evict_batch(struct kernel_store *store, struct goal *g, struct kiln_err *err)
+{
+    unsigned batch = store_batch(store) < EVICT_BATCH ? store_batch(store) : EVICT_BATCH;
+    TRANSACTION_AUTO struct transaction t = { 0 };
+    enum kiln_code rc = store_before_batch(store, err);
+    if (!rc)
+        rc = transaction_begin(&t, store->writer, err);
+    for (unsigned i = 0; !rc && i < batch && !is_reached(g); i++) {
+        struct store_space s = { 0 };
+        bool gone = false;
+        rc = g->own ? store_evict_own(store, g->own, &gone, err) : evict_fairly(store, &gone, err);
+        if (!rc && !gone)
+            rc = free_more(store, g, err);
+        if (!rc)
+            rc = store_measure(store, &s, err);
+        g->used = s.used;
+        g->evicted += gone;
+        g->extra += gone && g->used <= g->used_max;
+    }
+    return rc ? rc : transaction_commit(&t, err);
+}
+
+static enum kiln_code evict_kernels(struct kernel_store *store, struct goal *g,
+                                    struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    while (!rc && !is_reached(g))
+        rc = evict_batch(store, g, err);
+    store->vacuum_due |= g->evicted > 0;
+    return rc;
+}
+
+/* ---- making space ---- */
+
+static enum kiln_code count_pinned_bytes(struct kernel_store *store, uint64_t *ret_bytes,
+                                         struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    if (!store->pinned_known)
+        rc = store_number(store->writer, KERNEL_PINNED_BYTES, &store->pinned_bytes, err);
+    store->pinned_known = !rc;
+    *ret_bytes = store->pinned_bytes;
+    return rc;
+}
+
+static void refuse_put(const struct kernel_store *store, uint64_t need,
+                       struct store_space_result *result)
+{
+    char a[STORE_SIZE_TEXT], limit[STORE_SIZE_TEXT];
+    store_size_text(store->limit_bytes, limit);
+    result->never = true;
+    if (store->pinned_bytes)
+        snprintf(result->why, sizeof(result->why),
+                 "pinned kernels, which are never evicted, use %s of the kernel cache's limit of "
+                 "%s: unpin some, or raise cache_limit",
+                 store_size_text(store->pinned_bytes, a), limit);
+    else
+        snprintf(result->why, sizeof(result->why),
+                 "a kernel that needs %s on disk (compressed, with its rows) does not fit into the "
+                 "kernel cache (limit %s, including its log): raise cache_limit",
+                 store_size_text(need, a), limit);
+}
+
+static void refuse_own(const struct kernel_store *store, const struct store_own *own,
+                       struct store_space_result *result)
+{
+    char taken[STORE_SIZE_TEXT], limit[STORE_SIZE_TEXT];
+    result->never = true;
+    snprintf(result->why, sizeof(result->why),
+             "the kernel cache is full (%s of %s), and a private import evicts only the user's own "
+             "kernels: remove some of yours with 'kilnctl clear --own', or have an administrator "
+             "run 'kilnctl clear --uid %u' or 'kilnctl gc --to SIZE' or raise cache_limit",
+             store_size_text(store_taken_bytes(store), taken),
+             store_size_text(store->limit_bytes, limit), (unsigned)own->uid);
+}
+
+static void refuse_for_now(struct kernel_store *store, struct store_space_result *result)
+{
+    char taken[STORE_SIZE_TEXT], limit[STORE_SIZE_TEXT];
+    result->later = true;
+    snprintf(result->why, sizeof(result->why),
+             "the kernel cache uses %s, its limit is %s: it is being shrunk, and stores new "
+             "kernels again when that is done",
+             store_size_text(store_taken_bytes(store), taken),
+             store_size_text(store->limit_bytes, limit));
+    if (!store->shrinking)
+        store_set_notice(store, KERNEL_NOTICE_TROUBLE, result->why);
+    store->shrinking = true;
+}
+
+static bool is_enough(const struct store_space *s, uint64_t need, uint64_t max)
+{
+    uint64_t after = s->used + need > s->file ? s->used + need : s->file;
+    return after <= max && s->blocks <= max;
+}
+
+/* A filesystem may use more blocks for a file than the file has pages. Subtracts the difference
+ * from |max|, at most half of it. */
+static enum kiln_code subtract_spare_blocks(struct kernel_store *store, uint64_t *max,
+                                            struct kiln_err *err)
+{
+    struct store_space s = { 0 };
+    enum kiln_code rc = db_checkpoint_now(store->writer, err);
+    if (!rc)
+        rc = store_measure(store, &s, err);
+    uint64_t spare = !rc && s.blocks > s.file ? s.blocks - s.file : 0;
+    *max -= spare < *max / 2 ? spare : *max / 2;
+    return rc;
+}
+
+struct space_request {
+    uint64_t need;               /* bytes */
+    uint64_t max;                /* bytes that the file may have */
+    const struct store_own *own; /* as in store_make_space */
+};
+
+/* Of a user's own kernels, none more than necessary are evicted. */
+static struct goal goal_of(const struct space_request *r)
+{
+    uint64_t below = r->max - r->max / SPARE_SHARE;
+    struct goal goal = { .own = r->own, .used_max = r->max - r->need, .evicted_max = EVICT_MAX };
+    goal.used_wanted = r->own ? goal.used_max : below > r->need ? below - r->need : 0;
+    goal.extra_max = r->own ? 0 : EXTRA_MAX;
+    return goal;
+}
+
+/* Decides about the write after evicting and truncating, which left |s|. */
+static void judge_space(struct kernel_store *store, const struct space_request *r,
+                        const struct goal *goal, const struct store_space *s,
+                        struct store_space_result *result)
+{
+    if (goal->none_left && s->used > goal->used_max)
+        r->own ? refuse_own(store, r->own, result) : refuse_put(store, r->need, result);
+    else if (s->used > goal->used_max || (s->file > r->max && s->used < s->file))
+        refuse_for_now(store, result);
+    else
+        store->shrinking = false;
+}
+
+static enum kiln_code evict_and_cut(struct kernel_store *store, const struct space_request *r,
+                                    struct store_space_result *result, struct kiln_err *err)
+{
+    uint64_t pinned = 0;
+    struct store_space s;
+    enum kiln_code rc = count_pinned_bytes(store, &pinned, err);
+    if (!rc && r->need + pinned + EMPTY_BYTES > r->max) {
+        refuse_put(store, r->need, result);
+        return KILN_OK;
+    }
+    if (!rc)
+        rc = store_measure(store, &s, err);
+    if (rc)
+        return rc;
+    struct goal goal = goal_of(r);
+    goal.used = s.used;
+    if (s.used > goal.used_max)
+        rc = evict_kernels(store, &goal, err);
+    result->evicted = goal.evicted;
+    if (!rc && goal.used <= goal.used_max)
+        rc = store_cut(store, r->max, MOVE_MAX, err);
+    if (!rc)
+        rc = store_measure(store, &s, err);
+    if (!rc)
+        judge_space(store, r, &goal, &s, result);
+    return rc;
+}
+
+enum kiln_code store_make_space(struct kernel_store *store, uint64_t need,
+                                const struct store_own *own, struct store_space_result *ret_result,
+                                struct kiln_err *err)
+{
+    *ret_result = (struct store_space_result){ 0 };
+    uint64_t limit = store->limit_bytes;
+    uint64_t share = store_log_share(limit), log_need = need + CHANGED_BYTES;
+    uint64_t log_bytes = log_need > share ? log_need : share;
+    struct space_request request = { .need = need,
+                                     .max = limit > log_bytes ? limit - log_bytes : 0,
+                                     .own = own };
+    struct store_space s;
+    enum kiln_code rc = store_bound_log(store, log_bytes - log_need, err);
+    if (!rc)
+        rc = store_measure(store, &s, err);
+    if (rc || is_enough(&s, need, request.max))
+        return rc;
+    rc = subtract_spare_blocks(store, &request.max, err);
+    if (!rc)
+        rc = evict_and_cut(store, &request, ret_result, err);
+    return rc ? rc : store_bound_log(store, log_bytes - log_need, err);
+}
+
+/* ---- for gc and tidy ---- */
+
+static enum kiln_code shrink_round(struct kernel_store *store, uint64_t used_max,
+                                   uint64_t *ret_evicted, bool *ret_none_left, struct kiln_err *err)
+{
+    struct store_space s;
+    enum kiln_code rc = store_measure(store, &s, err);
+    if (rc)
+        return rc;
+    struct goal goal = {
+        .used_max = used_max, .used_wanted = used_max, .evicted_max = UINT64_MAX, .used = s.used
+    };
+    rc = evict_kernels(store, &goal, err);
+    *ret_evicted += goal.evicted;
+    *ret_none_left = goal.none_left;
+    return rc ? rc : store_cut(store, 0, UINT64_MAX, err);
+}
+
+enum kiln_code store_shrink_to(struct kernel_store *store, uint64_t max, uint64_t *ret_evicted,
+                               struct kiln_err *err)
+{
+    uint64_t used_max = max;
+    bool none_left = false;
+    enum kiln_code rc = store_cut(store, 0, UINT64_MAX, err);
+    for (unsigned i = 0; !rc && i < ROUNDS_MAX && !none_left; i++) {
+        uint64_t taken = store_taken_bytes(store);
+        if (taken <= max)
+            break;
+        if (i > 0)
+            used_max = used_max > taken - max ? used_max - (taken - max) : 0;
+        rc = shrink_round(store, used_max, ret_evicted, &none_left, err);
+    }
+    return rc;
+}
+
+static enum kiln_code try_to_write(struct kernel_store *store, struct kiln_err *err)
+{
+    static const int64_t there_and_back[] = { 1, -1 };
+    TRANSACTION_AUTO struct transaction t = { 0 };
+    enum kiln_code rc = transaction_begin(&t, store->writer, err);
+    for (size_t i = 0; !rc && i < 2; i++) {
+        QUERY_AUTO struct query q = query_of(store->writer, KERNEL_TRY);
+        query_bind_i64(&q, 1, there_and_back[i]);
+        rc = query_run(&q, err);
+    }
+    return rc ? rc : transaction_commit(&t, err);
+}
+
+static enum kiln_code tidy_work(struct kernel_store *store, void *context, struct kiln_err *err)
+{
+    bool *more = context;
+    struct store_space_result result = { 0 };
+    enum kiln_code rc = KILN_OK;
+    if (store->health.state != KERNEL_HEALTH_OK)
+        rc = try_to_write(store, err);
+    if (!rc)
+        rc = store_make_space(store, 0, /* own= */ NULL, &result, err);
+    for (unsigned i = 0; !rc && store->vacuum_due && i < VACUUM_STEPS; i++)
+        rc = store_vacuum(store, err);
+    *more = !rc && (store->vacuum_due || result.later);
+    return rc;
+}
+
+enum kiln_code kernel_store_tidy(struct kernel_store *store, bool *ret_more, struct kiln_err *err)
+{
+    bool more = false;
+    enum kiln_code rc = store_write(store, STORE_BACKGROUND, tidy_work, &more, err);
+    if (rc)
+        return kiln_while(err, "tidying the kernel cache");
+    *ret_more = more;
+    return KILN_OK;
+}
