@@ -8,21 +8,23 @@
 #include <fcntl.h>
 #include <string.h>
 
-/* Nobody reads the copy before it is finished, and an unfinished one is removed. */
+/* No journal is needed: nobody reads the copy before it is complete, and an incomplete copy is
+ * removed. */
 static const char tune[] = "pragma journal_mode = memory; pragma synchronous = off";
 
-static enum kiln_code make_empty(const char *path, struct kiln_err *err)
+static enum kiln_code create_empty_file(const char *path, struct kiln_err *err)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 && errno == EEXIST)
-        return kiln_fail(err, KILN_INVALID, "cannot make '%s': it exists; name another file", path);
+        return kiln_fail(err, KILN_INVALID,
+                         "cannot create '%s': the file exists; choose another name", path);
     if (fd < 0)
-        return kiln_fail_errno(err, errno, "cannot make '%s'", path);
+        return kiln_fail_errno(err, errno, "cannot create '%s'", path);
     close(fd);
     return KILN_OK;
 }
 
-/* One step for all pages: nothing can change between two of them. */
+/* Copies all pages in one step, so that no other connection can write in between. */
 static enum kiln_code copy_pages(struct db *from, struct db *to, struct kiln_err *err)
 {
     errno = 0;
@@ -30,13 +32,14 @@ static enum kiln_code copy_pages(struct db *from, struct db *to, struct kiln_err
     int stepped = copy ? sqlite3_backup_step(copy, -1) : sqlite3_errcode(to->handle);
     int rc = copy ? sqlite3_backup_finish(copy) : stepped;
     if (stepped == SQLITE_BUSY || stepped == SQLITE_LOCKED)
-        rc = stepped; /* which finish takes for no failure */
+        rc = stepped; /* sqlite3_backup_finish does not report these */
     if (rc != SQLITE_OK)
         return db_fail(to, rc, "copy to", err);
     return KILN_OK;
 }
 
-/* Locks are left out ("unix-none"): where the copy goes may have none, and nobody knows it yet. */
+/* "unix-none" takes no locks: the target filesystem may not support them, and no other process
+ * knows the new file. */
 static enum kiln_code write_copy(struct db *from, struct db *to, struct kiln_err *err)
 {
     int rc = sqlite3_open_v2(to->path, &to->handle,
@@ -48,7 +51,7 @@ static enum kiln_code write_copy(struct db *from, struct db *to, struct kiln_err
     enum kiln_code code = db_exec(to, tune, "set up", err);
     if (!code)
         code = copy_pages(from, to, err);
-    /* The copied header asks for a log beside the file. */
+    /* The copied header says WAL mode: switch back, so that no other file is needed. */
     if (!code)
         code = db_exec(to, "pragma locking_mode = exclusive; pragma journal_mode = delete",
                        "write to", err);
@@ -63,10 +66,10 @@ enum kiln_code db_backup(struct db *db, const char *path, struct kiln_err *err)
         to->path = strdup(path);
     if (!to || !to->path)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot copy to '%s': out of memory", path);
-    enum kiln_code rc = make_empty(path, err);
+    enum kiln_code rc = create_empty_file(path, err);
     if (rc)
         return rc;
-    full = realpath(path, NULL); /* SQLite's NOFOLLOW minds links to directories as well */
+    full = realpath(path, NULL); /* SQLite's NOFOLLOW also rejects symbolic links to directories */
     if (full) {
         free(to->path);
         to->path = KILN_TAKE(full);
@@ -83,8 +86,7 @@ enum kiln_code db_backup(struct db *db, const char *path, struct kiln_err *err)
 
 enum kiln_code db_vacuum(struct db *db, struct kiln_err *err)
 {
-    sqlite3_limit(db->handle, SQLITE_LIMIT_ATTACHED,
-                  1); /* the new file, for as long as it is made */
+    sqlite3_limit(db->handle, SQLITE_LIMIT_ATTACHED, 1); /* VACUUM attaches the new file */
     enum kiln_code rc = db_exec(db, "vacuum", "pack", err);
     sqlite3_limit(db->handle, SQLITE_LIMIT_ATTACHED, 0);
     return rc;

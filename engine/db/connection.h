@@ -14,19 +14,19 @@ struct db {
     char *path;              /* owned */
     sqlite3_stmt **prepared; /* owned, prepared_count of them */
     size_t prepared_count;
-    sqlite3_stmt
-        *rollback; /* owned; prepared in advance, because it is needed when memory runs out */
+    /* owned; prepared in advance, because a rollback must work when memory has run out */
+    sqlite3_stmt *rollback;
     bool stuck; /* a failed transaction is still open; nothing is written until it is rolled back */
     bool read_only;
-    unsigned work; /* of the current step of a foreign file, in calls of the progress handler */
+    unsigned work; /* calls of the progress handler in the current step (foreign files only) */
 };
 
-/* "cannot <doing> '<path>': <why>; <advice>" with the code that |rc| stands for. */
+/* Fails with "cannot <doing> '<path>': <why>; <advice>" and the kiln_code for SQLite's |rc|. */
 KILN_MUST_CHECK enum kiln_code db_fail(const struct db *db, int rc, const char *doing,
                                        struct kiln_err *err);
 /* Rolls back a failed transaction that could not be rolled back before, if there is one. */
 KILN_MUST_CHECK enum kiln_code db_unstick(struct db *db, struct kiln_err *err);
-/* Runs |sql|, which must be text from this directory. */
+/* Runs |sql|, which must be a constant of this directory, never input. */
 KILN_MUST_CHECK enum kiln_code db_exec(struct db *db, const char *sql, const char *doing,
                                        struct kiln_err *err);
 /* Returns the number that |sql| yields, or 0 if there is no row. */
@@ -39,7 +39,7 @@ KILN_MUST_CHECK enum kiln_code db_check_schema(struct db *db, const struct db_sc
 KILN_MUST_CHECK enum kiln_code db_migrate(struct db *db, const struct db_schema *schema,
                                           struct kiln_err *err);
 /* Limits what the file can make SQLite do. Call it before the first statement. */
-void db_distrust(struct db *db);
+void db_limit_foreign(struct db *db);
 /* KILN_CORRUPT, with the missing part, unless |table| exists as an ordinary table. */
 KILN_MUST_CHECK enum kiln_code db_check_table(struct db *db, const struct db_table *table,
                                               struct kiln_err *err);

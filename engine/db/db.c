@@ -5,16 +5,17 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A writer of another process holds the lock for milliseconds; a stuck one must not hang us. */
+/* A writer in another process holds the lock for milliseconds. If it hangs, kiln gives up. */
 #define BUSY_MS 5000
-/* The write-ahead log is copied back at this many pages unless told otherwise, and cut to so many
- * bytes a page when it starts over. */
+/* By default, the write-ahead log is checkpointed at this many pages. When it restarts, it is
+ * truncated to LOG_PAGE_BYTES for each of these pages. */
 #define LOG_PAGES 1000u
 #define LOG_PAGE_BYTES 4120u
-/* Mapped I/O is off: a file cut short under a mapping is SIGBUS, with pread it is an answer. */
+/* Memory-mapped I/O is off: if a mapped file is truncated, reading it raises SIGBUS. With pread,
+ * it is an error code. */
 #define MMAP_BYTES 0
 
-/* What lies in the file is not trusted, nor is it worth a leftover's overwriting with zeros. */
+/* The content of the file is not trusted: SQL in its schema must not do harm. */
 static const struct {
     int option;
     int value;
@@ -30,7 +31,8 @@ static const struct {
     { SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, 0 },
 };
 
-/* What SQLite offers only to those who name a file by URI. */
+/* SQLite accepts the parameters |immutable| and |readonly_shm| only in a URI. Other characters than
+ * |plain| are percent-encoded: "/a b" becomes "file:/a%20b?immutable=1". */
 static char *uri_of(const struct db_options *o)
 {
     static const char plain[] =
@@ -41,7 +43,7 @@ static char *uri_of(const struct db_options *o)
         return NULL;
     char *at = stpcpy(uri, "file:");
     for (const char *c = o->path; *c; c++) {
-        bool authority = c == o->path + 1 && *c == '/'; /* "file://" begins a host's name */
+        bool authority = c == o->path + 1 && *c == '/'; /* after "file://", a host name follows */
         if (strchr(plain, *c) && !authority)
             *at++ = *c;
         else
@@ -51,7 +53,7 @@ static char *uri_of(const struct db_options *o)
     return uri;
 }
 
-/* SQLite reads them where they lie, and writes nothing there. */
+/* SQLite reads the image in place and never writes to it. */
 static int open_image(struct db *db, struct bytes image)
 {
     int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_READWRITE;
@@ -80,8 +82,8 @@ static int open_handle(struct db *db, const struct db_options *o)
     return sqlite3_open_v2(uri, &db->handle, flags | SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
 }
 
-/* Where a file cannot be opened for writing, for whatever reason and be it for a moment, SQLite
- * opens it for reading alone, says nothing, and stays with that whatever becomes of the disk. */
+/* If a file cannot be opened for writing, even for a moment, SQLite opens it read-only without an
+ * error, and the connection stays read-only. So the result is checked, and opening tried again. */
 static int open_to_write(struct db *db, const struct db_options *o)
 {
     for (unsigned tries = 0; tries < 2; tries++) {
@@ -106,7 +108,7 @@ static enum kiln_code open_file(struct db *db, const struct db_options *o, struc
     sqlite3_limit(db->handle, SQLITE_LIMIT_LENGTH, (int)o->value_max);
     sqlite3_limit(db->handle, SQLITE_LIMIT_ATTACHED, 0);
     if (o->foreign)
-        db_distrust(db);
+        db_limit_foreign(db);
     return KILN_OK;
 }
 
@@ -125,9 +127,9 @@ static const char *synchronous_of(const struct db_options *o)
     return o->full_sync ? "full" : "normal";
 }
 
-/* SQLite obeys page_size and auto_vacuum only before the first table and before WAL; in an older
- * file auto_vacuum rewrites the header, with two syncs.  A new file contains nothing that could be
- * lost, so it is not synced until complete_new_file. */
+/* page_size and auto_vacuum take effect only before the first table and before WAL mode. In an
+ * existing file, setting auto_vacuum would rewrite the header, with two syncs. A new file has no
+ * data to lose, so nothing is synced until complete_new_file. */
 static enum kiln_code configure(struct db *db, const struct db_options *o, bool *ret_fresh,
                                 struct kiln_err *err)
 {
@@ -160,7 +162,8 @@ static enum kiln_code complete_new_file(struct db *db, const struct db_options *
     return rc || !o->full_sync ? rc : db_checkpoint(db, err);
 }
 
-/* Answers with the mode now in force, so a refusal is no error of SQLite's. */
+/* The pragma returns the mode that is now in force. If SQLite cannot switch to WAL, that is another
+ * mode, not an error. */
 static enum kiln_code use_wal(struct db *db, struct kiln_err *err)
 {
     sqlite3_stmt *statement = NULL;
@@ -292,7 +295,7 @@ enum kiln_code transaction_commit(struct transaction *t, struct kiln_err *err)
     return rc;
 }
 
-/* A failure may already have done it. */
+/* SQLite rolls back by itself after some failures. */
 static bool roll_back(struct db *db)
 {
     if (!sqlite3_get_autocommit(db->handle)) {
@@ -305,7 +308,7 @@ static bool roll_back(struct db *db)
 enum kiln_code db_unstick(struct db *db, struct kiln_err *err)
 {
     if (db->stuck && !roll_back(db))
-        return db_fail(db, SQLITE_NOMEM, "take back a failed change of", err);
+        return db_fail(db, SQLITE_NOMEM, "roll back a failed change of", err);
     db->stuck = false;
     return KILN_OK;
 }

@@ -44,9 +44,10 @@ struct db_options {
      * while the connection is open. |path| is then only its name in messages, and read_only and
      * immutable must be set. An image has no write-ahead log. */
     struct bytes image;
-    const char *shown;              /* name of the file in messages; NULL: |path| */
-    const struct db_schema *schema; /* migrated on opening; NULL: another connection has done it */
-    const char *const *statements;  /* a query is identified by its index in this table */
+    const char *shown; /* name of the file in messages; NULL: |path| */
+    /* The schema that opening migrates the file to; NULL: another connection has done so. */
+    const struct db_schema *schema;
+    const char *const *statements; /* a query is identified by its index in this table */
     size_t statement_count;
     uint64_t value_max; /* bytes; no stored text or blob is longer */
     unsigned cache_kib; /* page cache */

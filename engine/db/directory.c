@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/file.h>
 
-#define COPIES_OF_A_SECOND 1000u
+#define DAMAGED_COPIES_MAX 1000u /* with the same second in their name */
 
 /* SQLite's companion files; the database itself comes first. */
 static const char *const suffixes[] = { "", "-wal", "-shm" };
@@ -23,8 +23,9 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-static enum kiln_code advise(const struct db_directory_options *o, const char *first,
-                             struct kiln_err *err)
+/* Adds to |err| the advice |first| and how to set another directory. */
+static enum kiln_code add_advice(const struct db_directory_options *o, const char *first,
+                                 struct kiln_err *err)
 {
     struct kiln_err why = *err;
     bool is_root = geteuid() == 0;
@@ -32,23 +33,24 @@ static enum kiln_code advise(const struct db_directory_options *o, const char *f
                      o->setting, is_root ? "" : " or ", is_root ? "" : o->variable);
 }
 
-/* A directory that only its owners may take files from (sticky) is no better than one that all may
- * write to: a log put beside the file is believed. */
-static enum kiln_code refuse_others(const struct db_directory_options *o, const char *what,
-                                    const char *name, const struct stat *seen, struct kiln_err *err)
+/* A sticky directory is refused too: others cannot remove kiln's files there, but they can create a
+ * write-ahead log for the database, which SQLite would apply. */
+static enum kiln_code refuse_foreign_access(const struct db_directory_options *o, const char *what,
+                                            const char *name, const struct stat *seen,
+                                            struct kiln_err *err)
 {
     char advice[64];
     const char *slash = *name ? "/" : "";
     if (seen->st_uid != 0 && seen->st_uid != geteuid()) {
         kiln_fail(err, KILN_DENIED, "%s '%s%s%s' belongs to user %u", what, o->path, slash, name,
                   (unsigned)seen->st_uid);
-        snprintf(advice, sizeof(advice), "give it to us (chown %u), or ", (unsigned)geteuid());
-        return advise(o, advice, err);
+        snprintf(advice, sizeof(advice), "change its owner (chown %u), or ", (unsigned)geteuid());
+        return add_advice(o, advice, err);
     }
     if (seen->st_mode & (S_IWGRP | S_IWOTH)) {
-        kiln_fail(err, KILN_DENIED, "others than its owner may write to %s '%s%s%s'", what, o->path,
-                  slash, name);
-        return advise(o, "make it private (chmod go-w), or ", err);
+        kiln_fail(err, KILN_DENIED, "other users than its owner may write to %s '%s%s%s'", what,
+                  o->path, slash, name);
+        return add_advice(o, "make it private (chmod go-w), or ", err);
     }
     return KILN_OK;
 }
@@ -61,7 +63,7 @@ static enum kiln_code refuse_network(const struct db_directory_options *o, struc
     return o->allow_network_fs ? KILN_OK : fs_refuse_network(o->path, setting, err);
 }
 
-/* Tells backup programs that nothing here is worth keeping (bford.info/cachedir). */
+/* Makes backup programs skip the directory (https://bford.info/cachedir). */
 static void tag_as_cache(int directory)
 {
     static const char tag[] =
@@ -84,20 +86,21 @@ static enum kiln_code open_directory(struct db_directory *directory, struct kiln
     directory->fd = open(o->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory->fd < 0 || fstat(directory->fd, &seen) != 0) {
         kiln_fail_errno(err, errno, "cannot open the %s '%s'", o->what, o->path);
-        return advise(o, "make the directory writable, or ", err);
+        return add_advice(o, "make the directory writable, or ", err);
     }
     char what[64];
     snprintf(what, sizeof(what), "the %s", o->what);
-    rc = refuse_others(o, what, "", &seen, err);
+    rc = refuse_foreign_access(o, what, "", &seen, err);
     if (rc)
-        close_fd(&directory->fd); /* so that nobody takes it for one that passed */
+        close_fd(
+            &directory->fd); /* an open descriptor means that the directory passed the checks */
     return rc;
 }
 
 static enum kiln_code make_directory(struct db_directory *directory, struct kiln_err *err)
 {
     if (fs_make_directories(directory->options.path, err) != KILN_OK)
-        return advise(&directory->options, "", err);
+        return add_advice(&directory->options, "", err);
     enum kiln_code rc = open_directory(directory, err);
     if (!rc && directory->options.is_cache)
         tag_as_cache(directory->fd);
@@ -118,26 +121,28 @@ static enum kiln_code refuse_locked(const struct db_directory_options *o, int fd
     char text[32] = { 0 };
     ssize_t got = pread(fd, text, sizeof(text) - 1, 0);
     long pid = got > 0 ? strtol(text, NULL, 10) : 0;
-    char who[48] = "another kilnd";
+    char owner[48] = "another kilnd";
     if (pid > 0)
-        snprintf(who, sizeof(who), "a kilnd with pid %ld", pid);
+        snprintf(owner, sizeof(owner), "a kilnd with pid %ld", pid);
     return kiln_fail(err, KILN_BUSY,
                      "%s uses the %s '%s': stop it and wait until it has ended, or set another "
                      "directory with %s",
-                     who, o->what, o->path, o->setting);
+                     owner, o->what, o->path, o->setting);
 }
 
-/* The file stays when we end: removing it would need care against one who just opened it. */
+/* The lock file is never removed: another process may just have opened it, and would then lock a
+ * file without a name. */
 static enum kiln_code take_lock(struct db_directory *directory, bool writing, struct kiln_err *err)
 {
     const struct db_directory_options *o = &directory->options;
     int flags = (writing ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW;
     KILN_AUTO(fd) int fd = openat(directory->fd, o->lock, flags, 0600);
     if (fd < 0 && !writing && errno == ENOENT)
-        return KILN_OK; /* no process has the directory, and none will learn that this one does */
+        return KILN_OK; /* no writer uses the directory, and a reader may not create the lock file
+                         */
     if (fd < 0) {
         kiln_fail_errno(err, errno, "cannot open '%s/%s'", o->path, o->lock);
-        return advise(o, "make the directory writable, or ", err);
+        return add_advice(o, "make the directory writable, or ", err);
     }
     if (flock(fd, LOCK_EX | LOCK_NB) != 0)
         return errno == EWOULDBLOCK
@@ -150,7 +155,7 @@ static enum kiln_code take_lock(struct db_directory *directory, bool writing, st
     return KILN_OK;
 }
 
-/* ---- what may be removed while it is open ---- */
+/* ---- replacement while it is open ---- */
 
 static bool is_same_file(const struct stat *a, const struct stat *b)
 {
@@ -213,33 +218,34 @@ void db_directory_close(struct db_directory *directory)
     close_fd(&directory->fd);
 }
 
-/* ---- files in it ---- */
+/* ---- files in the directory ---- */
 
-enum kiln_code db_directory_look(const struct db_directory *directory, const char *name,
-                                 struct stat *ret_seen, struct kiln_err *err)
+enum kiln_code db_directory_check_file(const struct db_directory *directory, const char *name,
+                                       struct stat *ret_seen, struct kiln_err *err)
 {
     const struct db_directory_options *o = &directory->options;
     struct stat seen;
     if (fstatat(directory->fd, name, &seen, AT_SYMLINK_NOFOLLOW) != 0)
         return errno == ENOENT
                    ? KILN_NOT_FOUND
-                   : kiln_fail_errno(err, errno, "cannot look at '%s/%s'", o->path, name);
+                   : kiln_fail_errno(err, errno, "cannot read the attributes of '%s/%s'", o->path,
+                                     name);
     if (!S_ISREG(seen.st_mode)) {
-        kiln_fail(err, KILN_INVALID, "'%s/%s' is not a file", o->path, name);
-        return advise(o, "remove it, or ", err);
+        kiln_fail(err, KILN_INVALID, "'%s/%s' is not a regular file", o->path, name);
+        return add_advice(o, "remove it, or ", err);
     }
-    enum kiln_code rc = refuse_others(o, o->file, name, &seen, err);
+    enum kiln_code rc = refuse_foreign_access(o, o->file, name, &seen, err);
     if (!rc)
         *ret_seen = seen;
     return rc;
 }
 
-/* A name that neither a file nor its log has yet. */
+/* Finds a name under which there is neither a file nor a write-ahead log. */
 static bool find_free_name(const struct db_directory *directory, const char *name, char aside[96])
 {
     struct stat seen;
     unsigned long long now = clock_wall_s();
-    for (unsigned n = 0; n < COPIES_OF_A_SECOND; n++) {
+    for (unsigned n = 0; n < DAMAGED_COPIES_MAX; n++) {
         char log[112];
         if (n == 0)
             snprintf(aside, 96, "%.48s.damaged-%llu", name, now);
@@ -259,8 +265,9 @@ enum kiln_code db_directory_move_aside(const struct db_directory *directory, con
     const struct db_directory_options *o = &directory->options;
     char aside[96];
     if (!find_free_name(directory, name, aside))
-        return kiln_fail(err, KILN_BUSY,
-                         "'%s' holds too many damaged copies of this second: try again", o->path);
+        return kiln_fail(
+            err, KILN_BUSY,
+            "'%s' has too many damaged copies with the same time: try again in a second", o->path);
     for (size_t i = 0; i < SUFFIXES; i++) {
         char from[64], to[112];
         snprintf(from, sizeof(from), "%.48s%s", name, suffixes[i]);
@@ -284,7 +291,7 @@ void db_directory_remove(const struct db_directory *directory, const char *name)
 enum kiln_code db_directory_sync(const struct db_directory *directory, struct kiln_err *err)
 {
     if (fsync(directory->fd) != 0)
-        return kiln_fail_errno(err, errno, "cannot write the directory '%s' to the disk",
+        return kiln_fail_errno(err, errno, "cannot sync the directory '%s' to disk",
                                directory->options.path);
     return KILN_OK;
 }

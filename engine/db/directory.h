@@ -18,11 +18,11 @@ struct db_directory_options {
     const char *path;
     const char *what;    /* for messages: "state directory" */
     const char *setting; /* the option that selects another directory: "--state-dir" */
-    const char
-        *variable;    /* the variable that does so for users other than root: "XDG_STATE_HOME" */
-    const char *lock; /* name of the lock file in it */
+    /* The environment variable that does so for users other than root: "XDG_STATE_HOME". */
+    const char *variable;
+    const char *lock; /* name of the lock file in the directory */
     const char *file; /* for messages: "the database" */
-    bool is_cache;    /* write CACHEDIR.TAG, so that backup programs skip it */
+    bool is_cache;    /* write CACHEDIR.TAG, so that backup programs skip the directory */
     bool allow_network_fs;
 };
 
@@ -47,9 +47,9 @@ KILN_MUST_CHECK enum kiln_code db_directory_refresh(struct db_directory *directo
 /* KILN_NOT_FOUND without a message if |name| is absent; KILN_INVALID if it is not a regular
  * file; KILN_DENIED if other users may access it. Opens nothing, because closing a descriptor
  * drops SQLite's locks. */
-KILN_MUST_CHECK enum kiln_code db_directory_look(const struct db_directory *directory,
-                                                 const char *name, struct stat *ret_seen,
-                                                 struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code db_directory_check_file(const struct db_directory *directory,
+                                                       const char *name, struct stat *ret_seen,
+                                                       struct kiln_err *err);
 /* Renames |name| and SQLite's companion files to |name|.damaged-<seconds>, or to
  * ...-<seconds>.<n> if that exists. |name| is renamed first, because a log without its database
  * does no harm. */

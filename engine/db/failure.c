@@ -11,24 +11,24 @@ struct meaning {
 };
 
 static const struct meaning damaged = { KILN_CORRUPT, "the file is damaged" };
-static const struct meaning no_room = {
+static const struct meaning disk_full = {
     KILN_FULL, "free disk space, set a smaller limit or another directory"
 };
-static const struct meaning held = { KILN_BUSY, "another process holds it, try again" };
+static const struct meaning locked = { KILN_BUSY, "another process has locked it; try again" };
 static const struct meaning forbidden = {
-    KILN_DENIED, "check owner and permissions of file and directory, and that "
-                 "its filesystem may be written to"
+    KILN_DENIED, "check the owner and permissions of the file and its directory, and that the "
+                 "filesystem is writable"
 };
 static const struct meaning memory = { KILN_NO_MEMORY, "try again" };
-static const struct meaning medium = { KILN_IO, "check the disk, or set another directory" };
+static const struct meaning io_error = { KILN_IO, "check the disk, or set another directory" };
 
-/* SQLite names only ENOSPC as a full disk; quotas and file size limits come as plain I/O errors. */
+/* SQLite reports only ENOSPC as a full disk. Quotas and file size limits appear as I/O errors. */
 static const struct meaning *from_errno(int errnum, const struct meaning *otherwise)
 {
     switch (errnum) {
     case ENOSPC:
     case EDQUOT:
-    case EFBIG: return &no_room;
+    case EFBIG: return &disk_full;
     case EACCES:
     case EPERM:
     case EROFS: return &forbidden;
@@ -42,28 +42,29 @@ static const struct meaning *meaning_of(int rc, int errnum)
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
     case SQLITE_FORMAT:
-    case SQLITE_TOOBIG:     /* longer than anything we store */
-    case SQLITE_CONSTRAINT: /* our inputs are checked before: indices contradict tables */
+    case SQLITE_TOOBIG:     /* longer than any value that kiln stores */
+    case SQLITE_CONSTRAINT: /* kiln checks its input, so an index contradicts its table */
     case SQLITE_MISMATCH:
     case SQLITE_SCHEMA:
-    case SQLITE_INTERRUPT: /* more work than any honest file asks for */
-    case SQLITE_ERROR:     /* our SQL is fixed and tested: the schema is not what it says */
+    case SQLITE_INTERRUPT: /* more work than any valid file needs */
+    case SQLITE_ERROR:     /* kiln's SQL is constant and tested, so the schema is damaged */
         return &damaged;
     case SQLITE_FULL:
-    case SQLITE_NOLFS: return &no_room;
+    case SQLITE_NOLFS: return &disk_full;
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-    case SQLITE_PROTOCOL: return &held;
+    case SQLITE_PROTOCOL: return &locked;
     case SQLITE_PERM:
     case SQLITE_AUTH:
     case SQLITE_READONLY: return &forbidden;
     case SQLITE_NOMEM: return &memory;
-    default: return rc == SQLITE_IOERR_CORRUPTFS ? &damaged : from_errno(errnum, &medium);
+    default: return rc == SQLITE_IOERR_CORRUPTFS ? &damaged : from_errno(errnum, &io_error);
     }
 }
 
-/* A failed "commit" leaves the connection's number as it was; the file knows its own errors, and
- * errno (set to 0 before each statement) those of the log. */
+/* SQLite has the errno of a failure in one of three places. A failed access to the log leaves it in
+ * errno, which is set to 0 before each statement. Otherwise it is in the connection, or, after a
+ * failed "commit", only in the file object. */
 static int errno_of(const struct db *db, int rc)
 {
     int errnum = errno;
@@ -75,7 +76,7 @@ static int errno_of(const struct db *db, int rc)
     return errnum;
 }
 
-/* SQLite says the same of a file that may not be written to and of a filesystem. */
+/* SQLite has one code for a read-only file and a read-only filesystem. */
 static bool is_on_read_only(const struct db *db)
 {
     struct statvfs seen;

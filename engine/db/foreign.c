@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/db/connection.h"
 
-/* One step may take WORK_MAX x WORK_UNIT of SQLite's instructions: a scan takes some six for each
- * row, honest files have below a million, and a table whose pages form a ring never ends. */
+/* One step may execute WORK_MAX x WORK_UNIT = 10 million instructions of SQLite's virtual machine.
+ * A scan takes about six for each row, and valid files have fewer than a million rows. Without a
+ * bound, a table whose pages form a ring would be read for ever. */
 #define WORK_UNIT 10000
 #define WORK_MAX 1000
 
-/* A schema needs none of what these bound; honest ones stay far below. */
+/* Limits of SQLite features; the schemas of valid files stay far below. */
 static const struct {
-    int what;
-    int most;
+    int feature;
+    int max;
 } limits[] = {
     { SQLITE_LIMIT_SQL_LENGTH, 100000 },      { SQLITE_LIMIT_COLUMN, 200 },
     { SQLITE_LIMIT_EXPR_DEPTH, 20 },          { SQLITE_LIMIT_COMPOUND_SELECT, 3 },
@@ -24,14 +25,14 @@ static int on_progress(void *context)
     return ++db->work > WORK_MAX;
 }
 
-void db_distrust(struct db *db)
+void db_limit_foreign(struct db *db)
 {
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
-        sqlite3_limit(db->handle, limits[i].what, limits[i].most);
+        sqlite3_limit(db->handle, limits[i].feature, limits[i].max);
     sqlite3_progress_handler(db->handle, WORK_UNIT, on_progress, db);
 }
 
-/* A generated column runs an expression of the file's whenever it is read. */
+/* Generated columns are refused: reading one runs an expression that the file contains. */
 static enum kiln_code is_stored(struct db *db, const char *table, const char *column,
                                 bool *ret_stored, struct kiln_err *err)
 {
@@ -52,9 +53,10 @@ static enum kiln_code is_stored(struct db *db, const char *table, const char *co
     return code;
 }
 
-/* Knows no view, and of a virtual table no column until its module was called, which nothing here
- * does.  The rows of sqlite_schema could say something else than what SQLite made of them. */
-static bool is_known(struct db *db, const char *table, const char *column)
+/* Whether it is a column of an ordinary table. SQLite's metadata does not include views, nor the
+ * columns of virtual tables whose module was not called. The rows of sqlite_schema are no
+ * substitute: a crafted file may state there something else than SQLite uses. */
+static bool has_column(struct db *db, const char *table, const char *column)
 {
     return sqlite3_table_column_metadata(db->handle, "main", table, column, NULL, NULL, NULL, NULL,
                                          NULL) == SQLITE_OK;
@@ -65,7 +67,7 @@ static enum kiln_code check_column(struct db *db, const char *table, const char 
 {
     bool stored = false;
     enum kiln_code rc = KILN_OK;
-    if (is_known(db, table, column))
+    if (has_column(db, table, column))
         rc = is_stored(db, table, column, &stored, err);
     if (!rc && !stored)
         rc = kiln_fail(err, KILN_CORRUPT, "table '%s' of '%s' has no column '%s'", table, db->path,
@@ -75,9 +77,10 @@ static enum kiln_code check_column(struct db *db, const char *table, const char 
 
 enum kiln_code db_check_table(struct db *db, const struct db_table *table, struct kiln_err *err)
 {
-    int64_t ignored = 0; /* what the next call fails with would be "no such table" */
+    /* Reads the schema first: its damage would make the table only seem absent below. */
+    int64_t ignored = 0;
     enum kiln_code rc = db_number(db, "select count(*) from sqlite_schema", &ignored, err);
-    if (!rc && !is_known(db, table->name, NULL))
+    if (!rc && !has_column(db, table->name, NULL))
         rc = kiln_fail(err, KILN_CORRUPT, "'%s' has no table '%s'", db->path, table->name);
     for (size_t i = 0; !rc && i < table->column_count; i++)
         rc = check_column(db, table->name, table->columns[i], err);

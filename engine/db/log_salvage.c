@@ -11,12 +11,34 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAGIC 0x377f0682u /* its lowest bit: checksums take words as big-endian */
+/*
+ * The format (https://sqlite.org/fileformat2.html#walformat): a header of 32 bytes, then frames. A
+ * frame is a header of 24 bytes and one page of the database. All numbers are big-endian.
+ *
+ *   log header:    0 magic  8 page size  16 salt (8 bytes)  24 checksum of bytes 0 to 23
+ *   frame header:  0 page number  4 pages of the file, if this frame ends a transaction, else 0
+ *                  8 salt  16 checksum
+ *
+ * When a log is full and checkpointed, the writer starts over at its beginning with another salt.
+ * Frames with the old salt after that are leftovers.
+ *
+ * The checksum is cumulative: that of a frame starts with the one of the frame before it and
+ * continues over the first 8 bytes of the header and the page. SQLite therefore rejects every frame
+ * after a damaged one. But each frame also stores its checksum. So this file starts each frame with
+ * the checksum that the previous frame stores, not with a computed one, and one damaged page makes
+ * at most two frames bad: itself and, if its stored checksum is damaged, the next one.
+ *
+ * Example: of frames 1 to 6, frames 2, 4 and 6 end transactions, and the page of frame 3 is
+ * damaged. SQLite recovers frames 1 and 2. Here, 1, 2, 4, 5 and 6 are applied, and one page counts
+ * as lost. The page of frame 3 keeps its older content, so the caller must check that rows fit
+ * together.
+ */
+#define MAGIC 0x377f0682u /* with the lowest bit set, checksums use big-endian words */
 #define LOG_HEADER 32
 #define PAGE_HEADER 24
 #define SALT_SIZE 8
-#define PAGE_SIZE_USUAL 4096 /* where neither header says anything believable */
-#define PAGE_SIZE_AT 16      /* in a database file */
+#define PAGE_SIZE_DEFAULT 4096 /* if neither header contains a valid size */
+#define PAGE_SIZE_AT 16        /* offset in a database file */
 
 struct checksum {
     uint32_t a, b;
@@ -24,22 +46,22 @@ struct checksum {
 
 struct log {
     int fd;             /* owned */
-    int file_fd;        /* owned; of the database, -1: nothing is put into it */
-    uint32_t page_size; /* of both */
-    bool is_big_endian; /* the checksums */
-    bool has_header;    /* that passes its check */
+    int file_fd;        /* owned; of the database; -1: the log is only inspected */
+    uint32_t page_size; /* of log and database */
+    bool is_big_endian; /* words of the checksums */
+    bool has_header;    /* the header passes its check */
     uint8_t salt[SALT_SIZE];
-    struct checksum start; /* as stored with the header */
-    struct checksum sum;   /* as stored with the page before */
+    struct checksum start; /* stored in the header */
+    struct checksum sum;   /* stored in the previous frame */
     uint8_t *page;         /* owned, PAGE_HEADER + page_size bytes */
 };
 
-struct log_page {
-    uint64_t at;    /* from 1 */
-    uint32_t page;  /* its number in the file */
-    uint32_t pages; /* how many the file then has; 0: the transaction goes on */
+struct log_page {   /* one frame */
+    uint64_t at;    /* number of the frame, from 1 */
+    uint32_t page;  /* number of the page in the database */
+    uint32_t pages; /* of the database after this transaction; 0: the transaction continues */
     bool sum_is_right;
-    bool is_ours; /* of this log, not left from before it was started over */
+    bool is_current; /* its salt is the log's: not left from before the log started over */
     bool is_good;
 };
 
@@ -70,9 +92,9 @@ static struct checksum checksum_at(const uint8_t *at)
 
 static bool same_checksum(struct checksum a, struct checksum b) { return a.a == b.a && a.b == b.b; }
 
-/* |size| is a multiple of 8. */
-static struct checksum go_on(const struct log *log, struct checksum sum, const uint8_t *bytes,
-                             size_t size)
+/* Continues |sum| over |bytes|; |size| is a multiple of 8. */
+static struct checksum extend_checksum(const struct log *log, struct checksum sum,
+                                       const uint8_t *bytes, size_t size)
 {
     for (size_t i = 0; i < size; i += 8) {
         sum.a += (log->is_big_endian ? be32(bytes + i) : le32(bytes + i)) + sum.b;
@@ -95,13 +117,14 @@ static uint32_t page_size_of_file(const char *log_path)
     KILN_AUTO(mem) char *path = strndup(log_path, length);
     KILN_AUTO(fd) int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
     if (fd < 0 || fs_read_at(fd, stored, sizeof(stored), PAGE_SIZE_AT) != (ssize_t)sizeof(stored))
-        return PAGE_SIZE_USUAL;
+        return PAGE_SIZE_DEFAULT;
     uint32_t size = (uint32_t)stored[0] << 8 | stored[1];
     size = size == 1 ? 65536 : size;
-    return is_page_size(size) ? size : PAGE_SIZE_USUAL;
+    return is_page_size(size) ? size : PAGE_SIZE_DEFAULT;
 }
 
-/* A header that fails its check is made good for from what stands beside it; the salt, later. */
+/* If the header fails its check, the page size comes from the database file. find_salt then
+ * replaces the salt. */
 static void read_header(struct log *log, const char *path, const uint8_t header[LOG_HEADER])
 {
     uint32_t magic = be32(header);
@@ -111,51 +134,51 @@ static void read_header(struct log *log, const char *path, const uint8_t header[
     log->sum = log->start;
     log->page_size = be32(header + 8);
     log->has_header = (magic & ~1u) == MAGIC && is_page_size(log->page_size) &&
-                      same_checksum(go_on(log, none, header, 24), log->start);
+                      same_checksum(extend_checksum(log, none, header, 24), log->start);
     memcpy(log->salt, header + 16, SALT_SIZE);
     if (log->has_header)
         return;
-    log->is_big_endian = false; /* as hardly any machine has written one */
+    log->is_big_endian = false; /* the machine's byte order, and almost all are little-endian */
     log->page_size = page_size_of_file(path);
 }
 
 /* ---- pages ---- */
 
-/* False at the end. */
-static bool next_page(struct log *log, struct log_page *p)
+/* Reads the frame after |p|; false at the end of the log. */
+static bool read_next_page(struct log *log, struct log_page *p)
 {
     size_t size = PAGE_HEADER + (size_t)log->page_size;
     uint64_t place = LOG_HEADER + p->at * size;
     if (log->fd < 0 || fs_read_at(log->fd, log->page, size, (off_t)place) != (ssize_t)size)
         return false;
     struct checksum stored = checksum_at(log->page + 16);
-    struct checksum sum = go_on(log, log->sum, log->page, 8);
-    sum = go_on(log, sum, log->page + PAGE_HEADER, log->page_size);
+    struct checksum sum = extend_checksum(log, log->sum, log->page, 8);
+    sum = extend_checksum(log, sum, log->page + PAGE_HEADER, log->page_size);
     *p = (struct log_page){ .at = p->at + 1,
                             .page = be32(log->page),
                             .pages = be32(log->page + 4),
                             .sum_is_right = same_checksum(sum, stored),
-                            .is_ours = memcmp(log->page + 8, log->salt, SALT_SIZE) == 0 };
-    p->is_good = p->is_ours && p->page > 0 && p->sum_is_right;
+                            .is_current = memcmp(log->page + 8, log->salt, SALT_SIZE) == 0 };
+    p->is_good = p->is_current && p->page > 0 && p->sum_is_right;
     log->sum = stored;
     return true;
 }
 
 /* ---- opening ---- */
 
-/* That of the first page that continues the sum of the one before it. */
+/* Takes the salt from the first frame whose checksum continues that of its predecessor. */
 static void find_salt(struct log *log)
 {
     struct log_page p = { 0 };
     bool found = false;
-    while (!found && next_page(log, &p))
-        found = p.sum_is_right && p.page > 0; /* zeros have the right sum, too */
+    while (!found && read_next_page(log, &p))
+        found = p.sum_is_right && p.page > 0; /* a frame of zeros has the right checksum, too */
     if (found)
         memcpy(log->salt, log->page + 8, SALT_SIZE);
     log->sum = log->start;
 }
 
-/* |log|->fd stays -1 where there is nothing to read. */
+/* |log|->fd stays -1 if there is nothing to read. */
 static enum kiln_code log_open(struct log *log, const char *path, struct kiln_err *err)
 {
     uint8_t header[LOG_HEADER];
@@ -178,57 +201,57 @@ static enum kiln_code log_open(struct log *log, const char *path, struct kiln_er
     return KILN_OK;
 }
 
-/* ---- how far it counts ---- */
+/* ---- the valid part ---- */
 
-struct extent {       /* how far a log counts */
-    uint64_t claimed; /* the last page that says it ends a transaction */
-    uint64_t good;    /* the last such page that can be read */
-    uint64_t taken;   /* the last such page that recovery comes to */
-    uint64_t bad;     /* pages up to |good| that cannot be read */
-    uint32_t pages;   /* of the file after |good| */
+struct extent {          /* how far a log is valid */
+    uint64_t last_end;   /* the last frame that claims to end a transaction */
+    uint64_t good_end;   /* the last such frame that passes its check */
+    uint64_t sqlite_end; /* the last such frame that SQLite's recovery reaches */
+    uint64_t bad;        /* frames up to |good_end| that fail their check */
+    uint32_t file_pages; /* of the database after |good_end| */
 };
 
-static struct extent measure(struct log *log)
+static struct extent measure_log(struct log *log)
 {
     struct extent e = { 0 };
     struct log_page p = { 0 };
     uint64_t bad = 0;
-    while (next_page(log, &p)) {
+    while (read_next_page(log, &p)) {
         bad += !p.is_good;
-        if (!p.is_ours || p.pages == 0)
+        if (!p.is_current || p.pages == 0)
             continue;
-        e.claimed = p.at;
+        e.last_end = p.at;
         if (log->has_header && bad == 0)
-            e.taken = p.at;
+            e.sqlite_end = p.at;
         if (p.is_good) {
-            e.good = p.at;
+            e.good_end = p.at;
             e.bad = bad;
-            e.pages = p.pages;
+            e.file_pages = p.pages;
         }
     }
     log->sum = log->start;
-    if (!log->has_header && e.claimed == 0) /* nothing in it tells how much there was */
-        e.claimed = p.at;
+    if (!log->has_header && e.last_end == 0) /* no frame ends a transaction: all count as lost */
+        e.last_end = p.at;
     return e;
 }
 
-enum kiln_code log_look(const char *path, struct log_state *ret_state, struct kiln_err *err)
+enum kiln_code log_inspect(const char *path, struct log_state *ret_state, struct kiln_err *err)
 {
     LOG_AUTO struct log log = { .fd = -1, .file_fd = -1 };
     enum kiln_code rc = log_open(&log, path, err);
     if (rc)
         return rc;
-    struct extent e = measure(&log);
-    *ret_state = (struct log_state){ .pages = e.claimed,
-                                     .lost = e.claimed - e.good + e.bad,
-                                     .damaged = e.claimed > e.taken };
+    struct extent e = measure_log(&log);
+    *ret_state = (struct log_state){ .pages = e.last_end,
+                                     .lost = e.last_end - e.good_end + e.bad,
+                                     .damaged = e.last_end > e.sqlite_end };
     return KILN_OK;
 }
 
-/* ---- putting them into the file ---- */
+/* ---- applying ---- */
 
-static enum kiln_code put_page(const struct log *log, const struct log_page *p, const char *path,
-                               struct kiln_err *err)
+static enum kiln_code write_page(const struct log *log, const struct log_page *p, const char *path,
+                                 struct kiln_err *err)
 {
     off_t at = (off_t)(p->page - 1) * log->page_size;
     for (size_t done = 0; done < log->page_size;) {
@@ -241,14 +264,14 @@ static enum kiln_code put_page(const struct log *log, const struct log_page *p, 
     return KILN_OK;
 }
 
-static enum kiln_code put_pages(struct log *log, const struct extent *e, const char *path,
-                                struct kiln_err *err)
+static enum kiln_code write_pages(struct log *log, const struct extent *e, const char *path,
+                                  struct kiln_err *err)
 {
     struct log_page p = { 0 };
     enum kiln_code rc = KILN_OK;
-    while (!rc && p.at < e->good && next_page(log, &p)) {
-        if (p.is_good && p.page <= e->pages)
-            rc = put_page(log, &p, path, err);
+    while (!rc && p.at < e->good_end && read_next_page(log, &p)) {
+        if (p.is_good && p.page <= e->file_pages)
+            rc = write_page(log, &p, path, err);
     }
     return rc;
 }
@@ -260,18 +283,19 @@ enum kiln_code log_apply(const char *path, const char *file, struct kiln_err *er
     enum kiln_code rc = log_open(&log, path, err);
     struct extent e = { 0 };
     if (!rc)
-        e = measure(&log);
-    if (rc || e.good == 0)
+        e = measure_log(&log);
+    if (rc || e.good_end == 0)
         return rc;
     log.file_fd = open(file, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (log.file_fd < 0 || fstat(log.file_fd, &seen) != 0)
         return kiln_fail_errno(err, errno, "cannot open '%s'", file);
-    /* An honest file has no page that is neither in it nor in the log. */
-    if (e.pages > (uint64_t)seen.st_size / log.page_size + e.good)
-        return kiln_fail(err, KILN_CORRUPT, "the write-ahead log of '%s' names %u pages", file,
-                         (unsigned)e.pages);
-    rc = put_pages(&log, &e, file, err);
-    if (!rc && ftruncate(log.file_fd, (off_t)e.pages * log.page_size) != 0)
+    /* Every page of a valid file is in the file or in the log. */
+    if (e.file_pages > (uint64_t)seen.st_size / log.page_size + e.good_end)
+        return kiln_fail(err, KILN_CORRUPT,
+                         "the write-ahead log of '%s' claims %u pages, more than exist", file,
+                         (unsigned)e.file_pages);
+    rc = write_pages(&log, &e, file, err);
+    if (!rc && ftruncate(log.file_fd, (off_t)e.file_pages * log.page_size) != 0)
         rc = kiln_fail_errno(err, errno, "cannot write to '%s'", file);
     return rc;
 }

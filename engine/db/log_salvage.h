@@ -16,8 +16,8 @@
 #include <stdint.h>
 
 struct log_state {
-    uint64_t pages; /* of the log, up to the last page that ends a transaction */
-    uint64_t lost;  /* of these, unreadable or in a transaction whose end is unreadable */
+    uint64_t pages; /* in the log, up to the last one that ends a transaction */
+    uint64_t lost;  /* of these, unreadable, or in a transaction whose end is unreadable */
     /* SQLite's recovery would drop transactions that were once complete: those in |lost|, and
      * intact ones after them. */
     bool damaged;
@@ -25,8 +25,8 @@ struct log_state {
 
 /* All zeros if there is no log, or none of its transactions was ever complete. If nothing in the
  * log can be interpreted, all its pages are lost. */
-KILN_MUST_CHECK enum kiln_code log_look(const char *path, struct log_state *ret_state,
-                                        struct kiln_err *err);
-/* Copies the readable pages of the log |path| into the database |file|, in their order. Readers
- * of |file| must detect pages that do not fit together. */
+KILN_MUST_CHECK enum kiln_code log_inspect(const char *path, struct log_state *ret_state,
+                                           struct kiln_err *err);
+/* Copies the readable pages of the log |path| into the database |file|, in their order. A page that
+ * could not be read keeps its older content, so readers of |file| must check what they read. */
 KILN_MUST_CHECK enum kiln_code log_apply(const char *path, const char *file, struct kiln_err *err);

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* No project reaches this many migrations: a larger number is damage, not a newer program. */
+/* kiln will never have this many migrations: a larger number is damage, not a newer kiln. */
 #define NUMBER_MAX 9999
 
 struct state {
@@ -31,18 +31,19 @@ static enum kiln_code check_state(const struct db *db, const struct db_schema *s
     bool fresh = s->application_id == 0 && s->number == 0 && s->tables == 0;
     if (!fresh && (s->application_id != schema->application_id || s->number < 1 ||
                    s->number > NUMBER_MAX || s->tables == 0))
-        return kiln_fail(err, KILN_CORRUPT, "'%s' is not a %s database of kiln's", db->path,
+        return kiln_fail(err, KILN_CORRUPT, "'%s' is not a %s database of kiln", db->path,
                          schema->name);
     if (s->number > (int64_t)schema->count)
-        return kiln_fail(err, KILN_UNSUPPORTED,
-                         "'%s' has schema %lld, this version of kiln knows up to %u: run the newer "
-                         "version, or set another directory",
-                         db->path, (long long)s->number, schema->count);
+        return kiln_fail(
+            err, KILN_UNSUPPORTED,
+            "'%s' has schema %lld, but this version of kiln knows only up to %u: run the "
+            "newer version, or set another directory",
+            db->path, (long long)s->number, schema->count);
     return KILN_OK;
 }
 
-static enum kiln_code apply(struct db *db, const struct db_schema *schema, unsigned number,
-                            struct kiln_err *err)
+static enum kiln_code apply_migration(struct db *db, const struct db_schema *schema,
+                                      unsigned number, struct kiln_err *err)
 {
     const struct db_migration *m = &schema->migrations[number - 1];
     KILN_AUTO(mem) char *sql = bytes_to_text(bytes_of(m->sql, *m->size));
@@ -54,7 +55,8 @@ static enum kiln_code apply(struct db *db, const struct db_schema *schema, unsig
     return db_exec(db, sql, doing, err);
 }
 
-static enum kiln_code mark(struct db *db, const struct db_schema *schema, struct kiln_err *err)
+static enum kiln_code mark_schema(struct db *db, const struct db_schema *schema,
+                                  struct kiln_err *err)
 {
     char sql[96];
     snprintf(sql, sizeof(sql), "pragma application_id = %d; pragma user_version = %u",
@@ -69,10 +71,11 @@ enum kiln_code db_check_schema(struct db *db, const struct db_schema *schema, st
     if (!rc)
         rc = check_state(db, schema, &s, err);
     if (!rc && s.number != (int64_t)schema->count)
-        rc = kiln_fail(err, KILN_UNSUPPORTED,
-                       "'%s' has schema %lld and this version of kiln needs %u: it is brought up "
-                       "to date as soon as it may be written to",
-                       db->path, (long long)s.number, schema->count);
+        rc = kiln_fail(
+            err, KILN_UNSUPPORTED,
+            "'%s' has schema %lld, and this version of kiln needs %u: kiln migrates it as "
+            "soon as it may write to it",
+            db->path, (long long)s.number, schema->count);
     return rc;
 }
 
@@ -88,12 +91,12 @@ enum kiln_code db_migrate(struct db *db, const struct db_schema *schema, struct 
     TRANSACTION_AUTO struct transaction t = { 0 };
     rc = transaction_begin(&t, db, err);
     if (!rc)
-        rc = read_state(db, &s, err); /* another process may have been faster */
+        rc = read_state(db, &s, err); /* another process may have migrated the file meanwhile */
     if (!rc)
         rc = check_state(db, schema, &s, err);
     for (unsigned n = (unsigned)s.number + 1; !rc && n <= schema->count; n++)
-        rc = apply(db, schema, n, err);
+        rc = apply_migration(db, schema, n, err);
     if (!rc)
-        rc = mark(db, schema, err);
+        rc = mark_schema(db, schema, err);
     return rc ? rc : transaction_commit(&t, err);
 }

@@ -6,17 +6,17 @@
 #include <fcntl.h>
 #include <string.h>
 
-/* Nobody reads the file before it is finished, and an unfinished one is removed: so no journal on
- * the disk, and one sync at the end. */
+/* Nobody reads the file before it is complete, and an incomplete file is removed. So it needs no
+ * journal on disk, and only one sync, at the end. */
 static const char tune[] = "pragma page_size = 4096; pragma encoding = 'UTF-8';"
                            "pragma journal_mode = memory; pragma synchronous = off;"
                            "pragma auto_vacuum = none; begin immediate";
 
-static enum kiln_code make_empty(const char *path, struct kiln_err *err)
+static enum kiln_code create_empty_file(const char *path, struct kiln_err *err)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd < 0)
-        return kiln_fail_errno(err, errno, "cannot make '%s'", path);
+        return kiln_fail_errno(err, errno, "cannot create '%s'", path);
     close(fd);
     return KILN_OK;
 }
@@ -28,7 +28,7 @@ enum kiln_code db_new_file(const struct db_new_file_options *options, struct db 
     struct db_options plain = { .path = options->path,
                                 .value_max = options->value_max,
                                 .cache_kib = 4096 };
-    enum kiln_code rc = make_empty(options->path, err);
+    enum kiln_code rc = create_empty_file(options->path, err);
     if (rc)
         return rc;
     rc = db_open(&plain, &db, err);
@@ -51,7 +51,7 @@ static enum kiln_code sync_path(const char *path, int flags, struct kiln_err *er
 {
     KILN_AUTO(fd) int fd = open(path, flags | O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fsync(fd) != 0)
-        return kiln_fail_errno(err, errno, "cannot write '%s' to the disk", path);
+        return kiln_fail_errno(err, errno, "cannot sync '%s' to disk", path);
     return KILN_OK;
 }
 
@@ -59,7 +59,7 @@ enum kiln_code db_sync_file(const char *path, struct kiln_err *err)
 {
     KILN_AUTO(mem) char *directory = strdup(path);
     if (!directory)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot write '%s' to the disk: out of memory", path);
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot sync '%s' to disk: out of memory", path);
     enum kiln_code rc = sync_path(path, 0, err);
     char *slash = strrchr(directory, '/');
     if (slash)

@@ -12,7 +12,7 @@
 #include "engine/db/db.h"
 
 struct db_new_file_options {
-    const char *path;  /* must not exist; mode 0644, less the umask */
+    const char *path;  /* must not exist; created with mode 0644 minus the umask */
     const char *setup; /* SQL that creates tables and indices */
     const char *const *statements;
     size_t statement_count;
@@ -25,7 +25,7 @@ KILN_MUST_CHECK enum kiln_code db_new_file(const struct db_new_file_options *opt
 /* Commits, closes, and syncs the file and its directory. Takes ownership of |db|, also on
  * failure; the file is then removed. */
 KILN_MUST_CHECK enum kiln_code db_new_file_finish(struct db *db, struct kiln_err *err);
-/* Closes and removes the file.  Accepts NULL. */
+/* Closes and removes the file. Accepts NULL. */
 void db_new_file_abandon(struct db *db);
 
 /* Syncs the file's content and its name to the disk. */

@@ -7,31 +7,60 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/*
+ * The format (https://sqlite.org/fileformat2.html): a file is an array of pages. Tables and indices
+ * are B-trees of pages; rows are in the leaf pages of tables, index entries in all pages of an
+ * index tree. Such a page begins with its type and the number of its cells. An array of 16-bit
+ * offsets to the cells follows. A cell is, each number a varint (7 bits a byte, the high bit means
+ * "continued"):
+ *
+ *     size of the record   row id (tables only)   record   number of the first overflow page
+ *
+ * A record that is too long for its page has only its beginning there. The rest is in a chain of
+ * overflow pages, each of which begins with the number of the next. A record is a header and a
+ * body. The header has its own length and one type per column, and a type implies the column's
+ * length.
+ *
+ * Example: the row (id 5, x = 300, name = 'abc') of "t (x, name)" is the cell
+ *
+ *     08         record of 8 bytes
+ *     05         row id 5
+ *     03 02 13   header: 3 bytes; type 2, a 16-bit number; type 0x13 = 19, text of (19-13)/2 = 3
+ *     01 2c      300
+ *     61 62 63   'abc'
+ *
+ * SQLite reaches a leaf through its parents, so a damaged inner page hides everything below it.
+ * This file reads each page by itself: if it has the type of a leaf (or of an index page), its
+ * cells are read. A cell is reported only if the lengths in its header add up to the length of its
+ * record, which damage rarely leaves true. Freed pages still contain old rows, so pages on the free
+ * list are skipped.
+ */
 #define FILE_HEADER 100
-#define PAGE_SIZE_USUAL 4096 /* where the header says nothing believable */
-#define INDEX_INNER 2        /* types of tree pages */
+#define PAGE_SIZE_DEFAULT 4096 /* if the header has no valid size */
+#define INDEX_INNER 2          /* types of tree pages */
 #define INDEX_LEAF 10
 #define TABLE_LEAF 13
 #define VARINT_MAX 9
-/* Records of an honest file do not overlap; crafted ones could all claim the same long chain. */
+/* Records of valid files do not overlap, but those of a crafted file may all claim the same long
+ * chain. At most this many times the file's size is read. */
 #define READS_MAX 8
 
 struct page_scan {
     int fd; /* borrowed */
     uint32_t page_size;
     uint32_t page_count;
-    uint32_t loaded;   /* the page in |page|; 0: none */
+    uint32_t loaded;   /* number of the page in |page|; 0: none */
     uint8_t *page;     /* owned, page_size bytes */
     uint8_t *overflow; /* owned, page_size bytes */
-    uint8_t *is_free;  /* owned, a byte a page, from 0 */
-    uint64_t left;     /* bytes that may still be read of records */
+    uint8_t *is_free;  /* owned, one byte for each page number from 0 */
+    uint64_t left;     /* bytes of records that may still be read */
 };
 
 static uint32_t be16(const uint8_t *at) { return (uint32_t)at[0] << 8 | at[1]; }
 static uint32_t be32(const uint8_t *at) { return be16(at) << 16 | be16(at + 2); }
 
-/* The bytes that |at| takes, 0 when it does not end before |end|. */
-static size_t varint(const uint8_t *at, const uint8_t *end, uint64_t *ret_value)
+/* Returns the length of the varint at |at|, or 0 if it does not end before |end|. */
+static size_t read_varint(const uint8_t *at, const uint8_t *end, uint64_t *ret_value)
 {
     uint64_t value = 0;
     for (size_t i = 0; i < VARINT_MAX && at + i < end; i++) {
@@ -48,8 +77,8 @@ static size_t varint(const uint8_t *at, const uint8_t *end, uint64_t *ret_value)
     return 0;
 }
 
-/* What cannot be read is zeros: no page of a tree. */
-static void load(struct page_scan *scan, uint32_t page, uint8_t *into)
+/* Fills unreadable parts with zeros, which are no page of a tree. */
+static void read_page_into(struct page_scan *scan, uint32_t page, uint8_t *into)
 {
     size_t have = 0;
     off_t at = (off_t)(page - 1) * scan->page_size;
@@ -67,7 +96,7 @@ static void load(struct page_scan *scan, uint32_t page, uint8_t *into)
 static void load_page(struct page_scan *scan, uint32_t page)
 {
     if (scan->loaded != page)
-        load(scan, page, scan->page);
+        read_page_into(scan, page, scan->page);
     scan->loaded = page;
 }
 
@@ -76,14 +105,15 @@ static void load_page(struct page_scan *scan, uint32_t page)
 static void read_sizes(struct page_scan *scan, const uint8_t *header)
 {
     uint32_t size = be16(header + 16) == 1 ? 65536 : be16(header + 16);
-    bool believable = size >= 512 && size <= 65536 && (size & (size - 1)) == 0;
-    scan->page_size = believable ? size : PAGE_SIZE_USUAL;
+    bool is_valid = size >= 512 && size <= 65536 && (size & (size - 1)) == 0;
+    scan->page_size = is_valid ? size : PAGE_SIZE_DEFAULT;
 }
 
-/* One page of the free list, marking those it names; 0 at the end or where it is damaged. */
+/* Marks the pages that one page of the free list names. Returns the next page of the list, or 0 at
+ * its end or if it is damaged. */
 static uint32_t walk_trunk(struct page_scan *scan, uint32_t trunk, uint32_t *marked)
 {
-    load(scan, trunk, scan->overflow);
+    read_page_into(scan, trunk, scan->overflow);
     uint32_t count = be32(scan->overflow + 4);
     if (count > scan->page_size / 4 - 2)
         return 0;
@@ -97,8 +127,8 @@ static uint32_t walk_trunk(struct page_scan *scan, uint32_t trunk, uint32_t *mar
     return be32(scan->overflow);
 }
 
-/* Free pages still look like what they were.  The list counts only if it is as long as the header
- * says: a damaged one may name any page. */
+/* The list is used only if it is as long as the header says, because a damaged list may name any
+ * page. */
 static void mark_free_pages(struct page_scan *scan, const uint8_t *header)
 {
     uint32_t marked = 0;
@@ -118,9 +148,9 @@ enum kiln_code page_scan_open(int fd, struct page_scan **ret_scan, struct kiln_e
     uint8_t header[FILE_HEADER];
     struct stat seen;
     if (fstat(fd, &seen) != 0)
-        return kiln_fail_errno(err, errno, "cannot look at a damaged file");
+        return kiln_fail_errno(err, errno, "cannot read the size of a damaged file");
     if (fs_read_at(fd, header, sizeof(header), 0) != (ssize_t)sizeof(header))
-        return kiln_fail(err, KILN_CORRUPT, "there is nothing in it to save");
+        return kiln_fail(err, KILN_CORRUPT, "the file is too short to contain any row");
     if (!scan)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot read a damaged file: out of memory");
     scan->fd = fd;
@@ -156,16 +186,16 @@ void page_scan_destroy(struct page_scan *scan)
 
 /* ---- cells ---- */
 
-/* How many of |size| bytes lie in the page itself. */
+/* How many of a record's |size| bytes are in the cell's own page (formulas of the file format). */
 static uint32_t local_size(const struct page_scan *scan, bool in_index, uint64_t size)
 {
-    uint32_t usable = scan->page_size; /* nobody here reserves a part of each page */
-    uint32_t most = in_index ? (usable - 12) * 64 / 255 - 23 : usable - 35;
-    uint32_t least = (usable - 12) * 32 / 255 - 23;
-    if (size <= most)
+    uint32_t usable = scan->page_size; /* neither kiln nor MIOpen reserves a part of each page */
+    uint32_t max = in_index ? (usable - 12) * 64 / 255 - 23 : usable - 35;
+    uint32_t min = (usable - 12) * 32 / 255 - 23;
+    if (size <= max)
         return (uint32_t)size;
-    uint32_t local = least + (uint32_t)((size - least) % (usable - 4));
-    return local <= most ? local : least;
+    uint32_t local = min + (uint32_t)((size - min) % (usable - 4));
+    return local <= max ? local : min;
 }
 
 static uint64_t size_of_type(uint64_t type)
@@ -181,27 +211,28 @@ static enum page_kind kind_of_type(uint64_t type)
     return type == 0 ? PAGE_NULL : PAGE_NUMBER;
 }
 
-struct columns { /* a walk through a record's header */
+struct columns { /* position in a record's header */
     const uint8_t *at, *end;
     uint64_t body; /* offset of the next column's bytes in the record */
     uint64_t type;
 };
 
-/* The whole header must lie in |local| bytes: that of a few columns always does. */
+/* The whole header must be in the first |local| bytes. With few columns, it always is. */
 static bool columns_begin(struct columns *c, const uint8_t *record, uint64_t local)
 {
     uint64_t header = 0;
-    size_t used = varint(record, record + local, &header);
+    size_t used = read_varint(record, record + local, &header);
     if (used == 0 || header < used || header > local)
         return false;
     *c = (struct columns){ .at = record + used, .end = record + header, .body = header };
     return true;
 }
 
-/* |ret_at| is where the column's bytes begin.  False at the end, or where the header is damaged. */
+/* |ret_at| is the offset of the column's bytes in the record. False at the end, or if the header is
+ * damaged. */
 static bool columns_next(struct columns *c, uint64_t *ret_at)
 {
-    size_t used = varint(c->at, c->end, &c->type);
+    size_t used = read_varint(c->at, c->end, &c->type);
     if (used == 0 || c->type == 10 || c->type == 11)
         return false;
     *ret_at = c->body;
@@ -210,9 +241,9 @@ static bool columns_next(struct columns *c, uint64_t *ret_at)
     return c->body >= *ret_at;
 }
 
-/* A record's header must account for each of its bytes: hardly any damage passes that.  |looked_at|
- * grows by the bytes that were walked through. */
-static bool describe(const uint8_t *record, struct page_cell *cell, uint64_t *looked_at)
+/* Reads the columns' kinds. False unless the header accounts for every byte of the record. Adds the
+ * bytes of the header that were read to |of_headers|. */
+static bool describe_record(const uint8_t *record, struct page_cell *cell, uint64_t *of_headers)
 {
     struct columns c;
     uint64_t at = 0;
@@ -222,21 +253,21 @@ static bool describe(const uint8_t *record, struct page_cell *cell, uint64_t *lo
         if (cell->columns < PAGE_COLUMNS_MAX)
             cell->kinds[cell->columns++] = (uint8_t)kind_of_type(c.type);
     }
-    *looked_at += (uint64_t)(c.at - record);
+    *of_headers += (uint64_t)(c.at - record);
     return c.at == c.end && c.body == cell->size;
 }
 
-/* The cell at |at| of the loaded page. */
+/* Reads the cell at offset |at| of the loaded page. */
 static bool read_cell(const struct page_scan *scan, uint32_t at, uint8_t type,
-                      struct page_cell *ret_cell, uint64_t *looked_at)
+                      struct page_cell *ret_cell, uint64_t *of_headers)
 {
     struct page_cell cell = { .in_index = type != TABLE_LEAF, .page = scan->loaded };
     const uint8_t *from = scan->page + at, *end = scan->page + scan->page_size;
     if (type == INDEX_INNER)
-        from += 4; /* the child page */
+        from += 4; /* number of the child page */
     uint64_t id = 0;
-    size_t used = from < end ? varint(from, end, &cell.size) : 0;
-    size_t of_id = used && !cell.in_index ? varint(from + used, end, &id) : 0;
+    size_t used = from < end ? read_varint(from, end, &cell.size) : 0;
+    size_t of_id = used && !cell.in_index ? read_varint(from + used, end, &id) : 0;
     if (used == 0 || (!cell.in_index && of_id == 0))
         return false;
     from += used + of_id;
@@ -248,11 +279,12 @@ static bool read_cell(const struct page_scan *scan, uint32_t at, uint8_t type,
         return false;
     cell.overflow = whole ? 0 : be32(from + cell.local);
     *ret_cell = cell;
-    return describe(from, ret_cell, looked_at);
+    return describe_record(from, ret_cell, of_headers);
 }
 
-/* Two cells of an honest page share no byte, so that all of them together are no longer than the
- * page.  Headers are counted by themselves: one that is damaged may seem longer than it was. */
+/* Cells of a valid page do not overlap, so together they are at most as long as the page. A crafted
+ * page with overlapping cells could keep kiln busy. Headers are counted separately, because cells
+ * that are rejected cost time, too. */
 static bool is_crowded(const struct page_scan *scan, uint64_t of_cells, uint64_t of_headers)
 {
     return of_cells > scan->page_size || of_headers > scan->page_size;
@@ -276,10 +308,10 @@ static bool cells_of_page(struct page_scan *scan,
             at >= pointers && at < scan->page_size && read_cell(scan, at, type, &cell, &of_headers);
         of_cells += is_one ? cell.local : 0;
         if (is_crowded(scan, of_cells, of_headers))
-            return true; /* damaged, or made to keep us busy */
+            return true; /* skips the rest of a damaged or crafted page */
         if (is_one && !each(context, &cell))
             return false;
-        load_page(scan, page); /* |each| may have read another one */
+        load_page(scan, page); /* |each| may have loaded another page */
     }
     return true;
 }
@@ -298,7 +330,8 @@ void page_scan_each(struct page_scan *scan,
 
 /* ---- records ---- */
 
-static bool gather(struct page_scan *scan, const struct page_cell *cell, struct buffer *record)
+/* Appends the record to |record|, following its overflow pages. */
+static bool copy_record(struct page_scan *scan, const struct page_cell *cell, struct buffer *record)
 {
     if (cell->size > scan->left)
         return false;
@@ -309,7 +342,7 @@ static bool gather(struct page_scan *scan, const struct page_cell *cell, struct 
     for (uint32_t page = cell->overflow; left > 0 && !record->failed;) {
         if (page < 2 || page > scan->page_count)
             return false;
-        load(scan, page, scan->overflow);
+        read_page_into(scan, page, scan->overflow);
         uint64_t part = left < scan->page_size - 4 ? left : scan->page_size - 4;
         buffer_put(record, scan->overflow + 4, (size_t)part);
         left -= part;
@@ -334,18 +367,18 @@ bool page_scan_read(struct page_scan *scan, const struct page_cell *cell, struct
     size_t start = record->size;
     struct columns c;
     uint64_t at = 0;
-    if (!gather(scan, cell, record))
+    if (!copy_record(scan, cell, record))
         return false;
     const uint8_t *bytes = record->data + start;
     if (!columns_begin(&c, bytes, cell->local))
         return false;
     for (unsigned i = 0; i < cell->columns; i++) {
         if (!columns_next(&c, &at) || c.body > cell->size)
-            return false; /* the file has changed since */
+            return false; /* the file changed after page_scan_each reported the cell */
         values[i] = (struct page_value){ 0 };
         if (c.type >= 12)
             values[i].bytes = bytes_of(bytes + at, (size_t)size_of_type(c.type));
-        else if (c.type != 7) /* no caller wants fractions */
+        else if (c.type != 7) /* no caller reads floating-point numbers */
             values[i].number = number_at(bytes + at, c.type);
     }
     return true;

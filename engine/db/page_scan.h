@@ -21,7 +21,7 @@
 
 struct page_scan;
 
-/* KILN_CORRUPT if the file has not even one page. */
+/* KILN_CORRUPT if the file is shorter than a database's header. */
 KILN_MUST_CHECK enum kiln_code page_scan_open(int fd, struct page_scan **ret_scan,
                                               struct kiln_err *err);
 /* Resets the read budget. Records of a crafted file may overlap, so page_scan_read returns in
@@ -35,10 +35,11 @@ enum page_kind { PAGE_NULL, PAGE_NUMBER, PAGE_BLOB, PAGE_TEXT };
 struct page_cell { /* one record and its location */
     bool in_index;
     int64_t id; /* row id; 0 in an index, where the record itself ends with it */
-    uint32_t page, at, local, overflow; /* |local| bytes at |at|, the rest from page |overflow| */
-    uint64_t size;                      /* of the record, including its header */
-    unsigned columns;                   /* at most PAGE_COLUMNS_MAX */
-    uint8_t kinds[PAGE_COLUMNS_MAX];    /* enum page_kind */
+    uint32_t page, at, local,
+        overflow;                    /* |local| bytes at |at|, the rest from page |overflow| on */
+    uint64_t size;                   /* bytes of the record, including its header */
+    unsigned columns;                /* at most PAGE_COLUMNS_MAX */
+    uint8_t kinds[PAGE_COLUMNS_MAX]; /* enum page_kind */
 };
 
 /* Calls |each| for every record with a plausible header, in no order; |each| returns false to

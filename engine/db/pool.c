@@ -27,7 +27,8 @@ void db_pool_done(struct db_pool *pool)
     pthread_mutex_destroy(&pool->mutex);
 }
 
-/* Under the mutex: waits until nothing is in use, and takes all connections out. */
+/* Called with the mutex held. Waits until all connections are idle, and removes them from the
+ * pool. */
 static unsigned take_all(struct db_pool *pool, void *connections[DB_POOL_MAX])
 {
     while (pool->idle_count < pool->opened)
@@ -81,7 +82,8 @@ void db_pool_hold(struct db_pool *pool, bool hold)
     pthread_mutex_unlock(&pool->mutex);
 }
 
-/* Under the mutex.  |ret_opens|: the caller has a place for another connection. */
+/* Called with the mutex held. Waits for an idle connection. |ret_opens|: instead, the caller may
+ * open another one, which |opened| counts already. */
 static void *take_idle(struct db_pool *pool, bool *ret_opens)
 {
     while (pool->held || (pool->max > 0 && pool->idle_count == 0 && pool->opened >= pool->max))
@@ -94,7 +96,8 @@ static void *take_idle(struct db_pool *pool, bool *ret_opens)
     return *ret_opens ? NULL : pool->idle[--pool->idle_count];
 }
 
-/* Without a mutex: the place that take_idle gave is kept, so that nobody exchanges the file. */
+/* Called without the mutex, because opening takes long. |opened| counts the new connection already,
+ * so db_pool_open and db_pool_close wait for it. */
 static void *open_another(struct db_pool *pool)
 {
     struct kiln_err ignored = KILN_ERR_INIT;

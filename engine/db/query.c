@@ -19,7 +19,7 @@ void query_done(struct query *q)
     *q = (struct query){ 0 };
 }
 
-static void note(struct query *q, int rc)
+static void note_failure(struct query *q, int rc)
 {
     if (!q->failed)
         q->failed = rc;
@@ -27,7 +27,7 @@ static void note(struct query *q, int rc)
 
 void query_bind_i64(struct query *q, int at, int64_t value)
 {
-    note(q, sqlite3_bind_int64(q->statement, at, value));
+    note_failure(q, sqlite3_bind_int64(q->statement, at, value));
 }
 
 void query_bind_u64(struct query *q, int at, uint64_t value)
@@ -37,20 +37,21 @@ void query_bind_u64(struct query *q, int at, uint64_t value)
 
 void query_bind_text(struct query *q, int at, const char *text)
 {
-    note(q, sqlite3_bind_text(q->statement, at, text ? text : "", -1, SQLITE_STATIC));
+    note_failure(q, sqlite3_bind_text(q->statement, at, text ? text : "", -1, SQLITE_STATIC));
 }
 
-void query_bind_letters(struct query *q, int at, struct bytes text)
+void query_bind_text_view(struct query *q, int at, struct bytes text)
 {
     const char *data = text.size ? (const char *)text.data : "";
-    note(q, sqlite3_bind_text64(q->statement, at, data, text.size, SQLITE_STATIC, SQLITE_UTF8));
+    note_failure(
+        q, sqlite3_bind_text64(q->statement, at, data, text.size, SQLITE_STATIC, SQLITE_UTF8));
 }
 
 void query_bind_bytes(struct query *q, int at, struct bytes bytes)
 {
     /* A NULL pointer would bind NULL, not an empty blob. */
     const void *data = bytes.size ? (const void *)bytes.data : "";
-    note(q, sqlite3_bind_blob64(q->statement, at, data, bytes.size, SQLITE_STATIC));
+    note_failure(q, sqlite3_bind_blob64(q->statement, at, data, bytes.size, SQLITE_STATIC));
 }
 
 enum kiln_code query_step(struct query *q, bool *ret_row, struct kiln_err *err)

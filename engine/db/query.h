@@ -33,8 +33,8 @@ void query_done(struct query *q);
 void query_bind_u64(struct query *q, int at, uint64_t value);
 void query_bind_i64(struct query *q, int at, int64_t value);
 void query_bind_text(struct query *q, int at, const char *text); /* NULL counts as "" */
-void query_bind_letters(struct query *q, int at,
-                        struct bytes text); /* a text without terminating NUL */
+/* Binds a text that has no terminating NUL. */
+void query_bind_text_view(struct query *q, int at, struct bytes text);
 void query_bind_bytes(struct query *q, int at, struct bytes bytes);
 
 /* |ret_row| is true when there is a row to read. */

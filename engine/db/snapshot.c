@@ -10,24 +10,27 @@
 #include <sys/stat.h>
 
 /*
- * Why the copy is consistent.  We hold SQLite's shared lock on the file all the time, so nobody in
- * rollback mode changes it and nobody deletes a log.  What a writer in WAL mode may do is append
- * to the log, copy pages from the log into the file (checkpoint), and when all are copied start
- * the log over.  The file is copied first, the log afterwards.  As long as the log did not start
- * over meanwhile, every page that a checkpoint changed under us is in the log that we copied, and
- * recovery puts the log's version over whatever we caught.  A log that starts over gets another
- * header (new salts): the header is compared before and after.
+ * Why the copy is consistent. kiln holds SQLite's shared lock on the file during the copy. So no
+ * writer in rollback mode changes the file, and nobody deletes a log. A writer in WAL mode may
+ * still append to the log, copy pages from the log into the file (checkpoint), and then start the
+ * log over. kiln copies the file first and the log afterwards. Unless the log started over in
+ * between, the copied log contains every page that a checkpoint changed during the copy. Recovery
+ * then replaces whatever version the copy of the file has. A log that starts over gets a new header
+ * (with new salts), so the header is compared before and after.
  *
- * Pages of a transaction that has not ended may be written anew in their place, and their checksums
- * come right as the last thing that its end does.  A copy from the midst of that looks like a
- * damaged log.  A damaged log stays as it is, so only one that still has the same bytes a moment
- * later counts as damaged; any other copy is made again.
+ * Example: page 7 is in the log. While kiln copies the file, a checkpoint writes page 7, and the
+ * copy has half of the old page and half of the new one. The copied log still has all of page 7.
+ *
+ * A transaction that has not ended may rewrite its pages in the log in place. Their checksums are
+ * corrected only when it ends. A copy made before that looks like a damaged log. But a really
+ * damaged log does not change. So if the bytes are different a moment later, the copy is made
+ * again.
  */
 
 #define LOCK_WAIT_MS 5000
 #define LOCK_PAUSE_MS 5
-#define ATTEMPTS 8     /* a log starts over once in a thousand pages: two in a row are rare */
-#define SETTLED_MS 100 /* a transaction ends within less, once it writes its last page */
+#define ATTEMPTS 8     /* a log starts over once in a thousand pages, so rarely twice in a row */
+#define SETTLED_MS 100 /* a transaction takes less from writing its last page to its end */
 #define CHUNK (256 << 10)
 #define LOG_HEADER 32
 
@@ -39,7 +42,7 @@ struct log_header {
 struct source {
     struct db *db;      /* owned; for its file, no statement is run */
     sqlite3_file *file; /* borrowed from |db| */
-    const char *path;   /* borrowed; behind symbolic links, as SQLite names the log */
+    const char *path;   /* borrowed; symbolic links resolved, as in SQLite's name of the log */
     bool locked;
 };
 
@@ -50,7 +53,7 @@ static void source_done(struct source *s)
     db_destroy(s->db);
 }
 
-static char *beside(const char *path, const char *suffix)
+static char *add_suffix(const char *path, const char *suffix)
 {
     char *name = malloc(strlen(path) + strlen(suffix) + 1);
     if (name)
@@ -70,14 +73,14 @@ static enum kiln_code copy_failed(enum kiln_code rc, const char *path, struct ki
 
 /* ---- the file ---- */
 
-/* Opening anything else could wait for ever. */
+/* Opening a FIFO or a device could block for ever. */
 static enum kiln_code check_kind(const char *path, struct kiln_err *err)
 {
     struct stat seen;
     if (stat(path, &seen) != 0)
         return kiln_fail_errno(err, errno, "cannot open '%s'", path);
     if (!S_ISREG(seen.st_mode))
-        return kiln_fail(err, KILN_CORRUPT, "'%s' is not a file", path);
+        return kiln_fail(err, KILN_CORRUPT, "'%s' is not a regular file", path);
     return KILN_OK;
 }
 
@@ -111,8 +114,7 @@ static enum kiln_code lock_source(struct source *s, struct kiln_err *err)
     s->locked = rc == SQLITE_OK;
     if (rc == SQLITE_BUSY)
         return kiln_fail(err, KILN_BUSY,
-                         "cannot read '%s': another process keeps it locked; "
-                         "try again when that is done",
+                         "cannot read '%s': another process has locked it; try again later",
                          s->path);
     return s->locked ? KILN_OK : db_fail(s->db, rc, "lock", err);
 }
@@ -121,13 +123,13 @@ static enum kiln_code make_file(const char *path, int *ret_fd, struct kiln_err *
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
-        return kiln_fail_errno(err, errno, "cannot make '%s'", path);
+        return kiln_fail_errno(err, errno, "cannot create '%s'", path);
     *ret_fd = fd;
     return KILN_OK;
 }
 
-/* Reads by SQLite's own descriptor: closing another one of this file would drop the locks that
- * this process has on it. */
+/* Reads through SQLite's own descriptor: closing another one of the same file would drop this
+ * process's locks on the file. */
 static enum kiln_code copy_file(struct source *s, const char *to, struct kiln_err *err)
 {
     KILN_AUTO(fd) int fd = -1;
@@ -140,7 +142,7 @@ static enum kiln_code copy_file(struct source *s, const char *to, struct kiln_er
     for (sqlite3_int64 at = 0; !rc && got == SQLITE_OK && at < size; at += CHUNK) {
         int part = size - at < CHUNK ? (int)(size - at) : CHUNK;
         got = s->file->pMethods->xRead(s->file, chunk, part, at);
-        if (got == SQLITE_IOERR_SHORT_READ) /* cut short meanwhile: the rest is zeros */
+        if (got == SQLITE_IOERR_SHORT_READ) /* truncated meanwhile: the rest is zeros */
             got = SQLITE_OK;
         if (got == SQLITE_OK)
             rc = fs_write_all(fd, bytes_of(chunk, (size_t)part), err);
@@ -150,17 +152,17 @@ static enum kiln_code copy_file(struct source *s, const char *to, struct kiln_er
     return copy_failed(rc, s->path, err);
 }
 
-/* ---- what stands beside it ---- */
+/* ---- the log and the journal ---- */
 
-/* |ret_fd| is -1 when there is none. */
-static enum kiln_code open_beside(const char *path, int *ret_fd, struct kiln_err *err)
+/* |ret_fd| is -1 if the file does not exist. */
+static enum kiln_code open_companion(const char *path, int *ret_fd, struct kiln_err *err)
 {
     struct stat seen;
     KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 && errno != ENOENT)
         return kiln_fail_errno(err, errno, "cannot open '%s'", path);
     if (fd >= 0 && (fstat(fd, &seen) != 0 || !S_ISREG(seen.st_mode)))
-        return kiln_fail(err, KILN_CORRUPT, "'%s' is not a file", path);
+        return kiln_fail(err, KILN_CORRUPT, "'%s' is not a regular file", path);
     *ret_fd = fd;
     fd = -1;
     return KILN_OK;
@@ -170,7 +172,7 @@ static enum kiln_code read_log_header(const char *path, struct log_header *ret_h
                                       struct kiln_err *err)
 {
     KILN_AUTO(fd) int fd = -1;
-    enum kiln_code rc = open_beside(path, &fd, err);
+    enum kiln_code rc = open_companion(path, &fd, err);
     struct log_header header = { 0 };
     ssize_t got = fd < 0 ? 0 : fs_read_at(fd, header.bytes, LOG_HEADER, 0);
     if (!rc && got < 0)
@@ -181,7 +183,7 @@ static enum kiln_code read_log_header(const char *path, struct log_header *ret_h
     return rc;
 }
 
-static enum kiln_code copy_rest(int from_fd, int to_fd, struct kiln_err *err)
+static enum kiln_code copy_content(int from_fd, int to_fd, struct kiln_err *err)
 {
     KILN_AUTO(mem) uint8_t *chunk = malloc(CHUNK);
     if (!chunk)
@@ -199,26 +201,27 @@ static enum kiln_code copy_rest(int from_fd, int to_fd, struct kiln_err *err)
     }
 }
 
-/* Nothing to do when |from| is not there. */
-static enum kiln_code copy_beside(const char *from, const char *to, struct kiln_err *err)
+/* Copies |from|, if it exists. */
+static enum kiln_code copy_companion(const char *from, const char *to, struct kiln_err *err)
 {
     KILN_AUTO(fd) int from_fd = -1;
     KILN_AUTO(fd) int to_fd = -1;
-    enum kiln_code rc = open_beside(from, &from_fd, err);
+    enum kiln_code rc = open_companion(from, &from_fd, err);
     if (!rc && from_fd >= 0)
         rc = make_file(to, &to_fd, err);
     if (!rc && from_fd >= 0)
-        rc = copy_rest(from_fd, to_fd, err);
+        rc = copy_content(from_fd, to_fd, err);
     return copy_failed(rc, from, err);
 }
 
-/* A journal that names a super-journal would have SQLite open and delete whatever file it names. */
+/* Refuses a journal that names a super-journal: SQLite would open and delete any file named there.
+ */
 static enum kiln_code check_journal(const char *path, struct kiln_err *err)
 {
     static const uint8_t magic[8] = { 0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7 };
     uint8_t tail[sizeof(magic)];
     KILN_AUTO(fd) int fd = -1;
-    enum kiln_code rc = open_beside(path, &fd, err);
+    enum kiln_code rc = open_companion(path, &fd, err);
     off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
     if (rc || size < (off_t)(2 * sizeof(magic)))
         return rc;
@@ -231,31 +234,32 @@ static enum kiln_code check_journal(const char *path, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* A journal is left by a writer that died, unless a living one has just begun to write it. */
+/* A journal without a reserved lock was left by a writer that died; recovery needs it. With the
+ * lock, a running writer has just begun it, and the file itself is still unchanged. */
 static enum kiln_code copy_journal(struct source *s, const char *to, struct kiln_err *err)
 {
     int reserved = 0;
     int asked = s->file->pMethods->xCheckReservedLock(s->file, &reserved);
     if (asked != SQLITE_OK)
         return db_fail(s->db, asked, "lock", err);
-    KILN_AUTO(mem) char *from_journal = beside(s->path, "-journal");
-    KILN_AUTO(mem) char *to_journal = beside(to, "-journal");
+    KILN_AUTO(mem) char *from_journal = add_suffix(s->path, "-journal");
+    KILN_AUTO(mem) char *to_journal = add_suffix(to, "-journal");
     if (!from_journal || !to_journal)
         return out_of_memory(s->path, err);
-    enum kiln_code rc = reserved ? KILN_OK : copy_beside(from_journal, to_journal, err);
+    enum kiln_code rc = reserved ? KILN_OK : copy_companion(from_journal, to_journal, err);
     if (!rc)
         rc = check_journal(to_journal, err);
     return rc == KILN_CORRUPT ? kiln_while(err, "copying '%s'", s->path) : rc;
 }
 
-/* ---- together ---- */
+/* ---- one attempt ---- */
 
 static bool same_header(const struct log_header *a, const struct log_header *b)
 {
     return a->size == b->size && memcmp(a->bytes, b->bytes, LOG_HEADER) == 0;
 }
 
-/* Whether |from|, which may have grown since, begins with all of |copy|. */
+/* Whether |from|, which may have grown meanwhile, begins with all of |copy|. */
 static enum kiln_code begins_with(const char *from, const char *copy, bool *ret_same,
                                   struct kiln_err *err)
 {
@@ -264,9 +268,9 @@ static enum kiln_code begins_with(const char *from, const char *copy, bool *ret_
     KILN_AUTO(mem) uint8_t *chunk = malloc(2 * CHUNK);
     if (!chunk)
         return kiln_fail(err, KILN_NO_MEMORY, "out of memory");
-    enum kiln_code rc = open_beside(from, &from_fd, err);
+    enum kiln_code rc = open_companion(from, &from_fd, err);
     if (!rc)
-        rc = open_beside(copy, &copy_fd, err);
+        rc = open_companion(copy, &copy_fd, err);
     bool same = from_fd >= 0 && copy_fd >= 0;
     for (off_t at = 0; !rc && same;) {
         ssize_t want = pread(copy_fd, chunk, CHUNK, at);
@@ -280,12 +284,12 @@ static enum kiln_code begins_with(const char *from, const char *copy, bool *ret_
     return rc;
 }
 
-/* Whether the log that was copied is damaged, or only caught while it was written to. */
-static enum kiln_code settle(const char *from_log, const char *to_log, bool *ret_settled,
-                             struct kiln_err *err)
+/* |ret_settled| false: the copied log looks damaged because it was being written; copy again. */
+static enum kiln_code check_settled(const char *from_log, const char *to_log, bool *ret_settled,
+                                    struct kiln_err *err)
 {
     struct log_state log = { 0 };
-    enum kiln_code rc = log_look(to_log, &log, err);
+    enum kiln_code rc = log_inspect(to_log, &log, err);
     *ret_settled = true;
     if (rc || !log.damaged)
         return rc;
@@ -293,14 +297,14 @@ static enum kiln_code settle(const char *from_log, const char *to_log, bool *ret
     return copy_failed(begins_with(from_log, to_log, ret_settled, err), from_log, err);
 }
 
-/* |ret_consistent| is false where the copy does not show whole what somebody wrote meanwhile. */
+/* |ret_consistent| false: a writer changed the log too much during the copy; copy again. */
 static enum kiln_code copy_once(struct source *s, const char *to, bool *ret_consistent,
                                 struct kiln_err *err)
 {
     bool settled = false;
     struct log_header before = { 0 }, after = { 0 };
-    KILN_AUTO(mem) char *from_log = beside(s->path, "-wal");
-    KILN_AUTO(mem) char *to_log = beside(to, "-wal");
+    KILN_AUTO(mem) char *from_log = add_suffix(s->path, "-wal");
+    KILN_AUTO(mem) char *to_log = add_suffix(to, "-wal");
     if (!from_log || !to_log)
         return out_of_memory(s->path, err);
     enum kiln_code rc = read_log_header(from_log, &before, err);
@@ -309,9 +313,9 @@ static enum kiln_code copy_once(struct source *s, const char *to, bool *ret_cons
     if (!rc)
         rc = copy_journal(s, to, err);
     if (!rc)
-        rc = copy_beside(from_log, to_log, err);
+        rc = copy_companion(from_log, to_log, err);
     if (!rc)
-        rc = settle(from_log, to_log, &settled, err);
+        rc = check_settled(from_log, to_log, &settled, err);
     if (!rc)
         rc = read_log_header(from_log, &after, err);
     if (!rc)
@@ -324,8 +328,8 @@ enum kiln_code db_snapshot(const char *from, const char *to, struct kiln_err *er
     __attribute__((cleanup(source_done))) struct source s = { 0 };
     bool done = false;
     enum kiln_code rc = open_source(&s, from, err);
-    if (!rc && access(to, F_OK) == 0) /* the clean-up below is for what we made */
-        return kiln_fail_errno(err, EEXIST, "cannot make '%s'", to);
+    if (!rc && access(to, F_OK) == 0) /* the clean-up below must not remove it */
+        return kiln_fail_errno(err, EEXIST, "cannot create '%s'", to);
     if (!rc)
         rc = lock_source(&s, err);
     for (int attempt = 1; !rc && !done && attempt <= ATTEMPTS; attempt++) {
@@ -334,7 +338,7 @@ enum kiln_code db_snapshot(const char *from, const char *to, struct kiln_err *er
     }
     if (!rc && !done)
         rc = kiln_fail(err, KILN_BUSY,
-                       "cannot copy '%s': it is written to all the time; try again "
+                       "cannot copy '%s': another process writes to it continuously; try again "
                        "later",
                        from);
     if (rc)
@@ -344,11 +348,11 @@ enum kiln_code db_snapshot(const char *from, const char *to, struct kiln_err *er
 
 static enum kiln_code check_merged(const char *path, struct kiln_err *err)
 {
-    KILN_AUTO(mem) char *log = beside(path, "-wal");
+    KILN_AUTO(mem) char *log = add_suffix(path, "-wal");
     if (!log)
         return out_of_memory(path, err);
     if (access(log, F_OK) == 0)
-        return kiln_fail(err, KILN_CORRUPT, "the write-ahead log of '%s' cannot be put into it",
+        return kiln_fail(err, KILN_CORRUPT, "the write-ahead log of '%s' cannot be merged into it",
                          path);
     return KILN_OK;
 }
@@ -365,12 +369,12 @@ enum kiln_code db_snapshot_merge(const char *path, struct kiln_err *err)
     return rc ? rc : check_merged(path, err);
 }
 
-/* SQLite shall not find them beside a file that has all that is in them. */
-static void remove_beside(const char *path)
+/* Their content is merged: SQLite must not apply them again. */
+static void remove_companions(const char *path)
 {
     static const char *const suffixes[] = { "-wal", "-shm", "-journal" };
     for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
-        KILN_AUTO(mem) char *name = beside(path, suffixes[i]);
+        KILN_AUTO(mem) char *name = add_suffix(path, suffixes[i]);
         if (name)
             unlink(name);
     }
@@ -380,22 +384,22 @@ enum kiln_code db_snapshot_save(const char *path, struct log_state *ret_log, str
 {
     struct log_state log = { 0 };
     struct kiln_err why = KILN_ERR_INIT;
-    KILN_AUTO(mem) char *log_path = beside(path, "-wal");
+    KILN_AUTO(mem) char *log_path = add_suffix(path, "-wal");
     if (!log_path)
         return out_of_memory(path, err);
-    enum kiln_code rc = log_look(log_path, &log, err);
+    enum kiln_code rc = log_inspect(log_path, &log, err);
     bool readable = log.pages > log.lost;
-    bool by_hand = log.damaged && readable;
-    enum kiln_code merged = rc || by_hand ? rc : db_snapshot_merge(path, &why);
+    bool by_page = log.damaged && readable;
+    enum kiln_code merged = rc || by_page ? rc : db_snapshot_merge(path, &why);
     if (!rc && merged && (merged != KILN_CORRUPT || !readable)) {
         *err = why;
         rc = merged;
     }
-    if (!rc && (merged || by_hand))
+    if (!rc && (merged || by_page))
         rc = log_apply(log_path, path, err);
     if (rc)
         return rc;
-    remove_beside(path);
+    remove_companions(path);
     *ret_log = log;
     return KILN_OK;
 }
@@ -403,5 +407,5 @@ enum kiln_code db_snapshot_save(const char *path, struct log_state *ret_log, str
 void db_snapshot_remove(const char *path)
 {
     unlink(path);
-    remove_beside(path);
+    remove_companions(path);
 }

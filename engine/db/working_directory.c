@@ -5,17 +5,19 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-static char *name_working_directory(char *room, size_t size)
+/* Replaces getcwd(3), which fails in a directory whose parents are not accessible. */
+static char *name_working_directory(char *buffer, size_t size)
 {
-    return snprintf(room, size, "/proc/self/cwd") < (int)size ? room : NULL;
+    return snprintf(buffer, size, "/proc/self/cwd") < (int)size ? buffer : NULL;
 }
 
-/* A link looks like what it leads to, so that it is not replaced by that one's path. */
-static int look_behind(const char *path, struct stat *ret_seen) { return stat(path, ret_seen); }
+/* Replaces lstat(2): SQLite must not see that /proc/self/cwd is a symbolic link. It would replace
+ * the link by its target, the path that it cannot open. */
+static int stat_target(const char *path, struct stat *ret_seen) { return stat(path, ret_seen); }
 
 void db_stay_in_working_directory(void)
 {
     sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
     vfs->xSetSystemCall(vfs, "getcwd", (sqlite3_syscall_ptr)name_working_directory);
-    vfs->xSetSystemCall(vfs, "lstat", (sqlite3_syscall_ptr)look_behind);
+    vfs->xSetSystemCall(vfs, "lstat", (sqlite3_syscall_ptr)stat_target);
 }

@@ -41,7 +41,7 @@ static enum kiln_code open_file(struct kern_db *db, const char *path, struct kil
     if (db->fd < 0 || fstat(db->fd, &seen) != 0)
         return kiln_fail_errno(err, errno, "cannot open '%s'", db->path);
     if (!S_ISREG(seen.st_mode))
-        return kiln_fail(err, KILN_CORRUPT, "'%s' is not a file", db->path);
+        return kiln_fail(err, KILN_CORRUPT, "'%s' is not a regular file", db->path);
     if (seen.st_size == 0)
         return kiln_fail(err, KILN_CORRUPT, "'%s' is no kernel database: it is empty", db->path);
     db->size = (uint64_t)seen.st_size;
@@ -237,8 +237,8 @@ static enum kiln_code find_row(struct kern_db *db, const struct kern_name *name,
                                struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(db->db, KERN_DB_FIND);
-    query_bind_letters(&q, 1, name->name);
-    query_bind_letters(&q, 2, name->args);
+    query_bind_text_view(&q, 1, name->name);
+    query_bind_text_view(&q, 2, name->args);
     bool damaged = false;
     for (int i = 0; i < CANDIDATES_MAX; i++) {
         bool row = false;

@@ -43,8 +43,8 @@ static enum kiln_code confirm_row(struct kern_db *db, const struct kern_row *row
 {
     QUERY_AUTO struct query q = query_of(db->db, KERN_DB_CONFIRM);
     bool known = false;
-    query_bind_letters(&q, 1, row->name);
-    query_bind_letters(&q, 2, row->args);
+    query_bind_text_view(&q, 1, row->name);
+    query_bind_text_view(&q, 2, row->args);
     query_bind_u64(&q, 3, row->id);
     enum kiln_code rc = query_step(&q, &known, err);
     if (!rc && !known)

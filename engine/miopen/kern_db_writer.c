@@ -82,10 +82,10 @@ static enum kiln_code insert_row(struct kern_db_writer *writer, const struct ker
                                  struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(writer->db, 0);
-    query_bind_letters(&q, 1, row->name);
-    query_bind_letters(&q, 2, row->args);
+    query_bind_text_view(&q, 1, row->name);
+    query_bind_text_view(&q, 2, row->args);
     query_bind_bytes(&q, 3, row->stored);
-    query_bind_letters(&q, 4, row->md5);
+    query_bind_text_view(&q, 4, row->md5);
     query_bind_u64(&q, 5, row->raw_size);
     enum kiln_code rc = query_run(&q, err);
     if (!rc && db_changes(writer->db) == 0)

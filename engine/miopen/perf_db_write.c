@@ -174,7 +174,7 @@ static enum kiln_code add_config(struct perf_db_writer *writer, const struct key
         if (columns[i].number)
             query_bind_i64(&q, (int)i + 2, parts->numbers[i]);
         else
-            query_bind_letters(&q, (int)i + 2, parts->texts[i]);
+            query_bind_text_view(&q, (int)i + 2, parts->texts[i]);
     }
     enum kiln_code rc = run_insert(writer, &q, &added, err);
     if (!rc && !added)
@@ -189,9 +189,9 @@ static enum kiln_code add_row(struct perf_db_writer *writer, const struct tuning
     QUERY_AUTO struct query q = query_of(writer->db, ADD_ROW);
     bool added = false;
     query_bind_u64(&q, 1, id);
-    query_bind_letters(&q, 2, e->solver);
+    query_bind_text_view(&q, 2, e->solver);
     query_bind_u64(&q, 3, config);
-    query_bind_letters(&q, 4, e->params);
+    query_bind_text_view(&q, 4, e->params);
     enum kiln_code rc = run_insert(writer, &q, &added, err);
     if (!rc && !added)
         rc = kiln_fail(err, KILN_INVALID, "its solver '%.*s' or row id %llu is there already",

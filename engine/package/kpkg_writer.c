@@ -145,14 +145,14 @@ static enum kiln_code put_kernel(struct kpkg_writer *writer, const struct kpkg_c
 {
     struct digest digest = kpkg_claim_of(claim);
     QUERY_AUTO struct query q = query_of(writer->db, PUT_KERNEL);
-    query_bind_letters(&q, 1, claim->name);
-    query_bind_letters(&q, 2, claim->args);
+    query_bind_text_view(&q, 1, claim->name);
+    query_bind_text_view(&q, 2, claim->args);
     query_bind_bytes(&q, 3, claim->key);
-    query_bind_letters(&q, 4, claim->target);
-    query_bind_letters(&q, 5, claim->toolchain);
+    query_bind_text_view(&q, 4, claim->target);
+    query_bind_text_view(&q, 5, claim->toolchain);
     query_bind_bytes(&q, 6, claim->toolchain_id);
-    query_bind_letters(&q, 7, claim->program);
-    query_bind_letters(&q, 8, claim->options);
+    query_bind_text_view(&q, 7, claim->program);
+    query_bind_text_view(&q, 8, claim->options);
     query_bind_bytes(&q, 9, claim->source);
     query_bind_bytes(&q, 10, claim->headers);
     query_bind_bytes(&q, 11, claim->object);

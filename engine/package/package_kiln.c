@@ -178,8 +178,8 @@ static enum kiln_code find_named(void *connection, const struct kern_name *name,
 {
     struct kpkg *kpkg = connection;
     QUERY_AUTO struct query q = query_of(kpkg->db, KPKG_FIND_NAMED);
-    query_bind_letters(&q, 1, name->name);
-    query_bind_letters(&q, 2, name->args);
+    query_bind_text_view(&q, 1, name->name);
+    query_bind_text_view(&q, 2, name->args);
     enum kiln_code rc = step_to_row(&q, err);
     if (!rc)
         rc = take_found(kpkg, &q, has_name(&q, name), ret_raw, err);

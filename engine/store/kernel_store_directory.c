@@ -55,7 +55,7 @@ enum kiln_code store_file_check(struct kernel_store *store, struct kiln_err *err
     struct stat seen;
     if (store->home.fd < 0)
         return KILN_NOT_FOUND;
-    enum kiln_code rc = db_directory_look(&store->home, STORE_FILE, &seen, err);
+    enum kiln_code rc = db_directory_check_file(&store->home, STORE_FILE, &seen, err);
     if (rc)
         return rc;
     store->device = seen.st_dev;

@@ -56,7 +56,7 @@ static enum kiln_code make_private(const struct tuning_db *db, const char *name,
                                    struct kiln_err *err)
 {
     struct stat seen;
-    enum kiln_code rc = db_directory_look(&db->home, name, &seen, err);
+    enum kiln_code rc = db_directory_check_file(&db->home, name, &seen, err);
     if (rc != KILN_NOT_FOUND)
         return rc;
     KILN_AUTO(fd)
@@ -151,7 +151,8 @@ static enum kiln_code put_in_place(struct tuning_db *db, struct tuning_salvage *
     enum kiln_code rc = KILN_OK;
     if (left_over)
         rc = db_directory_move_aside(&db->home, TUNING_FILE, aside, err);
-    enum kiln_code found = rc ? rc : db_directory_look(&db->home, TUNING_FILE_SALVAGED, &seen, err);
+    enum kiln_code found =
+        rc ? rc : db_directory_check_file(&db->home, TUNING_FILE_SALVAGED, &seen, err);
     if (found == KILN_OK)
         snprintf(salvage->notice, sizeof(salvage->notice),
                  "the tuning database '%.400s' was salvaged before kilnd ended", db->path);
@@ -174,7 +175,7 @@ static enum kiln_code open_file(struct tuning_db *db, struct kiln_err *err)
     if (!rc)
         rc = tuning_file_check(db->db, db->rows, err);
     if (!rc)
-        rc = db_directory_look(&db->home, TUNING_FILE, &seen, err);
+        rc = db_directory_check_file(&db->home, TUNING_FILE, &seen, err);
     if (rc) {
         db_destroy(db->db);
         db->db = NULL;
@@ -198,7 +199,7 @@ static enum kiln_code open_mending(struct tuning_db *db, struct tuning_salvage *
 {
     struct stat seen;
     struct kiln_err why = KILN_ERR_INIT;
-    enum kiln_code rc = db_directory_look(&db->home, TUNING_FILE, &seen, err);
+    enum kiln_code rc = db_directory_check_file(&db->home, TUNING_FILE, &seen, err);
     if (rc == KILN_NOT_FOUND)
         rc = put_in_place(db, salvage, err);
     if (rc)

@@ -69,7 +69,7 @@ enum kiln_code tuning_file_look(const struct tuning_db *db, struct kiln_err *err
         path = NULL; /* asprintf leaves it undefined */
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open '%s': out of memory", db->path);
     }
-    rc = log_look(path, &log, err);
+    rc = log_inspect(path, &log, err);
     if (!rc && log.damaged)
         rc = kiln_fail(err, KILN_CORRUPT, "its write-ahead log has pages that cannot be read");
     return rc;
@@ -256,7 +256,7 @@ static enum kiln_code add_log(struct salvage *s, struct kiln_err *err)
                          directory);
     struct log_state state = { 0 };
     struct kiln_err why = KILN_ERR_INIT;
-    enum kiln_code rc = log_look(log, &state, &why);
+    enum kiln_code rc = log_inspect(log, &state, &why);
     if (!rc)
         rc = log_apply(log, whole, &why);
     s->log_lost = rc || state.lost > 0;

@@ -257,8 +257,8 @@ TEST(kern_db, a_file_that_is_no_database_is_refused)
     run(f, "head -c 100000 /dev/urandom > %s", f->path);
     refuse(f, f->path, KILN_CORRUPT, "file is not a database");
     run(f, "rm %s; mkfifo %s", f->path, f->path);
-    refuse(f, f->path, KILN_CORRUPT, "is not a file");
-    refuse(f, f->directory, KILN_CORRUPT, "is not a file");
+    refuse(f, f->path, KILN_CORRUPT, "regular file");
+    refuse(f, f->directory, KILN_CORRUPT, "regular file");
 }
 
 static void refuse_schema(struct fixture *f, const char *sql, const char *says)
