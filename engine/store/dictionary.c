@@ -7,10 +7,11 @@
 extern const unsigned char dictionary_amdgpu[], dictionary_nvidia[];
 extern const unsigned long dictionary_amdgpu_size, dictionary_nvidia_size;
 
-/* The newest of a family comes first: it packs.  None is ever taken out, objects may need it. */
+/* The newest dictionary of a GPU family comes first: new objects are compressed with it. Older ones
+ * stay for ever, because stored objects need them. */
 static const struct dictionary {
     enum codec_id codec;
-    uint16_t machine; /* of the ELF files it suits */
+    uint16_t machine; /* of the ELF files that it compresses */
     const unsigned char *data;
     const unsigned long *size;
 } dictionaries[DICTIONARY_COUNT] = {

@@ -4,7 +4,7 @@
 #include "common/hash_table.h"
 #include "common/list.h"
 
-/* Memory comes in pages, so that is what an object costs. */
+/* The kernel allocates memory in pages, so object sizes are rounded up. */
 #define PAGE 4096u
 
 struct entry {
@@ -28,7 +28,7 @@ static uint64_t cost_of(const struct object *object)
     return (object->size + PAGE - 1) / PAGE * PAGE;
 }
 
-static struct entry *find(const struct hot_set *set, const struct digest *key)
+static struct entry *find_entry(const struct hot_set *set, const struct digest *key)
 {
     HASH_EACH (&set->entries, digest_hash(key), struct entry, by_key, e)
         if (digest_equal(&e->key, key))
@@ -36,7 +36,7 @@ static struct entry *find(const struct hot_set *set, const struct digest *key)
     return NULL;
 }
 
-static void drop(struct hot_set *set, struct entry *e)
+static void drop_entry(struct hot_set *set, struct entry *e)
 {
     hash_table_remove(&set->entries, &e->by_key);
     list_remove(&e->by_use);
@@ -45,11 +45,12 @@ static void drop(struct hot_set *set, struct entry *e)
     free(e);
 }
 
-static void make_room(struct hot_set *set, uint64_t cost, unsigned count)
+/* Evicts until |count| more objects, which cost |cost| bytes, are within the limits. */
+static void evict_for(struct hot_set *set, uint64_t cost, unsigned count)
 {
     while (!list_is_empty(&set->by_use) && (set->bytes + cost > set->limits.limit_bytes ||
                                             set->entries.count + count > set->limits.limit_count)) {
-        drop(set, LIST_LAST(&set->by_use, struct entry, by_use));
+        drop_entry(set, LIST_LAST(&set->by_use, struct entry, by_use));
         set->evictions++;
     }
 }
@@ -59,7 +60,7 @@ enum kiln_code hot_set_create(const struct hot_set_options *options, struct hot_
 {
     struct hot_set *set = calloc(1, sizeof(*set));
     if (!set)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot make the hot set: out of memory");
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot create the hot set: out of memory");
     set->limits = *options;
     list_init(&set->by_use);
     *ret_set = set;
@@ -77,7 +78,7 @@ void hot_set_destroy(struct hot_set *set)
 
 struct object *hot_set_find(struct hot_set *set, const struct digest *key)
 {
-    struct entry *e = find(set, key);
+    struct entry *e = find_entry(set, key);
     if (!e)
         return NULL;
     list_remove(&e->by_use);
@@ -87,15 +88,15 @@ struct object *hot_set_find(struct hot_set *set, const struct digest *key)
 
 struct object *hot_set_peek(struct hot_set *set, const struct digest *key)
 {
-    struct entry *e = find(set, key);
+    struct entry *e = find_entry(set, key);
     return e ? e->object : NULL;
 }
 
 static void remove_key(struct hot_set *set, const struct digest *key)
 {
-    struct entry *e = find(set, key);
+    struct entry *e = find_entry(set, key);
     if (e)
-        drop(set, e);
+        drop_entry(set, e);
 }
 
 void hot_set_insert(struct hot_set *set, const struct digest *key, struct object *object)
@@ -108,7 +109,7 @@ void hot_set_insert(struct hot_set *set, const struct digest *key, struct object
         return;
     *e = (struct entry){ .key = *key, .object = object_ref(object) };
     remove_key(set, key);
-    make_room(set, cost, 1);
+    evict_for(set, cost, 1);
     hash_table_add(&set->entries, &e->by_key, digest_hash(key));
     list_prepend(&set->by_use, &e->by_use);
     set->bytes += cost;
@@ -123,7 +124,7 @@ void hot_set_remove(struct hot_set *set, const struct digest *key)
 void hot_set_clear(struct hot_set *set)
 {
     LIST_EACH (&set->by_use, struct entry, by_use, e)
-        drop(set, e);
+        drop_entry(set, e);
     set->generation++;
 }
 
@@ -131,14 +132,14 @@ void hot_set_remove_of(struct hot_set *set, uint32_t owner)
 {
     LIST_EACH (&set->by_use, struct entry, by_use, e)
         if ((e->object->is_private || e->object->is_named) && e->object->owner == owner)
-            drop(set, e);
+            drop_entry(set, e);
     set->generation++;
 }
 
 void hot_set_set_limits(struct hot_set *set, const struct hot_set_options *options)
 {
     set->limits = *options;
-    make_room(set, 0, 0);
+    evict_for(set, 0, 0);
 }
 
 uint64_t hot_set_generation(const struct hot_set *set) { return set->generation; }

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Page caches; the interior pages of the indices of 10^6 kernels fit the readers'. */
+/* Page caches. A reader's holds the inner pages of all indices of 10^6 kernels. */
 #define WRITER_CACHE_KIB 2048u
 #define READER_CACHE_KIB 512u
 
@@ -55,7 +55,7 @@ enum kiln_code store_open_all(struct kernel_store *store, struct kiln_err *err)
         store->writer = NULL;
         return rc;
     }
-    store->vacuum_due = true; /* what a killed process left to do */
+    store->vacuum_due = true; /* an earlier process may have left free pages */
     store_check_forget(store);
     return KILN_OK;
 }
@@ -75,8 +75,9 @@ enum kiln_code store_open_reading(struct kernel_store *store, struct kiln_err *e
     return rc;
 }
 
-/* Where the disk can be blamed, goes on with what can be read; |why| is the failure to write.  A
- * directory without permission and without a store is somebody's mistake and refused. */
+/* |why| is the failure to open for writing. If the disk is the reason, the store serves what it can
+ * read. A directory without permission and without a store is refused, because it is probably a
+ * configuration error. */
 static enum kiln_code open_without_writing(struct kernel_store *store, struct kiln_err *why,
                                            char notice[512])
 {
@@ -89,9 +90,9 @@ static enum kiln_code open_without_writing(struct kernel_store *store, struct ki
     enum kiln_code rc = store_open_reading(store, &err);
     if (why->code == KILN_DENIED && (rc == KILN_NOT_FOUND || rc == KILN_DENIED))
         return why->code;
-    snprintf(notice, 512, "the kernel cache is not written to, %s: %.400s",
-             rc ? "and there is nothing to serve" : "what is there is served", why->text);
-    (void)store_health_note(store, STORE_AWAITED, why->code, why); /* |notice| tells it */
+    snprintf(notice, 512, "the kernel cache cannot be written to, %s: %.400s",
+             rc ? "and it has nothing to serve" : "stored kernels are served", why->text);
+    (void)store_health_note(store, STORE_AWAITED, why->code, why); /* |notice| reports it */
     return KILN_OK;
 }
 
@@ -115,16 +116,17 @@ static enum kiln_code open_to_read(struct kernel_store *store, char notice[512],
     store->opening = rc ? KERNEL_NOTICE_TROUBLE : KERNEL_NOTICE_NONE;
     if (rc == KILN_NOT_FOUND)
         snprintf(notice, 512,
-                 "there is no kernel cache '%.300s', and it is to be read only: "
+                 "there is no kernel cache '%.300s', and cache = read-only forbids to create one: "
                  "nothing is served from it",
                  store->path);
     else if (rc)
-        snprintf(notice, 512, "the kernel cache is to be read only and cannot be read: %.400s",
+        snprintf(notice, 512,
+                 "the kernel cache is configured as read-only, but cannot be read: %.400s",
                  err->text);
     return KILN_OK;
 }
 
-static struct kernel_store *create(const struct kernel_store_options *options)
+static struct kernel_store *create_store(const struct kernel_store_options *options)
 {
     KILN_AUTO(kernel_store) struct kernel_store *store = calloc(1, sizeof(*store));
     if (!store)
@@ -157,7 +159,7 @@ enum kiln_code kernel_store_open(const struct kernel_store_options *options,
                                  struct kiln_err *err)
 {
     char notice[512] = "";
-    KILN_AUTO(kernel_store) struct kernel_store *store = create(options);
+    KILN_AUTO(kernel_store) struct kernel_store *store = create_store(options);
     if (!store)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open the kernel cache: out of memory");
     enum kiln_code rc = codec_create(&store->codec, err);
@@ -187,19 +189,21 @@ void kernel_store_destroy(struct kernel_store *store)
     free(store);
 }
 
-/* ---- the way into everything that writes ---- */
+/* ---- writing ---- */
 
 static enum kiln_code refuse_by_mode(const struct kernel_store *store, struct kiln_err *err)
 {
     if (store->mode == KERNEL_STORE_OFF && !store->directory[0])
-        return kiln_fail(err, KILN_UNAVAILABLE,
-                         "there is no kernel cache: the kiln in this process has no directory");
+        return kiln_fail(
+            err, KILN_UNAVAILABLE,
+            "there is no kernel cache: the kiln in this process has no cache directory");
     if (store->mode == KERNEL_STORE_OFF)
         return kiln_fail(err, KILN_UNAVAILABLE,
                          "the kernel cache is off: start kilnd with cache = on");
-    return kiln_fail(err, KILN_DENIED,
-                     "the kernel cache '%s' is to be read only: start kilnd with cache = on",
-                     store->path);
+    return kiln_fail(
+        err, KILN_DENIED,
+        "the kernel cache '%s' is configured as read-only: start kilnd with cache = on",
+        store->path);
 }
 
 /* The write itself has succeeded, so a failure here is not reported. The next write continues. */
@@ -214,15 +218,15 @@ static enum kiln_code run_work(struct kernel_store *store, store_work work, void
                                struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
-    /* Looking costs 2 us, a put 200. */
+    /* This check costs 2 us, a put 200 us. */
     if (!store->writer || !store_file_is_in_place(store))
         rc = store_reopen(store, /* damage= */ NULL, err);
     else if (atomic_load(&store->file_damaged))
-        rc = store_reopen(store, "a look-up met a damaged page", err);
+        rc = store_reopen(store, "a look-up found a damaged page", err);
     if (rc)
         return rc;
     rc = work(store, context, err);
-    if (rc == KILN_CORRUPT) /* a disk that fails to read once has not damaged the file */
+    if (rc == KILN_CORRUPT) /* a single read error of the disk is not damage of the file */
         rc = work(store, context, err);
     if (rc == KILN_CORRUPT) {
         struct kiln_err why = *err;

@@ -8,15 +8,15 @@
 
 #define NS_PER_S 1000000000u
 
-static uint64_t size_of(const char *path)
+static uint64_t file_size(const char *path)
 {
     struct stat seen;
     return stat(path, &seen) == 0 ? (uint64_t)seen.st_size : 0;
 }
 
-/* ---- what was found last ---- */
+/* ---- the latest result ---- */
 
-static struct store_checked last_of(struct kernel_store *store)
+static struct store_checked latest_result(struct kernel_store *store)
 {
     pthread_mutex_lock(&store->mutex);
     struct store_checked last = store->checked;
@@ -24,10 +24,10 @@ static struct store_checked last_of(struct kernel_store *store)
     return last;
 }
 
-/* False, where it is too old, or damage was seen since. */
-static bool recall(struct kernel_store *store, uint64_t age_max_s, struct kernel_check *check)
+/* False if the latest result is too old, or damage was seen since. */
+static bool reuse_result(struct kernel_store *store, uint64_t age_max_s, struct kernel_check *check)
 {
-    const struct store_checked last = last_of(store);
+    const struct store_checked last = latest_result(store);
     uint64_t age_s = (clock_monotonic_ns() - last.at_ns) / NS_PER_S;
     if (last.at_ns == 0 || age_s >= age_max_s || atomic_load(&store->file_damaged))
         return false;
@@ -37,9 +37,9 @@ static bool recall(struct kernel_store *store, uint64_t age_max_s, struct kernel
     return true;
 }
 
-/* |now| but for what was found, unless damage was seen meanwhile. */
-static void remember(struct kernel_store *store, struct store_checked now,
-                     const struct kernel_check *check)
+/* Stores the result, unless damage was seen during the check. |now| is the state at its start. */
+static void remember_result(struct kernel_store *store, struct store_checked now,
+                            const struct kernel_check *check)
 {
     memcpy(now.damage, check->damage, sizeof(now.damage));
     pthread_mutex_lock(&store->mutex);
@@ -56,9 +56,9 @@ void store_check_forget(struct kernel_store *store)
     pthread_mutex_unlock(&store->mutex);
 }
 
-/* ---- looking ---- */
+/* ---- checking ---- */
 
-/* Damage is what was asked for, not a failure of asking. */
+/* Damage is a result of the check, not a failure. */
 static enum kiln_code run_check(struct db *db, struct kernel_check *check, struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(db, KERNEL_CHECK);
@@ -78,21 +78,21 @@ static enum kiln_code check_pages(struct kernel_store *store, struct db *db,
                                   struct kernel_check *check, struct kiln_err *err)
 {
     const struct store_checked now = { .at_ns = clock_monotonic_ns(),
-                                       .damages = last_of(store).damages };
+                                       .damages = latest_result(store).damages };
     db_forget_pages(db);
     enum kiln_code rc = run_check(db, check, err);
     if (!rc)
-        remember(store, now, check);
+        remember_result(store, now, check);
     return rc;
 }
 
-static enum kiln_code look(struct kernel_store *store, struct db *db,
-                           const struct kernel_check_options *wish, struct kernel_check *check,
-                           struct kiln_err *err)
+static enum kiln_code check_file(struct kernel_store *store, struct db *db,
+                                 const struct kernel_check_options *wish,
+                                 struct kernel_check *check, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
-    check->bytes = size_of(store->path) + size_of(store->log_path);
-    if (!recall(store, wish->age_max_s, check) && check->bytes <= wish->bytes_max)
+    check->bytes = file_size(store->path) + file_size(store->log_path);
+    if (!reuse_result(store, wish->age_max_s, check) && check->bytes <= wish->bytes_max)
         rc = check_pages(store, db, check, err);
     if (!rc && !check->damage[0])
         rc = store_note_read(store, store_number(db, KERNEL_NEWEST, &check->newest, err));
@@ -107,7 +107,7 @@ enum kiln_code kernel_store_check(struct kernel_store *store,
     KILN_AUTO(store_reader) struct store_reader *reader = NULL;
     enum kiln_code rc = store_reader_take(store, &reader, err);
     if (!rc && reader)
-        rc = look(store, reader->db, wish, &check, err);
+        rc = check_file(store, reader->db, wish, &check, err);
     if (rc)
         return kiln_while(err, "checking the kernel cache");
     *ret_check = check;

@@ -21,7 +21,7 @@ bool store_file_is_in_place(const struct kernel_store *store)
 {
     struct stat seen;
     if (stat(store->path, &seen) != 0)
-        return errno != ENOENT && errno != ENOTDIR; /* what cannot be told is left alone */
+        return errno != ENOENT && errno != ENOTDIR; /* if stat fails otherwise, keep the file */
     return seen.st_dev == store->device && seen.st_ino == store->inode;
 }
 
@@ -34,14 +34,14 @@ bool store_file_size(const struct kernel_store *store, const char *name, uint64_
     return true;
 }
 
-/* SQLite would make the file readable for all.  Only a file that is not there is opened here:
- * closing a descriptor drops this process's SQLite locks on it. */
+/* SQLite would create the file with mode 0644. An existing file is never opened here, because
+ * closing a descriptor of it drops this process's SQLite locks on the file. */
 enum kiln_code store_file_make(struct kernel_store *store, struct kiln_err *err)
 {
     KILN_AUTO(fd)
     int fd = openat(store->home.fd, STORE_FILE, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0 && errno != EEXIST)
-        return kiln_fail_errno(err, errno, "cannot make '%s'", store->path);
+        return kiln_fail_errno(err, errno, "cannot create '%s'", store->path);
     store->made_file = fd >= 0;
     enum kiln_code rc = store_file_check(store, err);
     if (rc == KILN_NOT_FOUND)

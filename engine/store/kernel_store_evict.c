@@ -4,22 +4,28 @@
 #include <math.h>
 
 /*
- * A kernel's worth is what it cost to make for each byte it takes, halved for each week it went
- * unused:  worth = compile_ns / stored_size * 2^(-age / week).  Its logarithm, in weeks, is
- * log2(compile_ns / stored_size) + (last_used - now) / week.  "now" is the same for all, so
+ * A kernel's value is its compile time per stored byte, halved for each week without use:
+ *     worth = compile_ns / stored_size * 2^(-age / week)
+ * Its logarithm, in weeks, is log2(compile_ns / stored_size) + (last_used - now) / week. "now" is
+ * the same for all kernels, so
  *     keep = last_used + week * log2(compile_ns / stored_size)
- * sorts kernels by worth at any time: an index holds the order, and no eviction scans or sorts.
+ * orders kernels by value at any time. An index on |keep| has this order, so that no eviction scans
+ * or sorts.
+ *
+ * Example: kernel A took 0.4 s and has 4 KB, kernel B took 0.1 s and has 4 KB. log2(0.4 / 0.1) = 2,
+ * so A is evicted before B only if it was last used more than two weeks earlier.
  */
 #define WEEK_S 604800.0
-/* Of the limit, one part in so many for one user where others need the room: so nobody takes what
- * all others have, and a host with one user has all of it for him. */
+/* A user with more than limit / USER_SHARE loses kernels first when space is needed. So no user can
+ * displace all others, and a single user can still use the whole limit. */
 #define USER_SHARE 2
-/* Cost unknown: as cheap as any compile gets. */
+/* Assumed for shorter or unknown compile times. */
 #define COMPILE_NS_MIN 1000000u
-/* Cost unknown of a kernel that only MIOpen can make again: between its assembler's 150 ms and its
- * HIP compiler's 1700 ms.  Its file does not say which of the two made it, and less credit would
- * have a whole cache go before the cheapest compile of kiln's own.  It is a guess that nobody can
- * raise, and who brings private kernels pushes out none but his own with it (store_own). */
+/* Assumed for named kernels, whose compile time is unknown. It is between the times of MIOpen's
+ * assembler (150 ms) and of its HIP compiler (1700 ms); MIOpen's files do not say which one made a
+ * kernel. With less, a whole imported cache would be evicted before the cheapest of kiln's own
+ * kernels. Users cannot abuse it: imports cannot raise it, and a private import evicts only the
+ * user's own kernels (store_own). */
 #define COMPILE_NS_NAMED 500000000u
 
 int64_t store_keep_until(uint64_t last_used, uint64_t compile_ns, uint64_t stored_size,
@@ -67,7 +73,7 @@ enum kiln_code store_find_heaviest(struct kernel_store *store, uint32_t *ret_uid
     return rc;
 }
 
-/* Counters are kept by triggers; only damage makes them disagree with the rows. */
+/* Triggers maintain the counters, so they disagree with the rows only after damage. */
 enum kiln_code store_repair(struct kernel_store *store, struct kiln_err *err)
 {
     static const enum kernel_statement steps[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/store/kernel_store_parts.h"
 
-/* Toolchains that one cache remembers: each upgrade leaves one. */
+/* Stale toolchains per call of gc. Each compiler upgrade leaves one. */
 #define STALE_MAX 256u
 
 struct gc {
@@ -11,7 +11,7 @@ struct gc {
     struct kernel_gc_result result;
 };
 
-static bool is_here(const struct kernel_gc *options, const struct digest *toolchain)
+static bool is_installed(const struct kernel_gc *options, const struct digest *toolchain)
 {
     for (size_t i = 0; i < options->toolchain_count; i++) {
         if (digest_equal(&options->toolchains[i], toolchain))
@@ -31,7 +31,7 @@ static enum kiln_code find_stale(struct db *db, struct gc *gc, struct kiln_err *
         struct digest toolchain;
         rc = query_step(&q, &row, err);
         if (!rc && row && store_to_digest(query_bytes(&q, 0), &toolchain) &&
-            !is_here(gc->options, &toolchain))
+            !is_installed(gc->options, &toolchain))
             gc->stale[gc->stale_count++] = toolchain;
     }
     return rc;
@@ -55,9 +55,9 @@ static enum kiln_code count_stale(struct db *db, struct gc *gc, struct kiln_err 
     return rc;
 }
 
-/* ---- for real ---- */
+/* ---- collecting ---- */
 
-static enum kiln_code repair(struct kernel_store *store, struct kiln_err *err)
+static enum kiln_code repair_counters(struct kernel_store *store, struct kiln_err *err)
 {
     TRANSACTION_AUTO struct transaction t = { 0 };
     enum kiln_code rc = transaction_begin(&t, store->writer, err);
@@ -71,7 +71,7 @@ static uint64_t rows_and_objects(const struct kernel_usage *usage)
     return usage->stored_bytes + usage->row_bytes;
 }
 
-static enum kiln_code shrink(struct kernel_store *store, struct gc *gc, struct kiln_err *err)
+static enum kiln_code shrink_store(struct kernel_store *store, struct gc *gc, struct kiln_err *err)
 {
     struct kernel_usage before = { 0 }, after = { 0 };
     enum kiln_code rc = store_usage(store->writer, &before, err);
@@ -88,7 +88,7 @@ static enum kiln_code gc_work(struct kernel_store *store, void *context, struct 
 {
     struct gc *gc = context;
     gc->result = (struct kernel_gc_result){ .taken_before = store_taken_bytes(store) };
-    enum kiln_code rc = repair(store, err);
+    enum kiln_code rc = repair_counters(store, err);
     if (!rc)
         rc = count_stale(store->writer, gc, err);
     for (size_t i = 0; !rc && i < gc->stale_count; i++) {
@@ -98,13 +98,13 @@ static enum kiln_code gc_work(struct kernel_store *store, void *context, struct 
     if (!rc)
         rc = store_cut(store, 0, UINT64_MAX, err);
     if (!rc && gc->options->shrink)
-        rc = shrink(store, gc, err);
+        rc = shrink_store(store, gc, err);
     gc->result.taken_after = store_taken_bytes(store);
     gc->result.missed = gc->options->shrink && gc->result.taken_after > gc->options->to_bytes;
     return rc;
 }
 
-/* ---- only to tell ---- */
+/* ---- dry run ---- */
 
 static bool is_stale(const struct gc *gc, const struct query *q)
 {
@@ -118,8 +118,8 @@ static bool is_stale(const struct gc *gc, const struct query *q)
     return false;
 }
 
-/* What eviction would take, by the bytes of rows and objects. */
-static enum kiln_code estimate(struct db *db, struct gc *gc, struct kiln_err *err)
+/* Estimates what eviction would remove from the bytes of rows and objects. */
+static enum kiln_code estimate_eviction(struct db *db, struct gc *gc, struct kiln_err *err)
 {
     struct kernel_gc_result *r = &gc->result;
     uint64_t left = r->taken_before - (r->stale_bytes < r->taken_before ? r->stale_bytes : 0);
@@ -138,7 +138,7 @@ static enum kiln_code estimate(struct db *db, struct gc *gc, struct kiln_err *er
     return rc;
 }
 
-static enum kiln_code report_only(struct kernel_store *store, struct gc *gc, struct kiln_err *err)
+static enum kiln_code run_dry(struct kernel_store *store, struct gc *gc, struct kiln_err *err)
 {
     KILN_AUTO(store_reader) struct store_reader *reader = NULL;
     enum kiln_code rc = store_reader_take(store, &reader, err);
@@ -147,7 +147,7 @@ static enum kiln_code report_only(struct kernel_store *store, struct gc *gc, str
     gc->result.taken_before = gc->result.taken_after = store_taken_bytes(store);
     rc = count_stale(reader->db, gc, err);
     if (!rc && gc->options->shrink)
-        rc = estimate(reader->db, gc, err);
+        rc = estimate_eviction(reader->db, gc, err);
     return store_note_read(store, rc);
 }
 
@@ -155,10 +155,10 @@ enum kiln_code kernel_store_gc(struct kernel_store *store, const struct kernel_g
                                struct kernel_gc_result *ret_result, struct kiln_err *err)
 {
     struct gc gc = { .options = options };
-    enum kiln_code rc = options->dry_run ? report_only(store, &gc, err)
+    enum kiln_code rc = options->dry_run ? run_dry(store, &gc, err)
                                          : store_write(store, STORE_AWAITED, gc_work, &gc, err);
     if (store_advise_space(store, rc, err))
-        return kiln_while(err, "collecting what is not needed in the kernel cache");
+        return kiln_while(err, "collecting garbage in the kernel cache");
     *ret_result = gc.result;
     return KILN_OK;
 }

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-/* Between tries while writing is off: each try costs a compression and a failed transaction, and
- * nobody should wait long for a disk that has room again. */
+/* Interval between tries while writing is off; it doubles from the first to the maximum. Each try
+ * costs a compression and a failed transaction, but free disk space should be noticed soon. */
 #define RETRY_FIRST_NS 250000000u
 #define RETRY_MAX_NS 8000000000u
 
@@ -67,25 +67,26 @@ static void wait_longer(struct kernel_store *store)
     store->retry_at_ns = clock_monotonic_ns() + store->retry_after_ns;
 }
 
-/* Returns whether this is news. */
+/* Returns whether the state is new. */
 static bool note_failure(struct kernel_store *store, enum kernel_health_state state,
                          const char *why, bool dropped)
 {
     wait_longer(store);
     pthread_mutex_lock(&store->mutex);
     struct kernel_health *h = &store->health;
-    bool news = h->state != state;
+    bool is_new = h->state != state;
     if (h->state == KERNEL_HEALTH_OK)
         *h = (struct kernel_health){ .since = clock_wall_s() };
     h->state = state;
     h->dropped += dropped;
     snprintf(h->text, sizeof(h->text), "%s", why);
     pthread_mutex_unlock(&store->mutex);
-    return news;
+    return is_new;
 }
 
-/* A small write may find room in the log where the next kernel would find none. */
-static bool has_room(const struct kernel_store *store)
+/* Whether the disk has space for the kernel that did not fit. A small write may succeed without it,
+ * because the log has space. */
+static bool has_free_space(const struct kernel_store *store)
 {
     uint64_t wanted = store->wanted_bytes > STORE_FREE_MIN ? store->wanted_bytes : STORE_FREE_MIN;
     struct statvfs fs;
@@ -95,7 +96,7 @@ static bool has_room(const struct kernel_store *store)
 static void note_success(struct kernel_store *store)
 {
     if (store->health.state == KERNEL_HEALTH_OK ||
-        (store->health.state == KERNEL_HEALTH_FULL && !has_room(store)))
+        (store->health.state == KERNEL_HEALTH_FULL && !has_free_space(store)))
         return;
     char notice[512];
     pthread_mutex_lock(&store->mutex);
@@ -104,8 +105,8 @@ static void note_success(struct kernel_store *store)
     pthread_mutex_unlock(&store->mutex);
     uint64_t now = clock_wall_s();
     snprintf(notice, sizeof(notice),
-             "the kernel cache '%.200s' is written to again; it was %s for %llu s, and %llu writes "
-             "were left out meanwhile",
+             "the kernel cache '%.200s' is writable again; it was %s for %llu s, and %llu writes "
+             "were dropped meanwhile",
              store->path, kernel_health_name(was.state),
              (unsigned long long)(now > was.since ? now - was.since : 0),
              (unsigned long long)was.dropped);
@@ -123,8 +124,8 @@ enum kiln_code store_health_note(struct kernel_store *store, enum store_write_ki
     if (state == KERNEL_HEALTH_OK)
         return rc;
     bool dropped = wish == STORE_BACKGROUND;
-    bool news = note_failure(store, state, err->text, dropped);
-    if (news && !dropped) /* only who asked hears of it: the log should, too */
+    bool is_new = note_failure(store, state, err->text, dropped);
+    if (is_new && !dropped) /* otherwise only the caller would know, not the log */
         store_set_notice(store, KERNEL_NOTICE_TROUBLE, err->text);
-    return news || !dropped ? rc : KILN_OK;
+    return is_new || !dropped ? rc : KILN_OK;
 }

@@ -7,16 +7,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a kernel's rows are counted as in its user's quota, beside its texts: those in kernel,
- * object and recency and their index entries.  Measured: see docs/formats/kernels-db.md. */
+/* Bytes that the quota counts for a kernel's rows and index entries in kernel, object and recency,
+ * without its texts. Measured: docs/formats/kernels-db.md. */
 #define ROW_BYTES 512u
-/* Kernels of its own that may go for one of a user; a quota that was made smaller takes effect over
- * several puts. */
+/* Kernels of the same user that one put may evict. A lowered quota takes effect over several
+ * puts. */
 #define EVICT_OF_UID_MAX 512u
 #define DATABASE_ID_MAX 128u
 #define VERSION_MAX 64u
 
-static size_t length(const char *text) { return text ? strlen(text) : 0; }
+static size_t text_length(const char *text) { return text ? strlen(text) : 0; }
 
 struct put {
     const struct kernel_record *record;
@@ -26,14 +26,15 @@ struct put {
     struct bytes stored;     /* the object packed; borrowed from the codec */
     enum codec_id codec;
     uint64_t texts_size;
-    uint64_t object_id;     /* 0: the store has no such object */
-    uint64_t unreadable_id; /* it has, in a form that only a newer kiln knows */
+    uint64_t object_id; /* 0: the store has no such object */
+    uint64_t
+        unreadable_id; /* 0: no; else the object's, stored in a form that this kiln cannot read */
     uint64_t stored_size;
     uint64_t need;         /* bytes on the disk */
-    bool pinned;           /* now, or the kernel in whose place it comes is */
-    uint64_t before_bytes; /* what that one has of the same user's quota */
+    bool pinned;           /* the record is pinned, or the kernel that it replaces */
+    uint64_t before_bytes; /* bytes of the replaced kernel in the same user's quota */
     uint64_t evicted;
-    enum kiln_code refused; /* it does not fit: no failure of the disk */
+    enum kiln_code refused; /* it does not fit, which is not a failure of the disk */
     char why[400];
 };
 
@@ -42,25 +43,25 @@ static enum kiln_code check_record(const struct kernel_record *r, uint64_t *ret_
 {
     const struct {
         const char *what;
-        size_t size, most;
+        size_t size, max;
     } texts[] = {
-        { "target", length(r->target), LIMIT_TARGET_TEXT },
-        { "toolchain", length(r->toolchain), LIMIT_PROGRAM_NAME },
-        /* A named kernel may be called whatever it may be asked for by. */
-        { "program", length(r->program),
-          length(r->database_id) ? LIMIT_OPTIONS_TEXT : LIMIT_PROGRAM_NAME },
-        { "options", length(r->options), LIMIT_OPTIONS_TEXT },
-        { "database id", length(r->database_id), DATABASE_ID_MAX },
-        { "package", length(r->package), LIMIT_PROGRAM_NAME },
-        { "version", length(r->version), VERSION_MAX },
+        { "target", text_length(r->target), LIMIT_TARGET_TEXT },
+        { "toolchain", text_length(r->toolchain), LIMIT_PROGRAM_NAME },
+        /* The limit of names in requests. */
+        { "program", text_length(r->program),
+          text_length(r->database_id) ? LIMIT_OPTIONS_TEXT : LIMIT_PROGRAM_NAME },
+        { "options", text_length(r->options), LIMIT_OPTIONS_TEXT },
+        { "database id", text_length(r->database_id), DATABASE_ID_MAX },
+        { "package", text_length(r->package), LIMIT_PROGRAM_NAME },
+        { "version", text_length(r->version), VERSION_MAX },
     };
     uint64_t size = 0;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         size += texts[i].size;
-        if (texts[i].size > texts[i].most)
+        if (texts[i].size > texts[i].max)
             return kiln_fail(err, KILN_INVALID,
-                             "a kernel's %s has %zu characters, at most %zu are kept",
-                             texts[i].what, texts[i].size, texts[i].most);
+                             "a kernel's %s has %zu characters, but at most %zu can be stored",
+                             texts[i].what, texts[i].size, texts[i].max);
     }
     *ret_texts_size = size;
     return KILN_OK;
@@ -74,11 +75,11 @@ static enum kiln_code find_object(struct kernel_store *store, struct put *put, s
     query_bind_bytes(&q, 1, digest_view(&put->object->digest));
     bool row = false;
     enum kiln_code rc = query_step(&q, &row, err);
-    put->object_id = put->unreadable_id = 0; /* may be left from before the file was replaced */
+    put->object_id = put->unreadable_id = 0; /* values from before the file was replaced */
     if (rc || !row)
         return rc;
     if (!bytes_equal(query_bytes(&q, 2), digest_view(&put->object->digest)))
-        return kiln_fail(err, KILN_CORRUPT, "the objects of '%s' are not where its index says",
+        return kiln_fail(err, KILN_CORRUPT, "the index of objects in '%s' disagrees with its table",
                          store->path);
     if (codec_knows(query_u64(&q, 3)))
         put->object_id = query_u64(&q, 0);
@@ -88,7 +89,7 @@ static enum kiln_code find_object(struct kernel_store *store, struct put *put, s
     return KILN_OK;
 }
 
-static enum kiln_code pack(struct kernel_store *store, struct put *put, struct kiln_err *err)
+static enum kiln_code pack_object(struct kernel_store *store, struct put *put, struct kiln_err *err)
 {
     if (put->stored.data)
         return KILN_OK;
@@ -98,19 +99,20 @@ static enum kiln_code pack(struct kernel_store *store, struct put *put, struct k
     return rc;
 }
 
-/* Finds the object, or packs it; either way its stored size is known then. */
+/* Finds the object, or packs it, to learn its stored size. */
 static enum kiln_code find_or_pack(struct kernel_store *store, struct put *put,
                                    struct kiln_err *err)
 {
     enum kiln_code rc = find_object(store, put, err);
     if (!rc && !put->object_id)
-        rc = pack(store, put, err);
+        rc = pack_object(store, put, err);
     if (!rc && !put->object_id)
         put->stored_size = put->stored.size;
     return rc;
 }
 
-/* The same content cannot be there twice: it goes with its other keys, which are misses as well. */
+/* An object's content can be stored only once. So the unreadable form is removed with all its keys,
+ * which this kiln could not serve either. */
 static enum kiln_code remove_unreadable(struct kernel_store *store, const struct put *put,
                                         struct kiln_err *err)
 {
@@ -121,7 +123,7 @@ static enum kiln_code remove_unreadable(struct kernel_store *store, const struct
 
 static enum kiln_code add_object(struct kernel_store *store, struct put *put, struct kiln_err *err)
 {
-    enum kiln_code rc = pack(store, put, err);
+    enum kiln_code rc = pack_object(store, put, err);
     if (rc)
         return rc;
     QUERY_AUTO struct query q = query_of(store->writer, KERNEL_ADD_OBJECT);
@@ -143,7 +145,7 @@ static struct bytes known_digest(const struct digest *digest)
     return digest_is_known(digest) ? digest_view(digest) : (struct bytes){ 0 };
 }
 
-static uint64_t row_bytes(const struct put *put) { return ROW_BYTES + put->texts_size; }
+static uint64_t counted_row_bytes(const struct put *put) { return ROW_BYTES + put->texts_size; }
 
 static enum kiln_code add_kernel(struct db *db, const struct put *put, uint64_t created,
                                  uint64_t compile_ns, struct kiln_err *err)
@@ -163,7 +165,7 @@ static enum kiln_code add_kernel(struct db *db, const struct put *put, uint64_t 
     query_bind_u64(&q, 9, compile_ns);
     query_bind_u64(&q, 10, created);
     query_bind_u64(&q, 11, r->uid);
-    query_bind_u64(&q, 12, row_bytes(put));
+    query_bind_u64(&q, 12, counted_row_bytes(put));
     query_bind_i64(&q, 13, store_scope_number(kernel_record_scope(r)));
     query_bind_text(&q, 14, r->database_id);
     query_bind_text(&q, 15, r->package);
@@ -189,15 +191,16 @@ static enum kiln_code add_rows(struct kernel_store *store, const struct put *put
     query_bind_u64(&q, 3, r->uses);
     query_bind_i64(
         &q, 4,
-        store_keep_until(last_used, compile_ns, put->stored_size, length(r->database_id) > 0));
+        store_keep_until(last_used, compile_ns, put->stored_size, text_length(r->database_id) > 0));
     query_bind_u64(&q, 5, r->uid);
     query_bind_u64(&q, 6, put->pinned);
     query_bind_i64(&q, 7, store_scope_number(kernel_record_scope(r)));
     return query_run(&q, err);
 }
 
-/* What is there under the same key. */
-static enum kiln_code look_before(struct kernel_store *store, struct put *put, struct kiln_err *err)
+/* Reads the kernel that the put replaces, if there is one. */
+static enum kiln_code read_replaced(struct kernel_store *store, struct put *put,
+                                    struct kiln_err *err)
 {
     put->pinned = put->record->pinned;
     put->before_bytes = 0;
@@ -215,7 +218,7 @@ static enum kiln_code look_before(struct kernel_store *store, struct put *put, s
 
 /* ---- quota ---- */
 
-static enum kiln_code refuse(struct put *put, enum kiln_code code, const char *why)
+static enum kiln_code refuse_put(struct put *put, enum kiln_code code, const char *why)
 {
     put->refused = code;
     snprintf(put->why, sizeof(put->why), "%s", why);
@@ -223,19 +226,19 @@ static enum kiln_code refuse(struct put *put, enum kiln_code code, const char *w
 }
 
 static enum kiln_code refuse_quota(const struct kernel_store *store, struct put *put, uint64_t has,
-                                   const char *that)
+                                   const char *addition)
 {
     char why[sizeof(put->why)];
     char has_text[STORE_SIZE_TEXT], quota[STORE_SIZE_TEXT], wants[STORE_SIZE_TEXT];
     snprintf(why, sizeof(why),
-             "user %u has %s of the %s that one user's kernels may take, and this one takes %s%s: "
-             "drop private ones of your own with 'kilnctl clear --own', or have an administrator "
-             "run 'kilnctl clear --uid %u' or raise cache_limit_per_uid",
+             "user %u's kernels use %s of the quota of %s, and this one needs %s%s: remove your "
+             "private kernels with 'kilnctl clear --own', or have an administrator run "
+             "'kilnctl clear --uid %u' or raise cache_limit_per_uid",
              (unsigned)put->record->uid, store_size_text(has, has_text),
              store_size_text(store->quota_bytes_uid, quota),
-             store_size_text(row_bytes(put) + put->stored_size, wants), that,
+             store_size_text(counted_row_bytes(put) + put->stored_size, wants), addition,
              (unsigned)put->record->uid);
-    return refuse(put, KILN_FULL, why);
+    return refuse_put(put, KILN_FULL, why);
 }
 
 static enum kiln_code usage_of_uid(struct kernel_store *store, uint32_t uid, uint64_t *ret_bytes,
@@ -250,12 +253,12 @@ static enum kiln_code usage_of_uid(struct kernel_store *store, uint32_t uid, uin
     return rc;
 }
 
-/* Before anything goes: what no eviction helps. */
+/* Refuses what no eviction helps, before anything is evicted. */
 static enum kiln_code check_quota(struct kernel_store *store, struct put *put, struct kiln_err *err)
 {
     if (!store->quota_bytes_uid)
         return KILN_OK;
-    uint64_t wants = row_bytes(put) + put->stored_size, has = 0;
+    uint64_t wants = counted_row_bytes(put) + put->stored_size, has = 0;
     enum kiln_code rc = usage_of_uid(store, put->record->uid, &has, err);
     if (rc)
         return rc;
@@ -266,14 +269,14 @@ static enum kiln_code check_quota(struct kernel_store *store, struct put *put, s
     return KILN_OK;
 }
 
-/* Inside the put's transaction; evicts none but the user's own. */
-static enum kiln_code keep_quota(struct kernel_store *store, struct put *put, uint64_t *evicted,
-                                 struct kiln_err *err)
+/* Inside the put's transaction: evicts kernels of the same user. */
+static enum kiln_code enforce_quota(struct kernel_store *store, struct put *put, uint64_t *evicted,
+                                    struct kiln_err *err)
 {
     if (!store->quota_bytes_uid)
         return KILN_OK;
     uint32_t uid = put->record->uid;
-    uint64_t wants = row_bytes(put) + put->stored_size, has = 0;
+    uint64_t wants = counted_row_bytes(put) + put->stored_size, has = 0;
     enum kiln_code rc = usage_of_uid(store, uid, &has, err);
     while (!rc && has + wants > store->quota_bytes_uid && *evicted < EVICT_OF_UID_MAX) {
         bool gone = false;
@@ -287,7 +290,7 @@ static enum kiln_code keep_quota(struct kernel_store *store, struct put *put, ui
     return rc;
 }
 
-/* ---- the whole ---- */
+/* ---- put ---- */
 
 static enum kiln_code put_rows(struct kernel_store *store, struct put *put, struct kiln_err *err)
 {
@@ -297,7 +300,7 @@ static enum kiln_code put_rows(struct kernel_store *store, struct put *put, stru
     if (!rc)
         rc = store_run_with_key(store, KERNEL_REMOVE, &put->record->key, err);
     if (!rc)
-        rc = keep_quota(store, put, &evicted, err);
+        rc = enforce_quota(store, put, &evicted, err);
     if (rc || put->refused)
         return rc;
     rc = find_object(store, put, err);
@@ -319,8 +322,9 @@ static enum kiln_code put_rows(struct kernel_store *store, struct put *put, stru
     return KILN_OK;
 }
 
-static enum kiln_code note_share(struct kernel_store *store, struct store_own *own,
-                                 struct kiln_err *err)
+/* Sets |own|->shared_too. */
+static enum kiln_code check_share(struct kernel_store *store, struct store_own *own,
+                                  struct kiln_err *err)
 {
     uint32_t heaviest = 0;
     bool any = false;
@@ -329,23 +333,23 @@ static enum kiln_code note_share(struct kernel_store *store, struct store_own *o
     return rc;
 }
 
-static enum kiln_code make_room(struct kernel_store *store, struct put *put, struct kiln_err *err)
+static enum kiln_code make_space(struct kernel_store *store, struct put *put, struct kiln_err *err)
 {
-    struct store_space_result room = { 0 };
+    struct store_space_result space = { 0 };
     bool had_object = put->object_id != 0;
     put->need = store_need(had_object ? 0 : put->stored_size, put->texts_size);
     struct store_own own = { .uid = put->record->uid, .before = put->record->last_used };
     bool own_only = put->is_import && put->record->is_private;
-    enum kiln_code rc = own_only ? note_share(store, &own, err) : KILN_OK;
+    enum kiln_code rc = own_only ? check_share(store, &own, err) : KILN_OK;
     if (!rc)
-        rc = store_make_space(store, put->need, own_only ? &own : NULL, &room, err);
-    put->evicted += room.evicted;
-    if (!rc && (room.never || room.later))
-        return refuse(put, room.never ? KILN_FULL : KILN_BUSY, room.why);
-    if (!rc && had_object && room.evicted)
+        rc = store_make_space(store, put->need, own_only ? &own : NULL, &space, err);
+    put->evicted += space.evicted;
+    if (!rc && (space.never || space.later))
+        return refuse_put(put, space.never ? KILN_FULL : KILN_BUSY, space.why);
+    if (!rc && had_object && space.evicted)
         rc = find_or_pack(store, put, err);
-    if (!rc && had_object && !put->object_id) /* its last kernel was among those that went */
-        return make_room(store, put, err);
+    if (!rc && had_object && !put->object_id) /* the object's last kernel was evicted */
+        return make_space(store, put, err);
     return rc;
 }
 
@@ -353,13 +357,13 @@ static enum kiln_code put_work(struct kernel_store *store, void *context, struct
 {
     struct put *put = context;
     put->refused = KILN_OK;
-    enum kiln_code rc = look_before(store, put, err);
+    enum kiln_code rc = read_replaced(store, put, err);
     if (!rc)
         rc = find_or_pack(store, put, err);
     if (!rc)
         rc = check_quota(store, put, err);
     if (!rc && !put->refused)
-        rc = make_room(store, put, err);
+        rc = make_space(store, put, err);
     return rc || put->refused ? rc : put_rows(store, put, err);
 }
 
@@ -384,7 +388,7 @@ enum kiln_code kernel_store_put(struct kernel_store *store, const struct kernel_
 {
     struct put put = { .record = record, .object = object };
     enum kiln_code rc = put_with(store, &put, STORE_BACKGROUND, err);
-    /* Busy with getting smaller: a notice tells it once, and the next put would meet the same. */
+    /* While the store is being shrunk, puts are dropped. A notice reported that once. */
     if (rc && !(rc == KILN_BUSY && put.refused))
         return kiln_while(err, "storing a kernel");
     *ret_evicted += put.evicted;
@@ -405,7 +409,7 @@ enum kiln_code kernel_store_import(struct kernel_store *store, const struct kern
     struct put put = { .record = record, .object = object, .is_import = true };
     enum kiln_code rc = put_with(store, &put, STORE_AWAITED, err);
     if (rc)
-        return kiln_while(err, "taking in a kernel");
+        return kiln_while(err, "importing a kernel");
     *ret_evicted += put.evicted;
     return KILN_OK;
 }

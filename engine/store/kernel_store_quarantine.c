@@ -6,17 +6,18 @@
 
 #include <stdio.h>
 
+/* The quarantine may use this many rows and bytes, and at most limit / SHARE bytes. */
 #define ROWS_MAX 64u
 #define BYTES_MAX (16u << 20)
-#define SHARE 32u /* of the limit */
-/* A larger object leaves its row without its bytes. */
+#define SHARE 32u
+/* Of a larger object, only the row is kept. */
 #define OBJECT_MAX (4u << 20)
 
 static enum kiln_code bound_quarantine(struct kernel_store *store, struct kiln_err *err)
 {
     struct db *db = store->writer;
     uint64_t share = store->limit_bytes / SHARE;
-    uint64_t most = share < BYTES_MAX ? share : BYTES_MAX;
+    uint64_t max = share < BYTES_MAX ? share : BYTES_MAX;
     for (;;) {
         QUERY_AUTO struct query count = query_of(db, KERNEL_QUARANTINED);
         bool row = false;
@@ -24,7 +25,7 @@ static enum kiln_code bound_quarantine(struct kernel_store *store, struct kiln_e
         if (rc)
             return rc;
         if (!row || query_u64(&count, 0) == 0 ||
-            (query_u64(&count, 0) <= ROWS_MAX && query_u64(&count, 1) <= most))
+            (query_u64(&count, 0) <= ROWS_MAX && query_u64(&count, 1) <= max))
             return KILN_OK;
         QUERY_AUTO struct query forget = query_of(db, KERNEL_FORGET_QUARANTINED);
         rc = query_run(&forget, err);
@@ -83,7 +84,7 @@ enum kiln_code kernel_store_quarantine(struct kernel_store *store, const struct 
 {
     struct digest copy = *key;
     enum kiln_code rc = store_write(store, STORE_BACKGROUND, quarantine_work, &copy, err);
-    return rc ? kiln_while(err, "moving a damaged kernel out of the way") : KILN_OK;
+    return rc ? kiln_while(err, "moving a damaged kernel to the quarantine") : KILN_OK;
 }
 
 /* ---- rows of packages ---- */
@@ -116,7 +117,7 @@ enum kiln_code kernel_store_quarantine_packaged(struct kernel_store *store,
 {
     struct kernel_damage copy = *damage;
     enum kiln_code rc = store_write(store, STORE_BACKGROUND, packaged_work, &copy, err);
-    return rc ? kiln_while(err, "noting what is damaged in '%.100s'", damage->package) : KILN_OK;
+    return rc ? kiln_while(err, "recording the damage in '%.100s'", damage->package) : KILN_OK;
 }
 
 static enum kiln_code forget_work(struct kernel_store *store, void *context, struct kiln_err *err)
@@ -132,7 +133,7 @@ enum kiln_code kernel_store_quarantine_forget(struct kernel_store *store, const 
     char name[LIMIT_PROGRAM_NAME + 1];
     snprintf(name, sizeof(name), "%s", package);
     enum kiln_code rc = store_write(store, STORE_BACKGROUND, forget_work, name, err);
-    return rc ? kiln_while(err, "forgetting what was damaged in '%.100s'", package) : KILN_OK;
+    return rc ? kiln_while(err, "deleting the records of damage in '%.100s'", package) : KILN_OK;
 }
 
 enum kiln_code kernel_store_quarantine_of(struct kernel_store *store, const char *package,

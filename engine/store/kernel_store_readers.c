@@ -40,7 +40,8 @@ enum kiln_code store_readers_open(struct kernel_store *store, enum store_access 
                                   struct kiln_err *err)
 {
     store->opens_as = access;
-    enum kiln_code rc = db_pool_open(&store->readers, DB_POOL_MAX, err); /* no look-up opens one */
+    enum kiln_code rc = db_pool_open(&store->readers, DB_POOL_MAX,
+                                     err); /* all now, so that no look-up has to open one */
     if (rc)
         return rc;
     store->access = access;

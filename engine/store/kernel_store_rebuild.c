@@ -5,8 +5,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-/* The file is a cache: where it is damaged it is removed and an empty one takes its place.  All in
- * it can be compiled again, and a file that was wrong once is not worth trusting in part. */
+/* The file is a cache: if it is damaged, it is removed and an empty one is created. Everything in
+ * it can be compiled again, and a file that was damaged once is not trustworthy in parts. */
 
 /* SQLite's companion files; the database itself comes first. */
 static const char *const suffixes[] = { "", "-wal", "-shm" };
@@ -30,7 +30,7 @@ enum kiln_code store_open_or_rebuild(struct kernel_store *store, const char *dam
     struct kiln_err why = KILN_ERR_INIT;
     if (!damage) {
         enum kiln_code rc = store_open_all(store, &why);
-        if (rc == KILN_CORRUPT) /* a disk that fails to read once has not damaged the file */
+        if (rc == KILN_CORRUPT) /* a single read error of the disk is not damage of the file */
             rc = store_open_all(store, &why);
         if (rc != KILN_CORRUPT) {
             *err = why;
@@ -44,42 +44,42 @@ enum kiln_code store_open_or_rebuild(struct kernel_store *store, const char *dam
     if (!rc)
         snprintf(notice, 512,
                  "the kernel cache '%.180s' was damaged (%.200s): it was removed, and an empty one "
-                 "made",
+                 "was created",
                  store->path, damage);
     return rc;
 }
 
 /* ---- while it is open ---- */
 
-static void say_removed(const struct kernel_store *store, char notice[512])
+static void describe_removal(const struct kernel_store *store, char notice[512])
 {
     if (store->made_file)
         snprintf(notice, 512,
-                 "the kernel cache '%.300s' was removed while kilnd ran: a new one was made",
+                 "the kernel cache '%.300s' was removed while kilnd ran: a new one was created",
                  store->path);
     else
-        snprintf(
-            notice, 512,
-            "the kernel cache '%.300s' was replaced while kilnd ran: what is there now is used",
-            store->path);
+        snprintf(notice, 512,
+                 "the kernel cache '%.300s' was replaced while kilnd ran: kilnd uses the new file",
+                 store->path);
 }
 
 static enum kiln_code open_again(struct kernel_store *store, const char *damage, char notice[512],
                                  struct kiln_err *err)
 {
     enum kiln_code rc = db_directory_refresh(&store->home, /* writing= */ true, err);
-    /* SQLite would play the log of the file that is gone into the one that took its place. */
+    /* SQLite would apply the log of the removed file to the new file. */
     if (!rc && store->removed)
         rc = remove_files(store, 1, err);
     if (rc)
         return rc;
-    /* The damage was in a file that is gone. */
+    /* If the file was removed, the damage was in that file. */
     return store_open_or_rebuild(store, store->removed ? NULL : damage, notice, err);
 }
 
-/* SQLite has one index of the log for all connections of a process: one that could not be written
- * to when the first of them opened it stays so until the last has closed it. */
-static bool readers_stand_in_the_way(const struct kernel_store *store)
+/* All connections of a process share SQLite's index of the log. If the first connection could not
+ * open the index for writing, it stays read-only until the last connection closes. So the readers
+ * must close before a writer can open. */
+static bool readers_block_writer(const struct kernel_store *store)
 {
     uint64_t log = 0;
     return store_file_size(store, STORE_LOG, &log) && faccessat(store->home.fd, ".", W_OK, 0) == 0;
@@ -90,9 +90,9 @@ enum kiln_code store_reopen(struct kernel_store *store, const char *damage, stru
     char notice[512] = "";
     if (store->inode && !store_file_is_in_place(store))
         store->removed = true; /* until it is reported */
-    /* While only writing fails, readers go on until there is something better. */
+    /* If only writing failed before, readers go on until the file is open for writing. */
     bool keeps_readers =
-        !store->writer && !damage && !store->removed && !readers_stand_in_the_way(store);
+        !store->writer && !damage && !store->removed && !readers_block_writer(store);
     if (!keeps_readers) {
         db_pool_hold(&store->readers, true);
         store_close_all(store);
@@ -105,7 +105,7 @@ enum kiln_code store_reopen(struct kernel_store *store, const char *damage, stru
     if (rc)
         return rc;
     if (store->removed && !*notice)
-        say_removed(store, notice);
+        describe_removal(store, notice);
     store->removed = false;
     atomic_store(&store->file_damaged, false);
     if (*notice)

@@ -4,23 +4,23 @@
 #include <stdio.h>
 
 /*
- * The limit is of the blocks that the files take, at every moment: kernels.db, which never gets
- * smaller by itself, and its write-ahead log, which holds each change a second time until it is
- * copied back.  So the log has its share of the limit, the file may have the rest, and whoever adds
- * makes room before (kernel_store_make_space.c).
+ * Disk space. At every moment, the limit applies to the disk blocks of two files: kernels.db, which
+ * never shrinks by itself, and its write-ahead log, which contains each change a second time until
+ * it is checkpointed. So the log may use a share of the limit, and the file the rest. A write makes
+ * space before it begins (kernel_store_make_space.c).
  */
 #define PAGE STORE_PAGE
-/* Of the limit: enough for the log's pages twice, so that it is not copied back all the time. */
+/* The log may use limit / LOG_SHARE, at most LOG_MAX. It is checkpointed at half of that. */
 #define LOG_SHARE 8u
 #define LOG_MAX (16ull << 20)
 #define LOG_PAGES_MIN 8u
 #define LOG_PAGES_MAX 1000u
 #define LOG_PAGE_BYTES 4120u
-/* Kernels that are changed in one transaction, and what each may add to the log. */
+/* Kernels that one transaction changes at most, and the bytes that each may add to the log. */
 #define BATCH_MAX 512u
 #define CHANGED (10u * LOG_PAGE_BYTES)
-/* Pages given back in one step (as in kernel_statements.def), and what that may add to the log:
- * the page that moves, the one that points to it, and the map of these. */
+/* Pages that one step vacuums (as in kernel_statements.def), and the bytes that this may add to the
+ * log: the page that moves, the page that points to it, and a page of the pointer map. */
 #define VACUUM_PAGES 16u
 #define VACUUM_LOG_BYTES (3u * VACUUM_PAGES * LOG_PAGE_BYTES)
 
@@ -70,8 +70,9 @@ enum kiln_code store_bound_log(struct kernel_store *store, uint64_t most, struct
     return blocks_of(store->log_path) > most ? db_checkpoint_now(store->writer, err) : KILN_OK;
 }
 
-/* So that |bytes| more stay within the log's share. */
-static enum kiln_code spare_log(struct kernel_store *store, uint64_t bytes, struct kiln_err *err)
+/* Checkpoints the log unless it can grow by |bytes| within its share. */
+static enum kiln_code make_log_space(struct kernel_store *store, uint64_t bytes,
+                                     struct kiln_err *err)
 {
     uint64_t share = store_log_share(store->limit_bytes);
     return store_bound_log(store, share > bytes ? share - bytes : 0, err);
@@ -85,14 +86,14 @@ unsigned store_batch(const struct kernel_store *store)
 
 enum kiln_code store_before_batch(struct kernel_store *store, struct kiln_err *err)
 {
-    return spare_log(store, (uint64_t)store_batch(store) * CHANGED, err);
+    return make_log_space(store, (uint64_t)store_batch(store) * CHANGED, err);
 }
 
 /* ---- cutting the file ---- */
 
 static enum kiln_code vacuum_pages(struct kernel_store *store, struct kiln_err *err)
 {
-    enum kiln_code rc = spare_log(store, VACUUM_LOG_BYTES, err);
+    enum kiln_code rc = make_log_space(store, VACUUM_LOG_BYTES, err);
     return rc ? rc : store_run(store, KERNEL_VACUUM, err);
 }
 
@@ -122,7 +123,7 @@ enum kiln_code store_vacuum(struct kernel_store *store, struct kiln_err *err)
     return store->vacuum_due ? vacuum_pages(store, err) : rc;
 }
 
-/* SQLite writes each change to the log before anything goes. */
+/* Deleting needs free space too, because SQLite writes each change to the log first. */
 enum kiln_code store_advise_space(const struct kernel_store *store, enum kiln_code rc,
                                   struct kiln_err *err)
 {
@@ -130,9 +131,8 @@ enum kiln_code store_advise_space(const struct kernel_store *store, enum kiln_co
     if (rc != KILN_FULL)
         return rc;
     return kiln_fail(err, rc,
-                     "there is no room on the disk of '%.200s' to write what is to go (the cache "
-                     "takes %s): have %s free there, or empty the cache: 'kilnctl clear --all "
-                     "--yes'",
+                     "the disk of '%.200s' is full, and deleting needs some free space (the cache "
+                     "uses %s): free %s there, or empty the cache with 'kilnctl clear --all --yes'",
                      store->directory, store_size_text(store_taken_bytes(store), taken),
                      store_size_text(store_log_share(store->limit_bytes), share));
 }

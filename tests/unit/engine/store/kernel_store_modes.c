@@ -141,7 +141,7 @@ TEST(store, a_read_only_cache_that_is_damaged_is_left_alone)
 
     assert_int_equal(reopen_as(f, KERNEL_STORE_READ_ONLY), KILN_OK);
 
-    assert_says(f->notice, "read only");
+    assert_says(f->notice, "read-only");
     assert_false(holds(f, 1));
     assert_int_equal(ask(f, "pragma application_id"), 77);
 }
