@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * Data that is built into the program: tuning databases and packages that are used where they lie.
+ * Data that is built into the program: tuning databases and packages, used in place.
  *
- * Role       names each item as its file was named, and says whether its bytes are what was built
- *            in: a look-up uses an item at once (each record and each kernel in it has a check of
- *            its own), and from its first use on the whole of it is compared with its digest, once
- *            a process, beside what is asked.  One that fails is used no more
- * Ownership  items and bytes are the program's, and stay for its life
+ * Role       names each item like the file that it was built from, and detects damage of its bytes.
+ *            A look-up uses an item at once, because each record and each kernel in it has its own
+ *            check. After its first use, the whole item is compared with its digest, once per
+ *            process, in small steps. An item that fails is not used again
+ * Ownership  items and bytes belong to the program and are never freed
  * Threading  any thread; a check belongs to one thread at a time
  */
 #include "common/bytes.h"
@@ -26,11 +26,11 @@ enum engine_item_state { ITEM_UNUSED, ITEM_USED, ITEM_CHECKED, ITEM_DAMAGED };
 
 struct engine_item {
     enum engine_item_kind kind;
-    const char *name;           /* of MIOpen's file or of the package: "gfx906_60.HIP.fdb.txt" */
-    const unsigned char *bytes; /* by kiln_embed() */
+    const char *name; /* name of MIOpen's file or of the package: "gfx906_60.HIP.fdb.txt" */
+    const unsigned char *bytes; /* embedded by kiln_embed() */
     const unsigned long *size;
     struct digest digest; /* SHA-256 of all its bytes */
-    _Atomic int state;    /* 0 at first */
+    _Atomic int state;    /* enum engine_item_state */
 };
 
 struct engine_data {

@@ -4,17 +4,17 @@
 #include <errno.h>
 #include <sys/random.h>
 
-#include <nettle/eddsa.h> /* defines the two sizes as our header does, or will not compile */
+#include <nettle/eddsa.h> /* must define the two sizes as ed25519.h does */
 
 enum kiln_code ed25519_generate(uint8_t secret[ED25519_KEY_SIZE], struct kiln_err *err)
 {
     ssize_t got = 0;
-    do /* so few bytes come whole or not at all */
+    do /* up to 256 bytes are never returned in part */
         got = getrandom(secret, ED25519_KEY_SIZE, 0);
     while (got < 0 && errno == EINTR);
     if (got != ED25519_KEY_SIZE)
         return kiln_fail_errno(err, got < 0 ? errno : EIO,
-                               "cannot make a signing key: the system gives no random bytes");
+                               "cannot create a signing key: the system provides no random bytes");
     return KILN_OK;
 }
 

@@ -2,12 +2,14 @@
 #pragma once
 
 /*
- * Ed25519 signatures (RFC 8032), by nettle.  Threading: pure functions.
+ * Ed25519 signatures (RFC 8032), computed by nettle.
+ *
+ * Threading  pure functions
  */
 #include "common/bytes.h"
 #include "common/err.h"
 
-#define ED25519_KEY_SIZE 32 /* secret and public alike */
+#define ED25519_KEY_SIZE 32 /* bytes of a secret key, and of a public key */
 #define ED25519_SIGNATURE_SIZE 64
 
 /* A fresh secret from the kernel's random source. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* MD5, because MIOpen's kernel databases name their objects by it; no security rests on it. */
+/* MD5, which MIOpen's kernel databases store for each object. Not used for security. */
 #include "common/bytes.h"
 
 #define MD5_HEX_SIZE 33 /* with the terminating NUL */

@@ -3,7 +3,7 @@
 
 #include <nettle/sha2.h>
 
-#undef sha256_init /* nettle renames its own by macros */
+#undef sha256_init /* nettle defines it as a macro */
 
 _Static_assert(sizeof(struct sha256_ctx) <= sizeof(((struct sha256 *)0)->state),
                "struct sha256 must hold nettle's state");

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * SHA-256; the only place that knows nettle.
+ * SHA-256, computed by nettle.
  *
  * Role       keys of kernels, digests of objects, identities of toolchains
- * Ownership  struct sha256 is a plain value: no done call
+ * Ownership  struct sha256 is a plain value and needs no clean-up
  * Threading  no shared state
  */
 #include "common/digest.h"
@@ -16,7 +16,7 @@ struct sha256 {
 
 void sha256_init(struct sha256 *s);
 void sha256_put(struct sha256 *s, struct bytes part);
-/* The length as a u64, then the bytes: parts cannot flow into one another. */
+/* Adds the length as a u64, then the bytes, so that "ab", "c" and "a", "bc" differ. */
 void sha256_put_sized(struct sha256 *s, struct bytes part);
 /* Ends the computation; sha256_init before using |s| again. */
 struct digest sha256_end(struct sha256 *s);

@@ -48,7 +48,7 @@ struct kernel_record store_record(const struct query *q)
         .version = query_text(q, 18),
         .pinned = query_u64(q, 21) != 0,
     };
-    /* A damaged digest shows as zeros. */
+    /* A digest of the wrong size stays zero. */
     store_to_digest(query_bytes(q, 0), &r.key);
     store_to_digest(query_bytes(q, 1), &r.object);
     store_to_digest(query_bytes(q, 2), &r.toolchain_id);

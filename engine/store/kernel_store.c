@@ -56,7 +56,7 @@ enum kiln_code store_open_all(struct kernel_store *store, struct kiln_err *err)
         return rc;
     }
     store->vacuum_due = true; /* an earlier process may have left free pages */
-    store_check_forget(store);
+    store_check_discard(store);
     return KILN_OK;
 }
 

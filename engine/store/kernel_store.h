@@ -107,8 +107,8 @@ struct kernel_usage {
 void kernel_store_set_limits(struct kernel_store *store, uint64_t limit_bytes,
                              uint64_t quota_bytes_uid);
 /* Refuses a network filesystem (KILN_UNSUPPORTED, with the setting that changes it) and a directory
- * that another daemon uses (KILN_BUSY, with its pid).  A damaged database is replaced by an empty
- * one, and |ret_notice| says so.  If the disk is full, read-only or failing, stored kernels are
+ * that another daemon uses (KILN_BUSY, with its pid). A damaged database is replaced by an empty
+ * one, and |ret_notice| says so. If the disk is full, read-only or failing, stored kernels are
  * still served; |ret_notice| and the health report it. */
 KILN_MUST_CHECK enum kiln_code kernel_store_open(const struct kernel_store_options *options,
                                                  struct kernel_store **ret_store,
@@ -363,8 +363,8 @@ struct kernel_check {
 };
 struct kernel_check_options {
     uint64_t bytes_max; /* a larger file is not checked, because the check reads all of it */
-    uint64_t
-        age_max_s; /* an earlier result up to this age is accepted, unless damage was seen since */
+    /* An earlier result up to this age is accepted, unless damage was seen since. */
+    uint64_t age_max_s;
 };
 /* Runs SQLite's integrity check on the whole file, or returns a recent result. */
 KILN_MUST_CHECK enum kiln_code kernel_store_check(struct kernel_store *store,

@@ -48,7 +48,7 @@ static void remember_result(struct kernel_store *store, struct store_checked now
     pthread_mutex_unlock(&store->mutex);
 }
 
-void store_check_forget(struct kernel_store *store)
+void store_check_discard(struct kernel_store *store)
 {
     pthread_mutex_lock(&store->mutex);
     store->checked.at_ns = 0;

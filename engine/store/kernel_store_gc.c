@@ -96,7 +96,7 @@ static enum kiln_code gc_work(struct kernel_store *store, void *context, struct 
         rc = store_remove_matches(store, &filter, err);
     }
     if (!rc)
-        rc = store_cut(store, 0, UINT64_MAX, err);
+        rc = store_truncate(store, 0, UINT64_MAX, err);
     if (!rc && gc->options->shrink)
         rc = shrink_store(store, gc, err);
     gc->result.taken_after = store_taken_bytes(store);

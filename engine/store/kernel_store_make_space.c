@@ -8,7 +8,7 @@
  *
  * A put first estimates the pages that it needs. If the file has too few free pages, the least
  * valuable kernels are evicted, which frees pages inside the file. If the file itself is too long,
- * pages move from its end into free ones, and the file is truncated (store_cut).
+ * pages move from its end into free ones, and the file is truncated (store_truncate).
  *
  * Example: limit 1 GiB, of which the log may use 16 MiB, so the file may have 1008 MiB. It is full,
  * and a put needs 1 MiB. Kernels are evicted until 1007 MiB are used. Then at most EXTRA_MAX more
@@ -249,7 +249,7 @@ static enum kiln_code evict_and_cut(struct kernel_store *store, const struct spa
         rc = evict_kernels(store, &goal, err);
     result->evicted = goal.evicted;
     if (!rc && goal.used <= goal.used_max)
-        rc = store_cut(store, r->max, MOVE_MAX, err);
+        rc = store_truncate(store, r->max, MOVE_MAX, err);
     if (!rc)
         rc = store_measure(store, &s, err);
     if (!rc)
@@ -295,7 +295,7 @@ static enum kiln_code shrink_round(struct kernel_store *store, uint64_t used_max
     rc = evict_kernels(store, &goal, err);
     *ret_evicted += goal.evicted;
     *ret_none_left = goal.none_left;
-    return rc ? rc : store_cut(store, 0, UINT64_MAX, err);
+    return rc ? rc : store_truncate(store, 0, UINT64_MAX, err);
 }
 
 enum kiln_code store_shrink_to(struct kernel_store *store, uint64_t max, uint64_t *ret_evicted,
@@ -303,7 +303,7 @@ enum kiln_code store_shrink_to(struct kernel_store *store, uint64_t max, uint64_
 {
     uint64_t used_max = max;
     bool none_left = false;
-    enum kiln_code rc = store_cut(store, 0, UINT64_MAX, err);
+    enum kiln_code rc = store_truncate(store, 0, UINT64_MAX, err);
     for (unsigned i = 0; !rc && i < ROUNDS_MAX && !none_left; i++) {
         uint64_t taken = store_taken_bytes(store);
         if (taken <= max)

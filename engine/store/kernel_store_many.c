@@ -111,7 +111,7 @@ static enum kiln_code clear_work(struct kernel_store *store, void *context, stru
     if (rc == KILN_FULL && matches_everything(c->filter)) /* without free space no row goes */
         return store_wipe(store, err);
     if (!rc && c->count)
-        rc = store_cut(store, 0, UINT64_MAX, err);
+        rc = store_truncate(store, 0, UINT64_MAX, err);
     return rc;
 }
 

@@ -2,28 +2,28 @@
 #pragma once
 
 /*
- * What the files of the kernel store share; not for others.
+ * Declarations shared by the files of the kernel store. Not for other modules.
  *
- *   kernel_store.c             open, close, the way into everything that writes
- *   kernel_store_rebuild.c     another file in place of one that is damaged or gone
+ *   kernel_store.c             opens and closes the store, and runs every write
+ *   kernel_store_rebuild.c     replaces a file that is damaged or was removed
  *   kernel_store_health.c      whether writing works, and when to try again
  *   kernel_store_directory.c   the file in its directory, and whether it is still there
- *   kernel_store_readers.c     connections for look-ups, in a pool
- *   kernel_record.c            what is known about a kernel: out of a row, into a filter
+ *   kernel_store_readers.c     the pool of connections for look-ups
+ *   kernel_record.c            converts rows to records, and filters to parameters
  *   kernel_store_read.c        get, show, list, match, usage, probes
- *   kernel_store_named.c       each_named
+ *   kernel_store_named.c       each_named, only_version
  *   kernel_store_nearest.c     nearest
  *   kernel_store_put.c         put, import
- *   kernel_store_write.c       touch, remove, probes
- *   kernel_store_many.c        clear, pin
- *   kernel_store_quarantine.c  damaged rows
- *   kernel_store_evict.c       which kernels go first; counters that went wrong
- *   kernel_store_space.c       what the files take on the disk; giving some back
- *   kernel_store_make_space.c        room for a put, below the limit; tidy
+ *   kernel_store_write.c       touch, remove, probe_put
+ *   kernel_store_many.c        count, clear, pin
+ *   kernel_store_quarantine.c  the quarantine of damaged rows
+ *   kernel_store_evict.c       the order of eviction; repair of wrong counters
+ *   kernel_store_space.c       the disk space of the files; vacuuming
+ *   kernel_store_make_space.c  frees space for a put within the limit; tidy
  *   kernel_store_gc.c          gc
- *   kernel_store_accounting.c      what hits saved, and who fills the store (kernel_metrics.h)
- *   kernel_store_check.c       whether the file as a whole is sound
- *   kernel_store_history.c     samples of the counters, the slowest compiles (likewise)
+ *   kernel_store_accounting.c  usage accounting, and shares of the store (kernel_metrics.h)
+ *   kernel_store_history.c     history of the metrics, slowest compiles (kernel_metrics.h)
+ *   kernel_store_check.c       the integrity check of the whole file
  */
 #include "engine/db/directory.h"
 #include "engine/db/pool.h"
@@ -72,12 +72,11 @@ struct store_checked { /* latest result of SQLite's check of the whole file */
 };
 
 struct kernel_store {
-    char *directory; /* owned */
-    char *path;      /* owned: of kernels.db */
-    char *log_path;  /* owned: of its write-ahead log */
-    _Atomic uint64_t
-        limit_bytes; /* this and the next may change at any time: kernel_store_set_limits */
-    _Atomic uint64_t quota_bytes_uid;
+    char *directory;                  /* owned */
+    char *path;                       /* owned: of kernels.db */
+    char *log_path;                   /* owned: of its write-ahead log */
+    _Atomic uint64_t limit_bytes;     /* changes at any time: kernel_store_set_limits */
+    _Atomic uint64_t quota_bytes_uid; /* likewise */
     enum kernel_store_mode mode;
     enum kernel_notice opening; /* kind of the notice that opening returned */
 
@@ -86,7 +85,7 @@ struct kernel_store {
     dev_t device; /* identifies the open file, to detect a replacement; 0: none was open */
     ino_t inode;
     bool made_file;        /* the file did not exist before opening */
-    bool removed;          /* the file vanished while open, and this is not reported yet */
+    bool removed;          /* the file was removed while open, and this is not reported yet */
     struct db *writer;     /* owned; NULL while it cannot be opened */
     struct codec *codec;   /* owned; the writer's */
     bool vacuum_due;       /* kernels were removed: vacuum their pages step by step */
@@ -171,7 +170,7 @@ KILN_MUST_CHECK enum kiln_code store_reopen(struct kernel_store *store, const ch
 KILN_MUST_CHECK enum kiln_code store_wipe(struct kernel_store *store, struct kiln_err *err);
 
 /* Discards the check's result, because damage was seen or the file was replaced. */
-void store_check_forget(struct kernel_store *store);
+void store_check_discard(struct kernel_store *store);
 
 /* ---- writing ---- */
 
@@ -308,31 +307,30 @@ KILN_MUST_CHECK enum kiln_code store_measure(struct kernel_store *store,
 /* The part of the limit that the log may use. */
 uint64_t store_log_share(uint64_t limit);
 
-/* Truncates a log larger than |most| bytes. */
-KILN_MUST_CHECK enum kiln_code store_bound_log(struct kernel_store *store, uint64_t most,
+/* Truncates a log larger than |max| bytes. */
+KILN_MUST_CHECK enum kiln_code store_bound_log(struct kernel_store *store, uint64_t max,
                                                struct kiln_err *err);
 
 struct store_space_result {
-    uint64_t evicted;
-    bool never; /* it cannot fit, whatever is evicted */
-    bool later; /* the file is being shrunk and is still too large */
-    char why[320];
+    uint64_t evicted; /* kernels */
+    bool never;       /* it cannot fit, whatever is evicted */
+    bool later;       /* the file is being shrunk and is still too large */
+    char why[320];    /* message, with |never| or |later| */
 };
 /* Before a transaction that adds |need| bytes: frees the space in separate transactions. If
  * |own| is not NULL, only the kernels that it describes are evicted. */
 KILN_MUST_CHECK enum kiln_code store_make_space(struct kernel_store *store, uint64_t need,
                                                 const struct store_own *own,
-                                                struct store_space_result *ret_room,
+                                                struct store_space_result *ret_result,
                                                 struct kiln_err *err);
 /* Upper bound of the bytes for a kernel's rows and an object of |stored_size| bytes. */
 uint64_t store_need(uint64_t stored_size, uint64_t texts_size);
-/* Moves at most |most| pages from the end of the file into free ones until the file has |want|
- * bytes, and truncates the file. */
-KILN_MUST_CHECK enum kiln_code store_cut(struct kernel_store *store, uint64_t want, uint64_t most,
-                                         struct kiln_err *err);
-/* Evicts until the files take at most |most| bytes, or only pinned kernels are
- * left. */
-KILN_MUST_CHECK enum kiln_code store_shrink_to(struct kernel_store *store, uint64_t most,
+/* Moves at most |pages_max| pages from the end of the file into free ones until the file has
+ * |target| bytes, and truncates the file. */
+KILN_MUST_CHECK enum kiln_code store_truncate(struct kernel_store *store, uint64_t target,
+                                              uint64_t pages_max, struct kiln_err *err);
+/* Evicts until the files take at most |max| bytes, or only pinned kernels remain. */
+KILN_MUST_CHECK enum kiln_code store_shrink_to(struct kernel_store *store, uint64_t max,
                                                uint64_t *ret_evicted, struct kiln_err *err);
 /* Adds to a failure to free space what the operator can do if the disk is full. */
 enum kiln_code store_advise_space(const struct kernel_store *store, enum kiln_code rc,

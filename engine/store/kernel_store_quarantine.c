@@ -75,7 +75,7 @@ static enum kiln_code quarantine_work(struct kernel_store *store, void *context,
         *err = why;
         return rc;
     }
-    store_check_forget(store);
+    store_check_discard(store);
     return move_to_quarantine(store, key, request.damage, why.text, err);
 }
 

@@ -65,9 +65,9 @@ enum kiln_code store_measure(struct kernel_store *store, struct store_space *ret
     return KILN_OK;
 }
 
-enum kiln_code store_bound_log(struct kernel_store *store, uint64_t most, struct kiln_err *err)
+enum kiln_code store_bound_log(struct kernel_store *store, uint64_t max, struct kiln_err *err)
 {
-    return blocks_of(store->log_path) > most ? db_checkpoint_now(store->writer, err) : KILN_OK;
+    return blocks_of(store->log_path) > max ? db_checkpoint_now(store->writer, err) : KILN_OK;
 }
 
 /* Checkpoints the log unless it can grow by |bytes| within its share. */
@@ -89,7 +89,7 @@ enum kiln_code store_before_batch(struct kernel_store *store, struct kiln_err *e
     return make_log_space(store, (uint64_t)store_batch(store) * CHANGED, err);
 }
 
-/* ---- cutting the file ---- */
+/* ---- truncating the file ---- */
 
 static enum kiln_code vacuum_pages(struct kernel_store *store, struct kiln_err *err)
 {
@@ -97,13 +97,13 @@ static enum kiln_code vacuum_pages(struct kernel_store *store, struct kiln_err *
     return rc ? rc : store_run(store, KERNEL_VACUUM, err);
 }
 
-enum kiln_code store_cut(struct kernel_store *store, uint64_t want, uint64_t most,
-                         struct kiln_err *err)
+enum kiln_code store_truncate(struct kernel_store *store, uint64_t target, uint64_t pages_max,
+                              struct kiln_err *err)
 {
     struct store_space s;
     enum kiln_code rc = store_measure(store, &s, err);
     uint64_t moved = 0, before = UINT64_MAX;
-    while (!rc && s.file > want && s.used < s.file && s.file < before && moved < most) {
+    while (!rc && s.file > target && s.used < s.file && s.file < before && moved < pages_max) {
         before = s.file;
         moved += VACUUM_PAGES;
         rc = vacuum_pages(store, err);
