@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * kiln-embed: runs while kiln is built, and makes what is built into an embedded program.
+ * kiln-embed: a build tool that prepares the data for an embedded program.
  *
- *   index NAME FILE OUT     MIOpen's FindDb or PerfDb of that name (FILE may be packed by bzip2) as
- *                           the index that kilnd would make of it (docs/formats/tuning-index.md)
- *   package FILE OUT        a package as one file that nothing lies beside; FILE may be packed
- *   id TARGET               the database id of the OpenCL device with that target
- *   table OUT NAME:FILE...
- *                           C source of the table of what is built in, with each one's SHA-256
- *   report NAME:FILE...
- *                           bytes by device and kind
- * Where FILE.name is there, it has the item's name: of what is only known once it is made.
+ *   index NAME FILE OUT     converts MIOpen's FindDb or PerfDb (FILE, maybe bzip2-compressed) into
+ *                           the index that kilnd would create (docs/formats/tuning-index.md). NAME
+ *                           is MIOpen's name of the file
+ *   package FILE OUT        converts a package (FILE, maybe bzip2-compressed) into one file that
+ *                           needs no companion file
+ *   id TARGET               prints the database id of the OpenCL device with that target
+ *   table OUT NAME:FILE...  writes C source with the bytes and the SHA-256 of all items
+ *   report NAME:FILE...     prints bytes by device and kind
+ *
+ * If FILE.name exists, it contains the item's name, because some names are known only after the
+ * item was built.
  */
 #include "common/device_database_id.h"
 #include "common/fs.h"
@@ -43,8 +45,8 @@ static bool ends_with(const char *text, const char *end)
     return size >= ending && strcmp(text + size - ending, end) == 0;
 }
 
-/* |from|, unpacked where it is packed, as |to|. */
-static enum kiln_code unpack(const char *from, const char *to, struct kiln_err *err)
+/* Decompresses |from| into |to|. */
+static enum kiln_code unpack_file(const char *from, const char *to, struct kiln_err *err)
 {
     KILN_AUTO(fd) int in = open(from, O_RDONLY | O_CLOEXEC);
     if (in < 0)
@@ -56,28 +58,28 @@ static enum kiln_code unpack(const char *from, const char *to, struct kiln_err *
     return rc ? kiln_while(err, "unpacking '%s'", from) : KILN_OK;
 }
 
-/* The path of |file| where it is not packed, else of an unpacked copy in |directory|. */
-static enum kiln_code plain(const char *file, const char *directory, char path[PATH_LENGTH_MAX],
-                            struct kiln_err *err)
+/* Returns the path of |file|, or of a decompressed copy in |directory|. */
+static enum kiln_code get_unpacked(const char *file, const char *directory,
+                                   char path[PATH_LENGTH_MAX], struct kiln_err *err)
 {
     bool packed = ends_with(file, ".bz2");
     int size = packed ? snprintf(path, PATH_LENGTH_MAX, "%s/plain", directory)
                       : snprintf(path, PATH_LENGTH_MAX, "%s", file);
     if (size < 0 || size >= PATH_LENGTH_MAX)
         return kiln_fail(err, KILN_INVALID, "the path '%.200s...' is too long", file);
-    return packed ? unpack(file, path, err) : KILN_OK;
+    return packed ? unpack_file(file, path, err) : KILN_OK;
 }
 
-static enum kiln_code move(const char *from, const char *to, struct kiln_err *err)
+static enum kiln_code move_file(const char *from, const char *to, struct kiln_err *err)
 {
     if (rename(from, to) == 0)
         return KILN_OK;
     return kiln_fail_errno(err, errno, "cannot move '%s' to '%s'", from, to);
 }
 
-#define NAME_LENGTH_MAX 256 /* letters of an item's name, with the terminating NUL */
+#define NAME_LENGTH_MAX 256 /* bytes of an item's name, with the terminating NUL */
 
-/* Of FILE.name, where that is there; else |name| stays. */
+/* Reads |name| from FILE.name. If there is no such file, |name| is unchanged. */
 static enum kiln_code read_name(const char *file, char name[NAME_LENGTH_MAX], struct kiln_err *err)
 {
     char path[PATH_LENGTH_MAX + 8];
@@ -87,17 +89,20 @@ static enum kiln_code read_name(const char *file, char name[NAME_LENGTH_MAX], st
         return KILN_OK;
     bool is_read = fscanf(stream, "%255[a-z0-9_.]", name) == 1;
     fclose(stream);
-    return is_read ? KILN_OK : kiln_fail(err, KILN_INVALID, "'%s' holds no name", path);
+    return is_read
+               ? KILN_OK
+               : kiln_fail(err, KILN_INVALID, "'%s' does not contain the name of a package", path);
 }
 
 /* ---- index ---- */
 
 struct import_notes {
-    uint64_t bad, first;
-    char why[256]; /* the first is bad */
+    uint64_t bad;   /* rejected lines */
+    uint64_t first; /* number of the first one */
+    char why[256];  /* reason for the first one */
 };
 
-static void on_bad(void *context, uint64_t line, const char *why)
+static void on_bad_line(void *context, uint64_t line, const char *why)
 {
     struct import_notes *notes = context;
     if (notes->bad++ > 0)
@@ -106,13 +111,14 @@ static void on_bad(void *context, uint64_t line, const char *why)
     snprintf(notes->why, sizeof(notes->why), "%s", why);
 }
 
-/* kilnd leaves out what is bad, and says so; what is built in cannot be looked after later. */
-static enum kiln_code judge(const struct import_notes *notes, const char *name,
-                            struct kiln_err *err)
+/* kilnd skips bad lines and reports them. Here they are an error, because nobody would see a report
+ * about built-in data. */
+static enum kiln_code refuse_bad_lines(const struct import_notes *notes, const char *name,
+                                       struct kiln_err *err)
 {
     if (notes->bad == 0)
         return KILN_OK;
-    return kiln_fail(err, KILN_CORRUPT, "%s, line %" PRIu64 ": %s (%" PRIu64 " in all are bad)",
+    return kiln_fail(err, KILN_CORRUPT, "%s, line %" PRIu64 ": %s (%" PRIu64 " bad lines in total)",
                      name, notes->first, notes->why, notes->bad);
 }
 
@@ -121,12 +127,12 @@ static enum kiln_code run_import(struct tuning *tuning, const struct tuning_impo
 {
     KILN_AUTO(tuning_job) struct tuning_job *job = NULL;
     struct import_notes notes = { .bad = 0 };
-    const struct tuning_job_events events = { .bad = on_bad, .context = &notes };
+    const struct tuning_job_events events = { .bad = on_bad_line, .context = &notes };
     enum kiln_code rc = tuning_job_import(tuning, import, &job, err);
     if (!rc)
         rc = tuning_job_work(job, &events, err);
     if (!rc)
-        rc = judge(&notes, import->source_name, err);
+        rc = refuse_bad_lines(&notes, import->source_name, err);
     while (!rc && !tuning_job_take(tuning, job)) {
     }
     return rc;
@@ -168,12 +174,12 @@ static enum kiln_code import_into(const char *directory, const char *name, const
 static enum kiln_code make_index(const char *directory, char **words, struct kiln_err *err)
 {
     char path[PATH_LENGTH_MAX], index[PATH_LENGTH_MAX];
-    enum kiln_code rc = plain(words[1], directory, path, err);
+    enum kiln_code rc = get_unpacked(words[1], directory, path, err);
     if (!rc)
         rc = import_into(directory, words[0], path, index, err);
     if (!rc)
-        rc = move(index, words[2], err);
-    return rc ? kiln_while(err, "making an index of '%s'", words[1]) : KILN_OK;
+        rc = move_file(index, words[2], err);
+    return rc ? kiln_while(err, "creating an index of '%s'", words[1]) : KILN_OK;
 }
 
 /* ---- package ---- */
@@ -186,7 +192,7 @@ static enum kiln_code copy_file(const char *from, const char *to, struct kiln_er
     return rc ? rc : fs_replace_file(to, buffer_view(&content), 0644, err);
 }
 
-/* Opened as the program will open it: from memory. */
+/* Opens the package from memory, as the embedded program will. */
 static enum kiln_code check_package(const char *path, const char *name, struct kiln_err *err)
 {
     KILN_AUTO(package) struct package *package = NULL;
@@ -207,15 +213,15 @@ static enum kiln_code check_package(const char *path, const char *name, struct k
     if (!rc)
         rc = package_check(package, NULL, NULL, &report, err);
     package_destroy(package);
-    package = NULL; /* before what it lies in */
+    package = NULL; /* destroyed before |content|, which it borrows */
     if (!rc && report.damaged > 0)
         rc = kiln_fail(err, KILN_CORRUPT, "%" PRIu64 " of %" PRIu64 " kernels are damaged: %s",
                        report.damaged, report.rows, report.first);
     return rc;
 }
 
-/* A kernel database of MIOpen's may have a write-ahead log beside it, and say so in its header:
- * what is built in has neither. */
+/* A kernel database of MIOpen may be in WAL mode and have a write-ahead log. The copy has no log.
+ */
 static enum kiln_code make_package(const char *directory, char **words, struct kiln_err *err)
 {
     char path[PATH_LENGTH_MAX], copy[PATH_LENGTH_MAX + 8];
@@ -226,19 +232,20 @@ static enum kiln_code make_package(const char *directory, char **words, struct k
     bool is_kilns = ends_with(name, ".kpkg");
     enum kiln_code rc = read_name(words[1], name, err);
     if (!rc)
-        rc = plain(words[0], directory, path, err);
+        rc = get_unpacked(words[0], directory, path, err);
     snprintf(copy, sizeof(copy), "%s/copy", directory);
     if (!rc && !is_kilns)
         rc = kern_db_copy(path, copy, &lost, err);
     else if (!rc)
         rc = copy_file(path, copy, err);
     if (!rc && lost > 0)
-        rc = kiln_fail(err, KILN_CORRUPT, "%" PRIu64 " pages of its log are damaged", lost);
+        rc = kiln_fail(err, KILN_CORRUPT, "%" PRIu64 " pages of its write-ahead log are damaged",
+                       lost);
     if (!rc)
         rc = check_package(copy, name, err);
     if (!rc)
-        rc = move(copy, words[1], err);
-    return rc ? kiln_while(err, "taking the package '%s'", words[0]) : KILN_OK;
+        rc = move_file(copy, words[1], err);
+    return rc ? kiln_while(err, "converting the package '%s'", words[0]) : KILN_OK;
 }
 
 /* ---- table ---- */
@@ -248,10 +255,10 @@ struct entry {
     char path[PATH_LENGTH_MAX];
     struct digest digest;
     uint64_t size;
-    const char *kind; /* for people */
+    const char *kind; /* for the report: "kernels", "FindDb" or "PerfDb" */
 };
 
-/* Both are written into C source. */
+/* Names are written into C source. */
 static bool is_plain_name(const char *name)
 {
     return name[strspn(
@@ -263,11 +270,11 @@ static enum kiln_code read_entry(const char *word, struct entry *ret_entry, stru
     struct entry e = { .size = 0 };
     struct stat seen;
     if (sscanf(word, "%255[^:]:%4095[^\n]", e.name, e.path) != 2)
-        return kiln_fail(err, KILN_INVALID, "'%s' is no NAME:FILE", word);
+        return kiln_fail(err, KILN_INVALID, "'%s' is not of the form NAME:FILE", word);
     if (!is_plain_name(e.name) || strpbrk(e.path, "\"\\"))
         return kiln_fail(err, KILN_INVALID,
-                         "'%s': a name has letters, digits and \". _ -\", a path no quote and no "
-                         "backslash",
+                         "'%s': a name may contain only letters, digits and \". _ -\", and a path "
+                         "no quote or backslash",
                          word);
     KILN_AUTO(fd) int fd = open(e.path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &seen) != 0)
@@ -283,7 +290,7 @@ static enum kiln_code read_entry(const char *word, struct entry *ret_entry, stru
     return rc;
 }
 
-/* As the program will open it, which would not start otherwise. */
+/* Opens the item as the embedded program will, which would fail to start with a bad item. */
 static enum kiln_code open_entry(const struct entry *e, struct bytes image, struct kiln_err *err)
 {
     if (strcmp(e->kind, "kernels") == 0) {
@@ -301,7 +308,7 @@ static enum kiln_code open_entry(const struct entry *e, struct bytes image, stru
     if (!rc)
         rc = tuning_index_open_image(image, e->name, &index, err);
     if (!rc && tuning_index_kind(index) != name.kind)
-        rc = kiln_fail(err, KILN_INVALID, "it is of another kind of database than its name says");
+        rc = kiln_fail(err, KILN_INVALID, "the database's kind does not match its name");
     return rc;
 }
 
@@ -311,17 +318,17 @@ static enum kiln_code check_entry(const struct entry *e, struct kiln_err *err)
     if (fd < 0)
         return kiln_fail_errno(err, errno, "cannot open '%s'", e->path);
     if (e->size == 0)
-        return kiln_fail(err, KILN_INVALID, "'%s' as %s: it is empty", e->path, e->name);
+        return kiln_fail(err, KILN_INVALID, "'%s' (for %s) is empty", e->path, e->name);
     void *map = mmap(NULL, e->size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (map == MAP_FAILED)
         return kiln_fail_errno(err, errno, "cannot read '%s'", e->path);
     enum kiln_code rc = open_entry(e, bytes_of(map, e->size), err);
     munmap(map, e->size);
-    return rc ? kiln_while(err, "'%s' as %s", e->path, e->name) : KILN_OK;
+    return rc ? kiln_while(err, "checking '%s' (for %s)", e->path, e->name) : KILN_OK;
 }
 
-/* x86-64 has sections that code need not reach, which clang knows since its version 18: elsewhere
- * all of a program must lie near. */
+/* On x86-64, .lrodata may be farther from the code than 2 GiB; clang supports that since
+ * version 18. Elsewhere the whole program must be within the reach of its addressing. */
 #if defined(__x86_64__) && defined(__LP64__) && !(defined(__clang__) && __clang_major__ < 18)
 #define SECTION ".lrodata.embedded, \\\"al\\\", %%progbits"
 #define ALL_MAX UINT64_MAX
@@ -336,8 +343,8 @@ static enum kiln_code check_sizes(const struct entry *entries, size_t count, str
     for (size_t i = 0; i < count; i++) {
         if (entries[i].size > ALL_MAX - all)
             return kiln_fail(err, KILN_FULL,
-                             "with '%s' more than %" PRIu64 " bytes would be built in, which "
-                             "this compiler cannot link a program with: leave something out",
+                             "with '%s', the built-in data exceeds %" PRIu64 " bytes, the "
+                             "maximum for this compiler: leave out some items",
                              entries[i].name, (uint64_t)ALL_MAX);
         all += entries[i].size;
     }
@@ -356,7 +363,7 @@ static void write_entry(FILE *out, const struct entry *e, size_t number)
     fprintf(out, "} } },\n");
 }
 
-/* As kiln_embed() of cmake/embed.cmake: by the assembler, at a multiple of 16. */
+/* Embeds the file by the assembler, aligned to 16 bytes, like kiln_embed() in cmake/embed.cmake. */
 static void write_bytes(FILE *out, const struct entry *e, size_t number)
 {
     static const char text[] =
@@ -371,7 +378,7 @@ static void write_bytes(FILE *out, const struct entry *e, size_t number)
 
 static void write_source(FILE *out, const struct entry *entries, size_t count)
 {
-    fprintf(out, "/* Made by kiln-embed: what is built into this program. */\n"
+    fprintf(out, "/* Generated by kiln-embed: the data built into this program. */\n"
                  "#include \"common/embed.h\"\n#include \"engine/data/engine_data.h\"\n\n");
     for (size_t i = 0; i < count; i++)
         write_bytes(out, &entries[i], i);
@@ -385,7 +392,7 @@ static void write_source(FILE *out, const struct entry *entries, size_t count)
             count > 0 ? "items" : "NULL", count);
 }
 
-static void report(const struct entry *entries, size_t count)
+static void print_report(const struct entry *entries, size_t count)
 {
     uint64_t total = 0;
     printf("%-24s %-8s %12s\n", "built in for", "kind", "bytes");
@@ -409,18 +416,18 @@ static enum kiln_code write_table(const char *path, const struct entry *entries,
     return KILN_OK;
 }
 
-/* Without |path|: the report. */
+/* Writes the table to |path|, or prints the report if |path| is NULL. */
 static enum kiln_code list_items(const char *path, char **words, size_t count, struct kiln_err *err)
 {
     KILN_AUTO(mem) struct entry *entries = calloc(count + 1, sizeof(*entries));
     if (!entries)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the table");
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot write the table: out of memory");
     enum kiln_code rc = KILN_OK;
     for (size_t i = 0; !rc && i < count; i++)
         rc = read_entry(words[i], &entries[i], err);
     if (!path) {
         if (!rc)
-            report(entries, count);
+            print_report(entries, count);
         return rc;
     }
     for (size_t i = 0; !rc && i < count; i++)
@@ -442,9 +449,10 @@ static enum kiln_code print_id(const char *text, struct kiln_err *err)
     return rc;
 }
 
-/* ---- all of it ---- */
+/* ---- main ---- */
 
-/* What it needs for a while lies beside what it makes. */
+/* Runs |make| with a temporary directory in the directory of |out|, so that results can be renamed.
+ */
 static enum kiln_code with_directory(const char *out,
                                      enum kiln_code (*make)(const char *directory, char **words,
                                                             struct kiln_err *err),
@@ -453,7 +461,7 @@ static enum kiln_code with_directory(const char *out,
     char directory[PATH_LENGTH_MAX];
     int size = snprintf(directory, sizeof(directory), "%s.XXXXXX", out);
     if (size < 0 || (size_t)size >= sizeof(directory) || !mkdtemp(directory))
-        return kiln_fail_errno(err, errno, "cannot make a directory beside '%s'", out);
+        return kiln_fail_errno(err, errno, "cannot create a temporary directory for '%s'", out);
     enum kiln_code rc = make(directory, words, err);
     fs_remove_tree(AT_FDCWD, directory);
     return rc;

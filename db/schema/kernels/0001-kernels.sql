@@ -1,5 +1,5 @@
--- kernels.db, schema 1.  docs/formats/kernels-db.md says what the columns mean.
--- Forward only: never edited once released, the next change is 0002-*.sql.
+-- kernels.db, schema 1. docs/formats/kernels-db.md describes the columns.
+-- A released migration is never edited: the next change is 0002-*.sql.
 
 create table object (
     id          integer primary key,
@@ -68,7 +68,7 @@ create table usage (
 ) strict;
 insert into usage values (1, 0, 0, 0, 0, 0);
 
--- The invariants live with the data: whoever deletes a kernel cannot forget the rest.
+-- Triggers keep counters and dependent rows consistent, whichever statement deletes a kernel.
 create trigger object_added after insert on object begin
     update usage set objects = objects + 1, stored_bytes = stored_bytes + new.stored_size,
                      raw_bytes = raw_bytes + new.raw_size;

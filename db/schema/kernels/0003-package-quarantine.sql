@@ -1,5 +1,5 @@
--- kernels.db, schema 3: rows of packages that failed their check are told of beside the store's own.
+-- kernels.db, schema 3: the quarantine also records rows of packages that failed their check.
 alter table quarantine add column package text not null default '';
 
--- Which versions of MIOpen somebody has kernels of.
+-- Finds the versions of MIOpen that a user has kernels of.
 create index kernel_of_version on kernel (scope, database_id) where database_id <> '';

@@ -1,5 +1,5 @@
--- kernels.db, schema 4: among one user's kernels the order of those that are private to him, so that
--- making room for an import looks at no others.
+-- kernels.db, schema 4: the eviction order of one user's private kernels, so that making space for
+-- an import reads no other rows.
 alter table recency add column scope integer not null default -1;
 update recency set scope = (select scope from kernel where id = recency.kernel)
     where kernel in (select id from kernel where scope <> -1);

@@ -1,6 +1,8 @@
--- kernels.db, schema 5: what hits have saved, by user and by what was hit; samples of the counters.
+-- kernels.db, schema 5: usage accounting (compile time saved by hits, by user, and by target and
+-- program), and the history of metrics.
 
--- Microseconds of compile time.  uid -1 has what more users than are told apart have.
+-- Compile times are in microseconds. The row with uid -1 counts all users without a row of their
+-- own.
 create table ledger_user (
     uid        integer primary key,
     saved_us   integer not null,
@@ -22,7 +24,7 @@ create table ledger (
     since integer not null
 ) strict;
 
--- One row covers |span_s| seconds that end at |time|; where nothing was asked for there is none.
+-- One row covers the |span_s| seconds before |time|. Periods without a request have no row.
 create table history (
     time              integer primary key,
     span_s            integer not null,

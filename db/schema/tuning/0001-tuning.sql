@@ -1,5 +1,5 @@
--- tuning.db, schema 1.  docs/formats/tuning-db.md says what the columns mean.
--- Forward only: never edited once released, the next change is 0002-*.sql.
+-- tuning.db, schema 1. docs/formats/tuning-db.md describes the columns.
+-- A released migration is never edited: the next change is 0002-*.sql.
 
 create table record (
     id          integer primary key,
@@ -22,7 +22,7 @@ create table system_file (
     unique (kind, database_id, backend)
 ) strict;
 
--- How many rows the two tables have, so that salvage knows what it did not find.
+-- The numbers of rows in the two tables, so that salvage can count the rows that it did not find.
 create table tally (
     id      integer primary key,
     number  integer not null,

@@ -1,5 +1,5 @@
--- tuning.db, schema 2: puts that were recorded lately, so that one which is sent again because a
--- connection was lost does not count twice.  Bounded; worth nothing once it is older than a request.
+-- tuning.db, schema 2: recently recorded puts. If a client lost its connection and sends a put again,
+-- it does not count twice. The table is bounded; a row older than a request is useless.
 
 create table recent_put (
     id    integer primary key,
