@@ -20,16 +20,16 @@
 #define FILE_MAX (16u << 20)
 #define ROWS 40
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define FLIPS 300 /* each takes ten times as long */
+#define FLIPS 300 /* each takes ten times as long there */
 #else
 #define FLIPS 1000
 #endif
 
 struct fixture {
-    char directory[64], path[96], log[112]; /* as a writer left them that was killed */
+    char directory[64], path[96], log[112]; /* as left by a killed writer */
     char copy[96], copy_log[112];
-    struct buffer file, pages; /* the same, in memory */
-    struct buffer whole;       /* what SQLite makes of them */
+    struct buffer file, pages; /* their content, in memory */
+    struct buffer whole;       /* the file after SQLite's recovery */
     struct log_state state;
     struct kiln_err err;
 };
@@ -80,7 +80,7 @@ static void write_all(const char *path, struct bytes content)
     must(fs_write_all(fd, content, &err), err);
 }
 
-/* In a process that ends without closing the file: nothing is put back from the log. */
+/* Runs in a process that ends without closing the file, so that the log is not checkpointed. */
 static void write_and_die(const struct fixture *f, const char *more)
 {
     sqlite3 *db = NULL;
@@ -101,7 +101,7 @@ static void write_and_die(const struct fixture *f, const char *more)
     _exit(fine ? 0 : 1);
 }
 
-/* A quarter of the rows are in the file, the others only in the log; then |more| happens. */
+/* Creates a file with a quarter of the rows; the others are only in the log. Then runs |more|. */
 static void make_files(struct fixture *f, const char *more)
 {
     int status = 0;
@@ -134,7 +134,7 @@ static uint32_t number_at(const uint8_t *at)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* What is in memory, written and saved. */
+/* Writes the files from memory and runs db_snapshot_save. */
 static enum kiln_code save(struct fixture *f)
 {
     db_snapshot_remove(f->copy);
@@ -150,7 +150,7 @@ static void save_ok(struct fixture *f)
     assert_int_equal(access(f->copy_log, F_OK), -1);
 }
 
-/* Page 1 apart, in whose header SQLite counts changes and keeps the mode. */
+/* Without page 1, in whose header SQLite counts changes and stores the journal mode. */
 static void expect_whole_but(struct fixture *f, uint32_t lost_page)
 {
     BUFFER_AUTO struct buffer saved;
@@ -189,7 +189,7 @@ static void expect_undamaged(struct fixture *f)
     expect_whole_but(f, 0);
 }
 
-TEST(log_salvage, a_whole_log_is_put_into_the_file_by_sqlite)
+TEST(log_salvage, an_intact_log_is_merged_by_sqlite)
 {
     struct fixture *f = *state;
     make_files(f, "");
@@ -198,7 +198,7 @@ TEST(log_salvage, a_whole_log_is_put_into_the_file_by_sqlite)
     assert_int_equal(rows_of_copy(f), ROWS);
 }
 
-TEST(log_salvage, pages_left_from_before_a_log_was_started_over_are_no_damage)
+TEST(log_salvage, leftover_pages_of_a_restarted_log_are_not_damage)
 {
     struct fixture *f = *state;
     make_files(f, "pragma wal_checkpoint(restart); insert into item values (100, 'an item')");
@@ -207,13 +207,13 @@ TEST(log_salvage, pages_left_from_before_a_log_was_started_over_are_no_damage)
     assert_int_equal(rows_of_copy(f), ROWS + 1);
 }
 
-TEST(log_salvage, pages_of_a_transaction_that_was_taken_back_are_no_damage)
+TEST(log_salvage, pages_of_a_rolled_back_transaction_are_not_damage)
 {
     struct fixture *f = *state;
     make_files(f, "begin; update item set filling = 'spoilt'; rollback;"
                   "insert into item values (100, 'an item')");
     expect_undamaged(f);
-    assert_true(f->state.pages < page_count(f)); /* so it had been written out */
+    assert_true(f->state.pages < page_count(f)); /* so the log had been checkpointed */
     assert_int_equal(rows_of_copy(f), ROWS + 1);
 }
 
@@ -227,8 +227,8 @@ TEST(log_salvage, a_file_without_a_log_has_no_state)
     assert_int_equal(rows_of_copy(f), ROWS / 4);
 }
 
-/* Nothing tells that there was more: SQLite's own answer. */
-TEST(log_salvage, a_log_cut_short_ends_where_its_last_whole_transaction_does)
+/* Nothing shows that the log was longer, so the result is that of SQLite's recovery. */
+TEST(log_salvage, a_truncated_log_ends_with_its_last_complete_transaction)
 {
     struct fixture *f = *state;
     int latest = ROWS;
@@ -244,8 +244,8 @@ TEST(log_salvage, a_log_cut_short_ends_where_its_last_whole_transaction_does)
     assert_int_equal(latest, ROWS / 4);
 }
 
-/* The shared-memory file is the writer's; ours is made of the log. */
-TEST(log_salvage, an_index_of_the_log_that_is_stale_says_nothing)
+/* The shared-memory file belongs to the writer; the reader builds its own from the log. */
+TEST(log_salvage, a_stale_index_of_the_log_is_ignored)
 {
     struct fixture *f = *state;
     char index[112];
@@ -288,7 +288,7 @@ TEST(log_salvage, one_damaged_page_of_the_log_costs_that_page)
     }
 }
 
-/* The next page continues the sum. */
+/* The next frame's checksum continues the damaged one. */
 TEST(log_salvage, a_damaged_checksum_costs_two_pages_at_most)
 {
     struct fixture *f = *state;
@@ -335,10 +335,10 @@ TEST(log_salvage, a_lost_beginning_costs_only_its_pages)
     memset(f->pages.data, 0, LOG_HEADER + 2 * LOG_PAGE);
     save_ok(f);
     assert_true(f->state.damaged);
-    assert_int_equal(f->state.lost, 3); /* the third has nothing to continue */
+    assert_int_equal(f->state.lost, 3); /* the third frame has no predecessor to continue */
 }
 
-TEST(log_salvage, of_a_log_of_noise_all_pages_are_lost)
+TEST(log_salvage, all_pages_of_a_random_log_are_lost)
 {
     struct fixture *f = *state;
     make_files(f, "");
@@ -350,10 +350,10 @@ TEST(log_salvage, of_a_log_of_noise_all_pages_are_lost)
     assert_int_equal(rows_of_copy(f), ROWS / 4);
 }
 
-TEST(log_salvage, a_log_makes_good_for_a_file_that_sqlite_does_not_take)
+TEST(log_salvage, a_log_repairs_a_file_that_sqlite_rejects)
 {
     struct fixture *f = *state;
-    make_files(f, "create table other (id)"); /* which writes page 1 */
+    make_files(f, "create table other (id)"); /* this writes page 1 */
     memset(f->file.data, 0, PAGE);
     save_ok(f);
     assert_false(f->state.damaged);
@@ -369,7 +369,7 @@ TEST(log_salvage, a_file_that_is_no_database_and_has_no_log_is_refused)
     assert_says(f->err.text, "copy.db");
 }
 
-/* As SQLite's, for logs of little-endian machines. */
+/* Like SQLite's checksum for logs of little-endian machines. */
 static void seal(struct fixture *f, size_t at)
 {
     uint8_t *p = log_page(f, at), *before = at ? log_page(f, at - 1) + 16 : f->pages.data + 24;
@@ -385,14 +385,14 @@ static void seal(struct fixture *f, size_t at)
         p[16 + i] = (uint8_t)(sum[i / 4] >> (24 - 8 * (i % 4)));
 }
 
-TEST(log_salvage, a_log_that_asks_for_a_giant_file_is_refused)
+TEST(log_salvage, a_log_that_claims_a_giant_file_is_refused)
 {
     struct fixture *f = *state;
     make_files(f, "");
     size_t last = page_count(f) - 1;
     seal(f, last);
     save_ok(f);
-    assert_false(f->state.damaged); /* so the seal is SQLite's */
+    assert_false(f->state.damaged); /* so the checksums are right */
 
     memset(log_page(f, last) + 4, 0x7f, 4);
     seal(f, last);
@@ -405,7 +405,7 @@ TEST(log_salvage, a_log_that_asks_for_a_giant_file_is_refused)
     assert_true((size_t)seen.st_size <= f->whole.size);
 }
 
-/* The file never has a page that no state of it had: each is the file's or one of the log's. */
+/* Every page of the result is a page of the file or of the log. */
 static void expect_known_pages(struct fixture *f)
 {
     BUFFER_AUTO struct buffer saved;
@@ -422,7 +422,7 @@ static void expect_known_pages(struct fixture *f)
     }
 }
 
-TEST(log_salvage, no_flipped_bit_makes_a_page_that_never_was)
+TEST(log_salvage, no_flipped_bit_creates_a_page_that_never_existed)
 {
     struct fixture *f = *state;
     uint64_t random = 88172645463325252u;

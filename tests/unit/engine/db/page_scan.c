@@ -14,7 +14,7 @@
 
 struct fixture {
     char directory[64], path[96];
-    sqlite3 *db; /* owned; the oracle */
+    sqlite3 *db; /* owned; provides the expected rows */
     int fd;
     struct kiln_err err;
 };
@@ -50,7 +50,7 @@ static void do_sql(struct fixture *f, const char *sql)
         fail_msg("%s: %s", sql, sqlite3_errmsg(f->db));
 }
 
-/* Records from a few bytes to some pages, numbers of every width, ids of every width. */
+/* Records from a few bytes to several pages, with numbers and ids of every width. */
 static void make_file(struct fixture *f, int page_size)
 {
     char sql[700];
@@ -84,7 +84,7 @@ static void assert_column(sqlite3_stmt *row, int column, struct bytes bytes)
         assert_memory_equal(bytes.data, sqlite3_column_blob(row, column), bytes.size);
 }
 
-/* Whatever is found must be what SQLite says of it. */
+/* Each row that the scan finds must equal SQLite's row with that id. */
 static bool compare(void *context, const struct page_cell *cell)
 {
     struct seen *s = context;
@@ -126,7 +126,7 @@ static struct seen scan_all(struct fixture *f)
     return s;
 }
 
-TEST(page_scan, finds_what_sqlite_finds)
+TEST(page_scan, a_scan_finds_all_rows_that_sqlite_finds)
 {
     struct fixture *f = *state;
     static const int sizes[] = { 512, 1024, 4096, 65536 };
@@ -160,7 +160,8 @@ static void put16(uint8_t *at, unsigned value)
     at[1] = (uint8_t)value;
 }
 
-/* Two pages; in the second, |pointers| name the cell at |cell_at|, and one more the last cell. */
+/* Builds a file of two pages. In the second, |pointers| pointers name the cell at |cell_at|, and
+ * one more names the last cell. */
 static size_t cells_of_crafted(struct fixture *f, const uint8_t *cell, size_t size,
                                unsigned cell_at, unsigned pointers)
 {
@@ -187,7 +188,7 @@ static size_t cells_of_crafted(struct fixture *f, const uint8_t *cell, size_t si
     return count;
 }
 
-TEST(page_scan, of_a_page_that_names_one_cell_often_no_more_is_reported_than_would_fill_it)
+TEST(page_scan, a_page_that_repeats_one_cell_reports_at_most_its_own_size)
 {
     struct fixture *f = *state;
     const uint8_t cell[] = { 12, 1, 2, 32, '0', '1', '2', '3', '4', '5', '6', '7', '8', '9' };
@@ -196,8 +197,8 @@ TEST(page_scan, of_a_page_that_names_one_cell_often_no_more_is_reported_than_wou
                     LARGE_PAGE / 12);
 }
 
-/* A record of 40 000 bytes that says its header is all of it, and lies about the last column. */
-TEST(page_scan, a_page_whose_long_headers_overlap_is_given_up)
+/* A record of 40 000 bytes whose header claims to be all of it, with a wrong last column. */
+TEST(page_scan, a_page_whose_long_headers_overlap_is_skipped)
 {
     struct fixture *f = *state;
     static uint8_t cell[40005] = { 0x82, 0xb8, 0x40, 1, 0x82, 0xb8, 0x40 };
@@ -207,16 +208,16 @@ TEST(page_scan, a_page_whose_long_headers_overlap_is_given_up)
     assert_int_equal(cells_of_crafted(f, cell, sizeof(cell), 20000, 2), 0);
 }
 
-TEST(page_scan, leaves_out_pages_that_are_free)
+TEST(page_scan, free_pages_are_skipped)
 {
     struct fixture *f = *state;
     make_file(f, 512);
     do_sql(f, "pragma secure_delete = off; delete from item where id < 100");
-    size_t left = scan_all(f).rows; /* each is compared with a row that is there */
+    size_t left = scan_all(f).rows; /* each is compared with an existing row */
     assert_true(left > 0 && left < ROWS);
 }
 
-/* What is scanned from now on is a copy; SQLite keeps the file as it was. */
+/* From now on, a copy is scanned; SQLite still reads the original. */
 static void scan_copy(struct fixture *f)
 {
     char path[112];
@@ -235,16 +236,16 @@ static void patch(struct fixture *f, off_t at, const void *bytes, size_t size)
     assert_int_equal(pwrite(f->fd, bytes, size, at), (ssize_t)size);
 }
 
-TEST(page_scan, a_free_list_that_is_wrong_hides_nothing)
+TEST(page_scan, a_wrong_free_list_hides_no_row)
 {
     struct fixture *f = *state;
     make_file(f, 4096);
     scan_copy(f);
-    patch(f, 32, "\0\0\0\2\0\0\0\7", 8); /* begins at a page of the table */
+    patch(f, 32, "\0\0\0\2\0\0\0\7", 8); /* the free list begins at a page of the table */
     assert_int_equal(scan_all(f).rows, ROWS);
 }
 
-TEST(page_scan, a_header_that_is_wrong_hides_nothing)
+TEST(page_scan, a_damaged_file_header_hides_no_row)
 {
     struct fixture *f = *state;
     make_file(f, 4096);
@@ -270,7 +271,7 @@ TEST(page_scan, a_listing_stops_when_its_callback_says_so)
     assert_int_equal(cells, 5);
 }
 
-/* Reads all records again and again, as overlapping ones would be. */
+/* Reads all records repeatedly, like overlapping records of a crafted file. */
 static bool read_again(void *context, const struct page_cell *cell)
 {
     struct seen *s = context;
@@ -281,7 +282,7 @@ static bool read_again(void *context, const struct page_cell *cell)
     return true;
 }
 
-TEST(page_scan, reads_no_more_than_some_times_the_file)
+TEST(page_scan, the_read_budget_is_a_few_times_the_file_size)
 {
     struct fixture *f = *state;
     struct seen s = { 0 };
@@ -347,7 +348,7 @@ TEST(page_scan, random_damage_is_survived)
     }
 }
 
-TEST(page_scan, there_is_nothing_in_an_empty_file)
+TEST(page_scan, an_empty_file_is_refused)
 {
     struct fixture *f = *state;
     struct page_scan *scan = NULL;

@@ -9,7 +9,7 @@
 
 struct fixture {
     struct db_pool pool;
-    unsigned opens_left; /* more than that fail */
+    unsigned opens_left; /* successful opens before opening fails */
     atomic_uint open;    /* connections */
     struct kiln_err err;
 };
@@ -56,7 +56,7 @@ static int teardown(void **state)
 
 FIXTURE(pool, setup, teardown);
 
-TEST(pool, opens_more_connections_up_to_its_maximum_when_they_are_wanted)
+TEST(pool, a_pool_opens_connections_on_demand_up_to_its_maximum)
 {
     struct fixture *f = *state;
     void *taken[3];
@@ -75,7 +75,7 @@ TEST(pool, opens_more_connections_up_to_its_maximum_when_they_are_wanted)
         db_pool_return(&f->pool, taken[i]);
 }
 
-TEST(pool, opens_all_connections_at_once_where_asked)
+TEST(pool, a_pool_can_open_all_connections_at_once)
 {
     struct fixture *f = *state;
     must(db_pool_open(&f->pool, DB_POOL_MAX, &f->err), f->err);
@@ -92,7 +92,7 @@ TEST(pool, a_closed_pool_has_no_connection)
     assert_null(db_pool_take(&f->pool));
 }
 
-TEST(pool, a_pool_that_cannot_be_opened_again_stays_as_it_was)
+TEST(pool, a_pool_that_fails_to_reopen_is_unchanged)
 {
     struct fixture *f = *state;
     must(db_pool_open(&f->pool, 2, &f->err), f->err);
@@ -113,8 +113,8 @@ static void *return_later(void *context)
     return NULL;
 }
 
-/* Ends only if an acquirer waits for the connection that comes back. */
-TEST(pool, a_connection_that_cannot_be_opened_is_waited_for)
+/* Returns only if an acquirer waits for the returned connection. */
+TEST(pool, if_opening_another_connection_fails_acquirers_wait_for_an_open_one)
 {
     struct fixture *f = *state;
     pthread_t thread;
@@ -128,8 +128,8 @@ TEST(pool, a_connection_that_cannot_be_opened_is_waited_for)
     db_pool_return(&f->pool, first);
 }
 
-/* As an exchange of the file: the old connection is closed once it has come back. */
-TEST(pool, new_connections_replace_the_old_ones_when_these_have_come_back)
+/* Replaces the connections, as when the file is replaced. */
+TEST(pool, new_connections_replace_old_ones_after_these_are_returned)
 {
     struct fixture *f = *state;
     pthread_t thread;

@@ -19,12 +19,12 @@
 #define SNAPSHOTS 60
 #define COMMITS 200
 #endif
-#define ITEMS 2000 /* rows that a transaction changes: more pages than the log may keep */
+#define ITEMS 2000 /* rows per transaction: more pages than the log may have */
 
 struct fixture {
     char directory[64], path[96], copy[96];
     pid_t writer; /* 0: none */
-    int alive;    /* its end of a pipe: bytes come as long as it commits */
+    int alive;    /* read end of a pipe: one byte for each commit of the writer */
     struct kiln_err err;
 };
 
@@ -66,7 +66,7 @@ FIXTURE(snapshot, setup, teardown);
 
 static int do_sql(sqlite3 *db, const char *sql) { return sqlite3_exec(db, sql, NULL, NULL, NULL); }
 
-/* Every transaction gives all items the same new number, and adds and deletes some.  Does not
+/* Each transaction gives all items the same new number, and adds and deletes some. Does not
  * return. */
 static void write_for_ever(const struct fixture *f, const char *mode, int reported)
 {
@@ -106,11 +106,11 @@ static void start_writer(struct fixture *f, const char *mode)
         write_for_ever(f, mode, ends[1]);
     close(ends[1]);
     f->alive = ends[0];
-    assert_int_equal(read(f->alive, &byte, 1), 1); /* the first transaction is there */
+    assert_int_equal(read(f->alive, &byte, 1), 1); /* the first transaction has committed */
     assert_int_equal(fcntl(f->alive, F_SETFL, O_NONBLOCK), 0);
 }
 
-/* So that the pipe never holds the writer up; the number of commits since the last call. */
+/* Empties the pipe, so that it never blocks the writer. Returns the commits since the last call. */
 static size_t drain(struct fixture *f)
 {
     char bytes[4096];
@@ -146,7 +146,7 @@ static void snapshots_while_writing(struct fixture *f, const char *mode)
         struct log_state log = { 0 };
         must(rc, f->err);
         must(db_snapshot_save(f->copy, &log, &f->err), f->err);
-        assert_false(log.damaged); /* what was caught half-way is none */
+        assert_false(log.damaged); /* a transaction in progress is not damage */
         assert_int_equal(number_of(f->copy, "select count(*) from pragma_integrity_check where "
                                             "integrity_check <> 'ok'"),
                          0);
@@ -162,19 +162,19 @@ static void snapshots_while_writing(struct fixture *f, const char *mode)
     stop_writer(f);
 }
 
-TEST(snapshot, is_consistent_while_a_writer_checkpoints_and_restarts_its_log)
+TEST(snapshot, a_snapshot_is_consistent_while_a_writer_checkpoints_and_restarts_its_log)
 {
     snapshots_while_writing(*state, "wal");
 }
 
-TEST(snapshot, is_consistent_while_a_writer_uses_a_journal)
+TEST(snapshot, a_snapshot_is_consistent_while_a_writer_uses_a_journal)
 {
     snapshots_while_writing(*state, "delete");
 }
 
-#define IN_FIRST_PAGE (32 + 24 + 100) /* behind the headers of the log and of the page */
+#define IN_FIRST_PAGE (32 + 24 + 100) /* after the headers of the log and of the frame */
 
-/* What ends its transaction while the snapshot waits: a byte of the log comes right. */
+/* Ends the transaction while the snapshot waits, by correcting a byte of the log. */
 static struct writer_in_the_midst {
     sqlite3_vfs *was, vfs;
     char log[112];
@@ -202,7 +202,7 @@ static int ends_while_others_sleep(sqlite3_vfs *vfs, int microseconds)
     return microseconds;
 }
 
-/* A log of two transactions, wrong in the first. */
+/* Creates a log of two transactions, with a wrong byte in the first. */
 static sqlite3 *start_in_the_midst(struct fixture *f, bool goes_on)
 {
     sqlite3 *db = NULL;
@@ -241,11 +241,11 @@ TEST(snapshot, a_log_that_is_written_to_does_not_count_as_damaged)
     assert_int_equal(number_of(f->copy, "select count(*) from item"), 1);
 }
 
-TEST(snapshot, a_log_that_never_comes_to_rest_is_busy)
+TEST(snapshot, a_snapshot_of_a_log_that_never_settles_is_busy)
 {
     struct fixture *f = *state;
     sqlite3 *db = start_in_the_midst(f, true);
-    midst.byte = 3; /* wrong in another way each time */
+    midst.byte = 3; /* another wrong byte each time */
     enum kiln_code rc = db_snapshot(f->path, f->copy, &f->err);
     stop_in_the_midst(db);
     assert_int_equal(rc, KILN_BUSY);
@@ -265,8 +265,8 @@ TEST(snapshot, a_log_that_stays_wrong_is_damaged)
     assert_true(log.damaged);
 }
 
-/* Those of a process go when it closes any descriptor of the file. */
-TEST(snapshot, drops_no_lock_that_this_process_has_on_the_file)
+/* POSIX locks of a process end when it closes any descriptor of the file. */
+TEST(snapshot, a_snapshot_drops_no_lock_of_this_process)
 {
     struct fixture *f = *state;
     sqlite3 *reader = NULL;
@@ -290,7 +290,7 @@ TEST(snapshot, drops_no_lock_that_this_process_has_on_the_file)
     sqlite3_close(reader);
 }
 
-TEST(snapshot, follows_a_link_to_the_file_and_its_log)
+TEST(snapshot, a_snapshot_follows_a_link_to_the_file_and_its_log)
 {
     struct fixture *f = *state;
     sqlite3 *db = NULL;
@@ -309,7 +309,7 @@ TEST(snapshot, follows_a_link_to_the_file_and_its_log)
     sqlite3_close(db);
 }
 
-TEST(snapshot, a_log_that_is_no_file_is_refused)
+TEST(snapshot, a_log_that_is_not_a_regular_file_is_refused)
 {
     struct fixture *f = *state;
     sqlite3 *db = NULL;

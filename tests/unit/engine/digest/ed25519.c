@@ -39,7 +39,7 @@ static size_t from_hex(const char *hex, uint8_t *bytes)
     return size;
 }
 
-TEST(plain, signs_as_rfc_8032_does)
+TEST(plain, signatures_match_rfc_8032)
 {
     for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
         uint8_t secret[ED25519_KEY_SIZE], expected_pub[ED25519_KEY_SIZE], message[8],
@@ -59,7 +59,7 @@ TEST(plain, signs_as_rfc_8032_does)
     }
 }
 
-struct signing { /* a key of this run and a message it has signed */
+struct signing { /* a new key and a message signed with it */
     uint8_t secret[ED25519_KEY_SIZE], pub[ED25519_KEY_SIZE];
     uint8_t signature[ED25519_SIGNATURE_SIZE];
     char message[32];

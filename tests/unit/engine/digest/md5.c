@@ -3,7 +3,7 @@
 
 #include "engine/digest/md5.h"
 
-TEST(plain, gives_the_digests_of_rfc_1321)
+TEST(plain, md5_matches_rfc_1321)
 {
     static const struct {
         const char *content, *hex;
@@ -21,7 +21,7 @@ TEST(plain, gives_the_digests_of_rfc_1321)
     }
 }
 
-TEST(plain, takes_nothing_at_all_for_empty_content)
+TEST(plain, md5_accepts_empty_content)
 {
     char hex[MD5_HEX_SIZE];
     md5_hex_of(bytes_of(NULL, 0), hex);

@@ -87,7 +87,7 @@ static enum kiln_code unpack(struct packed *p, size_t stored_size, uint64_t raw_
     return unpack_as(p, p->id, stored_size, raw_size);
 }
 
-/* As another process would. */
+/* With a new codec, as in another process. */
 static enum kiln_code unpack_afresh(struct packed *p)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -96,7 +96,7 @@ static enum kiln_code unpack_afresh(struct packed *p)
     return unpack(p, p->stored_size, p->size);
 }
 
-TEST(plain, shrinks_what_can_be_shrunk_and_gets_it_back)
+TEST(plain, compressible_objects_are_compressed_and_restored)
 {
     size_t sizes[] = { 200, 20000, 3 << 20 };
     for (size_t i = 0; i < 3; i++) {
@@ -118,7 +118,7 @@ TEST(plain, an_incompressible_object_is_stored_uncompressed)
     done(&p);
 }
 
-TEST(plain, shrinks_a_code_object_more_with_its_familys_dictionary)
+TEST(plain, the_dictionary_of_its_gpu_family_shrinks_a_code_object_further)
 {
     const struct {
         uint16_t machine;
@@ -137,7 +137,7 @@ TEST(plain, shrinks_a_code_object_more_with_its_familys_dictionary)
     }
 }
 
-TEST(plain, leaves_the_dictionary_out_where_that_is_smaller)
+TEST(plain, an_object_that_is_smaller_without_a_dictionary_is_stored_without_one)
 {
     uint8_t *raw = calloc(1, 20000);
     fill(raw, 100, 3, false);
@@ -149,7 +149,7 @@ TEST(plain, leaves_the_dictionary_out_where_that_is_smaller)
     done(&p);
 }
 
-TEST(plain, leaves_the_dictionary_out_of_large_objects)
+TEST(plain, large_objects_are_compressed_without_a_dictionary)
 {
     struct packed largest = pack_amdgpu(128 << 10), larger = pack_amdgpu((128 << 10) + 1);
 
@@ -161,7 +161,7 @@ TEST(plain, leaves_the_dictionary_out_of_large_objects)
     done(&larger);
 }
 
-TEST(plain, packs_the_same_bytes_alike_whatever_came_before)
+TEST(plain, the_compressed_form_does_not_depend_on_earlier_objects)
 {
     struct packed first = pack_amdgpu(6000), other = pack(300000, true);
     struct kiln_err err = KILN_ERR_INIT;
@@ -177,7 +177,7 @@ TEST(plain, packs_the_same_bytes_alike_whatever_came_before)
     done(&other);
 }
 
-TEST(plain, refuses_every_size_but_the_right_one)
+TEST(plain, an_object_with_a_wrong_size_is_refused)
 {
     uint64_t wrong[] = {
         0, 1, 19999, 20001, LIMIT_CODE_OBJECT, LIMIT_CODE_OBJECT + 1ull, UINT64_MAX
@@ -190,7 +190,7 @@ TEST(plain, refuses_every_size_but_the_right_one)
     }
 }
 
-TEST(plain, refuses_truncated_and_extended_forms)
+TEST(plain, truncated_and_extended_forms_are_refused)
 {
     struct packed all[] = { pack(2000, true), pack_amdgpu(2000) };
     for (size_t k = 0; k < 2; k++) {
@@ -202,7 +202,7 @@ TEST(plain, refuses_truncated_and_extended_forms)
     }
 }
 
-TEST(plain, refuses_a_form_that_needs_another_dictionary)
+TEST(plain, a_form_that_needs_another_dictionary_is_refused)
 {
     enum codec_id wrong[] = { CODEC_RAW, CODEC_ZSTD, CODEC_ZSTD_NVIDIA };
     struct packed p = pack_amdgpu(6000);
@@ -214,7 +214,7 @@ TEST(plain, refuses_a_form_that_needs_another_dictionary)
     done(&p);
 }
 
-TEST(plain, a_form_without_dictionary_is_the_same_beside_one)
+TEST(plain, a_form_without_dictionary_unpacks_under_the_number_of_a_dictionary)
 {
     struct packed p = pack(6000, true);
 
@@ -223,8 +223,8 @@ TEST(plain, a_form_without_dictionary_is_the_same_beside_one)
     done(&p);
 }
 
-/* Content is the SHA-256's business; here no bit may lead beyond the object's own size. */
-TEST(plain, any_flipped_bit_gives_an_error_or_as_many_bytes)
+/* The SHA-256 detects wrong content. The codec must only never exceed the object's size. */
+TEST(plain, a_flipped_bit_gives_an_error_or_bytes_of_the_same_size)
 {
     struct packed p = pack_amdgpu(4000);
     unsigned refused = 0;
@@ -264,7 +264,7 @@ TEST(plain, a_form_of_a_newer_kiln_is_a_miss_without_a_message)
     done(&p);
 }
 
-TEST(plain, knows_every_form_it_writes)
+TEST(plain, every_stored_form_is_known)
 {
     for (uint64_t id = CODEC_RAW; id <= CODEC_ZSTD_NVIDIA; id++)
         assert_true(codec_knows(id));

@@ -83,7 +83,7 @@ static uint64_t number(struct db *db, enum statement statement)
     return query_u64(&q, 0);
 }
 
-TEST(store, applies_only_the_migrations_that_are_missing)
+TEST(store, only_missing_migrations_are_applied)
 {
     struct fixture *f = *state;
     struct db *db = NULL;
@@ -111,7 +111,7 @@ TEST(store, a_new_file_is_not_synced_while_it_gets_its_schema)
     assert_int_equal(open_db(f, &schema, 3, &db), KILN_OK);
     assert_int_equal(syncs, 0);
     assert_int_equal(db_checkpoint(db, &f->err), KILN_OK);
-    assert_true(syncs > 0); /* from now on it is */
+    assert_true(syncs > 0); /* from now on, commits are synced */
     db_destroy(db);
 }
 
@@ -127,7 +127,7 @@ TEST(store, a_new_durable_file_is_synced_once_its_schema_is_complete)
     assert_in_range(syncs, 2, 4); /* the log, its directory, the file */
     snprintf(log, sizeof(log), "%s/durable.db-wal", f->directory);
     assert_int_equal(stat(log, &seen), 0);
-    assert_int_equal(seen.st_size, 0); /* the file itself has the schema */
+    assert_int_equal(seen.st_size, 0); /* the schema is in the file, not in the log */
     syncs = 0;
     add(db, "kept");
     assert_true(syncs > 0);
@@ -154,13 +154,14 @@ TEST(store, a_failed_migration_leaves_nothing_behind)
     assert_int_not_equal(open_db(f, &wrong, 2, &db), KILN_OK);
     assert_says(f->err.text, "migration 2");
 
-    assert_int_equal(open_db(f, &old, 2, &db), KILN_OK); /* starts from nothing */
+    assert_int_equal(open_db(f, &old, 2, &db),
+                     KILN_OK); /* the failed migration left an empty file */
 
     assert_int_equal(number(db, COUNT), 0);
     db_destroy(db);
 }
 
-TEST(store, refuses_a_schema_newer_than_it_knows)
+TEST(store, a_newer_schema_than_known_is_refused)
 {
     struct fixture *f = *state;
     struct db *db = NULL;
@@ -173,7 +174,7 @@ TEST(store, refuses_a_schema_newer_than_it_knows)
     assert_says(f->err.text, "schema 2");
 }
 
-TEST(store, a_transaction_not_committed_is_undone)
+TEST(store, an_uncommitted_transaction_is_rolled_back)
 {
     struct fixture *f = *state;
     struct db *db = NULL;
@@ -196,7 +197,7 @@ TEST(store, a_transaction_not_committed_is_undone)
     db_destroy(db);
 }
 
-TEST(store, a_missing_directory_is_named)
+TEST(store, the_message_names_a_missing_directory)
 {
     struct fixture *f = *state;
     struct db *db = NULL;
@@ -207,7 +208,7 @@ TEST(store, a_missing_directory_is_named)
     assert_says(f->err.text, "'/nowhere/at/all.db'");
 }
 
-TEST(store, a_value_longer_than_promised_is_refused)
+TEST(store, a_value_longer_than_the_limit_is_refused)
 {
     struct fixture *f = *state;
     struct db *db = NULL;
@@ -225,7 +226,7 @@ TEST(store, a_value_longer_than_promised_is_refused)
 
 /* ---- the log and those who read ---- */
 
-static struct query *released_by_waiting; /* ends when SQLite waits for it */
+static struct query *released_by_waiting; /* the query ends when SQLite waits for it */
 static unsigned waits;
 
 static void note_wait(void)
@@ -236,7 +237,7 @@ static void note_wait(void)
     released_by_waiting = NULL;
 }
 
-/* SQLite sleeps by one of the two, as it was built; here the time is not worth waiting for. */
+/* SQLite calls one of these two to wait, depending on how it was built. Here they do not sleep. */
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): libc's names are reserved
 __attribute__((visibility("default"))) int usleep(useconds_t for_us)
 {
@@ -290,7 +291,7 @@ static void end_reading(struct reading *r)
     db_destroy(r->writer);
 }
 
-TEST(store, a_checkpoint_waits_for_who_reads)
+TEST(store, a_checkpoint_waits_for_readers)
 {
     struct fixture *f = *state;
     struct reading r;
@@ -304,7 +305,7 @@ TEST(store, a_checkpoint_waits_for_who_reads)
     end_reading(&r);
 }
 
-TEST(store, a_checkpoint_at_once_leaves_the_log_to_who_reads)
+TEST(store, a_checkpoint_without_waiting_leaves_the_log_to_readers)
 {
     struct fixture *f = *state;
     struct reading r;

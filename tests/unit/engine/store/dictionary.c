@@ -10,7 +10,7 @@
 
 TEST(plain, a_dictionary_never_changes)
 {
-    /* What is stored in the field needs exactly these bytes: a new one is a new codec. */
+    /* Stored objects need exactly these bytes: a changed dictionary must be a new codec. */
     static const char *const sha256[DICTIONARY_COUNT] = {
         "6a9eef755e56c4b7abf74e274fc30eaf6d4a49113c588321efd9e0512a6a36bb",
         "944133690164bc99d4d70e762bbd102e01d7ec471eb16340bdef906dfcad63de",
@@ -23,7 +23,7 @@ TEST(plain, a_dictionary_never_changes)
     }
 }
 
-TEST(plain, libzstd_reads_it_and_frames_report_them_apart)
+TEST(plain, frames_name_the_dictionary_that_libzstd_needs)
 {
     for (size_t i = 0; i < DICTIONARY_COUNT; i++) {
         struct bytes content = dictionary_content(i);
@@ -34,7 +34,7 @@ TEST(plain, libzstd_reads_it_and_frames_report_them_apart)
     }
 }
 
-TEST(plain, is_found_by_its_codec)
+TEST(plain, a_dictionary_is_found_by_its_codec)
 {
     for (size_t i = 0; i < DICTIONARY_COUNT; i++)
         assert_int_equal(dictionary_of(dictionary_codec(i)), i);
@@ -51,14 +51,14 @@ static size_t found_for(uint16_t machine, size_t size)
     return dictionary_for(bytes_of(raw, size));
 }
 
-TEST(plain, suits_its_own_familys_elf_files)
+TEST(plain, a_dictionary_suits_elf_files_of_its_gpu_family)
 {
     assert_int_equal(found_for(EM_AMDGPU, sizeof(Elf64_Ehdr)), dictionary_of(CODEC_ZSTD_AMDGPU));
     assert_int_equal(found_for(EM_CUDA, sizeof(Elf64_Ehdr)), dictionary_of(CODEC_ZSTD_NVIDIA));
     assert_int_equal(found_for(EM_X86_64, sizeof(Elf64_Ehdr)), DICTIONARY_COUNT);
 }
 
-TEST(plain, suits_nothing_else)
+TEST(plain, no_dictionary_suits_other_content)
 {
     static const char text[] = "__kernel void not_an_elf_file_but_a_source_of_more_than_64_bytes()";
     assert_int_equal(found_for(EM_AMDGPU, sizeof(Elf64_Ehdr) - 1), DICTIONARY_COUNT);

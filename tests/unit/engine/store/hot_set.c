@@ -28,7 +28,7 @@ static bool has(struct hot_set *set, unsigned number)
     return hot_set_find(set, &key) != NULL;
 }
 
-TEST(plain, finds_what_was_inserted_and_nothing_else)
+TEST(plain, only_inserted_objects_are_found)
 {
     struct hot_set *set = set_of(1 << 20, 100);
     keep(set, 1, 100);
@@ -44,7 +44,7 @@ TEST(plain, finds_what_was_inserted_and_nothing_else)
     hot_set_destroy(set);
 }
 
-TEST(plain, evicts_the_least_recently_used_first)
+TEST(plain, the_least_recently_used_object_is_evicted_first)
 {
     struct hot_set *set = set_of(2 * PAGE, 100);
     keep(set, 1, 100);
@@ -60,7 +60,7 @@ TEST(plain, evicts_the_least_recently_used_first)
     hot_set_destroy(set);
 }
 
-TEST(plain, removals_begin_a_generation_and_evictions_do_not)
+TEST(plain, removals_start_a_new_generation_and_evictions_do_not)
 {
     struct hot_set *set = set_of(2 * PAGE, 100);
     const struct digest key = key_of(1);
@@ -80,7 +80,7 @@ TEST(plain, removals_begin_a_generation_and_evictions_do_not)
     hot_set_destroy(set);
 }
 
-TEST(plain, counts_bytes_in_whole_pages)
+TEST(plain, object_sizes_count_in_whole_pages)
 {
     struct hot_set *set = set_of(1 << 20, 100);
 
@@ -92,7 +92,7 @@ TEST(plain, counts_bytes_in_whole_pages)
     hot_set_destroy(set);
 }
 
-TEST(plain, stays_within_its_number_of_objects)
+TEST(plain, the_number_of_objects_stays_within_its_limit)
 {
     struct hot_set *set = set_of(1 << 20, 3);
 
@@ -106,7 +106,7 @@ TEST(plain, stays_within_its_number_of_objects)
     hot_set_destroy(set);
 }
 
-TEST(plain, keeps_no_object_larger_than_itself)
+TEST(plain, an_object_larger_than_the_hot_set_is_not_kept)
 {
     struct hot_set *set = set_of(2 * PAGE, 100);
     keep(set, 1, 10);
@@ -114,11 +114,11 @@ TEST(plain, keeps_no_object_larger_than_itself)
     keep(set, 2, 3 * PAGE);
 
     assert_false(has(set, 2));
-    assert_true(has(set, 1)); /* nothing had to go for it */
+    assert_true(has(set, 1)); /* nothing was evicted for it */
     hot_set_destroy(set);
 }
 
-TEST(plain, replaces_the_object_of_a_key)
+TEST(plain, inserting_a_key_again_replaces_its_object)
 {
     struct hot_set *set = set_of(1 << 20, 100);
     struct digest key = key_of(1);
@@ -134,7 +134,7 @@ TEST(plain, replaces_the_object_of_a_key)
     hot_set_destroy(set);
 }
 
-TEST(plain, holds_one_reference_until_the_object_goes)
+TEST(plain, the_hot_set_holds_one_reference_to_each_object)
 {
     struct hot_set *set = set_of(1 << 20, 100);
     struct digest key = key_of(1);
@@ -142,7 +142,7 @@ TEST(plain, holds_one_reference_until_the_object_goes)
 
     hot_set_insert(set, &key, object);
     assert_int_equal(object->references, 2);
-    hot_set_insert(set, &key, object); /* again: still one */
+    hot_set_insert(set, &key, object); /* a second insert still holds one reference */
     assert_int_equal(object->references, 2);
     hot_set_remove(set, &key);
 
@@ -167,10 +167,10 @@ TEST(plain, an_object_in_use_survives_its_eviction)
     hot_set_destroy(set);
 }
 
-TEST(plain, forgets_everything_when_cleared)
+TEST(plain, clearing_removes_every_object)
 {
     struct hot_set *set = set_of(1 << 20, 1000);
-    for (unsigned i = 0; i < 300; i++) /* past several sizes of its table */
+    for (unsigned i = 0; i < 300; i++) /* the hash table grows several times */
         keep(set, i, 10);
     for (unsigned i = 0; i < 256; i++)
         assert_int_equal(has(set, i), i >= 300 - 256);
@@ -185,7 +185,7 @@ TEST(plain, forgets_everything_when_cleared)
     hot_set_destroy(set);
 }
 
-TEST(plain, drops_what_is_private_to_one_user_and_keeps_the_rest)
+TEST(plain, one_users_private_objects_are_removed_and_others_stay)
 {
     struct hot_set *set = set_of(1 << 20, 100);
     for (unsigned i = 1; i <= 6; i++) {
@@ -193,7 +193,7 @@ TEST(plain, drops_what_is_private_to_one_user_and_keeps_the_rest)
         struct digest key = key_of(i);
         struct object *object = hot_set_find(set, &key);
         object->is_private = i % 3 != 0;
-        object->owner = i % 3 == 1 ? 1000 : 1001; /* also of what is everyone's */
+        object->owner = i % 3 == 1 ? 1000 : 1001; /* public objects have an owner, too */
     }
     hot_set_remove_of(set, 1000);
     assert_int_equal(hot_set_count(set), 4);
@@ -202,7 +202,7 @@ TEST(plain, drops_what_is_private_to_one_user_and_keeps_the_rest)
     hot_set_destroy(set);
 }
 
-TEST(plain, smaller_limits_drive_out_what_was_used_longest_ago)
+TEST(plain, lower_limits_evict_the_least_recently_used)
 {
     struct hot_set *set = set_of(10 * PAGE, 100);
     for (unsigned i = 1; i <= 5; i++)

@@ -69,7 +69,7 @@ static void write_rows(struct fixture *f, const struct kernel_accounting_row *ro
     assert_true(written);
 }
 
-TEST(store, rows_come_back_as_they_were_written)
+TEST(store, accounting_rows_are_read_as_written)
 {
     struct fixture *f = *state;
     const struct kernel_accounting_row rows[] = { user_row(1000, 7),
@@ -77,7 +77,7 @@ TEST(store, rows_come_back_as_they_were_written)
                                                   kind_row("gfx90a", "conv.cl", 9),
                                                   kind_row("", "", 1) };
     write_rows(f, rows, 4, false);
-    const struct kernel_accounting_row again = user_row(1000, 8); /* in the place of the first */
+    const struct kernel_accounting_row again = user_row(1000, 8); /* replaces the first row */
     write_rows(f, &again, 1, false);
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
 
@@ -96,7 +96,7 @@ TEST(store, rows_come_back_as_they_were_written)
     assert_int_equal(kept.rows[3].sums.compile_us, 4);
 }
 
-TEST(store, the_first_day_stays_the_first)
+TEST(store, the_start_of_accounting_never_changes)
 {
     struct fixture *f = *state;
     bool written = false;
@@ -106,7 +106,7 @@ TEST(store, the_first_day_stays_the_first)
     assert_int_equal(read_accounting(f, 1).since, NOW);
 }
 
-TEST(store, kinds_that_were_forgotten_do_not_come_back)
+TEST(store, forgotten_targets_and_programs_do_not_come_back)
 {
     struct fixture *f = *state;
     const struct kernel_accounting_row rows[] = { kind_row("gfx90a", "junk.cl", 1),
@@ -119,7 +119,7 @@ TEST(store, kinds_that_were_forgotten_do_not_come_back)
     assert_string_equal(kept.names[1][1], "conv.cl");
 }
 
-TEST(store, users_that_were_forgotten_do_not_come_back)
+TEST(store, forgotten_users_do_not_come_back)
 {
     struct fixture *f = *state;
     const struct kernel_accounting_row rows[] = { kind_row("gfx90a", "conv.cl", 1),
@@ -137,7 +137,7 @@ TEST(store, users_that_were_forgotten_do_not_come_back)
     assert_string_equal(kept.names[1][1], "conv.cl");
 }
 
-TEST(store, the_usage_rows_worth_most_are_read_first)
+TEST(store, rows_with_the_largest_savings_are_read_first)
 {
     struct fixture *f = *state;
     const struct kernel_accounting_row rows[] = { user_row(1, 1), user_row(2, 9), user_row(3, 5) };
@@ -148,7 +148,7 @@ TEST(store, the_usage_rows_worth_most_are_read_first)
     assert_int_equal(kept.rows[1].uid, 3);
 }
 
-TEST(store, a_sum_is_never_larger_than_sqlite_can_add_up)
+TEST(store, sums_are_clamped_so_that_sqlite_can_add_them)
 {
     struct fixture *f = *state;
     const struct kernel_accounting_row row = user_row(1, UINT64_MAX);
@@ -156,7 +156,7 @@ TEST(store, a_sum_is_never_larger_than_sqlite_can_add_up)
     assert_true(read_accounting(f, 1).rows[0].sums.saved_us == KERNEL_SUM_MAX);
 }
 
-TEST(store, numbers_of_a_damaged_row_count_as_nothing)
+TEST(store, negative_numbers_of_a_damaged_row_count_as_zero)
 {
     struct fixture *f = *state;
     const struct kernel_accounting_row row = user_row(1, 7);
@@ -198,7 +198,7 @@ static void add_sample(struct fixture *f, uint64_t time, uint64_t fetches, uint6
     assert_true(written);
 }
 
-TEST(store, every_column_comes_back_in_its_place)
+TEST(store, every_history_column_is_read_as_written)
 {
     struct fixture *f = *state;
     struct kernel_sample sample = { .time = NOW, .span_s = 300 };
@@ -217,7 +217,7 @@ TEST(store, every_column_comes_back_in_its_place)
     }
 }
 
-TEST(store, samples_of_a_step_are_summed_and_sizes_are_the_last)
+TEST(store, merged_samples_add_sums_and_keep_the_last_sizes)
 {
     struct fixture *f = *state;
     add_sample(f, 90000, 5, 100);
@@ -237,7 +237,7 @@ TEST(store, samples_of_a_step_are_summed_and_sizes_are_the_last)
     assert_int_equal(samples.items[0].span_s, 600);
 }
 
-TEST(store, old_samples_go_and_those_of_the_future_too)
+TEST(store, samples_that_are_too_old_or_in_the_future_are_deleted)
 {
     struct fixture *f = *state;
     add_sample(f, 1000, 1, 1);
@@ -292,7 +292,7 @@ static void add_up(void *context, uint32_t uid, uint64_t kernels, uint64_t bytes
     *(uint64_t *)context += bytes;
 }
 
-TEST(store, shares_by_program_say_nothing_of_private_names)
+TEST(store, shares_by_program_do_not_reveal_private_names)
 {
     struct fixture *f = *state;
     struct shares s = { .count = 0 };
@@ -309,7 +309,7 @@ TEST(store, shares_by_program_say_nothing_of_private_names)
     assert_int_equal(s.bytes[0] + s.bytes[1] + s.bytes[2], all);
 }
 
-TEST(store, shares_by_target_come_largest_first)
+TEST(store, shares_by_target_are_reported_largest_first)
 {
     struct fixture *f = *state;
     struct shares s = { .count = 0 };
@@ -332,7 +332,7 @@ static void find_slowest(struct fixture *f, const uint32_t *uid, size_t max, str
     must(kernel_store_slowest(f->store, &request, keep_compile, found, &f->err), f->err);
 }
 
-TEST(store, the_slowest_compiles_are_those_that_the_user_may_see)
+TEST(store, the_slowest_compiles_include_only_kernels_that_the_user_may_see)
 {
     struct fixture *f = *state;
     static const uint32_t ann = 1000, bob = 1001;
@@ -350,7 +350,7 @@ TEST(store, the_slowest_compiles_are_those_that_the_user_may_see)
 
 /* ---- modes ---- */
 
-TEST(store, a_store_that_is_off_or_read_only_is_not_written_to)
+TEST(store, accounting_is_not_written_to_a_store_that_is_off_or_read_only)
 {
     struct fixture *f = *state;
     static const enum kernel_store_mode modes[] = { KERNEL_STORE_READ_ONLY, KERNEL_STORE_OFF };

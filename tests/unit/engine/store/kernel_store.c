@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-struct seen { /* what list and show told */
+struct seen { /* the kernels that list and show reported */
     unsigned count;
     struct digest keys[64];
     struct kernel_record last;
@@ -33,7 +33,7 @@ static struct seen list(struct fixture *f, struct kernel_filter filter, const st
     return seen;
 }
 
-TEST(store, gives_back_what_was_stored)
+TEST(store, a_stored_kernel_is_returned_unchanged)
 {
     struct fixture *f = *state;
     size_t sizes[] = { 1, 5000, OBJECT_INLINE_MAX, OBJECT_INLINE_MAX + 1, 3 << 20 };
@@ -58,7 +58,7 @@ TEST(store, gives_back_what_was_stored)
     }
 }
 
-TEST(store, keeps_kernels_over_a_restart)
+TEST(store, kernels_survive_a_restart)
 {
     struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 5000 });
@@ -81,7 +81,7 @@ TEST(store, a_miss_is_an_answer_without_a_message)
     assert_string_equal(f->err.text, "");
 }
 
-TEST(store, stores_an_object_of_two_keys_once)
+TEST(store, an_object_with_two_keys_is_stored_once)
 {
     struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 5000, .seed = 9 });
@@ -96,7 +96,7 @@ TEST(store, stores_an_object_of_two_keys_once)
     assert_true(holds(f, 2));
 }
 
-TEST(store, drops_an_object_with_its_last_key)
+TEST(store, an_object_is_deleted_with_its_last_key)
 {
     struct fixture *f = *state;
     struct digest keys[] = { key_of(1), key_of(2) };
@@ -152,7 +152,7 @@ TEST(store, counters_agree_with_the_rows)
     assert_int_equal(u.row_bytes, ask(f, "select sum(row_bytes) from kernel"));
 }
 
-TEST(store, refuses_texts_longer_than_requests_may_have)
+TEST(store, texts_longer_than_in_requests_are_refused)
 {
     struct fixture *f = *state;
     char program[LIMIT_PROGRAM_NAME + 2];
@@ -165,7 +165,7 @@ TEST(store, refuses_texts_longer_than_requests_may_have)
     assert_says(f->err.text, "program");
 }
 
-TEST(store, shows_everything_known_about_a_kernel)
+TEST(store, showing_a_kernel_reports_every_field)
 {
     struct fixture *f = *state;
     struct digest key = key_of(1), toolchain = key_of(7);
@@ -192,7 +192,7 @@ TEST(store, shows_everything_known_about_a_kernel)
     object_unref(object);
 }
 
-TEST(store, lists_all_kernels_in_pages_by_key)
+TEST(store, kernels_are_listed_in_pages_by_key)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 25; i++)
@@ -215,7 +215,7 @@ TEST(store, lists_all_kernels_in_pages_by_key)
         assert_true(memcmp(all.keys[i - 1].bytes, all.keys[i].bytes, DIGEST_SIZE) < 0);
 }
 
-TEST(store, filters_by_target_program_and_age)
+TEST(store, lists_can_be_filtered_by_target_program_and_age)
 {
     struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 9, .target = "gfx90a", .last_used = 1000 });
@@ -248,7 +248,7 @@ static void keep(struct fixture *f, unsigned number, struct kernel_record record
     object_unref(object);
 }
 
-TEST(store, filters_by_all_that_is_known_of_a_kernel)
+TEST(store, lists_can_be_filtered_by_every_field)
 {
     struct fixture *f = *state;
     struct digest toolchain = key_of(70);
@@ -289,7 +289,7 @@ TEST(store, filters_by_all_that_is_known_of_a_kernel)
     assert_int_equal(list(f, (struct kernel_filter){ .toolchain_id = other }, NULL, 9).count, 0);
 }
 
-TEST(store, keeps_what_a_kernel_was_made_of)
+TEST(store, ids_of_source_and_headers_are_stored)
 {
     struct fixture *f = *state;
     struct seen seen = { 0 };
@@ -328,7 +328,7 @@ static size_t match(struct fixture *f, const char *prefix, struct digest *keys, 
     return found.count;
 }
 
-TEST(store, finds_keys_by_the_beginning_of_their_digits)
+TEST(store, keys_are_found_by_their_first_digits)
 {
     struct fixture *f = *state;
     struct digest keys[3], wanted = key_of(5);
@@ -349,7 +349,7 @@ TEST(store, finds_keys_by_the_beginning_of_their_digits)
     }
 }
 
-TEST(store, refuses_prefixes_that_are_not_hexadecimal)
+TEST(store, prefixes_that_are_not_hexadecimal_are_refused)
 {
     struct fixture *f = *state;
     const char *wrong[] = { "", "xyz", "12 ",
@@ -361,7 +361,7 @@ TEST(store, refuses_prefixes_that_are_not_hexadecimal)
                          KILN_INVALID);
 }
 
-TEST(store, a_dry_run_reports_what_clearing_would_remove)
+TEST(store, counting_reports_what_clearing_would_remove)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 10; i++)
@@ -386,7 +386,7 @@ TEST(store, a_dry_run_reports_what_clearing_would_remove)
     assert_true(holds(f, 9));
 }
 
-TEST(store, clearing_all_gives_the_disk_back)
+TEST(store, clearing_all_frees_the_disk_space)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 1200; i++) /* several batches */
@@ -423,7 +423,7 @@ static void see_probe(void *context, const struct kernel_probe *probe)
     snprintf(seen->detail, sizeof(seen->detail), "%s", probe->detail);
 }
 
-TEST(store, remembers_probes_over_a_restart)
+TEST(store, probe_results_survive_a_restart)
 {
     struct fixture *f = *state;
     struct digest id = key_of(3);
@@ -445,8 +445,9 @@ TEST(store, remembers_probes_over_a_restart)
     assert_string_equal(seen.detail, "aborts");
 }
 
-/* What fails is tried again at the price of one probe; what works would be built anew. */
-TEST(store, of_many_probes_those_that_worked_stay_longest)
+/* Forgetting a failed probe costs one more probe; forgetting a successful one could cost a compile.
+ */
+TEST(store, failed_probes_are_deleted_before_successful_ones)
 {
     struct fixture *f = *state;
     struct digest id = key_of(3);
@@ -465,7 +466,7 @@ TEST(store, of_many_probes_those_that_worked_stay_longest)
     assert_int_equal(ask(f, "select min(made) from probe where works = 0"), 1500 - 1022 + 1);
 }
 
-TEST(store, makes_its_directory_private_and_marks_it_as_a_cache)
+TEST(store, the_cache_directory_is_private_and_tagged)
 {
     struct fixture *f = *state;
     struct stat seen;
@@ -474,7 +475,7 @@ TEST(store, makes_its_directory_private_and_marks_it_as_a_cache)
     assert_int_equal(files(f, "CACHEDIR.TAG"), 1);
 }
 
-TEST(store, refuses_a_directory_that_everybody_may_write_to)
+TEST(store, a_world_writable_directory_is_refused)
 {
     struct fixture *f = *state;
     close_store(f);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* kernels.db as a whole: sound or not, and the latest time in it. */
+/* The integrity check of kernels.db, and the latest time in it. */
 #include "engine/store/kernel_store_parts.h"
 #include "store_fixture.h"
 #include "tests/support/test.h"
@@ -10,15 +10,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Of kernels.db: a transaction takes about a dozen kernels. */
+/* Limit of kernels.db at which a transaction changes about a dozen kernels. */
 #define SMALL_BATCHES (8u << 20)
 
-static unsigned looks; /* SQLite's, at the whole file */
+static unsigned looks; /* calls of SQLite's check */
 
 struct query __real_query_of(struct db *db, size_t statement);
 struct query __wrap_query_of(struct db *db, size_t statement);
 
-/* The use of a statement, counted from 1, that finds the file damaged; 0: none. */
+/* The use of a statement, counted from 1, that reports damage of the file; 0: none. */
 static struct {
     size_t statement;
     unsigned use;
@@ -33,27 +33,27 @@ struct query __wrap_query_of(struct db *db, size_t statement)
     return q;
 }
 
-static uint64_t later_ns; /* than it is */
+static uint64_t later_ns; /* added to the clock */
 
 uint64_t __real_clock_monotonic_ns(void);
 uint64_t __wrap_clock_monotonic_ns(void);
 
 uint64_t __wrap_clock_monotonic_ns(void) { return __real_clock_monotonic_ns() + later_ns; }
 
-static struct kernel_check check_within(struct fixture *f, uint64_t most, uint64_t age_max_s)
+static struct kernel_check check_within(struct fixture *f, uint64_t bytes_max, uint64_t age_max_s)
 {
     struct kernel_check seen;
-    const struct kernel_check_options wish = { .bytes_max = most, .age_max_s = age_max_s };
-    must(kernel_store_check(f->store, &wish, &seen, &f->err), f->err);
+    const struct kernel_check_options options = { .bytes_max = bytes_max, .age_max_s = age_max_s };
+    must(kernel_store_check(f->store, &options, &seen, &f->err), f->err);
     return seen;
 }
 
-static struct kernel_check check(struct fixture *f, uint64_t most)
+static struct kernel_check check(struct fixture *f, uint64_t bytes_max)
 {
-    return check_within(f, most, 0);
+    return check_within(f, bytes_max, 0);
 }
 
-TEST(store, a_sound_file_is_read_and_found_so)
+TEST(store, a_sound_file_passes_the_check)
 {
     struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 4096, .last_used = 1700000000 });
@@ -65,7 +65,7 @@ TEST(store, a_sound_file_is_read_and_found_so)
     assert_true(seen.newest >= 1700000000);
 }
 
-TEST(store, a_longer_file_than_wanted_is_not_read)
+TEST(store, a_file_above_the_size_limit_is_not_checked)
 {
     struct fixture *f = *state;
     struct kernel_check seen = check(f, 1);
@@ -73,7 +73,7 @@ TEST(store, a_longer_file_than_wanted_is_not_read)
     assert_true(seen.bytes > 1);
 }
 
-TEST(store, a_time_in_the_future_is_seen)
+TEST(store, the_check_reports_a_time_in_the_future)
 {
     struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 100 });
@@ -81,13 +81,13 @@ TEST(store, a_time_in_the_future_is_seen)
     assert_int_equal(check(f, UINT64_MAX).newest, 9000000000u);
 }
 
-TEST(store, a_page_that_is_overwritten_is_damage_and_no_failure)
+TEST(store, an_overwritten_page_is_reported_as_damage_not_as_an_error)
 {
     struct fixture *f = *state;
     uint8_t junk[4096];
     for (unsigned n = 1; n < 40; n++)
         stored(f, (struct kernel){ .number = n, .size = 4096 });
-    close_store(f); /* its log is in the file now */
+    close_store(f); /* closing checkpoints the log */
     must(reopen(f, ROOMY), f->err);
     memset(junk, 0xa5, sizeof(junk));
     int fd = open(f->file, O_WRONLY | O_CLOEXEC);
@@ -109,7 +109,7 @@ TEST(store, a_recent_check_result_is_reported_again_without_a_new_check)
     stored(f, (struct kernel){ .number = 1, .size = 4096 });
     looks = 0;
     struct kernel_check first = check_within(f, UINT64_MAX, LONG);
-    struct kernel_check again = check_within(f, /* most= */ 1, LONG);
+    struct kernel_check again = check_within(f, /* bytes_max= */ 1, LONG);
     assert_int_equal(looks, 1);
     assert_true(first.checked && again.checked);
     assert_int_equal(first.age_s, 0);
@@ -121,12 +121,12 @@ TEST(store, a_recent_check_result_is_reported_again_without_a_new_check)
     later_ns = LONG * NS_PER_S;
     assert_int_equal(check_within(f, UINT64_MAX, LONG).age_s, 0);
     assert_int_equal(looks, 2);
-    check(f, UINT64_MAX); /* who wants none that is old */
+    check(f, UINT64_MAX); /* accepts no earlier result */
     assert_int_equal(looks, 3);
     later_ns = 0;
 }
 
-TEST(store, damage_that_was_found_is_reported_again)
+TEST(store, damage_found_by_a_check_is_reported_again)
 {
     struct fixture *f = *state;
     check(f, UINT64_MAX);
@@ -137,7 +137,7 @@ TEST(store, damage_that_was_found_is_reported_again)
     assert_string_equal(check(f, UINT64_MAX).damage, "");
 }
 
-TEST(store, damage_that_is_seen_and_another_file_are_looked_at_anew)
+TEST(store, damage_or_a_new_file_cause_a_new_check)
 {
     struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 4096 });
@@ -148,7 +148,8 @@ TEST(store, damage_that_is_seen_and_another_file_are_looked_at_anew)
     must(kernel_store_quarantine(f->store, &key, &f->err), f->err);
     check_within(f, UINT64_MAX, LONG);
     assert_int_equal(looks, 1);
-    atomic_store(&f->store->file_damaged, true); /* as a reader does; the next write mends it */
+    atomic_store(&f->store->file_damaged,
+                 true); /* as a reader does; the next write rebuilds the file */
     check_within(f, UINT64_MAX, LONG);
     assert_int_equal(looks, 2);
     atomic_store(&f->store->file_damaged, false);
@@ -159,7 +160,7 @@ TEST(store, damage_that_is_seen_and_another_file_are_looked_at_anew)
 
 /* ---- damage that a look-up met ---- */
 
-/* So many reads of pages behind the first ones bring rubbish: SQLite's, too. */
+/* Number of reads beyond the first pages that return garbage, also to SQLite. */
 static unsigned rubbish_reads;
 #define FIRST_PAGES (8 * 4096)
 
@@ -174,7 +175,7 @@ __attribute__((visibility("default"))) ssize_t pread64(int fd, void *to, size_t 
     return got;
 }
 
-/* A store that has its kernels in the file, and nothing of them in memory. */
+/* Reopens the store: its kernels are in the file, and no page is cached. */
 static void store_many(struct fixture *f)
 {
     for (unsigned n = 1; n < 40; n++)
@@ -183,7 +184,7 @@ static void store_many(struct fixture *f)
     must(reopen(f, ROOMY), f->err);
 }
 
-TEST(store, damage_that_a_look_up_met_empties_the_cache)
+TEST(store, damage_found_by_a_look_up_empties_the_cache)
 {
     struct fixture *f = *state;
     store_many(f);
@@ -195,7 +196,7 @@ TEST(store, damage_that_a_look_up_met_empties_the_cache)
     assert_int_equal(kernel_store_take_notice(f->store, f->notice), KERNEL_NOTICE_REPLACED);
 }
 
-TEST(store, a_disk_that_reads_rubbish_once_costs_no_kernel)
+TEST(store, a_single_bad_read_of_the_disk_loses_no_kernel)
 {
     struct fixture *f = *state;
     store_many(f);
@@ -211,7 +212,7 @@ TEST(store, a_disk_that_reads_rubbish_once_costs_no_kernel)
 
 /* ---- what is tried again ---- */
 
-TEST(store, a_clearing_that_is_tried_again_reports_all_that_it_removed)
+TEST(store, a_repeated_clear_reports_all_kernels_that_it_removed)
 {
     struct fixture *f = *state;
     const struct kernel_filter all = { .target = NULL };
@@ -220,7 +221,7 @@ TEST(store, a_clearing_that_is_tried_again_reports_all_that_it_removed)
     for (unsigned n = 1; n <= 40; n++)
         stored(f, (struct kernel){ .number = n, .size = 100 });
     damages.statement = KERNEL_REMOVE_MATCHES;
-    damages.use = 2; /* a batch is gone by then */
+    damages.use = 2; /* the first batch is removed before that */
     must(kernel_store_clear(f->store, &all, &count, &bytes, &f->err), f->err);
     assert_int_equal(damages.use, 0);
     assert_int_equal(count, 40);
@@ -238,7 +239,7 @@ TEST(store, a_change_counts_even_if_the_vacuum_after_it_fails)
     damages.use = 1;
     must(kernel_store_remove(f->store, &key, &f->err), f->err);
     assert_int_equal(damages.use, 0);
-    assert_true(f->store->vacuum_due); /* the next writes go on with it */
+    assert_true(f->store->vacuum_due); /* the next writes continue it */
     stored(f, (struct kernel){ .number = 3, .size = 100 });
     stored(f, (struct kernel){ .number = 4, .size = 100 });
     assert_false(f->store->vacuum_due);

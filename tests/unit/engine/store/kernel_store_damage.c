@@ -34,7 +34,7 @@ static void flip_content(struct fixture *f, unsigned number)
 TEST(store, damaged_bytes_are_a_miss_that_asks_for_quarantine)
 {
     struct fixture *f = *state;
-    for (unsigned i = 0; i < 2; i++) { /* stored raw, stored compressed */
+    for (unsigned i = 0; i < 2; i++) { /* once stored raw, once compressed */
         stored(f, (struct kernel){ .number = i, .size = 5000, .compressible = i });
         flip_content(f, i);
 
@@ -62,7 +62,7 @@ TEST(store, quarantine_keeps_the_evidence_and_the_counters_right)
     assert_int_equal(usage(f).objects + usage(f).kernels + usage(f).stored_bytes, 0);
 }
 
-TEST(store, a_damaged_object_takes_all_its_keys_along)
+TEST(store, a_damaged_object_is_removed_with_all_its_keys)
 {
     struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 5000, .seed = 9 });
@@ -75,7 +75,7 @@ TEST(store, a_damaged_object_takes_all_its_keys_along)
     assert_false(is_damaged(f, 2));
 }
 
-TEST(store, a_claim_that_names_another_object_is_never_believed)
+TEST(store, a_claim_for_another_object_is_never_served)
 {
     struct fixture *f = *state;
     struct digest key = key_of(1);
@@ -109,7 +109,7 @@ TEST(store, an_intact_kernel_is_not_quarantined)
     stored(f, (struct kernel){ .number = 1, .size = 5000 });
 
     assert_int_equal(quarantine(f, 1), KILN_OK);
-    assert_int_equal(quarantine(f, 2), KILN_OK); /* not there at all */
+    assert_int_equal(quarantine(f, 2), KILN_OK); /* no such kernel */
 
     assert_true(holds(f, 1));
     assert_int_equal(ask(f, "select count(*) from quarantine"), 0);
@@ -132,7 +132,7 @@ TEST(store, an_object_in_a_form_of_a_newer_kiln_is_a_miss_until_it_is_stored_aga
     assert_int_equal(kernel_store_take_notice(f->store, f->notice), KERNEL_NOTICE_NONE);
 }
 
-TEST(store, the_quarantine_stays_small)
+TEST(store, the_quarantine_is_bounded)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 80; i++) {
@@ -166,7 +166,7 @@ TEST(store, wrong_counters_are_repaired)
     assert_true(holds(f, 0));
 }
 
-TEST(store, kernels_that_eviction_does_not_know_of_are_found_when_room_is_needed)
+TEST(store, kernels_without_a_recency_row_are_evicted_when_space_is_needed)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 8; i++)
@@ -234,7 +234,7 @@ TEST(store, a_file_that_is_no_database_is_replaced)
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
 
     assert_says(f->notice, "was damaged");
-    assert_int_equal(files(f, "kernels.db"), 3); /* with its log and index: no copy */
+    assert_int_equal(files(f, "kernels.db"), 3); /* with log and index; no damaged copy is kept */
     stored(f, (struct kernel){ .number = 1, .size = 100 });
     assert_true(holds(f, 1));
 }
@@ -277,7 +277,7 @@ TEST(store, a_newer_schema_is_refused_with_a_clear_message)
     assert_true(holds(f, 1));
 }
 
-/* Damage may show only when a row is written beside it; a few rounds must get rid of it. */
+/* Some damage is found only by a write to the same page. A few rounds must remove it. */
 static bool heals(struct fixture *f)
 {
     for (unsigned attempt = 0; attempt < 3; attempt++) {
@@ -308,7 +308,7 @@ TEST(store, a_truncated_file_never_gives_a_wrong_object)
     free(image.data);
 }
 
-/* The file shrinks under open connections, as a failing disk or a careless tool would do it. */
+/* Truncates the file under open connections, as a failing disk or a careless tool might. */
 TEST(store, a_file_damaged_while_open_is_replaced_by_the_next_write)
 {
     struct fixture *f = *state;
@@ -356,7 +356,7 @@ static void ignore(void *context, const struct kernel_record *record)
 static bool ignore_named(void *context, const struct kernel_record *record, struct bytes raw)
 {
     ignore(context, record);
-    /* Whatever else is damaged, bytes that come are the object's. */
+    /* Bytes that are returned are always the right ones, whatever is damaged. */
     struct digest sum = sha256_of(raw);
     assert_true(raw.size == 0 || digest_equal(&sum, &record->object));
     return true;
@@ -367,7 +367,7 @@ static void ignore_uid(void *context, uint32_t uid, uint64_t kernels, uint64_t b
     *(size_t *)context += uid + kernels + bytes;
 }
 
-/* Answers may be anything; they must come. */
+/* The results do not matter, but the calls must return. */
 static void read_the_rest(struct fixture *f, unsigned round)
 {
     const struct kernel_page page = { .filter = { .target = round % 4 ? "gfx90a" : NULL },
@@ -424,7 +424,7 @@ TEST(store, random_flips_never_crash_and_never_give_a_wrong_object)
         memcpy(copy.data, image.data, image.size);
         unsigned flips = 1 + (unsigned)(lrand48() % 12);
         for (unsigned i = 0; i < flips; i++) {
-            /* Every other round hits the pages of headers, tables and indices only. */
+            /* Every other round damages only pages of headers, tables and indices. */
             size_t area = round % 2 ? image.size : 8 * 4096;
             copy.data[(size_t)lrand48() % area] ^= (uint8_t)(1 + lrand48() % 255);
         }
@@ -458,7 +458,7 @@ static void store_until_killed(struct fixture *f, unsigned first, int progress)
     }
 }
 
-/* Kills a writing process after |puts| of them, somewhere in the next. */
+/* Kills a writing process after |puts| puts, during the next one. */
 static void kill_a_writer(struct fixture *f, unsigned first, unsigned puts)
 {
     int ends[2];
@@ -476,7 +476,7 @@ static void kill_a_writer(struct fixture *f, unsigned first, unsigned puts)
     close(ends[0]);
 }
 
-TEST(store, a_killed_writer_leaves_a_whole_store)
+TEST(store, a_killed_writer_leaves_a_consistent_store)
 {
     struct fixture *f = *state;
     struct object *expected[KERNELS];
@@ -530,7 +530,7 @@ static void note_damage(struct fixture *f, const char *package, const char *row,
     assert_int_equal(kernel_store_quarantine_packaged(f->store, &damage, &f->err), KILN_OK);
 }
 
-TEST(store, damage_in_a_package_is_kept_once_for_each_row_over_a_restart)
+TEST(store, damage_in_a_package_is_recorded_once_per_row_and_survives_a_restart)
 {
     struct fixture *f = *state;
     note_damage(f, "gfx90a68.kdb", "a.o", "its md5 is another");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The directory of the store while it is in use: removed, replaced, wanted by another daemon. */
+/* The store's directory is removed, replaced, or opened by another daemon while it is in use. */
 #include "store_fixture.h"
 
 #include "common/fs.h"
@@ -28,7 +28,7 @@ TEST(store, a_removed_file_is_created_again_by_the_next_write)
     struct fixture *f = *state;
     keep(f, 1);
     assert_int_equal(unlink(f->file), 0); /* its write-ahead log stays */
-    assert_true(holds(f, 1));             /* what is open still answers */
+    assert_true(holds(f, 1));             /* the open file is still served */
 
     keep(f, 2);
 
@@ -74,7 +74,7 @@ TEST(store, an_emptied_directory_is_filled_again)
     assert_int_equal(files(f, "kilnd.lock"), 1);
 }
 
-/* A database with kernel 1 alone, beside the one that is in use. */
+/* Creates a database with only kernel 1, to replace the one that is in use. */
 static void make_older(struct fixture *f, char path[200])
 {
     BUFFER_AUTO struct buffer content;
@@ -88,7 +88,7 @@ static void make_older(struct fixture *f, char path[200])
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
 }
 
-TEST(store, a_database_put_in_its_place_is_used_without_the_log_of_the_old_one)
+TEST(store, a_replacement_file_is_used_without_the_old_log)
 {
     struct fixture *f = *state;
     char older[200];
@@ -109,7 +109,7 @@ TEST(store, a_database_put_in_its_place_is_used_without_the_log_of_the_old_one)
                      1);
 }
 
-TEST(store, nonsense_put_in_its_place_is_replaced)
+TEST(store, a_damaged_replacement_file_is_replaced)
 {
     struct fixture *f = *state;
     keep(f, 1);
@@ -124,7 +124,7 @@ TEST(store, nonsense_put_in_its_place_is_replaced)
     assert_true(holds(f, 2));
 }
 
-TEST(store, a_directory_that_cannot_be_made_anew_is_tried_again_at_each_write)
+TEST(store, a_directory_that_cannot_be_recreated_is_tried_again_at_each_write)
 {
     struct fixture *f = *state;
     keep(f, 1);
@@ -171,7 +171,7 @@ TEST(store, a_second_daemon_is_refused_with_the_pid_of_the_first)
     kernel_store_destroy(second);
 }
 
-TEST(store, a_store_that_was_removed_under_us_and_taken_is_not_taken_back)
+TEST(store, a_removed_store_that_another_daemon_recreated_is_not_reopened)
 {
     struct fixture *f = *state;
     struct kernel_store *second = NULL;
@@ -203,7 +203,7 @@ TEST(store, the_lock_does_not_outlive_its_process)
     kernel_store_destroy(second);
 }
 
-TEST(store, programs_that_we_start_do_not_inherit_the_lock)
+TEST(store, child_processes_do_not_inherit_the_lock)
 {
     struct fixture *f = *state;
     unsigned locks = 0;
@@ -254,7 +254,7 @@ TEST(store, a_store_that_others_may_write_to_is_refused_with_advice)
         assert_says(f->err.text, "chmod go-w");
         assert_says(f->err.text, "--cache-dir");
     }
-    assert_int_equal(chmod(f->directory, 0755), 0); /* others may look */
+    assert_int_equal(chmod(f->directory, 0755), 0); /* others may read, but not write */
     for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
         assert_int_equal(chmod(f->file, plain[i]), 0);
         assert_int_equal(reopen(f, ROOMY), KILN_DENIED);

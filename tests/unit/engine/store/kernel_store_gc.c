@@ -27,7 +27,7 @@ static void store_some(struct fixture *f)
     object_unref(object);
 }
 
-TEST(store, removes_what_toolchains_made_that_are_not_here_any_more)
+TEST(store, kernels_of_uninstalled_toolchains_are_removed)
 {
     struct fixture *f = *state;
     struct digest here[] = { key_of(7), key_of(1234) };
@@ -53,7 +53,7 @@ TEST(store, removes_what_toolchains_made_that_are_not_here_any_more)
     assert_true(holds(f, 7)); /* named: never stale */
 }
 
-TEST(store, spares_pinned_kernels)
+TEST(store, gc_keeps_pinned_kernels)
 {
     struct fixture *f = *state;
     struct digest key = key_of(3);
@@ -63,13 +63,13 @@ TEST(store, spares_pinned_kernels)
 
     struct kernel_gc_result done = gc(f, (struct kernel_gc){ .stale = true, .shrink = true });
 
-    assert_int_equal(done.stale_kernels, 6); /* no toolchain is here */
+    assert_int_equal(done.stale_kernels, 6); /* no toolchain is installed */
     assert_int_equal(done.evicted_kernels, 1);
     assert_true(holds(f, 3));
     assert_int_equal(usage(f).kernels, 1);
 }
 
-TEST(store, evicts_the_least_worth_until_the_files_are_small_enough)
+TEST(store, gc_evicts_the_least_valuable_kernels_down_to_the_given_size)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 100; i++)
@@ -91,7 +91,7 @@ TEST(store, evicts_the_least_worth_until_the_files_are_small_enough)
     assert_false(holds(f, 0));
 }
 
-TEST(store, does_nothing_where_nothing_has_to_go)
+TEST(store, gc_does_nothing_if_the_files_are_small_enough)
 {
     struct fixture *f = *state;
     store_some(f);
@@ -107,7 +107,7 @@ TEST(store, does_nothing_where_nothing_has_to_go)
     assert_int_equal(usage(f).kernels, 8);
 }
 
-TEST(store, a_goal_of_nothing_leaves_an_empty_store)
+TEST(store, gc_down_to_zero_bytes_leaves_an_empty_store)
 {
     struct fixture *f = *state;
     store_some(f);
@@ -117,18 +117,18 @@ TEST(store, a_goal_of_nothing_leaves_an_empty_store)
     assert_int_equal(done.evicted_kernels, 8);
     assert_int_equal(usage(f).kernels + usage(f).objects, 0);
     assert_true(done.taken_after < 200000);
-    assert_true(done.missed); /* the file's own tables stay */
+    assert_true(done.missed); /* the empty tables remain */
     assert_false(gc(f, (struct kernel_gc){ .shrink = true, .to_bytes = 1u << 30 }).missed);
     store_some(f);
     assert_true(holds(f, 1));
 }
 
-/* Until |most| bytes a file: what a full disk looks like from inside. */
-static void limit_files(rlim_t most)
+/* Limits the size of files to |max| bytes, which looks like a full disk. */
+static void limit_files(rlim_t max)
 {
     struct rlimit limit;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    limit.rlim_cur = most;
+    limit.rlim_cur = max;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
@@ -139,8 +139,8 @@ static void expect_advice(const struct fixture *f)
     assert_says(f->err.text, "--all --yes");
 }
 
-/* What is to go is written first; only to drop all needs no room. */
-TEST(store, a_full_disk_is_reported_what_does_make_room)
+/* Deleting writes to the log first. Only clearing everything needs no free space. */
+TEST(store, a_full_disk_is_reported_with_advice)
 {
     struct fixture *f = *state;
     const struct kernel_gc shrink = { .shrink = true, .to_bytes = 1 };

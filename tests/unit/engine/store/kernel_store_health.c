@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Disks that are full, read-only or failing: what is stored is served, and writing comes back. */
+/* On full, read-only or failing disks, stored kernels are served, and writing recovers. */
 #include "store_fixture.h"
 
 #include "common/clock.h"
@@ -22,7 +22,7 @@
 
 static struct {
     char directory[128]; /* where writes fail */
-    int fails_with;      /* 0: they do not */
+    int fails_with;      /* errno; 0: writes work */
     unsigned failed;
 } disk;
 
@@ -48,7 +48,7 @@ static bool fails(int fd)
     return true;
 }
 
-/* These take libc's place also for SQLite. */
+/* These replace libc's functions, also for SQLite. */
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): libc's names are reserved
 __attribute__((visibility("default"))) ssize_t pwrite64(int fd, const void *data, size_t size,
                                                         off_t at)
@@ -66,14 +66,14 @@ __attribute__((visibility("default"))) int ftruncate64(int fd, off_t size)
     return fails(fd) ? -1 : (int)syscall(SYS_ftruncate, fd, size);
 }
 
-/* The read-only disk there may be written to once somebody has tried in vain. */
+/* The read-only disk becomes writable after the first failed try. */
 static const char *becomes_writable;
 
 __attribute__((visibility("default"))) int open64(const char *path, int flags, ...)
 {
     va_list rest;
     va_start(rest, flags);
-    unsigned mode = va_arg(rest, unsigned); /* of no meaning where it was not given */
+    unsigned mode = va_arg(rest, unsigned); /* meaningless if it was not passed */
     va_end(rest);
     int fd = (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
     int reason = errno;
@@ -155,7 +155,7 @@ TEST(kernel_store_health, a_write_that_fails_is_reported_once_and_reading_goes_o
         unsigned failed = disk.failed;
         assert_int_equal(put(f, (struct kernel){ .number = 3, .size = 5000 }), KILN_OK);
 
-        assert_int_equal(disk.failed, failed); /* it was not even tried */
+        assert_int_equal(disk.failed, failed); /* the write was not tried */
         assert_true(holds(f, 1));
         assert_false(holds(f, 3));
         assert_int_equal(health(f).state, faults[i].state);
@@ -177,8 +177,8 @@ TEST(kernel_store_health, a_write_that_fails_is_reported_once_and_reading_goes_o
     }
 }
 
-/* Thirty seconds in which something is to be written every tenth of a second. */
-TEST(kernel_store_health, tries_again_at_growing_intervals)
+/* Thirty seconds with ten writes per second. */
+TEST(kernel_store_health, writes_are_retried_at_growing_intervals)
 {
     struct fixture *f = *state;
     struct digest key = key_of(1);
@@ -216,7 +216,7 @@ TEST(kernel_store_health, a_change_that_a_user_requested_is_tried_and_its_failur
 
     assert_int_equal(kernel_store_remove(f->store, &key, &f->err), KILN_IO);
     assert_int_equal(kernel_store_take_notice(f->store, f->notice), KERNEL_NOTICE_TROUBLE);
-    assert_string_equal(f->notice, health(f).text); /* for the log: once, at its onset */
+    assert_string_equal(f->notice, health(f).text); /* for the log, once, when the failure begins */
     assert_int_equal(kernel_store_clear(f->store, &all, &count, &bytes, &f->err), KILN_IO);
     assert_int_equal(kernel_store_pin(f->store, &key, true, &found, &f->err), KILN_IO);
     assert_int_equal(kernel_store_gc(f->store, &nothing, &result, &f->err), KILN_IO);
@@ -235,7 +235,7 @@ TEST(kernel_store_health, a_change_that_a_user_requested_is_tried_and_its_failur
     assert_true(holds(f, 2));
 }
 
-TEST(kernel_store_health, tidying_brings_writing_back_though_nobody_writes)
+TEST(kernel_store_health, tidying_alone_restores_writing)
 {
     struct fixture *f = *state;
     bool more = false;
@@ -281,7 +281,7 @@ TEST(kernel_store_health, a_disk_that_does_not_sync_is_reported_and_recovered_fr
     assert_int_equal(usage(f).kernels, 11);
 }
 
-/* The log cannot be kept; what it held must be there after a restart all the same. */
+/* The log cannot be written to, but its kernels must survive a restart. */
 TEST(kernel_store_health, kernels_stored_before_a_disk_failure_outlive_a_restart_after_it)
 {
     struct fixture *f = *state;
@@ -289,7 +289,7 @@ TEST(kernel_store_health, kernels_stored_before_a_disk_failure_outlive_a_restart
         keep(f, i);
     break_disk(f, ENOSPC);
     assert_int_equal(put(f, (struct kernel){ .number = 99, .size = 5000 }), KILN_FULL);
-    close_store(f); /* copies nothing back */
+    close_store(f); /* checkpoints nothing */
     disk.fails_with = 0;
 
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
@@ -325,7 +325,7 @@ TEST(kernel_store_health, damage_on_a_disk_that_cannot_be_written_to_leaves_the_
 
 /* ---- real disks ---- */
 
-/* A mount namespace of our own, and a small disk at the store's directory. */
+/* Enters a new mount namespace and mounts a small disk on the store's directory. */
 static int disk_setup(void **state)
 {
     if (setup(state))
@@ -334,7 +334,7 @@ static int disk_setup(void **state)
     close_store(f);
     if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("kiln-test", f->directory, "tmpfs", 0, TMPFS) != 0)
-        return 0; /* not allowed here: the tests are skipped */
+        return 0; /* without permission, the tests are skipped */
     return reopen(f, ROOMY) == KILN_OK ? 0 : -1;
 }
 
@@ -368,7 +368,7 @@ static void empty_disk(struct fixture *f)
     assert_int_equal(unlink(name), 0);
 }
 
-TEST(disk, a_full_disk_serves_and_stores_again_when_there_is_room)
+TEST(disk, a_full_disk_serves_and_stores_again_when_space_is_free)
 {
     struct fixture *f = *state;
     if (!f->store)
@@ -391,7 +391,7 @@ TEST(disk, a_full_disk_serves_and_stores_again_when_there_is_room)
     assert_true(noticed(f, "full"));
 }
 
-/* Small writes find room in the log: they work, and are no sign that the next kernel will. */
+/* Small writes succeed because the log has space. That does not mean that a kernel fits. */
 TEST(disk, a_full_disk_stays_full_while_only_small_writes_work)
 {
     struct fixture *f = *state;
@@ -399,7 +399,7 @@ TEST(disk, a_full_disk_stays_full_while_only_small_writes_work)
     if (!f->store)
         skip();
     keep(f, 1);
-    for (unsigned i = 0; i < 60; i++) /* a log with room */
+    for (unsigned i = 0; i < 60; i++) /* the log gets free space */
         assert_int_equal(kernel_store_touch(f->store, &key, 1, 1700000000 + i, &f->err), KILN_OK);
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
     keep(f, 3);
@@ -423,7 +423,7 @@ TEST(disk, a_full_disk_can_be_cleared)
         skip();
     for (unsigned i = 0; i < 100; i++)
         keep(f, i);
-    assert_int_equal(reopen(f, ROOMY), KILN_OK); /* an empty log: nothing can be written */
+    assert_int_equal(reopen(f, ROOMY), KILN_OK); /* the log is empty, so nothing can be written */
     fill_disk(f);
     uint64_t before = taken(f);
 
@@ -438,7 +438,7 @@ TEST(disk, a_full_disk_can_be_cleared)
     assert_false(holds(f, 8));
 }
 
-TEST(disk, opening_on_a_full_disk_serves_what_is_there)
+TEST(disk, opening_on_a_full_disk_serves_stored_kernels)
 {
     struct fixture *f = *state;
     if (!f->store)
@@ -461,7 +461,7 @@ TEST(disk, opening_on_a_full_disk_serves_what_is_there)
     assert_int_equal(health(f).state, KERNEL_HEALTH_OK);
 }
 
-TEST(disk, opening_an_empty_directory_on_a_full_disk_serves_nothing_until_there_is_room)
+TEST(disk, opening_an_empty_directory_on_a_full_disk_serves_nothing_until_space_is_free)
 {
     struct fixture *f = *state;
     if (!f->store)
@@ -489,7 +489,7 @@ static void make_read_only(struct fixture *f, bool read_only)
     assert_int_equal(mount("kiln-test", f->directory, "tmpfs", flags, TMPFS), 0);
 }
 
-TEST(disk, opening_on_a_read_only_disk_serves_what_is_there)
+TEST(disk, opening_on_a_read_only_disk_serves_stored_kernels)
 {
     struct fixture *f = *state;
     bool more = false;
@@ -509,7 +509,7 @@ TEST(disk, opening_on_a_read_only_disk_serves_what_is_there)
     assert_int_equal(put(f, (struct kernel){ .number = 2, .size = 5000 }), KILN_OK);
     pass(10000);
     assert_int_equal(kernel_store_tidy(f->store, &more, &f->err), KILN_OK);
-    assert_true(holds(f, 1)); /* a try that fails costs no reader its file */
+    assert_true(holds(f, 1)); /* readers keep their file after a failed try */
     assert_says(health(f).text, "Read-only");
     make_read_only(f, false);
     pass(10000);
@@ -521,7 +521,7 @@ TEST(disk, opening_on_a_read_only_disk_serves_what_is_there)
     assert_true(holds(f, 2));
 }
 
-/* What a killed daemon left in the log counts, too. */
+/* Kernels that a killed daemon left in the log are served, too. */
 TEST(disk, a_log_on_a_read_only_disk_is_read)
 {
     struct fixture *f = *state;
@@ -554,8 +554,8 @@ TEST(disk, a_log_on_a_read_only_disk_is_read)
     assert_true(holds(f, 2));
 }
 
-/* SQLite opens a file for reading alone where it may not write to it, and says nothing. */
-TEST(disk, a_disk_that_is_writable_again_while_it_is_tried_is_written_to)
+/* SQLite silently opens a file read-only if it may not write to it. */
+TEST(disk, a_disk_that_becomes_writable_during_a_try_is_written_to)
 {
     struct fixture *f = *state;
     bool more = false;
@@ -596,7 +596,7 @@ TEST(disk, an_empty_directory_on_a_read_only_disk_serves_nothing)
     assert_int_equal(health(f).state, KERNEL_HEALTH_READ_ONLY);
 }
 
-TEST(kernel_store_health, a_directory_without_write_permission_serves_what_is_there)
+TEST(kernel_store_health, a_directory_without_write_permission_serves_stored_kernels)
 {
     struct fixture *f = *state;
     char command[400];

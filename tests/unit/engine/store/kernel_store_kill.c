@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Eight threads that write, and SIGKILL: the store opens clean each time.
+ * Kills eight writing threads with SIGKILL. The store must open without damage each time.
  *
- * By default a few kills, each after some puts.  KILN_TEST_KILL_SECONDS=120 kills once a second
- * for so long instead.
+ * By default, there are a few kills, each after some puts. KILN_TEST_KILL_SECONDS=120 kills once a
+ * second for 120 seconds instead.
  */
 #include "store_fixture.h"
 
@@ -23,7 +23,7 @@
 #define LIMIT (4u << 20)
 #define NAMED 1000u /* keys from here on */
 
-struct work_queue { /* what the daemon's write lane does: one at a time */
+struct work_queue { /* like the daemon's write executor: one write at a time */
     struct fixture *f;
     pthread_mutex_t mutex;
     int progress;
@@ -109,7 +109,7 @@ static void run_writers(struct fixture *f, unsigned round, int progress)
     _exit(1);
 }
 
-/* Returns how many rounds the writers did. */
+/* Returns the number of rounds of the writers. */
 static unsigned read_for_a_second(int progress)
 {
     char dots[4096];
@@ -155,7 +155,7 @@ static unsigned kill_writers(struct fixture *f, unsigned round, bool by_time)
     return done;
 }
 
-/* Returns how many kernels are there. */
+/* Returns the number of stored kernels. */
 static unsigned check_kernels(struct fixture *f, const struct digest expected[KERNELS])
 {
     unsigned there = 0;
@@ -193,7 +193,7 @@ static void check_clean(struct fixture *f, const struct digest expected[KERNELS]
     close_store(f);
 }
 
-TEST(store, eight_killed_writers_leave_a_whole_store)
+TEST(store, eight_killed_writers_leave_a_consistent_store)
 {
     struct fixture *f = *state;
     struct digest expected[KERNELS];

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Six kernels of LARGE bytes fit; for each more, one goes. */
+/* Six kernels of LARGE bytes fit; each further one evicts one. */
 #define SIX (1u << 20)
 #define LARGE 100000u
 #define NOW 1700000000ull
@@ -16,7 +16,7 @@ static struct kernel large(unsigned number, uint64_t last_used)
     return (struct kernel){ .number = number, .size = LARGE, .last_used = last_used };
 }
 
-TEST(store, evicts_what_is_worth_least_first)
+TEST(store, the_least_valuable_kernel_is_evicted_first)
 {
     struct fixture *f = *state;
     assert_int_equal(reopen(f, SIX), KILN_OK);
@@ -84,7 +84,7 @@ TEST(store, eviction_leaves_free_space_below_the_limit)
 struct watch {
     struct fixture *f;
     atomic_bool stop;
-    uint64_t most;
+    uint64_t taken_max;
 };
 
 static void *watch_disk(void *context)
@@ -92,13 +92,14 @@ static void *watch_disk(void *context)
     struct watch *w = context;
     while (!atomic_load(&w->stop)) {
         uint64_t now = taken(w->f);
-        w->most = now > w->most ? now : w->most;
+        w->taken_max = now > w->taken_max ? now : w->taken_max;
     }
     return NULL;
 }
 
-/* The files on the disk, at each moment, whatever is stored: small, large, many that go at once. */
-TEST(store, never_takes_more_of_the_disk_than_its_limit)
+/* Watches the files on disk while small and large kernels are stored and many are evicted at once.
+ */
+TEST(store, disk_use_never_exceeds_the_limit)
 {
     struct fixture *f = *state;
     const uint64_t limit = 3 << 20;
@@ -121,10 +122,10 @@ TEST(store, never_takes_more_of_the_disk_than_its_limit)
     assert_int_equal(missed, 0);
     assert_int_equal(differs, 0);
     assert_in_range(after, limit / 2, limit);
-    assert_in_range(w.most, limit / 2, limit);
+    assert_in_range(w.taken_max, limit / 2, limit);
 }
 
-TEST(store, gives_the_space_of_evicted_kernels_back)
+TEST(store, the_space_of_evicted_kernels_is_returned_to_the_filesystem)
 {
     struct fixture *f = *state;
     bool more = true;
@@ -141,11 +142,11 @@ TEST(store, gives_the_space_of_evicted_kernels_back)
         assert_int_equal(kernel_store_tidy(f->store, &more, &f->err), KILN_OK);
 
     assert_true(ask(f, "pragma freelist_count") <= 64);
-    assert_int_equal(reopen(f, SIX), KILN_OK); /* copies the log back */
+    assert_int_equal(reopen(f, SIX), KILN_OK); /* checkpoints the log */
     assert_true(taken(f) < 3 * LARGE + 64 * 4096);
 }
 
-TEST(store, refuses_an_object_larger_than_the_whole_cache)
+TEST(store, an_object_larger_than_the_whole_cache_is_refused)
 {
     struct fixture *f = *state;
     assert_int_equal(reopen(f, SIX), KILN_OK);
@@ -155,13 +156,13 @@ TEST(store, refuses_an_object_larger_than_the_whole_cache)
 
     assert_says(f->err.text, "cache_limit");
 
-    assert_true(holds(f, 1)); /* nothing was evicted in vain */
+    assert_true(holds(f, 1)); /* nothing was evicted for the refused put */
     struct kernel_health health;
     kernel_store_health(f->store, &health);
     assert_int_equal(health.state, KERNEL_HEALTH_OK);
 }
 
-TEST(store, works_with_a_limit_of_nothing)
+TEST(store, with_a_limit_of_zero_every_put_is_refused)
 {
     struct fixture *f = *state;
     assert_int_equal(reopen(f, 0), KILN_OK);
@@ -183,7 +184,7 @@ TEST(store, a_smaller_limit_takes_effect_with_the_next_put)
     assert_true(taken(f) <= SIX);
 }
 
-TEST(store, a_limit_that_is_changed_counts_with_the_next_put)
+TEST(store, a_changed_limit_applies_from_the_next_put)
 {
     struct fixture *f = *state;
     assert_int_equal(reopen(f, 16 << 20), KILN_OK);
@@ -198,7 +199,7 @@ TEST(store, a_limit_that_is_changed_counts_with_the_next_put)
     assert_int_equal(stored(f, large(100, NOW)), 0);
 }
 
-/* So that one write does not hold up the others for minutes. */
+/* Otherwise one write would block the others for minutes. */
 TEST(store, a_much_smaller_limit_takes_effect_in_steps)
 {
     struct fixture *f = *state;
@@ -246,7 +247,7 @@ TEST(store, pinned_kernels_are_never_evicted)
     for (unsigned i = 1; i <= 4; i++)
         stored(f, large(i, NOW + i));
     assert_int_equal(pin(f, 1, 2, true), 2);
-    assert_int_equal(pin(f, 50, 52, true), 0); /* not there */
+    assert_int_equal(pin(f, 50, 52, true), 0); /* no such kernels */
     assert_int_equal(usage(f).pinned, 2);
 
     for (unsigned i = 10; i < 30; i++)
@@ -272,7 +273,7 @@ TEST(store, a_pinned_kernel_that_is_stored_again_stays_pinned)
     assert_int_equal(usage(f).pinned, 1);
 }
 
-TEST(store, a_put_that_only_pinned_kernels_could_make_room_for_is_refused)
+TEST(store, a_put_that_would_need_to_evict_pinned_kernels_is_refused)
 {
     struct fixture *f = *state;
     assert_int_equal(reopen(f, SIX), KILN_OK);
@@ -286,16 +287,16 @@ TEST(store, a_put_that_only_pinned_kernels_could_make_room_for_is_refused)
 
     assert_says(f->err.text, "488.3 KiB");
     assert_says(f->err.text, "unpin");
-    assert_true(holds(f, 3)); /* nothing was evicted in vain */
+    assert_true(holds(f, 3)); /* nothing was evicted for the refused put */
     assert_int_equal(stored(f, large(8, NOW)), 1);
     assert_false(holds(f, 3));
-    assert_int_equal(put(f, large(9, NOW)), KILN_OK); /* 8 makes room */
+    assert_int_equal(put(f, large(9, NOW)), KILN_OK); /* kernel 8 is evicted */
     assert_int_equal(pin(f, 9, 9, true), 1);
     assert_int_equal(put(f, large(10, NOW)), KILN_FULL);
     assert_says(f->err.text, "pinned");
 }
 
-TEST(store, pins_by_filter_and_spares_them_where_asked)
+TEST(store, a_filter_pins_kernels_and_can_exclude_pinned_ones)
 {
     struct fixture *f = *state;
     uint64_t count = 0, bytes = 0;

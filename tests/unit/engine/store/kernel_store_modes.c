@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A cache that is read only or off, one of an older kiln, and filesystems that are refused. */
+/* Caches that are read-only, off, or of an older kiln, and refused filesystems. */
 #include "store_fixture.h"
 
 #include "common/fs.h"
@@ -80,7 +80,7 @@ TEST(store, a_read_only_cache_serves_and_changes_nothing)
     assert_true(holds(f, 1));
     use_everything(f, KILN_DENIED);
     assert_int_equal(kernel_store_gc(f->store, &gc, &result, &f->err), KILN_OK);
-    assert_int_equal(result.evicted_kernels, 1); /* only told */
+    assert_int_equal(result.evicted_kernels, 1); /* only counted */
     assert_int_equal(usage(f).kernels, 1);
     close_store(f);
 
@@ -88,7 +88,7 @@ TEST(store, a_read_only_cache_serves_and_changes_nothing)
     assert_string_equal(after, before);
 }
 
-/* What a killed daemon left in the log counts, too. */
+/* Kernels that a killed daemon left in the log are served, too. */
 TEST(store, a_read_only_cache_reads_a_log_and_leaves_it)
 {
     struct fixture *f = *state;
@@ -114,7 +114,7 @@ TEST(store, a_read_only_cache_reads_a_log_and_leaves_it)
     assert_string_equal(after, before);
 }
 
-TEST(store, a_read_only_cache_of_which_there_is_none_serves_nothing)
+TEST(store, a_missing_read_only_cache_serves_nothing)
 {
     struct fixture *f = *state;
     char missing[128];
@@ -179,7 +179,7 @@ static void count_uid(void *context, uint32_t uid, uint64_t kernels, uint64_t by
     ++*(unsigned *)context;
 }
 
-TEST(store, a_cache_that_is_off_opens_nothing_and_knows_nothing)
+TEST(store, a_cache_that_is_off_opens_no_file_and_lists_nothing)
 {
     struct fixture *f = *state;
     char before[1024], after[1024];
@@ -243,7 +243,7 @@ static void add_old(struct fixture *f, struct db *db, unsigned number)
     object_unref(object);
 }
 
-/* A store as the first kiln wrote it, of the kernels 1 to 3. */
+/* Creates a store of schema 1 with the kernels 1 to 3. */
 static void make_old(struct fixture *f)
 {
     static const struct db_migration first = { schema_kernels_0001, &schema_kernels_0001_size };
@@ -281,7 +281,7 @@ static void see_bytes(void *context, uint32_t uid, uint64_t kernels, uint64_t by
         *(uint64_t *)context = bytes;
 }
 
-TEST(store, a_store_of_an_older_kiln_is_brought_up_to_date_with_all_that_it_holds)
+TEST(store, a_store_of_an_older_kiln_is_migrated_with_all_its_kernels)
 {
     struct fixture *f = *state;
     struct kernel_filter all = { 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels that are found by MIOpen's name, and the nearest to one that is not there. */
+/* Kernels with MIOpen's names, and the kernels nearest to a missing one. */
 #include "store_fixture.h"
 
 #include "common/limits.h"
@@ -46,7 +46,7 @@ static void import_named(struct fixture *f, struct named n)
 
 /* ---- keys ---- */
 
-TEST(store, a_name_key_covers_every_field_as_it_is)
+TEST(store, a_name_key_depends_on_every_byte_of_its_fields)
 {
     struct bytes device = bytes_of_text(DEVICE), name = bytes_of_text("a.s.o"),
                  args = bytes_of_text(" -mcpu=gfx906");
@@ -87,7 +87,7 @@ TEST(store, a_name_key_is_the_documented_sum)
 /* ---- export ---- */
 
 struct exported {
-    size_t count, most; /* stops at |most| */
+    size_t count, max; /* stops at |max| */
     char names[40][64];
     char args[40][64];
     struct digest sums[40];
@@ -106,7 +106,7 @@ static bool take(void *context, const struct kernel_record *record, struct bytes
     assert_true(raw.size == 0 || digest_equal(&e->sums[e->count], &record->object));
     e->last = *record;
     e->count++;
-    return e->most == 0 || e->count < e->most;
+    return e->max == 0 || e->count < e->max;
 }
 
 static struct exported export(struct fixture *f, uint32_t uid, const char *database_id)
@@ -123,11 +123,11 @@ static struct exported export(struct fixture *f, uint32_t uid, const char *datab
     return e;
 }
 
-TEST(store, exports_in_the_order_of_import_word_for_word)
+TEST(store, exports_are_verbatim_and_in_the_order_of_import)
 {
     struct fixture *f = *state;
     static const char *const args[] = { " -mcpu=gfx906", "-mcpu=gfx906", "  -A  -B ", "" };
-    for (unsigned i = 0; i < 4; i++) /* keys are in another order than this */
+    for (unsigned i = 0; i < 4; i++) /* their keys sort in another order */
         import_named(f, (struct named){ "k.s.o", args[i], ANNA, true, .seed = i + 1 });
 
     struct exported e = export(f, ANNA, DEVICE);
@@ -147,20 +147,20 @@ struct cut {
     size_t reported, refused;
 };
 
-/* The first column says whether a reader was in the way. */
+/* The first column of the pragma's row says whether a reader blocked it. */
 static bool cut_log(void *context, const struct kernel_record *record, struct bytes raw)
 {
     struct cut *cut = context;
     struct digest sum = sha256_of(raw);
     cut->reported++;
     cut->refused += ask(cut->f, "pragma wal_checkpoint(truncate)") != 0;
-    assert_string_equal(record->program, "k.s.o"); /* and all of it is still there */
+    assert_string_equal(record->program, "k.s.o"); /* the record is still valid */
     assert_string_equal(record->database_id, DEVICE);
     assert_true(digest_equal(&sum, &record->object));
     return true;
 }
 
-TEST(store, an_export_that_takes_long_holds_up_no_writer)
+TEST(store, a_slow_export_blocks_no_writer)
 {
     struct fixture *f = *state;
     struct kernel_position position = { 0 };
@@ -181,7 +181,7 @@ TEST(store, an_export_that_takes_long_holds_up_no_writer)
     assert_int_equal(cut.refused, 0);
 }
 
-TEST(store, exports_own_kernels_first_and_then_those_of_everyone_that_they_do_not_replace)
+TEST(store, an_export_has_private_kernels_first_and_then_public_ones_that_are_not_replaced)
 {
     struct fixture *f = *state;
     import_named(f, (struct named){ "a.o", " x", 0, false, .seed = 1 });
@@ -190,7 +190,8 @@ TEST(store, exports_own_kernels_first_and_then_those_of_everyone_that_they_do_no
     import_named(f, (struct named){ "c.o", " x", BERT, true, .seed = 4 });
     import_named(f, (struct named){ "d.o", " x", ANNA, true, .seed = 5 });
     import_named(f, (struct named){ "e.o", " x", ANNA, true, .seed = 6, "gfx90a68" });
-    stored(f, (struct kernel){ .number = 1, .size = 100 }); /* kiln's own have no name */
+    stored(f, (struct kernel){ .number = 1,
+                               .size = 100 }); /* kiln's own kernels have no MIOpen name */
 
     struct exported annas = export(f, ANNA, DEVICE), berts = export(f, BERT, DEVICE);
 
@@ -207,7 +208,7 @@ TEST(store, exports_own_kernels_first_and_then_those_of_everyone_that_they_do_no
     assert_int_equal(export(f, ANNA, "").count, 0);
 }
 
-TEST(store, exports_page_by_page_without_loss_or_repetition)
+TEST(store, a_paged_export_neither_loses_nor_repeats_kernels)
 {
     struct fixture *f = *state;
     char args[32];
@@ -224,7 +225,7 @@ TEST(store, exports_page_by_page_without_loss_or_repetition)
         .uid = ANNA, .database_id = DEVICE, .max = 3, .each = take, .context = &paged
     };
     for (; !end; pages++) {
-        paged.most = pages % 2 ? paged.count + 2 : 0; /* every other page is stopped earlier */
+        paged.max = pages % 2 ? paged.count + 2 : 0; /* every other page is stopped earlier */
         assert_int_equal(kernel_store_each_named(f->store, &kernels, &position, &end, &f->err),
                          KILN_OK);
     }
@@ -266,7 +267,7 @@ static struct object *get(struct fixture *f, const struct named *n)
     return object;
 }
 
-TEST(store, an_object_reports_whose_it_is)
+TEST(store, an_object_reports_its_owner)
 {
     struct fixture *f = *state;
     struct named annas = { "a.o", " x", ANNA, true, .seed = 1 };
@@ -284,7 +285,7 @@ TEST(store, an_object_reports_whose_it_is)
     object_unref(shared);
 }
 
-/* Damage shows to whoever reads: so it tells who does. */
+/* A reader notices damage. So if no damage is reported, the object was not read. */
 TEST(store, a_private_kernel_of_another_user_is_not_even_read)
 {
     struct fixture *f = *state;
@@ -304,7 +305,7 @@ TEST(store, a_private_kernel_of_another_user_is_not_even_read)
     assert_false(anna.hidden);
 }
 
-TEST(store, named_kernels_are_kept_over_a_restart_with_all_that_is_known)
+TEST(store, named_kernels_survive_a_restart_with_all_their_fields)
 {
     struct fixture *f = *state;
     import_named(f, (struct named){ "a.o", " x", ANNA, true, .seed = 1 });
@@ -318,8 +319,8 @@ TEST(store, named_kernels_are_kept_over_a_restart_with_all_that_is_known)
     assert_int_equal(kernel_record_scope(&e.last), ANNA);
 }
 
-/* The keys of rows that were imported with arguments as long as MIOpen's longest. */
-TEST(store, keeps_arguments_of_two_kilobytes)
+/* Imports kernels with arguments as long as MIOpen's longest, and returns their keys. */
+TEST(store, arguments_of_two_kilobytes_are_stored)
 {
     struct fixture *f = *state;
     char args[2200];
@@ -381,7 +382,7 @@ static void keep(struct fixture *f, unsigned number, struct kernel_record record
     object_unref(object);
 }
 
-TEST(store, finds_the_kernel_that_differs_in_one_thing)
+TEST(store, the_nearest_kernel_is_the_one_that_differs_in_one_field)
 {
     struct fixture *f = *state;
     struct kernel_record toolchain = usual, source = usual, features = usual, other = usual;
@@ -391,7 +392,7 @@ TEST(store, finds_the_kernel_that_differs_in_one_thing)
     features.target = "gfx90a:sramecc+:xnack+";
     features.options = "-DA=1";
     features.source_id.bytes[0] = 99;
-    other.program = "other.cpp"; /* all else equal */
+    other.program = "other.cpp"; /* all other fields are equal */
     keep(f, 1, toolchain);
     keep(f, 2, source);
     keep(f, 3, features);
@@ -405,7 +406,7 @@ TEST(store, finds_the_kernel_that_differs_in_one_thing)
     assert_string_equal(n.targets[2], "gfx90a:sramecc+:xnack+");
 }
 
-TEST(store, of_equally_many_agreeing_fields_the_most_alike_is_first)
+TEST(store, with_equally_many_agreeing_fields_the_most_similar_kernel_is_nearest)
 {
     struct fixture *f = *state;
     struct kernel_record r = usual;
@@ -422,7 +423,7 @@ TEST(store, of_equally_many_agreeing_fields_the_most_alike_is_first)
     assert_string_equal(n.options[2], "-DX=1");
 }
 
-TEST(store, another_program_is_named_only_where_there_is_no_other)
+TEST(store, a_kernel_of_another_program_is_near_only_if_its_own_program_has_none)
 {
     struct fixture *f = *state;
     assert_int_equal(nearest(f, usual, 0).count, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What one user's kernels may take. */
+/* The quota of one user's kernels. */
 #include "store_fixture.h"
 #include "tests/support/test.h"
 
@@ -54,10 +54,10 @@ static struct share share_of(struct fixture *f, uint32_t uid)
     return s;
 }
 
-TEST(kernel_store_quota, a_put_beyond_the_quota_evicts_that_users_least_worth_kernels_only)
+TEST(kernel_store_quota, a_put_beyond_the_quota_evicts_only_that_users_least_valuable_kernels)
 {
     struct fixture *f = *state;
-    stored(f, of(BERT, 1, NOW - 5000)); /* worth less than any of Anna's */
+    stored(f, of(BERT, 1, NOW - 5000)); /* less valuable than each of Anna's */
     stored(f, of(ANNA, 11, NOW - 100));
     stored(f, of(ANNA, 12, NOW - 300));
     stored(f, of(ANNA, 13, NOW - 200));
@@ -83,10 +83,11 @@ TEST(kernel_store_quota, usage_by_user_follows_every_change)
     stored(f, of(ANNA, 11, NOW));
     stored(f, (struct kernel){ .number = 12, .size = SIZE, .seed = 11, .uid = ANNA });
     assert_int_equal(share_of(f, ANNA).kernels, 2);
-    assert_int_equal(share_of(f, ANNA).bytes, 2 * share_of(f, BERT).bytes); /* a shared object */
+    assert_int_equal(share_of(f, ANNA).bytes,
+                     2 * share_of(f, BERT).bytes); /* the object is shared */
     assert_int_equal(share_of(f, 0).users, 2);
 
-    stored(f, of(BERT, 12, NOW)); /* somebody else's from now on */
+    stored(f, of(BERT, 12, NOW)); /* now it counts for Bert */
     assert_int_equal(share_of(f, ANNA).kernels, 1);
     assert_int_equal(share_of(f, BERT).kernels, 2);
     assert_int_equal(kernel_store_remove(f->store, &key, &f->err), KILN_OK);
@@ -97,7 +98,7 @@ TEST(kernel_store_quota, usage_by_user_follows_every_change)
     assert_int_equal(share_of(f, 0).users, 0);
 }
 
-TEST(kernel_store_quota, a_second_put_of_the_same_kernel_needs_no_room)
+TEST(kernel_store_quota, a_second_put_of_the_same_kernel_needs_no_more_quota)
 {
     struct fixture *f = *state;
     for (unsigned i = 11; i <= 13; i++)
@@ -124,7 +125,7 @@ TEST(kernel_store_quota, an_import_beyond_the_quota_is_refused_with_what_to_do)
     assert_true(holds(f, 11));
     assert_false(holds(f, 14));
     assert_int_equal(import(f, of(BERT, 14, NOW)), KILN_OK);
-    assert_int_equal(import(f, of(ANNA, 13, NOW)), KILN_OK); /* in place of itself */
+    assert_int_equal(import(f, of(ANNA, 13, NOW)), KILN_OK); /* replaces itself */
 }
 
 TEST(kernel_store_quota, a_kernel_larger_than_the_quota_is_refused_and_evicts_nothing)
@@ -201,7 +202,7 @@ static struct kernel large(uint32_t uid, unsigned number, uint64_t last_used, bo
                             .is_private = is_private };
 }
 
-/* Bert's, for everyone, until one had to go. */
+/* Stores public kernels of Bert until one is evicted. */
 static void fill_with_berts(struct fixture *f)
 {
     f->quota = 0;
@@ -210,8 +211,8 @@ static void fill_with_berts(struct fixture *f)
         assert_true(i < 200);
 }
 
-/* As many as there is room for; how many that was. */
-static unsigned bring(struct fixture *f, unsigned first, uint64_t now)
+/* Imports kernels until the store is full, and returns their number. */
+static unsigned import_until_full(struct fixture *f, unsigned first, uint64_t now)
 {
     unsigned count = 0;
     while (import(f, large(ANNA, first + count, now, true)) == KILN_OK)
@@ -228,12 +229,12 @@ TEST(kernel_store_quota, a_users_import_evicts_no_kernels_of_other_users)
     fill_with_berts(f);
     uint64_t before = share_of(f, BERT).kernels;
 
-    unsigned count = bring(f, 1, NOW);
+    unsigned count = import_until_full(f, 1, NOW);
 
     assert_int_equal(share_of(f, BERT).kernels, before);
     assert_int_equal(share_of(f, ANNA).kernels, count);
     assert_true(taken(f) <= SMALL);
-    assert_true(stored(f, large(ANNA, 99, NOW, false)) > 0); /* what is compiled may */
+    assert_true(stored(f, large(ANNA, 99, NOW, false)) > 0); /* a put may evict them */
 }
 
 /* ---- without a quota: half of the limit ---- */
@@ -244,7 +245,7 @@ TEST(kernel_store_quota, a_user_with_over_half_of_a_full_store_is_evicted_for_ot
     f->quota = 0;
     assert_int_equal(reopen(f, SMALL), KILN_OK);
     for (unsigned i = 1; i <= 5; i++)
-        stored(f, large(ANNA, i, NOW - 90000, false)); /* worth less than any of Bert's */
+        stored(f, large(ANNA, i, NOW - 90000, false)); /* less valuable than each of Bert's */
     for (unsigned i = 100; stored(f, large(BERT, i, NOW, false)) == 0; i++)
         assert_true(i < 200);
     uint64_t berts = share_of(f, BERT).kernels;
@@ -254,11 +255,11 @@ TEST(kernel_store_quota, a_user_with_over_half_of_a_full_store_is_evicted_for_ot
     stored(f, large(BERT, 201, NOW, false));
 
     assert_int_equal(share_of(f, ANNA).kernels, 6);
-    /* What goes leaves 5 % free, which may be room for one more. */
+    /* Eviction leaves 5 % free, which may be enough for one more kernel. */
     assert_in_range(share_of(f, BERT).kernels, 1, berts + 1);
 }
 
-TEST(kernel_store_quota, a_user_who_is_alone_may_fill_the_store)
+TEST(kernel_store_quota, a_single_user_may_fill_the_store)
 {
     struct fixture *f = *state;
     fill_with_berts(f);
@@ -270,7 +271,7 @@ TEST(kernel_store_quota, a_user_who_is_alone_may_fill_the_store)
     assert_false(holds(f, 100));
 }
 
-/* Else a full cache of one's own would be closed to what one brings. */
+/* Otherwise a user who fills the cache could not import anything. */
 TEST(kernel_store_quota, imports_of_the_heaviest_user_replace_kernels_they_compiled)
 {
     struct fixture *f = *state;
@@ -288,10 +289,10 @@ TEST(kernel_store_quota, an_import_evicts_the_users_earlier_imports_and_not_its_
     struct fixture *f = *state;
     fill_with_berts(f);
     uint64_t before = share_of(f, BERT).kernels;
-    unsigned old = bring(f, 1, NOW - 1000);
+    unsigned old = import_until_full(f, 1, NOW - 1000);
     assert_true(old > 0);
 
-    unsigned fresh = bring(f, 50, NOW);
+    unsigned fresh = import_until_full(f, 50, NOW);
 
     assert_int_equal(fresh, old);
     assert_int_equal(share_of(f, ANNA).kernels, fresh);
@@ -309,7 +310,7 @@ TEST(kernel_store_quota, an_import_evicts_no_pinned_kernels_and_none_compiled_fo
     pinned.pinned = true;
     stored(f, pinned);
 
-    bring(f, 1, NOW);
+    import_until_full(f, 1, NOW);
 
     assert_true(holds(f, 99));
     assert_true(holds(f, 98));
@@ -341,7 +342,7 @@ static bool plan_names(struct fixture *f, enum kernel_statement statement, const
     return names;
 }
 
-/* However many kernels a user had compiled for everyone. */
+/* The time must not depend on the number of the user's public kernels. */
 TEST(kernel_store_quota, kernels_to_evict_for_an_import_are_found_by_an_index)
 {
     struct fixture *f = *state;
@@ -349,7 +350,7 @@ TEST(kernel_store_quota, kernels_to_evict_for_an_import_are_found_by_an_index)
     assert_true(plan_names(f, KERNEL_EVICT_OWN, "INDEX recency_of_uid (uid=?)"));
 }
 
-TEST(kernel_store_quota, of_a_store_of_schema_3_private_kernels_are_known_as_such)
+TEST(kernel_store_quota, a_migration_from_schema_3_marks_private_kernels)
 {
     struct fixture *f = *state;
     f->quota = 0;

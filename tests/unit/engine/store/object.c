@@ -30,7 +30,7 @@ static int memfd_of(const char *text)
     return fd;
 }
 
-TEST(plain, keeps_the_bytes_mapped_up_to_the_inline_limit)
+TEST(plain, objects_up_to_the_inline_limit_stay_mapped)
 {
     struct object *small = object_of_size(OBJECT_INLINE_MAX);
     struct object *large = object_of_size(OBJECT_INLINE_MAX + 1);
@@ -43,7 +43,7 @@ TEST(plain, keeps_the_bytes_mapped_up_to_the_inline_limit)
     object_unref(large);
 }
 
-TEST(plain, is_sealed_and_knows_its_size_cost_and_digest)
+TEST(plain, an_object_is_sealed_and_has_its_size_cost_and_digest)
 {
     struct object *object = object_of_size(100);
     struct digest expected = sha256_of(bytes_of(content, 100));
@@ -57,7 +57,7 @@ TEST(plain, is_sealed_and_knows_its_size_cost_and_digest)
     object_unref(object);
 }
 
-TEST(plain, seals_a_memfd_that_is_not_sealed_yet)
+TEST(plain, an_unsealed_memfd_is_sealed)
 {
     struct object *object = NULL;
     struct kiln_err err = KILN_ERR_INIT;
@@ -69,7 +69,7 @@ TEST(plain, seals_a_memfd_that_is_not_sealed_yet)
     object_unref(object);
 }
 
-TEST(plain, refuses_and_closes_what_cannot_be_sealed)
+TEST(plain, a_descriptor_that_cannot_be_sealed_is_refused_and_closed)
 {
     struct object *object = NULL;
     struct kiln_err err = KILN_ERR_INIT;
@@ -84,7 +84,7 @@ TEST(plain, refuses_and_closes_what_cannot_be_sealed)
     close(ends[1]);
 }
 
-TEST(plain, refuses_a_memfd_that_someone_still_maps_for_writing)
+TEST(plain, a_memfd_that_is_mapped_for_writing_is_refused)
 {
     struct object *object = NULL;
     struct kiln_err err = KILN_ERR_INIT;
@@ -97,7 +97,7 @@ TEST(plain, refuses_a_memfd_that_someone_still_maps_for_writing)
     munmap(mapping, 4);
 }
 
-TEST(plain, refuses_an_empty_object)
+TEST(plain, an_empty_object_is_refused)
 {
     struct object *object = NULL;
     struct kiln_err err = KILN_ERR_INIT;
@@ -106,7 +106,7 @@ TEST(plain, refuses_an_empty_object)
     assert_says(err.text, "empty");
 }
 
-TEST(plain, refuses_an_object_beyond_the_limit)
+TEST(plain, an_object_beyond_the_size_limit_is_refused)
 {
     struct object *object = NULL;
     struct kiln_err err = KILN_ERR_INIT;
@@ -116,7 +116,7 @@ TEST(plain, refuses_an_object_beyond_the_limit)
     assert_int_equal(object_from_memfd(fd, 1, &object, &err), KILN_INVALID);
 }
 
-TEST(plain, lives_until_the_last_reference_goes)
+TEST(plain, an_object_lives_until_its_last_reference_is_dropped)
 {
     struct object *object = object_of_size(10);
     int fd = object->fd;
@@ -130,7 +130,7 @@ TEST(plain, lives_until_the_last_reference_goes)
     assert_null(object_unref(NULL));
 }
 
-TEST(plain, can_be_viewed_whether_it_is_small_or_large)
+TEST(plain, small_and_large_objects_can_be_viewed)
 {
     size_t sizes[] = { 10, OBJECT_INLINE_MAX + 1 };
     for (size_t i = 0; i < 2; i++) {

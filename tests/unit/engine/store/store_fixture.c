@@ -12,8 +12,8 @@
 int sync_fails_with;
 unsigned syncs;
 
-/* Takes libc's place also for SQLite: tests need not survive a power cut, and each sync costs
- * milliseconds, thousands of times. */
+/* Replaces libc's function, also for SQLite. Tests need not survive a power loss, and thousands of
+ * syncs would take milliseconds each. */
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's name is reserved
 __attribute__((visibility("default"))) int fdatasync(int fd)
 {
@@ -73,7 +73,7 @@ int fixture_teardown(void **state)
     return 0;
 }
 
-/* splitmix64 */
+/* The generator splitmix64 (https://prng.di.unimi.it/splitmix64.c). */
 static uint64_t next_random(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15u;

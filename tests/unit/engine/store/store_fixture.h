@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A kernel store in a temporary directory, and verbs to talk about it. */
+/* A fixture: a kernel store in a temporary directory, and helpers for its tests. */
 #include "engine/db/query.h"
 #include "engine/store/kernel_store.h"
 #include "tests/support/test.h"
@@ -11,18 +11,18 @@
 struct fixture {
     char directory[128];
     char file[160];              /* of kernels.db */
-    uint64_t limit, quota;       /* as reopen uses them */
+    uint64_t limit, quota;       /* used by reopen */
     enum kernel_store_mode mode; /* likewise */
     struct kernel_store *store;
     char notice[512];
     struct kiln_err err;
 };
 
-/* fdatasync(2) fails with it; 0: it does nothing. */
+/* errno with which fdatasync(2) fails; 0: it does nothing and succeeds. */
 extern int sync_fails_with;
 extern unsigned syncs; /* calls of fdatasync(2) */
 
-/* An open, empty store without a limit that matters. */
+/* Opens an empty store with a limit that no test reaches. */
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
 FIXTURE(store, fixture_setup, fixture_teardown);
@@ -38,7 +38,7 @@ struct object *object_of(size_t size, uint64_t seed, bool compressible);
 struct kernel {
     unsigned number; /* of the key */
     size_t size;
-    uint64_t seed; /* of the content; 0: the key's number */
+    uint64_t seed; /* of the content; 0: |number| */
     bool compressible;
     const char *target; /* NULL: gfx90a */
     const char *program;
@@ -46,26 +46,26 @@ struct kernel {
     uint64_t last_used;
     uint32_t uid; /* 0: 1000 */
     bool pinned, is_private;
-    uint64_t toolchain; /* its identity is key_of(this); 0: 7 */
+    uint64_t toolchain; /* its identity is key_of(toolchain); 0: key_of(7) */
     const char *package;
 };
 enum kiln_code put(struct fixture *f, struct kernel kernel);
-/* As put, which must work; returns how many were evicted. */
+/* Like put, which must succeed; returns the number of evicted kernels. */
 uint64_t stored(struct fixture *f, struct kernel kernel);
-/* As put, of a kernel that somebody brings. */
+/* Like put, with kernel_store_import. */
 enum kiln_code import(struct fixture *f, struct kernel kernel);
-/* The object's digest equals that of the content |seed| made. */
+/* Whether the store returns the kernel with that number. */
 bool holds(struct fixture *f, unsigned number);
 bool is_damaged(struct fixture *f, unsigned number);
 struct kernel_usage usage(struct fixture *f);
-/* What kernels.db and its log take on the disk, as stat(2) says. */
+/* Disk space of kernels.db and its log according to stat(2). */
 uint64_t taken(struct fixture *f);
-/* Keys of kernels |from| to |to|. */
+/* Writes the keys of kernels |from| to |to| into |keys|. */
 void keys_of(unsigned from, unsigned to, struct digest *keys);
 
-/* Runs |sql| on a connection of its own; ?1 is |key| where it is not NULL. */
+/* Runs |sql| on a separate connection; ?1 is |key|, unless it is NULL. */
 void meddle(struct fixture *f, const char *sql, const struct digest *key);
-/* The number that |sql| answers. */
+/* Returns the number that |sql| yields. */
 uint64_t ask(struct fixture *f, const char *sql);
-/* Files in the directory whose name begins with |prefix|. */
+/* Counts the files in the directory whose names begin with |prefix|. */
 unsigned files(struct fixture *f, const char *prefix);
