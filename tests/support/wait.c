@@ -13,7 +13,7 @@
 #define PAUSE_MS 2
 
 static pid_t test_process;
-static const char *awaited; /* of LOOP_UNTIL */
+static const char *awaited; /* by LOOP_UNTIL or IN_TIME */
 
 static void __attribute__((constructor)) note_process(void) { test_process = getpid(); }
 
@@ -66,7 +66,7 @@ void wait_a_little(unsigned waited, const char *what)
 
 static void on_alarm(int number)
 {
-    static const char head[] = "the loop was run for a minute to get: ";
+    static const char head[] = "waited a minute for: ";
     (void)number;
     if (write(STDERR_FILENO, head, sizeof(head) - 1) > 0 &&
         write(STDERR_FILENO, awaited, strlen(awaited)) > 0)

@@ -31,6 +31,14 @@ bool holds_in_time(bool (*holds)(void *context), void *context);
         wait_end();                 \
     } while (0)
 
+/* Runs one statement that may block. After WAIT_MAX_S a timer aborts the program. */
+#define IN_TIME(statement)      \
+    do {                        \
+        wait_begin(#statement); \
+        statement;              \
+        wait_end();             \
+    } while (0)
+
 /* Of the macros. */
 void wait_a_little(unsigned waited, const char *what);
 void wait_begin(const char *what);

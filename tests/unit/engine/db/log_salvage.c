@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 
 #include "common/bytes.h"
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #define PAGE 4096u
 #define LOG_HEADER 32u
@@ -81,11 +81,17 @@ static void write_all(const char *path, struct bytes content)
 }
 
 /* Runs in a process that ends without closing the file, so that the log is not checkpointed. */
-static void write_and_die(const struct fixture *f, const char *more)
+struct script {
+    const struct fixture *fixture;
+    const char *more; /* SQL */
+};
+
+static bool write_files(void *context)
 {
+    const struct script *script = context;
     sqlite3 *db = NULL;
     char sql[256];
-    bool fine = sqlite3_open(f->path, &db) == SQLITE_OK &&
+    bool fine = sqlite3_open(script->fixture->path, &db) == SQLITE_OK &&
                 sqlite3_exec(db,
                              "pragma page_size = 4096; pragma journal_mode = wal;"
                              "pragma wal_autocheckpoint = 0; pragma cache_size = 1;"
@@ -97,20 +103,14 @@ static void write_and_die(const struct fixture *f, const char *more)
             id, 200 + id * 331 % 5000, id, id == ROWS / 4 ? "pragma wal_checkpoint(truncate)" : "");
         fine = sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK;
     }
-    fine = fine && sqlite3_exec(db, more, NULL, NULL, NULL) == SQLITE_OK;
-    _exit(fine ? 0 : 1);
+    return fine && sqlite3_exec(db, script->more, NULL, NULL, NULL) == SQLITE_OK;
 }
 
 /* Creates a file with a quarter of the rows; the others are only in the log. Then runs |more|. */
 static void make_files(struct fixture *f, const char *more)
 {
-    int status = 0;
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0)
-        write_and_die(f, more);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
+    struct script script = { .fixture = f, .more = more };
+    assert_true(run_in_child(write_files, &script));
     read_all(f->path, &f->file);
     read_all(f->log, &f->pages);
     must(db_snapshot(f->path, f->copy, &f->err), f->err);

@@ -2,6 +2,7 @@
 #include "engine/db/pool.h"
 
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -123,8 +124,10 @@ TEST(pool, if_opening_another_connection_fails_acquirers_wait_for_an_open_one)
     void *first = db_pool_take(&f->pool);
     void *context[] = { &f->pool, first };
     assert_int_equal(pthread_create(&thread, NULL, return_later, context), 0);
-    assert_ptr_equal(db_pool_take(&f->pool), first);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    void *taken = NULL;
+    IN_TIME(taken = db_pool_take(&f->pool));
+    assert_ptr_equal(taken, first);
+    IN_TIME(pthread_join(thread, NULL));
     db_pool_return(&f->pool, first);
 }
 
@@ -136,8 +139,8 @@ TEST(pool, new_connections_replace_old_ones_after_these_are_returned)
     must(db_pool_open(&f->pool, 1, &f->err), f->err);
     void *context[] = { &f->pool, db_pool_take(&f->pool) };
     assert_int_equal(pthread_create(&thread, NULL, return_later, context), 0);
-    must(db_pool_open(&f->pool, 2, &f->err), f->err);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    IN_TIME(must(db_pool_open(&f->pool, 2, &f->err), f->err));
+    IN_TIME(pthread_join(thread, NULL));
     assert_int_equal(atomic_load(&f->open), 2);
 }
 
@@ -158,8 +161,9 @@ TEST(pool, an_acquirer_of_a_pool_that_is_held_blocks_until_it_is_open_again)
     db_pool_hold(&f->pool, true);
     db_pool_close(&f->pool);
     assert_int_equal(pthread_create(&thread, NULL, release_later, f), 0);
-    void *connection = db_pool_take(&f->pool);
+    void *connection = NULL;
+    IN_TIME(connection = db_pool_take(&f->pool));
     assert_non_null(connection);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    IN_TIME(pthread_join(thread, NULL));
     db_pool_return(&f->pool, connection);
 }

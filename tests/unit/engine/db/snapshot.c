@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 
 #include "common/fs.h"
@@ -43,12 +44,10 @@ static int setup(void **state)
 
 static void stop_writer(struct fixture *f)
 {
-    int status = 0;
     if (!f->writer)
         return;
     kill(f->writer, SIGKILL);
-    assert_int_equal(waitpid(f->writer, &status, 0), f->writer);
-    assert_true(WIFSIGNALED(status));
+    assert_true(WIFSIGNALED(await_child(f->writer)));
     close(f->alive);
     f->writer = 0;
 }
@@ -98,7 +97,6 @@ static void write_for_ever(const struct fixture *f, const char *mode, int report
 static void start_writer(struct fixture *f, const char *mode)
 {
     int ends[2];
-    char byte;
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     f->writer = fork();
     assert_true(f->writer >= 0);
@@ -106,7 +104,7 @@ static void start_writer(struct fixture *f, const char *mode)
         write_for_ever(f, mode, ends[1]);
     close(ends[1]);
     f->alive = ends[0];
-    assert_int_equal(read(f->alive, &byte, 1), 1); /* the first transaction has committed */
+    await_progress(f->alive, 1); /* the first transaction has committed */
     assert_int_equal(fcntl(f->alive, F_SETFL, O_NONBLOCK), 0);
 }
 
@@ -265,6 +263,12 @@ TEST(snapshot, a_log_that_stays_wrong_is_damaged)
     assert_true(log.damaged);
 }
 
+static bool is_locked(void *path)
+{
+    sqlite3 *db = NULL;
+    return sqlite3_open(path, &db) == SQLITE_OK && do_sql(db, "begin exclusive") == SQLITE_BUSY;
+}
+
 /* POSIX locks of a process end when it closes any descriptor of the file. */
 TEST(snapshot, a_snapshot_drops_no_lock_of_this_process)
 {
@@ -276,17 +280,7 @@ TEST(snapshot, a_snapshot_drops_no_lock_of_this_process)
 
     must(db_snapshot(f->path, f->copy, &f->err), f->err);
 
-    pid_t other = fork();
-    assert_true(other >= 0);
-    if (other == 0) {
-        sqlite3 *db = NULL;
-        bool kept_out =
-            sqlite3_open(f->path, &db) == SQLITE_OK && do_sql(db, "begin exclusive") == SQLITE_BUSY;
-        _exit(kept_out ? 0 : 1);
-    }
-    int status = 0;
-    assert_int_equal(waitpid(other, &status, 0), other);
-    assert_int_equal(status, 0);
+    assert_true(run_in_child(is_locked, f->path));
     sqlite3_close(reader);
 }
 

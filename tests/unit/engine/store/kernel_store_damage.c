@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "store_fixture.h"
+#include "tests/support/child.h"
 
 #include "common/fs.h"
 #include "engine/digest/sha256.h"
@@ -8,7 +9,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define KERNELS 40u
@@ -462,17 +462,15 @@ static void store_until_killed(struct fixture *f, unsigned first, int progress)
 static void kill_a_writer(struct fixture *f, unsigned first, unsigned puts)
 {
     int ends[2];
-    char dot;
     assert_int_equal(pipe(ends), 0);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0)
         store_until_killed(f, first, ends[1]);
     close(ends[1]);
-    for (unsigned i = 0; i < puts; i++)
-        assert_int_equal(read(ends[0], &dot, 1), 1);
+    await_progress(ends[0], puts);
     kill(child, SIGKILL);
-    waitpid(child, NULL, 0);
+    (void)await_child(child);
     close(ends[0]);
 }
 

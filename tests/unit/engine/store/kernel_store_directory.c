@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The store's directory is removed, replaced, or opened by another daemon while it is in use. */
 #include "store_fixture.h"
+#include "tests/support/child.h"
 
 #include "common/fs.h"
 
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static void keep(struct fixture *f, unsigned number)
@@ -186,17 +186,14 @@ TEST(store, a_removed_store_that_another_daemon_recreated_is_not_reopened)
     assert_true(holds(f, 2));
 }
 
+static bool reopen_roomy(void *fixture) { return reopen(fixture, ROOMY) == KILN_OK; }
+
 TEST(store, the_lock_does_not_outlive_its_process)
 {
     struct fixture *f = *state;
     struct kernel_store *second = NULL;
     close_store(f);
-    pid_t child = fork();
-    if (child == 0)
-        _exit(reopen(f, ROOMY) == KILN_OK ? 0 : 1);
-    int status = 1;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    assert_true(run_in_child(reopen_roomy, f));
 
     assert_int_equal(open_second(f, &second), KILN_OK);
 

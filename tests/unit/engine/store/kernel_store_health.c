@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* On full, read-only or failing disks, stored kernels are served, and writing recovers. */
 #include "store_fixture.h"
+#include "tests/support/child.h"
 
 #include "common/clock.h"
 
@@ -13,7 +14,6 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define TMPFS "size=6m,mode=0700"
@@ -521,6 +521,13 @@ TEST(disk, opening_on_a_read_only_disk_serves_stored_kernels)
     assert_true(holds(f, 2));
 }
 
+static bool put_second(void *context)
+{
+    struct fixture *f = context;
+    return reopen(f, ROOMY) == KILN_OK &&
+           put(f, (struct kernel){ .number = 2, .size = 5000 }) == KILN_OK;
+}
+
 /* Kernels that a killed daemon left in the log are served, too. */
 TEST(disk, a_log_on_a_read_only_disk_is_read)
 {
@@ -530,15 +537,7 @@ TEST(disk, a_log_on_a_read_only_disk_is_read)
         skip();
     keep(f, 1);
     close_store(f);
-    pid_t child = fork();
-    if (child == 0) {
-        bool fine = reopen(f, ROOMY) == KILN_OK &&
-                    put(f, (struct kernel){ .number = 2, .size = 5000 }) == KILN_OK;
-        _exit(fine ? 0 : 1); /* without closing: the log stays */
-    }
-    int status = 1;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    assert_true(run_in_child(put_second, f));
     assert_int_equal(files(f, "kernels.db"), 3);
     make_read_only(f, true);
 

@@ -7,6 +7,7 @@
  * second for 120 seconds instead.
  */
 #include "store_fixture.h"
+#include "tests/support/child.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -130,26 +131,22 @@ static unsigned read_for_a_second(int progress)
     }
 }
 
-static unsigned read_some(int progress, unsigned puts)
-{
-    char dot;
-    for (unsigned i = 0; i < puts; i++)
-        assert_int_equal(read(progress, &dot, 1), 1);
-    return puts;
-}
-
 static unsigned kill_writers(struct fixture *f, unsigned round, bool by_time)
 {
-    int ends[2], status = 0;
+    int ends[2];
+    unsigned done = 40 + 60 * round;
     assert_int_equal(pipe(ends), 0);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0)
         run_writers(f, round, ends[1]);
     close(ends[1]);
-    unsigned done = by_time ? read_for_a_second(ends[0]) : read_some(ends[0], 40 + 60 * round);
+    if (by_time)
+        done = read_for_a_second(ends[0]);
+    else
+        await_progress(ends[0], done);
     kill(child, SIGKILL);
-    assert_int_equal(waitpid(child, &status, 0), child);
+    int status = await_child(child);
     close(ends[0]);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     return done;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Caches that are read-only, off, or of an older kiln, and refused filesystems. */
 #include "store_fixture.h"
+#include "tests/support/child.h"
 
 #include "common/fs.h"
 #include "engine/digest/sha256.h"
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static void keep(struct fixture *f, unsigned number)
@@ -88,21 +88,20 @@ TEST(store, a_read_only_cache_serves_and_changes_nothing)
     assert_string_equal(after, before);
 }
 
+static bool put_first(void *context)
+{
+    struct fixture *f = context;
+    return reopen(f, ROOMY) == KILN_OK &&
+           put(f, (struct kernel){ .number = 1, .size = 5000 }) == KILN_OK;
+}
+
 /* Kernels that a killed daemon left in the log are served, too. */
 TEST(store, a_read_only_cache_reads_a_log_and_leaves_it)
 {
     struct fixture *f = *state;
     char before[1024], after[1024];
     close_store(f);
-    pid_t child = fork();
-    if (child == 0) {
-        bool fine = reopen(f, ROOMY) == KILN_OK &&
-                    put(f, (struct kernel){ .number = 1, .size = 5000 }) == KILN_OK;
-        _exit(fine ? 0 : 1);
-    }
-    int status = 1;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    assert_true(run_in_child(put_first, f));
     assert_int_equal(files(f, "kernels.db"), 3);
     describe(f, before);
 
