@@ -12,11 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void keep(struct fixture *f, unsigned number)
-{
-    stored(f, (struct kernel){ .number = number, .size = 5000, .compressible = true });
-}
-
 static bool noticed(struct fixture *f, const char *words)
 {
     return kernel_store_take_notice(f->store, f->notice) == KERNEL_NOTICE_REPLACED &&
@@ -26,11 +21,11 @@ static bool noticed(struct fixture *f, const char *words)
 TEST(store, a_removed_file_is_created_again_by_the_next_write)
 {
     struct fixture *f = *state;
-    keep(f, 1);
+    store_one(f, 1);
     assert_int_equal(unlink(f->file), 0); /* its write-ahead log stays */
     assert_true(holds(f, 1));             /* the open file is still served */
 
-    keep(f, 2);
+    store_one(f, 2);
 
     assert_true(noticed(f, "removed"));
     assert_false(kernel_store_take_notice(f->store, f->notice));
@@ -45,10 +40,10 @@ TEST(store, a_removed_directory_is_created_again_with_its_contents)
 {
     struct fixture *f = *state;
     struct stat seen;
-    keep(f, 1);
+    store_one(f, 1);
     fs_remove_tree(AT_FDCWD, f->directory);
 
-    keep(f, 2);
+    store_one(f, 2);
 
     assert_true(noticed(f, "removed"));
     assert_true(holds(f, 2));
@@ -64,7 +59,7 @@ TEST(store, an_emptied_directory_is_filled_again)
 {
     struct fixture *f = *state;
     struct digest key = key_of(1);
-    keep(f, 1);
+    store_one(f, 1);
     fs_empty_directory(f->directory);
 
     assert_int_equal(kernel_store_touch(f->store, &key, 1, 1800000000, &f->err), KILN_OK);
@@ -79,7 +74,7 @@ static void make_older(struct fixture *f, char path[200])
 {
     BUFFER_AUTO struct buffer content;
     buffer_init(&content, 64 << 20);
-    keep(f, 1);
+    store_one(f, 1);
     close_store(f);
     assert_int_equal(fs_read_file(f->file, 64 << 20, &content, &f->err), KILN_OK);
     snprintf(path, 200, "%s.older", f->file);
@@ -94,10 +89,10 @@ TEST(store, a_replacement_file_is_used_without_the_old_log)
     char older[200];
     make_older(f, older);
     for (unsigned i = 2; i < 30; i++)
-        keep(f, i);
+        store_one(f, i);
     assert_int_equal(rename(older, f->file), 0);
 
-    keep(f, 99);
+    store_one(f, 99);
 
     assert_true(noticed(f, "replaced"));
     assert_true(holds(f, 1));
@@ -112,12 +107,12 @@ TEST(store, a_replacement_file_is_used_without_the_old_log)
 TEST(store, a_damaged_replacement_file_is_replaced)
 {
     struct fixture *f = *state;
-    keep(f, 1);
+    store_one(f, 1);
     fs_empty_directory(f->directory);
     KILN_AUTO(fd) int fd = open(f->file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     assert_int_equal(fs_write_all(fd, bytes_of_text("not a database at all"), &f->err), KILN_OK);
 
-    keep(f, 2);
+    store_one(f, 2);
 
     assert_true(kernel_store_take_notice(f->store, f->notice));
     assert_says(f->notice, "was damaged");
@@ -127,7 +122,7 @@ TEST(store, a_damaged_replacement_file_is_replaced)
 TEST(store, a_directory_that_cannot_be_recreated_is_tried_again_at_each_write)
 {
     struct fixture *f = *state;
-    keep(f, 1);
+    store_one(f, 1);
     fs_remove_tree(AT_FDCWD, f->directory);
     fclose(fopen(f->directory, "w"));
 
@@ -136,7 +131,7 @@ TEST(store, a_directory_that_cannot_be_recreated_is_tried_again_at_each_write)
     assert_says(f->err.text, "--cache-dir");
     assert_false(holds(f, 1));
     assert_int_equal(unlink(f->directory), 0);
-    keep(f, 2);
+    store_one(f, 2);
 
     assert_true(noticed(f, "removed"));
     assert_true(holds(f, 2));
@@ -164,7 +159,7 @@ TEST(store, a_second_daemon_is_refused_with_the_pid_of_the_first)
     assert_says(f->err.text, pid);
     assert_says(f->err.text, f->directory);
     assert_says(f->err.text, "--cache-dir");
-    keep(f, 1);
+    store_one(f, 1);
     assert_true(holds(f, 1));
     close_store(f);
     assert_int_equal(open_second(f, &second), KILN_OK);
@@ -175,14 +170,14 @@ TEST(store, a_removed_store_that_another_daemon_recreated_is_not_reopened)
 {
     struct fixture *f = *state;
     struct kernel_store *second = NULL;
-    keep(f, 1);
+    store_one(f, 1);
     fs_remove_tree(AT_FDCWD, f->directory);
     assert_int_equal(open_second(f, &second), KILN_OK);
 
     assert_int_equal(put(f, (struct kernel){ .number = 2, .size = 100 }), KILN_BUSY);
 
     kernel_store_destroy(second);
-    keep(f, 2);
+    store_one(f, 2);
     assert_true(holds(f, 2));
 }
 

@@ -116,11 +116,6 @@ static struct kernel_health health(struct fixture *f)
     return h;
 }
 
-static void keep(struct fixture *f, unsigned number)
-{
-    stored(f, (struct kernel){ .number = number, .size = 5000 });
-}
-
 static bool noticed(struct fixture *f, const char *words)
 {
     return kernel_store_take_notice(f->store, f->notice) == KERNEL_NOTICE_RECOVERED &&
@@ -146,7 +141,7 @@ TEST(kernel_store_health, a_write_that_fails_is_reported_once_and_reading_goes_o
 {
     struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
-        keep(f, 1);
+        store_one(f, 1);
         break_disk(f, faults[i].errnum);
 
         assert_int_equal(put(f, (struct kernel){ .number = 2, .size = 5000 }), faults[i].code);
@@ -167,7 +162,7 @@ TEST(kernel_store_health, a_write_that_fails_is_reported_once_and_reading_goes_o
 
         disk.fails_with = 0;
         pass(10000);
-        keep(f, 2);
+        store_one(f, 2);
         assert_true(holds(f, 2));
         assert_int_equal(health(f).state, KERNEL_HEALTH_OK);
         assert_true(noticed(f, "writable again"));
@@ -183,7 +178,7 @@ TEST(kernel_store_health, writes_are_retried_at_growing_intervals)
     struct fixture *f = *state;
     struct digest key = key_of(1);
     unsigned tries = 0, seen = 0;
-    keep(f, 1);
+    store_one(f, 1);
     break_disk(f, EIO);
     for (unsigned i = 0; i < 300; i++) {
         enum kiln_code rc = kernel_store_touch(f->store, &key, 1, 1700000000 + i, &f->err);
@@ -211,7 +206,7 @@ TEST(kernel_store_health, a_change_that_a_user_requested_is_tried_and_its_failur
     struct kernel_gc_result result;
     uint64_t count = 0, bytes = 0;
     bool found = false;
-    keep(f, 1);
+    store_one(f, 1);
     break_disk(f, EIO);
 
     assert_int_equal(kernel_store_remove(f->store, &key, &f->err), KILN_IO);
@@ -239,7 +234,7 @@ TEST(kernel_store_health, tidying_alone_restores_writing)
 {
     struct fixture *f = *state;
     bool more = false;
-    keep(f, 1);
+    store_one(f, 1);
     break_disk(f, EIO);
     assert_int_equal(put(f, (struct kernel){ .number = 2, .size = 5000 }), KILN_IO);
     pass(10000);
@@ -261,7 +256,7 @@ TEST(kernel_store_health, a_disk_that_does_not_sync_is_reported_and_recovered_fr
     struct kernel_gc nothing = { 0 };
     struct kernel_gc_result result;
     for (unsigned i = 0; i < 20; i++)
-        keep(f, i);
+        store_one(f, i);
     struct digest key = key_of(3);
     assert_int_equal(kernel_store_remove(f->store, &key, &f->err), KILN_OK);
     sync_fails_with = EIO;
@@ -286,7 +281,7 @@ TEST(kernel_store_health, kernels_stored_before_a_disk_failure_outlive_a_restart
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 50; i++)
-        keep(f, i);
+        store_one(f, i);
     break_disk(f, ENOSPC);
     assert_int_equal(put(f, (struct kernel){ .number = 99, .size = 5000 }), KILN_FULL);
     close_store(f); /* checkpoints nothing */
@@ -303,8 +298,8 @@ TEST(kernel_store_health, damage_on_a_disk_that_cannot_be_written_to_leaves_the_
 {
     struct fixture *f = *state;
     struct digest key = key_of(1);
-    keep(f, 1);
-    keep(f, 2);
+    store_one(f, 1);
+    store_one(f, 2);
     meddle(f,
            "update object set bytes = x'00' where id = (select object from kernel"
            " where key = ?1)",
@@ -373,7 +368,7 @@ TEST(disk, a_full_disk_serves_and_stores_again_when_space_is_free)
     struct fixture *f = *state;
     if (!f->store)
         skip();
-    keep(f, 1);
+    store_one(f, 1);
     fill_disk(f);
 
     assert_int_equal(put(f, (struct kernel){ .number = 2, .size = 400000 }), KILN_FULL);
@@ -398,11 +393,11 @@ TEST(disk, a_full_disk_stays_full_while_only_small_writes_work)
     struct digest key = key_of(1);
     if (!f->store)
         skip();
-    keep(f, 1);
+    store_one(f, 1);
     for (unsigned i = 0; i < 60; i++) /* the log gets free space */
         assert_int_equal(kernel_store_touch(f->store, &key, 1, 1700000000 + i, &f->err), KILN_OK);
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
-    keep(f, 3);
+    store_one(f, 3);
     fill_disk(f);
     assert_int_equal(put(f, (struct kernel){ .number = 2, .size = 400000 }), KILN_FULL);
     bool found = false;
@@ -422,7 +417,7 @@ TEST(disk, a_full_disk_can_be_cleared)
     if (!f->store)
         skip();
     for (unsigned i = 0; i < 100; i++)
-        keep(f, i);
+        store_one(f, i);
     assert_int_equal(reopen(f, ROOMY), KILN_OK); /* the log is empty, so nothing can be written */
     fill_disk(f);
     uint64_t before = taken(f);
@@ -433,7 +428,7 @@ TEST(disk, a_full_disk_can_be_cleared)
     assert_int_equal(usage(f).kernels, 0);
     assert_true(taken(f) < before / 2);
     assert_int_equal(health(f).state, KERNEL_HEALTH_OK);
-    keep(f, 7);
+    store_one(f, 7);
     assert_true(holds(f, 7));
     assert_false(holds(f, 8));
 }
@@ -443,7 +438,7 @@ TEST(disk, opening_on_a_full_disk_serves_stored_kernels)
     struct fixture *f = *state;
     if (!f->store)
         skip();
-    keep(f, 1);
+    store_one(f, 1);
     close_store(f);
     fill_disk(f);
 
@@ -455,7 +450,7 @@ TEST(disk, opening_on_a_full_disk_serves_stored_kernels)
     assert_int_equal(health(f).state, KERNEL_HEALTH_FULL);
     empty_disk(f);
     pass(10000);
-    keep(f, 2);
+    store_one(f, 2);
     assert_true(holds(f, 1));
     assert_true(holds(f, 2));
     assert_int_equal(health(f).state, KERNEL_HEALTH_OK);
@@ -479,7 +474,7 @@ TEST(disk, opening_an_empty_directory_on_a_full_disk_serves_nothing_until_space_
     assert_int_equal(health(f).state, KERNEL_HEALTH_FULL);
     empty_disk(f);
     pass(10000);
-    keep(f, 1);
+    store_one(f, 1);
     assert_true(holds(f, 1));
 }
 
@@ -495,7 +490,7 @@ TEST(disk, opening_on_a_read_only_disk_serves_stored_kernels)
     bool more = false;
     if (!f->store)
         skip();
-    keep(f, 1);
+    store_one(f, 1);
     close_store(f);
     make_read_only(f, true);
 
@@ -516,7 +511,7 @@ TEST(disk, opening_on_a_read_only_disk_serves_stored_kernels)
     assert_int_equal(kernel_store_tidy(f->store, &more, &f->err), KILN_OK);
     assert_int_equal(health(f).state, KERNEL_HEALTH_OK);
     assert_true(noticed(f, "read-only"));
-    keep(f, 2);
+    store_one(f, 2);
     assert_true(holds(f, 1));
     assert_true(holds(f, 2));
 }
@@ -535,7 +530,7 @@ TEST(disk, a_log_on_a_read_only_disk_is_read)
     bool more = false;
     if (!f->store)
         skip();
-    keep(f, 1);
+    store_one(f, 1);
     close_store(f);
     assert_true(run_in_child(put_second, f));
     assert_int_equal(files(f, "kernels.db"), 3);
@@ -549,7 +544,7 @@ TEST(disk, a_log_on_a_read_only_disk_is_read)
     pass(10000);
     assert_int_equal(kernel_store_tidy(f->store, &more, &f->err), KILN_OK);
     assert_int_equal(health(f).state, KERNEL_HEALTH_OK);
-    keep(f, 3);
+    store_one(f, 3);
     assert_true(holds(f, 2));
 }
 
@@ -560,7 +555,7 @@ TEST(disk, a_disk_that_becomes_writable_during_a_try_is_written_to)
     bool more = false;
     if (!f->store)
         skip();
-    keep(f, 1);
+    store_one(f, 1);
     close_store(f);
     make_read_only(f, true);
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
@@ -574,7 +569,7 @@ TEST(disk, a_disk_that_becomes_writable_during_a_try_is_written_to)
     assert_int_equal(kernel_store_tidy(f->store, &more, &f->err), KILN_OK);
 
     assert_int_equal(health(f).state, KERNEL_HEALTH_OK);
-    keep(f, 2);
+    store_one(f, 2);
     assert_true(holds(f, 1));
     assert_true(holds(f, 2));
 }
@@ -601,7 +596,7 @@ TEST(kernel_store_health, a_directory_without_write_permission_serves_stored_ker
     char command[400];
     if (geteuid() != 0)
         skip();
-    keep(f, 1);
+    store_one(f, 1);
     close_store(f);
     snprintf(command, sizeof(command), "chown -R 65534 '%s' && chmod 0500 '%s'", f->directory,
              f->directory);

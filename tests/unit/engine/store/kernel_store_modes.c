@@ -13,11 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void keep(struct fixture *f, unsigned number)
-{
-    stored(f, (struct kernel){ .number = number, .size = 5000 });
-}
-
 static enum kiln_code reopen_as(struct fixture *f, enum kernel_store_mode mode)
 {
     f->mode = mode;
@@ -71,7 +66,7 @@ TEST(store, a_read_only_cache_serves_and_changes_nothing)
     char before[1024], after[1024];
     struct kernel_gc gc = { .shrink = true, .dry_run = true };
     struct kernel_gc_result result;
-    keep(f, 1);
+    store_one(f, 1);
     close_store(f);
     describe(f, before);
 
@@ -135,7 +130,7 @@ TEST(store, a_missing_read_only_cache_serves_nothing)
 TEST(store, a_read_only_cache_that_is_damaged_is_left_alone)
 {
     struct fixture *f = *state;
-    keep(f, 1);
+    store_one(f, 1);
     meddle(f, "pragma application_id = 77", NULL);
 
     assert_int_equal(reopen_as(f, KERNEL_STORE_READ_ONLY), KILN_OK);
@@ -192,7 +187,7 @@ TEST(store, a_cache_that_is_off_opens_no_file_and_lists_nothing)
     };
     struct kernel_keys keys = { .keys = &key, .max = 1, .count = 9 };
     bool end = false;
-    keep(f, 1);
+    store_one(f, 1);
     close_store(f);
     describe(f, before);
 
@@ -297,7 +292,7 @@ TEST(store, a_store_of_an_older_kiln_is_migrated_with_all_its_kernels)
     assert_int_equal(bytes, 3 * 3600);
     assert_int_equal(ask(f, "select count(*) from recency where uid = 1000 and uses = 2"), 3);
     assert_int_equal(ask(f, "select count(*) from kernel where scope = -1"), 3);
-    keep(f, 4);
+    store_one(f, 4);
     assert_int_equal(kernel_store_clear(f->store, &all, &count, &freed, &f->err), KILN_OK);
     assert_int_equal(count, 4);
     assert_int_equal(ask(f, "select count(*) from usage_uid"), 0);

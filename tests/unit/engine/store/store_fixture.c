@@ -166,6 +166,11 @@ uint64_t stored(struct fixture *f, struct kernel kernel)
     return evicted;
 }
 
+void store_one(struct fixture *f, unsigned number)
+{
+    stored(f, (struct kernel){ .number = number, .size = 5000 });
+}
+
 bool holds(struct fixture *f, unsigned number)
 {
     struct digest key = key_of(number);

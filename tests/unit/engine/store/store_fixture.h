@@ -52,6 +52,8 @@ struct kernel {
 enum kiln_code put(struct fixture *f, struct kernel kernel);
 /* Like put, which must succeed; returns the number of evicted kernels. */
 uint64_t stored(struct fixture *f, struct kernel kernel);
+/* Stores a kernel of 5000 bytes under key |number|. */
+void store_one(struct fixture *f, unsigned number);
 /* Like put, with kernel_store_import. */
 enum kiln_code import(struct fixture *f, struct kernel kernel);
 /* Whether the store returns the kernel with that number. */
