@@ -107,7 +107,7 @@ void engine_close(struct engine *e)
 void engine_start(struct engine *e)
 {
     if (e->notice[0])
-        event_store(e, kernel_store_opening(e->store), e->notice);
+        event_store(e, kernel_store_opening_notice(e->store), e->notice);
     tuning_service_start(e);
     built_in_report(e);
     accounting_load(e);

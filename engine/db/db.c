@@ -130,8 +130,8 @@ static const char *synchronous_of(const struct db_options *o)
 /* page_size and auto_vacuum take effect only before the first table and before WAL mode. In an
  * existing file, setting auto_vacuum would rewrite the header, with two syncs. A new file has no
  * data to lose, so nothing is synced until complete_new_file. */
-static enum kiln_code configure(struct db *db, const struct db_options *o, bool *ret_fresh,
-                                struct kiln_err *err)
+static enum kiln_code configure_connection(struct db *db, const struct db_options *o,
+                                           bool *ret_fresh, struct kiln_err *err)
 {
     unsigned log_pages = o->log_pages ? o->log_pages : LOG_PAGES;
     unsigned long long log_bytes = o->log_pages ? o->log_pages * LOG_PAGE_BYTES : 16ull << 20;
@@ -221,7 +221,7 @@ enum kiln_code db_open(const struct db_options *options, struct db **ret_db, str
     bool fresh = false;
     enum kiln_code rc = open_file(db, options, err);
     if (!rc)
-        rc = configure(db, options, &fresh, err);
+        rc = configure_connection(db, options, &fresh, err);
     if (!rc && options->schema && !options->read_only)
         rc = use_wal(db, err);
     if (!rc && options->schema)

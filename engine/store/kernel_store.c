@@ -239,20 +239,23 @@ static enum kiln_code run_work(struct kernel_store *store, store_work work, void
     return rc;
 }
 
-enum kiln_code store_write(struct kernel_store *store, enum store_write_kind wish, store_work work,
+enum kiln_code store_write(struct kernel_store *store, enum store_write_kind kind, store_work work,
                            void *context, struct kiln_err *err)
 {
     if (store->mode != KERNEL_STORE_ON)
-        return wish == STORE_BACKGROUND ? KILN_OK : refuse_by_mode(store, err);
-    if (wish == STORE_BACKGROUND && store_health_drops(store))
+        return kind == STORE_BACKGROUND ? KILN_OK : refuse_by_mode(store, err);
+    if (kind == STORE_BACKGROUND && store_health_drops(store))
         return KILN_OK;
     enum kiln_code rc = run_work(store, work, context, err);
-    return store_health_note(store, wish, rc, err);
+    return store_health_note(store, kind, rc, err);
 }
 
 /* ---- notices ---- */
 
-enum kernel_notice kernel_store_opening(const struct kernel_store *store) { return store->opening; }
+enum kernel_notice kernel_store_opening_notice(const struct kernel_store *store)
+{
+    return store->opening;
+}
 
 void store_set_notice(struct kernel_store *store, enum kernel_notice kind, const char *text)
 {

@@ -102,7 +102,7 @@ struct kernel_usage {
     uint64_t row_bytes;    /* bytes that quotas count for the metadata rows of kernels */
 };
 
-/* Changes the limits from the next write on. What exceeds them is evicted as later writes need
+/* Changes the limits from the next write on. Kernels beyond them are evicted when later writes need
  * space. */
 void kernel_store_set_limits(struct kernel_store *store, uint64_t limit_bytes,
                              uint64_t quota_bytes_uid);
@@ -126,7 +126,7 @@ enum kernel_notice {
     KERNEL_NOTICE_RECOVERED, /* writing works again */
 };
 /* The kind of the notice that kernel_store_open returned in |ret_notice|. */
-enum kernel_notice kernel_store_opening(const struct kernel_store *store);
+enum kernel_notice kernel_store_opening_notice(const struct kernel_store *store);
 /* Returns each notice once; |ret_notice| is the message for the log. Any thread. */
 enum kernel_notice kernel_store_take_notice(struct kernel_store *store, char ret_notice[512]);
 
@@ -188,7 +188,7 @@ KILN_MUST_CHECK enum kiln_code kernel_store_put(struct kernel_store *store,
                                                 struct kiln_err *err);
 /* Number of puts and imports that were really stored since the store was opened: a put dropped
  * while writing is off is KILN_OK too. On the write queue. */
-uint64_t kernel_store_kept(const struct kernel_store *store);
+uint64_t kernel_store_stored_count(const struct kernel_store *store);
 /* Number of kernels evicted by quotas since the store was opened. On the write queue. */
 uint64_t kernel_store_quota_evictions(const struct kernel_store *store);
 /* Like put, for a kernel that a user imports. The quota evicts nothing: beyond it the result is
@@ -368,7 +368,7 @@ struct kernel_check_options {
 };
 /* Runs SQLite's integrity check on the whole file, or returns a recent result. */
 KILN_MUST_CHECK enum kiln_code kernel_store_check(struct kernel_store *store,
-                                                  const struct kernel_check_options *wish,
+                                                  const struct kernel_check_options *options,
                                                   struct kernel_check *ret_check,
                                                   struct kiln_err *err);
 /* Reports usage by uid. A shared object counts for each of its kernels. */

@@ -87,12 +87,12 @@ static enum kiln_code check_pages(struct kernel_store *store, struct db *db,
 }
 
 static enum kiln_code check_file(struct kernel_store *store, struct db *db,
-                                 const struct kernel_check_options *wish,
+                                 const struct kernel_check_options *options,
                                  struct kernel_check *check, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
     check->bytes = file_size(store->path) + file_size(store->log_path);
-    if (!reuse_result(store, wish->age_max_s, check) && check->bytes <= wish->bytes_max)
+    if (!reuse_result(store, options->age_max_s, check) && check->bytes <= options->bytes_max)
         rc = check_pages(store, db, check, err);
     if (!rc && !check->damage[0])
         rc = store_note_read(store, store_number(db, KERNEL_NEWEST, &check->newest, err));
@@ -100,14 +100,14 @@ static enum kiln_code check_file(struct kernel_store *store, struct db *db,
 }
 
 enum kiln_code kernel_store_check(struct kernel_store *store,
-                                  const struct kernel_check_options *wish,
+                                  const struct kernel_check_options *options,
                                   struct kernel_check *ret_check, struct kiln_err *err)
 {
     struct kernel_check check = { .directory = store->directory };
     KILN_AUTO(store_reader) struct store_reader *reader = NULL;
     enum kiln_code rc = store_reader_take(store, &reader, err);
     if (!rc && reader)
-        rc = check_file(store, reader->db, wish, &check, err);
+        rc = check_file(store, reader->db, options, &check, err);
     if (rc)
         return kiln_while(err, "checking the kernel cache");
     *ret_check = check;

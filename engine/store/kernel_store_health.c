@@ -115,7 +115,7 @@ static void note_success(struct kernel_store *store)
     store->wanted_bytes = 0;
 }
 
-enum kiln_code store_health_note(struct kernel_store *store, enum store_write_kind wish,
+enum kiln_code store_health_note(struct kernel_store *store, enum store_write_kind kind,
                                  enum kiln_code rc, const struct kiln_err *err)
 {
     enum kernel_health_state state = rc ? store_health_of(store, rc) : KERNEL_HEALTH_OK;
@@ -123,7 +123,7 @@ enum kiln_code store_health_note(struct kernel_store *store, enum store_write_ki
         note_success(store);
     if (state == KERNEL_HEALTH_OK)
         return rc;
-    bool dropped = wish == STORE_BACKGROUND;
+    bool dropped = kind == STORE_BACKGROUND;
     bool is_new = note_failure(store, state, err->text, dropped);
     if (is_new && !dropped) /* otherwise only the caller would know, not the log */
         store_set_notice(store, KERNEL_NOTICE_TROUBLE, err->text);

@@ -183,7 +183,7 @@ enum store_write_kind {
  * damaged, it is replaced by an empty one, and |work| runs once more. */
 typedef enum kiln_code (*store_work)(struct kernel_store *store, void *context,
                                      struct kiln_err *err);
-KILN_MUST_CHECK enum kiln_code store_write(struct kernel_store *store, enum store_write_kind wish,
+KILN_MUST_CHECK enum kiln_code store_write(struct kernel_store *store, enum store_write_kind kind,
                                            store_work work, void *context, struct kiln_err *err);
 
 /* Maps a failure to a state of writing; OK if it says nothing about the disk. */
@@ -192,7 +192,7 @@ enum kernel_health_state store_health_of(const struct kernel_store *store, enum 
 bool store_health_drops(struct kernel_store *store);
 /* Call it after each try. Returns the result for the caller of the write: the first failure, and
  * later failures too if a caller waits. */
-enum kiln_code store_health_note(struct kernel_store *store, enum store_write_kind wish,
+enum kiln_code store_health_note(struct kernel_store *store, enum store_write_kind kind,
                                  enum kiln_code rc, const struct kiln_err *err);
 void store_set_notice(struct kernel_store *store, enum kernel_notice kind, const char *text);
 
@@ -271,7 +271,7 @@ KILN_MUST_CHECK enum kiln_code store_remove_matches(struct kernel_store *store,
 
 /* ---- eviction and space ---- */
 
-/* The time until which a kernel is worth keeping, as a rank among all kernels. */
+/* A kernel's rank for eviction, as a time: the kernel with the lowest rank is evicted first. */
 int64_t store_keep_until(uint64_t last_used, uint64_t compile_ns, uint64_t stored_size,
                          bool is_named);
 /* Inside a transaction: removes the least valuable kernel, of |uid| unless it is NULL.

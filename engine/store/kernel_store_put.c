@@ -368,12 +368,12 @@ static enum kiln_code put_work(struct kernel_store *store, void *context, struct
 }
 
 static enum kiln_code put_with(struct kernel_store *store, struct put *put,
-                               enum store_write_kind wish, struct kiln_err *err)
+                               enum store_write_kind kind, struct kiln_err *err)
 {
     enum kiln_code rc = check_record(put->record, &put->texts_size, err);
     if (rc)
         return rc;
-    rc = store_write(store, wish, put_work, put, err);
+    rc = store_write(store, kind, put_work, put, err);
     if (rc == KILN_FULL)
         store->wanted_bytes = put->need;
     object_view_done(&put->view);
@@ -395,7 +395,7 @@ enum kiln_code kernel_store_put(struct kernel_store *store, const struct kernel_
     return KILN_OK;
 }
 
-uint64_t kernel_store_kept(const struct kernel_store *store) { return store->kept; }
+uint64_t kernel_store_stored_count(const struct kernel_store *store) { return store->kept; }
 
 uint64_t kernel_store_quota_evictions(const struct kernel_store *store)
 {

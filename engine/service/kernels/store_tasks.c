@@ -50,10 +50,10 @@ static void put_work(struct task *task)
     p->record.source_id = kernel_source_id(&p->source->job);
     p->record.headers_id = kernel_headers_id(&p->source->job);
     uint64_t before = kernel_store_quota_evictions(p->engine->store);
-    uint64_t kept_before = kernel_store_kept(p->engine->store);
+    uint64_t kept_before = kernel_store_stored_count(p->engine->store);
     p->rc = kernel_store_put(p->engine->store, &p->record, p->object, &p->evicted, &p->err);
     p->evicted_for_quota = kernel_store_quota_evictions(p->engine->store) - before;
-    p->kept = kernel_store_kept(p->engine->store) > kept_before;
+    p->kept = kernel_store_stored_count(p->engine->store) > kept_before;
 }
 
 static void put_done(struct task *task)
