@@ -201,7 +201,7 @@ KILN_MUST_CHECK enum kiln_code kernel_store_import(struct kernel_store *store,
                                                    const struct object *object,
                                                    uint64_t *ret_evicted, struct kiln_err *err);
 /* Moves the row of a damaged object to the quarantine and keeps it for inspection (bounded). The
- * kernel is checked again first: one that passes, or is gone, is left alone with KILN_OK. */
+ * kernel is checked again first. If it passes or no longer exists, nothing changes (KILN_OK). */
 KILN_MUST_CHECK enum kiln_code kernel_store_quarantine(struct kernel_store *store,
                                                        const struct digest *key,
                                                        struct kiln_err *err);

@@ -108,7 +108,7 @@ static enum kiln_code clear_work(struct kernel_store *store, void *context, stru
     c->counted = !rc;
     if (!rc && c->count)
         rc = store_remove_matches(store, c->filter, err);
-    if (rc == KILN_FULL && matches_everything(c->filter)) /* without free space no row goes */
+    if (rc == KILN_FULL && matches_everything(c->filter)) /* no row can be deleted */
         return store_wipe(store, err);
     if (!rc && c->count)
         rc = store_truncate(store, 0, UINT64_MAX, err);

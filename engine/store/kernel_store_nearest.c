@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* The newest kernels of the same program are scored. If there are none, the newest of other
- * programs are, which takes about 10 ms. */
+/* The newest kernels of the same program are scored. If there are none, the newest
+ * kernels of other programs are scored, which takes about 10 ms. */
 #define SAME_PROGRAM_MAX 4096u
 #define OTHERS_MAX 1024u
 /* Score of a field that agrees: more than the likeness of all other fields together. */

@@ -275,7 +275,7 @@ KILN_MUST_CHECK enum kiln_code store_remove_matches(struct kernel_store *store,
 int64_t store_keep_until(uint64_t last_used, uint64_t compile_ns, uint64_t stored_size,
                          bool is_named);
 /* Inside a transaction: removes the least valuable kernel, of |uid| unless it is NULL.
- * |ret_gone| false: there is none, or only pinned ones. */
+ * |ret_gone| false: there are only pinned kernels, or none. */
 KILN_MUST_CHECK enum kiln_code store_evict_one(struct kernel_store *store, const uint32_t *uid,
                                                bool *ret_gone, struct kiln_err *err);
 struct store_own {   /* limits what storing a private kernel may evict */
