@@ -160,7 +160,7 @@ static void compile(struct users *f, struct test_caller *c, const char *program)
     char content[64];
     snprintf(content, sizeof(content), "the object of %s", program);
     test_caller_forget_replies(c);
-    test_caller_want(c, &f->engine, 7, program, PRIORITY_INTERACTIVE);
+    test_caller_fetch_source(c, 7, program, PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_compile(&f->engine.executor, bytes_of_text(content));
     fake_executor_run_tasks(&f->engine.executor);
@@ -170,7 +170,7 @@ static void hit(struct users *f, struct test_caller *c, const char *program, uns
 {
     for (unsigned i = 0; i < times; i++) {
         test_caller_forget_replies(c);
-        test_caller_want(c, &f->engine, 7, program, PRIORITY_INTERACTIVE);
+        test_caller_fetch_source(c, 7, program, PRIORITY_INTERACTIVE);
         fake_executor_run_tasks(&f->engine.executor);
         assert_int_equal(last_result(c).code, KILN_OK);
     }
@@ -185,11 +185,11 @@ static void restart(struct users *f)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static struct json *ask(struct users *f, struct test_caller *c, const char *by)
+static struct json *ask(struct test_caller *c, const char *by)
 {
     char question[64];
     snprintf(question, sizeof(question), "{\"by\":\"%s\"}", by);
-    return test_caller_ask(c, &f->engine, MESSAGE_ledger, question);
+    return test_caller_ask(c, MESSAGE_ledger, question);
 }
 
 /* The row of |name|, or of the uid that it says; NULL. */
@@ -227,22 +227,21 @@ TEST(users, saved_time_outlives_the_daemon)
     hit(f, &f->user, "pool.cl", 2); /* the first from the disk */
     restart(f);
 
-    KILN_AUTO(json) struct json *by_uid = ask(f, &f->admin, "uid");
+    KILN_AUTO(json) struct json *by_uid = ask(&f->admin, "uid");
     assert_row(by_uid, "1000", 5, 1);
     assert_row(by_uid, "0", 1, 1);
     assert_int_equal(json_get_u64(json_get(by_uid, "total"), "hits", 0), 6);
     assert_int_equal(json_get_u64(json_get(by_uid, "total"), "kernels", 0), 2);
     assert_true(json_get_bool(by_uid, "kept", false));
-    KILN_AUTO(json) struct json *by_program = ask(f, &f->admin, "program");
+    KILN_AUTO(json) struct json *by_program = ask(&f->admin, "program");
     assert_row(by_program, "conv.cl", 4, 1);
     assert_row(by_program, "pool.cl", 2, 1);
-    KILN_AUTO(json) struct json *by_target = ask(f, &f->admin, "target");
+    KILN_AUTO(json) struct json *by_target = ask(&f->admin, "target");
     assert_row(by_target, FIXTURE_TARGET, 6, 2);
     assert_int_equal(json_get_u64(row_of(by_target, FIXTURE_TARGET), "kernels", 0), 2);
 }
 
-static void batch(struct users *f, struct test_caller *c, unsigned count,
-                  const char *const programs[])
+static void batch(struct test_caller *c, unsigned count, const char *const programs[])
 {
     BUFFER_AUTO struct buffer items, body;
     buffer_init(&items, 10000);
@@ -260,7 +259,7 @@ static void batch(struct users *f, struct test_caller *c, unsigned count,
     const struct message_batch m = { .count = count, .items = buffer_view(&items) };
     message_batch_write(&body, &m);
     test_caller_forget_replies(c);
-    must(test_caller_send(c, &f->engine, MESSAGE_batch, 77, buffer_view(&body)), f->engine.err);
+    test_caller_send(c, MESSAGE_batch, 77, buffer_view(&body));
 }
 
 TEST(users, a_kernel_that_a_batch_names_twice_is_counted_once)
@@ -269,19 +268,19 @@ TEST(users, a_kernel_that_a_batch_names_twice_is_counted_once)
     static const char *const twice[] = { "conv.cl", "pool.cl", "conv.cl" };
     compile(f, &f->user, "conv.cl");
     compile(f, &f->user, "pool.cl");
-    batch(f, &f->user, 3, twice); /* from memory */
+    batch(&f->user, 3, twice); /* from memory */
     assert_int_equal(engine_fixture_stat(&f->engine, "hits.hot"), 3);
     restart(f);
-    batch(f, &f->user, 3, twice); /* from the disk, while another asks for the same */
-    batch(f, &f->admin, 3, twice);
+    batch(&f->user, 3, twice); /* from the disk, while another asks for the same */
+    batch(&f->admin, 3, twice);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(engine_fixture_stat(&f->engine, "hits.disk"), 6);
-    batch(f, &f->user, 3, twice); /* another batch is another matter */
+    batch(&f->user, 3, twice); /* another batch is another matter */
 
-    KILN_AUTO(json) struct json *by_uid = ask(f, &f->admin, "uid");
+    KILN_AUTO(json) struct json *by_uid = ask(&f->admin, "uid");
     assert_row(by_uid, "1000", 6, 2);
     assert_row(by_uid, "0", 2, 0);
-    KILN_AUTO(json) struct json *by_program = ask(f, &f->admin, "program");
+    KILN_AUTO(json) struct json *by_program = ask(&f->admin, "program");
     assert_row(by_program, "conv.cl", 4, 1);
     assert_row(by_program, "pool.cl", 4, 1);
 }
@@ -297,7 +296,7 @@ TEST(users, a_user_who_gave_way_is_not_counted_twice_after_a_restart)
         accounting_compiled(l, uid, 0, 1); /* the last takes the row of who only had a hit */
     assert_int_equal(l->others.sums.hits, 1);
     restart(f);
-    KILN_AUTO(json) struct json *answer = ask(f, &f->admin, "uid");
+    KILN_AUTO(json) struct json *answer = ask(&f->admin, "uid");
     assert_int_equal(json_get_u64(json_get(answer, "total"), "hits", 0), 1);
     assert_int_equal(json_get_u64(json_get(answer, "total"), "compiles", 0), ACCOUNTING_USERS_MAX);
 }
@@ -307,9 +306,9 @@ TEST(users, saved_time_outlives_its_kernels)
     struct users *f = *state;
     compile(f, &f->user, "conv.cl");
     hit(f, &f->user, "conv.cl", 2);
-    json_destroy(test_caller_ask(&f->admin, &f->engine, MESSAGE_clear, "{\"all\":true}"));
+    json_destroy(test_caller_ask(&f->admin, MESSAGE_clear, "{\"all\":true}"));
     restart(f);
-    KILN_AUTO(json) struct json *answer = ask(f, &f->admin, "program");
+    KILN_AUTO(json) struct json *answer = ask(&f->admin, "program");
     assert_row(answer, "conv.cl", 2, 1);
     assert_int_equal(json_get_u64(row_of(answer, "conv.cl"), "kernels", 9), 0);
     assert_int_equal(json_get_u64(row_of(answer, "conv.cl"), "bytes", 9), 0);
@@ -324,18 +323,17 @@ TEST(users, a_private_kernel_is_booked_without_its_name)
     write_kernel_file(cache, &row, 1);
     const int file = open_copy(cache);
     test_caller_forget_replies(&f->user);
-    must(test_caller_send_files(&f->user, &f->engine, MESSAGE_kernel_import, 3,
-                                bytes_of_text("{\"name\":\"gfx906_60.ukdb\"}"), &file, 1),
-         f->engine.err);
+    test_caller_send_files(&f->user, MESSAGE_kernel_import, "{\"name\":\"gfx906_60.ukdb\"}", &file,
+                           1);
     fake_executor_transfer(&f->engine.executor, cache, "gfx906_60.ukdb", "");
     fake_executor_run_tasks(&f->engine.executor);
     json_destroy(reply_json(&f->user, 0));
     for (unsigned i = 0; i < 2; i++) { /* from the disk, then from memory */
         test_caller_forget_replies(&f->user);
-        test_caller_want_named(&f->user, &f->engine, "gfx906_60", "secret.o", "  -mcpu=gfx906");
+        test_caller_fetch_name(&f->user, "gfx906_60", "secret.o", "  -mcpu=gfx906");
         assert_int_equal(last_result(&f->user).code, KILN_OK);
     }
-    KILN_AUTO(json) struct json *answer = ask(f, &f->admin, "program");
+    KILN_AUTO(json) struct json *answer = ask(&f->admin, "program");
     const struct json *found = row_of(answer, ACCOUNTING_PRIVATE);
     assert_non_null(found);
     assert_int_equal(json_get_u64(found, "hits", 0), 2);
@@ -349,7 +347,7 @@ TEST(users, a_user_sees_their_own_row_and_the_others_as_one)
     compile(f, &f->user, "conv.cl");
     compile(f, &f->admin, "pool.cl");
     hit(f, &f->admin, "conv.cl", 3);
-    KILN_AUTO(json) struct json *answer = ask(f, &f->user, "uid");
+    KILN_AUTO(json) struct json *answer = ask(&f->user, "uid");
     assert_int_equal(json_count(json_get(answer, "rows")), 1);
     assert_row(answer, "1000", 0, 1);
     const struct json *others = json_get(answer, "others");
@@ -362,9 +360,8 @@ TEST(users, a_user_sees_their_own_row_and_the_others_as_one)
 TEST(users, a_usage_request_without_a_grouping_is_refused)
 {
     struct users *f = *state;
-    test_caller_refused(&f->user, &f->engine, MESSAGE_ledger, "{}", KILN_INVALID, "'by'");
-    test_caller_refused(&f->user, &f->engine, MESSAGE_ledger, "{\"by\":\"moon\"}", KILN_INVALID,
-                        "not 'moon'");
+    test_caller_refused(&f->user, MESSAGE_ledger, "{}", KILN_INVALID, "'by'");
+    test_caller_refused(&f->user, MESSAGE_ledger, "{\"by\":\"moon\"}", KILN_INVALID, "not 'moon'");
 }
 
 TEST(users, without_a_store_it_is_counted_and_said_not_to_be_kept)
@@ -374,7 +371,7 @@ TEST(users, without_a_store_it_is_counted_and_said_not_to_be_kept)
     users_reopen(f);
     compile(f, &f->user, "conv.cl");
     hit(f, &f->user, "conv.cl", 2);
-    KILN_AUTO(json) struct json *answer = ask(f, &f->user, "program");
+    KILN_AUTO(json) struct json *answer = ask(&f->user, "program");
     assert_row(answer, "conv.cl", 2, 1);
     assert_false(json_get_bool(answer, "kept", true));
 }
@@ -407,7 +404,7 @@ TEST(users, usage_totals_that_a_full_disk_refuses_are_written_later)
     put_is_dropped = false;
     hit(f, &f->user, "conv.cl", 1);
     restart(f);
-    KILN_AUTO(json) struct json *answer = ask(f, &f->user, "uid");
+    KILN_AUTO(json) struct json *answer = ask(&f->user, "uid");
     assert_row(answer, "1000", 3, 1);
 }
 
@@ -440,7 +437,7 @@ TEST(users, usage_totals_that_cannot_be_read_are_not_overwritten)
     accounting_write(f->engine.engine, /* force= */ true); /* reads it */
     fake_executor_run_tasks(&f->engine.executor);
     restart(f);
-    KILN_AUTO(json) struct json *answer = ask(f, &f->user, "uid");
+    KILN_AUTO(json) struct json *answer = ask(&f->user, "uid");
     assert_row(answer, "1000", 3, 1);
 }
 
@@ -482,9 +479,7 @@ TEST(users, an_answer_is_made_of_what_was_booked_before_its_turn)
     struct accounting *l = f->engine.engine->metrics.accounting;
     fill(l, 5000);
     test_caller_forget_replies(&f->admin);
-    must(test_caller_send(&f->admin, &f->engine, MESSAGE_ledger, 5,
-                          bytes_of_text("{\"by\":\"uid\"}")),
-         f->engine.err);
+    test_caller_send(&f->admin, MESSAGE_ledger, 5, bytes_of_text("{\"by\":\"uid\"}"));
     fill(l, 20000);
     fake_executor_run_tasks(&f->engine.executor);
     KILN_AUTO(json) struct json *answer = reply_json(&f->admin, 0);

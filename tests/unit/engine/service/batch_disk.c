@@ -20,23 +20,21 @@ struct fixture {
 
 static void join(struct fixture *f)
 {
-    test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
-    test_caller_join(&f->b, &f->engine, 1001, ROLE_USE);
-    must(test_caller_hello(&f->a, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->b, &f->engine), f->engine.err);
+    test_caller_connect(&f->a, &f->engine, 1000, ROLE_USE);
+    test_caller_connect(&f->b, &f->engine, 1001, ROLE_USE);
 }
 
 static void leave(struct fixture *f)
 {
-    test_caller_leave(&f->a, &f->engine);
-    test_caller_leave(&f->b, &f->engine);
+    test_caller_leave(&f->a);
+    test_caller_leave(&f->b);
 }
 
 static void store_one(struct fixture *f, unsigned i)
 {
     char text[32];
     snprintf(text, sizeof(text), "kernel-%u.cl", i);
-    test_caller_want(&f->a, &f->engine, i, text, PRIORITY_INTERACTIVE);
+    test_caller_fetch_source(&f->a, i, text, PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_compile(&f->engine.executor, bytes_of_text(text));
     fake_executor_run_tasks(&f->engine.executor);
@@ -102,10 +100,7 @@ static void put_source(struct fixture *f, const char *program)
 static void send_batch(struct fixture *f)
 {
     struct message_batch m = { .count = f->count, .items = buffer_view(&f->items) };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 1u << 20);
-    message_batch_write(&b, &m);
-    must(test_caller_send(&f->a, &f->engine, MESSAGE_batch, ID, buffer_view(&b)), f->engine.err);
+    SEND_MESSAGE(&f->a, batch, ID, &m);
 }
 
 static void look_up(struct fixture *f, unsigned count)
@@ -209,11 +204,10 @@ TEST(batch, a_client_that_leaves_within_a_loop_iteration_leaves_nothing_behind)
         put_key(f, &f->keys[i], 0);
     send_batch(f);
     look_up(f, 2);
-    test_caller_leave(&f->a, &f->engine);
+    test_caller_leave(&f->a);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->a.reply_count, 0);
-    test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
-    must(test_caller_hello(&f->a, &f->engine), f->engine.err);
+    test_caller_connect(&f->a, &f->engine, 1000, ROLE_USE);
     assert_int_equal(f->a.base.in_flight, 0);
 }
 
@@ -224,7 +218,7 @@ TEST(batch, a_request_that_is_cancelled_before_the_end_of_the_turn_ends_once)
         put_key(f, &f->keys[i], 0);
     send_batch(f);
     look_up(f, 2);
-    test_caller_cancel(&f->a, &f->engine, ID);
+    test_caller_cancel(&f->a, ID);
     fake_executor_run_tasks(&f->engine.executor);
     assert_reply_refuses(&f->a, 0, KILN_CANCELLED, "");
     assert_int_equal(f->a.reply_count, 1);

@@ -20,13 +20,12 @@ struct fixture {
 
 static void reopen(struct fixture *f, uint64_t bytes, unsigned compiles)
 {
-    test_caller_leave(&f->user, &f->engine);
+    test_caller_leave(&f->user);
     f->engine.options.queue_bytes_uid = bytes;
     f->engine.options.queue_bytes = bytes;
     f->engine.options.queue_limit_uid = compiles;
     engine_fixture_reopen(&f->engine);
-    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
-    must(test_caller_hello(&f->user, &f->engine), f->engine.err);
+    test_caller_connect(&f->user, &f->engine, 1000, ROLE_USE);
 }
 
 static int setup(void **state)
@@ -34,8 +33,7 @@ static int setup(void **state)
     static struct fixture f;
     f.descriptors = open_descriptors();
     engine_fixture_open(&f.engine, true);
-    test_caller_join(&f.user, &f.engine, 1000, ROLE_USE);
-    must(test_caller_hello(&f.user, &f.engine), f.engine.err);
+    test_caller_connect(&f.user, &f.engine, 1000, ROLE_USE);
     snprintf(f.made, sizeof(f.made), "%s/made.kdb", f.engine.directory);
     snprintf(f.again, sizeof(f.again), "%s/again.kdb", f.engine.directory);
     reopen(&f, 1u << 20, 100); /* every compile waits with the prelude's bytes */
@@ -46,7 +44,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct fixture *f = *state;
-    test_caller_leave(&f->user, &f->engine);
+    test_caller_leave(&f->user);
     while (fake_executor_next_compile(&f->engine.executor))
         fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
     fake_executor_run_tasks(&f->engine.executor);
@@ -71,9 +69,7 @@ static int problems_file(const struct problem *problems, size_t count)
 static void begin_with(struct fixture *f, const char *question, int file)
 {
     test_caller_forget_replies(&f->user);
-    must(test_caller_send_files(&f->user, &f->engine, MESSAGE_package_build, 3,
-                                bytes_of_text(question), &file, 1),
-         f->engine.err);
+    test_caller_send_files(&f->user, MESSAGE_package_build, question, &file, 1);
     fake_executor_run_tasks(&f->engine.executor);
 }
 
@@ -282,9 +278,9 @@ TEST(build, a_queue_that_others_have_filled_is_reported_as_a_failure)
 {
     struct fixture *f = *state;
     reopen(f, 64u << 20, 1);
-    test_caller_want(&f->user, &f->engine, 1, "running.cl", PRIORITY_INTERACTIVE);
+    test_caller_fetch_source(&f->user, 1, "running.cl", PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
-    test_caller_want(&f->user, &f->engine, 2, "waiting.cl", PRIORITY_INTERACTIVE);
+    test_caller_fetch_source(&f->user, 2, "waiting.cl", PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
     begin(f, QUESTION, (const uint32_t[]){ 8, 16, 0 });
     size_t last = f->user.reply_count - 1;
@@ -434,14 +430,11 @@ TEST(build, a_file_that_holds_no_problems_is_refused)
 TEST(build, exactly_one_file_must_come)
 {
     struct fixture *f = *state;
-    test_caller_refused(&f->user, &f->engine, MESSAGE_package_build, QUESTION, KILN_INVALID,
-                        "one file");
+    test_caller_refused(&f->user, MESSAGE_package_build, QUESTION, KILN_INVALID, "one file");
     struct problem problem = small_problem(8);
     const int files[] = { problems_file(&problem, 1), problems_file(&problem, 1) };
     test_caller_forget_replies(&f->user);
-    must(test_caller_send_files(&f->user, &f->engine, MESSAGE_package_build, 3,
-                                bytes_of_text(QUESTION), files, 2),
-         f->engine.err);
+    test_caller_send_files(&f->user, MESSAGE_package_build, QUESTION, files, 2);
     assert_reply_refuses(&f->user, 0, KILN_INVALID, "one file");
 }
 
@@ -462,13 +455,10 @@ TEST(build, more_problems_than_one_build_may_have_are_refused)
 
 /* ---- in turns of the loop ---- */
 
-static void begin_quietly(struct fixture *f, struct test_caller *c, const struct problem *problems,
-                          size_t count)
+static void begin_quietly(struct test_caller *c, const struct problem *problems, size_t count)
 {
     const int file = problems_file(problems, count);
-    must(test_caller_send_files(c, &f->engine, MESSAGE_package_build, 3, bytes_of_text(QUESTION),
-                                &file, 1),
-         f->engine.err);
+    test_caller_send_files(c, MESSAGE_package_build, QUESTION, &file, 1);
 }
 
 TEST(build, equal_problems_are_fetched_once)
@@ -498,7 +488,7 @@ TEST(build, of_many_kernels_few_are_held_at_a_time)
     test_caller_forget_replies(&f->user);
     unsigned before = open_descriptors();
 
-    begin_quietly(f, &f->user, problems, 600);
+    begin_quietly(&f->user, problems, 600);
 
     while (fake_executor_run_task(&f->engine.executor))
         assert_in_range(open_descriptors(), 0, before + 256 + 20);
@@ -521,7 +511,7 @@ TEST(build, kernels_that_are_hot_are_taken_in_several_turns_of_the_loop)
     assert_int_equal(compile_all(f), 200);
     test_caller_forget_replies(&f->user);
 
-    begin_quietly(f, &f->user, problems, 200);
+    begin_quietly(&f->user, problems, 200);
 
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor),
                      1 + 4); /* 64 a turn; one solves */
@@ -545,19 +535,18 @@ TEST(build, one_build_at_a_time_is_at_a_work_queue)
     struct problem problem = small_problem(8);
     begin(f, QUESTION, (const uint32_t[]){ 8, 0 });
     compile_all(f);
-    test_caller_join(&other, &f->engine, 1001, ROLE_USE);
-    must(test_caller_hello(&other, &f->engine), f->engine.err);
+    test_caller_connect(&other, &f->engine, 1001, ROLE_USE);
     test_caller_forget_replies(&f->user);
 
-    begin_quietly(f, &f->user, &problem, 1);
-    begin_quietly(f, &other, &problem, 1);
+    begin_quietly(&f->user, &problem, 1);
+    begin_quietly(&other, &problem, 1);
 
     assert_int_equal(tasks_out(f), 1);
     while (fake_executor_run_task(&f->engine.executor))
         assert_in_range(tasks_out(f), 0, 1);
     assert_int_equal(f->user.replies[f->user.reply_count - 1].object_count, 1);
     assert_int_equal(other.replies[other.reply_count - 1].object_count, 1);
-    test_caller_leave(&other, &f->engine);
+    test_caller_leave(&other);
 }
 
 TEST(build, a_client_that_leaves_while_its_build_is_queued_leaves_nothing)
@@ -565,11 +554,10 @@ TEST(build, a_client_that_leaves_while_its_build_is_queued_leaves_nothing)
     struct fixture *f = *state;
     struct test_caller other;
     struct problem problem = small_problem(8);
-    test_caller_join(&other, &f->engine, 1001, ROLE_USE);
-    must(test_caller_hello(&other, &f->engine), f->engine.err);
-    begin_quietly(f, &f->user, &problem, 1);
-    begin_quietly(f, &other, &problem, 1);
-    test_caller_leave(&other, &f->engine);
+    test_caller_connect(&other, &f->engine, 1001, ROLE_USE);
+    begin_quietly(&f->user, &problem, 1);
+    begin_quietly(&other, &problem, 1);
+    test_caller_leave(&other);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(compile_all(f), 1);
     KILN_AUTO(json) struct json *answer = answer_of(f);
@@ -581,16 +569,15 @@ TEST(build, a_user_has_one_build_at_a_time_and_others_have_theirs)
     struct fixture *f = *state;
     struct test_caller again, other;
     const struct problem problem = small_problem(8);
-    test_caller_join(&again, &f->engine, 1000, ROLE_USE); /* another connection is no way around */
-    test_caller_join(&other, &f->engine, 1001, ROLE_USE);
-    must(test_caller_hello(&again, &f->engine), f->engine.err);
-    must(test_caller_hello(&other, &f->engine), f->engine.err);
+    test_caller_connect(&again, &f->engine, 1000,
+                        ROLE_USE); /* another connection is no way around */
+    test_caller_connect(&other, &f->engine, 1001, ROLE_USE);
     test_caller_forget_replies(&again);
     test_caller_forget_replies(&other);
-    begin_quietly(f, &f->user, &problem, 1);
+    begin_quietly(&f->user, &problem, 1);
 
-    begin_quietly(f, &again, &problem, 1);
-    begin_quietly(f, &other, &problem, 1);
+    begin_quietly(&again, &problem, 1);
+    begin_quietly(&other, &problem, 1);
 
     assert_reply_refuses(&again, 0, KILN_BUSY, "user 1000");
     assert_int_equal(other.reply_count, 0);
@@ -598,11 +585,11 @@ TEST(build, a_user_has_one_build_at_a_time_and_others_have_theirs)
     compile_all(f);
     json_destroy(answer_of(f));
     test_caller_forget_replies(&again);
-    begin_quietly(f, &again, &problem, 1);
+    begin_quietly(&again, &problem, 1);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(again.replies[again.reply_count - 1].object_count, 1);
-    test_caller_leave(&again, &f->engine);
-    test_caller_leave(&other, &f->engine);
+    test_caller_leave(&again);
+    test_caller_leave(&other);
 }
 
 /* What runs on a lane for him runs on; a user who comes and goes must not pile that up. */
@@ -610,18 +597,17 @@ TEST(build, a_user_who_leaves_a_running_build_gets_no_second_before_it_ends)
 {
     struct fixture *f = *state;
     const struct problem problem = small_problem(8);
-    begin_quietly(f, &f->user, &problem, 1);
-    test_caller_leave(&f->user, &f->engine);
-    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
-    must(test_caller_hello(&f->user, &f->engine), f->engine.err);
+    begin_quietly(&f->user, &problem, 1);
+    test_caller_leave(&f->user);
+    test_caller_connect(&f->user, &f->engine, 1000, ROLE_USE);
     test_caller_forget_replies(&f->user);
 
-    begin_quietly(f, &f->user, &problem, 1);
+    begin_quietly(&f->user, &problem, 1);
 
     assert_reply_refuses(&f->user, 0, KILN_BUSY, "user 1000");
     fake_executor_run_tasks(&f->engine.executor);
     test_caller_forget_replies(&f->user);
-    begin_quietly(f, &f->user, &problem, 1);
+    begin_quietly(&f->user, &problem, 1);
     assert_int_equal(f->user.reply_count, 0);
 }
 
@@ -635,7 +621,7 @@ TEST(build, a_client_that_leaves_while_its_build_compiles_leaves_nothing)
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(engine_fixture_stat(&f->engine, "queued"), 1);
 
-    test_caller_leave(&f->user, &f->engine);
+    test_caller_leave(&f->user);
 
     assert_int_equal(engine_fixture_stat(&f->engine, "queued"), 0);
     fake_executor_compile(&f->engine.executor, bytes_of_text("object")); /* ran already */
@@ -652,11 +638,10 @@ TEST(build, a_client_that_leaves_while_its_package_is_written_leaves_nothing)
     test_caller_forget_replies(&f->user);
     struct problem problem = small_problem(8);
     const int file = problems_file(&problem, 1);
-    must(test_caller_send_files(&f->user, &f->engine, MESSAGE_package_build, 3,
-                                bytes_of_text(QUESTION), &file, 1),
-         f->engine.err); /* all of it is hot: the package is being written at once */
+    test_caller_send_files(&f->user, MESSAGE_package_build, QUESTION, &file,
+                           1); /* all of it is hot: the package is being written at once */
 
-    test_caller_leave(&f->user, &f->engine);
+    test_caller_leave(&f->user);
     fake_executor_run_tasks(&f->engine.executor);
 
     test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
@@ -667,7 +652,7 @@ TEST(build, a_cancelled_build_is_answered_once)
     struct fixture *f = *state;
     begin(f, QUESTION, (const uint32_t[]){ 8, 16, 0 });
     size_t reported = f->user.reply_count;
-    test_caller_cancel(&f->user, &f->engine, 3);
+    test_caller_cancel(&f->user, 3);
     fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->user.reply_count, reported + 1);
@@ -700,7 +685,7 @@ TEST(build, a_daemon_that_stops_while_the_package_is_written_sends_no_part_of_it
     begin_with(f, QUESTION, problems_file(problems, 200));
     compile_all(f);
     test_caller_forget_replies(&f->user);
-    begin_quietly(f, &f->user, problems, 200);
+    begin_quietly(&f->user, problems, 200);
     assert_true(fake_executor_run_task(&f->engine.executor)); /* solves */
     assert_true(fake_executor_run_task(&f->engine.executor)); /* writes the first rows */
     engine_drain(f->engine.engine);

@@ -79,8 +79,7 @@ static int setup(void **state)
     take_directories_away(&f);
     must(engine_open(&f.engine.options, &f.engine.engine, &f.engine.err), f.engine.err);
     engine_start(f.engine.engine);
-    test_caller_join(&f.caller, &f.engine, 1000, ROLE_ADMIN);
-    must(test_caller_hello(&f.caller, &f.engine), f.engine.err);
+    test_caller_connect(&f.caller, &f.engine, 1000, ROLE_ADMIN);
     *state = &f;
     return 0;
 }
@@ -88,7 +87,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct fixture *f = *state;
-    test_caller_leave(&f->caller, &f->engine);
+    test_caller_leave(&f->caller);
     engine_fixture_close(&f->engine);
     program_names_done(&f->names);
     buffer_done(&f->image);
@@ -179,7 +178,7 @@ static void make_index(struct fixture *f, enum tuning_kind kind, struct engine_i
 
 static void close_engine(struct fixture *f)
 {
-    test_caller_leave(&f->caller, &f->engine);
+    test_caller_leave(&f->caller);
     fake_executor_run_tasks(&f->engine.executor);
     engine_close(f->engine.engine);
 }
@@ -188,8 +187,7 @@ static void open_engine(struct fixture *f)
 {
     must(engine_open(&f->engine.options, &f->engine.engine, &f->engine.err), f->engine.err);
     engine_start(f->engine.engine);
-    test_caller_join(&f->caller, &f->engine, 1000, ROLE_ADMIN);
-    must(test_caller_hello(&f->caller, &f->engine), f->engine.err);
+    test_caller_connect(&f->caller, &f->engine, 1000, ROLE_ADMIN);
 }
 
 /* The package under these names, and empty indices where one is a tuning database's. */
@@ -292,11 +290,11 @@ TEST(built_in, nothing_that_writes_a_file_is_done)
         { MESSAGE_tuning_backup, "{}" },
     };
     for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++)
-        test_caller_refused(&f->caller, &f->engine, asked[i].type, asked[i].question,
-                            KILN_UNSUPPORTED, "directory");
-    test_caller_refused(&f->caller, &f->engine, MESSAGE_package_remove,
-                        "{\"name\":\"" MI210 ".kdb\"}", KILN_UNSUPPORTED, "built");
-    test_caller_refused(&f->caller, &f->engine, MESSAGE_gc, "{}", KILN_UNAVAILABLE, "directory");
+        test_caller_refused(&f->caller, asked[i].type, asked[i].question, KILN_UNSUPPORTED,
+                            "directory");
+    test_caller_refused(&f->caller, MESSAGE_package_remove, "{\"name\":\"" MI210 ".kdb\"}",
+                        KILN_UNSUPPORTED, "built");
+    test_caller_refused(&f->caller, MESSAGE_gc, "{}", KILN_UNAVAILABLE, "directory");
 }
 
 /* Also where nothing is built in. */
@@ -306,10 +304,10 @@ TEST(built_in, records_are_looked_up_though_there_is_no_directory)
     close_engine(f);
     f->engine.options.data = NULL;
     open_engine(f);
-    struct json *status = test_caller_ask(&f->caller, &f->engine, MESSAGE_status, "{}");
+    struct json *status = test_caller_ask(&f->caller, MESSAGE_status, "{}");
     assert_true(json_get_bool(json_get(status, "tuning"), "available", false));
     json_destroy(status);
-    struct json *stats = test_caller_ask(&f->caller, &f->engine, MESSAGE_tuning_stats, "{}");
+    struct json *stats = test_caller_ask(&f->caller, MESSAGE_tuning_stats, "{}");
     assert_non_null(json_get(stats, "system"));
     json_destroy(stats);
 }
@@ -317,12 +315,12 @@ TEST(built_in, records_are_looked_up_though_there_is_no_directory)
 TEST(built_in, a_built_in_package_is_listed_and_verified_like_an_installed_one)
 {
     struct fixture *f = *state;
-    struct json *list = test_caller_ask(&f->caller, &f->engine, MESSAGE_package_list, "{}");
+    struct json *list = test_caller_ask(&f->caller, MESSAGE_package_list, "{}");
     assert_string_equal(json_get_text(json_first(json_get(list, "packages")), "name", ""),
                         MI210 ".kdb");
     json_destroy(list);
-    struct json *report = test_caller_ask(&f->caller, &f->engine, MESSAGE_package_verify,
-                                          "{\"name\":\"" MI210 ".kdb\"}");
+    struct json *report =
+        test_caller_ask(&f->caller, MESSAGE_package_verify, "{\"name\":\"" MI210 ".kdb\"}");
     assert_int_equal(json_get_u64(report, "good", 0), 1);
     json_destroy(report);
 }
@@ -348,7 +346,7 @@ TEST(built_in, a_package_that_cannot_be_opened_for_damage_is_a_miss)
     open_engine(f);
     assert_int_equal(f->item.state, ITEM_DAMAGED);
     assert_says(engine_fixture_reported(&f->engine, "built_in_damaged"), MI210 ".kdb");
-    struct json *status = test_caller_ask(&f->caller, &f->engine, MESSAGE_status, "{}");
+    struct json *status = test_caller_ask(&f->caller, MESSAGE_status, "{}");
     assert_string_equal(json_as_text(json_first(json_get(status, "built_in_damaged")), ""),
                         MI210 ".kdb");
     json_destroy(status);

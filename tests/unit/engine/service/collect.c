@@ -18,19 +18,16 @@ struct fixture {
 
 static void join(struct fixture *f)
 {
-    test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
-    test_caller_join(&f->bob, &f->engine, 1001, ROLE_USE);
-    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
-    must(test_caller_hello(&f->ann, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->bob, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->admin, &f->engine), f->engine.err);
+    test_caller_connect(&f->ann, &f->engine, 1000, ROLE_USE);
+    test_caller_connect(&f->bob, &f->engine, 1001, ROLE_USE);
+    test_caller_connect(&f->admin, &f->engine, 0, ROLE_ADMIN);
 }
 
 static void leave(struct fixture *f)
 {
-    test_caller_leave(&f->ann, &f->engine);
-    test_caller_leave(&f->bob, &f->engine);
-    test_caller_leave(&f->admin, &f->engine);
+    test_caller_leave(&f->ann);
+    test_caller_leave(&f->bob);
+    test_caller_leave(&f->admin);
 }
 
 static int setup(void **state)
@@ -60,7 +57,7 @@ static struct digest compile(struct fixture *f, struct test_caller *c, const cha
     char content[64];
     snprintf(content, sizeof(content), "the object of %s", program);
     test_caller_forget_replies(c);
-    test_caller_want(c, &f->engine, 1, program, PRIORITY_INTERACTIVE);
+    test_caller_fetch_source(c, 1, program, PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_compile(&f->engine.executor, bytes_of_text(content));
     fake_executor_run_tasks(&f->engine.executor);
@@ -75,9 +72,7 @@ static void import(struct fixture *f, struct test_caller *c, const char *name, c
     write_kernel_file(f->cache, &row, 1);
     const int file = open_copy(f->cache);
     test_caller_forget_replies(c);
-    must(test_caller_send_files(c, &f->engine, MESSAGE_kernel_import, 3, bytes_of_text(question),
-                                &file, 1),
-         f->engine.err);
+    test_caller_send_files(c, MESSAGE_kernel_import, question, &file, 1);
     fake_executor_transfer(&f->engine.executor, f->cache, name, "");
     fake_executor_run_tasks(&f->engine.executor);
     json_destroy(reply_json(c, 0));
@@ -85,7 +80,7 @@ static void import(struct fixture *f, struct test_caller *c, const char *name, c
 
 static struct json *admin(struct fixture *f, enum message_type type, const char *question)
 {
-    return test_caller_ask(&f->admin, &f->engine, type, question);
+    return test_caller_ask(&f->admin, type, question);
 }
 
 /* "kernels" of the answer. */
@@ -149,7 +144,7 @@ TEST(collect, two_versions_of_a_toolchain_live_side_by_side)
     struct fixture *f = *state;
     compile(f, &f->ann, "k.cl");
     describe_as(f, UPGRADED);
-    test_caller_want(&f->ann, &f->engine, 1, "k.cl", PRIORITY_INTERACTIVE);
+    test_caller_fetch_source(&f->ann, 1, "k.cl", PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->ann.reply_count, 0); /* the old one's object is not for the new one */
     fake_executor_compile(&f->engine.executor, bytes_of_text("by the new one"));
@@ -166,8 +161,7 @@ TEST(collect, while_toolchains_are_not_known_nothing_is_stale)
     must(engine_open(&f->engine.options, &f->engine.engine, &f->engine.err), f->engine.err);
     engine_start(f->engine.engine);
     join(f);
-    test_caller_refused(&f->admin, &f->engine, MESSAGE_gc, "{\"stale\":true}", KILN_UNAVAILABLE,
-                        "compilers");
+    test_caller_refused(&f->admin, MESSAGE_gc, "{\"stale\":true}", KILN_UNAVAILABLE, "compilers");
     assert_int_equal(count_of(f, MESSAGE_gc, "{}"), 0);
     assert_true(is_stored(f, "k.cl"));
 }
@@ -190,7 +184,7 @@ TEST(collect, subscribers_hear_of_a_collection_that_dropped_something)
 {
     struct fixture *f = *state;
     compile(f, &f->ann, "a.cl");
-    json_destroy(test_caller_ask(&f->bob, &f->engine, MESSAGE_events, NULL));
+    json_destroy(test_caller_ask(&f->bob, MESSAGE_events, NULL));
     test_caller_forget_replies(&f->bob);
     json_destroy(admin(f, MESSAGE_gc, "{}"));
     json_destroy(admin(f, MESSAGE_gc, "{\"to_bytes\":0,\"dry_run\":true}"));
@@ -233,17 +227,16 @@ TEST(collect, kernels_are_pinned_by_target_name_and_database_id)
 TEST(collect, a_pin_request_must_name_kernels)
 {
     struct fixture *f = *state;
-    test_caller_refused(&f->admin, &f->engine, MESSAGE_kernel_pin, "{}", KILN_INVALID,
-                        "kernel_pin");
-    test_caller_refused(&f->admin, &f->engine, MESSAGE_kernel_pin,
-                        "{\"keys\":[\"ab\"],\"name\":\"x\"}", KILN_INVALID, "kernel_pin");
-    test_caller_refused(&f->admin, &f->engine, MESSAGE_kernel_pin, "{\"keys\":[\"xyz\"]}",
-                        KILN_INVALID, "'xyz'");
-    test_caller_refused(&f->admin, &f->engine, MESSAGE_kernel_pin, "{\"keys\":[\"ab\"]}",
-                        KILN_NOT_FOUND, "'ab'");
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_pin, "{\"name\":\"x\"}", KILN_DENIED,
+    test_caller_refused(&f->admin, MESSAGE_kernel_pin, "{}", KILN_INVALID, "kernel_pin");
+    test_caller_refused(&f->admin, MESSAGE_kernel_pin, "{\"keys\":[\"ab\"],\"name\":\"x\"}",
+                        KILN_INVALID, "kernel_pin");
+    test_caller_refused(&f->admin, MESSAGE_kernel_pin, "{\"keys\":[\"xyz\"]}", KILN_INVALID,
+                        "'xyz'");
+    test_caller_refused(&f->admin, MESSAGE_kernel_pin, "{\"keys\":[\"ab\"]}", KILN_NOT_FOUND,
+                        "'ab'");
+    test_caller_refused(&f->ann, MESSAGE_kernel_pin, "{\"name\":\"x\"}", KILN_DENIED,
                         "administrator");
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_gc, "{}", KILN_DENIED, "administrator");
+    test_caller_refused(&f->ann, MESSAGE_gc, "{}", KILN_DENIED, "administrator");
 }
 
 TEST(collect, private_kernels_of_others_make_no_key_prefix_ambiguous)
@@ -262,16 +255,13 @@ TEST(collect, private_kernels_of_others_make_no_key_prefix_ambiguous)
     snprintf(question, sizeof(question), "{\"key\":\"%.1s\"}", hex);
 
     KILN_AUTO(json)
-    struct json *shown = test_caller_ask(&f->bob, &f->engine, MESSAGE_kernel_show, question);
+    struct json *shown = test_caller_ask(&f->bob, MESSAGE_kernel_show, question);
     assert_string_equal(json_get_text(shown, "key", ""), hex);
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_show, question, KILN_INVALID,
-                        "several keys");
-    test_caller_refused(&f->admin, &f->engine, MESSAGE_kernel_show, question, KILN_INVALID,
-                        "several keys");
+    test_caller_refused(&f->ann, MESSAGE_kernel_show, question, KILN_INVALID, "several keys");
+    test_caller_refused(&f->admin, MESSAGE_kernel_show, question, KILN_INVALID, "several keys");
     digest_to_hex(&private, hex);
     snprintf(question, sizeof(question), "{\"key\":\"%s\"}", hex);
-    test_caller_refused(&f->bob, &f->engine, MESSAGE_kernel_show, question, KILN_NOT_FOUND,
-                        "begins with");
+    test_caller_refused(&f->bob, MESSAGE_kernel_show, question, KILN_NOT_FOUND, "begins with");
 }
 
 /* ---- clear ---- */
@@ -323,16 +313,16 @@ TEST(collect, a_cleared_kernel_is_no_longer_hot)
 {
     struct fixture *f = *state;
     fill(f);
-    test_caller_want_named(&f->ann, &f->engine, "gfx906_60", "named.o", ARGS);
+    test_caller_fetch_name(&f->ann, "gfx906_60", "named.o", ARGS);
     assert_int_equal(last_result(&f->ann).code, KILN_OK);
     assert_int_equal(count_of(f, MESSAGE_clear, "{\"package\":\"gfx906_60.ukdb\"}"), 1);
-    test_caller_want_named(&f->ann, &f->engine, "gfx906_60", "named.o", ARGS);
+    test_caller_fetch_name(&f->ann, "gfx906_60", "named.o", ARGS);
     assert_int_equal(last_result(&f->ann).code, KILN_NOT_FOUND);
 }
 
 TEST(collect, clearing_nothing_in_particular_names_what_may_be_given)
 {
     struct fixture *f = *state;
-    test_caller_refused(&f->admin, &f->engine, MESSAGE_clear, "{\"dry_run\":true}", KILN_INVALID,
+    test_caller_refused(&f->admin, MESSAGE_clear, "{\"dry_run\":true}", KILN_INVALID,
                         "older_than_s");
 }

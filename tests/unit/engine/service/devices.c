@@ -29,7 +29,7 @@ static void add(struct users *f, const char *file, const char *text)
 
 static struct json *ask(struct users *f)
 {
-    return test_caller_ask(&f->user, &f->engine, MESSAGE_devices, NULL);
+    return test_caller_ask(&f->user, MESSAGE_devices, NULL);
 }
 
 TEST(users, everybody_is_reported_of_every_device)

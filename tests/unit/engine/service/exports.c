@@ -25,12 +25,9 @@ struct fixture {
 
 static void join(struct fixture *f)
 {
-    test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
-    test_caller_join(&f->bob, &f->engine, 1001, ROLE_USE);
-    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
-    must(test_caller_hello(&f->ann, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->bob, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->admin, &f->engine), f->engine.err);
+    test_caller_connect(&f->ann, &f->engine, 1000, ROLE_USE);
+    test_caller_connect(&f->bob, &f->engine, 1001, ROLE_USE);
+    test_caller_connect(&f->admin, &f->engine, 0, ROLE_ADMIN);
 }
 
 static int setup(void **state)
@@ -49,9 +46,9 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct fixture *f = *state;
-    test_caller_leave(&f->ann, &f->engine);
-    test_caller_leave(&f->bob, &f->engine);
-    test_caller_leave(&f->admin, &f->engine);
+    test_caller_leave(&f->ann);
+    test_caller_leave(&f->bob);
+    test_caller_leave(&f->admin);
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
     engine_fixture_close(&f->engine);
     assert_int_equal(open_descriptors(), f->descriptors);
@@ -65,9 +62,7 @@ static void import_file(struct fixture *f, struct test_caller *c, const char *pa
 {
     const int file = open_copy(path);
     test_caller_forget_replies(c);
-    must(test_caller_send_files(c, &f->engine, MESSAGE_kernel_import, 3, bytes_of_text(question),
-                                &file, 1),
-         f->engine.err);
+    test_caller_send_files(c, MESSAGE_kernel_import, question, &file, 1);
     fake_executor_transfer(&f->engine.executor, path, name, "");
     fake_executor_run_tasks(&f->engine.executor);
     json_destroy(reply_json(c, 0));
@@ -90,10 +85,10 @@ static void import_rows(struct fixture *f, struct test_caller *c, const struct c
 }
 
 /* The one file that comes back. */
-static void export(struct fixture *f, struct test_caller *c, const char *path)
+static void export(struct test_caller *c, const char *path)
 {
     KILN_AUTO(json)
-    struct json *answer = test_caller_ask(c, &f->engine, MESSAGE_kernel_export, NULL);
+    struct json *answer = test_caller_ask(c, MESSAGE_kernel_export, NULL);
     assert_int_equal(json_count(json_get(answer, "files")), 1);
     assert_int_equal(c->replies[0].object_count, 1);
     write_object(c, 0, 0, path);
@@ -109,7 +104,7 @@ TEST(export, imported_kernels_are_exported_in_their_order)
 {
     struct fixture *f = *state;
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
-    export(f, &f->ann, f->exported);
+    export(&f->ann, f->exported);
     assert_kernel_file(f->exported, three, 3);
 
     KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
@@ -125,7 +120,7 @@ static void expect_exported(struct fixture *f, const char *question, const char 
                             const struct kernel_row *row)
 {
     KILN_AUTO(json)
-    struct json *answer = test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_export, question);
+    struct json *answer = test_caller_ask(&f->ann, MESSAGE_kernel_export, question);
     assert_int_equal(json_count(json_get(answer, "files")), 1);
     assert_string_equal(json_get_text(json_first(json_get(answer, "files")), "name", ""), name);
     write_object(&f->ann, 0, 0, f->exported);
@@ -145,15 +140,15 @@ TEST(export, versions_of_miopen_are_exported_each_by_itself)
     expect_exported(f, "{\"version\":\"3.2\"}", "gfx906_60.ukdb", &old);
     expect_exported(f, "{\"version\":\"3.3\",\"database_id\":\"gfx906_60\"}", "gfx906_60.ukdb",
                     &new);
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export,
-                        "{\"database_id\":\"gfx906_60\"}", KILN_INVALID, "'gfx906_60'");
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{}", KILN_INVALID, "3.");
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{\"version\":\"none\"}",
-                        KILN_NOT_FOUND, "to export");
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{\"version\":\"3.4\"}",
-                        KILN_NOT_FOUND, "to export");
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{\"version\":\"../x\"}",
-                        KILN_INVALID, "version");
+    test_caller_refused(&f->ann, MESSAGE_kernel_export, "{\"database_id\":\"gfx906_60\"}",
+                        KILN_INVALID, "'gfx906_60'");
+    test_caller_refused(&f->ann, MESSAGE_kernel_export, "{}", KILN_INVALID, "3.");
+    test_caller_refused(&f->ann, MESSAGE_kernel_export, "{\"version\":\"none\"}", KILN_NOT_FOUND,
+                        "to export");
+    test_caller_refused(&f->ann, MESSAGE_kernel_export, "{\"version\":\"3.4\"}", KILN_NOT_FOUND,
+                        "to export");
+    test_caller_refused(&f->ann, MESSAGE_kernel_export, "{\"version\":\"../x\"}", KILN_INVALID,
+                        "version");
 }
 
 TEST(export, kernels_of_no_version_are_exported_beside_others_when_asked_for)
@@ -167,7 +162,7 @@ TEST(export, kernels_of_no_version_are_exported_beside_others_when_asked_for)
     expect_exported(f, "{\"version\":\"none\"}", "gfx906_60.ukdb", &plain);
     expect_exported(f, "{\"version\":\"none\",\"database_id\":\"gfx906_60\"}", "gfx906_60.ukdb",
                     &plain);
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{}", KILN_INVALID, "none");
+    test_caller_refused(&f->ann, MESSAGE_kernel_export, "{}", KILN_INVALID, "none");
 }
 
 TEST(export, the_only_version_of_a_device_need_not_be_named)
@@ -191,14 +186,14 @@ TEST(export, import_and_export_again_give_the_same_file)
         rows[i] = (struct kernel_row)TEXT_KERNEL(names[i], ARGS, contents[i]);
     }
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", rows, MANY }, "{}");
-    export(f, &f->ann, f->exported);
+    export(&f->ann, f->exported);
     assert_kernel_file(f->exported, rows, MANY);
 
     import_file(f, &f->bob, f->exported, "gfx906_60.ukdb", "{}");
-    export(f, &f->bob, f->again);
+    export(&f->bob, f->again);
     assert_same_bytes(f->exported, f->again);
 
-    export(f, &f->ann, f->again); /* nor does asking twice change anything */
+    export(&f->ann, f->again); /* nor does asking twice change anything */
     assert_same_bytes(f->exported, f->again);
 }
 
@@ -214,7 +209,7 @@ TEST(export, objects_of_every_size_come_back_byte_for_byte)
     rows[2] = (struct kernel_row){ "nul.o", "", large, 1 }; /* a single NUL */
     large[0] = '\0';
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", rows, 3 }, "{}");
-    export(f, &f->ann, f->exported);
+    export(&f->ann, f->exported);
     assert_kernel_file(f->exported, rows, 3);
 }
 
@@ -224,7 +219,7 @@ TEST(export, each_database_id_is_a_file_of_its_own)
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
     import_rows(f, &f->ann, &(struct cache){ "gfx90a68", three, 1 }, "{}");
     KILN_AUTO(json)
-    struct json *answer = test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_export, NULL);
+    struct json *answer = test_caller_ask(&f->ann, MESSAGE_kernel_export, NULL);
     assert_int_equal(json_count(json_get(answer, "files")), 2);
     assert_int_equal(f->ann.replies[0].object_count, 2);
     for (const struct json *file = json_first(json_get(answer, "files")); file;
@@ -235,8 +230,8 @@ TEST(export, each_database_id_is_a_file_of_its_own)
     }
 
     KILN_AUTO(json)
-    struct json *one = test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_export,
-                                       "{\"database_id\":\"gfx90a68\"}");
+    struct json *one =
+        test_caller_ask(&f->ann, MESSAGE_kernel_export, "{\"database_id\":\"gfx90a68\"}");
     assert_int_equal(json_count(json_get(one, "files")), 1);
 }
 
@@ -250,9 +245,9 @@ TEST(export, everyones_are_exported_too_unless_ones_own_replace_them)
     import_rows(f, &f->admin, &(struct cache){ "gfx906_60", shared, 2 }, "{\"for_all\":true}");
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", own, 1 }, "{}");
 
-    export(f, &f->ann, f->exported);
+    export(&f->ann, f->exported);
     assert_kernel_file(f->exported, both, 2);
-    export(f, &f->bob, f->again);
+    export(&f->bob, f->again);
     assert_kernel_file(f->again, shared, 2);
 }
 
@@ -260,28 +255,26 @@ TEST(export, private_imports_of_others_are_not_exported)
 {
     struct fixture *f = *state;
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
-    test_caller_refused(&f->bob, &f->engine, MESSAGE_kernel_export, "{}", KILN_NOT_FOUND,
-                        "imported kernels");
-    test_caller_refused(&f->bob, &f->engine, MESSAGE_kernel_export,
-                        "{\"database_id\":\"gfx906_60\"}", KILN_NOT_FOUND, "of gfx906_60");
+    test_caller_refused(&f->bob, MESSAGE_kernel_export, "{}", KILN_NOT_FOUND, "imported kernels");
+    test_caller_refused(&f->bob, MESSAGE_kernel_export, "{\"database_id\":\"gfx906_60\"}",
+                        KILN_NOT_FOUND, "of gfx906_60");
 }
 
 TEST(export, kernels_compiled_here_are_not_exported)
 {
     struct fixture *f = *state;
-    test_caller_want(&f->ann, &f->engine, 1, "k.cl", PRIORITY_INTERACTIVE);
+    test_caller_fetch_source(&f->ann, 1, "k.cl", PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
     fake_executor_run_tasks(&f->engine.executor);
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "", KILN_NOT_FOUND,
-                        "imported kernels");
+    test_caller_refused(&f->ann, MESSAGE_kernel_export, "", KILN_NOT_FOUND, "imported kernels");
 }
 
 TEST(export, another_format_is_refused)
 {
     struct fixture *f = *state;
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{\"format\":\"zip\"}",
-                        KILN_INVALID, "'zip'");
+    test_caller_refused(&f->ann, MESSAGE_kernel_export, "{\"format\":\"zip\"}", KILN_INVALID,
+                        "'zip'");
 }
 
 TEST(export, a_damaged_kernel_is_left_out_and_counted)
@@ -290,9 +283,9 @@ TEST(export, a_damaged_kernel_is_left_out_and_counted)
     const struct kernel_row rows[] = { TEXT_KERNEL("a.o", ARGS, "this object will be damaged"),
                                        TEXT_KERNEL("b.o", ARGS, "this object stays well") };
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", rows, 2 }, "{}");
-    test_caller_leave(&f->ann, &f->engine);
-    test_caller_leave(&f->bob, &f->engine);
-    test_caller_leave(&f->admin, &f->engine);
+    test_caller_leave(&f->ann);
+    test_caller_leave(&f->bob);
+    test_caller_leave(&f->admin);
     engine_close(f->engine.engine);
     char path[100];
     snprintf(path, sizeof(path), "%s/kernels.db", f->engine.directory);
@@ -303,7 +296,7 @@ TEST(export, a_damaged_kernel_is_left_out_and_counted)
     join(f);
 
     KILN_AUTO(json)
-    struct json *answer = test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_export, NULL);
+    struct json *answer = test_caller_ask(&f->ann, MESSAGE_kernel_export, NULL);
     const struct json *file = json_first(json_get(answer, "files"));
     assert_int_equal(json_get_u64(file, "kernels", 0), 1);
     assert_int_equal(json_get_u64(file, "damaged", 0), 1);
@@ -312,7 +305,7 @@ TEST(export, a_damaged_kernel_is_left_out_and_counted)
 
     assert_int_equal(engine_fixture_stat(&f->engine, "quarantined"), 1); /* and out of the way */
     json_destroy(answer);
-    answer = test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_export, NULL);
+    answer = test_caller_ask(&f->ann, MESSAGE_kernel_export, NULL);
     assert_int_equal(json_get_u64(json_first(json_get(answer, "files")), "damaged", 9), 0);
     assert_int_equal(engine_fixture_stat(&f->engine, "quarantined"), 1);
 }
@@ -349,7 +342,7 @@ TEST(export, a_file_counts_for_who_asked_until_it_is_closed)
     struct fixture *f = *state;
     struct exported_files *exported = f->engine.engine->exported;
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
-    json_destroy(test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_export, NULL));
+    json_destroy(test_caller_ask(&f->ann, MESSAGE_kernel_export, NULL));
     engine_tick(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(exported_files_count(exported), 1);
@@ -375,24 +368,23 @@ TEST(export, a_user_with_too_many_exported_files_open_is_asked_to_close_them)
         unlink(f->again);
     }
 
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{}", KILN_BUSY,
-                        "exported files");
+    test_caller_refused(&f->ann, MESSAGE_kernel_export, "{}", KILN_BUSY, "exported files");
 
     for (unsigned i = 0; i < EXPORTED_FILES_MAX_UID; i++)
         object_unref(kept[i]);
-    export(f, &f->ann, f->exported);
+    export(&f->ann, f->exported);
 }
 
 TEST(export, an_id_that_is_none_is_refused)
 {
     struct fixture *f = *state;
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export,
-                        "{\"database_id\":\"no such id\"}", KILN_INVALID, "no such id");
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export,
+    test_caller_refused(&f->ann, MESSAGE_kernel_export, "{\"database_id\":\"no such id\"}",
+                        KILN_INVALID, "no such id");
+    test_caller_refused(&f->ann, MESSAGE_kernel_export,
                         "{\"database_id\":\"gfx906_60000000000000000000000000000\"}", KILN_INVALID,
                         "gfx906_6000");
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export,
+    test_caller_refused(&f->ann, MESSAGE_kernel_export,
                         "{\"database_id\":\"gfx906_60@1\",\"version\":\"2\"}", KILN_INVALID,
                         "version already");
 }
@@ -413,10 +405,10 @@ TEST(export, more_than_a_frames_worth_of_ids_must_be_named)
         snprintf(id, sizeof(id), "gfx90a%x", 70 + i);
         import_rows(f, &f->ann, &(struct cache){ id, three, 1 }, "{}");
     }
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{}", KILN_FULL, "than 64");
+    test_caller_refused(&f->ann, MESSAGE_kernel_export, "{}", KILN_FULL, "than 64");
     KILN_AUTO(json)
-    struct json *one = test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_export,
-                                       "{\"database_id\":\"gfx90a46\"}");
+    struct json *one =
+        test_caller_ask(&f->ann, MESSAGE_kernel_export, "{\"database_id\":\"gfx90a46\"}");
     assert_int_equal(json_count(json_get(one, "files")), 1);
 }
 
@@ -424,9 +416,8 @@ TEST(export, a_client_that_leaves_during_an_export_leaves_nothing)
 {
     struct fixture *f = *state;
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
-    must(test_caller_send(&f->ann, &f->engine, MESSAGE_kernel_export, 9, (struct bytes){ 0 }),
-         f->engine.err);
-    test_caller_leave(&f->ann, &f->engine);
+    test_caller_send(&f->ann, MESSAGE_kernel_export, 9, (struct bytes){ 0 });
+    test_caller_leave(&f->ann);
     fake_executor_run_tasks(&f->engine.executor);
     test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE); /* the teardown counts descriptors */
 }

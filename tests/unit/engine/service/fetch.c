@@ -16,10 +16,8 @@ static int setup(void **state)
 {
     static struct fixture f;
     engine_fixture_open(&f.engine, true);
-    test_caller_join(&f.a, &f.engine, 1000, ROLE_USE);
-    test_caller_join(&f.b, &f.engine, 1001, ROLE_ADMIN);
-    must(test_caller_hello(&f.a, &f.engine), f.engine.err);
-    must(test_caller_hello(&f.b, &f.engine), f.engine.err);
+    test_caller_connect(&f.a, &f.engine, 1000, ROLE_USE);
+    test_caller_connect(&f.b, &f.engine, 1001, ROLE_ADMIN);
     *state = &f;
     return 0;
 }
@@ -27,8 +25,8 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct fixture *f = *state;
-    test_caller_leave(&f->a, &f->engine);
-    test_caller_leave(&f->b, &f->engine);
+    test_caller_leave(&f->a);
+    test_caller_leave(&f->b);
     while (fake_executor_next_compile(&f->engine.executor))
         fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
     engine_fixture_close(&f->engine);
@@ -39,7 +37,7 @@ FIXTURE(fetch, setup, teardown);
 
 static void want(struct fixture *f, struct test_caller *c, uint64_t id, const char *program)
 {
-    test_caller_want(c, &f->engine, id, program, PRIORITY_INTERACTIVE);
+    test_caller_fetch_source(c, id, program, PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
 }
 
@@ -58,10 +56,7 @@ static void fetch_key(struct fixture *f, struct test_caller *c, uint64_t id,
                       const struct digest *key, uint32_t inline_limit)
 {
     struct message_fetch m = { .key = *key, .inline_limit = inline_limit };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 100);
-    message_fetch_write(&b, &m);
-    must(test_caller_send(c, &f->engine, MESSAGE_fetch, id, buffer_view(&b)), f->engine.err);
+    SEND_MESSAGE(c, fetch, id, &m);
     fake_executor_run_tasks(&f->engine.executor);
 }
 
@@ -94,12 +89,11 @@ TEST(fetch, the_second_time_it_is_hot_and_after_a_restart_on_disk)
     assert_int_equal(reply_result(&f->a, 1).tier, TIER_HOT);
     assert_int_equal(stat(f, "hits.hot"), 1);
 
-    test_caller_leave(&f->a, &f->engine);
-    test_caller_leave(&f->b, &f->engine);
+    test_caller_leave(&f->a);
+    test_caller_leave(&f->b);
     engine_fixture_reopen(&f->engine);
-    test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
+    test_caller_connect(&f->a, &f->engine, 1000, ROLE_USE);
     test_caller_join(&f->b, &f->engine, 1001, ROLE_ADMIN);
-    must(test_caller_hello(&f->a, &f->engine), f->engine.err);
     want(f, &f->a, 3, "k.cl");
     assert_int_equal(reply_result(&f->a, 0).tier, TIER_DISK);
     assert_int_equal(stat(f, "hits.disk"), 1);
@@ -156,8 +150,7 @@ TEST(fetch, clearing_forgets_failures_and_what_is_hot)
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "it crashed", NULL);
     want(f, &f->a, 2, "good.cl");
     compile(f, "object");
-    must(test_caller_send(&f->b, &f->engine, MESSAGE_clear, 9, bytes_of_text("{\"all\":true}")),
-         f->engine.err);
+    test_caller_send(&f->b, MESSAGE_clear, 9, bytes_of_text("{\"all\":true}"));
     fake_executor_run_tasks(&f->engine.executor);
     KILN_AUTO(mem) char *answer = bytes_to_text(f->b.replies[0].body);
     assert_says(answer, "\"kernels\":1,");
@@ -224,7 +217,7 @@ TEST(fetch, the_last_asker_leaving_cancels_what_only_waits)
     want(f, &f->b, 2, "waits.cl");
     want(f, &f->a, 2, "alone.cl");
     assert_int_equal(stat(f, "queued"), 2);
-    test_caller_leave(&f->a, &f->engine);
+    test_caller_leave(&f->a);
     assert_int_equal(stat(f, "queued"), 1); /* b still waits for waits.cl */
     compile(f, "one");
     compile(f, "two");
@@ -238,7 +231,7 @@ TEST(fetch, a_compile_that_runs_is_kept_although_its_asker_left)
 {
     struct fixture *f = *state;
     want(f, &f->a, 1, "k.cl");
-    test_caller_leave(&f->a, &f->engine);
+    test_caller_leave(&f->a);
     compile(f, "object");
     want(f, &f->b, 2, "k.cl");
     assert_int_equal(reply_result(&f->b, 0).tier, TIER_HOT);
@@ -248,10 +241,10 @@ TEST(fetch, a_compile_that_runs_is_kept_although_its_asker_left)
 TEST(fetch, an_interactive_asker_promotes_a_prefetch)
 {
     struct fixture *f = *state;
-    test_caller_want(&f->b, &f->engine, 1, "busy.cl", PRIORITY_PREFETCH);
+    test_caller_fetch_source(&f->b, 1, "busy.cl", PRIORITY_PREFETCH);
     fake_executor_run_tasks(&f->engine.executor);
-    test_caller_want(&f->b, &f->engine, 2, "first.cl", PRIORITY_PREFETCH);
-    test_caller_want(&f->b, &f->engine, 3, "second.cl", PRIORITY_PREFETCH);
+    test_caller_fetch_source(&f->b, 2, "first.cl", PRIORITY_PREFETCH);
+    test_caller_fetch_source(&f->b, 3, "second.cl", PRIORITY_PREFETCH);
     fake_executor_run_tasks(&f->engine.executor);
     want(f, &f->a, 1, "second.cl");
     compile(f, "busy");
@@ -284,9 +277,7 @@ TEST(fetch, waiting_sources_of_one_user_are_bounded_in_bytes)
         BUFFER_AUTO struct buffer b;
         buffer_init(&b, 100000);
         message_fetch_source_write(&b, &m);
-        must(
-            test_caller_send(&f->a, &f->engine, MESSAGE_fetch_source, (uint64_t)i, buffer_view(&b)),
-            f->engine.err);
+        test_caller_send(&f->a, MESSAGE_fetch_source, (uint64_t)i, buffer_view(&b));
     }
     struct message_result o = reply_result(&f->a, 0);
     KILN_AUTO(mem) char *text = bytes_to_text(o.text);
@@ -311,11 +302,7 @@ TEST(fetch, a_refused_option_is_named)
                                       .program = bytes_of_text("k.cl"),
                                       .options = bytes_of_text("-DN=1 -I/etc"),
                                       .source = bytes_of_text("kernel void k() {}") };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 1000);
-    message_fetch_source_write(&b, &m);
-    must(test_caller_send(&f->a, &f->engine, MESSAGE_fetch_source, 1, buffer_view(&b)),
-         f->engine.err);
+    SEND_MESSAGE(&f->a, fetch_source, 1, &m);
     struct message_result o = reply_result(&f->a, 0);
     assert_int_equal(o.code, KILN_DENIED);
     KILN_AUTO(mem) char *text = bytes_to_text(o.text);
@@ -328,11 +315,7 @@ TEST(fetch, another_machines_opencl_target_is_a_clear_no)
     struct message_fetch_source m = { .target = bytes_of_text("opencl:other-cpu:other-build"),
                                       .program = bytes_of_text("k.cl"),
                                       .source = bytes_of_text("kernel void k() {}") };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 1000);
-    message_fetch_source_write(&b, &m);
-    must(test_caller_send(&f->a, &f->engine, MESSAGE_fetch_source, 1, buffer_view(&b)),
-         f->engine.err);
+    SEND_MESSAGE(&f->a, fetch_source, 1, &m);
     struct message_result o = reply_result(&f->a, 0);
     assert_int_equal(o.code, KILN_UNSUPPORTED);
     assert_int_equal(f->engine.executor.compiles_handed_over, 1); /* the describe: no probe */
@@ -356,10 +339,7 @@ static void put_item(struct buffer *items, const char *program)
 static void send_batch(struct fixture *f, uint32_t count, struct bytes items)
 {
     struct message_batch m = { .count = count, .items = items };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 1u << 20);
-    message_batch_write(&b, &m);
-    must(test_caller_send(&f->a, &f->engine, MESSAGE_batch, 77, buffer_view(&b)), f->engine.err);
+    SEND_MESSAGE(&f->a, batch, 77, &m);
     fake_executor_run_tasks(&f->engine.executor);
 }
 
@@ -478,10 +458,7 @@ TEST(fetch, a_cancelled_request_ends_with_cancelled)
     want(f, &f->b, 1, "busy.cl");
     want(f, &f->a, 5, "k.cl");
     struct message_cancel m = { .cancelled_id = 5 };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 100);
-    message_cancel_write(&b, &m);
-    must(test_caller_send(&f->a, &f->engine, MESSAGE_cancel, 6, buffer_view(&b)), f->engine.err);
+    SEND_MESSAGE(&f->a, cancel, 6, &m);
     assert_int_equal(f->a.reply_count, 1);
     assert_int_equal(f->a.replies[0].request_id, 5);
     assert_int_equal(reply_error(&f->a, 0).code, KILN_CANCELLED);
@@ -506,10 +483,7 @@ static void send_plan(struct fixture *f, uint8_t flags, const char *solver)
         .target = bytes_of_text(FIXTURE_TARGET),
         .solver = bytes_of_text(solver),
     };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 1000);
-    message_plan_write(&b, &m);
-    must(test_caller_send(&f->a, &f->engine, MESSAGE_plan, 8, buffer_view(&b)), f->engine.err);
+    SEND_MESSAGE(&f->a, plan, 8, &m);
     fake_executor_run_tasks(&f->engine.executor);
 }
 

@@ -50,7 +50,7 @@ static void tick(struct users *f)
 static void want(struct users *f, const char *program)
 {
     test_caller_forget_replies(&f->user);
-    test_caller_want(&f->user, &f->engine, 7, program, PRIORITY_INTERACTIVE);
+    test_caller_fetch_source(&f->user, 7, program, PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
     answer_describe(f);
 }
@@ -66,7 +66,7 @@ static void compile(struct users *f, const char *program)
 
 static struct json *ask(struct users *f, const char *question)
 {
-    return test_caller_ask(&f->user, &f->engine, MESSAGE_history, question);
+    return test_caller_ask(&f->user, MESSAGE_history, question);
 }
 
 static const struct json *sample(const struct json *answer, unsigned index)
@@ -261,7 +261,7 @@ TEST(history, the_longest_compiles_are_reported_and_private_ones_are_not)
     assert_true(json_get_number(slowest, "compile_s", 0) == 0.005);
     assert_int_equal(json_get_u64(slowest, "uid", 0), 1000);
     KILN_AUTO(json)
-    struct json *theirs = test_caller_ask(&f->admin, &f->engine, MESSAGE_history, "{}");
+    struct json *theirs = test_caller_ask(&f->admin, MESSAGE_history, "{}");
     assert_int_equal(json_get_u64(json_first(json_get(theirs, "slowest")), "uid", 0), 1000);
     KILN_AUTO(json) struct json *one = ask(f, "{\"slowest\":1}");
     assert_int_equal(json_count(json_get(one, "slowest")), 1);
@@ -272,7 +272,7 @@ TEST(history, the_longest_compiles_are_reported_and_private_ones_are_not)
 TEST(history, the_owner_of_a_slow_compile_is_hidden_from_others)
 {
     struct users *f = *state;
-    test_caller_want(&f->admin, &f->engine, 7, "a.cl", PRIORITY_INTERACTIVE);
+    test_caller_fetch_source(&f->admin, 7, "a.cl", PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_compile(&f->engine.executor, bytes_of_text("the object"));
     fake_executor_run_tasks(&f->engine.executor);
@@ -281,6 +281,6 @@ TEST(history, the_owner_of_a_slow_compile_is_hidden_from_others)
     assert_null(json_get(json_first(json_get(answer, "slowest")), "uid"));
     test_caller_forget_replies(&f->admin);
     KILN_AUTO(json)
-    struct json *all = test_caller_ask(&f->admin, &f->engine, MESSAGE_history, "{}");
+    struct json *all = test_caller_ask(&f->admin, MESSAGE_history, "{}");
     assert_true(json_is_number(json_get(json_first(json_get(all, "slowest")), "uid")));
 }

@@ -6,19 +6,16 @@
 
 void imports_join(struct imports *f)
 {
-    test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
-    test_caller_join(&f->bob, &f->engine, 1001, ROLE_USE);
-    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
-    must(test_caller_hello(&f->ann, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->bob, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->admin, &f->engine), f->engine.err);
+    test_caller_connect(&f->ann, &f->engine, 1000, ROLE_USE);
+    test_caller_connect(&f->bob, &f->engine, 1001, ROLE_USE);
+    test_caller_connect(&f->admin, &f->engine, 0, ROLE_ADMIN);
 }
 
 void imports_leave(struct imports *f)
 {
-    test_caller_leave(&f->ann, &f->engine);
-    test_caller_leave(&f->bob, &f->engine);
-    test_caller_leave(&f->admin, &f->engine);
+    test_caller_leave(&f->ann);
+    test_caller_leave(&f->bob);
+    test_caller_leave(&f->admin);
 }
 
 int imports_setup(void **state)
@@ -65,9 +62,7 @@ void begin_import(struct imports *f, struct test_caller *c, const char *question
 {
     const int file = open_copy(f->cache);
     test_caller_forget_replies(c);
-    must(test_caller_send_files(c, &f->engine, MESSAGE_kernel_import, 3, bytes_of_text(question),
-                                &file, 1),
-         f->engine.err);
+    test_caller_send_files(c, MESSAGE_kernel_import, question, &file, 1);
 }
 
 /* The transfer is over, the file is ready to be read. */
@@ -91,16 +86,16 @@ void import_one(struct imports *f, struct test_caller *c, const char *question, 
     json_destroy(reply_json(c, 0));
 }
 
-struct message_result ask_imported(struct imports *f, struct test_caller *c, const char *name)
+struct message_result ask_imported(struct test_caller *c, const char *name)
 {
     test_caller_forget_replies(c);
-    test_caller_want_named(c, &f->engine, ID, name, ARGS);
+    test_caller_fetch_name(c, ID, name, ARGS);
     return last_result(c);
 }
 
-bool gets(struct imports *f, struct test_caller *c, const char *content)
+bool gets(struct test_caller *c, const char *content)
 {
-    struct message_result o = ask_imported(f, c, "conv.o");
+    struct message_result o = ask_imported(c, "conv.o");
     return o.code == KILN_OK && bytes_equal_text(o.content, content);
 }
 
@@ -109,9 +104,9 @@ uint64_t counter(struct imports *f, const char *name)
     return engine_fixture_stat(&f->engine, name);
 }
 
-size_t listed_kernels(struct imports *f, struct test_caller *c)
+size_t listed_kernels(struct test_caller *c)
 {
     KILN_AUTO(json)
-    struct json *list = test_caller_ask(c, &f->engine, MESSAGE_kernel_list, NULL);
+    struct json *list = test_caller_ask(c, MESSAGE_kernel_list, NULL);
     return json_count(json_get(list, "kernels"));
 }

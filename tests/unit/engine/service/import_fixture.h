@@ -34,8 +34,8 @@ void import_cache(struct imports *f, struct test_caller *c, const char *question
 void import_one(struct imports *f, struct test_caller *c, const char *question,
                 const char *content);
 
-struct message_result ask_imported(struct imports *f, struct test_caller *c, const char *name);
+struct message_result ask_imported(struct test_caller *c, const char *name);
 /* conv.o, and it has |content|. */
-bool gets(struct imports *f, struct test_caller *c, const char *content);
+bool gets(struct test_caller *c, const char *content);
 uint64_t counter(struct imports *f, const char *name);
-size_t listed_kernels(struct imports *f, struct test_caller *c);
+size_t listed_kernels(struct test_caller *c);

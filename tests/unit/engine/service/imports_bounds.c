@@ -26,14 +26,14 @@ TEST(imports, many_rows_are_imported_in_steps_and_others_get_their_turn)
     arrive(f);
     run_first_step(f);
     assert_int_equal(f->ann.reply_count, 0);
-    test_caller_want_named(&f->bob, &f->engine, ID, "k1.o", ARGS); /* runs the rest, too */
+    test_caller_fetch_name(&f->bob, ID, "k1.o", ARGS); /* runs the rest, too */
 
     KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
     assert_int_equal(json_get_u64(answer, "imported", 0), MANY);
     assert_int_equal(json_get_u64(answer, "damaged", 9), 0);
     assert_int_equal(json_get_u64(answer, "lost", 9), 0);
     assert_int_equal(counter(f, "store_objects"), MANY);
-    assert_int_equal(ask_imported(f, &f->ann, "k599.o").code, KILN_OK);
+    assert_int_equal(ask_imported(&f->ann, "k599.o").code, KILN_OK);
 }
 
 TEST(imports, as_many_rows_as_a_step_takes_are_imported_once)
@@ -61,8 +61,8 @@ TEST(imports, beyond_the_quota_it_is_said_how_much_and_what_to_do)
     assert_reply_refuses(&f->ann, 0, KILN_FULL, " imported");
     assert_reply_refuses(&f->ann, 0, KILN_FULL, "--own");
     assert_reply_refuses(&f->ann, 0, KILN_FULL, "raise cache_limit_per_uid");
-    assert_true(listed_kernels(f, &f->ann) > 0); /* what fitted stays */
-    import_one(f, &f->bob, "{}", "of bob");      /* another's quota is his own */
+    assert_true(listed_kernels(&f->ann) > 0); /* what fitted stays */
+    import_one(f, &f->bob, "{}", "of bob");   /* another's quota is his own */
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }
 
@@ -124,8 +124,8 @@ TEST(imports, a_users_import_evicts_nothing_of_others_and_keeps_what_fits)
     assert_reply_refuses(&f->bob, 0, KILN_FULL, " imported");
     assert_reply_refuses(&f->bob, 0, KILN_FULL, "other user's");
     assert_reply_refuses(&f->bob, 0, KILN_FULL, "--own");
-    assert_int_equal(listed_kernels(f, &f->ann), LARGE_COUNT);
-    assert_in_range(listed_kernels(f, &f->bob), 1, LARGE_COUNT - 1);
+    assert_int_equal(listed_kernels(&f->ann), LARGE_COUNT);
+    assert_in_range(listed_kernels(&f->bob), 1, LARGE_COUNT - 1);
     assert_int_equal(counter(f, "evictions"), 0);
 }
 
@@ -169,7 +169,7 @@ TEST(imports, a_user_has_two_on_their_way_at_most)
         fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "no");
     static const char failed[] =
         "kiln_remote_requests_total{tier=\"disk\",op=\"copy\",result=\"io\"}";
-    assert_int_equal(test_caller_metric(&f->bob, &f->engine, failed), 4);
+    assert_int_equal(test_caller_metric(&f->bob, failed), 4);
 }
 
 #define USERS 6
@@ -180,8 +180,7 @@ TEST(imports, users_leave_capacity_for_administrators)
     struct test_caller users[USERS];
     write_many(f, 1);
     for (unsigned i = 0; i < USERS; i++) {
-        test_caller_join(&users[i], &f->engine, 2000 + i, ROLE_USE);
-        must(test_caller_hello(&users[i], &f->engine), f->engine.err);
+        test_caller_connect(&users[i], &f->engine, 2000 + i, ROLE_USE);
         begin_import(f, &users[i], "{}");
         begin_import(f, &users[i], "{}");
         assert_int_equal(users[i].reply_count, 0);
@@ -197,7 +196,7 @@ TEST(imports, users_leave_capacity_for_administrators)
     while (fake_executor_next_transfer(&f->engine.executor))
         fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "no");
     for (unsigned i = 0; i < USERS; i++)
-        test_caller_leave(&users[i], &f->engine);
+        test_caller_leave(&users[i]);
 }
 
 /* ---- ended early ---- */
@@ -207,7 +206,7 @@ TEST(imports, a_client_that_leaves_during_the_import_transfer_has_it_cancelled)
     struct imports *f = *state;
     write_many(f, 3);
     begin_import(f, &f->ann, "{}");
-    test_caller_leave(&f->ann, &f->engine);
+    test_caller_leave(&f->ann);
     assert_int_equal(f->engine.executor.transfers_cancelled, 1);
     fake_executor_transfer_fail(&f->engine.executor, KILN_CANCELLED, "cancelled");
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 0);
@@ -224,7 +223,7 @@ TEST(imports, a_client_that_leaves_during_an_import_ends_it_after_the_step)
     run_first_step(f);
     assert_int_equal(engine_fixture_staged(&f->engine), 1);
 
-    test_caller_leave(&f->ann, &f->engine);
+    test_caller_leave(&f->ann);
     fake_executor_run_tasks(&f->engine.executor);
 
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
@@ -241,7 +240,7 @@ TEST(imports, a_cancelled_import_is_answered_once)
     begin_import(f, &f->ann, "{}");
     arrive(f);
     run_first_step(f);
-    test_caller_cancel(&f->ann, &f->engine, 3);
+    test_caller_cancel(&f->ann, 3);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_CANCELLED);

@@ -72,8 +72,8 @@ TEST(imports, damaged_rows_are_counted_and_the_rest_is_imported)
     assert_says(json_get_text(json_first(rows), "why", ""), "'k4.o'");
     assert_string_equal(json_get_text(answer, "database_id", ""), ID);
     assert_string_equal(json_get_text(answer, "scope", ""), "own");
-    assert_int_equal(ask_imported(f, &f->ann, "k3.o").code, KILN_OK);
-    assert_int_equal(ask_imported(f, &f->ann, "k4.o").code, KILN_NOT_FOUND);
+    assert_int_equal(ask_imported(&f->ann, "k3.o").code, KILN_OK);
+    assert_int_equal(ask_imported(&f->ann, "k4.o").code, KILN_NOT_FOUND);
 }
 
 TEST(imports, an_import_damaged_later_in_the_store_is_a_miss_counted_once)
@@ -90,10 +90,10 @@ TEST(imports, an_import_damaged_later_in_the_store_is_a_miss_counted_once)
     engine_fixture_describe(&f->engine);
     imports_join(f);
 
-    assert_int_equal(ask_imported(f, &f->ann, "conv.o").code, KILN_NOT_FOUND);
+    assert_int_equal(ask_imported(&f->ann, "conv.o").code, KILN_NOT_FOUND);
 
     assert_int_equal(counter(f, "quarantined"), 1);
-    assert_int_equal(listed_kernels(f, &f->ann), 0);
+    assert_int_equal(listed_kernels(&f->ann), 0);
 }
 
 /* Page 1 says where everything is; MIOpen's caches are often damaged there. */
@@ -109,7 +109,7 @@ TEST(imports, a_cache_damaged_at_its_head_is_salvaged)
     assert_int_equal(json_get_u64(answer, "lost", 9), 0);
     assert_true(json_get_bool(answer, "file_damaged", false));
     assert_true(json_get_bool(answer, "lost_unknown", false));
-    assert_int_equal(ask_imported(f, &f->ann, "k19.o").code, KILN_OK);
+    assert_int_equal(ask_imported(&f->ann, "k19.o").code, KILN_OK);
 }
 
 TEST(imports, lost_rows_are_counted_once_in_all_steps)
@@ -194,7 +194,7 @@ TEST(imports, a_row_that_no_request_could_name_is_damage_and_the_rest_is_importe
     assert_int_equal(json_get_u64(answer, "damaged", 0), 1);
     assert_says(json_get_text(answer, "first", ""), "row 2");
     assert_says(json_get_text(answer, "first", ""), "17408");
-    assert_int_equal(ask_imported(f, &f->ann, name).code, KILN_OK);
+    assert_int_equal(ask_imported(&f->ann, name).code, KILN_OK);
 }
 
 /* Only what stores is done where others wait for the store. */

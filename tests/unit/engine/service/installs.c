@@ -31,10 +31,8 @@ static int setup(void **state)
     static struct fixture f;
     f.descriptors = open_descriptors();
     engine_fixture_open(&f.engine, true);
-    test_caller_join(&f.user, &f.engine, 1000, ROLE_USE);
-    test_caller_join(&f.admin, &f.engine, 0, ROLE_ADMIN);
-    must(test_caller_hello(&f.user, &f.engine), f.engine.err);
-    must(test_caller_hello(&f.admin, &f.engine), f.engine.err);
+    test_caller_connect(&f.user, &f.engine, 1000, ROLE_USE);
+    test_caller_connect(&f.admin, &f.engine, 0, ROLE_ADMIN);
     snprintf(f.made, sizeof(f.made), "%s/made.kdb", f.engine.directory);
     write_kernel_file(f.made, rows, ROWS);
     *state = &f;
@@ -44,8 +42,8 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct fixture *f = *state;
-    test_caller_leave(&f->user, &f->engine);
-    test_caller_leave(&f->admin, &f->engine);
+    test_caller_leave(&f->user);
+    test_caller_leave(&f->admin);
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
     engine_fixture_close(&f->engine);
     assert_int_equal(open_descriptors(), f->descriptors);
@@ -57,9 +55,7 @@ FIXTURE(install, setup, teardown);
 static void begin(struct fixture *f, const char *question)
 {
     test_caller_forget_replies(&f->admin);
-    must(test_caller_send(&f->admin, &f->engine, MESSAGE_package_install, 3,
-                          bytes_of_text(question)),
-         f->engine.err);
+    test_caller_send(&f->admin, MESSAGE_package_install, 3, bytes_of_text(question));
 }
 
 static void install(struct fixture *f, const char *name)
@@ -72,7 +68,7 @@ static void install(struct fixture *f, const char *name)
 static bool serves(struct fixture *f, const char *name)
 {
     test_caller_forget_replies(&f->user);
-    test_caller_want_named(&f->user, &f->engine, "gfx90a68", name, " -mcpu=gfx90a");
+    test_caller_fetch_name(&f->user, "gfx90a68", name, " -mcpu=gfx90a");
     return last_result(&f->user).code == KILN_OK;
 }
 
@@ -116,7 +112,7 @@ TEST(install, a_file_that_is_not_used_is_listed_beside_the_packages)
     engine_fixture_rescan(&f->engine); /* it did not grow meanwhile */
 
     KILN_AUTO(json)
-    struct json *answer = test_caller_ask(&f->user, &f->engine, MESSAGE_package_list, "{}");
+    struct json *answer = test_caller_ask(&f->user, MESSAGE_package_list, "{}");
 
     assert_int_equal(json_count(json_get(answer, "packages")), 1);
     const struct json *refused = json_get(answer, "refused");
@@ -151,12 +147,11 @@ TEST(install, a_client_that_leaves_during_the_package_check_leaves_nothing_behin
     begin(f, URL);
     fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", "");
 
-    test_caller_leave(&f->admin, &f->engine);
+    test_caller_leave(&f->admin);
     fake_executor_run_tasks(&f->engine.executor);
 
     assert_false(is_there(f, "gfx90a68.kdb"));
-    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
-    must(test_caller_hello(&f->admin, &f->engine), f->engine.err);
+    test_caller_connect(&f->admin, &f->engine, 0, ROLE_ADMIN);
 }
 
 TEST(install, the_transfer_is_reported_all_that_it_must_know)
@@ -182,10 +177,8 @@ TEST(install, a_file_that_came_with_the_request_is_what_is_transferred)
     struct fixture *f = *state;
     const int files[] = { open_copy(f->made), sealed_file(bytes_of_text("manifest")) };
     test_caller_forget_replies(&f->admin);
-    must(test_caller_send_files(&f->admin, &f->engine, MESSAGE_package_install, 3,
-                                bytes_of_text("{\"name\":\"gfx90a68.kdb\",\"source\":\"/a/b\"}"),
-                                files, 2),
-         f->engine.err);
+    test_caller_send_files(&f->admin, MESSAGE_package_install,
+                           "{\"name\":\"gfx90a68.kdb\",\"source\":\"/a/b\"}", files, 2);
 
     const struct transfer_job *job = &fake_executor_next_transfer(&f->engine.executor)->job;
     assert_null(job->url);
@@ -256,13 +249,10 @@ TEST(install, a_name_that_is_no_packages_is_refused)
 TEST(install, a_url_or_a_file_is_needed_and_not_both)
 {
     struct fixture *f = *state;
-    test_caller_refused(&f->admin, &f->engine, MESSAGE_package_install, "{}", KILN_INVALID,
-                        "neither");
+    test_caller_refused(&f->admin, MESSAGE_package_install, "{}", KILN_INVALID, "neither");
     const int file = open_copy(f->made);
     test_caller_forget_replies(&f->admin);
-    must(test_caller_send_files(&f->admin, &f->engine, MESSAGE_package_install, 3,
-                                bytes_of_text(URL), &file, 1),
-         f->engine.err);
+    test_caller_send_files(&f->admin, MESSAGE_package_install, URL, &file, 1);
     assert_reply_refuses(&f->admin, 0, KILN_INVALID, "both");
     assert_int_equal(f->engine.executor.transfers_handed_over, 0);
 }
@@ -273,10 +263,10 @@ TEST(install, users_may_look_at_packages_but_not_change_them)
     static const unsigned denied[] = { MESSAGE_package_install, MESSAGE_package_remove,
                                        MESSAGE_package_verify };
     for (size_t i = 0; i < sizeof(denied) / sizeof(denied[0]); i++)
-        test_caller_refused(&f->user, &f->engine, (enum message_type)denied[i], URL, KILN_DENIED,
+        test_caller_refused(&f->user, (enum message_type)denied[i], URL, KILN_DENIED,
                             "administrator");
-    json_destroy(test_caller_ask(&f->user, &f->engine, MESSAGE_package_list, NULL));
-    json_destroy(test_caller_ask(&f->user, &f->engine, MESSAGE_package_coverage, NULL));
+    json_destroy(test_caller_ask(&f->user, MESSAGE_package_list, NULL));
+    json_destroy(test_caller_ask(&f->user, MESSAGE_package_coverage, NULL));
 }
 
 TEST(install, a_request_that_takes_no_files_refuses_them)
@@ -284,9 +274,7 @@ TEST(install, a_request_that_takes_no_files_refuses_them)
     struct fixture *f = *state;
     const int file = open_copy(f->made);
     test_caller_forget_replies(&f->admin);
-    must(test_caller_send_files(&f->admin, &f->engine, MESSAGE_package_list, 3, (struct bytes){ 0 },
-                                &file, 1),
-         f->engine.err);
+    test_caller_send_files(&f->admin, MESSAGE_package_list, "", &file, 1);
     assert_reply_refuses(&f->admin, 0, KILN_INVALID, "'package_list'");
 }
 
@@ -294,11 +282,8 @@ TEST(install, only_so_many_may_be_on_their_way)
 {
     struct fixture *f = *state;
     for (uint64_t id = 0; id < 16; id++)
-        must(test_caller_send(&f->admin, &f->engine, MESSAGE_package_install, id,
-                              bytes_of_text(URL)),
-             f->engine.err);
-    test_caller_refused(&f->admin, &f->engine, MESSAGE_package_install, URL, KILN_BUSY,
-                        "uploads: 16");
+        test_caller_send(&f->admin, MESSAGE_package_install, id, bytes_of_text(URL));
+    test_caller_refused(&f->admin, MESSAGE_package_install, URL, KILN_BUSY, "uploads: 16");
     while (fake_executor_next_transfer(&f->engine.executor))
         fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "the line is dead");
     begin(f, URL);
@@ -313,8 +298,7 @@ TEST(install, without_transfers_it_is_said)
     struct executor_ops some = *all;
     some.transfer = NULL;
     f->engine.executor.base.ops = &some;
-    test_caller_refused(&f->admin, &f->engine, MESSAGE_package_install, URL, KILN_UNSUPPORTED,
-                        "memory");
+    test_caller_refused(&f->admin, MESSAGE_package_install, URL, KILN_UNSUPPORTED, "memory");
     f->engine.executor.base.ops = all;
 }
 
@@ -325,7 +309,7 @@ static uint64_t counted(struct fixture *f, const char *op, const char *result)
     char series[120];
     snprintf(series, sizeof(series),
              "kiln_remote_requests_total{tier=\"package\",op=\"%s\",result=\"%s\"}", op, result);
-    return test_caller_metric(&f->user, &f->engine, series);
+    return test_caller_metric(&f->user, series);
 }
 
 TEST(install, a_transfer_is_counted_when_it_ends_and_with_how)
@@ -359,7 +343,7 @@ TEST(install, a_transfer_that_went_well_is_ok_whatever_the_file_is)
     install(f, "kernels.zip");
     assert_int_equal(counted(f, "download", "ok"), 1);
     assert_int_equal(
-        test_caller_metric(&f->user, &f->engine,
+        test_caller_metric(&f->user,
                            "kiln_requests_total{op=\"package_install\",result=\"invalid\"}"),
         1);
 }
@@ -381,9 +365,9 @@ TEST(install, an_install_from_a_file_url_counts_as_a_copy)
 TEST(install, a_request_that_starts_no_transfer_counts_none)
 {
     struct fixture *f = *state;
-    test_caller_refused(&f->admin, &f->engine, MESSAGE_package_install, "{}", KILN_INVALID, "URL");
+    test_caller_refused(&f->admin, MESSAGE_package_install, "{}", KILN_INVALID, "URL");
     KILN_AUTO(json)
-    struct json *page = test_caller_ask(&f->user, &f->engine, MESSAGE_metrics, NULL);
+    struct json *page = test_caller_ask(&f->user, MESSAGE_metrics, NULL);
     assert_null(
         strstr(json_get_text(page, "text", ""),
                "kiln_remote_requests_total{tier=\"package\",op=\"copy\",result=\"invalid\""));
@@ -395,11 +379,10 @@ TEST(install, a_client_that_leaves_during_an_install_has_the_transfer_cancelled)
 {
     struct fixture *f = *state;
     const int file = open_copy(f->made);
-    must(test_caller_send_files(&f->admin, &f->engine, MESSAGE_package_install, 3,
-                                bytes_of_text("{\"name\":\"gfx90a68.kdb\"}"), &file, 1),
-         f->engine.err);
+    test_caller_send_files(&f->admin, MESSAGE_package_install, "{\"name\":\"gfx90a68.kdb\"}", &file,
+                           1);
 
-    test_caller_leave(&f->admin, &f->engine);
+    test_caller_leave(&f->admin);
 
     assert_int_equal(f->engine.executor.transfers_cancelled, 1);
     assert_false(engine_idle(f->engine.engine)); /* until it has ended */
@@ -419,7 +402,7 @@ TEST(install, a_client_that_leaves_during_the_move_gets_no_answer_and_leaves_not
     assert_int_equal(engine_fixture_staged(&f->engine), 1);
     assert_true(fake_executor_run_task(&f->engine.executor)); /* it is checked */
 
-    test_caller_leave(&f->admin, &f->engine);
+    test_caller_leave(&f->admin);
     fake_executor_run_tasks(&f->engine.executor);
 
     assert_int_equal(f->engine.executor.transfers_cancelled, 0);
@@ -432,13 +415,13 @@ TEST(install, a_cancelled_install_is_answered_once_and_not_installed)
 {
     struct fixture *f = *state;
     begin(f, URL);
-    test_caller_cancel(&f->admin, &f->engine, 3);
+    test_caller_cancel(&f->admin, 3);
     fake_executor_transfer_fail(&f->engine.executor, KILN_CANCELLED, "cancelled");
     assert_int_equal(f->admin.reply_count, 1);
     assert_int_equal(reply_error(&f->admin, 0).code, KILN_CANCELLED);
 
     begin(f, URL);
-    test_caller_cancel(&f->admin, &f->engine, 3);
+    test_caller_cancel(&f->admin, 3);
     unsigned reads = f->engine.executor.tasks_of[WORK_QUEUE_READ];
     fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", ""); /* it was over */
     assert_int_equal(engine_fixture_staged(&f->engine), 1); /* the loop removes no files */
@@ -459,8 +442,7 @@ TEST(install, a_daemon_that_stops_ends_transfers_and_takes_no_more)
     assert_int_equal(f->engine.executor.transfers_cancelled, 1);
     fake_executor_transfer_fail(&f->engine.executor, KILN_CANCELLED, "cancelled");
     assert_int_equal(reply_error(&f->admin, 0).code, KILN_UNAVAILABLE);
-    test_caller_refused(&f->admin, &f->engine, MESSAGE_package_install, URL, KILN_UNAVAILABLE,
-                        "stopping");
+    test_caller_refused(&f->admin, MESSAGE_package_install, URL, KILN_UNAVAILABLE, "stopping");
 }
 
 TEST(install, a_half_uploaded_package_of_an_earlier_daemon_is_removed)
@@ -471,8 +453,8 @@ TEST(install, a_half_uploaded_package_of_an_earlier_daemon_is_removed)
     snprintf(path, sizeof(path), "%s/half", packages_staging(f->engine.engine));
     must(fs_replace_file(path, bytes_of_text("half"), 0600, &err), err);
     assert_int_equal(engine_fixture_staged(&f->engine), 1);
-    test_caller_leave(&f->user, &f->engine);
-    test_caller_leave(&f->admin, &f->engine);
+    test_caller_leave(&f->user);
+    test_caller_leave(&f->admin);
 
     engine_fixture_reopen(&f->engine);
 
@@ -488,15 +470,15 @@ TEST(install, packages_are_listed_and_shown_a_page_at_a_time)
     struct fixture *f = *state;
     install(f, "gfx90a68.kdb");
     KILN_AUTO(json)
-    struct json *list = test_caller_ask(&f->user, &f->engine, MESSAGE_package_list, NULL);
+    struct json *list = test_caller_ask(&f->user, MESSAGE_package_list, NULL);
     assert_int_equal(json_count(json_get(list, "packages")), 1);
     const struct json *info = json_first(json_get(list, "packages"));
     assert_string_equal(json_get_text(info, "name", ""), "gfx90a68.kdb");
     assert_int_equal(json_get_u64(info, "kernels", 0), ROWS);
 
     KILN_AUTO(json)
-    struct json *page = test_caller_ask(&f->user, &f->engine, MESSAGE_package_show,
-                                        "{\"name\":\"gfx90a68.kdb\",\"count\":2}");
+    struct json *page =
+        test_caller_ask(&f->user, MESSAGE_package_show, "{\"name\":\"gfx90a68.kdb\",\"count\":2}");
     assert_int_equal(json_get_u64(page, "kernels", 0), ROWS);
     assert_int_equal(json_count(json_get(page, "rows")), 2);
     assert_string_equal(json_get_text(json_first(json_get(page, "rows")), "name", ""), "a.o");
@@ -506,7 +488,7 @@ TEST(install, packages_are_listed_and_shown_a_page_at_a_time)
     snprintf(next, sizeof(next), "{\"name\":\"gfx90a68.kdb\",\"count\":2,\"after\":%u}",
              (unsigned)json_get_u64(page, "next", 0));
     KILN_AUTO(json)
-    struct json *rest = test_caller_ask(&f->user, &f->engine, MESSAGE_package_show, next);
+    struct json *rest = test_caller_ask(&f->user, MESSAGE_package_show, next);
     assert_int_equal(json_count(json_get(rest, "rows")), 1);
     assert_string_equal(json_get_text(json_first(json_get(rest, "rows")), "name", ""), "c.o");
     assert_null(json_get(rest, "next"));
@@ -518,8 +500,8 @@ TEST(install, a_package_that_is_not_installed_is_not_found)
     static const unsigned types[] = { MESSAGE_package_show, MESSAGE_package_verify,
                                       MESSAGE_package_remove };
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-        test_caller_refused(&f->admin, &f->engine, (enum message_type)types[i],
-                            "{\"name\":\"gfx90a68.kdb\"}", KILN_NOT_FOUND, "gfx90a68.kdb");
+        test_caller_refused(&f->admin, (enum message_type)types[i], "{\"name\":\"gfx90a68.kdb\"}",
+                            KILN_NOT_FOUND, "gfx90a68.kdb");
 }
 
 TEST(install, verifying_counts_what_is_well_and_what_is_damaged)
@@ -527,8 +509,8 @@ TEST(install, verifying_counts_what_is_well_and_what_is_damaged)
     struct fixture *f = *state;
     install(f, "gfx90a68.kdb");
     KILN_AUTO(json)
-    struct json *well = test_caller_ask(&f->admin, &f->engine, MESSAGE_package_verify,
-                                        "{\"name\":\"gfx90a68.kdb\"}");
+    struct json *well =
+        test_caller_ask(&f->admin, MESSAGE_package_verify, "{\"name\":\"gfx90a68.kdb\"}");
     assert_int_equal(json_get_u64(well, "kernels", 0), ROWS);
     assert_int_equal(json_get_u64(well, "good", 0), ROWS);
     assert_int_equal(json_get_u64(well, "damaged", 9), 0);
@@ -537,8 +519,8 @@ TEST(install, verifying_counts_what_is_well_and_what_is_damaged)
     flip_bit(package_path(&f->engine, "gfx90a6e.kdb"), bytes_of_text("the second object"));
     engine_fixture_rescan(&f->engine);
     KILN_AUTO(json)
-    struct json *ill = test_caller_ask(&f->admin, &f->engine, MESSAGE_package_verify,
-                                       "{\"name\":\"gfx90a6e.kdb\"}");
+    struct json *ill =
+        test_caller_ask(&f->admin, MESSAGE_package_verify, "{\"name\":\"gfx90a6e.kdb\"}");
     assert_int_equal(json_get_u64(ill, "good", 0), ROWS - 1);
     assert_int_equal(json_get_u64(ill, "damaged", 0), 1);
     assert_says(json_get_text(ill, "first", ""), "b.o");
@@ -571,8 +553,7 @@ TEST(install, removing_a_package_forgets_what_was_damaged)
     struct fixture *f = *state;
     damage_a_row(f);
 
-    json_destroy(test_caller_ask(&f->admin, &f->engine, MESSAGE_package_remove,
-                                 "{\"name\":\"gfx90a68.kdb\"}"));
+    json_destroy(test_caller_ask(&f->admin, MESSAGE_package_remove, "{\"name\":\"gfx90a68.kdb\"}"));
 
     assert_int_equal(engine_fixture_stat(&f->engine, "store_quarantined"), 0);
 }
@@ -583,20 +564,15 @@ TEST(install, one_package_is_verified_at_a_time_also_when_its_asker_leaves)
     install(f, "gfx90a68.kdb");
     test_caller_forget_replies(&f->admin);
     static const char question[] = "{\"name\":\"gfx90a68.kdb\"}";
-    must(
-        test_caller_send(&f->admin, &f->engine, MESSAGE_package_verify, 1, bytes_of_text(question)),
-        f->engine.err);
-    must(
-        test_caller_send(&f->admin, &f->engine, MESSAGE_package_verify, 2, bytes_of_text(question)),
-        f->engine.err);
+    test_caller_send(&f->admin, MESSAGE_package_verify, 1, bytes_of_text(question));
+    test_caller_send(&f->admin, MESSAGE_package_verify, 2, bytes_of_text(question));
     assert_reply_refuses(&f->admin, 0, KILN_BUSY, "verifications of");
 
-    test_caller_leave(&f->admin, &f->engine);
+    test_caller_leave(&f->admin);
     fake_executor_run_tasks(&f->engine.executor);
 
-    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
-    must(test_caller_hello(&f->admin, &f->engine), f->engine.err);
-    json_destroy(test_caller_ask(&f->admin, &f->engine, MESSAGE_package_verify, question));
+    test_caller_connect(&f->admin, &f->engine, 0, ROLE_ADMIN);
+    json_destroy(test_caller_ask(&f->admin, MESSAGE_package_verify, question));
 }
 
 TEST(install, a_removed_package_serves_no_more)
@@ -605,8 +581,8 @@ TEST(install, a_removed_package_serves_no_more)
     install(f, "gfx90a68.kdb");
     assert_true(serves(f, "a.o"));
     KILN_AUTO(json)
-    struct json *gone = test_caller_ask(&f->admin, &f->engine, MESSAGE_package_remove,
-                                        "{\"name\":\"gfx90a68.kdb\"}");
+    struct json *gone =
+        test_caller_ask(&f->admin, MESSAGE_package_remove, "{\"name\":\"gfx90a68.kdb\"}");
     assert_string_equal(json_get_text(gone, "name", ""), "gfx90a68.kdb");
     assert_false(serves(f, "a.o")); /* nor is it hot */
     assert_false(is_there(f, "gfx90a68.kdb"));

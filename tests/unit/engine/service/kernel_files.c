@@ -207,10 +207,7 @@ void program_names_done(struct program_names *names)
 void send_plan(struct test_caller *c, struct engine_fixture *f, uint64_t id,
                const struct message_plan *plan)
 {
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 10000);
-    message_plan_write(&b, plan);
-    must(test_caller_send(c, f, MESSAGE_plan, id, buffer_view(&b)), f->err);
+    SEND_MESSAGE(c, plan, id, plan);
     fake_executor_run_tasks(&f->executor);
 }
 

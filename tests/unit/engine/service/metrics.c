@@ -16,7 +16,7 @@ static const char *scrape(struct users *f)
 {
     static char page[PAGE_MAX];
     KILN_AUTO(json)
-    struct json *answer = test_caller_ask(&f->admin, &f->engine, MESSAGE_metrics, NULL);
+    struct json *answer = test_caller_ask(&f->admin, MESSAGE_metrics, NULL);
     snprintf(page, sizeof(page), "%s", json_get_text(answer, "text", ""));
     assert_true(strlen(page) > 1000 && strlen(page) < sizeof(page) - 1);
     return page;
@@ -69,7 +69,7 @@ static void assert_balanced(struct users *f)
 static void want(struct users *f, struct test_caller *c, const char *program)
 {
     test_caller_forget_replies(c);
-    test_caller_want(c, &f->engine, 7, program, PRIORITY_INTERACTIVE);
+    test_caller_fetch_source(c, 7, program, PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
 }
 
@@ -128,8 +128,8 @@ TEST(users, numbers_of_the_process_come_through_its_host)
 {
     struct users *f = *state;
     assert_null(strstr(scrape(f), "kiln_clients"));
-    json_destroy(test_caller_ask(&f->user, &f->engine, MESSAGE_metrics, "{}"));
-    test_caller_refused(&f->user, &f->engine, MESSAGE_metrics, "{\"x\":1}", KILN_INVALID, "'x'");
+    json_destroy(test_caller_ask(&f->user, MESSAGE_metrics, "{}"));
+    test_caller_refused(&f->user, MESSAGE_metrics, "{\"x\":1}", KILN_INVALID, "'x'");
 }
 
 TEST(users, the_build_says_its_version_and_its_commit)
@@ -150,12 +150,12 @@ TEST(users, a_request_is_counted_with_how_it_ended)
 {
     struct users *f = *state;
     unsigned long long listed = figure(f, "kiln_requests_total{op=\"kernel_list\",result=\"ok\"}");
-    json_destroy(test_caller_ask(&f->user, &f->engine, MESSAGE_kernel_list, "{}"));
-    test_caller_refused(&f->user, &f->engine, MESSAGE_kernel_list, "[]", KILN_INVALID, "JSON");
+    json_destroy(test_caller_ask(&f->user, MESSAGE_kernel_list, "{}"));
+    test_caller_refused(&f->user, MESSAGE_kernel_list, "[]", KILN_INVALID, "JSON");
     /* Refused after a lane has worked on it, and before anybody has. */
-    test_caller_refused(&f->user, &f->engine, MESSAGE_kernel_show, "{\"key\":\"ab\"}",
-                        KILN_NOT_FOUND, "stored kernel");
-    test_caller_refused(&f->user, &f->engine, MESSAGE_gc, "{}", KILN_DENIED, "administrator");
+    test_caller_refused(&f->user, MESSAGE_kernel_show, "{\"key\":\"ab\"}", KILN_NOT_FOUND,
+                        "stored kernel");
+    test_caller_refused(&f->user, MESSAGE_gc, "{}", KILN_DENIED, "administrator");
 
     const char *page = scrape(f);
     assert_true(number_in(page, "kiln_requests_total{op=\"kernel_list\",result=\"ok\"}") ==
@@ -173,9 +173,7 @@ TEST(users, an_unknown_request_type_is_counted_as_unknown)
     struct users *f = *state;
     static const unsigned types[] = { 15, 63, 64, 131, 65535 };
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-        must(test_caller_send(&f->user, &f->engine, (enum message_type)types[i], 5,
-                              (struct bytes){ 0 }),
-             f->engine.err);
+        test_caller_send(&f->user, (enum message_type)types[i], 5, (struct bytes){ 0 });
     test_caller_forget_replies(&f->user);
     assert_int_equal(figure(f, "kiln_requests_total{op=\"unknown\",result=\"invalid\"}"), 5);
     assert_balanced(f);
@@ -199,30 +197,27 @@ TEST(users, a_request_cancelled_or_left_by_its_client_counts_as_cancelled)
     struct users *f = *state;
     want(f, &f->user, "running.cl"); /* takes the only compiler */
     want(f, &f->user, "waiting.cl");
-    test_caller_cancel(&f->user, &f->engine, 7);
+    test_caller_cancel(&f->user, 7);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(figure(f, "kiln_requests_total{op=\"fetch_source\",result=\"cancelled\"}"), 1);
     assert_int_equal(figure(f, "kiln_requests_total{op=\"cancel\",result=\"ok\"}"), 1);
-    test_caller_leave(&f->user, &f->engine);
+    test_caller_leave(&f->user);
     assert_int_equal(figure(f, "kiln_requests_total{op=\"fetch_source\",result=\"cancelled\"}"), 2);
     assert_int_equal(figure(f, "kiln_fetch_results_total{result=\"cancelled\"}"), 2);
     compile(f, "nobody wants it any more");
-    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
-    must(test_caller_hello(&f->user, &f->engine), f->engine.err);
+    test_caller_connect(&f->user, &f->engine, 1000, ROLE_USE);
     assert_balanced(f);
 }
 
 TEST(users, a_request_that_waits_for_a_toolchain_is_one_request)
 {
     struct users *f = *state;
-    test_caller_leave(&f->user, &f->engine);
-    test_caller_leave(&f->admin, &f->engine);
+    test_caller_leave(&f->user);
+    test_caller_leave(&f->admin);
     engine_fixture_close(&f->engine);
     engine_fixture_open(&f->engine, /* describe= */ false);
-    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
-    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
-    must(test_caller_hello(&f->user, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->admin, &f->engine), f->engine.err);
+    test_caller_connect(&f->user, &f->engine, 1000, ROLE_USE);
+    test_caller_connect(&f->admin, &f->engine, 0, ROLE_ADMIN);
     want(f, &f->user, "early.cl");
     assert_int_equal(figure(f, "kiln_requests_in_flight"), 2);
     engine_fixture_describe(&f->engine);
@@ -254,7 +249,7 @@ TEST(users, a_limit_that_was_reached_is_counted)
 static void prefetch(struct users *f, const char *program)
 {
     test_caller_forget_replies(&f->user);
-    test_caller_want(&f->user, &f->engine, 7, program, PRIORITY_PREFETCH);
+    test_caller_fetch_source(&f->user, 7, program, PRIORITY_PREFETCH);
     fake_executor_run_tasks(&f->engine.executor);
 }
 
@@ -279,7 +274,7 @@ TEST(users, a_prefetch_counts_as_no_hit_or_miss_of_a_job)
     assert_true(number_in(page, "kiln_misses_total{reason=\"prefetch\"}") == 1);
     assert_true(number_in(page, "kiln_misses_total{reason=\"new\"}") == 0);
     KILN_AUTO(json)
-    struct json *history = test_caller_ask(&f->user, &f->engine, MESSAGE_history, "{}");
+    struct json *history = test_caller_ask(&f->user, MESSAGE_history, "{}");
     const struct json *hits = json_get(json_get(history, "current"), "hits");
     assert_int_equal(json_get_u64(history, "misses", 9), 0);
     assert_int_equal(json_get_u64(hits, "disk", 9), 0);
@@ -367,7 +362,7 @@ TEST(users, evictions_are_counted_by_the_limit_that_caused_them)
     double kernels = number_in(page, "kiln_store_objects{tier=\"disk\",kind=\"kernels\"}");
     assert_true(quota > 0 && quota + kernels == 4);
     assert_true(number_in(page, "kiln_evictions_total{tier=\"disk\",reason=\"limit\"}") == 0);
-    json_destroy(test_caller_ask(&f->admin, &f->engine, MESSAGE_gc, "{\"to_bytes\":1}"));
+    json_destroy(test_caller_ask(&f->admin, MESSAGE_gc, "{\"to_bytes\":1}"));
     page = scrape(f);
     assert_true(number_in(page, "kiln_evictions_total{tier=\"disk\",reason=\"gc\"}") == kernels);
     assert_true(number_in(page, "kiln_evictions_total{tier=\"disk\",reason=\"quota\"}") == quota);
@@ -377,10 +372,7 @@ TEST(users, a_miss_says_why)
 {
     struct users *f = *state;
     const struct message_fetch m = { .key = { { 7 } } };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 100);
-    message_fetch_write(&b, &m);
-    must(test_caller_send(&f->user, &f->engine, MESSAGE_fetch, 3, buffer_view(&b)), f->engine.err);
+    SEND_MESSAGE(&f->user, fetch, 3, &m);
     fake_executor_run_tasks(&f->engine.executor);
     const char *page = scrape(f);
     assert_true(number_in(page, "kiln_misses_total{reason=\"unknown\"}") == 1);

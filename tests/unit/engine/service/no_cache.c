@@ -13,10 +13,8 @@ static int setup(void **state)
 {
     static struct fixture f;
     engine_fixture_open(&f.engine, true);
-    test_caller_join(&f.a, &f.engine, 1000, ROLE_USE);
-    test_caller_join(&f.b, &f.engine, 1001, ROLE_USE);
-    must(test_caller_hello(&f.a, &f.engine), f.engine.err);
-    must(test_caller_hello(&f.b, &f.engine), f.engine.err);
+    test_caller_connect(&f.a, &f.engine, 1000, ROLE_USE);
+    test_caller_connect(&f.b, &f.engine, 1001, ROLE_USE);
     *state = &f;
     return 0;
 }
@@ -24,8 +22,8 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct fixture *f = *state;
-    test_caller_leave(&f->a, &f->engine);
-    test_caller_leave(&f->b, &f->engine);
+    test_caller_leave(&f->a);
+    test_caller_leave(&f->b);
     while (fake_executor_next_compile(&f->engine.executor))
         fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
     engine_fixture_close(&f->engine);
@@ -34,7 +32,7 @@ static int teardown(void **state)
 
 FIXTURE(no_cache, setup, teardown);
 
-/* The same kernel as test_caller_want asks for. */
+/* The same kernel as test_caller_fetch_source asks for. */
 static void want_fresh(struct fixture *f, struct test_caller *c, uint64_t id)
 {
     struct message_fetch_source m = {
@@ -44,16 +42,13 @@ static void want_fresh(struct fixture *f, struct test_caller *c, uint64_t id)
         .program = bytes_of_text("k.cl"),
         .source = bytes_of_text("kernel void k() {}"),
     };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 10000);
-    message_fetch_source_write(&b, &m);
-    must(test_caller_send(c, &f->engine, MESSAGE_fetch_source, id, buffer_view(&b)), f->engine.err);
+    SEND_MESSAGE(c, fetch_source, id, &m);
     fake_executor_run_tasks(&f->engine.executor);
 }
 
 static void want(struct fixture *f, struct test_caller *c, uint64_t id)
 {
-    test_caller_want(c, &f->engine, id, "k.cl", PRIORITY_INTERACTIVE);
+    test_caller_fetch_source(c, id, "k.cl", PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
 }
 
@@ -126,8 +121,7 @@ TEST(no_cache, look_ups_of_its_key_and_of_others_disturb_nothing)
         m.key.bytes[DIGEST_SIZE - 1] ^= i;
         message_fetch_write(&b, &m);
         m.key.bytes[DIGEST_SIZE - 1] ^= i;
-        must(test_caller_send(&f->b, &f->engine, MESSAGE_fetch, i + 1u, buffer_view(&b)),
-             f->engine.err);
+        test_caller_send(&f->b, MESSAGE_fetch, i + 1u, buffer_view(&b));
     }
     want_fresh(f, &f->a, 2);
     compile(f, "second");
@@ -161,7 +155,7 @@ TEST(no_cache, a_client_that_leaves_removes_its_compiles_without_cache_from_the_
     want_fresh(f, &f->a, 1);
     want_fresh(f, &f->a, 2);
     assert_int_equal(stat(f, "queued"), 2);
-    test_caller_leave(&f->a, &f->engine);
+    test_caller_leave(&f->a);
     assert_int_equal(stat(f, "queued"), 0);
     compile(f, "object");
     assert_int_equal(f->b.reply_count, 1);

@@ -18,7 +18,7 @@
 static struct message_result ask(struct users *f, const char *id, const char *name)
 {
     test_caller_forget_replies(&f->user);
-    test_caller_want_named(&f->user, &f->engine, id, name, " -mcpu=gfx90a");
+    test_caller_fetch_name(&f->user, id, name, " -mcpu=gfx90a");
     return last_result(&f->user);
 }
 
@@ -55,9 +55,9 @@ TEST(users, every_blank_of_the_arguments_counts)
     put_package(&f->engine, "gfx90a68.kdb", rows, 2);
     engine_fixture_rescan(&f->engine);
 
-    test_caller_want_named(&f->user, &f->engine, MI210, "conv.o", rows[1].args);
-    test_caller_want_named(&f->user, &f->engine, MI210, "conv.o", rows[0].args);
-    test_caller_want_named(&f->user, &f->engine, MI210, "conv.o", "-mcpu=gfx90a");
+    test_caller_fetch_name(&f->user, MI210, "conv.o", rows[1].args);
+    test_caller_fetch_name(&f->user, MI210, "conv.o", rows[0].args);
+    test_caller_fetch_name(&f->user, MI210, "conv.o", "-mcpu=gfx90a");
 
     assert_content(reply_result(&f->user, 0), TIER_PACKAGE, "two blanks");
     assert_content(reply_result(&f->user, 1), TIER_PACKAGE, "one blank");
@@ -117,16 +117,14 @@ TEST(users, a_damaged_package_row_is_quarantined_and_not_unpacked_again)
 
     assert_int_equal(counter(f, "quarantined"), 1);
     assert_int_equal(counter(f, "store_quarantined"), 1);
-    test_caller_leave(&f->user, &f->engine);
-    test_caller_leave(&f->admin, &f->engine);
+    test_caller_leave(&f->user);
+    test_caller_leave(&f->admin);
     engine_fixture_reopen(&f->engine); /* it is in the store */
-    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
-    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
-    must(test_caller_hello(&f->user, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->admin, &f->engine), f->engine.err);
+    test_caller_connect(&f->user, &f->engine, 1000, ROLE_USE);
+    test_caller_connect(&f->admin, &f->engine, 0, ROLE_ADMIN);
     KILN_AUTO(json)
-    struct json *answer = test_caller_ask(&f->admin, &f->engine, MESSAGE_package_verify,
-                                          "{\"name\":\"gfx90a68.kdb\"}");
+    struct json *answer =
+        test_caller_ask(&f->admin, MESSAGE_package_verify, "{\"name\":\"gfx90a68.kdb\"}");
     const struct json *row = json_first(json_get(answer, "quarantine"));
     assert_int_equal(json_count(json_get(answer, "quarantine")), 1);
     assert_string_equal(json_get_text(row, "kernel", ""), "bad.o");
@@ -258,12 +256,8 @@ TEST(users, an_invalid_kernel_name_is_refused)
         struct message_fetch_name m = { .database_id = bad[i].id,
                                         .name = bad[i].name,
                                         .args = bad[i].args };
-        BUFFER_AUTO struct buffer b;
-        buffer_init(&b, 100000);
-        message_fetch_name_write(&b, &m);
         test_caller_forget_replies(&f->user);
-        must(test_caller_send(&f->user, &f->engine, MESSAGE_fetch_name, i, buffer_view(&b)),
-             f->engine.err);
+        SEND_MESSAGE(&f->user, fetch_name, i, &m);
         assert_int_equal(reply_error(&f->user, 0).code, KILN_INVALID);
     }
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 0);
@@ -295,7 +289,7 @@ TEST(users, a_batch_may_ask_by_name)
     struct message_batch m = { .count = 3, .items = buffer_view(&items) };
     message_batch_write(&b, &m);
 
-    must(test_caller_send(&f->user, &f->engine, MESSAGE_batch, 9, buffer_view(&b)), f->engine.err);
+    test_caller_send(&f->user, MESSAGE_batch, 9, buffer_view(&b));
     fake_executor_run_tasks(&f->engine.executor);
 
     assert_int_equal(f->user.reply_count, 2);
@@ -325,8 +319,7 @@ TEST(users, askers_of_one_name_cost_one_look)
     message_fetch_name_write(&b, &m);
 
     for (uint64_t id = 0; id < 3; id++)
-        must(test_caller_send(&f->user, &f->engine, MESSAGE_fetch_name, id, buffer_view(&b)),
-             f->engine.err);
+        test_caller_send(&f->user, MESSAGE_fetch_name, id, buffer_view(&b));
 
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 1);
     assert_int_equal(f->user.reply_count, 3);
@@ -340,13 +333,9 @@ TEST(users, a_client_that_leaves_during_a_package_lookup_leaves_nothing)
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
     struct message_fetch_name m = { .database_id = bytes_of_text(MI210),
                                     .name = bytes_of_text("conv.o") };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 1000);
-    message_fetch_name_write(&b, &m);
-    must(test_caller_send(&f->user, &f->engine, MESSAGE_fetch_name, 1, buffer_view(&b)),
-         f->engine.err);
+    SEND_MESSAGE(&f->user, fetch_name, 1, &m);
 
-    test_caller_leave(&f->user, &f->engine);
+    test_caller_leave(&f->user);
     fake_executor_run_tasks(&f->engine.executor);
 
     assert_int_equal(counter(f, "cancelled"), 1);
@@ -383,9 +372,8 @@ static void write_kpkg(const char *path, const struct digest *key)
 static void install(struct users *f, const char *path, const char *name, const char *signer)
 {
     test_caller_forget_replies(&f->admin);
-    must(test_caller_send(&f->admin, &f->engine, MESSAGE_package_install, 3,
-                          bytes_of_text("{\"url\":\"file:///tmp/x\"}")),
-         f->engine.err);
+    test_caller_send(&f->admin, MESSAGE_package_install, 3,
+                     bytes_of_text("{\"url\":\"file:///tmp/x\"}"));
     fake_executor_transfer(&f->engine.executor, path, name, signer);
     fake_executor_run_tasks(&f->engine.executor);
 }
@@ -393,11 +381,8 @@ static void install(struct users *f, const char *path, const char *name, const c
 static struct message_result ask_key(struct users *f, const struct digest *key)
 {
     struct message_fetch m = { .key = *key, .inline_limit = 100 };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 100);
-    message_fetch_write(&b, &m);
     test_caller_forget_replies(&f->user);
-    must(test_caller_send(&f->user, &f->engine, MESSAGE_fetch, 4, buffer_view(&b)), f->engine.err);
+    SEND_MESSAGE(&f->user, fetch, 4, &m);
     fake_executor_run_tasks(&f->engine.executor);
     return last_result(&f->user);
 }
@@ -420,7 +405,7 @@ TEST(users, a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone)
     assert_content(ask_key(f, &key), TIER_PACKAGE, "the signed object");
 
     test_caller_forget_replies(&f->user);
-    test_caller_want_named(&f->user, &f->engine, MI210, "conv.cl.o", "-mcpu=gfx90a");
+    test_caller_fetch_name(&f->user, MI210, "conv.cl.o", "-mcpu=gfx90a");
     assert_content(last_result(&f->user), TIER_PACKAGE, "the signed object");
 }
 

@@ -48,7 +48,7 @@ static void send_wanted(struct tuning_users *f, struct test_caller *c, const str
     buffer_init(&body, LIMIT_FRAME_BODY);
     message_plan_write(&body, &m);
     test_caller_forget_replies(c);
-    enum kiln_code rc = test_caller_send(c, &f->engine, MESSAGE_plan, 8, buffer_view(&body));
+    enum kiln_code rc = test_caller_try_send(c, MESSAGE_plan, 8, buffer_view(&body));
     fake_executor_run_tasks(&f->engine.executor);
     while (!rc && fake_executor_next_compile(&f->engine.executor)) {
         fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
@@ -426,9 +426,7 @@ static unsigned build(struct tuning_users *f, uint32_t count, const char *databa
     snprintf(question, sizeof(question),
              "{\"target\":\"" FIXTURE_TARGET "\",\"database_id\":\"%s\"}", database_id);
     test_caller_forget_replies(&f->ann);
-    must(test_caller_send_files(&f->ann, &f->engine, MESSAGE_package_build, 3,
-                                bytes_of_text(question), &file, 1),
-         f->engine.err);
+    test_caller_send_files(&f->ann, MESSAGE_package_build, question, &file, 1);
     unsigned compiled = compile_all(f);
     KILN_AUTO(json) struct json *answer = reply_json(&f->ann, f->ann.reply_count - 1);
     assert_int_equal(json_get_u64(answer, "failures", 9), 0);
@@ -478,7 +476,7 @@ static bool is_found(struct tuning_users *f, const char *database_id)
              "\",\"database_id\":\"%s\"}",
              database_id);
     KILN_AUTO(json)
-    struct json *answer = test_caller_ask(&f->ann, &f->engine, MESSAGE_why_miss, question);
+    struct json *answer = test_caller_ask(&f->ann, MESSAGE_why_miss, question);
     return json_get_bool(answer, "found", false);
 }
 

@@ -25,16 +25,12 @@ struct fixture {
     const char *device;               /* what plans are asked for */
 };
 
-static void say_hello(struct fixture *f, struct test_caller *c, uint64_t capabilities)
+static void say_hello(struct test_caller *c, uint64_t capabilities)
 {
     const struct message_hello m = { .oldest_version = 1,
                                      .newest_version = 1,
                                      .capabilities = capabilities };
-    BUFFER_AUTO struct buffer body;
-    buffer_init(&body, 1000);
-    message_hello_write(&body, &m);
-    must(test_caller_send(c, &f->users.engine, MESSAGE_hello, 0, buffer_view(&body)),
-         f->users.engine.err);
+    SEND_MESSAGE(c, hello, 0, &m);
     test_caller_forget_replies(c);
 }
 
@@ -47,10 +43,9 @@ static int setup(void **state)
     engine_fixture_describe_as(engine, NVRTC);
     test_caller_join(&f.maps, engine, 1000, ROLE_USE);
     test_caller_join(&f.no_maps, engine, 1000, ROLE_USE);
-    test_caller_join(&f.users.publisher, engine, 1002, ROLE_PUBLISH);
-    say_hello(&f, &f.maps, CAPABILITY_INLINE | CAPABILITY_TENSOR_MAPS);
-    say_hello(&f, &f.no_maps, CAPABILITY_INLINE);
-    must(test_caller_hello(&f.users.publisher, engine), engine->err);
+    test_caller_connect(&f.users.publisher, engine, 1002, ROLE_PUBLISH);
+    say_hello(&f.maps, CAPABILITY_INLINE | CAPABILITY_TENSOR_MAPS);
+    say_hello(&f.no_maps, CAPABILITY_INLINE);
     *state = &f;
     return 0;
 }
@@ -58,9 +53,9 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct fixture *f = *state;
-    test_caller_leave(&f->maps, &f->users.engine);
-    test_caller_leave(&f->no_maps, &f->users.engine);
-    test_caller_leave(&f->users.publisher, &f->users.engine);
+    test_caller_leave(&f->maps);
+    test_caller_leave(&f->no_maps);
+    test_caller_leave(&f->users.publisher);
     engine_fixture_close(&f->users.engine);
     return 0;
 }
@@ -105,7 +100,7 @@ static void ask(struct fixture *f, struct test_caller *c, const char *config)
     buffer_init(&body, LIMIT_FRAME_BODY);
     message_plan_write(&body, &m);
     test_caller_forget_replies(c);
-    (void)test_caller_send(c, &f->users.engine, MESSAGE_plan, 8, buffer_view(&body));
+    test_caller_send(c, MESSAGE_plan, 8, buffer_view(&body));
     run(f);
     assert_int_equal(c->reply_count, 1);
 }
@@ -247,8 +242,7 @@ static struct message_solution solution(struct fixture *f, struct test_caller *c
     buffer_init(&body, LIMIT_FRAME_BODY);
     message_solutions_write(&body, &question);
     test_caller_forget_replies(c);
-    must(test_caller_send(c, &f->users.engine, MESSAGE_solutions, 8, buffer_view(&body)),
-         f->users.engine.err);
+    test_caller_send(c, MESSAGE_solutions, 8, buffer_view(&body));
     run(f);
     assert_int_equal(c->reply_count, 1);
     struct reader r = reader_of(c->replies[0].body);
@@ -289,8 +283,7 @@ static unsigned bulk_candidates(struct fixture *f, struct test_caller *c, unsign
     buffer_init(&body, LIMIT_FRAME_BODY);
     message_configs_write(&body, &question);
     test_caller_forget_replies(c);
-    must(test_caller_send(c, &f->users.engine, MESSAGE_configs, 8, buffer_view(&body)),
-         f->users.engine.err);
+    test_caller_send(c, MESSAGE_configs, 8, buffer_view(&body));
     run(f);
     assert_int_equal(c->reply_count, 1);
     assert_int_equal(c->replies[0].type, MESSAGE_candidates);

@@ -21,10 +21,8 @@ static int setup(void **state)
     memset(&f, 0, sizeof(f));
     engine_fixture_open(&f.engine, false);
     program_names_find(&problem, "gfx90a", NULL, &f.names);
-    test_caller_join(&f.a, &f.engine, 1000, ROLE_USE);
-    test_caller_join(&f.b, &f.engine, 1001, ROLE_USE);
-    must(test_caller_hello(&f.a, &f.engine), f.engine.err);
-    must(test_caller_hello(&f.b, &f.engine), f.engine.err);
+    test_caller_connect(&f.a, &f.engine, 1000, ROLE_USE);
+    test_caller_connect(&f.b, &f.engine, 1001, ROLE_USE);
     *state = &f;
     return 0;
 }
@@ -32,8 +30,8 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct fixture *f = *state;
-    test_caller_leave(&f->a, &f->engine);
-    test_caller_leave(&f->b, &f->engine);
+    test_caller_leave(&f->a);
+    test_caller_leave(&f->b);
     while (fake_executor_next_compile(&f->engine.executor))
         fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
     engine_fixture_close(&f->engine);
@@ -115,7 +113,7 @@ static void want_source(struct fixture *f, struct test_caller *c)
         .headers = buffer_view(&headers),
     };
     message_fetch_source_write(&b, &m);
-    must(test_caller_send(c, &f->engine, MESSAGE_fetch_source, 9, buffer_view(&b)), f->engine.err);
+    test_caller_send(c, MESSAGE_fetch_source, 9, buffer_view(&b));
 }
 
 static uint64_t stat(struct fixture *f, const char *name)
@@ -154,18 +152,16 @@ TEST(plan, without_a_compiler_a_plan_is_served_wholly_from_a_package)
 TEST(plan, with_the_compilers_switched_off_too)
 {
     struct fixture *f = *state;
-    test_caller_leave(&f->a, &f->engine);
-    test_caller_leave(&f->b, &f->engine);
+    test_caller_leave(&f->a);
+    test_caller_leave(&f->b);
     fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "no worker", NULL);
     fake_executor_run_tasks(&f->engine.executor);
     engine_close(f->engine.engine);
     f->engine.executor.slots = 0;
     must(engine_open(&f->engine.options, &f->engine.engine, &f->engine.err), f->engine.err);
     engine_start(f->engine.engine);
-    test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
-    test_caller_join(&f->b, &f->engine, 1001, ROLE_USE);
-    must(test_caller_hello(&f->a, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->b, &f->engine), f->engine.err);
+    test_caller_connect(&f->a, &f->engine, 1000, ROLE_USE);
+    test_caller_connect(&f->b, &f->engine, 1001, ROLE_USE);
     struct message_plan m = plan_for(MI210);
     plan(f, &f->a, &m);
     assert_reply_refuses(&f->a, 0, KILN_UNAVAILABLE, "'workers'");
@@ -481,7 +477,7 @@ TEST(plan, a_packages_object_is_no_answer_to_a_forced_plan_that_joins_meanwhile)
     buffer_init(&b, 10000);
     message_plan_write(&b, &m);
 
-    must(test_caller_send(&f->a, &f->engine, MESSAGE_plan, 1, buffer_view(&b)), f->engine.err);
+    test_caller_send(&f->a, MESSAGE_plan, 1, buffer_view(&b));
     want_source(f, &f->b); /* the look-up of it is under way */
     fake_executor_run_tasks(&f->engine.executor);
 

@@ -9,8 +9,7 @@
 static enum kiln_code send(struct users *f, struct test_caller *c, unsigned type, const char *body)
 {
     test_caller_forget_replies(c);
-    enum kiln_code rc =
-        test_caller_send(c, &f->engine, (enum message_type)type, 5, bytes_of_text(body));
+    enum kiln_code rc = test_caller_try_send(c, (enum message_type)type, 5, bytes_of_text(body));
     fake_executor_run_tasks(&f->engine.executor);
     return rc;
 }
@@ -22,7 +21,7 @@ TEST(users, a_client_that_does_not_say_hello_first_is_refused_and_closed)
     test_caller_join(&rude, &f->engine, 1000, ROLE_USE);
     assert_int_equal(send(f, &rude, MESSAGE_ping, ""), KILN_INVALID);
     assert_true(bytes_equal_text(reply_error(&rude, 0).text, "say hello first"));
-    test_caller_leave(&rude, &f->engine);
+    test_caller_leave(&rude);
 }
 
 TEST(users, a_client_from_the_future_is_reported_which_versions_meet)
@@ -34,13 +33,13 @@ TEST(users, a_client_from_the_future_is_reported_which_versions_meet)
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, 100);
     message_hello_write(&b, &m);
-    assert_int_equal(test_caller_send(&future, &f->engine, MESSAGE_hello, 1, buffer_view(&b)),
+    assert_int_equal(test_caller_try_send(&future, MESSAGE_hello, 1, buffer_view(&b)),
                      KILN_INVALID);
     struct message_error e = reply_error(&future, 0);
     assert_int_equal(e.code, KILN_UNSUPPORTED);
     assert_true(bytes_equal_text(e.text, "the client speaks protocol versions 7 to 9, this kilnd 1 "
                                          "to 1: upgrade the older one"));
-    test_caller_leave(&future, &f->engine);
+    test_caller_leave(&future);
 }
 
 TEST(users, a_newer_client_that_still_speaks_our_version_is_welcome)
@@ -49,10 +48,7 @@ TEST(users, a_newer_client_that_still_speaks_our_version_is_welcome)
     struct test_caller newer;
     test_caller_join(&newer, &f->engine, 1000, ROLE_USE);
     struct message_hello m = { .oldest_version = 1, .newest_version = 9, .capabilities = ~0ull };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 100);
-    message_hello_write(&b, &m);
-    must(test_caller_send(&newer, &f->engine, MESSAGE_hello, 1, buffer_view(&b)), f->engine.err);
+    SEND_MESSAGE(&newer, hello, 1, &m);
     struct reader r = reader_of(newer.replies[0].body);
     struct message_welcome w = message_welcome_read(&r);
     assert_int_equal(newer.replies[0].type, MESSAGE_welcome);
@@ -60,7 +56,7 @@ TEST(users, a_newer_client_that_still_speaks_our_version_is_welcome)
     assert_int_equal(w.role, ROLE_USE);
     assert_int_equal(w.max_in_flight, LIMIT_REQUESTS_IN_FLIGHT);
     assert_true(w.instance != 0);
-    test_caller_leave(&newer, &f->engine);
+    test_caller_leave(&newer);
 }
 
 TEST(users, unknown_requests_are_refused_and_the_connection_lives)
@@ -81,7 +77,7 @@ TEST(users, a_ping_comes_back_unchanged)
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, 100);
     message_ping_write(&b, &m);
-    must(test_caller_send(&f->user, &f->engine, MESSAGE_ping, 3, buffer_view(&b)), f->engine.err);
+    test_caller_send(&f->user, MESSAGE_ping, 3, buffer_view(&b));
     assert_int_equal(f->user.replies[0].type, MESSAGE_pong);
     assert_true(bytes_equal(f->user.replies[0].body, buffer_view(&b)));
 }
@@ -114,7 +110,7 @@ TEST(users, status_says_how_the_store_is_used)
         f->engine.options.store_mode = modes[i].mode;
         users_reopen(f);
         KILN_AUTO(json)
-        struct json *status = test_caller_ask(&f->user, &f->engine, MESSAGE_status, "{}");
+        struct json *status = test_caller_ask(&f->user, MESSAGE_status, "{}");
         assert_string_equal(json_get_text(json_get(status, "store"), "mode", ""), modes[i].name);
     }
 }
@@ -177,7 +173,7 @@ TEST(users, a_question_of_megabytes_is_refused_before_it_is_parsed)
 TEST(users, older_than_time_itself_clears_nothing)
 {
     struct users *f = *state;
-    test_caller_want(&f->user, &f->engine, 1, "a.cl", PRIORITY_INTERACTIVE);
+    test_caller_fetch_source(&f->user, 1, "a.cl", PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
     fake_executor_run_tasks(&f->engine.executor);
@@ -192,7 +188,7 @@ TEST(users, listing_gives_pages_and_says_when_there_are_more)
     struct users *f = *state;
     static const char *const programs[] = { "a.cl", "b.cl" };
     for (size_t i = 0; i < 2; i++) {
-        test_caller_want(&f->user, &f->engine, i, programs[i], PRIORITY_INTERACTIVE);
+        test_caller_fetch_source(&f->user, i, programs[i], PRIORITY_INTERACTIVE);
         fake_executor_run_tasks(&f->engine.executor);
         fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
         fake_executor_run_tasks(&f->engine.executor);
@@ -220,9 +216,8 @@ TEST(users, the_owner_of_a_kernel_is_shown_to_the_owner_and_administrators)
     struct users *f = *state;
     struct test_caller other;
     char show[100], *key;
-    test_caller_join(&other, &f->engine, 1001, ROLE_USE);
-    must(test_caller_hello(&other, &f->engine), f->engine.err);
-    test_caller_want(&f->user, &f->engine, 1, "a.cl", PRIORITY_INTERACTIVE);
+    test_caller_connect(&other, &f->engine, 1001, ROLE_USE);
+    test_caller_fetch_source(&f->user, 1, "a.cl", PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
     fake_executor_run_tasks(&f->engine.executor);
@@ -236,17 +231,14 @@ TEST(users, the_owner_of_a_kernel_is_shown_to_the_owner_and_administrators)
     assert_uid_reported(f, &other, MESSAGE_kernel_show, show, false);
     assert_uid_reported(f, &f->user, MESSAGE_kernel_show, show, true);
     assert_uid_reported(f, &f->admin, MESSAGE_kernel_show, show, true);
-    test_caller_leave(&other, &f->engine);
+    test_caller_leave(&other);
 }
 
 TEST(users, hello_is_said_once)
 {
     struct users *f = *state;
     struct message_hello m = { .oldest_version = 1, .newest_version = 1 };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 100);
-    message_hello_write(&b, &m);
-    must(test_caller_send(&f->user, &f->engine, MESSAGE_hello, 1, buffer_view(&b)), f->engine.err);
+    SEND_MESSAGE(&f->user, hello, 1, &m);
     assert_int_equal(reply_error(&f->user, 0).code, KILN_INVALID);
 }
 
@@ -274,19 +266,15 @@ TEST(users, too_many_unanswered_requests_are_refused_one_by_one)
     for (unsigned i = 0; i < LIMIT_REQUESTS_IN_FLIGHT; i++) {
         char program[32];
         snprintf(program, sizeof(program), "p%u.cl", i % 50);
-        test_caller_want(&f->user, &f->engine, i, program, PRIORITY_INTERACTIVE);
+        test_caller_fetch_source(&f->user, i, program, PRIORITY_INTERACTIVE);
     }
     assert_int_equal(f->user.reply_count, 0);
-    test_caller_want(&f->user, &f->engine, 2000, "one-more.cl", PRIORITY_INTERACTIVE);
+    test_caller_fetch_source(&f->user, 2000, "one-more.cl", PRIORITY_INTERACTIVE);
     assert_int_equal(reply_error(&f->user, 0).code, KILN_BUSY);
 
     struct message_cancel m = { .cancelled_id = 7 };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 100);
-    message_cancel_write(&b, &m);
     test_caller_forget_replies(&f->user);
-    must(test_caller_send(&f->user, &f->engine, MESSAGE_cancel, 3000, buffer_view(&b)),
-         f->engine.err);
+    SEND_MESSAGE(&f->user, cancel, 3000, &m);
     assert_int_equal(f->user.replies[0].request_id, 7); /* cancelling needs no place */
     assert_int_equal(reply_error(&f->user, 0).code, KILN_CANCELLED);
 }
@@ -297,7 +285,7 @@ TEST(users, subscribers_hear_of_what_happens_and_others_do_not)
     must(send(f, &f->user, MESSAGE_events, ""), f->engine.err);
     assert_int_equal(f->user.replies[0].flags, FRAME_MORE);
     test_caller_forget_replies(&f->user);
-    test_caller_want(&f->admin, &f->engine, 1, "a.cl", PRIORITY_INTERACTIVE);
+    test_caller_fetch_source(&f->admin, 1, "a.cl", PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
     fake_executor_run_tasks(&f->engine.executor);
@@ -341,19 +329,18 @@ TEST(users, why_a_compile_failed_hears_who_asked_and_an_administrator)
     struct users *f = *state;
     struct test_caller asker, other, anonymous;
     struct test_caller *all[] = { &asker, &other, &anonymous };
-    test_caller_join(&asker, &f->engine, 1000, ROLE_USE);
-    test_caller_join(&other, &f->engine, 1001, ROLE_PUBLISH);
-    test_caller_join(&anonymous, &f->engine, 1000, ROLE_USE);
+    test_caller_connect(&asker, &f->engine, 1000, ROLE_USE);
+    test_caller_connect(&other, &f->engine, 1001, ROLE_PUBLISH);
+    test_caller_connect(&anonymous, &f->engine, 1000, ROLE_USE);
     anonymous.base.is_anonymous = true;
     for (size_t i = 0; i < 3; i++) {
-        must(test_caller_hello(all[i], &f->engine), f->engine.err);
         must(send(f, all[i], MESSAGE_events, ""), f->engine.err);
         test_caller_forget_replies(all[i]);
     }
     must(send(f, &f->admin, MESSAGE_events, ""), f->engine.err);
     test_caller_forget_replies(&f->admin);
 
-    test_caller_want(&f->user, &f->engine, 1, "a.cl", PRIORITY_INTERACTIVE);
+    test_caller_fetch_source(&f->user, 1, "a.cl", PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "unknown name 'secret_word'", "");
     fake_executor_run_tasks(&f->engine.executor);
@@ -363,7 +350,7 @@ TEST(users, why_a_compile_failed_hears_who_asked_and_an_administrator)
     hears(&other, false);
     hears(&anonymous, false);
     for (size_t i = 0; i < 3; i++)
-        test_caller_leave(all[i], &f->engine);
+        test_caller_leave(all[i]);
 }
 
 /* What is not one user's cannot be kept as a user's own. */
@@ -380,16 +367,16 @@ TEST(users, an_anonymous_client_is_served_and_keeps_nothing)
         assert_reply_refuses(&f->user, 0, KILN_DENIED, "uid 1000");
     }
     test_caller_forget_replies(&f->user);
-    test_caller_want(&f->user, &f->engine, 1, "a.cl", PRIORITY_INTERACTIVE);
+    test_caller_fetch_source(&f->user, 1, "a.cl", PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(reply_result(&f->user, 0).code, KILN_OK);
 }
 
-static void send_only(struct users *f, struct test_caller *c, uint64_t id, enum message_type type)
+static void send_only(struct test_caller *c, uint64_t id, enum message_type type)
 {
-    must(test_caller_send(c, &f->engine, type, id, bytes_of_text("{}")), f->engine.err);
+    test_caller_send(c, type, id, bytes_of_text("{}"));
 }
 
 static unsigned tasks_out(struct users *f)
@@ -405,10 +392,10 @@ TEST(users, a_quick_request_does_not_wait_for_a_scan_of_the_store)
     struct users *f = *state;
     fake_executor_run_tasks(&f->engine.executor);
     test_caller_forget_replies(&f->user);
-    send_only(f, &f->user, 1, MESSAGE_kernel_list);
-    send_only(f, &f->user, 2, MESSAGE_kernel_list);
-    send_only(f, &f->user, 3, MESSAGE_stats);
-    send_only(f, &f->user, 4, MESSAGE_stats);
+    send_only(&f->user, 1, MESSAGE_kernel_list);
+    send_only(&f->user, 2, MESSAGE_kernel_list);
+    send_only(&f->user, 3, MESSAGE_stats);
+    send_only(&f->user, 4, MESSAGE_stats);
     assert_int_equal(tasks_out(f), 2); /* one of each */
     assert_true(fake_executor_run_task(&f->engine.executor));
     assert_true(fake_executor_run_task(&f->engine.executor));
@@ -423,14 +410,13 @@ TEST(users, a_queued_request_of_a_client_that_left_is_never_begun)
     struct users *f = *state;
     struct test_caller fickle;
     fake_executor_run_tasks(&f->engine.executor);
-    test_caller_join(&fickle, &f->engine, 1001, ROLE_USE);
-    must(test_caller_hello(&fickle, &f->engine), f->engine.err);
-    send_only(f, &fickle, 1, MESSAGE_kernel_list);
-    send_only(f, &fickle, 2, MESSAGE_kernel_list);
-    send_only(f, &fickle, 3, MESSAGE_kernel_export);
+    test_caller_connect(&fickle, &f->engine, 1001, ROLE_USE);
+    send_only(&fickle, 1, MESSAGE_kernel_list);
+    send_only(&fickle, 2, MESSAGE_kernel_list);
+    send_only(&fickle, 3, MESSAGE_kernel_export);
     test_caller_forget_replies(&f->user);
-    send_only(f, &f->user, 4, MESSAGE_kernel_list);
-    test_caller_leave(&fickle, &f->engine);
+    send_only(&f->user, 4, MESSAGE_kernel_list);
+    test_caller_leave(&fickle);
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 2); /* one had begun */
     assert_int_equal(f->user.reply_count, 1);
     assert_int_equal(f->user.replies[0].request_id, 4);
@@ -442,24 +428,24 @@ TEST(users, one_user_may_have_few_administrative_requests_unanswered)
     struct test_caller again;
     fake_executor_run_tasks(&f->engine.executor);
     for (uint64_t i = 0; i < 4; i++)
-        send_only(f, &f->user, i, i % 2 ? MESSAGE_kernel_list : MESSAGE_stats);
-    test_caller_join(&again, &f->engine, 1000, ROLE_USE); /* another connection is no way around */
-    must(test_caller_hello(&again, &f->engine), f->engine.err);
+        send_only(&f->user, i, i % 2 ? MESSAGE_kernel_list : MESSAGE_stats);
+    test_caller_connect(&again, &f->engine, 1000,
+                        ROLE_USE); /* another connection is no way around */
     test_caller_forget_replies(&again);
-    send_only(f, &again, 9, MESSAGE_stats);
+    send_only(&again, 9, MESSAGE_stats);
     assert_reply_refuses(&again, 0, KILN_BUSY, "user 1000");
 
     test_caller_forget_replies(&f->admin);
     for (uint64_t i = 0; i < 32; i++)
-        send_only(f, &f->admin, i, MESSAGE_kernel_list);
+        send_only(&f->admin, i, MESSAGE_kernel_list);
     assert_int_equal(f->admin.reply_count, 0);
-    send_only(f, &f->admin, 99, MESSAGE_kernel_list);
+    send_only(&f->admin, 99, MESSAGE_kernel_list);
     assert_reply_refuses(&f->admin, 0, KILN_BUSY, "user 0");
 
     fake_executor_run_tasks(&f->engine.executor);
     test_caller_forget_replies(&again);
-    send_only(f, &again, 10, MESSAGE_stats);
+    send_only(&again, 10, MESSAGE_stats);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(again.replies[0].type, MESSAGE_json);
-    test_caller_leave(&again, &f->engine);
+    test_caller_leave(&again);
 }

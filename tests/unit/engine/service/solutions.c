@@ -43,14 +43,13 @@ static struct message_solutions question(void)
                                        .database_id = bytes_of_text(DEVICE) };
 }
 
-static enum kiln_code send(struct tuning_users *f, struct test_caller *c,
-                           const struct message_solutions *m)
+static enum kiln_code send(struct test_caller *c, const struct message_solutions *m)
 {
     BUFFER_AUTO struct buffer body;
     buffer_init(&body, LIMIT_FRAME_BODY);
     message_solutions_write(&body, m);
     test_caller_forget_replies(c);
-    return test_caller_send(c, &f->engine, MESSAGE_solutions, 8, buffer_view(&body));
+    return test_caller_try_send(c, MESSAGE_solutions, 8, buffer_view(&body));
 }
 
 struct answer { /* its texts are borrowed from the caller's kept reply */
@@ -61,7 +60,7 @@ struct answer { /* its texts are borrowed from the caller's kept reply */
 static struct answer solutions_of(struct tuning_users *f, const struct message_solutions *m)
 {
     struct answer answer = { .count = 0 };
-    must(send(f, &f->ann, m), f->engine.err);
+    must(send(&f->ann, m), f->engine.err);
     assert_int_equal(f->ann.reply_count, 0); /* it takes a lane */
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->ann.reply_count, 1);
@@ -90,7 +89,7 @@ static const struct message_solution *of_solver(const struct answer *answer, con
 static void refused(struct tuning_users *f, const struct message_solutions *m, enum kiln_code code,
                     const char *words)
 {
-    (void)send(f, &f->ann, m);
+    (void)send(&f->ann, m);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->ann.reply_count, 1);
     assert_reply_refuses(&f->ann, 0, code, words);
@@ -244,10 +243,9 @@ TEST(plain, a_request_before_compilers_are_known_waits)
     static struct tuning_users f;
     memset(&f, 0, sizeof(f));
     engine_fixture_open(&f.engine, /* describe= */ false);
-    test_caller_join(&f.ann, &f.engine, 1000, ROLE_USE);
-    must(test_caller_hello(&f.ann, &f.engine), f.engine.err);
+    test_caller_connect(&f.ann, &f.engine, 1000, ROLE_USE);
     const struct message_solutions m = question();
-    must(send(&f, &f.ann, &m), f.engine.err);
+    must(send(&f.ann, &m), f.engine.err);
     fake_executor_run_tasks(&f.engine.executor);
     assert_int_equal(f.ann.reply_count, 0);
 
@@ -256,7 +254,7 @@ TEST(plain, a_request_before_compilers_are_known_waits)
     fake_executor_run_tasks(&f.engine.executor);
     assert_int_equal(f.ann.reply_count, 1);
     assert_int_equal(f.ann.replies[0].type, MESSAGE_solved);
-    test_caller_leave(&f.ann, &f.engine);
+    test_caller_leave(&f.ann);
     engine_fixture_close(&f.engine);
 }
 
@@ -264,8 +262,8 @@ TEST(tuning, a_client_that_cancels_solutions_gets_no_answer)
 {
     struct tuning_users *f = *state;
     const struct message_solutions m = question();
-    must(send(f, &f->bob, &m), f->engine.err);
-    test_caller_cancel(&f->bob, &f->engine, 8);
+    must(send(&f->bob, &m), f->engine.err);
+    test_caller_cancel(&f->bob, 8);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->bob.reply_count, 1);
     assert_reply_refuses(&f->bob, 0, KILN_CANCELLED, "cancel");
@@ -309,19 +307,18 @@ static struct message_configs range_of(uint32_t first, uint32_t count)
                                      .count = count };
 }
 
-static void send_configs(struct tuning_users *f, struct test_caller *c,
-                         const struct message_configs *m)
+static void send_configs(struct test_caller *c, const struct message_configs *m)
 {
     BUFFER_AUTO struct buffer body;
     buffer_init(&body, LIMIT_FRAME_BODY);
     message_configs_write(&body, m);
     test_caller_forget_replies(c);
-    (void)test_caller_send(c, &f->engine, MESSAGE_configs, 8, buffer_view(&body));
+    test_caller_send(c, MESSAGE_configs, 8, buffer_view(&body));
 }
 
 static struct message_candidates configs_of(struct tuning_users *f, const struct message_configs *m)
 {
-    send_configs(f, &f->ann, m);
+    send_configs(&f->ann, m);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(f->ann.replies[0].type, MESSAGE_candidates);
@@ -334,7 +331,7 @@ static struct message_candidates configs_of(struct tuning_users *f, const struct
 static void refuses_range(struct tuning_users *f, const struct message_configs *m,
                           enum kiln_code code, const char *words)
 {
-    send_configs(f, &f->ann, m);
+    send_configs(&f->ann, m);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->ann.reply_count, 1);
     assert_reply_refuses(&f->ann, 0, code, words);
@@ -422,8 +419,8 @@ TEST(tuning, a_client_that_cancels_gets_no_configs)
 {
     struct tuning_users *f = *state;
     const struct message_configs m = range_of(0, 10);
-    send_configs(f, &f->bob, &m);
-    test_caller_cancel(&f->bob, &f->engine, 8);
+    send_configs(&f->bob, &m);
+    test_caller_cancel(&f->bob, 8);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->bob.reply_count, 1);
     assert_reply_refuses(&f->bob, 0, KILN_CANCELLED, "cancel");
@@ -432,13 +429,13 @@ TEST(tuning, a_client_that_cancels_gets_no_configs)
 /* ---- turns ---- */
 
 /* Request |id| of |c|, which keeps its replies. */
-static enum kiln_code ask(struct tuning_users *f, struct test_caller *c, uint64_t id)
+static enum kiln_code ask(struct test_caller *c, uint64_t id)
 {
     const struct message_configs m = range_of(0, 1);
     BUFFER_AUTO struct buffer body;
     buffer_init(&body, LIMIT_FRAME_BODY);
     message_configs_write(&body, &m);
-    return test_caller_send(c, &f->engine, MESSAGE_configs, id, buffer_view(&body));
+    return test_caller_try_send(c, MESSAGE_configs, id, buffer_view(&body));
 }
 
 TEST(tuning, one_is_on_a_work_queue_at_a_time)
@@ -446,7 +443,7 @@ TEST(tuning, one_is_on_a_work_queue_at_a_time)
     struct tuning_users *f = *state;
     const unsigned before = f->engine.executor.tasks_of[WORK_QUEUE_READ];
     for (uint64_t id = 1; id <= 9; id++)
-        must(ask(f, &f->ann, id), f->engine.err);
+        must(ask(&f->ann, id), f->engine.err);
     for (unsigned i = 1; i <= 9; i++) {
         assert_int_equal(f->engine.executor.tasks_of[WORK_QUEUE_READ], before + i);
         assert_true(fake_executor_run_task(&f->engine.executor));
@@ -458,9 +455,9 @@ TEST(tuning, users_are_served_alternately)
 {
     struct tuning_users *f = *state;
     for (uint64_t id = 1; id <= 9; id++)
-        must(ask(f, &f->ann, id), f->engine.err);
-    must(ask(f, &f->bob, 1), f->engine.err);
-    must(ask(f, &f->bob, 2), f->engine.err);
+        must(ask(&f->ann, id), f->engine.err);
+    must(ask(&f->bob, 1), f->engine.err);
+    must(ask(&f->bob, 2), f->engine.err);
     (void)fake_executor_run_task(&f->engine.executor); /* ann's first ran when bob came */
     (void)fake_executor_run_task(&f->engine.executor);
     assert_int_equal(f->ann.reply_count + f->bob.reply_count, 2);
@@ -477,15 +474,15 @@ TEST(tuning, a_user_has_no_more_than_256_waiting)
 {
     struct tuning_users *f = *state;
     for (uint64_t id = 1; id <= 257; id++) /* one runs */
-        must(ask(f, &f->ann, id), f->engine.err);
-    (void)ask(f, &f->ann, 258);
+        must(ask(&f->ann, id), f->engine.err);
+    (void)ask(&f->ann, 258);
     assert_int_equal(f->ann.reply_count, 1);
     assert_reply_refuses(&f->ann, 0, KILN_BUSY, "256 questions");
     const struct message_solutions m = question();
-    (void)send(f, &f->ann, &m);
+    (void)send(&f->ann, &m);
     assert_reply_refuses(&f->ann, 0, KILN_BUSY, "user 1000");
-    must(ask(f, &f->bob, 1), f->engine.err);
-    test_caller_leave(&f->ann, &f->engine);
+    must(ask(&f->bob, 1), f->engine.err);
+    test_caller_leave(&f->ann);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->bob.reply_count, 1);
     assert_int_equal(f->bob.replies[0].type, MESSAGE_candidates);
@@ -497,11 +494,11 @@ TEST(tuning, a_request_cancelled_while_queued_does_not_run)
     struct tuning_users *f = *state;
     const unsigned before = f->engine.executor.tasks_of[WORK_QUEUE_READ];
     const struct message_solutions m = question();
-    must(ask(f, &f->ann, 1), f->engine.err);
-    must(send(f, &f->bob, &m), f->engine.err);
-    must(ask(f, &f->bob, 9), f->engine.err);
-    test_caller_cancel(&f->bob, &f->engine, 8);
-    test_caller_cancel(&f->bob, &f->engine, 9);
+    must(ask(&f->ann, 1), f->engine.err);
+    must(send(&f->bob, &m), f->engine.err);
+    must(ask(&f->bob, 9), f->engine.err);
+    test_caller_cancel(&f->bob, 8);
+    test_caller_cancel(&f->bob, 9);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->engine.executor.tasks_of[WORK_QUEUE_READ], before + 1);
     assert_int_equal(f->ann.reply_count, 1);
@@ -529,7 +526,7 @@ TEST(tuning, a_body_that_is_cut_or_too_long_is_refused)
             if (size == body.size - 1)
                 continue; /* the right one */
             test_caller_forget_replies(&f->ann);
-            (void)test_caller_send(&f->ann, &f->engine, types[i], 8, bytes_of(body.data, size));
+            test_caller_send(&f->ann, types[i], 8, bytes_of(body.data, size));
             assert_int_equal(f->ann.reply_count, 1);
             assert_reply_refuses(&f->ann, 0, KILN_INVALID, message_name(types[i]));
         }

@@ -15,10 +15,8 @@ static int setup(void **state)
 {
     static struct fixture f;
     engine_fixture_open(&f.engine, false);
-    test_caller_join(&f.a, &f.engine, 1000, ROLE_USE);
-    must(test_caller_hello(&f.a, &f.engine), f.engine.err);
-    test_caller_join(&f.b, &f.engine, 2000, ROLE_USE);
-    must(test_caller_hello(&f.b, &f.engine), f.engine.err);
+    test_caller_connect(&f.a, &f.engine, 1000, ROLE_USE);
+    test_caller_connect(&f.b, &f.engine, 2000, ROLE_USE);
     *state = &f;
     return 0;
 }
@@ -26,8 +24,8 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct fixture *f = *state;
-    test_caller_leave(&f->a, &f->engine);
-    test_caller_leave(&f->b, &f->engine);
+    test_caller_leave(&f->a);
+    test_caller_leave(&f->b);
     while (fake_executor_next_compile(&f->engine.executor))
         fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
     engine_fixture_close(&f->engine);
@@ -66,11 +64,7 @@ static void want_of(struct fixture *f, struct test_caller *caller, uint64_t id, 
     struct message_fetch_source m = { .target = bytes_of_text(target),
                                       .program = bytes_of_text(program),
                                       .source = bytes_of_text("source") };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 1000);
-    message_fetch_source_write(&b, &m);
-    must(test_caller_send(caller, &f->engine, MESSAGE_fetch_source, id, buffer_view(&b)),
-         f->engine.err);
+    SEND_MESSAGE(caller, fetch_source, id, &m);
     fake_executor_run_tasks(&f->engine.executor);
 }
 
@@ -80,11 +74,7 @@ static void want_for(struct fixture *f, uint64_t id, const char *target, const c
                                       .toolchain = bytes_of_text(toolchain),
                                       .program = bytes_of_text("k.hip"),
                                       .source = bytes_of_text("source") };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 1000);
-    message_fetch_source_write(&b, &m);
-    must(test_caller_send(&f->a, &f->engine, MESSAGE_fetch_source, id, buffer_view(&b)),
-         f->engine.err);
+    SEND_MESSAGE(&f->a, fetch_source, id, &m);
     fake_executor_run_tasks(&f->engine.executor);
 }
 
@@ -103,7 +93,7 @@ static const struct compile_job *next_job(struct fixture *f)
 TEST(toolchains, a_request_waits_until_the_toolchains_are_known)
 {
     struct fixture *f = *state;
-    test_caller_want(&f->a, &f->engine, 1, "k.cl", PRIORITY_INTERACTIVE);
+    test_caller_fetch_source(&f->a, 1, "k.cl", PRIORITY_INTERACTIVE);
     assert_int_equal(f->a.reply_count, 0);
     assert_int_equal(fake_executor_next_compile(&f->engine.executor)->job.origin, COMPILE_OF_KILN);
     engine_fixture_describe(&f->engine);
@@ -117,8 +107,8 @@ TEST(toolchains, a_request_waits_until_the_toolchains_are_known)
 TEST(toolchains, a_client_that_leaves_while_waiting_for_toolchains_is_forgotten)
 {
     struct fixture *f = *state;
-    test_caller_want(&f->a, &f->engine, 1, "k.cl", PRIORITY_INTERACTIVE);
-    test_caller_leave(&f->a, &f->engine);
+    test_caller_fetch_source(&f->a, 1, "k.cl", PRIORITY_INTERACTIVE);
+    test_caller_leave(&f->a);
     engine_fixture_describe(&f->engine);
     assert_null(fake_executor_next_compile(&f->engine.executor));
     test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
@@ -136,8 +126,7 @@ TEST(toolchains, parked_requests_of_one_user_are_bounded_in_bytes)
     buffer_init(&b, 100000);
     message_fetch_source_write(&b, &m);
     for (uint64_t id = 0; id < 2; id++)
-        must(test_caller_send(&f->a, &f->engine, MESSAGE_fetch_source, id, buffer_view(&b)),
-             f->engine.err);
+        test_caller_send(&f->a, MESSAGE_fetch_source, id, buffer_view(&b));
     assert_int_equal(f->a.reply_count, 1);
     assert_int_equal(reply_error(&f->a, 0).code, KILN_BUSY);
     assert_int_equal(f->a.replies[0].request_id, 1);
@@ -147,8 +136,7 @@ TEST(toolchains, empty_parked_requests_are_charged_and_given_back)
 {
     struct fixture *f = *state;
     for (uint64_t id = 0; id < 3; id++)
-        must(test_caller_send(&f->a, &f->engine, MESSAGE_toolchains, id, (struct bytes){ 0 }),
-             f->engine.err);
+        test_caller_send(&f->a, MESSAGE_toolchains, id, (struct bytes){ 0 });
     assert_true(engine_fixture_stat(&f->engine, "queued_bytes") > 0);
     describe_two(f);
     assert_int_equal(f->a.reply_count, 3);
@@ -158,13 +146,13 @@ TEST(toolchains, empty_parked_requests_are_charged_and_given_back)
 TEST(toolchains, when_asking_fails_the_answer_says_why)
 {
     struct fixture *f = *state;
-    test_caller_want(&f->a, &f->engine, 1, "k.cl", PRIORITY_INTERACTIVE);
+    test_caller_fetch_source(&f->a, 1, "k.cl", PRIORITY_INTERACTIVE);
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGSEGV", NULL);
     struct message_result o = reply_result(&f->a, 0);
     assert_int_equal(o.code, KILN_UNAVAILABLE);
     KILN_AUTO(mem) char *text = bytes_to_text(o.text);
     assert_says(text, "SIGSEGV");
-    test_caller_want(&f->a, &f->engine, 2, "k.cl", PRIORITY_INTERACTIVE);
+    test_caller_fetch_source(&f->a, 2, "k.cl", PRIORITY_INTERACTIVE);
     assert_null(fake_executor_next_compile(&f->engine.executor)); /* not at once again */
     assert_int_equal(reply_result(&f->a, 1).code, KILN_UNAVAILABLE);
 }
@@ -205,12 +193,11 @@ TEST(toolchains, probe_results_outlive_a_restart)
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "no", NULL);
     fake_executor_run_tasks(&f->engine.executor);
-    test_caller_leave(&f->a, &f->engine);
-    test_caller_leave(&f->b, &f->engine);
+    test_caller_leave(&f->a);
+    test_caller_leave(&f->b);
     engine_fixture_reopen(&f->engine); /* describes opencl alone: nothing is known of gfx942 */
     test_caller_join(&f->b, &f->engine, 2000, ROLE_USE);
-    test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
-    must(test_caller_hello(&f->a, &f->engine), f->engine.err);
+    test_caller_connect(&f->a, &f->engine, 1000, ROLE_USE);
     want_amd(f, 2, "");
     assert_int_equal(reply_result(&f->a, 0).code, KILN_UNSUPPORTED);
 }
@@ -315,7 +302,7 @@ TEST(toolchains, a_batch_of_made_up_targets_is_refused)
     }
     struct message_batch batch = { .count = 20, .items = buffer_view(&items) };
     message_batch_write(&b, &batch);
-    must(test_caller_send(&f->a, &f->engine, MESSAGE_batch, 1, buffer_view(&b)), f->engine.err);
+    test_caller_send(&f->a, MESSAGE_batch, 1, buffer_view(&b));
     assert_int_equal(reply_error(&f->a, 0).code, KILN_INVALID);
     KILN_AUTO(mem) char *text = bytes_to_text(reply_error(&f->a, 0).text);
     assert_says(text, "16");
@@ -364,9 +351,7 @@ TEST(toolchains, listing_all_probes_all_and_then_answers)
 {
     struct fixture *f = *state;
     describe_two(f);
-    must(test_caller_send(&f->a, &f->engine, MESSAGE_toolchains, 1,
-                          bytes_of_text("{\"probe\":[\"gfx1030\"]}")),
-         f->engine.err);
+    test_caller_send(&f->a, MESSAGE_toolchains, 1, bytes_of_text("{\"probe\":[\"gfx1030\"]}"));
     assert_int_equal(f->a.reply_count, 0);
     fake_executor_compile(&f->engine.executor, bytes_of_text("probe"));
     fake_executor_run_tasks(&f->engine.executor);
@@ -446,12 +431,12 @@ TEST(toolchains, the_last_who_leaves_takes_a_probe_out_of_the_queue)
     want_of(f, &f->b, 1, "gfx908", "k");
     want_of(f, &f->b, 2, "gfx942", "k");
     assert_int_equal(queued(f), 2);
-    test_caller_cancel(&f->a, &f->engine, 3);
-    test_caller_cancel(&f->b, &f->engine, 1);
+    test_caller_cancel(&f->a, 3);
+    test_caller_cancel(&f->b, 1);
     assert_int_equal(queued(f), 2);
-    test_caller_cancel(&f->a, &f->engine, 2);
+    test_caller_cancel(&f->a, 2);
     assert_int_equal(queued(f), 1);
-    test_caller_cancel(&f->a, &f->engine, 1); /* which a compiler has: it is remembered */
+    test_caller_cancel(&f->a, 1); /* which a compiler has: it is remembered */
     take_probe(f, "gfx90a");
     take_probe(f, "gfx942");
     take_kernel(f, "k");
@@ -468,12 +453,11 @@ TEST(toolchains, a_client_that_leaves_takes_its_probes_out_of_the_queue)
 {
     struct fixture *f = *state;
     describe_two(f);
-    must(test_caller_send(&f->b, &f->engine, MESSAGE_toolchains, 1,
-                          bytes_of_text("{\"probe\":[\"gfx1030\",\"gfx1100\"]}")),
-         f->engine.err);
+    test_caller_send(&f->b, MESSAGE_toolchains, 1,
+                     bytes_of_text("{\"probe\":[\"gfx1030\",\"gfx1100\"]}"));
     want_of(f, &f->a, 1, "gfx1100", "k");
     assert_int_equal(queued(f), 3);
-    test_caller_leave(&f->b, &f->engine);
+    test_caller_leave(&f->b);
     assert_int_equal(queued(f), 1);
     take_probe(f, "gfx1030");
     take_probe(f, "gfx1100");
@@ -505,7 +489,7 @@ TEST(toolchains, probes_of_one_user_are_bounded)
     assert_int_equal(f->b.reply_count, 0);
     assert_int_equal(queued(f), 64);
 
-    test_caller_cancel(&f->a, &f->engine, 5);
+    test_caller_cancel(&f->a, 5);
     test_caller_forget_replies(&f->a);
     want_of(f, &f->a, 103, "gfx942", "k");
     assert_int_equal(f->a.reply_count, 0);
@@ -513,10 +497,9 @@ TEST(toolchains, probes_of_one_user_are_bounded)
 
 /* ---- probes of a request that fails ---- */
 
-static void ask(struct fixture *f, struct test_caller *caller, uint64_t id, const char *question)
+static void ask(struct test_caller *caller, uint64_t id, const char *question)
 {
-    must(test_caller_send(caller, &f->engine, MESSAGE_toolchains, id, bytes_of_text(question)),
-         f->engine.err);
+    test_caller_send(caller, MESSAGE_toolchains, id, bytes_of_text(question));
 }
 
 TEST(toolchains, a_list_with_a_bad_target_leaves_nothing_in_the_queue)
@@ -525,7 +508,7 @@ TEST(toolchains, a_list_with_a_bad_target_leaves_nothing_in_the_queue)
     describe_two(f);
     want_of(f, &f->b, 1, "gfx1030", "k");
     want_of(f, &f->b, 2, "gfx1100", "k");
-    ask(f, &f->a, 1, "{\"probe\":[\"gfx1030\",\"gfx1100\",\"gfx1101\",\"nonsense\"]}");
+    ask(&f->a, 1, "{\"probe\":[\"gfx1030\",\"gfx1100\",\"gfx1101\",\"nonsense\"]}");
     assert_reply_refuses(&f->a, 0, KILN_INVALID, "nonsense");
     assert_int_equal(queued(f), 1); /* what another waits for stays */
     take_probe(f, "gfx1030");
@@ -547,11 +530,7 @@ TEST(toolchains, a_request_that_cannot_be_kept_leaves_nothing_in_the_queue)
         const struct message_fetch_source m = { .target = bytes_of_text(targets[i]),
                                                 .program = bytes_of_text("k.hip"),
                                                 .source = bytes_of(large, 60000) };
-        BUFFER_AUTO struct buffer b;
-        buffer_init(&b, 100000);
-        message_fetch_source_write(&b, &m);
-        must(test_caller_send(&f->a, &f->engine, MESSAGE_fetch_source, 1 + i, buffer_view(&b)),
-             f->engine.err);
+        SEND_MESSAGE(&f->a, fetch_source, 1 + i, &m);
     }
     assert_int_equal(f->a.reply_count, 1);
     assert_int_equal(f->a.replies[0].request_id, 2);
@@ -566,9 +545,7 @@ TEST(toolchains, but_what_a_build_asks_for_goes_on)
     describe_one(f);
     want_of(f, &f->b, 1, "gfx1030", "k");
     int file = sealed_file(bytes_of_text("problems"));
-    must(test_caller_send_files(&f->a, &f->engine, MESSAGE_package_build, 1,
-                                bytes_of_text("{\"target\":\"gfx908\"}"), &file, 1),
-         f->engine.err);
+    test_caller_send_files(&f->a, MESSAGE_package_build, "{\"target\":\"gfx908\"}", &file, 1);
     assert_reply_refuses(&f->a, 0, KILN_BUSY, "ask again");
     assert_int_equal(queued(f), 1);
     take_probe(f, "gfx1030");
@@ -592,7 +569,7 @@ TEST(toolchains, a_list_of_more_than_may_be_under_way_is_tried_to_its_end)
         snprintf(question + used, sizeof(question) - used, "%s\"gfx9%03u\"", i ? "," : "", i);
     }
     strcat(question, "]}");
-    ask(f, &f->a, 1, question);
+    ask(&f->a, 1, question);
     assert_int_equal(queued(f), 63);
     unsigned tries = 0;
     for (; f->a.reply_count == 0; tries++) {
@@ -616,7 +593,7 @@ TEST(toolchains, a_list_that_cannot_begin_is_refused)
         snprintf(target, sizeof(target), "gfx9%03u", i);
         want_of(f, &f->a, 1 + i, target, "k");
     }
-    ask(f, &f->a, 100, "{\"probe\":[\"gfx1100\"]}");
+    ask(&f->a, 100, "{\"probe\":[\"gfx1100\"]}");
     assert_reply_refuses(&f->a, 0, KILN_UNAVAILABLE, "64 ");
 }
 
@@ -638,8 +615,7 @@ TEST(toolchains, a_probe_without_a_process_says_nothing_of_the_target)
     assert_says(text, "ask again");
 
     test_caller_forget_replies(&f->a);
-    must(test_caller_send(&f->a, &f->engine, MESSAGE_toolchains, 2, bytes_of_text("{}")),
-         f->engine.err);
+    test_caller_send(&f->a, MESSAGE_toolchains, 2, bytes_of_text("{}"));
     KILN_AUTO(mem) char *listed = bytes_to_text(f->a.replies[0].body);
     assert_says(listed,
                 "\"targets\":[],\"untried\":[{\"target\":\"gfx942\",\"detail\":\"" NO_PROCESS);
@@ -684,7 +660,7 @@ TEST(toolchains, a_request_that_gives_up_leaves_no_probe_in_the_queue)
     struct fixture *f = *state;
     static const char *const targets[] = { "gfx1030", "gfx1100", "gfx1101" };
     describe_one(f);
-    ask(f, &f->a, 1, "{\"probe\":[\"gfx1030\",\"gfx1100\",\"gfx1101\"]}");
+    ask(&f->a, 1, "{\"probe\":[\"gfx1030\",\"gfx1100\",\"gfx1101\"]}");
     assert_int_equal(queued(f), 2);
     while (f->a.reply_count == 0) {
         for (size_t i = 0; i < 3; i++)

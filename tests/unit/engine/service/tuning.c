@@ -49,7 +49,7 @@ TEST(tuning, a_batch_answers_each_problem_once_at_its_place)
     struct tuning_users *f = *state;
     uint32_t index = 0;
     tuning_import_system(f);
-    tuning_ask_many(f, &f->ann, 0, 0, 1000);
+    tuning_ask_many(&f->ann, 0, 0, 1000);
     fake_executor_run_tasks(&f->engine.executor); /* on a slow host it takes several turns */
     for (size_t i = 0; i < f->ann.reply_count; i++) {
         assert_int_equal(f->ann.replies[i].flags, i + 1 < f->ann.reply_count ? FRAME_MORE : 0);
@@ -310,8 +310,7 @@ TEST(tuning, look_ups_that_do_not_add_up_are_refused)
         buffer_init(&body, 4096);
         message_tuning_get_write(&body, &bad[i]);
         test_caller_forget_replies(&f->ann);
-        must(test_caller_send(&f->ann, &f->engine, MESSAGE_tuning_get, 4, buffer_view(&body)),
-             f->engine.err);
+        test_caller_send(&f->ann, MESSAGE_tuning_get, 4, buffer_view(&body));
         assert_reply_refuses(&f->ann, 0, KILN_INVALID, "");
     }
 }
@@ -326,12 +325,8 @@ static bool is_answered(struct tuning_users *f, enum tuning_kind kind, const cha
                                           .backend = bytes_of_text(backend),
                                           .count = 1,
                                           .problems = bytes_of(problems, sizeof(problems)) };
-    BUFFER_AUTO struct buffer body;
-    buffer_init(&body, 4096);
-    message_tuning_get_write(&body, &m);
     test_caller_forget_replies(&f->ann);
-    must(test_caller_send(&f->ann, &f->engine, MESSAGE_tuning_get, 4, buffer_view(&body)),
-         f->engine.err);
+    SEND_MESSAGE(&f->ann, tuning_get, 4, &m);
     if (f->ann.replies[0].type == MESSAGE_tuned)
         return true;
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, "");
@@ -378,8 +373,7 @@ TEST(tuning, a_problem_that_is_none_is_answered_at_its_place)
     BUFFER_AUTO struct buffer body;
     buffer_init(&body, 4096);
     message_tuning_get_write(&body, &m);
-    must(test_caller_send(&f->ann, &f->engine, MESSAGE_tuning_get, 4, buffer_view(&body)),
-         f->engine.err);
+    test_caller_send(&f->ann, MESSAGE_tuning_get, 4, buffer_view(&body));
     struct reader r = reader_of(f->ann.replies[f->ann.reply_count - 1].body);
     struct message_tuned tuned = message_tuned_read(&r);
     struct reader answers = reader_of(tuned.answers);
@@ -398,8 +392,7 @@ TEST(tuning, bodies_cut_short_or_with_more_behind_are_refused)
         for (size_t size = 0; size < sizeof(junk); size += 13) {
             memset(junk, size % 2 ? 0xff : 0, sizeof(junk));
             test_caller_forget_replies(&f->ann);
-            must(test_caller_send(&f->ann, &f->engine, types[i], 4, bytes_of(junk, size)),
-                 f->engine.err);
+            test_caller_send(&f->ann, types[i], 4, bytes_of(junk, size));
             assert_int_equal(f->ann.replies[0].type, MESSAGE_error);
         }
     }
@@ -413,7 +406,7 @@ TEST(tuning, a_client_that_leaves_while_queued_records_nothing)
     struct put first = find_put("First", 1), second = find_put("Second", 1);
     tuning_send_put(f, &f->bob, &first, false); /* runs */
     tuning_send_put(f, &f->ann, &second, false);
-    test_caller_cancel(&f->ann, &f->engine, 6);
+    test_caller_cancel(&f->ann, 6);
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_CANCELLED);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
@@ -425,7 +418,7 @@ TEST(tuning, a_recording_that_has_begun_goes_on_when_its_client_leaves)
     struct tuning_users *f = *state;
     struct put put = find_put("First", 1);
     tuning_send_put(f, &f->ann, &put, false);
-    test_caller_cancel(&f->ann, &f->engine, 6);
+    test_caller_cancel(&f->ann, 6);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->ann.reply_count, 1); /* that it was cancelled */
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_OK);
@@ -444,7 +437,7 @@ TEST(tuning, one_user_cannot_fill_the_queue)
     test_caller_forget_replies(&f->ann);
     tuning_send_put(f, &f->bob, &put, false);
     assert_int_equal(f->bob.reply_count, 0);
-    test_caller_leave(&f->ann, &f->engine); /* more replies than a test keeps */
+    test_caller_leave(&f->ann); /* more replies than a test keeps */
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->bob.replies[0].type, MESSAGE_recorded);
     test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
@@ -513,7 +506,7 @@ TEST(tuning, without_its_directory_everything_else_goes_on_and_status_says_why)
     tuning_send_put(f, &f->ann, &put, true);
     assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "blocked");
     KILN_AUTO(json)
-    struct json *status = test_caller_ask(&f->ann, &f->engine, MESSAGE_status, NULL);
+    struct json *status = test_caller_ask(&f->ann, MESSAGE_status, NULL);
     const struct json *tuning = json_get(status, "tuning");
     assert_false(json_get_bool(tuning, "available", true));
     assert_says(json_get_text(tuning, "trouble", ""), "blocked");

@@ -19,9 +19,9 @@ TEST(tuning, a_problem_is_shown_with_every_tier_the_most_private_first)
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     KILN_AUTO(json)
-    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_show,
-                                  "{\"problem\":\"" DRIVER "\",\"database_id\":\"" ID
-                                  "\",\"driver\":\"driver 2\"}");
+    struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_show,
+                                     "{\"problem\":\"" DRIVER "\",\"database_id\":\"" ID
+                                     "\",\"driver\":\"driver 2\"}");
     const struct json *problem = json_first(json_get(a, "problems"));
     const struct json *mine = json_first(json_get(problem, "find"));
     const struct json *entry = json_first(json_get(mine, "entries"));
@@ -42,8 +42,8 @@ TEST(tuning, another_users_records_are_not_shown)
     tuning_put(f, &f->ann, &put);
     KILN_AUTO(json)
     struct json *a =
-        tuning_admin(f, &f->bob, MESSAGE_tuning_show,
-                     "{\"problem\":\"" KEY "\",\"database_id\":\"" ID "\",\"nearest\":true}");
+        test_caller_ask(&f->bob, MESSAGE_tuning_show,
+                        "{\"problem\":\"" KEY "\",\"database_id\":\"" ID "\",\"nearest\":true}");
     const struct json *problem = json_first(json_get(a, "problems"));
     assert_int_equal(json_count(json_get(problem, "find")), 0);
 }
@@ -53,9 +53,9 @@ TEST(tuning, the_nearest_is_shown_where_nothing_is_known)
     struct tuning_users *f = *state;
     tuning_import_system(f);
     KILN_AUTO(json)
-    struct json *a = tuning_admin(f, &f->bob, MESSAGE_tuning_show,
-                                  "{\"problem\":\"" KEY_OF_TWO "\",\"database_id\":\"" ID
-                                  "\",\"nearest\":true}");
+    struct json *a = test_caller_ask(&f->bob, MESSAGE_tuning_show,
+                                     "{\"problem\":\"" KEY_OF_TWO "\",\"database_id\":\"" ID
+                                     "\",\"nearest\":true}");
     const struct json *near = json_first(json_get(json_first(json_get(a, "problems")), "find"));
     assert_true(json_get_bool(near, "near", false));
     assert_true(json_get_number(near, "batch_ratio", 0) == 2);
@@ -65,16 +65,12 @@ TEST(tuning, the_nearest_is_shown_where_nothing_is_known)
 TEST(tuning, a_problem_that_is_none_and_no_device_are_refused)
 {
     struct tuning_users *f = *state;
-    tuning_refused(
-        f, &f->ann,
-        &(struct refusal){ MESSAGE_tuning_show, "{\"database_id\":\"" ID "\"}", KILN_INVALID, "" });
-    tuning_refused(f, &f->ann,
-                   &(struct refusal){ MESSAGE_tuning_show,
-                                      "{\"problem\":\"hello\",\"database_id\":\"" ID "\"}",
-                                      KILN_INVALID, "" });
-    tuning_refused(f, &f->ann,
-                   &(struct refusal){ MESSAGE_tuning_show, "{\"problem\":\"" KEY "\"}",
-                                      KILN_INVALID, "database id" });
+    test_caller_refused(&f->ann, MESSAGE_tuning_show, "{\"database_id\":\"" ID "\"}", KILN_INVALID,
+                        "");
+    test_caller_refused(&f->ann, MESSAGE_tuning_show,
+                        "{\"problem\":\"hello\",\"database_id\":\"" ID "\"}", KILN_INVALID, "");
+    test_caller_refused(&f->ann, MESSAGE_tuning_show, "{\"problem\":\"" KEY "\"}", KILN_INVALID,
+                        "database id");
 }
 
 TEST(tuning, stats_say_what_there_is)
@@ -83,7 +79,7 @@ TEST(tuning, stats_say_what_there_is)
     tuning_import_system(f);
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
-    KILN_AUTO(json) struct json *a = tuning_admin(f, &f->bob, MESSAGE_tuning_stats, "{}");
+    KILN_AUTO(json) struct json *a = test_caller_ask(&f->bob, MESSAGE_tuning_stats, "{}");
     const struct json *system = json_first(json_get(a, "system"));
     assert_string_equal(json_get_text(system, "state", ""), "ok");
     assert_string_equal(json_get_text(system, "source", ""), FIND_FILE);
@@ -99,16 +95,14 @@ TEST(tuning, only_administrators_promote_and_everybody_finds_it_then)
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
-    tuning_refused(f, &f->ann,
-                   &(struct refusal){ MESSAGE_tuning_promote, "{}", KILN_DENIED, "administrator" });
-    tuning_refused(f, &f->publisher,
-                   &(struct refusal){ MESSAGE_tuning_promote, "{}", KILN_DENIED, "administrator" });
+    test_caller_refused(&f->ann, MESSAGE_tuning_promote, "{}", KILN_DENIED, "administrator");
+    test_caller_refused(&f->publisher, MESSAGE_tuning_promote, "{}", KILN_DENIED, "administrator");
     KILN_AUTO(json)
-    struct json *none = tuning_admin(f, &f->admin, MESSAGE_tuning_promote, "{\"uid\":1001}");
+    struct json *none = test_caller_ask(&f->admin, MESSAGE_tuning_promote, "{\"uid\":1001}");
     assert_int_equal(answer_number(none, "records"), 0);
     KILN_AUTO(json)
-    struct json *a = tuning_admin(f, &f->admin, MESSAGE_tuning_promote,
-                                  "{\"uid\":1000,\"problem\":\"" DRIVER "\"}");
+    struct json *a = test_caller_ask(&f->admin, MESSAGE_tuning_promote,
+                                     "{\"uid\":1000,\"problem\":\"" DRIVER "\"}");
     assert_int_equal(answer_number(a, "added"), 1);
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).tier, 2);
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).tier, 3);
@@ -121,9 +115,8 @@ TEST(tuning, a_problem_is_promoted_in_both_kinds_or_in_none)
     tuning_put(f, &f->ann, &find);
     tuning_put(f, &f->ann, &perf);
     test_caller_forget_replies(&f->admin);
-    must(test_caller_send(&f->admin, &f->engine, MESSAGE_tuning_promote, 3,
-                          bytes_of_text("{\"problem\":\"" DRIVER "\"}")),
-         f->engine.err);
+    test_caller_send(&f->admin, MESSAGE_tuning_promote, 3,
+                     bytes_of_text("{\"problem\":\"" DRIVER "\"}"));
     assert_true(fake_executor_run_task(&f->engine.executor));
     engine_drain(f->engine.engine); /* what would come in a second job is put off */
     fake_executor_run_tasks(&f->engine.executor);
@@ -141,18 +134,17 @@ TEST(tuning, users_remove_their_own_records_and_nobody_elses)
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     tuning_put(f, &f->bob, &put);
-    tuning_refused(f, &f->ann,
-                   &(struct refusal){ MESSAGE_tuning_remove,
-                                      "{\"tier\":\"user\",\"all\":true,\"uid\":1001}", KILN_DENIED,
-                                      "another user's" });
+    test_caller_refused(&f->ann, MESSAGE_tuning_remove,
+                        "{\"tier\":\"user\",\"all\":true,\"uid\":1001}", KILN_DENIED,
+                        "another user's");
     KILN_AUTO(json)
     struct json *a =
-        tuning_admin(f, &f->ann, MESSAGE_tuning_remove, "{\"tier\":\"user\",\"all\":true}");
+        test_caller_ask(&f->ann, MESSAGE_tuning_remove, "{\"tier\":\"user\",\"all\":true}");
     assert_int_equal(answer_number(a, "removed"), 1);
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_OK);
-    json_destroy(tuning_admin(f, &f->admin, MESSAGE_tuning_remove,
-                              "{\"tier\":\"user\",\"all\":true,\"uid\":1001}"));
+    json_destroy(test_caller_ask(&f->admin, MESSAGE_tuning_remove,
+                                 "{\"tier\":\"user\",\"all\":true,\"uid\":1001}"));
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
@@ -162,7 +154,7 @@ TEST(tuning, an_administrator_who_names_no_user_removes_their_own_records)
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     json_destroy(
-        tuning_admin(f, &f->admin, MESSAGE_tuning_remove, "{\"tier\":\"user\",\"all\":true}"));
+        test_caller_ask(&f->admin, MESSAGE_tuning_remove, "{\"tier\":\"user\",\"all\":true}"));
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_OK);
 }
 
@@ -174,8 +166,8 @@ TEST(tuning, one_solver_of_one_problem_is_removed_and_the_rest_stays)
     tuning_put(f, &f->ann, &other);
     KILN_AUTO(json)
     struct json *a =
-        tuning_admin(f, &f->ann, MESSAGE_tuning_remove,
-                     "{\"tier\":\"user\",\"problem\":\"" KEY "\",\"solver\":\"Mine\"}");
+        test_caller_ask(&f->ann, MESSAGE_tuning_remove,
+                        "{\"tier\":\"user\",\"problem\":\"" KEY "\",\"solver\":\"Mine\"}");
     assert_int_equal(answer_number(a, "replaced"), 1);
     assert_true(tuning_finds(f, &f->ann, "Other:0.04,128,miopenConvolutionFwdAlgoDirect"));
 }
@@ -185,35 +177,28 @@ TEST(tuning, shared_records_are_removed_by_publishers_only)
     struct tuning_users *f = *state;
     const char *system = "{\"tier\":\"system\",\"kind\":\"find\",\"database_id\":\"" ID "\"}";
     tuning_import_system(f);
-    tuning_refused(f, &f->ann,
-                   &(struct refusal){ MESSAGE_tuning_remove, system, KILN_DENIED, "--tier user" });
-    tuning_refused(f, &f->ann,
-                   &(struct refusal){ MESSAGE_tuning_remove, "{\"tier\":\"host\",\"all\":true}",
-                                      KILN_DENIED, "" });
+    test_caller_refused(&f->ann, MESSAGE_tuning_remove, system, KILN_DENIED, "--tier user");
+    test_caller_refused(&f->ann, MESSAGE_tuning_remove, "{\"tier\":\"host\",\"all\":true}",
+                        KILN_DENIED, "");
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_OK);
-    json_destroy(tuning_admin(f, &f->publisher, MESSAGE_tuning_remove, system));
+    json_destroy(test_caller_ask(&f->publisher, MESSAGE_tuning_remove, system));
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_NOT_FOUND);
-    tuning_refused(
-        f, &f->publisher,
-        &(struct refusal){ MESSAGE_tuning_remove, system, KILN_NOT_FOUND, "kilnctl db stats" });
+    test_caller_refused(&f->publisher, MESSAGE_tuning_remove, system, KILN_NOT_FOUND,
+                        "kilnctl db stats");
 }
 
 TEST(tuning, nothing_is_removed_unless_something_is_named)
 {
     struct tuning_users *f = *state;
-    tuning_refused(f, &f->ann,
-                   &(struct refusal){ MESSAGE_tuning_remove, "{}", KILN_INVALID, "tier" });
-    tuning_refused(
-        f, &f->ann,
-        &(struct refusal){ MESSAGE_tuning_remove, "{\"tier\":\"user\"}", KILN_INVALID, "'all'" });
-    tuning_refused(f, &f->admin,
-                   &(struct refusal){ MESSAGE_tuning_remove, "{\"tier\":\"system\"}", KILN_INVALID,
-                                      "database id" });
-    tuning_refused(f, &f->admin,
-                   &(struct refusal){ MESSAGE_tuning_remove,
-                                      "{\"tier\":\"system\",\"kind\":\"find\",\"database_id\":\"" ID
-                                      "\",\"solver\":\"x\"}",
-                                      KILN_INVALID, "whole" });
+    test_caller_refused(&f->ann, MESSAGE_tuning_remove, "{}", KILN_INVALID, "tier");
+    test_caller_refused(&f->ann, MESSAGE_tuning_remove, "{\"tier\":\"user\"}", KILN_INVALID,
+                        "'all'");
+    test_caller_refused(&f->admin, MESSAGE_tuning_remove, "{\"tier\":\"system\"}", KILN_INVALID,
+                        "database id");
+    test_caller_refused(&f->admin, MESSAGE_tuning_remove,
+                        "{\"tier\":\"system\",\"kind\":\"find\",\"database_id\":\"" ID
+                        "\",\"solver\":\"x\"}",
+                        KILN_INVALID, "whole");
 }
 
 /* ---- verify ---- */
@@ -225,11 +210,11 @@ TEST(tuning, verify_lists_what_another_driver_measured)
     tuning_put(f, &f->ann, &put);
     KILN_AUTO(json)
     struct json *fine =
-        tuning_admin(f, &f->ann, MESSAGE_tuning_verify, "{\"driver\":\"driver 1\"}");
+        test_caller_ask(&f->ann, MESSAGE_tuning_verify, "{\"driver\":\"driver 1\"}");
     assert_int_equal(answer_number(fine, "stale"), 0);
     assert_int_equal(answer_number(fine, "checked"), 1);
     KILN_AUTO(json)
-    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_verify, "{\"driver\":\"driver 2\"}");
+    struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_verify, "{\"driver\":\"driver 2\"}");
     assert_int_equal(answer_number(a, "stale"), 1);
     KILN_AUTO(json) struct json *frame = tuning_reported(&f->ann, "stale");
     const struct json *stale = json_first(json_get(frame, "stale"));
@@ -246,7 +231,7 @@ TEST(tuning, verify_says_who_measured_what_is_the_hosts)
     put.m.tier = 2;
     tuning_put(f, &f->publisher, &put);
     KILN_AUTO(json)
-    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_verify, "{\"driver\":\"driver 2\"}");
+    struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_verify, "{\"driver\":\"driver 2\"}");
     assert_int_equal(answer_number(a, "stale"), 1);
     KILN_AUTO(json) struct json *frame = tuning_reported(&f->ann, "stale");
     const struct json *stale = json_first(json_get(frame, "stale"));
@@ -261,11 +246,11 @@ TEST(tuning, verify_shows_nobody_another_users_records)
     tuning_put(f, &f->ann, &put);
     KILN_AUTO(json)
     struct json *others =
-        tuning_admin(f, &f->bob, MESSAGE_tuning_verify, "{\"driver\":\"driver 2\"}");
+        test_caller_ask(&f->bob, MESSAGE_tuning_verify, "{\"driver\":\"driver 2\"}");
     assert_int_equal(answer_number(others, "checked"), 0);
     KILN_AUTO(json)
     struct json *all =
-        tuning_admin(f, &f->admin, MESSAGE_tuning_verify, "{\"driver\":\"driver 2\"}");
+        test_caller_ask(&f->admin, MESSAGE_tuning_verify, "{\"driver\":\"driver 2\"}");
     assert_int_equal(answer_number(all, "stale"), 1);
 }
 
@@ -277,12 +262,12 @@ TEST(tuning, without_a_driver_the_newest_measurement_of_the_device_counts)
     other.m.driver = bytes_of_text("driver 0");
     tuning_put(f, &f->ann, &other);
     tuning_put(f, &f->ann, &old);
-    KILN_AUTO(json) struct json *fine = tuning_admin(f, &f->ann, MESSAGE_tuning_verify, "{}");
+    KILN_AUTO(json) struct json *fine = test_caller_ask(&f->ann, MESSAGE_tuning_verify, "{}");
     assert_int_equal(answer_number(fine, "stale"), 0);
     struct put newer = find_put("New", 0.03);
     newer.m.driver = bytes_of_text("driver 2");
     tuning_put(f, &f->ann, &newer);
-    KILN_AUTO(json) struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_verify, "{}");
+    KILN_AUTO(json) struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_verify, "{}");
     assert_int_equal(answer_number(a, "stale"), 1);
 }
 
@@ -309,7 +294,7 @@ TEST(tuning, verify_reports_of_an_index_whose_bytes_changed)
     struct tuning_users *f = *state;
     tuning_import_system(f);
     damage_index(f);
-    KILN_AUTO(json) struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_verify, "{}");
+    KILN_AUTO(json) struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_verify, "{}");
     assert_int_equal(answer_number(a, "damaged"), 1);
     KILN_AUTO(json) struct json *frame = tuning_reported(&f->ann, "damaged");
     assert_says(json_get_text(json_first(json_get(frame, "damaged")), "what", ""), ID);
@@ -321,7 +306,7 @@ TEST(tuning, verify_does_not_count_what_it_cannot_open)
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     tuning_import_system(f);
-    KILN_AUTO(json) struct json *fine = tuning_admin(f, &f->ann, MESSAGE_tuning_verify, "{}");
+    KILN_AUTO(json) struct json *fine = test_caller_ask(&f->ann, MESSAGE_tuning_verify, "{}");
     assert_int_equal(answer_number(fine, "checked"), 2);
     assert_null(json_get(fine, "unchecked"));
     char name[128] = "", path[256];
@@ -330,7 +315,7 @@ TEST(tuning, verify_does_not_count_what_it_cannot_open)
     assert_int_equal(unlink(path), 0);
     tuning_reopen(f);
 
-    KILN_AUTO(json) struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_verify, "{}");
+    KILN_AUTO(json) struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_verify, "{}");
 
     assert_int_equal(answer_number(a, "checked"), 1);
     assert_int_equal(answer_number(a, "unchecked"), 1);
@@ -350,8 +335,8 @@ TEST(tuning, two_tiers_are_compared_entry_by_entry)
         f, &f->ann, USER_QUESTION, FIND_FILE,
         KEY "=GemmFwd1x1_0_1:0.08,0,miopenConvolutionFwdAlgoGEMM\n" KEY_OF_TWO "=" GEMM "\n"));
     KILN_AUTO(json)
-    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_diff,
-                                  DIFF "\"a_tier\":\"system\",\"b_tier\":\"user\"}");
+    struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_diff,
+                                     DIFF "\"a_tier\":\"system\",\"b_tier\":\"user\"}");
     assert_int_equal(answer_number(a, "a_records"), 1);
     assert_int_equal(answer_number(a, "b_records"), 2);
     assert_int_equal(answer_number(a, "different"), 1);
@@ -384,9 +369,8 @@ TEST(tuning, two_files_are_compared)
     tuning_write(f, MINE);
     const int files[] = { open(f->file, O_RDONLY | O_CLOEXEC),
                           open(f->file, O_RDONLY | O_CLOEXEC) };
-    must(test_caller_send_files(&f->ann, &f->engine, MESSAGE_tuning_diff, 3,
-                                bytes_of_text(DIFF "\"a_name\":\"a\",\"b_name\":\"b\"}"), files, 2),
-         f->engine.err);
+    test_caller_send_files(&f->ann, MESSAGE_tuning_diff, DIFF "\"a_name\":\"a\",\"b_name\":\"b\"}",
+                           files, 2);
     fake_executor_transfer(&f->engine.executor, f->file, "a", "");
     assert_string_equal(fake_executor_next_transfer(&f->engine.executor)->job.name, "b");
     tuning_write(f, KEY_OF_TWO "=" GEMM "\n");
@@ -397,7 +381,7 @@ TEST(tuning, two_files_are_compared)
     assert_int_equal(answer_number(a, "only_b"), 1);
     static const char brought[] =
         "kiln_remote_requests_total{tier=\"tuning\",op=\"copy\",result=\"ok\"}";
-    assert_int_equal(test_caller_metric(&f->ann, &f->engine, brought), 2); /* each file is one */
+    assert_int_equal(test_caller_metric(&f->ann, brought), 2); /* each file is one */
 }
 
 TEST(tuning, a_comparison_whose_caller_leaves_between_two_files_ends)
@@ -406,11 +390,10 @@ TEST(tuning, a_comparison_whose_caller_leaves_between_two_files_ends)
     tuning_write(f, MINE);
     const int files[] = { open(f->file, O_RDONLY | O_CLOEXEC),
                           open(f->file, O_RDONLY | O_CLOEXEC) };
-    must(test_caller_send_files(&f->ann, &f->engine, MESSAGE_tuning_diff, 3,
-                                bytes_of_text(DIFF "\"a_name\":\"a\",\"b_name\":\"b\"}"), files, 2),
-         f->engine.err);
+    test_caller_send_files(&f->ann, MESSAGE_tuning_diff, DIFF "\"a_name\":\"a\",\"b_name\":\"b\"}",
+                           files, 2);
     fake_executor_transfer(&f->engine.executor, f->file, "a", "");
-    test_caller_cancel(&f->ann, &f->engine, 3);
+    test_caller_cancel(&f->ann, 3);
     fake_executor_transfer_fail(&f->engine.executor, KILN_CANCELLED, "");
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
@@ -422,34 +405,27 @@ TEST(tuning, only_administrators_compare_another_users_records)
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     const char *q = DIFF "\"a_tier\":\"user\",\"b_tier\":\"host\",\"uid\":1000}";
-    tuning_refused(f, &f->bob,
-                   &(struct refusal){ MESSAGE_tuning_diff, q, KILN_DENIED, "another user's" });
-    KILN_AUTO(json) struct json *a = tuning_admin(f, &f->admin, MESSAGE_tuning_diff, q);
+    test_caller_refused(&f->bob, MESSAGE_tuning_diff, q, KILN_DENIED, "another user's");
+    KILN_AUTO(json) struct json *a = test_caller_ask(&f->admin, MESSAGE_tuning_diff, q);
     assert_int_equal(answer_number(a, "only_a"), 1);
 }
 
 TEST(tuning, a_comparison_needs_two_sides)
 {
     struct tuning_users *f = *state;
-    tuning_refused(f, &f->ann,
-                   &(struct refusal){ MESSAGE_tuning_diff, DIFF "\"a_tier\":\"user\"}",
-                                      KILN_INVALID, "b_tier" });
-    tuning_refused(f, &f->ann,
-                   &(struct refusal){ MESSAGE_tuning_diff,
-                                      DIFF "\"a_tier\":\"user\",\"b_name\":\"x\"}", KILN_INVALID,
-                                      "0 files" });
-    tuning_refused(f, &f->ann,
-                   &(struct refusal){ MESSAGE_tuning_diff,
-                                      "{\"a_tier\":\"user\",\"b_tier\":\"host\"}", KILN_INVALID,
-                                      "database id" });
+    test_caller_refused(&f->ann, MESSAGE_tuning_diff, DIFF "\"a_tier\":\"user\"}", KILN_INVALID,
+                        "b_tier");
+    test_caller_refused(&f->ann, MESSAGE_tuning_diff, DIFF "\"a_tier\":\"user\",\"b_name\":\"x\"}",
+                        KILN_INVALID, "0 files");
+    test_caller_refused(&f->ann, MESSAGE_tuning_diff, "{\"a_tier\":\"user\",\"b_tier\":\"host\"}",
+                        KILN_INVALID, "database id");
 }
 
 TEST(tuning, a_system_database_that_is_not_there_is_not_compared)
 {
     struct tuning_users *f = *state;
     const char *q = DIFF "\"a_tier\":\"system\",\"b_tier\":\"host\"}";
-    must(test_caller_send(&f->ann, &f->engine, MESSAGE_tuning_diff, 3, bytes_of_text(q)),
-         f->engine.err);
+    test_caller_send(&f->ann, MESSAGE_tuning_diff, 3, bytes_of_text(q));
     fake_executor_run_tasks(&f->engine.executor);
     assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_NOT_FOUND, "find database");
 }
@@ -477,7 +453,7 @@ TEST(tuning, records_that_lookups_ignore_are_shown_last_and_counted)
     assert_true(tuning_finds(f, &f->ann, "Fresh:0.04,128,miopenConvolutionFwdAlgoDirect"));
 
     KILN_AUTO(json)
-    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_show, SHOW_TO_DRIVER_2);
+    struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_show, SHOW_TO_DRIVER_2);
 
     const struct json *host = first_records(a, "find"), *mine = json_next(host);
     assert_string_equal(json_get_text(host, "tier", ""), "host");
@@ -486,7 +462,7 @@ TEST(tuning, records_that_lookups_ignore_are_shown_last_and_counted)
     assert_int_equal(answer_number(mine, "left_out"), 1);
     assert_true(json_get_bool(json_first(json_get(mine, "entries")), "left_out", false));
     assert_int_equal(answer_number(a, "left_out"), 1);
-    KILN_AUTO(json) struct json *stats = tuning_admin(f, &f->ann, MESSAGE_tuning_stats, "{}");
+    KILN_AUTO(json) struct json *stats = test_caller_ask(&f->ann, MESSAGE_tuning_stats, "{}");
     assert_int_equal(answer_number(stats, "ignored"), 1);
 }
 
@@ -503,9 +479,9 @@ TEST(tuning, where_all_is_left_out_the_nearest_is_shown_before_it)
     tuning_reopen(f);
 
     KILN_AUTO(json)
-    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_show,
-                                  "{\"problem\":\"" KEY "\",\"database_id\":\"" ID
-                                  "\",\"driver\":\"driver 2\",\"nearest\":true}");
+    struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_show,
+                                     "{\"problem\":\"" KEY "\",\"database_id\":\"" ID
+                                     "\",\"driver\":\"driver 2\",\"nearest\":true}");
 
     const struct json *near = first_records(a, "find"), *mine = json_next(near);
     assert_true(json_get_bool(near, "near", false));
@@ -524,7 +500,7 @@ TEST(tuning, of_one_record_usable_entries_are_shown_first)
     tuning_put(f, &f->ann, &stale);
     tuning_put(f, &f->ann, &fresh);
     KILN_AUTO(json)
-    struct json *warned = tuning_admin(f, &f->ann, MESSAGE_tuning_show, SHOW_TO_DRIVER_2);
+    struct json *warned = test_caller_ask(&f->ann, MESSAGE_tuning_show, SHOW_TO_DRIVER_2);
     const struct json *entry = json_first(json_get(first_records(warned, "find"), "entries"));
     assert_string_equal(json_get_text(entry, "solver", ""), "Stale"); /* as it stands there */
     assert_null(json_get(warned, "left_out"));
@@ -532,7 +508,7 @@ TEST(tuning, of_one_record_usable_entries_are_shown_first)
     tuning_reopen(f);
 
     KILN_AUTO(json)
-    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_show, SHOW_TO_DRIVER_2);
+    struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_show, SHOW_TO_DRIVER_2);
 
     entry = json_first(json_get(first_records(a, "find"), "entries"));
     assert_string_equal(json_get_text(entry, "solver", ""), "Fresh");
@@ -545,7 +521,7 @@ TEST(tuning, of_one_record_usable_entries_are_shown_first)
 TEST(tuning, an_unrecorded_problem_is_answered_with_its_keys)
 {
     struct tuning_users *f = *state;
-    KILN_AUTO(json) struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_show, SHOW(DRIVER));
+    KILN_AUTO(json) struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_show, SHOW(DRIVER));
     const struct json *problem = json_first(json_get(a, "problems"));
     assert_string_equal(json_get_text(problem, "find_key", ""), KEY);
     assert_string_equal(json_get_text(problem, "perf_key", ""),
@@ -579,33 +555,27 @@ TEST(tuning, a_verbatim_record_is_shown_by_its_key)
     struct tuning_users *f = *state;
     put_key(f, TUNING_FIND, "hello world");
     KILN_AUTO(json)
-    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_show, SHOW("hello world"));
+    struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_show, SHOW("hello world"));
     const struct json *problem = json_first(json_get(a, "problems"));
     assert_string_equal(json_get_text(problem, "find_key", ""), "hello world");
     assert_int_equal(json_count(json_get(problem, "find")), 1);
-    tuning_refused(f, &f->bob,
-                   &(struct refusal){ MESSAGE_tuning_show, SHOW("hello world"), KILN_INVALID,
-                                      "'hello world'" }); /* it is ann's */
-    tuning_refused(
-        f, &f->ann,
-        &(struct refusal){ MESSAGE_tuning_show, SHOW("hello"), KILN_INVALID, "names no" });
+    test_caller_refused(&f->bob, MESSAGE_tuning_show, SHOW("hello world"), KILN_INVALID,
+                        "'hello world'"); /* it is ann's */
+    test_caller_refused(&f->ann, MESSAGE_tuning_show, SHOW("hello"), KILN_INVALID, "names no");
 }
 
 TEST(tuning, a_verbatim_record_is_removed_by_its_key)
 {
     struct tuning_users *f = *state;
     put_key(f, TUNING_FIND, "hello world");
-    tuning_refused(f, &f->ann,
-                   &(struct refusal){ MESSAGE_tuning_remove,
-                                      "{\"tier\":\"user\",\"problem\":\"hello\"}", KILN_INVALID,
-                                      "names no" });
-    tuning_refused(f, &f->bob,
-                   &(struct refusal){ MESSAGE_tuning_remove, /* and is not told that ann has it */
-                                      "{\"tier\":\"user\",\"problem\":\"hello world\"}",
-                                      KILN_INVALID, "names no" });
+    test_caller_refused(&f->ann, MESSAGE_tuning_remove, "{\"tier\":\"user\",\"problem\":\"hello\"}",
+                        KILN_INVALID, "names no");
+    test_caller_refused(&f->bob, MESSAGE_tuning_remove, /* and is not told that ann has it */
+                        "{\"tier\":\"user\",\"problem\":\"hello world\"}", KILN_INVALID,
+                        "names no");
     KILN_AUTO(json)
-    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_remove,
-                                  "{\"tier\":\"user\",\"problem\":\"hello world\"}");
+    struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_remove,
+                                     "{\"tier\":\"user\",\"problem\":\"hello world\"}");
     assert_int_equal(answer_number(a, "removed"), 1);
 }
 
@@ -616,6 +586,6 @@ TEST(tuning, a_perf_record_without_a_key_of_its_own_is_shown_under_find_dbs)
 {
     struct tuning_users *f = *state;
     put_key(f, TUNING_PERF, MIXED);
-    KILN_AUTO(json) struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_show, SHOW(MIXED));
+    KILN_AUTO(json) struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_show, SHOW(MIXED));
     assert_string_equal(json_get_text(first_records(a, "perf"), "key", ""), MIXED);
 }

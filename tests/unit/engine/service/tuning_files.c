@@ -157,10 +157,8 @@ TEST(tuning, only_administrators_have_a_url_fetched)
 {
     struct tuning_users *f = *state;
     const char *q = "{\"url\":\"file:///etc/shadow\",\"tier\":\"user\"}";
-    tuning_refused(f, &f->ann,
-                   &(struct refusal){ MESSAGE_tuning_import, q, KILN_DENIED, "fetch it" });
-    tuning_refused(f, &f->publisher,
-                   &(struct refusal){ MESSAGE_tuning_import, q, KILN_DENIED, "fetch it" });
+    test_caller_refused(&f->ann, MESSAGE_tuning_import, q, KILN_DENIED, "fetch it");
+    test_caller_refused(&f->publisher, MESSAGE_tuning_import, q, KILN_DENIED, "fetch it");
     assert_int_equal(f->engine.executor.transfers_handed_over, 0);
 }
 
@@ -194,7 +192,7 @@ TEST(tuning, a_client_that_leaves_while_its_import_is_queued_imports_nothing)
     tuning_send_put(f, &f->bob, &put, false);
     tuning_write(f, MINE);
     tuning_bring(f, &f->ann, MESSAGE_tuning_import, USER_QUESTION, FIND_FILE);
-    test_caller_cancel(&f->ann, &f->engine, 3);
+    test_caller_cancel(&f->ann, 3);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
 }
@@ -204,15 +202,13 @@ TEST(tuning, a_transfer_that_fails_is_answered_with_its_reason)
     struct tuning_users *f = *state;
     tuning_write(f, MINE);
     const int file = open(f->file, O_RDONLY | O_CLOEXEC);
-    must(test_caller_send_files(&f->ann, &f->engine, MESSAGE_tuning_import, 3,
-                                bytes_of_text(USER_QUESTION), &file, 1),
-         f->engine.err);
+    test_caller_send_files(&f->ann, MESSAGE_tuning_import, USER_QUESTION, &file, 1);
     assert_true(fake_executor_next_transfer(&f->engine.executor)->job.unchecked);
     fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "the disk is gone");
     assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_IO, "the disk is gone");
     static const char failed[] =
         "kiln_remote_requests_total{tier=\"tuning\",op=\"copy\",result=\"io\"}";
-    assert_int_equal(test_caller_metric(&f->ann, &f->engine, failed), 1);
+    assert_int_equal(test_caller_metric(&f->ann, failed), 1);
 }
 
 TEST(tuning, a_merge_keeps_what_is_there_and_says_what_it_did)
@@ -248,7 +244,7 @@ TEST(tuning, an_export_gives_the_imported_file_back_byte_for_byte)
     struct tuning_users *f = *state;
     const char *text = KEY "=" WINOGRAD ";" GEMM "\n" KEY_OF_TWO "=" GEMM "\n";
     json_destroy(tuning_import(f, &f->admin, SYSTEM_QUESTION, FIND_FILE, text));
-    KILN_AUTO(json) struct json *a = tuning_admin(f, &f->bob, MESSAGE_tuning_export, "{}");
+    KILN_AUTO(json) struct json *a = test_caller_ask(&f->bob, MESSAGE_tuning_export, "{}");
     const struct json *file = json_first(json_get(a, "files"));
     assert_string_equal(json_get_text(file, "name", ""), FIND_FILE);
     assert_int_equal(answer_number(file, "records"), 2);
@@ -263,12 +259,11 @@ TEST(tuning, an_export_of_the_user_tier_holds_ones_own_records)
 {
     struct tuning_users *f = *state;
     json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
-    tuning_refused(f, &f->bob,
-                   &(struct refusal){ MESSAGE_tuning_export, "{\"tier\":\"user\"}", KILN_NOT_FOUND,
-                                      "user records" });
+    test_caller_refused(&f->bob, MESSAGE_tuning_export, "{\"tier\":\"user\"}", KILN_NOT_FOUND,
+                        "user records");
     KILN_AUTO(json)
-    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_export,
-                                  "{\"tier\":\"user\",\"version\":\"2.17.0.a82233c22\"}");
+    struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_export,
+                                     "{\"tier\":\"user\",\"version\":\"2.17.0.a82233c22\"}");
     assert_string_equal(json_get_text(json_first(json_get(a, "files")), "name", ""),
                         ID ".HIP.2_17_0_a82233c22.ufdb.txt");
 }
@@ -280,7 +275,7 @@ TEST(tuning, a_merged_export_joins_the_tiers_as_a_look_up_does)
                                KEY "=" WINOGRAD "\n" KEY_OF_TWO "=" GEMM "\n"));
     json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
     json_destroy(
-        tuning_admin(f, &f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\",\"merged\":true}"));
+        test_caller_ask(&f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\",\"merged\":true}"));
     BUFFER_AUTO struct buffer content;
     buffer_init(&content, 1u << 20);
     reply_object(&f->ann, f->ann.reply_count - 1, 0, &content);
@@ -293,7 +288,7 @@ TEST(tuning, parameters_go_out_as_the_sqlite_file_that_miopen_reads)
     struct put put = perf_put("ConvAsm1x1U", "1,8", 0.2);
     tuning_put(f, &f->ann, &put);
     KILN_AUTO(json)
-    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}");
+    struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}");
     assert_string_equal(json_get_text(json_first(json_get(a, "files")), "name", ""),
                         ID "_1.1.0.udb");
     BUFFER_AUTO struct buffer content;
@@ -311,8 +306,7 @@ TEST(tuning, words_of_an_export_that_are_none_are_refused)
         "{\"uid\":3}"
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        tuning_refused(f, &f->ann,
-                       &(struct refusal){ MESSAGE_tuning_export, bad[i], KILN_INVALID, "" });
+        test_caller_refused(&f->ann, MESSAGE_tuning_export, bad[i], KILN_INVALID, "");
 }
 
 TEST(tuning, a_backup_is_a_database_and_only_administrators_get_it)
@@ -320,9 +314,8 @@ TEST(tuning, a_backup_is_a_database_and_only_administrators_get_it)
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
     tuning_put(f, &f->ann, &put);
-    tuning_refused(f, &f->publisher,
-                   &(struct refusal){ MESSAGE_tuning_backup, "{}", KILN_DENIED, "administrator" });
-    KILN_AUTO(json) struct json *a = tuning_admin(f, &f->admin, MESSAGE_tuning_backup, "{}");
+    test_caller_refused(&f->publisher, MESSAGE_tuning_backup, "{}", KILN_DENIED, "administrator");
+    KILN_AUTO(json) struct json *a = test_caller_ask(&f->admin, MESSAGE_tuning_backup, "{}");
     BUFFER_AUTO struct buffer content;
     buffer_init(&content, 16u << 20);
     reply_object(&f->admin, f->admin.reply_count - 1, 0, &content);
@@ -337,24 +330,21 @@ TEST(tuning, nothing_is_exported_onto_a_full_disk)
     /* Before a record is written, and once all are: what else was written meanwhile counts. */
     for (unsigned looks = 1; looks <= 2; looks++) {
         looks_until_full = looks;
-        tuning_refused(f, &f->ann,
-                       &(struct refusal){ MESSAGE_tuning_export, "{\"tier\":\"user\"}", KILN_FULL,
-                                          "MiB left" });
+        test_caller_refused(&f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}", KILN_FULL,
+                            "MiB left");
         assert_int_equal(engine_fixture_staged(&f->engine), 0);
     }
     looks_until_full = 1;
-    tuning_refused(f, &f->admin,
-                   &(struct refusal){ MESSAGE_tuning_backup, "{}", KILN_FULL, "MiB left" });
+    test_caller_refused(&f->admin, MESSAGE_tuning_backup, "{}", KILN_FULL, "MiB left");
     looks_until_full = 0;
-    json_destroy(tuning_admin(f, &f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}"));
+    json_destroy(test_caller_ask(&f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}"));
 }
 
 TEST(tuning, a_vacuum_says_how_much_it_freed)
 {
     struct tuning_users *f = *state;
-    tuning_refused(f, &f->ann,
-                   &(struct refusal){ MESSAGE_tuning_vacuum, "{}", KILN_DENIED, "administrator" });
-    KILN_AUTO(json) struct json *a = tuning_admin(f, &f->admin, MESSAGE_tuning_vacuum, "{}");
+    test_caller_refused(&f->ann, MESSAGE_tuning_vacuum, "{}", KILN_DENIED, "administrator");
+    KILN_AUTO(json) struct json *a = test_caller_ask(&f->admin, MESSAGE_tuning_vacuum, "{}");
     assert_true(answer_number(a, "freed") != UINT64_MAX);
     assert_true(answer_number(a, "bytes") > 0 && answer_number(a, "bytes") != UINT64_MAX);
 }
@@ -420,7 +410,7 @@ TEST(tuning, records_of_a_device_unknown_to_miopen_are_imported_by_file_name)
                      "\"format\":\"text\"}",
                      k ? "perf" : "find", ids[i]);
             KILN_AUTO(json)
-            struct json *out = tuning_admin(f, &f->ann, MESSAGE_tuning_export, question);
+            struct json *out = test_caller_ask(&f->ann, MESSAGE_tuning_export, question);
             assert_string_equal(json_get_text(json_first(json_get(out, "files")), "name", ""),
                                 names[i][k]);
             reply_object(&f->ann, f->ann.reply_count - 1, 0, &content);

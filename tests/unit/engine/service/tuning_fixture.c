@@ -9,22 +9,18 @@
 
 static void join(struct tuning_users *f)
 {
-    test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
-    test_caller_join(&f->bob, &f->engine, 1001, ROLE_USE);
-    test_caller_join(&f->publisher, &f->engine, 1002, ROLE_PUBLISH);
-    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
-    must(test_caller_hello(&f->ann, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->bob, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->publisher, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->admin, &f->engine), f->engine.err);
+    test_caller_connect(&f->ann, &f->engine, 1000, ROLE_USE);
+    test_caller_connect(&f->bob, &f->engine, 1001, ROLE_USE);
+    test_caller_connect(&f->publisher, &f->engine, 1002, ROLE_PUBLISH);
+    test_caller_connect(&f->admin, &f->engine, 0, ROLE_ADMIN);
 }
 
 static void leave(struct tuning_users *f)
 {
-    test_caller_leave(&f->ann, &f->engine);
-    test_caller_leave(&f->bob, &f->engine);
-    test_caller_leave(&f->publisher, &f->engine);
-    test_caller_leave(&f->admin, &f->engine);
+    test_caller_leave(&f->ann);
+    test_caller_leave(&f->bob);
+    test_caller_leave(&f->publisher);
+    test_caller_leave(&f->admin);
 }
 
 int tuning_setup(void **state)
@@ -82,8 +78,7 @@ void tuning_bring(struct tuning_users *f, struct test_caller *c, enum message_ty
     const int file = open(f->file, O_RDONLY | O_CLOEXEC);
     assert_true(file >= 0);
     test_caller_forget_replies(c);
-    must(test_caller_send_files(c, &f->engine, type, 3, bytes_of_text(question), &file, 1),
-         f->engine.err);
+    test_caller_send_files(c, type, question, &file, 1);
     if (fake_executor_next_transfer(&f->engine.executor))
         fake_executor_transfer(&f->engine.executor, f->file, name, "");
 }
@@ -107,8 +102,7 @@ void tuning_import_system(struct tuning_users *f)
 
 /* ---- look-ups ---- */
 
-void tuning_ask_many(struct tuning_users *f, struct test_caller *c, uint8_t kind, uint8_t flags,
-                     uint32_t count)
+void tuning_ask_many(struct test_caller *c, uint8_t kind, uint8_t flags, uint32_t count)
 {
     BUFFER_AUTO struct buffer problems, body;
     buffer_init(&problems, LIMIT_FRAME_BODY);
@@ -125,13 +119,13 @@ void tuning_ask_many(struct tuning_users *f, struct test_caller *c, uint8_t kind
                                           .problems = buffer_view(&problems) };
     message_tuning_get_write(&body, &m);
     test_caller_forget_replies(c);
-    must(test_caller_send(c, &f->engine, MESSAGE_tuning_get, 4, buffer_view(&body)), f->engine.err);
+    test_caller_send(c, MESSAGE_tuning_get, 4, buffer_view(&body));
 }
 
 struct message_tuning_answer tuning_ask(struct tuning_users *f, struct test_caller *c, uint8_t kind,
                                         uint8_t flags, uint32_t n)
 {
-    tuning_ask_many(f, c, kind, flags, n);
+    tuning_ask_many(c, kind, flags, n);
     fake_executor_run_tasks(&f->engine.executor);
     struct message_tuning_answer answer = { .code = 0xffff };
     for (size_t i = 0; i < c->reply_count; i++) {
@@ -208,7 +202,7 @@ void tuning_send_put(struct tuning_users *f, struct test_caller *c, const struct
     m.entries = buffer_view(&entries);
     message_tuning_put_write(&body, &m);
     test_caller_forget_replies(c);
-    must(test_caller_send(c, &f->engine, MESSAGE_tuning_put, 6, buffer_view(&body)), f->engine.err);
+    test_caller_send(c, MESSAGE_tuning_put, 6, buffer_view(&body));
     if (runs)
         fake_executor_run_tasks(&f->engine.executor);
 }
@@ -223,17 +217,6 @@ void tuning_put(struct tuning_users *f, struct test_caller *c, const struct put 
 }
 
 /* ---- JSON requests ---- */
-
-struct json *tuning_admin(struct tuning_users *f, struct test_caller *c, enum message_type type,
-                          const char *question)
-{
-    return test_caller_ask(c, &f->engine, type, question);
-}
-
-void tuning_refused(struct tuning_users *f, struct test_caller *c, const struct refusal *r)
-{
-    test_caller_refused(c, &f->engine, r->type, r->question, r->code, r->words);
-}
 
 uint64_t answer_number(const struct json *answer, const char *name)
 {

@@ -41,8 +41,7 @@ struct json *tuning_import(struct tuning_users *f, struct test_caller *c, const 
 void tuning_import_system(struct tuning_users *f);
 
 /* Asks for |count| problems, those of problem_of_batch(1) and on. */
-void tuning_ask_many(struct tuning_users *f, struct test_caller *c, uint8_t kind, uint8_t flags,
-                     uint32_t count);
+void tuning_ask_many(struct test_caller *c, uint8_t kind, uint8_t flags, uint32_t count);
 /* The answer for problem_of_batch(n). */
 struct message_tuning_answer tuning_ask(struct tuning_users *f, struct test_caller *c, uint8_t kind,
                                         uint8_t flags, uint32_t n);
@@ -68,16 +67,6 @@ void tuning_put(struct tuning_users *f, struct test_caller *c, const struct put 
 #define USER_QUESTION "{\"name\":\"" FIND_FILE "\",\"tier\":\"user\"}"
 #define MINE KEY "=Mine:0.03,128,miopenConvolutionFwdAlgoDirect\n" /* a user's FindDb */
 
-/* test_caller_ask and test_caller_refused with the engine. */
-struct json *tuning_admin(struct tuning_users *f, struct test_caller *c, enum message_type type,
-                          const char *question);
-struct refusal {
-    enum message_type type;
-    const char *question;
-    enum kiln_code code; /* with which the question is refused */
-    const char *words;   /* in the message */
-};
-void tuning_refused(struct tuning_users *f, struct test_caller *c, const struct refusal *refusal);
 uint64_t answer_number(const struct json *answer, const char *name); /* UINT64_MAX: absent */
 /* The first frame before the last that has a list of this name; the caller's. */
 struct json *tuning_reported(const struct test_caller *c, const char *name);

@@ -3,16 +3,14 @@
 
 static void join(struct users *f)
 {
-    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
-    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
-    must(test_caller_hello(&f->user, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->admin, &f->engine), f->engine.err);
+    test_caller_connect(&f->user, &f->engine, 1000, ROLE_USE);
+    test_caller_connect(&f->admin, &f->engine, 0, ROLE_ADMIN);
 }
 
 static void leave(struct users *f)
 {
-    test_caller_leave(&f->user, &f->engine);
-    test_caller_leave(&f->admin, &f->engine);
+    test_caller_leave(&f->user);
+    test_caller_leave(&f->admin);
 }
 
 int users_setup(void **state)

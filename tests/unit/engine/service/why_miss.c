@@ -26,10 +26,8 @@ struct fixture {
 
 static void join(struct fixture *f)
 {
-    test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
-    test_caller_join(&f->bob, &f->engine, 1001, ROLE_USE);
-    must(test_caller_hello(&f->ann, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->bob, &f->engine), f->engine.err);
+    test_caller_connect(&f->ann, &f->engine, 1000, ROLE_USE);
+    test_caller_connect(&f->bob, &f->engine, 1001, ROLE_USE);
 }
 
 static int setup(void **state)
@@ -45,8 +43,8 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct fixture *f = *state;
-    test_caller_leave(&f->ann, &f->engine);
-    test_caller_leave(&f->bob, &f->engine);
+    test_caller_leave(&f->ann);
+    test_caller_leave(&f->bob);
     while (fake_executor_next_compile(&f->engine.executor))
         fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
     engine_fixture_close(&f->engine);
@@ -58,8 +56,8 @@ FIXTURE(why, setup, teardown);
 /* Another kilnd over the same store, whose compilers are others. */
 static void upgrade(struct fixture *f, const char *toolchains)
 {
-    test_caller_leave(&f->ann, &f->engine);
-    test_caller_leave(&f->bob, &f->engine);
+    test_caller_leave(&f->ann);
+    test_caller_leave(&f->bob);
     fake_executor_run_tasks(&f->engine.executor);
     engine_close(f->engine.engine);
     must(engine_open(&f->engine.options, &f->engine.engine, &f->engine.err), f->engine.err);
@@ -112,16 +110,15 @@ static void fetch_variant(struct fixture *f, const char *source, const char *hea
                                       .header_count = 1,
                                       .headers = buffer_view(&headers) };
     message_fetch_source_write(&b, &m);
-    must(test_caller_send(&f->ann, &f->engine, MESSAGE_fetch_source, 2, buffer_view(&b)),
-         f->engine.err);
+    test_caller_send(&f->ann, MESSAGE_fetch_source, 2, buffer_view(&b));
     fake_executor_run_tasks(&f->engine.executor);
     finish_compiles(f, bytes_of_text("object"));
     program_names_done(&names);
 }
 
-static struct json *ask(struct fixture *f, struct test_caller *c, const char *question)
+static struct json *ask(struct test_caller *c, const char *question)
 {
-    struct json *answer = test_caller_ask(c, &f->engine, MESSAGE_why_miss, question);
+    struct json *answer = test_caller_ask(c, MESSAGE_why_miss, question);
     assert_non_null(json_get(answer, "key"));
     return answer;
 }
@@ -130,19 +127,18 @@ static struct json *ask(struct fixture *f, struct test_caller *c, const char *qu
 static struct json *ask_of_target(struct fixture *f, struct test_caller *c, const char *question)
 {
     test_caller_forget_replies(c);
-    must(test_caller_send(c, &f->engine, MESSAGE_why_miss, 4, bytes_of_text(question)),
-         f->engine.err);
+    test_caller_send(c, MESSAGE_why_miss, 4, bytes_of_text(question));
     assert_int_equal(c->reply_count, 0);
     finish_compiles(f, bytes_of_text("object"));
     return reply_json(c, 0);
 }
 
-static struct json *ask_key(struct fixture *f, struct test_caller *c, const struct digest *key)
+static struct json *ask_key(struct test_caller *c, const struct digest *key)
 {
     char hex[DIGEST_HEX_SIZE], question[100];
     digest_to_hex(key, hex);
     snprintf(question, sizeof(question), "{\"key\":\"%s\"}", hex);
-    return ask(f, c, question);
+    return ask(c, question);
 }
 
 /* Of the nearest: the one part that differs. */
@@ -164,7 +160,7 @@ TEST(why, a_stored_kernel_is_reported_as_found)
 {
     struct fixture *f = *state;
     struct digest key = plan_opencl(f, 8);
-    KILN_AUTO(json) struct json *answer = ask(f, &f->ann, PROBLEM_QUESTION);
+    KILN_AUTO(json) struct json *answer = ask(&f->ann, PROBLEM_QUESTION);
     char hex[DIGEST_HEX_SIZE];
     digest_to_hex(&key, hex);
     assert_string_equal(json_get_text(answer, "key", ""), hex);
@@ -175,7 +171,7 @@ TEST(why, a_stored_kernel_is_reported_as_found)
 TEST(why, in_an_empty_store_nothing_is_near)
 {
     struct fixture *f = *state;
-    KILN_AUTO(json) struct json *answer = ask(f, &f->ann, PROBLEM_QUESTION);
+    KILN_AUTO(json) struct json *answer = ask(&f->ann, PROBLEM_QUESTION);
     assert_false(json_get_bool(answer, "found", true));
     assert_int_equal(json_count(json_get(answer, "nearest")), 0);
     assert_says(json_get_text(answer, "sentence", ""), "nothing similar");
@@ -185,7 +181,7 @@ TEST(why, another_option_is_named_and_no_more_than_that)
 {
     struct fixture *f = *state;
     plan_opencl(f, 16);
-    KILN_AUTO(json) struct json *answer = ask(f, &f->ann, PROBLEM_QUESTION);
+    KILN_AUTO(json) struct json *answer = ask(&f->ann, PROBLEM_QUESTION);
     const struct json *d = only_difference(answer, "options");
     assert_says(json_get_text(d, "wanted", ""), "-DKILN_C=8");
     assert_says(json_get_text(d, "there", ""), "-DKILN_C=16");
@@ -198,7 +194,7 @@ TEST(why, an_upgraded_toolchain_is_named)
     struct fixture *f = *state;
     plan_opencl(f, 8);
     upgrade(f, "{\"toolchains\":[" OPENCL TWO "]}");
-    KILN_AUTO(json) struct json *answer = ask(f, &f->ann, PROBLEM_QUESTION);
+    KILN_AUTO(json) struct json *answer = ask(&f->ann, PROBLEM_QUESTION);
     const struct json *d = only_difference(answer, "toolchain version");
     assert_string_equal(json_get_text(d, "wanted", ""), "1 (222222222222)");
     assert_string_equal(json_get_text(d, "there", ""), "not here any more (111111111111)");
@@ -208,7 +204,7 @@ TEST(why, an_edited_source_is_named)
 {
     struct fixture *f = *state;
     fetch_variant(f, "kernel void edited() {}", NULL);
-    KILN_AUTO(json) struct json *answer = ask(f, &f->ann, PROBLEM_QUESTION);
+    KILN_AUTO(json) struct json *answer = ask(&f->ann, PROBLEM_QUESTION);
     only_difference(answer, "source");
 }
 
@@ -216,7 +212,7 @@ TEST(why, an_edited_header_is_named)
 {
     struct fixture *f = *state;
     fetch_variant(f, NULL, "#define EDITED 1");
-    KILN_AUTO(json) struct json *answer = ask(f, &f->ann, PROBLEM_QUESTION);
+    KILN_AUTO(json) struct json *answer = ask(&f->ann, PROBLEM_QUESTION);
     only_difference(answer, "headers");
 }
 
@@ -250,8 +246,7 @@ TEST(why, a_question_waits_until_the_toolchain_is_known)
 {
     struct fixture *f = *state;
     static const char question[] = "{\"problem\":\"" LINE "\",\"target\":\"gfx90a\"}";
-    must(test_caller_send(&f->ann, &f->engine, MESSAGE_why_miss, 4, bytes_of_text(question)),
-         f->engine.err);
+    test_caller_send(&f->ann, MESSAGE_why_miss, 4, bytes_of_text(question));
     assert_int_equal(f->ann.reply_count, 0);
     finish_compiles(f, bytes_of_text("object")); /* the probe */
     KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
@@ -265,7 +260,7 @@ TEST(why, of_a_stored_key_it_is_said_that_it_is_there_and_what_is_near)
     struct fixture *f = *state;
     struct digest key = plan_opencl(f, 8);
     plan_opencl(f, 16);
-    KILN_AUTO(json) struct json *answer = ask_key(f, &f->ann, &key);
+    KILN_AUTO(json) struct json *answer = ask_key(&f->ann, &key);
     assert_true(json_get_bool(answer, "found", false));
     only_difference(answer, "options");
 }
@@ -275,7 +270,7 @@ TEST(why, of_an_unknown_key_nothing_is_known)
     struct fixture *f = *state;
     struct digest key = { { 1, 2, 3 } };
     plan_opencl(f, 8);
-    KILN_AUTO(json) struct json *answer = ask_key(f, &f->ann, &key);
+    KILN_AUTO(json) struct json *answer = ask_key(&f->ann, &key);
     assert_false(json_get_bool(answer, "found", true));
     assert_int_equal(json_count(json_get(answer, "nearest")), 0);
     assert_says(json_get_text(answer, "sentence", ""), "problem");
@@ -290,9 +285,7 @@ static void import(struct fixture *f, const char *file_name)
     write_kernel_file(path, &row, 1);
     const int file = open_copy(path);
     test_caller_forget_replies(&f->ann);
-    must(test_caller_send_files(&f->ann, &f->engine, MESSAGE_kernel_import, 3, bytes_of_text("{}"),
-                                &file, 1),
-         f->engine.err);
+    test_caller_send_files(&f->ann, MESSAGE_kernel_import, "{}", &file, 1);
     fake_executor_transfer(&f->engine.executor, path, file_name, "");
     fake_executor_run_tasks(&f->engine.executor);
     json_destroy(reply_json(&f->ann, 0));
@@ -318,7 +311,7 @@ TEST(why, other_compute_units_are_named)
     import(f, "gfx906_60.ukdb");
     import(f, "gfx906_64.ukdb");
     struct digest key = named_key("gfx906_60");
-    KILN_AUTO(json) struct json *answer = ask_key(f, &f->ann, &key);
+    KILN_AUTO(json) struct json *answer = ask_key(&f->ann, &key);
     const struct json *nearest = json_first(json_get(answer, "nearest"));
     const struct json *d = find_part(json_get(nearest, "different"), "compute units");
     assert_non_null(d);
@@ -332,7 +325,7 @@ TEST(why, private_imports_of_others_are_neither_found_nor_near)
     import(f, "gfx906_60.ukdb");
     import(f, "gfx906_64.ukdb");
     struct digest key = named_key("gfx906_60");
-    KILN_AUTO(json) struct json *answer = ask_key(f, &f->bob, &key);
+    KILN_AUTO(json) struct json *answer = ask_key(&f->bob, &key);
     assert_false(json_get_bool(answer, "found", true));
     assert_int_equal(json_count(json_get(answer, "nearest")), 0);
 }
@@ -362,8 +355,7 @@ static struct json *ask_mi210(struct fixture *f, const char *more)
              "{\"problem\":\"" LINE "\",\"target\":\"gfx90a\",\"database_id\":\"gfx90a68\"%s}",
              more);
     test_caller_forget_replies(&f->ann);
-    must(test_caller_send(&f->ann, &f->engine, MESSAGE_why_miss, 4, bytes_of_text(question)),
-         f->engine.err);
+    test_caller_send(&f->ann, MESSAGE_why_miss, 4, bytes_of_text(question));
     finish_compiles(f, bytes_of_text("object"));
     fake_executor_run_tasks(&f->engine.executor);
     return reply_json(&f->ann, f->ann.reply_count - 1);
@@ -417,10 +409,10 @@ TEST(why, an_imported_kernel_is_found_by_its_name)
 {
     struct fixture *f = *state;
     import(f, "gfx906_60.ukdb");
-    KILN_AUTO(json) struct json *answer = ask(f, &f->ann, NAMED("gfx906_60", "conv.o"));
+    KILN_AUTO(json) struct json *answer = ask(&f->ann, NAMED("gfx906_60", "conv.o"));
     assert_true(json_get_bool(answer, "found", false));
     assert_string_equal(json_get_text(answer, "tier", ""), "disk");
-    KILN_AUTO(json) struct json *others = ask(f, &f->bob, NAMED("gfx906_60", "conv.o"));
+    KILN_AUTO(json) struct json *others = ask(&f->bob, NAMED("gfx906_60", "conv.o"));
     assert_false(json_get_bool(others, "found", true));
     assert_int_equal(json_count(json_get(others, "nearest")), 0);
 }
@@ -431,9 +423,9 @@ TEST(why, a_kernel_in_a_package_is_found_by_its_name)
     const struct kernel_row row = TEXT_KERNEL("conv.o", " -mcpu=gfx906", "the object");
     put_package(&f->engine, "gfx906_60.kdb", &row, 1);
     engine_fixture_rescan(&f->engine);
-    KILN_AUTO(json) struct json *answer = ask(f, &f->ann, NAMED("gfx906_60", "conv.o"));
+    KILN_AUTO(json) struct json *answer = ask(&f->ann, NAMED("gfx906_60", "conv.o"));
     assert_string_equal(json_get_text(answer, "tier", ""), "package");
-    KILN_AUTO(json) struct json *elsewhere = ask(f, &f->ann, NAMED("gfx906_64", "conv.o"));
+    KILN_AUTO(json) struct json *elsewhere = ask(&f->ann, NAMED("gfx906_64", "conv.o"));
     assert_false(json_get_bool(elsewhere, "found", true));
     assert_string_equal(json_get_text(only_difference(elsewhere, "compute units"), "there", ""),
                         "gfx906_60");
@@ -444,13 +436,13 @@ TEST(why, a_named_kernel_is_compared_by_what_names_say)
     struct fixture *f = *state;
     import(f, "gfx906_60.ukdb");
     plan_opencl(f, 8); /* made from a source: nothing to compare a name with */
-    KILN_AUTO(json) struct json *answer = ask(f, &f->ann, NAMED("gfx906_64", "conv.o"));
+    KILN_AUTO(json) struct json *answer = ask(&f->ann, NAMED("gfx906_64", "conv.o"));
     assert_int_equal(json_count(json_get(answer, "nearest")), 1);
     only_difference(answer, "compute units");
-    KILN_AUTO(json) struct json *version = ask(f, &f->ann, NAMED("gfx906_60@3.2", "conv.o"));
+    KILN_AUTO(json) struct json *version = ask(&f->ann, NAMED("gfx906_60@3.2", "conv.o"));
     assert_string_equal(json_get_text(only_difference(version, "MIOpen version"), "wanted", ""),
                         "3.2");
-    KILN_AUTO(json) struct json *name = ask(f, &f->ann, NAMED("gfx906_60", "conv2.o"));
+    KILN_AUTO(json) struct json *name = ask(&f->ann, NAMED("gfx906_60", "conv2.o"));
     only_difference(name, "program");
 }
 
@@ -471,9 +463,8 @@ TEST(why, a_compiled_kernel_is_bound_to_no_number_of_compute_units)
     struct fixture *f = *state;
     plan_opencl(f, 16);
     KILN_AUTO(json)
-    struct json *answer = ask(f, &f->ann,
-                              "{\"problem\":\"" LINE "\",\"target\":\"" FIXTURE_TARGET
-                              "\",\"database_id\":\"gfx90a68\"}");
+    struct json *answer = ask(&f->ann, "{\"problem\":\"" LINE "\",\"target\":\"" FIXTURE_TARGET
+                                       "\",\"database_id\":\"gfx90a68\"}");
     only_difference(answer, "options");
 }
 
@@ -482,9 +473,8 @@ TEST(why, an_imported_kernel_for_other_compute_units_is_named_by_them)
     struct fixture *f = *state;
     import(f, "gfx906_60.ukdb");
     KILN_AUTO(json)
-    struct json *answer = ask(f, &f->ann,
-                              "{\"problem\":\"" LINE "\",\"target\":\"" FIXTURE_TARGET
-                              "\",\"database_id\":\"gfx906_64\"}");
+    struct json *answer = ask(&f->ann, "{\"problem\":\"" LINE "\",\"target\":\"" FIXTURE_TARGET
+                                       "\",\"database_id\":\"gfx906_64\"}");
     const struct json *nearest = json_first(json_get(answer, "nearest"));
     const struct json *d = find_part(json_get(nearest, "different"), "compute units");
     assert_non_null(d);
@@ -516,19 +506,19 @@ static void assert_key_is_in(struct fixture *f, struct test_caller *c, const str
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, 100);
     message_fetch_write(&b, &m);
-    KILN_AUTO(json) struct json *answer = ask_key(f, c, key);
+    KILN_AUTO(json) struct json *answer = ask_key(c, key);
     assert_string_equal(tier_of_answer(answer), tier);
-    must(test_caller_send(c, &f->engine, MESSAGE_fetch, 5, buffer_view(&b)), f->engine.err);
+    test_caller_send(c, MESSAGE_fetch, 5, buffer_view(&b));
     fake_executor_run_tasks(&f->engine.executor);
     assert_string_equal(tier_of_fetch(c), tier);
 }
 
 /* The same by MIOpen's name. */
-static void assert_name_is_in(struct fixture *f, struct test_caller *c, const char *tier)
+static void assert_name_is_in(struct test_caller *c, const char *tier)
 {
-    KILN_AUTO(json) struct json *answer = ask(f, c, NAMED("gfx906_60", "conv.o"));
+    KILN_AUTO(json) struct json *answer = ask(c, NAMED("gfx906_60", "conv.o"));
     assert_string_equal(tier_of_answer(answer), tier);
-    test_caller_want_named(c, &f->engine, "gfx906_60", "conv.o", " -mcpu=gfx906");
+    test_caller_fetch_name(c, "gfx906_60", "conv.o", " -mcpu=gfx906");
     assert_string_equal(tier_of_fetch(c), tier);
 }
 
@@ -551,7 +541,7 @@ TEST(why, why_miss_finds_a_kernel_that_only_the_hot_set_has)
     upgrade(f, "{\"toolchains\":[" OPENCL ONE "]}");
     struct digest key = plan_opencl(f, 8);
     assert_key_is_in(f, &f->ann, &key, "hot");
-    KILN_AUTO(json) struct json *answer = ask(f, &f->ann, PROBLEM_QUESTION);
+    KILN_AUTO(json) struct json *answer = ask(&f->ann, PROBLEM_QUESTION);
     assert_string_equal(tier_of_answer(answer), "hot");
 }
 
@@ -559,14 +549,14 @@ TEST(why, why_miss_and_fetch_by_name_find_the_same_tier)
 {
     struct fixture *f = *state;
     const struct kernel_row row = TEXT_KERNEL("conv.o", " -mcpu=gfx906", "the object");
-    assert_name_is_in(f, &f->ann, "none");
+    assert_name_is_in(&f->ann, "none");
     put_package(&f->engine, "gfx906_60.kdb", &row, 1);
     engine_fixture_rescan(&f->engine);
-    assert_name_is_in(f, &f->ann, "package");
-    assert_name_is_in(f, &f->ann, "hot");
+    assert_name_is_in(&f->ann, "package");
+    assert_name_is_in(&f->ann, "hot");
     import(f, "gfx906_60.ukdb"); /* empties what was hot */
-    assert_name_is_in(f, &f->ann, "disk");
-    assert_name_is_in(f, &f->ann, "hot");
+    assert_name_is_in(&f->ann, "disk");
+    assert_name_is_in(&f->ann, "hot");
 }
 
 TEST(why, why_miss_hides_a_hot_private_kernel_of_another_user_as_fetch_does)
@@ -574,7 +564,7 @@ TEST(why, why_miss_hides_a_hot_private_kernel_of_another_user_as_fetch_does)
     struct fixture *f = *state;
     struct digest key = named_key("gfx906_60");
     import(f, "gfx906_60.ukdb");
-    assert_name_is_in(f, &f->ann, "disk");
+    assert_name_is_in(&f->ann, "disk");
     assert_key_is_in(f, &f->ann, &key, "hot");
     assert_key_is_in(f, &f->bob, &key, "none");
 }
@@ -604,7 +594,7 @@ TEST(why, why_miss_neither_promotes_nor_counts_a_hot_kernel)
     struct digest oldest = plan_opencl(f, 8);
     plan_opencl(f, 16);
     uint64_t hits = engine_fixture_stat(&f->engine, "hits.hot");
-    KILN_AUTO(json) struct json *answer = ask_key(f, &f->ann, &oldest);
+    KILN_AUTO(json) struct json *answer = ask_key(&f->ann, &oldest);
     assert_string_equal(tier_of_answer(answer), "hot");
     assert_int_equal(engine_fixture_stat(&f->engine, "hits.hot"), hits);
     plan_opencl(f, 24); /* evicts the least recently used one */
@@ -633,9 +623,8 @@ TEST(why, questions_that_make_no_sense_are_refused)
           KILN_INVALID, "mi210" },
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        test_caller_refused(&f->ann, &f->engine, MESSAGE_why_miss, bad[i].question, bad[i].code,
-                            bad[i].says);
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_why_miss,
+        test_caller_refused(&f->ann, MESSAGE_why_miss, bad[i].question, bad[i].code, bad[i].says);
+    test_caller_refused(&f->ann, MESSAGE_why_miss,
                         "{\"problem\":\"# a comment\",\"target\":\"" FIXTURE_TARGET "\"}",
                         KILN_INVALID, "problem");
 }
@@ -643,10 +632,8 @@ TEST(why, questions_that_make_no_sense_are_refused)
 TEST(why, a_client_that_leaves_before_the_answer_leaves_nothing)
 {
     struct fixture *f = *state;
-    must(
-        test_caller_send(&f->ann, &f->engine, MESSAGE_why_miss, 4, bytes_of_text(PROBLEM_QUESTION)),
-        f->engine.err);
-    test_caller_leave(&f->ann, &f->engine);
+    test_caller_send(&f->ann, MESSAGE_why_miss, 4, bytes_of_text(PROBLEM_QUESTION));
+    test_caller_leave(&f->ann);
     fake_executor_run_tasks(&f->engine.executor);
     test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
 }
@@ -657,19 +644,18 @@ TEST(why, questions_count_as_administrative_requests)
     struct test_caller again;
     const struct bytes question = bytes_of_text(PROBLEM_QUESTION);
     for (uint64_t i = 0; i < 3; i++)
-        must(test_caller_send(&f->ann, &f->engine, MESSAGE_why_miss, i, question), f->engine.err);
-    must(test_caller_send(&f->ann, &f->engine, MESSAGE_stats, 4, bytes_of_text("")), f->engine.err);
-    test_caller_join(&again, &f->engine, 1000, ROLE_USE);
-    must(test_caller_hello(&again, &f->engine), f->engine.err);
+        test_caller_send(&f->ann, MESSAGE_why_miss, i, question);
+    test_caller_send(&f->ann, MESSAGE_stats, 4, bytes_of_text(""));
+    test_caller_connect(&again, &f->engine, 1000, ROLE_USE);
     test_caller_forget_replies(&again);
 
-    must(test_caller_send(&again, &f->engine, MESSAGE_why_miss, 5, question), f->engine.err);
+    test_caller_send(&again, MESSAGE_why_miss, 5, question);
 
     assert_reply_refuses(&again, 0, KILN_BUSY, "user 1000");
     fake_executor_run_tasks(&f->engine.executor);
     test_caller_forget_replies(&again);
-    must(test_caller_send(&again, &f->engine, MESSAGE_why_miss, 6, question), f->engine.err);
+    test_caller_send(&again, MESSAGE_why_miss, 6, question);
     fake_executor_run_tasks(&f->engine.executor);
     json_destroy(reply_json(&again, 0));
-    test_caller_leave(&again, &f->engine);
+    test_caller_leave(&again);
 }
