@@ -77,12 +77,6 @@ static void fill_options(struct engine_fixture *f)
     };
 }
 
-static void open_engine(struct engine_fixture *f)
-{
-    must(engine_open(&f->options, &f->engine, &f->err), f->err);
-    engine_start(f->engine);
-}
-
 void engine_fixture_open(struct engine_fixture *f, bool describe)
 {
     memset(f, 0, sizeof(*f));
@@ -96,9 +90,7 @@ void engine_fixture_open(struct engine_fixture *f, bool describe)
     snprintf(f->gpus, sizeof(f->gpus), "%s/gpus", f->directory);
     fake_executor_init(&f->executor, 1);
     fill_options(f);
-    open_engine(f);
-    if (describe)
-        engine_fixture_describe(f);
+    engine_fixture_start(f, describe);
 }
 
 void engine_fixture_describe_as(struct engine_fixture *f, const char *json)
@@ -118,24 +110,28 @@ void engine_fixture_describe(struct engine_fixture *f)
            "\"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"}]}");
 }
 
-static void close_engine(struct engine_fixture *f)
+void engine_fixture_stop(struct engine_fixture *f)
 {
+    fake_executor_run_tasks(&f->executor);
+    while (fake_executor_next_compile(&f->executor))
+        fake_executor_fail(&f->executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
     fake_executor_run_tasks(&f->executor);
     assert_true(engine_idle(f->engine)); /* no request, task, probe or caller has leaked */
     engine_close(f->engine);
     f->engine = NULL;
 }
 
-void engine_fixture_reopen(struct engine_fixture *f)
+void engine_fixture_start(struct engine_fixture *f, bool describe)
 {
-    close_engine(f);
-    open_engine(f);
-    engine_fixture_describe(f);
+    must(engine_open(&f->options, &f->engine, &f->err), f->err);
+    engine_start(f->engine);
+    if (describe)
+        engine_fixture_describe(f);
 }
 
 void engine_fixture_close(struct engine_fixture *f)
 {
-    close_engine(f);
+    engine_fixture_stop(f);
     fs_remove_tree(AT_FDCWD, f->directory);
 }
 
@@ -219,8 +215,11 @@ void test_caller_forget_replies(struct test_caller *c)
 
 void test_caller_leave(struct test_caller *c)
 {
+    if (!c->fixture)
+        return;
     service_leave(c->fixture->engine, &c->base);
     test_caller_forget_replies(c);
+    c->fixture = NULL;
 }
 
 enum kiln_code test_caller_try_send(struct test_caller *c, enum message_type type, uint64_t id,

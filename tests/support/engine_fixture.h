@@ -28,7 +28,7 @@ struct kept_reply {
 
 struct test_caller {
     struct caller base;             /* first member */
-    struct engine_fixture *fixture; /* borrowed; since it joined */
+    struct engine_fixture *fixture; /* borrowed while joined, else NULL */
     struct kept_reply replies[REPLIES_KEPT];
     size_t reply_count;
 };
@@ -42,7 +42,7 @@ struct kept_report {
 struct engine_fixture {
     struct fake_executor executor;
     struct engine_host host;
-    struct engine_options options; /* used by engine_fixture_reopen; a test may change them */
+    struct engine_options options; /* for the next start; a test may change them */
     struct engine *engine;
     struct kept_report reports[REPORTS_KEPT]; /* the first reports to the operator */
     size_t report_count;
@@ -56,9 +56,10 @@ struct engine_fixture {
 
 /* Opens an engine. If |describe|, it already knows one toolchain: "opencl" for FIXTURE_TARGET. */
 void engine_fixture_open(struct engine_fixture *f, bool describe);
-/* Closes the engine and opens it again on the same store. */
-void engine_fixture_reopen(struct engine_fixture *f);
 void engine_fixture_close(struct engine_fixture *f);
+/* Stop and start the engine on the same store; compiles that still run fail. */
+void engine_fixture_stop(struct engine_fixture *f);
+void engine_fixture_start(struct engine_fixture *f, bool describe);
 /* Answers the pending describe job with one toolchain. */
 void engine_fixture_describe(struct engine_fixture *f);
 /* Answers it with |json|; fails the test if no describe job is pending. */
@@ -77,6 +78,7 @@ void test_caller_join(struct test_caller *c, struct engine_fixture *f, uid_t uid
 /* Joins and says hello. */
 void test_caller_connect(struct test_caller *c, struct engine_fixture *f, uid_t uid,
                          enum role role);
+/* Does nothing if |c| has left already. */
 void test_caller_leave(struct test_caller *c);
 void test_caller_forget_replies(struct test_caller *c);
 

@@ -219,12 +219,12 @@ static const struct json *row_of(const struct json *answer, const char *name)
 TEST(users, saved_time_outlives_the_daemon)
 {
     struct users *f = *state;
-    compile(f, &f->user, "conv.cl");
+    compile(f, &f->ann, "conv.cl");
     compile(f, &f->admin, "pool.cl");
-    hit(f, &f->user, "conv.cl", 3);
+    hit(f, &f->ann, "conv.cl", 3);
     hit(f, &f->admin, "conv.cl", 1);
     restart(f);
-    hit(f, &f->user, "pool.cl", 2); /* the first from the disk */
+    hit(f, &f->ann, "pool.cl", 2); /* the first from the disk */
     restart(f);
 
     KILN_AUTO(json) struct json *by_uid = ask(&f->admin, "uid");
@@ -266,16 +266,16 @@ TEST(users, a_kernel_that_a_batch_names_twice_is_counted_once)
 {
     struct users *f = *state;
     static const char *const twice[] = { "conv.cl", "pool.cl", "conv.cl" };
-    compile(f, &f->user, "conv.cl");
-    compile(f, &f->user, "pool.cl");
-    batch(&f->user, 3, twice); /* from memory */
+    compile(f, &f->ann, "conv.cl");
+    compile(f, &f->ann, "pool.cl");
+    batch(&f->ann, 3, twice); /* from memory */
     assert_int_equal(engine_fixture_stat(&f->engine, "hits.hot"), 3);
     restart(f);
-    batch(&f->user, 3, twice); /* from the disk, while another asks for the same */
+    batch(&f->ann, 3, twice); /* from the disk, while another asks for the same */
     batch(&f->admin, 3, twice);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(engine_fixture_stat(&f->engine, "hits.disk"), 6);
-    batch(&f->user, 3, twice); /* another batch is another matter */
+    batch(&f->ann, 3, twice); /* another batch is another matter */
 
     KILN_AUTO(json) struct json *by_uid = ask(&f->admin, "uid");
     assert_row(by_uid, "1000", 6, 2);
@@ -288,7 +288,7 @@ TEST(users, a_kernel_that_a_batch_names_twice_is_counted_once)
 TEST(users, a_user_who_gave_way_is_not_counted_twice_after_a_restart)
 {
     struct users *f = *state;
-    compile(f, &f->user, "conv.cl");
+    compile(f, &f->ann, "conv.cl");
     hit(f, &f->admin, "conv.cl", 1);
     restart(f);
     struct accounting *l = f->engine.engine->metrics.accounting;
@@ -304,8 +304,8 @@ TEST(users, a_user_who_gave_way_is_not_counted_twice_after_a_restart)
 TEST(users, saved_time_outlives_its_kernels)
 {
     struct users *f = *state;
-    compile(f, &f->user, "conv.cl");
-    hit(f, &f->user, "conv.cl", 2);
+    compile(f, &f->ann, "conv.cl");
+    hit(f, &f->ann, "conv.cl", 2);
     json_destroy(test_caller_ask(&f->admin, MESSAGE_clear, "{\"all\":true}"));
     restart(f);
     KILN_AUTO(json) struct json *answer = ask(&f->admin, "program");
@@ -322,16 +322,16 @@ TEST(users, a_private_kernel_is_booked_without_its_name)
     snprintf(cache, sizeof(cache), "%s/user.ukdb", f->engine.directory);
     write_kernel_file(cache, &row, 1);
     const int file = open_copy(cache);
-    test_caller_forget_replies(&f->user);
-    test_caller_send_files(&f->user, MESSAGE_kernel_import, "{\"name\":\"gfx906_60.ukdb\"}", &file,
+    test_caller_forget_replies(&f->ann);
+    test_caller_send_files(&f->ann, MESSAGE_kernel_import, "{\"name\":\"gfx906_60.ukdb\"}", &file,
                            1);
     fake_executor_transfer(&f->engine.executor, cache, "gfx906_60.ukdb", "");
     fake_executor_run_tasks(&f->engine.executor);
-    json_destroy(reply_json(&f->user, 0));
+    json_destroy(reply_json(&f->ann, 0));
     for (unsigned i = 0; i < 2; i++) { /* from the disk, then from memory */
-        test_caller_forget_replies(&f->user);
-        test_caller_fetch_name(&f->user, "gfx906_60", "secret.o", "  -mcpu=gfx906");
-        assert_int_equal(last_result(&f->user).code, KILN_OK);
+        test_caller_forget_replies(&f->ann);
+        test_caller_fetch_name(&f->ann, "gfx906_60", "secret.o", "  -mcpu=gfx906");
+        assert_int_equal(last_result(&f->ann).code, KILN_OK);
     }
     KILN_AUTO(json) struct json *answer = ask(&f->admin, "program");
     const struct json *found = row_of(answer, ACCOUNTING_PRIVATE);
@@ -344,10 +344,10 @@ TEST(users, a_private_kernel_is_booked_without_its_name)
 TEST(users, a_user_sees_their_own_row_and_the_others_as_one)
 {
     struct users *f = *state;
-    compile(f, &f->user, "conv.cl");
+    compile(f, &f->ann, "conv.cl");
     compile(f, &f->admin, "pool.cl");
     hit(f, &f->admin, "conv.cl", 3);
-    KILN_AUTO(json) struct json *answer = ask(&f->user, "uid");
+    KILN_AUTO(json) struct json *answer = ask(&f->ann, "uid");
     assert_int_equal(json_count(json_get(answer, "rows")), 1);
     assert_row(answer, "1000", 0, 1);
     const struct json *others = json_get(answer, "others");
@@ -360,8 +360,8 @@ TEST(users, a_user_sees_their_own_row_and_the_others_as_one)
 TEST(users, a_usage_request_without_a_grouping_is_refused)
 {
     struct users *f = *state;
-    test_caller_refused(&f->user, MESSAGE_ledger, "{}", KILN_INVALID, "'by'");
-    test_caller_refused(&f->user, MESSAGE_ledger, "{\"by\":\"moon\"}", KILN_INVALID, "not 'moon'");
+    test_caller_refused(&f->ann, MESSAGE_ledger, "{}", KILN_INVALID, "'by'");
+    test_caller_refused(&f->ann, MESSAGE_ledger, "{\"by\":\"moon\"}", KILN_INVALID, "not 'moon'");
 }
 
 TEST(users, without_a_store_it_is_counted_and_said_not_to_be_kept)
@@ -369,9 +369,9 @@ TEST(users, without_a_store_it_is_counted_and_said_not_to_be_kept)
     struct users *f = *state;
     f->engine.options.store_mode = KERNEL_STORE_OFF;
     users_reopen(f);
-    compile(f, &f->user, "conv.cl");
-    hit(f, &f->user, "conv.cl", 2);
-    KILN_AUTO(json) struct json *answer = ask(&f->user, "program");
+    compile(f, &f->ann, "conv.cl");
+    hit(f, &f->ann, "conv.cl", 2);
+    KILN_AUTO(json) struct json *answer = ask(&f->ann, "program");
     assert_row(answer, "conv.cl", 2, 1);
     assert_false(json_get_bool(answer, "kept", true));
 }
@@ -396,15 +396,15 @@ enum kiln_code __wrap_kernel_store_ledger_put(struct kernel_store *store,
 TEST(users, usage_totals_that_a_full_disk_refuses_are_written_later)
 {
     struct users *f = *state;
-    compile(f, &f->user, "conv.cl");
-    hit(f, &f->user, "conv.cl", 2);
+    compile(f, &f->ann, "conv.cl");
+    hit(f, &f->ann, "conv.cl", 2);
     put_is_dropped = true;
     accounting_write(f->engine.engine, /* force= */ true);
     fake_executor_run_tasks(&f->engine.executor);
     put_is_dropped = false;
-    hit(f, &f->user, "conv.cl", 1);
+    hit(f, &f->ann, "conv.cl", 1);
     restart(f);
-    KILN_AUTO(json) struct json *answer = ask(&f->user, "uid");
+    KILN_AUTO(json) struct json *answer = ask(&f->ann, "uid");
     assert_row(answer, "1000", 3, 1);
 }
 
@@ -426,18 +426,18 @@ enum kiln_code __wrap_kernel_store_ledger(struct kernel_store *store, size_t mos
 TEST(users, usage_totals_that_cannot_be_read_are_not_overwritten)
 {
     struct users *f = *state;
-    compile(f, &f->user, "conv.cl");
-    hit(f, &f->user, "conv.cl", 2);
+    compile(f, &f->ann, "conv.cl");
+    hit(f, &f->ann, "conv.cl", 2);
     get_fails = true;
     restart(f);
-    hit(f, &f->user, "conv.cl", 1);
+    hit(f, &f->ann, "conv.cl", 1);
     accounting_write(f->engine.engine, /* force= */ true); /* tries to read it, in vain */
     fake_executor_run_tasks(&f->engine.executor);
     get_fails = false;
     accounting_write(f->engine.engine, /* force= */ true); /* reads it */
     fake_executor_run_tasks(&f->engine.executor);
     restart(f);
-    KILN_AUTO(json) struct json *answer = ask(&f->user, "uid");
+    KILN_AUTO(json) struct json *answer = ask(&f->ann, "uid");
     assert_row(answer, "1000", 3, 1);
 }
 

@@ -40,7 +40,7 @@ static const struct json *first_compile(const struct json *answer)
 TEST(users, an_idle_engine_does_nothing)
 {
     struct users *f = *state;
-    KILN_AUTO(json) struct json *answer = activity(&f->user);
+    KILN_AUTO(json) struct json *answer = activity(&f->ann);
     assert_int_equal(json_count(json_get(answer, "compiles")), 0);
     assert_int_equal(json_count(json_get(answer, "users")), 0);
     assert_int_equal(json_get_u64(json_get(answer, "others"), "waiting", 9), 0);
@@ -50,8 +50,8 @@ TEST(users, an_idle_engine_does_nothing)
 TEST(users, a_running_compile_is_listed_with_age_and_program_until_it_ends)
 {
     struct users *f = *state;
-    want_as(f, &f->user, 1, "a.cl", PRIORITY_INTERACTIVE);
-    KILN_AUTO(json) struct json *answer = activity(&f->user);
+    want_as(f, &f->ann, 1, "a.cl", PRIORITY_INTERACTIVE);
+    KILN_AUTO(json) struct json *answer = activity(&f->ann);
     const struct json *compile = first_compile(answer);
     assert_int_equal(json_count(json_get(answer, "compiles")), 1);
     assert_string_equal(json_get_text(compile, "program", ""), "a.cl");
@@ -63,7 +63,7 @@ TEST(users, a_running_compile_is_listed_with_age_and_program_until_it_ends)
     assert_int_equal(json_get_u64(compile, "uid", 0), 1000);
 
     end_all(f);
-    KILN_AUTO(json) struct json *later = activity(&f->user);
+    KILN_AUTO(json) struct json *later = activity(&f->ann);
     assert_int_equal(json_count(json_get(later, "compiles")), 0);
 }
 
@@ -72,8 +72,8 @@ TEST(users, the_owner_of_a_compile_is_shown_to_the_owner_and_administrators)
     struct users *f = *state;
     struct test_caller other;
     test_caller_connect(&other, &f->engine, 1001, ROLE_USE);
-    want_as(f, &f->user, 1, "a.cl", PRIORITY_INTERACTIVE);
-    want_as(f, &f->user, 2, "b.cl", PRIORITY_PREFETCH);
+    want_as(f, &f->ann, 1, "a.cl", PRIORITY_INTERACTIVE);
+    want_as(f, &f->ann, 2, "b.cl", PRIORITY_PREFETCH);
     KILN_AUTO(json) struct json *theirs = activity(&other);
     assert_null(json_get(first_compile(theirs), "uid"));
     assert_string_equal(json_get_text(first_compile(theirs), "program", ""), "a.cl");
@@ -95,7 +95,7 @@ TEST(users, the_owner_of_a_compile_is_shown_to_the_owner_and_administrators)
 TEST(users, each_user_who_waits_has_a_line)
 {
     struct users *f = *state;
-    want_as(f, &f->user, 1, "a.cl", PRIORITY_INTERACTIVE);
+    want_as(f, &f->ann, 1, "a.cl", PRIORITY_INTERACTIVE);
     want_as(f, &f->admin, 2, "b.cl", PRIORITY_INTERACTIVE);
     want_as(f, &f->admin, 3, "c.cl", PRIORITY_PREFETCH);
     KILN_AUTO(json) struct json *answer = activity(&f->admin);
@@ -118,9 +118,9 @@ static struct json *health(struct test_caller *c, const char *question)
 TEST(users, a_sound_host_is_reported_in_figures)
 {
     struct users *f = *state;
-    want_as(f, &f->user, 1, "a.cl", PRIORITY_INTERACTIVE);
+    want_as(f, &f->ann, 1, "a.cl", PRIORITY_INTERACTIVE);
     end_all(f);
-    KILN_AUTO(json) struct json *answer = health(&f->user, NULL);
+    KILN_AUTO(json) struct json *answer = health(&f->ann, NULL);
     const struct json *cache = json_get(answer, "cache"), *limits = json_get(answer, "limits");
     const struct json *directory = json_first(json_get(answer, "directories"));
     assert_true(json_get_u64(cache, "bytes", 0) > 0);
@@ -141,7 +141,7 @@ TEST(users, a_directory_that_is_gone_is_reported_with_its_trouble)
     char moved[100];
     snprintf(moved, sizeof(moved), "%s.away", f->engine.state);
     assert_int_equal(rename(f->engine.state, moved), 0);
-    KILN_AUTO(json) struct json *answer = health(&f->user, NULL);
+    KILN_AUTO(json) struct json *answer = health(&f->ann, NULL);
     assert_int_equal(rename(moved, f->engine.state), 0);
     const struct json *state_directory = json_next(json_first(json_get(answer, "directories")));
     assert_string_equal(json_get_text(state_directory, "trouble", ""), "No such file or directory");
@@ -152,9 +152,9 @@ TEST(users, only_an_administrator_may_have_a_whole_database_read)
     struct users *f = *state;
     KILN_AUTO(json) struct json *answer = health(&f->admin, "{\"deep\":true}");
     assert_true(json_get_bool(json_get(answer, "cache"), "checked", false));
-    test_caller_forget_replies(&f->user);
-    test_caller_send(&f->user, MESSAGE_health, 9, bytes_of_text("{\"deep\":true}"));
+    test_caller_forget_replies(&f->ann);
+    test_caller_send(&f->ann, MESSAGE_health, 9, bytes_of_text("{\"deep\":true}"));
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(f->user.reply_count, 1);
-    assert_int_equal(f->user.replies[0].type, MESSAGE_error);
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_int_equal(f->ann.replies[0].type, MESSAGE_error);
 }

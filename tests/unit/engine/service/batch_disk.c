@@ -10,7 +10,7 @@
 
 struct fixture {
     struct engine_fixture engine;
-    struct test_caller a, b;
+    struct test_caller ann, bob;
     struct digest keys[STORED];
     struct buffer items;
     uint32_t count;
@@ -20,26 +20,26 @@ struct fixture {
 
 static void join(struct fixture *f)
 {
-    test_caller_connect(&f->a, &f->engine, 1000, ROLE_USE);
-    test_caller_connect(&f->b, &f->engine, 1001, ROLE_USE);
+    test_caller_connect(&f->ann, &f->engine, 1000, ROLE_USE);
+    test_caller_connect(&f->bob, &f->engine, 1001, ROLE_USE);
 }
 
 static void leave(struct fixture *f)
 {
-    test_caller_leave(&f->a);
-    test_caller_leave(&f->b);
+    test_caller_leave(&f->ann);
+    test_caller_leave(&f->bob);
 }
 
 static void store_one(struct fixture *f, unsigned i)
 {
     char text[32];
     snprintf(text, sizeof(text), "kernel-%u.cl", i);
-    test_caller_fetch_source(&f->a, i, text, PRIORITY_INTERACTIVE);
+    test_caller_fetch_source(&f->ann, i, text, PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_compile(&f->engine.executor, bytes_of_text(text));
     fake_executor_run_tasks(&f->engine.executor);
-    f->keys[i] = last_result(&f->a).key;
-    test_caller_forget_replies(&f->a);
+    f->keys[i] = last_result(&f->ann).key;
+    test_caller_forget_replies(&f->ann);
 }
 
 static int setup(void **state)
@@ -51,7 +51,8 @@ static int setup(void **state)
     for (unsigned i = 0; i < STORED; i++)
         store_one(&f, i);
     leave(&f);
-    engine_fixture_reopen(&f.engine); /* nothing is hot any more */
+    engine_fixture_stop(&f.engine); /* which empties the hot set */
+    engine_fixture_start(&f.engine, /* describe= */ true);
     join(&f);
     buffer_init(&f.items, 1u << 20);
     *state = &f;
@@ -62,9 +63,6 @@ static int teardown(void **state)
 {
     struct fixture *f = *state;
     leave(f);
-    fake_executor_run_tasks(&f->engine.executor);
-    while (fake_executor_next_compile(&f->engine.executor))
-        fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
     engine_fixture_close(&f->engine);
     buffer_done(&f->items);
     return 0;
@@ -100,7 +98,7 @@ static void put_source(struct fixture *f, const char *program)
 static void send_batch(struct fixture *f)
 {
     struct message_batch m = { .count = f->count, .items = buffer_view(&f->items) };
-    SEND_MESSAGE(&f->a, batch, ID, &m);
+    SEND_MESSAGE(&f->ann, batch, ID, &m);
 }
 
 static void look_up(struct fixture *f, unsigned count)
@@ -112,8 +110,8 @@ static void look_up(struct fixture *f, unsigned count)
 /* The next reply's outcomes: how many. */
 static uint32_t read_reply(struct fixture *f, bool last)
 {
-    assert_true(f->read < f->a.reply_count);
-    const struct kept_reply *reply = &f->a.replies[f->read++];
+    assert_true(f->read < f->ann.reply_count);
+    const struct kept_reply *reply = &f->ann.replies[f->read++];
     assert_int_equal(reply->type, MESSAGE_kernels);
     assert_int_equal(reply->request_id, ID);
     assert_int_equal(reply->flags, last ? 0 : FRAME_MORE);
@@ -135,12 +133,12 @@ TEST(batch, kernels_found_in_one_turn_share_a_frame)
     for (unsigned i = 0; i < STORED; i++)
         put_key(f, &f->keys[i], i % 2 ? LIMIT_INLINE_OBJECT : 0);
     send_batch(f);
-    assert_int_equal(f->a.reply_count, 0);
+    assert_int_equal(f->ann.reply_count, 0);
     look_up(f, STORED);
 
-    assert_int_equal(f->a.reply_count, 1);
+    assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(read_reply(f, true), STORED);
-    assert_int_equal(f->a.replies[0].object_count, STORED / 2); /* the others came inside */
+    assert_int_equal(f->ann.replies[0].object_count, STORED / 2); /* the others came inside */
     assert_int_equal(f->failed, 0);
     assert_int_equal(engine_fixture_stat(&f->engine, "hits.disk"), STORED);
 }
@@ -153,13 +151,13 @@ TEST(batch, kernels_found_on_disk_are_sent_at_the_end_of_the_loop_iteration)
     put_source(f, "cold.cl");
     send_batch(f);
     look_up(f, 3);
-    assert_int_equal(f->a.reply_count, 0);
+    assert_int_equal(f->ann.reply_count, 0);
     look_up(f, 2); /* the fourth, and the one that is not there */
-    assert_int_equal(f->a.reply_count, 0);
+    assert_int_equal(f->ann.reply_count, 0);
 
     assert_true(fake_executor_run_task(&f->engine.executor)); /* the end of the turn */
 
-    assert_int_equal(f->a.reply_count, 1);
+    assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(read_reply(f, false), 4);
     fake_executor_compile(&f->engine.executor, bytes_of_text("cold"));
     fake_executor_run_tasks(&f->engine.executor);
@@ -183,7 +181,7 @@ TEST(batch, a_failure_takes_along_what_is_ready)
     assert_int_equal(f->failed, 1);
     look_up(f, 3); /* the third, the cold one, and the end of the turn */
     assert_int_equal(read_reply(f, false), 1);
-    assert_int_equal(f->a.reply_count, 2); /* no empty frame */
+    assert_int_equal(f->ann.reply_count, 2); /* no empty frame */
 }
 
 TEST(batch, a_kernel_that_is_asked_for_twice_is_answered_twice)
@@ -194,7 +192,7 @@ TEST(batch, a_kernel_that_is_asked_for_twice_is_answered_twice)
     send_batch(f);
     look_up(f, 1);
     assert_int_equal(read_reply(f, true), 2);
-    assert_int_equal(f->a.replies[0].object_count, 1);
+    assert_int_equal(f->ann.replies[0].object_count, 1);
 }
 
 TEST(batch, a_client_that_leaves_within_a_loop_iteration_leaves_nothing_behind)
@@ -204,11 +202,11 @@ TEST(batch, a_client_that_leaves_within_a_loop_iteration_leaves_nothing_behind)
         put_key(f, &f->keys[i], 0);
     send_batch(f);
     look_up(f, 2);
-    test_caller_leave(&f->a);
+    test_caller_leave(&f->ann);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(f->a.reply_count, 0);
-    test_caller_connect(&f->a, &f->engine, 1000, ROLE_USE);
-    assert_int_equal(f->a.base.in_flight, 0);
+    assert_int_equal(f->ann.reply_count, 0);
+    test_caller_connect(&f->ann, &f->engine, 1000, ROLE_USE);
+    assert_int_equal(f->ann.base.in_flight, 0);
 }
 
 TEST(batch, a_request_that_is_cancelled_before_the_end_of_the_turn_ends_once)
@@ -218,9 +216,9 @@ TEST(batch, a_request_that_is_cancelled_before_the_end_of_the_turn_ends_once)
         put_key(f, &f->keys[i], 0);
     send_batch(f);
     look_up(f, 2);
-    test_caller_cancel(&f->a, ID);
+    test_caller_cancel(&f->ann, ID);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_reply_refuses(&f->a, 0, KILN_CANCELLED, "");
-    assert_int_equal(f->a.reply_count, 1);
-    assert_int_equal(f->a.base.in_flight, 0);
+    assert_reply_refuses(&f->ann, 0, KILN_CANCELLED, "");
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_int_equal(f->ann.base.in_flight, 0);
 }

@@ -71,14 +71,11 @@ static int setup(void **state)
     struct problem problem = small_problem(8);
     memset(&f, 0, sizeof(f));
     engine_fixture_open(&f.engine, false);
-    fake_executor_fail(&f.engine.executor, COMPILE_UNAVAILABLE, "no worker", NULL);
-    fake_executor_run_tasks(&f.engine.executor);
-    engine_close(f.engine.engine);
+    engine_fixture_stop(&f.engine);
     program_names_find(&problem, "gfx90a", NULL, &f.names);
     make_item(&f, AMD_XNACK_EITHER);
     take_directories_away(&f);
-    must(engine_open(&f.engine.options, &f.engine.engine, &f.engine.err), f.engine.err);
-    engine_start(f.engine.engine);
+    engine_fixture_start(&f.engine, /* describe= */ false);
     test_caller_connect(&f.caller, &f.engine, 1000, ROLE_ADMIN);
     *state = &f;
     return 0;
@@ -106,7 +103,7 @@ static void plan_by(struct fixture *f, const char *solver, const char *target, c
                               .target = bytes_of_text(target),
                               .database_id = bytes_of_text(id),
                               .solver = bytes_of_text(solver) };
-    send_plan(&f->caller, &f->engine, 8, &m);
+    send_plan(&f->caller, 8, &m);
 }
 
 /* Beside what was asked before. */
@@ -179,14 +176,12 @@ static void make_index(struct fixture *f, enum tuning_kind kind, struct engine_i
 static void close_engine(struct fixture *f)
 {
     test_caller_leave(&f->caller);
-    fake_executor_run_tasks(&f->engine.executor);
-    engine_close(f->engine.engine);
+    engine_fixture_stop(&f->engine);
 }
 
 static void open_engine(struct fixture *f)
 {
-    must(engine_open(&f->engine.options, &f->engine.engine, &f->engine.err), f->engine.err);
-    engine_start(f->engine.engine);
+    engine_fixture_start(&f->engine, /* describe= */ false);
     test_caller_connect(&f->caller, &f->engine, 1000, ROLE_ADMIN);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What goes out of the store on request, and what is kept: gc, pin, clear. */
-#include "tests/unit/engine/service/kernel_files.h"
+#include "tests/unit/engine/service/users_fixture.h"
 
 #include "common/fs.h"
 #include "engine/store/kernel_name.h"
@@ -10,49 +10,7 @@
 
 #define ARGS "  -mcpu=gfx906"
 
-struct fixture {
-    struct engine_fixture engine;
-    struct test_caller ann, bob, admin;
-    char cache[100];
-};
-
-static void join(struct fixture *f)
-{
-    test_caller_connect(&f->ann, &f->engine, 1000, ROLE_USE);
-    test_caller_connect(&f->bob, &f->engine, 1001, ROLE_USE);
-    test_caller_connect(&f->admin, &f->engine, 0, ROLE_ADMIN);
-}
-
-static void leave(struct fixture *f)
-{
-    test_caller_leave(&f->ann);
-    test_caller_leave(&f->bob);
-    test_caller_leave(&f->admin);
-}
-
-static int setup(void **state)
-{
-    static struct fixture f;
-    engine_fixture_open(&f.engine, true);
-    join(&f);
-    snprintf(f.cache, sizeof(f.cache), "%s/user.ukdb", f.engine.directory);
-    *state = &f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    leave(f);
-    while (fake_executor_next_compile(&f->engine.executor))
-        fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
-    engine_fixture_close(&f->engine);
-    return 0;
-}
-
-FIXTURE(collect, setup, teardown);
-
-static struct digest compile(struct fixture *f, struct test_caller *c, const char *program)
+static struct digest compile(struct users *f, struct test_caller *c, const char *program)
 {
     char content[64];
     snprintf(content, sizeof(content), "the object of %s", program);
@@ -64,33 +22,33 @@ static struct digest compile(struct fixture *f, struct test_caller *c, const cha
     return last_result(c).key;
 }
 
-static void import(struct fixture *f, struct test_caller *c, const char *name, const char *kernel,
+static void import(struct users *f, struct test_caller *c, const char *name, const char *kernel,
                    const char *question)
 {
     const struct kernel_row row = TEXT_KERNEL(kernel, ARGS, kernel);
-    unlink(f->cache);
-    write_kernel_file(f->cache, &row, 1);
-    const int file = open_copy(f->cache);
+    unlink(f->file);
+    write_kernel_file(f->file, &row, 1);
+    const int file = open_copy(f->file);
     test_caller_forget_replies(c);
     test_caller_send_files(c, MESSAGE_kernel_import, question, &file, 1);
-    fake_executor_transfer(&f->engine.executor, f->cache, name, "");
+    fake_executor_transfer(&f->engine.executor, f->file, name, "");
     fake_executor_run_tasks(&f->engine.executor);
     json_destroy(reply_json(c, 0));
 }
 
-static struct json *admin(struct fixture *f, enum message_type type, const char *question)
+static struct json *admin(struct users *f, enum message_type type, const char *question)
 {
     return test_caller_ask(&f->admin, type, question);
 }
 
 /* "kernels" of the answer. */
-static uint64_t count_of(struct fixture *f, enum message_type type, const char *question)
+static uint64_t count_of(struct users *f, enum message_type type, const char *question)
 {
     KILN_AUTO(json) struct json *answer = admin(f, type, question);
     return json_get_u64(answer, "kernels", 99);
 }
 
-static bool is_stored(struct fixture *f, const char *program)
+static bool is_stored(struct users *f, const char *program)
 {
     char question[100];
     snprintf(question, sizeof(question), "{\"program\":\"%s\"}", program);
@@ -100,27 +58,22 @@ static bool is_stored(struct fixture *f, const char *program)
 
 /* ---- gc ---- */
 
-static void describe_as(struct fixture *f, const char *identity)
+static void describe_as(struct users *f, const char *identity)
 {
     char json[400];
-    leave(f);
-    fake_executor_run_tasks(&f->engine.executor);
-    engine_close(f->engine.engine);
-    must(engine_open(&f->engine.options, &f->engine.engine, &f->engine.err), f->engine.err);
-    engine_start(f->engine.engine);
+    users_stop(f);
     snprintf(json, sizeof(json),
              "{\"toolchains\":[{\"name\":\"opencl\",\"version\":\"2\",\"path\":\"/x\","
              "\"family\":\"opencl\",\"only_target\":\"" FIXTURE_TARGET "\",\"identity\":\"%s\"}]}",
              identity);
-    engine_fixture_describe_as(&f->engine, json);
-    join(f);
+    users_start_as(f, json);
 }
 
 #define UPGRADED "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
 
-TEST(collect, kernels_of_removed_toolchains_are_stale)
+TEST(users, kernels_of_removed_toolchains_are_stale)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     compile(f, &f->ann, "old.cl");
     import(f, &f->ann, "gfx906_60.ukdb", "named.o", "{}");
     describe_as(f, UPGRADED);
@@ -139,9 +92,9 @@ TEST(collect, kernels_of_removed_toolchains_are_stale)
     assert_true(is_stored(f, "named.o")); /* whose toolchain nobody knows */
 }
 
-TEST(collect, two_versions_of_a_toolchain_live_side_by_side)
+TEST(users, two_versions_of_a_toolchain_live_side_by_side)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     compile(f, &f->ann, "k.cl");
     describe_as(f, UPGRADED);
     test_caller_fetch_source(&f->ann, 1, "k.cl", PRIORITY_INTERACTIVE);
@@ -152,23 +105,20 @@ TEST(collect, two_versions_of_a_toolchain_live_side_by_side)
     assert_int_equal(engine_fixture_stat(&f->engine, "store_objects"), 2);
 }
 
-TEST(collect, while_toolchains_are_not_known_nothing_is_stale)
+TEST(users, while_toolchains_are_not_known_nothing_is_stale)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     compile(f, &f->ann, "k.cl");
-    leave(f);
-    engine_close(f->engine.engine);
-    must(engine_open(&f->engine.options, &f->engine.engine, &f->engine.err), f->engine.err);
-    engine_start(f->engine.engine);
-    join(f);
+    users_stop(f);
+    users_start_as(f, /* toolchains= */ NULL);
     test_caller_refused(&f->admin, MESSAGE_gc, "{\"stale\":true}", KILN_UNAVAILABLE, "compilers");
     assert_int_equal(count_of(f, MESSAGE_gc, "{}"), 0);
     assert_true(is_stored(f, "k.cl"));
 }
 
-TEST(collect, shrinking_to_nothing_spares_what_is_pinned)
+TEST(users, shrinking_to_nothing_spares_what_is_pinned)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     compile(f, &f->ann, "a.cl");
     compile(f, &f->ann, "b.cl");
     assert_int_equal(count_of(f, MESSAGE_kernel_pin, "{\"name\":\"b.cl\"}"), 1);
@@ -180,9 +130,9 @@ TEST(collect, shrinking_to_nothing_spares_what_is_pinned)
     assert_int_equal(engine_fixture_stat(&f->engine, "evictions"), 1);
 }
 
-TEST(collect, subscribers_hear_of_a_collection_that_dropped_something)
+TEST(users, subscribers_hear_of_a_collection_that_dropped_something)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     compile(f, &f->ann, "a.cl");
     json_destroy(test_caller_ask(&f->bob, MESSAGE_events, NULL));
     test_caller_forget_replies(&f->bob);
@@ -195,9 +145,9 @@ TEST(collect, subscribers_hear_of_a_collection_that_dropped_something)
 
 /* ---- pin ---- */
 
-TEST(collect, kernels_are_pinned_by_key_and_let_go_again)
+TEST(users, kernels_are_pinned_by_key_and_let_go_again)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct digest key = compile(f, &f->ann, "a.cl");
     char hex[DIGEST_HEX_SIZE], question[200];
     digest_to_hex(&key, hex);
@@ -212,9 +162,9 @@ TEST(collect, kernels_are_pinned_by_key_and_let_go_again)
     assert_int_equal(count_of(f, MESSAGE_gc, "{\"to_bytes\":0}"), 1);
 }
 
-TEST(collect, kernels_are_pinned_by_target_name_and_database_id)
+TEST(users, kernels_are_pinned_by_target_name_and_database_id)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     compile(f, &f->ann, "a.cl");
     compile(f, &f->ann, "b.cl");
     import(f, &f->ann, "gfx906_60.ukdb", "named.o", "{}");
@@ -224,9 +174,9 @@ TEST(collect, kernels_are_pinned_by_target_name_and_database_id)
     assert_int_equal(count_of(f, MESSAGE_gc, "{\"to_bytes\":0}"), 0);
 }
 
-TEST(collect, a_pin_request_must_name_kernels)
+TEST(users, a_pin_request_must_name_kernels)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     test_caller_refused(&f->admin, MESSAGE_kernel_pin, "{}", KILN_INVALID, "kernel_pin");
     test_caller_refused(&f->admin, MESSAGE_kernel_pin, "{\"keys\":[\"ab\"],\"name\":\"x\"}",
                         KILN_INVALID, "kernel_pin");
@@ -239,9 +189,9 @@ TEST(collect, a_pin_request_must_name_kernels)
     test_caller_refused(&f->ann, MESSAGE_gc, "{}", KILN_DENIED, "administrator");
 }
 
-TEST(collect, private_kernels_of_others_make_no_key_prefix_ambiguous)
+TEST(users, private_kernels_of_others_make_no_key_prefix_ambiguous)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct digest key = compile(f, &f->bob, "a.cl"), private;
     char hex[DIGEST_HEX_SIZE], question[100], name[32];
     unsigned number = 0;
@@ -268,7 +218,7 @@ TEST(collect, private_kernels_of_others_make_no_key_prefix_ambiguous)
 
 /* a.cl of ann, b.cl of bob, both by opencl; named.o of ann out of gfx906_60.ukdb, other.o of
  * everyone out of gfx90a68.ukdb. */
-static void fill(struct fixture *f)
+static void fill(struct users *f)
 {
     compile(f, &f->ann, "a.cl");
     compile(f, &f->bob, "b.cl");
@@ -276,9 +226,9 @@ static void fill(struct fixture *f)
     import(f, &f->admin, "gfx90a68.ukdb", "other.o", "{\"for_all\":true}");
 }
 
-TEST(collect, clearing_takes_what_matches_and_nothing_else)
+TEST(users, clearing_takes_what_matches_and_nothing_else)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static const struct {
         const char *question;
         const char *gone; /* letters of those that go: a, b, n, o */
@@ -309,9 +259,9 @@ TEST(collect, clearing_takes_what_matches_and_nothing_else)
     }
 }
 
-TEST(collect, a_cleared_kernel_is_no_longer_hot)
+TEST(users, a_cleared_kernel_is_no_longer_hot)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     fill(f);
     test_caller_fetch_name(&f->ann, "gfx906_60", "named.o", ARGS);
     assert_int_equal(last_result(&f->ann).code, KILN_OK);
@@ -320,9 +270,9 @@ TEST(collect, a_cleared_kernel_is_no_longer_hot)
     assert_int_equal(last_result(&f->ann).code, KILN_NOT_FOUND);
 }
 
-TEST(collect, clearing_nothing_in_particular_names_what_may_be_given)
+TEST(users, clearing_nothing_in_particular_names_what_may_be_given)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     test_caller_refused(&f->admin, MESSAGE_clear, "{\"dry_run\":true}", KILN_INVALID,
                         "older_than_s");
 }

@@ -75,7 +75,7 @@ TEST(users, a_gpu_that_cannot_be_understood_is_named_and_the_others_are_shown)
     add_gpu(f, 1, "90010", 416);
     add_gpu(f, 2, "nonsense", 416);
     KILN_AUTO(json)
-    struct json *answer = test_caller_ask(&f->user, MESSAGE_package_coverage, NULL);
+    struct json *answer = test_caller_ask(&f->ann, MESSAGE_package_coverage, NULL);
     assert_int_equal(json_count(json_get(answer, "gpus")), 1);
     assert_true(strlen(json_get_text(answer, "skipped", "")) > 0);
 }
@@ -84,7 +84,7 @@ TEST(users, a_host_without_gpus_has_none)
 {
     struct users *f = *state;
     KILN_AUTO(json)
-    struct json *answer = test_caller_ask(&f->user, MESSAGE_package_coverage, NULL);
+    struct json *answer = test_caller_ask(&f->ann, MESSAGE_package_coverage, NULL);
     assert_int_equal(json_count(json_get(answer, "gpus")), 0);
     assert_string_equal(json_get_text(answer, "skipped", "?"), "");
 }
@@ -95,7 +95,7 @@ TEST(users, coverage_says_how_each_package_fits_each_gpu)
     add_gpu(f, 1, "90010", 416);
     put_one(f, "gfx90a6e.kdb", "conv.o", "for 110 compute units");
     KILN_AUTO(json)
-    struct json *lacks = test_caller_ask(&f->user, MESSAGE_package_coverage, NULL);
+    struct json *lacks = test_caller_ask(&f->ann, MESSAGE_package_coverage, NULL);
     const struct json *gpu = json_first(json_get(lacks, "gpus"));
     assert_string_equal(json_get_text(gpu, "database_id", ""), "gfx90a68");
     assert_string_equal(json_get_text(gpu, "coverage", ""), "other-cus");
@@ -103,7 +103,7 @@ TEST(users, coverage_says_how_each_package_fits_each_gpu)
 
     put_one(f, "gfx90a68.kdb", "conv.o", "for 104 compute units");
     KILN_AUTO(json)
-    struct json *has = test_caller_ask(&f->user, MESSAGE_package_coverage, NULL);
+    struct json *has = test_caller_ask(&f->ann, MESSAGE_package_coverage, NULL);
     gpu = json_first(json_get(has, "gpus"));
     assert_string_equal(json_get_text(gpu, "coverage", ""), "exact");
     assert_string_equal(json_get_text(gpu, "sentence", "?"), "");

@@ -27,10 +27,7 @@ static void add(struct users *f, const char *file, const char *text)
     must(fs_replace_file(path, bytes_of_text(text), 0644, &err), err);
 }
 
-static struct json *ask(struct users *f)
-{
-    return test_caller_ask(&f->user, MESSAGE_devices, NULL);
-}
+static struct json *ask(struct users *f) { return test_caller_ask(&f->ann, MESSAGE_devices, NULL); }
 
 TEST(users, everybody_is_reported_of_every_device)
 {

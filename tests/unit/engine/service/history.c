@@ -49,8 +49,8 @@ static void tick(struct users *f)
 
 static void want(struct users *f, const char *program)
 {
-    test_caller_forget_replies(&f->user);
-    test_caller_fetch_source(&f->user, 7, program, PRIORITY_INTERACTIVE);
+    test_caller_forget_replies(&f->ann);
+    test_caller_fetch_source(&f->ann, 7, program, PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
     answer_describe(f);
 }
@@ -66,7 +66,7 @@ static void compile(struct users *f, const char *program)
 
 static struct json *ask(struct users *f, const char *question)
 {
-    return test_caller_ask(&f->user, MESSAGE_history, question);
+    return test_caller_ask(&f->ann, MESSAGE_history, question);
 }
 
 static const struct json *sample(const struct json *answer, unsigned index)

@@ -4,49 +4,14 @@
 #include <stdio.h>
 #include <unistd.h>
 
-void imports_join(struct imports *f)
+void write_cache(struct users *f, const struct kernel_row *rows, size_t count)
 {
-    test_caller_connect(&f->ann, &f->engine, 1000, ROLE_USE);
-    test_caller_connect(&f->bob, &f->engine, 1001, ROLE_USE);
-    test_caller_connect(&f->admin, &f->engine, 0, ROLE_ADMIN);
-}
-
-void imports_leave(struct imports *f)
-{
-    test_caller_leave(&f->ann);
-    test_caller_leave(&f->bob);
-    test_caller_leave(&f->admin);
-}
-
-int imports_setup(void **state)
-{
-    static struct imports f;
-    f.descriptors = open_descriptors();
-    engine_fixture_open(&f.engine, true);
-    imports_join(&f);
-    snprintf(f.cache, sizeof(f.cache), "%s/user.ukdb", f.engine.directory);
-    *state = &f;
-    return 0;
-}
-
-int imports_teardown(void **state)
-{
-    struct imports *f = *state;
-    imports_leave(f);
-    assert_int_equal(engine_fixture_staged(&f->engine), 0);
-    engine_fixture_close(&f->engine);
-    assert_int_equal(open_descriptors(), f->descriptors);
-    return 0;
-}
-
-void write_cache(struct imports *f, const struct kernel_row *rows, size_t count)
-{
-    unlink(f->cache);
-    write_kernel_file(f->cache, rows, count);
+    unlink(f->file);
+    write_kernel_file(f->file, rows, count);
 }
 
 /* |count| kernels named k0.o and on, each with a content of its own. */
-void write_many(struct imports *f, unsigned count)
+void write_many(struct users *f, unsigned count)
 {
     static char names[MANY][16], contents[MANY][48];
     static struct kernel_row rows[MANY];
@@ -58,27 +23,27 @@ void write_many(struct imports *f, unsigned count)
     write_cache(f, rows, count);
 }
 
-void begin_import(struct imports *f, struct test_caller *c, const char *question)
+void begin_import(struct users *f, struct test_caller *c, const char *question)
 {
-    const int file = open_copy(f->cache);
+    const int file = open_copy(f->file);
     test_caller_forget_replies(c);
     test_caller_send_files(c, MESSAGE_kernel_import, question, &file, 1);
 }
 
 /* The transfer is over, the file is ready to be read. */
-void arrive(struct imports *f)
+void arrive(struct users *f)
 {
-    fake_executor_transfer(&f->engine.executor, f->cache, ID ".ukdb", "");
+    fake_executor_transfer(&f->engine.executor, f->file, ID ".ukdb", "");
 }
 
-void import_cache(struct imports *f, struct test_caller *c, const char *question)
+void import_cache(struct users *f, struct test_caller *c, const char *question)
 {
     begin_import(f, c, question);
     arrive(f);
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-void import_one(struct imports *f, struct test_caller *c, const char *question, const char *content)
+void import_one(struct users *f, struct test_caller *c, const char *question, const char *content)
 {
     const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, content);
     write_cache(f, &row, 1);
@@ -99,7 +64,7 @@ bool gets(struct test_caller *c, const char *content)
     return o.code == KILN_OK && bytes_equal_text(o.content, content);
 }
 
-uint64_t counter(struct imports *f, const char *name)
+uint64_t counter(struct users *f, const char *name)
 {
     return engine_fixture_stat(&f->engine, name);
 }

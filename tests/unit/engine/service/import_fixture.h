@@ -2,40 +2,26 @@
 #pragma once
 
 /* Users who import a cache of MIOpen's, for the tests of that request. */
-#include "tests/unit/engine/service/kernel_files.h"
+#include "tests/unit/engine/service/users_fixture.h"
 
 #define ID "gfx906_60"
 #define ARGS "  -mcpu=gfx906"
 #define MANY 600 /* rows: more than two steps of an import */
 
-struct imports {
-    struct engine_fixture engine;
-    struct test_caller ann, bob, admin;
-    char cache[100]; /* a .ukdb to import */
-    unsigned descriptors;
-};
-
-int imports_setup(void **state);
-int imports_teardown(void **state);
-FIXTURE(imports, imports_setup, imports_teardown);
-void imports_join(struct imports *f);
-void imports_leave(struct imports *f);
-
-void write_cache(struct imports *f, const struct kernel_row *rows, size_t count);
+void write_cache(struct users *f, const struct kernel_row *rows, size_t count);
 /* |count| kernels named k0.o and on, each with a content of its own. */
-void write_many(struct imports *f, unsigned count);
+void write_many(struct users *f, unsigned count);
 
-void begin_import(struct imports *f, struct test_caller *c, const char *question);
+void begin_import(struct users *f, struct test_caller *c, const char *question);
 /* The transfer is over, the file is ready to be read. */
-void arrive(struct imports *f);
+void arrive(struct users *f);
 /* Both, and the import itself. */
-void import_cache(struct imports *f, struct test_caller *c, const char *question);
+void import_cache(struct users *f, struct test_caller *c, const char *question);
 /* A cache of one kernel, conv.o. */
-void import_one(struct imports *f, struct test_caller *c, const char *question,
-                const char *content);
+void import_one(struct users *f, struct test_caller *c, const char *question, const char *content);
 
 struct message_result ask_imported(struct test_caller *c, const char *name);
 /* conv.o, and it has |content|. */
 bool gets(struct test_caller *c, const char *content);
-uint64_t counter(struct imports *f, const char *name);
+uint64_t counter(struct users *f, const char *name);
 size_t listed_kernels(struct test_caller *c);

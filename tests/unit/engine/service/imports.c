@@ -9,9 +9,9 @@
 
 /* ---- whose they are ---- */
 
-TEST(imports, a_users_import_is_private_to_that_user)
+TEST(users, a_users_import_is_private_to_that_user)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->ann, "{}", "of ann");
 
     assert_true(gets(&f->ann, "of ann"));
@@ -22,9 +22,9 @@ TEST(imports, a_users_import_is_private_to_that_user)
     assert_int_equal(ask_imported(&f->admin, "conv.o").code, KILN_NOT_FOUND);
 }
 
-TEST(imports, another_user_does_not_get_it_by_its_key_hot_or_not)
+TEST(users, another_user_does_not_get_it_by_its_key_hot_or_not)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->ann, "{}", "of ann");
     assert_true(gets(&f->ann, "of ann")); /* hot now */
     struct digest key = last_result(&f->ann).key;
@@ -46,9 +46,9 @@ TEST(imports, another_user_does_not_get_it_by_its_key_hot_or_not)
     }
 }
 
-TEST(imports, another_user_neither_lists_nor_shows_it_but_an_admin_does)
+TEST(users, another_user_neither_lists_nor_shows_it_but_an_admin_does)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->ann, "{}", "of ann");
     assert_int_equal(listed_kernels(&f->ann), 1);
     assert_int_equal(listed_kernels(&f->bob), 0);
@@ -77,9 +77,9 @@ static struct json *clear(struct test_caller *c, const char *question)
     return answer;
 }
 
-TEST(imports, a_user_clears_only_their_own_private_kernels)
+TEST(users, a_user_clears_only_their_own_private_kernels)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->admin, "{\"for_all\":true}", "for all");
     import_one(f, &f->ann, "{}", "of ann");
     import_one(f, &f->bob, "{}", "of bob");
@@ -97,9 +97,9 @@ TEST(imports, a_user_clears_only_their_own_private_kernels)
     assert_true(gets(&f->bob, "of bob"));
 }
 
-TEST(imports, a_user_removes_only_their_own_private_kernel)
+TEST(users, a_user_removes_only_their_own_private_kernel)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     char of_ann[DIGEST_HEX_SIZE], of_all[DIGEST_HEX_SIZE], question[100];
     import_one(f, &f->admin, "{\"for_all\":true}", "for all");
     assert_true(gets(&f->ann, "for all"));
@@ -119,9 +119,9 @@ TEST(imports, a_user_removes_only_their_own_private_kernel)
     assert_true(gets(&f->ann, "for all"));
 }
 
-TEST(imports, kernels_are_listed_and_cleared_by_database_id_and_version)
+TEST(users, kernels_are_listed_and_cleared_by_database_id_and_version)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->ann, "{}", "plain");
     import_one(f, &f->ann, "{\"version\":\"1\"}", "one");
     import_one(f, &f->ann, "{\"version\":\"2\"}", "two");
@@ -144,9 +144,9 @@ TEST(imports, kernels_are_listed_and_cleared_by_database_id_and_version)
 }
 
 /* The last key of a page is told as its end: that must not be the key of a hidden one. */
-TEST(imports, pages_are_of_what_the_asker_may_see_and_nothing_else)
+TEST(users, pages_are_of_what_the_asker_may_see_and_nothing_else)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     write_many(f, 20);
     import_cache(f, &f->ann, "{}");
     import_one(f, &f->bob, "{}", "of bob");
@@ -163,9 +163,9 @@ TEST(imports, pages_are_of_what_the_asker_may_see_and_nothing_else)
 }
 
 /* Whoever guesses a key learns nothing from what is in memory afterwards either. */
-TEST(imports, a_guess_at_anothers_key_puts_nothing_into_memory)
+TEST(users, a_guess_at_anothers_key_puts_nothing_into_memory)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->ann, "{}", "of ann");
     const struct digest keys[] = {
         kernel_name_key(1000, bytes_of_text(ID), bytes_of_text("conv.o"), bytes_of_text(ARGS)),
@@ -190,9 +190,9 @@ TEST(imports, a_guess_at_anothers_key_puts_nothing_into_memory)
 }
 
 /* Dropping one's own costs the others nothing. */
-TEST(imports, kernels_hot_for_others_stay_hot_when_a_user_drops_a_private_one)
+TEST(users, kernels_hot_for_others_stay_hot_when_a_user_drops_a_private_one)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     char hex[DIGEST_HEX_SIZE], question[100];
     struct digest key =
         kernel_name_key(1000, bytes_of_text(ID), bytes_of_text("conv.o"), bytes_of_text(ARGS));
@@ -211,9 +211,9 @@ TEST(imports, kernels_hot_for_others_stay_hot_when_a_user_drops_a_private_one)
     }
 }
 
-TEST(imports, only_an_admin_imports_for_everyone)
+TEST(users, only_an_admin_imports_for_everyone)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, "for all");
     write_cache(f, &row, 1);
     begin_import(f, &f->ann, "{\"for_all\":true}");
@@ -229,9 +229,9 @@ TEST(imports, only_an_admin_imports_for_everyone)
     assert_int_equal(listed_kernels(&f->bob), 1);
 }
 
-TEST(imports, ones_own_goes_before_everyones_and_both_before_packages)
+TEST(users, ones_own_goes_before_everyones_and_both_before_packages)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, "of the package");
     put_package(&f->engine, ID ".kdb", &row, 1);
     engine_fixture_rescan(&f->engine);
@@ -244,9 +244,9 @@ TEST(imports, ones_own_goes_before_everyones_and_both_before_packages)
     assert_true(gets(&f->bob, "for all"));
 }
 
-TEST(imports, the_same_name_imported_again_is_replaced)
+TEST(users, the_same_name_imported_again_is_replaced)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->ann, "{}", "old");
     assert_true(gets(&f->ann, "old"));
     import_one(f, &f->ann, "{}", "new");
@@ -255,7 +255,7 @@ TEST(imports, the_same_name_imported_again_is_replaced)
 }
 
 /* Of the one kernel there is, once the marks are written. */
-static uint64_t uses(struct imports *f)
+static uint64_t uses(struct users *f)
 {
     recency_write(f->engine.engine, /* force= */ true);
     fake_executor_run_tasks(&f->engine.executor);
@@ -264,9 +264,9 @@ static uint64_t uses(struct imports *f)
     return json_get_u64(json_first(json_get(list, "kernels")), "uses", 0);
 }
 
-TEST(imports, the_use_of_everyones_kernel_counts_also_when_it_is_hot)
+TEST(users, the_use_of_everyones_kernel_counts_also_when_it_is_hot)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->admin, "{\"for_all\":true}", "for all");
     uint64_t before = uses(f);
     assert_true(gets(&f->ann, "for all"));
@@ -278,7 +278,7 @@ TEST(imports, the_use_of_everyones_kernel_counts_also_when_it_is_hot)
     assert_true(uses(f) > from_disk);
 }
 
-static uint64_t replaced_by(struct imports *f, const char *content)
+static uint64_t replaced_by(struct users *f, const char *content)
 {
     const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, content);
     write_cache(f, &row, 1);
@@ -288,18 +288,18 @@ static uint64_t replaced_by(struct imports *f, const char *content)
     return json_get_u64(answer, "replaced", 9);
 }
 
-TEST(imports, kernels_that_an_import_replaces_by_other_bytes_are_counted)
+TEST(users, kernels_that_an_import_replaces_by_other_bytes_are_counted)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->bob, "{}", "of bob");
     assert_int_equal(replaced_by(f, "of one MIOpen"), 0);
     assert_int_equal(replaced_by(f, "of one MIOpen"), 0);
     assert_int_equal(replaced_by(f, "of another MIOpen"), 1);
 }
 
-TEST(imports, versions_of_miopen_do_not_replace_each_other)
+TEST(users, versions_of_miopen_do_not_replace_each_other)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->ann, "{}", "of no version");
     import_one(f, &f->ann, "{\"version\":\"3.2.0\"}", "of one version");
     const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, "of another version");
@@ -313,9 +313,9 @@ TEST(imports, versions_of_miopen_do_not_replace_each_other)
     assert_true(gets(&f->ann, "of no version"));
 }
 
-TEST(imports, the_plain_id_finds_the_only_version_and_no_more_when_there_is_a_second)
+TEST(users, the_plain_id_finds_the_only_version_and_no_more_when_there_is_a_second)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->ann, "{\"version\":\"3.2.0\"}", "of one version");
     assert_true(gets(&f->ann, "of one version"));
     assert_int_equal(ask_imported(&f->bob, "conv.o").code, KILN_NOT_FOUND);
@@ -325,9 +325,9 @@ TEST(imports, the_plain_id_finds_the_only_version_and_no_more_when_there_is_a_se
     assert_int_equal(ask_imported(&f->ann, "conv.o").code, KILN_NOT_FOUND);
 }
 
-TEST(imports, own_and_everyones_versions_never_meet)
+TEST(users, own_and_everyones_versions_never_meet)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->admin, "{\"version\":\"3.4.0\",\"for_all\":true}", "of everyone's");
     assert_true(gets(&f->ann, "of everyone's"));
     assert_true(gets(&f->bob, "of everyone's"));
@@ -339,9 +339,9 @@ TEST(imports, own_and_everyones_versions_never_meet)
     assert_true(gets(&f->bob, "of bob"));
 }
 
-TEST(imports, beside_kernels_of_no_version_no_version_is_guessed)
+TEST(users, beside_kernels_of_no_version_no_version_is_guessed)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     const struct kernel_row row = TEXT_KERNEL("other.o", ARGS, "of no version");
     import_one(f, &f->ann, "{\"version\":\"3.2.0\"}", "of one version");
     write_cache(f, &row, 1);
@@ -349,9 +349,9 @@ TEST(imports, beside_kernels_of_no_version_no_version_is_guessed)
     assert_int_equal(ask_imported(&f->ann, "conv.o").code, KILN_NOT_FOUND);
 }
 
-TEST(imports, versions_of_others_neither_help_nor_hide)
+TEST(users, versions_of_others_neither_help_nor_hide)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     char question[40];
     import_one(f, &f->ann, "{\"version\":\"2.0\"}", "of two");
     for (unsigned i = 0; i < 70; i++) {
@@ -363,9 +363,9 @@ TEST(imports, versions_of_others_neither_help_nor_hide)
     assert_int_equal(ask_imported(&f->admin, "conv.o").code, KILN_NOT_FOUND);
 }
 
-TEST(imports, a_client_that_states_a_version_never_gets_another)
+TEST(users, a_client_that_states_a_version_never_gets_another)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->ann, "{\"version\":\"3.2.0\"}", "of one version");
     test_caller_forget_replies(&f->ann);
     test_caller_fetch_name(&f->ann, ID "@3.3.0", "conv.o", ARGS);
@@ -375,9 +375,9 @@ TEST(imports, a_client_that_states_a_version_never_gets_another)
     assert_true(bytes_equal_text(last_result(&f->ann).content, "of one version"));
 }
 
-TEST(imports, an_invalid_version_is_refused_before_the_file_is_taken)
+TEST(users, an_invalid_version_is_refused_before_the_file_is_taken)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     static const char *const questions[] = {
         "{\"version\":\"\"}",
         "{\"version\":\"3@2\"}",
@@ -393,9 +393,9 @@ TEST(imports, an_invalid_version_is_refused_before_the_file_is_taken)
     assert_int_equal(f->engine.executor.transfers_handed_over, 0);
 }
 
-TEST(imports, kernels_hot_for_others_stay_hot_after_an_import)
+TEST(users, kernels_hot_for_others_stay_hot_after_an_import)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->bob, "{}", "of bob");
     assert_true(gets(&f->bob, "of bob"));
     assert_true(gets(&f->bob, "of bob"));
@@ -407,9 +407,9 @@ TEST(imports, kernels_hot_for_others_stay_hot_after_an_import)
     assert_int_equal(last_result(&f->bob).tier, TIER_HOT);
 }
 
-TEST(imports, kernels_hot_for_others_stay_hot_when_a_version_is_imported)
+TEST(users, kernels_hot_for_others_stay_hot_when_a_version_is_imported)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->admin, "{\"for_all\":true}", "for all");
     assert_true(gets(&f->bob, "for all"));
     import_one(f, &f->ann, "{\"version\":\"3.2.0\"}", "of ann");
@@ -418,9 +418,9 @@ TEST(imports, kernels_hot_for_others_stay_hot_when_a_version_is_imported)
 }
 
 /* Of a name that was not in it, too. */
-TEST(imports, a_kernel_hot_as_the_only_version_is_not_once_there_are_two)
+TEST(users, a_kernel_hot_as_the_only_version_is_not_once_there_are_two)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     const struct kernel_row other = TEXT_KERNEL("other.o", ARGS, "of ann");
     static const char *const questions[] = { "{}", "{\"version\":\"3.3.0\"}" };
     struct test_caller *const whose[] = { &f->ann, &f->bob };
@@ -435,30 +435,28 @@ TEST(imports, a_kernel_hot_as_the_only_version_is_not_once_there_are_two)
 
 /* ---- which GPU they are for ---- */
 
-TEST(imports, the_database_id_may_be_given_for_files_of_another_name)
+TEST(users, the_database_id_may_be_given_for_files_of_another_name)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, "of ann");
     write_cache(f, &row, 1);
     begin_import(f, &f->ann, "{\"database_id\":\"gfx906_60\"}");
-    fake_executor_transfer(&f->engine.executor, f->cache, "backup.ukdb", "");
+    fake_executor_transfer(&f->engine.executor, f->file, "backup.ukdb", "");
     fake_executor_run_tasks(&f->engine.executor);
     json_destroy(reply_json(&f->ann, 0));
     assert_true(gets(&f->ann, "of ann"));
 
     begin_import(f, &f->ann, "{}");
-    fake_executor_transfer(&f->engine.executor, f->cache, "backup.ukdb", "");
+    fake_executor_transfer(&f->engine.executor, f->file, "backup.ukdb", "");
     fake_executor_run_tasks(&f->engine.executor);
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, "database id");
 }
 
-TEST(imports, imports_salvage_and_need_no_signature)
+TEST(users, imports_salvage_and_need_no_signature)
 {
-    struct imports *f = *state;
-    imports_leave(f);
+    struct users *f = *state;
     f->engine.options.require_signature = true;
-    engine_fixture_reopen(&f->engine);
-    imports_join(f);
+    users_reopen(f);
     const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, "of ann");
     write_cache(f, &row, 1);
     begin_import(f, &f->ann, "{\"name\":\"gfx906_60.ukdb\"}");
@@ -472,9 +470,9 @@ TEST(imports, imports_salvage_and_need_no_signature)
 }
 
 /* A caller names no URL: what a user may read is his to open, not kilnd's. */
-TEST(imports, a_cache_comes_as_a_file_alone)
+TEST(users, a_cache_comes_as_a_file_alone)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     test_caller_refused(&f->ann, MESSAGE_kernel_import, "{\"url\":\"file:///etc/passwd\"}",
                         KILN_INVALID, "'url'");
     test_caller_refused(&f->ann, MESSAGE_kernel_import, "{}", KILN_INVALID, "came");

@@ -10,7 +10,7 @@
 #define LARGE (64u << 10)
 #define LARGE_COUNT 20
 
-static void run_first_step(struct imports *f)
+static void run_first_step(struct users *f)
 {
     assert_true(fake_executor_run_task(&f->engine.executor)); /* looks at the file */
     assert_true(fake_executor_run_task(&f->engine.executor));
@@ -18,9 +18,9 @@ static void run_first_step(struct imports *f)
 
 /* ---- many ---- */
 
-TEST(imports, many_rows_are_imported_in_steps_and_others_get_their_turn)
+TEST(users, many_rows_are_imported_in_steps_and_others_get_their_turn)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     write_many(f, MANY);
     begin_import(f, &f->ann, "{}");
     arrive(f);
@@ -36,9 +36,9 @@ TEST(imports, many_rows_are_imported_in_steps_and_others_get_their_turn)
     assert_int_equal(ask_imported(&f->ann, "k599.o").code, KILN_OK);
 }
 
-TEST(imports, as_many_rows_as_a_step_takes_are_imported_once)
+TEST(users, as_many_rows_as_a_step_takes_are_imported_once)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     write_many(f, 512);
     import_cache(f, &f->ann, "{}");
     KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
@@ -46,13 +46,11 @@ TEST(imports, as_many_rows_as_a_step_takes_are_imported_once)
     assert_int_equal(f->ann.reply_count, 1);
 }
 
-TEST(imports, beyond_the_quota_it_is_said_how_much_and_what_to_do)
+TEST(users, beyond_the_quota_it_is_said_how_much_and_what_to_do)
 {
-    struct imports *f = *state;
-    imports_leave(f);
+    struct users *f = *state;
     f->engine.options.store_limit_bytes_uid = 64u << 10;
-    engine_fixture_reopen(&f->engine);
-    imports_join(f);
+    users_reopen(f);
     write_many(f, MANY);
 
     import_cache(f, &f->ann, "{}");
@@ -67,7 +65,7 @@ TEST(imports, beyond_the_quota_it_is_said_how_much_and_what_to_do)
 }
 
 /* Kernels of 64 KiB that do not compress, from |seed|. */
-static void write_large(struct imports *f, unsigned count, uint32_t seed)
+static void write_large(struct users *f, unsigned count, uint32_t seed)
 {
     static uint8_t contents[LARGE_COUNT][LARGE];
     static char names[LARGE_COUNT][16];
@@ -84,17 +82,15 @@ static void write_large(struct imports *f, unsigned count, uint32_t seed)
     write_cache(f, rows, count);
 }
 
-static void in_a_small_store(struct imports *f)
+static void in_a_small_store(struct users *f)
 {
-    imports_leave(f);
     f->engine.options.store_limit_bytes = 2u << 20;
-    engine_fixture_reopen(&f->engine);
-    imports_join(f);
+    users_reopen(f);
 }
 
-TEST(imports, evictions_for_an_import_for_all_are_reported_and_counted)
+TEST(users, evictions_for_an_import_for_all_are_reported_and_counted)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     in_a_small_store(f);
     write_large(f, LARGE_COUNT, 1);
     import_cache(f, &f->ann, "{}");
@@ -109,9 +105,9 @@ TEST(imports, evictions_for_an_import_for_all_are_reported_and_counted)
     assert_int_equal(counter(f, "evictions"), evicted);
 }
 
-TEST(imports, a_users_import_evicts_nothing_of_others_and_keeps_what_fits)
+TEST(users, a_users_import_evicts_nothing_of_others_and_keeps_what_fits)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     in_a_small_store(f);
     write_large(f, LARGE_COUNT, 1);
     import_cache(f, &f->ann, "{}");
@@ -131,30 +127,26 @@ TEST(imports, a_users_import_evicts_nothing_of_others_and_keeps_what_fits)
 
 /* ---- how large, how many ---- */
 
-TEST(imports, a_cache_that_the_store_could_never_hold_is_not_copied)
+TEST(users, a_cache_that_the_store_could_never_hold_is_not_copied)
 {
-    struct imports *f = *state;
-    imports_leave(f);
+    struct users *f = *state;
     f->engine.options.store_limit_bytes = 2u << 20;
     f->engine.options.package_limit = 1u << 30;
-    engine_fixture_reopen(&f->engine);
-    imports_join(f);
+    users_reopen(f);
     write_many(f, 1);
     begin_import(f, &f->ann, "{}");
     assert_int_equal(fake_executor_next_transfer(&f->engine.executor)->job.size_limit, 8u << 20);
     fake_executor_transfer_fail(&f->engine.executor, KILN_FULL, "too large");
-    imports_leave(f);
     f->engine.options.package_limit = 1u << 20;
-    engine_fixture_reopen(&f->engine);
-    imports_join(f);
+    users_reopen(f);
     begin_import(f, &f->ann, "{}");
     assert_int_equal(fake_executor_next_transfer(&f->engine.executor)->job.size_limit, 1u << 20);
     fake_executor_transfer_fail(&f->engine.executor, KILN_FULL, "too large");
 }
 
-TEST(imports, a_user_has_two_on_their_way_at_most)
+TEST(users, a_user_has_two_on_their_way_at_most)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     write_many(f, 1);
     begin_import(f, &f->ann, "{}");
     begin_import(f, &f->ann, "{}");
@@ -174,9 +166,9 @@ TEST(imports, a_user_has_two_on_their_way_at_most)
 
 #define USERS 6
 
-TEST(imports, users_leave_capacity_for_administrators)
+TEST(users, users_leave_capacity_for_administrators)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     struct test_caller users[USERS];
     write_many(f, 1);
     for (unsigned i = 0; i < USERS; i++) {
@@ -201,9 +193,9 @@ TEST(imports, users_leave_capacity_for_administrators)
 
 /* ---- ended early ---- */
 
-TEST(imports, a_client_that_leaves_during_the_import_transfer_has_it_cancelled)
+TEST(users, a_client_that_leaves_during_the_import_transfer_has_it_cancelled)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     write_many(f, 3);
     begin_import(f, &f->ann, "{}");
     test_caller_leave(&f->ann);
@@ -211,12 +203,11 @@ TEST(imports, a_client_that_leaves_during_the_import_transfer_has_it_cancelled)
     fake_executor_transfer_fail(&f->engine.executor, KILN_CANCELLED, "cancelled");
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 0);
     assert_int_equal(counter(f, "store_objects"), 0);
-    test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
 }
 
-TEST(imports, a_client_that_leaves_during_an_import_ends_it_after_the_step)
+TEST(users, a_client_that_leaves_during_an_import_ends_it_after_the_step)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     write_many(f, MANY);
     begin_import(f, &f->ann, "{}");
     arrive(f);
@@ -230,12 +221,11 @@ TEST(imports, a_client_that_leaves_during_an_import_ends_it_after_the_step)
     assert_true(uploads_idle(f->engine.engine));
     uint64_t there = counter(f, "store_objects");
     assert_true(there > 0 && there < MANY);
-    test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
 }
 
-TEST(imports, a_cancelled_import_is_answered_once)
+TEST(users, a_cancelled_import_is_answered_once)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     write_many(f, MANY);
     begin_import(f, &f->ann, "{}");
     arrive(f);
@@ -246,9 +236,9 @@ TEST(imports, a_cancelled_import_is_answered_once)
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_CANCELLED);
 }
 
-TEST(imports, a_daemon_that_stops_puts_the_rest_off)
+TEST(users, a_daemon_that_stops_puts_the_rest_off)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     write_many(f, MANY);
     begin_import(f, &f->ann, "{}");
     arrive(f);

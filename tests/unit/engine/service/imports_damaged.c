@@ -13,50 +13,50 @@
 #define PAGE 4096
 
 /* Where the page begins that holds |content|. */
-static size_t page_of(const struct imports *f, const char *content)
+static size_t page_of(const struct users *f, const char *content)
 {
     BUFFER_AUTO struct buffer file;
     struct kiln_err err = KILN_ERR_INIT;
     buffer_init(&file, 16u << 20);
-    must(fs_read_file(f->cache, 16u << 20, &file, &err), err);
+    must(fs_read_file(f->file, 16u << 20, &file, &err), err);
     const uint8_t *at = memmem(file.data, file.size, content, strlen(content));
     assert_non_null(at);
     return (size_t)(at - file.data) / PAGE * PAGE;
 }
 
-static void overwrite(const struct imports *f, size_t at, size_t size)
+static void overwrite(const struct users *f, size_t at, size_t size)
 {
     uint8_t bytes[PAGE];
     memset(bytes, 0xee, sizeof(bytes));
-    int fd = open(f->cache, O_WRONLY | O_CLOEXEC);
+    int fd = open(f->file, O_WRONLY | O_CLOEXEC);
     assert_true(fd >= 0 && size <= sizeof(bytes));
     assert_int_equal(pwrite(fd, bytes, size, (off_t)at), size);
     close(fd);
 }
 
 /* Every place of |content|, one bit each; false when there is none. */
-static bool damage_all(const struct imports *f, const char *content)
+static bool damage_all(const struct users *f, const char *content)
 {
     BUFFER_AUTO struct buffer file;
     struct kiln_err err = KILN_ERR_INIT;
     buffer_init(&file, 16u << 20);
-    must(fs_read_file(f->cache, 16u << 20, &file, &err), err);
+    must(fs_read_file(f->file, 16u << 20, &file, &err), err);
     bool any = false;
     uint8_t *at = file.data;
     while ((at = memmem(at, file.size - (size_t)(at - file.data), content, strlen(content)))) {
         *at ^= 1;
         any = true;
     }
-    must(fs_replace_file(f->cache, buffer_view(&file), 0644, &err), err);
+    must(fs_replace_file(f->file, buffer_view(&file), 0644, &err), err);
     return any;
 }
 
-TEST(imports, damaged_rows_are_counted_and_the_rest_is_imported)
+TEST(users, damaged_rows_are_counted_and_the_rest_is_imported)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     write_many(f, 20);
-    flip_bit(f->cache, bytes_of_text("the object of kernel number 4"));
-    flip_bit(f->cache, bytes_of_text("the object of kernel number 7"));
+    flip_bit(f->file, bytes_of_text("the object of kernel number 4"));
+    flip_bit(f->file, bytes_of_text("the object of kernel number 7"));
     import_cache(f, &f->ann, "{}");
 
     KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
@@ -76,19 +76,15 @@ TEST(imports, damaged_rows_are_counted_and_the_rest_is_imported)
     assert_int_equal(ask_imported(&f->ann, "k4.o").code, KILN_NOT_FOUND);
 }
 
-TEST(imports, an_import_damaged_later_in_the_store_is_a_miss_counted_once)
+TEST(users, an_import_damaged_later_in_the_store_is_a_miss_counted_once)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->admin, "{\"for_all\":true}", "this object is for everybody here");
-    imports_leave(f);
-    engine_close(f->engine.engine);
+    users_stop(f);
     char path[100];
     snprintf(path, sizeof(path), "%s/kernels.db", f->engine.directory);
     flip_bit(path, bytes_of_text("this object is for everybody here"));
-    must(engine_open(&f->engine.options, &f->engine.engine, &f->engine.err), f->engine.err);
-    engine_start(f->engine.engine);
-    engine_fixture_describe(&f->engine);
-    imports_join(f);
+    users_start(f);
 
     assert_int_equal(ask_imported(&f->ann, "conv.o").code, KILN_NOT_FOUND);
 
@@ -97,9 +93,9 @@ TEST(imports, an_import_damaged_later_in_the_store_is_a_miss_counted_once)
 }
 
 /* Page 1 says where everything is; MIOpen's caches are often damaged there. */
-TEST(imports, a_cache_damaged_at_its_head_is_salvaged)
+TEST(users, a_cache_damaged_at_its_head_is_salvaged)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     write_many(f, 20);
     overwrite(f, 0, 100);
     import_cache(f, &f->ann, "{}");
@@ -112,9 +108,9 @@ TEST(imports, a_cache_damaged_at_its_head_is_salvaged)
     assert_int_equal(ask_imported(&f->ann, "k19.o").code, KILN_OK);
 }
 
-TEST(imports, lost_rows_are_counted_once_in_all_steps)
+TEST(users, lost_rows_are_counted_once_in_all_steps)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     write_many(f, MANY);
     overwrite(f, page_of(f, "the object of kernel number 400"), PAGE);
     import_cache(f, &f->ann, "{}");
@@ -128,13 +124,13 @@ TEST(imports, lost_rows_are_counted_once_in_all_steps)
     assert_false(json_get_bool(answer, "lost_unknown", false)); /* the index names them */
 }
 
-TEST(imports, a_cache_cut_in_half_says_that_more_may_be_lost_than_it_counts)
+TEST(users, a_cache_cut_in_half_says_that_more_may_be_lost_than_it_counts)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     write_many(f, MANY);
     struct stat seen;
-    assert_int_equal(stat(f->cache, &seen), 0);
-    assert_int_equal(truncate(f->cache, seen.st_size / 2), 0);
+    assert_int_equal(stat(f->file, &seen), 0);
+    assert_int_equal(truncate(f->file, seen.st_size / 2), 0);
     import_cache(f, &f->ann, "{}");
 
     KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
@@ -142,9 +138,9 @@ TEST(imports, a_cache_cut_in_half_says_that_more_may_be_lost_than_it_counts)
     assert_true(json_get_bool(answer, "lost_at_least", false));
 }
 
-TEST(imports, of_very_many_damaged_rows_some_are_named_and_all_counted)
+TEST(users, of_very_many_damaged_rows_some_are_named_and_all_counted)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     static struct kernel_row rows[MANY];
     static char names[MANY][16];
     for (unsigned i = 0; i < MANY; i++) {
@@ -160,9 +156,9 @@ TEST(imports, of_very_many_damaged_rows_some_are_named_and_all_counted)
     assert_int_equal(json_count(json_get(answer, "damaged_rows")), 200);
 }
 
-TEST(imports, a_cache_without_damage_is_not_called_damaged)
+TEST(users, a_cache_without_damage_is_not_called_damaged)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     write_many(f, 20);
     import_cache(f, &f->ann, "{}");
     KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
@@ -176,9 +172,9 @@ TEST(imports, a_cache_without_damage_is_not_called_damaged)
 #define LONG_NAME 300
 #define LONGER_THAN_ANY (17u << 10)
 
-TEST(imports, a_row_that_no_request_could_name_is_damage_and_the_rest_is_imported)
+TEST(users, a_row_that_no_request_could_name_is_damage_and_the_rest_is_imported)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     static char name[LONG_NAME + 1], args[LONGER_THAN_ANY + 1];
     memset(name, 'n', LONG_NAME);
     memset(args, 'a', LONGER_THAN_ANY);
@@ -198,9 +194,9 @@ TEST(imports, a_row_that_no_request_could_name_is_damage_and_the_rest_is_importe
 }
 
 /* Only what stores is done where others wait for the store. */
-TEST(imports, damage_is_looked_for_before_the_store_is_written_to)
+TEST(users, damage_is_looked_for_before_the_store_is_written_to)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     write_many(f, 20);
     overwrite(f, page_of(f, "the object of kernel number 4"), PAGE);
     begin_import(f, &f->ann, "{}");
@@ -218,10 +214,10 @@ TEST(imports, damage_is_looked_for_before_the_store_is_written_to)
     assert_true(json_get_bool(answer, "file_damaged", false));
 }
 
-TEST(imports, a_cache_that_cannot_be_read_at_all_is_an_error)
+TEST(users, a_cache_that_cannot_be_read_at_all_is_an_error)
 {
-    struct imports *f = *state;
-    FILE *file = fopen(f->cache, "w");
+    struct users *f = *state;
+    FILE *file = fopen(f->file, "w");
     fputs("not a database, and nothing like a row in it", file);
     fclose(file);
     import_cache(f, &f->ann, "{}");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Packages on their way in, and what is asked about those that are there. */
 #include "engine/package/manifest.h"
-#include "tests/unit/engine/service/kernel_files.h"
+#include "tests/unit/engine/service/users_fixture.h"
 
 #include "common/fs.h"
 #include "engine/service/internal.h"
@@ -19,60 +19,38 @@ static const struct kernel_row rows[] = { TEXT_KERNEL("a.o", " -mcpu=gfx90a", "t
                                           TEXT_KERNEL("c.o", " -mcpu=gfx90a", "the third object") };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
-struct fixture {
-    struct engine_fixture engine;
-    struct test_caller user, admin;
-    char made[100]; /* a package, ready to be brought */
-    unsigned descriptors;
-};
-
+/* f->file is a package of |rows|. */
 static int setup(void **state)
 {
-    static struct fixture f;
-    f.descriptors = open_descriptors();
-    engine_fixture_open(&f.engine, true);
-    test_caller_connect(&f.user, &f.engine, 1000, ROLE_USE);
-    test_caller_connect(&f.admin, &f.engine, 0, ROLE_ADMIN);
-    snprintf(f.made, sizeof(f.made), "%s/made.kdb", f.engine.directory);
-    write_kernel_file(f.made, rows, ROWS);
-    *state = &f;
-    return 0;
+    int rc = users_setup(state);
+    struct users *f = *state;
+    write_kernel_file(f->file, rows, ROWS);
+    return rc;
 }
 
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    test_caller_leave(&f->user);
-    test_caller_leave(&f->admin);
-    assert_int_equal(engine_fixture_staged(&f->engine), 0);
-    engine_fixture_close(&f->engine);
-    assert_int_equal(open_descriptors(), f->descriptors);
-    return 0;
-}
+FIXTURE(install, setup, users_teardown);
 
-FIXTURE(install, setup, teardown);
-
-static void begin(struct fixture *f, const char *question)
+static void begin(struct users *f, const char *question)
 {
     test_caller_forget_replies(&f->admin);
     test_caller_send(&f->admin, MESSAGE_package_install, 3, bytes_of_text(question));
 }
 
-static void install(struct fixture *f, const char *name)
+static void install(struct users *f, const char *name)
 {
     begin(f, URL);
-    fake_executor_transfer(&f->engine.executor, f->made, name, "");
+    fake_executor_transfer(&f->engine.executor, f->file, name, "");
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static bool serves(struct fixture *f, const char *name)
+static bool serves(struct users *f, const char *name)
 {
-    test_caller_forget_replies(&f->user);
-    test_caller_fetch_name(&f->user, "gfx90a68", name, " -mcpu=gfx90a");
-    return last_result(&f->user).code == KILN_OK;
+    test_caller_forget_replies(&f->ann);
+    test_caller_fetch_name(&f->ann, "gfx90a68", name, " -mcpu=gfx90a");
+    return last_result(&f->ann).code == KILN_OK;
 }
 
-static bool is_there(const struct fixture *f, const char *file_name)
+static bool is_there(const struct users *f, const char *file_name)
 {
     return access(package_path(&f->engine, file_name), F_OK) == 0;
 }
@@ -81,13 +59,13 @@ static bool is_there(const struct fixture *f, const char *file_name)
 
 TEST(install, a_downloaded_package_is_installed_and_serves_kernels)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
     must(manifest_keygen(f->engine.keys, "release", &err), err);
     begin(f, URL);
     assert_false(serves(f, "a.o"));
 
-    fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", "release");
+    fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", "release");
     fake_executor_run_tasks(&f->engine.executor);
 
     KILN_AUTO(json) struct json *answer = reply_json(&f->admin, 0);
@@ -102,7 +80,7 @@ TEST(install, a_downloaded_package_is_installed_and_serves_kernels)
 
 TEST(install, a_file_that_is_not_used_is_listed_beside_the_packages)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
     install(f, "gfx90a68.kdb");
     must(fs_replace_file(package_path(&f->engine, "gfx906_60.kdb"),
@@ -112,7 +90,7 @@ TEST(install, a_file_that_is_not_used_is_listed_beside_the_packages)
     engine_fixture_rescan(&f->engine); /* it did not grow meanwhile */
 
     KILN_AUTO(json)
-    struct json *answer = test_caller_ask(&f->user, MESSAGE_package_list, "{}");
+    struct json *answer = test_caller_ask(&f->ann, MESSAGE_package_list, "{}");
 
     assert_int_equal(json_count(json_get(answer, "packages")), 1);
     const struct json *refused = json_get(answer, "refused");
@@ -125,12 +103,12 @@ TEST(install, a_file_that_is_not_used_is_listed_beside_the_packages)
 /* Gigabytes take seconds to hash: what was compiled meanwhile is not kept waiting. */
 TEST(install, only_the_move_into_place_waits_for_the_write_work_queue)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     begin(f, URL);
     unsigned reads = f->engine.executor.tasks_of[WORK_QUEUE_READ];
     unsigned writes = f->engine.executor.tasks_of[WORK_QUEUE_WRITE];
 
-    fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", "");
+    fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", "");
 
     assert_int_equal(f->engine.executor.tasks_of[WORK_QUEUE_READ], reads + 1);
     assert_int_equal(f->engine.executor.tasks_of[WORK_QUEUE_WRITE], writes);
@@ -143,9 +121,9 @@ TEST(install, only_the_move_into_place_waits_for_the_write_work_queue)
 
 TEST(install, a_client_that_leaves_during_the_package_check_leaves_nothing_behind)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     begin(f, URL);
-    fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", "");
+    fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", "");
 
     test_caller_leave(&f->admin);
     fake_executor_run_tasks(&f->engine.executor);
@@ -156,7 +134,7 @@ TEST(install, a_client_that_leaves_during_the_package_check_leaves_nothing_behin
 
 TEST(install, the_transfer_is_reported_all_that_it_must_know)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     begin(f, "{\"url\":\"http://h/x\",\"name\":\"gfx90a.kdb\",\"sha256\":\"00ff\"}");
     const struct transfer_job *job = &fake_executor_next_transfer(&f->engine.executor)->job;
     assert_string_equal(job->url, "http://h/x");
@@ -174,8 +152,8 @@ TEST(install, the_transfer_is_reported_all_that_it_must_know)
 
 TEST(install, a_file_that_came_with_the_request_is_what_is_transferred)
 {
-    struct fixture *f = *state;
-    const int files[] = { open_copy(f->made), sealed_file(bytes_of_text("manifest")) };
+    struct users *f = *state;
+    const int files[] = { open_copy(f->file), sealed_file(bytes_of_text("manifest")) };
     test_caller_forget_replies(&f->admin);
     test_caller_send_files(&f->admin, MESSAGE_package_install,
                            "{\"name\":\"gfx90a68.kdb\",\"source\":\"/a/b\"}", files, 2);
@@ -184,7 +162,7 @@ TEST(install, a_file_that_came_with_the_request_is_what_is_transferred)
     assert_null(job->url);
     assert_int_equal(job->content_fd, files[0]);
     assert_int_equal(job->manifest_fd, files[1]);
-    fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", "");
+    fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", "");
     fake_executor_run_tasks(&f->engine.executor);
     KILN_AUTO(json) struct json *answer = reply_json(&f->admin, 0);
     assert_string_equal(json_get_text(answer, "source", ""), "/a/b");
@@ -192,11 +170,11 @@ TEST(install, a_file_that_came_with_the_request_is_what_is_transferred)
 
 TEST(install, progress_is_reported_as_it_comes)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     begin(f, URL);
     fake_executor_transfer_progress(&f->engine.executor, "fetching", 10, 100);
     fake_executor_transfer_progress(&f->engine.executor, "checking", 2, 3);
-    fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", "");
+    fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", "");
     fake_executor_run_tasks(&f->engine.executor);
 
     assert_int_equal(f->admin.reply_count, 3);
@@ -212,7 +190,7 @@ TEST(install, progress_is_reported_as_it_comes)
 
 TEST(install, a_failed_transfer_is_reported_with_its_reason)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     begin(f, URL);
     fake_executor_transfer_fail(&f->engine.executor, KILN_CORRUPT, "row 7 is damaged");
     assert_int_equal(f->admin.reply_count, 1);
@@ -222,11 +200,11 @@ TEST(install, a_failed_transfer_is_reported_with_its_reason)
 
 TEST(install, a_file_that_is_no_package_is_refused_and_leaves_nothing)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     install(f, "gfx90a68.kdb");
     struct kiln_err err = KILN_ERR_INIT;
     char junk[200] = { 0 };
-    must(fs_replace_file(f->made, bytes_of(junk, sizeof(junk)), 0600, &err), err);
+    must(fs_replace_file(f->file, bytes_of(junk, sizeof(junk)), 0600, &err), err);
 
     install(f, "gfx90a68.kdb");
 
@@ -236,7 +214,7 @@ TEST(install, a_file_that_is_no_package_is_refused_and_leaves_nothing)
 
 TEST(install, a_name_that_is_no_packages_is_refused)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static const char *const names[] = { "kernels.zip", "../gfx90a68.kdb", ".gfx90a68.kdb",
                                          "mi210.kdb" };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -248,9 +226,9 @@ TEST(install, a_name_that_is_no_packages_is_refused)
 
 TEST(install, a_url_or_a_file_is_needed_and_not_both)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     test_caller_refused(&f->admin, MESSAGE_package_install, "{}", KILN_INVALID, "neither");
-    const int file = open_copy(f->made);
+    const int file = open_copy(f->file);
     test_caller_forget_replies(&f->admin);
     test_caller_send_files(&f->admin, MESSAGE_package_install, URL, &file, 1);
     assert_reply_refuses(&f->admin, 0, KILN_INVALID, "both");
@@ -259,20 +237,20 @@ TEST(install, a_url_or_a_file_is_needed_and_not_both)
 
 TEST(install, users_may_look_at_packages_but_not_change_them)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static const unsigned denied[] = { MESSAGE_package_install, MESSAGE_package_remove,
                                        MESSAGE_package_verify };
     for (size_t i = 0; i < sizeof(denied) / sizeof(denied[0]); i++)
-        test_caller_refused(&f->user, (enum message_type)denied[i], URL, KILN_DENIED,
+        test_caller_refused(&f->ann, (enum message_type)denied[i], URL, KILN_DENIED,
                             "administrator");
-    json_destroy(test_caller_ask(&f->user, MESSAGE_package_list, NULL));
-    json_destroy(test_caller_ask(&f->user, MESSAGE_package_coverage, NULL));
+    json_destroy(test_caller_ask(&f->ann, MESSAGE_package_list, NULL));
+    json_destroy(test_caller_ask(&f->ann, MESSAGE_package_coverage, NULL));
 }
 
 TEST(install, a_request_that_takes_no_files_refuses_them)
 {
-    struct fixture *f = *state;
-    const int file = open_copy(f->made);
+    struct users *f = *state;
+    const int file = open_copy(f->file);
     test_caller_forget_replies(&f->admin);
     test_caller_send_files(&f->admin, MESSAGE_package_list, "", &file, 1);
     assert_reply_refuses(&f->admin, 0, KILN_INVALID, "'package_list'");
@@ -280,7 +258,7 @@ TEST(install, a_request_that_takes_no_files_refuses_them)
 
 TEST(install, only_so_many_may_be_on_their_way)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     for (uint64_t id = 0; id < 16; id++)
         test_caller_send(&f->admin, MESSAGE_package_install, id, bytes_of_text(URL));
     test_caller_refused(&f->admin, MESSAGE_package_install, URL, KILN_BUSY, "uploads: 16");
@@ -293,7 +271,7 @@ TEST(install, only_so_many_may_be_on_their_way)
 
 TEST(install, without_transfers_it_is_said)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     const struct executor_ops *all = f->engine.executor.base.ops;
     struct executor_ops some = *all;
     some.transfer = NULL;
@@ -304,20 +282,20 @@ TEST(install, without_transfers_it_is_said)
 
 /* ---- as metrics count them ---- */
 
-static uint64_t counted(struct fixture *f, const char *op, const char *result)
+static uint64_t counted(struct users *f, const char *op, const char *result)
 {
     char series[120];
     snprintf(series, sizeof(series),
              "kiln_remote_requests_total{tier=\"package\",op=\"%s\",result=\"%s\"}", op, result);
-    return test_caller_metric(&f->user, series);
+    return test_caller_metric(&f->ann, series);
 }
 
 TEST(install, a_transfer_is_counted_when_it_ends_and_with_how)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     begin(f, URL);
     assert_int_equal(counted(f, "download", "ok"), 0);
-    fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", "");
+    fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", "");
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(counted(f, "download", "ok"), 1);
 
@@ -339,23 +317,22 @@ TEST(install, a_transfer_is_counted_when_it_ends_and_with_how)
 /* It arrived; what became of it then is the request's result. */
 TEST(install, a_transfer_that_went_well_is_ok_whatever_the_file_is)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     install(f, "kernels.zip");
     assert_int_equal(counted(f, "download", "ok"), 1);
-    assert_int_equal(
-        test_caller_metric(&f->user,
-                           "kiln_requests_total{op=\"package_install\",result=\"invalid\"}"),
-        1);
+    assert_int_equal(test_caller_metric(
+                         &f->ann, "kiln_requests_total{op=\"package_install\",result=\"invalid\"}"),
+                     1);
 }
 
 TEST(install, an_install_from_a_file_url_counts_as_a_copy)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static const char *const questions[] = { "{\"url\":\"file:///a/gfx90a68.kdb\"}",
                                              "{\"url\":\"FILE:///a/gfx90a68.kdb\"}" };
     for (size_t i = 0; i < 2; i++) {
         begin(f, questions[i]);
-        fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", "");
+        fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", "");
         fake_executor_run_tasks(&f->engine.executor);
     }
     assert_int_equal(counted(f, "copy", "ok"), 2);
@@ -364,10 +341,10 @@ TEST(install, an_install_from_a_file_url_counts_as_a_copy)
 
 TEST(install, a_request_that_starts_no_transfer_counts_none)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     test_caller_refused(&f->admin, MESSAGE_package_install, "{}", KILN_INVALID, "URL");
     KILN_AUTO(json)
-    struct json *page = test_caller_ask(&f->user, MESSAGE_metrics, NULL);
+    struct json *page = test_caller_ask(&f->ann, MESSAGE_metrics, NULL);
     assert_null(
         strstr(json_get_text(page, "text", ""),
                "kiln_remote_requests_total{tier=\"package\",op=\"copy\",result=\"invalid\""));
@@ -377,8 +354,8 @@ TEST(install, a_request_that_starts_no_transfer_counts_none)
 
 TEST(install, a_client_that_leaves_during_an_install_has_the_transfer_cancelled)
 {
-    struct fixture *f = *state;
-    const int file = open_copy(f->made);
+    struct users *f = *state;
+    const int file = open_copy(f->file);
     test_caller_send_files(&f->admin, MESSAGE_package_install, "{\"name\":\"gfx90a68.kdb\"}", &file,
                            1);
 
@@ -390,15 +367,14 @@ TEST(install, a_client_that_leaves_during_an_install_has_the_transfer_cancelled)
     fake_executor_transfer_fail(&f->engine.executor, KILN_CANCELLED, "cancelled");
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 0);
     assert_true(uploads_idle(f->engine.engine));
-    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
     assert_int_equal(counted(f, "copy", "cancelled"), 1);
 }
 
 TEST(install, a_client_that_leaves_during_the_move_gets_no_answer_and_leaves_nothing)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     begin(f, URL);
-    fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", "");
+    fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", "");
     assert_int_equal(engine_fixture_staged(&f->engine), 1);
     assert_true(fake_executor_run_task(&f->engine.executor)); /* it is checked */
 
@@ -408,12 +384,11 @@ TEST(install, a_client_that_leaves_during_the_move_gets_no_answer_and_leaves_not
     assert_int_equal(f->engine.executor.transfers_cancelled, 0);
     assert_int_equal(f->admin.reply_count, 0);
     assert_true(is_there(f, "gfx90a68.kdb"));
-    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
 }
 
 TEST(install, a_cancelled_install_is_answered_once_and_not_installed)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     begin(f, URL);
     test_caller_cancel(&f->admin, 3);
     fake_executor_transfer_fail(&f->engine.executor, KILN_CANCELLED, "cancelled");
@@ -423,7 +398,7 @@ TEST(install, a_cancelled_install_is_answered_once_and_not_installed)
     begin(f, URL);
     test_caller_cancel(&f->admin, 3);
     unsigned reads = f->engine.executor.tasks_of[WORK_QUEUE_READ];
-    fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", ""); /* it was over */
+    fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", ""); /* it was over */
     assert_int_equal(engine_fixture_staged(&f->engine), 1); /* the loop removes no files */
     assert_int_equal(f->engine.executor.tasks_of[WORK_QUEUE_READ], reads + 1);
     fake_executor_run_tasks(&f->engine.executor);
@@ -434,7 +409,7 @@ TEST(install, a_cancelled_install_is_answered_once_and_not_installed)
 
 TEST(install, a_daemon_that_stops_ends_transfers_and_takes_no_more)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     begin(f, URL);
 
     engine_drain(f->engine.engine);
@@ -447,30 +422,26 @@ TEST(install, a_daemon_that_stops_ends_transfers_and_takes_no_more)
 
 TEST(install, a_half_uploaded_package_of_an_earlier_daemon_is_removed)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
     char path[200];
     snprintf(path, sizeof(path), "%s/half", packages_staging(f->engine.engine));
     must(fs_replace_file(path, bytes_of_text("half"), 0600, &err), err);
     assert_int_equal(engine_fixture_staged(&f->engine), 1);
-    test_caller_leave(&f->user);
-    test_caller_leave(&f->admin);
 
-    engine_fixture_reopen(&f->engine);
+    users_reopen(f);
 
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
-    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
-    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
 }
 
 /* ---- looking ---- */
 
 TEST(install, packages_are_listed_and_shown_a_page_at_a_time)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     install(f, "gfx90a68.kdb");
     KILN_AUTO(json)
-    struct json *list = test_caller_ask(&f->user, MESSAGE_package_list, NULL);
+    struct json *list = test_caller_ask(&f->ann, MESSAGE_package_list, NULL);
     assert_int_equal(json_count(json_get(list, "packages")), 1);
     const struct json *info = json_first(json_get(list, "packages"));
     assert_string_equal(json_get_text(info, "name", ""), "gfx90a68.kdb");
@@ -478,7 +449,7 @@ TEST(install, packages_are_listed_and_shown_a_page_at_a_time)
 
     KILN_AUTO(json)
     struct json *page =
-        test_caller_ask(&f->user, MESSAGE_package_show, "{\"name\":\"gfx90a68.kdb\",\"count\":2}");
+        test_caller_ask(&f->ann, MESSAGE_package_show, "{\"name\":\"gfx90a68.kdb\",\"count\":2}");
     assert_int_equal(json_get_u64(page, "kernels", 0), ROWS);
     assert_int_equal(json_count(json_get(page, "rows")), 2);
     assert_string_equal(json_get_text(json_first(json_get(page, "rows")), "name", ""), "a.o");
@@ -488,7 +459,7 @@ TEST(install, packages_are_listed_and_shown_a_page_at_a_time)
     snprintf(next, sizeof(next), "{\"name\":\"gfx90a68.kdb\",\"count\":2,\"after\":%u}",
              (unsigned)json_get_u64(page, "next", 0));
     KILN_AUTO(json)
-    struct json *rest = test_caller_ask(&f->user, MESSAGE_package_show, next);
+    struct json *rest = test_caller_ask(&f->ann, MESSAGE_package_show, next);
     assert_int_equal(json_count(json_get(rest, "rows")), 1);
     assert_string_equal(json_get_text(json_first(json_get(rest, "rows")), "name", ""), "c.o");
     assert_null(json_get(rest, "next"));
@@ -496,7 +467,7 @@ TEST(install, packages_are_listed_and_shown_a_page_at_a_time)
 
 TEST(install, a_package_that_is_not_installed_is_not_found)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static const unsigned types[] = { MESSAGE_package_show, MESSAGE_package_verify,
                                       MESSAGE_package_remove };
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
@@ -506,7 +477,7 @@ TEST(install, a_package_that_is_not_installed_is_not_found)
 
 TEST(install, verifying_counts_what_is_well_and_what_is_damaged)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     install(f, "gfx90a68.kdb");
     KILN_AUTO(json)
     struct json *well =
@@ -527,7 +498,7 @@ TEST(install, verifying_counts_what_is_well_and_what_is_damaged)
 }
 
 /* Of a package that lies there: one row, which was looked up since. */
-static void damage_a_row(struct fixture *f)
+static void damage_a_row(struct users *f)
 {
     put_package(&f->engine, "gfx90a68.kdb", rows, ROWS);
     flip_bit(package_path(&f->engine, "gfx90a68.kdb"), bytes_of_text("the first object"));
@@ -539,7 +510,7 @@ static void damage_a_row(struct fixture *f)
 
 TEST(install, installing_a_package_again_mends_it_and_forgets_what_was_damaged)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     damage_a_row(f);
 
     install(f, "gfx90a68.kdb");
@@ -550,7 +521,7 @@ TEST(install, installing_a_package_again_mends_it_and_forgets_what_was_damaged)
 
 TEST(install, removing_a_package_forgets_what_was_damaged)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     damage_a_row(f);
 
     json_destroy(test_caller_ask(&f->admin, MESSAGE_package_remove, "{\"name\":\"gfx90a68.kdb\"}"));
@@ -560,7 +531,7 @@ TEST(install, removing_a_package_forgets_what_was_damaged)
 
 TEST(install, one_package_is_verified_at_a_time_also_when_its_asker_leaves)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     install(f, "gfx90a68.kdb");
     test_caller_forget_replies(&f->admin);
     static const char question[] = "{\"name\":\"gfx90a68.kdb\"}";
@@ -577,7 +548,7 @@ TEST(install, one_package_is_verified_at_a_time_also_when_its_asker_leaves)
 
 TEST(install, a_removed_package_serves_no_more)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     install(f, "gfx90a68.kdb");
     assert_true(serves(f, "a.o"));
     KILN_AUTO(json)

@@ -204,11 +204,10 @@ void program_names_done(struct program_names *names)
     buffer_done(&names->args);
 }
 
-void send_plan(struct test_caller *c, struct engine_fixture *f, uint64_t id,
-               const struct message_plan *plan)
+void send_plan(struct test_caller *c, uint64_t id, const struct message_plan *plan)
 {
     SEND_MESSAGE(c, plan, id, plan);
-    fake_executor_run_tasks(&f->executor);
+    fake_executor_run_tasks(&c->fixture->executor);
 }
 
 struct message_result planned_result(const struct test_caller *c, size_t index)

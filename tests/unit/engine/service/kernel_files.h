@@ -69,7 +69,6 @@ void program_names_find(const struct problem *problem, const char *target,
 void program_names_done(struct program_names *names);
 
 /* Sends a plan; what comes of it are replies. */
-void send_plan(struct test_caller *c, struct engine_fixture *f, uint64_t id,
-               const struct message_plan *plan);
+void send_plan(struct test_caller *c, uint64_t id, const struct message_plan *plan);
 /* The |index|-th reply is a plan, and its first object's outcome. */
 struct message_result planned_result(const struct test_caller *c, size_t index);

@@ -128,8 +128,8 @@ TEST(users, numbers_of_the_process_come_through_its_host)
 {
     struct users *f = *state;
     assert_null(strstr(scrape(f), "kiln_clients"));
-    json_destroy(test_caller_ask(&f->user, MESSAGE_metrics, "{}"));
-    test_caller_refused(&f->user, MESSAGE_metrics, "{\"x\":1}", KILN_INVALID, "'x'");
+    json_destroy(test_caller_ask(&f->ann, MESSAGE_metrics, "{}"));
+    test_caller_refused(&f->ann, MESSAGE_metrics, "{\"x\":1}", KILN_INVALID, "'x'");
 }
 
 TEST(users, the_build_says_its_version_and_its_commit)
@@ -150,12 +150,12 @@ TEST(users, a_request_is_counted_with_how_it_ended)
 {
     struct users *f = *state;
     unsigned long long listed = figure(f, "kiln_requests_total{op=\"kernel_list\",result=\"ok\"}");
-    json_destroy(test_caller_ask(&f->user, MESSAGE_kernel_list, "{}"));
-    test_caller_refused(&f->user, MESSAGE_kernel_list, "[]", KILN_INVALID, "JSON");
+    json_destroy(test_caller_ask(&f->ann, MESSAGE_kernel_list, "{}"));
+    test_caller_refused(&f->ann, MESSAGE_kernel_list, "[]", KILN_INVALID, "JSON");
     /* Refused after a lane has worked on it, and before anybody has. */
-    test_caller_refused(&f->user, MESSAGE_kernel_show, "{\"key\":\"ab\"}", KILN_NOT_FOUND,
+    test_caller_refused(&f->ann, MESSAGE_kernel_show, "{\"key\":\"ab\"}", KILN_NOT_FOUND,
                         "stored kernel");
-    test_caller_refused(&f->user, MESSAGE_gc, "{}", KILN_DENIED, "administrator");
+    test_caller_refused(&f->ann, MESSAGE_gc, "{}", KILN_DENIED, "administrator");
 
     const char *page = scrape(f);
     assert_true(number_in(page, "kiln_requests_total{op=\"kernel_list\",result=\"ok\"}") ==
@@ -173,8 +173,8 @@ TEST(users, an_unknown_request_type_is_counted_as_unknown)
     struct users *f = *state;
     static const unsigned types[] = { 15, 63, 64, 131, 65535 };
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-        test_caller_send(&f->user, (enum message_type)types[i], 5, (struct bytes){ 0 });
-    test_caller_forget_replies(&f->user);
+        test_caller_send(&f->ann, (enum message_type)types[i], 5, (struct bytes){ 0 });
+    test_caller_forget_replies(&f->ann);
     assert_int_equal(figure(f, "kiln_requests_total{op=\"unknown\",result=\"invalid\"}"), 5);
     assert_balanced(f);
 }
@@ -182,7 +182,7 @@ TEST(users, an_unknown_request_type_is_counted_as_unknown)
 TEST(users, a_request_that_waits_is_in_flight_and_counted_at_its_end)
 {
     struct users *f = *state;
-    want(f, &f->user, "slow.cl");
+    want(f, &f->ann, "slow.cl");
     const char *page = scrape(f);
     assert_true(number_in(page, "kiln_requests_in_flight") == 2); /* with the scrape */
     assert_true(number_in(page, "kiln_requests_total{op=\"fetch_source\",result=\"ok\"}") == 0);
@@ -195,30 +195,24 @@ TEST(users, a_request_that_waits_is_in_flight_and_counted_at_its_end)
 TEST(users, a_request_cancelled_or_left_by_its_client_counts_as_cancelled)
 {
     struct users *f = *state;
-    want(f, &f->user, "running.cl"); /* takes the only compiler */
-    want(f, &f->user, "waiting.cl");
-    test_caller_cancel(&f->user, 7);
+    want(f, &f->ann, "running.cl"); /* takes the only compiler */
+    want(f, &f->ann, "waiting.cl");
+    test_caller_cancel(&f->ann, 7);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(figure(f, "kiln_requests_total{op=\"fetch_source\",result=\"cancelled\"}"), 1);
     assert_int_equal(figure(f, "kiln_requests_total{op=\"cancel\",result=\"ok\"}"), 1);
-    test_caller_leave(&f->user);
+    test_caller_leave(&f->ann);
     assert_int_equal(figure(f, "kiln_requests_total{op=\"fetch_source\",result=\"cancelled\"}"), 2);
     assert_int_equal(figure(f, "kiln_fetch_results_total{result=\"cancelled\"}"), 2);
     compile(f, "nobody wants it any more");
-    test_caller_connect(&f->user, &f->engine, 1000, ROLE_USE);
+    test_caller_connect(&f->ann, &f->engine, 1000, ROLE_USE);
     assert_balanced(f);
 }
 
-TEST(users, a_request_that_waits_for_a_toolchain_is_one_request)
+TEST(undescribed, a_request_that_waits_for_a_toolchain_is_one_request)
 {
     struct users *f = *state;
-    test_caller_leave(&f->user);
-    test_caller_leave(&f->admin);
-    engine_fixture_close(&f->engine);
-    engine_fixture_open(&f->engine, /* describe= */ false);
-    test_caller_connect(&f->user, &f->engine, 1000, ROLE_USE);
-    test_caller_connect(&f->admin, &f->engine, 0, ROLE_ADMIN);
-    want(f, &f->user, "early.cl");
+    want(f, &f->ann, "early.cl");
     assert_int_equal(figure(f, "kiln_requests_in_flight"), 2);
     engine_fixture_describe(&f->engine);
     fake_executor_run_tasks(&f->engine.executor);
@@ -232,10 +226,10 @@ TEST(users, a_limit_that_was_reached_is_counted)
     struct users *f = *state;
     f->engine.options.queue_limit_uid = 1;
     users_reopen(f);
-    want(f, &f->user, "running.cl");
-    want(f, &f->user, "waiting.cl");
-    want(f, &f->user, "refused.cl");
-    assert_int_equal(last_result(&f->user).code, KILN_BUSY);
+    want(f, &f->ann, "running.cl");
+    want(f, &f->ann, "waiting.cl");
+    want(f, &f->ann, "refused.cl");
+    assert_int_equal(last_result(&f->ann).code, KILN_BUSY);
     const char *page = scrape(f);
     assert_true(number_in(page, "kiln_quota_rejections_total") == 1);
     assert_true(number_in(page, "kiln_misses_total{reason=\"refused\"}") == 1);
@@ -248,8 +242,8 @@ TEST(users, a_limit_that_was_reached_is_counted)
 
 static void prefetch(struct users *f, const char *program)
 {
-    test_caller_forget_replies(&f->user);
-    test_caller_fetch_source(&f->user, 7, program, PRIORITY_PREFETCH);
+    test_caller_forget_replies(&f->ann);
+    test_caller_fetch_source(&f->ann, 7, program, PRIORITY_PREFETCH);
     fake_executor_run_tasks(&f->engine.executor);
 }
 
@@ -261,7 +255,7 @@ TEST(users, a_prefetch_counts_as_no_hit_or_miss_of_a_job)
     prefetch(f, "k.cl");
     users_reopen(f);
     prefetch(f, "k.cl");
-    want(f, &f->user, "k.cl");
+    want(f, &f->ann, "k.cl");
     assert_balanced(f);
     const char *page = scrape(f);
     assert_true(number_in(page, "kiln_fetch_results_total{result=\"disk\"}") == 1);
@@ -274,7 +268,7 @@ TEST(users, a_prefetch_counts_as_no_hit_or_miss_of_a_job)
     assert_true(number_in(page, "kiln_misses_total{reason=\"prefetch\"}") == 1);
     assert_true(number_in(page, "kiln_misses_total{reason=\"new\"}") == 0);
     KILN_AUTO(json)
-    struct json *history = test_caller_ask(&f->user, MESSAGE_history, "{}");
+    struct json *history = test_caller_ask(&f->ann, MESSAGE_history, "{}");
     const struct json *hits = json_get(json_get(history, "current"), "hits");
     assert_int_equal(json_get_u64(history, "misses", 9), 0);
     assert_int_equal(json_get_u64(hits, "disk", 9), 0);
@@ -284,13 +278,13 @@ TEST(users, a_prefetch_counts_as_no_hit_or_miss_of_a_job)
 TEST(users, a_kernel_is_counted_where_it_was_found)
 {
     struct users *f = *state;
-    want(f, &f->user, "k.cl");
+    want(f, &f->ann, "k.cl");
     compile(f, "the object");
-    want(f, &f->user, "k.cl");
-    want(f, &f->user, "k.cl");
+    want(f, &f->ann, "k.cl");
+    want(f, &f->ann, "k.cl");
     users_reopen(f);
-    want(f, &f->user, "k.cl");
-    want(f, &f->user, "k.cl");
+    want(f, &f->ann, "k.cl");
+    want(f, &f->ann, "k.cl");
     const char *page = scrape(f);
     assert_true(number_in(page, "kiln_fetch_results_total{result=\"disk\"}") == 1);
     assert_true(number_in(page, "kiln_fetch_results_total{result=\"hot\"}") == 1);
@@ -305,11 +299,11 @@ TEST(users, a_kernel_is_counted_where_it_was_found)
 TEST(users, every_hot_look_up_is_in_the_histogram_though_few_are_timed)
 {
     struct users *f = *state;
-    want(f, &f->user, "k.cl");
+    want(f, &f->ann, "k.cl");
     compile(f, "the object");
     unsigned long long before = 0;
     for (unsigned i = 1; i <= 3 * HOT_TIMED_EVERY + 5; i++) {
-        want(f, &f->user, "k.cl");
+        want(f, &f->ann, "k.cl");
         const char *page = scrape(f);
         assert_true(number_in(page, "kiln_lookup_duration_seconds_count{tier=\"hot\"}") == i);
         /* No bucket ever loses what it had. */
@@ -324,13 +318,13 @@ TEST(users, every_hot_look_up_is_in_the_histogram_though_few_are_timed)
 TEST(users, a_compile_is_counted_with_its_compiler_and_its_end)
 {
     struct users *f = *state;
-    want(f, &f->user, "good.cl");
+    want(f, &f->ann, "good.cl");
     compile(f, "the object");
-    want(f, &f->user, "bad.cl");
+    want(f, &f->ann, "bad.cl");
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "no such thing", "line 1");
     fake_executor_run_tasks(&f->engine.executor);
-    want(f, &f->user, "bad.cl"); /* remembered */
-    want(f, &f->user, "crash.cl");
+    want(f, &f->ann, "bad.cl"); /* remembered */
+    want(f, &f->ann, "crash.cl");
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "signal 11", NULL);
     fake_executor_run_tasks(&f->engine.executor);
     const char *page = scrape(f);
@@ -354,7 +348,7 @@ TEST(users, evictions_are_counted_by_the_limit_that_caused_them)
     users_reopen(f);
     static const char *const programs[] = { "a.cl", "b.cl", "c.cl", "d.cl" };
     for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
-        want(f, &f->user, programs[i]);
+        want(f, &f->ann, programs[i]);
         compile(f, programs[i]);
     }
     const char *page = scrape(f);
@@ -372,7 +366,7 @@ TEST(users, a_miss_says_why)
 {
     struct users *f = *state;
     const struct message_fetch m = { .key = { { 7 } } };
-    SEND_MESSAGE(&f->user, fetch, 3, &m);
+    SEND_MESSAGE(&f->ann, fetch, 3, &m);
     fake_executor_run_tasks(&f->engine.executor);
     const char *page = scrape(f);
     assert_true(number_in(page, "kiln_misses_total{reason=\"unknown\"}") == 1);
@@ -390,9 +384,9 @@ TEST(users, metrics_continue_without_a_store)
     for (size_t i = 0; i < 2; i++) {
         f->engine.options.store_mode = modes[i];
         users_reopen(f);
-        want(f, &f->user, "k.cl");
+        want(f, &f->ann, "k.cl");
         compile(f, "the object");
-        want(f, &f->user, "k.cl");
+        want(f, &f->ann, "k.cl");
         const char *page = scrape(f);
         assert_true(number_in(page, "kiln_fetch_results_total{result=\"hot\"}") == 1);
         assert_true(number_in(page, "kiln_saved_compile_seconds_total") == COMPILE_S);

@@ -17,9 +17,9 @@
 
 static struct message_result ask(struct users *f, const char *id, const char *name)
 {
-    test_caller_forget_replies(&f->user);
-    test_caller_fetch_name(&f->user, id, name, " -mcpu=gfx90a");
-    return last_result(&f->user);
+    test_caller_forget_replies(&f->ann);
+    test_caller_fetch_name(&f->ann, id, name, " -mcpu=gfx90a");
+    return last_result(&f->ann);
 }
 
 static uint64_t counter(struct users *f, const char *name)
@@ -55,13 +55,13 @@ TEST(users, every_blank_of_the_arguments_counts)
     put_package(&f->engine, "gfx90a68.kdb", rows, 2);
     engine_fixture_rescan(&f->engine);
 
-    test_caller_fetch_name(&f->user, MI210, "conv.o", rows[1].args);
-    test_caller_fetch_name(&f->user, MI210, "conv.o", rows[0].args);
-    test_caller_fetch_name(&f->user, MI210, "conv.o", "-mcpu=gfx90a");
+    test_caller_fetch_name(&f->ann, MI210, "conv.o", rows[1].args);
+    test_caller_fetch_name(&f->ann, MI210, "conv.o", rows[0].args);
+    test_caller_fetch_name(&f->ann, MI210, "conv.o", "-mcpu=gfx90a");
 
-    assert_content(reply_result(&f->user, 0), TIER_PACKAGE, "two blanks");
-    assert_content(reply_result(&f->user, 1), TIER_PACKAGE, "one blank");
-    assert_int_equal(reply_result(&f->user, 2).code, KILN_NOT_FOUND);
+    assert_content(reply_result(&f->ann, 0), TIER_PACKAGE, "two blanks");
+    assert_content(reply_result(&f->ann, 1), TIER_PACKAGE, "one blank");
+    assert_int_equal(reply_result(&f->ann, 2).code, KILN_NOT_FOUND);
 }
 
 TEST(users, the_exact_id_is_asked_before_the_plain_arch)
@@ -117,11 +117,7 @@ TEST(users, a_damaged_package_row_is_quarantined_and_not_unpacked_again)
 
     assert_int_equal(counter(f, "quarantined"), 1);
     assert_int_equal(counter(f, "store_quarantined"), 1);
-    test_caller_leave(&f->user);
-    test_caller_leave(&f->admin);
-    engine_fixture_reopen(&f->engine); /* it is in the store */
-    test_caller_connect(&f->user, &f->engine, 1000, ROLE_USE);
-    test_caller_connect(&f->admin, &f->engine, 0, ROLE_ADMIN);
+    users_reopen(f); /* it is in the store */
     KILN_AUTO(json)
     struct json *answer =
         test_caller_ask(&f->admin, MESSAGE_package_verify, "{\"name\":\"gfx90a68.kdb\"}");
@@ -256,9 +252,9 @@ TEST(users, an_invalid_kernel_name_is_refused)
         struct message_fetch_name m = { .database_id = bad[i].id,
                                         .name = bad[i].name,
                                         .args = bad[i].args };
-        test_caller_forget_replies(&f->user);
-        SEND_MESSAGE(&f->user, fetch_name, i, &m);
-        assert_int_equal(reply_error(&f->user, 0).code, KILN_INVALID);
+        test_caller_forget_replies(&f->ann);
+        SEND_MESSAGE(&f->ann, fetch_name, i, &m);
+        assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
     }
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 0);
 }
@@ -289,13 +285,13 @@ TEST(users, a_batch_may_ask_by_name)
     struct message_batch m = { .count = 3, .items = buffer_view(&items) };
     message_batch_write(&b, &m);
 
-    test_caller_send(&f->user, MESSAGE_batch, 9, buffer_view(&b));
+    test_caller_send(&f->ann, MESSAGE_batch, 9, buffer_view(&b));
     fake_executor_run_tasks(&f->engine.executor);
 
-    assert_int_equal(f->user.reply_count, 2);
-    assert_int_equal(reply_result(&f->user, 0).index, 2);
-    assert_int_equal(reply_result(&f->user, 0).code, KILN_INVALID);
-    struct reader r = reader_of(f->user.replies[1].body);
+    assert_int_equal(f->ann.reply_count, 2);
+    assert_int_equal(reply_result(&f->ann, 0).index, 2);
+    assert_int_equal(reply_result(&f->ann, 0).code, KILN_INVALID);
+    struct reader r = reader_of(f->ann.replies[1].body);
     struct message_kernels both = message_kernels_read(&r);
     struct reader results = reader_of(both.results);
     assert_int_equal(both.count, 2);
@@ -303,7 +299,7 @@ TEST(users, a_batch_may_ask_by_name)
     struct message_result none = message_result_read(&results);
     assert_int_equal(none.index, 1);
     assert_int_equal(none.code, KILN_NOT_FOUND);
-    assert_int_equal(f->user.replies[1].flags, 0);
+    assert_int_equal(f->ann.replies[1].flags, 0);
 }
 
 TEST(users, askers_of_one_name_cost_one_look)
@@ -319,10 +315,10 @@ TEST(users, askers_of_one_name_cost_one_look)
     message_fetch_name_write(&b, &m);
 
     for (uint64_t id = 0; id < 3; id++)
-        test_caller_send(&f->user, MESSAGE_fetch_name, id, buffer_view(&b));
+        test_caller_send(&f->ann, MESSAGE_fetch_name, id, buffer_view(&b));
 
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 1);
-    assert_int_equal(f->user.reply_count, 3);
+    assert_int_equal(f->ann.reply_count, 3);
     assert_int_equal(counter(f, "coalesced"), 2);
     assert_int_equal(counter(f, "queued_bytes"), 0); /* the copy of its name is given back */
 }
@@ -333,14 +329,13 @@ TEST(users, a_client_that_leaves_during_a_package_lookup_leaves_nothing)
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
     struct message_fetch_name m = { .database_id = bytes_of_text(MI210),
                                     .name = bytes_of_text("conv.o") };
-    SEND_MESSAGE(&f->user, fetch_name, 1, &m);
+    SEND_MESSAGE(&f->ann, fetch_name, 1, &m);
 
-    test_caller_leave(&f->user);
+    test_caller_leave(&f->ann);
     fake_executor_run_tasks(&f->engine.executor);
 
     assert_int_equal(counter(f, "cancelled"), 1);
     assert_int_equal(counter(f, "queued_bytes"), 0);
-    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
 }
 
 /* ---- signed packages ---- */
@@ -381,10 +376,10 @@ static void install(struct users *f, const char *path, const char *name, const c
 static struct message_result ask_key(struct users *f, const struct digest *key)
 {
     struct message_fetch m = { .key = *key, .inline_limit = 100 };
-    test_caller_forget_replies(&f->user);
-    SEND_MESSAGE(&f->user, fetch, 4, &m);
+    test_caller_forget_replies(&f->ann);
+    SEND_MESSAGE(&f->ann, fetch, 4, &m);
     fake_executor_run_tasks(&f->engine.executor);
-    return last_result(&f->user);
+    return last_result(&f->ann);
 }
 
 TEST(users, a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone)
@@ -404,9 +399,9 @@ TEST(users, a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone)
     install(f, path, "gfx90a68.kpkg", "release");
     assert_content(ask_key(f, &key), TIER_PACKAGE, "the signed object");
 
-    test_caller_forget_replies(&f->user);
-    test_caller_fetch_name(&f->user, MI210, "conv.cl.o", "-mcpu=gfx90a");
-    assert_content(last_result(&f->user), TIER_PACKAGE, "the signed object");
+    test_caller_forget_replies(&f->ann);
+    test_caller_fetch_name(&f->ann, MI210, "conv.cl.o", "-mcpu=gfx90a");
+    assert_content(last_result(&f->ann), TIER_PACKAGE, "the signed object");
 }
 
 /* Of the ways to a kernel each is tried, whatever became of the one before. */

@@ -18,14 +18,14 @@ static const struct target target = { .family = TARGET_OPENCL, .text = FIXTURE_T
 /* A plan of two programs waits with both sources. */
 static int setup(void **state)
 {
-    int rc = tuning_setup(state);
-    struct tuning_users *f = *state;
+    int rc = users_setup(state);
+    struct users *f = *state;
     f->engine.options.queue_bytes_uid = f->engine.options.queue_bytes = 4u << 20;
-    tuning_reopen(f);
+    users_reopen(f);
     return rc;
 }
 
-FIXTURE(with_engine, setup, tuning_teardown);
+FIXTURE(with_engine, setup, users_teardown);
 
 /* ---- asking ---- */
 
@@ -34,7 +34,7 @@ struct wanted { /* what a plan asks for; problem_of_batch(1) */
     uint8_t flags;
 };
 
-static void send_wanted(struct tuning_users *f, struct test_caller *c, const struct wanted *w)
+static void send_wanted(struct users *f, struct test_caller *c, const struct wanted *w)
 {
     const struct message_plan m = { .problem = problem_of_batch(1),
                                     .flags = (uint8_t)(FETCH_NO_OBJECT | w->flags),
@@ -57,8 +57,7 @@ static void send_wanted(struct tuning_users *f, struct test_caller *c, const str
 }
 
 /* Its texts are borrowed from the caller's kept reply. */
-static struct message_planned plan(struct tuning_users *f, struct test_caller *c,
-                                   const struct wanted *w)
+static struct message_planned plan(struct users *f, struct test_caller *c, const struct wanted *w)
 {
     send_wanted(f, c, w);
     assert_int_equal(c->reply_count, 1);
@@ -72,13 +71,12 @@ static struct message_planned plan(struct tuning_users *f, struct test_caller *c
     return m;
 }
 
-static struct message_planned plan_simply(struct tuning_users *f)
+static struct message_planned plan_simply(struct users *f)
 {
     return plan(f, &f->ann, &(struct wanted){ 0 });
 }
 
-static void refused(struct tuning_users *f, const struct wanted *w, enum kiln_code code,
-                    const char *words)
+static void refused(struct users *f, const struct wanted *w, enum kiln_code code, const char *words)
 {
     send_wanted(f, &f->ann, w);
     assert_int_equal(f->ann.reply_count, 1);
@@ -109,21 +107,19 @@ static struct put of_device(struct put put)
     return put;
 }
 
-static void record_find(struct tuning_users *f, struct test_caller *c, const char *solver,
-                        double ms)
+static void record_find(struct users *f, struct test_caller *c, const char *solver, double ms)
 {
     const struct put put = of_device(find_put(solver, ms));
     tuning_put(f, c, &put);
 }
 
-static void record_perf(struct tuning_users *f, struct test_caller *c, const char *params,
-                        double ms)
+static void record_perf(struct users *f, struct test_caller *c, const char *params, double ms)
 {
     const struct put put = of_device(perf_put(GEMM_SOLVER, params, ms));
     tuning_put(f, c, &put);
 }
 
-static void record_for_host(struct tuning_users *f, struct put put)
+static void record_for_host(struct users *f, struct put put)
 {
     put.m.tier = 2;
     tuning_put(f, &f->publisher, &put);
@@ -160,7 +156,7 @@ static void other_config(bool valid, unsigned which, char text[PERF_CONFIG_TEXT_
 
 TEST(with_engine, without_records_the_heuristic_decides)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct message_planned m = plan_simply(f);
     assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_HEURISTIC, 0);
     assert_true(m.config.size > 0);
@@ -169,7 +165,7 @@ TEST(with_engine, without_records_the_heuristic_decides)
 
 TEST(with_engine, the_fastest_recorded_solver_of_ours_is_taken)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     record_find(f, &f->ann, GEMM_SOLVER, 0.07);
     record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
     record_find(f, &f->ann, "ConvBinWinogradRxSf2x3g1", 0.01); /* MIOpen's */
@@ -182,7 +178,7 @@ TEST(with_engine, the_fastest_recorded_solver_of_ours_is_taken)
 
 TEST(with_engine, a_solver_that_does_not_apply_is_passed_over)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     record_find(f, &f->ann, "ConvDepthwise", 0.01); /* for as many groups as channels */
     record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
     struct message_planned m = plan_simply(f);
@@ -191,7 +187,7 @@ TEST(with_engine, a_solver_that_does_not_apply_is_passed_over)
 
 TEST(with_engine, the_recorded_config_is_planned_with)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     char config[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, config);
     record_perf(f, &f->ann, config, 0.04);
@@ -202,7 +198,7 @@ TEST(with_engine, the_recorded_config_is_planned_with)
 
 TEST(with_engine, a_tuned_solver_counts_with_its_tuned_time)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     char config[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, config);
     record_find(f, &f->ann, GEMM_SOLVER, 0.07);
@@ -215,7 +211,7 @@ TEST(with_engine, a_tuned_solver_counts_with_its_tuned_time)
 
 TEST(with_engine, plans_by_record_are_counted)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
     plan(f, &f->ann, &(struct wanted){ .flags = PLAN_HEURISTIC });
     assert_int_equal(engine_fixture_stat(&f->engine, "plans_recorded"), 0);
@@ -225,7 +221,7 @@ TEST(with_engine, plans_by_record_are_counted)
 
 TEST(with_engine, a_config_that_does_not_fit_is_passed_over)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct message_planned m = plan_simply(f);
     KILN_AUTO(mem) char *heuristic = bytes_to_text(m.config);
     char invalid[PERF_CONFIG_TEXT_MAX];
@@ -246,7 +242,7 @@ TEST(with_engine, a_config_that_does_not_fit_is_passed_over)
 
 TEST(with_engine, where_a_users_config_does_not_fit_the_hosts_counts)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     char config[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, config);
     record_for_host(f, of_device(perf_put(GEMM_SOLVER, config, 0.04)));
@@ -258,7 +254,7 @@ TEST(with_engine, where_a_users_config_does_not_fit_the_hosts_counts)
 
 TEST(with_engine, a_users_record_counts_before_the_hosts)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     record_for_host(f, of_device(find_put(NAIVE_SOLVER, 0.01)));
     struct message_planned m = plan_simply(f);
     assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.01);
@@ -273,7 +269,7 @@ TEST(with_engine, a_users_record_counts_before_the_hosts)
 
 TEST(with_engine, miopens_records_of_a_user_do_not_hide_the_hosts)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     record_for_host(f, of_device(find_put(NAIVE_SOLVER, 0.05)));
     record_find(f, &f->ann, "ConvBinWinogradRxSf2x3g1", 0.01);
     struct message_planned m = plan_simply(f);
@@ -282,7 +278,7 @@ TEST(with_engine, miopens_records_of_a_user_do_not_hide_the_hosts)
 
 TEST(with_engine, records_of_another_device_or_backend_do_not_count)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = of_device(find_put(NAIVE_SOLVER, 0.05));
     put.m.database_id = bytes_of_text("opencl_00000000");
     tuning_put(f, &f->ann, &put);
@@ -295,7 +291,7 @@ TEST(with_engine, records_of_another_device_or_backend_do_not_count)
 
 TEST(with_engine, a_request_without_a_device_or_for_the_heuristic_gets_the_heuristic)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     char config[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, config);
     record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
@@ -314,7 +310,7 @@ TEST(with_engine, a_request_without_a_device_or_for_the_heuristic_gets_the_heuri
 
 TEST(with_engine, a_forced_solver_gets_its_recorded_config)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     char config[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, config);
     record_find(f, &f->ann, NAIVE_SOLVER, 0.01);
@@ -326,7 +322,7 @@ TEST(with_engine, a_forced_solver_gets_its_recorded_config)
 
 TEST(with_engine, a_forced_config_is_planned_with)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     char recorded[PERF_CONFIG_TEXT_MAX], forced[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, recorded);
     other_config(true, 1, forced);
@@ -339,7 +335,7 @@ TEST(with_engine, a_forced_config_is_planned_with)
 
 TEST(with_engine, a_solver_or_config_that_cannot_be_forced_is_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     char valid[PERF_CONFIG_TEXT_MAX], invalid[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, valid);
     other_config(false, 0, invalid);
@@ -357,7 +353,7 @@ TEST(with_engine, a_solver_or_config_that_cannot_be_forced_is_refused)
 
 TEST(with_engine, a_long_config_or_driver_is_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     static char text[64u << 10];
     memset(text, '1', sizeof(text) - 1);
     refused(f, &(struct wanted){ .solver = GEMM_SOLVER, .config = text }, KILN_INVALID, "'1111");
@@ -369,11 +365,11 @@ TEST(with_engine, a_long_config_or_driver_is_refused)
 
 TEST(with_engine, stale_records_that_the_policy_ignores_are_not_planned_with)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct message_planned m = plan_simply(f);
     KILN_AUTO(mem) char *toolchain = bytes_to_text(m.toolchain_identity);
     f->engine.options.tuning_stale = TUNING_IGNORE;
-    tuning_reopen(f);
+    users_reopen(f);
     struct put put = of_device(find_put(NAIVE_SOLVER, 0.05)); /* "driver 1", "toolchain 1" */
     tuning_put(f, &f->ann, &put);
     m = plan_simply(f);
@@ -392,7 +388,7 @@ TEST(with_engine, stale_records_that_the_policy_ignores_are_not_planned_with)
 
 TEST(with_engine, by_default_a_stale_record_still_counts)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
     struct message_planned m = plan(f, &f->ann, &(struct wanted){ .driver = "driver 2" });
     assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.05);
@@ -400,7 +396,7 @@ TEST(with_engine, by_default_a_stale_record_still_counts)
 
 /* ---- packages and why-miss ---- */
 
-static unsigned compile_all(struct tuning_users *f)
+static unsigned compile_all(struct users *f)
 {
     unsigned count = 0;
     fake_executor_run_tasks(&f->engine.executor);
@@ -412,7 +408,7 @@ static unsigned compile_all(struct tuning_users *f)
 }
 
 /* Of problem_of_batch(1) to |count|; how many kernels were compiled for it. */
-static unsigned build(struct tuning_users *f, uint32_t count, const char *database_id,
+static unsigned build(struct users *f, uint32_t count, const char *database_id,
                       uint64_t *ret_kernels)
 {
     char question[200];
@@ -436,7 +432,7 @@ static unsigned build(struct tuning_users *f, uint32_t count, const char *databa
 
 TEST(with_engine, a_package_is_built_as_its_asker_would_plan)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     char config[PERF_CONFIG_TEXT_MAX];
     uint64_t kernels;
     other_config(true, 0, config);
@@ -451,12 +447,12 @@ TEST(with_engine, a_package_is_built_as_its_asker_would_plan)
 
 TEST(with_engine, every_problem_of_a_long_build_is_looked_up)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const uint32_t count = 600; /* several turns */
     char config[PERF_CONFIG_TEXT_MAX];
     uint64_t before, after;
     f->engine.options.queue_bytes_uid = f->engine.options.queue_bytes = 64u << 20;
-    tuning_reopen(f);
+    users_reopen(f);
     build(f, count, DEVICE, &before);
     other_config_of_batch(count, true, 0, config);
     struct put put = of_device(perf_put(GEMM_SOLVER, config, 0.04));
@@ -468,7 +464,7 @@ TEST(with_engine, every_problem_of_a_long_build_is_looked_up)
     assert_true(after > before);
 }
 
-static bool is_found(struct tuning_users *f, const char *database_id)
+static bool is_found(struct users *f, const char *database_id)
 {
     char question[400];
     snprintf(question, sizeof(question),
@@ -482,7 +478,7 @@ static bool is_found(struct tuning_users *f, const char *database_id)
 
 TEST(with_engine, why_miss_looks_for_what_a_plan_would_need)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     char config[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, config);
     record_perf(f, &f->ann, config, 0.04);
@@ -580,7 +576,7 @@ TEST(plain, an_id_of_another_device_than_the_targets_is_none)
 
 TEST(with_engine, a_plan_for_another_device_than_the_targets_is_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     refused(f, &(struct wanted){ .database_id = "gfx90a68" }, KILN_INVALID, "'" FIXTURE_TARGET "'");
 }
 

@@ -20,7 +20,7 @@
     "\"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"}]}"
 
 struct fixture {
-    struct tuning_users users;        /* the engine, and a publisher */
+    struct users users;               /* the engine, and a publisher */
     struct test_caller maps, no_maps; /* of one user, with and without the capability */
     const char *device;               /* what plans are asked for */
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Plans whose kernels come out of packages, and requests that must not get them from there. */
-#include "tests/unit/engine/service/kernel_files.h"
+#include "tests/unit/engine/service/users_fixture.h"
 
 #include <elf.h>
 #include <stdio.h>
@@ -8,41 +8,26 @@
 
 #define MI210 "gfx90a68"
 
-struct fixture {
-    struct engine_fixture engine;
-    struct test_caller a, b;
-    struct program_names names; /* what a plan for the small problem asks packages for */
-};
+static struct program_names small_names; /* what a plan for the small problem asks packages for */
 
 static int setup(void **state)
 {
-    static struct fixture f;
     struct problem problem = small_problem(8);
-    memset(&f, 0, sizeof(f));
-    engine_fixture_open(&f.engine, false);
-    program_names_find(&problem, "gfx90a", NULL, &f.names);
-    test_caller_connect(&f.a, &f.engine, 1000, ROLE_USE);
-    test_caller_connect(&f.b, &f.engine, 1001, ROLE_USE);
-    *state = &f;
-    return 0;
+    int rc = users_setup_undescribed(state);
+    program_names_find(&problem, "gfx90a", NULL, &small_names);
+    return rc;
 }
 
 static int teardown(void **state)
 {
-    struct fixture *f = *state;
-    test_caller_leave(&f->a);
-    test_caller_leave(&f->b);
-    while (fake_executor_next_compile(&f->engine.executor))
-        fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
-    engine_fixture_close(&f->engine);
-    program_names_done(&f->names);
-    return 0;
+    program_names_done(&small_names);
+    return users_teardown(state);
 }
 
 FIXTURE(plan, setup, teardown);
 
 /* A host with clang, which can do gfx90a. */
-static void describe_clang(struct fixture *f)
+static void describe_clang(struct users *f)
 {
     engine_fixture_describe_as(
         &f->engine,
@@ -51,7 +36,7 @@ static void describe_clang(struct fixture *f)
         "\"aaaaaaaabbbbbbbbaaaaaaaabbbbbbbbaaaaaaaabbbbbbbbaaaaaaaabbbbbbbb\"}]}");
 }
 
-static void answer_probe(struct fixture *f)
+static void answer_probe(struct users *f)
 {
     struct compile_task *task = fake_executor_next_compile(&f->engine.executor);
     assert_non_null(task);
@@ -60,10 +45,10 @@ static void answer_probe(struct fixture *f)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static void put_content(struct fixture *f, const char *file_name, struct bytes content)
+static void put_content(struct users *f, const char *file_name, struct bytes content)
 {
-    const struct kernel_row row = { .name = (const char *)f->names.name.data,
-                                    .args = (const char *)f->names.args.data,
+    const struct kernel_row row = { .name = (const char *)small_names.name.data,
+                                    .args = (const char *)small_names.args.data,
                                     .content = (const char *)content.data,
                                     .size = content.size };
     put_package(&f->engine, file_name, &row, 1);
@@ -71,7 +56,7 @@ static void put_content(struct fixture *f, const char *file_name, struct bytes c
 }
 
 /* What the small problem needs, in a package, for devices with xnack or without. */
-static struct amd_object put_kernel(struct fixture *f, const char *file_name)
+static struct amd_object put_kernel(struct users *f, const char *file_name)
 {
     struct amd_object object = amd_object(AMD_XNACK_EITHER, "from the package");
     put_content(f, file_name, bytes_of(object.bytes, sizeof(object.bytes)));
@@ -86,16 +71,16 @@ static struct message_plan plan_for(const char *database_id)
                                   .database_id = bytes_of_text(database_id) };
 }
 
-static void plan(struct fixture *f, struct test_caller *c, const struct message_plan *m)
+static void plan(struct test_caller *c, const struct message_plan *m)
 {
     test_caller_forget_replies(c);
-    send_plan(c, &f->engine, 8, m);
+    send_plan(c, 8, m);
 }
 
 /* The source of the same kernel, by itself. */
-static void want_source(struct fixture *f, struct test_caller *c)
+static void want_source(struct test_caller *c)
 {
-    const struct solution_program *p = &f->names.program;
+    const struct solution_program *p = &small_names.program;
     BUFFER_AUTO struct buffer headers, b;
     buffer_init(&headers, 1u << 20);
     buffer_init(&b, 1u << 20);
@@ -116,12 +101,12 @@ static void want_source(struct fixture *f, struct test_caller *c)
     test_caller_send(c, MESSAGE_fetch_source, 9, buffer_view(&b));
 }
 
-static uint64_t stat(struct fixture *f, const char *name)
+static uint64_t stat(struct users *f, const char *name)
 {
     return engine_fixture_stat(&f->engine, name);
 }
 
-static bool is_compiling(struct fixture *f)
+static bool is_compiling(struct users *f)
 {
     const struct compile_task *task = fake_executor_next_compile(&f->engine.executor);
     return task && task->job.kind == COMPILE_KERNEL;
@@ -131,140 +116,133 @@ static bool is_compiling(struct fixture *f)
 
 TEST(plan, without_a_compiler_a_plan_is_served_wholly_from_a_package)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     engine_fixture_describe(&f->engine); /* OpenCL alone */
     struct amd_object object = put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
 
-    plan(f, &f->a, &m);
+    plan(&f->ann, &m);
 
-    struct message_result o = planned_result(&f->a, 0);
+    struct message_result o = planned_result(&f->ann, 0);
     assert_int_equal(o.tier, TIER_PACKAGE);
     assert_true(bytes_equal(o.content, bytes_of(object.bytes, sizeof(object.bytes))));
-    struct reader r = reader_of(f->a.replies[0].body);
+    struct reader r = reader_of(f->ann.replies[0].body);
     assert_true(bytes_equal_text(message_planned_read(&r).toolchain, "package"));
-    plan(f, &f->b, &m);
-    assert_int_equal(planned_result(&f->b, 0).tier, TIER_HOT);
+    plan(&f->bob, &m);
+    assert_int_equal(planned_result(&f->bob, 0).tier, TIER_HOT);
     assert_int_equal(stat(f, "compiles"), 0);
     assert_int_equal(f->engine.executor.compiles_handed_over, 1); /* the describe: no probe */
 }
 
 TEST(plan, with_the_compilers_switched_off_too)
 {
-    struct fixture *f = *state;
-    test_caller_leave(&f->a);
-    test_caller_leave(&f->b);
-    fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "no worker", NULL);
-    fake_executor_run_tasks(&f->engine.executor);
-    engine_close(f->engine.engine);
+    struct users *f = *state;
+    users_stop(f);
     f->engine.executor.slots = 0;
-    must(engine_open(&f->engine.options, &f->engine.engine, &f->engine.err), f->engine.err);
-    engine_start(f->engine.engine);
-    test_caller_connect(&f->a, &f->engine, 1000, ROLE_USE);
-    test_caller_connect(&f->b, &f->engine, 1001, ROLE_USE);
+    users_start_as(f, /* toolchains= */ NULL);
     struct message_plan m = plan_for(MI210);
-    plan(f, &f->a, &m);
-    assert_reply_refuses(&f->a, 0, KILN_UNAVAILABLE, "'workers'");
+    plan(&f->ann, &m);
+    assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "'workers'");
 
     put_kernel(f, "gfx90a68.kdb");
-    plan(f, &f->a, &m);
+    plan(&f->ann, &m);
 
-    assert_int_equal(planned_result(&f->a, 0).tier, TIER_PACKAGE);
+    assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
     assert_null(fake_executor_next_compile(&f->engine.executor));
 }
 
 TEST(plan, a_plan_that_names_no_database_id_asks_for_the_plain_arch)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     engine_fixture_describe(&f->engine);
     put_kernel(f, "gfx90a.kdb");
     struct message_plan m = plan_for("");
 
-    plan(f, &f->a, &m);
+    plan(&f->ann, &m);
 
-    assert_int_equal(planned_result(&f->a, 0).tier, TIER_PACKAGE);
+    assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
 }
 
 TEST(plan, without_the_package_it_is_said_why_it_cannot_be_compiled)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     engine_fixture_describe(&f->engine);
     struct message_plan m = plan_for(MI210);
 
-    plan(f, &f->a, &m);
+    plan(&f->ann, &m);
 
-    assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "gfx90a");
+    assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "gfx90a");
 }
 
 TEST(plan, a_package_without_the_kernel_leads_to_the_same_message)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     engine_fixture_describe(&f->engine);
     const struct kernel_row other = TEXT_KERNEL("other.o", " -mcpu=gfx90a", "another kernel");
     put_package(&f->engine, "gfx90a68.kdb", &other, 1);
     engine_fixture_rescan(&f->engine);
     struct message_plan m = plan_for(MI210);
 
-    plan(f, &f->a, &m);
+    plan(&f->ann, &m);
 
-    assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "no package");
-    assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "gfx90a: ");
+    assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "no package");
+    assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "gfx90a: ");
 }
 
 TEST(plan, a_damaged_row_is_as_if_it_were_not_there)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     engine_fixture_describe(&f->engine);
     put_kernel(f, "gfx90a68.kdb");
     flip_bit(package_path(&f->engine, "gfx90a68.kdb"), bytes_of_text("from the package"));
     engine_fixture_rescan(&f->engine);
     struct message_plan m = plan_for(MI210);
 
-    plan(f, &f->a, &m);
+    plan(&f->ann, &m);
 
-    assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "no package");
+    assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "no package");
     assert_int_equal(stat(f, "quarantined"), 1);
 }
 
 TEST(plan, an_invalid_database_id_is_refused)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     engine_fixture_describe(&f->engine);
     struct message_plan m = plan_for("mi210");
 
-    plan(f, &f->a, &m);
+    plan(&f->ann, &m);
 
-    assert_int_equal(reply_error(&f->a, 0).code, KILN_INVALID);
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
 }
 
 TEST(plan, a_plan_that_may_use_no_cache_uses_no_package)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     engine_fixture_describe(&f->engine);
     put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
     m.flags = FETCH_NO_CACHE;
 
-    plan(f, &f->a, &m);
+    plan(&f->ann, &m);
 
-    assert_int_equal(reply_error(&f->a, 0).code, KILN_UNSUPPORTED);
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_UNSUPPORTED);
 }
 
 /* ---- what the object is ---- */
 
 TEST(plan, an_object_for_another_arch_is_damage)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     engine_fixture_describe(&f->engine);
     put_content(f, "gfx90a68.kdb", bytes_of_text("no code object at all"));
     struct message_plan m = plan_for(MI210);
 
-    plan(f, &f->a, &m);
+    plan(&f->ann, &m);
 
-    assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "no package");
+    assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "no package");
     assert_int_equal(stat(f, "quarantined"), 1);
     assert_says(engine_fixture_reported(&f->engine, "quarantined"), "ELF");
-    plan(f, &f->a, &m);
+    plan(&f->ann, &m);
     assert_int_equal(stat(f, "quarantined"), 1); /* it is known now */
 }
 
@@ -284,7 +262,7 @@ static void make_cubin(unsigned sm, uint8_t cubin[AMD_OBJECT_MAX])
 }
 
 /* |file_name| in the directory of packages, in kiln's own format. */
-static void put_kilns_package(struct fixture *f, const char *file_name,
+static void put_kilns_package(struct users *f, const char *file_name,
                               const struct program_names *names, struct bytes raw)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -310,7 +288,7 @@ static void put_kilns_package(struct fixture *f, const char *file_name,
 
 TEST(plan, a_plan_for_nvidia_is_served_from_kilns_own_package)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     const struct problem problem = small_problem(8);
     struct program_names names;
     uint8_t cubin[AMD_OBJECT_MAX];
@@ -322,53 +300,53 @@ TEST(plan, a_plan_for_nvidia_is_served_from_kilns_own_package)
     struct message_plan m = plan_for("");
     m.target = bytes_of_text("sm_90");
 
-    plan(f, &f->a, &m);
+    plan(&f->ann, &m);
 
-    struct message_result o = planned_result(&f->a, 0);
+    struct message_result o = planned_result(&f->ann, 0);
     assert_int_equal(o.code, KILN_OK);
     assert_int_equal(o.tier, TIER_PACKAGE);
     assert_true(bytes_equal(o.content, bytes_of(cubin, sizeof(cubin))));
     m.database_id = bytes_of_text("sm_90"); /* said by the client, who knows its device */
-    plan(f, &f->a, &m);
-    assert_int_equal(planned_result(&f->a, 0).code, KILN_OK);
+    plan(&f->ann, &m);
+    assert_int_equal(planned_result(&f->ann, 0).code, KILN_OK);
     m.target = bytes_of_text("sm_80"); /* which is another device */
     m.database_id = (struct bytes){ 0 };
-    plan(f, &f->a, &m);
-    assert_int_not_equal(reply_error(&f->a, 0).code, KILN_OK);
+    plan(&f->ann, &m);
+    assert_int_not_equal(reply_error(&f->ann, 0).code, KILN_OK);
 }
 
 TEST(plan, an_object_for_other_features_is_a_miss_and_no_damage)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     engine_fixture_describe(&f->engine);
     struct amd_object object = amd_object(AMD_XNACK_ON, "for xnack+ alone");
     put_content(f, "gfx90a68.kdb", bytes_of(object.bytes, sizeof(object.bytes)));
     struct message_plan m = plan_for(MI210);
 
     m.target = bytes_of_text("gfx90a:xnack-");
-    plan(f, &f->a, &m);
-    assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "no package");
+    plan(&f->ann, &m);
+    assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "no package");
     m.target = bytes_of_text("gfx90a:xnack+");
-    plan(f, &f->a, &m);
-    assert_int_equal(planned_result(&f->a, 0).tier, TIER_PACKAGE);
+    plan(&f->ann, &m);
+    assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
 
     m.target = bytes_of_text("gfx90a:xnack-");
-    plan(f, &f->b, &m); /* what is hot now is not for it either */
-    assert_int_equal(reply_error(&f->b, 0).code, KILN_UNSUPPORTED);
+    plan(&f->bob, &m); /* what is hot now is not for it either */
+    assert_int_equal(reply_error(&f->bob, 0).code, KILN_UNSUPPORTED);
     assert_int_equal(stat(f, "quarantined"), 0);
 }
 
 TEST(plan, an_object_for_either_state_of_a_feature_serves_both)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     engine_fixture_describe(&f->engine);
     put_kernel(f, "gfx90a68.kdb");
     static const char *const targets[] = { "gfx90a", "gfx90a:xnack-", "gfx90a:xnack+" };
     for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
         struct message_plan m = plan_for(MI210);
         m.target = bytes_of_text(targets[i]);
-        plan(f, &f->a, &m);
-        assert_int_equal(planned_result(&f->a, 0).tier, TIER_PACKAGE);
+        plan(&f->ann, &m);
+        assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
     }
 }
 
@@ -376,112 +354,112 @@ TEST(plan, an_object_for_either_state_of_a_feature_serves_both)
 
 TEST(plan, with_a_compiler_the_package_is_asked_first)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_clang(f);
     put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
 
-    plan(f, &f->a, &m);
+    plan(&f->ann, &m);
     answer_probe(f);
 
-    assert_int_equal(planned_result(&f->a, 0).tier, TIER_PACKAGE);
+    assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
     assert_int_equal(stat(f, "compiles"), 0);
-    plan(f, &f->a, &m);
-    assert_int_equal(planned_result(&f->a, 0).tier, TIER_HOT);
+    plan(&f->ann, &m);
+    assert_int_equal(planned_result(&f->ann, 0).tier, TIER_HOT);
 }
 
 TEST(plan, a_kernel_that_the_package_lacks_is_compiled)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_clang(f);
     put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
     m.problem = small_problem(16);
 
-    plan(f, &f->a, &m);
+    plan(&f->ann, &m);
     answer_probe(f);
 
-    assert_int_equal(f->a.reply_count, 0);
+    assert_int_equal(f->ann.reply_count, 0);
     assert_true(is_compiling(f));
 }
 
 TEST(plan, a_forced_toolchain_uses_no_package)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_clang(f);
     put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
     m.toolchain = bytes_of_text("clang");
 
-    plan(f, &f->a, &m);
+    plan(&f->ann, &m);
     answer_probe(f);
 
     assert_true(is_compiling(f));
-    assert_int_equal(f->a.reply_count, 0);
+    assert_int_equal(f->ann.reply_count, 0);
 }
 
 /* A package states no source: what is hot of it answers only who asked by name. */
 TEST(plan, a_packages_object_is_not_the_answer_to_a_source)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_clang(f);
     put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
-    plan(f, &f->a, &m);
+    plan(&f->ann, &m);
     answer_probe(f);
-    assert_int_equal(planned_result(&f->a, 0).tier, TIER_PACKAGE);
+    assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
 
-    test_caller_forget_replies(&f->b);
-    want_source(f, &f->b);
+    test_caller_forget_replies(&f->bob);
+    want_source(&f->bob);
     fake_executor_run_tasks(&f->engine.executor);
 
-    assert_int_equal(f->b.reply_count, 0);
+    assert_int_equal(f->bob.reply_count, 0);
     assert_true(is_compiling(f));
 }
 
 TEST(plan, a_packages_object_is_no_answer_to_a_later_plan_with_forced_toolchain)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_clang(f);
     put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
-    plan(f, &f->a, &m);
+    plan(&f->ann, &m);
     answer_probe(f);
     m.toolchain = bytes_of_text("clang");
 
-    plan(f, &f->a, &m);
+    plan(&f->ann, &m);
 
     assert_true(is_compiling(f));
-    assert_int_equal(f->a.reply_count, 0);
+    assert_int_equal(f->ann.reply_count, 0);
 }
 
 TEST(plan, a_packages_object_is_no_answer_to_a_forced_plan_that_joins_meanwhile)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_clang(f);
     put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
     m.toolchain = bytes_of_text("clang"); /* so that clang is known to do it */
-    plan(f, &f->b, &m);
+    plan(&f->bob, &m);
     answer_probe(f);
     fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "not now", NULL);
-    test_caller_forget_replies(&f->b);
+    test_caller_forget_replies(&f->bob);
     m.toolchain = bytes_of_text("");
-    plan(f, &f->a, &m);
-    assert_int_equal(planned_result(&f->a, 0).tier, TIER_PACKAGE);
+    plan(&f->ann, &m);
+    assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
     unlink(package_path(&f->engine, "gfx90a68.kdb")); /* so that it is not hot any more */
     engine_fixture_rescan(&f->engine);
     put_kernel(f, "gfx90a68.kdb");
-    test_caller_forget_replies(&f->a);
+    test_caller_forget_replies(&f->ann);
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, 10000);
     message_plan_write(&b, &m);
 
-    test_caller_send(&f->a, MESSAGE_plan, 1, buffer_view(&b));
-    want_source(f, &f->b); /* the look-up of it is under way */
+    test_caller_send(&f->ann, MESSAGE_plan, 1, buffer_view(&b));
+    want_source(&f->bob); /* the look-up of it is under way */
     fake_executor_run_tasks(&f->engine.executor);
 
-    assert_int_equal(planned_result(&f->a, 0).tier, TIER_PACKAGE);
-    assert_int_equal(f->b.reply_count, 0);
+    assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
+    assert_int_equal(f->bob.reply_count, 0);
     assert_true(is_compiling(f));
 }

@@ -62,11 +62,11 @@ TEST(users, a_newer_client_that_still_speaks_our_version_is_welcome)
 TEST(users, unknown_requests_are_refused_and_the_connection_lives)
 {
     struct users *f = *state;
-    must(send(f, &f->user, 9999, ""), f->engine.err);
-    assert_int_equal(reply_error(&f->user, 0).code, KILN_INVALID);
-    assert_int_equal(f->user.replies[0].request_id, 5);
-    must(send(f, &f->user, MESSAGE_kernels, ""), f->engine.err); /* a reply is no request */
-    assert_int_equal(reply_error(&f->user, 0).code, KILN_INVALID);
+    must(send(f, &f->ann, 9999, ""), f->engine.err);
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
+    assert_int_equal(f->ann.replies[0].request_id, 5);
+    must(send(f, &f->ann, MESSAGE_kernels, ""), f->engine.err); /* a reply is no request */
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
     assert_int_equal(engine_fixture_stat(&f->engine, "refused"), 2);
 }
 
@@ -77,22 +77,22 @@ TEST(users, a_ping_comes_back_unchanged)
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, 100);
     message_ping_write(&b, &m);
-    test_caller_send(&f->user, MESSAGE_ping, 3, buffer_view(&b));
-    assert_int_equal(f->user.replies[0].type, MESSAGE_pong);
-    assert_true(bytes_equal(f->user.replies[0].body, buffer_view(&b)));
+    test_caller_send(&f->ann, MESSAGE_ping, 3, buffer_view(&b));
+    assert_int_equal(f->ann.replies[0].type, MESSAGE_pong);
+    assert_true(bytes_equal(f->ann.replies[0].body, buffer_view(&b)));
 }
 
 TEST(users, users_may_look_but_only_admins_may_clear)
 {
     struct users *f = *state;
-    must(send(f, &f->user, MESSAGE_clear, "{\"all\":true}"), f->engine.err);
-    assert_reply_refuses(&f->user, 0, KILN_DENIED, "--own");
-    must(send(f, &f->user, MESSAGE_clear, "{\"uid\":1000}"), f->engine.err);
-    assert_reply_refuses(&f->user, 0, KILN_DENIED, "administrator");
-    must(send(f, &f->user, MESSAGE_package_remove, "{\"name\":\"x.kdb\"}"), f->engine.err);
-    assert_reply_refuses(&f->user, 0, KILN_DENIED, "pkg rm");
-    must(send(f, &f->user, MESSAGE_kernel_list, ""), f->engine.err);
-    assert_int_equal(f->user.replies[0].type, MESSAGE_json);
+    must(send(f, &f->ann, MESSAGE_clear, "{\"all\":true}"), f->engine.err);
+    assert_reply_refuses(&f->ann, 0, KILN_DENIED, "--own");
+    must(send(f, &f->ann, MESSAGE_clear, "{\"uid\":1000}"), f->engine.err);
+    assert_reply_refuses(&f->ann, 0, KILN_DENIED, "administrator");
+    must(send(f, &f->ann, MESSAGE_package_remove, "{\"name\":\"x.kdb\"}"), f->engine.err);
+    assert_reply_refuses(&f->ann, 0, KILN_DENIED, "pkg rm");
+    must(send(f, &f->ann, MESSAGE_kernel_list, ""), f->engine.err);
+    assert_int_equal(f->ann.replies[0].type, MESSAGE_json);
     must(send(f, &f->admin, MESSAGE_clear, "{\"all\":true}"), f->engine.err);
     assert_int_equal(f->admin.replies[0].type, MESSAGE_json);
 }
@@ -110,7 +110,7 @@ TEST(users, status_says_how_the_store_is_used)
         f->engine.options.store_mode = modes[i].mode;
         users_reopen(f);
         KILN_AUTO(json)
-        struct json *status = test_caller_ask(&f->user, MESSAGE_status, "{}");
+        struct json *status = test_caller_ask(&f->ann, MESSAGE_status, "{}");
         assert_string_equal(json_get_text(json_get(status, "store"), "mode", ""), modes[i].name);
     }
 }
@@ -164,16 +164,16 @@ TEST(users, a_question_of_megabytes_is_refused_before_it_is_parsed)
     struct users *f = *state;
     static char large[100001];
     memset(large, ' ', sizeof(large) - 1);
-    must(send(f, &f->user, MESSAGE_kernel_list, large), f->engine.err);
-    assert_int_equal(reply_error(&f->user, 0).code, KILN_INVALID);
-    KILN_AUTO(mem) char *text = bytes_to_text(reply_error(&f->user, 0).text);
+    must(send(f, &f->ann, MESSAGE_kernel_list, large), f->engine.err);
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
+    KILN_AUTO(mem) char *text = bytes_to_text(reply_error(&f->ann, 0).text);
     assert_says(text, "65536");
 }
 
 TEST(users, older_than_time_itself_clears_nothing)
 {
     struct users *f = *state;
-    test_caller_fetch_source(&f->user, 1, "a.cl", PRIORITY_INTERACTIVE);
+    test_caller_fetch_source(&f->ann, 1, "a.cl", PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
     fake_executor_run_tasks(&f->engine.executor);
@@ -188,16 +188,16 @@ TEST(users, listing_gives_pages_and_says_when_there_are_more)
     struct users *f = *state;
     static const char *const programs[] = { "a.cl", "b.cl" };
     for (size_t i = 0; i < 2; i++) {
-        test_caller_fetch_source(&f->user, i, programs[i], PRIORITY_INTERACTIVE);
+        test_caller_fetch_source(&f->ann, i, programs[i], PRIORITY_INTERACTIVE);
         fake_executor_run_tasks(&f->engine.executor);
         fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
         fake_executor_run_tasks(&f->engine.executor);
     }
-    must(send(f, &f->user, MESSAGE_kernel_list, "{\"count\":1}"), f->engine.err);
-    KILN_AUTO(mem) char *one = bytes_to_text(f->user.replies[0].body);
+    must(send(f, &f->ann, MESSAGE_kernel_list, "{\"count\":1}"), f->engine.err);
+    KILN_AUTO(mem) char *one = bytes_to_text(f->ann.replies[0].body);
     assert_says(one, "\"next\":");
-    must(send(f, &f->user, MESSAGE_kernel_list, "{\"count\":2}"), f->engine.err);
-    KILN_AUTO(mem) char *two = bytes_to_text(f->user.replies[0].body);
+    must(send(f, &f->ann, MESSAGE_kernel_list, "{\"count\":2}"), f->engine.err);
+    KILN_AUTO(mem) char *two = bytes_to_text(f->ann.replies[0].body);
     assert_null(strstr(two, "\"next\":")); /* exactly full, and the last */
 }
 
@@ -217,19 +217,19 @@ TEST(users, the_owner_of_a_kernel_is_shown_to_the_owner_and_administrators)
     struct test_caller other;
     char show[100], *key;
     test_caller_connect(&other, &f->engine, 1001, ROLE_USE);
-    test_caller_fetch_source(&f->user, 1, "a.cl", PRIORITY_INTERACTIVE);
+    test_caller_fetch_source(&f->ann, 1, "a.cl", PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
     fake_executor_run_tasks(&f->engine.executor);
     assert_uid_reported(f, &other, MESSAGE_kernel_list, "", false);
-    assert_uid_reported(f, &f->user, MESSAGE_kernel_list, "", true);
-    KILN_AUTO(mem) char *list = bytes_to_text(f->user.replies[0].body);
+    assert_uid_reported(f, &f->ann, MESSAGE_kernel_list, "", true);
+    KILN_AUTO(mem) char *list = bytes_to_text(f->ann.replies[0].body);
     key = strstr(list, "\"key\":\"");
     assert_non_null(key);
     snprintf(show, sizeof(show), "{%.*s}", (int)strlen("\"key\":\"\"") + 64, key);
     assert_uid_reported(f, &f->admin, MESSAGE_kernel_list, "", true);
     assert_uid_reported(f, &other, MESSAGE_kernel_show, show, false);
-    assert_uid_reported(f, &f->user, MESSAGE_kernel_show, show, true);
+    assert_uid_reported(f, &f->ann, MESSAGE_kernel_show, show, true);
     assert_uid_reported(f, &f->admin, MESSAGE_kernel_show, show, true);
     test_caller_leave(&other);
 }
@@ -238,8 +238,8 @@ TEST(users, hello_is_said_once)
 {
     struct users *f = *state;
     struct message_hello m = { .oldest_version = 1, .newest_version = 1 };
-    SEND_MESSAGE(&f->user, hello, 1, &m);
-    assert_int_equal(reply_error(&f->user, 0).code, KILN_INVALID);
+    SEND_MESSAGE(&f->ann, hello, 1, &m);
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
 }
 
 TEST(users, every_request_of_the_table_answers_an_empty_body)
@@ -266,34 +266,34 @@ TEST(users, too_many_unanswered_requests_are_refused_one_by_one)
     for (unsigned i = 0; i < LIMIT_REQUESTS_IN_FLIGHT; i++) {
         char program[32];
         snprintf(program, sizeof(program), "p%u.cl", i % 50);
-        test_caller_fetch_source(&f->user, i, program, PRIORITY_INTERACTIVE);
+        test_caller_fetch_source(&f->ann, i, program, PRIORITY_INTERACTIVE);
     }
-    assert_int_equal(f->user.reply_count, 0);
-    test_caller_fetch_source(&f->user, 2000, "one-more.cl", PRIORITY_INTERACTIVE);
-    assert_int_equal(reply_error(&f->user, 0).code, KILN_BUSY);
+    assert_int_equal(f->ann.reply_count, 0);
+    test_caller_fetch_source(&f->ann, 2000, "one-more.cl", PRIORITY_INTERACTIVE);
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_BUSY);
 
     struct message_cancel m = { .cancelled_id = 7 };
-    test_caller_forget_replies(&f->user);
-    SEND_MESSAGE(&f->user, cancel, 3000, &m);
-    assert_int_equal(f->user.replies[0].request_id, 7); /* cancelling needs no place */
-    assert_int_equal(reply_error(&f->user, 0).code, KILN_CANCELLED);
+    test_caller_forget_replies(&f->ann);
+    SEND_MESSAGE(&f->ann, cancel, 3000, &m);
+    assert_int_equal(f->ann.replies[0].request_id, 7); /* cancelling needs no place */
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_CANCELLED);
 }
 
 TEST(users, subscribers_hear_of_what_happens_and_others_do_not)
 {
     struct users *f = *state;
-    must(send(f, &f->user, MESSAGE_events, ""), f->engine.err);
-    assert_int_equal(f->user.replies[0].flags, FRAME_MORE);
-    test_caller_forget_replies(&f->user);
+    must(send(f, &f->ann, MESSAGE_events, ""), f->engine.err);
+    assert_int_equal(f->ann.replies[0].flags, FRAME_MORE);
+    test_caller_forget_replies(&f->ann);
     test_caller_fetch_source(&f->admin, 1, "a.cl", PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(f->user.reply_count, 1);
-    KILN_AUTO(mem) char *text = bytes_to_text(f->user.replies[0].body);
+    assert_int_equal(f->ann.reply_count, 1);
+    KILN_AUTO(mem) char *text = bytes_to_text(f->ann.replies[0].body);
     assert_says(text, "\"event\":\"compiled\"");
     assert_says(text, "a.cl");
-    assert_int_equal(f->user.replies[0].request_id, 5);
+    assert_int_equal(f->ann.replies[0].request_id, 5);
     assert_int_equal(f->admin.reply_count, 1); /* the kernel alone */
 }
 
@@ -302,14 +302,14 @@ TEST(users, which_key_is_damaged_hears_an_administrator_alone)
 {
     struct users *f = *state;
     const struct digest key = { .bytes = { 0xab } };
-    must(send(f, &f->user, MESSAGE_events, ""), f->engine.err);
+    must(send(f, &f->ann, MESSAGE_events, ""), f->engine.err);
     must(send(f, &f->admin, MESSAGE_events, ""), f->engine.err);
-    test_caller_forget_replies(&f->user);
+    test_caller_forget_replies(&f->ann);
     test_caller_forget_replies(&f->admin);
 
     event_report_key(f->engine.engine, "quarantined", &key, "ab00");
 
-    assert_int_equal(f->user.reply_count, 0);
+    assert_int_equal(f->ann.reply_count, 0);
     assert_int_equal(f->admin.reply_count, 1);
     KILN_AUTO(mem) char *text = bytes_to_text(f->admin.replies[0].body);
     assert_says(text, "ab00");
@@ -340,7 +340,7 @@ TEST(users, why_a_compile_failed_hears_who_asked_and_an_administrator)
     must(send(f, &f->admin, MESSAGE_events, ""), f->engine.err);
     test_caller_forget_replies(&f->admin);
 
-    test_caller_fetch_source(&f->user, 1, "a.cl", PRIORITY_INTERACTIVE);
+    test_caller_fetch_source(&f->ann, 1, "a.cl", PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "unknown name 'secret_word'", "");
     fake_executor_run_tasks(&f->engine.executor);
@@ -361,17 +361,17 @@ TEST(users, an_anonymous_client_is_served_and_keeps_nothing)
         MESSAGE_kernel_import, MESSAGE_tuning_put,   MESSAGE_tuning_lease,  MESSAGE_tuning_report,
         MESSAGE_tuning_import, MESSAGE_tuning_merge, MESSAGE_tuning_remove,
     };
-    f->user.base.is_anonymous = true;
+    f->ann.base.is_anonymous = true;
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
-        must(send(f, &f->user, refused[i], "{}"), f->engine.err);
-        assert_reply_refuses(&f->user, 0, KILN_DENIED, "uid 1000");
+        must(send(f, &f->ann, refused[i], "{}"), f->engine.err);
+        assert_reply_refuses(&f->ann, 0, KILN_DENIED, "uid 1000");
     }
-    test_caller_forget_replies(&f->user);
-    test_caller_fetch_source(&f->user, 1, "a.cl", PRIORITY_INTERACTIVE);
+    test_caller_forget_replies(&f->ann);
+    test_caller_fetch_source(&f->ann, 1, "a.cl", PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(reply_result(&f->user, 0).code, KILN_OK);
+    assert_int_equal(reply_result(&f->ann, 0).code, KILN_OK);
 }
 
 static void send_only(struct test_caller *c, uint64_t id, enum message_type type)
@@ -391,18 +391,18 @@ TEST(users, a_quick_request_does_not_wait_for_a_scan_of_the_store)
 {
     struct users *f = *state;
     fake_executor_run_tasks(&f->engine.executor);
-    test_caller_forget_replies(&f->user);
-    send_only(&f->user, 1, MESSAGE_kernel_list);
-    send_only(&f->user, 2, MESSAGE_kernel_list);
-    send_only(&f->user, 3, MESSAGE_stats);
-    send_only(&f->user, 4, MESSAGE_stats);
+    test_caller_forget_replies(&f->ann);
+    send_only(&f->ann, 1, MESSAGE_kernel_list);
+    send_only(&f->ann, 2, MESSAGE_kernel_list);
+    send_only(&f->ann, 3, MESSAGE_stats);
+    send_only(&f->ann, 4, MESSAGE_stats);
     assert_int_equal(tasks_out(f), 2); /* one of each */
     assert_true(fake_executor_run_task(&f->engine.executor));
     assert_true(fake_executor_run_task(&f->engine.executor));
-    assert_int_equal(f->user.replies[0].request_id, 1);
-    assert_int_equal(f->user.replies[1].request_id, 3);
+    assert_int_equal(f->ann.replies[0].request_id, 1);
+    assert_int_equal(f->ann.replies[1].request_id, 3);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(f->user.reply_count, 4);
+    assert_int_equal(f->ann.reply_count, 4);
 }
 
 TEST(users, a_queued_request_of_a_client_that_left_is_never_begun)
@@ -414,12 +414,12 @@ TEST(users, a_queued_request_of_a_client_that_left_is_never_begun)
     send_only(&fickle, 1, MESSAGE_kernel_list);
     send_only(&fickle, 2, MESSAGE_kernel_list);
     send_only(&fickle, 3, MESSAGE_kernel_export);
-    test_caller_forget_replies(&f->user);
-    send_only(&f->user, 4, MESSAGE_kernel_list);
+    test_caller_forget_replies(&f->ann);
+    send_only(&f->ann, 4, MESSAGE_kernel_list);
     test_caller_leave(&fickle);
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 2); /* one had begun */
-    assert_int_equal(f->user.reply_count, 1);
-    assert_int_equal(f->user.replies[0].request_id, 4);
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_int_equal(f->ann.replies[0].request_id, 4);
 }
 
 TEST(users, one_user_may_have_few_administrative_requests_unanswered)
@@ -428,7 +428,7 @@ TEST(users, one_user_may_have_few_administrative_requests_unanswered)
     struct test_caller again;
     fake_executor_run_tasks(&f->engine.executor);
     for (uint64_t i = 0; i < 4; i++)
-        send_only(&f->user, i, i % 2 ? MESSAGE_kernel_list : MESSAGE_stats);
+        send_only(&f->ann, i, i % 2 ? MESSAGE_kernel_list : MESSAGE_stats);
     test_caller_connect(&again, &f->engine, 1000,
                         ROLE_USE); /* another connection is no way around */
     test_caller_forget_replies(&again);

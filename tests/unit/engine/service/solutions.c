@@ -57,7 +57,7 @@ struct answer { /* its texts are borrowed from the caller's kept reply */
     uint32_t count;
 };
 
-static struct answer solutions_of(struct tuning_users *f, const struct message_solutions *m)
+static struct answer solutions_of(struct users *f, const struct message_solutions *m)
 {
     struct answer answer = { .count = 0 };
     must(send(&f->ann, m), f->engine.err);
@@ -86,7 +86,7 @@ static const struct message_solution *of_solver(const struct answer *answer, con
     return NULL;
 }
 
-static void refused(struct tuning_users *f, const struct message_solutions *m, enum kiln_code code,
+static void refused(struct users *f, const struct message_solutions *m, enum kiln_code code,
                     const char *words)
 {
     (void)send(&f->ann, m);
@@ -95,7 +95,7 @@ static void refused(struct tuning_users *f, const struct message_solutions *m, e
     assert_reply_refuses(&f->ann, 0, code, words);
 }
 
-static void record(struct tuning_users *f, struct put put)
+static void record(struct users *f, struct put put)
 {
     put.m.database_id = bytes_of_text(DEVICE);
     if (put.m.kind == 0)
@@ -122,9 +122,9 @@ static bool is_valid_point(uint32_t point, char text[PERF_CONFIG_TEXT_MAX])
 
 /* ---- solutions ---- */
 
-TEST(tuning, every_solver_that_applies_is_listed_with_its_space)
+TEST(users, every_solver_that_applies_is_listed_with_its_space)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const struct message_solutions m = question();
     const struct perf_space space = gemm_space();
     char text[PERF_CONFIG_TEXT_MAX];
@@ -150,9 +150,9 @@ TEST(tuning, every_solver_that_applies_is_listed_with_its_space)
         assert_false(bytes_equal_text(answer.list[i].solver, "ConvDepthwise"));
 }
 
-TEST(tuning, algorithms_are_named_for_their_direction)
+TEST(users, algorithms_are_named_for_their_direction)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     static const char *const names[] = { "miopenConvolutionFwdAlgoDirect",
                                          "miopenConvolutionBwdDataAlgoDirect",
                                          "miopenConvolutionBwdWeightsAlgoDirect" };
@@ -164,9 +164,9 @@ TEST(tuning, algorithms_are_named_for_their_direction)
     }
 }
 
-TEST(tuning, the_recorded_ones_come_first_the_fastest_of_all_first)
+TEST(users, the_recorded_ones_come_first_the_fastest_of_all_first)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const struct message_solutions m = question();
     char best[PERF_CONFIG_TEXT_MAX];
     uint32_t point = 0;
@@ -190,9 +190,9 @@ TEST(tuning, the_recorded_ones_come_first_the_fastest_of_all_first)
     assert_int_equal(answer.list[0].find_ms, double_bits(0.06));
 }
 
-TEST(tuning, without_a_device_nothing_recorded_is_reported)
+TEST(users, without_a_device_nothing_recorded_is_reported)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct message_solutions m = question();
     record(f, find_put(NAIVE_SOLVER, 0.05));
     m.database_id = bytes_of_text("");
@@ -200,9 +200,9 @@ TEST(tuning, without_a_device_nothing_recorded_is_reported)
     assert_int_equal(of_solver(&answer, NAIVE_SOLVER)->find_ms, 0);
 }
 
-TEST(tuning, a_question_that_makes_no_sense_is_refused)
+TEST(users, a_question_that_makes_no_sense_is_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     static char text[64u << 10];
     memset(text, 'x', sizeof(text) - 1);
     struct message_solutions m = question();
@@ -228,9 +228,9 @@ TEST(tuning, a_question_that_makes_no_sense_is_refused)
     refused(f, &m, KILN_UNSUPPORTED, "no solver");
 }
 
-TEST(tuning, a_target_that_nothing_here_compiles_for_is_listed_all_the_same)
+TEST(users, a_target_that_nothing_here_compiles_for_is_listed_all_the_same)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct message_solutions m = question();
     m.target = bytes_of_text("sm_90a");
     m.database_id = bytes_of_text("sm_90_132");
@@ -238,29 +238,24 @@ TEST(tuning, a_target_that_nothing_here_compiles_for_is_listed_all_the_same)
     assert_true(answer.count >= 2);
 }
 
-TEST(plain, a_request_before_compilers_are_known_waits)
+TEST(undescribed, a_request_before_compilers_are_known_waits)
 {
-    static struct tuning_users f;
-    memset(&f, 0, sizeof(f));
-    engine_fixture_open(&f.engine, /* describe= */ false);
-    test_caller_connect(&f.ann, &f.engine, 1000, ROLE_USE);
+    struct users *f = *state;
     const struct message_solutions m = question();
-    must(send(&f.ann, &m), f.engine.err);
-    fake_executor_run_tasks(&f.engine.executor);
-    assert_int_equal(f.ann.reply_count, 0);
+    must(send(&f->ann, &m), f->engine.err);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->ann.reply_count, 0);
 
-    engine_fixture_describe(&f.engine);
+    engine_fixture_describe(&f->engine);
 
-    fake_executor_run_tasks(&f.engine.executor);
-    assert_int_equal(f.ann.reply_count, 1);
-    assert_int_equal(f.ann.replies[0].type, MESSAGE_solved);
-    test_caller_leave(&f.ann);
-    engine_fixture_close(&f.engine);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_int_equal(f->ann.replies[0].type, MESSAGE_solved);
 }
 
-TEST(tuning, a_client_that_cancels_solutions_gets_no_answer)
+TEST(users, a_client_that_cancels_solutions_gets_no_answer)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const struct message_solutions m = question();
     must(send(&f->bob, &m), f->engine.err);
     test_caller_cancel(&f->bob, 8);
@@ -269,9 +264,9 @@ TEST(tuning, a_client_that_cancels_solutions_gets_no_answer)
     assert_reply_refuses(&f->bob, 0, KILN_CANCELLED, "cancel");
 }
 
-TEST(tuning, the_count_of_valid_configs_is_made_once)
+TEST(users, the_count_of_valid_configs_is_made_once)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct message_solutions m = question();
     counts_made = 0;
     struct answer first = solutions_of(f, &m);
@@ -316,7 +311,7 @@ static void send_configs(struct test_caller *c, const struct message_configs *m)
     test_caller_send(c, MESSAGE_configs, 8, buffer_view(&body));
 }
 
-static struct message_candidates configs_of(struct tuning_users *f, const struct message_configs *m)
+static struct message_candidates configs_of(struct users *f, const struct message_configs *m)
 {
     send_configs(&f->ann, m);
     fake_executor_run_tasks(&f->engine.executor);
@@ -328,8 +323,8 @@ static struct message_candidates configs_of(struct tuning_users *f, const struct
     return answer;
 }
 
-static void refuses_range(struct tuning_users *f, const struct message_configs *m,
-                          enum kiln_code code, const char *words)
+static void refuses_range(struct users *f, const struct message_configs *m, enum kiln_code code,
+                          const char *words)
 {
     send_configs(&f->ann, m);
     fake_executor_run_tasks(&f->engine.executor);
@@ -339,9 +334,9 @@ static void refuses_range(struct tuning_users *f, const struct message_configs *
 
 /* ---- configs ---- */
 
-TEST(tuning, a_range_brings_its_valid_candidates_in_order)
+TEST(users, a_range_brings_its_valid_candidates_in_order)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const struct perf_space space = gemm_space();
     const struct candidate_order order = candidate_order_of(GEMM_SOLVER, &space);
     const uint32_t parts = 5;
@@ -370,9 +365,9 @@ TEST(tuning, a_range_brings_its_valid_candidates_in_order)
     assert_int_equal(first, order.count);
 }
 
-TEST(tuning, a_long_range_comes_in_parts)
+TEST(users, a_long_range_comes_in_parts)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const struct perf_space space = gemm_space();
     const uint32_t count = perf_space_size(&space);
     const struct message_configs m = range_of(0, count);
@@ -380,9 +375,9 @@ TEST(tuning, a_long_range_comes_in_parts)
     assert_int_equal(answer.next, count < 4096 ? count : 4096);
 }
 
-TEST(tuning, a_range_beyond_the_space_is_refused)
+TEST(users, a_range_beyond_the_space_is_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const struct perf_space space = gemm_space();
     const uint32_t count = perf_space_size(&space);
     const uint32_t ranges[][2] = {
@@ -395,9 +390,9 @@ TEST(tuning, a_range_beyond_the_space_is_refused)
     }
 }
 
-TEST(tuning, configs_of_what_cannot_be_tuned_are_refused)
+TEST(users, configs_of_what_cannot_be_tuned_are_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct message_configs m = range_of(0, 1);
     m.solver = bytes_of_text(NAIVE_SOLVER);
     refuses_range(f, &m, KILN_INVALID, "ConvDirectNaive");
@@ -415,9 +410,9 @@ TEST(tuning, configs_of_what_cannot_be_tuned_are_refused)
     refuses_range(f, &m, KILN_INVALID, "no target");
 }
 
-TEST(tuning, a_client_that_cancels_gets_no_configs)
+TEST(users, a_client_that_cancels_gets_no_configs)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const struct message_configs m = range_of(0, 10);
     send_configs(&f->bob, &m);
     test_caller_cancel(&f->bob, 8);
@@ -438,9 +433,9 @@ static enum kiln_code ask(struct test_caller *c, uint64_t id)
     return test_caller_try_send(c, MESSAGE_configs, id, buffer_view(&body));
 }
 
-TEST(tuning, one_is_on_a_work_queue_at_a_time)
+TEST(users, one_is_on_a_work_queue_at_a_time)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const unsigned before = f->engine.executor.tasks_of[WORK_QUEUE_READ];
     for (uint64_t id = 1; id <= 9; id++)
         must(ask(&f->ann, id), f->engine.err);
@@ -451,9 +446,9 @@ TEST(tuning, one_is_on_a_work_queue_at_a_time)
     }
 }
 
-TEST(tuning, users_are_served_alternately)
+TEST(users, users_are_served_alternately)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     for (uint64_t id = 1; id <= 9; id++)
         must(ask(&f->ann, id), f->engine.err);
     must(ask(&f->bob, 1), f->engine.err);
@@ -470,9 +465,9 @@ TEST(tuning, users_are_served_alternately)
     assert_int_equal(f->ann.reply_count, 9);
 }
 
-TEST(tuning, a_user_has_no_more_than_256_waiting)
+TEST(users, a_user_has_no_more_than_256_waiting)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     for (uint64_t id = 1; id <= 257; id++) /* one runs */
         must(ask(&f->ann, id), f->engine.err);
     (void)ask(&f->ann, 258);
@@ -486,12 +481,11 @@ TEST(tuning, a_user_has_no_more_than_256_waiting)
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->bob.reply_count, 1);
     assert_int_equal(f->bob.replies[0].type, MESSAGE_candidates);
-    test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
 }
 
-TEST(tuning, a_request_cancelled_while_queued_does_not_run)
+TEST(users, a_request_cancelled_while_queued_does_not_run)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const unsigned before = f->engine.executor.tasks_of[WORK_QUEUE_READ];
     const struct message_solutions m = question();
     must(ask(&f->ann, 1), f->engine.err);
@@ -508,9 +502,9 @@ TEST(tuning, a_request_cancelled_while_queued_does_not_run)
 
 /* ---- frames ---- */
 
-TEST(tuning, a_body_that_is_cut_or_too_long_is_refused)
+TEST(users, a_body_that_is_cut_or_too_long_is_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     static const enum message_type types[] = { MESSAGE_solutions, MESSAGE_configs };
     const struct message_solutions solutions = question();
     const struct message_configs configs = range_of(0, 1);

@@ -1,51 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* Finding out which toolchain can do what, while requests wait. */
 #include "engine/service/internal.h"
-#include "tests/unit/engine/service/kernel_files.h"
+#include "tests/unit/engine/service/users_fixture.h"
 
 #include <stdio.h>
 #include <string.h>
-
-struct fixture {
-    struct engine_fixture engine;
-    struct test_caller a, b; /* two users */
-};
-
-static int setup(void **state)
-{
-    static struct fixture f;
-    engine_fixture_open(&f.engine, false);
-    test_caller_connect(&f.a, &f.engine, 1000, ROLE_USE);
-    test_caller_connect(&f.b, &f.engine, 2000, ROLE_USE);
-    *state = &f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    test_caller_leave(&f->a);
-    test_caller_leave(&f->b);
-    while (fake_executor_next_compile(&f->engine.executor))
-        fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
-    engine_fixture_close(&f->engine);
-    return 0;
-}
-
-FIXTURE(toolchains, setup, teardown);
 
 #define AMD_TOOLCHAIN(name, digit)                                                    \
     "{\"name\":\"" name "\",\"version\":\"1\",\"path\":\"/x\",\"family\":\"amdgpu\"," \
     "\"identity\":\"" digit digit digit digit digit digit digit digit "\"}"
 
-static void describe_one(struct fixture *f)
+static void describe_one(struct users *f)
 {
     fake_executor_compile(&f->engine.executor, bytes_of_text("{\"toolchains\":[" AMD_TOOLCHAIN(
                                                    "clang", "bbbbbbbb") "]}"));
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static void describe_two(struct fixture *f)
+static void describe_two(struct users *f)
 {
     fake_executor_compile(&f->engine.executor,
                           bytes_of_text("{\"toolchains\":[" AMD_TOOLCHAIN(
@@ -53,12 +25,12 @@ static void describe_two(struct fixture *f)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static unsigned queued(const struct fixture *f)
+static unsigned queued(const struct users *f)
 {
     return compile_queue_waiting(f->engine.engine->queue);
 }
 
-static void want_of(struct fixture *f, struct test_caller *caller, uint64_t id, const char *target,
+static void want_of(struct users *f, struct test_caller *caller, uint64_t id, const char *target,
                     const char *program)
 {
     struct message_fetch_source m = { .target = bytes_of_text(target),
@@ -68,55 +40,54 @@ static void want_of(struct fixture *f, struct test_caller *caller, uint64_t id, 
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static void want_for(struct fixture *f, uint64_t id, const char *target, const char *toolchain)
+static void want_for(struct users *f, uint64_t id, const char *target, const char *toolchain)
 {
     struct message_fetch_source m = { .target = bytes_of_text(target),
                                       .toolchain = bytes_of_text(toolchain),
                                       .program = bytes_of_text("k.hip"),
                                       .source = bytes_of_text("source") };
-    SEND_MESSAGE(&f->a, fetch_source, id, &m);
+    SEND_MESSAGE(&f->ann, fetch_source, id, &m);
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static void want_amd(struct fixture *f, uint64_t id, const char *toolchain)
+static void want_amd(struct users *f, uint64_t id, const char *toolchain)
 {
     want_for(f, id, "gfx942", toolchain);
 }
 
-static const struct compile_job *next_job(struct fixture *f)
+static const struct compile_job *next_job(struct users *f)
 {
     struct compile_task *task = fake_executor_next_compile(&f->engine.executor);
     assert_non_null(task);
     return &task->job;
 }
 
-TEST(toolchains, a_request_waits_until_the_toolchains_are_known)
+TEST(undescribed, a_request_waits_until_the_toolchains_are_known)
 {
-    struct fixture *f = *state;
-    test_caller_fetch_source(&f->a, 1, "k.cl", PRIORITY_INTERACTIVE);
-    assert_int_equal(f->a.reply_count, 0);
+    struct users *f = *state;
+    test_caller_fetch_source(&f->ann, 1, "k.cl", PRIORITY_INTERACTIVE);
+    assert_int_equal(f->ann.reply_count, 0);
     assert_int_equal(fake_executor_next_compile(&f->engine.executor)->job.origin, COMPILE_OF_KILN);
     engine_fixture_describe(&f->engine);
     assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
     fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(reply_result(&f->a, 0).code, KILN_OK);
+    assert_int_equal(reply_result(&f->ann, 0).code, KILN_OK);
     assert_int_equal(engine_fixture_stat(&f->engine, "fetches"), 1);
 }
 
-TEST(toolchains, a_client_that_leaves_while_waiting_for_toolchains_is_forgotten)
+TEST(undescribed, a_client_that_leaves_while_waiting_for_toolchains_is_forgotten)
 {
-    struct fixture *f = *state;
-    test_caller_fetch_source(&f->a, 1, "k.cl", PRIORITY_INTERACTIVE);
-    test_caller_leave(&f->a);
+    struct users *f = *state;
+    test_caller_fetch_source(&f->ann, 1, "k.cl", PRIORITY_INTERACTIVE);
+    test_caller_leave(&f->ann);
     engine_fixture_describe(&f->engine);
     assert_null(fake_executor_next_compile(&f->engine.executor));
-    test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
 }
 
-TEST(toolchains, parked_requests_of_one_user_are_bounded_in_bytes)
+TEST(undescribed, parked_requests_of_one_user_are_bounded_in_bytes)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct message_fetch_source m = { .target = bytes_of_text(FIXTURE_TARGET),
                                       .program = bytes_of_text("k.cl") };
     KILN_AUTO(mem) char *large = calloc(1, 60000);
@@ -126,48 +97,48 @@ TEST(toolchains, parked_requests_of_one_user_are_bounded_in_bytes)
     buffer_init(&b, 100000);
     message_fetch_source_write(&b, &m);
     for (uint64_t id = 0; id < 2; id++)
-        test_caller_send(&f->a, MESSAGE_fetch_source, id, buffer_view(&b));
-    assert_int_equal(f->a.reply_count, 1);
-    assert_int_equal(reply_error(&f->a, 0).code, KILN_BUSY);
-    assert_int_equal(f->a.replies[0].request_id, 1);
+        test_caller_send(&f->ann, MESSAGE_fetch_source, id, buffer_view(&b));
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_BUSY);
+    assert_int_equal(f->ann.replies[0].request_id, 1);
 }
 
-TEST(toolchains, empty_parked_requests_are_charged_and_given_back)
+TEST(undescribed, empty_parked_requests_are_charged_and_given_back)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     for (uint64_t id = 0; id < 3; id++)
-        test_caller_send(&f->a, MESSAGE_toolchains, id, (struct bytes){ 0 });
+        test_caller_send(&f->ann, MESSAGE_toolchains, id, (struct bytes){ 0 });
     assert_true(engine_fixture_stat(&f->engine, "queued_bytes") > 0);
     describe_two(f);
-    assert_int_equal(f->a.reply_count, 3);
+    assert_int_equal(f->ann.reply_count, 3);
     assert_int_equal(engine_fixture_stat(&f->engine, "queued_bytes"), 0);
 }
 
-TEST(toolchains, when_asking_fails_the_answer_says_why)
+TEST(undescribed, when_asking_fails_the_answer_says_why)
 {
-    struct fixture *f = *state;
-    test_caller_fetch_source(&f->a, 1, "k.cl", PRIORITY_INTERACTIVE);
+    struct users *f = *state;
+    test_caller_fetch_source(&f->ann, 1, "k.cl", PRIORITY_INTERACTIVE);
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGSEGV", NULL);
-    struct message_result o = reply_result(&f->a, 0);
+    struct message_result o = reply_result(&f->ann, 0);
     assert_int_equal(o.code, KILN_UNAVAILABLE);
     KILN_AUTO(mem) char *text = bytes_to_text(o.text);
     assert_says(text, "SIGSEGV");
-    test_caller_fetch_source(&f->a, 2, "k.cl", PRIORITY_INTERACTIVE);
+    test_caller_fetch_source(&f->ann, 2, "k.cl", PRIORITY_INTERACTIVE);
     assert_null(fake_executor_next_compile(&f->engine.executor)); /* not at once again */
-    assert_int_equal(reply_result(&f->a, 1).code, KILN_UNAVAILABLE);
+    assert_int_equal(reply_result(&f->ann, 1).code, KILN_UNAVAILABLE);
 }
 
-TEST(toolchains, a_host_without_a_compiler_is_reported_to_the_operator)
+TEST(undescribed, a_host_without_a_compiler_is_reported_to_the_operator)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     assert_null(engine_fixture_reported(&f->engine, "toolchains_none"));
     engine_fixture_describe_as(&f->engine, "{\"toolchains\":[]}");
     assert_says(engine_fixture_reported(&f->engine, "toolchains_none"), "kilnctl doctor");
 }
 
-TEST(toolchains, a_toolchain_whose_probe_crashes_gives_way_to_the_next)
+TEST(undescribed, a_toolchain_whose_probe_crashes_gives_way_to_the_next)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_two(f);
     want_amd(f, 1, "");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
@@ -183,9 +154,9 @@ TEST(toolchains, a_toolchain_whose_probe_crashes_gives_way_to_the_next)
     assert_int_equal(engine_fixture_stat(&f->engine, "compile_errors"), 0);
 }
 
-TEST(toolchains, probe_results_outlive_a_restart)
+TEST(undescribed, probe_results_outlive_a_restart)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_two(f);
     want_amd(f, 1, "");
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
@@ -193,18 +164,14 @@ TEST(toolchains, probe_results_outlive_a_restart)
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "no", NULL);
     fake_executor_run_tasks(&f->engine.executor);
-    test_caller_leave(&f->a);
-    test_caller_leave(&f->b);
-    engine_fixture_reopen(&f->engine); /* describes opencl alone: nothing is known of gfx942 */
-    test_caller_join(&f->b, &f->engine, 2000, ROLE_USE);
-    test_caller_connect(&f->a, &f->engine, 1000, ROLE_USE);
+    users_reopen(f); /* describes opencl alone: nothing is known of gfx942 */
     want_amd(f, 2, "");
-    assert_int_equal(reply_result(&f->a, 0).code, KILN_UNSUPPORTED);
+    assert_int_equal(reply_result(&f->ann, 0).code, KILN_UNSUPPORTED);
 }
 
-TEST(toolchains, a_forced_toolchain_is_tried_also_where_its_probe_failed)
+TEST(undescribed, a_forced_toolchain_is_tried_also_where_its_probe_failed)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_two(f);
     want_amd(f, 1, "hiprtc");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
@@ -213,14 +180,14 @@ TEST(toolchains, a_forced_toolchain_is_tried_also_where_its_probe_failed)
     assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
     assert_false(next_job(f)->target_works);
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
-    assert_int_equal(reply_result(&f->a, 0).code, KILN_COMPILE_FAILED);
+    assert_int_equal(reply_result(&f->ann, 0).code, KILN_COMPILE_FAILED);
     want_amd(f, 2, "gcc");
-    assert_int_equal(reply_result(&f->a, 1).code, KILN_NOT_FOUND);
+    assert_int_equal(reply_result(&f->ann, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(toolchains, a_probe_is_a_clients_job_as_its_target_is)
+TEST(undescribed, a_probe_is_a_clients_job_as_its_target_is)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_two(f);
     want_amd(f, 1, "");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
@@ -232,19 +199,19 @@ TEST(toolchains, a_probe_is_a_clients_job_as_its_target_is)
     assert_true(next_job(f)->target_works);
 }
 
-static void plan_for(struct fixture *f, uint64_t id, const char *target, const char *toolchain)
+static void plan_for(struct users *f, uint64_t id, const char *target, const char *toolchain)
 {
     const struct message_plan m = { .problem = small_problem(8),
                                     .target = bytes_of_text(target),
                                     .toolchain = bytes_of_text(toolchain),
                                     .solver = bytes_of_text("ConvDirectNaive") };
-    send_plan(&f->a, &f->engine, id, &m);
+    send_plan(&f->ann, id, &m);
 }
 
 /* Whose source it is says nothing of whose target it is. */
-TEST(toolchains, a_plan_is_a_clients_job_until_its_target_was_tried)
+TEST(undescribed, a_plan_is_a_clients_job_until_its_target_was_tried)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_two(f);
     plan_for(f, 1, "gfx90a1b2c3", "hiprtc");
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
@@ -270,20 +237,20 @@ TEST(toolchains, a_plan_is_a_clients_job_until_its_target_was_tried)
     assert_true(bytes_equal_text(next_job(f)->toolchain, "clang"));
 }
 
-TEST(toolchains, a_probe_that_cannot_start_is_not_held_against_the_toolchain)
+TEST(undescribed, a_probe_that_cannot_start_is_not_held_against_the_toolchain)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_two(f);
     engine_drain(f->engine.engine);
     want_amd(f, 1, "");
-    assert_int_equal(reply_result(&f->a, 0).code, KILN_UNAVAILABLE);
-    KILN_AUTO(mem) char *text = bytes_to_text(reply_result(&f->a, 0).text);
+    assert_int_equal(reply_result(&f->ann, 0).code, KILN_UNAVAILABLE);
+    KILN_AUTO(mem) char *text = bytes_to_text(reply_result(&f->ann, 0).text);
     assert_says(text, "hiprtc");
 }
 
-TEST(toolchains, a_batch_of_made_up_targets_is_refused)
+TEST(undescribed, a_batch_of_made_up_targets_is_refused)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     BUFFER_AUTO struct buffer items, b;
     buffer_init(&items, 100000);
     buffer_init(&b, 200000);
@@ -302,31 +269,31 @@ TEST(toolchains, a_batch_of_made_up_targets_is_refused)
     }
     struct message_batch batch = { .count = 20, .items = buffer_view(&items) };
     message_batch_write(&b, &batch);
-    test_caller_send(&f->a, MESSAGE_batch, 1, buffer_view(&b));
-    assert_int_equal(reply_error(&f->a, 0).code, KILN_INVALID);
-    KILN_AUTO(mem) char *text = bytes_to_text(reply_error(&f->a, 0).text);
+    test_caller_send(&f->ann, MESSAGE_batch, 1, buffer_view(&b));
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
+    KILN_AUTO(mem) char *text = bytes_to_text(reply_error(&f->ann, 0).text);
     assert_says(text, "16");
     assert_int_equal(queued(f), 0);
 }
 
 /* Asks for |target|, whose probe crashes. */
-static void crash_for(struct fixture *f, uint64_t id, const char *target)
+static void crash_for(struct users *f, uint64_t id, const char *target)
 {
     want_for(f, id, target, "");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "died", NULL);
-    assert_int_equal(reply_result(&f->a, 0).code, KILN_UNSUPPORTED);
-    test_caller_forget_replies(&f->a);
+    assert_int_equal(reply_result(&f->ann, 0).code, KILN_UNSUPPORTED);
+    test_caller_forget_replies(&f->ann);
 }
 
-TEST(toolchains, a_crash_is_never_held_against_a_target_for_good)
+TEST(undescribed, a_crash_is_never_held_against_a_target_for_good)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_one(f);
     crash_for(f, 1, "gfx942");
     want_amd(f, 2, "");
     assert_null(fake_executor_next_compile(&f->engine.executor)); /* not at once again */
-    test_caller_forget_replies(&f->a);
+    test_caller_forget_replies(&f->ann);
 
     for (unsigned i = 0; i < 96; i++) { /* more than are kept in mind to be forgotten in time */
         char target[16];
@@ -338,35 +305,35 @@ TEST(toolchains, a_crash_is_never_held_against_a_target_for_good)
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
 }
 
-TEST(toolchains, two_requests_for_one_target_share_the_probe)
+TEST(undescribed, two_requests_for_one_target_share_the_probe)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_two(f);
     want_amd(f, 1, "");
     want_amd(f, 2, "");
     assert_int_equal(f->engine.executor.compiles_handed_over, 2); /* describe and one probe */
 }
 
-TEST(toolchains, listing_all_probes_all_and_then_answers)
+TEST(undescribed, listing_all_probes_all_and_then_answers)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_two(f);
-    test_caller_send(&f->a, MESSAGE_toolchains, 1, bytes_of_text("{\"probe\":[\"gfx1030\"]}"));
-    assert_int_equal(f->a.reply_count, 0);
+    test_caller_send(&f->ann, MESSAGE_toolchains, 1, bytes_of_text("{\"probe\":[\"gfx1030\"]}"));
+    assert_int_equal(f->ann.reply_count, 0);
     fake_executor_compile(&f->engine.executor, bytes_of_text("probe"));
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "unknown target",
                        "\nerror: gfx1030\nmore");
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(f->a.reply_count, 1);
-    KILN_AUTO(mem) char *text = bytes_to_text(f->a.replies[0].body);
+    assert_int_equal(f->ann.reply_count, 1);
+    KILN_AUTO(mem) char *text = bytes_to_text(f->ann.replies[0].body);
     assert_says(text, "{\"target\":\"gfx1030\",\"works\":true}");
     assert_says(text, "\"works\":false,\"detail\":\"unknown target (error: gfx1030)\"");
 }
 
 /* ---- probes that requests share ---- */
 
-static void take_probe(struct fixture *f, const char *target)
+static void take_probe(struct users *f, const char *target)
 {
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     assert_true(bytes_equal_text(next_job(f)->target, target));
@@ -374,7 +341,7 @@ static void take_probe(struct fixture *f, const char *target)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static void take_kernel(struct fixture *f, const char *program)
+static void take_kernel(struct users *f, const char *program)
 {
     assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
     assert_true(bytes_equal_text(next_job(f)->program, program));
@@ -383,16 +350,16 @@ static void take_kernel(struct fixture *f, const char *program)
 }
 
 /* Each first in its own turn, as kernels of two users are. */
-TEST(toolchains, a_probe_gets_the_best_place_of_those_who_ask)
+TEST(undescribed, a_probe_gets_the_best_place_of_those_who_ask)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_one(f);
-    want_of(f, &f->a, 1, "gfx90a", "a1");
+    want_of(f, &f->ann, 1, "gfx90a", "a1");
     take_probe(f, "gfx90a");
-    want_of(f, &f->a, 2, "gfx90a", "a2");
-    want_of(f, &f->a, 3, "gfx90a", "a3");
-    want_of(f, &f->a, 4, "gfx908", "a4");
-    want_of(f, &f->b, 1, "gfx908", "b1");
+    want_of(f, &f->ann, 2, "gfx90a", "a2");
+    want_of(f, &f->ann, 3, "gfx90a", "a3");
+    want_of(f, &f->ann, 4, "gfx908", "a4");
+    want_of(f, &f->bob, 1, "gfx908", "b1");
 
     take_kernel(f, "a1");    /* which a compiler had already */
     take_probe(f, "gfx908"); /* a was served twice, b never */
@@ -403,14 +370,14 @@ TEST(toolchains, a_probe_gets_the_best_place_of_those_who_ask)
     take_kernel(f, "a4");
 }
 
-TEST(toolchains, requests_that_wait_for_one_probe_continue_in_their_order)
+TEST(undescribed, requests_that_wait_for_one_probe_continue_in_their_order)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_one(f);
-    want_of(f, &f->a, 1, "gfx90a", "first");
-    want_of(f, &f->a, 2, "gfx908", "other");
-    want_of(f, &f->a, 3, "gfx90a", "second");
-    want_of(f, &f->a, 4, "gfx90a", "third");
+    want_of(f, &f->ann, 1, "gfx90a", "first");
+    want_of(f, &f->ann, 2, "gfx908", "other");
+    want_of(f, &f->ann, 3, "gfx90a", "second");
+    want_of(f, &f->ann, 4, "gfx90a", "third");
     take_probe(f, "gfx90a");
     assert_int_equal(queued(f), 3);
     take_probe(f, "gfx908");
@@ -421,78 +388,77 @@ TEST(toolchains, requests_that_wait_for_one_probe_continue_in_their_order)
     assert_int_equal(engine_fixture_stat(&f->engine, "queued_bytes"), 0);
 }
 
-TEST(toolchains, the_last_who_leaves_takes_a_probe_out_of_the_queue)
+TEST(undescribed, the_last_who_leaves_takes_a_probe_out_of_the_queue)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_one(f);
-    want_of(f, &f->a, 1, "gfx90a", "k");
-    want_of(f, &f->a, 2, "gfx908", "k");
-    want_of(f, &f->a, 3, "gfx908", "k");
-    want_of(f, &f->b, 1, "gfx908", "k");
-    want_of(f, &f->b, 2, "gfx942", "k");
+    want_of(f, &f->ann, 1, "gfx90a", "k");
+    want_of(f, &f->ann, 2, "gfx908", "k");
+    want_of(f, &f->ann, 3, "gfx908", "k");
+    want_of(f, &f->bob, 1, "gfx908", "k");
+    want_of(f, &f->bob, 2, "gfx942", "k");
     assert_int_equal(queued(f), 2);
-    test_caller_cancel(&f->a, 3);
-    test_caller_cancel(&f->b, 1);
+    test_caller_cancel(&f->ann, 3);
+    test_caller_cancel(&f->bob, 1);
     assert_int_equal(queued(f), 2);
-    test_caller_cancel(&f->a, 2);
+    test_caller_cancel(&f->ann, 2);
     assert_int_equal(queued(f), 1);
-    test_caller_cancel(&f->a, 1); /* which a compiler has: it is remembered */
+    test_caller_cancel(&f->ann, 1); /* which a compiler has: it is remembered */
     take_probe(f, "gfx90a");
     take_probe(f, "gfx942");
     take_kernel(f, "k");
     assert_int_equal(engine_fixture_stat(&f->engine, "queued_bytes"), 0);
 
-    want_of(f, &f->a, 4, "gfx90a", "k");
+    want_of(f, &f->ann, 4, "gfx90a", "k");
     take_kernel(f, "k");
-    want_of(f, &f->a, 5, "gfx908", "k");
+    want_of(f, &f->ann, 5, "gfx908", "k");
     take_probe(f, "gfx908");
     take_kernel(f, "k");
 }
 
-TEST(toolchains, a_client_that_leaves_takes_its_probes_out_of_the_queue)
+TEST(undescribed, a_client_that_leaves_takes_its_probes_out_of_the_queue)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_two(f);
-    test_caller_send(&f->b, MESSAGE_toolchains, 1,
+    test_caller_send(&f->bob, MESSAGE_toolchains, 1,
                      bytes_of_text("{\"probe\":[\"gfx1030\",\"gfx1100\"]}"));
-    want_of(f, &f->a, 1, "gfx1100", "k");
+    want_of(f, &f->ann, 1, "gfx1100", "k");
     assert_int_equal(queued(f), 3);
-    test_caller_leave(&f->b);
+    test_caller_leave(&f->bob);
     assert_int_equal(queued(f), 1);
     take_probe(f, "gfx1030");
     take_probe(f, "gfx1100");
     take_kernel(f, "k");
-    test_caller_join(&f->b, &f->engine, 2000, ROLE_USE);
 }
 
-TEST(toolchains, probes_of_one_user_are_bounded)
+TEST(undescribed, probes_of_one_user_are_bounded)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     char target[16] = "";
     describe_one(f);
     for (unsigned i = 0; i < 64; i++) {
         snprintf(target, sizeof(target), "gfx9%03u", i);
-        want_of(f, &f->a, 1 + i, target, "k");
+        want_of(f, &f->ann, 1 + i, target, "k");
     }
-    assert_int_equal(f->a.reply_count, 0);
-    want_of(f, &f->a, 100, "gfx90a", "k");
-    struct message_result o = reply_result(&f->a, 0);
+    assert_int_equal(f->ann.reply_count, 0);
+    want_of(f, &f->ann, 100, "gfx90a", "k");
+    struct message_result o = reply_result(&f->ann, 0);
     assert_int_equal(o.code, KILN_UNAVAILABLE);
     KILN_AUTO(mem) char *text = bytes_to_text(o.text);
     assert_says(text, "64 ");
     assert_says(text, "gfx90a");
 
-    want_of(f, &f->a, 101, target, "k"); /* for which one is under way */
-    want_of(f, &f->b, 1, "gfx90a", "k"); /* and another user has 64 of his own */
-    want_of(f, &f->a, 102, "gfx90a", "k");
-    assert_int_equal(f->a.reply_count, 1);
-    assert_int_equal(f->b.reply_count, 0);
+    want_of(f, &f->ann, 101, target, "k"); /* for which one is under way */
+    want_of(f, &f->bob, 1, "gfx90a", "k"); /* and another user has 64 of his own */
+    want_of(f, &f->ann, 102, "gfx90a", "k");
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_int_equal(f->bob.reply_count, 0);
     assert_int_equal(queued(f), 64);
 
-    test_caller_cancel(&f->a, 5);
-    test_caller_forget_replies(&f->a);
-    want_of(f, &f->a, 103, "gfx942", "k");
-    assert_int_equal(f->a.reply_count, 0);
+    test_caller_cancel(&f->ann, 5);
+    test_caller_forget_replies(&f->ann);
+    want_of(f, &f->ann, 103, "gfx942", "k");
+    assert_int_equal(f->ann.reply_count, 0);
 }
 
 /* ---- probes of a request that fails ---- */
@@ -502,14 +468,14 @@ static void ask(struct test_caller *caller, uint64_t id, const char *question)
     test_caller_send(caller, MESSAGE_toolchains, id, bytes_of_text(question));
 }
 
-TEST(toolchains, a_list_with_a_bad_target_leaves_nothing_in_the_queue)
+TEST(undescribed, a_list_with_a_bad_target_leaves_nothing_in_the_queue)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_two(f);
-    want_of(f, &f->b, 1, "gfx1030", "k");
-    want_of(f, &f->b, 2, "gfx1100", "k");
-    ask(&f->a, 1, "{\"probe\":[\"gfx1030\",\"gfx1100\",\"gfx1101\",\"nonsense\"]}");
-    assert_reply_refuses(&f->a, 0, KILN_INVALID, "nonsense");
+    want_of(f, &f->bob, 1, "gfx1030", "k");
+    want_of(f, &f->bob, 2, "gfx1100", "k");
+    ask(&f->ann, 1, "{\"probe\":[\"gfx1030\",\"gfx1100\",\"gfx1101\",\"nonsense\"]}");
+    assert_reply_refuses(&f->ann, 0, KILN_INVALID, "nonsense");
     assert_int_equal(queued(f), 1); /* what another waits for stays */
     take_probe(f, "gfx1030");
     take_probe(f, "gfx1100");
@@ -518,35 +484,35 @@ TEST(toolchains, a_list_with_a_bad_target_leaves_nothing_in_the_queue)
     assert_null(fake_executor_next_compile(&f->engine.executor));
 }
 
-TEST(toolchains, a_request_that_cannot_be_kept_leaves_nothing_in_the_queue)
+TEST(undescribed, a_request_that_cannot_be_kept_leaves_nothing_in_the_queue)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     KILN_AUTO(mem) char *large = calloc(1, 60000);
     assert_non_null(large);
     describe_one(f);
-    want_of(f, &f->b, 1, "gfx1030", "k"); /* which the compiler has */
+    want_of(f, &f->bob, 1, "gfx1030", "k"); /* which the compiler has */
     static const char *const targets[] = { "gfx1100", "gfx1101" };
     for (size_t i = 0; i < 2; i++) {
         const struct message_fetch_source m = { .target = bytes_of_text(targets[i]),
                                                 .program = bytes_of_text("k.hip"),
                                                 .source = bytes_of(large, 60000) };
-        SEND_MESSAGE(&f->a, fetch_source, 1 + i, &m);
+        SEND_MESSAGE(&f->ann, fetch_source, 1 + i, &m);
     }
-    assert_int_equal(f->a.reply_count, 1);
-    assert_int_equal(f->a.replies[0].request_id, 2);
-    assert_int_equal(reply_error(&f->a, 0).code, KILN_BUSY);
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_int_equal(f->ann.replies[0].request_id, 2);
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_BUSY);
     assert_int_equal(queued(f), 1); /* the first one's */
 }
 
 /* It is refused until it is known what can build: whoever asks again finds that out. */
-TEST(toolchains, but_what_a_build_asks_for_goes_on)
+TEST(undescribed, but_what_a_build_asks_for_goes_on)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_one(f);
-    want_of(f, &f->b, 1, "gfx1030", "k");
+    want_of(f, &f->bob, 1, "gfx1030", "k");
     int file = sealed_file(bytes_of_text("problems"));
-    test_caller_send_files(&f->a, MESSAGE_package_build, "{\"target\":\"gfx908\"}", &file, 1);
-    assert_reply_refuses(&f->a, 0, KILN_BUSY, "ask again");
+    test_caller_send_files(&f->ann, MESSAGE_package_build, "{\"target\":\"gfx908\"}", &file, 1);
+    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "ask again");
     assert_int_equal(queued(f), 1);
     take_probe(f, "gfx1030");
     take_probe(f, "gfx908");
@@ -559,9 +525,9 @@ TEST(toolchains, but_what_a_build_asks_for_goes_on)
                              "cccccccccccccccccccccccccccccccccccccc\"}]}"
 
 /* All that kiln knows and as many more as one request may name: more than may be under way. */
-TEST(toolchains, a_list_of_more_than_may_be_under_way_is_tried_to_its_end)
+TEST(undescribed, a_list_of_more_than_may_be_under_way_is_tried_to_its_end)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     char question[512] = "{\"all\":true,\"probe\":[";
     engine_fixture_describe_as(&f->engine, AMD_AND_NVIDIA);
     for (unsigned i = 0; i < 16; i++) {
@@ -569,57 +535,57 @@ TEST(toolchains, a_list_of_more_than_may_be_under_way_is_tried_to_its_end)
         snprintf(question + used, sizeof(question) - used, "%s\"gfx9%03u\"", i ? "," : "", i);
     }
     strcat(question, "]}");
-    ask(&f->a, 1, question);
+    ask(&f->ann, 1, question);
     assert_int_equal(queued(f), 63);
     unsigned tries = 0;
-    for (; f->a.reply_count == 0; tries++) {
+    for (; f->ann.reply_count == 0; tries++) {
         assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
         fake_executor_compile(&f->engine.executor, bytes_of_text("probe"));
         fake_executor_run_tasks(&f->engine.executor);
     }
     assert_int_equal(tries, 2 * (16 + 14) + 9);
-    KILN_AUTO(mem) char *text = bytes_to_text(f->a.replies[0].body);
+    KILN_AUTO(mem) char *text = bytes_to_text(f->ann.replies[0].body);
     assert_says(text, "{\"target\":\"sm_120\",\"works\":true}");
     assert_says(text, "{\"target\":\"gfx9015\",\"works\":true}");
 }
 
 /* There is nothing of its own to wait for. */
-TEST(toolchains, a_list_that_cannot_begin_is_refused)
+TEST(undescribed, a_list_that_cannot_begin_is_refused)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     char target[16];
     describe_one(f);
     for (unsigned i = 0; i < 64; i++) {
         snprintf(target, sizeof(target), "gfx9%03u", i);
-        want_of(f, &f->a, 1 + i, target, "k");
+        want_of(f, &f->ann, 1 + i, target, "k");
     }
-    ask(&f->a, 100, "{\"probe\":[\"gfx1100\"]}");
-    assert_reply_refuses(&f->a, 0, KILN_UNAVAILABLE, "64 ");
+    ask(&f->ann, 100, "{\"probe\":[\"gfx1100\"]}");
+    assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "64 ");
 }
 
 /* ---- no process to try with ---- */
 
 #define NO_PROCESS "no compiler process could be started: Too many open files"
 
-TEST(toolchains, a_probe_without_a_process_says_nothing_of_the_target)
+TEST(undescribed, a_probe_without_a_process_says_nothing_of_the_target)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_one(f);
     want_amd(f, 1, "");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, NO_PROCESS, NULL);
-    struct message_result o = reply_result(&f->a, 0);
+    struct message_result o = reply_result(&f->ann, 0);
     assert_int_equal(o.code, KILN_UNAVAILABLE);
     KILN_AUTO(mem) char *text = bytes_to_text(o.text);
     assert_says(text, NO_PROCESS);
     assert_says(text, "ask again");
 
-    test_caller_forget_replies(&f->a);
-    test_caller_send(&f->a, MESSAGE_toolchains, 2, bytes_of_text("{}"));
-    KILN_AUTO(mem) char *listed = bytes_to_text(f->a.replies[0].body);
+    test_caller_forget_replies(&f->ann);
+    test_caller_send(&f->ann, MESSAGE_toolchains, 2, bytes_of_text("{}"));
+    KILN_AUTO(mem) char *listed = bytes_to_text(f->ann.replies[0].body);
     assert_says(listed,
                 "\"targets\":[],\"untried\":[{\"target\":\"gfx942\",\"detail\":\"" NO_PROCESS);
-    test_caller_forget_replies(&f->a);
+    test_caller_forget_replies(&f->ann);
 
     for (unsigned i = 0; i < 96; i++) { /* more than are kept in mind to be forgotten in time */
         char target[16];
@@ -632,7 +598,7 @@ TEST(toolchains, a_probe_without_a_process_says_nothing_of_the_target)
 }
 
 /* As where others ask for more targets than are kept in mind. */
-static void forget_what_was_found(struct fixture *f, const char *of)
+static void forget_what_was_found(struct users *f, const char *of)
 {
     struct toolchain_table *table = f->engine.engine->toolchains;
     struct target target;
@@ -641,32 +607,32 @@ static void forget_what_was_found(struct fixture *f, const char *of)
         toolchain_probe_learn(table, toolchain_table_at(table, i), &target, PROBE_UNKNOWN, NULL);
 }
 
-TEST(toolchains, a_probe_result_that_is_always_forgotten_is_not_asked_for_forever)
+TEST(undescribed, a_probe_result_that_is_always_forgotten_is_not_asked_for_forever)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_two(f);
     want_amd(f, 1, "");
     unsigned tries = 0;
-    for (; f->a.reply_count == 0; tries++) {
+    for (; f->ann.reply_count == 0; tries++) {
         forget_what_was_found(f, "gfx942");
         fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, NO_PROCESS, NULL);
     }
     assert_int_equal(tries, 8);
-    assert_reply_refuses(&f->a, 0, KILN_UNAVAILABLE, "8 tries");
+    assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "8 tries");
 }
 
-TEST(toolchains, a_request_that_gives_up_leaves_no_probe_in_the_queue)
+TEST(undescribed, a_request_that_gives_up_leaves_no_probe_in_the_queue)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static const char *const targets[] = { "gfx1030", "gfx1100", "gfx1101" };
     describe_one(f);
-    ask(&f->a, 1, "{\"probe\":[\"gfx1030\",\"gfx1100\",\"gfx1101\"]}");
+    ask(&f->ann, 1, "{\"probe\":[\"gfx1030\",\"gfx1100\",\"gfx1101\"]}");
     assert_int_equal(queued(f), 2);
-    while (f->a.reply_count == 0) {
+    while (f->ann.reply_count == 0) {
         for (size_t i = 0; i < 3; i++)
             forget_what_was_found(f, targets[i]);
         fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, NO_PROCESS, NULL);
     }
-    assert_reply_refuses(&f->a, 0, KILN_UNAVAILABLE, "8 tries");
+    assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "8 tries");
     assert_int_equal(queued(f), 0);
 }

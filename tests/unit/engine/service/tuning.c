@@ -11,18 +11,18 @@
 
 #define MY_VALUE "Mine:0.03,128,miopenConvolutionFwdAlgoDirect"
 
-TEST(tuning, imported_records_are_found_by_every_user_as_the_file_has_them)
+TEST(users, imported_records_are_found_by_every_user_as_the_file_has_them)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_import_system(f);
     assert_true(tuning_finds(f, &f->ann, WINOGRAD ";" GEMM));
     assert_true(tuning_finds(f, &f->bob, WINOGRAD ";" GEMM));
     assert_int_equal(engine_fixture_stat(&f->engine, "tuning_hits_system"), 2);
 }
 
-TEST(tuning, a_problem_that_nobody_knows_is_a_miss_without_a_message)
+TEST(users, a_problem_that_nobody_knows_is_a_miss_without_a_message)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct message_tuning_answer answer = tuning_ask(f, &f->ann, 0, 0, 1);
     assert_int_equal(answer.code, KILN_NOT_FOUND);
     assert_int_equal(answer.text.size, 0);
@@ -44,9 +44,9 @@ static uint32_t check_answers(const struct kept_reply *reply, uint32_t index)
     return index;
 }
 
-TEST(tuning, a_batch_answers_each_problem_once_at_its_place)
+TEST(users, a_batch_answers_each_problem_once_at_its_place)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     uint32_t index = 0;
     tuning_import_system(f);
     tuning_ask_many(&f->ann, 0, 0, 1000);
@@ -58,9 +58,9 @@ TEST(tuning, a_batch_answers_each_problem_once_at_its_place)
     assert_int_equal(index, 1000);
 }
 
-TEST(tuning, a_neighbour_answers_only_when_asked_for_and_says_how_far_it_is)
+TEST(users, a_neighbour_answers_only_when_asked_for_and_says_how_far_it_is)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_import_system(f);
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 4).code, KILN_NOT_FOUND);
     struct message_tuning_answer near = tuning_ask(f, &f->ann, 0, TUNING_NEAREST, 4);
@@ -70,18 +70,18 @@ TEST(tuning, a_neighbour_answers_only_when_asked_for_and_says_how_far_it_is)
     assert_true(bytes_equal_text(near.key, KEY));
 }
 
-TEST(tuning, many_neighbours_are_sought_in_several_turns_and_all_are_answered)
+TEST(users, many_neighbours_are_sought_in_several_turns_and_all_are_answered)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_import_system(f);
     struct message_tuning_answer last = tuning_ask(f, &f->ann, 0, TUNING_NEAREST, 4096);
     assert_int_equal(last.flags, TUNING_NEAR);
     assert_int_equal(engine_fixture_stat(&f->engine, "tuning_near"), 4095);
 }
 
-TEST(tuning, a_users_measurement_counts_for_that_user_alone)
+TEST(users, a_users_measurement_counts_for_that_user_alone)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_import_system(f);
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
@@ -92,13 +92,13 @@ TEST(tuning, a_users_measurement_counts_for_that_user_alone)
     assert_true(tuning_finds(f, &f->admin, WINOGRAD ";" GEMM));
 }
 
-TEST(tuning, a_measurement_is_there_after_a_restart_with_its_origin)
+TEST(users, a_measurement_is_there_after_a_restart_with_its_origin)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     put.m.device_uuid = bytes_of_text("GPU-7");
     tuning_put(f, &f->ann, &put);
-    tuning_reopen(f);
+    users_reopen(f);
     struct message_tuning_answer mine = tuning_ask(f, &f->ann, 0, TUNING_MEASUREMENTS, 1);
     assert_int_equal(mine.measurement_count, 1);
     struct reader r = reader_of(mine.measurements);
@@ -112,28 +112,28 @@ TEST(tuning, a_measurement_is_there_after_a_restart_with_its_origin)
     assert_true(m.median_ms == double_bits(0.03) && m.measured_at > 1000000000);
 }
 
-TEST(tuning, records_of_another_driver_are_marked_and_counted)
+TEST(users, records_of_another_driver_are_marked_and_counted)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).flags, TUNING_STALE);
     assert_int_equal(engine_fixture_stat(&f->engine, "tuning_stale"), 1);
 }
 
-TEST(tuning, with_the_policy_to_ignore_them_stale_records_are_left_out)
+TEST(users, with_the_policy_to_ignore_them_stale_records_are_left_out)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     f->engine.options.tuning_stale = TUNING_IGNORE;
-    tuning_reopen(f);
+    users_reopen(f);
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(tuning, entries_of_other_solvers_stay_when_one_is_put)
+TEST(users, entries_of_other_solvers_stay_when_one_is_put)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put mine = find_put("Mine", 0.03), other = find_put("Other", 0.04);
     tuning_put(f, &f->ann, &mine);
     tuning_put(f, &f->ann, &other);
@@ -141,9 +141,9 @@ TEST(tuning, entries_of_other_solvers_stay_when_one_is_put)
         tuning_finds(f, &f->ann, MY_VALUE ";Other:0.04,128,miopenConvolutionFwdAlgoDirect"));
 }
 
-TEST(tuning, a_record_in_the_old_dialect_keeps_other_solvers_of_an_algorithm_apart)
+TEST(users, a_record_in_the_old_dialect_keeps_other_solvers_of_an_algorithm_apart)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     json_destroy(tuning_import(
         f, &f->ann, "{\"name\":\"" FIND_FILE "\",\"tier\":\"user\"}", FIND_FILE,
         KEY
@@ -162,9 +162,9 @@ TEST(tuning, a_record_in_the_old_dialect_keeps_other_solvers_of_an_algorithm_apa
                              "Mine:0.03,128,miopenConvolutionFwdAlgoDirect"));
 }
 
-TEST(tuning, parameters_are_put_and_found)
+TEST(users, parameters_are_put_and_found)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = perf_put("ConvAsm1x1U", "1,8,2,64", 0.2);
     tuning_put(f, &f->ann, &put);
     struct message_tuning_answer answer = tuning_ask(f, &f->ann, 1, 0, 1);
@@ -172,9 +172,9 @@ TEST(tuning, parameters_are_put_and_found)
     assert_int_equal(tuning_ask(f, &f->bob, 1, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(tuning, only_publishers_and_administrators_put_into_the_hosts_records)
+TEST(users, only_publishers_and_administrators_put_into_the_hosts_records)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     put.m.tier = 2;
     tuning_send_put(f, &f->ann, &put, true);
@@ -187,15 +187,15 @@ TEST(tuning, only_publishers_and_administrators_put_into_the_hosts_records)
 
 /* ---- what is refused ---- */
 
-static void refused(struct tuning_users *f, const struct put *put, const char *words)
+static void refused(struct users *f, const struct put *put, const char *words)
 {
     tuning_send_put(f, &f->ann, put, true);
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, words);
 }
 
-TEST(tuning, metrics_that_nobody_can_have_measured_are_refused)
+TEST(users, metrics_that_nobody_can_have_measured_are_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     static const double bad[] = { -0.5, NAN, INFINITY, -INFINITY, 1.1e9 };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct put put = find_put("Mine", bad[i]);
@@ -210,9 +210,9 @@ TEST(tuning, metrics_that_nobody_can_have_measured_are_refused)
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(tuning, words_that_would_break_a_record_are_refused)
+TEST(users, words_that_would_break_a_record_are_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     static const char *const bad[] = { "", "A;B", "A:B", "A=B", "A,B", "A\nB", "\xff" };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct put put = find_put(bad[i], 1);
@@ -228,9 +228,9 @@ TEST(tuning, words_that_would_break_a_record_are_refused)
     refused(f, &put, "device");
 }
 
-TEST(tuning, names_that_are_none_of_miopens_are_refused)
+TEST(users, names_that_are_none_of_miopens_are_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Conv A", 1);
     refused(f, &put, "'Conv A'");
     put = find_put("Mine", 1);
@@ -243,9 +243,9 @@ TEST(tuning, names_that_are_none_of_miopens_are_refused)
     tuning_put(f, &f->ann, &put);
 }
 
-TEST(tuning, a_put_of_what_there_is_not_is_refused)
+TEST(users, a_put_of_what_there_is_not_is_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     put.m.kind = 2;
     refused(f, &put, "kind 2");
@@ -266,9 +266,9 @@ TEST(tuning, a_put_of_what_there_is_not_is_refused)
     refused(f, &put, "no parameters");
 }
 
-TEST(tuning, lists_of_entries_that_do_not_add_up_are_refused)
+TEST(users, lists_of_entries_that_do_not_add_up_are_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     put.m.count = 0;
     refused(f, &put, "256 entries");
@@ -282,18 +282,18 @@ TEST(tuning, lists_of_entries_that_do_not_add_up_are_refused)
     refused(f, &put, "last entry");
 }
 
-TEST(tuning, a_problem_of_mixed_layouts_has_no_perf_record)
+TEST(users, a_problem_of_mixed_layouts_has_no_perf_record)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = perf_put("Mine", "1", 1);
     put.m.problem.y_layout = LAYOUT_CHANNELS_LAST;
     tuning_send_put(f, &f->ann, &put, true);
     assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "layout");
 }
 
-TEST(tuning, look_ups_that_do_not_add_up_are_refused)
+TEST(users, look_ups_that_do_not_add_up_are_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     uint8_t problems[PROBLEM_WIRE_SIZE] = { 0 };
     const struct message_tuning_get good = { .database_id = bytes_of_text(ID),
                                              .count = 1,
@@ -316,8 +316,7 @@ TEST(tuning, look_ups_that_do_not_add_up_are_refused)
 }
 
 /* Whether a look-up in this database is answered; else it must be refused. */
-static bool is_answered(struct tuning_users *f, enum tuning_kind kind, const char *id,
-                        const char *backend)
+static bool is_answered(struct users *f, enum tuning_kind kind, const char *id, const char *backend)
 {
     uint8_t problems[PROBLEM_WIRE_SIZE] = { 0 };
     const struct message_tuning_get m = { .kind = (uint8_t)kind,
@@ -333,9 +332,9 @@ static bool is_answered(struct tuning_users *f, enum tuning_kind kind, const cha
     return false;
 }
 
-TEST(tuning, a_database_is_checked_whichever_was_asked_for_before)
+TEST(users, a_database_is_checked_whichever_was_asked_for_before)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     assert_false(is_answered(f, TUNING_FIND, "", ""));
     assert_false(is_answered(f, TUNING_PERF, "", ""));
     for (int i = 0; i < 2; i++) {
@@ -351,9 +350,9 @@ TEST(tuning, a_database_is_checked_whichever_was_asked_for_before)
     }
 }
 
-TEST(tuning, look_ups_that_take_turns_in_two_databases_get_the_records_of_each)
+TEST(users, look_ups_that_take_turns_in_two_databases_get_the_records_of_each)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_import_system(f);
     for (int i = 0; i < 2; i++) {
         assert_true(is_answered(f, TUNING_FIND, "gfx906_60", "HIP"));
@@ -363,9 +362,9 @@ TEST(tuning, look_ups_that_take_turns_in_two_databases_get_the_records_of_each)
     }
 }
 
-TEST(tuning, a_problem_that_is_none_is_answered_at_its_place)
+TEST(users, a_problem_that_is_none_is_answered_at_its_place)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     uint8_t problems[PROBLEM_WIRE_SIZE] = { 0 };
     const struct message_tuning_get m = { .database_id = bytes_of_text(ID),
                                           .count = 1,
@@ -382,9 +381,9 @@ TEST(tuning, a_problem_that_is_none_is_answered_at_its_place)
     assert_true(answer.text.size > 0);
 }
 
-TEST(tuning, bodies_cut_short_or_with_more_behind_are_refused)
+TEST(users, bodies_cut_short_or_with_more_behind_are_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     static const enum message_type types[] = { MESSAGE_tuning_get, MESSAGE_tuning_put,
                                                MESSAGE_tuning_lease, MESSAGE_tuning_report };
     uint8_t junk[700];
@@ -400,9 +399,9 @@ TEST(tuning, bodies_cut_short_or_with_more_behind_are_refused)
 
 /* ---- turns ---- */
 
-TEST(tuning, a_client_that_leaves_while_queued_records_nothing)
+TEST(users, a_client_that_leaves_while_queued_records_nothing)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put first = find_put("First", 1), second = find_put("Second", 1);
     tuning_send_put(f, &f->bob, &first, false); /* runs */
     tuning_send_put(f, &f->ann, &second, false);
@@ -413,9 +412,9 @@ TEST(tuning, a_client_that_leaves_while_queued_records_nothing)
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_OK);
 }
 
-TEST(tuning, a_recording_that_has_begun_goes_on_when_its_client_leaves)
+TEST(users, a_recording_that_has_begun_goes_on_when_its_client_leaves)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("First", 1);
     tuning_send_put(f, &f->ann, &put, false);
     test_caller_cancel(&f->ann, 6);
@@ -424,9 +423,9 @@ TEST(tuning, a_recording_that_has_begun_goes_on_when_its_client_leaves)
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_OK);
 }
 
-TEST(tuning, one_user_cannot_fill_the_queue)
+TEST(users, one_user_cannot_fill_the_queue)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     for (unsigned i = 0; i < 65; i++) { /* one runs */
         tuning_send_put(f, &f->ann, &put, false);
@@ -440,12 +439,11 @@ TEST(tuning, one_user_cannot_fill_the_queue)
     test_caller_leave(&f->ann); /* more replies than a test keeps */
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->bob.replies[0].type, MESSAGE_recorded);
-    test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
 }
 
-TEST(tuning, changes_run_one_at_a_time_and_in_order_on_the_tuning_work_queue)
+TEST(users, changes_run_one_at_a_time_and_in_order_on_the_tuning_work_queue)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     unsigned before = f->engine.executor.tasks_of[WORK_QUEUE_TUNING];
     tuning_send_put(f, &f->ann, &put, false);
@@ -459,9 +457,9 @@ TEST(tuning, changes_run_one_at_a_time_and_in_order_on_the_tuning_work_queue)
     assert_int_equal(f->bob.replies[0].type, MESSAGE_recorded);
 }
 
-TEST(tuning, at_stop_the_running_one_ends_and_the_others_are_put_off)
+TEST(users, at_stop_the_running_one_ends_and_the_others_are_put_off)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     tuning_send_put(f, &f->ann, &put, false);
     tuning_send_put(f, &f->bob, &put, false);
@@ -473,11 +471,11 @@ TEST(tuning, at_stop_the_running_one_ends_and_the_others_are_put_off)
     assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "stopping");
 }
 
-TEST(tuning, a_user_has_no_more_records_than_he_may)
+TEST(users, a_user_has_no_more_records_than_he_may)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     f->engine.options.tuning_records_per_uid = 1;
-    tuning_reopen(f);
+    users_reopen(f);
     struct put put = find_put("Mine", 1);
     tuning_put(f, &f->ann, &put);
     put.m.problem.n = 2;
@@ -489,18 +487,18 @@ TEST(tuning, a_user_has_no_more_records_than_he_may)
 /* ---- without tuning.db ---- */
 
 /* A file stands where a directory on the way would be: whoever we are, nothing is made there. */
-static void block_directory(struct tuning_users *f)
+static void block_directory(struct users *f)
 {
     snprintf(f->file, sizeof(f->file), "%s/blocked", f->engine.directory);
     snprintf(f->engine.state, sizeof(f->engine.state), "%.60s/blocked/state", f->engine.directory);
     tuning_write(f, "");
 }
 
-TEST(tuning, without_its_directory_everything_else_goes_on_and_status_says_why)
+TEST(users, without_its_directory_everything_else_goes_on_and_status_says_why)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     block_directory(f);
-    tuning_reopen(f);
+    users_reopen(f);
     assert_null(f->engine.engine->tuning->databases);
     struct put put = find_put("Mine", 1);
     tuning_send_put(f, &f->ann, &put, true);
@@ -513,11 +511,11 @@ TEST(tuning, without_its_directory_everything_else_goes_on_and_status_says_why)
     assert_non_null(engine_fixture_reported(&f->engine, "tuning_unavailable"));
 }
 
-TEST(tuning, when_the_directory_can_be_made_it_is_opened_without_a_restart)
+TEST(users, when_the_directory_can_be_made_it_is_opened_without_a_restart)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     block_directory(f);
-    tuning_reopen(f);
+    users_reopen(f);
     assert_int_equal(unlink(f->file), 0);
     engine_tick(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
@@ -529,17 +527,17 @@ TEST(tuning, when_the_directory_can_be_made_it_is_opened_without_a_restart)
     tuning_put(f, &f->ann, &put);
 }
 
-TEST(tuning, a_solver_whose_name_is_none_is_refused_in_a_perf_record_too)
+TEST(users, a_solver_whose_name_is_none_is_refused_in_a_perf_record_too)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = perf_put("Conv A", "1,2", 1);
     refused(f, &put, "'Conv A'");
     assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(tuning, a_backend_that_there_is_not_is_refused)
+TEST(users, a_backend_that_there_is_not_is_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     put.m.backend = bytes_of_text("Metal");
     refused(f, &put, "'Metal'");
@@ -547,9 +545,9 @@ TEST(tuning, a_backend_that_there_is_not_is_refused)
     tuning_put(f, &f->ann, &put);
 }
 
-TEST(tuning, a_backend_that_is_none_of_the_devices_is_refused)
+TEST(users, a_backend_that_is_none_of_the_devices_is_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     put.m.backend = bytes_of_text("CUDA");
     refused(f, &put, "'CUDA'");
@@ -567,9 +565,9 @@ static bool note_backend(void *context, const struct tuning_held *held)
     return true;
 }
 
-TEST(tuning, without_a_backend_a_record_has_the_devices_own)
+TEST(users, without_a_backend_a_record_has_the_devices_own)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     static const struct {
         const char *id, *backend;
     } ways[] = { { "gfx906_60", "HIP" }, { "sm_90_132", "CUDA" }, { "opencl_1a2b3c4d", "OpenCL" } };
@@ -587,7 +585,7 @@ TEST(tuning, without_a_backend_a_record_has_the_devices_own)
 
 /* ---- puts that are sent again ---- */
 
-static uint32_t samples_of_mine(struct tuning_users *f)
+static uint32_t samples_of_mine(struct users *f)
 {
     struct message_tuning_answer mine = tuning_ask(f, &f->ann, 0, TUNING_MEASUREMENTS, 1);
     assert_int_equal(mine.measurement_count, 1);
@@ -595,9 +593,9 @@ static uint32_t samples_of_mine(struct tuning_users *f)
     return message_tuning_measurement_read(&r).samples;
 }
 
-TEST(tuning, a_put_that_is_sent_again_counts_once)
+TEST(users, a_put_that_is_sent_again_counts_once)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     put.m.token = bytes_of_text("sixteen letters!");
     tuning_put(f, &f->ann, &put);
@@ -619,21 +617,21 @@ TEST(tuning, a_put_that_is_sent_again_counts_once)
     assert_int_equal(engine_fixture_stat(&f->engine, "tuning_puts"), 4);
 }
 
-TEST(tuning, a_put_that_is_sent_again_to_the_next_daemon_counts_once)
+TEST(users, a_put_that_is_sent_again_to_the_next_daemon_counts_once)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     put.m.token = bytes_of_text("sixteen letters!");
     tuning_put(f, &f->ann, &put);
-    tuning_reopen(f);
+    users_reopen(f);
     put.entry.median_ms = double_bits(0.0301);
     tuning_put(f, &f->ann, &put);
     assert_int_equal(samples_of_mine(f), 5);
 }
 
-TEST(tuning, a_token_of_another_size_is_refused)
+TEST(users, a_token_of_another_size_is_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     put.m.token = bytes_of_text("short");
     refused(f, &put, "5 bytes");

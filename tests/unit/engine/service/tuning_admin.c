@@ -12,9 +12,9 @@
 
 /* ---- show, stats ---- */
 
-TEST(tuning, a_problem_is_shown_with_every_tier_the_most_private_first)
+TEST(users, a_problem_is_shown_with_every_tier_the_most_private_first)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_import_system(f);
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
@@ -35,9 +35,9 @@ TEST(tuning, a_problem_is_shown_with_every_tier_the_most_private_first)
     assert_int_equal(json_count(json_get(json_next(mine), "entries")), 2);
 }
 
-TEST(tuning, another_users_records_are_not_shown)
+TEST(users, another_users_records_are_not_shown)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     KILN_AUTO(json)
@@ -48,9 +48,9 @@ TEST(tuning, another_users_records_are_not_shown)
     assert_int_equal(json_count(json_get(problem, "find")), 0);
 }
 
-TEST(tuning, the_nearest_is_shown_where_nothing_is_known)
+TEST(users, the_nearest_is_shown_where_nothing_is_known)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_import_system(f);
     KILN_AUTO(json)
     struct json *a = test_caller_ask(&f->bob, MESSAGE_tuning_show,
@@ -62,9 +62,9 @@ TEST(tuning, the_nearest_is_shown_where_nothing_is_known)
     assert_string_equal(json_get_text(near, "key", ""), KEY);
 }
 
-TEST(tuning, a_problem_that_is_none_and_no_device_are_refused)
+TEST(users, a_problem_that_is_none_and_no_device_are_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     test_caller_refused(&f->ann, MESSAGE_tuning_show, "{\"database_id\":\"" ID "\"}", KILN_INVALID,
                         "");
     test_caller_refused(&f->ann, MESSAGE_tuning_show,
@@ -73,9 +73,9 @@ TEST(tuning, a_problem_that_is_none_and_no_device_are_refused)
                         "database id");
 }
 
-TEST(tuning, stats_say_what_there_is)
+TEST(users, stats_say_what_there_is)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_import_system(f);
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
@@ -90,9 +90,9 @@ TEST(tuning, stats_say_what_there_is)
 
 /* ---- promote, remove ---- */
 
-TEST(tuning, only_administrators_promote_and_everybody_finds_it_then)
+TEST(users, only_administrators_promote_and_everybody_finds_it_then)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     test_caller_refused(&f->ann, MESSAGE_tuning_promote, "{}", KILN_DENIED, "administrator");
@@ -108,9 +108,9 @@ TEST(tuning, only_administrators_promote_and_everybody_finds_it_then)
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).tier, 3);
 }
 
-TEST(tuning, a_problem_is_promoted_in_both_kinds_or_in_none)
+TEST(users, a_problem_is_promoted_in_both_kinds_or_in_none)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put find = find_put("Mine", 1), perf = perf_put("Mine", "1,8", 1);
     tuning_put(f, &f->ann, &find);
     tuning_put(f, &f->ann, &perf);
@@ -123,14 +123,14 @@ TEST(tuning, a_problem_is_promoted_in_both_kinds_or_in_none)
 
     KILN_AUTO(json) struct json *a = reply_json(&f->admin, f->admin.reply_count - 1);
     assert_int_equal(answer_number(a, "added"), 2);
-    tuning_reopen(f);
+    users_reopen(f);
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).tier, 2);
     assert_int_equal(tuning_ask(f, &f->bob, 1, 0, 1).tier, 2);
 }
 
-TEST(tuning, users_remove_their_own_records_and_nobody_elses)
+TEST(users, users_remove_their_own_records_and_nobody_elses)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     tuning_put(f, &f->bob, &put);
@@ -148,9 +148,9 @@ TEST(tuning, users_remove_their_own_records_and_nobody_elses)
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(tuning, an_administrator_who_names_no_user_removes_their_own_records)
+TEST(users, an_administrator_who_names_no_user_removes_their_own_records)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     json_destroy(
@@ -158,9 +158,9 @@ TEST(tuning, an_administrator_who_names_no_user_removes_their_own_records)
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_OK);
 }
 
-TEST(tuning, one_solver_of_one_problem_is_removed_and_the_rest_stays)
+TEST(users, one_solver_of_one_problem_is_removed_and_the_rest_stays)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put mine = find_put("Mine", 0.03), other = find_put("Other", 0.04);
     tuning_put(f, &f->ann, &mine);
     tuning_put(f, &f->ann, &other);
@@ -172,9 +172,9 @@ TEST(tuning, one_solver_of_one_problem_is_removed_and_the_rest_stays)
     assert_true(tuning_finds(f, &f->ann, "Other:0.04,128,miopenConvolutionFwdAlgoDirect"));
 }
 
-TEST(tuning, shared_records_are_removed_by_publishers_only)
+TEST(users, shared_records_are_removed_by_publishers_only)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const char *system = "{\"tier\":\"system\",\"kind\":\"find\",\"database_id\":\"" ID "\"}";
     tuning_import_system(f);
     test_caller_refused(&f->ann, MESSAGE_tuning_remove, system, KILN_DENIED, "--tier user");
@@ -187,9 +187,9 @@ TEST(tuning, shared_records_are_removed_by_publishers_only)
                         "kilnctl db stats");
 }
 
-TEST(tuning, nothing_is_removed_unless_something_is_named)
+TEST(users, nothing_is_removed_unless_something_is_named)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     test_caller_refused(&f->ann, MESSAGE_tuning_remove, "{}", KILN_INVALID, "tier");
     test_caller_refused(&f->ann, MESSAGE_tuning_remove, "{\"tier\":\"user\"}", KILN_INVALID,
                         "'all'");
@@ -203,9 +203,9 @@ TEST(tuning, nothing_is_removed_unless_something_is_named)
 
 /* ---- verify ---- */
 
-TEST(tuning, verify_lists_what_another_driver_measured)
+TEST(users, verify_lists_what_another_driver_measured)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     KILN_AUTO(json)
@@ -224,9 +224,9 @@ TEST(tuning, verify_lists_what_another_driver_measured)
     assert_int_equal(answer_number(stale, "uid"), 1000);
 }
 
-TEST(tuning, verify_says_who_measured_what_is_the_hosts)
+TEST(users, verify_says_who_measured_what_is_the_hosts)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     put.m.tier = 2;
     tuning_put(f, &f->publisher, &put);
@@ -239,9 +239,9 @@ TEST(tuning, verify_says_who_measured_what_is_the_hosts)
     assert_int_equal(answer_number(stale, "uid"), 1002);
 }
 
-TEST(tuning, verify_shows_nobody_another_users_records)
+TEST(users, verify_shows_nobody_another_users_records)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     KILN_AUTO(json)
@@ -254,9 +254,9 @@ TEST(tuning, verify_shows_nobody_another_users_records)
     assert_int_equal(answer_number(all, "stale"), 1);
 }
 
-TEST(tuning, without_a_driver_the_newest_measurement_of_the_device_counts)
+TEST(users, without_a_driver_the_newest_measurement_of_the_device_counts)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put old = find_put("Old", 0.03), other = find_put("OtherDevice", 0.03);
     other.m.device = bytes_of_text("gfx906");
     other.m.driver = bytes_of_text("driver 0");
@@ -278,7 +278,7 @@ static bool note_index(void *context, const struct tuning_system *system)
 }
 
 /* Some bytes in the middle of the only index are others. */
-static void damage_index(struct tuning_users *f)
+static void damage_index(struct users *f)
 {
     char name[128] = "", path[256];
     tuning_each_system(tuning_databases(f->engine.engine), note_index, name);
@@ -289,9 +289,9 @@ static void damage_index(struct tuning_users *f)
     assert_int_equal(pwrite(fd, "XXXX", 4, size / 2), 4);
 }
 
-TEST(tuning, verify_reports_of_an_index_whose_bytes_changed)
+TEST(users, verify_reports_of_an_index_whose_bytes_changed)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_import_system(f);
     damage_index(f);
     KILN_AUTO(json) struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_verify, "{}");
@@ -300,9 +300,9 @@ TEST(tuning, verify_reports_of_an_index_whose_bytes_changed)
     assert_says(json_get_text(json_first(json_get(frame, "damaged")), "what", ""), ID);
 }
 
-TEST(tuning, verify_does_not_count_what_it_cannot_open)
+TEST(users, verify_does_not_count_what_it_cannot_open)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     tuning_import_system(f);
@@ -313,7 +313,7 @@ TEST(tuning, verify_does_not_count_what_it_cannot_open)
     tuning_each_system(tuning_databases(f->engine.engine), note_index, name);
     snprintf(path, sizeof(path), "%s/%s", f->engine.state, name);
     assert_int_equal(unlink(path), 0);
-    tuning_reopen(f);
+    users_reopen(f);
 
     KILN_AUTO(json) struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_verify, "{}");
 
@@ -326,9 +326,9 @@ TEST(tuning, verify_does_not_count_what_it_cannot_open)
 
 #define DIFF "{\"kind\":\"find\",\"database_id\":\"" ID "\","
 
-TEST(tuning, two_tiers_are_compared_entry_by_entry)
+TEST(users, two_tiers_are_compared_entry_by_entry)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     json_destroy(
         tuning_import(f, &f->admin, SYSTEM_QUESTION, FIND_FILE, KEY "=" WINOGRAD ";" GEMM "\n"));
     json_destroy(tuning_import(
@@ -350,9 +350,9 @@ TEST(tuning, two_tiers_are_compared_entry_by_entry)
     assert_string_equal(json_get_text(json_next(d), "what", ""), "only b");
 }
 
-TEST(tuning, a_tier_and_a_file_are_compared)
+TEST(users, a_tier_and_a_file_are_compared)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_import_system(f);
     tuning_write(f, KEY "=" WINOGRAD ";" GEMM "\n");
     tuning_bring(f, &f->ann, MESSAGE_tuning_diff,
@@ -363,9 +363,9 @@ TEST(tuning, a_tier_and_a_file_are_compared)
     assert_int_equal(answer_number(a, "different"), 0);
 }
 
-TEST(tuning, two_files_are_compared)
+TEST(users, two_files_are_compared)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_write(f, MINE);
     const int files[] = { open(f->file, O_RDONLY | O_CLOEXEC),
                           open(f->file, O_RDONLY | O_CLOEXEC) };
@@ -384,9 +384,9 @@ TEST(tuning, two_files_are_compared)
     assert_int_equal(test_caller_metric(&f->ann, brought), 2); /* each file is one */
 }
 
-TEST(tuning, a_comparison_whose_caller_leaves_between_two_files_ends)
+TEST(users, a_comparison_whose_caller_leaves_between_two_files_ends)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_write(f, MINE);
     const int files[] = { open(f->file, O_RDONLY | O_CLOEXEC),
                           open(f->file, O_RDONLY | O_CLOEXEC) };
@@ -399,9 +399,9 @@ TEST(tuning, a_comparison_whose_caller_leaves_between_two_files_ends)
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }
 
-TEST(tuning, only_administrators_compare_another_users_records)
+TEST(users, only_administrators_compare_another_users_records)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     const char *q = DIFF "\"a_tier\":\"user\",\"b_tier\":\"host\",\"uid\":1000}";
@@ -410,9 +410,9 @@ TEST(tuning, only_administrators_compare_another_users_records)
     assert_int_equal(answer_number(a, "only_a"), 1);
 }
 
-TEST(tuning, a_comparison_needs_two_sides)
+TEST(users, a_comparison_needs_two_sides)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     test_caller_refused(&f->ann, MESSAGE_tuning_diff, DIFF "\"a_tier\":\"user\"}", KILN_INVALID,
                         "b_tier");
     test_caller_refused(&f->ann, MESSAGE_tuning_diff, DIFF "\"a_tier\":\"user\",\"b_name\":\"x\"}",
@@ -421,9 +421,9 @@ TEST(tuning, a_comparison_needs_two_sides)
                         KILN_INVALID, "database id");
 }
 
-TEST(tuning, a_system_database_that_is_not_there_is_not_compared)
+TEST(users, a_system_database_that_is_not_there_is_not_compared)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const char *q = DIFF "\"a_tier\":\"system\",\"b_tier\":\"host\"}";
     test_caller_send(&f->ann, MESSAGE_tuning_diff, 3, bytes_of_text(q));
     fake_executor_run_tasks(&f->engine.executor);
@@ -440,16 +440,16 @@ static const struct json *first_records(const struct json *answer, const char *k
 }
 
 /* With the policy to ignore them. */
-TEST(tuning, records_that_lookups_ignore_are_shown_last_and_counted)
+TEST(users, records_that_lookups_ignore_are_shown_last_and_counted)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put stale = find_put("Stale", 0.03), fresh = find_put("Fresh", 0.04);
     fresh.m.tier = 2;
     fresh.m.driver = bytes_of_text("driver 2");
     tuning_put(f, &f->ann, &stale);
     tuning_put(f, &f->publisher, &fresh);
     f->engine.options.tuning_stale = TUNING_IGNORE;
-    tuning_reopen(f);
+    users_reopen(f);
     assert_true(tuning_finds(f, &f->ann, "Fresh:0.04,128,miopenConvolutionFwdAlgoDirect"));
 
     KILN_AUTO(json)
@@ -467,16 +467,16 @@ TEST(tuning, records_that_lookups_ignore_are_shown_last_and_counted)
 }
 
 /* As a look-up answers it. */
-TEST(tuning, where_all_is_left_out_the_nearest_is_shown_before_it)
+TEST(users, where_all_is_left_out_the_nearest_is_shown_before_it)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put stale = find_put("Stale", 0.03), other = find_put("Other", 0.04);
     tuning_put(f, &f->ann, &stale);
     other.m.problem = problem_of_batch(2);
     other.m.driver = bytes_of_text("driver 2");
     tuning_put(f, &f->ann, &other);
     f->engine.options.tuning_stale = TUNING_IGNORE;
-    tuning_reopen(f);
+    users_reopen(f);
 
     KILN_AUTO(json)
     struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_show,
@@ -492,9 +492,9 @@ TEST(tuning, where_all_is_left_out_the_nearest_is_shown_before_it)
     assert_null(json_next(mine));
 }
 
-TEST(tuning, of_one_record_usable_entries_are_shown_first)
+TEST(users, of_one_record_usable_entries_are_shown_first)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put stale = find_put("Stale", 0.03), fresh = find_put("Fresh", 0.04);
     fresh.m.driver = bytes_of_text("driver 2");
     tuning_put(f, &f->ann, &stale);
@@ -505,7 +505,7 @@ TEST(tuning, of_one_record_usable_entries_are_shown_first)
     assert_string_equal(json_get_text(entry, "solver", ""), "Stale"); /* as it stands there */
     assert_null(json_get(warned, "left_out"));
     f->engine.options.tuning_stale = TUNING_IGNORE;
-    tuning_reopen(f);
+    users_reopen(f);
 
     KILN_AUTO(json)
     struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_show, SHOW_TO_DRIVER_2);
@@ -518,9 +518,9 @@ TEST(tuning, of_one_record_usable_entries_are_shown_first)
     assert_int_equal(answer_number(a, "left_out"), 1);
 }
 
-TEST(tuning, an_unrecorded_problem_is_answered_with_its_keys)
+TEST(users, an_unrecorded_problem_is_answered_with_its_keys)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     KILN_AUTO(json) struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_show, SHOW(DRIVER));
     const struct json *problem = json_first(json_get(a, "problems"));
     assert_string_equal(json_get_text(problem, "find_key", ""), KEY);
@@ -530,7 +530,7 @@ TEST(tuning, an_unrecorded_problem_is_answered_with_its_keys)
 }
 
 /* As an older kiln, or a damaged file, may have left it. */
-static void put_key(struct tuning_users *f, enum tuning_kind kind, const char *key)
+static void put_key(struct users *f, enum tuning_kind kind, const char *key)
 {
     struct tuning *tuning = tuning_databases(f->engine.engine);
     KILN_AUTO(tuning_job) struct tuning_job *job = NULL;
@@ -550,9 +550,9 @@ static void put_key(struct tuning_users *f, enum tuning_kind kind, const char *k
     assert_true(tuning_job_take(tuning, job));
 }
 
-TEST(tuning, a_verbatim_record_is_shown_by_its_key)
+TEST(users, a_verbatim_record_is_shown_by_its_key)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     put_key(f, TUNING_FIND, "hello world");
     KILN_AUTO(json)
     struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_show, SHOW("hello world"));
@@ -564,9 +564,9 @@ TEST(tuning, a_verbatim_record_is_shown_by_its_key)
     test_caller_refused(&f->ann, MESSAGE_tuning_show, SHOW("hello"), KILN_INVALID, "names no");
 }
 
-TEST(tuning, a_verbatim_record_is_removed_by_its_key)
+TEST(users, a_verbatim_record_is_removed_by_its_key)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     put_key(f, TUNING_FIND, "hello world");
     test_caller_refused(&f->ann, MESSAGE_tuning_remove, "{\"tier\":\"user\",\"problem\":\"hello\"}",
                         KILN_INVALID, "names no");
@@ -582,9 +582,9 @@ TEST(tuning, a_verbatim_record_is_removed_by_its_key)
 #define MIXED "64-56-56-1x1-64-56-56-1-0x0-1x1-1x1-0-NHWC-NCHW-NCHW-FP32-F"
 
 /* Old text PerfDbs have FindDb's keys; of mixed layouts there is no other. */
-TEST(tuning, a_perf_record_without_a_key_of_its_own_is_shown_under_find_dbs)
+TEST(users, a_perf_record_without_a_key_of_its_own_is_shown_under_find_dbs)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     put_key(f, TUNING_PERF, MIXED);
     KILN_AUTO(json) struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_show, SHOW(MIXED));
     assert_string_equal(json_get_text(first_records(a, "perf"), "key", ""), MIXED);

@@ -29,9 +29,9 @@ int __wrap_statvfs(const char *path, struct statvfs *disk)
 
 /* ---- import ---- */
 
-TEST(tuning, an_import_answers_with_what_it_took_and_from_where)
+TEST(users, an_import_answers_with_what_it_took_and_from_where)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     KILN_AUTO(json)
     struct json *a = tuning_import(f, &f->admin, SYSTEM_QUESTION, FIND_FILE,
                                    KEY "=" WINOGRAD ";" GEMM "\n" KEY_OF_TWO "=" GEMM "\n");
@@ -46,9 +46,9 @@ TEST(tuning, an_import_answers_with_what_it_took_and_from_where)
     assert_int_equal(engine_fixture_stat(&f->engine, "tuning_imports"), 1);
 }
 
-TEST(tuning, bad_lines_are_reported_with_their_number_and_the_rest_is_taken)
+TEST(users, bad_lines_are_reported_with_their_number_and_the_rest_is_taken)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     KILN_AUTO(json)
     struct json *a = tuning_import(f, &f->admin, SYSTEM_QUESTION, FIND_FILE,
                                    "nonsense\n" KEY "=" WINOGRAD "\n=x\n");
@@ -62,9 +62,9 @@ TEST(tuning, bad_lines_are_reported_with_their_number_and_the_rest_is_taken)
     assert_true(strlen(json_get_text(json_first(bad), "why", "")) > 0);
 }
 
-TEST(tuning, thousands_of_bad_lines_come_in_frames_of_a_thousand)
+TEST(users, thousands_of_bad_lines_come_in_frames_of_a_thousand)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     BUFFER_AUTO struct buffer text;
     buffer_init(&text, 1u << 20);
     for (int i = 0; i < 2500; i++)
@@ -84,9 +84,9 @@ TEST(tuning, thousands_of_bad_lines_come_in_frames_of_a_thousand)
     assert_null(json_get(a, "left_out"));
 }
 
-TEST(tuning, a_strict_import_takes_nothing_when_a_line_is_bad)
+TEST(users, a_strict_import_takes_nothing_when_a_line_is_bad)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_write(f, KEY "=" WINOGRAD "\nnonsense\n");
     tuning_bring(f, &f->admin, MESSAGE_tuning_import,
                  "{\"name\":\"" FIND_FILE "\",\"strict\":true}", FIND_FILE);
@@ -95,9 +95,9 @@ TEST(tuning, a_strict_import_takes_nothing_when_a_line_is_bad)
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(tuning, users_import_into_their_own_records_only)
+TEST(users, users_import_into_their_own_records_only)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     static const char *const shared[] = { "system", "host" };
     for (size_t i = 0; i < 2; i++) {
         char question[120];
@@ -112,9 +112,9 @@ TEST(tuning, users_import_into_their_own_records_only)
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(tuning, a_system_file_of_a_user_is_refused_when_only_its_name_says_so)
+TEST(users, a_system_file_of_a_user_is_refused_when_only_its_name_says_so)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_write(f, MINE);
     tuning_bring(f, &f->ann, MESSAGE_tuning_import, SYSTEM_QUESTION, FIND_FILE);
     assert_reply_refuses(&f->ann, 0, KILN_DENIED, "--tier user");
@@ -122,19 +122,19 @@ TEST(tuning, a_system_file_of_a_user_is_refused_when_only_its_name_says_so)
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }
 
-TEST(tuning, a_user_file_goes_to_its_user_without_being_reported)
+TEST(users, a_user_file_goes_to_its_user_without_being_reported)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const char *name = ID ".HIP.2_17_0_a82233c22.ufdb.txt";
     KILN_AUTO(json) struct json *a = tuning_import(f, &f->ann, "{}", name, MINE);
     assert_string_equal(json_get_text(a, "tier", ""), "user");
 }
 
-TEST(tuning, a_user_imports_no_more_records_than_he_may_have)
+TEST(users, a_user_imports_no_more_records_than_he_may_have)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     f->engine.options.tuning_records_per_uid = 1;
-    tuning_reopen(f);
+    users_reopen(f);
     tuning_write(f, MINE KEY_OF_TWO "=" GEMM "\n"
                                     "third=" GEMM "\n");
     tuning_bring(f, &f->ann, MESSAGE_tuning_import, USER_QUESTION, FIND_FILE);
@@ -143,9 +143,9 @@ TEST(tuning, a_user_imports_no_more_records_than_he_may_have)
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(tuning, at_stop_an_import_that_has_not_begun_to_read_is_put_off)
+TEST(users, at_stop_an_import_that_has_not_begun_to_read_is_put_off)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_write(f, MINE);
     tuning_bring(f, &f->ann, MESSAGE_tuning_import, USER_QUESTION, FIND_FILE);
     engine_drain(f->engine.engine);
@@ -153,18 +153,18 @@ TEST(tuning, at_stop_an_import_that_has_not_begun_to_read_is_put_off)
     assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_UNAVAILABLE, "stopping");
 }
 
-TEST(tuning, only_administrators_have_a_url_fetched)
+TEST(users, only_administrators_have_a_url_fetched)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const char *q = "{\"url\":\"file:///etc/shadow\",\"tier\":\"user\"}";
     test_caller_refused(&f->ann, MESSAGE_tuning_import, q, KILN_DENIED, "fetch it");
     test_caller_refused(&f->publisher, MESSAGE_tuning_import, q, KILN_DENIED, "fetch it");
     assert_int_equal(f->engine.executor.transfers_handed_over, 0);
 }
 
-TEST(tuning, a_name_that_says_nothing_needs_a_kind_and_a_database_id)
+TEST(users, a_name_that_says_nothing_needs_a_kind_and_a_database_id)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_write(f, MINE);
     tuning_bring(f, &f->admin, MESSAGE_tuning_import, "{}", "results");
     assert_reply_refuses(&f->admin, 0, KILN_INVALID, "--db-id");
@@ -175,9 +175,9 @@ TEST(tuning, a_name_that_says_nothing_needs_a_kind_and_a_database_id)
     assert_int_equal(answer_number(a, "records"), 1);
 }
 
-TEST(tuning, a_database_id_that_is_given_counts_more_than_the_names)
+TEST(users, a_database_id_that_is_given_counts_more_than_the_names)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     KILN_AUTO(json)
     struct json *a =
         tuning_import(f, &f->admin, "{\"database_id\":\"" ID "\"}", "mine.HIP.fdb.txt", MINE);
@@ -185,9 +185,9 @@ TEST(tuning, a_database_id_that_is_given_counts_more_than_the_names)
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_OK);
 }
 
-TEST(tuning, a_client_that_leaves_while_its_import_is_queued_imports_nothing)
+TEST(users, a_client_that_leaves_while_its_import_is_queued_imports_nothing)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("First", 1);
     tuning_send_put(f, &f->bob, &put, false);
     tuning_write(f, MINE);
@@ -197,9 +197,9 @@ TEST(tuning, a_client_that_leaves_while_its_import_is_queued_imports_nothing)
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(tuning, a_transfer_that_fails_is_answered_with_its_reason)
+TEST(users, a_transfer_that_fails_is_answered_with_its_reason)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_write(f, MINE);
     const int file = open(f->file, O_RDONLY | O_CLOEXEC);
     test_caller_send_files(&f->ann, MESSAGE_tuning_import, USER_QUESTION, &file, 1);
@@ -211,9 +211,9 @@ TEST(tuning, a_transfer_that_fails_is_answered_with_its_reason)
     assert_int_equal(test_caller_metric(&f->ann, failed), 1);
 }
 
-TEST(tuning, a_merge_keeps_what_is_there_and_says_what_it_did)
+TEST(users, a_merge_keeps_what_is_there_and_says_what_it_did)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
     tuning_write(f, KEY "=Mine:0.09,128,miopenConvolutionFwdAlgoDirect\n" KEY_OF_TWO "=" GEMM "\n");
     tuning_bring(f, &f->ann, MESSAGE_tuning_merge, "{\"name\":\"" FIND_FILE "\"}", FIND_FILE);
@@ -228,9 +228,9 @@ TEST(tuning, a_merge_keeps_what_is_there_and_says_what_it_did)
     assert_true(tuning_finds(f, &f->ann, "Mine:0.03,128,miopenConvolutionFwdAlgoDirect"));
 }
 
-TEST(tuning, nothing_is_merged_into_a_system_database)
+TEST(users, nothing_is_merged_into_a_system_database)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_write(f, MINE);
     tuning_bring(f, &f->admin, MESSAGE_tuning_merge,
                  "{\"name\":\"" FIND_FILE "\",\"tier\":\"system\"}", FIND_FILE);
@@ -239,9 +239,9 @@ TEST(tuning, nothing_is_merged_into_a_system_database)
 
 /* ---- export, backup ---- */
 
-TEST(tuning, an_export_gives_the_imported_file_back_byte_for_byte)
+TEST(users, an_export_gives_the_imported_file_back_byte_for_byte)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const char *text = KEY "=" WINOGRAD ";" GEMM "\n" KEY_OF_TWO "=" GEMM "\n";
     json_destroy(tuning_import(f, &f->admin, SYSTEM_QUESTION, FIND_FILE, text));
     KILN_AUTO(json) struct json *a = test_caller_ask(&f->bob, MESSAGE_tuning_export, "{}");
@@ -255,9 +255,9 @@ TEST(tuning, an_export_gives_the_imported_file_back_byte_for_byte)
     assert_true(bytes_equal_text(buffer_view(&content), text));
 }
 
-TEST(tuning, an_export_of_the_user_tier_holds_ones_own_records)
+TEST(users, an_export_of_the_user_tier_holds_ones_own_records)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
     test_caller_refused(&f->bob, MESSAGE_tuning_export, "{\"tier\":\"user\"}", KILN_NOT_FOUND,
                         "user records");
@@ -268,9 +268,9 @@ TEST(tuning, an_export_of_the_user_tier_holds_ones_own_records)
                         ID ".HIP.2_17_0_a82233c22.ufdb.txt");
 }
 
-TEST(tuning, a_merged_export_joins_the_tiers_as_a_look_up_does)
+TEST(users, a_merged_export_joins_the_tiers_as_a_look_up_does)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     json_destroy(tuning_import(f, &f->admin, SYSTEM_QUESTION, FIND_FILE,
                                KEY "=" WINOGRAD "\n" KEY_OF_TWO "=" GEMM "\n"));
     json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
@@ -282,9 +282,9 @@ TEST(tuning, a_merged_export_joins_the_tiers_as_a_look_up_does)
     assert_true(bytes_equal_text(buffer_view(&content), MINE KEY_OF_TWO "=" GEMM "\n"));
 }
 
-TEST(tuning, parameters_go_out_as_the_sqlite_file_that_miopen_reads)
+TEST(users, parameters_go_out_as_the_sqlite_file_that_miopen_reads)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = perf_put("ConvAsm1x1U", "1,8", 0.2);
     tuning_put(f, &f->ann, &put);
     KILN_AUTO(json)
@@ -297,9 +297,9 @@ TEST(tuning, parameters_go_out_as_the_sqlite_file_that_miopen_reads)
     assert_memory_equal(content.data, "SQLite format 3", 16);
 }
 
-TEST(tuning, words_of_an_export_that_are_none_are_refused)
+TEST(users, words_of_an_export_that_are_none_are_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     static const char *const bad[] = {
         "{\"tier\":\"x\"}",   "{\"kind\":\"x\"}",      "{\"dialect\":\"x\"}",
         "{\"format\":\"x\"}", "{\"version\":\"a/b\"}", "{\"database_id\":\"../x\"}",
@@ -309,9 +309,9 @@ TEST(tuning, words_of_an_export_that_are_none_are_refused)
         test_caller_refused(&f->ann, MESSAGE_tuning_export, bad[i], KILN_INVALID, "");
 }
 
-TEST(tuning, a_backup_is_a_database_and_only_administrators_get_it)
+TEST(users, a_backup_is_a_database_and_only_administrators_get_it)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     tuning_put(f, &f->ann, &put);
     test_caller_refused(&f->publisher, MESSAGE_tuning_backup, "{}", KILN_DENIED, "administrator");
@@ -323,9 +323,9 @@ TEST(tuning, a_backup_is_a_database_and_only_administrators_get_it)
     assert_memory_equal(content.data, "SQLite format 3", 16);
 }
 
-TEST(tuning, nothing_is_exported_onto_a_full_disk)
+TEST(users, nothing_is_exported_onto_a_full_disk)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
     /* Before a record is written, and once all are: what else was written meanwhile counts. */
     for (unsigned looks = 1; looks <= 2; looks++) {
@@ -340,9 +340,9 @@ TEST(tuning, nothing_is_exported_onto_a_full_disk)
     json_destroy(test_caller_ask(&f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}"));
 }
 
-TEST(tuning, a_vacuum_says_how_much_it_freed)
+TEST(users, a_vacuum_says_how_much_it_freed)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     test_caller_refused(&f->ann, MESSAGE_tuning_vacuum, "{}", KILN_DENIED, "administrator");
     KILN_AUTO(json) struct json *a = test_caller_ask(&f->admin, MESSAGE_tuning_vacuum, "{}");
     assert_true(answer_number(a, "freed") != UINT64_MAX);
@@ -351,9 +351,9 @@ TEST(tuning, a_vacuum_says_how_much_it_freed)
 
 #define WITH_BIAS "64-56-56-1x1-64-56-56-1-0x0-1x1-1x1-1-NCHW-FP32-F"
 
-TEST(tuning, keys_of_no_problem_are_reported_with_their_lines_and_why)
+TEST(users, keys_of_no_problem_are_reported_with_their_lines_and_why)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     KILN_AUTO(json)
     struct json *a = tuning_import(f, &f->admin, SYSTEM_QUESTION, FIND_FILE,
                                    KEY "=" WINOGRAD "\n" WITH_BIAS "=" GEMM "\n");
@@ -369,9 +369,9 @@ TEST(tuning, keys_of_no_problem_are_reported_with_their_lines_and_why)
                         "no problem of kiln's has a bias, this key 1");
 }
 
-TEST(tuning, a_file_of_a_backend_that_there_is_not_is_refused)
+TEST(users, a_file_of_a_backend_that_there_is_not_is_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_write(f, MINE);
     tuning_bring(f, &f->ann, MESSAGE_tuning_import,
                  "{\"name\":\"" FIND_FILE "\",\"tier\":\"user\",\"backend\":\"Metal\"}", FIND_FILE);
@@ -379,9 +379,9 @@ TEST(tuning, a_file_of_a_backend_that_there_is_not_is_refused)
     assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_INVALID, "'Metal'");
 }
 
-TEST(tuning, a_file_of_another_backend_than_the_devices_is_refused)
+TEST(users, a_file_of_another_backend_than_the_devices_is_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_write(f, MINE);
     tuning_bring(f, &f->ann, MESSAGE_tuning_import,
                  "{\"tier\":\"user\",\"database_id\":\"sm_90_132\"}", FIND_FILE);
@@ -389,9 +389,9 @@ TEST(tuning, a_file_of_another_backend_than_the_devices_is_refused)
     assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_INVALID, "'HIP'");
 }
 
-TEST(tuning, records_of_a_device_unknown_to_miopen_are_imported_by_file_name)
+TEST(users, records_of_a_device_unknown_to_miopen_are_imported_by_file_name)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     static const char *const ids[] = { "sm_90_132", "opencl_1a2b3c4d" };
     static const char *const names[][2] = { { "sm_90_132.CUDA.fdb.txt", "sm_90_132_1.1.0.udb.txt" },
                                             { "opencl_1a2b3c4d.OpenCL.fdb.txt",
@@ -426,9 +426,9 @@ TEST(tuning, records_of_a_device_unknown_to_miopen_are_imported_by_file_name)
     }
 }
 
-TEST(tuning, a_system_database_that_loses_most_of_its_records_is_reported)
+TEST(users, a_system_database_that_loses_most_of_its_records_is_reported)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const char *three = KEY "=" WINOGRAD "\n" KEY_OF_TWO "=" GEMM "\n" WITH_BIAS "=" GEMM "\n";
     const char *two = KEY "=" WINOGRAD "\n" KEY_OF_TWO "=" GEMM "\n";
     const char *one = KEY "=" WINOGRAD "\n";

@@ -7,49 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void join(struct tuning_users *f)
-{
-    test_caller_connect(&f->ann, &f->engine, 1000, ROLE_USE);
-    test_caller_connect(&f->bob, &f->engine, 1001, ROLE_USE);
-    test_caller_connect(&f->publisher, &f->engine, 1002, ROLE_PUBLISH);
-    test_caller_connect(&f->admin, &f->engine, 0, ROLE_ADMIN);
-}
-
-static void leave(struct tuning_users *f)
-{
-    test_caller_leave(&f->ann);
-    test_caller_leave(&f->bob);
-    test_caller_leave(&f->publisher);
-    test_caller_leave(&f->admin);
-}
-
-int tuning_setup(void **state)
-{
-    static struct tuning_users f;
-    engine_fixture_open(&f.engine, true);
-    snprintf(f.file, sizeof(f.file), "%s/brought", f.engine.directory);
-    join(&f);
-    *state = &f;
-    return 0;
-}
-
-int tuning_teardown(void **state)
-{
-    struct tuning_users *f = *state;
-    leave(f);
-    fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(engine_fixture_staged(&f->engine), 0);
-    engine_fixture_close(&f->engine);
-    return 0;
-}
-
-void tuning_reopen(struct tuning_users *f)
-{
-    leave(f);
-    engine_fixture_reopen(&f->engine);
-    join(f);
-}
-
 struct problem problem_of_batch(uint32_t n)
 {
     return (struct problem){ .direction = DIRECTION_FORWARD,
@@ -67,12 +24,12 @@ struct problem problem_of_batch(uint32_t n)
 
 /* ---- files ---- */
 
-void tuning_write(struct tuning_users *f, const char *text)
+void tuning_write(struct users *f, const char *text)
 {
     must(fs_replace_file(f->file, bytes_of_text(text), 0600, &f->engine.err), f->engine.err);
 }
 
-void tuning_bring(struct tuning_users *f, struct test_caller *c, enum message_type type,
+void tuning_bring(struct users *f, struct test_caller *c, enum message_type type,
                   const char *question, const char *name)
 {
     const int file = open(f->file, O_RDONLY | O_CLOEXEC);
@@ -83,7 +40,7 @@ void tuning_bring(struct tuning_users *f, struct test_caller *c, enum message_ty
         fake_executor_transfer(&f->engine.executor, f->file, name, "");
 }
 
-struct json *tuning_import(struct tuning_users *f, struct test_caller *c, const char *question,
+struct json *tuning_import(struct users *f, struct test_caller *c, const char *question,
                            const char *name, const char *text)
 {
     tuning_write(f, text);
@@ -92,7 +49,7 @@ struct json *tuning_import(struct tuning_users *f, struct test_caller *c, const 
     return reply_json(c, c->reply_count - 1);
 }
 
-void tuning_import_system(struct tuning_users *f)
+void tuning_import_system(struct users *f)
 {
     KILN_AUTO(json)
     struct json *answer = tuning_import(f, &f->admin, "{\"name\":\"" FIND_FILE "\"}", FIND_FILE,
@@ -122,7 +79,7 @@ void tuning_ask_many(struct test_caller *c, uint8_t kind, uint8_t flags, uint32_
     test_caller_send(c, MESSAGE_tuning_get, 4, buffer_view(&body));
 }
 
-struct message_tuning_answer tuning_ask(struct tuning_users *f, struct test_caller *c, uint8_t kind,
+struct message_tuning_answer tuning_ask(struct users *f, struct test_caller *c, uint8_t kind,
                                         uint8_t flags, uint32_t n)
 {
     tuning_ask_many(c, kind, flags, n);
@@ -141,7 +98,7 @@ struct message_tuning_answer tuning_ask(struct tuning_users *f, struct test_call
     return answer;
 }
 
-bool tuning_finds(struct tuning_users *f, struct test_caller *c, const char *value)
+bool tuning_finds(struct users *f, struct test_caller *c, const char *value)
 {
     struct message_tuning_answer answer = tuning_ask(f, c, 0, 0, 1);
     return answer.code == KILN_OK && bytes_equal_text(answer.value, value);
@@ -190,8 +147,7 @@ struct put perf_put(const char *solver, const char *params, double median_ms)
     return put;
 }
 
-void tuning_send_put(struct tuning_users *f, struct test_caller *c, const struct put *put,
-                     bool runs)
+void tuning_send_put(struct users *f, struct test_caller *c, const struct put *put, bool runs)
 {
     struct message_tuning_put m = put->m;
     BUFFER_AUTO struct buffer entries, body;
@@ -207,7 +163,7 @@ void tuning_send_put(struct tuning_users *f, struct test_caller *c, const struct
         fake_executor_run_tasks(&f->engine.executor);
 }
 
-void tuning_put(struct tuning_users *f, struct test_caller *c, const struct put *put)
+void tuning_put(struct users *f, struct test_caller *c, const struct put *put)
 {
     tuning_send_put(f, c, put, /* runs= */ true);
     assert_int_equal(c->reply_count, 1);

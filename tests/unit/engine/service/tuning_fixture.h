@@ -6,7 +6,7 @@
  *
  * Ownership  records of answers are borrowed from the callers' kept replies
  */
-#include "tests/support/engine_fixture.h"
+#include "tests/unit/engine/service/users_fixture.h"
 
 #define ID "gfx90a68"
 #define FIND_FILE ID ".HIP.fdb.txt"
@@ -16,37 +16,26 @@
 #define WINOGRAD "ConvBinWinogradRxSf2x3g1:0.05,0,miopenConvolutionFwdAlgoWinograd"
 #define GEMM "GemmFwd1x1_0_1:0.07,0,miopenConvolutionFwdAlgoGEMM"
 
-struct tuning_users {
-    struct engine_fixture engine;
-    struct test_caller ann, bob, publisher, admin; /* 1000, 1001, 1002, 0 */
-    char file[96];                                 /* in the engine's directory */
-};
-
-int tuning_setup(void **state);
-int tuning_teardown(void **state);
-FIXTURE(tuning, tuning_setup, tuning_teardown);
-void tuning_reopen(struct tuning_users *f);
-
 struct problem problem_of_batch(uint32_t n); /* that of DRIVER with another batch size */
 
 /* f->file holds |text|. */
-void tuning_write(struct tuning_users *f, const char *text);
+void tuning_write(struct users *f, const char *text);
 /* f->file goes as |c|'s request |type|, and its transfer ends as |name|; nothing runs yet. */
-void tuning_bring(struct tuning_users *f, struct test_caller *c, enum message_type type,
+void tuning_bring(struct users *f, struct test_caller *c, enum message_type type,
                   const char *question, const char *name);
 /* All of it; the answer, the caller's, which must be none of an error. */
-struct json *tuning_import(struct tuning_users *f, struct test_caller *c, const char *question,
+struct json *tuning_import(struct users *f, struct test_caller *c, const char *question,
                            const char *name, const char *text);
 /* KEY is imported as a system FindDb. */
-void tuning_import_system(struct tuning_users *f);
+void tuning_import_system(struct users *f);
 
 /* Asks for |count| problems, those of problem_of_batch(1) and on. */
 void tuning_ask_many(struct test_caller *c, uint8_t kind, uint8_t flags, uint32_t count);
 /* The answer for problem_of_batch(n). */
-struct message_tuning_answer tuning_ask(struct tuning_users *f, struct test_caller *c, uint8_t kind,
+struct message_tuning_answer tuning_ask(struct users *f, struct test_caller *c, uint8_t kind,
                                         uint8_t flags, uint32_t n);
 /* Whether |c| gets a find record with this value. */
-bool tuning_finds(struct tuning_users *f, struct test_caller *c, const char *value);
+bool tuning_finds(struct users *f, struct test_caller *c, const char *value);
 
 /* What a put of one entry says; change what is of interest. */
 struct put {
@@ -58,10 +47,9 @@ struct put find_put(const char *solver, double median_ms);
 struct put perf_put(const char *solver, const char *params, double median_ms);
 uint64_t double_bits(double value);
 /* Sends it; its turn has not come unless |runs|. */
-void tuning_send_put(struct tuning_users *f, struct test_caller *c, const struct put *put,
-                     bool runs);
+void tuning_send_put(struct users *f, struct test_caller *c, const struct put *put, bool runs);
 /* It must be recorded. */
-void tuning_put(struct tuning_users *f, struct test_caller *c, const struct put *put);
+void tuning_put(struct users *f, struct test_caller *c, const struct put *put);
 
 #define SYSTEM_QUESTION "{\"name\":\"" FIND_FILE "\"}"
 #define USER_QUESTION "{\"name\":\"" FIND_FILE "\",\"tier\":\"user\"}"

@@ -70,7 +70,7 @@ static void send_report(struct test_caller *c, const struct message_leased *shar
     send_report_from(c, share, &(struct measured){ params, median_ms, "driver 2" });
 }
 
-static struct message_leased report(struct tuning_users *f, struct test_caller *c,
+static struct message_leased report(struct users *f, struct test_caller *c,
                                     const struct message_leased *share, const char *params,
                                     double median_ms)
 {
@@ -80,14 +80,14 @@ static struct message_leased report(struct tuning_users *f, struct test_caller *
 }
 
 /* Another connection of ann. */
-static void join_ann_again(struct tuning_users *f, struct test_caller *c)
+static void join_ann_again(struct users *f, struct test_caller *c)
 {
     test_caller_connect(c, &f->engine, 1000, ROLE_USE);
 }
 
-TEST(tuning, the_best_of_all_shares_is_recorded_and_found)
+TEST(users, the_best_of_all_shares_is_recorded_and_found)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct message_leased first = lease(&f->ann);
     assert_int_equal(first.state, LEASE_RESULT_GRANTED);
     assert_int_equal(first.count, 4);
@@ -105,9 +105,9 @@ TEST(tuning, the_best_of_all_shares_is_recorded_and_found)
     assert_int_equal(lease_count(tuning_leases(f->engine.engine)), 0);
 }
 
-TEST(tuning, the_record_says_where_the_best_was_measured_and_not_the_last_share)
+TEST(users, the_record_says_where_the_best_was_measured_and_not_the_last_share)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct message_leased first = lease(&f->ann);
     send_report_from(&f->ann, &first, &(struct measured){ "1,2", 0.5, "driver 1" });
     struct message_leased second = last_leased(&f->ann);
@@ -124,9 +124,9 @@ TEST(tuning, the_record_says_where_the_best_was_measured_and_not_the_last_share)
     assert_int_equal(m.uid, 1000);
 }
 
-TEST(tuning, of_two_threads_with_one_share_the_second_report_is_answered_with_the_next)
+TEST(users, of_two_threads_with_one_share_the_second_report_is_answered_with_the_next)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct message_leased one = lease(&f->ann), other = lease(&f->ann);
     assert_int_equal(other.first, one.first);
     struct message_leased next = report(f, &f->ann, &one, "1,2", 0.5);
@@ -139,9 +139,9 @@ TEST(tuning, of_two_threads_with_one_share_the_second_report_is_answered_with_th
     assert_int_equal(report(f, &f->ann, &next, "3,4", 0.7).state, LEASE_RESULT_DONE);
 }
 
-TEST(tuning, two_processes_share_and_a_third_is_reported_that_it_is_taken)
+TEST(users, two_processes_share_and_a_third_is_reported_that_it_is_taken)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct test_caller rank, third;
     join_ann_again(f, &rank);
     join_ann_again(f, &third);
@@ -156,9 +156,9 @@ TEST(tuning, two_processes_share_and_a_third_is_reported_that_it_is_taken)
     test_caller_leave(&third);
 }
 
-TEST(tuning, another_users_lease_is_another_one)
+TEST(users, another_users_lease_is_another_one)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct message_leased a = lease(&f->ann), b = lease(&f->bob);
     assert_int_equal(b.state, LEASE_RESULT_GRANTED);
     assert_int_equal(b.first, 0);
@@ -168,9 +168,9 @@ TEST(tuning, another_users_lease_is_another_one)
     assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(tuning, a_lease_waiter_is_answered_once_the_record_is_there)
+TEST(users, a_lease_waiter_is_answered_once_the_record_is_there)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct test_caller rank;
     join_ann_again(f, &rank);
     const struct message_tuning_lease whole = { .candidates = 0 };
@@ -187,9 +187,9 @@ TEST(tuning, a_lease_waiter_is_answered_once_the_record_is_there)
     test_caller_leave(&rank);
 }
 
-TEST(tuning, a_lease_request_while_the_best_is_written_starts_no_new_tuning)
+TEST(users, a_lease_request_while_the_best_is_written_starts_no_new_tuning)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct test_caller rank;
     join_ann_again(f, &rank);
     const struct message_tuning_lease whole = { .candidates = 0 };
@@ -204,9 +204,9 @@ TEST(tuning, a_lease_request_while_the_best_is_written_starts_no_new_tuning)
     test_caller_leave(&rank);
 }
 
-TEST(tuning, the_share_of_a_dead_process_goes_to_a_waiting_one)
+TEST(users, the_share_of_a_dead_process_goes_to_a_waiting_one)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct test_caller first, second;
     join_ann_again(f, &first);
     join_ann_again(f, &second);
@@ -226,9 +226,9 @@ TEST(tuning, the_share_of_a_dead_process_goes_to_a_waiting_one)
     assert_int_equal(lease_count(tuning_leases(f->engine.engine)), 0);
 }
 
-TEST(tuning, a_lease_waiter_gets_the_state_when_its_time_is_over)
+TEST(users, a_lease_waiter_gets_the_state_when_its_time_is_over)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct test_caller rank;
     join_ann_again(f, &rank);
     const struct message_tuning_lease waits = { .candidates = 4,
@@ -243,9 +243,9 @@ TEST(tuning, a_lease_waiter_gets_the_state_when_its_time_is_over)
     test_caller_leave(&rank);
 }
 
-TEST(tuning, a_wish_is_cancelled_and_its_caller_may_leave)
+TEST(users, a_wish_is_cancelled_and_its_caller_may_leave)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct test_caller rank;
     join_ann_again(f, &rank);
     const struct message_tuning_lease waits = { .candidates = 4,
@@ -260,9 +260,9 @@ TEST(tuning, a_wish_is_cancelled_and_its_caller_may_leave)
     assert_true(list_is_empty(&f->engine.engine->requests->lease_waits.members));
 }
 
-TEST(tuning, the_best_is_recorded_although_its_last_reporter_leaves)
+TEST(users, the_best_is_recorded_although_its_last_reporter_leaves)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct test_caller rank;
     join_ann_again(f, &rank);
     const struct message_tuning_lease whole = { .candidates = 0 };
@@ -276,9 +276,9 @@ TEST(tuning, the_best_is_recorded_although_its_last_reporter_leaves)
     assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_OK);
 }
 
-TEST(tuning, nothing_is_recorded_where_no_candidate_ran)
+TEST(users, nothing_is_recorded_where_no_candidate_ran)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const struct message_tuning_lease whole = { .candidates = 0 };
     send_lease(&f->ann, &whole);
     struct message_leased mine = last_leased(&f->ann);
@@ -288,9 +288,9 @@ TEST(tuning, nothing_is_recorded_where_no_candidate_ran)
     assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(tuning, reports_with_impossible_figures_are_refused_and_may_be_repeated)
+TEST(users, reports_with_impossible_figures_are_refused_and_may_be_repeated)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const struct message_tuning_lease whole = { .candidates = 0 };
     send_lease(&f->ann, &whole);
     struct message_leased mine = last_leased(&f->ann);
@@ -304,9 +304,9 @@ TEST(tuning, reports_with_impossible_figures_are_refused_and_may_be_repeated)
     assert_int_equal(report(f, &f->ann, &mine, "1,2", 1).state, LEASE_RESULT_DONE);
 }
 
-TEST(tuning, leases_for_what_cannot_be_recorded_are_refused)
+TEST(users, leases_for_what_cannot_be_recorded_are_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct message_tuning_lease bad[] = { wanted, wanted, wanted, wanted, wanted };
     bad[0].problem = problem_of_batch(1);
     bad[0].problem.y_layout = LAYOUT_CHANNELS_LAST;
@@ -321,9 +321,9 @@ TEST(tuning, leases_for_what_cannot_be_recorded_are_refused)
     assert_int_equal(lease_count(tuning_leases(f->engine.engine)), 0);
 }
 
-TEST(tuning, at_stop_who_waits_is_put_off)
+TEST(users, at_stop_who_waits_is_put_off)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct test_caller rank;
     join_ann_again(f, &rank);
     const struct message_tuning_lease waits = { .candidates = 4,

@@ -22,10 +22,10 @@ uint64_t __wrap_clock_monotonic_ns(void)
 static int teardown(void **state)
 {
     clock_step_ns = 0;
-    return tuning_teardown(state);
+    return users_teardown(state);
 }
 
-FIXTURE(tuning_order, tuning_setup, teardown);
+FIXTURE(tuning_order, users_setup, teardown);
 
 static void send(struct test_caller *c, enum message_type type, const char *question)
 {
@@ -33,7 +33,7 @@ static void send(struct test_caller *c, enum message_type type, const char *ques
     test_caller_send(c, type, 3, bytes_of_text(question));
 }
 
-static void run_until_answered(struct tuning_users *f, const struct test_caller *c)
+static void run_until_answered(struct users *f, const struct test_caller *c)
 {
     while (c->reply_count == 0)
         assert_true(fake_executor_run_task(&f->engine.executor));
@@ -43,7 +43,7 @@ static void run_until_answered(struct tuning_users *f, const struct test_caller 
 
 TEST(tuning_order, a_user_who_sends_many_puts_lets_another_in_after_his_first)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     tuning_send_put(f, &f->ann, &put, false);
     tuning_send_put(f, &f->ann, &put, false);
@@ -62,7 +62,7 @@ TEST(tuning_order, a_user_who_sends_many_puts_lets_another_in_after_his_first)
 
 TEST(tuning_order, a_put_goes_before_an_export_that_waits)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     tuning_put(f, &f->ann, &put);
     tuning_send_put(f, &f->publisher, &put, false); /* runs */
@@ -78,7 +78,7 @@ TEST(tuning_order, a_put_goes_before_an_export_that_waits)
 
 TEST(tuning_order, puts_do_not_keep_an_export_waiting_for_good)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     tuning_put(f, &f->bob, &put);
     tuning_send_put(f, &f->ann, &put, false);
@@ -98,7 +98,7 @@ TEST(tuning_order, puts_do_not_keep_an_export_waiting_for_good)
 
 TEST(tuning_order, puts_come_in_between_the_steps_of_a_verification)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     tuning_import_system(f);
     send(&f->ann, MESSAGE_tuning_verify, "{}");
@@ -117,7 +117,7 @@ TEST(tuning_order, puts_come_in_between_the_steps_of_a_verification)
 
 TEST(tuning_order, a_comparison_goes_on_with_what_it_read_before_a_put)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 1), other = find_put("Other", 2);
     tuning_import_system(f);
     tuning_put(f, &f->ann, &put);
@@ -139,7 +139,7 @@ TEST(tuning_order, a_comparison_goes_on_with_what_it_read_before_a_put)
 
 TEST(tuning_order, work_stops_between_two_steps_when_the_caller_leaves)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_import_system(f);
     send(&f->ann, MESSAGE_tuning_verify, "{}");
     assert_true(fake_executor_run_task(&f->engine.executor));
@@ -155,7 +155,7 @@ TEST(tuning_order, work_stops_between_two_steps_when_the_caller_leaves)
 
 TEST(tuning_order, a_paused_change_is_refused_when_the_engine_drains)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     tuning_import_system(f);
     send(&f->ann, MESSAGE_tuning_verify, "{}");
@@ -174,7 +174,7 @@ TEST(tuning_order, a_paused_change_is_refused_when_the_engine_drains)
 
 TEST(tuning_order, a_long_batch_of_look_ups_lets_others_in)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_import_system(f);
     clock_step_ns = 10000000;
 

@@ -1,20 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* An engine with one user and one administrator who have said hello. */
+/* An engine with four callers who have said hello, and paths for the files of a test. */
 #include "tests/unit/engine/service/kernel_files.h"
 
 struct users {
     struct engine_fixture engine;
-    struct test_caller user;  /* uid 1000 */
-    struct test_caller admin; /* uid 0 */
+    struct test_caller ann, bob;         /* users 1000 and 1001 */
+    struct test_caller publisher, admin; /* users 1002 and 0 */
+    char file[96], made[96], again[96];  /* in the engine's directory; do not exist yet */
+    unsigned descriptors;                /* open before the engine */
 };
 
 int users_setup(void **state);
+/* Also checks that no staged file and no descriptor is left. */
 int users_teardown(void **state);
 FIXTURE(users, users_setup, users_teardown);
-/* The engine is closed and opened again with f->engine.options, and both come back. */
+
+/* users_setup with an engine that does not know its toolchains yet. */
+int users_setup_undescribed(void **state);
+FIXTURE(undescribed, users_setup_undescribed, users_teardown);
+
+/* The callers leave and the engine is closed. */
+void users_stop(struct users *f);
+/* Opens the engine with f->engine.options, and all callers come back. */
+void users_start(struct users *f);
+/* The same with |toolchains|, the answer to the describe job; NULL: it is not answered yet. */
+void users_start_as(struct users *f, const char *toolchains);
 void users_reopen(struct users *f);
 
-/* A package of one kernel, and the engine knows of it. */
+/* Installs a package of one kernel; the engine knows it. */
 void put_one(struct users *f, const char *file_name, const char *name, const char *content);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Why a kernel is missing: the nearest one that is stored, and each part of the key that differs.
  */
-#include "tests/unit/engine/service/kernel_files.h"
+#include "tests/unit/engine/service/users_fixture.h"
 
 #include "engine/store/kernel_name.h"
 
@@ -19,54 +19,24 @@
 #define ONE "1111111111111111111111111111111111111111111111111111111111111111\"}"
 #define TWO "2222222222222222222222222222222222222222222222222222222222222222\"}"
 
-struct fixture {
-    struct engine_fixture engine;
-    struct test_caller ann, bob;
-};
-
-static void join(struct fixture *f)
-{
-    test_caller_connect(&f->ann, &f->engine, 1000, ROLE_USE);
-    test_caller_connect(&f->bob, &f->engine, 1001, ROLE_USE);
-}
-
 static int setup(void **state)
 {
-    static struct fixture f;
-    engine_fixture_open(&f.engine, false);
-    engine_fixture_describe_as(&f.engine, "{\"toolchains\":[" OPENCL ONE "," CLANG ONE "]}");
-    join(&f);
-    *state = &f;
-    return 0;
+    int rc = users_setup_undescribed(state);
+    struct users *f = *state;
+    engine_fixture_describe_as(&f->engine, "{\"toolchains\":[" OPENCL ONE "," CLANG ONE "]}");
+    return rc;
 }
 
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    test_caller_leave(&f->ann);
-    test_caller_leave(&f->bob);
-    while (fake_executor_next_compile(&f->engine.executor))
-        fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
-    engine_fixture_close(&f->engine);
-    return 0;
-}
-
-FIXTURE(why, setup, teardown);
+FIXTURE(why, setup, users_teardown);
 
 /* Another kilnd over the same store, whose compilers are others. */
-static void upgrade(struct fixture *f, const char *toolchains)
+static void upgrade(struct users *f, const char *toolchains)
 {
-    test_caller_leave(&f->ann);
-    test_caller_leave(&f->bob);
-    fake_executor_run_tasks(&f->engine.executor);
-    engine_close(f->engine.engine);
-    must(engine_open(&f->engine.options, &f->engine.engine, &f->engine.err), f->engine.err);
-    engine_start(f->engine.engine);
-    engine_fixture_describe_as(&f->engine, toolchains);
-    join(f);
+    users_stop(f);
+    users_start_as(f, toolchains);
 }
 
-static void finish_compiles(struct fixture *f, struct bytes object)
+static void finish_compiles(struct users *f, struct bytes object)
 {
     while (fake_executor_next_compile(&f->engine.executor)) {
         fake_executor_compile(&f->engine.executor, object);
@@ -75,23 +45,23 @@ static void finish_compiles(struct fixture *f, struct bytes object)
 }
 
 /* Compiles what a plan for the problem of |channels| on |target| needs. */
-static struct digest plan(struct fixture *f, uint32_t channels, const char *target,
+static struct digest plan(struct users *f, uint32_t channels, const char *target,
                           struct bytes object)
 {
     struct message_plan m = { .problem = small_problem(channels), .target = bytes_of_text(target) };
     test_caller_forget_replies(&f->ann);
-    send_plan(&f->ann, &f->engine, 1, &m);
+    send_plan(&f->ann, 1, &m);
     finish_compiles(f, object);
     return planned_result(&f->ann, 0).key;
 }
 
-static struct digest plan_opencl(struct fixture *f, uint32_t channels)
+static struct digest plan_opencl(struct users *f, uint32_t channels)
 {
     return plan(f, channels, FIXTURE_TARGET, bytes_of_text("object"));
 }
 
 /* The same kernel made of another source, or with another header. */
-static void fetch_variant(struct fixture *f, const char *source, const char *header)
+static void fetch_variant(struct users *f, const char *source, const char *header)
 {
     struct problem problem = small_problem(8);
     struct program_names names;
@@ -124,7 +94,7 @@ static struct json *ask(struct test_caller *c, const char *question)
 }
 
 /* The same, of a target that has to be tried first. */
-static struct json *ask_of_target(struct fixture *f, struct test_caller *c, const char *question)
+static struct json *ask_of_target(struct users *f, struct test_caller *c, const char *question)
 {
     test_caller_forget_replies(c);
     test_caller_send(c, MESSAGE_why_miss, 4, bytes_of_text(question));
@@ -158,7 +128,7 @@ static const struct json *only_difference(const struct json *answer, const char 
 
 TEST(why, a_stored_kernel_is_reported_as_found)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct digest key = plan_opencl(f, 8);
     KILN_AUTO(json) struct json *answer = ask(&f->ann, PROBLEM_QUESTION);
     char hex[DIGEST_HEX_SIZE];
@@ -170,7 +140,7 @@ TEST(why, a_stored_kernel_is_reported_as_found)
 
 TEST(why, in_an_empty_store_nothing_is_near)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     KILN_AUTO(json) struct json *answer = ask(&f->ann, PROBLEM_QUESTION);
     assert_false(json_get_bool(answer, "found", true));
     assert_int_equal(json_count(json_get(answer, "nearest")), 0);
@@ -179,7 +149,7 @@ TEST(why, in_an_empty_store_nothing_is_near)
 
 TEST(why, another_option_is_named_and_no_more_than_that)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     plan_opencl(f, 16);
     KILN_AUTO(json) struct json *answer = ask(&f->ann, PROBLEM_QUESTION);
     const struct json *d = only_difference(answer, "options");
@@ -191,7 +161,7 @@ TEST(why, another_option_is_named_and_no_more_than_that)
 
 TEST(why, an_upgraded_toolchain_is_named)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     plan_opencl(f, 8);
     upgrade(f, "{\"toolchains\":[" OPENCL TWO "]}");
     KILN_AUTO(json) struct json *answer = ask(&f->ann, PROBLEM_QUESTION);
@@ -202,7 +172,7 @@ TEST(why, an_upgraded_toolchain_is_named)
 
 TEST(why, an_edited_source_is_named)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     fetch_variant(f, "kernel void edited() {}", NULL);
     KILN_AUTO(json) struct json *answer = ask(&f->ann, PROBLEM_QUESTION);
     only_difference(answer, "source");
@@ -210,7 +180,7 @@ TEST(why, an_edited_source_is_named)
 
 TEST(why, an_edited_header_is_named)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     fetch_variant(f, NULL, "#define EDITED 1");
     KILN_AUTO(json) struct json *answer = ask(&f->ann, PROBLEM_QUESTION);
     only_difference(answer, "headers");
@@ -218,7 +188,7 @@ TEST(why, an_edited_header_is_named)
 
 TEST(why, other_features_of_the_target_are_named)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct amd_object object = amd_object(AMD_XNACK_OFF, "xnack-");
     plan(f, 8, "gfx90a:xnack-", bytes_of(object.bytes, sizeof(object.bytes)));
     static const char question[] = "{\"problem\":\"" LINE "\",\"target\":\"gfx90a:xnack+\","
@@ -231,7 +201,7 @@ TEST(why, other_features_of_the_target_are_named)
 
 TEST(why, another_arch_is_named_as_another_target)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct amd_object object = amd_object(0, "gfx90a");
     plan(f, 8, "gfx90a", bytes_of(object.bytes, sizeof(object.bytes)));
     static const char question[] = "{\"problem\":\"" LINE "\",\"target\":\"gfx942\","
@@ -244,7 +214,7 @@ TEST(why, another_arch_is_named_as_another_target)
 
 TEST(why, a_question_waits_until_the_toolchain_is_known)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static const char question[] = "{\"problem\":\"" LINE "\",\"target\":\"gfx90a\"}";
     test_caller_send(&f->ann, MESSAGE_why_miss, 4, bytes_of_text(question));
     assert_int_equal(f->ann.reply_count, 0);
@@ -257,7 +227,7 @@ TEST(why, a_question_waits_until_the_toolchain_is_known)
 
 TEST(why, of_a_stored_key_it_is_said_that_it_is_there_and_what_is_near)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct digest key = plan_opencl(f, 8);
     plan_opencl(f, 16);
     KILN_AUTO(json) struct json *answer = ask_key(&f->ann, &key);
@@ -267,7 +237,7 @@ TEST(why, of_a_stored_key_it_is_said_that_it_is_there_and_what_is_near)
 
 TEST(why, of_an_unknown_key_nothing_is_known)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct digest key = { { 1, 2, 3 } };
     plan_opencl(f, 8);
     KILN_AUTO(json) struct json *answer = ask_key(&f->ann, &key);
@@ -276,7 +246,7 @@ TEST(why, of_an_unknown_key_nothing_is_known)
     assert_says(json_get_text(answer, "sentence", ""), "problem");
 }
 
-static void import(struct fixture *f, const char *file_name)
+static void import(struct users *f, const char *file_name)
 {
     const struct kernel_row row = TEXT_KERNEL("conv.o", " -mcpu=gfx906", "the object");
     char path[100];
@@ -307,7 +277,7 @@ static const struct json *find_part(const struct json *list, const char *part)
 
 TEST(why, other_compute_units_are_named)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     import(f, "gfx906_60.ukdb");
     import(f, "gfx906_64.ukdb");
     struct digest key = named_key("gfx906_60");
@@ -321,7 +291,7 @@ TEST(why, other_compute_units_are_named)
 
 TEST(why, private_imports_of_others_are_neither_found_nor_near)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     import(f, "gfx906_60.ukdb");
     import(f, "gfx906_64.ukdb");
     struct digest key = named_key("gfx906_60");
@@ -332,7 +302,7 @@ TEST(why, private_imports_of_others_are_neither_found_nor_near)
 
 /* ---- in packages ---- */
 
-static void put_small_problem(struct fixture *f, const char *file_name, unsigned features)
+static void put_small_problem(struct users *f, const char *file_name, unsigned features)
 {
     struct problem problem = small_problem(8);
     struct program_names names;
@@ -348,7 +318,7 @@ static void put_small_problem(struct fixture *f, const char *file_name, unsigned
 }
 
 /* On MI210, when the probe was answered. */
-static struct json *ask_mi210(struct fixture *f, const char *more)
+static struct json *ask_mi210(struct users *f, const char *more)
 {
     char question[400];
     snprintf(question, sizeof(question),
@@ -363,7 +333,7 @@ static struct json *ask_mi210(struct fixture *f, const char *more)
 
 TEST(why, a_kernel_in_a_package_is_reported_as_found)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     put_small_problem(f, "gfx90a68.kdb", AMD_XNACK_EITHER);
     KILN_AUTO(json) struct json *answer = ask_mi210(f, "");
     assert_true(json_get_bool(answer, "found", false));
@@ -376,7 +346,7 @@ TEST(why, a_kernel_in_a_package_is_reported_as_found)
 
 TEST(why, a_package_of_other_compute_units_does_not_have_it)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     put_small_problem(f, "gfx90a6e.kdb", AMD_XNACK_EITHER);
     KILN_AUTO(json) struct json *answer = ask_mi210(f, "");
     assert_false(json_get_bool(answer, "found", true));
@@ -391,7 +361,7 @@ TEST(why, a_package_of_other_compute_units_does_not_have_it)
 
 TEST(why, without_any_compiler_packages_of_other_compute_units_are_looked_into)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     put_small_problem(f, "gfx90a6e.kdb", AMD_XNACK_EITHER);
     upgrade(f, "{\"toolchains\":[]}");
     engine_fixture_rescan(&f->engine);
@@ -407,7 +377,7 @@ TEST(why, without_any_compiler_packages_of_other_compute_units_are_looked_into)
 
 TEST(why, an_imported_kernel_is_found_by_its_name)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     import(f, "gfx906_60.ukdb");
     KILN_AUTO(json) struct json *answer = ask(&f->ann, NAMED("gfx906_60", "conv.o"));
     assert_true(json_get_bool(answer, "found", false));
@@ -419,7 +389,7 @@ TEST(why, an_imported_kernel_is_found_by_its_name)
 
 TEST(why, a_kernel_in_a_package_is_found_by_its_name)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     const struct kernel_row row = TEXT_KERNEL("conv.o", " -mcpu=gfx906", "the object");
     put_package(&f->engine, "gfx906_60.kdb", &row, 1);
     engine_fixture_rescan(&f->engine);
@@ -433,7 +403,7 @@ TEST(why, a_kernel_in_a_package_is_found_by_its_name)
 
 TEST(why, a_named_kernel_is_compared_by_what_names_say)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     import(f, "gfx906_60.ukdb");
     plan_opencl(f, 8); /* made from a source: nothing to compare a name with */
     KILN_AUTO(json) struct json *answer = ask(&f->ann, NAMED("gfx906_64", "conv.o"));
@@ -448,7 +418,7 @@ TEST(why, a_named_kernel_is_compared_by_what_names_say)
 
 TEST(why, without_a_compiler_and_not_in_the_package_both_are_said)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     const struct kernel_row other = TEXT_KERNEL("conv.o", " -mcpu=gfx90a", "the object");
     put_package(&f->engine, "gfx90a68.kdb", &other, 1);
     upgrade(f, "{\"toolchains\":[" OPENCL ONE "]}");
@@ -460,7 +430,7 @@ TEST(why, without_a_compiler_and_not_in_the_package_both_are_said)
 
 TEST(why, a_compiled_kernel_is_bound_to_no_number_of_compute_units)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     plan_opencl(f, 16);
     KILN_AUTO(json)
     struct json *answer = ask(&f->ann, "{\"problem\":\"" LINE "\",\"target\":\"" FIXTURE_TARGET
@@ -470,7 +440,7 @@ TEST(why, a_compiled_kernel_is_bound_to_no_number_of_compute_units)
 
 TEST(why, an_imported_kernel_for_other_compute_units_is_named_by_them)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     import(f, "gfx906_60.ukdb");
     KILN_AUTO(json)
     struct json *answer = ask(&f->ann, "{\"problem\":\"" LINE "\",\"target\":\"" FIXTURE_TARGET
@@ -499,7 +469,7 @@ static const char *tier_of_answer(const struct json *answer)
 }
 
 /* why_miss says where a fetch of |key| then finds it: in |tier|, or "none". */
-static void assert_key_is_in(struct fixture *f, struct test_caller *c, const struct digest *key,
+static void assert_key_is_in(struct users *f, struct test_caller *c, const struct digest *key,
                              const char *tier)
 {
     const struct message_fetch m = { .key = *key };
@@ -524,7 +494,7 @@ static void assert_name_is_in(struct test_caller *c, const char *tier)
 
 TEST(why, why_miss_and_fetch_by_key_find_the_same_tier)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     const struct digest unknown = { { 1, 2, 3 } };
     struct digest key = plan_opencl(f, 8);
     assert_key_is_in(f, &f->ann, &key, "hot");
@@ -536,7 +506,7 @@ TEST(why, why_miss_and_fetch_by_key_find_the_same_tier)
 
 TEST(why, why_miss_finds_a_kernel_that_only_the_hot_set_has)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     f->engine.options.store_mode = KERNEL_STORE_OFF;
     upgrade(f, "{\"toolchains\":[" OPENCL ONE "]}");
     struct digest key = plan_opencl(f, 8);
@@ -547,7 +517,7 @@ TEST(why, why_miss_finds_a_kernel_that_only_the_hot_set_has)
 
 TEST(why, why_miss_and_fetch_by_name_find_the_same_tier)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     const struct kernel_row row = TEXT_KERNEL("conv.o", " -mcpu=gfx906", "the object");
     assert_name_is_in(&f->ann, "none");
     put_package(&f->engine, "gfx906_60.kdb", &row, 1);
@@ -561,7 +531,7 @@ TEST(why, why_miss_and_fetch_by_name_find_the_same_tier)
 
 TEST(why, why_miss_hides_a_hot_private_kernel_of_another_user_as_fetch_does)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct digest key = named_key("gfx906_60");
     import(f, "gfx906_60.ukdb");
     assert_name_is_in(&f->ann, "disk");
@@ -571,7 +541,7 @@ TEST(why, why_miss_hides_a_hot_private_kernel_of_another_user_as_fetch_does)
 
 TEST(why, why_miss_finds_a_hot_kernel_of_a_package_as_a_plan_does)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     put_small_problem(f, "gfx90a68.kdb", AMD_XNACK_EITHER);
     KILN_AUTO(json) struct json *cold = ask_mi210(f, "");
     assert_string_equal(tier_of_answer(cold), "package");
@@ -579,7 +549,7 @@ TEST(why, why_miss_finds_a_hot_kernel_of_a_package_as_a_plan_does)
                               .target = bytes_of_text("gfx90a"),
                               .database_id = bytes_of_text("gfx90a68") };
     test_caller_forget_replies(&f->ann);
-    send_plan(&f->ann, &f->engine, 1, &m);
+    send_plan(&f->ann, 1, &m);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
     KILN_AUTO(json) struct json *hot = ask_mi210(f, "");
@@ -588,7 +558,7 @@ TEST(why, why_miss_finds_a_hot_kernel_of_a_package_as_a_plan_does)
 
 TEST(why, why_miss_neither_promotes_nor_counts_a_hot_kernel)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     f->engine.options.hot_limit_count = 2;
     upgrade(f, "{\"toolchains\":[" OPENCL ONE "]}");
     struct digest oldest = plan_opencl(f, 8);
@@ -603,7 +573,7 @@ TEST(why, why_miss_neither_promotes_nor_counts_a_hot_kernel)
 
 TEST(why, questions_that_make_no_sense_are_refused)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static const struct {
         const char *question;
         enum kiln_code code;
@@ -631,16 +601,15 @@ TEST(why, questions_that_make_no_sense_are_refused)
 
 TEST(why, a_client_that_leaves_before_the_answer_leaves_nothing)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     test_caller_send(&f->ann, MESSAGE_why_miss, 4, bytes_of_text(PROBLEM_QUESTION));
     test_caller_leave(&f->ann);
     fake_executor_run_tasks(&f->engine.executor);
-    test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
 }
 
 TEST(why, questions_count_as_administrative_requests)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct test_caller again;
     const struct bytes question = bytes_of_text(PROBLEM_QUESTION);
     for (uint64_t i = 0; i < 3; i++)
