@@ -10,6 +10,16 @@
  */
 #include "engine/service/internal.h"
 
+struct built_in;
+
+/* |data| is borrowed; NULL: nothing is built in. */
+KILN_MUST_CHECK enum kiln_code built_in_create(const struct engine_data *data,
+                                               struct built_in **ret_built_in,
+                                               struct kiln_err *err);
+void built_in_destroy(struct built_in *built_in);
+/* Whether data is built in. */
+bool built_in_exists(const struct engine *e);
+
 /* KILN_UNSUPPORTED for a request that writes files, if the engine has no directory. |command| names
  * the request in the message. */
 KILN_MUST_CHECK enum kiln_code built_in_check_request(const struct engine *e, unsigned type,

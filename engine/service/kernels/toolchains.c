@@ -8,6 +8,7 @@
 #include "common/fs.h"
 #include "engine/service/budget.h"
 #include "engine/service/internal.h"
+#include "engine/service/kernels/built_in.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -371,8 +372,8 @@ static bool compilers_are_off(struct engine *e)
     if (e->executor->ops->compile_slots(e->executor) > 0)
         return false;
     snprintf(e->probes->describe_failure, sizeof(e->probes->describe_failure), "%s",
-             e->data ? "no compiler is used (KILN_EMBED_COMPILE is not on)"
-                     : "compilers are switched off (the setting 'workers' is 0)");
+             built_in_exists(e) ? "no compiler is used (KILN_EMBED_COMPILE is not on)"
+                                : "compilers are switched off (the setting 'workers' is 0)");
     e->probes->describe_at_ns = UINT64_MAX;
     return true;
 }

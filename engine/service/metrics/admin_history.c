@@ -3,6 +3,7 @@
 #include "engine/service/requests/admin.h"
 
 #include "common/clock.h"
+#include "engine/service/metrics/history.h"
 
 #include <string.h>
 
@@ -142,7 +143,7 @@ static void finish_history(struct admin *a)
     current.values[HISTORY_store_objects] = a->usage.objects;
     json_set(a->base.answer, "current", sample_to_json(&current));
     for (int i = HISTORY_misses_new; i <= HISTORY_misses_refused; i++)
-        current.values[i] += e->history.written[i]; /* since the daemon started */
+        current.values[i] += history_written(e, i); /* since the daemon started */
     set_misses(a->base.answer, &current);
 }
 
