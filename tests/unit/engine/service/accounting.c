@@ -18,7 +18,7 @@ struct unstored {
     struct accounting *accounting;
 };
 
-static int open_books(void **state)
+static int open_accounting(void **state)
 {
     static struct unstored b;
     struct kiln_err err = KILN_ERR_INIT;
@@ -27,15 +27,15 @@ static int open_books(void **state)
     return 0;
 }
 
-static int close_books(void **state)
+static int close_accounting(void **state)
 {
     accounting_destroy(((struct unstored *)*state)->accounting);
     return 0;
 }
 
-FIXTURE(unstored, open_books, close_books);
+FIXTURE(unstored, open_accounting, close_accounting);
 
-static uint32_t kind(struct accounting *l, const char *target, const char *program)
+static uint32_t kind_row(struct accounting *l, const char *target, const char *program)
 {
     struct object_origin what = { { 0 }, { 0 } };
     snprintf(what.target, sizeof(what.target), "%s", target);
@@ -54,9 +54,9 @@ static struct kernel_sums sum_of_kinds(const struct accounting *l)
 TEST(unstored, a_hit_is_booked_with_its_user_and_its_kind)
 {
     struct accounting *l = ((struct unstored *)*state)->accounting;
-    uint32_t conv = kind(l, "gfx90a", "conv.cl"), pool = kind(l, "gfx90a", "pool.cl");
+    uint32_t conv = kind_row(l, "gfx90a", "conv.cl"), pool = kind_row(l, "gfx90a", "pool.cl");
     assert_int_not_equal(conv, pool);
-    assert_int_equal(kind(l, "gfx90a", "conv.cl"), conv);
+    assert_int_equal(kind_row(l, "gfx90a", "conv.cl"), conv);
     accounting_hit(l, 1000, conv, 300);
     accounting_hit(l, 1000, conv, 300);
     accounting_hit(l, 1001, pool, 50);
@@ -109,13 +109,13 @@ TEST(unstored, root_has_a_row_of_its_own_among_others)
 TEST(unstored, a_kind_that_is_worth_little_makes_room_and_sums_stay)
 {
     struct accounting *l = ((struct unstored *)*state)->accounting;
-    uint32_t valuable = kind(l, "gfx90a", "valuable.cl"), first = 0;
+    uint32_t valuable = kind_row(l, "gfx90a", "valuable.cl"), first = 0;
     accounting_compiled(l, 1000, valuable, 2);
     accounting_hit(l, 1000, valuable, 2);
     for (unsigned i = 0; i < 3 * ACCOUNTING_KINDS_MAX; i++) {
         char name[32];
         snprintf(name, sizeof(name), "junk%u.cl", i);
-        uint32_t number = kind(l, "gfx90a", name);
+        uint32_t number = kind_row(l, "gfx90a", name);
         first = i ? first : number;
         accounting_compiled(l, 1000, number, 1);
         accounting_hit(l, 1000, number, 1000000); /* a loop of hits is no merit */
@@ -133,9 +133,9 @@ TEST(unstored, a_kind_that_is_worth_little_makes_room_and_sums_stay)
 TEST(unstored, names_are_cut_and_made_printable)
 {
     struct accounting *l = ((struct unstored *)*state)->accounting;
-    uint32_t number = kind(l, "gfx90a", "a\033[2J\nb\xff");
+    uint32_t number = kind_row(l, "gfx90a", "a\033[2J\nb\xff");
     assert_string_equal(accounting_kind_at(l, number)->what.program, "a?[2J?b?");
-    assert_int_equal(kind(l, "", ""), 0); /* nobody knows what it is: the others */
+    assert_int_equal(kind_row(l, "", ""), 0); /* nobody knows what it is: the others */
 }
 
 TEST(unstored, no_hit_is_worth_more_than_the_max)
@@ -155,18 +155,7 @@ TEST(unstored, sums_end_where_the_store_can_keep_them)
 
 /* ---- over restarts ---- */
 
-static void compile(struct users *f, struct test_caller *c, const char *program)
-{
-    char content[64];
-    snprintf(content, sizeof(content), "the object of %s", program);
-    test_caller_forget_replies(c);
-    test_caller_fetch_source(c, 7, program, PRIORITY_INTERACTIVE);
-    fake_executor_run_tasks(&f->engine.executor);
-    fake_executor_compile(&f->engine.executor, bytes_of_text(content));
-    fake_executor_run_tasks(&f->engine.executor);
-}
-
-static void hit(struct users *f, struct test_caller *c, const char *program, unsigned times)
+static void fetch_times(struct users *f, struct test_caller *c, const char *program, unsigned times)
 {
     for (unsigned i = 0; i < times; i++) {
         test_caller_forget_replies(c);
@@ -177,7 +166,7 @@ static void hit(struct users *f, struct test_caller *c, const char *program, uns
 }
 
 /* As when the daemon is stopped and another one started. */
-static void restart(struct users *f)
+static void restart_daemon(struct users *f)
 {
     engine_drain(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
@@ -185,7 +174,7 @@ static void restart(struct users *f)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static struct json *ask(struct test_caller *c, const char *by)
+static struct json *ask_usage(struct test_caller *c, const char *by)
 {
     char question[64];
     snprintf(question, sizeof(question), "{\"by\":\"%s\"}", by);
@@ -219,29 +208,29 @@ static const struct json *row_of(const struct json *answer, const char *name)
 TEST(users, saved_time_outlives_the_daemon)
 {
     struct users *f = *state;
-    compile(f, &f->ann, "conv.cl");
-    compile(f, &f->admin, "pool.cl");
-    hit(f, &f->ann, "conv.cl", 3);
-    hit(f, &f->admin, "conv.cl", 1);
-    restart(f);
-    hit(f, &f->ann, "pool.cl", 2); /* the first from the disk */
-    restart(f);
+    compile_program(&f->ann, "conv.cl");
+    compile_program(&f->admin, "pool.cl");
+    fetch_times(f, &f->ann, "conv.cl", 3);
+    fetch_times(f, &f->admin, "conv.cl", 1);
+    restart_daemon(f);
+    fetch_times(f, &f->ann, "pool.cl", 2); /* the first from the disk */
+    restart_daemon(f);
 
-    KILN_AUTO(json) struct json *by_uid = ask(&f->admin, "uid");
+    KILN_AUTO(json) struct json *by_uid = ask_usage(&f->admin, "uid");
     assert_row(by_uid, "1000", 5, 1);
     assert_row(by_uid, "0", 1, 1);
     assert_int_equal(json_get_u64(json_get(by_uid, "total"), "hits", 0), 6);
     assert_int_equal(json_get_u64(json_get(by_uid, "total"), "kernels", 0), 2);
     assert_true(json_get_bool(by_uid, "kept", false));
-    KILN_AUTO(json) struct json *by_program = ask(&f->admin, "program");
+    KILN_AUTO(json) struct json *by_program = ask_usage(&f->admin, "program");
     assert_row(by_program, "conv.cl", 4, 1);
     assert_row(by_program, "pool.cl", 2, 1);
-    KILN_AUTO(json) struct json *by_target = ask(&f->admin, "target");
+    KILN_AUTO(json) struct json *by_target = ask_usage(&f->admin, "target");
     assert_row(by_target, FIXTURE_TARGET, 6, 2);
     assert_int_equal(json_get_u64(row_of(by_target, FIXTURE_TARGET), "kernels", 0), 2);
 }
 
-static void batch(struct test_caller *c, unsigned count, const char *const programs[])
+static void send_batch(struct test_caller *c, unsigned count, const char *const programs[])
 {
     BUFFER_AUTO struct buffer items, body;
     buffer_init(&items, 10000);
@@ -266,21 +255,21 @@ TEST(users, a_kernel_that_a_batch_names_twice_is_counted_once)
 {
     struct users *f = *state;
     static const char *const twice[] = { "conv.cl", "pool.cl", "conv.cl" };
-    compile(f, &f->ann, "conv.cl");
-    compile(f, &f->ann, "pool.cl");
-    batch(&f->ann, 3, twice); /* from memory */
+    compile_program(&f->ann, "conv.cl");
+    compile_program(&f->ann, "pool.cl");
+    send_batch(&f->ann, 3, twice); /* from memory */
     assert_int_equal(engine_fixture_stat(&f->engine, "hits.hot"), 3);
-    restart(f);
-    batch(&f->ann, 3, twice); /* from the disk, while another asks for the same */
-    batch(&f->admin, 3, twice);
+    restart_daemon(f);
+    send_batch(&f->ann, 3, twice); /* from the disk, while another asks for the same */
+    send_batch(&f->admin, 3, twice);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(engine_fixture_stat(&f->engine, "hits.disk"), 6);
-    batch(&f->ann, 3, twice); /* another batch is another matter */
+    send_batch(&f->ann, 3, twice); /* another batch is another matter */
 
-    KILN_AUTO(json) struct json *by_uid = ask(&f->admin, "uid");
+    KILN_AUTO(json) struct json *by_uid = ask_usage(&f->admin, "uid");
     assert_row(by_uid, "1000", 6, 2);
     assert_row(by_uid, "0", 2, 0);
-    KILN_AUTO(json) struct json *by_program = ask(&f->admin, "program");
+    KILN_AUTO(json) struct json *by_program = ask_usage(&f->admin, "program");
     assert_row(by_program, "conv.cl", 4, 1);
     assert_row(by_program, "pool.cl", 4, 1);
 }
@@ -288,15 +277,15 @@ TEST(users, a_kernel_that_a_batch_names_twice_is_counted_once)
 TEST(users, a_user_who_gave_way_is_not_counted_twice_after_a_restart)
 {
     struct users *f = *state;
-    compile(f, &f->ann, "conv.cl");
-    hit(f, &f->admin, "conv.cl", 1);
-    restart(f);
+    compile_program(&f->ann, "conv.cl");
+    fetch_times(f, &f->admin, "conv.cl", 1);
+    restart_daemon(f);
     struct accounting *l = f->engine.engine->metrics.accounting;
     for (uint32_t uid = 5000; uid < 5000 + ACCOUNTING_USERS_MAX - 1; uid++)
         accounting_compiled(l, uid, 0, 1); /* the last takes the row of who only had a hit */
     assert_int_equal(l->others.sums.hits, 1);
-    restart(f);
-    KILN_AUTO(json) struct json *answer = ask(&f->admin, "uid");
+    restart_daemon(f);
+    KILN_AUTO(json) struct json *answer = ask_usage(&f->admin, "uid");
     assert_int_equal(json_get_u64(json_get(answer, "total"), "hits", 0), 1);
     assert_int_equal(json_get_u64(json_get(answer, "total"), "compiles", 0), ACCOUNTING_USERS_MAX);
 }
@@ -304,11 +293,11 @@ TEST(users, a_user_who_gave_way_is_not_counted_twice_after_a_restart)
 TEST(users, saved_time_outlives_its_kernels)
 {
     struct users *f = *state;
-    compile(f, &f->ann, "conv.cl");
-    hit(f, &f->ann, "conv.cl", 2);
+    compile_program(&f->ann, "conv.cl");
+    fetch_times(f, &f->ann, "conv.cl", 2);
     json_destroy(test_caller_ask(&f->admin, MESSAGE_clear, "{\"all\":true}"));
-    restart(f);
-    KILN_AUTO(json) struct json *answer = ask(&f->admin, "program");
+    restart_daemon(f);
+    KILN_AUTO(json) struct json *answer = ask_usage(&f->admin, "program");
     assert_row(answer, "conv.cl", 2, 1);
     assert_int_equal(json_get_u64(row_of(answer, "conv.cl"), "kernels", 9), 0);
     assert_int_equal(json_get_u64(row_of(answer, "conv.cl"), "bytes", 9), 0);
@@ -333,7 +322,7 @@ TEST(users, a_private_kernel_is_booked_without_its_name)
         test_caller_fetch_name(&f->ann, "gfx906_60", "secret.o", "  -mcpu=gfx906");
         assert_int_equal(last_result(&f->ann).code, KILN_OK);
     }
-    KILN_AUTO(json) struct json *answer = ask(&f->admin, "program");
+    KILN_AUTO(json) struct json *answer = ask_usage(&f->admin, "program");
     const struct json *found = row_of(answer, ACCOUNTING_PRIVATE);
     assert_non_null(found);
     assert_int_equal(json_get_u64(found, "hits", 0), 2);
@@ -344,10 +333,10 @@ TEST(users, a_private_kernel_is_booked_without_its_name)
 TEST(users, a_user_sees_their_own_row_and_the_others_as_one)
 {
     struct users *f = *state;
-    compile(f, &f->ann, "conv.cl");
-    compile(f, &f->admin, "pool.cl");
-    hit(f, &f->admin, "conv.cl", 3);
-    KILN_AUTO(json) struct json *answer = ask(&f->ann, "uid");
+    compile_program(&f->ann, "conv.cl");
+    compile_program(&f->admin, "pool.cl");
+    fetch_times(f, &f->admin, "conv.cl", 3);
+    KILN_AUTO(json) struct json *answer = ask_usage(&f->ann, "uid");
     assert_int_equal(json_count(json_get(answer, "rows")), 1);
     assert_row(answer, "1000", 0, 1);
     const struct json *others = json_get(answer, "others");
@@ -369,9 +358,9 @@ TEST(users, without_a_store_it_is_counted_and_said_not_to_be_kept)
     struct users *f = *state;
     f->engine.options.store_mode = KERNEL_STORE_OFF;
     users_reopen(f);
-    compile(f, &f->ann, "conv.cl");
-    hit(f, &f->ann, "conv.cl", 2);
-    KILN_AUTO(json) struct json *answer = ask(&f->ann, "program");
+    compile_program(&f->ann, "conv.cl");
+    fetch_times(f, &f->ann, "conv.cl", 2);
+    KILN_AUTO(json) struct json *answer = ask_usage(&f->ann, "program");
     assert_row(answer, "conv.cl", 2, 1);
     assert_false(json_get_bool(answer, "kept", true));
 }
@@ -396,15 +385,15 @@ enum kiln_code __wrap_kernel_store_ledger_put(struct kernel_store *store,
 TEST(users, usage_totals_that_a_full_disk_refuses_are_written_later)
 {
     struct users *f = *state;
-    compile(f, &f->ann, "conv.cl");
-    hit(f, &f->ann, "conv.cl", 2);
+    compile_program(&f->ann, "conv.cl");
+    fetch_times(f, &f->ann, "conv.cl", 2);
     put_is_dropped = true;
     accounting_write(f->engine.engine, /* force= */ true);
     fake_executor_run_tasks(&f->engine.executor);
     put_is_dropped = false;
-    hit(f, &f->ann, "conv.cl", 1);
-    restart(f);
-    KILN_AUTO(json) struct json *answer = ask(&f->ann, "uid");
+    fetch_times(f, &f->ann, "conv.cl", 1);
+    restart_daemon(f);
+    KILN_AUTO(json) struct json *answer = ask_usage(&f->ann, "uid");
     assert_row(answer, "1000", 3, 1);
 }
 
@@ -426,24 +415,24 @@ enum kiln_code __wrap_kernel_store_ledger(struct kernel_store *store, size_t mos
 TEST(users, usage_totals_that_cannot_be_read_are_not_overwritten)
 {
     struct users *f = *state;
-    compile(f, &f->ann, "conv.cl");
-    hit(f, &f->ann, "conv.cl", 2);
+    compile_program(&f->ann, "conv.cl");
+    fetch_times(f, &f->ann, "conv.cl", 2);
     get_fails = true;
-    restart(f);
-    hit(f, &f->ann, "conv.cl", 1);
+    restart_daemon(f);
+    fetch_times(f, &f->ann, "conv.cl", 1);
     accounting_write(f->engine.engine, /* force= */ true); /* tries to read it, in vain */
     fake_executor_run_tasks(&f->engine.executor);
     get_fails = false;
     accounting_write(f->engine.engine, /* force= */ true); /* reads it */
     fake_executor_run_tasks(&f->engine.executor);
-    restart(f);
-    KILN_AUTO(json) struct json *answer = ask(&f->ann, "uid");
+    restart_daemon(f);
+    KILN_AUTO(json) struct json *answer = ask_usage(&f->ann, "uid");
     assert_row(answer, "1000", 3, 1);
 }
 
 /* ---- a full table ---- */
 
-static void fill(struct accounting *l, uint32_t first_uid)
+static void add_users(struct accounting *l, uint32_t first_uid)
 {
     for (uint32_t i = 0; i < ACCOUNTING_USERS_MAX; i++)
         accounting_compiled(l, first_uid + i, 0, 1);
@@ -453,14 +442,14 @@ static void fill(struct accounting *l, uint32_t first_uid)
 TEST(users, a_full_table_is_taken_over_in_many_turns)
 {
     struct users *f = *state;
-    fill(f->engine.engine->metrics.accounting, 5000);
-    restart(f);
+    add_users(f->engine.engine->metrics.accounting, 5000);
+    restart_daemon(f);
     unsigned laters = f->engine.executor.laters;
     get_fails = true;
-    restart(f);
+    restart_daemon(f);
     get_fails = false;
     struct accounting *l = f->engine.engine->metrics.accounting;
-    fill(l, 20000);
+    add_users(l, 20000);
     laters = f->engine.executor.laters;
     accounting_write(f->engine.engine, /* force= */ true); /* reads it */
     assert_true(fake_executor_run_task(&f->engine.executor));
@@ -477,10 +466,10 @@ TEST(users, an_answer_is_made_of_what_was_booked_before_its_turn)
 {
     struct users *f = *state;
     struct accounting *l = f->engine.engine->metrics.accounting;
-    fill(l, 5000);
+    add_users(l, 5000);
     test_caller_forget_replies(&f->admin);
     test_caller_send(&f->admin, MESSAGE_ledger, 5, bytes_of_text("{\"by\":\"uid\"}"));
-    fill(l, 20000);
+    add_users(l, 20000);
     fake_executor_run_tasks(&f->engine.executor);
     KILN_AUTO(json) struct json *answer = reply_json(&f->admin, 0);
     assert_int_equal(json_get_u64(json_get(answer, "total"), "compiles", 0), ACCOUNTING_USERS_MAX);

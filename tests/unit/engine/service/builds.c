@@ -56,7 +56,7 @@ static void begin_with(struct users *f, const char *question, int file)
 }
 
 /* Problems with |channels|; 0 ends the list. */
-static void begin(struct users *f, const char *question, const uint32_t *channels)
+static void begin_build(struct users *f, const char *question, const uint32_t *channels)
 {
     struct problem problems[16];
     size_t count = 0;
@@ -136,7 +136,7 @@ static size_t check_package(const char *path)
 TEST(build, several_problems_give_each_kernel_once_and_sorted)
 {
     struct users *f = *state;
-    begin(f, QUESTION, (const uint32_t[]){ 32, 8, 16, 8, 32, 0 });
+    begin_build(f, QUESTION, (const uint32_t[]){ 32, 8, 16, 8, 32, 0 });
     assert_int_equal(compile_all(f), 3);
 
     KILN_AUTO(json) struct json *answer = answer_of(f);
@@ -157,10 +157,10 @@ TEST(build, problems_in_another_order_build_the_same_bytes)
         char question[100];
         snprintf(question, sizeof(question),
                  "{\"target\":\"" FIXTURE_TARGET "\",\"format\":\"%s\"}", formats[i]);
-        begin(f, question, (const uint32_t[]){ 8, 16, 32, 0 });
+        begin_build(f, question, (const uint32_t[]){ 8, 16, 32, 0 });
         compile_all(f);
         keep_package(f, f->made);
-        begin(f, question, (const uint32_t[]){ 32, 8, 32, 16, 0 });
+        begin_build(f, question, (const uint32_t[]){ 32, 8, 32, 16, 0 });
         assert_int_equal(compile_all(f), 0); /* they are in the store now */
         keep_package(f, f->again);
         assert_same_bytes(f->made, f->again);
@@ -173,7 +173,7 @@ TEST(build, a_built_package_answers_the_plans_it_was_built_for)
     struct problem problem = small_problem(8);
     struct program_names names;
     program_names_find(&problem, FIXTURE_TARGET, NULL, &names);
-    begin(f, QUESTION, (const uint32_t[]){ 8, 0 });
+    begin_build(f, QUESTION, (const uint32_t[]){ 8, 0 });
     compile_all(f);
     keep_package(f, f->made);
 
@@ -206,8 +206,9 @@ static bool check_kiln_row(void *context, const struct package_row *row)
 TEST(build, kilns_own_format_states_key_and_toolchain_of_each)
 {
     struct users *f = *state;
-    begin(f, "{\"target\":\"" FIXTURE_TARGET "\",\"format\":\"kiln\",\"database_id\":\"gfx90a68\"}",
-          (const uint32_t[]){ 8, 16, 0 });
+    begin_build(
+        f, "{\"target\":\"" FIXTURE_TARGET "\",\"format\":\"kiln\",\"database_id\":\"gfx90a68\"}",
+        (const uint32_t[]){ 8, 16, 0 });
     compile_all(f);
     char path[200];
     snprintf(path, sizeof(path), "%s/gfx90a68.kpkg", f->engine.directory);
@@ -264,7 +265,7 @@ TEST(build, a_queue_that_others_have_filled_is_reported_as_a_failure)
     fake_executor_run_tasks(&f->engine.executor);
     test_caller_fetch_source(&f->ann, 2, "waiting.cl", PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
-    begin(f, QUESTION, (const uint32_t[]){ 8, 16, 0 });
+    begin_build(f, QUESTION, (const uint32_t[]){ 8, 16, 0 });
     size_t last = f->ann.reply_count - 1;
     assert_int_equal(f->ann.replies[last].flags, 0);
     assert_reply_refuses(&f->ann, last, KILN_UNSUPPORTED, "problems");
@@ -282,7 +283,7 @@ TEST(build, problems_that_are_kept_are_bounded_in_bytes)
 TEST(build, progress_comes_before_the_package)
 {
     struct users *f = *state;
-    begin(f, QUESTION, (const uint32_t[]){ 8, 16, 0 });
+    begin_build(f, QUESTION, (const uint32_t[]){ 8, 16, 0 });
     assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(f->ann.replies[0].flags, FRAME_MORE);
     KILN_AUTO(json) struct json *first = reply_json(&f->ann, 0);
@@ -318,7 +319,7 @@ TEST(build, failures_are_listed_and_the_rest_is_built)
 TEST(build, when_none_could_be_built_it_is_said_why)
 {
     struct users *f = *state;
-    begin(f, QUESTION, (const uint32_t[]){ 8, 0 });
+    begin_build(f, QUESTION, (const uint32_t[]){ 8, 0 });
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "it does not compile", NULL);
     fake_executor_run_tasks(&f->engine.executor);
     size_t last = f->ann.reply_count - 1;
@@ -348,7 +349,7 @@ TEST(build, more_failures_than_are_shown_are_counted)
 TEST(build, a_target_that_no_compiler_does_is_refused)
 {
     struct users *f = *state;
-    begin(f, "{\"target\":\"gfx90a\"}", (const uint32_t[]){ 8, 0 });
+    begin_build(f, "{\"target\":\"gfx90a\"}", (const uint32_t[]){ 8, 0 });
     assert_int_equal(f->ann.reply_count, 1);
     assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "gfx90a");
 }
@@ -365,7 +366,7 @@ TEST(build, questions_that_make_no_sense_are_refused)
         { "{}", "target" },
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        begin(f, bad[i].question, (const uint32_t[]){ 8, 0 });
+        begin_build(f, bad[i].question, (const uint32_t[]){ 8, 0 });
         assert_reply_refuses(&f->ann, 0, KILN_INVALID, bad[i].says);
     }
 }
@@ -515,7 +516,7 @@ TEST(build, one_build_at_a_time_is_at_a_work_queue)
     struct users *f = *state;
     struct test_caller other;
     struct problem problem = small_problem(8);
-    begin(f, QUESTION, (const uint32_t[]){ 8, 0 });
+    begin_build(f, QUESTION, (const uint32_t[]){ 8, 0 });
     compile_all(f);
     test_caller_connect(&other, &f->engine, 1001, ROLE_USE);
     test_caller_forget_replies(&f->ann);
@@ -598,7 +599,7 @@ TEST(build, a_user_who_leaves_a_running_build_gets_no_second_before_it_ends)
 TEST(build, a_client_that_leaves_while_its_build_compiles_leaves_nothing)
 {
     struct users *f = *state;
-    begin(f, QUESTION, (const uint32_t[]){ 8, 16, 32, 0 });
+    begin_build(f, QUESTION, (const uint32_t[]){ 8, 16, 32, 0 });
     fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(engine_fixture_stat(&f->engine, "queued"), 1);
@@ -614,7 +615,7 @@ TEST(build, a_client_that_leaves_while_its_build_compiles_leaves_nothing)
 TEST(build, a_client_that_leaves_while_its_package_is_written_leaves_nothing)
 {
     struct users *f = *state;
-    begin(f, QUESTION, (const uint32_t[]){ 8, 0 });
+    begin_build(f, QUESTION, (const uint32_t[]){ 8, 0 });
     compile_all(f);
     test_caller_forget_replies(&f->ann);
     struct problem problem = small_problem(8);
@@ -629,7 +630,7 @@ TEST(build, a_client_that_leaves_while_its_package_is_written_leaves_nothing)
 TEST(build, a_cancelled_build_is_answered_once)
 {
     struct users *f = *state;
-    begin(f, QUESTION, (const uint32_t[]){ 8, 16, 0 });
+    begin_build(f, QUESTION, (const uint32_t[]){ 8, 16, 0 });
     size_t reported = f->ann.reply_count;
     test_caller_cancel(&f->ann, 3);
     fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
@@ -641,7 +642,7 @@ TEST(build, a_cancelled_build_is_answered_once)
 TEST(build, a_daemon_that_stops_ends_the_build_also_where_some_of_it_is_there)
 {
     struct users *f = *state;
-    begin(f, QUESTION, (const uint32_t[]){ 8, 16, 32, 0 });
+    begin_build(f, QUESTION, (const uint32_t[]){ 8, 16, 32, 0 });
     fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
     fake_executor_run_tasks(&f->engine.executor);
     engine_drain(f->engine.engine);
@@ -650,7 +651,7 @@ TEST(build, a_daemon_that_stops_ends_the_build_also_where_some_of_it_is_there)
     assert_int_equal(f->ann.replies[last].flags, 0);
     assert_reply_refuses(&f->ann, last, KILN_UNAVAILABLE, "stopping");
 
-    begin(f, QUESTION, (const uint32_t[]){ 8, 0 });
+    begin_build(f, QUESTION, (const uint32_t[]){ 8, 0 });
     assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "stopping");
 }
 

@@ -112,7 +112,7 @@ static void plan_again(struct fixture *f, const char *target, const char *id, ui
     plan_by(f, "", target, id, channels);
 }
 
-static void plan(struct fixture *f, const char *target, const char *id, uint32_t channels)
+static void ask_plan(struct fixture *f, const char *target, const char *id, uint32_t channels)
 {
     test_caller_forget_replies(&f->caller);
     plan_again(f, target, id, channels);
@@ -121,18 +121,18 @@ static void plan(struct fixture *f, const char *target, const char *id, uint32_t
 TEST(built_in, a_plan_is_served_from_what_is_built_in)
 {
     struct fixture *f = *state;
-    plan(f, "gfx90a", MI210, 8);
+    ask_plan(f, "gfx90a", MI210, 8);
     struct message_result o = planned_result(&f->caller, 0);
     assert_int_equal(o.tier, TIER_PACKAGE);
     assert_true(bytes_equal(o.content, bytes_of(f->object.bytes, sizeof(f->object.bytes))));
-    plan(f, "gfx90a", MI210, 8);
+    ask_plan(f, "gfx90a", MI210, 8);
     assert_int_equal(planned_result(&f->caller, 0).tier, TIER_HOT);
 }
 
 TEST(built_in, a_problem_that_is_not_built_in_is_named_with_advice)
 {
     struct fixture *f = *state;
-    plan(f, "gfx90a", MI210, 16);
+    ask_plan(f, "gfx90a", MI210, 16);
     assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "16-8-8-3x3-16-6-6-");
     assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, " for " MI210);
     assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "KILN_EMBED_PROBLEMS");
@@ -150,7 +150,7 @@ TEST(built_in, another_solver_than_the_chosen_one_is_reported_to_be_one)
 TEST(built_in, a_device_that_nothing_is_built_in_for)
 {
     struct fixture *f = *state;
-    plan(f, "gfx1030", "gfx1030_36", 8);
+    ask_plan(f, "gfx1030", "gfx1030_36", 8);
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "gfx1030_36 (gfx1030)");
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, MI210 " (kernels)");
 }
@@ -205,7 +205,7 @@ TEST(built_in, a_device_with_databases_alone_is_reported_what_it_has)
     static const char *const names[] = { "gfx906_60.HIP.fdb.txt", "gfx906_60.db.txt", MI210 ".kdb",
                                          "gfx90878.HIP.fdb.txt" };
     open_with_list(f, names, 4);
-    plan(f, "gfx906:sramecc+:xnack-", "gfx906_60", 8);
+    ask_plan(f, "gfx906:sramecc+:xnack-", "gfx906_60", 8);
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "gfx906:sramecc+:xnack-");
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "(FindDb, PerfDb)");
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, MI210 " (kernels)");
@@ -223,7 +223,7 @@ TEST(built_in, a_list_of_devices_that_is_too_long_says_how_many_more)
         names[i] = texts[i];
     }
     open_with_list(f, names, LIST_MAX);
-    plan(f, "gfx1030", "gfx1030_36", 8);
+    ask_plan(f, "gfx1030", "gfx1030_36", 8);
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "gfx906_10 (kernels)");
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "14 more");
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "KILN_EMBED_COMPILE=on");
@@ -241,7 +241,7 @@ TEST(built_in, a_plan_waits_until_it_is_known_which_compilers_there_are)
 {
     struct fixture *f = *state;
     open_with_compilers(f);
-    plan(f, "gfx90a", MI210, 8);
+    ask_plan(f, "gfx90a", MI210, 8);
     plan_again(f, "gfx1030", "gfx1030_36", 8);
     assert_int_equal(f->caller.reply_count, 0);
     engine_fixture_describe_as(&f->engine, "{\"toolchains\":[]}");
@@ -257,7 +257,7 @@ TEST(built_in, its_digest_is_checked_once_and_damage_is_reported)
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->item.state, ITEM_UNUSED);
     f->item.digest.bytes[0] ^= 1; /* as if the rest had been changed */
-    plan(f, "gfx90a", MI210, 8);
+    ask_plan(f, "gfx90a", MI210, 8);
     assert_int_equal(planned_result(&f->caller, 0).tier, TIER_PACKAGE);
 
     engine_tick(f->engine.engine);
@@ -265,7 +265,7 @@ TEST(built_in, its_digest_is_checked_once_and_damage_is_reported)
 
     assert_int_equal(f->item.state, ITEM_DAMAGED);
     assert_says(engine_fixture_reported(&f->engine, "built_in_damaged"), MI210 ".kdb");
-    plan(f, "gfx90a", MI210, 8);
+    ask_plan(f, "gfx90a", MI210, 8);
     assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "damaged");
 }
 
@@ -330,7 +330,7 @@ TEST(built_in, a_package_that_cannot_be_opened_for_damage_is_a_miss)
         f->item.state = ITEM_UNUSED;
         f->image.data[places[i]] ^= 0xff;
         open_engine(f);
-        plan(f, "gfx90a", MI210, 8);
+        ask_plan(f, "gfx90a", MI210, 8);
         assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "'" MI210 ".kdb'");
         assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "damaged");
         f->image.data[places[i]] ^= 0xff;
@@ -359,10 +359,10 @@ TEST(built_in, a_kernel_that_is_damaged_is_reported_to_be_so)
     object[100] ^= 0xff;
     open_engine(f);
     for (int i = 0; i < 2; i++) {
-        plan(f, "gfx90a", MI210, 8);
+        ask_plan(f, "gfx90a", MI210, 8);
         assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "damaged");
     }
-    plan(f, "gfx1030", "gfx1030_36", 8);
+    ask_plan(f, "gfx1030", "gfx1030_36", 8);
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "nothing is");
 }
 
@@ -375,7 +375,7 @@ TEST(built_in, a_kernel_for_another_arch_is_not_reported_to_be_damaged)
     make_item(f, AMD_XNACK_EITHER | OTHER_MACHINE);
     open_engine(f);
     for (int i = 0; i < 2; i++) {
-        plan(f, "gfx90a", MI210, 8);
+        ask_plan(f, "gfx90a", MI210, 8);
         assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "KILN_EMBED_PROBLEMS");
     }
     assert_says(engine_fixture_reported(&f->engine, "quarantined"), MI210 ".kdb");

@@ -10,20 +10,8 @@
 
 #define ARGS "  -mcpu=gfx906"
 
-static struct digest compile(struct users *f, struct test_caller *c, const char *program)
-{
-    char content[64];
-    snprintf(content, sizeof(content), "the object of %s", program);
-    test_caller_forget_replies(c);
-    test_caller_fetch_source(c, 1, program, PRIORITY_INTERACTIVE);
-    fake_executor_run_tasks(&f->engine.executor);
-    fake_executor_compile(&f->engine.executor, bytes_of_text(content));
-    fake_executor_run_tasks(&f->engine.executor);
-    return last_result(c).key;
-}
-
-static void import(struct users *f, struct test_caller *c, const char *name, const char *kernel,
-                   const char *question)
+static void import_kernel(struct users *f, struct test_caller *c, const char *name,
+                          const char *kernel, const char *question)
 {
     const struct kernel_row row = TEXT_KERNEL(kernel, ARGS, kernel);
     unlink(f->file);
@@ -36,7 +24,7 @@ static void import(struct users *f, struct test_caller *c, const char *name, con
     json_destroy(reply_json(c, 0));
 }
 
-static struct json *admin(struct users *f, enum message_type type, const char *question)
+static struct json *ask_admin(struct users *f, enum message_type type, const char *question)
 {
     return test_caller_ask(&f->admin, type, question);
 }
@@ -44,7 +32,7 @@ static struct json *admin(struct users *f, enum message_type type, const char *q
 /* "kernels" of the answer. */
 static uint64_t count_of(struct users *f, enum message_type type, const char *question)
 {
-    KILN_AUTO(json) struct json *answer = admin(f, type, question);
+    KILN_AUTO(json) struct json *answer = ask_admin(f, type, question);
     return json_get_u64(answer, "kernels", 99);
 }
 
@@ -52,7 +40,7 @@ static bool is_stored(struct users *f, const char *program)
 {
     char question[100];
     snprintf(question, sizeof(question), "{\"program\":\"%s\"}", program);
-    KILN_AUTO(json) struct json *list = admin(f, MESSAGE_kernel_list, question);
+    KILN_AUTO(json) struct json *list = ask_admin(f, MESSAGE_kernel_list, question);
     return json_count(json_get(list, "kernels")) == 1;
 }
 
@@ -74,17 +62,18 @@ static void describe_as(struct users *f, const char *identity)
 TEST(users, kernels_of_removed_toolchains_are_stale)
 {
     struct users *f = *state;
-    compile(f, &f->ann, "old.cl");
-    import(f, &f->ann, "gfx906_60.ukdb", "named.o", "{}");
+    compile_program(&f->ann, "old.cl");
+    import_kernel(f, &f->ann, "gfx906_60.ukdb", "named.o", "{}");
     describe_as(f, UPGRADED);
-    compile(f, &f->ann, "new.cl");
+    compile_program(&f->ann, "new.cl");
 
-    KILN_AUTO(json) struct json *dry = admin(f, MESSAGE_gc, "{\"stale\":true,\"dry_run\":true}");
+    KILN_AUTO(json)
+    struct json *dry = ask_admin(f, MESSAGE_gc, "{\"stale\":true,\"dry_run\":true}");
     assert_int_equal(json_get_u64(dry, "stale_kernels", 9), 1);
     assert_true(json_get_bool(dry, "dry_run", false));
     assert_true(is_stored(f, "old.cl"));
 
-    KILN_AUTO(json) struct json *gone = admin(f, MESSAGE_gc, "{\"stale\":true}");
+    KILN_AUTO(json) struct json *gone = ask_admin(f, MESSAGE_gc, "{\"stale\":true}");
     assert_int_equal(json_get_u64(gone, "stale_kernels", 9), 1);
     assert_int_equal(json_get_u64(gone, "kernels", 9), 1);
     assert_false(is_stored(f, "old.cl"));
@@ -95,7 +84,7 @@ TEST(users, kernels_of_removed_toolchains_are_stale)
 TEST(users, two_versions_of_a_toolchain_live_side_by_side)
 {
     struct users *f = *state;
-    compile(f, &f->ann, "k.cl");
+    compile_program(&f->ann, "k.cl");
     describe_as(f, UPGRADED);
     test_caller_fetch_source(&f->ann, 1, "k.cl", PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
@@ -108,7 +97,7 @@ TEST(users, two_versions_of_a_toolchain_live_side_by_side)
 TEST(users, while_toolchains_are_not_known_nothing_is_stale)
 {
     struct users *f = *state;
-    compile(f, &f->ann, "k.cl");
+    compile_program(&f->ann, "k.cl");
     users_stop(f);
     users_start_as(f, /* toolchains= */ NULL);
     test_caller_refused(&f->admin, MESSAGE_gc, "{\"stale\":true}", KILN_UNAVAILABLE, "compilers");
@@ -119,10 +108,10 @@ TEST(users, while_toolchains_are_not_known_nothing_is_stale)
 TEST(users, shrinking_to_nothing_spares_what_is_pinned)
 {
     struct users *f = *state;
-    compile(f, &f->ann, "a.cl");
-    compile(f, &f->ann, "b.cl");
+    compile_program(&f->ann, "a.cl");
+    compile_program(&f->ann, "b.cl");
     assert_int_equal(count_of(f, MESSAGE_kernel_pin, "{\"name\":\"b.cl\"}"), 1);
-    KILN_AUTO(json) struct json *answer = admin(f, MESSAGE_gc, "{\"to_bytes\":0}");
+    KILN_AUTO(json) struct json *answer = ask_admin(f, MESSAGE_gc, "{\"to_bytes\":0}");
     assert_int_equal(json_get_u64(answer, "evicted_kernels", 9), 1);
     assert_true(json_get_bool(answer, "target_missed", false));
     assert_false(is_stored(f, "a.cl"));
@@ -133,13 +122,13 @@ TEST(users, shrinking_to_nothing_spares_what_is_pinned)
 TEST(users, subscribers_hear_of_a_collection_that_dropped_something)
 {
     struct users *f = *state;
-    compile(f, &f->ann, "a.cl");
+    compile_program(&f->ann, "a.cl");
     json_destroy(test_caller_ask(&f->bob, MESSAGE_events, NULL));
     test_caller_forget_replies(&f->bob);
-    json_destroy(admin(f, MESSAGE_gc, "{}"));
-    json_destroy(admin(f, MESSAGE_gc, "{\"to_bytes\":0,\"dry_run\":true}"));
+    json_destroy(ask_admin(f, MESSAGE_gc, "{}"));
+    json_destroy(ask_admin(f, MESSAGE_gc, "{\"to_bytes\":0,\"dry_run\":true}"));
     assert_int_equal(f->bob.reply_count, 0);
-    json_destroy(admin(f, MESSAGE_gc, "{\"to_bytes\":0}"));
+    json_destroy(ask_admin(f, MESSAGE_gc, "{\"to_bytes\":0}"));
     assert_int_equal(f->bob.reply_count, 1);
 }
 
@@ -148,13 +137,13 @@ TEST(users, subscribers_hear_of_a_collection_that_dropped_something)
 TEST(users, kernels_are_pinned_by_key_and_let_go_again)
 {
     struct users *f = *state;
-    struct digest key = compile(f, &f->ann, "a.cl");
+    struct digest key = compile_program(&f->ann, "a.cl");
     char hex[DIGEST_HEX_SIZE], question[200];
     digest_to_hex(&key, hex);
     snprintf(question, sizeof(question), "{\"keys\":[\"%.12s\"]}", hex);
     assert_int_equal(count_of(f, MESSAGE_kernel_pin, question), 1);
     snprintf(question, sizeof(question), "{\"key\":\"%s\"}", hex);
-    KILN_AUTO(json) struct json *pinned = admin(f, MESSAGE_kernel_show, question);
+    KILN_AUTO(json) struct json *pinned = ask_admin(f, MESSAGE_kernel_show, question);
     assert_true(json_get_bool(pinned, "pinned", false));
 
     snprintf(question, sizeof(question), "{\"keys\":[\"%s\"],\"pin\":false}", hex);
@@ -165,9 +154,9 @@ TEST(users, kernels_are_pinned_by_key_and_let_go_again)
 TEST(users, kernels_are_pinned_by_target_name_and_database_id)
 {
     struct users *f = *state;
-    compile(f, &f->ann, "a.cl");
-    compile(f, &f->ann, "b.cl");
-    import(f, &f->ann, "gfx906_60.ukdb", "named.o", "{}");
+    compile_program(&f->ann, "a.cl");
+    compile_program(&f->ann, "b.cl");
+    import_kernel(f, &f->ann, "gfx906_60.ukdb", "named.o", "{}");
     assert_int_equal(count_of(f, MESSAGE_kernel_pin, "{\"target\":\"" FIXTURE_TARGET "\"}"), 2);
     assert_int_equal(count_of(f, MESSAGE_kernel_pin, "{\"database_id\":\"gfx906_60\"}"), 1);
     assert_int_equal(count_of(f, MESSAGE_kernel_pin, "{\"name\":\"none.cl\"}"), 0);
@@ -192,7 +181,7 @@ TEST(users, a_pin_request_must_name_kernels)
 TEST(users, private_kernels_of_others_make_no_key_prefix_ambiguous)
 {
     struct users *f = *state;
-    struct digest key = compile(f, &f->bob, "a.cl"), private;
+    struct digest key = compile_program(&f->bob, "a.cl"), private;
     char hex[DIGEST_HEX_SIZE], question[100], name[32];
     unsigned number = 0;
     do { /* one of ann's whose key begins with the same digit */
@@ -200,7 +189,7 @@ TEST(users, private_kernels_of_others_make_no_key_prefix_ambiguous)
         private = kernel_name_key(1000, bytes_of_text("gfx906_60"), bytes_of_text(name),
                                   bytes_of_text(ARGS));
     } while (private.bytes[0] >> 4 != key.bytes[0] >> 4);
-    import(f, &f->ann, "gfx906_60.ukdb", name, "{}");
+    import_kernel(f, &f->ann, "gfx906_60.ukdb", name, "{}");
     digest_to_hex(&key, hex);
     snprintf(question, sizeof(question), "{\"key\":\"%.1s\"}", hex);
 
@@ -218,12 +207,12 @@ TEST(users, private_kernels_of_others_make_no_key_prefix_ambiguous)
 
 /* a.cl of ann, b.cl of bob, both by opencl; named.o of ann out of gfx906_60.ukdb, other.o of
  * everyone out of gfx90a68.ukdb. */
-static void fill(struct users *f)
+static void store_four_kernels(struct users *f)
 {
-    compile(f, &f->ann, "a.cl");
-    compile(f, &f->bob, "b.cl");
-    import(f, &f->ann, "gfx906_60.ukdb", "named.o", "{}");
-    import(f, &f->admin, "gfx90a68.ukdb", "other.o", "{\"for_all\":true}");
+    compile_program(&f->ann, "a.cl");
+    compile_program(&f->bob, "b.cl");
+    import_kernel(f, &f->ann, "gfx906_60.ukdb", "named.o", "{}");
+    import_kernel(f, &f->admin, "gfx90a68.ukdb", "other.o", "{\"for_all\":true}");
 }
 
 TEST(users, clearing_takes_what_matches_and_nothing_else)
@@ -248,8 +237,8 @@ TEST(users, clearing_takes_what_matches_and_nothing_else)
     };
     static const char *const programs[] = { "a.cl", "b.cl", "named.o", "other.o" };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        json_destroy(admin(f, MESSAGE_clear, "{\"all\":true}"));
-        fill(f);
+        json_destroy(ask_admin(f, MESSAGE_clear, "{\"all\":true}"));
+        store_four_kernels(f);
         char dry[200];
         snprintf(dry, sizeof(dry), "{\"dry_run\":true,%s", cases[i].question + 1);
         assert_int_equal(count_of(f, MESSAGE_clear, dry), strlen(cases[i].gone));
@@ -262,7 +251,7 @@ TEST(users, clearing_takes_what_matches_and_nothing_else)
 TEST(users, a_cleared_kernel_is_no_longer_hot)
 {
     struct users *f = *state;
-    fill(f);
+    store_four_kernels(f);
     test_caller_fetch_name(&f->ann, "gfx906_60", "named.o", ARGS);
     assert_int_equal(last_result(&f->ann).code, KILN_OK);
     assert_int_equal(count_of(f, MESSAGE_clear, "{\"package\":\"gfx906_60.ukdb\"}"), 1);

@@ -73,7 +73,7 @@ static const struct export_receiver ann = { .uid = ANN }, bob = { .uid = BOB },
                                     admin = { .uid = ANN, .is_admin = true };
 
 /* A file of |size| bytes, none of them on the disk. */
-static void give(struct fixture *f, const struct export_receiver *to, off_t size)
+static void export_file(struct fixture *f, const struct export_receiver *to, off_t size)
 {
     int fd = open(f->path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
@@ -83,7 +83,8 @@ static void give(struct fixture *f, const struct export_receiver *to, off_t size
     unlink(f->path);
 }
 
-static enum kiln_code check(struct fixture *f, const struct export_receiver *to, uint64_t size)
+static enum kiln_code check_export(struct fixture *f, const struct export_receiver *to,
+                                   uint64_t size)
 {
     f->err = KILN_ERR_INIT;
     return exported_files_check(f->exported, f->directory, to, size, &f->err);
@@ -92,7 +93,7 @@ static enum kiln_code check(struct fixture *f, const struct export_receiver *to,
 TEST(exported_files, a_file_counts_until_the_last_who_has_it_closes_it)
 {
     struct fixture *f = *state;
-    give(f, &ann, 4096);
+    export_file(f, &ann, 4096);
     int kept = dup(f->objects[0]->fd);
     close_all(f);
     exported_files_sweep(f->exported);
@@ -113,47 +114,47 @@ TEST(exported_files, a_user_with_many_open_files_gets_no_more_and_others_do)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < EXPORTED_FILES_MAX_UID; i++)
-        give(f, &ann, 1);
-    assert_int_equal(check(f, &ann, 0), KILN_BUSY);
+        export_file(f, &ann, 1);
+    assert_int_equal(check_export(f, &ann, 0), KILN_BUSY);
     assert_says(f->err.text, "128 exported");
-    assert_int_equal(check(f, &bob, 0), KILN_OK);
-    assert_int_equal(check(f, &admin, 0), KILN_OK);
+    assert_int_equal(check_export(f, &bob, 0), KILN_OK);
+    assert_int_equal(check_export(f, &admin, 0), KILN_OK);
 
     object_unref(f->objects[--f->count]);
 
-    assert_int_equal(check(f, &ann, 0), KILN_OK);
+    assert_int_equal(check_export(f, &ann, 0), KILN_OK);
 }
 
 TEST(exported_files, a_user_with_much_open_gets_no_more_and_others_do)
 {
     struct fixture *f = *state;
-    give(f, &ann, 7ll << 29);
-    give(f, &ann, 7ll << 29);
-    assert_int_equal(check(f, &ann, 1ull << 30), KILN_OK);
-    assert_int_equal(check(f, &ann, (1ull << 30) + 1), KILN_BUSY);
+    export_file(f, &ann, 7ll << 29);
+    export_file(f, &ann, 7ll << 29);
+    assert_int_equal(check_export(f, &ann, 1ull << 30), KILN_OK);
+    assert_int_equal(check_export(f, &ann, (1ull << 30) + 1), KILN_BUSY);
     assert_says(f->err.text, "7168 MiB");
-    assert_int_equal(check(f, &bob, (1ull << 30) + 1), KILN_OK);
-    assert_int_equal(check(f, &admin, (1ull << 30) + 1), KILN_OK);
+    assert_int_equal(check_export(f, &bob, (1ull << 30) + 1), KILN_OK);
+    assert_int_equal(check_export(f, &admin, (1ull << 30) + 1), KILN_OK);
 
     close_all(f);
 
-    assert_int_equal(check(f, &ann, (1ull << 30) + 1), KILN_OK);
+    assert_int_equal(check_export(f, &ann, (1ull << 30) + 1), KILN_OK);
 }
 
 TEST(exported_files, a_disk_with_little_room_is_left_to_the_stores)
 {
     struct fixture *f = *state;
     fake_free = (1ull << 30) - 4096;
-    assert_int_equal(check(f, &ann, 0), KILN_FULL);
+    assert_int_equal(check_export(f, &ann, 0), KILN_FULL);
     assert_says(f->err.text, "1023 MiB");
-    assert_int_equal(check(f, &admin, 0), KILN_FULL);
+    assert_int_equal(check_export(f, &admin, 0), KILN_FULL);
     fake_free = 1ull << 30;
-    assert_int_equal(check(f, &ann, 0), KILN_OK);
+    assert_int_equal(check_export(f, &ann, 0), KILN_OK);
     fake_blocks = 1ull << 30; /* of a small one a sixteenth */
     fake_free = 64u << 20;
-    assert_int_equal(check(f, &ann, 0), KILN_OK);
+    assert_int_equal(check_export(f, &ann, 0), KILN_OK);
     fake_free -= 4096;
-    assert_int_equal(check(f, &ann, 0), KILN_FULL);
+    assert_int_equal(check_export(f, &ann, 0), KILN_FULL);
 }
 
 TEST(exported_files, a_file_that_is_gone_is_not_counted)

@@ -44,7 +44,7 @@ static void import_rows(struct users *f, struct test_caller *c, const struct cac
 }
 
 /* The one file that comes back. */
-static void export(struct test_caller *c, const char *path)
+static void export_to(struct test_caller *c, const char *path)
 {
     KILN_AUTO(json)
     struct json *answer = test_caller_ask(c, MESSAGE_kernel_export, NULL);
@@ -63,7 +63,7 @@ TEST(users, imported_kernels_are_exported_in_their_order)
 {
     struct users *f = *state;
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
-    export(&f->ann, f->made);
+    export_to(&f->ann, f->made);
     assert_kernel_file(f->made, three, 3);
 
     KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
@@ -145,14 +145,14 @@ TEST(users, import_and_export_again_give_the_same_file)
         rows[i] = (struct kernel_row)TEXT_KERNEL(names[i], ARGS, contents[i]);
     }
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", rows, MANY }, "{}");
-    export(&f->ann, f->made);
+    export_to(&f->ann, f->made);
     assert_kernel_file(f->made, rows, MANY);
 
     import_file(f, &f->bob, f->made, "gfx906_60.ukdb", "{}");
-    export(&f->bob, f->again);
+    export_to(&f->bob, f->again);
     assert_same_bytes(f->made, f->again);
 
-    export(&f->ann, f->again); /* nor does asking twice change anything */
+    export_to(&f->ann, f->again); /* nor does asking twice change anything */
     assert_same_bytes(f->made, f->again);
 }
 
@@ -168,7 +168,7 @@ TEST(users, objects_of_every_size_come_back_byte_for_byte)
     rows[2] = (struct kernel_row){ "nul.o", "", large, 1 }; /* a single NUL */
     large[0] = '\0';
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", rows, 3 }, "{}");
-    export(&f->ann, f->made);
+    export_to(&f->ann, f->made);
     assert_kernel_file(f->made, rows, 3);
 }
 
@@ -204,9 +204,9 @@ TEST(users, everyones_are_exported_too_unless_ones_own_replace_them)
     import_rows(f, &f->admin, &(struct cache){ "gfx906_60", shared, 2 }, "{\"for_all\":true}");
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", own, 1 }, "{}");
 
-    export(&f->ann, f->made);
+    export_to(&f->ann, f->made);
     assert_kernel_file(f->made, both, 2);
-    export(&f->bob, f->again);
+    export_to(&f->bob, f->again);
     assert_kernel_file(f->again, shared, 2);
 }
 
@@ -325,7 +325,7 @@ TEST(users, a_user_with_too_many_exported_files_open_is_asked_to_close_them)
 
     for (unsigned i = 0; i < EXPORTED_FILES_MAX_UID; i++)
         object_unref(kept[i]);
-    export(&f->ann, f->made);
+    export_to(&f->ann, f->made);
 }
 
 TEST(users, an_id_that_is_none_is_refused)

@@ -7,23 +7,6 @@
 #include <string.h>
 #include <sys/resource.h>
 
-static void want(struct users *f, struct test_caller *c, uint64_t id, const char *program)
-{
-    test_caller_fetch_source(c, id, program, PRIORITY_INTERACTIVE);
-    fake_executor_run_tasks(&f->engine.executor);
-}
-
-static void compile(struct users *f, const char *content)
-{
-    fake_executor_compile(&f->engine.executor, bytes_of_text(content));
-    fake_executor_run_tasks(&f->engine.executor);
-}
-
-static uint64_t stat(struct users *f, const char *name)
-{
-    return engine_fixture_stat(&f->engine, name);
-}
-
 static void fetch_key(struct users *f, struct test_caller *c, uint64_t id, const struct digest *key,
                       uint32_t inline_limit)
 {
@@ -36,36 +19,36 @@ TEST(users, many_askers_of_a_cold_kernel_cost_one_compile)
 {
     struct users *f = *state;
     for (uint64_t id = 0; id < 4; id++) {
-        want(f, &f->ann, id, "k.cl");
-        want(f, &f->admin, id, "k.cl");
+        fetch_program(&f->ann, id, "k.cl");
+        fetch_program(&f->admin, id, "k.cl");
     }
     assert_int_equal(f->engine.executor.compiles_handed_over, 2); /* the describe, and this */
-    compile(f, "object");
+    finish_compile(f, "object");
     assert_int_equal(f->ann.reply_count, 4);
     assert_int_equal(f->admin.reply_count, 4);
     assert_int_equal(reply_result(&f->admin, 3).tier, TIER_COMPILED);
     assert_int_equal(f->admin.replies[3].object_count, 1);
     assert_int_equal(f->admin.replies[3].first_object_size, 6);
-    assert_int_equal(stat(f, "compiles"), 1);
-    assert_int_equal(stat(f, "fetches"), 8);
-    assert_int_equal(stat(f, "coalesced"), 7);
-    assert_int_equal(stat(f, "misses"), 8);
+    assert_int_equal(users_stat(f, "compiles"), 1);
+    assert_int_equal(users_stat(f, "fetches"), 8);
+    assert_int_equal(users_stat(f, "coalesced"), 7);
+    assert_int_equal(users_stat(f, "misses"), 8);
 }
 
 TEST(users, the_second_time_it_is_hot_and_after_a_restart_on_disk)
 {
     struct users *f = *state;
-    want(f, &f->ann, 1, "k.cl");
-    compile(f, "object");
-    want(f, &f->ann, 2, "k.cl");
+    fetch_program(&f->ann, 1, "k.cl");
+    finish_compile(f, "object");
+    fetch_program(&f->ann, 2, "k.cl");
     assert_int_equal(reply_result(&f->ann, 1).tier, TIER_HOT);
-    assert_int_equal(stat(f, "hits.hot"), 1);
+    assert_int_equal(users_stat(f, "hits.hot"), 1);
 
     users_reopen(f);
-    want(f, &f->ann, 3, "k.cl");
+    fetch_program(&f->ann, 3, "k.cl");
     assert_int_equal(reply_result(&f->ann, 0).tier, TIER_DISK);
-    assert_int_equal(stat(f, "hits.disk"), 1);
-    assert_int_equal(stat(f, "compiles"), 0);
+    assert_int_equal(users_stat(f, "hits.disk"), 1);
+    assert_int_equal(users_stat(f, "compiles"), 0);
 }
 
 TEST(users, a_key_alone_never_compiles)
@@ -74,15 +57,15 @@ TEST(users, a_key_alone_never_compiles)
     struct digest nowhere = { { 1, 2, 3 } };
     fetch_key(f, &f->ann, 1, &nowhere, 0);
     assert_int_equal(reply_result(&f->ann, 0).code, KILN_NOT_FOUND);
-    assert_int_equal(stat(f, "misses"), 1);
-    assert_int_equal(stat(f, "compiles"), 0);
+    assert_int_equal(users_stat(f, "misses"), 1);
+    assert_int_equal(users_stat(f, "compiles"), 0);
 }
 
 TEST(users, a_key_is_answered_inline_only_up_to_the_limit_asked_for)
 {
     struct users *f = *state;
-    want(f, &f->ann, 1, "k.cl");
-    compile(f, "object");
+    fetch_program(&f->ann, 1, "k.cl");
+    finish_compile(f, "object");
     struct digest key = reply_result(&f->ann, 0).key;
     fetch_key(f, &f->ann, 2, &key, 6);
     assert_true(bytes_equal_text(reply_result(&f->ann, 1).content, "object"));
@@ -97,9 +80,9 @@ TEST(users, a_key_is_answered_inline_only_up_to_the_limit_asked_for)
 TEST(users, a_failure_is_remembered_with_its_log)
 {
     struct users *f = *state;
-    want(f, &f->ann, 1, "bad.cl");
+    fetch_program(&f->ann, 1, "bad.cl");
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "it does not compile", "line 7");
-    want(f, &f->ann, 2, "bad.cl");
+    fetch_program(&f->ann, 2, "bad.cl");
     assert_int_equal(f->engine.executor.compiles_handed_over, 2);
     for (size_t i = 0; i < 2; i++) {
         struct message_result o = reply_result(&f->ann, i);
@@ -107,39 +90,39 @@ TEST(users, a_failure_is_remembered_with_its_log)
         assert_true(bytes_equal_text(o.text, "it does not compile"));
         assert_true(bytes_equal_text(o.log, "line 7"));
     }
-    assert_int_equal(stat(f, "compile_errors"), 1);
-    assert_int_equal(stat(f, "remembered_failures"), 1);
+    assert_int_equal(users_stat(f, "compile_errors"), 1);
+    assert_int_equal(users_stat(f, "remembered_failures"), 1);
 }
 
 TEST(users, clearing_forgets_failures_and_what_is_hot)
 {
     struct users *f = *state;
-    want(f, &f->ann, 1, "bad.cl");
+    fetch_program(&f->ann, 1, "bad.cl");
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "it crashed", NULL);
-    want(f, &f->ann, 2, "good.cl");
-    compile(f, "object");
+    fetch_program(&f->ann, 2, "good.cl");
+    finish_compile(f, "object");
     test_caller_send(&f->admin, MESSAGE_clear, 9, bytes_of_text("{\"all\":true}"));
     fake_executor_run_tasks(&f->engine.executor);
     KILN_AUTO(mem) char *answer = bytes_to_text(f->admin.replies[0].body);
     assert_says(answer, "\"kernels\":1,");
     assert_says(answer, "\"dry_run\":false");
-    assert_int_equal(stat(f, "store_objects"), 0);
-    assert_int_equal(stat(f, "hot_objects"), 0);
-    want(f, &f->ann, 3, "bad.cl");
-    compile(f, "object");
+    assert_int_equal(users_stat(f, "store_objects"), 0);
+    assert_int_equal(users_stat(f, "hot_objects"), 0);
+    fetch_program(&f->ann, 3, "bad.cl");
+    finish_compile(f, "object");
     assert_int_equal(reply_result(&f->ann, 2).code, KILN_OK);
 }
 
 TEST(users, a_missing_compiler_is_not_held_against_the_kernel)
 {
     struct users *f = *state;
-    want(f, &f->ann, 1, "k.cl");
+    fetch_program(&f->ann, 1, "k.cl");
     fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "no worker starts", NULL);
     assert_int_equal(reply_result(&f->ann, 0).code, KILN_UNAVAILABLE);
-    want(f, &f->ann, 2, "k.cl");
-    compile(f, "object");
+    fetch_program(&f->ann, 2, "k.cl");
+    finish_compile(f, "object");
     assert_int_equal(reply_result(&f->ann, 1).code, KILN_OK);
-    assert_int_equal(stat(f, "compile_errors"), 0);
+    assert_int_equal(users_stat(f, "compile_errors"), 0);
 }
 
 /* Until |most| bytes a file: what a full disk looks like from inside. */
@@ -156,51 +139,51 @@ TEST(users, a_full_disk_costs_nobody_an_answer)
     struct users *f = *state;
     signal(SIGXFSZ, SIG_IGN);
     limit_files(4096);
-    want(f, &f->ann, 1, "k.cl");
+    fetch_program(&f->ann, 1, "k.cl");
     limit_files(RLIM_INFINITY);
-    compile(f, "object");
+    finish_compile(f, "object");
     limit_files(4096);
-    want(f, &f->ann, 2, "other.cl");
+    fetch_program(&f->ann, 2, "other.cl");
     fake_executor_compile(&f->engine.executor, bytes_of_text("other"));
     fake_executor_run_tasks(&f->engine.executor); /* the write of it fails */
     limit_files(RLIM_INFINITY);
     assert_int_equal(reply_result(&f->ann, 1).code, KILN_OK);
-    assert_int_equal(stat(f, "store_errors"), 1);
-    assert_int_equal(stat(f, "puts"), 2);
-    assert_int_equal(stat(f, "puts_kept"), 1);
-    assert_int_equal(stat(f, "puts_lost"), 1);
-    want(f, &f->ann, 3, "other.cl");
+    assert_int_equal(users_stat(f, "store_errors"), 1);
+    assert_int_equal(users_stat(f, "puts"), 2);
+    assert_int_equal(users_stat(f, "puts_kept"), 1);
+    assert_int_equal(users_stat(f, "puts_lost"), 1);
+    fetch_program(&f->ann, 3, "other.cl");
     assert_int_equal(reply_result(&f->ann, 2).tier, TIER_HOT);
-    want(f, &f->ann, 4, "third.cl");
-    compile(f, "third");
+    fetch_program(&f->ann, 4, "third.cl");
+    finish_compile(f, "third");
     assert_int_equal(reply_result(&f->ann, 3).code, KILN_OK);
-    assert_int_equal(stat(f, "store_errors"), 1); /* and it recovers by itself */
+    assert_int_equal(users_stat(f, "store_errors"), 1); /* and it recovers by itself */
 }
 
 TEST(users, the_last_asker_leaving_cancels_what_only_waits)
 {
     struct users *f = *state;
-    want(f, &f->admin, 1, "runs.cl"); /* takes the one compiler */
-    want(f, &f->ann, 1, "waits.cl");
-    want(f, &f->admin, 2, "waits.cl");
-    want(f, &f->ann, 2, "alone.cl");
-    assert_int_equal(stat(f, "queued"), 2);
+    fetch_program(&f->admin, 1, "runs.cl"); /* takes the one compiler */
+    fetch_program(&f->ann, 1, "waits.cl");
+    fetch_program(&f->admin, 2, "waits.cl");
+    fetch_program(&f->ann, 2, "alone.cl");
+    assert_int_equal(users_stat(f, "queued"), 2);
     test_caller_leave(&f->ann);
-    assert_int_equal(stat(f, "queued"), 1); /* b still waits for waits.cl */
-    compile(f, "one");
-    compile(f, "two");
+    assert_int_equal(users_stat(f, "queued"), 1); /* b still waits for waits.cl */
+    finish_compile(f, "one");
+    finish_compile(f, "two");
     assert_int_equal(f->admin.reply_count, 2);
     assert_null(fake_executor_next_compile(&f->engine.executor));
-    assert_int_equal(stat(f, "cancelled"), 2);
+    assert_int_equal(users_stat(f, "cancelled"), 2);
 }
 
 TEST(users, a_compile_that_runs_is_kept_although_its_asker_left)
 {
     struct users *f = *state;
-    want(f, &f->ann, 1, "k.cl");
+    fetch_program(&f->ann, 1, "k.cl");
     test_caller_leave(&f->ann);
-    compile(f, "object");
-    want(f, &f->admin, 2, "k.cl");
+    finish_compile(f, "object");
+    fetch_program(&f->admin, 2, "k.cl");
     assert_int_equal(reply_result(&f->admin, 0).tier, TIER_HOT);
 }
 
@@ -212,8 +195,8 @@ TEST(users, an_interactive_asker_promotes_a_prefetch)
     test_caller_fetch_source(&f->admin, 2, "first.cl", PRIORITY_PREFETCH);
     test_caller_fetch_source(&f->admin, 3, "second.cl", PRIORITY_PREFETCH);
     fake_executor_run_tasks(&f->engine.executor);
-    want(f, &f->ann, 1, "second.cl");
-    compile(f, "busy");
+    fetch_program(&f->ann, 1, "second.cl");
+    finish_compile(f, "busy");
     struct compile_task *next = fake_executor_next_compile(&f->engine.executor);
     assert_true(bytes_equal_text(next->job.program, "second.cl"));
 }
@@ -221,11 +204,11 @@ TEST(users, an_interactive_asker_promotes_a_prefetch)
 TEST(users, a_source_that_a_client_sends_is_compiled_as_a_clients_job)
 {
     struct users *f = *state;
-    want(f, &f->ann, 1, "k.cl");
+    fetch_program(&f->ann, 1, "k.cl");
     const struct compile_task *next = fake_executor_next_compile(&f->engine.executor);
     assert_non_null(next);
     assert_int_equal(next->job.origin, COMPILE_OF_CLIENT);
-    compile(f, "object");
+    finish_compile(f, "object");
 }
 
 TEST(users, waiting_sources_of_one_user_are_bounded_in_bytes)
@@ -251,13 +234,13 @@ TEST(users, waiting_sources_of_one_user_are_bounded_in_bytes)
     assert_int_equal(f->ann.replies[0].request_id, 2);
     assert_says(text, "user 1000");
     assert_says(text, "queue_bytes_per_uid");
-    want(f, &f->admin, 9, "other.cl"); /* another user is not held up by it */
-    compile(f, "object");
-    compile(f, "object");
-    compile(f, "object");
+    fetch_program(&f->admin, 9, "other.cl"); /* another user is not held up by it */
+    finish_compile(f, "object");
+    finish_compile(f, "object");
+    finish_compile(f, "object");
     assert_int_equal(reply_result(&f->admin, 0).code, KILN_OK);
-    want(f, &f->ann, 10, "more.cl"); /* what is done makes room */
-    compile(f, "object");
+    fetch_program(&f->ann, 10, "more.cl"); /* what is done makes room */
+    finish_compile(f, "object");
     assert_int_equal(reply_result(&f->ann, 3).code, KILN_OK);
 }
 
@@ -312,8 +295,8 @@ static void send_batch(struct users *f, uint32_t count, struct bytes items)
 TEST(users, a_batch_is_answered_in_the_order_things_are_ready)
 {
     struct users *f = *state;
-    want(f, &f->ann, 1, "hot.cl");
-    compile(f, "hot");
+    fetch_program(&f->ann, 1, "hot.cl");
+    finish_compile(f, "hot");
     test_caller_forget_replies(&f->ann);
     BUFFER_AUTO struct buffer items;
     buffer_init(&items, 10000);
@@ -329,7 +312,7 @@ TEST(users, a_batch_is_answered_in_the_order_things_are_ready)
     assert_int_equal(reply_result(&f->ann, 1).index, 0);
     assert_int_equal(reply_result(&f->ann, 1).code, KILN_COMPILE_FAILED);
     assert_int_equal(f->ann.replies[1].flags, FRAME_MORE);
-    compile(f, "cold");
+    finish_compile(f, "cold");
     assert_int_equal(reply_result(&f->ann, 2).index, 2);
     assert_int_equal(f->ann.replies[2].flags, 0);
     assert_int_equal(f->ann.replies[2].request_id, 77);
@@ -338,8 +321,8 @@ TEST(users, a_batch_is_answered_in_the_order_things_are_ready)
 TEST(users, hot_items_of_a_batch_share_frames)
 {
     struct users *f = *state;
-    want(f, &f->ann, 1, "hot.cl");
-    compile(f, "hot");
+    fetch_program(&f->ann, 1, "hot.cl");
+    finish_compile(f, "hot");
     test_caller_forget_replies(&f->ann);
     BUFFER_AUTO struct buffer items;
     buffer_init(&items, 1u << 20);
@@ -372,10 +355,10 @@ TEST(users, small_and_large_objects_share_a_frame_and_stay_whole)
     static char large[5001];
     memset(large, 'x', sizeof(large) - 1);
     large[4999] = 'y';
-    want(f, &f->ann, 1, "large.cl");
-    compile(f, large);
-    want(f, &f->ann, 2, "small.cl");
-    compile(f, "small");
+    fetch_program(&f->ann, 1, "large.cl");
+    finish_compile(f, large);
+    fetch_program(&f->ann, 2, "small.cl");
+    finish_compile(f, "small");
     struct digest keys[] = { reply_result(&f->ann, 0).key, reply_result(&f->ann, 1).key };
     test_caller_forget_replies(&f->ann);
     BUFFER_AUTO struct buffer items;
@@ -421,14 +404,14 @@ TEST(users, a_batch_that_lies_about_its_count_is_refused_whole)
 TEST(users, a_cancelled_request_ends_with_cancelled)
 {
     struct users *f = *state;
-    want(f, &f->admin, 1, "busy.cl");
-    want(f, &f->ann, 5, "k.cl");
+    fetch_program(&f->admin, 1, "busy.cl");
+    fetch_program(&f->ann, 5, "k.cl");
     struct message_cancel m = { .cancelled_id = 5 };
     SEND_MESSAGE(&f->ann, cancel, 6, &m);
     assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(f->ann.replies[0].request_id, 5);
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_CANCELLED);
-    assert_int_equal(stat(f, "queued"), 0);
+    assert_int_equal(users_stat(f, "queued"), 0);
 }
 
 /* ---- plans ---- */
@@ -449,7 +432,7 @@ TEST(users, a_plan_brings_solver_geometry_and_objects)
 {
     struct users *f = *state;
     ask_plan(f, 0, "");
-    compile(f, "object");
+    finish_compile(f, "object");
     assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(f->ann.replies[0].type, MESSAGE_planned);
     struct reader r = reader_of(f->ann.replies[0].body);
@@ -470,10 +453,10 @@ TEST(users, a_plan_without_objects_still_makes_them)
 {
     struct users *f = *state;
     ask_plan(f, FETCH_NO_OBJECT, "");
-    compile(f, "object");
+    finish_compile(f, "object");
     assert_int_equal(f->ann.replies[0].type, MESSAGE_planned);
     assert_int_equal(f->ann.replies[0].object_count, 0);
-    assert_int_equal(stat(f, "store_objects"), 1);
+    assert_int_equal(users_stat(f, "store_objects"), 1);
 }
 
 TEST(users, a_plan_whose_compile_fails_says_for_which_solver)

@@ -18,7 +18,7 @@ uint64_t __wrap_clock_wall_s(void) { return wall_s; }
 uint64_t __wrap_clock_monotonic_ns(void);
 uint64_t __wrap_clock_monotonic_ns(void) { return past_ns++; }
 
-static void pass(unsigned seconds)
+static void pass_time(unsigned seconds)
 {
     wall_s += seconds;
     past_ns += seconds * UINT64_C(1000000000);
@@ -41,13 +41,13 @@ static void answer_describe(struct users *f)
         engine_fixture_describe(&f->engine);
 }
 
-static void tick(struct users *f)
+static void tick_engine(struct users *f)
 {
     engine_tick(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static void want(struct users *f, const char *program)
+static void fetch_described(struct users *f, const char *program)
 {
     test_caller_forget_replies(&f->ann);
     test_caller_fetch_source(&f->ann, 7, program, PRIORITY_INTERACTIVE);
@@ -55,21 +55,21 @@ static void want(struct users *f, const char *program)
     answer_describe(f);
 }
 
-static void compile(struct users *f, const char *program)
+static void compile_described(struct users *f, const char *program)
 {
     char content[64];
     snprintf(content, sizeof(content), "the object of %s", program);
-    want(f, program);
+    fetch_described(f, program);
     fake_executor_compile(&f->engine.executor, bytes_of_text(content));
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static struct json *ask(struct users *f, const char *question)
+static struct json *ask_history(struct users *f, const char *question)
 {
     return test_caller_ask(&f->ann, MESSAGE_history, question);
 }
 
-static const struct json *sample(const struct json *answer, unsigned index)
+static const struct json *sample_at(const struct json *answer, unsigned index)
 {
     const struct json *j = json_first(json_get(answer, "samples"));
     while (j && index-- > 0)
@@ -81,18 +81,18 @@ static const struct json *sample(const struct json *answer, unsigned index)
 TEST(history, a_sample_has_what_was_counted_since_the_one_before)
 {
     struct users *f = *state;
-    compile(f, "k.cl");
-    want(f, "k.cl");
-    pass(HISTORY_EVERY_S + 1);
-    tick(f);
-    want(f, "k.cl");
-    want(f, "k.cl");
-    pass(HISTORY_EVERY_S + 1);
-    tick(f);
+    compile_described(f, "k.cl");
+    fetch_described(f, "k.cl");
+    pass_time(HISTORY_EVERY_S + 1);
+    tick_engine(f);
+    fetch_described(f, "k.cl");
+    fetch_described(f, "k.cl");
+    pass_time(HISTORY_EVERY_S + 1);
+    tick_engine(f);
 
-    KILN_AUTO(json) struct json *answer = ask(f, "{\"step\":1}");
+    KILN_AUTO(json) struct json *answer = ask_history(f, "{\"step\":1}");
     assert_int_equal(json_count(json_get(answer, "samples")), 2);
-    const struct json *first = sample(answer, 0), *second = sample(answer, 1);
+    const struct json *first = sample_at(answer, 0), *second = sample_at(answer, 1);
     assert_int_equal(json_get_u64(first, "fetches", 0), 2);
     assert_int_equal(json_get_u64(first, "compiles", 0), 1);
     assert_int_equal(json_get_u64(first, "misses", 0), 1);
@@ -108,9 +108,9 @@ TEST(history, a_sample_has_what_was_counted_since_the_one_before)
 TEST(history, a_sample_that_is_not_written_yet_is_reported_as_current)
 {
     struct users *f = *state;
-    compile(f, "k.cl");
-    pass(7);
-    KILN_AUTO(json) struct json *answer = ask(f, "{}");
+    compile_described(f, "k.cl");
+    pass_time(7);
+    KILN_AUTO(json) struct json *answer = ask_history(f, "{}");
     const struct json *current = json_get(answer, "current");
     assert_int_equal(json_count(json_get(answer, "samples")), 0);
     assert_int_equal(json_get_u64(current, "fetches", 0), 1);
@@ -123,60 +123,60 @@ TEST(history, an_idle_hour_leaves_no_sample)
 {
     struct users *f = *state;
     for (unsigned i = 0; i < 12; i++) {
-        pass(HISTORY_EVERY_S + 1);
-        tick(f);
+        pass_time(HISTORY_EVERY_S + 1);
+        tick_engine(f);
     }
-    compile(f, "k.cl");
-    pass(HISTORY_EVERY_S + 1);
-    tick(f);
-    KILN_AUTO(json) struct json *answer = ask(f, "{}");
+    compile_described(f, "k.cl");
+    pass_time(HISTORY_EVERY_S + 1);
+    tick_engine(f);
+    KILN_AUTO(json) struct json *answer = ask_history(f, "{}");
     assert_int_equal(json_count(json_get(answer, "samples")), 1);
-    assert_int_equal(json_get_u64(sample(answer, 0), "span_s", 0), HISTORY_EVERY_S + 1);
+    assert_int_equal(json_get_u64(sample_at(answer, 0), "span_s", 0), HISTORY_EVERY_S + 1);
 }
 
 TEST(history, samples_of_one_step_are_reported_together)
 {
     struct users *f = *state;
-    compile(f, "k.cl");
+    compile_described(f, "k.cl");
     for (unsigned i = 0; i < 6; i++) {
-        want(f, "k.cl");
-        pass(HISTORY_EVERY_S + 1);
-        tick(f);
+        fetch_described(f, "k.cl");
+        pass_time(HISTORY_EVERY_S + 1);
+        tick_engine(f);
     }
-    KILN_AUTO(json) struct json *answer = ask(f, "{\"step\":86400}");
+    KILN_AUTO(json) struct json *answer = ask_history(f, "{\"step\":86400}");
     assert_int_equal(json_count(json_get(answer, "samples")), 1);
-    assert_int_equal(json_get_u64(sample(answer, 0), "fetches", 0), 7);
-    assert_int_equal(json_get_u64(sample(answer, 0), "span_s", 0), 6 * (HISTORY_EVERY_S + 1));
-    assert_int_equal(json_get_u64(sample(answer, 0), "time", 0), START / 86400 * 86400);
-    assert_int_equal(json_get_u64(sample(answer, 0), "store_objects", 0), 1);
+    assert_int_equal(json_get_u64(sample_at(answer, 0), "fetches", 0), 7);
+    assert_int_equal(json_get_u64(sample_at(answer, 0), "span_s", 0), 6 * (HISTORY_EVERY_S + 1));
+    assert_int_equal(json_get_u64(sample_at(answer, 0), "time", 0), START / 86400 * 86400);
+    assert_int_equal(json_get_u64(sample_at(answer, 0), "store_objects", 0), 1);
 }
 
 TEST(history, only_the_last_weeks_are_kept)
 {
     struct users *f = *state;
-    compile(f, "k.cl");
-    pass(HISTORY_EVERY_S + 1);
-    tick(f);
-    pass(HISTORY_KEPT_S + 1);
-    want(f, "k.cl");
-    tick(f);
-    KILN_AUTO(json) struct json *answer = ask(f, "{\"since\":0}");
+    compile_described(f, "k.cl");
+    pass_time(HISTORY_EVERY_S + 1);
+    tick_engine(f);
+    pass_time(HISTORY_KEPT_S + 1);
+    fetch_described(f, "k.cl");
+    tick_engine(f);
+    KILN_AUTO(json) struct json *answer = ask_history(f, "{\"since\":0}");
     assert_int_equal(json_count(json_get(answer, "samples")), 1);
-    assert_int_equal(json_get_u64(sample(answer, 0), "compiles", 9), 0);
+    assert_int_equal(json_get_u64(sample_at(answer, 0), "compiles", 9), 0);
 }
 
 TEST(history, a_restart_takes_the_history_along)
 {
     struct users *f = *state;
-    compile(f, "k.cl");
-    pass(20);
+    compile_described(f, "k.cl");
+    pass_time(20);
     engine_drain(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
     users_reopen(f);
-    pass(20);
-    KILN_AUTO(json) struct json *answer = ask(f, "{}");
+    pass_time(20);
+    KILN_AUTO(json) struct json *answer = ask_history(f, "{}");
     assert_int_equal(json_count(json_get(answer, "samples")), 1);
-    assert_int_equal(json_get_u64(sample(answer, 0), "span_s", 0), 20);
+    assert_int_equal(json_get_u64(sample_at(answer, 0), "span_s", 0), 20);
     assert_int_equal(json_get_u64(json_get(answer, "current"), "fetches", 9), 0);
 }
 
@@ -201,17 +201,17 @@ TEST(history, a_sample_that_a_full_disk_refuses_is_part_of_the_next_one)
 {
     struct users *f = *state;
     put_is_dropped = true;
-    compile(f, "k.cl");
-    pass(HISTORY_EVERY_S + 1);
-    tick(f);
+    compile_described(f, "k.cl");
+    pass_time(HISTORY_EVERY_S + 1);
+    tick_engine(f);
     put_is_dropped = false;
-    want(f, "k.cl");
-    pass(HISTORY_EVERY_S + 1);
-    tick(f);
-    KILN_AUTO(json) struct json *answer = ask(f, "{}");
+    fetch_described(f, "k.cl");
+    pass_time(HISTORY_EVERY_S + 1);
+    tick_engine(f);
+    KILN_AUTO(json) struct json *answer = ask_history(f, "{}");
     assert_int_equal(json_count(json_get(answer, "samples")), 1);
-    assert_int_equal(json_get_u64(sample(answer, 0), "fetches", 0), 2);
-    assert_int_equal(json_get_u64(sample(answer, 0), "span_s", 0), 2 * (HISTORY_EVERY_S + 1));
+    assert_int_equal(json_get_u64(sample_at(answer, 0), "fetches", 0), 2);
+    assert_int_equal(json_get_u64(sample_at(answer, 0), "span_s", 0), 2 * (HISTORY_EVERY_S + 1));
 }
 
 TEST(history, without_a_store_there_is_what_was_counted_since_the_start)
@@ -221,10 +221,10 @@ TEST(history, without_a_store_there_is_what_was_counted_since_the_start)
     for (size_t i = 0; i < 2; i++) {
         f->engine.options.store_mode = modes[i];
         users_reopen(f);
-        compile(f, "k.cl");
-        pass(HISTORY_EVERY_S + 1);
-        tick(f);
-        KILN_AUTO(json) struct json *answer = ask(f, "{}");
+        compile_described(f, "k.cl");
+        pass_time(HISTORY_EVERY_S + 1);
+        tick_engine(f);
+        KILN_AUTO(json) struct json *answer = ask_history(f, "{}");
         assert_int_equal(json_count(json_get(answer, "samples")), 0);
         assert_int_equal(json_get_u64(json_get(answer, "current"), "fetches", 0), 1);
     }
@@ -233,15 +233,15 @@ TEST(history, without_a_store_there_is_what_was_counted_since_the_start)
 TEST(history, a_clock_that_was_set_back_spoils_no_sample)
 {
     struct users *f = *state;
-    compile(f, "k.cl");
-    pass(HISTORY_EVERY_S + 1);
-    tick(f);
+    compile_described(f, "k.cl");
+    pass_time(HISTORY_EVERY_S + 1);
+    tick_engine(f);
     wall_s -= 3600;
     past_ns += (HISTORY_EVERY_S + 1) * UINT64_C(1000000000);
-    want(f, "k.cl");
-    tick(f);
+    fetch_described(f, "k.cl");
+    tick_engine(f);
     wall_s += 7200;
-    KILN_AUTO(json) struct json *answer = ask(f, "{}");
+    KILN_AUTO(json) struct json *answer = ask_history(f, "{}");
     uint64_t sum = 0;
     for (const struct json *j = json_first(json_get(answer, "samples")); j; j = json_next(j)) {
         sum += json_get_u64(j, "fetches", 0);
@@ -253,9 +253,9 @@ TEST(history, a_clock_that_was_set_back_spoils_no_sample)
 TEST(history, the_longest_compiles_are_reported_and_private_ones_are_not)
 {
     struct users *f = *state;
-    compile(f, "a.cl");
-    compile(f, "b.cl");
-    KILN_AUTO(json) struct json *two = ask(f, "{}");
+    compile_described(f, "a.cl");
+    compile_described(f, "b.cl");
+    KILN_AUTO(json) struct json *two = ask_history(f, "{}");
     assert_int_equal(json_count(json_get(two, "slowest")), 2);
     const struct json *slowest = json_first(json_get(two, "slowest"));
     assert_true(json_get_number(slowest, "compile_s", 0) == 0.005);
@@ -263,9 +263,9 @@ TEST(history, the_longest_compiles_are_reported_and_private_ones_are_not)
     KILN_AUTO(json)
     struct json *theirs = test_caller_ask(&f->admin, MESSAGE_history, "{}");
     assert_int_equal(json_get_u64(json_first(json_get(theirs, "slowest")), "uid", 0), 1000);
-    KILN_AUTO(json) struct json *one = ask(f, "{\"slowest\":1}");
+    KILN_AUTO(json) struct json *one = ask_history(f, "{\"slowest\":1}");
     assert_int_equal(json_count(json_get(one, "slowest")), 1);
-    KILN_AUTO(json) struct json *none = ask(f, "{\"slowest\":0}");
+    KILN_AUTO(json) struct json *none = ask_history(f, "{\"slowest\":0}");
     assert_int_equal(json_count(json_get(none, "slowest")), 0);
 }
 
@@ -276,7 +276,7 @@ TEST(history, the_owner_of_a_slow_compile_is_hidden_from_others)
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_compile(&f->engine.executor, bytes_of_text("the object"));
     fake_executor_run_tasks(&f->engine.executor);
-    KILN_AUTO(json) struct json *answer = ask(f, "{}");
+    KILN_AUTO(json) struct json *answer = ask_history(f, "{}");
     assert_int_equal(json_count(json_get(answer, "slowest")), 1);
     assert_null(json_get(json_first(json_get(answer, "slowest")), "uid"));
     test_caller_forget_replies(&f->admin);

@@ -31,7 +31,7 @@ void begin_import(struct users *f, struct test_caller *c, const char *question)
 }
 
 /* The transfer is over, the file is ready to be read. */
-void arrive(struct users *f)
+void end_transfer(struct users *f)
 {
     fake_executor_transfer(&f->engine.executor, f->file, ID ".ukdb", "");
 }
@@ -39,7 +39,7 @@ void arrive(struct users *f)
 void import_cache(struct users *f, struct test_caller *c, const char *question)
 {
     begin_import(f, c, question);
-    arrive(f);
+    end_transfer(f);
     fake_executor_run_tasks(&f->engine.executor);
 }
 
@@ -58,15 +58,10 @@ struct message_result ask_imported(struct test_caller *c, const char *name)
     return last_result(c);
 }
 
-bool gets(struct test_caller *c, const char *content)
+bool gets_content(struct test_caller *c, const char *content)
 {
     struct message_result o = ask_imported(c, "conv.o");
     return o.code == KILN_OK && bytes_equal_text(o.content, content);
-}
-
-uint64_t counter(struct users *f, const char *name)
-{
-    return engine_fixture_stat(&f->engine, name);
 }
 
 size_t listed_kernels(struct test_caller *c)

@@ -14,7 +14,7 @@ void write_many(struct users *f, unsigned count);
 
 void begin_import(struct users *f, struct test_caller *c, const char *question);
 /* The transfer is over, the file is ready to be read. */
-void arrive(struct users *f);
+void end_transfer(struct users *f);
 /* Both, and the import itself. */
 void import_cache(struct users *f, struct test_caller *c, const char *question);
 /* A cache of one kernel, conv.o. */
@@ -22,6 +22,5 @@ void import_one(struct users *f, struct test_caller *c, const char *question, co
 
 struct message_result ask_imported(struct test_caller *c, const char *name);
 /* conv.o, and it has |content|. */
-bool gets(struct test_caller *c, const char *content);
-uint64_t counter(struct users *f, const char *name);
+bool gets_content(struct test_caller *c, const char *content);
 size_t listed_kernels(struct test_caller *c);

@@ -14,9 +14,9 @@ TEST(users, a_users_import_is_private_to_that_user)
     struct users *f = *state;
     import_one(f, &f->ann, "{}", "of ann");
 
-    assert_true(gets(&f->ann, "of ann"));
+    assert_true(gets_content(&f->ann, "of ann"));
     assert_int_equal(last_result(&f->ann).tier, TIER_DISK);
-    assert_true(gets(&f->ann, "of ann"));
+    assert_true(gets_content(&f->ann, "of ann"));
     assert_int_equal(last_result(&f->ann).tier, TIER_HOT);
     assert_int_equal(ask_imported(&f->bob, "conv.o").code, KILN_NOT_FOUND);
     assert_int_equal(ask_imported(&f->admin, "conv.o").code, KILN_NOT_FOUND);
@@ -26,7 +26,7 @@ TEST(users, another_user_does_not_get_it_by_its_key_hot_or_not)
 {
     struct users *f = *state;
     import_one(f, &f->ann, "{}", "of ann");
-    assert_true(gets(&f->ann, "of ann")); /* hot now */
+    assert_true(gets_content(&f->ann, "of ann")); /* hot now */
     struct digest key = last_result(&f->ann).key;
     for (int round = 0; round < 2; round++) {
         struct message_fetch m = { .key = key, .inline_limit = 100 };
@@ -54,7 +54,7 @@ TEST(users, another_user_neither_lists_nor_shows_it_but_an_admin_does)
     assert_int_equal(listed_kernels(&f->bob), 0);
     assert_int_equal(listed_kernels(&f->admin), 1);
 
-    assert_true(gets(&f->ann, "of ann"));
+    assert_true(gets_content(&f->ann, "of ann"));
     struct digest key = last_result(&f->ann).key;
     char hex[DIGEST_HEX_SIZE], question[100];
     digest_to_hex(&key, hex);
@@ -70,7 +70,7 @@ TEST(users, another_user_neither_lists_nor_shows_it_but_an_admin_does)
     json_destroy(test_caller_ask(&f->admin, MESSAGE_kernel_show, question));
 }
 
-static struct json *clear(struct test_caller *c, const char *question)
+static struct json *clear_kernels(struct test_caller *c, const char *question)
 {
     struct json *answer = test_caller_ask(c, MESSAGE_clear, question);
     assert_non_null(json_get(answer, "kernels"));
@@ -83,18 +83,18 @@ TEST(users, a_user_clears_only_their_own_private_kernels)
     import_one(f, &f->admin, "{\"for_all\":true}", "for all");
     import_one(f, &f->ann, "{}", "of ann");
     import_one(f, &f->bob, "{}", "of bob");
-    assert_true(gets(&f->ann, "of ann")); /* hot now */
+    assert_true(gets_content(&f->ann, "of ann")); /* hot now */
 
-    KILN_AUTO(json) struct json *tried = clear(&f->ann, "{\"own\":true,\"dry_run\":true}");
+    KILN_AUTO(json) struct json *tried = clear_kernels(&f->ann, "{\"own\":true,\"dry_run\":true}");
     assert_int_equal(json_get_u64(tried, "kernels", 9), 1);
-    assert_true(gets(&f->ann, "of ann"));
-    KILN_AUTO(json) struct json *other = clear(&f->ann, "{\"own\":true,\"uid\":1001}");
+    assert_true(gets_content(&f->ann, "of ann"));
+    KILN_AUTO(json) struct json *other = clear_kernels(&f->ann, "{\"own\":true,\"uid\":1001}");
     assert_int_equal(json_get_u64(other, "kernels", 9), 0);
-    KILN_AUTO(json) struct json *done = clear(&f->ann, "{\"own\":true}");
+    KILN_AUTO(json) struct json *done = clear_kernels(&f->ann, "{\"own\":true}");
     assert_int_equal(json_get_u64(done, "kernels", 9), 1);
 
-    assert_true(gets(&f->ann, "for all"));
-    assert_true(gets(&f->bob, "of bob"));
+    assert_true(gets_content(&f->ann, "for all"));
+    assert_true(gets_content(&f->bob, "of bob"));
 }
 
 TEST(users, a_user_removes_only_their_own_private_kernel)
@@ -102,7 +102,7 @@ TEST(users, a_user_removes_only_their_own_private_kernel)
     struct users *f = *state;
     char of_ann[DIGEST_HEX_SIZE], of_all[DIGEST_HEX_SIZE], question[100];
     import_one(f, &f->admin, "{\"for_all\":true}", "for all");
-    assert_true(gets(&f->ann, "for all"));
+    assert_true(gets_content(&f->ann, "for all"));
     struct digest key = kernel_name_key(KERNEL_SCOPE_EVERYONE, bytes_of_text(ID),
                                         bytes_of_text("conv.o"), bytes_of_text(ARGS));
     digest_to_hex(&key, of_all);
@@ -116,7 +116,7 @@ TEST(users, a_user_removes_only_their_own_private_kernel)
     test_caller_refused(&f->bob, MESSAGE_kernel_remove, question, KILN_NOT_FOUND, "begins with");
     json_destroy(test_caller_ask(&f->ann, MESSAGE_kernel_remove, question));
 
-    assert_true(gets(&f->ann, "for all"));
+    assert_true(gets_content(&f->ann, "for all"));
 }
 
 TEST(users, kernels_are_listed_and_cleared_by_database_id_and_version)
@@ -133,13 +133,13 @@ TEST(users, kernels_are_listed_and_cleared_by_database_id_and_version)
     assert_string_equal(json_get_text(only, "database_id", ""), "gfx906_60@2");
 
     KILN_AUTO(json)
-    struct json *one = clear(&f->admin, "{\"database_id\":\"gfx906_60@1\"}");
+    struct json *one = clear_kernels(&f->admin, "{\"database_id\":\"gfx906_60@1\"}");
     assert_int_equal(json_get_u64(one, "kernels", 9), 1);
     KILN_AUTO(json)
-    struct json *other = clear(&f->admin, "{\"database_id\":\"gfx906_6\"}");
+    struct json *other = clear_kernels(&f->admin, "{\"database_id\":\"gfx906_6\"}");
     assert_int_equal(json_get_u64(other, "kernels", 9), 0);
     KILN_AUTO(json)
-    struct json *rest = clear(&f->admin, "{\"database_id\":\"gfx906_60\"}");
+    struct json *rest = clear_kernels(&f->admin, "{\"database_id\":\"gfx906_60\"}");
     assert_int_equal(json_get_u64(rest, "kernels", 9), 2);
 }
 
@@ -172,15 +172,15 @@ TEST(users, a_guess_at_anothers_key_puts_nothing_into_memory)
         kernel_name_key(1000, bytes_of_text(ID), bytes_of_text("none.o"), bytes_of_text(ARGS)),
     };
     struct kept_reply *answers[2] = { NULL };
-    uint64_t before = counter(f, "hot_objects"), unknown = counter(f, "misses_unknown");
+    uint64_t before = users_stat(f, "hot_objects"), unknown = users_stat(f, "misses_unknown");
     test_caller_forget_replies(&f->bob);
     for (size_t i = 0; i < 2; i++) {
         struct message_fetch m = { .key = keys[i], .inline_limit = 100 };
         SEND_MESSAGE(&f->bob, fetch, 1, &m);
         fake_executor_run_tasks(&f->engine.executor);
         answers[i] = &f->bob.replies[i];
-        assert_int_equal(counter(f, "hot_objects"), before);
-        assert_int_equal(counter(f, "misses_unknown"), unknown + i + 1);
+        assert_int_equal(users_stat(f, "hot_objects"), before);
+        assert_int_equal(users_stat(f, "misses_unknown"), unknown + i + 1);
     }
     assert_int_equal(answers[0]->body.size, answers[1]->body.size);
     assert_int_equal(reply_result(&f->bob, 0).code, KILN_NOT_FOUND);
@@ -199,14 +199,14 @@ TEST(users, kernels_hot_for_others_stay_hot_when_a_user_drops_a_private_one)
     digest_to_hex(&key, hex);
     snprintf(question, sizeof(question), "{\"key\":\"%s\"}", hex);
     import_one(f, &f->bob, "{}", "of bob");
-    assert_true(gets(&f->bob, "of bob"));
+    assert_true(gets_content(&f->bob, "of bob"));
     for (int by_key = 0; by_key < 2; by_key++) {
         import_one(f, &f->ann, "{}", "of ann");
-        assert_true(gets(&f->ann, "of ann"));
+        assert_true(gets_content(&f->ann, "of ann"));
         json_destroy(test_caller_ask(&f->ann, by_key ? MESSAGE_kernel_remove : MESSAGE_clear,
                                      by_key ? question : "{\"own\":true}"));
         assert_int_equal(ask_imported(&f->ann, "conv.o").code, KILN_NOT_FOUND);
-        assert_true(gets(&f->bob, "of bob"));
+        assert_true(gets_content(&f->bob, "of bob"));
         assert_int_equal(last_result(&f->bob).tier, TIER_HOT);
     }
 }
@@ -223,9 +223,9 @@ TEST(users, only_an_admin_imports_for_everyone)
     import_cache(f, &f->admin, "{\"for_all\":true}");
     KILN_AUTO(json) struct json *answer = reply_json(&f->admin, 0);
     assert_string_equal(json_get_text(answer, "scope", ""), "everyone");
-    assert_true(gets(&f->ann, "for all"));
+    assert_true(gets_content(&f->ann, "for all"));
     assert_int_equal(last_result(&f->ann).tier, TIER_DISK);
-    assert_true(gets(&f->bob, "for all"));
+    assert_true(gets_content(&f->bob, "for all"));
     assert_int_equal(listed_kernels(&f->bob), 1);
 }
 
@@ -235,27 +235,27 @@ TEST(users, ones_own_goes_before_everyones_and_both_before_packages)
     const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, "of the package");
     put_package(&f->engine, ID ".kdb", &row, 1);
     engine_fixture_rescan(&f->engine);
-    assert_true(gets(&f->ann, "of the package"));
+    assert_true(gets_content(&f->ann, "of the package"));
     import_one(f, &f->admin, "{\"for_all\":true}", "for all");
-    assert_true(gets(&f->ann, "for all")); /* although the package's was hot */
+    assert_true(gets_content(&f->ann, "for all")); /* although the package's was hot */
     import_one(f, &f->ann, "{}", "of ann");
 
-    assert_true(gets(&f->ann, "of ann"));
-    assert_true(gets(&f->bob, "for all"));
+    assert_true(gets_content(&f->ann, "of ann"));
+    assert_true(gets_content(&f->bob, "for all"));
 }
 
 TEST(users, the_same_name_imported_again_is_replaced)
 {
     struct users *f = *state;
     import_one(f, &f->ann, "{}", "old");
-    assert_true(gets(&f->ann, "old"));
+    assert_true(gets_content(&f->ann, "old"));
     import_one(f, &f->ann, "{}", "new");
-    assert_true(gets(&f->ann, "new"));
+    assert_true(gets_content(&f->ann, "new"));
     assert_int_equal(listed_kernels(&f->ann), 1);
 }
 
 /* Of the one kernel there is, once the marks are written. */
-static uint64_t uses(struct users *f)
+static uint64_t count_uses(struct users *f)
 {
     recency_write(f->engine.engine, /* force= */ true);
     fake_executor_run_tasks(&f->engine.executor);
@@ -268,14 +268,14 @@ TEST(users, the_use_of_everyones_kernel_counts_also_when_it_is_hot)
 {
     struct users *f = *state;
     import_one(f, &f->admin, "{\"for_all\":true}", "for all");
-    uint64_t before = uses(f);
-    assert_true(gets(&f->ann, "for all"));
+    uint64_t before = count_uses(f);
+    assert_true(gets_content(&f->ann, "for all"));
     assert_int_equal(last_result(&f->ann).tier, TIER_DISK);
-    uint64_t from_disk = uses(f);
+    uint64_t from_disk = count_uses(f);
     assert_true(from_disk > before);
-    assert_true(gets(&f->ann, "for all"));
+    assert_true(gets_content(&f->ann, "for all"));
     assert_int_equal(last_result(&f->ann).tier, TIER_HOT);
-    assert_true(uses(f) > from_disk);
+    assert_true(count_uses(f) > from_disk);
 }
 
 static uint64_t replaced_by(struct users *f, const char *content)
@@ -310,14 +310,14 @@ TEST(users, versions_of_miopen_do_not_replace_each_other)
     assert_int_equal(json_get_u64(answer, "replaced", 9), 0);
     assert_string_equal(json_get_text(answer, "database_id", ""), ID "@3.3.0-a_B");
     assert_int_equal(listed_kernels(&f->ann), 3);
-    assert_true(gets(&f->ann, "of no version"));
+    assert_true(gets_content(&f->ann, "of no version"));
 }
 
 TEST(users, the_plain_id_finds_the_only_version_and_no_more_when_there_is_a_second)
 {
     struct users *f = *state;
     import_one(f, &f->ann, "{\"version\":\"3.2.0\"}", "of one version");
-    assert_true(gets(&f->ann, "of one version"));
+    assert_true(gets_content(&f->ann, "of one version"));
     assert_int_equal(ask_imported(&f->bob, "conv.o").code, KILN_NOT_FOUND);
 
     import_one(f, &f->ann, "{\"version\":\"3.3.0\"}", "of another version");
@@ -329,14 +329,14 @@ TEST(users, own_and_everyones_versions_never_meet)
 {
     struct users *f = *state;
     import_one(f, &f->admin, "{\"version\":\"3.4.0\",\"for_all\":true}", "of everyone's");
-    assert_true(gets(&f->ann, "of everyone's"));
-    assert_true(gets(&f->bob, "of everyone's"));
+    assert_true(gets_content(&f->ann, "of everyone's"));
+    assert_true(gets_content(&f->bob, "of everyone's"));
 
     import_one(f, &f->ann, "{\"version\":\"3.3.0\"}", "of ann's version");
     import_one(f, &f->bob, "{\"version\":\"3.4.0\"}", "of bob");
 
     assert_int_equal(ask_imported(&f->ann, "conv.o").code, KILN_NOT_FOUND);
-    assert_true(gets(&f->bob, "of bob"));
+    assert_true(gets_content(&f->bob, "of bob"));
 }
 
 TEST(users, beside_kernels_of_no_version_no_version_is_guessed)
@@ -358,7 +358,7 @@ TEST(users, versions_of_others_neither_help_nor_hide)
         snprintf(question, sizeof(question), "{\"version\":\"1.%u\"}", i);
         import_one(f, &f->bob, question, "of bob");
     }
-    assert_true(gets(&f->ann, "of two"));
+    assert_true(gets_content(&f->ann, "of two"));
     assert_int_equal(ask_imported(&f->bob, "conv.o").code, KILN_NOT_FOUND);
     assert_int_equal(ask_imported(&f->admin, "conv.o").code, KILN_NOT_FOUND);
 }
@@ -397,13 +397,13 @@ TEST(users, kernels_hot_for_others_stay_hot_after_an_import)
 {
     struct users *f = *state;
     import_one(f, &f->bob, "{}", "of bob");
-    assert_true(gets(&f->bob, "of bob"));
-    assert_true(gets(&f->bob, "of bob"));
+    assert_true(gets_content(&f->bob, "of bob"));
+    assert_true(gets_content(&f->bob, "of bob"));
     assert_int_equal(last_result(&f->bob).tier, TIER_HOT);
 
     import_one(f, &f->ann, "{}", "of ann");
 
-    assert_true(gets(&f->bob, "of bob"));
+    assert_true(gets_content(&f->bob, "of bob"));
     assert_int_equal(last_result(&f->bob).tier, TIER_HOT);
 }
 
@@ -411,9 +411,9 @@ TEST(users, kernels_hot_for_others_stay_hot_when_a_version_is_imported)
 {
     struct users *f = *state;
     import_one(f, &f->admin, "{\"for_all\":true}", "for all");
-    assert_true(gets(&f->bob, "for all"));
+    assert_true(gets_content(&f->bob, "for all"));
     import_one(f, &f->ann, "{\"version\":\"3.2.0\"}", "of ann");
-    assert_true(gets(&f->bob, "for all"));
+    assert_true(gets_content(&f->bob, "for all"));
     assert_int_equal(last_result(&f->bob).tier, TIER_HOT);
 }
 
@@ -426,7 +426,7 @@ TEST(users, a_kernel_hot_as_the_only_version_is_not_once_there_are_two)
     struct test_caller *const whose[] = { &f->ann, &f->bob };
     import_one(f, &f->admin, "{\"version\":\"3.2.0\",\"for_all\":true}", "for all");
     for (size_t i = 0; i < 2; i++) {
-        assert_true(gets(whose[i], "for all"));
+        assert_true(gets_content(whose[i], "for all"));
         write_cache(f, &other, 1);
         import_cache(f, whose[i], questions[i]);
         assert_int_equal(ask_imported(whose[i], "conv.o").code, KILN_NOT_FOUND);
@@ -444,7 +444,7 @@ TEST(users, the_database_id_may_be_given_for_files_of_another_name)
     fake_executor_transfer(&f->engine.executor, f->file, "backup.ukdb", "");
     fake_executor_run_tasks(&f->engine.executor);
     json_destroy(reply_json(&f->ann, 0));
-    assert_true(gets(&f->ann, "of ann"));
+    assert_true(gets_content(&f->ann, "of ann"));
 
     begin_import(f, &f->ann, "{}");
     fake_executor_transfer(&f->engine.executor, f->file, "backup.ukdb", "");
@@ -464,9 +464,9 @@ TEST(users, imports_salvage_and_need_no_signature)
     assert_true(job->salvage);
     assert_false(job->require_signature);
     assert_string_equal(job->name, "gfx906_60.ukdb");
-    arrive(f);
+    end_transfer(f);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_true(gets(&f->ann, "of ann"));
+    assert_true(gets_content(&f->ann, "of ann"));
 }
 
 /* A caller names no URL: what a user may read is his to open, not kilnd's. */

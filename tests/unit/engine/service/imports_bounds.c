@@ -23,7 +23,7 @@ TEST(users, many_rows_are_imported_in_steps_and_others_get_their_turn)
     struct users *f = *state;
     write_many(f, MANY);
     begin_import(f, &f->ann, "{}");
-    arrive(f);
+    end_transfer(f);
     run_first_step(f);
     assert_int_equal(f->ann.reply_count, 0);
     test_caller_fetch_name(&f->bob, ID, "k1.o", ARGS); /* runs the rest, too */
@@ -32,7 +32,7 @@ TEST(users, many_rows_are_imported_in_steps_and_others_get_their_turn)
     assert_int_equal(json_get_u64(answer, "imported", 0), MANY);
     assert_int_equal(json_get_u64(answer, "damaged", 9), 0);
     assert_int_equal(json_get_u64(answer, "lost", 9), 0);
-    assert_int_equal(counter(f, "store_objects"), MANY);
+    assert_int_equal(users_stat(f, "store_objects"), MANY);
     assert_int_equal(ask_imported(&f->ann, "k599.o").code, KILN_OK);
 }
 
@@ -82,7 +82,7 @@ static void write_large(struct users *f, unsigned count, uint32_t seed)
     write_cache(f, rows, count);
 }
 
-static void in_a_small_store(struct users *f)
+static void open_small_store(struct users *f)
 {
     f->engine.options.store_limit_bytes = 2u << 20;
     users_reopen(f);
@@ -91,7 +91,7 @@ static void in_a_small_store(struct users *f)
 TEST(users, evictions_for_an_import_for_all_are_reported_and_counted)
 {
     struct users *f = *state;
-    in_a_small_store(f);
+    open_small_store(f);
     write_large(f, LARGE_COUNT, 1);
     import_cache(f, &f->ann, "{}");
     json_destroy(reply_json(&f->ann, 0));
@@ -102,13 +102,13 @@ TEST(users, evictions_for_an_import_for_all_are_reported_and_counted)
     uint64_t evicted = json_get_u64(answer, "evicted", 0);
     assert_int_equal(json_get_u64(answer, "imported", 0), LARGE_COUNT);
     assert_true(evicted > 0 && evicted <= LARGE_COUNT);
-    assert_int_equal(counter(f, "evictions"), evicted);
+    assert_int_equal(users_stat(f, "evictions"), evicted);
 }
 
 TEST(users, a_users_import_evicts_nothing_of_others_and_keeps_what_fits)
 {
     struct users *f = *state;
-    in_a_small_store(f);
+    open_small_store(f);
     write_large(f, LARGE_COUNT, 1);
     import_cache(f, &f->ann, "{}");
     json_destroy(reply_json(&f->ann, 0));
@@ -122,7 +122,7 @@ TEST(users, a_users_import_evicts_nothing_of_others_and_keeps_what_fits)
     assert_reply_refuses(&f->bob, 0, KILN_FULL, "--own");
     assert_int_equal(listed_kernels(&f->ann), LARGE_COUNT);
     assert_in_range(listed_kernels(&f->bob), 1, LARGE_COUNT - 1);
-    assert_int_equal(counter(f, "evictions"), 0);
+    assert_int_equal(users_stat(f, "evictions"), 0);
 }
 
 /* ---- how large, how many ---- */
@@ -202,7 +202,7 @@ TEST(users, a_client_that_leaves_during_the_import_transfer_has_it_cancelled)
     assert_int_equal(f->engine.executor.transfers_cancelled, 1);
     fake_executor_transfer_fail(&f->engine.executor, KILN_CANCELLED, "cancelled");
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 0);
-    assert_int_equal(counter(f, "store_objects"), 0);
+    assert_int_equal(users_stat(f, "store_objects"), 0);
 }
 
 TEST(users, a_client_that_leaves_during_an_import_ends_it_after_the_step)
@@ -210,7 +210,7 @@ TEST(users, a_client_that_leaves_during_an_import_ends_it_after_the_step)
     struct users *f = *state;
     write_many(f, MANY);
     begin_import(f, &f->ann, "{}");
-    arrive(f);
+    end_transfer(f);
     run_first_step(f);
     assert_int_equal(engine_fixture_staged(&f->engine), 1);
 
@@ -219,7 +219,7 @@ TEST(users, a_client_that_leaves_during_an_import_ends_it_after_the_step)
 
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
     assert_true(uploads_idle(f->engine.engine));
-    uint64_t there = counter(f, "store_objects");
+    uint64_t there = users_stat(f, "store_objects");
     assert_true(there > 0 && there < MANY);
 }
 
@@ -228,7 +228,7 @@ TEST(users, a_cancelled_import_is_answered_once)
     struct users *f = *state;
     write_many(f, MANY);
     begin_import(f, &f->ann, "{}");
-    arrive(f);
+    end_transfer(f);
     run_first_step(f);
     test_caller_cancel(&f->ann, 3);
     fake_executor_run_tasks(&f->engine.executor);
@@ -241,7 +241,7 @@ TEST(users, a_daemon_that_stops_puts_the_rest_off)
     struct users *f = *state;
     write_many(f, MANY);
     begin_import(f, &f->ann, "{}");
-    arrive(f);
+    end_transfer(f);
     engine_drain(f->engine.engine);
     assert_int_equal(f->engine.executor.transfers_cancelled, 0); /* it is over */
     fake_executor_run_tasks(&f->engine.executor);

@@ -88,7 +88,7 @@ TEST(users, an_import_damaged_later_in_the_store_is_a_miss_counted_once)
 
     assert_int_equal(ask_imported(&f->ann, "conv.o").code, KILN_NOT_FOUND);
 
-    assert_int_equal(counter(f, "quarantined"), 1);
+    assert_int_equal(users_stat(f, "quarantined"), 1);
     assert_int_equal(listed_kernels(&f->ann), 0);
 }
 
@@ -203,7 +203,7 @@ TEST(users, damage_is_looked_for_before_the_store_is_written_to)
     const unsigned *tasks = f->engine.executor.tasks_of;
     unsigned writes = tasks[WORK_QUEUE_WRITE];
 
-    arrive(f);
+    end_transfer(f);
     assert_int_equal(tasks[WORK_QUEUE_WRITE], writes);
     assert_true(fake_executor_run_task(&f->engine.executor));
 

@@ -30,27 +30,27 @@ static int setup(void **state)
 
 FIXTURE(install, setup, users_teardown);
 
-static void begin(struct users *f, const char *question)
+static void begin_install(struct users *f, const char *question)
 {
     test_caller_forget_replies(&f->admin);
     test_caller_send(&f->admin, MESSAGE_package_install, 3, bytes_of_text(question));
 }
 
-static void install(struct users *f, const char *name)
+static void install_package(struct users *f, const char *name)
 {
-    begin(f, URL);
+    begin_install(f, URL);
     fake_executor_transfer(&f->engine.executor, f->file, name, "");
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static bool serves(struct users *f, const char *name)
+static bool serves_kernel(struct users *f, const char *name)
 {
     test_caller_forget_replies(&f->ann);
     test_caller_fetch_name(&f->ann, "gfx90a68", name, " -mcpu=gfx90a");
     return last_result(&f->ann).code == KILN_OK;
 }
 
-static bool is_there(const struct users *f, const char *file_name)
+static bool is_installed(const struct users *f, const char *file_name)
 {
     return access(package_path(&f->engine, file_name), F_OK) == 0;
 }
@@ -62,8 +62,8 @@ TEST(install, a_downloaded_package_is_installed_and_serves_kernels)
     struct users *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
     must(manifest_keygen(f->engine.keys, "release", &err), err);
-    begin(f, URL);
-    assert_false(serves(f, "a.o"));
+    begin_install(f, URL);
+    assert_false(serves_kernel(f, "a.o"));
 
     fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", "release");
     fake_executor_run_tasks(&f->engine.executor);
@@ -74,7 +74,7 @@ TEST(install, a_downloaded_package_is_installed_and_serves_kernels)
     assert_string_equal(json_get_text(answer, "signer", ""), "release");
     assert_string_equal(json_get_text(answer, "source", ""),
                         "https://example.org/gfx90a68.kdb.bz2");
-    assert_true(serves(f, "a.o"));
+    assert_true(serves_kernel(f, "a.o"));
     assert_string_equal(engine_fixture_reported(&f->engine, "package_installed"), "gfx90a68.kdb");
 }
 
@@ -82,7 +82,7 @@ TEST(install, a_file_that_is_not_used_is_listed_beside_the_packages)
 {
     struct users *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
-    install(f, "gfx90a68.kdb");
+    install_package(f, "gfx90a68.kdb");
     must(fs_replace_file(package_path(&f->engine, "gfx906_60.kdb"),
                          bytes_of_text("junk, 20 bytes."), 0644, &err),
          err);
@@ -104,7 +104,7 @@ TEST(install, a_file_that_is_not_used_is_listed_beside_the_packages)
 TEST(install, only_the_move_into_place_waits_for_the_write_work_queue)
 {
     struct users *f = *state;
-    begin(f, URL);
+    begin_install(f, URL);
     unsigned reads = f->engine.executor.tasks_of[WORK_QUEUE_READ];
     unsigned writes = f->engine.executor.tasks_of[WORK_QUEUE_WRITE];
 
@@ -113,29 +113,29 @@ TEST(install, only_the_move_into_place_waits_for_the_write_work_queue)
     assert_int_equal(f->engine.executor.tasks_of[WORK_QUEUE_READ], reads + 1);
     assert_int_equal(f->engine.executor.tasks_of[WORK_QUEUE_WRITE], writes);
     assert_true(fake_executor_run_task(&f->engine.executor));
-    assert_false(is_there(f, "gfx90a68.kdb"));
+    assert_false(is_installed(f, "gfx90a68.kdb"));
     assert_int_equal(f->engine.executor.tasks_of[WORK_QUEUE_WRITE], writes + 1);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_true(is_there(f, "gfx90a68.kdb"));
+    assert_true(is_installed(f, "gfx90a68.kdb"));
 }
 
 TEST(install, a_client_that_leaves_during_the_package_check_leaves_nothing_behind)
 {
     struct users *f = *state;
-    begin(f, URL);
+    begin_install(f, URL);
     fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", "");
 
     test_caller_leave(&f->admin);
     fake_executor_run_tasks(&f->engine.executor);
 
-    assert_false(is_there(f, "gfx90a68.kdb"));
+    assert_false(is_installed(f, "gfx90a68.kdb"));
     test_caller_connect(&f->admin, &f->engine, 0, ROLE_ADMIN);
 }
 
 TEST(install, the_transfer_is_reported_all_that_it_must_know)
 {
     struct users *f = *state;
-    begin(f, "{\"url\":\"http://h/x\",\"name\":\"gfx90a.kdb\",\"sha256\":\"00ff\"}");
+    begin_install(f, "{\"url\":\"http://h/x\",\"name\":\"gfx90a.kdb\",\"sha256\":\"00ff\"}");
     const struct transfer_job *job = &fake_executor_next_transfer(&f->engine.executor)->job;
     assert_string_equal(job->url, "http://h/x");
     assert_string_equal(job->name, "gfx90a.kdb");
@@ -171,7 +171,7 @@ TEST(install, a_file_that_came_with_the_request_is_what_is_transferred)
 TEST(install, progress_is_reported_as_it_comes)
 {
     struct users *f = *state;
-    begin(f, URL);
+    begin_install(f, URL);
     fake_executor_transfer_progress(&f->engine.executor, "fetching", 10, 100);
     fake_executor_transfer_progress(&f->engine.executor, "checking", 2, 3);
     fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", "");
@@ -191,25 +191,25 @@ TEST(install, progress_is_reported_as_it_comes)
 TEST(install, a_failed_transfer_is_reported_with_its_reason)
 {
     struct users *f = *state;
-    begin(f, URL);
+    begin_install(f, URL);
     fake_executor_transfer_fail(&f->engine.executor, KILN_CORRUPT, "row 7 is damaged");
     assert_int_equal(f->admin.reply_count, 1);
     assert_reply_refuses(&f->admin, 0, KILN_CORRUPT, "row 7 is damaged");
-    assert_false(is_there(f, "gfx90a68.kdb"));
+    assert_false(is_installed(f, "gfx90a68.kdb"));
 }
 
 TEST(install, a_file_that_is_no_package_is_refused_and_leaves_nothing)
 {
     struct users *f = *state;
-    install(f, "gfx90a68.kdb");
+    install_package(f, "gfx90a68.kdb");
     struct kiln_err err = KILN_ERR_INIT;
     char junk[200] = { 0 };
     must(fs_replace_file(f->file, bytes_of(junk, sizeof(junk)), 0600, &err), err);
 
-    install(f, "gfx90a68.kdb");
+    install_package(f, "gfx90a68.kdb");
 
     assert_reply_refuses(&f->admin, 0, KILN_CORRUPT, "installing 'gfx90a68.kdb'");
-    assert_true(serves(f, "a.o")); /* what was there before */
+    assert_true(serves_kernel(f, "a.o")); /* what was there before */
 }
 
 TEST(install, a_name_that_is_no_packages_is_refused)
@@ -218,7 +218,7 @@ TEST(install, a_name_that_is_no_packages_is_refused)
     static const char *const names[] = { "kernels.zip", "../gfx90a68.kdb", ".gfx90a68.kdb",
                                          "mi210.kdb" };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        install(f, names[i]);
+        install_package(f, names[i]);
         assert_int_equal(reply_error(&f->admin, 0).code, KILN_INVALID);
         assert_int_equal(engine_fixture_staged(&f->engine), 0);
     }
@@ -264,7 +264,7 @@ TEST(install, only_so_many_may_be_on_their_way)
     test_caller_refused(&f->admin, MESSAGE_package_install, URL, KILN_BUSY, "uploads: 16");
     while (fake_executor_next_transfer(&f->engine.executor))
         fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "the line is dead");
-    begin(f, URL);
+    begin_install(f, URL);
     fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "the line is dead");
     assert_reply_refuses(&f->admin, 0, KILN_IO, "the line is dead"); /* there is room again */
 }
@@ -282,7 +282,7 @@ TEST(install, without_transfers_it_is_said)
 
 /* ---- as metrics count them ---- */
 
-static uint64_t counted(struct users *f, const char *op, const char *result)
+static uint64_t count_transfers(struct users *f, const char *op, const char *result)
 {
     char series[120];
     snprintf(series, sizeof(series),
@@ -293,33 +293,33 @@ static uint64_t counted(struct users *f, const char *op, const char *result)
 TEST(install, a_transfer_is_counted_when_it_ends_and_with_how)
 {
     struct users *f = *state;
-    begin(f, URL);
-    assert_int_equal(counted(f, "download", "ok"), 0);
+    begin_install(f, URL);
+    assert_int_equal(count_transfers(f, "download", "ok"), 0);
     fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", "");
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(counted(f, "download", "ok"), 1);
+    assert_int_equal(count_transfers(f, "download", "ok"), 1);
 
-    install(f, "gfx90a68.kdb"); /* unchanged: kilnd asks for all of it again */
-    assert_int_equal(counted(f, "download", "ok"), 2);
+    install_package(f, "gfx90a68.kdb"); /* unchanged: kilnd asks for all of it again */
+    assert_int_equal(count_transfers(f, "download", "ok"), 2);
 
-    begin(f, URL);
+    begin_install(f, URL);
     fake_executor_transfer_fail(&f->engine.executor, KILN_NOT_FOUND, "the server has none");
-    begin(f, URL);
+    begin_install(f, URL);
     fake_executor_transfer_fail(&f->engine.executor, KILN_CORRUPT, "row 7 is damaged");
-    begin(f, "{\"url\":\"ftp://example.org/gfx90a68.kdb\"}");
+    begin_install(f, "{\"url\":\"ftp://example.org/gfx90a68.kdb\"}");
     fake_executor_transfer_fail(&f->engine.executor, KILN_CORRUPT, "row 7 is damaged");
-    assert_int_equal(counted(f, "download", "not_found"), 1);
-    assert_int_equal(counted(f, "download", "corrupt"), 2);
-    assert_int_equal(counted(f, "download", "ok"), 2);
-    assert_int_equal(counted(f, "copy", "ok"), 0);
+    assert_int_equal(count_transfers(f, "download", "not_found"), 1);
+    assert_int_equal(count_transfers(f, "download", "corrupt"), 2);
+    assert_int_equal(count_transfers(f, "download", "ok"), 2);
+    assert_int_equal(count_transfers(f, "copy", "ok"), 0);
 }
 
 /* It arrived; what became of it then is the request's result. */
 TEST(install, a_transfer_that_went_well_is_ok_whatever_the_file_is)
 {
     struct users *f = *state;
-    install(f, "kernels.zip");
-    assert_int_equal(counted(f, "download", "ok"), 1);
+    install_package(f, "kernels.zip");
+    assert_int_equal(count_transfers(f, "download", "ok"), 1);
     assert_int_equal(test_caller_metric(
                          &f->ann, "kiln_requests_total{op=\"package_install\",result=\"invalid\"}"),
                      1);
@@ -331,12 +331,12 @@ TEST(install, an_install_from_a_file_url_counts_as_a_copy)
     static const char *const questions[] = { "{\"url\":\"file:///a/gfx90a68.kdb\"}",
                                              "{\"url\":\"FILE:///a/gfx90a68.kdb\"}" };
     for (size_t i = 0; i < 2; i++) {
-        begin(f, questions[i]);
+        begin_install(f, questions[i]);
         fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", "");
         fake_executor_run_tasks(&f->engine.executor);
     }
-    assert_int_equal(counted(f, "copy", "ok"), 2);
-    assert_int_equal(counted(f, "download", "ok"), 0);
+    assert_int_equal(count_transfers(f, "copy", "ok"), 2);
+    assert_int_equal(count_transfers(f, "download", "ok"), 0);
 }
 
 TEST(install, a_request_that_starts_no_transfer_counts_none)
@@ -367,13 +367,13 @@ TEST(install, a_client_that_leaves_during_an_install_has_the_transfer_cancelled)
     fake_executor_transfer_fail(&f->engine.executor, KILN_CANCELLED, "cancelled");
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 0);
     assert_true(uploads_idle(f->engine.engine));
-    assert_int_equal(counted(f, "copy", "cancelled"), 1);
+    assert_int_equal(count_transfers(f, "copy", "cancelled"), 1);
 }
 
 TEST(install, a_client_that_leaves_during_the_move_gets_no_answer_and_leaves_nothing)
 {
     struct users *f = *state;
-    begin(f, URL);
+    begin_install(f, URL);
     fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", "");
     assert_int_equal(engine_fixture_staged(&f->engine), 1);
     assert_true(fake_executor_run_task(&f->engine.executor)); /* it is checked */
@@ -383,19 +383,19 @@ TEST(install, a_client_that_leaves_during_the_move_gets_no_answer_and_leaves_not
 
     assert_int_equal(f->engine.executor.transfers_cancelled, 0);
     assert_int_equal(f->admin.reply_count, 0);
-    assert_true(is_there(f, "gfx90a68.kdb"));
+    assert_true(is_installed(f, "gfx90a68.kdb"));
 }
 
 TEST(install, a_cancelled_install_is_answered_once_and_not_installed)
 {
     struct users *f = *state;
-    begin(f, URL);
+    begin_install(f, URL);
     test_caller_cancel(&f->admin, 3);
     fake_executor_transfer_fail(&f->engine.executor, KILN_CANCELLED, "cancelled");
     assert_int_equal(f->admin.reply_count, 1);
     assert_int_equal(reply_error(&f->admin, 0).code, KILN_CANCELLED);
 
-    begin(f, URL);
+    begin_install(f, URL);
     test_caller_cancel(&f->admin, 3);
     unsigned reads = f->engine.executor.tasks_of[WORK_QUEUE_READ];
     fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", ""); /* it was over */
@@ -404,13 +404,13 @@ TEST(install, a_cancelled_install_is_answered_once_and_not_installed)
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
     assert_int_equal(f->admin.reply_count, 1);
-    assert_false(is_there(f, "gfx90a68.kdb"));
+    assert_false(is_installed(f, "gfx90a68.kdb"));
 }
 
 TEST(install, a_daemon_that_stops_ends_transfers_and_takes_no_more)
 {
     struct users *f = *state;
-    begin(f, URL);
+    begin_install(f, URL);
 
     engine_drain(f->engine.engine);
 
@@ -439,7 +439,7 @@ TEST(install, a_half_uploaded_package_of_an_earlier_daemon_is_removed)
 TEST(install, packages_are_listed_and_shown_a_page_at_a_time)
 {
     struct users *f = *state;
-    install(f, "gfx90a68.kdb");
+    install_package(f, "gfx90a68.kdb");
     KILN_AUTO(json)
     struct json *list = test_caller_ask(&f->ann, MESSAGE_package_list, NULL);
     assert_int_equal(json_count(json_get(list, "packages")), 1);
@@ -478,7 +478,7 @@ TEST(install, a_package_that_is_not_installed_is_not_found)
 TEST(install, verifying_counts_what_is_well_and_what_is_damaged)
 {
     struct users *f = *state;
-    install(f, "gfx90a68.kdb");
+    install_package(f, "gfx90a68.kdb");
     KILN_AUTO(json)
     struct json *well =
         test_caller_ask(&f->admin, MESSAGE_package_verify, "{\"name\":\"gfx90a68.kdb\"}");
@@ -503,7 +503,7 @@ static void damage_a_row(struct users *f)
     put_package(&f->engine, "gfx90a68.kdb", rows, ROWS);
     flip_bit(package_path(&f->engine, "gfx90a68.kdb"), bytes_of_text("the first object"));
     engine_fixture_rescan(&f->engine);
-    assert_false(serves(f, "a.o"));
+    assert_false(serves_kernel(f, "a.o"));
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(engine_fixture_stat(&f->engine, "store_quarantined"), 1);
 }
@@ -513,9 +513,9 @@ TEST(install, installing_a_package_again_mends_it_and_forgets_what_was_damaged)
     struct users *f = *state;
     damage_a_row(f);
 
-    install(f, "gfx90a68.kdb");
+    install_package(f, "gfx90a68.kdb");
 
-    assert_true(serves(f, "a.o"));
+    assert_true(serves_kernel(f, "a.o"));
     assert_int_equal(engine_fixture_stat(&f->engine, "store_quarantined"), 0);
 }
 
@@ -532,7 +532,7 @@ TEST(install, removing_a_package_forgets_what_was_damaged)
 TEST(install, one_package_is_verified_at_a_time_also_when_its_asker_leaves)
 {
     struct users *f = *state;
-    install(f, "gfx90a68.kdb");
+    install_package(f, "gfx90a68.kdb");
     test_caller_forget_replies(&f->admin);
     static const char question[] = "{\"name\":\"gfx90a68.kdb\"}";
     test_caller_send(&f->admin, MESSAGE_package_verify, 1, bytes_of_text(question));
@@ -549,13 +549,13 @@ TEST(install, one_package_is_verified_at_a_time_also_when_its_asker_leaves)
 TEST(install, a_removed_package_serves_no_more)
 {
     struct users *f = *state;
-    install(f, "gfx90a68.kdb");
-    assert_true(serves(f, "a.o"));
+    install_package(f, "gfx90a68.kdb");
+    assert_true(serves_kernel(f, "a.o"));
     KILN_AUTO(json)
     struct json *gone =
         test_caller_ask(&f->admin, MESSAGE_package_remove, "{\"name\":\"gfx90a68.kdb\"}");
     assert_string_equal(json_get_text(gone, "name", ""), "gfx90a68.kdb");
-    assert_false(serves(f, "a.o")); /* nor is it hot */
-    assert_false(is_there(f, "gfx90a68.kdb"));
+    assert_false(serves_kernel(f, "a.o")); /* nor is it hot */
+    assert_false(is_installed(f, "gfx90a68.kdb"));
     assert_string_equal(engine_fixture_reported(&f->engine, "package_removed"), "gfx90a68.kdb");
 }

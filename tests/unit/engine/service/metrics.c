@@ -32,7 +32,7 @@ static double number_in(const char *page, const char *sample)
     return atof(at + strlen(start));
 }
 
-static unsigned long long figure(struct users *f, const char *sample)
+static unsigned long long metric_now(struct users *f, const char *sample)
 {
     return (unsigned long long)number_in(scrape(f), sample);
 }
@@ -66,17 +66,10 @@ static void assert_balanced(struct users *f)
     assert_true(sum_in(page, "kiln_lookup_duration_seconds_count{") == results - cancelled);
 }
 
-static void want(struct users *f, struct test_caller *c, const char *program)
+static void fetch_afresh(struct users *f, struct test_caller *c, const char *program)
 {
     test_caller_forget_replies(c);
     test_caller_fetch_source(c, 7, program, PRIORITY_INTERACTIVE);
-    fake_executor_run_tasks(&f->engine.executor);
-}
-
-static void compile(struct users *f, const char *content)
-{
-    assert_non_null(fake_executor_next_compile(&f->engine.executor));
-    fake_executor_compile(&f->engine.executor, bytes_of_text(content));
     fake_executor_run_tasks(&f->engine.executor);
 }
 
@@ -149,7 +142,8 @@ TEST(users, the_build_says_its_version_and_its_commit)
 TEST(users, a_request_is_counted_with_how_it_ended)
 {
     struct users *f = *state;
-    unsigned long long listed = figure(f, "kiln_requests_total{op=\"kernel_list\",result=\"ok\"}");
+    unsigned long long listed =
+        metric_now(f, "kiln_requests_total{op=\"kernel_list\",result=\"ok\"}");
     json_destroy(test_caller_ask(&f->ann, MESSAGE_kernel_list, "{}"));
     test_caller_refused(&f->ann, MESSAGE_kernel_list, "[]", KILN_INVALID, "JSON");
     /* Refused after a lane has worked on it, and before anybody has. */
@@ -175,36 +169,38 @@ TEST(users, an_unknown_request_type_is_counted_as_unknown)
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
         test_caller_send(&f->ann, (enum message_type)types[i], 5, (struct bytes){ 0 });
     test_caller_forget_replies(&f->ann);
-    assert_int_equal(figure(f, "kiln_requests_total{op=\"unknown\",result=\"invalid\"}"), 5);
+    assert_int_equal(metric_now(f, "kiln_requests_total{op=\"unknown\",result=\"invalid\"}"), 5);
     assert_balanced(f);
 }
 
 TEST(users, a_request_that_waits_is_in_flight_and_counted_at_its_end)
 {
     struct users *f = *state;
-    want(f, &f->ann, "slow.cl");
+    fetch_afresh(f, &f->ann, "slow.cl");
     const char *page = scrape(f);
     assert_true(number_in(page, "kiln_requests_in_flight") == 2); /* with the scrape */
     assert_true(number_in(page, "kiln_requests_total{op=\"fetch_source\",result=\"ok\"}") == 0);
     assert_true(number_in(page, "kiln_inflight_compiles") == 1);
-    compile(f, "the object");
-    assert_int_equal(figure(f, "kiln_requests_total{op=\"fetch_source\",result=\"ok\"}"), 1);
+    finish_compile(f, "the object");
+    assert_int_equal(metric_now(f, "kiln_requests_total{op=\"fetch_source\",result=\"ok\"}"), 1);
     assert_balanced(f);
 }
 
 TEST(users, a_request_cancelled_or_left_by_its_client_counts_as_cancelled)
 {
     struct users *f = *state;
-    want(f, &f->ann, "running.cl"); /* takes the only compiler */
-    want(f, &f->ann, "waiting.cl");
+    fetch_afresh(f, &f->ann, "running.cl"); /* takes the only compiler */
+    fetch_afresh(f, &f->ann, "waiting.cl");
     test_caller_cancel(&f->ann, 7);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(figure(f, "kiln_requests_total{op=\"fetch_source\",result=\"cancelled\"}"), 1);
-    assert_int_equal(figure(f, "kiln_requests_total{op=\"cancel\",result=\"ok\"}"), 1);
+    assert_int_equal(metric_now(f, "kiln_requests_total{op=\"fetch_source\",result=\"cancelled\"}"),
+                     1);
+    assert_int_equal(metric_now(f, "kiln_requests_total{op=\"cancel\",result=\"ok\"}"), 1);
     test_caller_leave(&f->ann);
-    assert_int_equal(figure(f, "kiln_requests_total{op=\"fetch_source\",result=\"cancelled\"}"), 2);
-    assert_int_equal(figure(f, "kiln_fetch_results_total{result=\"cancelled\"}"), 2);
-    compile(f, "nobody wants it any more");
+    assert_int_equal(metric_now(f, "kiln_requests_total{op=\"fetch_source\",result=\"cancelled\"}"),
+                     2);
+    assert_int_equal(metric_now(f, "kiln_fetch_results_total{result=\"cancelled\"}"), 2);
+    finish_compile(f, "nobody wants it any more");
     test_caller_connect(&f->ann, &f->engine, 1000, ROLE_USE);
     assert_balanced(f);
 }
@@ -212,12 +208,12 @@ TEST(users, a_request_cancelled_or_left_by_its_client_counts_as_cancelled)
 TEST(undescribed, a_request_that_waits_for_a_toolchain_is_one_request)
 {
     struct users *f = *state;
-    want(f, &f->ann, "early.cl");
-    assert_int_equal(figure(f, "kiln_requests_in_flight"), 2);
+    fetch_afresh(f, &f->ann, "early.cl");
+    assert_int_equal(metric_now(f, "kiln_requests_in_flight"), 2);
     engine_fixture_describe(&f->engine);
     fake_executor_run_tasks(&f->engine.executor);
-    compile(f, "the object");
-    assert_int_equal(figure(f, "kiln_requests_total{op=\"fetch_source\",result=\"ok\"}"), 1);
+    finish_compile(f, "the object");
+    assert_int_equal(metric_now(f, "kiln_requests_total{op=\"fetch_source\",result=\"ok\"}"), 1);
     assert_balanced(f);
 }
 
@@ -226,15 +222,15 @@ TEST(users, a_limit_that_was_reached_is_counted)
     struct users *f = *state;
     f->engine.options.queue_limit_uid = 1;
     users_reopen(f);
-    want(f, &f->ann, "running.cl");
-    want(f, &f->ann, "waiting.cl");
-    want(f, &f->ann, "refused.cl");
+    fetch_afresh(f, &f->ann, "running.cl");
+    fetch_afresh(f, &f->ann, "waiting.cl");
+    fetch_afresh(f, &f->ann, "refused.cl");
     assert_int_equal(last_result(&f->ann).code, KILN_BUSY);
     const char *page = scrape(f);
     assert_true(number_in(page, "kiln_quota_rejections_total") == 1);
     assert_true(number_in(page, "kiln_misses_total{reason=\"refused\"}") == 1);
-    compile(f, "one");
-    compile(f, "two");
+    finish_compile(f, "one");
+    finish_compile(f, "two");
     assert_balanced(f);
 }
 
@@ -251,11 +247,11 @@ TEST(users, a_prefetch_counts_as_no_hit_or_miss_of_a_job)
 {
     struct users *f = *state;
     prefetch(f, "k.cl");
-    compile(f, "the object");
+    finish_compile(f, "the object");
     prefetch(f, "k.cl");
     users_reopen(f);
     prefetch(f, "k.cl");
-    want(f, &f->ann, "k.cl");
+    fetch_afresh(f, &f->ann, "k.cl");
     assert_balanced(f);
     const char *page = scrape(f);
     assert_true(number_in(page, "kiln_fetch_results_total{result=\"disk\"}") == 1);
@@ -263,7 +259,7 @@ TEST(users, a_prefetch_counts_as_no_hit_or_miss_of_a_job)
     assert_true(number_in(page, "kiln_saved_compile_seconds_total") == COMPILE_S);
 
     prefetch(f, "other.cl");
-    compile(f, "another object");
+    finish_compile(f, "another object");
     page = scrape(f);
     assert_true(number_in(page, "kiln_misses_total{reason=\"prefetch\"}") == 1);
     assert_true(number_in(page, "kiln_misses_total{reason=\"new\"}") == 0);
@@ -278,13 +274,13 @@ TEST(users, a_prefetch_counts_as_no_hit_or_miss_of_a_job)
 TEST(users, a_kernel_is_counted_where_it_was_found)
 {
     struct users *f = *state;
-    want(f, &f->ann, "k.cl");
-    compile(f, "the object");
-    want(f, &f->ann, "k.cl");
-    want(f, &f->ann, "k.cl");
+    fetch_afresh(f, &f->ann, "k.cl");
+    finish_compile(f, "the object");
+    fetch_afresh(f, &f->ann, "k.cl");
+    fetch_afresh(f, &f->ann, "k.cl");
     users_reopen(f);
-    want(f, &f->ann, "k.cl");
-    want(f, &f->ann, "k.cl");
+    fetch_afresh(f, &f->ann, "k.cl");
+    fetch_afresh(f, &f->ann, "k.cl");
     const char *page = scrape(f);
     assert_true(number_in(page, "kiln_fetch_results_total{result=\"disk\"}") == 1);
     assert_true(number_in(page, "kiln_fetch_results_total{result=\"hot\"}") == 1);
@@ -299,11 +295,11 @@ TEST(users, a_kernel_is_counted_where_it_was_found)
 TEST(users, every_hot_look_up_is_in_the_histogram_though_few_are_timed)
 {
     struct users *f = *state;
-    want(f, &f->ann, "k.cl");
-    compile(f, "the object");
+    fetch_afresh(f, &f->ann, "k.cl");
+    finish_compile(f, "the object");
     unsigned long long before = 0;
     for (unsigned i = 1; i <= 3 * HOT_TIMED_EVERY + 5; i++) {
-        want(f, &f->ann, "k.cl");
+        fetch_afresh(f, &f->ann, "k.cl");
         const char *page = scrape(f);
         assert_true(number_in(page, "kiln_lookup_duration_seconds_count{tier=\"hot\"}") == i);
         /* No bucket ever loses what it had. */
@@ -318,13 +314,13 @@ TEST(users, every_hot_look_up_is_in_the_histogram_though_few_are_timed)
 TEST(users, a_compile_is_counted_with_its_compiler_and_its_end)
 {
     struct users *f = *state;
-    want(f, &f->ann, "good.cl");
-    compile(f, "the object");
-    want(f, &f->ann, "bad.cl");
+    fetch_afresh(f, &f->ann, "good.cl");
+    finish_compile(f, "the object");
+    fetch_afresh(f, &f->ann, "bad.cl");
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "no such thing", "line 1");
     fake_executor_run_tasks(&f->engine.executor);
-    want(f, &f->ann, "bad.cl"); /* remembered */
-    want(f, &f->ann, "crash.cl");
+    fetch_afresh(f, &f->ann, "bad.cl"); /* remembered */
+    fetch_afresh(f, &f->ann, "crash.cl");
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "signal 11", NULL);
     fake_executor_run_tasks(&f->engine.executor);
     const char *page = scrape(f);
@@ -348,8 +344,8 @@ TEST(users, evictions_are_counted_by_the_limit_that_caused_them)
     users_reopen(f);
     static const char *const programs[] = { "a.cl", "b.cl", "c.cl", "d.cl" };
     for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
-        want(f, &f->ann, programs[i]);
-        compile(f, programs[i]);
+        fetch_afresh(f, &f->ann, programs[i]);
+        finish_compile(f, programs[i]);
     }
     const char *page = scrape(f);
     double quota = number_in(page, "kiln_evictions_total{tier=\"disk\",reason=\"quota\"}");
@@ -384,9 +380,9 @@ TEST(users, metrics_continue_without_a_store)
     for (size_t i = 0; i < 2; i++) {
         f->engine.options.store_mode = modes[i];
         users_reopen(f);
-        want(f, &f->ann, "k.cl");
-        compile(f, "the object");
-        want(f, &f->ann, "k.cl");
+        fetch_afresh(f, &f->ann, "k.cl");
+        finish_compile(f, "the object");
+        fetch_afresh(f, &f->ann, "k.cl");
         const char *page = scrape(f);
         assert_true(number_in(page, "kiln_fetch_results_total{result=\"hot\"}") == 1);
         assert_true(number_in(page, "kiln_saved_compile_seconds_total") == COMPILE_S);

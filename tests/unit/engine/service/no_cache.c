@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* The same kernel as test_caller_fetch_source asks for. */
-static void want_fresh(struct users *f, struct test_caller *c, uint64_t id)
+static void fetch_uncached(struct users *f, struct test_caller *c, uint64_t id)
 {
     struct message_fetch_source m = {
         .flags = FETCH_NO_CACHE,
@@ -18,47 +18,30 @@ static void want_fresh(struct users *f, struct test_caller *c, uint64_t id)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static void want(struct users *f, struct test_caller *c, uint64_t id)
-{
-    test_caller_fetch_source(c, id, "k.cl", PRIORITY_INTERACTIVE);
-    fake_executor_run_tasks(&f->engine.executor);
-}
-
-static void compile(struct users *f, const char *content)
-{
-    fake_executor_compile(&f->engine.executor, bytes_of_text(content));
-    fake_executor_run_tasks(&f->engine.executor);
-}
-
-static uint64_t stat(struct users *f, const char *name)
-{
-    return engine_fixture_stat(&f->engine, name);
-}
-
 TEST(users, asked_twice_it_is_compiled_twice_and_nothing_is_stored)
 {
     struct users *f = *state;
-    want_fresh(f, &f->ann, 1);
-    compile(f, "first");
-    want_fresh(f, &f->ann, 2);
-    compile(f, "second");
+    fetch_uncached(f, &f->ann, 1);
+    finish_compile(f, "first");
+    fetch_uncached(f, &f->ann, 2);
+    finish_compile(f, "second");
     assert_true(bytes_equal_text(reply_result(&f->ann, 0).content, "first"));
     assert_true(bytes_equal_text(reply_result(&f->ann, 1).content, "second"));
     assert_int_equal(reply_result(&f->ann, 1).tier, TIER_COMPILED);
-    assert_int_equal(stat(f, "compiles"), 2);
-    assert_int_equal(stat(f, "store_objects"), 0);
-    assert_int_equal(stat(f, "hot_objects"), 0);
+    assert_int_equal(users_stat(f, "compiles"), 2);
+    assert_int_equal(users_stat(f, "store_objects"), 0);
+    assert_int_equal(users_stat(f, "hot_objects"), 0);
 }
 
 TEST(users, a_request_without_cache_uses_no_hot_or_stored_kernel)
 {
     struct users *f = *state;
-    want(f, &f->ann, 1);
-    compile(f, "stored");
-    want_fresh(f, &f->ann, 2);
-    compile(f, "fresh");
+    fetch_program(&f->ann, 1, "k.cl");
+    finish_compile(f, "stored");
+    fetch_uncached(f, &f->ann, 2);
+    finish_compile(f, "fresh");
     assert_true(bytes_equal_text(reply_result(&f->ann, 1).content, "fresh"));
-    want(f, &f->ann, 3);
+    fetch_program(&f->ann, 3, "k.cl");
     assert_int_equal(reply_result(&f->ann, 2).tier, TIER_HOT);
     assert_int_equal(f->ann.replies[2].first_object_size, strlen("stored"));
 }
@@ -66,26 +49,26 @@ TEST(users, a_request_without_cache_uses_no_hot_or_stored_kernel)
 TEST(users, nobody_joins_it_and_it_joins_nobody)
 {
     struct users *f = *state;
-    want_fresh(f, &f->ann, 1); /* takes the one compiler */
-    want(f, &f->bob, 1);
-    want_fresh(f, &f->bob, 2);
-    assert_int_equal(stat(f, "coalesced"), 0);
-    assert_int_equal(stat(f, "queued"), 2);
-    compile(f, "of a alone");
+    fetch_uncached(f, &f->ann, 1); /* takes the one compiler */
+    fetch_program(&f->bob, 1, "k.cl");
+    fetch_uncached(f, &f->bob, 2);
+    assert_int_equal(users_stat(f, "coalesced"), 0);
+    assert_int_equal(users_stat(f, "queued"), 2);
+    finish_compile(f, "of a alone");
     assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(f->bob.reply_count, 0);
-    compile(f, "one");
-    compile(f, "two");
+    finish_compile(f, "one");
+    finish_compile(f, "two");
     assert_int_equal(f->bob.reply_count, 2);
-    assert_int_equal(stat(f, "store_objects"), 1); /* of who may use the cache */
+    assert_int_equal(users_stat(f, "store_objects"), 1); /* of who may use the cache */
 }
 
 /* Look-ups that a stranger has under way, of keys near to it and of its own. */
 TEST(users, look_ups_of_its_key_and_of_others_disturb_nothing)
 {
     struct users *f = *state;
-    want_fresh(f, &f->ann, 1);
-    compile(f, "first");
+    fetch_uncached(f, &f->ann, 1);
+    finish_compile(f, "first");
     struct message_fetch m = { .key = reply_result(&f->ann, 0).key, .inline_limit = 100 };
     for (uint8_t i = 0; i < 16; i++) {
         BUFFER_AUTO struct buffer b;
@@ -95,43 +78,43 @@ TEST(users, look_ups_of_its_key_and_of_others_disturb_nothing)
         m.key.bytes[DIGEST_SIZE - 1] ^= i;
         test_caller_send(&f->bob, MESSAGE_fetch, i + 1u, buffer_view(&b));
     }
-    want_fresh(f, &f->ann, 2);
-    compile(f, "second");
+    fetch_uncached(f, &f->ann, 2);
+    finish_compile(f, "second");
     assert_int_equal(f->bob.reply_count, 16);
     for (size_t i = 0; i < 16; i++)
         assert_int_equal(reply_result(&f->bob, i).code, KILN_NOT_FOUND);
     assert_true(bytes_equal_text(reply_result(&f->ann, 1).content, "second"));
-    assert_int_equal(stat(f, "coalesced"), 0);
+    assert_int_equal(users_stat(f, "coalesced"), 0);
 }
 
 TEST(users, its_failure_is_not_remembered_and_remembered_ones_do_not_count)
 {
     struct users *f = *state;
-    want_fresh(f, &f->ann, 1);
+    fetch_uncached(f, &f->ann, 1);
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "it does not compile", NULL);
-    want(f, &f->ann, 2);
+    fetch_program(&f->ann, 2, "k.cl");
     assert_int_equal(f->ann.reply_count, 1); /* it is tried */
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "it does not compile", NULL);
-    want_fresh(f, &f->ann, 3);
-    compile(f, "this time it does");
+    fetch_uncached(f, &f->ann, 3);
+    finish_compile(f, "this time it does");
     assert_int_equal(reply_result(&f->ann, 2).code, KILN_OK);
-    want(f, &f->ann, 4);
+    fetch_program(&f->ann, 4, "k.cl");
     assert_int_equal(reply_result(&f->ann, 3).code, KILN_COMPILE_FAILED);
-    assert_int_equal(stat(f, "remembered_failures"), 1);
+    assert_int_equal(users_stat(f, "remembered_failures"), 1);
 }
 
 TEST(users, a_client_that_leaves_removes_its_compiles_without_cache_from_the_queue)
 {
     struct users *f = *state;
-    want_fresh(f, &f->bob, 1); /* runs */
-    want_fresh(f, &f->ann, 1);
-    want_fresh(f, &f->ann, 2);
-    assert_int_equal(stat(f, "queued"), 2);
+    fetch_uncached(f, &f->bob, 1); /* runs */
+    fetch_uncached(f, &f->ann, 1);
+    fetch_uncached(f, &f->ann, 2);
+    assert_int_equal(users_stat(f, "queued"), 2);
     test_caller_leave(&f->ann);
-    assert_int_equal(stat(f, "queued"), 0);
-    compile(f, "object");
+    assert_int_equal(users_stat(f, "queued"), 0);
+    finish_compile(f, "object");
     assert_int_equal(f->bob.reply_count, 1);
-    assert_int_equal(stat(f, "queued_bytes"), 0);
+    assert_int_equal(users_stat(f, "queued_bytes"), 0);
 }
 
 static void what_a_plan_needs_is_kilns_own(struct users *f)
@@ -149,11 +132,11 @@ TEST(users, a_plan_is_compiled_for_its_asker_alone)
                               .target = bytes_of_text(FIXTURE_TARGET) };
     send_plan(&f->ann, 1, &m);
     what_a_plan_needs_is_kilns_own(f);
-    compile(f, "stored");
+    finish_compile(f, "stored");
     m.flags = FETCH_NO_CACHE;
     send_plan(&f->ann, 2, &m);
     what_a_plan_needs_is_kilns_own(f);
-    compile(f, "fresh");
+    finish_compile(f, "fresh");
     assert_int_equal(planned_result(&f->ann, 1).tier, TIER_COMPILED);
     assert_true(bytes_equal_text(planned_result(&f->ann, 1).content, "fresh"));
     m.flags = 0;

@@ -15,16 +15,11 @@
 
 #define MI210 "gfx90a68"
 
-static struct message_result ask(struct users *f, const char *id, const char *name)
+static struct message_result fetch_named(struct users *f, const char *id, const char *name)
 {
     test_caller_forget_replies(&f->ann);
     test_caller_fetch_name(&f->ann, id, name, " -mcpu=gfx90a");
     return last_result(&f->ann);
-}
-
-static uint64_t counter(struct users *f, const char *name)
-{
-    return engine_fixture_stat(&f->engine, name);
 }
 
 static void assert_content(struct message_result o, enum tier tier, const char *content)
@@ -39,12 +34,12 @@ TEST(users, a_kernel_of_a_package_is_served_by_its_name_and_then_hot)
     struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
 
-    assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
-    assert_content(ask(f, MI210, "conv.o"), TIER_HOT, "the object");
+    assert_content(fetch_named(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
+    assert_content(fetch_named(f, MI210, "conv.o"), TIER_HOT, "the object");
 
-    assert_int_equal(counter(f, "hits.package"), 1);
-    assert_int_equal(counter(f, "hits.hot"), 1);
-    assert_int_equal(counter(f, "compiles"), 0);
+    assert_int_equal(users_stat(f, "hits.package"), 1);
+    assert_int_equal(users_stat(f, "hits.hot"), 1);
+    assert_int_equal(users_stat(f, "compiles"), 0);
 }
 
 TEST(users, every_blank_of_the_arguments_counts)
@@ -71,9 +66,9 @@ TEST(users, the_exact_id_is_asked_before_the_plain_arch)
     put_one(f, "gfx90a68.kdb", "conv.o", "for 104 compute units");
     put_one(f, "gfx90a.more.kdb", "only-here.o", "for any");
 
-    assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "for 104 compute units");
-    assert_content(ask(f, "gfx90a6e", "conv.o"), TIER_PACKAGE, "for any compute units");
-    assert_content(ask(f, MI210, "only-here.o"), TIER_PACKAGE, "for any");
+    assert_content(fetch_named(f, MI210, "conv.o"), TIER_PACKAGE, "for 104 compute units");
+    assert_content(fetch_named(f, "gfx90a6e", "conv.o"), TIER_PACKAGE, "for any compute units");
+    assert_content(fetch_named(f, MI210, "only-here.o"), TIER_PACKAGE, "for any");
 }
 
 TEST(users, other_compute_units_are_a_miss)
@@ -81,10 +76,10 @@ TEST(users, other_compute_units_are_a_miss)
     struct users *f = *state;
     put_one(f, "gfx90a6e.kdb", "conv.o", "for 110 compute units");
 
-    assert_int_equal(ask(f, MI210, "conv.o").code, KILN_NOT_FOUND);
-    assert_int_equal(ask(f, "gfx90a", "conv.o").code, KILN_NOT_FOUND);
+    assert_int_equal(fetch_named(f, MI210, "conv.o").code, KILN_NOT_FOUND);
+    assert_int_equal(fetch_named(f, "gfx90a", "conv.o").code, KILN_NOT_FOUND);
 
-    assert_int_equal(counter(f, "misses"), 2);
+    assert_int_equal(users_stat(f, "misses"), 2);
 }
 
 TEST(users, a_flipped_bit_is_a_miss_that_is_counted_and_reported_and_the_others_are_served)
@@ -96,10 +91,10 @@ TEST(users, a_flipped_bit_is_a_miss_that_is_counted_and_reported_and_the_others_
     flip_bit(package_path(&f->engine, "gfx90a68.kdb"), bytes_of_text(rows[0].content));
     engine_fixture_rescan(&f->engine);
 
-    assert_int_equal(ask(f, MI210, "bad.o").code, KILN_NOT_FOUND);
-    assert_content(ask(f, MI210, "good.o"), TIER_PACKAGE, "this one is well");
+    assert_int_equal(fetch_named(f, MI210, "bad.o").code, KILN_NOT_FOUND);
+    assert_content(fetch_named(f, MI210, "good.o"), TIER_PACKAGE, "this one is well");
 
-    assert_int_equal(counter(f, "quarantined"), 1);
+    assert_int_equal(users_stat(f, "quarantined"), 1);
     const char *reported = engine_fixture_reported(&f->engine, "quarantined");
     assert_non_null(reported);
     assert_says(reported, "'bad.o'");
@@ -112,11 +107,11 @@ TEST(users, a_damaged_package_row_is_quarantined_and_not_unpacked_again)
     flip_bit(package_path(&f->engine, "gfx90a68.kdb"), bytes_of_text("this one is damaged"));
     engine_fixture_rescan(&f->engine);
     for (unsigned i = 0; i < 3; i++)
-        assert_int_equal(ask(f, MI210, "bad.o").code, KILN_NOT_FOUND);
+        assert_int_equal(fetch_named(f, MI210, "bad.o").code, KILN_NOT_FOUND);
     fake_executor_run_tasks(&f->engine.executor);
 
-    assert_int_equal(counter(f, "quarantined"), 1);
-    assert_int_equal(counter(f, "store_quarantined"), 1);
+    assert_int_equal(users_stat(f, "quarantined"), 1);
+    assert_int_equal(users_stat(f, "store_quarantined"), 1);
     users_reopen(f); /* it is in the store */
     KILN_AUTO(json)
     struct json *answer =
@@ -126,9 +121,9 @@ TEST(users, a_damaged_package_row_is_quarantined_and_not_unpacked_again)
     assert_string_equal(json_get_text(row, "kernel", ""), "bad.o");
     assert_says(json_get_text(row, "text", ""), "gfx90a68.kdb");
     assert_true(json_get_u64(row, "found", 0) > 0);
-    assert_int_equal(ask(f, MI210, "bad.o").code, KILN_NOT_FOUND);
+    assert_int_equal(fetch_named(f, MI210, "bad.o").code, KILN_NOT_FOUND);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(counter(f, "store_quarantined"), 1); /* the same row is kept once */
+    assert_int_equal(users_stat(f, "store_quarantined"), 1); /* the same row is kept once */
 }
 
 TEST(users, a_kernel_damaged_in_one_package_is_served_from_the_next)
@@ -139,23 +134,23 @@ TEST(users, a_kernel_damaged_in_one_package_is_served_from_the_next)
     flip_bit(package_path(&f->engine, "gfx90a68.kdb"), bytes_of_text("of the exact id"));
     engine_fixture_rescan(&f->engine);
 
-    assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "of the plain arch");
+    assert_content(fetch_named(f, MI210, "conv.o"), TIER_PACKAGE, "of the plain arch");
 
-    assert_int_equal(counter(f, "quarantined"), 1);
+    assert_int_equal(users_stat(f, "quarantined"), 1);
 }
 
 TEST(users, packages_come_and_go_while_it_runs)
 {
     struct users *f = *state;
-    assert_int_equal(ask(f, MI210, "conv.o").code, KILN_NOT_FOUND);
+    assert_int_equal(fetch_named(f, MI210, "conv.o").code, KILN_NOT_FOUND);
 
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
-    assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
+    assert_content(fetch_named(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
     assert_says(engine_fixture_reported(&f->engine, "package_appeared"), "'gfx90a68.kdb'");
 
     unlink(package_path(&f->engine, "gfx90a68.kdb"));
     engine_fixture_rescan(&f->engine);
-    assert_int_equal(ask(f, MI210, "conv.o").code, KILN_NOT_FOUND); /* nor is it hot */
+    assert_int_equal(fetch_named(f, MI210, "conv.o").code, KILN_NOT_FOUND); /* nor is it hot */
     assert_says(engine_fixture_reported(&f->engine, "package_gone"), "'gfx90a68.kdb'");
 }
 
@@ -163,11 +158,11 @@ TEST(users, a_package_that_is_replaced_answers_with_what_is_in_it_now)
 {
     struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the old object");
-    assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "the old object");
+    assert_content(fetch_named(f, MI210, "conv.o"), TIER_PACKAGE, "the old object");
 
     put_one(f, "gfx90a68.kdb", "conv.o", "the new object");
 
-    assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "the new object");
+    assert_content(fetch_named(f, MI210, "conv.o"), TIER_PACKAGE, "the new object");
 }
 
 TEST(users, installed_packages_are_used_from_the_start)
@@ -177,7 +172,7 @@ TEST(users, installed_packages_are_used_from_the_start)
 
     users_reopen(f);
 
-    assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
+    assert_content(fetch_named(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
 }
 
 TEST(users, a_file_that_is_no_package_is_refused_once_and_the_others_serve)
@@ -196,7 +191,7 @@ TEST(users, a_file_that_is_no_package_is_refused_once_and_the_others_serve)
     engine_fixture_rescan(&f->engine);
 
     assert_int_equal(f->engine.report_count, reported);
-    assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
+    assert_content(fetch_named(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
 }
 
 TEST(users, the_directories_are_looked_at_now_and_then_and_never_twice_at_once)
@@ -319,8 +314,8 @@ TEST(users, askers_of_one_name_cost_one_look)
 
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 1);
     assert_int_equal(f->ann.reply_count, 3);
-    assert_int_equal(counter(f, "coalesced"), 2);
-    assert_int_equal(counter(f, "queued_bytes"), 0); /* the copy of its name is given back */
+    assert_int_equal(users_stat(f, "coalesced"), 2);
+    assert_int_equal(users_stat(f, "queued_bytes"), 0); /* the copy of its name is given back */
 }
 
 TEST(users, a_client_that_leaves_during_a_package_lookup_leaves_nothing)
@@ -334,8 +329,8 @@ TEST(users, a_client_that_leaves_during_a_package_lookup_leaves_nothing)
     test_caller_leave(&f->ann);
     fake_executor_run_tasks(&f->engine.executor);
 
-    assert_int_equal(counter(f, "cancelled"), 1);
-    assert_int_equal(counter(f, "queued_bytes"), 0);
+    assert_int_equal(users_stat(f, "cancelled"), 1);
+    assert_int_equal(users_stat(f, "queued_bytes"), 0);
 }
 
 /* ---- signed packages ---- */
@@ -364,7 +359,7 @@ static void write_kpkg(const char *path, const struct digest *key)
 }
 
 /* Installs it as if kiln-transfer had found it signed by |signer|. */
-static void install(struct users *f, const char *path, const char *name, const char *signer)
+static void install_signed(struct users *f, const char *path, const char *name, const char *signer)
 {
     test_caller_forget_replies(&f->admin);
     test_caller_send(&f->admin, MESSAGE_package_install, 3,
@@ -392,11 +387,11 @@ TEST(users, a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone)
     must(manifest_keygen(f->engine.keys, "release", &err), err);
     write_kpkg(path, &key);
 
-    install(f, path, "gfx90a68.kpkg", "");
+    install_signed(f, path, "gfx90a68.kpkg", "");
     assert_int_equal(ask_key(f, &key).code, KILN_NOT_FOUND);
-    install(f, path, "gfx90a68.kpkg", "somebody"); /* whose key is not trusted here */
+    install_signed(f, path, "gfx90a68.kpkg", "somebody"); /* whose key is not trusted here */
     assert_int_equal(ask_key(f, &key).code, KILN_NOT_FOUND);
-    install(f, path, "gfx90a68.kpkg", "release");
+    install_signed(f, path, "gfx90a68.kpkg", "release");
     assert_content(ask_key(f, &key), TIER_PACKAGE, "the signed object");
 
     test_caller_forget_replies(&f->ann);
@@ -417,11 +412,11 @@ TEST(users, a_kernel_damaged_under_its_key_is_found_by_name_in_another_package)
     must(manifest_keygen(f->engine.keys, "release", &err), err);
     write_kpkg(path, &key);
     flip_bit(path, bytes_of_text("the signed object"));
-    install(f, path, "gfx90a68.kpkg", "release");
+    install_signed(f, path, "gfx90a68.kpkg", "release");
 
-    assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
+    assert_content(fetch_named(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
 
-    assert_int_equal(counter(f, "quarantined"), 1);
+    assert_int_equal(users_stat(f, "quarantined"), 1);
     assert_says(engine_fixture_reported(&f->engine, "quarantined"), "package 'gfx90a68.kpkg'");
 }
 
@@ -433,6 +428,6 @@ TEST(users, where_signatures_are_required_others_are_not_used_and_it_is_said)
 
     users_reopen(f);
 
-    assert_int_equal(ask(f, MI210, "conv.o").code, KILN_NOT_FOUND);
+    assert_int_equal(fetch_named(f, MI210, "conv.o").code, KILN_NOT_FOUND);
     assert_says(engine_fixture_reported(&f->engine, "package_refused"), "require-signature");
 }

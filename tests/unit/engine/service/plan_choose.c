@@ -57,7 +57,8 @@ static void send_wanted(struct users *f, struct test_caller *c, const struct wan
 }
 
 /* Its texts are borrowed from the caller's kept reply. */
-static struct message_planned plan(struct users *f, struct test_caller *c, const struct wanted *w)
+static struct message_planned ask_plan(struct users *f, struct test_caller *c,
+                                       const struct wanted *w)
 {
     send_wanted(f, c, w);
     assert_int_equal(c->reply_count, 1);
@@ -73,10 +74,11 @@ static struct message_planned plan(struct users *f, struct test_caller *c, const
 
 static struct message_planned plan_simply(struct users *f)
 {
-    return plan(f, &f->ann, &(struct wanted){ 0 });
+    return ask_plan(f, &f->ann, &(struct wanted){ 0 });
 }
 
-static void refused(struct users *f, const struct wanted *w, enum kiln_code code, const char *words)
+static void assert_refused(struct users *f, const struct wanted *w, enum kiln_code code,
+                           const char *words)
 {
     send_wanted(f, &f->ann, w);
     assert_int_equal(f->ann.reply_count, 1);
@@ -213,7 +215,7 @@ TEST(with_engine, plans_by_record_are_counted)
 {
     struct users *f = *state;
     record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
-    plan(f, &f->ann, &(struct wanted){ .flags = PLAN_HEURISTIC });
+    ask_plan(f, &f->ann, &(struct wanted){ .flags = PLAN_HEURISTIC });
     assert_int_equal(engine_fixture_stat(&f->engine, "plans_recorded"), 0);
     plan_simply(f);
     assert_int_equal(engine_fixture_stat(&f->engine, "plans_recorded"), 1);
@@ -263,7 +265,7 @@ TEST(with_engine, a_users_record_counts_before_the_hosts)
 
     m = plan_simply(f);
     assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_FIND, 0.07);
-    m = plan(f, &f->bob, &(struct wanted){ 0 });
+    m = ask_plan(f, &f->bob, &(struct wanted){ 0 });
     assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.01);
 }
 
@@ -300,7 +302,7 @@ TEST(with_engine, a_request_without_a_device_or_for_the_heuristic_gets_the_heuri
                                    { .flags = PLAN_HEURISTIC },
                                    { .flags = PLAN_HEURISTIC, .solver = GEMM_SOLVER } };
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
-        struct message_planned m = plan(f, &f->ann, &ways[i]);
+        struct message_planned m = ask_plan(f, &f->ann, &ways[i]);
         assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_HEURISTIC, 0);
         assert_false(bytes_equal_text(m.config, config));
     }
@@ -315,7 +317,7 @@ TEST(with_engine, a_forced_solver_gets_its_recorded_config)
     other_config(true, 0, config);
     record_find(f, &f->ann, NAIVE_SOLVER, 0.01);
     record_perf(f, &f->ann, config, 0.04);
-    struct message_planned m = plan(f, &f->ann, &(struct wanted){ .solver = GEMM_SOLVER });
+    struct message_planned m = ask_plan(f, &f->ann, &(struct wanted){ .solver = GEMM_SOLVER });
     assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_PERF, 0.04);
     assert_text(m.config, config);
 }
@@ -328,7 +330,7 @@ TEST(with_engine, a_forced_config_is_planned_with)
     other_config(true, 1, forced);
     record_perf(f, &f->ann, recorded, 0.04);
     struct message_planned m =
-        plan(f, &f->ann, &(struct wanted){ .solver = GEMM_SOLVER, .config = forced });
+        ask_plan(f, &f->ann, &(struct wanted){ .solver = GEMM_SOLVER, .config = forced });
     assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_FORCED, 0);
     assert_text(m.config, forced);
 }
@@ -339,16 +341,18 @@ TEST(with_engine, a_solver_or_config_that_cannot_be_forced_is_refused)
     char valid[PERF_CONFIG_TEXT_MAX], invalid[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, valid);
     other_config(false, 0, invalid);
-    refused(f, &(struct wanted){ .config = valid }, KILN_INVALID, "solver");
-    refused(f, &(struct wanted){ .solver = "ConvMagic", .config = valid }, KILN_NOT_FOUND,
-            "'ConvMagic'");
-    refused(f, &(struct wanted){ .solver = GEMM_SOLVER, .config = invalid }, KILN_INVALID,
-            "not fit");
-    refused(f, &(struct wanted){ .solver = GEMM_SOLVER, .config = "1,x" }, KILN_INVALID, "'1,x'");
-    refused(f, &(struct wanted){ .solver = NAIVE_SOLVER, .config = "1" }, KILN_INVALID,
-            "ConvDirectNaive");
-    refused(f, &(struct wanted){ .solver = "ConvDepthwise" }, KILN_UNSUPPORTED, "ConvDepthwise");
-    refused(f, &(struct wanted){ .database_id = "gfx" }, KILN_INVALID, "database id");
+    assert_refused(f, &(struct wanted){ .config = valid }, KILN_INVALID, "solver");
+    assert_refused(f, &(struct wanted){ .solver = "ConvMagic", .config = valid }, KILN_NOT_FOUND,
+                   "'ConvMagic'");
+    assert_refused(f, &(struct wanted){ .solver = GEMM_SOLVER, .config = invalid }, KILN_INVALID,
+                   "not fit");
+    assert_refused(f, &(struct wanted){ .solver = GEMM_SOLVER, .config = "1,x" }, KILN_INVALID,
+                   "'1,x'");
+    assert_refused(f, &(struct wanted){ .solver = NAIVE_SOLVER, .config = "1" }, KILN_INVALID,
+                   "ConvDirectNaive");
+    assert_refused(f, &(struct wanted){ .solver = "ConvDepthwise" }, KILN_UNSUPPORTED,
+                   "ConvDepthwise");
+    assert_refused(f, &(struct wanted){ .database_id = "gfx" }, KILN_INVALID, "database id");
 }
 
 TEST(with_engine, a_long_config_or_driver_is_refused)
@@ -356,9 +360,10 @@ TEST(with_engine, a_long_config_or_driver_is_refused)
     struct users *f = *state;
     static char text[64u << 10];
     memset(text, '1', sizeof(text) - 1);
-    refused(f, &(struct wanted){ .solver = GEMM_SOLVER, .config = text }, KILN_INVALID, "'1111");
-    refused(f, &(struct wanted){ .driver = text }, KILN_INVALID, "65535");
-    refused(f, &(struct wanted){ .database_id = text }, KILN_INVALID, "database id");
+    assert_refused(f, &(struct wanted){ .solver = GEMM_SOLVER, .config = text }, KILN_INVALID,
+                   "'1111");
+    assert_refused(f, &(struct wanted){ .driver = text }, KILN_INVALID, "65535");
+    assert_refused(f, &(struct wanted){ .database_id = text }, KILN_INVALID, "database id");
 }
 
 /* ---- staleness ---- */
@@ -380,9 +385,9 @@ TEST(with_engine, stale_records_that_the_policy_ignores_are_not_planned_with)
 
     m = plan_simply(f);
     assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.05);
-    m = plan(f, &f->ann, &(struct wanted){ .driver = "driver 1" });
+    m = ask_plan(f, &f->ann, &(struct wanted){ .driver = "driver 1" });
     assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.05);
-    m = plan(f, &f->ann, &(struct wanted){ .driver = "driver 2" });
+    m = ask_plan(f, &f->ann, &(struct wanted){ .driver = "driver 2" });
     assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_HEURISTIC, 0);
 }
 
@@ -390,7 +395,7 @@ TEST(with_engine, by_default_a_stale_record_still_counts)
 {
     struct users *f = *state;
     record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
-    struct message_planned m = plan(f, &f->ann, &(struct wanted){ .driver = "driver 2" });
+    struct message_planned m = ask_plan(f, &f->ann, &(struct wanted){ .driver = "driver 2" });
     assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.05);
 }
 
@@ -408,8 +413,8 @@ static unsigned compile_all(struct users *f)
 }
 
 /* Of problem_of_batch(1) to |count|; how many kernels were compiled for it. */
-static unsigned build(struct users *f, uint32_t count, const char *database_id,
-                      uint64_t *ret_kernels)
+static unsigned build_problems(struct users *f, uint32_t count, const char *database_id,
+                               uint64_t *ret_kernels)
 {
     char question[200];
     BUFFER_AUTO struct buffer problems;
@@ -439,10 +444,11 @@ TEST(with_engine, a_package_is_built_as_its_asker_would_plan)
     record_perf(f, &f->ann, config, 0.04);
     plan_simply(f); /* so its kernels are there */
 
-    assert_int_equal(build(f, 1, DEVICE, &kernels), 0);
+    assert_int_equal(build_problems(f, 1, DEVICE, &kernels), 0);
 
     assert_true(kernels > 0);
-    assert_true(build(f, 1, "opencl_00000000", &kernels) > 0); /* another device: by heuristic */
+    assert_true(build_problems(f, 1, "opencl_00000000", &kernels) >
+                0); /* another device: by heuristic */
 }
 
 TEST(with_engine, every_problem_of_a_long_build_is_looked_up)
@@ -453,13 +459,13 @@ TEST(with_engine, every_problem_of_a_long_build_is_looked_up)
     uint64_t before, after;
     f->engine.options.queue_bytes_uid = f->engine.options.queue_bytes = 64u << 20;
     users_reopen(f);
-    build(f, count, DEVICE, &before);
+    build_problems(f, count, DEVICE, &before);
     other_config_of_batch(count, true, 0, config);
     struct put put = of_device(perf_put(GEMM_SOLVER, config, 0.04));
     put.m.problem = problem_of_batch(count); /* the last */
     tuning_put(f, &f->ann, &put);
 
-    assert_true(build(f, count, DEVICE, &after) > 0);
+    assert_true(build_problems(f, count, DEVICE, &after) > 0);
 
     assert_true(after > before);
 }
@@ -577,7 +583,8 @@ TEST(plain, an_id_of_another_device_than_the_targets_is_none)
 TEST(with_engine, a_plan_for_another_device_than_the_targets_is_refused)
 {
     struct users *f = *state;
-    refused(f, &(struct wanted){ .database_id = "gfx90a68" }, KILN_INVALID, "'" FIXTURE_TARGET "'");
+    assert_refused(f, &(struct wanted){ .database_id = "gfx90a68" }, KILN_INVALID,
+                   "'" FIXTURE_TARGET "'");
 }
 
 TEST(plain, a_toolchain_is_named_by_name_version_and_identity)

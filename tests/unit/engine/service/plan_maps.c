@@ -63,7 +63,7 @@ static int teardown(void **state)
 FIXTURE(plan, setup, teardown);
 
 /* What waits, with the compiles that it leads to. */
-static void run(struct fixture *f)
+static void run_to_end(struct fixture *f)
 {
     struct fake_executor *executor = &f->users.engine.executor;
     Elf64_Ehdr object = { .e_machine = EM_CUDA, .e_flags = 90 };
@@ -88,7 +88,7 @@ static struct problem layer(void)
     return problem;
 }
 
-static void ask(struct fixture *f, struct test_caller *c, const char *config)
+static void send_plan_of(struct fixture *f, struct test_caller *c, const char *config)
 {
     const struct message_plan m = { .problem = layer(),
                                     .flags = FETCH_NO_OBJECT,
@@ -101,14 +101,14 @@ static void ask(struct fixture *f, struct test_caller *c, const char *config)
     message_plan_write(&body, &m);
     test_caller_forget_replies(c);
     test_caller_send(c, MESSAGE_plan, 8, buffer_view(&body));
-    run(f);
+    run_to_end(f);
     assert_int_equal(c->reply_count, 1);
 }
 
 /* Its texts are borrowed from the caller's kept reply. */
-static struct message_planned plan(struct fixture *f, struct test_caller *c, const char *config)
+static struct message_planned ask_plan(struct fixture *f, struct test_caller *c, const char *config)
 {
-    ask(f, c, config);
+    send_plan_of(f, c, config);
     if (c->replies[0].type == MESSAGE_error) {
         KILN_AUTO(mem) char *text = bytes_to_text(reply_error(c, 0).text);
         fail_msg("no plan: '%s'", text);
@@ -155,27 +155,27 @@ static bool is_in_bulk(struct bytes config)
 TEST(plan, a_client_that_encodes_tensor_maps_gets_them_behind_the_arguments)
 {
     struct fixture *f = *state;
-    struct message_planned m = plan(f, &f->maps, "");
+    struct message_planned m = ask_plan(f, &f->maps, "");
     assert_true(is_in_bulk(m.config));
     assert_in_range(count_maps(&m), 2, 3);
-    m = plan(f, &f->maps, IN_BULK);
+    m = ask_plan(f, &f->maps, IN_BULK);
     assert_int_equal(count_maps(&m), 2);
-    m = plan(f, &f->maps, LASTING); /* and the result's */
+    m = ask_plan(f, &f->maps, LASTING); /* and the result's */
     assert_int_equal(count_maps(&m), 3);
-    m = plan(f, &f->maps, FED_BY_ALL);
+    m = ask_plan(f, &f->maps, FED_BY_ALL);
     assert_int_equal(count_maps(&m), 0);
 }
 
 TEST(plan, a_client_that_encodes_no_tensor_maps_gets_a_plan_without_any)
 {
     struct fixture *f = *state;
-    const struct message_planned m = plan(f, &f->no_maps, "");
+    const struct message_planned m = ask_plan(f, &f->no_maps, "");
     assert_true(m.config.size > 0);
     assert_false(is_in_bulk(m.config));
     assert_int_equal(count_maps(&m), 0);
-    ask(f, &f->no_maps, IN_BULK);
+    send_plan_of(f, &f->no_maps, IN_BULK);
     assert_reply_refuses(&f->no_maps, 0, KILN_INVALID, IN_BULK);
-    ask(f, &f->no_maps, LASTING);
+    send_plan_of(f, &f->no_maps, LASTING);
     assert_reply_refuses(&f->no_maps, 0, KILN_INVALID, LASTING);
 }
 
@@ -190,7 +190,7 @@ TEST(plan, groups_that_last_are_as_many_as_the_device_holds)
     uint32_t groups[4];
     for (size_t i = 0; i < 4; i++) {
         f->device = devices[i].device;
-        const struct message_planned m = plan(f, &f->maps, LASTING);
+        const struct message_planned m = ask_plan(f, &f->maps, LASTING);
         struct reader kernels = reader_of(m.kernels);
         const struct message_plan_kernel k = message_plan_kernel_read(&kernels);
         groups[i] = k.grid_x;
@@ -200,8 +200,8 @@ TEST(plan, groups_that_last_are_as_many_as_the_device_holds)
     assert_int_equal(groups[3], groups[0]);
 }
 
-static void record(struct fixture *f, struct test_caller *c, uint8_t tier, const char *config,
-                   double ms)
+static void record_config(struct fixture *f, struct test_caller *c, uint8_t tier,
+                          const char *config, double ms)
 {
     struct put put = perf_put(SOLVER, config, ms);
     put.m.problem = layer();
@@ -214,20 +214,20 @@ static void record(struct fixture *f, struct test_caller *c, uint8_t tier, const
 TEST(plan, a_tuned_config_with_maps_gives_way_to_the_next_where_they_are_not_encoded)
 {
     struct fixture *f = *state;
-    record(f, &f->maps, 0, IN_BULK, 0.01);
-    struct message_planned m = plan(f, &f->maps, "");
+    record_config(f, &f->maps, 0, IN_BULK, 0.01);
+    struct message_planned m = ask_plan(f, &f->maps, "");
     assert_int_equal(m.source, PLAN_SOURCE_PERF);
     assert_true(bytes_equal_text(m.config, IN_BULK));
-    m = plan(f, &f->no_maps, "");
+    m = ask_plan(f, &f->no_maps, "");
     assert_int_equal(m.source, PLAN_SOURCE_HEURISTIC);
     assert_int_equal(count_maps(&m), 0);
 
-    record(f, &f->users.publisher, 2, FED_BY_ALL, 0.02);
+    record_config(f, &f->users.publisher, 2, FED_BY_ALL, 0.02);
 
-    m = plan(f, &f->no_maps, "");
+    m = ask_plan(f, &f->no_maps, "");
     assert_int_equal(m.source, PLAN_SOURCE_PERF);
     assert_true(bytes_equal_text(m.config, FED_BY_ALL));
-    m = plan(f, &f->maps, "");
+    m = ask_plan(f, &f->maps, "");
     assert_true(bytes_equal_text(m.config, IN_BULK));
 }
 
@@ -243,7 +243,7 @@ static struct message_solution solution(struct fixture *f, struct test_caller *c
     message_solutions_write(&body, &question);
     test_caller_forget_replies(c);
     test_caller_send(c, MESSAGE_solutions, 8, buffer_view(&body));
-    run(f);
+    run_to_end(f);
     assert_int_equal(c->reply_count, 1);
     struct reader r = reader_of(c->replies[0].body);
     const struct message_solved solved = message_solved_read(&r);
@@ -284,7 +284,7 @@ static unsigned bulk_candidates(struct fixture *f, struct test_caller *c, unsign
     message_configs_write(&body, &question);
     test_caller_forget_replies(c);
     test_caller_send(c, MESSAGE_configs, 8, buffer_view(&body));
-    run(f);
+    run_to_end(f);
     assert_int_equal(c->reply_count, 1);
     assert_int_equal(c->replies[0].type, MESSAGE_candidates);
     struct reader r = reader_of(c->replies[0].body);

@@ -71,14 +71,14 @@ static struct message_plan plan_for(const char *database_id)
                                   .database_id = bytes_of_text(database_id) };
 }
 
-static void plan(struct test_caller *c, const struct message_plan *m)
+static void ask_plan(struct test_caller *c, const struct message_plan *m)
 {
     test_caller_forget_replies(c);
     send_plan(c, 8, m);
 }
 
 /* The source of the same kernel, by itself. */
-static void want_source(struct test_caller *c)
+static void fetch_small_source(struct test_caller *c)
 {
     const struct solution_program *p = &small_names.program;
     BUFFER_AUTO struct buffer headers, b;
@@ -101,11 +101,6 @@ static void want_source(struct test_caller *c)
     test_caller_send(c, MESSAGE_fetch_source, 9, buffer_view(&b));
 }
 
-static uint64_t stat(struct users *f, const char *name)
-{
-    return engine_fixture_stat(&f->engine, name);
-}
-
 static bool is_compiling(struct users *f)
 {
     const struct compile_task *task = fake_executor_next_compile(&f->engine.executor);
@@ -121,16 +116,16 @@ TEST(plan, without_a_compiler_a_plan_is_served_wholly_from_a_package)
     struct amd_object object = put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
 
-    plan(&f->ann, &m);
+    ask_plan(&f->ann, &m);
 
     struct message_result o = planned_result(&f->ann, 0);
     assert_int_equal(o.tier, TIER_PACKAGE);
     assert_true(bytes_equal(o.content, bytes_of(object.bytes, sizeof(object.bytes))));
     struct reader r = reader_of(f->ann.replies[0].body);
     assert_true(bytes_equal_text(message_planned_read(&r).toolchain, "package"));
-    plan(&f->bob, &m);
+    ask_plan(&f->bob, &m);
     assert_int_equal(planned_result(&f->bob, 0).tier, TIER_HOT);
-    assert_int_equal(stat(f, "compiles"), 0);
+    assert_int_equal(users_stat(f, "compiles"), 0);
     assert_int_equal(f->engine.executor.compiles_handed_over, 1); /* the describe: no probe */
 }
 
@@ -141,11 +136,11 @@ TEST(plan, with_the_compilers_switched_off_too)
     f->engine.executor.slots = 0;
     users_start_as(f, /* toolchains= */ NULL);
     struct message_plan m = plan_for(MI210);
-    plan(&f->ann, &m);
+    ask_plan(&f->ann, &m);
     assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "'workers'");
 
     put_kernel(f, "gfx90a68.kdb");
-    plan(&f->ann, &m);
+    ask_plan(&f->ann, &m);
 
     assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
     assert_null(fake_executor_next_compile(&f->engine.executor));
@@ -158,7 +153,7 @@ TEST(plan, a_plan_that_names_no_database_id_asks_for_the_plain_arch)
     put_kernel(f, "gfx90a.kdb");
     struct message_plan m = plan_for("");
 
-    plan(&f->ann, &m);
+    ask_plan(&f->ann, &m);
 
     assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
 }
@@ -169,7 +164,7 @@ TEST(plan, without_the_package_it_is_said_why_it_cannot_be_compiled)
     engine_fixture_describe(&f->engine);
     struct message_plan m = plan_for(MI210);
 
-    plan(&f->ann, &m);
+    ask_plan(&f->ann, &m);
 
     assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "gfx90a");
 }
@@ -183,7 +178,7 @@ TEST(plan, a_package_without_the_kernel_leads_to_the_same_message)
     engine_fixture_rescan(&f->engine);
     struct message_plan m = plan_for(MI210);
 
-    plan(&f->ann, &m);
+    ask_plan(&f->ann, &m);
 
     assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "no package");
     assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "gfx90a: ");
@@ -198,10 +193,10 @@ TEST(plan, a_damaged_row_is_as_if_it_were_not_there)
     engine_fixture_rescan(&f->engine);
     struct message_plan m = plan_for(MI210);
 
-    plan(&f->ann, &m);
+    ask_plan(&f->ann, &m);
 
     assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "no package");
-    assert_int_equal(stat(f, "quarantined"), 1);
+    assert_int_equal(users_stat(f, "quarantined"), 1);
 }
 
 TEST(plan, an_invalid_database_id_is_refused)
@@ -210,7 +205,7 @@ TEST(plan, an_invalid_database_id_is_refused)
     engine_fixture_describe(&f->engine);
     struct message_plan m = plan_for("mi210");
 
-    plan(&f->ann, &m);
+    ask_plan(&f->ann, &m);
 
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
 }
@@ -223,7 +218,7 @@ TEST(plan, a_plan_that_may_use_no_cache_uses_no_package)
     struct message_plan m = plan_for(MI210);
     m.flags = FETCH_NO_CACHE;
 
-    plan(&f->ann, &m);
+    ask_plan(&f->ann, &m);
 
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_UNSUPPORTED);
 }
@@ -237,13 +232,13 @@ TEST(plan, an_object_for_another_arch_is_damage)
     put_content(f, "gfx90a68.kdb", bytes_of_text("no code object at all"));
     struct message_plan m = plan_for(MI210);
 
-    plan(&f->ann, &m);
+    ask_plan(&f->ann, &m);
 
     assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "no package");
-    assert_int_equal(stat(f, "quarantined"), 1);
+    assert_int_equal(users_stat(f, "quarantined"), 1);
     assert_says(engine_fixture_reported(&f->engine, "quarantined"), "ELF");
-    plan(&f->ann, &m);
-    assert_int_equal(stat(f, "quarantined"), 1); /* it is known now */
+    ask_plan(&f->ann, &m);
+    assert_int_equal(users_stat(f, "quarantined"), 1); /* it is known now */
 }
 
 /* ---- NVIDIA ---- */
@@ -300,18 +295,18 @@ TEST(plan, a_plan_for_nvidia_is_served_from_kilns_own_package)
     struct message_plan m = plan_for("");
     m.target = bytes_of_text("sm_90");
 
-    plan(&f->ann, &m);
+    ask_plan(&f->ann, &m);
 
     struct message_result o = planned_result(&f->ann, 0);
     assert_int_equal(o.code, KILN_OK);
     assert_int_equal(o.tier, TIER_PACKAGE);
     assert_true(bytes_equal(o.content, bytes_of(cubin, sizeof(cubin))));
     m.database_id = bytes_of_text("sm_90"); /* said by the client, who knows its device */
-    plan(&f->ann, &m);
+    ask_plan(&f->ann, &m);
     assert_int_equal(planned_result(&f->ann, 0).code, KILN_OK);
     m.target = bytes_of_text("sm_80"); /* which is another device */
     m.database_id = (struct bytes){ 0 };
-    plan(&f->ann, &m);
+    ask_plan(&f->ann, &m);
     assert_int_not_equal(reply_error(&f->ann, 0).code, KILN_OK);
 }
 
@@ -324,16 +319,16 @@ TEST(plan, an_object_for_other_features_is_a_miss_and_no_damage)
     struct message_plan m = plan_for(MI210);
 
     m.target = bytes_of_text("gfx90a:xnack-");
-    plan(&f->ann, &m);
+    ask_plan(&f->ann, &m);
     assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "no package");
     m.target = bytes_of_text("gfx90a:xnack+");
-    plan(&f->ann, &m);
+    ask_plan(&f->ann, &m);
     assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
 
     m.target = bytes_of_text("gfx90a:xnack-");
-    plan(&f->bob, &m); /* what is hot now is not for it either */
+    ask_plan(&f->bob, &m); /* what is hot now is not for it either */
     assert_int_equal(reply_error(&f->bob, 0).code, KILN_UNSUPPORTED);
-    assert_int_equal(stat(f, "quarantined"), 0);
+    assert_int_equal(users_stat(f, "quarantined"), 0);
 }
 
 TEST(plan, an_object_for_either_state_of_a_feature_serves_both)
@@ -345,7 +340,7 @@ TEST(plan, an_object_for_either_state_of_a_feature_serves_both)
     for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
         struct message_plan m = plan_for(MI210);
         m.target = bytes_of_text(targets[i]);
-        plan(&f->ann, &m);
+        ask_plan(&f->ann, &m);
         assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
     }
 }
@@ -359,12 +354,12 @@ TEST(plan, with_a_compiler_the_package_is_asked_first)
     put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
 
-    plan(&f->ann, &m);
+    ask_plan(&f->ann, &m);
     answer_probe(f);
 
     assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
-    assert_int_equal(stat(f, "compiles"), 0);
-    plan(&f->ann, &m);
+    assert_int_equal(users_stat(f, "compiles"), 0);
+    ask_plan(&f->ann, &m);
     assert_int_equal(planned_result(&f->ann, 0).tier, TIER_HOT);
 }
 
@@ -376,7 +371,7 @@ TEST(plan, a_kernel_that_the_package_lacks_is_compiled)
     struct message_plan m = plan_for(MI210);
     m.problem = small_problem(16);
 
-    plan(&f->ann, &m);
+    ask_plan(&f->ann, &m);
     answer_probe(f);
 
     assert_int_equal(f->ann.reply_count, 0);
@@ -391,7 +386,7 @@ TEST(plan, a_forced_toolchain_uses_no_package)
     struct message_plan m = plan_for(MI210);
     m.toolchain = bytes_of_text("clang");
 
-    plan(&f->ann, &m);
+    ask_plan(&f->ann, &m);
     answer_probe(f);
 
     assert_true(is_compiling(f));
@@ -405,12 +400,12 @@ TEST(plan, a_packages_object_is_not_the_answer_to_a_source)
     describe_clang(f);
     put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
-    plan(&f->ann, &m);
+    ask_plan(&f->ann, &m);
     answer_probe(f);
     assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
 
     test_caller_forget_replies(&f->bob);
-    want_source(&f->bob);
+    fetch_small_source(&f->bob);
     fake_executor_run_tasks(&f->engine.executor);
 
     assert_int_equal(f->bob.reply_count, 0);
@@ -423,11 +418,11 @@ TEST(plan, a_packages_object_is_no_answer_to_a_later_plan_with_forced_toolchain)
     describe_clang(f);
     put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
-    plan(&f->ann, &m);
+    ask_plan(&f->ann, &m);
     answer_probe(f);
     m.toolchain = bytes_of_text("clang");
 
-    plan(&f->ann, &m);
+    ask_plan(&f->ann, &m);
 
     assert_true(is_compiling(f));
     assert_int_equal(f->ann.reply_count, 0);
@@ -440,12 +435,12 @@ TEST(plan, a_packages_object_is_no_answer_to_a_forced_plan_that_joins_meanwhile)
     put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
     m.toolchain = bytes_of_text("clang"); /* so that clang is known to do it */
-    plan(&f->bob, &m);
+    ask_plan(&f->bob, &m);
     answer_probe(f);
     fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "not now", NULL);
     test_caller_forget_replies(&f->bob);
     m.toolchain = bytes_of_text("");
-    plan(&f->ann, &m);
+    ask_plan(&f->ann, &m);
     assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
     unlink(package_path(&f->engine, "gfx90a68.kdb")); /* so that it is not hot any more */
     engine_fixture_rescan(&f->engine);
@@ -456,7 +451,7 @@ TEST(plan, a_packages_object_is_no_answer_to_a_forced_plan_that_joins_meanwhile)
     message_plan_write(&b, &m);
 
     test_caller_send(&f->ann, MESSAGE_plan, 1, buffer_view(&b));
-    want_source(&f->bob); /* the look-up of it is under way */
+    fetch_small_source(&f->bob); /* the look-up of it is under way */
     fake_executor_run_tasks(&f->engine.executor);
 
     assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static enum kiln_code send(struct users *f, struct test_caller *c, unsigned type, const char *body)
+static enum kiln_code send_text(struct users *f, struct test_caller *c, unsigned type,
+                                const char *body)
 {
     test_caller_forget_replies(c);
     enum kiln_code rc = test_caller_try_send(c, (enum message_type)type, 5, bytes_of_text(body));
@@ -19,7 +20,7 @@ TEST(users, a_client_that_does_not_say_hello_first_is_refused_and_closed)
     struct users *f = *state;
     struct test_caller rude;
     test_caller_join(&rude, &f->engine, 1000, ROLE_USE);
-    assert_int_equal(send(f, &rude, MESSAGE_ping, ""), KILN_INVALID);
+    assert_int_equal(send_text(f, &rude, MESSAGE_ping, ""), KILN_INVALID);
     assert_true(bytes_equal_text(reply_error(&rude, 0).text, "say hello first"));
     test_caller_leave(&rude);
 }
@@ -62,10 +63,10 @@ TEST(users, a_newer_client_that_still_speaks_our_version_is_welcome)
 TEST(users, unknown_requests_are_refused_and_the_connection_lives)
 {
     struct users *f = *state;
-    must(send(f, &f->ann, 9999, ""), f->engine.err);
+    must(send_text(f, &f->ann, 9999, ""), f->engine.err);
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
     assert_int_equal(f->ann.replies[0].request_id, 5);
-    must(send(f, &f->ann, MESSAGE_kernels, ""), f->engine.err); /* a reply is no request */
+    must(send_text(f, &f->ann, MESSAGE_kernels, ""), f->engine.err); /* a reply is no request */
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
     assert_int_equal(engine_fixture_stat(&f->engine, "refused"), 2);
 }
@@ -85,15 +86,15 @@ TEST(users, a_ping_comes_back_unchanged)
 TEST(users, users_may_look_but_only_admins_may_clear)
 {
     struct users *f = *state;
-    must(send(f, &f->ann, MESSAGE_clear, "{\"all\":true}"), f->engine.err);
+    must(send_text(f, &f->ann, MESSAGE_clear, "{\"all\":true}"), f->engine.err);
     assert_reply_refuses(&f->ann, 0, KILN_DENIED, "--own");
-    must(send(f, &f->ann, MESSAGE_clear, "{\"uid\":1000}"), f->engine.err);
+    must(send_text(f, &f->ann, MESSAGE_clear, "{\"uid\":1000}"), f->engine.err);
     assert_reply_refuses(&f->ann, 0, KILN_DENIED, "administrator");
-    must(send(f, &f->ann, MESSAGE_package_remove, "{\"name\":\"x.kdb\"}"), f->engine.err);
+    must(send_text(f, &f->ann, MESSAGE_package_remove, "{\"name\":\"x.kdb\"}"), f->engine.err);
     assert_reply_refuses(&f->ann, 0, KILN_DENIED, "pkg rm");
-    must(send(f, &f->ann, MESSAGE_kernel_list, ""), f->engine.err);
+    must(send_text(f, &f->ann, MESSAGE_kernel_list, ""), f->engine.err);
     assert_int_equal(f->ann.replies[0].type, MESSAGE_json);
-    must(send(f, &f->admin, MESSAGE_clear, "{\"all\":true}"), f->engine.err);
+    must(send_text(f, &f->admin, MESSAGE_clear, "{\"all\":true}"), f->engine.err);
     assert_int_equal(f->admin.replies[0].type, MESSAGE_json);
 }
 
@@ -120,7 +121,7 @@ TEST(users, json_that_is_none_is_refused_with_the_requests_name)
     struct users *f = *state;
     static const char *const bad[] = { "{", "[]", "{} {}", "7" };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        must(send(f, &f->admin, MESSAGE_clear, bad[i]), f->engine.err);
+        must(send_text(f, &f->admin, MESSAGE_clear, bad[i]), f->engine.err);
         struct message_error e = reply_error(&f->admin, 0);
         assert_int_equal(e.code, KILN_INVALID);
         KILN_AUTO(mem) char *text = bytes_to_text(e.text);
@@ -131,7 +132,7 @@ TEST(users, json_that_is_none_is_refused_with_the_requests_name)
 TEST(users, clearing_needs_to_be_reported_what)
 {
     struct users *f = *state;
-    must(send(f, &f->admin, MESSAGE_clear, "{}"), f->engine.err);
+    must(send_text(f, &f->admin, MESSAGE_clear, "{}"), f->engine.err);
     assert_int_equal(reply_error(&f->admin, 0).code, KILN_INVALID);
 }
 
@@ -149,13 +150,13 @@ TEST(users, a_member_of_the_wrong_type_or_name_is_refused_by_name)
         { "{\"target\":7}", "'target'" },
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        must(send(f, &f->admin, MESSAGE_clear, bad[i].body), f->engine.err);
+        must(send_text(f, &f->admin, MESSAGE_clear, bad[i].body), f->engine.err);
         struct message_error e = reply_error(&f->admin, 0);
         assert_int_equal(e.code, KILN_INVALID);
         KILN_AUTO(mem) char *text = bytes_to_text(e.text);
         assert_says(text, bad[i].says);
     }
-    must(send(f, &f->admin, MESSAGE_toolchains, "{\"probe\":[7]}"), f->engine.err);
+    must(send_text(f, &f->admin, MESSAGE_toolchains, "{\"probe\":[7]}"), f->engine.err);
     assert_int_equal(reply_error(&f->admin, 0).code, KILN_INVALID);
 }
 
@@ -164,7 +165,7 @@ TEST(users, a_question_of_megabytes_is_refused_before_it_is_parsed)
     struct users *f = *state;
     static char large[100001];
     memset(large, ' ', sizeof(large) - 1);
-    must(send(f, &f->ann, MESSAGE_kernel_list, large), f->engine.err);
+    must(send_text(f, &f->ann, MESSAGE_kernel_list, large), f->engine.err);
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
     KILN_AUTO(mem) char *text = bytes_to_text(reply_error(&f->ann, 0).text);
     assert_says(text, "65536");
@@ -177,7 +178,7 @@ TEST(users, older_than_time_itself_clears_nothing)
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
     fake_executor_run_tasks(&f->engine.executor);
-    must(send(f, &f->admin, MESSAGE_clear, "{\"older_than_s\":9999999999}"), f->engine.err);
+    must(send_text(f, &f->admin, MESSAGE_clear, "{\"older_than_s\":9999999999}"), f->engine.err);
     KILN_AUTO(mem) char *text = bytes_to_text(f->admin.replies[0].body);
     assert_says(text, "\"kernels\":0,");
     assert_int_equal(engine_fixture_stat(&f->engine, "store_objects"), 1);
@@ -193,10 +194,10 @@ TEST(users, listing_gives_pages_and_says_when_there_are_more)
         fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
         fake_executor_run_tasks(&f->engine.executor);
     }
-    must(send(f, &f->ann, MESSAGE_kernel_list, "{\"count\":1}"), f->engine.err);
+    must(send_text(f, &f->ann, MESSAGE_kernel_list, "{\"count\":1}"), f->engine.err);
     KILN_AUTO(mem) char *one = bytes_to_text(f->ann.replies[0].body);
     assert_says(one, "\"next\":");
-    must(send(f, &f->ann, MESSAGE_kernel_list, "{\"count\":2}"), f->engine.err);
+    must(send_text(f, &f->ann, MESSAGE_kernel_list, "{\"count\":2}"), f->engine.err);
     KILN_AUTO(mem) char *two = bytes_to_text(f->ann.replies[0].body);
     assert_null(strstr(two, "\"next\":")); /* exactly full, and the last */
 }
@@ -204,7 +205,7 @@ TEST(users, listing_gives_pages_and_says_when_there_are_more)
 static void assert_uid_reported(struct users *f, struct test_caller *c, unsigned type,
                                 const char *body, bool is_reported)
 {
-    must(send(f, c, type, body), f->engine.err);
+    must(send_text(f, c, type, body), f->engine.err);
     assert_int_equal(c->replies[0].type, MESSAGE_json);
     KILN_AUTO(mem) char *text = bytes_to_text(c->replies[0].body);
     assert_says(text, "\"program\":\"a.cl\"");
@@ -254,7 +255,7 @@ TEST(users, every_request_of_the_table_answers_an_empty_body)
     };
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
         f->admin.base.wants_events = false; /* an event is no answer */
-        must(send(f, &f->admin, types[i], ""), f->engine.err);
+        must(send_text(f, &f->admin, types[i], ""), f->engine.err);
         assert_int_equal(f->admin.reply_count, 1);
         assert_int_equal(f->admin.replies[0].request_id, 5);
     }
@@ -282,7 +283,7 @@ TEST(users, too_many_unanswered_requests_are_refused_one_by_one)
 TEST(users, subscribers_hear_of_what_happens_and_others_do_not)
 {
     struct users *f = *state;
-    must(send(f, &f->ann, MESSAGE_events, ""), f->engine.err);
+    must(send_text(f, &f->ann, MESSAGE_events, ""), f->engine.err);
     assert_int_equal(f->ann.replies[0].flags, FRAME_MORE);
     test_caller_forget_replies(&f->ann);
     test_caller_fetch_source(&f->admin, 1, "a.cl", PRIORITY_INTERACTIVE);
@@ -302,8 +303,8 @@ TEST(users, which_key_is_damaged_hears_an_administrator_alone)
 {
     struct users *f = *state;
     const struct digest key = { .bytes = { 0xab } };
-    must(send(f, &f->ann, MESSAGE_events, ""), f->engine.err);
-    must(send(f, &f->admin, MESSAGE_events, ""), f->engine.err);
+    must(send_text(f, &f->ann, MESSAGE_events, ""), f->engine.err);
+    must(send_text(f, &f->admin, MESSAGE_events, ""), f->engine.err);
     test_caller_forget_replies(&f->ann);
     test_caller_forget_replies(&f->admin);
 
@@ -315,7 +316,7 @@ TEST(users, which_key_is_damaged_hears_an_administrator_alone)
     assert_says(text, "ab00");
 }
 
-static void hears(struct test_caller *c, bool quotes)
+static void assert_hears_failure(struct test_caller *c, bool quotes)
 {
     assert_int_equal(c->reply_count, 1);
     KILN_AUTO(mem) char *text = bytes_to_text(c->replies[0].body);
@@ -334,10 +335,10 @@ TEST(users, why_a_compile_failed_hears_who_asked_and_an_administrator)
     test_caller_connect(&anonymous, &f->engine, 1000, ROLE_USE);
     anonymous.base.is_anonymous = true;
     for (size_t i = 0; i < 3; i++) {
-        must(send(f, all[i], MESSAGE_events, ""), f->engine.err);
+        must(send_text(f, all[i], MESSAGE_events, ""), f->engine.err);
         test_caller_forget_replies(all[i]);
     }
-    must(send(f, &f->admin, MESSAGE_events, ""), f->engine.err);
+    must(send_text(f, &f->admin, MESSAGE_events, ""), f->engine.err);
     test_caller_forget_replies(&f->admin);
 
     test_caller_fetch_source(&f->ann, 1, "a.cl", PRIORITY_INTERACTIVE);
@@ -345,10 +346,10 @@ TEST(users, why_a_compile_failed_hears_who_asked_and_an_administrator)
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "unknown name 'secret_word'", "");
     fake_executor_run_tasks(&f->engine.executor);
 
-    hears(&asker, true);
-    hears(&f->admin, true);
-    hears(&other, false);
-    hears(&anonymous, false);
+    assert_hears_failure(&asker, true);
+    assert_hears_failure(&f->admin, true);
+    assert_hears_failure(&other, false);
+    assert_hears_failure(&anonymous, false);
     for (size_t i = 0; i < 3; i++)
         test_caller_leave(all[i]);
 }
@@ -363,7 +364,7 @@ TEST(users, an_anonymous_client_is_served_and_keeps_nothing)
     };
     f->ann.base.is_anonymous = true;
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
-        must(send(f, &f->ann, refused[i], "{}"), f->engine.err);
+        must(send_text(f, &f->ann, refused[i], "{}"), f->engine.err);
         assert_reply_refuses(&f->ann, 0, KILN_DENIED, "uid 1000");
     }
     test_caller_forget_replies(&f->ann);

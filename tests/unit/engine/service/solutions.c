@@ -43,7 +43,7 @@ static struct message_solutions question(void)
                                        .database_id = bytes_of_text(DEVICE) };
 }
 
-static enum kiln_code send(struct test_caller *c, const struct message_solutions *m)
+static enum kiln_code send_solutions(struct test_caller *c, const struct message_solutions *m)
 {
     BUFFER_AUTO struct buffer body;
     buffer_init(&body, LIMIT_FRAME_BODY);
@@ -60,7 +60,7 @@ struct answer { /* its texts are borrowed from the caller's kept reply */
 static struct answer solutions_of(struct users *f, const struct message_solutions *m)
 {
     struct answer answer = { .count = 0 };
-    must(send(&f->ann, m), f->engine.err);
+    must(send_solutions(&f->ann, m), f->engine.err);
     assert_int_equal(f->ann.reply_count, 0); /* it takes a lane */
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->ann.reply_count, 1);
@@ -86,16 +86,16 @@ static const struct message_solution *of_solver(const struct answer *answer, con
     return NULL;
 }
 
-static void refused(struct users *f, const struct message_solutions *m, enum kiln_code code,
-                    const char *words)
+static void assert_refused(struct users *f, const struct message_solutions *m, enum kiln_code code,
+                           const char *words)
 {
-    (void)send(&f->ann, m);
+    (void)send_solutions(&f->ann, m);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->ann.reply_count, 1);
     assert_reply_refuses(&f->ann, 0, code, words);
 }
 
-static void record(struct users *f, struct put put)
+static void record_put(struct users *f, struct put put)
 {
     put.m.database_id = bytes_of_text(DEVICE);
     if (put.m.kind == 0)
@@ -172,16 +172,16 @@ TEST(users, the_recorded_ones_come_first_the_fastest_of_all_first)
     uint32_t point = 0;
     while (!is_valid_point(point, best))
         point++;
-    record(f, find_put(NAIVE_SOLVER, 0.05));
+    record_put(f, find_put(NAIVE_SOLVER, 0.05));
     struct answer answer = solutions_of(f, &m);
     assert_text(answer.list[0].solver, NAIVE_SOLVER);
     assert_int_equal(answer.list[0].find_ms, double_bits(0.05));
-    record(f, find_put(GEMM_SOLVER, 0.06));
+    record_put(f, find_put(GEMM_SOLVER, 0.06));
     answer = solutions_of(f, &m);
     assert_text(answer.list[0].solver, NAIVE_SOLVER);
     assert_text(answer.list[1].solver, GEMM_SOLVER);
 
-    record(f, perf_put(GEMM_SOLVER, best, 0.04));
+    record_put(f, perf_put(GEMM_SOLVER, best, 0.04));
 
     answer = solutions_of(f, &m);
     assert_text(answer.list[0].solver, GEMM_SOLVER);
@@ -194,7 +194,7 @@ TEST(users, without_a_device_nothing_recorded_is_reported)
 {
     struct users *f = *state;
     struct message_solutions m = question();
-    record(f, find_put(NAIVE_SOLVER, 0.05));
+    record_put(f, find_put(NAIVE_SOLVER, 0.05));
     m.database_id = bytes_of_text("");
     struct answer answer = solutions_of(f, &m);
     assert_int_equal(of_solver(&answer, NAIVE_SOLVER)->find_ms, 0);
@@ -207,25 +207,25 @@ TEST(users, a_question_that_makes_no_sense_is_refused)
     memset(text, 'x', sizeof(text) - 1);
     struct message_solutions m = question();
     m.problem.n = 0;
-    refused(f, &m, KILN_INVALID, "batch");
+    assert_refused(f, &m, KILN_INVALID, "batch");
     m = question();
     m.target = bytes_of_text("gfx");
-    refused(f, &m, KILN_INVALID, "target");
+    assert_refused(f, &m, KILN_INVALID, "target");
     m = question();
     m.database_id = bytes_of_text(text);
-    refused(f, &m, KILN_INVALID, "database id");
+    assert_refused(f, &m, KILN_INVALID, "database id");
     m = question();
     m.database_id = bytes_of_text("gfx90a68");
-    refused(f, &m, KILN_INVALID, "'gfx90a68'");
+    assert_refused(f, &m, KILN_INVALID, "'gfx90a68'");
     m = question();
     m.driver = bytes_of_text(text);
-    refused(f, &m, KILN_INVALID, "65535");
+    assert_refused(f, &m, KILN_INVALID, "65535");
     m = question();
     m.toolchain = bytes_of_text("magic");
-    refused(f, &m, KILN_NOT_FOUND, "magic");
+    assert_refused(f, &m, KILN_NOT_FOUND, "magic");
     m = question();
     m.problem.type = TYPE_INT8;
-    refused(f, &m, KILN_UNSUPPORTED, "no solver");
+    assert_refused(f, &m, KILN_UNSUPPORTED, "no solver");
 }
 
 TEST(users, a_target_that_nothing_here_compiles_for_is_listed_all_the_same)
@@ -242,7 +242,7 @@ TEST(undescribed, a_request_before_compilers_are_known_waits)
 {
     struct users *f = *state;
     const struct message_solutions m = question();
-    must(send(&f->ann, &m), f->engine.err);
+    must(send_solutions(&f->ann, &m), f->engine.err);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->ann.reply_count, 0);
 
@@ -257,7 +257,7 @@ TEST(users, a_client_that_cancels_solutions_gets_no_answer)
 {
     struct users *f = *state;
     const struct message_solutions m = question();
-    must(send(&f->bob, &m), f->engine.err);
+    must(send_solutions(&f->bob, &m), f->engine.err);
     test_caller_cancel(&f->bob, 8);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->bob.reply_count, 1);
@@ -424,7 +424,7 @@ TEST(users, a_client_that_cancels_gets_no_configs)
 /* ---- turns ---- */
 
 /* Request |id| of |c|, which keeps its replies. */
-static enum kiln_code ask(struct test_caller *c, uint64_t id)
+static enum kiln_code send_one_config(struct test_caller *c, uint64_t id)
 {
     const struct message_configs m = range_of(0, 1);
     BUFFER_AUTO struct buffer body;
@@ -438,7 +438,7 @@ TEST(users, one_is_on_a_work_queue_at_a_time)
     struct users *f = *state;
     const unsigned before = f->engine.executor.tasks_of[WORK_QUEUE_READ];
     for (uint64_t id = 1; id <= 9; id++)
-        must(ask(&f->ann, id), f->engine.err);
+        must(send_one_config(&f->ann, id), f->engine.err);
     for (unsigned i = 1; i <= 9; i++) {
         assert_int_equal(f->engine.executor.tasks_of[WORK_QUEUE_READ], before + i);
         assert_true(fake_executor_run_task(&f->engine.executor));
@@ -450,9 +450,9 @@ TEST(users, users_are_served_alternately)
 {
     struct users *f = *state;
     for (uint64_t id = 1; id <= 9; id++)
-        must(ask(&f->ann, id), f->engine.err);
-    must(ask(&f->bob, 1), f->engine.err);
-    must(ask(&f->bob, 2), f->engine.err);
+        must(send_one_config(&f->ann, id), f->engine.err);
+    must(send_one_config(&f->bob, 1), f->engine.err);
+    must(send_one_config(&f->bob, 2), f->engine.err);
     (void)fake_executor_run_task(&f->engine.executor); /* ann's first ran when bob came */
     (void)fake_executor_run_task(&f->engine.executor);
     assert_int_equal(f->ann.reply_count + f->bob.reply_count, 2);
@@ -469,14 +469,14 @@ TEST(users, a_user_has_no_more_than_256_waiting)
 {
     struct users *f = *state;
     for (uint64_t id = 1; id <= 257; id++) /* one runs */
-        must(ask(&f->ann, id), f->engine.err);
-    (void)ask(&f->ann, 258);
+        must(send_one_config(&f->ann, id), f->engine.err);
+    (void)send_one_config(&f->ann, 258);
     assert_int_equal(f->ann.reply_count, 1);
     assert_reply_refuses(&f->ann, 0, KILN_BUSY, "256 questions");
     const struct message_solutions m = question();
-    (void)send(&f->ann, &m);
+    (void)send_solutions(&f->ann, &m);
     assert_reply_refuses(&f->ann, 0, KILN_BUSY, "user 1000");
-    must(ask(&f->bob, 1), f->engine.err);
+    must(send_one_config(&f->bob, 1), f->engine.err);
     test_caller_leave(&f->ann);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->bob.reply_count, 1);
@@ -488,9 +488,9 @@ TEST(users, a_request_cancelled_while_queued_does_not_run)
     struct users *f = *state;
     const unsigned before = f->engine.executor.tasks_of[WORK_QUEUE_READ];
     const struct message_solutions m = question();
-    must(ask(&f->ann, 1), f->engine.err);
-    must(send(&f->bob, &m), f->engine.err);
-    must(ask(&f->bob, 9), f->engine.err);
+    must(send_one_config(&f->ann, 1), f->engine.err);
+    must(send_solutions(&f->bob, &m), f->engine.err);
+    must(send_one_config(&f->bob, 9), f->engine.err);
     test_caller_cancel(&f->bob, 8);
     test_caller_cancel(&f->bob, 9);
     fake_executor_run_tasks(&f->engine.executor);

@@ -25,13 +25,13 @@ static void describe_two(struct users *f)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static unsigned queued(const struct users *f)
+static unsigned count_queued(const struct users *f)
 {
     return compile_queue_waiting(f->engine.engine->queue);
 }
 
-static void want_of(struct users *f, struct test_caller *caller, uint64_t id, const char *target,
-                    const char *program)
+static void fetch_of(struct users *f, struct test_caller *caller, uint64_t id, const char *target,
+                     const char *program)
 {
     struct message_fetch_source m = { .target = bytes_of_text(target),
                                       .program = bytes_of_text(program),
@@ -40,7 +40,7 @@ static void want_of(struct users *f, struct test_caller *caller, uint64_t id, co
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static void want_for(struct users *f, uint64_t id, const char *target, const char *toolchain)
+static void fetch_for(struct users *f, uint64_t id, const char *target, const char *toolchain)
 {
     struct message_fetch_source m = { .target = bytes_of_text(target),
                                       .toolchain = bytes_of_text(toolchain),
@@ -50,9 +50,9 @@ static void want_for(struct users *f, uint64_t id, const char *target, const cha
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static void want_amd(struct users *f, uint64_t id, const char *toolchain)
+static void fetch_amd(struct users *f, uint64_t id, const char *toolchain)
 {
-    want_for(f, id, "gfx942", toolchain);
+    fetch_for(f, id, "gfx942", toolchain);
 }
 
 static const struct compile_job *next_job(struct users *f)
@@ -140,7 +140,7 @@ TEST(undescribed, a_toolchain_whose_probe_crashes_gives_way_to_the_next)
 {
     struct users *f = *state;
     describe_two(f);
-    want_amd(f, 1, "");
+    fetch_amd(f, 1, "");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     assert_true(bytes_equal_text(next_job(f)->toolchain, "hiprtc"));
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
@@ -158,14 +158,14 @@ TEST(undescribed, probe_results_outlive_a_restart)
 {
     struct users *f = *state;
     describe_two(f);
-    want_amd(f, 1, "");
+    fetch_amd(f, 1, "");
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
     fake_executor_compile(&f->engine.executor, bytes_of_text("probe"));
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "no", NULL);
     fake_executor_run_tasks(&f->engine.executor);
     users_reopen(f); /* describes opencl alone: nothing is known of gfx942 */
-    want_amd(f, 2, "");
+    fetch_amd(f, 2, "");
     assert_int_equal(reply_result(&f->ann, 0).code, KILN_UNSUPPORTED);
 }
 
@@ -173,7 +173,7 @@ TEST(undescribed, a_forced_toolchain_is_tried_also_where_its_probe_failed)
 {
     struct users *f = *state;
     describe_two(f);
-    want_amd(f, 1, "hiprtc");
+    fetch_amd(f, 1, "hiprtc");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
     fake_executor_run_tasks(&f->engine.executor);
@@ -181,7 +181,7 @@ TEST(undescribed, a_forced_toolchain_is_tried_also_where_its_probe_failed)
     assert_false(next_job(f)->target_works);
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
     assert_int_equal(reply_result(&f->ann, 0).code, KILN_COMPILE_FAILED);
-    want_amd(f, 2, "gcc");
+    fetch_amd(f, 2, "gcc");
     assert_int_equal(reply_result(&f->ann, 1).code, KILN_NOT_FOUND);
 }
 
@@ -189,7 +189,7 @@ TEST(undescribed, a_probe_is_a_clients_job_as_its_target_is)
 {
     struct users *f = *state;
     describe_two(f);
-    want_amd(f, 1, "");
+    fetch_amd(f, 1, "");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     assert_int_equal(next_job(f)->origin, COMPILE_OF_CLIENT);
     fake_executor_compile(&f->engine.executor, bytes_of_text("probe"));
@@ -242,7 +242,7 @@ TEST(undescribed, a_probe_that_cannot_start_is_not_held_against_the_toolchain)
     struct users *f = *state;
     describe_two(f);
     engine_drain(f->engine.engine);
-    want_amd(f, 1, "");
+    fetch_amd(f, 1, "");
     assert_int_equal(reply_result(&f->ann, 0).code, KILN_UNAVAILABLE);
     KILN_AUTO(mem) char *text = bytes_to_text(reply_result(&f->ann, 0).text);
     assert_says(text, "hiprtc");
@@ -273,13 +273,13 @@ TEST(undescribed, a_batch_of_made_up_targets_is_refused)
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
     KILN_AUTO(mem) char *text = bytes_to_text(reply_error(&f->ann, 0).text);
     assert_says(text, "16");
-    assert_int_equal(queued(f), 0);
+    assert_int_equal(count_queued(f), 0);
 }
 
 /* Asks for |target|, whose probe crashes. */
 static void crash_for(struct users *f, uint64_t id, const char *target)
 {
-    want_for(f, id, target, "");
+    fetch_for(f, id, target, "");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "died", NULL);
     assert_int_equal(reply_result(&f->ann, 0).code, KILN_UNSUPPORTED);
@@ -291,7 +291,7 @@ TEST(undescribed, a_crash_is_never_held_against_a_target_for_good)
     struct users *f = *state;
     describe_one(f);
     crash_for(f, 1, "gfx942");
-    want_amd(f, 2, "");
+    fetch_amd(f, 2, "");
     assert_null(fake_executor_next_compile(&f->engine.executor)); /* not at once again */
     test_caller_forget_replies(&f->ann);
 
@@ -301,7 +301,7 @@ TEST(undescribed, a_crash_is_never_held_against_a_target_for_good)
         crash_for(f, 10 + i, target);
     }
 
-    want_amd(f, 3, "");
+    fetch_amd(f, 3, "");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
 }
 
@@ -309,8 +309,8 @@ TEST(undescribed, two_requests_for_one_target_share_the_probe)
 {
     struct users *f = *state;
     describe_two(f);
-    want_amd(f, 1, "");
-    want_amd(f, 2, "");
+    fetch_amd(f, 1, "");
+    fetch_amd(f, 2, "");
     assert_int_equal(f->engine.executor.compiles_handed_over, 2); /* describe and one probe */
 }
 
@@ -354,12 +354,12 @@ TEST(undescribed, a_probe_gets_the_best_place_of_those_who_ask)
 {
     struct users *f = *state;
     describe_one(f);
-    want_of(f, &f->ann, 1, "gfx90a", "a1");
+    fetch_of(f, &f->ann, 1, "gfx90a", "a1");
     take_probe(f, "gfx90a");
-    want_of(f, &f->ann, 2, "gfx90a", "a2");
-    want_of(f, &f->ann, 3, "gfx90a", "a3");
-    want_of(f, &f->ann, 4, "gfx908", "a4");
-    want_of(f, &f->bob, 1, "gfx908", "b1");
+    fetch_of(f, &f->ann, 2, "gfx90a", "a2");
+    fetch_of(f, &f->ann, 3, "gfx90a", "a3");
+    fetch_of(f, &f->ann, 4, "gfx908", "a4");
+    fetch_of(f, &f->bob, 1, "gfx908", "b1");
 
     take_kernel(f, "a1");    /* which a compiler had already */
     take_probe(f, "gfx908"); /* a was served twice, b never */
@@ -374,12 +374,12 @@ TEST(undescribed, requests_that_wait_for_one_probe_continue_in_their_order)
 {
     struct users *f = *state;
     describe_one(f);
-    want_of(f, &f->ann, 1, "gfx90a", "first");
-    want_of(f, &f->ann, 2, "gfx908", "other");
-    want_of(f, &f->ann, 3, "gfx90a", "second");
-    want_of(f, &f->ann, 4, "gfx90a", "third");
+    fetch_of(f, &f->ann, 1, "gfx90a", "first");
+    fetch_of(f, &f->ann, 2, "gfx908", "other");
+    fetch_of(f, &f->ann, 3, "gfx90a", "second");
+    fetch_of(f, &f->ann, 4, "gfx90a", "third");
     take_probe(f, "gfx90a");
-    assert_int_equal(queued(f), 3);
+    assert_int_equal(count_queued(f), 3);
     take_probe(f, "gfx908");
     take_kernel(f, "first");
     take_kernel(f, "second");
@@ -392,26 +392,26 @@ TEST(undescribed, the_last_who_leaves_takes_a_probe_out_of_the_queue)
 {
     struct users *f = *state;
     describe_one(f);
-    want_of(f, &f->ann, 1, "gfx90a", "k");
-    want_of(f, &f->ann, 2, "gfx908", "k");
-    want_of(f, &f->ann, 3, "gfx908", "k");
-    want_of(f, &f->bob, 1, "gfx908", "k");
-    want_of(f, &f->bob, 2, "gfx942", "k");
-    assert_int_equal(queued(f), 2);
+    fetch_of(f, &f->ann, 1, "gfx90a", "k");
+    fetch_of(f, &f->ann, 2, "gfx908", "k");
+    fetch_of(f, &f->ann, 3, "gfx908", "k");
+    fetch_of(f, &f->bob, 1, "gfx908", "k");
+    fetch_of(f, &f->bob, 2, "gfx942", "k");
+    assert_int_equal(count_queued(f), 2);
     test_caller_cancel(&f->ann, 3);
     test_caller_cancel(&f->bob, 1);
-    assert_int_equal(queued(f), 2);
+    assert_int_equal(count_queued(f), 2);
     test_caller_cancel(&f->ann, 2);
-    assert_int_equal(queued(f), 1);
+    assert_int_equal(count_queued(f), 1);
     test_caller_cancel(&f->ann, 1); /* which a compiler has: it is remembered */
     take_probe(f, "gfx90a");
     take_probe(f, "gfx942");
     take_kernel(f, "k");
     assert_int_equal(engine_fixture_stat(&f->engine, "queued_bytes"), 0);
 
-    want_of(f, &f->ann, 4, "gfx90a", "k");
+    fetch_of(f, &f->ann, 4, "gfx90a", "k");
     take_kernel(f, "k");
-    want_of(f, &f->ann, 5, "gfx908", "k");
+    fetch_of(f, &f->ann, 5, "gfx908", "k");
     take_probe(f, "gfx908");
     take_kernel(f, "k");
 }
@@ -422,10 +422,10 @@ TEST(undescribed, a_client_that_leaves_takes_its_probes_out_of_the_queue)
     describe_two(f);
     test_caller_send(&f->bob, MESSAGE_toolchains, 1,
                      bytes_of_text("{\"probe\":[\"gfx1030\",\"gfx1100\"]}"));
-    want_of(f, &f->ann, 1, "gfx1100", "k");
-    assert_int_equal(queued(f), 3);
+    fetch_of(f, &f->ann, 1, "gfx1100", "k");
+    assert_int_equal(count_queued(f), 3);
     test_caller_leave(&f->bob);
-    assert_int_equal(queued(f), 1);
+    assert_int_equal(count_queued(f), 1);
     take_probe(f, "gfx1030");
     take_probe(f, "gfx1100");
     take_kernel(f, "k");
@@ -438,32 +438,32 @@ TEST(undescribed, probes_of_one_user_are_bounded)
     describe_one(f);
     for (unsigned i = 0; i < 64; i++) {
         snprintf(target, sizeof(target), "gfx9%03u", i);
-        want_of(f, &f->ann, 1 + i, target, "k");
+        fetch_of(f, &f->ann, 1 + i, target, "k");
     }
     assert_int_equal(f->ann.reply_count, 0);
-    want_of(f, &f->ann, 100, "gfx90a", "k");
+    fetch_of(f, &f->ann, 100, "gfx90a", "k");
     struct message_result o = reply_result(&f->ann, 0);
     assert_int_equal(o.code, KILN_UNAVAILABLE);
     KILN_AUTO(mem) char *text = bytes_to_text(o.text);
     assert_says(text, "64 ");
     assert_says(text, "gfx90a");
 
-    want_of(f, &f->ann, 101, target, "k"); /* for which one is under way */
-    want_of(f, &f->bob, 1, "gfx90a", "k"); /* and another user has 64 of his own */
-    want_of(f, &f->ann, 102, "gfx90a", "k");
+    fetch_of(f, &f->ann, 101, target, "k"); /* for which one is under way */
+    fetch_of(f, &f->bob, 1, "gfx90a", "k"); /* and another user has 64 of his own */
+    fetch_of(f, &f->ann, 102, "gfx90a", "k");
     assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(f->bob.reply_count, 0);
-    assert_int_equal(queued(f), 64);
+    assert_int_equal(count_queued(f), 64);
 
     test_caller_cancel(&f->ann, 5);
     test_caller_forget_replies(&f->ann);
-    want_of(f, &f->ann, 103, "gfx942", "k");
+    fetch_of(f, &f->ann, 103, "gfx942", "k");
     assert_int_equal(f->ann.reply_count, 0);
 }
 
 /* ---- probes of a request that fails ---- */
 
-static void ask(struct test_caller *caller, uint64_t id, const char *question)
+static void send_list(struct test_caller *caller, uint64_t id, const char *question)
 {
     test_caller_send(caller, MESSAGE_toolchains, id, bytes_of_text(question));
 }
@@ -472,11 +472,11 @@ TEST(undescribed, a_list_with_a_bad_target_leaves_nothing_in_the_queue)
 {
     struct users *f = *state;
     describe_two(f);
-    want_of(f, &f->bob, 1, "gfx1030", "k");
-    want_of(f, &f->bob, 2, "gfx1100", "k");
-    ask(&f->ann, 1, "{\"probe\":[\"gfx1030\",\"gfx1100\",\"gfx1101\",\"nonsense\"]}");
+    fetch_of(f, &f->bob, 1, "gfx1030", "k");
+    fetch_of(f, &f->bob, 2, "gfx1100", "k");
+    send_list(&f->ann, 1, "{\"probe\":[\"gfx1030\",\"gfx1100\",\"gfx1101\",\"nonsense\"]}");
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, "nonsense");
-    assert_int_equal(queued(f), 1); /* what another waits for stays */
+    assert_int_equal(count_queued(f), 1); /* what another waits for stays */
     take_probe(f, "gfx1030");
     take_probe(f, "gfx1100");
     take_kernel(f, "k");
@@ -490,7 +490,7 @@ TEST(undescribed, a_request_that_cannot_be_kept_leaves_nothing_in_the_queue)
     KILN_AUTO(mem) char *large = calloc(1, 60000);
     assert_non_null(large);
     describe_one(f);
-    want_of(f, &f->bob, 1, "gfx1030", "k"); /* which the compiler has */
+    fetch_of(f, &f->bob, 1, "gfx1030", "k"); /* which the compiler has */
     static const char *const targets[] = { "gfx1100", "gfx1101" };
     for (size_t i = 0; i < 2; i++) {
         const struct message_fetch_source m = { .target = bytes_of_text(targets[i]),
@@ -501,7 +501,7 @@ TEST(undescribed, a_request_that_cannot_be_kept_leaves_nothing_in_the_queue)
     assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(f->ann.replies[0].request_id, 2);
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_BUSY);
-    assert_int_equal(queued(f), 1); /* the first one's */
+    assert_int_equal(count_queued(f), 1); /* the first one's */
 }
 
 /* It is refused until it is known what can build: whoever asks again finds that out. */
@@ -509,11 +509,11 @@ TEST(undescribed, but_what_a_build_asks_for_goes_on)
 {
     struct users *f = *state;
     describe_one(f);
-    want_of(f, &f->bob, 1, "gfx1030", "k");
+    fetch_of(f, &f->bob, 1, "gfx1030", "k");
     int file = sealed_file(bytes_of_text("problems"));
     test_caller_send_files(&f->ann, MESSAGE_package_build, "{\"target\":\"gfx908\"}", &file, 1);
     assert_reply_refuses(&f->ann, 0, KILN_BUSY, "ask again");
-    assert_int_equal(queued(f), 1);
+    assert_int_equal(count_queued(f), 1);
     take_probe(f, "gfx1030");
     take_probe(f, "gfx908");
 }
@@ -535,8 +535,8 @@ TEST(undescribed, a_list_of_more_than_may_be_under_way_is_tried_to_its_end)
         snprintf(question + used, sizeof(question) - used, "%s\"gfx9%03u\"", i ? "," : "", i);
     }
     strcat(question, "]}");
-    ask(&f->ann, 1, question);
-    assert_int_equal(queued(f), 63);
+    send_list(&f->ann, 1, question);
+    assert_int_equal(count_queued(f), 63);
     unsigned tries = 0;
     for (; f->ann.reply_count == 0; tries++) {
         assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
@@ -557,9 +557,9 @@ TEST(undescribed, a_list_that_cannot_begin_is_refused)
     describe_one(f);
     for (unsigned i = 0; i < 64; i++) {
         snprintf(target, sizeof(target), "gfx9%03u", i);
-        want_of(f, &f->ann, 1 + i, target, "k");
+        fetch_of(f, &f->ann, 1 + i, target, "k");
     }
-    ask(&f->ann, 100, "{\"probe\":[\"gfx1100\"]}");
+    send_list(&f->ann, 100, "{\"probe\":[\"gfx1100\"]}");
     assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "64 ");
 }
 
@@ -571,7 +571,7 @@ TEST(undescribed, a_probe_without_a_process_says_nothing_of_the_target)
 {
     struct users *f = *state;
     describe_one(f);
-    want_amd(f, 1, "");
+    fetch_amd(f, 1, "");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, NO_PROCESS, NULL);
     struct message_result o = reply_result(&f->ann, 0);
@@ -592,7 +592,7 @@ TEST(undescribed, a_probe_without_a_process_says_nothing_of_the_target)
         snprintf(target, sizeof(target), "gfx9%03u", i);
         crash_for(f, 10 + i, target);
     }
-    want_amd(f, 3, "");
+    fetch_amd(f, 3, "");
     take_probe(f, "gfx942");
     assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
 }
@@ -611,7 +611,7 @@ TEST(undescribed, a_probe_result_that_is_always_forgotten_is_not_asked_for_forev
 {
     struct users *f = *state;
     describe_two(f);
-    want_amd(f, 1, "");
+    fetch_amd(f, 1, "");
     unsigned tries = 0;
     for (; f->ann.reply_count == 0; tries++) {
         forget_what_was_found(f, "gfx942");
@@ -626,13 +626,13 @@ TEST(undescribed, a_request_that_gives_up_leaves_no_probe_in_the_queue)
     struct users *f = *state;
     static const char *const targets[] = { "gfx1030", "gfx1100", "gfx1101" };
     describe_one(f);
-    ask(&f->ann, 1, "{\"probe\":[\"gfx1030\",\"gfx1100\",\"gfx1101\"]}");
-    assert_int_equal(queued(f), 2);
+    send_list(&f->ann, 1, "{\"probe\":[\"gfx1030\",\"gfx1100\",\"gfx1101\"]}");
+    assert_int_equal(count_queued(f), 2);
     while (f->ann.reply_count == 0) {
         for (size_t i = 0; i < 3; i++)
             forget_what_was_found(f, targets[i]);
         fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, NO_PROCESS, NULL);
     }
     assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "8 tries");
-    assert_int_equal(queued(f), 0);
+    assert_int_equal(count_queued(f), 0);
 }

@@ -187,7 +187,7 @@ TEST(users, only_publishers_and_administrators_put_into_the_hosts_records)
 
 /* ---- what is refused ---- */
 
-static void refused(struct users *f, const struct put *put, const char *words)
+static void assert_refused(struct users *f, const struct put *put, const char *words)
 {
     tuning_send_put(f, &f->ann, put, true);
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, words);
@@ -199,14 +199,14 @@ TEST(users, metrics_that_nobody_can_have_measured_are_refused)
     static const double bad[] = { -0.5, NAN, INFINITY, -INFINITY, 1.1e9 };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct put put = find_put("Mine", bad[i]);
-        refused(f, &put, "median");
+        assert_refused(f, &put, "median");
         put = find_put("Mine", 1);
         put.entry.spread_ms = double_bits(bad[i]);
-        refused(f, &put, "spread");
+        assert_refused(f, &put, "spread");
     }
     struct put put = find_put("Mine", 1);
     put.entry.samples = 0;
-    refused(f, &put, "samples");
+    assert_refused(f, &put, "samples");
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
@@ -216,28 +216,28 @@ TEST(users, words_that_would_break_a_record_are_refused)
     static const char *const bad[] = { "", "A;B", "A:B", "A=B", "A,B", "A\nB", "\xff" };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct put put = find_put(bad[i], 1);
-        refused(f, &put, "entry 0");
+        assert_refused(f, &put, "entry 0");
         put = find_put("Mine", 1);
         put.entry.algorithm = bytes_of_text(bad[i]);
-        refused(f, &put, "entry 0");
+        assert_refused(f, &put, "entry 0");
     }
     struct put put = perf_put("Mine", "1,2;Other:3", 1);
-    refused(f, &put, "parameters");
+    assert_refused(f, &put, "parameters");
     put = find_put("Mine", 1);
     put.m.device = bytes_of_text("two\nlines");
-    refused(f, &put, "device");
+    assert_refused(f, &put, "device");
 }
 
 TEST(users, names_that_are_none_of_miopens_are_refused)
 {
     struct users *f = *state;
     struct put put = find_put("Conv A", 1);
-    refused(f, &put, "'Conv A'");
+    assert_refused(f, &put, "'Conv A'");
     put = find_put("Mine", 1);
     put.entry.algorithm = bytes_of_text("direct");
-    refused(f, &put, "'direct'");
+    assert_refused(f, &put, "'direct'");
     put.entry.algorithm = bytes_of_text("miopenConvolutionBwdDataAlgoDirect");
-    refused(f, &put, "direction");
+    assert_refused(f, &put, "direction");
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
     put.m.problem.direction = DIRECTION_BACKWARD_DATA;
     tuning_put(f, &f->ann, &put);
@@ -248,22 +248,22 @@ TEST(users, a_put_of_what_there_is_not_is_refused)
     struct users *f = *state;
     struct put put = find_put("Mine", 1);
     put.m.kind = 2;
-    refused(f, &put, "kind 2");
+    assert_refused(f, &put, "kind 2");
     put = find_put("Mine", 1);
     put.m.tier = 1;
-    refused(f, &put, "tier 1");
+    assert_refused(f, &put, "tier 1");
     put = find_put("Mine", 1);
     put.m.database_id = bytes_of_text("../gfx90a68");
-    refused(f, &put, "");
+    assert_refused(f, &put, "");
     put = find_put("Mine", 1);
     put.m.problem.n = 0;
-    refused(f, &put, "");
+    assert_refused(f, &put, "");
     put = perf_put("Mine", "1", 1);
     put.m.backend = bytes_of_text("HIP");
-    refused(f, &put, "no backend");
+    assert_refused(f, &put, "no backend");
     put = find_put("Mine", 1);
     put.entry.params = bytes_of_text("1");
-    refused(f, &put, "no parameters");
+    assert_refused(f, &put, "no parameters");
 }
 
 TEST(users, lists_of_entries_that_do_not_add_up_are_refused)
@@ -271,15 +271,15 @@ TEST(users, lists_of_entries_that_do_not_add_up_are_refused)
     struct users *f = *state;
     struct put put = find_put("Mine", 1);
     put.m.count = 0;
-    refused(f, &put, "256 entries");
+    assert_refused(f, &put, "256 entries");
     put.m.count = 257;
-    refused(f, &put, "256 entries");
+    assert_refused(f, &put, "256 entries");
     put.m.count = 2;
-    refused(f, &put, "too early");
+    assert_refused(f, &put, "too early");
     put.repeated = 2;
-    refused(f, &put, "this solver");
+    assert_refused(f, &put, "this solver");
     put.m.count = 1;
-    refused(f, &put, "last entry");
+    assert_refused(f, &put, "last entry");
 }
 
 TEST(users, a_problem_of_mixed_layouts_has_no_perf_record)
@@ -531,7 +531,7 @@ TEST(users, a_solver_whose_name_is_none_is_refused_in_a_perf_record_too)
 {
     struct users *f = *state;
     struct put put = perf_put("Conv A", "1,2", 1);
-    refused(f, &put, "'Conv A'");
+    assert_refused(f, &put, "'Conv A'");
     assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_NOT_FOUND);
 }
 
@@ -540,7 +540,7 @@ TEST(users, a_backend_that_there_is_not_is_refused)
     struct users *f = *state;
     struct put put = find_put("Mine", 1);
     put.m.backend = bytes_of_text("Metal");
-    refused(f, &put, "'Metal'");
+    assert_refused(f, &put, "'Metal'");
     put.m.backend = bytes_of_text("OpenCL");
     tuning_put(f, &f->ann, &put);
 }
@@ -550,13 +550,13 @@ TEST(users, a_backend_that_is_none_of_the_devices_is_refused)
     struct users *f = *state;
     struct put put = find_put("Mine", 1);
     put.m.backend = bytes_of_text("CUDA");
-    refused(f, &put, "'CUDA'");
+    assert_refused(f, &put, "'CUDA'");
     put.m.database_id = bytes_of_text("sm_90_132");
     put.m.backend = bytes_of_text("HIP");
-    refused(f, &put, "'HIP'");
+    assert_refused(f, &put, "'HIP'");
     put.m.database_id = bytes_of_text("opencl_1a2b3c4d");
     put.m.backend = bytes_of_text("CUDA");
-    refused(f, &put, "'CUDA'");
+    assert_refused(f, &put, "'CUDA'");
 }
 
 static bool note_backend(void *context, const struct tuning_held *held)
@@ -634,7 +634,7 @@ TEST(users, a_token_of_another_size_is_refused)
     struct users *f = *state;
     struct put put = find_put("Mine", 1);
     put.m.token = bytes_of_text("short");
-    refused(f, &put, "5 bytes");
+    assert_refused(f, &put, "5 bytes");
     put.m.token = bytes_of_text("seventeen letters");
-    refused(f, &put, "17 bytes");
+    assert_refused(f, &put, "17 bytes");
 }

@@ -37,7 +37,7 @@ static struct message_leased last_leased(const struct test_caller *c)
     return m;
 }
 
-static struct message_leased lease(struct test_caller *c)
+static struct message_leased ask_lease(struct test_caller *c)
 {
     send_lease(c, &wanted);
     return last_leased(c);
@@ -70,9 +70,9 @@ static void send_report(struct test_caller *c, const struct message_leased *shar
     send_report_from(c, share, &(struct measured){ params, median_ms, "driver 2" });
 }
 
-static struct message_leased report(struct users *f, struct test_caller *c,
-                                    const struct message_leased *share, const char *params,
-                                    double median_ms)
+static struct message_leased report_share(struct users *f, struct test_caller *c,
+                                          const struct message_leased *share, const char *params,
+                                          double median_ms)
 {
     send_report(c, share, params, median_ms);
     fake_executor_run_tasks(&f->engine.executor);
@@ -88,14 +88,14 @@ static void join_ann_again(struct users *f, struct test_caller *c)
 TEST(users, the_best_of_all_shares_is_recorded_and_found)
 {
     struct users *f = *state;
-    struct message_leased first = lease(&f->ann);
+    struct message_leased first = ask_lease(&f->ann);
     assert_int_equal(first.state, LEASE_RESULT_GRANTED);
     assert_int_equal(first.count, 4);
-    struct message_leased second = report(f, &f->ann, &first, "1,2", 0.5);
+    struct message_leased second = report_share(f, &f->ann, &first, "1,2", 0.5);
     assert_int_equal(second.state, LEASE_RESULT_GRANTED);
     assert_int_equal(second.first, 4);
     assert_true(second.best_ms == double_bits(0.5));
-    struct message_leased last = report(f, &f->ann, &second, "3,4", 0.7);
+    struct message_leased last = report_share(f, &f->ann, &second, "3,4", 0.7);
     assert_int_equal(last.state, LEASE_RESULT_DONE);
     assert_true(bytes_equal_text(last.best_params, "1,2"));
     struct message_tuning_answer answer = tuning_ask(f, &f->ann, 1, TUNING_MEASUREMENTS, 1);
@@ -108,7 +108,7 @@ TEST(users, the_best_of_all_shares_is_recorded_and_found)
 TEST(users, the_record_says_where_the_best_was_measured_and_not_the_last_share)
 {
     struct users *f = *state;
-    struct message_leased first = lease(&f->ann);
+    struct message_leased first = ask_lease(&f->ann);
     send_report_from(&f->ann, &first, &(struct measured){ "1,2", 0.5, "driver 1" });
     struct message_leased second = last_leased(&f->ann);
     send_report_from(&f->ann, &second, &(struct measured){ "3,4", 0.7, "driver 2" });
@@ -127,16 +127,16 @@ TEST(users, the_record_says_where_the_best_was_measured_and_not_the_last_share)
 TEST(users, of_two_threads_with_one_share_the_second_report_is_answered_with_the_next)
 {
     struct users *f = *state;
-    struct message_leased one = lease(&f->ann), other = lease(&f->ann);
+    struct message_leased one = ask_lease(&f->ann), other = ask_lease(&f->ann);
     assert_int_equal(other.first, one.first);
-    struct message_leased next = report(f, &f->ann, &one, "1,2", 0.5);
+    struct message_leased next = report_share(f, &f->ann, &one, "1,2", 0.5);
     assert_int_equal(next.first, 4);
-    struct message_leased again = report(f, &f->ann, &other, "7,7", 0.1);
+    struct message_leased again = report_share(f, &f->ann, &other, "7,7", 0.1);
     assert_int_equal(again.state, LEASE_RESULT_GRANTED);
     assert_int_equal(again.first, 4);
     assert_true(bytes_equal_text(again.best_params, "1,2"));
     assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_NOT_FOUND);
-    assert_int_equal(report(f, &f->ann, &next, "3,4", 0.7).state, LEASE_RESULT_DONE);
+    assert_int_equal(report_share(f, &f->ann, &next, "3,4", 0.7).state, LEASE_RESULT_DONE);
 }
 
 TEST(users, two_processes_share_and_a_third_is_reported_that_it_is_taken)
@@ -145,7 +145,7 @@ TEST(users, two_processes_share_and_a_third_is_reported_that_it_is_taken)
     struct test_caller rank, third;
     join_ann_again(f, &rank);
     join_ann_again(f, &third);
-    struct message_leased a = lease(&f->ann), b = lease(&rank), c = lease(&third);
+    struct message_leased a = ask_lease(&f->ann), b = ask_lease(&rank), c = ask_lease(&third);
     assert_int_equal(a.first, 0);
     assert_int_equal(b.state, LEASE_RESULT_GRANTED);
     assert_int_equal(b.first, 4);
@@ -159,7 +159,7 @@ TEST(users, two_processes_share_and_a_third_is_reported_that_it_is_taken)
 TEST(users, another_users_lease_is_another_one)
 {
     struct users *f = *state;
-    struct message_leased a = lease(&f->ann), b = lease(&f->bob);
+    struct message_leased a = ask_lease(&f->ann), b = ask_lease(&f->bob);
     assert_int_equal(b.state, LEASE_RESULT_GRANTED);
     assert_int_equal(b.first, 0);
     assert_true(a.lease != b.lease);
@@ -282,7 +282,7 @@ TEST(users, nothing_is_recorded_where_no_candidate_ran)
     const struct message_tuning_lease whole = { .candidates = 0 };
     send_lease(&f->ann, &whole);
     struct message_leased mine = last_leased(&f->ann);
-    struct message_leased last = report(f, &f->ann, &mine, "", 0);
+    struct message_leased last = report_share(f, &f->ann, &mine, "", 0);
     assert_int_equal(last.state, LEASE_RESULT_DONE);
     assert_true(last.best_ms == 0 && last.best_params.size == 0);
     assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_NOT_FOUND);
@@ -301,7 +301,7 @@ TEST(users, reports_with_impossible_figures_are_refused_and_may_be_repeated)
     }
     send_report(&f->ann, &mine, "1;2", 1);
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, "parameters");
-    assert_int_equal(report(f, &f->ann, &mine, "1,2", 1).state, LEASE_RESULT_DONE);
+    assert_int_equal(report_share(f, &f->ann, &mine, "1,2", 1).state, LEASE_RESULT_DONE);
 }
 
 TEST(users, leases_for_what_cannot_be_recorded_are_refused)

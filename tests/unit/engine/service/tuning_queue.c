@@ -27,7 +27,7 @@ static int teardown(void **state)
 
 FIXTURE(tuning_order, users_setup, teardown);
 
-static void send(struct test_caller *c, enum message_type type, const char *question)
+static void send_json(struct test_caller *c, enum message_type type, const char *question)
 {
     test_caller_forget_replies(c);
     test_caller_send(c, type, 3, bytes_of_text(question));
@@ -66,7 +66,7 @@ TEST(tuning_order, a_put_goes_before_an_export_that_waits)
     struct put put = find_put("Mine", 1);
     tuning_put(f, &f->ann, &put);
     tuning_send_put(f, &f->publisher, &put, false); /* runs */
-    send(&f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}");
+    send_json(&f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}");
     tuning_send_put(f, &f->bob, &put, false);
 
     run_until_answered(f, &f->bob);
@@ -82,7 +82,7 @@ TEST(tuning_order, puts_do_not_keep_an_export_waiting_for_good)
     struct put put = find_put("Mine", 1);
     tuning_put(f, &f->bob, &put);
     tuning_send_put(f, &f->ann, &put, false);
-    send(&f->bob, MESSAGE_tuning_export, "{\"tier\":\"user\"}");
+    send_json(&f->bob, MESSAGE_tuning_export, "{\"tier\":\"user\"}");
     for (int i = 0; i < 60; i++)
         tuning_send_put(f, i % 2 ? &f->ann : &f->publisher, &put, false);
 
@@ -101,7 +101,7 @@ TEST(tuning_order, puts_come_in_between_the_steps_of_a_verification)
     struct users *f = *state;
     struct put put = find_put("Mine", 1);
     tuning_import_system(f);
-    send(&f->ann, MESSAGE_tuning_verify, "{}");
+    send_json(&f->ann, MESSAGE_tuning_verify, "{}");
     tuning_send_put(f, &f->bob, &put, false);
 
     run_until_answered(f, &f->bob);
@@ -121,9 +121,9 @@ TEST(tuning_order, a_comparison_goes_on_with_what_it_read_before_a_put)
     struct put put = find_put("Mine", 1), other = find_put("Other", 2);
     tuning_import_system(f);
     tuning_put(f, &f->ann, &put);
-    send(&f->ann, MESSAGE_tuning_diff,
-         "{\"kind\":\"find\",\"database_id\":\"" ID
-         "\",\"a_tier\":\"user\",\"b_tier\":\"system\"}");
+    send_json(&f->ann, MESSAGE_tuning_diff,
+              "{\"kind\":\"find\",\"database_id\":\"" ID
+              "\",\"a_tier\":\"user\",\"b_tier\":\"system\"}");
     assert_true(fake_executor_run_task(&f->engine.executor)); /* the user's records */
     test_caller_leave(&f->bob); /* another connection of the same user */
     test_caller_connect(&f->bob, &f->engine, 1000, ROLE_USE);
@@ -141,7 +141,7 @@ TEST(tuning_order, work_stops_between_two_steps_when_the_caller_leaves)
 {
     struct users *f = *state;
     tuning_import_system(f);
-    send(&f->ann, MESSAGE_tuning_verify, "{}");
+    send_json(&f->ann, MESSAGE_tuning_verify, "{}");
     assert_true(fake_executor_run_task(&f->engine.executor));
     test_caller_cancel(&f->ann, 3);
     unsigned before = f->engine.executor.tasks_of[WORK_QUEUE_TUNING];
@@ -158,7 +158,7 @@ TEST(tuning_order, a_paused_change_is_refused_when_the_engine_drains)
     struct users *f = *state;
     struct put put = find_put("Mine", 1);
     tuning_import_system(f);
-    send(&f->ann, MESSAGE_tuning_verify, "{}");
+    send_json(&f->ann, MESSAGE_tuning_verify, "{}");
     tuning_send_put(f, &f->bob, &put, false);
     while (!f->engine.engine->tuning->queue.paused)
         assert_true(fake_executor_run_task(&f->engine.executor));

@@ -34,8 +34,8 @@ enum kiln_code __wrap_database_id_parse(struct bytes text, struct database_id *r
     return __real_database_id_parse(text, ret_id, err);
 }
 
-static enum kiln_code ask(struct fixture *f, enum tuning_kind kind, const char *id,
-                          const char *backend)
+static enum kiln_code take_database(struct fixture *f, enum tuning_kind kind, const char *id,
+                                    const char *backend)
 {
     parsed = 0;
     f->err = KILN_ERR_INIT;
@@ -52,12 +52,12 @@ static void assert_known(const struct fixture *f, const char *id, const char *ba
 TEST(tuning_validation, a_database_is_checked_once_and_then_known)
 {
     struct fixture *f = *state;
-    must(ask(f, TUNING_FIND, "gfx90a68", "HIP"), f->err);
+    must(take_database(f, TUNING_FIND, "gfx90a68", "HIP"), f->err);
     assert_true(parsed > 0);
-    must(ask(f, TUNING_FIND, "gfx90a68", "HIP"), f->err);
+    must(take_database(f, TUNING_FIND, "gfx90a68", "HIP"), f->err);
     assert_int_equal(parsed, 0);
     assert_known(f, "gfx90a68", "HIP");
-    must(ask(f, TUNING_FIND, "gfx906_60", "OpenCL"), f->err);
+    must(take_database(f, TUNING_FIND, "gfx906_60", "OpenCL"), f->err);
     assert_true(parsed > 0);
     assert_known(f, "gfx906_60", "OpenCL");
 }
@@ -66,30 +66,30 @@ TEST(tuning_validation, a_database_is_checked_once_and_then_known)
 TEST(tuning_validation, a_backend_that_is_left_out_is_the_devices)
 {
     struct fixture *f = *state;
-    must(ask(f, TUNING_FIND, "gfx90a68", "OpenCL"), f->err);
-    must(ask(f, TUNING_FIND, "gfx90a68", ""), f->err);
+    must(take_database(f, TUNING_FIND, "gfx90a68", "OpenCL"), f->err);
+    must(take_database(f, TUNING_FIND, "gfx90a68", ""), f->err);
     assert_known(f, "gfx90a68", "HIP");
-    must(ask(f, TUNING_FIND, "gfx90a68", ""), f->err);
+    must(take_database(f, TUNING_FIND, "gfx90a68", ""), f->err);
     assert_known(f, "gfx90a68", "HIP");
 }
 
 TEST(tuning_validation, another_backend_of_a_known_device_is_checked)
 {
     struct fixture *f = *state;
-    must(ask(f, TUNING_FIND, "gfx90a68", "HIP"), f->err);
-    assert_int_equal(ask(f, TUNING_FIND, "gfx90a68", "CUDA"), KILN_INVALID);
-    assert_int_equal(ask(f, TUNING_FIND, "gfx90a68", "HIP2"), KILN_INVALID);
+    must(take_database(f, TUNING_FIND, "gfx90a68", "HIP"), f->err);
+    assert_int_equal(take_database(f, TUNING_FIND, "gfx90a68", "CUDA"), KILN_INVALID);
+    assert_int_equal(take_database(f, TUNING_FIND, "gfx90a68", "HIP2"), KILN_INVALID);
     assert_known(f, "gfx90a68", "HIP");
 }
 
 TEST(tuning_validation, perf_has_no_backend_whatever_is_known)
 {
     struct fixture *f = *state;
-    must(ask(f, TUNING_PERF, "gfx90a68", ""), f->err);
+    must(take_database(f, TUNING_PERF, "gfx90a68", ""), f->err);
     assert_known(f, "gfx90a68", "");
-    must(ask(f, TUNING_PERF, "gfx90a68", ""), f->err);
+    must(take_database(f, TUNING_PERF, "gfx90a68", ""), f->err);
     assert_int_equal(parsed, 0);
-    assert_int_equal(ask(f, TUNING_PERF, "gfx90a68", "HIP"), KILN_INVALID);
+    assert_int_equal(take_database(f, TUNING_PERF, "gfx90a68", "HIP"), KILN_INVALID);
     assert_says(f->err.text, "backend");
     assert_known(f, "gfx90a68", "");
 }
@@ -101,10 +101,10 @@ TEST(tuning_validation, an_invalid_database_id_is_refused_and_changes_nothing)
     struct fixture *f = *state;
     for (unsigned turn = 0; turn < 2; turn++) {
         for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-            assert_int_not_equal(ask(f, TUNING_PERF, wrong[i], ""), KILN_OK);
+            assert_int_not_equal(take_database(f, TUNING_PERF, wrong[i], ""), KILN_OK);
         assert_known(f, turn ? "gfx90a68" : "", "");
-        must(ask(f, TUNING_PERF, "gfx90a68", ""), f->err);
+        must(take_database(f, TUNING_PERF, "gfx90a68", ""), f->err);
     }
-    must(ask(f, TUNING_PERF, "gfx90a", ""), f->err);
+    must(take_database(f, TUNING_PERF, "gfx90a", ""), f->err);
     assert_known(f, "gfx90a", "");
 }

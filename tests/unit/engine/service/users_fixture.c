@@ -73,6 +73,43 @@ void users_reopen(struct users *f)
     users_start(f);
 }
 
+uint64_t users_stat(struct users *f, const char *name)
+{
+    return engine_fixture_stat(&f->engine, name);
+}
+
+void fetch_program(struct test_caller *c, uint64_t id, const char *program)
+{
+    test_caller_fetch_source(c, id, program, PRIORITY_INTERACTIVE);
+    fake_executor_run_tasks(&c->fixture->executor);
+}
+
+void finish_compile(struct users *f, const char *content)
+{
+    assert_non_null(fake_executor_next_compile(&f->engine.executor));
+    fake_executor_compile(&f->engine.executor, bytes_of_text(content));
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+void finish_compiles(struct users *f, struct bytes object)
+{
+    while (fake_executor_next_compile(&f->engine.executor)) {
+        fake_executor_compile(&f->engine.executor, object);
+        fake_executor_run_tasks(&f->engine.executor);
+    }
+}
+
+struct digest compile_program(struct test_caller *c, const char *program)
+{
+    char content[64];
+    snprintf(content, sizeof(content), "the object of %s", program);
+    test_caller_forget_replies(c);
+    fetch_program(c, 7, program);
+    fake_executor_compile(&c->fixture->executor, bytes_of_text(content));
+    fake_executor_run_tasks(&c->fixture->executor);
+    return last_result(c).key;
+}
+
 void put_one(struct users *f, const char *file_name, const char *name, const char *content)
 {
     const struct kernel_row row = TEXT_KERNEL(name, " -mcpu=gfx90a", content);

@@ -29,5 +29,17 @@ void users_start(struct users *f);
 void users_start_as(struct users *f, const char *toolchains);
 void users_reopen(struct users *f);
 
+/* One number of the answer to "stats". */
+uint64_t users_stat(struct users *f, const char *name);
+
+/* Sends a fetch_source of |program| and runs its tasks. */
+void fetch_program(struct test_caller *c, uint64_t id, const char *program);
+/* Ends the next compile, which must be pending, with |content| as its object. */
+void finish_compile(struct users *f, const char *content);
+/* Ends all compiles, also those that they lead to, with |object|. */
+void finish_compiles(struct users *f, struct bytes object);
+/* Fetches |program| and compiles it; returns its key. */
+struct digest compile_program(struct test_caller *c, const char *program);
+
 /* Installs a package of one kernel; the engine knows it. */
 void put_one(struct users *f, const char *file_name, const char *name, const char *content);

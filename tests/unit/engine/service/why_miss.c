@@ -36,17 +36,9 @@ static void upgrade(struct users *f, const char *toolchains)
     users_start_as(f, toolchains);
 }
 
-static void finish_compiles(struct users *f, struct bytes object)
-{
-    while (fake_executor_next_compile(&f->engine.executor)) {
-        fake_executor_compile(&f->engine.executor, object);
-        fake_executor_run_tasks(&f->engine.executor);
-    }
-}
-
 /* Compiles what a plan for the problem of |channels| on |target| needs. */
-static struct digest plan(struct users *f, uint32_t channels, const char *target,
-                          struct bytes object)
+static struct digest compile_plan(struct users *f, uint32_t channels, const char *target,
+                                  struct bytes object)
 {
     struct message_plan m = { .problem = small_problem(channels), .target = bytes_of_text(target) };
     test_caller_forget_replies(&f->ann);
@@ -57,7 +49,7 @@ static struct digest plan(struct users *f, uint32_t channels, const char *target
 
 static struct digest plan_opencl(struct users *f, uint32_t channels)
 {
-    return plan(f, channels, FIXTURE_TARGET, bytes_of_text("object"));
+    return compile_plan(f, channels, FIXTURE_TARGET, bytes_of_text("object"));
 }
 
 /* The same kernel made of another source, or with another header. */
@@ -86,7 +78,7 @@ static void fetch_variant(struct users *f, const char *source, const char *heade
     program_names_done(&names);
 }
 
-static struct json *ask(struct test_caller *c, const char *question)
+static struct json *ask_why(struct test_caller *c, const char *question)
 {
     struct json *answer = test_caller_ask(c, MESSAGE_why_miss, question);
     assert_non_null(json_get(answer, "key"));
@@ -108,7 +100,7 @@ static struct json *ask_key(struct test_caller *c, const struct digest *key)
     char hex[DIGEST_HEX_SIZE], question[100];
     digest_to_hex(key, hex);
     snprintf(question, sizeof(question), "{\"key\":\"%s\"}", hex);
-    return ask(c, question);
+    return ask_why(c, question);
 }
 
 /* Of the nearest: the one part that differs. */
@@ -130,7 +122,7 @@ TEST(why, a_stored_kernel_is_reported_as_found)
 {
     struct users *f = *state;
     struct digest key = plan_opencl(f, 8);
-    KILN_AUTO(json) struct json *answer = ask(&f->ann, PROBLEM_QUESTION);
+    KILN_AUTO(json) struct json *answer = ask_why(&f->ann, PROBLEM_QUESTION);
     char hex[DIGEST_HEX_SIZE];
     digest_to_hex(&key, hex);
     assert_string_equal(json_get_text(answer, "key", ""), hex);
@@ -141,7 +133,7 @@ TEST(why, a_stored_kernel_is_reported_as_found)
 TEST(why, in_an_empty_store_nothing_is_near)
 {
     struct users *f = *state;
-    KILN_AUTO(json) struct json *answer = ask(&f->ann, PROBLEM_QUESTION);
+    KILN_AUTO(json) struct json *answer = ask_why(&f->ann, PROBLEM_QUESTION);
     assert_false(json_get_bool(answer, "found", true));
     assert_int_equal(json_count(json_get(answer, "nearest")), 0);
     assert_says(json_get_text(answer, "sentence", ""), "nothing similar");
@@ -151,7 +143,7 @@ TEST(why, another_option_is_named_and_no_more_than_that)
 {
     struct users *f = *state;
     plan_opencl(f, 16);
-    KILN_AUTO(json) struct json *answer = ask(&f->ann, PROBLEM_QUESTION);
+    KILN_AUTO(json) struct json *answer = ask_why(&f->ann, PROBLEM_QUESTION);
     const struct json *d = only_difference(answer, "options");
     assert_says(json_get_text(d, "wanted", ""), "-DKILN_C=8");
     assert_says(json_get_text(d, "there", ""), "-DKILN_C=16");
@@ -164,7 +156,7 @@ TEST(why, an_upgraded_toolchain_is_named)
     struct users *f = *state;
     plan_opencl(f, 8);
     upgrade(f, "{\"toolchains\":[" OPENCL TWO "]}");
-    KILN_AUTO(json) struct json *answer = ask(&f->ann, PROBLEM_QUESTION);
+    KILN_AUTO(json) struct json *answer = ask_why(&f->ann, PROBLEM_QUESTION);
     const struct json *d = only_difference(answer, "toolchain version");
     assert_string_equal(json_get_text(d, "wanted", ""), "1 (222222222222)");
     assert_string_equal(json_get_text(d, "there", ""), "not here any more (111111111111)");
@@ -174,7 +166,7 @@ TEST(why, an_edited_source_is_named)
 {
     struct users *f = *state;
     fetch_variant(f, "kernel void edited() {}", NULL);
-    KILN_AUTO(json) struct json *answer = ask(&f->ann, PROBLEM_QUESTION);
+    KILN_AUTO(json) struct json *answer = ask_why(&f->ann, PROBLEM_QUESTION);
     only_difference(answer, "source");
 }
 
@@ -182,7 +174,7 @@ TEST(why, an_edited_header_is_named)
 {
     struct users *f = *state;
     fetch_variant(f, NULL, "#define EDITED 1");
-    KILN_AUTO(json) struct json *answer = ask(&f->ann, PROBLEM_QUESTION);
+    KILN_AUTO(json) struct json *answer = ask_why(&f->ann, PROBLEM_QUESTION);
     only_difference(answer, "headers");
 }
 
@@ -190,7 +182,7 @@ TEST(why, other_features_of_the_target_are_named)
 {
     struct users *f = *state;
     struct amd_object object = amd_object(AMD_XNACK_OFF, "xnack-");
-    plan(f, 8, "gfx90a:xnack-", bytes_of(object.bytes, sizeof(object.bytes)));
+    compile_plan(f, 8, "gfx90a:xnack-", bytes_of(object.bytes, sizeof(object.bytes)));
     static const char question[] = "{\"problem\":\"" LINE "\",\"target\":\"gfx90a:xnack+\","
                                    "\"toolchain\":\"clang\"}";
     KILN_AUTO(json) struct json *answer = ask_of_target(f, &f->ann, question);
@@ -203,7 +195,7 @@ TEST(why, another_arch_is_named_as_another_target)
 {
     struct users *f = *state;
     struct amd_object object = amd_object(0, "gfx90a");
-    plan(f, 8, "gfx90a", bytes_of(object.bytes, sizeof(object.bytes)));
+    compile_plan(f, 8, "gfx90a", bytes_of(object.bytes, sizeof(object.bytes)));
     static const char question[] = "{\"problem\":\"" LINE "\",\"target\":\"gfx942\","
                                    "\"toolchain\":\"clang\"}";
     KILN_AUTO(json) struct json *answer = ask_of_target(f, &f->ann, question);
@@ -246,7 +238,7 @@ TEST(why, of_an_unknown_key_nothing_is_known)
     assert_says(json_get_text(answer, "sentence", ""), "problem");
 }
 
-static void import(struct users *f, const char *file_name)
+static void import_kernel(struct users *f, const char *file_name)
 {
     const struct kernel_row row = TEXT_KERNEL("conv.o", " -mcpu=gfx906", "the object");
     char path[100];
@@ -278,8 +270,8 @@ static const struct json *find_part(const struct json *list, const char *part)
 TEST(why, other_compute_units_are_named)
 {
     struct users *f = *state;
-    import(f, "gfx906_60.ukdb");
-    import(f, "gfx906_64.ukdb");
+    import_kernel(f, "gfx906_60.ukdb");
+    import_kernel(f, "gfx906_64.ukdb");
     struct digest key = named_key("gfx906_60");
     KILN_AUTO(json) struct json *answer = ask_key(&f->ann, &key);
     const struct json *nearest = json_first(json_get(answer, "nearest"));
@@ -292,8 +284,8 @@ TEST(why, other_compute_units_are_named)
 TEST(why, private_imports_of_others_are_neither_found_nor_near)
 {
     struct users *f = *state;
-    import(f, "gfx906_60.ukdb");
-    import(f, "gfx906_64.ukdb");
+    import_kernel(f, "gfx906_60.ukdb");
+    import_kernel(f, "gfx906_64.ukdb");
     struct digest key = named_key("gfx906_60");
     KILN_AUTO(json) struct json *answer = ask_key(&f->bob, &key);
     assert_false(json_get_bool(answer, "found", true));
@@ -378,11 +370,11 @@ TEST(why, without_any_compiler_packages_of_other_compute_units_are_looked_into)
 TEST(why, an_imported_kernel_is_found_by_its_name)
 {
     struct users *f = *state;
-    import(f, "gfx906_60.ukdb");
-    KILN_AUTO(json) struct json *answer = ask(&f->ann, NAMED("gfx906_60", "conv.o"));
+    import_kernel(f, "gfx906_60.ukdb");
+    KILN_AUTO(json) struct json *answer = ask_why(&f->ann, NAMED("gfx906_60", "conv.o"));
     assert_true(json_get_bool(answer, "found", false));
     assert_string_equal(json_get_text(answer, "tier", ""), "disk");
-    KILN_AUTO(json) struct json *others = ask(&f->bob, NAMED("gfx906_60", "conv.o"));
+    KILN_AUTO(json) struct json *others = ask_why(&f->bob, NAMED("gfx906_60", "conv.o"));
     assert_false(json_get_bool(others, "found", true));
     assert_int_equal(json_count(json_get(others, "nearest")), 0);
 }
@@ -393,9 +385,9 @@ TEST(why, a_kernel_in_a_package_is_found_by_its_name)
     const struct kernel_row row = TEXT_KERNEL("conv.o", " -mcpu=gfx906", "the object");
     put_package(&f->engine, "gfx906_60.kdb", &row, 1);
     engine_fixture_rescan(&f->engine);
-    KILN_AUTO(json) struct json *answer = ask(&f->ann, NAMED("gfx906_60", "conv.o"));
+    KILN_AUTO(json) struct json *answer = ask_why(&f->ann, NAMED("gfx906_60", "conv.o"));
     assert_string_equal(json_get_text(answer, "tier", ""), "package");
-    KILN_AUTO(json) struct json *elsewhere = ask(&f->ann, NAMED("gfx906_64", "conv.o"));
+    KILN_AUTO(json) struct json *elsewhere = ask_why(&f->ann, NAMED("gfx906_64", "conv.o"));
     assert_false(json_get_bool(elsewhere, "found", true));
     assert_string_equal(json_get_text(only_difference(elsewhere, "compute units"), "there", ""),
                         "gfx906_60");
@@ -404,15 +396,15 @@ TEST(why, a_kernel_in_a_package_is_found_by_its_name)
 TEST(why, a_named_kernel_is_compared_by_what_names_say)
 {
     struct users *f = *state;
-    import(f, "gfx906_60.ukdb");
+    import_kernel(f, "gfx906_60.ukdb");
     plan_opencl(f, 8); /* made from a source: nothing to compare a name with */
-    KILN_AUTO(json) struct json *answer = ask(&f->ann, NAMED("gfx906_64", "conv.o"));
+    KILN_AUTO(json) struct json *answer = ask_why(&f->ann, NAMED("gfx906_64", "conv.o"));
     assert_int_equal(json_count(json_get(answer, "nearest")), 1);
     only_difference(answer, "compute units");
-    KILN_AUTO(json) struct json *version = ask(&f->ann, NAMED("gfx906_60@3.2", "conv.o"));
+    KILN_AUTO(json) struct json *version = ask_why(&f->ann, NAMED("gfx906_60@3.2", "conv.o"));
     assert_string_equal(json_get_text(only_difference(version, "MIOpen version"), "wanted", ""),
                         "3.2");
-    KILN_AUTO(json) struct json *name = ask(&f->ann, NAMED("gfx906_60", "conv2.o"));
+    KILN_AUTO(json) struct json *name = ask_why(&f->ann, NAMED("gfx906_60", "conv2.o"));
     only_difference(name, "program");
 }
 
@@ -433,18 +425,18 @@ TEST(why, a_compiled_kernel_is_bound_to_no_number_of_compute_units)
     struct users *f = *state;
     plan_opencl(f, 16);
     KILN_AUTO(json)
-    struct json *answer = ask(&f->ann, "{\"problem\":\"" LINE "\",\"target\":\"" FIXTURE_TARGET
-                                       "\",\"database_id\":\"gfx90a68\"}");
+    struct json *answer = ask_why(&f->ann, "{\"problem\":\"" LINE "\",\"target\":\"" FIXTURE_TARGET
+                                           "\",\"database_id\":\"gfx90a68\"}");
     only_difference(answer, "options");
 }
 
 TEST(why, an_imported_kernel_for_other_compute_units_is_named_by_them)
 {
     struct users *f = *state;
-    import(f, "gfx906_60.ukdb");
+    import_kernel(f, "gfx906_60.ukdb");
     KILN_AUTO(json)
-    struct json *answer = ask(&f->ann, "{\"problem\":\"" LINE "\",\"target\":\"" FIXTURE_TARGET
-                                       "\",\"database_id\":\"gfx906_64\"}");
+    struct json *answer = ask_why(&f->ann, "{\"problem\":\"" LINE "\",\"target\":\"" FIXTURE_TARGET
+                                           "\",\"database_id\":\"gfx906_64\"}");
     const struct json *nearest = json_first(json_get(answer, "nearest"));
     const struct json *d = find_part(json_get(nearest, "different"), "compute units");
     assert_non_null(d);
@@ -486,7 +478,7 @@ static void assert_key_is_in(struct users *f, struct test_caller *c, const struc
 /* The same by MIOpen's name. */
 static void assert_name_is_in(struct test_caller *c, const char *tier)
 {
-    KILN_AUTO(json) struct json *answer = ask(c, NAMED("gfx906_60", "conv.o"));
+    KILN_AUTO(json) struct json *answer = ask_why(c, NAMED("gfx906_60", "conv.o"));
     assert_string_equal(tier_of_answer(answer), tier);
     test_caller_fetch_name(c, "gfx906_60", "conv.o", " -mcpu=gfx906");
     assert_string_equal(tier_of_fetch(c), tier);
@@ -511,7 +503,7 @@ TEST(why, why_miss_finds_a_kernel_that_only_the_hot_set_has)
     upgrade(f, "{\"toolchains\":[" OPENCL ONE "]}");
     struct digest key = plan_opencl(f, 8);
     assert_key_is_in(f, &f->ann, &key, "hot");
-    KILN_AUTO(json) struct json *answer = ask(&f->ann, PROBLEM_QUESTION);
+    KILN_AUTO(json) struct json *answer = ask_why(&f->ann, PROBLEM_QUESTION);
     assert_string_equal(tier_of_answer(answer), "hot");
 }
 
@@ -524,7 +516,7 @@ TEST(why, why_miss_and_fetch_by_name_find_the_same_tier)
     engine_fixture_rescan(&f->engine);
     assert_name_is_in(&f->ann, "package");
     assert_name_is_in(&f->ann, "hot");
-    import(f, "gfx906_60.ukdb"); /* empties what was hot */
+    import_kernel(f, "gfx906_60.ukdb"); /* empties what was hot */
     assert_name_is_in(&f->ann, "disk");
     assert_name_is_in(&f->ann, "hot");
 }
@@ -533,7 +525,7 @@ TEST(why, why_miss_hides_a_hot_private_kernel_of_another_user_as_fetch_does)
 {
     struct users *f = *state;
     struct digest key = named_key("gfx906_60");
-    import(f, "gfx906_60.ukdb");
+    import_kernel(f, "gfx906_60.ukdb");
     assert_name_is_in(&f->ann, "disk");
     assert_key_is_in(f, &f->ann, &key, "hot");
     assert_key_is_in(f, &f->bob, &key, "none");
