@@ -51,7 +51,7 @@ static struct kernel_sums sum_of_kinds(const struct accounting *l)
     return sum;
 }
 
-TEST(unstored, a_hit_is_booked_with_its_user_and_its_kind)
+TEST(unstored, a_hit_is_charged_to_its_user_and_kind)
 {
     struct accounting *l = ((struct unstored *)*state)->accounting;
     uint32_t conv = kind_row(l, "gfx90a", "conv.cl"), pool = kind_row(l, "gfx90a", "pool.cl");
@@ -70,7 +70,7 @@ TEST(unstored, a_hit_is_booked_with_its_user_and_its_kind)
     assert_int_equal(accounting_total(l).saved_us, 650);
 }
 
-TEST(unstored, more_users_than_have_rows_are_booked_together)
+TEST(unstored, users_beyond_the_table_share_one_row)
 {
     struct accounting *l = ((struct unstored *)*state)->accounting;
     for (uint32_t uid = 1; uid <= ACCOUNTING_USERS_MAX + 3; uid++)
@@ -81,7 +81,7 @@ TEST(unstored, more_users_than_have_rows_are_booked_together)
     assert_int_equal(accounting_total(l).hits, ACCOUNTING_USERS_MAX + 4);
 }
 
-TEST(unstored, a_user_who_compiled_keeps_the_row_and_loops_of_hits_do_not)
+TEST(unstored, compiles_keep_a_users_row_and_loops_of_hits_do_not)
 {
     struct accounting *l = ((struct unstored *)*state)->accounting;
     accounting_compiled(l, 7, 0, 2);
@@ -95,7 +95,7 @@ TEST(unstored, a_user_who_compiled_keeps_the_row_and_loops_of_hits_do_not)
     assert_true(l->rewrites_users);
 }
 
-TEST(unstored, root_has_a_row_of_its_own_among_others)
+TEST(unstored, root_gets_a_row_of_its_own_in_a_full_table)
 {
     struct accounting *l = ((struct unstored *)*state)->accounting;
     accounting_hit(l, 0, 0, 5);
@@ -106,7 +106,7 @@ TEST(unstored, root_has_a_row_of_its_own_among_others)
     assert_int_equal(accounting_user_of(l, 0)->sums.saved_us, 10);
 }
 
-TEST(unstored, a_kind_that_is_worth_little_makes_room_and_sums_stay)
+TEST(unstored, a_kind_worth_little_loses_its_row_and_the_sums_stay)
 {
     struct accounting *l = ((struct unstored *)*state)->accounting;
     uint32_t valuable = kind_row(l, "gfx90a", "valuable.cl"), first = 0;
@@ -138,13 +138,13 @@ TEST(unstored, names_are_cut_and_made_printable)
     assert_int_equal(kind_row(l, "", ""), 0); /* nobody knows what it is: the others */
 }
 
-TEST(unstored, no_hit_is_worth_more_than_the_max)
+TEST(unstored, the_time_saved_by_one_hit_is_capped)
 {
     assert_int_equal(accounting_worth(1999), 1);
     assert_int_equal(accounting_worth(UINT64_MAX), ACCOUNTING_WORTH_MAX_US);
 }
 
-TEST(unstored, sums_end_where_the_store_can_keep_them)
+TEST(unstored, sums_saturate_at_the_stores_maximum)
 {
     struct kernel_sums sum = { .saved_us = KERNEL_SUM_MAX - 1 };
     const struct kernel_sums more = { .saved_us = UINT64_MAX, .hits = 1 };
@@ -205,7 +205,7 @@ static const struct json *row_of(const struct json *answer, const char *name)
         assert_true(json_get_number(row, "compile_s", 9) == (double)(compiles_)*COMPILE_S); \
     } while (0)
 
-TEST(users, saved_time_outlives_the_daemon)
+TEST(users, saved_time_survives_a_restart)
 {
     struct users *f = *state;
     compile_program(&f->ann, "conv.cl");
@@ -274,7 +274,7 @@ TEST(users, a_kernel_that_a_batch_names_twice_is_counted_once)
     assert_row(by_program, "pool.cl", 4, 1);
 }
 
-TEST(users, a_user_who_gave_way_is_not_counted_twice_after_a_restart)
+TEST(users, a_displaced_user_is_not_counted_twice_after_a_restart)
 {
     struct users *f = *state;
     compile_program(&f->ann, "conv.cl");
@@ -290,7 +290,7 @@ TEST(users, a_user_who_gave_way_is_not_counted_twice_after_a_restart)
     assert_int_equal(json_get_u64(json_get(answer, "total"), "compiles", 0), ACCOUNTING_USERS_MAX);
 }
 
-TEST(users, saved_time_outlives_its_kernels)
+TEST(users, saved_time_survives_clearing_its_kernels)
 {
     struct users *f = *state;
     compile_program(&f->ann, "conv.cl");
@@ -303,7 +303,7 @@ TEST(users, saved_time_outlives_its_kernels)
     assert_int_equal(json_get_u64(row_of(answer, "conv.cl"), "bytes", 9), 0);
 }
 
-TEST(users, a_private_kernel_is_booked_without_its_name)
+TEST(users, a_private_kernel_is_accounted_without_its_name)
 {
     struct users *f = *state;
     const struct kernel_row row = TEXT_KERNEL("secret.o", "  -mcpu=gfx906", "the object");
@@ -353,7 +353,7 @@ TEST(users, a_usage_request_without_a_grouping_is_refused)
     test_caller_refused(&f->ann, MESSAGE_ledger, "{\"by\":\"moon\"}", KILN_INVALID, "not 'moon'");
 }
 
-TEST(users, without_a_store_it_is_counted_and_said_not_to_be_kept)
+TEST(users, usage_without_a_store_is_counted_and_marked_as_not_kept)
 {
     struct users *f = *state;
     f->engine.options.store_mode = KERNEL_STORE_OFF;
@@ -439,7 +439,7 @@ static void add_users(struct accounting *l, uint32_t first_uid)
 }
 
 /* Each row that is read makes another give way here. */
-TEST(users, a_full_table_is_taken_over_in_many_turns)
+TEST(users, a_full_usage_table_is_loaded_in_many_loop_iterations)
 {
     struct users *f = *state;
     add_users(f->engine.engine->metrics.accounting, 5000);
@@ -462,7 +462,7 @@ TEST(users, a_full_table_is_taken_over_in_many_turns)
 }
 
 /* Thousands of rows are sorted and printed off the loop, so of a copy. */
-TEST(users, an_answer_is_made_of_what_was_booked_before_its_turn)
+TEST(users, a_usage_answer_has_what_was_counted_before_its_request)
 {
     struct users *f = *state;
     struct accounting *l = f->engine.engine->metrics.accounting;

@@ -107,7 +107,7 @@ static struct json *ask_health(struct test_caller *c, const char *question)
     return test_caller_ask(c, MESSAGE_health, question);
 }
 
-TEST(users, a_sound_host_is_reported_in_figures)
+TEST(users, health_of_a_sound_host_has_its_numbers)
 {
     struct users *f = *state;
     fetch_as(f, &f->ann, 1, "a.cl", PRIORITY_INTERACTIVE);
@@ -127,7 +127,7 @@ TEST(users, a_sound_host_is_reported_in_figures)
     assert_true(json_get_u64(limits, "open_files", 0) > 0);
 }
 
-TEST(users, a_directory_that_is_gone_is_reported_with_its_trouble)
+TEST(users, health_reports_why_a_missing_directory_failed)
 {
     struct users *f = *state;
     char moved[100];
@@ -139,7 +139,7 @@ TEST(users, a_directory_that_is_gone_is_reported_with_its_trouble)
     assert_string_equal(json_get_text(state_directory, "trouble", ""), "No such file or directory");
 }
 
-TEST(users, only_an_administrator_may_have_a_whole_database_read)
+TEST(users, only_an_administrator_may_run_a_deep_health_check)
 {
     struct users *f = *state;
     KILN_AUTO(json) struct json *answer = ask_health(&f->admin, "{\"deep\":true}");

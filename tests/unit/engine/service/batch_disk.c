@@ -127,7 +127,7 @@ static uint32_t read_reply(struct fixture *f, bool last)
     return m.count;
 }
 
-TEST(batch, kernels_found_in_one_turn_share_a_frame)
+TEST(batch, kernels_found_in_one_loop_iteration_share_a_frame)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < STORED; i++)
@@ -166,7 +166,7 @@ TEST(batch, kernels_found_on_disk_are_sent_at_the_end_of_the_loop_iteration)
     assert_int_equal(f->engine.executor.laters, 1); /* what comes alone waits for nothing */
 }
 
-TEST(batch, a_failure_takes_along_what_is_ready)
+TEST(batch, a_failed_item_is_sent_with_the_results_that_are_ready)
 {
     struct fixture *f = *state;
     static const struct digest nowhere = { { 1, 2, 3 } };
@@ -184,7 +184,7 @@ TEST(batch, a_failure_takes_along_what_is_ready)
     assert_int_equal(f->ann.reply_count, 2); /* no empty frame */
 }
 
-TEST(batch, a_kernel_that_is_asked_for_twice_is_answered_twice)
+TEST(batch, a_kernel_that_a_batch_names_twice_is_answered_twice)
 {
     struct fixture *f = *state;
     put_key(f, &f->keys[0], 0);
@@ -195,7 +195,7 @@ TEST(batch, a_kernel_that_is_asked_for_twice_is_answered_twice)
     assert_int_equal(f->ann.replies[0].object_count, 1);
 }
 
-TEST(batch, a_client_that_leaves_within_a_loop_iteration_leaves_nothing_behind)
+TEST(batch, a_client_that_leaves_within_a_loop_iteration_leaves_no_reply)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 3; i++)
@@ -209,7 +209,7 @@ TEST(batch, a_client_that_leaves_within_a_loop_iteration_leaves_nothing_behind)
     assert_int_equal(f->ann.base.in_flight, 0);
 }
 
-TEST(batch, a_request_that_is_cancelled_before_the_end_of_the_turn_ends_once)
+TEST(batch, a_batch_cancelled_within_a_loop_iteration_ends_once)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 3; i++)

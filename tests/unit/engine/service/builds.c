@@ -133,7 +133,7 @@ static size_t check_package(const char *path)
 
 /* ---- what is in it ---- */
 
-TEST(build, several_problems_give_each_kernel_once_and_sorted)
+TEST(build, a_package_of_several_problems_has_each_kernel_once_sorted)
 {
     struct users *f = *state;
     begin_build(f, QUESTION, (const uint32_t[]){ 32, 8, 16, 8, 32, 0 });
@@ -149,7 +149,7 @@ TEST(build, several_problems_give_each_kernel_once_and_sorted)
     assert_int_equal(check_package(f->made), 3);
 }
 
-TEST(build, problems_in_another_order_build_the_same_bytes)
+TEST(build, the_order_of_problems_does_not_change_the_package)
 {
     struct users *f = *state;
     static const char *const formats[] = { "kdb", "kiln" };
@@ -203,7 +203,7 @@ static bool check_kiln_row(void *context, const struct package_row *row)
     return true;
 }
 
-TEST(build, kilns_own_format_states_key_and_toolchain_of_each)
+TEST(build, a_kpkg_has_key_and_toolchain_of_each_kernel)
 {
     struct users *f = *state;
     begin_build(
@@ -233,7 +233,7 @@ static void begin_many(struct users *f, uint32_t count)
     begin_with(f, QUESTION, problems_file(problems, count));
 }
 
-TEST(build, more_than_are_begun_at_once_are_all_built)
+TEST(build, a_build_of_many_problems_compiles_all_of_them)
 {
     struct users *f = *state;
     reopen(f, 64u << 20, 1000);
@@ -245,7 +245,7 @@ TEST(build, more_than_are_begun_at_once_are_all_built)
     assert_int_equal(json_get_u64(answer, "failures", 9), 0);
 }
 
-TEST(build, a_queue_that_is_full_slows_a_build_down_and_costs_it_nothing)
+TEST(build, a_full_compile_queue_delays_a_build_without_failures)
 {
     struct users *f = *state;
     reopen(f, 64u << 20, /* compiles= */ 10);
@@ -257,7 +257,7 @@ TEST(build, a_queue_that_is_full_slows_a_build_down_and_costs_it_nothing)
     assert_int_equal(json_get_u64(answer, "failures", 9), 0);
 }
 
-TEST(build, a_queue_that_others_have_filled_is_reported_as_a_failure)
+TEST(build, a_compile_queue_filled_by_others_fails_kernels_of_a_build)
 {
     struct users *f = *state;
     reopen(f, 64u << 20, 1);
@@ -271,7 +271,7 @@ TEST(build, a_queue_that_others_have_filled_is_reported_as_a_failure)
     assert_reply_refuses(&f->ann, last, KILN_UNSUPPORTED, "problems");
 }
 
-TEST(build, problems_that_are_kept_are_bounded_in_bytes)
+TEST(build, the_problems_of_a_build_are_bounded_in_bytes)
 {
     struct users *f = *state;
     reopen(f, 100u << 10, 100);
@@ -280,7 +280,7 @@ TEST(build, problems_that_are_kept_are_bounded_in_bytes)
     assert_reply_refuses(&f->ann, 0, KILN_BUSY, "100 problems");
 }
 
-TEST(build, progress_comes_before_the_package)
+TEST(build, a_build_reports_progress_before_the_package)
 {
     struct users *f = *state;
     begin_build(f, QUESTION, (const uint32_t[]){ 8, 16, 0 });
@@ -295,7 +295,7 @@ TEST(build, progress_comes_before_the_package)
 
 /* ---- what cannot be built ---- */
 
-TEST(build, failures_are_listed_and_the_rest_is_built)
+TEST(build, a_build_lists_failures_and_builds_the_rest)
 {
     struct users *f = *state;
     struct problem problems[] = { small_problem(8), small_problem(16), small_problem(32) };
@@ -316,7 +316,7 @@ TEST(build, failures_are_listed_and_the_rest_is_built)
     assert_says(json_get_text(second, "problem", ""), "-c 32"); /* the first of a package's rows */
 }
 
-TEST(build, when_none_could_be_built_it_is_said_why)
+TEST(build, a_build_without_any_kernel_fails_with_the_reason)
 {
     struct users *f = *state;
     begin_build(f, QUESTION, (const uint32_t[]){ 8, 0 });
@@ -332,7 +332,7 @@ TEST(build, when_none_could_be_built_it_is_said_why)
     assert_reply_refuses(&f->ann, last, KILN_UNSUPPORTED, "problems");
 }
 
-TEST(build, more_failures_than_are_shown_are_counted)
+TEST(build, a_build_counts_failures_beyond_those_it_shows)
 {
     struct users *f = *state;
     reopen(f, 64u << 20, 100);
@@ -346,7 +346,7 @@ TEST(build, more_failures_than_are_shown_are_counted)
     assert_int_equal(json_count(json_get(answer, "failed")), 100);
 }
 
-TEST(build, a_target_that_no_compiler_does_is_refused)
+TEST(build, a_build_for_a_target_without_a_compiler_is_refused)
 {
     struct users *f = *state;
     begin_build(f, "{\"target\":\"gfx90a\"}", (const uint32_t[]){ 8, 0 });
@@ -354,7 +354,7 @@ TEST(build, a_target_that_no_compiler_does_is_refused)
     assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "gfx90a");
 }
 
-TEST(build, questions_that_make_no_sense_are_refused)
+TEST(build, invalid_questions_are_refused)
 {
     struct users *f = *state;
     static const struct {
@@ -373,7 +373,7 @@ TEST(build, questions_that_make_no_sense_are_refused)
 
 /* ---- the file ---- */
 
-TEST(build, a_file_that_others_may_still_change_is_refused)
+TEST(build, an_unsealed_file_of_problems_is_refused)
 {
     struct users *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
@@ -401,7 +401,7 @@ TEST(build, a_file_that_others_may_still_change_is_refused)
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
 }
 
-TEST(build, a_file_that_holds_no_problems_is_refused)
+TEST(build, a_file_without_problems_is_refused)
 {
     struct users *f = *state;
     begin_with(f, QUESTION, sealed_file(bytes_of_text("")));
@@ -410,7 +410,7 @@ TEST(build, a_file_that_holds_no_problems_is_refused)
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, "list of");
 }
 
-TEST(build, exactly_one_file_must_come)
+TEST(build, a_build_needs_exactly_one_file)
 {
     struct users *f = *state;
     test_caller_refused(&f->ann, MESSAGE_package_build, QUESTION, KILN_INVALID, "one file");
@@ -421,7 +421,7 @@ TEST(build, exactly_one_file_must_come)
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, "one file");
 }
 
-TEST(build, more_problems_than_one_build_may_have_are_refused)
+TEST(build, too_many_problems_for_one_build_are_refused)
 {
     struct users *f = *state;
     enum { MANY = 20001 };
@@ -458,7 +458,7 @@ TEST(build, equal_problems_are_fetched_once)
     assert_int_equal(engine_fixture_stat(&f->engine, "fetches"), 1);
 }
 
-TEST(build, of_many_kernels_few_are_held_at_a_time)
+TEST(build, a_build_holds_few_kernels_in_memory_at_a_time)
 {
     struct users *f = *state;
     static struct problem problems[600];
@@ -481,7 +481,7 @@ TEST(build, of_many_kernels_few_are_held_at_a_time)
 }
 
 /* With every kernel hot nothing but the steps lets the loop turn. */
-TEST(build, kernels_that_are_hot_are_taken_in_several_turns_of_the_loop)
+TEST(build, a_build_takes_hot_kernels_over_several_loop_iterations)
 {
     struct users *f = *state;
     static struct problem problems[200];
@@ -511,7 +511,7 @@ static unsigned tasks_out(struct users *f)
     return count;
 }
 
-TEST(build, one_build_at_a_time_is_at_a_work_queue)
+TEST(build, builds_use_one_work_queue_task_at_a_time)
 {
     struct users *f = *state;
     struct test_caller other;
@@ -547,7 +547,7 @@ TEST(build, a_client_that_leaves_while_its_build_is_queued_leaves_nothing)
     assert_int_equal(json_get_u64(answer, "kernels", 0), 1);
 }
 
-TEST(build, a_user_has_one_build_at_a_time_and_others_have_theirs)
+TEST(build, each_user_has_one_build_at_a_time)
 {
     struct users *f = *state;
     struct test_caller again, other;
@@ -576,7 +576,7 @@ TEST(build, a_user_has_one_build_at_a_time_and_others_have_theirs)
 }
 
 /* What runs on a lane for him runs on; a user who comes and goes must not pile that up. */
-TEST(build, a_user_who_leaves_a_running_build_gets_no_second_before_it_ends)
+TEST(build, a_user_who_leaves_a_running_build_waits_for_its_end)
 {
     struct users *f = *state;
     const struct problem problem = small_problem(8);
@@ -639,7 +639,7 @@ TEST(build, a_cancelled_build_is_answered_once)
     assert_int_equal(reply_error(&f->ann, reported).code, KILN_CANCELLED);
 }
 
-TEST(build, a_daemon_that_stops_ends_the_build_also_where_some_of_it_is_there)
+TEST(build, a_stopping_daemon_ends_a_build_that_has_some_kernels)
 {
     struct users *f = *state;
     begin_build(f, QUESTION, (const uint32_t[]){ 8, 16, 32, 0 });
@@ -655,7 +655,7 @@ TEST(build, a_daemon_that_stops_ends_the_build_also_where_some_of_it_is_there)
     assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "stopping");
 }
 
-TEST(build, a_daemon_that_stops_while_the_package_is_written_sends_no_part_of_it)
+TEST(build, a_stopping_daemon_sends_no_half_written_package)
 {
     struct users *f = *state;
     static struct problem problems[200];

@@ -118,7 +118,7 @@ static void ask_plan(struct fixture *f, const char *target, const char *id, uint
     plan_again(f, target, id, channels);
 }
 
-TEST(built_in, a_plan_is_served_from_what_is_built_in)
+TEST(built_in, a_plan_is_served_from_built_in_data)
 {
     struct fixture *f = *state;
     ask_plan(f, "gfx90a", MI210, 8);
@@ -129,7 +129,7 @@ TEST(built_in, a_plan_is_served_from_what_is_built_in)
     assert_int_equal(planned_result(&f->caller, 0).tier, TIER_HOT);
 }
 
-TEST(built_in, a_problem_that_is_not_built_in_is_named_with_advice)
+TEST(built_in, a_plan_without_built_in_kernels_fails_with_advice)
 {
     struct fixture *f = *state;
     ask_plan(f, "gfx90a", MI210, 16);
@@ -138,7 +138,7 @@ TEST(built_in, a_problem_that_is_not_built_in_is_named_with_advice)
     assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "KILN_EMBED_PROBLEMS");
 }
 
-TEST(built_in, another_solver_than_the_chosen_one_is_reported_to_be_one)
+TEST(built_in, a_plan_that_names_another_solver_than_the_built_in_one_fails)
 {
     struct fixture *f = *state;
     test_caller_forget_replies(&f->caller);
@@ -147,7 +147,7 @@ TEST(built_in, another_solver_than_the_chosen_one_is_reported_to_be_one)
     assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "KILN_EMBED_PROBLEMS");
 }
 
-TEST(built_in, a_device_that_nothing_is_built_in_for)
+TEST(built_in, a_plan_for_a_device_without_built_in_data_fails)
 {
     struct fixture *f = *state;
     ask_plan(f, "gfx1030", "gfx1030_36", 8);
@@ -199,7 +199,7 @@ static void open_with_list(struct fixture *f, const char *const *names, size_t c
     open_engine(f);
 }
 
-TEST(built_in, a_device_with_databases_alone_is_reported_what_it_has)
+TEST(built_in, a_plan_for_a_device_with_only_databases_names_them)
 {
     struct fixture *f = *state;
     static const char *const names[] = { "gfx906_60.HIP.fdb.txt", "gfx906_60.db.txt", MI210 ".kdb",
@@ -213,7 +213,7 @@ TEST(built_in, a_device_with_databases_alone_is_reported_what_it_has)
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "KILN_DEVICE_TARGETS");
 }
 
-TEST(built_in, a_list_of_devices_that_is_too_long_says_how_many_more)
+TEST(built_in, a_long_list_of_built_in_devices_is_cut_and_counted)
 {
     struct fixture *f = *state;
     static char texts[LIST_MAX][24];
@@ -237,7 +237,7 @@ static void open_with_compilers(struct fixture *f)
     open_engine(f);
 }
 
-TEST(built_in, a_plan_waits_until_it_is_known_which_compilers_there_are)
+TEST(built_in, a_plan_waits_until_the_compilers_are_known)
 {
     struct fixture *f = *state;
     open_with_compilers(f);
@@ -250,7 +250,7 @@ TEST(built_in, a_plan_waits_until_it_is_known_which_compilers_there_are)
     assert_int_equal(planned_result(&f->caller, 1).tier, TIER_PACKAGE); /* was read first */
 }
 
-TEST(built_in, its_digest_is_checked_once_and_damage_is_reported)
+TEST(built_in, a_built_in_items_digest_is_checked_once_and_damage_reported)
 {
     struct fixture *f = *state;
     engine_tick(f->engine.engine);
@@ -269,7 +269,7 @@ TEST(built_in, its_digest_is_checked_once_and_damage_is_reported)
     assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "damaged");
 }
 
-TEST(built_in, nothing_that_writes_a_file_is_done)
+TEST(built_in, requests_that_write_files_are_refused_without_a_directory)
 {
     struct fixture *f = *state;
     static const struct {
@@ -293,7 +293,7 @@ TEST(built_in, nothing_that_writes_a_file_is_done)
 }
 
 /* Also where nothing is built in. */
-TEST(built_in, records_are_looked_up_though_there_is_no_directory)
+TEST(built_in, built_in_records_are_found_without_a_directory)
 {
     struct fixture *f = *state;
     close_engine(f);
@@ -321,7 +321,7 @@ TEST(built_in, a_built_in_package_is_listed_and_verified_like_an_installed_one)
 }
 
 /* Whatever of it is damaged, the engine is there for the rest, and says what to do. */
-TEST(built_in, a_package_that_cannot_be_opened_for_damage_is_a_miss)
+TEST(built_in, a_built_in_package_too_damaged_to_open_is_a_miss)
 {
     static const size_t places[] = { 0, 20, 100 };
     struct fixture *f = *state;
@@ -349,7 +349,7 @@ TEST(built_in, a_package_that_cannot_be_opened_for_damage_is_a_miss)
 }
 
 /* Its digest is looked at when it is unpacked: before the whole of the package is. */
-TEST(built_in, a_kernel_that_is_damaged_is_reported_to_be_so)
+TEST(built_in, a_damaged_built_in_kernel_is_reported)
 {
     struct fixture *f = *state;
     close_engine(f);
@@ -367,7 +367,7 @@ TEST(built_in, a_kernel_that_is_damaged_is_reported_to_be_so)
 }
 
 /* Nothing of the program has changed since it was built: to install it anew would be no cure. */
-TEST(built_in, a_kernel_for_another_arch_is_not_reported_to_be_damaged)
+TEST(built_in, a_built_in_kernel_for_another_arch_is_not_called_damaged)
 {
     struct fixture *f = *state;
     close_engine(f);
@@ -381,7 +381,7 @@ TEST(built_in, a_kernel_for_another_arch_is_not_reported_to_be_damaged)
     assert_says(engine_fixture_reported(&f->engine, "quarantined"), MI210 ".kdb");
 }
 
-TEST(built_in, a_built_in_file_that_is_no_package_is_reported_at_opening)
+TEST(built_in, an_invalid_built_in_package_is_reported_at_opening)
 {
     struct fixture *f = *state;
     struct engine *other = NULL;

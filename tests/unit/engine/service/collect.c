@@ -94,7 +94,7 @@ TEST(users, two_versions_of_a_toolchain_live_side_by_side)
     assert_int_equal(engine_fixture_stat(&f->engine, "store_objects"), 2);
 }
 
-TEST(users, while_toolchains_are_not_known_nothing_is_stale)
+TEST(users, no_kernel_is_stale_while_toolchains_are_unknown)
 {
     struct users *f = *state;
     compile_program(&f->ann, "k.cl");
@@ -105,7 +105,7 @@ TEST(users, while_toolchains_are_not_known_nothing_is_stale)
     assert_true(is_stored(f, "k.cl"));
 }
 
-TEST(users, shrinking_to_nothing_spares_what_is_pinned)
+TEST(users, gc_to_zero_bytes_spares_pinned_kernels)
 {
     struct users *f = *state;
     compile_program(&f->ann, "a.cl");
@@ -119,7 +119,7 @@ TEST(users, shrinking_to_nothing_spares_what_is_pinned)
     assert_int_equal(engine_fixture_stat(&f->engine, "evictions"), 1);
 }
 
-TEST(users, subscribers_hear_of_a_collection_that_dropped_something)
+TEST(users, gc_sends_an_event_if_it_dropped_kernels)
 {
     struct users *f = *state;
     compile_program(&f->ann, "a.cl");
@@ -134,7 +134,7 @@ TEST(users, subscribers_hear_of_a_collection_that_dropped_something)
 
 /* ---- pin ---- */
 
-TEST(users, kernels_are_pinned_by_key_and_let_go_again)
+TEST(users, kernels_are_pinned_and_unpinned_by_key)
 {
     struct users *f = *state;
     struct digest key = compile_program(&f->ann, "a.cl");
@@ -215,7 +215,7 @@ static void store_four_kernels(struct users *f)
     import_kernel(f, &f->admin, "gfx90a68.ukdb", "other.o", "{\"for_all\":true}");
 }
 
-TEST(users, clearing_takes_what_matches_and_nothing_else)
+TEST(users, clearing_removes_only_matching_kernels)
 {
     struct users *f = *state;
     static const struct {
@@ -259,7 +259,7 @@ TEST(users, a_cleared_kernel_is_no_longer_hot)
     assert_int_equal(last_result(&f->ann).code, KILN_NOT_FOUND);
 }
 
-TEST(users, clearing_nothing_in_particular_names_what_may_be_given)
+TEST(users, a_clear_request_must_name_kernels)
 {
     struct users *f = *state;
     test_caller_refused(&f->admin, MESSAGE_clear, "{\"dry_run\":true}", KILN_INVALID,

@@ -31,7 +31,7 @@ static size_t missing_reported(const struct users *f)
     return count;
 }
 
-TEST(users, a_gpu_without_a_package_is_reported_of_once_a_boot)
+TEST(users, a_gpu_without_a_package_is_reported_once_a_boot)
 {
     struct users *f = *state;
     add_gpu(f, 1, "90010", 416);
@@ -45,7 +45,7 @@ TEST(users, a_gpu_without_a_package_is_reported_of_once_a_boot)
     assert_int_equal(missing_reported(f), 2);
 }
 
-TEST(users, a_gpu_that_a_package_fits_is_not_missed)
+TEST(users, a_gpu_with_a_fitting_package_is_not_reported)
 {
     struct users *f = *state;
     add_gpu(f, 1, "90010", 416);
@@ -56,7 +56,7 @@ TEST(users, a_gpu_that_a_package_fits_is_not_missed)
     assert_int_equal(missing_reported(f), 0);
 }
 
-TEST(users, a_gpu_that_comes_to_lack_its_package_is_reported_of_again)
+TEST(users, a_gpu_that_loses_its_package_is_reported_again)
 {
     struct users *f = *state;
     add_gpu(f, 1, "90010", 416);
@@ -69,7 +69,7 @@ TEST(users, a_gpu_that_comes_to_lack_its_package_is_reported_of_again)
     assert_int_equal(missing_reported(f), 3); /* what is to be said is another thing now */
 }
 
-TEST(users, a_gpu_that_cannot_be_understood_is_named_and_the_others_are_shown)
+TEST(users, an_unknown_gpu_is_named_and_the_others_are_shown)
 {
     struct users *f = *state;
     add_gpu(f, 1, "90010", 416);
@@ -80,7 +80,7 @@ TEST(users, a_gpu_that_cannot_be_understood_is_named_and_the_others_are_shown)
     assert_true(strlen(json_get_text(answer, "skipped", "")) > 0);
 }
 
-TEST(users, a_host_without_gpus_has_none)
+TEST(users, a_host_without_gpus_lists_none)
 {
     struct users *f = *state;
     KILN_AUTO(json)
@@ -89,7 +89,7 @@ TEST(users, a_host_without_gpus_has_none)
     assert_string_equal(json_get_text(answer, "skipped", "?"), "");
 }
 
-TEST(users, coverage_says_how_each_package_fits_each_gpu)
+TEST(users, coverage_shows_how_each_package_fits_each_gpu)
 {
     struct users *f = *state;
     add_gpu(f, 1, "90010", 416);

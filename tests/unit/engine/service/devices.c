@@ -32,7 +32,7 @@ static struct json *ask_devices(struct users *f)
     return test_caller_ask(&f->ann, MESSAGE_devices, NULL);
 }
 
-TEST(users, everybody_is_reported_of_every_device)
+TEST(users, every_user_sees_every_device)
 {
     struct users *f = *state;
     add_file(f, "0/properties", "simd_count 0\n");
@@ -54,7 +54,7 @@ TEST(users, everybody_is_reported_of_every_device)
     assert_string_equal(json_get_text(answer, "skipped", "?"), "");
 }
 
-TEST(users, partitions_of_a_device_are_devices_that_say_so)
+TEST(users, partitions_of_a_gpu_are_listed_as_partitions)
 {
     struct users *f = *state;
     for (int i = 1; i <= 8; i++) {
@@ -84,7 +84,7 @@ TEST(users, unknown_properties_of_a_device_are_absent)
     assert_says(json_get_text(answer, "skipped", ""), "simd_count");
 }
 
-TEST(users, a_host_without_gpus_has_none)
+TEST(users, a_host_without_gpus_lists_none)
 {
     struct users *f = *state;
     KILN_AUTO(json) struct json *answer = ask_devices(f);

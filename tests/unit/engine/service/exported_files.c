@@ -90,7 +90,7 @@ static enum kiln_code check_export(struct fixture *f, const struct export_receiv
     return exported_files_check(f->exported, f->directory, to, size, &f->err);
 }
 
-TEST(exported_files, a_file_counts_until_the_last_who_has_it_closes_it)
+TEST(exported_files, an_exported_file_counts_until_its_last_descriptor_closes)
 {
     struct fixture *f = *state;
     export_file(f, &ann, 4096);
@@ -110,7 +110,7 @@ TEST(exported_files, a_file_counts_until_the_last_who_has_it_closes_it)
     assert_int_equal(exported_files_count(f->exported), 0);
 }
 
-TEST(exported_files, a_user_with_many_open_files_gets_no_more_and_others_do)
+TEST(exported_files, a_user_with_many_open_exports_is_refused_and_others_are_not)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < EXPORTED_FILES_MAX_UID; i++)
@@ -125,7 +125,7 @@ TEST(exported_files, a_user_with_many_open_files_gets_no_more_and_others_do)
     assert_int_equal(check_export(f, &ann, 0), KILN_OK);
 }
 
-TEST(exported_files, a_user_with_much_open_gets_no_more_and_others_do)
+TEST(exported_files, a_user_with_large_open_exports_is_refused_and_others_are_not)
 {
     struct fixture *f = *state;
     export_file(f, &ann, 7ll << 29);
@@ -141,7 +141,7 @@ TEST(exported_files, a_user_with_much_open_gets_no_more_and_others_do)
     assert_int_equal(check_export(f, &ann, (1ull << 30) + 1), KILN_OK);
 }
 
-TEST(exported_files, a_disk_with_little_room_is_left_to_the_stores)
+TEST(exported_files, nothing_is_exported_onto_a_nearly_full_disk)
 {
     struct fixture *f = *state;
     fake_free = (1ull << 30) - 4096;
@@ -157,7 +157,7 @@ TEST(exported_files, a_disk_with_little_room_is_left_to_the_stores)
     assert_int_equal(check_export(f, &ann, 0), KILN_FULL);
 }
 
-TEST(exported_files, a_file_that_is_gone_is_not_counted)
+TEST(exported_files, a_missing_exported_file_is_not_counted)
 {
     struct fixture *f = *state;
     struct object *object = NULL;

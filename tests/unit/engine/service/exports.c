@@ -87,7 +87,7 @@ static void expect_exported(struct users *f, const char *question, const char *n
     unlink(f->made);
 }
 
-TEST(users, versions_of_miopen_are_exported_each_by_itself)
+TEST(users, each_version_of_miopen_is_exported_separately)
 {
     struct users *f = *state;
     static const struct kernel_row old = TEXT_KERNEL("a.o", ARGS, "of an old MIOpen");
@@ -110,7 +110,7 @@ TEST(users, versions_of_miopen_are_exported_each_by_itself)
                         "version");
 }
 
-TEST(users, kernels_of_no_version_are_exported_beside_others_when_asked_for)
+TEST(users, kernels_without_a_version_are_exported_on_request)
 {
     struct users *f = *state;
     static const struct kernel_row plain = TEXT_KERNEL("a.o", ARGS, "of no version");
@@ -134,7 +134,7 @@ TEST(users, the_only_version_of_a_device_need_not_be_named)
     expect_exported(f, "{\"database_id\":\"gfx906_60\"}", "gfx906_60@3.3.ukdb", &row);
 }
 
-TEST(users, import_and_export_again_give_the_same_file)
+TEST(users, importing_an_export_and_exporting_again_gives_the_same_file)
 {
     struct users *f = *state;
     static char names[MANY][16], contents[MANY][64];
@@ -172,7 +172,7 @@ TEST(users, objects_of_every_size_come_back_byte_for_byte)
     assert_kernel_file(f->made, rows, 3);
 }
 
-TEST(users, each_database_id_is_a_file_of_its_own)
+TEST(users, each_database_id_is_exported_to_its_own_file)
 {
     struct users *f = *state;
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
@@ -194,7 +194,7 @@ TEST(users, each_database_id_is_a_file_of_its_own)
     assert_int_equal(json_count(json_get(one, "files")), 1);
 }
 
-TEST(users, everyones_are_exported_too_unless_ones_own_replace_them)
+TEST(users, shared_imports_are_exported_unless_private_ones_replace_them)
 {
     struct users *f = *state;
     const struct kernel_row shared[] = { TEXT_KERNEL("a.o", ARGS, "a of all"),
@@ -264,7 +264,7 @@ TEST(users, a_damaged_kernel_is_left_out_and_counted)
 }
 
 /* What is built or exported is a file on the disk, and no limit of memory is one of it. */
-TEST(users, a_file_larger_than_any_code_object_is_handed_over)
+TEST(users, an_export_may_be_larger_than_any_code_object)
 {
     struct users *f = *state;
     const off_t size = (off_t)LIMIT_CODE_OBJECT + 4097;
@@ -290,7 +290,7 @@ TEST(users, a_file_larger_than_any_code_object_is_handed_over)
     object_unref(object);
 }
 
-TEST(users, a_file_counts_for_who_asked_until_it_is_closed)
+TEST(users, an_export_counts_for_its_user_until_closed)
 {
     struct users *f = *state;
     struct exported_files *exported = f->engine.engine->exported;
@@ -328,7 +328,7 @@ TEST(users, a_user_with_too_many_exported_files_open_is_asked_to_close_them)
     export_to(&f->ann, f->made);
 }
 
-TEST(users, an_id_that_is_none_is_refused)
+TEST(users, an_invalid_database_id_is_refused_by_export)
 {
     struct users *f = *state;
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
@@ -342,7 +342,7 @@ TEST(users, an_id_that_is_none_is_refused)
                         "version already");
 }
 
-TEST(users, a_file_that_is_gone_cannot_be_handed_over)
+TEST(users, a_missing_exported_file_fails_the_request)
 {
     struct users *f = *state;
     struct object *object = NULL;
@@ -350,7 +350,7 @@ TEST(users, a_file_that_is_gone_cannot_be_handed_over)
     assert_non_null(strstr(f->engine.err.text, f->file));
 }
 
-TEST(users, more_than_a_frames_worth_of_ids_must_be_named)
+TEST(users, an_export_of_more_files_than_a_frame_carries_is_refused)
 {
     struct users *f = *state;
     for (unsigned i = 0; i < 65; i++) {

@@ -119,7 +119,7 @@ TEST(plain, a_histogram_has_its_buckets_its_sum_and_its_count)
                       "m_seconds_count{tier=\"hot\"} 4\n");
 }
 
-TEST(plain, one_without_labels_has_the_end_of_its_buckets_alone)
+TEST(plain, buckets_of_a_histogram_without_labels_have_only_their_bound)
 {
     BUFFER_AUTO struct buffer out;
     buffer_init(&out, 10000);

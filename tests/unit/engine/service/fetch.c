@@ -15,7 +15,7 @@ static void fetch_key(struct users *f, struct test_caller *c, uint64_t id, const
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-TEST(users, many_askers_of_a_cold_kernel_cost_one_compile)
+TEST(users, many_requests_for_a_cold_kernel_cost_one_compile)
 {
     struct users *f = *state;
     for (uint64_t id = 0; id < 4; id++) {
@@ -35,7 +35,7 @@ TEST(users, many_askers_of_a_cold_kernel_cost_one_compile)
     assert_int_equal(users_stat(f, "misses"), 8);
 }
 
-TEST(users, the_second_time_it_is_hot_and_after_a_restart_on_disk)
+TEST(users, a_compiled_kernel_is_hot_and_after_a_restart_on_disk)
 {
     struct users *f = *state;
     fetch_program(&f->ann, 1, "k.cl");
@@ -61,7 +61,7 @@ TEST(users, a_key_alone_never_compiles)
     assert_int_equal(users_stat(f, "compiles"), 0);
 }
 
-TEST(users, a_key_is_answered_inline_only_up_to_the_limit_asked_for)
+TEST(users, an_object_is_inline_only_up_to_the_requested_limit)
 {
     struct users *f = *state;
     fetch_program(&f->ann, 1, "k.cl");
@@ -77,7 +77,7 @@ TEST(users, a_key_is_answered_inline_only_up_to_the_limit_asked_for)
     assert_int_equal(reply_result(&f->ann, 2).descriptor, 0);
 }
 
-TEST(users, a_failure_is_remembered_with_its_log)
+TEST(users, a_failed_compile_is_remembered_with_its_log)
 {
     struct users *f = *state;
     fetch_program(&f->ann, 1, "bad.cl");
@@ -94,7 +94,7 @@ TEST(users, a_failure_is_remembered_with_its_log)
     assert_int_equal(users_stat(f, "remembered_failures"), 1);
 }
 
-TEST(users, clearing_forgets_failures_and_what_is_hot)
+TEST(users, clearing_forgets_failures_and_empties_the_hot_set)
 {
     struct users *f = *state;
     fetch_program(&f->ann, 1, "bad.cl");
@@ -113,7 +113,7 @@ TEST(users, clearing_forgets_failures_and_what_is_hot)
     assert_int_equal(reply_result(&f->ann, 2).code, KILN_OK);
 }
 
-TEST(users, a_missing_compiler_is_not_held_against_the_kernel)
+TEST(users, a_failure_for_want_of_a_compiler_is_not_remembered)
 {
     struct users *f = *state;
     fetch_program(&f->ann, 1, "k.cl");
@@ -134,7 +134,7 @@ static void limit_files(rlim_t most)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-TEST(users, a_full_disk_costs_nobody_an_answer)
+TEST(users, a_full_disk_fails_no_fetch)
 {
     struct users *f = *state;
     signal(SIGXFSZ, SIG_IGN);
@@ -160,7 +160,7 @@ TEST(users, a_full_disk_costs_nobody_an_answer)
     assert_int_equal(users_stat(f, "store_errors"), 1); /* and it recovers by itself */
 }
 
-TEST(users, the_last_asker_leaving_cancels_what_only_waits)
+TEST(users, a_queued_compile_is_cancelled_when_its_last_client_leaves)
 {
     struct users *f = *state;
     fetch_program(&f->admin, 1, "runs.cl"); /* takes the one compiler */
@@ -177,7 +177,7 @@ TEST(users, the_last_asker_leaving_cancels_what_only_waits)
     assert_int_equal(users_stat(f, "cancelled"), 2);
 }
 
-TEST(users, a_compile_that_runs_is_kept_although_its_asker_left)
+TEST(users, a_running_compile_is_kept_when_its_client_leaves)
 {
     struct users *f = *state;
     fetch_program(&f->ann, 1, "k.cl");
@@ -187,7 +187,7 @@ TEST(users, a_compile_that_runs_is_kept_although_its_asker_left)
     assert_int_equal(reply_result(&f->admin, 0).tier, TIER_HOT);
 }
 
-TEST(users, an_interactive_asker_promotes_a_prefetch)
+TEST(users, an_interactive_request_promotes_a_prefetch)
 {
     struct users *f = *state;
     test_caller_fetch_source(&f->admin, 1, "busy.cl", PRIORITY_PREFETCH);
@@ -258,7 +258,7 @@ TEST(users, a_refused_option_is_named)
     assert_says(text, "-I/etc");
 }
 
-TEST(users, another_machines_opencl_target_is_a_clear_no)
+TEST(users, an_opencl_target_of_another_machine_is_refused)
 {
     struct users *f = *state;
     struct message_fetch_source m = { .target = bytes_of_text("opencl:other-cpu:other-build"),
@@ -292,7 +292,7 @@ static void send_batch(struct users *f, uint32_t count, struct bytes items)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-TEST(users, a_batch_is_answered_in_the_order_things_are_ready)
+TEST(users, a_batch_is_answered_in_the_order_its_kernels_are_ready)
 {
     struct users *f = *state;
     fetch_program(&f->ann, 1, "hot.cl");
@@ -385,7 +385,7 @@ TEST(users, small_and_large_objects_share_a_frame_and_stay_whole)
     assert_int_equal(answered, 40);
 }
 
-TEST(users, a_batch_that_lies_about_its_count_is_refused_whole)
+TEST(users, a_batch_with_a_wrong_count_is_refused_whole)
 {
     struct users *f = *state;
     BUFFER_AUTO struct buffer items;
@@ -401,7 +401,7 @@ TEST(users, a_batch_that_lies_about_its_count_is_refused_whole)
     assert_int_equal(f->engine.executor.compiles_handed_over, 1);
 }
 
-TEST(users, a_cancelled_request_ends_with_cancelled)
+TEST(users, a_cancelled_fetch_ends_with_cancelled)
 {
     struct users *f = *state;
     fetch_program(&f->admin, 1, "busy.cl");
@@ -428,7 +428,7 @@ static void ask_plan(struct users *f, uint8_t flags, const char *solver)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-TEST(users, a_plan_brings_solver_geometry_and_objects)
+TEST(users, a_plan_has_solver_geometry_and_objects)
 {
     struct users *f = *state;
     ask_plan(f, 0, "");
@@ -449,7 +449,7 @@ TEST(users, a_plan_brings_solver_geometry_and_objects)
     assert_true(k.name.size > 0 && k.grid_x > 0 && k.group_x > 0 && k.argument_count > 2);
 }
 
-TEST(users, a_plan_without_objects_still_makes_them)
+TEST(users, a_plan_without_objects_still_compiles_them)
 {
     struct users *f = *state;
     ask_plan(f, FETCH_NO_OBJECT, "");
@@ -459,7 +459,7 @@ TEST(users, a_plan_without_objects_still_makes_them)
     assert_int_equal(users_stat(f, "store_objects"), 1);
 }
 
-TEST(users, a_plan_whose_compile_fails_says_for_which_solver)
+TEST(users, a_failed_plan_names_its_solver)
 {
     struct users *f = *state;
     ask_plan(f, 0, "");

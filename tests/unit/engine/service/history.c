@@ -78,7 +78,7 @@ static const struct json *sample_at(const struct json *answer, unsigned index)
     return j;
 }
 
-TEST(history, a_sample_has_what_was_counted_since_the_one_before)
+TEST(history, a_sample_has_the_counts_since_the_previous_one)
 {
     struct users *f = *state;
     compile_described(f, "k.cl");
@@ -105,7 +105,7 @@ TEST(history, a_sample_has_what_was_counted_since_the_one_before)
     assert_int_equal(json_get_u64(answer, "every_s", 0), HISTORY_EVERY_S);
 }
 
-TEST(history, a_sample_that_is_not_written_yet_is_reported_as_current)
+TEST(history, an_unwritten_sample_is_reported_as_current)
 {
     struct users *f = *state;
     compile_described(f, "k.cl");
@@ -165,7 +165,7 @@ TEST(history, only_the_last_weeks_are_kept)
     assert_int_equal(json_get_u64(sample_at(answer, 0), "compiles", 9), 0);
 }
 
-TEST(history, a_restart_takes_the_history_along)
+TEST(history, the_history_survives_a_restart)
 {
     struct users *f = *state;
     compile_described(f, "k.cl");
@@ -214,7 +214,7 @@ TEST(history, a_sample_that_a_full_disk_refuses_is_part_of_the_next_one)
     assert_int_equal(json_get_u64(sample_at(answer, 0), "span_s", 0), 2 * (HISTORY_EVERY_S + 1));
 }
 
-TEST(history, without_a_store_there_is_what_was_counted_since_the_start)
+TEST(history, history_without_a_store_has_the_counts_since_start)
 {
     struct users *f = *state;
     static const enum kernel_store_mode modes[] = { KERNEL_STORE_OFF, KERNEL_STORE_READ_ONLY };
@@ -230,7 +230,7 @@ TEST(history, without_a_store_there_is_what_was_counted_since_the_start)
     }
 }
 
-TEST(history, a_clock_that_was_set_back_spoils_no_sample)
+TEST(history, a_clock_set_back_spoils_no_sample)
 {
     struct users *f = *state;
     compile_described(f, "k.cl");
@@ -250,7 +250,7 @@ TEST(history, a_clock_that_was_set_back_spoils_no_sample)
     assert_int_equal(sum, 2);
 }
 
-TEST(history, the_longest_compiles_are_reported_and_private_ones_are_not)
+TEST(history, the_slowest_compiles_are_listed_without_private_ones)
 {
     struct users *f = *state;
     compile_described(f, "a.cl");

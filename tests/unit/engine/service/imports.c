@@ -22,7 +22,7 @@ TEST(users, a_users_import_is_private_to_that_user)
     assert_int_equal(ask_imported(&f->admin, "conv.o").code, KILN_NOT_FOUND);
 }
 
-TEST(users, another_user_does_not_get_it_by_its_key_hot_or_not)
+TEST(users, another_users_private_kernel_is_not_served_by_key)
 {
     struct users *f = *state;
     import_one(f, &f->ann, "{}", "of ann");
@@ -46,7 +46,7 @@ TEST(users, another_user_does_not_get_it_by_its_key_hot_or_not)
     }
 }
 
-TEST(users, another_user_neither_lists_nor_shows_it_but_an_admin_does)
+TEST(users, another_users_private_kernel_is_listed_only_for_admins)
 {
     struct users *f = *state;
     import_one(f, &f->ann, "{}", "of ann");
@@ -144,7 +144,7 @@ TEST(users, kernels_are_listed_and_cleared_by_database_id_and_version)
 }
 
 /* The last key of a page is told as its end: that must not be the key of a hidden one. */
-TEST(users, pages_are_of_what_the_asker_may_see_and_nothing_else)
+TEST(users, pages_of_a_list_reveal_no_hidden_kernel)
 {
     struct users *f = *state;
     write_many(f, 20);
@@ -163,7 +163,7 @@ TEST(users, pages_are_of_what_the_asker_may_see_and_nothing_else)
 }
 
 /* Whoever guesses a key learns nothing from what is in memory afterwards either. */
-TEST(users, a_guess_at_anothers_key_puts_nothing_into_memory)
+TEST(users, guessing_a_private_key_does_not_make_it_hot)
 {
     struct users *f = *state;
     import_one(f, &f->ann, "{}", "of ann");
@@ -190,7 +190,7 @@ TEST(users, a_guess_at_anothers_key_puts_nothing_into_memory)
 }
 
 /* Dropping one's own costs the others nothing. */
-TEST(users, kernels_hot_for_others_stay_hot_when_a_user_drops_a_private_one)
+TEST(users, removing_a_private_kernel_keeps_others_kernels_hot)
 {
     struct users *f = *state;
     char hex[DIGEST_HEX_SIZE], question[100];
@@ -211,7 +211,7 @@ TEST(users, kernels_hot_for_others_stay_hot_when_a_user_drops_a_private_one)
     }
 }
 
-TEST(users, only_an_admin_imports_for_everyone)
+TEST(users, only_an_admin_may_import_for_everyone)
 {
     struct users *f = *state;
     const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, "for all");
@@ -229,7 +229,7 @@ TEST(users, only_an_admin_imports_for_everyone)
     assert_int_equal(listed_kernels(&f->bob), 1);
 }
 
-TEST(users, ones_own_goes_before_everyones_and_both_before_packages)
+TEST(users, private_imports_come_before_shared_ones_and_packages)
 {
     struct users *f = *state;
     const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, "of the package");
@@ -244,7 +244,7 @@ TEST(users, ones_own_goes_before_everyones_and_both_before_packages)
     assert_true(gets_content(&f->bob, "for all"));
 }
 
-TEST(users, the_same_name_imported_again_is_replaced)
+TEST(users, importing_a_name_again_replaces_its_kernel)
 {
     struct users *f = *state;
     import_one(f, &f->ann, "{}", "old");
@@ -264,7 +264,7 @@ static uint64_t count_uses(struct users *f)
     return json_get_u64(json_first(json_get(list, "kernels")), "uses", 0);
 }
 
-TEST(users, the_use_of_everyones_kernel_counts_also_when_it_is_hot)
+TEST(users, uses_of_a_shared_kernel_count_when_it_is_hot)
 {
     struct users *f = *state;
     import_one(f, &f->admin, "{\"for_all\":true}", "for all");
@@ -288,7 +288,7 @@ static uint64_t replaced_by(struct users *f, const char *content)
     return json_get_u64(answer, "replaced", 9);
 }
 
-TEST(users, kernels_that_an_import_replaces_by_other_bytes_are_counted)
+TEST(users, an_import_counts_kernels_replaced_by_other_bytes)
 {
     struct users *f = *state;
     import_one(f, &f->bob, "{}", "of bob");
@@ -313,7 +313,7 @@ TEST(users, versions_of_miopen_do_not_replace_each_other)
     assert_true(gets_content(&f->ann, "of no version"));
 }
 
-TEST(users, the_plain_id_finds_the_only_version_and_no_more_when_there_is_a_second)
+TEST(users, a_plain_id_finds_a_version_only_while_there_is_one)
 {
     struct users *f = *state;
     import_one(f, &f->ann, "{\"version\":\"3.2.0\"}", "of one version");
@@ -325,7 +325,7 @@ TEST(users, the_plain_id_finds_the_only_version_and_no_more_when_there_is_a_seco
     assert_int_equal(ask_imported(&f->ann, "conv.o").code, KILN_NOT_FOUND);
 }
 
-TEST(users, own_and_everyones_versions_never_meet)
+TEST(users, private_and_shared_versions_are_separate)
 {
     struct users *f = *state;
     import_one(f, &f->admin, "{\"version\":\"3.4.0\",\"for_all\":true}", "of everyone's");
@@ -339,7 +339,7 @@ TEST(users, own_and_everyones_versions_never_meet)
     assert_true(gets_content(&f->bob, "of bob"));
 }
 
-TEST(users, beside_kernels_of_no_version_no_version_is_guessed)
+TEST(users, no_version_is_guessed_if_unversioned_kernels_exist)
 {
     struct users *f = *state;
     const struct kernel_row row = TEXT_KERNEL("other.o", ARGS, "of no version");
@@ -349,7 +349,7 @@ TEST(users, beside_kernels_of_no_version_no_version_is_guessed)
     assert_int_equal(ask_imported(&f->ann, "conv.o").code, KILN_NOT_FOUND);
 }
 
-TEST(users, versions_of_others_neither_help_nor_hide)
+TEST(users, private_versions_of_others_do_not_matter)
 {
     struct users *f = *state;
     char question[40];
@@ -363,7 +363,7 @@ TEST(users, versions_of_others_neither_help_nor_hide)
     assert_int_equal(ask_imported(&f->admin, "conv.o").code, KILN_NOT_FOUND);
 }
 
-TEST(users, a_client_that_states_a_version_never_gets_another)
+TEST(users, a_client_that_states_a_version_gets_no_other)
 {
     struct users *f = *state;
     import_one(f, &f->ann, "{\"version\":\"3.2.0\"}", "of one version");
@@ -418,7 +418,7 @@ TEST(users, kernels_hot_for_others_stay_hot_when_a_version_is_imported)
 }
 
 /* Of a name that was not in it, too. */
-TEST(users, a_kernel_hot_as_the_only_version_is_not_once_there_are_two)
+TEST(users, a_second_version_makes_the_only_version_cold)
 {
     struct users *f = *state;
     const struct kernel_row other = TEXT_KERNEL("other.o", ARGS, "of ann");
@@ -435,7 +435,7 @@ TEST(users, a_kernel_hot_as_the_only_version_is_not_once_there_are_two)
 
 /* ---- which GPU they are for ---- */
 
-TEST(users, the_database_id_may_be_given_for_files_of_another_name)
+TEST(users, an_import_may_name_the_database_id)
 {
     struct users *f = *state;
     const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, "of ann");
@@ -452,7 +452,7 @@ TEST(users, the_database_id_may_be_given_for_files_of_another_name)
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, "database id");
 }
 
-TEST(users, imports_salvage_and_need_no_signature)
+TEST(users, imports_salvage_damage_and_need_no_signature)
 {
     struct users *f = *state;
     f->engine.options.require_signature = true;
@@ -470,7 +470,7 @@ TEST(users, imports_salvage_and_need_no_signature)
 }
 
 /* A caller names no URL: what a user may read is his to open, not kilnd's. */
-TEST(users, a_cache_comes_as_a_file_alone)
+TEST(users, an_import_needs_a_file_and_no_url)
 {
     struct users *f = *state;
     test_caller_refused(&f->ann, MESSAGE_kernel_import, "{\"url\":\"file:///etc/passwd\"}",

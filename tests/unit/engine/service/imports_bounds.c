@@ -18,7 +18,7 @@ static void run_first_step(struct users *f)
 
 /* ---- many ---- */
 
-TEST(users, many_rows_are_imported_in_steps_and_others_get_their_turn)
+TEST(users, a_large_import_runs_in_steps_and_lets_others_in)
 {
     struct users *f = *state;
     write_many(f, MANY);
@@ -36,7 +36,7 @@ TEST(users, many_rows_are_imported_in_steps_and_others_get_their_turn)
     assert_int_equal(ask_imported(&f->ann, "k599.o").code, KILN_OK);
 }
 
-TEST(users, as_many_rows_as_a_step_takes_are_imported_once)
+TEST(users, a_cache_of_exactly_one_step_is_imported_once)
 {
     struct users *f = *state;
     write_many(f, 512);
@@ -46,7 +46,7 @@ TEST(users, as_many_rows_as_a_step_takes_are_imported_once)
     assert_int_equal(f->ann.reply_count, 1);
 }
 
-TEST(users, beyond_the_quota_it_is_said_how_much_and_what_to_do)
+TEST(users, an_import_beyond_the_quota_fails_with_advice)
 {
     struct users *f = *state;
     f->engine.options.store_limit_bytes_uid = 64u << 10;
@@ -105,7 +105,7 @@ TEST(users, evictions_for_an_import_for_all_are_reported_and_counted)
     assert_int_equal(users_stat(f, "evictions"), evicted);
 }
 
-TEST(users, a_users_import_evicts_nothing_of_others_and_keeps_what_fits)
+TEST(users, a_users_import_keeps_what_fits_and_evicts_nothing_of_others)
 {
     struct users *f = *state;
     open_small_store(f);
@@ -127,7 +127,7 @@ TEST(users, a_users_import_evicts_nothing_of_others_and_keeps_what_fits)
 
 /* ---- how large, how many ---- */
 
-TEST(users, a_cache_that_the_store_could_never_hold_is_not_copied)
+TEST(users, a_cache_larger_than_the_store_is_not_copied)
 {
     struct users *f = *state;
     f->engine.options.store_limit_bytes = 2u << 20;
@@ -144,7 +144,7 @@ TEST(users, a_cache_that_the_store_could_never_hold_is_not_copied)
     fake_executor_transfer_fail(&f->engine.executor, KILN_FULL, "too large");
 }
 
-TEST(users, a_user_has_two_on_their_way_at_most)
+TEST(users, a_user_has_at_most_two_imports_in_flight)
 {
     struct users *f = *state;
     write_many(f, 1);
@@ -166,7 +166,7 @@ TEST(users, a_user_has_two_on_their_way_at_most)
 
 #define USERS 6
 
-TEST(users, users_leave_capacity_for_administrators)
+TEST(users, users_leave_upload_capacity_for_administrators)
 {
     struct users *f = *state;
     struct test_caller users[USERS];
@@ -205,7 +205,7 @@ TEST(users, a_client_that_leaves_during_the_import_transfer_has_it_cancelled)
     assert_int_equal(users_stat(f, "store_objects"), 0);
 }
 
-TEST(users, a_client_that_leaves_during_an_import_ends_it_after_the_step)
+TEST(users, a_client_that_leaves_ends_its_import_after_the_step)
 {
     struct users *f = *state;
     write_many(f, MANY);
@@ -236,7 +236,7 @@ TEST(users, a_cancelled_import_is_answered_once)
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_CANCELLED);
 }
 
-TEST(users, a_daemon_that_stops_puts_the_rest_off)
+TEST(users, a_stopping_daemon_defers_the_rest_of_an_import)
 {
     struct users *f = *state;
     write_many(f, MANY);

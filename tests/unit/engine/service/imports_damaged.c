@@ -76,7 +76,7 @@ TEST(users, damaged_rows_are_counted_and_the_rest_is_imported)
     assert_int_equal(ask_imported(&f->ann, "k4.o").code, KILN_NOT_FOUND);
 }
 
-TEST(users, an_import_damaged_later_in_the_store_is_a_miss_counted_once)
+TEST(users, an_imported_kernel_damaged_in_the_store_is_one_miss)
 {
     struct users *f = *state;
     import_one(f, &f->admin, "{\"for_all\":true}", "this object is for everybody here");
@@ -108,7 +108,7 @@ TEST(users, a_cache_damaged_at_its_head_is_salvaged)
     assert_int_equal(ask_imported(&f->ann, "k19.o").code, KILN_OK);
 }
 
-TEST(users, lost_rows_are_counted_once_in_all_steps)
+TEST(users, lost_rows_are_counted_once_over_all_steps)
 {
     struct users *f = *state;
     write_many(f, MANY);
@@ -124,7 +124,7 @@ TEST(users, lost_rows_are_counted_once_in_all_steps)
     assert_false(json_get_bool(answer, "lost_unknown", false)); /* the index names them */
 }
 
-TEST(users, a_cache_cut_in_half_says_that_more_may_be_lost_than_it_counts)
+TEST(users, a_truncated_cache_reports_a_lower_bound_of_lost_rows)
 {
     struct users *f = *state;
     write_many(f, MANY);
@@ -138,7 +138,7 @@ TEST(users, a_cache_cut_in_half_says_that_more_may_be_lost_than_it_counts)
     assert_true(json_get_bool(answer, "lost_at_least", false));
 }
 
-TEST(users, of_very_many_damaged_rows_some_are_named_and_all_counted)
+TEST(users, an_import_names_some_damaged_rows_and_counts_all)
 {
     struct users *f = *state;
     static struct kernel_row rows[MANY];
@@ -172,7 +172,7 @@ TEST(users, a_cache_without_damage_is_not_called_damaged)
 #define LONG_NAME 300
 #define LONGER_THAN_ANY (17u << 10)
 
-TEST(users, a_row_that_no_request_could_name_is_damage_and_the_rest_is_imported)
+TEST(users, a_row_with_an_invalid_name_counts_as_damaged)
 {
     struct users *f = *state;
     static char name[LONG_NAME + 1], args[LONGER_THAN_ANY + 1];
@@ -194,7 +194,7 @@ TEST(users, a_row_that_no_request_could_name_is_damage_and_the_rest_is_imported)
 }
 
 /* Only what stores is done where others wait for the store. */
-TEST(users, damage_is_looked_for_before_the_store_is_written_to)
+TEST(users, an_import_is_checked_before_the_store_is_written)
 {
     struct users *f = *state;
     write_many(f, 20);
@@ -214,7 +214,7 @@ TEST(users, damage_is_looked_for_before_the_store_is_written_to)
     assert_true(json_get_bool(answer, "file_damaged", false));
 }
 
-TEST(users, a_cache_that_cannot_be_read_at_all_is_an_error)
+TEST(users, an_unreadable_cache_is_an_error)
 {
     struct users *f = *state;
     FILE *file = fopen(f->file, "w");

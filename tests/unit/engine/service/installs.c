@@ -78,7 +78,7 @@ TEST(install, a_downloaded_package_is_installed_and_serves_kernels)
     assert_string_equal(engine_fixture_reported(&f->engine, "package_installed"), "gfx90a68.kdb");
 }
 
-TEST(install, a_file_that_is_not_used_is_listed_beside_the_packages)
+TEST(install, an_unused_file_is_listed_with_the_packages)
 {
     struct users *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
@@ -101,7 +101,7 @@ TEST(install, a_file_that_is_not_used_is_listed_beside_the_packages)
 }
 
 /* Gigabytes take seconds to hash: what was compiled meanwhile is not kept waiting. */
-TEST(install, only_the_move_into_place_waits_for_the_write_work_queue)
+TEST(install, an_install_uses_the_write_queue_only_for_the_rename)
 {
     struct users *f = *state;
     begin_install(f, URL);
@@ -119,7 +119,7 @@ TEST(install, only_the_move_into_place_waits_for_the_write_work_queue)
     assert_true(is_installed(f, "gfx90a68.kdb"));
 }
 
-TEST(install, a_client_that_leaves_during_the_package_check_leaves_nothing_behind)
+TEST(install, a_client_that_leaves_during_the_package_check_installs_nothing)
 {
     struct users *f = *state;
     begin_install(f, URL);
@@ -132,7 +132,7 @@ TEST(install, a_client_that_leaves_during_the_package_check_leaves_nothing_behin
     test_caller_connect(&f->admin, &f->engine, 0, ROLE_ADMIN);
 }
 
-TEST(install, the_transfer_is_reported_all_that_it_must_know)
+TEST(install, the_transfer_job_has_url_name_digest_and_limits)
 {
     struct users *f = *state;
     begin_install(f, "{\"url\":\"http://h/x\",\"name\":\"gfx90a.kdb\",\"sha256\":\"00ff\"}");
@@ -150,7 +150,7 @@ TEST(install, the_transfer_is_reported_all_that_it_must_know)
     fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "the line is dead");
 }
 
-TEST(install, a_file_that_came_with_the_request_is_what_is_transferred)
+TEST(install, an_install_transfers_the_file_of_its_request)
 {
     struct users *f = *state;
     const int files[] = { open_copy(f->file), sealed_file(bytes_of_text("manifest")) };
@@ -168,7 +168,7 @@ TEST(install, a_file_that_came_with_the_request_is_what_is_transferred)
     assert_string_equal(json_get_text(answer, "source", ""), "/a/b");
 }
 
-TEST(install, progress_is_reported_as_it_comes)
+TEST(install, progress_of_an_install_is_forwarded)
 {
     struct users *f = *state;
     begin_install(f, URL);
@@ -188,7 +188,7 @@ TEST(install, progress_is_reported_as_it_comes)
     assert_int_equal(f->admin.replies[2].flags, 0);
 }
 
-TEST(install, a_failed_transfer_is_reported_with_its_reason)
+TEST(install, a_failed_transfer_fails_the_install_with_its_reason)
 {
     struct users *f = *state;
     begin_install(f, URL);
@@ -198,7 +198,7 @@ TEST(install, a_failed_transfer_is_reported_with_its_reason)
     assert_false(is_installed(f, "gfx90a68.kdb"));
 }
 
-TEST(install, a_file_that_is_no_package_is_refused_and_leaves_nothing)
+TEST(install, an_invalid_package_is_refused_and_leaves_nothing)
 {
     struct users *f = *state;
     install_package(f, "gfx90a68.kdb");
@@ -212,7 +212,7 @@ TEST(install, a_file_that_is_no_package_is_refused_and_leaves_nothing)
     assert_true(serves_kernel(f, "a.o")); /* what was there before */
 }
 
-TEST(install, a_name_that_is_no_packages_is_refused)
+TEST(install, an_invalid_package_name_is_refused)
 {
     struct users *f = *state;
     static const char *const names[] = { "kernels.zip", "../gfx90a68.kdb", ".gfx90a68.kdb",
@@ -224,7 +224,7 @@ TEST(install, a_name_that_is_no_packages_is_refused)
     }
 }
 
-TEST(install, a_url_or_a_file_is_needed_and_not_both)
+TEST(install, an_install_needs_either_a_url_or_a_file)
 {
     struct users *f = *state;
     test_caller_refused(&f->admin, MESSAGE_package_install, "{}", KILN_INVALID, "neither");
@@ -235,7 +235,7 @@ TEST(install, a_url_or_a_file_is_needed_and_not_both)
     assert_int_equal(f->engine.executor.transfers_handed_over, 0);
 }
 
-TEST(install, users_may_look_at_packages_but_not_change_them)
+TEST(install, users_may_list_packages_but_not_change_them)
 {
     struct users *f = *state;
     static const unsigned denied[] = { MESSAGE_package_install, MESSAGE_package_remove,
@@ -256,7 +256,7 @@ TEST(install, a_request_that_takes_no_files_refuses_them)
     assert_reply_refuses(&f->admin, 0, KILN_INVALID, "'package_list'");
 }
 
-TEST(install, only_so_many_may_be_on_their_way)
+TEST(install, installs_in_flight_are_limited)
 {
     struct users *f = *state;
     for (uint64_t id = 0; id < 16; id++)
@@ -269,7 +269,7 @@ TEST(install, only_so_many_may_be_on_their_way)
     assert_reply_refuses(&f->admin, 0, KILN_IO, "the line is dead"); /* there is room again */
 }
 
-TEST(install, without_transfers_it_is_said)
+TEST(install, an_install_without_transfers_is_refused)
 {
     struct users *f = *state;
     const struct executor_ops *all = f->engine.executor.base.ops;
@@ -290,7 +290,7 @@ static uint64_t count_transfers(struct users *f, const char *op, const char *res
     return test_caller_metric(&f->ann, series);
 }
 
-TEST(install, a_transfer_is_counted_when_it_ends_and_with_how)
+TEST(install, a_transfer_is_counted_with_its_result)
 {
     struct users *f = *state;
     begin_install(f, URL);
@@ -315,7 +315,7 @@ TEST(install, a_transfer_is_counted_when_it_ends_and_with_how)
 }
 
 /* It arrived; what became of it then is the request's result. */
-TEST(install, a_transfer_that_went_well_is_ok_whatever_the_file_is)
+TEST(install, a_successful_transfer_of_an_invalid_package_counts_as_ok)
 {
     struct users *f = *state;
     install_package(f, "kernels.zip");
@@ -352,7 +352,7 @@ TEST(install, a_request_that_starts_no_transfer_counts_none)
 
 /* ---- ended early ---- */
 
-TEST(install, a_client_that_leaves_during_an_install_has_the_transfer_cancelled)
+TEST(install, a_client_that_leaves_during_an_install_cancels_its_transfer)
 {
     struct users *f = *state;
     const int file = open_copy(f->file);
@@ -370,7 +370,7 @@ TEST(install, a_client_that_leaves_during_an_install_has_the_transfer_cancelled)
     assert_int_equal(count_transfers(f, "copy", "cancelled"), 1);
 }
 
-TEST(install, a_client_that_leaves_during_the_move_gets_no_answer_and_leaves_nothing)
+TEST(install, a_client_that_leaves_during_the_rename_gets_no_answer)
 {
     struct users *f = *state;
     begin_install(f, URL);
@@ -407,7 +407,7 @@ TEST(install, a_cancelled_install_is_answered_once_and_not_installed)
     assert_false(is_installed(f, "gfx90a68.kdb"));
 }
 
-TEST(install, a_daemon_that_stops_ends_transfers_and_takes_no_more)
+TEST(install, a_stopping_daemon_ends_transfers_and_starts_none)
 {
     struct users *f = *state;
     begin_install(f, URL);
@@ -465,7 +465,7 @@ TEST(install, packages_are_listed_and_shown_a_page_at_a_time)
     assert_null(json_get(rest, "next"));
 }
 
-TEST(install, a_package_that_is_not_installed_is_not_found)
+TEST(install, requests_for_a_missing_package_fail_with_not_found)
 {
     struct users *f = *state;
     static const unsigned types[] = { MESSAGE_package_show, MESSAGE_package_verify,
@@ -475,7 +475,7 @@ TEST(install, a_package_that_is_not_installed_is_not_found)
                             KILN_NOT_FOUND, "gfx90a68.kdb");
 }
 
-TEST(install, verifying_counts_what_is_well_and_what_is_damaged)
+TEST(install, verify_counts_sound_and_damaged_kernels)
 {
     struct users *f = *state;
     install_package(f, "gfx90a68.kdb");
@@ -508,7 +508,7 @@ static void damage_a_row(struct users *f)
     assert_int_equal(engine_fixture_stat(&f->engine, "store_quarantined"), 1);
 }
 
-TEST(install, installing_a_package_again_mends_it_and_forgets_what_was_damaged)
+TEST(install, reinstalling_a_package_repairs_it_and_forgets_its_damage)
 {
     struct users *f = *state;
     damage_a_row(f);
@@ -519,7 +519,7 @@ TEST(install, installing_a_package_again_mends_it_and_forgets_what_was_damaged)
     assert_int_equal(engine_fixture_stat(&f->engine, "store_quarantined"), 0);
 }
 
-TEST(install, removing_a_package_forgets_what_was_damaged)
+TEST(install, removing_a_package_forgets_its_damage)
 {
     struct users *f = *state;
     damage_a_row(f);
@@ -529,7 +529,7 @@ TEST(install, removing_a_package_forgets_what_was_damaged)
     assert_int_equal(engine_fixture_stat(&f->engine, "store_quarantined"), 0);
 }
 
-TEST(install, one_package_is_verified_at_a_time_also_when_its_asker_leaves)
+TEST(install, one_package_is_verified_at_a_time_even_if_its_client_leaves)
 {
     struct users *f = *state;
     install_package(f, "gfx90a68.kdb");

@@ -102,7 +102,7 @@ static bool is_hosted(const char *name)
     return false;
 }
 
-TEST(users, every_family_of_the_table_is_there_once)
+TEST(users, every_metric_family_appears_once)
 {
     struct users *f = *state;
     const char *page = scrape(f);
@@ -117,7 +117,7 @@ TEST(users, every_family_of_the_table_is_there_once)
     }
 }
 
-TEST(users, numbers_of_the_process_come_through_its_host)
+TEST(users, metrics_of_the_process_come_from_the_host)
 {
     struct users *f = *state;
     assert_null(strstr(scrape(f), "kiln_clients"));
@@ -125,7 +125,7 @@ TEST(users, numbers_of_the_process_come_through_its_host)
     test_caller_refused(&f->ann, MESSAGE_metrics, "{\"x\":1}", KILN_INVALID, "'x'");
 }
 
-TEST(users, the_build_says_its_version_and_its_commit)
+TEST(users, build_info_has_version_and_commit)
 {
     struct users *f = *state;
     static const char start[] = "\nkiln_build_info{version=\"" KILN_VERSION "\",commit=\"";
@@ -139,7 +139,7 @@ TEST(users, the_build_says_its_version_and_its_commit)
 
 /* ---- requests ---- */
 
-TEST(users, a_request_is_counted_with_how_it_ended)
+TEST(users, a_request_is_counted_with_its_result)
 {
     struct users *f = *state;
     unsigned long long listed =
@@ -173,7 +173,7 @@ TEST(users, an_unknown_request_type_is_counted_as_unknown)
     assert_balanced(f);
 }
 
-TEST(users, a_request_that_waits_is_in_flight_and_counted_at_its_end)
+TEST(users, a_deferred_request_is_counted_when_it_ends)
 {
     struct users *f = *state;
     fetch_afresh(f, &f->ann, "slow.cl");
@@ -217,7 +217,7 @@ TEST(undescribed, a_request_that_waits_for_a_toolchain_is_one_request)
     assert_balanced(f);
 }
 
-TEST(users, a_limit_that_was_reached_is_counted)
+TEST(users, requests_rejected_at_a_limit_are_counted)
 {
     struct users *f = *state;
     f->engine.options.queue_limit_uid = 1;
@@ -271,7 +271,7 @@ TEST(users, a_prefetch_counts_as_no_hit_or_miss_of_a_job)
     assert_int_equal(json_get_u64(hits, "hot", 9), 1);
 }
 
-TEST(users, a_kernel_is_counted_where_it_was_found)
+TEST(users, a_fetch_is_counted_by_the_tier_that_had_it)
 {
     struct users *f = *state;
     fetch_afresh(f, &f->ann, "k.cl");
@@ -292,7 +292,7 @@ TEST(users, a_kernel_is_counted_where_it_was_found)
     assert_balanced(f);
 }
 
-TEST(users, every_hot_look_up_is_in_the_histogram_though_few_are_timed)
+TEST(users, every_hot_look_up_is_counted_though_few_are_timed)
 {
     struct users *f = *state;
     fetch_afresh(f, &f->ann, "k.cl");
@@ -311,7 +311,7 @@ TEST(users, every_hot_look_up_is_in_the_histogram_though_few_are_timed)
     assert_balanced(f);
 }
 
-TEST(users, a_compile_is_counted_with_its_compiler_and_its_end)
+TEST(users, a_compile_is_counted_with_its_compiler_and_result)
 {
     struct users *f = *state;
     fetch_afresh(f, &f->ann, "good.cl");
@@ -358,7 +358,7 @@ TEST(users, evictions_are_counted_by_the_limit_that_caused_them)
     assert_true(number_in(page, "kiln_evictions_total{tier=\"disk\",reason=\"quota\"}") == quota);
 }
 
-TEST(users, a_miss_says_why)
+TEST(users, misses_are_counted_by_reason)
 {
     struct users *f = *state;
     const struct message_fetch m = { .key = { { 7 } } };
@@ -404,7 +404,7 @@ enum kiln_code __wrap_kernel_store_usage(struct kernel_store *store, struct kern
                        : __real_kernel_store_usage(store, usage, err);
 }
 
-TEST(users, sizes_that_cannot_be_read_are_left_out_and_the_rest_is_there)
+TEST(users, metrics_leave_out_store_sizes_that_cannot_be_read)
 {
     struct users *f = *state;
     usage_fails = true;

@@ -18,7 +18,7 @@ static void fetch_uncached(struct users *f, struct test_caller *c, uint64_t id)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-TEST(users, asked_twice_it_is_compiled_twice_and_nothing_is_stored)
+TEST(users, a_fetch_without_cache_compiles_each_time_and_stores_nothing)
 {
     struct users *f = *state;
     fetch_uncached(f, &f->ann, 1);
@@ -33,7 +33,7 @@ TEST(users, asked_twice_it_is_compiled_twice_and_nothing_is_stored)
     assert_int_equal(users_stat(f, "hot_objects"), 0);
 }
 
-TEST(users, a_request_without_cache_uses_no_hot_or_stored_kernel)
+TEST(users, a_fetch_without_cache_uses_no_hot_or_stored_kernel)
 {
     struct users *f = *state;
     fetch_program(&f->ann, 1, "k.cl");
@@ -46,7 +46,7 @@ TEST(users, a_request_without_cache_uses_no_hot_or_stored_kernel)
     assert_int_equal(f->ann.replies[2].first_object_size, strlen("stored"));
 }
 
-TEST(users, nobody_joins_it_and_it_joins_nobody)
+TEST(users, a_fetch_without_cache_joins_no_other_and_no_other_joins_it)
 {
     struct users *f = *state;
     fetch_uncached(f, &f->ann, 1); /* takes the one compiler */
@@ -64,7 +64,7 @@ TEST(users, nobody_joins_it_and_it_joins_nobody)
 }
 
 /* Look-ups that a stranger has under way, of keys near to it and of its own. */
-TEST(users, look_ups_of_its_key_and_of_others_disturb_nothing)
+TEST(users, concurrent_look_ups_do_not_disturb_a_fetch_without_cache)
 {
     struct users *f = *state;
     fetch_uncached(f, &f->ann, 1);
@@ -87,7 +87,7 @@ TEST(users, look_ups_of_its_key_and_of_others_disturb_nothing)
     assert_int_equal(users_stat(f, "coalesced"), 0);
 }
 
-TEST(users, its_failure_is_not_remembered_and_remembered_ones_do_not_count)
+TEST(users, a_fetch_without_cache_neither_uses_nor_adds_failures)
 {
     struct users *f = *state;
     fetch_uncached(f, &f->ann, 1);
@@ -124,7 +124,7 @@ static void what_a_plan_needs_is_kilns_own(struct users *f)
     assert_int_equal(next->job.origin, COMPILE_OF_KILN);
 }
 
-TEST(users, a_plan_is_compiled_for_its_asker_alone)
+TEST(users, a_plan_without_cache_is_compiled_for_its_client_alone)
 {
     struct users *f = *state;
     struct message_plan m = { .problem = small_problem(8),

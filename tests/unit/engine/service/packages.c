@@ -29,7 +29,7 @@ static void assert_content(struct message_result o, enum tier tier, const char *
     assert_true(bytes_equal_text(o.content, content));
 }
 
-TEST(users, a_kernel_of_a_package_is_served_by_its_name_and_then_hot)
+TEST(users, a_package_kernel_is_served_by_name_and_becomes_hot)
 {
     struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
@@ -42,7 +42,7 @@ TEST(users, a_kernel_of_a_package_is_served_by_its_name_and_then_hot)
     assert_int_equal(users_stat(f, "compiles"), 0);
 }
 
-TEST(users, every_blank_of_the_arguments_counts)
+TEST(users, blanks_in_kernel_arguments_are_significant)
 {
     struct users *f = *state;
     const struct kernel_row rows[] = { TEXT_KERNEL("conv.o", " -mcpu=gfx90a", "one blank"),
@@ -59,7 +59,7 @@ TEST(users, every_blank_of_the_arguments_counts)
     assert_int_equal(reply_result(&f->ann, 2).code, KILN_NOT_FOUND);
 }
 
-TEST(users, the_exact_id_is_asked_before_the_plain_arch)
+TEST(users, the_exact_database_id_comes_before_the_plain_arch)
 {
     struct users *f = *state;
     put_one(f, "gfx90a.kdb", "conv.o", "for any compute units");
@@ -71,7 +71,7 @@ TEST(users, the_exact_id_is_asked_before_the_plain_arch)
     assert_content(fetch_named(f, MI210, "only-here.o"), TIER_PACKAGE, "for any");
 }
 
-TEST(users, other_compute_units_are_a_miss)
+TEST(users, a_package_for_other_compute_units_is_a_miss)
 {
     struct users *f = *state;
     put_one(f, "gfx90a6e.kdb", "conv.o", "for 110 compute units");
@@ -82,7 +82,7 @@ TEST(users, other_compute_units_are_a_miss)
     assert_int_equal(users_stat(f, "misses"), 2);
 }
 
-TEST(users, a_flipped_bit_is_a_miss_that_is_counted_and_reported_and_the_others_are_served)
+TEST(users, a_flipped_bit_in_a_package_is_a_reported_miss)
 {
     struct users *f = *state;
     const struct kernel_row rows[] = { TEXT_KERNEL("bad.o", " -mcpu=gfx90a", "this one is damaged"),
@@ -139,7 +139,7 @@ TEST(users, a_kernel_damaged_in_one_package_is_served_from_the_next)
     assert_int_equal(users_stat(f, "quarantined"), 1);
 }
 
-TEST(users, packages_come_and_go_while_it_runs)
+TEST(users, packages_may_appear_and_disappear_at_run_time)
 {
     struct users *f = *state;
     assert_int_equal(fetch_named(f, MI210, "conv.o").code, KILN_NOT_FOUND);
@@ -154,7 +154,7 @@ TEST(users, packages_come_and_go_while_it_runs)
     assert_says(engine_fixture_reported(&f->engine, "package_gone"), "'gfx90a68.kdb'");
 }
 
-TEST(users, a_package_that_is_replaced_answers_with_what_is_in_it_now)
+TEST(users, a_replaced_package_answers_with_its_new_content)
 {
     struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the old object");
@@ -175,7 +175,7 @@ TEST(users, installed_packages_are_used_from_the_start)
     assert_content(fetch_named(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
 }
 
-TEST(users, a_file_that_is_no_package_is_refused_once_and_the_others_serve)
+TEST(users, an_invalid_package_file_is_reported_once_and_the_others_serve)
 {
     struct users *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
@@ -194,7 +194,7 @@ TEST(users, a_file_that_is_no_package_is_refused_once_and_the_others_serve)
     assert_content(fetch_named(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
 }
 
-TEST(users, the_directories_are_looked_at_now_and_then_and_never_twice_at_once)
+TEST(users, package_directories_are_scanned_one_scan_at_a_time)
 {
     struct users *f = *state;
     struct engine *e = f->engine.engine;
@@ -211,7 +211,7 @@ TEST(users, the_directories_are_looked_at_now_and_then_and_never_twice_at_once)
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 1);
 }
 
-TEST(users, a_directory_that_cannot_be_read_is_reported_of)
+TEST(users, an_unreadable_package_directory_is_reported)
 {
     struct users *f = *state;
     static char other[100];
@@ -267,7 +267,7 @@ static void put_named_item(struct buffer *items, const char *name)
     message_batch_item_write(items, &item);
 }
 
-TEST(users, a_batch_may_ask_by_name)
+TEST(users, a_batch_may_fetch_by_name)
 {
     struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
@@ -297,7 +297,7 @@ TEST(users, a_batch_may_ask_by_name)
     assert_int_equal(f->ann.replies[1].flags, 0);
 }
 
-TEST(users, askers_of_one_name_cost_one_look)
+TEST(users, requests_for_one_name_share_a_look_up)
 {
     struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
@@ -420,7 +420,7 @@ TEST(users, a_kernel_damaged_under_its_key_is_found_by_name_in_another_package)
     assert_says(engine_fixture_reported(&f->engine, "quarantined"), "package 'gfx90a68.kpkg'");
 }
 
-TEST(users, where_signatures_are_required_others_are_not_used_and_it_is_said)
+TEST(users, unsigned_packages_are_reported_and_unused_if_signatures_are_required)
 {
     struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");

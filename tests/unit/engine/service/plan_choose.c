@@ -165,7 +165,7 @@ TEST(with_engine, without_records_the_heuristic_decides)
     assert_true(m.toolchain_identity.size > m.toolchain.size);
 }
 
-TEST(with_engine, the_fastest_recorded_solver_of_ours_is_taken)
+TEST(with_engine, the_fastest_recorded_kiln_solver_is_chosen)
 {
     struct users *f = *state;
     record_find(f, &f->ann, GEMM_SOLVER, 0.07);
@@ -178,7 +178,7 @@ TEST(with_engine, the_fastest_recorded_solver_of_ours_is_taken)
     assert_int_equal(m.config.size, 0);
 }
 
-TEST(with_engine, a_solver_that_does_not_apply_is_passed_over)
+TEST(with_engine, a_recorded_solver_that_does_not_apply_is_skipped)
 {
     struct users *f = *state;
     record_find(f, &f->ann, "ConvDepthwise", 0.01); /* for as many groups as channels */
@@ -187,7 +187,7 @@ TEST(with_engine, a_solver_that_does_not_apply_is_passed_over)
     assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.05);
 }
 
-TEST(with_engine, the_recorded_config_is_planned_with)
+TEST(with_engine, a_plan_uses_the_recorded_config)
 {
     struct users *f = *state;
     char config[PERF_CONFIG_TEXT_MAX];
@@ -198,7 +198,7 @@ TEST(with_engine, the_recorded_config_is_planned_with)
     assert_text(m.config, config);
 }
 
-TEST(with_engine, a_tuned_solver_counts_with_its_tuned_time)
+TEST(with_engine, a_tuned_solver_is_ranked_by_its_tuned_time)
 {
     struct users *f = *state;
     char config[PERF_CONFIG_TEXT_MAX];
@@ -211,7 +211,7 @@ TEST(with_engine, a_tuned_solver_counts_with_its_tuned_time)
     assert_text(m.config, config);
 }
 
-TEST(with_engine, plans_by_record_are_counted)
+TEST(with_engine, plans_from_records_are_counted)
 {
     struct users *f = *state;
     record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
@@ -221,7 +221,7 @@ TEST(with_engine, plans_by_record_are_counted)
     assert_int_equal(engine_fixture_stat(&f->engine, "plans_recorded"), 1);
 }
 
-TEST(with_engine, a_config_that_does_not_fit_is_passed_over)
+TEST(with_engine, a_recorded_config_that_does_not_fit_is_skipped)
 {
     struct users *f = *state;
     struct message_planned m = plan_simply(f);
@@ -242,7 +242,7 @@ TEST(with_engine, a_config_that_does_not_fit_is_passed_over)
     }
 }
 
-TEST(with_engine, where_a_users_config_does_not_fit_the_hosts_counts)
+TEST(with_engine, the_hosts_config_is_used_if_the_users_does_not_fit)
 {
     struct users *f = *state;
     char config[PERF_CONFIG_TEXT_MAX];
@@ -254,7 +254,7 @@ TEST(with_engine, where_a_users_config_does_not_fit_the_hosts_counts)
     assert_text(m.config, config);
 }
 
-TEST(with_engine, a_users_record_counts_before_the_hosts)
+TEST(with_engine, a_users_record_comes_before_the_hosts)
 {
     struct users *f = *state;
     record_for_host(f, of_device(find_put(NAIVE_SOLVER, 0.01)));
@@ -322,7 +322,7 @@ TEST(with_engine, a_forced_solver_gets_its_recorded_config)
     assert_text(m.config, config);
 }
 
-TEST(with_engine, a_forced_config_is_planned_with)
+TEST(with_engine, a_plan_uses_a_forced_config)
 {
     struct users *f = *state;
     char recorded[PERF_CONFIG_TEXT_MAX], forced[PERF_CONFIG_TEXT_MAX];
@@ -368,7 +368,7 @@ TEST(with_engine, a_long_config_or_driver_is_refused)
 
 /* ---- staleness ---- */
 
-TEST(with_engine, stale_records_that_the_policy_ignores_are_not_planned_with)
+TEST(with_engine, plans_do_not_use_stale_records_that_the_policy_ignores)
 {
     struct users *f = *state;
     struct message_planned m = plan_simply(f);
@@ -435,7 +435,7 @@ static unsigned build_problems(struct users *f, uint32_t count, const char *data
     return compiled;
 }
 
-TEST(with_engine, a_package_is_built_as_its_asker_would_plan)
+TEST(with_engine, a_build_chooses_configs_as_a_plan_does)
 {
     struct users *f = *state;
     char config[PERF_CONFIG_TEXT_MAX];
@@ -482,7 +482,7 @@ static bool is_found(struct users *f, const char *database_id)
     return json_get_bool(answer, "found", false);
 }
 
-TEST(with_engine, why_miss_looks_for_what_a_plan_would_need)
+TEST(with_engine, why_miss_looks_for_the_kernels_of_a_plan)
 {
     struct users *f = *state;
     char config[PERF_CONFIG_TEXT_MAX];
@@ -495,7 +495,7 @@ TEST(with_engine, why_miss_looks_for_what_a_plan_would_need)
 
 /* ---- without tuning databases ---- */
 
-TEST(plain, without_databases_there_is_still_a_choice)
+TEST(plain, a_plan_without_tuning_databases_uses_the_heuristic)
 {
     const struct problem problem = problem_of_batch(1);
     const struct plan_options wish = {
@@ -508,7 +508,7 @@ TEST(plain, without_databases_there_is_still_a_choice)
     assert_int_equal(choice.chosen.solver.size + choice.chosen.config.size, 0);
 }
 
-TEST(plain, there_is_room_for_every_solver)
+TEST(plain, a_plan_can_hold_every_solver)
 {
     unsigned count = 0;
     while (solvers[count])
@@ -518,7 +518,7 @@ TEST(plain, there_is_room_for_every_solver)
 
 /* ---- ids ---- */
 
-TEST(plain, records_go_by_device_and_packages_by_what_code_is_for)
+TEST(plain, records_match_the_device_and_packages_the_code_target)
 {
     static const struct {
         const char *target, *given, *device, *package;
@@ -544,7 +544,7 @@ TEST(plain, records_go_by_device_and_packages_by_what_code_is_for)
     }
 }
 
-TEST(plain, an_id_of_another_device_than_the_targets_is_none)
+TEST(plain, a_database_id_that_contradicts_the_target_is_ignored)
 {
     static const struct {
         const char *target, *given;
@@ -580,7 +580,7 @@ TEST(plain, an_id_of_another_device_than_the_targets_is_none)
     }
 }
 
-TEST(with_engine, a_plan_for_another_device_than_the_targets_is_refused)
+TEST(with_engine, a_plan_whose_database_id_contradicts_its_target_is_refused)
 {
     struct users *f = *state;
     assert_refused(f, &(struct wanted){ .database_id = "gfx90a68" }, KILN_INVALID,

@@ -180,7 +180,7 @@ TEST(plan, a_client_that_encodes_no_tensor_maps_gets_a_plan_without_any)
 }
 
 /* A device's multiprocessors are in its database id. */
-TEST(plan, groups_that_last_are_as_many_as_the_device_holds)
+TEST(plan, persistent_groups_are_as_many_as_the_device_holds)
 {
     static const struct {
         const char *device;
@@ -211,7 +211,7 @@ static void record_config(struct fixture *f, struct test_caller *c, uint8_t tier
     tuning_put(&f->users, c, &put);
 }
 
-TEST(plan, a_tuned_config_with_maps_gives_way_to_the_next_where_they_are_not_encoded)
+TEST(plan, a_tuned_config_with_tensor_maps_is_skipped_for_a_client_without_them)
 {
     struct fixture *f = *state;
     record_config(f, &f->maps, 0, IN_BULK, 0.01);
@@ -258,7 +258,7 @@ static struct message_solution solution(struct fixture *f, struct test_caller *c
     return (struct message_solution){ 0 };
 }
 
-TEST(plan, solutions_count_what_the_asker_can_run)
+TEST(plan, solutions_count_configs_that_the_client_can_run)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) { /* counted, and known from then on */
@@ -297,7 +297,7 @@ static unsigned bulk_candidates(struct fixture *f, struct test_caller *c, unsign
     return in_bulk;
 }
 
-TEST(plan, candidates_are_what_the_asker_can_run)
+TEST(plan, candidates_are_configs_that_the_client_can_run)
 {
     struct fixture *f = *state;
     unsigned with, without;

@@ -129,7 +129,7 @@ TEST(plan, without_a_compiler_a_plan_is_served_wholly_from_a_package)
     assert_int_equal(f->engine.executor.compiles_handed_over, 1); /* the describe: no probe */
 }
 
-TEST(plan, with_the_compilers_switched_off_too)
+TEST(plan, with_compilers_switched_off_a_plan_is_served_from_a_package)
 {
     struct users *f = *state;
     users_stop(f);
@@ -146,7 +146,7 @@ TEST(plan, with_the_compilers_switched_off_too)
     assert_null(fake_executor_next_compile(&f->engine.executor));
 }
 
-TEST(plan, a_plan_that_names_no_database_id_asks_for_the_plain_arch)
+TEST(plan, a_plan_without_a_database_id_uses_packages_of_the_arch)
 {
     struct users *f = *state;
     engine_fixture_describe(&f->engine);
@@ -158,7 +158,7 @@ TEST(plan, a_plan_that_names_no_database_id_asks_for_the_plain_arch)
     assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
 }
 
-TEST(plan, without_the_package_it_is_said_why_it_cannot_be_compiled)
+TEST(plan, a_plan_without_package_and_compiler_says_why_not_to_compile)
 {
     struct users *f = *state;
     engine_fixture_describe(&f->engine);
@@ -184,7 +184,7 @@ TEST(plan, a_package_without_the_kernel_leads_to_the_same_message)
     assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "gfx90a: ");
 }
 
-TEST(plan, a_damaged_row_is_as_if_it_were_not_there)
+TEST(plan, a_damaged_package_row_counts_as_missing)
 {
     struct users *f = *state;
     engine_fixture_describe(&f->engine);
@@ -347,7 +347,7 @@ TEST(plan, an_object_for_either_state_of_a_feature_serves_both)
 
 /* ---- with a compiler ---- */
 
-TEST(plan, with_a_compiler_the_package_is_asked_first)
+TEST(plan, a_package_is_used_before_a_compiler)
 {
     struct users *f = *state;
     describe_clang(f);
@@ -394,7 +394,7 @@ TEST(plan, a_forced_toolchain_uses_no_package)
 }
 
 /* A package states no source: what is hot of it answers only who asked by name. */
-TEST(plan, a_packages_object_is_not_the_answer_to_a_source)
+TEST(plan, a_package_object_does_not_answer_a_fetch_by_source)
 {
     struct users *f = *state;
     describe_clang(f);
@@ -412,7 +412,7 @@ TEST(plan, a_packages_object_is_not_the_answer_to_a_source)
     assert_true(is_compiling(f));
 }
 
-TEST(plan, a_packages_object_is_no_answer_to_a_later_plan_with_forced_toolchain)
+TEST(plan, a_hot_package_object_does_not_answer_a_plan_with_forced_toolchain)
 {
     struct users *f = *state;
     describe_clang(f);
@@ -428,7 +428,7 @@ TEST(plan, a_packages_object_is_no_answer_to_a_later_plan_with_forced_toolchain)
     assert_int_equal(f->ann.reply_count, 0);
 }
 
-TEST(plan, a_packages_object_is_no_answer_to_a_forced_plan_that_joins_meanwhile)
+TEST(plan, a_package_object_does_not_answer_a_forced_plan_that_joins)
 {
     struct users *f = *state;
     describe_clang(f);

@@ -25,7 +25,7 @@ TEST(users, a_client_that_does_not_say_hello_first_is_refused_and_closed)
     test_caller_leave(&rude);
 }
 
-TEST(users, a_client_from_the_future_is_reported_which_versions_meet)
+TEST(users, a_client_of_unsupported_versions_is_refused_with_both_ranges)
 {
     struct users *f = *state;
     struct test_caller future;
@@ -60,7 +60,7 @@ TEST(users, a_newer_client_that_still_speaks_our_version_is_welcome)
     test_caller_leave(&newer);
 }
 
-TEST(users, unknown_requests_are_refused_and_the_connection_lives)
+TEST(users, an_unknown_request_is_refused_without_closing)
 {
     struct users *f = *state;
     must(send_text(f, &f->ann, 9999, ""), f->engine.err);
@@ -83,7 +83,7 @@ TEST(users, a_ping_comes_back_unchanged)
     assert_true(bytes_equal(f->ann.replies[0].body, buffer_view(&b)));
 }
 
-TEST(users, users_may_look_but_only_admins_may_clear)
+TEST(users, only_admins_may_clear)
 {
     struct users *f = *state;
     must(send_text(f, &f->ann, MESSAGE_clear, "{\"all\":true}"), f->engine.err);
@@ -98,7 +98,7 @@ TEST(users, users_may_look_but_only_admins_may_clear)
     assert_int_equal(f->admin.replies[0].type, MESSAGE_json);
 }
 
-TEST(users, status_says_how_the_store_is_used)
+TEST(users, status_shows_the_mode_of_the_store)
 {
     struct users *f = *state;
     static const struct {
@@ -116,7 +116,7 @@ TEST(users, status_says_how_the_store_is_used)
     }
 }
 
-TEST(users, json_that_is_none_is_refused_with_the_requests_name)
+TEST(users, invalid_json_is_refused_with_the_name_of_the_request)
 {
     struct users *f = *state;
     static const char *const bad[] = { "{", "[]", "{} {}", "7" };
@@ -129,7 +129,7 @@ TEST(users, json_that_is_none_is_refused_with_the_requests_name)
     }
 }
 
-TEST(users, clearing_needs_to_be_reported_what)
+TEST(users, a_clear_request_without_members_is_refused)
 {
     struct users *f = *state;
     must(send_text(f, &f->admin, MESSAGE_clear, "{}"), f->engine.err);
@@ -160,7 +160,7 @@ TEST(users, a_member_of_the_wrong_type_or_name_is_refused_by_name)
     assert_int_equal(reply_error(&f->admin, 0).code, KILN_INVALID);
 }
 
-TEST(users, a_question_of_megabytes_is_refused_before_it_is_parsed)
+TEST(users, a_json_body_of_megabytes_is_refused_unparsed)
 {
     struct users *f = *state;
     static char large[100001];
@@ -171,7 +171,7 @@ TEST(users, a_question_of_megabytes_is_refused_before_it_is_parsed)
     assert_says(text, "65536");
 }
 
-TEST(users, older_than_time_itself_clears_nothing)
+TEST(users, clearing_by_an_age_beyond_the_epoch_clears_nothing)
 {
     struct users *f = *state;
     test_caller_fetch_source(&f->ann, 1, "a.cl", PRIORITY_INTERACTIVE);
@@ -184,7 +184,7 @@ TEST(users, older_than_time_itself_clears_nothing)
     assert_int_equal(engine_fixture_stat(&f->engine, "store_objects"), 1);
 }
 
-TEST(users, listing_gives_pages_and_says_when_there_are_more)
+TEST(users, a_list_has_pages_and_a_next_key)
 {
     struct users *f = *state;
     static const char *const programs[] = { "a.cl", "b.cl" };
@@ -235,7 +235,7 @@ TEST(users, the_owner_of_a_kernel_is_shown_to_the_owner_and_administrators)
     test_caller_leave(&other);
 }
 
-TEST(users, hello_is_said_once)
+TEST(users, a_second_hello_is_refused)
 {
     struct users *f = *state;
     struct message_hello m = { .oldest_version = 1, .newest_version = 1 };
@@ -280,7 +280,7 @@ TEST(users, too_many_unanswered_requests_are_refused_one_by_one)
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_CANCELLED);
 }
 
-TEST(users, subscribers_hear_of_what_happens_and_others_do_not)
+TEST(users, only_subscribers_get_events)
 {
     struct users *f = *state;
     must(send_text(f, &f->ann, MESSAGE_events, ""), f->engine.err);
@@ -299,7 +299,7 @@ TEST(users, subscribers_hear_of_what_happens_and_others_do_not)
 }
 
 /* Whose it is was not looked up: it may be private. */
-TEST(users, which_key_is_damaged_hears_an_administrator_alone)
+TEST(users, an_event_about_a_damaged_key_goes_only_to_administrators)
 {
     struct users *f = *state;
     const struct digest key = { .bytes = { 0xab } };
@@ -325,7 +325,7 @@ static void assert_hears_failure(struct test_caller *c, bool quotes)
 }
 
 /* A compiler's sentence has words of the source in it. */
-TEST(users, why_a_compile_failed_hears_who_asked_and_an_administrator)
+TEST(users, the_reason_of_a_failed_compile_goes_to_its_user_and_administrators)
 {
     struct users *f = *state;
     struct test_caller asker, other, anonymous;
@@ -355,7 +355,7 @@ TEST(users, why_a_compile_failed_hears_who_asked_and_an_administrator)
 }
 
 /* What is not one user's cannot be kept as a user's own. */
-TEST(users, an_anonymous_client_is_served_and_keeps_nothing)
+TEST(users, an_anonymous_client_may_fetch_but_not_keep_private_data)
 {
     struct users *f = *state;
     static const enum message_type refused[] = {
@@ -406,7 +406,7 @@ TEST(users, a_quick_request_does_not_wait_for_a_scan_of_the_store)
     assert_int_equal(f->ann.reply_count, 4);
 }
 
-TEST(users, a_queued_request_of_a_client_that_left_is_never_begun)
+TEST(users, a_queued_request_of_a_client_that_left_never_starts)
 {
     struct users *f = *state;
     struct test_caller fickle;
@@ -423,7 +423,7 @@ TEST(users, a_queued_request_of_a_client_that_left_is_never_begun)
     assert_int_equal(f->ann.replies[0].request_id, 4);
 }
 
-TEST(users, one_user_may_have_few_administrative_requests_unanswered)
+TEST(users, unanswered_administrative_requests_are_limited_per_user)
 {
     struct users *f = *state;
     struct test_caller again;

@@ -164,7 +164,7 @@ TEST(users, algorithms_are_named_for_their_direction)
     }
 }
 
-TEST(users, the_recorded_ones_come_first_the_fastest_of_all_first)
+TEST(users, solutions_list_recorded_solvers_first_by_time)
 {
     struct users *f = *state;
     const struct message_solutions m = question();
@@ -190,7 +190,7 @@ TEST(users, the_recorded_ones_come_first_the_fastest_of_all_first)
     assert_int_equal(answer.list[0].find_ms, double_bits(0.06));
 }
 
-TEST(users, without_a_device_nothing_recorded_is_reported)
+TEST(users, solutions_without_a_device_have_no_records)
 {
     struct users *f = *state;
     struct message_solutions m = question();
@@ -200,7 +200,7 @@ TEST(users, without_a_device_nothing_recorded_is_reported)
     assert_int_equal(of_solver(&answer, NAIVE_SOLVER)->find_ms, 0);
 }
 
-TEST(users, a_question_that_makes_no_sense_is_refused)
+TEST(users, an_invalid_solutions_request_is_refused)
 {
     struct users *f = *state;
     static char text[64u << 10];
@@ -228,7 +228,7 @@ TEST(users, a_question_that_makes_no_sense_is_refused)
     assert_refused(f, &m, KILN_UNSUPPORTED, "no solver");
 }
 
-TEST(users, a_target_that_nothing_here_compiles_for_is_listed_all_the_same)
+TEST(users, solutions_are_listed_for_a_target_without_a_compiler)
 {
     struct users *f = *state;
     struct message_solutions m = question();
@@ -238,7 +238,7 @@ TEST(users, a_target_that_nothing_here_compiles_for_is_listed_all_the_same)
     assert_true(answer.count >= 2);
 }
 
-TEST(undescribed, a_request_before_compilers_are_known_waits)
+TEST(undescribed, solutions_wait_until_compilers_are_known)
 {
     struct users *f = *state;
     const struct message_solutions m = question();
@@ -264,7 +264,7 @@ TEST(users, a_client_that_cancels_solutions_gets_no_answer)
     assert_reply_refuses(&f->bob, 0, KILN_CANCELLED, "cancel");
 }
 
-TEST(users, the_count_of_valid_configs_is_made_once)
+TEST(users, valid_configs_are_counted_once)
 {
     struct users *f = *state;
     struct message_solutions m = question();
@@ -334,7 +334,7 @@ static void refuses_range(struct users *f, const struct message_configs *m, enum
 
 /* ---- configs ---- */
 
-TEST(users, a_range_brings_its_valid_candidates_in_order)
+TEST(users, a_range_of_configs_has_its_valid_candidates_in_order)
 {
     struct users *f = *state;
     const struct perf_space space = gemm_space();
@@ -365,7 +365,7 @@ TEST(users, a_range_brings_its_valid_candidates_in_order)
     assert_int_equal(first, order.count);
 }
 
-TEST(users, a_long_range_comes_in_parts)
+TEST(users, a_long_range_of_configs_is_answered_in_parts)
 {
     struct users *f = *state;
     const struct perf_space space = gemm_space();
@@ -375,7 +375,7 @@ TEST(users, a_long_range_comes_in_parts)
     assert_int_equal(answer.next, count < 4096 ? count : 4096);
 }
 
-TEST(users, a_range_beyond_the_space_is_refused)
+TEST(users, a_range_beyond_the_tuning_space_is_refused)
 {
     struct users *f = *state;
     const struct perf_space space = gemm_space();
@@ -390,7 +390,7 @@ TEST(users, a_range_beyond_the_space_is_refused)
     }
 }
 
-TEST(users, configs_of_what_cannot_be_tuned_are_refused)
+TEST(users, configs_of_an_untunable_solver_are_refused)
 {
     struct users *f = *state;
     struct message_configs m = range_of(0, 1);
@@ -433,7 +433,7 @@ static enum kiln_code send_one_config(struct test_caller *c, uint64_t id)
     return test_caller_try_send(c, MESSAGE_configs, id, buffer_view(&body));
 }
 
-TEST(users, one_is_on_a_work_queue_at_a_time)
+TEST(users, one_solver_question_is_on_a_work_queue_at_a_time)
 {
     struct users *f = *state;
     const unsigned before = f->engine.executor.tasks_of[WORK_QUEUE_READ];
@@ -446,7 +446,7 @@ TEST(users, one_is_on_a_work_queue_at_a_time)
     }
 }
 
-TEST(users, users_are_served_alternately)
+TEST(users, solver_questions_of_users_are_served_alternately)
 {
     struct users *f = *state;
     for (uint64_t id = 1; id <= 9; id++)
@@ -465,7 +465,7 @@ TEST(users, users_are_served_alternately)
     assert_int_equal(f->ann.reply_count, 9);
 }
 
-TEST(users, a_user_has_no_more_than_256_waiting)
+TEST(users, a_user_has_at_most_256_solver_questions_waiting)
 {
     struct users *f = *state;
     for (uint64_t id = 1; id <= 257; id++) /* one runs */
@@ -483,7 +483,7 @@ TEST(users, a_user_has_no_more_than_256_waiting)
     assert_int_equal(f->bob.replies[0].type, MESSAGE_candidates);
 }
 
-TEST(users, a_request_cancelled_while_queued_does_not_run)
+TEST(users, a_solver_question_cancelled_in_the_queue_does_not_run)
 {
     struct users *f = *state;
     const unsigned before = f->engine.executor.tasks_of[WORK_QUEUE_READ];
@@ -502,7 +502,7 @@ TEST(users, a_request_cancelled_while_queued_does_not_run)
 
 /* ---- frames ---- */
 
-TEST(users, a_body_that_is_cut_or_too_long_is_refused)
+TEST(users, solver_questions_of_the_wrong_size_are_refused)
 {
     struct users *f = *state;
     static const enum message_type types[] = { MESSAGE_solutions, MESSAGE_configs };

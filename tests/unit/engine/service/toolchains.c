@@ -85,7 +85,7 @@ TEST(undescribed, a_client_that_leaves_while_waiting_for_toolchains_is_forgotten
     assert_null(fake_executor_next_compile(&f->engine.executor));
 }
 
-TEST(undescribed, parked_requests_of_one_user_are_bounded_in_bytes)
+TEST(undescribed, deferred_requests_of_one_user_are_bounded_in_bytes)
 {
     struct users *f = *state;
     struct message_fetch_source m = { .target = bytes_of_text(FIXTURE_TARGET),
@@ -103,7 +103,7 @@ TEST(undescribed, parked_requests_of_one_user_are_bounded_in_bytes)
     assert_int_equal(f->ann.replies[0].request_id, 1);
 }
 
-TEST(undescribed, empty_parked_requests_are_charged_and_given_back)
+TEST(undescribed, empty_deferred_requests_are_charged_and_released)
 {
     struct users *f = *state;
     for (uint64_t id = 0; id < 3; id++)
@@ -114,7 +114,7 @@ TEST(undescribed, empty_parked_requests_are_charged_and_given_back)
     assert_int_equal(engine_fixture_stat(&f->engine, "queued_bytes"), 0);
 }
 
-TEST(undescribed, when_asking_fails_the_answer_says_why)
+TEST(undescribed, a_failed_describe_fails_requests_with_its_reason)
 {
     struct users *f = *state;
     test_caller_fetch_source(&f->ann, 1, "k.cl", PRIORITY_INTERACTIVE);
@@ -136,7 +136,7 @@ TEST(undescribed, a_host_without_a_compiler_is_reported_to_the_operator)
     assert_says(engine_fixture_reported(&f->engine, "toolchains_none"), "kilnctl doctor");
 }
 
-TEST(undescribed, a_toolchain_whose_probe_crashes_gives_way_to_the_next)
+TEST(undescribed, a_toolchain_whose_probe_crashes_is_replaced_by_the_next)
 {
     struct users *f = *state;
     describe_two(f);
@@ -154,7 +154,7 @@ TEST(undescribed, a_toolchain_whose_probe_crashes_gives_way_to_the_next)
     assert_int_equal(engine_fixture_stat(&f->engine, "compile_errors"), 0);
 }
 
-TEST(undescribed, probe_results_outlive_a_restart)
+TEST(undescribed, probe_results_survive_a_restart)
 {
     struct users *f = *state;
     describe_two(f);
@@ -169,7 +169,7 @@ TEST(undescribed, probe_results_outlive_a_restart)
     assert_int_equal(reply_result(&f->ann, 0).code, KILN_UNSUPPORTED);
 }
 
-TEST(undescribed, a_forced_toolchain_is_tried_also_where_its_probe_failed)
+TEST(undescribed, a_forced_toolchain_is_tried_even_if_its_probe_failed)
 {
     struct users *f = *state;
     describe_two(f);
@@ -185,7 +185,7 @@ TEST(undescribed, a_forced_toolchain_is_tried_also_where_its_probe_failed)
     assert_int_equal(reply_result(&f->ann, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(undescribed, a_probe_is_a_clients_job_as_its_target_is)
+TEST(undescribed, a_probe_of_a_clients_target_is_a_clients_job)
 {
     struct users *f = *state;
     describe_two(f);
@@ -209,7 +209,7 @@ static void plan_for(struct users *f, uint64_t id, const char *target, const cha
 }
 
 /* Whose source it is says nothing of whose target it is. */
-TEST(undescribed, a_plan_is_a_clients_job_until_its_target_was_tried)
+TEST(undescribed, a_plan_is_a_clients_job_until_its_target_was_probed)
 {
     struct users *f = *state;
     describe_two(f);
@@ -237,7 +237,7 @@ TEST(undescribed, a_plan_is_a_clients_job_until_its_target_was_tried)
     assert_true(bytes_equal_text(next_job(f)->toolchain, "clang"));
 }
 
-TEST(undescribed, a_probe_that_cannot_start_is_not_held_against_the_toolchain)
+TEST(undescribed, a_probe_that_cannot_start_is_not_remembered)
 {
     struct users *f = *state;
     describe_two(f);
@@ -286,7 +286,7 @@ static void crash_for(struct users *f, uint64_t id, const char *target)
     test_caller_forget_replies(&f->ann);
 }
 
-TEST(undescribed, a_crash_is_never_held_against_a_target_for_good)
+TEST(undescribed, a_crash_does_not_rule_out_a_target_forever)
 {
     struct users *f = *state;
     describe_one(f);
@@ -305,7 +305,7 @@ TEST(undescribed, a_crash_is_never_held_against_a_target_for_good)
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
 }
 
-TEST(undescribed, two_requests_for_one_target_share_the_probe)
+TEST(undescribed, requests_for_one_target_share_its_probe)
 {
     struct users *f = *state;
     describe_two(f);
@@ -314,7 +314,7 @@ TEST(undescribed, two_requests_for_one_target_share_the_probe)
     assert_int_equal(f->engine.executor.compiles_handed_over, 2); /* describe and one probe */
 }
 
-TEST(undescribed, listing_all_probes_all_and_then_answers)
+TEST(undescribed, a_list_of_toolchains_probes_all_targets_first)
 {
     struct users *f = *state;
     describe_two(f);
@@ -350,7 +350,7 @@ static void take_kernel(struct users *f, const char *program)
 }
 
 /* Each first in its own turn, as kernels of two users are. */
-TEST(undescribed, a_probe_gets_the_best_place_of_those_who_ask)
+TEST(undescribed, a_probe_gets_the_best_queue_slot_of_its_requests)
 {
     struct users *f = *state;
     describe_one(f);
@@ -370,7 +370,7 @@ TEST(undescribed, a_probe_gets_the_best_place_of_those_who_ask)
     take_kernel(f, "a4");
 }
 
-TEST(undescribed, requests_that_wait_for_one_probe_continue_in_their_order)
+TEST(undescribed, requests_waiting_for_one_probe_continue_in_order)
 {
     struct users *f = *state;
     describe_one(f);
@@ -388,7 +388,7 @@ TEST(undescribed, requests_that_wait_for_one_probe_continue_in_their_order)
     assert_int_equal(engine_fixture_stat(&f->engine, "queued_bytes"), 0);
 }
 
-TEST(undescribed, the_last_who_leaves_takes_a_probe_out_of_the_queue)
+TEST(undescribed, a_probe_leaves_the_queue_with_its_last_request)
 {
     struct users *f = *state;
     describe_one(f);
@@ -416,7 +416,7 @@ TEST(undescribed, the_last_who_leaves_takes_a_probe_out_of_the_queue)
     take_kernel(f, "k");
 }
 
-TEST(undescribed, a_client_that_leaves_takes_its_probes_out_of_the_queue)
+TEST(undescribed, a_client_that_leaves_removes_its_probes_from_the_queue)
 {
     struct users *f = *state;
     describe_two(f);
@@ -431,7 +431,7 @@ TEST(undescribed, a_client_that_leaves_takes_its_probes_out_of_the_queue)
     take_kernel(f, "k");
 }
 
-TEST(undescribed, probes_of_one_user_are_bounded)
+TEST(undescribed, queued_probes_of_one_user_are_limited)
 {
     struct users *f = *state;
     char target[16] = "";
@@ -468,7 +468,7 @@ static void send_list(struct test_caller *caller, uint64_t id, const char *quest
     test_caller_send(caller, MESSAGE_toolchains, id, bytes_of_text(question));
 }
 
-TEST(undescribed, a_list_with_a_bad_target_leaves_nothing_in_the_queue)
+TEST(undescribed, a_list_with_an_invalid_target_queues_no_probe)
 {
     struct users *f = *state;
     describe_two(f);
@@ -484,7 +484,7 @@ TEST(undescribed, a_list_with_a_bad_target_leaves_nothing_in_the_queue)
     assert_null(fake_executor_next_compile(&f->engine.executor));
 }
 
-TEST(undescribed, a_request_that_cannot_be_kept_leaves_nothing_in_the_queue)
+TEST(undescribed, a_request_that_cannot_be_deferred_queues_no_probe)
 {
     struct users *f = *state;
     KILN_AUTO(mem) char *large = calloc(1, 60000);
@@ -505,7 +505,7 @@ TEST(undescribed, a_request_that_cannot_be_kept_leaves_nothing_in_the_queue)
 }
 
 /* It is refused until it is known what can build: whoever asks again finds that out. */
-TEST(undescribed, but_what_a_build_asks_for_goes_on)
+TEST(undescribed, a_build_that_is_refused_for_unknown_toolchains_still_starts_probes)
 {
     struct users *f = *state;
     describe_one(f);
@@ -525,7 +525,7 @@ TEST(undescribed, but_what_a_build_asks_for_goes_on)
                              "cccccccccccccccccccccccccccccccccccccc\"}]}"
 
 /* All that kiln knows and as many more as one request may name: more than may be under way. */
-TEST(undescribed, a_list_of_more_than_may_be_under_way_is_tried_to_its_end)
+TEST(undescribed, a_long_list_of_targets_is_probed_to_its_end)
 {
     struct users *f = *state;
     char question[512] = "{\"all\":true,\"probe\":[";
@@ -550,7 +550,7 @@ TEST(undescribed, a_list_of_more_than_may_be_under_way_is_tried_to_its_end)
 }
 
 /* There is nothing of its own to wait for. */
-TEST(undescribed, a_list_that_cannot_begin_is_refused)
+TEST(undescribed, a_list_that_can_start_no_probe_is_refused)
 {
     struct users *f = *state;
     char target[16];
@@ -567,7 +567,7 @@ TEST(undescribed, a_list_that_cannot_begin_is_refused)
 
 #define NO_PROCESS "no compiler process could be started: Too many open files"
 
-TEST(undescribed, a_probe_without_a_process_says_nothing_of_the_target)
+TEST(undescribed, a_probe_without_a_process_proves_nothing)
 {
     struct users *f = *state;
     describe_one(f);
@@ -607,7 +607,7 @@ static void forget_what_was_found(struct users *f, const char *of)
         toolchain_probe_learn(table, toolchain_table_at(table, i), &target, PROBE_UNKNOWN, NULL);
 }
 
-TEST(undescribed, a_probe_result_that_is_always_forgotten_is_not_asked_for_forever)
+TEST(undescribed, a_probe_is_not_repeated_forever_if_its_result_is_forgotten)
 {
     struct users *f = *state;
     describe_two(f);
@@ -621,7 +621,7 @@ TEST(undescribed, a_probe_result_that_is_always_forgotten_is_not_asked_for_forev
     assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "8 tries");
 }
 
-TEST(undescribed, a_request_that_gives_up_leaves_no_probe_in_the_queue)
+TEST(undescribed, a_request_that_gives_up_queues_no_probe)
 {
     struct users *f = *state;
     static const char *const targets[] = { "gfx1030", "gfx1100", "gfx1101" };

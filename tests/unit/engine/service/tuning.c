@@ -11,7 +11,7 @@
 
 #define MY_VALUE "Mine:0.03,128,miopenConvolutionFwdAlgoDirect"
 
-TEST(users, imported_records_are_found_by_every_user_as_the_file_has_them)
+TEST(users, every_user_finds_imported_records_unchanged)
 {
     struct users *f = *state;
     tuning_import_system(f);
@@ -20,7 +20,7 @@ TEST(users, imported_records_are_found_by_every_user_as_the_file_has_them)
     assert_int_equal(engine_fixture_stat(&f->engine, "tuning_hits_system"), 2);
 }
 
-TEST(users, a_problem_that_nobody_knows_is_a_miss_without_a_message)
+TEST(users, an_unknown_problem_is_a_miss_without_a_message)
 {
     struct users *f = *state;
     struct message_tuning_answer answer = tuning_ask(f, &f->ann, 0, 0, 1);
@@ -44,7 +44,7 @@ static uint32_t check_answers(const struct kept_reply *reply, uint32_t index)
     return index;
 }
 
-TEST(users, a_batch_answers_each_problem_once_at_its_place)
+TEST(users, a_tuning_batch_answers_each_problem_at_its_index)
 {
     struct users *f = *state;
     uint32_t index = 0;
@@ -58,7 +58,7 @@ TEST(users, a_batch_answers_each_problem_once_at_its_place)
     assert_int_equal(index, 1000);
 }
 
-TEST(users, a_neighbour_answers_only_when_asked_for_and_says_how_far_it_is)
+TEST(users, a_neighbours_record_is_sent_on_request_with_its_distance)
 {
     struct users *f = *state;
     tuning_import_system(f);
@@ -70,7 +70,7 @@ TEST(users, a_neighbour_answers_only_when_asked_for_and_says_how_far_it_is)
     assert_true(bytes_equal_text(near.key, KEY));
 }
 
-TEST(users, many_neighbours_are_sought_in_several_turns_and_all_are_answered)
+TEST(users, a_batch_for_neighbours_runs_over_several_loop_iterations)
 {
     struct users *f = *state;
     tuning_import_system(f);
@@ -79,7 +79,7 @@ TEST(users, many_neighbours_are_sought_in_several_turns_and_all_are_answered)
     assert_int_equal(engine_fixture_stat(&f->engine, "tuning_near"), 4095);
 }
 
-TEST(users, a_users_measurement_counts_for_that_user_alone)
+TEST(users, a_users_measurement_is_private)
 {
     struct users *f = *state;
     tuning_import_system(f);
@@ -92,7 +92,7 @@ TEST(users, a_users_measurement_counts_for_that_user_alone)
     assert_true(tuning_finds(f, &f->admin, WINOGRAD ";" GEMM));
 }
 
-TEST(users, a_measurement_is_there_after_a_restart_with_its_origin)
+TEST(users, a_measurement_survives_a_restart_with_its_origin)
 {
     struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
@@ -121,7 +121,7 @@ TEST(users, records_of_another_driver_are_marked_and_counted)
     assert_int_equal(engine_fixture_stat(&f->engine, "tuning_stale"), 1);
 }
 
-TEST(users, with_the_policy_to_ignore_them_stale_records_are_left_out)
+TEST(users, stale_records_are_left_out_if_the_policy_ignores_them)
 {
     struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
@@ -131,7 +131,7 @@ TEST(users, with_the_policy_to_ignore_them_stale_records_are_left_out)
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(users, entries_of_other_solvers_stay_when_one_is_put)
+TEST(users, a_put_keeps_entries_of_other_solvers)
 {
     struct users *f = *state;
     struct put mine = find_put("Mine", 0.03), other = find_put("Other", 0.04);
@@ -162,7 +162,7 @@ TEST(users, a_record_in_the_old_dialect_keeps_other_solvers_of_an_algorithm_apar
                              "Mine:0.03,128,miopenConvolutionFwdAlgoDirect"));
 }
 
-TEST(users, parameters_are_put_and_found)
+TEST(users, perf_parameters_are_put_and_found)
 {
     struct users *f = *state;
     struct put put = perf_put("ConvAsm1x1U", "1,8,2,64", 0.2);
@@ -172,7 +172,7 @@ TEST(users, parameters_are_put_and_found)
     assert_int_equal(tuning_ask(f, &f->bob, 1, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(users, only_publishers_and_administrators_put_into_the_hosts_records)
+TEST(users, only_publishers_and_administrators_put_host_records)
 {
     struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
@@ -193,7 +193,7 @@ static void assert_refused(struct users *f, const struct put *put, const char *w
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, words);
 }
 
-TEST(users, metrics_that_nobody_can_have_measured_are_refused)
+TEST(users, impossible_measurements_are_refused)
 {
     struct users *f = *state;
     static const double bad[] = { -0.5, NAN, INFINITY, -INFINITY, 1.1e9 };
@@ -210,7 +210,7 @@ TEST(users, metrics_that_nobody_can_have_measured_are_refused)
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(users, words_that_would_break_a_record_are_refused)
+TEST(users, names_that_would_break_a_record_are_refused)
 {
     struct users *f = *state;
     static const char *const bad[] = { "", "A;B", "A:B", "A=B", "A,B", "A\nB", "\xff" };
@@ -228,7 +228,7 @@ TEST(users, words_that_would_break_a_record_are_refused)
     assert_refused(f, &put, "device");
 }
 
-TEST(users, names_that_are_none_of_miopens_are_refused)
+TEST(users, names_unknown_to_miopen_are_refused)
 {
     struct users *f = *state;
     struct put put = find_put("Conv A", 1);
@@ -243,7 +243,7 @@ TEST(users, names_that_are_none_of_miopens_are_refused)
     tuning_put(f, &f->ann, &put);
 }
 
-TEST(users, a_put_of_what_there_is_not_is_refused)
+TEST(users, a_put_of_an_unknown_kind_or_tier_is_refused)
 {
     struct users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -266,7 +266,7 @@ TEST(users, a_put_of_what_there_is_not_is_refused)
     assert_refused(f, &put, "no parameters");
 }
 
-TEST(users, lists_of_entries_that_do_not_add_up_are_refused)
+TEST(users, puts_with_a_wrong_entry_count_are_refused)
 {
     struct users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -291,7 +291,7 @@ TEST(users, a_problem_of_mixed_layouts_has_no_perf_record)
     assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "layout");
 }
 
-TEST(users, look_ups_that_do_not_add_up_are_refused)
+TEST(users, look_ups_with_a_wrong_count_are_refused)
 {
     struct users *f = *state;
     uint8_t problems[PROBLEM_WIRE_SIZE] = { 0 };
@@ -332,7 +332,7 @@ static bool is_answered(struct users *f, enum tuning_kind kind, const char *id, 
     return false;
 }
 
-TEST(users, a_database_is_checked_whichever_was_asked_for_before)
+TEST(users, a_database_is_checked_whichever_was_used_before)
 {
     struct users *f = *state;
     assert_false(is_answered(f, TUNING_FIND, "", ""));
@@ -350,7 +350,7 @@ TEST(users, a_database_is_checked_whichever_was_asked_for_before)
     }
 }
 
-TEST(users, look_ups_that_take_turns_in_two_databases_get_the_records_of_each)
+TEST(users, alternating_look_ups_use_the_right_database)
 {
     struct users *f = *state;
     tuning_import_system(f);
@@ -362,7 +362,7 @@ TEST(users, look_ups_that_take_turns_in_two_databases_get_the_records_of_each)
     }
 }
 
-TEST(users, a_problem_that_is_none_is_answered_at_its_place)
+TEST(users, an_invalid_problem_of_a_batch_is_answered_at_its_index)
 {
     struct users *f = *state;
     uint8_t problems[PROBLEM_WIRE_SIZE] = { 0 };
@@ -381,7 +381,7 @@ TEST(users, a_problem_that_is_none_is_answered_at_its_place)
     assert_true(answer.text.size > 0);
 }
 
-TEST(users, bodies_cut_short_or_with_more_behind_are_refused)
+TEST(users, tuning_requests_of_the_wrong_size_are_refused)
 {
     struct users *f = *state;
     static const enum message_type types[] = { MESSAGE_tuning_get, MESSAGE_tuning_put,
@@ -399,7 +399,7 @@ TEST(users, bodies_cut_short_or_with_more_behind_are_refused)
 
 /* ---- turns ---- */
 
-TEST(users, a_client_that_leaves_while_queued_records_nothing)
+TEST(users, a_queued_put_of_a_client_that_left_records_nothing)
 {
     struct users *f = *state;
     struct put first = find_put("First", 1), second = find_put("Second", 1);
@@ -412,7 +412,7 @@ TEST(users, a_client_that_leaves_while_queued_records_nothing)
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_OK);
 }
 
-TEST(users, a_recording_that_has_begun_goes_on_when_its_client_leaves)
+TEST(users, a_running_put_continues_when_its_client_leaves)
 {
     struct users *f = *state;
     struct put put = find_put("First", 1);
@@ -423,7 +423,7 @@ TEST(users, a_recording_that_has_begun_goes_on_when_its_client_leaves)
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_OK);
 }
 
-TEST(users, one_user_cannot_fill_the_queue)
+TEST(users, one_user_cannot_fill_the_tuning_queue)
 {
     struct users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -457,7 +457,7 @@ TEST(users, changes_run_one_at_a_time_and_in_order_on_the_tuning_work_queue)
     assert_int_equal(f->bob.replies[0].type, MESSAGE_recorded);
 }
 
-TEST(users, at_stop_the_running_one_ends_and_the_others_are_put_off)
+TEST(users, a_stopping_daemon_ends_the_running_put_and_rejects_the_others)
 {
     struct users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -471,7 +471,7 @@ TEST(users, at_stop_the_running_one_ends_and_the_others_are_put_off)
     assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "stopping");
 }
 
-TEST(users, a_user_has_no_more_records_than_he_may)
+TEST(users, a_users_records_are_limited)
 {
     struct users *f = *state;
     f->engine.options.tuning_records_per_uid = 1;
@@ -494,7 +494,7 @@ static void block_directory(struct users *f)
     tuning_write(f, "");
 }
 
-TEST(users, without_its_directory_everything_else_goes_on_and_status_says_why)
+TEST(users, without_a_state_directory_only_tuning_fails)
 {
     struct users *f = *state;
     block_directory(f);
@@ -511,7 +511,7 @@ TEST(users, without_its_directory_everything_else_goes_on_and_status_says_why)
     assert_non_null(engine_fixture_reported(&f->engine, "tuning_unavailable"));
 }
 
-TEST(users, when_the_directory_can_be_made_it_is_opened_without_a_restart)
+TEST(users, tuning_opens_without_a_restart_once_its_directory_can_be_made)
 {
     struct users *f = *state;
     block_directory(f);
@@ -527,7 +527,7 @@ TEST(users, when_the_directory_can_be_made_it_is_opened_without_a_restart)
     tuning_put(f, &f->ann, &put);
 }
 
-TEST(users, a_solver_whose_name_is_none_is_refused_in_a_perf_record_too)
+TEST(users, an_invalid_solver_name_is_refused_in_a_perf_record)
 {
     struct users *f = *state;
     struct put put = perf_put("Conv A", "1,2", 1);
@@ -535,7 +535,7 @@ TEST(users, a_solver_whose_name_is_none_is_refused_in_a_perf_record_too)
     assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(users, a_backend_that_there_is_not_is_refused)
+TEST(users, an_unknown_backend_is_refused)
 {
     struct users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -545,7 +545,7 @@ TEST(users, a_backend_that_there_is_not_is_refused)
     tuning_put(f, &f->ann, &put);
 }
 
-TEST(users, a_backend_that_is_none_of_the_devices_is_refused)
+TEST(users, a_backend_that_contradicts_the_device_is_refused)
 {
     struct users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -565,7 +565,7 @@ static bool note_backend(void *context, const struct tuning_held *held)
     return true;
 }
 
-TEST(users, without_a_backend_a_record_has_the_devices_own)
+TEST(users, a_put_without_a_backend_uses_the_devices)
 {
     struct users *f = *state;
     static const struct {
@@ -593,7 +593,7 @@ static uint32_t samples_of_mine(struct users *f)
     return message_tuning_measurement_read(&r).samples;
 }
 
-TEST(users, a_put_that_is_sent_again_counts_once)
+TEST(users, a_repeated_put_counts_once)
 {
     struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
@@ -617,7 +617,7 @@ TEST(users, a_put_that_is_sent_again_counts_once)
     assert_int_equal(engine_fixture_stat(&f->engine, "tuning_puts"), 4);
 }
 
-TEST(users, a_put_that_is_sent_again_to_the_next_daemon_counts_once)
+TEST(users, a_put_repeated_after_a_restart_counts_once)
 {
     struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
@@ -629,7 +629,7 @@ TEST(users, a_put_that_is_sent_again_to_the_next_daemon_counts_once)
     assert_int_equal(samples_of_mine(f), 5);
 }
 
-TEST(users, a_token_of_another_size_is_refused)
+TEST(users, a_put_token_of_the_wrong_size_is_refused)
 {
     struct users *f = *state;
     struct put put = find_put("Mine", 1);

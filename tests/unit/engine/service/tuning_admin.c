@@ -12,7 +12,7 @@
 
 /* ---- show, stats ---- */
 
-TEST(users, a_problem_is_shown_with_every_tier_the_most_private_first)
+TEST(users, show_lists_all_tiers_the_most_private_first)
 {
     struct users *f = *state;
     tuning_import_system(f);
@@ -48,7 +48,7 @@ TEST(users, another_users_records_are_not_shown)
     assert_int_equal(json_count(json_get(problem, "find")), 0);
 }
 
-TEST(users, the_nearest_is_shown_where_nothing_is_known)
+TEST(users, show_has_the_nearest_record_of_an_unknown_problem)
 {
     struct users *f = *state;
     tuning_import_system(f);
@@ -62,7 +62,7 @@ TEST(users, the_nearest_is_shown_where_nothing_is_known)
     assert_string_equal(json_get_text(near, "key", ""), KEY);
 }
 
-TEST(users, a_problem_that_is_none_and_no_device_are_refused)
+TEST(users, show_refuses_an_invalid_problem_and_a_missing_device)
 {
     struct users *f = *state;
     test_caller_refused(&f->ann, MESSAGE_tuning_show, "{\"database_id\":\"" ID "\"}", KILN_INVALID,
@@ -73,7 +73,7 @@ TEST(users, a_problem_that_is_none_and_no_device_are_refused)
                         "database id");
 }
 
-TEST(users, stats_say_what_there_is)
+TEST(users, tuning_stats_count_databases_and_records)
 {
     struct users *f = *state;
     tuning_import_system(f);
@@ -90,7 +90,7 @@ TEST(users, stats_say_what_there_is)
 
 /* ---- promote, remove ---- */
 
-TEST(users, only_administrators_promote_and_everybody_finds_it_then)
+TEST(users, only_administrators_promote_records_to_all_users)
 {
     struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
@@ -128,7 +128,7 @@ TEST(users, a_problem_is_promoted_in_both_kinds_or_in_none)
     assert_int_equal(tuning_ask(f, &f->bob, 1, 0, 1).tier, 2);
 }
 
-TEST(users, users_remove_their_own_records_and_nobody_elses)
+TEST(users, users_remove_only_their_own_records)
 {
     struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
@@ -187,7 +187,7 @@ TEST(users, shared_records_are_removed_by_publishers_only)
                         "kilnctl db stats");
 }
 
-TEST(users, nothing_is_removed_unless_something_is_named)
+TEST(users, a_remove_request_must_name_records)
 {
     struct users *f = *state;
     test_caller_refused(&f->ann, MESSAGE_tuning_remove, "{}", KILN_INVALID, "tier");
@@ -203,7 +203,7 @@ TEST(users, nothing_is_removed_unless_something_is_named)
 
 /* ---- verify ---- */
 
-TEST(users, verify_lists_what_another_driver_measured)
+TEST(users, verify_lists_records_of_another_driver)
 {
     struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
@@ -224,7 +224,7 @@ TEST(users, verify_lists_what_another_driver_measured)
     assert_int_equal(answer_number(stale, "uid"), 1000);
 }
 
-TEST(users, verify_says_who_measured_what_is_the_hosts)
+TEST(users, verify_names_the_user_who_measured_a_host_record)
 {
     struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
@@ -239,7 +239,7 @@ TEST(users, verify_says_who_measured_what_is_the_hosts)
     assert_int_equal(answer_number(stale, "uid"), 1002);
 }
 
-TEST(users, verify_shows_nobody_another_users_records)
+TEST(users, verify_does_not_show_another_users_records)
 {
     struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
@@ -254,7 +254,7 @@ TEST(users, verify_shows_nobody_another_users_records)
     assert_int_equal(answer_number(all, "stale"), 1);
 }
 
-TEST(users, without_a_driver_the_newest_measurement_of_the_device_counts)
+TEST(users, verify_without_a_driver_uses_the_devices_newest_measurement)
 {
     struct users *f = *state;
     struct put old = find_put("Old", 0.03), other = find_put("OtherDevice", 0.03);
@@ -289,7 +289,7 @@ static void damage_index(struct users *f)
     assert_int_equal(pwrite(fd, "XXXX", 4, size / 2), 4);
 }
 
-TEST(users, verify_reports_of_an_index_whose_bytes_changed)
+TEST(users, verify_reports_an_index_whose_bytes_changed)
 {
     struct users *f = *state;
     tuning_import_system(f);
@@ -300,7 +300,7 @@ TEST(users, verify_reports_of_an_index_whose_bytes_changed)
     assert_says(json_get_text(json_first(json_get(frame, "damaged")), "what", ""), ID);
 }
 
-TEST(users, verify_does_not_count_what_it_cannot_open)
+TEST(users, verify_does_not_count_a_database_it_cannot_open)
 {
     struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
@@ -384,7 +384,7 @@ TEST(users, two_files_are_compared)
     assert_int_equal(test_caller_metric(&f->ann, brought), 2); /* each file is one */
 }
 
-TEST(users, a_comparison_whose_caller_leaves_between_two_files_ends)
+TEST(users, a_comparison_ends_when_its_client_leaves_between_two_files)
 {
     struct users *f = *state;
     tuning_write(f, MINE);
@@ -421,7 +421,7 @@ TEST(users, a_comparison_needs_two_sides)
                         KILN_INVALID, "database id");
 }
 
-TEST(users, a_system_database_that_is_not_there_is_not_compared)
+TEST(users, a_missing_system_database_is_not_compared)
 {
     struct users *f = *state;
     const char *q = DIFF "\"a_tier\":\"system\",\"b_tier\":\"host\"}";
@@ -440,7 +440,7 @@ static const struct json *first_records(const struct json *answer, const char *k
 }
 
 /* With the policy to ignore them. */
-TEST(users, records_that_lookups_ignore_are_shown_last_and_counted)
+TEST(users, show_lists_ignored_records_last_and_counts_them)
 {
     struct users *f = *state;
     struct put stale = find_put("Stale", 0.03), fresh = find_put("Fresh", 0.04);
@@ -467,7 +467,7 @@ TEST(users, records_that_lookups_ignore_are_shown_last_and_counted)
 }
 
 /* As a look-up answers it. */
-TEST(users, where_all_is_left_out_the_nearest_is_shown_before_it)
+TEST(users, show_lists_the_nearest_record_before_ignored_ones)
 {
     struct users *f = *state;
     struct put stale = find_put("Stale", 0.03), other = find_put("Other", 0.04);
@@ -492,7 +492,7 @@ TEST(users, where_all_is_left_out_the_nearest_is_shown_before_it)
     assert_null(json_next(mine));
 }
 
-TEST(users, of_one_record_usable_entries_are_shown_first)
+TEST(users, show_lists_usable_entries_of_a_record_first)
 {
     struct users *f = *state;
     struct put stale = find_put("Stale", 0.03), fresh = find_put("Fresh", 0.04);

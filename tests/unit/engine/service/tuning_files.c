@@ -29,7 +29,7 @@ int __wrap_statvfs(const char *path, struct statvfs *disk)
 
 /* ---- import ---- */
 
-TEST(users, an_import_answers_with_what_it_took_and_from_where)
+TEST(users, a_tuning_import_reports_its_records_and_source)
 {
     struct users *f = *state;
     KILN_AUTO(json)
@@ -46,7 +46,7 @@ TEST(users, an_import_answers_with_what_it_took_and_from_where)
     assert_int_equal(engine_fixture_stat(&f->engine, "tuning_imports"), 1);
 }
 
-TEST(users, bad_lines_are_reported_with_their_number_and_the_rest_is_taken)
+TEST(users, an_import_reports_bad_lines_and_takes_the_rest)
 {
     struct users *f = *state;
     KILN_AUTO(json)
@@ -62,7 +62,7 @@ TEST(users, bad_lines_are_reported_with_their_number_and_the_rest_is_taken)
     assert_true(strlen(json_get_text(json_first(bad), "why", "")) > 0);
 }
 
-TEST(users, thousands_of_bad_lines_come_in_frames_of_a_thousand)
+TEST(users, bad_lines_are_reported_in_frames_of_a_thousand)
 {
     struct users *f = *state;
     BUFFER_AUTO struct buffer text;
@@ -84,7 +84,7 @@ TEST(users, thousands_of_bad_lines_come_in_frames_of_a_thousand)
     assert_null(json_get(a, "left_out"));
 }
 
-TEST(users, a_strict_import_takes_nothing_when_a_line_is_bad)
+TEST(users, a_strict_import_with_a_bad_line_takes_nothing)
 {
     struct users *f = *state;
     tuning_write(f, KEY "=" WINOGRAD "\nnonsense\n");
@@ -112,7 +112,7 @@ TEST(users, users_import_into_their_own_records_only)
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(users, a_system_file_of_a_user_is_refused_when_only_its_name_says_so)
+TEST(users, a_users_import_of_a_file_named_as_system_is_refused)
 {
     struct users *f = *state;
     tuning_write(f, MINE);
@@ -122,7 +122,7 @@ TEST(users, a_system_file_of_a_user_is_refused_when_only_its_name_says_so)
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }
 
-TEST(users, a_user_file_goes_to_its_user_without_being_reported)
+TEST(users, a_file_named_as_user_is_imported_for_its_user)
 {
     struct users *f = *state;
     const char *name = ID ".HIP.2_17_0_a82233c22.ufdb.txt";
@@ -130,7 +130,7 @@ TEST(users, a_user_file_goes_to_its_user_without_being_reported)
     assert_string_equal(json_get_text(a, "tier", ""), "user");
 }
 
-TEST(users, a_user_imports_no_more_records_than_he_may_have)
+TEST(users, a_users_imported_records_are_limited)
 {
     struct users *f = *state;
     f->engine.options.tuning_records_per_uid = 1;
@@ -143,7 +143,7 @@ TEST(users, a_user_imports_no_more_records_than_he_may_have)
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(users, at_stop_an_import_that_has_not_begun_to_read_is_put_off)
+TEST(users, a_stopping_daemon_rejects_an_import_that_has_not_started)
 {
     struct users *f = *state;
     tuning_write(f, MINE);
@@ -162,7 +162,7 @@ TEST(users, only_administrators_have_a_url_fetched)
     assert_int_equal(f->engine.executor.transfers_handed_over, 0);
 }
 
-TEST(users, a_name_that_says_nothing_needs_a_kind_and_a_database_id)
+TEST(users, an_uninformative_file_name_needs_kind_and_database_id)
 {
     struct users *f = *state;
     tuning_write(f, MINE);
@@ -175,7 +175,7 @@ TEST(users, a_name_that_says_nothing_needs_a_kind_and_a_database_id)
     assert_int_equal(answer_number(a, "records"), 1);
 }
 
-TEST(users, a_database_id_that_is_given_counts_more_than_the_names)
+TEST(users, a_given_database_id_overrides_the_file_name)
 {
     struct users *f = *state;
     KILN_AUTO(json)
@@ -197,7 +197,7 @@ TEST(users, a_client_that_leaves_while_its_import_is_queued_imports_nothing)
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(users, a_transfer_that_fails_is_answered_with_its_reason)
+TEST(users, a_failed_transfer_fails_the_tuning_import_with_its_reason)
 {
     struct users *f = *state;
     tuning_write(f, MINE);
@@ -211,7 +211,7 @@ TEST(users, a_transfer_that_fails_is_answered_with_its_reason)
     assert_int_equal(test_caller_metric(&f->ann, failed), 1);
 }
 
-TEST(users, a_merge_keeps_what_is_there_and_says_what_it_did)
+TEST(users, a_merge_keeps_existing_records_and_reports_its_counts)
 {
     struct users *f = *state;
     json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
@@ -239,7 +239,7 @@ TEST(users, nothing_is_merged_into_a_system_database)
 
 /* ---- export, backup ---- */
 
-TEST(users, an_export_gives_the_imported_file_back_byte_for_byte)
+TEST(users, an_export_equals_the_imported_file)
 {
     struct users *f = *state;
     const char *text = KEY "=" WINOGRAD ";" GEMM "\n" KEY_OF_TWO "=" GEMM "\n";
@@ -255,7 +255,7 @@ TEST(users, an_export_gives_the_imported_file_back_byte_for_byte)
     assert_true(bytes_equal_text(buffer_view(&content), text));
 }
 
-TEST(users, an_export_of_the_user_tier_holds_ones_own_records)
+TEST(users, an_export_of_the_user_tier_has_the_users_records)
 {
     struct users *f = *state;
     json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
@@ -268,7 +268,7 @@ TEST(users, an_export_of_the_user_tier_holds_ones_own_records)
                         ID ".HIP.2_17_0_a82233c22.ufdb.txt");
 }
 
-TEST(users, a_merged_export_joins_the_tiers_as_a_look_up_does)
+TEST(users, a_merged_export_joins_tiers_like_a_look_up)
 {
     struct users *f = *state;
     json_destroy(tuning_import(f, &f->admin, SYSTEM_QUESTION, FIND_FILE,
@@ -282,7 +282,7 @@ TEST(users, a_merged_export_joins_the_tiers_as_a_look_up_does)
     assert_true(bytes_equal_text(buffer_view(&content), MINE KEY_OF_TWO "=" GEMM "\n"));
 }
 
-TEST(users, parameters_go_out_as_the_sqlite_file_that_miopen_reads)
+TEST(users, perf_records_are_exported_as_miopens_sqlite_file)
 {
     struct users *f = *state;
     struct put put = perf_put("ConvAsm1x1U", "1,8", 0.2);
@@ -297,7 +297,7 @@ TEST(users, parameters_go_out_as_the_sqlite_file_that_miopen_reads)
     assert_memory_equal(content.data, "SQLite format 3", 16);
 }
 
-TEST(users, words_of_an_export_that_are_none_are_refused)
+TEST(users, an_export_with_unknown_values_is_refused)
 {
     struct users *f = *state;
     static const char *const bad[] = {
@@ -309,7 +309,7 @@ TEST(users, words_of_an_export_that_are_none_are_refused)
         test_caller_refused(&f->ann, MESSAGE_tuning_export, bad[i], KILN_INVALID, "");
 }
 
-TEST(users, a_backup_is_a_database_and_only_administrators_get_it)
+TEST(users, only_administrators_get_a_backup_which_is_a_database)
 {
     struct users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -340,7 +340,7 @@ TEST(users, nothing_is_exported_onto_a_full_disk)
     json_destroy(test_caller_ask(&f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}"));
 }
 
-TEST(users, a_vacuum_says_how_much_it_freed)
+TEST(users, a_vacuum_reports_how_much_it_freed)
 {
     struct users *f = *state;
     test_caller_refused(&f->ann, MESSAGE_tuning_vacuum, "{}", KILN_DENIED, "administrator");
@@ -351,7 +351,7 @@ TEST(users, a_vacuum_says_how_much_it_freed)
 
 #define WITH_BIAS "64-56-56-1x1-64-56-56-1-0x0-1x1-1x1-1-NCHW-FP32-F"
 
-TEST(users, keys_of_no_problem_are_reported_with_their_lines_and_why)
+TEST(users, an_import_reports_keys_that_are_no_problem)
 {
     struct users *f = *state;
     KILN_AUTO(json)
@@ -369,7 +369,7 @@ TEST(users, keys_of_no_problem_are_reported_with_their_lines_and_why)
                         "no problem of kiln's has a bias, this key 1");
 }
 
-TEST(users, a_file_of_a_backend_that_there_is_not_is_refused)
+TEST(users, a_file_of_an_unknown_backend_is_refused)
 {
     struct users *f = *state;
     tuning_write(f, MINE);
@@ -379,7 +379,7 @@ TEST(users, a_file_of_a_backend_that_there_is_not_is_refused)
     assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_INVALID, "'Metal'");
 }
 
-TEST(users, a_file_of_another_backend_than_the_devices_is_refused)
+TEST(users, a_file_whose_backend_contradicts_the_device_is_refused)
 {
     struct users *f = *state;
     tuning_write(f, MINE);

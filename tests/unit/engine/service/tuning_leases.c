@@ -85,7 +85,7 @@ static void join_ann_again(struct users *f, struct test_caller *c)
     test_caller_connect(c, &f->engine, 1000, ROLE_USE);
 }
 
-TEST(users, the_best_of_all_shares_is_recorded_and_found)
+TEST(users, the_best_result_of_all_shares_is_recorded)
 {
     struct users *f = *state;
     struct message_leased first = ask_lease(&f->ann);
@@ -105,7 +105,7 @@ TEST(users, the_best_of_all_shares_is_recorded_and_found)
     assert_int_equal(lease_count(tuning_leases(f->engine.engine)), 0);
 }
 
-TEST(users, the_record_says_where_the_best_was_measured_and_not_the_last_share)
+TEST(users, a_tuned_record_names_the_driver_of_the_best_result)
 {
     struct users *f = *state;
     struct message_leased first = ask_lease(&f->ann);
@@ -124,7 +124,7 @@ TEST(users, the_record_says_where_the_best_was_measured_and_not_the_last_share)
     assert_int_equal(m.uid, 1000);
 }
 
-TEST(users, of_two_threads_with_one_share_the_second_report_is_answered_with_the_next)
+TEST(users, a_second_report_of_one_share_is_answered_with_the_next_share)
 {
     struct users *f = *state;
     struct message_leased one = ask_lease(&f->ann), other = ask_lease(&f->ann);
@@ -139,7 +139,7 @@ TEST(users, of_two_threads_with_one_share_the_second_report_is_answered_with_the
     assert_int_equal(report_share(f, &f->ann, &next, "3,4", 0.7).state, LEASE_RESULT_DONE);
 }
 
-TEST(users, two_processes_share_and_a_third_is_reported_that_it_is_taken)
+TEST(users, a_third_process_is_told_that_the_lease_is_taken)
 {
     struct users *f = *state;
     struct test_caller rank, third;
@@ -156,7 +156,7 @@ TEST(users, two_processes_share_and_a_third_is_reported_that_it_is_taken)
     test_caller_leave(&third);
 }
 
-TEST(users, another_users_lease_is_another_one)
+TEST(users, leases_of_users_are_separate)
 {
     struct users *f = *state;
     struct message_leased a = ask_lease(&f->ann), b = ask_lease(&f->bob);
@@ -204,7 +204,7 @@ TEST(users, a_lease_request_while_the_best_is_written_starts_no_new_tuning)
     test_caller_leave(&rank);
 }
 
-TEST(users, the_share_of_a_dead_process_goes_to_a_waiting_one)
+TEST(users, a_dead_processs_share_goes_to_a_waiting_one)
 {
     struct users *f = *state;
     struct test_caller first, second;
@@ -226,7 +226,7 @@ TEST(users, the_share_of_a_dead_process_goes_to_a_waiting_one)
     assert_int_equal(lease_count(tuning_leases(f->engine.engine)), 0);
 }
 
-TEST(users, a_lease_waiter_gets_the_state_when_its_time_is_over)
+TEST(users, a_lease_waiter_gets_the_state_at_its_timeout)
 {
     struct users *f = *state;
     struct test_caller rank;
@@ -243,7 +243,7 @@ TEST(users, a_lease_waiter_gets_the_state_when_its_time_is_over)
     test_caller_leave(&rank);
 }
 
-TEST(users, a_wish_is_cancelled_and_its_caller_may_leave)
+TEST(users, a_waiting_lease_request_can_be_cancelled)
 {
     struct users *f = *state;
     struct test_caller rank;
@@ -260,7 +260,7 @@ TEST(users, a_wish_is_cancelled_and_its_caller_may_leave)
     assert_true(list_is_empty(&f->engine.engine->requests->lease_waits.members));
 }
 
-TEST(users, the_best_is_recorded_although_its_last_reporter_leaves)
+TEST(users, the_best_result_is_recorded_if_its_last_reporter_leaves)
 {
     struct users *f = *state;
     struct test_caller rank;
@@ -276,7 +276,7 @@ TEST(users, the_best_is_recorded_although_its_last_reporter_leaves)
     assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_OK);
 }
 
-TEST(users, nothing_is_recorded_where_no_candidate_ran)
+TEST(users, nothing_is_recorded_if_no_candidate_ran)
 {
     struct users *f = *state;
     const struct message_tuning_lease whole = { .candidates = 0 };
@@ -288,7 +288,7 @@ TEST(users, nothing_is_recorded_where_no_candidate_ran)
     assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(users, reports_with_impossible_figures_are_refused_and_may_be_repeated)
+TEST(users, impossible_tuning_reports_are_refused_and_may_be_repeated)
 {
     struct users *f = *state;
     const struct message_tuning_lease whole = { .candidates = 0 };
@@ -304,7 +304,7 @@ TEST(users, reports_with_impossible_figures_are_refused_and_may_be_repeated)
     assert_int_equal(report_share(f, &f->ann, &mine, "1,2", 1).state, LEASE_RESULT_DONE);
 }
 
-TEST(users, leases_for_what_cannot_be_recorded_are_refused)
+TEST(users, leases_for_unrecordable_solvers_are_refused)
 {
     struct users *f = *state;
     struct message_tuning_lease bad[] = { wanted, wanted, wanted, wanted, wanted };
@@ -321,7 +321,7 @@ TEST(users, leases_for_what_cannot_be_recorded_are_refused)
     assert_int_equal(lease_count(tuning_leases(f->engine.engine)), 0);
 }
 
-TEST(users, at_stop_who_waits_is_put_off)
+TEST(users, a_stopping_daemon_rejects_lease_waiters)
 {
     struct users *f = *state;
     struct test_caller rank;

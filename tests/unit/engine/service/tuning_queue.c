@@ -41,7 +41,7 @@ static void run_until_answered(struct users *f, const struct test_caller *c)
 
 /* ---- order ---- */
 
-TEST(tuning_order, a_user_who_sends_many_puts_lets_another_in_after_his_first)
+TEST(tuning_order, puts_of_users_alternate)
 {
     struct users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -60,7 +60,7 @@ TEST(tuning_order, a_user_who_sends_many_puts_lets_another_in_after_his_first)
     assert_int_equal(f->ann.reply_count, 3);
 }
 
-TEST(tuning_order, a_put_goes_before_an_export_that_waits)
+TEST(tuning_order, a_put_runs_before_a_queued_export)
 {
     struct users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -76,7 +76,7 @@ TEST(tuning_order, a_put_goes_before_an_export_that_waits)
     assert_true(f->ann.reply_count > 0);
 }
 
-TEST(tuning_order, puts_do_not_keep_an_export_waiting_for_good)
+TEST(tuning_order, puts_do_not_starve_an_export)
 {
     struct users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -96,7 +96,7 @@ TEST(tuning_order, puts_do_not_keep_an_export_waiting_for_good)
 
 /* ---- steps ---- */
 
-TEST(tuning_order, puts_come_in_between_the_steps_of_a_verification)
+TEST(tuning_order, puts_run_between_the_steps_of_a_verification)
 {
     struct users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -115,7 +115,7 @@ TEST(tuning_order, puts_come_in_between_the_steps_of_a_verification)
     assert_int_equal(answer_number(a, "damaged"), 0);
 }
 
-TEST(tuning_order, a_comparison_goes_on_with_what_it_read_before_a_put)
+TEST(tuning_order, a_comparison_keeps_the_records_it_read_before_a_put)
 {
     struct users *f = *state;
     struct put put = find_put("Mine", 1), other = find_put("Other", 2);
@@ -137,7 +137,7 @@ TEST(tuning_order, a_comparison_goes_on_with_what_it_read_before_a_put)
     assert_int_equal(json_count(json_get(frame, "differences")), 3); /* Mine, and two of system */
 }
 
-TEST(tuning_order, work_stops_between_two_steps_when_the_caller_leaves)
+TEST(tuning_order, tuning_work_stops_between_steps_when_its_client_leaves)
 {
     struct users *f = *state;
     tuning_import_system(f);
@@ -172,7 +172,7 @@ TEST(tuning_order, a_paused_change_is_refused_when_the_engine_drains)
 
 /* ---- look-ups ---- */
 
-TEST(tuning_order, a_long_batch_of_look_ups_lets_others_in)
+TEST(tuning_order, a_long_batch_of_look_ups_lets_other_requests_run)
 {
     struct users *f = *state;
     tuning_import_system(f);

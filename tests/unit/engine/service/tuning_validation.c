@@ -63,7 +63,7 @@ TEST(tuning_validation, a_database_is_checked_once_and_then_known)
 }
 
 /* What is left out is not what was asked for before, but what the device has. */
-TEST(tuning_validation, a_backend_that_is_left_out_is_the_devices)
+TEST(tuning_validation, a_missing_backend_defaults_to_the_devices)
 {
     struct fixture *f = *state;
     must(take_database(f, TUNING_FIND, "gfx90a68", "OpenCL"), f->err);
@@ -82,7 +82,7 @@ TEST(tuning_validation, another_backend_of_a_known_device_is_checked)
     assert_known(f, "gfx90a68", "HIP");
 }
 
-TEST(tuning_validation, perf_has_no_backend_whatever_is_known)
+TEST(tuning_validation, a_perf_database_has_no_backend)
 {
     struct fixture *f = *state;
     must(take_database(f, TUNING_PERF, "gfx90a68", ""), f->err);

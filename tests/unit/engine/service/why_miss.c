@@ -118,7 +118,7 @@ static const struct json *only_difference(const struct json *answer, const char 
 
 /* ---- by problem ---- */
 
-TEST(why, a_stored_kernel_is_reported_as_found)
+TEST(why, why_miss_reports_a_stored_kernel_as_found)
 {
     struct users *f = *state;
     struct digest key = plan_opencl(f, 8);
@@ -130,7 +130,7 @@ TEST(why, a_stored_kernel_is_reported_as_found)
     assert_says(json_get_text(answer, "sentence", ""), "hit");
 }
 
-TEST(why, in_an_empty_store_nothing_is_near)
+TEST(why, why_miss_finds_nothing_near_in_an_empty_store)
 {
     struct users *f = *state;
     KILN_AUTO(json) struct json *answer = ask_why(&f->ann, PROBLEM_QUESTION);
@@ -139,7 +139,7 @@ TEST(why, in_an_empty_store_nothing_is_near)
     assert_says(json_get_text(answer, "sentence", ""), "nothing similar");
 }
 
-TEST(why, another_option_is_named_and_no_more_than_that)
+TEST(why, why_miss_names_a_different_option_only)
 {
     struct users *f = *state;
     plan_opencl(f, 16);
@@ -151,7 +151,7 @@ TEST(why, another_option_is_named_and_no_more_than_that)
     assert_says(json_get_text(answer, "sentence", ""), "nearest");
 }
 
-TEST(why, an_upgraded_toolchain_is_named)
+TEST(why, why_miss_names_an_upgraded_toolchain)
 {
     struct users *f = *state;
     plan_opencl(f, 8);
@@ -162,7 +162,7 @@ TEST(why, an_upgraded_toolchain_is_named)
     assert_string_equal(json_get_text(d, "there", ""), "not here any more (111111111111)");
 }
 
-TEST(why, an_edited_source_is_named)
+TEST(why, why_miss_names_an_edited_source)
 {
     struct users *f = *state;
     fetch_variant(f, "kernel void edited() {}", NULL);
@@ -170,7 +170,7 @@ TEST(why, an_edited_source_is_named)
     only_difference(answer, "source");
 }
 
-TEST(why, an_edited_header_is_named)
+TEST(why, why_miss_names_an_edited_header)
 {
     struct users *f = *state;
     fetch_variant(f, NULL, "#define EDITED 1");
@@ -178,7 +178,7 @@ TEST(why, an_edited_header_is_named)
     only_difference(answer, "headers");
 }
 
-TEST(why, other_features_of_the_target_are_named)
+TEST(why, why_miss_names_different_target_features)
 {
     struct users *f = *state;
     struct amd_object object = amd_object(AMD_XNACK_OFF, "xnack-");
@@ -191,7 +191,7 @@ TEST(why, other_features_of_the_target_are_named)
     assert_string_equal(json_get_text(d, "there", ""), ":xnack-");
 }
 
-TEST(why, another_arch_is_named_as_another_target)
+TEST(why, why_miss_names_a_different_arch_as_target)
 {
     struct users *f = *state;
     struct amd_object object = amd_object(0, "gfx90a");
@@ -204,7 +204,7 @@ TEST(why, another_arch_is_named_as_another_target)
     assert_string_equal(json_get_text(d, "there", ""), "gfx90a");
 }
 
-TEST(why, a_question_waits_until_the_toolchain_is_known)
+TEST(why, why_miss_waits_until_the_toolchain_is_known)
 {
     struct users *f = *state;
     static const char question[] = "{\"problem\":\"" LINE "\",\"target\":\"gfx90a\"}";
@@ -217,7 +217,7 @@ TEST(why, a_question_waits_until_the_toolchain_is_known)
 
 /* ---- by key ---- */
 
-TEST(why, of_a_stored_key_it_is_said_that_it_is_there_and_what_is_near)
+TEST(why, why_miss_finds_a_stored_key_and_its_nearest)
 {
     struct users *f = *state;
     struct digest key = plan_opencl(f, 8);
@@ -227,7 +227,7 @@ TEST(why, of_a_stored_key_it_is_said_that_it_is_there_and_what_is_near)
     only_difference(answer, "options");
 }
 
-TEST(why, of_an_unknown_key_nothing_is_known)
+TEST(why, why_miss_knows_nothing_of_an_unknown_key)
 {
     struct users *f = *state;
     struct digest key = { { 1, 2, 3 } };
@@ -267,7 +267,7 @@ static const struct json *find_part(const struct json *list, const char *part)
     return d;
 }
 
-TEST(why, other_compute_units_are_named)
+TEST(why, why_miss_names_different_compute_units)
 {
     struct users *f = *state;
     import_kernel(f, "gfx906_60.ukdb");
@@ -281,7 +281,7 @@ TEST(why, other_compute_units_are_named)
     assert_string_equal(json_get_text(d, "there", ""), "gfx906_64");
 }
 
-TEST(why, private_imports_of_others_are_neither_found_nor_near)
+TEST(why, why_miss_hides_private_imports_of_others)
 {
     struct users *f = *state;
     import_kernel(f, "gfx906_60.ukdb");
@@ -323,7 +323,7 @@ static struct json *ask_mi210(struct users *f, const char *more)
     return reply_json(&f->ann, f->ann.reply_count - 1);
 }
 
-TEST(why, a_kernel_in_a_package_is_reported_as_found)
+TEST(why, why_miss_reports_a_package_kernel_as_found)
 {
     struct users *f = *state;
     put_small_problem(f, "gfx90a68.kdb", AMD_XNACK_EITHER);
@@ -336,7 +336,7 @@ TEST(why, a_kernel_in_a_package_is_reported_as_found)
     assert_false(json_get_bool(forced, "found", true)); /* a plan that forces one asks no package */
 }
 
-TEST(why, a_package_of_other_compute_units_does_not_have_it)
+TEST(why, why_miss_does_not_find_a_kernel_of_other_compute_units)
 {
     struct users *f = *state;
     put_small_problem(f, "gfx90a6e.kdb", AMD_XNACK_EITHER);
@@ -351,7 +351,7 @@ TEST(why, a_package_of_other_compute_units_does_not_have_it)
                         "gfx90a6e.kdb");
 }
 
-TEST(why, without_any_compiler_packages_of_other_compute_units_are_looked_into)
+TEST(why, why_miss_without_a_compiler_looks_into_packages_of_the_arch)
 {
     struct users *f = *state;
     put_small_problem(f, "gfx90a6e.kdb", AMD_XNACK_EITHER);
@@ -367,7 +367,7 @@ TEST(why, without_any_compiler_packages_of_other_compute_units_are_looked_into)
 #define NAMED(id, name) \
     "{\"database_id\":\"" id "\",\"name\":\"" name "\",\"args\":\" -mcpu=gfx906\"}"
 
-TEST(why, an_imported_kernel_is_found_by_its_name)
+TEST(why, why_miss_finds_an_imported_kernel_by_name)
 {
     struct users *f = *state;
     import_kernel(f, "gfx906_60.ukdb");
@@ -379,7 +379,7 @@ TEST(why, an_imported_kernel_is_found_by_its_name)
     assert_int_equal(json_count(json_get(others, "nearest")), 0);
 }
 
-TEST(why, a_kernel_in_a_package_is_found_by_its_name)
+TEST(why, why_miss_finds_a_package_kernel_by_name)
 {
     struct users *f = *state;
     const struct kernel_row row = TEXT_KERNEL("conv.o", " -mcpu=gfx906", "the object");
@@ -393,7 +393,7 @@ TEST(why, a_kernel_in_a_package_is_found_by_its_name)
                         "gfx906_60");
 }
 
-TEST(why, a_named_kernel_is_compared_by_what_names_say)
+TEST(why, why_miss_compares_named_kernels_by_their_names)
 {
     struct users *f = *state;
     import_kernel(f, "gfx906_60.ukdb");
@@ -408,7 +408,7 @@ TEST(why, a_named_kernel_is_compared_by_what_names_say)
     only_difference(name, "program");
 }
 
-TEST(why, without_a_compiler_and_not_in_the_package_both_are_said)
+TEST(why, why_miss_names_a_missing_compiler_and_package_kernel)
 {
     struct users *f = *state;
     const struct kernel_row other = TEXT_KERNEL("conv.o", " -mcpu=gfx90a", "the object");
@@ -420,7 +420,7 @@ TEST(why, without_a_compiler_and_not_in_the_package_both_are_said)
     assert_says(json_get_text(answer, "sentence", ""), "cannot be compiled");
 }
 
-TEST(why, a_compiled_kernel_is_bound_to_no_number_of_compute_units)
+TEST(why, why_miss_ignores_compute_units_of_a_compiled_kernel)
 {
     struct users *f = *state;
     plan_opencl(f, 16);
@@ -430,7 +430,7 @@ TEST(why, a_compiled_kernel_is_bound_to_no_number_of_compute_units)
     only_difference(answer, "options");
 }
 
-TEST(why, an_imported_kernel_for_other_compute_units_is_named_by_them)
+TEST(why, why_miss_names_the_compute_units_of_an_import)
 {
     struct users *f = *state;
     import_kernel(f, "gfx906_60.ukdb");
@@ -563,7 +563,7 @@ TEST(why, why_miss_neither_promotes_nor_counts_a_hot_kernel)
     assert_key_is_in(f, &f->ann, &oldest, "disk");
 }
 
-TEST(why, questions_that_make_no_sense_are_refused)
+TEST(why, invalid_questions_are_refused)
 {
     struct users *f = *state;
     static const struct {
@@ -591,7 +591,7 @@ TEST(why, questions_that_make_no_sense_are_refused)
                         KILN_INVALID, "problem");
 }
 
-TEST(why, a_client_that_leaves_before_the_answer_leaves_nothing)
+TEST(why, why_miss_of_a_client_that_left_leaves_nothing)
 {
     struct users *f = *state;
     test_caller_send(&f->ann, MESSAGE_why_miss, 4, bytes_of_text(PROBLEM_QUESTION));
@@ -599,7 +599,7 @@ TEST(why, a_client_that_leaves_before_the_answer_leaves_nothing)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-TEST(why, questions_count_as_administrative_requests)
+TEST(why, why_miss_counts_as_an_administrative_request)
 {
     struct users *f = *state;
     struct test_caller again;
