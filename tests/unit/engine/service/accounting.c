@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What hits saved: the accounting, bounded, and kept over restarts. */
+/* Usage accounting: the time that cache hits saved, by user and by kind of kernel. */
 #include "engine/service/metrics/accounting.h"
 
 #include "tests/unit/engine/service/users_fixture.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COMPILE_S 0.005 /* what each takes by fake_executor_compile */
+#define COMPILE_S 0.005 /* duration of a compile by fake_executor_compile */
 
 /* ---- the accounting without a store ---- */
 
@@ -75,7 +75,7 @@ TEST(unstored, users_beyond_the_table_share_one_row)
     struct accounting *l = ((struct unstored *)*state)->accounting;
     for (uint32_t uid = 1; uid <= ACCOUNTING_USERS_MAX + 3; uid++)
         accounting_hit(l, uid, 0, 1);
-    accounting_hit(l, 0, 0, 1); /* root comes late and has no row either */
+    accounting_hit(l, 0, 0, 1); /* root comes last, when no row is free */
     assert_int_equal(l->user_count, ACCOUNTING_USERS_MAX);
     assert_int_equal(l->others.sums.hits, 4);
     assert_int_equal(accounting_total(l).hits, ACCOUNTING_USERS_MAX + 4);
@@ -89,7 +89,7 @@ TEST(unstored, compiles_keep_a_users_row_and_loops_of_hits_do_not)
         accounting_hit(l, uid, 0, 1000000);
     assert_int_equal(l->user_count, ACCOUNTING_USERS_MAX);
     assert_int_equal(accounting_user_of(l, 7)->sums.compiles, 1);
-    accounting_hit(l, 999 + 2 * ACCOUNTING_USERS_MAX, 0, 1); /* the latest is found again */
+    accounting_hit(l, 999 + 2 * ACCOUNTING_USERS_MAX, 0, 1); /* the user added last has a row */
     assert_int_equal(accounting_user_of(l, 999 + 2 * ACCOUNTING_USERS_MAX)->sums.hits, 2);
     assert_int_equal(accounting_total(l).hits, 2 * ACCOUNTING_USERS_MAX + 1);
     assert_true(l->rewrites_users);
@@ -118,9 +118,9 @@ TEST(unstored, a_kind_worth_little_loses_its_row_and_the_sums_stay)
         uint32_t number = kind_row(l, "gfx90a", name);
         first = i ? first : number;
         accounting_compiled(l, 1000, number, 1);
-        accounting_hit(l, 1000, number, 1000000); /* a loop of hits is no merit */
+        accounting_hit(l, 1000, number, 1000000); /* hits in a loop do not protect a row */
     }
-    accounting_hit(l, 1000, first, 1); /* its row is another's by now */
+    accounting_hit(l, 1000, first, 1); /* another kind has its row now */
 
     assert_int_equal(l->kind_count, ACCOUNTING_KINDS_MAX);
     assert_int_equal(accounting_kind_at(l, valuable)->sums.saved_us, 2);
@@ -135,7 +135,7 @@ TEST(unstored, names_are_cut_and_made_printable)
     struct accounting *l = ((struct unstored *)*state)->accounting;
     uint32_t number = kind_row(l, "gfx90a", "a\033[2J\nb\xff");
     assert_string_equal(accounting_kind_at(l, number)->what.program, "a?[2J?b?");
-    assert_int_equal(kind_row(l, "", ""), 0); /* nobody knows what it is: the others */
+    assert_int_equal(kind_row(l, "", ""), 0); /* neither is known, so it counts with the others */
 }
 
 TEST(unstored, the_time_saved_by_one_hit_is_capped)
@@ -165,7 +165,7 @@ static void fetch_times(struct users *f, struct test_caller *c, const char *prog
     }
 }
 
-/* As when the daemon is stopped and another one started. */
+/* Stops the daemon and starts another one. */
 static void restart_daemon(struct users *f)
 {
     engine_drain(f->engine.engine);
@@ -181,7 +181,7 @@ static struct json *ask_usage(struct test_caller *c, const char *by)
     return test_caller_ask(c, MESSAGE_ledger, question);
 }
 
-/* The row of |name|, or of the uid that it says; NULL. */
+/* Finds the row of |name| or of the uid |name|; NULL: there is none. */
 static const struct json *row_of(const struct json *answer, const char *name)
 {
     const char *by = json_get_text(answer, "by", "");
@@ -213,7 +213,7 @@ TEST(users, saved_time_survives_a_restart)
     fetch_times(f, &f->ann, "conv.cl", 3);
     fetch_times(f, &f->admin, "conv.cl", 1);
     restart_daemon(f);
-    fetch_times(f, &f->ann, "pool.cl", 2); /* the first from the disk */
+    fetch_times(f, &f->ann, "pool.cl", 2); /* the first hit is on disk */
     restart_daemon(f);
 
     KILN_AUTO(json) struct json *by_uid = ask_usage(&f->admin, "uid");
@@ -257,14 +257,14 @@ TEST(users, a_kernel_that_a_batch_names_twice_is_counted_once)
     static const char *const twice[] = { "conv.cl", "pool.cl", "conv.cl" };
     compile_program(&f->ann, "conv.cl");
     compile_program(&f->ann, "pool.cl");
-    send_batch(&f->ann, 3, twice); /* from memory */
-    assert_int_equal(engine_fixture_stat(&f->engine, "hits.hot"), 3);
+    send_batch(&f->ann, 3, twice); /* hits in the hot set */
+    assert_int_equal(users_stat(f, "hits.hot"), 3);
     restart_daemon(f);
-    send_batch(&f->ann, 3, twice); /* from the disk, while another asks for the same */
+    send_batch(&f->ann, 3, twice); /* hits on disk, while the other user fetches the same kernel */
     send_batch(&f->admin, 3, twice);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(engine_fixture_stat(&f->engine, "hits.disk"), 6);
-    send_batch(&f->ann, 3, twice); /* another batch is another matter */
+    assert_int_equal(users_stat(f, "hits.disk"), 6);
+    send_batch(&f->ann, 3, twice); /* a second batch counts again */
 
     KILN_AUTO(json) struct json *by_uid = ask_usage(&f->admin, "uid");
     assert_row(by_uid, "1000", 6, 2);
@@ -282,7 +282,8 @@ TEST(users, a_displaced_user_is_not_counted_twice_after_a_restart)
     restart_daemon(f);
     struct accounting *l = f->engine.engine->metrics.accounting;
     for (uint32_t uid = 5000; uid < 5000 + ACCOUNTING_USERS_MAX - 1; uid++)
-        accounting_compiled(l, uid, 0, 1); /* the last takes the row of who only had a hit */
+        accounting_compiled(l, uid, 0,
+                            1); /* the last user takes the row of a user who only had a hit */
     assert_int_equal(l->others.sums.hits, 1);
     restart_daemon(f);
     KILN_AUTO(json) struct json *answer = ask_usage(&f->admin, "uid");
@@ -317,7 +318,7 @@ TEST(users, a_private_kernel_is_accounted_without_its_name)
     fake_executor_transfer(&f->engine.executor, cache, "gfx906_60.ukdb", "");
     fake_executor_run_tasks(&f->engine.executor);
     json_destroy(reply_json(&f->ann, 0));
-    for (unsigned i = 0; i < 2; i++) { /* from the disk, then from memory */
+    for (unsigned i = 0; i < 2; i++) { /* a hit on disk, then one in the hot set */
         test_caller_forget_replies(&f->ann);
         test_caller_fetch_name(&f->ann, "gfx906_60", "secret.o", "  -mcpu=gfx906");
         assert_int_equal(last_result(&f->ann).code, KILN_OK);
@@ -420,10 +421,10 @@ TEST(users, usage_totals_that_cannot_be_read_are_not_overwritten)
     get_fails = true;
     restart_daemon(f);
     fetch_times(f, &f->ann, "conv.cl", 1);
-    accounting_write(f->engine.engine, /* force= */ true); /* tries to read it, in vain */
+    accounting_write(f->engine.engine, /* force= */ true); /* its read fails */
     fake_executor_run_tasks(&f->engine.executor);
     get_fails = false;
-    accounting_write(f->engine.engine, /* force= */ true); /* reads it */
+    accounting_write(f->engine.engine, /* force= */ true); /* its read succeeds */
     fake_executor_run_tasks(&f->engine.executor);
     restart_daemon(f);
     KILN_AUTO(json) struct json *answer = ask_usage(&f->ann, "uid");
@@ -438,7 +439,7 @@ static void add_users(struct accounting *l, uint32_t first_uid)
         accounting_compiled(l, first_uid + i, 0, 1);
 }
 
-/* Each row that is read makes another give way here. */
+/* Here each row that is read displaces another one. */
 TEST(users, a_full_usage_table_is_loaded_in_many_loop_iterations)
 {
     struct users *f = *state;
@@ -451,7 +452,7 @@ TEST(users, a_full_usage_table_is_loaded_in_many_loop_iterations)
     struct accounting *l = f->engine.engine->metrics.accounting;
     add_users(l, 20000);
     laters = f->engine.executor.laters;
-    accounting_write(f->engine.engine, /* force= */ true); /* reads it */
+    accounting_write(f->engine.engine, /* force= */ true); /* its read succeeds */
     assert_true(fake_executor_run_task(&f->engine.executor));
     assert_false(l->is_loaded);
     assert_true(l->others.sums.compiles <= 32);
@@ -461,7 +462,7 @@ TEST(users, a_full_usage_table_is_loaded_in_many_loop_iterations)
     assert_int_equal(accounting_total(l).compiles, 2 * ACCOUNTING_USERS_MAX);
 }
 
-/* Thousands of rows are sorted and printed off the loop, so of a copy. */
+/* A worker thread sorts and prints a copy of the rows, so later changes do not appear. */
 TEST(users, a_usage_answer_has_what_was_counted_before_its_request)
 {
     struct users *f = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The requests activity and health: what `kilnctl top` and `kilnctl doctor` are told. */
+/* The requests activity and health, which `kilnctl top` and `kilnctl doctor` send. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "engine/service/internal.h"

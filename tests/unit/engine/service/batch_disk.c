@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Batches whose kernels lie on disk: what is found in one turn of the loop shares frames. */
+/* Batches of stored kernels: results of one loop iteration share frames. */
 #include "tests/support/engine_fixture.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define STORED 40
-#define ID 77 /* of the batch */
+#define ID 77 /* request id of the batch */
 
 struct fixture {
     struct engine_fixture engine;
@@ -14,7 +14,7 @@ struct fixture {
     struct digest keys[STORED];
     struct buffer items;
     uint32_t count;
-    uint32_t answered, failed; /* outcomes read so far */
+    uint32_t answered, failed; /* results read so far */
     size_t read;               /* replies read so far */
 };
 
@@ -94,7 +94,7 @@ static void put_source(struct fixture *f, const char *program)
     f->count++;
 }
 
-/* Nothing of what it leads to has run yet. */
+/* Sends the batch without running its tasks. */
 static void send_batch(struct fixture *f)
 {
     struct message_batch m = { .count = f->count, .items = buffer_view(&f->items) };
@@ -107,7 +107,7 @@ static void look_up(struct fixture *f, unsigned count)
         assert_true(fake_executor_run_task(&f->engine.executor));
 }
 
-/* The next reply's outcomes: how many. */
+/* Reads the next reply; returns its number of results. */
 static uint32_t read_reply(struct fixture *f, bool last)
 {
     assert_true(f->read < f->ann.reply_count);
@@ -138,7 +138,7 @@ TEST(batch, kernels_found_in_one_loop_iteration_share_a_frame)
 
     assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(read_reply(f, true), STORED);
-    assert_int_equal(f->ann.replies[0].object_count, STORED / 2); /* the others came inside */
+    assert_int_equal(f->ann.replies[0].object_count, STORED / 2); /* the others are inline */
     assert_int_equal(f->failed, 0);
     assert_int_equal(engine_fixture_stat(&f->engine, "hits.disk"), STORED);
 }
@@ -152,10 +152,10 @@ TEST(batch, kernels_found_on_disk_are_sent_at_the_end_of_the_loop_iteration)
     send_batch(f);
     look_up(f, 3);
     assert_int_equal(f->ann.reply_count, 0);
-    look_up(f, 2); /* the fourth, and the one that is not there */
+    look_up(f, 2); /* the fourth and the missing kernel */
     assert_int_equal(f->ann.reply_count, 0);
 
-    assert_true(fake_executor_run_task(&f->engine.executor)); /* the end of the turn */
+    assert_true(fake_executor_run_task(&f->engine.executor)); /* the end of the loop iteration */
 
     assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(read_reply(f, false), 4);
@@ -163,7 +163,7 @@ TEST(batch, kernels_found_on_disk_are_sent_at_the_end_of_the_loop_iteration)
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(read_reply(f, true), 1);
     assert_int_equal(f->answered, 5);
-    assert_int_equal(f->engine.executor.laters, 1); /* what comes alone waits for nothing */
+    assert_int_equal(f->engine.executor.laters, 1); /* a single result is not delayed */
 }
 
 TEST(batch, a_failed_item_is_sent_with_the_results_that_are_ready)
@@ -179,7 +179,7 @@ TEST(batch, a_failed_item_is_sent_with_the_results_that_are_ready)
 
     assert_int_equal(read_reply(f, false), 2);
     assert_int_equal(f->failed, 1);
-    look_up(f, 3); /* the third, the cold one, and the end of the turn */
+    look_up(f, 3); /* the third, the cold one, and the end of the loop iteration */
     assert_int_equal(read_reply(f, false), 1);
     assert_int_equal(f->ann.reply_count, 2); /* no empty frame */
 }

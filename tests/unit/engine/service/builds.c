@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Packages built from problems, with no GPU: what is in them, what cannot be built, and how a build
- * ends early. */
+/* Packages built from problems: their content, failures, and builds that end early. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "common/fs.h"
@@ -11,6 +10,7 @@
 
 #define QUESTION "{\"target\":\"" FIXTURE_TARGET "\"}"
 
+/* Reopens the engine with these limits on bytes and compiles that wait for one user. */
 static void reopen(struct users *f, uint64_t bytes, unsigned compiles)
 {
     f->engine.options.queue_bytes_uid = bytes;
@@ -22,7 +22,7 @@ static void reopen(struct users *f, uint64_t bytes, unsigned compiles)
 static int setup(void **state)
 {
     int rc = users_setup(state);
-    reopen(*state, 1u << 20, 100); /* every compile waits with the prelude's bytes */
+    reopen(*state, 1u << 20, 100); /* each queued compile is charged with the prelude's bytes */
     return rc;
 }
 
@@ -33,7 +33,7 @@ static int teardown(void **state)
     fake_executor_run_tasks(&f->engine.executor);
     while (fake_executor_next_compile(&f->engine.executor))
         fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
-    assert_int_equal(engine_fixture_stat(&f->engine, "queued_bytes"), 0);
+    assert_int_equal(users_stat(f, "queued_bytes"), 0);
     return users_teardown(state);
 }
 
@@ -55,7 +55,7 @@ static void begin_with(struct users *f, const char *question, int file)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-/* Problems with |channels|; 0 ends the list. */
+/* Starts a build of problems with |channels|, a list that 0 ends. */
 static void begin_build(struct users *f, const char *question, const uint32_t *channels)
 {
     struct problem problems[16];
@@ -65,7 +65,7 @@ static void begin_build(struct users *f, const char *question, const uint32_t *c
     begin_with(f, question, problems_file(problems, count));
 }
 
-/* Every compile gets the object "for " and its options, so that each has its own. */
+/* Each compile gets the object "for " and its options, so that all objects differ. */
 static unsigned compile_all(struct users *f)
 {
     unsigned count = 0;
@@ -107,7 +107,8 @@ static bool check_row(void *context, const struct kern_row *row)
     snprintf(name, sizeof(name), "%.*s", (int)row->name.size, (const char *)row->name.data);
     snprintf(args, sizeof(args), "%.*s", (int)row->args.size, (const char *)row->args.data);
     int order = strcmp(l->last_name, name);
-    assert_true(order < 0 || (order == 0 && strcmp(l->last_args, args) < 0)); /* and no repeats */
+    assert_true(order < 0 ||
+                (order == 0 && strcmp(l->last_args, args) < 0)); /* no kernel comes twice */
     memcpy(l->last_name, name, sizeof(name));
     memcpy(l->last_args, args, sizeof(args));
     BUFFER_AUTO struct buffer raw;
@@ -161,7 +162,7 @@ TEST(build, the_order_of_problems_does_not_change_the_package)
         compile_all(f);
         keep_package(f, f->made);
         begin_build(f, question, (const uint32_t[]){ 32, 8, 32, 16, 0 });
-        assert_int_equal(compile_all(f), 0); /* they are in the store now */
+        assert_int_equal(compile_all(f), 0); /* they are stored by now */
         keep_package(f, f->again);
         assert_same_bytes(f->made, f->again);
     }
@@ -224,7 +225,7 @@ TEST(build, a_kpkg_has_key_and_toolchain_of_each_kernel)
     assert_int_equal(rows, 2);
 }
 
-/* So that |bytes| of requests and |compiles| may wait. */
+/* Starts a build of |count| problems. */
 static void begin_many(struct users *f, uint32_t count)
 {
     static struct problem problems[300];
@@ -238,7 +239,7 @@ TEST(build, a_build_of_many_problems_compiles_all_of_them)
     struct users *f = *state;
     reopen(f, 64u << 20, 1000);
     begin_many(f, 300);
-    assert_int_equal(engine_fixture_stat(&f->engine, "queued"), 255); /* and one is compiled */
+    assert_int_equal(users_stat(f, "queued"), 255); /* one more is running */
     assert_int_equal(compile_all(f), 300);
     KILN_AUTO(json) struct json *answer = answer_of(f);
     assert_int_equal(json_get_u64(answer, "kernels", 0), 300);
@@ -250,7 +251,7 @@ TEST(build, a_full_compile_queue_delays_a_build_without_failures)
     struct users *f = *state;
     reopen(f, 64u << 20, /* compiles= */ 10);
     begin_many(f, 60);
-    assert_int_equal(engine_fixture_stat(&f->engine, "queued"), 10);
+    assert_int_equal(users_stat(f, "queued"), 10);
     assert_int_equal(compile_all(f), 60);
     KILN_AUTO(json) struct json *answer = answer_of(f);
     assert_int_equal(json_get_u64(answer, "kernels", 0), 60);
@@ -299,7 +300,7 @@ TEST(build, a_build_lists_failures_and_builds_the_rest)
 {
     struct users *f = *state;
     struct problem problems[] = { small_problem(8), small_problem(16), small_problem(32) };
-    problems[1].n = 0; /* makes no sense */
+    problems[1].n = 0; /* invalid */
     begin_with(f, QUESTION, problems_file(problems, 3));
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", "log");
     fake_executor_run_tasks(&f->engine.executor);
@@ -313,7 +314,8 @@ TEST(build, a_build_lists_failures_and_builds_the_rest)
     const struct json *second = json_next(first);
     assert_string_equal(json_get_text(second, "code", ""), "COMPILE_FAILED");
     assert_says(json_get_text(second, "text", ""), "SIGABRT");
-    assert_says(json_get_text(second, "problem", ""), "-c 32"); /* the first of a package's rows */
+    assert_says(json_get_text(second, "problem", ""),
+                "-c 32"); /* the first problem that has this kernel */
 }
 
 TEST(build, a_build_without_any_kernel_fails_with_the_reason)
@@ -455,7 +457,7 @@ TEST(build, equal_problems_are_fetched_once)
     assert_int_equal(compile_all(f), 1);
     KILN_AUTO(json) struct json *answer = answer_of(f);
     assert_int_equal(json_get_u64(answer, "kernels", 0), 1);
-    assert_int_equal(engine_fixture_stat(&f->engine, "fetches"), 1);
+    assert_int_equal(users_stat(f, "fetches"), 1);
 }
 
 TEST(build, a_build_holds_few_kernels_in_memory_at_a_time)
@@ -467,7 +469,7 @@ TEST(build, a_build_holds_few_kernels_in_memory_at_a_time)
         problems[i] = small_problem(8 + i);
     begin_with(f, QUESTION, problems_file(problems, 600));
     assert_int_equal(compile_all(f), 600);
-    uint64_t fetches = engine_fixture_stat(&f->engine, "fetches");
+    uint64_t fetches = users_stat(f, "fetches");
     test_caller_forget_replies(&f->ann);
     unsigned before = open_descriptors();
 
@@ -477,10 +479,10 @@ TEST(build, a_build_holds_few_kernels_in_memory_at_a_time)
         assert_in_range(open_descriptors(), 0, before + 256 + 20);
     KILN_AUTO(json) struct json *answer = answer_of(f);
     assert_int_equal(json_get_u64(answer, "kernels", 0), 600);
-    assert_int_equal(engine_fixture_stat(&f->engine, "fetches"), fetches + 600);
+    assert_int_equal(users_stat(f, "fetches"), fetches + 600);
 }
 
-/* With every kernel hot nothing but the steps lets the loop turn. */
+/* If every kernel is hot, only the limit of a step returns to the loop. */
 TEST(build, a_build_takes_hot_kernels_over_several_loop_iterations)
 {
     struct users *f = *state;
@@ -497,10 +499,10 @@ TEST(build, a_build_takes_hot_kernels_over_several_loop_iterations)
     begin_quietly(&f->ann, problems, 200);
 
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor),
-                     1 + 4); /* 64 a turn; one solves */
+                     1 + 4); /* 64 kernels a step; the first step solves */
     KILN_AUTO(json) struct json *answer = answer_of(f);
     assert_int_equal(json_get_u64(answer, "kernels", 0), 200);
-    assert_int_equal(engine_fixture_stat(&f->engine, "hits.hot"), 200);
+    assert_int_equal(users_stat(f, "hits.hot"), 200);
 }
 
 static unsigned tasks_out(struct users *f)
@@ -553,7 +555,7 @@ TEST(build, each_user_has_one_build_at_a_time)
     struct test_caller again, other;
     const struct problem problem = small_problem(8);
     test_caller_connect(&again, &f->engine, 1000,
-                        ROLE_USE); /* another connection is no way around */
+                        ROLE_USE); /* another connection of the same user */
     test_caller_connect(&other, &f->engine, 1001, ROLE_USE);
     test_caller_forget_replies(&again);
     test_caller_forget_replies(&other);
@@ -575,7 +577,7 @@ TEST(build, each_user_has_one_build_at_a_time)
     test_caller_leave(&other);
 }
 
-/* What runs on a lane for him runs on; a user who comes and goes must not pile that up. */
+/* A running step cannot be stopped. A user who reconnects must not start more of them. */
 TEST(build, a_user_who_leaves_a_running_build_waits_for_its_end)
 {
     struct users *f = *state;
@@ -602,12 +604,12 @@ TEST(build, a_client_that_leaves_while_its_build_compiles_leaves_nothing)
     begin_build(f, QUESTION, (const uint32_t[]){ 8, 16, 32, 0 });
     fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(engine_fixture_stat(&f->engine, "queued"), 1);
+    assert_int_equal(users_stat(f, "queued"), 1);
 
     test_caller_leave(&f->ann);
 
-    assert_int_equal(engine_fixture_stat(&f->engine, "queued"), 0);
-    fake_executor_compile(&f->engine.executor, bytes_of_text("object")); /* ran already */
+    assert_int_equal(users_stat(f, "queued"), 0);
+    fake_executor_compile(&f->engine.executor, bytes_of_text("object")); /* this one was running */
     fake_executor_run_tasks(&f->engine.executor);
     assert_null(fake_executor_next_compile(&f->engine.executor));
 }
@@ -621,7 +623,7 @@ TEST(build, a_client_that_leaves_while_its_package_is_written_leaves_nothing)
     struct problem problem = small_problem(8);
     const int file = problems_file(&problem, 1);
     test_caller_send_files(&f->ann, MESSAGE_package_build, QUESTION, &file,
-                           1); /* all of it is hot: the package is being written at once */
+                           1); /* all kernels are hot, so the package is written at once */
 
     test_caller_leave(&f->ann);
     fake_executor_run_tasks(&f->engine.executor);
@@ -666,8 +668,9 @@ TEST(build, a_stopping_daemon_sends_no_half_written_package)
     compile_all(f);
     test_caller_forget_replies(&f->ann);
     begin_quietly(&f->ann, problems, 200);
-    assert_true(fake_executor_run_task(&f->engine.executor)); /* solves */
-    assert_true(fake_executor_run_task(&f->engine.executor)); /* writes the first rows */
+    assert_true(fake_executor_run_task(&f->engine.executor)); /* the step that solves */
+    assert_true(
+        fake_executor_run_task(&f->engine.executor)); /* the step that writes the first rows */
     engine_drain(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
     assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_UNAVAILABLE, "stopping");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An engine without any directory, whose packages are built into the program. */
+/* An engine without a directory, whose packages are built into the program. */
 #include "tests/unit/engine/service/kernel_files.h"
 
 #include "common/fs.h"
@@ -12,19 +12,20 @@
 #define MI210 "gfx90a68"
 
 #define LIST_MAX 20
-#define OTHER_MACHINE 0x40u /* none that there is, with gfx90a's bits */
+#define OTHER_MACHINE 0x40u /* of no existing machine, in the bits of gfx90a */
 
 struct fixture {
     struct engine_fixture engine;
     struct test_caller caller;
-    struct program_names names; /* what a plan for the small problem asks packages for */
+    struct program_names
+        names; /* the names under which a plan for the small problem looks in packages */
     struct amd_object object;
     struct buffer image;
     unsigned long size;
     struct engine_item item;
     struct engine_data data;
-    struct engine_item list[LIST_MAX]; /* in the place of |item|, by open_with_list */
-    struct buffer index[2];            /* an empty one of each tuning_kind */
+    struct engine_item list[LIST_MAX]; /* used by open_with_list instead of |item| */
+    struct buffer index[2];            /* an empty index of each tuning_kind */
     unsigned long index_size[2];
 };
 
@@ -35,7 +36,7 @@ static void read_image(struct fixture *f, const char *path, struct buffer *ret, 
     *size = ret->size;
 }
 
-/* A package with the kernel of the small problem, as bytes; |flags| are those of its object. */
+/* Makes f->item a package with the small problem's kernel; |flags|: ELF flags of its object. */
 static void make_item(struct fixture *f, unsigned flags)
 {
     char path[128];
@@ -55,7 +56,7 @@ static void make_item(struct fixture *f, unsigned flags)
     f->data = (struct engine_data){ .items = &f->item, .count = 1 };
 }
 
-/* What kilnd's engine is opened with, but no directory, no store and no compiler. */
+/* Changes the options to no directory, no store and no compiler. */
 static void take_directories_away(struct fixture *f)
 {
     struct engine_options *o = &f->engine.options;
@@ -106,7 +107,7 @@ static void plan_by(struct fixture *f, const char *solver, const char *target, c
     send_plan(&f->caller, 8, &m);
 }
 
-/* Beside what was asked before. */
+/* Sends a plan without forgetting earlier replies. */
 static void plan_again(struct fixture *f, const char *target, const char *id, uint32_t channels)
 {
     plan_by(f, "", target, id, channels);
@@ -185,7 +186,7 @@ static void open_engine(struct fixture *f)
     test_caller_connect(&f->caller, &f->engine, 1000, ROLE_ADMIN);
 }
 
-/* The package under these names, and empty indices where one is a tuning database's. */
+/* Builds in the package under each name; a tuning database's name gets an empty index. */
 static void open_with_list(struct fixture *f, const char *const *names, size_t count)
 {
     close_engine(f);
@@ -229,7 +230,7 @@ TEST(built_in, a_long_list_of_built_in_devices_is_cut_and_counted)
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "KILN_EMBED_COMPILE=on");
 }
 
-/* As with KILN_EMBED_COMPILE=on: which compilers there are is still being asked. */
+/* Opens the engine as KILN_EMBED_COMPILE=on does; the describe job is still pending. */
 static void open_with_compilers(struct fixture *f)
 {
     close_engine(f);
@@ -247,7 +248,7 @@ TEST(built_in, a_plan_waits_until_the_compilers_are_known)
     engine_fixture_describe_as(&f->engine, "{\"toolchains\":[]}");
     assert_int_equal(f->caller.reply_count, 2);
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "nothing is");
-    assert_int_equal(planned_result(&f->caller, 1).tier, TIER_PACKAGE); /* was read first */
+    assert_int_equal(planned_result(&f->caller, 1).tier, TIER_PACKAGE); /* after a task read it */
 }
 
 TEST(built_in, a_built_in_items_digest_is_checked_once_and_damage_reported)
@@ -256,7 +257,7 @@ TEST(built_in, a_built_in_items_digest_is_checked_once_and_damage_reported)
     engine_tick(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->item.state, ITEM_UNUSED);
-    f->item.digest.bytes[0] ^= 1; /* as if the rest had been changed */
+    f->item.digest.bytes[0] ^= 1; /* as if the content had changed */
     ask_plan(f, "gfx90a", MI210, 8);
     assert_int_equal(planned_result(&f->caller, 0).tier, TIER_PACKAGE);
 
@@ -292,7 +293,7 @@ TEST(built_in, requests_that_write_files_are_refused_without_a_directory)
     test_caller_refused(&f->caller, MESSAGE_gc, "{}", KILN_UNAVAILABLE, "directory");
 }
 
-/* Also where nothing is built in. */
+/* This also holds if nothing is built in. */
 TEST(built_in, built_in_records_are_found_without_a_directory)
 {
     struct fixture *f = *state;
@@ -320,7 +321,7 @@ TEST(built_in, a_built_in_package_is_listed_and_verified_like_an_installed_one)
     json_destroy(report);
 }
 
-/* Whatever of it is damaged, the engine is there for the rest, and says what to do. */
+/* The engine serves everything else and says what to do. */
 TEST(built_in, a_built_in_package_too_damaged_to_open_is_a_miss)
 {
     static const size_t places[] = { 0, 20, 100 };
@@ -348,7 +349,7 @@ TEST(built_in, a_built_in_package_too_damaged_to_open_is_a_miss)
     f->size = f->image.size;
 }
 
-/* Its digest is looked at when it is unpacked: before the whole of the package is. */
+/* The kernel's own digest is checked when it is unpacked, before that of the whole package. */
 TEST(built_in, a_damaged_built_in_kernel_is_reported)
 {
     struct fixture *f = *state;
@@ -366,7 +367,7 @@ TEST(built_in, a_damaged_built_in_kernel_is_reported)
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "nothing is");
 }
 
-/* Nothing of the program has changed since it was built: to install it anew would be no cure. */
+/* The program's data is as it was built, so reinstalling it would not help. */
 TEST(built_in, a_built_in_kernel_for_another_arch_is_not_called_damaged)
 {
     struct fixture *f = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What goes out of the store on request, and what is kept: gc, pin, clear. */
+/* The requests gc, pin and clear. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "common/fs.h"
@@ -29,7 +29,7 @@ static struct json *ask_admin(struct users *f, enum message_type type, const cha
     return test_caller_ask(&f->admin, type, question);
 }
 
-/* "kernels" of the answer. */
+/* Returns "kernels" of the answer. */
 static uint64_t count_of(struct users *f, enum message_type type, const char *question)
 {
     KILN_AUTO(json) struct json *answer = ask_admin(f, type, question);
@@ -78,7 +78,7 @@ TEST(users, kernels_of_removed_toolchains_are_stale)
     assert_int_equal(json_get_u64(gone, "kernels", 9), 1);
     assert_false(is_stored(f, "old.cl"));
     assert_true(is_stored(f, "new.cl"));
-    assert_true(is_stored(f, "named.o")); /* whose toolchain nobody knows */
+    assert_true(is_stored(f, "named.o")); /* an import, so its toolchain is unknown */
 }
 
 TEST(users, two_versions_of_a_toolchain_live_side_by_side)
@@ -88,10 +88,10 @@ TEST(users, two_versions_of_a_toolchain_live_side_by_side)
     describe_as(f, UPGRADED);
     test_caller_fetch_source(&f->ann, 1, "k.cl", PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(f->ann.reply_count, 0); /* the old one's object is not for the new one */
+    assert_int_equal(f->ann.reply_count, 0); /* the old toolchain's object does not answer */
     fake_executor_compile(&f->engine.executor, bytes_of_text("by the new one"));
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(engine_fixture_stat(&f->engine, "store_objects"), 2);
+    assert_int_equal(users_stat(f, "store_objects"), 2);
 }
 
 TEST(users, no_kernel_is_stale_while_toolchains_are_unknown)
@@ -116,7 +116,7 @@ TEST(users, gc_to_zero_bytes_spares_pinned_kernels)
     assert_true(json_get_bool(answer, "target_missed", false));
     assert_false(is_stored(f, "a.cl"));
     assert_true(is_stored(f, "b.cl"));
-    assert_int_equal(engine_fixture_stat(&f->engine, "evictions"), 1);
+    assert_int_equal(users_stat(f, "evictions"), 1);
 }
 
 TEST(users, gc_sends_an_event_if_it_dropped_kernels)
@@ -184,7 +184,7 @@ TEST(users, private_kernels_of_others_make_no_key_prefix_ambiguous)
     struct digest key = compile_program(&f->bob, "a.cl"), private;
     char hex[DIGEST_HEX_SIZE], question[100], name[32];
     unsigned number = 0;
-    do { /* one of ann's whose key begins with the same digit */
+    do { /* until a kernel of ann has a key that begins with the same digit */
         snprintf(name, sizeof(name), "k%u.o", number++);
         private = kernel_name_key(1000, bytes_of_text("gfx906_60"), bytes_of_text(name),
                                   bytes_of_text(ARGS));
@@ -205,8 +205,8 @@ TEST(users, private_kernels_of_others_make_no_key_prefix_ambiguous)
 
 /* ---- clear ---- */
 
-/* a.cl of ann, b.cl of bob, both by opencl; named.o of ann out of gfx906_60.ukdb, other.o of
- * everyone out of gfx90a68.ukdb. */
+/* a.cl of ann and b.cl of bob are compiled; named.o is ann's import from gfx906_60.ukdb, other.o a
+ * shared import from gfx90a68.ukdb. */
 static void store_four_kernels(struct users *f)
 {
     compile_program(&f->ann, "a.cl");
@@ -220,7 +220,7 @@ TEST(users, clearing_removes_only_matching_kernels)
     struct users *f = *state;
     static const struct {
         const char *question;
-        const char *gone; /* letters of those that go: a, b, n, o */
+        const char *gone; /* first letters of the programs that are cleared */
     } cases[] = {
         { "{\"name\":\"a.cl\"}", "a" },
         { "{\"name\":\"named.o\"}", "n" },

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which packages fit the GPUs of this host, and what is said of those that have none. */
+/* Reports of GPUs that no package fits, and the request that shows how packages fit GPUs. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "common/fs.h"
@@ -35,13 +35,13 @@ TEST(users, a_gpu_without_a_package_is_reported_once_a_boot)
 {
     struct users *f = *state;
     add_gpu(f, 1, "90010", 416);
-    add_gpu(f, 2, "90010", 416); /* alike: one line for both */
+    add_gpu(f, 2, "90010", 416); /* the same kind of GPU: one report for both */
     add_gpu(f, 3, "90006", 240);
     users_reopen(f);
     assert_int_equal(missing_reported(f), 2);
     assert_says(engine_fixture_reported(&f->engine, "package_missing"), "gfx906_60.kdb");
 
-    users_reopen(f); /* kilnd starts again, the host did not */
+    users_reopen(f); /* kilnd restarts, but the host does not reboot */
     assert_int_equal(missing_reported(f), 2);
 }
 
@@ -66,7 +66,7 @@ TEST(users, a_gpu_that_loses_its_package_is_reported_again)
     add_gpu(f, 2, "90006", 240);
     users_reopen(f);
 
-    assert_int_equal(missing_reported(f), 3); /* what is to be said is another thing now */
+    assert_int_equal(missing_reported(f), 3); /* the report differs now */
 }
 
 TEST(users, an_unknown_gpu_is_named_and_the_others_are_shown)

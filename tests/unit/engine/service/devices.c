@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The request devices: what is told of the GPUs in sysfs. */
+/* The request devices: GPUs as sysfs describes them. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "common/fs.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Exported files count for who has them open, and leave room on the disk. */
+/* Exported files count for users who have them open, and leave free disk space. */
 #include "tests/support/test.h"
 
 #include "common/fs.h"
@@ -22,7 +22,7 @@ struct fixture {
     struct kiln_err err;
 };
 
-static uint64_t fake_blocks, fake_free; /* 0: as it is */
+static uint64_t fake_blocks, fake_free; /* 0: the real values */
 
 int __real_statvfs(const char *path, struct statvfs *disk);
 int __wrap_statvfs(const char *path, struct statvfs *disk);
@@ -40,7 +40,7 @@ int __wrap_statvfs(const char *path, struct statvfs *disk)
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
-    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-handed-XXXXXX");
+    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-exported-XXXXXX");
     if (!mkdtemp(f->directory))
         return -1;
     snprintf(f->path, sizeof(f->path), "%s/file", f->directory);
@@ -72,7 +72,7 @@ FIXTURE(exported_files, setup, teardown);
 static const struct export_receiver ann = { .uid = ANN }, bob = { .uid = BOB },
                                     admin = { .uid = ANN, .is_admin = true };
 
-/* A file of |size| bytes, none of them on the disk. */
+/* Exports a sparse file of |size| bytes. */
 static void export_file(struct fixture *f, const struct export_receiver *to, off_t size)
 {
     int fd = open(f->path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
@@ -150,7 +150,7 @@ TEST(exported_files, nothing_is_exported_onto_a_nearly_full_disk)
     assert_int_equal(check_export(f, &admin, 0), KILN_FULL);
     fake_free = 1ull << 30;
     assert_int_equal(check_export(f, &ann, 0), KILN_OK);
-    fake_blocks = 1ull << 30; /* of a small one a sixteenth */
+    fake_blocks = 1ull << 30; /* of a small disk, a sixteenth stays free */
     fake_free = 64u << 20;
     assert_int_equal(check_export(f, &ann, 0), KILN_OK);
     fake_free -= 4096;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Imported kernels as MIOpen's caches again: which ones, in which order, and that nothing is
- * changed on the way. */
+/* The request kernel_export: imported kernels become files of MIOpen's caches again. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "common/fs.h"
@@ -27,7 +26,7 @@ static void import_file(struct users *f, struct test_caller *c, const char *path
     json_destroy(reply_json(c, 0));
 }
 
-struct cache { /* of MIOpen, for the device |id| */
+struct cache { /* a cache of MIOpen for the database id |id| */
     const char *id;
     const struct kernel_row *rows;
     size_t count;
@@ -43,7 +42,7 @@ static void import_rows(struct users *f, struct test_caller *c, const struct cac
     import_file(f, c, f->file, name, question);
 }
 
-/* The one file that comes back. */
+/* Exports the kernels of |c|, which must be one file, to |path|. */
 static void export_to(struct test_caller *c, const char *path)
 {
     KILN_AUTO(json)
@@ -74,7 +73,7 @@ TEST(users, imported_kernels_are_exported_in_their_order)
     assert_int_equal(json_get_u64(file, "descriptor", 9), 0);
 }
 
-/* The one file's name and first kernel. */
+/* The export must be one file with this name and first kernel. */
 static void expect_exported(struct users *f, const char *question, const char *name,
                             const struct kernel_row *row)
 {
@@ -152,7 +151,7 @@ TEST(users, importing_an_export_and_exporting_again_gives_the_same_file)
     export_to(&f->bob, f->again);
     assert_same_bytes(f->made, f->again);
 
-    export_to(&f->ann, f->again); /* nor does asking twice change anything */
+    export_to(&f->ann, f->again); /* a second export has the same content */
     assert_same_bytes(f->made, f->again);
 }
 
@@ -165,7 +164,7 @@ TEST(users, objects_of_every_size_come_back_byte_for_byte)
     static struct kernel_row rows[3];
     rows[0] = (struct kernel_row){ "large.o", "", large, sizeof(large) };
     rows[1] = (struct kernel_row){ "one.o", "", one, 1 };
-    rows[2] = (struct kernel_row){ "nul.o", "", large, 1 }; /* a single NUL */
+    rows[2] = (struct kernel_row){ "nul.o", "", large, 1 }; /* content: one NUL byte */
     large[0] = '\0';
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", rows, 3 }, "{}");
     export_to(&f->ann, f->made);
@@ -256,14 +255,14 @@ TEST(users, a_damaged_kernel_is_left_out_and_counted)
     write_object(&f->ann, 0, 0, f->made);
     assert_kernel_file(f->made, &rows[1], 1);
 
-    assert_int_equal(engine_fixture_stat(&f->engine, "quarantined"), 1); /* and out of the way */
+    assert_int_equal(users_stat(f, "quarantined"), 1); /* and moved to quarantine */
     json_destroy(answer);
     answer = test_caller_ask(&f->ann, MESSAGE_kernel_export, NULL);
     assert_int_equal(json_get_u64(json_first(json_get(answer, "files")), "damaged", 9), 0);
-    assert_int_equal(engine_fixture_stat(&f->engine, "quarantined"), 1);
+    assert_int_equal(users_stat(f, "quarantined"), 1);
 }
 
-/* What is built or exported is a file on the disk, and no limit of memory is one of it. */
+/* Exports are files on disk, so limits of memory do not apply. */
 TEST(users, an_export_may_be_larger_than_any_code_object)
 {
     struct users *f = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One kernel's way: hot set, store, compilers; single flight; batches and plans. */
+/* The requests fetch, fetch_source, batch and plan: hot set, store, compilers, single flight. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include <signal.h>
@@ -22,7 +22,8 @@ TEST(users, many_requests_for_a_cold_kernel_cost_one_compile)
         fetch_program(&f->ann, id, "k.cl");
         fetch_program(&f->admin, id, "k.cl");
     }
-    assert_int_equal(f->engine.executor.compiles_handed_over, 2); /* the describe, and this */
+    assert_int_equal(f->engine.executor.compiles_handed_over,
+                     2); /* the describe job and this compile */
     finish_compile(f, "object");
     assert_int_equal(f->ann.reply_count, 4);
     assert_int_equal(f->admin.reply_count, 4);
@@ -125,7 +126,7 @@ TEST(users, a_failure_for_want_of_a_compiler_is_not_remembered)
     assert_int_equal(users_stat(f, "compile_errors"), 0);
 }
 
-/* Until |most| bytes a file: what a full disk looks like from inside. */
+/* Limits files to |most| bytes: writes then fail as on a full disk. */
 static void limit_files(rlim_t most)
 {
     struct rlimit limit;
@@ -145,7 +146,7 @@ TEST(users, a_full_disk_fails_no_fetch)
     limit_files(4096);
     fetch_program(&f->ann, 2, "other.cl");
     fake_executor_compile(&f->engine.executor, bytes_of_text("other"));
-    fake_executor_run_tasks(&f->engine.executor); /* the write of it fails */
+    fake_executor_run_tasks(&f->engine.executor); /* its write fails */
     limit_files(RLIM_INFINITY);
     assert_int_equal(reply_result(&f->ann, 1).code, KILN_OK);
     assert_int_equal(users_stat(f, "store_errors"), 1);
@@ -157,19 +158,19 @@ TEST(users, a_full_disk_fails_no_fetch)
     fetch_program(&f->ann, 4, "third.cl");
     finish_compile(f, "third");
     assert_int_equal(reply_result(&f->ann, 3).code, KILN_OK);
-    assert_int_equal(users_stat(f, "store_errors"), 1); /* and it recovers by itself */
+    assert_int_equal(users_stat(f, "store_errors"), 1); /* later writes succeed again */
 }
 
 TEST(users, a_queued_compile_is_cancelled_when_its_last_client_leaves)
 {
     struct users *f = *state;
-    fetch_program(&f->admin, 1, "runs.cl"); /* takes the one compiler */
+    fetch_program(&f->admin, 1, "runs.cl"); /* occupies the only compiler */
     fetch_program(&f->ann, 1, "waits.cl");
     fetch_program(&f->admin, 2, "waits.cl");
     fetch_program(&f->ann, 2, "alone.cl");
     assert_int_equal(users_stat(f, "queued"), 2);
     test_caller_leave(&f->ann);
-    assert_int_equal(users_stat(f, "queued"), 1); /* b still waits for waits.cl */
+    assert_int_equal(users_stat(f, "queued"), 1); /* the administrator still waits for waits.cl */
     finish_compile(f, "one");
     finish_compile(f, "two");
     assert_int_equal(f->admin.reply_count, 2);
@@ -217,7 +218,7 @@ TEST(users, waiting_sources_of_one_user_are_bounded_in_bytes)
     KILN_AUTO(mem) char *large = malloc(40000);
     assert_non_null(large);
     memset(large, ' ', 40000);
-    for (int i = 0; i < 3; i++) { /* 100 KiB may wait: two of 40 000 bytes */
+    for (int i = 0; i < 3; i++) { /* 100 KiB may wait: two sources of 40,000 bytes */
         char program[16];
         snprintf(program, sizeof(program), "%d.cl", i);
         struct message_fetch_source m = { .target = bytes_of_text(FIXTURE_TARGET),
@@ -234,12 +235,12 @@ TEST(users, waiting_sources_of_one_user_are_bounded_in_bytes)
     assert_int_equal(f->ann.replies[0].request_id, 2);
     assert_says(text, "user 1000");
     assert_says(text, "queue_bytes_per_uid");
-    fetch_program(&f->admin, 9, "other.cl"); /* another user is not held up by it */
+    fetch_program(&f->admin, 9, "other.cl"); /* another user is not affected */
     finish_compile(f, "object");
     finish_compile(f, "object");
     finish_compile(f, "object");
     assert_int_equal(reply_result(&f->admin, 0).code, KILN_OK);
-    fetch_program(&f->ann, 10, "more.cl"); /* what is done makes room */
+    fetch_program(&f->ann, 10, "more.cl"); /* finished requests free their bytes */
     finish_compile(f, "object");
     assert_int_equal(reply_result(&f->ann, 3).code, KILN_OK);
 }
@@ -267,7 +268,8 @@ TEST(users, an_opencl_target_of_another_machine_is_refused)
     SEND_MESSAGE(&f->ann, fetch_source, 1, &m);
     struct message_result o = reply_result(&f->ann, 0);
     assert_int_equal(o.code, KILN_UNSUPPORTED);
-    assert_int_equal(f->engine.executor.compiles_handed_over, 1); /* the describe: no probe */
+    assert_int_equal(f->engine.executor.compiles_handed_over,
+                     1); /* the describe job, but no probe */
 }
 
 /* ---- batches ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Samples of the counters over the weeks. */
+/* The history: samples of the counters over weeks. */
 #include "engine/service/metrics/history.h"
 
 #include "tests/unit/engine/service/users_fixture.h"
@@ -11,7 +11,7 @@
 
 #define START 1700000000u
 
-/* --wrap: time goes on when a test says so. */
+/* --wrap: the clock advances only when a test advances it. */
 static uint64_t wall_s, past_ns;
 uint64_t __wrap_clock_wall_s(void);
 uint64_t __wrap_clock_wall_s(void) { return wall_s; }
@@ -33,7 +33,7 @@ static int setup(void **state)
 
 FIXTURE(history, setup, users_teardown);
 
-/* After a minute the engine asks again which compilers are here. */
+/* After a minute, the engine sends another describe job. */
 static void answer_describe(struct users *f)
 {
     struct compile_task *task = fake_executor_next_compile(&f->engine.executor);
@@ -180,7 +180,7 @@ TEST(history, the_history_survives_a_restart)
     assert_int_equal(json_get_u64(json_get(answer, "current"), "fetches", 9), 0);
 }
 
-/* --wrap: the disk takes nothing. */
+/* --wrap: the disk is full. */
 static bool put_is_dropped;
 enum kiln_code __real_kernel_store_history_put(struct kernel_store *, const struct kernel_sample *,
                                                uint64_t, bool *, struct kiln_err *);

@@ -10,7 +10,6 @@ void write_cache(struct users *f, const struct kernel_row *rows, size_t count)
     write_kernel_file(f->file, rows, count);
 }
 
-/* |count| kernels named k0.o and on, each with a content of its own. */
 void write_many(struct users *f, unsigned count)
 {
     static char names[MANY][16], contents[MANY][48];
@@ -30,7 +29,6 @@ void begin_import(struct users *f, struct test_caller *c, const char *question)
     test_caller_send_files(c, MESSAGE_kernel_import, question, &file, 1);
 }
 
-/* The transfer is over, the file is ready to be read. */
 void end_transfer(struct users *f)
 {
     fake_executor_transfer(&f->engine.executor, f->file, ID ".ukdb", "");

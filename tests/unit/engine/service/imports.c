@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* MIOpen's per-user caches in: whose the kernels are then, and which GPU they are for. */
+/* The request kernel_import: who owns imported kernels, and which GPUs they serve. */
 #include "tests/unit/engine/service/import_fixture.h"
 
 #include "engine/service/kernels/store_tasks.h"
@@ -26,7 +26,7 @@ TEST(users, another_users_private_kernel_is_not_served_by_key)
 {
     struct users *f = *state;
     import_one(f, &f->ann, "{}", "of ann");
-    assert_true(gets_content(&f->ann, "of ann")); /* hot now */
+    assert_true(gets_content(&f->ann, "of ann")); /* the kernel becomes hot */
     struct digest key = last_result(&f->ann).key;
     for (int round = 0; round < 2; round++) {
         struct message_fetch m = { .key = key, .inline_limit = 100 };
@@ -37,7 +37,7 @@ TEST(users, another_users_private_kernel_is_not_served_by_key)
         test_caller_forget_replies(&f->ann);
         test_caller_send(&f->bob, MESSAGE_fetch, 1, buffer_view(&b));
         test_caller_send(&f->ann, MESSAGE_fetch, 1,
-                         buffer_view(&b)); /* joins the same look-up, in the second round */
+                         buffer_view(&b)); /* joins bob's look-up in the second iteration */
         fake_executor_run_tasks(&f->engine.executor);
         assert_int_equal(last_result(&f->bob).code, KILN_NOT_FOUND);
         assert_int_equal(last_result(&f->bob).content.size, 0);
@@ -83,7 +83,7 @@ TEST(users, a_user_clears_only_their_own_private_kernels)
     import_one(f, &f->admin, "{\"for_all\":true}", "for all");
     import_one(f, &f->ann, "{}", "of ann");
     import_one(f, &f->bob, "{}", "of bob");
-    assert_true(gets_content(&f->ann, "of ann")); /* hot now */
+    assert_true(gets_content(&f->ann, "of ann")); /* the kernel becomes hot */
 
     KILN_AUTO(json) struct json *tried = clear_kernels(&f->ann, "{\"own\":true,\"dry_run\":true}");
     assert_int_equal(json_get_u64(tried, "kernels", 9), 1);
@@ -143,7 +143,7 @@ TEST(users, kernels_are_listed_and_cleared_by_database_id_and_version)
     assert_int_equal(json_get_u64(rest, "kernels", 9), 2);
 }
 
-/* The last key of a page is told as its end: that must not be the key of a hidden one. */
+/* The last key of a page is its "next" key, which must not be a hidden kernel's. */
 TEST(users, pages_of_a_list_reveal_no_hidden_kernel)
 {
     struct users *f = *state;
@@ -162,7 +162,7 @@ TEST(users, pages_of_a_list_reveal_no_hidden_kernel)
     assert_int_equal(listed_kernels(&f->admin), 21);
 }
 
-/* Whoever guesses a key learns nothing from what is in memory afterwards either. */
+/* A user who guesses a key must not notice that the kernel became hot. */
 TEST(users, guessing_a_private_key_does_not_make_it_hot)
 {
     struct users *f = *state;
@@ -189,7 +189,7 @@ TEST(users, guessing_a_private_key_does_not_make_it_hot)
     assert_int_equal(reply_result(&f->bob, 0).size + reply_result(&f->bob, 0).spent_ns, 0);
 }
 
-/* Dropping one's own costs the others nothing. */
+/* Users who drop their private kernels must not empty the hot set for others. */
 TEST(users, removing_a_private_kernel_keeps_others_kernels_hot)
 {
     struct users *f = *state;
@@ -237,7 +237,7 @@ TEST(users, private_imports_come_before_shared_ones_and_packages)
     engine_fixture_rescan(&f->engine);
     assert_true(gets_content(&f->ann, "of the package"));
     import_one(f, &f->admin, "{\"for_all\":true}", "for all");
-    assert_true(gets_content(&f->ann, "for all")); /* although the package's was hot */
+    assert_true(gets_content(&f->ann, "for all")); /* although the package's kernel was hot */
     import_one(f, &f->ann, "{}", "of ann");
 
     assert_true(gets_content(&f->ann, "of ann"));
@@ -254,7 +254,7 @@ TEST(users, importing_a_name_again_replaces_its_kernel)
     assert_int_equal(listed_kernels(&f->ann), 1);
 }
 
-/* Of the one kernel there is, once the marks are written. */
+/* Writes the recency marks and returns the uses of the only kernel. */
 static uint64_t count_uses(struct users *f)
 {
     recency_write(f->engine.engine, /* force= */ true);
@@ -417,7 +417,7 @@ TEST(users, kernels_hot_for_others_stay_hot_when_a_version_is_imported)
     assert_int_equal(last_result(&f->bob).tier, TIER_HOT);
 }
 
-/* Of a name that was not in it, too. */
+/* The same holds for a name that the second version does not have. */
 TEST(users, a_second_version_makes_the_only_version_cold)
 {
     struct users *f = *state;
@@ -469,7 +469,7 @@ TEST(users, imports_salvage_damage_and_need_no_signature)
     assert_true(gets_content(&f->ann, "of ann"));
 }
 
-/* A caller names no URL: what a user may read is his to open, not kilnd's. */
+/* Callers name no URL: kilnd must not open files on a user's behalf. */
 TEST(users, an_import_needs_a_file_and_no_url)
 {
     struct users *f = *state;

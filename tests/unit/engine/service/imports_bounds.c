@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Large caches and many: their turns and limits, and how an import ends early. */
+/* Imports of large caches: steps, limits, and imports that end early. */
 #include "tests/unit/engine/service/import_fixture.h"
 
 #include "engine/service/internal.h"
@@ -12,7 +12,7 @@
 
 static void run_first_step(struct users *f)
 {
-    assert_true(fake_executor_run_task(&f->engine.executor)); /* looks at the file */
+    assert_true(fake_executor_run_task(&f->engine.executor)); /* the step that checks the file */
     assert_true(fake_executor_run_task(&f->engine.executor));
 }
 
@@ -26,7 +26,7 @@ TEST(users, a_large_import_runs_in_steps_and_lets_others_in)
     end_transfer(f);
     run_first_step(f);
     assert_int_equal(f->ann.reply_count, 0);
-    test_caller_fetch_name(&f->bob, ID, "k1.o", ARGS); /* runs the rest, too */
+    test_caller_fetch_name(&f->bob, ID, "k1.o", ARGS); /* this also runs the remaining steps */
 
     KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
     assert_int_equal(json_get_u64(answer, "imported", 0), MANY);
@@ -59,12 +59,12 @@ TEST(users, an_import_beyond_the_quota_fails_with_advice)
     assert_reply_refuses(&f->ann, 0, KILN_FULL, " imported");
     assert_reply_refuses(&f->ann, 0, KILN_FULL, "--own");
     assert_reply_refuses(&f->ann, 0, KILN_FULL, "raise cache_limit_per_uid");
-    assert_true(listed_kernels(&f->ann) > 0); /* what fitted stays */
-    import_one(f, &f->bob, "{}", "of bob");   /* another's quota is his own */
+    assert_true(listed_kernels(&f->ann) > 0); /* the kernels that fitted stay */
+    import_one(f, &f->bob, "{}", "of bob");   /* the other user's quota is separate */
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }
 
-/* Kernels of 64 KiB that do not compress, from |seed|. */
+/* Writes a cache of incompressible kernels of 64 KiB, made from |seed|. */
 static void write_large(struct users *f, unsigned count, uint32_t seed)
 {
     static uint8_t contents[LARGE_COUNT][LARGE];
@@ -243,7 +243,7 @@ TEST(users, a_stopping_daemon_defers_the_rest_of_an_import)
     begin_import(f, &f->ann, "{}");
     end_transfer(f);
     engine_drain(f->engine.engine);
-    assert_int_equal(f->engine.executor.transfers_cancelled, 0); /* it is over */
+    assert_int_equal(f->engine.executor.transfers_cancelled, 0); /* the transfer had ended before */
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->ann.reply_count, 1);
     assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "stopping");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Damaged caches: what can be saved of them, and what is said to be lost. */
+/* Imports of damaged caches: salvaged rows and reported losses. */
 #include "tests/unit/engine/service/import_fixture.h"
 
 #include "common/fs.h"
@@ -12,7 +12,7 @@
 
 #define PAGE 4096
 
-/* Where the page begins that holds |content|. */
+/* Returns the offset of the page that contains |content|. */
 static size_t page_of(const struct users *f, const char *content)
 {
     BUFFER_AUTO struct buffer file;
@@ -34,7 +34,7 @@ static void overwrite(const struct users *f, size_t at, size_t size)
     close(fd);
 }
 
-/* Every place of |content|, one bit each; false when there is none. */
+/* Flips one bit in each place of |content|; false: there is none. */
 static bool damage_all(const struct users *f, const char *content)
 {
     BUFFER_AUTO struct buffer file;
@@ -63,7 +63,7 @@ TEST(users, damaged_rows_are_counted_and_the_rest_is_imported)
     assert_int_equal(json_get_u64(answer, "imported", 0), 18);
     assert_int_equal(json_get_u64(answer, "damaged", 0), 2);
     assert_int_equal(json_get_u64(answer, "lost", 9), 0);
-    assert_null(json_get(answer, "lost_at_least")); /* the file itself is whole */
+    assert_null(json_get(answer, "lost_at_least")); /* the file is not truncated */
     assert_says(json_get_text(answer, "first", ""), "row 5");
     const struct json *rows = json_get(answer, "damaged_rows");
     assert_int_equal(json_count(rows), 2);
@@ -92,7 +92,7 @@ TEST(users, an_imported_kernel_damaged_in_the_store_is_one_miss)
     assert_int_equal(listed_kernels(&f->ann), 0);
 }
 
-/* Page 1 says where everything is; MIOpen's caches are often damaged there. */
+/* Page 1 has the schema; MIOpen's caches are often damaged there. */
 TEST(users, a_cache_damaged_at_its_head_is_salvaged)
 {
     struct users *f = *state;
@@ -119,9 +119,9 @@ TEST(users, lost_rows_are_counted_once_over_all_steps)
     uint64_t imported = json_get_u64(answer, "imported", 0);
     assert_true(imported > MANY - 100 && imported < MANY);
     assert_int_equal(imported + json_get_u64(answer, "lost", 0), MANY);
-    assert_true(json_get_bool(answer, "lost_at_least", false)); /* nobody knows that it is all */
+    assert_true(json_get_bool(answer, "lost_at_least", false)); /* more rows may be lost */
     assert_true(json_get_bool(answer, "file_damaged", false));
-    assert_false(json_get_bool(answer, "lost_unknown", false)); /* the index names them */
+    assert_false(json_get_bool(answer, "lost_unknown", false)); /* the index has their names */
 }
 
 TEST(users, a_truncated_cache_reports_a_lower_bound_of_lost_rows)
@@ -193,7 +193,7 @@ TEST(users, a_row_with_an_invalid_name_counts_as_damaged)
     assert_int_equal(ask_imported(&f->ann, name).code, KILN_OK);
 }
 
-/* Only what stores is done where others wait for the store. */
+/* The check must not run on the write queue, where other requests wait for the store. */
 TEST(users, an_import_is_checked_before_the_store_is_written)
 {
     struct users *f = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Packages on their way in, and what is asked about those that are there. */
+/* Packages: install, list, show, verify, remove. */
 #include "engine/package/manifest.h"
 #include "tests/unit/engine/service/users_fixture.h"
 
@@ -87,7 +87,7 @@ TEST(install, an_unused_file_is_listed_with_the_packages)
                          bytes_of_text("junk, 20 bytes."), 0644, &err),
          err);
     engine_fixture_rescan(&f->engine);
-    engine_fixture_rescan(&f->engine); /* it did not grow meanwhile */
+    engine_fixture_rescan(&f->engine); /* the file no longer grows */
 
     KILN_AUTO(json)
     struct json *answer = test_caller_ask(&f->ann, MESSAGE_package_list, "{}");
@@ -100,7 +100,7 @@ TEST(install, an_unused_file_is_listed_with_the_packages)
     assert_true(json_get_text(json_first(refused), "directory", "")[0] == '/');
 }
 
-/* Gigabytes take seconds to hash: what was compiled meanwhile is not kept waiting. */
+/* Hashing gigabytes takes seconds, which must not delay writes of compiled kernels. */
 TEST(install, an_install_uses_the_write_queue_only_for_the_rename)
 {
     struct users *f = *state;
@@ -209,7 +209,7 @@ TEST(install, an_invalid_package_is_refused_and_leaves_nothing)
     install_package(f, "gfx90a68.kdb");
 
     assert_reply_refuses(&f->admin, 0, KILN_CORRUPT, "installing 'gfx90a68.kdb'");
-    assert_true(serves_kernel(f, "a.o")); /* what was there before */
+    assert_true(serves_kernel(f, "a.o")); /* the package installed before */
 }
 
 TEST(install, an_invalid_package_name_is_refused)
@@ -266,7 +266,7 @@ TEST(install, installs_in_flight_are_limited)
         fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "the line is dead");
     begin_install(f, URL);
     fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "the line is dead");
-    assert_reply_refuses(&f->admin, 0, KILN_IO, "the line is dead"); /* there is room again */
+    assert_reply_refuses(&f->admin, 0, KILN_IO, "the line is dead"); /* an upload has ended */
 }
 
 TEST(install, an_install_without_transfers_is_refused)
@@ -299,7 +299,7 @@ TEST(install, a_transfer_is_counted_with_its_result)
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(count_transfers(f, "download", "ok"), 1);
 
-    install_package(f, "gfx90a68.kdb"); /* unchanged: kilnd asks for all of it again */
+    install_package(f, "gfx90a68.kdb"); /* kilnd transfers all of it again */
     assert_int_equal(count_transfers(f, "download", "ok"), 2);
 
     begin_install(f, URL);
@@ -314,7 +314,7 @@ TEST(install, a_transfer_is_counted_with_its_result)
     assert_int_equal(count_transfers(f, "copy", "ok"), 0);
 }
 
-/* It arrived; what became of it then is the request's result. */
+/* The transfer succeeded; the check's result is counted with the request. */
 TEST(install, a_successful_transfer_of_an_invalid_package_counts_as_ok)
 {
     struct users *f = *state;
@@ -362,7 +362,7 @@ TEST(install, a_client_that_leaves_during_an_install_cancels_its_transfer)
     test_caller_leave(&f->admin);
 
     assert_int_equal(f->engine.executor.transfers_cancelled, 1);
-    assert_false(engine_idle(f->engine.engine)); /* until it has ended */
+    assert_false(engine_idle(f->engine.engine)); /* until the transfer has ended */
     fake_executor_transfer_progress(&f->engine.executor, "fetching", 1, 2);
     fake_executor_transfer_fail(&f->engine.executor, KILN_CANCELLED, "cancelled");
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 0);
@@ -376,7 +376,7 @@ TEST(install, a_client_that_leaves_during_the_rename_gets_no_answer)
     begin_install(f, URL);
     fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", "");
     assert_int_equal(engine_fixture_staged(&f->engine), 1);
-    assert_true(fake_executor_run_task(&f->engine.executor)); /* it is checked */
+    assert_true(fake_executor_run_task(&f->engine.executor)); /* the check */
 
     test_caller_leave(&f->admin);
     fake_executor_run_tasks(&f->engine.executor);
@@ -398,8 +398,10 @@ TEST(install, a_cancelled_install_is_answered_once_and_not_installed)
     begin_install(f, URL);
     test_caller_cancel(&f->admin, 3);
     unsigned reads = f->engine.executor.tasks_of[WORK_QUEUE_READ];
-    fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", ""); /* it was over */
-    assert_int_equal(engine_fixture_staged(&f->engine), 1); /* the loop removes no files */
+    fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb",
+                           ""); /* it ended before the cancel */
+    assert_int_equal(engine_fixture_staged(&f->engine),
+                     1); /* a task, not the loop, removes the file */
     assert_int_equal(f->engine.executor.tasks_of[WORK_QUEUE_READ], reads + 1);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
@@ -497,7 +499,7 @@ TEST(install, verify_counts_sound_and_damaged_kernels)
     assert_says(json_get_text(ill, "first", ""), "b.o");
 }
 
-/* Of a package that lies there: one row, which was looked up since. */
+/* Damages one row of an installed package and looks it up. */
 static void damage_a_row(struct users *f)
 {
     put_package(&f->engine, "gfx90a68.kdb", rows, ROWS);
@@ -505,7 +507,7 @@ static void damage_a_row(struct users *f)
     engine_fixture_rescan(&f->engine);
     assert_false(serves_kernel(f, "a.o"));
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(engine_fixture_stat(&f->engine, "store_quarantined"), 1);
+    assert_int_equal(users_stat(f, "store_quarantined"), 1);
 }
 
 TEST(install, reinstalling_a_package_repairs_it_and_forgets_its_damage)
@@ -516,7 +518,7 @@ TEST(install, reinstalling_a_package_repairs_it_and_forgets_its_damage)
     install_package(f, "gfx90a68.kdb");
 
     assert_true(serves_kernel(f, "a.o"));
-    assert_int_equal(engine_fixture_stat(&f->engine, "store_quarantined"), 0);
+    assert_int_equal(users_stat(f, "store_quarantined"), 0);
 }
 
 TEST(install, removing_a_package_forgets_its_damage)
@@ -526,7 +528,7 @@ TEST(install, removing_a_package_forgets_its_damage)
 
     json_destroy(test_caller_ask(&f->admin, MESSAGE_package_remove, "{\"name\":\"gfx90a68.kdb\"}"));
 
-    assert_int_equal(engine_fixture_stat(&f->engine, "store_quarantined"), 0);
+    assert_int_equal(users_stat(f, "store_quarantined"), 0);
 }
 
 TEST(install, one_package_is_verified_at_a_time_even_if_its_client_leaves)
@@ -555,7 +557,7 @@ TEST(install, a_removed_package_serves_no_more)
     struct json *gone =
         test_caller_ask(&f->admin, MESSAGE_package_remove, "{\"name\":\"gfx90a68.kdb\"}");
     assert_string_equal(json_get_text(gone, "name", ""), "gfx90a68.kdb");
-    assert_false(serves_kernel(f, "a.o")); /* nor is it hot */
+    assert_false(serves_kernel(f, "a.o")); /* and it is not hot */
     assert_false(is_installed(f, "gfx90a68.kdb"));
     assert_string_equal(engine_fixture_reported(&f->engine, "package_removed"), "gfx90a68.kdb");
 }

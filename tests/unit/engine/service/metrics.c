@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The request metrics: every request and every kernel is in it once. */
+/* The request metrics: it counts every request and every kernel once. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "engine/service/internal.h"
@@ -9,9 +9,9 @@
 #include <string.h>
 
 #define PAGE_MAX 65536
-#define COMPILE_S 0.005 /* what each takes by fake_executor_compile */
+#define COMPILE_S 0.005 /* duration of a compile by fake_executor_compile */
 
-/* The text as it is now; valid until the next call. */
+/* Returns the current text; valid until the next call. */
 static const char *scrape(struct users *f)
 {
     static char page[PAGE_MAX];
@@ -37,7 +37,7 @@ static unsigned long long metric_now(struct users *f, const char *sample)
     return (unsigned long long)number_in(scrape(f), sample);
 }
 
-/* The sum of all samples that begin so. */
+/* Returns the sum of all samples that begin with |start|. */
 static double sum_in(const char *page, const char *start)
 {
     double sum = 0;
@@ -50,12 +50,12 @@ static double sum_in(const char *page, const char *start)
     return sum;
 }
 
-/* What must hold whatever happened: each request and each kernel was counted once. */
+/* Invariants: each request and each kernel was counted once. */
 static void assert_balanced(struct users *f)
 {
     const char *page = scrape(f);
     double in_flight = number_in(page, "kiln_requests_in_flight");
-    /* The scrape itself is one of them. */
+    /* The scrape itself is in flight. */
     assert_true(sum_in(page, "kiln_requests_total{") + in_flight ==
                 f->engine.engine->stats.requests);
     double results = sum_in(page, "kiln_fetch_results_total{");
@@ -83,7 +83,7 @@ static const struct {
 #undef METRIC
 };
 
-/* What only the process around the engine has. */
+/* Whether only the engine's host has this metric. */
 static bool is_hosted(const char *name)
 {
     static const char *const hosted[] = {
@@ -146,7 +146,7 @@ TEST(users, a_request_is_counted_with_its_result)
         metric_now(f, "kiln_requests_total{op=\"kernel_list\",result=\"ok\"}");
     json_destroy(test_caller_ask(&f->ann, MESSAGE_kernel_list, "{}"));
     test_caller_refused(&f->ann, MESSAGE_kernel_list, "[]", KILN_INVALID, "JSON");
-    /* Refused after a lane has worked on it, and before anybody has. */
+    /* The first is rejected by a task, the second before one starts. */
     test_caller_refused(&f->ann, MESSAGE_kernel_show, "{\"key\":\"ab\"}", KILN_NOT_FOUND,
                         "stored kernel");
     test_caller_refused(&f->ann, MESSAGE_gc, "{}", KILN_DENIED, "administrator");
@@ -178,7 +178,7 @@ TEST(users, a_deferred_request_is_counted_when_it_ends)
     struct users *f = *state;
     fetch_afresh(f, &f->ann, "slow.cl");
     const char *page = scrape(f);
-    assert_true(number_in(page, "kiln_requests_in_flight") == 2); /* with the scrape */
+    assert_true(number_in(page, "kiln_requests_in_flight") == 2); /* this one and the scrape */
     assert_true(number_in(page, "kiln_requests_total{op=\"fetch_source\",result=\"ok\"}") == 0);
     assert_true(number_in(page, "kiln_inflight_compiles") == 1);
     finish_compile(f, "the object");
@@ -189,7 +189,7 @@ TEST(users, a_deferred_request_is_counted_when_it_ends)
 TEST(users, a_request_cancelled_or_left_by_its_client_counts_as_cancelled)
 {
     struct users *f = *state;
-    fetch_afresh(f, &f->ann, "running.cl"); /* takes the only compiler */
+    fetch_afresh(f, &f->ann, "running.cl"); /* occupies the only compiler */
     fetch_afresh(f, &f->ann, "waiting.cl");
     test_caller_cancel(&f->ann, 7);
     fake_executor_run_tasks(&f->engine.executor);
@@ -302,7 +302,7 @@ TEST(users, every_hot_look_up_is_counted_though_few_are_timed)
         fetch_afresh(f, &f->ann, "k.cl");
         const char *page = scrape(f);
         assert_true(number_in(page, "kiln_lookup_duration_seconds_count{tier=\"hot\"}") == i);
-        /* No bucket ever loses what it had. */
+        /* Buckets are cumulative and never decrease. */
         unsigned long long within = (unsigned long long)number_in(
             page, "kiln_lookup_duration_seconds_bucket{tier=\"hot\",le=\"0.000004096\"}");
         assert_true(within >= before);
@@ -319,7 +319,7 @@ TEST(users, a_compile_is_counted_with_its_compiler_and_result)
     fetch_afresh(f, &f->ann, "bad.cl");
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "no such thing", "line 1");
     fake_executor_run_tasks(&f->engine.executor);
-    fetch_afresh(f, &f->ann, "bad.cl"); /* remembered */
+    fetch_afresh(f, &f->ann, "bad.cl"); /* answered by the remembered failure */
     fetch_afresh(f, &f->ann, "crash.cl");
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "signal 11", NULL);
     fake_executor_run_tasks(&f->engine.executor);
@@ -340,7 +340,7 @@ TEST(users, a_compile_is_counted_with_its_compiler_and_result)
 TEST(users, evictions_are_counted_by_the_limit_that_caused_them)
 {
     struct users *f = *state;
-    f->engine.options.store_limit_bytes_uid = 2000; /* two kernels, with their rows */
+    f->engine.options.store_limit_bytes_uid = 2000; /* enough for two kernels */
     users_reopen(f);
     static const char *const programs[] = { "a.cl", "b.cl", "c.cl", "d.cl" };
     for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
@@ -391,7 +391,7 @@ TEST(users, metrics_continue_without_a_store)
     }
 }
 
-/* --wrap=kernel_store_usage: the store cannot be asked. */
+/* --wrap=kernel_store_usage: reading the store's usage fails. */
 static bool usage_fails;
 enum kiln_code __real_kernel_store_usage(struct kernel_store *, struct kernel_usage *,
                                          struct kiln_err *);

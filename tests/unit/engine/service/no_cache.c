@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* FETCH_NO_CACHE: a compile for the asker alone, of which nothing stays. */
+/* FETCH_NO_CACHE: a compile for one request, whose object is neither stored nor kept hot. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include <string.h>
 
-/* The same kernel as test_caller_fetch_source asks for. */
+/* The kernel of test_caller_fetch_source(c, id, "k.cl"). */
 static void fetch_uncached(struct users *f, struct test_caller *c, uint64_t id)
 {
     struct message_fetch_source m = {
@@ -49,7 +49,7 @@ TEST(users, a_fetch_without_cache_uses_no_hot_or_stored_kernel)
 TEST(users, a_fetch_without_cache_joins_no_other_and_no_other_joins_it)
 {
     struct users *f = *state;
-    fetch_uncached(f, &f->ann, 1); /* takes the one compiler */
+    fetch_uncached(f, &f->ann, 1); /* occupies the only compiler */
     fetch_program(&f->bob, 1, "k.cl");
     fetch_uncached(f, &f->bob, 2);
     assert_int_equal(users_stat(f, "coalesced"), 0);
@@ -60,10 +60,10 @@ TEST(users, a_fetch_without_cache_joins_no_other_and_no_other_joins_it)
     finish_compile(f, "one");
     finish_compile(f, "two");
     assert_int_equal(f->bob.reply_count, 2);
-    assert_int_equal(users_stat(f, "store_objects"), 1); /* of who may use the cache */
+    assert_int_equal(users_stat(f, "store_objects"), 1); /* the object of the fetch with cache */
 }
 
-/* Look-ups that a stranger has under way, of keys near to it and of its own. */
+/* Another user's look-ups of neighbouring keys and of the same key are in flight. */
 TEST(users, concurrent_look_ups_do_not_disturb_a_fetch_without_cache)
 {
     struct users *f = *state;
@@ -93,7 +93,7 @@ TEST(users, a_fetch_without_cache_neither_uses_nor_adds_failures)
     fetch_uncached(f, &f->ann, 1);
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "it does not compile", NULL);
     fetch_program(&f->ann, 2, "k.cl");
-    assert_int_equal(f->ann.reply_count, 1); /* it is tried */
+    assert_int_equal(f->ann.reply_count, 1); /* the compile was tried */
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "it does not compile", NULL);
     fetch_uncached(f, &f->ann, 3);
     finish_compile(f, "this time it does");
@@ -106,7 +106,7 @@ TEST(users, a_fetch_without_cache_neither_uses_nor_adds_failures)
 TEST(users, a_client_that_leaves_removes_its_compiles_without_cache_from_the_queue)
 {
     struct users *f = *state;
-    fetch_uncached(f, &f->bob, 1); /* runs */
+    fetch_uncached(f, &f->bob, 1); /* starts to run */
     fetch_uncached(f, &f->ann, 1);
     fetch_uncached(f, &f->ann, 2);
     assert_int_equal(users_stat(f, "queued"), 2);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels that packages have, asked for by MIOpen's name: which package answers, and what damage
- * costs. */
+/* Fetches of package kernels by MIOpen's name, and of damaged packages. */
 #include "engine/service/packages/packages.h"
 #include "tests/unit/engine/service/users_fixture.h"
 
@@ -112,7 +111,7 @@ TEST(users, a_damaged_package_row_is_quarantined_and_not_unpacked_again)
 
     assert_int_equal(users_stat(f, "quarantined"), 1);
     assert_int_equal(users_stat(f, "store_quarantined"), 1);
-    users_reopen(f); /* it is in the store */
+    users_reopen(f); /* the record is in the store */
     KILN_AUTO(json)
     struct json *answer =
         test_caller_ask(&f->admin, MESSAGE_package_verify, "{\"name\":\"gfx90a68.kdb\"}");
@@ -123,7 +122,7 @@ TEST(users, a_damaged_package_row_is_quarantined_and_not_unpacked_again)
     assert_true(json_get_u64(row, "found", 0) > 0);
     assert_int_equal(fetch_named(f, MI210, "bad.o").code, KILN_NOT_FOUND);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(users_stat(f, "store_quarantined"), 1); /* the same row is kept once */
+    assert_int_equal(users_stat(f, "store_quarantined"), 1); /* the row is recorded once */
 }
 
 TEST(users, a_kernel_damaged_in_one_package_is_served_from_the_next)
@@ -150,7 +149,7 @@ TEST(users, packages_may_appear_and_disappear_at_run_time)
 
     unlink(package_path(&f->engine, "gfx90a68.kdb"));
     engine_fixture_rescan(&f->engine);
-    assert_int_equal(fetch_named(f, MI210, "conv.o").code, KILN_NOT_FOUND); /* nor is it hot */
+    assert_int_equal(fetch_named(f, MI210, "conv.o").code, KILN_NOT_FOUND); /* and it is not hot */
     assert_says(engine_fixture_reported(&f->engine, "package_gone"), "'gfx90a68.kdb'");
 }
 
@@ -201,7 +200,8 @@ TEST(users, package_directories_are_scanned_one_scan_at_a_time)
     packages_tick(e);
     fake_executor_run_tasks(&f->engine.executor);
     packages_tick(e);
-    assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 0); /* not due */
+    assert_int_equal(fake_executor_run_tasks(&f->engine.executor),
+                     0); /* the next scan is not due */
 
     e->package_service->rescan_at_ns = 0;
     packages_tick(e);
@@ -217,7 +217,7 @@ TEST(users, an_unreadable_package_directory_is_reported)
     static char other[100];
     static const char *others[] = { other, NULL };
     snprintf(other, sizeof(other), "%s/loop", f->engine.directory);
-    assert_int_equal(symlink(other, other), 0); /* ELOOP, for root too */
+    assert_int_equal(symlink(other, other), 0); /* fails with ELOOP, also for root */
     f->engine.options.more_package_directories = others;
 
     users_reopen(f);
@@ -276,7 +276,7 @@ TEST(users, a_batch_may_fetch_by_name)
     buffer_init(&b, 10000);
     put_named_item(&items, "conv.o");
     put_named_item(&items, "none.o");
-    put_named_item(&items, ""); /* is refused by itself */
+    put_named_item(&items, ""); /* only this item is refused */
     struct message_batch m = { .count = 3, .items = buffer_view(&items) };
     message_batch_write(&b, &m);
 
@@ -315,7 +315,7 @@ TEST(users, requests_for_one_name_share_a_look_up)
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 1);
     assert_int_equal(f->ann.reply_count, 3);
     assert_int_equal(users_stat(f, "coalesced"), 2);
-    assert_int_equal(users_stat(f, "queued_bytes"), 0); /* the copy of its name is given back */
+    assert_int_equal(users_stat(f, "queued_bytes"), 0); /* the bytes of its name are released */
 }
 
 TEST(users, a_client_that_leaves_during_a_package_lookup_leaves_nothing)
@@ -335,7 +335,7 @@ TEST(users, a_client_that_leaves_during_a_package_lookup_leaves_nothing)
 
 /* ---- signed packages ---- */
 
-/* A .kpkg of one kernel with |key|, in the fixture's directory. */
+/* Writes a .kpkg of one kernel with |key|. */
 static void write_kpkg(const char *path, const struct digest *key)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -358,7 +358,7 @@ static void write_kpkg(const char *path, const struct digest *key)
     must(package_writer_finish(writer, &err), err);
 }
 
-/* Installs it as if kiln-transfer had found it signed by |signer|. */
+/* Installs |path| as if kiln-transfer had found it signed by |signer|. */
 static void install_signed(struct users *f, const char *path, const char *name, const char *signer)
 {
     test_caller_forget_replies(&f->admin);
@@ -389,7 +389,7 @@ TEST(users, a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone)
 
     install_signed(f, path, "gfx90a68.kpkg", "");
     assert_int_equal(ask_key(f, &key).code, KILN_NOT_FOUND);
-    install_signed(f, path, "gfx90a68.kpkg", "somebody"); /* whose key is not trusted here */
+    install_signed(f, path, "gfx90a68.kpkg", "somebody"); /* the key of "somebody" is not trusted */
     assert_int_equal(ask_key(f, &key).code, KILN_NOT_FOUND);
     install_signed(f, path, "gfx90a68.kpkg", "release");
     assert_content(ask_key(f, &key), TIER_PACKAGE, "the signed object");
@@ -399,7 +399,7 @@ TEST(users, a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone)
     assert_content(last_result(&f->ann), TIER_PACKAGE, "the signed object");
 }
 
-/* Of the ways to a kernel each is tried, whatever became of the one before. */
+/* A failure at one tier must not prevent a look at the next. */
 TEST(users, a_kernel_damaged_under_its_key_is_found_by_name_in_another_package)
 {
     struct users *f = *state;

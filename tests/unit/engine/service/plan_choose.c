@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Plans by what is recorded: which solver, which perf config, and why. */
+/* Plans from records: solver, perf config, and their source. */
 #include "engine/service/requests/plan_choose.h"
 #include "engine/service/internal.h"
 #include "engine/solver/candidates.h"
@@ -15,7 +15,7 @@
 
 static const struct target target = { .family = TARGET_OPENCL, .text = FIXTURE_TARGET };
 
-/* A plan of two programs waits with both sources. */
+/* A plan of two programs is charged with both sources while it waits. */
 static int setup(void **state)
 {
     int rc = users_setup(state);
@@ -29,7 +29,7 @@ FIXTURE(with_engine, setup, users_teardown);
 
 /* ---- asking ---- */
 
-struct wanted { /* what a plan asks for; problem_of_batch(1) */
+struct wanted { /* a plan request for problem_of_batch(1) */
     const char *solver, *config, *database_id, *driver;
     uint8_t flags;
 };
@@ -56,7 +56,7 @@ static void send_wanted(struct users *f, struct test_caller *c, const struct wan
     }
 }
 
-/* Its texts are borrowed from the caller's kept reply. */
+/* Returns texts borrowed from the caller's kept reply. */
 static struct message_planned ask_plan(struct users *f, struct test_caller *c,
                                        const struct wanted *w)
 {
@@ -127,7 +127,8 @@ static void record_for_host(struct users *f, struct put put)
     tuning_put(f, &f->publisher, &put);
 }
 
-/* A config that the heuristic does not choose: the |which|-th valid candidate, or invalid one. */
+/* Finds a config that the heuristic does not choose: the |which|-th candidate that is valid, or
+ * not. */
 static void other_config_of_batch(uint32_t n, bool valid, unsigned which,
                                   char text[PERF_CONFIG_TEXT_MAX])
 {
@@ -170,7 +171,7 @@ TEST(with_engine, the_fastest_recorded_kiln_solver_is_chosen)
     struct users *f = *state;
     record_find(f, &f->ann, GEMM_SOLVER, 0.07);
     record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
-    record_find(f, &f->ann, "ConvBinWinogradRxSf2x3g1", 0.01); /* MIOpen's */
+    record_find(f, &f->ann, "ConvBinWinogradRxSf2x3g1", 0.01); /* a solver of MIOpen */
 
     struct message_planned m = plan_simply(f);
 
@@ -181,7 +182,8 @@ TEST(with_engine, the_fastest_recorded_kiln_solver_is_chosen)
 TEST(with_engine, a_recorded_solver_that_does_not_apply_is_skipped)
 {
     struct users *f = *state;
-    record_find(f, &f->ann, "ConvDepthwise", 0.01); /* for as many groups as channels */
+    record_find(f, &f->ann, "ConvDepthwise",
+                0.01); /* applies only if there are as many groups as channels */
     record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
     struct message_planned m = plan_simply(f);
     assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.05);
@@ -216,9 +218,9 @@ TEST(with_engine, plans_from_records_are_counted)
     struct users *f = *state;
     record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
     ask_plan(f, &f->ann, &(struct wanted){ .flags = PLAN_HEURISTIC });
-    assert_int_equal(engine_fixture_stat(&f->engine, "plans_recorded"), 0);
+    assert_int_equal(users_stat(f, "plans_recorded"), 0);
     plan_simply(f);
-    assert_int_equal(engine_fixture_stat(&f->engine, "plans_recorded"), 1);
+    assert_int_equal(users_stat(f, "plans_recorded"), 1);
 }
 
 TEST(with_engine, a_recorded_config_that_does_not_fit_is_skipped)
@@ -286,7 +288,7 @@ TEST(with_engine, records_of_another_device_or_backend_do_not_count)
     tuning_put(f, &f->ann, &put);
     put = of_device(find_put(NAIVE_SOLVER, 0.05));
     put.m.database_id = bytes_of_text("gfx90a68");
-    tuning_put(f, &f->ann, &put); /* MIOpen's OpenCL */
+    tuning_put(f, &f->ann, &put); /* a solver of MIOpen's OpenCL back end */
     struct message_planned m = plan_simply(f);
     assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_HEURISTIC, 0);
 }
@@ -375,7 +377,7 @@ TEST(with_engine, plans_do_not_use_stale_records_that_the_policy_ignores)
     KILN_AUTO(mem) char *toolchain = bytes_to_text(m.toolchain_identity);
     f->engine.options.tuning_stale = TUNING_IGNORE;
     users_reopen(f);
-    struct put put = of_device(find_put(NAIVE_SOLVER, 0.05)); /* "driver 1", "toolchain 1" */
+    struct put put = of_device(find_put(NAIVE_SOLVER, 0.05)); /* of "driver 1" and "toolchain 1" */
     tuning_put(f, &f->ann, &put);
     m = plan_simply(f);
     assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_HEURISTIC, 0);
@@ -412,7 +414,7 @@ static unsigned compile_all(struct users *f)
     return count;
 }
 
-/* Of problem_of_batch(1) to |count|; how many kernels were compiled for it. */
+/* Builds a package for problem_of_batch(1) to |count|; returns the number of compiled kernels. */
 static unsigned build_problems(struct users *f, uint32_t count, const char *database_id,
                                uint64_t *ret_kernels)
 {
@@ -442,19 +444,19 @@ TEST(with_engine, a_build_chooses_configs_as_a_plan_does)
     uint64_t kernels;
     other_config(true, 0, config);
     record_perf(f, &f->ann, config, 0.04);
-    plan_simply(f); /* so its kernels are there */
+    plan_simply(f); /* so that its kernels are stored */
 
     assert_int_equal(build_problems(f, 1, DEVICE, &kernels), 0);
 
     assert_true(kernels > 0);
     assert_true(build_problems(f, 1, "opencl_00000000", &kernels) >
-                0); /* another device: by heuristic */
+                0); /* another device, so the heuristic decides */
 }
 
 TEST(with_engine, every_problem_of_a_long_build_is_looked_up)
 {
     struct users *f = *state;
-    const uint32_t count = 600; /* several turns */
+    const uint32_t count = 600; /* several loop iterations */
     char config[PERF_CONFIG_TEXT_MAX];
     uint64_t before, after;
     f->engine.options.queue_bytes_uid = f->engine.options.queue_bytes = 64u << 20;
@@ -462,7 +464,7 @@ TEST(with_engine, every_problem_of_a_long_build_is_looked_up)
     build_problems(f, count, DEVICE, &before);
     other_config_of_batch(count, true, 0, config);
     struct put put = of_device(perf_put(GEMM_SOLVER, config, 0.04));
-    put.m.problem = problem_of_batch(count); /* the last */
+    put.m.problem = problem_of_batch(count); /* of the last problem */
     tuning_put(f, &f->ann, &put);
 
     assert_true(build_problems(f, count, DEVICE, &after) > 0);

@@ -20,9 +20,9 @@
     "\"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"}]}"
 
 struct fixture {
-    struct users users;               /* the engine, and a publisher */
-    struct test_caller maps, no_maps; /* of one user, with and without the capability */
-    const char *device;               /* what plans are asked for */
+    struct users users;               /* without ann, bob and admin */
+    struct test_caller maps, no_maps; /* of one user, with and without CAPABILITY_TENSOR_MAPS */
+    const char *device;               /* the database id of plan requests */
 };
 
 static void say_hello(struct test_caller *c, uint64_t capabilities)
@@ -62,7 +62,7 @@ static int teardown(void **state)
 
 FIXTURE(plan, setup, teardown);
 
-/* What waits, with the compiles that it leads to. */
+/* Runs all tasks and compiles. */
 static void run_to_end(struct fixture *f)
 {
     struct fake_executor *executor = &f->users.engine.executor;
@@ -105,7 +105,7 @@ static void send_plan_of(struct fixture *f, struct test_caller *c, const char *c
     assert_int_equal(c->reply_count, 1);
 }
 
-/* Its texts are borrowed from the caller's kept reply. */
+/* Returns texts borrowed from the caller's kept reply. */
 static struct message_planned ask_plan(struct fixture *f, struct test_caller *c, const char *config)
 {
     send_plan_of(f, c, config);
@@ -119,7 +119,7 @@ static struct message_planned ask_plan(struct fixture *f, struct test_caller *c,
     return m;
 }
 
-/* How many maps the plan's kernels have; all must be right. */
+/* Returns the number of tensor maps in the plan's kernels; all must be valid. */
 static unsigned count_maps(const struct message_planned *m)
 {
     struct reader kernels = reader_of(m->kernels);
@@ -145,7 +145,7 @@ static unsigned count_maps(const struct message_planned *m)
     return all;
 }
 
-/* The last axis says so: 2, or 3 of groups that last. */
+/* The last axis of the config is 2, or 3 with persistent groups. */
 static bool is_in_bulk(struct bytes config)
 {
     return config.size > 2 && config.data[config.size - 2] == ',' &&
@@ -160,7 +160,7 @@ TEST(plan, a_client_that_encodes_tensor_maps_gets_them_behind_the_arguments)
     assert_in_range(count_maps(&m), 2, 3);
     m = ask_plan(f, &f->maps, IN_BULK);
     assert_int_equal(count_maps(&m), 2);
-    m = ask_plan(f, &f->maps, LASTING); /* and the result's */
+    m = ask_plan(f, &f->maps, LASTING); /* one more for the result */
     assert_int_equal(count_maps(&m), 3);
     m = ask_plan(f, &f->maps, FED_BY_ALL);
     assert_int_equal(count_maps(&m), 0);
@@ -179,7 +179,7 @@ TEST(plan, a_client_that_encodes_no_tensor_maps_gets_a_plan_without_any)
     assert_reply_refuses(&f->no_maps, 0, KILN_INVALID, LASTING);
 }
 
-/* A device's multiprocessors are in its database id. */
+/* The number of multiprocessors is part of the database id. */
 TEST(plan, persistent_groups_are_as_many_as_the_device_holds)
 {
     static const struct {
@@ -261,7 +261,8 @@ static struct message_solution solution(struct fixture *f, struct test_caller *c
 TEST(plan, solutions_count_configs_that_the_client_can_run)
 {
     struct fixture *f = *state;
-    for (unsigned i = 0; i < 2; i++) { /* counted, and known from then on */
+    for (unsigned i = 0; i < 2;
+         i++) { /* the first request counts, the second uses the cached count */
         const struct message_solution with = solution(f, &f->maps);
         const struct message_solution without = solution(f, &f->no_maps);
         assert_true(is_in_bulk(with.config));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Plans whose kernels come out of packages, and requests that must not get them from there. */
+/* Plans served from packages, and requests that must not be. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include <elf.h>
@@ -8,7 +8,8 @@
 
 #define MI210 "gfx90a68"
 
-static struct program_names small_names; /* what a plan for the small problem asks packages for */
+static struct program_names
+    small_names; /* the names under which a plan for the small problem looks in packages */
 
 static int setup(void **state)
 {
@@ -26,7 +27,7 @@ static int teardown(void **state)
 
 FIXTURE(plan, setup, teardown);
 
-/* A host with clang, which can do gfx90a. */
+/* Describes a host with clang, which can compile for gfx90a. */
 static void describe_clang(struct users *f)
 {
     engine_fixture_describe_as(
@@ -55,7 +56,7 @@ static void put_content(struct users *f, const char *file_name, struct bytes con
     engine_fixture_rescan(&f->engine);
 }
 
-/* What the small problem needs, in a package, for devices with xnack or without. */
+/* Installs the small problem's kernel, for devices with and without xnack. */
 static struct amd_object put_kernel(struct users *f, const char *file_name)
 {
     struct amd_object object = amd_object(AMD_XNACK_EITHER, "from the package");
@@ -77,7 +78,7 @@ static void ask_plan(struct test_caller *c, const struct message_plan *m)
     send_plan(c, 8, m);
 }
 
-/* The source of the same kernel, by itself. */
+/* Sends a fetch_source of the same kernel. */
 static void fetch_small_source(struct test_caller *c)
 {
     const struct solution_program *p = &small_names.program;
@@ -112,7 +113,7 @@ static bool is_compiling(struct users *f)
 TEST(plan, without_a_compiler_a_plan_is_served_wholly_from_a_package)
 {
     struct users *f = *state;
-    engine_fixture_describe(&f->engine); /* OpenCL alone */
+    engine_fixture_describe(&f->engine); /* OpenCL only */
     struct amd_object object = put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
 
@@ -126,7 +127,8 @@ TEST(plan, without_a_compiler_a_plan_is_served_wholly_from_a_package)
     ask_plan(&f->bob, &m);
     assert_int_equal(planned_result(&f->bob, 0).tier, TIER_HOT);
     assert_int_equal(users_stat(f, "compiles"), 0);
-    assert_int_equal(f->engine.executor.compiles_handed_over, 1); /* the describe: no probe */
+    assert_int_equal(f->engine.executor.compiles_handed_over,
+                     1); /* the describe job, but no probe */
 }
 
 TEST(plan, with_compilers_switched_off_a_plan_is_served_from_a_package)
@@ -238,12 +240,12 @@ TEST(plan, an_object_for_another_arch_is_damage)
     assert_int_equal(users_stat(f, "quarantined"), 1);
     assert_says(engine_fixture_reported(&f->engine, "quarantined"), "ELF");
     ask_plan(&f->ann, &m);
-    assert_int_equal(users_stat(f, "quarantined"), 1); /* it is known now */
+    assert_int_equal(users_stat(f, "quarantined"), 1); /* the damage is known now */
 }
 
 /* ---- NVIDIA ---- */
 
-/* As NVRTC of CUDA 12 and earlier marks it. */
+/* Makes an ELF header as NVRTC of CUDA 12 and earlier writes it. */
 static void make_cubin(unsigned sm, uint8_t cubin[AMD_OBJECT_MAX])
 {
     struct amd_object o = amd_object(0, "a cubin from the package");
@@ -256,7 +258,7 @@ static void make_cubin(unsigned sm, uint8_t cubin[AMD_OBJECT_MAX])
     memcpy(cubin, o.bytes, sizeof(o.bytes));
 }
 
-/* |file_name| in the directory of packages, in kiln's own format. */
+/* Installs |file_name|, a package in kiln's own format. */
 static void put_kilns_package(struct users *f, const char *file_name,
                               const struct program_names *names, struct bytes raw)
 {
@@ -301,10 +303,10 @@ TEST(plan, a_plan_for_nvidia_is_served_from_kilns_own_package)
     assert_int_equal(o.code, KILN_OK);
     assert_int_equal(o.tier, TIER_PACKAGE);
     assert_true(bytes_equal(o.content, bytes_of(cubin, sizeof(cubin))));
-    m.database_id = bytes_of_text("sm_90"); /* said by the client, who knows its device */
+    m.database_id = bytes_of_text("sm_90"); /* stated by the client */
     ask_plan(&f->ann, &m);
     assert_int_equal(planned_result(&f->ann, 0).code, KILN_OK);
-    m.target = bytes_of_text("sm_80"); /* which is another device */
+    m.target = bytes_of_text("sm_80"); /* another device */
     m.database_id = (struct bytes){ 0 };
     ask_plan(&f->ann, &m);
     assert_int_not_equal(reply_error(&f->ann, 0).code, KILN_OK);
@@ -326,7 +328,7 @@ TEST(plan, an_object_for_other_features_is_a_miss_and_no_damage)
     assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
 
     m.target = bytes_of_text("gfx90a:xnack-");
-    ask_plan(&f->bob, &m); /* what is hot now is not for it either */
+    ask_plan(&f->bob, &m); /* the hot object does not answer it either */
     assert_int_equal(reply_error(&f->bob, 0).code, KILN_UNSUPPORTED);
     assert_int_equal(users_stat(f, "quarantined"), 0);
 }
@@ -393,7 +395,7 @@ TEST(plan, a_forced_toolchain_uses_no_package)
     assert_int_equal(f->ann.reply_count, 0);
 }
 
-/* A package states no source: what is hot of it answers only who asked by name. */
+/* A package states no source, so its hot objects answer only requests by name. */
 TEST(plan, a_package_object_does_not_answer_a_fetch_by_source)
 {
     struct users *f = *state;
@@ -434,7 +436,7 @@ TEST(plan, a_package_object_does_not_answer_a_forced_plan_that_joins)
     describe_clang(f);
     put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
-    m.toolchain = bytes_of_text("clang"); /* so that clang is known to do it */
+    m.toolchain = bytes_of_text("clang"); /* to learn that clang works for the target */
     ask_plan(&f->bob, &m);
     answer_probe(f);
     fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "not now", NULL);
@@ -442,7 +444,7 @@ TEST(plan, a_package_object_does_not_answer_a_forced_plan_that_joins)
     m.toolchain = bytes_of_text("");
     ask_plan(&f->ann, &m);
     assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
-    unlink(package_path(&f->engine, "gfx90a68.kdb")); /* so that it is not hot any more */
+    unlink(package_path(&f->engine, "gfx90a68.kdb")); /* so that it is no longer hot */
     engine_fixture_rescan(&f->engine);
     put_kernel(f, "gfx90a68.kdb");
     test_caller_forget_replies(&f->ann);
@@ -451,7 +453,7 @@ TEST(plan, a_package_object_does_not_answer_a_forced_plan_that_joins)
     message_plan_write(&b, &m);
 
     test_caller_send(&f->ann, MESSAGE_plan, 1, buffer_view(&b));
-    fetch_small_source(&f->bob); /* the look-up of it is under way */
+    fetch_small_source(&f->bob); /* its look-up is in flight */
     fake_executor_run_tasks(&f->engine.executor);
 
     assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);

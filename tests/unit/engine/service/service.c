@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The way in: hello, roles, limits, what is refused and how. */
+/* Dispatch: hello, roles, limits and refusals. */
 #include "engine/service/internal.h"
 #include "tests/unit/engine/service/users_fixture.h"
 
@@ -66,9 +66,9 @@ TEST(users, an_unknown_request_is_refused_without_closing)
     must(send_text(f, &f->ann, 9999, ""), f->engine.err);
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
     assert_int_equal(f->ann.replies[0].request_id, 5);
-    must(send_text(f, &f->ann, MESSAGE_kernels, ""), f->engine.err); /* a reply is no request */
+    must(send_text(f, &f->ann, MESSAGE_kernels, ""), f->engine.err); /* the number of a reply */
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
-    assert_int_equal(engine_fixture_stat(&f->engine, "refused"), 2);
+    assert_int_equal(users_stat(f, "refused"), 2);
 }
 
 TEST(users, a_ping_comes_back_unchanged)
@@ -181,7 +181,7 @@ TEST(users, clearing_by_an_age_beyond_the_epoch_clears_nothing)
     must(send_text(f, &f->admin, MESSAGE_clear, "{\"older_than_s\":9999999999}"), f->engine.err);
     KILN_AUTO(mem) char *text = bytes_to_text(f->admin.replies[0].body);
     assert_says(text, "\"kernels\":0,");
-    assert_int_equal(engine_fixture_stat(&f->engine, "store_objects"), 1);
+    assert_int_equal(users_stat(f, "store_objects"), 1);
 }
 
 TEST(users, a_list_has_pages_and_a_next_key)
@@ -199,7 +199,7 @@ TEST(users, a_list_has_pages_and_a_next_key)
     assert_says(one, "\"next\":");
     must(send_text(f, &f->ann, MESSAGE_kernel_list, "{\"count\":2}"), f->engine.err);
     KILN_AUTO(mem) char *two = bytes_to_text(f->ann.replies[0].body);
-    assert_null(strstr(two, "\"next\":")); /* exactly full, and the last */
+    assert_null(strstr(two, "\"next\":")); /* exactly one full page, so nothing follows */
 }
 
 static void assert_uid_reported(struct users *f, struct test_caller *c, unsigned type,
@@ -254,7 +254,7 @@ TEST(users, every_request_of_the_table_answers_an_empty_body)
 #undef KILN_REPLY
     };
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-        f->admin.base.wants_events = false; /* an event is no answer */
+        f->admin.base.wants_events = false; /* events would count as replies */
         must(send_text(f, &f->admin, types[i], ""), f->engine.err);
         assert_int_equal(f->admin.reply_count, 1);
         assert_int_equal(f->admin.replies[0].request_id, 5);
@@ -276,7 +276,8 @@ TEST(users, too_many_unanswered_requests_are_refused_one_by_one)
     struct message_cancel m = { .cancelled_id = 7 };
     test_caller_forget_replies(&f->ann);
     SEND_MESSAGE(&f->ann, cancel, 3000, &m);
-    assert_int_equal(f->ann.replies[0].request_id, 7); /* cancelling needs no place */
+    assert_int_equal(f->ann.replies[0].request_id,
+                     7); /* a cancel is accepted although the limit is reached */
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_CANCELLED);
 }
 
@@ -295,10 +296,10 @@ TEST(users, only_subscribers_get_events)
     assert_says(text, "\"event\":\"compiled\"");
     assert_says(text, "a.cl");
     assert_int_equal(f->ann.replies[0].request_id, 5);
-    assert_int_equal(f->admin.reply_count, 1); /* the kernel alone */
+    assert_int_equal(f->admin.reply_count, 1); /* only the kernel */
 }
 
-/* Whose it is was not looked up: it may be private. */
+/* The event does not know the key's owner, so the kernel may be private. */
 TEST(users, an_event_about_a_damaged_key_goes_only_to_administrators)
 {
     struct users *f = *state;
@@ -324,7 +325,7 @@ static void assert_hears_failure(struct test_caller *c, bool quotes)
     assert_int_equal(strstr(text, "secret_word") != NULL, quotes);
 }
 
-/* A compiler's sentence has words of the source in it. */
+/* A compiler's message quotes the source. */
 TEST(users, the_reason_of_a_failed_compile_goes_to_its_user_and_administrators)
 {
     struct users *f = *state;
@@ -354,7 +355,7 @@ TEST(users, the_reason_of_a_failed_compile_goes_to_its_user_and_administrators)
         test_caller_leave(all[i]);
 }
 
-/* What is not one user's cannot be kept as a user's own. */
+/* All anonymous clients share one uid, so nothing can be private to one of them. */
 TEST(users, an_anonymous_client_may_fetch_but_not_keep_private_data)
 {
     struct users *f = *state;
@@ -397,7 +398,7 @@ TEST(users, a_quick_request_does_not_wait_for_a_scan_of_the_store)
     send_only(&f->ann, 2, MESSAGE_kernel_list);
     send_only(&f->ann, 3, MESSAGE_stats);
     send_only(&f->ann, 4, MESSAGE_stats);
-    assert_int_equal(tasks_out(f), 2); /* one of each */
+    assert_int_equal(tasks_out(f), 2); /* one quick request and one scan */
     assert_true(fake_executor_run_task(&f->engine.executor));
     assert_true(fake_executor_run_task(&f->engine.executor));
     assert_int_equal(f->ann.replies[0].request_id, 1);
@@ -418,7 +419,7 @@ TEST(users, a_queued_request_of_a_client_that_left_never_starts)
     test_caller_forget_replies(&f->ann);
     send_only(&f->ann, 4, MESSAGE_kernel_list);
     test_caller_leave(&fickle);
-    assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 2); /* one had begun */
+    assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 2); /* one request had started */
     assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(f->ann.replies[0].request_id, 4);
 }
@@ -431,7 +432,7 @@ TEST(users, unanswered_administrative_requests_are_limited_per_user)
     for (uint64_t i = 0; i < 4; i++)
         send_only(&f->ann, i, i % 2 ? MESSAGE_kernel_list : MESSAGE_stats);
     test_caller_connect(&again, &f->engine, 1000,
-                        ROLE_USE); /* another connection is no way around */
+                        ROLE_USE); /* another connection of the same user */
     test_caller_forget_replies(&again);
     send_only(&again, 9, MESSAGE_stats);
     assert_reply_refuses(&again, 0, KILN_BUSY, "user 1000");

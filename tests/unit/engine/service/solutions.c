@@ -12,7 +12,7 @@
 
 static const struct target target = { .family = TARGET_OPENCL, .text = FIXTURE_TARGET };
 
-/* The solver's own, counted. */
+/* Counts the calls of the real function. */
 static unsigned counts_made;
 struct candidate_count __real_candidates_count_valid(const struct solver *solver,
                                                      const struct problem *problem,
@@ -52,7 +52,7 @@ static enum kiln_code send_solutions(struct test_caller *c, const struct message
     return test_caller_try_send(c, MESSAGE_solutions, 8, buffer_view(&body));
 }
 
-struct answer { /* its texts are borrowed from the caller's kept reply */
+struct answer { /* texts are borrowed from the caller's kept reply */
     struct message_solution list[SOLUTIONS_MAX];
     uint32_t count;
 };
@@ -61,7 +61,7 @@ static struct answer solutions_of(struct users *f, const struct message_solution
 {
     struct answer answer = { .count = 0 };
     must(send_solutions(&f->ann, m), f->engine.err);
-    assert_int_equal(f->ann.reply_count, 0); /* it takes a lane */
+    assert_int_equal(f->ann.reply_count, 0); /* a task has to run first */
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(f->ann.replies[0].type, MESSAGE_solved);
@@ -145,7 +145,7 @@ TEST(users, every_solver_that_applies_is_listed_with_its_space)
     const struct message_solution *naive = of_solver(&answer, NAIVE_SOLVER);
     assert_text(naive->algorithm, "miopenConvolutionFwdAlgoDirect");
     assert_int_equal(naive->config.size + naive->candidates + naive->valid, 0);
-    assert_true(naive > gemm); /* it is the last resort */
+    assert_true(naive > gemm); /* the naive solver is slowest */
     for (uint32_t i = 0; i < answer.count; i++)
         assert_false(bytes_equal_text(answer.list[i].solver, "ConvDepthwise"));
 }
@@ -423,7 +423,7 @@ TEST(users, a_client_that_cancels_gets_no_configs)
 
 /* ---- turns ---- */
 
-/* Request |id| of |c|, which keeps its replies. */
+/* Sends a request for one config; |c| keeps earlier replies. */
 static enum kiln_code send_one_config(struct test_caller *c, uint64_t id)
 {
     const struct message_configs m = range_of(0, 1);
@@ -453,7 +453,8 @@ TEST(users, solver_questions_of_users_are_served_alternately)
         must(send_one_config(&f->ann, id), f->engine.err);
     must(send_one_config(&f->bob, 1), f->engine.err);
     must(send_one_config(&f->bob, 2), f->engine.err);
-    (void)fake_executor_run_task(&f->engine.executor); /* ann's first ran when bob came */
+    (void)fake_executor_run_task(
+        &f->engine.executor); /* ann's first request was running when bob's came */
     (void)fake_executor_run_task(&f->engine.executor);
     assert_int_equal(f->ann.reply_count + f->bob.reply_count, 2);
     assert_int_equal(f->bob.reply_count, 1);
@@ -468,7 +469,7 @@ TEST(users, solver_questions_of_users_are_served_alternately)
 TEST(users, a_user_has_at_most_256_solver_questions_waiting)
 {
     struct users *f = *state;
-    for (uint64_t id = 1; id <= 257; id++) /* one runs */
+    for (uint64_t id = 1; id <= 257; id++) /* one is running, the others wait */
         must(send_one_config(&f->ann, id), f->engine.err);
     (void)send_one_config(&f->ann, 258);
     assert_int_equal(f->ann.reply_count, 1);
@@ -518,7 +519,7 @@ TEST(users, solver_questions_of_the_wrong_size_are_refused)
         buffer_put_u8(&body, 0);
         for (size_t size = 0; size <= body.size; size++) {
             if (size == body.size - 1)
-                continue; /* the right one */
+                continue; /* the full size */
             test_caller_forget_replies(&f->ann);
             test_caller_send(&f->ann, types[i], 8, bytes_of(body.data, size));
             assert_int_equal(f->ann.reply_count, 1);

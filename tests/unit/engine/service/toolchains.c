@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Finding out which toolchain can do what, while requests wait. */
+/* Describe jobs and probes, and the requests that wait for them. */
 #include "engine/service/internal.h"
 #include "tests/unit/engine/service/users_fixture.h"
 
@@ -73,7 +73,7 @@ TEST(undescribed, a_request_waits_until_the_toolchains_are_known)
     fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(reply_result(&f->ann, 0).code, KILN_OK);
-    assert_int_equal(engine_fixture_stat(&f->engine, "fetches"), 1);
+    assert_int_equal(users_stat(f, "fetches"), 1);
 }
 
 TEST(undescribed, a_client_that_leaves_while_waiting_for_toolchains_is_forgotten)
@@ -108,10 +108,10 @@ TEST(undescribed, empty_deferred_requests_are_charged_and_released)
     struct users *f = *state;
     for (uint64_t id = 0; id < 3; id++)
         test_caller_send(&f->ann, MESSAGE_toolchains, id, (struct bytes){ 0 });
-    assert_true(engine_fixture_stat(&f->engine, "queued_bytes") > 0);
+    assert_true(users_stat(f, "queued_bytes") > 0);
     describe_two(f);
     assert_int_equal(f->ann.reply_count, 3);
-    assert_int_equal(engine_fixture_stat(&f->engine, "queued_bytes"), 0);
+    assert_int_equal(users_stat(f, "queued_bytes"), 0);
 }
 
 TEST(undescribed, a_failed_describe_fails_requests_with_its_reason)
@@ -124,7 +124,7 @@ TEST(undescribed, a_failed_describe_fails_requests_with_its_reason)
     KILN_AUTO(mem) char *text = bytes_to_text(o.text);
     assert_says(text, "SIGSEGV");
     test_caller_fetch_source(&f->ann, 2, "k.cl", PRIORITY_INTERACTIVE);
-    assert_null(fake_executor_next_compile(&f->engine.executor)); /* not at once again */
+    assert_null(fake_executor_next_compile(&f->engine.executor)); /* not repeated at once */
     assert_int_equal(reply_result(&f->ann, 1).code, KILN_UNAVAILABLE);
 }
 
@@ -150,8 +150,8 @@ TEST(undescribed, a_toolchain_whose_probe_crashes_is_replaced_by_the_next)
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
     assert_true(bytes_equal_text(next_job(f)->toolchain, "clang"));
-    assert_int_equal(engine_fixture_stat(&f->engine, "probes"), 2);
-    assert_int_equal(engine_fixture_stat(&f->engine, "compile_errors"), 0);
+    assert_int_equal(users_stat(f, "probes"), 2);
+    assert_int_equal(users_stat(f, "compile_errors"), 0);
 }
 
 TEST(undescribed, probe_results_survive_a_restart)
@@ -164,7 +164,7 @@ TEST(undescribed, probe_results_survive_a_restart)
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "no", NULL);
     fake_executor_run_tasks(&f->engine.executor);
-    users_reopen(f); /* describes opencl alone: nothing is known of gfx942 */
+    users_reopen(f); /* it describes only opencl, so nothing is known about gfx942 */
     fetch_amd(f, 2, "");
     assert_int_equal(reply_result(&f->ann, 0).code, KILN_UNSUPPORTED);
 }
@@ -208,7 +208,7 @@ static void plan_for(struct users *f, uint64_t id, const char *target, const cha
     send_plan(&f->ann, id, &m);
 }
 
-/* Whose source it is says nothing of whose target it is. */
+/* The source is kiln's own, but the client chose the target. */
 TEST(undescribed, a_plan_is_a_clients_job_until_its_target_was_probed)
 {
     struct users *f = *state;
@@ -232,7 +232,7 @@ TEST(undescribed, a_plan_is_a_clients_job_until_its_target_was_probed)
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "no", NULL);
     fake_executor_run_tasks(&f->engine.executor);
 
-    plan_for(f, 3, "gfx90a", "clang"); /* which was not tried */
+    plan_for(f, 3, "gfx90a", "clang"); /* not probed yet */
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     assert_true(bytes_equal_text(next_job(f)->toolchain, "clang"));
 }
@@ -276,7 +276,7 @@ TEST(undescribed, a_batch_of_made_up_targets_is_refused)
     assert_int_equal(count_queued(f), 0);
 }
 
-/* Asks for |target|, whose probe crashes. */
+/* Fetches for |target|, whose probe crashes. */
 static void crash_for(struct users *f, uint64_t id, const char *target)
 {
     fetch_for(f, id, target, "");
@@ -292,10 +292,10 @@ TEST(undescribed, a_crash_does_not_rule_out_a_target_forever)
     describe_one(f);
     crash_for(f, 1, "gfx942");
     fetch_amd(f, 2, "");
-    assert_null(fake_executor_next_compile(&f->engine.executor)); /* not at once again */
+    assert_null(fake_executor_next_compile(&f->engine.executor)); /* not repeated at once */
     test_caller_forget_replies(&f->ann);
 
-    for (unsigned i = 0; i < 96; i++) { /* more than are kept in mind to be forgotten in time */
+    for (unsigned i = 0; i < 96; i++) { /* more probe results than are remembered */
         char target[16];
         snprintf(target, sizeof(target), "gfx9%03u", i);
         crash_for(f, 10 + i, target);
@@ -311,7 +311,8 @@ TEST(undescribed, requests_for_one_target_share_its_probe)
     describe_two(f);
     fetch_amd(f, 1, "");
     fetch_amd(f, 2, "");
-    assert_int_equal(f->engine.executor.compiles_handed_over, 2); /* describe and one probe */
+    assert_int_equal(f->engine.executor.compiles_handed_over,
+                     2); /* the describe job and one probe */
 }
 
 TEST(undescribed, a_list_of_toolchains_probes_all_targets_first)
@@ -349,7 +350,7 @@ static void take_kernel(struct users *f, const char *program)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-/* Each first in its own turn, as kernels of two users are. */
+/* The queue alternates between users for probes as it does for kernels. */
 TEST(undescribed, a_probe_gets_the_best_queue_slot_of_its_requests)
 {
     struct users *f = *state;
@@ -361,8 +362,8 @@ TEST(undescribed, a_probe_gets_the_best_queue_slot_of_its_requests)
     fetch_of(f, &f->ann, 4, "gfx908", "a4");
     fetch_of(f, &f->bob, 1, "gfx908", "b1");
 
-    take_kernel(f, "a1");    /* which a compiler had already */
-    take_probe(f, "gfx908"); /* a was served twice, b never */
+    take_kernel(f, "a1");    /* it was running */
+    take_probe(f, "gfx908"); /* ann was served twice, bob never */
     assert_int_equal(f->engine.executor.compiles_handed_over, 5);
     take_kernel(f, "a2");
     take_kernel(f, "b1");
@@ -385,7 +386,7 @@ TEST(undescribed, requests_waiting_for_one_probe_continue_in_order)
     take_kernel(f, "second");
     take_kernel(f, "third");
     take_kernel(f, "other");
-    assert_int_equal(engine_fixture_stat(&f->engine, "queued_bytes"), 0);
+    assert_int_equal(users_stat(f, "queued_bytes"), 0);
 }
 
 TEST(undescribed, a_probe_leaves_the_queue_with_its_last_request)
@@ -403,11 +404,11 @@ TEST(undescribed, a_probe_leaves_the_queue_with_its_last_request)
     assert_int_equal(count_queued(f), 2);
     test_caller_cancel(&f->ann, 2);
     assert_int_equal(count_queued(f), 1);
-    test_caller_cancel(&f->ann, 1); /* which a compiler has: it is remembered */
+    test_caller_cancel(&f->ann, 1); /* a running probe continues, and its result is remembered */
     take_probe(f, "gfx90a");
     take_probe(f, "gfx942");
     take_kernel(f, "k");
-    assert_int_equal(engine_fixture_stat(&f->engine, "queued_bytes"), 0);
+    assert_int_equal(users_stat(f, "queued_bytes"), 0);
 
     fetch_of(f, &f->ann, 4, "gfx90a", "k");
     take_kernel(f, "k");
@@ -448,8 +449,8 @@ TEST(undescribed, queued_probes_of_one_user_are_limited)
     assert_says(text, "64 ");
     assert_says(text, "gfx90a");
 
-    fetch_of(f, &f->ann, 101, target, "k"); /* for which one is under way */
-    fetch_of(f, &f->bob, 1, "gfx90a", "k"); /* and another user has 64 of his own */
+    fetch_of(f, &f->ann, 101, target, "k"); /* a probe of it is in flight */
+    fetch_of(f, &f->bob, 1, "gfx90a", "k"); /* each user may queue 64 */
     fetch_of(f, &f->ann, 102, "gfx90a", "k");
     assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(f->bob.reply_count, 0);
@@ -476,7 +477,7 @@ TEST(undescribed, a_list_with_an_invalid_target_queues_no_probe)
     fetch_of(f, &f->bob, 2, "gfx1100", "k");
     send_list(&f->ann, 1, "{\"probe\":[\"gfx1030\",\"gfx1100\",\"gfx1101\",\"nonsense\"]}");
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, "nonsense");
-    assert_int_equal(count_queued(f), 1); /* what another waits for stays */
+    assert_int_equal(count_queued(f), 1); /* the probe that bob waits for stays */
     take_probe(f, "gfx1030");
     take_probe(f, "gfx1100");
     take_kernel(f, "k");
@@ -490,7 +491,7 @@ TEST(undescribed, a_request_that_cannot_be_deferred_queues_no_probe)
     KILN_AUTO(mem) char *large = calloc(1, 60000);
     assert_non_null(large);
     describe_one(f);
-    fetch_of(f, &f->bob, 1, "gfx1030", "k"); /* which the compiler has */
+    fetch_of(f, &f->bob, 1, "gfx1030", "k"); /* it is running */
     static const char *const targets[] = { "gfx1100", "gfx1101" };
     for (size_t i = 0; i < 2; i++) {
         const struct message_fetch_source m = { .target = bytes_of_text(targets[i]),
@@ -501,10 +502,10 @@ TEST(undescribed, a_request_that_cannot_be_deferred_queues_no_probe)
     assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(f->ann.replies[0].request_id, 2);
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_BUSY);
-    assert_int_equal(count_queued(f), 1); /* the first one's */
+    assert_int_equal(count_queued(f), 1); /* only ann's first probe */
 }
 
-/* It is refused until it is known what can build: whoever asks again finds that out. */
+/* A build is refused until toolchains are known, but its probes run, so that a retry succeeds. */
 TEST(undescribed, a_build_that_is_refused_for_unknown_toolchains_still_starts_probes)
 {
     struct users *f = *state;
@@ -524,7 +525,7 @@ TEST(undescribed, a_build_that_is_refused_for_unknown_toolchains_still_starts_pr
                              "\"family\":\"nvidia\",\"identity\":\"cccccccccccccccccccccccccc" \
                              "cccccccccccccccccccccccccccccccccccccc\"}]}"
 
-/* All that kiln knows and as many more as one request may name: more than may be under way. */
+/* All known targets and as many more as a request may name: more probes than may be in flight. */
 TEST(undescribed, a_long_list_of_targets_is_probed_to_its_end)
 {
     struct users *f = *state;
@@ -538,7 +539,7 @@ TEST(undescribed, a_long_list_of_targets_is_probed_to_its_end)
     send_list(&f->ann, 1, question);
     assert_int_equal(count_queued(f), 63);
     unsigned tries = 0;
-    for (; f->ann.reply_count == 0; tries++) {
+    for (; f->ann.reply_count == 0 && tries < 100; tries++) {
         assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
         fake_executor_compile(&f->engine.executor, bytes_of_text("probe"));
         fake_executor_run_tasks(&f->engine.executor);
@@ -549,7 +550,7 @@ TEST(undescribed, a_long_list_of_targets_is_probed_to_its_end)
     assert_says(text, "{\"target\":\"gfx9015\",\"works\":true}");
 }
 
-/* There is nothing of its own to wait for. */
+/* The request has no probe of its own to wait for. */
 TEST(undescribed, a_list_that_can_start_no_probe_is_refused)
 {
     struct users *f = *state;
@@ -587,7 +588,7 @@ TEST(undescribed, a_probe_without_a_process_proves_nothing)
                 "\"targets\":[],\"untried\":[{\"target\":\"gfx942\",\"detail\":\"" NO_PROCESS);
     test_caller_forget_replies(&f->ann);
 
-    for (unsigned i = 0; i < 96; i++) { /* more than are kept in mind to be forgotten in time */
+    for (unsigned i = 0; i < 96; i++) { /* more probe results than are remembered */
         char target[16];
         snprintf(target, sizeof(target), "gfx9%03u", i);
         crash_for(f, 10 + i, target);
@@ -597,7 +598,7 @@ TEST(undescribed, a_probe_without_a_process_proves_nothing)
     assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
 }
 
-/* As where others ask for more targets than are kept in mind. */
+/* Makes the engine forget probe results, as many requests for other targets do. */
 static void forget_what_was_found(struct users *f, const char *of)
 {
     struct toolchain_table *table = f->engine.engine->toolchains;
@@ -613,7 +614,7 @@ TEST(undescribed, a_probe_is_not_repeated_forever_if_its_result_is_forgotten)
     describe_two(f);
     fetch_amd(f, 1, "");
     unsigned tries = 0;
-    for (; f->ann.reply_count == 0; tries++) {
+    for (; f->ann.reply_count == 0 && tries < 100; tries++) {
         forget_what_was_found(f, "gfx942");
         fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, NO_PROCESS, NULL);
     }
@@ -628,7 +629,7 @@ TEST(undescribed, a_request_that_gives_up_queues_no_probe)
     describe_one(f);
     send_list(&f->ann, 1, "{\"probe\":[\"gfx1030\",\"gfx1100\",\"gfx1101\"]}");
     assert_int_equal(count_queued(f), 2);
-    while (f->ann.reply_count == 0) {
+    for (unsigned tries = 0; f->ann.reply_count == 0 && tries < 100; tries++) {
         for (size_t i = 0; i < 3; i++)
             forget_what_was_found(f, targets[i]);
         fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, NO_PROCESS, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tuning_get and tuning_put: who sees what, what is refused, who leaves. */
+/* The requests tuning_get and tuning_put. */
 #include "tests/unit/engine/service/tuning_fixture.h"
 
 #include "engine/service/internal.h"
@@ -17,7 +17,7 @@ TEST(users, every_user_finds_imported_records_unchanged)
     tuning_import_system(f);
     assert_true(tuning_finds(f, &f->ann, WINOGRAD ";" GEMM));
     assert_true(tuning_finds(f, &f->bob, WINOGRAD ";" GEMM));
-    assert_int_equal(engine_fixture_stat(&f->engine, "tuning_hits_system"), 2);
+    assert_int_equal(users_stat(f, "tuning_hits_system"), 2);
 }
 
 TEST(users, an_unknown_problem_is_a_miss_without_a_message)
@@ -26,10 +26,10 @@ TEST(users, an_unknown_problem_is_a_miss_without_a_message)
     struct message_tuning_answer answer = tuning_ask(f, &f->ann, 0, 0, 1);
     assert_int_equal(answer.code, KILN_NOT_FOUND);
     assert_int_equal(answer.text.size, 0);
-    assert_int_equal(engine_fixture_stat(&f->engine, "tuning_misses"), 1);
+    assert_int_equal(users_stat(f, "tuning_misses"), 1);
 }
 
-/* Its answers must be those from |index| on; where the next one's begin. */
+/* Checks that the answers begin at |index|; returns the index after them. */
 static uint32_t check_answers(const struct kept_reply *reply, uint32_t index)
 {
     struct reader r = reader_of(reply->body);
@@ -50,7 +50,8 @@ TEST(users, a_tuning_batch_answers_each_problem_at_its_index)
     uint32_t index = 0;
     tuning_import_system(f);
     tuning_ask_many(&f->ann, 0, 0, 1000);
-    fake_executor_run_tasks(&f->engine.executor); /* on a slow host it takes several turns */
+    fake_executor_run_tasks(
+        &f->engine.executor); /* on a slow host it takes several loop iterations */
     for (size_t i = 0; i < f->ann.reply_count; i++) {
         assert_int_equal(f->ann.replies[i].flags, i + 1 < f->ann.reply_count ? FRAME_MORE : 0);
         index = check_answers(&f->ann.replies[i], index);
@@ -76,7 +77,7 @@ TEST(users, a_batch_for_neighbours_runs_over_several_loop_iterations)
     tuning_import_system(f);
     struct message_tuning_answer last = tuning_ask(f, &f->ann, 0, TUNING_NEAREST, 4096);
     assert_int_equal(last.flags, TUNING_NEAR);
-    assert_int_equal(engine_fixture_stat(&f->engine, "tuning_near"), 4095);
+    assert_int_equal(users_stat(f, "tuning_near"), 4095);
 }
 
 TEST(users, a_users_measurement_is_private)
@@ -118,7 +119,7 @@ TEST(users, records_of_another_driver_are_marked_and_counted)
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).flags, TUNING_STALE);
-    assert_int_equal(engine_fixture_stat(&f->engine, "tuning_stale"), 1);
+    assert_int_equal(users_stat(f, "tuning_stale"), 1);
 }
 
 TEST(users, stale_records_are_left_out_if_the_policy_ignores_them)
@@ -315,7 +316,7 @@ TEST(users, look_ups_with_a_wrong_count_are_refused)
     }
 }
 
-/* Whether a look-up in this database is answered; else it must be refused. */
+/* Whether a look-up in this database is answered; otherwise it must be refused as invalid. */
 static bool is_answered(struct users *f, enum tuning_kind kind, const char *id, const char *backend)
 {
     uint8_t problems[PROBLEM_WIRE_SIZE] = { 0 };
@@ -403,7 +404,7 @@ TEST(users, a_queued_put_of_a_client_that_left_records_nothing)
 {
     struct users *f = *state;
     struct put first = find_put("First", 1), second = find_put("Second", 1);
-    tuning_send_put(f, &f->bob, &first, false); /* runs */
+    tuning_send_put(f, &f->bob, &first, false); /* starts to run */
     tuning_send_put(f, &f->ann, &second, false);
     test_caller_cancel(&f->ann, 6);
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_CANCELLED);
@@ -419,7 +420,7 @@ TEST(users, a_running_put_continues_when_its_client_leaves)
     tuning_send_put(f, &f->ann, &put, false);
     test_caller_cancel(&f->ann, 6);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(f->ann.reply_count, 1); /* that it was cancelled */
+    assert_int_equal(f->ann.reply_count, 1); /* the answer of the cancelled request */
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_OK);
 }
 
@@ -427,7 +428,7 @@ TEST(users, one_user_cannot_fill_the_tuning_queue)
 {
     struct users *f = *state;
     struct put put = find_put("Mine", 1);
-    for (unsigned i = 0; i < 65; i++) { /* one runs */
+    for (unsigned i = 0; i < 65; i++) { /* one is running, the others wait */
         tuning_send_put(f, &f->ann, &put, false);
         assert_int_equal(f->ann.reply_count, 0);
     }
@@ -436,7 +437,7 @@ TEST(users, one_user_cannot_fill_the_tuning_queue)
     test_caller_forget_replies(&f->ann);
     tuning_send_put(f, &f->bob, &put, false);
     assert_int_equal(f->bob.reply_count, 0);
-    test_caller_leave(&f->ann); /* more replies than a test keeps */
+    test_caller_leave(&f->ann); /* ann gets more replies than a test_caller keeps */
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->bob.replies[0].type, MESSAGE_recorded);
 }
@@ -450,7 +451,7 @@ TEST(users, changes_run_one_at_a_time_and_in_order_on_the_tuning_work_queue)
     tuning_send_put(f, &f->bob, &put, false);
     assert_int_equal(f->engine.executor.tasks_of[WORK_QUEUE_TUNING], before + 1);
     assert_true(fake_executor_run_task(&f->engine.executor));
-    assert_true(fake_executor_run_task(&f->engine.executor)); /* clears away what was replaced */
+    assert_true(fake_executor_run_task(&f->engine.executor)); /* deletes the replaced records */
     assert_int_equal(f->ann.replies[0].type, MESSAGE_recorded);
     assert_int_equal(f->bob.reply_count, 0);
     fake_executor_run_tasks(&f->engine.executor);
@@ -486,7 +487,7 @@ TEST(users, a_users_records_are_limited)
 
 /* ---- without tuning.db ---- */
 
-/* A file stands where a directory on the way would be: whoever we are, nothing is made there. */
+/* Puts a file in place of a parent directory, so that not even root can create the directory. */
 static void block_directory(struct users *f)
 {
     snprintf(f->file, sizeof(f->file), "%s/blocked", f->engine.directory);
@@ -519,7 +520,8 @@ TEST(users, tuning_opens_without_a_restart_once_its_directory_can_be_made)
     assert_int_equal(unlink(f->file), 0);
     engine_tick(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_null(f->engine.engine->tuning->databases); /* ten seconds are not over */
+    assert_null(
+        f->engine.engine->tuning->databases); /* the next attempt is due after ten seconds */
     f->engine.engine->tuning->retry_ns = 0;
     engine_tick(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
@@ -600,21 +602,21 @@ TEST(users, a_repeated_put_counts_once)
     put.m.token = bytes_of_text("sixteen letters!");
     tuning_put(f, &f->ann, &put);
 
-    put.entry.median_ms = double_bits(0.0301); /* what does not count does no harm */
-    tuning_put(f, &f->ann, &put);              /* it is answered as the first time */
+    put.entry.median_ms = double_bits(0.0301); /* ignored: the token is known */
+    tuning_put(f, &f->ann, &put);              /* it gets the same answer */
 
     assert_int_equal(samples_of_mine(f), 5);
-    assert_int_equal(engine_fixture_stat(&f->engine, "tuning_puts"), 1);
+    assert_int_equal(users_stat(f, "tuning_puts"), 1);
     put.m.token = bytes_of_text("sixteen letters?");
     tuning_put(f, &f->ann, &put);
     assert_int_equal(samples_of_mine(f), 10);
-    put.m.token = bytes_of_text(""); /* of a client that sends nothing again */
+    put.m.token = bytes_of_text(""); /* from a client that does not repeat requests */
     put.entry.median_ms = double_bits(0.0302);
     tuning_put(f, &f->ann, &put);
     put.entry.median_ms = double_bits(0.0303);
     tuning_put(f, &f->ann, &put);
     assert_int_equal(samples_of_mine(f), 20);
-    assert_int_equal(engine_fixture_stat(&f->engine, "tuning_puts"), 4);
+    assert_int_equal(users_stat(f, "tuning_puts"), 4);
 }
 
 TEST(users, a_put_repeated_after_a_restart_counts_once)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tuning records shown, moved, removed, checked and compared. */
+/* The tuning requests show, promote, remove, verify and diff. */
 #include "tests/unit/engine/service/tuning_fixture.h"
 
 #include "engine/service/internal.h"
@@ -118,7 +118,7 @@ TEST(users, a_problem_is_promoted_in_both_kinds_or_in_none)
     test_caller_send(&f->admin, MESSAGE_tuning_promote, 3,
                      bytes_of_text("{\"problem\":\"" DRIVER "\"}"));
     assert_true(fake_executor_run_task(&f->engine.executor));
-    engine_drain(f->engine.engine); /* what would come in a second job is put off */
+    engine_drain(f->engine.engine); /* would reject a second step */
     fake_executor_run_tasks(&f->engine.executor);
 
     KILN_AUTO(json) struct json *a = reply_json(&f->admin, f->admin.reply_count - 1);
@@ -277,7 +277,7 @@ static bool note_index(void *context, const struct tuning_system *system)
     return false;
 }
 
-/* Some bytes in the middle of the only index are others. */
+/* Changes some bytes in the middle of the only index. */
 static void damage_index(struct users *f)
 {
     char name[128] = "", path[256];
@@ -381,7 +381,7 @@ TEST(users, two_files_are_compared)
     assert_int_equal(answer_number(a, "only_b"), 1);
     static const char brought[] =
         "kiln_remote_requests_total{tier=\"tuning\",op=\"copy\",result=\"ok\"}";
-    assert_int_equal(test_caller_metric(&f->ann, brought), 2); /* each file is one */
+    assert_int_equal(test_caller_metric(&f->ann, brought), 2); /* one for each file */
 }
 
 TEST(users, a_comparison_ends_when_its_client_leaves_between_two_files)
@@ -439,7 +439,7 @@ static const struct json *first_records(const struct json *answer, const char *k
     return json_first(json_get(json_first(json_get(answer, "problems")), kind));
 }
 
-/* With the policy to ignore them. */
+/* Under the policy that ignores stale records. */
 TEST(users, show_lists_ignored_records_last_and_counts_them)
 {
     struct users *f = *state;
@@ -466,7 +466,7 @@ TEST(users, show_lists_ignored_records_last_and_counts_them)
     assert_int_equal(answer_number(stats, "ignored"), 1);
 }
 
-/* As a look-up answers it. */
+/* A look-up answers with the nearest record, too. */
 TEST(users, show_lists_the_nearest_record_before_ignored_ones)
 {
     struct users *f = *state;
@@ -502,7 +502,8 @@ TEST(users, show_lists_usable_entries_of_a_record_first)
     KILN_AUTO(json)
     struct json *warned = test_caller_ask(&f->ann, MESSAGE_tuning_show, SHOW_TO_DRIVER_2);
     const struct json *entry = json_first(json_get(first_records(warned, "find"), "entries"));
-    assert_string_equal(json_get_text(entry, "solver", ""), "Stale"); /* as it stands there */
+    assert_string_equal(json_get_text(entry, "solver", ""),
+                        "Stale"); /* in the order of the record */
     assert_null(json_get(warned, "left_out"));
     f->engine.options.tuning_stale = TUNING_IGNORE;
     users_reopen(f);
@@ -529,7 +530,7 @@ TEST(users, an_unrecorded_problem_is_answered_with_its_keys)
     assert_int_equal(json_count(json_get(problem, "find")), 0);
 }
 
-/* As an older kiln, or a damaged file, may have left it. */
+/* Writes a key that an older kiln or a damaged file may have left. */
 static void put_key(struct users *f, enum tuning_kind kind, const char *key)
 {
     struct tuning *tuning = tuning_databases(f->engine.engine);
@@ -560,7 +561,7 @@ TEST(users, a_verbatim_record_is_shown_by_its_key)
     assert_string_equal(json_get_text(problem, "find_key", ""), "hello world");
     assert_int_equal(json_count(json_get(problem, "find")), 1);
     test_caller_refused(&f->bob, MESSAGE_tuning_show, SHOW("hello world"), KILN_INVALID,
-                        "'hello world'"); /* it is ann's */
+                        "'hello world'"); /* the record is ann's */
     test_caller_refused(&f->ann, MESSAGE_tuning_show, SHOW("hello"), KILN_INVALID, "names no");
 }
 
@@ -570,9 +571,9 @@ TEST(users, a_verbatim_record_is_removed_by_its_key)
     put_key(f, TUNING_FIND, "hello world");
     test_caller_refused(&f->ann, MESSAGE_tuning_remove, "{\"tier\":\"user\",\"problem\":\"hello\"}",
                         KILN_INVALID, "names no");
-    test_caller_refused(&f->bob, MESSAGE_tuning_remove, /* and is not told that ann has it */
-                        "{\"tier\":\"user\",\"problem\":\"hello world\"}", KILN_INVALID,
-                        "names no");
+    test_caller_refused(
+        &f->bob, MESSAGE_tuning_remove, /* the message does not reveal that ann has it */
+        "{\"tier\":\"user\",\"problem\":\"hello world\"}", KILN_INVALID, "names no");
     KILN_AUTO(json)
     struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_remove,
                                      "{\"tier\":\"user\",\"problem\":\"hello world\"}");
@@ -581,7 +582,7 @@ TEST(users, a_verbatim_record_is_removed_by_its_key)
 
 #define MIXED "64-56-56-1x1-64-56-56-1-0x0-1x1-1x1-0-NHWC-NCHW-NCHW-FP32-F"
 
-/* Old text PerfDbs have FindDb's keys; of mixed layouts there is no other. */
+/* Old text PerfDbs use FindDb's keys, which are the only ones for mixed layouts. */
 TEST(users, a_perf_record_without_a_key_of_its_own_is_shown_under_find_dbs)
 {
     struct users *f = *state;

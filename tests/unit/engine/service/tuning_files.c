@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tuning files in and out: import, merge, export, backup. */
+/* Tuning files: import, merge, export, backup. */
 #include "tests/unit/engine/service/tuning_fixture.h"
 
 #include "engine/service/internal.h"
@@ -10,7 +10,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-static unsigned looks_until_full; /* at the disk; 0: it never is */
+static unsigned looks_until_full; /* checks of the disk until it is full; 0: it never is */
 
 int __real_statvfs(const char *path, struct statvfs *disk);
 int __wrap_statvfs(const char *path, struct statvfs *disk);
@@ -43,7 +43,7 @@ TEST(users, a_tuning_import_reports_its_records_and_source)
     assert_int_equal(answer_number(a, "records"), 2);
     assert_int_equal(answer_number(a, "entries"), 3);
     assert_int_equal(answer_number(a, "bad"), 0);
-    assert_int_equal(engine_fixture_stat(&f->engine, "tuning_imports"), 1);
+    assert_int_equal(users_stat(f, "tuning_imports"), 1);
 }
 
 TEST(users, an_import_reports_bad_lines_and_takes_the_rest)
@@ -69,7 +69,7 @@ TEST(users, bad_lines_are_reported_in_frames_of_a_thousand)
     buffer_init(&text, 1u << 20);
     for (int i = 0; i < 2500; i++)
         buffer_put(&text, "nonsense\n", 9);
-    buffer_put(&text, MINE, sizeof(MINE)); /* with its NUL */
+    buffer_put(&text, MINE, sizeof(MINE)); /* including its NUL */
     KILN_AUTO(json)
     struct json *a = tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, (const char *)text.data);
     assert_int_equal(answer_number(a, "bad"), 2500);
@@ -327,7 +327,7 @@ TEST(users, nothing_is_exported_onto_a_full_disk)
 {
     struct users *f = *state;
     json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
-    /* Before a record is written, and once all are: what else was written meanwhile counts. */
+    /* The disk is checked before a record is written and again after all. */
     for (unsigned looks = 1; looks <= 2; looks++) {
         looks_until_full = looks;
         test_caller_refused(&f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}", KILN_FULL,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tuning_lease and tuning_report: each candidate is measured once, whoever comes and goes. */
+/* The requests tuning_lease and tuning_report: each candidate is measured once. */
+#include "tests/support/wait.h"
 #include "tests/unit/engine/service/tuning_fixture.h"
 
 #include "engine/service/internal.h"
@@ -79,7 +80,7 @@ static struct message_leased report_share(struct users *f, struct test_caller *c
     return last_leased(c);
 }
 
-/* Another connection of ann. */
+/* Opens another connection of ann. */
 static void join_ann_again(struct users *f, struct test_caller *c)
 {
     test_caller_connect(c, &f->engine, 1000, ROLE_USE);
@@ -180,7 +181,7 @@ TEST(users, a_lease_waiter_is_answered_once_the_record_is_there)
     send_lease(&rank, &waits);
     assert_int_equal(rank.reply_count, 0);
     send_report(&f->ann, &mine, "1,2", 0.5);
-    assert_int_equal(rank.reply_count, 0); /* it is not on the disk yet */
+    assert_int_equal(rank.reply_count, 0); /* the record is not written yet */
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(last_leased(&rank).state, LEASE_RESULT_DONE);
     assert_int_equal(tuning_ask(f, &rank, 1, 0, 1).code, KILN_OK);
@@ -237,8 +238,7 @@ TEST(users, a_lease_waiter_gets_the_state_at_its_timeout)
     send_lease(&f->ann, &waits);
     send_lease(&rank, &waits);
     assert_int_equal(rank.reply_count, 0);
-    while (rank.reply_count == 0) /* until the millisecond is over */
-        engine_tick(f->engine.engine);
+    WAIT_FOR((engine_tick(f->engine.engine), rank.reply_count > 0)); /* its wait of 1 ms ends */
     assert_int_equal(last_leased(&rank).state, LEASE_RESULT_TAKEN);
     test_caller_leave(&rank);
 }
@@ -269,7 +269,7 @@ TEST(users, the_best_result_is_recorded_if_its_last_reporter_leaves)
     send_lease(&rank, &whole);
     struct message_leased mine = last_leased(&rank);
     struct put put = find_put("Mine", 1);
-    tuning_send_put(f, &f->bob, &put, false); /* so that it waits */
+    tuning_send_put(f, &f->bob, &put, false); /* so that the lease's record has to wait */
     send_report(&rank, &mine, "1,2", 0.5);
     test_caller_leave(&rank);
     fake_executor_run_tasks(&f->engine.executor);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is told goes out in frames that the protocol has room for. */
+/* Progress reports fit into frames of the protocol. */
 #include "tests/support/test.h"
 
 #include "common/limits.h"
@@ -24,7 +24,7 @@ static int teardown(void **state)
 
 FIXTURE(tuning_progress, setup, teardown);
 
-/* Bytes that JSON writes six times as long. */
+/* Adds bytes that JSON escapes to six characters each. */
 static void add_of(struct tuning_progress *progress, size_t size)
 {
     KILN_AUTO(mem) char *text = malloc(size);
@@ -82,7 +82,7 @@ static void add_number(struct tuning_progress *progress, const char *list, unsig
     tuning_progress_add(progress, list, item);
 }
 
-/* What is merely worth knowing leaves room for what is wrong. */
+/* Notes leave space for errors. */
 TEST(tuning_progress, a_full_progress_list_takes_no_space_from_another)
 {
     struct tuning_progress *progress = *state;

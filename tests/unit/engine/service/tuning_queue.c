@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The order of changes of the tuning databases: fair by user, short before long, no long waits. */
+/* The order of changes of tuning databases: fair by user, short before long, no starvation. */
 #include "tests/unit/engine/service/tuning_fixture.h"
 
 #include "engine/service/internal.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static uint64_t clock_step_ns; /* that each look at the clock takes more than it does */
+static uint64_t clock_step_ns; /* added to the clock at each call */
 
 uint64_t __real_clock_monotonic_ns(void);
 uint64_t __wrap_clock_monotonic_ns(void);
@@ -65,7 +65,7 @@ TEST(tuning_order, a_put_runs_before_a_queued_export)
     struct users *f = *state;
     struct put put = find_put("Mine", 1);
     tuning_put(f, &f->ann, &put);
-    tuning_send_put(f, &f->publisher, &put, false); /* runs */
+    tuning_send_put(f, &f->publisher, &put, false); /* starts to run */
     send_json(&f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}");
     tuning_send_put(f, &f->bob, &put, false);
 
@@ -124,8 +124,9 @@ TEST(tuning_order, a_comparison_keeps_the_records_it_read_before_a_put)
     send_json(&f->ann, MESSAGE_tuning_diff,
               "{\"kind\":\"find\",\"database_id\":\"" ID
               "\",\"a_tier\":\"user\",\"b_tier\":\"system\"}");
-    assert_true(fake_executor_run_task(&f->engine.executor)); /* the user's records */
-    test_caller_leave(&f->bob); /* another connection of the same user */
+    assert_true(
+        fake_executor_run_task(&f->engine.executor)); /* the step that reads the user's records */
+    test_caller_leave(&f->bob);                       /* another connection of the same user */
     test_caller_connect(&f->bob, &f->engine, 1000, ROLE_USE);
     tuning_send_put(f, &f->bob, &other, false);
     run_until_answered(f, &f->bob);
@@ -134,7 +135,8 @@ TEST(tuning_order, a_comparison_keeps_the_records_it_read_before_a_put)
     assert_int_equal(answer_number(a, "a_records"), 1);
     assert_int_equal(answer_number(a, "different"), 1);
     KILN_AUTO(json) struct json *frame = tuning_reported(&f->ann, "differences");
-    assert_int_equal(json_count(json_get(frame, "differences")), 3); /* Mine, and two of system */
+    assert_int_equal(json_count(json_get(frame, "differences")),
+                     3); /* one private record and two of the system */
 }
 
 TEST(tuning_order, tuning_work_stops_between_steps_when_its_client_leaves)

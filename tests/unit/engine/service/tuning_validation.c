@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which database a look-up is in: checked once, remembered while the same one is asked for. */
+/* The cached check of a look-up's database. */
 #include "engine/service/tuning/tuning_validation.h"
 #include "tests/support/test.h"
 
@@ -20,7 +20,7 @@ static int set_up(void **state)
 
 FIXTURE(tuning_validation, set_up, NULL);
 
-static unsigned parsed; /* database ids */
+static unsigned parsed; /* how many database ids were parsed */
 
 enum kiln_code __real_database_id_parse(struct bytes text, struct database_id *ret_id,
                                         struct kiln_err *err);
@@ -62,7 +62,7 @@ TEST(tuning_validation, a_database_is_checked_once_and_then_known)
     assert_known(f, "gfx906_60", "OpenCL");
 }
 
-/* What is left out is not what was asked for before, but what the device has. */
+/* A missing backend means the device's, not that of the previous look-up. */
 TEST(tuning_validation, a_missing_backend_defaults_to_the_devices)
 {
     struct fixture *f = *state;
@@ -94,7 +94,7 @@ TEST(tuning_validation, a_perf_database_has_no_backend)
     assert_known(f, "gfx90a68", "");
 }
 
-/* Nothing is known at first, which is no database, and what begins alike is another one. */
+/* An empty cache matches no database, and neither does a common prefix. */
 TEST(tuning_validation, an_invalid_database_id_is_refused_and_changes_nothing)
 {
     static const char *const wrong[] = { "", "gfx90a68 ", "68", "gfx90a68\n" };

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Why a kernel is missing: the nearest one that is stored, and each part of the key that differs.
- */
+/* The request why_miss: the nearest stored kernel, and each part of the key that differs. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "engine/store/kernel_name.h"
@@ -29,14 +28,14 @@ static int setup(void **state)
 
 FIXTURE(why, setup, users_teardown);
 
-/* Another kilnd over the same store, whose compilers are others. */
+/* Starts another kilnd on the same store, with |toolchains|. */
 static void upgrade(struct users *f, const char *toolchains)
 {
     users_stop(f);
     users_start_as(f, toolchains);
 }
 
-/* Compiles what a plan for the problem of |channels| on |target| needs. */
+/* Compiles the kernels of a plan for |channels| on |target|; returns the first key. */
 static struct digest compile_plan(struct users *f, uint32_t channels, const char *target,
                                   struct bytes object)
 {
@@ -52,7 +51,7 @@ static struct digest plan_opencl(struct users *f, uint32_t channels)
     return compile_plan(f, channels, FIXTURE_TARGET, bytes_of_text("object"));
 }
 
-/* The same kernel made of another source, or with another header. */
+/* Compiles the kernel of the small problem with another |source| or |header|, unless NULL. */
 static void fetch_variant(struct users *f, const char *source, const char *header)
 {
     struct problem problem = small_problem(8);
@@ -85,7 +84,7 @@ static struct json *ask_why(struct test_caller *c, const char *question)
     return answer;
 }
 
-/* The same, of a target that has to be tried first. */
+/* The same for a target that has to be probed first. */
 static struct json *ask_of_target(struct users *f, struct test_caller *c, const char *question)
 {
     test_caller_forget_replies(c);
@@ -103,7 +102,7 @@ static struct json *ask_key(struct test_caller *c, const struct digest *key)
     return ask_why(c, question);
 }
 
-/* Of the nearest: the one part that differs. */
+/* Returns the only part in which the nearest kernel differs. */
 static const struct json *only_difference(const struct json *answer, const char *part)
 {
     const struct json *nearest = json_first(json_get(answer, "nearest"));
@@ -309,7 +308,7 @@ static void put_small_problem(struct users *f, const char *file_name, unsigned f
     program_names_done(&names);
 }
 
-/* On MI210, when the probe was answered. */
+/* Sends the question for an MI210 and answers the probe. */
 static struct json *ask_mi210(struct users *f, const char *more)
 {
     char question[400];
@@ -333,7 +332,8 @@ TEST(why, why_miss_reports_a_package_kernel_as_found)
     assert_says(json_get_text(answer, "sentence", ""), "gfx90a68.kdb");
 
     KILN_AUTO(json) struct json *forced = ask_mi210(f, ",\"toolchain\":\"clang\"");
-    assert_false(json_get_bool(forced, "found", true)); /* a plan that forces one asks no package */
+    assert_false(
+        json_get_bool(forced, "found", true)); /* a plan with a forced toolchain uses no package */
 }
 
 TEST(why, why_miss_does_not_find_a_kernel_of_other_compute_units)
@@ -397,7 +397,7 @@ TEST(why, why_miss_compares_named_kernels_by_their_names)
 {
     struct users *f = *state;
     import_kernel(f, "gfx906_60.ukdb");
-    plan_opencl(f, 8); /* made from a source: nothing to compare a name with */
+    plan_opencl(f, 8); /* a kernel from a source has no name to compare */
     KILN_AUTO(json) struct json *answer = ask_why(&f->ann, NAMED("gfx906_64", "conv.o"));
     assert_int_equal(json_count(json_get(answer, "nearest")), 1);
     only_difference(answer, "compute units");
@@ -460,7 +460,7 @@ static const char *tier_of_answer(const struct json *answer)
     return tier;
 }
 
-/* why_miss says where a fetch of |key| then finds it: in |tier|, or "none". */
+/* Both why_miss and a fetch of |key| must find it in |tier|, or "none". */
 static void assert_key_is_in(struct users *f, struct test_caller *c, const struct digest *key,
                              const char *tier)
 {
@@ -475,7 +475,7 @@ static void assert_key_is_in(struct users *f, struct test_caller *c, const struc
     assert_string_equal(tier_of_fetch(c), tier);
 }
 
-/* The same by MIOpen's name. */
+/* The same for a kernel by MIOpen's name. */
 static void assert_name_is_in(struct test_caller *c, const char *tier)
 {
     KILN_AUTO(json) struct json *answer = ask_why(c, NAMED("gfx906_60", "conv.o"));
@@ -492,7 +492,7 @@ TEST(why, why_miss_and_fetch_by_key_find_the_same_tier)
     assert_key_is_in(f, &f->ann, &key, "hot");
     upgrade(f, "{\"toolchains\":[" OPENCL ONE "]}");
     assert_key_is_in(f, &f->ann, &key, "disk");
-    assert_key_is_in(f, &f->bob, &key, "hot"); /* after ann's fetch */
+    assert_key_is_in(f, &f->bob, &key, "hot"); /* made hot by ann's fetch */
     assert_key_is_in(f, &f->ann, &unknown, "none");
 }
 
@@ -516,7 +516,7 @@ TEST(why, why_miss_and_fetch_by_name_find_the_same_tier)
     engine_fixture_rescan(&f->engine);
     assert_name_is_in(&f->ann, "package");
     assert_name_is_in(&f->ann, "hot");
-    import_kernel(f, "gfx906_60.ukdb"); /* empties what was hot */
+    import_kernel(f, "gfx906_60.ukdb"); /* empties the hot set */
     assert_name_is_in(&f->ann, "disk");
     assert_name_is_in(&f->ann, "hot");
 }
@@ -555,11 +555,11 @@ TEST(why, why_miss_neither_promotes_nor_counts_a_hot_kernel)
     upgrade(f, "{\"toolchains\":[" OPENCL ONE "]}");
     struct digest oldest = plan_opencl(f, 8);
     plan_opencl(f, 16);
-    uint64_t hits = engine_fixture_stat(&f->engine, "hits.hot");
+    uint64_t hits = users_stat(f, "hits.hot");
     KILN_AUTO(json) struct json *answer = ask_key(&f->ann, &oldest);
     assert_string_equal(tier_of_answer(answer), "hot");
-    assert_int_equal(engine_fixture_stat(&f->engine, "hits.hot"), hits);
-    plan_opencl(f, 24); /* evicts the least recently used one */
+    assert_int_equal(users_stat(f, "hits.hot"), hits);
+    plan_opencl(f, 24); /* evicts the least recently used kernel */
     assert_key_is_in(f, &f->ann, &oldest, "disk");
 }
 
