@@ -581,7 +581,7 @@ enum kiln_code toolchains_resolve(struct engine *e, const struct toolchain_quest
 bool toolchains_tried(const struct engine *e, const struct toolchain *tc, struct bytes target)
 {
     struct target t;
-    struct kiln_err ignored = KILN_ERR_INIT; /* nobody has tried a target that cannot be parsed */
+    struct kiln_err ignored = KILN_ERR_INIT; /* a target that cannot be parsed was never probed */
     return target_parse(target, &t, &ignored) == KILN_OK &&
            toolchain_probe_state(e->toolchains, tc, &t) == PROBE_WORKS;
 }
