@@ -101,6 +101,17 @@ void test_caller_send_files(struct test_caller *c, enum message_type type, const
         test_caller_send((c), MESSAGE_##name, (id), buffer_view(&send_body_)); \
     } while (0)
 
+/* Appends |m|, a struct message_<name>, to |items| of a batch. |item_kind| is its number there. */
+#define PUT_BATCH_ITEM(items, item_kind, name, m)                                              \
+    do {                                                                                       \
+        BUFFER_AUTO struct buffer put_request_;                                                \
+        buffer_init(&put_request_, LIMIT_FRAME_BODY);                                          \
+        message_##name##_write(&put_request_, (m));                                            \
+        const struct message_batch_item put_item_ = { .kind = (item_kind),                     \
+                                                      .request = buffer_view(&put_request_) }; \
+        message_batch_item_write((items), &put_item_);                                         \
+    } while (0)
+
 /* Forgets earlier replies, sends a JSON request, runs its tasks and returns the last reply, which
  * must not be an error. |json| may be NULL. */
 struct json *test_caller_ask(struct test_caller *c, enum message_type type, const char *json);

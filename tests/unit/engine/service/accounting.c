@@ -232,23 +232,17 @@ TEST(users, saved_time_survives_a_restart)
 
 static void send_batch(struct test_caller *c, unsigned count, const char *const programs[])
 {
-    BUFFER_AUTO struct buffer items, body;
+    BUFFER_AUTO struct buffer items;
     buffer_init(&items, 10000);
-    buffer_init(&body, 20000);
     for (unsigned i = 0; i < count; i++) {
         const struct message_fetch_source m = { .target = bytes_of_text(FIXTURE_TARGET),
                                                 .program = bytes_of_text(programs[i]),
                                                 .source = bytes_of_text("kernel void k() {}") };
-        BUFFER_AUTO struct buffer source;
-        buffer_init(&source, 1000);
-        message_fetch_source_write(&source, &m);
-        const struct message_batch_item item = { .kind = 1, .request = buffer_view(&source) };
-        message_batch_item_write(&items, &item);
+        PUT_BATCH_ITEM(&items, 1, fetch_source, &m);
     }
     const struct message_batch m = { .count = count, .items = buffer_view(&items) };
-    message_batch_write(&body, &m);
     test_caller_forget_replies(c);
-    test_caller_send(c, MESSAGE_batch, 77, buffer_view(&body));
+    SEND_MESSAGE(c, batch, 77, &m);
 }
 
 TEST(users, a_kernel_that_a_batch_names_twice_is_counted_once)

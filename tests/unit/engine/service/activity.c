@@ -62,11 +62,9 @@ TEST(users, a_running_compile_is_listed_with_age_and_program_until_it_ends)
 TEST(users, the_owner_of_a_compile_is_shown_to_the_owner_and_administrators)
 {
     struct users *f = *state;
-    struct test_caller other;
-    test_caller_connect(&other, &f->engine, 1001, ROLE_USE);
     fetch_as(f, &f->ann, 1, "a.cl", PRIORITY_INTERACTIVE);
     fetch_as(f, &f->ann, 2, "b.cl", PRIORITY_PREFETCH);
-    KILN_AUTO(json) struct json *theirs = ask_activity(&other);
+    KILN_AUTO(json) struct json *theirs = ask_activity(&f->bob);
     assert_null(json_get(first_compile(theirs), "uid"));
     assert_string_equal(json_get_text(first_compile(theirs), "program", ""), "a.cl");
     assert_int_equal(json_count(json_get(theirs, "users")), 0);
@@ -81,7 +79,6 @@ TEST(users, the_owner_of_a_compile_is_shown_to_the_owner_and_administrators)
     assert_int_equal(json_get_u64(user, "waiting", 0), 1);
     assert_int_equal(json_get_u64(user, "prefetch", 0), 1);
     finish_compiles(f, bytes_of_text("object"));
-    test_caller_leave(&other);
 }
 
 TEST(users, each_user_who_waits_has_a_line)

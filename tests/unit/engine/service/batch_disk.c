@@ -73,11 +73,7 @@ FIXTURE(batch, setup, teardown);
 static void put_key(struct fixture *f, const struct digest *key, uint32_t inline_limit)
 {
     struct message_fetch m = { .key = *key, .inline_limit = inline_limit };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 100);
-    message_fetch_write(&b, &m);
-    struct message_batch_item item = { .kind = 0, .request = buffer_view(&b) };
-    message_batch_item_write(&f->items, &item);
+    PUT_BATCH_ITEM(&f->items, 0, fetch, &m);
     f->count++;
 }
 
@@ -86,11 +82,7 @@ static void put_source(struct fixture *f, const char *program)
     struct message_fetch_source m = { .target = bytes_of_text(FIXTURE_TARGET),
                                       .program = bytes_of_text(program),
                                       .source = bytes_of_text("kernel void k() {}") };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 1000);
-    message_fetch_source_write(&b, &m);
-    struct message_batch_item item = { .kind = 1, .request = buffer_view(&b) };
-    message_batch_item_write(&f->items, &item);
+    PUT_BATCH_ITEM(&f->items, 1, fetch_source, &m);
     f->count++;
 }
 

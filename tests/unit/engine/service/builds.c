@@ -262,10 +262,8 @@ TEST(build, a_compile_queue_filled_by_others_fails_kernels_of_a_build)
 {
     struct users *f = *state;
     reopen(f, 64u << 20, 1);
-    test_caller_fetch_source(&f->ann, 1, "running.cl", PRIORITY_INTERACTIVE);
-    fake_executor_run_tasks(&f->engine.executor);
-    test_caller_fetch_source(&f->ann, 2, "waiting.cl", PRIORITY_INTERACTIVE);
-    fake_executor_run_tasks(&f->engine.executor);
+    fetch_program(&f->ann, 1, "running.cl");
+    fetch_program(&f->ann, 2, "waiting.cl");
     begin_build(f, QUESTION, (const uint32_t[]){ 8, 16, 0 });
     size_t last = f->ann.reply_count - 1;
     assert_int_equal(f->ann.replies[last].flags, 0);
@@ -505,44 +503,31 @@ TEST(build, a_build_takes_hot_kernels_over_several_loop_iterations)
     assert_int_equal(users_stat(f, "hits.hot"), 200);
 }
 
-static unsigned tasks_out(struct users *f)
-{
-    unsigned count = 0;
-    for (const struct task *t = f->engine.executor.tasks; t; t = t->next)
-        count++;
-    return count;
-}
-
 TEST(build, builds_use_one_work_queue_task_at_a_time)
 {
     struct users *f = *state;
-    struct test_caller other;
     struct problem problem = small_problem(8);
     begin_build(f, QUESTION, (const uint32_t[]){ 8, 0 });
     compile_all(f);
-    test_caller_connect(&other, &f->engine, 1001, ROLE_USE);
     test_caller_forget_replies(&f->ann);
 
     begin_quietly(&f->ann, &problem, 1);
-    begin_quietly(&other, &problem, 1);
+    begin_quietly(&f->bob, &problem, 1);
 
-    assert_int_equal(tasks_out(f), 1);
+    assert_int_equal(count_tasks(f), 1);
     while (fake_executor_run_task(&f->engine.executor))
-        assert_in_range(tasks_out(f), 0, 1);
+        assert_in_range(count_tasks(f), 0, 1);
     assert_int_equal(f->ann.replies[f->ann.reply_count - 1].object_count, 1);
-    assert_int_equal(other.replies[other.reply_count - 1].object_count, 1);
-    test_caller_leave(&other);
+    assert_int_equal(f->bob.replies[f->bob.reply_count - 1].object_count, 1);
 }
 
 TEST(build, a_client_that_leaves_while_its_build_is_queued_leaves_nothing)
 {
     struct users *f = *state;
-    struct test_caller other;
     struct problem problem = small_problem(8);
-    test_caller_connect(&other, &f->engine, 1001, ROLE_USE);
     begin_quietly(&f->ann, &problem, 1);
-    begin_quietly(&other, &problem, 1);
-    test_caller_leave(&other);
+    begin_quietly(&f->bob, &problem, 1);
+    test_caller_leave(&f->bob);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(compile_all(f), 1);
     KILN_AUTO(json) struct json *answer = answer_of(f);
@@ -552,20 +537,19 @@ TEST(build, a_client_that_leaves_while_its_build_is_queued_leaves_nothing)
 TEST(build, each_user_has_one_build_at_a_time)
 {
     struct users *f = *state;
-    struct test_caller again, other;
+    struct test_caller again;
     const struct problem problem = small_problem(8);
     test_caller_connect(&again, &f->engine, 1000,
                         ROLE_USE); /* another connection of the same user */
-    test_caller_connect(&other, &f->engine, 1001, ROLE_USE);
     test_caller_forget_replies(&again);
-    test_caller_forget_replies(&other);
+    test_caller_forget_replies(&f->bob);
     begin_quietly(&f->ann, &problem, 1);
 
     begin_quietly(&again, &problem, 1);
-    begin_quietly(&other, &problem, 1);
+    begin_quietly(&f->bob, &problem, 1);
 
     assert_reply_refuses(&again, 0, KILN_BUSY, "user 1000");
-    assert_int_equal(other.reply_count, 0);
+    assert_int_equal(f->bob.reply_count, 0);
     fake_executor_run_tasks(&f->engine.executor);
     compile_all(f);
     json_destroy(answer_of(f));
@@ -574,7 +558,6 @@ TEST(build, each_user_has_one_build_at_a_time)
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(again.replies[again.reply_count - 1].object_count, 1);
     test_caller_leave(&again);
-    test_caller_leave(&other);
 }
 
 /* A running step cannot be stopped. A user who reconnects must not start more of them. */
@@ -602,8 +585,7 @@ TEST(build, a_client_that_leaves_while_its_build_compiles_leaves_nothing)
 {
     struct users *f = *state;
     begin_build(f, QUESTION, (const uint32_t[]){ 8, 16, 32, 0 });
-    fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
-    fake_executor_run_tasks(&f->engine.executor);
+    finish_compile(f, "object");
     assert_int_equal(users_stat(f, "queued"), 1);
 
     test_caller_leave(&f->ann);
@@ -635,8 +617,7 @@ TEST(build, a_cancelled_build_is_answered_once)
     begin_build(f, QUESTION, (const uint32_t[]){ 8, 16, 0 });
     size_t reported = f->ann.reply_count;
     test_caller_cancel(&f->ann, 3);
-    fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
-    fake_executor_run_tasks(&f->engine.executor);
+    finish_compile(f, "object");
     assert_int_equal(f->ann.reply_count, reported + 1);
     assert_int_equal(reply_error(&f->ann, reported).code, KILN_CANCELLED);
 }
@@ -645,8 +626,7 @@ TEST(build, a_stopping_daemon_ends_a_build_that_has_some_kernels)
 {
     struct users *f = *state;
     begin_build(f, QUESTION, (const uint32_t[]){ 8, 16, 32, 0 });
-    fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
-    fake_executor_run_tasks(&f->engine.executor);
+    finish_compile(f, "object");
     engine_drain(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
     size_t last = f->ann.reply_count - 1;

@@ -86,11 +86,9 @@ TEST(users, two_versions_of_a_toolchain_live_side_by_side)
     struct users *f = *state;
     compile_program(&f->ann, "k.cl");
     describe_as(f, UPGRADED);
-    test_caller_fetch_source(&f->ann, 1, "k.cl", PRIORITY_INTERACTIVE);
-    fake_executor_run_tasks(&f->engine.executor);
+    fetch_program(&f->ann, 1, "k.cl");
     assert_int_equal(f->ann.reply_count, 0); /* the old toolchain's object does not answer */
-    fake_executor_compile(&f->engine.executor, bytes_of_text("by the new one"));
-    fake_executor_run_tasks(&f->engine.executor);
+    finish_compile(f, "by the new one");
     assert_int_equal(users_stat(f, "store_objects"), 2);
 }
 

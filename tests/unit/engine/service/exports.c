@@ -221,10 +221,8 @@ TEST(users, private_imports_of_others_are_not_exported)
 TEST(users, kernels_compiled_here_are_not_exported)
 {
     struct users *f = *state;
-    test_caller_fetch_source(&f->ann, 1, "k.cl", PRIORITY_INTERACTIVE);
-    fake_executor_run_tasks(&f->engine.executor);
-    fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
-    fake_executor_run_tasks(&f->engine.executor);
+    fetch_program(&f->ann, 1, "k.cl");
+    finish_compile(f, "object");
     test_caller_refused(&f->ann, MESSAGE_kernel_export, "", KILN_NOT_FOUND, "imported kernels");
 }
 

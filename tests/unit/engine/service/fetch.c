@@ -145,8 +145,7 @@ TEST(users, a_full_disk_fails_no_fetch)
     finish_compile(f, "object");
     limit_files(4096);
     fetch_program(&f->ann, 2, "other.cl");
-    fake_executor_compile(&f->engine.executor, bytes_of_text("other"));
-    fake_executor_run_tasks(&f->engine.executor); /* its write fails */
+    finish_compile(f, "other"); /* its write fails */
     limit_files(RLIM_INFINITY);
     assert_int_equal(reply_result(&f->ann, 1).code, KILN_OK);
     assert_int_equal(users_stat(f, "store_errors"), 1);
@@ -280,11 +279,7 @@ static void put_item(struct buffer *items, const char *program)
                                       .target = bytes_of_text(FIXTURE_TARGET),
                                       .program = bytes_of_text(program),
                                       .source = bytes_of_text("kernel void k() {}") };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 1000);
-    message_fetch_source_write(&b, &m);
-    struct message_batch_item item = { .kind = 1, .request = buffer_view(&b) };
-    message_batch_item_write(items, &item);
+    PUT_BATCH_ITEM(items, 1, fetch_source, &m);
 }
 
 static void send_batch(struct users *f, uint32_t count, struct bytes items)
@@ -344,11 +339,7 @@ TEST(users, hot_items_of_a_batch_share_frames)
 static void put_key(struct buffer *items, const struct digest *key)
 {
     struct message_fetch m = { .key = *key, .inline_limit = LIMIT_INLINE_OBJECT };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 100);
-    message_fetch_write(&b, &m);
-    struct message_batch_item item = { .kind = 0, .request = buffer_view(&b) };
-    message_batch_item_write(items, &item);
+    PUT_BATCH_ITEM(items, 0, fetch, &m);
 }
 
 TEST(users, small_and_large_objects_share_a_frame_and_stay_whole)

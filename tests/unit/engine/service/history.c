@@ -50,8 +50,7 @@ static void tick_engine(struct users *f)
 static void fetch_described(struct users *f, const char *program)
 {
     test_caller_forget_replies(&f->ann);
-    test_caller_fetch_source(&f->ann, 7, program, PRIORITY_INTERACTIVE);
-    fake_executor_run_tasks(&f->engine.executor);
+    fetch_program(&f->ann, 7, program);
     answer_describe(f);
 }
 
@@ -60,8 +59,7 @@ static void compile_described(struct users *f, const char *program)
     char content[64];
     snprintf(content, sizeof(content), "the object of %s", program);
     fetch_described(f, program);
-    fake_executor_compile(&f->engine.executor, bytes_of_text(content));
-    fake_executor_run_tasks(&f->engine.executor);
+    finish_compile(f, content);
 }
 
 static struct json *ask_history(struct users *f, const char *question)
@@ -272,10 +270,8 @@ TEST(history, the_slowest_compiles_are_listed_without_private_ones)
 TEST(history, the_owner_of_a_slow_compile_is_hidden_from_others)
 {
     struct users *f = *state;
-    test_caller_fetch_source(&f->admin, 7, "a.cl", PRIORITY_INTERACTIVE);
-    fake_executor_run_tasks(&f->engine.executor);
-    fake_executor_compile(&f->engine.executor, bytes_of_text("the object"));
-    fake_executor_run_tasks(&f->engine.executor);
+    fetch_program(&f->admin, 7, "a.cl");
+    finish_compile(f, "the object");
     KILN_AUTO(json) struct json *answer = ask_history(f, "{}");
     assert_int_equal(json_count(json_get(answer, "slowest")), 1);
     assert_null(json_get(json_first(json_get(answer, "slowest")), "uid"));

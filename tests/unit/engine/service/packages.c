@@ -260,27 +260,21 @@ static void put_named_item(struct buffer *items, const char *name)
                                     .database_id = bytes_of_text(MI210),
                                     .name = bytes_of_text(name),
                                     .args = bytes_of_text(" -mcpu=gfx90a") };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 1000);
-    message_fetch_name_write(&b, &m);
-    struct message_batch_item item = { .kind = 2, .request = buffer_view(&b) };
-    message_batch_item_write(items, &item);
+    PUT_BATCH_ITEM(items, 2, fetch_name, &m);
 }
 
 TEST(users, a_batch_may_fetch_by_name)
 {
     struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
-    BUFFER_AUTO struct buffer items, b;
+    BUFFER_AUTO struct buffer items;
     buffer_init(&items, 10000);
-    buffer_init(&b, 10000);
     put_named_item(&items, "conv.o");
     put_named_item(&items, "none.o");
     put_named_item(&items, ""); /* only this item is refused */
     struct message_batch m = { .count = 3, .items = buffer_view(&items) };
-    message_batch_write(&b, &m);
 
-    test_caller_send(&f->ann, MESSAGE_batch, 9, buffer_view(&b));
+    SEND_MESSAGE(&f->ann, batch, 9, &m);
     fake_executor_run_tasks(&f->engine.executor);
 
     assert_int_equal(f->ann.reply_count, 2);

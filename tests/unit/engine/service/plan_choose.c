@@ -51,8 +51,7 @@ static void send_wanted(struct users *f, struct test_caller *c, const struct wan
     enum kiln_code rc = test_caller_try_send(c, MESSAGE_plan, 8, buffer_view(&body));
     fake_executor_run_tasks(&f->engine.executor);
     while (!rc && fake_executor_next_compile(&f->engine.executor)) {
-        fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
-        fake_executor_run_tasks(&f->engine.executor);
+        finish_compile(f, "object");
     }
 }
 
@@ -408,8 +407,7 @@ static unsigned compile_all(struct users *f)
     unsigned count = 0;
     fake_executor_run_tasks(&f->engine.executor);
     for (; fake_executor_next_compile(&f->engine.executor); count++) {
-        fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
-        fake_executor_run_tasks(&f->engine.executor);
+        finish_compile(f, "object");
     }
     return count;
 }

@@ -42,8 +42,7 @@ static void answer_probe(struct users *f)
     struct compile_task *task = fake_executor_next_compile(&f->engine.executor);
     assert_non_null(task);
     assert_int_equal(task->job.kind, COMPILE_PROBE);
-    fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
-    fake_executor_run_tasks(&f->engine.executor);
+    finish_compile(f, "object");
 }
 
 static void put_content(struct users *f, const char *file_name, struct bytes content)

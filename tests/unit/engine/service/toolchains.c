@@ -70,8 +70,7 @@ TEST(undescribed, a_request_waits_until_the_toolchains_are_known)
     assert_int_equal(fake_executor_next_compile(&f->engine.executor)->job.origin, COMPILE_OF_KILN);
     engine_fixture_describe(&f->engine);
     assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
-    fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
-    fake_executor_run_tasks(&f->engine.executor);
+    finish_compile(f, "object");
     assert_int_equal(reply_result(&f->ann, 0).code, KILN_OK);
     assert_int_equal(users_stat(f, "fetches"), 1);
 }
@@ -146,8 +145,7 @@ TEST(undescribed, a_toolchain_whose_probe_crashes_is_replaced_by_the_next)
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     assert_true(bytes_equal_text(next_job(f)->toolchain, "clang"));
-    fake_executor_compile(&f->engine.executor, bytes_of_text("probe"));
-    fake_executor_run_tasks(&f->engine.executor);
+    finish_compile(f, "probe");
     assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
     assert_true(bytes_equal_text(next_job(f)->toolchain, "clang"));
     assert_int_equal(users_stat(f, "probes"), 2);
@@ -160,8 +158,7 @@ TEST(undescribed, probe_results_survive_a_restart)
     describe_two(f);
     fetch_amd(f, 1, "");
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
-    fake_executor_compile(&f->engine.executor, bytes_of_text("probe"));
-    fake_executor_run_tasks(&f->engine.executor);
+    finish_compile(f, "probe");
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "no", NULL);
     fake_executor_run_tasks(&f->engine.executor);
     users_reopen(f); /* it describes only opencl, so nothing is known about gfx942 */
@@ -192,8 +189,7 @@ TEST(undescribed, a_probe_of_a_clients_target_is_a_clients_job)
     fetch_amd(f, 1, "");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     assert_int_equal(next_job(f)->origin, COMPILE_OF_CLIENT);
-    fake_executor_compile(&f->engine.executor, bytes_of_text("probe"));
-    fake_executor_run_tasks(&f->engine.executor);
+    finish_compile(f, "probe");
     assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
     assert_int_equal(next_job(f)->origin, COMPILE_OF_CLIENT);
     assert_true(next_job(f)->target_works);
@@ -224,8 +220,7 @@ TEST(undescribed, a_plan_is_a_clients_job_until_its_target_was_probed)
 
     plan_for(f, 2, "gfx90a", "hiprtc");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
-    fake_executor_compile(&f->engine.executor, bytes_of_text("probe"));
-    fake_executor_run_tasks(&f->engine.executor);
+    finish_compile(f, "probe");
     assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
     assert_int_equal(next_job(f)->origin, COMPILE_OF_KILN);
     assert_true(next_job(f)->target_works);
@@ -321,8 +316,7 @@ TEST(undescribed, a_list_of_toolchains_probes_all_targets_first)
     describe_two(f);
     test_caller_send(&f->ann, MESSAGE_toolchains, 1, bytes_of_text("{\"probe\":[\"gfx1030\"]}"));
     assert_int_equal(f->ann.reply_count, 0);
-    fake_executor_compile(&f->engine.executor, bytes_of_text("probe"));
-    fake_executor_run_tasks(&f->engine.executor);
+    finish_compile(f, "probe");
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "unknown target",
                        "\nerror: gfx1030\nmore");
     fake_executor_run_tasks(&f->engine.executor);
@@ -338,8 +332,7 @@ static void take_probe(struct users *f, const char *target)
 {
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     assert_true(bytes_equal_text(next_job(f)->target, target));
-    fake_executor_compile(&f->engine.executor, bytes_of_text("probe"));
-    fake_executor_run_tasks(&f->engine.executor);
+    finish_compile(f, "probe");
 }
 
 static void take_kernel(struct users *f, const char *program)
@@ -541,8 +534,7 @@ TEST(undescribed, a_long_list_of_targets_is_probed_to_its_end)
     unsigned tries = 0;
     for (; f->ann.reply_count == 0 && tries < 100; tries++) {
         assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
-        fake_executor_compile(&f->engine.executor, bytes_of_text("probe"));
-        fake_executor_run_tasks(&f->engine.executor);
+        finish_compile(f, "probe");
     }
     assert_int_equal(tries, 2 * (16 + 14) + 9);
     KILN_AUTO(mem) char *text = bytes_to_text(f->ann.replies[0].body);

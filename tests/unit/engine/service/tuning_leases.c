@@ -15,6 +15,11 @@ static const struct message_tuning_lease wanted = { .candidates = 8,
                                                     .flags = LEASE_SHARE,
                                                     .wait_ms = 60000 };
 
+/* Without LEASE_SHARE: one process searches alone while the others wait. */
+static const struct message_tuning_lease exclusive = { .candidates = 4,
+                                                       .flags = LEASE_WAIT,
+                                                       .wait_ms = 60000 };
+
 static void send_lease(struct test_caller *c, const struct message_tuning_lease *lease)
 {
     struct message_tuning_lease m = *lease;
@@ -248,14 +253,11 @@ TEST(users, a_waiting_lease_request_can_be_cancelled)
     struct users *f = *state;
     struct test_caller rank;
     join_ann_again(f, &rank);
-    const struct message_tuning_lease waits = { .candidates = 4,
-                                                .flags = LEASE_WAIT,
-                                                .wait_ms = 60000 };
-    send_lease(&f->ann, &waits);
-    send_lease(&rank, &waits);
+    send_lease(&f->ann, &exclusive);
+    send_lease(&rank, &exclusive);
     test_caller_cancel(&rank, ANSWERED_TOO);
     assert_int_equal(reply_error(&rank, 0).code, KILN_CANCELLED);
-    send_lease(&rank, &waits);
+    send_lease(&rank, &exclusive);
     test_caller_leave(&rank);
     assert_true(list_is_empty(&f->engine.engine->requests->lease_waits.members));
 }
@@ -326,11 +328,8 @@ TEST(users, a_stopping_daemon_rejects_lease_waiters)
     struct users *f = *state;
     struct test_caller rank;
     join_ann_again(f, &rank);
-    const struct message_tuning_lease waits = { .candidates = 4,
-                                                .flags = LEASE_WAIT,
-                                                .wait_ms = 60000 };
-    send_lease(&f->ann, &waits);
-    send_lease(&rank, &waits);
+    send_lease(&f->ann, &exclusive);
+    send_lease(&rank, &exclusive);
     engine_drain(f->engine.engine);
     assert_reply_refuses(&rank, 0, KILN_UNAVAILABLE, "stopping");
     test_caller_leave(&rank);

@@ -78,6 +78,14 @@ uint64_t users_stat(struct users *f, const char *name)
     return engine_fixture_stat(&f->engine, name);
 }
 
+unsigned count_tasks(const struct users *f)
+{
+    unsigned count = 0;
+    for (const struct task *t = f->engine.executor.tasks; t; t = t->next)
+        count++;
+    return count;
+}
+
 void fetch_program(struct test_caller *c, uint64_t id, const char *program)
 {
     test_caller_fetch_source(c, id, program, PRIORITY_INTERACTIVE);

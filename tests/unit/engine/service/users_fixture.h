@@ -32,6 +32,9 @@ void users_reopen(struct users *f);
 /* One number of the answer to "stats". */
 uint64_t users_stat(struct users *f, const char *name);
 
+/* Tasks on the work queues that have not run yet. */
+unsigned count_tasks(const struct users *f);
+
 /* Sends a fetch_source of |program| and runs its tasks. */
 void fetch_program(struct test_caller *c, uint64_t id, const char *program);
 /* Ends the next compile, which must be pending, with |content| as its object. */

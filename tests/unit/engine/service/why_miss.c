@@ -158,7 +158,7 @@ TEST(why, why_miss_names_an_upgraded_toolchain)
     KILN_AUTO(json) struct json *answer = ask_why(&f->ann, PROBLEM_QUESTION);
     const struct json *d = only_difference(answer, "toolchain version");
     assert_string_equal(json_get_text(d, "wanted", ""), "1 (222222222222)");
-    assert_string_equal(json_get_text(d, "there", ""), "no longer installed (111111111111)");
+    assert_says(json_get_text(d, "there", ""), "111111111111");
 }
 
 TEST(why, why_miss_names_an_edited_source)
