@@ -132,7 +132,7 @@ static size_t check_package(const char *path)
     return listing.rows;
 }
 
-/* ---- what is in it ---- */
+/* ---- content ---- */
 
 TEST(build, a_package_of_several_problems_has_each_kernel_once_sorted)
 {
@@ -292,7 +292,7 @@ TEST(build, a_build_reports_progress_before_the_package)
     assert_int_equal(f->ann.replies[f->ann.reply_count - 1].flags, 0);
 }
 
-/* ---- what cannot be built ---- */
+/* ---- failures ---- */
 
 TEST(build, a_build_lists_failures_and_builds_the_rest)
 {
@@ -354,7 +354,7 @@ TEST(build, a_build_for_a_target_without_a_compiler_is_refused)
     assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "gfx90a");
 }
 
-TEST(build, invalid_questions_are_refused)
+TEST(build, invalid_build_questions_are_refused)
 {
     struct users *f = *state;
     static const struct {
@@ -371,7 +371,7 @@ TEST(build, invalid_questions_are_refused)
     }
 }
 
-/* ---- the file ---- */
+/* ---- the file of problems ---- */
 
 TEST(build, an_unsealed_file_of_problems_is_refused)
 {
@@ -436,7 +436,7 @@ TEST(build, too_many_problems_for_one_build_are_refused)
     assert_says(text, "20000");
 }
 
-/* ---- in turns of the loop ---- */
+/* ---- loop iterations and queues ---- */
 
 static void begin_quietly(struct test_caller *c, const struct problem *problems, size_t count)
 {

@@ -223,10 +223,7 @@ TEST(users, waiting_sources_of_one_user_are_bounded_in_bytes)
         struct message_fetch_source m = { .target = bytes_of_text(FIXTURE_TARGET),
                                           .program = bytes_of_text(program),
                                           .source = bytes_of(large, 40000) };
-        BUFFER_AUTO struct buffer b;
-        buffer_init(&b, 100000);
-        message_fetch_source_write(&b, &m);
-        test_caller_send(&f->ann, MESSAGE_fetch_source, (uint64_t)i, buffer_view(&b));
+        SEND_MESSAGE(&f->ann, fetch_source, (uint64_t)i, &m);
     }
     struct message_result o = reply_result(&f->ann, 0);
     KILN_AUTO(mem) char *text = bytes_to_text(o.text);

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-/* ---- whose they are ---- */
+/* ---- ownership ---- */
 
 TEST(users, a_users_import_is_private_to_that_user)
 {
@@ -433,7 +433,7 @@ TEST(users, a_second_version_makes_the_only_version_cold)
     }
 }
 
-/* ---- which GPU they are for ---- */
+/* ---- database ids ---- */
 
 TEST(users, an_import_may_name_the_database_id)
 {

@@ -16,7 +16,7 @@ static void run_first_step(struct users *f)
     assert_true(fake_executor_run_task(&f->engine.executor));
 }
 
-/* ---- many ---- */
+/* ---- steps ---- */
 
 TEST(users, a_large_import_runs_in_steps_and_lets_others_in)
 {
@@ -125,7 +125,7 @@ TEST(users, a_users_import_keeps_what_fits_and_evicts_nothing_of_others)
     assert_int_equal(users_stat(f, "evictions"), 0);
 }
 
-/* ---- how large, how many ---- */
+/* ---- limits ---- */
 
 TEST(users, a_cache_larger_than_the_store_is_not_copied)
 {

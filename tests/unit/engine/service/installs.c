@@ -55,7 +55,7 @@ static bool is_installed(const struct users *f, const char *file_name)
     return access(package_path(&f->engine, file_name), F_OK) == 0;
 }
 
-/* ---- in ---- */
+/* ---- install ---- */
 
 TEST(install, a_downloaded_package_is_installed_and_serves_kernels)
 {
@@ -280,7 +280,7 @@ TEST(install, an_install_without_transfers_is_refused)
     f->engine.executor.base.ops = all;
 }
 
-/* ---- as metrics count them ---- */
+/* ---- metrics ---- */
 
 static uint64_t count_transfers(struct users *f, const char *op, const char *result)
 {
@@ -436,7 +436,7 @@ TEST(install, a_half_uploaded_package_of_an_earlier_daemon_is_removed)
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }
 
-/* ---- looking ---- */
+/* ---- list, show, verify, remove ---- */
 
 TEST(install, packages_are_listed_and_shown_a_page_at_a_time)
 {

@@ -73,7 +73,7 @@ static void fetch_afresh(struct users *f, struct test_caller *c, const char *pro
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-/* ---- the page ---- */
+/* ---- the text ---- */
 
 static const struct {
     const char *name, *type;
@@ -371,7 +371,7 @@ TEST(users, misses_are_counted_by_reason)
     assert_balanced(f);
 }
 
-/* ---- when the store is not there ---- */
+/* ---- without a store ---- */
 
 TEST(users, metrics_continue_without_a_store)
 {

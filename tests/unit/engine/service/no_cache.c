@@ -54,7 +54,7 @@ TEST(users, a_fetch_without_cache_joins_no_other_and_no_other_joins_it)
     fetch_uncached(f, &f->bob, 2);
     assert_int_equal(users_stat(f, "coalesced"), 0);
     assert_int_equal(users_stat(f, "queued"), 2);
-    finish_compile(f, "of a alone");
+    finish_compile(f, "without cache");
     assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(f->bob.reply_count, 0);
     finish_compile(f, "one");
@@ -71,12 +71,9 @@ TEST(users, concurrent_look_ups_do_not_disturb_a_fetch_without_cache)
     finish_compile(f, "first");
     struct message_fetch m = { .key = reply_result(&f->ann, 0).key, .inline_limit = 100 };
     for (uint8_t i = 0; i < 16; i++) {
-        BUFFER_AUTO struct buffer b;
-        buffer_init(&b, 100);
         m.key.bytes[DIGEST_SIZE - 1] ^= i;
-        message_fetch_write(&b, &m);
+        SEND_MESSAGE(&f->bob, fetch, i + 1u, &m);
         m.key.bytes[DIGEST_SIZE - 1] ^= i;
-        test_caller_send(&f->bob, MESSAGE_fetch, i + 1u, buffer_view(&b));
     }
     fetch_uncached(f, &f->ann, 2);
     finish_compile(f, "second");

@@ -299,12 +299,9 @@ TEST(users, requests_for_one_name_share_a_look_up)
                                     .database_id = bytes_of_text(MI210),
                                     .name = bytes_of_text("conv.o"),
                                     .args = bytes_of_text(" -mcpu=gfx90a") };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 1000);
-    message_fetch_name_write(&b, &m);
 
     for (uint64_t id = 0; id < 3; id++)
-        test_caller_send(&f->ann, MESSAGE_fetch_name, id, buffer_view(&b));
+        SEND_MESSAGE(&f->ann, fetch_name, id, &m);
 
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 1);
     assert_int_equal(f->ann.reply_count, 3);

@@ -27,7 +27,7 @@ static int setup(void **state)
 
 FIXTURE(with_engine, setup, users_teardown);
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 struct wanted { /* a plan request for problem_of_batch(1) */
     const char *solver, *config, *database_id, *driver;
@@ -154,7 +154,7 @@ static void other_config(bool valid, unsigned which, char text[PERF_CONFIG_TEXT_
     other_config_of_batch(1, valid, which, text);
 }
 
-/* ---- by record ---- */
+/* ---- records ---- */
 
 TEST(with_engine, without_records_the_heuristic_decides)
 {

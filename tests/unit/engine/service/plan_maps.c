@@ -96,11 +96,8 @@ static void send_plan_of(struct fixture *f, struct test_caller *c, const char *c
                                     .database_id = bytes_of_text(f->device),
                                     .solver = bytes_of_text(config[0] ? SOLVER : ""),
                                     .config = bytes_of_text(config) };
-    BUFFER_AUTO struct buffer body;
-    buffer_init(&body, LIMIT_FRAME_BODY);
-    message_plan_write(&body, &m);
     test_caller_forget_replies(c);
-    test_caller_send(c, MESSAGE_plan, 8, buffer_view(&body));
+    SEND_MESSAGE(c, plan, 8, &m);
     run_to_end(f);
     assert_int_equal(c->reply_count, 1);
 }
@@ -231,7 +228,7 @@ TEST(plan, a_tuned_config_with_tensor_maps_is_skipped_for_a_client_without_them)
     assert_true(bytes_equal_text(m.config, IN_BULK));
 }
 
-/* ---- what there is to tune ---- */
+/* ---- solutions and configs ---- */
 
 static struct message_solution solution(struct fixture *f, struct test_caller *c)
 {

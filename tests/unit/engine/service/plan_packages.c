@@ -81,9 +81,8 @@ static void ask_plan(struct test_caller *c, const struct message_plan *m)
 static void fetch_small_source(struct test_caller *c)
 {
     const struct solution_program *p = &small_names.program;
-    BUFFER_AUTO struct buffer headers, b;
+    BUFFER_AUTO struct buffer headers;
     buffer_init(&headers, 1u << 20);
-    buffer_init(&b, 1u << 20);
     for (uint32_t i = 0; i < p->header_count; i++) {
         struct message_header h = { .name = bytes_of_text(p->header_names[i]),
                                     .text = p->header_texts[i] };
@@ -97,8 +96,7 @@ static void fetch_small_source(struct test_caller *c)
         .header_count = p->header_count,
         .headers = buffer_view(&headers),
     };
-    message_fetch_source_write(&b, &m);
-    test_caller_send(c, MESSAGE_fetch_source, 9, buffer_view(&b));
+    SEND_MESSAGE(c, fetch_source, 9, &m);
 }
 
 static bool is_compiling(struct users *f)
@@ -107,7 +105,7 @@ static bool is_compiling(struct users *f)
     return task && task->job.kind == COMPILE_KERNEL;
 }
 
-/* ---- with no compiler for it ---- */
+/* ---- without a compiler ---- */
 
 TEST(plan, without_a_compiler_a_plan_is_served_wholly_from_a_package)
 {
@@ -224,7 +222,7 @@ TEST(plan, a_plan_that_may_use_no_cache_uses_no_package)
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_UNSUPPORTED);
 }
 
-/* ---- what the object is ---- */
+/* ---- objects ---- */
 
 TEST(plan, an_object_for_another_arch_is_damage)
 {
@@ -447,11 +445,8 @@ TEST(plan, a_package_object_does_not_answer_a_forced_plan_that_joins)
     engine_fixture_rescan(&f->engine);
     put_kernel(f, "gfx90a68.kdb");
     test_caller_forget_replies(&f->ann);
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 10000);
-    message_plan_write(&b, &m);
 
-    test_caller_send(&f->ann, MESSAGE_plan, 1, buffer_view(&b));
+    SEND_MESSAGE(&f->ann, plan, 1, &m);
     fetch_small_source(&f->bob); /* its look-up is in flight */
     fake_executor_run_tasks(&f->engine.executor);
 

@@ -34,7 +34,7 @@ static void assert_text(struct bytes text, const char *wanted)
     assert_string_equal(copy, wanted);
 }
 
-/* ---- solutions: asking ---- */
+/* ---- solutions: requests ---- */
 
 static struct message_solutions question(void)
 {
@@ -291,7 +291,7 @@ TEST(users, valid_configs_are_counted_once)
     assert_true(counts_made > before);
 }
 
-/* ---- configs: asking ---- */
+/* ---- configs: requests ---- */
 
 static struct message_configs range_of(uint32_t first, uint32_t count)
 {
@@ -304,11 +304,8 @@ static struct message_configs range_of(uint32_t first, uint32_t count)
 
 static void send_configs(struct test_caller *c, const struct message_configs *m)
 {
-    BUFFER_AUTO struct buffer body;
-    buffer_init(&body, LIMIT_FRAME_BODY);
-    message_configs_write(&body, m);
     test_caller_forget_replies(c);
-    test_caller_send(c, MESSAGE_configs, 8, buffer_view(&body));
+    SEND_MESSAGE(c, configs, 8, m);
 }
 
 static struct message_candidates configs_of(struct users *f, const struct message_configs *m)
@@ -421,7 +418,7 @@ TEST(users, a_client_that_cancels_gets_no_configs)
     assert_reply_refuses(&f->bob, 0, KILN_CANCELLED, "cancel");
 }
 
-/* ---- turns ---- */
+/* ---- the queue ---- */
 
 /* Sends a request for one config; |c| keeps earlier replies. */
 static enum kiln_code send_one_config(struct test_caller *c, uint64_t id)
@@ -501,7 +498,7 @@ TEST(users, a_solver_question_cancelled_in_the_queue_does_not_run)
     assert_reply_refuses(&f->bob, 0, KILN_CANCELLED, "cancel");
 }
 
-/* ---- frames ---- */
+/* ---- sizes ---- */
 
 TEST(users, solver_questions_of_the_wrong_size_are_refused)
 {

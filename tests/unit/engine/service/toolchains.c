@@ -92,11 +92,8 @@ TEST(undescribed, deferred_requests_of_one_user_are_bounded_in_bytes)
     KILN_AUTO(mem) char *large = calloc(1, 60000);
     assert_non_null(large);
     m.source = bytes_of(large, 60000);
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 100000);
-    message_fetch_source_write(&b, &m);
     for (uint64_t id = 0; id < 2; id++)
-        test_caller_send(&f->ann, MESSAGE_fetch_source, id, buffer_view(&b));
+        SEND_MESSAGE(&f->ann, fetch_source, id, &m);
     assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_BUSY);
     assert_int_equal(f->ann.replies[0].request_id, 1);
@@ -246,9 +243,8 @@ TEST(undescribed, a_probe_that_cannot_start_is_not_remembered)
 TEST(undescribed, a_batch_of_made_up_targets_is_refused)
 {
     struct users *f = *state;
-    BUFFER_AUTO struct buffer items, b;
+    BUFFER_AUTO struct buffer items;
     buffer_init(&items, 100000);
-    buffer_init(&b, 200000);
     describe_two(f);
     for (int i = 0; i < 20; i++) {
         char target[16];
@@ -256,15 +252,10 @@ TEST(undescribed, a_batch_of_made_up_targets_is_refused)
         struct message_fetch_source m = { .target = bytes_of_text(target),
                                           .program = bytes_of_text("k.hip"),
                                           .source = bytes_of_text("source") };
-        BUFFER_AUTO struct buffer request;
-        buffer_init(&request, 1000);
-        message_fetch_source_write(&request, &m);
-        struct message_batch_item item = { .kind = 1, .request = buffer_view(&request) };
-        message_batch_item_write(&items, &item);
+        PUT_BATCH_ITEM(&items, 1, fetch_source, &m);
     }
     struct message_batch batch = { .count = 20, .items = buffer_view(&items) };
-    message_batch_write(&b, &batch);
-    test_caller_send(&f->ann, MESSAGE_batch, 1, buffer_view(&b));
+    SEND_MESSAGE(&f->ann, batch, 1, &batch);
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
     KILN_AUTO(mem) char *text = bytes_to_text(reply_error(&f->ann, 0).text);
     assert_says(text, "16");
@@ -556,7 +547,7 @@ TEST(undescribed, a_list_that_can_start_no_probe_is_refused)
     assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "64 ");
 }
 
-/* ---- no process to try with ---- */
+/* ---- probes without a process ---- */
 
 #define NO_PROCESS "no compiler process could be started: Too many open files"
 

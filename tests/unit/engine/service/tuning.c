@@ -186,7 +186,7 @@ TEST(users, only_publishers_and_administrators_put_host_records)
     assert_true(bytes_equal_text(answer.value, MY_VALUE));
 }
 
-/* ---- what is refused ---- */
+/* ---- refusals ---- */
 
 static void assert_refused(struct users *f, const struct put *put, const char *words)
 {
@@ -398,7 +398,7 @@ TEST(users, tuning_requests_of_the_wrong_size_are_refused)
     }
 }
 
-/* ---- turns ---- */
+/* ---- the queue ---- */
 
 TEST(users, a_queued_put_of_a_client_that_left_records_nothing)
 {
@@ -585,7 +585,7 @@ TEST(users, a_put_without_a_backend_uses_the_devices)
     }
 }
 
-/* ---- puts that are sent again ---- */
+/* ---- repeated puts ---- */
 
 static uint32_t samples_of_mine(struct users *f)
 {

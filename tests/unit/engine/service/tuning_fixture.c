@@ -61,9 +61,8 @@ void tuning_import_system(struct users *f)
 
 void tuning_ask_many(struct test_caller *c, uint8_t kind, uint8_t flags, uint32_t count)
 {
-    BUFFER_AUTO struct buffer problems, body;
+    BUFFER_AUTO struct buffer problems;
     buffer_init(&problems, LIMIT_FRAME_BODY);
-    buffer_init(&body, LIMIT_FRAME_BODY);
     for (uint32_t i = 0; i < count; i++) {
         struct problem p = problem_of_batch(i + 1);
         problem_write(&problems, &p);
@@ -74,9 +73,8 @@ void tuning_ask_many(struct test_caller *c, uint8_t kind, uint8_t flags, uint32_
                                           .driver = bytes_of_text("driver 2"),
                                           .count = count,
                                           .problems = buffer_view(&problems) };
-    message_tuning_get_write(&body, &m);
     test_caller_forget_replies(c);
-    test_caller_send(c, MESSAGE_tuning_get, 4, buffer_view(&body));
+    SEND_MESSAGE(c, tuning_get, 4, &m);
 }
 
 struct message_tuning_answer tuning_ask(struct users *f, struct test_caller *c, uint8_t kind,
@@ -150,15 +148,13 @@ struct put perf_put(const char *solver, const char *params, double median_ms)
 void tuning_send_put(struct users *f, struct test_caller *c, const struct put *put, bool runs)
 {
     struct message_tuning_put m = put->m;
-    BUFFER_AUTO struct buffer entries, body;
+    BUFFER_AUTO struct buffer entries;
     buffer_init(&entries, LIMIT_FRAME_BODY);
-    buffer_init(&body, LIMIT_FRAME_BODY);
     for (uint32_t i = 0; i < put->repeated; i++)
         message_tuning_entry_write(&entries, &put->entry);
     m.entries = buffer_view(&entries);
-    message_tuning_put_write(&body, &m);
     test_caller_forget_replies(c);
-    test_caller_send(c, MESSAGE_tuning_put, 6, buffer_view(&body));
+    SEND_MESSAGE(c, tuning_put, 6, &m);
     if (runs)
         fake_executor_run_tasks(&f->engine.executor);
 }

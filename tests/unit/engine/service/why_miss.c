@@ -58,9 +58,8 @@ static void fetch_variant(struct users *f, const char *source, const char *heade
     struct program_names names;
     program_names_find(&problem, FIXTURE_TARGET, NULL, &names);
     const struct solution_program *p = &names.program;
-    BUFFER_AUTO struct buffer headers, b;
+    BUFFER_AUTO struct buffer headers;
     buffer_init(&headers, 1u << 20);
-    buffer_init(&b, 1u << 20);
     struct message_header h = { .name = bytes_of_text(p->header_names[0]),
                                 .text = header ? bytes_of_text(header) : p->header_texts[0] };
     message_header_write(&headers, &h);
@@ -70,8 +69,7 @@ static void fetch_variant(struct users *f, const char *source, const char *heade
                                       .source = source ? bytes_of_text(source) : p->source,
                                       .header_count = 1,
                                       .headers = buffer_view(&headers) };
-    message_fetch_source_write(&b, &m);
-    test_caller_send(&f->ann, MESSAGE_fetch_source, 2, buffer_view(&b));
+    SEND_MESSAGE(&f->ann, fetch_source, 2, &m);
     fake_executor_run_tasks(&f->engine.executor);
     finish_compiles(f, bytes_of_text("object"));
     program_names_done(&names);
@@ -443,8 +441,6 @@ TEST(why, why_miss_names_the_compute_units_of_an_import)
     assert_string_equal(json_get_text(d, "wanted", ""), "gfx906_64");
 }
 
-/* ---- questions ---- */
-
 /* ---- why_miss and fetch ---- */
 
 static const char *tier_of_fetch(const struct test_caller *c)
@@ -465,12 +461,9 @@ static void assert_key_is_in(struct users *f, struct test_caller *c, const struc
                              const char *tier)
 {
     const struct message_fetch m = { .key = *key };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 100);
-    message_fetch_write(&b, &m);
     KILN_AUTO(json) struct json *answer = ask_key(c, key);
     assert_string_equal(tier_of_answer(answer), tier);
-    test_caller_send(c, MESSAGE_fetch, 5, buffer_view(&b));
+    SEND_MESSAGE(c, fetch, 5, &m);
     fake_executor_run_tasks(&f->engine.executor);
     assert_string_equal(tier_of_fetch(c), tier);
 }
@@ -563,7 +556,7 @@ TEST(why, why_miss_neither_promotes_nor_counts_a_hot_kernel)
     assert_key_is_in(f, &f->ann, &oldest, "disk");
 }
 
-TEST(why, invalid_questions_are_refused)
+TEST(why, invalid_why_miss_questions_are_refused)
 {
     struct users *f = *state;
     static const struct {
