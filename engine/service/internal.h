@@ -90,7 +90,7 @@ void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id
                     const struct kiln_err *why, const char *log);
 
 /* One handler for each request of common/messages.def. */
-#define KILN_REQUEST(name, number, who, body, purpose)                                       \
+#define KILN_REQUEST(name, number, role, body, purpose)                                      \
     enum kiln_code handle_##name(struct engine *e, struct caller *caller,                    \
                                  const struct frame_header *header, struct bytes frame_body, \
                                  struct kiln_err *err);

@@ -4,8 +4,8 @@
 /*
  * An engine whose data is built into the program, perhaps without a directory to write to.
  *
- * Role       refuses requests that need a directory if there is none, explains what the program
- *            lacks when a plan fails, and checks each item once after its first use
+ * Role       refuses requests that need a directory if there is none; explains what the program
+ *            lacks when a plan fails; checks each item once after its first use
  * Threading  the engine's thread
  */
 #include "engine/service/internal.h"

@@ -10,9 +10,8 @@
  * Threading  the engine's thread
  *
  * Bounded: ACCOUNTING_USERS_MAX users, and ACCOUNTING_KINDS_MAX pairs of target and program.  A new
- * row replaces the one with the least compile time spent here, because that is the only sum that a
- * loop of hits does not raise.  Usage without a row is counted under "others", so totals stay
- * exact.
+ * row replaces the one with the least compile time spent here.  A loop of hits cannot raise this
+ * sum.  Usage without a row is counted under "others", so totals stay exact.
  */
 #include "engine/store/kernel_figures.h"
 

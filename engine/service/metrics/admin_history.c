@@ -79,14 +79,14 @@ static void append_sample(void *context, const struct kernel_sample *sample)
 }
 
 struct slowest {
-    const struct admin *asker;
+    const struct admin *admin;
     struct json *list;
 };
 
 static void append_kernel(void *context, const struct kernel_record *record)
 {
     const struct slowest *slowest = context;
-    json_append(slowest->list, kernel_to_json(slowest->asker, record));
+    json_append(slowest->list, kernel_to_json(slowest->admin, record));
 }
 
 struct range {
@@ -122,7 +122,7 @@ static enum kiln_code work_history(struct admin *a)
     json_set_u64(a->base.answer, "step_s", range.step_s);
     json_set(a->base.answer, "samples", samples);
     json_set(a->base.answer, "slowest", slowest);
-    struct slowest found = { .asker = a, .list = slowest };
+    struct slowest found = { .admin = a, .list = slowest };
     enum kiln_code rc = kernel_store_history(store, range.since, range.step_s, SAMPLES_MAX,
                                              append_sample, samples, &a->base.err);
     if (!rc && slowest_max > 0)

@@ -236,7 +236,7 @@ TEST(users, every_request_of_the_table_answers_an_empty_body)
 {
     struct users *f = *state;
     static const unsigned types[] = {
-#define KILN_REQUEST(name, number, who, body, purpose) number,
+#define KILN_REQUEST(name, number, role, body, purpose) number,
 #define KILN_REPLY(name, number, body, purpose)
 #include "common/messages.def"
 #undef KILN_REQUEST
