@@ -355,8 +355,8 @@ TEST(users, a_tier_and_a_file_are_compared)
     struct users *f = *state;
     tuning_import_system(f);
     tuning_write(f, KEY "=" WINOGRAD ";" GEMM "\n");
-    tuning_bring(f, &f->ann, MESSAGE_tuning_diff,
-                 DIFF "\"a_tier\":\"system\",\"b_name\":\"mine.txt\"}", "mine.txt");
+    tuning_send_file(f, &f->ann, MESSAGE_tuning_diff,
+                     DIFF "\"a_tier\":\"system\",\"b_name\":\"mine.txt\"}", "mine.txt");
     fake_executor_run_tasks(&f->engine.executor);
     KILN_AUTO(json) struct json *a = reply_json(&f->ann, f->ann.reply_count - 1);
     assert_int_equal(answer_number(a, "same"), 1);

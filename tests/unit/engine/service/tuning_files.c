@@ -88,8 +88,8 @@ TEST(users, a_strict_import_with_a_bad_line_takes_nothing)
 {
     struct users *f = *state;
     tuning_write(f, KEY "=" WINOGRAD "\nnonsense\n");
-    tuning_bring(f, &f->admin, MESSAGE_tuning_import,
-                 "{\"name\":\"" FIND_FILE "\",\"strict\":true}", FIND_FILE);
+    tuning_send_file(f, &f->admin, MESSAGE_tuning_import,
+                     "{\"name\":\"" FIND_FILE "\",\"strict\":true}", FIND_FILE);
     fake_executor_run_tasks(&f->engine.executor);
     assert_reply_refuses(&f->admin, f->admin.reply_count - 1, KILN_INVALID, "line 2");
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
@@ -104,7 +104,7 @@ TEST(users, users_import_into_their_own_records_only)
         snprintf(question, sizeof(question), "{\"name\":\"" FIND_FILE "\",\"tier\":\"%s\"}",
                  shared[i]);
         tuning_write(f, MINE);
-        tuning_bring(f, &f->ann, MESSAGE_tuning_import, question, FIND_FILE);
+        tuning_send_file(f, &f->ann, MESSAGE_tuning_import, question, FIND_FILE);
         assert_reply_refuses(&f->ann, 0, KILN_DENIED, "--tier user");
     }
     json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
@@ -116,7 +116,7 @@ TEST(users, a_users_import_of_a_file_named_as_system_is_refused)
 {
     struct users *f = *state;
     tuning_write(f, MINE);
-    tuning_bring(f, &f->ann, MESSAGE_tuning_import, SYSTEM_QUESTION, FIND_FILE);
+    tuning_send_file(f, &f->ann, MESSAGE_tuning_import, SYSTEM_QUESTION, FIND_FILE);
     assert_reply_refuses(&f->ann, 0, KILN_DENIED, "--tier user");
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
@@ -137,7 +137,7 @@ TEST(users, a_users_imported_records_are_limited)
     users_reopen(f);
     tuning_write(f, MINE KEY_OF_TWO "=" GEMM "\n"
                                     "third=" GEMM "\n");
-    tuning_bring(f, &f->ann, MESSAGE_tuning_import, USER_QUESTION, FIND_FILE);
+    tuning_send_file(f, &f->ann, MESSAGE_tuning_import, USER_QUESTION, FIND_FILE);
     fake_executor_run_tasks(&f->engine.executor);
     assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_FULL, "tuning_records_per_uid");
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
@@ -147,7 +147,7 @@ TEST(users, a_stopping_daemon_rejects_an_import_that_has_not_started)
 {
     struct users *f = *state;
     tuning_write(f, MINE);
-    tuning_bring(f, &f->ann, MESSAGE_tuning_import, USER_QUESTION, FIND_FILE);
+    tuning_send_file(f, &f->ann, MESSAGE_tuning_import, USER_QUESTION, FIND_FILE);
     engine_drain(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
     assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_UNAVAILABLE, "stopping");
@@ -166,7 +166,7 @@ TEST(users, an_uninformative_file_name_needs_kind_and_database_id)
 {
     struct users *f = *state;
     tuning_write(f, MINE);
-    tuning_bring(f, &f->admin, MESSAGE_tuning_import, "{}", "results");
+    tuning_send_file(f, &f->admin, MESSAGE_tuning_import, "{}", "results");
     assert_reply_refuses(&f->admin, 0, KILN_INVALID, "--db-id");
     KILN_AUTO(json)
     struct json *a = tuning_import(f, &f->admin, "{\"kind\":\"find\",\"database_id\":\"" ID "\"}",
@@ -191,7 +191,7 @@ TEST(users, a_client_that_leaves_while_its_import_is_queued_imports_nothing)
     struct put put = find_put("First", 1);
     tuning_send_put(f, &f->bob, &put, false);
     tuning_write(f, MINE);
-    tuning_bring(f, &f->ann, MESSAGE_tuning_import, USER_QUESTION, FIND_FILE);
+    tuning_send_file(f, &f->ann, MESSAGE_tuning_import, USER_QUESTION, FIND_FILE);
     test_caller_cancel(&f->ann, 3);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
@@ -216,7 +216,7 @@ TEST(users, a_merge_keeps_existing_records_and_reports_its_counts)
     struct users *f = *state;
     json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
     tuning_write(f, KEY "=Mine:0.09,128,miopenConvolutionFwdAlgoDirect\n" KEY_OF_TWO "=" GEMM "\n");
-    tuning_bring(f, &f->ann, MESSAGE_tuning_merge, "{\"name\":\"" FIND_FILE "\"}", FIND_FILE);
+    tuning_send_file(f, &f->ann, MESSAGE_tuning_merge, "{\"name\":\"" FIND_FILE "\"}", FIND_FILE);
     fake_executor_run_tasks(&f->engine.executor);
     KILN_AUTO(json) struct json *a = reply_json(&f->ann, f->ann.reply_count - 1);
     assert_string_equal(json_get_text(a, "tier", ""), "user");
@@ -232,8 +232,8 @@ TEST(users, nothing_is_merged_into_a_system_database)
 {
     struct users *f = *state;
     tuning_write(f, MINE);
-    tuning_bring(f, &f->admin, MESSAGE_tuning_merge,
-                 "{\"name\":\"" FIND_FILE "\",\"tier\":\"system\"}", FIND_FILE);
+    tuning_send_file(f, &f->admin, MESSAGE_tuning_merge,
+                     "{\"name\":\"" FIND_FILE "\",\"tier\":\"system\"}", FIND_FILE);
     assert_reply_refuses(&f->admin, 0, KILN_INVALID, "never merged");
 }
 
@@ -372,8 +372,9 @@ TEST(users, a_file_of_an_unknown_backend_is_refused)
 {
     struct users *f = *state;
     tuning_write(f, MINE);
-    tuning_bring(f, &f->ann, MESSAGE_tuning_import,
-                 "{\"name\":\"" FIND_FILE "\",\"tier\":\"user\",\"backend\":\"Metal\"}", FIND_FILE);
+    tuning_send_file(f, &f->ann, MESSAGE_tuning_import,
+                     "{\"name\":\"" FIND_FILE "\",\"tier\":\"user\",\"backend\":\"Metal\"}",
+                     FIND_FILE);
     fake_executor_run_tasks(&f->engine.executor);
     assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_INVALID, "'Metal'");
 }
@@ -382,8 +383,8 @@ TEST(users, a_file_whose_backend_contradicts_the_device_is_refused)
 {
     struct users *f = *state;
     tuning_write(f, MINE);
-    tuning_bring(f, &f->ann, MESSAGE_tuning_import,
-                 "{\"tier\":\"user\",\"database_id\":\"sm_90_132\"}", FIND_FILE);
+    tuning_send_file(f, &f->ann, MESSAGE_tuning_import,
+                     "{\"tier\":\"user\",\"database_id\":\"sm_90_132\"}", FIND_FILE);
     fake_executor_run_tasks(&f->engine.executor);
     assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_INVALID, "'HIP'");
 }

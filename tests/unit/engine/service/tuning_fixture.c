@@ -29,8 +29,8 @@ void tuning_write(struct users *f, const char *text)
     must(fs_replace_file(f->file, bytes_of_text(text), 0600, &f->engine.err), f->engine.err);
 }
 
-void tuning_bring(struct users *f, struct test_caller *c, enum message_type type,
-                  const char *question, const char *name)
+void tuning_send_file(struct users *f, struct test_caller *c, enum message_type type,
+                      const char *question, const char *name)
 {
     const int file = open(f->file, O_RDONLY | O_CLOEXEC);
     assert_true(file >= 0);
@@ -44,7 +44,7 @@ struct json *tuning_import(struct users *f, struct test_caller *c, const char *q
                            const char *name, const char *text)
 {
     tuning_write(f, text);
-    tuning_bring(f, c, MESSAGE_tuning_import, question, name);
+    tuning_send_file(f, c, MESSAGE_tuning_import, question, name);
     fake_executor_run_tasks(&f->engine.executor);
     return reply_json(c, c->reply_count - 1);
 }
@@ -184,6 +184,6 @@ struct json *tuning_reported(const struct test_caller *c, const char *name)
             return frame;
         json_destroy(frame);
     }
-    fail_msg("nothing was told of '%s'", name);
+    fail_msg("no progress frame has '%s'", name);
     return NULL;
 }

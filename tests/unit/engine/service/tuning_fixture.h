@@ -21,8 +21,8 @@ struct problem problem_of_batch(uint32_t n); /* DRIVER with another batch size *
 /* Writes |text| to f->file. */
 void tuning_write(struct users *f, const char *text);
 /* Sends f->file with a request of |type|, and ends its transfer as |name|; runs no task yet. */
-void tuning_bring(struct users *f, struct test_caller *c, enum message_type type,
-                  const char *question, const char *name);
+void tuning_send_file(struct users *f, struct test_caller *c, enum message_type type,
+                      const char *question, const char *name);
 /* Imports |text| as a file called |name|, which must succeed; the caller owns the answer. */
 struct json *tuning_import(struct users *f, struct test_caller *c, const char *question,
                            const char *name, const char *text);

@@ -145,7 +145,7 @@ TEST(users, a_second_report_of_one_share_is_answered_with_the_next_share)
     assert_int_equal(report_share(f, &f->ann, &next, "3,4", 0.7).state, LEASE_RESULT_DONE);
 }
 
-TEST(users, a_third_process_is_told_that_the_lease_is_taken)
+TEST(users, a_third_process_gets_taken)
 {
     struct users *f = *state;
     struct test_caller rank, third;

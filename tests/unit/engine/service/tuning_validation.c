@@ -99,10 +99,10 @@ TEST(tuning_validation, an_invalid_database_id_is_refused_and_changes_nothing)
 {
     static const char *const wrong[] = { "", "gfx90a68 ", "68", "gfx90a68\n" };
     struct fixture *f = *state;
-    for (unsigned turn = 0; turn < 2; turn++) {
+    for (unsigned known = 0; known < 2; known++) {
         for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
             assert_int_not_equal(take_database(f, TUNING_PERF, wrong[i], ""), KILN_OK);
-        assert_known(f, turn ? "gfx90a68" : "", "");
+        assert_known(f, known ? "gfx90a68" : "", "");
         must(take_database(f, TUNING_PERF, "gfx90a68", ""), f->err);
     }
     must(take_database(f, TUNING_PERF, "gfx90a", ""), f->err);
