@@ -42,7 +42,7 @@ static struct digest read_digest(struct reader *r)
 #define MESSAGE_DEFINE_BINARY(name) MESSAGE_DEFINE(name)
 #define MESSAGE_DEFINE_JSON(name)
 #define MESSAGE_DEFINE_JSON_FILES(name)
-#define KILN_REQUEST(name, number, who, body, purpose) MESSAGE_DEFINE_##body(name)
+#define KILN_REQUEST(name, number, role, body, purpose) MESSAGE_DEFINE_##body(name)
 #define KILN_REPLY(name, number, body, purpose) MESSAGE_DEFINE_##body(name)
 #include "common/messages.def"
 KILN_RECORDS(MESSAGE_DEFINE)
@@ -50,7 +50,7 @@ KILN_RECORDS(MESSAGE_DEFINE)
 #undef KILN_REPLY
 
 static const char *const names[] = {
-#define KILN_REQUEST(name, number, who, body, purpose) [number] = #name,
+#define KILN_REQUEST(name, number, role, body, purpose) [number] = #name,
 #define KILN_REPLY(name, number, body, purpose) [number] = #name,
 #include "common/messages.def"
 #undef KILN_REQUEST

@@ -18,7 +18,7 @@
 #include "common/problem.h"
 
 enum message_type {
-#define KILN_REQUEST(name, number, who, body, purpose) MESSAGE_##name = (number),
+#define KILN_REQUEST(name, number, role, body, purpose) MESSAGE_##name = (number),
 #define KILN_REPLY(name, number, body, purpose) MESSAGE_##name = (number),
 #include "common/messages.def"
 #undef KILN_REQUEST
@@ -100,7 +100,7 @@ enum lease_result {
 #define MESSAGE_DECLARE_BINARY(name) MESSAGE_DECLARE(name)
 #define MESSAGE_DECLARE_JSON(name)
 #define MESSAGE_DECLARE_JSON_FILES(name)
-#define KILN_REQUEST(name, number, who, body, purpose) MESSAGE_DECLARE_##body(name)
+#define KILN_REQUEST(name, number, role, body, purpose) MESSAGE_DECLARE_##body(name)
 #define KILN_REPLY(name, number, body, purpose) MESSAGE_DECLARE_##body(name)
 #include "common/messages.def"
 KILN_RECORDS(MESSAGE_DECLARE)

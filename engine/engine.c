@@ -6,10 +6,12 @@
 #include "engine/service/kernels/inflight.h"
 #include "engine/service/kernels/store_tasks.h"
 #include "engine/service/metrics/accounting_tasks.h"
+#include "engine/service/metrics/history.h"
 #include "engine/service/packages/packages.h"
 #include "engine/service/packages/uploads.h"
 #include "engine/service/requests/exported_files.h"
 #include "engine/service/requests/leases.h"
+#include "engine/service/requests/valid_counts.h"
 #include "engine/service/tuning/tuning_service.h"
 
 #include <errno.h>
@@ -54,6 +56,12 @@ static enum kiln_code open_parts(struct engine *e, const struct engine_options *
     if (!rc)
         rc = requests_create(&e->requests, err);
     if (!rc)
+        rc = valid_counts_create(&e->valid_counts, err);
+    if (!rc)
+        rc = history_create(&e->history, err);
+    if (!rc)
+        rc = built_in_create(o->data, &e->built_in, err);
+    if (!rc)
         rc = tuning_service_create(o, &e->tuning, err);
     return rc ? rc : packages_open(e, o, err);
 }
@@ -67,7 +75,6 @@ enum kiln_code engine_open(const struct engine_options *options, struct engine *
     list_init(&e->callers);
     e->executor = options->executor;
     e->host = options->host;
-    e->data = options->data;
     buffer_init(&e->records, LIMIT_FRAME_BODY);
     buffer_init(&e->body, LIMIT_FRAME_BODY);
     enum kiln_code rc = open_parts(e, options, err);
@@ -87,6 +94,9 @@ void engine_close(struct engine *e)
         return;
     exported_files_destroy(e->exported);
     requests_destroy(e->requests);
+    valid_counts_destroy(e->valid_counts);
+    history_destroy(e->history);
+    built_in_destroy(e->built_in);
     metrics_close(&e->metrics);
     budget_destroy(e->budget);
     failure_memory_destroy(e->failures);
@@ -111,7 +121,6 @@ void engine_start(struct engine *e)
     tuning_service_start(e);
     built_in_report(e);
     accounting_load(e);
-    history_begin(e);
     toolchains_describe(e);
     packages_start(e);
 }

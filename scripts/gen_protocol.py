@@ -164,7 +164,7 @@ ENUMS = (
     ("tier", "messages.h", "tier", "TIER_"),
     ("role", "messages.h", "role", "ROLE_"),
     ("priority", "messages.h", "priority", "PRIORITY_"),
-    ("lease outcome", "messages.h", "lease_result", "LEASE_OUTCOME_"),
+    ("lease result", "messages.h", "lease_result", "LEASE_RESULT_"),
     ("argument kind", "messages.h", "argument_kind", "ARGUMENT_"),
     ("plan source", "messages.h", "plan_source", "PLAN_SOURCE_"),
 )

@@ -15,9 +15,7 @@
 #include "engine/service/deferred.h"
 #include "engine/service/kernels/toolchains.h"
 #include "engine/service/metrics/engine_metrics.h"
-#include "engine/service/metrics/history.h"
 #include "engine/service/requests/queues.h"
-#include "engine/service/requests/valid_counts.h"
 #include "engine/service/service.h"
 #include "engine/store/hot_set.h"
 #include "engine/store/kernel_store.h"
@@ -32,10 +30,9 @@ struct stats {
 #define ADMINISTRATORS "root, the daemon's own user or a member of group kiln-admin"
 
 struct engine {
-    struct executor *executor;      /* borrowed */
-    struct engine_host *host;       /* borrowed; may be NULL */
-    const struct engine_data *data; /* borrowed; NULL: nothing is built in */
-    bool checking_item;             /* one of the items in |data| is being checked */
+    struct executor *executor; /* borrowed */
+    struct engine_host *host;  /* borrowed; may be NULL */
+    struct built_in *built_in; /* owned: the data built into the program */
     struct kernel_store *store;
     struct hot_set *hot;
     struct package_set *packages;
@@ -45,7 +42,7 @@ struct engine {
     struct budget *budget; /* memory that waiting requests hold */
     struct stats stats;
     struct engine_metrics metrics;
-    struct history history;
+    struct history *history; /* owned */
     uint64_t instance;
     char notice[512]; /* what opening the store reported; "" if nothing */
 
@@ -63,7 +60,7 @@ struct engine {
     struct package_service *package_service; /* owned: uploads, directories and limits */
     struct tuning_service *tuning;           /* owned */
 
-    struct valid_counts valid_counts;
+    struct valid_counts *valid_counts; /* owned */
 
     struct store_upkeep *upkeep; /* owned */
 
@@ -93,7 +90,7 @@ void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id
                     const struct kiln_err *why, const char *log);
 
 /* One handler for each request of common/messages.def. */
-#define KILN_REQUEST(name, number, who, body, purpose)                                       \
+#define KILN_REQUEST(name, number, role, body, purpose)                                      \
     enum kiln_code handle_##name(struct engine *e, struct caller *caller,                    \
                                  const struct frame_header *header, struct bytes frame_body, \
                                  struct kiln_err *err);

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-enum who { USE, ADMIN };
+enum needed_role { USE, ADMIN };
 enum body { BINARY, JSON, JSON_FILES };
 
 /* Requests that are answered at once do not count against the limit of unanswered requests. So a
@@ -29,13 +29,13 @@ static bool needs_own_uid(unsigned type)
 /* The dispatch table, made from common/messages.def. */
 static const struct route {
     const char *name;
-    enum who who;
+    enum needed_role role;
     enum body body;
     enum kiln_code (*handle)(struct engine *, struct caller *, const struct frame_header *,
                              struct bytes, struct kiln_err *);
 } routes[] = {
-#define KILN_REQUEST(name_, number, who_, body_, purpose) \
-    [number] = { .name = #name_, .who = who_, .body = body_, .handle = handle_##name_ },
+#define KILN_REQUEST(name_, number, role_, body_, purpose) \
+    [number] = { .name = #name_, .role = role_, .body = body_, .handle = handle_##name_ },
 #define KILN_REPLY(name, number, body, purpose)
 #include "common/messages.def"
 #undef KILN_REQUEST
@@ -107,7 +107,7 @@ static enum kiln_code check_request(struct caller *caller, const struct route *r
 {
     if (!route)
         return kiln_fail(err, KILN_INVALID, "unknown request type %u", (unsigned)header->type);
-    if (route->who == ADMIN && caller->role != ROLE_ADMIN)
+    if (route->role == ADMIN && caller->role != ROLE_ADMIN)
         return kiln_fail(err, KILN_DENIED, "'%s' needs an administrator: %s",
                          command_of(header->type), ADMINISTRATORS);
     if (caller->is_anonymous && needs_own_uid(header->type))

@@ -31,7 +31,7 @@ static void compare(const struct reader *r, struct bytes body, const struct buff
 #define CHECK_BINARY(name) CHECK(name)
 #define CHECK_JSON(name)
 #define CHECK_JSON_FILES(name)
-#define KILN_REQUEST(name, number, who, body, purpose) CHECK_##body(name)
+#define KILN_REQUEST(name, number, role, body, purpose) CHECK_##body(name)
 #define KILN_REPLY(name, number, body, purpose) CHECK_##body(name)
 #include "common/messages.def"
 KILN_RECORDS(CHECK)
@@ -43,7 +43,7 @@ KILN_RECORDS(CHECK)
 #define ROW_JSON(name)
 #define ROW_JSON_FILES(name)
 static void (*const checks[])(struct bytes) = {
-#define KILN_REQUEST(name, number, who, body, purpose) ROW_##body(name)
+#define KILN_REQUEST(name, number, role, body, purpose) ROW_##body(name)
 #define KILN_REPLY(name, number, body, purpose) ROW_##body(name)
 #include "common/messages.def"
     KILN_RECORDS(ROW)

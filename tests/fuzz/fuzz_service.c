@@ -50,7 +50,7 @@ static void check_body(enum message_type type, struct bytes body)
     KILN_AUTO(json) struct json *json = NULL;
     struct reader r = reader_of(body);
     switch (type) {
-#define KILN_REQUEST(name, number, who, body, purpose)
+#define KILN_REQUEST(name, number, role, body, purpose)
 #define KILN_REPLY(name, number, body, purpose) CHECK_##body(name)
 #include "common/messages.def"
 #undef KILN_REQUEST

@@ -207,7 +207,7 @@ static bool takes_files(unsigned type)
 TEST(attack, a_request_that_takes_no_file_refuses_one)
 {
     static const unsigned types[] = {
-#define KILN_REQUEST(name, number, who, body, purpose) number,
+#define KILN_REQUEST(name, number, role, body, purpose) number,
 #define KILN_REPLY(name, number, body, purpose)
 #include "common/messages.def"
 #undef KILN_REQUEST

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- the process around it ---- */
+/* ---- the engine's host ---- */
 
 static struct json *no_settings(struct engine_host *host)
 {
@@ -77,12 +77,6 @@ static void fill_options(struct engine_fixture *f)
     };
 }
 
-static void open_engine(struct engine_fixture *f)
-{
-    must(engine_open(&f->options, &f->engine, &f->err), f->err);
-    engine_start(f->engine);
-}
-
 void engine_fixture_open(struct engine_fixture *f, bool describe)
 {
     memset(f, 0, sizeof(*f));
@@ -96,9 +90,7 @@ void engine_fixture_open(struct engine_fixture *f, bool describe)
     snprintf(f->gpus, sizeof(f->gpus), "%s/gpus", f->directory);
     fake_executor_init(&f->executor, 1);
     fill_options(f);
-    open_engine(f);
-    if (describe)
-        engine_fixture_describe(f);
+    engine_fixture_start(f, describe);
 }
 
 void engine_fixture_describe_as(struct engine_fixture *f, const char *json)
@@ -118,24 +110,28 @@ void engine_fixture_describe(struct engine_fixture *f)
            "\"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"}]}");
 }
 
-static void close_engine(struct engine_fixture *f)
+void engine_fixture_stop(struct engine_fixture *f)
 {
     fake_executor_run_tasks(&f->executor);
-    assert_true(engine_idle(f->engine)); /* nothing leaked: no flight, task, probe or caller */
+    while (fake_executor_next_compile(&f->executor))
+        fake_executor_fail(&f->executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
+    fake_executor_run_tasks(&f->executor);
+    assert_true(engine_idle(f->engine)); /* no request, task, probe or caller has leaked */
     engine_close(f->engine);
     f->engine = NULL;
 }
 
-void engine_fixture_reopen(struct engine_fixture *f)
+void engine_fixture_start(struct engine_fixture *f, bool describe)
 {
-    close_engine(f);
-    open_engine(f);
-    engine_fixture_describe(f);
+    must(engine_open(&f->options, &f->engine, &f->err), f->err);
+    engine_start(f->engine);
+    if (describe)
+        engine_fixture_describe(f);
 }
 
 void engine_fixture_close(struct engine_fixture *f)
 {
-    close_engine(f);
+    engine_fixture_stop(f);
     fs_remove_tree(AT_FDCWD, f->directory);
 }
 
@@ -174,7 +170,7 @@ static void keep_body(struct kept_reply *kept, const struct reply *reply)
     kept->body = bytes_of(bytes_to_text(buffer_view(&body)), body.size);
 }
 
-static void keep(struct caller *caller, const struct reply *reply)
+static void keep_reply(struct caller *caller, const struct reply *reply)
 {
     struct test_caller *c = (struct test_caller *)caller;
     assert_true(c->reply_count < REPLIES_KEPT);
@@ -193,7 +189,7 @@ static void keep(struct caller *caller, const struct reply *reply)
         kept->objects[i] = object_ref(reply->objects[i]);
 }
 
-static const struct caller_ops ops = { .reply = keep };
+static const struct caller_ops ops = { .reply = keep_reply };
 
 void test_caller_join(struct test_caller *c, struct engine_fixture *f, uid_t uid, enum role role)
 {
@@ -201,6 +197,7 @@ void test_caller_join(struct test_caller *c, struct engine_fixture *f, uid_t uid
     c->base.ops = &ops;
     c->base.uid = uid;
     c->base.role = role;
+    c->fixture = f;
     service_join(f->engine, &c->base);
 }
 
@@ -216,62 +213,77 @@ void test_caller_forget_replies(struct test_caller *c)
     c->reply_count = 0;
 }
 
-void test_caller_leave(struct test_caller *c, struct engine_fixture *f)
+void test_caller_leave(struct test_caller *c)
 {
-    service_leave(f->engine, &c->base);
+    if (!c->fixture)
+        return;
+    service_leave(c->fixture->engine, &c->base);
     test_caller_forget_replies(c);
+    c->fixture = NULL;
 }
 
-enum kiln_code test_caller_send(struct test_caller *c, struct engine_fixture *f,
-                                enum message_type type, uint64_t id, struct bytes body)
+enum kiln_code test_caller_try_send(struct test_caller *c, enum message_type type, uint64_t id,
+                                    struct bytes body)
 {
     struct frame_header header = { .version = FRAME_VERSION,
                                    .type = (uint16_t)type,
                                    .request_id = id,
                                    .body_size = (uint32_t)body.size };
-    return service_handle(f->engine, &c->base, &header, body, &f->err);
+    return service_handle(c->fixture->engine, &c->base, &header, body, &c->fixture->err);
 }
 
-enum kiln_code test_caller_send_files(struct test_caller *c, struct engine_fixture *f,
-                                      enum message_type type, uint64_t id, struct bytes body,
-                                      const int *files, unsigned file_count)
+void test_caller_send(struct test_caller *c, enum message_type type, uint64_t id, struct bytes body)
+{
+    must(test_caller_try_send(c, type, id, body), c->fixture->err);
+}
+
+void test_caller_connect(struct test_caller *c, struct engine_fixture *f, uid_t uid, enum role role)
+{
+    struct message_hello m = { .oldest_version = 1,
+                               .newest_version = 1,
+                               .capabilities = CAPABILITIES_HERE };
+    test_caller_join(c, f, uid, role);
+    SEND_MESSAGE(c, hello, 0, &m);
+    test_caller_forget_replies(c);
+}
+
+void test_caller_send_files(struct test_caller *c, enum message_type type, const char *json,
+                            const int *files, unsigned file_count)
 {
     assert_true(file_count <= LIMIT_REQUEST_FILES);
     for (unsigned i = 0; i < file_count; i++)
         c->base.files[i] = files[i];
     c->base.file_count = file_count;
-    enum kiln_code rc = test_caller_send(c, f, type, id, body);
+    test_caller_send(c, type, 3, bytes_of_text(json));
     for (unsigned i = 0; i < file_count; i++) {
         if (c->base.files[i] >= 0)
             close(c->base.files[i]);
     }
     c->base.file_count = 0;
-    return rc;
 }
 
-struct json *test_caller_ask(struct test_caller *c, struct engine_fixture *f,
-                             enum message_type type, const char *json)
+struct json *test_caller_ask(struct test_caller *c, enum message_type type, const char *json)
 {
     test_caller_forget_replies(c);
-    must(test_caller_send(c, f, type, 5, bytes_of_text(json ? json : "")), f->err);
-    fake_executor_run_tasks(&f->executor);
+    test_caller_send(c, type, 5, bytes_of_text(json ? json : ""));
+    fake_executor_run_tasks(&c->fixture->executor);
     assert_true(c->reply_count > 0);
     return reply_json(c, c->reply_count - 1);
 }
 
-void test_caller_refused(struct test_caller *c, struct engine_fixture *f, enum message_type type,
-                         const char *json, enum kiln_code code, const char *words)
+void test_caller_refused(struct test_caller *c, enum message_type type, const char *json,
+                         enum kiln_code code, const char *words)
 {
     test_caller_forget_replies(c);
-    must(test_caller_send(c, f, type, 5, bytes_of_text(json)), f->err);
-    fake_executor_run_tasks(&f->executor);
+    test_caller_send(c, type, 5, bytes_of_text(json));
+    fake_executor_run_tasks(&c->fixture->executor);
     assert_int_equal(c->reply_count, 1);
     assert_reply_refuses(c, 0, code, words);
 }
 
-uint64_t test_caller_metric(struct test_caller *c, struct engine_fixture *f, const char *series)
+uint64_t test_caller_metric(struct test_caller *c, const char *series)
 {
-    KILN_AUTO(json) struct json *answer = test_caller_ask(c, f, MESSAGE_metrics, NULL);
+    KILN_AUTO(json) struct json *answer = test_caller_ask(c, MESSAGE_metrics, NULL);
     char start[200];
     snprintf(start, sizeof(start), "\n%s ", series);
     const char *line = strstr(json_get_text(answer, "text", ""), start);
@@ -280,44 +292,25 @@ uint64_t test_caller_metric(struct test_caller *c, struct engine_fixture *f, con
     return strtoull(line + strlen(start), NULL, 10);
 }
 
-void test_caller_cancel(struct test_caller *c, struct engine_fixture *f, uint64_t id)
+void test_caller_cancel(struct test_caller *c, uint64_t id)
 {
     struct message_cancel m = { .cancelled_id = id };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 100);
-    message_cancel_write(&b, &m);
-    must(test_caller_send(c, f, MESSAGE_cancel, id + 1000, buffer_view(&b)), f->err);
+    SEND_MESSAGE(c, cancel, id + 1000, &m);
 }
 
-void test_caller_want_named(struct test_caller *c, struct engine_fixture *f,
-                            const char *database_id, const char *name, const char *args)
+void test_caller_fetch_name(struct test_caller *c, const char *database_id, const char *name,
+                            const char *args)
 {
     struct message_fetch_name m = { .inline_limit = LIMIT_INLINE_OBJECT,
                                     .database_id = bytes_of_text(database_id),
                                     .name = bytes_of_text(name),
                                     .args = bytes_of_text(args) };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 100000);
-    message_fetch_name_write(&b, &m);
-    must(test_caller_send(c, f, MESSAGE_fetch_name, 7, buffer_view(&b)), f->err);
-    fake_executor_run_tasks(&f->executor);
+    SEND_MESSAGE(c, fetch_name, 7, &m);
+    fake_executor_run_tasks(&c->fixture->executor);
 }
 
-enum kiln_code test_caller_hello(struct test_caller *c, struct engine_fixture *f)
-{
-    struct message_hello m = { .oldest_version = 1,
-                               .newest_version = 1,
-                               .capabilities = CAPABILITIES_HERE };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 1000);
-    message_hello_write(&b, &m);
-    enum kiln_code rc = test_caller_send(c, f, MESSAGE_hello, 0, buffer_view(&b));
-    test_caller_forget_replies(c);
-    return rc;
-}
-
-void test_caller_want(struct test_caller *c, struct engine_fixture *f, uint64_t id,
-                      const char *program, enum priority priority)
+void test_caller_fetch_source(struct test_caller *c, uint64_t id, const char *program,
+                              enum priority priority)
 {
     struct message_fetch_source m = {
         .priority = (uint8_t)priority,
@@ -325,10 +318,7 @@ void test_caller_want(struct test_caller *c, struct engine_fixture *f, uint64_t 
         .program = bytes_of_text(program),
         .source = bytes_of_text("kernel void k() {}"),
     };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 10000);
-    message_fetch_source_write(&b, &m);
-    must(test_caller_send(c, f, MESSAGE_fetch_source, id, buffer_view(&b)), f->err);
+    SEND_MESSAGE(c, fetch_source, id, &m);
 }
 
 struct message_result reply_result(const struct test_caller *c, size_t index)
@@ -396,17 +386,12 @@ void reply_object(const struct test_caller *c, size_t index, size_t number,
 uint64_t engine_fixture_stat(struct engine_fixture *f, const char *name)
 {
     struct test_caller c;
-    test_caller_join(&c, f, 0, ROLE_USE);
-    must(test_caller_hello(&c, f), f->err);
-    must(test_caller_send(&c, f, MESSAGE_stats, 1, (struct bytes){ 0 }), f->err);
-    fake_executor_run_tasks(&f->executor);
-    assert_int_equal(c.reply_count, 1);
-    KILN_AUTO(json) struct json *stats = NULL;
-    must(json_parse(c.replies[0].body, "stats", &stats, &f->err), f->err);
+    test_caller_connect(&c, f, 0, ROLE_USE);
+    KILN_AUTO(json) struct json *stats = test_caller_ask(&c, MESSAGE_stats, NULL);
     const struct json *from = strncmp(name, "hits.", 5) == 0 ? json_get(stats, "hits") : stats;
     const char *member = from == stats ? name : name + 5;
     assert_non_null(json_get(from, member));
     uint64_t value = json_get_u64(from, member, 0);
-    test_caller_leave(&c, f);
+    test_caller_leave(&c);
     return value;
 }

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * An engine with a store in a temporary directory, compilers and transfers that wait to be told,
- * and callers that keep every reply.
+ * An engine with a store in a temporary directory, and callers that keep every reply.
  *
- * Ownership  a kept reply and its objects are the caller's until test_caller_forget_replies
+ * Role       the executor is fake: compiles and transfers end when the test ends them
+ * Ownership  the test_caller owns its kept replies until test_caller_forget_replies
  */
 #include "engine/engine.h"
 #include "engine/service/service.h"
@@ -27,7 +27,8 @@ struct kept_reply {
 };
 
 struct test_caller {
-    struct caller base; /* first member */
+    struct caller base;             /* first member */
+    struct engine_fixture *fixture; /* borrowed while joined, else NULL */
     struct kept_reply replies[REPLIES_KEPT];
     size_t reply_count;
 };
@@ -41,74 +42,102 @@ struct kept_report {
 struct engine_fixture {
     struct fake_executor executor;
     struct engine_host host;
-    struct engine_options options; /* what a reopening takes; a test may change some */
+    struct engine_options options; /* for the next start; a test may change them */
     struct engine *engine;
-    struct kept_report reports[REPORTS_KEPT]; /* to the operator: the first ones */
+    struct kept_report reports[REPORTS_KEPT]; /* the first reports to the operator */
     size_t report_count;
-    char directory[64];
-    char packages[80]; /* in it: of installed packages */
-    char keys[80];     /* in it: of trusted keys */
-    char state[80];    /* in it: the state directory, with tuning.db */
-    char gpus[80];     /* in it: what the engine takes for the topology of GPUs */
+    char directory[64]; /* temporary; it contains the next four */
+    char packages[80];  /* of installed packages */
+    char keys[80];      /* of trusted keys */
+    char state[80];     /* of tuning.db */
+    char gpus[80];      /* the engine reads it instead of the sysfs topology */
     struct kiln_err err;
 };
 
-/* Opens an engine; with |describe| it already knows one toolchain, "opencl" for FIXTURE_TARGET. */
+/* Opens an engine. If |describe|, it already knows one toolchain: "opencl" for FIXTURE_TARGET. */
 void engine_fixture_open(struct engine_fixture *f, bool describe);
-/* Closes and opens again over the same store. */
-void engine_fixture_reopen(struct engine_fixture *f);
 void engine_fixture_close(struct engine_fixture *f);
-/* Answers the describe that is under way with one toolchain. */
+/* Stop and start the engine on the same store; compiles that still run fail. */
+void engine_fixture_stop(struct engine_fixture *f);
+void engine_fixture_start(struct engine_fixture *f, bool describe);
+/* Answers the pending describe job with one toolchain. */
 void engine_fixture_describe(struct engine_fixture *f);
-/* The same with any text; fails the test when none is under way. */
+/* Answers it with |json|; fails the test if no describe job is pending. */
 void engine_fixture_describe_as(struct engine_fixture *f, const char *json);
-/* What the operator was told last of |event|; NULL: nothing. */
+/* The text of the last report of |event| to the operator; NULL: there was none. */
 const char *engine_fixture_reported(const struct engine_fixture *f, const char *event);
-/* Looks at the package directories at once, whenever it was done last. */
+/* Scans the package directories now, regardless of when the engine scanned them last. */
 void engine_fixture_rescan(struct engine_fixture *f);
-/* How many files lie in the staging directory. */
+/* How many files are in the staging directory. */
 unsigned engine_fixture_staged(const struct engine_fixture *f);
+/* One number of the answer to "stats"; hits as "hits.hot". */
+uint64_t engine_fixture_stat(struct engine_fixture *f, const char *name);
 
+/* Only joins, as a client does that has not sent hello yet. */
 void test_caller_join(struct test_caller *c, struct engine_fixture *f, uid_t uid, enum role role);
-void test_caller_leave(struct test_caller *c, struct engine_fixture *f);
-/* Sends one request; what service_handle returns. */
-enum kiln_code test_caller_send(struct test_caller *c, struct engine_fixture *f,
-                                enum message_type type, uint64_t id, struct bytes body);
-/* The same with descriptors, which are taken over. */
-enum kiln_code test_caller_send_files(struct test_caller *c, struct engine_fixture *f,
-                                      enum message_type type, uint64_t id, struct bytes body,
-                                      const int *files, unsigned file_count);
-/* Forgets the replies so far, sends a JSON request and runs what it leads to; what came last, which
- * must not be an error.  |json| may be NULL. */
-struct json *test_caller_ask(struct test_caller *c, struct engine_fixture *f,
-                             enum message_type type, const char *json);
-/* The same for a question that must be refused with |code|, in a sentence that has |words|. */
-void test_caller_refused(struct test_caller *c, struct engine_fixture *f, enum message_type type,
-                         const char *json, enum kiln_code code, const char *words);
-/* What metrics say of |series|, its labels with it, which must be there. */
-uint64_t test_caller_metric(struct test_caller *c, struct engine_fixture *f, const char *series);
-enum kiln_code test_caller_hello(struct test_caller *c, struct engine_fixture *f);
-/* As a user cancels request |id|. */
-void test_caller_cancel(struct test_caller *c, struct engine_fixture *f, uint64_t id);
-/* A fetch_name; its answer is the last reply. */
-void test_caller_want_named(struct test_caller *c, struct engine_fixture *f,
-                            const char *database_id, const char *name, const char *args);
+/* Joins and says hello. */
+void test_caller_connect(struct test_caller *c, struct engine_fixture *f, uid_t uid,
+                         enum role role);
+/* Does nothing if |c| has left already. */
+void test_caller_leave(struct test_caller *c);
 void test_caller_forget_replies(struct test_caller *c);
-/* A fetch_source of program |program| for FIXTURE_TARGET. */
-void test_caller_want(struct test_caller *c, struct engine_fixture *f, uint64_t id,
-                      const char *program, enum priority priority);
 
-/* The |index|-th reply as an outcome list of one, as an error, or as JSON (the caller's). */
+/* Sends one request, which the engine must accept. */
+void test_caller_send(struct test_caller *c, enum message_type type, uint64_t id,
+                      struct bytes body);
+/* Returns what service_handle returned. */
+enum kiln_code test_caller_try_send(struct test_caller *c, enum message_type type, uint64_t id,
+                                    struct bytes body);
+/* Sends request 3 with descriptors, and closes those that the engine did not take. */
+void test_caller_send_files(struct test_caller *c, enum message_type type, const char *json,
+                            const int *files, unsigned file_count);
+/* Sends |m|, a struct message_<name>. */
+#define SEND_MESSAGE(c, name, id, m)                                           \
+    do {                                                                       \
+        BUFFER_AUTO struct buffer send_body_;                                  \
+        buffer_init(&send_body_, LIMIT_FRAME_BODY);                            \
+        message_##name##_write(&send_body_, (m));                              \
+        assert_false(send_body_.failed);                                       \
+        test_caller_send((c), MESSAGE_##name, (id), buffer_view(&send_body_)); \
+    } while (0)
+
+/* Appends |m|, a struct message_<name>, to |items| of a batch. |item_kind| is its number there. */
+#define PUT_BATCH_ITEM(items, item_kind, name, m)                                              \
+    do {                                                                                       \
+        BUFFER_AUTO struct buffer put_request_;                                                \
+        buffer_init(&put_request_, LIMIT_FRAME_BODY);                                          \
+        message_##name##_write(&put_request_, (m));                                            \
+        const struct message_batch_item put_item_ = { .kind = (item_kind),                     \
+                                                      .request = buffer_view(&put_request_) }; \
+        message_batch_item_write((items), &put_item_);                                         \
+    } while (0)
+
+/* Forgets earlier replies, sends a JSON request, runs its tasks and returns the last reply, which
+ * must not be an error. |json| may be NULL. */
+struct json *test_caller_ask(struct test_caller *c, enum message_type type, const char *json);
+/* Does the same for a request that must fail with |code| and a message that contains |words|. */
+void test_caller_refused(struct test_caller *c, enum message_type type, const char *json,
+                         enum kiln_code code, const char *words);
+/* The value of |series| (with its labels) in the metrics, which must have it. */
+uint64_t test_caller_metric(struct test_caller *c, const char *series);
+/* Cancels request |id|. */
+void test_caller_cancel(struct test_caller *c, uint64_t id);
+/* Sends a fetch_name and runs its tasks; the answer is the last reply. */
+void test_caller_fetch_name(struct test_caller *c, const char *database_id, const char *name,
+                            const char *args);
+/* Sends a fetch_source of |program| for FIXTURE_TARGET. */
+void test_caller_fetch_source(struct test_caller *c, uint64_t id, const char *program,
+                              enum priority priority);
+
+/* The |index|-th reply as a list of one result, as an error, or as JSON (owned by the caller). */
 struct message_result reply_result(const struct test_caller *c, size_t index);
 struct message_error reply_error(const struct test_caller *c, size_t index);
 struct json *reply_json(const struct test_caller *c, size_t index);
-/* The last one, as an outcome. */
+/* The last reply as a list of one result. */
 struct message_result last_result(const struct test_caller *c);
-/* The |index|-th reply must be an error with |code|, in a sentence that has |words|. */
+/* The |index|-th reply must be an error with |code| and a message that contains |words|. */
 void assert_reply_refuses(const struct test_caller *c, size_t index, enum kiln_code code,
                           const char *words);
-/* Bytes of a kept reply's |number|-th object, appended. */
+/* Appends the bytes of the |number|-th object of a kept reply. */
 void reply_object(const struct test_caller *c, size_t index, size_t number,
                   struct buffer *ret_content);
-/* "stats" of the engine, one number; hits as "hits.hot". */
-uint64_t engine_fixture_stat(struct engine_fixture *f, const char *name);

@@ -49,12 +49,12 @@ static void take_transfer(struct executor *executor, struct transfer_task *task)
     f->transfers_handed_over++;
 }
 
-/* It is ended when the test says so: done never comes from within the call. */
+/* The test ends the transfer: done is never called from within this call. */
 static void cancel_transfer(struct executor *executor, struct transfer_task *task)
 {
     struct fake_executor *f = (struct fake_executor *)executor;
     if (!list_holds(&task->item.link))
-        fail_msg("a transfer that is not under way was cancelled");
+        fail_msg("a transfer was cancelled that is not pending");
     kiln_fail(&task->result.err, KILN_CANCELLED, "cancelled");
     f->transfers_cancelled++;
 }
@@ -77,7 +77,7 @@ void fake_executor_init(struct fake_executor *f, unsigned slots)
     list_init(&f->transfers);
 }
 
-static bool end_turn(struct fake_executor *f)
+static bool end_iteration(struct fake_executor *f)
 {
     struct task *task = f->later;
     f->later = NULL;
@@ -95,7 +95,7 @@ bool fake_executor_run_task(struct fake_executor *f)
 {
     struct task *task = f->tasks;
     if (!task)
-        return end_turn(f);
+        return end_iteration(f);
     f->tasks = task->next;
     if (!f->tasks)
         f->last_task = &f->tasks;
@@ -114,7 +114,7 @@ unsigned fake_executor_run_tasks(struct fake_executor *f)
 
 struct compile_task *fake_executor_next_compile(struct fake_executor *f) { return f->compiles; }
 
-static struct compile_task *pop(struct fake_executor *f)
+static struct compile_task *pop_compile(struct fake_executor *f)
 {
     struct compile_task *task = f->compiles;
     assert_non_null(task);
@@ -126,7 +126,7 @@ static struct compile_task *pop(struct fake_executor *f)
 
 void fake_executor_compile(struct fake_executor *f, struct bytes content)
 {
-    struct compile_task *task = pop(f);
+    struct compile_task *task = pop_compile(f);
     struct kiln_err err = KILN_ERR_INIT;
     task->result = COMPILE_RESULT_INIT;
     task->result.end = COMPILE_DONE;
@@ -141,7 +141,7 @@ void fake_executor_compile(struct fake_executor *f, struct bytes content)
 void fake_executor_fail(struct fake_executor *f, enum compile_end end, const char *text,
                         const char *log)
 {
-    struct compile_task *task = pop(f);
+    struct compile_task *task = pop_compile(f);
     task->result = COMPILE_RESULT_INIT;
     task->result.end = end;
     task->result.log = log ? strdup(log) : NULL;
@@ -176,9 +176,9 @@ void fake_executor_transfer_progress(struct fake_executor *f, const char *stage,
     task->progress(task, &progress);
 }
 
-/* With the key that lies among the trusted ones; without it |signer| stays a mere word. */
-static void sign(const struct transfer_task *task, const char *signer, struct transfer_result *o,
-                 const struct digest *sha256)
+/* Signs with the key of |signer| if the directory of trusted keys has it. */
+static void sign_file(const struct transfer_task *task, const char *signer,
+                      struct transfer_result *o, const struct digest *sha256)
 {
     char key[512];
     struct buffer manifest;
@@ -212,7 +212,7 @@ void fake_executor_transfer(struct fake_executor *f, const char *content_path, c
     must(fs_replace_file(o->path, buffer_view(&content), 0600, &err), err);
     struct digest sha256 = sha256_of(buffer_view(&content));
     digest_to_hex(&sha256, o->sha256);
-    sign(task, signer, o, &sha256);
+    sign_file(task, signer, o, &sha256);
     task->done(task);
 }
 

@@ -9,6 +9,26 @@
 #include <stdio.h>
 #include <string.h>
 
+struct built_in {
+    const struct engine_data *data; /* borrowed; NULL: nothing is built in */
+    bool is_checking;               /* one of its items is being checked */
+};
+
+enum kiln_code built_in_create(const struct engine_data *data, struct built_in **ret_built_in,
+                               struct kiln_err *err)
+{
+    struct built_in *b = calloc(1, sizeof(*b));
+    if (!b)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot open the data built into the program");
+    b->data = data;
+    *ret_built_in = b;
+    return KILN_OK;
+}
+
+void built_in_destroy(struct built_in *b) { free(b); }
+
+bool built_in_exists(const struct engine *e) { return e->built_in->data != NULL; }
+
 /* ---- no directory ---- */
 
 static bool writes_files(unsigned type)
@@ -168,7 +188,7 @@ static void say_uncovered(const struct engine *e, const struct absence *a, unsig
     static const char *const tuning[] = { "", "; its FindDb is", "; its PerfDb is",
                                           "; its FindDb and PerfDb are" };
     char names[NAMES_MAX];
-    name_built_in(e->data, names);
+    name_built_in(e->built_in->data, names);
     kiln_fail(err, a->code,
               "%s built into this program for %s (%.80s%s), so the kernels of %.60s are missing; "
               "built in: %s. Name the device in KILN_DEVICE_TARGETS and " OFF_WAY,
@@ -179,7 +199,7 @@ static void say_uncovered(const struct engine *e, const struct absence *a, unsig
 void built_in_explain(struct engine *e, const struct unmet_plan *plan, struct kiln_err *err)
 {
     const struct kiln_err why = *err;
-    if (!e->data)
+    if (!built_in_exists(e))
         return;
     struct bytes id = bytes_of_text(plan->database_id);
     struct absence a = { .plan = plan,
@@ -189,7 +209,7 @@ void built_in_explain(struct engine *e, const struct unmet_plan *plan, struct ki
     bool is_lasting = a.is_off || why.code == KILN_UNAVAILABLE; /* there is no compiler to start */
     char damaged[PACKAGE_NAME_MAX];
     bool is_damaged = package_set_built_in_is_damaged(e->packages, id, damaged);
-    unsigned kinds = kinds_of(e->data, 0, id);
+    unsigned kinds = kinds_of(e->built_in->data, 0, id);
     a.code = !is_lasting ? why.code : a.covers || is_damaged ? KILN_NOT_FOUND : KILN_UNSUPPORTED;
     find_key_write(plan->problem, a.key);
     if (is_damaged)
@@ -239,18 +259,20 @@ static void report_damage(struct engine *e, const struct engine_item *item)
 
 void built_in_report(struct engine *e)
 {
-    for (size_t i = 0; e->data && i < e->data->count; i++) {
-        if (engine_item_is_damaged(&e->data->items[i]))
-            report_damage(e, &e->data->items[i]);
+    const struct engine_data *data = e->built_in->data;
+    for (size_t i = 0; data && i < data->count; i++) {
+        if (engine_item_is_damaged(&data->items[i]))
+            report_damage(e, &data->items[i]);
     }
 }
 
 struct json *built_in_describe_damage(const struct engine *e)
 {
     struct json *names = json_array();
-    for (size_t i = 0; e->data && i < e->data->count; i++) {
-        if (engine_item_is_damaged(&e->data->items[i]))
-            json_append(names, json_text(e->data->items[i].name));
+    const struct engine_data *data = e->built_in->data;
+    for (size_t i = 0; data && i < data->count; i++) {
+        if (engine_item_is_damaged(&data->items[i]))
+            json_append(names, json_text(data->items[i].name));
     }
     return names;
 }
@@ -264,7 +286,7 @@ static void check_done(struct task *task)
         engine_run(e, WORK_QUEUE_TUNING, &t->task);
         return;
     }
-    e->checking_item = false;
+    e->built_in->is_checking = false;
     if (t->is_done && engine_item_is_damaged(t->check.item))
         report_damage(e, t->check.item);
     free(t);
@@ -273,7 +295,8 @@ static void check_done(struct task *task)
 void built_in_tick(struct engine *e)
 {
     struct engine_item_check check;
-    if (e->checking_item || e->draining || !engine_item_check_begin(e->data, &check))
+    if (e->built_in->is_checking || e->draining ||
+        !engine_item_check_begin(e->built_in->data, &check))
         return;
     struct item_task *t = calloc(1, sizeof(*t));
     if (!t)
@@ -281,6 +304,6 @@ void built_in_tick(struct engine *e)
     *t = (struct item_task){ .task = { .work = check_work, .done = check_done },
                              .engine = e,
                              .check = check };
-    e->checking_item = true;
+    e->built_in->is_checking = true;
     engine_run(e, WORK_QUEUE_TUNING, &t->task);
 }

@@ -4,11 +4,21 @@
 /*
  * An engine whose data is built into the program, perhaps without a directory to write to.
  *
- * Role       refuses requests that need a directory if there is none, explains what the program
- *            lacks when a plan fails, and checks each item once after its first use
+ * Role       refuses requests that need a directory if there is none; explains what the program
+ *            lacks when a plan fails; checks each item once after its first use
  * Threading  the engine's thread
  */
 #include "engine/service/internal.h"
+
+struct built_in;
+
+/* |data| is borrowed; NULL: nothing is built in. */
+KILN_MUST_CHECK enum kiln_code built_in_create(const struct engine_data *data,
+                                               struct built_in **ret_built_in,
+                                               struct kiln_err *err);
+void built_in_destroy(struct built_in *built_in);
+/* Whether data is built in. */
+bool built_in_exists(const struct engine *e);
 
 /* KILN_UNSUPPORTED for a request that writes files, if the engine has no directory. |command| names
  * the request in the message. */

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define SCOPE_PACKAGES (KERNEL_SCOPE_EVERYONE - 1) /* nobody's uid */
+#define SCOPE_PACKAGES (KERNEL_SCOPE_EVERYONE - 1) /* no user has this uid */
 
 struct digest kernel_name_packaged(const struct kernel_name *name)
 {

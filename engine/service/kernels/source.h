@@ -20,8 +20,8 @@ struct source {
 
 struct fetch_options;
 
-/* Copies the job of |options|. If nobody tried the toolchain on the job's target before, the copy's
- * origin is COMPILE_OF_CLIENT, whoever made the job. KILN_BUSY beyond the user's budget,
+/* Copies the job of |options|. If the toolchain was not probed for the job's target yet, the
+ * copy's origin is COMPILE_OF_CLIENT, also for kiln's own jobs. KILN_BUSY beyond the user's budget,
  * KILN_NO_MEMORY. */
 KILN_MUST_CHECK enum kiln_code source_copy(struct engine *e, uid_t uid,
                                            const struct fetch_options *options,

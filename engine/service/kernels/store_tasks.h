@@ -22,8 +22,8 @@ void store_later(struct engine *e, const struct digest *key, struct source *sour
                  struct object *object);
 void quarantine_later(struct engine *e, const struct digest *key);
 /* Quarantines a row of a package: the package is not changed; the damage is recorded in the store.
- * |name| is the name that was requested, if a caller other than the package found the damage, so
- * that this name is not looked up again; may be NULL. */
+ * |name|: the requested name, or NULL. If |found| does not name the damaged row, the package is not
+ * searched for |name| again. */
 void quarantine_package(struct engine *e, const struct package_found *found,
                         const struct kernel_name *name);
 

@@ -8,6 +8,7 @@
 #include "common/fs.h"
 #include "engine/service/budget.h"
 #include "engine/service/internal.h"
+#include "engine/service/kernels/built_in.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -370,8 +371,8 @@ static bool compilers_are_off(struct engine *e)
     if (e->executor->ops->compile_slots(e->executor) > 0)
         return false;
     snprintf(e->probes->describe_failure, sizeof(e->probes->describe_failure), "%s",
-             e->data ? "no compiler is used (KILN_EMBED_COMPILE is not on)"
-                     : "compilers are switched off (the setting 'workers' is 0)");
+             built_in_exists(e) ? "no compiler is used (KILN_EMBED_COMPILE is not on)"
+                                : "compilers are switched off (the setting 'workers' is 0)");
     e->probes->describe_at_ns = UINT64_MAX;
     return true;
 }
@@ -582,7 +583,7 @@ enum kiln_code toolchains_resolve(struct engine *e, const struct toolchain_quest
 bool toolchains_tried(const struct engine *e, const struct toolchain *tc, struct bytes target)
 {
     struct target t;
-    struct kiln_err ignored = KILN_ERR_INIT; /* nobody has tried a target that cannot be parsed */
+    struct kiln_err ignored = KILN_ERR_INIT; /* a target that cannot be parsed was never probed */
     return target_parse(target, &t, &ignored) == KILN_OK &&
            toolchain_probe_state(e->toolchains, tc, &t) == PROBE_WORKS;
 }

@@ -9,9 +9,9 @@
  * Ownership  owns its rows; rows that it returns are borrowed until the next call
  * Threading  the engine's thread
  *
- * Bounded: LEDGER_USERS_MAX users, and LEDGER_KINDS_MAX pairs of target and program.  A new row
- * replaces the one with the least compile time spent here, because that is the only sum that a loop
- * of hits does not raise.  Usage without a row is counted under "others", so totals stay exact.
+ * Bounded: ACCOUNTING_USERS_MAX users, and ACCOUNTING_KINDS_MAX pairs of target and program.  A new
+ * row replaces the one with the least compile time spent here.  A loop of hits cannot raise this
+ * sum.  Usage without a row is counted under "others", so totals stay exact.
  */
 #include "engine/store/kernel_metrics.h"
 

@@ -3,6 +3,7 @@
 #include "engine/service/requests/admin.h"
 
 #include "common/clock.h"
+#include "engine/service/metrics/history.h"
 
 #include <string.h>
 
@@ -78,14 +79,14 @@ static void append_sample(void *context, const struct kernel_sample *sample)
 }
 
 struct slowest {
-    const struct admin *asker;
+    const struct admin *admin;
     struct json *list;
 };
 
 static void append_kernel(void *context, const struct kernel_record *record)
 {
     const struct slowest *slowest = context;
-    json_append(slowest->list, kernel_to_json(slowest->asker, record));
+    json_append(slowest->list, kernel_to_json(slowest->admin, record));
 }
 
 /* Wide enough that the samples of the range are not too many. */
@@ -119,7 +120,7 @@ static enum kiln_code work_history(struct admin *a)
     json_set(a->base.answer, "slowest", slowest);
     const struct kernel_slowest_request request = { .uid = a->base.is_admin ? NULL : &uid,
                                                     .max = slowest_max };
-    struct slowest found = { .asker = a, .list = slowest };
+    struct slowest found = { .admin = a, .list = slowest };
     enum kiln_code rc = kernel_store_history(store, &range, append_sample, samples, &a->base.err);
     if (!rc && slowest_max > 0)
         rc = kernel_store_slowest(store, &request, append_kernel, &found, &a->base.err);
@@ -138,7 +139,7 @@ static void finish_history(struct admin *a)
     current.values[HISTORY_store_objects] = a->usage.objects;
     json_set(a->base.answer, "current", sample_to_json(&current));
     for (int i = HISTORY_misses_new; i <= HISTORY_misses_refused; i++)
-        current.values[i] += e->history.written[i]; /* since the daemon started */
+        current.values[i] += history_written(e, i); /* since the daemon started */
     set_misses(a->base.answer, &current);
 }
 

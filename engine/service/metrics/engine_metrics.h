@@ -5,8 +5,9 @@
  * The engine's metrics beyond the counters of metrics.def: results, durations, usage accounting and
  * samples of them.
  *
- * Role       struct engine_metrics is the engine's; the requests metrics, ledger and history answer
- * from it Threading  the engine's thread; nothing here locks or waits
+ * Role       counts for the requests metrics, ledger and history
+ * Ownership  the engine's
+ * Threading  the engine's thread; nothing here locks or waits
  *
  * A fetch that is found in memory spends about ten instructions here: the clock is read for only
  * one of HOT_TIMED_EVERY of them.
@@ -48,7 +49,7 @@ enum miss_reason {
     MISS_REMEMBERED, /* an earlier failure to compile it is remembered */
     MISS_UNKNOWN,    /* requested by key or name, without a source to compile */
     MISS_REFUSED,    /* a limit, no memory, no compiler */
-    MISS_PREFETCH,   /* a prefetch asked, so no job waited */
+    MISS_PREFETCH,   /* requested by a prefetch, so no job waited */
 };
 
 enum compile_metric { /* result of a compile; the others are in compile_end */

@@ -7,6 +7,13 @@
 
 #define EVERY_NS (HISTORY_EVERY_S * UINT64_C(1000000000))
 
+struct history {
+    uint64_t written[HISTORY_COLUMNS]; /* sums of all samples so far */
+    uint64_t since;                    /* end of the last sample: seconds since the epoch */
+    uint64_t at_ns;                    /* when the next sample is due */
+    bool is_busy;                      /* a sample is being written */
+};
+
 struct history_task {
     struct task task; /* first member */
     struct engine *engine;
@@ -53,15 +60,24 @@ static void read_counters(const struct engine *e, uint64_t values[HISTORY_COLUMN
     memcpy(values, now, sizeof(now));
 }
 
-void history_begin(struct engine *e)
+enum kiln_code history_create(struct history **ret_history, struct kiln_err *err)
 {
-    e->history.since = clock_wall_s();
-    e->history.at_ns = clock_monotonic_ns() + EVERY_NS;
+    struct history *h = calloc(1, sizeof(*h));
+    if (!h)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot open the history");
+    h->since = clock_wall_s();
+    h->at_ns = clock_monotonic_ns() + EVERY_NS;
+    *ret_history = h;
+    return KILN_OK;
 }
+
+void history_destroy(struct history *h) { free(h); }
+
+uint64_t history_written(const struct engine *e, int column) { return e->history->written[column]; }
 
 struct kernel_sample history_unwritten(const struct engine *e)
 {
-    const struct history *h = &e->history;
+    const struct history *h = e->history;
     struct kernel_sample sample = { .time = clock_wall_s() };
     read_counters(e, sample.values);
     for (int i = 0; i < HISTORY_SUMS; i++)
@@ -98,18 +114,19 @@ static void write_done(struct task *task)
     struct history_task *t = (struct history_task *)task;
     struct engine *e = t->engine;
     engine_task_ended(e);
-    e->history.is_busy = false;
+    struct history *h = e->history;
+    h->is_busy = false;
     for (int i = 0; t->written && i < HISTORY_SUMS; i++)
-        e->history.written[i] += t->sample.values[i];
+        h->written[i] += t->sample.values[i];
     if (t->written)
-        e->history.since = t->sample.time;
+        h->since = t->sample.time;
     event_after_write(e, t->rc, &t->err);
     free(t);
 }
 
 void history_write(struct engine *e, bool force)
 {
-    struct history *h = &e->history;
+    struct history *h = e->history;
     uint64_t now = clock_monotonic_ns();
     if (h->is_busy || (now < h->at_ns && !force) || kernel_store_mode(e->store) != KERNEL_STORE_ON)
         return;

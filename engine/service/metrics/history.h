@@ -16,17 +16,14 @@
 #define HISTORY_KEPT_S (28u * 86400u)
 
 struct engine;
-
-struct history {
-    uint64_t written[HISTORY_COLUMNS]; /* sums of all samples so far */
-    uint64_t since;                    /* end of the last sample: seconds since the epoch */
-    uint64_t at_ns;                    /* when the next sample is due */
-    bool is_busy;
-};
+struct history;
 
 /* Begins the first sample now. */
-void history_begin(struct engine *e);
+KILN_MUST_CHECK enum kiln_code history_create(struct history **ret_history, struct kiln_err *err);
+void history_destroy(struct history *history);
 /* Writes a sample if one is due; |force| writes one anyway. */
 void history_write(struct engine *e, bool force);
 /* The counts since the last sample, without the store's sizes. */
 struct kernel_sample history_unwritten(const struct engine *e);
+/* The sum of a counter over the samples written since the daemon started. */
+uint64_t history_written(const struct engine *e, int column);

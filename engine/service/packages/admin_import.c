@@ -243,7 +243,7 @@ static enum kiln_code find_gpu(const struct upload *u, char gpu[DATABASE_ID_MAX]
         rc = kiln_fail(err, KILN_INVALID, "MIOpen has no caches for '%.40s'", id.device);
     if (!rc && !database_id_write(&id, gpu))
         rc = kiln_fail(err, KILN_INVALID, "the database id is too long");
-    return rc ? kiln_while(err, "which GPU '%s' is for (give its database id)",
+    return rc ? kiln_while(err, "cannot tell which GPU '%s' is for (give its database id)",
                            u->transfer.result.name)
               : KILN_OK;
 }

@@ -50,7 +50,7 @@ static enum kiln_code check_space(struct build *b)
     const struct export_receiver to = receiver_of(b);
     struct stat seen = { 0 };
     if (b->writer && stat(b->path, &seen) != 0)
-        return kiln_fail_errno(&b->base.err, errno, "cannot look at '%s'", b->path);
+        return kiln_fail_errno(&b->base.err, errno, "cannot get the size of '%s'", b->path);
     return exported_files_check(b->base.engine->exported, packages_staging(b->base.engine), &to,
                                 (uint64_t)seen.st_size, &b->base.err);
 }

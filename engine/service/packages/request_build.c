@@ -29,7 +29,7 @@ static enum kiln_code read_problems(struct build *b, int fd, struct kiln_err *er
         return kiln_while(err, "reading the problems (at most %u)", PROBLEMS_MAX);
     size_t size = b->problems.size, count = size / PROBLEM_WIRE_SIZE;
     if (count == 0 || size % PROBLEM_WIRE_SIZE)
-        return kiln_fail(err, KILN_INVALID, "a file of %zu bytes is no list of problems", size);
+        return kiln_fail(err, KILN_INVALID, "a file of %zu bytes is not a list of problems", size);
     b->problem_count = count;
     b->capacity = b->charged_items = count * KERNELS_A_PROBLEM + LIMIT_PLAN_KERNELS;
     uint64_t bytes = b->capacity * BUILD_ITEM_BYTES + size + count * sizeof(*b->choices);
@@ -52,7 +52,7 @@ static enum kiln_code check_question(struct build *b, uid_t uid, struct kiln_err
     const struct toolchain *tc = NULL;
     b->format = strcmp(format, "kiln") == 0 ? PACKAGE_KILN : PACKAGE_KDB;
     if (b->format == PACKAGE_KDB && strcmp(format, "kdb") != 0)
-        return kiln_fail(err, KILN_INVALID, "'%.40s' is no package format: give kdb or kiln",
+        return kiln_fail(err, KILN_INVALID, "'%.40s' is not a package format: give kdb or kiln",
                          format);
     enum kiln_code rc = plan_target_take(
         CAPABILITIES_HERE, bytes_of_text(json_get_text(q, "target", "")), &b->target, err);

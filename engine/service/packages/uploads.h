@@ -21,7 +21,7 @@ struct upload_kind {
     bool salvage;                       /* as transfer_job.salvage */
     uint64_t size_limit; /* limit of the file's bytes; 0: the limit of packages or caches */
     bool unchecked;      /* as transfer_job.unchecked; the second file is no manifest */
-    /* Instead of check and take, on the engine's thread: the file is at transfer.outcome.path;
+    /* Instead of check and take, on the engine's thread: the file is at transfer.result.path;
      * calls upload_next or, in the end, upload_end.  May be NULL. */
     void (*pass)(struct upload *u);
     /* Once, on WORK_QUEUE_READ, before the first take: reads the whole file; may be NULL. */
@@ -32,7 +32,7 @@ struct upload_kind {
     void (*finish)(struct upload *u);
     /* On the engine's thread after each take that ended well or badly; may be NULL. */
     void (*taken)(struct upload *u);
-    /* Of |state|, at the end, on WORK_QUEUE_READ; may be NULL where there is none. */
+    /* Frees |state| at the end, on WORK_QUEUE_READ. May be NULL if there is no state. */
     void (*state_destroy)(void *state);
 };
 

@@ -16,7 +16,7 @@ struct user_line {
 };
 
 struct activity {
-    uid_t asker;
+    uid_t caller_uid;
     bool is_admin;
     uint64_t now_ns;
     struct json *compiles; /* borrowed from the answer */
@@ -25,7 +25,10 @@ struct activity {
     struct user_line others; /* users whom the caller may not see separately, or beyond USERS_MAX */
 };
 
-static bool may_know(const struct activity *a, uid_t uid) { return a->is_admin || uid == a->asker; }
+static bool may_know(const struct activity *a, uid_t uid)
+{
+    return a->is_admin || uid == a->caller_uid;
+}
 
 static struct user_line *line_of(struct activity *a, uid_t uid)
 {
@@ -102,7 +105,7 @@ enum kiln_code handle_activity(struct engine *e, struct caller *caller,
     if (rc)
         return rc;
     KILN_AUTO(json) struct json *answer = json_object();
-    struct activity a = { .asker = caller->uid,
+    struct activity a = { .caller_uid = caller->uid,
                           .is_admin = caller->role == ROLE_ADMIN,
                           .now_ns = clock_monotonic_ns(),
                           .compiles = json_array() };

@@ -230,7 +230,7 @@ static enum kiln_code work_export(struct admin *a)
     const char *id = json_get_text(a->base.question, "database_id", "");
     const char *format = json_get_text(a->base.question, "format", "ukdb");
     if (strcmp(format, "ukdb") != 0)
-        return kiln_fail(&a->base.err, KILN_INVALID, "'%.40s' is no export format: give ukdb",
+        return kiln_fail(&a->base.err, KILN_INVALID, "'%.40s' is not an export format: give ukdb",
                          format);
     KILN_AUTO(mem) struct ids *ids = calloc(1, sizeof(*ids));
     if (!ids)

@@ -91,11 +91,11 @@ static enum kiln_code work_health(struct admin *a)
                          "a deep check reads the whole database and needs an administrator (%s): "
                          "ask without 'deep'",
                          ADMINISTRATORS);
-    const struct kernel_check_options anew = { .bytes_max = UINT64_MAX },
-                                      soon = { .bytes_max = CHECKED_MAX,
-                                               .age_max_s = CHECKED_AGE_MAX_S };
+    const struct kernel_check_options full = { .bytes_max = UINT64_MAX },
+                                      quick = { .bytes_max = CHECKED_MAX,
+                                                .age_max_s = CHECKED_AGE_MAX_S };
     enum kiln_code rc =
-        kernel_store_check(a->base.engine->store, deep ? &anew : &soon, &check, &a->base.err);
+        kernel_store_check(a->base.engine->store, deep ? &full : &quick, &check, &a->base.err);
     if (rc)
         return rc;
     const char *state = tuning_directory(a->base.engine);

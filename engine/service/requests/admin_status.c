@@ -130,7 +130,7 @@ static void finish_status(struct admin *a)
     json_set(a->base.answer, "hot", describe_hot_set(e));
     json_set(a->base.answer, "store", describe_store(e, &a->usage));
     json_set(a->base.answer, "tuning", tuning_service_describe(e));
-    if (e->data)
+    if (built_in_exists(e))
         json_set(a->base.answer, "built_in_damaged", built_in_describe_damage(e));
     struct json *toolchains = json_array();
     for (size_t i = 0; i < toolchain_table_count(e->toolchains); i++)

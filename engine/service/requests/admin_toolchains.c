@@ -41,7 +41,7 @@ static enum kiln_code probe_wanted(struct engine *e, uid_t uid, const struct jso
     for (size_t i = 0; all && toolchain_known_targets[i] && !rc; i++)
         rc = probe_all(e, uid, toolchain_known_targets[i], &asked, err);
     if (rc == KILN_UNAVAILABLE && asked) {
-        *err = KILN_ERR_INIT; /* for the rest there is room when those have ended */
+        *err = KILN_ERR_INIT; /* the others follow when those have ended */
         rc = KILN_OK;
     }
     return !rc && asked ? KILN_BUSY : rc;

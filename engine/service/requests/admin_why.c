@@ -172,8 +172,8 @@ static void write_message(const struct why *w, char *ret_text, size_t size)
                  w->database_id, w->elsewhere, w->elsewhere_id);
     else if (!w->wanted.program)
         snprintf(ret_text, size,
-                 "no stored kernel has this key, and nobody knows what it was made from: ask with "
-                 "the problem");
+                 "no stored kernel has this key, and kilnd does not know its source: ask with the "
+                 "problem");
     else if (w->why_not_compile.code)
         snprintf(ret_text, size, "no package has it, and it cannot be compiled: %s",
                  w->why_not_compile.text);

@@ -168,7 +168,7 @@ static void fail_plan(struct plan_request *rq, const struct kiln_err *why, const
     struct kiln_err err = *why;
     if (why->code == KILN_NOT_FOUND && rq->why_not_compile.code) {
         err = rq->why_not_compile;
-        if (!e->data)
+        if (!built_in_exists(e))
             kiln_while(&err, "no package has it, and it cannot be compiled");
         explain_unmet_plan(e, rq, &err);
     }

@@ -9,6 +9,7 @@
  */
 #include "engine/service/internal.h"
 #include "engine/service/requests/plan_choose.h"
+#include "engine/service/requests/valid_counts.h"
 #include "engine/service/tuning/tuning_service.h"
 #include "engine/service/tuning/tuning_validation.h"
 #include "engine/solver/candidates.h"
@@ -162,7 +163,7 @@ static void keep_counts(const struct solutions_request *rq)
         const struct listed *l = &rq->listed[i];
         const struct valid_count count = { l->known->solver, rq->problem, rq->target, l->valid };
         if (l->candidates > 0 && !l->is_counted)
-            valid_counts_keep(&rq->base.engine->valid_counts, &count);
+            valid_counts_keep(rq->base.engine->valid_counts, &count);
     }
 }
 
@@ -228,7 +229,7 @@ static enum kiln_code look_up(struct engine *e, uid_t uid, struct solutions_requ
     sort_by_preference(rq);
     for (unsigned i = 0; i < rq->count; i++) {
         struct listed *l = &rq->listed[i];
-        l->is_counted = valid_counts_find(&e->valid_counts, l->known->solver, &rq->problem,
+        l->is_counted = valid_counts_find(e->valid_counts, l->known->solver, &rq->problem,
                                           &rq->target, &l->valid);
     }
     return rq->count > 0 ? KILN_OK : solver_none(&rq->problem, &rq->target, err);

@@ -1,7 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/requests/valid_counts.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+/* Each place has one count; a new count replaces the old one in its place. */
+#define VALID_COUNTS 128
+
+struct valid_counts {
+    struct valid_count places[VALID_COUNTS]; /* solver NULL: the place is free */
+};
+
+enum kiln_code valid_counts_create(struct valid_counts **ret_counts, struct kiln_err *err)
+{
+    struct valid_counts *counts = calloc(1, sizeof(*counts));
+    if (!counts)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot open the cache of valid points");
+    *ret_counts = counts;
+    return KILN_OK;
+}
+
+void valid_counts_destroy(struct valid_counts *counts) { free(counts); }
 
 static size_t place_of(const struct solver *solver, const struct problem *problem,
                        const struct target *target)

@@ -5,24 +5,23 @@
  * Cache of the number of valid points in solvers' tuning spaces.
  *
  * Role       counting walks through a space, and every rank of a job asks for the same count
- * Ownership  plain values
+ * Ownership  copies what it keeps
  * Threading  the engine's thread
  */
 #include "engine/solver/candidates.h"
 
-#define VALID_COUNTS \
-    128 /* one count for each place; a new count replaces the old one in its place */
+struct valid_counts;
 
 struct valid_count {
-    const struct solver *solver; /* static; NULL: the place is free */
+    const struct solver *solver; /* static */
     struct problem problem;
     struct target target;
     struct candidate_count count;
 };
 
-struct valid_counts {
-    struct valid_count places[VALID_COUNTS];
-};
+KILN_MUST_CHECK enum kiln_code valid_counts_create(struct valid_counts **ret_counts,
+                                                   struct kiln_err *err);
+void valid_counts_destroy(struct valid_counts *counts);
 
 bool valid_counts_find(const struct valid_counts *counts, const struct solver *solver,
                        const struct problem *problem, const struct target *target,

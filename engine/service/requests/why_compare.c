@@ -49,7 +49,7 @@ static void compare_digests(struct comparison *c, const char *part, const struct
 static void show_version(const struct why *w, const struct digest *identity, char text[128])
 {
     char hex[DIGEST_HEX_SIZE];
-    const char *version = "not here any more";
+    const char *version = "no longer installed";
     digest_to_hex(identity, hex);
     for (size_t i = 0; i < w->here_count; i++) {
         if (digest_equal(&w->here[i].identity, identity))

@@ -208,7 +208,8 @@ static enum kiln_code read_show(const struct json *q, const struct caller *calle
     if (!rc)
         rc = tuning_database_id_of_question(q, show->database_id, err);
     if (!rc && !show->database_id[0])
-        rc = kiln_fail(err, KILN_INVALID, "for which device: give its database id, as 'gfx90a68'");
+        rc = kiln_fail(err, KILN_INVALID,
+                       "the request names no device: give its database id, such as 'gfx90a68'");
     if (!rc)
         rc =
             tuning_backend_take(TUNING_FIND, show->database_id,

@@ -113,7 +113,7 @@ static enum kiln_code check_system(const struct json *q, const struct tuning_sel
 {
     if (!s->selection.by_kind || !s->database_id[0])
         return kiln_fail(err, KILN_INVALID,
-                         "which system database: give its database id and its kind");
+                         "the request names no system database: give its database id and its kind");
     if (json_get(q, "problem") || json_get(q, "solver") || json_get(q, "older_than") ||
         json_get(q, "uid"))
         return kiln_fail(err, KILN_INVALID,
@@ -144,7 +144,8 @@ static enum kiln_code check_remove(struct tuning_query *query, struct kiln_err *
     const struct json *q = query->base.question;
     enum kiln_code rc = tuning_tier_of_question(q, "tier", TUNING_TIER_NONE, &c->tier, err);
     if (!rc && c->tier == TUNING_TIER_NONE)
-        rc = kiln_fail(err, KILN_INVALID, "which records: give a tier, 'user', 'host' or 'system'");
+        rc = kiln_fail(err, KILN_INVALID,
+                       "the request names no tier: give 'user', 'host' or 'system'");
     if (!rc)
         rc = tuning_publisher_check(query->base.role, c->tier, err);
     if (!rc)

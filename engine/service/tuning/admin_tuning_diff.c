@@ -75,7 +75,8 @@ static enum kiln_code read_diff(const struct json *q, uid_t uid, enum role role,
     if (!rc)
         rc = tuning_database_id_of_question(q, d->database_id, err);
     if (!rc && (!has_kind || !d->database_id[0]))
-        rc = kiln_fail(err, KILN_INVALID, "which records: give their kind and their database id");
+        rc = kiln_fail(err, KILN_INVALID,
+                       "the request names no records: give their kind and their database id");
     if (!rc)
         rc = tuning_backend_take(d->kind, d->database_id,
                                  bytes_of_text(json_get_text(q, "backend", "")), d->backend, err);

@@ -68,8 +68,8 @@ static enum kiln_code read_name(const struct upload *u, struct tuning_file_name 
         rc = KILN_OK;
     if (rc && !(has_kind && id[0]))
         return kiln_while(err,
-                          "what '%.100s' holds (give its kind and its database id; to kilnctl: "
-                          "--kind and --db-id)",
+                          "cannot tell what '%.100s' contains (give its kind and its database id; "
+                          "to kilnctl: --kind and --db-id)",
                           u->transfer.result.name);
     if (rc || (has_kind && kind != ret_name->kind)) { /* the file's name is not reliable */
         *ret_name = (struct tuning_file_name){ .kind = kind };
@@ -78,7 +78,8 @@ static enum kiln_code read_name(const struct upload *u, struct tuning_file_name 
     if (id[0])
         memcpy(ret_name->database_id, id, sizeof(id));
     if (ret_name->database_id[0] == '\0')
-        return kiln_fail(err, KILN_INVALID, "which device '%.100s' is for: give its database id",
+        return kiln_fail(err, KILN_INVALID,
+                         "cannot tell which device '%.100s' is for: give its database id",
                          u->transfer.result.name);
     if (!backend && ret_name->backend[0])
         backend = ret_name->backend;

@@ -150,50 +150,50 @@ enum kiln_code tuning_tier_of_question(const struct json *question, const char *
                                        enum tuning_tier otherwise, enum tuning_tier *ret_tier,
                                        struct kiln_err *err)
 {
-    const char *word = json_get_text(question, name, NULL);
+    const char *text = json_get_text(question, name, NULL);
     *ret_tier = otherwise;
-    if (!word)
+    if (!text)
         return KILN_OK;
     for (enum tuning_tier tier = TUNING_TIER_SYSTEM; tier <= TUNING_TIER_USER; tier++) {
-        if (strcmp(word, tuning_tier_name(tier)) == 0) {
+        if (strcmp(text, tuning_tier_name(tier)) == 0) {
             *ret_tier = tier;
             return KILN_OK;
         }
     }
     return kiln_fail(err, KILN_INVALID, "'%s' must be 'system', 'host' or 'user', not '%.40s'",
-                     name, word);
+                     name, text);
 }
 
 enum kiln_code tuning_kind_of_question(const struct json *question, enum tuning_kind *ret_kind,
                                        bool *ret_has, struct kiln_err *err)
 {
-    const char *word = json_get_text(question, "kind", NULL);
-    *ret_has = word != NULL;
+    const char *text = json_get_text(question, "kind", NULL);
+    *ret_has = text != NULL;
     *ret_kind = TUNING_FIND;
-    if (!word || strcmp(word, tuning_kind_name(TUNING_FIND)) == 0)
+    if (!text || strcmp(text, tuning_kind_name(TUNING_FIND)) == 0)
         return KILN_OK;
     *ret_kind = TUNING_PERF;
-    if (strcmp(word, tuning_kind_name(TUNING_PERF)) == 0)
+    if (strcmp(text, tuning_kind_name(TUNING_PERF)) == 0)
         return KILN_OK;
-    return kiln_fail(err, KILN_INVALID, "'kind' must be 'find' or 'perf', not '%.40s'", word);
+    return kiln_fail(err, KILN_INVALID, "'kind' must be 'find' or 'perf', not '%.40s'", text);
 }
 
 enum kiln_code tuning_database_id_of_question(const struct json *question,
                                               char ret_id[DATABASE_ID_MAX], struct kiln_err *err)
 {
-    const char *word = json_get_text(question, "database_id", "");
+    const char *text = json_get_text(question, "database_id", "");
     ret_id[0] = '\0';
-    return *word ? tuning_database_id_take(bytes_of_text(word), ret_id, err) : KILN_OK;
+    return *text ? tuning_database_id_take(bytes_of_text(text), ret_id, err) : KILN_OK;
 }
 
 enum kiln_code tuning_backend_of_question(const struct json *question,
                                           char ret_backend[TUNING_BACKEND_TEXT],
                                           struct kiln_err *err)
 {
-    struct bytes word = bytes_of_text(json_get_text(question, "backend", ""));
-    if (word.size > 0 && tuning_backend_check(word, err))
+    struct bytes text = bytes_of_text(json_get_text(question, "backend", ""));
+    if (text.size > 0 && tuning_backend_check(text, err))
         return err->code;
-    return tuning_text_take("backend", word, TUNING_BACKEND_TEXT, ret_backend, err);
+    return tuning_text_take("backend", text, TUNING_BACKEND_TEXT, ret_backend, err);
 }
 
 enum kiln_code tuning_keys_of(const char *text, struct tuning_keys *ret_keys, struct kiln_err *err)
@@ -208,7 +208,7 @@ enum kiln_code tuning_keys_of(const char *text, struct tuning_keys *ret_keys, st
     struct kiln_err why = KILN_ERR_INIT;
     enum kiln_code rc = problem_named(name, ret_keys->problems, &ret_keys->count, &why);
     if (rc && (rc == KILN_UNSUPPORTED || rc == KILN_INVALID) && name.size <= TUNING_KEY_MAX) {
-        ret_keys->count = 0; /* a key that is no problem of ours: records have it verbatim */
+        ret_keys->count = 0; /* not a problem of kiln: records may have this key verbatim */
         ret_keys->verbatim = name;
         if (rc == KILN_INVALID)
             ret_keys->why = why;

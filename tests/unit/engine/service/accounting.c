@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What hits saved: the accounting, bounded, and kept over restarts. */
+/* Usage accounting: the time that cache hits saved, by user and by kind of kernel. */
 #include "engine/service/metrics/accounting.h"
 
 #include "tests/unit/engine/service/users_fixture.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COMPILE_S 0.005 /* what each takes by fake_executor_compile */
+#define COMPILE_S 0.005 /* duration of a compile by fake_executor_compile */
 
 /* ---- the accounting without a store ---- */
 
@@ -18,7 +18,7 @@ struct unstored {
     struct accounting *accounting;
 };
 
-static int open_books(void **state)
+static int open_accounting(void **state)
 {
     static struct unstored b;
     struct kiln_err err = KILN_ERR_INIT;
@@ -27,15 +27,15 @@ static int open_books(void **state)
     return 0;
 }
 
-static int close_books(void **state)
+static int close_accounting(void **state)
 {
     accounting_destroy(((struct unstored *)*state)->accounting);
     return 0;
 }
 
-FIXTURE(unstored, open_books, close_books);
+FIXTURE(unstored, open_accounting, close_accounting);
 
-static uint32_t kind(struct accounting *l, const char *target, const char *program)
+static uint32_t kind_row(struct accounting *l, const char *target, const char *program)
 {
     struct object_origin what = { { 0 }, { 0 } };
     snprintf(what.target, sizeof(what.target), "%s", target);
@@ -51,12 +51,12 @@ static struct kernel_sums sum_of_kinds(const struct accounting *l)
     return sum;
 }
 
-TEST(unstored, a_hit_is_booked_with_its_user_and_its_kind)
+TEST(unstored, a_hit_is_charged_to_its_user_and_kind)
 {
     struct accounting *l = ((struct unstored *)*state)->accounting;
-    uint32_t conv = kind(l, "gfx90a", "conv.cl"), pool = kind(l, "gfx90a", "pool.cl");
+    uint32_t conv = kind_row(l, "gfx90a", "conv.cl"), pool = kind_row(l, "gfx90a", "pool.cl");
     assert_int_not_equal(conv, pool);
-    assert_int_equal(kind(l, "gfx90a", "conv.cl"), conv);
+    assert_int_equal(kind_row(l, "gfx90a", "conv.cl"), conv);
     accounting_hit(l, 1000, conv, 300);
     accounting_hit(l, 1000, conv, 300);
     accounting_hit(l, 1001, pool, 50);
@@ -70,18 +70,18 @@ TEST(unstored, a_hit_is_booked_with_its_user_and_its_kind)
     assert_int_equal(accounting_total(l).saved_us, 650);
 }
 
-TEST(unstored, more_users_than_have_rows_are_booked_together)
+TEST(unstored, users_beyond_the_table_share_one_row)
 {
     struct accounting *l = ((struct unstored *)*state)->accounting;
     for (uint32_t uid = 1; uid <= ACCOUNTING_USERS_MAX + 3; uid++)
         accounting_hit(l, uid, 0, 1);
-    accounting_hit(l, 0, 0, 1); /* root comes late and has no row either */
+    accounting_hit(l, 0, 0, 1); /* root comes last, when no row is free */
     assert_int_equal(l->user_count, ACCOUNTING_USERS_MAX);
     assert_int_equal(l->others.sums.hits, 4);
     assert_int_equal(accounting_total(l).hits, ACCOUNTING_USERS_MAX + 4);
 }
 
-TEST(unstored, a_user_who_compiled_keeps_the_row_and_loops_of_hits_do_not)
+TEST(unstored, compiles_keep_a_users_row_and_loops_of_hits_do_not)
 {
     struct accounting *l = ((struct unstored *)*state)->accounting;
     accounting_compiled(l, 7, 0, 2);
@@ -89,13 +89,13 @@ TEST(unstored, a_user_who_compiled_keeps_the_row_and_loops_of_hits_do_not)
         accounting_hit(l, uid, 0, 1000000);
     assert_int_equal(l->user_count, ACCOUNTING_USERS_MAX);
     assert_int_equal(accounting_user_of(l, 7)->sums.compiles, 1);
-    accounting_hit(l, 999 + 2 * ACCOUNTING_USERS_MAX, 0, 1); /* the latest is found again */
+    accounting_hit(l, 999 + 2 * ACCOUNTING_USERS_MAX, 0, 1); /* the user added last has a row */
     assert_int_equal(accounting_user_of(l, 999 + 2 * ACCOUNTING_USERS_MAX)->sums.hits, 2);
     assert_int_equal(accounting_total(l).hits, 2 * ACCOUNTING_USERS_MAX + 1);
     assert_true(l->rewrites_users);
 }
 
-TEST(unstored, root_has_a_row_of_its_own_among_others)
+TEST(unstored, root_gets_a_row_of_its_own_in_a_full_table)
 {
     struct accounting *l = ((struct unstored *)*state)->accounting;
     accounting_hit(l, 0, 0, 5);
@@ -106,21 +106,21 @@ TEST(unstored, root_has_a_row_of_its_own_among_others)
     assert_int_equal(accounting_user_of(l, 0)->sums.saved_us, 10);
 }
 
-TEST(unstored, a_kind_that_is_worth_little_makes_room_and_sums_stay)
+TEST(unstored, a_kind_worth_little_loses_its_row_and_the_sums_stay)
 {
     struct accounting *l = ((struct unstored *)*state)->accounting;
-    uint32_t valuable = kind(l, "gfx90a", "valuable.cl"), first = 0;
+    uint32_t valuable = kind_row(l, "gfx90a", "valuable.cl"), first = 0;
     accounting_compiled(l, 1000, valuable, 2);
     accounting_hit(l, 1000, valuable, 2);
     for (unsigned i = 0; i < 3 * ACCOUNTING_KINDS_MAX; i++) {
         char name[32];
         snprintf(name, sizeof(name), "junk%u.cl", i);
-        uint32_t number = kind(l, "gfx90a", name);
+        uint32_t number = kind_row(l, "gfx90a", name);
         first = i ? first : number;
         accounting_compiled(l, 1000, number, 1);
-        accounting_hit(l, 1000, number, 1000000); /* a loop of hits is no merit */
+        accounting_hit(l, 1000, number, 1000000); /* hits in a loop do not protect a row */
     }
-    accounting_hit(l, 1000, first, 1); /* its row is another's by now */
+    accounting_hit(l, 1000, first, 1); /* another kind has its row now */
 
     assert_int_equal(l->kind_count, ACCOUNTING_KINDS_MAX);
     assert_int_equal(accounting_kind_at(l, valuable)->sums.saved_us, 2);
@@ -133,18 +133,18 @@ TEST(unstored, a_kind_that_is_worth_little_makes_room_and_sums_stay)
 TEST(unstored, names_are_cut_and_made_printable)
 {
     struct accounting *l = ((struct unstored *)*state)->accounting;
-    uint32_t number = kind(l, "gfx90a", "a\033[2J\nb\xff");
+    uint32_t number = kind_row(l, "gfx90a", "a\033[2J\nb\xff");
     assert_string_equal(accounting_kind_at(l, number)->what.program, "a?[2J?b?");
-    assert_int_equal(kind(l, "", ""), 0); /* nobody knows what it is: the others */
+    assert_int_equal(kind_row(l, "", ""), 0); /* neither is known, so it counts with the others */
 }
 
-TEST(unstored, no_hit_is_worth_more_than_the_max)
+TEST(unstored, the_time_saved_by_one_hit_is_capped)
 {
     assert_int_equal(accounting_worth(1999), 1);
     assert_int_equal(accounting_worth(UINT64_MAX), ACCOUNTING_WORTH_MAX_US);
 }
 
-TEST(unstored, sums_end_where_the_store_can_keep_them)
+TEST(unstored, sums_saturate_at_the_stores_maximum)
 {
     struct kernel_sums sum = { .saved_us = KERNEL_SUM_MAX - 1 };
     const struct kernel_sums more = { .saved_us = UINT64_MAX, .hits = 1 };
@@ -155,29 +155,18 @@ TEST(unstored, sums_end_where_the_store_can_keep_them)
 
 /* ---- over restarts ---- */
 
-static void compile(struct users *f, struct test_caller *c, const char *program)
-{
-    char content[64];
-    snprintf(content, sizeof(content), "the object of %s", program);
-    test_caller_forget_replies(c);
-    test_caller_want(c, &f->engine, 7, program, PRIORITY_INTERACTIVE);
-    fake_executor_run_tasks(&f->engine.executor);
-    fake_executor_compile(&f->engine.executor, bytes_of_text(content));
-    fake_executor_run_tasks(&f->engine.executor);
-}
-
-static void hit(struct users *f, struct test_caller *c, const char *program, unsigned times)
+static void fetch_times(struct users *f, struct test_caller *c, const char *program, unsigned times)
 {
     for (unsigned i = 0; i < times; i++) {
         test_caller_forget_replies(c);
-        test_caller_want(c, &f->engine, 7, program, PRIORITY_INTERACTIVE);
+        test_caller_fetch_source(c, 7, program, PRIORITY_INTERACTIVE);
         fake_executor_run_tasks(&f->engine.executor);
         assert_int_equal(last_result(c).code, KILN_OK);
     }
 }
 
-/* As when the daemon is stopped and another one started. */
-static void restart(struct users *f)
+/* Stops the daemon and starts another one. */
+static void restart_daemon(struct users *f)
 {
     engine_drain(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
@@ -185,14 +174,14 @@ static void restart(struct users *f)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static struct json *ask(struct users *f, struct test_caller *c, const char *by)
+static struct json *ask_usage(struct test_caller *c, const char *by)
 {
     char question[64];
     snprintf(question, sizeof(question), "{\"by\":\"%s\"}", by);
-    return test_caller_ask(c, &f->engine, MESSAGE_ledger, question);
+    return test_caller_ask(c, MESSAGE_ledger, question);
 }
 
-/* The row of |name|, or of the uid that it says; NULL. */
+/* Finds the row of |name| or of the uid |name|; NULL: there is none. */
 static const struct json *row_of(const struct json *answer, const char *name)
 {
     const char *by = json_get_text(answer, "by", "");
@@ -216,106 +205,100 @@ static const struct json *row_of(const struct json *answer, const char *name)
         assert_true(json_get_number(row, "compile_s", 9) == (double)(compiles_)*COMPILE_S); \
     } while (0)
 
-TEST(users, saved_time_outlives_the_daemon)
+TEST(users, saved_time_survives_a_restart)
 {
     struct users *f = *state;
-    compile(f, &f->user, "conv.cl");
-    compile(f, &f->admin, "pool.cl");
-    hit(f, &f->user, "conv.cl", 3);
-    hit(f, &f->admin, "conv.cl", 1);
-    restart(f);
-    hit(f, &f->user, "pool.cl", 2); /* the first from the disk */
-    restart(f);
+    compile_program(&f->ann, "conv.cl");
+    compile_program(&f->admin, "pool.cl");
+    fetch_times(f, &f->ann, "conv.cl", 3);
+    fetch_times(f, &f->admin, "conv.cl", 1);
+    restart_daemon(f);
+    fetch_times(f, &f->ann, "pool.cl", 2); /* the first hit is on disk */
+    restart_daemon(f);
 
-    KILN_AUTO(json) struct json *by_uid = ask(f, &f->admin, "uid");
+    KILN_AUTO(json) struct json *by_uid = ask_usage(&f->admin, "uid");
     assert_row(by_uid, "1000", 5, 1);
     assert_row(by_uid, "0", 1, 1);
     assert_int_equal(json_get_u64(json_get(by_uid, "total"), "hits", 0), 6);
     assert_int_equal(json_get_u64(json_get(by_uid, "total"), "kernels", 0), 2);
     assert_true(json_get_bool(by_uid, "kept", false));
-    KILN_AUTO(json) struct json *by_program = ask(f, &f->admin, "program");
+    KILN_AUTO(json) struct json *by_program = ask_usage(&f->admin, "program");
     assert_row(by_program, "conv.cl", 4, 1);
     assert_row(by_program, "pool.cl", 2, 1);
-    KILN_AUTO(json) struct json *by_target = ask(f, &f->admin, "target");
+    KILN_AUTO(json) struct json *by_target = ask_usage(&f->admin, "target");
     assert_row(by_target, FIXTURE_TARGET, 6, 2);
     assert_int_equal(json_get_u64(row_of(by_target, FIXTURE_TARGET), "kernels", 0), 2);
 }
 
-static void batch(struct users *f, struct test_caller *c, unsigned count,
-                  const char *const programs[])
+static void send_batch(struct test_caller *c, unsigned count, const char *const programs[])
 {
-    BUFFER_AUTO struct buffer items, body;
+    BUFFER_AUTO struct buffer items;
     buffer_init(&items, 10000);
-    buffer_init(&body, 20000);
     for (unsigned i = 0; i < count; i++) {
         const struct message_fetch_source m = { .target = bytes_of_text(FIXTURE_TARGET),
                                                 .program = bytes_of_text(programs[i]),
                                                 .source = bytes_of_text("kernel void k() {}") };
-        BUFFER_AUTO struct buffer source;
-        buffer_init(&source, 1000);
-        message_fetch_source_write(&source, &m);
-        const struct message_batch_item item = { .kind = 1, .request = buffer_view(&source) };
-        message_batch_item_write(&items, &item);
+        PUT_BATCH_ITEM(&items, 1, fetch_source, &m);
     }
     const struct message_batch m = { .count = count, .items = buffer_view(&items) };
-    message_batch_write(&body, &m);
     test_caller_forget_replies(c);
-    must(test_caller_send(c, &f->engine, MESSAGE_batch, 77, buffer_view(&body)), f->engine.err);
+    SEND_MESSAGE(c, batch, 77, &m);
 }
 
 TEST(users, a_kernel_that_a_batch_names_twice_is_counted_once)
 {
     struct users *f = *state;
     static const char *const twice[] = { "conv.cl", "pool.cl", "conv.cl" };
-    compile(f, &f->user, "conv.cl");
-    compile(f, &f->user, "pool.cl");
-    batch(f, &f->user, 3, twice); /* from memory */
-    assert_int_equal(engine_fixture_stat(&f->engine, "hits.hot"), 3);
-    restart(f);
-    batch(f, &f->user, 3, twice); /* from the disk, while another asks for the same */
-    batch(f, &f->admin, 3, twice);
+    compile_program(&f->ann, "conv.cl");
+    compile_program(&f->ann, "pool.cl");
+    send_batch(&f->ann, 3, twice); /* hits in the hot set */
+    assert_int_equal(users_stat(f, "hits.hot"), 3);
+    restart_daemon(f);
+    send_batch(&f->ann, 3, twice); /* hits on disk, while the other user fetches the same kernel */
+    send_batch(&f->admin, 3, twice);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(engine_fixture_stat(&f->engine, "hits.disk"), 6);
-    batch(f, &f->user, 3, twice); /* another batch is another matter */
+    assert_int_equal(users_stat(f, "hits.disk"), 6);
+    send_batch(&f->ann, 3, twice); /* a second batch counts again */
 
-    KILN_AUTO(json) struct json *by_uid = ask(f, &f->admin, "uid");
+    KILN_AUTO(json) struct json *by_uid = ask_usage(&f->admin, "uid");
     assert_row(by_uid, "1000", 6, 2);
     assert_row(by_uid, "0", 2, 0);
-    KILN_AUTO(json) struct json *by_program = ask(f, &f->admin, "program");
+    KILN_AUTO(json) struct json *by_program = ask_usage(&f->admin, "program");
     assert_row(by_program, "conv.cl", 4, 1);
     assert_row(by_program, "pool.cl", 4, 1);
 }
 
-TEST(users, a_user_who_gave_way_is_not_counted_twice_after_a_restart)
+TEST(users, a_displaced_user_is_not_counted_twice_after_a_restart)
 {
     struct users *f = *state;
-    compile(f, &f->user, "conv.cl");
-    hit(f, &f->admin, "conv.cl", 1);
-    restart(f);
+    compile_program(&f->ann, "conv.cl");
+    fetch_times(f, &f->admin, "conv.cl", 1);
+    restart_daemon(f);
     struct accounting *l = f->engine.engine->metrics.accounting;
     for (uint32_t uid = 5000; uid < 5000 + ACCOUNTING_USERS_MAX - 1; uid++)
-        accounting_compiled(l, uid, 0, 1); /* the last takes the row of who only had a hit */
+        accounting_compiled(l, uid, 0,
+                            1); /* the last user takes the row of a user who only had a hit */
     assert_int_equal(l->others.sums.hits, 1);
-    restart(f);
-    KILN_AUTO(json) struct json *answer = ask(f, &f->admin, "uid");
+    restart_daemon(f);
+    KILN_AUTO(json) struct json *answer = ask_usage(&f->admin, "uid");
     assert_int_equal(json_get_u64(json_get(answer, "total"), "hits", 0), 1);
     assert_int_equal(json_get_u64(json_get(answer, "total"), "compiles", 0), ACCOUNTING_USERS_MAX);
 }
 
-TEST(users, saved_time_outlives_its_kernels)
+TEST(users, saved_time_survives_clearing_its_kernels)
 {
     struct users *f = *state;
-    compile(f, &f->user, "conv.cl");
-    hit(f, &f->user, "conv.cl", 2);
-    json_destroy(test_caller_ask(&f->admin, &f->engine, MESSAGE_clear, "{\"all\":true}"));
-    restart(f);
-    KILN_AUTO(json) struct json *answer = ask(f, &f->admin, "program");
+    compile_program(&f->ann, "conv.cl");
+    fetch_times(f, &f->ann, "conv.cl", 2);
+    json_destroy(test_caller_ask(&f->admin, MESSAGE_clear, "{\"all\":true}"));
+    restart_daemon(f);
+    KILN_AUTO(json) struct json *answer = ask_usage(&f->admin, "program");
     assert_row(answer, "conv.cl", 2, 1);
     assert_int_equal(json_get_u64(row_of(answer, "conv.cl"), "kernels", 9), 0);
     assert_int_equal(json_get_u64(row_of(answer, "conv.cl"), "bytes", 9), 0);
 }
 
-TEST(users, a_private_kernel_is_booked_without_its_name)
+TEST(users, a_private_kernel_is_accounted_without_its_name)
 {
     struct users *f = *state;
     const struct kernel_row row = TEXT_KERNEL("secret.o", "  -mcpu=gfx906", "the object");
@@ -323,19 +306,18 @@ TEST(users, a_private_kernel_is_booked_without_its_name)
     snprintf(cache, sizeof(cache), "%s/user.ukdb", f->engine.directory);
     write_kernel_file(cache, &row, 1);
     const int file = open_copy(cache);
-    test_caller_forget_replies(&f->user);
-    must(test_caller_send_files(&f->user, &f->engine, MESSAGE_kernel_import, 3,
-                                bytes_of_text("{\"name\":\"gfx906_60.ukdb\"}"), &file, 1),
-         f->engine.err);
+    test_caller_forget_replies(&f->ann);
+    test_caller_send_files(&f->ann, MESSAGE_kernel_import, "{\"name\":\"gfx906_60.ukdb\"}", &file,
+                           1);
     fake_executor_transfer(&f->engine.executor, cache, "gfx906_60.ukdb", "");
     fake_executor_run_tasks(&f->engine.executor);
-    json_destroy(reply_json(&f->user, 0));
-    for (unsigned i = 0; i < 2; i++) { /* from the disk, then from memory */
-        test_caller_forget_replies(&f->user);
-        test_caller_want_named(&f->user, &f->engine, "gfx906_60", "secret.o", "  -mcpu=gfx906");
-        assert_int_equal(last_result(&f->user).code, KILN_OK);
+    json_destroy(reply_json(&f->ann, 0));
+    for (unsigned i = 0; i < 2; i++) { /* a hit on disk, then one in the hot set */
+        test_caller_forget_replies(&f->ann);
+        test_caller_fetch_name(&f->ann, "gfx906_60", "secret.o", "  -mcpu=gfx906");
+        assert_int_equal(last_result(&f->ann).code, KILN_OK);
     }
-    KILN_AUTO(json) struct json *answer = ask(f, &f->admin, "program");
+    KILN_AUTO(json) struct json *answer = ask_usage(&f->admin, "program");
     const struct json *found = row_of(answer, ACCOUNTING_PRIVATE);
     assert_non_null(found);
     assert_int_equal(json_get_u64(found, "hits", 0), 2);
@@ -346,10 +328,10 @@ TEST(users, a_private_kernel_is_booked_without_its_name)
 TEST(users, a_user_sees_their_own_row_and_the_others_as_one)
 {
     struct users *f = *state;
-    compile(f, &f->user, "conv.cl");
-    compile(f, &f->admin, "pool.cl");
-    hit(f, &f->admin, "conv.cl", 3);
-    KILN_AUTO(json) struct json *answer = ask(f, &f->user, "uid");
+    compile_program(&f->ann, "conv.cl");
+    compile_program(&f->admin, "pool.cl");
+    fetch_times(f, &f->admin, "conv.cl", 3);
+    KILN_AUTO(json) struct json *answer = ask_usage(&f->ann, "uid");
     assert_int_equal(json_count(json_get(answer, "rows")), 1);
     assert_row(answer, "1000", 0, 1);
     const struct json *others = json_get(answer, "others");
@@ -362,19 +344,18 @@ TEST(users, a_user_sees_their_own_row_and_the_others_as_one)
 TEST(users, a_usage_request_without_a_grouping_is_refused)
 {
     struct users *f = *state;
-    test_caller_refused(&f->user, &f->engine, MESSAGE_ledger, "{}", KILN_INVALID, "'by'");
-    test_caller_refused(&f->user, &f->engine, MESSAGE_ledger, "{\"by\":\"moon\"}", KILN_INVALID,
-                        "not 'moon'");
+    test_caller_refused(&f->ann, MESSAGE_ledger, "{}", KILN_INVALID, "'by'");
+    test_caller_refused(&f->ann, MESSAGE_ledger, "{\"by\":\"moon\"}", KILN_INVALID, "not 'moon'");
 }
 
-TEST(users, without_a_store_it_is_counted_and_said_not_to_be_kept)
+TEST(users, usage_without_a_store_is_counted_and_marked_as_not_kept)
 {
     struct users *f = *state;
     f->engine.options.store_mode = KERNEL_STORE_OFF;
     users_reopen(f);
-    compile(f, &f->user, "conv.cl");
-    hit(f, &f->user, "conv.cl", 2);
-    KILN_AUTO(json) struct json *answer = ask(f, &f->user, "program");
+    compile_program(&f->ann, "conv.cl");
+    fetch_times(f, &f->ann, "conv.cl", 2);
+    KILN_AUTO(json) struct json *answer = ask_usage(&f->ann, "program");
     assert_row(answer, "conv.cl", 2, 1);
     assert_false(json_get_bool(answer, "kept", true));
 }
@@ -400,15 +381,15 @@ enum kiln_code __wrap_kernel_store_accounting_put(struct kernel_store *store,
 TEST(users, usage_totals_that_a_full_disk_refuses_are_written_later)
 {
     struct users *f = *state;
-    compile(f, &f->user, "conv.cl");
-    hit(f, &f->user, "conv.cl", 2);
+    compile_program(&f->ann, "conv.cl");
+    fetch_times(f, &f->ann, "conv.cl", 2);
     put_is_dropped = true;
     accounting_write(f->engine.engine, /* force= */ true);
     fake_executor_run_tasks(&f->engine.executor);
     put_is_dropped = false;
-    hit(f, &f->user, "conv.cl", 1);
-    restart(f);
-    KILN_AUTO(json) struct json *answer = ask(f, &f->user, "uid");
+    fetch_times(f, &f->ann, "conv.cl", 1);
+    restart_daemon(f);
+    KILN_AUTO(json) struct json *answer = ask_usage(&f->ann, "uid");
     assert_row(answer, "1000", 3, 1);
 }
 
@@ -430,43 +411,43 @@ enum kiln_code __wrap_kernel_store_accounting(struct kernel_store *store,
 TEST(users, usage_totals_that_cannot_be_read_are_not_overwritten)
 {
     struct users *f = *state;
-    compile(f, &f->user, "conv.cl");
-    hit(f, &f->user, "conv.cl", 2);
+    compile_program(&f->ann, "conv.cl");
+    fetch_times(f, &f->ann, "conv.cl", 2);
     get_fails = true;
-    restart(f);
-    hit(f, &f->user, "conv.cl", 1);
-    accounting_write(f->engine.engine, /* force= */ true); /* tries to read it, in vain */
+    restart_daemon(f);
+    fetch_times(f, &f->ann, "conv.cl", 1);
+    accounting_write(f->engine.engine, /* force= */ true); /* its read fails */
     fake_executor_run_tasks(&f->engine.executor);
     get_fails = false;
-    accounting_write(f->engine.engine, /* force= */ true); /* reads it */
+    accounting_write(f->engine.engine, /* force= */ true); /* its read succeeds */
     fake_executor_run_tasks(&f->engine.executor);
-    restart(f);
-    KILN_AUTO(json) struct json *answer = ask(f, &f->user, "uid");
+    restart_daemon(f);
+    KILN_AUTO(json) struct json *answer = ask_usage(&f->ann, "uid");
     assert_row(answer, "1000", 3, 1);
 }
 
 /* ---- a full table ---- */
 
-static void fill(struct accounting *l, uint32_t first_uid)
+static void add_users(struct accounting *l, uint32_t first_uid)
 {
     for (uint32_t i = 0; i < ACCOUNTING_USERS_MAX; i++)
         accounting_compiled(l, first_uid + i, 0, 1);
 }
 
-/* Each row that is read makes another give way here. */
-TEST(users, a_full_table_is_taken_over_in_many_turns)
+/* Here each row that is read displaces another one. */
+TEST(users, a_full_usage_table_is_loaded_in_many_loop_iterations)
 {
     struct users *f = *state;
-    fill(f->engine.engine->metrics.accounting, 5000);
-    restart(f);
+    add_users(f->engine.engine->metrics.accounting, 5000);
+    restart_daemon(f);
     unsigned laters = f->engine.executor.laters;
     get_fails = true;
-    restart(f);
+    restart_daemon(f);
     get_fails = false;
     struct accounting *l = f->engine.engine->metrics.accounting;
-    fill(l, 20000);
+    add_users(l, 20000);
     laters = f->engine.executor.laters;
-    accounting_write(f->engine.engine, /* force= */ true); /* reads it */
+    accounting_write(f->engine.engine, /* force= */ true); /* its read succeeds */
     assert_true(fake_executor_run_task(&f->engine.executor));
     assert_false(l->is_loaded);
     assert_true(l->others.sums.compiles <= 32);
@@ -476,17 +457,15 @@ TEST(users, a_full_table_is_taken_over_in_many_turns)
     assert_int_equal(accounting_total(l).compiles, 2 * ACCOUNTING_USERS_MAX);
 }
 
-/* Thousands of rows are sorted and printed off the loop, so of a copy. */
-TEST(users, an_answer_is_made_of_what_was_booked_before_its_turn)
+/* A worker thread sorts and prints a copy of the rows, so later changes do not appear. */
+TEST(users, a_usage_answer_has_what_was_counted_before_its_request)
 {
     struct users *f = *state;
     struct accounting *l = f->engine.engine->metrics.accounting;
-    fill(l, 5000);
+    add_users(l, 5000);
     test_caller_forget_replies(&f->admin);
-    must(test_caller_send(&f->admin, &f->engine, MESSAGE_ledger, 5,
-                          bytes_of_text("{\"by\":\"uid\"}")),
-         f->engine.err);
-    fill(l, 20000);
+    test_caller_send(&f->admin, MESSAGE_ledger, 5, bytes_of_text("{\"by\":\"uid\"}"));
+    add_users(l, 20000);
     fake_executor_run_tasks(&f->engine.executor);
     KILN_AUTO(json) struct json *answer = reply_json(&f->admin, 0);
     assert_int_equal(json_get_u64(json_get(answer, "total"), "compiles", 0), ACCOUNTING_USERS_MAX);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The requests activity and health: what `kilnctl top` and `kilnctl doctor` are told. */
+/* The requests activity and health, which `kilnctl top` and `kilnctl doctor` send. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "engine/service/internal.h"
@@ -8,24 +8,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static void want_as(struct users *f, struct test_caller *c, uint64_t id, const char *program,
-                    enum priority priority)
+static void fetch_as(struct users *f, struct test_caller *c, uint64_t id, const char *program,
+                     enum priority priority)
 {
-    test_caller_want(c, &f->engine, id, program, priority);
+    test_caller_fetch_source(c, id, program, priority);
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static struct json *activity(struct users *f, struct test_caller *c)
+static struct json *ask_activity(struct test_caller *c)
 {
-    return test_caller_ask(c, &f->engine, MESSAGE_activity, NULL);
-}
-
-static void end_all(struct users *f)
-{
-    while (fake_executor_next_compile(&f->engine.executor)) {
-        fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
-        fake_executor_run_tasks(&f->engine.executor);
-    }
+    return test_caller_ask(c, MESSAGE_activity, NULL);
 }
 
 static const struct json *first_compile(const struct json *answer)
@@ -40,7 +32,7 @@ static const struct json *first_compile(const struct json *answer)
 TEST(users, an_idle_engine_does_nothing)
 {
     struct users *f = *state;
-    KILN_AUTO(json) struct json *answer = activity(f, &f->user);
+    KILN_AUTO(json) struct json *answer = ask_activity(&f->ann);
     assert_int_equal(json_count(json_get(answer, "compiles")), 0);
     assert_int_equal(json_count(json_get(answer, "users")), 0);
     assert_int_equal(json_get_u64(json_get(answer, "others"), "waiting", 9), 0);
@@ -50,8 +42,8 @@ TEST(users, an_idle_engine_does_nothing)
 TEST(users, a_running_compile_is_listed_with_age_and_program_until_it_ends)
 {
     struct users *f = *state;
-    want_as(f, &f->user, 1, "a.cl", PRIORITY_INTERACTIVE);
-    KILN_AUTO(json) struct json *answer = activity(f, &f->user);
+    fetch_as(f, &f->ann, 1, "a.cl", PRIORITY_INTERACTIVE);
+    KILN_AUTO(json) struct json *answer = ask_activity(&f->ann);
     const struct json *compile = first_compile(answer);
     assert_int_equal(json_count(json_get(answer, "compiles")), 1);
     assert_string_equal(json_get_text(compile, "program", ""), "a.cl");
@@ -62,66 +54,62 @@ TEST(users, a_running_compile_is_listed_with_age_and_program_until_it_ends)
     assert_false(json_get_bool(compile, "prefetch", true));
     assert_int_equal(json_get_u64(compile, "uid", 0), 1000);
 
-    end_all(f);
-    KILN_AUTO(json) struct json *later = activity(f, &f->user);
+    finish_compiles(f, bytes_of_text("object"));
+    KILN_AUTO(json) struct json *later = ask_activity(&f->ann);
     assert_int_equal(json_count(json_get(later, "compiles")), 0);
 }
 
 TEST(users, the_owner_of_a_compile_is_shown_to_the_owner_and_administrators)
 {
     struct users *f = *state;
-    struct test_caller other;
-    test_caller_join(&other, &f->engine, 1001, ROLE_USE);
-    must(test_caller_hello(&other, &f->engine), f->engine.err);
-    want_as(f, &f->user, 1, "a.cl", PRIORITY_INTERACTIVE);
-    want_as(f, &f->user, 2, "b.cl", PRIORITY_PREFETCH);
-    KILN_AUTO(json) struct json *theirs = activity(f, &other);
+    fetch_as(f, &f->ann, 1, "a.cl", PRIORITY_INTERACTIVE);
+    fetch_as(f, &f->ann, 2, "b.cl", PRIORITY_PREFETCH);
+    KILN_AUTO(json) struct json *theirs = ask_activity(&f->bob);
     assert_null(json_get(first_compile(theirs), "uid"));
     assert_string_equal(json_get_text(first_compile(theirs), "program", ""), "a.cl");
     assert_int_equal(json_count(json_get(theirs, "users")), 0);
     assert_int_equal(json_get_u64(json_get(theirs, "others"), "running", 0), 1);
     assert_int_equal(json_get_u64(json_get(theirs, "others"), "prefetch", 0), 1);
 
-    KILN_AUTO(json) struct json *all = activity(f, &f->admin);
+    KILN_AUTO(json) struct json *all = ask_activity(&f->admin);
     const struct json *user = json_first(json_get(all, "users"));
     assert_int_equal(json_get_u64(first_compile(all), "uid", 0), 1000);
     assert_int_equal(json_get_u64(user, "uid", 0), 1000);
     assert_int_equal(json_get_u64(user, "running", 0), 1);
     assert_int_equal(json_get_u64(user, "waiting", 0), 1);
     assert_int_equal(json_get_u64(user, "prefetch", 0), 1);
-    end_all(f);
-    test_caller_leave(&other, &f->engine);
+    finish_compiles(f, bytes_of_text("object"));
 }
 
 TEST(users, each_user_who_waits_has_a_line)
 {
     struct users *f = *state;
-    want_as(f, &f->user, 1, "a.cl", PRIORITY_INTERACTIVE);
-    want_as(f, &f->admin, 2, "b.cl", PRIORITY_INTERACTIVE);
-    want_as(f, &f->admin, 3, "c.cl", PRIORITY_PREFETCH);
-    KILN_AUTO(json) struct json *answer = activity(f, &f->admin);
+    fetch_as(f, &f->ann, 1, "a.cl", PRIORITY_INTERACTIVE);
+    fetch_as(f, &f->admin, 2, "b.cl", PRIORITY_INTERACTIVE);
+    fetch_as(f, &f->admin, 3, "c.cl", PRIORITY_PREFETCH);
+    KILN_AUTO(json) struct json *answer = ask_activity(&f->admin);
     assert_int_equal(json_count(json_get(answer, "users")), 2);
     const struct json *root = json_next(json_first(json_get(answer, "users")));
     assert_int_equal(json_get_u64(root, "uid", 9), 0);
     assert_int_equal(json_get_u64(root, "waiting", 0), 2);
     assert_int_equal(json_get_u64(root, "prefetch", 0), 1);
     assert_int_equal(json_get_u64(root, "running", 9), 0);
-    end_all(f);
+    finish_compiles(f, bytes_of_text("object"));
 }
 
 /* ---- health ---- */
 
-static struct json *health(struct users *f, struct test_caller *c, const char *question)
+static struct json *ask_health(struct test_caller *c, const char *question)
 {
-    return test_caller_ask(c, &f->engine, MESSAGE_health, question);
+    return test_caller_ask(c, MESSAGE_health, question);
 }
 
-TEST(users, a_sound_host_is_reported_in_figures)
+TEST(users, health_of_a_sound_host_has_its_numbers)
 {
     struct users *f = *state;
-    want_as(f, &f->user, 1, "a.cl", PRIORITY_INTERACTIVE);
-    end_all(f);
-    KILN_AUTO(json) struct json *answer = health(f, &f->user, NULL);
+    fetch_as(f, &f->ann, 1, "a.cl", PRIORITY_INTERACTIVE);
+    finish_compiles(f, bytes_of_text("object"));
+    KILN_AUTO(json) struct json *answer = ask_health(&f->ann, NULL);
     const struct json *cache = json_get(answer, "cache"), *limits = json_get(answer, "limits");
     const struct json *directory = json_first(json_get(answer, "directories"));
     assert_true(json_get_u64(cache, "bytes", 0) > 0);
@@ -136,26 +124,26 @@ TEST(users, a_sound_host_is_reported_in_figures)
     assert_true(json_get_u64(limits, "open_files", 0) > 0);
 }
 
-TEST(users, a_directory_that_is_gone_is_reported_with_its_trouble)
+TEST(users, health_reports_why_a_missing_directory_failed)
 {
     struct users *f = *state;
     char moved[100];
     snprintf(moved, sizeof(moved), "%s.away", f->engine.state);
     assert_int_equal(rename(f->engine.state, moved), 0);
-    KILN_AUTO(json) struct json *answer = health(f, &f->user, NULL);
+    KILN_AUTO(json) struct json *answer = ask_health(&f->ann, NULL);
     assert_int_equal(rename(moved, f->engine.state), 0);
     const struct json *state_directory = json_next(json_first(json_get(answer, "directories")));
     assert_string_equal(json_get_text(state_directory, "trouble", ""), "No such file or directory");
 }
 
-TEST(users, only_an_administrator_may_have_a_whole_database_read)
+TEST(users, only_an_administrator_may_run_a_deep_health_check)
 {
     struct users *f = *state;
-    KILN_AUTO(json) struct json *answer = health(f, &f->admin, "{\"deep\":true}");
+    KILN_AUTO(json) struct json *answer = ask_health(&f->admin, "{\"deep\":true}");
     assert_true(json_get_bool(json_get(answer, "cache"), "checked", false));
-    test_caller_forget_replies(&f->user);
-    test_caller_send(&f->user, &f->engine, MESSAGE_health, 9, bytes_of_text("{\"deep\":true}"));
+    test_caller_forget_replies(&f->ann);
+    test_caller_send(&f->ann, MESSAGE_health, 9, bytes_of_text("{\"deep\":true}"));
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(f->user.reply_count, 1);
-    assert_int_equal(f->user.replies[0].type, MESSAGE_error);
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_int_equal(f->ann.replies[0].type, MESSAGE_error);
 }

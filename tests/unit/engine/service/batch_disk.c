@@ -1,47 +1,45 @@
 /* SPDX-License-Identifier: MIT */
-/* Batches whose kernels lie on disk: what is found in one turn of the loop shares frames. */
+/* Batches of stored kernels: results of one loop iteration share frames. */
 #include "tests/support/engine_fixture.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define STORED 40
-#define ID 77 /* of the batch */
+#define ID 77 /* request id of the batch */
 
 struct fixture {
     struct engine_fixture engine;
-    struct test_caller a, b;
+    struct test_caller ann, bob;
     struct digest keys[STORED];
     struct buffer items;
     uint32_t count;
-    uint32_t answered, failed; /* outcomes read so far */
+    uint32_t answered, failed; /* results read so far */
     size_t read;               /* replies read so far */
 };
 
 static void join(struct fixture *f)
 {
-    test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
-    test_caller_join(&f->b, &f->engine, 1001, ROLE_USE);
-    must(test_caller_hello(&f->a, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->b, &f->engine), f->engine.err);
+    test_caller_connect(&f->ann, &f->engine, 1000, ROLE_USE);
+    test_caller_connect(&f->bob, &f->engine, 1001, ROLE_USE);
 }
 
 static void leave(struct fixture *f)
 {
-    test_caller_leave(&f->a, &f->engine);
-    test_caller_leave(&f->b, &f->engine);
+    test_caller_leave(&f->ann);
+    test_caller_leave(&f->bob);
 }
 
 static void store_one(struct fixture *f, unsigned i)
 {
     char text[32];
     snprintf(text, sizeof(text), "kernel-%u.cl", i);
-    test_caller_want(&f->a, &f->engine, i, text, PRIORITY_INTERACTIVE);
+    test_caller_fetch_source(&f->ann, i, text, PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_compile(&f->engine.executor, bytes_of_text(text));
     fake_executor_run_tasks(&f->engine.executor);
-    f->keys[i] = last_result(&f->a).key;
-    test_caller_forget_replies(&f->a);
+    f->keys[i] = last_result(&f->ann).key;
+    test_caller_forget_replies(&f->ann);
 }
 
 static int setup(void **state)
@@ -53,7 +51,8 @@ static int setup(void **state)
     for (unsigned i = 0; i < STORED; i++)
         store_one(&f, i);
     leave(&f);
-    engine_fixture_reopen(&f.engine); /* nothing is hot any more */
+    engine_fixture_stop(&f.engine); /* which empties the hot set */
+    engine_fixture_start(&f.engine, /* describe= */ true);
     join(&f);
     buffer_init(&f.items, 1u << 20);
     *state = &f;
@@ -64,9 +63,6 @@ static int teardown(void **state)
 {
     struct fixture *f = *state;
     leave(f);
-    fake_executor_run_tasks(&f->engine.executor);
-    while (fake_executor_next_compile(&f->engine.executor))
-        fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
     engine_fixture_close(&f->engine);
     buffer_done(&f->items);
     return 0;
@@ -77,11 +73,7 @@ FIXTURE(batch, setup, teardown);
 static void put_key(struct fixture *f, const struct digest *key, uint32_t inline_limit)
 {
     struct message_fetch m = { .key = *key, .inline_limit = inline_limit };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 100);
-    message_fetch_write(&b, &m);
-    struct message_batch_item item = { .kind = 0, .request = buffer_view(&b) };
-    message_batch_item_write(&f->items, &item);
+    PUT_BATCH_ITEM(&f->items, 0, fetch, &m);
     f->count++;
 }
 
@@ -90,22 +82,15 @@ static void put_source(struct fixture *f, const char *program)
     struct message_fetch_source m = { .target = bytes_of_text(FIXTURE_TARGET),
                                       .program = bytes_of_text(program),
                                       .source = bytes_of_text("kernel void k() {}") };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 1000);
-    message_fetch_source_write(&b, &m);
-    struct message_batch_item item = { .kind = 1, .request = buffer_view(&b) };
-    message_batch_item_write(&f->items, &item);
+    PUT_BATCH_ITEM(&f->items, 1, fetch_source, &m);
     f->count++;
 }
 
-/* Nothing of what it leads to has run yet. */
+/* Sends the batch without running its tasks. */
 static void send_batch(struct fixture *f)
 {
     struct message_batch m = { .count = f->count, .items = buffer_view(&f->items) };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 1u << 20);
-    message_batch_write(&b, &m);
-    must(test_caller_send(&f->a, &f->engine, MESSAGE_batch, ID, buffer_view(&b)), f->engine.err);
+    SEND_MESSAGE(&f->ann, batch, ID, &m);
 }
 
 static void look_up(struct fixture *f, unsigned count)
@@ -114,11 +99,11 @@ static void look_up(struct fixture *f, unsigned count)
         assert_true(fake_executor_run_task(&f->engine.executor));
 }
 
-/* The next reply's outcomes: how many. */
+/* Reads the next reply; returns its number of results. */
 static uint32_t read_reply(struct fixture *f, bool last)
 {
-    assert_true(f->read < f->a.reply_count);
-    const struct kept_reply *reply = &f->a.replies[f->read++];
+    assert_true(f->read < f->ann.reply_count);
+    const struct kept_reply *reply = &f->ann.replies[f->read++];
     assert_int_equal(reply->type, MESSAGE_kernels);
     assert_int_equal(reply->request_id, ID);
     assert_int_equal(reply->flags, last ? 0 : FRAME_MORE);
@@ -134,18 +119,18 @@ static uint32_t read_reply(struct fixture *f, bool last)
     return m.count;
 }
 
-TEST(batch, kernels_found_in_one_turn_share_a_frame)
+TEST(batch, kernels_found_in_one_loop_iteration_share_a_frame)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < STORED; i++)
         put_key(f, &f->keys[i], i % 2 ? LIMIT_INLINE_OBJECT : 0);
     send_batch(f);
-    assert_int_equal(f->a.reply_count, 0);
+    assert_int_equal(f->ann.reply_count, 0);
     look_up(f, STORED);
 
-    assert_int_equal(f->a.reply_count, 1);
+    assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(read_reply(f, true), STORED);
-    assert_int_equal(f->a.replies[0].object_count, STORED / 2); /* the others came inside */
+    assert_int_equal(f->ann.replies[0].object_count, STORED / 2); /* the others are inline */
     assert_int_equal(f->failed, 0);
     assert_int_equal(engine_fixture_stat(&f->engine, "hits.disk"), STORED);
 }
@@ -158,22 +143,22 @@ TEST(batch, kernels_found_on_disk_are_sent_at_the_end_of_the_loop_iteration)
     put_source(f, "cold.cl");
     send_batch(f);
     look_up(f, 3);
-    assert_int_equal(f->a.reply_count, 0);
-    look_up(f, 2); /* the fourth, and the one that is not there */
-    assert_int_equal(f->a.reply_count, 0);
+    assert_int_equal(f->ann.reply_count, 0);
+    look_up(f, 2); /* the fourth and the missing kernel */
+    assert_int_equal(f->ann.reply_count, 0);
 
-    assert_true(fake_executor_run_task(&f->engine.executor)); /* the end of the turn */
+    assert_true(fake_executor_run_task(&f->engine.executor)); /* the end of the loop iteration */
 
-    assert_int_equal(f->a.reply_count, 1);
+    assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(read_reply(f, false), 4);
     fake_executor_compile(&f->engine.executor, bytes_of_text("cold"));
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(read_reply(f, true), 1);
     assert_int_equal(f->answered, 5);
-    assert_int_equal(f->engine.executor.laters, 1); /* what comes alone waits for nothing */
+    assert_int_equal(f->engine.executor.laters, 1); /* a single result is not delayed */
 }
 
-TEST(batch, a_failure_takes_along_what_is_ready)
+TEST(batch, a_failed_item_is_sent_with_the_results_that_are_ready)
 {
     struct fixture *f = *state;
     static const struct digest nowhere = { { 1, 2, 3 } };
@@ -186,12 +171,12 @@ TEST(batch, a_failure_takes_along_what_is_ready)
 
     assert_int_equal(read_reply(f, false), 2);
     assert_int_equal(f->failed, 1);
-    look_up(f, 3); /* the third, the cold one, and the end of the turn */
+    look_up(f, 3); /* the third, the cold one, and the end of the loop iteration */
     assert_int_equal(read_reply(f, false), 1);
-    assert_int_equal(f->a.reply_count, 2); /* no empty frame */
+    assert_int_equal(f->ann.reply_count, 2); /* no empty frame */
 }
 
-TEST(batch, a_kernel_that_is_asked_for_twice_is_answered_twice)
+TEST(batch, a_kernel_that_a_batch_names_twice_is_answered_twice)
 {
     struct fixture *f = *state;
     put_key(f, &f->keys[0], 0);
@@ -199,34 +184,33 @@ TEST(batch, a_kernel_that_is_asked_for_twice_is_answered_twice)
     send_batch(f);
     look_up(f, 1);
     assert_int_equal(read_reply(f, true), 2);
-    assert_int_equal(f->a.replies[0].object_count, 1);
+    assert_int_equal(f->ann.replies[0].object_count, 1);
 }
 
-TEST(batch, a_client_that_leaves_within_a_loop_iteration_leaves_nothing_behind)
+TEST(batch, a_client_that_leaves_within_a_loop_iteration_leaves_no_reply)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 3; i++)
         put_key(f, &f->keys[i], 0);
     send_batch(f);
     look_up(f, 2);
-    test_caller_leave(&f->a, &f->engine);
+    test_caller_leave(&f->ann);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(f->a.reply_count, 0);
-    test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
-    must(test_caller_hello(&f->a, &f->engine), f->engine.err);
-    assert_int_equal(f->a.base.in_flight, 0);
+    assert_int_equal(f->ann.reply_count, 0);
+    test_caller_connect(&f->ann, &f->engine, 1000, ROLE_USE);
+    assert_int_equal(f->ann.base.in_flight, 0);
 }
 
-TEST(batch, a_request_that_is_cancelled_before_the_end_of_the_turn_ends_once)
+TEST(batch, a_batch_cancelled_within_a_loop_iteration_ends_once)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 3; i++)
         put_key(f, &f->keys[i], 0);
     send_batch(f);
     look_up(f, 2);
-    test_caller_cancel(&f->a, &f->engine, ID);
+    test_caller_cancel(&f->ann, ID);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_reply_refuses(&f->a, 0, KILN_CANCELLED, "");
-    assert_int_equal(f->a.reply_count, 1);
-    assert_int_equal(f->a.base.in_flight, 0);
+    assert_reply_refuses(&f->ann, 0, KILN_CANCELLED, "");
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_int_equal(f->ann.base.in_flight, 0);
 }

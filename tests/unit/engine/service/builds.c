@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Packages built from problems, with no GPU: what is in them, what cannot be built, and how a build
- * ends early. */
-#include "tests/unit/engine/service/kernel_files.h"
+/* Packages built from problems: their content, failures, and builds that end early. */
+#include "tests/unit/engine/service/users_fixture.h"
 
 #include "common/fs.h"
 #include "engine/service/internal.h"
@@ -11,50 +10,31 @@
 
 #define QUESTION "{\"target\":\"" FIXTURE_TARGET "\"}"
 
-struct fixture {
-    struct engine_fixture engine;
-    struct test_caller user;
-    char made[100], again[100];
-    unsigned descriptors;
-};
-
-static void reopen(struct fixture *f, uint64_t bytes, unsigned compiles)
+/* Reopens the engine with these limits on bytes and compiles that wait for one user. */
+static void reopen(struct users *f, uint64_t bytes, unsigned compiles)
 {
-    test_caller_leave(&f->user, &f->engine);
     f->engine.options.queue_bytes_uid = bytes;
     f->engine.options.queue_bytes = bytes;
     f->engine.options.queue_limit_uid = compiles;
-    engine_fixture_reopen(&f->engine);
-    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
-    must(test_caller_hello(&f->user, &f->engine), f->engine.err);
+    users_reopen(f);
 }
 
 static int setup(void **state)
 {
-    static struct fixture f;
-    f.descriptors = open_descriptors();
-    engine_fixture_open(&f.engine, true);
-    test_caller_join(&f.user, &f.engine, 1000, ROLE_USE);
-    must(test_caller_hello(&f.user, &f.engine), f.engine.err);
-    snprintf(f.made, sizeof(f.made), "%s/made.kdb", f.engine.directory);
-    snprintf(f.again, sizeof(f.again), "%s/again.kdb", f.engine.directory);
-    reopen(&f, 1u << 20, 100); /* every compile waits with the prelude's bytes */
-    *state = &f;
-    return 0;
+    int rc = users_setup(state);
+    reopen(*state, 1u << 20, 100); /* each queued compile is charged with the prelude's bytes */
+    return rc;
 }
 
 static int teardown(void **state)
 {
-    struct fixture *f = *state;
-    test_caller_leave(&f->user, &f->engine);
+    struct users *f = *state;
+    test_caller_leave(&f->ann);
+    fake_executor_run_tasks(&f->engine.executor);
     while (fake_executor_next_compile(&f->engine.executor))
         fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
-    fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(engine_fixture_staged(&f->engine), 0);
-    assert_int_equal(engine_fixture_stat(&f->engine, "queued_bytes"), 0);
-    engine_fixture_close(&f->engine);
-    assert_int_equal(open_descriptors(), f->descriptors);
-    return 0;
+    assert_int_equal(users_stat(f, "queued_bytes"), 0);
+    return users_teardown(state);
 }
 
 FIXTURE(build, setup, teardown);
@@ -68,17 +48,15 @@ static int problems_file(const struct problem *problems, size_t count)
     return sealed_file(buffer_view(&b));
 }
 
-static void begin_with(struct fixture *f, const char *question, int file)
+static void begin_with(struct users *f, const char *question, int file)
 {
-    test_caller_forget_replies(&f->user);
-    must(test_caller_send_files(&f->user, &f->engine, MESSAGE_package_build, 3,
-                                bytes_of_text(question), &file, 1),
-         f->engine.err);
+    test_caller_forget_replies(&f->ann);
+    test_caller_send_files(&f->ann, MESSAGE_package_build, question, &file, 1);
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-/* Problems with |channels|; 0 ends the list. */
-static void begin(struct fixture *f, const char *question, const uint32_t *channels)
+/* Starts a build of problems with |channels|, a list that 0 ends. */
+static void begin_build(struct users *f, const char *question, const uint32_t *channels)
 {
     struct problem problems[16];
     size_t count = 0;
@@ -87,8 +65,8 @@ static void begin(struct fixture *f, const char *question, const uint32_t *chann
     begin_with(f, question, problems_file(problems, count));
 }
 
-/* Every compile gets the object "for " and its options, so that each has its own. */
-static unsigned compile_all(struct fixture *f)
+/* Each compile gets the object "for " and its options, so that all objects differ. */
+static unsigned compile_all(struct users *f)
 {
     unsigned count = 0;
     for (; fake_executor_next_compile(&f->engine.executor); count++) {
@@ -104,16 +82,16 @@ static unsigned compile_all(struct fixture *f)
     return count;
 }
 
-static struct json *answer_of(struct fixture *f)
+static struct json *answer_of(struct users *f)
 {
-    assert_true(f->user.reply_count > 0);
-    return reply_json(&f->user, f->user.reply_count - 1);
+    assert_true(f->ann.reply_count > 0);
+    return reply_json(&f->ann, f->ann.reply_count - 1);
 }
 
-static void keep_package(struct fixture *f, const char *path)
+static void keep_package(struct users *f, const char *path)
 {
-    assert_int_equal(f->user.replies[f->user.reply_count - 1].object_count, 1);
-    write_object(&f->user, f->user.reply_count - 1, 0, path);
+    assert_int_equal(f->ann.replies[f->ann.reply_count - 1].object_count, 1);
+    write_object(&f->ann, f->ann.reply_count - 1, 0, path);
 }
 
 struct listing {
@@ -129,7 +107,8 @@ static bool check_row(void *context, const struct kern_row *row)
     snprintf(name, sizeof(name), "%.*s", (int)row->name.size, (const char *)row->name.data);
     snprintf(args, sizeof(args), "%.*s", (int)row->args.size, (const char *)row->args.data);
     int order = strcmp(l->last_name, name);
-    assert_true(order < 0 || (order == 0 && strcmp(l->last_args, args) < 0)); /* and no repeats */
+    assert_true(order < 0 ||
+                (order == 0 && strcmp(l->last_args, args) < 0)); /* no kernel comes twice */
     memcpy(l->last_name, name, sizeof(name));
     memcpy(l->last_args, args, sizeof(args));
     BUFFER_AUTO struct buffer raw;
@@ -153,12 +132,12 @@ static size_t check_package(const char *path)
     return listing.rows;
 }
 
-/* ---- what is in it ---- */
+/* ---- content ---- */
 
-TEST(build, several_problems_give_each_kernel_once_and_sorted)
+TEST(build, a_package_of_several_problems_has_each_kernel_once_sorted)
 {
-    struct fixture *f = *state;
-    begin(f, QUESTION, (const uint32_t[]){ 32, 8, 16, 8, 32, 0 });
+    struct users *f = *state;
+    begin_build(f, QUESTION, (const uint32_t[]){ 32, 8, 16, 8, 32, 0 });
     assert_int_equal(compile_all(f), 3);
 
     KILN_AUTO(json) struct json *answer = answer_of(f);
@@ -167,23 +146,23 @@ TEST(build, several_problems_give_each_kernel_once_and_sorted)
     assert_int_equal(json_count(json_get(answer, "failed")), 0);
     keep_package(f, f->made);
     assert_int_equal(json_get_u64(answer, "size", 0),
-                     f->user.replies[f->user.reply_count - 1].first_object_size);
+                     f->ann.replies[f->ann.reply_count - 1].first_object_size);
     assert_int_equal(check_package(f->made), 3);
 }
 
-TEST(build, problems_in_another_order_build_the_same_bytes)
+TEST(build, the_order_of_problems_does_not_change_the_package)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static const char *const formats[] = { "kdb", "kiln" };
     for (size_t i = 0; i < 2; i++) {
         char question[100];
         snprintf(question, sizeof(question),
                  "{\"target\":\"" FIXTURE_TARGET "\",\"format\":\"%s\"}", formats[i]);
-        begin(f, question, (const uint32_t[]){ 8, 16, 32, 0 });
+        begin_build(f, question, (const uint32_t[]){ 8, 16, 32, 0 });
         compile_all(f);
         keep_package(f, f->made);
-        begin(f, question, (const uint32_t[]){ 32, 8, 32, 16, 0 });
-        assert_int_equal(compile_all(f), 0); /* they are in the store now */
+        begin_build(f, question, (const uint32_t[]){ 32, 8, 32, 16, 0 });
+        assert_int_equal(compile_all(f), 0); /* they are stored by now */
         keep_package(f, f->again);
         assert_same_bytes(f->made, f->again);
     }
@@ -191,11 +170,11 @@ TEST(build, problems_in_another_order_build_the_same_bytes)
 
 TEST(build, a_built_package_answers_the_plans_it_was_built_for)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct problem problem = small_problem(8);
     struct program_names names;
     program_names_find(&problem, FIXTURE_TARGET, NULL, &names);
-    begin(f, QUESTION, (const uint32_t[]){ 8, 0 });
+    begin_build(f, QUESTION, (const uint32_t[]){ 8, 0 });
     compile_all(f);
     keep_package(f, f->made);
 
@@ -225,11 +204,12 @@ static bool check_kiln_row(void *context, const struct package_row *row)
     return true;
 }
 
-TEST(build, kilns_own_format_states_key_and_toolchain_of_each)
+TEST(build, a_kpkg_has_key_and_toolchain_of_each_kernel)
 {
-    struct fixture *f = *state;
-    begin(f, "{\"target\":\"" FIXTURE_TARGET "\",\"format\":\"kiln\",\"database_id\":\"gfx90a68\"}",
-          (const uint32_t[]){ 8, 16, 0 });
+    struct users *f = *state;
+    begin_build(
+        f, "{\"target\":\"" FIXTURE_TARGET "\",\"format\":\"kiln\",\"database_id\":\"gfx90a68\"}",
+        (const uint32_t[]){ 8, 16, 0 });
     compile_all(f);
     char path[200];
     snprintf(path, sizeof(path), "%s/gfx90a68.kpkg", f->engine.directory);
@@ -245,8 +225,8 @@ TEST(build, kilns_own_format_states_key_and_toolchain_of_each)
     assert_int_equal(rows, 2);
 }
 
-/* So that |bytes| of requests and |compiles| may wait. */
-static void begin_many(struct fixture *f, uint32_t count)
+/* Starts a build of |count| problems. */
+static void begin_many(struct users *f, uint32_t count)
 {
     static struct problem problems[300];
     for (uint32_t i = 0; i < count; i++)
@@ -254,73 +234,71 @@ static void begin_many(struct fixture *f, uint32_t count)
     begin_with(f, QUESTION, problems_file(problems, count));
 }
 
-TEST(build, more_than_are_begun_at_once_are_all_built)
+TEST(build, a_build_of_many_problems_compiles_all_of_them)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     reopen(f, 64u << 20, 1000);
     begin_many(f, 300);
-    assert_int_equal(engine_fixture_stat(&f->engine, "queued"), 255); /* and one is compiled */
+    assert_int_equal(users_stat(f, "queued"), 255); /* one more is running */
     assert_int_equal(compile_all(f), 300);
     KILN_AUTO(json) struct json *answer = answer_of(f);
     assert_int_equal(json_get_u64(answer, "kernels", 0), 300);
     assert_int_equal(json_get_u64(answer, "failures", 9), 0);
 }
 
-TEST(build, a_queue_that_is_full_slows_a_build_down_and_costs_it_nothing)
+TEST(build, a_full_compile_queue_delays_a_build_without_failures)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     reopen(f, 64u << 20, /* compiles= */ 10);
     begin_many(f, 60);
-    assert_int_equal(engine_fixture_stat(&f->engine, "queued"), 10);
+    assert_int_equal(users_stat(f, "queued"), 10);
     assert_int_equal(compile_all(f), 60);
     KILN_AUTO(json) struct json *answer = answer_of(f);
     assert_int_equal(json_get_u64(answer, "kernels", 0), 60);
     assert_int_equal(json_get_u64(answer, "failures", 9), 0);
 }
 
-TEST(build, a_queue_that_others_have_filled_is_reported_as_a_failure)
+TEST(build, a_compile_queue_filled_by_others_fails_kernels_of_a_build)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     reopen(f, 64u << 20, 1);
-    test_caller_want(&f->user, &f->engine, 1, "running.cl", PRIORITY_INTERACTIVE);
-    fake_executor_run_tasks(&f->engine.executor);
-    test_caller_want(&f->user, &f->engine, 2, "waiting.cl", PRIORITY_INTERACTIVE);
-    fake_executor_run_tasks(&f->engine.executor);
-    begin(f, QUESTION, (const uint32_t[]){ 8, 16, 0 });
-    size_t last = f->user.reply_count - 1;
-    assert_int_equal(f->user.replies[last].flags, 0);
-    assert_reply_refuses(&f->user, last, KILN_UNSUPPORTED, "problems");
+    fetch_program(&f->ann, 1, "running.cl");
+    fetch_program(&f->ann, 2, "waiting.cl");
+    begin_build(f, QUESTION, (const uint32_t[]){ 8, 16, 0 });
+    size_t last = f->ann.reply_count - 1;
+    assert_int_equal(f->ann.replies[last].flags, 0);
+    assert_reply_refuses(&f->ann, last, KILN_UNSUPPORTED, "problems");
 }
 
-TEST(build, problems_that_are_kept_are_bounded_in_bytes)
+TEST(build, the_problems_of_a_build_are_bounded_in_bytes)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     reopen(f, 100u << 10, 100);
     begin_many(f, 100);
-    assert_int_equal(f->user.reply_count, 1);
-    assert_reply_refuses(&f->user, 0, KILN_BUSY, "100 problems");
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "100 problems");
 }
 
-TEST(build, progress_comes_before_the_package)
+TEST(build, a_build_reports_progress_before_the_package)
 {
-    struct fixture *f = *state;
-    begin(f, QUESTION, (const uint32_t[]){ 8, 16, 0 });
-    assert_int_equal(f->user.reply_count, 1);
-    assert_int_equal(f->user.replies[0].flags, FRAME_MORE);
-    KILN_AUTO(json) struct json *first = reply_json(&f->user, 0);
+    struct users *f = *state;
+    begin_build(f, QUESTION, (const uint32_t[]){ 8, 16, 0 });
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_int_equal(f->ann.replies[0].flags, FRAME_MORE);
+    KILN_AUTO(json) struct json *first = reply_json(&f->ann, 0);
     assert_string_equal(json_get_text(json_get(first, "progress"), "stage", ""), "compiling");
     assert_int_equal(json_get_u64(json_get(first, "progress"), "total", 0), 2);
     compile_all(f);
-    assert_int_equal(f->user.replies[f->user.reply_count - 1].flags, 0);
+    assert_int_equal(f->ann.replies[f->ann.reply_count - 1].flags, 0);
 }
 
-/* ---- what cannot be built ---- */
+/* ---- failures ---- */
 
-TEST(build, failures_are_listed_and_the_rest_is_built)
+TEST(build, a_build_lists_failures_and_builds_the_rest)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct problem problems[] = { small_problem(8), small_problem(16), small_problem(32) };
-    problems[1].n = 0; /* makes no sense */
+    problems[1].n = 0; /* invalid */
     begin_with(f, QUESTION, problems_file(problems, 3));
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", "log");
     fake_executor_run_tasks(&f->engine.executor);
@@ -334,28 +312,29 @@ TEST(build, failures_are_listed_and_the_rest_is_built)
     const struct json *second = json_next(first);
     assert_string_equal(json_get_text(second, "code", ""), "COMPILE_FAILED");
     assert_says(json_get_text(second, "text", ""), "SIGABRT");
-    assert_says(json_get_text(second, "problem", ""), "-c 32"); /* the first of a package's rows */
+    assert_says(json_get_text(second, "problem", ""),
+                "-c 32"); /* the first problem that has this kernel */
 }
 
-TEST(build, when_none_could_be_built_it_is_said_why)
+TEST(build, a_build_without_any_kernel_fails_with_the_reason)
 {
-    struct fixture *f = *state;
-    begin(f, QUESTION, (const uint32_t[]){ 8, 0 });
+    struct users *f = *state;
+    begin_build(f, QUESTION, (const uint32_t[]){ 8, 0 });
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "it does not compile", NULL);
     fake_executor_run_tasks(&f->engine.executor);
-    size_t last = f->user.reply_count - 1;
-    assert_reply_refuses(&f->user, last, KILN_UNSUPPORTED, "not compile");
+    size_t last = f->ann.reply_count - 1;
+    assert_reply_refuses(&f->ann, last, KILN_UNSUPPORTED, "not compile");
 
     struct problem senseless = small_problem(8);
     senseless.n = 0;
     begin_with(f, QUESTION, problems_file(&senseless, 1));
-    last = f->user.reply_count - 1;
-    assert_reply_refuses(&f->user, last, KILN_UNSUPPORTED, "problems");
+    last = f->ann.reply_count - 1;
+    assert_reply_refuses(&f->ann, last, KILN_UNSUPPORTED, "problems");
 }
 
-TEST(build, more_failures_than_are_shown_are_counted)
+TEST(build, a_build_counts_failures_beyond_those_it_shows)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     reopen(f, 64u << 20, 100);
     static struct problem problems[151];
     for (size_t i = 0; i < 151; i++)
@@ -367,17 +346,17 @@ TEST(build, more_failures_than_are_shown_are_counted)
     assert_int_equal(json_count(json_get(answer, "failed")), 100);
 }
 
-TEST(build, a_target_that_no_compiler_does_is_refused)
+TEST(build, a_build_for_a_target_without_a_compiler_is_refused)
 {
-    struct fixture *f = *state;
-    begin(f, "{\"target\":\"gfx90a\"}", (const uint32_t[]){ 8, 0 });
-    assert_int_equal(f->user.reply_count, 1);
-    assert_reply_refuses(&f->user, 0, KILN_UNSUPPORTED, "gfx90a");
+    struct users *f = *state;
+    begin_build(f, "{\"target\":\"gfx90a\"}", (const uint32_t[]){ 8, 0 });
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "gfx90a");
 }
 
-TEST(build, questions_that_make_no_sense_are_refused)
+TEST(build, invalid_build_questions_are_refused)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static const struct {
         const char *question, *says;
     } bad[] = {
@@ -387,16 +366,16 @@ TEST(build, questions_that_make_no_sense_are_refused)
         { "{}", "target" },
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        begin(f, bad[i].question, (const uint32_t[]){ 8, 0 });
-        assert_reply_refuses(&f->user, 0, KILN_INVALID, bad[i].says);
+        begin_build(f, bad[i].question, (const uint32_t[]){ 8, 0 });
+        assert_reply_refuses(&f->ann, 0, KILN_INVALID, bad[i].says);
     }
 }
 
-/* ---- the file ---- */
+/* ---- the file of problems ---- */
 
-TEST(build, a_file_that_others_may_still_change_is_refused)
+TEST(build, an_unsealed_file_of_problems_is_refused)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer b;
     struct problem problem = small_problem(8);
@@ -406,48 +385,45 @@ TEST(build, a_file_that_others_may_still_change_is_refused)
     must(fs_memfd("open", &memfd, &err), err);
     must(fs_write_all(memfd, buffer_view(&b), &err), err);
     begin_with(f, QUESTION, memfd);
-    assert_reply_refuses(&f->user, 0, KILN_INVALID, "sealed");
+    assert_reply_refuses(&f->ann, 0, KILN_INVALID, "sealed");
 
     FILE *file = tmpfile();
     assert_int_equal(fwrite(b.data, 1, b.size, file), b.size);
     assert_int_equal(fflush(file), 0);
     begin_with(f, QUESTION, dup(fileno(file)));
     fclose(file);
-    assert_reply_refuses(&f->user, 0, KILN_INVALID, "sealed");
+    assert_reply_refuses(&f->ann, 0, KILN_INVALID, "sealed");
 
     int ends[2];
     assert_int_equal(pipe(ends), 0);
     begin_with(f, QUESTION, ends[0]);
     close(ends[1]);
-    assert_int_equal(reply_error(&f->user, 0).code, KILN_INVALID);
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
 }
 
-TEST(build, a_file_that_holds_no_problems_is_refused)
+TEST(build, a_file_without_problems_is_refused)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     begin_with(f, QUESTION, sealed_file(bytes_of_text("")));
-    assert_reply_refuses(&f->user, 0, KILN_INVALID, "list of");
+    assert_reply_refuses(&f->ann, 0, KILN_INVALID, "list of");
     begin_with(f, QUESTION, sealed_file(bytes_of_text("a hundred bytes are one, this is less")));
-    assert_reply_refuses(&f->user, 0, KILN_INVALID, "list of");
+    assert_reply_refuses(&f->ann, 0, KILN_INVALID, "list of");
 }
 
-TEST(build, exactly_one_file_must_come)
+TEST(build, a_build_needs_exactly_one_file)
 {
-    struct fixture *f = *state;
-    test_caller_refused(&f->user, &f->engine, MESSAGE_package_build, QUESTION, KILN_INVALID,
-                        "one file");
+    struct users *f = *state;
+    test_caller_refused(&f->ann, MESSAGE_package_build, QUESTION, KILN_INVALID, "one file");
     struct problem problem = small_problem(8);
     const int files[] = { problems_file(&problem, 1), problems_file(&problem, 1) };
-    test_caller_forget_replies(&f->user);
-    must(test_caller_send_files(&f->user, &f->engine, MESSAGE_package_build, 3,
-                                bytes_of_text(QUESTION), files, 2),
-         f->engine.err);
-    assert_reply_refuses(&f->user, 0, KILN_INVALID, "one file");
+    test_caller_forget_replies(&f->ann);
+    test_caller_send_files(&f->ann, MESSAGE_package_build, QUESTION, files, 2);
+    assert_reply_refuses(&f->ann, 0, KILN_INVALID, "one file");
 }
 
-TEST(build, more_problems_than_one_build_may_have_are_refused)
+TEST(build, too_many_problems_for_one_build_are_refused)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     enum { MANY = 20001 };
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, MANY * PROBLEM_WIRE_SIZE);
@@ -455,25 +431,22 @@ TEST(build, more_problems_than_one_build_may_have_are_refused)
     for (unsigned i = 0; i < MANY; i++)
         problem_write(&b, &problem);
     begin_with(f, QUESTION, sealed_file(buffer_view(&b)));
-    assert_int_equal(f->user.reply_count, 1);
-    KILN_AUTO(mem) char *text = bytes_to_text(reply_error(&f->user, 0).text);
+    assert_int_equal(f->ann.reply_count, 1);
+    KILN_AUTO(mem) char *text = bytes_to_text(reply_error(&f->ann, 0).text);
     assert_says(text, "20000");
 }
 
-/* ---- in turns of the loop ---- */
+/* ---- loop iterations and queues ---- */
 
-static void begin_quietly(struct fixture *f, struct test_caller *c, const struct problem *problems,
-                          size_t count)
+static void begin_quietly(struct test_caller *c, const struct problem *problems, size_t count)
 {
     const int file = problems_file(problems, count);
-    must(test_caller_send_files(c, &f->engine, MESSAGE_package_build, 3, bytes_of_text(QUESTION),
-                                &file, 1),
-         f->engine.err);
+    test_caller_send_files(c, MESSAGE_package_build, QUESTION, &file, 1);
 }
 
 TEST(build, equal_problems_are_fetched_once)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static struct problem problems[300];
     reopen(f, 64u << 20, 1000);
     for (size_t i = 0; i < 300; i++)
@@ -482,35 +455,35 @@ TEST(build, equal_problems_are_fetched_once)
     assert_int_equal(compile_all(f), 1);
     KILN_AUTO(json) struct json *answer = answer_of(f);
     assert_int_equal(json_get_u64(answer, "kernels", 0), 1);
-    assert_int_equal(engine_fixture_stat(&f->engine, "fetches"), 1);
+    assert_int_equal(users_stat(f, "fetches"), 1);
 }
 
-TEST(build, of_many_kernels_few_are_held_at_a_time)
+TEST(build, a_build_holds_few_kernels_in_memory_at_a_time)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static struct problem problems[600];
     reopen(f, 64u << 20, 1000);
     for (uint32_t i = 0; i < 600; i++)
         problems[i] = small_problem(8 + i);
     begin_with(f, QUESTION, problems_file(problems, 600));
     assert_int_equal(compile_all(f), 600);
-    uint64_t fetches = engine_fixture_stat(&f->engine, "fetches");
-    test_caller_forget_replies(&f->user);
+    uint64_t fetches = users_stat(f, "fetches");
+    test_caller_forget_replies(&f->ann);
     unsigned before = open_descriptors();
 
-    begin_quietly(f, &f->user, problems, 600);
+    begin_quietly(&f->ann, problems, 600);
 
     while (fake_executor_run_task(&f->engine.executor))
         assert_in_range(open_descriptors(), 0, before + 256 + 20);
     KILN_AUTO(json) struct json *answer = answer_of(f);
     assert_int_equal(json_get_u64(answer, "kernels", 0), 600);
-    assert_int_equal(engine_fixture_stat(&f->engine, "fetches"), fetches + 600);
+    assert_int_equal(users_stat(f, "fetches"), fetches + 600);
 }
 
-/* With every kernel hot nothing but the steps lets the loop turn. */
-TEST(build, kernels_that_are_hot_are_taken_in_several_turns_of_the_loop)
+/* If every kernel is hot, only the limit of a step returns to the loop. */
+TEST(build, a_build_takes_hot_kernels_over_several_loop_iterations)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static struct problem problems[200];
     f->engine.options.hot_limit_count = 1000;
     f->engine.options.hot_limit_bytes = 64u << 20;
@@ -519,191 +492,166 @@ TEST(build, kernels_that_are_hot_are_taken_in_several_turns_of_the_loop)
         problems[i] = small_problem(8 + i);
     begin_with(f, QUESTION, problems_file(problems, 200));
     assert_int_equal(compile_all(f), 200);
-    test_caller_forget_replies(&f->user);
+    test_caller_forget_replies(&f->ann);
 
-    begin_quietly(f, &f->user, problems, 200);
+    begin_quietly(&f->ann, problems, 200);
 
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor),
-                     1 + 4); /* 64 a turn; one solves */
+                     1 + 4); /* 64 kernels a step; the first step solves */
     KILN_AUTO(json) struct json *answer = answer_of(f);
     assert_int_equal(json_get_u64(answer, "kernels", 0), 200);
-    assert_int_equal(engine_fixture_stat(&f->engine, "hits.hot"), 200);
+    assert_int_equal(users_stat(f, "hits.hot"), 200);
 }
 
-static unsigned tasks_out(struct fixture *f)
+TEST(build, builds_use_one_work_queue_task_at_a_time)
 {
-    unsigned count = 0;
-    for (const struct task *t = f->engine.executor.tasks; t; t = t->next)
-        count++;
-    return count;
-}
-
-TEST(build, one_build_at_a_time_is_at_a_work_queue)
-{
-    struct fixture *f = *state;
-    struct test_caller other;
+    struct users *f = *state;
     struct problem problem = small_problem(8);
-    begin(f, QUESTION, (const uint32_t[]){ 8, 0 });
+    begin_build(f, QUESTION, (const uint32_t[]){ 8, 0 });
     compile_all(f);
-    test_caller_join(&other, &f->engine, 1001, ROLE_USE);
-    must(test_caller_hello(&other, &f->engine), f->engine.err);
-    test_caller_forget_replies(&f->user);
+    test_caller_forget_replies(&f->ann);
 
-    begin_quietly(f, &f->user, &problem, 1);
-    begin_quietly(f, &other, &problem, 1);
+    begin_quietly(&f->ann, &problem, 1);
+    begin_quietly(&f->bob, &problem, 1);
 
-    assert_int_equal(tasks_out(f), 1);
+    assert_int_equal(count_tasks(f), 1);
     while (fake_executor_run_task(&f->engine.executor))
-        assert_in_range(tasks_out(f), 0, 1);
-    assert_int_equal(f->user.replies[f->user.reply_count - 1].object_count, 1);
-    assert_int_equal(other.replies[other.reply_count - 1].object_count, 1);
-    test_caller_leave(&other, &f->engine);
+        assert_in_range(count_tasks(f), 0, 1);
+    assert_int_equal(f->ann.replies[f->ann.reply_count - 1].object_count, 1);
+    assert_int_equal(f->bob.replies[f->bob.reply_count - 1].object_count, 1);
 }
 
 TEST(build, a_client_that_leaves_while_its_build_is_queued_leaves_nothing)
 {
-    struct fixture *f = *state;
-    struct test_caller other;
+    struct users *f = *state;
     struct problem problem = small_problem(8);
-    test_caller_join(&other, &f->engine, 1001, ROLE_USE);
-    must(test_caller_hello(&other, &f->engine), f->engine.err);
-    begin_quietly(f, &f->user, &problem, 1);
-    begin_quietly(f, &other, &problem, 1);
-    test_caller_leave(&other, &f->engine);
+    begin_quietly(&f->ann, &problem, 1);
+    begin_quietly(&f->bob, &problem, 1);
+    test_caller_leave(&f->bob);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(compile_all(f), 1);
     KILN_AUTO(json) struct json *answer = answer_of(f);
     assert_int_equal(json_get_u64(answer, "kernels", 0), 1);
 }
 
-TEST(build, a_user_has_one_build_at_a_time_and_others_have_theirs)
+TEST(build, each_user_has_one_build_at_a_time)
 {
-    struct fixture *f = *state;
-    struct test_caller again, other;
+    struct users *f = *state;
+    struct test_caller again;
     const struct problem problem = small_problem(8);
-    test_caller_join(&again, &f->engine, 1000, ROLE_USE); /* another connection is no way around */
-    test_caller_join(&other, &f->engine, 1001, ROLE_USE);
-    must(test_caller_hello(&again, &f->engine), f->engine.err);
-    must(test_caller_hello(&other, &f->engine), f->engine.err);
+    test_caller_connect(&again, &f->engine, 1000,
+                        ROLE_USE); /* another connection of the same user */
     test_caller_forget_replies(&again);
-    test_caller_forget_replies(&other);
-    begin_quietly(f, &f->user, &problem, 1);
+    test_caller_forget_replies(&f->bob);
+    begin_quietly(&f->ann, &problem, 1);
 
-    begin_quietly(f, &again, &problem, 1);
-    begin_quietly(f, &other, &problem, 1);
+    begin_quietly(&again, &problem, 1);
+    begin_quietly(&f->bob, &problem, 1);
 
     assert_reply_refuses(&again, 0, KILN_BUSY, "user 1000");
-    assert_int_equal(other.reply_count, 0);
+    assert_int_equal(f->bob.reply_count, 0);
     fake_executor_run_tasks(&f->engine.executor);
     compile_all(f);
     json_destroy(answer_of(f));
     test_caller_forget_replies(&again);
-    begin_quietly(f, &again, &problem, 1);
+    begin_quietly(&again, &problem, 1);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(again.replies[again.reply_count - 1].object_count, 1);
-    test_caller_leave(&again, &f->engine);
-    test_caller_leave(&other, &f->engine);
+    test_caller_leave(&again);
 }
 
-/* What runs on a lane for him runs on; a user who comes and goes must not pile that up. */
-TEST(build, a_user_who_leaves_a_running_build_gets_no_second_before_it_ends)
+/* A running step cannot be stopped. A user who reconnects must not start more of them. */
+TEST(build, a_user_who_leaves_a_running_build_waits_for_its_end)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     const struct problem problem = small_problem(8);
-    begin_quietly(f, &f->user, &problem, 1);
-    test_caller_leave(&f->user, &f->engine);
-    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
-    must(test_caller_hello(&f->user, &f->engine), f->engine.err);
-    test_caller_forget_replies(&f->user);
+    begin_quietly(&f->ann, &problem, 1);
+    test_caller_leave(&f->ann);
+    test_caller_connect(&f->ann, &f->engine, 1000, ROLE_USE);
+    test_caller_forget_replies(&f->ann);
 
-    begin_quietly(f, &f->user, &problem, 1);
+    begin_quietly(&f->ann, &problem, 1);
 
-    assert_reply_refuses(&f->user, 0, KILN_BUSY, "user 1000");
+    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "user 1000");
     fake_executor_run_tasks(&f->engine.executor);
-    test_caller_forget_replies(&f->user);
-    begin_quietly(f, &f->user, &problem, 1);
-    assert_int_equal(f->user.reply_count, 0);
+    test_caller_forget_replies(&f->ann);
+    begin_quietly(&f->ann, &problem, 1);
+    assert_int_equal(f->ann.reply_count, 0);
 }
 
 /* ---- ended early ---- */
 
 TEST(build, a_client_that_leaves_while_its_build_compiles_leaves_nothing)
 {
-    struct fixture *f = *state;
-    begin(f, QUESTION, (const uint32_t[]){ 8, 16, 32, 0 });
-    fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
-    fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(engine_fixture_stat(&f->engine, "queued"), 1);
+    struct users *f = *state;
+    begin_build(f, QUESTION, (const uint32_t[]){ 8, 16, 32, 0 });
+    finish_compile(f, "object");
+    assert_int_equal(users_stat(f, "queued"), 1);
 
-    test_caller_leave(&f->user, &f->engine);
+    test_caller_leave(&f->ann);
 
-    assert_int_equal(engine_fixture_stat(&f->engine, "queued"), 0);
-    fake_executor_compile(&f->engine.executor, bytes_of_text("object")); /* ran already */
+    assert_int_equal(users_stat(f, "queued"), 0);
+    fake_executor_compile(&f->engine.executor, bytes_of_text("object")); /* this one was running */
     fake_executor_run_tasks(&f->engine.executor);
     assert_null(fake_executor_next_compile(&f->engine.executor));
-    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
 }
 
 TEST(build, a_client_that_leaves_while_its_package_is_written_leaves_nothing)
 {
-    struct fixture *f = *state;
-    begin(f, QUESTION, (const uint32_t[]){ 8, 0 });
+    struct users *f = *state;
+    begin_build(f, QUESTION, (const uint32_t[]){ 8, 0 });
     compile_all(f);
-    test_caller_forget_replies(&f->user);
+    test_caller_forget_replies(&f->ann);
     struct problem problem = small_problem(8);
     const int file = problems_file(&problem, 1);
-    must(test_caller_send_files(&f->user, &f->engine, MESSAGE_package_build, 3,
-                                bytes_of_text(QUESTION), &file, 1),
-         f->engine.err); /* all of it is hot: the package is being written at once */
+    test_caller_send_files(&f->ann, MESSAGE_package_build, QUESTION, &file,
+                           1); /* all kernels are hot, so the package is written at once */
 
-    test_caller_leave(&f->user, &f->engine);
+    test_caller_leave(&f->ann);
     fake_executor_run_tasks(&f->engine.executor);
-
-    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
 }
 
 TEST(build, a_cancelled_build_is_answered_once)
 {
-    struct fixture *f = *state;
-    begin(f, QUESTION, (const uint32_t[]){ 8, 16, 0 });
-    size_t reported = f->user.reply_count;
-    test_caller_cancel(&f->user, &f->engine, 3);
-    fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
-    fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(f->user.reply_count, reported + 1);
-    assert_int_equal(reply_error(&f->user, reported).code, KILN_CANCELLED);
+    struct users *f = *state;
+    begin_build(f, QUESTION, (const uint32_t[]){ 8, 16, 0 });
+    size_t reported = f->ann.reply_count;
+    test_caller_cancel(&f->ann, 3);
+    finish_compile(f, "object");
+    assert_int_equal(f->ann.reply_count, reported + 1);
+    assert_int_equal(reply_error(&f->ann, reported).code, KILN_CANCELLED);
 }
 
-TEST(build, a_daemon_that_stops_ends_the_build_also_where_some_of_it_is_there)
+TEST(build, a_stopping_daemon_ends_a_build_that_has_some_kernels)
 {
-    struct fixture *f = *state;
-    begin(f, QUESTION, (const uint32_t[]){ 8, 16, 32, 0 });
-    fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
-    fake_executor_run_tasks(&f->engine.executor);
+    struct users *f = *state;
+    begin_build(f, QUESTION, (const uint32_t[]){ 8, 16, 32, 0 });
+    finish_compile(f, "object");
     engine_drain(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
-    size_t last = f->user.reply_count - 1;
-    assert_int_equal(f->user.replies[last].flags, 0);
-    assert_reply_refuses(&f->user, last, KILN_UNAVAILABLE, "stopping");
+    size_t last = f->ann.reply_count - 1;
+    assert_int_equal(f->ann.replies[last].flags, 0);
+    assert_reply_refuses(&f->ann, last, KILN_UNAVAILABLE, "stopping");
 
-    begin(f, QUESTION, (const uint32_t[]){ 8, 0 });
-    assert_reply_refuses(&f->user, 0, KILN_UNAVAILABLE, "stopping");
+    begin_build(f, QUESTION, (const uint32_t[]){ 8, 0 });
+    assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "stopping");
 }
 
-TEST(build, a_daemon_that_stops_while_the_package_is_written_sends_no_part_of_it)
+TEST(build, a_stopping_daemon_sends_no_half_written_package)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static struct problem problems[200];
     reopen(f, 64u << 20, 1000);
     for (uint32_t i = 0; i < 200; i++)
         problems[i] = small_problem(8 + i);
     begin_with(f, QUESTION, problems_file(problems, 200));
     compile_all(f);
-    test_caller_forget_replies(&f->user);
-    begin_quietly(f, &f->user, problems, 200);
-    assert_true(fake_executor_run_task(&f->engine.executor)); /* solves */
-    assert_true(fake_executor_run_task(&f->engine.executor)); /* writes the first rows */
+    test_caller_forget_replies(&f->ann);
+    begin_quietly(&f->ann, problems, 200);
+    assert_true(fake_executor_run_task(&f->engine.executor)); /* the step that solves */
+    assert_true(
+        fake_executor_run_task(&f->engine.executor)); /* the step that writes the first rows */
     engine_drain(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_reply_refuses(&f->user, f->user.reply_count - 1, KILN_UNAVAILABLE, "stopping");
+    assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_UNAVAILABLE, "stopping");
 }

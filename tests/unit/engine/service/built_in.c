@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An engine without any directory, whose packages are built into the program. */
+/* An engine without a directory, whose packages are built into the program. */
 #include "tests/unit/engine/service/kernel_files.h"
 
 #include "common/fs.h"
@@ -12,19 +12,20 @@
 #define MI210 "gfx90a68"
 
 #define LIST_MAX 20
-#define OTHER_MACHINE 0x40u /* none that there is, with gfx90a's bits */
+#define OTHER_MACHINE 0x40u /* of no existing machine, in the bits of gfx90a */
 
 struct fixture {
     struct engine_fixture engine;
     struct test_caller caller;
-    struct program_names names; /* what a plan for the small problem asks packages for */
+    struct program_names
+        names; /* the names under which a plan for the small problem looks in packages */
     struct amd_object object;
     struct buffer image;
     unsigned long size;
     struct engine_item item;
     struct engine_data data;
-    struct engine_item list[LIST_MAX]; /* in the place of |item|, by open_with_list */
-    struct buffer index[2];            /* an empty one of each tuning_kind */
+    struct engine_item list[LIST_MAX]; /* used by open_with_list instead of |item| */
+    struct buffer index[2];            /* an empty index of each tuning_kind */
     unsigned long index_size[2];
 };
 
@@ -35,7 +36,7 @@ static void read_image(struct fixture *f, const char *path, struct buffer *ret, 
     *size = ret->size;
 }
 
-/* A package with the kernel of the small problem, as bytes; |flags| are those of its object. */
+/* Makes f->item a package with the small problem's kernel; |flags|: ELF flags of its object. */
 static void make_item(struct fixture *f, unsigned flags)
 {
     char path[128];
@@ -55,7 +56,7 @@ static void make_item(struct fixture *f, unsigned flags)
     f->data = (struct engine_data){ .items = &f->item, .count = 1 };
 }
 
-/* What kilnd's engine is opened with, but no directory, no store and no compiler. */
+/* Changes the options to no directory, no store and no compiler. */
 static void take_directories_away(struct fixture *f)
 {
     struct engine_options *o = &f->engine.options;
@@ -71,16 +72,12 @@ static int setup(void **state)
     struct problem problem = small_problem(8);
     memset(&f, 0, sizeof(f));
     engine_fixture_open(&f.engine, false);
-    fake_executor_fail(&f.engine.executor, COMPILE_UNAVAILABLE, "no worker", NULL);
-    fake_executor_run_tasks(&f.engine.executor);
-    engine_close(f.engine.engine);
+    engine_fixture_stop(&f.engine);
     program_names_find(&problem, "gfx90a", NULL, &f.names);
     make_item(&f, AMD_XNACK_EITHER);
     take_directories_away(&f);
-    must(engine_open(&f.engine.options, &f.engine.engine, &f.engine.err), f.engine.err);
-    engine_start(f.engine.engine);
-    test_caller_join(&f.caller, &f.engine, 1000, ROLE_ADMIN);
-    must(test_caller_hello(&f.caller, &f.engine), f.engine.err);
+    engine_fixture_start(&f.engine, /* describe= */ false);
+    test_caller_connect(&f.caller, &f.engine, 1000, ROLE_ADMIN);
     *state = &f;
     return 0;
 }
@@ -88,7 +85,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct fixture *f = *state;
-    test_caller_leave(&f->caller, &f->engine);
+    test_caller_leave(&f->caller);
     engine_fixture_close(&f->engine);
     program_names_done(&f->names);
     buffer_done(&f->image);
@@ -107,42 +104,42 @@ static void plan_by(struct fixture *f, const char *solver, const char *target, c
                               .target = bytes_of_text(target),
                               .database_id = bytes_of_text(id),
                               .solver = bytes_of_text(solver) };
-    send_plan(&f->caller, &f->engine, 8, &m);
+    send_plan(&f->caller, 8, &m);
 }
 
-/* Beside what was asked before. */
+/* Sends a plan without forgetting earlier replies. */
 static void plan_again(struct fixture *f, const char *target, const char *id, uint32_t channels)
 {
     plan_by(f, "", target, id, channels);
 }
 
-static void plan(struct fixture *f, const char *target, const char *id, uint32_t channels)
+static void ask_plan(struct fixture *f, const char *target, const char *id, uint32_t channels)
 {
     test_caller_forget_replies(&f->caller);
     plan_again(f, target, id, channels);
 }
 
-TEST(built_in, a_plan_is_served_from_what_is_built_in)
+TEST(built_in, a_plan_is_served_from_built_in_data)
 {
     struct fixture *f = *state;
-    plan(f, "gfx90a", MI210, 8);
+    ask_plan(f, "gfx90a", MI210, 8);
     struct message_result o = planned_result(&f->caller, 0);
     assert_int_equal(o.tier, TIER_PACKAGE);
     assert_true(bytes_equal(o.content, bytes_of(f->object.bytes, sizeof(f->object.bytes))));
-    plan(f, "gfx90a", MI210, 8);
+    ask_plan(f, "gfx90a", MI210, 8);
     assert_int_equal(planned_result(&f->caller, 0).tier, TIER_HOT);
 }
 
-TEST(built_in, a_problem_that_is_not_built_in_is_named_with_advice)
+TEST(built_in, a_plan_without_built_in_kernels_fails_with_advice)
 {
     struct fixture *f = *state;
-    plan(f, "gfx90a", MI210, 16);
+    ask_plan(f, "gfx90a", MI210, 16);
     assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "16-8-8-3x3-16-6-6-");
     assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, " for " MI210);
     assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "KILN_EMBED_PROBLEMS");
 }
 
-TEST(built_in, another_solver_than_the_chosen_one_is_reported_to_be_one)
+TEST(built_in, a_plan_that_names_another_solver_than_the_built_in_one_fails)
 {
     struct fixture *f = *state;
     test_caller_forget_replies(&f->caller);
@@ -151,10 +148,10 @@ TEST(built_in, another_solver_than_the_chosen_one_is_reported_to_be_one)
     assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "KILN_EMBED_PROBLEMS");
 }
 
-TEST(built_in, a_device_that_nothing_is_built_in_for)
+TEST(built_in, a_plan_for_a_device_without_built_in_data_fails)
 {
     struct fixture *f = *state;
-    plan(f, "gfx1030", "gfx1030_36", 8);
+    ask_plan(f, "gfx1030", "gfx1030_36", 8);
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "gfx1030_36 (gfx1030)");
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, MI210 " (kernels)");
 }
@@ -179,20 +176,17 @@ static void make_index(struct fixture *f, enum tuning_kind kind, struct engine_i
 
 static void close_engine(struct fixture *f)
 {
-    test_caller_leave(&f->caller, &f->engine);
-    fake_executor_run_tasks(&f->engine.executor);
-    engine_close(f->engine.engine);
+    test_caller_leave(&f->caller);
+    engine_fixture_stop(&f->engine);
 }
 
 static void open_engine(struct fixture *f)
 {
-    must(engine_open(&f->engine.options, &f->engine.engine, &f->engine.err), f->engine.err);
-    engine_start(f->engine.engine);
-    test_caller_join(&f->caller, &f->engine, 1000, ROLE_ADMIN);
-    must(test_caller_hello(&f->caller, &f->engine), f->engine.err);
+    engine_fixture_start(&f->engine, /* describe= */ false);
+    test_caller_connect(&f->caller, &f->engine, 1000, ROLE_ADMIN);
 }
 
-/* The package under these names, and empty indices where one is a tuning database's. */
+/* Builds in the package under each name; a tuning database's name gets an empty index. */
 static void open_with_list(struct fixture *f, const char *const *names, size_t count)
 {
     close_engine(f);
@@ -206,13 +200,13 @@ static void open_with_list(struct fixture *f, const char *const *names, size_t c
     open_engine(f);
 }
 
-TEST(built_in, a_device_with_databases_alone_is_reported_what_it_has)
+TEST(built_in, a_plan_for_a_device_with_only_databases_names_them)
 {
     struct fixture *f = *state;
     static const char *const names[] = { "gfx906_60.HIP.fdb.txt", "gfx906_60.db.txt", MI210 ".kdb",
                                          "gfx90878.HIP.fdb.txt" };
     open_with_list(f, names, 4);
-    plan(f, "gfx906:sramecc+:xnack-", "gfx906_60", 8);
+    ask_plan(f, "gfx906:sramecc+:xnack-", "gfx906_60", 8);
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "gfx906:sramecc+:xnack-");
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "(FindDb, PerfDb)");
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, MI210 " (kernels)");
@@ -220,7 +214,7 @@ TEST(built_in, a_device_with_databases_alone_is_reported_what_it_has)
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "KILN_DEVICE_TARGETS");
 }
 
-TEST(built_in, a_list_of_devices_that_is_too_long_says_how_many_more)
+TEST(built_in, a_long_list_of_built_in_devices_is_cut_and_counted)
 {
     struct fixture *f = *state;
     static char texts[LIST_MAX][24];
@@ -230,13 +224,13 @@ TEST(built_in, a_list_of_devices_that_is_too_long_says_how_many_more)
         names[i] = texts[i];
     }
     open_with_list(f, names, LIST_MAX);
-    plan(f, "gfx1030", "gfx1030_36", 8);
+    ask_plan(f, "gfx1030", "gfx1030_36", 8);
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "gfx906_10 (kernels)");
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "14 more");
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "KILN_EMBED_COMPILE=on");
 }
 
-/* As with KILN_EMBED_COMPILE=on: which compilers there are is still being asked. */
+/* Opens the engine as KILN_EMBED_COMPILE=on does; the describe job is still pending. */
 static void open_with_compilers(struct fixture *f)
 {
     close_engine(f);
@@ -244,27 +238,27 @@ static void open_with_compilers(struct fixture *f)
     open_engine(f);
 }
 
-TEST(built_in, a_plan_waits_until_it_is_known_which_compilers_there_are)
+TEST(built_in, a_plan_waits_until_the_compilers_are_known)
 {
     struct fixture *f = *state;
     open_with_compilers(f);
-    plan(f, "gfx90a", MI210, 8);
+    ask_plan(f, "gfx90a", MI210, 8);
     plan_again(f, "gfx1030", "gfx1030_36", 8);
     assert_int_equal(f->caller.reply_count, 0);
     engine_fixture_describe_as(&f->engine, "{\"toolchains\":[]}");
     assert_int_equal(f->caller.reply_count, 2);
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "nothing is");
-    assert_int_equal(planned_result(&f->caller, 1).tier, TIER_PACKAGE); /* was read first */
+    assert_int_equal(planned_result(&f->caller, 1).tier, TIER_PACKAGE); /* after a task read it */
 }
 
-TEST(built_in, its_digest_is_checked_once_and_damage_is_reported)
+TEST(built_in, a_built_in_items_digest_is_checked_once_and_damage_reported)
 {
     struct fixture *f = *state;
     engine_tick(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->item.state, ITEM_UNUSED);
-    f->item.digest.bytes[0] ^= 1; /* as if the rest had been changed */
-    plan(f, "gfx90a", MI210, 8);
+    f->item.digest.bytes[0] ^= 1; /* as if the content had changed */
+    ask_plan(f, "gfx90a", MI210, 8);
     assert_int_equal(planned_result(&f->caller, 0).tier, TIER_PACKAGE);
 
     engine_tick(f->engine.engine);
@@ -272,11 +266,11 @@ TEST(built_in, its_digest_is_checked_once_and_damage_is_reported)
 
     assert_int_equal(f->item.state, ITEM_DAMAGED);
     assert_says(engine_fixture_reported(&f->engine, "built_in_damaged"), MI210 ".kdb");
-    plan(f, "gfx90a", MI210, 8);
+    ask_plan(f, "gfx90a", MI210, 8);
     assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "damaged");
 }
 
-TEST(built_in, nothing_that_writes_a_file_is_done)
+TEST(built_in, requests_that_write_files_are_refused_without_a_directory)
 {
     struct fixture *f = *state;
     static const struct {
@@ -292,24 +286,24 @@ TEST(built_in, nothing_that_writes_a_file_is_done)
         { MESSAGE_tuning_backup, "{}" },
     };
     for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++)
-        test_caller_refused(&f->caller, &f->engine, asked[i].type, asked[i].question,
-                            KILN_UNSUPPORTED, "directory");
-    test_caller_refused(&f->caller, &f->engine, MESSAGE_package_remove,
-                        "{\"name\":\"" MI210 ".kdb\"}", KILN_UNSUPPORTED, "built");
-    test_caller_refused(&f->caller, &f->engine, MESSAGE_gc, "{}", KILN_UNAVAILABLE, "directory");
+        test_caller_refused(&f->caller, asked[i].type, asked[i].question, KILN_UNSUPPORTED,
+                            "directory");
+    test_caller_refused(&f->caller, MESSAGE_package_remove, "{\"name\":\"" MI210 ".kdb\"}",
+                        KILN_UNSUPPORTED, "built");
+    test_caller_refused(&f->caller, MESSAGE_gc, "{}", KILN_UNAVAILABLE, "directory");
 }
 
-/* Also where nothing is built in. */
-TEST(built_in, records_are_looked_up_though_there_is_no_directory)
+/* This also holds if nothing is built in. */
+TEST(built_in, built_in_records_are_found_without_a_directory)
 {
     struct fixture *f = *state;
     close_engine(f);
     f->engine.options.data = NULL;
     open_engine(f);
-    struct json *status = test_caller_ask(&f->caller, &f->engine, MESSAGE_status, "{}");
+    struct json *status = test_caller_ask(&f->caller, MESSAGE_status, "{}");
     assert_true(json_get_bool(json_get(status, "tuning"), "available", false));
     json_destroy(status);
-    struct json *stats = test_caller_ask(&f->caller, &f->engine, MESSAGE_tuning_stats, "{}");
+    struct json *stats = test_caller_ask(&f->caller, MESSAGE_tuning_stats, "{}");
     assert_non_null(json_get(stats, "system"));
     json_destroy(stats);
 }
@@ -317,18 +311,18 @@ TEST(built_in, records_are_looked_up_though_there_is_no_directory)
 TEST(built_in, a_built_in_package_is_listed_and_verified_like_an_installed_one)
 {
     struct fixture *f = *state;
-    struct json *list = test_caller_ask(&f->caller, &f->engine, MESSAGE_package_list, "{}");
+    struct json *list = test_caller_ask(&f->caller, MESSAGE_package_list, "{}");
     assert_string_equal(json_get_text(json_first(json_get(list, "packages")), "name", ""),
                         MI210 ".kdb");
     json_destroy(list);
-    struct json *report = test_caller_ask(&f->caller, &f->engine, MESSAGE_package_verify,
-                                          "{\"name\":\"" MI210 ".kdb\"}");
+    struct json *report =
+        test_caller_ask(&f->caller, MESSAGE_package_verify, "{\"name\":\"" MI210 ".kdb\"}");
     assert_int_equal(json_get_u64(report, "good", 0), 1);
     json_destroy(report);
 }
 
-/* Whatever of it is damaged, the engine is there for the rest, and says what to do. */
-TEST(built_in, a_package_that_cannot_be_opened_for_damage_is_a_miss)
+/* The engine serves everything else and says what to do. */
+TEST(built_in, a_built_in_package_too_damaged_to_open_is_a_miss)
 {
     static const size_t places[] = { 0, 20, 100 };
     struct fixture *f = *state;
@@ -337,7 +331,7 @@ TEST(built_in, a_package_that_cannot_be_opened_for_damage_is_a_miss)
         f->item.state = ITEM_UNUSED;
         f->image.data[places[i]] ^= 0xff;
         open_engine(f);
-        plan(f, "gfx90a", MI210, 8);
+        ask_plan(f, "gfx90a", MI210, 8);
         assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "'" MI210 ".kdb'");
         assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "damaged");
         f->image.data[places[i]] ^= 0xff;
@@ -348,15 +342,15 @@ TEST(built_in, a_package_that_cannot_be_opened_for_damage_is_a_miss)
     open_engine(f);
     assert_int_equal(f->item.state, ITEM_DAMAGED);
     assert_says(engine_fixture_reported(&f->engine, "built_in_damaged"), MI210 ".kdb");
-    struct json *status = test_caller_ask(&f->caller, &f->engine, MESSAGE_status, "{}");
+    struct json *status = test_caller_ask(&f->caller, MESSAGE_status, "{}");
     assert_string_equal(json_as_text(json_first(json_get(status, "built_in_damaged")), ""),
                         MI210 ".kdb");
     json_destroy(status);
     f->size = f->image.size;
 }
 
-/* Its digest is looked at when it is unpacked: before the whole of the package is. */
-TEST(built_in, a_kernel_that_is_damaged_is_reported_to_be_so)
+/* The kernel's own digest is checked when it is unpacked, before that of the whole package. */
+TEST(built_in, a_damaged_built_in_kernel_is_reported)
 {
     struct fixture *f = *state;
     close_engine(f);
@@ -366,15 +360,15 @@ TEST(built_in, a_kernel_that_is_damaged_is_reported_to_be_so)
     object[100] ^= 0xff;
     open_engine(f);
     for (int i = 0; i < 2; i++) {
-        plan(f, "gfx90a", MI210, 8);
+        ask_plan(f, "gfx90a", MI210, 8);
         assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "damaged");
     }
-    plan(f, "gfx1030", "gfx1030_36", 8);
+    ask_plan(f, "gfx1030", "gfx1030_36", 8);
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "nothing is");
 }
 
-/* Nothing of the program has changed since it was built: to install it anew would be no cure. */
-TEST(built_in, a_kernel_for_another_arch_is_not_reported_to_be_damaged)
+/* The program's data is as it was built, so reinstalling it would not help. */
+TEST(built_in, a_built_in_kernel_for_another_arch_is_not_called_damaged)
 {
     struct fixture *f = *state;
     close_engine(f);
@@ -382,13 +376,13 @@ TEST(built_in, a_kernel_for_another_arch_is_not_reported_to_be_damaged)
     make_item(f, AMD_XNACK_EITHER | OTHER_MACHINE);
     open_engine(f);
     for (int i = 0; i < 2; i++) {
-        plan(f, "gfx90a", MI210, 8);
+        ask_plan(f, "gfx90a", MI210, 8);
         assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "KILN_EMBED_PROBLEMS");
     }
     assert_says(engine_fixture_reported(&f->engine, "quarantined"), MI210 ".kdb");
 }
 
-TEST(built_in, a_built_in_file_that_is_no_package_is_reported_at_opening)
+TEST(built_in, an_invalid_built_in_package_is_reported_at_opening)
 {
     struct fixture *f = *state;
     struct engine *other = NULL;

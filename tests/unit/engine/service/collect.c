@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What goes out of the store on request, and what is kept: gc, pin, clear. */
-#include "tests/unit/engine/service/kernel_files.h"
+/* The requests gc, pin and clear. */
+#include "tests/unit/engine/service/users_fixture.h"
 
 #include "common/fs.h"
 #include "engine/store/kernel_name.h"
@@ -10,207 +10,138 @@
 
 #define ARGS "  -mcpu=gfx906"
 
-struct fixture {
-    struct engine_fixture engine;
-    struct test_caller ann, bob, admin;
-    char cache[100];
-};
-
-static void join(struct fixture *f)
-{
-    test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
-    test_caller_join(&f->bob, &f->engine, 1001, ROLE_USE);
-    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
-    must(test_caller_hello(&f->ann, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->bob, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->admin, &f->engine), f->engine.err);
-}
-
-static void leave(struct fixture *f)
-{
-    test_caller_leave(&f->ann, &f->engine);
-    test_caller_leave(&f->bob, &f->engine);
-    test_caller_leave(&f->admin, &f->engine);
-}
-
-static int setup(void **state)
-{
-    static struct fixture f;
-    engine_fixture_open(&f.engine, true);
-    join(&f);
-    snprintf(f.cache, sizeof(f.cache), "%s/user.ukdb", f.engine.directory);
-    *state = &f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    leave(f);
-    while (fake_executor_next_compile(&f->engine.executor))
-        fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
-    engine_fixture_close(&f->engine);
-    return 0;
-}
-
-FIXTURE(collect, setup, teardown);
-
-static struct digest compile(struct fixture *f, struct test_caller *c, const char *program)
-{
-    char content[64];
-    snprintf(content, sizeof(content), "the object of %s", program);
-    test_caller_forget_replies(c);
-    test_caller_want(c, &f->engine, 1, program, PRIORITY_INTERACTIVE);
-    fake_executor_run_tasks(&f->engine.executor);
-    fake_executor_compile(&f->engine.executor, bytes_of_text(content));
-    fake_executor_run_tasks(&f->engine.executor);
-    return last_result(c).key;
-}
-
-static void import(struct fixture *f, struct test_caller *c, const char *name, const char *kernel,
-                   const char *question)
+static void import_kernel(struct users *f, struct test_caller *c, const char *name,
+                          const char *kernel, const char *question)
 {
     const struct kernel_row row = TEXT_KERNEL(kernel, ARGS, kernel);
-    unlink(f->cache);
-    write_kernel_file(f->cache, &row, 1);
-    const int file = open_copy(f->cache);
+    unlink(f->file);
+    write_kernel_file(f->file, &row, 1);
+    const int file = open_copy(f->file);
     test_caller_forget_replies(c);
-    must(test_caller_send_files(c, &f->engine, MESSAGE_kernel_import, 3, bytes_of_text(question),
-                                &file, 1),
-         f->engine.err);
-    fake_executor_transfer(&f->engine.executor, f->cache, name, "");
+    test_caller_send_files(c, MESSAGE_kernel_import, question, &file, 1);
+    fake_executor_transfer(&f->engine.executor, f->file, name, "");
     fake_executor_run_tasks(&f->engine.executor);
     json_destroy(reply_json(c, 0));
 }
 
-static struct json *admin(struct fixture *f, enum message_type type, const char *question)
+static struct json *ask_admin(struct users *f, enum message_type type, const char *question)
 {
-    return test_caller_ask(&f->admin, &f->engine, type, question);
+    return test_caller_ask(&f->admin, type, question);
 }
 
-/* "kernels" of the answer. */
-static uint64_t count_of(struct fixture *f, enum message_type type, const char *question)
+/* Returns "kernels" of the answer. */
+static uint64_t count_of(struct users *f, enum message_type type, const char *question)
 {
-    KILN_AUTO(json) struct json *answer = admin(f, type, question);
+    KILN_AUTO(json) struct json *answer = ask_admin(f, type, question);
     return json_get_u64(answer, "kernels", 99);
 }
 
-static bool is_stored(struct fixture *f, const char *program)
+static bool is_stored(struct users *f, const char *program)
 {
     char question[100];
     snprintf(question, sizeof(question), "{\"program\":\"%s\"}", program);
-    KILN_AUTO(json) struct json *list = admin(f, MESSAGE_kernel_list, question);
+    KILN_AUTO(json) struct json *list = ask_admin(f, MESSAGE_kernel_list, question);
     return json_count(json_get(list, "kernels")) == 1;
 }
 
 /* ---- gc ---- */
 
-static void describe_as(struct fixture *f, const char *identity)
+static void describe_as(struct users *f, const char *identity)
 {
     char json[400];
-    leave(f);
-    fake_executor_run_tasks(&f->engine.executor);
-    engine_close(f->engine.engine);
-    must(engine_open(&f->engine.options, &f->engine.engine, &f->engine.err), f->engine.err);
-    engine_start(f->engine.engine);
+    users_stop(f);
     snprintf(json, sizeof(json),
              "{\"toolchains\":[{\"name\":\"opencl\",\"version\":\"2\",\"path\":\"/x\","
              "\"family\":\"opencl\",\"only_target\":\"" FIXTURE_TARGET "\",\"identity\":\"%s\"}]}",
              identity);
-    engine_fixture_describe_as(&f->engine, json);
-    join(f);
+    users_start_as(f, json);
 }
 
 #define UPGRADED "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
 
-TEST(collect, kernels_of_removed_toolchains_are_stale)
+TEST(users, kernels_of_removed_toolchains_are_stale)
 {
-    struct fixture *f = *state;
-    compile(f, &f->ann, "old.cl");
-    import(f, &f->ann, "gfx906_60.ukdb", "named.o", "{}");
+    struct users *f = *state;
+    compile_program(&f->ann, "old.cl");
+    import_kernel(f, &f->ann, "gfx906_60.ukdb", "named.o", "{}");
     describe_as(f, UPGRADED);
-    compile(f, &f->ann, "new.cl");
+    compile_program(&f->ann, "new.cl");
 
-    KILN_AUTO(json) struct json *dry = admin(f, MESSAGE_gc, "{\"stale\":true,\"dry_run\":true}");
+    KILN_AUTO(json)
+    struct json *dry = ask_admin(f, MESSAGE_gc, "{\"stale\":true,\"dry_run\":true}");
     assert_int_equal(json_get_u64(dry, "stale_kernels", 9), 1);
     assert_true(json_get_bool(dry, "dry_run", false));
     assert_true(is_stored(f, "old.cl"));
 
-    KILN_AUTO(json) struct json *gone = admin(f, MESSAGE_gc, "{\"stale\":true}");
+    KILN_AUTO(json) struct json *gone = ask_admin(f, MESSAGE_gc, "{\"stale\":true}");
     assert_int_equal(json_get_u64(gone, "stale_kernels", 9), 1);
     assert_int_equal(json_get_u64(gone, "kernels", 9), 1);
     assert_false(is_stored(f, "old.cl"));
     assert_true(is_stored(f, "new.cl"));
-    assert_true(is_stored(f, "named.o")); /* whose toolchain nobody knows */
+    assert_true(is_stored(f, "named.o")); /* an import, so its toolchain is unknown */
 }
 
-TEST(collect, two_versions_of_a_toolchain_live_side_by_side)
+TEST(users, two_versions_of_a_toolchain_live_side_by_side)
 {
-    struct fixture *f = *state;
-    compile(f, &f->ann, "k.cl");
+    struct users *f = *state;
+    compile_program(&f->ann, "k.cl");
     describe_as(f, UPGRADED);
-    test_caller_want(&f->ann, &f->engine, 1, "k.cl", PRIORITY_INTERACTIVE);
-    fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(f->ann.reply_count, 0); /* the old one's object is not for the new one */
-    fake_executor_compile(&f->engine.executor, bytes_of_text("by the new one"));
-    fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(engine_fixture_stat(&f->engine, "store_objects"), 2);
+    fetch_program(&f->ann, 1, "k.cl");
+    assert_int_equal(f->ann.reply_count, 0); /* the old toolchain's object does not answer */
+    finish_compile(f, "by the new one");
+    assert_int_equal(users_stat(f, "store_objects"), 2);
 }
 
-TEST(collect, while_toolchains_are_not_known_nothing_is_stale)
+TEST(users, no_kernel_is_stale_while_toolchains_are_unknown)
 {
-    struct fixture *f = *state;
-    compile(f, &f->ann, "k.cl");
-    leave(f);
-    engine_close(f->engine.engine);
-    must(engine_open(&f->engine.options, &f->engine.engine, &f->engine.err), f->engine.err);
-    engine_start(f->engine.engine);
-    join(f);
-    test_caller_refused(&f->admin, &f->engine, MESSAGE_gc, "{\"stale\":true}", KILN_UNAVAILABLE,
-                        "compilers");
+    struct users *f = *state;
+    compile_program(&f->ann, "k.cl");
+    users_stop(f);
+    users_start_as(f, /* toolchains= */ NULL);
+    test_caller_refused(&f->admin, MESSAGE_gc, "{\"stale\":true}", KILN_UNAVAILABLE, "compilers");
     assert_int_equal(count_of(f, MESSAGE_gc, "{}"), 0);
     assert_true(is_stored(f, "k.cl"));
 }
 
-TEST(collect, shrinking_to_nothing_spares_what_is_pinned)
+TEST(users, gc_to_zero_bytes_spares_pinned_kernels)
 {
-    struct fixture *f = *state;
-    compile(f, &f->ann, "a.cl");
-    compile(f, &f->ann, "b.cl");
+    struct users *f = *state;
+    compile_program(&f->ann, "a.cl");
+    compile_program(&f->ann, "b.cl");
     assert_int_equal(count_of(f, MESSAGE_kernel_pin, "{\"name\":\"b.cl\"}"), 1);
-    KILN_AUTO(json) struct json *answer = admin(f, MESSAGE_gc, "{\"to_bytes\":0}");
+    KILN_AUTO(json) struct json *answer = ask_admin(f, MESSAGE_gc, "{\"to_bytes\":0}");
     assert_int_equal(json_get_u64(answer, "evicted_kernels", 9), 1);
     assert_true(json_get_bool(answer, "target_missed", false));
     assert_false(is_stored(f, "a.cl"));
     assert_true(is_stored(f, "b.cl"));
-    assert_int_equal(engine_fixture_stat(&f->engine, "evictions"), 1);
+    assert_int_equal(users_stat(f, "evictions"), 1);
 }
 
-TEST(collect, subscribers_hear_of_a_collection_that_dropped_something)
+TEST(users, gc_sends_an_event_if_it_dropped_kernels)
 {
-    struct fixture *f = *state;
-    compile(f, &f->ann, "a.cl");
-    json_destroy(test_caller_ask(&f->bob, &f->engine, MESSAGE_events, NULL));
+    struct users *f = *state;
+    compile_program(&f->ann, "a.cl");
+    json_destroy(test_caller_ask(&f->bob, MESSAGE_events, NULL));
     test_caller_forget_replies(&f->bob);
-    json_destroy(admin(f, MESSAGE_gc, "{}"));
-    json_destroy(admin(f, MESSAGE_gc, "{\"to_bytes\":0,\"dry_run\":true}"));
+    json_destroy(ask_admin(f, MESSAGE_gc, "{}"));
+    json_destroy(ask_admin(f, MESSAGE_gc, "{\"to_bytes\":0,\"dry_run\":true}"));
     assert_int_equal(f->bob.reply_count, 0);
-    json_destroy(admin(f, MESSAGE_gc, "{\"to_bytes\":0}"));
+    json_destroy(ask_admin(f, MESSAGE_gc, "{\"to_bytes\":0}"));
     assert_int_equal(f->bob.reply_count, 1);
 }
 
 /* ---- pin ---- */
 
-TEST(collect, kernels_are_pinned_by_key_and_let_go_again)
+TEST(users, kernels_are_pinned_and_unpinned_by_key)
 {
-    struct fixture *f = *state;
-    struct digest key = compile(f, &f->ann, "a.cl");
+    struct users *f = *state;
+    struct digest key = compile_program(&f->ann, "a.cl");
     char hex[DIGEST_HEX_SIZE], question[200];
     digest_to_hex(&key, hex);
     snprintf(question, sizeof(question), "{\"keys\":[\"%.12s\"]}", hex);
     assert_int_equal(count_of(f, MESSAGE_kernel_pin, question), 1);
     snprintf(question, sizeof(question), "{\"key\":\"%s\"}", hex);
-    KILN_AUTO(json) struct json *pinned = admin(f, MESSAGE_kernel_show, question);
+    KILN_AUTO(json) struct json *pinned = ask_admin(f, MESSAGE_kernel_show, question);
     assert_true(json_get_bool(pinned, "pinned", false));
 
     snprintf(question, sizeof(question), "{\"keys\":[\"%s\"],\"pin\":false}", hex);
@@ -218,80 +149,76 @@ TEST(collect, kernels_are_pinned_by_key_and_let_go_again)
     assert_int_equal(count_of(f, MESSAGE_gc, "{\"to_bytes\":0}"), 1);
 }
 
-TEST(collect, kernels_are_pinned_by_target_name_and_database_id)
+TEST(users, kernels_are_pinned_by_target_name_and_database_id)
 {
-    struct fixture *f = *state;
-    compile(f, &f->ann, "a.cl");
-    compile(f, &f->ann, "b.cl");
-    import(f, &f->ann, "gfx906_60.ukdb", "named.o", "{}");
+    struct users *f = *state;
+    compile_program(&f->ann, "a.cl");
+    compile_program(&f->ann, "b.cl");
+    import_kernel(f, &f->ann, "gfx906_60.ukdb", "named.o", "{}");
     assert_int_equal(count_of(f, MESSAGE_kernel_pin, "{\"target\":\"" FIXTURE_TARGET "\"}"), 2);
     assert_int_equal(count_of(f, MESSAGE_kernel_pin, "{\"database_id\":\"gfx906_60\"}"), 1);
     assert_int_equal(count_of(f, MESSAGE_kernel_pin, "{\"name\":\"none.cl\"}"), 0);
     assert_int_equal(count_of(f, MESSAGE_gc, "{\"to_bytes\":0}"), 0);
 }
 
-TEST(collect, a_pin_request_must_name_kernels)
+TEST(users, a_pin_request_must_name_kernels)
 {
-    struct fixture *f = *state;
-    test_caller_refused(&f->admin, &f->engine, MESSAGE_kernel_pin, "{}", KILN_INVALID,
-                        "kernel_pin");
-    test_caller_refused(&f->admin, &f->engine, MESSAGE_kernel_pin,
-                        "{\"keys\":[\"ab\"],\"name\":\"x\"}", KILN_INVALID, "kernel_pin");
-    test_caller_refused(&f->admin, &f->engine, MESSAGE_kernel_pin, "{\"keys\":[\"xyz\"]}",
-                        KILN_INVALID, "'xyz'");
-    test_caller_refused(&f->admin, &f->engine, MESSAGE_kernel_pin, "{\"keys\":[\"ab\"]}",
-                        KILN_NOT_FOUND, "'ab'");
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_pin, "{\"name\":\"x\"}", KILN_DENIED,
+    struct users *f = *state;
+    test_caller_refused(&f->admin, MESSAGE_kernel_pin, "{}", KILN_INVALID, "kernel_pin");
+    test_caller_refused(&f->admin, MESSAGE_kernel_pin, "{\"keys\":[\"ab\"],\"name\":\"x\"}",
+                        KILN_INVALID, "kernel_pin");
+    test_caller_refused(&f->admin, MESSAGE_kernel_pin, "{\"keys\":[\"xyz\"]}", KILN_INVALID,
+                        "'xyz'");
+    test_caller_refused(&f->admin, MESSAGE_kernel_pin, "{\"keys\":[\"ab\"]}", KILN_NOT_FOUND,
+                        "'ab'");
+    test_caller_refused(&f->ann, MESSAGE_kernel_pin, "{\"name\":\"x\"}", KILN_DENIED,
                         "administrator");
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_gc, "{}", KILN_DENIED, "administrator");
+    test_caller_refused(&f->ann, MESSAGE_gc, "{}", KILN_DENIED, "administrator");
 }
 
-TEST(collect, private_kernels_of_others_make_no_key_prefix_ambiguous)
+TEST(users, private_kernels_of_others_make_no_key_prefix_ambiguous)
 {
-    struct fixture *f = *state;
-    struct digest key = compile(f, &f->bob, "a.cl"), private;
+    struct users *f = *state;
+    struct digest key = compile_program(&f->bob, "a.cl"), private;
     char hex[DIGEST_HEX_SIZE], question[100], name[32];
     unsigned number = 0;
-    do { /* one of ann's whose key begins with the same digit */
+    do { /* until a kernel of ann has a key that begins with the same digit */
         snprintf(name, sizeof(name), "k%u.o", number++);
         private = kernel_name_key(1000, bytes_of_text("gfx906_60"), bytes_of_text(name),
                                   bytes_of_text(ARGS));
     } while (private.bytes[0] >> 4 != key.bytes[0] >> 4);
-    import(f, &f->ann, "gfx906_60.ukdb", name, "{}");
+    import_kernel(f, &f->ann, "gfx906_60.ukdb", name, "{}");
     digest_to_hex(&key, hex);
     snprintf(question, sizeof(question), "{\"key\":\"%.1s\"}", hex);
 
     KILN_AUTO(json)
-    struct json *shown = test_caller_ask(&f->bob, &f->engine, MESSAGE_kernel_show, question);
+    struct json *shown = test_caller_ask(&f->bob, MESSAGE_kernel_show, question);
     assert_string_equal(json_get_text(shown, "key", ""), hex);
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_show, question, KILN_INVALID,
-                        "several keys");
-    test_caller_refused(&f->admin, &f->engine, MESSAGE_kernel_show, question, KILN_INVALID,
-                        "several keys");
+    test_caller_refused(&f->ann, MESSAGE_kernel_show, question, KILN_INVALID, "several keys");
+    test_caller_refused(&f->admin, MESSAGE_kernel_show, question, KILN_INVALID, "several keys");
     digest_to_hex(&private, hex);
     snprintf(question, sizeof(question), "{\"key\":\"%s\"}", hex);
-    test_caller_refused(&f->bob, &f->engine, MESSAGE_kernel_show, question, KILN_NOT_FOUND,
-                        "begins with");
+    test_caller_refused(&f->bob, MESSAGE_kernel_show, question, KILN_NOT_FOUND, "begins with");
 }
 
 /* ---- clear ---- */
 
-/* a.cl of ann, b.cl of bob, both by opencl; named.o of ann out of gfx906_60.ukdb, other.o of
- * everyone out of gfx90a68.ukdb. */
-static void fill(struct fixture *f)
+/* a.cl of ann and b.cl of bob are compiled; named.o is ann's import from gfx906_60.ukdb, other.o a
+ * shared import from gfx90a68.ukdb. */
+static void store_four_kernels(struct users *f)
 {
-    compile(f, &f->ann, "a.cl");
-    compile(f, &f->bob, "b.cl");
-    import(f, &f->ann, "gfx906_60.ukdb", "named.o", "{}");
-    import(f, &f->admin, "gfx90a68.ukdb", "other.o", "{\"for_all\":true}");
+    compile_program(&f->ann, "a.cl");
+    compile_program(&f->bob, "b.cl");
+    import_kernel(f, &f->ann, "gfx906_60.ukdb", "named.o", "{}");
+    import_kernel(f, &f->admin, "gfx90a68.ukdb", "other.o", "{\"for_all\":true}");
 }
 
-TEST(collect, clearing_takes_what_matches_and_nothing_else)
+TEST(users, clearing_removes_only_matching_kernels)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static const struct {
         const char *question;
-        const char *gone; /* letters of those that go: a, b, n, o */
+        const char *gone; /* first letters of the programs that are cleared */
     } cases[] = {
         { "{\"name\":\"a.cl\"}", "a" },
         { "{\"name\":\"named.o\"}", "n" },
@@ -308,8 +235,8 @@ TEST(collect, clearing_takes_what_matches_and_nothing_else)
     };
     static const char *const programs[] = { "a.cl", "b.cl", "named.o", "other.o" };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        json_destroy(admin(f, MESSAGE_clear, "{\"all\":true}"));
-        fill(f);
+        json_destroy(ask_admin(f, MESSAGE_clear, "{\"all\":true}"));
+        store_four_kernels(f);
         char dry[200];
         snprintf(dry, sizeof(dry), "{\"dry_run\":true,%s", cases[i].question + 1);
         assert_int_equal(count_of(f, MESSAGE_clear, dry), strlen(cases[i].gone));
@@ -319,20 +246,20 @@ TEST(collect, clearing_takes_what_matches_and_nothing_else)
     }
 }
 
-TEST(collect, a_cleared_kernel_is_no_longer_hot)
+TEST(users, a_cleared_kernel_is_no_longer_hot)
 {
-    struct fixture *f = *state;
-    fill(f);
-    test_caller_want_named(&f->ann, &f->engine, "gfx906_60", "named.o", ARGS);
+    struct users *f = *state;
+    store_four_kernels(f);
+    test_caller_fetch_name(&f->ann, "gfx906_60", "named.o", ARGS);
     assert_int_equal(last_result(&f->ann).code, KILN_OK);
     assert_int_equal(count_of(f, MESSAGE_clear, "{\"package\":\"gfx906_60.ukdb\"}"), 1);
-    test_caller_want_named(&f->ann, &f->engine, "gfx906_60", "named.o", ARGS);
+    test_caller_fetch_name(&f->ann, "gfx906_60", "named.o", ARGS);
     assert_int_equal(last_result(&f->ann).code, KILN_NOT_FOUND);
 }
 
-TEST(collect, clearing_nothing_in_particular_names_what_may_be_given)
+TEST(users, a_clear_request_must_name_kernels)
 {
-    struct fixture *f = *state;
-    test_caller_refused(&f->admin, &f->engine, MESSAGE_clear, "{\"dry_run\":true}", KILN_INVALID,
+    struct users *f = *state;
+    test_caller_refused(&f->admin, MESSAGE_clear, "{\"dry_run\":true}", KILN_INVALID,
                         "older_than_s");
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which packages fit the GPUs of this host, and what is said of those that have none. */
+/* Reports of GPUs that no package fits, and the request that shows how packages fit GPUs. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "common/fs.h"
@@ -31,21 +31,21 @@ static size_t missing_reported(const struct users *f)
     return count;
 }
 
-TEST(users, a_gpu_without_a_package_is_reported_of_once_a_boot)
+TEST(users, a_gpu_without_a_package_is_reported_once_a_boot)
 {
     struct users *f = *state;
     add_gpu(f, 1, "90010", 416);
-    add_gpu(f, 2, "90010", 416); /* alike: one line for both */
+    add_gpu(f, 2, "90010", 416); /* the same kind of GPU: one report for both */
     add_gpu(f, 3, "90006", 240);
     users_reopen(f);
     assert_int_equal(missing_reported(f), 2);
     assert_says(engine_fixture_reported(&f->engine, "package_missing"), "gfx906_60.kdb");
 
-    users_reopen(f); /* kilnd starts again, the host did not */
+    users_reopen(f); /* kilnd restarts, but the host does not reboot */
     assert_int_equal(missing_reported(f), 2);
 }
 
-TEST(users, a_gpu_that_a_package_fits_is_not_missed)
+TEST(users, a_gpu_with_a_fitting_package_is_not_reported)
 {
     struct users *f = *state;
     add_gpu(f, 1, "90010", 416);
@@ -56,7 +56,7 @@ TEST(users, a_gpu_that_a_package_fits_is_not_missed)
     assert_int_equal(missing_reported(f), 0);
 }
 
-TEST(users, a_gpu_that_comes_to_lack_its_package_is_reported_of_again)
+TEST(users, a_gpu_that_loses_its_package_is_reported_again)
 {
     struct users *f = *state;
     add_gpu(f, 1, "90010", 416);
@@ -66,36 +66,36 @@ TEST(users, a_gpu_that_comes_to_lack_its_package_is_reported_of_again)
     add_gpu(f, 2, "90006", 240);
     users_reopen(f);
 
-    assert_int_equal(missing_reported(f), 3); /* what is to be said is another thing now */
+    assert_int_equal(missing_reported(f), 3); /* the report differs now */
 }
 
-TEST(users, a_gpu_that_cannot_be_understood_is_named_and_the_others_are_shown)
+TEST(users, an_unknown_gpu_is_named_and_the_others_are_shown)
 {
     struct users *f = *state;
     add_gpu(f, 1, "90010", 416);
     add_gpu(f, 2, "nonsense", 416);
     KILN_AUTO(json)
-    struct json *answer = test_caller_ask(&f->user, &f->engine, MESSAGE_package_coverage, NULL);
+    struct json *answer = test_caller_ask(&f->ann, MESSAGE_package_coverage, NULL);
     assert_int_equal(json_count(json_get(answer, "gpus")), 1);
     assert_true(strlen(json_get_text(answer, "skipped", "")) > 0);
 }
 
-TEST(users, a_host_without_gpus_has_none)
+TEST(users, a_host_without_gpus_lists_none)
 {
     struct users *f = *state;
     KILN_AUTO(json)
-    struct json *answer = test_caller_ask(&f->user, &f->engine, MESSAGE_package_coverage, NULL);
+    struct json *answer = test_caller_ask(&f->ann, MESSAGE_package_coverage, NULL);
     assert_int_equal(json_count(json_get(answer, "gpus")), 0);
     assert_string_equal(json_get_text(answer, "skipped", "?"), "");
 }
 
-TEST(users, coverage_says_how_each_package_fits_each_gpu)
+TEST(users, coverage_shows_how_each_package_fits_each_gpu)
 {
     struct users *f = *state;
     add_gpu(f, 1, "90010", 416);
     put_one(f, "gfx90a6e.kdb", "conv.o", "for 110 compute units");
     KILN_AUTO(json)
-    struct json *lacks = test_caller_ask(&f->user, &f->engine, MESSAGE_package_coverage, NULL);
+    struct json *lacks = test_caller_ask(&f->ann, MESSAGE_package_coverage, NULL);
     const struct json *gpu = json_first(json_get(lacks, "gpus"));
     assert_string_equal(json_get_text(gpu, "database_id", ""), "gfx90a68");
     assert_string_equal(json_get_text(gpu, "coverage", ""), "other-cus");
@@ -103,7 +103,7 @@ TEST(users, coverage_says_how_each_package_fits_each_gpu)
 
     put_one(f, "gfx90a68.kdb", "conv.o", "for 104 compute units");
     KILN_AUTO(json)
-    struct json *has = test_caller_ask(&f->user, &f->engine, MESSAGE_package_coverage, NULL);
+    struct json *has = test_caller_ask(&f->ann, MESSAGE_package_coverage, NULL);
     gpu = json_first(json_get(has, "gpus"));
     assert_string_equal(json_get_text(gpu, "coverage", ""), "exact");
     assert_string_equal(json_get_text(gpu, "sentence", "?"), "");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The request devices: what is told of the GPUs in sysfs. */
+/* The request devices: GPUs as sysfs describes them. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "common/fs.h"
@@ -15,7 +15,7 @@
     "simd_count 152\nsimd_per_cu 4\ngfx_target_version 90402\nunique_id 7\nnum_xcc 1\n" \
     "capability 2893521536\n"
 
-static void add(struct users *f, const char *file, const char *text)
+static void add_file(struct users *f, const char *file, const char *text)
 {
     char path[300];
     struct kiln_err err = KILN_ERR_INIT;
@@ -27,18 +27,18 @@ static void add(struct users *f, const char *file, const char *text)
     must(fs_replace_file(path, bytes_of_text(text), 0644, &err), err);
 }
 
-static struct json *ask(struct users *f)
+static struct json *ask_devices(struct users *f)
 {
-    return test_caller_ask(&f->user, &f->engine, MESSAGE_devices, NULL);
+    return test_caller_ask(&f->ann, MESSAGE_devices, NULL);
 }
 
-TEST(users, everybody_is_reported_of_every_device)
+TEST(users, every_user_sees_every_device)
 {
     struct users *f = *state;
-    add(f, "0/properties", "simd_count 0\n");
-    add(f, "1/properties", MI210);
-    add(f, "1/mem_banks/0/properties", "heap_type 1\nsize_in_bytes 68702699520\nflags 0\n");
-    KILN_AUTO(json) struct json *answer = ask(f);
+    add_file(f, "0/properties", "simd_count 0\n");
+    add_file(f, "1/properties", MI210);
+    add_file(f, "1/mem_banks/0/properties", "heap_type 1\nsize_in_bytes 68702699520\nflags 0\n");
+    KILN_AUTO(json) struct json *answer = ask_devices(f);
     const struct json *device = json_first(json_get(answer, "devices"));
     assert_int_equal(json_count(json_get(answer, "devices")), 1);
     assert_int_equal(json_get_u64(device, "node", 0), 1);
@@ -54,15 +54,15 @@ TEST(users, everybody_is_reported_of_every_device)
     assert_string_equal(json_get_text(answer, "skipped", "?"), "");
 }
 
-TEST(users, partitions_of_a_device_are_devices_that_say_so)
+TEST(users, partitions_of_a_gpu_are_listed_as_partitions)
 {
     struct users *f = *state;
     for (int i = 1; i <= 8; i++) {
         char file[32];
         snprintf(file, sizeof(file), "%d/properties", i);
-        add(f, file, PARTITION);
+        add_file(f, file, PARTITION);
     }
-    KILN_AUTO(json) struct json *answer = ask(f);
+    KILN_AUTO(json) struct json *answer = ask_devices(f);
     assert_int_equal(json_count(json_get(answer, "devices")), 8);
     for (const struct json *j = json_first(json_get(answer, "devices")); j; j = json_next(j)) {
         assert_string_equal(json_get_text(j, "partition_mode", ""), "CPX");
@@ -74,9 +74,9 @@ TEST(users, partitions_of_a_device_are_devices_that_say_so)
 TEST(users, unknown_properties_of_a_device_are_absent)
 {
     struct users *f = *state;
-    add(f, "1/properties", "simd_count 416\nsimd_per_cu 4\ngfx_target_version 90010\n");
-    add(f, "2/properties", "simd_count nonsense\n");
-    KILN_AUTO(json) struct json *answer = ask(f);
+    add_file(f, "1/properties", "simd_count 416\nsimd_per_cu 4\ngfx_target_version 90010\n");
+    add_file(f, "2/properties", "simd_count nonsense\n");
+    KILN_AUTO(json) struct json *answer = ask_devices(f);
     const struct json *device = json_first(json_get(answer, "devices"));
     assert_null(json_get(device, "memory"));
     assert_null(json_get(device, "xcc"));
@@ -84,10 +84,10 @@ TEST(users, unknown_properties_of_a_device_are_absent)
     assert_says(json_get_text(answer, "skipped", ""), "simd_count");
 }
 
-TEST(users, a_host_without_gpus_has_none)
+TEST(users, a_host_without_gpus_lists_none)
 {
     struct users *f = *state;
-    KILN_AUTO(json) struct json *answer = ask(f);
+    KILN_AUTO(json) struct json *answer = ask_devices(f);
     assert_int_equal(json_count(json_get(answer, "devices")), 0);
     assert_string_equal(json_get_text(answer, "skipped", "?"), "");
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Exported files count for who has them open, and leave room on the disk. */
+/* Exported files count for users who have them open, and leave free disk space. */
 #include "tests/support/test.h"
 
 #include "common/fs.h"
@@ -22,7 +22,7 @@ struct fixture {
     struct kiln_err err;
 };
 
-static uint64_t fake_blocks, fake_free; /* 0: as it is */
+static uint64_t fake_blocks, fake_free; /* 0: the real values */
 
 int __real_statvfs(const char *path, struct statvfs *disk);
 int __wrap_statvfs(const char *path, struct statvfs *disk);
@@ -40,7 +40,7 @@ int __wrap_statvfs(const char *path, struct statvfs *disk)
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
-    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-handed-XXXXXX");
+    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-exported-XXXXXX");
     if (!mkdtemp(f->directory))
         return -1;
     snprintf(f->path, sizeof(f->path), "%s/file", f->directory);
@@ -72,8 +72,8 @@ FIXTURE(exported_files, setup, teardown);
 static const struct export_receiver ann = { .uid = ANN }, bob = { .uid = BOB },
                                     admin = { .uid = ANN, .is_admin = true };
 
-/* A file of |size| bytes, none of them on the disk. */
-static void give(struct fixture *f, const struct export_receiver *to, off_t size)
+/* Exports a sparse file of |size| bytes. */
+static void export_file(struct fixture *f, const struct export_receiver *to, off_t size)
 {
     int fd = open(f->path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
@@ -83,16 +83,17 @@ static void give(struct fixture *f, const struct export_receiver *to, off_t size
     unlink(f->path);
 }
 
-static enum kiln_code check(struct fixture *f, const struct export_receiver *to, uint64_t size)
+static enum kiln_code check_export(struct fixture *f, const struct export_receiver *to,
+                                   uint64_t size)
 {
     f->err = KILN_ERR_INIT;
     return exported_files_check(f->exported, f->directory, to, size, &f->err);
 }
 
-TEST(exported_files, a_file_counts_until_the_last_who_has_it_closes_it)
+TEST(exported_files, an_exported_file_counts_until_its_last_descriptor_closes)
 {
     struct fixture *f = *state;
-    give(f, &ann, 4096);
+    export_file(f, &ann, 4096);
     int kept = dup(f->objects[0]->fd);
     close_all(f);
     exported_files_sweep(f->exported);
@@ -109,54 +110,54 @@ TEST(exported_files, a_file_counts_until_the_last_who_has_it_closes_it)
     assert_int_equal(exported_files_count(f->exported), 0);
 }
 
-TEST(exported_files, a_user_with_many_open_files_gets_no_more_and_others_do)
+TEST(exported_files, a_user_with_many_open_exports_is_refused_and_others_are_not)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < EXPORTED_FILES_MAX_UID; i++)
-        give(f, &ann, 1);
-    assert_int_equal(check(f, &ann, 0), KILN_BUSY);
+        export_file(f, &ann, 1);
+    assert_int_equal(check_export(f, &ann, 0), KILN_BUSY);
     assert_says(f->err.text, "128 exported");
-    assert_int_equal(check(f, &bob, 0), KILN_OK);
-    assert_int_equal(check(f, &admin, 0), KILN_OK);
+    assert_int_equal(check_export(f, &bob, 0), KILN_OK);
+    assert_int_equal(check_export(f, &admin, 0), KILN_OK);
 
     object_unref(f->objects[--f->count]);
 
-    assert_int_equal(check(f, &ann, 0), KILN_OK);
+    assert_int_equal(check_export(f, &ann, 0), KILN_OK);
 }
 
-TEST(exported_files, a_user_with_much_open_gets_no_more_and_others_do)
+TEST(exported_files, a_user_with_large_open_exports_is_refused_and_others_are_not)
 {
     struct fixture *f = *state;
-    give(f, &ann, 7ll << 29);
-    give(f, &ann, 7ll << 29);
-    assert_int_equal(check(f, &ann, 1ull << 30), KILN_OK);
-    assert_int_equal(check(f, &ann, (1ull << 30) + 1), KILN_BUSY);
+    export_file(f, &ann, 7ll << 29);
+    export_file(f, &ann, 7ll << 29);
+    assert_int_equal(check_export(f, &ann, 1ull << 30), KILN_OK);
+    assert_int_equal(check_export(f, &ann, (1ull << 30) + 1), KILN_BUSY);
     assert_says(f->err.text, "7168 MiB");
-    assert_int_equal(check(f, &bob, (1ull << 30) + 1), KILN_OK);
-    assert_int_equal(check(f, &admin, (1ull << 30) + 1), KILN_OK);
+    assert_int_equal(check_export(f, &bob, (1ull << 30) + 1), KILN_OK);
+    assert_int_equal(check_export(f, &admin, (1ull << 30) + 1), KILN_OK);
 
     close_all(f);
 
-    assert_int_equal(check(f, &ann, (1ull << 30) + 1), KILN_OK);
+    assert_int_equal(check_export(f, &ann, (1ull << 30) + 1), KILN_OK);
 }
 
-TEST(exported_files, a_disk_with_little_room_is_left_to_the_stores)
+TEST(exported_files, nothing_is_exported_onto_a_nearly_full_disk)
 {
     struct fixture *f = *state;
     fake_free = (1ull << 30) - 4096;
-    assert_int_equal(check(f, &ann, 0), KILN_FULL);
+    assert_int_equal(check_export(f, &ann, 0), KILN_FULL);
     assert_says(f->err.text, "1023 MiB");
-    assert_int_equal(check(f, &admin, 0), KILN_FULL);
+    assert_int_equal(check_export(f, &admin, 0), KILN_FULL);
     fake_free = 1ull << 30;
-    assert_int_equal(check(f, &ann, 0), KILN_OK);
-    fake_blocks = 1ull << 30; /* of a small one a sixteenth */
+    assert_int_equal(check_export(f, &ann, 0), KILN_OK);
+    fake_blocks = 1ull << 30; /* of a small disk, a sixteenth stays free */
     fake_free = 64u << 20;
-    assert_int_equal(check(f, &ann, 0), KILN_OK);
+    assert_int_equal(check_export(f, &ann, 0), KILN_OK);
     fake_free -= 4096;
-    assert_int_equal(check(f, &ann, 0), KILN_FULL);
+    assert_int_equal(check_export(f, &ann, 0), KILN_FULL);
 }
 
-TEST(exported_files, a_file_that_is_gone_is_not_counted)
+TEST(exported_files, a_missing_exported_file_is_not_counted)
 {
     struct fixture *f = *state;
     struct object *object = NULL;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Imported kernels as MIOpen's caches again: which ones, in which order, and that nothing is
- * changed on the way. */
-#include "tests/unit/engine/service/kernel_files.h"
+/* The request kernel_export: imported kernels become files of MIOpen's caches again. */
+#include "tests/unit/engine/service/users_fixture.h"
 
 #include "common/fs.h"
 #include "engine/service/internal.h"
@@ -16,84 +15,38 @@
 #define ARGS "  -mcpu=gfx906"
 #define MANY 600 /* more than two steps of an export */
 
-struct fixture {
-    struct engine_fixture engine;
-    struct test_caller ann, bob, admin;
-    char cache[100], exported[100], again[100];
-    unsigned descriptors;
-};
-
-static void join(struct fixture *f)
-{
-    test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
-    test_caller_join(&f->bob, &f->engine, 1001, ROLE_USE);
-    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
-    must(test_caller_hello(&f->ann, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->bob, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->admin, &f->engine), f->engine.err);
-}
-
-static int setup(void **state)
-{
-    static struct fixture f;
-    f.descriptors = open_descriptors();
-    engine_fixture_open(&f.engine, true);
-    join(&f);
-    snprintf(f.cache, sizeof(f.cache), "%s/user.ukdb", f.engine.directory);
-    snprintf(f.exported, sizeof(f.exported), "%s/exported.ukdb", f.engine.directory);
-    snprintf(f.again, sizeof(f.again), "%s/again.ukdb", f.engine.directory);
-    *state = &f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    test_caller_leave(&f->ann, &f->engine);
-    test_caller_leave(&f->bob, &f->engine);
-    test_caller_leave(&f->admin, &f->engine);
-    assert_int_equal(engine_fixture_staged(&f->engine), 0);
-    engine_fixture_close(&f->engine);
-    assert_int_equal(open_descriptors(), f->descriptors);
-    return 0;
-}
-
-FIXTURE(export, setup, teardown);
-
-static void import_file(struct fixture *f, struct test_caller *c, const char *path,
-                        const char *name, const char *question)
+static void import_file(struct users *f, struct test_caller *c, const char *path, const char *name,
+                        const char *question)
 {
     const int file = open_copy(path);
     test_caller_forget_replies(c);
-    must(test_caller_send_files(c, &f->engine, MESSAGE_kernel_import, 3, bytes_of_text(question),
-                                &file, 1),
-         f->engine.err);
+    test_caller_send_files(c, MESSAGE_kernel_import, question, &file, 1);
     fake_executor_transfer(&f->engine.executor, path, name, "");
     fake_executor_run_tasks(&f->engine.executor);
     json_destroy(reply_json(c, 0));
 }
 
-struct cache { /* of MIOpen, for the device |id| */
+struct cache { /* a cache of MIOpen for the database id |id| */
     const char *id;
     const struct kernel_row *rows;
     size_t count;
 };
 
-static void import_rows(struct fixture *f, struct test_caller *c, const struct cache *cache,
+static void import_rows(struct users *f, struct test_caller *c, const struct cache *cache,
                         const char *question)
 {
     char name[64];
     snprintf(name, sizeof(name), "%s.ukdb", cache->id);
-    unlink(f->cache);
-    write_kernel_file(f->cache, cache->rows, cache->count);
-    import_file(f, c, f->cache, name, question);
+    unlink(f->file);
+    write_kernel_file(f->file, cache->rows, cache->count);
+    import_file(f, c, f->file, name, question);
 }
 
-/* The one file that comes back. */
-static void export(struct fixture *f, struct test_caller *c, const char *path)
+/* Exports the kernels of |c|, which must be one file, to |path|. */
+static void export_to(struct test_caller *c, const char *path)
 {
     KILN_AUTO(json)
-    struct json *answer = test_caller_ask(c, &f->engine, MESSAGE_kernel_export, NULL);
+    struct json *answer = test_caller_ask(c, MESSAGE_kernel_export, NULL);
     assert_int_equal(json_count(json_get(answer, "files")), 1);
     assert_int_equal(c->replies[0].object_count, 1);
     write_object(c, 0, 0, path);
@@ -105,12 +58,12 @@ static const struct kernel_row three[] = {
     TEXT_KERNEL("a.o", " -mcpu=gfx906", "the same name, another blank"),
 };
 
-TEST(export, imported_kernels_are_exported_in_their_order)
+TEST(users, imported_kernels_are_exported_in_their_order)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
-    export(f, &f->ann, f->exported);
-    assert_kernel_file(f->exported, three, 3);
+    export_to(&f->ann, f->made);
+    assert_kernel_file(f->made, three, 3);
 
     KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
     const struct json *file = json_first(json_get(answer, "files"));
@@ -120,22 +73,22 @@ TEST(export, imported_kernels_are_exported_in_their_order)
     assert_int_equal(json_get_u64(file, "descriptor", 9), 0);
 }
 
-/* The one file's name and first kernel. */
-static void expect_exported(struct fixture *f, const char *question, const char *name,
+/* The export must be one file with this name and first kernel. */
+static void expect_exported(struct users *f, const char *question, const char *name,
                             const struct kernel_row *row)
 {
     KILN_AUTO(json)
-    struct json *answer = test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_export, question);
+    struct json *answer = test_caller_ask(&f->ann, MESSAGE_kernel_export, question);
     assert_int_equal(json_count(json_get(answer, "files")), 1);
     assert_string_equal(json_get_text(json_first(json_get(answer, "files")), "name", ""), name);
-    write_object(&f->ann, 0, 0, f->exported);
-    assert_kernel_file(f->exported, row, 1);
-    unlink(f->exported);
+    write_object(&f->ann, 0, 0, f->made);
+    assert_kernel_file(f->made, row, 1);
+    unlink(f->made);
 }
 
-TEST(export, versions_of_miopen_are_exported_each_by_itself)
+TEST(users, each_version_of_miopen_is_exported_separately)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static const struct kernel_row old = TEXT_KERNEL("a.o", ARGS, "of an old MIOpen");
     static const struct kernel_row new = TEXT_KERNEL("a.o", ARGS, "of a new MIOpen");
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", &old, 1 }, "{\"version\":\"3.2\"}");
@@ -145,20 +98,20 @@ TEST(export, versions_of_miopen_are_exported_each_by_itself)
     expect_exported(f, "{\"version\":\"3.2\"}", "gfx906_60.ukdb", &old);
     expect_exported(f, "{\"version\":\"3.3\",\"database_id\":\"gfx906_60\"}", "gfx906_60.ukdb",
                     &new);
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export,
-                        "{\"database_id\":\"gfx906_60\"}", KILN_INVALID, "'gfx906_60'");
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{}", KILN_INVALID, "3.");
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{\"version\":\"none\"}",
-                        KILN_NOT_FOUND, "to export");
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{\"version\":\"3.4\"}",
-                        KILN_NOT_FOUND, "to export");
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{\"version\":\"../x\"}",
-                        KILN_INVALID, "version");
+    test_caller_refused(&f->ann, MESSAGE_kernel_export, "{\"database_id\":\"gfx906_60\"}",
+                        KILN_INVALID, "'gfx906_60'");
+    test_caller_refused(&f->ann, MESSAGE_kernel_export, "{}", KILN_INVALID, "3.");
+    test_caller_refused(&f->ann, MESSAGE_kernel_export, "{\"version\":\"none\"}", KILN_NOT_FOUND,
+                        "to export");
+    test_caller_refused(&f->ann, MESSAGE_kernel_export, "{\"version\":\"3.4\"}", KILN_NOT_FOUND,
+                        "to export");
+    test_caller_refused(&f->ann, MESSAGE_kernel_export, "{\"version\":\"../x\"}", KILN_INVALID,
+                        "version");
 }
 
-TEST(export, kernels_of_no_version_are_exported_beside_others_when_asked_for)
+TEST(users, kernels_without_a_version_are_exported_on_request)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static const struct kernel_row plain = TEXT_KERNEL("a.o", ARGS, "of no version");
     static const struct kernel_row new = TEXT_KERNEL("a.o", ARGS, "of a new MIOpen");
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", &plain, 1 }, "{}");
@@ -167,12 +120,12 @@ TEST(export, kernels_of_no_version_are_exported_beside_others_when_asked_for)
     expect_exported(f, "{\"version\":\"none\"}", "gfx906_60.ukdb", &plain);
     expect_exported(f, "{\"version\":\"none\",\"database_id\":\"gfx906_60\"}", "gfx906_60.ukdb",
                     &plain);
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{}", KILN_INVALID, "none");
+    test_caller_refused(&f->ann, MESSAGE_kernel_export, "{}", KILN_INVALID, "none");
 }
 
-TEST(export, the_only_version_of_a_device_need_not_be_named)
+TEST(users, the_only_version_of_a_device_need_not_be_named)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static const struct kernel_row row = TEXT_KERNEL("a.o", ARGS, "of a new MIOpen");
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", &row, 1 }, "{\"version\":\"3.3\"}");
     import_rows(f, &f->ann, &(struct cache){ "gfx908", &row, 1 }, "{\"version\":\"3.2\"}");
@@ -180,9 +133,9 @@ TEST(export, the_only_version_of_a_device_need_not_be_named)
     expect_exported(f, "{\"database_id\":\"gfx906_60\"}", "gfx906_60@3.3.ukdb", &row);
 }
 
-TEST(export, import_and_export_again_give_the_same_file)
+TEST(users, importing_an_export_and_exporting_again_gives_the_same_file)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static char names[MANY][16], contents[MANY][64];
     static struct kernel_row rows[MANY];
     for (unsigned i = 0; i < MANY; i++) {
@@ -191,58 +144,58 @@ TEST(export, import_and_export_again_give_the_same_file)
         rows[i] = (struct kernel_row)TEXT_KERNEL(names[i], ARGS, contents[i]);
     }
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", rows, MANY }, "{}");
-    export(f, &f->ann, f->exported);
-    assert_kernel_file(f->exported, rows, MANY);
+    export_to(&f->ann, f->made);
+    assert_kernel_file(f->made, rows, MANY);
 
-    import_file(f, &f->bob, f->exported, "gfx906_60.ukdb", "{}");
-    export(f, &f->bob, f->again);
-    assert_same_bytes(f->exported, f->again);
+    import_file(f, &f->bob, f->made, "gfx906_60.ukdb", "{}");
+    export_to(&f->bob, f->again);
+    assert_same_bytes(f->made, f->again);
 
-    export(f, &f->ann, f->again); /* nor does asking twice change anything */
-    assert_same_bytes(f->exported, f->again);
+    export_to(&f->ann, f->again); /* a second export has the same content */
+    assert_same_bytes(f->made, f->again);
 }
 
-TEST(export, objects_of_every_size_come_back_byte_for_byte)
+TEST(users, objects_of_every_size_come_back_byte_for_byte)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static char large[200000], one[] = "x";
     for (size_t i = 0; i < sizeof(large); i++)
         large[i] = (char)(i % 251 ? i * i >> 7 : 0);
     static struct kernel_row rows[3];
     rows[0] = (struct kernel_row){ "large.o", "", large, sizeof(large) };
     rows[1] = (struct kernel_row){ "one.o", "", one, 1 };
-    rows[2] = (struct kernel_row){ "nul.o", "", large, 1 }; /* a single NUL */
+    rows[2] = (struct kernel_row){ "nul.o", "", large, 1 }; /* content: one NUL byte */
     large[0] = '\0';
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", rows, 3 }, "{}");
-    export(f, &f->ann, f->exported);
-    assert_kernel_file(f->exported, rows, 3);
+    export_to(&f->ann, f->made);
+    assert_kernel_file(f->made, rows, 3);
 }
 
-TEST(export, each_database_id_is_a_file_of_its_own)
+TEST(users, each_database_id_is_exported_to_its_own_file)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
     import_rows(f, &f->ann, &(struct cache){ "gfx90a68", three, 1 }, "{}");
     KILN_AUTO(json)
-    struct json *answer = test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_export, NULL);
+    struct json *answer = test_caller_ask(&f->ann, MESSAGE_kernel_export, NULL);
     assert_int_equal(json_count(json_get(answer, "files")), 2);
     assert_int_equal(f->ann.replies[0].object_count, 2);
     for (const struct json *file = json_first(json_get(answer, "files")); file;
          file = json_next(file)) {
         bool mi210 = strcmp(json_get_text(file, "name", ""), "gfx90a68.ukdb") == 0;
-        write_object(&f->ann, 0, json_get_u64(file, "descriptor", 9), f->exported);
-        assert_kernel_file(f->exported, three, mi210 ? 1 : 3);
+        write_object(&f->ann, 0, json_get_u64(file, "descriptor", 9), f->made);
+        assert_kernel_file(f->made, three, mi210 ? 1 : 3);
     }
 
     KILN_AUTO(json)
-    struct json *one = test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_export,
-                                       "{\"database_id\":\"gfx90a68\"}");
+    struct json *one =
+        test_caller_ask(&f->ann, MESSAGE_kernel_export, "{\"database_id\":\"gfx90a68\"}");
     assert_int_equal(json_count(json_get(one, "files")), 1);
 }
 
-TEST(export, everyones_are_exported_too_unless_ones_own_replace_them)
+TEST(users, shared_imports_are_exported_unless_private_ones_replace_them)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     const struct kernel_row shared[] = { TEXT_KERNEL("a.o", ARGS, "a of all"),
                                          TEXT_KERNEL("b.o", ARGS, "b of all") };
     const struct kernel_row own[] = { TEXT_KERNEL("b.o", ARGS, "b of ann") };
@@ -250,87 +203,77 @@ TEST(export, everyones_are_exported_too_unless_ones_own_replace_them)
     import_rows(f, &f->admin, &(struct cache){ "gfx906_60", shared, 2 }, "{\"for_all\":true}");
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", own, 1 }, "{}");
 
-    export(f, &f->ann, f->exported);
-    assert_kernel_file(f->exported, both, 2);
-    export(f, &f->bob, f->again);
+    export_to(&f->ann, f->made);
+    assert_kernel_file(f->made, both, 2);
+    export_to(&f->bob, f->again);
     assert_kernel_file(f->again, shared, 2);
 }
 
-TEST(export, private_imports_of_others_are_not_exported)
+TEST(users, private_imports_of_others_are_not_exported)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
-    test_caller_refused(&f->bob, &f->engine, MESSAGE_kernel_export, "{}", KILN_NOT_FOUND,
-                        "imported kernels");
-    test_caller_refused(&f->bob, &f->engine, MESSAGE_kernel_export,
-                        "{\"database_id\":\"gfx906_60\"}", KILN_NOT_FOUND, "of gfx906_60");
+    test_caller_refused(&f->bob, MESSAGE_kernel_export, "{}", KILN_NOT_FOUND, "imported kernels");
+    test_caller_refused(&f->bob, MESSAGE_kernel_export, "{\"database_id\":\"gfx906_60\"}",
+                        KILN_NOT_FOUND, "of gfx906_60");
 }
 
-TEST(export, kernels_compiled_here_are_not_exported)
+TEST(users, kernels_compiled_here_are_not_exported)
 {
-    struct fixture *f = *state;
-    test_caller_want(&f->ann, &f->engine, 1, "k.cl", PRIORITY_INTERACTIVE);
-    fake_executor_run_tasks(&f->engine.executor);
-    fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
-    fake_executor_run_tasks(&f->engine.executor);
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "", KILN_NOT_FOUND,
-                        "imported kernels");
+    struct users *f = *state;
+    fetch_program(&f->ann, 1, "k.cl");
+    finish_compile(f, "object");
+    test_caller_refused(&f->ann, MESSAGE_kernel_export, "", KILN_NOT_FOUND, "imported kernels");
 }
 
-TEST(export, another_format_is_refused)
+TEST(users, another_format_is_refused)
 {
-    struct fixture *f = *state;
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{\"format\":\"zip\"}",
-                        KILN_INVALID, "'zip'");
+    struct users *f = *state;
+    test_caller_refused(&f->ann, MESSAGE_kernel_export, "{\"format\":\"zip\"}", KILN_INVALID,
+                        "'zip'");
 }
 
-TEST(export, a_damaged_kernel_is_left_out_and_counted)
+TEST(users, a_damaged_kernel_is_left_out_and_counted)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     const struct kernel_row rows[] = { TEXT_KERNEL("a.o", ARGS, "this object will be damaged"),
                                        TEXT_KERNEL("b.o", ARGS, "this object stays well") };
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", rows, 2 }, "{}");
-    test_caller_leave(&f->ann, &f->engine);
-    test_caller_leave(&f->bob, &f->engine);
-    test_caller_leave(&f->admin, &f->engine);
-    engine_close(f->engine.engine);
+    users_stop(f);
     char path[100];
     snprintf(path, sizeof(path), "%s/kernels.db", f->engine.directory);
     flip_bit(path, bytes_of_text("this object will be damaged"));
-    must(engine_open(&f->engine.options, &f->engine.engine, &f->engine.err), f->engine.err);
-    engine_start(f->engine.engine);
-    engine_fixture_describe(&f->engine);
-    join(f);
+    users_start(f);
 
     KILN_AUTO(json)
-    struct json *answer = test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_export, NULL);
+    struct json *answer = test_caller_ask(&f->ann, MESSAGE_kernel_export, NULL);
     const struct json *file = json_first(json_get(answer, "files"));
     assert_int_equal(json_get_u64(file, "kernels", 0), 1);
     assert_int_equal(json_get_u64(file, "damaged", 0), 1);
-    write_object(&f->ann, 0, 0, f->exported);
-    assert_kernel_file(f->exported, &rows[1], 1);
+    write_object(&f->ann, 0, 0, f->made);
+    assert_kernel_file(f->made, &rows[1], 1);
 
-    assert_int_equal(engine_fixture_stat(&f->engine, "quarantined"), 1); /* and out of the way */
+    assert_int_equal(users_stat(f, "quarantined"), 1); /* and moved to quarantine */
     json_destroy(answer);
-    answer = test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_export, NULL);
+    answer = test_caller_ask(&f->ann, MESSAGE_kernel_export, NULL);
     assert_int_equal(json_get_u64(json_first(json_get(answer, "files")), "damaged", 9), 0);
-    assert_int_equal(engine_fixture_stat(&f->engine, "quarantined"), 1);
+    assert_int_equal(users_stat(f, "quarantined"), 1);
 }
 
-/* What is built or exported is a file on the disk, and no limit of memory is one of it. */
-TEST(export, a_file_larger_than_any_code_object_is_handed_over)
+/* Exports are files on disk, so limits of memory do not apply. */
+TEST(users, an_export_may_be_larger_than_any_code_object)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     const off_t size = (off_t)LIMIT_CODE_OBJECT + 4097;
-    int fd = open(f->cache, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    int fd = open(f->file, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
     assert_int_equal(ftruncate(fd, size), 0);
     assert_int_equal(pwrite(fd, "end", 3, size - 3), 3);
     close(fd);
     struct object *object = NULL;
 
-    must(object_of_file(f->cache, &object, &f->engine.err), f->engine.err);
-    unlink(f->cache);
+    must(object_of_file(f->file, &object, &f->engine.err), f->engine.err);
+    unlink(f->file);
 
     char end[3];
     struct stat seen;
@@ -344,12 +287,12 @@ TEST(export, a_file_larger_than_any_code_object_is_handed_over)
     object_unref(object);
 }
 
-TEST(export, a_file_counts_for_who_asked_until_it_is_closed)
+TEST(users, an_export_counts_for_its_user_until_closed)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct exported_files *exported = f->engine.engine->exported;
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
-    json_destroy(test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_export, NULL));
+    json_destroy(test_caller_ask(&f->ann, MESSAGE_kernel_export, NULL));
     engine_tick(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(exported_files_count(exported), 1);
@@ -361,9 +304,9 @@ TEST(export, a_file_counts_for_who_asked_until_it_is_closed)
     assert_int_equal(exported_files_count(exported), 0);
 }
 
-TEST(export, a_user_with_too_many_exported_files_open_is_asked_to_close_them)
+TEST(users, a_user_with_too_many_exported_files_open_is_asked_to_close_them)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct exported_files *exported = f->engine.engine->exported;
     const struct export_receiver to = { .uid = f->ann.base.uid };
     static struct object *kept[EXPORTED_FILES_MAX_UID];
@@ -375,58 +318,55 @@ TEST(export, a_user_with_too_many_exported_files_open_is_asked_to_close_them)
         unlink(f->again);
     }
 
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{}", KILN_BUSY,
-                        "exported files");
+    test_caller_refused(&f->ann, MESSAGE_kernel_export, "{}", KILN_BUSY, "exported files");
 
     for (unsigned i = 0; i < EXPORTED_FILES_MAX_UID; i++)
         object_unref(kept[i]);
-    export(f, &f->ann, f->exported);
+    export_to(&f->ann, f->made);
 }
 
-TEST(export, an_id_that_is_none_is_refused)
+TEST(users, an_invalid_database_id_is_refused_by_export)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export,
-                        "{\"database_id\":\"no such id\"}", KILN_INVALID, "no such id");
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export,
+    test_caller_refused(&f->ann, MESSAGE_kernel_export, "{\"database_id\":\"no such id\"}",
+                        KILN_INVALID, "no such id");
+    test_caller_refused(&f->ann, MESSAGE_kernel_export,
                         "{\"database_id\":\"gfx906_60000000000000000000000000000\"}", KILN_INVALID,
                         "gfx906_6000");
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export,
+    test_caller_refused(&f->ann, MESSAGE_kernel_export,
                         "{\"database_id\":\"gfx906_60@1\",\"version\":\"2\"}", KILN_INVALID,
                         "version already");
 }
 
-TEST(export, a_file_that_is_gone_cannot_be_handed_over)
+TEST(users, a_missing_exported_file_fails_the_request)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct object *object = NULL;
-    assert_int_equal(object_of_file(f->cache, &object, &f->engine.err), KILN_NOT_FOUND);
-    assert_non_null(strstr(f->engine.err.text, f->cache));
+    assert_int_equal(object_of_file(f->file, &object, &f->engine.err), KILN_NOT_FOUND);
+    assert_non_null(strstr(f->engine.err.text, f->file));
 }
 
-TEST(export, more_than_a_frames_worth_of_ids_must_be_named)
+TEST(users, an_export_of_more_files_than_a_frame_carries_is_refused)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     for (unsigned i = 0; i < 65; i++) {
         char id[32];
         snprintf(id, sizeof(id), "gfx90a%x", 70 + i);
         import_rows(f, &f->ann, &(struct cache){ id, three, 1 }, "{}");
     }
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{}", KILN_FULL, "than 64");
+    test_caller_refused(&f->ann, MESSAGE_kernel_export, "{}", KILN_FULL, "than 64");
     KILN_AUTO(json)
-    struct json *one = test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_export,
-                                       "{\"database_id\":\"gfx90a46\"}");
+    struct json *one =
+        test_caller_ask(&f->ann, MESSAGE_kernel_export, "{\"database_id\":\"gfx90a46\"}");
     assert_int_equal(json_count(json_get(one, "files")), 1);
 }
 
-TEST(export, a_client_that_leaves_during_an_export_leaves_nothing)
+TEST(users, a_client_that_leaves_during_an_export_leaves_nothing)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
-    must(test_caller_send(&f->ann, &f->engine, MESSAGE_kernel_export, 9, (struct bytes){ 0 }),
-         f->engine.err);
-    test_caller_leave(&f->ann, &f->engine);
+    test_caller_send(&f->ann, MESSAGE_kernel_export, 9, (struct bytes){ 0 });
+    test_caller_leave(&f->ann);
     fake_executor_run_tasks(&f->engine.executor);
-    test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE); /* the teardown counts descriptors */
 }

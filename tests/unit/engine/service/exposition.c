@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Durations in buckets, and figures as Prometheus reads them. */
+/* Histograms, and metrics in Prometheus' text format. */
 #include "engine/service/metrics/exposition.h"
 #include "tests/support/test.h"
 
@@ -35,7 +35,7 @@ TEST(plain, observations_of_a_histogram_are_counted_once_and_summed)
     histogram_observe(&h, 3, 1);
     histogram_observe(&h, 1000, 1);
     histogram_observe(&h, UINT64_C(1) << 50, 1);
-    histogram_observe(&h, 100, 5); /* one that stands for five */
+    histogram_observe(&h, 100, 5); /* one observation that counts as five */
 
     assert_int_equal(histogram_at_most(&h, 1), 0);
     assert_int_equal(histogram_at_most(&h, 2), 1);
@@ -119,7 +119,7 @@ TEST(plain, a_histogram_has_its_buckets_its_sum_and_its_count)
                       "m_seconds_count{tier=\"hot\"} 4\n");
 }
 
-TEST(plain, one_without_labels_has_the_end_of_its_buckets_alone)
+TEST(plain, buckets_of_a_histogram_without_labels_have_only_their_bound)
 {
     BUFFER_AUTO struct buffer out;
     buffer_init(&out, 10000);

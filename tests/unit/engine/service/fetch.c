@@ -1,187 +1,132 @@
 /* SPDX-License-Identifier: MIT */
-/* One kernel's way: hot set, store, compilers; single flight; batches and plans. */
-#include "tests/support/engine_fixture.h"
+/* The requests fetch, fetch_source, batch and plan: hot set, store, compilers, single flight. */
+#include "tests/unit/engine/service/users_fixture.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 
-struct fixture {
-    struct engine_fixture engine;
-    struct test_caller a, b;
-};
-
-static int setup(void **state)
-{
-    static struct fixture f;
-    engine_fixture_open(&f.engine, true);
-    test_caller_join(&f.a, &f.engine, 1000, ROLE_USE);
-    test_caller_join(&f.b, &f.engine, 1001, ROLE_ADMIN);
-    must(test_caller_hello(&f.a, &f.engine), f.engine.err);
-    must(test_caller_hello(&f.b, &f.engine), f.engine.err);
-    *state = &f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    test_caller_leave(&f->a, &f->engine);
-    test_caller_leave(&f->b, &f->engine);
-    while (fake_executor_next_compile(&f->engine.executor))
-        fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
-    engine_fixture_close(&f->engine);
-    return 0;
-}
-
-FIXTURE(fetch, setup, teardown);
-
-static void want(struct fixture *f, struct test_caller *c, uint64_t id, const char *program)
-{
-    test_caller_want(c, &f->engine, id, program, PRIORITY_INTERACTIVE);
-    fake_executor_run_tasks(&f->engine.executor);
-}
-
-static void compile(struct fixture *f, const char *content)
-{
-    fake_executor_compile(&f->engine.executor, bytes_of_text(content));
-    fake_executor_run_tasks(&f->engine.executor);
-}
-
-static uint64_t stat(struct fixture *f, const char *name)
-{
-    return engine_fixture_stat(&f->engine, name);
-}
-
-static void fetch_key(struct fixture *f, struct test_caller *c, uint64_t id,
-                      const struct digest *key, uint32_t inline_limit)
+static void fetch_key(struct users *f, struct test_caller *c, uint64_t id, const struct digest *key,
+                      uint32_t inline_limit)
 {
     struct message_fetch m = { .key = *key, .inline_limit = inline_limit };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 100);
-    message_fetch_write(&b, &m);
-    must(test_caller_send(c, &f->engine, MESSAGE_fetch, id, buffer_view(&b)), f->engine.err);
+    SEND_MESSAGE(c, fetch, id, &m);
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-TEST(fetch, many_askers_of_a_cold_kernel_cost_one_compile)
+TEST(users, many_requests_for_a_cold_kernel_cost_one_compile)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     for (uint64_t id = 0; id < 4; id++) {
-        want(f, &f->a, id, "k.cl");
-        want(f, &f->b, id, "k.cl");
+        fetch_program(&f->ann, id, "k.cl");
+        fetch_program(&f->admin, id, "k.cl");
     }
-    assert_int_equal(f->engine.executor.compiles_handed_over, 2); /* the describe, and this */
-    compile(f, "object");
-    assert_int_equal(f->a.reply_count, 4);
-    assert_int_equal(f->b.reply_count, 4);
-    assert_int_equal(reply_result(&f->b, 3).tier, TIER_COMPILED);
-    assert_int_equal(f->b.replies[3].object_count, 1);
-    assert_int_equal(f->b.replies[3].first_object_size, 6);
-    assert_int_equal(stat(f, "compiles"), 1);
-    assert_int_equal(stat(f, "fetches"), 8);
-    assert_int_equal(stat(f, "coalesced"), 7);
-    assert_int_equal(stat(f, "misses"), 8);
+    assert_int_equal(f->engine.executor.compiles_handed_over,
+                     2); /* the describe job and this compile */
+    finish_compile(f, "object");
+    assert_int_equal(f->ann.reply_count, 4);
+    assert_int_equal(f->admin.reply_count, 4);
+    assert_int_equal(reply_result(&f->admin, 3).tier, TIER_COMPILED);
+    assert_int_equal(f->admin.replies[3].object_count, 1);
+    assert_int_equal(f->admin.replies[3].first_object_size, 6);
+    assert_int_equal(users_stat(f, "compiles"), 1);
+    assert_int_equal(users_stat(f, "fetches"), 8);
+    assert_int_equal(users_stat(f, "coalesced"), 7);
+    assert_int_equal(users_stat(f, "misses"), 8);
 }
 
-TEST(fetch, the_second_time_it_is_hot_and_after_a_restart_on_disk)
+TEST(users, a_compiled_kernel_is_hot_and_after_a_restart_on_disk)
 {
-    struct fixture *f = *state;
-    want(f, &f->a, 1, "k.cl");
-    compile(f, "object");
-    want(f, &f->a, 2, "k.cl");
-    assert_int_equal(reply_result(&f->a, 1).tier, TIER_HOT);
-    assert_int_equal(stat(f, "hits.hot"), 1);
+    struct users *f = *state;
+    fetch_program(&f->ann, 1, "k.cl");
+    finish_compile(f, "object");
+    fetch_program(&f->ann, 2, "k.cl");
+    assert_int_equal(reply_result(&f->ann, 1).tier, TIER_HOT);
+    assert_int_equal(users_stat(f, "hits.hot"), 1);
 
-    test_caller_leave(&f->a, &f->engine);
-    test_caller_leave(&f->b, &f->engine);
-    engine_fixture_reopen(&f->engine);
-    test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
-    test_caller_join(&f->b, &f->engine, 1001, ROLE_ADMIN);
-    must(test_caller_hello(&f->a, &f->engine), f->engine.err);
-    want(f, &f->a, 3, "k.cl");
-    assert_int_equal(reply_result(&f->a, 0).tier, TIER_DISK);
-    assert_int_equal(stat(f, "hits.disk"), 1);
-    assert_int_equal(stat(f, "compiles"), 0);
+    users_reopen(f);
+    fetch_program(&f->ann, 3, "k.cl");
+    assert_int_equal(reply_result(&f->ann, 0).tier, TIER_DISK);
+    assert_int_equal(users_stat(f, "hits.disk"), 1);
+    assert_int_equal(users_stat(f, "compiles"), 0);
 }
 
-TEST(fetch, a_key_alone_never_compiles)
+TEST(users, a_key_alone_never_compiles)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct digest nowhere = { { 1, 2, 3 } };
-    fetch_key(f, &f->a, 1, &nowhere, 0);
-    assert_int_equal(reply_result(&f->a, 0).code, KILN_NOT_FOUND);
-    assert_int_equal(stat(f, "misses"), 1);
-    assert_int_equal(stat(f, "compiles"), 0);
+    fetch_key(f, &f->ann, 1, &nowhere, 0);
+    assert_int_equal(reply_result(&f->ann, 0).code, KILN_NOT_FOUND);
+    assert_int_equal(users_stat(f, "misses"), 1);
+    assert_int_equal(users_stat(f, "compiles"), 0);
 }
 
-TEST(fetch, a_key_is_answered_inline_only_up_to_the_limit_asked_for)
+TEST(users, an_object_is_inline_only_up_to_the_requested_limit)
 {
-    struct fixture *f = *state;
-    want(f, &f->a, 1, "k.cl");
-    compile(f, "object");
-    struct digest key = reply_result(&f->a, 0).key;
-    fetch_key(f, &f->a, 2, &key, 6);
-    assert_true(bytes_equal_text(reply_result(&f->a, 1).content, "object"));
-    assert_int_equal(f->a.replies[1].object_count, 0);
-    assert_int_equal(reply_result(&f->a, 1).descriptor, NO_DESCRIPTOR);
-    fetch_key(f, &f->a, 3, &key, 5);
-    assert_int_equal(reply_result(&f->a, 2).content.size, 0);
-    assert_int_equal(f->a.replies[2].object_count, 1);
-    assert_int_equal(reply_result(&f->a, 2).descriptor, 0);
+    struct users *f = *state;
+    fetch_program(&f->ann, 1, "k.cl");
+    finish_compile(f, "object");
+    struct digest key = reply_result(&f->ann, 0).key;
+    fetch_key(f, &f->ann, 2, &key, 6);
+    assert_true(bytes_equal_text(reply_result(&f->ann, 1).content, "object"));
+    assert_int_equal(f->ann.replies[1].object_count, 0);
+    assert_int_equal(reply_result(&f->ann, 1).descriptor, NO_DESCRIPTOR);
+    fetch_key(f, &f->ann, 3, &key, 5);
+    assert_int_equal(reply_result(&f->ann, 2).content.size, 0);
+    assert_int_equal(f->ann.replies[2].object_count, 1);
+    assert_int_equal(reply_result(&f->ann, 2).descriptor, 0);
 }
 
-TEST(fetch, a_failure_is_remembered_with_its_log)
+TEST(users, a_failed_compile_is_remembered_with_its_log)
 {
-    struct fixture *f = *state;
-    want(f, &f->a, 1, "bad.cl");
+    struct users *f = *state;
+    fetch_program(&f->ann, 1, "bad.cl");
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "it does not compile", "line 7");
-    want(f, &f->a, 2, "bad.cl");
+    fetch_program(&f->ann, 2, "bad.cl");
     assert_int_equal(f->engine.executor.compiles_handed_over, 2);
     for (size_t i = 0; i < 2; i++) {
-        struct message_result o = reply_result(&f->a, i);
+        struct message_result o = reply_result(&f->ann, i);
         assert_int_equal(o.code, KILN_COMPILE_FAILED);
         assert_true(bytes_equal_text(o.text, "it does not compile"));
         assert_true(bytes_equal_text(o.log, "line 7"));
     }
-    assert_int_equal(stat(f, "compile_errors"), 1);
-    assert_int_equal(stat(f, "remembered_failures"), 1);
+    assert_int_equal(users_stat(f, "compile_errors"), 1);
+    assert_int_equal(users_stat(f, "remembered_failures"), 1);
 }
 
-TEST(fetch, clearing_forgets_failures_and_what_is_hot)
+TEST(users, clearing_forgets_failures_and_empties_the_hot_set)
 {
-    struct fixture *f = *state;
-    want(f, &f->a, 1, "bad.cl");
+    struct users *f = *state;
+    fetch_program(&f->ann, 1, "bad.cl");
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "it crashed", NULL);
-    want(f, &f->a, 2, "good.cl");
-    compile(f, "object");
-    must(test_caller_send(&f->b, &f->engine, MESSAGE_clear, 9, bytes_of_text("{\"all\":true}")),
-         f->engine.err);
+    fetch_program(&f->ann, 2, "good.cl");
+    finish_compile(f, "object");
+    test_caller_send(&f->admin, MESSAGE_clear, 9, bytes_of_text("{\"all\":true}"));
     fake_executor_run_tasks(&f->engine.executor);
-    KILN_AUTO(mem) char *answer = bytes_to_text(f->b.replies[0].body);
+    KILN_AUTO(mem) char *answer = bytes_to_text(f->admin.replies[0].body);
     assert_says(answer, "\"kernels\":1,");
     assert_says(answer, "\"dry_run\":false");
-    assert_int_equal(stat(f, "store_objects"), 0);
-    assert_int_equal(stat(f, "hot_objects"), 0);
-    want(f, &f->a, 3, "bad.cl");
-    compile(f, "object");
-    assert_int_equal(reply_result(&f->a, 2).code, KILN_OK);
+    assert_int_equal(users_stat(f, "store_objects"), 0);
+    assert_int_equal(users_stat(f, "hot_objects"), 0);
+    fetch_program(&f->ann, 3, "bad.cl");
+    finish_compile(f, "object");
+    assert_int_equal(reply_result(&f->ann, 2).code, KILN_OK);
 }
 
-TEST(fetch, a_missing_compiler_is_not_held_against_the_kernel)
+TEST(users, a_failure_for_want_of_a_compiler_is_not_remembered)
 {
-    struct fixture *f = *state;
-    want(f, &f->a, 1, "k.cl");
+    struct users *f = *state;
+    fetch_program(&f->ann, 1, "k.cl");
     fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "no worker starts", NULL);
-    assert_int_equal(reply_result(&f->a, 0).code, KILN_UNAVAILABLE);
-    want(f, &f->a, 2, "k.cl");
-    compile(f, "object");
-    assert_int_equal(reply_result(&f->a, 1).code, KILN_OK);
-    assert_int_equal(stat(f, "compile_errors"), 0);
+    assert_int_equal(reply_result(&f->ann, 0).code, KILN_UNAVAILABLE);
+    fetch_program(&f->ann, 2, "k.cl");
+    finish_compile(f, "object");
+    assert_int_equal(reply_result(&f->ann, 1).code, KILN_OK);
+    assert_int_equal(users_stat(f, "compile_errors"), 0);
 }
 
-/* Until |most| bytes a file: what a full disk looks like from inside. */
+/* Limits files to |most| bytes: writes then fail as on a full disk. */
 static void limit_files(rlim_t most)
 {
     struct rlimit limit;
@@ -190,152 +135,137 @@ static void limit_files(rlim_t most)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-TEST(fetch, a_full_disk_costs_nobody_an_answer)
+TEST(users, a_full_disk_fails_no_fetch)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     signal(SIGXFSZ, SIG_IGN);
     limit_files(4096);
-    want(f, &f->a, 1, "k.cl");
+    fetch_program(&f->ann, 1, "k.cl");
     limit_files(RLIM_INFINITY);
-    compile(f, "object");
+    finish_compile(f, "object");
     limit_files(4096);
-    want(f, &f->a, 2, "other.cl");
-    fake_executor_compile(&f->engine.executor, bytes_of_text("other"));
-    fake_executor_run_tasks(&f->engine.executor); /* the write of it fails */
+    fetch_program(&f->ann, 2, "other.cl");
+    finish_compile(f, "other"); /* its write fails */
     limit_files(RLIM_INFINITY);
-    assert_int_equal(reply_result(&f->a, 1).code, KILN_OK);
-    assert_int_equal(stat(f, "store_errors"), 1);
-    assert_int_equal(stat(f, "puts"), 2);
-    assert_int_equal(stat(f, "puts_kept"), 1);
-    assert_int_equal(stat(f, "puts_lost"), 1);
-    want(f, &f->a, 3, "other.cl");
-    assert_int_equal(reply_result(&f->a, 2).tier, TIER_HOT);
-    want(f, &f->a, 4, "third.cl");
-    compile(f, "third");
-    assert_int_equal(reply_result(&f->a, 3).code, KILN_OK);
-    assert_int_equal(stat(f, "store_errors"), 1); /* and it recovers by itself */
+    assert_int_equal(reply_result(&f->ann, 1).code, KILN_OK);
+    assert_int_equal(users_stat(f, "store_errors"), 1);
+    assert_int_equal(users_stat(f, "puts"), 2);
+    assert_int_equal(users_stat(f, "puts_kept"), 1);
+    assert_int_equal(users_stat(f, "puts_lost"), 1);
+    fetch_program(&f->ann, 3, "other.cl");
+    assert_int_equal(reply_result(&f->ann, 2).tier, TIER_HOT);
+    fetch_program(&f->ann, 4, "third.cl");
+    finish_compile(f, "third");
+    assert_int_equal(reply_result(&f->ann, 3).code, KILN_OK);
+    assert_int_equal(users_stat(f, "store_errors"), 1); /* later writes succeed again */
 }
 
-TEST(fetch, the_last_asker_leaving_cancels_what_only_waits)
+TEST(users, a_queued_compile_is_cancelled_when_its_last_client_leaves)
 {
-    struct fixture *f = *state;
-    want(f, &f->b, 1, "runs.cl"); /* takes the one compiler */
-    want(f, &f->a, 1, "waits.cl");
-    want(f, &f->b, 2, "waits.cl");
-    want(f, &f->a, 2, "alone.cl");
-    assert_int_equal(stat(f, "queued"), 2);
-    test_caller_leave(&f->a, &f->engine);
-    assert_int_equal(stat(f, "queued"), 1); /* b still waits for waits.cl */
-    compile(f, "one");
-    compile(f, "two");
-    assert_int_equal(f->b.reply_count, 2);
+    struct users *f = *state;
+    fetch_program(&f->admin, 1, "runs.cl"); /* occupies the only compiler */
+    fetch_program(&f->ann, 1, "waits.cl");
+    fetch_program(&f->admin, 2, "waits.cl");
+    fetch_program(&f->ann, 2, "alone.cl");
+    assert_int_equal(users_stat(f, "queued"), 2);
+    test_caller_leave(&f->ann);
+    assert_int_equal(users_stat(f, "queued"), 1); /* the administrator still waits for waits.cl */
+    finish_compile(f, "one");
+    finish_compile(f, "two");
+    assert_int_equal(f->admin.reply_count, 2);
     assert_null(fake_executor_next_compile(&f->engine.executor));
-    assert_int_equal(stat(f, "cancelled"), 2);
-    test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
+    assert_int_equal(users_stat(f, "cancelled"), 2);
 }
 
-TEST(fetch, a_compile_that_runs_is_kept_although_its_asker_left)
+TEST(users, a_running_compile_is_kept_when_its_client_leaves)
 {
-    struct fixture *f = *state;
-    want(f, &f->a, 1, "k.cl");
-    test_caller_leave(&f->a, &f->engine);
-    compile(f, "object");
-    want(f, &f->b, 2, "k.cl");
-    assert_int_equal(reply_result(&f->b, 0).tier, TIER_HOT);
-    test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
+    struct users *f = *state;
+    fetch_program(&f->ann, 1, "k.cl");
+    test_caller_leave(&f->ann);
+    finish_compile(f, "object");
+    fetch_program(&f->admin, 2, "k.cl");
+    assert_int_equal(reply_result(&f->admin, 0).tier, TIER_HOT);
 }
 
-TEST(fetch, an_interactive_asker_promotes_a_prefetch)
+TEST(users, an_interactive_request_promotes_a_prefetch)
 {
-    struct fixture *f = *state;
-    test_caller_want(&f->b, &f->engine, 1, "busy.cl", PRIORITY_PREFETCH);
+    struct users *f = *state;
+    test_caller_fetch_source(&f->admin, 1, "busy.cl", PRIORITY_PREFETCH);
     fake_executor_run_tasks(&f->engine.executor);
-    test_caller_want(&f->b, &f->engine, 2, "first.cl", PRIORITY_PREFETCH);
-    test_caller_want(&f->b, &f->engine, 3, "second.cl", PRIORITY_PREFETCH);
+    test_caller_fetch_source(&f->admin, 2, "first.cl", PRIORITY_PREFETCH);
+    test_caller_fetch_source(&f->admin, 3, "second.cl", PRIORITY_PREFETCH);
     fake_executor_run_tasks(&f->engine.executor);
-    want(f, &f->a, 1, "second.cl");
-    compile(f, "busy");
+    fetch_program(&f->ann, 1, "second.cl");
+    finish_compile(f, "busy");
     struct compile_task *next = fake_executor_next_compile(&f->engine.executor);
     assert_true(bytes_equal_text(next->job.program, "second.cl"));
 }
 
-TEST(fetch, a_source_that_a_client_sends_is_compiled_as_a_clients_job)
+TEST(users, a_source_that_a_client_sends_is_compiled_as_a_clients_job)
 {
-    struct fixture *f = *state;
-    want(f, &f->a, 1, "k.cl");
+    struct users *f = *state;
+    fetch_program(&f->ann, 1, "k.cl");
     const struct compile_task *next = fake_executor_next_compile(&f->engine.executor);
     assert_non_null(next);
     assert_int_equal(next->job.origin, COMPILE_OF_CLIENT);
-    compile(f, "object");
+    finish_compile(f, "object");
 }
 
-TEST(fetch, waiting_sources_of_one_user_are_bounded_in_bytes)
+TEST(users, waiting_sources_of_one_user_are_bounded_in_bytes)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     KILN_AUTO(mem) char *large = malloc(40000);
     assert_non_null(large);
     memset(large, ' ', 40000);
-    for (int i = 0; i < 3; i++) { /* 100 KiB may wait: two of 40 000 bytes */
+    for (int i = 0; i < 3; i++) { /* 100 KiB may wait: two sources of 40,000 bytes */
         char program[16];
         snprintf(program, sizeof(program), "%d.cl", i);
         struct message_fetch_source m = { .target = bytes_of_text(FIXTURE_TARGET),
                                           .program = bytes_of_text(program),
                                           .source = bytes_of(large, 40000) };
-        BUFFER_AUTO struct buffer b;
-        buffer_init(&b, 100000);
-        message_fetch_source_write(&b, &m);
-        must(
-            test_caller_send(&f->a, &f->engine, MESSAGE_fetch_source, (uint64_t)i, buffer_view(&b)),
-            f->engine.err);
+        SEND_MESSAGE(&f->ann, fetch_source, (uint64_t)i, &m);
     }
-    struct message_result o = reply_result(&f->a, 0);
+    struct message_result o = reply_result(&f->ann, 0);
     KILN_AUTO(mem) char *text = bytes_to_text(o.text);
     assert_int_equal(o.code, KILN_BUSY);
-    assert_int_equal(f->a.replies[0].request_id, 2);
+    assert_int_equal(f->ann.replies[0].request_id, 2);
     assert_says(text, "user 1000");
     assert_says(text, "queue_bytes_per_uid");
-    want(f, &f->b, 9, "other.cl"); /* another user is not held up by it */
-    compile(f, "object");
-    compile(f, "object");
-    compile(f, "object");
-    assert_int_equal(reply_result(&f->b, 0).code, KILN_OK);
-    want(f, &f->a, 10, "more.cl"); /* what is done makes room */
-    compile(f, "object");
-    assert_int_equal(reply_result(&f->a, 3).code, KILN_OK);
+    fetch_program(&f->admin, 9, "other.cl"); /* another user is not affected */
+    finish_compile(f, "object");
+    finish_compile(f, "object");
+    finish_compile(f, "object");
+    assert_int_equal(reply_result(&f->admin, 0).code, KILN_OK);
+    fetch_program(&f->ann, 10, "more.cl"); /* finished requests free their bytes */
+    finish_compile(f, "object");
+    assert_int_equal(reply_result(&f->ann, 3).code, KILN_OK);
 }
 
-TEST(fetch, a_refused_option_is_named)
+TEST(users, a_refused_option_is_named)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct message_fetch_source m = { .target = bytes_of_text(FIXTURE_TARGET),
                                       .program = bytes_of_text("k.cl"),
                                       .options = bytes_of_text("-DN=1 -I/etc"),
                                       .source = bytes_of_text("kernel void k() {}") };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 1000);
-    message_fetch_source_write(&b, &m);
-    must(test_caller_send(&f->a, &f->engine, MESSAGE_fetch_source, 1, buffer_view(&b)),
-         f->engine.err);
-    struct message_result o = reply_result(&f->a, 0);
+    SEND_MESSAGE(&f->ann, fetch_source, 1, &m);
+    struct message_result o = reply_result(&f->ann, 0);
     assert_int_equal(o.code, KILN_DENIED);
     KILN_AUTO(mem) char *text = bytes_to_text(o.text);
     assert_says(text, "-I/etc");
 }
 
-TEST(fetch, another_machines_opencl_target_is_a_clear_no)
+TEST(users, an_opencl_target_of_another_machine_is_refused)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct message_fetch_source m = { .target = bytes_of_text("opencl:other-cpu:other-build"),
                                       .program = bytes_of_text("k.cl"),
                                       .source = bytes_of_text("kernel void k() {}") };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 1000);
-    message_fetch_source_write(&b, &m);
-    must(test_caller_send(&f->a, &f->engine, MESSAGE_fetch_source, 1, buffer_view(&b)),
-         f->engine.err);
-    struct message_result o = reply_result(&f->a, 0);
+    SEND_MESSAGE(&f->ann, fetch_source, 1, &m);
+    struct message_result o = reply_result(&f->ann, 0);
     assert_int_equal(o.code, KILN_UNSUPPORTED);
-    assert_int_equal(f->engine.executor.compiles_handed_over, 1); /* the describe: no probe */
+    assert_int_equal(f->engine.executor.compiles_handed_over,
+                     1); /* the describe job, but no probe */
 }
 
 /* ---- batches ---- */
@@ -346,29 +276,22 @@ static void put_item(struct buffer *items, const char *program)
                                       .target = bytes_of_text(FIXTURE_TARGET),
                                       .program = bytes_of_text(program),
                                       .source = bytes_of_text("kernel void k() {}") };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 1000);
-    message_fetch_source_write(&b, &m);
-    struct message_batch_item item = { .kind = 1, .request = buffer_view(&b) };
-    message_batch_item_write(items, &item);
+    PUT_BATCH_ITEM(items, 1, fetch_source, &m);
 }
 
-static void send_batch(struct fixture *f, uint32_t count, struct bytes items)
+static void send_batch(struct users *f, uint32_t count, struct bytes items)
 {
     struct message_batch m = { .count = count, .items = items };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 1u << 20);
-    message_batch_write(&b, &m);
-    must(test_caller_send(&f->a, &f->engine, MESSAGE_batch, 77, buffer_view(&b)), f->engine.err);
+    SEND_MESSAGE(&f->ann, batch, 77, &m);
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-TEST(fetch, a_batch_is_answered_in_the_order_things_are_ready)
+TEST(users, a_batch_is_answered_in_the_order_its_kernels_are_ready)
 {
-    struct fixture *f = *state;
-    want(f, &f->a, 1, "hot.cl");
-    compile(f, "hot");
-    test_caller_forget_replies(&f->a);
+    struct users *f = *state;
+    fetch_program(&f->ann, 1, "hot.cl");
+    finish_compile(f, "hot");
+    test_caller_forget_replies(&f->ann);
     BUFFER_AUTO struct buffer items;
     buffer_init(&items, 10000);
     put_item(&items, "cold-1.cl");
@@ -376,35 +299,35 @@ TEST(fetch, a_batch_is_answered_in_the_order_things_are_ready)
     put_item(&items, "cold-2.cl");
     send_batch(f, 3, buffer_view(&items));
 
-    assert_int_equal(f->a.reply_count, 1);
-    assert_int_equal(reply_result(&f->a, 0).index, 1);
-    assert_int_equal(f->a.replies[0].flags, FRAME_MORE);
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_int_equal(reply_result(&f->ann, 0).index, 1);
+    assert_int_equal(f->ann.replies[0].flags, FRAME_MORE);
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "no", NULL);
-    assert_int_equal(reply_result(&f->a, 1).index, 0);
-    assert_int_equal(reply_result(&f->a, 1).code, KILN_COMPILE_FAILED);
-    assert_int_equal(f->a.replies[1].flags, FRAME_MORE);
-    compile(f, "cold");
-    assert_int_equal(reply_result(&f->a, 2).index, 2);
-    assert_int_equal(f->a.replies[2].flags, 0);
-    assert_int_equal(f->a.replies[2].request_id, 77);
+    assert_int_equal(reply_result(&f->ann, 1).index, 0);
+    assert_int_equal(reply_result(&f->ann, 1).code, KILN_COMPILE_FAILED);
+    assert_int_equal(f->ann.replies[1].flags, FRAME_MORE);
+    finish_compile(f, "cold");
+    assert_int_equal(reply_result(&f->ann, 2).index, 2);
+    assert_int_equal(f->ann.replies[2].flags, 0);
+    assert_int_equal(f->ann.replies[2].request_id, 77);
 }
 
-TEST(fetch, hot_items_of_a_batch_share_frames)
+TEST(users, hot_items_of_a_batch_share_frames)
 {
-    struct fixture *f = *state;
-    want(f, &f->a, 1, "hot.cl");
-    compile(f, "hot");
-    test_caller_forget_replies(&f->a);
+    struct users *f = *state;
+    fetch_program(&f->ann, 1, "hot.cl");
+    finish_compile(f, "hot");
+    test_caller_forget_replies(&f->ann);
     BUFFER_AUTO struct buffer items;
     buffer_init(&items, 1u << 20);
     for (int i = 0; i < 300; i++)
         put_item(&items, "hot.cl");
     send_batch(f, 300, buffer_view(&items));
-    assert_true(f->a.reply_count <= 3);
-    assert_int_equal(f->a.replies[f->a.reply_count - 1].flags, 0);
+    assert_true(f->ann.reply_count <= 3);
+    assert_int_equal(f->ann.replies[f->ann.reply_count - 1].flags, 0);
     uint32_t answered = 0;
-    for (size_t i = 0; i < f->a.reply_count; i++) {
-        struct reader r = reader_of(f->a.replies[i].body);
+    for (size_t i = 0; i < f->ann.reply_count; i++) {
+        struct reader r = reader_of(f->ann.replies[i].body);
         answered += message_kernels_read(&r).count;
     }
     assert_int_equal(answered, 300);
@@ -413,35 +336,31 @@ TEST(fetch, hot_items_of_a_batch_share_frames)
 static void put_key(struct buffer *items, const struct digest *key)
 {
     struct message_fetch m = { .key = *key, .inline_limit = LIMIT_INLINE_OBJECT };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 100);
-    message_fetch_write(&b, &m);
-    struct message_batch_item item = { .kind = 0, .request = buffer_view(&b) };
-    message_batch_item_write(items, &item);
+    PUT_BATCH_ITEM(items, 0, fetch, &m);
 }
 
-TEST(fetch, small_and_large_objects_share_a_frame_and_stay_whole)
+TEST(users, small_and_large_objects_share_a_frame_and_stay_whole)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static char large[5001];
     memset(large, 'x', sizeof(large) - 1);
     large[4999] = 'y';
-    want(f, &f->a, 1, "large.cl");
-    compile(f, large);
-    want(f, &f->a, 2, "small.cl");
-    compile(f, "small");
-    struct digest keys[] = { reply_result(&f->a, 0).key, reply_result(&f->a, 1).key };
-    test_caller_forget_replies(&f->a);
+    fetch_program(&f->ann, 1, "large.cl");
+    finish_compile(f, large);
+    fetch_program(&f->ann, 2, "small.cl");
+    finish_compile(f, "small");
+    struct digest keys[] = { reply_result(&f->ann, 0).key, reply_result(&f->ann, 1).key };
+    test_caller_forget_replies(&f->ann);
     BUFFER_AUTO struct buffer items;
     buffer_init(&items, 10000);
     for (int i = 0; i < 40; i++)
         put_key(&items, &keys[i % 2]);
     send_batch(f, 40, buffer_view(&items));
 
-    assert_true(f->a.reply_count >= 2);
+    assert_true(f->ann.reply_count >= 2);
     uint32_t answered = 0;
-    for (size_t i = 0; i < f->a.reply_count; i++) {
-        struct reader r = reader_of(f->a.replies[i].body);
+    for (size_t i = 0; i < f->ann.reply_count; i++) {
+        struct reader r = reader_of(f->ann.replies[i].body);
         struct message_kernels m = message_kernels_read(&r);
         struct reader results = reader_of(m.results);
         for (uint32_t k = 0; k < m.count; k++, answered++) {
@@ -456,109 +375,95 @@ TEST(fetch, small_and_large_objects_share_a_frame_and_stay_whole)
     assert_int_equal(answered, 40);
 }
 
-TEST(fetch, a_batch_that_lies_about_its_count_is_refused_whole)
+TEST(users, a_batch_with_a_wrong_count_is_refused_whole)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     BUFFER_AUTO struct buffer items;
     buffer_init(&items, 10000);
     put_item(&items, "a.cl");
     send_batch(f, 2, buffer_view(&items));
-    assert_int_equal(reply_error(&f->a, 0).code, KILN_INVALID);
-    test_caller_forget_replies(&f->a);
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
+    test_caller_forget_replies(&f->ann);
     put_item(&items, "b.cl");
     put_item(&items, "c.cl");
     send_batch(f, 2, buffer_view(&items));
-    assert_int_equal(reply_error(&f->a, 0).code, KILN_INVALID);
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
     assert_int_equal(f->engine.executor.compiles_handed_over, 1);
 }
 
-TEST(fetch, a_cancelled_request_ends_with_cancelled)
+TEST(users, a_cancelled_fetch_ends_with_cancelled)
 {
-    struct fixture *f = *state;
-    want(f, &f->b, 1, "busy.cl");
-    want(f, &f->a, 5, "k.cl");
+    struct users *f = *state;
+    fetch_program(&f->admin, 1, "busy.cl");
+    fetch_program(&f->ann, 5, "k.cl");
     struct message_cancel m = { .cancelled_id = 5 };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 100);
-    message_cancel_write(&b, &m);
-    must(test_caller_send(&f->a, &f->engine, MESSAGE_cancel, 6, buffer_view(&b)), f->engine.err);
-    assert_int_equal(f->a.reply_count, 1);
-    assert_int_equal(f->a.replies[0].request_id, 5);
-    assert_int_equal(reply_error(&f->a, 0).code, KILN_CANCELLED);
-    assert_int_equal(stat(f, "queued"), 0);
+    SEND_MESSAGE(&f->ann, cancel, 6, &m);
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_int_equal(f->ann.replies[0].request_id, 5);
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_CANCELLED);
+    assert_int_equal(users_stat(f, "queued"), 0);
 }
 
 /* ---- plans ---- */
 
-static void send_plan(struct fixture *f, uint8_t flags, const char *solver)
+static void ask_plan(struct users *f, uint8_t flags, const char *solver)
 {
     struct message_plan m = {
-        .problem = { .spatial_dims = 2,
-                     .n = 1,
-                     .c = 8,
-                     .k = 8,
-                     .groups = 1,
-                     .in = { 1, 8, 8 },
-                     .filter = { 1, 3, 3 },
-                     .stride = { 1, 1, 1 },
-                     .dilation = { 1, 1, 1 } },
+        .problem = small_problem(8),
         .flags = flags,
         .target = bytes_of_text(FIXTURE_TARGET),
         .solver = bytes_of_text(solver),
     };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 1000);
-    message_plan_write(&b, &m);
-    must(test_caller_send(&f->a, &f->engine, MESSAGE_plan, 8, buffer_view(&b)), f->engine.err);
+    SEND_MESSAGE(&f->ann, plan, 8, &m);
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-TEST(fetch, a_plan_brings_solver_geometry_and_objects)
+TEST(users, a_plan_has_solver_geometry_and_objects)
 {
-    struct fixture *f = *state;
-    send_plan(f, 0, "");
-    compile(f, "object");
-    assert_int_equal(f->a.reply_count, 1);
-    assert_int_equal(f->a.replies[0].type, MESSAGE_planned);
-    struct reader r = reader_of(f->a.replies[0].body);
+    struct users *f = *state;
+    ask_plan(f, 0, "");
+    finish_compile(f, "object");
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_int_equal(f->ann.replies[0].type, MESSAGE_planned);
+    struct reader r = reader_of(f->ann.replies[0].body);
     struct message_planned m = message_planned_read(&r);
     must(message_body_check(&r, MESSAGE_planned, &f->engine.err), f->engine.err);
     assert_true(bytes_equal_text(m.solver, "ConvDirectNaive"));
     assert_true(bytes_equal_text(m.toolchain, "opencl"));
     assert_int_equal(m.object_count, 1);
     assert_int_equal(m.kernel_count, 1);
-    assert_int_equal(f->a.replies[0].object_count, 1);
+    assert_int_equal(f->ann.replies[0].object_count, 1);
     struct reader kernels = reader_of(m.kernels);
     struct message_plan_kernel k = message_plan_kernel_read(&kernels);
     assert_false(kernels.failed);
     assert_true(k.name.size > 0 && k.grid_x > 0 && k.group_x > 0 && k.argument_count > 2);
 }
 
-TEST(fetch, a_plan_without_objects_still_makes_them)
+TEST(users, a_plan_without_objects_still_compiles_them)
 {
-    struct fixture *f = *state;
-    send_plan(f, FETCH_NO_OBJECT, "");
-    compile(f, "object");
-    assert_int_equal(f->a.replies[0].type, MESSAGE_planned);
-    assert_int_equal(f->a.replies[0].object_count, 0);
-    assert_int_equal(stat(f, "store_objects"), 1);
+    struct users *f = *state;
+    ask_plan(f, FETCH_NO_OBJECT, "");
+    finish_compile(f, "object");
+    assert_int_equal(f->ann.replies[0].type, MESSAGE_planned);
+    assert_int_equal(f->ann.replies[0].object_count, 0);
+    assert_int_equal(users_stat(f, "store_objects"), 1);
 }
 
-TEST(fetch, a_plan_whose_compile_fails_says_for_which_solver)
+TEST(users, a_failed_plan_names_its_solver)
 {
-    struct fixture *f = *state;
-    send_plan(f, 0, "");
+    struct users *f = *state;
+    ask_plan(f, 0, "");
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", "log");
-    struct message_error e = reply_error(&f->a, 0);
+    struct message_error e = reply_error(&f->ann, 0);
     assert_int_equal(e.code, KILN_COMPILE_FAILED);
     KILN_AUTO(mem) char *text = bytes_to_text(e.text);
     assert_says(text, "opencl:test: ");
     assert_true(bytes_equal_text(e.log, "log"));
 }
 
-TEST(fetch, an_unknown_solver_is_not_found)
+TEST(users, an_unknown_solver_is_not_found)
 {
-    struct fixture *f = *state;
-    send_plan(f, 0, "ConvMagic");
-    assert_int_equal(reply_error(&f->a, 0).code, KILN_NOT_FOUND);
+    struct users *f = *state;
+    ask_plan(f, 0, "ConvMagic");
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_NOT_FOUND);
 }

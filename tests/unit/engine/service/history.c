@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Samples of the counters over the weeks. */
+/* The history: samples of the counters over weeks. */
 #include "engine/service/metrics/history.h"
 
 #include "tests/unit/engine/service/users_fixture.h"
@@ -11,14 +11,14 @@
 
 #define START 1700000000u
 
-/* --wrap: time goes on when a test says so. */
+/* --wrap: the clock advances only when a test advances it. */
 static uint64_t wall_s, past_ns;
 uint64_t __wrap_clock_wall_s(void);
 uint64_t __wrap_clock_wall_s(void) { return wall_s; }
 uint64_t __wrap_clock_monotonic_ns(void);
 uint64_t __wrap_clock_monotonic_ns(void) { return past_ns++; }
 
-static void pass(unsigned seconds)
+static void pass_time(unsigned seconds)
 {
     wall_s += seconds;
     past_ns += seconds * UINT64_C(1000000000);
@@ -33,7 +33,7 @@ static int setup(void **state)
 
 FIXTURE(history, setup, users_teardown);
 
-/* After a minute the engine asks again which compilers are here. */
+/* After a minute, the engine sends another describe job. */
 static void answer_describe(struct users *f)
 {
     struct compile_task *task = fake_executor_next_compile(&f->engine.executor);
@@ -41,35 +41,33 @@ static void answer_describe(struct users *f)
         engine_fixture_describe(&f->engine);
 }
 
-static void tick(struct users *f)
+static void tick_engine(struct users *f)
 {
     engine_tick(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static void want(struct users *f, const char *program)
+static void fetch_described(struct users *f, const char *program)
 {
-    test_caller_forget_replies(&f->user);
-    test_caller_want(&f->user, &f->engine, 7, program, PRIORITY_INTERACTIVE);
-    fake_executor_run_tasks(&f->engine.executor);
+    test_caller_forget_replies(&f->ann);
+    fetch_program(&f->ann, 7, program);
     answer_describe(f);
 }
 
-static void compile(struct users *f, const char *program)
+static void compile_described(struct users *f, const char *program)
 {
     char content[64];
     snprintf(content, sizeof(content), "the object of %s", program);
-    want(f, program);
-    fake_executor_compile(&f->engine.executor, bytes_of_text(content));
-    fake_executor_run_tasks(&f->engine.executor);
+    fetch_described(f, program);
+    finish_compile(f, content);
 }
 
-static struct json *ask(struct users *f, const char *question)
+static struct json *ask_history(struct users *f, const char *question)
 {
-    return test_caller_ask(&f->user, &f->engine, MESSAGE_history, question);
+    return test_caller_ask(&f->ann, MESSAGE_history, question);
 }
 
-static const struct json *sample(const struct json *answer, unsigned index)
+static const struct json *sample_at(const struct json *answer, unsigned index)
 {
     const struct json *j = json_first(json_get(answer, "samples"));
     while (j && index-- > 0)
@@ -78,21 +76,21 @@ static const struct json *sample(const struct json *answer, unsigned index)
     return j;
 }
 
-TEST(history, a_sample_has_what_was_counted_since_the_one_before)
+TEST(history, a_sample_has_the_counts_since_the_previous_one)
 {
     struct users *f = *state;
-    compile(f, "k.cl");
-    want(f, "k.cl");
-    pass(HISTORY_EVERY_S + 1);
-    tick(f);
-    want(f, "k.cl");
-    want(f, "k.cl");
-    pass(HISTORY_EVERY_S + 1);
-    tick(f);
+    compile_described(f, "k.cl");
+    fetch_described(f, "k.cl");
+    pass_time(HISTORY_EVERY_S + 1);
+    tick_engine(f);
+    fetch_described(f, "k.cl");
+    fetch_described(f, "k.cl");
+    pass_time(HISTORY_EVERY_S + 1);
+    tick_engine(f);
 
-    KILN_AUTO(json) struct json *answer = ask(f, "{\"step\":1}");
+    KILN_AUTO(json) struct json *answer = ask_history(f, "{\"step\":1}");
     assert_int_equal(json_count(json_get(answer, "samples")), 2);
-    const struct json *first = sample(answer, 0), *second = sample(answer, 1);
+    const struct json *first = sample_at(answer, 0), *second = sample_at(answer, 1);
     assert_int_equal(json_get_u64(first, "fetches", 0), 2);
     assert_int_equal(json_get_u64(first, "compiles", 0), 1);
     assert_int_equal(json_get_u64(first, "misses", 0), 1);
@@ -105,12 +103,12 @@ TEST(history, a_sample_has_what_was_counted_since_the_one_before)
     assert_int_equal(json_get_u64(answer, "every_s", 0), HISTORY_EVERY_S);
 }
 
-TEST(history, a_sample_that_is_not_written_yet_is_reported_as_current)
+TEST(history, an_unwritten_sample_is_reported_as_current)
 {
     struct users *f = *state;
-    compile(f, "k.cl");
-    pass(7);
-    KILN_AUTO(json) struct json *answer = ask(f, "{}");
+    compile_described(f, "k.cl");
+    pass_time(7);
+    KILN_AUTO(json) struct json *answer = ask_history(f, "{}");
     const struct json *current = json_get(answer, "current");
     assert_int_equal(json_count(json_get(answer, "samples")), 0);
     assert_int_equal(json_get_u64(current, "fetches", 0), 1);
@@ -123,64 +121,64 @@ TEST(history, an_idle_hour_leaves_no_sample)
 {
     struct users *f = *state;
     for (unsigned i = 0; i < 12; i++) {
-        pass(HISTORY_EVERY_S + 1);
-        tick(f);
+        pass_time(HISTORY_EVERY_S + 1);
+        tick_engine(f);
     }
-    compile(f, "k.cl");
-    pass(HISTORY_EVERY_S + 1);
-    tick(f);
-    KILN_AUTO(json) struct json *answer = ask(f, "{}");
+    compile_described(f, "k.cl");
+    pass_time(HISTORY_EVERY_S + 1);
+    tick_engine(f);
+    KILN_AUTO(json) struct json *answer = ask_history(f, "{}");
     assert_int_equal(json_count(json_get(answer, "samples")), 1);
-    assert_int_equal(json_get_u64(sample(answer, 0), "span_s", 0), HISTORY_EVERY_S + 1);
+    assert_int_equal(json_get_u64(sample_at(answer, 0), "span_s", 0), HISTORY_EVERY_S + 1);
 }
 
 TEST(history, samples_of_one_step_are_reported_together)
 {
     struct users *f = *state;
-    compile(f, "k.cl");
+    compile_described(f, "k.cl");
     for (unsigned i = 0; i < 6; i++) {
-        want(f, "k.cl");
-        pass(HISTORY_EVERY_S + 1);
-        tick(f);
+        fetch_described(f, "k.cl");
+        pass_time(HISTORY_EVERY_S + 1);
+        tick_engine(f);
     }
-    KILN_AUTO(json) struct json *answer = ask(f, "{\"step\":86400}");
+    KILN_AUTO(json) struct json *answer = ask_history(f, "{\"step\":86400}");
     assert_int_equal(json_count(json_get(answer, "samples")), 1);
-    assert_int_equal(json_get_u64(sample(answer, 0), "fetches", 0), 7);
-    assert_int_equal(json_get_u64(sample(answer, 0), "span_s", 0), 6 * (HISTORY_EVERY_S + 1));
-    assert_int_equal(json_get_u64(sample(answer, 0), "time", 0), START / 86400 * 86400);
-    assert_int_equal(json_get_u64(sample(answer, 0), "store_objects", 0), 1);
+    assert_int_equal(json_get_u64(sample_at(answer, 0), "fetches", 0), 7);
+    assert_int_equal(json_get_u64(sample_at(answer, 0), "span_s", 0), 6 * (HISTORY_EVERY_S + 1));
+    assert_int_equal(json_get_u64(sample_at(answer, 0), "time", 0), START / 86400 * 86400);
+    assert_int_equal(json_get_u64(sample_at(answer, 0), "store_objects", 0), 1);
 }
 
 TEST(history, only_the_last_weeks_are_kept)
 {
     struct users *f = *state;
-    compile(f, "k.cl");
-    pass(HISTORY_EVERY_S + 1);
-    tick(f);
-    pass(HISTORY_KEPT_S + 1);
-    want(f, "k.cl");
-    tick(f);
-    KILN_AUTO(json) struct json *answer = ask(f, "{\"since\":0}");
+    compile_described(f, "k.cl");
+    pass_time(HISTORY_EVERY_S + 1);
+    tick_engine(f);
+    pass_time(HISTORY_KEPT_S + 1);
+    fetch_described(f, "k.cl");
+    tick_engine(f);
+    KILN_AUTO(json) struct json *answer = ask_history(f, "{\"since\":0}");
     assert_int_equal(json_count(json_get(answer, "samples")), 1);
-    assert_int_equal(json_get_u64(sample(answer, 0), "compiles", 9), 0);
+    assert_int_equal(json_get_u64(sample_at(answer, 0), "compiles", 9), 0);
 }
 
-TEST(history, a_restart_takes_the_history_along)
+TEST(history, the_history_survives_a_restart)
 {
     struct users *f = *state;
-    compile(f, "k.cl");
-    pass(20);
+    compile_described(f, "k.cl");
+    pass_time(20);
     engine_drain(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
     users_reopen(f);
-    pass(20);
-    KILN_AUTO(json) struct json *answer = ask(f, "{}");
+    pass_time(20);
+    KILN_AUTO(json) struct json *answer = ask_history(f, "{}");
     assert_int_equal(json_count(json_get(answer, "samples")), 1);
-    assert_int_equal(json_get_u64(sample(answer, 0), "span_s", 0), 20);
+    assert_int_equal(json_get_u64(sample_at(answer, 0), "span_s", 0), 20);
     assert_int_equal(json_get_u64(json_get(answer, "current"), "fetches", 9), 0);
 }
 
-/* --wrap: the disk takes nothing. */
+/* --wrap: the disk is full. */
 static bool put_is_dropped;
 enum kiln_code __real_kernel_store_history_put(struct kernel_store *, const struct kernel_sample *,
                                                uint64_t, bool *, struct kiln_err *);
@@ -201,47 +199,47 @@ TEST(history, a_sample_that_a_full_disk_refuses_is_part_of_the_next_one)
 {
     struct users *f = *state;
     put_is_dropped = true;
-    compile(f, "k.cl");
-    pass(HISTORY_EVERY_S + 1);
-    tick(f);
+    compile_described(f, "k.cl");
+    pass_time(HISTORY_EVERY_S + 1);
+    tick_engine(f);
     put_is_dropped = false;
-    want(f, "k.cl");
-    pass(HISTORY_EVERY_S + 1);
-    tick(f);
-    KILN_AUTO(json) struct json *answer = ask(f, "{}");
+    fetch_described(f, "k.cl");
+    pass_time(HISTORY_EVERY_S + 1);
+    tick_engine(f);
+    KILN_AUTO(json) struct json *answer = ask_history(f, "{}");
     assert_int_equal(json_count(json_get(answer, "samples")), 1);
-    assert_int_equal(json_get_u64(sample(answer, 0), "fetches", 0), 2);
-    assert_int_equal(json_get_u64(sample(answer, 0), "span_s", 0), 2 * (HISTORY_EVERY_S + 1));
+    assert_int_equal(json_get_u64(sample_at(answer, 0), "fetches", 0), 2);
+    assert_int_equal(json_get_u64(sample_at(answer, 0), "span_s", 0), 2 * (HISTORY_EVERY_S + 1));
 }
 
-TEST(history, without_a_store_there_is_what_was_counted_since_the_start)
+TEST(history, history_without_a_store_has_the_counts_since_start)
 {
     struct users *f = *state;
     static const enum kernel_store_mode modes[] = { KERNEL_STORE_OFF, KERNEL_STORE_READ_ONLY };
     for (size_t i = 0; i < 2; i++) {
         f->engine.options.store_mode = modes[i];
         users_reopen(f);
-        compile(f, "k.cl");
-        pass(HISTORY_EVERY_S + 1);
-        tick(f);
-        KILN_AUTO(json) struct json *answer = ask(f, "{}");
+        compile_described(f, "k.cl");
+        pass_time(HISTORY_EVERY_S + 1);
+        tick_engine(f);
+        KILN_AUTO(json) struct json *answer = ask_history(f, "{}");
         assert_int_equal(json_count(json_get(answer, "samples")), 0);
         assert_int_equal(json_get_u64(json_get(answer, "current"), "fetches", 0), 1);
     }
 }
 
-TEST(history, a_clock_that_was_set_back_spoils_no_sample)
+TEST(history, a_clock_set_back_spoils_no_sample)
 {
     struct users *f = *state;
-    compile(f, "k.cl");
-    pass(HISTORY_EVERY_S + 1);
-    tick(f);
+    compile_described(f, "k.cl");
+    pass_time(HISTORY_EVERY_S + 1);
+    tick_engine(f);
     wall_s -= 3600;
     past_ns += (HISTORY_EVERY_S + 1) * UINT64_C(1000000000);
-    want(f, "k.cl");
-    tick(f);
+    fetch_described(f, "k.cl");
+    tick_engine(f);
     wall_s += 7200;
-    KILN_AUTO(json) struct json *answer = ask(f, "{}");
+    KILN_AUTO(json) struct json *answer = ask_history(f, "{}");
     uint64_t sum = 0;
     for (const struct json *j = json_first(json_get(answer, "samples")); j; j = json_next(j)) {
         sum += json_get_u64(j, "fetches", 0);
@@ -250,37 +248,35 @@ TEST(history, a_clock_that_was_set_back_spoils_no_sample)
     assert_int_equal(sum, 2);
 }
 
-TEST(history, the_longest_compiles_are_reported_and_private_ones_are_not)
+TEST(history, the_slowest_compiles_are_listed_without_private_ones)
 {
     struct users *f = *state;
-    compile(f, "a.cl");
-    compile(f, "b.cl");
-    KILN_AUTO(json) struct json *two = ask(f, "{}");
+    compile_described(f, "a.cl");
+    compile_described(f, "b.cl");
+    KILN_AUTO(json) struct json *two = ask_history(f, "{}");
     assert_int_equal(json_count(json_get(two, "slowest")), 2);
     const struct json *slowest = json_first(json_get(two, "slowest"));
     assert_true(json_get_number(slowest, "compile_s", 0) == 0.005);
     assert_int_equal(json_get_u64(slowest, "uid", 0), 1000);
     KILN_AUTO(json)
-    struct json *theirs = test_caller_ask(&f->admin, &f->engine, MESSAGE_history, "{}");
+    struct json *theirs = test_caller_ask(&f->admin, MESSAGE_history, "{}");
     assert_int_equal(json_get_u64(json_first(json_get(theirs, "slowest")), "uid", 0), 1000);
-    KILN_AUTO(json) struct json *one = ask(f, "{\"slowest\":1}");
+    KILN_AUTO(json) struct json *one = ask_history(f, "{\"slowest\":1}");
     assert_int_equal(json_count(json_get(one, "slowest")), 1);
-    KILN_AUTO(json) struct json *none = ask(f, "{\"slowest\":0}");
+    KILN_AUTO(json) struct json *none = ask_history(f, "{\"slowest\":0}");
     assert_int_equal(json_count(json_get(none, "slowest")), 0);
 }
 
 TEST(history, the_owner_of_a_slow_compile_is_hidden_from_others)
 {
     struct users *f = *state;
-    test_caller_want(&f->admin, &f->engine, 7, "a.cl", PRIORITY_INTERACTIVE);
-    fake_executor_run_tasks(&f->engine.executor);
-    fake_executor_compile(&f->engine.executor, bytes_of_text("the object"));
-    fake_executor_run_tasks(&f->engine.executor);
-    KILN_AUTO(json) struct json *answer = ask(f, "{}");
+    fetch_program(&f->admin, 7, "a.cl");
+    finish_compile(f, "the object");
+    KILN_AUTO(json) struct json *answer = ask_history(f, "{}");
     assert_int_equal(json_count(json_get(answer, "slowest")), 1);
     assert_null(json_get(json_first(json_get(answer, "slowest")), "uid"));
     test_caller_forget_replies(&f->admin);
     KILN_AUTO(json)
-    struct json *all = test_caller_ask(&f->admin, &f->engine, MESSAGE_history, "{}");
+    struct json *all = test_caller_ask(&f->admin, MESSAGE_history, "{}");
     assert_true(json_is_number(json_get(json_first(json_get(all, "slowest")), "uid")));
 }

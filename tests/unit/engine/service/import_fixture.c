@@ -4,52 +4,13 @@
 #include <stdio.h>
 #include <unistd.h>
 
-void imports_join(struct imports *f)
+void write_cache(struct users *f, const struct kernel_row *rows, size_t count)
 {
-    test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
-    test_caller_join(&f->bob, &f->engine, 1001, ROLE_USE);
-    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
-    must(test_caller_hello(&f->ann, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->bob, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->admin, &f->engine), f->engine.err);
+    unlink(f->file);
+    write_kernel_file(f->file, rows, count);
 }
 
-void imports_leave(struct imports *f)
-{
-    test_caller_leave(&f->ann, &f->engine);
-    test_caller_leave(&f->bob, &f->engine);
-    test_caller_leave(&f->admin, &f->engine);
-}
-
-int imports_setup(void **state)
-{
-    static struct imports f;
-    f.descriptors = open_descriptors();
-    engine_fixture_open(&f.engine, true);
-    imports_join(&f);
-    snprintf(f.cache, sizeof(f.cache), "%s/user.ukdb", f.engine.directory);
-    *state = &f;
-    return 0;
-}
-
-int imports_teardown(void **state)
-{
-    struct imports *f = *state;
-    imports_leave(f);
-    assert_int_equal(engine_fixture_staged(&f->engine), 0);
-    engine_fixture_close(&f->engine);
-    assert_int_equal(open_descriptors(), f->descriptors);
-    return 0;
-}
-
-void write_cache(struct imports *f, const struct kernel_row *rows, size_t count)
-{
-    unlink(f->cache);
-    write_kernel_file(f->cache, rows, count);
-}
-
-/* |count| kernels named k0.o and on, each with a content of its own. */
-void write_many(struct imports *f, unsigned count)
+void write_many(struct users *f, unsigned count)
 {
     static char names[MANY][16], contents[MANY][48];
     static struct kernel_row rows[MANY];
@@ -61,29 +22,26 @@ void write_many(struct imports *f, unsigned count)
     write_cache(f, rows, count);
 }
 
-void begin_import(struct imports *f, struct test_caller *c, const char *question)
+void begin_import(struct users *f, struct test_caller *c, const char *question)
 {
-    const int file = open_copy(f->cache);
+    const int file = open_copy(f->file);
     test_caller_forget_replies(c);
-    must(test_caller_send_files(c, &f->engine, MESSAGE_kernel_import, 3, bytes_of_text(question),
-                                &file, 1),
-         f->engine.err);
+    test_caller_send_files(c, MESSAGE_kernel_import, question, &file, 1);
 }
 
-/* The transfer is over, the file is ready to be read. */
-void arrive(struct imports *f)
+void end_transfer(struct users *f)
 {
-    fake_executor_transfer(&f->engine.executor, f->cache, ID ".ukdb", "");
+    fake_executor_transfer(&f->engine.executor, f->file, ID ".ukdb", "");
 }
 
-void import_cache(struct imports *f, struct test_caller *c, const char *question)
+void import_cache(struct users *f, struct test_caller *c, const char *question)
 {
     begin_import(f, c, question);
-    arrive(f);
+    end_transfer(f);
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-void import_one(struct imports *f, struct test_caller *c, const char *question, const char *content)
+void import_one(struct users *f, struct test_caller *c, const char *question, const char *content)
 {
     const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, content);
     write_cache(f, &row, 1);
@@ -91,27 +49,22 @@ void import_one(struct imports *f, struct test_caller *c, const char *question, 
     json_destroy(reply_json(c, 0));
 }
 
-struct message_result ask_imported(struct imports *f, struct test_caller *c, const char *name)
+struct message_result ask_imported(struct test_caller *c, const char *name)
 {
     test_caller_forget_replies(c);
-    test_caller_want_named(c, &f->engine, ID, name, ARGS);
+    test_caller_fetch_name(c, ID, name, ARGS);
     return last_result(c);
 }
 
-bool gets(struct imports *f, struct test_caller *c, const char *content)
+bool gets_content(struct test_caller *c, const char *content)
 {
-    struct message_result o = ask_imported(f, c, "conv.o");
+    struct message_result o = ask_imported(c, "conv.o");
     return o.code == KILN_OK && bytes_equal_text(o.content, content);
 }
 
-uint64_t counter(struct imports *f, const char *name)
-{
-    return engine_fixture_stat(&f->engine, name);
-}
-
-size_t listed_kernels(struct imports *f, struct test_caller *c)
+size_t listed_kernels(struct test_caller *c)
 {
     KILN_AUTO(json)
-    struct json *list = test_caller_ask(c, &f->engine, MESSAGE_kernel_list, NULL);
+    struct json *list = test_caller_ask(c, MESSAGE_kernel_list, NULL);
     return json_count(json_get(list, "kernels"));
 }

@@ -1,41 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Users who import a cache of MIOpen's, for the tests of that request. */
-#include "tests/unit/engine/service/kernel_files.h"
+/* Imports of MIOpen's per-user kernel caches. f->file is the cache. */
+#include "tests/unit/engine/service/users_fixture.h"
 
 #define ID "gfx906_60"
 #define ARGS "  -mcpu=gfx906"
-#define MANY 600 /* rows: more than two steps of an import */
+#define MANY 600 /* rows; more than two steps of an import */
 
-struct imports {
-    struct engine_fixture engine;
-    struct test_caller ann, bob, admin;
-    char cache[100]; /* a .ukdb to import */
-    unsigned descriptors;
-};
+void write_cache(struct users *f, const struct kernel_row *rows, size_t count);
+/* Writes |count| kernels k0.o, k1.o, ... with different contents. */
+void write_many(struct users *f, unsigned count);
 
-int imports_setup(void **state);
-int imports_teardown(void **state);
-FIXTURE(imports, imports_setup, imports_teardown);
-void imports_join(struct imports *f);
-void imports_leave(struct imports *f);
+void begin_import(struct users *f, struct test_caller *c, const char *question);
+/* Ends the transfer successfully; the file can be read. */
+void end_transfer(struct users *f);
+/* Does both and runs the import. */
+void import_cache(struct users *f, struct test_caller *c, const char *question);
+/* Imports a cache of one kernel, conv.o. */
+void import_one(struct users *f, struct test_caller *c, const char *question, const char *content);
 
-void write_cache(struct imports *f, const struct kernel_row *rows, size_t count);
-/* |count| kernels named k0.o and on, each with a content of its own. */
-void write_many(struct imports *f, unsigned count);
-
-void begin_import(struct imports *f, struct test_caller *c, const char *question);
-/* The transfer is over, the file is ready to be read. */
-void arrive(struct imports *f);
-/* Both, and the import itself. */
-void import_cache(struct imports *f, struct test_caller *c, const char *question);
-/* A cache of one kernel, conv.o. */
-void import_one(struct imports *f, struct test_caller *c, const char *question,
-                const char *content);
-
-struct message_result ask_imported(struct imports *f, struct test_caller *c, const char *name);
-/* conv.o, and it has |content|. */
-bool gets(struct imports *f, struct test_caller *c, const char *content);
-uint64_t counter(struct imports *f, const char *name);
-size_t listed_kernels(struct imports *f, struct test_caller *c);
+struct message_result ask_imported(struct test_caller *c, const char *name);
+/* Whether |c| gets conv.o with |content|. */
+bool gets_content(struct test_caller *c, const char *content);
+size_t listed_kernels(struct test_caller *c);

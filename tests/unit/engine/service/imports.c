@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* MIOpen's per-user caches in: whose the kernels are then, and which GPU they are for. */
+/* The request kernel_import: who owns imported kernels, and which GPUs they serve. */
 #include "tests/unit/engine/service/import_fixture.h"
 
 #include "engine/service/kernels/store_tasks.h"
@@ -7,26 +7,26 @@
 
 #include <stdio.h>
 
-/* ---- whose they are ---- */
+/* ---- ownership ---- */
 
-TEST(imports, a_users_import_is_private_to_that_user)
+TEST(users, a_users_import_is_private_to_that_user)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->ann, "{}", "of ann");
 
-    assert_true(gets(f, &f->ann, "of ann"));
+    assert_true(gets_content(&f->ann, "of ann"));
     assert_int_equal(last_result(&f->ann).tier, TIER_DISK);
-    assert_true(gets(f, &f->ann, "of ann"));
+    assert_true(gets_content(&f->ann, "of ann"));
     assert_int_equal(last_result(&f->ann).tier, TIER_HOT);
-    assert_int_equal(ask_imported(f, &f->bob, "conv.o").code, KILN_NOT_FOUND);
-    assert_int_equal(ask_imported(f, &f->admin, "conv.o").code, KILN_NOT_FOUND);
+    assert_int_equal(ask_imported(&f->bob, "conv.o").code, KILN_NOT_FOUND);
+    assert_int_equal(ask_imported(&f->admin, "conv.o").code, KILN_NOT_FOUND);
 }
 
-TEST(imports, another_user_does_not_get_it_by_its_key_hot_or_not)
+TEST(users, another_users_private_kernel_is_not_served_by_key)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->ann, "{}", "of ann");
-    assert_true(gets(f, &f->ann, "of ann")); /* hot now */
+    assert_true(gets_content(&f->ann, "of ann")); /* the kernel becomes hot */
     struct digest key = last_result(&f->ann).key;
     for (int round = 0; round < 2; round++) {
         struct message_fetch m = { .key = key, .inline_limit = 100 };
@@ -35,10 +35,9 @@ TEST(imports, another_user_does_not_get_it_by_its_key_hot_or_not)
         message_fetch_write(&b, &m);
         test_caller_forget_replies(&f->bob);
         test_caller_forget_replies(&f->ann);
-        must(test_caller_send(&f->bob, &f->engine, MESSAGE_fetch, 1, buffer_view(&b)),
-             f->engine.err);
-        must(test_caller_send(&f->ann, &f->engine, MESSAGE_fetch, 1, buffer_view(&b)),
-             f->engine.err); /* joins the same look-up, in the second round */
+        test_caller_send(&f->bob, MESSAGE_fetch, 1, buffer_view(&b));
+        test_caller_send(&f->ann, MESSAGE_fetch, 1,
+                         buffer_view(&b)); /* joins bob's look-up in the second iteration */
         fake_executor_run_tasks(&f->engine.executor);
         assert_int_equal(last_result(&f->bob).code, KILN_NOT_FOUND);
         assert_int_equal(last_result(&f->bob).content.size, 0);
@@ -47,64 +46,63 @@ TEST(imports, another_user_does_not_get_it_by_its_key_hot_or_not)
     }
 }
 
-TEST(imports, another_user_neither_lists_nor_shows_it_but_an_admin_does)
+TEST(users, another_users_private_kernel_is_listed_only_for_admins)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->ann, "{}", "of ann");
-    assert_int_equal(listed_kernels(f, &f->ann), 1);
-    assert_int_equal(listed_kernels(f, &f->bob), 0);
-    assert_int_equal(listed_kernels(f, &f->admin), 1);
+    assert_int_equal(listed_kernels(&f->ann), 1);
+    assert_int_equal(listed_kernels(&f->bob), 0);
+    assert_int_equal(listed_kernels(&f->admin), 1);
 
-    assert_true(gets(f, &f->ann, "of ann"));
+    assert_true(gets_content(&f->ann, "of ann"));
     struct digest key = last_result(&f->ann).key;
     char hex[DIGEST_HEX_SIZE], question[100];
     digest_to_hex(&key, hex);
     snprintf(question, sizeof(question), "{\"key\":\"%s\"}", hex);
-    test_caller_refused(&f->bob, &f->engine, MESSAGE_kernel_show, question, KILN_NOT_FOUND,
-                        "begins with");
+    test_caller_refused(&f->bob, MESSAGE_kernel_show, question, KILN_NOT_FOUND, "begins with");
     KILN_AUTO(json)
-    struct json *shown = test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_show, question);
+    struct json *shown = test_caller_ask(&f->ann, MESSAGE_kernel_show, question);
     assert_true(json_get_bool(shown, "private", false));
     assert_string_equal(json_get_text(shown, "program", ""), "conv.o");
     assert_string_equal(json_get_text(shown, "options", ""), ARGS);
     assert_string_equal(json_get_text(shown, "database_id", ""), ID);
     assert_string_equal(json_get_text(shown, "package", ""), ID ".ukdb");
-    json_destroy(test_caller_ask(&f->admin, &f->engine, MESSAGE_kernel_show, question));
+    json_destroy(test_caller_ask(&f->admin, MESSAGE_kernel_show, question));
 }
 
-static struct json *clear(struct imports *f, struct test_caller *c, const char *question)
+static struct json *clear_kernels(struct test_caller *c, const char *question)
 {
-    struct json *answer = test_caller_ask(c, &f->engine, MESSAGE_clear, question);
+    struct json *answer = test_caller_ask(c, MESSAGE_clear, question);
     assert_non_null(json_get(answer, "kernels"));
     return answer;
 }
 
-TEST(imports, a_user_clears_only_their_own_private_kernels)
+TEST(users, a_user_clears_only_their_own_private_kernels)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->admin, "{\"for_all\":true}", "for all");
     import_one(f, &f->ann, "{}", "of ann");
     import_one(f, &f->bob, "{}", "of bob");
-    assert_true(gets(f, &f->ann, "of ann")); /* hot now */
+    assert_true(gets_content(&f->ann, "of ann")); /* the kernel becomes hot */
 
-    KILN_AUTO(json) struct json *tried = clear(f, &f->ann, "{\"own\":true,\"dry_run\":true}");
+    KILN_AUTO(json) struct json *tried = clear_kernels(&f->ann, "{\"own\":true,\"dry_run\":true}");
     assert_int_equal(json_get_u64(tried, "kernels", 9), 1);
-    assert_true(gets(f, &f->ann, "of ann"));
-    KILN_AUTO(json) struct json *other = clear(f, &f->ann, "{\"own\":true,\"uid\":1001}");
+    assert_true(gets_content(&f->ann, "of ann"));
+    KILN_AUTO(json) struct json *other = clear_kernels(&f->ann, "{\"own\":true,\"uid\":1001}");
     assert_int_equal(json_get_u64(other, "kernels", 9), 0);
-    KILN_AUTO(json) struct json *done = clear(f, &f->ann, "{\"own\":true}");
+    KILN_AUTO(json) struct json *done = clear_kernels(&f->ann, "{\"own\":true}");
     assert_int_equal(json_get_u64(done, "kernels", 9), 1);
 
-    assert_true(gets(f, &f->ann, "for all"));
-    assert_true(gets(f, &f->bob, "of bob"));
+    assert_true(gets_content(&f->ann, "for all"));
+    assert_true(gets_content(&f->bob, "of bob"));
 }
 
-TEST(imports, a_user_removes_only_their_own_private_kernel)
+TEST(users, a_user_removes_only_their_own_private_kernel)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     char of_ann[DIGEST_HEX_SIZE], of_all[DIGEST_HEX_SIZE], question[100];
     import_one(f, &f->admin, "{\"for_all\":true}", "for all");
-    assert_true(gets(f, &f->ann, "for all"));
+    assert_true(gets_content(&f->ann, "for all"));
     struct digest key = kernel_name_key(KERNEL_SCOPE_EVERYONE, bytes_of_text(ID),
                                         bytes_of_text("conv.o"), bytes_of_text(ARGS));
     digest_to_hex(&key, of_all);
@@ -113,82 +111,76 @@ TEST(imports, a_user_removes_only_their_own_private_kernel)
     digest_to_hex(&key, of_ann);
 
     snprintf(question, sizeof(question), "{\"key\":\"%s\"}", of_all);
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_remove, question, KILN_DENIED,
-                        "administrator");
+    test_caller_refused(&f->ann, MESSAGE_kernel_remove, question, KILN_DENIED, "administrator");
     snprintf(question, sizeof(question), "{\"key\":\"%s\"}", of_ann);
-    test_caller_refused(&f->bob, &f->engine, MESSAGE_kernel_remove, question, KILN_NOT_FOUND,
-                        "begins with");
-    json_destroy(test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_remove, question));
+    test_caller_refused(&f->bob, MESSAGE_kernel_remove, question, KILN_NOT_FOUND, "begins with");
+    json_destroy(test_caller_ask(&f->ann, MESSAGE_kernel_remove, question));
 
-    assert_true(gets(f, &f->ann, "for all"));
+    assert_true(gets_content(&f->ann, "for all"));
 }
 
-TEST(imports, kernels_are_listed_and_cleared_by_database_id_and_version)
+TEST(users, kernels_are_listed_and_cleared_by_database_id_and_version)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->ann, "{}", "plain");
     import_one(f, &f->ann, "{\"version\":\"1\"}", "one");
     import_one(f, &f->ann, "{\"version\":\"2\"}", "two");
     KILN_AUTO(json)
-    struct json *listed = test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_list,
-                                          "{\"database_id\":\"gfx906_60@2\"}");
+    struct json *listed =
+        test_caller_ask(&f->ann, MESSAGE_kernel_list, "{\"database_id\":\"gfx906_60@2\"}");
     const struct json *only = json_first(json_get(listed, "kernels"));
     assert_int_equal(json_count(json_get(listed, "kernels")), 1);
     assert_string_equal(json_get_text(only, "database_id", ""), "gfx906_60@2");
 
     KILN_AUTO(json)
-    struct json *one = clear(f, &f->admin, "{\"database_id\":\"gfx906_60@1\"}");
+    struct json *one = clear_kernels(&f->admin, "{\"database_id\":\"gfx906_60@1\"}");
     assert_int_equal(json_get_u64(one, "kernels", 9), 1);
     KILN_AUTO(json)
-    struct json *other = clear(f, &f->admin, "{\"database_id\":\"gfx906_6\"}");
+    struct json *other = clear_kernels(&f->admin, "{\"database_id\":\"gfx906_6\"}");
     assert_int_equal(json_get_u64(other, "kernels", 9), 0);
     KILN_AUTO(json)
-    struct json *rest = clear(f, &f->admin, "{\"database_id\":\"gfx906_60\"}");
+    struct json *rest = clear_kernels(&f->admin, "{\"database_id\":\"gfx906_60\"}");
     assert_int_equal(json_get_u64(rest, "kernels", 9), 2);
 }
 
-/* The last key of a page is told as its end: that must not be the key of a hidden one. */
-TEST(imports, pages_are_of_what_the_asker_may_see_and_nothing_else)
+/* The last key of a page is its "next" key, which must not be a hidden kernel's. */
+TEST(users, pages_of_a_list_reveal_no_hidden_kernel)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     write_many(f, 20);
     import_cache(f, &f->ann, "{}");
     import_one(f, &f->bob, "{}", "of bob");
     KILN_AUTO(json)
-    struct json *page = test_caller_ask(&f->bob, &f->engine, MESSAGE_kernel_list, "{\"count\":3}");
+    struct json *page = test_caller_ask(&f->bob, MESSAGE_kernel_list, "{\"count\":3}");
     assert_int_equal(json_count(json_get(page, "kernels")), 1);
     assert_null(json_get(page, "next"));
 
     KILN_AUTO(json)
-    struct json *own = test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_list, "{\"count\":3}");
+    struct json *own = test_caller_ask(&f->ann, MESSAGE_kernel_list, "{\"count\":3}");
     assert_int_equal(json_count(json_get(own, "kernels")), 3);
     assert_non_null(json_get(own, "next"));
-    assert_int_equal(listed_kernels(f, &f->admin), 21);
+    assert_int_equal(listed_kernels(&f->admin), 21);
 }
 
-/* Whoever guesses a key learns nothing from what is in memory afterwards either. */
-TEST(imports, a_guess_at_anothers_key_puts_nothing_into_memory)
+/* A user who guesses a key must not notice that the kernel became hot. */
+TEST(users, guessing_a_private_key_does_not_make_it_hot)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->ann, "{}", "of ann");
     const struct digest keys[] = {
         kernel_name_key(1000, bytes_of_text(ID), bytes_of_text("conv.o"), bytes_of_text(ARGS)),
         kernel_name_key(1000, bytes_of_text(ID), bytes_of_text("none.o"), bytes_of_text(ARGS)),
     };
     struct kept_reply *answers[2] = { NULL };
-    uint64_t before = counter(f, "hot_objects"), unknown = counter(f, "misses_unknown");
+    uint64_t before = users_stat(f, "hot_objects"), unknown = users_stat(f, "misses_unknown");
     test_caller_forget_replies(&f->bob);
     for (size_t i = 0; i < 2; i++) {
         struct message_fetch m = { .key = keys[i], .inline_limit = 100 };
-        BUFFER_AUTO struct buffer b;
-        buffer_init(&b, 100);
-        message_fetch_write(&b, &m);
-        must(test_caller_send(&f->bob, &f->engine, MESSAGE_fetch, 1, buffer_view(&b)),
-             f->engine.err);
+        SEND_MESSAGE(&f->bob, fetch, 1, &m);
         fake_executor_run_tasks(&f->engine.executor);
         answers[i] = &f->bob.replies[i];
-        assert_int_equal(counter(f, "hot_objects"), before);
-        assert_int_equal(counter(f, "misses_unknown"), unknown + i + 1);
+        assert_int_equal(users_stat(f, "hot_objects"), before);
+        assert_int_equal(users_stat(f, "misses_unknown"), unknown + i + 1);
     }
     assert_int_equal(answers[0]->body.size, answers[1]->body.size);
     assert_int_equal(reply_result(&f->bob, 0).code, KILN_NOT_FOUND);
@@ -197,32 +189,31 @@ TEST(imports, a_guess_at_anothers_key_puts_nothing_into_memory)
     assert_int_equal(reply_result(&f->bob, 0).size + reply_result(&f->bob, 0).spent_ns, 0);
 }
 
-/* Dropping one's own costs the others nothing. */
-TEST(imports, kernels_hot_for_others_stay_hot_when_a_user_drops_a_private_one)
+/* Users who drop their private kernels must not empty the hot set for others. */
+TEST(users, removing_a_private_kernel_keeps_others_kernels_hot)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     char hex[DIGEST_HEX_SIZE], question[100];
     struct digest key =
         kernel_name_key(1000, bytes_of_text(ID), bytes_of_text("conv.o"), bytes_of_text(ARGS));
     digest_to_hex(&key, hex);
     snprintf(question, sizeof(question), "{\"key\":\"%s\"}", hex);
     import_one(f, &f->bob, "{}", "of bob");
-    assert_true(gets(f, &f->bob, "of bob"));
+    assert_true(gets_content(&f->bob, "of bob"));
     for (int by_key = 0; by_key < 2; by_key++) {
         import_one(f, &f->ann, "{}", "of ann");
-        assert_true(gets(f, &f->ann, "of ann"));
-        json_destroy(test_caller_ask(&f->ann, &f->engine,
-                                     by_key ? MESSAGE_kernel_remove : MESSAGE_clear,
+        assert_true(gets_content(&f->ann, "of ann"));
+        json_destroy(test_caller_ask(&f->ann, by_key ? MESSAGE_kernel_remove : MESSAGE_clear,
                                      by_key ? question : "{\"own\":true}"));
-        assert_int_equal(ask_imported(f, &f->ann, "conv.o").code, KILN_NOT_FOUND);
-        assert_true(gets(f, &f->bob, "of bob"));
+        assert_int_equal(ask_imported(&f->ann, "conv.o").code, KILN_NOT_FOUND);
+        assert_true(gets_content(&f->bob, "of bob"));
         assert_int_equal(last_result(&f->bob).tier, TIER_HOT);
     }
 }
 
-TEST(imports, only_an_admin_imports_for_everyone)
+TEST(users, only_an_admin_may_import_for_everyone)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, "for all");
     write_cache(f, &row, 1);
     begin_import(f, &f->ann, "{\"for_all\":true}");
@@ -232,62 +223,62 @@ TEST(imports, only_an_admin_imports_for_everyone)
     import_cache(f, &f->admin, "{\"for_all\":true}");
     KILN_AUTO(json) struct json *answer = reply_json(&f->admin, 0);
     assert_string_equal(json_get_text(answer, "scope", ""), "everyone");
-    assert_true(gets(f, &f->ann, "for all"));
+    assert_true(gets_content(&f->ann, "for all"));
     assert_int_equal(last_result(&f->ann).tier, TIER_DISK);
-    assert_true(gets(f, &f->bob, "for all"));
-    assert_int_equal(listed_kernels(f, &f->bob), 1);
+    assert_true(gets_content(&f->bob, "for all"));
+    assert_int_equal(listed_kernels(&f->bob), 1);
 }
 
-TEST(imports, ones_own_goes_before_everyones_and_both_before_packages)
+TEST(users, private_imports_come_before_shared_ones_and_packages)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, "of the package");
     put_package(&f->engine, ID ".kdb", &row, 1);
     engine_fixture_rescan(&f->engine);
-    assert_true(gets(f, &f->ann, "of the package"));
+    assert_true(gets_content(&f->ann, "of the package"));
     import_one(f, &f->admin, "{\"for_all\":true}", "for all");
-    assert_true(gets(f, &f->ann, "for all")); /* although the package's was hot */
+    assert_true(gets_content(&f->ann, "for all")); /* although the package's kernel was hot */
     import_one(f, &f->ann, "{}", "of ann");
 
-    assert_true(gets(f, &f->ann, "of ann"));
-    assert_true(gets(f, &f->bob, "for all"));
+    assert_true(gets_content(&f->ann, "of ann"));
+    assert_true(gets_content(&f->bob, "for all"));
 }
 
-TEST(imports, the_same_name_imported_again_is_replaced)
+TEST(users, importing_a_name_again_replaces_its_kernel)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->ann, "{}", "old");
-    assert_true(gets(f, &f->ann, "old"));
+    assert_true(gets_content(&f->ann, "old"));
     import_one(f, &f->ann, "{}", "new");
-    assert_true(gets(f, &f->ann, "new"));
-    assert_int_equal(listed_kernels(f, &f->ann), 1);
+    assert_true(gets_content(&f->ann, "new"));
+    assert_int_equal(listed_kernels(&f->ann), 1);
 }
 
-/* Of the one kernel there is, once the marks are written. */
-static uint64_t uses(struct imports *f)
+/* Writes the recency marks and returns the uses of the only kernel. */
+static uint64_t count_uses(struct users *f)
 {
     recency_write(f->engine.engine, /* force= */ true);
     fake_executor_run_tasks(&f->engine.executor);
     KILN_AUTO(json)
-    struct json *list = test_caller_ask(&f->admin, &f->engine, MESSAGE_kernel_list, NULL);
+    struct json *list = test_caller_ask(&f->admin, MESSAGE_kernel_list, NULL);
     return json_get_u64(json_first(json_get(list, "kernels")), "uses", 0);
 }
 
-TEST(imports, the_use_of_everyones_kernel_counts_also_when_it_is_hot)
+TEST(users, uses_of_a_shared_kernel_count_when_it_is_hot)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->admin, "{\"for_all\":true}", "for all");
-    uint64_t before = uses(f);
-    assert_true(gets(f, &f->ann, "for all"));
+    uint64_t before = count_uses(f);
+    assert_true(gets_content(&f->ann, "for all"));
     assert_int_equal(last_result(&f->ann).tier, TIER_DISK);
-    uint64_t from_disk = uses(f);
+    uint64_t from_disk = count_uses(f);
     assert_true(from_disk > before);
-    assert_true(gets(f, &f->ann, "for all"));
+    assert_true(gets_content(&f->ann, "for all"));
     assert_int_equal(last_result(&f->ann).tier, TIER_HOT);
-    assert_true(uses(f) > from_disk);
+    assert_true(count_uses(f) > from_disk);
 }
 
-static uint64_t replaced_by(struct imports *f, const char *content)
+static uint64_t replaced_by(struct users *f, const char *content)
 {
     const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, content);
     write_cache(f, &row, 1);
@@ -297,18 +288,18 @@ static uint64_t replaced_by(struct imports *f, const char *content)
     return json_get_u64(answer, "replaced", 9);
 }
 
-TEST(imports, kernels_that_an_import_replaces_by_other_bytes_are_counted)
+TEST(users, an_import_counts_kernels_replaced_by_other_bytes)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->bob, "{}", "of bob");
     assert_int_equal(replaced_by(f, "of one MIOpen"), 0);
     assert_int_equal(replaced_by(f, "of one MIOpen"), 0);
     assert_int_equal(replaced_by(f, "of another MIOpen"), 1);
 }
 
-TEST(imports, versions_of_miopen_do_not_replace_each_other)
+TEST(users, versions_of_miopen_do_not_replace_each_other)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->ann, "{}", "of no version");
     import_one(f, &f->ann, "{\"version\":\"3.2.0\"}", "of one version");
     const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, "of another version");
@@ -318,75 +309,75 @@ TEST(imports, versions_of_miopen_do_not_replace_each_other)
 
     assert_int_equal(json_get_u64(answer, "replaced", 9), 0);
     assert_string_equal(json_get_text(answer, "database_id", ""), ID "@3.3.0-a_B");
-    assert_int_equal(listed_kernels(f, &f->ann), 3);
-    assert_true(gets(f, &f->ann, "of no version"));
+    assert_int_equal(listed_kernels(&f->ann), 3);
+    assert_true(gets_content(&f->ann, "of no version"));
 }
 
-TEST(imports, the_plain_id_finds_the_only_version_and_no_more_when_there_is_a_second)
+TEST(users, a_plain_id_finds_a_version_only_while_there_is_one)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->ann, "{\"version\":\"3.2.0\"}", "of one version");
-    assert_true(gets(f, &f->ann, "of one version"));
-    assert_int_equal(ask_imported(f, &f->bob, "conv.o").code, KILN_NOT_FOUND);
+    assert_true(gets_content(&f->ann, "of one version"));
+    assert_int_equal(ask_imported(&f->bob, "conv.o").code, KILN_NOT_FOUND);
 
     import_one(f, &f->ann, "{\"version\":\"3.3.0\"}", "of another version");
 
-    assert_int_equal(ask_imported(f, &f->ann, "conv.o").code, KILN_NOT_FOUND);
+    assert_int_equal(ask_imported(&f->ann, "conv.o").code, KILN_NOT_FOUND);
 }
 
-TEST(imports, own_and_everyones_versions_never_meet)
+TEST(users, private_and_shared_versions_are_separate)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->admin, "{\"version\":\"3.4.0\",\"for_all\":true}", "of everyone's");
-    assert_true(gets(f, &f->ann, "of everyone's"));
-    assert_true(gets(f, &f->bob, "of everyone's"));
+    assert_true(gets_content(&f->ann, "of everyone's"));
+    assert_true(gets_content(&f->bob, "of everyone's"));
 
     import_one(f, &f->ann, "{\"version\":\"3.3.0\"}", "of ann's version");
     import_one(f, &f->bob, "{\"version\":\"3.4.0\"}", "of bob");
 
-    assert_int_equal(ask_imported(f, &f->ann, "conv.o").code, KILN_NOT_FOUND);
-    assert_true(gets(f, &f->bob, "of bob"));
+    assert_int_equal(ask_imported(&f->ann, "conv.o").code, KILN_NOT_FOUND);
+    assert_true(gets_content(&f->bob, "of bob"));
 }
 
-TEST(imports, beside_kernels_of_no_version_no_version_is_guessed)
+TEST(users, no_version_is_guessed_if_unversioned_kernels_exist)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     const struct kernel_row row = TEXT_KERNEL("other.o", ARGS, "of no version");
     import_one(f, &f->ann, "{\"version\":\"3.2.0\"}", "of one version");
     write_cache(f, &row, 1);
     import_cache(f, &f->ann, "{}");
-    assert_int_equal(ask_imported(f, &f->ann, "conv.o").code, KILN_NOT_FOUND);
+    assert_int_equal(ask_imported(&f->ann, "conv.o").code, KILN_NOT_FOUND);
 }
 
-TEST(imports, versions_of_others_neither_help_nor_hide)
+TEST(users, private_versions_of_others_do_not_matter)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     char question[40];
     import_one(f, &f->ann, "{\"version\":\"2.0\"}", "of two");
     for (unsigned i = 0; i < 70; i++) {
         snprintf(question, sizeof(question), "{\"version\":\"1.%u\"}", i);
         import_one(f, &f->bob, question, "of bob");
     }
-    assert_true(gets(f, &f->ann, "of two"));
-    assert_int_equal(ask_imported(f, &f->bob, "conv.o").code, KILN_NOT_FOUND);
-    assert_int_equal(ask_imported(f, &f->admin, "conv.o").code, KILN_NOT_FOUND);
+    assert_true(gets_content(&f->ann, "of two"));
+    assert_int_equal(ask_imported(&f->bob, "conv.o").code, KILN_NOT_FOUND);
+    assert_int_equal(ask_imported(&f->admin, "conv.o").code, KILN_NOT_FOUND);
 }
 
-TEST(imports, a_client_that_states_a_version_never_gets_another)
+TEST(users, a_client_that_states_a_version_gets_no_other)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->ann, "{\"version\":\"3.2.0\"}", "of one version");
     test_caller_forget_replies(&f->ann);
-    test_caller_want_named(&f->ann, &f->engine, ID "@3.3.0", "conv.o", ARGS);
+    test_caller_fetch_name(&f->ann, ID "@3.3.0", "conv.o", ARGS);
     assert_int_equal(last_result(&f->ann).code, KILN_NOT_FOUND);
     test_caller_forget_replies(&f->ann);
-    test_caller_want_named(&f->ann, &f->engine, ID "@3.2.0", "conv.o", ARGS);
+    test_caller_fetch_name(&f->ann, ID "@3.2.0", "conv.o", ARGS);
     assert_true(bytes_equal_text(last_result(&f->ann).content, "of one version"));
 }
 
-TEST(imports, an_invalid_version_is_refused_before_the_file_is_taken)
+TEST(users, an_invalid_version_is_refused_before_the_file_is_taken)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     static const char *const questions[] = {
         "{\"version\":\"\"}",
         "{\"version\":\"3@2\"}",
@@ -402,72 +393,70 @@ TEST(imports, an_invalid_version_is_refused_before_the_file_is_taken)
     assert_int_equal(f->engine.executor.transfers_handed_over, 0);
 }
 
-TEST(imports, kernels_hot_for_others_stay_hot_after_an_import)
+TEST(users, kernels_hot_for_others_stay_hot_after_an_import)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->bob, "{}", "of bob");
-    assert_true(gets(f, &f->bob, "of bob"));
-    assert_true(gets(f, &f->bob, "of bob"));
+    assert_true(gets_content(&f->bob, "of bob"));
+    assert_true(gets_content(&f->bob, "of bob"));
     assert_int_equal(last_result(&f->bob).tier, TIER_HOT);
 
     import_one(f, &f->ann, "{}", "of ann");
 
-    assert_true(gets(f, &f->bob, "of bob"));
+    assert_true(gets_content(&f->bob, "of bob"));
     assert_int_equal(last_result(&f->bob).tier, TIER_HOT);
 }
 
-TEST(imports, kernels_hot_for_others_stay_hot_when_a_version_is_imported)
+TEST(users, kernels_hot_for_others_stay_hot_when_a_version_is_imported)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->admin, "{\"for_all\":true}", "for all");
-    assert_true(gets(f, &f->bob, "for all"));
+    assert_true(gets_content(&f->bob, "for all"));
     import_one(f, &f->ann, "{\"version\":\"3.2.0\"}", "of ann");
-    assert_true(gets(f, &f->bob, "for all"));
+    assert_true(gets_content(&f->bob, "for all"));
     assert_int_equal(last_result(&f->bob).tier, TIER_HOT);
 }
 
-/* Of a name that was not in it, too. */
-TEST(imports, a_kernel_hot_as_the_only_version_is_not_once_there_are_two)
+/* The same holds for a name that the second version does not have. */
+TEST(users, a_second_version_makes_the_only_version_cold)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     const struct kernel_row other = TEXT_KERNEL("other.o", ARGS, "of ann");
     static const char *const questions[] = { "{}", "{\"version\":\"3.3.0\"}" };
     struct test_caller *const whose[] = { &f->ann, &f->bob };
     import_one(f, &f->admin, "{\"version\":\"3.2.0\",\"for_all\":true}", "for all");
     for (size_t i = 0; i < 2; i++) {
-        assert_true(gets(f, whose[i], "for all"));
+        assert_true(gets_content(whose[i], "for all"));
         write_cache(f, &other, 1);
         import_cache(f, whose[i], questions[i]);
-        assert_int_equal(ask_imported(f, whose[i], "conv.o").code, KILN_NOT_FOUND);
+        assert_int_equal(ask_imported(whose[i], "conv.o").code, KILN_NOT_FOUND);
     }
 }
 
-/* ---- which GPU they are for ---- */
+/* ---- database ids ---- */
 
-TEST(imports, the_database_id_may_be_given_for_files_of_another_name)
+TEST(users, an_import_may_name_the_database_id)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, "of ann");
     write_cache(f, &row, 1);
     begin_import(f, &f->ann, "{\"database_id\":\"gfx906_60\"}");
-    fake_executor_transfer(&f->engine.executor, f->cache, "backup.ukdb", "");
+    fake_executor_transfer(&f->engine.executor, f->file, "backup.ukdb", "");
     fake_executor_run_tasks(&f->engine.executor);
     json_destroy(reply_json(&f->ann, 0));
-    assert_true(gets(f, &f->ann, "of ann"));
+    assert_true(gets_content(&f->ann, "of ann"));
 
     begin_import(f, &f->ann, "{}");
-    fake_executor_transfer(&f->engine.executor, f->cache, "backup.ukdb", "");
+    fake_executor_transfer(&f->engine.executor, f->file, "backup.ukdb", "");
     fake_executor_run_tasks(&f->engine.executor);
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, "database id");
 }
 
-TEST(imports, imports_salvage_and_need_no_signature)
+TEST(users, imports_salvage_damage_and_need_no_signature)
 {
-    struct imports *f = *state;
-    imports_leave(f);
+    struct users *f = *state;
     f->engine.options.require_signature = true;
-    engine_fixture_reopen(&f->engine);
-    imports_join(f);
+    users_reopen(f);
     const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, "of ann");
     write_cache(f, &row, 1);
     begin_import(f, &f->ann, "{\"name\":\"gfx906_60.ukdb\"}");
@@ -475,16 +464,16 @@ TEST(imports, imports_salvage_and_need_no_signature)
     assert_true(job->salvage);
     assert_false(job->require_signature);
     assert_string_equal(job->name, "gfx906_60.ukdb");
-    arrive(f);
+    end_transfer(f);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_true(gets(f, &f->ann, "of ann"));
+    assert_true(gets_content(&f->ann, "of ann"));
 }
 
-/* A caller names no URL: what a user may read is his to open, not kilnd's. */
-TEST(imports, a_cache_comes_as_a_file_alone)
+/* Callers name no URL: kilnd must not open files on a user's behalf. */
+TEST(users, an_import_needs_a_file_and_no_url)
 {
-    struct imports *f = *state;
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_import,
-                        "{\"url\":\"file:///etc/passwd\"}", KILN_INVALID, "'url'");
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_import, "{}", KILN_INVALID, "came");
+    struct users *f = *state;
+    test_caller_refused(&f->ann, MESSAGE_kernel_import, "{\"url\":\"file:///etc/passwd\"}",
+                        KILN_INVALID, "'url'");
+    test_caller_refused(&f->ann, MESSAGE_kernel_import, "{}", KILN_INVALID, "came");
 }

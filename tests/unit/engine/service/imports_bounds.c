@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Large caches and many: their turns and limits, and how an import ends early. */
+/* Imports of large caches: steps, limits, and imports that end early. */
 #include "tests/unit/engine/service/import_fixture.h"
 
 #include "engine/service/internal.h"
@@ -10,35 +10,35 @@
 #define LARGE (64u << 10)
 #define LARGE_COUNT 20
 
-static void run_first_step(struct imports *f)
+static void run_first_step(struct users *f)
 {
-    assert_true(fake_executor_run_task(&f->engine.executor)); /* looks at the file */
+    assert_true(fake_executor_run_task(&f->engine.executor)); /* the step that checks the file */
     assert_true(fake_executor_run_task(&f->engine.executor));
 }
 
-/* ---- many ---- */
+/* ---- steps ---- */
 
-TEST(imports, many_rows_are_imported_in_steps_and_others_get_their_turn)
+TEST(users, a_large_import_runs_in_steps_and_lets_others_in)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     write_many(f, MANY);
     begin_import(f, &f->ann, "{}");
-    arrive(f);
+    end_transfer(f);
     run_first_step(f);
     assert_int_equal(f->ann.reply_count, 0);
-    test_caller_want_named(&f->bob, &f->engine, ID, "k1.o", ARGS); /* runs the rest, too */
+    test_caller_fetch_name(&f->bob, ID, "k1.o", ARGS); /* this also runs the remaining steps */
 
     KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
     assert_int_equal(json_get_u64(answer, "imported", 0), MANY);
     assert_int_equal(json_get_u64(answer, "damaged", 9), 0);
     assert_int_equal(json_get_u64(answer, "lost", 9), 0);
-    assert_int_equal(counter(f, "store_objects"), MANY);
-    assert_int_equal(ask_imported(f, &f->ann, "k599.o").code, KILN_OK);
+    assert_int_equal(users_stat(f, "store_objects"), MANY);
+    assert_int_equal(ask_imported(&f->ann, "k599.o").code, KILN_OK);
 }
 
-TEST(imports, as_many_rows_as_a_step_takes_are_imported_once)
+TEST(users, a_cache_of_exactly_one_step_is_imported_once)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     write_many(f, 512);
     import_cache(f, &f->ann, "{}");
     KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
@@ -46,13 +46,11 @@ TEST(imports, as_many_rows_as_a_step_takes_are_imported_once)
     assert_int_equal(f->ann.reply_count, 1);
 }
 
-TEST(imports, beyond_the_quota_it_is_said_how_much_and_what_to_do)
+TEST(users, an_import_beyond_the_quota_fails_with_advice)
 {
-    struct imports *f = *state;
-    imports_leave(f);
+    struct users *f = *state;
     f->engine.options.store_limit_bytes_uid = 64u << 10;
-    engine_fixture_reopen(&f->engine);
-    imports_join(f);
+    users_reopen(f);
     write_many(f, MANY);
 
     import_cache(f, &f->ann, "{}");
@@ -61,13 +59,13 @@ TEST(imports, beyond_the_quota_it_is_said_how_much_and_what_to_do)
     assert_reply_refuses(&f->ann, 0, KILN_FULL, " imported");
     assert_reply_refuses(&f->ann, 0, KILN_FULL, "--own");
     assert_reply_refuses(&f->ann, 0, KILN_FULL, "raise cache_limit_per_uid");
-    assert_true(listed_kernels(f, &f->ann) > 0); /* what fitted stays */
-    import_one(f, &f->bob, "{}", "of bob");      /* another's quota is his own */
+    assert_true(listed_kernels(&f->ann) > 0); /* the kernels that fitted stay */
+    import_one(f, &f->bob, "{}", "of bob");   /* the other user's quota is separate */
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }
 
-/* Kernels of 64 KiB that do not compress, from |seed|. */
-static void write_large(struct imports *f, unsigned count, uint32_t seed)
+/* Writes a cache of incompressible kernels of 64 KiB, made from |seed|. */
+static void write_large(struct users *f, unsigned count, uint32_t seed)
 {
     static uint8_t contents[LARGE_COUNT][LARGE];
     static char names[LARGE_COUNT][16];
@@ -84,18 +82,16 @@ static void write_large(struct imports *f, unsigned count, uint32_t seed)
     write_cache(f, rows, count);
 }
 
-static void in_a_small_store(struct imports *f)
+static void open_small_store(struct users *f)
 {
-    imports_leave(f);
     f->engine.options.store_limit_bytes = 2u << 20;
-    engine_fixture_reopen(&f->engine);
-    imports_join(f);
+    users_reopen(f);
 }
 
-TEST(imports, evictions_for_an_import_for_all_are_reported_and_counted)
+TEST(users, evictions_for_an_import_for_all_are_reported_and_counted)
 {
-    struct imports *f = *state;
-    in_a_small_store(f);
+    struct users *f = *state;
+    open_small_store(f);
     write_large(f, LARGE_COUNT, 1);
     import_cache(f, &f->ann, "{}");
     json_destroy(reply_json(&f->ann, 0));
@@ -106,13 +102,13 @@ TEST(imports, evictions_for_an_import_for_all_are_reported_and_counted)
     uint64_t evicted = json_get_u64(answer, "evicted", 0);
     assert_int_equal(json_get_u64(answer, "imported", 0), LARGE_COUNT);
     assert_true(evicted > 0 && evicted <= LARGE_COUNT);
-    assert_int_equal(counter(f, "evictions"), evicted);
+    assert_int_equal(users_stat(f, "evictions"), evicted);
 }
 
-TEST(imports, a_users_import_evicts_nothing_of_others_and_keeps_what_fits)
+TEST(users, a_users_import_keeps_what_fits_and_evicts_nothing_of_others)
 {
-    struct imports *f = *state;
-    in_a_small_store(f);
+    struct users *f = *state;
+    open_small_store(f);
     write_large(f, LARGE_COUNT, 1);
     import_cache(f, &f->ann, "{}");
     json_destroy(reply_json(&f->ann, 0));
@@ -124,37 +120,33 @@ TEST(imports, a_users_import_evicts_nothing_of_others_and_keeps_what_fits)
     assert_reply_refuses(&f->bob, 0, KILN_FULL, " imported");
     assert_reply_refuses(&f->bob, 0, KILN_FULL, "clear --own");
     assert_reply_refuses(&f->bob, 0, KILN_FULL, "--own");
-    assert_int_equal(listed_kernels(f, &f->ann), LARGE_COUNT);
-    assert_in_range(listed_kernels(f, &f->bob), 1, LARGE_COUNT - 1);
-    assert_int_equal(counter(f, "evictions"), 0);
+    assert_int_equal(listed_kernels(&f->ann), LARGE_COUNT);
+    assert_in_range(listed_kernels(&f->bob), 1, LARGE_COUNT - 1);
+    assert_int_equal(users_stat(f, "evictions"), 0);
 }
 
-/* ---- how large, how many ---- */
+/* ---- limits ---- */
 
-TEST(imports, a_cache_that_the_store_could_never_hold_is_not_copied)
+TEST(users, a_cache_larger_than_the_store_is_not_copied)
 {
-    struct imports *f = *state;
-    imports_leave(f);
+    struct users *f = *state;
     f->engine.options.store_limit_bytes = 2u << 20;
     f->engine.options.package_limit = 1u << 30;
-    engine_fixture_reopen(&f->engine);
-    imports_join(f);
+    users_reopen(f);
     write_many(f, 1);
     begin_import(f, &f->ann, "{}");
     assert_int_equal(fake_executor_next_transfer(&f->engine.executor)->job.size_limit, 8u << 20);
     fake_executor_transfer_fail(&f->engine.executor, KILN_FULL, "too large");
-    imports_leave(f);
     f->engine.options.package_limit = 1u << 20;
-    engine_fixture_reopen(&f->engine);
-    imports_join(f);
+    users_reopen(f);
     begin_import(f, &f->ann, "{}");
     assert_int_equal(fake_executor_next_transfer(&f->engine.executor)->job.size_limit, 1u << 20);
     fake_executor_transfer_fail(&f->engine.executor, KILN_FULL, "too large");
 }
 
-TEST(imports, a_user_has_two_on_their_way_at_most)
+TEST(users, a_user_has_at_most_two_imports_in_flight)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     write_many(f, 1);
     begin_import(f, &f->ann, "{}");
     begin_import(f, &f->ann, "{}");
@@ -169,19 +161,18 @@ TEST(imports, a_user_has_two_on_their_way_at_most)
         fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "no");
     static const char failed[] =
         "kiln_remote_requests_total{tier=\"disk\",op=\"copy\",result=\"io\"}";
-    assert_int_equal(test_caller_metric(&f->bob, &f->engine, failed), 4);
+    assert_int_equal(test_caller_metric(&f->bob, failed), 4);
 }
 
 #define USERS 6
 
-TEST(imports, users_leave_capacity_for_administrators)
+TEST(users, users_leave_upload_capacity_for_administrators)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     struct test_caller users[USERS];
     write_many(f, 1);
     for (unsigned i = 0; i < USERS; i++) {
-        test_caller_join(&users[i], &f->engine, 2000 + i, ROLE_USE);
-        must(test_caller_hello(&users[i], &f->engine), f->engine.err);
+        test_caller_connect(&users[i], &f->engine, 2000 + i, ROLE_USE);
         begin_import(f, &users[i], "{}");
         begin_import(f, &users[i], "{}");
         assert_int_equal(users[i].reply_count, 0);
@@ -197,64 +188,62 @@ TEST(imports, users_leave_capacity_for_administrators)
     while (fake_executor_next_transfer(&f->engine.executor))
         fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "no");
     for (unsigned i = 0; i < USERS; i++)
-        test_caller_leave(&users[i], &f->engine);
+        test_caller_leave(&users[i]);
 }
 
 /* ---- ended early ---- */
 
-TEST(imports, a_client_that_leaves_during_the_import_transfer_has_it_cancelled)
+TEST(users, a_client_that_leaves_during_the_import_transfer_has_it_cancelled)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     write_many(f, 3);
     begin_import(f, &f->ann, "{}");
-    test_caller_leave(&f->ann, &f->engine);
+    test_caller_leave(&f->ann);
     assert_int_equal(f->engine.executor.transfers_cancelled, 1);
     fake_executor_transfer_fail(&f->engine.executor, KILN_CANCELLED, "cancelled");
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 0);
-    assert_int_equal(counter(f, "store_objects"), 0);
-    test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
+    assert_int_equal(users_stat(f, "store_objects"), 0);
 }
 
-TEST(imports, a_client_that_leaves_during_an_import_ends_it_after_the_step)
+TEST(users, a_client_that_leaves_ends_its_import_after_the_step)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     write_many(f, MANY);
     begin_import(f, &f->ann, "{}");
-    arrive(f);
+    end_transfer(f);
     run_first_step(f);
     assert_int_equal(engine_fixture_staged(&f->engine), 1);
 
-    test_caller_leave(&f->ann, &f->engine);
+    test_caller_leave(&f->ann);
     fake_executor_run_tasks(&f->engine.executor);
 
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
     assert_true(uploads_idle(f->engine.engine));
-    uint64_t there = counter(f, "store_objects");
+    uint64_t there = users_stat(f, "store_objects");
     assert_true(there > 0 && there < MANY);
-    test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
 }
 
-TEST(imports, a_cancelled_import_is_answered_once)
+TEST(users, a_cancelled_import_is_answered_once)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     write_many(f, MANY);
     begin_import(f, &f->ann, "{}");
-    arrive(f);
+    end_transfer(f);
     run_first_step(f);
-    test_caller_cancel(&f->ann, &f->engine, 3);
+    test_caller_cancel(&f->ann, 3);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_CANCELLED);
 }
 
-TEST(imports, a_daemon_that_stops_puts_the_rest_off)
+TEST(users, a_stopping_daemon_defers_the_rest_of_an_import)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     write_many(f, MANY);
     begin_import(f, &f->ann, "{}");
-    arrive(f);
+    end_transfer(f);
     engine_drain(f->engine.engine);
-    assert_int_equal(f->engine.executor.transfers_cancelled, 0); /* it is over */
+    assert_int_equal(f->engine.executor.transfers_cancelled, 0); /* the transfer had ended before */
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->ann.reply_count, 1);
     assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "stopping");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Damaged caches: what can be saved of them, and what is said to be lost. */
+/* Imports of damaged caches: salvaged rows and reported losses. */
 #include "tests/unit/engine/service/import_fixture.h"
 
 #include "common/fs.h"
@@ -12,58 +12,58 @@
 
 #define PAGE 4096
 
-/* Where the page begins that holds |content|. */
-static size_t page_of(const struct imports *f, const char *content)
+/* Returns the offset of the page that contains |content|. */
+static size_t page_of(const struct users *f, const char *content)
 {
     BUFFER_AUTO struct buffer file;
     struct kiln_err err = KILN_ERR_INIT;
     buffer_init(&file, 16u << 20);
-    must(fs_read_file(f->cache, 16u << 20, &file, &err), err);
+    must(fs_read_file(f->file, 16u << 20, &file, &err), err);
     const uint8_t *at = memmem(file.data, file.size, content, strlen(content));
     assert_non_null(at);
     return (size_t)(at - file.data) / PAGE * PAGE;
 }
 
-static void overwrite(const struct imports *f, size_t at, size_t size)
+static void overwrite(const struct users *f, size_t at, size_t size)
 {
     uint8_t bytes[PAGE];
     memset(bytes, 0xee, sizeof(bytes));
-    int fd = open(f->cache, O_WRONLY | O_CLOEXEC);
+    int fd = open(f->file, O_WRONLY | O_CLOEXEC);
     assert_true(fd >= 0 && size <= sizeof(bytes));
     assert_int_equal(pwrite(fd, bytes, size, (off_t)at), size);
     close(fd);
 }
 
-/* Every place of |content|, one bit each; false when there is none. */
-static bool damage_all(const struct imports *f, const char *content)
+/* Flips one bit in each place of |content|; false: there is none. */
+static bool damage_all(const struct users *f, const char *content)
 {
     BUFFER_AUTO struct buffer file;
     struct kiln_err err = KILN_ERR_INIT;
     buffer_init(&file, 16u << 20);
-    must(fs_read_file(f->cache, 16u << 20, &file, &err), err);
+    must(fs_read_file(f->file, 16u << 20, &file, &err), err);
     bool any = false;
     uint8_t *at = file.data;
     while ((at = memmem(at, file.size - (size_t)(at - file.data), content, strlen(content)))) {
         *at ^= 1;
         any = true;
     }
-    must(fs_replace_file(f->cache, buffer_view(&file), 0644, &err), err);
+    must(fs_replace_file(f->file, buffer_view(&file), 0644, &err), err);
     return any;
 }
 
-TEST(imports, damaged_rows_are_counted_and_the_rest_is_imported)
+TEST(users, damaged_rows_are_counted_and_the_rest_is_imported)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     write_many(f, 20);
-    flip_bit(f->cache, bytes_of_text("the object of kernel number 4"));
-    flip_bit(f->cache, bytes_of_text("the object of kernel number 7"));
+    flip_bit(f->file, bytes_of_text("the object of kernel number 4"));
+    flip_bit(f->file, bytes_of_text("the object of kernel number 7"));
     import_cache(f, &f->ann, "{}");
 
     KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
     assert_int_equal(json_get_u64(answer, "imported", 0), 18);
     assert_int_equal(json_get_u64(answer, "damaged", 0), 2);
     assert_int_equal(json_get_u64(answer, "lost", 9), 0);
-    assert_null(json_get(answer, "lost_at_least")); /* the file itself is whole */
+    assert_null(json_get(answer, "lost_at_least")); /* the file is not truncated */
     assert_says(json_get_text(answer, "first", ""), "row 5");
     const struct json *rows = json_get(answer, "damaged_rows");
     assert_int_equal(json_count(rows), 2);
@@ -72,34 +72,30 @@ TEST(imports, damaged_rows_are_counted_and_the_rest_is_imported)
     assert_says(json_get_text(json_first(rows), "why", ""), "'k4.o'");
     assert_string_equal(json_get_text(answer, "database_id", ""), ID);
     assert_string_equal(json_get_text(answer, "scope", ""), "own");
-    assert_int_equal(ask_imported(f, &f->ann, "k3.o").code, KILN_OK);
-    assert_int_equal(ask_imported(f, &f->ann, "k4.o").code, KILN_NOT_FOUND);
+    assert_int_equal(ask_imported(&f->ann, "k3.o").code, KILN_OK);
+    assert_int_equal(ask_imported(&f->ann, "k4.o").code, KILN_NOT_FOUND);
 }
 
-TEST(imports, an_import_damaged_later_in_the_store_is_a_miss_counted_once)
+TEST(users, an_imported_kernel_damaged_in_the_store_is_one_miss)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     import_one(f, &f->admin, "{\"for_all\":true}", "this object is for everybody here");
-    imports_leave(f);
-    engine_close(f->engine.engine);
+    users_stop(f);
     char path[100];
     snprintf(path, sizeof(path), "%s/kernels.db", f->engine.directory);
     flip_bit(path, bytes_of_text("this object is for everybody here"));
-    must(engine_open(&f->engine.options, &f->engine.engine, &f->engine.err), f->engine.err);
-    engine_start(f->engine.engine);
-    engine_fixture_describe(&f->engine);
-    imports_join(f);
+    users_start(f);
 
-    assert_int_equal(ask_imported(f, &f->ann, "conv.o").code, KILN_NOT_FOUND);
+    assert_int_equal(ask_imported(&f->ann, "conv.o").code, KILN_NOT_FOUND);
 
-    assert_int_equal(counter(f, "quarantined"), 1);
-    assert_int_equal(listed_kernels(f, &f->ann), 0);
+    assert_int_equal(users_stat(f, "quarantined"), 1);
+    assert_int_equal(listed_kernels(&f->ann), 0);
 }
 
-/* Page 1 says where everything is; MIOpen's caches are often damaged there. */
-TEST(imports, a_cache_damaged_at_its_head_is_salvaged)
+/* Page 1 has the schema; MIOpen's caches are often damaged there. */
+TEST(users, a_cache_damaged_at_its_head_is_salvaged)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     write_many(f, 20);
     overwrite(f, 0, 100);
     import_cache(f, &f->ann, "{}");
@@ -109,12 +105,12 @@ TEST(imports, a_cache_damaged_at_its_head_is_salvaged)
     assert_int_equal(json_get_u64(answer, "lost", 9), 0);
     assert_true(json_get_bool(answer, "file_damaged", false));
     assert_true(json_get_bool(answer, "lost_unknown", false));
-    assert_int_equal(ask_imported(f, &f->ann, "k19.o").code, KILN_OK);
+    assert_int_equal(ask_imported(&f->ann, "k19.o").code, KILN_OK);
 }
 
-TEST(imports, lost_rows_are_counted_once_in_all_steps)
+TEST(users, lost_rows_are_counted_once_over_all_steps)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     write_many(f, MANY);
     overwrite(f, page_of(f, "the object of kernel number 400"), PAGE);
     import_cache(f, &f->ann, "{}");
@@ -123,18 +119,18 @@ TEST(imports, lost_rows_are_counted_once_in_all_steps)
     uint64_t imported = json_get_u64(answer, "imported", 0);
     assert_true(imported > MANY - 100 && imported < MANY);
     assert_int_equal(imported + json_get_u64(answer, "lost", 0), MANY);
-    assert_true(json_get_bool(answer, "lost_at_least", false)); /* nobody knows that it is all */
+    assert_true(json_get_bool(answer, "lost_at_least", false)); /* more rows may be lost */
     assert_true(json_get_bool(answer, "file_damaged", false));
-    assert_false(json_get_bool(answer, "lost_unknown", false)); /* the index names them */
+    assert_false(json_get_bool(answer, "lost_unknown", false)); /* the index has their names */
 }
 
-TEST(imports, a_cache_cut_in_half_says_that_more_may_be_lost_than_it_counts)
+TEST(users, a_truncated_cache_reports_a_lower_bound_of_lost_rows)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     write_many(f, MANY);
     struct stat seen;
-    assert_int_equal(stat(f->cache, &seen), 0);
-    assert_int_equal(truncate(f->cache, seen.st_size / 2), 0);
+    assert_int_equal(stat(f->file, &seen), 0);
+    assert_int_equal(truncate(f->file, seen.st_size / 2), 0);
     import_cache(f, &f->ann, "{}");
 
     KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
@@ -142,9 +138,9 @@ TEST(imports, a_cache_cut_in_half_says_that_more_may_be_lost_than_it_counts)
     assert_true(json_get_bool(answer, "lost_at_least", false));
 }
 
-TEST(imports, of_very_many_damaged_rows_some_are_named_and_all_counted)
+TEST(users, an_import_names_some_damaged_rows_and_counts_all)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     static struct kernel_row rows[MANY];
     static char names[MANY][16];
     for (unsigned i = 0; i < MANY; i++) {
@@ -160,9 +156,9 @@ TEST(imports, of_very_many_damaged_rows_some_are_named_and_all_counted)
     assert_int_equal(json_count(json_get(answer, "damaged_rows")), 200);
 }
 
-TEST(imports, a_cache_without_damage_is_not_called_damaged)
+TEST(users, a_cache_without_damage_is_not_called_damaged)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     write_many(f, 20);
     import_cache(f, &f->ann, "{}");
     KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
@@ -176,9 +172,9 @@ TEST(imports, a_cache_without_damage_is_not_called_damaged)
 #define LONG_NAME 300
 #define LONGER_THAN_ANY (17u << 10)
 
-TEST(imports, a_row_that_no_request_could_name_is_damage_and_the_rest_is_imported)
+TEST(users, a_row_with_an_invalid_name_counts_as_damaged)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     static char name[LONG_NAME + 1], args[LONGER_THAN_ANY + 1];
     memset(name, 'n', LONG_NAME);
     memset(args, 'a', LONGER_THAN_ANY);
@@ -194,20 +190,20 @@ TEST(imports, a_row_that_no_request_could_name_is_damage_and_the_rest_is_importe
     assert_int_equal(json_get_u64(answer, "damaged", 0), 1);
     assert_says(json_get_text(answer, "first", ""), "row 2");
     assert_says(json_get_text(answer, "first", ""), "17408");
-    assert_int_equal(ask_imported(f, &f->ann, name).code, KILN_OK);
+    assert_int_equal(ask_imported(&f->ann, name).code, KILN_OK);
 }
 
-/* Only what stores is done where others wait for the store. */
-TEST(imports, damage_is_looked_for_before_the_store_is_written_to)
+/* The check must not run on the write queue, where other requests wait for the store. */
+TEST(users, an_import_is_checked_before_the_store_is_written)
 {
-    struct imports *f = *state;
+    struct users *f = *state;
     write_many(f, 20);
     overwrite(f, page_of(f, "the object of kernel number 4"), PAGE);
     begin_import(f, &f->ann, "{}");
     const unsigned *tasks = f->engine.executor.tasks_of;
     unsigned writes = tasks[WORK_QUEUE_WRITE];
 
-    arrive(f);
+    end_transfer(f);
     assert_int_equal(tasks[WORK_QUEUE_WRITE], writes);
     assert_true(fake_executor_run_task(&f->engine.executor));
 
@@ -218,10 +214,10 @@ TEST(imports, damage_is_looked_for_before_the_store_is_written_to)
     assert_true(json_get_bool(answer, "file_damaged", false));
 }
 
-TEST(imports, a_cache_that_cannot_be_read_at_all_is_an_error)
+TEST(users, an_unreadable_cache_is_an_error)
 {
-    struct imports *f = *state;
-    FILE *file = fopen(f->cache, "w");
+    struct users *f = *state;
+    FILE *file = fopen(f->file, "w");
     fputs("not a database, and nothing like a row in it", file);
     fclose(file);
     import_cache(f, &f->ann, "{}");

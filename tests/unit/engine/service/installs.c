@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Packages on their way in, and what is asked about those that are there. */
+/* Packages: install, list, show, verify, remove. */
 #include "engine/package/manifest.h"
-#include "tests/unit/engine/service/kernel_files.h"
+#include "tests/unit/engine/service/users_fixture.h"
 
 #include "common/fs.h"
 #include "engine/service/internal.h"
@@ -19,79 +19,53 @@ static const struct kernel_row rows[] = { TEXT_KERNEL("a.o", " -mcpu=gfx90a", "t
                                           TEXT_KERNEL("c.o", " -mcpu=gfx90a", "the third object") };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
-struct fixture {
-    struct engine_fixture engine;
-    struct test_caller user, admin;
-    char made[100]; /* a package, ready to be brought */
-    unsigned descriptors;
-};
-
+/* f->file is a package of |rows|. */
 static int setup(void **state)
 {
-    static struct fixture f;
-    f.descriptors = open_descriptors();
-    engine_fixture_open(&f.engine, true);
-    test_caller_join(&f.user, &f.engine, 1000, ROLE_USE);
-    test_caller_join(&f.admin, &f.engine, 0, ROLE_ADMIN);
-    must(test_caller_hello(&f.user, &f.engine), f.engine.err);
-    must(test_caller_hello(&f.admin, &f.engine), f.engine.err);
-    snprintf(f.made, sizeof(f.made), "%s/made.kdb", f.engine.directory);
-    write_kernel_file(f.made, rows, ROWS);
-    *state = &f;
-    return 0;
+    int rc = users_setup(state);
+    struct users *f = *state;
+    write_kernel_file(f->file, rows, ROWS);
+    return rc;
 }
 
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    test_caller_leave(&f->user, &f->engine);
-    test_caller_leave(&f->admin, &f->engine);
-    assert_int_equal(engine_fixture_staged(&f->engine), 0);
-    engine_fixture_close(&f->engine);
-    assert_int_equal(open_descriptors(), f->descriptors);
-    return 0;
-}
+FIXTURE(install, setup, users_teardown);
 
-FIXTURE(install, setup, teardown);
-
-static void begin(struct fixture *f, const char *question)
+static void begin_install(struct users *f, const char *question)
 {
     test_caller_forget_replies(&f->admin);
-    must(test_caller_send(&f->admin, &f->engine, MESSAGE_package_install, 3,
-                          bytes_of_text(question)),
-         f->engine.err);
+    test_caller_send(&f->admin, MESSAGE_package_install, 3, bytes_of_text(question));
 }
 
-static void install(struct fixture *f, const char *name)
+static void install_package(struct users *f, const char *name)
 {
-    begin(f, URL);
-    fake_executor_transfer(&f->engine.executor, f->made, name, "");
+    begin_install(f, URL);
+    fake_executor_transfer(&f->engine.executor, f->file, name, "");
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static bool serves(struct fixture *f, const char *name)
+static bool serves_kernel(struct users *f, const char *name)
 {
-    test_caller_forget_replies(&f->user);
-    test_caller_want_named(&f->user, &f->engine, "gfx90a68", name, " -mcpu=gfx90a");
-    return last_result(&f->user).code == KILN_OK;
+    test_caller_forget_replies(&f->ann);
+    test_caller_fetch_name(&f->ann, "gfx90a68", name, " -mcpu=gfx90a");
+    return last_result(&f->ann).code == KILN_OK;
 }
 
-static bool is_there(const struct fixture *f, const char *file_name)
+static bool is_installed(const struct users *f, const char *file_name)
 {
     return access(package_path(&f->engine, file_name), F_OK) == 0;
 }
 
-/* ---- in ---- */
+/* ---- install ---- */
 
 TEST(install, a_downloaded_package_is_installed_and_serves_kernels)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
     must(manifest_keygen(f->engine.keys, "release", &err), err);
-    begin(f, URL);
-    assert_false(serves(f, "a.o"));
+    begin_install(f, URL);
+    assert_false(serves_kernel(f, "a.o"));
 
-    fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", "release");
+    fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", "release");
     fake_executor_run_tasks(&f->engine.executor);
 
     KILN_AUTO(json) struct json *answer = reply_json(&f->admin, 0);
@@ -100,23 +74,23 @@ TEST(install, a_downloaded_package_is_installed_and_serves_kernels)
     assert_string_equal(json_get_text(answer, "signer", ""), "release");
     assert_string_equal(json_get_text(answer, "source", ""),
                         "https://example.org/gfx90a68.kdb.bz2");
-    assert_true(serves(f, "a.o"));
+    assert_true(serves_kernel(f, "a.o"));
     assert_string_equal(engine_fixture_reported(&f->engine, "package_installed"), "gfx90a68.kdb");
 }
 
-TEST(install, a_file_that_is_not_used_is_listed_beside_the_packages)
+TEST(install, an_unused_file_is_listed_with_the_packages)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
-    install(f, "gfx90a68.kdb");
+    install_package(f, "gfx90a68.kdb");
     must(fs_replace_file(package_path(&f->engine, "gfx906_60.kdb"),
                          bytes_of_text("junk, 20 bytes."), 0644, &err),
          err);
     engine_fixture_rescan(&f->engine);
-    engine_fixture_rescan(&f->engine); /* it did not grow meanwhile */
+    engine_fixture_rescan(&f->engine); /* the file no longer grows */
 
     KILN_AUTO(json)
-    struct json *answer = test_caller_ask(&f->user, &f->engine, MESSAGE_package_list, "{}");
+    struct json *answer = test_caller_ask(&f->ann, MESSAGE_package_list, "{}");
 
     assert_int_equal(json_count(json_get(answer, "packages")), 1);
     const struct json *refused = json_get(answer, "refused");
@@ -126,43 +100,42 @@ TEST(install, a_file_that_is_not_used_is_listed_beside_the_packages)
     assert_true(json_get_text(json_first(refused), "directory", "")[0] == '/');
 }
 
-/* Gigabytes take seconds to hash: what was compiled meanwhile is not kept waiting. */
-TEST(install, only_the_move_into_place_waits_for_the_write_work_queue)
+/* Hashing gigabytes takes seconds, which must not delay writes of compiled kernels. */
+TEST(install, an_install_uses_the_write_queue_only_for_the_rename)
 {
-    struct fixture *f = *state;
-    begin(f, URL);
+    struct users *f = *state;
+    begin_install(f, URL);
     unsigned reads = f->engine.executor.tasks_of[WORK_QUEUE_READ];
     unsigned writes = f->engine.executor.tasks_of[WORK_QUEUE_WRITE];
 
-    fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", "");
+    fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", "");
 
     assert_int_equal(f->engine.executor.tasks_of[WORK_QUEUE_READ], reads + 1);
     assert_int_equal(f->engine.executor.tasks_of[WORK_QUEUE_WRITE], writes);
     assert_true(fake_executor_run_task(&f->engine.executor));
-    assert_false(is_there(f, "gfx90a68.kdb"));
+    assert_false(is_installed(f, "gfx90a68.kdb"));
     assert_int_equal(f->engine.executor.tasks_of[WORK_QUEUE_WRITE], writes + 1);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_true(is_there(f, "gfx90a68.kdb"));
+    assert_true(is_installed(f, "gfx90a68.kdb"));
 }
 
-TEST(install, a_client_that_leaves_during_the_package_check_leaves_nothing_behind)
+TEST(install, a_client_that_leaves_during_the_package_check_installs_nothing)
 {
-    struct fixture *f = *state;
-    begin(f, URL);
-    fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", "");
+    struct users *f = *state;
+    begin_install(f, URL);
+    fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", "");
 
-    test_caller_leave(&f->admin, &f->engine);
+    test_caller_leave(&f->admin);
     fake_executor_run_tasks(&f->engine.executor);
 
-    assert_false(is_there(f, "gfx90a68.kdb"));
-    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
-    must(test_caller_hello(&f->admin, &f->engine), f->engine.err);
+    assert_false(is_installed(f, "gfx90a68.kdb"));
+    test_caller_connect(&f->admin, &f->engine, 0, ROLE_ADMIN);
 }
 
-TEST(install, the_transfer_is_reported_all_that_it_must_know)
+TEST(install, the_transfer_job_has_url_name_digest_and_limits)
 {
-    struct fixture *f = *state;
-    begin(f, "{\"url\":\"http://h/x\",\"name\":\"gfx90a.kdb\",\"sha256\":\"00ff\"}");
+    struct users *f = *state;
+    begin_install(f, "{\"url\":\"http://h/x\",\"name\":\"gfx90a.kdb\",\"sha256\":\"00ff\"}");
     const struct transfer_job *job = &fake_executor_next_transfer(&f->engine.executor)->job;
     assert_string_equal(job->url, "http://h/x");
     assert_string_equal(job->name, "gfx90a.kdb");
@@ -177,33 +150,31 @@ TEST(install, the_transfer_is_reported_all_that_it_must_know)
     fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "the line is dead");
 }
 
-TEST(install, a_file_that_came_with_the_request_is_what_is_transferred)
+TEST(install, an_install_transfers_the_file_of_its_request)
 {
-    struct fixture *f = *state;
-    const int files[] = { open_copy(f->made), sealed_file(bytes_of_text("manifest")) };
+    struct users *f = *state;
+    const int files[] = { open_copy(f->file), sealed_file(bytes_of_text("manifest")) };
     test_caller_forget_replies(&f->admin);
-    must(test_caller_send_files(&f->admin, &f->engine, MESSAGE_package_install, 3,
-                                bytes_of_text("{\"name\":\"gfx90a68.kdb\",\"source\":\"/a/b\"}"),
-                                files, 2),
-         f->engine.err);
+    test_caller_send_files(&f->admin, MESSAGE_package_install,
+                           "{\"name\":\"gfx90a68.kdb\",\"source\":\"/a/b\"}", files, 2);
 
     const struct transfer_job *job = &fake_executor_next_transfer(&f->engine.executor)->job;
     assert_null(job->url);
     assert_int_equal(job->content_fd, files[0]);
     assert_int_equal(job->manifest_fd, files[1]);
-    fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", "");
+    fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", "");
     fake_executor_run_tasks(&f->engine.executor);
     KILN_AUTO(json) struct json *answer = reply_json(&f->admin, 0);
     assert_string_equal(json_get_text(answer, "source", ""), "/a/b");
 }
 
-TEST(install, progress_is_reported_as_it_comes)
+TEST(install, progress_of_an_install_is_forwarded)
 {
-    struct fixture *f = *state;
-    begin(f, URL);
+    struct users *f = *state;
+    begin_install(f, URL);
     fake_executor_transfer_progress(&f->engine.executor, "fetching", 10, 100);
     fake_executor_transfer_progress(&f->engine.executor, "checking", 2, 3);
-    fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", "");
+    fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", "");
     fake_executor_run_tasks(&f->engine.executor);
 
     assert_int_equal(f->admin.reply_count, 3);
@@ -217,173 +188,163 @@ TEST(install, progress_is_reported_as_it_comes)
     assert_int_equal(f->admin.replies[2].flags, 0);
 }
 
-TEST(install, a_failed_transfer_is_reported_with_its_reason)
+TEST(install, a_failed_transfer_fails_the_install_with_its_reason)
 {
-    struct fixture *f = *state;
-    begin(f, URL);
+    struct users *f = *state;
+    begin_install(f, URL);
     fake_executor_transfer_fail(&f->engine.executor, KILN_CORRUPT, "row 7 is damaged");
     assert_int_equal(f->admin.reply_count, 1);
     assert_reply_refuses(&f->admin, 0, KILN_CORRUPT, "row 7 is damaged");
-    assert_false(is_there(f, "gfx90a68.kdb"));
+    assert_false(is_installed(f, "gfx90a68.kdb"));
 }
 
-TEST(install, a_file_that_is_no_package_is_refused_and_leaves_nothing)
+TEST(install, an_invalid_package_is_refused_and_leaves_nothing)
 {
-    struct fixture *f = *state;
-    install(f, "gfx90a68.kdb");
+    struct users *f = *state;
+    install_package(f, "gfx90a68.kdb");
     struct kiln_err err = KILN_ERR_INIT;
     char junk[200] = { 0 };
-    must(fs_replace_file(f->made, bytes_of(junk, sizeof(junk)), 0600, &err), err);
+    must(fs_replace_file(f->file, bytes_of(junk, sizeof(junk)), 0600, &err), err);
 
-    install(f, "gfx90a68.kdb");
+    install_package(f, "gfx90a68.kdb");
 
     assert_reply_refuses(&f->admin, 0, KILN_CORRUPT, "installing 'gfx90a68.kdb'");
-    assert_true(serves(f, "a.o")); /* what was there before */
+    assert_true(serves_kernel(f, "a.o")); /* the package installed before */
 }
 
-TEST(install, a_name_that_is_no_packages_is_refused)
+TEST(install, an_invalid_package_name_is_refused)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static const char *const names[] = { "kernels.zip", "../gfx90a68.kdb", ".gfx90a68.kdb",
                                          "mi210.kdb" };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        install(f, names[i]);
+        install_package(f, names[i]);
         assert_int_equal(reply_error(&f->admin, 0).code, KILN_INVALID);
         assert_int_equal(engine_fixture_staged(&f->engine), 0);
     }
 }
 
-TEST(install, a_url_or_a_file_is_needed_and_not_both)
+TEST(install, an_install_needs_either_a_url_or_a_file)
 {
-    struct fixture *f = *state;
-    test_caller_refused(&f->admin, &f->engine, MESSAGE_package_install, "{}", KILN_INVALID,
-                        "neither");
-    const int file = open_copy(f->made);
+    struct users *f = *state;
+    test_caller_refused(&f->admin, MESSAGE_package_install, "{}", KILN_INVALID, "neither");
+    const int file = open_copy(f->file);
     test_caller_forget_replies(&f->admin);
-    must(test_caller_send_files(&f->admin, &f->engine, MESSAGE_package_install, 3,
-                                bytes_of_text(URL), &file, 1),
-         f->engine.err);
+    test_caller_send_files(&f->admin, MESSAGE_package_install, URL, &file, 1);
     assert_reply_refuses(&f->admin, 0, KILN_INVALID, "both");
     assert_int_equal(f->engine.executor.transfers_handed_over, 0);
 }
 
-TEST(install, users_may_look_at_packages_but_not_change_them)
+TEST(install, users_may_list_packages_but_not_change_them)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static const unsigned denied[] = { MESSAGE_package_install, MESSAGE_package_remove,
                                        MESSAGE_package_verify };
     for (size_t i = 0; i < sizeof(denied) / sizeof(denied[0]); i++)
-        test_caller_refused(&f->user, &f->engine, (enum message_type)denied[i], URL, KILN_DENIED,
+        test_caller_refused(&f->ann, (enum message_type)denied[i], URL, KILN_DENIED,
                             "administrator");
-    json_destroy(test_caller_ask(&f->user, &f->engine, MESSAGE_package_list, NULL));
-    json_destroy(test_caller_ask(&f->user, &f->engine, MESSAGE_package_coverage, NULL));
+    json_destroy(test_caller_ask(&f->ann, MESSAGE_package_list, NULL));
+    json_destroy(test_caller_ask(&f->ann, MESSAGE_package_coverage, NULL));
 }
 
 TEST(install, a_request_that_takes_no_files_refuses_them)
 {
-    struct fixture *f = *state;
-    const int file = open_copy(f->made);
+    struct users *f = *state;
+    const int file = open_copy(f->file);
     test_caller_forget_replies(&f->admin);
-    must(test_caller_send_files(&f->admin, &f->engine, MESSAGE_package_list, 3, (struct bytes){ 0 },
-                                &file, 1),
-         f->engine.err);
+    test_caller_send_files(&f->admin, MESSAGE_package_list, "", &file, 1);
     assert_reply_refuses(&f->admin, 0, KILN_INVALID, "'package_list'");
 }
 
-TEST(install, only_so_many_may_be_on_their_way)
+TEST(install, installs_in_flight_are_limited)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     for (uint64_t id = 0; id < 16; id++)
-        must(test_caller_send(&f->admin, &f->engine, MESSAGE_package_install, id,
-                              bytes_of_text(URL)),
-             f->engine.err);
-    test_caller_refused(&f->admin, &f->engine, MESSAGE_package_install, URL, KILN_BUSY,
-                        "uploads: 16");
+        test_caller_send(&f->admin, MESSAGE_package_install, id, bytes_of_text(URL));
+    test_caller_refused(&f->admin, MESSAGE_package_install, URL, KILN_BUSY, "uploads: 16");
     while (fake_executor_next_transfer(&f->engine.executor))
         fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "the line is dead");
-    begin(f, URL);
+    begin_install(f, URL);
     fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "the line is dead");
-    assert_reply_refuses(&f->admin, 0, KILN_IO, "the line is dead"); /* there is room again */
+    assert_reply_refuses(&f->admin, 0, KILN_IO, "the line is dead"); /* an upload has ended */
 }
 
-TEST(install, without_transfers_it_is_said)
+TEST(install, an_install_without_transfers_is_refused)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     const struct executor_ops *all = f->engine.executor.base.ops;
     struct executor_ops some = *all;
     some.transfer = NULL;
     f->engine.executor.base.ops = &some;
-    test_caller_refused(&f->admin, &f->engine, MESSAGE_package_install, URL, KILN_UNSUPPORTED,
-                        "memory");
+    test_caller_refused(&f->admin, MESSAGE_package_install, URL, KILN_UNSUPPORTED, "memory");
     f->engine.executor.base.ops = all;
 }
 
-/* ---- as metrics count them ---- */
+/* ---- metrics ---- */
 
-static uint64_t counted(struct fixture *f, const char *op, const char *result)
+static uint64_t count_transfers(struct users *f, const char *op, const char *result)
 {
     char series[120];
     snprintf(series, sizeof(series),
              "kiln_remote_requests_total{tier=\"package\",op=\"%s\",result=\"%s\"}", op, result);
-    return test_caller_metric(&f->user, &f->engine, series);
+    return test_caller_metric(&f->ann, series);
 }
 
-TEST(install, a_transfer_is_counted_when_it_ends_and_with_how)
+TEST(install, a_transfer_is_counted_with_its_result)
 {
-    struct fixture *f = *state;
-    begin(f, URL);
-    assert_int_equal(counted(f, "download", "ok"), 0);
-    fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", "");
+    struct users *f = *state;
+    begin_install(f, URL);
+    assert_int_equal(count_transfers(f, "download", "ok"), 0);
+    fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", "");
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(counted(f, "download", "ok"), 1);
+    assert_int_equal(count_transfers(f, "download", "ok"), 1);
 
-    install(f, "gfx90a68.kdb"); /* unchanged: kilnd asks for all of it again */
-    assert_int_equal(counted(f, "download", "ok"), 2);
+    install_package(f, "gfx90a68.kdb"); /* kilnd transfers all of it again */
+    assert_int_equal(count_transfers(f, "download", "ok"), 2);
 
-    begin(f, URL);
+    begin_install(f, URL);
     fake_executor_transfer_fail(&f->engine.executor, KILN_NOT_FOUND, "the server has none");
-    begin(f, URL);
+    begin_install(f, URL);
     fake_executor_transfer_fail(&f->engine.executor, KILN_CORRUPT, "row 7 is damaged");
-    begin(f, "{\"url\":\"ftp://example.org/gfx90a68.kdb\"}");
+    begin_install(f, "{\"url\":\"ftp://example.org/gfx90a68.kdb\"}");
     fake_executor_transfer_fail(&f->engine.executor, KILN_CORRUPT, "row 7 is damaged");
-    assert_int_equal(counted(f, "download", "not_found"), 1);
-    assert_int_equal(counted(f, "download", "corrupt"), 2);
-    assert_int_equal(counted(f, "download", "ok"), 2);
-    assert_int_equal(counted(f, "copy", "ok"), 0);
+    assert_int_equal(count_transfers(f, "download", "not_found"), 1);
+    assert_int_equal(count_transfers(f, "download", "corrupt"), 2);
+    assert_int_equal(count_transfers(f, "download", "ok"), 2);
+    assert_int_equal(count_transfers(f, "copy", "ok"), 0);
 }
 
-/* It arrived; what became of it then is the request's result. */
-TEST(install, a_transfer_that_went_well_is_ok_whatever_the_file_is)
+/* The transfer succeeded; the check's result is counted with the request. */
+TEST(install, a_successful_transfer_of_an_invalid_package_counts_as_ok)
 {
-    struct fixture *f = *state;
-    install(f, "kernels.zip");
-    assert_int_equal(counted(f, "download", "ok"), 1);
-    assert_int_equal(
-        test_caller_metric(&f->user, &f->engine,
-                           "kiln_requests_total{op=\"package_install\",result=\"invalid\"}"),
-        1);
+    struct users *f = *state;
+    install_package(f, "kernels.zip");
+    assert_int_equal(count_transfers(f, "download", "ok"), 1);
+    assert_int_equal(test_caller_metric(
+                         &f->ann, "kiln_requests_total{op=\"package_install\",result=\"invalid\"}"),
+                     1);
 }
 
 TEST(install, an_install_from_a_file_url_counts_as_a_copy)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static const char *const questions[] = { "{\"url\":\"file:///a/gfx90a68.kdb\"}",
                                              "{\"url\":\"FILE:///a/gfx90a68.kdb\"}" };
     for (size_t i = 0; i < 2; i++) {
-        begin(f, questions[i]);
-        fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", "");
+        begin_install(f, questions[i]);
+        fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", "");
         fake_executor_run_tasks(&f->engine.executor);
     }
-    assert_int_equal(counted(f, "copy", "ok"), 2);
-    assert_int_equal(counted(f, "download", "ok"), 0);
+    assert_int_equal(count_transfers(f, "copy", "ok"), 2);
+    assert_int_equal(count_transfers(f, "download", "ok"), 0);
 }
 
 TEST(install, a_request_that_starts_no_transfer_counts_none)
 {
-    struct fixture *f = *state;
-    test_caller_refused(&f->admin, &f->engine, MESSAGE_package_install, "{}", KILN_INVALID, "URL");
+    struct users *f = *state;
+    test_caller_refused(&f->admin, MESSAGE_package_install, "{}", KILN_INVALID, "URL");
     KILN_AUTO(json)
-    struct json *page = test_caller_ask(&f->user, &f->engine, MESSAGE_metrics, NULL);
+    struct json *page = test_caller_ask(&f->ann, MESSAGE_metrics, NULL);
     assert_null(
         strstr(json_get_text(page, "text", ""),
                "kiln_remote_requests_total{tier=\"package\",op=\"copy\",result=\"invalid\""));
@@ -391,112 +352,106 @@ TEST(install, a_request_that_starts_no_transfer_counts_none)
 
 /* ---- ended early ---- */
 
-TEST(install, a_client_that_leaves_during_an_install_has_the_transfer_cancelled)
+TEST(install, a_client_that_leaves_during_an_install_cancels_its_transfer)
 {
-    struct fixture *f = *state;
-    const int file = open_copy(f->made);
-    must(test_caller_send_files(&f->admin, &f->engine, MESSAGE_package_install, 3,
-                                bytes_of_text("{\"name\":\"gfx90a68.kdb\"}"), &file, 1),
-         f->engine.err);
+    struct users *f = *state;
+    const int file = open_copy(f->file);
+    test_caller_send_files(&f->admin, MESSAGE_package_install, "{\"name\":\"gfx90a68.kdb\"}", &file,
+                           1);
 
-    test_caller_leave(&f->admin, &f->engine);
+    test_caller_leave(&f->admin);
 
     assert_int_equal(f->engine.executor.transfers_cancelled, 1);
-    assert_false(engine_idle(f->engine.engine)); /* until it has ended */
+    assert_false(engine_idle(f->engine.engine)); /* until the transfer has ended */
     fake_executor_transfer_progress(&f->engine.executor, "fetching", 1, 2);
     fake_executor_transfer_fail(&f->engine.executor, KILN_CANCELLED, "cancelled");
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 0);
     assert_true(uploads_idle(f->engine.engine));
-    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
-    assert_int_equal(counted(f, "copy", "cancelled"), 1);
+    assert_int_equal(count_transfers(f, "copy", "cancelled"), 1);
 }
 
-TEST(install, a_client_that_leaves_during_the_move_gets_no_answer_and_leaves_nothing)
+TEST(install, a_client_that_leaves_during_the_rename_gets_no_answer)
 {
-    struct fixture *f = *state;
-    begin(f, URL);
-    fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", "");
+    struct users *f = *state;
+    begin_install(f, URL);
+    fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", "");
     assert_int_equal(engine_fixture_staged(&f->engine), 1);
-    assert_true(fake_executor_run_task(&f->engine.executor)); /* it is checked */
+    assert_true(fake_executor_run_task(&f->engine.executor)); /* the check */
 
-    test_caller_leave(&f->admin, &f->engine);
+    test_caller_leave(&f->admin);
     fake_executor_run_tasks(&f->engine.executor);
 
     assert_int_equal(f->engine.executor.transfers_cancelled, 0);
     assert_int_equal(f->admin.reply_count, 0);
-    assert_true(is_there(f, "gfx90a68.kdb"));
-    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
+    assert_true(is_installed(f, "gfx90a68.kdb"));
 }
 
 TEST(install, a_cancelled_install_is_answered_once_and_not_installed)
 {
-    struct fixture *f = *state;
-    begin(f, URL);
-    test_caller_cancel(&f->admin, &f->engine, 3);
+    struct users *f = *state;
+    begin_install(f, URL);
+    test_caller_cancel(&f->admin, 3);
     fake_executor_transfer_fail(&f->engine.executor, KILN_CANCELLED, "cancelled");
     assert_int_equal(f->admin.reply_count, 1);
     assert_int_equal(reply_error(&f->admin, 0).code, KILN_CANCELLED);
 
-    begin(f, URL);
-    test_caller_cancel(&f->admin, &f->engine, 3);
+    begin_install(f, URL);
+    test_caller_cancel(&f->admin, 3);
     unsigned reads = f->engine.executor.tasks_of[WORK_QUEUE_READ];
-    fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", ""); /* it was over */
-    assert_int_equal(engine_fixture_staged(&f->engine), 1); /* the loop removes no files */
+    fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb",
+                           ""); /* it ended before the cancel */
+    assert_int_equal(engine_fixture_staged(&f->engine),
+                     1); /* a task, not the loop, removes the file */
     assert_int_equal(f->engine.executor.tasks_of[WORK_QUEUE_READ], reads + 1);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
     assert_int_equal(f->admin.reply_count, 1);
-    assert_false(is_there(f, "gfx90a68.kdb"));
+    assert_false(is_installed(f, "gfx90a68.kdb"));
 }
 
-TEST(install, a_daemon_that_stops_ends_transfers_and_takes_no_more)
+TEST(install, a_stopping_daemon_ends_transfers_and_starts_none)
 {
-    struct fixture *f = *state;
-    begin(f, URL);
+    struct users *f = *state;
+    begin_install(f, URL);
 
     engine_drain(f->engine.engine);
 
     assert_int_equal(f->engine.executor.transfers_cancelled, 1);
     fake_executor_transfer_fail(&f->engine.executor, KILN_CANCELLED, "cancelled");
     assert_int_equal(reply_error(&f->admin, 0).code, KILN_UNAVAILABLE);
-    test_caller_refused(&f->admin, &f->engine, MESSAGE_package_install, URL, KILN_UNAVAILABLE,
-                        "stopping");
+    test_caller_refused(&f->admin, MESSAGE_package_install, URL, KILN_UNAVAILABLE, "stopping");
 }
 
 TEST(install, a_half_uploaded_package_of_an_earlier_daemon_is_removed)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
     char path[200];
     snprintf(path, sizeof(path), "%s/half", packages_staging(f->engine.engine));
     must(fs_replace_file(path, bytes_of_text("half"), 0600, &err), err);
     assert_int_equal(engine_fixture_staged(&f->engine), 1);
-    test_caller_leave(&f->user, &f->engine);
-    test_caller_leave(&f->admin, &f->engine);
 
-    engine_fixture_reopen(&f->engine);
+    users_reopen(f);
 
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
-    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
-    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
 }
 
-/* ---- looking ---- */
+/* ---- list, show, verify, remove ---- */
 
 TEST(install, packages_are_listed_and_shown_a_page_at_a_time)
 {
-    struct fixture *f = *state;
-    install(f, "gfx90a68.kdb");
+    struct users *f = *state;
+    install_package(f, "gfx90a68.kdb");
     KILN_AUTO(json)
-    struct json *list = test_caller_ask(&f->user, &f->engine, MESSAGE_package_list, NULL);
+    struct json *list = test_caller_ask(&f->ann, MESSAGE_package_list, NULL);
     assert_int_equal(json_count(json_get(list, "packages")), 1);
     const struct json *info = json_first(json_get(list, "packages"));
     assert_string_equal(json_get_text(info, "name", ""), "gfx90a68.kdb");
     assert_int_equal(json_get_u64(info, "kernels", 0), ROWS);
 
     KILN_AUTO(json)
-    struct json *page = test_caller_ask(&f->user, &f->engine, MESSAGE_package_show,
-                                        "{\"name\":\"gfx90a68.kdb\",\"count\":2}");
+    struct json *page =
+        test_caller_ask(&f->ann, MESSAGE_package_show, "{\"name\":\"gfx90a68.kdb\",\"count\":2}");
     assert_int_equal(json_get_u64(page, "kernels", 0), ROWS);
     assert_int_equal(json_count(json_get(page, "rows")), 2);
     assert_string_equal(json_get_text(json_first(json_get(page, "rows")), "name", ""), "a.o");
@@ -506,29 +461,29 @@ TEST(install, packages_are_listed_and_shown_a_page_at_a_time)
     snprintf(next, sizeof(next), "{\"name\":\"gfx90a68.kdb\",\"count\":2,\"after\":%u}",
              (unsigned)json_get_u64(page, "next", 0));
     KILN_AUTO(json)
-    struct json *rest = test_caller_ask(&f->user, &f->engine, MESSAGE_package_show, next);
+    struct json *rest = test_caller_ask(&f->ann, MESSAGE_package_show, next);
     assert_int_equal(json_count(json_get(rest, "rows")), 1);
     assert_string_equal(json_get_text(json_first(json_get(rest, "rows")), "name", ""), "c.o");
     assert_null(json_get(rest, "next"));
 }
 
-TEST(install, a_package_that_is_not_installed_is_not_found)
+TEST(install, requests_for_a_missing_package_fail_with_not_found)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static const unsigned types[] = { MESSAGE_package_show, MESSAGE_package_verify,
                                       MESSAGE_package_remove };
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-        test_caller_refused(&f->admin, &f->engine, (enum message_type)types[i],
-                            "{\"name\":\"gfx90a68.kdb\"}", KILN_NOT_FOUND, "gfx90a68.kdb");
+        test_caller_refused(&f->admin, (enum message_type)types[i], "{\"name\":\"gfx90a68.kdb\"}",
+                            KILN_NOT_FOUND, "gfx90a68.kdb");
 }
 
-TEST(install, verifying_counts_what_is_well_and_what_is_damaged)
+TEST(install, verify_counts_sound_and_damaged_kernels)
 {
-    struct fixture *f = *state;
-    install(f, "gfx90a68.kdb");
+    struct users *f = *state;
+    install_package(f, "gfx90a68.kdb");
     KILN_AUTO(json)
-    struct json *well = test_caller_ask(&f->admin, &f->engine, MESSAGE_package_verify,
-                                        "{\"name\":\"gfx90a68.kdb\"}");
+    struct json *well =
+        test_caller_ask(&f->admin, MESSAGE_package_verify, "{\"name\":\"gfx90a68.kdb\"}");
     assert_int_equal(json_get_u64(well, "kernels", 0), ROWS);
     assert_int_equal(json_get_u64(well, "good", 0), ROWS);
     assert_int_equal(json_get_u64(well, "damaged", 9), 0);
@@ -537,78 +492,72 @@ TEST(install, verifying_counts_what_is_well_and_what_is_damaged)
     flip_bit(package_path(&f->engine, "gfx90a6e.kdb"), bytes_of_text("the second object"));
     engine_fixture_rescan(&f->engine);
     KILN_AUTO(json)
-    struct json *ill = test_caller_ask(&f->admin, &f->engine, MESSAGE_package_verify,
-                                       "{\"name\":\"gfx90a6e.kdb\"}");
+    struct json *ill =
+        test_caller_ask(&f->admin, MESSAGE_package_verify, "{\"name\":\"gfx90a6e.kdb\"}");
     assert_int_equal(json_get_u64(ill, "good", 0), ROWS - 1);
     assert_int_equal(json_get_u64(ill, "damaged", 0), 1);
     assert_says(json_get_text(ill, "first", ""), "b.o");
 }
 
-/* Of a package that lies there: one row, which was looked up since. */
-static void damage_a_row(struct fixture *f)
+/* Damages one row of an installed package and looks it up. */
+static void damage_a_row(struct users *f)
 {
     put_package(&f->engine, "gfx90a68.kdb", rows, ROWS);
     flip_bit(package_path(&f->engine, "gfx90a68.kdb"), bytes_of_text("the first object"));
     engine_fixture_rescan(&f->engine);
-    assert_false(serves(f, "a.o"));
+    assert_false(serves_kernel(f, "a.o"));
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(engine_fixture_stat(&f->engine, "store_quarantined"), 1);
+    assert_int_equal(users_stat(f, "store_quarantined"), 1);
 }
 
-TEST(install, installing_a_package_again_mends_it_and_forgets_what_was_damaged)
+TEST(install, reinstalling_a_package_repairs_it_and_forgets_its_damage)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     damage_a_row(f);
 
-    install(f, "gfx90a68.kdb");
+    install_package(f, "gfx90a68.kdb");
 
-    assert_true(serves(f, "a.o"));
-    assert_int_equal(engine_fixture_stat(&f->engine, "store_quarantined"), 0);
+    assert_true(serves_kernel(f, "a.o"));
+    assert_int_equal(users_stat(f, "store_quarantined"), 0);
 }
 
-TEST(install, removing_a_package_forgets_what_was_damaged)
+TEST(install, removing_a_package_forgets_its_damage)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     damage_a_row(f);
 
-    json_destroy(test_caller_ask(&f->admin, &f->engine, MESSAGE_package_remove,
-                                 "{\"name\":\"gfx90a68.kdb\"}"));
+    json_destroy(test_caller_ask(&f->admin, MESSAGE_package_remove, "{\"name\":\"gfx90a68.kdb\"}"));
 
-    assert_int_equal(engine_fixture_stat(&f->engine, "store_quarantined"), 0);
+    assert_int_equal(users_stat(f, "store_quarantined"), 0);
 }
 
-TEST(install, one_package_is_verified_at_a_time_also_when_its_asker_leaves)
+TEST(install, one_package_is_verified_at_a_time_even_if_its_client_leaves)
 {
-    struct fixture *f = *state;
-    install(f, "gfx90a68.kdb");
+    struct users *f = *state;
+    install_package(f, "gfx90a68.kdb");
     test_caller_forget_replies(&f->admin);
     static const char question[] = "{\"name\":\"gfx90a68.kdb\"}";
-    must(
-        test_caller_send(&f->admin, &f->engine, MESSAGE_package_verify, 1, bytes_of_text(question)),
-        f->engine.err);
-    must(
-        test_caller_send(&f->admin, &f->engine, MESSAGE_package_verify, 2, bytes_of_text(question)),
-        f->engine.err);
+    test_caller_send(&f->admin, MESSAGE_package_verify, 1, bytes_of_text(question));
+    test_caller_send(&f->admin, MESSAGE_package_verify, 2, bytes_of_text(question));
     assert_reply_refuses(&f->admin, 0, KILN_BUSY, "verifications of");
 
-    test_caller_leave(&f->admin, &f->engine);
+    test_caller_leave(&f->admin);
     fake_executor_run_tasks(&f->engine.executor);
 
-    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
-    must(test_caller_hello(&f->admin, &f->engine), f->engine.err);
-    json_destroy(test_caller_ask(&f->admin, &f->engine, MESSAGE_package_verify, question));
+    test_caller_connect(&f->admin, &f->engine, 0, ROLE_ADMIN);
+    json_destroy(test_caller_ask(&f->admin, MESSAGE_package_verify, question));
 }
 
 TEST(install, a_removed_package_serves_no_more)
 {
-    struct fixture *f = *state;
-    install(f, "gfx90a68.kdb");
-    assert_true(serves(f, "a.o"));
+    struct users *f = *state;
+    install_package(f, "gfx90a68.kdb");
+    assert_true(serves_kernel(f, "a.o"));
     KILN_AUTO(json)
-    struct json *gone = test_caller_ask(&f->admin, &f->engine, MESSAGE_package_remove,
-                                        "{\"name\":\"gfx90a68.kdb\"}");
+    struct json *gone =
+        test_caller_ask(&f->admin, MESSAGE_package_remove, "{\"name\":\"gfx90a68.kdb\"}");
     assert_string_equal(json_get_text(gone, "name", ""), "gfx90a68.kdb");
-    assert_false(serves(f, "a.o")); /* nor is it hot */
-    assert_false(is_there(f, "gfx90a68.kdb"));
+    assert_false(serves_kernel(f, "a.o")); /* and it is not hot */
+    assert_false(is_installed(f, "gfx90a68.kdb"));
     assert_string_equal(engine_fixture_reported(&f->engine, "package_removed"), "gfx90a68.kdb");
 }

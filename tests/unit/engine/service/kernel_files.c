@@ -19,7 +19,8 @@ struct amd_object amd_object(unsigned features, const char *mark)
 {
     struct amd_object o;
     for (size_t i = 0; i < sizeof(o.bytes); i++)
-        o.bytes[i] = (uint8_t)(i * i * 7919 >> 3); /* packs badly, so it is stored as it is */
+        o.bytes[i] =
+            (uint8_t)(i * i * 7919 >> 3); /* incompressible, so it is stored uncompressed */
     Elf64_Ehdr header = { .e_machine = MACHINE_AMDGPU, .e_flags = MACHINE_GFX90A | features };
     memcpy(header.e_ident, ELFMAG, SELFMAG);
     header.e_ident[EI_CLASS] = ELFCLASS64;
@@ -155,10 +156,10 @@ unsigned open_descriptors(void)
     for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir))
         count += entry->d_name[0] != '.';
     closedir(dir);
-    return count - 1; /* the directory's own */
+    return count - 1; /* the directory's own descriptor */
 }
 
-/* ---- what plans ask packages for ---- */
+/* ---- plans ---- */
 
 struct problem small_problem(uint32_t channels)
 {
@@ -204,14 +205,10 @@ void program_names_done(struct program_names *names)
     buffer_done(&names->args);
 }
 
-void send_plan(struct test_caller *c, struct engine_fixture *f, uint64_t id,
-               const struct message_plan *plan)
+void send_plan(struct test_caller *c, uint64_t id, const struct message_plan *plan)
 {
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 10000);
-    message_plan_write(&b, plan);
-    must(test_caller_send(c, f, MESSAGE_plan, id, buffer_view(&b)), f->err);
-    fake_executor_run_tasks(&f->executor);
+    SEND_MESSAGE(c, plan, id, plan);
+    fake_executor_run_tasks(&c->fixture->executor);
 }
 
 struct message_result planned_result(const struct test_caller *c, size_t index)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The request metrics: every request and every kernel is in it once. */
+/* The request metrics: it counts every request and every kernel once. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "engine/service/internal.h"
@@ -9,14 +9,14 @@
 #include <string.h>
 
 #define PAGE_MAX 65536
-#define COMPILE_S 0.005 /* what each takes by fake_executor_compile */
+#define COMPILE_S 0.005 /* duration of a compile by fake_executor_compile */
 
-/* The text as it is now; valid until the next call. */
+/* Returns the current text; valid until the next call. */
 static const char *scrape(struct users *f)
 {
     static char page[PAGE_MAX];
     KILN_AUTO(json)
-    struct json *answer = test_caller_ask(&f->admin, &f->engine, MESSAGE_metrics, NULL);
+    struct json *answer = test_caller_ask(&f->admin, MESSAGE_metrics, NULL);
     snprintf(page, sizeof(page), "%s", json_get_text(answer, "text", ""));
     assert_true(strlen(page) > 1000 && strlen(page) < sizeof(page) - 1);
     return page;
@@ -32,12 +32,12 @@ static double number_in(const char *page, const char *sample)
     return atof(at + strlen(start));
 }
 
-static unsigned long long figure(struct users *f, const char *sample)
+static unsigned long long metric_now(struct users *f, const char *sample)
 {
     return (unsigned long long)number_in(scrape(f), sample);
 }
 
-/* The sum of all samples that begin so. */
+/* Returns the sum of all samples that begin with |start|. */
 static double sum_in(const char *page, const char *start)
 {
     double sum = 0;
@@ -50,12 +50,12 @@ static double sum_in(const char *page, const char *start)
     return sum;
 }
 
-/* What must hold whatever happened: each request and each kernel was counted once. */
+/* Invariants: each request and each kernel was counted once. */
 static void assert_balanced(struct users *f)
 {
     const char *page = scrape(f);
     double in_flight = number_in(page, "kiln_requests_in_flight");
-    /* The scrape itself is one of them. */
+    /* The scrape itself is in flight. */
     assert_true(sum_in(page, "kiln_requests_total{") + in_flight ==
                 f->engine.engine->stats.requests);
     double results = sum_in(page, "kiln_fetch_results_total{");
@@ -66,21 +66,14 @@ static void assert_balanced(struct users *f)
     assert_true(sum_in(page, "kiln_lookup_duration_seconds_count{") == results - cancelled);
 }
 
-static void want(struct users *f, struct test_caller *c, const char *program)
+static void fetch_afresh(struct users *f, struct test_caller *c, const char *program)
 {
     test_caller_forget_replies(c);
-    test_caller_want(c, &f->engine, 7, program, PRIORITY_INTERACTIVE);
+    test_caller_fetch_source(c, 7, program, PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static void compile(struct users *f, const char *content)
-{
-    assert_non_null(fake_executor_next_compile(&f->engine.executor));
-    fake_executor_compile(&f->engine.executor, bytes_of_text(content));
-    fake_executor_run_tasks(&f->engine.executor);
-}
-
-/* ---- the page ---- */
+/* ---- the text ---- */
 
 static const struct {
     const char *name, *type;
@@ -90,7 +83,7 @@ static const struct {
 #undef METRIC
 };
 
-/* What only the process around the engine has. */
+/* Whether only the engine's host has this metric. */
 static bool is_hosted(const char *name)
 {
     static const char *const hosted[] = {
@@ -109,7 +102,7 @@ static bool is_hosted(const char *name)
     return false;
 }
 
-TEST(users, every_family_of_the_table_is_there_once)
+TEST(users, every_metric_family_appears_once)
 {
     struct users *f = *state;
     const char *page = scrape(f);
@@ -124,15 +117,15 @@ TEST(users, every_family_of_the_table_is_there_once)
     }
 }
 
-TEST(users, numbers_of_the_process_come_through_its_host)
+TEST(users, metrics_of_the_process_come_from_the_host)
 {
     struct users *f = *state;
     assert_null(strstr(scrape(f), "kiln_clients"));
-    json_destroy(test_caller_ask(&f->user, &f->engine, MESSAGE_metrics, "{}"));
-    test_caller_refused(&f->user, &f->engine, MESSAGE_metrics, "{\"x\":1}", KILN_INVALID, "'x'");
+    json_destroy(test_caller_ask(&f->ann, MESSAGE_metrics, "{}"));
+    test_caller_refused(&f->ann, MESSAGE_metrics, "{\"x\":1}", KILN_INVALID, "'x'");
 }
 
-TEST(users, the_build_says_its_version_and_its_commit)
+TEST(users, build_info_has_version_and_commit)
 {
     struct users *f = *state;
     static const char start[] = "\nkiln_build_info{version=\"" KILN_VERSION "\",commit=\"";
@@ -146,16 +139,17 @@ TEST(users, the_build_says_its_version_and_its_commit)
 
 /* ---- requests ---- */
 
-TEST(users, a_request_is_counted_with_how_it_ended)
+TEST(users, a_request_is_counted_with_its_result)
 {
     struct users *f = *state;
-    unsigned long long listed = figure(f, "kiln_requests_total{op=\"kernel_list\",result=\"ok\"}");
-    json_destroy(test_caller_ask(&f->user, &f->engine, MESSAGE_kernel_list, "{}"));
-    test_caller_refused(&f->user, &f->engine, MESSAGE_kernel_list, "[]", KILN_INVALID, "JSON");
-    /* Refused after a lane has worked on it, and before anybody has. */
-    test_caller_refused(&f->user, &f->engine, MESSAGE_kernel_show, "{\"key\":\"ab\"}",
-                        KILN_NOT_FOUND, "stored kernel");
-    test_caller_refused(&f->user, &f->engine, MESSAGE_gc, "{}", KILN_DENIED, "administrator");
+    unsigned long long listed =
+        metric_now(f, "kiln_requests_total{op=\"kernel_list\",result=\"ok\"}");
+    json_destroy(test_caller_ask(&f->ann, MESSAGE_kernel_list, "{}"));
+    test_caller_refused(&f->ann, MESSAGE_kernel_list, "[]", KILN_INVALID, "JSON");
+    /* The first is rejected by a task, the second before one starts. */
+    test_caller_refused(&f->ann, MESSAGE_kernel_show, "{\"key\":\"ab\"}", KILN_NOT_FOUND,
+                        "stored kernel");
+    test_caller_refused(&f->ann, MESSAGE_gc, "{}", KILN_DENIED, "administrator");
 
     const char *page = scrape(f);
     assert_true(number_in(page, "kiln_requests_total{op=\"kernel_list\",result=\"ok\"}") ==
@@ -173,79 +167,70 @@ TEST(users, an_unknown_request_type_is_counted_as_unknown)
     struct users *f = *state;
     static const unsigned types[] = { 15, 63, 64, 131, 65535 };
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-        must(test_caller_send(&f->user, &f->engine, (enum message_type)types[i], 5,
-                              (struct bytes){ 0 }),
-             f->engine.err);
-    test_caller_forget_replies(&f->user);
-    assert_int_equal(figure(f, "kiln_requests_total{op=\"unknown\",result=\"invalid\"}"), 5);
+        test_caller_send(&f->ann, (enum message_type)types[i], 5, (struct bytes){ 0 });
+    test_caller_forget_replies(&f->ann);
+    assert_int_equal(metric_now(f, "kiln_requests_total{op=\"unknown\",result=\"invalid\"}"), 5);
     assert_balanced(f);
 }
 
-TEST(users, a_request_that_waits_is_in_flight_and_counted_at_its_end)
+TEST(users, a_deferred_request_is_counted_when_it_ends)
 {
     struct users *f = *state;
-    want(f, &f->user, "slow.cl");
+    fetch_afresh(f, &f->ann, "slow.cl");
     const char *page = scrape(f);
-    assert_true(number_in(page, "kiln_requests_in_flight") == 2); /* with the scrape */
+    assert_true(number_in(page, "kiln_requests_in_flight") == 2); /* this one and the scrape */
     assert_true(number_in(page, "kiln_requests_total{op=\"fetch_source\",result=\"ok\"}") == 0);
     assert_true(number_in(page, "kiln_inflight_compiles") == 1);
-    compile(f, "the object");
-    assert_int_equal(figure(f, "kiln_requests_total{op=\"fetch_source\",result=\"ok\"}"), 1);
+    finish_compile(f, "the object");
+    assert_int_equal(metric_now(f, "kiln_requests_total{op=\"fetch_source\",result=\"ok\"}"), 1);
     assert_balanced(f);
 }
 
 TEST(users, a_request_cancelled_or_left_by_its_client_counts_as_cancelled)
 {
     struct users *f = *state;
-    want(f, &f->user, "running.cl"); /* takes the only compiler */
-    want(f, &f->user, "waiting.cl");
-    test_caller_cancel(&f->user, &f->engine, 7);
+    fetch_afresh(f, &f->ann, "running.cl"); /* occupies the only compiler */
+    fetch_afresh(f, &f->ann, "waiting.cl");
+    test_caller_cancel(&f->ann, 7);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(figure(f, "kiln_requests_total{op=\"fetch_source\",result=\"cancelled\"}"), 1);
-    assert_int_equal(figure(f, "kiln_requests_total{op=\"cancel\",result=\"ok\"}"), 1);
-    test_caller_leave(&f->user, &f->engine);
-    assert_int_equal(figure(f, "kiln_requests_total{op=\"fetch_source\",result=\"cancelled\"}"), 2);
-    assert_int_equal(figure(f, "kiln_fetch_results_total{result=\"cancelled\"}"), 2);
-    compile(f, "nobody wants it any more");
-    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
-    must(test_caller_hello(&f->user, &f->engine), f->engine.err);
+    assert_int_equal(metric_now(f, "kiln_requests_total{op=\"fetch_source\",result=\"cancelled\"}"),
+                     1);
+    assert_int_equal(metric_now(f, "kiln_requests_total{op=\"cancel\",result=\"ok\"}"), 1);
+    test_caller_leave(&f->ann);
+    assert_int_equal(metric_now(f, "kiln_requests_total{op=\"fetch_source\",result=\"cancelled\"}"),
+                     2);
+    assert_int_equal(metric_now(f, "kiln_fetch_results_total{result=\"cancelled\"}"), 2);
+    finish_compile(f, "nobody wants it any more");
+    test_caller_connect(&f->ann, &f->engine, 1000, ROLE_USE);
     assert_balanced(f);
 }
 
-TEST(users, a_request_that_waits_for_a_toolchain_is_one_request)
+TEST(undescribed, a_request_that_waits_for_a_toolchain_is_one_request)
 {
     struct users *f = *state;
-    test_caller_leave(&f->user, &f->engine);
-    test_caller_leave(&f->admin, &f->engine);
-    engine_fixture_close(&f->engine);
-    engine_fixture_open(&f->engine, /* describe= */ false);
-    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
-    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
-    must(test_caller_hello(&f->user, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->admin, &f->engine), f->engine.err);
-    want(f, &f->user, "early.cl");
-    assert_int_equal(figure(f, "kiln_requests_in_flight"), 2);
+    fetch_afresh(f, &f->ann, "early.cl");
+    assert_int_equal(metric_now(f, "kiln_requests_in_flight"), 2);
     engine_fixture_describe(&f->engine);
     fake_executor_run_tasks(&f->engine.executor);
-    compile(f, "the object");
-    assert_int_equal(figure(f, "kiln_requests_total{op=\"fetch_source\",result=\"ok\"}"), 1);
+    finish_compile(f, "the object");
+    assert_int_equal(metric_now(f, "kiln_requests_total{op=\"fetch_source\",result=\"ok\"}"), 1);
     assert_balanced(f);
 }
 
-TEST(users, a_limit_that_was_reached_is_counted)
+TEST(users, requests_rejected_at_a_limit_are_counted)
 {
     struct users *f = *state;
     f->engine.options.queue_limit_uid = 1;
     users_reopen(f);
-    want(f, &f->user, "running.cl");
-    want(f, &f->user, "waiting.cl");
-    want(f, &f->user, "refused.cl");
-    assert_int_equal(last_result(&f->user).code, KILN_BUSY);
+    fetch_afresh(f, &f->ann, "running.cl");
+    fetch_afresh(f, &f->ann, "waiting.cl");
+    fetch_afresh(f, &f->ann, "refused.cl");
+    assert_int_equal(last_result(&f->ann).code, KILN_BUSY);
     const char *page = scrape(f);
     assert_true(number_in(page, "kiln_quota_rejections_total") == 1);
     assert_true(number_in(page, "kiln_misses_total{reason=\"refused\"}") == 1);
-    compile(f, "one");
-    compile(f, "two");
+    finish_compile(f, "one");
+    finish_compile(f, "two");
     assert_balanced(f);
 }
 
@@ -253,8 +238,8 @@ TEST(users, a_limit_that_was_reached_is_counted)
 
 static void prefetch(struct users *f, const char *program)
 {
-    test_caller_forget_replies(&f->user);
-    test_caller_want(&f->user, &f->engine, 7, program, PRIORITY_PREFETCH);
+    test_caller_forget_replies(&f->ann);
+    test_caller_fetch_source(&f->ann, 7, program, PRIORITY_PREFETCH);
     fake_executor_run_tasks(&f->engine.executor);
 }
 
@@ -262,11 +247,11 @@ TEST(users, a_prefetch_counts_as_no_hit_or_miss_of_a_job)
 {
     struct users *f = *state;
     prefetch(f, "k.cl");
-    compile(f, "the object");
+    finish_compile(f, "the object");
     prefetch(f, "k.cl");
     users_reopen(f);
     prefetch(f, "k.cl");
-    want(f, &f->user, "k.cl");
+    fetch_afresh(f, &f->ann, "k.cl");
     assert_balanced(f);
     const char *page = scrape(f);
     assert_true(number_in(page, "kiln_fetch_results_total{result=\"disk\"}") == 1);
@@ -274,28 +259,28 @@ TEST(users, a_prefetch_counts_as_no_hit_or_miss_of_a_job)
     assert_true(number_in(page, "kiln_saved_compile_seconds_total") == COMPILE_S);
 
     prefetch(f, "other.cl");
-    compile(f, "another object");
+    finish_compile(f, "another object");
     page = scrape(f);
     assert_true(number_in(page, "kiln_misses_total{reason=\"prefetch\"}") == 1);
     assert_true(number_in(page, "kiln_misses_total{reason=\"new\"}") == 0);
     KILN_AUTO(json)
-    struct json *history = test_caller_ask(&f->user, &f->engine, MESSAGE_history, "{}");
+    struct json *history = test_caller_ask(&f->ann, MESSAGE_history, "{}");
     const struct json *hits = json_get(json_get(history, "current"), "hits");
     assert_int_equal(json_get_u64(history, "misses", 9), 0);
     assert_int_equal(json_get_u64(hits, "disk", 9), 0);
     assert_int_equal(json_get_u64(hits, "hot", 9), 1);
 }
 
-TEST(users, a_kernel_is_counted_where_it_was_found)
+TEST(users, a_fetch_is_counted_by_the_tier_that_had_it)
 {
     struct users *f = *state;
-    want(f, &f->user, "k.cl");
-    compile(f, "the object");
-    want(f, &f->user, "k.cl");
-    want(f, &f->user, "k.cl");
+    fetch_afresh(f, &f->ann, "k.cl");
+    finish_compile(f, "the object");
+    fetch_afresh(f, &f->ann, "k.cl");
+    fetch_afresh(f, &f->ann, "k.cl");
     users_reopen(f);
-    want(f, &f->user, "k.cl");
-    want(f, &f->user, "k.cl");
+    fetch_afresh(f, &f->ann, "k.cl");
+    fetch_afresh(f, &f->ann, "k.cl");
     const char *page = scrape(f);
     assert_true(number_in(page, "kiln_fetch_results_total{result=\"disk\"}") == 1);
     assert_true(number_in(page, "kiln_fetch_results_total{result=\"hot\"}") == 1);
@@ -307,17 +292,17 @@ TEST(users, a_kernel_is_counted_where_it_was_found)
     assert_balanced(f);
 }
 
-TEST(users, every_hot_look_up_is_in_the_histogram_though_few_are_timed)
+TEST(users, every_hot_look_up_is_counted_though_few_are_timed)
 {
     struct users *f = *state;
-    want(f, &f->user, "k.cl");
-    compile(f, "the object");
+    fetch_afresh(f, &f->ann, "k.cl");
+    finish_compile(f, "the object");
     unsigned long long before = 0;
     for (unsigned i = 1; i <= 3 * HOT_TIMED_EVERY + 5; i++) {
-        want(f, &f->user, "k.cl");
+        fetch_afresh(f, &f->ann, "k.cl");
         const char *page = scrape(f);
         assert_true(number_in(page, "kiln_lookup_duration_seconds_count{tier=\"hot\"}") == i);
-        /* No bucket ever loses what it had. */
+        /* Buckets are cumulative and never decrease. */
         unsigned long long within = (unsigned long long)number_in(
             page, "kiln_lookup_duration_seconds_bucket{tier=\"hot\",le=\"0.000004096\"}");
         assert_true(within >= before);
@@ -326,16 +311,16 @@ TEST(users, every_hot_look_up_is_in_the_histogram_though_few_are_timed)
     assert_balanced(f);
 }
 
-TEST(users, a_compile_is_counted_with_its_compiler_and_its_end)
+TEST(users, a_compile_is_counted_with_its_compiler_and_result)
 {
     struct users *f = *state;
-    want(f, &f->user, "good.cl");
-    compile(f, "the object");
-    want(f, &f->user, "bad.cl");
+    fetch_afresh(f, &f->ann, "good.cl");
+    finish_compile(f, "the object");
+    fetch_afresh(f, &f->ann, "bad.cl");
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "no such thing", "line 1");
     fake_executor_run_tasks(&f->engine.executor);
-    want(f, &f->user, "bad.cl"); /* remembered */
-    want(f, &f->user, "crash.cl");
+    fetch_afresh(f, &f->ann, "bad.cl"); /* answered by the remembered failure */
+    fetch_afresh(f, &f->ann, "crash.cl");
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "signal 11", NULL);
     fake_executor_run_tasks(&f->engine.executor);
     const char *page = scrape(f);
@@ -355,32 +340,29 @@ TEST(users, a_compile_is_counted_with_its_compiler_and_its_end)
 TEST(users, evictions_are_counted_by_the_limit_that_caused_them)
 {
     struct users *f = *state;
-    f->engine.options.store_limit_bytes_uid = 2000; /* two kernels, with their rows */
+    f->engine.options.store_limit_bytes_uid = 2000; /* enough for two kernels */
     users_reopen(f);
     static const char *const programs[] = { "a.cl", "b.cl", "c.cl", "d.cl" };
     for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
-        want(f, &f->user, programs[i]);
-        compile(f, programs[i]);
+        fetch_afresh(f, &f->ann, programs[i]);
+        finish_compile(f, programs[i]);
     }
     const char *page = scrape(f);
     double quota = number_in(page, "kiln_evictions_total{tier=\"disk\",reason=\"quota\"}");
     double kernels = number_in(page, "kiln_store_objects{tier=\"disk\",kind=\"kernels\"}");
     assert_true(quota > 0 && quota + kernels == 4);
     assert_true(number_in(page, "kiln_evictions_total{tier=\"disk\",reason=\"limit\"}") == 0);
-    json_destroy(test_caller_ask(&f->admin, &f->engine, MESSAGE_gc, "{\"to_bytes\":1}"));
+    json_destroy(test_caller_ask(&f->admin, MESSAGE_gc, "{\"to_bytes\":1}"));
     page = scrape(f);
     assert_true(number_in(page, "kiln_evictions_total{tier=\"disk\",reason=\"gc\"}") == kernels);
     assert_true(number_in(page, "kiln_evictions_total{tier=\"disk\",reason=\"quota\"}") == quota);
 }
 
-TEST(users, a_miss_says_why)
+TEST(users, misses_are_counted_by_reason)
 {
     struct users *f = *state;
     const struct message_fetch m = { .key = { { 7 } } };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 100);
-    message_fetch_write(&b, &m);
-    must(test_caller_send(&f->user, &f->engine, MESSAGE_fetch, 3, buffer_view(&b)), f->engine.err);
+    SEND_MESSAGE(&f->ann, fetch, 3, &m);
     fake_executor_run_tasks(&f->engine.executor);
     const char *page = scrape(f);
     assert_true(number_in(page, "kiln_misses_total{reason=\"unknown\"}") == 1);
@@ -389,7 +371,7 @@ TEST(users, a_miss_says_why)
     assert_balanced(f);
 }
 
-/* ---- when the store is not there ---- */
+/* ---- without a store ---- */
 
 TEST(users, metrics_continue_without_a_store)
 {
@@ -398,9 +380,9 @@ TEST(users, metrics_continue_without_a_store)
     for (size_t i = 0; i < 2; i++) {
         f->engine.options.store_mode = modes[i];
         users_reopen(f);
-        want(f, &f->user, "k.cl");
-        compile(f, "the object");
-        want(f, &f->user, "k.cl");
+        fetch_afresh(f, &f->ann, "k.cl");
+        finish_compile(f, "the object");
+        fetch_afresh(f, &f->ann, "k.cl");
         const char *page = scrape(f);
         assert_true(number_in(page, "kiln_fetch_results_total{result=\"hot\"}") == 1);
         assert_true(number_in(page, "kiln_saved_compile_seconds_total") == COMPILE_S);
@@ -409,7 +391,7 @@ TEST(users, metrics_continue_without_a_store)
     }
 }
 
-/* --wrap=kernel_store_usage: the store cannot be asked. */
+/* --wrap=kernel_store_usage: reading the store's usage fails. */
 static bool usage_fails;
 enum kiln_code __real_kernel_store_usage(struct kernel_store *, struct kernel_usage *,
                                          struct kiln_err *);
@@ -422,7 +404,7 @@ enum kiln_code __wrap_kernel_store_usage(struct kernel_store *store, struct kern
                        : __real_kernel_store_usage(store, usage, err);
 }
 
-TEST(users, sizes_that_cannot_be_read_are_left_out_and_the_rest_is_there)
+TEST(users, metrics_leave_out_store_sizes_that_cannot_be_read)
 {
     struct users *f = *state;
     usage_fails = true;

@@ -1,41 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* FETCH_NO_CACHE: a compile for the asker alone, of which nothing stays. */
-#include "tests/unit/engine/service/kernel_files.h"
+/* FETCH_NO_CACHE: a compile for one request, whose object is neither stored nor kept hot. */
+#include "tests/unit/engine/service/users_fixture.h"
 
 #include <string.h>
 
-struct fixture {
-    struct engine_fixture engine;
-    struct test_caller a, b;
-};
-
-static int setup(void **state)
-{
-    static struct fixture f;
-    engine_fixture_open(&f.engine, true);
-    test_caller_join(&f.a, &f.engine, 1000, ROLE_USE);
-    test_caller_join(&f.b, &f.engine, 1001, ROLE_USE);
-    must(test_caller_hello(&f.a, &f.engine), f.engine.err);
-    must(test_caller_hello(&f.b, &f.engine), f.engine.err);
-    *state = &f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    test_caller_leave(&f->a, &f->engine);
-    test_caller_leave(&f->b, &f->engine);
-    while (fake_executor_next_compile(&f->engine.executor))
-        fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
-    engine_fixture_close(&f->engine);
-    return 0;
-}
-
-FIXTURE(no_cache, setup, teardown);
-
-/* The same kernel as test_caller_want asks for. */
-static void want_fresh(struct fixture *f, struct test_caller *c, uint64_t id)
+/* The kernel of test_caller_fetch_source(c, id, "k.cl"). */
+static void fetch_uncached(struct users *f, struct test_caller *c, uint64_t id)
 {
     struct message_fetch_source m = {
         .flags = FETCH_NO_CACHE,
@@ -44,154 +14,129 @@ static void want_fresh(struct fixture *f, struct test_caller *c, uint64_t id)
         .program = bytes_of_text("k.cl"),
         .source = bytes_of_text("kernel void k() {}"),
     };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 10000);
-    message_fetch_source_write(&b, &m);
-    must(test_caller_send(c, &f->engine, MESSAGE_fetch_source, id, buffer_view(&b)), f->engine.err);
+    SEND_MESSAGE(c, fetch_source, id, &m);
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static void want(struct fixture *f, struct test_caller *c, uint64_t id)
+TEST(users, a_fetch_without_cache_compiles_each_time_and_stores_nothing)
 {
-    test_caller_want(c, &f->engine, id, "k.cl", PRIORITY_INTERACTIVE);
-    fake_executor_run_tasks(&f->engine.executor);
+    struct users *f = *state;
+    fetch_uncached(f, &f->ann, 1);
+    finish_compile(f, "first");
+    fetch_uncached(f, &f->ann, 2);
+    finish_compile(f, "second");
+    assert_true(bytes_equal_text(reply_result(&f->ann, 0).content, "first"));
+    assert_true(bytes_equal_text(reply_result(&f->ann, 1).content, "second"));
+    assert_int_equal(reply_result(&f->ann, 1).tier, TIER_COMPILED);
+    assert_int_equal(users_stat(f, "compiles"), 2);
+    assert_int_equal(users_stat(f, "store_objects"), 0);
+    assert_int_equal(users_stat(f, "hot_objects"), 0);
 }
 
-static void compile(struct fixture *f, const char *content)
+TEST(users, a_fetch_without_cache_uses_no_hot_or_stored_kernel)
 {
-    fake_executor_compile(&f->engine.executor, bytes_of_text(content));
-    fake_executor_run_tasks(&f->engine.executor);
+    struct users *f = *state;
+    fetch_program(&f->ann, 1, "k.cl");
+    finish_compile(f, "stored");
+    fetch_uncached(f, &f->ann, 2);
+    finish_compile(f, "fresh");
+    assert_true(bytes_equal_text(reply_result(&f->ann, 1).content, "fresh"));
+    fetch_program(&f->ann, 3, "k.cl");
+    assert_int_equal(reply_result(&f->ann, 2).tier, TIER_HOT);
+    assert_int_equal(f->ann.replies[2].first_object_size, strlen("stored"));
 }
 
-static uint64_t stat(struct fixture *f, const char *name)
+TEST(users, a_fetch_without_cache_joins_no_other_and_no_other_joins_it)
 {
-    return engine_fixture_stat(&f->engine, name);
+    struct users *f = *state;
+    fetch_uncached(f, &f->ann, 1); /* occupies the only compiler */
+    fetch_program(&f->bob, 1, "k.cl");
+    fetch_uncached(f, &f->bob, 2);
+    assert_int_equal(users_stat(f, "coalesced"), 0);
+    assert_int_equal(users_stat(f, "queued"), 2);
+    finish_compile(f, "without cache");
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_int_equal(f->bob.reply_count, 0);
+    finish_compile(f, "one");
+    finish_compile(f, "two");
+    assert_int_equal(f->bob.reply_count, 2);
+    assert_int_equal(users_stat(f, "store_objects"), 1); /* the object of the fetch with cache */
 }
 
-TEST(no_cache, asked_twice_it_is_compiled_twice_and_nothing_is_stored)
+/* Another user's look-ups of neighbouring keys and of the same key are in flight. */
+TEST(users, concurrent_look_ups_do_not_disturb_a_fetch_without_cache)
 {
-    struct fixture *f = *state;
-    want_fresh(f, &f->a, 1);
-    compile(f, "first");
-    want_fresh(f, &f->a, 2);
-    compile(f, "second");
-    assert_true(bytes_equal_text(reply_result(&f->a, 0).content, "first"));
-    assert_true(bytes_equal_text(reply_result(&f->a, 1).content, "second"));
-    assert_int_equal(reply_result(&f->a, 1).tier, TIER_COMPILED);
-    assert_int_equal(stat(f, "compiles"), 2);
-    assert_int_equal(stat(f, "store_objects"), 0);
-    assert_int_equal(stat(f, "hot_objects"), 0);
-}
-
-TEST(no_cache, a_request_without_cache_uses_no_hot_or_stored_kernel)
-{
-    struct fixture *f = *state;
-    want(f, &f->a, 1);
-    compile(f, "stored");
-    want_fresh(f, &f->a, 2);
-    compile(f, "fresh");
-    assert_true(bytes_equal_text(reply_result(&f->a, 1).content, "fresh"));
-    want(f, &f->a, 3);
-    assert_int_equal(reply_result(&f->a, 2).tier, TIER_HOT);
-    assert_int_equal(f->a.replies[2].first_object_size, strlen("stored"));
-}
-
-TEST(no_cache, nobody_joins_it_and_it_joins_nobody)
-{
-    struct fixture *f = *state;
-    want_fresh(f, &f->a, 1); /* takes the one compiler */
-    want(f, &f->b, 1);
-    want_fresh(f, &f->b, 2);
-    assert_int_equal(stat(f, "coalesced"), 0);
-    assert_int_equal(stat(f, "queued"), 2);
-    compile(f, "of a alone");
-    assert_int_equal(f->a.reply_count, 1);
-    assert_int_equal(f->b.reply_count, 0);
-    compile(f, "one");
-    compile(f, "two");
-    assert_int_equal(f->b.reply_count, 2);
-    assert_int_equal(stat(f, "store_objects"), 1); /* of who may use the cache */
-}
-
-/* Look-ups that a stranger has under way, of keys near to it and of its own. */
-TEST(no_cache, look_ups_of_its_key_and_of_others_disturb_nothing)
-{
-    struct fixture *f = *state;
-    want_fresh(f, &f->a, 1);
-    compile(f, "first");
-    struct message_fetch m = { .key = reply_result(&f->a, 0).key, .inline_limit = 100 };
+    struct users *f = *state;
+    fetch_uncached(f, &f->ann, 1);
+    finish_compile(f, "first");
+    struct message_fetch m = { .key = reply_result(&f->ann, 0).key, .inline_limit = 100 };
     for (uint8_t i = 0; i < 16; i++) {
-        BUFFER_AUTO struct buffer b;
-        buffer_init(&b, 100);
         m.key.bytes[DIGEST_SIZE - 1] ^= i;
-        message_fetch_write(&b, &m);
+        SEND_MESSAGE(&f->bob, fetch, i + 1u, &m);
         m.key.bytes[DIGEST_SIZE - 1] ^= i;
-        must(test_caller_send(&f->b, &f->engine, MESSAGE_fetch, i + 1u, buffer_view(&b)),
-             f->engine.err);
     }
-    want_fresh(f, &f->a, 2);
-    compile(f, "second");
-    assert_int_equal(f->b.reply_count, 16);
+    fetch_uncached(f, &f->ann, 2);
+    finish_compile(f, "second");
+    assert_int_equal(f->bob.reply_count, 16);
     for (size_t i = 0; i < 16; i++)
-        assert_int_equal(reply_result(&f->b, i).code, KILN_NOT_FOUND);
-    assert_true(bytes_equal_text(reply_result(&f->a, 1).content, "second"));
-    assert_int_equal(stat(f, "coalesced"), 0);
+        assert_int_equal(reply_result(&f->bob, i).code, KILN_NOT_FOUND);
+    assert_true(bytes_equal_text(reply_result(&f->ann, 1).content, "second"));
+    assert_int_equal(users_stat(f, "coalesced"), 0);
 }
 
-TEST(no_cache, its_failure_is_not_remembered_and_remembered_ones_do_not_count)
+TEST(users, a_fetch_without_cache_neither_uses_nor_adds_failures)
 {
-    struct fixture *f = *state;
-    want_fresh(f, &f->a, 1);
+    struct users *f = *state;
+    fetch_uncached(f, &f->ann, 1);
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "it does not compile", NULL);
-    want(f, &f->a, 2);
-    assert_int_equal(f->a.reply_count, 1); /* it is tried */
+    fetch_program(&f->ann, 2, "k.cl");
+    assert_int_equal(f->ann.reply_count, 1); /* the compile was tried */
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "it does not compile", NULL);
-    want_fresh(f, &f->a, 3);
-    compile(f, "this time it does");
-    assert_int_equal(reply_result(&f->a, 2).code, KILN_OK);
-    want(f, &f->a, 4);
-    assert_int_equal(reply_result(&f->a, 3).code, KILN_COMPILE_FAILED);
-    assert_int_equal(stat(f, "remembered_failures"), 1);
+    fetch_uncached(f, &f->ann, 3);
+    finish_compile(f, "this time it does");
+    assert_int_equal(reply_result(&f->ann, 2).code, KILN_OK);
+    fetch_program(&f->ann, 4, "k.cl");
+    assert_int_equal(reply_result(&f->ann, 3).code, KILN_COMPILE_FAILED);
+    assert_int_equal(users_stat(f, "remembered_failures"), 1);
 }
 
-TEST(no_cache, a_client_that_leaves_removes_its_compiles_without_cache_from_the_queue)
+TEST(users, a_client_that_leaves_removes_its_compiles_without_cache_from_the_queue)
 {
-    struct fixture *f = *state;
-    want_fresh(f, &f->b, 1); /* runs */
-    want_fresh(f, &f->a, 1);
-    want_fresh(f, &f->a, 2);
-    assert_int_equal(stat(f, "queued"), 2);
-    test_caller_leave(&f->a, &f->engine);
-    assert_int_equal(stat(f, "queued"), 0);
-    compile(f, "object");
-    assert_int_equal(f->b.reply_count, 1);
-    assert_int_equal(stat(f, "queued_bytes"), 0);
-    test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
+    struct users *f = *state;
+    fetch_uncached(f, &f->bob, 1); /* starts to run */
+    fetch_uncached(f, &f->ann, 1);
+    fetch_uncached(f, &f->ann, 2);
+    assert_int_equal(users_stat(f, "queued"), 2);
+    test_caller_leave(&f->ann);
+    assert_int_equal(users_stat(f, "queued"), 0);
+    finish_compile(f, "object");
+    assert_int_equal(f->bob.reply_count, 1);
+    assert_int_equal(users_stat(f, "queued_bytes"), 0);
 }
 
-static void what_a_plan_needs_is_kilns_own(struct fixture *f)
+static void what_a_plan_needs_is_kilns_own(struct users *f)
 {
     const struct compile_task *next = fake_executor_next_compile(&f->engine.executor);
     assert_non_null(next);
     assert_int_equal(next->job.origin, COMPILE_OF_KILN);
 }
 
-TEST(no_cache, a_plan_is_compiled_for_its_asker_alone)
+TEST(users, a_plan_without_cache_is_compiled_for_its_client_alone)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct message_plan m = { .problem = small_problem(8),
                               .inline_limit = 100,
                               .target = bytes_of_text(FIXTURE_TARGET) };
-    send_plan(&f->a, &f->engine, 1, &m);
+    send_plan(&f->ann, 1, &m);
     what_a_plan_needs_is_kilns_own(f);
-    compile(f, "stored");
+    finish_compile(f, "stored");
     m.flags = FETCH_NO_CACHE;
-    send_plan(&f->a, &f->engine, 2, &m);
+    send_plan(&f->ann, 2, &m);
     what_a_plan_needs_is_kilns_own(f);
-    compile(f, "fresh");
-    assert_int_equal(planned_result(&f->a, 1).tier, TIER_COMPILED);
-    assert_true(bytes_equal_text(planned_result(&f->a, 1).content, "fresh"));
+    finish_compile(f, "fresh");
+    assert_int_equal(planned_result(&f->ann, 1).tier, TIER_COMPILED);
+    assert_true(bytes_equal_text(planned_result(&f->ann, 1).content, "fresh"));
     m.flags = 0;
-    send_plan(&f->a, &f->engine, 3, &m);
-    assert_true(bytes_equal_text(planned_result(&f->a, 2).content, "stored"));
+    send_plan(&f->ann, 3, &m);
+    assert_true(bytes_equal_text(planned_result(&f->ann, 2).content, "stored"));
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels that packages have, asked for by MIOpen's name: which package answers, and what damage
- * costs. */
+/* Fetches of package kernels by MIOpen's name, and of damaged packages. */
 #include "engine/service/packages/packages.h"
 #include "tests/unit/engine/service/users_fixture.h"
 
@@ -15,16 +14,11 @@
 
 #define MI210 "gfx90a68"
 
-static struct message_result ask(struct users *f, const char *id, const char *name)
+static struct message_result fetch_named(struct users *f, const char *id, const char *name)
 {
-    test_caller_forget_replies(&f->user);
-    test_caller_want_named(&f->user, &f->engine, id, name, " -mcpu=gfx90a");
-    return last_result(&f->user);
-}
-
-static uint64_t counter(struct users *f, const char *name)
-{
-    return engine_fixture_stat(&f->engine, name);
+    test_caller_forget_replies(&f->ann);
+    test_caller_fetch_name(&f->ann, id, name, " -mcpu=gfx90a");
+    return last_result(&f->ann);
 }
 
 static void assert_content(struct message_result o, enum tier tier, const char *content)
@@ -34,20 +28,20 @@ static void assert_content(struct message_result o, enum tier tier, const char *
     assert_true(bytes_equal_text(o.content, content));
 }
 
-TEST(users, a_kernel_of_a_package_is_served_by_its_name_and_then_hot)
+TEST(users, a_package_kernel_is_served_by_name_and_becomes_hot)
 {
     struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
 
-    assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
-    assert_content(ask(f, MI210, "conv.o"), TIER_HOT, "the object");
+    assert_content(fetch_named(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
+    assert_content(fetch_named(f, MI210, "conv.o"), TIER_HOT, "the object");
 
-    assert_int_equal(counter(f, "hits.package"), 1);
-    assert_int_equal(counter(f, "hits.hot"), 1);
-    assert_int_equal(counter(f, "compiles"), 0);
+    assert_int_equal(users_stat(f, "hits.package"), 1);
+    assert_int_equal(users_stat(f, "hits.hot"), 1);
+    assert_int_equal(users_stat(f, "compiles"), 0);
 }
 
-TEST(users, every_blank_of_the_arguments_counts)
+TEST(users, blanks_in_kernel_arguments_are_significant)
 {
     struct users *f = *state;
     const struct kernel_row rows[] = { TEXT_KERNEL("conv.o", " -mcpu=gfx90a", "one blank"),
@@ -55,39 +49,39 @@ TEST(users, every_blank_of_the_arguments_counts)
     put_package(&f->engine, "gfx90a68.kdb", rows, 2);
     engine_fixture_rescan(&f->engine);
 
-    test_caller_want_named(&f->user, &f->engine, MI210, "conv.o", rows[1].args);
-    test_caller_want_named(&f->user, &f->engine, MI210, "conv.o", rows[0].args);
-    test_caller_want_named(&f->user, &f->engine, MI210, "conv.o", "-mcpu=gfx90a");
+    test_caller_fetch_name(&f->ann, MI210, "conv.o", rows[1].args);
+    test_caller_fetch_name(&f->ann, MI210, "conv.o", rows[0].args);
+    test_caller_fetch_name(&f->ann, MI210, "conv.o", "-mcpu=gfx90a");
 
-    assert_content(reply_result(&f->user, 0), TIER_PACKAGE, "two blanks");
-    assert_content(reply_result(&f->user, 1), TIER_PACKAGE, "one blank");
-    assert_int_equal(reply_result(&f->user, 2).code, KILN_NOT_FOUND);
+    assert_content(reply_result(&f->ann, 0), TIER_PACKAGE, "two blanks");
+    assert_content(reply_result(&f->ann, 1), TIER_PACKAGE, "one blank");
+    assert_int_equal(reply_result(&f->ann, 2).code, KILN_NOT_FOUND);
 }
 
-TEST(users, the_exact_id_is_asked_before_the_plain_arch)
+TEST(users, the_exact_database_id_comes_before_the_plain_arch)
 {
     struct users *f = *state;
     put_one(f, "gfx90a.kdb", "conv.o", "for any compute units");
     put_one(f, "gfx90a68.kdb", "conv.o", "for 104 compute units");
     put_one(f, "gfx90a.more.kdb", "only-here.o", "for any");
 
-    assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "for 104 compute units");
-    assert_content(ask(f, "gfx90a6e", "conv.o"), TIER_PACKAGE, "for any compute units");
-    assert_content(ask(f, MI210, "only-here.o"), TIER_PACKAGE, "for any");
+    assert_content(fetch_named(f, MI210, "conv.o"), TIER_PACKAGE, "for 104 compute units");
+    assert_content(fetch_named(f, "gfx90a6e", "conv.o"), TIER_PACKAGE, "for any compute units");
+    assert_content(fetch_named(f, MI210, "only-here.o"), TIER_PACKAGE, "for any");
 }
 
-TEST(users, other_compute_units_are_a_miss)
+TEST(users, a_package_for_other_compute_units_is_a_miss)
 {
     struct users *f = *state;
     put_one(f, "gfx90a6e.kdb", "conv.o", "for 110 compute units");
 
-    assert_int_equal(ask(f, MI210, "conv.o").code, KILN_NOT_FOUND);
-    assert_int_equal(ask(f, "gfx90a", "conv.o").code, KILN_NOT_FOUND);
+    assert_int_equal(fetch_named(f, MI210, "conv.o").code, KILN_NOT_FOUND);
+    assert_int_equal(fetch_named(f, "gfx90a", "conv.o").code, KILN_NOT_FOUND);
 
-    assert_int_equal(counter(f, "misses"), 2);
+    assert_int_equal(users_stat(f, "misses"), 2);
 }
 
-TEST(users, a_flipped_bit_is_a_miss_that_is_counted_and_reported_and_the_others_are_served)
+TEST(users, a_flipped_bit_in_a_package_is_a_reported_miss)
 {
     struct users *f = *state;
     const struct kernel_row rows[] = { TEXT_KERNEL("bad.o", " -mcpu=gfx90a", "this one is damaged"),
@@ -96,10 +90,10 @@ TEST(users, a_flipped_bit_is_a_miss_that_is_counted_and_reported_and_the_others_
     flip_bit(package_path(&f->engine, "gfx90a68.kdb"), bytes_of_text(rows[0].content));
     engine_fixture_rescan(&f->engine);
 
-    assert_int_equal(ask(f, MI210, "bad.o").code, KILN_NOT_FOUND);
-    assert_content(ask(f, MI210, "good.o"), TIER_PACKAGE, "this one is well");
+    assert_int_equal(fetch_named(f, MI210, "bad.o").code, KILN_NOT_FOUND);
+    assert_content(fetch_named(f, MI210, "good.o"), TIER_PACKAGE, "this one is well");
 
-    assert_int_equal(counter(f, "quarantined"), 1);
+    assert_int_equal(users_stat(f, "quarantined"), 1);
     const char *reported = engine_fixture_reported(&f->engine, "quarantined");
     assert_non_null(reported);
     assert_says(reported, "'bad.o'");
@@ -112,29 +106,23 @@ TEST(users, a_damaged_package_row_is_quarantined_and_not_unpacked_again)
     flip_bit(package_path(&f->engine, "gfx90a68.kdb"), bytes_of_text("this one is damaged"));
     engine_fixture_rescan(&f->engine);
     for (unsigned i = 0; i < 3; i++)
-        assert_int_equal(ask(f, MI210, "bad.o").code, KILN_NOT_FOUND);
+        assert_int_equal(fetch_named(f, MI210, "bad.o").code, KILN_NOT_FOUND);
     fake_executor_run_tasks(&f->engine.executor);
 
-    assert_int_equal(counter(f, "quarantined"), 1);
-    assert_int_equal(counter(f, "store_quarantined"), 1);
-    test_caller_leave(&f->user, &f->engine);
-    test_caller_leave(&f->admin, &f->engine);
-    engine_fixture_reopen(&f->engine); /* it is in the store */
-    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
-    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
-    must(test_caller_hello(&f->user, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->admin, &f->engine), f->engine.err);
+    assert_int_equal(users_stat(f, "quarantined"), 1);
+    assert_int_equal(users_stat(f, "store_quarantined"), 1);
+    users_reopen(f); /* the record is in the store */
     KILN_AUTO(json)
-    struct json *answer = test_caller_ask(&f->admin, &f->engine, MESSAGE_package_verify,
-                                          "{\"name\":\"gfx90a68.kdb\"}");
+    struct json *answer =
+        test_caller_ask(&f->admin, MESSAGE_package_verify, "{\"name\":\"gfx90a68.kdb\"}");
     const struct json *row = json_first(json_get(answer, "quarantine"));
     assert_int_equal(json_count(json_get(answer, "quarantine")), 1);
     assert_string_equal(json_get_text(row, "kernel", ""), "bad.o");
     assert_says(json_get_text(row, "text", ""), "gfx90a68.kdb");
     assert_true(json_get_u64(row, "found", 0) > 0);
-    assert_int_equal(ask(f, MI210, "bad.o").code, KILN_NOT_FOUND);
+    assert_int_equal(fetch_named(f, MI210, "bad.o").code, KILN_NOT_FOUND);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(counter(f, "store_quarantined"), 1); /* the same row is kept once */
+    assert_int_equal(users_stat(f, "store_quarantined"), 1); /* the row is recorded once */
 }
 
 TEST(users, a_kernel_damaged_in_one_package_is_served_from_the_next)
@@ -145,35 +133,35 @@ TEST(users, a_kernel_damaged_in_one_package_is_served_from_the_next)
     flip_bit(package_path(&f->engine, "gfx90a68.kdb"), bytes_of_text("of the exact id"));
     engine_fixture_rescan(&f->engine);
 
-    assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "of the plain arch");
+    assert_content(fetch_named(f, MI210, "conv.o"), TIER_PACKAGE, "of the plain arch");
 
-    assert_int_equal(counter(f, "quarantined"), 1);
+    assert_int_equal(users_stat(f, "quarantined"), 1);
 }
 
-TEST(users, packages_come_and_go_while_it_runs)
+TEST(users, packages_may_appear_and_disappear_at_run_time)
 {
     struct users *f = *state;
-    assert_int_equal(ask(f, MI210, "conv.o").code, KILN_NOT_FOUND);
+    assert_int_equal(fetch_named(f, MI210, "conv.o").code, KILN_NOT_FOUND);
 
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
-    assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
+    assert_content(fetch_named(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
     assert_says(engine_fixture_reported(&f->engine, "package_appeared"), "'gfx90a68.kdb'");
 
     unlink(package_path(&f->engine, "gfx90a68.kdb"));
     engine_fixture_rescan(&f->engine);
-    assert_int_equal(ask(f, MI210, "conv.o").code, KILN_NOT_FOUND); /* nor is it hot */
+    assert_int_equal(fetch_named(f, MI210, "conv.o").code, KILN_NOT_FOUND); /* and it is not hot */
     assert_says(engine_fixture_reported(&f->engine, "package_gone"), "'gfx90a68.kdb'");
 }
 
-TEST(users, a_package_that_is_replaced_answers_with_what_is_in_it_now)
+TEST(users, a_replaced_package_answers_with_its_new_content)
 {
     struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the old object");
-    assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "the old object");
+    assert_content(fetch_named(f, MI210, "conv.o"), TIER_PACKAGE, "the old object");
 
     put_one(f, "gfx90a68.kdb", "conv.o", "the new object");
 
-    assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "the new object");
+    assert_content(fetch_named(f, MI210, "conv.o"), TIER_PACKAGE, "the new object");
 }
 
 TEST(users, installed_packages_are_used_from_the_start)
@@ -183,10 +171,10 @@ TEST(users, installed_packages_are_used_from_the_start)
 
     users_reopen(f);
 
-    assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
+    assert_content(fetch_named(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
 }
 
-TEST(users, a_file_that_is_no_package_is_refused_once_and_the_others_serve)
+TEST(users, an_invalid_package_file_is_reported_once_and_the_others_serve)
 {
     struct users *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
@@ -202,17 +190,18 @@ TEST(users, a_file_that_is_no_package_is_refused_once_and_the_others_serve)
     engine_fixture_rescan(&f->engine);
 
     assert_int_equal(f->engine.report_count, reported);
-    assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
+    assert_content(fetch_named(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
 }
 
-TEST(users, the_directories_are_looked_at_now_and_then_and_never_twice_at_once)
+TEST(users, package_directories_are_scanned_one_scan_at_a_time)
 {
     struct users *f = *state;
     struct engine *e = f->engine.engine;
     packages_tick(e);
     fake_executor_run_tasks(&f->engine.executor);
     packages_tick(e);
-    assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 0); /* not due */
+    assert_int_equal(fake_executor_run_tasks(&f->engine.executor),
+                     0); /* the next scan is not due */
 
     e->package_service->rescan_at_ns = 0;
     packages_tick(e);
@@ -222,13 +211,13 @@ TEST(users, the_directories_are_looked_at_now_and_then_and_never_twice_at_once)
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 1);
 }
 
-TEST(users, a_directory_that_cannot_be_read_is_reported_of)
+TEST(users, an_unreadable_package_directory_is_reported)
 {
     struct users *f = *state;
     static char other[100];
     static const char *others[] = { other, NULL };
     snprintf(other, sizeof(other), "%s/loop", f->engine.directory);
-    assert_int_equal(symlink(other, other), 0); /* ELOOP, for root too */
+    assert_int_equal(symlink(other, other), 0); /* fails with ELOOP, also for root */
     f->engine.options.more_package_directories = others;
 
     users_reopen(f);
@@ -258,13 +247,9 @@ TEST(users, an_invalid_kernel_name_is_refused)
         struct message_fetch_name m = { .database_id = bad[i].id,
                                         .name = bad[i].name,
                                         .args = bad[i].args };
-        BUFFER_AUTO struct buffer b;
-        buffer_init(&b, 100000);
-        message_fetch_name_write(&b, &m);
-        test_caller_forget_replies(&f->user);
-        must(test_caller_send(&f->user, &f->engine, MESSAGE_fetch_name, i, buffer_view(&b)),
-             f->engine.err);
-        assert_int_equal(reply_error(&f->user, 0).code, KILN_INVALID);
+        test_caller_forget_replies(&f->ann);
+        SEND_MESSAGE(&f->ann, fetch_name, i, &m);
+        assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
     }
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 0);
 }
@@ -275,33 +260,27 @@ static void put_named_item(struct buffer *items, const char *name)
                                     .database_id = bytes_of_text(MI210),
                                     .name = bytes_of_text(name),
                                     .args = bytes_of_text(" -mcpu=gfx90a") };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 1000);
-    message_fetch_name_write(&b, &m);
-    struct message_batch_item item = { .kind = 2, .request = buffer_view(&b) };
-    message_batch_item_write(items, &item);
+    PUT_BATCH_ITEM(items, 2, fetch_name, &m);
 }
 
-TEST(users, a_batch_may_ask_by_name)
+TEST(users, a_batch_may_fetch_by_name)
 {
     struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
-    BUFFER_AUTO struct buffer items, b;
+    BUFFER_AUTO struct buffer items;
     buffer_init(&items, 10000);
-    buffer_init(&b, 10000);
     put_named_item(&items, "conv.o");
     put_named_item(&items, "none.o");
-    put_named_item(&items, ""); /* is refused by itself */
+    put_named_item(&items, ""); /* only this item is refused */
     struct message_batch m = { .count = 3, .items = buffer_view(&items) };
-    message_batch_write(&b, &m);
 
-    must(test_caller_send(&f->user, &f->engine, MESSAGE_batch, 9, buffer_view(&b)), f->engine.err);
+    SEND_MESSAGE(&f->ann, batch, 9, &m);
     fake_executor_run_tasks(&f->engine.executor);
 
-    assert_int_equal(f->user.reply_count, 2);
-    assert_int_equal(reply_result(&f->user, 0).index, 2);
-    assert_int_equal(reply_result(&f->user, 0).code, KILN_INVALID);
-    struct reader r = reader_of(f->user.replies[1].body);
+    assert_int_equal(f->ann.reply_count, 2);
+    assert_int_equal(reply_result(&f->ann, 0).index, 2);
+    assert_int_equal(reply_result(&f->ann, 0).code, KILN_INVALID);
+    struct reader r = reader_of(f->ann.replies[1].body);
     struct message_kernels both = message_kernels_read(&r);
     struct reader results = reader_of(both.results);
     assert_int_equal(both.count, 2);
@@ -309,10 +288,10 @@ TEST(users, a_batch_may_ask_by_name)
     struct message_result none = message_result_read(&results);
     assert_int_equal(none.index, 1);
     assert_int_equal(none.code, KILN_NOT_FOUND);
-    assert_int_equal(f->user.replies[1].flags, 0);
+    assert_int_equal(f->ann.replies[1].flags, 0);
 }
 
-TEST(users, askers_of_one_name_cost_one_look)
+TEST(users, requests_for_one_name_share_a_look_up)
 {
     struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
@@ -320,18 +299,14 @@ TEST(users, askers_of_one_name_cost_one_look)
                                     .database_id = bytes_of_text(MI210),
                                     .name = bytes_of_text("conv.o"),
                                     .args = bytes_of_text(" -mcpu=gfx90a") };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 1000);
-    message_fetch_name_write(&b, &m);
 
     for (uint64_t id = 0; id < 3; id++)
-        must(test_caller_send(&f->user, &f->engine, MESSAGE_fetch_name, id, buffer_view(&b)),
-             f->engine.err);
+        SEND_MESSAGE(&f->ann, fetch_name, id, &m);
 
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 1);
-    assert_int_equal(f->user.reply_count, 3);
-    assert_int_equal(counter(f, "coalesced"), 2);
-    assert_int_equal(counter(f, "queued_bytes"), 0); /* the copy of its name is given back */
+    assert_int_equal(f->ann.reply_count, 3);
+    assert_int_equal(users_stat(f, "coalesced"), 2);
+    assert_int_equal(users_stat(f, "queued_bytes"), 0); /* the bytes of its name are released */
 }
 
 TEST(users, a_client_that_leaves_during_a_package_lookup_leaves_nothing)
@@ -340,23 +315,18 @@ TEST(users, a_client_that_leaves_during_a_package_lookup_leaves_nothing)
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
     struct message_fetch_name m = { .database_id = bytes_of_text(MI210),
                                     .name = bytes_of_text("conv.o") };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 1000);
-    message_fetch_name_write(&b, &m);
-    must(test_caller_send(&f->user, &f->engine, MESSAGE_fetch_name, 1, buffer_view(&b)),
-         f->engine.err);
+    SEND_MESSAGE(&f->ann, fetch_name, 1, &m);
 
-    test_caller_leave(&f->user, &f->engine);
+    test_caller_leave(&f->ann);
     fake_executor_run_tasks(&f->engine.executor);
 
-    assert_int_equal(counter(f, "cancelled"), 1);
-    assert_int_equal(counter(f, "queued_bytes"), 0);
-    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
+    assert_int_equal(users_stat(f, "cancelled"), 1);
+    assert_int_equal(users_stat(f, "queued_bytes"), 0);
 }
 
 /* ---- signed packages ---- */
 
-/* A .kpkg of one kernel with |key|, in the fixture's directory. */
+/* Writes a .kpkg of one kernel with |key|. */
 static void write_kpkg(const char *path, const struct digest *key)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -379,13 +349,12 @@ static void write_kpkg(const char *path, const struct digest *key)
     must(package_writer_finish(writer, &err), err);
 }
 
-/* Installs it as if kiln-transfer had found it signed by |signer|. */
-static void install(struct users *f, const char *path, const char *name, const char *signer)
+/* Installs |path| as if kiln-transfer had found it signed by |signer|. */
+static void install_signed(struct users *f, const char *path, const char *name, const char *signer)
 {
     test_caller_forget_replies(&f->admin);
-    must(test_caller_send(&f->admin, &f->engine, MESSAGE_package_install, 3,
-                          bytes_of_text("{\"url\":\"file:///tmp/x\"}")),
-         f->engine.err);
+    test_caller_send(&f->admin, MESSAGE_package_install, 3,
+                     bytes_of_text("{\"url\":\"file:///tmp/x\"}"));
     fake_executor_transfer(&f->engine.executor, path, name, signer);
     fake_executor_run_tasks(&f->engine.executor);
 }
@@ -393,13 +362,10 @@ static void install(struct users *f, const char *path, const char *name, const c
 static struct message_result ask_key(struct users *f, const struct digest *key)
 {
     struct message_fetch m = { .key = *key, .inline_limit = 100 };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 100);
-    message_fetch_write(&b, &m);
-    test_caller_forget_replies(&f->user);
-    must(test_caller_send(&f->user, &f->engine, MESSAGE_fetch, 4, buffer_view(&b)), f->engine.err);
+    test_caller_forget_replies(&f->ann);
+    SEND_MESSAGE(&f->ann, fetch, 4, &m);
     fake_executor_run_tasks(&f->engine.executor);
-    return last_result(&f->user);
+    return last_result(&f->ann);
 }
 
 TEST(users, a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone)
@@ -412,19 +378,19 @@ TEST(users, a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone)
     must(manifest_keygen(f->engine.keys, "release", &err), err);
     write_kpkg(path, &key);
 
-    install(f, path, "gfx90a68.kpkg", "");
+    install_signed(f, path, "gfx90a68.kpkg", "");
     assert_int_equal(ask_key(f, &key).code, KILN_NOT_FOUND);
-    install(f, path, "gfx90a68.kpkg", "somebody"); /* whose key is not trusted here */
+    install_signed(f, path, "gfx90a68.kpkg", "somebody"); /* the key of "somebody" is not trusted */
     assert_int_equal(ask_key(f, &key).code, KILN_NOT_FOUND);
-    install(f, path, "gfx90a68.kpkg", "release");
+    install_signed(f, path, "gfx90a68.kpkg", "release");
     assert_content(ask_key(f, &key), TIER_PACKAGE, "the signed object");
 
-    test_caller_forget_replies(&f->user);
-    test_caller_want_named(&f->user, &f->engine, MI210, "conv.cl.o", "-mcpu=gfx90a");
-    assert_content(last_result(&f->user), TIER_PACKAGE, "the signed object");
+    test_caller_forget_replies(&f->ann);
+    test_caller_fetch_name(&f->ann, MI210, "conv.cl.o", "-mcpu=gfx90a");
+    assert_content(last_result(&f->ann), TIER_PACKAGE, "the signed object");
 }
 
-/* Of the ways to a kernel each is tried, whatever became of the one before. */
+/* A failure at one tier must not prevent a look at the next. */
 TEST(users, a_kernel_damaged_under_its_key_is_found_by_name_in_another_package)
 {
     struct users *f = *state;
@@ -437,15 +403,15 @@ TEST(users, a_kernel_damaged_under_its_key_is_found_by_name_in_another_package)
     must(manifest_keygen(f->engine.keys, "release", &err), err);
     write_kpkg(path, &key);
     flip_bit(path, bytes_of_text("the signed object"));
-    install(f, path, "gfx90a68.kpkg", "release");
+    install_signed(f, path, "gfx90a68.kpkg", "release");
 
-    assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
+    assert_content(fetch_named(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
 
-    assert_int_equal(counter(f, "quarantined"), 1);
+    assert_int_equal(users_stat(f, "quarantined"), 1);
     assert_says(engine_fixture_reported(&f->engine, "quarantined"), "package 'gfx90a68.kpkg'");
 }
 
-TEST(users, where_signatures_are_required_others_are_not_used_and_it_is_said)
+TEST(users, unsigned_packages_are_reported_and_unused_if_signatures_are_required)
 {
     struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
@@ -453,6 +419,6 @@ TEST(users, where_signatures_are_required_others_are_not_used_and_it_is_said)
 
     users_reopen(f);
 
-    assert_int_equal(ask(f, MI210, "conv.o").code, KILN_NOT_FOUND);
+    assert_int_equal(fetch_named(f, MI210, "conv.o").code, KILN_NOT_FOUND);
     assert_says(engine_fixture_reported(&f->engine, "package_refused"), "require-signature");
 }

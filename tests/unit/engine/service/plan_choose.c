@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Plans by what is recorded: which solver, which perf config, and why. */
+/* Plans from records: solver, perf config, and their source. */
 #include "engine/service/requests/plan_choose.h"
 #include "engine/service/internal.h"
 #include "engine/solver/candidates.h"
@@ -15,26 +15,26 @@
 
 static const struct target target = { .family = TARGET_OPENCL, .text = FIXTURE_TARGET };
 
-/* A plan of two programs waits with both sources. */
+/* A plan of two programs is charged with both sources while it waits. */
 static int setup(void **state)
 {
-    int rc = tuning_setup(state);
-    struct tuning_users *f = *state;
+    int rc = users_setup(state);
+    struct users *f = *state;
     f->engine.options.queue_bytes_uid = f->engine.options.queue_bytes = 4u << 20;
-    tuning_reopen(f);
+    users_reopen(f);
     return rc;
 }
 
-FIXTURE(with_engine, setup, tuning_teardown);
+FIXTURE(with_engine, setup, users_teardown);
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
-struct wanted { /* what a plan asks for; problem_of_batch(1) */
+struct wanted { /* a plan request for problem_of_batch(1) */
     const char *solver, *config, *database_id, *driver;
     uint8_t flags;
 };
 
-static void send_wanted(struct tuning_users *f, struct test_caller *c, const struct wanted *w)
+static void send_wanted(struct users *f, struct test_caller *c, const struct wanted *w)
 {
     const struct message_plan m = { .problem = problem_of_batch(1),
                                     .flags = (uint8_t)(FETCH_NO_OBJECT | w->flags),
@@ -48,17 +48,16 @@ static void send_wanted(struct tuning_users *f, struct test_caller *c, const str
     buffer_init(&body, LIMIT_FRAME_BODY);
     message_plan_write(&body, &m);
     test_caller_forget_replies(c);
-    enum kiln_code rc = test_caller_send(c, &f->engine, MESSAGE_plan, 8, buffer_view(&body));
+    enum kiln_code rc = test_caller_try_send(c, MESSAGE_plan, 8, buffer_view(&body));
     fake_executor_run_tasks(&f->engine.executor);
     while (!rc && fake_executor_next_compile(&f->engine.executor)) {
-        fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
-        fake_executor_run_tasks(&f->engine.executor);
+        finish_compile(f, "object");
     }
 }
 
-/* Its texts are borrowed from the caller's kept reply. */
-static struct message_planned plan(struct tuning_users *f, struct test_caller *c,
-                                   const struct wanted *w)
+/* Returns texts borrowed from the caller's kept reply. */
+static struct message_planned ask_plan(struct users *f, struct test_caller *c,
+                                       const struct wanted *w)
 {
     send_wanted(f, c, w);
     assert_int_equal(c->reply_count, 1);
@@ -72,13 +71,13 @@ static struct message_planned plan(struct tuning_users *f, struct test_caller *c
     return m;
 }
 
-static struct message_planned plan_simply(struct tuning_users *f)
+static struct message_planned plan_simply(struct users *f)
 {
-    return plan(f, &f->ann, &(struct wanted){ 0 });
+    return ask_plan(f, &f->ann, &(struct wanted){ 0 });
 }
 
-static void refused(struct tuning_users *f, const struct wanted *w, enum kiln_code code,
-                    const char *words)
+static void assert_refused(struct users *f, const struct wanted *w, enum kiln_code code,
+                           const char *words)
 {
     send_wanted(f, &f->ann, w);
     assert_int_equal(f->ann.reply_count, 1);
@@ -109,27 +108,26 @@ static struct put of_device(struct put put)
     return put;
 }
 
-static void record_find(struct tuning_users *f, struct test_caller *c, const char *solver,
-                        double ms)
+static void record_find(struct users *f, struct test_caller *c, const char *solver, double ms)
 {
     const struct put put = of_device(find_put(solver, ms));
     tuning_put(f, c, &put);
 }
 
-static void record_perf(struct tuning_users *f, struct test_caller *c, const char *params,
-                        double ms)
+static void record_perf(struct users *f, struct test_caller *c, const char *params, double ms)
 {
     const struct put put = of_device(perf_put(GEMM_SOLVER, params, ms));
     tuning_put(f, c, &put);
 }
 
-static void record_for_host(struct tuning_users *f, struct put put)
+static void record_for_host(struct users *f, struct put put)
 {
     put.m.tier = 2;
     tuning_put(f, &f->publisher, &put);
 }
 
-/* A config that the heuristic does not choose: the |which|-th valid candidate, or invalid one. */
+/* Finds a config that the heuristic does not choose: the |which|-th candidate that is valid, or
+ * not. */
 static void other_config_of_batch(uint32_t n, bool valid, unsigned which,
                                   char text[PERF_CONFIG_TEXT_MAX])
 {
@@ -156,23 +154,23 @@ static void other_config(bool valid, unsigned which, char text[PERF_CONFIG_TEXT_
     other_config_of_batch(1, valid, which, text);
 }
 
-/* ---- by record ---- */
+/* ---- records ---- */
 
 TEST(with_engine, without_records_the_heuristic_decides)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct message_planned m = plan_simply(f);
     assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_HEURISTIC, 0);
     assert_true(m.config.size > 0);
     assert_true(m.toolchain_identity.size > m.toolchain.size);
 }
 
-TEST(with_engine, the_fastest_recorded_solver_of_ours_is_taken)
+TEST(with_engine, the_fastest_recorded_kiln_solver_is_chosen)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     record_find(f, &f->ann, GEMM_SOLVER, 0.07);
     record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
-    record_find(f, &f->ann, "ConvBinWinogradRxSf2x3g1", 0.01); /* MIOpen's */
+    record_find(f, &f->ann, "ConvBinWinogradRxSf2x3g1", 0.01); /* a solver of MIOpen */
 
     struct message_planned m = plan_simply(f);
 
@@ -180,18 +178,19 @@ TEST(with_engine, the_fastest_recorded_solver_of_ours_is_taken)
     assert_int_equal(m.config.size, 0);
 }
 
-TEST(with_engine, a_solver_that_does_not_apply_is_passed_over)
+TEST(with_engine, a_recorded_solver_that_does_not_apply_is_skipped)
 {
-    struct tuning_users *f = *state;
-    record_find(f, &f->ann, "ConvDepthwise", 0.01); /* for as many groups as channels */
+    struct users *f = *state;
+    record_find(f, &f->ann, "ConvDepthwise",
+                0.01); /* applies only if there are as many groups as channels */
     record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
     struct message_planned m = plan_simply(f);
     assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.05);
 }
 
-TEST(with_engine, the_recorded_config_is_planned_with)
+TEST(with_engine, a_plan_uses_the_recorded_config)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     char config[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, config);
     record_perf(f, &f->ann, config, 0.04);
@@ -200,9 +199,9 @@ TEST(with_engine, the_recorded_config_is_planned_with)
     assert_text(m.config, config);
 }
 
-TEST(with_engine, a_tuned_solver_counts_with_its_tuned_time)
+TEST(with_engine, a_tuned_solver_is_ranked_by_its_tuned_time)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     char config[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, config);
     record_find(f, &f->ann, GEMM_SOLVER, 0.07);
@@ -213,19 +212,19 @@ TEST(with_engine, a_tuned_solver_counts_with_its_tuned_time)
     assert_text(m.config, config);
 }
 
-TEST(with_engine, plans_by_record_are_counted)
+TEST(with_engine, plans_from_records_are_counted)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
-    plan(f, &f->ann, &(struct wanted){ .flags = PLAN_HEURISTIC });
-    assert_int_equal(engine_fixture_stat(&f->engine, "plans_recorded"), 0);
+    ask_plan(f, &f->ann, &(struct wanted){ .flags = PLAN_HEURISTIC });
+    assert_int_equal(users_stat(f, "plans_recorded"), 0);
     plan_simply(f);
-    assert_int_equal(engine_fixture_stat(&f->engine, "plans_recorded"), 1);
+    assert_int_equal(users_stat(f, "plans_recorded"), 1);
 }
 
-TEST(with_engine, a_config_that_does_not_fit_is_passed_over)
+TEST(with_engine, a_recorded_config_that_does_not_fit_is_skipped)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct message_planned m = plan_simply(f);
     KILN_AUTO(mem) char *heuristic = bytes_to_text(m.config);
     char invalid[PERF_CONFIG_TEXT_MAX];
@@ -244,9 +243,9 @@ TEST(with_engine, a_config_that_does_not_fit_is_passed_over)
     }
 }
 
-TEST(with_engine, where_a_users_config_does_not_fit_the_hosts_counts)
+TEST(with_engine, the_hosts_config_is_used_if_the_users_does_not_fit)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     char config[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, config);
     record_for_host(f, of_device(perf_put(GEMM_SOLVER, config, 0.04)));
@@ -256,9 +255,9 @@ TEST(with_engine, where_a_users_config_does_not_fit_the_hosts_counts)
     assert_text(m.config, config);
 }
 
-TEST(with_engine, a_users_record_counts_before_the_hosts)
+TEST(with_engine, a_users_record_comes_before_the_hosts)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     record_for_host(f, of_device(find_put(NAIVE_SOLVER, 0.01)));
     struct message_planned m = plan_simply(f);
     assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.01);
@@ -267,13 +266,13 @@ TEST(with_engine, a_users_record_counts_before_the_hosts)
 
     m = plan_simply(f);
     assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_FIND, 0.07);
-    m = plan(f, &f->bob, &(struct wanted){ 0 });
+    m = ask_plan(f, &f->bob, &(struct wanted){ 0 });
     assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.01);
 }
 
 TEST(with_engine, miopens_records_of_a_user_do_not_hide_the_hosts)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     record_for_host(f, of_device(find_put(NAIVE_SOLVER, 0.05)));
     record_find(f, &f->ann, "ConvBinWinogradRxSf2x3g1", 0.01);
     struct message_planned m = plan_simply(f);
@@ -282,20 +281,20 @@ TEST(with_engine, miopens_records_of_a_user_do_not_hide_the_hosts)
 
 TEST(with_engine, records_of_another_device_or_backend_do_not_count)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = of_device(find_put(NAIVE_SOLVER, 0.05));
     put.m.database_id = bytes_of_text("opencl_00000000");
     tuning_put(f, &f->ann, &put);
     put = of_device(find_put(NAIVE_SOLVER, 0.05));
     put.m.database_id = bytes_of_text("gfx90a68");
-    tuning_put(f, &f->ann, &put); /* MIOpen's OpenCL */
+    tuning_put(f, &f->ann, &put); /* a solver of MIOpen's OpenCL back end */
     struct message_planned m = plan_simply(f);
     assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_HEURISTIC, 0);
 }
 
 TEST(with_engine, a_request_without_a_device_or_for_the_heuristic_gets_the_heuristic)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     char config[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, config);
     record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
@@ -304,7 +303,7 @@ TEST(with_engine, a_request_without_a_device_or_for_the_heuristic_gets_the_heuri
                                    { .flags = PLAN_HEURISTIC },
                                    { .flags = PLAN_HEURISTIC, .solver = GEMM_SOLVER } };
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
-        struct message_planned m = plan(f, &f->ann, &ways[i]);
+        struct message_planned m = ask_plan(f, &f->ann, &ways[i]);
         assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_HEURISTIC, 0);
         assert_false(bytes_equal_text(m.config, config));
     }
@@ -314,67 +313,70 @@ TEST(with_engine, a_request_without_a_device_or_for_the_heuristic_gets_the_heuri
 
 TEST(with_engine, a_forced_solver_gets_its_recorded_config)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     char config[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, config);
     record_find(f, &f->ann, NAIVE_SOLVER, 0.01);
     record_perf(f, &f->ann, config, 0.04);
-    struct message_planned m = plan(f, &f->ann, &(struct wanted){ .solver = GEMM_SOLVER });
+    struct message_planned m = ask_plan(f, &f->ann, &(struct wanted){ .solver = GEMM_SOLVER });
     assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_PERF, 0.04);
     assert_text(m.config, config);
 }
 
-TEST(with_engine, a_forced_config_is_planned_with)
+TEST(with_engine, a_plan_uses_a_forced_config)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     char recorded[PERF_CONFIG_TEXT_MAX], forced[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, recorded);
     other_config(true, 1, forced);
     record_perf(f, &f->ann, recorded, 0.04);
     struct message_planned m =
-        plan(f, &f->ann, &(struct wanted){ .solver = GEMM_SOLVER, .config = forced });
+        ask_plan(f, &f->ann, &(struct wanted){ .solver = GEMM_SOLVER, .config = forced });
     assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_FORCED, 0);
     assert_text(m.config, forced);
 }
 
 TEST(with_engine, a_solver_or_config_that_cannot_be_forced_is_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     char valid[PERF_CONFIG_TEXT_MAX], invalid[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, valid);
     other_config(false, 0, invalid);
-    refused(f, &(struct wanted){ .config = valid }, KILN_INVALID, "solver");
-    refused(f, &(struct wanted){ .solver = "ConvMagic", .config = valid }, KILN_NOT_FOUND,
-            "'ConvMagic'");
-    refused(f, &(struct wanted){ .solver = GEMM_SOLVER, .config = invalid }, KILN_INVALID,
-            "not fit");
-    refused(f, &(struct wanted){ .solver = GEMM_SOLVER, .config = "1,x" }, KILN_INVALID, "'1,x'");
-    refused(f, &(struct wanted){ .solver = NAIVE_SOLVER, .config = "1" }, KILN_INVALID,
-            "ConvDirectNaive");
-    refused(f, &(struct wanted){ .solver = "ConvDepthwise" }, KILN_UNSUPPORTED, "ConvDepthwise");
-    refused(f, &(struct wanted){ .database_id = "gfx" }, KILN_INVALID, "database id");
+    assert_refused(f, &(struct wanted){ .config = valid }, KILN_INVALID, "solver");
+    assert_refused(f, &(struct wanted){ .solver = "ConvMagic", .config = valid }, KILN_NOT_FOUND,
+                   "'ConvMagic'");
+    assert_refused(f, &(struct wanted){ .solver = GEMM_SOLVER, .config = invalid }, KILN_INVALID,
+                   "not fit");
+    assert_refused(f, &(struct wanted){ .solver = GEMM_SOLVER, .config = "1,x" }, KILN_INVALID,
+                   "'1,x'");
+    assert_refused(f, &(struct wanted){ .solver = NAIVE_SOLVER, .config = "1" }, KILN_INVALID,
+                   "ConvDirectNaive");
+    assert_refused(f, &(struct wanted){ .solver = "ConvDepthwise" }, KILN_UNSUPPORTED,
+                   "ConvDepthwise");
+    assert_refused(f, &(struct wanted){ .database_id = "gfx" }, KILN_INVALID, "database id");
 }
 
 TEST(with_engine, a_long_config_or_driver_is_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     static char text[64u << 10];
     memset(text, '1', sizeof(text) - 1);
-    refused(f, &(struct wanted){ .solver = GEMM_SOLVER, .config = text }, KILN_INVALID, "'1111");
-    refused(f, &(struct wanted){ .driver = text }, KILN_INVALID, "65535");
-    refused(f, &(struct wanted){ .database_id = text }, KILN_INVALID, "database id");
+    assert_refused(f, &(struct wanted){ .solver = GEMM_SOLVER, .config = text }, KILN_INVALID,
+                   "'1111");
+    assert_refused(f, &(struct wanted){ .driver = text }, KILN_INVALID, "65535");
+    assert_refused(f, &(struct wanted){ .database_id = text }, KILN_INVALID, "database id");
 }
 
 /* ---- staleness ---- */
 
-TEST(with_engine, stale_records_that_the_policy_ignores_are_not_planned_with)
+TEST(with_engine, plans_do_not_use_stale_records_that_the_policy_ignores)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct message_planned m = plan_simply(f);
     KILN_AUTO(mem) char *toolchain = bytes_to_text(m.toolchain_identity);
     f->engine.options.tuning_stale = TUNING_IGNORE;
-    tuning_reopen(f);
-    struct put put = of_device(find_put(NAIVE_SOLVER, 0.05)); /* "driver 1", "toolchain 1" */
+    users_reopen(f);
+    struct put put = of_device(find_put(NAIVE_SOLVER, 0.05)); /* of "driver 1" and "toolchain 1" */
     tuning_put(f, &f->ann, &put);
     m = plan_simply(f);
     assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_HEURISTIC, 0);
@@ -384,36 +386,35 @@ TEST(with_engine, stale_records_that_the_policy_ignores_are_not_planned_with)
 
     m = plan_simply(f);
     assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.05);
-    m = plan(f, &f->ann, &(struct wanted){ .driver = "driver 1" });
+    m = ask_plan(f, &f->ann, &(struct wanted){ .driver = "driver 1" });
     assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.05);
-    m = plan(f, &f->ann, &(struct wanted){ .driver = "driver 2" });
+    m = ask_plan(f, &f->ann, &(struct wanted){ .driver = "driver 2" });
     assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_HEURISTIC, 0);
 }
 
 TEST(with_engine, by_default_a_stale_record_still_counts)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
-    struct message_planned m = plan(f, &f->ann, &(struct wanted){ .driver = "driver 2" });
+    struct message_planned m = ask_plan(f, &f->ann, &(struct wanted){ .driver = "driver 2" });
     assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.05);
 }
 
 /* ---- packages and why-miss ---- */
 
-static unsigned compile_all(struct tuning_users *f)
+static unsigned compile_all(struct users *f)
 {
     unsigned count = 0;
     fake_executor_run_tasks(&f->engine.executor);
     for (; fake_executor_next_compile(&f->engine.executor); count++) {
-        fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
-        fake_executor_run_tasks(&f->engine.executor);
+        finish_compile(f, "object");
     }
     return count;
 }
 
-/* Of problem_of_batch(1) to |count|; how many kernels were compiled for it. */
-static unsigned build(struct tuning_users *f, uint32_t count, const char *database_id,
-                      uint64_t *ret_kernels)
+/* Builds a package for problem_of_batch(1) to |count|; returns the number of compiled kernels. */
+static unsigned build_problems(struct users *f, uint32_t count, const char *database_id,
+                               uint64_t *ret_kernels)
 {
     char question[200];
     BUFFER_AUTO struct buffer problems;
@@ -426,9 +427,7 @@ static unsigned build(struct tuning_users *f, uint32_t count, const char *databa
     snprintf(question, sizeof(question),
              "{\"target\":\"" FIXTURE_TARGET "\",\"database_id\":\"%s\"}", database_id);
     test_caller_forget_replies(&f->ann);
-    must(test_caller_send_files(&f->ann, &f->engine, MESSAGE_package_build, 3,
-                                bytes_of_text(question), &file, 1),
-         f->engine.err);
+    test_caller_send_files(&f->ann, MESSAGE_package_build, question, &file, 1);
     unsigned compiled = compile_all(f);
     KILN_AUTO(json) struct json *answer = reply_json(&f->ann, f->ann.reply_count - 1);
     assert_int_equal(json_get_u64(answer, "failures", 9), 0);
@@ -436,41 +435,42 @@ static unsigned build(struct tuning_users *f, uint32_t count, const char *databa
     return compiled;
 }
 
-TEST(with_engine, a_package_is_built_as_its_asker_would_plan)
+TEST(with_engine, a_build_chooses_configs_as_a_plan_does)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     char config[PERF_CONFIG_TEXT_MAX];
     uint64_t kernels;
     other_config(true, 0, config);
     record_perf(f, &f->ann, config, 0.04);
-    plan_simply(f); /* so its kernels are there */
+    plan_simply(f); /* so that its kernels are stored */
 
-    assert_int_equal(build(f, 1, DEVICE, &kernels), 0);
+    assert_int_equal(build_problems(f, 1, DEVICE, &kernels), 0);
 
     assert_true(kernels > 0);
-    assert_true(build(f, 1, "opencl_00000000", &kernels) > 0); /* another device: by heuristic */
+    assert_true(build_problems(f, 1, "opencl_00000000", &kernels) >
+                0); /* another device, so the heuristic decides */
 }
 
 TEST(with_engine, every_problem_of_a_long_build_is_looked_up)
 {
-    struct tuning_users *f = *state;
-    const uint32_t count = 600; /* several turns */
+    struct users *f = *state;
+    const uint32_t count = 600; /* several loop iterations */
     char config[PERF_CONFIG_TEXT_MAX];
     uint64_t before, after;
     f->engine.options.queue_bytes_uid = f->engine.options.queue_bytes = 64u << 20;
-    tuning_reopen(f);
-    build(f, count, DEVICE, &before);
+    users_reopen(f);
+    build_problems(f, count, DEVICE, &before);
     other_config_of_batch(count, true, 0, config);
     struct put put = of_device(perf_put(GEMM_SOLVER, config, 0.04));
-    put.m.problem = problem_of_batch(count); /* the last */
+    put.m.problem = problem_of_batch(count); /* of the last problem */
     tuning_put(f, &f->ann, &put);
 
-    assert_true(build(f, count, DEVICE, &after) > 0);
+    assert_true(build_problems(f, count, DEVICE, &after) > 0);
 
     assert_true(after > before);
 }
 
-static bool is_found(struct tuning_users *f, const char *database_id)
+static bool is_found(struct users *f, const char *database_id)
 {
     char question[400];
     snprintf(question, sizeof(question),
@@ -478,13 +478,13 @@ static bool is_found(struct tuning_users *f, const char *database_id)
              "\",\"database_id\":\"%s\"}",
              database_id);
     KILN_AUTO(json)
-    struct json *answer = test_caller_ask(&f->ann, &f->engine, MESSAGE_why_miss, question);
+    struct json *answer = test_caller_ask(&f->ann, MESSAGE_why_miss, question);
     return json_get_bool(answer, "found", false);
 }
 
-TEST(with_engine, why_miss_looks_for_what_a_plan_would_need)
+TEST(with_engine, why_miss_looks_for_the_kernels_of_a_plan)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     char config[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, config);
     record_perf(f, &f->ann, config, 0.04);
@@ -495,7 +495,7 @@ TEST(with_engine, why_miss_looks_for_what_a_plan_would_need)
 
 /* ---- without tuning databases ---- */
 
-TEST(plain, without_databases_there_is_still_a_choice)
+TEST(plain, a_plan_without_tuning_databases_uses_the_heuristic)
 {
     const struct problem problem = problem_of_batch(1);
     const struct plan_options wish = {
@@ -508,7 +508,7 @@ TEST(plain, without_databases_there_is_still_a_choice)
     assert_int_equal(choice.chosen.solver.size + choice.chosen.config.size, 0);
 }
 
-TEST(plain, there_is_room_for_every_solver)
+TEST(plain, a_plan_can_hold_every_solver)
 {
     unsigned count = 0;
     while (solvers[count])
@@ -518,7 +518,7 @@ TEST(plain, there_is_room_for_every_solver)
 
 /* ---- ids ---- */
 
-TEST(plain, records_go_by_device_and_packages_by_what_code_is_for)
+TEST(plain, records_match_the_device_and_packages_the_code_target)
 {
     static const struct {
         const char *target, *given, *device, *package;
@@ -544,7 +544,7 @@ TEST(plain, records_go_by_device_and_packages_by_what_code_is_for)
     }
 }
 
-TEST(plain, an_id_of_another_device_than_the_targets_is_none)
+TEST(plain, a_database_id_that_contradicts_the_target_is_ignored)
 {
     static const struct {
         const char *target, *given;
@@ -580,10 +580,11 @@ TEST(plain, an_id_of_another_device_than_the_targets_is_none)
     }
 }
 
-TEST(with_engine, a_plan_for_another_device_than_the_targets_is_refused)
+TEST(with_engine, a_plan_whose_database_id_contradicts_its_target_is_refused)
 {
-    struct tuning_users *f = *state;
-    refused(f, &(struct wanted){ .database_id = "gfx90a68" }, KILN_INVALID, "'" FIXTURE_TARGET "'");
+    struct users *f = *state;
+    assert_refused(f, &(struct wanted){ .database_id = "gfx90a68" }, KILN_INVALID,
+                   "'" FIXTURE_TARGET "'");
 }
 
 TEST(plain, a_toolchain_is_named_by_name_version_and_identity)

@@ -20,21 +20,17 @@
     "\"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"}]}"
 
 struct fixture {
-    struct tuning_users users;        /* the engine, and a publisher */
-    struct test_caller maps, no_maps; /* of one user, with and without the capability */
-    const char *device;               /* what plans are asked for */
+    struct users users;               /* without ann, bob and admin */
+    struct test_caller maps, no_maps; /* of one user, with and without CAPABILITY_TENSOR_MAPS */
+    const char *device;               /* the database id of plan requests */
 };
 
-static void say_hello(struct fixture *f, struct test_caller *c, uint64_t capabilities)
+static void say_hello(struct test_caller *c, uint64_t capabilities)
 {
     const struct message_hello m = { .oldest_version = 1,
                                      .newest_version = 1,
                                      .capabilities = capabilities };
-    BUFFER_AUTO struct buffer body;
-    buffer_init(&body, 1000);
-    message_hello_write(&body, &m);
-    must(test_caller_send(c, &f->users.engine, MESSAGE_hello, 0, buffer_view(&body)),
-         f->users.engine.err);
+    SEND_MESSAGE(c, hello, 0, &m);
     test_caller_forget_replies(c);
 }
 
@@ -47,10 +43,9 @@ static int setup(void **state)
     engine_fixture_describe_as(engine, NVRTC);
     test_caller_join(&f.maps, engine, 1000, ROLE_USE);
     test_caller_join(&f.no_maps, engine, 1000, ROLE_USE);
-    test_caller_join(&f.users.publisher, engine, 1002, ROLE_PUBLISH);
-    say_hello(&f, &f.maps, CAPABILITY_INLINE | CAPABILITY_TENSOR_MAPS);
-    say_hello(&f, &f.no_maps, CAPABILITY_INLINE);
-    must(test_caller_hello(&f.users.publisher, engine), engine->err);
+    test_caller_connect(&f.users.publisher, engine, 1002, ROLE_PUBLISH);
+    say_hello(&f.maps, CAPABILITY_INLINE | CAPABILITY_TENSOR_MAPS);
+    say_hello(&f.no_maps, CAPABILITY_INLINE);
     *state = &f;
     return 0;
 }
@@ -58,17 +53,17 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct fixture *f = *state;
-    test_caller_leave(&f->maps, &f->users.engine);
-    test_caller_leave(&f->no_maps, &f->users.engine);
-    test_caller_leave(&f->users.publisher, &f->users.engine);
+    test_caller_leave(&f->maps);
+    test_caller_leave(&f->no_maps);
+    test_caller_leave(&f->users.publisher);
     engine_fixture_close(&f->users.engine);
     return 0;
 }
 
 FIXTURE(plan, setup, teardown);
 
-/* What waits, with the compiles that it leads to. */
-static void run(struct fixture *f)
+/* Runs all tasks and compiles. */
+static void run_to_end(struct fixture *f)
 {
     struct fake_executor *executor = &f->users.engine.executor;
     Elf64_Ehdr object = { .e_machine = EM_CUDA, .e_flags = 90 };
@@ -93,7 +88,7 @@ static struct problem layer(void)
     return problem;
 }
 
-static void ask(struct fixture *f, struct test_caller *c, const char *config)
+static void send_plan_of(struct fixture *f, struct test_caller *c, const char *config)
 {
     const struct message_plan m = { .problem = layer(),
                                     .flags = FETCH_NO_OBJECT,
@@ -101,19 +96,16 @@ static void ask(struct fixture *f, struct test_caller *c, const char *config)
                                     .database_id = bytes_of_text(f->device),
                                     .solver = bytes_of_text(config[0] ? SOLVER : ""),
                                     .config = bytes_of_text(config) };
-    BUFFER_AUTO struct buffer body;
-    buffer_init(&body, LIMIT_FRAME_BODY);
-    message_plan_write(&body, &m);
     test_caller_forget_replies(c);
-    (void)test_caller_send(c, &f->users.engine, MESSAGE_plan, 8, buffer_view(&body));
-    run(f);
+    SEND_MESSAGE(c, plan, 8, &m);
+    run_to_end(f);
     assert_int_equal(c->reply_count, 1);
 }
 
-/* Its texts are borrowed from the caller's kept reply. */
-static struct message_planned plan(struct fixture *f, struct test_caller *c, const char *config)
+/* Returns texts borrowed from the caller's kept reply. */
+static struct message_planned ask_plan(struct fixture *f, struct test_caller *c, const char *config)
 {
-    ask(f, c, config);
+    send_plan_of(f, c, config);
     if (c->replies[0].type == MESSAGE_error) {
         KILN_AUTO(mem) char *text = bytes_to_text(reply_error(c, 0).text);
         fail_msg("no plan: '%s'", text);
@@ -124,7 +116,7 @@ static struct message_planned plan(struct fixture *f, struct test_caller *c, con
     return m;
 }
 
-/* How many maps the plan's kernels have; all must be right. */
+/* Returns the number of tensor maps in the plan's kernels; all must be valid. */
 static unsigned count_maps(const struct message_planned *m)
 {
     struct reader kernels = reader_of(m->kernels);
@@ -150,7 +142,7 @@ static unsigned count_maps(const struct message_planned *m)
     return all;
 }
 
-/* The last axis says so: 2, or 3 of groups that last. */
+/* The last axis of the config is 2, or 3 with persistent groups. */
 static bool is_in_bulk(struct bytes config)
 {
     return config.size > 2 && config.data[config.size - 2] == ',' &&
@@ -160,32 +152,32 @@ static bool is_in_bulk(struct bytes config)
 TEST(plan, a_client_that_encodes_tensor_maps_gets_them_behind_the_arguments)
 {
     struct fixture *f = *state;
-    struct message_planned m = plan(f, &f->maps, "");
+    struct message_planned m = ask_plan(f, &f->maps, "");
     assert_true(is_in_bulk(m.config));
     assert_in_range(count_maps(&m), 2, 3);
-    m = plan(f, &f->maps, IN_BULK);
+    m = ask_plan(f, &f->maps, IN_BULK);
     assert_int_equal(count_maps(&m), 2);
-    m = plan(f, &f->maps, LASTING); /* and the result's */
+    m = ask_plan(f, &f->maps, LASTING); /* one more for the result */
     assert_int_equal(count_maps(&m), 3);
-    m = plan(f, &f->maps, FED_BY_ALL);
+    m = ask_plan(f, &f->maps, FED_BY_ALL);
     assert_int_equal(count_maps(&m), 0);
 }
 
 TEST(plan, a_client_that_encodes_no_tensor_maps_gets_a_plan_without_any)
 {
     struct fixture *f = *state;
-    const struct message_planned m = plan(f, &f->no_maps, "");
+    const struct message_planned m = ask_plan(f, &f->no_maps, "");
     assert_true(m.config.size > 0);
     assert_false(is_in_bulk(m.config));
     assert_int_equal(count_maps(&m), 0);
-    ask(f, &f->no_maps, IN_BULK);
+    send_plan_of(f, &f->no_maps, IN_BULK);
     assert_reply_refuses(&f->no_maps, 0, KILN_INVALID, IN_BULK);
-    ask(f, &f->no_maps, LASTING);
+    send_plan_of(f, &f->no_maps, LASTING);
     assert_reply_refuses(&f->no_maps, 0, KILN_INVALID, LASTING);
 }
 
-/* A device's multiprocessors are in its database id. */
-TEST(plan, groups_that_last_are_as_many_as_the_device_holds)
+/* The number of multiprocessors is part of the database id. */
+TEST(plan, persistent_groups_are_as_many_as_the_device_holds)
 {
     static const struct {
         const char *device;
@@ -195,7 +187,7 @@ TEST(plan, groups_that_last_are_as_many_as_the_device_holds)
     uint32_t groups[4];
     for (size_t i = 0; i < 4; i++) {
         f->device = devices[i].device;
-        const struct message_planned m = plan(f, &f->maps, LASTING);
+        const struct message_planned m = ask_plan(f, &f->maps, LASTING);
         struct reader kernels = reader_of(m.kernels);
         const struct message_plan_kernel k = message_plan_kernel_read(&kernels);
         groups[i] = k.grid_x;
@@ -205,8 +197,8 @@ TEST(plan, groups_that_last_are_as_many_as_the_device_holds)
     assert_int_equal(groups[3], groups[0]);
 }
 
-static void record(struct fixture *f, struct test_caller *c, uint8_t tier, const char *config,
-                   double ms)
+static void record_config(struct fixture *f, struct test_caller *c, uint8_t tier,
+                          const char *config, double ms)
 {
     struct put put = perf_put(SOLVER, config, ms);
     put.m.problem = layer();
@@ -216,27 +208,27 @@ static void record(struct fixture *f, struct test_caller *c, uint8_t tier, const
     tuning_put(&f->users, c, &put);
 }
 
-TEST(plan, a_tuned_config_with_maps_gives_way_to_the_next_where_they_are_not_encoded)
+TEST(plan, a_tuned_config_with_tensor_maps_is_skipped_for_a_client_without_them)
 {
     struct fixture *f = *state;
-    record(f, &f->maps, 0, IN_BULK, 0.01);
-    struct message_planned m = plan(f, &f->maps, "");
+    record_config(f, &f->maps, 0, IN_BULK, 0.01);
+    struct message_planned m = ask_plan(f, &f->maps, "");
     assert_int_equal(m.source, PLAN_SOURCE_PERF);
     assert_true(bytes_equal_text(m.config, IN_BULK));
-    m = plan(f, &f->no_maps, "");
+    m = ask_plan(f, &f->no_maps, "");
     assert_int_equal(m.source, PLAN_SOURCE_HEURISTIC);
     assert_int_equal(count_maps(&m), 0);
 
-    record(f, &f->users.publisher, 2, FED_BY_ALL, 0.02);
+    record_config(f, &f->users.publisher, 2, FED_BY_ALL, 0.02);
 
-    m = plan(f, &f->no_maps, "");
+    m = ask_plan(f, &f->no_maps, "");
     assert_int_equal(m.source, PLAN_SOURCE_PERF);
     assert_true(bytes_equal_text(m.config, FED_BY_ALL));
-    m = plan(f, &f->maps, "");
+    m = ask_plan(f, &f->maps, "");
     assert_true(bytes_equal_text(m.config, IN_BULK));
 }
 
-/* ---- what there is to tune ---- */
+/* ---- solutions and configs ---- */
 
 static struct message_solution solution(struct fixture *f, struct test_caller *c)
 {
@@ -247,9 +239,8 @@ static struct message_solution solution(struct fixture *f, struct test_caller *c
     buffer_init(&body, LIMIT_FRAME_BODY);
     message_solutions_write(&body, &question);
     test_caller_forget_replies(c);
-    must(test_caller_send(c, &f->users.engine, MESSAGE_solutions, 8, buffer_view(&body)),
-         f->users.engine.err);
-    run(f);
+    test_caller_send(c, MESSAGE_solutions, 8, buffer_view(&body));
+    run_to_end(f);
     assert_int_equal(c->reply_count, 1);
     struct reader r = reader_of(c->replies[0].body);
     const struct message_solved solved = message_solved_read(&r);
@@ -264,10 +255,11 @@ static struct message_solution solution(struct fixture *f, struct test_caller *c
     return (struct message_solution){ 0 };
 }
 
-TEST(plan, solutions_count_what_the_asker_can_run)
+TEST(plan, solutions_count_configs_that_the_client_can_run)
 {
     struct fixture *f = *state;
-    for (unsigned i = 0; i < 2; i++) { /* counted, and known from then on */
+    for (unsigned i = 0; i < 2;
+         i++) { /* the first request counts, the second uses the cached count */
         const struct message_solution with = solution(f, &f->maps);
         const struct message_solution without = solution(f, &f->no_maps);
         assert_true(is_in_bulk(with.config));
@@ -289,9 +281,8 @@ static unsigned bulk_candidates(struct fixture *f, struct test_caller *c, unsign
     buffer_init(&body, LIMIT_FRAME_BODY);
     message_configs_write(&body, &question);
     test_caller_forget_replies(c);
-    must(test_caller_send(c, &f->users.engine, MESSAGE_configs, 8, buffer_view(&body)),
-         f->users.engine.err);
-    run(f);
+    test_caller_send(c, MESSAGE_configs, 8, buffer_view(&body));
+    run_to_end(f);
     assert_int_equal(c->reply_count, 1);
     assert_int_equal(c->replies[0].type, MESSAGE_candidates);
     struct reader r = reader_of(c->replies[0].body);
@@ -304,7 +295,7 @@ static unsigned bulk_candidates(struct fixture *f, struct test_caller *c, unsign
     return in_bulk;
 }
 
-TEST(plan, candidates_are_what_the_asker_can_run)
+TEST(plan, candidates_are_configs_that_the_client_can_run)
 {
     struct fixture *f = *state;
     unsigned with, without;

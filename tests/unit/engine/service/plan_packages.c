@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Plans whose kernels come out of packages, and requests that must not get them from there. */
-#include "tests/unit/engine/service/kernel_files.h"
+/* Plans served from packages, and requests that must not be. */
+#include "tests/unit/engine/service/users_fixture.h"
 
 #include <elf.h>
 #include <stdio.h>
@@ -8,43 +8,27 @@
 
 #define MI210 "gfx90a68"
 
-struct fixture {
-    struct engine_fixture engine;
-    struct test_caller a, b;
-    struct program_names names; /* what a plan for the small problem asks packages for */
-};
+static struct program_names
+    small_names; /* the names under which a plan for the small problem looks in packages */
 
 static int setup(void **state)
 {
-    static struct fixture f;
     struct problem problem = small_problem(8);
-    memset(&f, 0, sizeof(f));
-    engine_fixture_open(&f.engine, false);
-    program_names_find(&problem, "gfx90a", NULL, &f.names);
-    test_caller_join(&f.a, &f.engine, 1000, ROLE_USE);
-    test_caller_join(&f.b, &f.engine, 1001, ROLE_USE);
-    must(test_caller_hello(&f.a, &f.engine), f.engine.err);
-    must(test_caller_hello(&f.b, &f.engine), f.engine.err);
-    *state = &f;
-    return 0;
+    int rc = users_setup_undescribed(state);
+    program_names_find(&problem, "gfx90a", NULL, &small_names);
+    return rc;
 }
 
 static int teardown(void **state)
 {
-    struct fixture *f = *state;
-    test_caller_leave(&f->a, &f->engine);
-    test_caller_leave(&f->b, &f->engine);
-    while (fake_executor_next_compile(&f->engine.executor))
-        fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
-    engine_fixture_close(&f->engine);
-    program_names_done(&f->names);
-    return 0;
+    program_names_done(&small_names);
+    return users_teardown(state);
 }
 
 FIXTURE(plan, setup, teardown);
 
-/* A host with clang, which can do gfx90a. */
-static void describe_clang(struct fixture *f)
+/* Describes a host with clang, which can compile for gfx90a. */
+static void describe_clang(struct users *f)
 {
     engine_fixture_describe_as(
         &f->engine,
@@ -53,27 +37,26 @@ static void describe_clang(struct fixture *f)
         "\"aaaaaaaabbbbbbbbaaaaaaaabbbbbbbbaaaaaaaabbbbbbbbaaaaaaaabbbbbbbb\"}]}");
 }
 
-static void answer_probe(struct fixture *f)
+static void answer_probe(struct users *f)
 {
     struct compile_task *task = fake_executor_next_compile(&f->engine.executor);
     assert_non_null(task);
     assert_int_equal(task->job.kind, COMPILE_PROBE);
-    fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
-    fake_executor_run_tasks(&f->engine.executor);
+    finish_compile(f, "object");
 }
 
-static void put_content(struct fixture *f, const char *file_name, struct bytes content)
+static void put_content(struct users *f, const char *file_name, struct bytes content)
 {
-    const struct kernel_row row = { .name = (const char *)f->names.name.data,
-                                    .args = (const char *)f->names.args.data,
+    const struct kernel_row row = { .name = (const char *)small_names.name.data,
+                                    .args = (const char *)small_names.args.data,
                                     .content = (const char *)content.data,
                                     .size = content.size };
     put_package(&f->engine, file_name, &row, 1);
     engine_fixture_rescan(&f->engine);
 }
 
-/* What the small problem needs, in a package, for devices with xnack or without. */
-static struct amd_object put_kernel(struct fixture *f, const char *file_name)
+/* Installs the small problem's kernel, for devices with and without xnack. */
+static struct amd_object put_kernel(struct users *f, const char *file_name)
 {
     struct amd_object object = amd_object(AMD_XNACK_EITHER, "from the package");
     put_content(f, file_name, bytes_of(object.bytes, sizeof(object.bytes)));
@@ -88,19 +71,18 @@ static struct message_plan plan_for(const char *database_id)
                                   .database_id = bytes_of_text(database_id) };
 }
 
-static void plan(struct fixture *f, struct test_caller *c, const struct message_plan *m)
+static void ask_plan(struct test_caller *c, const struct message_plan *m)
 {
     test_caller_forget_replies(c);
-    send_plan(c, &f->engine, 8, m);
+    send_plan(c, 8, m);
 }
 
-/* The source of the same kernel, by itself. */
-static void want_source(struct fixture *f, struct test_caller *c)
+/* Sends a fetch_source of the same kernel. */
+static void fetch_small_source(struct test_caller *c)
 {
-    const struct solution_program *p = &f->names.program;
-    BUFFER_AUTO struct buffer headers, b;
+    const struct solution_program *p = &small_names.program;
+    BUFFER_AUTO struct buffer headers;
     buffer_init(&headers, 1u << 20);
-    buffer_init(&b, 1u << 20);
     for (uint32_t i = 0; i < p->header_count; i++) {
         struct message_header h = { .name = bytes_of_text(p->header_names[i]),
                                     .text = p->header_texts[i] };
@@ -114,167 +96,153 @@ static void want_source(struct fixture *f, struct test_caller *c)
         .header_count = p->header_count,
         .headers = buffer_view(&headers),
     };
-    message_fetch_source_write(&b, &m);
-    must(test_caller_send(c, &f->engine, MESSAGE_fetch_source, 9, buffer_view(&b)), f->engine.err);
+    SEND_MESSAGE(c, fetch_source, 9, &m);
 }
 
-static uint64_t stat(struct fixture *f, const char *name)
-{
-    return engine_fixture_stat(&f->engine, name);
-}
-
-static bool is_compiling(struct fixture *f)
+static bool is_compiling(struct users *f)
 {
     const struct compile_task *task = fake_executor_next_compile(&f->engine.executor);
     return task && task->job.kind == COMPILE_KERNEL;
 }
 
-/* ---- with no compiler for it ---- */
+/* ---- without a compiler ---- */
 
 TEST(plan, without_a_compiler_a_plan_is_served_wholly_from_a_package)
 {
-    struct fixture *f = *state;
-    engine_fixture_describe(&f->engine); /* OpenCL alone */
+    struct users *f = *state;
+    engine_fixture_describe(&f->engine); /* OpenCL only */
     struct amd_object object = put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
 
-    plan(f, &f->a, &m);
+    ask_plan(&f->ann, &m);
 
-    struct message_result o = planned_result(&f->a, 0);
+    struct message_result o = planned_result(&f->ann, 0);
     assert_int_equal(o.tier, TIER_PACKAGE);
     assert_true(bytes_equal(o.content, bytes_of(object.bytes, sizeof(object.bytes))));
-    struct reader r = reader_of(f->a.replies[0].body);
+    struct reader r = reader_of(f->ann.replies[0].body);
     assert_true(bytes_equal_text(message_planned_read(&r).toolchain, "package"));
-    plan(f, &f->b, &m);
-    assert_int_equal(planned_result(&f->b, 0).tier, TIER_HOT);
-    assert_int_equal(stat(f, "compiles"), 0);
-    assert_int_equal(f->engine.executor.compiles_handed_over, 1); /* the describe: no probe */
+    ask_plan(&f->bob, &m);
+    assert_int_equal(planned_result(&f->bob, 0).tier, TIER_HOT);
+    assert_int_equal(users_stat(f, "compiles"), 0);
+    assert_int_equal(f->engine.executor.compiles_handed_over,
+                     1); /* the describe job, but no probe */
 }
 
-TEST(plan, with_the_compilers_switched_off_too)
+TEST(plan, with_compilers_switched_off_a_plan_is_served_from_a_package)
 {
-    struct fixture *f = *state;
-    test_caller_leave(&f->a, &f->engine);
-    test_caller_leave(&f->b, &f->engine);
-    fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "no worker", NULL);
-    fake_executor_run_tasks(&f->engine.executor);
-    engine_close(f->engine.engine);
+    struct users *f = *state;
+    users_stop(f);
     f->engine.executor.slots = 0;
-    must(engine_open(&f->engine.options, &f->engine.engine, &f->engine.err), f->engine.err);
-    engine_start(f->engine.engine);
-    test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
-    test_caller_join(&f->b, &f->engine, 1001, ROLE_USE);
-    must(test_caller_hello(&f->a, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->b, &f->engine), f->engine.err);
+    users_start_as(f, /* toolchains= */ NULL);
     struct message_plan m = plan_for(MI210);
-    plan(f, &f->a, &m);
-    assert_reply_refuses(&f->a, 0, KILN_UNAVAILABLE, "'workers'");
+    ask_plan(&f->ann, &m);
+    assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "'workers'");
 
     put_kernel(f, "gfx90a68.kdb");
-    plan(f, &f->a, &m);
+    ask_plan(&f->ann, &m);
 
-    assert_int_equal(planned_result(&f->a, 0).tier, TIER_PACKAGE);
+    assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
     assert_null(fake_executor_next_compile(&f->engine.executor));
 }
 
-TEST(plan, a_plan_that_names_no_database_id_asks_for_the_plain_arch)
+TEST(plan, a_plan_without_a_database_id_uses_packages_of_the_arch)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     engine_fixture_describe(&f->engine);
     put_kernel(f, "gfx90a.kdb");
     struct message_plan m = plan_for("");
 
-    plan(f, &f->a, &m);
+    ask_plan(&f->ann, &m);
 
-    assert_int_equal(planned_result(&f->a, 0).tier, TIER_PACKAGE);
+    assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
 }
 
-TEST(plan, without_the_package_it_is_said_why_it_cannot_be_compiled)
+TEST(plan, a_plan_without_package_and_compiler_says_why_not_to_compile)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     engine_fixture_describe(&f->engine);
     struct message_plan m = plan_for(MI210);
 
-    plan(f, &f->a, &m);
+    ask_plan(&f->ann, &m);
 
-    assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "gfx90a");
+    assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "gfx90a");
 }
 
 TEST(plan, a_package_without_the_kernel_leads_to_the_same_message)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     engine_fixture_describe(&f->engine);
     const struct kernel_row other = TEXT_KERNEL("other.o", " -mcpu=gfx90a", "another kernel");
     put_package(&f->engine, "gfx90a68.kdb", &other, 1);
     engine_fixture_rescan(&f->engine);
     struct message_plan m = plan_for(MI210);
 
-    plan(f, &f->a, &m);
+    ask_plan(&f->ann, &m);
 
-    assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "no package");
-    assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "gfx90a: ");
+    assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "no package");
+    assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "gfx90a: ");
 }
 
-TEST(plan, a_damaged_row_is_as_if_it_were_not_there)
+TEST(plan, a_damaged_package_row_counts_as_missing)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     engine_fixture_describe(&f->engine);
     put_kernel(f, "gfx90a68.kdb");
     flip_bit(package_path(&f->engine, "gfx90a68.kdb"), bytes_of_text("from the package"));
     engine_fixture_rescan(&f->engine);
     struct message_plan m = plan_for(MI210);
 
-    plan(f, &f->a, &m);
+    ask_plan(&f->ann, &m);
 
-    assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "no package");
-    assert_int_equal(stat(f, "quarantined"), 1);
+    assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "no package");
+    assert_int_equal(users_stat(f, "quarantined"), 1);
 }
 
 TEST(plan, an_invalid_database_id_is_refused)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     engine_fixture_describe(&f->engine);
     struct message_plan m = plan_for("mi210");
 
-    plan(f, &f->a, &m);
+    ask_plan(&f->ann, &m);
 
-    assert_int_equal(reply_error(&f->a, 0).code, KILN_INVALID);
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
 }
 
 TEST(plan, a_plan_that_may_use_no_cache_uses_no_package)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     engine_fixture_describe(&f->engine);
     put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
     m.flags = FETCH_NO_CACHE;
 
-    plan(f, &f->a, &m);
+    ask_plan(&f->ann, &m);
 
-    assert_int_equal(reply_error(&f->a, 0).code, KILN_UNSUPPORTED);
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_UNSUPPORTED);
 }
 
-/* ---- what the object is ---- */
+/* ---- objects ---- */
 
 TEST(plan, an_object_for_another_arch_is_damage)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     engine_fixture_describe(&f->engine);
     put_content(f, "gfx90a68.kdb", bytes_of_text("no code object at all"));
     struct message_plan m = plan_for(MI210);
 
-    plan(f, &f->a, &m);
+    ask_plan(&f->ann, &m);
 
-    assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "no package");
-    assert_int_equal(stat(f, "quarantined"), 1);
+    assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "no package");
+    assert_int_equal(users_stat(f, "quarantined"), 1);
     assert_says(engine_fixture_reported(&f->engine, "quarantined"), "ELF");
-    plan(f, &f->a, &m);
-    assert_int_equal(stat(f, "quarantined"), 1); /* it is known now */
+    ask_plan(&f->ann, &m);
+    assert_int_equal(users_stat(f, "quarantined"), 1); /* the damage is known now */
 }
 
 /* ---- NVIDIA ---- */
 
-/* As NVRTC of CUDA 12 and earlier marks it. */
+/* Makes an ELF header as NVRTC of CUDA 12 and earlier writes it. */
 static void make_cubin(unsigned sm, uint8_t cubin[AMD_OBJECT_MAX])
 {
     struct amd_object o = amd_object(0, "a cubin from the package");
@@ -287,8 +255,8 @@ static void make_cubin(unsigned sm, uint8_t cubin[AMD_OBJECT_MAX])
     memcpy(cubin, o.bytes, sizeof(o.bytes));
 }
 
-/* |file_name| in the directory of packages, in kiln's own format. */
-static void put_kilns_package(struct fixture *f, const char *file_name,
+/* Installs |file_name|, a package in kiln's own format. */
+static void put_kilns_package(struct users *f, const char *file_name,
                               const struct program_names *names, struct bytes raw)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -314,7 +282,7 @@ static void put_kilns_package(struct fixture *f, const char *file_name,
 
 TEST(plan, a_plan_for_nvidia_is_served_from_kilns_own_package)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     const struct problem problem = small_problem(8);
     struct program_names names;
     uint8_t cubin[AMD_OBJECT_MAX];
@@ -326,166 +294,163 @@ TEST(plan, a_plan_for_nvidia_is_served_from_kilns_own_package)
     struct message_plan m = plan_for("");
     m.target = bytes_of_text("sm_90");
 
-    plan(f, &f->a, &m);
+    ask_plan(&f->ann, &m);
 
-    struct message_result o = planned_result(&f->a, 0);
+    struct message_result o = planned_result(&f->ann, 0);
     assert_int_equal(o.code, KILN_OK);
     assert_int_equal(o.tier, TIER_PACKAGE);
     assert_true(bytes_equal(o.content, bytes_of(cubin, sizeof(cubin))));
-    m.database_id = bytes_of_text("sm_90"); /* said by the client, who knows its device */
-    plan(f, &f->a, &m);
-    assert_int_equal(planned_result(&f->a, 0).code, KILN_OK);
-    m.target = bytes_of_text("sm_80"); /* which is another device */
+    m.database_id = bytes_of_text("sm_90"); /* stated by the client */
+    ask_plan(&f->ann, &m);
+    assert_int_equal(planned_result(&f->ann, 0).code, KILN_OK);
+    m.target = bytes_of_text("sm_80"); /* another device */
     m.database_id = (struct bytes){ 0 };
-    plan(f, &f->a, &m);
-    assert_int_not_equal(reply_error(&f->a, 0).code, KILN_OK);
+    ask_plan(&f->ann, &m);
+    assert_int_not_equal(reply_error(&f->ann, 0).code, KILN_OK);
 }
 
 TEST(plan, an_object_for_other_features_is_a_miss_and_no_damage)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     engine_fixture_describe(&f->engine);
     struct amd_object object = amd_object(AMD_XNACK_ON, "for xnack+ alone");
     put_content(f, "gfx90a68.kdb", bytes_of(object.bytes, sizeof(object.bytes)));
     struct message_plan m = plan_for(MI210);
 
     m.target = bytes_of_text("gfx90a:xnack-");
-    plan(f, &f->a, &m);
-    assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "no package");
+    ask_plan(&f->ann, &m);
+    assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "no package");
     m.target = bytes_of_text("gfx90a:xnack+");
-    plan(f, &f->a, &m);
-    assert_int_equal(planned_result(&f->a, 0).tier, TIER_PACKAGE);
+    ask_plan(&f->ann, &m);
+    assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
 
     m.target = bytes_of_text("gfx90a:xnack-");
-    plan(f, &f->b, &m); /* what is hot now is not for it either */
-    assert_int_equal(reply_error(&f->b, 0).code, KILN_UNSUPPORTED);
-    assert_int_equal(stat(f, "quarantined"), 0);
+    ask_plan(&f->bob, &m); /* the hot object does not answer it either */
+    assert_int_equal(reply_error(&f->bob, 0).code, KILN_UNSUPPORTED);
+    assert_int_equal(users_stat(f, "quarantined"), 0);
 }
 
 TEST(plan, an_object_for_either_state_of_a_feature_serves_both)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     engine_fixture_describe(&f->engine);
     put_kernel(f, "gfx90a68.kdb");
     static const char *const targets[] = { "gfx90a", "gfx90a:xnack-", "gfx90a:xnack+" };
     for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
         struct message_plan m = plan_for(MI210);
         m.target = bytes_of_text(targets[i]);
-        plan(f, &f->a, &m);
-        assert_int_equal(planned_result(&f->a, 0).tier, TIER_PACKAGE);
+        ask_plan(&f->ann, &m);
+        assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
     }
 }
 
 /* ---- with a compiler ---- */
 
-TEST(plan, with_a_compiler_the_package_is_asked_first)
+TEST(plan, a_package_is_used_before_a_compiler)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_clang(f);
     put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
 
-    plan(f, &f->a, &m);
+    ask_plan(&f->ann, &m);
     answer_probe(f);
 
-    assert_int_equal(planned_result(&f->a, 0).tier, TIER_PACKAGE);
-    assert_int_equal(stat(f, "compiles"), 0);
-    plan(f, &f->a, &m);
-    assert_int_equal(planned_result(&f->a, 0).tier, TIER_HOT);
+    assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
+    assert_int_equal(users_stat(f, "compiles"), 0);
+    ask_plan(&f->ann, &m);
+    assert_int_equal(planned_result(&f->ann, 0).tier, TIER_HOT);
 }
 
 TEST(plan, a_kernel_that_the_package_lacks_is_compiled)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_clang(f);
     put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
     m.problem = small_problem(16);
 
-    plan(f, &f->a, &m);
+    ask_plan(&f->ann, &m);
     answer_probe(f);
 
-    assert_int_equal(f->a.reply_count, 0);
+    assert_int_equal(f->ann.reply_count, 0);
     assert_true(is_compiling(f));
 }
 
 TEST(plan, a_forced_toolchain_uses_no_package)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_clang(f);
     put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
     m.toolchain = bytes_of_text("clang");
 
-    plan(f, &f->a, &m);
+    ask_plan(&f->ann, &m);
     answer_probe(f);
 
     assert_true(is_compiling(f));
-    assert_int_equal(f->a.reply_count, 0);
+    assert_int_equal(f->ann.reply_count, 0);
 }
 
-/* A package states no source: what is hot of it answers only who asked by name. */
-TEST(plan, a_packages_object_is_not_the_answer_to_a_source)
+/* A package states no source, so its hot objects answer only requests by name. */
+TEST(plan, a_package_object_does_not_answer_a_fetch_by_source)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_clang(f);
     put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
-    plan(f, &f->a, &m);
+    ask_plan(&f->ann, &m);
     answer_probe(f);
-    assert_int_equal(planned_result(&f->a, 0).tier, TIER_PACKAGE);
+    assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
 
-    test_caller_forget_replies(&f->b);
-    want_source(f, &f->b);
+    test_caller_forget_replies(&f->bob);
+    fetch_small_source(&f->bob);
     fake_executor_run_tasks(&f->engine.executor);
 
-    assert_int_equal(f->b.reply_count, 0);
+    assert_int_equal(f->bob.reply_count, 0);
     assert_true(is_compiling(f));
 }
 
-TEST(plan, a_packages_object_is_no_answer_to_a_later_plan_with_forced_toolchain)
+TEST(plan, a_hot_package_object_does_not_answer_a_plan_with_forced_toolchain)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_clang(f);
     put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
-    plan(f, &f->a, &m);
+    ask_plan(&f->ann, &m);
     answer_probe(f);
     m.toolchain = bytes_of_text("clang");
 
-    plan(f, &f->a, &m);
+    ask_plan(&f->ann, &m);
 
     assert_true(is_compiling(f));
-    assert_int_equal(f->a.reply_count, 0);
+    assert_int_equal(f->ann.reply_count, 0);
 }
 
-TEST(plan, a_packages_object_is_no_answer_to_a_forced_plan_that_joins_meanwhile)
+TEST(plan, a_package_object_does_not_answer_a_forced_plan_that_joins)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_clang(f);
     put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
-    m.toolchain = bytes_of_text("clang"); /* so that clang is known to do it */
-    plan(f, &f->b, &m);
+    m.toolchain = bytes_of_text("clang"); /* to learn that clang works for the target */
+    ask_plan(&f->bob, &m);
     answer_probe(f);
     fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "not now", NULL);
-    test_caller_forget_replies(&f->b);
+    test_caller_forget_replies(&f->bob);
     m.toolchain = bytes_of_text("");
-    plan(f, &f->a, &m);
-    assert_int_equal(planned_result(&f->a, 0).tier, TIER_PACKAGE);
-    unlink(package_path(&f->engine, "gfx90a68.kdb")); /* so that it is not hot any more */
+    ask_plan(&f->ann, &m);
+    assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
+    unlink(package_path(&f->engine, "gfx90a68.kdb")); /* so that it is no longer hot */
     engine_fixture_rescan(&f->engine);
     put_kernel(f, "gfx90a68.kdb");
-    test_caller_forget_replies(&f->a);
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 10000);
-    message_plan_write(&b, &m);
+    test_caller_forget_replies(&f->ann);
 
-    must(test_caller_send(&f->a, &f->engine, MESSAGE_plan, 1, buffer_view(&b)), f->engine.err);
-    want_source(f, &f->b); /* the look-up of it is under way */
+    SEND_MESSAGE(&f->ann, plan, 1, &m);
+    fetch_small_source(&f->bob); /* its look-up is in flight */
     fake_executor_run_tasks(&f->engine.executor);
 
-    assert_int_equal(planned_result(&f->a, 0).tier, TIER_PACKAGE);
-    assert_int_equal(f->b.reply_count, 0);
+    assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
+    assert_int_equal(f->bob.reply_count, 0);
     assert_true(is_compiling(f));
 }

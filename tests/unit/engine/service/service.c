@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* The way in: hello, roles, limits, what is refused and how. */
+/* Dispatch: hello, roles, limits and refusals. */
 #include "engine/service/internal.h"
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static enum kiln_code send(struct users *f, struct test_caller *c, unsigned type, const char *body)
+static enum kiln_code send_text(struct users *f, struct test_caller *c, unsigned type,
+                                const char *body)
 {
     test_caller_forget_replies(c);
-    enum kiln_code rc =
-        test_caller_send(c, &f->engine, (enum message_type)type, 5, bytes_of_text(body));
+    enum kiln_code rc = test_caller_try_send(c, (enum message_type)type, 5, bytes_of_text(body));
     fake_executor_run_tasks(&f->engine.executor);
     return rc;
 }
@@ -20,12 +20,12 @@ TEST(users, a_client_that_does_not_say_hello_first_is_refused_and_closed)
     struct users *f = *state;
     struct test_caller rude;
     test_caller_join(&rude, &f->engine, 1000, ROLE_USE);
-    assert_int_equal(send(f, &rude, MESSAGE_ping, ""), KILN_INVALID);
-    assert_true(bytes_equal_text(reply_error(&rude, 0).text, "say hello first"));
-    test_caller_leave(&rude, &f->engine);
+    assert_int_equal(send_text(f, &rude, MESSAGE_ping, ""), KILN_INVALID);
+    assert_reply_refuses(&rude, 0, KILN_INVALID, "hello");
+    test_caller_leave(&rude);
 }
 
-TEST(users, a_client_from_the_future_is_reported_which_versions_meet)
+TEST(users, a_client_of_unsupported_versions_is_refused_with_both_ranges)
 {
     struct users *f = *state;
     struct test_caller future;
@@ -34,13 +34,10 @@ TEST(users, a_client_from_the_future_is_reported_which_versions_meet)
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, 100);
     message_hello_write(&b, &m);
-    assert_int_equal(test_caller_send(&future, &f->engine, MESSAGE_hello, 1, buffer_view(&b)),
+    assert_int_equal(test_caller_try_send(&future, MESSAGE_hello, 1, buffer_view(&b)),
                      KILN_INVALID);
-    struct message_error e = reply_error(&future, 0);
-    assert_int_equal(e.code, KILN_UNSUPPORTED);
-    assert_true(bytes_equal_text(e.text, "the client speaks protocol versions 7 to 9, this kilnd 1 "
-                                         "to 1: upgrade the older one"));
-    test_caller_leave(&future, &f->engine);
+    assert_reply_refuses(&future, 0, KILN_UNSUPPORTED, "7 to");
+    test_caller_leave(&future);
 }
 
 TEST(users, a_newer_client_that_still_speaks_our_version_is_welcome)
@@ -49,10 +46,7 @@ TEST(users, a_newer_client_that_still_speaks_our_version_is_welcome)
     struct test_caller newer;
     test_caller_join(&newer, &f->engine, 1000, ROLE_USE);
     struct message_hello m = { .oldest_version = 1, .newest_version = 9, .capabilities = ~0ull };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 100);
-    message_hello_write(&b, &m);
-    must(test_caller_send(&newer, &f->engine, MESSAGE_hello, 1, buffer_view(&b)), f->engine.err);
+    SEND_MESSAGE(&newer, hello, 1, &m);
     struct reader r = reader_of(newer.replies[0].body);
     struct message_welcome w = message_welcome_read(&r);
     assert_int_equal(newer.replies[0].type, MESSAGE_welcome);
@@ -60,18 +54,18 @@ TEST(users, a_newer_client_that_still_speaks_our_version_is_welcome)
     assert_int_equal(w.role, ROLE_USE);
     assert_int_equal(w.max_in_flight, LIMIT_REQUESTS_IN_FLIGHT);
     assert_true(w.instance != 0);
-    test_caller_leave(&newer, &f->engine);
+    test_caller_leave(&newer);
 }
 
-TEST(users, unknown_requests_are_refused_and_the_connection_lives)
+TEST(users, an_unknown_request_is_refused_without_closing)
 {
     struct users *f = *state;
-    must(send(f, &f->user, 9999, ""), f->engine.err);
-    assert_int_equal(reply_error(&f->user, 0).code, KILN_INVALID);
-    assert_int_equal(f->user.replies[0].request_id, 5);
-    must(send(f, &f->user, MESSAGE_kernels, ""), f->engine.err); /* a reply is no request */
-    assert_int_equal(reply_error(&f->user, 0).code, KILN_INVALID);
-    assert_int_equal(engine_fixture_stat(&f->engine, "refused"), 2);
+    must(send_text(f, &f->ann, 9999, ""), f->engine.err);
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
+    assert_int_equal(f->ann.replies[0].request_id, 5);
+    must(send_text(f, &f->ann, MESSAGE_kernels, ""), f->engine.err); /* the number of a reply */
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
+    assert_int_equal(users_stat(f, "refused"), 2);
 }
 
 TEST(users, a_ping_comes_back_unchanged)
@@ -81,27 +75,27 @@ TEST(users, a_ping_comes_back_unchanged)
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, 100);
     message_ping_write(&b, &m);
-    must(test_caller_send(&f->user, &f->engine, MESSAGE_ping, 3, buffer_view(&b)), f->engine.err);
-    assert_int_equal(f->user.replies[0].type, MESSAGE_pong);
-    assert_true(bytes_equal(f->user.replies[0].body, buffer_view(&b)));
+    test_caller_send(&f->ann, MESSAGE_ping, 3, buffer_view(&b));
+    assert_int_equal(f->ann.replies[0].type, MESSAGE_pong);
+    assert_true(bytes_equal(f->ann.replies[0].body, buffer_view(&b)));
 }
 
-TEST(users, users_may_look_but_only_admins_may_clear)
+TEST(users, only_admins_may_clear)
 {
     struct users *f = *state;
-    must(send(f, &f->user, MESSAGE_clear, "{\"all\":true}"), f->engine.err);
-    assert_reply_refuses(&f->user, 0, KILN_DENIED, "--own");
-    must(send(f, &f->user, MESSAGE_clear, "{\"uid\":1000}"), f->engine.err);
-    assert_reply_refuses(&f->user, 0, KILN_DENIED, "administrator");
-    must(send(f, &f->user, MESSAGE_package_remove, "{\"name\":\"x.kdb\"}"), f->engine.err);
-    assert_reply_refuses(&f->user, 0, KILN_DENIED, "pkg rm");
-    must(send(f, &f->user, MESSAGE_kernel_list, ""), f->engine.err);
-    assert_int_equal(f->user.replies[0].type, MESSAGE_json);
-    must(send(f, &f->admin, MESSAGE_clear, "{\"all\":true}"), f->engine.err);
+    must(send_text(f, &f->ann, MESSAGE_clear, "{\"all\":true}"), f->engine.err);
+    assert_reply_refuses(&f->ann, 0, KILN_DENIED, "--own");
+    must(send_text(f, &f->ann, MESSAGE_clear, "{\"uid\":1000}"), f->engine.err);
+    assert_reply_refuses(&f->ann, 0, KILN_DENIED, "administrator");
+    must(send_text(f, &f->ann, MESSAGE_package_remove, "{\"name\":\"x.kdb\"}"), f->engine.err);
+    assert_reply_refuses(&f->ann, 0, KILN_DENIED, "pkg rm");
+    must(send_text(f, &f->ann, MESSAGE_kernel_list, ""), f->engine.err);
+    assert_int_equal(f->ann.replies[0].type, MESSAGE_json);
+    must(send_text(f, &f->admin, MESSAGE_clear, "{\"all\":true}"), f->engine.err);
     assert_int_equal(f->admin.replies[0].type, MESSAGE_json);
 }
 
-TEST(users, status_says_how_the_store_is_used)
+TEST(users, status_shows_the_mode_of_the_store)
 {
     struct users *f = *state;
     static const struct {
@@ -114,17 +108,17 @@ TEST(users, status_says_how_the_store_is_used)
         f->engine.options.store_mode = modes[i].mode;
         users_reopen(f);
         KILN_AUTO(json)
-        struct json *status = test_caller_ask(&f->user, &f->engine, MESSAGE_status, "{}");
+        struct json *status = test_caller_ask(&f->ann, MESSAGE_status, "{}");
         assert_string_equal(json_get_text(json_get(status, "store"), "mode", ""), modes[i].name);
     }
 }
 
-TEST(users, json_that_is_none_is_refused_with_the_requests_name)
+TEST(users, invalid_json_is_refused_with_the_name_of_the_request)
 {
     struct users *f = *state;
     static const char *const bad[] = { "{", "[]", "{} {}", "7" };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        must(send(f, &f->admin, MESSAGE_clear, bad[i]), f->engine.err);
+        must(send_text(f, &f->admin, MESSAGE_clear, bad[i]), f->engine.err);
         struct message_error e = reply_error(&f->admin, 0);
         assert_int_equal(e.code, KILN_INVALID);
         KILN_AUTO(mem) char *text = bytes_to_text(e.text);
@@ -132,10 +126,10 @@ TEST(users, json_that_is_none_is_refused_with_the_requests_name)
     }
 }
 
-TEST(users, clearing_needs_to_be_reported_what)
+TEST(users, a_clear_request_without_members_is_refused)
 {
     struct users *f = *state;
-    must(send(f, &f->admin, MESSAGE_clear, "{}"), f->engine.err);
+    must(send_text(f, &f->admin, MESSAGE_clear, "{}"), f->engine.err);
     assert_int_equal(reply_error(&f->admin, 0).code, KILN_INVALID);
 }
 
@@ -153,62 +147,59 @@ TEST(users, a_member_of_the_wrong_type_or_name_is_refused_by_name)
         { "{\"target\":7}", "'target'" },
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        must(send(f, &f->admin, MESSAGE_clear, bad[i].body), f->engine.err);
+        must(send_text(f, &f->admin, MESSAGE_clear, bad[i].body), f->engine.err);
         struct message_error e = reply_error(&f->admin, 0);
         assert_int_equal(e.code, KILN_INVALID);
         KILN_AUTO(mem) char *text = bytes_to_text(e.text);
         assert_says(text, bad[i].says);
     }
-    must(send(f, &f->admin, MESSAGE_toolchains, "{\"probe\":[7]}"), f->engine.err);
+    must(send_text(f, &f->admin, MESSAGE_toolchains, "{\"probe\":[7]}"), f->engine.err);
     assert_int_equal(reply_error(&f->admin, 0).code, KILN_INVALID);
 }
 
-TEST(users, a_question_of_megabytes_is_refused_before_it_is_parsed)
+TEST(users, a_json_body_of_megabytes_is_refused_unparsed)
 {
     struct users *f = *state;
     static char large[100001];
     memset(large, ' ', sizeof(large) - 1);
-    must(send(f, &f->user, MESSAGE_kernel_list, large), f->engine.err);
-    assert_int_equal(reply_error(&f->user, 0).code, KILN_INVALID);
-    KILN_AUTO(mem) char *text = bytes_to_text(reply_error(&f->user, 0).text);
+    must(send_text(f, &f->ann, MESSAGE_kernel_list, large), f->engine.err);
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
+    KILN_AUTO(mem) char *text = bytes_to_text(reply_error(&f->ann, 0).text);
     assert_says(text, "65536");
 }
 
-TEST(users, older_than_time_itself_clears_nothing)
+TEST(users, clearing_by_an_age_beyond_the_epoch_clears_nothing)
 {
     struct users *f = *state;
-    test_caller_want(&f->user, &f->engine, 1, "a.cl", PRIORITY_INTERACTIVE);
-    fake_executor_run_tasks(&f->engine.executor);
-    fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
-    fake_executor_run_tasks(&f->engine.executor);
-    must(send(f, &f->admin, MESSAGE_clear, "{\"older_than_s\":9999999999}"), f->engine.err);
+    fetch_program(&f->ann, 1, "a.cl");
+    finish_compile(f, "object");
+    must(send_text(f, &f->admin, MESSAGE_clear, "{\"older_than_s\":9999999999}"), f->engine.err);
     KILN_AUTO(mem) char *text = bytes_to_text(f->admin.replies[0].body);
     assert_says(text, "\"kernels\":0,");
-    assert_int_equal(engine_fixture_stat(&f->engine, "store_objects"), 1);
+    assert_int_equal(users_stat(f, "store_objects"), 1);
 }
 
-TEST(users, listing_gives_pages_and_says_when_there_are_more)
+TEST(users, a_list_has_pages_and_a_next_key)
 {
     struct users *f = *state;
     static const char *const programs[] = { "a.cl", "b.cl" };
     for (size_t i = 0; i < 2; i++) {
-        test_caller_want(&f->user, &f->engine, i, programs[i], PRIORITY_INTERACTIVE);
+        test_caller_fetch_source(&f->ann, i, programs[i], PRIORITY_INTERACTIVE);
         fake_executor_run_tasks(&f->engine.executor);
-        fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
-        fake_executor_run_tasks(&f->engine.executor);
+        finish_compile(f, "object");
     }
-    must(send(f, &f->user, MESSAGE_kernel_list, "{\"count\":1}"), f->engine.err);
-    KILN_AUTO(mem) char *one = bytes_to_text(f->user.replies[0].body);
+    must(send_text(f, &f->ann, MESSAGE_kernel_list, "{\"count\":1}"), f->engine.err);
+    KILN_AUTO(mem) char *one = bytes_to_text(f->ann.replies[0].body);
     assert_says(one, "\"next\":");
-    must(send(f, &f->user, MESSAGE_kernel_list, "{\"count\":2}"), f->engine.err);
-    KILN_AUTO(mem) char *two = bytes_to_text(f->user.replies[0].body);
-    assert_null(strstr(two, "\"next\":")); /* exactly full, and the last */
+    must(send_text(f, &f->ann, MESSAGE_kernel_list, "{\"count\":2}"), f->engine.err);
+    KILN_AUTO(mem) char *two = bytes_to_text(f->ann.replies[0].body);
+    assert_null(strstr(two, "\"next\":")); /* exactly one full page, so nothing follows */
 }
 
 static void assert_uid_reported(struct users *f, struct test_caller *c, unsigned type,
                                 const char *body, bool is_reported)
 {
-    must(send(f, c, type, body), f->engine.err);
+    must(send_text(f, c, type, body), f->engine.err);
     assert_int_equal(c->replies[0].type, MESSAGE_json);
     KILN_AUTO(mem) char *text = bytes_to_text(c->replies[0].body);
     assert_says(text, "\"program\":\"a.cl\"");
@@ -218,51 +209,42 @@ static void assert_uid_reported(struct users *f, struct test_caller *c, unsigned
 TEST(users, the_owner_of_a_kernel_is_shown_to_the_owner_and_administrators)
 {
     struct users *f = *state;
-    struct test_caller other;
     char show[100], *key;
-    test_caller_join(&other, &f->engine, 1001, ROLE_USE);
-    must(test_caller_hello(&other, &f->engine), f->engine.err);
-    test_caller_want(&f->user, &f->engine, 1, "a.cl", PRIORITY_INTERACTIVE);
-    fake_executor_run_tasks(&f->engine.executor);
-    fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
-    fake_executor_run_tasks(&f->engine.executor);
-    assert_uid_reported(f, &other, MESSAGE_kernel_list, "", false);
-    assert_uid_reported(f, &f->user, MESSAGE_kernel_list, "", true);
-    KILN_AUTO(mem) char *list = bytes_to_text(f->user.replies[0].body);
+    fetch_program(&f->ann, 1, "a.cl");
+    finish_compile(f, "object");
+    assert_uid_reported(f, &f->bob, MESSAGE_kernel_list, "", false);
+    assert_uid_reported(f, &f->ann, MESSAGE_kernel_list, "", true);
+    KILN_AUTO(mem) char *list = bytes_to_text(f->ann.replies[0].body);
     key = strstr(list, "\"key\":\"");
     assert_non_null(key);
     snprintf(show, sizeof(show), "{%.*s}", (int)strlen("\"key\":\"\"") + 64, key);
     assert_uid_reported(f, &f->admin, MESSAGE_kernel_list, "", true);
-    assert_uid_reported(f, &other, MESSAGE_kernel_show, show, false);
-    assert_uid_reported(f, &f->user, MESSAGE_kernel_show, show, true);
+    assert_uid_reported(f, &f->bob, MESSAGE_kernel_show, show, false);
+    assert_uid_reported(f, &f->ann, MESSAGE_kernel_show, show, true);
     assert_uid_reported(f, &f->admin, MESSAGE_kernel_show, show, true);
-    test_caller_leave(&other, &f->engine);
 }
 
-TEST(users, hello_is_said_once)
+TEST(users, a_second_hello_is_refused)
 {
     struct users *f = *state;
     struct message_hello m = { .oldest_version = 1, .newest_version = 1 };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 100);
-    message_hello_write(&b, &m);
-    must(test_caller_send(&f->user, &f->engine, MESSAGE_hello, 1, buffer_view(&b)), f->engine.err);
-    assert_int_equal(reply_error(&f->user, 0).code, KILN_INVALID);
+    SEND_MESSAGE(&f->ann, hello, 1, &m);
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
 }
 
 TEST(users, every_request_of_the_table_answers_an_empty_body)
 {
     struct users *f = *state;
     static const unsigned types[] = {
-#define KILN_REQUEST(name, number, who, body, purpose) number,
+#define KILN_REQUEST(name, number, role, body, purpose) number,
 #define KILN_REPLY(name, number, body, purpose)
 #include "common/messages.def"
 #undef KILN_REQUEST
 #undef KILN_REPLY
     };
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-        f->admin.base.wants_events = false; /* an event is no answer */
-        must(send(f, &f->admin, types[i], ""), f->engine.err);
+        f->admin.base.wants_events = false; /* events would count as replies */
+        must(send_text(f, &f->admin, types[i], ""), f->engine.err);
         assert_int_equal(f->admin.reply_count, 1);
         assert_int_equal(f->admin.replies[0].request_id, 5);
     }
@@ -274,60 +256,55 @@ TEST(users, too_many_unanswered_requests_are_refused_one_by_one)
     for (unsigned i = 0; i < LIMIT_REQUESTS_IN_FLIGHT; i++) {
         char program[32];
         snprintf(program, sizeof(program), "p%u.cl", i % 50);
-        test_caller_want(&f->user, &f->engine, i, program, PRIORITY_INTERACTIVE);
+        test_caller_fetch_source(&f->ann, i, program, PRIORITY_INTERACTIVE);
     }
-    assert_int_equal(f->user.reply_count, 0);
-    test_caller_want(&f->user, &f->engine, 2000, "one-more.cl", PRIORITY_INTERACTIVE);
-    assert_int_equal(reply_error(&f->user, 0).code, KILN_BUSY);
+    assert_int_equal(f->ann.reply_count, 0);
+    test_caller_fetch_source(&f->ann, 2000, "one-more.cl", PRIORITY_INTERACTIVE);
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_BUSY);
 
     struct message_cancel m = { .cancelled_id = 7 };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 100);
-    message_cancel_write(&b, &m);
-    test_caller_forget_replies(&f->user);
-    must(test_caller_send(&f->user, &f->engine, MESSAGE_cancel, 3000, buffer_view(&b)),
-         f->engine.err);
-    assert_int_equal(f->user.replies[0].request_id, 7); /* cancelling needs no place */
-    assert_int_equal(reply_error(&f->user, 0).code, KILN_CANCELLED);
+    test_caller_forget_replies(&f->ann);
+    SEND_MESSAGE(&f->ann, cancel, 3000, &m);
+    assert_int_equal(f->ann.replies[0].request_id,
+                     7); /* a cancel is accepted although the limit is reached */
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_CANCELLED);
 }
 
-TEST(users, subscribers_hear_of_what_happens_and_others_do_not)
+TEST(users, only_subscribers_get_events)
 {
     struct users *f = *state;
-    must(send(f, &f->user, MESSAGE_events, ""), f->engine.err);
-    assert_int_equal(f->user.replies[0].flags, FRAME_MORE);
-    test_caller_forget_replies(&f->user);
-    test_caller_want(&f->admin, &f->engine, 1, "a.cl", PRIORITY_INTERACTIVE);
-    fake_executor_run_tasks(&f->engine.executor);
-    fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
-    fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(f->user.reply_count, 1);
-    KILN_AUTO(mem) char *text = bytes_to_text(f->user.replies[0].body);
+    must(send_text(f, &f->ann, MESSAGE_events, ""), f->engine.err);
+    assert_int_equal(f->ann.replies[0].flags, FRAME_MORE);
+    test_caller_forget_replies(&f->ann);
+    fetch_program(&f->admin, 1, "a.cl");
+    finish_compile(f, "object");
+    assert_int_equal(f->ann.reply_count, 1);
+    KILN_AUTO(mem) char *text = bytes_to_text(f->ann.replies[0].body);
     assert_says(text, "\"event\":\"compiled\"");
     assert_says(text, "a.cl");
-    assert_int_equal(f->user.replies[0].request_id, 5);
-    assert_int_equal(f->admin.reply_count, 1); /* the kernel alone */
+    assert_int_equal(f->ann.replies[0].request_id, 5);
+    assert_int_equal(f->admin.reply_count, 1); /* only the kernel */
 }
 
-/* Whose it is was not looked up: it may be private. */
-TEST(users, which_key_is_damaged_hears_an_administrator_alone)
+/* The event does not know the key's owner, so the kernel may be private. */
+TEST(users, an_event_about_a_damaged_key_goes_only_to_administrators)
 {
     struct users *f = *state;
     const struct digest key = { .bytes = { 0xab } };
-    must(send(f, &f->user, MESSAGE_events, ""), f->engine.err);
-    must(send(f, &f->admin, MESSAGE_events, ""), f->engine.err);
-    test_caller_forget_replies(&f->user);
+    must(send_text(f, &f->ann, MESSAGE_events, ""), f->engine.err);
+    must(send_text(f, &f->admin, MESSAGE_events, ""), f->engine.err);
+    test_caller_forget_replies(&f->ann);
     test_caller_forget_replies(&f->admin);
 
     event_report_key(f->engine.engine, "quarantined", &key, "ab00");
 
-    assert_int_equal(f->user.reply_count, 0);
+    assert_int_equal(f->ann.reply_count, 0);
     assert_int_equal(f->admin.reply_count, 1);
     KILN_AUTO(mem) char *text = bytes_to_text(f->admin.replies[0].body);
     assert_says(text, "ab00");
 }
 
-static void hears(struct test_caller *c, bool quotes)
+static void assert_hears_failure(struct test_caller *c, bool quotes)
 {
     assert_int_equal(c->reply_count, 1);
     KILN_AUTO(mem) char *text = bytes_to_text(c->replies[0].body);
@@ -335,131 +312,116 @@ static void hears(struct test_caller *c, bool quotes)
     assert_int_equal(strstr(text, "secret_word") != NULL, quotes);
 }
 
-/* A compiler's sentence has words of the source in it. */
-TEST(users, why_a_compile_failed_hears_who_asked_and_an_administrator)
+/* A compiler's message quotes the source. */
+TEST(users, the_reason_of_a_failed_compile_goes_to_its_user_and_administrators)
 {
     struct users *f = *state;
     struct test_caller asker, other, anonymous;
     struct test_caller *all[] = { &asker, &other, &anonymous };
-    test_caller_join(&asker, &f->engine, 1000, ROLE_USE);
-    test_caller_join(&other, &f->engine, 1001, ROLE_PUBLISH);
-    test_caller_join(&anonymous, &f->engine, 1000, ROLE_USE);
+    test_caller_connect(&asker, &f->engine, 1000, ROLE_USE);
+    test_caller_connect(&other, &f->engine, 1001, ROLE_PUBLISH);
+    test_caller_connect(&anonymous, &f->engine, 1000, ROLE_USE);
     anonymous.base.is_anonymous = true;
     for (size_t i = 0; i < 3; i++) {
-        must(test_caller_hello(all[i], &f->engine), f->engine.err);
-        must(send(f, all[i], MESSAGE_events, ""), f->engine.err);
+        must(send_text(f, all[i], MESSAGE_events, ""), f->engine.err);
         test_caller_forget_replies(all[i]);
     }
-    must(send(f, &f->admin, MESSAGE_events, ""), f->engine.err);
+    must(send_text(f, &f->admin, MESSAGE_events, ""), f->engine.err);
     test_caller_forget_replies(&f->admin);
 
-    test_caller_want(&f->user, &f->engine, 1, "a.cl", PRIORITY_INTERACTIVE);
-    fake_executor_run_tasks(&f->engine.executor);
+    fetch_program(&f->ann, 1, "a.cl");
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "unknown name 'secret_word'", "");
     fake_executor_run_tasks(&f->engine.executor);
 
-    hears(&asker, true);
-    hears(&f->admin, true);
-    hears(&other, false);
-    hears(&anonymous, false);
+    assert_hears_failure(&asker, true);
+    assert_hears_failure(&f->admin, true);
+    assert_hears_failure(&other, false);
+    assert_hears_failure(&anonymous, false);
     for (size_t i = 0; i < 3; i++)
-        test_caller_leave(all[i], &f->engine);
+        test_caller_leave(all[i]);
 }
 
-/* What is not one user's cannot be kept as a user's own. */
-TEST(users, an_anonymous_client_is_served_and_keeps_nothing)
+/* All anonymous clients share one uid, so nothing can be private to one of them. */
+TEST(users, an_anonymous_client_may_fetch_but_not_keep_private_data)
 {
     struct users *f = *state;
     static const enum message_type refused[] = {
         MESSAGE_kernel_import, MESSAGE_tuning_put,   MESSAGE_tuning_lease,  MESSAGE_tuning_report,
         MESSAGE_tuning_import, MESSAGE_tuning_merge, MESSAGE_tuning_remove,
     };
-    f->user.base.is_anonymous = true;
+    f->ann.base.is_anonymous = true;
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
-        must(send(f, &f->user, refused[i], "{}"), f->engine.err);
-        assert_reply_refuses(&f->user, 0, KILN_DENIED, "uid 1000");
+        must(send_text(f, &f->ann, refused[i], "{}"), f->engine.err);
+        assert_reply_refuses(&f->ann, 0, KILN_DENIED, "uid 1000");
     }
-    test_caller_forget_replies(&f->user);
-    test_caller_want(&f->user, &f->engine, 1, "a.cl", PRIORITY_INTERACTIVE);
-    fake_executor_run_tasks(&f->engine.executor);
-    fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
-    fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(reply_result(&f->user, 0).code, KILN_OK);
+    test_caller_forget_replies(&f->ann);
+    fetch_program(&f->ann, 1, "a.cl");
+    finish_compile(f, "object");
+    assert_int_equal(reply_result(&f->ann, 0).code, KILN_OK);
 }
 
-static void send_only(struct users *f, struct test_caller *c, uint64_t id, enum message_type type)
+static void send_only(struct test_caller *c, uint64_t id, enum message_type type)
 {
-    must(test_caller_send(c, &f->engine, type, id, bytes_of_text("{}")), f->engine.err);
-}
-
-static unsigned tasks_out(struct users *f)
-{
-    unsigned count = 0;
-    for (const struct task *t = f->engine.executor.tasks; t; t = t->next)
-        count++;
-    return count;
+    test_caller_send(c, type, id, bytes_of_text("{}"));
 }
 
 TEST(users, a_quick_request_does_not_wait_for_a_scan_of_the_store)
 {
     struct users *f = *state;
     fake_executor_run_tasks(&f->engine.executor);
-    test_caller_forget_replies(&f->user);
-    send_only(f, &f->user, 1, MESSAGE_kernel_list);
-    send_only(f, &f->user, 2, MESSAGE_kernel_list);
-    send_only(f, &f->user, 3, MESSAGE_stats);
-    send_only(f, &f->user, 4, MESSAGE_stats);
-    assert_int_equal(tasks_out(f), 2); /* one of each */
+    test_caller_forget_replies(&f->ann);
+    send_only(&f->ann, 1, MESSAGE_kernel_list);
+    send_only(&f->ann, 2, MESSAGE_kernel_list);
+    send_only(&f->ann, 3, MESSAGE_stats);
+    send_only(&f->ann, 4, MESSAGE_stats);
+    assert_int_equal(count_tasks(f), 2); /* one quick request and one scan */
     assert_true(fake_executor_run_task(&f->engine.executor));
     assert_true(fake_executor_run_task(&f->engine.executor));
-    assert_int_equal(f->user.replies[0].request_id, 1);
-    assert_int_equal(f->user.replies[1].request_id, 3);
+    assert_int_equal(f->ann.replies[0].request_id, 1);
+    assert_int_equal(f->ann.replies[1].request_id, 3);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(f->user.reply_count, 4);
+    assert_int_equal(f->ann.reply_count, 4);
 }
 
-TEST(users, a_queued_request_of_a_client_that_left_is_never_begun)
+TEST(users, a_queued_request_of_a_client_that_left_never_starts)
 {
     struct users *f = *state;
-    struct test_caller fickle;
     fake_executor_run_tasks(&f->engine.executor);
-    test_caller_join(&fickle, &f->engine, 1001, ROLE_USE);
-    must(test_caller_hello(&fickle, &f->engine), f->engine.err);
-    send_only(f, &fickle, 1, MESSAGE_kernel_list);
-    send_only(f, &fickle, 2, MESSAGE_kernel_list);
-    send_only(f, &fickle, 3, MESSAGE_kernel_export);
-    test_caller_forget_replies(&f->user);
-    send_only(f, &f->user, 4, MESSAGE_kernel_list);
-    test_caller_leave(&fickle, &f->engine);
-    assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 2); /* one had begun */
-    assert_int_equal(f->user.reply_count, 1);
-    assert_int_equal(f->user.replies[0].request_id, 4);
+    send_only(&f->bob, 1, MESSAGE_kernel_list);
+    send_only(&f->bob, 2, MESSAGE_kernel_list);
+    send_only(&f->bob, 3, MESSAGE_kernel_export);
+    test_caller_forget_replies(&f->ann);
+    send_only(&f->ann, 4, MESSAGE_kernel_list);
+    test_caller_leave(&f->bob);
+    assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 2); /* one request had started */
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_int_equal(f->ann.replies[0].request_id, 4);
 }
 
-TEST(users, one_user_may_have_few_administrative_requests_unanswered)
+TEST(users, unanswered_administrative_requests_are_limited_per_user)
 {
     struct users *f = *state;
     struct test_caller again;
     fake_executor_run_tasks(&f->engine.executor);
     for (uint64_t i = 0; i < 4; i++)
-        send_only(f, &f->user, i, i % 2 ? MESSAGE_kernel_list : MESSAGE_stats);
-    test_caller_join(&again, &f->engine, 1000, ROLE_USE); /* another connection is no way around */
-    must(test_caller_hello(&again, &f->engine), f->engine.err);
+        send_only(&f->ann, i, i % 2 ? MESSAGE_kernel_list : MESSAGE_stats);
+    test_caller_connect(&again, &f->engine, 1000,
+                        ROLE_USE); /* another connection of the same user */
     test_caller_forget_replies(&again);
-    send_only(f, &again, 9, MESSAGE_stats);
+    send_only(&again, 9, MESSAGE_stats);
     assert_reply_refuses(&again, 0, KILN_BUSY, "user 1000");
 
     test_caller_forget_replies(&f->admin);
     for (uint64_t i = 0; i < 32; i++)
-        send_only(f, &f->admin, i, MESSAGE_kernel_list);
+        send_only(&f->admin, i, MESSAGE_kernel_list);
     assert_int_equal(f->admin.reply_count, 0);
-    send_only(f, &f->admin, 99, MESSAGE_kernel_list);
+    send_only(&f->admin, 99, MESSAGE_kernel_list);
     assert_reply_refuses(&f->admin, 0, KILN_BUSY, "user 0");
 
     fake_executor_run_tasks(&f->engine.executor);
     test_caller_forget_replies(&again);
-    send_only(f, &again, 10, MESSAGE_stats);
+    send_only(&again, 10, MESSAGE_stats);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(again.replies[0].type, MESSAGE_json);
-    test_caller_leave(&again, &f->engine);
+    test_caller_leave(&again);
 }

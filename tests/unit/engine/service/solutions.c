@@ -12,7 +12,7 @@
 
 static const struct target target = { .family = TARGET_OPENCL, .text = FIXTURE_TARGET };
 
-/* The solver's own, counted. */
+/* Counts the calls of the real function. */
 static unsigned counts_made;
 struct candidate_count __real_candidates_count_valid(const struct solver *solver,
                                                      const struct problem *problem,
@@ -34,7 +34,7 @@ static void assert_text(struct bytes text, const char *wanted)
     assert_string_equal(copy, wanted);
 }
 
-/* ---- solutions: asking ---- */
+/* ---- solutions: requests ---- */
 
 static struct message_solutions question(void)
 {
@@ -43,26 +43,25 @@ static struct message_solutions question(void)
                                        .database_id = bytes_of_text(DEVICE) };
 }
 
-static enum kiln_code send(struct tuning_users *f, struct test_caller *c,
-                           const struct message_solutions *m)
+static enum kiln_code send_solutions(struct test_caller *c, const struct message_solutions *m)
 {
     BUFFER_AUTO struct buffer body;
     buffer_init(&body, LIMIT_FRAME_BODY);
     message_solutions_write(&body, m);
     test_caller_forget_replies(c);
-    return test_caller_send(c, &f->engine, MESSAGE_solutions, 8, buffer_view(&body));
+    return test_caller_try_send(c, MESSAGE_solutions, 8, buffer_view(&body));
 }
 
-struct answer { /* its texts are borrowed from the caller's kept reply */
+struct answer { /* texts are borrowed from the caller's kept reply */
     struct message_solution list[SOLUTIONS_MAX];
     uint32_t count;
 };
 
-static struct answer solutions_of(struct tuning_users *f, const struct message_solutions *m)
+static struct answer solutions_of(struct users *f, const struct message_solutions *m)
 {
     struct answer answer = { .count = 0 };
-    must(send(f, &f->ann, m), f->engine.err);
-    assert_int_equal(f->ann.reply_count, 0); /* it takes a lane */
+    must(send_solutions(&f->ann, m), f->engine.err);
+    assert_int_equal(f->ann.reply_count, 0); /* a task has to run first */
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(f->ann.replies[0].type, MESSAGE_solved);
@@ -87,16 +86,16 @@ static const struct message_solution *of_solver(const struct answer *answer, con
     return NULL;
 }
 
-static void refused(struct tuning_users *f, const struct message_solutions *m, enum kiln_code code,
-                    const char *words)
+static void assert_refused(struct users *f, const struct message_solutions *m, enum kiln_code code,
+                           const char *words)
 {
-    (void)send(f, &f->ann, m);
+    (void)send_solutions(&f->ann, m);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->ann.reply_count, 1);
     assert_reply_refuses(&f->ann, 0, code, words);
 }
 
-static void record(struct tuning_users *f, struct put put)
+static void record_put(struct users *f, struct put put)
 {
     put.m.database_id = bytes_of_text(DEVICE);
     if (put.m.kind == 0)
@@ -123,9 +122,9 @@ static bool is_valid_point(uint32_t point, char text[PERF_CONFIG_TEXT_MAX])
 
 /* ---- solutions ---- */
 
-TEST(tuning, every_solver_that_applies_is_listed_with_its_space)
+TEST(users, every_solver_that_applies_is_listed_with_its_space)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const struct message_solutions m = question();
     const struct perf_space space = gemm_space();
     char text[PERF_CONFIG_TEXT_MAX];
@@ -146,14 +145,14 @@ TEST(tuning, every_solver_that_applies_is_listed_with_its_space)
     const struct message_solution *naive = of_solver(&answer, NAIVE_SOLVER);
     assert_text(naive->algorithm, "miopenConvolutionFwdAlgoDirect");
     assert_int_equal(naive->config.size + naive->candidates + naive->valid, 0);
-    assert_true(naive > gemm); /* it is the last resort */
+    assert_true(naive > gemm); /* the naive solver is slowest */
     for (uint32_t i = 0; i < answer.count; i++)
         assert_false(bytes_equal_text(answer.list[i].solver, "ConvDepthwise"));
 }
 
-TEST(tuning, algorithms_are_named_for_their_direction)
+TEST(users, algorithms_are_named_for_their_direction)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     static const char *const names[] = { "miopenConvolutionFwdAlgoDirect",
                                          "miopenConvolutionBwdDataAlgoDirect",
                                          "miopenConvolutionBwdWeightsAlgoDirect" };
@@ -165,24 +164,24 @@ TEST(tuning, algorithms_are_named_for_their_direction)
     }
 }
 
-TEST(tuning, the_recorded_ones_come_first_the_fastest_of_all_first)
+TEST(users, solutions_list_recorded_solvers_first_by_time)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const struct message_solutions m = question();
     char best[PERF_CONFIG_TEXT_MAX];
     uint32_t point = 0;
     while (!is_valid_point(point, best))
         point++;
-    record(f, find_put(NAIVE_SOLVER, 0.05));
+    record_put(f, find_put(NAIVE_SOLVER, 0.05));
     struct answer answer = solutions_of(f, &m);
     assert_text(answer.list[0].solver, NAIVE_SOLVER);
     assert_int_equal(answer.list[0].find_ms, double_bits(0.05));
-    record(f, find_put(GEMM_SOLVER, 0.06));
+    record_put(f, find_put(GEMM_SOLVER, 0.06));
     answer = solutions_of(f, &m);
     assert_text(answer.list[0].solver, NAIVE_SOLVER);
     assert_text(answer.list[1].solver, GEMM_SOLVER);
 
-    record(f, perf_put(GEMM_SOLVER, best, 0.04));
+    record_put(f, perf_put(GEMM_SOLVER, best, 0.04));
 
     answer = solutions_of(f, &m);
     assert_text(answer.list[0].solver, GEMM_SOLVER);
@@ -191,47 +190,47 @@ TEST(tuning, the_recorded_ones_come_first_the_fastest_of_all_first)
     assert_int_equal(answer.list[0].find_ms, double_bits(0.06));
 }
 
-TEST(tuning, without_a_device_nothing_recorded_is_reported)
+TEST(users, solutions_without_a_device_have_no_records)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct message_solutions m = question();
-    record(f, find_put(NAIVE_SOLVER, 0.05));
+    record_put(f, find_put(NAIVE_SOLVER, 0.05));
     m.database_id = bytes_of_text("");
     struct answer answer = solutions_of(f, &m);
     assert_int_equal(of_solver(&answer, NAIVE_SOLVER)->find_ms, 0);
 }
 
-TEST(tuning, a_question_that_makes_no_sense_is_refused)
+TEST(users, an_invalid_solutions_request_is_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     static char text[64u << 10];
     memset(text, 'x', sizeof(text) - 1);
     struct message_solutions m = question();
     m.problem.n = 0;
-    refused(f, &m, KILN_INVALID, "batch");
+    assert_refused(f, &m, KILN_INVALID, "batch");
     m = question();
     m.target = bytes_of_text("gfx");
-    refused(f, &m, KILN_INVALID, "target");
+    assert_refused(f, &m, KILN_INVALID, "target");
     m = question();
     m.database_id = bytes_of_text(text);
-    refused(f, &m, KILN_INVALID, "database id");
+    assert_refused(f, &m, KILN_INVALID, "database id");
     m = question();
     m.database_id = bytes_of_text("gfx90a68");
-    refused(f, &m, KILN_INVALID, "'gfx90a68'");
+    assert_refused(f, &m, KILN_INVALID, "'gfx90a68'");
     m = question();
     m.driver = bytes_of_text(text);
-    refused(f, &m, KILN_INVALID, "65535");
+    assert_refused(f, &m, KILN_INVALID, "65535");
     m = question();
     m.toolchain = bytes_of_text("magic");
-    refused(f, &m, KILN_NOT_FOUND, "magic");
+    assert_refused(f, &m, KILN_NOT_FOUND, "magic");
     m = question();
     m.problem.type = TYPE_INT8;
-    refused(f, &m, KILN_UNSUPPORTED, "no solver");
+    assert_refused(f, &m, KILN_UNSUPPORTED, "no solver");
 }
 
-TEST(tuning, a_target_that_nothing_here_compiles_for_is_listed_all_the_same)
+TEST(users, solutions_are_listed_for_a_target_without_a_compiler)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct message_solutions m = question();
     m.target = bytes_of_text("sm_90a");
     m.database_id = bytes_of_text("sm_90_132");
@@ -239,41 +238,35 @@ TEST(tuning, a_target_that_nothing_here_compiles_for_is_listed_all_the_same)
     assert_true(answer.count >= 2);
 }
 
-TEST(plain, a_request_before_compilers_are_known_waits)
+TEST(undescribed, solutions_wait_until_compilers_are_known)
 {
-    static struct tuning_users f;
-    memset(&f, 0, sizeof(f));
-    engine_fixture_open(&f.engine, /* describe= */ false);
-    test_caller_join(&f.ann, &f.engine, 1000, ROLE_USE);
-    must(test_caller_hello(&f.ann, &f.engine), f.engine.err);
+    struct users *f = *state;
     const struct message_solutions m = question();
-    must(send(&f, &f.ann, &m), f.engine.err);
-    fake_executor_run_tasks(&f.engine.executor);
-    assert_int_equal(f.ann.reply_count, 0);
+    must(send_solutions(&f->ann, &m), f->engine.err);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->ann.reply_count, 0);
 
-    engine_fixture_describe(&f.engine);
+    engine_fixture_describe(&f->engine);
 
-    fake_executor_run_tasks(&f.engine.executor);
-    assert_int_equal(f.ann.reply_count, 1);
-    assert_int_equal(f.ann.replies[0].type, MESSAGE_solved);
-    test_caller_leave(&f.ann, &f.engine);
-    engine_fixture_close(&f.engine);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_int_equal(f->ann.replies[0].type, MESSAGE_solved);
 }
 
-TEST(tuning, a_client_that_cancels_solutions_gets_no_answer)
+TEST(users, a_client_that_cancels_solutions_gets_no_answer)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const struct message_solutions m = question();
-    must(send(f, &f->bob, &m), f->engine.err);
-    test_caller_cancel(&f->bob, &f->engine, 8);
+    must(send_solutions(&f->bob, &m), f->engine.err);
+    test_caller_cancel(&f->bob, 8);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->bob.reply_count, 1);
     assert_reply_refuses(&f->bob, 0, KILN_CANCELLED, "cancel");
 }
 
-TEST(tuning, the_count_of_valid_configs_is_made_once)
+TEST(users, valid_configs_are_counted_once)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct message_solutions m = question();
     counts_made = 0;
     struct answer first = solutions_of(f, &m);
@@ -298,7 +291,7 @@ TEST(tuning, the_count_of_valid_configs_is_made_once)
     assert_true(counts_made > before);
 }
 
-/* ---- configs: asking ---- */
+/* ---- configs: requests ---- */
 
 static struct message_configs range_of(uint32_t first, uint32_t count)
 {
@@ -309,19 +302,15 @@ static struct message_configs range_of(uint32_t first, uint32_t count)
                                      .count = count };
 }
 
-static void send_configs(struct tuning_users *f, struct test_caller *c,
-                         const struct message_configs *m)
+static void send_configs(struct test_caller *c, const struct message_configs *m)
 {
-    BUFFER_AUTO struct buffer body;
-    buffer_init(&body, LIMIT_FRAME_BODY);
-    message_configs_write(&body, m);
     test_caller_forget_replies(c);
-    (void)test_caller_send(c, &f->engine, MESSAGE_configs, 8, buffer_view(&body));
+    SEND_MESSAGE(c, configs, 8, m);
 }
 
-static struct message_candidates configs_of(struct tuning_users *f, const struct message_configs *m)
+static struct message_candidates configs_of(struct users *f, const struct message_configs *m)
 {
-    send_configs(f, &f->ann, m);
+    send_configs(&f->ann, m);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(f->ann.replies[0].type, MESSAGE_candidates);
@@ -331,10 +320,10 @@ static struct message_candidates configs_of(struct tuning_users *f, const struct
     return answer;
 }
 
-static void refuses_range(struct tuning_users *f, const struct message_configs *m,
-                          enum kiln_code code, const char *words)
+static void refuses_range(struct users *f, const struct message_configs *m, enum kiln_code code,
+                          const char *words)
 {
-    send_configs(f, &f->ann, m);
+    send_configs(&f->ann, m);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->ann.reply_count, 1);
     assert_reply_refuses(&f->ann, 0, code, words);
@@ -342,9 +331,9 @@ static void refuses_range(struct tuning_users *f, const struct message_configs *
 
 /* ---- configs ---- */
 
-TEST(tuning, a_range_brings_its_valid_candidates_in_order)
+TEST(users, a_range_of_configs_has_its_valid_candidates_in_order)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const struct perf_space space = gemm_space();
     const struct candidate_order order = candidate_order_of(GEMM_SOLVER, &space);
     const uint32_t parts = 5;
@@ -373,9 +362,9 @@ TEST(tuning, a_range_brings_its_valid_candidates_in_order)
     assert_int_equal(first, order.count);
 }
 
-TEST(tuning, a_long_range_comes_in_parts)
+TEST(users, a_long_range_of_configs_is_answered_in_parts)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const struct perf_space space = gemm_space();
     const uint32_t count = perf_space_size(&space);
     const struct message_configs m = range_of(0, count);
@@ -383,9 +372,9 @@ TEST(tuning, a_long_range_comes_in_parts)
     assert_int_equal(answer.next, count < 4096 ? count : 4096);
 }
 
-TEST(tuning, a_range_beyond_the_space_is_refused)
+TEST(users, a_range_beyond_the_tuning_space_is_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const struct perf_space space = gemm_space();
     const uint32_t count = perf_space_size(&space);
     const uint32_t ranges[][2] = {
@@ -398,9 +387,9 @@ TEST(tuning, a_range_beyond_the_space_is_refused)
     }
 }
 
-TEST(tuning, configs_of_what_cannot_be_tuned_are_refused)
+TEST(users, configs_of_an_untunable_solver_are_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct message_configs m = range_of(0, 1);
     m.solver = bytes_of_text(NAIVE_SOLVER);
     refuses_range(f, &m, KILN_INVALID, "ConvDirectNaive");
@@ -418,35 +407,35 @@ TEST(tuning, configs_of_what_cannot_be_tuned_are_refused)
     refuses_range(f, &m, KILN_INVALID, "no target");
 }
 
-TEST(tuning, a_client_that_cancels_gets_no_configs)
+TEST(users, a_client_that_cancels_gets_no_configs)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const struct message_configs m = range_of(0, 10);
-    send_configs(f, &f->bob, &m);
-    test_caller_cancel(&f->bob, &f->engine, 8);
+    send_configs(&f->bob, &m);
+    test_caller_cancel(&f->bob, 8);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->bob.reply_count, 1);
     assert_reply_refuses(&f->bob, 0, KILN_CANCELLED, "cancel");
 }
 
-/* ---- turns ---- */
+/* ---- the queue ---- */
 
-/* Request |id| of |c|, which keeps its replies. */
-static enum kiln_code ask(struct tuning_users *f, struct test_caller *c, uint64_t id)
+/* Sends a request for one config; |c| keeps earlier replies. */
+static enum kiln_code send_one_config(struct test_caller *c, uint64_t id)
 {
     const struct message_configs m = range_of(0, 1);
     BUFFER_AUTO struct buffer body;
     buffer_init(&body, LIMIT_FRAME_BODY);
     message_configs_write(&body, &m);
-    return test_caller_send(c, &f->engine, MESSAGE_configs, id, buffer_view(&body));
+    return test_caller_try_send(c, MESSAGE_configs, id, buffer_view(&body));
 }
 
-TEST(tuning, one_is_on_a_work_queue_at_a_time)
+TEST(users, one_solver_question_is_on_a_work_queue_at_a_time)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const unsigned before = f->engine.executor.tasks_of[WORK_QUEUE_READ];
     for (uint64_t id = 1; id <= 9; id++)
-        must(ask(f, &f->ann, id), f->engine.err);
+        must(send_one_config(&f->ann, id), f->engine.err);
     for (unsigned i = 1; i <= 9; i++) {
         assert_int_equal(f->engine.executor.tasks_of[WORK_QUEUE_READ], before + i);
         assert_true(fake_executor_run_task(&f->engine.executor));
@@ -454,14 +443,15 @@ TEST(tuning, one_is_on_a_work_queue_at_a_time)
     }
 }
 
-TEST(tuning, users_are_served_alternately)
+TEST(users, solver_questions_of_users_are_served_alternately)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     for (uint64_t id = 1; id <= 9; id++)
-        must(ask(f, &f->ann, id), f->engine.err);
-    must(ask(f, &f->bob, 1), f->engine.err);
-    must(ask(f, &f->bob, 2), f->engine.err);
-    (void)fake_executor_run_task(&f->engine.executor); /* ann's first ran when bob came */
+        must(send_one_config(&f->ann, id), f->engine.err);
+    must(send_one_config(&f->bob, 1), f->engine.err);
+    must(send_one_config(&f->bob, 2), f->engine.err);
+    (void)fake_executor_run_task(
+        &f->engine.executor); /* ann's first request was running when bob's came */
     (void)fake_executor_run_task(&f->engine.executor);
     assert_int_equal(f->ann.reply_count + f->bob.reply_count, 2);
     assert_int_equal(f->bob.reply_count, 1);
@@ -473,35 +463,34 @@ TEST(tuning, users_are_served_alternately)
     assert_int_equal(f->ann.reply_count, 9);
 }
 
-TEST(tuning, a_user_has_no_more_than_256_waiting)
+TEST(users, a_user_has_at_most_256_solver_questions_waiting)
 {
-    struct tuning_users *f = *state;
-    for (uint64_t id = 1; id <= 257; id++) /* one runs */
-        must(ask(f, &f->ann, id), f->engine.err);
-    (void)ask(f, &f->ann, 258);
+    struct users *f = *state;
+    for (uint64_t id = 1; id <= 257; id++) /* one is running, the others wait */
+        must(send_one_config(&f->ann, id), f->engine.err);
+    (void)send_one_config(&f->ann, 258);
     assert_int_equal(f->ann.reply_count, 1);
     assert_reply_refuses(&f->ann, 0, KILN_BUSY, "256 questions");
     const struct message_solutions m = question();
-    (void)send(f, &f->ann, &m);
+    (void)send_solutions(&f->ann, &m);
     assert_reply_refuses(&f->ann, 0, KILN_BUSY, "user 1000");
-    must(ask(f, &f->bob, 1), f->engine.err);
-    test_caller_leave(&f->ann, &f->engine);
+    must(send_one_config(&f->bob, 1), f->engine.err);
+    test_caller_leave(&f->ann);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->bob.reply_count, 1);
     assert_int_equal(f->bob.replies[0].type, MESSAGE_candidates);
-    test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
 }
 
-TEST(tuning, a_request_cancelled_while_queued_does_not_run)
+TEST(users, a_solver_question_cancelled_in_the_queue_does_not_run)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const unsigned before = f->engine.executor.tasks_of[WORK_QUEUE_READ];
     const struct message_solutions m = question();
-    must(ask(f, &f->ann, 1), f->engine.err);
-    must(send(f, &f->bob, &m), f->engine.err);
-    must(ask(f, &f->bob, 9), f->engine.err);
-    test_caller_cancel(&f->bob, &f->engine, 8);
-    test_caller_cancel(&f->bob, &f->engine, 9);
+    must(send_one_config(&f->ann, 1), f->engine.err);
+    must(send_solutions(&f->bob, &m), f->engine.err);
+    must(send_one_config(&f->bob, 9), f->engine.err);
+    test_caller_cancel(&f->bob, 8);
+    test_caller_cancel(&f->bob, 9);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->engine.executor.tasks_of[WORK_QUEUE_READ], before + 1);
     assert_int_equal(f->ann.reply_count, 1);
@@ -509,11 +498,11 @@ TEST(tuning, a_request_cancelled_while_queued_does_not_run)
     assert_reply_refuses(&f->bob, 0, KILN_CANCELLED, "cancel");
 }
 
-/* ---- frames ---- */
+/* ---- sizes ---- */
 
-TEST(tuning, a_body_that_is_cut_or_too_long_is_refused)
+TEST(users, solver_questions_of_the_wrong_size_are_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     static const enum message_type types[] = { MESSAGE_solutions, MESSAGE_configs };
     const struct message_solutions solutions = question();
     const struct message_configs configs = range_of(0, 1);
@@ -527,9 +516,9 @@ TEST(tuning, a_body_that_is_cut_or_too_long_is_refused)
         buffer_put_u8(&body, 0);
         for (size_t size = 0; size <= body.size; size++) {
             if (size == body.size - 1)
-                continue; /* the right one */
+                continue; /* the full size */
             test_caller_forget_replies(&f->ann);
-            (void)test_caller_send(&f->ann, &f->engine, types[i], 8, bytes_of(body.data, size));
+            test_caller_send(&f->ann, types[i], 8, bytes_of(body.data, size));
             assert_int_equal(f->ann.reply_count, 1);
             assert_reply_refuses(&f->ann, 0, KILN_INVALID, message_name(types[i]));
         }

@@ -1,53 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* Finding out which toolchain can do what, while requests wait. */
+/* Describe jobs and probes, and the requests that wait for them. */
 #include "engine/service/internal.h"
-#include "tests/unit/engine/service/kernel_files.h"
+#include "tests/unit/engine/service/users_fixture.h"
 
 #include <stdio.h>
 #include <string.h>
-
-struct fixture {
-    struct engine_fixture engine;
-    struct test_caller a, b; /* two users */
-};
-
-static int setup(void **state)
-{
-    static struct fixture f;
-    engine_fixture_open(&f.engine, false);
-    test_caller_join(&f.a, &f.engine, 1000, ROLE_USE);
-    must(test_caller_hello(&f.a, &f.engine), f.engine.err);
-    test_caller_join(&f.b, &f.engine, 2000, ROLE_USE);
-    must(test_caller_hello(&f.b, &f.engine), f.engine.err);
-    *state = &f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    test_caller_leave(&f->a, &f->engine);
-    test_caller_leave(&f->b, &f->engine);
-    while (fake_executor_next_compile(&f->engine.executor))
-        fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
-    engine_fixture_close(&f->engine);
-    return 0;
-}
-
-FIXTURE(toolchains, setup, teardown);
 
 #define AMD_TOOLCHAIN(name, digit)                                                    \
     "{\"name\":\"" name "\",\"version\":\"1\",\"path\":\"/x\",\"family\":\"amdgpu\"," \
     "\"identity\":\"" digit digit digit digit digit digit digit digit "\"}"
 
-static void describe_one(struct fixture *f)
+static void describe_one(struct users *f)
 {
     fake_executor_compile(&f->engine.executor, bytes_of_text("{\"toolchains\":[" AMD_TOOLCHAIN(
                                                    "clang", "bbbbbbbb") "]}"));
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static void describe_two(struct fixture *f)
+static void describe_two(struct users *f)
 {
     fake_executor_compile(&f->engine.executor,
                           bytes_of_text("{\"toolchains\":[" AMD_TOOLCHAIN(
@@ -55,209 +25,186 @@ static void describe_two(struct fixture *f)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static unsigned queued(const struct fixture *f)
+static unsigned count_queued(const struct users *f)
 {
     return compile_queue_waiting(f->engine.engine->queue);
 }
 
-static void want_of(struct fixture *f, struct test_caller *caller, uint64_t id, const char *target,
-                    const char *program)
+static void fetch_of(struct users *f, struct test_caller *caller, uint64_t id, const char *target,
+                     const char *program)
 {
     struct message_fetch_source m = { .target = bytes_of_text(target),
                                       .program = bytes_of_text(program),
                                       .source = bytes_of_text("source") };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 1000);
-    message_fetch_source_write(&b, &m);
-    must(test_caller_send(caller, &f->engine, MESSAGE_fetch_source, id, buffer_view(&b)),
-         f->engine.err);
+    SEND_MESSAGE(caller, fetch_source, id, &m);
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static void want_for(struct fixture *f, uint64_t id, const char *target, const char *toolchain)
+static void fetch_for(struct users *f, uint64_t id, const char *target, const char *toolchain)
 {
     struct message_fetch_source m = { .target = bytes_of_text(target),
                                       .toolchain = bytes_of_text(toolchain),
                                       .program = bytes_of_text("k.hip"),
                                       .source = bytes_of_text("source") };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 1000);
-    message_fetch_source_write(&b, &m);
-    must(test_caller_send(&f->a, &f->engine, MESSAGE_fetch_source, id, buffer_view(&b)),
-         f->engine.err);
+    SEND_MESSAGE(&f->ann, fetch_source, id, &m);
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static void want_amd(struct fixture *f, uint64_t id, const char *toolchain)
+static void fetch_amd(struct users *f, uint64_t id, const char *toolchain)
 {
-    want_for(f, id, "gfx942", toolchain);
+    fetch_for(f, id, "gfx942", toolchain);
 }
 
-static const struct compile_job *next_job(struct fixture *f)
+static const struct compile_job *next_job(struct users *f)
 {
     struct compile_task *task = fake_executor_next_compile(&f->engine.executor);
     assert_non_null(task);
     return &task->job;
 }
 
-TEST(toolchains, a_request_waits_until_the_toolchains_are_known)
+TEST(undescribed, a_request_waits_until_the_toolchains_are_known)
 {
-    struct fixture *f = *state;
-    test_caller_want(&f->a, &f->engine, 1, "k.cl", PRIORITY_INTERACTIVE);
-    assert_int_equal(f->a.reply_count, 0);
+    struct users *f = *state;
+    test_caller_fetch_source(&f->ann, 1, "k.cl", PRIORITY_INTERACTIVE);
+    assert_int_equal(f->ann.reply_count, 0);
     assert_int_equal(fake_executor_next_compile(&f->engine.executor)->job.origin, COMPILE_OF_KILN);
     engine_fixture_describe(&f->engine);
     assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
-    fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
-    fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(reply_result(&f->a, 0).code, KILN_OK);
-    assert_int_equal(engine_fixture_stat(&f->engine, "fetches"), 1);
+    finish_compile(f, "object");
+    assert_int_equal(reply_result(&f->ann, 0).code, KILN_OK);
+    assert_int_equal(users_stat(f, "fetches"), 1);
 }
 
-TEST(toolchains, a_client_that_leaves_while_waiting_for_toolchains_is_forgotten)
+TEST(undescribed, a_client_that_leaves_while_waiting_for_toolchains_is_forgotten)
 {
-    struct fixture *f = *state;
-    test_caller_want(&f->a, &f->engine, 1, "k.cl", PRIORITY_INTERACTIVE);
-    test_caller_leave(&f->a, &f->engine);
+    struct users *f = *state;
+    test_caller_fetch_source(&f->ann, 1, "k.cl", PRIORITY_INTERACTIVE);
+    test_caller_leave(&f->ann);
     engine_fixture_describe(&f->engine);
     assert_null(fake_executor_next_compile(&f->engine.executor));
-    test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
 }
 
-TEST(toolchains, parked_requests_of_one_user_are_bounded_in_bytes)
+TEST(undescribed, deferred_requests_of_one_user_are_bounded_in_bytes)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct message_fetch_source m = { .target = bytes_of_text(FIXTURE_TARGET),
                                       .program = bytes_of_text("k.cl") };
     KILN_AUTO(mem) char *large = calloc(1, 60000);
     assert_non_null(large);
     m.source = bytes_of(large, 60000);
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 100000);
-    message_fetch_source_write(&b, &m);
     for (uint64_t id = 0; id < 2; id++)
-        must(test_caller_send(&f->a, &f->engine, MESSAGE_fetch_source, id, buffer_view(&b)),
-             f->engine.err);
-    assert_int_equal(f->a.reply_count, 1);
-    assert_int_equal(reply_error(&f->a, 0).code, KILN_BUSY);
-    assert_int_equal(f->a.replies[0].request_id, 1);
+        SEND_MESSAGE(&f->ann, fetch_source, id, &m);
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_BUSY);
+    assert_int_equal(f->ann.replies[0].request_id, 1);
 }
 
-TEST(toolchains, empty_parked_requests_are_charged_and_given_back)
+TEST(undescribed, empty_deferred_requests_are_charged_and_released)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     for (uint64_t id = 0; id < 3; id++)
-        must(test_caller_send(&f->a, &f->engine, MESSAGE_toolchains, id, (struct bytes){ 0 }),
-             f->engine.err);
-    assert_true(engine_fixture_stat(&f->engine, "queued_bytes") > 0);
+        test_caller_send(&f->ann, MESSAGE_toolchains, id, (struct bytes){ 0 });
+    assert_true(users_stat(f, "queued_bytes") > 0);
     describe_two(f);
-    assert_int_equal(f->a.reply_count, 3);
-    assert_int_equal(engine_fixture_stat(&f->engine, "queued_bytes"), 0);
+    assert_int_equal(f->ann.reply_count, 3);
+    assert_int_equal(users_stat(f, "queued_bytes"), 0);
 }
 
-TEST(toolchains, when_asking_fails_the_answer_says_why)
+TEST(undescribed, a_failed_describe_fails_requests_with_its_reason)
 {
-    struct fixture *f = *state;
-    test_caller_want(&f->a, &f->engine, 1, "k.cl", PRIORITY_INTERACTIVE);
+    struct users *f = *state;
+    test_caller_fetch_source(&f->ann, 1, "k.cl", PRIORITY_INTERACTIVE);
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGSEGV", NULL);
-    struct message_result o = reply_result(&f->a, 0);
+    struct message_result o = reply_result(&f->ann, 0);
     assert_int_equal(o.code, KILN_UNAVAILABLE);
     KILN_AUTO(mem) char *text = bytes_to_text(o.text);
     assert_says(text, "SIGSEGV");
-    test_caller_want(&f->a, &f->engine, 2, "k.cl", PRIORITY_INTERACTIVE);
-    assert_null(fake_executor_next_compile(&f->engine.executor)); /* not at once again */
-    assert_int_equal(reply_result(&f->a, 1).code, KILN_UNAVAILABLE);
+    test_caller_fetch_source(&f->ann, 2, "k.cl", PRIORITY_INTERACTIVE);
+    assert_null(fake_executor_next_compile(&f->engine.executor)); /* not repeated at once */
+    assert_int_equal(reply_result(&f->ann, 1).code, KILN_UNAVAILABLE);
 }
 
-TEST(toolchains, a_host_without_a_compiler_is_reported_to_the_operator)
+TEST(undescribed, a_host_without_a_compiler_is_reported_to_the_operator)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     assert_null(engine_fixture_reported(&f->engine, "toolchains_none"));
     engine_fixture_describe_as(&f->engine, "{\"toolchains\":[]}");
     assert_says(engine_fixture_reported(&f->engine, "toolchains_none"), "kilnctl doctor");
 }
 
-TEST(toolchains, a_toolchain_whose_probe_crashes_gives_way_to_the_next)
+TEST(undescribed, a_toolchain_whose_probe_crashes_is_replaced_by_the_next)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_two(f);
-    want_amd(f, 1, "");
+    fetch_amd(f, 1, "");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     assert_true(bytes_equal_text(next_job(f)->toolchain, "hiprtc"));
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     assert_true(bytes_equal_text(next_job(f)->toolchain, "clang"));
-    fake_executor_compile(&f->engine.executor, bytes_of_text("probe"));
-    fake_executor_run_tasks(&f->engine.executor);
+    finish_compile(f, "probe");
     assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
     assert_true(bytes_equal_text(next_job(f)->toolchain, "clang"));
-    assert_int_equal(engine_fixture_stat(&f->engine, "probes"), 2);
-    assert_int_equal(engine_fixture_stat(&f->engine, "compile_errors"), 0);
+    assert_int_equal(users_stat(f, "probes"), 2);
+    assert_int_equal(users_stat(f, "compile_errors"), 0);
 }
 
-TEST(toolchains, probe_results_outlive_a_restart)
+TEST(undescribed, probe_results_survive_a_restart)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_two(f);
-    want_amd(f, 1, "");
+    fetch_amd(f, 1, "");
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
-    fake_executor_compile(&f->engine.executor, bytes_of_text("probe"));
-    fake_executor_run_tasks(&f->engine.executor);
+    finish_compile(f, "probe");
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "no", NULL);
     fake_executor_run_tasks(&f->engine.executor);
-    test_caller_leave(&f->a, &f->engine);
-    test_caller_leave(&f->b, &f->engine);
-    engine_fixture_reopen(&f->engine); /* describes opencl alone: nothing is known of gfx942 */
-    test_caller_join(&f->b, &f->engine, 2000, ROLE_USE);
-    test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
-    must(test_caller_hello(&f->a, &f->engine), f->engine.err);
-    want_amd(f, 2, "");
-    assert_int_equal(reply_result(&f->a, 0).code, KILN_UNSUPPORTED);
+    users_reopen(f); /* it describes only opencl, so nothing is known about gfx942 */
+    fetch_amd(f, 2, "");
+    assert_int_equal(reply_result(&f->ann, 0).code, KILN_UNSUPPORTED);
 }
 
-TEST(toolchains, a_forced_toolchain_is_tried_also_where_its_probe_failed)
+TEST(undescribed, a_forced_toolchain_is_tried_even_if_its_probe_failed)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_two(f);
-    want_amd(f, 1, "hiprtc");
+    fetch_amd(f, 1, "hiprtc");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
     assert_false(next_job(f)->target_works);
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
-    assert_int_equal(reply_result(&f->a, 0).code, KILN_COMPILE_FAILED);
-    want_amd(f, 2, "gcc");
-    assert_int_equal(reply_result(&f->a, 1).code, KILN_NOT_FOUND);
+    assert_int_equal(reply_result(&f->ann, 0).code, KILN_COMPILE_FAILED);
+    fetch_amd(f, 2, "gcc");
+    assert_int_equal(reply_result(&f->ann, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(toolchains, a_probe_is_a_clients_job_as_its_target_is)
+TEST(undescribed, a_probe_of_a_clients_target_is_a_clients_job)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_two(f);
-    want_amd(f, 1, "");
+    fetch_amd(f, 1, "");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     assert_int_equal(next_job(f)->origin, COMPILE_OF_CLIENT);
-    fake_executor_compile(&f->engine.executor, bytes_of_text("probe"));
-    fake_executor_run_tasks(&f->engine.executor);
+    finish_compile(f, "probe");
     assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
     assert_int_equal(next_job(f)->origin, COMPILE_OF_CLIENT);
     assert_true(next_job(f)->target_works);
 }
 
-static void plan_for(struct fixture *f, uint64_t id, const char *target, const char *toolchain)
+static void plan_for(struct users *f, uint64_t id, const char *target, const char *toolchain)
 {
     const struct message_plan m = { .problem = small_problem(8),
                                     .target = bytes_of_text(target),
                                     .toolchain = bytes_of_text(toolchain),
                                     .solver = bytes_of_text("ConvDirectNaive") };
-    send_plan(&f->a, &f->engine, id, &m);
+    send_plan(&f->ann, id, &m);
 }
 
-/* Whose source it is says nothing of whose target it is. */
-TEST(toolchains, a_plan_is_a_clients_job_until_its_target_was_tried)
+/* The source is kiln's own, but the client chose the target. */
+TEST(undescribed, a_plan_is_a_clients_job_until_its_target_was_probed)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_two(f);
     plan_for(f, 1, "gfx90a1b2c3", "hiprtc");
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
@@ -270,36 +217,34 @@ TEST(toolchains, a_plan_is_a_clients_job_until_its_target_was_tried)
 
     plan_for(f, 2, "gfx90a", "hiprtc");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
-    fake_executor_compile(&f->engine.executor, bytes_of_text("probe"));
-    fake_executor_run_tasks(&f->engine.executor);
+    finish_compile(f, "probe");
     assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
     assert_int_equal(next_job(f)->origin, COMPILE_OF_KILN);
     assert_true(next_job(f)->target_works);
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "no", NULL);
     fake_executor_run_tasks(&f->engine.executor);
 
-    plan_for(f, 3, "gfx90a", "clang"); /* which was not tried */
+    plan_for(f, 3, "gfx90a", "clang"); /* not probed yet */
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     assert_true(bytes_equal_text(next_job(f)->toolchain, "clang"));
 }
 
-TEST(toolchains, a_probe_that_cannot_start_is_not_held_against_the_toolchain)
+TEST(undescribed, a_probe_that_cannot_start_is_not_remembered)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_two(f);
     engine_drain(f->engine.engine);
-    want_amd(f, 1, "");
-    assert_int_equal(reply_result(&f->a, 0).code, KILN_UNAVAILABLE);
-    KILN_AUTO(mem) char *text = bytes_to_text(reply_result(&f->a, 0).text);
+    fetch_amd(f, 1, "");
+    assert_int_equal(reply_result(&f->ann, 0).code, KILN_UNAVAILABLE);
+    KILN_AUTO(mem) char *text = bytes_to_text(reply_result(&f->ann, 0).text);
     assert_says(text, "hiprtc");
 }
 
-TEST(toolchains, a_batch_of_made_up_targets_is_refused)
+TEST(undescribed, a_batch_of_made_up_targets_is_refused)
 {
-    struct fixture *f = *state;
-    BUFFER_AUTO struct buffer items, b;
+    struct users *f = *state;
+    BUFFER_AUTO struct buffer items;
     buffer_init(&items, 100000);
-    buffer_init(&b, 200000);
     describe_two(f);
     for (int i = 0; i < 20; i++) {
         char target[16];
@@ -307,89 +252,81 @@ TEST(toolchains, a_batch_of_made_up_targets_is_refused)
         struct message_fetch_source m = { .target = bytes_of_text(target),
                                           .program = bytes_of_text("k.hip"),
                                           .source = bytes_of_text("source") };
-        BUFFER_AUTO struct buffer request;
-        buffer_init(&request, 1000);
-        message_fetch_source_write(&request, &m);
-        struct message_batch_item item = { .kind = 1, .request = buffer_view(&request) };
-        message_batch_item_write(&items, &item);
+        PUT_BATCH_ITEM(&items, 1, fetch_source, &m);
     }
     struct message_batch batch = { .count = 20, .items = buffer_view(&items) };
-    message_batch_write(&b, &batch);
-    must(test_caller_send(&f->a, &f->engine, MESSAGE_batch, 1, buffer_view(&b)), f->engine.err);
-    assert_int_equal(reply_error(&f->a, 0).code, KILN_INVALID);
-    KILN_AUTO(mem) char *text = bytes_to_text(reply_error(&f->a, 0).text);
+    SEND_MESSAGE(&f->ann, batch, 1, &batch);
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
+    KILN_AUTO(mem) char *text = bytes_to_text(reply_error(&f->ann, 0).text);
     assert_says(text, "16");
-    assert_int_equal(queued(f), 0);
+    assert_int_equal(count_queued(f), 0);
 }
 
-/* Asks for |target|, whose probe crashes. */
-static void crash_for(struct fixture *f, uint64_t id, const char *target)
+/* Fetches for |target|, whose probe crashes. */
+static void crash_for(struct users *f, uint64_t id, const char *target)
 {
-    want_for(f, id, target, "");
+    fetch_for(f, id, target, "");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "died", NULL);
-    assert_int_equal(reply_result(&f->a, 0).code, KILN_UNSUPPORTED);
-    test_caller_forget_replies(&f->a);
+    assert_int_equal(reply_result(&f->ann, 0).code, KILN_UNSUPPORTED);
+    test_caller_forget_replies(&f->ann);
 }
 
-TEST(toolchains, a_crash_is_never_held_against_a_target_for_good)
+TEST(undescribed, a_crash_does_not_rule_out_a_target_forever)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_one(f);
     crash_for(f, 1, "gfx942");
-    want_amd(f, 2, "");
-    assert_null(fake_executor_next_compile(&f->engine.executor)); /* not at once again */
-    test_caller_forget_replies(&f->a);
+    fetch_amd(f, 2, "");
+    assert_null(fake_executor_next_compile(&f->engine.executor)); /* not repeated at once */
+    test_caller_forget_replies(&f->ann);
 
-    for (unsigned i = 0; i < 96; i++) { /* more than are kept in mind to be forgotten in time */
+    for (unsigned i = 0; i < 96; i++) { /* more probe results than are remembered */
         char target[16];
         snprintf(target, sizeof(target), "gfx9%03u", i);
         crash_for(f, 10 + i, target);
     }
 
-    want_amd(f, 3, "");
+    fetch_amd(f, 3, "");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
 }
 
-TEST(toolchains, two_requests_for_one_target_share_the_probe)
+TEST(undescribed, requests_for_one_target_share_its_probe)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_two(f);
-    want_amd(f, 1, "");
-    want_amd(f, 2, "");
-    assert_int_equal(f->engine.executor.compiles_handed_over, 2); /* describe and one probe */
+    fetch_amd(f, 1, "");
+    fetch_amd(f, 2, "");
+    assert_int_equal(f->engine.executor.compiles_handed_over,
+                     2); /* the describe job and one probe */
 }
 
-TEST(toolchains, listing_all_probes_all_and_then_answers)
+TEST(undescribed, a_list_of_toolchains_probes_all_targets_first)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_two(f);
-    must(test_caller_send(&f->a, &f->engine, MESSAGE_toolchains, 1,
-                          bytes_of_text("{\"probe\":[\"gfx1030\"]}")),
-         f->engine.err);
-    assert_int_equal(f->a.reply_count, 0);
-    fake_executor_compile(&f->engine.executor, bytes_of_text("probe"));
-    fake_executor_run_tasks(&f->engine.executor);
+    test_caller_send(&f->ann, MESSAGE_toolchains, 1, bytes_of_text("{\"probe\":[\"gfx1030\"]}"));
+    assert_int_equal(f->ann.reply_count, 0);
+    finish_compile(f, "probe");
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "unknown target",
                        "\nerror: gfx1030\nmore");
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(f->a.reply_count, 1);
-    KILN_AUTO(mem) char *text = bytes_to_text(f->a.replies[0].body);
+    assert_int_equal(f->ann.reply_count, 1);
+    KILN_AUTO(mem) char *text = bytes_to_text(f->ann.replies[0].body);
     assert_says(text, "{\"target\":\"gfx1030\",\"works\":true}");
     assert_says(text, "\"works\":false,\"detail\":\"unknown target (error: gfx1030)\"");
 }
 
 /* ---- probes that requests share ---- */
 
-static void take_probe(struct fixture *f, const char *target)
+static void take_probe(struct users *f, const char *target)
 {
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     assert_true(bytes_equal_text(next_job(f)->target, target));
-    fake_executor_compile(&f->engine.executor, bytes_of_text("probe"));
-    fake_executor_run_tasks(&f->engine.executor);
+    finish_compile(f, "probe");
 }
 
-static void take_kernel(struct fixture *f, const char *program)
+static void take_kernel(struct users *f, const char *program)
 {
     assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
     assert_true(bytes_equal_text(next_job(f)->program, program));
@@ -397,20 +334,20 @@ static void take_kernel(struct fixture *f, const char *program)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-/* Each first in its own turn, as kernels of two users are. */
-TEST(toolchains, a_probe_gets_the_best_place_of_those_who_ask)
+/* The queue alternates between users for probes as it does for kernels. */
+TEST(undescribed, a_probe_gets_the_best_queue_slot_of_its_requests)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_one(f);
-    want_of(f, &f->a, 1, "gfx90a", "a1");
+    fetch_of(f, &f->ann, 1, "gfx90a", "a1");
     take_probe(f, "gfx90a");
-    want_of(f, &f->a, 2, "gfx90a", "a2");
-    want_of(f, &f->a, 3, "gfx90a", "a3");
-    want_of(f, &f->a, 4, "gfx908", "a4");
-    want_of(f, &f->b, 1, "gfx908", "b1");
+    fetch_of(f, &f->ann, 2, "gfx90a", "a2");
+    fetch_of(f, &f->ann, 3, "gfx90a", "a3");
+    fetch_of(f, &f->ann, 4, "gfx908", "a4");
+    fetch_of(f, &f->bob, 1, "gfx908", "b1");
 
-    take_kernel(f, "a1");    /* which a compiler had already */
-    take_probe(f, "gfx908"); /* a was served twice, b never */
+    take_kernel(f, "a1");    /* it was running */
+    take_probe(f, "gfx908"); /* ann was served twice, bob never */
     assert_int_equal(f->engine.executor.compiles_handed_over, 5);
     take_kernel(f, "a2");
     take_kernel(f, "b1");
@@ -418,116 +355,113 @@ TEST(toolchains, a_probe_gets_the_best_place_of_those_who_ask)
     take_kernel(f, "a4");
 }
 
-TEST(toolchains, requests_that_wait_for_one_probe_continue_in_their_order)
+TEST(undescribed, requests_waiting_for_one_probe_continue_in_order)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_one(f);
-    want_of(f, &f->a, 1, "gfx90a", "first");
-    want_of(f, &f->a, 2, "gfx908", "other");
-    want_of(f, &f->a, 3, "gfx90a", "second");
-    want_of(f, &f->a, 4, "gfx90a", "third");
+    fetch_of(f, &f->ann, 1, "gfx90a", "first");
+    fetch_of(f, &f->ann, 2, "gfx908", "other");
+    fetch_of(f, &f->ann, 3, "gfx90a", "second");
+    fetch_of(f, &f->ann, 4, "gfx90a", "third");
     take_probe(f, "gfx90a");
-    assert_int_equal(queued(f), 3);
+    assert_int_equal(count_queued(f), 3);
     take_probe(f, "gfx908");
     take_kernel(f, "first");
     take_kernel(f, "second");
     take_kernel(f, "third");
     take_kernel(f, "other");
-    assert_int_equal(engine_fixture_stat(&f->engine, "queued_bytes"), 0);
+    assert_int_equal(users_stat(f, "queued_bytes"), 0);
 }
 
-TEST(toolchains, the_last_who_leaves_takes_a_probe_out_of_the_queue)
+TEST(undescribed, a_probe_leaves_the_queue_with_its_last_request)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_one(f);
-    want_of(f, &f->a, 1, "gfx90a", "k");
-    want_of(f, &f->a, 2, "gfx908", "k");
-    want_of(f, &f->a, 3, "gfx908", "k");
-    want_of(f, &f->b, 1, "gfx908", "k");
-    want_of(f, &f->b, 2, "gfx942", "k");
-    assert_int_equal(queued(f), 2);
-    test_caller_cancel(&f->a, &f->engine, 3);
-    test_caller_cancel(&f->b, &f->engine, 1);
-    assert_int_equal(queued(f), 2);
-    test_caller_cancel(&f->a, &f->engine, 2);
-    assert_int_equal(queued(f), 1);
-    test_caller_cancel(&f->a, &f->engine, 1); /* which a compiler has: it is remembered */
+    fetch_of(f, &f->ann, 1, "gfx90a", "k");
+    fetch_of(f, &f->ann, 2, "gfx908", "k");
+    fetch_of(f, &f->ann, 3, "gfx908", "k");
+    fetch_of(f, &f->bob, 1, "gfx908", "k");
+    fetch_of(f, &f->bob, 2, "gfx942", "k");
+    assert_int_equal(count_queued(f), 2);
+    test_caller_cancel(&f->ann, 3);
+    test_caller_cancel(&f->bob, 1);
+    assert_int_equal(count_queued(f), 2);
+    test_caller_cancel(&f->ann, 2);
+    assert_int_equal(count_queued(f), 1);
+    test_caller_cancel(&f->ann, 1); /* a running probe continues, and its result is remembered */
     take_probe(f, "gfx90a");
     take_probe(f, "gfx942");
     take_kernel(f, "k");
-    assert_int_equal(engine_fixture_stat(&f->engine, "queued_bytes"), 0);
+    assert_int_equal(users_stat(f, "queued_bytes"), 0);
 
-    want_of(f, &f->a, 4, "gfx90a", "k");
+    fetch_of(f, &f->ann, 4, "gfx90a", "k");
     take_kernel(f, "k");
-    want_of(f, &f->a, 5, "gfx908", "k");
+    fetch_of(f, &f->ann, 5, "gfx908", "k");
     take_probe(f, "gfx908");
     take_kernel(f, "k");
 }
 
-TEST(toolchains, a_client_that_leaves_takes_its_probes_out_of_the_queue)
+TEST(undescribed, a_client_that_leaves_removes_its_probes_from_the_queue)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_two(f);
-    must(test_caller_send(&f->b, &f->engine, MESSAGE_toolchains, 1,
-                          bytes_of_text("{\"probe\":[\"gfx1030\",\"gfx1100\"]}")),
-         f->engine.err);
-    want_of(f, &f->a, 1, "gfx1100", "k");
-    assert_int_equal(queued(f), 3);
-    test_caller_leave(&f->b, &f->engine);
-    assert_int_equal(queued(f), 1);
+    test_caller_send(&f->bob, MESSAGE_toolchains, 1,
+                     bytes_of_text("{\"probe\":[\"gfx1030\",\"gfx1100\"]}"));
+    fetch_of(f, &f->ann, 1, "gfx1100", "k");
+    assert_int_equal(count_queued(f), 3);
+    test_caller_leave(&f->bob);
+    assert_int_equal(count_queued(f), 1);
     take_probe(f, "gfx1030");
     take_probe(f, "gfx1100");
     take_kernel(f, "k");
-    test_caller_join(&f->b, &f->engine, 2000, ROLE_USE);
 }
 
-TEST(toolchains, probes_of_one_user_are_bounded)
+TEST(undescribed, queued_probes_of_one_user_are_limited)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     char target[16] = "";
     describe_one(f);
     for (unsigned i = 0; i < 64; i++) {
         snprintf(target, sizeof(target), "gfx9%03u", i);
-        want_of(f, &f->a, 1 + i, target, "k");
+        fetch_of(f, &f->ann, 1 + i, target, "k");
     }
-    assert_int_equal(f->a.reply_count, 0);
-    want_of(f, &f->a, 100, "gfx90a", "k");
-    struct message_result o = reply_result(&f->a, 0);
+    assert_int_equal(f->ann.reply_count, 0);
+    fetch_of(f, &f->ann, 100, "gfx90a", "k");
+    struct message_result o = reply_result(&f->ann, 0);
     assert_int_equal(o.code, KILN_UNAVAILABLE);
     KILN_AUTO(mem) char *text = bytes_to_text(o.text);
     assert_says(text, "64 ");
     assert_says(text, "gfx90a");
 
-    want_of(f, &f->a, 101, target, "k"); /* for which one is under way */
-    want_of(f, &f->b, 1, "gfx90a", "k"); /* and another user has 64 of his own */
-    want_of(f, &f->a, 102, "gfx90a", "k");
-    assert_int_equal(f->a.reply_count, 1);
-    assert_int_equal(f->b.reply_count, 0);
-    assert_int_equal(queued(f), 64);
+    fetch_of(f, &f->ann, 101, target, "k"); /* a probe of it is in flight */
+    fetch_of(f, &f->bob, 1, "gfx90a", "k"); /* each user may queue 64 */
+    fetch_of(f, &f->ann, 102, "gfx90a", "k");
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_int_equal(f->bob.reply_count, 0);
+    assert_int_equal(count_queued(f), 64);
 
-    test_caller_cancel(&f->a, &f->engine, 5);
-    test_caller_forget_replies(&f->a);
-    want_of(f, &f->a, 103, "gfx942", "k");
-    assert_int_equal(f->a.reply_count, 0);
+    test_caller_cancel(&f->ann, 5);
+    test_caller_forget_replies(&f->ann);
+    fetch_of(f, &f->ann, 103, "gfx942", "k");
+    assert_int_equal(f->ann.reply_count, 0);
 }
 
 /* ---- probes of a request that fails ---- */
 
-static void ask(struct fixture *f, struct test_caller *caller, uint64_t id, const char *question)
+static void send_list(struct test_caller *caller, uint64_t id, const char *question)
 {
-    must(test_caller_send(caller, &f->engine, MESSAGE_toolchains, id, bytes_of_text(question)),
-         f->engine.err);
+    test_caller_send(caller, MESSAGE_toolchains, id, bytes_of_text(question));
 }
 
-TEST(toolchains, a_list_with_a_bad_target_leaves_nothing_in_the_queue)
+TEST(undescribed, a_list_with_an_invalid_target_queues_no_probe)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_two(f);
-    want_of(f, &f->b, 1, "gfx1030", "k");
-    want_of(f, &f->b, 2, "gfx1100", "k");
-    ask(f, &f->a, 1, "{\"probe\":[\"gfx1030\",\"gfx1100\",\"gfx1101\",\"nonsense\"]}");
-    assert_reply_refuses(&f->a, 0, KILN_INVALID, "nonsense");
-    assert_int_equal(queued(f), 1); /* what another waits for stays */
+    fetch_of(f, &f->bob, 1, "gfx1030", "k");
+    fetch_of(f, &f->bob, 2, "gfx1100", "k");
+    send_list(&f->ann, 1, "{\"probe\":[\"gfx1030\",\"gfx1100\",\"gfx1101\",\"nonsense\"]}");
+    assert_reply_refuses(&f->ann, 0, KILN_INVALID, "nonsense");
+    assert_int_equal(count_queued(f), 1); /* the probe that bob waits for stays */
     take_probe(f, "gfx1030");
     take_probe(f, "gfx1100");
     take_kernel(f, "k");
@@ -535,42 +469,36 @@ TEST(toolchains, a_list_with_a_bad_target_leaves_nothing_in_the_queue)
     assert_null(fake_executor_next_compile(&f->engine.executor));
 }
 
-TEST(toolchains, a_request_that_cannot_be_kept_leaves_nothing_in_the_queue)
+TEST(undescribed, a_request_that_cannot_be_deferred_queues_no_probe)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     KILN_AUTO(mem) char *large = calloc(1, 60000);
     assert_non_null(large);
     describe_one(f);
-    want_of(f, &f->b, 1, "gfx1030", "k"); /* which the compiler has */
+    fetch_of(f, &f->bob, 1, "gfx1030", "k"); /* it is running */
     static const char *const targets[] = { "gfx1100", "gfx1101" };
     for (size_t i = 0; i < 2; i++) {
         const struct message_fetch_source m = { .target = bytes_of_text(targets[i]),
                                                 .program = bytes_of_text("k.hip"),
                                                 .source = bytes_of(large, 60000) };
-        BUFFER_AUTO struct buffer b;
-        buffer_init(&b, 100000);
-        message_fetch_source_write(&b, &m);
-        must(test_caller_send(&f->a, &f->engine, MESSAGE_fetch_source, 1 + i, buffer_view(&b)),
-             f->engine.err);
+        SEND_MESSAGE(&f->ann, fetch_source, 1 + i, &m);
     }
-    assert_int_equal(f->a.reply_count, 1);
-    assert_int_equal(f->a.replies[0].request_id, 2);
-    assert_int_equal(reply_error(&f->a, 0).code, KILN_BUSY);
-    assert_int_equal(queued(f), 1); /* the first one's */
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_int_equal(f->ann.replies[0].request_id, 2);
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_BUSY);
+    assert_int_equal(count_queued(f), 1); /* only ann's first probe */
 }
 
-/* It is refused until it is known what can build: whoever asks again finds that out. */
-TEST(toolchains, but_what_a_build_asks_for_goes_on)
+/* A build is refused until toolchains are known, but its probes run, so that a retry succeeds. */
+TEST(undescribed, a_build_that_is_refused_for_unknown_toolchains_still_starts_probes)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_one(f);
-    want_of(f, &f->b, 1, "gfx1030", "k");
+    fetch_of(f, &f->bob, 1, "gfx1030", "k");
     int file = sealed_file(bytes_of_text("problems"));
-    must(test_caller_send_files(&f->a, &f->engine, MESSAGE_package_build, 1,
-                                bytes_of_text("{\"target\":\"gfx908\"}"), &file, 1),
-         f->engine.err);
-    assert_reply_refuses(&f->a, 0, KILN_BUSY, "ask again");
-    assert_int_equal(queued(f), 1);
+    test_caller_send_files(&f->ann, MESSAGE_package_build, "{\"target\":\"gfx908\"}", &file, 1);
+    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "ask again");
+    assert_int_equal(count_queued(f), 1);
     take_probe(f, "gfx1030");
     take_probe(f, "gfx908");
 }
@@ -581,10 +509,10 @@ TEST(toolchains, but_what_a_build_asks_for_goes_on)
                              "\"family\":\"nvidia\",\"identity\":\"cccccccccccccccccccccccccc" \
                              "cccccccccccccccccccccccccccccccccccccc\"}]}"
 
-/* All that kiln knows and as many more as one request may name: more than may be under way. */
-TEST(toolchains, a_list_of_more_than_may_be_under_way_is_tried_to_its_end)
+/* All known targets and as many more as a request may name: more probes than may be in flight. */
+TEST(undescribed, a_long_list_of_targets_is_probed_to_its_end)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     char question[512] = "{\"all\":true,\"probe\":[";
     engine_fixture_describe_as(&f->engine, AMD_AND_NVIDIA);
     for (unsigned i = 0; i < 16; i++) {
@@ -592,71 +520,69 @@ TEST(toolchains, a_list_of_more_than_may_be_under_way_is_tried_to_its_end)
         snprintf(question + used, sizeof(question) - used, "%s\"gfx9%03u\"", i ? "," : "", i);
     }
     strcat(question, "]}");
-    ask(f, &f->a, 1, question);
-    assert_int_equal(queued(f), 63);
+    send_list(&f->ann, 1, question);
+    assert_int_equal(count_queued(f), 63);
     unsigned tries = 0;
-    for (; f->a.reply_count == 0; tries++) {
+    for (; f->ann.reply_count == 0 && tries < 100; tries++) {
         assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
-        fake_executor_compile(&f->engine.executor, bytes_of_text("probe"));
-        fake_executor_run_tasks(&f->engine.executor);
+        finish_compile(f, "probe");
     }
     assert_int_equal(tries, 2 * (16 + 14) + 9);
-    KILN_AUTO(mem) char *text = bytes_to_text(f->a.replies[0].body);
+    KILN_AUTO(mem) char *text = bytes_to_text(f->ann.replies[0].body);
     assert_says(text, "{\"target\":\"sm_120\",\"works\":true}");
     assert_says(text, "{\"target\":\"gfx9015\",\"works\":true}");
 }
 
-/* There is nothing of its own to wait for. */
-TEST(toolchains, a_list_that_cannot_begin_is_refused)
+/* The request has no probe of its own to wait for. */
+TEST(undescribed, a_list_that_can_start_no_probe_is_refused)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     char target[16];
     describe_one(f);
     for (unsigned i = 0; i < 64; i++) {
         snprintf(target, sizeof(target), "gfx9%03u", i);
-        want_of(f, &f->a, 1 + i, target, "k");
+        fetch_of(f, &f->ann, 1 + i, target, "k");
     }
-    ask(f, &f->a, 100, "{\"probe\":[\"gfx1100\"]}");
-    assert_reply_refuses(&f->a, 0, KILN_UNAVAILABLE, "64 ");
+    send_list(&f->ann, 100, "{\"probe\":[\"gfx1100\"]}");
+    assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "64 ");
 }
 
-/* ---- no process to try with ---- */
+/* ---- probes without a process ---- */
 
 #define NO_PROCESS "no compiler process could be started: Too many open files"
 
-TEST(toolchains, a_probe_without_a_process_says_nothing_of_the_target)
+TEST(undescribed, a_probe_without_a_process_proves_nothing)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_one(f);
-    want_amd(f, 1, "");
+    fetch_amd(f, 1, "");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, NO_PROCESS, NULL);
-    struct message_result o = reply_result(&f->a, 0);
+    struct message_result o = reply_result(&f->ann, 0);
     assert_int_equal(o.code, KILN_UNAVAILABLE);
     KILN_AUTO(mem) char *text = bytes_to_text(o.text);
     assert_says(text, NO_PROCESS);
     assert_says(text, "ask again");
 
-    test_caller_forget_replies(&f->a);
-    must(test_caller_send(&f->a, &f->engine, MESSAGE_toolchains, 2, bytes_of_text("{}")),
-         f->engine.err);
-    KILN_AUTO(mem) char *listed = bytes_to_text(f->a.replies[0].body);
+    test_caller_forget_replies(&f->ann);
+    test_caller_send(&f->ann, MESSAGE_toolchains, 2, bytes_of_text("{}"));
+    KILN_AUTO(mem) char *listed = bytes_to_text(f->ann.replies[0].body);
     assert_says(listed,
                 "\"targets\":[],\"untried\":[{\"target\":\"gfx942\",\"detail\":\"" NO_PROCESS);
-    test_caller_forget_replies(&f->a);
+    test_caller_forget_replies(&f->ann);
 
-    for (unsigned i = 0; i < 96; i++) { /* more than are kept in mind to be forgotten in time */
+    for (unsigned i = 0; i < 96; i++) { /* more probe results than are remembered */
         char target[16];
         snprintf(target, sizeof(target), "gfx9%03u", i);
         crash_for(f, 10 + i, target);
     }
-    want_amd(f, 3, "");
+    fetch_amd(f, 3, "");
     take_probe(f, "gfx942");
     assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
 }
 
-/* As where others ask for more targets than are kept in mind. */
-static void forget_what_was_found(struct fixture *f, const char *of)
+/* Makes the engine forget probe results, as many requests for other targets do. */
+static void forget_what_was_found(struct users *f, const char *of)
 {
     struct toolchain_table *table = f->engine.engine->toolchains;
     struct target target;
@@ -665,32 +591,32 @@ static void forget_what_was_found(struct fixture *f, const char *of)
         toolchain_probe_learn(table, toolchain_table_at(table, i), &target, PROBE_UNKNOWN, NULL);
 }
 
-TEST(toolchains, a_probe_result_that_is_always_forgotten_is_not_asked_for_forever)
+TEST(undescribed, a_probe_is_not_repeated_forever_if_its_result_is_forgotten)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     describe_two(f);
-    want_amd(f, 1, "");
+    fetch_amd(f, 1, "");
     unsigned tries = 0;
-    for (; f->a.reply_count == 0; tries++) {
+    for (; f->ann.reply_count == 0 && tries < 100; tries++) {
         forget_what_was_found(f, "gfx942");
         fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, NO_PROCESS, NULL);
     }
     assert_int_equal(tries, 8);
-    assert_reply_refuses(&f->a, 0, KILN_UNAVAILABLE, "8 tries");
+    assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "8 tries");
 }
 
-TEST(toolchains, a_request_that_gives_up_leaves_no_probe_in_the_queue)
+TEST(undescribed, a_request_that_gives_up_queues_no_probe)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static const char *const targets[] = { "gfx1030", "gfx1100", "gfx1101" };
     describe_one(f);
-    ask(f, &f->a, 1, "{\"probe\":[\"gfx1030\",\"gfx1100\",\"gfx1101\"]}");
-    assert_int_equal(queued(f), 2);
-    while (f->a.reply_count == 0) {
+    send_list(&f->ann, 1, "{\"probe\":[\"gfx1030\",\"gfx1100\",\"gfx1101\"]}");
+    assert_int_equal(count_queued(f), 2);
+    for (unsigned tries = 0; f->ann.reply_count == 0 && tries < 100; tries++) {
         for (size_t i = 0; i < 3; i++)
             forget_what_was_found(f, targets[i]);
         fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, NO_PROCESS, NULL);
     }
-    assert_reply_refuses(&f->a, 0, KILN_UNAVAILABLE, "8 tries");
-    assert_int_equal(queued(f), 0);
+    assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "8 tries");
+    assert_int_equal(count_queued(f), 0);
 }

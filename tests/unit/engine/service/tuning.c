@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tuning_get and tuning_put: who sees what, what is refused, who leaves. */
+/* The requests tuning_get and tuning_put. */
 #include "tests/unit/engine/service/tuning_fixture.h"
 
 #include "engine/service/internal.h"
@@ -11,25 +11,25 @@
 
 #define MY_VALUE "Mine:0.03,128,miopenConvolutionFwdAlgoDirect"
 
-TEST(tuning, imported_records_are_found_by_every_user_as_the_file_has_them)
+TEST(users, every_user_finds_imported_records_unchanged)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_import_system(f);
     assert_true(tuning_finds(f, &f->ann, WINOGRAD ";" GEMM));
     assert_true(tuning_finds(f, &f->bob, WINOGRAD ";" GEMM));
-    assert_int_equal(engine_fixture_stat(&f->engine, "tuning_hits_system"), 2);
+    assert_int_equal(users_stat(f, "tuning_hits_system"), 2);
 }
 
-TEST(tuning, a_problem_that_nobody_knows_is_a_miss_without_a_message)
+TEST(users, an_unknown_problem_is_a_miss_without_a_message)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct message_tuning_answer answer = tuning_ask(f, &f->ann, 0, 0, 1);
     assert_int_equal(answer.code, KILN_NOT_FOUND);
     assert_int_equal(answer.text.size, 0);
-    assert_int_equal(engine_fixture_stat(&f->engine, "tuning_misses"), 1);
+    assert_int_equal(users_stat(f, "tuning_misses"), 1);
 }
 
-/* Its answers must be those from |index| on; where the next one's begin. */
+/* Checks that the answers begin at |index|; returns the index after them. */
 static uint32_t check_answers(const struct kept_reply *reply, uint32_t index)
 {
     struct reader r = reader_of(reply->body);
@@ -44,13 +44,14 @@ static uint32_t check_answers(const struct kept_reply *reply, uint32_t index)
     return index;
 }
 
-TEST(tuning, a_batch_answers_each_problem_once_at_its_place)
+TEST(users, a_tuning_batch_answers_each_problem_at_its_index)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     uint32_t index = 0;
     tuning_import_system(f);
-    tuning_ask_many(f, &f->ann, 0, 0, 1000);
-    fake_executor_run_tasks(&f->engine.executor); /* on a slow host it takes several turns */
+    tuning_ask_many(&f->ann, 0, 0, 1000);
+    fake_executor_run_tasks(
+        &f->engine.executor); /* on a slow host it takes several loop iterations */
     for (size_t i = 0; i < f->ann.reply_count; i++) {
         assert_int_equal(f->ann.replies[i].flags, i + 1 < f->ann.reply_count ? FRAME_MORE : 0);
         index = check_answers(&f->ann.replies[i], index);
@@ -58,9 +59,9 @@ TEST(tuning, a_batch_answers_each_problem_once_at_its_place)
     assert_int_equal(index, 1000);
 }
 
-TEST(tuning, a_neighbour_answers_only_when_asked_for_and_says_how_far_it_is)
+TEST(users, a_neighbours_record_is_sent_on_request_with_its_distance)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_import_system(f);
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 4).code, KILN_NOT_FOUND);
     struct message_tuning_answer near = tuning_ask(f, &f->ann, 0, TUNING_NEAREST, 4);
@@ -70,18 +71,18 @@ TEST(tuning, a_neighbour_answers_only_when_asked_for_and_says_how_far_it_is)
     assert_true(bytes_equal_text(near.key, KEY));
 }
 
-TEST(tuning, many_neighbours_are_sought_in_several_turns_and_all_are_answered)
+TEST(users, a_batch_for_neighbours_runs_over_several_loop_iterations)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_import_system(f);
     struct message_tuning_answer last = tuning_ask(f, &f->ann, 0, TUNING_NEAREST, 4096);
     assert_int_equal(last.flags, TUNING_NEAR);
-    assert_int_equal(engine_fixture_stat(&f->engine, "tuning_near"), 4095);
+    assert_int_equal(users_stat(f, "tuning_near"), 4095);
 }
 
-TEST(tuning, a_users_measurement_counts_for_that_user_alone)
+TEST(users, a_users_measurement_is_private)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_import_system(f);
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
@@ -92,13 +93,13 @@ TEST(tuning, a_users_measurement_counts_for_that_user_alone)
     assert_true(tuning_finds(f, &f->admin, WINOGRAD ";" GEMM));
 }
 
-TEST(tuning, a_measurement_is_there_after_a_restart_with_its_origin)
+TEST(users, a_measurement_survives_a_restart_with_its_origin)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     put.m.device_uuid = bytes_of_text("GPU-7");
     tuning_put(f, &f->ann, &put);
-    tuning_reopen(f);
+    users_reopen(f);
     struct message_tuning_answer mine = tuning_ask(f, &f->ann, 0, TUNING_MEASUREMENTS, 1);
     assert_int_equal(mine.measurement_count, 1);
     struct reader r = reader_of(mine.measurements);
@@ -112,28 +113,28 @@ TEST(tuning, a_measurement_is_there_after_a_restart_with_its_origin)
     assert_true(m.median_ms == double_bits(0.03) && m.measured_at > 1000000000);
 }
 
-TEST(tuning, records_of_another_driver_are_marked_and_counted)
+TEST(users, records_of_another_driver_are_marked_and_counted)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).flags, TUNING_STALE);
-    assert_int_equal(engine_fixture_stat(&f->engine, "tuning_stale"), 1);
+    assert_int_equal(users_stat(f, "tuning_stale"), 1);
 }
 
-TEST(tuning, with_the_policy_to_ignore_them_stale_records_are_left_out)
+TEST(users, stale_records_are_left_out_if_the_policy_ignores_them)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     f->engine.options.tuning_stale = TUNING_IGNORE;
-    tuning_reopen(f);
+    users_reopen(f);
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(tuning, entries_of_other_solvers_stay_when_one_is_put)
+TEST(users, a_put_keeps_entries_of_other_solvers)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put mine = find_put("Mine", 0.03), other = find_put("Other", 0.04);
     tuning_put(f, &f->ann, &mine);
     tuning_put(f, &f->ann, &other);
@@ -141,9 +142,9 @@ TEST(tuning, entries_of_other_solvers_stay_when_one_is_put)
         tuning_finds(f, &f->ann, MY_VALUE ";Other:0.04,128,miopenConvolutionFwdAlgoDirect"));
 }
 
-TEST(tuning, a_record_in_the_old_dialect_keeps_other_solvers_of_an_algorithm_apart)
+TEST(users, a_record_in_the_old_dialect_keeps_other_solvers_of_an_algorithm_apart)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     json_destroy(tuning_import(
         f, &f->ann, "{\"name\":\"" FIND_FILE "\",\"tier\":\"user\"}", FIND_FILE,
         KEY
@@ -162,9 +163,9 @@ TEST(tuning, a_record_in_the_old_dialect_keeps_other_solvers_of_an_algorithm_apa
                              "Mine:0.03,128,miopenConvolutionFwdAlgoDirect"));
 }
 
-TEST(tuning, parameters_are_put_and_found)
+TEST(users, perf_parameters_are_put_and_found)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = perf_put("ConvAsm1x1U", "1,8,2,64", 0.2);
     tuning_put(f, &f->ann, &put);
     struct message_tuning_answer answer = tuning_ask(f, &f->ann, 1, 0, 1);
@@ -172,9 +173,9 @@ TEST(tuning, parameters_are_put_and_found)
     assert_int_equal(tuning_ask(f, &f->bob, 1, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(tuning, only_publishers_and_administrators_put_into_the_hosts_records)
+TEST(users, only_publishers_and_administrators_put_host_records)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     put.m.tier = 2;
     tuning_send_put(f, &f->ann, &put, true);
@@ -185,115 +186,115 @@ TEST(tuning, only_publishers_and_administrators_put_into_the_hosts_records)
     assert_true(bytes_equal_text(answer.value, MY_VALUE));
 }
 
-/* ---- what is refused ---- */
+/* ---- refusals ---- */
 
-static void refused(struct tuning_users *f, const struct put *put, const char *words)
+static void assert_refused(struct users *f, const struct put *put, const char *words)
 {
     tuning_send_put(f, &f->ann, put, true);
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, words);
 }
 
-TEST(tuning, metrics_that_nobody_can_have_measured_are_refused)
+TEST(users, impossible_measurements_are_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     static const double bad[] = { -0.5, NAN, INFINITY, -INFINITY, 1.1e9 };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct put put = find_put("Mine", bad[i]);
-        refused(f, &put, "median");
+        assert_refused(f, &put, "median");
         put = find_put("Mine", 1);
         put.entry.spread_ms = double_bits(bad[i]);
-        refused(f, &put, "spread");
+        assert_refused(f, &put, "spread");
     }
     struct put put = find_put("Mine", 1);
     put.entry.samples = 0;
-    refused(f, &put, "samples");
+    assert_refused(f, &put, "samples");
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(tuning, words_that_would_break_a_record_are_refused)
+TEST(users, names_that_would_break_a_record_are_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     static const char *const bad[] = { "", "A;B", "A:B", "A=B", "A,B", "A\nB", "\xff" };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct put put = find_put(bad[i], 1);
-        refused(f, &put, "entry 0");
+        assert_refused(f, &put, "entry 0");
         put = find_put("Mine", 1);
         put.entry.algorithm = bytes_of_text(bad[i]);
-        refused(f, &put, "entry 0");
+        assert_refused(f, &put, "entry 0");
     }
     struct put put = perf_put("Mine", "1,2;Other:3", 1);
-    refused(f, &put, "parameters");
+    assert_refused(f, &put, "parameters");
     put = find_put("Mine", 1);
     put.m.device = bytes_of_text("two\nlines");
-    refused(f, &put, "device");
+    assert_refused(f, &put, "device");
 }
 
-TEST(tuning, names_that_are_none_of_miopens_are_refused)
+TEST(users, names_unknown_to_miopen_are_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Conv A", 1);
-    refused(f, &put, "'Conv A'");
+    assert_refused(f, &put, "'Conv A'");
     put = find_put("Mine", 1);
     put.entry.algorithm = bytes_of_text("direct");
-    refused(f, &put, "'direct'");
+    assert_refused(f, &put, "'direct'");
     put.entry.algorithm = bytes_of_text("miopenConvolutionBwdDataAlgoDirect");
-    refused(f, &put, "direction");
+    assert_refused(f, &put, "direction");
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
     put.m.problem.direction = DIRECTION_BACKWARD_DATA;
     tuning_put(f, &f->ann, &put);
 }
 
-TEST(tuning, a_put_of_what_there_is_not_is_refused)
+TEST(users, a_put_of_an_unknown_kind_or_tier_is_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     put.m.kind = 2;
-    refused(f, &put, "kind 2");
+    assert_refused(f, &put, "kind 2");
     put = find_put("Mine", 1);
     put.m.tier = 1;
-    refused(f, &put, "tier 1");
+    assert_refused(f, &put, "tier 1");
     put = find_put("Mine", 1);
     put.m.database_id = bytes_of_text("../gfx90a68");
-    refused(f, &put, "");
+    assert_refused(f, &put, "");
     put = find_put("Mine", 1);
     put.m.problem.n = 0;
-    refused(f, &put, "");
+    assert_refused(f, &put, "");
     put = perf_put("Mine", "1", 1);
     put.m.backend = bytes_of_text("HIP");
-    refused(f, &put, "no backend");
+    assert_refused(f, &put, "no backend");
     put = find_put("Mine", 1);
     put.entry.params = bytes_of_text("1");
-    refused(f, &put, "no parameters");
+    assert_refused(f, &put, "no parameters");
 }
 
-TEST(tuning, lists_of_entries_that_do_not_add_up_are_refused)
+TEST(users, puts_with_a_wrong_entry_count_are_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     put.m.count = 0;
-    refused(f, &put, "256 entries");
+    assert_refused(f, &put, "256 entries");
     put.m.count = 257;
-    refused(f, &put, "256 entries");
+    assert_refused(f, &put, "256 entries");
     put.m.count = 2;
-    refused(f, &put, "too early");
+    assert_refused(f, &put, "too early");
     put.repeated = 2;
-    refused(f, &put, "this solver");
+    assert_refused(f, &put, "this solver");
     put.m.count = 1;
-    refused(f, &put, "last entry");
+    assert_refused(f, &put, "last entry");
 }
 
-TEST(tuning, a_problem_of_mixed_layouts_has_no_perf_record)
+TEST(users, a_problem_of_mixed_layouts_has_no_perf_record)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = perf_put("Mine", "1", 1);
     put.m.problem.y_layout = LAYOUT_CHANNELS_LAST;
     tuning_send_put(f, &f->ann, &put, true);
     assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "layout");
 }
 
-TEST(tuning, look_ups_that_do_not_add_up_are_refused)
+TEST(users, look_ups_with_a_wrong_count_are_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     uint8_t problems[PROBLEM_WIRE_SIZE] = { 0 };
     const struct message_tuning_get good = { .database_id = bytes_of_text(ID),
                                              .count = 1,
@@ -310,15 +311,13 @@ TEST(tuning, look_ups_that_do_not_add_up_are_refused)
         buffer_init(&body, 4096);
         message_tuning_get_write(&body, &bad[i]);
         test_caller_forget_replies(&f->ann);
-        must(test_caller_send(&f->ann, &f->engine, MESSAGE_tuning_get, 4, buffer_view(&body)),
-             f->engine.err);
+        test_caller_send(&f->ann, MESSAGE_tuning_get, 4, buffer_view(&body));
         assert_reply_refuses(&f->ann, 0, KILN_INVALID, "");
     }
 }
 
-/* Whether a look-up in this database is answered; else it must be refused. */
-static bool is_answered(struct tuning_users *f, enum tuning_kind kind, const char *id,
-                        const char *backend)
+/* Whether a look-up in this database is answered; otherwise it must be refused as invalid. */
+static bool is_answered(struct users *f, enum tuning_kind kind, const char *id, const char *backend)
 {
     uint8_t problems[PROBLEM_WIRE_SIZE] = { 0 };
     const struct message_tuning_get m = { .kind = (uint8_t)kind,
@@ -326,21 +325,17 @@ static bool is_answered(struct tuning_users *f, enum tuning_kind kind, const cha
                                           .backend = bytes_of_text(backend),
                                           .count = 1,
                                           .problems = bytes_of(problems, sizeof(problems)) };
-    BUFFER_AUTO struct buffer body;
-    buffer_init(&body, 4096);
-    message_tuning_get_write(&body, &m);
     test_caller_forget_replies(&f->ann);
-    must(test_caller_send(&f->ann, &f->engine, MESSAGE_tuning_get, 4, buffer_view(&body)),
-         f->engine.err);
+    SEND_MESSAGE(&f->ann, tuning_get, 4, &m);
     if (f->ann.replies[0].type == MESSAGE_tuned)
         return true;
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, "");
     return false;
 }
 
-TEST(tuning, a_database_is_checked_whichever_was_asked_for_before)
+TEST(users, a_database_is_checked_whichever_was_used_before)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     assert_false(is_answered(f, TUNING_FIND, "", ""));
     assert_false(is_answered(f, TUNING_PERF, "", ""));
     for (int i = 0; i < 2; i++) {
@@ -356,9 +351,9 @@ TEST(tuning, a_database_is_checked_whichever_was_asked_for_before)
     }
 }
 
-TEST(tuning, look_ups_that_take_turns_in_two_databases_get_the_records_of_each)
+TEST(users, alternating_look_ups_use_the_right_database)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_import_system(f);
     for (int i = 0; i < 2; i++) {
         assert_true(is_answered(f, TUNING_FIND, "gfx906_60", "HIP"));
@@ -368,9 +363,9 @@ TEST(tuning, look_ups_that_take_turns_in_two_databases_get_the_records_of_each)
     }
 }
 
-TEST(tuning, a_problem_that_is_none_is_answered_at_its_place)
+TEST(users, an_invalid_problem_of_a_batch_is_answered_at_its_index)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     uint8_t problems[PROBLEM_WIRE_SIZE] = { 0 };
     const struct message_tuning_get m = { .database_id = bytes_of_text(ID),
                                           .count = 1,
@@ -378,8 +373,7 @@ TEST(tuning, a_problem_that_is_none_is_answered_at_its_place)
     BUFFER_AUTO struct buffer body;
     buffer_init(&body, 4096);
     message_tuning_get_write(&body, &m);
-    must(test_caller_send(&f->ann, &f->engine, MESSAGE_tuning_get, 4, buffer_view(&body)),
-         f->engine.err);
+    test_caller_send(&f->ann, MESSAGE_tuning_get, 4, buffer_view(&body));
     struct reader r = reader_of(f->ann.replies[f->ann.reply_count - 1].body);
     struct message_tuned tuned = message_tuned_read(&r);
     struct reader answers = reader_of(tuned.answers);
@@ -388,9 +382,9 @@ TEST(tuning, a_problem_that_is_none_is_answered_at_its_place)
     assert_true(answer.text.size > 0);
 }
 
-TEST(tuning, bodies_cut_short_or_with_more_behind_are_refused)
+TEST(users, tuning_requests_of_the_wrong_size_are_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     static const enum message_type types[] = { MESSAGE_tuning_get, MESSAGE_tuning_put,
                                                MESSAGE_tuning_lease, MESSAGE_tuning_report };
     uint8_t junk[700];
@@ -398,44 +392,43 @@ TEST(tuning, bodies_cut_short_or_with_more_behind_are_refused)
         for (size_t size = 0; size < sizeof(junk); size += 13) {
             memset(junk, size % 2 ? 0xff : 0, sizeof(junk));
             test_caller_forget_replies(&f->ann);
-            must(test_caller_send(&f->ann, &f->engine, types[i], 4, bytes_of(junk, size)),
-                 f->engine.err);
+            test_caller_send(&f->ann, types[i], 4, bytes_of(junk, size));
             assert_int_equal(f->ann.replies[0].type, MESSAGE_error);
         }
     }
 }
 
-/* ---- turns ---- */
+/* ---- the queue ---- */
 
-TEST(tuning, a_client_that_leaves_while_queued_records_nothing)
+TEST(users, a_queued_put_of_a_client_that_left_records_nothing)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put first = find_put("First", 1), second = find_put("Second", 1);
-    tuning_send_put(f, &f->bob, &first, false); /* runs */
+    tuning_send_put(f, &f->bob, &first, false); /* starts to run */
     tuning_send_put(f, &f->ann, &second, false);
-    test_caller_cancel(&f->ann, &f->engine, 6);
+    test_caller_cancel(&f->ann, 6);
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_CANCELLED);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_OK);
 }
 
-TEST(tuning, a_recording_that_has_begun_goes_on_when_its_client_leaves)
+TEST(users, a_running_put_continues_when_its_client_leaves)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("First", 1);
     tuning_send_put(f, &f->ann, &put, false);
-    test_caller_cancel(&f->ann, &f->engine, 6);
+    test_caller_cancel(&f->ann, 6);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(f->ann.reply_count, 1); /* that it was cancelled */
+    assert_int_equal(f->ann.reply_count, 1); /* the answer of the cancelled request */
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_OK);
 }
 
-TEST(tuning, one_user_cannot_fill_the_queue)
+TEST(users, one_user_cannot_fill_the_tuning_queue)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 1);
-    for (unsigned i = 0; i < 65; i++) { /* one runs */
+    for (unsigned i = 0; i < 65; i++) { /* one is running, the others wait */
         tuning_send_put(f, &f->ann, &put, false);
         assert_int_equal(f->ann.reply_count, 0);
     }
@@ -444,31 +437,30 @@ TEST(tuning, one_user_cannot_fill_the_queue)
     test_caller_forget_replies(&f->ann);
     tuning_send_put(f, &f->bob, &put, false);
     assert_int_equal(f->bob.reply_count, 0);
-    test_caller_leave(&f->ann, &f->engine); /* more replies than a test keeps */
+    test_caller_leave(&f->ann); /* ann gets more replies than a test_caller keeps */
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->bob.replies[0].type, MESSAGE_recorded);
-    test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
 }
 
-TEST(tuning, changes_run_one_at_a_time_and_in_order_on_the_tuning_work_queue)
+TEST(users, changes_run_one_at_a_time_and_in_order_on_the_tuning_work_queue)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     unsigned before = f->engine.executor.tasks_of[WORK_QUEUE_TUNING];
     tuning_send_put(f, &f->ann, &put, false);
     tuning_send_put(f, &f->bob, &put, false);
     assert_int_equal(f->engine.executor.tasks_of[WORK_QUEUE_TUNING], before + 1);
     assert_true(fake_executor_run_task(&f->engine.executor));
-    assert_true(fake_executor_run_task(&f->engine.executor)); /* clears away what was replaced */
+    assert_true(fake_executor_run_task(&f->engine.executor)); /* deletes the replaced records */
     assert_int_equal(f->ann.replies[0].type, MESSAGE_recorded);
     assert_int_equal(f->bob.reply_count, 0);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->bob.replies[0].type, MESSAGE_recorded);
 }
 
-TEST(tuning, at_stop_the_running_one_ends_and_the_others_are_put_off)
+TEST(users, a_stopping_daemon_ends_the_running_put_and_rejects_the_others)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     tuning_send_put(f, &f->ann, &put, false);
     tuning_send_put(f, &f->bob, &put, false);
@@ -480,11 +472,11 @@ TEST(tuning, at_stop_the_running_one_ends_and_the_others_are_put_off)
     assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "stopping");
 }
 
-TEST(tuning, a_user_has_no_more_records_than_he_may)
+TEST(users, a_users_records_are_limited)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     f->engine.options.tuning_records_per_uid = 1;
-    tuning_reopen(f);
+    users_reopen(f);
     struct put put = find_put("Mine", 1);
     tuning_put(f, &f->ann, &put);
     put.m.problem.n = 2;
@@ -495,40 +487,41 @@ TEST(tuning, a_user_has_no_more_records_than_he_may)
 
 /* ---- without tuning.db ---- */
 
-/* A file stands where a directory on the way would be: whoever we are, nothing is made there. */
-static void block_directory(struct tuning_users *f)
+/* Puts a file in place of a parent directory, so that not even root can create the directory. */
+static void block_directory(struct users *f)
 {
     snprintf(f->file, sizeof(f->file), "%s/blocked", f->engine.directory);
     snprintf(f->engine.state, sizeof(f->engine.state), "%.60s/blocked/state", f->engine.directory);
     tuning_write(f, "");
 }
 
-TEST(tuning, without_its_directory_everything_else_goes_on_and_status_says_why)
+TEST(users, without_a_state_directory_only_tuning_fails)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     block_directory(f);
-    tuning_reopen(f);
+    users_reopen(f);
     assert_null(f->engine.engine->tuning->databases);
     struct put put = find_put("Mine", 1);
     tuning_send_put(f, &f->ann, &put, true);
     assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "blocked");
     KILN_AUTO(json)
-    struct json *status = test_caller_ask(&f->ann, &f->engine, MESSAGE_status, NULL);
+    struct json *status = test_caller_ask(&f->ann, MESSAGE_status, NULL);
     const struct json *tuning = json_get(status, "tuning");
     assert_false(json_get_bool(tuning, "available", true));
     assert_says(json_get_text(tuning, "trouble", ""), "blocked");
     assert_non_null(engine_fixture_reported(&f->engine, "tuning_unavailable"));
 }
 
-TEST(tuning, when_the_directory_can_be_made_it_is_opened_without_a_restart)
+TEST(users, tuning_opens_without_a_restart_once_its_directory_can_be_made)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     block_directory(f);
-    tuning_reopen(f);
+    users_reopen(f);
     assert_int_equal(unlink(f->file), 0);
     engine_tick(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_null(f->engine.engine->tuning->databases); /* ten seconds are not over */
+    assert_null(
+        f->engine.engine->tuning->databases); /* the next attempt is due after ten seconds */
     f->engine.engine->tuning->retry_ns = 0;
     engine_tick(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
@@ -536,36 +529,36 @@ TEST(tuning, when_the_directory_can_be_made_it_is_opened_without_a_restart)
     tuning_put(f, &f->ann, &put);
 }
 
-TEST(tuning, a_solver_whose_name_is_none_is_refused_in_a_perf_record_too)
+TEST(users, an_invalid_solver_name_is_refused_in_a_perf_record)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = perf_put("Conv A", "1,2", 1);
-    refused(f, &put, "'Conv A'");
+    assert_refused(f, &put, "'Conv A'");
     assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(tuning, a_backend_that_there_is_not_is_refused)
+TEST(users, an_unknown_backend_is_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     put.m.backend = bytes_of_text("Metal");
-    refused(f, &put, "'Metal'");
+    assert_refused(f, &put, "'Metal'");
     put.m.backend = bytes_of_text("OpenCL");
     tuning_put(f, &f->ann, &put);
 }
 
-TEST(tuning, a_backend_that_is_none_of_the_devices_is_refused)
+TEST(users, a_backend_that_contradicts_the_device_is_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     put.m.backend = bytes_of_text("CUDA");
-    refused(f, &put, "'CUDA'");
+    assert_refused(f, &put, "'CUDA'");
     put.m.database_id = bytes_of_text("sm_90_132");
     put.m.backend = bytes_of_text("HIP");
-    refused(f, &put, "'HIP'");
+    assert_refused(f, &put, "'HIP'");
     put.m.database_id = bytes_of_text("opencl_1a2b3c4d");
     put.m.backend = bytes_of_text("CUDA");
-    refused(f, &put, "'CUDA'");
+    assert_refused(f, &put, "'CUDA'");
 }
 
 static bool note_backend(void *context, const struct tuning_held *held)
@@ -574,9 +567,9 @@ static bool note_backend(void *context, const struct tuning_held *held)
     return true;
 }
 
-TEST(tuning, without_a_backend_a_record_has_the_devices_own)
+TEST(users, a_put_without_a_backend_uses_the_devices)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     static const struct {
         const char *id, *backend;
     } ways[] = { { "gfx906_60", "HIP" }, { "sm_90_132", "CUDA" }, { "opencl_1a2b3c4d", "OpenCL" } };
@@ -592,9 +585,9 @@ TEST(tuning, without_a_backend_a_record_has_the_devices_own)
     }
 }
 
-/* ---- puts that are sent again ---- */
+/* ---- repeated puts ---- */
 
-static uint32_t samples_of_mine(struct tuning_users *f)
+static uint32_t samples_of_mine(struct users *f)
 {
     struct message_tuning_answer mine = tuning_ask(f, &f->ann, 0, TUNING_MEASUREMENTS, 1);
     assert_int_equal(mine.measurement_count, 1);
@@ -602,48 +595,48 @@ static uint32_t samples_of_mine(struct tuning_users *f)
     return message_tuning_measurement_read(&r).samples;
 }
 
-TEST(tuning, a_put_that_is_sent_again_counts_once)
+TEST(users, a_repeated_put_counts_once)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     put.m.token = bytes_of_text("sixteen letters!");
     tuning_put(f, &f->ann, &put);
 
-    put.entry.median_ms = double_bits(0.0301); /* what does not count does no harm */
-    tuning_put(f, &f->ann, &put);              /* it is answered as the first time */
+    put.entry.median_ms = double_bits(0.0301); /* ignored: the token is known */
+    tuning_put(f, &f->ann, &put);              /* it gets the same answer */
 
     assert_int_equal(samples_of_mine(f), 5);
-    assert_int_equal(engine_fixture_stat(&f->engine, "tuning_puts"), 1);
+    assert_int_equal(users_stat(f, "tuning_puts"), 1);
     put.m.token = bytes_of_text("sixteen letters?");
     tuning_put(f, &f->ann, &put);
     assert_int_equal(samples_of_mine(f), 10);
-    put.m.token = bytes_of_text(""); /* of a client that sends nothing again */
+    put.m.token = bytes_of_text(""); /* from a client that does not repeat requests */
     put.entry.median_ms = double_bits(0.0302);
     tuning_put(f, &f->ann, &put);
     put.entry.median_ms = double_bits(0.0303);
     tuning_put(f, &f->ann, &put);
     assert_int_equal(samples_of_mine(f), 20);
-    assert_int_equal(engine_fixture_stat(&f->engine, "tuning_puts"), 4);
+    assert_int_equal(users_stat(f, "tuning_puts"), 4);
 }
 
-TEST(tuning, a_put_that_is_sent_again_to_the_next_daemon_counts_once)
+TEST(users, a_put_repeated_after_a_restart_counts_once)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     put.m.token = bytes_of_text("sixteen letters!");
     tuning_put(f, &f->ann, &put);
-    tuning_reopen(f);
+    users_reopen(f);
     put.entry.median_ms = double_bits(0.0301);
     tuning_put(f, &f->ann, &put);
     assert_int_equal(samples_of_mine(f), 5);
 }
 
-TEST(tuning, a_token_of_another_size_is_refused)
+TEST(users, a_put_token_of_the_wrong_size_is_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     put.m.token = bytes_of_text("short");
-    refused(f, &put, "5 bytes");
+    assert_refused(f, &put, "5 bytes");
     put.m.token = bytes_of_text("seventeen letters");
-    refused(f, &put, "17 bytes");
+    assert_refused(f, &put, "17 bytes");
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tuning records shown, moved, removed, checked and compared. */
+/* The tuning requests show, promote, remove, verify and diff. */
 #include "tests/unit/engine/service/tuning_fixture.h"
 
 #include "engine/service/internal.h"
@@ -12,16 +12,16 @@
 
 /* ---- show, stats ---- */
 
-TEST(tuning, a_problem_is_shown_with_every_tier_the_most_private_first)
+TEST(users, show_lists_all_tiers_the_most_private_first)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_import_system(f);
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     KILN_AUTO(json)
-    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_show,
-                                  "{\"problem\":\"" DRIVER "\",\"database_id\":\"" ID
-                                  "\",\"driver\":\"driver 2\"}");
+    struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_show,
+                                     "{\"problem\":\"" DRIVER "\",\"database_id\":\"" ID
+                                     "\",\"driver\":\"driver 2\"}");
     const struct json *problem = json_first(json_get(a, "problems"));
     const struct json *mine = json_first(json_get(problem, "find"));
     const struct json *entry = json_first(json_get(mine, "entries"));
@@ -35,55 +35,51 @@ TEST(tuning, a_problem_is_shown_with_every_tier_the_most_private_first)
     assert_int_equal(json_count(json_get(json_next(mine), "entries")), 2);
 }
 
-TEST(tuning, another_users_records_are_not_shown)
+TEST(users, another_users_records_are_not_shown)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     KILN_AUTO(json)
     struct json *a =
-        tuning_admin(f, &f->bob, MESSAGE_tuning_show,
-                     "{\"problem\":\"" KEY "\",\"database_id\":\"" ID "\",\"nearest\":true}");
+        test_caller_ask(&f->bob, MESSAGE_tuning_show,
+                        "{\"problem\":\"" KEY "\",\"database_id\":\"" ID "\",\"nearest\":true}");
     const struct json *problem = json_first(json_get(a, "problems"));
     assert_int_equal(json_count(json_get(problem, "find")), 0);
 }
 
-TEST(tuning, the_nearest_is_shown_where_nothing_is_known)
+TEST(users, show_has_the_nearest_record_of_an_unknown_problem)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_import_system(f);
     KILN_AUTO(json)
-    struct json *a = tuning_admin(f, &f->bob, MESSAGE_tuning_show,
-                                  "{\"problem\":\"" KEY_OF_TWO "\",\"database_id\":\"" ID
-                                  "\",\"nearest\":true}");
+    struct json *a = test_caller_ask(&f->bob, MESSAGE_tuning_show,
+                                     "{\"problem\":\"" KEY_OF_TWO "\",\"database_id\":\"" ID
+                                     "\",\"nearest\":true}");
     const struct json *near = json_first(json_get(json_first(json_get(a, "problems")), "find"));
     assert_true(json_get_bool(near, "near", false));
     assert_true(json_get_number(near, "batch_ratio", 0) == 2);
     assert_string_equal(json_get_text(near, "key", ""), KEY);
 }
 
-TEST(tuning, a_problem_that_is_none_and_no_device_are_refused)
+TEST(users, show_refuses_an_invalid_problem_and_a_missing_device)
 {
-    struct tuning_users *f = *state;
-    tuning_refused(
-        f, &f->ann,
-        &(struct refusal){ MESSAGE_tuning_show, "{\"database_id\":\"" ID "\"}", KILN_INVALID, "" });
-    tuning_refused(f, &f->ann,
-                   &(struct refusal){ MESSAGE_tuning_show,
-                                      "{\"problem\":\"hello\",\"database_id\":\"" ID "\"}",
-                                      KILN_INVALID, "" });
-    tuning_refused(f, &f->ann,
-                   &(struct refusal){ MESSAGE_tuning_show, "{\"problem\":\"" KEY "\"}",
-                                      KILN_INVALID, "database id" });
+    struct users *f = *state;
+    test_caller_refused(&f->ann, MESSAGE_tuning_show, "{\"database_id\":\"" ID "\"}", KILN_INVALID,
+                        "");
+    test_caller_refused(&f->ann, MESSAGE_tuning_show,
+                        "{\"problem\":\"hello\",\"database_id\":\"" ID "\"}", KILN_INVALID, "");
+    test_caller_refused(&f->ann, MESSAGE_tuning_show, "{\"problem\":\"" KEY "\"}", KILN_INVALID,
+                        "database id");
 }
 
-TEST(tuning, stats_say_what_there_is)
+TEST(users, tuning_stats_count_databases_and_records)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_import_system(f);
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
-    KILN_AUTO(json) struct json *a = tuning_admin(f, &f->bob, MESSAGE_tuning_stats, "{}");
+    KILN_AUTO(json) struct json *a = test_caller_ask(&f->bob, MESSAGE_tuning_stats, "{}");
     const struct json *system = json_first(json_get(a, "system"));
     assert_string_equal(json_get_text(system, "state", ""), "ok");
     assert_string_equal(json_get_text(system, "source", ""), FIND_FILE);
@@ -94,142 +90,131 @@ TEST(tuning, stats_say_what_there_is)
 
 /* ---- promote, remove ---- */
 
-TEST(tuning, only_administrators_promote_and_everybody_finds_it_then)
+TEST(users, only_administrators_promote_records_to_all_users)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
-    tuning_refused(f, &f->ann,
-                   &(struct refusal){ MESSAGE_tuning_promote, "{}", KILN_DENIED, "administrator" });
-    tuning_refused(f, &f->publisher,
-                   &(struct refusal){ MESSAGE_tuning_promote, "{}", KILN_DENIED, "administrator" });
+    test_caller_refused(&f->ann, MESSAGE_tuning_promote, "{}", KILN_DENIED, "administrator");
+    test_caller_refused(&f->publisher, MESSAGE_tuning_promote, "{}", KILN_DENIED, "administrator");
     KILN_AUTO(json)
-    struct json *none = tuning_admin(f, &f->admin, MESSAGE_tuning_promote, "{\"uid\":1001}");
+    struct json *none = test_caller_ask(&f->admin, MESSAGE_tuning_promote, "{\"uid\":1001}");
     assert_int_equal(answer_number(none, "records"), 0);
     KILN_AUTO(json)
-    struct json *a = tuning_admin(f, &f->admin, MESSAGE_tuning_promote,
-                                  "{\"uid\":1000,\"problem\":\"" DRIVER "\"}");
+    struct json *a = test_caller_ask(&f->admin, MESSAGE_tuning_promote,
+                                     "{\"uid\":1000,\"problem\":\"" DRIVER "\"}");
     assert_int_equal(answer_number(a, "added"), 1);
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).tier, 2);
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).tier, 3);
 }
 
-TEST(tuning, a_problem_is_promoted_in_both_kinds_or_in_none)
+TEST(users, a_problem_is_promoted_in_both_kinds_or_in_none)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put find = find_put("Mine", 1), perf = perf_put("Mine", "1,8", 1);
     tuning_put(f, &f->ann, &find);
     tuning_put(f, &f->ann, &perf);
     test_caller_forget_replies(&f->admin);
-    must(test_caller_send(&f->admin, &f->engine, MESSAGE_tuning_promote, 3,
-                          bytes_of_text("{\"problem\":\"" DRIVER "\"}")),
-         f->engine.err);
+    test_caller_send(&f->admin, MESSAGE_tuning_promote, 3,
+                     bytes_of_text("{\"problem\":\"" DRIVER "\"}"));
     assert_true(fake_executor_run_task(&f->engine.executor));
-    engine_drain(f->engine.engine); /* what would come in a second job is put off */
+    engine_drain(f->engine.engine); /* would reject a second step */
     fake_executor_run_tasks(&f->engine.executor);
 
     KILN_AUTO(json) struct json *a = reply_json(&f->admin, f->admin.reply_count - 1);
     assert_int_equal(answer_number(a, "added"), 2);
-    tuning_reopen(f);
+    users_reopen(f);
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).tier, 2);
     assert_int_equal(tuning_ask(f, &f->bob, 1, 0, 1).tier, 2);
 }
 
-TEST(tuning, users_remove_their_own_records_and_nobody_elses)
+TEST(users, users_remove_only_their_own_records)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     tuning_put(f, &f->bob, &put);
-    tuning_refused(f, &f->ann,
-                   &(struct refusal){ MESSAGE_tuning_remove,
-                                      "{\"tier\":\"user\",\"all\":true,\"uid\":1001}", KILN_DENIED,
-                                      "another user's" });
+    test_caller_refused(&f->ann, MESSAGE_tuning_remove,
+                        "{\"tier\":\"user\",\"all\":true,\"uid\":1001}", KILN_DENIED,
+                        "another user's");
     KILN_AUTO(json)
     struct json *a =
-        tuning_admin(f, &f->ann, MESSAGE_tuning_remove, "{\"tier\":\"user\",\"all\":true}");
+        test_caller_ask(&f->ann, MESSAGE_tuning_remove, "{\"tier\":\"user\",\"all\":true}");
     assert_int_equal(answer_number(a, "removed"), 1);
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_OK);
-    json_destroy(tuning_admin(f, &f->admin, MESSAGE_tuning_remove,
-                              "{\"tier\":\"user\",\"all\":true,\"uid\":1001}"));
+    json_destroy(test_caller_ask(&f->admin, MESSAGE_tuning_remove,
+                                 "{\"tier\":\"user\",\"all\":true,\"uid\":1001}"));
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(tuning, an_administrator_who_names_no_user_removes_their_own_records)
+TEST(users, an_administrator_who_names_no_user_removes_their_own_records)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     json_destroy(
-        tuning_admin(f, &f->admin, MESSAGE_tuning_remove, "{\"tier\":\"user\",\"all\":true}"));
+        test_caller_ask(&f->admin, MESSAGE_tuning_remove, "{\"tier\":\"user\",\"all\":true}"));
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_OK);
 }
 
-TEST(tuning, one_solver_of_one_problem_is_removed_and_the_rest_stays)
+TEST(users, one_solver_of_one_problem_is_removed_and_the_rest_stays)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put mine = find_put("Mine", 0.03), other = find_put("Other", 0.04);
     tuning_put(f, &f->ann, &mine);
     tuning_put(f, &f->ann, &other);
     KILN_AUTO(json)
     struct json *a =
-        tuning_admin(f, &f->ann, MESSAGE_tuning_remove,
-                     "{\"tier\":\"user\",\"problem\":\"" KEY "\",\"solver\":\"Mine\"}");
+        test_caller_ask(&f->ann, MESSAGE_tuning_remove,
+                        "{\"tier\":\"user\",\"problem\":\"" KEY "\",\"solver\":\"Mine\"}");
     assert_int_equal(answer_number(a, "replaced"), 1);
     assert_true(tuning_finds(f, &f->ann, "Other:0.04,128,miopenConvolutionFwdAlgoDirect"));
 }
 
-TEST(tuning, shared_records_are_removed_by_publishers_only)
+TEST(users, shared_records_are_removed_by_publishers_only)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const char *system = "{\"tier\":\"system\",\"kind\":\"find\",\"database_id\":\"" ID "\"}";
     tuning_import_system(f);
-    tuning_refused(f, &f->ann,
-                   &(struct refusal){ MESSAGE_tuning_remove, system, KILN_DENIED, "--tier user" });
-    tuning_refused(f, &f->ann,
-                   &(struct refusal){ MESSAGE_tuning_remove, "{\"tier\":\"host\",\"all\":true}",
-                                      KILN_DENIED, "" });
+    test_caller_refused(&f->ann, MESSAGE_tuning_remove, system, KILN_DENIED, "--tier user");
+    test_caller_refused(&f->ann, MESSAGE_tuning_remove, "{\"tier\":\"host\",\"all\":true}",
+                        KILN_DENIED, "");
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_OK);
-    json_destroy(tuning_admin(f, &f->publisher, MESSAGE_tuning_remove, system));
+    json_destroy(test_caller_ask(&f->publisher, MESSAGE_tuning_remove, system));
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_NOT_FOUND);
-    tuning_refused(
-        f, &f->publisher,
-        &(struct refusal){ MESSAGE_tuning_remove, system, KILN_NOT_FOUND, "kilnctl db stats" });
+    test_caller_refused(&f->publisher, MESSAGE_tuning_remove, system, KILN_NOT_FOUND,
+                        "kilnctl db stats");
 }
 
-TEST(tuning, nothing_is_removed_unless_something_is_named)
+TEST(users, a_remove_request_must_name_records)
 {
-    struct tuning_users *f = *state;
-    tuning_refused(f, &f->ann,
-                   &(struct refusal){ MESSAGE_tuning_remove, "{}", KILN_INVALID, "tier" });
-    tuning_refused(
-        f, &f->ann,
-        &(struct refusal){ MESSAGE_tuning_remove, "{\"tier\":\"user\"}", KILN_INVALID, "'all'" });
-    tuning_refused(f, &f->admin,
-                   &(struct refusal){ MESSAGE_tuning_remove, "{\"tier\":\"system\"}", KILN_INVALID,
-                                      "database id" });
-    tuning_refused(f, &f->admin,
-                   &(struct refusal){ MESSAGE_tuning_remove,
-                                      "{\"tier\":\"system\",\"kind\":\"find\",\"database_id\":\"" ID
-                                      "\",\"solver\":\"x\"}",
-                                      KILN_INVALID, "whole" });
+    struct users *f = *state;
+    test_caller_refused(&f->ann, MESSAGE_tuning_remove, "{}", KILN_INVALID, "tier");
+    test_caller_refused(&f->ann, MESSAGE_tuning_remove, "{\"tier\":\"user\"}", KILN_INVALID,
+                        "'all'");
+    test_caller_refused(&f->admin, MESSAGE_tuning_remove, "{\"tier\":\"system\"}", KILN_INVALID,
+                        "database id");
+    test_caller_refused(&f->admin, MESSAGE_tuning_remove,
+                        "{\"tier\":\"system\",\"kind\":\"find\",\"database_id\":\"" ID
+                        "\",\"solver\":\"x\"}",
+                        KILN_INVALID, "whole");
 }
 
 /* ---- verify ---- */
 
-TEST(tuning, verify_lists_what_another_driver_measured)
+TEST(users, verify_lists_records_of_another_driver)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     KILN_AUTO(json)
     struct json *fine =
-        tuning_admin(f, &f->ann, MESSAGE_tuning_verify, "{\"driver\":\"driver 1\"}");
+        test_caller_ask(&f->ann, MESSAGE_tuning_verify, "{\"driver\":\"driver 1\"}");
     assert_int_equal(answer_number(fine, "stale"), 0);
     assert_int_equal(answer_number(fine, "checked"), 1);
     KILN_AUTO(json)
-    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_verify, "{\"driver\":\"driver 2\"}");
+    struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_verify, "{\"driver\":\"driver 2\"}");
     assert_int_equal(answer_number(a, "stale"), 1);
     KILN_AUTO(json) struct json *frame = tuning_reported(&f->ann, "stale");
     const struct json *stale = json_first(json_get(frame, "stale"));
@@ -239,14 +224,14 @@ TEST(tuning, verify_lists_what_another_driver_measured)
     assert_int_equal(answer_number(stale, "uid"), 1000);
 }
 
-TEST(tuning, verify_says_who_measured_what_is_the_hosts)
+TEST(users, verify_names_the_user_who_measured_a_host_record)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     put.m.tier = 2;
     tuning_put(f, &f->publisher, &put);
     KILN_AUTO(json)
-    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_verify, "{\"driver\":\"driver 2\"}");
+    struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_verify, "{\"driver\":\"driver 2\"}");
     assert_int_equal(answer_number(a, "stale"), 1);
     KILN_AUTO(json) struct json *frame = tuning_reported(&f->ann, "stale");
     const struct json *stale = json_first(json_get(frame, "stale"));
@@ -254,35 +239,35 @@ TEST(tuning, verify_says_who_measured_what_is_the_hosts)
     assert_int_equal(answer_number(stale, "uid"), 1002);
 }
 
-TEST(tuning, verify_shows_nobody_another_users_records)
+TEST(users, verify_does_not_show_another_users_records)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     KILN_AUTO(json)
     struct json *others =
-        tuning_admin(f, &f->bob, MESSAGE_tuning_verify, "{\"driver\":\"driver 2\"}");
+        test_caller_ask(&f->bob, MESSAGE_tuning_verify, "{\"driver\":\"driver 2\"}");
     assert_int_equal(answer_number(others, "checked"), 0);
     KILN_AUTO(json)
     struct json *all =
-        tuning_admin(f, &f->admin, MESSAGE_tuning_verify, "{\"driver\":\"driver 2\"}");
+        test_caller_ask(&f->admin, MESSAGE_tuning_verify, "{\"driver\":\"driver 2\"}");
     assert_int_equal(answer_number(all, "stale"), 1);
 }
 
-TEST(tuning, without_a_driver_the_newest_measurement_of_the_device_counts)
+TEST(users, verify_without_a_driver_uses_the_devices_newest_measurement)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put old = find_put("Old", 0.03), other = find_put("OtherDevice", 0.03);
     other.m.device = bytes_of_text("gfx906");
     other.m.driver = bytes_of_text("driver 0");
     tuning_put(f, &f->ann, &other);
     tuning_put(f, &f->ann, &old);
-    KILN_AUTO(json) struct json *fine = tuning_admin(f, &f->ann, MESSAGE_tuning_verify, "{}");
+    KILN_AUTO(json) struct json *fine = test_caller_ask(&f->ann, MESSAGE_tuning_verify, "{}");
     assert_int_equal(answer_number(fine, "stale"), 0);
     struct put newer = find_put("New", 0.03);
     newer.m.driver = bytes_of_text("driver 2");
     tuning_put(f, &f->ann, &newer);
-    KILN_AUTO(json) struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_verify, "{}");
+    KILN_AUTO(json) struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_verify, "{}");
     assert_int_equal(answer_number(a, "stale"), 1);
 }
 
@@ -292,8 +277,8 @@ static bool note_index(void *context, const struct tuning_system *system)
     return false;
 }
 
-/* Some bytes in the middle of the only index are others. */
-static void damage_index(struct tuning_users *f)
+/* Changes some bytes in the middle of the only index. */
+static void damage_index(struct users *f)
 {
     char name[128] = "", path[256];
     tuning_each_system(tuning_databases(f->engine.engine), note_index, name);
@@ -304,33 +289,33 @@ static void damage_index(struct tuning_users *f)
     assert_int_equal(pwrite(fd, "XXXX", 4, size / 2), 4);
 }
 
-TEST(tuning, verify_reports_of_an_index_whose_bytes_changed)
+TEST(users, verify_reports_an_index_whose_bytes_changed)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_import_system(f);
     damage_index(f);
-    KILN_AUTO(json) struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_verify, "{}");
+    KILN_AUTO(json) struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_verify, "{}");
     assert_int_equal(answer_number(a, "damaged"), 1);
     KILN_AUTO(json) struct json *frame = tuning_reported(&f->ann, "damaged");
     assert_says(json_get_text(json_first(json_get(frame, "damaged")), "what", ""), ID);
 }
 
-TEST(tuning, verify_does_not_count_what_it_cannot_open)
+TEST(users, verify_does_not_count_a_database_it_cannot_open)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     tuning_import_system(f);
-    KILN_AUTO(json) struct json *fine = tuning_admin(f, &f->ann, MESSAGE_tuning_verify, "{}");
+    KILN_AUTO(json) struct json *fine = test_caller_ask(&f->ann, MESSAGE_tuning_verify, "{}");
     assert_int_equal(answer_number(fine, "checked"), 2);
     assert_null(json_get(fine, "unchecked"));
     char name[128] = "", path[256];
     tuning_each_system(tuning_databases(f->engine.engine), note_index, name);
     snprintf(path, sizeof(path), "%s/%s", f->engine.state, name);
     assert_int_equal(unlink(path), 0);
-    tuning_reopen(f);
+    users_reopen(f);
 
-    KILN_AUTO(json) struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_verify, "{}");
+    KILN_AUTO(json) struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_verify, "{}");
 
     assert_int_equal(answer_number(a, "checked"), 1);
     assert_int_equal(answer_number(a, "unchecked"), 1);
@@ -341,17 +326,17 @@ TEST(tuning, verify_does_not_count_what_it_cannot_open)
 
 #define DIFF "{\"kind\":\"find\",\"database_id\":\"" ID "\","
 
-TEST(tuning, two_tiers_are_compared_entry_by_entry)
+TEST(users, two_tiers_are_compared_entry_by_entry)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     json_destroy(
         tuning_import(f, &f->admin, SYSTEM_QUESTION, FIND_FILE, KEY "=" WINOGRAD ";" GEMM "\n"));
     json_destroy(tuning_import(
         f, &f->ann, USER_QUESTION, FIND_FILE,
         KEY "=GemmFwd1x1_0_1:0.08,0,miopenConvolutionFwdAlgoGEMM\n" KEY_OF_TWO "=" GEMM "\n"));
     KILN_AUTO(json)
-    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_diff,
-                                  DIFF "\"a_tier\":\"system\",\"b_tier\":\"user\"}");
+    struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_diff,
+                                     DIFF "\"a_tier\":\"system\",\"b_tier\":\"user\"}");
     assert_int_equal(answer_number(a, "a_records"), 1);
     assert_int_equal(answer_number(a, "b_records"), 2);
     assert_int_equal(answer_number(a, "different"), 1);
@@ -365,28 +350,27 @@ TEST(tuning, two_tiers_are_compared_entry_by_entry)
     assert_string_equal(json_get_text(json_next(d), "what", ""), "only b");
 }
 
-TEST(tuning, a_tier_and_a_file_are_compared)
+TEST(users, a_tier_and_a_file_are_compared)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_import_system(f);
     tuning_write(f, KEY "=" WINOGRAD ";" GEMM "\n");
-    tuning_bring(f, &f->ann, MESSAGE_tuning_diff,
-                 DIFF "\"a_tier\":\"system\",\"b_name\":\"mine.txt\"}", "mine.txt");
+    tuning_send_file(f, &f->ann, MESSAGE_tuning_diff,
+                     DIFF "\"a_tier\":\"system\",\"b_name\":\"mine.txt\"}", "mine.txt");
     fake_executor_run_tasks(&f->engine.executor);
     KILN_AUTO(json) struct json *a = reply_json(&f->ann, f->ann.reply_count - 1);
     assert_int_equal(answer_number(a, "same"), 1);
     assert_int_equal(answer_number(a, "different"), 0);
 }
 
-TEST(tuning, two_files_are_compared)
+TEST(users, two_files_are_compared)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_write(f, MINE);
     const int files[] = { open(f->file, O_RDONLY | O_CLOEXEC),
                           open(f->file, O_RDONLY | O_CLOEXEC) };
-    must(test_caller_send_files(&f->ann, &f->engine, MESSAGE_tuning_diff, 3,
-                                bytes_of_text(DIFF "\"a_name\":\"a\",\"b_name\":\"b\"}"), files, 2),
-         f->engine.err);
+    test_caller_send_files(&f->ann, MESSAGE_tuning_diff, DIFF "\"a_name\":\"a\",\"b_name\":\"b\"}",
+                           files, 2);
     fake_executor_transfer(&f->engine.executor, f->file, "a", "");
     assert_string_equal(fake_executor_next_transfer(&f->engine.executor)->job.name, "b");
     tuning_write(f, KEY_OF_TWO "=" GEMM "\n");
@@ -397,59 +381,51 @@ TEST(tuning, two_files_are_compared)
     assert_int_equal(answer_number(a, "only_b"), 1);
     static const char brought[] =
         "kiln_remote_requests_total{tier=\"tuning\",op=\"copy\",result=\"ok\"}";
-    assert_int_equal(test_caller_metric(&f->ann, &f->engine, brought), 2); /* each file is one */
+    assert_int_equal(test_caller_metric(&f->ann, brought), 2); /* one for each file */
 }
 
-TEST(tuning, a_comparison_whose_caller_leaves_between_two_files_ends)
+TEST(users, a_comparison_ends_when_its_client_leaves_between_two_files)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_write(f, MINE);
     const int files[] = { open(f->file, O_RDONLY | O_CLOEXEC),
                           open(f->file, O_RDONLY | O_CLOEXEC) };
-    must(test_caller_send_files(&f->ann, &f->engine, MESSAGE_tuning_diff, 3,
-                                bytes_of_text(DIFF "\"a_name\":\"a\",\"b_name\":\"b\"}"), files, 2),
-         f->engine.err);
+    test_caller_send_files(&f->ann, MESSAGE_tuning_diff, DIFF "\"a_name\":\"a\",\"b_name\":\"b\"}",
+                           files, 2);
     fake_executor_transfer(&f->engine.executor, f->file, "a", "");
-    test_caller_cancel(&f->ann, &f->engine, 3);
+    test_caller_cancel(&f->ann, 3);
     fake_executor_transfer_fail(&f->engine.executor, KILN_CANCELLED, "");
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }
 
-TEST(tuning, only_administrators_compare_another_users_records)
+TEST(users, only_administrators_compare_another_users_records)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     const char *q = DIFF "\"a_tier\":\"user\",\"b_tier\":\"host\",\"uid\":1000}";
-    tuning_refused(f, &f->bob,
-                   &(struct refusal){ MESSAGE_tuning_diff, q, KILN_DENIED, "another user's" });
-    KILN_AUTO(json) struct json *a = tuning_admin(f, &f->admin, MESSAGE_tuning_diff, q);
+    test_caller_refused(&f->bob, MESSAGE_tuning_diff, q, KILN_DENIED, "another user's");
+    KILN_AUTO(json) struct json *a = test_caller_ask(&f->admin, MESSAGE_tuning_diff, q);
     assert_int_equal(answer_number(a, "only_a"), 1);
 }
 
-TEST(tuning, a_comparison_needs_two_sides)
+TEST(users, a_comparison_needs_two_sides)
 {
-    struct tuning_users *f = *state;
-    tuning_refused(f, &f->ann,
-                   &(struct refusal){ MESSAGE_tuning_diff, DIFF "\"a_tier\":\"user\"}",
-                                      KILN_INVALID, "b_tier" });
-    tuning_refused(f, &f->ann,
-                   &(struct refusal){ MESSAGE_tuning_diff,
-                                      DIFF "\"a_tier\":\"user\",\"b_name\":\"x\"}", KILN_INVALID,
-                                      "0 files" });
-    tuning_refused(f, &f->ann,
-                   &(struct refusal){ MESSAGE_tuning_diff,
-                                      "{\"a_tier\":\"user\",\"b_tier\":\"host\"}", KILN_INVALID,
-                                      "database id" });
+    struct users *f = *state;
+    test_caller_refused(&f->ann, MESSAGE_tuning_diff, DIFF "\"a_tier\":\"user\"}", KILN_INVALID,
+                        "b_tier");
+    test_caller_refused(&f->ann, MESSAGE_tuning_diff, DIFF "\"a_tier\":\"user\",\"b_name\":\"x\"}",
+                        KILN_INVALID, "0 files");
+    test_caller_refused(&f->ann, MESSAGE_tuning_diff, "{\"a_tier\":\"user\",\"b_tier\":\"host\"}",
+                        KILN_INVALID, "database id");
 }
 
-TEST(tuning, a_system_database_that_is_not_there_is_not_compared)
+TEST(users, a_missing_system_database_is_not_compared)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const char *q = DIFF "\"a_tier\":\"system\",\"b_tier\":\"host\"}";
-    must(test_caller_send(&f->ann, &f->engine, MESSAGE_tuning_diff, 3, bytes_of_text(q)),
-         f->engine.err);
+    test_caller_send(&f->ann, MESSAGE_tuning_diff, 3, bytes_of_text(q));
     fake_executor_run_tasks(&f->engine.executor);
     assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_NOT_FOUND, "find database");
 }
@@ -463,21 +439,21 @@ static const struct json *first_records(const struct json *answer, const char *k
     return json_first(json_get(json_first(json_get(answer, "problems")), kind));
 }
 
-/* With the policy to ignore them. */
-TEST(tuning, records_that_lookups_ignore_are_shown_last_and_counted)
+/* Under the policy that ignores stale records. */
+TEST(users, show_lists_ignored_records_last_and_counts_them)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put stale = find_put("Stale", 0.03), fresh = find_put("Fresh", 0.04);
     fresh.m.tier = 2;
     fresh.m.driver = bytes_of_text("driver 2");
     tuning_put(f, &f->ann, &stale);
     tuning_put(f, &f->publisher, &fresh);
     f->engine.options.tuning_stale = TUNING_IGNORE;
-    tuning_reopen(f);
+    users_reopen(f);
     assert_true(tuning_finds(f, &f->ann, "Fresh:0.04,128,miopenConvolutionFwdAlgoDirect"));
 
     KILN_AUTO(json)
-    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_show, SHOW_TO_DRIVER_2);
+    struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_show, SHOW_TO_DRIVER_2);
 
     const struct json *host = first_records(a, "find"), *mine = json_next(host);
     assert_string_equal(json_get_text(host, "tier", ""), "host");
@@ -486,26 +462,26 @@ TEST(tuning, records_that_lookups_ignore_are_shown_last_and_counted)
     assert_int_equal(answer_number(mine, "left_out"), 1);
     assert_true(json_get_bool(json_first(json_get(mine, "entries")), "left_out", false));
     assert_int_equal(answer_number(a, "left_out"), 1);
-    KILN_AUTO(json) struct json *stats = tuning_admin(f, &f->ann, MESSAGE_tuning_stats, "{}");
+    KILN_AUTO(json) struct json *stats = test_caller_ask(&f->ann, MESSAGE_tuning_stats, "{}");
     assert_int_equal(answer_number(stats, "ignored"), 1);
 }
 
-/* As a look-up answers it. */
-TEST(tuning, where_all_is_left_out_the_nearest_is_shown_before_it)
+/* A look-up answers with the nearest record, too. */
+TEST(users, show_lists_the_nearest_record_before_ignored_ones)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put stale = find_put("Stale", 0.03), other = find_put("Other", 0.04);
     tuning_put(f, &f->ann, &stale);
     other.m.problem = problem_of_batch(2);
     other.m.driver = bytes_of_text("driver 2");
     tuning_put(f, &f->ann, &other);
     f->engine.options.tuning_stale = TUNING_IGNORE;
-    tuning_reopen(f);
+    users_reopen(f);
 
     KILN_AUTO(json)
-    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_show,
-                                  "{\"problem\":\"" KEY "\",\"database_id\":\"" ID
-                                  "\",\"driver\":\"driver 2\",\"nearest\":true}");
+    struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_show,
+                                     "{\"problem\":\"" KEY "\",\"database_id\":\"" ID
+                                     "\",\"driver\":\"driver 2\",\"nearest\":true}");
 
     const struct json *near = first_records(a, "find"), *mine = json_next(near);
     assert_true(json_get_bool(near, "near", false));
@@ -516,23 +492,24 @@ TEST(tuning, where_all_is_left_out_the_nearest_is_shown_before_it)
     assert_null(json_next(mine));
 }
 
-TEST(tuning, of_one_record_usable_entries_are_shown_first)
+TEST(users, show_lists_usable_entries_of_a_record_first)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put stale = find_put("Stale", 0.03), fresh = find_put("Fresh", 0.04);
     fresh.m.driver = bytes_of_text("driver 2");
     tuning_put(f, &f->ann, &stale);
     tuning_put(f, &f->ann, &fresh);
     KILN_AUTO(json)
-    struct json *warned = tuning_admin(f, &f->ann, MESSAGE_tuning_show, SHOW_TO_DRIVER_2);
+    struct json *warned = test_caller_ask(&f->ann, MESSAGE_tuning_show, SHOW_TO_DRIVER_2);
     const struct json *entry = json_first(json_get(first_records(warned, "find"), "entries"));
-    assert_string_equal(json_get_text(entry, "solver", ""), "Stale"); /* as it stands there */
+    assert_string_equal(json_get_text(entry, "solver", ""),
+                        "Stale"); /* in the order of the record */
     assert_null(json_get(warned, "left_out"));
     f->engine.options.tuning_stale = TUNING_IGNORE;
-    tuning_reopen(f);
+    users_reopen(f);
 
     KILN_AUTO(json)
-    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_show, SHOW_TO_DRIVER_2);
+    struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_show, SHOW_TO_DRIVER_2);
 
     entry = json_first(json_get(first_records(a, "find"), "entries"));
     assert_string_equal(json_get_text(entry, "solver", ""), "Fresh");
@@ -542,10 +519,10 @@ TEST(tuning, of_one_record_usable_entries_are_shown_first)
     assert_int_equal(answer_number(a, "left_out"), 1);
 }
 
-TEST(tuning, an_unrecorded_problem_is_answered_with_its_keys)
+TEST(users, an_unrecorded_problem_is_answered_with_its_keys)
 {
-    struct tuning_users *f = *state;
-    KILN_AUTO(json) struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_show, SHOW(DRIVER));
+    struct users *f = *state;
+    KILN_AUTO(json) struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_show, SHOW(DRIVER));
     const struct json *problem = json_first(json_get(a, "problems"));
     assert_string_equal(json_get_text(problem, "find_key", ""), KEY);
     assert_string_equal(json_get_text(problem, "perf_key", ""),
@@ -553,8 +530,8 @@ TEST(tuning, an_unrecorded_problem_is_answered_with_its_keys)
     assert_int_equal(json_count(json_get(problem, "find")), 0);
 }
 
-/* As an older kiln, or a damaged file, may have left it. */
-static void put_key(struct tuning_users *f, enum tuning_kind kind, const char *key)
+/* Writes a key that an older kiln or a damaged file may have left. */
+static void put_key(struct users *f, enum tuning_kind kind, const char *key)
 {
     struct tuning *tuning = tuning_databases(f->engine.engine);
     KILN_AUTO(tuning_job) struct tuning_job *job = NULL;
@@ -574,48 +551,42 @@ static void put_key(struct tuning_users *f, enum tuning_kind kind, const char *k
     assert_true(tuning_job_take(tuning, job));
 }
 
-TEST(tuning, a_verbatim_record_is_shown_by_its_key)
+TEST(users, a_verbatim_record_is_shown_by_its_key)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     put_key(f, TUNING_FIND, "hello world");
     KILN_AUTO(json)
-    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_show, SHOW("hello world"));
+    struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_show, SHOW("hello world"));
     const struct json *problem = json_first(json_get(a, "problems"));
     assert_string_equal(json_get_text(problem, "find_key", ""), "hello world");
     assert_int_equal(json_count(json_get(problem, "find")), 1);
-    tuning_refused(f, &f->bob,
-                   &(struct refusal){ MESSAGE_tuning_show, SHOW("hello world"), KILN_INVALID,
-                                      "'hello world'" }); /* it is ann's */
-    tuning_refused(
-        f, &f->ann,
-        &(struct refusal){ MESSAGE_tuning_show, SHOW("hello"), KILN_INVALID, "names no" });
+    test_caller_refused(&f->bob, MESSAGE_tuning_show, SHOW("hello world"), KILN_INVALID,
+                        "'hello world'"); /* the record is ann's */
+    test_caller_refused(&f->ann, MESSAGE_tuning_show, SHOW("hello"), KILN_INVALID, "names no");
 }
 
-TEST(tuning, a_verbatim_record_is_removed_by_its_key)
+TEST(users, a_verbatim_record_is_removed_by_its_key)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     put_key(f, TUNING_FIND, "hello world");
-    tuning_refused(f, &f->ann,
-                   &(struct refusal){ MESSAGE_tuning_remove,
-                                      "{\"tier\":\"user\",\"problem\":\"hello\"}", KILN_INVALID,
-                                      "names no" });
-    tuning_refused(f, &f->bob,
-                   &(struct refusal){ MESSAGE_tuning_remove, /* and is not told that ann has it */
-                                      "{\"tier\":\"user\",\"problem\":\"hello world\"}",
-                                      KILN_INVALID, "names no" });
+    test_caller_refused(&f->ann, MESSAGE_tuning_remove, "{\"tier\":\"user\",\"problem\":\"hello\"}",
+                        KILN_INVALID, "names no");
+    test_caller_refused(
+        &f->bob, MESSAGE_tuning_remove, /* the message does not reveal that ann has it */
+        "{\"tier\":\"user\",\"problem\":\"hello world\"}", KILN_INVALID, "names no");
     KILN_AUTO(json)
-    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_remove,
-                                  "{\"tier\":\"user\",\"problem\":\"hello world\"}");
+    struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_remove,
+                                     "{\"tier\":\"user\",\"problem\":\"hello world\"}");
     assert_int_equal(answer_number(a, "removed"), 1);
 }
 
 #define MIXED "64-56-56-1x1-64-56-56-1-0x0-1x1-1x1-0-NHWC-NCHW-NCHW-FP32-F"
 
-/* Old text PerfDbs have FindDb's keys; of mixed layouts there is no other. */
-TEST(tuning, a_perf_record_without_a_key_of_its_own_is_shown_under_find_dbs)
+/* Old text PerfDbs use FindDb's keys, which are the only ones for mixed layouts. */
+TEST(users, a_perf_record_without_a_key_of_its_own_is_shown_under_find_dbs)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     put_key(f, TUNING_PERF, MIXED);
-    KILN_AUTO(json) struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_show, SHOW(MIXED));
+    KILN_AUTO(json) struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_show, SHOW(MIXED));
     assert_string_equal(json_get_text(first_records(a, "perf"), "key", ""), MIXED);
 }

@@ -7,53 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void join(struct tuning_users *f)
-{
-    test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
-    test_caller_join(&f->bob, &f->engine, 1001, ROLE_USE);
-    test_caller_join(&f->publisher, &f->engine, 1002, ROLE_PUBLISH);
-    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
-    must(test_caller_hello(&f->ann, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->bob, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->publisher, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->admin, &f->engine), f->engine.err);
-}
-
-static void leave(struct tuning_users *f)
-{
-    test_caller_leave(&f->ann, &f->engine);
-    test_caller_leave(&f->bob, &f->engine);
-    test_caller_leave(&f->publisher, &f->engine);
-    test_caller_leave(&f->admin, &f->engine);
-}
-
-int tuning_setup(void **state)
-{
-    static struct tuning_users f;
-    engine_fixture_open(&f.engine, true);
-    snprintf(f.file, sizeof(f.file), "%s/brought", f.engine.directory);
-    join(&f);
-    *state = &f;
-    return 0;
-}
-
-int tuning_teardown(void **state)
-{
-    struct tuning_users *f = *state;
-    leave(f);
-    fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(engine_fixture_staged(&f->engine), 0);
-    engine_fixture_close(&f->engine);
-    return 0;
-}
-
-void tuning_reopen(struct tuning_users *f)
-{
-    leave(f);
-    engine_fixture_reopen(&f->engine);
-    join(f);
-}
-
 struct problem problem_of_batch(uint32_t n)
 {
     return (struct problem){ .direction = DIRECTION_FORWARD,
@@ -71,33 +24,32 @@ struct problem problem_of_batch(uint32_t n)
 
 /* ---- files ---- */
 
-void tuning_write(struct tuning_users *f, const char *text)
+void tuning_write(struct users *f, const char *text)
 {
     must(fs_replace_file(f->file, bytes_of_text(text), 0600, &f->engine.err), f->engine.err);
 }
 
-void tuning_bring(struct tuning_users *f, struct test_caller *c, enum message_type type,
-                  const char *question, const char *name)
+void tuning_send_file(struct users *f, struct test_caller *c, enum message_type type,
+                      const char *question, const char *name)
 {
     const int file = open(f->file, O_RDONLY | O_CLOEXEC);
     assert_true(file >= 0);
     test_caller_forget_replies(c);
-    must(test_caller_send_files(c, &f->engine, type, 3, bytes_of_text(question), &file, 1),
-         f->engine.err);
+    test_caller_send_files(c, type, question, &file, 1);
     if (fake_executor_next_transfer(&f->engine.executor))
         fake_executor_transfer(&f->engine.executor, f->file, name, "");
 }
 
-struct json *tuning_import(struct tuning_users *f, struct test_caller *c, const char *question,
+struct json *tuning_import(struct users *f, struct test_caller *c, const char *question,
                            const char *name, const char *text)
 {
     tuning_write(f, text);
-    tuning_bring(f, c, MESSAGE_tuning_import, question, name);
+    tuning_send_file(f, c, MESSAGE_tuning_import, question, name);
     fake_executor_run_tasks(&f->engine.executor);
     return reply_json(c, c->reply_count - 1);
 }
 
-void tuning_import_system(struct tuning_users *f)
+void tuning_import_system(struct users *f)
 {
     KILN_AUTO(json)
     struct json *answer = tuning_import(f, &f->admin, "{\"name\":\"" FIND_FILE "\"}", FIND_FILE,
@@ -107,12 +59,10 @@ void tuning_import_system(struct tuning_users *f)
 
 /* ---- look-ups ---- */
 
-void tuning_ask_many(struct tuning_users *f, struct test_caller *c, uint8_t kind, uint8_t flags,
-                     uint32_t count)
+void tuning_ask_many(struct test_caller *c, uint8_t kind, uint8_t flags, uint32_t count)
 {
-    BUFFER_AUTO struct buffer problems, body;
+    BUFFER_AUTO struct buffer problems;
     buffer_init(&problems, LIMIT_FRAME_BODY);
-    buffer_init(&body, LIMIT_FRAME_BODY);
     for (uint32_t i = 0; i < count; i++) {
         struct problem p = problem_of_batch(i + 1);
         problem_write(&problems, &p);
@@ -123,15 +73,14 @@ void tuning_ask_many(struct tuning_users *f, struct test_caller *c, uint8_t kind
                                           .driver = bytes_of_text("driver 2"),
                                           .count = count,
                                           .problems = buffer_view(&problems) };
-    message_tuning_get_write(&body, &m);
     test_caller_forget_replies(c);
-    must(test_caller_send(c, &f->engine, MESSAGE_tuning_get, 4, buffer_view(&body)), f->engine.err);
+    SEND_MESSAGE(c, tuning_get, 4, &m);
 }
 
-struct message_tuning_answer tuning_ask(struct tuning_users *f, struct test_caller *c, uint8_t kind,
+struct message_tuning_answer tuning_ask(struct users *f, struct test_caller *c, uint8_t kind,
                                         uint8_t flags, uint32_t n)
 {
-    tuning_ask_many(f, c, kind, flags, n);
+    tuning_ask_many(c, kind, flags, n);
     fake_executor_run_tasks(&f->engine.executor);
     struct message_tuning_answer answer = { .code = 0xffff };
     for (size_t i = 0; i < c->reply_count; i++) {
@@ -147,7 +96,7 @@ struct message_tuning_answer tuning_ask(struct tuning_users *f, struct test_call
     return answer;
 }
 
-bool tuning_finds(struct tuning_users *f, struct test_caller *c, const char *value)
+bool tuning_finds(struct users *f, struct test_caller *c, const char *value)
 {
     struct message_tuning_answer answer = tuning_ask(f, c, 0, 0, 1);
     return answer.code == KILN_OK && bytes_equal_text(answer.value, value);
@@ -196,24 +145,21 @@ struct put perf_put(const char *solver, const char *params, double median_ms)
     return put;
 }
 
-void tuning_send_put(struct tuning_users *f, struct test_caller *c, const struct put *put,
-                     bool runs)
+void tuning_send_put(struct users *f, struct test_caller *c, const struct put *put, bool runs)
 {
     struct message_tuning_put m = put->m;
-    BUFFER_AUTO struct buffer entries, body;
+    BUFFER_AUTO struct buffer entries;
     buffer_init(&entries, LIMIT_FRAME_BODY);
-    buffer_init(&body, LIMIT_FRAME_BODY);
     for (uint32_t i = 0; i < put->repeated; i++)
         message_tuning_entry_write(&entries, &put->entry);
     m.entries = buffer_view(&entries);
-    message_tuning_put_write(&body, &m);
     test_caller_forget_replies(c);
-    must(test_caller_send(c, &f->engine, MESSAGE_tuning_put, 6, buffer_view(&body)), f->engine.err);
+    SEND_MESSAGE(c, tuning_put, 6, &m);
     if (runs)
         fake_executor_run_tasks(&f->engine.executor);
 }
 
-void tuning_put(struct tuning_users *f, struct test_caller *c, const struct put *put)
+void tuning_put(struct users *f, struct test_caller *c, const struct put *put)
 {
     tuning_send_put(f, c, put, /* runs= */ true);
     assert_int_equal(c->reply_count, 1);
@@ -223,17 +169,6 @@ void tuning_put(struct tuning_users *f, struct test_caller *c, const struct put 
 }
 
 /* ---- JSON requests ---- */
-
-struct json *tuning_admin(struct tuning_users *f, struct test_caller *c, enum message_type type,
-                          const char *question)
-{
-    return test_caller_ask(c, &f->engine, type, question);
-}
-
-void tuning_refused(struct tuning_users *f, struct test_caller *c, const struct refusal *r)
-{
-    test_caller_refused(c, &f->engine, r->type, r->question, r->code, r->words);
-}
 
 uint64_t answer_number(const struct json *answer, const char *name)
 {
@@ -249,6 +184,6 @@ struct json *tuning_reported(const struct test_caller *c, const char *name)
             return frame;
         json_destroy(frame);
     }
-    fail_msg("nothing was told of '%s'", name);
+    fail_msg("no progress frame has '%s'", name);
     return NULL;
 }

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * An engine with tuning databases, and four callers: two users, a publisher, an administrator.
+ * Requests about tuning records, and files to import. f->file is the file.
  *
- * Ownership  records of answers are borrowed from the callers' kept replies
+ * Ownership  returned records are borrowed from the callers' kept replies
  */
-#include "tests/support/engine_fixture.h"
+#include "tests/unit/engine/service/users_fixture.h"
 
 #define ID "gfx90a68"
 #define FIND_FILE ID ".HIP.fdb.txt"
@@ -16,68 +16,45 @@
 #define WINOGRAD "ConvBinWinogradRxSf2x3g1:0.05,0,miopenConvolutionFwdAlgoWinograd"
 #define GEMM "GemmFwd1x1_0_1:0.07,0,miopenConvolutionFwdAlgoGEMM"
 
-struct tuning_users {
-    struct engine_fixture engine;
-    struct test_caller ann, bob, publisher, admin; /* 1000, 1001, 1002, 0 */
-    char file[96];                                 /* in the engine's directory */
-};
+struct problem problem_of_batch(uint32_t n); /* DRIVER with another batch size */
 
-int tuning_setup(void **state);
-int tuning_teardown(void **state);
-FIXTURE(tuning, tuning_setup, tuning_teardown);
-void tuning_reopen(struct tuning_users *f);
-
-struct problem problem_of_batch(uint32_t n); /* that of DRIVER with another batch size */
-
-/* f->file holds |text|. */
-void tuning_write(struct tuning_users *f, const char *text);
-/* f->file goes as |c|'s request |type|, and its transfer ends as |name|; nothing runs yet. */
-void tuning_bring(struct tuning_users *f, struct test_caller *c, enum message_type type,
-                  const char *question, const char *name);
-/* All of it; the answer, the caller's, which must be none of an error. */
-struct json *tuning_import(struct tuning_users *f, struct test_caller *c, const char *question,
+/* Writes |text| to f->file. */
+void tuning_write(struct users *f, const char *text);
+/* Sends f->file with a request of |type|, and ends its transfer as |name|; runs no task yet. */
+void tuning_send_file(struct users *f, struct test_caller *c, enum message_type type,
+                      const char *question, const char *name);
+/* Imports |text| as a file called |name|, which must succeed; the caller owns the answer. */
+struct json *tuning_import(struct users *f, struct test_caller *c, const char *question,
                            const char *name, const char *text);
-/* KEY is imported as a system FindDb. */
-void tuning_import_system(struct tuning_users *f);
+/* Imports KEY as a system FindDb. */
+void tuning_import_system(struct users *f);
 
-/* Asks for |count| problems, those of problem_of_batch(1) and on. */
-void tuning_ask_many(struct tuning_users *f, struct test_caller *c, uint8_t kind, uint8_t flags,
-                     uint32_t count);
-/* The answer for problem_of_batch(n). */
-struct message_tuning_answer tuning_ask(struct tuning_users *f, struct test_caller *c, uint8_t kind,
+/* Looks up problem_of_batch(1) to |count|. */
+void tuning_ask_many(struct test_caller *c, uint8_t kind, uint8_t flags, uint32_t count);
+/* Looks up problem_of_batch(n). */
+struct message_tuning_answer tuning_ask(struct users *f, struct test_caller *c, uint8_t kind,
                                         uint8_t flags, uint32_t n);
 /* Whether |c| gets a find record with this value. */
-bool tuning_finds(struct tuning_users *f, struct test_caller *c, const char *value);
+bool tuning_finds(struct users *f, struct test_caller *c, const char *value);
 
-/* What a put of one entry says; change what is of interest. */
+/* A put of one entry; a test changes some members. */
 struct put {
     struct message_tuning_put m;
     struct message_tuning_entry entry;
-    uint32_t repeated; /* times that the entry comes */
+    uint32_t repeated; /* how often the entry is repeated */
 };
 struct put find_put(const char *solver, double median_ms);
 struct put perf_put(const char *solver, const char *params, double median_ms);
 uint64_t double_bits(double value);
-/* Sends it; its turn has not come unless |runs|. */
-void tuning_send_put(struct tuning_users *f, struct test_caller *c, const struct put *put,
-                     bool runs);
-/* It must be recorded. */
-void tuning_put(struct tuning_users *f, struct test_caller *c, const struct put *put);
+/* Sends |put|; runs its tasks only if |runs|. */
+void tuning_send_put(struct users *f, struct test_caller *c, const struct put *put, bool runs);
+/* Sends |put|, which must be recorded. */
+void tuning_put(struct users *f, struct test_caller *c, const struct put *put);
 
 #define SYSTEM_QUESTION "{\"name\":\"" FIND_FILE "\"}"
 #define USER_QUESTION "{\"name\":\"" FIND_FILE "\",\"tier\":\"user\"}"
 #define MINE KEY "=Mine:0.03,128,miopenConvolutionFwdAlgoDirect\n" /* a user's FindDb */
 
-/* test_caller_ask and test_caller_refused with the engine. */
-struct json *tuning_admin(struct tuning_users *f, struct test_caller *c, enum message_type type,
-                          const char *question);
-struct refusal {
-    enum message_type type;
-    const char *question;
-    enum kiln_code code; /* with which the question is refused */
-    const char *words;   /* in the message */
-};
-void tuning_refused(struct tuning_users *f, struct test_caller *c, const struct refusal *refusal);
 uint64_t answer_number(const struct json *answer, const char *name); /* UINT64_MAX: absent */
-/* The first frame before the last that has a list of this name; the caller's. */
+/* The first progress frame that has a list |name|; the caller owns it. */
 struct json *tuning_reported(const struct test_caller *c, const char *name);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tuning_lease and tuning_report: each candidate is measured once, whoever comes and goes. */
+/* The requests tuning_lease and tuning_report: each candidate is measured once. */
+#include "tests/support/wait.h"
 #include "tests/unit/engine/service/tuning_fixture.h"
 
 #include "engine/service/internal.h"
@@ -14,22 +15,22 @@ static const struct message_tuning_lease wanted = { .candidates = 8,
                                                     .flags = LEASE_SHARE,
                                                     .wait_ms = 60000 };
 
-static void send_lease(struct tuning_users *f, struct test_caller *c,
-                       const struct message_tuning_lease *lease)
+/* Without LEASE_SHARE: one process searches alone while the others wait. */
+static const struct message_tuning_lease exclusive = { .candidates = 4,
+                                                       .flags = LEASE_WAIT,
+                                                       .wait_ms = 60000 };
+
+static void send_lease(struct test_caller *c, const struct message_tuning_lease *lease)
 {
     struct message_tuning_lease m = *lease;
-    BUFFER_AUTO struct buffer body;
-    buffer_init(&body, 4096);
     if (m.problem.n == 0)
         m.problem = problem_of_batch(1);
     if (m.database_id.size == 0)
         m.database_id = bytes_of_text(ID);
     if (m.solver.size == 0)
         m.solver = bytes_of_text("ConvAsm1x1U");
-    message_tuning_lease_write(&body, &m);
     test_caller_forget_replies(c);
-    must(test_caller_send(c, &f->engine, MESSAGE_tuning_lease, ANSWERED_TOO, buffer_view(&body)),
-         f->engine.err);
+    SEND_MESSAGE(c, tuning_lease, ANSWERED_TOO, &m);
 }
 
 static struct message_leased last_leased(const struct test_caller *c)
@@ -42,9 +43,9 @@ static struct message_leased last_leased(const struct test_caller *c)
     return m;
 }
 
-static struct message_leased lease(struct tuning_users *f, struct test_caller *c)
+static struct message_leased ask_lease(struct test_caller *c)
 {
-    send_lease(f, c, &wanted);
+    send_lease(c, &wanted);
     return last_leased(c);
 }
 
@@ -54,8 +55,8 @@ struct measured {
     const char *driver;
 };
 
-static void send_report_from(struct tuning_users *f, struct test_caller *c,
-                             const struct message_leased *share, const struct measured *x)
+static void send_report_from(struct test_caller *c, const struct message_leased *share,
+                             const struct measured *x)
 {
     const struct message_tuning_report m = { .lease = share->lease,
                                              .first = share->first,
@@ -65,47 +66,42 @@ static void send_report_from(struct tuning_users *f, struct test_caller *c,
                                              .samples = 3,
                                              .driver = bytes_of_text(x->driver),
                                              .library = bytes_of_text("test") };
-    BUFFER_AUTO struct buffer body;
-    buffer_init(&body, 8192);
-    message_tuning_report_write(&body, &m);
     test_caller_forget_replies(c);
-    must(test_caller_send(c, &f->engine, MESSAGE_tuning_report, 10, buffer_view(&body)),
-         f->engine.err);
+    SEND_MESSAGE(c, tuning_report, 10, &m);
 }
 
-static void send_report(struct tuning_users *f, struct test_caller *c,
-                        const struct message_leased *share, const char *params, double median_ms)
+static void send_report(struct test_caller *c, const struct message_leased *share,
+                        const char *params, double median_ms)
 {
-    send_report_from(f, c, share, &(struct measured){ params, median_ms, "driver 2" });
+    send_report_from(c, share, &(struct measured){ params, median_ms, "driver 2" });
 }
 
-static struct message_leased report(struct tuning_users *f, struct test_caller *c,
-                                    const struct message_leased *share, const char *params,
-                                    double median_ms)
+static struct message_leased report_share(struct users *f, struct test_caller *c,
+                                          const struct message_leased *share, const char *params,
+                                          double median_ms)
 {
-    send_report(f, c, share, params, median_ms);
+    send_report(c, share, params, median_ms);
     fake_executor_run_tasks(&f->engine.executor);
     return last_leased(c);
 }
 
-/* Another connection of ann. */
-static void join_ann_again(struct tuning_users *f, struct test_caller *c)
+/* Opens another connection of ann. */
+static void join_ann_again(struct users *f, struct test_caller *c)
 {
-    test_caller_join(c, &f->engine, 1000, ROLE_USE);
-    must(test_caller_hello(c, &f->engine), f->engine.err);
+    test_caller_connect(c, &f->engine, 1000, ROLE_USE);
 }
 
-TEST(tuning, the_best_of_all_shares_is_recorded_and_found)
+TEST(users, the_best_result_of_all_shares_is_recorded)
 {
-    struct tuning_users *f = *state;
-    struct message_leased first = lease(f, &f->ann);
+    struct users *f = *state;
+    struct message_leased first = ask_lease(&f->ann);
     assert_int_equal(first.state, LEASE_RESULT_GRANTED);
     assert_int_equal(first.count, 4);
-    struct message_leased second = report(f, &f->ann, &first, "1,2", 0.5);
+    struct message_leased second = report_share(f, &f->ann, &first, "1,2", 0.5);
     assert_int_equal(second.state, LEASE_RESULT_GRANTED);
     assert_int_equal(second.first, 4);
     assert_true(second.best_ms == double_bits(0.5));
-    struct message_leased last = report(f, &f->ann, &second, "3,4", 0.7);
+    struct message_leased last = report_share(f, &f->ann, &second, "3,4", 0.7);
     assert_int_equal(last.state, LEASE_RESULT_DONE);
     assert_true(bytes_equal_text(last.best_params, "1,2"));
     struct message_tuning_answer answer = tuning_ask(f, &f->ann, 1, TUNING_MEASUREMENTS, 1);
@@ -115,13 +111,13 @@ TEST(tuning, the_best_of_all_shares_is_recorded_and_found)
     assert_int_equal(lease_count(tuning_leases(f->engine.engine)), 0);
 }
 
-TEST(tuning, the_record_says_where_the_best_was_measured_and_not_the_last_share)
+TEST(users, a_tuned_record_names_the_driver_of_the_best_result)
 {
-    struct tuning_users *f = *state;
-    struct message_leased first = lease(f, &f->ann);
-    send_report_from(f, &f->ann, &first, &(struct measured){ "1,2", 0.5, "driver 1" });
+    struct users *f = *state;
+    struct message_leased first = ask_lease(&f->ann);
+    send_report_from(&f->ann, &first, &(struct measured){ "1,2", 0.5, "driver 1" });
     struct message_leased second = last_leased(&f->ann);
-    send_report_from(f, &f->ann, &second, &(struct measured){ "3,4", 0.7, "driver 2" });
+    send_report_from(&f->ann, &second, &(struct measured){ "3,4", 0.7, "driver 2" });
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(last_leased(&f->ann).state, LEASE_RESULT_DONE);
 
@@ -134,189 +130,185 @@ TEST(tuning, the_record_says_where_the_best_was_measured_and_not_the_last_share)
     assert_int_equal(m.uid, 1000);
 }
 
-TEST(tuning, of_two_threads_with_one_share_the_second_report_is_answered_with_the_next)
+TEST(users, a_second_report_of_one_share_is_answered_with_the_next_share)
 {
-    struct tuning_users *f = *state;
-    struct message_leased one = lease(f, &f->ann), other = lease(f, &f->ann);
+    struct users *f = *state;
+    struct message_leased one = ask_lease(&f->ann), other = ask_lease(&f->ann);
     assert_int_equal(other.first, one.first);
-    struct message_leased next = report(f, &f->ann, &one, "1,2", 0.5);
+    struct message_leased next = report_share(f, &f->ann, &one, "1,2", 0.5);
     assert_int_equal(next.first, 4);
-    struct message_leased again = report(f, &f->ann, &other, "7,7", 0.1);
+    struct message_leased again = report_share(f, &f->ann, &other, "7,7", 0.1);
     assert_int_equal(again.state, LEASE_RESULT_GRANTED);
     assert_int_equal(again.first, 4);
     assert_true(bytes_equal_text(again.best_params, "1,2"));
     assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_NOT_FOUND);
-    assert_int_equal(report(f, &f->ann, &next, "3,4", 0.7).state, LEASE_RESULT_DONE);
+    assert_int_equal(report_share(f, &f->ann, &next, "3,4", 0.7).state, LEASE_RESULT_DONE);
 }
 
-TEST(tuning, two_processes_share_and_a_third_is_reported_that_it_is_taken)
+TEST(users, a_third_process_gets_taken)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct test_caller rank, third;
     join_ann_again(f, &rank);
     join_ann_again(f, &third);
-    struct message_leased a = lease(f, &f->ann), b = lease(f, &rank), c = lease(f, &third);
+    struct message_leased a = ask_lease(&f->ann), b = ask_lease(&rank), c = ask_lease(&third);
     assert_int_equal(a.first, 0);
     assert_int_equal(b.state, LEASE_RESULT_GRANTED);
     assert_int_equal(b.first, 4);
     assert_int_equal(b.lease, a.lease);
     assert_int_equal(c.state, LEASE_RESULT_TAKEN);
     assert_int_equal(c.lease, 0);
-    test_caller_leave(&rank, &f->engine);
-    test_caller_leave(&third, &f->engine);
+    test_caller_leave(&rank);
+    test_caller_leave(&third);
 }
 
-TEST(tuning, another_users_lease_is_another_one)
+TEST(users, leases_of_users_are_separate)
 {
-    struct tuning_users *f = *state;
-    struct message_leased a = lease(f, &f->ann), b = lease(f, &f->bob);
+    struct users *f = *state;
+    struct message_leased a = ask_lease(&f->ann), b = ask_lease(&f->bob);
     assert_int_equal(b.state, LEASE_RESULT_GRANTED);
     assert_int_equal(b.first, 0);
     assert_true(a.lease != b.lease);
-    send_report(f, &f->bob, &a, "9,9", 0.001);
+    send_report(&f->bob, &a, "9,9", 0.001);
     assert_reply_refuses(&f->bob, 0, KILN_NOT_FOUND, "lease");
     assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(tuning, a_lease_waiter_is_answered_once_the_record_is_there)
+TEST(users, a_lease_waiter_is_answered_once_the_record_is_there)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct test_caller rank;
     join_ann_again(f, &rank);
     const struct message_tuning_lease whole = { .candidates = 0 };
     const struct message_tuning_lease waits = { .flags = LEASE_WAIT, .wait_ms = 60000 };
-    send_lease(f, &f->ann, &whole);
+    send_lease(&f->ann, &whole);
     struct message_leased mine = last_leased(&f->ann);
-    send_lease(f, &rank, &waits);
+    send_lease(&rank, &waits);
     assert_int_equal(rank.reply_count, 0);
-    send_report(f, &f->ann, &mine, "1,2", 0.5);
-    assert_int_equal(rank.reply_count, 0); /* it is not on the disk yet */
+    send_report(&f->ann, &mine, "1,2", 0.5);
+    assert_int_equal(rank.reply_count, 0); /* the record is not written yet */
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(last_leased(&rank).state, LEASE_RESULT_DONE);
     assert_int_equal(tuning_ask(f, &rank, 1, 0, 1).code, KILN_OK);
-    test_caller_leave(&rank, &f->engine);
+    test_caller_leave(&rank);
 }
 
-TEST(tuning, a_lease_request_while_the_best_is_written_starts_no_new_tuning)
+TEST(users, a_lease_request_while_the_best_is_written_starts_no_new_tuning)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct test_caller rank;
     join_ann_again(f, &rank);
     const struct message_tuning_lease whole = { .candidates = 0 };
     const struct message_tuning_lease waits = { .flags = LEASE_WAIT, .wait_ms = 60000 };
-    send_lease(f, &f->ann, &whole);
+    send_lease(&f->ann, &whole);
     struct message_leased mine = last_leased(&f->ann);
-    send_report(f, &f->ann, &mine, "1,2", 0.5);
-    send_lease(f, &rank, &waits);
+    send_report(&f->ann, &mine, "1,2", 0.5);
+    send_lease(&rank, &waits);
     assert_int_equal(rank.reply_count, 0);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(last_leased(&rank).state, LEASE_RESULT_DONE);
-    test_caller_leave(&rank, &f->engine);
+    test_caller_leave(&rank);
 }
 
-TEST(tuning, the_share_of_a_dead_process_goes_to_a_waiting_one)
+TEST(users, a_dead_processs_share_goes_to_a_waiting_one)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct test_caller first, second;
     join_ann_again(f, &first);
     join_ann_again(f, &second);
     const struct message_tuning_lease waits = { .candidates = 4,
                                                 .flags = LEASE_SHARE | LEASE_WAIT,
                                                 .wait_ms = 60000 };
-    send_lease(f, &first, &waits);
+    send_lease(&first, &waits);
     struct message_leased held = last_leased(&first);
-    send_lease(f, &second, &waits);
+    send_lease(&second, &waits);
     assert_int_equal(second.reply_count, 0);
-    test_caller_leave(&first, &f->engine);
+    test_caller_leave(&first);
     struct message_leased got = last_leased(&second);
     assert_int_equal(got.state, LEASE_RESULT_GRANTED);
     assert_int_equal(got.first, held.first);
     assert_int_equal(got.count, held.count);
-    test_caller_leave(&second, &f->engine);
+    test_caller_leave(&second);
     assert_int_equal(lease_count(tuning_leases(f->engine.engine)), 0);
 }
 
-TEST(tuning, a_lease_waiter_gets_the_state_when_its_time_is_over)
+TEST(users, a_lease_waiter_gets_the_state_at_its_timeout)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct test_caller rank;
     join_ann_again(f, &rank);
     const struct message_tuning_lease waits = { .candidates = 4,
                                                 .flags = LEASE_SHARE | LEASE_WAIT,
                                                 .wait_ms = 1 };
-    send_lease(f, &f->ann, &waits);
-    send_lease(f, &rank, &waits);
+    send_lease(&f->ann, &waits);
+    send_lease(&rank, &waits);
     assert_int_equal(rank.reply_count, 0);
-    while (rank.reply_count == 0) /* until the millisecond is over */
-        engine_tick(f->engine.engine);
+    WAIT_FOR((engine_tick(f->engine.engine), rank.reply_count > 0)); /* its wait of 1 ms ends */
     assert_int_equal(last_leased(&rank).state, LEASE_RESULT_TAKEN);
-    test_caller_leave(&rank, &f->engine);
+    test_caller_leave(&rank);
 }
 
-TEST(tuning, a_wish_is_cancelled_and_its_caller_may_leave)
+TEST(users, a_waiting_lease_request_can_be_cancelled)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct test_caller rank;
     join_ann_again(f, &rank);
-    const struct message_tuning_lease waits = { .candidates = 4,
-                                                .flags = LEASE_WAIT,
-                                                .wait_ms = 60000 };
-    send_lease(f, &f->ann, &waits);
-    send_lease(f, &rank, &waits);
-    test_caller_cancel(&rank, &f->engine, ANSWERED_TOO);
+    send_lease(&f->ann, &exclusive);
+    send_lease(&rank, &exclusive);
+    test_caller_cancel(&rank, ANSWERED_TOO);
     assert_int_equal(reply_error(&rank, 0).code, KILN_CANCELLED);
-    send_lease(f, &rank, &waits);
-    test_caller_leave(&rank, &f->engine);
+    send_lease(&rank, &exclusive);
+    test_caller_leave(&rank);
     assert_true(list_is_empty(&f->engine.engine->requests->lease_waits.members));
 }
 
-TEST(tuning, the_best_is_recorded_although_its_last_reporter_leaves)
+TEST(users, the_best_result_is_recorded_if_its_last_reporter_leaves)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct test_caller rank;
     join_ann_again(f, &rank);
     const struct message_tuning_lease whole = { .candidates = 0 };
-    send_lease(f, &rank, &whole);
+    send_lease(&rank, &whole);
     struct message_leased mine = last_leased(&rank);
     struct put put = find_put("Mine", 1);
-    tuning_send_put(f, &f->bob, &put, false); /* so that it waits */
-    send_report(f, &rank, &mine, "1,2", 0.5);
-    test_caller_leave(&rank, &f->engine);
+    tuning_send_put(f, &f->bob, &put, false); /* so that the lease's record has to wait */
+    send_report(&rank, &mine, "1,2", 0.5);
+    test_caller_leave(&rank);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_OK);
 }
 
-TEST(tuning, nothing_is_recorded_where_no_candidate_ran)
+TEST(users, nothing_is_recorded_if_no_candidate_ran)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const struct message_tuning_lease whole = { .candidates = 0 };
-    send_lease(f, &f->ann, &whole);
+    send_lease(&f->ann, &whole);
     struct message_leased mine = last_leased(&f->ann);
-    struct message_leased last = report(f, &f->ann, &mine, "", 0);
+    struct message_leased last = report_share(f, &f->ann, &mine, "", 0);
     assert_int_equal(last.state, LEASE_RESULT_DONE);
     assert_true(last.best_ms == 0 && last.best_params.size == 0);
     assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(tuning, reports_with_impossible_figures_are_refused_and_may_be_repeated)
+TEST(users, impossible_tuning_reports_are_refused_and_may_be_repeated)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     const struct message_tuning_lease whole = { .candidates = 0 };
-    send_lease(f, &f->ann, &whole);
+    send_lease(&f->ann, &whole);
     struct message_leased mine = last_leased(&f->ann);
     static const double bad[] = { -1, NAN, INFINITY, 1.1e9 };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        send_report(f, &f->ann, &mine, "1,2", bad[i]);
+        send_report(&f->ann, &mine, "1,2", bad[i]);
         assert_reply_refuses(&f->ann, 0, KILN_INVALID, "median");
     }
-    send_report(f, &f->ann, &mine, "1;2", 1);
+    send_report(&f->ann, &mine, "1;2", 1);
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, "parameters");
-    assert_int_equal(report(f, &f->ann, &mine, "1,2", 1).state, LEASE_RESULT_DONE);
+    assert_int_equal(report_share(f, &f->ann, &mine, "1,2", 1).state, LEASE_RESULT_DONE);
 }
 
-TEST(tuning, leases_for_what_cannot_be_recorded_are_refused)
+TEST(users, leases_for_unrecordable_solvers_are_refused)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct message_tuning_lease bad[] = { wanted, wanted, wanted, wanted, wanted };
     bad[0].problem = problem_of_batch(1);
     bad[0].problem.y_layout = LAYOUT_CHANNELS_LAST;
@@ -325,23 +317,20 @@ TEST(tuning, leases_for_what_cannot_be_recorded_are_refused)
     bad[3].candidates = UINT32_MAX;
     bad[4].solver = bytes_of_text("Conv A");
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        send_lease(f, &f->ann, &bad[i]);
+        send_lease(&f->ann, &bad[i]);
         assert_reply_refuses(&f->ann, 0, i == 0 ? KILN_UNSUPPORTED : KILN_INVALID, "");
     }
     assert_int_equal(lease_count(tuning_leases(f->engine.engine)), 0);
 }
 
-TEST(tuning, at_stop_who_waits_is_put_off)
+TEST(users, a_stopping_daemon_rejects_lease_waiters)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct test_caller rank;
     join_ann_again(f, &rank);
-    const struct message_tuning_lease waits = { .candidates = 4,
-                                                .flags = LEASE_WAIT,
-                                                .wait_ms = 60000 };
-    send_lease(f, &f->ann, &waits);
-    send_lease(f, &rank, &waits);
+    send_lease(&f->ann, &exclusive);
+    send_lease(&rank, &exclusive);
     engine_drain(f->engine.engine);
     assert_reply_refuses(&rank, 0, KILN_UNAVAILABLE, "stopping");
-    test_caller_leave(&rank, &f->engine);
+    test_caller_leave(&rank);
 }

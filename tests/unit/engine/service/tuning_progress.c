@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is told goes out in frames that the protocol has room for. */
+/* Progress reports fit into frames of the protocol. */
 #include "tests/support/test.h"
 
 #include "common/limits.h"
@@ -24,7 +24,7 @@ static int teardown(void **state)
 
 FIXTURE(tuning_progress, setup, teardown);
 
-/* Bytes that JSON writes six times as long. */
+/* Adds bytes that JSON escapes to six characters each. */
 static void add_of(struct tuning_progress *progress, size_t size)
 {
     KILN_AUTO(mem) char *text = malloc(size);
@@ -47,7 +47,7 @@ TEST(tuning_progress, a_long_value_is_reported_by_its_beginning_and_its_size)
     assert_string_equal(json_get_text(item, "c", "?"), "");
 }
 
-TEST(tuning_progress, items_of_many_bytes_go_in_more_frames_than_short_ones)
+TEST(tuning_progress, long_progress_items_are_split_over_more_frames)
 {
     struct tuning_progress *progress = *state;
     size_t items = 0, frames = 0;
@@ -66,7 +66,7 @@ TEST(tuning_progress, items_of_many_bytes_go_in_more_frames_than_short_ones)
     assert_int_equal(tuning_progress_left_out(progress), 0);
 }
 
-TEST(tuning_progress, more_bytes_than_are_kept_are_counted)
+TEST(tuning_progress, progress_beyond_the_byte_limit_is_counted)
 {
     struct tuning_progress *progress = *state;
     for (int i = 0; i < 6000; i++)
@@ -82,8 +82,8 @@ static void add_number(struct tuning_progress *progress, const char *list, unsig
     tuning_progress_add(progress, list, item);
 }
 
-/* What is merely worth knowing leaves room for what is wrong. */
-TEST(tuning_progress, a_list_that_is_full_takes_no_room_from_another)
+/* Notes leave space for errors. */
+TEST(tuning_progress, a_full_progress_list_takes_no_space_from_another)
 {
     struct tuning_progress *progress = *state;
     size_t items = 0;
@@ -101,7 +101,7 @@ TEST(tuning_progress, a_list_that_is_full_takes_no_room_from_another)
     assert_int_equal(items, 1);
 }
 
-TEST(tuning_progress, lists_that_take_turns_go_in_few_frames)
+TEST(tuning_progress, alternating_progress_lists_share_few_frames)
 {
     struct tuning_progress *progress = *state;
     size_t frames = 0, items = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The order of changes of the tuning databases: fair by user, short before long, no long waits. */
+/* The order of changes of tuning databases: fair by user, short before long, no starvation. */
 #include "tests/unit/engine/service/tuning_fixture.h"
 
 #include "engine/service/internal.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static uint64_t clock_step_ns; /* that each look at the clock takes more than it does */
+static uint64_t clock_step_ns; /* added to the clock at each call */
 
 uint64_t __real_clock_monotonic_ns(void);
 uint64_t __wrap_clock_monotonic_ns(void);
@@ -22,19 +22,18 @@ uint64_t __wrap_clock_monotonic_ns(void)
 static int teardown(void **state)
 {
     clock_step_ns = 0;
-    return tuning_teardown(state);
+    return users_teardown(state);
 }
 
-FIXTURE(tuning_order, tuning_setup, teardown);
+FIXTURE(tuning_order, users_setup, teardown);
 
-static void send(struct tuning_users *f, struct test_caller *c, enum message_type type,
-                 const char *question)
+static void send_json(struct test_caller *c, enum message_type type, const char *question)
 {
     test_caller_forget_replies(c);
-    must(test_caller_send(c, &f->engine, type, 3, bytes_of_text(question)), f->engine.err);
+    test_caller_send(c, type, 3, bytes_of_text(question));
 }
 
-static void run_until_answered(struct tuning_users *f, const struct test_caller *c)
+static void run_until_answered(struct users *f, const struct test_caller *c)
 {
     while (c->reply_count == 0)
         assert_true(fake_executor_run_task(&f->engine.executor));
@@ -42,9 +41,9 @@ static void run_until_answered(struct tuning_users *f, const struct test_caller 
 
 /* ---- order ---- */
 
-TEST(tuning_order, a_user_who_sends_many_puts_lets_another_in_after_his_first)
+TEST(tuning_order, puts_of_users_alternate)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     tuning_send_put(f, &f->ann, &put, false);
     tuning_send_put(f, &f->ann, &put, false);
@@ -61,13 +60,13 @@ TEST(tuning_order, a_user_who_sends_many_puts_lets_another_in_after_his_first)
     assert_int_equal(f->ann.reply_count, 3);
 }
 
-TEST(tuning_order, a_put_goes_before_an_export_that_waits)
+TEST(tuning_order, a_put_runs_before_a_queued_export)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     tuning_put(f, &f->ann, &put);
-    tuning_send_put(f, &f->publisher, &put, false); /* runs */
-    send(f, &f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}");
+    tuning_send_put(f, &f->publisher, &put, false); /* starts to run */
+    send_json(&f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}");
     tuning_send_put(f, &f->bob, &put, false);
 
     run_until_answered(f, &f->bob);
@@ -77,13 +76,13 @@ TEST(tuning_order, a_put_goes_before_an_export_that_waits)
     assert_true(f->ann.reply_count > 0);
 }
 
-TEST(tuning_order, puts_do_not_keep_an_export_waiting_for_good)
+TEST(tuning_order, puts_do_not_starve_an_export)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     tuning_put(f, &f->bob, &put);
     tuning_send_put(f, &f->ann, &put, false);
-    send(f, &f->bob, MESSAGE_tuning_export, "{\"tier\":\"user\"}");
+    send_json(&f->bob, MESSAGE_tuning_export, "{\"tier\":\"user\"}");
     for (int i = 0; i < 60; i++)
         tuning_send_put(f, i % 2 ? &f->ann : &f->publisher, &put, false);
 
@@ -97,12 +96,12 @@ TEST(tuning_order, puts_do_not_keep_an_export_waiting_for_good)
 
 /* ---- steps ---- */
 
-TEST(tuning_order, puts_come_in_between_the_steps_of_a_verification)
+TEST(tuning_order, puts_run_between_the_steps_of_a_verification)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     tuning_import_system(f);
-    send(f, &f->ann, MESSAGE_tuning_verify, "{}");
+    send_json(&f->ann, MESSAGE_tuning_verify, "{}");
     tuning_send_put(f, &f->bob, &put, false);
 
     run_until_answered(f, &f->bob);
@@ -116,19 +115,19 @@ TEST(tuning_order, puts_come_in_between_the_steps_of_a_verification)
     assert_int_equal(answer_number(a, "damaged"), 0);
 }
 
-TEST(tuning_order, a_comparison_goes_on_with_what_it_read_before_a_put)
+TEST(tuning_order, a_comparison_keeps_the_records_it_read_before_a_put)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 1), other = find_put("Other", 2);
     tuning_import_system(f);
     tuning_put(f, &f->ann, &put);
-    send(f, &f->ann, MESSAGE_tuning_diff,
-         "{\"kind\":\"find\",\"database_id\":\"" ID
-         "\",\"a_tier\":\"user\",\"b_tier\":\"system\"}");
-    assert_true(fake_executor_run_task(&f->engine.executor)); /* the user's records */
-    test_caller_leave(&f->bob, &f->engine); /* another connection of the same user */
-    test_caller_join(&f->bob, &f->engine, 1000, ROLE_USE);
-    must(test_caller_hello(&f->bob, &f->engine), f->engine.err);
+    send_json(&f->ann, MESSAGE_tuning_diff,
+              "{\"kind\":\"find\",\"database_id\":\"" ID
+              "\",\"a_tier\":\"user\",\"b_tier\":\"system\"}");
+    assert_true(
+        fake_executor_run_task(&f->engine.executor)); /* the step that reads the user's records */
+    test_caller_leave(&f->bob);                       /* another connection of the same user */
+    test_caller_connect(&f->bob, &f->engine, 1000, ROLE_USE);
     tuning_send_put(f, &f->bob, &other, false);
     run_until_answered(f, &f->bob);
     fake_executor_run_tasks(&f->engine.executor);
@@ -136,16 +135,17 @@ TEST(tuning_order, a_comparison_goes_on_with_what_it_read_before_a_put)
     assert_int_equal(answer_number(a, "a_records"), 1);
     assert_int_equal(answer_number(a, "different"), 1);
     KILN_AUTO(json) struct json *frame = tuning_reported(&f->ann, "differences");
-    assert_int_equal(json_count(json_get(frame, "differences")), 3); /* Mine, and two of system */
+    assert_int_equal(json_count(json_get(frame, "differences")),
+                     3); /* one private record and two of the system */
 }
 
-TEST(tuning_order, work_stops_between_two_steps_when_the_caller_leaves)
+TEST(tuning_order, tuning_work_stops_between_steps_when_its_client_leaves)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_import_system(f);
-    send(f, &f->ann, MESSAGE_tuning_verify, "{}");
+    send_json(&f->ann, MESSAGE_tuning_verify, "{}");
     assert_true(fake_executor_run_task(&f->engine.executor));
-    test_caller_cancel(&f->ann, &f->engine, 3);
+    test_caller_cancel(&f->ann, 3);
     unsigned before = f->engine.executor.tasks_of[WORK_QUEUE_TUNING];
 
     fake_executor_run_tasks(&f->engine.executor);
@@ -157,10 +157,10 @@ TEST(tuning_order, work_stops_between_two_steps_when_the_caller_leaves)
 
 TEST(tuning_order, a_paused_change_is_refused_when_the_engine_drains)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     tuning_import_system(f);
-    send(f, &f->ann, MESSAGE_tuning_verify, "{}");
+    send_json(&f->ann, MESSAGE_tuning_verify, "{}");
     tuning_send_put(f, &f->bob, &put, false);
     while (!f->engine.engine->tuning->queue.paused)
         assert_true(fake_executor_run_task(&f->engine.executor));
@@ -174,13 +174,13 @@ TEST(tuning_order, a_paused_change_is_refused_when_the_engine_drains)
 
 /* ---- look-ups ---- */
 
-TEST(tuning_order, a_long_batch_of_look_ups_lets_others_in)
+TEST(tuning_order, a_long_batch_of_look_ups_lets_other_requests_run)
 {
-    struct tuning_users *f = *state;
+    struct users *f = *state;
     tuning_import_system(f);
     clock_step_ns = 10000000;
 
-    tuning_ask_many(f, &f->ann, 0, 0, 3);
+    tuning_ask_many(&f->ann, 0, 0, 3);
 
     assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(f->ann.replies[0].flags, FRAME_MORE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which database a look-up is in: checked once, remembered while the same one is asked for. */
+/* The cached check of a look-up's database. */
 #include "engine/service/tuning/tuning_validation.h"
 #include "tests/support/test.h"
 
@@ -20,7 +20,7 @@ static int set_up(void **state)
 
 FIXTURE(tuning_validation, set_up, NULL);
 
-static unsigned parsed; /* database ids */
+static unsigned parsed; /* how many database ids were parsed */
 
 enum kiln_code __real_database_id_parse(struct bytes text, struct database_id *ret_id,
                                         struct kiln_err *err);
@@ -34,8 +34,8 @@ enum kiln_code __wrap_database_id_parse(struct bytes text, struct database_id *r
     return __real_database_id_parse(text, ret_id, err);
 }
 
-static enum kiln_code ask(struct fixture *f, enum tuning_kind kind, const char *id,
-                          const char *backend)
+static enum kiln_code take_database(struct fixture *f, enum tuning_kind kind, const char *id,
+                                    const char *backend)
 {
     parsed = 0;
     f->err = KILN_ERR_INIT;
@@ -52,59 +52,59 @@ static void assert_known(const struct fixture *f, const char *id, const char *ba
 TEST(tuning_validation, a_database_is_checked_once_and_then_known)
 {
     struct fixture *f = *state;
-    must(ask(f, TUNING_FIND, "gfx90a68", "HIP"), f->err);
+    must(take_database(f, TUNING_FIND, "gfx90a68", "HIP"), f->err);
     assert_true(parsed > 0);
-    must(ask(f, TUNING_FIND, "gfx90a68", "HIP"), f->err);
+    must(take_database(f, TUNING_FIND, "gfx90a68", "HIP"), f->err);
     assert_int_equal(parsed, 0);
     assert_known(f, "gfx90a68", "HIP");
-    must(ask(f, TUNING_FIND, "gfx906_60", "OpenCL"), f->err);
+    must(take_database(f, TUNING_FIND, "gfx906_60", "OpenCL"), f->err);
     assert_true(parsed > 0);
     assert_known(f, "gfx906_60", "OpenCL");
 }
 
-/* What is left out is not what was asked for before, but what the device has. */
-TEST(tuning_validation, a_backend_that_is_left_out_is_the_devices)
+/* A missing backend means the device's, not that of the previous look-up. */
+TEST(tuning_validation, a_missing_backend_defaults_to_the_devices)
 {
     struct fixture *f = *state;
-    must(ask(f, TUNING_FIND, "gfx90a68", "OpenCL"), f->err);
-    must(ask(f, TUNING_FIND, "gfx90a68", ""), f->err);
+    must(take_database(f, TUNING_FIND, "gfx90a68", "OpenCL"), f->err);
+    must(take_database(f, TUNING_FIND, "gfx90a68", ""), f->err);
     assert_known(f, "gfx90a68", "HIP");
-    must(ask(f, TUNING_FIND, "gfx90a68", ""), f->err);
+    must(take_database(f, TUNING_FIND, "gfx90a68", ""), f->err);
     assert_known(f, "gfx90a68", "HIP");
 }
 
 TEST(tuning_validation, another_backend_of_a_known_device_is_checked)
 {
     struct fixture *f = *state;
-    must(ask(f, TUNING_FIND, "gfx90a68", "HIP"), f->err);
-    assert_int_equal(ask(f, TUNING_FIND, "gfx90a68", "CUDA"), KILN_INVALID);
-    assert_int_equal(ask(f, TUNING_FIND, "gfx90a68", "HIP2"), KILN_INVALID);
+    must(take_database(f, TUNING_FIND, "gfx90a68", "HIP"), f->err);
+    assert_int_equal(take_database(f, TUNING_FIND, "gfx90a68", "CUDA"), KILN_INVALID);
+    assert_int_equal(take_database(f, TUNING_FIND, "gfx90a68", "HIP2"), KILN_INVALID);
     assert_known(f, "gfx90a68", "HIP");
 }
 
-TEST(tuning_validation, perf_has_no_backend_whatever_is_known)
+TEST(tuning_validation, a_perf_database_has_no_backend)
 {
     struct fixture *f = *state;
-    must(ask(f, TUNING_PERF, "gfx90a68", ""), f->err);
+    must(take_database(f, TUNING_PERF, "gfx90a68", ""), f->err);
     assert_known(f, "gfx90a68", "");
-    must(ask(f, TUNING_PERF, "gfx90a68", ""), f->err);
+    must(take_database(f, TUNING_PERF, "gfx90a68", ""), f->err);
     assert_int_equal(parsed, 0);
-    assert_int_equal(ask(f, TUNING_PERF, "gfx90a68", "HIP"), KILN_INVALID);
+    assert_int_equal(take_database(f, TUNING_PERF, "gfx90a68", "HIP"), KILN_INVALID);
     assert_says(f->err.text, "backend");
     assert_known(f, "gfx90a68", "");
 }
 
-/* Nothing is known at first, which is no database, and what begins alike is another one. */
+/* An empty cache matches no database, and neither does a common prefix. */
 TEST(tuning_validation, an_invalid_database_id_is_refused_and_changes_nothing)
 {
     static const char *const wrong[] = { "", "gfx90a68 ", "68", "gfx90a68\n" };
     struct fixture *f = *state;
-    for (unsigned turn = 0; turn < 2; turn++) {
+    for (unsigned known = 0; known < 2; known++) {
         for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-            assert_int_not_equal(ask(f, TUNING_PERF, wrong[i], ""), KILN_OK);
-        assert_known(f, turn ? "gfx90a68" : "", "");
-        must(ask(f, TUNING_PERF, "gfx90a68", ""), f->err);
+            assert_int_not_equal(take_database(f, TUNING_PERF, wrong[i], ""), KILN_OK);
+        assert_known(f, known ? "gfx90a68" : "", "");
+        must(take_database(f, TUNING_PERF, "gfx90a68", ""), f->err);
     }
-    must(ask(f, TUNING_PERF, "gfx90a", ""), f->err);
+    must(take_database(f, TUNING_PERF, "gfx90a", ""), f->err);
     assert_known(f, "gfx90a", "");
 }
