@@ -112,40 +112,43 @@ static unsigned processes_max(void)
     return PROCESSES_BESIDE + PROCESSES_EACH * (unsigned)(processors > 0 ? processors : 1);
 }
 
-static void mount_all(struct confinement *c, const struct namespace_errors *errors,
-                      const char *directory)
+static void mount_all(struct confinement *c, const struct namespace_errors *errors)
 {
     struct kiln_err err = KILN_ERR_INIT;
     if (errors->of[NAMESPACE_MOUNT])
         return;
     if (!errors->of[NAMESPACE_PID] && mounts_own_proc(processes_max(), &err))
         lacks(c, LAYER_proc, err.text);
-    if (mounts_read_only_but(directory, c->room, &err))
+    if (mounts_read_only_but(c->options.directory, c->options.free_space, &err))
         lacks(c, LAYER_mounts, err.text);
 }
 
-enum kiln_code confine_begin(struct confinement *c, const char *outside, const char *directory,
-                             supervisor_give_up *give_up, void *context, struct kiln_err *err)
+enum kiln_code confine_begin(struct confinement *c, const struct confine_options *options,
+                             struct kiln_err *err)
 {
+    const char *outside = options->outside;
     struct namespace_errors errors;
+    *c = (struct confinement){ .options = *options };
     namespaces_read(&c->outside);
     uint64_t user = c->outside.of[NAMESPACE_USER];
     if (outside && !namespaces_from_text(outside, &c->outside))
-        return kiln_fail(err, KILN_INVALID, "'%s' are not the numbers of namespaces", outside);
+        return kiln_fail(err, KILN_INVALID, "'%s' is no list of namespace numbers", outside);
     namespaces_leave(&c->outside, &errors);
     note_errors(c, &errors);
-    enum kiln_code rc = errors.of[NAMESPACE_PID] ? KILN_OK : supervisor_fork(give_up, context, err);
+    enum kiln_code rc = errors.of[NAMESPACE_PID]
+                            ? KILN_OK
+                            : supervisor_fork(options->give_up, options->context, err);
     if (rc)
         return rc;
-    mount_all(c, &errors, directory);
+    mount_all(c, &errors);
     struct namespace_ids own;
     namespaces_read(&own);
     /* Before Linux 5.14 the processes of a user were counted across its namespaces. */
-    c->has_own_user = own.of[NAMESPACE_USER] != user && kernel_since(5, 14);
+    c->has_user_namespace = own.of[NAMESPACE_USER] != user && kernel_since(5, 14);
     return KILN_OK;
 }
 
-static void confine_files(struct confinement *c, const char *directory)
+static void confine_files(struct confinement *c)
 {
     struct landlock_rules rules;
     struct kiln_err err = KILN_ERR_INIT;
@@ -159,7 +162,7 @@ static void confine_files(struct confinement *c, const char *directory)
     if (!rc) {
         allow_system(&rules);
         allow_self(&rules);
-        landlock_allow(&rules, directory, rules.handled);
+        landlock_allow(&rules, c->options.directory, rules.handled);
         rc = landlock_enforce(&rules, &err);
     }
     if (rc)
@@ -171,7 +174,7 @@ static void confine_files(struct confinement *c, const char *directory)
 /* The system counts all processes of a user: those of a user who has others would be in the way. */
 static void bound_processes(const struct confinement *c)
 {
-    rlim_t most = c->has_own_user ? processes_max() : PROCESSES_OF_WORKERS;
+    rlim_t most = c->has_user_namespace ? processes_max() : PROCESSES_OF_WORKERS;
     struct rlimit limit;
     if (getrlimit(RLIMIT_NPROC, &limit) != 0)
         return;
@@ -188,16 +191,16 @@ static void report_reasons(struct confinement *c)
     }
 }
 
-void confine_finish(struct confinement *c, const char *directory)
+void confine_finish(struct confinement *c)
 {
     struct kiln_err err = KILN_ERR_INIT;
     lacks(c, LAYER_user, "they run as root");
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         lacks(c, LAYER_no_new_privileges, strerror(errno));
-    confine_files(c, directory);
-    if (c->has_own_user || c->is_workers_user)
+    confine_files(c);
+    if (c->has_user_namespace || c->options.is_workers_user)
         bound_processes(c);
-    verify_surroundings(&c->outside, directory, &c->report);
+    verify_surroundings(&c->outside, c->options.directory, &c->report);
     if (syscall_filter_compilers(&err))
         lacks(c, LAYER_seccomp, err.text);
     verify_filter(&c->report);

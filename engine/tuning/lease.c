@@ -334,25 +334,25 @@ static void end_share(struct lease *lease, struct share *share)
     free(share);
 }
 
-enum kiln_code lease_report(struct lease_table *table, const void *holder, uint64_t id,
-                            uint32_t first, const struct lease_best *best,
-                            struct lease_answer *ret_answer, struct kiln_err *err)
+enum kiln_code lease_report(struct lease_table *table, const void *holder,
+                            const struct lease_report *report, struct lease_answer *ret_answer,
+                            struct kiln_err *err)
 {
-    struct lease *lease = find_id(table, id);
+    struct lease *lease = find_id(table, report->lease);
     struct share *share = lease && !lease->is_done ? share_of(lease, holder) : NULL;
     struct share *next = NULL;
     if (!share)
         return kiln_fail(err, KILN_NOT_FOUND,
                          "this connection holds no lease %llu: leases end with the connection "
                          "that took them",
-                         (unsigned long long)id);
-    if (strlen(best->params) > LEASE_PARAMS_MAX)
+                         (unsigned long long)report->lease);
+    if (strlen(report->best.params) > LEASE_PARAMS_MAX)
         return kiln_fail(err, KILN_INVALID, "parameters have at most %u letters", LEASE_PARAMS_MAX);
-    if (share->first != first) {
+    if (share->first != report->first) {
         grant(lease, share, ret_answer);
         return KILN_OK;
     }
-    enum kiln_code rc = note_best(lease, best, err);
+    enum kiln_code rc = note_best(lease, &report->best, err);
     if (rc)
         return rc; /* the share may be reported again */
     end_share(lease, share);

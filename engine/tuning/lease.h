@@ -82,8 +82,14 @@ bool lease_wait(struct lease_table *table, const struct lease_request *request,
                 struct lease_waiter *waiter, bool *ret_full);
 void lease_unwait(struct lease_waiter *waiter); /* accepts a waiter that does not wait */
 
+struct lease_report {
+    uint64_t lease;         /* the lease's id */
+    uint32_t first;         /* first candidate of the measured share */
+    struct lease_best best; /* the best result of the share */
+};
+
 /*
- * Completes the holder's share that begins with |first|.  The answer:
+ * Completes the holder's share that begins with |report->first|.  The answer:
  *   - GRANTED: the holder's next share.  If it still holds another one (two of its threads measured
  *     the same share, and one has reported), that one is granted again and nothing else happens.
  *   - TAKEN: no share is left, but others still measure.
@@ -92,8 +98,7 @@ void lease_unwait(struct lease_waiter *waiter); /* accepts a waiter that does no
  * KILN_NOT_FOUND: the holder has no such share of that lease.
  */
 KILN_MUST_CHECK enum kiln_code lease_report(struct lease_table *table, const void *holder,
-                                            uint64_t lease, uint32_t first,
-                                            const struct lease_best *best,
+                                            const struct lease_report *report,
                                             struct lease_answer *ret_answer, struct kiln_err *err);
 /* The request that a lease is for; borrowed.  False if there is no such lease. */
 bool lease_show(const struct lease_table *table, uint64_t lease, struct lease_request *ret_request);

@@ -172,9 +172,11 @@ KILN_MUST_CHECK enum kiln_code tuning_job_remove(struct tuning *tuning,
 KILN_MUST_CHECK enum kiln_code tuning_job_merge(struct tuning *tuning,
                                                 const struct tuning_import *import,
                                                 struct tuning_job **ret_job, struct kiln_err *err);
-KILN_MUST_CHECK enum kiln_code tuning_job_remove_system(
-    struct tuning *tuning, enum tuning_kind kind, const char *database_id, const char *backend,
-    struct tuning_job **ret_job, struct kiln_err *err);
+/* Removes the system database with the selection's kind, database id and backend. */
+KILN_MUST_CHECK enum kiln_code tuning_job_remove_system(struct tuning *tuning,
+                                                        const struct tuning_selection *database,
+                                                        struct tuning_job **ret_job,
+                                                        struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code tuning_job_vacuum(struct tuning *tuning, struct tuning_job **ret_job,
                                                  struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code tuning_job_backup(struct tuning *tuning, const char *path,

@@ -215,13 +215,12 @@ static enum kiln_code keep_measured(struct blend *b, const struct tuning_held *h
 }
 
 enum kiln_code job_merge_record(struct tuning_job *job, const struct tuning_place *place,
-                                const struct tuning_row *from, size_t count, bool replace,
-                                struct kiln_err *err)
+                                const struct tuning_row *from, size_t count, struct kiln_err *err)
 {
     bool is_pending;
     const struct tuning_held *held = find_held(job, place, &is_pending);
     /* Of a file's two records of one place the second adds what the first has not. */
-    bool starts_anew = !held || (replace && !is_pending);
+    bool starts_anew = !held || (job->type == JOB_IMPORT && !is_pending);
     KILN_AUTO(mem)
     struct tuning_row *rows = malloc(((held ? held->row_count : 0) + count) * sizeof(*rows));
     if (!rows)

@@ -105,10 +105,16 @@ static struct tuning_place place_of(const struct tuning_question *q, enum tuning
                                   .key = key };
 }
 
-static bool find_in_system(struct tuning *t, const struct tuning_question *q, struct bytes key,
-                           struct tuning_answer *answer)
+struct lookup { /* one question, and what answers it */
+    struct tuning *tuning;
+    struct scratch *scratch;
+    const struct tuning_question *question;
+};
+
+static bool find_in_system(const struct lookup *l, struct bytes key, struct tuning_answer *answer)
 {
-    struct system_slot *slot = system_slot_for(t, q->kind, q->database_id, backend_of(q));
+    const struct tuning_question *q = l->question;
+    struct system_slot *slot = system_slot_for(l->tuning, q->kind, q->database_id, backend_of(q));
     struct bytes value;
     if (!slot || !tuning_index_find(slot->index, key, &value))
         return false;
@@ -121,19 +127,20 @@ static bool find_in_system(struct tuning *t, const struct tuning_question *q, st
     return true;
 }
 
-static bool find_in_tier(struct tuning *t, struct scratch *s, const struct tuning_question *q,
-                         enum tuning_tier tier, struct bytes key, struct tuning_answer *answer)
+static bool find_in_tier(const struct lookup *l, enum tuning_tier tier, struct bytes key,
+                         struct tuning_answer *answer)
 {
+    const struct tuning *t = l->tuning;
     if ((tier == TUNING_TIER_SYSTEM && t->without_system) ||
         (tier == TUNING_TIER_USER && t->without_user))
         return false;
     if (tier == TUNING_TIER_SYSTEM)
-        return find_in_system(t, q, key, answer);
+        return find_in_system(l, key, answer);
     if (tuning_table_count(t->table, tier) == 0)
         return false;
-    struct tuning_place place = place_of(q, tier, key);
+    struct tuning_place place = place_of(l->question, tier, key);
     const struct tuning_held *held = tuning_table_find(t->table, &place);
-    return held && answer_held(s, q, held, answer);
+    return held && answer_held(l->scratch, l->question, held, answer);
 }
 
 /* ---- perf: entries of all tiers ---- */
@@ -204,21 +211,21 @@ static bool join_begin(struct scratch *s, const struct tuning_answer *top)
 }
 
 /* What the tiers below |top|'s have for the same key; without memory for it, |top| alone. */
-static void join_lower(struct tuning *t, struct scratch *s, const struct tuning_question *q,
-                       struct bytes key, struct tuning_answer *top)
+static void join_lower(const struct lookup *l, struct bytes key, struct tuning_answer *top)
 {
+    struct scratch *s = l->scratch;
     struct tuning_answer lower;
     bool may_be_lost = top->rows == s->kept; /* by a tier that answers nothing in the end */
     if (!join_begin(s, top))
         return;
     bool has_all = true;
     for (enum tuning_tier tier = top->tier - 1; has_all && tier >= TUNING_TIER_SYSTEM; tier--) {
-        if (!find_in_tier(t, s, q, tier, key, &lower))
+        if (!find_in_tier(l, tier, key, &lower))
             continue;
         if (tier == TUNING_TIER_SYSTEM)
             add_missing_entries(s, lower.value);
         else
-            has_all = add_missing_rows(s, q, &lower, top);
+            has_all = add_missing_rows(s, l->question, &lower, top);
     }
     bool is_joined = s->joined.size > top->value.size;
     if ((!is_joined && !may_be_lost) || s->joined.failed)
@@ -231,9 +238,7 @@ static void join_lower(struct tuning *t, struct scratch *s, const struct tuning_
 /* ---- neighbours ---- */
 
 struct search { /* for the nearest relative */
-    struct tuning *tuning;
-    struct scratch *scratch;
-    const struct tuning_question *question;
+    const struct lookup *lookup;
     struct system_slot *slot; /* whose database is searched */
     struct kinship wanted;
     enum family family;
@@ -289,7 +294,7 @@ static bool consider_held(void *context, const struct tuning_held *held)
     struct tuning_answer answer;
     if (!consider(s, &held->kin, &batch, &spatial))
         return s->seen <= RELATIVES_MAX;
-    if (!answer_held(s->scratch, s->question, held, &answer))
+    if (!answer_held(s->lookup->scratch, s->lookup->question, held, &answer))
         return true;
     /* What was put into the scratch is gone at the next: the record is asked again at the end. */
     s->found = true;
@@ -302,8 +307,8 @@ static bool consider_held(void *context, const struct tuning_held *held)
 /* One family through all tiers.  Of two as near, that of the more private tier counts. */
 static void search_family(struct search *s)
 {
-    struct tuning *t = s->tuning;
-    const struct tuning_question *q = s->question;
+    struct tuning *t = s->lookup->tuning;
+    const struct tuning_question *q = s->lookup->question;
     struct bytes name = s->wanted.families[s->family];
     for (enum tuning_tier tier = TUNING_TIER_USER; tier > TUNING_TIER_SYSTEM; tier--) {
         struct tuning_place place = place_of(q, tier, (struct bytes){ 0 });
@@ -316,14 +321,11 @@ static void search_family(struct search *s)
 }
 
 /* By the key, as records are related: a PerfDb key does not tell every problem apart. */
-static bool find_near(struct tuning *t, struct scratch *scratch, const struct tuning_question *q,
-                      struct bytes key, struct tuning_answer *ret_answer)
+static bool find_near(const struct lookup *l, struct bytes key, struct tuning_answer *ret_answer)
 {
     struct family_names names;
-    struct search s = { .tuning = t,
-                        .scratch = scratch,
-                        .question = q,
-                        .wanted = kinship_of_key(q->kind, key, &names) };
+    const enum tuning_kind kind = l->question->kind;
+    struct search s = { .lookup = l, .wanted = kinship_of_key(kind, key, &names) };
     for (s.family = FAMILY_BATCH; s.family < FAMILIES && !s.found; s.family++) {
         if (s.wanted.families[s.family].size > 0)
             search_family(&s);
@@ -331,15 +333,14 @@ static bool find_near(struct tuning *t, struct scratch *scratch, const struct tu
     if (!s.found)
         return false;
     struct bytes near = s.best.key;
-    if (s.best.tier != TUNING_TIER_SYSTEM &&
-        !find_in_tier(t, scratch, q, s.best.tier, near, &s.best))
+    if (s.best.tier != TUNING_TIER_SYSTEM && !find_in_tier(l, s.best.tier, near, &s.best))
         return false;
-    if (q->kind == TUNING_PERF && s.best.tier != TUNING_TIER_SYSTEM)
-        join_lower(t, scratch, q, near, &s.best);
+    if (kind == TUNING_PERF && s.best.tier != TUNING_TIER_SYSTEM)
+        join_lower(l, near, &s.best);
     s.best.is_near = true;
     s.best.batch_ratio = s.batch_ratio;
     s.best.spatial_ratio = s.spatial_ratio;
-    scratch->near++;
+    l->scratch->near++;
     *ret_answer = s.best;
     return true;
 }
@@ -367,16 +368,17 @@ enum kiln_code find_with(struct tuning *t, struct scratch *s, const struct tunin
 {
     if (q->problem && problem_check(q->problem, err) != KILN_OK)
         return err->code;
+    const struct lookup l = { .tuning = t, .scratch = s, .question = q };
     struct bytes key = key_of(s, q);
     bool found = false;
     s->left_some_out = false;
     for (enum tuning_tier tier = TUNING_TIER_USER;
          key.size > 0 && tier >= TUNING_TIER_SYSTEM && !found; tier--)
-        found = find_in_tier(t, s, q, tier, key, ret_answer);
+        found = find_in_tier(&l, tier, key, ret_answer);
     if (found && q->kind == TUNING_PERF && ret_answer->tier > TUNING_TIER_SYSTEM)
-        join_lower(t, s, q, key, ret_answer);
+        join_lower(&l, key, ret_answer);
     if (!found && q->nearest && key.size > 0)
-        found = find_near(t, s, q, key, ret_answer);
+        found = find_near(&l, key, ret_answer);
     s->ignored += s->left_some_out;
     if (!found) {
         s->misses++;
@@ -398,8 +400,9 @@ bool tuning_find_tier(struct tuning *t, const struct tuning_question *q, enum tu
     struct kiln_err ignored = KILN_ERR_INIT;
     if (q->problem && problem_check(q->problem, &ignored) != KILN_OK)
         return false;
+    const struct lookup l = { .tuning = t, .scratch = &t->scratch, .question = q };
     struct bytes key = key_of(&t->scratch, q);
-    return key.size > 0 && find_in_tier(t, &t->scratch, q, tier, key, ret_answer);
+    return key.size > 0 && find_in_tier(&l, tier, key, ret_answer);
 }
 
 unsigned tuning_find_all(struct tuning *t, const struct tuning_question *q,
@@ -409,13 +412,14 @@ unsigned tuning_find_all(struct tuning *t, const struct tuning_question *q,
     struct scratch *s = &t->scratch;
     if (q->problem && problem_check(q->problem, &ignored) != KILN_OK)
         return 0;
+    const struct lookup l = { .tuning = t, .scratch = s, .question = q };
     struct bytes key = key_of(s, q);
     unsigned count = 0;
     enum tuning_stale stale = s->stale;
     s->stale = TUNING_TRUST; /* all there is, each where it lies */
     for (enum tuning_tier tier = TUNING_TIER_USER; key.size > 0 && tier >= TUNING_TIER_SYSTEM;
          tier--) {
-        if (find_in_tier(t, s, q, tier, key, &ret_answers[count]))
+        if (find_in_tier(&l, tier, key, &ret_answers[count]))
             count++;
     }
     s->stale = stale;

@@ -128,8 +128,7 @@ static bool keep_record(struct reading *r, const struct tuning_record *record,
         };
     if (count == 0) /* nothing to look up, and nothing to give back */
         return true;
-    r->rc = job_merge_record(r->job, &place, r->rows, count,
-                             /* replace= */ r->job->type == JOB_IMPORT, r->err);
+    r->rc = job_merge_record(r->job, &place, r->rows, count, r->err);
     return r->rc == KILN_OK;
 }
 

@@ -408,22 +408,19 @@ bool tuning_index_at(struct tuning_index *index, uint64_t place, struct tuning_i
     return true;
 }
 
-/* False: |each| has seen enough. */
-static bool visit_member(struct tuning_index *index, uint64_t member, enum family family,
-                         uint32_t place,
-                         bool (*each)(void *context, const struct tuning_index_record *record),
-                         void *context)
+/* Reads the record that item |member| of the list of members names.  False if it is damaged, or
+ * is not in the family at |place|. */
+static bool read_member(struct tuning_index *index, uint64_t member, enum family family,
+                        uint32_t place, struct tuning_index_record *ret_record)
 {
     uint32_t record_place;
     struct index_record stored;
-    struct tuning_index_record record;
-    if (!cut_item(index, PART_MEMBERS, member, &record_place, sizeof(record_place)) ||
-        !read_whole_record(index, le32toh(record_place), &stored, &record) ||
-        le32toh(stored.families[family]) != place) {
+    bool fine = cut_item(index, PART_MEMBERS, member, &record_place, sizeof(record_place)) &&
+                read_whole_record(index, le32toh(record_place), &stored, ret_record) &&
+                le32toh(stored.families[family]) == place;
+    if (!fine)
         count_damage(index);
-        return true;
-    }
-    return each(context, &record);
+    return fine;
 }
 
 void tuning_index_family(struct tuning_index *index, struct bytes family,
@@ -443,10 +440,13 @@ void tuning_index_family(struct tuning_index *index, struct bytes family,
         }
         if (!bytes_equal(name, family))
             continue;
-        for (uint32_t i = 0; i < le32toh(found.count); i++)
-            if (!visit_member(index, (uint64_t)le32toh(found.first) + i, family.data[0], place,
-                              each, context))
+        uint64_t first = le32toh(found.first);
+        struct tuning_index_record record;
+        for (uint32_t i = 0; i < le32toh(found.count); i++) {
+            if (read_member(index, first + i, family.data[0], place, &record) &&
+                !each(context, &record))
                 return;
+        }
         return;
     }
 }

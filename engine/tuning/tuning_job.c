@@ -26,8 +26,7 @@ static enum kiln_code work_put(struct tuning_job *job, struct kiln_err *err)
         return rc;
     job->counts.records = 1;
     job->counts.entries = given->count;
-    return job_merge_record(job, &given->place, given->rows, given->count, /* replace= */ false,
-                            err);
+    return job_merge_record(job, &given->place, given->rows, given->count, err);
 }
 
 struct walk { /* over the records of a selection */
@@ -63,7 +62,7 @@ static bool promote_one(void *context, const struct tuning_held *held)
     if (!rows)
         walk->rc = job_no_memory(walk->err);
     else if (count > 0)
-        walk->rc = job_merge_record(job, &host, rows, count, /* replace= */ false, walk->err);
+        walk->rc = job_merge_record(job, &host, rows, count, walk->err);
     return walk->rc == KILN_OK;
 }
 
@@ -144,7 +143,7 @@ static enum kiln_code commit(struct tuning_job *job, struct kiln_err *err)
     if (!rc && job->slot)
         rc = tuning_change_system(change, &job->slot->file, err);
     if (!rc && job->type == JOB_REMOVE_SYSTEM)
-        rc = tuning_change_system_remove(change, job->kind, job->selection.database_id,
+        rc = tuning_change_system_remove(change, job->selection.kind, job->selection.database_id,
                                          job->selection.backend, err);
     if (rc)
         return rc;
@@ -202,7 +201,8 @@ static void take_system(struct tuning *t, struct tuning_job *job)
     if (!job->slot && !removes)
         return;
     struct system_slot *old =
-        removes ? system_slot_find(t, job->kind, job->selection.database_id, job->selection.backend)
+        removes ? system_slot_find(t, job->selection.kind, job->selection.database_id,
+                                   job->selection.backend)
                 : system_slot_find(t, job->slot->file.kind, job->slot->file.database_id,
                                    job->slot->file.backend);
     if (old) {

@@ -260,25 +260,26 @@ enum kiln_code tuning_job_remove(struct tuning *t, const struct tuning_selection
     return create_selecting(t, JOB_REMOVE, &of_user, ret_job, err);
 }
 
-enum kiln_code tuning_job_remove_system(struct tuning *t, enum tuning_kind kind,
-                                        const char *database_id, const char *backend,
+enum kiln_code tuning_job_remove_system(struct tuning *t, const struct tuning_selection *database,
                                         struct tuning_job **ret_job, struct kiln_err *err)
 {
-    struct tuning_selection selection = { .database_id = database_id,
-                                          .backend = tuning_backend(kind, database_id, backend) };
-    if (!system_slot_find(t, kind, database_id, selection.backend))
+    const enum tuning_kind kind = database->kind;
+    const char *id = database->database_id;
+    const struct tuning_selection selection = {
+        .kind = kind, .database_id = id, .backend = tuning_backend(kind, id, database->backend)
+    };
+    const struct system_slot *slot = system_slot_find(t, kind, id, selection.backend);
+    if (!slot)
         return kiln_fail(err, KILN_NOT_FOUND,
                          "there is no system %s database of '%s': 'kilnctl db stats' lists those "
                          "that were imported",
-                         tuning_kind_name(kind), database_id);
-    if (system_slot_find(t, kind, database_id, selection.backend)->item)
+                         tuning_kind_name(kind), id);
+    if (slot->item)
         return kiln_fail(err, KILN_UNSUPPORTED,
-                         "the system %s database of '%s' is built into this program",
-                         tuning_kind_name(kind), database_id);
-    enum kiln_code rc = create_selecting(t, JOB_REMOVE_SYSTEM, &selection, ret_job, err);
-    if (!rc)
-        (*ret_job)->kind = kind;
-    return rc;
+                         "the system %s database of '%s' is built into this program, so it cannot "
+                         "be removed",
+                         tuning_kind_name(kind), id);
+    return create_selecting(t, JOB_REMOVE_SYSTEM, &selection, ret_job, err);
 }
 
 enum kiln_code tuning_job_vacuum(struct tuning *t, struct tuning_job **ret_job,

@@ -19,19 +19,16 @@ static int may_write_counters(void)
     return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= ROOM_FOR_COUNTERS;
 }
 
-enum kiln_code __real_confine_begin(struct confinement *c, const char *outside,
-                                    const char *directory, supervisor_give_up *give_up,
-                                    void *context, struct kiln_err *err);
-enum kiln_code __wrap_confine_begin(struct confinement *c, const char *outside,
-                                    const char *directory, supervisor_give_up *give_up,
-                                    void *context, struct kiln_err *err);
-enum kiln_code __wrap_confine_begin(struct confinement *c, const char *outside,
-                                    const char *directory, supervisor_give_up *give_up,
-                                    void *context, struct kiln_err *err)
+enum kiln_code __real_confine_begin(struct confinement *c, const struct confine_options *options,
+                                    struct kiln_err *err);
+enum kiln_code __wrap_confine_begin(struct confinement *c, const struct confine_options *options,
+                                    struct kiln_err *err);
+enum kiln_code __wrap_confine_begin(struct confinement *c, const struct confine_options *options,
+                                    struct kiln_err *err)
 {
     if (may_write_counters())
         __gcov_dump();
-    return __real_confine_begin(c, outside, directory, give_up, context, err);
+    return __real_confine_begin(c, options, err);
 }
 
 /* From here on it is confined: leaving by exit would try to write, and say that it cannot. */

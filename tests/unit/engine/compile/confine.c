@@ -54,9 +54,9 @@ struct seen { /* by the process within */
 
 struct fixture {
     char directory[64];
-    struct seen *seen; /* shared with it */
-    pid_t outside;     /* a process that it must not reach: the test itself */
-    uint64_t room;     /* of its directory; 0: the disk's */
+    struct seen *seen;   /* shared with it */
+    pid_t outside;       /* a process that it must not reach: the test itself */
+    uint64_t free_space; /* in its directory; 0: limited only by the disk */
 };
 
 static int set_up(void **state)
@@ -67,7 +67,7 @@ static int set_up(void **state)
     if (geteuid() == 0)
         assert_int_equal(chown(f.directory, NOBODY, NOBODY), 0);
     f.outside = getpid();
-    f.room = 0;
+    f.free_space = 0;
     f.seen = mmap(NULL, sizeof(*f.seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(f.seen != MAP_FAILED);
     *state = &f;
@@ -106,14 +106,16 @@ static void go_in(struct fixture *f)
     if (!privileged && geteuid() == 0 && !become_nobody(NULL))
         _exit(90);
     setpgid(0, 0);
-    c.is_workers_user = geteuid() == 0;
-    c.room = f->room;
-    if (confine_begin(&c, NULL, f->directory, become_nobody, NULL, &f->seen->err))
+    const struct confine_options options = { .directory = f->directory,
+                                             .free_space = f->free_space,
+                                             .is_workers_user = geteuid() == 0,
+                                             .give_up = become_nobody };
+    if (confine_begin(&c, &options, &f->seen->err))
         _exit(91);
     if (!become_nobody(NULL) || chdir(f->directory) != 0)
         _exit(92);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    confine_finish(&c, f->directory);
+    confine_finish(&c);
     f->seen->report = c.report;
 }
 
@@ -246,7 +248,7 @@ TEST(box, the_files_of_a_confined_compiler_are_bounded_and_not_on_disk)
     struct stat seen;
     char path[128];
     memset(f->seen, 0, sizeof(*f->seen));
-    f->room = ROOM;
+    f->free_space = ROOM;
     assert_int_equal(run_within(f, LAYER_mounts, fill_the_directory), 0);
     assert_int_equal(f->seen->numbers[0], ENOSPC);
     assert_true(f->seen->numbers[1] <= ROOM);
@@ -521,9 +523,11 @@ TEST(box, missing_sandbox_layers_come_with_a_reason)
 
 TEST(plain, numbers_of_namespaces_that_make_no_sense_are_refused)
 {
-    struct confinement c = { .has_own_user = false };
+    const struct confine_options options = { .directory = "/tmp",
+                                             .outside = "1,2,three",
+                                             .give_up = become_nobody };
+    struct confinement c;
     struct kiln_err err = KILN_ERR_INIT;
-    assert_int_equal(confine_begin(&c, "1,2,three", "/tmp", become_nobody, NULL, &err),
-                     KILN_INVALID);
+    assert_int_equal(confine_begin(&c, &options, &err), KILN_INVALID);
     assert_says(err.text, "1,2,three");
 }

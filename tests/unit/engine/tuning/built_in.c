@@ -131,14 +131,12 @@ TEST(built_in, measurements_over_built_in_data_stay_in_memory_up_to_a_limit)
 {
     struct built_in *b = *state;
     const char *values = "0.5,0,miopenConvolutionFwdAlgoDirect";
-    must(put_find(b->f, TUNING_TIER_USER, ALICE, KEY, "ConvC", values), b->f->err);
+    must(put_find(b->f, ALICE, KEY, "ConvC", values), b->f->err);
     assert_string_equal(find_value(b->f, ALICE, KEY), "ConvC:0.5,0,miopenConvolutionFwdAlgoDirect");
     assert_string_equal(find_value(b->f, BOB, KEY), CONV);
-    must(put_find(b->f, TUNING_TIER_USER, ALICE, KEY_OF_BATCH(8), "ConvC", values), b->f->err);
-    assert_int_equal(put_find(b->f, TUNING_TIER_USER, ALICE, KEY_OF_BATCH(9), "ConvC", values),
-                     KILN_FULL);
-    must(put_find(b->f, TUNING_TIER_USER, ALICE, KEY, "ConvD", values),
-         b->f->err); /* not a new one */
+    must(put_find(b->f, ALICE, KEY_OF_BATCH(8), "ConvC", values), b->f->err);
+    assert_int_equal(put_find(b->f, ALICE, KEY_OF_BATCH(9), "ConvC", values), KILN_FULL);
+    must(put_find(b->f, ALICE, KEY, "ConvD", values), b->f->err); /* not a new one */
 
     const struct tuning_options options = { .data = &b->data };
     open_again(b, &options);
@@ -151,20 +149,19 @@ TEST(built_in, measurements_in_memory_are_bounded_in_bytes)
     const char *values = "0.5,0,miopenConvolutionFwdAlgoDirect";
     struct tuning_options options = { .bytes_per_uid = 1u << 20 };
     open_again(b, &options);
-    must(put_find(b->f, TUNING_TIER_USER, ALICE, KEY, "ConvC", values), b->f->err);
+    must(put_find(b->f, ALICE, KEY, "ConvC", values), b->f->err);
     options.bytes_per_uid = tuning_stats_of(b->f->t).memory_bytes;
     tuning_set_limits(b->f->t, &options);
-    assert_int_equal(put_find(b->f, TUNING_TIER_USER, ALICE, KEY_OF_BATCH(8), "ConvC", values),
-                     KILN_FULL);
+    assert_int_equal(put_find(b->f, ALICE, KEY_OF_BATCH(8), "ConvC", values), KILN_FULL);
     assert_says(b->f->err.text, "tuning_bytes_per_uid");
     const char *longer = "0.25,0,miopenConvolutionFwdAlgoDirect"; /* measured again */
-    must(put_find(b->f, TUNING_TIER_USER, ALICE, KEY, "ConvC", longer), b->f->err);
-    assert_int_equal(put_find(b->f, TUNING_TIER_USER, ALICE, KEY, "ConvD", values), KILN_FULL);
+    must(put_find(b->f, ALICE, KEY, "ConvC", longer), b->f->err);
+    assert_int_equal(put_find(b->f, ALICE, KEY, "ConvD", values), KILN_FULL);
     assert_string_equal(find_value(b->f, ALICE, KEY),
                         "ConvC:0.25,0,miopenConvolutionFwdAlgoDirect");
     options.bytes_per_uid = tuning_stats_of(b->f->t).memory_bytes + 1;
     tuning_set_limits(b->f->t, &options);
-    must(put_find(b->f, TUNING_TIER_USER, ALICE, KEY_OF_BATCH(8), "ConvC", values), b->f->err);
+    must(put_find(b->f, ALICE, KEY_OF_BATCH(8), "ConvC", values), b->f->err);
 }
 
 /* All the answers are what was measured here. */
@@ -175,9 +172,7 @@ TEST(built_in, without_anything_built_in_a_look_up_is_a_miss)
     open_again(b, &nothing);
     assert_string_equal(find_value(b->f, ALICE, KEY), "");
     assert_string_equal(perf_value(b->f, ALICE, PERF_KEY), "");
-    must(put_find(b->f, TUNING_TIER_USER, ALICE, KEY, "ConvC",
-                  "0.5,0,miopenConvolutionFwdAlgoDirect"),
-         b->f->err);
+    must(put_find(b->f, ALICE, KEY, "ConvC", "0.5,0,miopenConvolutionFwdAlgoDirect"), b->f->err);
     assert_string_equal(find_value(b->f, ALICE, KEY), "ConvC:0.5,0,miopenConvolutionFwdAlgoDirect");
     assert_int_equal(tuning_stats_of(b->f->t).system_records, 0);
 }
@@ -192,10 +187,12 @@ TEST(built_in, changes_of_a_disk_are_refused)
     assert_int_equal(import_text(b->f, FIND_NAME, TUNING_TIER_SYSTEM, ALICE, FIND_TEXT),
                      KILN_UNSUPPORTED);
     assert_int_equal(tuning_job_vacuum(b->f->t, &job, &b->f->err), KILN_UNSUPPORTED);
-    assert_int_equal(
-        tuning_job_remove_system(b->f->t, TUNING_FIND, DEVICE, "HIP", &job, &b->f->err),
-        KILN_UNSUPPORTED);
-    assert_says(b->f->err.text, "built into this program");
+    const struct tuning_selection database = { .kind = TUNING_FIND,
+                                               .database_id = DEVICE,
+                                               .backend = "HIP" };
+    assert_int_equal(tuning_job_remove_system(b->f->t, &database, &job, &b->f->err),
+                     KILN_UNSUPPORTED);
+    assert_says(b->f->err.text, "built into");
     must(tuning_check_db(b->f->t, &b->f->err), b->f->err);
 }
 
@@ -204,8 +201,7 @@ TEST(built_in, without_user_and_without_system_records)
     struct built_in *b = *state;
     const struct tuning_options no_user = { .data = &b->data, .without_user = true };
     open_again(b, &no_user);
-    assert_int_equal(put_find(b->f, TUNING_TIER_USER, ALICE, KEY, "ConvC",
-                              "0.5,0,miopenConvolutionFwdAlgoDirect"),
+    assert_int_equal(put_find(b->f, ALICE, KEY, "ConvC", "0.5,0,miopenConvolutionFwdAlgoDirect"),
                      KILN_UNSUPPORTED);
     assert_says(b->f->err.text, "KILN_DISABLE_USERDB");
     assert_string_equal(find_value(b->f, ALICE, KEY), CONV);

@@ -12,6 +12,7 @@
 #define DEVICE "gfx90a68"
 #define ALICE 1000u
 #define BOB 1001u
+#define THE_HOST 0u /* for put_find and put_perf: the host tier */
 #define KEY "64-56-56-3x3-64-56-56-32-1x1-1x1-1x1-0-NCHW-FP32-F"
 #define PERF_KEY "2x64x56x56x1x3x3x1x64x32x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF"
 /* Keys like these two; |n| and a bias as they stand in the source. */
@@ -67,11 +68,11 @@ struct measured { /* one entry of a record */
 };
 struct tuning_row row_of(const struct measured *m);
 enum kiln_code put(struct fixture *f, const struct measured *m);
-/* "1.5,0,miopenConvolutionFwdAlgoDirect" for ConvA, by a user. */
-enum kiln_code put_find(struct fixture *f, enum tuning_tier tier, uint32_t uid, const char *key,
-                        const char *id, const char *values);
-enum kiln_code put_perf(struct fixture *f, enum tuning_tier tier, uint32_t uid, const char *id,
-                        const char *params);
+/* Puts an entry, say "1.5,0,miopenConvolutionFwdAlgoDirect" for "ConvA", into the records of
+ * |uid|, or into those of the host (THE_HOST). */
+enum kiln_code put_find(struct fixture *f, uint32_t uid, const char *key, const char *id,
+                        const char *values);
+enum kiln_code put_perf(struct fixture *f, uint32_t uid, const char *id, const char *params);
 enum kiln_code remove_selected(struct fixture *f, const struct tuning_selection *selection);
 enum kiln_code promote(struct fixture *f, const struct tuning_selection *selection);
 

@@ -53,14 +53,20 @@ static enum lease_state ask(struct fixture *f, const void *holder)
     return f->answer.state;
 }
 
+static enum kiln_code report_share(struct fixture *f, const void *holder, uint64_t lease,
+                                   uint32_t share, const struct lease_best *best)
+{
+    const struct lease_report report = { .lease = lease, .first = share, .best = *best };
+    return lease_report(f->table, holder, &report, &f->answer, &f->err);
+}
+
 /* Of the share it holds. */
 static enum lease_state report(struct fixture *f, const void *holder, uint64_t lease,
                                const char *params, double ms)
 {
     struct lease_best best = { .params = params, .median_ms = ms, .spread_ms = 0.1, .samples = 5 };
     ask(f, holder); /* again, which tells its share */
-    must(lease_report(f->table, holder, lease, f->answer.first, &best, &f->answer, &f->err),
-         f->err);
+    must(report_share(f, holder, lease, f->answer.first, &best), f->err);
     return f->answer.state;
 }
 
@@ -249,10 +255,8 @@ TEST(lease, a_report_for_a_lease_not_held_is_refused)
     struct lease_best best = { .params = "x", .median_ms = 1 };
     ask(f, &first);
     uint64_t lease = f->answer.lease;
-    assert_int_equal(lease_report(f->table, &second, lease, 0, &best, &f->answer, &f->err),
-                     KILN_NOT_FOUND);
-    assert_int_equal(lease_report(f->table, &first, lease + 1, 0, &best, &f->answer, &f->err),
-                     KILN_NOT_FOUND);
+    assert_int_equal(report_share(f, &second, lease, 0, &best), KILN_NOT_FOUND);
+    assert_int_equal(report_share(f, &first, lease + 1, 0, &best), KILN_NOT_FOUND);
     assert_non_null(strstr(f->err.text, "holds no lease"));
 }
 
@@ -268,10 +272,10 @@ TEST(lease, the_best_keeps_the_origin_it_was_reported_with)
     ask(f, &first);
     uint64_t lease = f->answer.lease;
     ask(f, &second);
-    must(lease_report(f->table, &first, lease, 0, &fast, &f->answer, &f->err), f->err);
+    must(report_share(f, &first, lease, 0, &fast), f->err);
     memset(driver, 'x', sizeof(driver) - 1);
 
-    must(lease_report(f->table, &second, lease, 4, &slow, &f->answer, &f->err), f->err);
+    must(report_share(f, &second, lease, 4, &slow), f->err);
 
     assert_int_equal(f->answer.state, LEASE_DONE);
     assert_string_equal(f->answer.best.params, "a");
@@ -289,19 +293,19 @@ TEST(lease, a_report_of_a_share_that_was_reported_already_ends_no_other_one)
     struct lease_best fast = { .params = "b", .median_ms = 1, .samples = 3 };
     ask(f, &first);
     uint64_t lease = f->answer.lease;
-    must(lease_report(f->table, &first, lease, 0, &slow, &f->answer, &f->err), f->err);
+    must(report_share(f, &first, lease, 0, &slow), f->err);
     assert_int_equal(f->answer.first, 4);
 
-    must(lease_report(f->table, &first, lease, 0, &fast, &f->answer, &f->err), f->err);
+    must(report_share(f, &first, lease, 0, &fast), f->err);
 
     assert_int_equal(f->answer.state, LEASE_GRANTED);
     assert_int_equal(f->answer.lease, lease);
     assert_int_equal(f->answer.first, 4);
     assert_int_equal(f->answer.count, 4);
     assert_string_equal(f->answer.best.params, "a"); /* nothing changed */
-    must(lease_report(f->table, &first, lease, 4, &slow, &f->answer, &f->err), f->err);
+    must(report_share(f, &first, lease, 4, &slow), f->err);
     assert_int_equal(f->answer.first, 8);
-    must(lease_report(f->table, &first, lease, 8, &slow, &f->answer, &f->err), f->err);
+    must(report_share(f, &first, lease, 8, &slow), f->err);
     assert_int_equal(f->answer.state, LEASE_DONE);
 }
 
@@ -351,8 +355,7 @@ TEST(lease, texts_that_are_too_long_are_refused)
     text[sizeof(text) - 1] = '\0';
     struct lease_best best = { .params = text, .median_ms = 1 };
     ask(f, &first);
-    assert_int_equal(lease_report(f->table, &first, f->answer.lease, 0, &best, &f->answer, &f->err),
-                     KILN_INVALID);
+    assert_int_equal(report_share(f, &first, f->answer.lease, 0, &best), KILN_INVALID);
     f->request.solver = text;
     assert_int_equal(lease_ask(f->table, &first, &f->request, &f->answer, &f->err), KILN_INVALID);
     f->request.solver = "s";

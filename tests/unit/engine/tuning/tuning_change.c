@@ -22,12 +22,9 @@ static const struct measured usual = { .tier = TUNING_TIER_USER,
 TEST(facade, a_put_keeps_the_entries_of_other_solvers)
 {
     struct fixture *f = *state;
-    must(put_find(f, TUNING_TIER_USER, ALICE, KEY, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"),
-         f->err);
-    must(put_find(f, TUNING_TIER_USER, ALICE, KEY, "ConvB", "2,0,miopenConvolutionFwdAlgoWinograd"),
-         f->err);
-    must(put_find(f, TUNING_TIER_USER, ALICE, KEY, "ConvA", "0.5,0,miopenConvolutionFwdAlgoDirect"),
-         f->err);
+    must(put_find(f, ALICE, KEY, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"), f->err);
+    must(put_find(f, ALICE, KEY, "ConvB", "2,0,miopenConvolutionFwdAlgoWinograd"), f->err);
+    must(put_find(f, ALICE, KEY, "ConvA", "0.5,0,miopenConvolutionFwdAlgoDirect"), f->err);
 
     assert_string_equal(
         find_value(f, ALICE, KEY),
@@ -268,8 +265,7 @@ TEST(facade, beyond_a_users_quota_everything_stays_as_it_was)
     struct fixture *f = *state;
     f->options.records_per_uid = 2;
     must(reopen(f), f->err);
-    must(put_find(f, TUNING_TIER_USER, ALICE, ONE, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"),
-         f->err);
+    must(put_find(f, ALICE, ONE, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"), f->err);
 
     assert_int_equal(import_text(f, USER_FILE, TUNING_TIER_USER, ALICE,
                                  ONE "=ConvB:1,0,miopenConvolutionFwdAlgoWinograd\n" TWO
@@ -280,15 +276,11 @@ TEST(facade, beyond_a_users_quota_everything_stays_as_it_was)
     assert_says(f->err.text, "user 1000");
     assert_string_equal(find_value(f, ALICE, ONE), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
     assert_string_equal(find_value(f, ALICE, TWO), "");
-    must(put_find(f, TUNING_TIER_USER, ALICE, TWO, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"),
-         f->err);
-    assert_int_equal(
-        put_find(f, TUNING_TIER_USER, ALICE, THREE, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"),
-        KILN_FULL);
-    must(put_find(f, TUNING_TIER_USER, ALICE, TWO, "ConvB", "1,0,miopenConvolutionFwdAlgoDirect"),
-         f->err);
-    must(put_find(f, TUNING_TIER_USER, BOB, THREE, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"),
-         f->err);
+    must(put_find(f, ALICE, TWO, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"), f->err);
+    assert_int_equal(put_find(f, ALICE, THREE, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"),
+                     KILN_FULL);
+    must(put_find(f, ALICE, TWO, "ConvB", "1,0,miopenConvolutionFwdAlgoDirect"), f->err);
+    must(put_find(f, BOB, THREE, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"), f->err);
     must(reopen(f), f->err);
     assert_string_equal(find_value(f, ALICE, ONE), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
     assert_string_equal(find_value(f, ALICE, THREE), "");
@@ -308,8 +300,7 @@ TEST(facade, a_file_with_more_bytes_than_a_user_may_have_is_refused_whole)
                      KILN_FULL);
     assert_says(f->err.text, "tuning_bytes_per_uid");
     assert_string_equal(find_value(f, ALICE, ONE), "");
-    must(put_find(f, TUNING_TIER_USER, ALICE, ONE, "ConvB", "1,0,miopenConvolutionFwdAlgoWinograd"),
-         f->err);
+    must(put_find(f, ALICE, ONE, "ConvB", "1,0,miopenConvolutionFwdAlgoWinograd"), f->err);
 }
 
 /* ---- care ---- */
@@ -319,7 +310,7 @@ TEST(facade, a_backup_holds_all_records)
     struct fixture *f = *state;
     struct tuning_job *job = NULL;
     char directory[160], path[200];
-    must(put_find(f, TUNING_TIER_HOST, 0, KEY, "ConvH", "1,0,h"), f->err);
+    must(put_find(f, THE_HOST, KEY, "ConvH", "1,0,h"), f->err);
     snprintf(directory, sizeof(directory), "%s/backup", f->sources);
     snprintf(path, sizeof(path), "%s/tuning.db", directory);
     assert_int_equal(mkdir(directory, 0700), 0);

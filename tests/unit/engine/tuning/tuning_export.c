@@ -31,7 +31,7 @@ TEST(facade, a_system_database_comes_out_as_it_went_in)
                                  "=miopenConvolutionFwdAlgoGEMM:ConvA,1,0,MIOpenGEMM,not used\n" A
                                  "=ConvA:1e-05,0,miopenConvolutionFwdAlgoDirect\n";
     must(import_text(f, SYSTEM, TUNING_TIER_SYSTEM, 0, text), f->err);
-    must(put_find(f, TUNING_TIER_HOST, 0, KEY, "ConvH", "1,0,h"), f->err);
+    must(put_find(f, THE_HOST, KEY, "ConvH", "1,0,h"), f->err);
 
     assert_string_equal(export_text(f, SYSTEM, system_tier), text);
     assert_int_equal(f->counts.records, 3);
@@ -48,8 +48,8 @@ TEST(facade, a_users_file_comes_out_as_it_went_in)
         "=ConvB:1,2;ConvA:3\n" PERF_KEY_OF(2, 0) "=ConvA:\n" PERF_KEY_OF(1, 1) "=ConvA:1\n";
     must(import_text(f, USER_FILE, TUNING_TIER_USER, ALICE, text), f->err);
     must(import_text(f, "gfx90a68_1.1.0.udb.txt", TUNING_TIER_USER, ALICE, perf), f->err);
-    must(put_find(f, TUNING_TIER_USER, BOB, KEY, "ConvX", "1,0,h"), f->err);
-    must(put_find(f, TUNING_TIER_HOST, 0, KEY, "ConvX", "1,0,h"), f->err);
+    must(put_find(f, BOB, KEY, "ConvX", "1,0,h"), f->err);
+    must(put_find(f, THE_HOST, KEY, "ConvX", "1,0,h"), f->err);
 
     assert_string_equal(export_text(f, USER_FILE, alices), text);
     assert_string_equal(export_text(f, "gfx90a68_1.1.0.udb.txt", alices), perf);
@@ -60,8 +60,8 @@ TEST(facade, a_users_file_comes_out_as_it_went_in)
 TEST(facade, only_the_tier_device_and_backend_asked_for_come_out)
 {
     struct fixture *f = *state;
-    must(put_find(f, TUNING_TIER_HOST, 0, "host", "ConvA", "1,0,h"), f->err);
-    must(put_find(f, TUNING_TIER_USER, ALICE, "user", "ConvA", "1,0,h"), f->err);
+    must(put_find(f, THE_HOST, "host", "ConvA", "1,0,h"), f->err);
+    must(put_find(f, ALICE, "user", "ConvA", "1,0,h"), f->err);
 
     assert_string_equal(export_text(f, SYSTEM, host_tier), "host=ConvA:1,0,h\n");
     assert_string_equal(export_text(f, SYSTEM, system_tier), "");
@@ -82,15 +82,14 @@ TEST(facade, merged_each_key_stands_once_as_a_look_up_answers_it)
     must(import_text(f, SYSTEM, TUNING_TIER_SYSTEM, 0,
                      A "=S:1,0," DIRECT "\n" B "=S:1,0," DIRECT "\n" C "=S:1,0," DIRECT "\n"),
          f->err);
-    must(put_find(f, TUNING_TIER_USER, ALICE, Z, "U", "1,0,u"), f->err);
-    must(put_find(f, TUNING_TIER_USER, ALICE, C, "U", "1,0,u"), f->err);
-    must(put_find(f, TUNING_TIER_USER, ALICE, Y, "U", "1,0,u"), f->err);
-    must(put_find(f, TUNING_TIER_USER, BOB, A, "B", "1,0,miopenConvolutionFwdAlgoWinograd"),
-         f->err);
-    must(put_find(f, TUNING_TIER_HOST, 0, B, "H", "1,0,h"), f->err);
-    must(put_find(f, TUNING_TIER_HOST, 0, C, "H", "1,0,h"), f->err);
-    must(put_find(f, TUNING_TIER_HOST, 0, Y, "H", "1,0,h"), f->err);
-    must(put_find(f, TUNING_TIER_HOST, 0, X, "H", "1,0,h"), f->err);
+    must(put_find(f, ALICE, Z, "U", "1,0,u"), f->err);
+    must(put_find(f, ALICE, C, "U", "1,0,u"), f->err);
+    must(put_find(f, ALICE, Y, "U", "1,0,u"), f->err);
+    must(put_find(f, BOB, A, "B", "1,0,miopenConvolutionFwdAlgoWinograd"), f->err);
+    must(put_find(f, THE_HOST, B, "H", "1,0,h"), f->err);
+    must(put_find(f, THE_HOST, C, "H", "1,0,h"), f->err);
+    must(put_find(f, THE_HOST, Y, "H", "1,0,h"), f->err);
+    must(put_find(f, THE_HOST, X, "H", "1,0,h"), f->err);
 
     assert_string_equal(export_text(f, SYSTEM, host), A "=S:1,0," DIRECT "\n" B "=H:1,0,h\n" C
                                                         "=H:1,0,h\n" Y "=H:1,0,h\n" X "=H:1,0,h\n");
@@ -105,8 +104,8 @@ TEST(facade, merged_perf_records_have_the_solvers_of_all_tiers)
     struct tuning_export user = alices;
     user.merged = true;
     must(import_text(f, PERF, TUNING_TIER_SYSTEM, 0, PERF_KEY "=ConvA:s;ConvB:s\n"), f->err);
-    must(put_perf(f, TUNING_TIER_HOST, 0, "ConvB", "h"), f->err);
-    must(put_perf(f, TUNING_TIER_USER, ALICE, "ConvC", "u"), f->err);
+    must(put_perf(f, THE_HOST, "ConvB", "h"), f->err);
+    must(put_perf(f, ALICE, "ConvC", "u"), f->err);
 
     assert_string_equal(export_text(f, PERF, user), PERF_KEY "=ConvC:u;ConvB:h;ConvA:s\n");
 }
@@ -118,7 +117,7 @@ TEST(facade, merged_a_device_gets_the_nearest_ones_database_below_its_own_record
     must(import_text(f, "gfx90a6e.HIP.fdb.txt", TUNING_TIER_SYSTEM, 0,
                      A "=S:1,0," DIRECT "\n" B "=S:1,0," DIRECT "\n"),
          f->err);
-    must(put_find(f, TUNING_TIER_HOST, 0, B, "H", "1,0,h"), f->err);
+    must(put_find(f, THE_HOST, B, "H", "1,0,h"), f->err);
 
     assert_string_equal(export_text(f, SYSTEM, host), A "=S:1,0," DIRECT "\n" B "=H:1,0,h\n");
     assert_string_equal(export_text(f, SYSTEM, system_tier), "");
@@ -249,7 +248,7 @@ TEST(facade, merged_into_sqlite_no_row_gets_lost)
     struct tuning_import import = import_of(f, "gfx90a68.db", TUNING_TIER_SYSTEM, 0);
     enum kiln_code rc = tuning_job_import(f->t, &import, &job, &f->err);
     must(finish(f, rc, job), f->err);
-    must(put_perf(f, TUNING_TIER_HOST, 0, "ConvH", "4"), f->err);
+    must(put_perf(f, THE_HOST, "ConvH", "4"), f->err);
 
     struct rows rows = export_rows(f, host);
 
@@ -269,7 +268,7 @@ TEST(facade, a_file_that_is_there_is_left_alone)
     buffer_init(&content, 100);
     snprintf(path, sizeof(path), "%s/there", f->sources);
     must(fs_replace_file(path, bytes_of_text("mine"), 0600, &f->err), f->err);
-    must(put_find(f, TUNING_TIER_HOST, 0, KEY, "ConvA", "1,0,h"), f->err);
+    must(put_find(f, THE_HOST, KEY, "ConvA", "1,0,h"), f->err);
 
     must(tuning_file_name_parse(SYSTEM, &what.name, &f->err), f->err);
     assert_int_not_equal(tuning_export_file(f->t, &what, path, &f->counts, &f->err), KILN_OK);

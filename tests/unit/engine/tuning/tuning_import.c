@@ -94,11 +94,8 @@ TEST(facade, an_import_of_a_users_file_replaces_records)
     struct fixture *f = *state;
     struct tuning_answer answer;
     struct tuning_question question = find_question(ALICE, KEY);
-    must(put_find(f, TUNING_TIER_USER, ALICE, KEY, "ConvB", "2,0,miopenConvolutionFwdAlgoWinograd"),
-         f->err);
-    must(put_find(f, TUNING_TIER_USER, ALICE, OTHER, "ConvB",
-                  "2,0,miopenConvolutionFwdAlgoWinograd"),
-         f->err);
+    must(put_find(f, ALICE, KEY, "ConvB", "2,0,miopenConvolutionFwdAlgoWinograd"), f->err);
+    must(put_find(f, ALICE, OTHER, "ConvB", "2,0,miopenConvolutionFwdAlgoWinograd"), f->err);
 
     must(import_text(f, USER_FILE, TUNING_TIER_USER, ALICE, GOOD), f->err);
 
@@ -125,7 +122,7 @@ TEST(facade, measurements_of_other_solvers_outlive_an_import)
                                         .samples = 5,
                                         .median_ms = 3 }),
              f->err);
-    must(put_find(f, TUNING_TIER_USER, ALICE, KEY, "ConvB", "2,0,miopenConvolutionFwdAlgoWinograd"),
+    must(put_find(f, ALICE, KEY, "ConvB", "2,0,miopenConvolutionFwdAlgoWinograd"),
          f->err); /* not measured here */
 
     must(import_text(f, USER_FILE, TUNING_TIER_USER, ALICE, GOOD), f->err);
@@ -222,17 +219,22 @@ TEST(facade, an_import_that_is_on_the_disk_is_taken_over_by_its_end)
     assert_int_equal(files(f, "find-", ".kti", NULL), 1);
 }
 
+static enum kiln_code remove_system(struct fixture *f, enum tuning_kind kind)
+{
+    const struct tuning_selection database = { .kind = kind, .database_id = DEVICE, .backend = "" };
+    struct tuning_job *job = NULL;
+    enum kiln_code rc = tuning_job_remove_system(f->t, &database, &job, &f->err);
+    return finish(f, rc, job);
+}
+
 TEST(facade, a_system_database_is_removed_with_its_file)
 {
     struct fixture *f = *state;
-    struct tuning_job *job = NULL;
     must(import_system(f, GOOD), f->err);
 
-    assert_int_equal(tuning_job_remove_system(f->t, TUNING_PERF, DEVICE, "", &job, &f->err),
-                     KILN_NOT_FOUND);
-    assert_says(f->err.text, "no system perf database");
-    enum kiln_code rc = tuning_job_remove_system(f->t, TUNING_FIND, DEVICE, "", &job, &f->err);
-    must(finish(f, rc, job), f->err);
+    assert_int_equal(remove_system(f, TUNING_PERF), KILN_NOT_FOUND);
+    assert_says(f->err.text, "perf database");
+    must(remove_system(f, TUNING_FIND), f->err);
 
     assert_string_equal(find_value(f, ALICE, KEY), "");
     assert_int_equal(files(f, "find-", ".kti", NULL), 0);
@@ -340,10 +342,8 @@ TEST(facade, an_index_of_another_kind_is_reported)
     must(import_text(f, "gfx90a68.db.txt", TUNING_TIER_SYSTEM, 0, PERF_KEY "=ConvA:1\n"), f->err);
     files(f, "find-", ".kti", find);
     files(f, "perf-", ".kti", perf);
-    struct tuning_job *job = NULL;
     assert_int_equal(rename(perf, find), 0);
-    enum kiln_code rc = tuning_job_remove_system(f->t, TUNING_PERF, DEVICE, "", &job, &f->err);
-    must(finish(f, rc, job), f->err);
+    must(remove_system(f, TUNING_PERF), f->err);
 
     lost_and_imported_again(f, "another kind");
 }
@@ -365,7 +365,7 @@ TEST(facade, the_index_of_a_commit_that_failed_stays_until_the_next_start)
     for (unsigned i = 0; i < 40; i++) { /* so that the log is larger than an index */
         char key[32];
         snprintf(key, sizeof(key), "key%u", i);
-        must(put_find(f, TUNING_TIER_USER, ALICE, key, "ConvA", "1,0,a"), f->err);
+        must(put_find(f, ALICE, key, "ConvA", "1,0,a"), f->err);
     }
     limit_files(200000);
     enum kiln_code rc = import_system(f, GOOD);

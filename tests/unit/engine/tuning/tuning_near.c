@@ -107,21 +107,21 @@ TEST(facade, of_two_as_near_that_of_the_more_private_tier_answers)
     struct fixture *f = *state;
     struct tuning_answer answer;
     IMPORT(f, key_of(56, 32, USUAL));
-    must(put_find(f, TUNING_TIER_HOST, 0, key_of(56, 128, USUAL), "ConvHost",
+    must(put_find(f, THE_HOST, key_of(56, 128, USUAL), "ConvHost",
                   "1,0,miopenConvolutionFwdAlgoDirect"),
          f->err);
 
     assert_string_equal(near_value(f, key_of(56, 64, USUAL), &answer),
                         "ConvHost:1,0,miopenConvolutionFwdAlgoDirect");
     assert_int_equal(answer.tier, TUNING_TIER_HOST);
-    must(put_find(f, TUNING_TIER_USER, ALICE, key_of(56, 32, USUAL), "ConvUser",
-                  "1,0,miopenConvolutionFwdAlgoDirect"),
-         f->err);
+    must(
+        put_find(f, ALICE, key_of(56, 32, USUAL), "ConvUser", "1,0,miopenConvolutionFwdAlgoDirect"),
+        f->err);
     assert_string_equal(near_value(f, key_of(56, 64, USUAL), &answer),
                         "ConvUser:1,0,miopenConvolutionFwdAlgoDirect");
     assert_int_equal(answer.row_count, 1);
     /* But the nearer one counts, whoever has it. */
-    must(put_find(f, TUNING_TIER_HOST, 0, key_of(56, 96, USUAL), "ConvNear",
+    must(put_find(f, THE_HOST, key_of(56, 96, USUAL), "ConvNear",
                   "1,0,miopenConvolutionFwdAlgoDirect"),
          f->err);
     assert_string_equal(near_value(f, key_of(56, 64, USUAL), &answer),
@@ -140,7 +140,7 @@ TEST(facade, a_stale_neighbour_is_ignored_if_stale_entries_are)
                           .values = "1,0,miopenConvolutionFwdAlgoDirect",
                           .driver = "6.2" };
     must(put(f, &m), f->err);
-    must(put_find(f, TUNING_TIER_USER, ALICE, key_of(56, 16, USUAL), "ConvNew",
+    must(put_find(f, ALICE, key_of(56, 16, USUAL), "ConvNew",
                   "2,0,miopenConvolutionFwdAlgoWinograd"),
          f->err);
     f->options.stale = TUNING_IGNORE;
