@@ -10,9 +10,14 @@
  * Ownership  holds for this process and all that it starts, for ever
  * Threading  call before any thread is started
  *
- *     confine_begin   namespaces and their mounts, while the process still has privileges for them
- *     (the caller switches user, drops capabilities, enters its directory)
- *     confine_finish  Landlock, the limit of processes, system calls; then verifies all layers
+ * The order is given by what each layer needs:
+ *
+ *     confine_begin   namespaces, mounts      need CAP_SYS_ADMIN, or a user namespace
+ *     the caller      switches user, drops capabilities, enters its directory
+ *     confine_finish  no_new_privs, Landlock  need no privilege, but hide files such as /etc
+ *                     limit of processes
+ *                     verification            reads /proc and opens sockets
+ *                     seccomp                 refuses most of the calls above
  */
 #include "common/err.h"
 #include "engine/sandbox/layers.h"

@@ -4,11 +4,14 @@
 /*
  * The tuning databases of a host: look-up by precedence, and all changes.
  *
- * Role       looks in the user tier first, then host, then system; combines tuning.db, its records
- * in memory and the mapped indices Ownership  an answer borrows until the next look-up, or until a
- * change is taken over Threading  tuning_find and listing functions: the engine's thread.  A change
- * is prepared and written on the tuning work queue (tuning_job_work), then taken over on the
- * engine's thread (tuning_job_take), so a look-up never waits for the disk.  One change at a time
+ * Role       searches the user tier first, then host, then system; combines tuning.db, its records
+ *            in memory and the mapped indices
+ *
+ * Ownership  an answer borrows until the next look-up, or until a change is taken over
+ *
+ * Threading  tuning_find and listing functions: the engine's thread.  A change is prepared and
+ *            written on the tuning work queue (tuning_job_work), then taken over on the engine's
+ *            thread (tuning_job_take), so a look-up never waits for the disk.  One change at a time
  */
 #include "common/problem.h"
 #include "engine/data/engine_data.h"

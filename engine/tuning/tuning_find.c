@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* More relatives than this are not compared: the family of a common filter has thousands. */
+/* Limit of compared relatives; the family of a common filter has thousands. */
 #define RELATIVES_MAX 20000u
 
 /* ---- staleness ---- */
@@ -24,7 +24,7 @@ static bool is_stale(const struct tuning_row *row, const struct tuning_question 
     return tuning_is_stale(&row->measured.origin, q->driver, q->toolchain);
 }
 
-static void empty(struct buffer *b)
+static void empty_buffer(struct buffer *b)
 {
     b->size = 0;
     b->failed = false;
@@ -39,8 +39,8 @@ static void put_entry(struct buffer *to, struct bytes id, struct bytes values)
     buffer_put(to, values.data, values.size);
 }
 
-/* The entries of |held| that may be used, into the scratch.  False when none is left, or no memory.
- */
+/* Copies the entries of |held| that are not stale into the scratch.  False if none is left, or out
+ * of memory. */
 static bool keep_fresh(struct scratch *s, const struct tuning_question *q,
                        const struct tuning_held *held, struct tuning_answer *answer)
 {
@@ -52,7 +52,7 @@ static bool keep_fresh(struct scratch *s, const struct tuning_question *q,
         s->kept_max = held->row_count;
     }
     size_t kept = 0;
-    empty(&s->fresh);
+    empty_buffer(&s->fresh);
     for (size_t i = 0; i < held->row_count; i++) {
         if (is_stale(&held->rows[i], q))
             continue;
@@ -105,7 +105,7 @@ static struct tuning_place place_of(const struct tuning_question *q, enum tuning
                                   .key = key };
 }
 
-struct lookup { /* one question, and what answers it */
+struct lookup { /* one question and the objects that answer it */
     struct tuning *tuning;
     struct scratch *scratch;
     const struct tuning_question *question;
@@ -145,7 +145,8 @@ static bool find_in_tier(const struct lookup *l, enum tuning_tier tier, struct b
 
 /* ---- perf: entries of all tiers ---- */
 
-/* The rows of the joined value, one an entry; those of the system, which come last, have none. */
+/* Adds the row of an entry of the joined value.  Entries of the system tier come last and have no
+ * rows. */
 static bool join_row(struct scratch *s, const struct tuning_row *row)
 {
     if (s->joined_count == s->joined_max) {
@@ -169,7 +170,7 @@ static bool is_among(const struct tuning_row *rows, size_t count, struct bytes i
     return false;
 }
 
-/* Appends what |lower|, of the system, has and the joined value has not. */
+/* Appends the entries of |lower|, a value of the system tier, that the joined value lacks. */
 static void add_missing_entries(struct scratch *s, struct bytes lower)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -180,7 +181,7 @@ static void add_missing_entries(struct scratch *s, struct bytes lower)
     }
 }
 
-/* The same of measured entries, with their measurements. */
+/* The same for a tier of measured entries, with their measurements. */
 static bool add_missing_rows(struct scratch *s, const struct tuning_question *q,
                              const struct tuning_answer *lower, struct tuning_answer *top)
 {
@@ -197,10 +198,10 @@ static bool add_missing_rows(struct scratch *s, const struct tuning_question *q,
     return true;
 }
 
-/* |top|'s value and rows may lie in the scratch, where the next tier's fresh entries come. */
+/* Copies |top|'s value and rows: they may be in the scratch, which the next tier overwrites. */
 static bool join_begin(struct scratch *s, const struct tuning_answer *top)
 {
-    empty(&s->joined);
+    empty_buffer(&s->joined);
     s->joined_count = 0;
     buffer_put(&s->joined, top->value.data, top->value.size);
     for (size_t i = 0; i < top->row_count; i++) {
@@ -210,12 +211,14 @@ static bool join_begin(struct scratch *s, const struct tuning_answer *top)
     return !s->joined.failed;
 }
 
-/* What the tiers below |top|'s have for the same key; without memory for it, |top| alone. */
+/* Joins |top| with the entries of the tiers below for the same key.  Out of memory, |top| stays as
+ * it is. */
 static void join_lower(const struct lookup *l, struct bytes key, struct tuning_answer *top)
 {
     struct scratch *s = l->scratch;
     struct tuning_answer lower;
-    bool may_be_lost = top->rows == s->kept; /* by a tier that answers nothing in the end */
+    bool may_be_lost =
+        top->rows == s->kept; /* overwritten by a lower tier, even if that adds nothing */
     if (!join_begin(s, top))
         return;
     bool has_all = true;
@@ -239,16 +242,16 @@ static void join_lower(const struct lookup *l, struct bytes key, struct tuning_a
 
 struct search { /* for the nearest relative */
     const struct lookup *lookup;
-    struct system_slot *slot; /* whose database is searched */
+    struct system_slot *slot; /* the database that is searched */
     struct kinship wanted;
     enum family family;
     unsigned seen;
     bool found;
-    double batch_ratio, spatial_ratio; /* of the best so far */
+    double batch_ratio, spatial_ratio; /* of the nearest record so far */
     struct tuning_answer best;
 };
 
-static double ratio(uint64_t a, uint64_t b)
+static double size_ratio(uint64_t a, uint64_t b)
 {
     if (a == 0 || b == 0)
         return 0;
@@ -262,11 +265,11 @@ static bool is_nearer(const struct search *s, double batch, double spatial)
     return batch < s->batch_ratio;
 }
 
-static bool consider(struct search *s, const struct kinship *kin, double *ret_batch,
-                     double *ret_spatial)
+static bool consider_kin(struct search *s, const struct kinship *kin, double *ret_batch,
+                         double *ret_spatial)
 {
-    *ret_batch = ratio(kin->batch, s->wanted.batch);
-    *ret_spatial = ratio(kin->volume, s->wanted.volume);
+    *ret_batch = size_ratio(kin->batch, s->wanted.batch);
+    *ret_spatial = size_ratio(kin->volume, s->wanted.volume);
     return ++s->seen <= RELATIVES_MAX && *ret_batch > 0 && *ret_spatial > 0 &&
            is_nearer(s, *ret_batch, *ret_spatial);
 }
@@ -275,7 +278,7 @@ static bool consider_record(void *context, const struct tuning_index_record *rec
 {
     struct search *s = context;
     double batch, spatial;
-    if (!consider(s, &record->kin, &batch, &spatial))
+    if (!consider_kin(s, &record->kin, &batch, &spatial))
         return s->seen <= RELATIVES_MAX;
     s->found = true;
     s->batch_ratio = batch;
@@ -292,11 +295,11 @@ static bool consider_held(void *context, const struct tuning_held *held)
     struct search *s = context;
     double batch, spatial;
     struct tuning_answer answer;
-    if (!consider(s, &held->kin, &batch, &spatial))
+    if (!consider_kin(s, &held->kin, &batch, &spatial))
         return s->seen <= RELATIVES_MAX;
     if (!answer_held(s->lookup->scratch, s->lookup->question, held, &answer))
         return true;
-    /* What was put into the scratch is gone at the next: the record is asked again at the end. */
+    /* The next record overwrites the scratch, so find_near looks the best one up again. */
     s->found = true;
     s->batch_ratio = batch;
     s->spatial_ratio = spatial;
@@ -304,7 +307,7 @@ static bool consider_held(void *context, const struct tuning_held *held)
     return true;
 }
 
-/* One family through all tiers.  Of two as near, that of the more private tier counts. */
+/* Searches one family in all tiers.  Of two equally near records, the more private tier's wins. */
 static void search_family(struct search *s)
 {
     struct tuning *t = s->lookup->tuning;
@@ -320,7 +323,7 @@ static void search_family(struct search *s)
         tuning_index_family(s->slot->index, name, consider_record, s);
 }
 
-/* By the key, as records are related: a PerfDb key does not tell every problem apart. */
+/* Compares keys, not problems, because different problems may have the same PerfDb key. */
 static bool find_near(const struct lookup *l, struct bytes key, struct tuning_answer *ret_answer)
 {
     struct family_names names;
@@ -347,13 +350,13 @@ static bool find_near(const struct lookup *l, struct bytes key, struct tuning_an
 
 /* ---- all of it ---- */
 
-static void count(struct scratch *s, const struct tuning_answer *answer)
+static void count_hit(struct scratch *s, const struct tuning_answer *answer)
 {
     s->hits[answer->tier - TUNING_TIER_SYSTEM]++;
     s->stale_hits += answer->is_stale && s->stale != TUNING_TRUST;
 }
 
-/* Empty for a problem that the database has no key for. */
+/* Empty if the database has no key for the problem. */
 static struct bytes key_of(struct scratch *s, const struct tuning_question *q)
 {
     if (!q->problem)
@@ -384,7 +387,7 @@ enum kiln_code find_with(struct tuning *t, struct scratch *s, const struct tunin
         s->misses++;
         return KILN_NOT_FOUND;
     }
-    count(s, ret_answer);
+    count_hit(s, ret_answer);
     return KILN_OK;
 }
 
@@ -416,7 +419,7 @@ unsigned tuning_find_all(struct tuning *t, const struct tuning_question *q,
     struct bytes key = key_of(s, q);
     unsigned count = 0;
     enum tuning_stale stale = s->stale;
-    s->stale = TUNING_TRUST; /* all there is, each where it lies */
+    s->stale = TUNING_TRUST; /* stale entries too; and the scratch stays unused */
     for (enum tuning_tier tier = TUNING_TIER_USER; key.size > 0 && tier >= TUNING_TIER_SYSTEM;
          tier--) {
         if (find_in_tier(&l, tier, key, &ret_answers[count]))

@@ -10,7 +10,7 @@ uint64_t tuning_record_cost(size_t key_and_content, size_t entries)
 
 uint64_t tuning_read_cost(const struct query *q, int column)
 {
-    struct bytes entries = query_bytes(q, column + 1); /* little-endian, as tuning_record_pack */
+    struct bytes entries = query_bytes(q, column + 1); /* little-endian, as in tuning_record_pack */
     size_t count = entries.size == 2 ? entries.data[0] | (size_t)entries.data[1] << 8 : 0;
     return tuning_record_cost(query_u64(q, column), count);
 }

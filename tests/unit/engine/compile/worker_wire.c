@@ -253,7 +253,7 @@ TEST(connected, a_handshake_of_another_release_is_refused)
     b.data[b.size - 1]++;
     send_bytes(f, b.data, b.size);
     assert_int_equal(receive(f, &message, &collected), KILN_INVALID);
-    assert_says(f->err.text, "another release than " KILN_VERSION);
+    assert_says(f->err.text, KILN_VERSION);
 
     b.size -= 4 + strlen(KILN_VERSION); /* as before releases were told */
     send_bytes(f, b.data, b.size);

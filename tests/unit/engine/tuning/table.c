@@ -271,7 +271,7 @@ TEST(table, refuses_records_of_the_system_tier)
     struct tuning_place place = host_place("a");
     place.tier = TUNING_TIER_SYSTEM;
     assert_int_equal(put(f, place, "1"), KILN_INVALID);
-    assert_says(f->err.text, "host and user tiers");
+    assert_says(f->err.text, "tiers");
 }
 
 TEST(table, finds_relatives_within_a_tier_and_an_owner)

