@@ -76,7 +76,7 @@ enum kiln_code worker_ready_read(struct reader *r, struct worker_result *ret_res
     struct bytes why = reader_sized(r), release = reader_sized(r);
     if (r->failed || reader_left(r) || !take_text(why, sandbox->why, sizeof(sandbox->why)) ||
         !is_consistent(sandbox))
-        return kiln_fail(err, KILN_INVALID, "a compiler process sent a damaged greeting");
+        return kiln_fail(err, KILN_INVALID, "a compiler process sent a damaged handshake");
     if (!bytes_equal_text(release, KILN_VERSION))
         return kiln_fail(err, KILN_INVALID,
                          "a compiler process is of another release than " KILN_VERSION);

@@ -246,7 +246,7 @@ struct tuning_export {
                                 * each algorithm */
     /* Called before the first record and about every megabyte.  Any code but KILN_OK ends the
      * export.  May be NULL. */
-    enum kiln_code (*room)(void *context, uint64_t bytes, struct kiln_err *err);
+    enum kiln_code (*check_space)(void *context, uint64_t bytes, struct kiln_err *err);
     void *context;
 };
 /* Writes |path|, which must not exist.  A system database that is exported unchanged has the same

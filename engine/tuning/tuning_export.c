@@ -23,7 +23,7 @@ struct out { /* the file being written */
     struct buffer value;           /* scratch: a joined or converted value */
     struct scratch scratch;
     struct tuning_counts counts;
-    uint64_t bytes, ask_at; /* written so far; when to check free space again */
+    uint64_t bytes, check_at; /* written so far; when to check free space again */
     enum kiln_code rc;
     struct kiln_err *err;
 };
@@ -47,12 +47,12 @@ static void write_text(struct out *out, struct bytes key, struct bytes value)
         flush_out(out);
 }
 
-static enum kiln_code ask_free_space(struct out *out)
+static enum kiln_code check_free_space(struct out *out)
 {
-    if (!out->what->room || out->bytes < out->ask_at)
+    if (!out->what->check_space || out->bytes < out->check_at)
         return KILN_OK;
-    out->ask_at = out->bytes + WRITE_STEP;
-    return out->what->room(out->what->context, out->bytes, out->err);
+    out->check_at = out->bytes + WRITE_STEP;
+    return out->what->check_space(out->what->context, out->bytes, out->err);
 }
 
 /* A key that was kept verbatim may not fit a SQLite database; such records are counted. */
@@ -62,7 +62,7 @@ static void write_record(struct out *out, struct bytes key, struct bytes value,
     struct kiln_err why = KILN_ERR_INIT;
     enum kiln_code rc = KILN_OK;
     if (!out->rc)
-        out->rc = ask_free_space(out);
+        out->rc = check_free_space(out);
     if (out->rc)
         return;
     out->bytes += key.size + value.size;

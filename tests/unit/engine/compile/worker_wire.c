@@ -234,7 +234,7 @@ TEST(connected, a_handshake_that_makes_no_sense_is_refused)
         buffer_put_sized(&b, bytes_of_text(KILN_VERSION));
         send_bytes(f, b.data, b.size);
         assert_int_equal(receive(f, &message, &collected), KILN_INVALID);
-        assert_says(f->err.text, "damaged greeting");
+        assert_says(f->err.text, "damaged handshake");
     }
 }
 
@@ -258,7 +258,7 @@ TEST(connected, a_handshake_of_another_release_is_refused)
     b.size -= 4 + strlen(KILN_VERSION); /* as before releases were told */
     send_bytes(f, b.data, b.size);
     assert_int_equal(receive(f, &message, &collected), KILN_INVALID);
-    assert_says(f->err.text, "damaged greeting");
+    assert_says(f->err.text, "damaged handshake");
 }
 
 TEST(connected, control_characters_in_a_message_become_blanks)

@@ -44,14 +44,14 @@ static void fails_and_works_again(struct fixture *f, int *which, int errnum, enu
 
 TEST(tuning_db, a_full_disk_refuses_a_change_and_the_next_one_works)
 {
-    fails_and_works_again(*state, &write_fails_with, ENOSPC, KILN_FULL, "free disk space");
-    fails_and_works_again(*state, &write_fails_with, EDQUOT, KILN_FULL, "free disk space");
+    fails_and_works_again(*state, &write_fails_with, ENOSPC, KILN_FULL, "disk space");
+    fails_and_works_again(*state, &write_fails_with, EDQUOT, KILN_FULL, "disk space");
 }
 
 TEST(tuning_db, a_failing_disk_refuses_a_change_and_the_next_one_works)
 {
-    fails_and_works_again(*state, &write_fails_with, EIO, KILN_IO, "check the disk");
-    fails_and_works_again(*state, &sync_fails_with, EIO, KILN_IO, "check the disk");
+    fails_and_works_again(*state, &write_fails_with, EIO, KILN_IO, "the disk");
+    fails_and_works_again(*state, &sync_fails_with, EIO, KILN_IO, "the disk");
 }
 
 TEST(tuning_db, a_read_only_disk_refuses_a_change_and_the_next_one_works)

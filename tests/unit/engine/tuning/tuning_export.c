@@ -322,32 +322,32 @@ TEST(facade, a_damaged_index_gives_no_file_at_all)
     damage(f, "find-", B);
     damage(f, "perf-", PERF_KEY_2);
 
-    expect_damage(f, SYSTEM, system_tier, "record 2 of the imported find database of '" DEVICE);
-    expect_damage(f, SYSTEM, merged, "record 2 of the imported find database of '" DEVICE);
-    expect_damage(f, PERF, system_tier, "record 2 of the imported perf database of '" DEVICE);
-    expect_damage(f, "gfx90a68.db", system_tier, "record 2 of the imported perf database");
+    expect_damage(f, SYSTEM, system_tier, "record 2");
+    expect_damage(f, SYSTEM, merged, "record 2");
+    expect_damage(f, PERF, system_tier, "record 2");
+    expect_damage(f, "gfx90a68.db", system_tier, "record 2");
     must(import_text(f, SYSTEM, TUNING_TIER_SYSTEM, 0, text), f->err);
     assert_string_equal(export_text(f, SYSTEM, system_tier), text);
 }
 
-struct room { /* what was asked, and what to answer */
-    unsigned asked;
-    uint64_t bytes;
+struct disk {
+    unsigned checks;
+    uint64_t bytes; /* of the last check */
     enum kiln_code answer;
 };
 
-static enum kiln_code room_of(void *context, uint64_t bytes, struct kiln_err *err)
+static enum kiln_code check_disk(void *context, uint64_t bytes, struct kiln_err *err)
 {
-    struct room *room = context;
-    room->asked++;
-    room->bytes = bytes;
-    return room->answer ? kiln_fail(err, room->answer, "the disk has no room") : KILN_OK;
+    struct disk *disk = context;
+    disk->checks++;
+    disk->bytes = bytes;
+    return disk->answer ? kiln_fail(err, disk->answer, "disk full") : KILN_OK;
 }
 
 TEST(facade, free_space_is_checked_before_the_first_record_and_periodically)
 {
     struct fixture *f = *state;
-    struct room room = { .answer = KILN_OK };
+    struct disk disk = { .answer = KILN_OK };
     char params[60000], key[16], path[320];
     struct tuning_export what = alices;
     memset(params, '1', sizeof(params) - 1);
@@ -362,17 +362,17 @@ TEST(facade, free_space_is_checked_before_the_first_record_and_periodically)
                                         .values = params }),
              f->err);
     }
-    what.room = room_of;
-    what.context = &room;
+    what.check_space = check_disk;
+    what.context = &disk;
     export_text(f, PERF, what);
-    assert_int_equal(room.asked, 3);
-    assert_true(room.bytes > 2u << 20 && room.bytes < 40 * sizeof(params));
+    assert_int_equal(disk.checks, 3);
+    assert_true(disk.bytes > 2u << 20 && disk.bytes < 40 * sizeof(params));
 
-    room.answer = KILN_FULL;
+    disk.answer = KILN_FULL;
     snprintf(path, sizeof(path), "%s/refused", f->sources);
     must(tuning_file_name_parse(PERF, &what.name, &f->err), f->err);
     assert_int_equal(tuning_export_file(f->t, &what, path, &f->counts, &f->err), KILN_FULL);
-    assert_says(f->err.text, "the disk has no room");
-    assert_int_equal(room.asked, 4);
+    assert_says(f->err.text, "disk full");
+    assert_int_equal(disk.checks, 4);
     assert_int_not_equal(access(path, F_OK), 0);
 }
