@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The whole sandbox of a compiler, from within: each test is a process in it that tries what must
- * not work.  With less than all layers (a container) a test skips what its own layer is missing
- * for.
+ * The complete sandbox of a compiler.  Each test runs a process in it that attempts what must fail.
+ * On a host without a layer (a container), the tests of that layer are skipped.
  */
 #include "engine/compile/confine.h"
 
@@ -40,12 +39,12 @@
 #define NOBODY 65534
 #define ENDING_MS 60000 /* longer than the last of them takes on a loaded machine */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define FORKS_MAX 0 /* each takes milliseconds there: the bounds alone are looked at */
+#define FORKS_MAX 0 /* a fork takes milliseconds there, so only the limits are checked */
 #else
 #define FORKS_MAX 20000
 #endif
 
-struct seen { /* by the process within */
+struct seen { /* what the confined process observed */
     struct sandbox_report report;
     struct kiln_err err;
     long numbers[4];
@@ -98,8 +97,8 @@ static bool become_nobody(void *context)
     return give_up_capabilities();
 }
 
-/* As kiln-compiler does it. */
-static void go_in(struct fixture *f)
+/* Enters the sandbox as kiln-compiler does. */
+static void enter_sandbox(struct fixture *f)
 {
     static struct confinement c;
     bool privileged = has_capability(CAP_SYS_ADMIN);
@@ -119,7 +118,7 @@ static void go_in(struct fixture *f)
     f->seen->report = c.report;
 }
 
-/* Its wait status; a sandbox without |layer| is no place for the test. */
+/* Runs |attempt| in the sandbox and returns the wait status; skips the test without |layer|. */
 static int run_within(struct fixture *f, enum sandbox_layer layer,
                       void (*attempt)(struct fixture *))
 {
@@ -127,7 +126,7 @@ static int run_within(struct fixture *f, enum sandbox_layer layer,
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        go_in(f);
+        enter_sandbox(f);
         attempt(f);
         _exit(0);
     }
@@ -205,7 +204,7 @@ TEST(box, files_of_the_host_cannot_be_read)
     assert_int_equal(f->seen->numbers[1], 1); /* but those of compilers can */
 }
 
-/* By the mounts alone: a file system that is read-only says so itself. */
+/* Checks the mounts alone: writing fails with EROFS. */
 static void look_at_mounts(struct fixture *f)
 {
     struct statvfs root, own;
@@ -421,7 +420,7 @@ static long number_in(const char *path)
     return got ? strtol(line, NULL, 10) : -1;
 }
 
-/* Each child only waits; none of them is reaped. */
+/* Forks children that only wait and are not reaped. */
 static void fork_on(struct fixture *f)
 {
     struct rlimit limit;
@@ -441,7 +440,7 @@ static void fork_on(struct fixture *f)
     f->seen->numbers[2] = errno;
 }
 
-/* Each process within has the other end, as long as it lives. */
+/* Every confined process holds the other end of the pipe while it lives. */
 static bool are_all_gone(int end)
 {
     struct pollfd ending = { .fd = end, .events = POLLIN };
@@ -508,7 +507,7 @@ TEST(box, no_right_is_left_nor_to_be_had)
 
 static void stand_still(struct fixture *f) { (void)f; }
 
-/* Where this very test is confined, by a container, it shows what that leaves. */
+/* In a container, it prints the layers that the container allows. */
 TEST(box, missing_sandbox_layers_come_with_a_reason)
 {
     struct fixture *f = *state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* System databases that are built into the program: they answer as imported ones do, from where
- * they lie; what is measured stays in memory. */
+/* System databases that are built into the program.  They answer like imported ones, without a
+ * copy; measurements stay in memory. */
 #include "facade_fixture.h"
 
 #include "common/fs.h"
@@ -27,7 +27,7 @@ struct built_in {
     struct tuning *imported; /* owned; from f->directory */
 };
 
-/* Imports |text|, and makes an item of the index that this gives. */
+/* Imports |text|, and makes a built-in item of the resulting index. */
 static void add_item(struct built_in *b, const char *name, const char *text)
 {
     struct fixture *f = b->f;
@@ -164,7 +164,7 @@ TEST(built_in, measurements_in_memory_are_bounded_in_bytes)
     must(put_find(b->f, ALICE, KEY_OF_BATCH(8), "ConvC", values), b->f->err);
 }
 
-/* All the answers are what was measured here. */
+/* Every answer is a measurement of this test. */
 TEST(built_in, without_anything_built_in_a_look_up_is_a_miss)
 {
     struct built_in *b = *state;
@@ -267,7 +267,7 @@ static bool note_system(void *context, const struct tuning_system *system)
     return true;
 }
 
-/* The image may be damaged where opening already sees it; whatever else is built in goes on. */
+/* Opening may already detect the damage.  Other built-in databases stay usable. */
 TEST(built_in, an_item_that_cannot_be_opened_for_damage_is_a_miss)
 {
     static const size_t places[] = { 0, 8, 20, 40 }; /* the magic, the version, the header */
@@ -285,7 +285,7 @@ TEST(built_in, an_item_that_cannot_be_opened_for_damage_is_a_miss)
         assert_int_equal(listed.count, 2);
         assert_int_equal(listed.damaged, 1);
         assert_says(listed.why, "are damaged");
-        open_again(b, &options); /* as it is known to be */
+        open_again(b, &options); /* the damage is known */
         assert_string_equal(find_value(b->f, ALICE, KEY), "");
         b->images[0].bytes[places[i]] ^= 0xff;
     }
@@ -295,7 +295,7 @@ TEST(built_in, an_item_that_cannot_be_opened_for_damage_is_a_miss)
     assert_int_equal(b->items[0].state, ITEM_DAMAGED);
 }
 
-/* Whoever built it must know. */
+/* Opening fails, so that the developer notices. */
 TEST(built_in, a_built_in_database_that_is_no_index_is_reported_at_opening)
 {
     struct built_in *b = *state;
@@ -313,7 +313,7 @@ TEST(built_in, a_built_in_database_that_is_no_index_is_reported_at_opening)
     assert_int_equal(tuning_open(&options, &b->f->t, b->f->notice, &b->f->err), KILN_INVALID);
 }
 
-/* What was imported on this host is newer than what the program was built with. */
+/* An imported database takes precedence over a built-in one. */
 TEST(built_in, an_imported_database_takes_precedence_over_a_built_in_one)
 {
     struct built_in *b = *state;

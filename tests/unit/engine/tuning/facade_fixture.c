@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* These take libc's place also for SQLite: tests need not survive a power cut. */
+/* These replace libc's functions, also for SQLite: tests need not survive a power cut. */
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): libc's names are reserved
 __attribute__((visibility("default"))) int fdatasync(int fd)
 {

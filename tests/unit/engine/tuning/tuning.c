@@ -96,7 +96,7 @@ TEST(facade, perf_entries_are_joined_over_the_tiers_by_solver)
     assert_string_equal(value_for(f, &question, &answer),
                         "ConvD:u,4;ConvB:h,2;ConvA:s,1;ConvC:s,3");
     assert_int_equal(answer.tier, TUNING_TIER_USER);
-    assert_int_equal(answer.row_count, 2); /* the system's have none */
+    assert_int_equal(answer.row_count, 2); /* entries of the system tier have no rows */
     assert_true(bytes_equal_text(answer.rows[0].id, "ConvD"));
     assert_true(bytes_equal_text(answer.rows[1].id, "ConvB"));
     assert_int_equal(answer.rows[1].place.tier, TUNING_TIER_HOST);
@@ -349,7 +349,7 @@ TEST(facade, a_stale_perf_entry_gives_way_to_a_fresh_one_of_the_tier_below)
     assert_false(answer.is_stale);
 }
 
-/* The tier below has nothing but stale entries: what is fresh above it must not get lost. */
+/* A lower tier with only stale entries must not remove the fresh entries of the tier above. */
 TEST(facade, a_tier_that_is_stale_as_a_whole_adds_nothing)
 {
     struct fixture *f = *state;

@@ -214,7 +214,7 @@ TEST(facade, a_change_is_seen_once_it_is_taken_and_not_before)
     assert_string_equal(find_value(f, ALICE, KEY), "ConvA:1,64,miopenConvolutionFwdAlgoDirect");
 }
 
-/* Else memory would say another thing than the disk until the next start. */
+/* Otherwise memory and disk would differ until the next start. */
 TEST(facade, a_change_that_is_on_the_disk_is_taken_over_by_its_end)
 {
     struct fixture *f = *state;
@@ -356,17 +356,17 @@ TEST(facade, a_put_that_comes_again_counts_once)
     struct measured again = usual;
     must(put_once(f, &usual, 1), f->err);
     assert_int_equal(f->counts.records, 1);
-    again.measured_at += 5; /* when it came, as the daemon sees it */
+    again.measured_at += 5; /* the daemon's time of arrival */
 
     must(put_once(f, &again, 1), f->err);
 
     assert_int_equal(f->counts.records, 0);
     assert_int_equal(samples_of(f), 10);
-    struct measured later = usual; /* the same figures, measured once more */
+    struct measured later = usual; /* the same numbers, measured again */
     later.measured_at++;
     must(put_once(f, &later, 2), f->err);
     assert_int_equal(samples_of(f), 20);
-    must(reopen(f), f->err); /* the next daemon is asked again, which is later still */
+    must(reopen(f), f->err); /* the client repeats the put at the next daemon */
     later.measured_at++;
     must(put_once(f, &later, 2), f->err);
     must(put_once(f, &later, 1), f->err);

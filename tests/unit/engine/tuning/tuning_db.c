@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What tuning.db keeps, and what it refuses. */
+/* What tuning.db stores and refuses. */
 #include "tuning_db_fixture.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ TEST(tuning_db, a_record_is_replaced_and_removed_as_a_whole)
 
     must(put(f, 1, 3), f->err);
     must(put(f, 2, 0), f->err);
-    must(put(f, 9, 0), f->err); /* never was there */
+    must(put(f, 9, 0), f->err); /* a record that does not exist */
 
     assert_int_equal(version_of(f, 1), 3);
     assert_int_equal(version_of(f, 2), 0);
@@ -91,7 +91,7 @@ TEST(tuning_db, a_user_has_no_more_records_than_the_limit_and_the_host_any_numbe
     must(change_one(change, 8, 1, &f->err), f->err);
     must(tuning_change_commit(change, &f->err), f->err);
     tuning_change_destroy(KILN_TAKE(change));
-    assert_int_equal(put(f, 4, 1), KILN_FULL); /* counted anew */
+    assert_int_equal(put(f, 4, 1), KILN_FULL); /* counted again */
     must(reopen(f), f->err);
     assert_int_equal(count_found(f), 4 + 10);
 }
@@ -135,9 +135,9 @@ TEST(tuning_db, a_users_records_take_no_more_bytes_than_the_limit)
     assert_int_equal(put_sized(f, 3, 15000, true), KILN_FULL);
     must(put_sized(f, 1, 40000, true), f->err);
     must(put_sized(f, 3, 15000, true), f->err);
-    must(reopen(f), f->err); /* counted anew */
+    must(reopen(f), f->err); /* counted again */
     assert_int_equal(put_sized(f, 4, 10000, true), KILN_FULL);
-    must(put_sized(f, 3, 0, false), f->err); /* removed, but not in the end */
+    must(put_sized(f, 3, 0, false), f->err); /* removed and rolled back */
     assert_int_equal(put_sized(f, 4, 10000, true), KILN_FULL);
     must(put_sized(f, 3, 0, true), f->err);
     must(put_sized(f, 4, 10000, true), f->err);
@@ -175,7 +175,7 @@ static void refuse(struct fixture *f, struct refusal r, const char *words)
     assert_int_equal(tuning_change_record(change, &r.place, r.rows, r.count, &f->err),
                      KILN_INVALID);
     assert_says(f->err.text, words);
-    must(change_one(change, 1, 1, &f->err), f->err); /* the change goes on */
+    must(change_one(change, 1, 1, &f->err), f->err); /* the change is still usable */
     must(tuning_change_commit(change, &f->err), f->err);
 }
 
@@ -387,7 +387,7 @@ static bool has_put(struct fixture *f, uint32_t uid, unsigned number)
     return has;
 }
 
-/* Puts |first| .. |first| + |count| - 1, each by the uid of its number times |uids|, plus 1000. */
+/* Records puts |first| to |first| + |count| - 1.  The uid of put n is n * |uids| + 1000. */
 static void add_puts(struct fixture *f, unsigned first, unsigned count, uint32_t uids)
 {
     KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
@@ -440,7 +440,7 @@ TEST(tuning_db, of_all_users_so_many_puts_are_remembered_and_no_more)
     assert_true(has_put(f, 1000 + TUNING_PUTS_MAX + 1, TUNING_PUTS_MAX + 1));
 }
 
-/* It would be another put of the same name: what follows cannot be told apart. */
+/* Two puts with the same token would be indistinguishable. */
 TEST(tuning_db, a_put_that_is_remembered_is_not_added_twice)
 {
     struct fixture *f = *state;

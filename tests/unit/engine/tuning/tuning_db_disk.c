@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Disks that fail, directories that are refused, and the care of the file: backup, packing,
- * checking.
- */
+/* Failing disks, refused directories, and maintenance of the file: backup, vacuum, check. */
 #include "tuning_db_fixture.h"
 
 #include "common/fs.h"
@@ -59,7 +57,7 @@ TEST(tuning_db, a_read_only_disk_refuses_a_change_and_the_next_one_works)
     fails_and_works_again(*state, &write_fails_with, EROFS, KILN_DENIED, "permissions");
 }
 
-/* So often from now on tuning.db cannot be opened for writing; reading goes. */
+/* How many times tuning.db cannot be opened for writing; reading works. */
 static unsigned refused_opens;
 
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's names are reserved
@@ -67,7 +65,7 @@ __attribute__((visibility("default"))) int open64(const char *path, int flags, .
 {
     va_list rest;
     va_start(rest, flags);
-    unsigned mode = va_arg(rest, unsigned); /* of no meaning where it was not given */
+    unsigned mode = va_arg(rest, unsigned); /* meaningless unless the flags create a file */
     va_end(rest);
     bool refuses = refused_opens > 0 && (flags & O_ACCMODE) == O_RDWR && strstr(path, "/tuning.db");
     refused_opens -= refuses;
@@ -112,7 +110,8 @@ TEST(tuning_db, after_a_failure_nothing_more_of_a_change_is_kept)
     KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
     must(tuning_change_begin(f->db, &change, &f->err), f->err);
     enum kiln_code rc = KILN_OK;
-    write_fails_with = ENOSPC; /* the cache holds 2 MiB: what is more is written before the end */
+    write_fails_with =
+        ENOSPC; /* SQLite's cache holds 2 MiB; the rest is written before the commit */
     for (unsigned i = 1; !rc && i < 2000; i++)
         rc = change_one(change, 29 * i, 1, &f->err);
     write_fails_with = 0;
@@ -197,7 +196,7 @@ TEST(tuning_db, a_directory_of_another_user_is_refused)
 {
     struct fixture *f = *state;
     if (geteuid() != 0)
-        skip(); /* cannot give it away */
+        skip(); /* only root can change the owner */
     close_db(f);
     assert_int_equal(chown(f->directory, 12345, 12345), 0);
 
@@ -319,7 +318,7 @@ TEST(tuning_db, a_backup_is_one_consistent_state_while_a_writer_goes_on)
     assert_null(failure);
     assert_int_equal(stat(path, &seen), 0);
     assert_int_equal(seen.st_mode & 0777, 0600);
-    assert_int_equal(files(f, "copy-9.db"), 1); /* it stands alone */
+    assert_int_equal(files(f, "copy-9.db"), 1); /* without a log */
 }
 
 TEST(tuning_db, a_backup_put_in_place_is_the_store)
@@ -407,7 +406,7 @@ static void run_sql(struct fixture *f, const char *sql)
     sqlite3_close(db);
 }
 
-/* As a page that was freed holds it: any page that looks like records is read. */
+/* Salvage reads every page that looks like records, also a freed one. */
 TEST(tuning_db, an_old_version_that_salvage_comes_upon_does_not_replace_the_newer_one)
 {
     struct fixture *f = *state;

@@ -209,7 +209,7 @@ static struct rows export_rows(struct fixture *f, struct tuning_export what)
     return rows;
 }
 
-/* Of mixed layouts, which no row can state. */
+/* A problem with mixed layouts, for which SQLite has no row. */
 #define NO_ROW "64-56-56-3x3-64-56-56-32-1x1-1x1-1x1-0-NHWC-NCHW-NHWC-FP32-F"
 #define PERF_KEY_2 "2x64x28x28x1x3x3x1x64x32x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF"
 
@@ -235,7 +235,7 @@ TEST(facade, a_perf_database_becomes_sqlite_and_comes_back_with_its_ids)
     assert_string_equal(perf_value(f, ALICE, NO_ROW), "");
 }
 
-/* Entries more than the source had must not take the ids of those behind them. */
+/* Added entries must not get the ids of later entries of the source. */
 TEST(facade, merged_into_sqlite_no_row_gets_lost)
 {
     struct fixture *f = *state;
@@ -295,7 +295,7 @@ static void damage(struct fixture *f, const char *kind, const char *key)
     assert_int_equal(pwrite(fd, "#", 1, at - content.data + (off_t)strlen(key)), 1);
 }
 
-/* The export of |name| fails, saying which record is damaged, and leaves no file. */
+/* The export of |name| fails, names the damaged record, and leaves no file. */
 static void expect_damage(struct fixture *f, const char *name, struct tuning_export what,
                           const char *says)
 {

@@ -139,7 +139,7 @@ TEST(facade, measurements_of_other_solvers_outlive_an_import)
     assert_string_equal(find_value(f, ALICE, KEY), now);
 }
 
-/* Text PerfDbs of old have FindDb's keys. */
+/* Old text PerfDbs use FindDb keys. */
 TEST(facade, a_perf_key_of_old_is_looked_up_by_that_of_today)
 {
     struct fixture *f = *state;
@@ -188,7 +188,7 @@ TEST(facade, an_import_that_is_given_up_leaves_no_file)
     must(tuning_job_import(f->t, &import, &job, &f->err), f->err);
     tuning_job_destroy(job);
     assert_int_equal(files(f, "find-", ".kti", NULL), 0);
-    /* A name that cannot be listed is refused when the index stands there already. */
+    /* An invalid name is refused after the index was written. */
     char name[2000];
     memset(name, 'x', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
@@ -348,7 +348,7 @@ TEST(facade, an_index_of_another_kind_is_reported)
     lost_and_imported_again(f, "another kind");
 }
 
-/* No file grows beyond |bytes|, 0: beyond what the user may have. */
+/* Limits the size of every file to |bytes|; 0: as far as the hard limit. */
 static void limit_files(rlim_t bytes)
 {
     struct rlimit limit;
@@ -358,7 +358,7 @@ static void limit_files(rlim_t bytes)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-/* It may be on the disk all the same, when only the answer was lost. */
+/* A failed commit may still be on the disk, so the index file must stay. */
 TEST(facade, the_index_of_a_commit_that_failed_stays_until_the_next_start)
 {
     struct fixture *f = *state;

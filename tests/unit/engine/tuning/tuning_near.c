@@ -120,7 +120,7 @@ TEST(facade, of_two_as_near_that_of_the_more_private_tier_answers)
     assert_string_equal(near_value(f, key_of(56, 64, USUAL), &answer),
                         "ConvUser:1,0,miopenConvolutionFwdAlgoDirect");
     assert_int_equal(answer.row_count, 1);
-    /* But the nearer one counts, whoever has it. */
+    /* The nearer record wins, whatever its tier. */
     must(put_find(f, THE_HOST, key_of(56, 96, USUAL), "ConvNear",
                   "1,0,miopenConvolutionFwdAlgoDirect"),
          f->err);
@@ -184,8 +184,8 @@ TEST(facade, a_problem_has_the_neighbours_of_its_key)
     assert_string_equal(value_for(f, &question, &answer), "");
 }
 
-/* Of a strided one a PerfDb key does not tell which x it is: records and questions must agree on
- * one, or the family is never found. */
+/* With a stride, several input sizes have the same PerfDb key.  Records and questions must assume
+ * the same size, or the family is never found. */
 TEST(facade, a_strided_backward_problem_has_neighbours_in_a_perf_database)
 {
     struct fixture *f = *state;

@@ -218,7 +218,7 @@ TEST(facade, a_file_is_merged_into_existing_records)
                  "=ConvA:1,0,miopenConvolutionFwdAlgoDirect\n"),
          f->err);
 
-    /* Measured counts; of what has no statistics the faster; both are told where they differ. */
+    /* A measurement wins; without statistics the faster entry wins; both conflicts are reported. */
     assert_string_equal(find_value(f, ALICE, KEY),
                         "ConvA:1,64,miopenConvolutionFwdAlgoDirect;ConvB:1,0,"
                         "miopenConvolutionFwdAlgoWinograd;ConvC:3,0,miopenConvolutionFwdAlgoGEMM");
