@@ -141,7 +141,7 @@ enum kiln_code clang_find(char path[CLANG_PATH_MAX], struct kiln_err *err)
     }
     return kiln_fail(
         err, KILN_UNAVAILABLE,
-        "no clang of version %u or later with the AMDGPU target and an ld.lld beside "
+        "no clang of version %u or later with the AMDGPU target and an ld.lld next to "
         "it is in PATH, /usr/lib/llvm-* or ROCm's llvm directory; install clang-19 and "
         "lld-19, or set KILN_ROCM_PATH",
         OLDEST);

@@ -62,12 +62,12 @@ static enum kiln_code refuse_entry(struct blend *b, const struct tuning_row *fro
 {
     if (b->job->type == JOB_PUT)
         return kiln_fail(b->err, KILN_FULL,
-                         "a tuning record has at most %u entries and %u bytes, and this one has no "
-                         "room for '%.*s': remove entries of solvers that are gone (kilnctl db rm)",
+                         "a tuning record has at most %u entries and %u bytes, so '%.*s' does not "
+                         "fit: remove entries of solvers that are gone (kilnctl db rm)",
                          TUNING_ENTRIES_MAX, TUNING_VALUE_MAX,
                          (int)(from->id.size < 60 ? from->id.size : 60),
                          (const char *)from->id.data);
-    report_conflict(b, from->id, "left out, the record has no room for it");
+    report_conflict(b, from->id, "left out, because the record is full");
     return KILN_OK;
 }
 

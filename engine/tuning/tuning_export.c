@@ -321,7 +321,7 @@ enum kiln_code tuning_export_file(struct tuning *t, const struct tuning_export *
 {
     struct out out = { .tuning = t, .what = what, .fd = -1, .err = err };
     if (what->name.kind == TUNING_FIND && what->name.format == TUNING_SQLITE)
-        return kiln_fail(err, KILN_INVALID, "a FindDb is text: there is none in SQLite");
+        return kiln_fail(err, KILN_INVALID, "MIOpen has no FindDb in SQLite: export it as text");
     enum kiln_code rc = open_out(&out, path, err);
     if (rc) /* this call did not create the file, so it must not remove it */
         return rc;

@@ -456,7 +456,7 @@ static enum kiln_code put_in_place(struct image *image, const char *path, struct
         return kiln_fail(err, KILN_INVALID, "the path '%.80s...' is too long", path);
     KILN_AUTO(fd) int fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0)
-        return kiln_fail_errno(err, errno, "cannot make a file beside '%s'", path);
+        return kiln_fail_errno(err, errno, "cannot create a temporary file next to '%s'", path);
     enum kiln_code rc = write_image(fd, image, err);
     if (!rc && (fsync(fd) != 0 || rename(temporary, path) != 0))
         rc = kiln_fail_errno(err, errno, "cannot replace '%s'", path);

@@ -93,10 +93,11 @@ enum kiln_code tuning_place_check(const struct tuning_place *place, struct kiln_
                          "user %u",
                          (int)place->tier, (unsigned)place->uid);
     if (!names_are_sane(place->kind, place->database_id, place->backend))
-        return kiln_fail(err, KILN_INVALID,
-                         "database id and backend are words of at most %u letters, and only find "
-                         "records have a backend",
-                         TUNING_NAME_MAX);
+        return kiln_fail(
+            err, KILN_INVALID,
+            "database id and backend are words of at most %u characters, and only find "
+            "records have a backend",
+            TUNING_NAME_MAX);
     if (!is_word(place->key, TUNING_KEY_MAX))
         return kiln_fail(err, KILN_INVALID,
                          "the key of a record is one line of 1 to %u bytes, this one has %zu",
@@ -321,10 +322,11 @@ static bool is_file_name(const char *name)
 enum kiln_code tuning_system_check(const struct tuning_system_file *file, struct kiln_err *err)
 {
     if (!names_are_sane(file->kind, file->database_id, file->backend))
-        return kiln_fail(err, KILN_INVALID,
-                         "database id and backend are words of at most %u letters, and only find "
-                         "databases have a backend",
-                         TUNING_NAME_MAX);
+        return kiln_fail(
+            err, KILN_INVALID,
+            "database id and backend are words of at most %u characters, and only find "
+            "databases have a backend",
+            TUNING_NAME_MAX);
     if (!is_file_name(file->index_file))
         return kiln_fail(err, KILN_INVALID, "'%.100s' is no name for an index", file->index_file);
     if (!is_word(bytes_of_text(file->source), TUNING_FILE_NAME_MAX))

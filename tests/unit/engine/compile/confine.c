@@ -168,7 +168,7 @@ static void write_about(struct fixture *f)
     unlink("way");
 }
 
-TEST(box, its_directory_alone_can_be_written_to)
+TEST(box, only_the_private_directory_is_writable)
 {
     struct fixture *f = *state;
     memset(f->seen, 0, sizeof(*f->seen));
@@ -494,7 +494,7 @@ static void look_at_rights(struct fixture *f)
     f->seen->numbers[3] = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0);
 }
 
-TEST(box, no_right_is_left_nor_to_be_had)
+TEST(box, a_confined_process_has_and_regains_no_capability)
 {
     struct fixture *f = *state;
     memset(f->seen, 0, sizeof(*f->seen));

@@ -238,7 +238,7 @@ TEST(worker, a_pocl_binary_carries_compiled_kernels_for_the_required_size)
     compile_result_done(&result);
 }
 
-TEST(worker, one_worker_serves_every_toolchain_in_turn)
+TEST(worker, one_worker_serves_all_toolchains_one_after_another)
 {
     for (int round = 0; round < 2; round++) {
         for (size_t i = 0; i < toolchain_table_count(fixture.table); i++) {
@@ -502,7 +502,7 @@ TEST(as_another, as_another_user_it_serves_every_toolchain_in_turn)
     unsigned real = 0, effective = 0, saved = 0;
     if (geteuid() != 0)
         skip();
-    one_worker_serves_every_toolchain_in_turn(state); /* restarts for several toolchains */
+    one_worker_serves_all_toolchains_one_after_another(state); /* restarts for several toolchains */
     snprintf(path, sizeof(path), "/proc/%d/status", (int)fixture.worker.worker);
     FILE *status = fopen(path, "re");
     assert_non_null(status);
@@ -563,7 +563,7 @@ TEST(worker, another_machines_opencl_target_is_refused)
 
 /* HIP 5.2's hiprtc, which calls itself 9.0, corrupts its heap over targets that it does not
  * know. */
-TEST(plain, hiprtc_for_gfx942_costs_the_worker_and_says_so)
+TEST(plain, hiprtc_for_gfx942_crashes_the_worker_and_is_reported)
 {
     if (strcmp(need("hiprtc")->version, "hiprtc 9.0") != 0)
         skip();
@@ -612,7 +612,7 @@ static rlim_t bound_of(const struct compiler_process *p, int resource)
     return seen.rlim_cur;
 }
 
-TEST(plain, its_limits_are_in_force_once_it_is_ready)
+TEST(plain, worker_limits_are_in_force_when_it_reports_ready)
 {
     static const struct compiler_setup setup = { .max_jobs = 9, .limits = "77,8589934592,1048576" };
     struct compiler_process p;
@@ -632,7 +632,7 @@ TEST(plain, its_limits_are_in_force_once_it_is_ready)
     compiler_stop(&p);
 }
 
-TEST(plain, each_job_has_its_own_processor_time)
+TEST(plain, each_job_has_a_separate_cpu_limit)
 {
     static const struct compiler_setup setup = { .max_jobs = 9, .limits = "77,8589934592,1048576" };
     struct compiler_process p;

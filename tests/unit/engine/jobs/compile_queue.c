@@ -133,7 +133,7 @@ TEST(queue, an_order_that_two_users_wait_for_gets_the_better_place)
     assert_string_equal(f->finished, "0adbc");
 }
 
-TEST(queue, no_more_run_than_there_are_compilers)
+TEST(queue, no_more_compiles_run_than_there_are_compilers)
 {
     struct fixture *f = *state;
     f->executor.slots = 2;

@@ -131,7 +131,7 @@ TEST(index, finds_both_families_of_a_problem)
     assert_int_equal(see_family(index, bytes_of_text("\77other"), 9).count, 0);
 }
 
-TEST(index, of_two_equal_keys_the_first_answers)
+TEST(index, the_first_of_two_equal_keys_answers)
 {
     struct index_fixture *f = *state;
     KILN_AUTO(tuning_index_builder) struct tuning_index_builder *builder = NULL;

@@ -126,7 +126,7 @@ TEST(facade, measurements_stay_where_the_tiers_below_have_nothing_more)
     assert_int_equal(answer.rows[0].measured.samples, 7);
 }
 
-TEST(facade, a_problem_is_asked_for_as_its_key_is)
+TEST(facade, a_problem_and_its_key_get_the_same_answer)
 {
     struct fixture *f = *state;
     struct problem problem = problem_of(KEY), invalid = problem;

@@ -399,7 +399,7 @@ static void add_puts(struct fixture *f, unsigned first, unsigned count, uint32_t
     must(tuning_change_commit(change, &f->err), f->err);
 }
 
-TEST(tuning_db, a_put_is_remembered_for_its_user_with_the_change_it_is_part_of)
+TEST(tuning_db, a_put_is_remembered_in_the_same_transaction_as_its_change)
 {
     struct fixture *f = *state;
     const struct tuning_put_token other = token_of(2);
@@ -418,7 +418,7 @@ TEST(tuning_db, a_put_is_remembered_for_its_user_with_the_change_it_is_part_of)
     assert_false(has_put(f, 1000, 2));
 }
 
-TEST(tuning_db, of_one_user_the_latest_puts_are_remembered)
+TEST(tuning_db, the_latest_puts_of_one_user_are_remembered)
 {
     struct fixture *f = *state;
     add_puts(f, 1, 1, 1); /* user 1001's */
@@ -430,7 +430,7 @@ TEST(tuning_db, of_one_user_the_latest_puts_are_remembered)
     assert_true(has_put(f, 1001, 1));
 }
 
-TEST(tuning_db, of_all_users_so_many_puts_are_remembered_and_no_more)
+TEST(tuning_db, the_number_of_remembered_puts_of_all_users_is_bounded)
 {
     struct fixture *f = *state;
     add_puts(f, 1, TUNING_PUTS_MAX + 1, 1);

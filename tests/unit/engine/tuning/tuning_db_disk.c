@@ -104,7 +104,7 @@ TEST(tuning_db, a_file_that_can_only_be_read_is_refused_and_said_to_be)
     must(put(f, 1, 2), f->err);
 }
 
-TEST(tuning_db, after_a_failure_nothing_more_of_a_change_is_kept)
+TEST(tuning_db, a_change_stores_nothing_after_a_failure)
 {
     struct fixture *f = *state;
     KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
@@ -157,7 +157,7 @@ TEST(tuning_db, a_log_without_its_file_is_moved_aside)
 
 /* ---- directories ---- */
 
-TEST(tuning_db, one_process_at_a_time_has_the_directory)
+TEST(tuning_db, only_one_process_can_open_the_tuning_directory)
 {
     struct fixture *f = *state;
     struct tuning_db *second = NULL;

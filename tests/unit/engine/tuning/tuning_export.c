@@ -74,7 +74,7 @@ TEST(facade, only_the_tier_device_and_backend_asked_for_come_out)
 
 /* ---- merged ---- */
 
-TEST(facade, merged_each_key_stands_once_as_a_look_up_answers_it)
+TEST(facade, a_merged_export_has_each_key_once_as_a_look_up_answers_it)
 {
     struct fixture *f = *state;
     struct tuning_export host = { .tier = TUNING_TIER_HOST, .merged = true }, user = alices;

@@ -78,7 +78,7 @@ TEST(facade, a_file_that_is_not_there_is_said)
     assert_says(f->err.text, SYSTEM);
 }
 
-TEST(facade, no_import_leaves_the_directory_by_its_database_id)
+TEST(facade, a_database_id_cannot_lead_an_import_out_of_the_directory)
 {
     struct fixture *f = *state;
     struct tuning_job *job = NULL;
@@ -140,7 +140,7 @@ TEST(facade, measurements_of_other_solvers_outlive_an_import)
 }
 
 /* Old text PerfDbs use FindDb keys. */
-TEST(facade, a_perf_key_of_old_is_looked_up_by_that_of_today)
+TEST(facade, an_old_perf_key_is_found_by_the_new_one)
 {
     struct fixture *f = *state;
     static const char mixed[] = "64-56-56-3x3-64-56-56-32-1x1-1x1-1x1-0-NHWC-NCHW-NHWC-FP32-F";

@@ -79,7 +79,7 @@ TEST(facade, another_batch_size_is_nearer_than_another_spatial_size)
     assert_true(answer.batch_ratio == 64);
 }
 
-TEST(facade, of_other_spatial_sizes_the_nearest_counts_and_then_the_batch_size)
+TEST(facade, the_nearest_spatial_size_wins_before_the_nearest_batch_size)
 {
     struct fixture *f = *state;
     struct tuning_answer answer;
@@ -102,7 +102,7 @@ TEST(facade, a_record_of_another_type_layout_or_direction_is_no_neighbour)
     assert_int_equal(tuning_stats_of(f->t).misses, 1);
 }
 
-TEST(facade, of_two_as_near_that_of_the_more_private_tier_answers)
+TEST(facade, the_more_private_of_two_equally_near_records_answers)
 {
     struct fixture *f = *state;
     struct tuning_answer answer;
