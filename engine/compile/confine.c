@@ -175,11 +175,11 @@ static void confine_files(struct confinement *c)
  * the user in this namespace, runs nothing but compilers. */
 static void limit_processes(const struct confinement *c)
 {
-    rlim_t most = c->has_user_namespace ? processes_max() : PROCESSES_OF_WORKERS;
+    rlim_t max = c->has_user_namespace ? processes_max() : PROCESSES_OF_WORKERS;
     struct rlimit limit;
     if (getrlimit(RLIMIT_NPROC, &limit) != 0)
         return;
-    limit.rlim_max = most < limit.rlim_max ? most : limit.rlim_max;
+    limit.rlim_max = max < limit.rlim_max ? max : limit.rlim_max;
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NPROC, &limit);
 }

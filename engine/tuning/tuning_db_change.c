@@ -129,23 +129,23 @@ static enum kiln_code cost_there(struct db *file, const struct tuning_place *pla
     return rc;
 }
 
-static enum kiln_code full_of_records(uint32_t uid, uint64_t has, uint64_t most,
+static enum kiln_code full_of_records(uint32_t uid, uint64_t has, uint64_t max,
                                       struct kiln_err *err)
 {
     return kiln_fail(err, KILN_FULL,
                      "user %u has %llu tuning records, and no more than %llu are kept for one: "
                      "remove some (kilnctl db rm), or have the host's set larger (setting "
                      "tuning_records_per_uid)",
-                     (unsigned)uid, (unsigned long long)has, (unsigned long long)most);
+                     (unsigned)uid, (unsigned long long)has, (unsigned long long)max);
 }
 
-static enum kiln_code full_of_bytes(uint32_t uid, uint64_t has, uint64_t most, struct kiln_err *err)
+static enum kiln_code full_of_bytes(uint32_t uid, uint64_t has, uint64_t max, struct kiln_err *err)
 {
     return kiln_fail(err, KILN_FULL,
                      "the tuning records of user %u take %llu bytes, and one user's may take %llu: "
                      "remove some (kilnctl db rm), or have the host's limit set higher (setting "
                      "tuning_bytes_per_uid)",
-                     (unsigned)uid, (unsigned long long)has, (unsigned long long)most);
+                     (unsigned)uid, (unsigned long long)has, (unsigned long long)max);
 }
 
 /* KILN_FULL leaves the change as it was.  |old| and |new| are the record's costs; 0: no record. */

@@ -113,9 +113,9 @@ static bool copy_name(struct bytes text, char into[TUNING_NAME_MAX + 1])
     return true;
 }
 
-static bool is_in(int64_t number, int64_t least, int64_t most)
+static bool is_in(int64_t number, int64_t min, int64_t max)
 {
-    return number >= least && number <= most;
+    return number >= min && number <= max;
 }
 
 static uint64_t newest_time(const struct tuning_row *rows, size_t count)

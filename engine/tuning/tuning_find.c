@@ -150,12 +150,12 @@ static bool find_in_tier(const struct lookup *l, enum tuning_tier tier, struct b
 static bool join_row(struct scratch *s, const struct tuning_row *row)
 {
     if (s->joined_count == s->joined_max) {
-        size_t most = s->joined_max ? 2 * s->joined_max : TUNING_ENTRIES_MAX;
-        struct tuning_row *more = realloc(s->joined_rows, most * sizeof(*more));
+        size_t max = s->joined_max ? 2 * s->joined_max : TUNING_ENTRIES_MAX;
+        struct tuning_row *more = realloc(s->joined_rows, max * sizeof(*more));
         if (!more)
             return false;
         s->joined_rows = more;
-        s->joined_max = most;
+        s->joined_max = max;
     }
     s->joined_rows[s->joined_count++] = *row;
     return true;

@@ -145,7 +145,7 @@ static enum kiln_code check_memory(const struct tuning *t, const struct tuning_p
                                    const struct tuning_row *rows, size_t count,
                                    struct kiln_err *err)
 {
-    uint64_t most = t->records_per_uid;
+    uint64_t max = t->records_per_uid;
     const struct tuning_held *held = tuning_table_find(t->table, place);
     if (held && has_all(held, rows, count))
         return KILN_OK;
@@ -155,12 +155,12 @@ static enum kiln_code check_memory(const struct tuning *t, const struct tuning_p
             "the records in memory take %llu bytes, and there is no directory for more "
             "(setting tuning_bytes_per_uid)",
             (unsigned long long)tuning_table_bytes(t->table));
-    if (most == 0 || held || tuning_table_count_of(t->table, place->uid) < most)
+    if (max == 0 || held || tuning_table_count_of(t->table, place->uid) < max)
         return KILN_OK;
     return kiln_fail(err, KILN_FULL,
                      "%llu records are kept in memory, and there is no directory for more "
                      "(setting tuning_records_per_uid)",
-                     (unsigned long long)most);
+                     (unsigned long long)max);
 }
 
 enum kiln_code tuning_job_put(struct tuning *t, const struct tuning_row *rows, size_t count,

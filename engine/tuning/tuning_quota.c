@@ -27,12 +27,12 @@ struct tuning_usage *tuning_usage_known(const struct tuning_db *db, uint32_t uid
 static struct tuning_usage *usage_add(struct tuning_db *db)
 {
     if (db->usage_count == db->usage_max) {
-        size_t most = db->usage_max ? 2 * db->usage_max : 16;
-        struct tuning_usage *more = realloc(db->usages, most * sizeof(*more));
+        size_t max = db->usage_max ? 2 * db->usage_max : 16;
+        struct tuning_usage *more = realloc(db->usages, max * sizeof(*more));
         if (!more)
             return NULL;
         db->usages = more;
-        db->usage_max = most;
+        db->usage_max = max;
     }
     return &db->usages[db->usage_count];
 }

@@ -56,14 +56,14 @@ static struct reader body_of(const struct tuning_place *place, struct bytes pack
 
 /* ---- what may be stored ---- */
 
-static bool is_printable(const char *text, size_t most)
+static bool is_printable(const char *text, size_t max)
 {
-    size_t size = strnlen(text, most + 1);
+    size_t size = strnlen(text, max + 1);
     for (size_t i = 0; i < size; i++) {
         if (!isgraph((unsigned char)text[i]))
             return false;
     }
-    return size <= most;
+    return size <= max;
 }
 
 static bool is_name(const char *text) { return text[0] && is_printable(text, TUNING_NAME_MAX); }
@@ -156,10 +156,10 @@ static void put_text(struct buffer *to, const char *text)
     buffer_put_sized(to, bytes_of(known_text(text), strlen(known_text(text)) + 1));
 }
 
-static const char *text_of(struct reader *r, size_t most)
+static const char *text_of(struct reader *r, size_t max)
 {
     struct bytes text = reader_sized(r);
-    bool fits = !r->failed && text.size > 0 && text.size <= most + 1 &&
+    bool fits = !r->failed && text.size > 0 && text.size <= max + 1 &&
                 memchr(text.data, '\0', text.size) == text.data + text.size - 1;
     r->failed |= !fits;
     return fits ? (const char *)text.data : "";
