@@ -256,9 +256,13 @@ static enum kiln_code enter_box(struct arguments_given *given, char directory[PA
     if (rc)
         return rc;
     setpgid(0, 0); /* so that kilnd can end it together with what it started */
-    c->is_workers_user = given->user != NULL;
-    c->room = DIRECTORY_FILES * given->limits.output;
-    rc = confine_begin(c, given->outside, directory, stay_behind, given, err);
+    const struct confine_options options = { .directory = directory,
+                                             .free_space = DIRECTORY_FILES * given->limits.output,
+                                             .outside = given->outside,
+                                             .is_workers_user = given->user != NULL,
+                                             .give_up = stay_behind,
+                                             .context = given };
+    rc = confine_begin(c, &options, err);
     return rc ? rc : become_user(given, err);
 }
 
@@ -309,7 +313,7 @@ static int settle(struct arguments_given *given, pid_t starter, struct confineme
      * undone it. */
     prctl(PR_SET_DUMPABLE, 0);
     if (!given->resume)
-        confine_finish(c, directory);
+        confine_finish(c);
     return 0;
 }
 

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #define CANDIDATES_MAX 32
-#define NEWEST 40u /* of the version numbers looked for in PATH */
-#define OLDEST 15u /* the first to know gfx90a, gfx940 and code object version 5 */
+#define NEWEST 40u /* highest version number that is searched in PATH */
+#define OLDEST 15u /* first version with gfx90a, gfx940 and code object version 5 */
 #define OUTPUT_MAX (64u << 10)
 
 struct candidate {
@@ -43,7 +43,7 @@ enum kiln_code clang_version(const char *path, char *text, size_t size, struct k
     return KILN_OK;
 }
 
-/* From the path where Debian puts it, else by asking; 0 when neither tells. */
+/* Takes the version from Debian's path, or else from clang's own output; 0: unknown. */
 static unsigned major_of(const char *path)
 {
     const char *debian = strstr(path, "/llvm-");
@@ -57,7 +57,7 @@ static unsigned major_of(const char *path)
     return number ? (unsigned)strtoul(number + strlen("version "), NULL, 10) : 0;
 }
 
-static void consider(struct candidates *found, const char *path)
+static void consider_path(struct candidates *found, const char *path)
 {
     char real[PATH_MAX], linker[CLANG_PATH_MAX];
     if (found->count == CANDIDATES_MAX || !realpath(path, real) || strlen(real) >= CLANG_PATH_MAX ||
@@ -87,10 +87,10 @@ static void look_in_path(struct candidates *found)
     for (char *f = strtok_r(directories, ":", &rest); f; f = strtok_r(NULL, ":", &rest)) {
         for (unsigned number = NEWEST; number >= OLDEST; number--) {
             snprintf(file, sizeof(file), "%s/clang-%u", f, number);
-            consider(found, file);
+            consider_path(found, file);
         }
         snprintf(file, sizeof(file), "%s/clang", f);
-        consider(found, file);
+        consider_path(found, file);
     }
     free(directories);
 }
@@ -100,12 +100,12 @@ static void look_in_usual_places(struct candidates *found)
     char file[PATH_MAX];
     const char *rocm = getenv("KILN_ROCM_PATH");
     snprintf(file, sizeof(file), "%s/llvm/bin/clang", rocm ? rocm : "/opt/rocm");
-    consider(found, file);
+    consider_path(found, file);
     glob_t matches;
     if (glob("/usr/lib/llvm-*/bin/clang", 0, NULL, &matches) != 0)
         return;
     for (size_t i = 0; i < matches.gl_pathc; i++)
-        consider(found, matches.gl_pathv[i]);
+        consider_path(found, matches.gl_pathv[i]);
     globfree(&matches);
 }
 
@@ -141,7 +141,7 @@ enum kiln_code clang_find(char path[CLANG_PATH_MAX], struct kiln_err *err)
     }
     return kiln_fail(
         err, KILN_UNAVAILABLE,
-        "no clang of version %u or later with the AMDGPU target and an ld.lld beside "
+        "no clang of version %u or later with the AMDGPU target and an ld.lld next to "
         "it is in PATH, /usr/lib/llvm-* or ROCm's llvm directory; install clang-19 and "
         "lld-19, or set KILN_ROCM_PATH",
         OLDEST);

@@ -17,7 +17,7 @@
 #define AMD_FEATURE_OFF 2u
 #define AMD_FEATURE_ON 3u
 
-/* NVIDIA: since ELF ABI version 8 (CUDA 13) the SM number stands one byte higher. */
+/* NVIDIA: since ELF ABI version 8 (CUDA 13), the SM number is one byte higher. */
 #define NVIDIA_HIGH_SINCE_ABI 8u
 
 #define SHOWN_ARCHES 16
@@ -56,7 +56,7 @@ static enum kiln_code check_arch(unsigned number, const struct target *target, s
     char arch[LIMIT_TARGET_TEXT], found[SHOWN_ARCHES];
     target_arch(target, arch, sizeof(arch));
     const struct machine *wanted = by_arch(arch), *is = by_number(number);
-    /* A processor newer than our table is believed, unless the object is plainly for another. */
+    /* Accepts a processor that is newer than the table, unless the object names another one. */
     if (wanted ? wanted->number == number : !is)
         return KILN_OK;
     snprintf(found, sizeof(found), "number %#x", number);
@@ -122,7 +122,7 @@ enum kiln_code code_object_check(struct bytes object, const struct target *targe
     return amd ? check_amd(&image, target, err) : check_nvidia(&image, target, err);
 }
 
-static bool suits(const struct target *target, const char *name, unsigned bits)
+static bool suits_target(const struct target *target, const char *name, unsigned bits)
 {
     const char *at = strstr(target->text, name);
     if (!at || bits == AMD_FEATURE_EITHER)
@@ -139,8 +139,8 @@ bool code_object_suits(struct bytes object, const struct target *target)
         return false;
     unsigned flags = image.header.e_flags;
     return image.header.e_ident[EI_ABIVERSION] < AMD_FEATURES_SINCE_ABI ||
-           (suits(target, "sramecc", flags >> AMD_SRAMECC_SHIFT & 3u) &&
-            suits(target, "xnack", flags >> AMD_XNACK_SHIFT & 3u));
+           (suits_target(target, "sramecc", flags >> AMD_SRAMECC_SHIFT & 3u) &&
+            suits_target(target, "xnack", flags >> AMD_XNACK_SHIFT & 3u));
 }
 
 struct listing {
@@ -149,7 +149,7 @@ struct listing {
     size_t count;
 };
 
-static void list(struct listing *listing, struct bytes name)
+static void list_name(struct listing *listing, struct bytes name)
 {
     listing->count++;
     if (listing->each)
@@ -169,7 +169,7 @@ static void list_descriptors(const struct elf_image *image, const Elf64_Shdr *se
         struct bytes name = elf_text(strings, symbol.st_name);
         if (symbol.st_shndx != SHN_UNDEF && name.size > 3 &&
             memcmp(name.data + name.size - 3, ".kd", 3) == 0)
-            list(listing, bytes_of(name.data, name.size - 3));
+            list_name(listing, bytes_of(name.data, name.size - 3));
     }
 }
 
@@ -180,7 +180,7 @@ static void list_text_section(const struct elf_image *image, const Elf64_Shdr *s
     size_t length = sizeof(prefix) - 1;
     struct bytes name = elf_section_name(image, section);
     if (name.size > length && memcmp(name.data, prefix, length) == 0)
-        list(listing, bytes_of(name.data + length, name.size - length));
+        list_name(listing, bytes_of(name.data + length, name.size - length));
 }
 
 size_t code_object_kernels(struct bytes object, const struct target *target,

@@ -14,10 +14,10 @@
 #include <sys/wait.h>
 
 #define DIRECTORY "job"
-/* A program's name has no directories and cannot begin with '-', so this one cannot be taken. */
+/* No program has this name, because names have no directories and do not begin with '-'. */
 #define OBJECT "-object"
 
-/* clang's exit status when the source is wrong; anything else went wrong in the compiler. */
+/* clang's exit status for an error in the source; other statuses mean that the compiler failed. */
 #define CLANG_REPORTED 1
 
 struct clang {
@@ -37,8 +37,8 @@ static void add_fixed(struct arguments *a, const struct clang *c, const struct t
         "-nogpulib",
         "-nostdinc",
         "-nostdinc++",
-        "-fuse-cuid=none",        /* the name would hold the temporary directory's path */
-        "-fno-crash-diagnostics", /* it would write a reproducer that nobody looks for */
+        "-fuse-cuid=none",        /* the id would depend on the temporary directory's path */
+        "-fno-crash-diagnostics", /* would write a reproducer that nobody reads */
         "-fno-color-diagnostics",
         "-O3",
         "-std=c++17",
@@ -57,7 +57,7 @@ static enum compile_end out_of_memory(struct kiln_err *err)
     return COMPILE_MEMORY;
 }
 
-static enum compile_end died(int number, struct kiln_err *err)
+static enum compile_end report_death(int number, struct kiln_err *err)
 {
     enum compile_end end = number == SIGXCPU   ? COMPILE_TIMED_OUT
                            : number == SIGXFSZ ? COMPILE_OUTPUT
@@ -67,8 +67,8 @@ static enum compile_end died(int number, struct kiln_err *err)
     return end;
 }
 
-/* clang outlives the death of its own linker and then exits with a status of its choice. */
-static enum compile_end judge(int status, struct kiln_err *err)
+/* If clang's linker dies, clang survives and exits with an arbitrary status. */
+static enum compile_end judge_status(int status, struct kiln_err *err)
 {
     enum compile_end end = COMPILE_DONE;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
@@ -78,7 +78,7 @@ static enum compile_end judge(int status, struct kiln_err *err)
         return COMPILE_REFUSED;
     }
     if (WIFSIGNALED(status)) {
-        end = died(WTERMSIG(status), err);
+        end = report_death(WTERMSIG(status), err);
     } else {
         kiln_fail(err, KILN_COMPILE_FAILED, "clang failed with status %d", WEXITSTATUS(status));
         end = COMPILE_CRASHED;
@@ -92,14 +92,14 @@ static enum compile_end judge(int status, struct kiln_err *err)
     return end;
 }
 
-static enum compile_end failed(struct kiln_err *err)
+static enum compile_end report_failure(struct kiln_err *err)
 {
     return err->code == KILN_NO_MEMORY ? COMPILE_MEMORY
            : err->code == KILN_FULL    ? COMPILE_OUTPUT
                                        : COMPILE_UNAVAILABLE;
 }
 
-static enum compile_end run(const struct arguments *arguments, struct kiln_err *err)
+static enum compile_end run_clang(const struct arguments *arguments, struct kiln_err *err)
 {
     pid_t pid;
     int status;
@@ -108,8 +108,8 @@ static enum compile_end run(const struct arguments *arguments, struct kiln_err *
                                .out_fd = -1,
                                .pass_fd = -1 };
     if (program_start(&program, &pid, err) || program_wait(pid, &status, err))
-        return failed(err);
-    return judge(status, err);
+        return report_failure(err);
+    return judge_status(status, err);
 }
 
 static enum compile_end compile_here(const struct arguments *arguments,
@@ -117,11 +117,11 @@ static enum compile_end compile_here(const struct arguments *arguments,
                                      struct kiln_err *err)
 {
     if (scratch_fill(DIRECTORY, job, err))
-        return failed(err);
-    enum compile_end end = run(arguments, err);
+        return report_failure(err);
+    enum compile_end end = run_clang(arguments, err);
     if (end == COMPILE_DONE &&
         fs_read_file(DIRECTORY "/" OBJECT, LIMIT_CODE_OBJECT, ret_object, err))
-        return failed(err);
+        return report_failure(err);
     return end;
 }
 

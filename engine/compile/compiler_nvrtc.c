@@ -17,7 +17,7 @@ static const char *const names[] = {
     "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so.11.1", "libnvrtc.so", NULL,
 };
 
-static const char *const deciding[] = { "libnvrtc", NULL }; /* also libnvrtc-builtins */
+static const char *const deciding[] = { "libnvrtc", NULL }; /* matches libnvrtc-builtins too */
 
 /* NVRTC spells some of clang's options differently. */
 static void add_translated(struct arguments *a, const char *option)

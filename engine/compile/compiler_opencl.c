@@ -50,7 +50,7 @@ static enum compile_end no_memory(struct kiln_err *err)
     return COMPILE_MEMORY;
 }
 
-static enum compile_end judge(int result, const char *call, struct kiln_err *err)
+static enum compile_end judge_result(int result, const char *call, struct kiln_err *err)
 {
     if (result == OPENCL_OUT_OF_HOST_MEMORY)
         return no_memory(err);
@@ -58,8 +58,8 @@ static enum compile_end judge(int result, const char *call, struct kiln_err *err
     return COMPILE_REFUSED;
 }
 
-/* OpenCL C knows clang's words for few things. */
-static void translate(struct arguments *a, const char *option)
+/* OpenCL C accepts only a few of clang's options. */
+static void translate_option(struct arguments *a, const char *option)
 {
     static const struct {
         const char *ours;
@@ -90,7 +90,7 @@ static char *options_of(const struct compile_job *job)
     arguments_add(&a, "-DKILN_OPENCL=1");
     if (!options_name(job->options, "-std=") && !options_name(job->options, "-cl-std="))
         arguments_add(&a, "-cl-std=CL1.2");
-    arguments_add_options(&a, job->options, translate);
+    arguments_add_options(&a, job->options, translate_option);
     return a.failed ? NULL : arguments_join(&a);
 }
 
@@ -128,26 +128,26 @@ static void write_log(const struct build *b, void *program)
         compiler_log(log, strlen(log));
 }
 
-/* Headers exist for clCompileProgram only, and it takes a link after it. */
-static enum compile_end build(struct build *b, const char *options, struct kiln_err *err)
+/* Only clCompileProgram accepts headers; the program must then be linked. */
+static enum compile_end build_program(struct build *b, const char *options, struct kiln_err *err)
 {
     int result;
     if (b->header_count == 0) {
         result = b->cl->clBuildProgram(b->source, 1, &b->device, options, NULL, NULL);
         write_log(b, b->source);
         b->program = b->source;
-        return result ? judge(result, "clBuildProgram", err) : COMPILE_DONE;
+        return result ? judge_result(result, "clBuildProgram", err) : COMPILE_DONE;
     }
     result = b->cl->clCompileProgram(b->source, 1, &b->device, options, b->header_count, b->headers,
                                      (const char **)b->names, NULL, NULL);
     write_log(b, b->source);
     if (result)
-        return judge(result, "clCompileProgram", err);
+        return judge_result(result, "clCompileProgram", err);
     b->program =
         b->cl->clLinkProgram(b->context, 1, &b->device, "", 1, &b->source, NULL, NULL, &result);
     if (result)
         write_log(b, b->program);
-    return result ? judge(result, "clLinkProgram", err) : COMPILE_DONE;
+    return result ? judge_result(result, "clLinkProgram", err) : COMPILE_DONE;
 }
 
 static void append_size(const struct build *b, void *kernel, char *list, size_t size)
@@ -164,9 +164,9 @@ static void append_size(const struct build *b, void *kernel, char *list, size_t 
         snprintf(list + used, size - used, "%s%s", used ? "," : "", entry);
 }
 
-/* PoCL's binaries hold each kernel for any launch, yet a launch would still make and link one for
- * its own size (30 ms, and a linker on the client's machine).  This asks it to put the one for
- * the size that the kernel requires into the binary as well; other drivers do not look. */
+/* PoCL's binaries contain each kernel for any work-group size.  A launch would still build and link
+ * a version for its own size, which takes 30 ms and needs a linker on the client's machine.  This
+ * makes PoCL add the version for the size that the kernel requires.  Other drivers ignore it. */
 static void ask_for_required_sizes(const struct build *b)
 {
     void *kernels[KERNELS_MAX];
@@ -191,7 +191,7 @@ static enum compile_end take_binary(const struct build *b, struct buffer *ret_ob
     int result =
         b->cl->clGetProgramInfo(b->program, OPENCL_PROGRAM_BINARY_SIZES, sizeof(size), &size, NULL);
     if (result)
-        return judge(result, "CL_PROGRAM_BINARY_SIZES", err);
+        return judge_result(result, "CL_PROGRAM_BINARY_SIZES", err);
     if (size == 0 || size > LIMIT_CODE_OBJECT) {
         kiln_fail(err, KILN_COMPILE_FAILED, "the driver made a program binary of %zu bytes", size);
         return size ? COMPILE_OUTPUT : COMPILE_REFUSED;
@@ -202,7 +202,7 @@ static enum compile_end take_binary(const struct build *b, struct buffer *ret_ob
     result =
         b->cl->clGetProgramInfo(b->program, OPENCL_PROGRAM_BINARIES, sizeof(binary), &binary, NULL);
     if (result)
-        return judge(result, "CL_PROGRAM_BINARIES", err);
+        return judge_result(result, "CL_PROGRAM_BINARIES", err);
     buffer_put(ret_object, binary, size);
     return ret_object->failed ? no_memory(err) : COMPILE_DONE;
 }
@@ -214,7 +214,7 @@ static enum compile_end compile_in(struct build *b, const struct compile_job *jo
     b->source = program_of(b, job->source);
     if (!options || !b->source || !take_headers(b, job))
         return no_memory(err);
-    enum compile_end end = build(b, options, err);
+    enum compile_end end = build_program(b, options, err);
     return end == COMPILE_DONE ? take_binary(b, ret_object, err) : end;
 }
 

@@ -16,13 +16,13 @@
 
 #define READ_FILE LANDLOCK_ACCESS_FS_READ_FILE
 #define READ (READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_EXECUTE)
-/* PoCL renames from one directory to another, which Landlock allows since its second version. */
+/* PoCL renames files from one directory to another.  Landlock can allow that since version 2. */
 #define VERSION_NEEDED 2
 
-/* Processes and threads of one worker: */
-#define PROCESSES_BESIDE 640u
-#define PROCESSES_EACH 8u /* of the processors */
-/* Of all workers, which are one user: as many as the packaged slice allows. */
+/* Limits of processes and threads; of one worker, PROCESSES_BASE and some for each processor: */
+#define PROCESSES_BASE 640u
+#define PROCESSES_EACH 8u /* for each processor */
+/* Of all workers, which run as one user: as many as the packaged slice allows. */
 #define PROCESSES_OF_WORKERS 16384u
 
 static void allow_named(const struct landlock_rules *rules, const char *variable)
@@ -36,8 +36,8 @@ static void allow_named(const struct landlock_rules *rules, const char *variable
     free(paths);
 }
 
-/* kiln-compiler starts itself anew for another toolchain, also from a directory that its user may
- * not enter: this leads to the file itself. */
+/* kiln-compiler restarts itself for another toolchain.  The link leads to the program file even if
+ * the user may not enter its directory. */
 static void allow_self(const struct landlock_rules *rules)
 {
     landlock_allow(rules, "/proc/self/exe", READ);
@@ -62,15 +62,15 @@ static void allow_system(const struct landlock_rules *rules)
         "/dev/null",
         "/dev/zero",
         "/dev/urandom",
-        "/etc/debian_version", /* clang's driver asks which system it is on */
+        "/etc/debian_version", /* clang's driver reads the distribution */
         "/etc/os-release",
         "/etc/lsb-release",
-        "/sys/devices", /* PoCL looks for processors and memory */
+        "/sys/devices", /* PoCL reads processors and memory */
         "/sys/bus",
         "/sys/class",
         "/sys/fs/cgroup",
         "/sys/kernel/mm",
-        /* Landlock itself keeps /proc/PID/environ and the like of other processes closed. */
+        /* Landlock denies /proc/PID/environ and similar files of processes outside of it. */
         "/proc",
     };
     static const char *const variables[] = { "PATH", "LD_LIBRARY_PATH", "OCL_ICD_VENDORS",
@@ -84,7 +84,7 @@ static void allow_system(const struct landlock_rules *rules)
 
 /* ---- layer by layer ---- */
 
-static void lacks(struct confinement *c, enum sandbox_layer layer, const char *why)
+static void note_missing(struct confinement *c, enum sandbox_layer layer, const char *why)
 {
     snprintf(c->reason[layer], CONFINE_REASON_MAX, "%.*s", CONFINE_REASON_MAX - 1, why);
 }
@@ -101,7 +101,7 @@ static void note_errors(struct confinement *c, const struct namespace_errors *er
     };
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         if (errors->of[kinds[i].kind])
-            lacks(c, kinds[i].layer, strerror(errors->of[kinds[i].kind]));
+            note_missing(c, kinds[i].layer, strerror(errors->of[kinds[i].kind]));
     }
 }
 
@@ -109,49 +109,52 @@ static void note_errors(struct confinement *c, const struct namespace_errors *er
 static unsigned processes_max(void)
 {
     long processors = sysconf(_SC_NPROCESSORS_CONF);
-    return PROCESSES_BESIDE + PROCESSES_EACH * (unsigned)(processors > 0 ? processors : 1);
+    return PROCESSES_BASE + PROCESSES_EACH * (unsigned)(processors > 0 ? processors : 1);
 }
 
-static void mount_all(struct confinement *c, const struct namespace_errors *errors,
-                      const char *directory)
+static void mount_all(struct confinement *c, const struct namespace_errors *errors)
 {
     struct kiln_err err = KILN_ERR_INIT;
     if (errors->of[NAMESPACE_MOUNT])
         return;
     if (!errors->of[NAMESPACE_PID] && mounts_own_proc(processes_max(), &err))
-        lacks(c, LAYER_proc, err.text);
-    if (mounts_read_only_but(directory, c->room, &err))
-        lacks(c, LAYER_mounts, err.text);
+        note_missing(c, LAYER_proc, err.text);
+    if (mounts_read_only_but(c->options.directory, c->options.free_space, &err))
+        note_missing(c, LAYER_mounts, err.text);
 }
 
-enum kiln_code confine_begin(struct confinement *c, const char *outside, const char *directory,
-                             supervisor_give_up *give_up, void *context, struct kiln_err *err)
+enum kiln_code confine_begin(struct confinement *c, const struct confine_options *options,
+                             struct kiln_err *err)
 {
+    const char *outside = options->outside;
     struct namespace_errors errors;
+    *c = (struct confinement){ .options = *options };
     namespaces_read(&c->outside);
     uint64_t user = c->outside.of[NAMESPACE_USER];
     if (outside && !namespaces_from_text(outside, &c->outside))
-        return kiln_fail(err, KILN_INVALID, "'%s' are not the numbers of namespaces", outside);
+        return kiln_fail(err, KILN_INVALID, "'%s' is no list of namespace numbers", outside);
     namespaces_leave(&c->outside, &errors);
     note_errors(c, &errors);
-    enum kiln_code rc = errors.of[NAMESPACE_PID] ? KILN_OK : supervisor_fork(give_up, context, err);
+    enum kiln_code rc = errors.of[NAMESPACE_PID]
+                            ? KILN_OK
+                            : supervisor_fork(options->give_up, options->context, err);
     if (rc)
         return rc;
-    mount_all(c, &errors, directory);
+    mount_all(c, &errors);
     struct namespace_ids own;
     namespaces_read(&own);
-    /* Before Linux 5.14 the processes of a user were counted across its namespaces. */
-    c->has_own_user = own.of[NAMESPACE_USER] != user && kernel_since(5, 14);
+    /* Before Linux 5.14, a user's processes were counted across all user namespaces. */
+    c->has_user_namespace = own.of[NAMESPACE_USER] != user && kernel_since(5, 14);
     return KILN_OK;
 }
 
-static void confine_files(struct confinement *c, const char *directory)
+static void confine_files(struct confinement *c)
 {
     struct landlock_rules rules;
     struct kiln_err err = KILN_ERR_INIT;
     unsigned version = landlock_version();
     if (version < VERSION_NEEDED) {
-        lacks(c, LAYER_landlock, "none that is switched on, or one from before Linux 5.19");
+        note_missing(c, LAYER_landlock, "Landlock is disabled, or older than Linux 5.19");
         return;
     }
     const struct landlock_rights handled = landlock_rights(version);
@@ -159,23 +162,24 @@ static void confine_files(struct confinement *c, const char *directory)
     if (!rc) {
         allow_system(&rules);
         allow_self(&rules);
-        landlock_allow(&rules, directory, rules.handled);
+        landlock_allow(&rules, c->options.directory, rules.handled);
         rc = landlock_enforce(&rules, &err);
     }
     if (rc)
-        lacks(c, LAYER_landlock, err.text);
+        note_missing(c, LAYER_landlock, err.text);
     else
         c->report.landlock = version;
 }
 
-/* The system counts all processes of a user: those of a user who has others would be in the way. */
-static void bound_processes(const struct confinement *c)
+/* RLIMIT_NPROC counts all processes of a user (setrlimit(2)).  So it is set only if the user, or
+ * the user in this namespace, runs nothing but compilers. */
+static void limit_processes(const struct confinement *c)
 {
-    rlim_t most = c->has_own_user ? processes_max() : PROCESSES_OF_WORKERS;
+    rlim_t max = c->has_user_namespace ? processes_max() : PROCESSES_OF_WORKERS;
     struct rlimit limit;
     if (getrlimit(RLIMIT_NPROC, &limit) != 0)
         return;
-    limit.rlim_max = most < limit.rlim_max ? most : limit.rlim_max;
+    limit.rlim_max = max < limit.rlim_max ? max : limit.rlim_max;
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NPROC, &limit);
 }
@@ -183,23 +187,24 @@ static void bound_processes(const struct confinement *c)
 static void report_reasons(struct confinement *c)
 {
     for (enum sandbox_layer l = 0; l < LAYERS; l++) {
-        if (!report_has(&c->report, l)) /* a reason counts only then */
+        if (!report_has(&c->report,
+                        l)) /* verification may have found the layer despite a failure */
             report_add_reason(&c->report, l, c->reason[l][0] ? c->reason[l] : "not in force");
     }
 }
 
-void confine_finish(struct confinement *c, const char *directory)
+void confine_finish(struct confinement *c)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    lacks(c, LAYER_user, "they run as root");
+    note_missing(c, LAYER_user, "compilers run as root");
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
-        lacks(c, LAYER_no_new_privileges, strerror(errno));
-    confine_files(c, directory);
-    if (c->has_own_user || c->is_workers_user)
-        bound_processes(c);
-    verify_surroundings(&c->outside, directory, &c->report);
+        note_missing(c, LAYER_no_new_privileges, strerror(errno));
+    confine_files(c);
+    if (c->has_user_namespace || c->options.is_workers_user)
+        limit_processes(c);
+    verify_surroundings(&c->outside, c->options.directory, &c->report);
     if (syscall_filter_compilers(&err))
-        lacks(c, LAYER_seccomp, err.text);
+        note_missing(c, LAYER_seccomp, err.text);
     verify_filter(&c->report);
     report_reasons(c);
 }

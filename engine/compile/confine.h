@@ -10,9 +10,14 @@
  * Ownership  holds for this process and all that it starts, for ever
  * Threading  call before any thread is started
  *
- *     confine_begin   namespaces and their mounts, while the process still has privileges for them
- *     (the caller switches user, drops capabilities, enters its directory)
- *     confine_finish  Landlock, the limit of processes, system calls; then verifies all layers
+ * The order is given by what each layer needs:
+ *
+ *     confine_begin   namespaces, mounts      need CAP_SYS_ADMIN, or a user namespace
+ *     the caller      switches user, drops capabilities, enters its directory
+ *     confine_finish  no_new_privs, Landlock  need no privilege, but hide files such as /etc
+ *                     limit of processes
+ *                     verification            reads /proc and opens sockets
+ *                     seccomp                 refuses most of the calls above
  */
 #include "common/err.h"
 #include "engine/sandbox/layers.h"
@@ -21,22 +26,29 @@
 
 #define CONFINE_REASON_MAX 120
 
+struct confine_options {
+    const char *directory; /* borrowed until confine_finish; the only one that stays writable */
+    uint64_t free_space;   /* bytes that may be written there; 0: limited only by the disk */
+    const char *outside;   /* kilnd's namespaces (namespaces_to_text);  NULL: the current ones */
+    bool is_workers_user;  /* only compiler processes run as this user */
+    supervisor_give_up *give_up; /* runs in the two processes that stay behind (supervisor.h) */
+    void *context;               /* of |give_up| */
+};
+
 struct confinement {
+    struct confine_options options;
     struct namespace_ids outside;            /* namespaces that this process must not share */
     char reason[LAYERS][CONFINE_REASON_MAX]; /* why a layer could not be enabled; "" */
-    bool is_workers_user;                    /* set by the caller: only workers run as this user */
-    uint64_t room;     /* set by the caller: bytes it may write; 0: limited only by the disk */
-    bool has_own_user; /* in a private user namespace, which counts processes */
+    bool has_user_namespace;                 /* a private one, in which processes are counted */
     struct sandbox_report report;
 };
 
-/* |outside|: kilnd's namespaces (namespaces_to_text);  NULL: those of this process so far.  Only
- * |directory| stays writable.  With a process namespace it returns in a child;  |give_up| runs
- * in the two processes that stay behind (supervisor.h).  Layers that cannot be enabled are
- * recorded. */
-KILN_MUST_CHECK enum kiln_code confine_begin(struct confinement *c, const char *outside,
-                                             const char *directory, supervisor_give_up *give_up,
-                                             void *context, struct kiln_err *err);
-/* Grants write access to |directory|, and read access to system directories and to what PATH,
- * LD_LIBRARY_PATH, OCL_ICD_VENDORS, KILN_CUDA_PATH and KILN_ROCM_PATH name.  Fills |report|. */
-void confine_finish(struct confinement *c, const char *directory);
+/* Initialises |c|.  If the process gets its own process namespace, the call returns in a child.
+ * Layers that cannot be enabled are recorded and do not make it fail. */
+KILN_MUST_CHECK enum kiln_code confine_begin(struct confinement *c,
+                                             const struct confine_options *options,
+                                             struct kiln_err *err);
+/* Grants write access to |options.directory|.  Grants read access to system directories and to the
+ * paths in PATH, LD_LIBRARY_PATH, OCL_ICD_VENDORS, KILN_CUDA_PATH and KILN_ROCM_PATH.  Fills
+ * |report|. */
+void confine_finish(struct confinement *c);

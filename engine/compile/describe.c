@@ -17,8 +17,8 @@ static const char *const family_names[] = {
     [TARGET_OPENCL] = "opencl",
 };
 
-static enum kiln_code look(const struct compiler_ops *ops, struct toolchain *ret_toolchain,
-                           struct kiln_err *err)
+static enum kiln_code describe_compiler(const struct compiler_ops *ops,
+                                        struct toolchain *ret_toolchain, struct kiln_err *err)
 {
     struct compiler *compiler = NULL;
     enum kiln_code rc = ops->open(&compiler, err);
@@ -36,7 +36,7 @@ static struct json *row_of(const struct compiler_ops *ops)
     char identity[DIGEST_HEX_SIZE];
     struct json *row = json_object();
     json_set_text(row, "name", ops->name);
-    if (look(ops, &tc, &err)) {
+    if (describe_compiler(ops, &tc, &err)) {
         json_set_text(row, "reason", err.text);
         return row;
     }
@@ -62,14 +62,14 @@ int compiler_describe_to(const char *name, int fd)
     return text && fs_write_all(fd, bytes_of_text(text), &err) == KILN_OK ? 0 : 1;
 }
 
-struct look { /* one back end being looked at by a process of its own */
+struct inspection { /* one back end, which a separate process describes */
     const struct compiler_ops *ops;
     int row_fd; /* owned */
     pid_t pid;
     struct kiln_err err;
 };
 
-static void start(struct look *l)
+static void start_description(struct inspection *l)
 {
     const char *const argv[] = { "/proc/self/exe", "--describe", l->ops->name, NULL };
     if (scratch_unnamed(&l->row_fd, &l->err))
@@ -79,7 +79,7 @@ static void start(struct look *l)
         l->pid = 0;
 }
 
-static struct json *absence(const char *name, const char *reason)
+static struct json *describe_absence(const char *name, const char *reason)
 {
     struct json *row = json_object();
     json_set_text(row, "name", name);
@@ -87,11 +87,11 @@ static struct json *absence(const char *name, const char *reason)
     return row;
 }
 
-static struct json *finish(struct look *l)
+static struct json *finish_description(struct inspection *l)
 {
     int status = 0;
     if (!l->pid || program_wait(l->pid, &status, &l->err))
-        return absence(l->ops->name, l->err.text);
+        return describe_absence(l->ops->name, l->err.text);
     BUFFER_AUTO struct buffer text;
     struct json *row = NULL;
     buffer_init(&text, ROW_MAX);
@@ -99,27 +99,28 @@ static struct json *finish(struct look *l)
         !json_parse(buffer_view(&text), l->ops->name, &row, &l->err))
         return row;
     if (WIFSIGNALED(status))
-        kiln_fail(&l->err, KILN_UNAVAILABLE, "crashed while it was looked at (%s)",
+        kiln_fail(&l->err, KILN_UNAVAILABLE, "crashed while kiln inspected it (%s)",
                   strsignal(WTERMSIG(status)));
     else if (status)
-        kiln_fail(&l->err, KILN_UNAVAILABLE, "failed while it was looked at (status %d)",
+        kiln_fail(&l->err, KILN_UNAVAILABLE, "failed while kiln inspected it (status %d)",
                   WEXITSTATUS(status));
-    return absence(l->ops->name, l->err.text);
+    return describe_absence(l->ops->name, l->err.text);
 }
 
 enum kiln_code compilers_describe(struct buffer *ret_json, struct kiln_err *err)
 {
-    struct look looks[COMPILERS];
+    struct inspection inspections[COMPILERS];
     for (size_t i = 0; i < COMPILERS; i++) {
-        looks[i] = (struct look){ .ops = compilers[i], .row_fd = -1, .err = KILN_ERR_INIT };
-        start(&looks[i]);
+        inspections[i] =
+            (struct inspection){ .ops = compilers[i], .row_fd = -1, .err = KILN_ERR_INIT };
+        start_description(&inspections[i]);
     }
     KILN_AUTO(json) struct json *answer = json_object();
     struct json *present = json_array(), *absent = json_array();
     for (size_t i = 0; i < COMPILERS; i++) {
-        struct json *row = finish(&looks[i]);
+        struct json *row = finish_description(&inspections[i]);
         json_append(json_get(row, "identity") ? present : absent, row);
-        fd_auto(&looks[i].row_fd);
+        fd_auto(&inspections[i].row_fd);
     }
     json_set(answer, "toolchains", present);
     json_set(answer, "absent", absent);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static bool within(const struct elf_image *image, uint64_t offset, uint64_t size)
+static bool is_within(const struct elf_image *image, uint64_t offset, uint64_t size)
 {
     return offset <= image->content.size && size <= image->content.size - offset;
 }
@@ -19,7 +19,7 @@ bool elf_image_open(struct bytes content, struct elf_image *ret_image)
         h->e_ident[EI_DATA] != ELFDATA2LSB)
         return false;
     if (h->e_shnum && (h->e_shentsize != sizeof(Elf64_Shdr) ||
-                       !within(&image, h->e_shoff, (uint64_t)h->e_shnum * sizeof(Elf64_Shdr))))
+                       !is_within(&image, h->e_shoff, (uint64_t)h->e_shnum * sizeof(Elf64_Shdr))))
         return false;
     *ret_image = image;
     return true;
@@ -37,7 +37,7 @@ bool elf_section(const struct elf_image *image, size_t index, Elf64_Shdr *ret_se
     memcpy(&section, image->content.data + at, sizeof(section));
     if (section.sh_type == SHT_NOBITS)
         section.sh_size = 0;
-    if (!within(image, section.sh_offset, section.sh_size))
+    if (!is_within(image, section.sh_offset, section.sh_size))
         return false;
     *ret_content = bytes_of(image->content.data + section.sh_offset, section.sh_size);
     *ret_section = section;

@@ -5,7 +5,7 @@
 #include <ctype.h>
 #include <string.h>
 
-static int shown(struct bytes name) { return name.size > 80 ? 80 : (int)name.size; }
+static int shown_size(struct bytes name) { return name.size > 80 ? 80 : (int)name.size; }
 
 static bool part_is_fine(const char *part, size_t size)
 {
@@ -41,7 +41,7 @@ enum kiln_code program_name_check(struct bytes name, struct kiln_err *err)
     return kiln_fail(err, KILN_INVALID,
                      "'%.*s' cannot name a program: 1 to %u letters, digits and _ . + -, no "
                      "directories, not starting with '.' or '-'",
-                     shown(name), (const char *)name.data, LIMIT_PROGRAM_NAME);
+                     shown_size(name), (const char *)name.data, LIMIT_PROGRAM_NAME);
 }
 
 static bool seen_before(const struct bytes *names, uint32_t count, struct bytes name)
@@ -69,9 +69,9 @@ enum kiln_code headers_check(struct bytes records, uint32_t count, struct kiln_e
             return kiln_fail(err, KILN_INVALID,
                              "'%.*s' cannot name a header: relative paths of letters, digits and "
                              "_ . + - only, without '..'",
-                             shown(h.name), (const char *)h.name.data);
+                             shown_size(h.name), (const char *)h.name.data);
         if (seen_before(names, i, h.name))
-            return kiln_fail(err, KILN_INVALID, "header '%.*s' came twice", shown(h.name),
+            return kiln_fail(err, KILN_INVALID, "header '%.*s' came twice", shown_size(h.name),
                              (const char *)h.name.data);
         names[i] = h.name;
     }

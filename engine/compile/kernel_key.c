@@ -3,7 +3,7 @@
 
 #include "engine/digest/sha256_headers.h"
 
-/* Records that are not whole were refused before; were they not, they would share nobody's key. */
+/* The caller has refused malformed headers.  If it had not, their key would equal no other key. */
 static void put_headers(struct sha256 *s, const struct compile_job *job)
 {
     if (!sha256_put_headers(s, job->headers, job->header_count))

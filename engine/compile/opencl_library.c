@@ -79,7 +79,7 @@ static void name_device(const struct opencl_library *cl, struct opencl_device *d
 }
 
 size_t opencl_devices(const struct opencl_library *library, struct opencl_device *ret_devices,
-                      size_t most)
+                      size_t max)
 {
     static const uint64_t types[] = { OPENCL_DEVICE_TYPE_CPU, OPENCL_DEVICE_TYPE_ALL };
     void *platforms[PLATFORMS_MAX];
@@ -90,14 +90,14 @@ size_t opencl_devices(const struct opencl_library *library, struct opencl_device
     if (platform_count > PLATFORMS_MAX)
         platform_count = PLATFORMS_MAX;
     for (size_t t = 0; t < sizeof(types) / sizeof(types[0]); t++) {
-        for (unsigned i = 0; i < platform_count && count < most; i++) {
+        for (unsigned i = 0; i < platform_count && count < max; i++) {
             struct opencl_device d = { .platform = platforms[i] };
             unsigned found = 0;
             if (!platforms[i] ||
                 library->clGetDeviceIDs(platforms[i], types[t], 1, &d.device, &found) != 0 ||
                 !found)
                 continue;
-            platforms[i] = NULL; /* one device of each platform */
+            platforms[i] = NULL; /* only one device of each platform */
             name_device(library, &d);
             ret_devices[count++] = d;
         }

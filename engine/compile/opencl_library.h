@@ -42,6 +42,6 @@ struct opencl_device { /* borrowed from the driver */
 
 KILN_MUST_CHECK enum kiln_code opencl_library_open(struct opencl_library *ret_library,
                                                    struct kiln_err *err);
-/* The first device of each platform, CPUs before others; at most |most| devices. */
+/* The first device of each platform, CPUs before others; at most |max| devices. */
 size_t opencl_devices(const struct opencl_library *library, struct opencl_device *ret_devices,
-                      size_t most);
+                      size_t max);

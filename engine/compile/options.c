@@ -19,7 +19,7 @@ static const struct allowed {
 struct option {
     struct bytes text;
     struct bytes macro; /* the name after -D or -U; empty for others */
-    size_t place;       /* in the order given */
+    size_t place;       /* position in the job's options */
 };
 
 static bool is_macro(struct bytes option)
@@ -45,8 +45,8 @@ static bool is_identifier(struct bytes name)
     return name.size && !isdigit(name.data[0]);
 }
 
-/* Quotes, backslashes and '#' have no use in a number or a type's name, and compilers differ in
- * what they make of them. */
+/* Quotes, backslashes and '#' occur in no number and no type name, and compilers interpret them
+ * differently. */
 static bool value_is_fine(struct bytes value)
 {
     for (size_t i = 0; i < value.size; i++) {
@@ -101,7 +101,7 @@ static enum kiln_code check_letters(struct bytes text, struct kiln_err *err)
     return KILN_OK;
 }
 
-static enum kiln_code refuse(struct bytes option, struct kiln_err *err)
+static enum kiln_code refuse_option(struct bytes option, struct kiln_err *err)
 {
     char shown[81];
     size_t size = option.size < sizeof(shown) - 1 ? option.size : sizeof(shown) - 1;
@@ -115,8 +115,8 @@ static enum kiln_code refuse(struct bytes option, struct kiln_err *err)
                      shown);
 }
 
-static enum kiln_code split(struct bytes text, struct option *options, size_t *ret_count,
-                            struct kiln_err *err)
+static enum kiln_code split_options(struct bytes text, struct option *options, size_t *ret_count,
+                                    struct kiln_err *err)
 {
     size_t count = 0;
     for (size_t at = 0; at < text.size;) {
@@ -128,7 +128,7 @@ static enum kiln_code split(struct bytes text, struct option *options, size_t *r
         if (option.size == 0)
             continue;
         if (!(is_macro(option) ? macro_is_fine(option) : switch_is_fine(option)))
-            return refuse(option, err);
+            return refuse_option(option, err);
         options[count] = (struct option){ .text = option, .place = count };
         if (is_macro(option))
             options[count].macro = macro_name(option);
@@ -138,44 +138,47 @@ static enum kiln_code split(struct bytes text, struct option *options, size_t *r
     return KILN_OK;
 }
 
-static int compare(struct bytes a, struct bytes b)
+static int compare_bytes(struct bytes a, struct bytes b)
 {
     size_t common = a.size < b.size ? a.size : b.size;
     int order = common ? memcmp(a.data, b.data, common) : 0;
     return order ? order : (a.size > b.size) - (a.size < b.size);
 }
 
-/* What two options must share for the later to replace the earlier. */
-static struct bytes subject(const struct option *o) { return o->macro.size ? o->macro : o->text; }
+/* Of two options with the same subject, the later replaces the earlier. */
+static struct bytes option_subject(const struct option *o)
+{
+    return o->macro.size ? o->macro : o->text;
+}
 
-/* Macros first; equal subjects side by side, the later one last. */
-static int by_subject(const void *left, const void *right)
+/* Sorts macros first, and options with equal subjects next to each other in the given order. */
+static int compare_subjects(const void *left, const void *right)
 {
     const struct option *a = left, *b = right;
     if (!a->macro.size != !b->macro.size)
         return a->macro.size ? -1 : 1;
-    int order = compare(subject(a), subject(b));
+    int order = compare_bytes(option_subject(a), option_subject(b));
     return order ? order : (a->place > b->place) - (a->place < b->place);
 }
 
-/* Macros by name, the others in the order given. */
+/* Sorts macros by name; the others keep the given order. */
 static int by_place(const void *left, const void *right)
 {
     const struct option *a = left, *b = right;
     if (!a->macro.size != !b->macro.size)
         return a->macro.size ? -1 : 1;
     if (a->macro.size)
-        return compare(a->macro, b->macro);
+        return compare_bytes(a->macro, b->macro);
     return (a->place > b->place) - (a->place < b->place);
 }
 
-/* Keeps the last of each subject: "-O2 -O3 -O2" means -O2, so the first one must go. */
+/* Keeps the last option of each subject: "-O2 -O3 -O2" becomes "-O2". */
 static size_t drop_replaced(struct option *options, size_t count)
 {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
         bool replaced = i + 1 < count && !options[i].macro.size == !options[i + 1].macro.size &&
-                        bytes_equal(subject(&options[i]), subject(&options[i + 1]));
+                        bytes_equal(option_subject(&options[i]), option_subject(&options[i + 1]));
         if (!replaced)
             options[kept++] = options[i];
     }
@@ -193,10 +196,10 @@ enum kiln_code options_canonicalise(struct bytes text, struct buffer *ret_canoni
         return kiln_fail(err, KILN_NO_MEMORY, "cannot hold %zu bytes of compile options",
                          text.size);
     size_t count = 0;
-    rc = split(text, options, &count, err);
+    rc = split_options(text, options, &count, err);
     if (rc)
         return rc;
-    qsort(options, count, sizeof(*options), by_subject);
+    qsort(options, count, sizeof(*options), compare_subjects);
     count = drop_replaced(options, count);
     qsort(options, count, sizeof(*options), by_place);
     for (size_t i = 0; i < count; i++) {

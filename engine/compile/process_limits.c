@@ -11,10 +11,11 @@
 /* A compiler opens its libraries, headers and a few pipes. */
 #define FILES_MAX 1024
 #define NICENESS 10
-/* Halfway to "first": a compile can be repeated, a training job cannot. */
+/* Half of the maximum of 1000: the kernel should kill a compile, which can be repeated, before a
+ * training job, which cannot. */
 #define OOM_SCORE "500"
 
-/* The sanitizers reserve terabytes of addresses, which no limit of use would allow. */
+/* Sanitizers reserve terabytes of addresses, more than any useful limit. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define LIMIT_ADDRESSES 0
 #else
@@ -27,7 +28,7 @@ static enum kiln_code set_limit(int resource, const char *name, uint64_t soft, u
     struct rlimit now;
     if (getrlimit(resource, &now) < 0)
         return kiln_fail_errno(err, errno, "cannot read %s", name);
-    /* Only root may raise a hard limit; one that is tighter already is kept. */
+    /* Only root may raise a hard limit, so a lower one stays. */
     struct rlimit want = { .rlim_cur = soft, .rlim_max = hard };
     if (want.rlim_max > now.rlim_max)
         want.rlim_max = now.rlim_max;
@@ -38,7 +39,7 @@ static enum kiln_code set_limit(int resource, const char *name, uint64_t soft, u
     return KILN_OK;
 }
 
-/* The default of 0 stays where /proc is absent; nothing depends on it. */
+/* Without /proc the score stays 0, which does no harm. */
 static void prefer_for_oom(void)
 {
     KILN_AUTO(fd) int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -71,7 +72,8 @@ void process_limits_next_job(uint64_t cpu_s)
     struct rusage used;
     if (getrlimit(RLIMIT_CPU, &limit) != 0 || getrusage(RUSAGE_SELF, &used) != 0)
         return;
-    rlim_t spent = (rlim_t)used.ru_utime.tv_sec + (rlim_t)used.ru_stime.tv_sec + 2; /* each cut */
+    rlim_t spent = (rlim_t)used.ru_utime.tv_sec + (rlim_t)used.ru_stime.tv_sec +
+                   2; /* + 2: both are rounded down */
     limit.rlim_cur = spent + cpu_s < limit.rlim_max ? spent + cpu_s : limit.rlim_max;
     setrlimit(RLIMIT_CPU, &limit);
 }

@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * Resource limits of a kiln-compiler process, which sets them itself before anything else.  So a
- * kilnd that may not change limits of other users' processes (root in a container) needs no extra
- * rights.
+ * Resource limits of a kiln-compiler process.  The process sets them itself before anything else,
+ * because root's kilnd in a container may not change the limits of other users' processes.
  */
 #include "common/err.h"
 

@@ -14,7 +14,7 @@
 #define EXIT_NOT_STARTED 127
 #define PASSED_FD 3
 
-/* CPU seconds that are left to us, for a child whose own count begins at zero. */
+/* CPU seconds that this process has left.  A child's count begins at zero. */
 static struct rlimit cpu_left(void)
 {
     struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
@@ -27,9 +27,10 @@ static struct rlimit cpu_left(void)
     return limit;
 }
 
-/* Between fork and exec: system calls only, as libraries of the parent may have had threads. */
-_Noreturn static void become(const struct program *p, const struct rlimit *cpu, pid_t parent,
-                             char *const *environment)
+/* Runs between fork and exec.  Makes only system calls: a thread of the parent may have held a lock
+ * of libc. */
+_Noreturn static void exec_program(const struct program *p, const struct rlimit *cpu, pid_t parent,
+                                   char *const *environment)
 {
     sigset_t none;
     sigemptyset(&none);
@@ -48,7 +49,8 @@ _Noreturn static void become(const struct program *p, const struct rlimit *cpu, 
     _exit(EXIT_NOT_STARTED);
 }
 
-/* Ours with |added| in the place of what has its name. */
+/* A copy of this process's environment, in which |added| replaces the variables of the same name.
+ */
 static char **environment_with(const char *added)
 {
     size_t count = 0, kept = 0, name = added ? strcspn(added, "=") + 1 : 0;
@@ -75,7 +77,7 @@ enum kiln_code program_start(const struct program *program, pid_t *ret_pid, stru
     if (pid < 0)
         return kiln_fail_errno(err, errno, "cannot start '%s'", program->argv[0]);
     if (pid == 0)
-        become(program, &cpu, self, environment);
+        exec_program(program, &cpu, self, environment);
     *ret_pid = pid;
     return KILN_OK;
 }

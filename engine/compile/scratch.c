@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PATH_LENGTH_MAX 512 /* two short directories and LIMIT_PROGRAM_NAME letters */
+#define PATH_LENGTH_MAX 512 /* two short directories and LIMIT_PROGRAM_NAME characters */
 
-/* |name| went through header_name_is_fine: it stays below |directory|. */
+/* header_name_is_fine has accepted |name|, so the path stays below |directory|. */
 static enum kiln_code put_file(const char *directory, struct bytes name, struct bytes content,
                                struct kiln_err *err)
 {

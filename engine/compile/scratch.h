@@ -5,8 +5,10 @@
  * The worker's private directory, which holds a job's files while it runs.
  *
  * Role       holds source and headers for compilers that read files, and what compilers leave
- * behind Ownership  directories are relative to the process's working directory Threading  one
- * thread
+ *            behind
+ *
+ * Ownership  directories are relative to the process's working directory
+ * Threading  one thread
  */
 #include "common/err.h"
 #include "engine/compile/compile_job.h"

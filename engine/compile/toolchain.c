@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Probe results remembered.  A host has a handful of GPUs, but anyone may ask for made-up targets:
- * what failed gives way to what works, of which compilers know some dozens. */
+/* Limit of remembered probe results.  A host has a handful of GPUs, but clients may ask for made-up
+ * targets.  So failed results are dropped before successful ones; compilers support only dozens of
+ * targets. */
 #define PROBES_MAX 256u
 #define DETAIL_LETTERS 200
 
@@ -14,11 +15,11 @@ struct probe {
     struct digest identity;
     char target[LIMIT_TARGET_TEXT];
     enum probe_state state;
-    uint64_t learned; /* the how-many-th: the lower, the older */
+    uint64_t learned; /* sequence number: lower means older */
     char detail[DETAIL_LETTERS];
 };
 
-struct absence { /* a toolchain that a worker looked for and did not find */
+struct absence { /* a toolchain that a worker did not find */
     char name[16];
     char reason[DETAIL_LETTERS];
 };
@@ -51,7 +52,7 @@ static const struct known {
 
 static const struct {
     const char *name;
-    const char *installs; /* what to do when there is none */
+    const char *installs; /* advice if no toolchain of this family was found */
 } families[] = {
     [TARGET_AMDGPU] = { "amdgpu",
                         "install ROCm, or Debian's libamdhip64-5 or clang-19 with lld-19" },
@@ -106,7 +107,7 @@ static void copy_text(char *to, size_t size, const struct json *row, const char 
     }
 }
 
-static bool named(const struct rows *rows, const char *name)
+static bool has_name(const struct rows *rows, const char *name)
 {
     for (size_t i = 0; i < rows->count; i++) {
         if (strcmp(rows->present[i].name, name) == 0)
@@ -139,7 +140,7 @@ static enum kiln_code read_present(const struct json *row, struct rows *rows, st
     if (rows->count == TOOLCHAINS_MAX)
         return kiln_fail(err, KILN_INVALID, "more than %d toolchains were described",
                          TOOLCHAINS_MAX);
-    if (!name_is_fine(name) || named(rows, name))
+    if (!name_is_fine(name) || has_name(rows, name))
         return kiln_fail(err, KILN_INVALID, "toolchain %zu has a bad or repeated name",
                          rows->count + 1);
     snprintf(tc.name, sizeof(tc.name), "%s", name);
@@ -205,7 +206,7 @@ const struct toolchain *toolchain_table_find(const struct toolchain_table *table
     return NULL;
 }
 
-/* The table's probe_count when there is none. */
+/* Returns the table's probe_count if there is no such probe. */
 static size_t probe_place(const struct toolchain_table *table, const struct toolchain *tc,
                           const struct target *target)
 {
@@ -245,23 +246,23 @@ static bool is_of_now(const struct toolchain_table *table, const struct probe *p
     return false;
 }
 
-/* What is asked of a toolchain that went is worth nothing, a failure is found again by asking, and
- * what works is in use. */
-static unsigned worth(const struct toolchain_table *table, const struct probe *p)
+/* How useful a result is: a removed toolchain's is useless, a failure can be found again by a
+ * probe, and a working target is in use. */
+static unsigned probe_worth(const struct toolchain_table *table, const struct probe *p)
 {
     if (!is_of_now(table, p))
         return 0;
     return p->state == PROBE_WORKS ? 2 : 1;
 }
 
-/* The oldest of those that are worth least. */
+/* The oldest of the least useful results. */
 static struct probe *least_probe(struct toolchain_table *table)
 {
     struct probe *least = &table->probes[0];
-    unsigned least_worth = worth(table, least);
+    unsigned least_worth = probe_worth(table, least);
     for (size_t i = 1; i < table->probe_count; i++) {
         struct probe *p = &table->probes[i];
-        unsigned its = worth(table, p);
+        unsigned its = probe_worth(table, p);
         if (its < least_worth || (its == least_worth && p->learned < least->learned)) {
             least = p;
             least_worth = its;
@@ -299,7 +300,7 @@ const char *toolchain_probe_detail(const struct toolchain_table *table, const st
 }
 
 KILN_PRINTF(3, 4)
-static void append(char *text, size_t size, const char *fmt, ...)
+static void append_text(char *text, size_t size, const char *fmt, ...)
 {
     size_t used = strlen(text);
     va_list args;
@@ -308,9 +309,10 @@ static void append(char *text, size_t size, const char *fmt, ...)
     va_end(args);
 }
 
-/* "hiprtc: ...; clang: ..." for those of the family: what is here and cannot, what is not here */
-static void explain(const struct toolchain_table *table, const struct target *target, char *text,
-                    size_t size)
+/* Writes "hiprtc: ...; clang: ...": why each toolchain of the family cannot build for |target|, or
+ * was not found. */
+static void explain_absence(const struct toolchain_table *table, const struct target *target,
+                            char *text, size_t size)
 {
     const struct rows *rows = &table->rows;
     for (size_t i = 0; i < KNOWN; i++) {
@@ -318,12 +320,13 @@ static void explain(const struct toolchain_table *table, const struct target *ta
             continue;
         const struct toolchain *tc = toolchain_table_find(table, bytes_of_text(order[i].name));
         if (tc && tc->only_target[0])
-            append(text, size, "%s builds only for %s; ", tc->name, tc->only_target);
+            append_text(text, size, "%s builds only for %s; ", tc->name, tc->only_target);
         else if (tc)
-            append(text, size, "%s: %s; ", tc->name, toolchain_probe_detail(table, tc, target));
+            append_text(text, size, "%s: %s; ", tc->name,
+                        toolchain_probe_detail(table, tc, target));
         for (size_t a = 0; !tc && a < rows->absent_count; a++) {
             if (strcmp(rows->absent[a].name, order[i].name) == 0)
-                append(text, size, "%s: %s; ", order[i].name, rows->absent[a].reason);
+                append_text(text, size, "%s: %s; ", order[i].name, rows->absent[a].reason);
         }
     }
 }
@@ -341,7 +344,7 @@ static enum kiln_code nothing_can(const struct toolchain_table *table, const str
                                   struct kiln_err *err)
 {
     char why[330] = "";
-    explain(table, target, why, sizeof(why));
+    explain_absence(table, target, why, sizeof(why));
     if (is_untried(table, target))
         return kiln_fail(
             err, KILN_UNAVAILABLE,
@@ -360,7 +363,7 @@ static enum kiln_code choose_forced(const struct toolchain_table *table,
     if (!tc) {
         char names[TOOLCHAINS_MAX * 20] = "";
         for (size_t i = 0; i < table->rows.count; i++)
-            append(names, sizeof(names), "%s%s", i ? ", " : "", table->rows.present[i].name);
+            append_text(names, sizeof(names), "%s%s", i ? ", " : "", table->rows.present[i].name);
         return kiln_fail(err, KILN_NOT_FOUND, "there is no toolchain '%.*s' here (here are: %s)",
                          shown, (const char *)forced.data, *names ? names : "none");
     }

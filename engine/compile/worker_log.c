@@ -9,7 +9,9 @@
 
 #define CUT_LINE_MAX 64
 #define HALF ((LIMIT_COMPILE_LOG - CUT_LINE_MAX) / 2)
-/* Compilers say why they give up in their last lines; earlier ones may quote the source. */
+/* Compilers print the reason for giving up in their last lines.  Earlier lines may quote the
+ * source.
+ */
 #define LAST_WORDS 400
 #define NO_MEMORY "the compiler ran out of the memory it may use (setting compile_memory)"
 #define TOO_LARGE "the compiler wrote more than it may (setting compile_output)"
@@ -54,7 +56,7 @@ char *worker_log_read(int log_fd)
     return fitting ? fitting : log;
 }
 
-/* What it gives up for, LLVM says at the beginning of a line; a stack dump may follow. */
+/* LLVM prints the reason at the beginning of a line; a stack dump may follow. */
 static const char *llvm_error(const char *log)
 {
     static const char word[] = "LLVM ERROR: ";

@@ -47,19 +47,19 @@ void worker_ready_write(struct buffer *b, const struct sandbox_report *sandbox)
     buffer_put_sized(b, bytes_of_text(KILN_VERSION));
 }
 
-/* One printable piece with its end; false when it is longer than there is room. */
-static bool take_text(struct bytes text, char *room, size_t size)
+/* Copies and terminates a text, with spaces for control characters; false if it does not fit. */
+static bool take_text(struct bytes text, char *copy, size_t size)
 {
     if (text.size >= size)
         return false;
     for (size_t i = 0; i < text.size; i++)
-        room[i] = text.data[i] < ' ' ? ' ' : (char)text.data[i];
-    room[text.size] = '\0';
+        copy[i] = text.data[i] < ' ' ? ' ' : (char)text.data[i];
+    copy[text.size] = '\0';
     return true;
 }
 
-/* Reasons and missing layers come together, or neither. */
-static bool makes_sense(const struct sandbox_report *sandbox)
+/* A report has reasons if and only if layers are missing. */
+static bool is_consistent(const struct sandbox_report *sandbox)
 {
     bool all = sandbox->has == LAYERS_ALL;
     return (sandbox->has & ~LAYERS_ALL) == 0 && all == (sandbox->why[0] == '\0') &&
@@ -75,8 +75,8 @@ enum kiln_code worker_ready_read(struct reader *r, struct worker_result *ret_res
     sandbox->landlock = reader_u32(r);
     struct bytes why = reader_sized(r), release = reader_sized(r);
     if (r->failed || reader_left(r) || !take_text(why, sandbox->why, sizeof(sandbox->why)) ||
-        !makes_sense(sandbox))
-        return kiln_fail(err, KILN_INVALID, "a compiler process sent a damaged greeting");
+        !is_consistent(sandbox))
+        return kiln_fail(err, KILN_INVALID, "a compiler process sent a damaged handshake");
     if (!bytes_equal_text(release, KILN_VERSION))
         return kiln_fail(err, KILN_INVALID,
                          "a compiler process is of another release than " KILN_VERSION);

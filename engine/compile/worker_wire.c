@@ -112,24 +112,24 @@ static enum kiln_code code_of(enum compile_end end)
     return end >= COMPILE_UNAVAILABLE ? KILN_UNAVAILABLE : KILN_COMPILE_FAILED;
 }
 
-static void fail(struct compile_result *result, enum compile_end end, const char *text)
+static void fail_result(struct compile_result *result, enum compile_end end, const char *text)
 {
     result->end = end;
     kiln_fail(&result->err, code_of(end), "%s", text);
 }
 
-/* Takes the object over once nobody can change it any more. */
+/* Takes the object over after it was sealed, so that no process can change it. */
 static void take_object(struct compile_result *result, struct worker_files *files)
 {
     struct kiln_err err = KILN_ERR_INIT;
     struct stat seen;
     if (fs_seal(files->object_fd, &err) || fstat(files->object_fd, &seen) != 0) {
-        kiln_while(&err, "the compiler process kept its hand on the object");
-        fail(result, COMPILE_CRASHED, err.text);
+        kiln_while(&err, "the compiler process can still change the object");
+        fail_result(result, COMPILE_CRASHED, err.text);
         return;
     }
     if ((uint64_t)seen.st_size > LIMIT_CODE_OBJECT) {
-        fail(result, COMPILE_OUTPUT, "the code object exceeds 256 MiB, the most kiln keeps");
+        fail_result(result, COMPILE_OUTPUT, "the code object exceeds 256 MiB, the most kiln keeps");
         return;
     }
     result->end = COMPILE_DONE;
@@ -154,7 +154,7 @@ void worker_collect(struct worker_files *files, enum compile_end end, const char
     if (end == COMPILE_DONE)
         take_object(ret_result, files);
     else
-        fail(ret_result, end, text ? text : compile_end_name(end));
+        fail_result(ret_result, end, text ? text : compile_end_name(end));
     if (files->object_fd >= 0)
         close(files->object_fd);
     close(files->log_fd);

@@ -5,8 +5,10 @@
  * The protocol between kilnd and a kiln-compiler process.
  *
  * Role       one SOCK_SEQPACKET pair for each worker.  Each message is one small packet and bulk
- * data goes by memfd, so neither side parses a stream Ownership  see each call Threading  one
- * thread for each socket
+ *            data goes by memfd, so neither side parses a stream
+ *
+ * Ownership  see each call
+ * Threading  one thread for each socket
  *
  *   worker -> kilnd   ready   once, after start: the layers of its sandbox, and why others are
  *                             missing

@@ -35,7 +35,7 @@ enum kiln_code failure_memory_create(unsigned ttl_s, struct failure_memory **ret
     return KILN_OK;
 }
 
-static struct entry *find(const struct failure_memory *m, const struct digest *key)
+static struct entry *find_entry(const struct failure_memory *m, const struct digest *key)
 {
     HASH_EACH (&m->entries, digest_hash(key), struct entry, by_key, e)
         if (digest_equal(&e->key, key))
@@ -43,7 +43,7 @@ static struct entry *find(const struct failure_memory *m, const struct digest *k
     return NULL;
 }
 
-static void forget(struct failure_memory *m, struct entry *e)
+static void forget_entry(struct failure_memory *m, struct entry *e)
 {
     hash_table_remove(&m->entries, &e->by_key);
     list_remove(&e->by_age);
@@ -61,14 +61,14 @@ static void forget_expired(struct failure_memory *m, uint64_t now_ns)
     LIST_EACH (&m->by_age, struct entry, by_age, e) {
         if (e->noted_ns + m->ttl_ns > now_ns)
             return;
-        forget(m, e);
+        forget_entry(m, e);
     }
 }
 
 void failure_memory_clear(struct failure_memory *m)
 {
     LIST_EACH (&m->by_age, struct entry, by_age, e)
-        forget(m, e);
+        forget_entry(m, e);
 }
 
 void failure_memory_destroy(struct failure_memory *m)
@@ -84,10 +84,10 @@ void failure_memory_add(struct failure_memory *m, const struct digest *key,
                         const struct kiln_err *failure, const char *log, uint64_t now_ns)
 {
     forget_expired(m, now_ns);
-    if (m->ttl_ns == 0 || find(m, key))
+    if (m->ttl_ns == 0 || find_entry(m, key))
         return;
     if (m->entries.count == FAILURES_MAX)
-        forget(m, LIST_FIRST(&m->by_age, struct entry, by_age));
+        forget_entry(m, LIST_FIRST(&m->by_age, struct entry, by_age));
     size_t size = log ? strnlen(log, LOG_KEPT) : 0;
     struct entry *e = malloc(sizeof(*e) + size + 1);
     if (!e)
@@ -104,7 +104,7 @@ bool failure_memory_find(struct failure_memory *m, const struct digest *key, uin
                          struct failure *ret_failure)
 {
     forget_expired(m, now_ns);
-    struct entry *e = find(m, key);
+    struct entry *e = find_entry(m, key);
     if (!e)
         return false;
     *ret_failure = (struct failure){ .err = e->err, .log = e->log };

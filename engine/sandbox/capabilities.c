@@ -16,7 +16,7 @@ bool has_capability(int capability)
            (data[capability / BITS_OF_ONE].effective >> (capability % BITS_OF_ONE)) & 1u;
 }
 
-/* The kernel may know more of them than our headers: it says where they end. */
+/* The kernel may have more capabilities than the headers name: the call fails after the last. */
 void give_up_future_capabilities(void)
 {
     if (!has_capability(CAP_SETPCAP))

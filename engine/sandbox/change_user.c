@@ -8,15 +8,16 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* The system drops capabilities with the user, unless whoever started us asked it not to. */
-static bool become(uid_t uid, gid_t gid)
+/* setresuid(2) drops the capabilities, unless the parent process set SECBIT_NO_SETUID_FIXUP or
+ * SECBIT_KEEP_CAPS (capabilities(7)).  So they are dropped explicitly. */
+static bool become_user(uid_t uid, gid_t gid)
 {
-    give_up_future_capabilities(); /* needs one that goes with the user */
+    give_up_future_capabilities(); /* needs CAP_SETPCAP, which setresuid drops */
     return setgroups(0, NULL) == 0 && setresgid(gid, gid, gid) == 0 &&
            setresuid(uid, uid, uid) == 0 && give_up_capabilities();
 }
 
-static bool is_only(uid_t uid, gid_t gid)
+static bool has_only(uid_t uid, gid_t gid)
 {
     uid_t r, e, s;
     gid_t rg, eg, sg;
@@ -25,7 +26,7 @@ static bool is_only(uid_t uid, gid_t gid)
            getgroups(0, NULL) == 0;
 }
 
-/* By trying, as what the system says it would allow is not what it allows. */
+/* Tries it: the identities that the kernel reports do not prove that it refuses. */
 static bool can_return(void)
 {
     return setresuid(0, 0, 0) == 0 || setresgid(0, 0, 0) == 0 || setgroups(0, NULL) == 0;
@@ -33,17 +34,17 @@ static bool can_return(void)
 
 enum kiln_code change_user(uid_t uid, gid_t gid, const char *setting, struct kiln_err *err)
 {
-    if (geteuid() == 0 && !become(uid, gid))
+    if (geteuid() == 0 && !become_user(uid, gid))
         return kiln_fail_errno(err, errno,
-                               "cannot become user %u and group %u, as the setting %s asks "
-                               "(kilnd needs CAP_SETUID and CAP_SETGID for it)",
+                               "cannot become user %u and group %u (setting %s): kilnd needs "
+                               "CAP_SETUID and CAP_SETGID",
                                (unsigned)uid, (unsigned)gid, setting);
-    if (!is_only(uid, gid) || can_return())
+    if (!has_only(uid, gid) || can_return())
         return kiln_fail(err, KILN_DENIED,
-                         "is not user %u and group %u alone, as the setting %s asks", (unsigned)uid,
-                         (unsigned)gid, setting);
+                         "this process is not only user %u and group %u (setting %s)",
+                         (unsigned)uid, (unsigned)gid, setting);
     if (prctl(PR_SET_DUMPABLE, 0) != 0)
-        return kiln_fail_errno(err, errno, "cannot shut out other processes of user %u",
+        return kiln_fail_errno(err, errno, "cannot protect this process from others of user %u",
                                (unsigned)uid);
     return KILN_OK;
 }

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#define OF_A_FILE                                                                                \
+#define FILE_RIGHTS                                                                              \
     (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_EXECUTE | \
      LANDLOCK_TRUNCATE)
 #define NETWORK_SINCE 4
@@ -20,9 +20,10 @@ unsigned landlock_version(void)
     return version > 0 ? (unsigned)version : 0;
 }
 
+/* Each version adds rights at the next higher bits, so a count of bits describes them. */
 struct landlock_rights landlock_rights(unsigned version)
 {
-    static const unsigned files[] = { 0, 13, 14, 15, 15, 16 };
+    static const unsigned files[] = { 0, 13, 14, 15, 15, 16 }; /* bits, by version */
     size_t last = sizeof(files) / sizeof(files[0]) - 1;
     return (struct landlock_rights){
         .files = (1ull << files[version < last ? version : last]) - 1,
@@ -31,8 +32,8 @@ struct landlock_rights landlock_rights(unsigned version)
     };
 }
 
-/* The kernel's own struct, which has grown; an older kernel takes more bytes than it knows of when
- * they are zero. */
+/* |attributes| is the kernel's struct landlock_ruleset_attr, which has grown with the versions.  An
+ * older kernel accepts a longer struct if the bytes that it does not know are zero. */
 enum kiln_code landlock_begin(const struct landlock_rights *handled,
                               struct landlock_rules *ret_rules, struct kiln_err *err)
 {
@@ -41,7 +42,7 @@ enum kiln_code landlock_begin(const struct landlock_rights *handled,
     } attributes = { handled->files, handled->network, handled->scoped };
     int fd = (int)syscall(SYS_landlock_create_ruleset, &attributes, sizeof(attributes), 0);
     if (fd < 0)
-        return kiln_fail_errno(err, errno, "cannot make rules of what may be opened (Landlock)");
+        return kiln_fail_errno(err, errno, "cannot create a Landlock ruleset");
     *ret_rules = (struct landlock_rules){ .fd = fd, .handled = handled->files };
     return KILN_OK;
 }
@@ -59,7 +60,7 @@ void landlock_allow(const struct landlock_rules *rules, const char *path, uint64
     if (fd < 0 || fstat(fd, &seen) != 0)
         return;
     const struct landlock_path_beneath_attr rule = {
-        .allowed_access = rules->handled & (S_ISDIR(seen.st_mode) ? access : access & OF_A_FILE),
+        .allowed_access = rules->handled & (S_ISDIR(seen.st_mode) ? access : access & FILE_RIGHTS),
         .parent_fd = fd,
     };
     syscall(SYS_landlock_add_rule, rules->fd, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
@@ -69,7 +70,7 @@ enum kiln_code landlock_enforce(struct landlock_rules *rules, struct kiln_err *e
 {
     enum kiln_code rc = KILN_OK;
     if (syscall(SYS_landlock_restrict_self, rules->fd, 0) != 0)
-        rc = kiln_fail_errno(err, errno, "cannot restrict what may be opened (Landlock)");
+        rc = kiln_fail_errno(err, errno, "cannot enforce the Landlock ruleset");
     landlock_rules_done(rules);
     return rc;
 }

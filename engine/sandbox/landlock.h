@@ -5,10 +5,23 @@
  * Linux Landlock: limits which files this process and all that it starts may open, and which
  * network ports, abstract sockets and processes (by signals) they may reach.
  *
- * Role       wraps the system calls; engine/compile/confine.c and engine/transfer/confine.c decide
- *            who may open what.  Rights that the kernel's version does not know are left out
- * Ownership  landlock_enforce or landlock_rules_done close the rules; an enforced ruleset is
- * permanent Threading  call before any thread is started
+ * A ruleset names the rights that it handles, say reading and writing files.  Every handled right
+ * is forbidden; a rule then allows some of them below one directory:
+ *
+ *     handled: read, write, execute   everything is forbidden
+ *     rule:    /usr      read         only reading below /usr is allowed
+ *     rule:    /tmp/job  read, write
+ *
+ * It needs no privilege, holds in addition to the file's permissions, and cannot be undone
+ * (landlock(7)).  Each version of the kernel's interface knows more rights.
+ *
+ * Role       wraps the system calls.  engine/compile/confine.c and engine/transfer/confine.c
+ *            decide which files a process may open
+ *
+ * Ownership  landlock_enforce and landlock_rules_done close the rules; an enforced ruleset is
+ *            permanent
+ *
+ * Threading  call before any thread is started
  */
 #include "common/err.h"
 
@@ -16,17 +29,16 @@
 #include <stdint.h>
 
 /* Constants that older kernel headers lack: */
-#define LANDLOCK_TRUNCATE (1ull << 14)        /* since version 3 */
-#define LANDLOCK_BIND_TCP (1ull << 0)         /* version 4; in |network| */
-#define LANDLOCK_CONNECT_TCP (1ull << 1)      /* version 4 */
-#define LANDLOCK_ABSTRACT_SOCKETS (1ull << 0) /* version 6; in |scoped|: only its own domain */
-#define LANDLOCK_SIGNALS (1ull << 1)          /* version 6: only its own domain */
+#define LANDLOCK_TRUNCATE (1ull << 14)        /* since version 3; in |files| */
+#define LANDLOCK_BIND_TCP (1ull << 0)         /* since version 4; in |network| */
+#define LANDLOCK_CONNECT_TCP (1ull << 1)      /* since version 4; in |network| */
+#define LANDLOCK_ABSTRACT_SOCKETS (1ull << 0) /* since version 6; in |scoped| */
+#define LANDLOCK_SIGNALS (1ull << 1)          /* since version 6; in |scoped| */
 
-struct landlock_rights { /* handled rights: forbidden unless a rule allows them; rules exist only
-                          * for files */
-    uint64_t files;
-    uint64_t network;
-    uint64_t scoped;
+struct landlock_rights { /* handled rights */
+    uint64_t files;      /* landlock_allow can allow these */
+    uint64_t network;    /* kiln allows none of these */
+    uint64_t scoped;     /* allowed only towards processes with the same ruleset */
 };
 
 struct landlock_rules {
@@ -41,7 +53,7 @@ struct landlock_rights landlock_rights(unsigned version);
 KILN_MUST_CHECK enum kiln_code landlock_begin(const struct landlock_rights *handled,
                                               struct landlock_rules *ret_rules,
                                               struct kiln_err *err);
-/* Accepts rules that were enforced. */
+/* Accepts rules that were enforced already. */
 void landlock_rules_done(struct landlock_rules *rules);
 /* Allows |access| to everything below the directory |path|, or to the file |path|.  Paths that
  * are missing or that this process cannot open are skipped. */

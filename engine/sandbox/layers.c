@@ -16,7 +16,7 @@ const char *layer_name(enum sandbox_layer layer) { return layers[layer].name; }
 const char *layer_purpose(enum sandbox_layer layer) { return layers[layer].purpose; }
 const char *layer_advice(enum sandbox_layer layer) { return layers[layer].advice; }
 
-static void add(char text[LAYERS_TEXT_MAX], const char *separator, const char *more)
+static void append_text(char text[LAYERS_TEXT_MAX], const char *separator, const char *more)
 {
     size_t used = strlen(text);
     snprintf(text + used, LAYERS_TEXT_MAX - used, "%s%s", used ? separator : "", more);
@@ -27,7 +27,7 @@ void report_missing(const struct sandbox_report *report, char text[LAYERS_TEXT_M
     text[0] = '\0';
     for (enum sandbox_layer l = 0; l < LAYERS; l++) {
         if (!report_has(report, l))
-            add(text, ", ", layers[l].name);
+            append_text(text, ", ", layers[l].name);
     }
 }
 
@@ -43,7 +43,7 @@ const char *report_advice(const struct sandbox_report *report)
 void report_worsen(struct sandbox_report *report, const struct sandbox_report *other)
 {
     if (report->has & ~other->has)
-        add(report->why, "; ", other->why);
+        append_text(report->why, "; ", other->why);
     report->has &= other->has;
     if (other->landlock < report->landlock)
         report->landlock = other->landlock;
@@ -51,6 +51,6 @@ void report_worsen(struct sandbox_report *report, const struct sandbox_report *o
 
 void report_add_reason(struct sandbox_report *report, enum sandbox_layer layer, const char *reason)
 {
-    add(report->why, "; ", layers[layer].name);
-    add(report->why, ": ", reason);
+    append_text(report->why, "; ", layers[layer].name);
+    append_text(report->why, ": ", reason);
 }

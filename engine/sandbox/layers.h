@@ -24,15 +24,14 @@ enum sandbox_layer {
 #define LAYERS_TEXT_MAX 400
 
 struct sandbox_report {
-    uint32_t has;              /* one bit for each layer: verified to be in force, not just
-                                * requested */
+    uint32_t has;              /* one bit for each layer that was verified to be in force */
     uint32_t landlock;         /* the version in force; 0: none */
     char why[LAYERS_TEXT_MAX]; /* "network: Operation not permitted; ..."; "" when all are there */
 };
 
-/* "no_new_privileges" */
+/* For example "no_new_privileges". */
 const char *layer_name(enum sandbox_layer layer);
-/* What compilers can do without the layer, and how to get it. */
+/* What compilers can do without the layer, and how an operator enables it (layers.def). */
 const char *layer_purpose(enum sandbox_layer layer);
 const char *layer_advice(enum sandbox_layer layer);
 
@@ -41,12 +40,12 @@ static inline bool report_has(const struct sandbox_report *report, enum sandbox_
     return (report->has >> layer) & 1u;
 }
 
-/* "network, ipc"; "" when none is missing. */
+/* For example "network, ipc"; "" when no layer is missing. */
 void report_missing(const struct sandbox_report *report, char text[LAYERS_TEXT_MAX]);
 /* The advice for the first missing layer; "" when none is missing. */
 const char *report_advice(const struct sandbox_report *report);
-/* Combines two reports: keeps only layers that both have, and adds the reasons of |other|'s
- * missing ones. */
+/* Combines two reports: keeps only the layers that both have, and adds |other|'s reasons for
+ * missing layers. */
 void report_worsen(struct sandbox_report *report, const struct sandbox_report *other);
 /* Adds why |layer| is missing. */
 void report_add_reason(struct sandbox_report *report, enum sandbox_layer layer, const char *reason);

@@ -12,33 +12,37 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FILES_MAX 16384u /* in a directory of bounded room */
+#define FILES_MAX 16384u /* in a directory of bounded size */
 
-/* What the host mounts and unmounts later is so here too, and nothing of ours is so there. */
-static bool follow_only(void) { return mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) == 0; }
+/* Later mounts and unmounts of the host appear here too, but none of this namespace's appear on the
+ * host: "slave" propagation (mount_namespaces(7)). */
+static bool make_mounts_slaves(void)
+{
+    return mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) == 0;
+}
 
-static void bound_processes(unsigned most)
+static void limit_processes(unsigned max)
 {
     char text[16];
-    int size = snprintf(text, sizeof(text), "%u", most);
+    int size = snprintf(text, sizeof(text), "%u", max);
     KILN_AUTO(fd) int fd = open("/proc/sys/kernel/pid_max", O_WRONLY | O_CLOEXEC);
     ssize_t done = fd >= 0 ? write(fd, text, (size_t)size) : 0;
-    (void)done; /* RLIMIT_NPROC is the other bound */
+    (void)done; /* RLIMIT_NPROC is another limit */
 }
 
 enum kiln_code mounts_own_proc(unsigned processes, struct kiln_err *err)
 {
-    if (!follow_only() ||
+    if (!make_mounts_slaves() ||
         mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0)
-        return kiln_fail_errno(err, errno, "cannot mount a /proc of its own");
-    if (kernel_since(6,
-                     14)) /* before that the number is the whole host's, and not ours to change */
-        bound_processes(processes);
+        return kiln_fail_errno(err, errno, "cannot mount a private /proc");
+    if (kernel_since(6, 14)) /* before, pid_max was one number for the whole host */
+        limit_processes(processes);
     return KILN_OK;
 }
 
-/* In memory; of whoever the directory is, or of ourselves where nobody else exists for us. */
-static bool mount_room(const char *directory, uint64_t room)
+/* Mounts a tmpfs.  Root gives it to the directory's owner.  Another user can only keep it, because
+ * its user namespace has no other users. */
+static bool mount_tmpfs(const char *directory, uint64_t bytes)
 {
     char options[128];
     struct stat seen;
@@ -46,18 +50,19 @@ static bool mount_room(const char *directory, uint64_t room)
         return false;
     bool is_root = geteuid() == 0;
     snprintf(options, sizeof(options), "size=%" PRIu64 ",nr_inodes=%u,mode=0700,uid=%u,gid=%u",
-             room, FILES_MAX, (unsigned)(is_root ? seen.st_uid : geteuid()),
+             bytes, FILES_MAX, (unsigned)(is_root ? seen.st_uid : geteuid()),
              (unsigned)(is_root ? seen.st_gid : getegid()));
     return mount("kiln", directory, "tmpfs", MS_NOSUID | MS_NODEV, options) == 0;
 }
 
-enum kiln_code mounts_read_only_but(const char *directory, uint64_t room, struct kiln_err *err)
+enum kiln_code mounts_read_only_but(const char *directory, uint64_t free_space,
+                                    struct kiln_err *err)
 {
     struct mount_attr lock = { .attr_set = MOUNT_ATTR_RDONLY };
     struct mount_attr open_again = { .attr_clr = MOUNT_ATTR_RDONLY };
-    if (follow_only() &&
-        (room ? mount_room(directory, room)
-              : mount(directory, directory, NULL, MS_BIND, NULL) == 0) &&
+    if (make_mounts_slaves() &&
+        (free_space ? mount_tmpfs(directory, free_space)
+                    : mount(directory, directory, NULL, MS_BIND, NULL) == 0) &&
         mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &lock, sizeof(lock)) == 0 &&
         mount_setattr(AT_FDCWD, directory, 0, &open_again, sizeof(open_again)) == 0 &&
         chdir(directory) == 0)

@@ -2,8 +2,12 @@
 #pragma once
 
 /*
- * Mounts of a private mount namespace: everything read-only except one directory, and a /proc that
+ * Mounts of a private mount namespace: everything is read-only except one directory, and /proc
  * shows the private process namespace.
+ *
+ *     /          read-only (mount_setattr(2), recursively)
+ *       proc     a new proc file system
+ *       DIR      writable: a bind mount, or a tmpfs of bounded size
  *
  * Ownership  holds for this process and all that it starts
  * Threading  call before any thread is started
@@ -15,7 +19,7 @@
 /* Mounts a private /proc and, where the kernel supports it (Linux 6.14), limits the namespace to
  * |processes| processes. */
 KILN_MUST_CHECK enum kiln_code mounts_own_proc(unsigned processes, struct kiln_err *err);
-/* Leaves only |directory| writable, and enters it.  With |room|, an empty in-memory file system
- * of that many bytes is mounted there; with 0 it stays as it is. */
-KILN_MUST_CHECK enum kiln_code mounts_read_only_but(const char *directory, uint64_t room,
+/* Leaves only |directory| writable, and enters it.  Unless |free_space| is 0, it mounts an empty
+ * in-memory file system of that many bytes there. */
+KILN_MUST_CHECK enum kiln_code mounts_read_only_but(const char *directory, uint64_t free_space,
                                                     struct kiln_err *err);

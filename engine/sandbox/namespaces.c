@@ -36,21 +36,21 @@ void namespaces_read(struct namespace_ids *ret_ids)
     }
 }
 
-/* The kernel gives out later ones from 0xf0000000 on. */
+/* The kernel numbers the initial namespaces below 0xf0000000, and all later ones from there. */
 bool namespace_is_hosts(uint64_t id) { return id >= 0xeffffff0u && id <= 0xefffffffu; }
 
-/* Each line of |path| but the first |skipped| has the name of an interface as its word |place|.
- * True also where there is no such file, as without IPv6. */
-static bool names_loopback_alone(const char *path, unsigned skipped, unsigned place)
+/* Whether every line of |path| names the interface "lo" in column |column|.  Skips the first
+ * |skipped| lines.  True also for a missing file, as on a system without IPv6. */
+static bool names_only_loopback(const char *path, unsigned skipped, unsigned column)
 {
     char line[512];
     FILE *file = fopen(path, "re");
     bool alone = file || errno == ENOENT;
     while (file && alone && fgets(line, sizeof(line), file)) {
-        char *rest = NULL, *word = strtok_r(line, " \t\n", &rest);
-        for (unsigned i = 0; word && i < place; i++)
-            word = strtok_r(NULL, " \t\n", &rest);
-        alone = skipped > 0 || !word || strcmp(word, "lo") == 0;
+        char *rest = NULL, *name = strtok_r(line, " \t\n", &rest);
+        for (unsigned i = 0; name && i < column; i++)
+            name = strtok_r(NULL, " \t\n", &rest);
+        alone = skipped > 0 || !name || strcmp(name, "lo") == 0;
         skipped -= skipped > 0;
     }
     alone = alone && !(file && ferror(file));
@@ -59,10 +59,11 @@ static bool names_loopback_alone(const char *path, unsigned skipped, unsigned pl
     return alone;
 }
 
-/* Interfaces that are there and down, as tunnels are in every new namespace, lead nowhere. */
+/* Interfaces without address and route do not count: every new namespace has tunnel devices that
+ * are down. */
 bool network_is_empty_by(const char *routes, const char *addresses)
 {
-    return names_loopback_alone(routes, 1, 0) && names_loopback_alone(addresses, 0, 5);
+    return names_only_loopback(routes, 1, 0) && names_only_loopback(addresses, 0, 5);
 }
 
 bool network_is_empty(void)
@@ -108,7 +109,7 @@ static bool write_text(const char *path, const char *text)
     return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
 }
 
-/* The one mapping that needs no privilege. */
+/* A mapping of only this user and group needs no privilege. */
 static bool map_own_user(uid_t uid, gid_t gid)
 {
     char user[64], group[64];
@@ -118,8 +119,8 @@ static bool map_own_user(uid_t uid, gid_t gid)
            write_text("/proc/self/gid_map", group);
 }
 
-/* errno, 0 when all went well.  What another user became may not write to its own maps, as it may
- * not be looked into. */
+/* Returns errno, or 0.  A process that changed its user is not dumpable, so root owns its files in
+ * /proc and it could not write its own maps. */
 static int enter_user_namespace(void)
 {
     uid_t uid = geteuid();
@@ -131,8 +132,8 @@ static int enter_user_namespace(void)
     return rc;
 }
 
-/* Some systems give a namespace that is good for nothing (AppArmor), and there is no way out of it:
- * a child tries it first, as far as it will be needed. */
+/* AppArmor may allow a user namespace and then refuse its capabilities.  A process cannot leave
+ * such a namespace, so a child tries it first, up to the first private mount namespace. */
 static int try_user_namespace(void)
 {
     int status = 0;
@@ -166,9 +167,9 @@ void namespaces_leave(const struct namespace_ids *outside, struct namespace_erro
         user = try_user_namespace();
         if (!user)
             user = enter_user_namespace();
+        /* The current ones belong to another user namespace, so nothing can be mounted there. */
         if (!user)
-            own.of[NAMESPACE_MOUNT] = own.of[NAMESPACE_PID] =
-                0; /* theirs, so nothing to mount in */
+            own.of[NAMESPACE_MOUNT] = own.of[NAMESPACE_PID] = 0;
     }
     *ret_errors = (struct namespace_errors){ .of[NAMESPACE_USER] = user };
     for (enum namespace_kind k = NAMESPACE_MOUNT; k < NAMESPACES; k++) {

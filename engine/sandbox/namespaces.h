@@ -4,6 +4,14 @@
 /*
  * Linux namespaces: which parts of the host this process and all that it starts can see.
  *
+ * A private namespace hides the host's mounts, processes, network or IPC objects from the process
+ * (namespaces(7)).  Creating one needs CAP_SYS_ADMIN.  Without that capability, a process first
+ * creates a user namespace, in which it has all capabilities (user_namespaces(7)):
+ *
+ *     host                     kilnd
+ *       +- user namespace      only without CAP_SYS_ADMIN; maps only this user and group
+ *            +- mount, process, network and IPC namespaces   the compiler
+ *
  * Role       finds out which namespaces a process is in, and replaces them by private ones
  * Ownership  leaving a namespace is permanent
  * Threading  call before any thread is started
@@ -21,15 +29,15 @@ enum namespace_kind {
     NAMESPACES,
 };
 
-struct namespace_ids { /* inode numbers: processes with the same number share the namespace; 0:
-                        * unknown */
+/* Inode numbers: processes with the same number share the namespace.  0: unknown. */
+struct namespace_ids {
     uint64_t of[NAMESPACES];
 };
 
 /* Buffer size for namespaces_to_text. */
 #define NAMESPACE_TEXT_MAX 128
 
-struct namespace_errors { /* errno for each; 0: it is private now, or was before */
+struct namespace_errors { /* errno of each kind; 0: it is private now, or was before */
     int of[NAMESPACES];
 };
 
@@ -38,8 +46,7 @@ void namespaces_read(struct namespace_ids *ret_ids);
 /* Whether |id| is an initial namespace of the host.  Their numbers are fixed on every Linux
  * since 3.8 (for networks and mounts since 6.18). */
 bool namespace_is_hosts(uint64_t id);
-/* Whether this process's network is isolated: only the loopback device has an address or a
- * route. */
+/* Whether only the loopback device has an address or a route in this process's network. */
 bool network_is_empty(void);
 /* The same, for given files in the format of /proc/self/net/route and if_inet6. */
 bool network_is_empty_by(const char *routes, const char *addresses);

@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 #define EXIT_LOST 4
-/* What the kernel lets a limit be unless it was told otherwise (fs.nr_open). */
+/* The kernel's default upper limit of open files (fs.nr_open). */
 #define FILES_MAX (1 << 20)
 
-/* As closefrom, which ends the process where it may neither call close_range (an old kernel, a
- * container's filter) nor see /proc: the worker may have hidden that already. */
+/* Replaces closefrom(3), which aborts if close_range(2) fails and /proc is missing.  An old kernel
+ * or a container's filter refuses the call, and the worker may have hidden /proc. */
 static void close_from(int first)
 {
     struct rlimit files;
@@ -28,11 +28,11 @@ static void close_from(int first)
         close(fd);
 }
 
-/* The order matters: what changes the user clears the signal of a parent's death.  Standard output
- * stays. */
-static void settle(const char *name, supervisor_give_up *give_up, void *context)
+/* Closes all descriptors except standard output and error, and drops privileges.  Sets the parent's
+ * death signal last, because a change of user clears it. */
+static void drop_everything(const char *name, supervisor_give_up *give_up, void *context)
 {
-    prctl(PR_SET_NAME, name); /* as ps shows it */
+    prctl(PR_SET_NAME, name); /* shown by ps */
     close_from(STDERR_FILENO + 1);
     close(STDIN_FILENO);
     if (!give_up(context))
@@ -40,26 +40,27 @@ static void settle(const char *name, supervisor_give_up *give_up, void *context)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-/* False where the keeper was killed before it could be heard of: it holds its end no more. */
-static bool report_supervisor(int settled_fd)
+/* Notifies the supervisor that init is ready.  False if the supervisor has ended: PR_SET_PDEATHSIG
+ * does not report a death that came before the call, but the pipe then has no reader. */
+static bool report_ready(int ready_fd)
 {
     ssize_t put;
     signal(SIGPIPE, SIG_IGN);
     do
-        put = write(settled_fd, "", 1);
+        put = write(ready_fd, "", 1);
     while (put < 0 && errno == EINTR);
     return put == 1;
 }
 
-_Noreturn static void be_first(int settled_fd, supervisor_give_up *give_up, void *context)
+_Noreturn static void run_init(int ready_fd, supervisor_give_up *give_up, void *context)
 {
-    dup2(settled_fd, STDOUT_FILENO);
-    settle("kiln-first", give_up, context); /* which may have to say why it fails */
+    dup2(ready_fd, STDOUT_FILENO);
+    drop_everything("kiln-init", give_up, context); /* |give_up| may write to standard error */
     close(STDERR_FILENO);
-    if (!report_supervisor(STDOUT_FILENO))
+    if (!report_ready(STDOUT_FILENO))
         _exit(EXIT_LOST);
     close(STDOUT_FILENO);
-    signal(SIGCHLD, SIG_IGN); /* orphans are reaped by the system */
+    signal(SIGCHLD, SIG_IGN); /* so the kernel reaps orphans */
     for (;;)
         pause();
 }
@@ -74,13 +75,14 @@ static int wait_for(pid_t child)
     return status;
 }
 
-static void end(pid_t first)
+static void kill_namespace(pid_t init)
 {
-    kill(first, SIGKILL);
-    wait_for(first); /* returns when nobody is left in the namespace */
+    kill(init, SIGKILL);
+    wait_for(init); /* returns when no process is left in the namespace */
 }
 
-_Noreturn static void end_as(int status)
+/* Ends this process as |status| says the worker ended. */
+_Noreturn static void exit_like_worker(int status)
 {
     if (WIFSIGNALED(status)) {
         sigset_t all;
@@ -92,22 +94,24 @@ _Noreturn static void end_as(int status)
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_LOST);
 }
 
-/* The system tells of a parent's end only those who asked before it. */
-_Noreturn static void keep(pid_t first, pid_t worker, pid_t starter, supervisor_give_up *give_up,
-                           void *context)
+/* |starter| was this process's parent at the beginning.  If it ended before PR_SET_PDEATHSIG was
+ * set, the kernel sends no signal, but getppid() returns another number. */
+_Noreturn static void run_supervisor(pid_t init, pid_t worker, pid_t starter,
+                                     supervisor_give_up *give_up, void *context)
 {
-    settle("kiln-keeper", give_up, context);
+    drop_everything("kiln-supervisor", give_up, context);
     if (getppid() != starter)
-        _exit(EXIT_LOST); /* which ends the first process, and that all */
+        _exit(EXIT_LOST); /* init gets its death signal, and the namespace ends with it */
     close(STDOUT_FILENO);
     int status = wait_for(worker);
-    end(first);
-    end_as(status);
+    kill_namespace(init);
+    exit_like_worker(status);
 }
 
-/* Until the first process is what it will be: only who is the same user may end it, which the
- * keeper is soon; and the worker, whose end its end is, is not to begin before. */
-static bool has_settled(int fd)
+/* Waits until init has dropped its privileges; false if it ended.  The supervisor soon drops its
+ * own, and can then kill only processes of the same user.  The worker must not start earlier
+ * either, because it relies on ending with init. */
+static bool wait_until_ready(int fd)
 {
     char said;
     ssize_t got;
@@ -117,47 +121,48 @@ static bool has_settled(int fd)
     return got == 1;
 }
 
-static enum kiln_code say_none(struct kiln_err *err)
+static enum kiln_code fail_start(struct kiln_err *err)
 {
-    return kiln_fail_errno(err, errno, "cannot start a process in a namespace of its own");
+    return kiln_fail_errno(err, errno, "cannot start a process in a private process namespace");
 }
 
-/* It has settled.  Where one could not, it has said why: nobody can be forked into its namespace
- * any more, for want of memory as the system calls it. */
-static enum kiln_code start_first(supervisor_give_up *give_up, void *context, pid_t *ret_first,
-                                  struct kiln_err *err)
+/* Returns when init is ready.  If init has ended, the worker must not be forked: that would fail
+ * with ENOMEM (pid_namespaces(7)), which is no useful message. */
+static enum kiln_code start_init(supervisor_give_up *give_up, void *context, pid_t *ret_init,
+                                 struct kiln_err *err)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
-        return say_none(err);
-    pid_t first = fork();
-    if (first == 0) {
+        return fail_start(err);
+    pid_t init = fork();
+    if (init == 0) {
         close(ends[0]);
-        be_first(ends[1], give_up, context);
+        run_init(ends[1], give_up, context);
     }
-    enum kiln_code rc = first < 0 ? say_none(err) : KILN_OK;
+    enum kiln_code rc = init < 0 ? fail_start(err) : KILN_OK;
     close(ends[1]);
-    if (!rc && !has_settled(ends[0])) {
-        end(first);
-        rc = kiln_fail(err, KILN_UNAVAILABLE, "the first process of its namespace ended at once");
+    if (!rc && !wait_until_ready(ends[0])) {
+        kill_namespace(init);
+        rc = kiln_fail(err, KILN_UNAVAILABLE,
+                       "the init process of the compiler's namespace ended during its start");
     }
     close(ends[0]);
-    *ret_first = first;
+    *ret_init = init;
     return rc;
 }
 
 enum kiln_code supervisor_fork(supervisor_give_up *give_up, void *context, struct kiln_err *err)
 {
-    pid_t starter = getppid(), first = -1;
-    enum kiln_code rc = start_first(give_up, context, &first, err);
+    pid_t starter = getppid(), init = -1;
+    enum kiln_code rc = start_init(give_up, context, &init, err);
     if (rc)
         return rc;
     pid_t worker = fork();
     if (worker > 0)
-        keep(first, worker, starter, give_up, context);
+        run_supervisor(init, worker, starter, give_up, context);
     if (worker == 0)
         return KILN_OK;
-    rc = say_none(err);
-    end(first);
+    rc = fail_start(err);
+    kill_namespace(init);
     return rc;
 }

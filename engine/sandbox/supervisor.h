@@ -14,6 +14,10 @@
  * All three are one process group.  Killing the supervisor ends all of them (PR_SET_PDEATHSIG), and
  * so does the end of the supervisor's own parent, from the call of supervisor_fork on.
  *
+ * The kernel gives the first process of a process namespace the role of init: signals without a
+ * handler do not end it, and its end kills all others (pid_namespaces(7)).  So the worker cannot be
+ * that process.
+ *
  * Ownership  the supervisor keeps no descriptor except standard error
  * Threading  call before any thread is started
  */

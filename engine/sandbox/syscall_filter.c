@@ -10,12 +10,12 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 
-#define PERSONALITY_ASK 0xffffffffu
-#define INT_BITS 0xffffffffu /* what the kernel takes of an int */
+#define PERSONALITY_QUERY 0xffffffffu
+#define INT_BITS 0xffffffffu /* bits of an int argument that the kernel reads */
 #define CLONE_NAMESPACES                                                                          \
     (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | \
      CLONE_NEWNET)
-/* Not in every header */
+/* Older headers lack it. */
 #define PRCTL_SET_VMA 0x53564d41
 
 static void filter_auto(scmp_filter_ctx *filter)
@@ -24,15 +24,14 @@ static void filter_auto(scmp_filter_ctx *filter)
         seccomp_release(*filter);
 }
 
-/* A negative errno; a name that this architecture, or this libseccomp, does not have is nothing to
- * rule on. */
-static int rule_on(scmp_filter_ctx filter, uint32_t action, const char *name)
+/* Returns 0 or a negative errno.  A name that this architecture or libseccomp lacks is skipped. */
+static int add_rule(scmp_filter_ctx filter, uint32_t action, const char *name)
 {
     int number = seccomp_syscall_resolve_name(name);
     return number < 0 ? 0 : seccomp_rule_add(filter, action, number, 0);
 }
 
-/* The bits |mask| of the argument |place| are those of |value|. */
+/* The condition that the bits |mask| of argument |place| equal |value|. */
 static struct scmp_arg_cmp argument(unsigned place, uint64_t mask, uint64_t value)
 {
     return (struct scmp_arg_cmp){
@@ -40,14 +39,14 @@ static struct scmp_arg_cmp argument(unsigned place, uint64_t mask, uint64_t valu
     };
 }
 
-static int rule_if(scmp_filter_ctx filter, uint32_t action, const char *name,
-                   struct scmp_arg_cmp condition)
+static int add_rule_if(scmp_filter_ctx filter, uint32_t action, const char *name,
+                       struct scmp_arg_cmp condition)
 {
     int number = seccomp_syscall_resolve_name(name);
     return number < 0 ? 0 : seccomp_rule_add_array(filter, action, number, 1, &condition);
 }
 
-static int rules_of_table(scmp_filter_ctx filter)
+static int add_table_rules(scmp_filter_ctx filter)
 {
     static const char *const allowed[] = {
 #define ALLOWED(name) #name,
@@ -72,24 +71,25 @@ static int rules_of_table(scmp_filter_ctx filter)
     };
     int rc = 0;
     for (size_t i = 0; !rc && i < sizeof(allowed) / sizeof(allowed[0]); i++)
-        rc = rule_on(filter, SCMP_ACT_ALLOW, allowed[i]);
+        rc = add_rule(filter, SCMP_ACT_ALLOW, allowed[i]);
     for (size_t i = 0; !rc && i < sizeof(others) / sizeof(others[0]); i++)
-        rc = rule_on(filter, others[i].action, others[i].name);
+        rc = add_rule(filter, others[i].action, others[i].name);
     return rc;
 }
 
-/* A terminal may be kilnd's standard error: asked about, never written to by ioctl. */
-static int rules_of_ioctl(scmp_filter_ctx filter)
+/* Standard error may be kilnd's terminal.  Compilers may query it, but not change it: TIOCSTI would
+ * type commands into it. */
+static int add_ioctl_rules(scmp_filter_ctx filter)
 {
     static const unsigned long requests[] = { TCGETS,  TIOCGWINSZ, FIONREAD,
                                               FIONBIO, FIOCLEX,    FIONCLEX };
     int rc = 0;
     for (size_t i = 0; !rc && i < sizeof(requests) / sizeof(requests[0]); i++)
-        rc = rule_if(filter, SCMP_ACT_ALLOW, "ioctl", argument(1, INT_BITS, requests[i]));
+        rc = add_rule_if(filter, SCMP_ACT_ALLOW, "ioctl", argument(1, INT_BITS, requests[i]));
     return rc;
 }
 
-static int rules_of_prctl(scmp_filter_ctx filter)
+static int add_prctl_rules(scmp_filter_ctx filter)
 {
     static const unsigned options[] = { PR_SET_NAME,         PR_GET_NAME,         PR_SET_PDEATHSIG,
                                         PR_GET_PDEATHSIG,    PR_GET_DUMPABLE,     PR_GET_SECCOMP,
@@ -97,16 +97,16 @@ static int rules_of_prctl(scmp_filter_ctx filter)
                                         PR_SET_TIMERSLACK,   PR_GET_TIMERSLACK,   PRCTL_SET_VMA };
     int rc = 0, number = seccomp_syscall_resolve_name("prctl");
     for (size_t i = 0; !rc && i < sizeof(options) / sizeof(options[0]); i++)
-        rc = rule_if(filter, SCMP_ACT_ALLOW, "prctl", argument(0, INT_BITS, options[i]));
-    /* To shut others out, not to let them in. */
-    const struct scmp_arg_cmp shut[] = { argument(0, INT_BITS, PR_SET_DUMPABLE),
-                                         argument(1, UINT64_MAX, 0) };
-    return rc ? rc : seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, number, 2, shut);
+        rc = add_rule_if(filter, SCMP_ACT_ALLOW, "prctl", argument(0, INT_BITS, options[i]));
+    /* PR_SET_DUMPABLE only with 0, which keeps other processes out. */
+    const struct scmp_arg_cmp off[] = { argument(0, INT_BITS, PR_SET_DUMPABLE),
+                                        argument(1, UINT64_MAX, 0) };
+    return rc ? rc : seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, number, 2, off);
 }
 
-/* Landlock keeps files that may only be read from being cut since its third version (Linux 6.2):
- * here that is open(O_RDONLY | O_TRUNC), beside truncate(), which is in no list. */
-static int rules_of_open(scmp_filter_ctx filter)
+/* Before its third version (Linux 6.2), Landlock lets a process truncate files that it may only
+ * read.  So these rules refuse open(O_RDONLY | O_TRUNC), and no list allows truncate(). */
+static int add_open_rules(scmp_filter_ctx filter)
 {
     static const struct {
         const char *name;
@@ -120,32 +120,33 @@ static int rules_of_open(scmp_filter_ctx filter)
             argument(calls[i].flags, O_TRUNC | O_ACCMODE, O_TRUNC | O_RDWR),
         };
         for (size_t j = 0; !rc && j < sizeof(fine) / sizeof(fine[0]); j++)
-            rc = rule_if(filter, SCMP_ACT_ALLOW, calls[i].name, fine[j]);
+            rc = add_rule_if(filter, SCMP_ACT_ALLOW, calls[i].name, fine[j]);
     }
     return rc;
 }
 
-static int rules_with_conditions(scmp_filter_ctx filter)
+static int add_conditional_rules(scmp_filter_ctx filter)
 {
-    int rc = rule_if(filter, SCMP_ACT_ALLOW, "clone", argument(0, CLONE_NAMESPACES, 0));
+    int rc = add_rule_if(filter, SCMP_ACT_ALLOW, "clone", argument(0, CLONE_NAMESPACES, 0));
     if (!rc)
-        rc = rule_if(filter, SCMP_ACT_ALLOW, "personality", argument(0, INT_BITS, PERSONALITY_ASK));
+        rc = add_rule_if(filter, SCMP_ACT_ALLOW, "personality",
+                         argument(0, INT_BITS, PERSONALITY_QUERY));
     if (!rc)
-        rc = rules_of_open(filter);
+        rc = add_open_rules(filter);
     if (!rc)
-        rc = rules_of_ioctl(filter);
-    return rc ? rc : rules_of_prctl(filter);
+        rc = add_ioctl_rules(filter);
+    return rc ? rc : add_prctl_rules(filter);
 }
 
-/* |filter| is the caller's; NULL: there was no memory for it. */
-static enum kiln_code install(scmp_filter_ctx filter, int (*add_rules)(scmp_filter_ctx),
-                              struct kiln_err *err)
+/* |filter| is borrowed; NULL means out of memory. */
+static enum kiln_code install_filter(scmp_filter_ctx filter, int (*add_rules)(scmp_filter_ctx),
+                                     struct kiln_err *err)
 {
     int rc = filter ? 0 : -ENOMEM;
     if (!rc)
         rc = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
-    /* For a sanitizer's thread; where a service manager forbids seccomp(2) itself it cannot be had,
-     * and prctl(2) does for the one thread there is. */
+    /* TSYNC filters a sanitizer's thread too.  It needs seccomp(2), which a service manager may
+     * forbid.  libseccomp then uses prctl(2), which filters this thread: the only one. */
     if (!rc && seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1) != 0)
         rc = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 0);
     if (!rc)
@@ -154,23 +155,23 @@ static enum kiln_code install(scmp_filter_ctx filter, int (*add_rules)(scmp_filt
         rc = seccomp_load(filter);
     if (!rc)
         return KILN_OK;
-    kiln_fail_errno(err, -rc, "cannot filter system calls (seccomp)");
+    kiln_fail_errno(err, -rc, "cannot install the system call filter (seccomp)");
     return err->code = rc == -ENOMEM ? KILN_NO_MEMORY : KILN_UNSUPPORTED;
 }
 
-static int rules_of_compilers(scmp_filter_ctx filter)
+static int add_compiler_rules(scmp_filter_ctx filter)
 {
-    int rc = rules_of_table(filter);
-    return rc ? rc : rules_with_conditions(filter);
+    int rc = add_table_rules(filter);
+    return rc ? rc : add_conditional_rules(filter);
 }
 
 enum kiln_code syscall_filter_compilers(struct kiln_err *err)
 {
     KILN_AUTO(filter) scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
-    return install(filter, rules_of_compilers, err);
+    return install_filter(filter, add_compiler_rules, err);
 }
 
-static int rules_of_transfers(scmp_filter_ctx filter)
+static int add_transfer_rules(scmp_filter_ctx filter)
 {
     static const char *const denied[] = {
         "acct",
@@ -213,7 +214,7 @@ static int rules_of_transfers(scmp_filter_ctx filter)
         "reboot",
         "request_key",
         "setns",
-        "setpgid", /* kilnd ends its group */
+        "setpgid", /* kilnd kills the process group */
         "setsid",
         "settimeofday",
         "swapoff",
@@ -224,12 +225,12 @@ static int rules_of_transfers(scmp_filter_ctx filter)
         "userfaultfd",
         "vhangup",
     };
-    int rc = rule_on(filter, SCMP_ACT_ERRNO(ENOSYS), "clone3"); /* its arguments cannot be seen */
+    int rc = add_rule(filter, SCMP_ACT_ERRNO(ENOSYS), "clone3"); /* its flags are in a struct */
     for (size_t i = 0; !rc && i < sizeof(denied) / sizeof(denied[0]); i++)
-        rc = rule_on(filter, SCMP_ACT_ERRNO(EPERM), denied[i]);
+        rc = add_rule(filter, SCMP_ACT_ERRNO(EPERM), denied[i]);
     for (unsigned flag = 1u << 7; !rc && flag; flag <<= 1) {
         if (flag & CLONE_NAMESPACES)
-            rc = rule_if(filter, SCMP_ACT_ERRNO(EPERM), "clone", argument(0, flag, flag));
+            rc = add_rule_if(filter, SCMP_ACT_ERRNO(EPERM), "clone", argument(0, flag, flag));
     }
     return rc;
 }
@@ -237,5 +238,5 @@ static int rules_of_transfers(scmp_filter_ctx filter)
 enum kiln_code syscall_filter_transfers(struct kiln_err *err)
 {
     KILN_AUTO(filter) scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
-    return install(filter, rules_of_transfers, err);
+    return install_filter(filter, add_transfer_rules, err);
 }

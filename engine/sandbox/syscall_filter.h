@@ -4,11 +4,17 @@
 /*
  * Limits which system calls this process and all that it starts may make (seccomp).
  *
- * Role       syscalls.def lists the allowed ones; others fail with EPERM.  So a library that tries
- *            one continues without it, and nothing hangs
+ * libseccomp compiles the rules to a small program, which the kernel runs before each system call
+ * (seccomp(2)).  The program sees the call's number and the values of its arguments.  It cannot
+ * follow pointers, so a call whose flags are in a struct (clone3, openat2) cannot be checked.  Such
+ * a call fails with ENOSYS, as on an older kernel.  Libraries then use the older call (clone,
+ * openat), whose flags are arguments.
+ *
+ * Role       syscalls.def lists the calls allowed to compilers; others fail with EPERM.  A library
+ *            that tries one gets an error and goes on
+ *
  * Ownership  holds for this process and all that it starts, for ever
- * Threading  call before any thread is started; threads that a sanitizer already has are filtered
- * too
+ * Threading  call before any thread is started; a thread of a sanitizer is filtered too
  */
 #include "common/err.h"
 

@@ -20,18 +20,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Addresses for examples (RFC 5737, RFC 3849), which no network has.  Connecting a datagram socket
- * sends nothing: the system looks for a way there. */
+/* Documentation addresses, which no network uses (RFC 5737, RFC 3849).  Connecting a datagram
+ * socket sends nothing; the kernel only looks for a route. */
 #define SOMEWHERE "192.0.2.1"
 #define SOMEWHERE_6 "2001:db8::1"
 #define ANY_PORT 9
 
-static void note(struct sandbox_report *report, enum sandbox_layer layer, bool has)
+static void note_layer(struct sandbox_report *report, enum sandbox_layer layer, bool has)
 {
     report->has = has ? report->has | 1u << layer : report->has & ~(1u << layer);
 }
 
-/* A number of /proc/self/status, in |base|; false when it has no such line. */
+/* Reads a number of /proc/self/status, in |base|; false if there is no such line. */
 static bool status_number(const char *name, int base, uint64_t *ret_number)
 {
     char line[256];
@@ -76,23 +76,23 @@ static bool shows_own_processes(void)
     return strcmp(seen, own) == 0;
 }
 
-static bool finds_no_way(int family, const struct sockaddr *address, socklen_t size)
+static bool has_no_route(int family, const struct sockaddr *address, socklen_t size)
 {
     KILN_AUTO(fd) int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     return fd < 0 || connect(fd, address, size) != 0;
 }
 
-static bool reaches_nobody(void)
+static bool reaches_no_network(void)
 {
     struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = htons(ANY_PORT) };
     struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_port = htons(ANY_PORT) };
     inet_pton(AF_INET, SOMEWHERE, &four.sin_addr);
     inet_pton(AF_INET6, SOMEWHERE_6, &six.sin6_addr);
-    return finds_no_way(AF_INET, (const struct sockaddr *)&four, sizeof(four)) &&
-           finds_no_way(AF_INET6, (const struct sockaddr *)&six, sizeof(six));
+    return has_no_route(AF_INET, (const struct sockaddr *)&four, sizeof(four)) &&
+           has_no_route(AF_INET6, (const struct sockaddr *)&six, sizeof(six));
 }
 
-/* "\\040" is a space, and so on. */
+/* Decodes octal escapes in place: "\040" is a space. */
 static void undo_escapes(char *text)
 {
     char *to = text;
@@ -104,17 +104,18 @@ static void undo_escapes(char *text)
     *to = '\0';
 }
 
-/* A line of mountinfo: "ID PARENT DEVICE ROOT PLACE OPTIONS ..." */
+/* Parses a line of mountinfo: "ID PARENT DEVICE ROOT PLACE OPTIONS ..." (proc(5)).  A malformed
+ * line counts as writable. */
 static bool is_writable(char *line, const char **ret_place)
 {
-    char *rest = NULL, *word = strtok_r(line, " ", &rest);
-    for (unsigned i = 0; word && i < 4; i++)
-        word = strtok_r(NULL, " ", &rest);
-    const char *options = word ? strtok_r(NULL, " ", &rest) : NULL;
+    char *rest = NULL, *place = strtok_r(line, " ", &rest);
+    for (unsigned i = 0; place && i < 4; i++)
+        place = strtok_r(NULL, " ", &rest);
+    const char *options = place ? strtok_r(NULL, " ", &rest) : NULL;
     if (!options)
         return true;
-    undo_escapes(word);
-    *ret_place = word;
+    undo_escapes(place);
+    *ret_place = place;
     return strcmp(options, "ro") != 0 && strncmp(options, "ro,", 3) != 0;
 }
 
@@ -134,7 +135,7 @@ static bool directory_alone_is_writable(const char *directory)
     return alone;
 }
 
-/* Everybody may list "/", but for Landlock. */
+/* Without Landlock every user may list "/". */
 static bool cannot_list_root(void)
 {
     KILN_AUTO(fd) int fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -150,22 +151,22 @@ void verify_surroundings(const struct namespace_ids *outside, const char *direct
     for (size_t i = 0; i < NAMESPACES; i++)
         is_private[i] =
             own.of[i] != 0 && own.of[i] != outside->of[i] && !namespace_is_hosts(own.of[i]);
-    note(report, LAYER_user, getuid() != 0 && geteuid() != 0);
-    note(report, LAYER_capabilities, has_no_capability());
-    note(report, LAYER_no_new_privileges, is_set("NoNewPrivs", 1));
-    note(report, LAYER_mounts,
-         is_private[NAMESPACE_MOUNT] && directory_alone_is_writable(directory));
-    note(report, LAYER_processes, is_private[NAMESPACE_PID]);
-    note(report, LAYER_proc, is_private[NAMESPACE_PID] && shows_own_processes());
-    note(report, LAYER_network,
-         is_private[NAMESPACE_NETWORK] && network_is_empty() && reaches_nobody());
-    note(report, LAYER_ipc, is_private[NAMESPACE_IPC]);
-    note(report, LAYER_landlock, report->landlock > 0 && cannot_list_root());
+    note_layer(report, LAYER_user, getuid() != 0 && geteuid() != 0);
+    note_layer(report, LAYER_capabilities, has_no_capability());
+    note_layer(report, LAYER_no_new_privileges, is_set("NoNewPrivs", 1));
+    note_layer(report, LAYER_mounts,
+               is_private[NAMESPACE_MOUNT] && directory_alone_is_writable(directory));
+    note_layer(report, LAYER_processes, is_private[NAMESPACE_PID]);
+    note_layer(report, LAYER_proc, is_private[NAMESPACE_PID] && shows_own_processes());
+    note_layer(report, LAYER_network,
+               is_private[NAMESPACE_NETWORK] && network_is_empty() && reaches_no_network());
+    note_layer(report, LAYER_ipc, is_private[NAMESPACE_IPC]);
+    note_layer(report, LAYER_landlock, report->landlock > 0 && cannot_list_root());
 }
 
 static bool is_denied(long result) { return result < 0 && errno == EPERM; }
 
-/* Each would work, or fail for another reason, without the filter. */
+/* Without the filter, each call would succeed or fail with another errno. */
 void verify_filter(struct sandbox_report *report)
 {
     bool denied =
@@ -173,5 +174,5 @@ void verify_filter(struct sandbox_report *report)
         is_denied(syscall(SYS_ptrace, PTRACE_PEEKDATA, getpid(), 0, 0)) &&
         is_denied(syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING, 0)) &&
         is_denied(syscall(SYS_unshare, 0));
-    note(report, LAYER_seccomp, denied && is_set("Seccomp", SECCOMP_MODE_FILTER));
+    note_layer(report, LAYER_seccomp, denied && is_set("Seccomp", SECCOMP_MODE_FILTER));
 }

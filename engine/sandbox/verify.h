@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Verifies the layers of a sandbox from within: reads what the system reports about this process,
- * and tries what must fail.
+ * Verifies the layers of a sandbox from within: reads what the kernel reports about this process in
+ * /proc/self, and makes attempts that must fail.
  *
- * Role       a container or a service manager in between can make the layers in force differ from
- *            those requested
+ * Role       a container or a service manager can prevent a layer that was requested, or provide
+ *            one that could not be requested
  * Threading  one thread
  */
 #include "engine/sandbox/layers.h"

@@ -11,7 +11,7 @@ static uint64_t word_at(const uint8_t *at)
     return le64toh(word);
 }
 
-/* The last 0 to 7 bytes, zeros behind them. */
+/* The last 0 to 7 bytes, padded with zeros. */
 static uint64_t tail_at(const uint8_t *at, size_t size)
 {
     uint64_t word = 0;
@@ -20,9 +20,9 @@ static uint64_t tail_at(const uint8_t *at, size_t size)
     return word;
 }
 
-/* One to one in |word| for each |sum|, and in |sum| for each |word|: a difference never gets lost.
- */
-static uint64_t stir(uint64_t sum, uint64_t word)
+/* A bijection of |word| for each |sum|, and of |sum| for each |word|.  So two inputs that differ in
+ * one word never have the same sum. */
+static uint64_t mix_word(uint64_t sum, uint64_t word)
 {
     sum = (sum ^ word) * 0x9e3779b97f4a7c15ULL;
     return sum ^ (sum >> 29);
@@ -32,26 +32,26 @@ uint64_t checksum_put(uint64_t sum, struct bytes part)
 {
     size_t at = 0;
     for (; part.size - at >= 8; at += 8)
-        sum = stir(sum, word_at(part.data + at));
+        sum = mix_word(sum, word_at(part.data + at));
     if (at < part.size)
-        sum = stir(sum, tail_at(part.data + at, part.size - at));
-    return stir(sum, part.size);
+        sum = mix_word(sum, tail_at(part.data + at, part.size - at));
+    return mix_word(sum, part.size);
 }
 
-static uint64_t turn(uint64_t v, unsigned bits) { return (v << bits) | (v >> (64 - bits)); }
+static uint64_t rotate_bits(uint64_t v, unsigned bits) { return (v << bits) | (v >> (64 - bits)); }
 
-/* Inlined, the four words stay in registers: twice as fast. */
+/* Inlined, so that the four sums stay in registers, which is twice as fast. */
 __attribute__((always_inline)) static inline void sip_round(uint64_t v[4])
 {
     v[0] += v[1];
     v[2] += v[3];
-    v[1] = turn(v[1], 13) ^ v[0];
-    v[3] = turn(v[3], 16) ^ v[2];
-    v[0] = turn(v[0], 32) + v[3];
+    v[1] = rotate_bits(v[1], 13) ^ v[0];
+    v[3] = rotate_bits(v[3], 16) ^ v[2];
+    v[0] = rotate_bits(v[0], 32) + v[3];
     v[2] += v[1];
-    v[3] = turn(v[3], 21) ^ v[0];
-    v[1] = turn(v[1], 17) ^ v[2];
-    v[2] = turn(v[2], 32);
+    v[3] = rotate_bits(v[3], 21) ^ v[0];
+    v[1] = rotate_bits(v[1], 17) ^ v[2];
+    v[2] = rotate_bits(v[2], 32);
 }
 
 __attribute__((always_inline)) static inline void sip_absorb(uint64_t v[4], uint64_t word)

@@ -5,8 +5,9 @@
 
 #include <string.h>
 
-/* Seven bits a byte, least first, the top bit set where more follow: most sizes take one byte of
- * the four, and an index holds hundreds of thousands of names. */
+/* Writes seven bits in each byte, the lowest first; the top bit says that more follow (LEB128).
+ * Most sizes then take one byte instead of four, and an index has hundreds of thousands of names.
+ */
 static size_t put_number(uint8_t *to, uint32_t v)
 {
     size_t size = 0;

@@ -5,15 +5,20 @@
  * Tuning leases: the first client that asks for a problem gets the lease.  Others share it, wait,
  * or continue with what is known.
  *
- * Role       keeps ranks from measuring the same candidates.  It hands out the candidates of a
- * tuning space in shares, keeps the best reported result, and reclaims the shares of holders that
- * died Ownership  the table owns the leases.  A holder is identified by the address of the object
- * for its connection, which is never dereferenced Threading  one thread (the engine's)
+ * Role       keeps ranks from measuring the same candidates.  It divides the candidates of a tuning
+ *            space into shares, keeps the best reported result, and reclaims the shares of holders
+ *            that died
+ *
+ * Ownership  the table owns the leases.  A holder is identified by the address of the object for
+ *            its connection, which is never dereferenced
+ *
+ * Threading  one thread (the engine's)
  *
  * A lease is for (uid, database id, problem, solver).  It ends when every candidate was reported
  * (lease_finish), or when its last holder leaves.
  */
 #include "common/err.h"
+#include "common/list.h"
 #include "common/problem.h"
 #include "engine/tuning/tuning_db.h"
 
@@ -68,8 +73,8 @@ KILN_MUST_CHECK enum kiln_code lease_ask(struct lease_table *table, const void *
                                          const struct lease_request *request,
                                          struct lease_answer *ret_answer, struct kiln_err *err);
 
-struct lease_waiter { /* owned by the caller; linked while it waits */
-    struct lease_waiter *next;
+struct lease_waiter { /* owned by the caller, which zeroes it; linked while it waits */
+    struct list_link link;
     struct lease *lease;
     /* Called once, after the waiter was unlinked, never from within the call that links it.
      * LEASE_DONE: finished.  LEASE_TAKEN: the lease is free again or has shares, so ask again.
@@ -82,8 +87,14 @@ bool lease_wait(struct lease_table *table, const struct lease_request *request,
                 struct lease_waiter *waiter, bool *ret_full);
 void lease_unwait(struct lease_waiter *waiter); /* accepts a waiter that does not wait */
 
+struct lease_report {
+    uint64_t lease;         /* the lease's id */
+    uint32_t first;         /* first candidate of the measured share */
+    struct lease_best best; /* the best result of the share */
+};
+
 /*
- * Completes the holder's share that begins with |first|.  The answer:
+ * Completes the holder's share that begins with |report->first|.  The answer:
  *   - GRANTED: the holder's next share.  If it still holds another one (two of its threads measured
  *     the same share, and one has reported), that one is granted again and nothing else happens.
  *   - TAKEN: no share is left, but others still measure.
@@ -92,8 +103,7 @@ void lease_unwait(struct lease_waiter *waiter); /* accepts a waiter that does no
  * KILN_NOT_FOUND: the holder has no such share of that lease.
  */
 KILN_MUST_CHECK enum kiln_code lease_report(struct lease_table *table, const void *holder,
-                                            uint64_t lease, uint32_t first,
-                                            const struct lease_best *best,
+                                            const struct lease_report *report,
                                             struct lease_answer *ret_answer, struct kiln_err *err);
 /* The request that a lease is for; borrowed.  False if there is no such lease. */
 bool lease_show(const struct lease_table *table, uint64_t lease, struct lease_request *ret_request);

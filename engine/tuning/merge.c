@@ -7,24 +7,24 @@
 #include <stdio.h>
 #include <string.h>
 
-#define IMPORTED_TOLERANCE 0.05 /* a twentieth: what two runs of one benchmark differ by anyway */
+#define IMPORTED_TOLERANCE 0.05 /* usual difference between two runs of one benchmark */
 
-struct side { /* one of the two, in the figures that decide */
+struct side { /* one of two measurements, as the values that decide */
     const struct tuning_row *row;
     double time_ms;
     uint32_t samples;    /* 0: no statistics */
-    struct bytes solver; /* of find; empty where it does not read as an entry */
+    struct bytes solver; /* of a find entry; empty if the entry is malformed */
 };
 
-/* Entries of one id that are not of one solver: FindDb's old dialect has the best of an algorithm.
- */
+/* Whether entries with the same id name different solvers.  In FindDb's old dialect the id is an
+ * algorithm, and the entry is that of its best solver. */
 static bool differ_in_solver(const struct side *a, const struct side *b)
 {
     return a->solver.size && b->solver.size && !bytes_equal(a->solver, b->solver);
 }
 
-/* They are not measurements of one thing: the better counts. */
-static bool compete(enum tuning_kind kind, const struct side *a, const struct side *b)
+/* Whether the two measure different things, so that the faster one replaces the other. */
+static bool are_alternatives(enum tuning_kind kind, const struct side *a, const struct side *b)
 {
     return kind == TUNING_PERF ? !bytes_equal(a->row->values, b->row->values)
                                : differ_in_solver(a, b);
@@ -56,7 +56,7 @@ bool merge_is_same_setting(const struct tuning_row *a, const struct tuning_row *
            is_same_text(x->toolchain, y->toolchain);
 }
 
-static bool overlap(const struct side *a, const struct side *b)
+static bool times_overlap(const struct side *a, const struct side *b)
 {
     return fabs(a->time_ms - b->time_ms) <= a->row->measured.spread_ms + b->row->measured.spread_ms;
 }
@@ -69,9 +69,9 @@ static bool is_equal(const struct tuning_row *a, const struct tuning_row *b)
            x->measured_at == y->measured_at && merge_is_same_setting(a, b);
 }
 
-/* Median and spread as if all samples had been taken together; the part between the two medians
- * widens it.  False, and nothing changed, where no number says so. */
-static bool pool(struct tuning_row *into, const struct tuning_row *from)
+/* Estimates median and spread as if all samples had been taken together.  The distance between the
+ * two medians widens the spread.  False, without a change, if the numbers allow no estimate. */
+static bool pool_samples(struct tuning_row *into, const struct tuning_row *from)
 {
     struct tuning_measurement *x = &into->measured;
     const struct tuning_measurement *y = &from->measured;
@@ -98,7 +98,7 @@ static double relative_spread(const struct side *s)
     return s->row->measured.spread_ms / s->time_ms;
 }
 
-/* Which of two measurements that contradict each other counts; |ret_reason| says by what. */
+/* Decides which of two contradictory measurements stays; |ret_reason| says why. */
 static bool second_counts(const struct side *a, const struct side *b, const char **ret_reason)
 {
     *ret_reason = "more samples";
@@ -111,8 +111,8 @@ static bool second_counts(const struct side *a, const struct side *b, const char
     return b->row->measured.measured_at > a->row->measured.measured_at;
 }
 
-static struct merge decide(bool take, bool is_conflict, const char *reason, const struct side *a,
-                           const struct side *b)
+static struct merge decide_merge(bool take, bool is_conflict, const char *reason,
+                                 const struct side *a, const struct side *b)
 {
     struct merge merge = { .result = take ? MERGE_TAKEN : MERGE_KEPT, .is_conflict = is_conflict };
     if (is_conflict)
@@ -129,28 +129,30 @@ static struct merge merge_imported(enum tuning_kind kind, const struct side *a,
                                    const struct side *b)
 {
     if (kind == TUNING_PERF)
-        return decide(false, !bytes_equal(a->row->values, b->row->values), "it was there", a, b);
+        return decide_merge(false, !bytes_equal(a->row->values, b->row->values), "it was there", a,
+                            b);
     double larger = a->time_ms > b->time_ms ? a->time_ms : b->time_ms;
-    bool differ =
-        fabs(a->time_ms - b->time_ms) > IMPORTED_TOLERANCE * larger && !compete(kind, a, b);
-    return decide(b->time_ms < a->time_ms, differ, "faster, and neither has statistics", a, b);
+    bool differ = fabs(a->time_ms - b->time_ms) > IMPORTED_TOLERANCE * larger &&
+                  !are_alternatives(kind, a, b);
+    return decide_merge(b->time_ms < a->time_ms, differ, "faster, and neither has statistics", a,
+                        b);
 }
 
 static struct merge merge_measured(enum tuning_kind kind, struct tuning_row *into,
                                    const struct side *a, const struct side *b)
 {
     const char *reason = NULL;
-    bool competes = compete(kind, a, b);
-    bool near = overlap(a, b);
+    bool competes = are_alternatives(kind, a, b);
+    bool near = times_overlap(a, b);
     if (competes && !near)
-        return decide(b->time_ms < a->time_ms, false, "faster", a, b);
+        return decide_merge(b->time_ms < a->time_ms, false, "faster", a, b);
     bool pools = !competes && near && merge_is_same_setting(a->row, b->row);
-    if (pools && pool(into, b->row))
+    if (pools && pool_samples(into, b->row))
         return (struct merge){ .result = MERGE_POOLED };
     if (pools)
-        return decide(false, true, "together they are no number", a, b);
+        return decide_merge(false, true, "together they are no number", a, b);
     bool take = second_counts(a, b, &reason);
-    return decide(take, !competes && !near, reason, a, b);
+    return decide_merge(take, !competes && !near, reason, a, b);
 }
 
 struct merge measurement_merge(enum tuning_kind kind, struct tuning_row *into,
@@ -164,7 +166,7 @@ struct merge measurement_merge(enum tuning_kind kind, struct tuning_row *into,
     if (!a.samples && !b.samples)
         merge = merge_imported(kind, &a, &b);
     else if (!a.samples || !b.samples)
-        merge = decide(b.samples > 0, false, "measured", &a, &b);
+        merge = decide_merge(b.samples > 0, false, "measured", &a, &b);
     else
         merge = merge_measured(kind, into, &a, &b);
     if (merge.result == MERGE_TAKEN) {

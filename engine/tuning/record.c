@@ -74,15 +74,15 @@ void record_destroy(struct record *record) { free(record); }
 enum kiln_code record_list_add(struct record_list *list, struct record *record,
                                struct kiln_err *err)
 {
-    if (record && list->count == list->most) {
-        size_t most = list->most ? 2 * list->most : 64;
-        struct record **more = realloc(list->records, most * sizeof(struct record *));
+    if (record && list->count == list->max) {
+        size_t max = list->max ? 2 * list->max : 64;
+        struct record **more = realloc(list->records, max * sizeof(struct record *));
         if (more) {
             list->records = more;
-            list->most = most;
+            list->max = max;
         }
     }
-    if (!record || list->count == list->most) {
+    if (!record || list->count == list->max) {
         record_destroy(record);
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep a tuning record: out of memory");
     }

@@ -23,7 +23,7 @@ KILN_DEFINE_AUTO(record)
 
 struct record_list { /* owns its records */
     struct record **records;
-    size_t count, most;
+    size_t count, max;
 };
 /* Takes ownership of |record|, even on failure (KILN_NO_MEMORY).  A NULL record counts as out of
  * memory. */

@@ -15,7 +15,7 @@ void shared_texts_init(struct shared_texts *t, const struct hash_key *key)
     *t = (struct shared_texts){ .key = *key };
 }
 
-static void forget(struct shared_texts *t, struct shared_text *shared)
+static void forget_text(struct shared_texts *t, struct shared_text *shared)
 {
     hash_table_remove(&t->table, &shared->link);
     t->bytes -= sizeof(*shared) + strlen(shared->text) + 1;
@@ -25,11 +25,11 @@ static void forget(struct shared_texts *t, struct shared_text *shared)
 void shared_texts_done(struct shared_texts *t)
 {
     HASH_ALL (&t->table, struct shared_text, link, shared)
-        forget(t, shared);
+        forget_text(t, shared);
     hash_table_done(&t->table);
 }
 
-static struct shared_text *find(const struct shared_texts *t, struct bytes text, uint64_t hash)
+static struct shared_text *find_text(const struct shared_texts *t, struct bytes text, uint64_t hash)
 {
     HASH_EACH (&t->table, hash, struct shared_text, link, shared)
         if (bytes_equal_text(text, shared->text))
@@ -37,7 +37,7 @@ static struct shared_text *find(const struct shared_texts *t, struct bytes text,
     return NULL;
 }
 
-static struct shared_text *add(struct shared_texts *t, struct bytes text, uint64_t hash)
+static struct shared_text *add_text(struct shared_texts *t, struct bytes text, uint64_t hash)
 {
     struct shared_text *shared = calloc(1, sizeof(*shared) + text.size + 1);
     if (!shared)
@@ -52,9 +52,9 @@ const char *shared_texts_take(struct shared_texts *t, const char *text)
 {
     struct bytes wanted = bytes_of_text(text ? text : "");
     uint64_t hash = keyed_hash(wanted, &t->key);
-    struct shared_text *shared = find(t, wanted, hash);
+    struct shared_text *shared = find_text(t, wanted, hash);
     if (!shared)
-        shared = add(t, wanted, hash);
+        shared = add_text(t, wanted, hash);
     if (!shared)
         return NULL;
     shared->takers++;
@@ -68,5 +68,5 @@ void shared_texts_give_back(struct shared_texts *t, const char *text)
     struct shared_text *shared = (struct shared_text *)(void *)((char *)(uintptr_t)text -
                                                                 offsetof(struct shared_text, text));
     if (--shared->takers == 0)
-        forget(t, shared);
+        forget_text(t, shared);
 }

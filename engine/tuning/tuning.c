@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define INDEX_SUFFIX ".kti"
-#define INDEX_UNFINISHED ".XXXXXX" /* stands behind the name while the file is being written */
+#define INDEX_UNFINISHED ".XXXXXX" /* suffix of the name while the file is being written */
 #define SCRATCH_MAX (4u * TUNING_VALUE_MAX)
 
 const char *tuning_backend(enum tuning_kind kind, const char *database_id, const char *backend)
@@ -45,7 +45,7 @@ void system_slot_destroy(struct system_slot *slot)
     free(slot);
 }
 
-/* A file that is in order, but not the one that was imported, would answer wrongly. */
+/* An undamaged file that is not the imported one would give wrong answers. */
 static enum kiln_code check_index(const struct system_slot *slot, struct kiln_err *err)
 {
     struct digest digest = tuning_index_digest(slot->index);
@@ -79,7 +79,7 @@ static void open_index(struct tuning *t, struct system_slot *slot)
              slot->file.source);
 }
 
-/* All but its index. */
+/* Makes a slot without its index. */
 static enum kiln_code create_slot(const struct tuning_system_file *file,
                                   struct system_slot **ret_slot, struct kiln_err *err)
 {
@@ -121,8 +121,8 @@ static enum kiln_code open_image(struct engine_item *item, enum tuning_kind kind
     return rc;
 }
 
-/* One that is damaged has a slot without an index.  What was no such index when it was built in is
- * told at opening: whoever built it must know. */
+/* A damaged index gets a slot without index.  Data that never was an index makes opening fail: the
+ * developer who built it in must notice. */
 static enum kiln_code open_built_in(struct engine_item *item, struct system_slot **ret_slot,
                                     struct kiln_err *err)
 {
@@ -170,9 +170,9 @@ struct system_slot *system_slot_find(const struct tuning *t, enum tuning_kind ki
     return NULL;
 }
 
-static unsigned distance(unsigned a, unsigned b) { return a > b ? a - b : b - a; }
+static unsigned unit_distance(unsigned a, unsigned b) { return a > b ? a - b : b - a; }
 
-/* Where no file is for the very number of compute units, MIOpen takes that of the nearest. */
+/* If no file is for this number of compute units, MIOpen uses the file of the nearest number. */
 static struct system_slot *nearest_slot(const struct tuning *t, enum tuning_kind kind,
                                         const char *database_id, const char *backend)
 {
@@ -188,7 +188,7 @@ static struct system_slot *nearest_slot(const struct tuning *t, enum tuning_kind
             slot->file.kind != kind || strcmp(slot->file.backend, backend) != 0 ||
             strcmp(slot->id.device, wanted.device) != 0)
             continue;
-        unsigned apart = distance(slot->id.compute_units, wanted.compute_units);
+        unsigned apart = unit_distance(slot->id.compute_units, wanted.compute_units);
         if (!best || apart < best_distance) {
             best = slot;
             best_distance = apart;
@@ -208,7 +208,7 @@ struct system_slot *system_slot_for(struct tuning *t, enum tuning_kind kind,
 
 /* ---- opening ---- */
 
-struct load { /* of what is on the disk */
+struct load { /* of the records on disk */
     struct tuning *tuning;
     enum kiln_code rc;
     struct kiln_err *err;
@@ -254,7 +254,7 @@ static bool is_index_name(const char *name)
            strncmp(name + size - tail - suffix, INDEX_SUFFIX, suffix) == 0;
 }
 
-/* Indices of imports that did not come to their end, or were replaced. */
+/* Removes indices of imports that did not complete, and indices that were replaced. */
 static void remove_unlisted(const struct tuning *t)
 {
     DIR *dir = opendir(t->directory);
@@ -276,7 +276,7 @@ static enum kiln_code load_all(struct tuning *t, struct kiln_err *err)
     return rc ? rc : load.rc;
 }
 
-/* What was imported counts before what is built in. */
+/* An imported database takes precedence over a built-in one. */
 static enum kiln_code load_built_in(struct tuning *t, const struct engine_data *data,
                                     struct kiln_err *err)
 {
@@ -382,7 +382,7 @@ bool tuning_row_entry(const struct tuning_row *row, struct tuning_entry *ret_ent
     return tuning_entry_of(row->place.kind, row->id, row->values, ret_entry, &ignored) == KILN_OK;
 }
 
-/* Old FindDb entries are named by their algorithm. */
+/* In FindDb's old dialect the id of an entry is an algorithm. */
 static bool is_solvers(const struct tuning_row *row, const char *solver)
 {
     struct tuning_entry entry;

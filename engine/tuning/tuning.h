@@ -4,11 +4,14 @@
 /*
  * The tuning databases of a host: look-up by precedence, and all changes.
  *
- * Role       looks in the user tier first, then host, then system; combines tuning.db, its records
- * in memory and the mapped indices Ownership  an answer borrows until the next look-up, or until a
- * change is taken over Threading  tuning_find and listing functions: the engine's thread.  A change
- * is prepared and written on the tuning work queue (tuning_job_work), then taken over on the
- * engine's thread (tuning_job_take), so a look-up never waits for the disk.  One change at a time
+ * Role       searches the user tier first, then host, then system; combines tuning.db, its records
+ *            in memory and the mapped indices
+ *
+ * Ownership  an answer borrows until the next look-up, or until a change is taken over
+ *
+ * Threading  tuning_find and listing functions: the engine's thread.  A change is prepared and
+ *            written on the tuning work queue (tuning_job_work), then taken over on the engine's
+ *            thread (tuning_job_take), so a look-up never waits for the disk.  One change at a time
  */
 #include "common/problem.h"
 #include "engine/data/engine_data.h"
@@ -172,9 +175,11 @@ KILN_MUST_CHECK enum kiln_code tuning_job_remove(struct tuning *tuning,
 KILN_MUST_CHECK enum kiln_code tuning_job_merge(struct tuning *tuning,
                                                 const struct tuning_import *import,
                                                 struct tuning_job **ret_job, struct kiln_err *err);
-KILN_MUST_CHECK enum kiln_code tuning_job_remove_system(
-    struct tuning *tuning, enum tuning_kind kind, const char *database_id, const char *backend,
-    struct tuning_job **ret_job, struct kiln_err *err);
+/* Removes the system database with the selection's kind, database id and backend. */
+KILN_MUST_CHECK enum kiln_code tuning_job_remove_system(struct tuning *tuning,
+                                                        const struct tuning_selection *database,
+                                                        struct tuning_job **ret_job,
+                                                        struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code tuning_job_vacuum(struct tuning *tuning, struct tuning_job **ret_job,
                                                  struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code tuning_job_backup(struct tuning *tuning, const char *path,
@@ -241,7 +246,7 @@ struct tuning_export {
                                 * each algorithm */
     /* Called before the first record and about every megabyte.  Any code but KILN_OK ends the
      * export.  May be NULL. */
-    enum kiln_code (*room)(void *context, uint64_t bytes, struct kiln_err *err);
+    enum kiln_code (*check_space)(void *context, uint64_t bytes, struct kiln_err *err);
     void *context;
 };
 /* Writes |path|, which must not exist.  A system database that is exported unchanged has the same

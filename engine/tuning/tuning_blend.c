@@ -5,26 +5,26 @@
 #include <stdio.h>
 #include <string.h>
 
-struct blend { /* a record being put together */
+struct blend { /* a record that is being merged */
     struct tuning_job *job;
     const struct tuning_place *place;
     struct tuning_row *rows; /* owned */
     size_t count;
     size_t size;               /* of the record's text */
-    struct record_list owners; /* of values that were written anew */
+    struct record_list owners; /* own the values that were rewritten */
     bool changed;
     struct kiln_err *err;
 };
 
-/* In FindDb's old dialect a solver stands behind its algorithm. */
+/* In FindDb's old dialect the solver follows its algorithm. */
 static bool is_of_solver(const struct tuning_row *row, struct bytes solver)
 {
     struct tuning_entry entry;
     return tuning_row_entry(row, &entry) && bytes_equal(entry.solver, solver);
 }
 
-/* The entry that |from| is another measurement of: of the same id, or of the same solver in the
- * other dialect. */
+/* The entry that |from| measured again: with the same id, or of the same solver in the other
+ * dialect. */
 static struct tuning_row *row_of(struct blend *b, const struct tuning_row *from)
 {
     for (size_t i = 0; i < b->count; i++) {
@@ -55,51 +55,51 @@ static void report_conflict(struct blend *b, struct bytes id, const char *why)
 
 static size_t size_of(const struct tuning_row *row)
 {
-    return row->id.size + 1 + row->values.size + 1; /* with the ';' */
+    return row->id.size + 1 + row->values.size + 1; /* with ':' and ';' */
 }
 
-static enum kiln_code refuse(struct blend *b, const struct tuning_row *from)
+static enum kiln_code refuse_entry(struct blend *b, const struct tuning_row *from)
 {
     if (b->job->type == JOB_PUT)
         return kiln_fail(b->err, KILN_FULL,
-                         "a tuning record has at most %u entries and %u bytes, and this one has no "
-                         "room for '%.*s': remove entries of solvers that are gone (kilnctl db rm)",
+                         "a tuning record has at most %u entries and %u bytes, so '%.*s' does not "
+                         "fit: remove entries of solvers that are gone (kilnctl db rm)",
                          TUNING_ENTRIES_MAX, TUNING_VALUE_MAX,
                          (int)(from->id.size < 60 ? from->id.size : 60),
                          (const char *)from->id.data);
-    report_conflict(b, from->id, "left out, the record has no room for it");
+    report_conflict(b, from->id, "left out, because the record is full");
     return KILN_OK;
 }
 
-static bool has_room(const struct blend *b, size_t without, const struct tuning_row *with)
+static bool fits_record(const struct blend *b, size_t without, const struct tuning_row *with)
 {
     return b->size - without + size_of(with) <= TUNING_VALUE_MAX + 1;
 }
 
-static enum kiln_code add(struct blend *b, const struct tuning_row *from)
+static enum kiln_code add_entry(struct blend *b, const struct tuning_row *from)
 {
-    if (b->count == TUNING_ENTRIES_MAX || !has_room(b, 0, from))
-        return refuse(b, from);
+    if (b->count == TUNING_ENTRIES_MAX || !fits_record(b, 0, from))
+        return refuse_entry(b, from);
     b->rows[b->count++] = *from;
     b->size += size_of(from);
     b->changed = true;
     return KILN_OK;
 }
 
-/* Of find the time is part of the values: the pooled one goes there. */
+/* Writes the pooled time into the values of a find entry, which contain the time. */
 static enum kiln_code restate_time(struct blend *b, struct tuning_row *row)
 {
     struct tuning_entry entry;
     BUFFER_AUTO struct buffer written;
     buffer_init(&written, row->id.size + row->values.size + 1024);
     if (!tuning_row_entry(row, &entry))
-        return KILN_OK; /* no time to state */
+        return KILN_OK; /* the entry has no time */
     entry.time_ms = row->measured.median_ms;
     tuning_entry_write_find(&written, entry.dialect, &entry);
     if (written.failed)
         return job_no_memory(b->err);
     struct tuning_row restated = *row;
-    size_t from = row->id.size + 1; /* behind "id:", which stays */
+    size_t from = row->id.size + 1; /* after "id:", which stays */
     restated.values = bytes_of(written.data + from, written.size - from);
     struct record *owner = record_create(&row->place, &restated, 1);
     enum kiln_code rc = record_list_add(&b->owners, owner, b->err);
@@ -108,7 +108,7 @@ static enum kiln_code restate_time(struct blend *b, struct tuning_row *row)
     return rc;
 }
 
-/* What was measured with a driver that is gone does not outvote what is measured now. */
+/* A put replaces an entry of another driver or toolchain, however many samples that entry has. */
 static struct merge merge_rows(struct blend *b, struct tuning_row *into,
                                const struct tuning_row *from)
 {
@@ -124,7 +124,7 @@ static enum kiln_code blend_entry(struct blend *b, const struct tuning_row *from
 {
     struct tuning_row *there = row_of(b, from);
     if (!there)
-        return add(b, from);
+        return add_entry(b, from);
     struct tuning_row into = *there;
     struct merge merge = merge_rows(b, &into, from);
     enum kiln_code rc = KILN_OK;
@@ -136,8 +136,8 @@ static enum kiln_code blend_entry(struct blend *b, const struct tuning_row *from
         rc = restate_time(b, &into);
     if (rc)
         return rc;
-    if (!has_room(b, size_of(there), &into))
-        return refuse(b, from);
+    if (!fits_record(b, size_of(there), &into))
+        return refuse_entry(b, from);
     b->size += size_of(&into) - size_of(there);
     *there = into;
     b->changed = true;
@@ -146,7 +146,8 @@ static enum kiln_code blend_entry(struct blend *b, const struct tuning_row *from
 
 /* ---- the record ---- */
 
-/* What is there, or will be: a place may come twice, as two users' records for the host. */
+/* The pending or the stored record at |place|.  One job may change a place twice, for example when
+ * it promotes two users' records. */
 static const struct tuning_held *find_held(const struct tuning_job *job,
                                            const struct tuning_place *place, bool *ret_pending)
 {
@@ -155,8 +156,8 @@ static const struct tuning_held *find_held(const struct tuning_job *job,
     return held ? held : tuning_table_find(job->tuning->table, place);
 }
 
-/* The record is made before the pending one it may have been put together from goes. */
-static enum kiln_code keep(struct blend *b)
+/* Creates the record before it replaces the pending one, whose texts it may borrow. */
+static enum kiln_code keep_record(struct blend *b)
 {
     struct tuning_job *job = b->job;
     struct record *record = record_create(b->place, b->rows, b->count);
@@ -168,8 +169,8 @@ static enum kiln_code keep(struct blend *b)
     return rc;
 }
 
-/* One bad record of one user does not keep everybody else's from being promoted or merged; whoever
- * puts one is told. */
+/* A bad record fails a put.  Other jobs leave it out and report a conflict, so that it does not
+ * prevent the promotion of other users' records. */
 static bool may_be_stored(struct blend *b, const struct tuning_row *from, enum kiln_code *ret_rc)
 {
     struct kiln_err why = KILN_ERR_INIT;
@@ -201,45 +202,41 @@ static void start_with(struct blend *b, const struct tuning_held *held)
         b->size += size_of(&b->rows[i]);
 }
 
-/* A record that replaces another says nothing of solvers that it has not: what was measured of them
- * stays. */
+/* Keeps measurements of solvers that the imported record does not mention. */
 static enum kiln_code keep_measured(struct blend *b, const struct tuning_held *held)
 {
     enum kiln_code rc = KILN_OK;
     for (size_t i = 0; !rc && i < held->row_count; i++) {
         const struct tuning_row *row = &held->rows[i];
         if (row->measured.samples > 0 && !row_of(b, row))
-            rc = add(b, row);
+            rc = add_entry(b, row);
     }
     return rc;
 }
 
 enum kiln_code job_merge_record(struct tuning_job *job, const struct tuning_place *place,
-                                const struct tuning_row *from, size_t count, bool replace,
-                                struct kiln_err *err)
+                                const struct tuning_row *from, size_t count, struct kiln_err *err)
 {
     bool is_pending;
     const struct tuning_held *held = find_held(job, place, &is_pending);
-    /* Of a file's two records of one place the second adds what the first has not. */
-    bool starts_anew = !held || (replace && !is_pending);
+    /* A file's second record of the same place is merged into its first one. */
+    bool replaces = !held || (job->type == JOB_IMPORT && !is_pending);
     KILN_AUTO(mem)
     struct tuning_row *rows = malloc(((held ? held->row_count : 0) + count) * sizeof(*rows));
     if (!rows)
         return job_no_memory(err);
-    struct blend b = {
-        .job = job, .place = place, .rows = rows, .changed = starts_anew, .err = err
-    };
-    if (!starts_anew)
+    struct blend b = { .job = job, .place = place, .rows = rows, .changed = replaces, .err = err };
+    if (!replaces)
         start_with(&b, held);
     enum kiln_code rc = KILN_OK;
     for (size_t i = 0; !rc && i < count; i++)
         rc = blend_entry(&b, &from[i]);
-    if (!rc && held && starts_anew)
+    if (!rc && held && replaces)
         rc = keep_measured(&b, held);
     if (!rc && b.changed && b.count > 0 && may_be_stored(&b, from, &rc)) {
         job->counts.added += held == NULL;
         job->counts.replaced += held != NULL && !is_pending;
-        rc = keep(&b);
+        rc = keep_record(&b);
     }
     record_list_done(&b.owners);
     return rc;

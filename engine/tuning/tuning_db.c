@@ -51,7 +51,7 @@ static char *path_of(const struct tuning_db *db, const char *name)
     return asprintf(&path, "%s/%s", db->directory, name) < 0 ? NULL : path;
 }
 
-/* SQLite would make the file readable for all. */
+/* SQLite would make the file world-readable. */
 static enum kiln_code make_private(const struct tuning_db *db, const char *name,
                                    struct kiln_err *err)
 {
@@ -86,7 +86,7 @@ enum kiln_code tuning_file_open(const struct tuning_db *db, const char *name, st
 
 /* ---- opening ---- */
 
-static struct tuning_db *create(const struct tuning_db_options *options)
+static struct tuning_db *create_db(const struct tuning_db_options *options)
 {
     KILN_AUTO(tuning_db) struct tuning_db *db = calloc(1, sizeof(*db));
     if (!db)
@@ -127,7 +127,7 @@ static enum kiln_code rename_to(const struct tuning_db *db, const char *from, st
     return db_directory_sync(&db->home, err);
 }
 
-/* A file comes into its place complete: one that is empty or half made is always damage. */
+/* A new file is renamed when it is complete, so an empty or partial file is always damage. */
 static enum kiln_code make_first(const struct tuning_db *db, struct kiln_err *err)
 {
     struct db *file = NULL;
@@ -141,7 +141,7 @@ static enum kiln_code make_first(const struct tuning_db *db, struct kiln_err *er
 }
 
 /* There is no tuning.db: kilnd starts for the first time, or was killed between the two renames of
- * a salvage.  A log without its file must not be taken for the new one's. */
+ * a salvage.  A log whose database is gone must not be applied to the new one. */
 static enum kiln_code put_in_place(struct tuning_db *db, struct tuning_salvage *salvage,
                                    struct kiln_err *err)
 {
@@ -186,8 +186,8 @@ static enum kiln_code open_file(struct tuning_db *db, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* What a killed process left unfinished. */
-static void tidy(const struct tuning_db *db)
+/* Removes unfinished files of a killed process. */
+static void tidy_directory(const struct tuning_db *db)
 {
     db_directory_remove(&db->home, TUNING_FILE_NEW);
     db_directory_remove(&db->home, TUNING_FILE_SALVAGED);
@@ -204,9 +204,9 @@ static enum kiln_code open_mending(struct tuning_db *db, struct tuning_salvage *
         rc = put_in_place(db, salvage, err);
     if (rc)
         return rc;
-    tidy(db);
+    tidy_directory(db);
     rc = open_file(db, &why);
-    if (rc == KILN_CORRUPT) /* a disk that fails to read once has not damaged the file */
+    if (rc == KILN_CORRUPT) /* a failed read alone does not mean that the file is damaged */
         rc = open_file(db, &why);
     if (rc != KILN_CORRUPT) {
         *err = rc ? why : *err;
@@ -220,7 +220,7 @@ enum kiln_code tuning_db_open(const struct tuning_db_options *options, struct tu
                               struct tuning_salvage *ret_salvage, struct kiln_err *err)
 {
     struct tuning_salvage salvage = { 0 };
-    KILN_AUTO(tuning_db) struct tuning_db *db = create(options);
+    KILN_AUTO(tuning_db) struct tuning_db *db = create_db(options);
     if (!db)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open the tuning database: out of memory");
     enum kiln_code rc = open_directory(db, options->allow_network_fs, err);

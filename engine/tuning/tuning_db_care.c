@@ -15,7 +15,7 @@ enum kiln_code tuning_file_finish(const struct tuning_db *db, const char *name, 
     enum kiln_code rc =
         path ? db_checkpoint(file, err)
              : kiln_fail(err, KILN_NO_MEMORY, "cannot write '%s': out of memory", db->path);
-    db_destroy(file); /* which removes the log, empty now */
+    db_destroy(file); /* also removes the log, which is empty now */
     return rc ? rc : db_sync_file(path, err);
 }
 
@@ -24,7 +24,7 @@ enum kiln_code tuning_db_verify(struct tuning_db *db, struct kiln_err *err)
     return tuning_file_check(db->db, db->rows, err);
 }
 
-/* A connection of its own, so that it reads one state while the other writes. */
+/* Uses a separate connection, which reads one consistent state while the other one writes. */
 enum kiln_code tuning_db_backup(struct tuning_db *db, const char *path, struct kiln_err *err)
 {
     KILN_AUTO(db) struct db *reader = NULL;
@@ -43,7 +43,7 @@ enum kiln_code tuning_db_vacuum(struct tuning_db *db, uint64_t *ret_freed, struc
     struct kiln_err ignored = KILN_ERR_INIT;
     if (db->changing)
         return kiln_fail(err, KILN_BUSY, "the tuning database is being changed: try again");
-    (void)!db_checkpoint(db->db, &ignored); /* so that only the file's size counts */
+    (void)!db_checkpoint(db->db, &ignored); /* so that the log's size does not count */
     uint64_t before = tuning_db_bytes(db);
     enum kiln_code rc = db_vacuum(db->db, err);
     if (!rc)

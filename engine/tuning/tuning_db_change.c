@@ -9,19 +9,19 @@ struct tuning_change {
     struct transaction transaction;
     struct buffer content;    /* packed rows */
     int64_t records, systems; /* added, less removed */
-    bool changed_uncounted;   /* records of somebody whose usage was not known */
-    struct kiln_err failure;  /* after which nothing of it can be kept; KILN_OK: none */
+    bool changed_uncounted;   /* changed records of a user whose usage is not counted yet */
+    struct kiln_err failure;  /* after a failure the change cannot be committed; KILN_OK: none */
 };
 
 /* ---- beginning and ending ---- */
 
-/* What is written to a file that was removed would be lost without a word. */
+/* Detects a removed or replaced file.  Writing to it would lose the changes silently. */
 static enum kiln_code check_in_place(const struct tuning_db *db, struct kiln_err *err)
 {
     struct stat seen;
     if (stat(db->path, &seen) == 0 ? seen.st_dev == db->device && seen.st_ino == db->inode
                                    : errno != ENOENT && errno != ENOTDIR)
-        return KILN_OK; /* what cannot be told is left to SQLite */
+        return KILN_OK; /* unknown: SQLite will report a failure */
     return kiln_fail(err, KILN_UNAVAILABLE,
                      "the tuning database '%s' was removed or replaced while kilnd ran: put it "
                      "back, or start kilnd again to go on with what is there",
@@ -49,7 +49,7 @@ enum kiln_code tuning_change_begin(struct tuning_db *db, struct tuning_change **
     return KILN_OK;
 }
 
-/* Whoever was counted after changes of his, in the same transaction, is to be counted anew. */
+/* A user who was counted after this transaction changed their records must be counted again. */
 static void end_usage(const struct tuning_change *change)
 {
     if (change->transaction.db && change->changed_uncounted)
@@ -71,9 +71,10 @@ void tuning_change_destroy(struct tuning_change *change)
     free(change);
 }
 
-/* After a failure SQLite may have rolled back by itself: what came then would be committed alone.
- */
-static enum kiln_code note(struct tuning_change *change, enum kiln_code rc, struct kiln_err *err)
+/* Remembers a failure.  SQLite may have rolled back by itself, and a commit would then store only
+ * the later changes. */
+static enum kiln_code note_result(struct tuning_change *change, enum kiln_code rc,
+                                  struct kiln_err *err)
 {
     if (rc)
         change->failure = *err;
@@ -105,10 +106,10 @@ enum kiln_code tuning_change_commit(struct tuning_change *change, struct kiln_er
         tuning_usage_forget(change->owner);
     else
         tuning_usage_settle(change->owner, /* is_committed= */ true);
-    return note(change, rc, err);
+    return note_result(change, rc, err);
 }
 
-static void empty(struct buffer *b)
+static void empty_buffer(struct buffer *b)
 {
     b->size = 0;
     b->failed = false;
@@ -116,7 +117,7 @@ static void empty(struct buffer *b)
 
 /* ---- records ---- */
 
-/* 0: it is not there. */
+/* 0: there is no such record. */
 static enum kiln_code cost_there(struct db *file, const struct tuning_place *place,
                                  uint64_t *ret_cost, struct kiln_err *err)
 {
@@ -128,27 +129,26 @@ static enum kiln_code cost_there(struct db *file, const struct tuning_place *pla
     return rc;
 }
 
-static enum kiln_code full_of_records(uint32_t uid, uint64_t has, uint64_t most,
+static enum kiln_code full_of_records(uint32_t uid, uint64_t has, uint64_t max,
                                       struct kiln_err *err)
 {
     return kiln_fail(err, KILN_FULL,
                      "user %u has %llu tuning records, and no more than %llu are kept for one: "
                      "remove some (kilnctl db rm), or have the host's set larger (setting "
                      "tuning_records_per_uid)",
-                     (unsigned)uid, (unsigned long long)has, (unsigned long long)most);
+                     (unsigned)uid, (unsigned long long)has, (unsigned long long)max);
 }
 
-static enum kiln_code full_of_bytes(uint32_t uid, uint64_t has, uint64_t most, struct kiln_err *err)
+static enum kiln_code full_of_bytes(uint32_t uid, uint64_t has, uint64_t max, struct kiln_err *err)
 {
     return kiln_fail(err, KILN_FULL,
                      "the tuning records of user %u take %llu bytes, and one user's may take %llu: "
                      "remove some (kilnctl db rm), or have the host's limit set higher (setting "
                      "tuning_bytes_per_uid)",
-                     (unsigned)uid, (unsigned long long)has, (unsigned long long)most);
+                     (unsigned)uid, (unsigned long long)has, (unsigned long long)max);
 }
 
-/* KILN_FULL leaves the change as it was.  |old| and |new|: what the record costs; 0: there is
- * none. */
+/* KILN_FULL leaves the change as it was.  |old| and |new| are the record's costs; 0: no record. */
 static enum kiln_code keep_to_quota(struct tuning_change *change, const struct tuning_place *place,
                                     uint64_t old, uint64_t new, struct kiln_err *err)
 {
@@ -158,7 +158,7 @@ static enum kiln_code keep_to_quota(struct tuning_change *change, const struct t
         return KILN_OK;
     enum kiln_code rc = tuning_usage_of(db, place->uid, &usage, err);
     if (rc)
-        return note(change, rc, err);
+        return note_result(change, rc, err);
     const struct tuning_amount *has = &usage->pending;
     if (db->records_per_uid > 0 && old == 0 && has->records >= db->records_per_uid)
         return full_of_records(place->uid, has->records, db->records_per_uid, err);
@@ -203,7 +203,7 @@ enum kiln_code tuning_change_record(struct tuning_change *change, const struct t
                                     struct kiln_err *err)
 {
     uint64_t old = 0, new = 0;
-    empty(&change->content);
+    empty_buffer(&change->content);
     enum kiln_code rc = refuse_failed(change, err);
     if (!rc)
         rc = tuning_place_check(place, err);
@@ -211,7 +211,7 @@ enum kiln_code tuning_change_record(struct tuning_change *change, const struct t
         rc = tuning_record_pack(place, rows, count, &change->content, err);
     if (rc)
         return rc;
-    rc = note(change, cost_there(change->owner->db, place, &old, err), err);
+    rc = note_result(change, cost_there(change->owner->db, place, &old, err), err);
     if (rc || (count == 0 && old == 0))
         return rc;
     if (count > 0) {
@@ -220,8 +220,9 @@ enum kiln_code tuning_change_record(struct tuning_change *change, const struct t
     }
     if (rc)
         return rc;
-    rc = note(change,
-              count > 0 ? put_record(change, place, err) : remove_record(change, place, err), err);
+    rc = note_result(change,
+                     count > 0 ? put_record(change, place, err) : remove_record(change, place, err),
+                     err);
     if (!rc)
         count_one(change, place, old, new);
     return rc;
@@ -263,16 +264,16 @@ enum kiln_code tuning_change_system(struct tuning_change *change,
         rc = tuning_system_check(file, err);
     if (rc)
         return rc;
-    empty(&change->content);
+    empty_buffer(&change->content);
     tuning_system_pack(file, &change->content);
     if (change->content.failed)
-        return note(change, kiln_fail(err, KILN_NO_MEMORY, "cannot note an import: out of memory"),
-                    err);
+        return note_result(
+            change, kiln_fail(err, KILN_NO_MEMORY, "cannot note an import: out of memory"), err);
     rc = system_is_there(change->owner->db, file, &there, err);
     if (!rc)
         rc = put_system(change, file, err);
     change->systems += !rc && !there;
-    return note(change, rc, err);
+    return note_result(change, rc, err);
 }
 
 enum kiln_code tuning_change_system_remove(struct tuning_change *change, enum tuning_kind kind,
@@ -287,7 +288,7 @@ enum kiln_code tuning_change_system_remove(struct tuning_change *change, enum tu
     rc = query_run(&q, err);
     if (!rc)
         change->systems -= (int64_t)db_changes(change->owner->db);
-    return note(change, rc, err);
+    return note_result(change, rc, err);
 }
 
 /* ---- puts that may come again ---- */
@@ -336,5 +337,5 @@ enum kiln_code tuning_change_add_put(struct tuning_change *change, uint32_t uid,
     rc = add_put(file, uid, token, err);
     if (!rc)
         rc = forget_puts(file, uid, err);
-    return note(change, rc, err);
+    return note_result(change, rc, err);
 }

@@ -30,7 +30,7 @@ bool tuning_read_place(const struct query *q, struct tuning_place *ret_place)
     return true;
 }
 
-/* |each| is NULL where only the rows' own checks count. */
+/* |each| is NULL if the rows are only to be checked. */
 static enum kiln_code each_record(struct db *file, struct tuning_row *rows,
                                   bool (*each)(void *, const struct tuning_place *,
                                                const struct tuning_row *, size_t),

@@ -20,12 +20,12 @@ struct salvage {
     struct page_scan *scan;  /* owned */
     struct db *to;           /* owned; the new file */
     struct transaction transaction;
-    struct buffer record; /* the latest one read */
-    uint64_t refused;     /* rows that fail their check */
-    bool found_twice;     /* one record, in two versions */
-    uint64_t expected[3]; /* rows that there were, by enum tuning_tally */
+    struct buffer record; /* the record that was read last */
+    uint64_t refused;     /* rows that failed their check */
+    bool found_twice;     /* a record was found in two versions */
+    uint64_t expected[3]; /* numbers of rows before the damage, by enum tuning_tally */
     bool expected_known[3];
-    bool log_lost;           /* changes that stood in the log cannot be read */
+    bool log_lost;           /* changes in the log cannot be read */
     struct kiln_err failure; /* the new file cannot be written */
 };
 
@@ -44,7 +44,7 @@ static void salvage_done(struct salvage *s)
 #define HEADER_TEXT "SQLite format 3"
 #define VERSION_WAL 2
 
-/* SQLite would open the file of another version of itself for reading alone. */
+/* A file of a newer SQLite can only be opened for reading. */
 static enum kiln_code look_at_header(const struct tuning_db *db, struct kiln_err *err)
 {
     uint8_t header[HEADER_SIZE];
@@ -102,7 +102,7 @@ static bool is_tally(const struct page_cell *cell)
     return has_kinds(cell, kinds, sizeof(kinds)) && cell->id <= TUNING_TALLY_SYSTEMS;
 }
 
-/* |text| is terminated in |into|; false where it is too long for a name. */
+/* Copies and terminates |text|; false if it is too long for a name. */
 static bool copy_name(struct bytes text, char into[TUNING_NAME_MAX + 1])
 {
     if (text.size > TUNING_NAME_MAX)
@@ -113,12 +113,12 @@ static bool copy_name(struct bytes text, char into[TUNING_NAME_MAX + 1])
     return true;
 }
 
-static bool is_in(int64_t number, int64_t least, int64_t most)
+static bool is_in(int64_t number, int64_t min, int64_t max)
 {
-    return number >= least && number <= most;
+    return number >= min && number <= max;
 }
 
-static uint64_t newest(const struct tuning_row *rows, size_t count)
+static uint64_t newest_time(const struct tuning_row *rows, size_t count)
 {
     uint64_t newest = 0;
     for (size_t i = 0; i < count; i++) {
@@ -128,8 +128,8 @@ static uint64_t newest(const struct tuning_row *rows, size_t count)
     return newest;
 }
 
-/* A freed page may give a record as it once was: of two the one that was measured later stays.
- * |ret_newest| is 0 where there is none yet. */
+/* A freed page may contain an old version of a record.  Of two versions, the one that was measured
+ * later stays.  |ret_newest| is 0 if there is none yet. */
 static enum kiln_code look_saved(struct salvage *s, const struct tuning_place *place,
                                  struct bytes content, uint64_t *ret_newest, struct kiln_err *err)
 {
@@ -143,7 +143,7 @@ static enum kiln_code look_saved(struct salvage *s, const struct tuning_place *p
         return rc;
     s->found_twice |= !bytes_equal(query_bytes(&q, 0), content);
     if (tuning_record_unpack(place, query_bytes(&q, 0), s->owner->rows, &count))
-        *ret_newest = newest(s->owner->rows, count);
+        *ret_newest = newest_time(s->owner->rows, count);
     return KILN_OK;
 }
 
@@ -164,7 +164,7 @@ static enum kiln_code save_record(struct salvage *s, const struct page_value v[P
                                   .key = v[6].bytes };
     if (!tuning_record_unpack(&place, v[7].bytes, s->owner->rows, &count))
         return KILN_CORRUPT;
-    uint64_t found = newest(s->owner->rows, count), saved = 0;
+    uint64_t found = newest_time(s->owner->rows, count), saved = 0;
     enum kiln_code rc = look_saved(s, &place, v[7].bytes, &saved, err);
     if (rc || found < saved)
         return rc;
@@ -241,7 +241,7 @@ static enum kiln_code copy_content(int from, int to, const char *path, struct ki
     return rc;
 }
 
-/* A log that is nonsense as a whole is left out. */
+/* Ignores a log that is not a write-ahead log at all. */
 static enum kiln_code add_log(struct salvage *s, struct kiln_err *err)
 {
     const char *directory = s->owner->directory;
@@ -291,7 +291,7 @@ static enum kiln_code open_scan(struct salvage *s, int *ret_fd, struct kiln_err 
         return kiln_fail_errno(err, errno, "cannot open '%s' to salvage it", db->path);
     *ret_fd = fd;
     rc = page_scan_open(fd, &s->scan, err);
-    return rc == KILN_CORRUPT ? KILN_OK : rc; /* nothing in it: nothing saved */
+    return rc == KILN_CORRUPT ? KILN_OK : rc; /* the file has no page that can be read */
 }
 
 /* ---- the new file ---- */
@@ -315,8 +315,9 @@ static enum kiln_code write_rows(struct salvage *s, uint64_t saved[3], struct ki
     return rc ? rc : transaction_commit(&s->transaction, err);
 }
 
-/* More than there were: freed pages whose list was lost gave old rows back. */
-static void count(const struct salvage *s, const uint64_t saved[3], struct tuning_salvage *result)
+/* Freed pages whose list was lost may yield old rows, so more may be saved than there were. */
+static void count_saved(const struct salvage *s, const uint64_t saved[3],
+                        struct tuning_salvage *result)
 {
     uint64_t missing = 0;
     result->lost_unknown = s->log_lost || s->found_twice;
@@ -342,7 +343,7 @@ static enum kiln_code make_new(struct salvage *s, struct tuning_salvage *result,
     if (!rc)
         rc = tuning_file_finish(db, TUNING_FILE_NEW, KILN_TAKE(s->to), err);
     if (!rc)
-        count(s, saved, result);
+        count_saved(s, saved, result);
     return rc;
 }
 
@@ -354,9 +355,9 @@ static enum kiln_code rename_in(const struct tuning_db *db, const char *from, co
     return KILN_OK;
 }
 
-/* Killed before the damaged file goes, salvage begins anew; after that, the complete one is there.
- */
-static enum kiln_code swap(const struct tuning_db *db, char aside[96], struct kiln_err *err)
+/* If kilnd is killed before the damaged file is moved, the next start salvages again.  After that,
+ * the complete new file is used. */
+static enum kiln_code swap_files(const struct tuning_db *db, char aside[96], struct kiln_err *err)
 {
     enum kiln_code rc = rename_in(db, TUNING_FILE_NEW, TUNING_FILE_SALVAGED, err);
     if (!rc)
@@ -368,8 +369,8 @@ static enum kiln_code swap(const struct tuning_db *db, char aside[96], struct ki
     return rc ? rc : db_directory_sync(&db->home, err);
 }
 
-static void report(const struct tuning_db *db, const char *why, const char *aside,
-                   struct tuning_salvage *result)
+static void report_salvage(const struct tuning_db *db, const char *why, const char *aside,
+                           struct tuning_salvage *result)
 {
     snprintf(
         result->notice, sizeof(result->notice),
@@ -377,7 +378,7 @@ static void report(const struct tuning_db *db, const char *why, const char *asid
         "%llu%s lost",
         why, db->directory, aside, (unsigned long long)result->saved,
         (unsigned long long)result->lost, result->lost_unknown ? " or more" : "");
-    for (char *at = result->notice; *at; at++) /* SQLite's own check says it in several lines */
+    for (char *at = result->notice; *at; at++) /* SQLite's integrity check reports several lines */
         *at = (unsigned char)*at < ' ' ? ' ' : *at;
 }
 
@@ -395,10 +396,10 @@ enum kiln_code tuning_salvage(struct tuning_db *db, const char *why,
         rc = make_new(&s, &result, err);
     db_directory_remove(&db->home, TUNING_FILE_WHOLE);
     if (!rc)
-        rc = swap(db, aside, err);
+        rc = swap_files(db, aside, err);
     if (rc)
         return kiln_while(err, "salvaging '%s', which is damaged", db->path);
-    report(db, why, aside, &result);
+    report_salvage(db, why, aside, &result);
     *ret_salvage = result;
     return KILN_OK;
 }

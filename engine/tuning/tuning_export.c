@@ -11,24 +11,24 @@
 #include <unistd.h>
 
 #define WRITE_STEP (1u << 20)
-/* Names of algorithms and solvers come twice in the old dialect. */
+/* The old dialect writes the names of algorithms and solvers twice. */
 #define VALUE_MAX (4u * TUNING_VALUE_MAX)
 
 struct out { /* the file being written */
     struct tuning *tuning;
     const struct tuning_export *what;
-    int fd;                        /* of text */
+    int fd;                        /* for text formats */
     struct buffer text;            /* not yet written */
-    struct perf_db_writer *writer; /* of SQLite; owned */
-    struct buffer value;           /* scratch: a value put together or converted */
+    struct perf_db_writer *writer; /* owned; for SQLite */
+    struct buffer value;           /* scratch: a joined or converted value */
     struct scratch scratch;
     struct tuning_counts counts;
-    uint64_t bytes, ask_at; /* given to write; when to ask whether there is room for more */
+    uint64_t bytes, check_at; /* written so far; when to check free space again */
     enum kiln_code rc;
     struct kiln_err *err;
 };
 
-static void flush(struct out *out)
+static void flush_out(struct out *out)
 {
     if (!out->rc && out->text.failed)
         out->rc = kiln_fail(out->err, KILN_NO_MEMORY, "cannot export records: out of memory");
@@ -44,25 +44,25 @@ static void write_text(struct out *out, struct bytes key, struct bytes value)
     buffer_put(&out->text, value.data, value.size);
     buffer_put(&out->text, "\n", 1);
     if (out->text.size >= WRITE_STEP)
-        flush(out);
+        flush_out(out);
 }
 
-static enum kiln_code ask_room(struct out *out)
+static enum kiln_code check_free_space(struct out *out)
 {
-    if (!out->what->room || out->bytes < out->ask_at)
+    if (!out->what->check_space || out->bytes < out->check_at)
         return KILN_OK;
-    out->ask_at = out->bytes + WRITE_STEP;
-    return out->what->room(out->what->context, out->bytes, out->err);
+    out->check_at = out->bytes + WRITE_STEP;
+    return out->what->check_space(out->what->context, out->bytes, out->err);
 }
 
-/* Keys that were kept verbatim may be no rows of a SQLite database: they are counted. */
+/* A key that was kept verbatim may not fit a SQLite database; such records are counted. */
 static void write_record(struct out *out, struct bytes key, struct bytes value,
                          const struct tuning_index_record *source)
 {
     struct kiln_err why = KILN_ERR_INIT;
     enum kiln_code rc = KILN_OK;
     if (!out->rc)
-        out->rc = ask_room(out);
+        out->rc = check_free_space(out);
     if (out->rc)
         return;
     out->bytes += key.size + value.size;
@@ -95,8 +95,8 @@ static bool is_of_dialect(struct bytes value, enum find_dialect dialect)
     return true;
 }
 
-/* Whether an earlier or faster entry of |value| stands for |entry|'s algorithm: the old dialect has
- * room for one solver of each. */
+/* Whether |value| has a faster entry, or an earlier equal one, of |entry|'s algorithm.  The old
+ * dialect keeps one solver of each algorithm. */
 static bool is_beaten(struct bytes value, const struct tuning_entry *entry)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -112,7 +112,7 @@ static bool is_beaten(struct bytes value, const struct tuning_entry *entry)
     return false;
 }
 
-/* MIOpen reads a file in one dialect: what is of the other is written anew. */
+/* MIOpen reads a file in one dialect, so entries of the other dialect are converted. */
 static struct bytes in_dialect(struct out *out, struct bytes value)
 {
     enum find_dialect dialect = out->what->dialect;
@@ -150,7 +150,7 @@ static struct tuning_question question_of(const struct out *out, struct bytes ke
                                      .key = key };
 }
 
-/* As a look-up at the tier joins it with those below. */
+/* Joins the tier's record with those below, as a look-up does. */
 static struct bytes merged_value(struct out *out, struct bytes key, struct bytes value)
 {
     struct tuning_question question = question_of(out, key);
@@ -165,7 +165,7 @@ static void write_system(struct out *out, struct tuning_index *index)
 {
     struct tuning_index_record record;
     for (uint64_t i = 0; !out->rc && i < tuning_index_count(index); i++) {
-        if (!tuning_index_at(index, i, &record)) { /* better no file than one that lacks some */
+        if (!tuning_index_at(index, i, &record)) { /* do not write an incomplete file */
             out->rc =
                 kiln_fail(out->err, KILN_CORRUPT,
                           "record %llu of the imported %s database of '%s' is damaged: import "
@@ -176,7 +176,7 @@ static void write_system(struct out *out, struct tuning_index *index)
         }
         bool merges = out->what->merged && out->what->tier != TUNING_TIER_SYSTEM;
         struct bytes value = merges ? merged_value(out, record.key, record.value) : record.value;
-        /* The source's ids beside new ones would meet. */
+        /* Ids of the source could collide with new ones. */
         write_record(out, record.key, in_dialect(out, value), merges ? NULL : &record);
     }
 }
@@ -184,7 +184,7 @@ static void write_system(struct out *out, struct tuning_index *index)
 struct tier_walk { /* over the records of one tier */
     struct out *out;
     enum tuning_tier tier;
-    struct tuning_index *index; /* what stands in it was written already; NULL: nothing */
+    struct tuning_index *index; /* its records were written already; NULL: none */
 };
 
 static struct tuning_place place_of(const struct out *out, enum tuning_tier tier, struct bytes key)
@@ -206,7 +206,7 @@ static bool is_of_walk(const struct tier_walk *walk, const struct tuning_place *
            strcmp(place->backend, wanted.backend) == 0;
 }
 
-/* With the records of a tier below, which are written first. */
+/* Writes a tier after the records of the tier below. */
 static bool is_written(const struct tier_walk *walk, struct bytes key)
 {
     struct bytes value;
@@ -227,7 +227,7 @@ static bool write_tier_record(void *context, const struct tuning_place *place,
     if (!is_of_walk(walk, place) || is_written(walk, place->key))
         return true;
     const struct tuning_held *held = tuning_table_find(out->tuning->table, place);
-    if (!held) { /* memory had no room for it */
+    if (!held) { /* it was left out because memory was short */
         out->counts.bad++;
         return true;
     }
@@ -251,8 +251,8 @@ static void write_tier(struct out *out, enum tuning_tier tier, struct tuning_ind
     out->rc = out->rc ? out->rc : rc;
 }
 
-/* A look-up falls back on the database of the nearest compute units, and so does what is merged:
- * MIOpen would not, once a file of the very name is there. */
+/* A look-up falls back to the database with the nearest number of compute units, and so does a
+ * merged export.  MIOpen itself would not fall back once a file of the exact name exists. */
 static struct system_slot *slot_of(const struct out *out)
 {
     const struct tuning_file_name *name = &out->what->name;
@@ -295,7 +295,7 @@ static enum kiln_code close_out(struct out *out, struct kiln_err *err)
     KILN_AUTO(perf_db_writer) struct perf_db_writer *writer = KILN_TAKE(out->writer);
     if (writer)
         return out->rc ? out->rc : perf_db_writer_finish(writer, err);
-    flush(out);
+    flush_out(out);
     return out->rc;
 }
 
@@ -321,9 +321,9 @@ enum kiln_code tuning_export_file(struct tuning *t, const struct tuning_export *
 {
     struct out out = { .tuning = t, .what = what, .fd = -1, .err = err };
     if (what->name.kind == TUNING_FIND && what->name.format == TUNING_SQLITE)
-        return kiln_fail(err, KILN_INVALID, "a FindDb is text: there is none in SQLite");
+        return kiln_fail(err, KILN_INVALID, "MIOpen has no FindDb in SQLite: export it as text");
     enum kiln_code rc = open_out(&out, path, err);
-    if (rc) /* what is there is not ours */
+    if (rc) /* this call did not create the file, so it must not remove it */
         return rc;
     out_init(&out);
     write_all(&out);

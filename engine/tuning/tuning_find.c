@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* More relatives than this are not compared: the family of a common filter has thousands. */
+/* Limit of compared relatives; the family of a common filter has thousands. */
 #define RELATIVES_MAX 20000u
 
 /* ---- staleness ---- */
@@ -24,7 +24,7 @@ static bool is_stale(const struct tuning_row *row, const struct tuning_question 
     return tuning_is_stale(&row->measured.origin, q->driver, q->toolchain);
 }
 
-static void empty(struct buffer *b)
+static void empty_buffer(struct buffer *b)
 {
     b->size = 0;
     b->failed = false;
@@ -39,8 +39,8 @@ static void put_entry(struct buffer *to, struct bytes id, struct bytes values)
     buffer_put(to, values.data, values.size);
 }
 
-/* The entries of |held| that may be used, into the scratch.  False when none is left, or no memory.
- */
+/* Copies the entries of |held| that are not stale into the scratch.  False if none is left, or out
+ * of memory. */
 static bool keep_fresh(struct scratch *s, const struct tuning_question *q,
                        const struct tuning_held *held, struct tuning_answer *answer)
 {
@@ -52,7 +52,7 @@ static bool keep_fresh(struct scratch *s, const struct tuning_question *q,
         s->kept_max = held->row_count;
     }
     size_t kept = 0;
-    empty(&s->fresh);
+    empty_buffer(&s->fresh);
     for (size_t i = 0; i < held->row_count; i++) {
         if (is_stale(&held->rows[i], q))
             continue;
@@ -105,10 +105,16 @@ static struct tuning_place place_of(const struct tuning_question *q, enum tuning
                                   .key = key };
 }
 
-static bool find_in_system(struct tuning *t, const struct tuning_question *q, struct bytes key,
-                           struct tuning_answer *answer)
+struct lookup { /* one question and the objects that answer it */
+    struct tuning *tuning;
+    struct scratch *scratch;
+    const struct tuning_question *question;
+};
+
+static bool find_in_system(const struct lookup *l, struct bytes key, struct tuning_answer *answer)
 {
-    struct system_slot *slot = system_slot_for(t, q->kind, q->database_id, backend_of(q));
+    const struct tuning_question *q = l->question;
+    struct system_slot *slot = system_slot_for(l->tuning, q->kind, q->database_id, backend_of(q));
     struct bytes value;
     if (!slot || !tuning_index_find(slot->index, key, &value))
         return false;
@@ -121,33 +127,35 @@ static bool find_in_system(struct tuning *t, const struct tuning_question *q, st
     return true;
 }
 
-static bool find_in_tier(struct tuning *t, struct scratch *s, const struct tuning_question *q,
-                         enum tuning_tier tier, struct bytes key, struct tuning_answer *answer)
+static bool find_in_tier(const struct lookup *l, enum tuning_tier tier, struct bytes key,
+                         struct tuning_answer *answer)
 {
+    const struct tuning *t = l->tuning;
     if ((tier == TUNING_TIER_SYSTEM && t->without_system) ||
         (tier == TUNING_TIER_USER && t->without_user))
         return false;
     if (tier == TUNING_TIER_SYSTEM)
-        return find_in_system(t, q, key, answer);
+        return find_in_system(l, key, answer);
     if (tuning_table_count(t->table, tier) == 0)
         return false;
-    struct tuning_place place = place_of(q, tier, key);
+    struct tuning_place place = place_of(l->question, tier, key);
     const struct tuning_held *held = tuning_table_find(t->table, &place);
-    return held && answer_held(s, q, held, answer);
+    return held && answer_held(l->scratch, l->question, held, answer);
 }
 
 /* ---- perf: entries of all tiers ---- */
 
-/* The rows of the joined value, one an entry; those of the system, which come last, have none. */
+/* Adds the row of an entry of the joined value.  Entries of the system tier come last and have no
+ * rows. */
 static bool join_row(struct scratch *s, const struct tuning_row *row)
 {
     if (s->joined_count == s->joined_max) {
-        size_t most = s->joined_max ? 2 * s->joined_max : TUNING_ENTRIES_MAX;
-        struct tuning_row *more = realloc(s->joined_rows, most * sizeof(*more));
+        size_t max = s->joined_max ? 2 * s->joined_max : TUNING_ENTRIES_MAX;
+        struct tuning_row *more = realloc(s->joined_rows, max * sizeof(*more));
         if (!more)
             return false;
         s->joined_rows = more;
-        s->joined_max = most;
+        s->joined_max = max;
     }
     s->joined_rows[s->joined_count++] = *row;
     return true;
@@ -162,7 +170,7 @@ static bool is_among(const struct tuning_row *rows, size_t count, struct bytes i
     return false;
 }
 
-/* Appends what |lower|, of the system, has and the joined value has not. */
+/* Appends the entries of |lower|, a value of the system tier, that the joined value lacks. */
 static void add_missing_entries(struct scratch *s, struct bytes lower)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -173,7 +181,7 @@ static void add_missing_entries(struct scratch *s, struct bytes lower)
     }
 }
 
-/* The same of measured entries, with their measurements. */
+/* The same for a tier of measured entries, with their measurements. */
 static bool add_missing_rows(struct scratch *s, const struct tuning_question *q,
                              const struct tuning_answer *lower, struct tuning_answer *top)
 {
@@ -190,10 +198,10 @@ static bool add_missing_rows(struct scratch *s, const struct tuning_question *q,
     return true;
 }
 
-/* |top|'s value and rows may lie in the scratch, where the next tier's fresh entries come. */
+/* Copies |top|'s value and rows: they may be in the scratch, which the next tier overwrites. */
 static bool join_begin(struct scratch *s, const struct tuning_answer *top)
 {
-    empty(&s->joined);
+    empty_buffer(&s->joined);
     s->joined_count = 0;
     buffer_put(&s->joined, top->value.data, top->value.size);
     for (size_t i = 0; i < top->row_count; i++) {
@@ -203,22 +211,24 @@ static bool join_begin(struct scratch *s, const struct tuning_answer *top)
     return !s->joined.failed;
 }
 
-/* What the tiers below |top|'s have for the same key; without memory for it, |top| alone. */
-static void join_lower(struct tuning *t, struct scratch *s, const struct tuning_question *q,
-                       struct bytes key, struct tuning_answer *top)
+/* Joins |top| with the entries of the tiers below for the same key.  Out of memory, |top| stays as
+ * it is. */
+static void join_lower(const struct lookup *l, struct bytes key, struct tuning_answer *top)
 {
+    struct scratch *s = l->scratch;
     struct tuning_answer lower;
-    bool may_be_lost = top->rows == s->kept; /* by a tier that answers nothing in the end */
+    bool may_be_lost =
+        top->rows == s->kept; /* overwritten by a lower tier, even if that adds nothing */
     if (!join_begin(s, top))
         return;
     bool has_all = true;
     for (enum tuning_tier tier = top->tier - 1; has_all && tier >= TUNING_TIER_SYSTEM; tier--) {
-        if (!find_in_tier(t, s, q, tier, key, &lower))
+        if (!find_in_tier(l, tier, key, &lower))
             continue;
         if (tier == TUNING_TIER_SYSTEM)
             add_missing_entries(s, lower.value);
         else
-            has_all = add_missing_rows(s, q, &lower, top);
+            has_all = add_missing_rows(s, l->question, &lower, top);
     }
     bool is_joined = s->joined.size > top->value.size;
     if ((!is_joined && !may_be_lost) || s->joined.failed)
@@ -231,19 +241,17 @@ static void join_lower(struct tuning *t, struct scratch *s, const struct tuning_
 /* ---- neighbours ---- */
 
 struct search { /* for the nearest relative */
-    struct tuning *tuning;
-    struct scratch *scratch;
-    const struct tuning_question *question;
-    struct system_slot *slot; /* whose database is searched */
+    const struct lookup *lookup;
+    struct system_slot *slot; /* the database that is searched */
     struct kinship wanted;
     enum family family;
     unsigned seen;
     bool found;
-    double batch_ratio, spatial_ratio; /* of the best so far */
+    double batch_ratio, spatial_ratio; /* of the nearest record so far */
     struct tuning_answer best;
 };
 
-static double ratio(uint64_t a, uint64_t b)
+static double size_ratio(uint64_t a, uint64_t b)
 {
     if (a == 0 || b == 0)
         return 0;
@@ -257,11 +265,11 @@ static bool is_nearer(const struct search *s, double batch, double spatial)
     return batch < s->batch_ratio;
 }
 
-static bool consider(struct search *s, const struct kinship *kin, double *ret_batch,
-                     double *ret_spatial)
+static bool consider_kin(struct search *s, const struct kinship *kin, double *ret_batch,
+                         double *ret_spatial)
 {
-    *ret_batch = ratio(kin->batch, s->wanted.batch);
-    *ret_spatial = ratio(kin->volume, s->wanted.volume);
+    *ret_batch = size_ratio(kin->batch, s->wanted.batch);
+    *ret_spatial = size_ratio(kin->volume, s->wanted.volume);
     return ++s->seen <= RELATIVES_MAX && *ret_batch > 0 && *ret_spatial > 0 &&
            is_nearer(s, *ret_batch, *ret_spatial);
 }
@@ -270,7 +278,7 @@ static bool consider_record(void *context, const struct tuning_index_record *rec
 {
     struct search *s = context;
     double batch, spatial;
-    if (!consider(s, &record->kin, &batch, &spatial))
+    if (!consider_kin(s, &record->kin, &batch, &spatial))
         return s->seen <= RELATIVES_MAX;
     s->found = true;
     s->batch_ratio = batch;
@@ -287,11 +295,11 @@ static bool consider_held(void *context, const struct tuning_held *held)
     struct search *s = context;
     double batch, spatial;
     struct tuning_answer answer;
-    if (!consider(s, &held->kin, &batch, &spatial))
+    if (!consider_kin(s, &held->kin, &batch, &spatial))
         return s->seen <= RELATIVES_MAX;
-    if (!answer_held(s->scratch, s->question, held, &answer))
+    if (!answer_held(s->lookup->scratch, s->lookup->question, held, &answer))
         return true;
-    /* What was put into the scratch is gone at the next: the record is asked again at the end. */
+    /* The next record overwrites the scratch, so find_near looks the best one up again. */
     s->found = true;
     s->batch_ratio = batch;
     s->spatial_ratio = spatial;
@@ -299,11 +307,11 @@ static bool consider_held(void *context, const struct tuning_held *held)
     return true;
 }
 
-/* One family through all tiers.  Of two as near, that of the more private tier counts. */
+/* Searches one family in all tiers.  Of two equally near records, the more private tier's wins. */
 static void search_family(struct search *s)
 {
-    struct tuning *t = s->tuning;
-    const struct tuning_question *q = s->question;
+    struct tuning *t = s->lookup->tuning;
+    const struct tuning_question *q = s->lookup->question;
     struct bytes name = s->wanted.families[s->family];
     for (enum tuning_tier tier = TUNING_TIER_USER; tier > TUNING_TIER_SYSTEM; tier--) {
         struct tuning_place place = place_of(q, tier, (struct bytes){ 0 });
@@ -315,15 +323,12 @@ static void search_family(struct search *s)
         tuning_index_family(s->slot->index, name, consider_record, s);
 }
 
-/* By the key, as records are related: a PerfDb key does not tell every problem apart. */
-static bool find_near(struct tuning *t, struct scratch *scratch, const struct tuning_question *q,
-                      struct bytes key, struct tuning_answer *ret_answer)
+/* Compares keys, not problems, because different problems may have the same PerfDb key. */
+static bool find_near(const struct lookup *l, struct bytes key, struct tuning_answer *ret_answer)
 {
     struct family_names names;
-    struct search s = { .tuning = t,
-                        .scratch = scratch,
-                        .question = q,
-                        .wanted = kinship_of_key(q->kind, key, &names) };
+    const enum tuning_kind kind = l->question->kind;
+    struct search s = { .lookup = l, .wanted = kinship_of_key(kind, key, &names) };
     for (s.family = FAMILY_BATCH; s.family < FAMILIES && !s.found; s.family++) {
         if (s.wanted.families[s.family].size > 0)
             search_family(&s);
@@ -331,28 +336,27 @@ static bool find_near(struct tuning *t, struct scratch *scratch, const struct tu
     if (!s.found)
         return false;
     struct bytes near = s.best.key;
-    if (s.best.tier != TUNING_TIER_SYSTEM &&
-        !find_in_tier(t, scratch, q, s.best.tier, near, &s.best))
+    if (s.best.tier != TUNING_TIER_SYSTEM && !find_in_tier(l, s.best.tier, near, &s.best))
         return false;
-    if (q->kind == TUNING_PERF && s.best.tier != TUNING_TIER_SYSTEM)
-        join_lower(t, scratch, q, near, &s.best);
+    if (kind == TUNING_PERF && s.best.tier != TUNING_TIER_SYSTEM)
+        join_lower(l, near, &s.best);
     s.best.is_near = true;
     s.best.batch_ratio = s.batch_ratio;
     s.best.spatial_ratio = s.spatial_ratio;
-    scratch->near++;
+    l->scratch->near++;
     *ret_answer = s.best;
     return true;
 }
 
 /* ---- all of it ---- */
 
-static void count(struct scratch *s, const struct tuning_answer *answer)
+static void count_hit(struct scratch *s, const struct tuning_answer *answer)
 {
     s->hits[answer->tier - TUNING_TIER_SYSTEM]++;
     s->stale_hits += answer->is_stale && s->stale != TUNING_TRUST;
 }
 
-/* Empty for a problem that the database has no key for. */
+/* Empty if the database has no key for the problem. */
 static struct bytes key_of(struct scratch *s, const struct tuning_question *q)
 {
     if (!q->problem)
@@ -367,22 +371,23 @@ enum kiln_code find_with(struct tuning *t, struct scratch *s, const struct tunin
 {
     if (q->problem && problem_check(q->problem, err) != KILN_OK)
         return err->code;
+    const struct lookup l = { .tuning = t, .scratch = s, .question = q };
     struct bytes key = key_of(s, q);
     bool found = false;
     s->left_some_out = false;
     for (enum tuning_tier tier = TUNING_TIER_USER;
          key.size > 0 && tier >= TUNING_TIER_SYSTEM && !found; tier--)
-        found = find_in_tier(t, s, q, tier, key, ret_answer);
+        found = find_in_tier(&l, tier, key, ret_answer);
     if (found && q->kind == TUNING_PERF && ret_answer->tier > TUNING_TIER_SYSTEM)
-        join_lower(t, s, q, key, ret_answer);
+        join_lower(&l, key, ret_answer);
     if (!found && q->nearest && key.size > 0)
-        found = find_near(t, s, q, key, ret_answer);
+        found = find_near(&l, key, ret_answer);
     s->ignored += s->left_some_out;
     if (!found) {
         s->misses++;
         return KILN_NOT_FOUND;
     }
-    count(s, ret_answer);
+    count_hit(s, ret_answer);
     return KILN_OK;
 }
 
@@ -398,8 +403,9 @@ bool tuning_find_tier(struct tuning *t, const struct tuning_question *q, enum tu
     struct kiln_err ignored = KILN_ERR_INIT;
     if (q->problem && problem_check(q->problem, &ignored) != KILN_OK)
         return false;
+    const struct lookup l = { .tuning = t, .scratch = &t->scratch, .question = q };
     struct bytes key = key_of(&t->scratch, q);
-    return key.size > 0 && find_in_tier(t, &t->scratch, q, tier, key, ret_answer);
+    return key.size > 0 && find_in_tier(&l, tier, key, ret_answer);
 }
 
 unsigned tuning_find_all(struct tuning *t, const struct tuning_question *q,
@@ -409,13 +415,14 @@ unsigned tuning_find_all(struct tuning *t, const struct tuning_question *q,
     struct scratch *s = &t->scratch;
     if (q->problem && problem_check(q->problem, &ignored) != KILN_OK)
         return 0;
+    const struct lookup l = { .tuning = t, .scratch = s, .question = q };
     struct bytes key = key_of(s, q);
     unsigned count = 0;
     enum tuning_stale stale = s->stale;
-    s->stale = TUNING_TRUST; /* all there is, each where it lies */
+    s->stale = TUNING_TRUST; /* stale entries too; and the scratch stays unused */
     for (enum tuning_tier tier = TUNING_TIER_USER; key.size > 0 && tier >= TUNING_TIER_SYSTEM;
          tier--) {
-        if (find_in_tier(t, s, q, tier, key, &ret_answers[count]))
+        if (find_in_tier(&l, tier, key, &ret_answers[count]))
             count++;
     }
     s->stale = stale;

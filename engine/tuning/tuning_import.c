@@ -14,9 +14,9 @@
 
 struct reading { /* of one file */
     struct tuning_job *job;
-    struct tuning_index_builder *builder; /* owned; NULL: into records */
+    struct tuning_index_builder *builder; /* owned; NULL: the lines become records */
     struct tuning_row rows[TUNING_ENTRIES_MAX];
-    size_t sized; /* changes whose sizes |size| sums up */
+    size_t sized; /* number of changes whose sizes are in |size| */
     uint64_t size;
     enum kiln_code rc;
     struct kiln_err *err;
@@ -24,16 +24,16 @@ struct reading { /* of one file */
 
 /* ---- keys ---- */
 
-struct named { /* a record's key, and whose relative it is */
+struct named { /* a record's key and its families */
     char text[PROBLEM_KEY_MAX];
     struct bytes key;
     struct family_names names;
     struct kinship kin;
 };
 
-/* Text PerfDbs of old have FindDb's keys; all are looked up by those of today.  A problem that has
- * none, of mixed layouts, keeps its own. */
-static void use_todays_key(struct named *named, const struct problem *problem, struct kiln_err *why)
+/* Old text PerfDbs use FindDb keys, but look-ups use PerfDb keys, so the key is converted.  A
+ * problem with mixed layouts has no PerfDb key and keeps its own. */
+static void convert_key(struct named *named, const struct problem *problem, struct kiln_err *why)
 {
     size_t size = perf_key_write(problem, named->text);
     if (size == 0) {
@@ -44,8 +44,8 @@ static void use_todays_key(struct named *named, const struct problem *problem, s
     named->kin = kinship_of_key(TUNING_PERF, named->key, &named->names);
 }
 
-/* KILN_INVALID: it is no key at all.  One that is no problem's of ours has no relatives; |err| says
- * why it is none. */
+/* KILN_INVALID: the text is no key.  A key of a problem that kiln cannot describe gets no families,
+ * and |err| says why. */
 static enum kiln_code name_record(const struct tuning_job *job, struct bytes key,
                                   struct named *named, char *ret_direction, struct kiln_err *err)
 {
@@ -68,7 +68,7 @@ static enum kiln_code name_record(const struct tuning_job *job, struct bytes key
         return rc == KILN_UNSUPPORTED ? KILN_OK : rc;
     *ret_direction = *direction_name((enum direction)problem.direction);
     if (is_perf == is_find)
-        use_todays_key(named, &problem, err);
+        convert_key(named, &problem, err);
     else
         named->kin = kinship_of(&problem, &named->names);
     return KILN_OK;
@@ -126,10 +126,9 @@ static bool keep_record(struct reading *r, const struct tuning_record *record,
         r->rows[count++] = (struct tuning_row){
             .place = place, .id = entry.id, .values = entry.values, .measured = imported_by(import)
         };
-    if (count == 0) /* nothing to look up, and nothing to give back */
+    if (count == 0) /* the record has no entry */
         return true;
-    r->rc = job_merge_record(r->job, &place, r->rows, count,
-                             /* replace= */ r->job->type == JOB_IMPORT, r->err);
+    r->rc = job_merge_record(r->job, &place, r->rows, count, r->err);
     return r->rc == KILN_OK;
 }
 
@@ -141,13 +140,14 @@ static uint64_t size_of(const struct record *record)
     return size;
 }
 
-static void fail_full(struct reading *r, const char *what, uint64_t most)
+static void fail_full(struct reading *r, const char *what, uint64_t max)
 {
-    r->rc = kiln_fail(r->err, KILN_FULL, "%s, %llu for one user, is what '%s' goes beyond", what,
-                      (unsigned long long)most, r->job->import.source_name);
+    r->rc = kiln_fail(r->err, KILN_FULL, "'%s' exceeds %s, which is %llu for one user",
+                      r->job->import.source_name, what, (unsigned long long)max);
 }
 
-/* Said before all of a hostile file is in memory; tuning.db counts what the user has already. */
+/* Stops before a hostile file fills the memory.  tuning.db also counts the user's stored records.
+ */
 static bool is_too_much(struct reading *r)
 {
     const struct tuning *t = r->job->tuning;
@@ -225,7 +225,8 @@ static enum kiln_code read_text(struct reading *r, const struct tuning_reader_ev
     if (seen.st_size == 0)
         return KILN_OK;
     size_t size = (size_t)seen.st_size;
-    void *map = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0); /* nobody else can cut it short */
+    void *map =
+        mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0); /* no other process can truncate it */
     if (map == MAP_FAILED)
         return kiln_fail_errno(err, errno, "cannot read '%s'", import->source_name);
     (void)madvise(map, size, MADV_SEQUENTIAL);
@@ -248,7 +249,7 @@ static enum kiln_code read_file(struct reading *r, struct kiln_err *err)
                             ? read_text(r, &events, &reader_err)
                             : perf_db_read(import->path, &events, &reader_err);
     if (r->rc)
-        return r->rc; /* why we stopped it */
+        return r->rc; /* the callback stopped the reader */
     if (rc)
         *err = reader_err;
     return rc ? kiln_while(err, "reading '%s'", import->source_name) : KILN_OK;
@@ -278,7 +279,7 @@ static enum kiln_code check_room(const struct tuning_job *job, struct kiln_err *
                      SYSTEMS_MAX);
 }
 
-/* Another one than that of the index it replaces, which is in use. */
+/* A new name, because the index that it replaces is in use. */
 static char *new_index_name(const struct tuning_file_name *name)
 {
     char *text = NULL;

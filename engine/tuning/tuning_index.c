@@ -118,7 +118,7 @@ static enum kiln_code find_parts(struct tuning_index *index, struct kiln_err *er
     return KILN_OK;
 }
 
-/* What |index->map| holds. */
+/* Parses the header in |index->map|. */
 static enum kiln_code read_header(struct tuning_index *index, struct kiln_err *err)
 {
     memcpy(&index->header, index->map, sizeof(index->header));
@@ -184,7 +184,7 @@ static struct digest digest_image(const struct tuning_index *index)
     return sha256_of(bytes_of(index->map + at, index->size - at));
 }
 
-/* Not through the mapping, where a page that the disk cannot give back would end the process. */
+/* Reads the file without the mapping: a page that the disk cannot read would raise SIGBUS there. */
 static enum kiln_code digest_file(const struct tuning_index *index, struct digest *ret_digest,
                                   struct kiln_err *err)
 {
@@ -263,9 +263,10 @@ static void count_damage(struct tuning_index *index)
 
 /* ---- reading ---- */
 
-/* An empty view where it is not wholly inside: a damaged file says any offset. */
-static bool cut(const struct tuning_index *index, enum index_part part, uint64_t offset,
-                uint64_t size, struct bytes *ret)
+/* Returns an empty view if the range is not completely inside the part.  A damaged file may contain
+ * any offset. */
+static bool cut_part(const struct tuning_index *index, enum index_part part, uint64_t offset,
+                     uint64_t size, struct bytes *ret)
 {
     struct bytes all = index->parts[part];
     if (offset > all.size || size > all.size - offset)
@@ -278,7 +279,7 @@ static bool cut_item(const struct tuning_index *index, enum index_part part, uin
                      void *ret, size_t size)
 {
     struct bytes view;
-    if (place > UINT32_MAX || !cut(index, part, place * size, size, &view))
+    if (place > UINT32_MAX || !cut_part(index, part, place * size, size, &view))
         return false;
     memcpy(ret, view.data, size);
     return true;
@@ -290,11 +291,11 @@ static bool read_family(const struct tuning_index *index, uint32_t place, struct
     struct index_family f;
     return cut_item(index, PART_FAMILIES, place, &f, sizeof(f)) &&
            le32toh(f.name_size) <= FAMILY_NAME_MAX &&
-           cut(index, PART_NAMES, le64toh(f.name), le32toh(f.name_size), ret_name) &&
+           cut_part(index, PART_NAMES, le64toh(f.name), le32toh(f.name_size), ret_name) &&
            le64toh(f.check) == index_family_check(&f, *ret_name) && (*ret_family = f, true);
 }
 
-/* All but |kin|'s families, which are in |*ret_stored|. */
+/* Reads a record without the names of its families, whose places are in |*ret_stored|. */
 static bool read_record(const struct tuning_index *index, uint64_t place,
                         struct index_record *ret_stored, struct tuning_index_record *ret)
 {
@@ -305,9 +306,9 @@ static bool read_record(const struct tuning_index *index, uint64_t place,
     uint32_t key_size = le32toh(s.key_size), value_size = le32toh(s.value_size);
     uint32_t id_count = le32toh(s.id_count);
     if (key_size > INDEX_KEY_MAX || value_size > INDEX_VALUE_MAX || id_count > INDEX_IDS_MAX ||
-        !cut(index, PART_TEXT, le64toh(s.text), (uint64_t)key_size + value_size, &text) ||
-        !cut(index, PART_IDS, le32toh(s.first_id) * sizeof(uint64_t), id_count * sizeof(uint64_t),
-             &ids) ||
+        !cut_part(index, PART_TEXT, le64toh(s.text), (uint64_t)key_size + value_size, &text) ||
+        !cut_part(index, PART_IDS, le32toh(s.first_id) * sizeof(uint64_t),
+                  id_count * sizeof(uint64_t), &ids) ||
         le64toh(s.check) != index_record_check(&s, text, ids))
         return false;
     *ret_stored = s;
@@ -322,12 +323,12 @@ static bool read_record(const struct tuning_index *index, uint64_t place,
     return true;
 }
 
-/* One way through the slots that a hash may stand in. */
+/* A walk over the slots in which a name with a certain hash may be (linear probing). */
 struct probe {
     const struct tuning_index *index;
     enum index_part part;
     uint32_t tag;
-    size_t at, left; /* slots; a damaged table may have no free one to stop at */
+    size_t at, left; /* slots; a damaged table may have no free slot, so |left| ends the walk */
 };
 
 static struct probe probe_for(const struct tuning_index *index, enum index_part part,
@@ -379,7 +380,7 @@ bool tuning_index_find(struct tuning_index *index, struct bytes key, struct byte
     return false;
 }
 
-/* With the names of its families. */
+/* Reads a record with the names of its families. */
 static bool read_whole_record(struct tuning_index *index, uint64_t place,
                               struct index_record *ret_stored, struct tuning_index_record *ret)
 {
@@ -408,22 +409,19 @@ bool tuning_index_at(struct tuning_index *index, uint64_t place, struct tuning_i
     return true;
 }
 
-/* False: |each| has seen enough. */
-static bool visit_member(struct tuning_index *index, uint64_t member, enum family family,
-                         uint32_t place,
-                         bool (*each)(void *context, const struct tuning_index_record *record),
-                         void *context)
+/* Reads the record that item |member| of the list of members names.  False if it is damaged, or
+ * is not in the family at |place|. */
+static bool read_member(struct tuning_index *index, uint64_t member, enum family family,
+                        uint32_t place, struct tuning_index_record *ret_record)
 {
     uint32_t record_place;
     struct index_record stored;
-    struct tuning_index_record record;
-    if (!cut_item(index, PART_MEMBERS, member, &record_place, sizeof(record_place)) ||
-        !read_whole_record(index, le32toh(record_place), &stored, &record) ||
-        le32toh(stored.families[family]) != place) {
+    bool fine = cut_item(index, PART_MEMBERS, member, &record_place, sizeof(record_place)) &&
+                read_whole_record(index, le32toh(record_place), &stored, ret_record) &&
+                le32toh(stored.families[family]) == place;
+    if (!fine)
         count_damage(index);
-        return true;
-    }
-    return each(context, &record);
+    return fine;
 }
 
 void tuning_index_family(struct tuning_index *index, struct bytes family,
@@ -443,10 +441,13 @@ void tuning_index_family(struct tuning_index *index, struct bytes family,
         }
         if (!bytes_equal(name, family))
             continue;
-        for (uint32_t i = 0; i < le32toh(found.count); i++)
-            if (!visit_member(index, (uint64_t)le32toh(found.first) + i, family.data[0], place,
-                              each, context))
+        uint64_t first = le32toh(found.first);
+        struct tuning_index_record record;
+        for (uint32_t i = 0; i < le32toh(found.count); i++) {
+            if (read_member(index, first + i, family.data[0], place, &record) &&
+                !each(context, &record))
                 return;
+        }
         return;
     }
 }

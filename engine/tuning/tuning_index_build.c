@@ -13,11 +13,11 @@
 
 struct slots {
     struct index_slot *at; /* owned */
-    size_t count;          /* a power of two, at least twice what is in it */
+    size_t count;          /* a power of two, at least twice the number of entries */
 };
 
 struct built_family {
-    uint64_t name; /* in |names| */
+    uint64_t name; /* offset in |names| */
     uint32_t name_size, count;
 };
 
@@ -27,7 +27,7 @@ struct tuning_index_builder {
     struct buffer records; /* of struct index_record, as in the file */
     struct buffer ids, names, text;
     struct buffer families; /* of struct built_family */
-    struct slots family_of; /* name to place in |families|, with a key of its own */
+    struct slots family_of; /* name to place in |families|, hashed with a separate key */
     struct hash_key key;
 };
 
@@ -45,7 +45,7 @@ static bool slots_init(struct slots *s, size_t entries)
     return s->at;
 }
 
-/* The first free slot, or the first one before it that |is_same| takes for the one looked for. */
+/* The slot that |is_same| accepts, or else the first free slot. */
 static struct index_slot *slot_of(const struct slots *s, uint64_t hash,
                                   bool (*is_same)(const struct tuning_index_builder *builder,
                                                   uint32_t place, struct bytes name),
@@ -109,7 +109,7 @@ static bool is_key(const struct tuning_index_builder *b, uint32_t place, struct 
     return bytes_equal(record_key(b, place), key);
 }
 
-/* With room for |entries|. */
+/* Allocates slots for |entries|. */
 static bool fill_family_slots(const struct tuning_index_builder *b, const struct hash_key *key,
                               size_t entries, struct slots *ret_slots)
 {
@@ -207,7 +207,7 @@ static struct index_record record_for(const struct tuning_index_builder *b,
                                   .id_count = htole32((uint32_t)r->id_count) };
 }
 
-/* A buffer that holds nothing has no memory to count from. */
+/* An empty buffer has no memory, so offsets from it would be undefined. */
 static struct bytes added_since(const struct buffer *b, size_t at)
 {
     return at < b->size ? bytes_of(b->data + at, b->size - at) : (struct bytes){ 0 };
@@ -232,7 +232,8 @@ enum kiln_code tuning_index_builder_add(struct tuning_index_builder *b,
     for (size_t i = 0; i < r->id_count; i++)
         buffer_put_u64(&b->ids, r->ids[i]);
     if (!ok || b->text.failed || b->ids.failed) {
-        b->text.failed = true; /* a record's part is in the buffers: nothing may be written of it */
+        b->text.failed =
+            true; /* the buffers contain a part of a record, so nothing may be written */
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to index a database");
     }
     stored.check = htole64(
@@ -278,7 +279,7 @@ void tuning_index_builder_destroy(struct tuning_index_builder *b)
 
 /* ---- writing ---- */
 
-struct image { /* of the file; parts that the builder does not hold itself are owned */
+struct image { /* of the file; owns the parts that are not in the builder */
     struct index_header header;
     struct slots key_slots, family_slots;
     struct index_family *families;
@@ -295,8 +296,8 @@ static void image_done(struct image *i)
 }
 #define IMAGE_AUTO __attribute__((cleanup(image_done)))
 
-/* The records' checksums stand for all of their text.  So the hash tables depend on nothing but the
- * content, and whoever writes the content still cannot choose where a key lands. */
+/* Derives the hash key from the records, whose checksums cover all text.  So the same content gives
+ * the same file, but the author of the content cannot choose the slot of a key. */
 static struct hash_key key_for(const struct tuning_index_builder *b)
 {
     struct digest digest = sha256_of(buffer_view(&b->records));
@@ -326,7 +327,7 @@ static void list_member(uint32_t *members, struct index_family *family, size_t r
     family->count = htole32(count + 1);
 }
 
-/* Families with their checksums, and their members in the order of the source. */
+/* Makes the families with their checksums, and their members in source order. */
 static void fill_families(const struct tuning_index_builder *b, struct image *image)
 {
     uint32_t first = 0;
@@ -416,8 +417,8 @@ static enum kiln_code image_make(const struct tuning_index_builder *b, struct im
     return KILN_OK;
 }
 
-/* The disk begins with the content while its digest is worked out: that saves a fifth of the time.
- */
+/* Starts writing the content to the disk before its digest is computed, which saves a fifth of the
+ * time. */
 static enum kiln_code write_image(int fd, struct image *image, struct kiln_err *err)
 {
     static const uint8_t zeros[8];
@@ -455,7 +456,7 @@ static enum kiln_code put_in_place(struct image *image, const char *path, struct
         return kiln_fail(err, KILN_INVALID, "the path '%.80s...' is too long", path);
     KILN_AUTO(fd) int fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0)
-        return kiln_fail_errno(err, errno, "cannot make a file beside '%s'", path);
+        return kiln_fail_errno(err, errno, "cannot create a temporary file next to '%s'", path);
     enum kiln_code rc = write_image(fd, image, err);
     if (!rc && (fsync(fd) != 0 || rename(temporary, path) != 0))
         rc = kiln_fail_errno(err, errno, "cannot replace '%s'", path);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/tuning/tuning_job.h"
 
-/* What is taken over in one go: some milliseconds of the loop. */
+/* Records that one call takes over, which blocks the loop for some milliseconds. */
 #define TAKE_STEP 2000u
 
 const struct tuning_counts *tuning_job_counts(const struct tuning_job *job) { return &job->counts; }
@@ -26,8 +26,7 @@ static enum kiln_code work_put(struct tuning_job *job, struct kiln_err *err)
         return rc;
     job->counts.records = 1;
     job->counts.entries = given->count;
-    return job_merge_record(job, &given->place, given->rows, given->count, /* replace= */ false,
-                            err);
+    return job_merge_record(job, &given->place, given->rows, given->count, err);
 }
 
 struct walk { /* over the records of a selection */
@@ -36,9 +35,9 @@ struct walk { /* over the records of a selection */
     struct kiln_err *err;
 };
 
-/* The record's selected or other entries; |ret_rows| has room for all. */
-static size_t pick(const struct tuning_job *job, const struct tuning_held *held, bool selected,
-                   struct tuning_row *ret_rows)
+/* Copies the record's selected (or not selected) entries; |ret_rows| must have space for all. */
+static size_t pick_rows(const struct tuning_job *job, const struct tuning_held *held, bool selected,
+                        struct tuning_row *ret_rows)
 {
     size_t count = 0;
     for (size_t i = 0; i < held->row_count; i++) {
@@ -57,13 +56,13 @@ static bool promote_one(void *context, const struct tuning_held *held)
     host.uid = TUNING_NOBODY;
     KILN_AUTO(mem)
     struct tuning_row *rows = malloc(held->row_count * sizeof(*rows));
-    size_t count = rows ? pick(job, held, /* selected= */ true, rows) : 0;
+    size_t count = rows ? pick_rows(job, held, /* selected= */ true, rows) : 0;
     job->counts.records++;
     job->counts.entries += count;
     if (!rows)
         walk->rc = job_no_memory(walk->err);
     else if (count > 0)
-        walk->rc = job_merge_record(job, &host, rows, count, /* replace= */ false, walk->err);
+        walk->rc = job_merge_record(job, &host, rows, count, walk->err);
     return walk->rc == KILN_OK;
 }
 
@@ -73,7 +72,7 @@ static bool remove_one(void *context, const struct tuning_held *held)
     struct tuning_job *job = walk->job;
     KILN_AUTO(mem)
     struct tuning_row *rows = malloc(held->row_count * sizeof(*rows));
-    size_t kept = rows ? pick(job, held, /* selected= */ false, rows) : 0;
+    size_t kept = rows ? pick_rows(job, held, /* selected= */ false, rows) : 0;
     job->counts.records++;
     job->counts.entries += held->row_count - kept;
     if (!rows)
@@ -87,7 +86,7 @@ static bool remove_one(void *context, const struct tuning_held *held)
     return walk->rc == KILN_OK;
 }
 
-/* The rows as they are in memory, where they are looked up. */
+/* Promotes the rows in memory, not those just read from the file. */
 static bool promote_stored(void *context, const struct tuning_place *place,
                            const struct tuning_row *rows, size_t count)
 {
@@ -128,10 +127,10 @@ static enum kiln_code put_changes(const struct tuning_job *job, struct tuning_ch
     return rc;
 }
 
-static enum kiln_code commit(struct tuning_job *job, struct kiln_err *err)
+static enum kiln_code commit_changes(struct tuning_job *job, struct kiln_err *err)
 {
     KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
-    if (!job->tuning->db) { /* memory is all there is */
+    if (!job->tuning->db) { /* records are only kept in memory */
         job->is_on_disk = true;
         return KILN_OK;
     }
@@ -144,13 +143,13 @@ static enum kiln_code commit(struct tuning_job *job, struct kiln_err *err)
     if (!rc && job->slot)
         rc = tuning_change_system(change, &job->slot->file, err);
     if (!rc && job->type == JOB_REMOVE_SYSTEM)
-        rc = tuning_change_system_remove(change, job->kind, job->selection.database_id,
+        rc = tuning_change_system_remove(change, job->selection.kind, job->selection.database_id,
                                          job->selection.backend, err);
     if (rc)
         return rc;
     rc = tuning_change_commit(change, err);
-    /* Listed now; and a commit that failed may have taken effect all the same, when only the disk's
-     * answer was lost: the next start removes what is not listed. */
+    /* The new index is listed now.  Even a failed commit may have taken effect, so the file stays
+     * in both cases; the next start removes files that are not listed. */
     free(job->new_index);
     job->new_index = NULL;
     job->is_on_disk = rc == KILN_OK;
@@ -181,7 +180,7 @@ enum kiln_code tuning_job_work(struct tuning_job *job, const struct tuning_job_e
     job->events = events;
     enum kiln_code rc = work_out(job, err);
     if (!rc)
-        rc = commit(job, err);
+        rc = commit_changes(job, err);
     job->events = NULL;
     return rc;
 }
@@ -202,7 +201,8 @@ static void take_system(struct tuning *t, struct tuning_job *job)
     if (!job->slot && !removes)
         return;
     struct system_slot *old =
-        removes ? system_slot_find(t, job->kind, job->selection.database_id, job->selection.backend)
+        removes ? system_slot_find(t, job->selection.kind, job->selection.database_id,
+                                   job->selection.backend)
                 : system_slot_find(t, job->slot->file.kind, job->slot->file.database_id,
                                    job->slot->file.backend);
     if (old) {
@@ -220,7 +220,7 @@ bool tuning_job_take(struct tuning *t, struct tuning_job *job)
     size_t end = job->taken + TAKE_STEP;
     for (; job->taken < job->changes.count && job->taken < end; job->taken++) {
         const struct record *r = job->changes.records[job->taken];
-        /* Out of memory: the old record is served until the next start. */
+        /* Out of memory: look-ups get the old record until the next start. */
         if (tuning_table_put(t->table, &r->place, r->rows, r->count, &ignored) != KILN_OK)
             t->left_out++;
     }

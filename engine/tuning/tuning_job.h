@@ -25,8 +25,7 @@ struct tuning_job {
     struct tuning *tuning; /* borrowed */
     enum job_type type;
     struct tuning_import import;       /* its texts are owned */
-    struct tuning_selection selection; /* so are these */
-    enum tuning_kind kind;             /* of a system database to remove */
+    struct tuning_selection selection; /* its texts and keys are owned */
     char *path;                        /* owned; of the backup */
     struct record_list given;          /* for put: the measured rows */
     struct tuning_put_token token;     /* for put, if |is_once| */
@@ -50,13 +49,13 @@ KILN_MUST_CHECK enum kiln_code job_read_system(struct tuning_job *job, struct ki
 KILN_MUST_CHECK enum kiln_code job_read_records(struct tuning_job *job, struct kiln_err *err);
 
 /* Merges |from|'s entries into the record at |place| (engine/tuning/merge.h) and adds the result
- * to the changes.  With |replace| the record becomes |from|, but keeps measurements of other
+ * to the changes.  In an import the record becomes |from|, but keeps measurements of other
  * solvers.  If the record would be too long, a put fails with KILN_FULL; other jobs leave
  * entries out and report a conflict. */
 KILN_MUST_CHECK enum kiln_code job_merge_record(struct tuning_job *job,
                                                 const struct tuning_place *place,
                                                 const struct tuning_row *from, size_t count,
-                                                bool replace, struct kiln_err *err);
+                                                struct kiln_err *err);
 void job_remove_index(const struct tuning *t, const char *name);
 enum kiln_code job_no_memory(struct kiln_err *err);
 void job_progress(const struct tuning_job *job, const char *step, uint64_t done, uint64_t total);

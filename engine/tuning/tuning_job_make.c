@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static enum kiln_code create(struct tuning *t, enum job_type type, struct tuning_job **ret_job,
-                             struct kiln_err *err)
+static enum kiln_code create_job(struct tuning *t, enum job_type type, struct tuning_job **ret_job,
+                                 struct kiln_err *err)
 {
     if (!t->db && type != JOB_PUT)
         return kiln_fail(err, KILN_UNSUPPORTED,
@@ -28,9 +28,9 @@ enum kiln_code job_no_memory(struct kiln_err *err)
     return kiln_fail(err, KILN_NO_MEMORY, "cannot change tuning records: out of memory");
 }
 
-static char *copy(const char *text) { return strdup(text ? text : ""); }
+static char *copy_text(const char *text) { return strdup(text ? text : ""); }
 
-/* An index's file is named after them. */
+/* The file name of an index contains them. */
 static enum kiln_code check_name(const struct tuning_file_name *name, struct kiln_err *err)
 {
     if (*name->database_id && !strchr(name->database_id, '/') && !strchr(name->backend, '/'))
@@ -46,15 +46,15 @@ static enum kiln_code create_reading(struct tuning *t, enum job_type type,
     KILN_AUTO(tuning_job) struct tuning_job *job = NULL;
     enum kiln_code rc = check_name(&import->name, err);
     if (!rc)
-        rc = create(t, type, &job, err);
+        rc = create_job(t, type, &job, err);
     if (rc)
         return rc;
     job->import = *import;
     snprintf(job->import.name.backend, sizeof(job->import.name.backend), "%s",
              tuning_backend(import->name.kind, import->name.database_id, import->name.backend));
-    job->import.path = copy(import->path);
-    job->import.source_name = copy(import->source_name);
-    job->import.library = copy(import->library);
+    job->import.path = copy_text(import->path);
+    job->import.source_name = copy_text(import->source_name);
+    job->import.library = copy_text(import->library);
     if (!job->import.path || !job->import.source_name || !job->import.library)
         return job_no_memory(err);
     *ret_job = KILN_TAKE(job);
@@ -79,7 +79,7 @@ enum kiln_code tuning_job_merge(struct tuning *t, const struct tuning_import *im
 
 static bool is_amount(double ms) { return ms >= 0 && ms <= TUNING_FIGURE_MAX; }
 
-/* Whatever a record's line holds is read again from its text, so nothing else may come in. */
+/* Records are exported as text and parsed again, so every part must be valid there. */
 static enum kiln_code check_measured(const struct tuning_place *place,
                                      const struct tuning_row *measured, struct kiln_err *err)
 {
@@ -93,16 +93,16 @@ static enum kiln_code check_measured(const struct tuning_place *place,
     if (!rc)
         rc = tuning_word_check("id of an entry", row->id, /* commas= */ false, err);
     if (!rc && row->values.size > TUNING_VALUE_MAX)
-        rc = kiln_fail(err, KILN_INVALID, "an entry of %zu bytes: at most %u are kept",
+        rc = kiln_fail(err, KILN_INVALID, "an entry has %zu bytes, but at most %u are allowed",
                        row->values.size, TUNING_VALUE_MAX);
     if (!rc && !tuning_row_entry(row, &entry))
-        rc = kiln_fail(err, KILN_INVALID, "the entry '%.*s' is none of a %s record",
+        rc = kiln_fail(err, KILN_INVALID, "the entry '%.*s' is not valid in a %s record",
                        (int)(row->id.size < 60 ? row->id.size : 60), (const char *)row->id.data,
                        tuning_kind_name(row->place.kind));
     return rc ? rc : tuning_solver_check(entry.solver, err);
 }
 
-/* Nobody outvotes what others measure from now on by a number. */
+/* Limits the stated number of samples, so that one client cannot outvote all later measurements. */
 static void cap_samples(struct record *record)
 {
     for (size_t i = 0; i < record->count; i++) {
@@ -111,8 +111,8 @@ static void cap_samples(struct record *record)
     }
 }
 
-/* As all others are stored, so that a look-up finds it. */
-static struct tuning_place usual_place(const struct tuning_place *place)
+/* The place in the form in which records are stored and looked up. */
+static struct tuning_place normal_place(const struct tuning_place *place)
 {
     struct tuning_place usual = *place;
     usual.backend = tuning_backend(place->kind, place->database_id, place->backend);
@@ -139,12 +139,13 @@ static bool has_all(const struct tuning_held *held, const struct tuning_row *row
     return true;
 }
 
-/* tuning.db keeps to the limits where there is one.  What is there may be measured again. */
+/* Enforces the limits without a tuning.db, which otherwise does it.  Entries that exist already may
+ * be measured again. */
 static enum kiln_code check_memory(const struct tuning *t, const struct tuning_place *place,
                                    const struct tuning_row *rows, size_t count,
                                    struct kiln_err *err)
 {
-    uint64_t most = t->records_per_uid;
+    uint64_t max = t->records_per_uid;
     const struct tuning_held *held = tuning_table_find(t->table, place);
     if (held && has_all(held, rows, count))
         return KILN_OK;
@@ -154,12 +155,12 @@ static enum kiln_code check_memory(const struct tuning *t, const struct tuning_p
             "the records in memory take %llu bytes, and there is no directory for more "
             "(setting tuning_bytes_per_uid)",
             (unsigned long long)tuning_table_bytes(t->table));
-    if (most == 0 || held || tuning_table_count_of(t->table, place->uid) < most)
+    if (max == 0 || held || tuning_table_count_of(t->table, place->uid) < max)
         return KILN_OK;
     return kiln_fail(err, KILN_FULL,
                      "%llu records are kept in memory, and there is no directory for more "
                      "(setting tuning_records_per_uid)",
-                     (unsigned long long)most);
+                     (unsigned long long)max);
 }
 
 enum kiln_code tuning_job_put(struct tuning *t, const struct tuning_row *rows, size_t count,
@@ -175,11 +176,11 @@ enum kiln_code tuning_job_put(struct tuning *t, const struct tuning_row *rows, s
                          "this kiln was built with KILN_DISABLE_USERDB: it keeps no records");
     for (size_t i = 0; !rc && i < count; i++)
         rc = check_measured(&rows[0].place, &rows[i], err);
-    struct tuning_place place = usual_place(&rows[0].place);
+    struct tuning_place place = normal_place(&rows[0].place);
     if (!rc && !t->db)
         rc = check_memory(t, &place, rows, count, err);
     if (!rc)
-        rc = create(t, JOB_PUT, &job, err);
+        rc = create_job(t, JOB_PUT, &job, err);
     if (rc)
         return rc;
     rc = record_list_add(&job->given, record_create(&place, rows, count), err);
@@ -221,18 +222,18 @@ static void free_keys(const struct tuning_selection *selection)
     free((struct tuning_key *)selection->keys);
 }
 
-static enum kiln_code create_selecting(struct tuning *t, enum job_type type,
-                                       const struct tuning_selection *selection,
-                                       struct tuning_job **ret_job, struct kiln_err *err)
+static enum kiln_code create_selecting_job(struct tuning *t, enum job_type type,
+                                           const struct tuning_selection *selection,
+                                           struct tuning_job **ret_job, struct kiln_err *err)
 {
     KILN_AUTO(tuning_job) struct tuning_job *job = NULL;
-    enum kiln_code rc = create(t, type, &job, err);
+    enum kiln_code rc = create_job(t, type, &job, err);
     if (rc)
         return rc;
     job->selection = *selection;
-    job->selection.database_id = copy(selection->database_id);
-    job->selection.backend = copy(selection->backend);
-    job->selection.solver = copy(selection->solver);
+    job->selection.database_id = copy_text(selection->database_id);
+    job->selection.backend = copy_text(selection->backend);
+    job->selection.solver = copy_text(selection->solver);
     job->selection.key =
         (struct bytes){ (const uint8_t *)bytes_to_text(selection->key), selection->key.size };
     bool copied = copy_keys(job, selection);
@@ -248,7 +249,7 @@ enum kiln_code tuning_job_promote(struct tuning *t, const struct tuning_selectio
 {
     struct tuning_selection of_users = *selection;
     of_users.tier = TUNING_TIER_USER;
-    return create_selecting(t, JOB_PROMOTE, &of_users, ret_job, err);
+    return create_selecting_job(t, JOB_PROMOTE, &of_users, ret_job, err);
 }
 
 enum kiln_code tuning_job_remove(struct tuning *t, const struct tuning_selection *selection,
@@ -257,51 +258,52 @@ enum kiln_code tuning_job_remove(struct tuning *t, const struct tuning_selection
     struct tuning_selection of_user = *selection;
     if (selection->by_uid && selection->tier == TUNING_TIER_NONE)
         of_user.tier = TUNING_TIER_USER;
-    return create_selecting(t, JOB_REMOVE, &of_user, ret_job, err);
+    return create_selecting_job(t, JOB_REMOVE, &of_user, ret_job, err);
 }
 
-enum kiln_code tuning_job_remove_system(struct tuning *t, enum tuning_kind kind,
-                                        const char *database_id, const char *backend,
+enum kiln_code tuning_job_remove_system(struct tuning *t, const struct tuning_selection *database,
                                         struct tuning_job **ret_job, struct kiln_err *err)
 {
-    struct tuning_selection selection = { .database_id = database_id,
-                                          .backend = tuning_backend(kind, database_id, backend) };
-    if (!system_slot_find(t, kind, database_id, selection.backend))
+    const enum tuning_kind kind = database->kind;
+    const char *id = database->database_id;
+    const struct tuning_selection selection = {
+        .kind = kind, .database_id = id, .backend = tuning_backend(kind, id, database->backend)
+    };
+    const struct system_slot *slot = system_slot_find(t, kind, id, selection.backend);
+    if (!slot)
         return kiln_fail(err, KILN_NOT_FOUND,
                          "there is no system %s database of '%s': 'kilnctl db stats' lists those "
                          "that were imported",
-                         tuning_kind_name(kind), database_id);
-    if (system_slot_find(t, kind, database_id, selection.backend)->item)
+                         tuning_kind_name(kind), id);
+    if (slot->item)
         return kiln_fail(err, KILN_UNSUPPORTED,
-                         "the system %s database of '%s' is built into this program",
-                         tuning_kind_name(kind), database_id);
-    enum kiln_code rc = create_selecting(t, JOB_REMOVE_SYSTEM, &selection, ret_job, err);
-    if (!rc)
-        (*ret_job)->kind = kind;
-    return rc;
+                         "the system %s database of '%s' is built into this program, so it cannot "
+                         "be removed",
+                         tuning_kind_name(kind), id);
+    return create_selecting_job(t, JOB_REMOVE_SYSTEM, &selection, ret_job, err);
 }
 
 enum kiln_code tuning_job_vacuum(struct tuning *t, struct tuning_job **ret_job,
                                  struct kiln_err *err)
 {
-    return create(t, JOB_VACUUM, ret_job, err);
+    return create_job(t, JOB_VACUUM, ret_job, err);
 }
 
 enum kiln_code tuning_job_backup(struct tuning *t, const char *path, struct tuning_job **ret_job,
                                  struct kiln_err *err)
 {
     KILN_AUTO(tuning_job) struct tuning_job *job = NULL;
-    enum kiln_code rc = create(t, JOB_BACKUP, &job, err);
+    enum kiln_code rc = create_job(t, JOB_BACKUP, &job, err);
     if (rc)
         return rc;
-    job->path = copy(path);
+    job->path = copy_text(path);
     if (!job->path)
         return job_no_memory(err);
     *ret_job = KILN_TAKE(job);
     return KILN_OK;
 }
 
-/* Best effort: what stays is removed at the next start. */
+/* Best effort: the next start removes a file that stays. */
 void job_remove_index(const struct tuning *t, const char *name)
 {
     KILN_AUTO(mem) char *path = NULL;

@@ -10,7 +10,7 @@ uint64_t tuning_record_cost(size_t key_and_content, size_t entries)
 
 uint64_t tuning_read_cost(const struct query *q, int column)
 {
-    struct bytes entries = query_bytes(q, column + 1); /* little-endian, as tuning_record_pack */
+    struct bytes entries = query_bytes(q, column + 1); /* little-endian, as in tuning_record_pack */
     size_t count = entries.size == 2 ? entries.data[0] | (size_t)entries.data[1] << 8 : 0;
     return tuning_record_cost(query_u64(q, column), count);
 }
@@ -27,12 +27,12 @@ struct tuning_usage *tuning_usage_known(const struct tuning_db *db, uint32_t uid
 static struct tuning_usage *usage_add(struct tuning_db *db)
 {
     if (db->usage_count == db->usage_max) {
-        size_t most = db->usage_max ? 2 * db->usage_max : 16;
-        struct tuning_usage *more = realloc(db->usages, most * sizeof(*more));
+        size_t max = db->usage_max ? 2 * db->usage_max : 16;
+        struct tuning_usage *more = realloc(db->usages, max * sizeof(*more));
         if (!more)
             return NULL;
         db->usages = more;
-        db->usage_max = most;
+        db->usage_max = max;
     }
     return &db->usages[db->usage_count];
 }

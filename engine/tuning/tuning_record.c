@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#define LAYOUT 1 /* of what stands behind the checksum */
+#define LAYOUT 1 /* version of the content after the checksum */
 #define SUM_SIZE 8
 
 /* ---- checksum ---- */
@@ -16,7 +16,7 @@ static void write_u32(uint8_t *at, uint32_t value)
         at[i] = (uint8_t)(value >> (8 * i));
 }
 
-/* Any change of a single byte changes it, as each step of FNV can be undone. */
+/* Every change of a single byte changes the sum, because each step of FNV is reversible. */
 static uint64_t sum_of(const struct tuning_place *place, struct bytes body)
 {
     struct bytes id = bytes_of_text(place->database_id), backend = bytes_of_text(place->backend);
@@ -42,7 +42,7 @@ static void put_sum(const struct tuning_place *place, struct buffer *to, size_t 
     write_u32(to->data + start + 4, (uint32_t)(sum >> 32));
 }
 
-/* What stands behind the checksum; a failed reader where it does not fit. */
+/* The content after the checksum; a failed reader if the checksum does not match. */
 static struct reader body_of(const struct tuning_place *place, struct bytes packed)
 {
     struct reader r = reader_of(packed);
@@ -56,26 +56,26 @@ static struct reader body_of(const struct tuning_place *place, struct bytes pack
 
 /* ---- what may be stored ---- */
 
-static bool is_printable(const char *text, size_t most)
+static bool is_printable(const char *text, size_t max)
 {
-    size_t size = strnlen(text, most + 1);
+    size_t size = strnlen(text, max + 1);
     for (size_t i = 0; i < size; i++) {
         if (!isgraph((unsigned char)text[i]))
             return false;
     }
-    return size <= most;
+    return size <= max;
 }
 
 static bool is_name(const char *text) { return text[0] && is_printable(text, TUNING_NAME_MAX); }
 
-/* What a line of a text database could hold. */
-static bool is_line(struct bytes text, size_t most)
+/* Whether a line of a text database could contain |text|. */
+static bool is_line(struct bytes text, size_t max)
 {
-    return text.size <= most && (text.size == 0 || (!memchr(text.data, '\n', text.size) &&
-                                                    !memchr(text.data, '\0', text.size)));
+    return text.size <= max && (text.size == 0 || (!memchr(text.data, '\n', text.size) &&
+                                                   !memchr(text.data, '\0', text.size)));
 }
 
-static bool is_word(struct bytes text, size_t most) { return text.size > 0 && is_line(text, most); }
+static bool is_word(struct bytes text, size_t max) { return text.size > 0 && is_line(text, max); }
 
 static bool names_are_sane(enum tuning_kind kind, const char *database_id, const char *backend)
 {
@@ -93,10 +93,11 @@ enum kiln_code tuning_place_check(const struct tuning_place *place, struct kiln_
                          "user %u",
                          (int)place->tier, (unsigned)place->uid);
     if (!names_are_sane(place->kind, place->database_id, place->backend))
-        return kiln_fail(err, KILN_INVALID,
-                         "database id and backend are words of at most %u letters, and only find "
-                         "records have a backend",
-                         TUNING_NAME_MAX);
+        return kiln_fail(
+            err, KILN_INVALID,
+            "database id and backend are words of at most %u characters, and only find "
+            "records have a backend",
+            TUNING_NAME_MAX);
     if (!is_word(place->key, TUNING_KEY_MAX))
         return kiln_fail(err, KILN_INVALID,
                          "the key of a record is one line of 1 to %u bytes, this one has %zu",
@@ -104,13 +105,13 @@ enum kiln_code tuning_place_check(const struct tuning_place *place, struct kiln_
     return KILN_OK;
 }
 
-static const char *known(const char *text) { return text ? text : ""; }
+static const char *known_text(const char *text) { return text ? text : ""; }
 
 static bool origin_fits(const struct tuning_origin *o)
 {
     const char *texts[] = { o->device_uuid, o->device, o->driver, o->toolchain, o->library };
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        if (strnlen(known(texts[i]), TUNING_ORIGIN_MAX + 1) > TUNING_ORIGIN_MAX)
+        if (strnlen(known_text(texts[i]), TUNING_ORIGIN_MAX + 1) > TUNING_ORIGIN_MAX)
             return false;
     }
     return true;
@@ -149,16 +150,16 @@ static bool is_id_of_one_before(const struct tuning_row *rows, size_t at)
 
 /* ---- entries ---- */
 
-/* With its NUL, so that it can be borrowed as it lies there. */
+/* Includes the NUL, so that text_of can return a pointer into the content. */
 static void put_text(struct buffer *to, const char *text)
 {
-    buffer_put_sized(to, bytes_of(known(text), strlen(known(text)) + 1));
+    buffer_put_sized(to, bytes_of(known_text(text), strlen(known_text(text)) + 1));
 }
 
-static const char *text_of(struct reader *r, size_t most)
+static const char *text_of(struct reader *r, size_t max)
 {
     struct bytes text = reader_sized(r);
-    bool fits = !r->failed && text.size > 0 && text.size <= most + 1 &&
+    bool fits = !r->failed && text.size > 0 && text.size <= max + 1 &&
                 memchr(text.data, '\0', text.size) == text.data + text.size - 1;
     r->failed |= !fits;
     return fits ? (const char *)text.data : "";
@@ -180,7 +181,10 @@ static double double_of(struct reader *r)
     return value;
 }
 
-static bool same_text(const char *a, const char *b) { return strcmp(known(a), known(b)) == 0; }
+static bool same_text(const char *a, const char *b)
+{
+    return strcmp(known_text(a), known_text(b)) == 0;
+}
 
 static bool same_origin(const struct tuning_origin *a, const struct tuning_origin *b)
 {
@@ -211,7 +215,7 @@ static struct tuning_origin origin_of(struct reader *r)
     return o;
 }
 
-/* Most entries of a record come from one place: it stands there once. */
+/* Most entries of a record have the same origin, so each origin is stored only once. */
 static void put_row(struct buffer *to, const struct tuning_row *row,
                     const struct tuning_row *before)
 {
@@ -308,7 +312,7 @@ bool tuning_record_unpack(const struct tuning_place *place, struct bytes packed,
 
 /* ---- imported system databases ---- */
 
-/* The index is opened beside tuning.db: its name must not lead elsewhere. */
+/* The index is opened in the directory of tuning.db, so its name must not lead elsewhere. */
 static bool is_file_name(const char *name)
 {
     return name[0] && name[0] != '.' && !strchr(name, '/') &&
@@ -318,10 +322,11 @@ static bool is_file_name(const char *name)
 enum kiln_code tuning_system_check(const struct tuning_system_file *file, struct kiln_err *err)
 {
     if (!names_are_sane(file->kind, file->database_id, file->backend))
-        return kiln_fail(err, KILN_INVALID,
-                         "database id and backend are words of at most %u letters, and only find "
-                         "databases have a backend",
-                         TUNING_NAME_MAX);
+        return kiln_fail(
+            err, KILN_INVALID,
+            "database id and backend are words of at most %u characters, and only find "
+            "databases have a backend",
+            TUNING_NAME_MAX);
     if (!is_file_name(file->index_file))
         return kiln_fail(err, KILN_INVALID, "'%.100s' is no name for an index", file->index_file);
     if (!is_word(bytes_of_text(file->source), TUNING_FILE_NAME_MAX))

@@ -23,7 +23,7 @@ struct tuning_table {
     uint64_t bytes; /* of records */
 };
 
-struct held_record { /* one allocation: rows and bytes lie behind it */
+struct held_record { /* one allocation, followed by its rows and bytes */
     struct hash_link by_place;
     struct relation {
         struct hash_link link; /* of by_family */
@@ -67,7 +67,7 @@ static bool is_same_group(const struct tuning_place *a, const struct tuning_plac
            strcmp(a->database_id, b->database_id) == 0 && strcmp(a->backend, b->backend) == 0;
 }
 
-/* Of |name| among those of one tier, uid, kind, database and backend. */
+/* Hashes |name| together with tier, uid, kind, database and backend. */
 static uint64_t hash_in_group(const struct tuning_table *t, const struct tuning_place *full,
                               struct bytes name)
 {
@@ -105,7 +105,7 @@ static struct owner *find_owner(const struct tuning_table *t, uint32_t uid)
     return NULL;
 }
 
-/* With one record more; NULL: out of memory. */
+/* Counts one more record of |uid|.  NULL: out of memory. */
 static struct owner *take_owner(struct tuning_table *t, uint32_t uid)
 {
     struct owner *owner = find_owner(t, uid);
@@ -139,7 +139,7 @@ static void give_back_origin(struct tuning_table *t, const struct tuning_origin 
     shared_texts_give_back(&t->texts, o->library);
 }
 
-/* Accepts one that is half built: what was not taken is NULL. */
+/* Accepts a record that is only partly built; missing parts are NULL. */
 static void record_free(struct tuning_table *t, struct held_record *r)
 {
     for (size_t i = 0; i < r->held.row_count; i++)
@@ -162,7 +162,7 @@ static bool take_origin(struct tuning_table *t, const struct tuning_origin *from
     return to->device_uuid && to->device && to->driver && to->toolchain && to->library;
 }
 
-static struct bytes append(uint8_t **at, struct bytes part)
+static struct bytes append_bytes(uint8_t **at, struct bytes part)
 {
     struct bytes copy = bytes_of(*at, part.size);
     if (part.size)
@@ -179,21 +179,21 @@ static size_t value_size(const struct tuning_row *rows, size_t count)
     return size;
 }
 
-/* The value, into which the rows' views point. */
+/* Writes the value; the rows' views point into it. */
 static void append_value(struct held_record *r, const struct tuning_row *rows, uint8_t **at)
 {
     const uint8_t *begin = *at;
     for (size_t i = 0; i < r->held.row_count; i++) {
         if (i > 0)
-            append(at, bytes_of(";", 1));
-        r->rows[i].id = append(at, rows[i].id);
-        append(at, bytes_of(":", 1));
-        r->rows[i].values = append(at, rows[i].values);
+            append_bytes(at, bytes_of(";", 1));
+        r->rows[i].id = append_bytes(at, rows[i].id);
+        append_bytes(at, bytes_of(":", 1));
+        r->rows[i].values = append_bytes(at, rows[i].values);
     }
     r->held.value = bytes_of(begin, (size_t)(*at - begin));
 }
 
-/* All but the texts, for which memory may be wanting. */
+/* Allocates the record without its shared texts, which may need more memory. */
 static struct held_record *record_alloc(const struct tuning_place *full,
                                         const struct tuning_row *rows, size_t count)
 {
@@ -211,10 +211,10 @@ static struct held_record *record_alloc(const struct tuning_place *full,
         (struct tuning_held){ .place = *full, .rows = r->rows, .row_count = count, .kin = kin };
     r->held.place.database_id = r->held.place.backend = NULL;
     uint8_t *at = (uint8_t *)(r->rows + count);
-    r->held.place.key = append(&at, full->key);
+    r->held.place.key = append_bytes(&at, full->key);
     append_value(r, rows, &at);
     for (int f = 0; f < FAMILIES; f++)
-        r->held.kin.families[f] = append(&at, kin.families[f]);
+        r->held.kin.families[f] = append_bytes(&at, kin.families[f]);
     return r;
 }
 
@@ -274,7 +274,7 @@ void tuning_table_destroy(struct tuning_table *t)
         record_remove(t, r);
     hash_table_done(&t->by_place);
     hash_table_done(&t->by_family);
-    hash_table_done(&t->owners); /* they went with their records */
+    hash_table_done(&t->owners); /* freed with their records */
     shared_texts_done(&t->texts);
     free(t);
 }
@@ -312,7 +312,7 @@ static bool is_wanted(const char *have, const char *want)
     return !want || !*want || strcmp(have, want) == 0;
 }
 
-static bool passes(const struct tuning_place *place, const struct tuning_place *filter)
+static bool place_passes(const struct tuning_place *place, const struct tuning_place *filter)
 {
     if (!filter)
         return true;
@@ -328,7 +328,7 @@ void tuning_table_each(const struct tuning_table *t, const struct tuning_place *
                        bool (*each)(void *context, const struct tuning_held *held), void *context)
 {
     HASH_ALL (&t->by_place, struct held_record, by_place, r)
-        if (passes(&r->held.place, filter) && !each(context, &r->held))
+        if (place_passes(&r->held.place, filter) && !each(context, &r->held))
             return;
 }
 

@@ -38,13 +38,15 @@ static _Noreturn void begin(const struct start *s)
     static struct confinement c;
     struct kiln_err err = KILN_ERR_INIT;
     uint32_t has = 0;
-    c.is_workers_user = geteuid() == 0;
-    if (s->confined && confine_begin(&c, NULL, s->directory, become_nobody, NULL, &err))
+    const struct confine_options options = { .directory = s->directory,
+                                             .is_workers_user = geteuid() == 0,
+                                             .give_up = become_nobody };
+    if (s->confined && confine_begin(&c, &options, &err))
         _exit(1);
     if (!become_nobody(NULL) || chdir(s->directory) != 0)
         _exit(1);
     if (s->confined) {
-        confine_finish(&c, s->directory);
+        confine_finish(&c);
         has = c.report.has;
     }
     _exit(write(s->ready, &has, sizeof(has)) == sizeof(has) ? 0 : 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What kiln-compiler counted is written just before it is confined, in the coverage build alone. */
+/* Writes kiln-compiler's coverage counters before it is confined.  Only in the coverage build. */
 #include "engine/compile/compiler.h"
 #include "engine/compile/confine.h"
 #include "engine/compile/worker_wire.h"
@@ -9,32 +9,29 @@
 
 void __gcov_dump(void);
 
-/* More than the counters of any one file of the source take. */
-#define ROOM_FOR_COUNTERS (1u << 18)
+/* More than the counters of any source file take. */
+#define COUNTERS_MAX (1u << 18)
 
-/* A worker whose files a test keeps smaller than that would be ended for writing them. */
+/* A lower limit of the file size would kill the worker when it writes the counters. */
 static int may_write_counters(void)
 {
     struct rlimit limit;
-    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= ROOM_FOR_COUNTERS;
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= COUNTERS_MAX;
 }
 
-enum kiln_code __real_confine_begin(struct confinement *c, const char *outside,
-                                    const char *directory, supervisor_give_up *give_up,
-                                    void *context, struct kiln_err *err);
-enum kiln_code __wrap_confine_begin(struct confinement *c, const char *outside,
-                                    const char *directory, supervisor_give_up *give_up,
-                                    void *context, struct kiln_err *err);
-enum kiln_code __wrap_confine_begin(struct confinement *c, const char *outside,
-                                    const char *directory, supervisor_give_up *give_up,
-                                    void *context, struct kiln_err *err)
+enum kiln_code __real_confine_begin(struct confinement *c, const struct confine_options *options,
+                                    struct kiln_err *err);
+enum kiln_code __wrap_confine_begin(struct confinement *c, const struct confine_options *options,
+                                    struct kiln_err *err);
+enum kiln_code __wrap_confine_begin(struct confinement *c, const struct confine_options *options,
+                                    struct kiln_err *err)
 {
     if (may_write_counters())
         __gcov_dump();
-    return __real_confine_begin(c, outside, directory, give_up, context, err);
+    return __real_confine_begin(c, options, err);
 }
 
-/* From here on it is confined: leaving by exit would try to write, and say that it cannot. */
+/* Confined processes leave by _exit, because exit would try to write counters and fail. */
 
 int __real_compiler_worker_serve(const struct compiler_worker_options *options);
 int __wrap_compiler_worker_serve(const struct compiler_worker_options *options);

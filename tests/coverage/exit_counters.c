@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* For programs that leave by _exit, and children of tests, which do. */
+/* Writes the coverage counters of programs, and of children of tests, that leave by _exit. */
 #include <unistd.h>
 
 void __gcov_dump(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* For what becomes another program where it may not, or can no longer, write what it counted: gcc
- * makes calls of these, which write it, of those of execve and execv. */
+/* gcc replaces execve and execv by these functions, which write the coverage counters first.  These
+ * versions do not, for processes that may not write files. */
 #include <sys/syscall.h>
 #include <unistd.h>
 

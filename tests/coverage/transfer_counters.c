@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What kiln-transfer counted is written just before it is confined, in the coverage build alone. */
+/* Writes kiln-transfer's coverage counters before it is confined.  Only in the coverage build. */
 #include "engine/transfer/confine.h"
 
 void __gcov_dump(void);

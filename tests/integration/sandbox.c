@@ -696,7 +696,7 @@ TEST(sandbox, a_compiler_that_stays_root_is_rejected)
     start(f);
     assert_int_equal(ask(f, "-DVALUE=1", KERNEL, text), KILN_UNAVAILABLE);
     assert_says(text, "before it was ready");
-    expect_said(f, "alone, as the setting compiler_user asks");
+    expect_said(f, "(setting compiler_user)");
 }
 
 /* By each toolchain that this host has. */

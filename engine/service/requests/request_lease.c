@@ -217,7 +217,7 @@ enum kiln_code handle_tuning_lease(struct engine *e, struct caller *caller,
 
 struct report { /* the checked content of a tuning_report */
     char params[LEASE_PARAMS_MAX + 1];
-    struct lease_best best;
+    struct lease_report share;
     struct origin_texts texts;
 };
 
@@ -233,10 +233,10 @@ static enum kiln_code read_measurement(const struct message_tuning_report *m, st
         rc = kiln_fail(err, KILN_INVALID,
                        "the number of samples is 0: a share that did not run has no parameters");
     if (!rc)
-        rc = tuning_time_take("median", m->median_ms, &x->best.median_ms, err);
+        rc = tuning_time_take("median", m->median_ms, &x->share.best.median_ms, err);
     if (!rc)
-        rc = tuning_time_take("spread", m->spread_ms, &x->best.spread_ms, err);
-    x->best.samples = m->samples;
+        rc = tuning_time_take("spread", m->spread_ms, &x->share.best.spread_ms, err);
+    x->share.best.samples = m->samples;
     return rc;
 }
 
@@ -245,10 +245,11 @@ static enum kiln_code read_report(const struct message_tuning_report *m, struct 
 {
     const struct origin_fields fields = { m->device_uuid, m->device, m->driver, m->toolchain,
                                           m->library };
-    x->best.params = x->params;
-    x->best.measured_at = clock_wall_s();
+    x->share.best.params = x->params;
+    x->share.best.measured_at = clock_wall_s();
     enum kiln_code rc = read_measurement(m, x, err);
-    return rc ? rc : tuning_origin_take(&fields, m->clock_mhz, &x->texts, &x->best.origin, err);
+    return rc ? rc
+              : tuning_origin_take(&fields, m->clock_mhz, &x->texts, &x->share.best.origin, err);
 }
 
 static void finish_lease(struct tuning_put *put)
@@ -307,13 +308,13 @@ enum kiln_code handle_tuning_report(struct engine *e, struct caller *caller,
 {
     struct reader r = reader_of(body);
     struct message_tuning_report m = message_tuning_report_read(&r);
-    struct report x = { .params = "" };
+    struct report x = { .share = { .lease = m.lease, .first = m.first } };
     struct lease_answer answer;
     enum kiln_code rc = message_body_check(&r, MESSAGE_tuning_report, err);
     if (!rc)
         rc = read_report(&m, &x, err);
     if (!rc)
-        rc = lease_report(tuning_leases(e), caller, m.lease, m.first, &x.best, &answer, err);
+        rc = lease_report(tuning_leases(e), caller, &x.share, &answer, err);
     if (rc)
         return rc;
     uint64_t lease = answer.lease;

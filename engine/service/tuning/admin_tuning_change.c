@@ -168,8 +168,7 @@ static enum kiln_code begin_remove(struct tuning_query *query, struct tuning *tu
     const struct change *c = query->state;
     const struct tuning_selection *s = &c->selected.selection;
     if (c->tier == TUNING_TIER_SYSTEM)
-        return tuning_job_remove_system(tuning, s->kind, s->database_id, s->backend,
-                                        &query->change.job, err);
+        return tuning_job_remove_system(tuning, s, &query->change.job, err);
     return tuning_job_remove(tuning, s, &query->change.job, err);
 }
 

@@ -156,7 +156,7 @@ static enum kiln_code export_one(struct tuning_query *query, struct tuning *tuni
     uint64_t bytes = 0;
     tuning_query_path(query, path, sizeof(path));
     x->what.name = *name;
-    x->what.room = check_export_space;
+    x->what.check_space = check_export_space;
     x->what.context = query;
     enum kiln_code rc = tuning_export_file(tuning, &x->what, path, &counts, err);
     if (rc == KILN_NOT_FOUND)

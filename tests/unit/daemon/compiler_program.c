@@ -57,25 +57,23 @@ enum kiln_code __wrap_change_user(uid_t uid, gid_t gid, const char *setting, str
     return scene.user ? kiln_fail(err, scene.user, "no other user") : KILN_OK;
 }
 
-enum kiln_code __wrap_confine_begin(struct confinement *c, const char *outside,
-                                    const char *directory, supervisor_give_up *give_up,
-                                    void *context, struct kiln_err *err);
-enum kiln_code __wrap_confine_begin(struct confinement *c, const char *outside,
-                                    const char *directory, supervisor_give_up *give_up,
-                                    void *context, struct kiln_err *err)
+enum kiln_code __wrap_confine_begin(struct confinement *c, const struct confine_options *o,
+                                    struct kiln_err *err);
+enum kiln_code __wrap_confine_begin(struct confinement *c, const struct confine_options *o,
+                                    struct kiln_err *err)
 {
-    printf("confined to %s, outside %s, %s, room for %u bytes\n", directory,
-           outside ? outside : "here", c->is_workers_user ? "a worker's user" : "its own user",
-           (unsigned)c->room);
-    printf("who stays behind %s\n", give_up(context) ? "may do nothing" : "may do too much");
+    printf("confined to %s, outside %s, %s, room for %u bytes\n", o->directory,
+           o->outside ? o->outside : "here",
+           o->is_workers_user ? "a worker's user" : "its own user", (unsigned)o->free_space);
+    printf("who stays behind %s\n", o->give_up(o->context) ? "may do nothing" : "may do too much");
+    c->options = *o;
     return scene.confinement ? kiln_fail(err, scene.confinement, "no box") : KILN_OK;
 }
 
-void __wrap_confine_finish(struct confinement *c, const char *directory);
-void __wrap_confine_finish(struct confinement *c, const char *directory)
+void __wrap_confine_finish(struct confinement *c);
+void __wrap_confine_finish(struct confinement *c)
 {
-    (void)c;
-    printf("closed around %s\n", directory);
+    printf("closed around %s\n", c->options.directory);
 }
 
 int __wrap_compiler_worker_serve(const struct compiler_worker_options *options);

@@ -64,7 +64,7 @@ TEST(plain, accepts_an_amd_object_for_its_arch)
     struct small_elf e = elf_of(MACHINE_AMDGPU, 0x4c | 0x100 | 0x400, 3);
     must(check(&e, "gfx942", &err), err);
     assert_int_equal(check(&e, "gfx90a", &err), KILN_CORRUPT);
-    assert_says(err.text, "is for gfx942, not for gfx90a");
+    assert_says(err.text, "gfx942");
 }
 
 TEST(plain, checks_the_features_that_a_target_names)
@@ -119,7 +119,7 @@ TEST(plain, reads_the_sm_number_of_old_and_new_cubins)
     must(check(&cuda_12, "sm_90", &err), err);
     must(check(&cuda_12, "sm_90a", &err), err);
     assert_int_equal(check(&cuda_13, "sm_80", &err), KILN_CORRUPT);
-    assert_says(err.text, "is for sm_90, not for sm_80");
+    assert_says(err.text, "sm_90");
 }
 
 TEST(plain, refuses_objects_of_another_machine)
@@ -127,7 +127,7 @@ TEST(plain, refuses_objects_of_another_machine)
     struct kiln_err err;
     struct small_elf e = elf_of(EM_X86_64, 0x4c, 3);
     assert_int_equal(check(&e, "gfx942", &err), KILN_CORRUPT);
-    assert_says(err.text, "ELF machine 62, not 224");
+    assert_says(err.text, "machine 62");
     assert_int_equal(check(&e, "sm_90", &err), KILN_CORRUPT);
 }
 

@@ -47,7 +47,7 @@ _Noreturn static void become(int socket_fd, const struct compiler_process *p,
     _exit(127);
 }
 
-/* Another user's is where that user may go, whatever the directory of the build allows. */
+/* Another user's directory must be accessible to that user, unlike perhaps the build directory. */
 static void make_directory(struct compiler_process *p, uid_t user)
 {
     strcpy(p->directory, user ? "/tmp/kiln-test-compiler-XXXXXX" : "kiln-test-compiler-XXXXXX");
@@ -67,7 +67,7 @@ static enum worker_message wait_for(struct compiler_process *p, struct worker_re
     return message;
 }
 
-/* The keeper of a process namespace starts its first process, then the worker. */
+/* The supervisor of a process namespace starts init, then the worker. */
 static pid_t last_child(pid_t pid)
 {
     char path[64];

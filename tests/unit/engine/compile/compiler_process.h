@@ -15,9 +15,9 @@
 #include <sys/types.h>
 
 struct compiler_process {
-    pid_t pid;                     /* of what was started, whose end tells the worker's */
-    pid_t worker;                  /* of the process that compiles: the same, or below it */
-    struct sandbox_report sandbox; /* as it said */
+    pid_t pid;                     /* of the started process, which ends as the worker does */
+    pid_t worker;                  /* of the compiling process: the same, or its descendant */
+    struct sandbox_report sandbox; /* as the worker reported it */
     int socket_fd;
     char directory[64];
 };

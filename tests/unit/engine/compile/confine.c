@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The whole sandbox of a compiler, from within: each test is a process in it that tries what must
- * not work.  With less than all layers (a container) a test skips what its own layer is missing
- * for.
+ * The complete sandbox of a compiler.  Each test runs a process in it that attempts what must fail.
+ * On a host without a layer (a container), the tests of that layer are skipped.
  */
 #include "engine/compile/confine.h"
 
@@ -40,12 +39,12 @@
 #define NOBODY 65534
 #define ENDING_MS 60000 /* longer than the last of them takes on a loaded machine */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define FORKS_MAX 0 /* each takes milliseconds there: the bounds alone are looked at */
+#define FORKS_MAX 0 /* a fork takes milliseconds there, so only the limits are checked */
 #else
 #define FORKS_MAX 20000
 #endif
 
-struct seen { /* by the process within */
+struct seen { /* what the confined process observed */
     struct sandbox_report report;
     struct kiln_err err;
     long numbers[4];
@@ -54,9 +53,9 @@ struct seen { /* by the process within */
 
 struct fixture {
     char directory[64];
-    struct seen *seen; /* shared with it */
-    pid_t outside;     /* a process that it must not reach: the test itself */
-    uint64_t room;     /* of its directory; 0: the disk's */
+    struct seen *seen;   /* shared with it */
+    pid_t outside;       /* a process that it must not reach: the test itself */
+    uint64_t free_space; /* in its directory; 0: limited only by the disk */
 };
 
 static int set_up(void **state)
@@ -67,7 +66,7 @@ static int set_up(void **state)
     if (geteuid() == 0)
         assert_int_equal(chown(f.directory, NOBODY, NOBODY), 0);
     f.outside = getpid();
-    f.room = 0;
+    f.free_space = 0;
     f.seen = mmap(NULL, sizeof(*f.seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(f.seen != MAP_FAILED);
     *state = &f;
@@ -98,26 +97,28 @@ static bool become_nobody(void *context)
     return give_up_capabilities();
 }
 
-/* As kiln-compiler does it. */
-static void go_in(struct fixture *f)
+/* Enters the sandbox as kiln-compiler does. */
+static void enter_sandbox(struct fixture *f)
 {
     static struct confinement c;
     bool privileged = has_capability(CAP_SYS_ADMIN);
     if (!privileged && geteuid() == 0 && !become_nobody(NULL))
         _exit(90);
     setpgid(0, 0);
-    c.is_workers_user = geteuid() == 0;
-    c.room = f->room;
-    if (confine_begin(&c, NULL, f->directory, become_nobody, NULL, &f->seen->err))
+    const struct confine_options options = { .directory = f->directory,
+                                             .free_space = f->free_space,
+                                             .is_workers_user = geteuid() == 0,
+                                             .give_up = become_nobody };
+    if (confine_begin(&c, &options, &f->seen->err))
         _exit(91);
     if (!become_nobody(NULL) || chdir(f->directory) != 0)
         _exit(92);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    confine_finish(&c, f->directory);
+    confine_finish(&c);
     f->seen->report = c.report;
 }
 
-/* Its wait status; a sandbox without |layer| is no place for the test. */
+/* Runs |attempt| in the sandbox and returns the wait status; skips the test without |layer|. */
 static int run_within(struct fixture *f, enum sandbox_layer layer,
                       void (*attempt)(struct fixture *))
 {
@@ -125,7 +126,7 @@ static int run_within(struct fixture *f, enum sandbox_layer layer,
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        go_in(f);
+        enter_sandbox(f);
         attempt(f);
         _exit(0);
     }
@@ -167,7 +168,7 @@ static void write_about(struct fixture *f)
     unlink("way");
 }
 
-TEST(box, its_directory_alone_can_be_written_to)
+TEST(box, only_the_private_directory_is_writable)
 {
     struct fixture *f = *state;
     memset(f->seen, 0, sizeof(*f->seen));
@@ -203,7 +204,7 @@ TEST(box, files_of_the_host_cannot_be_read)
     assert_int_equal(f->seen->numbers[1], 1); /* but those of compilers can */
 }
 
-/* By the mounts alone: a file system that is read-only says so itself. */
+/* Checks the mounts alone: writing fails with EROFS. */
 static void look_at_mounts(struct fixture *f)
 {
     struct statvfs root, own;
@@ -246,7 +247,7 @@ TEST(box, the_files_of_a_confined_compiler_are_bounded_and_not_on_disk)
     struct stat seen;
     char path[128];
     memset(f->seen, 0, sizeof(*f->seen));
-    f->room = ROOM;
+    f->free_space = ROOM;
     assert_int_equal(run_within(f, LAYER_mounts, fill_the_directory), 0);
     assert_int_equal(f->seen->numbers[0], ENOSPC);
     assert_true(f->seen->numbers[1] <= ROOM);
@@ -419,7 +420,7 @@ static long number_in(const char *path)
     return got ? strtol(line, NULL, 10) : -1;
 }
 
-/* Each child only waits; none of them is reaped. */
+/* Forks children that only wait and are not reaped. */
 static void fork_on(struct fixture *f)
 {
     struct rlimit limit;
@@ -439,7 +440,7 @@ static void fork_on(struct fixture *f)
     f->seen->numbers[2] = errno;
 }
 
-/* Each process within has the other end, as long as it lives. */
+/* Every confined process holds the other end of the pipe while it lives. */
 static bool are_all_gone(int end)
 {
     struct pollfd ending = { .fd = end, .events = POLLIN };
@@ -493,7 +494,7 @@ static void look_at_rights(struct fixture *f)
     f->seen->numbers[3] = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0);
 }
 
-TEST(box, no_right_is_left_nor_to_be_had)
+TEST(box, a_confined_process_has_and_regains_no_capability)
 {
     struct fixture *f = *state;
     memset(f->seen, 0, sizeof(*f->seen));
@@ -506,7 +507,7 @@ TEST(box, no_right_is_left_nor_to_be_had)
 
 static void stand_still(struct fixture *f) { (void)f; }
 
-/* Where this very test is confined, by a container, it shows what that leaves. */
+/* In a container, it prints the layers that the container allows. */
 TEST(box, missing_sandbox_layers_come_with_a_reason)
 {
     struct fixture *f = *state;
@@ -521,9 +522,11 @@ TEST(box, missing_sandbox_layers_come_with_a_reason)
 
 TEST(plain, numbers_of_namespaces_that_make_no_sense_are_refused)
 {
-    struct confinement c = { .has_own_user = false };
+    const struct confine_options options = { .directory = "/tmp",
+                                             .outside = "1,2,three",
+                                             .give_up = become_nobody };
+    struct confinement c;
     struct kiln_err err = KILN_ERR_INIT;
-    assert_int_equal(confine_begin(&c, "1,2,three", "/tmp", become_nobody, NULL, &err),
-                     KILN_INVALID);
+    assert_int_equal(confine_begin(&c, &options, &err), KILN_INVALID);
     assert_says(err.text, "1,2,three");
 }

@@ -172,11 +172,11 @@ TEST(job, headers_cut_short_or_with_a_rest_are_refused)
     add_header(f, "a.h", "A");
     f->job.headers.size--;
     assert_int_equal(check(f, &err), KILN_INVALID);
-    assert_says(err.text, "header 1 of 1 is cut short");
+    assert_says(err.text, "cut short");
     f->job.headers.size++;
     f->job.header_count = 0;
     assert_int_equal(check(f, &err), KILN_INVALID);
-    assert_says(err.text, "follow the last of 0 headers");
+    assert_says(err.text, "0 headers");
     f->job.header_count = LIMIT_HEADERS + 1;
     assert_int_equal(check(f, &err), KILN_INVALID);
     assert_says(err.text, "257 headers");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* kiln-compiler itself, with every toolchain that is here; skips those that are not. */
+/* The real kiln-compiler with every installed toolchain; missing ones are skipped. */
 #include "common/fs.h"
 #include "common/messages.h"
 #include "engine/compile/code_object.h"
@@ -18,11 +18,12 @@
 #include <sys/wait.h>
 
 #define OBJECT_MAX (16u << 20)
-/* What no compiler may tell.  A whole number of instructions' words. */
+/* Content that must not leak into any output.  Its length is a multiple of an instruction's size.
+ */
 #define HIDDEN "hidden_word(); \n"
 
 struct fixture {
-    struct toolchain_table *table; /* what is here */
+    struct toolchain_table *table; /* installed toolchains */
     struct compiler_process worker;
     struct buffer headers;
     struct buffer object;
@@ -48,7 +49,7 @@ static int start_with(void **state, const struct compiler_setup *setup)
 
 static int start(void **state) { return start_with(state, NULL); }
 
-/* As root's kilnd starts it; others cannot, and skip what needs it. */
+/* Starts the worker as another user, which only root can; otherwise the test is skipped. */
 static int start_as_another(void **state)
 {
     static const struct compiler_setup nobody = { .user = 65534 };
@@ -102,7 +103,7 @@ static int forget(void **state)
 
 TEST_PROGRAM(look_around, forget)
 
-/* The toolchain, or the end of the test. */
+/* The toolchain; skips the test if it is not installed. */
 static const struct toolchain *need(const char *name)
 {
     const struct toolchain *tc = toolchain_table_find(fixture.table, bytes_of_text(name));
@@ -237,7 +238,7 @@ TEST(worker, a_pocl_binary_carries_compiled_kernels_for_the_required_size)
     compile_result_done(&result);
 }
 
-TEST(worker, one_worker_serves_every_toolchain_in_turn)
+TEST(worker, one_worker_serves_all_toolchains_one_after_another)
 {
     for (int round = 0; round < 2; round++) {
         for (size_t i = 0; i < toolchain_table_count(fixture.table); i++) {
@@ -261,7 +262,7 @@ static void reports_its_error(const char *toolchain, const char *target)
     struct compile_result result = compiler_run(&fixture.worker, &job);
     assert_int_equal(result.end, COMPILE_REFUSED);
     assert_int_equal(result.err.code, KILN_COMPILE_FAILED);
-    assert_says(result.err.text, "see the log");
+    assert_says(result.err.text, "log");
     assert_non_null(result.log);
     assert_says(result.log, "error");
     compile_result_done(&result);
@@ -286,7 +287,7 @@ TEST(worker, a_toolchain_that_is_not_the_one_asked_for_refuses_the_job)
     is_for(&result, "gfx90a");
 }
 
-/* It is told after the compile there, and counts all the same. */
+/* In the first job, the difference is detected after the compile, but is still reported. */
 TEST(worker, a_toolchain_that_is_not_the_one_asked_for_refuses_a_first_job_too)
 {
     struct compile_job job = job_of("clang", "gfx90a", ANSWER);
@@ -359,7 +360,8 @@ static void cannot_read(const char *toolchain, const char *target)
     compile_result_done(&result);
 }
 
-/* Ways into an object that no log shows.  PoCL makes code at once where it knows the size. */
+/* Ways to include a file in an object without a message.  PoCL generates code at once if the
+ * work-group size is known. */
 enum { BY_EMBED, BY_INCBIN, WAYS };
 static const char *const takers[WAYS] = {
     [BY_EMBED] = HEAD "static const unsigned char taken[] = {\n#embed \"%s\"\n};\n"
@@ -371,7 +373,7 @@ static const char *const takers[WAYS] = {
                        "    __asm__ volatile(\".incbin \\\"%s\\\"\"); y[0] = 1; }\n",
 };
 
-/* The others take it for a mistake, whatever the file: they show nothing.  NVRTC knows neither. */
+/* Other compilers reject these for every file and quote nothing.  NVRTC supports neither. */
 static bool knows(const char *toolchain, const char *target, size_t way)
 {
     if (way == BY_EMBED)
@@ -380,7 +382,7 @@ static bool knows(const char *toolchain, const char *target, size_t way)
            strstr(target, "Portable-Computing-Language") != NULL;
 }
 
-/* Whether the object has the secret in it; the log never has. */
+/* Whether the object contains the secret; the log must never contain it. */
 static bool takes(const char *toolchain, const char *target, const char *taker)
 {
     char source[PATH_MAX + 512];
@@ -412,7 +414,7 @@ static void cannot_take(const char *toolchain, const char *target)
         assert_false(takes(toolchain, target, takers[way]));
 }
 
-/* The same objects, of a file that they may read: it is that, and no other reason. */
+/* The same sources can include a readable file, so the permission is what stopped them before. */
 static void can_take(const char *toolchain, const char *target)
 {
     for (size_t way = 0; way < WAYS; way++) {
@@ -500,7 +502,7 @@ TEST(as_another, as_another_user_it_serves_every_toolchain_in_turn)
     unsigned real = 0, effective = 0, saved = 0;
     if (geteuid() != 0)
         skip();
-    one_worker_serves_every_toolchain_in_turn(state); /* it started anew a few times for it */
+    one_worker_serves_all_toolchains_one_after_another(state); /* restarts for several toolchains */
     snprintf(path, sizeof(path), "/proc/%d/status", (int)fixture.worker.worker);
     FILE *status = fopen(path, "re");
     assert_non_null(status);
@@ -561,7 +563,7 @@ TEST(worker, another_machines_opencl_target_is_refused)
 
 /* HIP 5.2's hiprtc, which calls itself 9.0, corrupts its heap over targets that it does not
  * know. */
-TEST(plain, hiprtc_for_gfx942_costs_the_worker_and_says_so)
+TEST(plain, hiprtc_for_gfx942_crashes_the_worker_and_is_reported)
 {
     if (strcmp(need("hiprtc")->version, "hiprtc 9.0") != 0)
         skip();
@@ -610,7 +612,7 @@ static rlim_t bound_of(const struct compiler_process *p, int resource)
     return seen.rlim_cur;
 }
 
-TEST(plain, its_limits_are_in_force_once_it_is_ready)
+TEST(plain, worker_limits_are_in_force_when_it_reports_ready)
 {
     static const struct compiler_setup setup = { .max_jobs = 9, .limits = "77,8589934592,1048576" };
     struct compiler_process p;
@@ -620,7 +622,7 @@ TEST(plain, its_limits_are_in_force_once_it_is_ready)
 
     assert_int_equal(prlimit(p.worker, RLIMIT_CPU, NULL, &cpu), 0);
     assert_int_equal(cpu.rlim_cur, 77);
-    assert_int_equal(cpu.rlim_max, 770); /* all jobs of its life, and one for what it does beside */
+    assert_int_equal(cpu.rlim_max, 770); /* all jobs of its life, and one for its other work */
     assert_int_equal(bound_of(&p, RLIMIT_FSIZE), 1u << 20);
     assert_int_equal(bound_of(&p, RLIMIT_CORE), 0);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -630,7 +632,7 @@ TEST(plain, its_limits_are_in_force_once_it_is_ready)
     compiler_stop(&p);
 }
 
-TEST(plain, each_job_has_its_own_processor_time)
+TEST(plain, each_job_has_a_separate_cpu_limit)
 {
     static const struct compiler_setup setup = { .max_jobs = 9, .limits = "77,8589934592,1048576" };
     struct compiler_process p;

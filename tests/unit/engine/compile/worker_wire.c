@@ -195,9 +195,9 @@ TEST(connected, packets_that_are_no_message_are_refused)
         { { WORKER_READY }, 1 },
         { { WORKER_READY, 1 }, 2 },
         { { WORKER_READY, [9] = 1 }, 13 },             /* a reason that is longer than the rest */
-        { { WORKER_READY, 0xff, 0xff }, 13 },          /* layers that there are not */
-        { { WORKER_READY }, 13 },                      /* none of them, and no reason */
-        { { WORKER_READY, [9] = 1, [13] = 'x' }, 15 }, /* more than was said */
+        { { WORKER_READY, 0xff, 0xff }, 13 },          /* unknown layers */
+        { { WORKER_READY }, 13 },                      /* no layer, but no reason either */
+        { { WORKER_READY, [9] = 1, [13] = 'x' }, 15 }, /* more bytes than announced */
         { { WORKER_RESULT }, 1 },
         { { WORKER_RESULT, COMPILE_OUTDATED + 1 }, 22 },
         { { WORKER_RESULT, 0 }, 23 },
@@ -209,7 +209,7 @@ TEST(connected, packets_that_are_no_message_are_refused)
     }
 }
 
-/* What a worker says of itself is bounded, and hangs together. */
+/* A worker's report is bounded and consistent. */
 TEST(connected, a_handshake_that_makes_no_sense_is_refused)
 {
     struct fixture *f = *state;
@@ -234,7 +234,7 @@ TEST(connected, a_handshake_that_makes_no_sense_is_refused)
         buffer_put_sized(&b, bytes_of_text(KILN_VERSION));
         send_bytes(f, b.data, b.size);
         assert_int_equal(receive(f, &message, &collected), KILN_INVALID);
-        assert_says(f->err.text, "damaged greeting");
+        assert_says(f->err.text, "damaged handshake");
     }
 }
 
@@ -253,12 +253,12 @@ TEST(connected, a_handshake_of_another_release_is_refused)
     b.data[b.size - 1]++;
     send_bytes(f, b.data, b.size);
     assert_int_equal(receive(f, &message, &collected), KILN_INVALID);
-    assert_says(f->err.text, "another release than " KILN_VERSION);
+    assert_says(f->err.text, KILN_VERSION);
 
-    b.size -= 4 + strlen(KILN_VERSION); /* as before releases were told */
+    b.size -= 4 + strlen(KILN_VERSION); /* an older worker, which does not report its release */
     send_bytes(f, b.data, b.size);
     assert_int_equal(receive(f, &message, &collected), KILN_INVALID);
-    assert_says(f->err.text, "damaged greeting");
+    assert_says(f->err.text, "damaged handshake");
 }
 
 TEST(connected, control_characters_in_a_message_become_blanks)

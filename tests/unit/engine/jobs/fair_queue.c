@@ -154,7 +154,7 @@ TEST(case, a_moved_item_waits_behind_those_of_its_new_user)
     assert_string_equal(pop_some(f, 5), "axbdc");
 }
 
-TEST(case, each_user_and_all_together_are_bounded)
+TEST(case, the_queue_bounds_each_user_and_all_together)
 {
     struct fixture *f = *state;
     push_each(f, 1, "abcdefgh");

@@ -27,7 +27,7 @@ TEST(plain, missing_sandbox_layers_are_named_with_the_first_advice)
     assert_string_equal(report_advice(&report), layer_advice(LAYER_network));
 }
 
-TEST(plain, all_names_fit_and_reasons_are_cut)
+TEST(plain, all_layer_names_fit_a_report_and_long_reasons_are_cut)
 {
     char text[LAYERS_TEXT_MAX], reason[200];
     struct sandbox_report report = { .has = 0 };

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-struct seen { /* by the child */
+struct seen { /* what the child process observed */
     struct namespace_ids before, after, again;
     struct namespace_errors first, second;
     uid_t uid;
@@ -36,8 +36,8 @@ TEST(plain, namespace_numbers_convert_to_text_and_back)
     assert_memory_equal(&own, &read, sizeof(own));
 }
 
-/* In a child, as there is no way back. */
-static struct seen leave(uid_t uid)
+/* Leaves the namespaces twice, in a child process, because it is permanent. */
+static struct seen leave_in_child(uid_t uid)
 {
     struct seen *shared =
         mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -78,21 +78,21 @@ TEST(plain, root_leaves_all_but_its_user_namespace)
 {
     if (geteuid() != 0)
         skip();
-    struct seen seen = leave(0);
-    if (seen.first.of[NAMESPACE_NETWORK]) /* a container's root */
+    struct seen seen = leave_in_child(0);
+    if (seen.first.of[NAMESPACE_NETWORK]) /* root of a container without the capability */
         skip();
     expect_private(&seen);
     if (seen.after.of[NAMESPACE_USER] == seen.before.of[NAMESPACE_USER])
         assert_memory_equal(&seen.after.of[NAMESPACE_NETWORK], &seen.again.of[NAMESPACE_NETWORK],
-                            2 * sizeof(uint64_t)); /* what is private stays */
+                            2 * sizeof(uint64_t)); /* private ones are not replaced */
 }
 
-TEST(plain, a_user_without_privileges_leaves_all_by_way_of_a_user_namespace)
+TEST(plain, an_unprivileged_user_leaves_all_through_a_user_namespace)
 {
     const uid_t nobody = 65534;
-    struct seen seen = leave(geteuid() == 0 ? nobody : 0);
+    struct seen seen = leave_in_child(geteuid() == 0 ? nobody : 0);
     if (seen.first.of[NAMESPACE_USER]) {
-        /* Not given here: then all say why, and nothing is half left. */
+        /* This host refuses user namespaces: every kind has an errno, and none was replaced. */
         for (enum namespace_kind k = NAMESPACE_MOUNT; k < NAMESPACES; k++)
             assert_int_not_equal(seen.first.of[k], 0);
         assert_memory_equal(&seen.before, &seen.after, sizeof(seen.before));
@@ -100,5 +100,5 @@ TEST(plain, a_user_without_privileges_leaves_all_by_way_of_a_user_namespace)
     }
     expect_private(&seen);
     assert_int_not_equal(seen.after.of[NAMESPACE_USER], seen.before.of[NAMESPACE_USER]);
-    assert_int_equal(seen.uid, geteuid() == 0 ? nobody : geteuid()); /* still itself */
+    assert_int_equal(seen.uid, geteuid() == 0 ? nobody : geteuid()); /* unchanged */
 }

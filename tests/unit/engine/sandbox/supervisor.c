@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The three processes of a private process namespace: how they end, and that none stays. */
+/* The three processes of a private process namespace: how they end, and that none remains. */
 #include "engine/sandbox/supervisor.h"
 
 #include "engine/sandbox/namespaces.h"
@@ -19,11 +19,11 @@
 #include <unistd.h>
 
 #define EXIT_NO_NAMESPACE 99
-#define EXIT_NOT_KEPT 98
+#define EXIT_NO_WORKER 98
 #define EXIT_STATUS 7
-#define EXIT_LOST 4 /* the keeper's own */
+#define EXIT_LOST 4 /* as in supervisor.c */
 
-static int pipe_ends[2]; /* the worker and what it starts hold the second */
+static int pipe_ends[2]; /* the worker and its children hold the second */
 
 static int open_pipe(void **state)
 {
@@ -40,11 +40,11 @@ static int close_pipe(void **state)
 
 FIXTURE(pipe, open_pipe, close_pipe);
 
-static pid_t starter; /* whose end the keeper awaits before it has settled; 0: nobody's */
-static bool first_fails;
-static bool first_awaits_end; /* of the keeper, after one byte on standard error */
+static pid_t starter; /* the supervisor waits for its end while it drops privileges; 0: no wait */
+static bool init_fails;
+static bool init_awaits_end; /* of the supervisor, after one byte on standard error */
 
-/* Its standard output is all that it has of its keeper. */
+/* The pipe to the supervisor is init's standard output. */
 static void await_supervisors_end(void)
 {
     struct pollfd supervisor = { .fd = STDOUT_FILENO };
@@ -55,18 +55,18 @@ static void await_supervisors_end(void)
 static bool give_up(void *context)
 {
     (void)context;
-    if (first_fails && getpid() == 1)
+    if (init_fails && getpid() == 1)
         return false;
-    if (first_awaits_end && getpid() == 1)
+    if (init_awaits_end && getpid() == 1)
         await_supervisors_end();
     while (starter && getpid() != 1 && getppid() == starter)
         (void)poll(NULL, 0, 1);
     return true;
 }
 
-static void no_warmup(void) {}
+static void prepare_nothing(void) {}
 
-/* In a process namespace of its own, once that is prepared: the keeper's number. */
+/* Runs |prepare|, and then |work| in a private process namespace.  Returns the supervisor's pid. */
 static pid_t start_prepared(void (*prepare)(void), void (*work)(void))
 {
     pid_t child = fork();
@@ -84,7 +84,7 @@ static pid_t start_prepared(void (*prepare)(void), void (*work)(void))
         prepare();
         if (supervisor_fork(give_up, NULL, &err)) {
             ssize_t put = write(pipe_ends[1], err.text, strlen(err.text));
-            _exit(put < 0 ? 1 : EXIT_NOT_KEPT);
+            _exit(put < 0 ? 1 : EXIT_NO_WORKER);
         }
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         work();
@@ -94,14 +94,14 @@ static pid_t start_prepared(void (*prepare)(void), void (*work)(void))
     return child;
 }
 
-static pid_t start(void (*work)(void)) { return start_prepared(no_warmup, work); }
+static pid_t start_supervised(void (*work)(void)) { return start_prepared(prepare_nothing, work); }
 
 static int end_of(pid_t supervisor)
 {
     int status = 0;
     assert_int_equal(waitpid(supervisor, &status, 0), supervisor);
     if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NO_NAMESPACE) {
-        print_message("skipped: no process namespace is to be had here\n");
+        print_message("skipped: this host allows no process namespace\n");
         close(pipe_ends[0]);
         skip();
     }
@@ -112,28 +112,28 @@ static void do_nothing(void) {}
 
 TEST(pipe, the_supervisor_exits_with_the_status_of_the_worker)
 {
-    int status = end_of(start(do_nothing));
+    int status = end_of(start_supervised(do_nothing));
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), EXIT_STATUS);
 }
 
-static int signal_to_die_of;
+static int fatal_signal;
 
-/* As abort() and the kernel do it: the default's way, which a first process would ignore. */
+/* Dies of the signal's default action, as in abort(); init would ignore it. */
 static void die(void)
 {
-    signal(signal_to_die_of, SIG_DFL);
-    raise(signal_to_die_of);
+    signal(fatal_signal, SIG_DFL);
+    raise(fatal_signal);
 }
 
 TEST(pipe, the_supervisor_dies_of_the_signal_of_the_worker)
 {
     static const int signals[] = { SIGABRT, SIGSEGV, SIGXCPU, SIGKILL, SIGTERM };
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
-        signal_to_die_of = signals[i];
+        fatal_signal = signals[i];
         if (i > 0)
             assert_int_equal(open_pipe(NULL), 0);
-        int status = end_of(start(die));
+        int status = end_of(start_supervised(die));
         assert_true(WIFSIGNALED(status));
         assert_int_equal(WTERMSIG(status), signals[i]);
         if (i + 1 < sizeof(signals) / sizeof(signals[0]))
@@ -147,7 +147,7 @@ static void wait_for_ever(void)
         pause();
 }
 
-/* Out of its process group, and nobody's child. */
+/* The orphan is in another process group and has no parent in the namespace but init. */
 static void leave_an_orphan(void)
 {
     if (fork() == 0) {
@@ -167,7 +167,7 @@ static void leave_an_orphan_and_wait(void)
     wait_for_ever();
 }
 
-static bool nobody_holds_the_pipe(bool at_once)
+static bool pipe_is_closed(bool at_once)
 {
     char byte;
     if (at_once)
@@ -177,23 +177,23 @@ static bool nobody_holds_the_pipe(bool at_once)
 
 TEST(pipe, processes_left_by_the_worker_are_gone_when_the_supervisor_ends)
 {
-    int status = end_of(start(leave_an_orphan));
+    int status = end_of(start_supervised(leave_an_orphan));
     assert_int_equal(WEXITSTATUS(status), EXIT_STATUS);
-    assert_true(nobody_holds_the_pipe(true));
+    assert_true(pipe_is_closed(true));
 }
 
 TEST(pipe, killing_the_supervisor_alone_ends_all_its_processes)
 {
     char byte;
-    pid_t supervisor = start(leave_an_orphan_and_wait);
+    pid_t supervisor = start_supervised(leave_an_orphan_and_wait);
     if (read(pipe_ends[0], &byte, 1) == 1)
         assert_int_equal(kill(supervisor, SIGKILL), 0);
     int status = end_of(supervisor);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    assert_true(nobody_holds_the_pipe(false));
+    assert_true(pipe_is_closed(false));
 }
 
-static void say_so_and_wait(void)
+static void report_and_wait(void)
 {
     if (write(pipe_ends[1], "x", 1) != 1)
         _exit(1);
@@ -207,7 +207,7 @@ static pid_t start_by_another(void)
     if (other == 0) {
         int status = 0;
         starter = getpid();
-        waitpid(start(say_so_and_wait), &status, 0);
+        waitpid(start_supervised(report_and_wait), &status, 0);
         _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
     }
     close(pipe_ends[1]);
@@ -222,57 +222,57 @@ TEST(pipe, all_end_when_the_starter_ends_before_the_supervisor_is_ready)
         assert_int_equal(kill(other, SIGKILL), 0);
     int status = end_of(other);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    assert_true(nobody_holds_the_pipe(false));
+    assert_true(pipe_is_closed(false));
 }
 
-/* Not that memory lacks, which is what a fork into its namespace would fail with. */
-TEST(pipe, a_first_process_that_fails_to_set_up_is_reported_and_no_worker_starts)
+/* The message must not be the "out of memory" of a fork into a namespace without init. */
+TEST(pipe, an_init_process_that_fails_to_start_is_reported_and_no_worker_starts)
 {
-    char said[sizeof(((struct kiln_err *)0)->text)] = "";
-    first_fails = true;
-    int status = end_of(start(do_nothing));
-    first_fails = false;
+    char message[sizeof(((struct kiln_err *)0)->text)] = "";
+    init_fails = true;
+    int status = end_of(start_supervised(do_nothing));
+    init_fails = false;
     assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), EXIT_NOT_KEPT);
-    assert_true(read(pipe_ends[0], said, sizeof(said) - 1) > 0);
-    assert_string_equal(said, "the first process of its namespace ended at once");
-    assert_true(nobody_holds_the_pipe(true));
+    assert_int_equal(WEXITSTATUS(status), EXIT_NO_WORKER);
+    assert_true(read(pipe_ends[0], message, sizeof(message) - 1) > 0);
+    assert_says(message, "init process");
+    assert_true(pipe_is_closed(true));
 }
 
-static void say_errors_into_the_pipe(void) { dup2(pipe_ends[1], STDERR_FILENO); }
+static void redirect_errors_to_the_pipe(void) { dup2(pipe_ends[1], STDERR_FILENO); }
 
-/* Its end comes before the first process asked to be told of it. */
-TEST(pipe, a_first_process_whose_supervisor_ended_during_set_up_ends)
+/* The supervisor ends before init sets PR_SET_PDEATHSIG. */
+TEST(pipe, an_init_process_whose_supervisor_ended_during_set_up_ends)
 {
     char byte;
     int status = 0;
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
-    first_awaits_end = true;
-    pid_t supervisor = start_prepared(say_errors_into_the_pipe, do_nothing);
-    first_awaits_end = false;
+    init_awaits_end = true;
+    pid_t supervisor = start_prepared(redirect_errors_to_the_pipe, do_nothing);
+    init_awaits_end = false;
     if (read(pipe_ends[0], &byte, 1) == 1)
         assert_int_equal(kill(supervisor, SIGKILL), 0);
     int end = end_of(supervisor);
     assert_true(WIFSIGNALED(end) && WTERMSIG(end) == SIGKILL);
-    assert_true(waitpid(-1, &status, 0) > 0); /* it is ours by now */
+    assert_true(waitpid(-1, &status, 0) > 0); /* this process is the subreaper */
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_LOST);
 }
 
-/* It is no first process: those ignore what they do not handle. */
-static void say_who_it_is(void) { _exit(getpid() > 1 && getppid() == 0 ? EXIT_STATUS : 1); }
+/* It is not init, which ignores signals without a handler. */
+static void exit_by_identity(void) { _exit(getpid() > 1 && getppid() == 0 ? EXIT_STATUS : 1); }
 
 TEST(pipe, the_worker_is_an_ordinary_process_of_its_namespace)
 {
-    int status = end_of(start(say_who_it_is));
+    int status = end_of(start_supervised(exit_by_identity));
     assert_int_equal(WEXITSTATUS(status), EXIT_STATUS);
 }
 
-/* ---- where files cannot be closed at once ---- */
+/* ---- without close_range ---- */
 
 static int refusal; /* errno of close_range */
 
-/* As in a container whose filter is older than the call, once the worker has changed its root. */
+/* Like a container whose filter is older than the call, after the worker has changed its root. */
 static void hide_proc_and_refuse_close_range(void)
 {
     if (!refuse_call(SYS_close_range, refusal) || chroot("/usr") || access("/proc", F_OK) == 0)
@@ -294,8 +294,8 @@ TEST(pipe, supervisor_and_worker_keep_no_file_where_close_range_is_refused)
             assert_int_equal(open_pipe(NULL), 0);
         pid_t supervisor =
             start_prepared(hide_proc_and_refuse_close_range, close_the_pipe_and_wait);
-        assert_true(nobody_holds_the_pipe(false));
-        kill(supervisor, SIGKILL); /* one that has ended by itself did so otherwise */
+        assert_true(pipe_is_closed(false));
+        kill(supervisor, SIGKILL); /* if it had ended by itself, its status would differ */
         int status = end_of(supervisor);
         assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
         if (i + 1 < sizeof(refusals) / sizeof(refusals[0]))

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What counts as a layer and what only looks like one: each test arranges it in a child of its own.
- */
+/* Verification of sandbox layers.  Each test sets up a real or an incomplete layer in a child
+ * process. */
 #include "engine/sandbox/verify.h"
 
 #include "common/fs.h"
@@ -46,8 +45,11 @@ static int tear_down(void **state)
 
 FIXTURE(verify, set_up, tear_down);
 
-/* What the child returned; the test is skipped where this host does not let it arrange things. */
-static int in_a_child(struct fixture *f, int flags, int (*look)(struct fixture *))
+#define EXIT_NOT_ALLOWED 77 /* this host does not let the child set up the case */
+
+/* Runs |check| in a child with new namespaces and returns its result; skips the test if the host
+ * refuses. */
+static int check_in_child(struct fixture *f, int flags, int (*check)(struct fixture *))
 {
     int status = 1;
     void *state = f;
@@ -55,12 +57,12 @@ static int in_a_child(struct fixture *f, int flags, int (*look)(struct fixture *
     if (child == 0) {
         if (unshare(flags | CLONE_NEWNS) != 0 ||
             mount(NULL, "/", NULL, MS_PRIVATE | MS_REC, NULL) != 0)
-            _exit(77);
-        _exit(look(f));
+            _exit(EXIT_NOT_ALLOWED);
+        _exit(check(f));
     }
     if (child > 0)
         assert_int_equal(waitpid(child, &status, 0), child);
-    if (child < 0 || WEXITSTATUS(status) == 77) {
+    if (child < 0 || WEXITSTATUS(status) == EXIT_NOT_ALLOWED) {
         print_message("skipped: this host gives no namespaces\n");
         tear_down(&state);
         skip();
@@ -69,7 +71,7 @@ static int in_a_child(struct fixture *f, int flags, int (*look)(struct fixture *
     return WEXITSTATUS(status);
 }
 
-static bool has(enum sandbox_layer layer, const char *directory)
+static bool has_layer(enum sandbox_layer layer, const char *directory)
 {
     const struct namespace_ids outside = { .of = { 1, 2, 3, 4, 5 } };
     struct sandbox_report report = { 0 };
@@ -79,40 +81,42 @@ static bool has(enum sandbox_layer layer, const char *directory)
 
 /* ---- mounts ---- */
 
-static int look_at_mounts(struct fixture *f)
+static int check_mounts(struct fixture *f)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    if (has(LAYER_mounts, f->directory))
-        return 1; /* all is as on the host */
+    if (has_layer(LAYER_mounts, f->directory))
+        return 1; /* nothing was mounted yet */
     if (mounts_read_only_but(f->directory, 0, &err))
-        return 77;
-    if (!has(LAYER_mounts, f->directory))
+        return EXIT_NOT_ALLOWED;
+    if (!has_layer(LAYER_mounts, f->directory))
         return 2;
-    if (has(LAYER_mounts, "/another"))
+    if (has_layer(LAYER_mounts, "/another"))
         return 3;
     if (mount("none", f->other, "tmpfs", 0, NULL) != 0)
-        return 77;
-    if (has(LAYER_mounts, f->directory))
-        return 4; /* one more that can be written to, though "/" cannot */
-    return mount(NULL, f->other, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL) != 0 ? 77
-           : has(LAYER_mounts, f->directory)                                        ? 0
-                                                                                    : 5;
+        return EXIT_NOT_ALLOWED;
+    if (has_layer(LAYER_mounts, f->directory))
+        return 4; /* a second writable mount */
+    if (mount(NULL, f->other, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL) != 0)
+        return EXIT_NOT_ALLOWED;
+    return has_layer(LAYER_mounts, f->directory) ? 0 : 5;
 }
 
 TEST(verify, every_mount_but_the_directory_is_checked)
 {
-    assert_int_equal(in_a_child(*state, 0, look_at_mounts), 0);
+    assert_int_equal(check_in_child(*state, 0, check_mounts), 0);
 }
 
-static int look_at_a_directory_with_a_space(struct fixture *f)
+static int check_a_directory_with_a_space(struct fixture *f)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    return mounts_read_only_but(f->other, 0, &err) ? 77 : has(LAYER_mounts, f->other) ? 0 : 1;
+    if (mounts_read_only_but(f->other, 0, &err))
+        return EXIT_NOT_ALLOWED;
+    return has_layer(LAYER_mounts, f->other) ? 0 : 1;
 }
 
-TEST(verify, the_directory_may_have_any_name)
+TEST(verify, the_writable_directory_may_have_a_space_in_its_name)
 {
-    assert_int_equal(in_a_child(*state, 0, look_at_a_directory_with_a_space), 0);
+    assert_int_equal(check_in_child(*state, 0, check_a_directory_with_a_space), 0);
 }
 
 /* ---- namespaces ---- */
@@ -132,7 +136,7 @@ TEST(verify, the_namespaces_of_the_host_do_not_count_as_private)
     namespaces_read(&own);
     for (enum namespace_kind k = NAMESPACE_MOUNT; k < NAMESPACES; k++) {
         if (namespace_is_hosts(own.of[k]))
-            assert_false(has(layers[k], f->directory));
+            assert_false(has_layer(layers[k], f->directory));
     }
 }
 
@@ -146,20 +150,20 @@ static bool set_loopback_up(void)
     return done;
 }
 
-static int look_at_a_new_network(struct fixture *f)
+static int check_a_new_network(struct fixture *f)
 {
     return network_is_empty() && set_loopback_up() && network_is_empty() &&
-                   has(LAYER_network, f->directory)
+                   has_layer(LAYER_network, f->directory)
                ? 0
                : 1;
 }
 
 TEST(verify, a_new_network_is_empty_also_with_a_loopback)
 {
-    assert_int_equal(in_a_child(*state, CLONE_NEWNET, look_at_a_new_network), 0);
+    assert_int_equal(check_in_child(*state, CLONE_NEWNET, check_a_new_network), 0);
 }
 
-static const char *written(const char *path, const char *text)
+static const char *write_file(const char *path, const char *text)
 {
     FILE *out = fopen(path, "we");
     assert_non_null(out);
@@ -174,15 +178,15 @@ TEST(verify, a_network_with_an_address_or_a_route_is_not_empty)
     char routes[80], addresses[80];
     snprintf(routes, sizeof(routes), "%s/routes", f->directory);
     snprintf(addresses, sizeof(addresses), "%s/addresses", f->directory);
-    written(routes, "Iface\tDestination\tGateway\n");
-    assert_true(network_is_empty_by(routes, addresses)); /* no IPv6 at all */
-    written(addresses, "00000000000000000000000000000001 01 80 10 80       lo\n");
+    write_file(routes, "Iface\tDestination\tGateway\n");
+    assert_true(network_is_empty_by(routes, addresses)); /* a system without IPv6 */
+    write_file(addresses, "00000000000000000000000000000001 01 80 10 80       lo\n");
     assert_true(network_is_empty_by(routes, addresses));
-    written(addresses, "00000000000000000000000000000001 01 80 10 80       lo\n"
-                       "fe800000000000000000000000000001 04 40 20 80     eth0\n");
+    write_file(addresses, "00000000000000000000000000000001 01 80 10 80       lo\n"
+                          "fe800000000000000000000000000001 04 40 20 80     eth0\n");
     assert_false(network_is_empty_by(routes, addresses));
-    written(addresses, "");
-    written(routes, "Iface\tDestination\tGateway\neth0\t000200C0\t00000000\n");
+    write_file(addresses, "");
+    write_file(routes, "Iface\tDestination\tGateway\neth0\t000200C0\t00000000\n");
     assert_false(network_is_empty_by(routes, addresses));
-    assert_false(network_is_empty_by(f->directory, addresses)); /* what cannot be read */
+    assert_false(network_is_empty_by(f->directory, addresses)); /* unreadable */
 }

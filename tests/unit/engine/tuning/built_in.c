@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* System databases that are built into the program: they answer as imported ones do, from where
- * they lie; what is measured stays in memory. */
+/* System databases that are built into the program.  They answer like imported ones, without a
+ * copy; measurements stay in memory. */
 #include "facade_fixture.h"
 
 #include "common/fs.h"
@@ -27,7 +27,7 @@ struct built_in {
     struct tuning *imported; /* owned; from f->directory */
 };
 
-/* Imports |text|, and makes an item of the index that this gives. */
+/* Imports |text|, and makes a built-in item of the resulting index. */
 static void add_item(struct built_in *b, const char *name, const char *text)
 {
     struct fixture *f = b->f;
@@ -131,14 +131,12 @@ TEST(built_in, measurements_over_built_in_data_stay_in_memory_up_to_a_limit)
 {
     struct built_in *b = *state;
     const char *values = "0.5,0,miopenConvolutionFwdAlgoDirect";
-    must(put_find(b->f, TUNING_TIER_USER, ALICE, KEY, "ConvC", values), b->f->err);
+    must(put_find(b->f, ALICE, KEY, "ConvC", values), b->f->err);
     assert_string_equal(find_value(b->f, ALICE, KEY), "ConvC:0.5,0,miopenConvolutionFwdAlgoDirect");
     assert_string_equal(find_value(b->f, BOB, KEY), CONV);
-    must(put_find(b->f, TUNING_TIER_USER, ALICE, KEY_OF_BATCH(8), "ConvC", values), b->f->err);
-    assert_int_equal(put_find(b->f, TUNING_TIER_USER, ALICE, KEY_OF_BATCH(9), "ConvC", values),
-                     KILN_FULL);
-    must(put_find(b->f, TUNING_TIER_USER, ALICE, KEY, "ConvD", values),
-         b->f->err); /* not a new one */
+    must(put_find(b->f, ALICE, KEY_OF_BATCH(8), "ConvC", values), b->f->err);
+    assert_int_equal(put_find(b->f, ALICE, KEY_OF_BATCH(9), "ConvC", values), KILN_FULL);
+    must(put_find(b->f, ALICE, KEY, "ConvD", values), b->f->err); /* not a new one */
 
     const struct tuning_options options = { .data = &b->data };
     open_again(b, &options);
@@ -151,23 +149,22 @@ TEST(built_in, measurements_in_memory_are_bounded_in_bytes)
     const char *values = "0.5,0,miopenConvolutionFwdAlgoDirect";
     struct tuning_options options = { .bytes_per_uid = 1u << 20 };
     open_again(b, &options);
-    must(put_find(b->f, TUNING_TIER_USER, ALICE, KEY, "ConvC", values), b->f->err);
+    must(put_find(b->f, ALICE, KEY, "ConvC", values), b->f->err);
     options.bytes_per_uid = tuning_stats_of(b->f->t).memory_bytes;
     tuning_set_limits(b->f->t, &options);
-    assert_int_equal(put_find(b->f, TUNING_TIER_USER, ALICE, KEY_OF_BATCH(8), "ConvC", values),
-                     KILN_FULL);
+    assert_int_equal(put_find(b->f, ALICE, KEY_OF_BATCH(8), "ConvC", values), KILN_FULL);
     assert_says(b->f->err.text, "tuning_bytes_per_uid");
     const char *longer = "0.25,0,miopenConvolutionFwdAlgoDirect"; /* measured again */
-    must(put_find(b->f, TUNING_TIER_USER, ALICE, KEY, "ConvC", longer), b->f->err);
-    assert_int_equal(put_find(b->f, TUNING_TIER_USER, ALICE, KEY, "ConvD", values), KILN_FULL);
+    must(put_find(b->f, ALICE, KEY, "ConvC", longer), b->f->err);
+    assert_int_equal(put_find(b->f, ALICE, KEY, "ConvD", values), KILN_FULL);
     assert_string_equal(find_value(b->f, ALICE, KEY),
                         "ConvC:0.25,0,miopenConvolutionFwdAlgoDirect");
     options.bytes_per_uid = tuning_stats_of(b->f->t).memory_bytes + 1;
     tuning_set_limits(b->f->t, &options);
-    must(put_find(b->f, TUNING_TIER_USER, ALICE, KEY_OF_BATCH(8), "ConvC", values), b->f->err);
+    must(put_find(b->f, ALICE, KEY_OF_BATCH(8), "ConvC", values), b->f->err);
 }
 
-/* All the answers are what was measured here. */
+/* Every answer is a measurement of this test. */
 TEST(built_in, without_anything_built_in_a_look_up_is_a_miss)
 {
     struct built_in *b = *state;
@@ -175,9 +172,7 @@ TEST(built_in, without_anything_built_in_a_look_up_is_a_miss)
     open_again(b, &nothing);
     assert_string_equal(find_value(b->f, ALICE, KEY), "");
     assert_string_equal(perf_value(b->f, ALICE, PERF_KEY), "");
-    must(put_find(b->f, TUNING_TIER_USER, ALICE, KEY, "ConvC",
-                  "0.5,0,miopenConvolutionFwdAlgoDirect"),
-         b->f->err);
+    must(put_find(b->f, ALICE, KEY, "ConvC", "0.5,0,miopenConvolutionFwdAlgoDirect"), b->f->err);
     assert_string_equal(find_value(b->f, ALICE, KEY), "ConvC:0.5,0,miopenConvolutionFwdAlgoDirect");
     assert_int_equal(tuning_stats_of(b->f->t).system_records, 0);
 }
@@ -192,10 +187,12 @@ TEST(built_in, changes_of_a_disk_are_refused)
     assert_int_equal(import_text(b->f, FIND_NAME, TUNING_TIER_SYSTEM, ALICE, FIND_TEXT),
                      KILN_UNSUPPORTED);
     assert_int_equal(tuning_job_vacuum(b->f->t, &job, &b->f->err), KILN_UNSUPPORTED);
-    assert_int_equal(
-        tuning_job_remove_system(b->f->t, TUNING_FIND, DEVICE, "HIP", &job, &b->f->err),
-        KILN_UNSUPPORTED);
-    assert_says(b->f->err.text, "built into this program");
+    const struct tuning_selection database = { .kind = TUNING_FIND,
+                                               .database_id = DEVICE,
+                                               .backend = "HIP" };
+    assert_int_equal(tuning_job_remove_system(b->f->t, &database, &job, &b->f->err),
+                     KILN_UNSUPPORTED);
+    assert_says(b->f->err.text, "built into");
     must(tuning_check_db(b->f->t, &b->f->err), b->f->err);
 }
 
@@ -204,8 +201,7 @@ TEST(built_in, without_user_and_without_system_records)
     struct built_in *b = *state;
     const struct tuning_options no_user = { .data = &b->data, .without_user = true };
     open_again(b, &no_user);
-    assert_int_equal(put_find(b->f, TUNING_TIER_USER, ALICE, KEY, "ConvC",
-                              "0.5,0,miopenConvolutionFwdAlgoDirect"),
+    assert_int_equal(put_find(b->f, ALICE, KEY, "ConvC", "0.5,0,miopenConvolutionFwdAlgoDirect"),
                      KILN_UNSUPPORTED);
     assert_says(b->f->err.text, "KILN_DISABLE_USERDB");
     assert_string_equal(find_value(b->f, ALICE, KEY), CONV);
@@ -271,7 +267,7 @@ static bool note_system(void *context, const struct tuning_system *system)
     return true;
 }
 
-/* The image may be damaged where opening already sees it; whatever else is built in goes on. */
+/* Opening may already detect the damage.  Other built-in databases stay usable. */
 TEST(built_in, an_item_that_cannot_be_opened_for_damage_is_a_miss)
 {
     static const size_t places[] = { 0, 8, 20, 40 }; /* the magic, the version, the header */
@@ -289,7 +285,7 @@ TEST(built_in, an_item_that_cannot_be_opened_for_damage_is_a_miss)
         assert_int_equal(listed.count, 2);
         assert_int_equal(listed.damaged, 1);
         assert_says(listed.why, "are damaged");
-        open_again(b, &options); /* as it is known to be */
+        open_again(b, &options); /* the damage is known */
         assert_string_equal(find_value(b->f, ALICE, KEY), "");
         b->images[0].bytes[places[i]] ^= 0xff;
     }
@@ -299,7 +295,7 @@ TEST(built_in, an_item_that_cannot_be_opened_for_damage_is_a_miss)
     assert_int_equal(b->items[0].state, ITEM_DAMAGED);
 }
 
-/* Whoever built it must know. */
+/* Opening fails, so that the developer notices. */
 TEST(built_in, a_built_in_database_that_is_no_index_is_reported_at_opening)
 {
     struct built_in *b = *state;
@@ -317,7 +313,7 @@ TEST(built_in, a_built_in_database_that_is_no_index_is_reported_at_opening)
     assert_int_equal(tuning_open(&options, &b->f->t, b->f->notice, &b->f->err), KILN_INVALID);
 }
 
-/* What was imported on this host is newer than what the program was built with. */
+/* An imported database takes precedence over a built-in one. */
 TEST(built_in, an_imported_database_takes_precedence_over_a_built_in_one)
 {
     struct built_in *b = *state;

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* These take libc's place also for SQLite: tests need not survive a power cut. */
+/* These replace libc's functions, also for SQLite: tests need not survive a power cut. */
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): libc's names are reserved
 __attribute__((visibility("default"))) int fdatasync(int fd)
 {
@@ -202,19 +202,25 @@ enum kiln_code put(struct fixture *f, const struct measured *m)
     return finish(f, rc, job);
 }
 
-enum kiln_code put_find(struct fixture *f, enum tuning_tier tier, uint32_t uid, const char *key,
-                        const char *id, const char *values)
+static enum tuning_tier tier_of(uint32_t uid)
 {
-    struct measured m = { .tier = tier, .uid = uid, .key = key, .id = id, .values = values };
+    return uid == THE_HOST ? TUNING_TIER_HOST : TUNING_TIER_USER;
+}
+
+enum kiln_code put_find(struct fixture *f, uint32_t uid, const char *key, const char *id,
+                        const char *values)
+{
+    struct measured m = { .tier = tier_of(uid), .uid = uid, .key = key, .id = id };
     m.kind = TUNING_FIND;
+    m.values = values;
     return put(f, &m);
 }
 
-enum kiln_code put_perf(struct fixture *f, enum tuning_tier tier, uint32_t uid, const char *id,
-                        const char *params)
+enum kiln_code put_perf(struct fixture *f, uint32_t uid, const char *id, const char *params)
 {
-    struct measured m = { .tier = tier, .uid = uid, .key = PERF_KEY, .id = id, .values = params };
+    struct measured m = { .tier = tier_of(uid), .uid = uid, .key = PERF_KEY, .id = id };
     m.kind = TUNING_PERF;
+    m.values = params;
     return put(f, &m);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* The tuning databases of a host in a directory of their own, sources beside it, and changes that
- * run to their end in one call. */
+/* The tuning databases of a host in a temporary directory, files to import, and changes that run to
+ * their end in one call. */
 #include "tests/support/test.h"
 
 #include "engine/tuning/tuning.h"
@@ -12,9 +12,10 @@
 #define DEVICE "gfx90a68"
 #define ALICE 1000u
 #define BOB 1001u
+#define THE_HOST 0u /* for put_find and put_perf: the host tier */
 #define KEY "64-56-56-3x3-64-56-56-32-1x1-1x1-1x1-0-NCHW-FP32-F"
 #define PERF_KEY "2x64x56x56x1x3x3x1x64x32x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF"
-/* Keys like these two; |n| and a bias as they stand in the source. */
+/* The same keys with another batch size |n| or |bias|, given as literals. */
 #define KEY_OF_BATCH(n) "64-56-56-3x3-64-56-56-" #n "-1x1-1x1-1x1-0-NCHW-FP32-F"
 #define PERF_KEY_OF(n, bias) \
     "2x64x56x56x1x3x3x1x64x" #n "x1x1x0x1x1x0x1x1x0x" #bias "x1xNCHWxFP32xF"
@@ -25,9 +26,9 @@ struct fixture {
     struct tuning_options options;
     struct tuning *t; /* owned; NULL while closed */
     char notice[512];
-    struct tuning_counts counts;       /* of the last change that worked, or export */
-    unsigned bad, verbatim, conflicts; /* of the last change: told ones */
-    uint64_t bad_line, verbatim_line;  /* the last of them */
+    struct tuning_counts counts;       /* of the last successful change or export */
+    unsigned bad, verbatim, conflicts; /* reported by the last change */
+    uint64_t bad_line, verbatim_line;  /* lines of the last reports */
     char bad_why[256], verbatim_why[256], conflict_why[400];
     bool strict;       /* of the next import */
     struct buffer out; /* what export_text read */
@@ -40,11 +41,11 @@ FIXTURE(facade, fixture_setup, fixture_teardown);
 void close_tuning(struct fixture *f);
 enum kiln_code reopen(struct fixture *f);
 
-/* Files whose names begin with |prefix| and hold |part|, in the state directory; |ret_path| (of 320
- * letters, may be NULL) is the last one's. */
+/* Counts files in the state directory whose names begin with |prefix| and contain |part|.
+ * |ret_path| (320 bytes; may be NULL) gets the path of the last one. */
 unsigned files(struct fixture *f, const char *prefix, const char *part, char *ret_path);
 
-/* The import of |text| under MIOpen's name |name|; not yet begun where it is a job. */
+/* Import and merge of |text| under MIOpen's file name |name|.  import_of only describes it. */
 void write_source(struct fixture *f, const char *name, const char *text);
 struct tuning_import import_of(struct fixture *f, const char *name, enum tuning_tier tier,
                                uint32_t uid);
@@ -52,7 +53,7 @@ enum kiln_code import_text(struct fixture *f, const char *name, enum tuning_tier
                            const char *text);
 enum kiln_code merge_text(struct fixture *f, const char *name, enum tuning_tier tier, uint32_t uid,
                           const char *text);
-/* Works the job off, takes it over and destroys it; |job| may be NULL after a failure, |rc|. */
+/* Executes the job, takes it over and destroys it.  After a failure |rc|, |job| may be NULL. */
 enum kiln_code finish(struct fixture *f, enum kiln_code rc, struct tuning_job *job);
 
 struct measured { /* one entry of a record */
@@ -67,22 +68,22 @@ struct measured { /* one entry of a record */
 };
 struct tuning_row row_of(const struct measured *m);
 enum kiln_code put(struct fixture *f, const struct measured *m);
-/* "1.5,0,miopenConvolutionFwdAlgoDirect" for ConvA, by a user. */
-enum kiln_code put_find(struct fixture *f, enum tuning_tier tier, uint32_t uid, const char *key,
-                        const char *id, const char *values);
-enum kiln_code put_perf(struct fixture *f, enum tuning_tier tier, uint32_t uid, const char *id,
-                        const char *params);
+/* Puts an entry, say "1.5,0,miopenConvolutionFwdAlgoDirect" for "ConvA", into the records of
+ * |uid|, or into those of the host (THE_HOST). */
+enum kiln_code put_find(struct fixture *f, uint32_t uid, const char *key, const char *id,
+                        const char *values);
+enum kiln_code put_perf(struct fixture *f, uint32_t uid, const char *id, const char *params);
 enum kiln_code remove_selected(struct fixture *f, const struct tuning_selection *selection);
 enum kiln_code promote(struct fixture *f, const struct tuning_selection *selection);
 
 struct tuning_question find_question(uint32_t uid, const char *key);
 struct tuning_question perf_question(uint32_t uid, const char *key);
 struct problem problem_of(const char *find_key);
-/* The value of the answer, "" on a miss; valid until the next. */
+/* The value of the answer, "" on a miss; valid until the next call. */
 const char *value_for(struct fixture *f, const struct tuning_question *question,
                       struct tuning_answer *ret_answer);
 const char *find_value(struct fixture *f, uint32_t uid, const char *key);
 const char *perf_value(struct fixture *f, uint32_t uid, const char *key);
 
-/* The exported file's text under the name |name|; "" where there is nothing to write. */
+/* The text of the file that is exported as |name|; "" if there is nothing to write. */
 const char *export_text(struct fixture *f, const char *name, struct tuning_export what);

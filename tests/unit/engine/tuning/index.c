@@ -131,7 +131,7 @@ TEST(index, finds_both_families_of_a_problem)
     assert_int_equal(see_family(index, bytes_of_text("\77other"), 9).count, 0);
 }
 
-TEST(index, of_two_equal_keys_the_first_answers)
+TEST(index, the_first_of_two_equal_keys_answers)
 {
     struct index_fixture *f = *state;
     KILN_AUTO(tuning_index_builder) struct tuning_index_builder *builder = NULL;
@@ -198,11 +198,12 @@ TEST(index, verifying_survives_a_file_that_lost_its_end)
     write_index(f, RECORDS);
     KILN_AUTO(tuning_index) struct tuning_index *index = open_index(f);
     assert_int_equal(chmod(f->path, 0600), 0);
-    assert_int_equal(truncate(f->path, 5000), 0); /* its pages cannot be touched any more */
+    assert_int_equal(truncate(f->path, 5000),
+                     0); /* touching later pages of the mapping would raise SIGBUS */
 
     assert_int_equal(tuning_index_verify(index, &f->err), KILN_CORRUPT);
 
-    assert_says(f->err.text, "ends after 5000 of");
+    assert_says(f->err.text, "5000");
 }
 
 TEST(index, a_mapped_index_outlives_its_replacement)

@@ -27,7 +27,8 @@ int index_fixture_teardown(void **state)
     return 0;
 }
 
-/* Three spatial sizes, many batch sizes; each seventh key is no problem's, each third has ids. */
+/* Three spatial sizes and many batch sizes.  Every seventh key is no problem; every third record
+ * has ids. */
 void make_record(unsigned place, struct made_record *ret)
 {
     unsigned size = 14u << place % 3;

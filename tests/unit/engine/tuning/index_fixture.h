@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A directory, and an index of made-up records in it. */
+/* A temporary directory with an index of generated records. */
 #include "engine/tuning/tuning_index.h"
 
 #define RECORDS 300u
@@ -16,7 +16,7 @@ int index_fixture_setup(void **state); /* a directory */
 int index_fixture_teardown(void **state);
 FIXTURE(index, index_fixture_setup, index_fixture_teardown);
 
-/* What the record of |place| holds; valid until the next call. */
+/* The generated record at |place|; valid until the next call. */
 struct made_record {
     char key[96], value[256];
     uint64_t ids[3];

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Holders are addresses that nobody follows. */
+/* The table never dereferences the address of a holder. */
 static const char first, second, third;
 
 struct reported {
@@ -47,20 +47,26 @@ static int teardown(void **state)
 
 FIXTURE(lease, setup, teardown);
 
-static enum lease_state ask(struct fixture *f, const void *holder)
+static enum lease_state ask_for_lease(struct fixture *f, const void *holder)
 {
     must(lease_ask(f->table, holder, &f->request, &f->answer, &f->err), f->err);
     return f->answer.state;
 }
 
-/* Of the share it holds. */
-static enum lease_state report(struct fixture *f, const void *holder, uint64_t lease,
-                               const char *params, double ms)
+static enum kiln_code report_share(struct fixture *f, const void *holder, uint64_t lease,
+                                   uint32_t share, const struct lease_best *best)
+{
+    const struct lease_report report = { .lease = lease, .first = share, .best = *best };
+    return lease_report(f->table, holder, &report, &f->answer, &f->err);
+}
+
+/* Reports the share that |holder| has. */
+static enum lease_state report_held_share(struct fixture *f, const void *holder, uint64_t lease,
+                                          const char *params, double ms)
 {
     struct lease_best best = { .params = params, .median_ms = ms, .spread_ms = 0.1, .samples = 5 };
-    ask(f, holder); /* again, which tells its share */
-    must(lease_report(f->table, holder, lease, f->answer.first, &best, &f->answer, &f->err),
-         f->err);
+    ask_for_lease(f, holder); /* returns the share that it already has */
+    must(report_share(f, holder, lease, f->answer.first, &best), f->err);
     return f->answer.state;
 }
 
@@ -81,12 +87,12 @@ static bool wait_as(struct fixture *f, unsigned who)
 TEST(lease, the_first_asker_gets_it_and_the_second_the_next_share)
 {
     struct fixture *f = *state;
-    assert_int_equal(ask(f, &first), LEASE_GRANTED);
+    assert_int_equal(ask_for_lease(f, &first), LEASE_GRANTED);
     assert_int_equal(f->answer.first, 0);
     assert_int_equal(f->answer.count, 4);
     uint64_t lease = f->answer.lease;
 
-    assert_int_equal(ask(f, &second), LEASE_GRANTED);
+    assert_int_equal(ask_for_lease(f, &second), LEASE_GRANTED);
 
     assert_int_equal(f->answer.lease, lease);
     assert_int_equal(f->answer.first, 4);
@@ -97,9 +103,9 @@ TEST(lease, the_first_asker_gets_it_and_the_second_the_next_share)
 TEST(lease, a_lease_holder_that_asks_again_gets_the_share_it_holds)
 {
     struct fixture *f = *state;
-    ask(f, &first);
+    ask_for_lease(f, &first);
 
-    assert_int_equal(ask(f, &first), LEASE_GRANTED);
+    assert_int_equal(ask_for_lease(f, &first), LEASE_GRANTED);
 
     assert_int_equal(f->answer.first, 0);
     assert_int_equal(f->answer.count, 4);
@@ -109,8 +115,8 @@ TEST(lease, a_second_request_for_an_unshared_lease_gets_taken)
 {
     struct fixture *f = *state;
     f->request.share = false;
-    assert_int_equal(ask(f, &first), LEASE_GRANTED);
-    assert_int_equal(ask(f, &second), LEASE_TAKEN);
+    assert_int_equal(ask_for_lease(f, &first), LEASE_GRANTED);
+    assert_int_equal(ask_for_lease(f, &second), LEASE_TAKEN);
     assert_int_equal(f->answer.lease, 0);
 }
 
@@ -118,11 +124,11 @@ TEST(lease, a_lease_with_no_candidates_has_one_holder)
 {
     struct fixture *f = *state;
     f->request.candidates = 0;
-    assert_int_equal(ask(f, &first), LEASE_GRANTED);
+    assert_int_equal(ask_for_lease(f, &first), LEASE_GRANTED);
     uint64_t lease = f->answer.lease;
-    assert_int_equal(ask(f, &second), LEASE_TAKEN);
+    assert_int_equal(ask_for_lease(f, &second), LEASE_TAKEN);
 
-    assert_int_equal(report(f, &first, lease, "1,2", 3.0), LEASE_DONE);
+    assert_int_equal(report_held_share(f, &first, lease, "1,2", 3.0), LEASE_DONE);
 
     assert_string_equal(f->answer.best.params, "1,2");
 }
@@ -132,15 +138,15 @@ TEST(lease, another_uid_problem_solver_or_device_is_another_lease)
     struct fixture *f = *state;
     struct problem other = f->problem;
     other.n = 32;
-    ask(f, &first);
+    ask_for_lease(f, &first);
     f->request.uid = 1001;
-    assert_int_equal(ask(f, &second), LEASE_GRANTED);
+    assert_int_equal(ask_for_lease(f, &second), LEASE_GRANTED);
     f->request.problem = &other;
-    assert_int_equal(ask(f, &second), LEASE_GRANTED);
+    assert_int_equal(ask_for_lease(f, &second), LEASE_GRANTED);
     f->request.solver = "ConvAsm1x1U";
-    assert_int_equal(ask(f, &second), LEASE_GRANTED);
+    assert_int_equal(ask_for_lease(f, &second), LEASE_GRANTED);
     f->request.database_id = "gfx906_60";
-    assert_int_equal(ask(f, &second), LEASE_GRANTED);
+    assert_int_equal(ask_for_lease(f, &second), LEASE_GRANTED);
     assert_int_equal(f->answer.first, 0);
     assert_int_equal(lease_count(f->table), 5);
 }
@@ -148,16 +154,16 @@ TEST(lease, another_uid_problem_solver_or_device_is_another_lease)
 TEST(lease, every_candidate_is_measured_once_and_the_best_of_all_counts)
 {
     struct fixture *f = *state;
-    ask(f, &first);
+    ask_for_lease(f, &first);
     uint64_t lease = f->answer.lease;
-    ask(f, &second);
-    assert_int_equal(report(f, &second, lease, "b", 2.0), LEASE_GRANTED);
+    ask_for_lease(f, &second);
+    assert_int_equal(report_held_share(f, &second, lease, "b", 2.0), LEASE_GRANTED);
     assert_int_equal(f->answer.first, 8);
     assert_int_equal(f->answer.count, 2);
     assert_string_equal(f->answer.best.params, "b");
-    assert_int_equal(report(f, &first, lease, "a", 3.0), LEASE_TAKEN);
+    assert_int_equal(report_held_share(f, &first, lease, "a", 3.0), LEASE_TAKEN);
 
-    assert_int_equal(report(f, &second, lease, "", 0), LEASE_DONE);
+    assert_int_equal(report_held_share(f, &second, lease, "", 0), LEASE_DONE);
 
     assert_string_equal(f->answer.best.params, "b");
     assert_true(f->answer.best.median_ms == 2.0);
@@ -173,12 +179,12 @@ TEST(lease, every_candidate_is_measured_once_and_the_best_of_all_counts)
 TEST(lease, the_share_of_a_leaving_holder_goes_to_the_next_request)
 {
     struct fixture *f = *state;
-    ask(f, &first);
-    ask(f, &second);
+    ask_for_lease(f, &first);
+    ask_for_lease(f, &second);
 
     lease_leave(f->table, &first);
 
-    assert_int_equal(ask(f, &third), LEASE_GRANTED);
+    assert_int_equal(ask_for_lease(f, &third), LEASE_GRANTED);
     assert_int_equal(f->answer.first, 0);
     assert_int_equal(f->answer.count, 4);
 }
@@ -186,7 +192,7 @@ TEST(lease, the_share_of_a_leaving_holder_goes_to_the_next_request)
 TEST(lease, a_lease_ends_with_its_last_holder)
 {
     struct fixture *f = *state;
-    ask(f, &first);
+    ask_for_lease(f, &first);
     lease_leave(f->table, &second); /* holds nothing */
     assert_int_equal(lease_count(f->table), 1);
 
@@ -199,14 +205,14 @@ TEST(lease, lease_waiters_are_notified_once_when_tuning_ends)
 {
     struct fixture *f = *state;
     f->request.candidates = 4;
-    ask(f, &first);
+    ask_for_lease(f, &first);
     uint64_t lease = f->answer.lease;
     assert_true(wait_as(f, 0));
     assert_true(wait_as(f, 1));
     assert_true(wait_as(f, 2));
     lease_unwait(&f->reported[1].waiter);
-    assert_int_equal(report(f, &first, lease, "a", 1.0), LEASE_DONE);
-    assert_int_equal(f->reported[0].count, 0); /* not before it is on the disk */
+    assert_int_equal(report_held_share(f, &first, lease, "a", 1.0), LEASE_DONE);
+    assert_int_equal(f->reported[0].count, 0); /* not before the result is on disk */
 
     lease_finish(f->table, lease);
 
@@ -214,15 +220,15 @@ TEST(lease, lease_waiters_are_notified_once_when_tuning_ends)
     assert_int_equal(f->reported[0].state, LEASE_DONE);
     assert_int_equal(f->reported[1].count, 0);
     assert_int_equal(f->reported[2].count, 1);
-    lease_unwait(&f->reported[0].waiter); /* nothing to undo */
+    lease_unwait(&f->reported[0].waiter); /* does not wait */
 }
 
 TEST(lease, one_waiter_continues_with_the_findings_of_a_leaving_holder)
 {
     struct fixture *f = *state;
-    ask(f, &first);
+    ask_for_lease(f, &first);
     uint64_t lease = f->answer.lease;
-    report(f, &first, lease, "a", 1.0);
+    report_held_share(f, &first, lease, "a", 1.0);
     wait_as(f, 0);
     wait_as(f, 1);
 
@@ -231,7 +237,7 @@ TEST(lease, one_waiter_continues_with_the_findings_of_a_leaving_holder)
     assert_int_equal(f->reported[0].count + f->reported[1].count, 1);
     assert_int_equal(f->reported[0].count ? f->reported[0].state : f->reported[1].state,
                      LEASE_TAKEN);
-    assert_int_equal(ask(f, &second), LEASE_GRANTED);
+    assert_int_equal(ask_for_lease(f, &second), LEASE_GRANTED);
     assert_int_equal(f->answer.first, 4);
     assert_string_equal(f->answer.best.params, "a");
 }
@@ -247,13 +253,11 @@ TEST(lease, a_report_for_a_lease_not_held_is_refused)
 {
     struct fixture *f = *state;
     struct lease_best best = { .params = "x", .median_ms = 1 };
-    ask(f, &first);
+    ask_for_lease(f, &first);
     uint64_t lease = f->answer.lease;
-    assert_int_equal(lease_report(f->table, &second, lease, 0, &best, &f->answer, &f->err),
-                     KILN_NOT_FOUND);
-    assert_int_equal(lease_report(f->table, &first, lease + 1, 0, &best, &f->answer, &f->err),
-                     KILN_NOT_FOUND);
-    assert_non_null(strstr(f->err.text, "holds no lease"));
+    assert_int_equal(report_share(f, &second, lease, 0, &best), KILN_NOT_FOUND);
+    assert_int_equal(report_share(f, &first, lease + 1, 0, &best), KILN_NOT_FOUND);
+    assert_says(f->err.text, "no share");
 }
 
 TEST(lease, the_best_keeps_the_origin_it_was_reported_with)
@@ -265,13 +269,13 @@ TEST(lease, the_best_keeps_the_origin_it_was_reported_with)
     fast.origin = (struct tuning_origin){ "GPU-1", "gfx90a", driver, "hiprtc", "libkiln", 1700 };
     slow.origin = (struct tuning_origin){ "GPU-2", "gfx90a", "driver 2", "hiprtc", "libkiln", 900 };
     f->request.candidates = 8;
-    ask(f, &first);
+    ask_for_lease(f, &first);
     uint64_t lease = f->answer.lease;
-    ask(f, &second);
-    must(lease_report(f->table, &first, lease, 0, &fast, &f->answer, &f->err), f->err);
+    ask_for_lease(f, &second);
+    must(report_share(f, &first, lease, 0, &fast), f->err);
     memset(driver, 'x', sizeof(driver) - 1);
 
-    must(lease_report(f->table, &second, lease, 4, &slow, &f->answer, &f->err), f->err);
+    must(report_share(f, &second, lease, 4, &slow), f->err);
 
     assert_int_equal(f->answer.state, LEASE_DONE);
     assert_string_equal(f->answer.best.params, "a");
@@ -287,28 +291,28 @@ TEST(lease, a_report_of_a_share_that_was_reported_already_ends_no_other_one)
     struct fixture *f = *state;
     struct lease_best slow = { .params = "a", .median_ms = 2, .samples = 3 };
     struct lease_best fast = { .params = "b", .median_ms = 1, .samples = 3 };
-    ask(f, &first);
+    ask_for_lease(f, &first);
     uint64_t lease = f->answer.lease;
-    must(lease_report(f->table, &first, lease, 0, &slow, &f->answer, &f->err), f->err);
+    must(report_share(f, &first, lease, 0, &slow), f->err);
     assert_int_equal(f->answer.first, 4);
 
-    must(lease_report(f->table, &first, lease, 0, &fast, &f->answer, &f->err), f->err);
+    must(report_share(f, &first, lease, 0, &fast), f->err);
 
     assert_int_equal(f->answer.state, LEASE_GRANTED);
     assert_int_equal(f->answer.lease, lease);
     assert_int_equal(f->answer.first, 4);
     assert_int_equal(f->answer.count, 4);
     assert_string_equal(f->answer.best.params, "a"); /* nothing changed */
-    must(lease_report(f->table, &first, lease, 4, &slow, &f->answer, &f->err), f->err);
+    must(report_share(f, &first, lease, 4, &slow), f->err);
     assert_int_equal(f->answer.first, 8);
-    must(lease_report(f->table, &first, lease, 8, &slow, &f->answer, &f->err), f->err);
+    must(report_share(f, &first, lease, 8, &slow), f->err);
     assert_int_equal(f->answer.state, LEASE_DONE);
 }
 
 TEST(lease, another_number_of_candidates_is_refused)
 {
     struct fixture *f = *state;
-    ask(f, &first);
+    ask_for_lease(f, &first);
     f->request.candidates = 11;
     assert_int_equal(lease_ask(f->table, &second, &f->request, &f->answer, &f->err), KILN_INVALID);
     assert_non_null(strstr(f->err.text, "10 candidates, not 11"));
@@ -326,19 +330,19 @@ TEST(lease, one_user_cannot_hold_all_leases)
     assert_int_equal(rc, KILN_BUSY);
     assert_int_equal(n, LEASES_MAX_UID + 1);
     f->request.uid = 1001;
-    assert_int_equal(ask(f, &second), LEASE_GRANTED);
+    assert_int_equal(ask_for_lease(f, &second), LEASE_GRANTED);
 }
 
 TEST(lease, a_lease_that_no_waiter_came_back_for_is_dropped)
 {
     struct fixture *f = *state;
-    ask(f, &first);
+    ask_for_lease(f, &first);
     wait_as(f, 0);
     lease_leave(f->table, &first);
     assert_int_equal(lease_count(f->table), 1);
     f->problem.n = 7;
 
-    ask(f, &second);
+    ask_for_lease(f, &second);
 
     assert_int_equal(lease_count(f->table), 1);
 }
@@ -350,9 +354,8 @@ TEST(lease, texts_that_are_too_long_are_refused)
     memset(text, 'x', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';
     struct lease_best best = { .params = text, .median_ms = 1 };
-    ask(f, &first);
-    assert_int_equal(lease_report(f->table, &first, f->answer.lease, 0, &best, &f->answer, &f->err),
-                     KILN_INVALID);
+    ask_for_lease(f, &first);
+    assert_int_equal(report_share(f, &first, f->answer.lease, 0, &best), KILN_INVALID);
     f->request.solver = text;
     assert_int_equal(lease_ask(f->table, &first, &f->request, &f->answer, &f->err), KILN_INVALID);
     f->request.solver = "s";

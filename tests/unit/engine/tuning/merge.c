@@ -67,7 +67,7 @@ TEST(plain, apart_the_one_with_more_samples_counts_and_is_a_conflict)
     assert_int_equal(merge.result, MERGE_TAKEN);
     assert_true(merge.is_conflict);
     assert_non_null(strstr(merge.why, "1 ms (5 samples"));
-    assert_non_null(strstr(merge.why, "second counts, more samples"));
+    assert_says(merge.why, "more samples");
     assert_true(a.measured.median_ms == 2.0);
     assert_true(bytes_equal_text(a.values, FIND_SLOWER));
 }
@@ -142,7 +142,7 @@ TEST(plain, other_parameters_compete_by_their_medians)
     assert_int_equal(merge.result, MERGE_TAKEN);
     assert_false(merge.is_conflict);
     assert_true(bytes_equal_text(a.values, "4,5,6"));
-    b = measured("7,8,9", 1.05, 0.1, 4); /* cannot be told apart */
+    b = measured("7,8,9", 1.05, 0.1, 4); /* within the spread */
     assert_int_equal(measurement_merge(TUNING_PERF, &a, &b).result, MERGE_KEPT);
 }
 

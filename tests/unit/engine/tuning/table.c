@@ -11,7 +11,7 @@
 #define MANY_KEYS "64-7-7-1x1-64-7-7-%u-0x0-1x1-1x1-0-NCHW-FP32-F"
 #define KEY_SMALL "64-28-28-3x3-128-28-28-32-1x1-1x1-1x1-0-NCHW-FP32-F"
 
-/* Counted down by each allocation; the one that finds 0 fails.  Negative: all succeed. */
+/* Each allocation decrements it; an allocation at 0 fails.  Negative: all succeed. */
 static int allocations_left = -1;
 static unsigned failed_allocations;
 
@@ -222,7 +222,7 @@ TEST(table, a_record_may_be_made_of_texts_in_the_table)
     assert_true(holds(f, place, "ConvA:1"));
 }
 
-/* A table that had a record keeps its buckets. */
+/* A table keeps its hash buckets after its last record is gone. */
 static uint64_t bytes_of_an_emptied_table(struct fixture *f)
 {
     struct tuning_place place = user_place(1000, KEY_64);
@@ -271,7 +271,7 @@ TEST(table, refuses_records_of_the_system_tier)
     struct tuning_place place = host_place("a");
     place.tier = TUNING_TIER_SYSTEM;
     assert_int_equal(put(f, place, "1"), KILN_INVALID);
-    assert_says(f->err.text, "host and user tiers");
+    assert_says(f->err.text, "tiers");
 }
 
 TEST(table, finds_relatives_within_a_tier_and_an_owner)
@@ -383,7 +383,7 @@ TEST(table, counts_the_records_of_each_user)
 TEST(table, without_memory_a_new_user_is_not_counted)
 {
     struct fixture *f = *state;
-    must(put(f, host_place("a"), "1"), f->err); /* so that its texts are there */
+    must(put(f, host_place("a"), "1"), f->err); /* adds the shared texts */
     uint64_t bytes = tuning_table_bytes(f->table);
     allocations_left = 1; /* the record */
     assert_int_equal(put(f, user_place(1000, "a"), "1"), KILN_NO_MEMORY);

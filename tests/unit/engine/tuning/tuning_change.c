@@ -22,12 +22,9 @@ static const struct measured usual = { .tier = TUNING_TIER_USER,
 TEST(facade, a_put_keeps_the_entries_of_other_solvers)
 {
     struct fixture *f = *state;
-    must(put_find(f, TUNING_TIER_USER, ALICE, KEY, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"),
-         f->err);
-    must(put_find(f, TUNING_TIER_USER, ALICE, KEY, "ConvB", "2,0,miopenConvolutionFwdAlgoWinograd"),
-         f->err);
-    must(put_find(f, TUNING_TIER_USER, ALICE, KEY, "ConvA", "0.5,0,miopenConvolutionFwdAlgoDirect"),
-         f->err);
+    must(put_find(f, ALICE, KEY, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"), f->err);
+    must(put_find(f, ALICE, KEY, "ConvB", "2,0,miopenConvolutionFwdAlgoWinograd"), f->err);
+    must(put_find(f, ALICE, KEY, "ConvA", "0.5,0,miopenConvolutionFwdAlgoDirect"), f->err);
 
     assert_string_equal(
         find_value(f, ALICE, KEY),
@@ -105,20 +102,20 @@ TEST(facade, a_value_that_a_record_cannot_hold_is_refused)
     struct tuning_row row = row_of(&m);
     struct tuning_job *job = NULL;
     m.id = "ConvA:1,0,miopenConvolutionFwdAlgoDirect;ConvB";
-    refuse(f, &m, "id of an entry");
+    refuse(f, &m, "id of");
     m = usual;
     m.values = "1,64,miopenConvolutionFwdAlgoDirect;ConvB:1,64,miopenConvolutionFwdAlgoWinograd";
-    refuse(f, &m, "'ConvA' is none of a find record");
+    refuse(f, &m, "'ConvA'");
     m.values = "fast";
-    refuse(f, &m, "'ConvA' is none of a find record");
+    refuse(f, &m, "'ConvA'");
     m.values = "1,64,miopenConvolutionFwdAlgoDirect\n";
-    refuse(f, &m, "'ConvA' is none of a find record");
+    refuse(f, &m, "'ConvA'");
     m = usual;
     m.key = "a=b";
-    refuse(f, &m, "key has a '='");
+    refuse(f, &m, "'='");
     m = usual;
     m.tier = TUNING_TIER_SYSTEM;
-    refuse(f, &m, "belongs to one user or to the host");
+    refuse(f, &m, "one user");
     assert_int_equal(tuning_job_put(f->t, &row, 0, &job, &f->err), KILN_INVALID);
     assert_null(job);
 }
@@ -217,7 +214,7 @@ TEST(facade, a_change_is_seen_once_it_is_taken_and_not_before)
     assert_string_equal(find_value(f, ALICE, KEY), "ConvA:1,64,miopenConvolutionFwdAlgoDirect");
 }
 
-/* Else memory would say another thing than the disk until the next start. */
+/* Otherwise memory and disk would differ until the next start. */
 TEST(facade, a_change_that_is_on_the_disk_is_taken_over_by_its_end)
 {
     struct fixture *f = *state;
@@ -268,8 +265,7 @@ TEST(facade, beyond_a_users_quota_everything_stays_as_it_was)
     struct fixture *f = *state;
     f->options.records_per_uid = 2;
     must(reopen(f), f->err);
-    must(put_find(f, TUNING_TIER_USER, ALICE, ONE, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"),
-         f->err);
+    must(put_find(f, ALICE, ONE, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"), f->err);
 
     assert_int_equal(import_text(f, USER_FILE, TUNING_TIER_USER, ALICE,
                                  ONE "=ConvB:1,0,miopenConvolutionFwdAlgoWinograd\n" TWO
@@ -280,15 +276,11 @@ TEST(facade, beyond_a_users_quota_everything_stays_as_it_was)
     assert_says(f->err.text, "user 1000");
     assert_string_equal(find_value(f, ALICE, ONE), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
     assert_string_equal(find_value(f, ALICE, TWO), "");
-    must(put_find(f, TUNING_TIER_USER, ALICE, TWO, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"),
-         f->err);
-    assert_int_equal(
-        put_find(f, TUNING_TIER_USER, ALICE, THREE, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"),
-        KILN_FULL);
-    must(put_find(f, TUNING_TIER_USER, ALICE, TWO, "ConvB", "1,0,miopenConvolutionFwdAlgoDirect"),
-         f->err);
-    must(put_find(f, TUNING_TIER_USER, BOB, THREE, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"),
-         f->err);
+    must(put_find(f, ALICE, TWO, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"), f->err);
+    assert_int_equal(put_find(f, ALICE, THREE, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"),
+                     KILN_FULL);
+    must(put_find(f, ALICE, TWO, "ConvB", "1,0,miopenConvolutionFwdAlgoDirect"), f->err);
+    must(put_find(f, BOB, THREE, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"), f->err);
     must(reopen(f), f->err);
     assert_string_equal(find_value(f, ALICE, ONE), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
     assert_string_equal(find_value(f, ALICE, THREE), "");
@@ -308,8 +300,7 @@ TEST(facade, a_file_with_more_bytes_than_a_user_may_have_is_refused_whole)
                      KILN_FULL);
     assert_says(f->err.text, "tuning_bytes_per_uid");
     assert_string_equal(find_value(f, ALICE, ONE), "");
-    must(put_find(f, TUNING_TIER_USER, ALICE, ONE, "ConvB", "1,0,miopenConvolutionFwdAlgoWinograd"),
-         f->err);
+    must(put_find(f, ALICE, ONE, "ConvB", "1,0,miopenConvolutionFwdAlgoWinograd"), f->err);
 }
 
 /* ---- care ---- */
@@ -319,7 +310,7 @@ TEST(facade, a_backup_holds_all_records)
     struct fixture *f = *state;
     struct tuning_job *job = NULL;
     char directory[160], path[200];
-    must(put_find(f, TUNING_TIER_HOST, 0, KEY, "ConvH", "1,0,h"), f->err);
+    must(put_find(f, THE_HOST, KEY, "ConvH", "1,0,h"), f->err);
     snprintf(directory, sizeof(directory), "%s/backup", f->sources);
     snprintf(path, sizeof(path), "%s/tuning.db", directory);
     assert_int_equal(mkdir(directory, 0700), 0);
@@ -365,17 +356,17 @@ TEST(facade, a_put_that_comes_again_counts_once)
     struct measured again = usual;
     must(put_once(f, &usual, 1), f->err);
     assert_int_equal(f->counts.records, 1);
-    again.measured_at += 5; /* when it came, as the daemon sees it */
+    again.measured_at += 5; /* the daemon's time of arrival */
 
     must(put_once(f, &again, 1), f->err);
 
     assert_int_equal(f->counts.records, 0);
     assert_int_equal(samples_of(f), 10);
-    struct measured later = usual; /* the same figures, measured once more */
+    struct measured later = usual; /* the same numbers, measured again */
     later.measured_at++;
     must(put_once(f, &later, 2), f->err);
     assert_int_equal(samples_of(f), 20);
-    must(reopen(f), f->err); /* the next daemon is asked again, which is later still */
+    must(reopen(f), f->err); /* the client repeats the put at the next daemon */
     later.measured_at++;
     must(put_once(f, &later, 2), f->err);
     must(put_once(f, &later, 1), f->err);
@@ -431,9 +422,9 @@ TEST(facade, a_record_with_an_invalid_solver_name_is_refused)
     struct fixture *f = *state;
     struct measured m = usual;
     m.id = "Conv A";
-    refuse(f, &m, "'Conv A' is no solver's name");
+    refuse(f, &m, "'Conv A'");
     m.kind = TUNING_PERF;
     m.key = PERF_KEY;
     m.values = "1,2";
-    refuse(f, &m, "'Conv A' is no solver's name");
+    refuse(f, &m, "'Conv A'");
 }

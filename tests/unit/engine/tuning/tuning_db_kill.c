@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * SIGKILL at any moment of a change: it is there whole or not at all, and it is there when it was
- * acknowledged.
+ * SIGKILL at any moment of a change.  The change must be stored completely or not at all, and
+ * completely if it was acknowledged.
  *
- * By default some kills of each kind of change; KILN_TEST_KILLS=1000 kills so often.
+ * By default a few kills of each kind of change; KILN_TEST_KILLS sets the number.
  */
 #include "tuning_db_fixture.h"
 
@@ -22,7 +22,7 @@
 
 enum change { PUT_ONE, PUT_MANY, REMOVE_MANY, CHANGES };
 
-struct seen {          /* what is there */
+struct seen {          /* what the file contains */
     unsigned one;      /* version */
     unsigned many;     /* how many of them */
     unsigned versions; /* of these: the least and the largest one */
@@ -60,7 +60,7 @@ static enum kiln_code change_many(struct fixture *f, unsigned version)
     return rc ? rc : tuning_change_commit(change, &f->err);
 }
 
-/* Says "b" before the change and "d" when it is done, then waits to be killed. */
+/* Writes "b" before the change and "d" after it, then waits to be killed. */
 static void run_child(struct fixture *f, enum change what, unsigned version, int progress)
 {
     if (reopen(f) != KILN_OK || write(progress, "b", 1) != 1)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Genuine files, imported as a host's system databases (and a user's): what is answered is what
- * stands in them, and what is exported is what was imported. */
+/* Genuine MIOpen files, imported as system and user databases.  Answers equal the files' content,
+ * and exports equal the imported files. */
 #include "facade_fixture.h"
 
 #include "common/fs.h"
@@ -40,7 +40,7 @@ static const char *path_to(struct fixture *f, const char *directory, const char 
     return path;
 }
 
-/* Unpacked where it is packed; false, loudly, when it is not there. */
+/* Unpacks a compressed file; prints a message and returns false if it is missing. */
 static bool put_file(struct fixture *f, const char *name)
 {
     const char *data = getenv("KILN_TEST_DATA");
@@ -129,7 +129,7 @@ TEST(facade, a_genuine_users_find_database_comes_out_byte_by_byte)
         comes_out_as_it_went_in(f, name, TUNING_TIER_USER);
 }
 
-/* Cut at each |separator|, by nothing that the project has. */
+/* Splits at each |separator|, without the project's own parser. */
 static char *cut(char **text, char separator)
 {
     char *part = *text, *end = strchr(part, separator);
@@ -139,7 +139,7 @@ static char *cut(char **text, char separator)
     return part;
 }
 
-/* "solver:time,workspace,algorithm": what the entry must be. */
+/* The expected entry, as "solver:time,workspace,algorithm". */
 static void check_entry(char *wanted, const struct tuning_entry *entry)
 {
     char *solver = cut(&wanted, ':');
@@ -224,7 +224,7 @@ static const char *column(sqlite3_stmt *s, int at)
     return (const char *)sqlite3_column_text(s, at);
 }
 
-/* The parameters of |solver| in "solver:params;..."; NULL: it has none. */
+/* The parameters of |solver| in "solver:params;..."; NULL: none. */
 static const char *params_of(char *value, const char *solver)
 {
     while (*value) {
@@ -265,7 +265,7 @@ TEST(facade, every_row_of_the_largest_perf_database_answers)
     assert_int_equal(rows, 148096);
 }
 
-/* Row by row, column by column, types aside: AMD's numbers are text in some files. */
+/* Compares all rows and columns as text, because AMD's numbers are text in some files. */
 static void same_rows(const char *before, const char *after, const char *sql)
 {
     sqlite3 *a = open_database(before), *b = open_database(after);
@@ -297,7 +297,7 @@ TEST(facade, every_genuine_perf_database_comes_out_row_by_row_with_its_ids)
     }
 }
 
-/* A user's records are numbered anew. */
+/* A user's records get new ids. */
 TEST(facade, a_genuine_users_perf_database_comes_out_row_by_row)
 {
     struct fixture *f = *state;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * SIGKILL at any moment of an import, a put, a merge, a promotion or a promotion of some problems:
- * it happened or it did not, it did where it was acknowledged, and nothing of it is left lying
- * about.
+ * SIGKILL at any moment of an import, a put, a merge, a promotion or a promotion of some problems.
+ * The change must be stored completely or not at all, completely if it was acknowledged, and no
+ * temporary file may stay.
  *
- * By default some kills of each; KILN_TEST_KILLS=200 kills so often.
+ * By default a few kills of each; KILN_TEST_KILLS sets the number.
  */
 #include "facade_fixture.h"
 
@@ -22,7 +22,7 @@
 #define SYSTEM "gfx90a68.HIP.fdb.txt"
 #define USER_FILE "gfx90a68.HIP.2_17_0_a82233c22.ufdb.txt"
 #define KEY_ROOM 80
-#define SLOWEST 1000000u /* faster counts in a merge: versions count down from here */
+#define SLOWEST 1000000u /* a merge keeps the faster time, so times decrease from here */
 
 #define NAMED                                                                          \
     6u /* keys that a promotion by problem names, as those of a command line: two each \
@@ -32,7 +32,7 @@ enum change { IMPORT, PUT, MERGE, PROMOTE, PROMOTE_NAMED, CHANGES };
 static const char *const names[CHANGES] = { "import", "put", "merge", "promote",
                                             "promote by problem" };
 
-/* What is there: the version of each record is the same, or the test fails.  0: none is. */
+/* The version of all records, which must be the same; 0: there is no record. */
 struct seen {
     unsigned versions[CHANGES];
 };
@@ -48,7 +48,7 @@ static void key_of(enum change what, unsigned number, char key[KEY_ROOM])
                  channels[what], what == PROMOTE_NAMED ? number / 2 + 1 : number + 1);
 }
 
-/* Of the named ones every second is of perf. */
+/* Every second named key is a perf key. */
 static enum tuning_kind kind_of(enum change what, unsigned number)
 {
     return what == PROMOTE_NAMED && number % 2 ? TUNING_PERF : TUNING_FIND;
@@ -102,7 +102,7 @@ static void write_records(struct fixture *f, const char *name, enum change what,
     write_source(f, name, (const char *)text.data);
 }
 
-/* Alice's, which the promotion takes; each version is faster than the one before. */
+/* Puts Alice's records for the promotion; each version is faster than the previous one. */
 static void put_named(struct fixture *f, unsigned version)
 {
     must(reopen(f), f->err);
@@ -123,7 +123,7 @@ static void put_named(struct fixture *f, unsigned version)
     close_tuning(f);
 }
 
-/* As the request makes it of a command line. */
+/* The selection that a request makes of a command line. */
 static enum kiln_code promote_named(struct fixture *f, struct tuning_job **ret_job)
 {
     char keys[NAMED][KEY_ROOM];
@@ -161,7 +161,7 @@ static enum kiln_code make_job(struct fixture *f, enum change what, unsigned ver
     }
 }
 
-/* Says "b" before the change and "d" when it is done, then waits to be killed. */
+/* Writes "b" before the change and "d" after it, then waits to be killed. */
 static void run_child(struct fixture *f, enum change what, unsigned version, int progress)
 {
     struct tuning_job *job = NULL;
@@ -174,8 +174,8 @@ static void run_child(struct fixture *f, enum change what, unsigned version, int
     _exit(1);
 }
 
-/* Whether the change was acknowledged, |after_ns| after its begin; 0: wait for that, and
- * |ret_span_ns| is how long it took. */
+/* Kills the change |after_ns| after its begin and returns whether it was acknowledged.  0: waits
+ * for its end, and |ret_span_ns| is its duration. */
 static bool kill_child(struct fixture *f, enum change what, unsigned version, uint64_t after_ns,
                        uint64_t *ret_span_ns)
 {
@@ -214,7 +214,7 @@ static void write_source_of(struct fixture *f, enum change what, unsigned versio
         write_records(f, USER_FILE, MERGE, version);
 }
 
-/* What a promotion makes of the host's records. */
+/* The host's records after a promotion. */
 static unsigned wanted_version(enum change what, const struct seen *before, unsigned version)
 {
     return what == PROMOTE ? before->versions[MERGE] : version;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What an import says of lines that no MIOpen wrote. */
+/* Reports of an import about invalid lines. */
 #include "facade_fixture.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ struct bad_line {
     const char *key, *value, *says;
 };
 
-/* Between two lines of the keys |good|, in the file |name|. */
+/* A bad line between two good ones, in the file |name|. */
 static void expect_bad(struct fixture *f, const char *name, enum tuning_tier tier,
                        const struct bad_line *bad, const char *const good[2])
 {

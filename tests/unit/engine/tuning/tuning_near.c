@@ -79,7 +79,7 @@ TEST(facade, another_batch_size_is_nearer_than_another_spatial_size)
     assert_true(answer.batch_ratio == 64);
 }
 
-TEST(facade, of_other_spatial_sizes_the_nearest_counts_and_then_the_batch_size)
+TEST(facade, the_nearest_spatial_size_wins_before_the_nearest_batch_size)
 {
     struct fixture *f = *state;
     struct tuning_answer answer;
@@ -102,26 +102,26 @@ TEST(facade, a_record_of_another_type_layout_or_direction_is_no_neighbour)
     assert_int_equal(tuning_stats_of(f->t).misses, 1);
 }
 
-TEST(facade, of_two_as_near_that_of_the_more_private_tier_answers)
+TEST(facade, the_more_private_of_two_equally_near_records_answers)
 {
     struct fixture *f = *state;
     struct tuning_answer answer;
     IMPORT(f, key_of(56, 32, USUAL));
-    must(put_find(f, TUNING_TIER_HOST, 0, key_of(56, 128, USUAL), "ConvHost",
+    must(put_find(f, THE_HOST, key_of(56, 128, USUAL), "ConvHost",
                   "1,0,miopenConvolutionFwdAlgoDirect"),
          f->err);
 
     assert_string_equal(near_value(f, key_of(56, 64, USUAL), &answer),
                         "ConvHost:1,0,miopenConvolutionFwdAlgoDirect");
     assert_int_equal(answer.tier, TUNING_TIER_HOST);
-    must(put_find(f, TUNING_TIER_USER, ALICE, key_of(56, 32, USUAL), "ConvUser",
-                  "1,0,miopenConvolutionFwdAlgoDirect"),
-         f->err);
+    must(
+        put_find(f, ALICE, key_of(56, 32, USUAL), "ConvUser", "1,0,miopenConvolutionFwdAlgoDirect"),
+        f->err);
     assert_string_equal(near_value(f, key_of(56, 64, USUAL), &answer),
                         "ConvUser:1,0,miopenConvolutionFwdAlgoDirect");
     assert_int_equal(answer.row_count, 1);
-    /* But the nearer one counts, whoever has it. */
-    must(put_find(f, TUNING_TIER_HOST, 0, key_of(56, 96, USUAL), "ConvNear",
+    /* The nearer record wins, whatever its tier. */
+    must(put_find(f, THE_HOST, key_of(56, 96, USUAL), "ConvNear",
                   "1,0,miopenConvolutionFwdAlgoDirect"),
          f->err);
     assert_string_equal(near_value(f, key_of(56, 64, USUAL), &answer),
@@ -140,7 +140,7 @@ TEST(facade, a_stale_neighbour_is_ignored_if_stale_entries_are)
                           .values = "1,0,miopenConvolutionFwdAlgoDirect",
                           .driver = "6.2" };
     must(put(f, &m), f->err);
-    must(put_find(f, TUNING_TIER_USER, ALICE, key_of(56, 16, USUAL), "ConvNew",
+    must(put_find(f, ALICE, key_of(56, 16, USUAL), "ConvNew",
                   "2,0,miopenConvolutionFwdAlgoWinograd"),
          f->err);
     f->options.stale = TUNING_IGNORE;
@@ -184,8 +184,8 @@ TEST(facade, a_problem_has_the_neighbours_of_its_key)
     assert_string_equal(value_for(f, &question, &answer), "");
 }
 
-/* Of a strided one a PerfDb key does not tell which x it is: records and questions must agree on
- * one, or the family is never found. */
+/* With a stride, several input sizes have the same PerfDb key.  Records and questions must assume
+ * the same size, or the family is never found. */
 TEST(facade, a_strided_backward_problem_has_neighbours_in_a_perf_database)
 {
     struct fixture *f = *state;
