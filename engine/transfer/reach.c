@@ -6,7 +6,6 @@
 #include "engine/package/manifest_keys.h"
 #include "engine/transfer/url.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -78,12 +77,6 @@ static enum kiln_code open_source(struct received_job *received, struct kiln_err
     return KILN_OK;
 }
 
-static int is_public_key(const struct dirent *entry)
-{
-    size_t size = strlen(entry->d_name);
-    return entry->d_name[0] != '.' && size > 4 && strcmp(entry->d_name + size - 4, ".pub") == 0;
-}
-
 /* One that is no key is copied, too, as far as one may be: its reader says so. */
 static enum kiln_code copy_key(const char *directory, const char *name, struct kiln_err *err)
 {
@@ -106,7 +99,7 @@ static enum kiln_code copy_key(const char *directory, const char *name, struct k
 static enum kiln_code copy_keys(struct transfer_job *job, struct kiln_err *err)
 {
     struct dirent **entries = NULL;
-    int count = scandir(job->trusted_keys, &entries, is_public_key, alphasort);
+    int count = scandir(job->trusted_keys, &entries, key_file_is_public, alphasort);
     if (count < 0) /* none, or whoever reads them says why not */
         return KILN_OK;
     enum kiln_code rc = KILN_OK;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/transfer/transfer.h"
 
-#include "common/digest.h"
 #include "common/fs.h"
+#include "engine/digest/sha256.h"
 #include "engine/miopen/bzip2.h"
 #include "engine/miopen/database_id.h"
 #include "engine/package/package.h"
@@ -188,7 +188,7 @@ static enum kiln_code get_and_verify(struct transfer *t)
     if (!rc)
         rc = get_file(t);
     if (!rc)
-        rc = copy_file_digest(t->file_fd, &sha256, &t->fetched, t->err);
+        rc = sha256_of_file(t->file_fd, &sha256, &t->fetched, t->err);
     if (!rc)
         rc = provenance_check(&t->provenance, t->fetched, &sha256, t->err);
     if (!rc)
@@ -234,7 +234,7 @@ static enum kiln_code unpack_file(struct transfer *t)
     if (rc)
         return kiln_while(t->err, "unpacking");
     unlinkat(t->directory_fd, TRANSFER_FETCHED, 0);
-    rc = copy_file_digest(t->file_fd, &sha256, &t->result->size, t->err);
+    rc = sha256_of_file(t->file_fd, &sha256, &t->result->size, t->err);
     if (!rc)
         digest_to_hex(&sha256, t->result->sha256);
     return rc;

@@ -49,10 +49,10 @@ void write_file(const char *path, struct bytes content);
 struct buffer read_file(const char *path); /* owned memory */
 
 /* Checked, then adopted. */
-enum kiln_code adopt_into(struct fixture *f, const struct package_arrival *arrival,
+enum kiln_code adopt_into(struct fixture *f, const struct package_upload *upload,
                           struct package_info *ret_info);
 /* A manifest of the file that arrives, called |name|, by the trusted key |signer|; the caller's. */
-struct buffer sign(struct fixture *f, const struct package_arrival *arrival, const char *name,
+struct buffer sign(struct fixture *f, const struct package_upload *upload, const char *name,
                    const char *signer);
 /* Into incoming, then adopted. */
 enum kiln_code install(struct fixture *f, const char *name, unsigned first, unsigned count,

@@ -36,21 +36,21 @@ static int teardown(void **state)
 
 FIXTURE(package_install, package_setup, teardown);
 
-static struct package_arrival arrival_of(struct fixture *f, const char *path, const char *name)
+static struct package_upload upload_of(struct fixture *f, const char *path, const char *name)
 {
     BUFFER_AUTO struct buffer content = read_file(path);
     (void)f;
-    return (struct package_arrival){ .path = path,
-                                     .name = name,
-                                     .sha256 = sha256_of(buffer_view(&content)),
-                                     .fetched = name,
-                                     .source = "" };
+    return (struct package_upload){ .path = path,
+                                    .name = name,
+                                    .sha256 = sha256_of(buffer_view(&content)),
+                                    .fetched = name,
+                                    .source = "" };
 }
 
-static enum kiln_code adopt(struct fixture *f, const struct package_arrival *arrival)
+static enum kiln_code adopt(struct fixture *f, const struct package_upload *upload)
 {
     struct package_info info;
-    return adopt_into(f, arrival, &info);
+    return adopt_into(f, upload, &info);
 }
 
 static enum kiln_code remove_package(struct fixture *f, const char *name,
@@ -98,13 +98,13 @@ TEST(package_install, an_install_reports_the_package)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
-    BUFFER_AUTO struct buffer manifest = sign(f, &arrival, "gfx90a68.kdb", "alice");
-    arrival.manifest = buffer_view(&manifest);
-    arrival.source = "https://example.org/gfx90a68.kdb.bz2";
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
+    BUFFER_AUTO struct buffer manifest = sign(f, &upload, "gfx90a68.kdb", "alice");
+    upload.manifest = buffer_view(&manifest);
+    upload.source = "https://example.org/gfx90a68.kdb.bz2";
     struct package_info info;
 
-    must(adopt_into(f, &arrival, &info), f->err);
+    must(adopt_into(f, &upload, &info), f->err);
 
     assert_string_equal(info.name, "gfx90a68.kdb");
     assert_string_equal(info.path, path_in(f->own, "gfx90a68.kdb"));
@@ -112,7 +112,7 @@ TEST(package_install, an_install_reports_the_package)
     assert_string_equal(info.source, "https://example.org/gfx90a68.kdb.bz2");
     assert_int_equal(info.rows, 5);
     assert_true(info.installed > 0);
-    assert_true(digest_equal(&info.sha256, &arrival.sha256));
+    assert_true(digest_equal(&info.sha256, &upload.sha256));
     struct stat seen;
     assert_int_equal(stat(info.path, &seen), 0);
     assert_int_equal(seen.st_mode & 07777, 0644);
@@ -141,9 +141,9 @@ TEST(package_install, a_package_of_the_same_name_is_replaced)
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
     const char *path = put_package(f, f->incoming, "gfx90a68.kpkg", 5, 5);
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kpkg");
-    arrival.replace_signed = true;
-    must(adopt(f, &arrival), f->err);
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kpkg");
+    upload.replace_signed = true;
+    must(adopt(f, &upload), f->err);
 
     assert_false(has(f, MI210, 3));
     assert_true(has(f, MI210, 7));
@@ -161,9 +161,9 @@ TEST(package_install, an_upload_may_have_another_file_name)
     struct fixture *f = *state;
     const char *path = path_in(f->incoming, "17.part");
     write_package(f, path, PACKAGE_KDB, 0, 5);
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
 
-    must(adopt(f, &arrival), f->err);
+    must(adopt(f, &upload), f->err);
 
     assert_true(has(f, MI210, 3));
     assert_false(is_there(f->incoming, "17.part"));
@@ -184,16 +184,16 @@ TEST(package_install, a_file_changed_between_check_and_install_is_refused)
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 5, 5);
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
     struct package_checked checked;
     struct package_info info;
-    must(package_set_check(f->set, &arrival, &checked, &f->err), f->err);
+    must(package_set_check(f->set, &upload, &checked, &f->err), f->err);
     assert_int_equal(checked.rows, 5);
     BUFFER_AUTO struct buffer content = read_file(path);
     assert_int_equal(unlink(path), 0);
     write_file(path, buffer_view(&content));
 
-    assert_int_equal(package_set_adopt(f->set, &arrival, &checked, &info, &f->err), KILN_CORRUPT);
+    assert_int_equal(package_set_adopt(f->set, &upload, &checked, &info, &f->err), KILN_CORRUPT);
 
     assert_non_null(strstr(f->err.text, "changed"));
     assert_true(has(f, MI210, 3)); /* what was there answers on */
@@ -205,10 +205,10 @@ TEST(package_install, refuses_a_file_that_changed_since_it_was_checked)
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 5, 5);
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
-    arrival.sha256.bytes[31] ^= 1;
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
+    upload.sha256.bytes[31] ^= 1;
 
-    assert_int_equal(adopt(f, &arrival), KILN_CORRUPT);
+    assert_int_equal(adopt(f, &upload), KILN_CORRUPT);
 
     assert_says(f->err.text, "installing 'gfx90a68.kdb'");
     assert_says(f->err.text, "changed");
@@ -220,16 +220,16 @@ TEST(package_install, refuses_a_file_that_somebody_still_writes)
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 5, 5);
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
     int fd = open(path, O_RDWR | O_CLOEXEC);
 
-    enum kiln_code rc = adopt(f, &arrival);
+    enum kiln_code rc = adopt(f, &upload);
 
     close(fd);
     assert_int_equal(rc, KILN_BUSY);
     assert_says(f->err.text, "writing");
     assert_untouched(f, "gfx90a68.kdb");
-    must(adopt(f, &arrival), f->err);
+    must(adopt(f, &upload), f->err);
 }
 
 TEST(package_install, an_upload_that_is_no_regular_file_is_refused)
@@ -237,22 +237,22 @@ TEST(package_install, an_upload_that_is_no_regular_file_is_refused)
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 5, 5);
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
     const char *other = path_in(f->directory, "other-name");
 
     assert_int_equal(link(path, other), 0);
-    assert_int_equal(adopt(f, &arrival), KILN_INVALID);
+    assert_int_equal(adopt(f, &upload), KILN_INVALID);
     assert_says(f->err.text, "link");
     assert_untouched(f, "gfx90a68.kdb");
     assert_int_equal(unlink(path), 0);
     assert_int_equal(symlink(other, path), 0);
-    assert_int_not_equal(adopt(f, &arrival), KILN_OK);
+    assert_int_not_equal(adopt(f, &upload), KILN_OK);
     assert_untouched(f, "gfx90a68.kdb");
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0);
-    assert_int_equal(adopt(f, &arrival), KILN_INVALID);
+    assert_int_equal(adopt(f, &upload), KILN_INVALID);
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(adopt(f, &arrival), KILN_NOT_FOUND);
+    assert_int_equal(adopt(f, &upload), KILN_NOT_FOUND);
 }
 
 TEST(package_install, refuses_a_file_that_is_no_package)
@@ -262,9 +262,9 @@ TEST(package_install, refuses_a_file_that_is_no_package)
     const char *path = path_in(f->incoming, "gfx90a68.kdb");
     uint8_t zeros[4096] = { 0 };
     write_file(path, bytes_of(zeros, sizeof(zeros)));
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
 
-    assert_int_equal(adopt(f, &arrival), KILN_CORRUPT);
+    assert_int_equal(adopt(f, &upload), KILN_CORRUPT);
 
     assert_untouched(f, "gfx90a68.kdb");
 }
@@ -277,8 +277,8 @@ TEST(package_install, refuses_names_that_lead_elsewhere)
     struct fixture *f = *state;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        struct package_arrival arrival = arrival_of(f, path, names[i]);
-        assert_int_equal(adopt(f, &arrival), KILN_INVALID);
+        struct package_upload upload = upload_of(f, path, names[i]);
+        assert_int_equal(adopt(f, &upload), KILN_INVALID);
         assert_true(strlen(f->err.text) > 20);
     }
     assert_true(is_there(f->incoming, "gfx90a68.kdb"));
@@ -289,10 +289,10 @@ TEST(package_install, leaves_no_trace_when_it_cannot_be_moved)
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 5, 5);
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
     renames_until_crash = 0;
 
-    assert_int_equal(adopt(f, &arrival), KILN_IO);
+    assert_int_equal(adopt(f, &upload), KILN_IO);
 
     renames_until_crash = -1;
     assert_says(f->err.text, "cannot move");
@@ -305,11 +305,11 @@ TEST(package_install, a_crash_between_file_and_record_costs_nothing)
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, ""), f->err);
     const char *path = put_package(f, f->incoming, "gfx90a68.kpkg", 5, 5);
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kpkg");
-    BUFFER_AUTO struct buffer manifest = sign(f, &arrival, "gfx90a68.kpkg", "alice");
-    arrival.manifest = buffer_view(&manifest);
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kpkg");
+    BUFFER_AUTO struct buffer manifest = sign(f, &upload, "gfx90a68.kpkg", "alice");
+    upload.manifest = buffer_view(&manifest);
     renames_until_crash = 1;
-    assert_int_equal(adopt(f, &arrival), KILN_IO);
+    assert_int_equal(adopt(f, &upload), KILN_IO);
     renames_until_crash = -1;
     assert_int_equal(files_in(f, "gfx90a68.kpkg"), 3);
 
@@ -324,26 +324,26 @@ TEST(package_install, a_crash_between_file_and_record_costs_nothing)
 
 /* ---- what the process that fetched it says is not believed ---- */
 
-static enum kiln_code adopt_signed_as(struct fixture *f, struct package_arrival *arrival,
+static enum kiln_code adopt_signed_as(struct fixture *f, struct package_upload *upload,
                                       const char *signed_name)
 {
-    BUFFER_AUTO struct buffer manifest = sign(f, arrival, signed_name, "alice");
-    arrival->manifest = buffer_view(&manifest);
-    arrival->fetched = signed_name;
-    return adopt(f, arrival);
+    BUFFER_AUTO struct buffer manifest = sign(f, upload, signed_name, "alice");
+    upload->manifest = buffer_view(&manifest);
+    upload->fetched = signed_name;
+    return adopt(f, upload);
 }
 
 TEST(package_install, a_file_that_its_genuine_manifest_does_not_describe_is_refused)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
-    struct package_arrival other = arrival_of(f, path, "gfx90a68.kdb"), arrival = other;
+    struct package_upload other = upload_of(f, path, "gfx90a68.kdb"), upload = other;
     other.sha256 = (struct digest){ { 1 } };
     BUFFER_AUTO struct buffer manifest = sign(f, &other, "gfx90a68.kdb", "alice");
-    arrival.manifest = buffer_view(&manifest);
-    arrival.may_be_packed = true; /* its name says that it is not */
+    upload.manifest = buffer_view(&manifest);
+    upload.may_be_packed = true; /* its name says that it is not */
 
-    assert_int_equal(adopt(f, &arrival), KILN_CORRUPT);
+    assert_int_equal(adopt(f, &upload), KILN_CORRUPT);
     assert_says(f->err.text, "manifest");
     assert_false(is_there(f->own, "gfx90a68.kdb"));
 }
@@ -352,16 +352,16 @@ TEST(package_install, a_manifest_that_was_changed_or_is_nobodys_is_refused)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
-    BUFFER_AUTO struct buffer manifest = sign(f, &arrival, "gfx90a68.kdb", "alice");
-    arrival.manifest = buffer_view(&manifest);
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
+    BUFFER_AUTO struct buffer manifest = sign(f, &upload, "gfx90a68.kdb", "alice");
+    upload.manifest = buffer_view(&manifest);
     char *digits = memmem(manifest.data, manifest.size, "sha256", 6);
     digits[12] = digits[12] == '0' ? '1' : '0';
-    assert_int_equal(adopt(f, &arrival), KILN_DENIED);
+    assert_int_equal(adopt(f, &upload), KILN_DENIED);
     assert_says(f->err.text, "signature");
 
-    arrival.manifest = bytes_of_text("{}");
-    assert_int_equal(adopt(f, &arrival), KILN_CORRUPT);
+    upload.manifest = bytes_of_text("{}");
+    assert_int_equal(adopt(f, &upload), KILN_CORRUPT);
     assert_false(is_there(f->own, "gfx90a68.kdb"));
 }
 
@@ -369,8 +369,8 @@ TEST(package_install, a_manifest_of_another_device_is_refused)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
-    assert_int_equal(adopt_signed_as(f, &arrival, "gfx906_60.kdb"), KILN_DENIED);
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
+    assert_int_equal(adopt_signed_as(f, &upload, "gfx906_60.kdb"), KILN_DENIED);
     assert_says(f->err.text, "'gfx906_60.kdb'");
 }
 
@@ -379,15 +379,15 @@ TEST(package_install, the_manifest_of_a_packed_file_counts_if_the_packed_file_wa
     struct fixture *f = *state;
     struct package_info info;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb"), packed = arrival;
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb"), packed = upload;
     packed.sha256 = (struct digest){ { 1 } };
     BUFFER_AUTO struct buffer manifest = sign(f, &packed, "gfx90a68.kdb.bz2", "alice");
-    arrival.manifest = buffer_view(&manifest);
-    arrival.fetched = "gfx90a68.kdb.bz2";
-    assert_int_equal(adopt(f, &arrival), KILN_CORRUPT);
+    upload.manifest = buffer_view(&manifest);
+    upload.fetched = "gfx90a68.kdb.bz2";
+    assert_int_equal(adopt(f, &upload), KILN_CORRUPT);
 
-    arrival.may_be_packed = true;
-    must(adopt_into(f, &arrival, &info), f->err);
+    upload.may_be_packed = true;
+    must(adopt_into(f, &upload, &info), f->err);
     assert_string_equal(info.signer, "alice");
 }
 
@@ -396,15 +396,15 @@ TEST(package_install, the_sha256_that_was_asked_for_is_compared)
     struct fixture *f = *state;
     char digits[DIGEST_HEX_SIZE];
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
     const struct digest another = { { 1 } };
     digest_to_hex(&another, digits);
-    arrival.wanted = digits;
-    assert_int_equal(adopt(f, &arrival), KILN_CORRUPT);
+    upload.wanted = digits;
+    assert_int_equal(adopt(f, &upload), KILN_CORRUPT);
     assert_says(f->err.text, "given");
 
-    digest_to_hex(&arrival.sha256, digits);
-    must(adopt(f, &arrival), f->err);
+    digest_to_hex(&upload.sha256, digits);
+    must(adopt(f, &upload), f->err);
 }
 
 /* ---- what was installed changes ---- */
@@ -551,9 +551,9 @@ TEST(package_install, a_signed_package_is_replaced_by_an_unsigned_one_only_on_re
     assert_true(has(f, MI210, 3));
 
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 5, 5);
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
-    arrival.replace_signed = true;
-    must(adopt(f, &arrival), f->err);
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
+    upload.replace_signed = true;
+    must(adopt(f, &upload), f->err);
     assert_true(has(f, MI210, 7));
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err); /* unsigned ones replace each other */
     must(install(f, "gfx90a68.kdb", 0, 5, "alice"), f->err);
