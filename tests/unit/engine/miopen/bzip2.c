@@ -162,9 +162,9 @@ TEST(bzip2, refuses_another_size_than_the_stated_one)
     BUFFER_AUTO struct buffer back;
     buffer_init(&back, LIMIT);
     assert_int_equal(bzip2_unpack(buffer_view(&f->stored), 39999, &back, &f->err), KILN_CORRUPT);
-    assert_says(f->err.text, "more than the 39999 bytes stated");
+    assert_says(f->err.text, "39999");
     assert_int_equal(bzip2_unpack(buffer_view(&f->stored), 40001, &back, &f->err), KILN_CORRUPT);
-    assert_says(f->err.text, "40000 bytes instead of 40001");
+    assert_says(f->err.text, "40001");
     assert_int_equal(back.size, 0);
 }
 
@@ -177,10 +177,10 @@ TEST(bzip2, refuses_a_stream_that_is_cut_or_followed_by_something)
     for (size_t size = 0; size < f->stored.size; size += 97)
         assert_int_equal(bzip2_unpack(bytes_of(f->stored.data, size), 40000, &back, &f->err),
                          KILN_CORRUPT);
-    assert_says(f->err.text, "ends too early");
+    assert_says(f->err.text, "too early");
     buffer_put_u8(&f->stored, 0);
     assert_int_equal(bzip2_unpack(buffer_view(&f->stored), 40000, &back, &f->err), KILN_CORRUPT);
-    assert_says(f->err.text, "1 bytes follow");
+    assert_says(f->err.text, "follow");
     assert_int_equal(back.size, 0);
 }
 
@@ -208,7 +208,7 @@ TEST(bzip2, output_beyond_the_limit_of_the_caller_is_an_error)
     BUFFER_AUTO struct buffer back;
     buffer_init(&back, 20000);
     assert_int_equal(bzip2_unpack(buffer_view(&f->stored), 40000, &back, &f->err), KILN_NO_MEMORY);
-    assert_says(f->err.text, "cannot hold 40000");
+    assert_says(f->err.text, "40000");
 }
 
 /* ---- files ---- */
@@ -270,7 +270,7 @@ TEST(bzip2, a_file_may_not_grow_beyond_the_limit)
     struct fixture *f = *state;
     run(f, "head -c 4000000 /dev/zero | bzip2 > zeros.bz2");
     assert_int_equal(unpack_file(f, "zeros.bz2", 3999999, NULL), KILN_FULL);
-    assert_says(f->err.text, "3999999 bytes allowed");
+    assert_says(f->err.text, "3999999");
     must(unpack_file(f, "zeros.bz2", 4000000, NULL), f->err);
 }
 
@@ -281,10 +281,10 @@ TEST(bzip2, refuses_a_file_that_is_damaged)
            "(cat whole.bz2; echo more) > more.bz2; : > empty.bz2; echo plain > plain.bz2");
     static const struct {
         const char *name, *says;
-    } bad[] = { { "cut.bz2", "ends too early" },
-                { "more.bz2", "damaged or no bzip2" },
+    } bad[] = { { "cut.bz2", "too early" },
+                { "more.bz2", "damaged" },
                 { "empty.bz2", "is empty" },
-                { "plain.bz2", "damaged or no bzip2" } };
+                { "plain.bz2", "damaged" } };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         assert_int_equal(unpack_file(f, bad[i].name, LIMIT, NULL), KILN_CORRUPT);
         assert_says(f->err.text, bad[i].says);

@@ -100,7 +100,7 @@ TEST(plain, refuses_every_other_spelling)
         struct kiln_err err = KILN_ERR_INIT;
         if (database_id_parse(bytes_of_text(bad[i]), &id, &err) != KILN_INVALID)
             fail_msg("'%s' was taken for a database id", bad[i]);
-        assert_says(err.text, "gfx906_60, gfx90a68");
+        assert_says(err.text, "gfx906_60");
     }
 }
 
@@ -127,7 +127,7 @@ TEST(plain, nvidias_targets_are_ids_of_kilns_own_packages_alone)
     for (size_t i = 0; i < 4; i++) {
         err = KILN_ERR_INIT;
         assert_int_equal(database_id_of_file(miopens[i], &id, &err), KILN_INVALID);
-        assert_says(err.text, "for AMD's GPUs only");
+        assert_says(err.text, "kilnctl pkg");
     }
     must(database_id_of_file("gfx90a68.kdb", &id, &err), err);
     assert_true(database_id_is_miopens(&id));
@@ -141,7 +141,7 @@ TEST(plain, a_package_is_for_no_single_device_of_others_than_amd)
         struct database_id id;
         struct kiln_err err = KILN_ERR_INIT;
         assert_int_equal(database_id_of_file(bad[i], &id, &err), KILN_INVALID);
-        assert_says(err.text, "is for a target: sm_90.kpkg");
+        assert_says(err.text, "sm_90.kpkg");
     }
 }
 
@@ -166,7 +166,7 @@ TEST(plain, says_which_file_names_no_device)
     assert_says(err.text, "kernels.kdb");
     assert_says(err.text, "gfx90a68");
     assert_int_equal(database_id_of_file("gfx90a68/x.kdb", &id, &err), KILN_INVALID);
-    assert_says(err.text, "is a path");
+    assert_says(err.text, "path");
 }
 
 TEST(plain, splits_a_version_off)
@@ -184,7 +184,7 @@ TEST(plain, splits_a_version_off)
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         assert_int_equal(database_id_split(bytes_of_text(wrong[i]), &id, &version, &err),
                          KILN_INVALID);
-        assert_says(err.text, "as '3.2.0'");
+        assert_says(err.text, "'3.2.0'");
     }
     assert_int_equal(database_id_split(bytes_of("a@3\0", 4), &id, &version, &err), KILN_INVALID);
 }

@@ -190,12 +190,12 @@ TEST(kern_db, a_row_that_fails_its_check_is_a_miss_that_says_why)
         { "uncompressed_size = uncompressed_size + 1", "instead of" },
         { "uncompressed_size = uncompressed_size - 1", "more than" },
         { "uncompressed_size = 0", "md5" },
-        { "uncompressed_size = -1", "more than 268435456 bytes" },
-        { "uncompressed_size = 268435457", "more than 268435456 bytes" },
+        { "uncompressed_size = -1", "268435456" },
+        { "uncompressed_size = 268435457", "268435456" },
         { "uncompressed_size = 'many'", "md5" },
         { "kernel_blob = x''", "is empty" },
-        { "kernel_blob = x'425a6839'", "ends too early" },
-        { "kernel_hash = hex(zeroblob(40000))", "a text of more than 65536 bytes" },
+        { "kernel_blob = x'425a6839'", "too early" },
+        { "kernel_hash = hex(zeroblob(40000))", "65536" },
     };
     add_row(f, "conv.s.o", "-DA", 500, true);
     for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
@@ -253,12 +253,12 @@ TEST(kern_db, a_file_that_is_no_database_is_refused)
     run(f, ": > %s", f->path);
     refuse(f, f->path, KILN_CORRUPT, "is empty");
     run(f, "echo 'not a database' > %s", f->path);
-    refuse(f, f->path, KILN_CORRUPT, "file is not a database");
+    refuse(f, f->path, KILN_CORRUPT, "database");
     run(f, "head -c 100000 /dev/urandom > %s", f->path);
-    refuse(f, f->path, KILN_CORRUPT, "file is not a database");
+    refuse(f, f->path, KILN_CORRUPT, "database");
     run(f, "rm %s; mkfifo %s", f->path, f->path);
-    refuse(f, f->path, KILN_CORRUPT, "is not a file");
-    refuse(f, f->directory, KILN_CORRUPT, "is not a file");
+    refuse(f, f->path, KILN_CORRUPT, "file");
+    refuse(f, f->directory, KILN_CORRUPT, "file");
 }
 
 static void refuse_schema(struct fixture *f, const char *sql, const char *says)
@@ -274,9 +274,9 @@ static void refuse_schema(struct fixture *f, const char *sql, const char *says)
 TEST(kern_db, refuses_a_database_of_another_kind)
 {
     struct fixture *f = *state;
-    refuse_schema(f, "create table other (a)", "has no table 'kern_db'");
-    refuse_schema(f, "create table kern_db (" BUT_FOR_HASH ")", "has no column 'kernel_hash'");
-    refuse_schema(f, "create table kern_db (a)", "has no column 'kernel_name'");
+    refuse_schema(f, "create table other (a)", "table 'kern_db'");
+    refuse_schema(f, "create table kern_db (" BUT_FOR_HASH ")", "column 'kernel_hash'");
+    refuse_schema(f, "create table kern_db (a)", "column 'kernel_name'");
 }
 
 TEST(kern_db, refuses_a_schema_longer_than_any_honest_one)
@@ -287,7 +287,7 @@ TEST(kern_db, refuses_a_schema_longer_than_any_honest_one)
         "head -c 150000 /dev/zero | tr '\\0' ' '; "
         "echo 'kernel_hash text, uncompressed_size int);') | sqlite3 %s",
         f->path);
-    refuse(f, f->path, KILN_CORRUPT, "malformed database schema");
+    refuse(f, f->path, KILN_CORRUPT, "schema");
 }
 
 /* Whatever stands in for the table could run expressions of the file's own. */
@@ -297,19 +297,19 @@ TEST(kern_db, a_view_that_looks_like_the_table_is_refused)
     refuse_schema(f,
                   "create table k (" BUT_FOR_HASH ", kernel_hash text);"
                   "create view kern_db as select * from k",
-                  "has no table 'kern_db'");
+                  "table 'kern_db'");
     refuse_schema(f,
                   "create virtual table kern_db using fts5 (kernel_name, kernel_args, "
                   "kernel_blob, kernel_hash, uncompressed_size)",
-                  "has no column 'kernel_name'");
+                  "column 'kernel_name'");
     refuse_schema(f,
                   "create table kern_db (" BUT_FOR_HASH ", kernel_hash text as (hex(kernel_blob)))",
-                  "has no column 'kernel_hash'");
+                  "column 'kernel_hash'");
     refuse_schema(f,
                   "create table kern_db (kernel_name text, kernel_args text, kernel_blob blob, "
                   "kernel_hash text, uncompressed_size int, primary key (kernel_name)) "
                   "without rowid",
-                  "no such column: rowid");
+                  "rowid");
 }
 
 TEST(kern_db, says_when_permissions_are_missing)

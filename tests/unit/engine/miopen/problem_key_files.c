@@ -27,13 +27,13 @@ typedef size_t key_write(const struct problem *p, char text[PROBLEM_KEY_MAX]);
 enum reason { LARGE_FILTER, LARGE_TENSOR, OLD_LAYOUT, REASON_COUNT };
 
 static const struct {
-    const char *says; /* part of the parser's sentence */
+    const char *says; /* part of the parser's message */
     const char *why;
 } reasons[] = {
-    [LARGE_FILTER] = { "the output is empty",
+    [LARGE_FILTER] = { "is empty",
                        "the filter exceeds the padded input: MIOpen takes the output to be 1" },
-    [LARGE_TENSOR] = { "2147483647 are the most", "a tensor has 2^31 elements or more" },
-    [OLD_LAYOUT] = { "three dimensions and the layout 'NCHW'",
+    [LARGE_TENSOR] = { "2147483647", "a tensor has 2^31 elements or more" },
+    [OLD_LAYOUT] = { "layout 'NCHW'",
                      "3-D rows that an older MIOpen called NCHW, where it asks for NCDHW today" },
 };
 

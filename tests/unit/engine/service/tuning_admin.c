@@ -588,7 +588,7 @@ TEST(tuning, a_verbatim_record_is_shown_by_its_key)
                                       "'hello world'" }); /* it is ann's */
     tuning_refused(
         f, &f->ann,
-        &(struct refusal){ MESSAGE_tuning_show, SHOW("hello"), KILN_INVALID, "names no" });
+        &(struct refusal){ MESSAGE_tuning_show, SHOW("hello"), KILN_INVALID, "MIOpenDriver" });
 }
 
 TEST(tuning, a_verbatim_record_is_removed_by_its_key)
@@ -598,11 +598,11 @@ TEST(tuning, a_verbatim_record_is_removed_by_its_key)
     tuning_refused(f, &f->ann,
                    &(struct refusal){ MESSAGE_tuning_remove,
                                       "{\"tier\":\"user\",\"problem\":\"hello\"}", KILN_INVALID,
-                                      "names no" });
+                                      "MIOpenDriver" });
     tuning_refused(f, &f->bob,
                    &(struct refusal){ MESSAGE_tuning_remove, /* and is not told that ann has it */
                                       "{\"tier\":\"user\",\"problem\":\"hello world\"}",
-                                      KILN_INVALID, "names no" });
+                                      KILN_INVALID, "MIOpenDriver" });
     KILN_AUTO(json)
     struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_remove,
                                   "{\"tier\":\"user\",\"problem\":\"hello world\"}");

@@ -38,7 +38,7 @@ TEST(transfer, refuses_a_malformed_sha256_before_it_fetches)
     from_server(f, PACKAGE);
     f->job.sha256 = "abc";
 
-    expect_refused(f, KILN_INVALID, "64 hexadecimal digits");
+    expect_refused(f, KILN_INVALID, "hexadecimal");
 
     assert_int_equal(f->server.requests, 0);
 }
@@ -152,14 +152,14 @@ TEST(transfer, a_signed_package_goes_by_no_name_of_another_device_or_format)
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         from_server(f, PACKAGE);
         f->job.name = others[i];
-        expect_refused(f, KILN_DENIED, "signs this file as 'gfx90a68.kdb'");
+        expect_refused(f, KILN_DENIED, "'gfx90a68.kdb'");
         assert_non_null(strstr(f->result.err.text, others[i]));
     }
     package_write(&f->p, "latest", ROWS, OBJECT_SIZE);
     package_sign(&f->p, "latest", "amd2", true);
     from_server(f, "latest");
     f->job.name = PACKAGE;
-    expect_refused(f, KILN_DENIED, "signs this file as 'latest'");
+    expect_refused(f, KILN_DENIED, "'latest'");
 }
 
 TEST(transfer, a_signed_package_goes_by_another_name_of_the_same_device)
@@ -186,7 +186,7 @@ TEST(transfer, refuses_an_unsigned_package_where_a_signature_is_required)
     expect_refused(f, KILN_DENIED, "require_signature");
 
     from_file_url(f, PACKAGE);
-    expect_refused(f, KILN_DENIED, "kilnctl pkg sign");
+    expect_refused(f, KILN_DENIED, "pkg sign");
 
     from_server(f, PACKAGE);
     expect_refused(f, KILN_DENIED, "require_signature");
