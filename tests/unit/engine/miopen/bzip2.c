@@ -38,7 +38,7 @@ static int teardown(void **state)
 
 FIXTURE(bzip2, setup, teardown);
 
-/* Like code: runs and repeats, but not one byte over and over. */
+/* Compressible like machine code, but not trivially. */
 static void fill(struct buffer *b, size_t size, unsigned seed)
 {
     for (size_t i = 0; i < size; i++) {
@@ -75,7 +75,7 @@ static int open_file(struct fixture *f, const char *name, int flags)
     return fd;
 }
 
-/* Runs a command of the shell in the directory. */
+/* Runs a shell command in the directory. */
 static void run(struct fixture *f, const char *command)
 {
     char line[256];
@@ -134,7 +134,7 @@ TEST(bzip2, a_packed_file_is_unpacked_by_the_bzip2_tool)
     assert_same(buffer_view(&back), buffer_view(&f->raw));
 }
 
-TEST(bzip2, content_that_does_not_shrink_does_not_fit)
+TEST(bzip2, incompressible_content_does_not_fit)
 {
     struct fixture *f = *state;
     fill_randomly(&f->raw, 5000);
@@ -155,7 +155,7 @@ static void pack(struct fixture *f, size_t size)
     assert_true(fits);
 }
 
-TEST(bzip2, refuses_another_size_than_the_stated_one)
+TEST(bzip2, content_of_another_size_is_refused)
 {
     struct fixture *f = *state;
     pack(f, 40000);
@@ -168,7 +168,7 @@ TEST(bzip2, refuses_another_size_than_the_stated_one)
     assert_int_equal(back.size, 0);
 }
 
-TEST(bzip2, refuses_a_stream_that_is_cut_or_followed_by_something)
+TEST(bzip2, a_truncated_or_extended_bzip2_stream_is_refused)
 {
     struct fixture *f = *state;
     pack(f, 40000);
@@ -194,7 +194,7 @@ TEST(bzip2, a_flipped_bit_is_never_other_content)
         f->stored.data[bit / 8] ^= (uint8_t)(1u << (bit % 8));
         enum kiln_code rc = bzip2_unpack(buffer_view(&f->stored), 3000, &back, &f->err);
         f->stored.data[bit / 8] ^= (uint8_t)(1u << (bit % 8));
-        if (rc == KILN_OK) /* padding behind the checksum, or the letter of the block size */
+        if (rc == KILN_OK) /* padding after the checksum, or the digit of the block size */
             assert_same(buffer_view(&back), buffer_view(&f->raw));
         else
             assert_int_equal(rc, KILN_CORRUPT);
@@ -235,7 +235,7 @@ static enum kiln_code unpack_file(struct fixture *f, const char *name, uint64_t 
     return bzip2_unpack_file(from, to, limit, reported ? &progress : NULL, &f->err);
 }
 
-TEST(bzip2, unpacks_a_file_of_several_streams)
+TEST(bzip2, a_bzip2_file_with_several_streams_is_unpacked)
 {
     struct fixture *f = *state;
     fill(&f->raw, 3000000, 9);
@@ -252,7 +252,7 @@ TEST(bzip2, unpacks_a_file_of_several_streams)
     assert_int_equal(reported.latest, packed.size);
 }
 
-TEST(bzip2, unpacks_a_file_that_comes_byte_by_byte)
+TEST(bzip2, a_bzip2_file_read_byte_by_byte_is_unpacked)
 {
     struct fixture *f = *state;
     fill(&f->raw, 5000, 2);
@@ -274,7 +274,7 @@ TEST(bzip2, a_file_may_not_grow_beyond_the_limit)
     must(unpack_file(f, "zeros.bz2", 4000000, NULL), f->err);
 }
 
-TEST(bzip2, refuses_a_file_that_is_damaged)
+TEST(bzip2, a_damaged_bzip2_file_is_refused)
 {
     struct fixture *f = *state;
     run(f, "head -c 300000 /dev/zero | bzip2 > whole.bz2; head -c 30 whole.bz2 > cut.bz2;"
@@ -291,7 +291,7 @@ TEST(bzip2, refuses_a_file_that_is_damaged)
     }
 }
 
-TEST(bzip2, says_when_a_descriptor_cannot_be_used)
+TEST(bzip2, an_unusable_descriptor_is_reported)
 {
     struct fixture *f = *state;
     run(f, "echo content | bzip2 > a.bz2");

@@ -17,7 +17,7 @@ struct fixture {
     struct buffer reported; /* a line for each record and each bad row */
     size_t records, bad;
     bool stop;
-    struct perf_db_writer *writer; /* every record goes there too; owned */
+    struct perf_db_writer *writer; /* owned; gets every record, too */
     struct kiln_err err;
 };
 
@@ -57,7 +57,7 @@ static void run_sql(const char *path, const char *sql)
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
-/* As MIOpen's, but nothing forbids what the tests put in. */
+/* MIOpen's schema without the constraints, so that tests can insert invalid rows. */
 static const char loose[] =
     "create table config (id integer primary key, layout text, data_type text, direction text,"
     "spatial_dim int, in_channels int, in_h int, in_w int, in_d int, fil_h int, fil_w int,"
@@ -121,7 +121,7 @@ static const char *read_loose(struct fixture *f, const char *sql)
 #define RECORD_3 "3 " KEY("8") "=A:7;C:8 11 14\n"
 #define RECORD_5 "5 " KEY("9") "=B:1,2;A: 10 12\n"
 
-TEST(perf_db, gives_records_by_config_and_entries_by_id)
+TEST(perf_db, perf_db_records_come_by_config_and_entries_by_id)
 {
     assert_string_equal(read_loose(*state, ""), RECORD_3 RECORD_5);
 }
@@ -173,7 +173,7 @@ static const struct {
     { "update config set layout = printf('%01020d',1) where id = 3", "1024", 3 },
 };
 
-TEST(perf_db, a_bad_row_is_reported_with_its_id_and_left_out)
+TEST(perf_db, a_bad_row_is_reported_with_its_id_and_skipped)
 {
     struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(damage) / sizeof(damage[0]); i++) {
@@ -215,7 +215,7 @@ static const struct {
       "table 'perf_db'" },
 };
 
-TEST(perf_db, a_database_that_is_no_perf_db_is_refused_with_what_it_lacks)
+TEST(perf_db, a_database_without_perf_db_tables_is_refused)
 {
     struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
@@ -228,7 +228,7 @@ TEST(perf_db, a_database_that_is_no_perf_db_is_refused_with_what_it_lacks)
     }
 }
 
-TEST(perf_db, a_file_that_is_no_database_is_refused)
+TEST(perf_db, a_file_that_is_not_a_database_is_refused)
 {
     struct fixture *f = *state;
     must(fs_replace_file(f->path, bytes_of_text("gfx906 and so on, but no database at all"), 0600,
@@ -240,7 +240,7 @@ TEST(perf_db, a_file_that_is_no_database_is_refused)
     assert_says(f->err.text, f->path);
 }
 
-TEST(perf_db, the_caller_can_stop)
+TEST(perf_db, the_caller_can_stop_reading_a_perf_db)
 {
     struct fixture *f = *state;
     read_loose(f, "");
@@ -252,7 +252,7 @@ TEST(perf_db, the_caller_can_stop)
     assert_int_equal(f->records, 0);
 }
 
-/* Whatever a damaged page says: an answer, and no record that is malformed. */
+/* A damaged page may cost records, but the reader must return, without any malformed record. */
 TEST(perf_db, damaged_pages_neither_crash_nor_hang_the_reader)
 {
     struct fixture *f = *state;
@@ -304,7 +304,7 @@ static enum kiln_code add(struct fixture *f, const char *key, const char *value,
     return perf_db_writer_add(f->writer, &record, &f->err);
 }
 
-TEST(perf_db, numbers_on_where_no_ids_are_given)
+TEST(perf_db, records_without_ids_get_the_next_ids)
 {
     struct fixture *f = *state;
     const uint64_t ids[] = { 70, 60 };
@@ -363,7 +363,7 @@ TEST(perf_db, an_unfinished_file_is_removed_and_an_existing_one_kept)
     must(try_read(f, f->path), f->err);
 }
 
-TEST(perf_db, the_same_records_give_the_same_bytes)
+TEST(perf_db, equal_records_give_equal_perf_dbs)
 {
     struct fixture *f = *state;
     struct buffer files[2];

@@ -20,7 +20,7 @@ static struct problem parsed(key_parse *reader, const char *key)
     return p;
 }
 
-/* The keys themselves, given back by what they were read into. */
+/* Parses the key and writes it again, which must give the same text. */
 static struct problem survives(key_parse *reader, key_write *writer, const char *key)
 {
     char text[PROBLEM_KEY_MAX];
@@ -41,7 +41,7 @@ static void refused(key_parse *reader, const char *key, enum kiln_code code, con
     assert_int_equal(p.n, 77); /* a result is written on success only */
 }
 
-TEST(plain, a_forward_find_key_is_read_as_it_stands)
+TEST(plain, a_forward_find_key_is_parsed)
 {
     struct problem p = survives(find_key_parse, find_key_write,
                                 "64-56-28-3x5-128-28-24-32-1x2-2x1-1x2-0-NCHW-FP32-F");
@@ -145,12 +145,12 @@ TEST(plain, a_strided_backward_perf_key_names_the_smallest_x)
                                 "2x128x28x27x1x3x3x1x64x32x0x1x0x2x2x0x1x1x0x0x1xNHWCxFP16xB");
     assert_int_equal(p.c, 64);
     assert_int_equal(p.k, 128);
-    assert_int_equal(p.in.h, 57);    /* 27 * 2 + 3; 58 gives 28 too */
+    assert_int_equal(p.in.h, 57);    /* 27 * 2 + 3; 58 would also give 28 */
     assert_int_equal(p.in.w, 53);    /* 26 * 2 + 3 - 2 */
-    assert_int_equal(p.stride.d, 1); /* ours, where MIOpen has 0 */
+    assert_int_equal(p.stride.d, 1); /* kiln's value; MIOpen has 0 */
     assert_int_equal(p.dilation.d, 1);
 
-    /* All of dy comes from the padding: x is as small as x may be. */
+    /* All of dy comes from the padding, so x has the smallest possible size. */
     p = survives(perf_key_parse, perf_key_write,
                  "2x8x3x3x1x1x1x1x8x1x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xW");
     assert_int_equal(p.in.h, 1);
@@ -288,7 +288,7 @@ TEST(plain, a_megabyte_of_digits_and_a_nul_are_refused)
     assert_says(err.text, "column 44");
 }
 
-/* A refusal with a sentence, or a problem that is written as it was read. */
+/* The key must be refused with a message, or be written exactly as it was read. */
 static bool is_same_or_refused(key_parse *reader, key_write *writer, struct bytes key)
 {
     char back[PROBLEM_KEY_MAX];
@@ -299,7 +299,7 @@ static bool is_same_or_refused(key_parse *reader, key_write *writer, struct byte
     return writer(&p, back) == key.size && memcmp(back, key.data, key.size) == 0;
 }
 
-/* Each byte of a key in turn as each other byte, and each beginning of it. */
+/* Replaces each byte of a key with every other byte, and tries every truncation. */
 static void damaged(key_parse *reader, key_write *writer, const char *key)
 {
     char copy[PROBLEM_KEY_MAX];
@@ -315,7 +315,7 @@ static void damaged(key_parse *reader, key_write *writer, const char *key)
     (void)survives(reader, writer, key);
 }
 
-TEST(plain, no_damage_makes_a_key_of_another_spelling)
+TEST(plain, a_damaged_key_never_parses_as_another_spelling)
 {
     damaged(find_key_parse, find_key_write, "128-28-28-3x3-64-58-58-32-0x0-2x2-1x1-0-NCHW-FP32-B");
     damaged(find_key_parse, find_key_write,
@@ -355,7 +355,7 @@ static struct problem random_valid(uint64_t *seed)
     do {
         uint32_t dims = between(seed, 2, 3);
         uint32_t groups = between(seed, 0, 1) ? 1 : between(seed, 1, 12);
-        uint32_t uniform = between(seed, 0, 3); /* 0 and 1: all of that layout */
+        uint32_t uniform = between(seed, 0, 3); /* 0 and 1: all tensors have this layout */
         p = (struct problem){
             .direction = between(seed, 0, 2),
             .spatial_dims = dims,
@@ -377,7 +377,7 @@ static struct problem random_valid(uint64_t *seed)
     return p;
 }
 
-TEST(plain, any_problem_survives_its_find_key)
+TEST(plain, random_problems_survive_their_find_keys)
 {
     uint64_t seed = 20221;
     for (unsigned i = 0; i < 200000; i++) {
@@ -413,7 +413,7 @@ TEST(plain, any_problem_has_the_perf_key_of_the_problem_that_the_key_names)
             exact++;
             continue;
         }
-        smaller++; /* nothing but x's size, of what is not forward, and not larger */
+        smaller++; /* only x may differ, for backward directions, and it must be smaller */
         assert_int_not_equal(p.direction, DIRECTION_FORWARD);
         assert_true(back.in.d <= p.in.d && back.in.h <= p.in.h && back.in.w <= p.in.w);
         back.in = p.in;
@@ -422,7 +422,7 @@ TEST(plain, any_problem_has_the_perf_key_of_the_problem_that_the_key_names)
     assert_true(exact > 50000 && smaller > 20000 && none > 20000);
 }
 
-TEST(plain, the_largest_numbers_fit)
+TEST(plain, keys_with_the_largest_numbers_fit)
 {
     char key[PROBLEM_KEY_MAX];
     struct problem p = { .spatial_dims = 3, .direction = 1 };
@@ -442,7 +442,7 @@ static unsigned named(const char *text, struct problem problems[3])
     return count;
 }
 
-TEST(plain, people_may_name_a_problem_by_either_key_or_a_driver_line)
+TEST(plain, a_problem_can_be_stated_by_key_or_command_line)
 {
     struct problem find[3], perf[3], line[3];
     assert_int_equal(named(" 64-56-56-3x3-32-56-56-8-1x1-1x1-1x1-0-NCHW-FP32-F\n", find), 1);
@@ -465,7 +465,7 @@ TEST(plain, a_driver_line_names_a_problem_for_each_direction)
     assert_int_equal(p[1].type, TYPE_INT8);
 }
 
-TEST(plain, a_text_that_names_no_problem_gets_a_hint_what_would)
+TEST(plain, a_text_without_a_problem_is_refused_with_a_hint)
 {
     static const struct {
         const char *text;

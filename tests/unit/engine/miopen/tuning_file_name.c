@@ -43,7 +43,7 @@ static void assert_same(const struct tuning_file_name *a, const struct tuning_fi
     assert_int_equal(a->is_user, b->is_user);
 }
 
-TEST(plain, reads_and_writes_miopens_names_and_kilns)
+TEST(plain, tuning_file_names_are_read_and_written)
 {
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         struct tuning_file_name n;
@@ -62,7 +62,7 @@ TEST(plain, reads_and_writes_miopens_names_and_kilns)
     }
 }
 
-TEST(plain, reads_the_older_names_of_perf_text)
+TEST(plain, older_names_of_perf_texts_are_read)
 {
     struct tuning_file_name n;
     struct kiln_err err = KILN_ERR_INIT;
@@ -108,7 +108,7 @@ static const struct {
     { "\x1b]0;x.db", "'?]0;x.db'" },
 };
 
-TEST(plain, says_which_part_of_a_name_is_wrong)
+TEST(plain, a_bad_tuning_file_name_is_refused_with_its_wrong_part)
 {
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct tuning_file_name n;

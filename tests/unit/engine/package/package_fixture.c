@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Take libc's place also for SQLite: tests need not survive a power cut. */
+/* Replaces libc's function, also for SQLite, to save time: tests need not survive a power cut. */
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's name is reserved
 __attribute__((visibility("default"))) int fdatasync(int fd)
 {
@@ -84,7 +84,7 @@ struct kernel_text text_of(unsigned number)
     return text;
 }
 
-/* Half of it compresses, so that both stored forms come about. */
+/* Only half of the objects are compressible, so that both stored forms occur. */
 struct buffer object_of(unsigned number)
 {
     struct buffer raw;
@@ -196,7 +196,7 @@ enum kiln_code install(struct fixture *f, const char *name, unsigned first, unsi
     };
     BUFFER_AUTO struct buffer manifest = { 0 };
     char key[100];
-    snprintf(key, sizeof(key), "%s.key", signer); /* without it |signer| is a mere word */
+    snprintf(key, sizeof(key), "%s.key", signer); /* without the file, |signer| is only a name */
     if (access(path_in(f->keys, key), R_OK) == 0) {
         manifest = sign(f, &upload, name, signer);
         upload.manifest = buffer_view(&manifest);

@@ -12,7 +12,7 @@
 
 #define MI210 "gfx90a68"
 
-/* The linker's --wrap leads every rename(2) of kiln's here. */
+/* The linker's --wrap redirects every rename(2) call to this function. */
 static int renames_until_crash = -1; /* -1: none fails */
 int __real_rename(const char *from, const char *to);
 int __wrap_rename(const char *from, const char *to);
@@ -65,7 +65,7 @@ static bool is_there(const char *directory, const char *name)
     return access(path_in(directory, name), F_OK) == 0;
 }
 
-/* The number of files in the own directory, incoming aside. */
+/* The number of files in kiln's own directory, without those in incoming. */
 static unsigned files_in(struct fixture *f, const char *name)
 {
     static const char *const suffixes[] = { "", ".json", ".json.next" };
@@ -94,7 +94,7 @@ TEST(package_install, an_installed_package_answers_at_once)
     assert_int_equal(f->came + f->went + f->refused, 0);
 }
 
-TEST(package_install, an_install_reports_the_package)
+TEST(package_install, an_installation_reports_the_package)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
@@ -119,14 +119,14 @@ TEST(package_install, an_install_reports_the_package)
     assert_int_equal(seen.st_size, info.size);
 }
 
-TEST(package_install, checked_packages_are_remembered_over_a_restart)
+TEST(package_install, checks_of_installed_packages_survive_a_restart)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
     must(install(f, "gfx90a.kpkg", 5, 5, ""), f->err);
 
     must(open_set(f), f->err);
-    assert_false(has_key(f, 3)); /* not looked yet */
+    assert_false(has_key(f, 3)); /* no rescan yet */
     rescan(f);
 
     assert_int_equal(f->came, 2);
@@ -169,7 +169,7 @@ TEST(package_install, an_upload_may_have_another_file_name)
     assert_false(is_there(f->incoming, "17.part"));
 }
 
-/* After a refusal: what there was still answers, and no trace of the other is left. */
+/* After a refusal, the old package still answers, and nothing of the new one is left. */
 static void assert_untouched(struct fixture *f, const char *arrived)
 {
     assert_true(is_there(f->incoming, arrived));
@@ -196,11 +196,11 @@ TEST(package_install, a_file_changed_between_check_and_install_is_refused)
     assert_int_equal(package_set_adopt(f->set, &upload, &checked, &info, &f->err), KILN_CORRUPT);
 
     assert_non_null(strstr(f->err.text, "changed"));
-    assert_true(has(f, MI210, 3)); /* what was there answers on */
+    assert_true(has(f, MI210, 3)); /* the old package still answers */
     assert_true(is_there(f->incoming, "gfx90a68.kdb"));
 }
 
-TEST(package_install, refuses_a_file_that_changed_since_it_was_checked)
+TEST(package_install, an_upload_that_changed_after_its_check_is_refused)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
@@ -215,7 +215,7 @@ TEST(package_install, refuses_a_file_that_changed_since_it_was_checked)
     assert_untouched(f, "gfx90a68.kdb");
 }
 
-TEST(package_install, refuses_a_file_that_somebody_still_writes)
+TEST(package_install, an_upload_that_is_open_for_writing_is_refused)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
@@ -232,7 +232,7 @@ TEST(package_install, refuses_a_file_that_somebody_still_writes)
     must(adopt(f, &upload), f->err);
 }
 
-TEST(package_install, an_upload_that_is_no_regular_file_is_refused)
+TEST(package_install, an_upload_that_is_not_a_regular_file_is_refused)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
@@ -255,7 +255,7 @@ TEST(package_install, an_upload_that_is_no_regular_file_is_refused)
     assert_int_equal(adopt(f, &upload), KILN_NOT_FOUND);
 }
 
-TEST(package_install, refuses_a_file_that_is_no_package)
+TEST(package_install, an_upload_that_is_not_a_package_is_refused)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
@@ -269,7 +269,7 @@ TEST(package_install, refuses_a_file_that_is_no_package)
     assert_untouched(f, "gfx90a68.kdb");
 }
 
-TEST(package_install, refuses_names_that_lead_elsewhere)
+TEST(package_install, package_names_with_a_path_are_refused)
 {
     static const char *const names[] = { "",          "../gfx90a68.kdb", ".gfx90a68.kdb",
                                          "a/gfx.kdb", "gfx90a68.txt",    "unknown.kdb",
@@ -284,7 +284,7 @@ TEST(package_install, refuses_names_that_lead_elsewhere)
     assert_true(is_there(f->incoming, "gfx90a68.kdb"));
 }
 
-TEST(package_install, leaves_no_trace_when_it_cannot_be_moved)
+TEST(package_install, a_failed_rename_leaves_no_trace)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
@@ -299,8 +299,8 @@ TEST(package_install, leaves_no_trace_when_it_cannot_be_moved)
     assert_untouched(f, "gfx90a68.kdb");
 }
 
-/* rename(2) brings the file, then its record into place; the power fails in between. */
-TEST(package_install, a_crash_between_file_and_record_costs_nothing)
+/* rename(2) moves the file into place, then its record. Here the power fails in between. */
+TEST(package_install, a_crash_between_file_and_record_is_repaired)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, ""), f->err);
@@ -322,7 +322,7 @@ TEST(package_install, a_crash_between_file_and_record_costs_nothing)
     assert_int_equal(files_in(f, "gfx90a68.kpkg"), 2);
 }
 
-/* ---- what the process that fetched it says is not believed ---- */
+/* ---- statements of kiln-transfer are checked again ---- */
 
 static enum kiln_code adopt_signed_as(struct fixture *f, struct package_upload *upload,
                                       const char *signed_name)
@@ -333,7 +333,7 @@ static enum kiln_code adopt_signed_as(struct fixture *f, struct package_upload *
     return adopt(f, upload);
 }
 
-TEST(package_install, a_file_that_its_genuine_manifest_does_not_describe_is_refused)
+TEST(package_install, an_upload_that_differs_from_its_manifest_is_refused)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
@@ -341,14 +341,14 @@ TEST(package_install, a_file_that_its_genuine_manifest_does_not_describe_is_refu
     other.sha256 = (struct digest){ { 1 } };
     BUFFER_AUTO struct buffer manifest = sign(f, &other, "gfx90a68.kdb", "alice");
     upload.manifest = buffer_view(&manifest);
-    upload.may_be_packed = true; /* its name says that it is not */
+    upload.may_be_packed = true; /* contradicts its name */
 
     assert_int_equal(adopt(f, &upload), KILN_CORRUPT);
     assert_says(f->err.text, "manifest");
     assert_false(is_there(f->own, "gfx90a68.kdb"));
 }
 
-TEST(package_install, a_manifest_that_was_changed_or_is_nobodys_is_refused)
+TEST(package_install, an_upload_with_an_invalid_manifest_is_refused)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
@@ -365,7 +365,7 @@ TEST(package_install, a_manifest_that_was_changed_or_is_nobodys_is_refused)
     assert_false(is_there(f->own, "gfx90a68.kdb"));
 }
 
-TEST(package_install, a_manifest_of_another_device_is_refused)
+TEST(package_install, an_upload_with_a_manifest_for_another_device_is_refused)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
@@ -374,7 +374,7 @@ TEST(package_install, a_manifest_of_another_device_is_refused)
     assert_says(f->err.text, "'gfx906_60.kdb'");
 }
 
-TEST(package_install, the_manifest_of_a_packed_file_counts_if_the_packed_file_was_asked_for)
+TEST(package_install, a_manifest_of_the_packed_file_is_accepted)
 {
     struct fixture *f = *state;
     struct package_info info;
@@ -391,7 +391,7 @@ TEST(package_install, the_manifest_of_a_packed_file_counts_if_the_packed_file_wa
     assert_string_equal(info.signer, "alice");
 }
 
-TEST(package_install, the_sha256_that_was_asked_for_is_compared)
+TEST(package_install, an_upload_without_the_requested_sha256_is_refused)
 {
     struct fixture *f = *state;
     char digits[DIGEST_HEX_SIZE];
@@ -407,9 +407,9 @@ TEST(package_install, the_sha256_that_was_asked_for_is_compared)
     must(adopt(f, &upload), f->err);
 }
 
-/* ---- what was installed changes ---- */
+/* ---- installed files that change ---- */
 
-TEST(package_install, a_file_that_was_changed_since_is_refused)
+TEST(package_install, an_installed_file_that_changed_is_refused)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
@@ -442,10 +442,11 @@ TEST(package_install, a_restored_backup_is_recognised_by_its_hash)
 
     assert_true(has_key(f, 3));
     BUFFER_AUTO struct buffer after = read_file(path_in(f->own, "gfx90a68.kpkg.json"));
-    assert_false(bytes_equal(buffer_view(&before), buffer_view(&after))); /* known from now on */
+    assert_false(bytes_equal(buffer_view(&before),
+                             buffer_view(&after))); /* the record now has the new identity */
 }
 
-TEST(package_install, a_record_that_makes_no_sense_vouches_for_nothing)
+TEST(package_install, an_invalid_package_record_is_ignored)
 {
     static const char *const records[] = { "", "{}", "null", "\xff",
                                            "{\"format\":\"kiln-package-record-1\"}" };
@@ -462,7 +463,7 @@ TEST(package_install, a_record_that_makes_no_sense_vouches_for_nothing)
 
 /* ---- signatures ---- */
 
-TEST(package_install, without_a_record_nothing_is_believed_of_keys)
+TEST(package_install, a_package_without_a_record_does_not_answer_by_key)
 {
     struct fixture *f = *state;
     put_package(f, f->own, "gfx90a68.kpkg", 0, 5);
@@ -493,7 +494,7 @@ TEST(package_install, a_signature_counts_while_its_key_is_trusted)
     assert_true(has_key(f, 3));
 }
 
-TEST(package_install, unsigned_packages_are_refused_where_signatures_are_required)
+TEST(package_install, unsigned_packages_are_refused_if_signatures_are_required)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
@@ -513,7 +514,7 @@ TEST(package_install, unsigned_packages_are_refused_where_signatures_are_require
     assert_false(has(f, "gfx908", 1));
 }
 
-TEST(package_install, says_why_an_unsigned_package_is_refused)
+TEST(package_install, the_refusal_of_an_unsigned_package_names_the_setting)
 {
     struct fixture *f = *state;
     f->require_signature = true;
@@ -555,7 +556,8 @@ TEST(package_install, a_signed_package_is_replaced_by_an_unsigned_one_only_on_re
     upload.replace_signed = true;
     must(adopt(f, &upload), f->err);
     assert_true(has(f, MI210, 7));
-    must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err); /* unsigned ones replace each other */
+    must(install(f, "gfx90a68.kdb", 0, 5, ""),
+         f->err); /* an unsigned package may replace another one */
     must(install(f, "gfx90a68.kdb", 0, 5, "alice"), f->err);
 }
 
@@ -589,7 +591,7 @@ TEST(package_install, a_removed_package_leaves_nothing)
     assert_says(f->err.text, "'gfx90a68.kdb'");
 }
 
-TEST(package_install, a_distributions_package_is_not_kilns_to_remove)
+TEST(package_install, a_package_of_a_distribution_cannot_be_removed)
 {
     struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.kdb", 0, 5);
@@ -618,7 +620,7 @@ TEST(package_install, a_refused_file_of_the_package_directory_can_be_removed)
     assert_int_equal(files_in(f, "gfx90a68.kdb"), 0);
 }
 
-TEST(package_install, removes_packages_only)
+TEST(package_install, only_packages_can_be_removed)
 {
     static const char *const names[] = { "", ".", "..", "../other/x.kdb", "incoming", "note.txt" };
     struct fixture *f = *state;

@@ -61,7 +61,7 @@ static void *run(void *context)
     return NULL;
 }
 
-/* Package |name| comes, is replaced, goes; both formats and both directories take turns. */
+/* Adds, replaces and removes package |name|, alternating between both formats and directories. */
 static void come_and_go(struct fixture *f, unsigned round)
 {
     static const char *const names[] = { "gfx90a68.kpkg", "gfx90a68.kdb", "gfx90a.kpkg" };
@@ -127,7 +127,7 @@ static void *find_all(void *context)
     return NULL;
 }
 
-/* More threads than connections, and the name is another file's: they wait for one another. */
+/* More threads than connections share a package, so they wait for each other. */
 TEST(package, more_threads_than_readers_share_the_readers)
 {
     struct fixture *f = *state;

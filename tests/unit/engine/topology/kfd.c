@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* The linker's --wrap leads every pread(2) of kiln's here. */
-static int pread_fails_with; /* the next one; 0: it does not */
+/* The linker's --wrap redirects every pread(2) call to this function. */
+static int pread_fails_with; /* errno of the next call; 0: it succeeds */
 ssize_t __real_pread(int fd, void *data, size_t size, off_t at);
 ssize_t __wrap_pread(int fd, void *data, size_t size, off_t at);
 
@@ -100,7 +100,7 @@ TEST(kfd, a_gpu_is_read_from_its_properties)
     assert_string_equal(f->skipped, "");
 }
 
-TEST(kfd, leaves_cpus_out_and_sorts_by_number)
+TEST(kfd, cpu_nodes_are_skipped_and_gpus_sorted_by_number)
 {
     struct fixture *f = *state;
     add(f, "10", GPU_90A);
@@ -118,7 +118,7 @@ TEST(kfd, leaves_cpus_out_and_sorts_by_number)
     assert_string_equal(f->skipped, "");
 }
 
-TEST(kfd, counts_work_group_processors_from_gfx10_on)
+TEST(kfd, from_gfx10_on_work_group_processors_are_counted)
 {
     struct fixture *f = *state;
     add(f, "1", "simd_count 144\nsimd_per_cu 2\ngfx_target_version 100300\n");
@@ -133,7 +133,7 @@ TEST(kfd, counts_work_group_processors_from_gfx10_on)
     assert_string_equal(f->gpus[2].database_id, "gfx942130");
 }
 
-TEST(kfd, knows_old_kernels_gpus_by_their_pci_device)
+TEST(kfd, without_gfx_target_version_the_pci_device_gives_the_arch)
 {
     struct fixture *f = *state;
     add(f, "1", "simd_count 256\nsimd_per_cu 4\nvendor_id 4098\ndevice_id 26720\n");
@@ -160,7 +160,7 @@ TEST(kfd, a_host_without_the_driver_has_no_gpus)
     *strrchr(f->directory, '/') = '\0';
 }
 
-TEST(kfd, a_topology_that_is_no_directory_is_reported)
+TEST(kfd, a_topology_that_is_not_a_directory_is_reported)
 {
     struct fixture *f = *state;
     char path[256];
@@ -173,7 +173,7 @@ TEST(kfd, a_topology_that_is_no_directory_is_reported)
     assert_says(f->err.text, "GPUs");
 }
 
-TEST(kfd, names_each_node_that_makes_no_sense_and_goes_on)
+TEST(kfd, each_invalid_node_is_reported_and_skipped)
 {
     static const struct {
         const char *properties, *says;
@@ -215,7 +215,7 @@ TEST(kfd, names_each_node_that_makes_no_sense_and_goes_on)
     }
 }
 
-TEST(kfd, nuls_and_bytes_that_are_no_text_do_no_harm)
+TEST(kfd, properties_with_nuls_are_refused)
 {
     static const char nul[] = "simd_count 4\00016\n", high[] = "simd_count \xb2\n\xff\xfe";
     struct fixture *f = *state;
@@ -228,7 +228,7 @@ TEST(kfd, nuls_and_bytes_that_are_no_text_do_no_harm)
     assert_says(f->skipped, "node 2");
 }
 
-TEST(kfd, refuses_properties_that_do_not_end)
+TEST(kfd, endless_properties_are_refused)
 {
     struct fixture *f = *state;
     size_t size = 1 << 20;
@@ -260,7 +260,7 @@ TEST(kfd, a_fifo_in_the_topology_is_not_waited_for)
     assert_says(f->skipped, "node 3");
 }
 
-TEST(kfd, a_gpu_that_the_cgroup_hides_is_not_there)
+TEST(kfd, a_gpu_that_the_cgroup_hides_is_not_listed)
 {
     struct fixture *f = *state;
     add(f, "1", GPU_90A);
@@ -278,7 +278,7 @@ TEST(kfd, a_gpu_that_the_cgroup_hides_is_not_there)
     assert_says(f->skipped, "Input/output");
 }
 
-TEST(kfd, names_that_are_no_numbers_are_no_nodes)
+TEST(kfd, directories_without_a_number_are_not_nodes)
 {
     struct fixture *f = *state;
     add(f, "-1", GPU_90A);
@@ -344,7 +344,7 @@ TEST(kfd, sramecc_is_reported_if_kernel_and_arch_report_it)
           "gfx906:sramecc+" },
         { "simd_count 144\nsimd_per_cu 2\ngfx_target_version 100300\ncapability 67108864\n",
           "gfx1030" },
-        /* an old kernel, which tells it by another bit or not at all */
+        /* an old kernel, which uses another bit for it, or none */
         { "simd_count 256\nsimd_per_cu 4\nvendor_id 4098\ndevice_id 26273\n", "gfx906" },
     };
     struct fixture *f = *state;
@@ -405,7 +405,7 @@ TEST(kfd, incompletely_reported_memory_is_unknown)
     add(f, "1", GPU_90A "mem_banks_count 2\n");
     assert_true(memory_of(f) == 0);
     add_bank(f, 0, "heap_type 1\nsize_in_bytes 1000\n");
-    assert_true(memory_of(f) == 0); /* there should be another */
+    assert_true(memory_of(f) == 0); /* another bank is missing */
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         add_bank(f, 1, wrong[i]);
         assert_true(memory_of(f) == 0);
@@ -414,7 +414,7 @@ TEST(kfd, incompletely_reported_memory_is_unknown)
     assert_true(memory_of(f) == 1024);
 }
 
-TEST(kfd, numbers_of_banks_or_dies_that_make_no_sense_are_not_believed)
+TEST(kfd, impossible_numbers_of_banks_or_dies_are_ignored)
 {
     struct fixture *f = *state;
     add(f, "1", GPU_90A "mem_banks_count 4294967296\nnum_xcc 4294967297\n");
@@ -438,11 +438,11 @@ TEST(kfd, partitions_are_the_nodes_of_one_device)
         assert_int_equal(kfd_partitions(f->gpus, f->count, &f->gpus[i]), wanted[i]);
 }
 
-TEST(kfd, a_mode_is_nodes_and_dies)
+TEST(kfd, a_partition_mode_follows_from_nodes_and_dies)
 {
-    assert_string_equal(kfd_partition_mode(1, 0), ""); /* not told */
+    assert_string_equal(kfd_partition_mode(1, 0), ""); /* not stated */
     assert_string_equal(kfd_partition_mode(8, 0), "");
-    assert_string_equal(kfd_partition_mode(1, 1), ""); /* one die: no modes */
+    assert_string_equal(kfd_partition_mode(1, 1), ""); /* a device with one die has no modes */
     assert_string_equal(kfd_partition_mode(1, 8), "SPX");
     assert_string_equal(kfd_partition_mode(2, 4), "DPX");
     assert_string_equal(kfd_partition_mode(3, 2), "TPX");
@@ -452,7 +452,7 @@ TEST(kfd, a_mode_is_nodes_and_dies)
     assert_string_equal(kfd_partition_mode(7, 2), "");
 }
 
-/* ---- trees of real hosts ---- */
+/* ---- topologies of real hosts ---- */
 
 static bool look_at_host(struct fixture *f, const char *host)
 {
@@ -478,7 +478,7 @@ TEST(kfd, all_gpus_of_a_host_with_eight_mi210_are_listed)
         assert_int_equal(strlen(f->gpus[i].uuid), 20);
         assert_string_equal(f->gpus[i].target, "gfx90a:sramecc+");
         assert_int_equal(kfd_partitions(f->gpus, f->count, &f->gpus[i]), 1);
-        assert_int_equal(f->gpus[i].memory_banks, 1); /* whose files the tree lacks */
+        assert_int_equal(f->gpus[i].memory_banks, 1); /* its files are missing in the tree */
     }
     assert_string_equal(f->skipped, "");
 }
