@@ -166,8 +166,8 @@ enum kiln_code adopt_into(struct fixture *f, const struct package_upload *upload
     return rc ? rc : package_set_adopt(f->set, upload, &checked, ret_info, &f->err);
 }
 
-struct buffer sign(struct fixture *f, const struct package_upload *upload, const char *name,
-                   const char *signer)
+struct buffer sign_upload(struct fixture *f, const struct package_upload *upload, const char *name,
+                          const char *signer)
 {
     char key[200];
     struct stat seen;
@@ -198,7 +198,7 @@ enum kiln_code install(struct fixture *f, const char *name, unsigned first, unsi
     char key[100];
     snprintf(key, sizeof(key), "%s.key", signer); /* without the file, |signer| is only a name */
     if (access(path_in(f->keys, key), R_OK) == 0) {
-        manifest = sign(f, &upload, name, signer);
+        manifest = sign_upload(f, &upload, name, signer);
         upload.manifest = buffer_view(&manifest);
     }
     struct package_info info;

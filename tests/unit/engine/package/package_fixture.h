@@ -54,8 +54,8 @@ enum kiln_code adopt_into(struct fixture *f, const struct package_upload *upload
                           struct package_info *ret_info);
 /* Returns a manifest that lists the upload as |name|, signed with the trusted key |signer|. The
  * caller frees it. */
-struct buffer sign(struct fixture *f, const struct package_upload *upload, const char *name,
-                   const char *signer);
+struct buffer sign_upload(struct fixture *f, const struct package_upload *upload, const char *name,
+                          const char *signer);
 /* Writes a package into incoming and adopts it. */
 enum kiln_code install(struct fixture *f, const char *name, unsigned first, unsigned count,
                        const char *signer);

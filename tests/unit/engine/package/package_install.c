@@ -99,7 +99,7 @@ TEST(package_install, an_installation_reports_the_package)
     struct fixture *f = *state;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
     struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
-    BUFFER_AUTO struct buffer manifest = sign(f, &upload, "gfx90a68.kdb", "alice");
+    BUFFER_AUTO struct buffer manifest = sign_upload(f, &upload, "gfx90a68.kdb", "alice");
     upload.manifest = buffer_view(&manifest);
     upload.source = "https://example.org/gfx90a68.kdb.bz2";
     struct package_info info;
@@ -306,7 +306,7 @@ TEST(package_install, a_crash_between_file_and_record_is_repaired)
     must(install(f, "gfx90a68.kpkg", 0, 5, ""), f->err);
     const char *path = put_package(f, f->incoming, "gfx90a68.kpkg", 5, 5);
     struct package_upload upload = upload_of(f, path, "gfx90a68.kpkg");
-    BUFFER_AUTO struct buffer manifest = sign(f, &upload, "gfx90a68.kpkg", "alice");
+    BUFFER_AUTO struct buffer manifest = sign_upload(f, &upload, "gfx90a68.kpkg", "alice");
     upload.manifest = buffer_view(&manifest);
     renames_until_crash = 1;
     assert_int_equal(adopt(f, &upload), KILN_IO);
@@ -327,7 +327,7 @@ TEST(package_install, a_crash_between_file_and_record_is_repaired)
 static enum kiln_code adopt_signed_as(struct fixture *f, struct package_upload *upload,
                                       const char *signed_name)
 {
-    BUFFER_AUTO struct buffer manifest = sign(f, upload, signed_name, "alice");
+    BUFFER_AUTO struct buffer manifest = sign_upload(f, upload, signed_name, "alice");
     upload->manifest = buffer_view(&manifest);
     upload->fetched = signed_name;
     return adopt(f, upload);
@@ -339,7 +339,7 @@ TEST(package_install, an_upload_that_differs_from_its_manifest_is_refused)
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
     struct package_upload other = upload_of(f, path, "gfx90a68.kdb"), upload = other;
     other.sha256 = (struct digest){ { 1 } };
-    BUFFER_AUTO struct buffer manifest = sign(f, &other, "gfx90a68.kdb", "alice");
+    BUFFER_AUTO struct buffer manifest = sign_upload(f, &other, "gfx90a68.kdb", "alice");
     upload.manifest = buffer_view(&manifest);
     upload.may_be_packed = true; /* contradicts its name */
 
@@ -353,7 +353,7 @@ TEST(package_install, an_upload_with_an_invalid_manifest_is_refused)
     struct fixture *f = *state;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
     struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
-    BUFFER_AUTO struct buffer manifest = sign(f, &upload, "gfx90a68.kdb", "alice");
+    BUFFER_AUTO struct buffer manifest = sign_upload(f, &upload, "gfx90a68.kdb", "alice");
     upload.manifest = buffer_view(&manifest);
     char *digits = memmem(manifest.data, manifest.size, "sha256", 6);
     digits[12] = digits[12] == '0' ? '1' : '0';
@@ -381,7 +381,7 @@ TEST(package_install, a_manifest_of_the_packed_file_is_accepted)
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
     struct package_upload upload = upload_of(f, path, "gfx90a68.kdb"), packed = upload;
     packed.sha256 = (struct digest){ { 1 } };
-    BUFFER_AUTO struct buffer manifest = sign(f, &packed, "gfx90a68.kdb.bz2", "alice");
+    BUFFER_AUTO struct buffer manifest = sign_upload(f, &packed, "gfx90a68.kdb.bz2", "alice");
     upload.manifest = buffer_view(&manifest);
     upload.fetched = "gfx90a68.kdb.bz2";
     assert_int_equal(adopt(f, &upload), KILN_CORRUPT);

@@ -79,7 +79,7 @@ static void look_into(struct fixture *f, const char *directory)
     must(kfd_gpus(directory, f->gpus, &f->count, f->skipped, &f->err), f->err);
 }
 
-static void look(struct fixture *f) { look_into(f, f->directory); }
+static void read_gpus(struct fixture *f) { look_into(f, f->directory); }
 
 #define GPU_90A "simd_count 416\nsimd_per_cu 4\ngfx_target_version 90010\nvendor_id 4098\n"
 
@@ -88,7 +88,7 @@ TEST(kfd, a_gpu_is_read_from_its_properties)
     struct fixture *f = *state;
     add(f, "1", "cpu_cores_count 0\n" GPU_90A "unique_id 1801979520617338022\nlast 1\n");
 
-    look(f);
+    read_gpus(f);
 
     assert_int_equal(f->count, 1);
     assert_int_equal(f->gpus[0].node, 1);
@@ -108,7 +108,7 @@ TEST(kfd, cpu_nodes_are_skipped_and_gpus_sorted_by_number)
     add(f, "9", "simd_count 240\nsimd_per_cu 4\ngfx_target_version 90006");
     add(f, "generation_id", "1\n");
 
-    look(f);
+    read_gpus(f);
 
     assert_int_equal(f->count, 2);
     assert_string_equal(f->gpus[0].database_id, "gfx906_60");
@@ -125,7 +125,7 @@ TEST(kfd, from_gfx10_on_work_group_processors_are_counted)
     add(f, "2", "simd_count 192\nsimd_per_cu 2\ngfx_target_version 110000\n");
     add(f, "3", "simd_count 1216\nsimd_per_cu 4\ngfx_target_version 90402\n");
 
-    look(f);
+    read_gpus(f);
 
     assert_int_equal(f->count, 3);
     assert_string_equal(f->gpus[0].database_id, "gfx1030_36");
@@ -140,7 +140,7 @@ TEST(kfd, without_gfx_target_version_the_pci_device_gives_the_arch)
     add(f, "2", "simd_count 256\nsimd_per_cu 4\nvendor_id 4318\ndevice_id 26720\n");
     add(f, "3", "simd_count 256\nsimd_per_cu 4\nvendor_id 4098\ndevice_id 1\n");
 
-    look(f);
+    read_gpus(f);
 
     assert_int_equal(f->count, 1);
     assert_string_equal(f->gpus[0].database_id, "gfx900_64");
@@ -153,7 +153,7 @@ TEST(kfd, a_host_without_the_driver_has_no_gpus)
     struct fixture *f = *state;
     strcat(f->directory, "/absent");
 
-    look(f);
+    read_gpus(f);
 
     assert_int_equal(f->count, 0);
     assert_string_equal(f->skipped, "");
@@ -203,7 +203,7 @@ TEST(kfd, each_invalid_node_is_reported_and_skipped)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         add(f, "3", cases[i].properties);
 
-        look(f);
+        read_gpus(f);
 
         assert_says(f->skipped, "node 3: ");
         assert_says(f->skipped, cases[i].says);
@@ -222,7 +222,7 @@ TEST(kfd, properties_with_nuls_are_refused)
     add_bytes(f, "1", bytes_of(nul, sizeof(nul) - 1));
     add_bytes(f, "2", bytes_of(high, sizeof(high) - 1));
 
-    look(f);
+    read_gpus(f);
 
     assert_int_equal(f->count, 0);
     assert_says(f->skipped, "node 2");
@@ -238,7 +238,7 @@ TEST(kfd, endless_properties_are_refused)
     free(text);
     add(f, "2", GPU_90A);
 
-    look(f);
+    read_gpus(f);
 
     assert_int_equal(f->count, 1);
     assert_says(f->skipped, "65536");
@@ -252,7 +252,7 @@ TEST(kfd, a_fifo_in_the_topology_is_not_waited_for)
     make_node(f, "3"); /* without properties */
     add(f, "4", GPU_90A);
 
-    look(f);
+    read_gpus(f);
 
     assert_int_equal(f->count, 1);
     assert_says(f->skipped, "node 1");
@@ -267,13 +267,13 @@ TEST(kfd, a_gpu_that_the_cgroup_hides_is_not_listed)
     add(f, "2", GPU_90A);
     pread_fails_with = EPERM;
 
-    look(f);
+    read_gpus(f);
 
     assert_int_equal(f->count, 1);
     assert_int_equal(f->gpus[0].node, 2);
     assert_string_equal(f->skipped, "");
     pread_fails_with = EIO;
-    look(f);
+    read_gpus(f);
     assert_int_equal(f->count, 1);
     assert_says(f->skipped, "Input/output");
 }
@@ -287,7 +287,7 @@ TEST(kfd, directories_without_a_number_are_not_nodes)
     add(f, "4294967296", GPU_90A);
     add(f, "4294967295", GPU_90A);
 
-    look(f);
+    read_gpus(f);
 
     assert_int_equal(f->count, 1);
     assert_int_equal(f->gpus[0].node, UINT32_MAX);
@@ -306,7 +306,7 @@ TEST(kfd, thousands_of_nodes_do_not_overflow)
             make_node(f, name);
     }
 
-    look(f);
+    read_gpus(f);
 
     assert_true(f->count <= GPUS_MAX);
     assert_says(f->skipped, "node ");
@@ -322,7 +322,7 @@ TEST(kfd, gpus_beyond_the_limit_are_counted)
         add(f, name, GPU_90A);
     }
 
-    look(f);
+    read_gpus(f);
 
     assert_int_equal(f->count, GPUS_MAX);
     assert_int_equal(f->gpus[GPUS_MAX - 1].node, GPUS_MAX - 1);
@@ -351,7 +351,7 @@ TEST(kfd, sramecc_is_reported_if_kernel_and_arch_report_it)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char path[256];
         add(f, "1", cases[i].properties);
-        look(f);
+        read_gpus(f);
         assert_int_equal(f->count, 1);
         assert_string_equal(f->gpus[0].target, cases[i].target);
         snprintf(path, sizeof(path), "%s/1", f->directory);
@@ -371,7 +371,7 @@ static void add_bank(struct fixture *f, int bank, const char *properties)
 
 static uint64_t memory_of(struct fixture *f)
 {
-    look(f);
+    read_gpus(f);
     assert_int_equal(f->count, 1);
     return kfd_memory(f->directory, &f->gpus[0]);
 }
@@ -431,7 +431,7 @@ TEST(kfd, partitions_are_the_nodes_of_one_device)
     add(f, "3", GPU_90A "unique_id 7\n");
     add(f, "4", GPU_90A);
     add(f, "5", GPU_90A "unique_id 0\n");
-    look(f);
+    read_gpus(f);
     static const unsigned wanted[] = { 2, 1, 2, 1, 1 };
     assert_int_equal(f->count, 5);
     for (size_t i = 0; i < 5; i++)
