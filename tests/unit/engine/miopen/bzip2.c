@@ -76,7 +76,7 @@ static int open_file(struct fixture *f, const char *name, int flags)
 }
 
 /* Runs a shell command in the directory. */
-static void run(struct fixture *f, const char *command)
+static void run_command(struct fixture *f, const char *command)
 {
     char line[256];
     snprintf(line, sizeof(line), "cd %s && %s", f->directory, command);
@@ -109,7 +109,7 @@ TEST(bzip2, a_file_packed_by_the_bzip2_tool_is_unpacked)
         buffer_init(&back, LIMIT);
         fill(&raw, sizes[i], (unsigned)i);
         put_file(f, "content", buffer_view(&raw));
-        run(f, "bzip2 -9 -k -f content");
+        run_command(f, "bzip2 -9 -k -f content");
         BUFFER_AUTO struct buffer packed = content_of(f, "content.bz2");
 
         buffer_put(&back, "before", 6);
@@ -129,7 +129,7 @@ TEST(bzip2, a_packed_file_is_unpacked_by_the_bzip2_tool)
     assert_true(fits);
     assert_memory_equal(f->stored.data, "BZh9", 4);
     put_file(f, "packed.bz2", buffer_view(&f->stored));
-    run(f, "bzip2 -d packed.bz2");
+    run_command(f, "bzip2 -d packed.bz2");
     BUFFER_AUTO struct buffer back = content_of(f, "packed");
     assert_same(buffer_view(&back), buffer_view(&f->raw));
 }
@@ -241,12 +241,12 @@ TEST(bzip2, a_bzip2_file_with_several_streams_is_unpacked)
     fill(&f->raw, 3000000, 9);
     put_file(f, "a", buffer_view(&f->raw));
     put_file(f, "b", bytes_of_text("the second stream"));
-    run(f, "cat a b > ab; bzip2 -9 -k a b; cat a.bz2 b.bz2 > ab.bz2");
+    run_command(f, "cat a b > ab; bzip2 -9 -k a b; cat a.bz2 b.bz2 > ab.bz2");
     struct reported reported = { 0 };
 
     must(unpack_file(f, "ab.bz2", LIMIT, &reported), f->err);
 
-    run(f, "cmp ab unpacked");
+    run_command(f, "cmp ab unpacked");
     BUFFER_AUTO struct buffer packed = content_of(f, "ab.bz2");
     assert_true(reported.calls >= 1);
     assert_int_equal(reported.latest, packed.size);
@@ -257,18 +257,18 @@ TEST(bzip2, a_bzip2_file_read_byte_by_byte_is_unpacked)
     struct fixture *f = *state;
     fill(&f->raw, 5000, 2);
     put_file(f, "a", buffer_view(&f->raw));
-    run(f, "bzip2 -k a && cat a.bz2 a.bz2 > aa.bz2 && mkfifo slow");
-    run(f, "(dd if=aa.bz2 of=slow bs=1 2>/dev/null &)");
+    run_command(f, "bzip2 -k a && cat a.bz2 a.bz2 > aa.bz2 && mkfifo slow");
+    run_command(f, "(dd if=aa.bz2 of=slow bs=1 2>/dev/null &)");
 
     must(unpack_file(f, "slow", LIMIT, NULL), f->err);
 
-    run(f, "cat a a | cmp - unpacked");
+    run_command(f, "cat a a | cmp - unpacked");
 }
 
 TEST(bzip2, a_file_may_not_grow_beyond_the_limit)
 {
     struct fixture *f = *state;
-    run(f, "head -c 4000000 /dev/zero | bzip2 > zeros.bz2");
+    run_command(f, "head -c 4000000 /dev/zero | bzip2 > zeros.bz2");
     assert_int_equal(unpack_file(f, "zeros.bz2", 3999999, NULL), KILN_FULL);
     assert_says(f->err.text, "3999999");
     must(unpack_file(f, "zeros.bz2", 4000000, NULL), f->err);
@@ -277,8 +277,8 @@ TEST(bzip2, a_file_may_not_grow_beyond_the_limit)
 TEST(bzip2, a_damaged_bzip2_file_is_refused)
 {
     struct fixture *f = *state;
-    run(f, "head -c 300000 /dev/zero | bzip2 > whole.bz2; head -c 30 whole.bz2 > cut.bz2;"
-           "(cat whole.bz2; echo more) > more.bz2; : > empty.bz2; echo plain > plain.bz2");
+    run_command(f, "head -c 300000 /dev/zero | bzip2 > whole.bz2; head -c 30 whole.bz2 > cut.bz2;"
+                   "(cat whole.bz2; echo more) > more.bz2; : > empty.bz2; echo plain > plain.bz2");
     static const struct {
         const char *name, *says;
     } bad[] = { { "cut.bz2", "too early" },
@@ -294,7 +294,7 @@ TEST(bzip2, a_damaged_bzip2_file_is_refused)
 TEST(bzip2, an_unusable_descriptor_is_reported)
 {
     struct fixture *f = *state;
-    run(f, "echo content | bzip2 > a.bz2");
+    run_command(f, "echo content | bzip2 > a.bz2");
     KILN_AUTO(fd) int from = open_file(f, "a.bz2", O_RDONLY);
     KILN_AUTO(fd) int directory = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_int_equal(bzip2_unpack_file(directory, from, LIMIT, NULL, &f->err), KILN_IO);

@@ -16,7 +16,7 @@ static struct kern_db_writer *create(struct fixture *f, const char *path)
     return writer;
 }
 
-static void add(struct fixture *f, struct kern_db_writer *writer, size_t at)
+static void write_row(struct fixture *f, struct kern_db_writer *writer, size_t at)
 {
     BUFFER_AUTO struct buffer object = object_of(f, at);
     must(kern_db_writer_add(writer, bytes_of_text(f->rows[at].name),
@@ -28,7 +28,7 @@ static void write_all(struct fixture *f, const char *path)
 {
     KILN_AUTO(kern_db_writer) struct kern_db_writer *writer = create(f, path);
     for (size_t i = 0; i < f->count; i++)
-        add(f, writer, i);
+        write_row(f, writer, i);
     must(kern_db_writer_finish(writer, &f->err), f->err);
 }
 
@@ -206,7 +206,7 @@ TEST(kern_db, an_unfinished_kdb_is_removed)
     struct fixture *f = *state;
     add_rows(f, 5);
     struct kern_db_writer *writer = create(f, f->path);
-    add(f, writer, 0);
+    write_row(f, writer, 0);
     kern_db_writer_destroy(writer);
     assert_string_equal(output_of(f, "ls"), "");
 }
@@ -232,7 +232,7 @@ TEST(kern_db, a_full_disk_leaves_no_kdb)
     add_rows(f, ROWS);
     struct kern_db_writer *writer = create(f, f->path);
     for (size_t i = 0; i < f->count; i++)
-        add(f, writer, i);
+        write_row(f, writer, i);
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     small = (struct rlimit){ .rlim_cur = 20000, .rlim_max = before.rlim_max };

@@ -295,8 +295,8 @@ TEST(perf_db, written_records_are_read_back_with_their_ids)
     assert_string_equal((const char *)f->reported.data, RECORD_3 "5 " KEY("9") "=\n");
 }
 
-static enum kiln_code add(struct fixture *f, const char *key, const char *value, uint64_t config,
-                          const uint64_t *ids)
+static enum kiln_code write_record(struct fixture *f, const char *key, const char *value,
+                                   uint64_t config, const uint64_t *ids)
 {
     const struct tuning_record record = {
         .key = bytes_of_text(key), .value = bytes_of_text(value), .line = config, .ids = ids
@@ -309,8 +309,8 @@ TEST(perf_db, records_without_ids_get_the_next_ids)
     struct fixture *f = *state;
     const uint64_t ids[] = { 70, 60 };
     must(perf_db_create(f->copy, &f->writer, &f->err), f->err);
-    must(add(f, KEY("1"), "A:1;B:2", 9, ids), f->err);
-    must(add(f, KEY("2"), "A:1;B:", 0, NULL), f->err);
+    must(write_record(f, KEY("1"), "A:1;B:2", 9, ids), f->err);
+    must(write_record(f, KEY("2"), "A:1;B:", 0, NULL), f->err);
     finish(f);
     must(try_read(f, f->copy), f->err);
     assert_string_equal((const char *)f->reported.data,
@@ -332,17 +332,17 @@ TEST(perf_db, a_refused_record_leaves_nothing_behind)
                                         "2x" KEY("8"),
                                         "2x64" };
     must(perf_db_create(f->copy, &f->writer, &f->err), f->err);
-    must(add(f, KEY("1"), "A:1", 0, NULL), f->err);
+    must(write_record(f, KEY("1"), "A:1", 0, NULL), f->err);
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-        assert_int_equal(add(f, keys[i], "A:1", 0, NULL), KILN_INVALID);
-    assert_int_equal(add(f, KEY("1"), "B:1", 0, NULL), KILN_INVALID);
+        assert_int_equal(write_record(f, keys[i], "A:1", 0, NULL), KILN_INVALID);
+    assert_int_equal(write_record(f, KEY("1"), "B:1", 0, NULL), KILN_INVALID);
     assert_says(f->err.text, "exists already");
-    assert_int_equal(add(f, KEY("2"), "B:1", 1, NULL), KILN_INVALID);
-    assert_int_equal(add(f, KEY("2"), "B:1;B:2", 0, NULL), KILN_INVALID);
-    assert_int_equal(add(f, KEY("2"), "B:1;C:2", 0, taken), KILN_INVALID);
-    assert_int_equal(add(f, KEY("2"), "B:1", 0, zero), KILN_INVALID);
-    assert_int_equal(add(f, KEY("2"), "B", 0, NULL), KILN_INVALID);
-    must(add(f, KEY("3"), "B:1", 0, NULL), f->err);
+    assert_int_equal(write_record(f, KEY("2"), "B:1", 1, NULL), KILN_INVALID);
+    assert_int_equal(write_record(f, KEY("2"), "B:1;B:2", 0, NULL), KILN_INVALID);
+    assert_int_equal(write_record(f, KEY("2"), "B:1;C:2", 0, taken), KILN_INVALID);
+    assert_int_equal(write_record(f, KEY("2"), "B:1", 0, zero), KILN_INVALID);
+    assert_int_equal(write_record(f, KEY("2"), "B", 0, NULL), KILN_INVALID);
+    must(write_record(f, KEY("3"), "B:1", 0, NULL), f->err);
     finish(f);
     must(try_read(f, f->copy), f->err);
     assert_string_equal((const char *)f->reported.data,
@@ -353,7 +353,7 @@ TEST(perf_db, an_unfinished_file_is_removed_and_an_existing_one_kept)
 {
     struct fixture *f = *state;
     must(perf_db_create(f->copy, &f->writer, &f->err), f->err);
-    must(add(f, KEY("1"), "A:1", 0, NULL), f->err);
+    must(write_record(f, KEY("1"), "A:1", 0, NULL), f->err);
     perf_db_writer_destroy(f->writer);
     f->writer = NULL;
     assert_int_not_equal(access(f->copy, F_OK), 0);
@@ -370,7 +370,7 @@ TEST(perf_db, equal_records_give_equal_perf_dbs)
     for (unsigned i = 0; i < 2; i++) {
         unlink(f->copy);
         must(perf_db_create(f->copy, &f->writer, &f->err), f->err);
-        must(add(f, KEY("1"), "A:1;B:2", 0, NULL), f->err);
+        must(write_record(f, KEY("1"), "A:1;B:2", 0, NULL), f->err);
         finish(f);
         buffer_init(&files[i], 1u << 20);
         must(fs_read_file(f->copy, 1u << 20, &files[i], &f->err), f->err);

@@ -102,7 +102,7 @@ static enum kiln_code check_bytes(struct fixture *f, struct bytes manifest, cons
     return manifest_check(manifest, &trust, name, &f->file, &f->err);
 }
 
-static enum kiln_code check(struct fixture *f, const char *name)
+static enum kiln_code check_trusted(struct fixture *f, const char *name)
 {
     return check_bytes(f, buffer_view(&f->manifest), name);
 }
@@ -121,7 +121,7 @@ TEST(manifest, a_manifest_gives_size_hash_and_signer_of_a_signed_file)
     struct fixture *f = *state;
     sign_two(f);
 
-    must(check(f, "gfx906_60.kpkg"), f->err);
+    must(check_trusted(f, "gfx906_60.kpkg"), f->err);
 
     struct manifest_entry expected = entry_of("gfx906_60.kpkg");
     assert_int_equal(f->file.size, expected.size);
@@ -146,7 +146,7 @@ TEST(manifest, a_file_missing_in_a_manifest_is_refused_with_its_list)
     struct fixture *f = *state;
     sign_two(f);
 
-    assert_int_equal(check(f, "gfx908.kdb"), KILN_NOT_FOUND);
+    assert_int_equal(check_trusted(f, "gfx908.kdb"), KILN_NOT_FOUND);
 
     assert_says(f->err.text, "'gfx906_60");
     assert_says(f->err.text, "of 'alice'");
@@ -159,12 +159,12 @@ TEST(manifest, a_manifest_of_an_untrusted_key_is_refused)
     snprintf(f->secret, sizeof(f->secret), "%s/mallory.key", f->directory);
     sign_two(f);
 
-    assert_int_equal(check(f, "gfx90a68.kdb"), KILN_DENIED);
+    assert_int_equal(check_trusted(f, "gfx90a68.kdb"), KILN_DENIED);
 
     assert_says(f->err.text, "trusted keys");
     assert_says(f->err.text, ".pub");
     trust(f, "mallory");
-    must(check(f, "gfx90a68.kdb"), f->err);
+    must(check_trusted(f, "gfx90a68.kdb"), f->err);
     assert_string_equal(f->file.signer, "mallory");
 }
 
@@ -174,7 +174,7 @@ TEST(manifest, without_trusted_keys_every_manifest_is_refused)
     sign_two(f);
     fs_remove_tree(AT_FDCWD, f->trusted);
 
-    assert_int_equal(check(f, "gfx90a68.kdb"), KILN_DENIED);
+    assert_int_equal(check_trusted(f, "gfx90a68.kdb"), KILN_DENIED);
     assert_says(f->err.text, "the 0");
 }
 
@@ -185,7 +185,7 @@ TEST(manifest, an_unreadable_directory_of_trusted_keys_is_reported)
     fs_remove_tree(AT_FDCWD, f->trusted);
     write_text(f->trusted, "no directory", 0644);
 
-    enum kiln_code rc = check(f, "gfx90a68.kdb");
+    enum kiln_code rc = check_trusted(f, "gfx90a68.kdb");
 
     assert_int_not_equal(rc, KILN_OK);
     assert_says(f->err.text, "trusted keys");
@@ -200,7 +200,7 @@ TEST(manifest, a_manifest_with_a_changed_byte_is_refused)
     for (size_t i = 0; i < f->manifest.size; i++) {
         for (unsigned bit = 0; bit < 8; bit++) {
             f->manifest.data[i] ^= (uint8_t)(1u << bit);
-            enum kiln_code rc = check(f, "gfx90a68.kdb");
+            enum kiln_code rc = check_trusted(f, "gfx90a68.kdb");
             if (rc == KILN_OK) { /* white space, or another spelling of the same JSON */
                 assert_int_equal(f->file.size, expected.size);
                 assert_true(digest_equal(&f->file.sha256, &expected.sha256));
@@ -212,7 +212,7 @@ TEST(manifest, a_manifest_with_a_changed_byte_is_refused)
             f->manifest.data[i] ^= (uint8_t)(1u << bit);
         }
     }
-    must(check(f, "gfx90a68.kdb"), f->err);
+    must(check_trusted(f, "gfx90a68.kdb"), f->err);
 }
 
 TEST(manifest, a_truncated_manifest_is_refused)
@@ -332,10 +332,10 @@ TEST(manifest, invalid_key_files_are_skipped)
     }
     assert_int_equal(mkfifo(path_in(f->trusted, "pipe.pub"), 0600), 0);
 
-    must(check(f, "gfx90a68.kdb"), f->err);
+    must(check_trusted(f, "gfx90a68.kdb"), f->err);
 
     assert_int_equal(unlink(path_in(f->trusted, "alice.pub")), 0);
-    assert_int_equal(check(f, "gfx90a68.kdb"), KILN_DENIED);
+    assert_int_equal(check_trusted(f, "gfx90a68.kdb"), KILN_DENIED);
     assert_says(f->err.text, "the 0");
     assert_says(f->err.text, "'0.pub'");
 }

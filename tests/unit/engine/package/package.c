@@ -40,8 +40,8 @@ static void change(const char *path, const char *sql)
     sqlite3_close(db);
 }
 
-static enum kiln_code find(struct fixture *f, struct package *package, unsigned number,
-                           bool *damaged)
+static enum kiln_code find_named(struct fixture *f, struct package *package, unsigned number,
+                                 bool *damaged)
 {
     struct kernel_text text = text_of(number);
     f->raw.size = 0;
@@ -81,7 +81,7 @@ TEST(package, packed_kernels_are_read_back)
             opened(f, put_package(f, f->directory, both[format], 0, 30), false);
         for (unsigned i = 0; i < 30; i++) {
             bool damaged = true;
-            must(find(f, package, i, &damaged), f->err);
+            must(find_named(f, package, i, &damaged), f->err);
             assert_false(damaged);
         }
         uint64_t rows = 0;
@@ -98,7 +98,7 @@ TEST(package, a_miss_is_an_answer_without_a_message)
         struct package *package = opened(f, put_package(f, f->directory, both[format], 0, 3), true);
         bool damaged = true;
 
-        assert_int_equal(find(f, package, 3, &damaged), KILN_NOT_FOUND);
+        assert_int_equal(find_named(f, package, 3, &damaged), KILN_NOT_FOUND);
 
         assert_false(damaged);
         assert_string_equal(f->err.text, "");
@@ -344,14 +344,14 @@ static void is_a_miss_that_says(struct fixture *f, const char *sql, const char *
     change(path, sql);
     KILN_AUTO(package) struct package *package = opened(f, path, true);
     bool damaged = false;
-    assert_int_equal(find(f, package, 1, &damaged), KILN_NOT_FOUND);
+    assert_int_equal(find_named(f, package, 1, &damaged), KILN_NOT_FOUND);
     assert_true(damaged);
     assert_says(f->err.text, "'gfx90a68.kpkg'");
     assert_says(f->err.text, says);
     damaged = false;
     assert_int_equal(find_key(f, package, 1, &damaged), KILN_NOT_FOUND);
     assert_true(damaged);
-    must(find(f, package, 2, &damaged), f->err);
+    must(find_named(f, package, 2, &damaged), f->err);
     assert_false(damaged);
 }
 
@@ -384,7 +384,7 @@ TEST(package, an_unknown_codec_is_a_miss_without_damage)
     struct package_report report;
     bool damaged = true;
 
-    assert_int_equal(find(f, package, 1, &damaged), KILN_NOT_FOUND);
+    assert_int_equal(find_named(f, package, 1, &damaged), KILN_NOT_FOUND);
 
     assert_false(damaged);
     assert_string_equal(f->err.text, "");
@@ -409,11 +409,11 @@ TEST(package, damage_in_a_kdb_is_a_miss)
         KILN_AUTO(package) struct package *package = opened(f, path, false);
         bool damaged = false;
 
-        assert_int_equal(find(f, package, 2, &damaged), KILN_NOT_FOUND);
+        assert_int_equal(find_named(f, package, 2, &damaged), KILN_NOT_FOUND);
 
         assert_true(damaged);
         assert_says(f->err.text, "'gfx90a68.kdb'");
-        must(find(f, package, 1, &damaged), f->err);
+        must(find_named(f, package, 1, &damaged), f->err);
         assert_false(damaged);
     }
 }
@@ -450,12 +450,12 @@ TEST(package, skipping_a_row_does_not_mark_the_package_damaged)
 
         package_shun(package,
                      &(struct kern_name){ bytes_of_text(text.name), bytes_of_text(text.args) });
-        assert_int_equal(find(f, package, 2, &damaged), KILN_NOT_FOUND);
+        assert_int_equal(find_named(f, package, 2, &damaged), KILN_NOT_FOUND);
         assert_false(damaged);
-        assert_int_equal(find(f, package, 9, &damaged), KILN_NOT_FOUND);
+        assert_int_equal(find_named(f, package, 9, &damaged), KILN_NOT_FOUND);
         assert_false(package_has_damaged_rows(package));
 
-        assert_int_equal(find(f, package, 1, &damaged), KILN_NOT_FOUND);
+        assert_int_equal(find_named(f, package, 1, &damaged), KILN_NOT_FOUND);
         assert_true(damaged);
         assert_true(package_has_damaged_rows(package));
     }
@@ -667,10 +667,10 @@ TEST(package, an_open_package_survives_removal_and_replacement_of_its_file)
         bool damaged = true;
 
         assert_int_equal(unlink(path), 0);
-        must(find(f, package, 1, &damaged), f->err);
+        must(find_named(f, package, 1, &damaged), f->err);
         put_package(f, f->directory, both[format], 10, 3);
-        must(find(f, package, 1, &damaged), f->err);
-        assert_int_equal(find(f, package, 11, &damaged), KILN_NOT_FOUND);
+        must(find_named(f, package, 1, &damaged), f->err);
+        assert_int_equal(find_named(f, package, 11, &damaged), KILN_NOT_FOUND);
     }
 }
 
@@ -688,7 +688,7 @@ TEST(package, a_package_changed_in_place_gives_no_wrong_object)
 
         for (unsigned i = 0; i < 45; i++) {
             bool damaged = false;
-            enum kiln_code rc = find(f, package, i, &damaged); /* checks the object, too */
+            enum kiln_code rc = find_named(f, package, i, &damaged); /* checks the object, too */
             assert_true(rc == KILN_OK || rc == KILN_NOT_FOUND);
         }
     }

@@ -47,7 +47,7 @@ static struct package_upload upload_of(struct fixture *f, const char *path, cons
                                     .source = "" };
 }
 
-static enum kiln_code adopt(struct fixture *f, const struct package_upload *upload)
+static enum kiln_code adopt_upload(struct fixture *f, const struct package_upload *upload)
 {
     struct package_info info;
     return adopt_into(f, upload, &info);
@@ -143,7 +143,7 @@ TEST(package_install, a_package_of_the_same_name_is_replaced)
     const char *path = put_package(f, f->incoming, "gfx90a68.kpkg", 5, 5);
     struct package_upload upload = upload_of(f, path, "gfx90a68.kpkg");
     upload.replace_signed = true;
-    must(adopt(f, &upload), f->err);
+    must(adopt_upload(f, &upload), f->err);
 
     assert_false(has(f, MI210, 3));
     assert_true(has(f, MI210, 7));
@@ -163,7 +163,7 @@ TEST(package_install, an_upload_may_have_another_file_name)
     write_package(f, path, PACKAGE_KDB, 0, 5);
     struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
 
-    must(adopt(f, &upload), f->err);
+    must(adopt_upload(f, &upload), f->err);
 
     assert_true(has(f, MI210, 3));
     assert_false(is_there(f->incoming, "17.part"));
@@ -208,7 +208,7 @@ TEST(package_install, an_upload_that_changed_after_its_check_is_refused)
     struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
     upload.sha256.bytes[31] ^= 1;
 
-    assert_int_equal(adopt(f, &upload), KILN_CORRUPT);
+    assert_int_equal(adopt_upload(f, &upload), KILN_CORRUPT);
 
     assert_says(f->err.text, "installing 'gfx90a68.kdb'");
     assert_says(f->err.text, "changed");
@@ -223,13 +223,13 @@ TEST(package_install, an_upload_that_is_open_for_writing_is_refused)
     struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
     int fd = open(path, O_RDWR | O_CLOEXEC);
 
-    enum kiln_code rc = adopt(f, &upload);
+    enum kiln_code rc = adopt_upload(f, &upload);
 
     close(fd);
     assert_int_equal(rc, KILN_BUSY);
     assert_says(f->err.text, "writing");
     assert_untouched(f, "gfx90a68.kdb");
-    must(adopt(f, &upload), f->err);
+    must(adopt_upload(f, &upload), f->err);
 }
 
 TEST(package_install, an_upload_that_is_not_a_regular_file_is_refused)
@@ -241,18 +241,18 @@ TEST(package_install, an_upload_that_is_not_a_regular_file_is_refused)
     const char *other = path_in(f->directory, "other-name");
 
     assert_int_equal(link(path, other), 0);
-    assert_int_equal(adopt(f, &upload), KILN_INVALID);
+    assert_int_equal(adopt_upload(f, &upload), KILN_INVALID);
     assert_says(f->err.text, "link");
     assert_untouched(f, "gfx90a68.kdb");
     assert_int_equal(unlink(path), 0);
     assert_int_equal(symlink(other, path), 0);
-    assert_int_not_equal(adopt(f, &upload), KILN_OK);
+    assert_int_not_equal(adopt_upload(f, &upload), KILN_OK);
     assert_untouched(f, "gfx90a68.kdb");
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0);
-    assert_int_equal(adopt(f, &upload), KILN_INVALID);
+    assert_int_equal(adopt_upload(f, &upload), KILN_INVALID);
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(adopt(f, &upload), KILN_NOT_FOUND);
+    assert_int_equal(adopt_upload(f, &upload), KILN_NOT_FOUND);
 }
 
 TEST(package_install, an_upload_that_is_not_a_package_is_refused)
@@ -264,7 +264,7 @@ TEST(package_install, an_upload_that_is_not_a_package_is_refused)
     write_file(path, bytes_of(zeros, sizeof(zeros)));
     struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
 
-    assert_int_equal(adopt(f, &upload), KILN_CORRUPT);
+    assert_int_equal(adopt_upload(f, &upload), KILN_CORRUPT);
 
     assert_untouched(f, "gfx90a68.kdb");
 }
@@ -278,7 +278,7 @@ TEST(package_install, package_names_with_a_path_are_refused)
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         struct package_upload upload = upload_of(f, path, names[i]);
-        assert_int_equal(adopt(f, &upload), KILN_INVALID);
+        assert_int_equal(adopt_upload(f, &upload), KILN_INVALID);
         assert_true(strlen(f->err.text) > 20);
     }
     assert_true(is_there(f->incoming, "gfx90a68.kdb"));
@@ -292,7 +292,7 @@ TEST(package_install, a_failed_rename_leaves_no_trace)
     struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
     renames_until_crash = 0;
 
-    assert_int_equal(adopt(f, &upload), KILN_IO);
+    assert_int_equal(adopt_upload(f, &upload), KILN_IO);
 
     renames_until_crash = -1;
     assert_says(f->err.text, "cannot move");
@@ -309,7 +309,7 @@ TEST(package_install, a_crash_between_file_and_record_is_repaired)
     BUFFER_AUTO struct buffer manifest = sign_upload(f, &upload, "gfx90a68.kpkg", "alice");
     upload.manifest = buffer_view(&manifest);
     renames_until_crash = 1;
-    assert_int_equal(adopt(f, &upload), KILN_IO);
+    assert_int_equal(adopt_upload(f, &upload), KILN_IO);
     renames_until_crash = -1;
     assert_int_equal(files_in(f, "gfx90a68.kpkg"), 3);
 
@@ -330,7 +330,7 @@ static enum kiln_code adopt_signed_as(struct fixture *f, struct package_upload *
     BUFFER_AUTO struct buffer manifest = sign_upload(f, upload, signed_name, "alice");
     upload->manifest = buffer_view(&manifest);
     upload->fetched = signed_name;
-    return adopt(f, upload);
+    return adopt_upload(f, upload);
 }
 
 TEST(package_install, an_upload_that_differs_from_its_manifest_is_refused)
@@ -343,7 +343,7 @@ TEST(package_install, an_upload_that_differs_from_its_manifest_is_refused)
     upload.manifest = buffer_view(&manifest);
     upload.may_be_packed = true; /* contradicts its name */
 
-    assert_int_equal(adopt(f, &upload), KILN_CORRUPT);
+    assert_int_equal(adopt_upload(f, &upload), KILN_CORRUPT);
     assert_says(f->err.text, "manifest");
     assert_false(is_there(f->own, "gfx90a68.kdb"));
 }
@@ -357,11 +357,11 @@ TEST(package_install, an_upload_with_an_invalid_manifest_is_refused)
     upload.manifest = buffer_view(&manifest);
     char *digits = memmem(manifest.data, manifest.size, "sha256", 6);
     digits[12] = digits[12] == '0' ? '1' : '0';
-    assert_int_equal(adopt(f, &upload), KILN_DENIED);
+    assert_int_equal(adopt_upload(f, &upload), KILN_DENIED);
     assert_says(f->err.text, "signature");
 
     upload.manifest = bytes_of_text("{}");
-    assert_int_equal(adopt(f, &upload), KILN_CORRUPT);
+    assert_int_equal(adopt_upload(f, &upload), KILN_CORRUPT);
     assert_false(is_there(f->own, "gfx90a68.kdb"));
 }
 
@@ -384,7 +384,7 @@ TEST(package_install, a_manifest_of_the_packed_file_is_accepted)
     BUFFER_AUTO struct buffer manifest = sign_upload(f, &packed, "gfx90a68.kdb.bz2", "alice");
     upload.manifest = buffer_view(&manifest);
     upload.fetched = "gfx90a68.kdb.bz2";
-    assert_int_equal(adopt(f, &upload), KILN_CORRUPT);
+    assert_int_equal(adopt_upload(f, &upload), KILN_CORRUPT);
 
     upload.may_be_packed = true;
     must(adopt_into(f, &upload, &info), f->err);
@@ -400,11 +400,11 @@ TEST(package_install, an_upload_without_the_requested_sha256_is_refused)
     const struct digest another = { { 1 } };
     digest_to_hex(&another, digits);
     upload.wanted = digits;
-    assert_int_equal(adopt(f, &upload), KILN_CORRUPT);
+    assert_int_equal(adopt_upload(f, &upload), KILN_CORRUPT);
     assert_says(f->err.text, "given");
 
     digest_to_hex(&upload.sha256, digits);
-    must(adopt(f, &upload), f->err);
+    must(adopt_upload(f, &upload), f->err);
 }
 
 /* ---- installed files that change ---- */
@@ -554,7 +554,7 @@ TEST(package_install, a_signed_package_is_replaced_by_an_unsigned_one_only_on_re
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 5, 5);
     struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
     upload.replace_signed = true;
-    must(adopt(f, &upload), f->err);
+    must(adopt_upload(f, &upload), f->err);
     assert_true(has(f, MI210, 7));
     must(install(f, "gfx90a68.kdb", 0, 5, ""),
          f->err); /* an unsigned package may replace another one */

@@ -19,7 +19,7 @@ struct looker {
     unsigned found, missed, wrong, failed;
 };
 
-static void look(struct looker *l, unsigned number)
+static void look_up_kernel(struct looker *l, unsigned number)
 {
     struct kernel_text text = text_of(number);
     struct digest key = key_of(number);
@@ -51,7 +51,7 @@ static void *run(void *context)
 {
     struct looker *l = context;
     for (unsigned i = 0; !atomic_load(l->stop); i++) {
-        look(l, i % KERNELS);
+        look_up_kernel(l, i % KERNELS);
         if (i % 16 == 0) {
             package_set_list(l->f->set, count, l);
             package_set_covers(l->f->set, bytes_of_text("gfx90a68"));

@@ -67,8 +67,8 @@ static struct package_entry entry_of(const char *name, const char *args)
                                    .raw = bytes_of_text("object") };
 }
 
-static enum kiln_code add(struct fixture *f, struct package_writer *writer, const char *name,
-                          const char *args)
+static enum kiln_code add_entry(struct fixture *f, struct package_writer *writer, const char *name,
+                                const char *args)
 {
     struct package_entry entry = entry_of(name, args);
     return package_writer_add(writer, &entry, &f->err);
@@ -81,12 +81,12 @@ TEST(package, package_entries_out_of_order_are_refused)
         KILN_AUTO(package_writer) struct package_writer *writer = NULL;
         const char *path = path_in(f->directory, formats[i].name);
         must(package_writer_create(path, formats[i].format, &writer, &f->err), f->err);
-        must(add(f, writer, "b", "1"), f->err);
-        must(add(f, writer, "b", "10"), f->err);
-        must(add(f, writer, "b", "\xc3\xa4"), f->err);
-        must(add(f, writer, "ba", ""), f->err);
+        must(add_entry(f, writer, "b", "1"), f->err);
+        must(add_entry(f, writer, "b", "10"), f->err);
+        must(add_entry(f, writer, "b", "\xc3\xa4"), f->err);
+        must(add_entry(f, writer, "ba", ""), f->err);
 
-        assert_int_equal(add(f, writer, "b", "2"), KILN_INVALID);
+        assert_int_equal(add_entry(f, writer, "b", "2"), KILN_INVALID);
         assert_says(f->err.text, "order");
     }
 }
@@ -98,9 +98,9 @@ TEST(package, a_repeated_package_entry_is_refused)
         KILN_AUTO(package_writer) struct package_writer *writer = NULL;
         const char *path = path_in(f->directory, formats[i].name);
         must(package_writer_create(path, formats[i].format, &writer, &f->err), f->err);
-        must(add(f, writer, "b", "1"), f->err);
+        must(add_entry(f, writer, "b", "1"), f->err);
 
-        assert_int_equal(add(f, writer, "b", "1"), KILN_INVALID);
+        assert_int_equal(add_entry(f, writer, "b", "1"), KILN_INVALID);
         assert_says(f->err.text, "'b'");
     }
 }
@@ -173,7 +173,7 @@ TEST(package, an_unfinished_package_is_removed)
         struct package_writer *writer = NULL;
         const char *path = path_in(f->directory, formats[i].name);
         must(package_writer_create(path, formats[i].format, &writer, &f->err), f->err);
-        must(add(f, writer, "a", "1"), f->err);
+        must(add_entry(f, writer, "a", "1"), f->err);
 
         package_writer_destroy(writer);
 

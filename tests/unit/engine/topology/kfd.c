@@ -68,7 +68,7 @@ static void add_bytes(struct fixture *f, const char *name, struct bytes properti
     fclose(file);
 }
 
-static void add(struct fixture *f, const char *name, const char *properties)
+static void add_node(struct fixture *f, const char *name, const char *properties)
 {
     add_bytes(f, name, bytes_of_text(properties));
 }
@@ -86,7 +86,7 @@ static void read_gpus(struct fixture *f) { look_into(f, f->directory); }
 TEST(kfd, a_gpu_is_read_from_its_properties)
 {
     struct fixture *f = *state;
-    add(f, "1", "cpu_cores_count 0\n" GPU_90A "unique_id 1801979520617338022\nlast 1\n");
+    add_node(f, "1", "cpu_cores_count 0\n" GPU_90A "unique_id 1801979520617338022\nlast 1\n");
 
     read_gpus(f);
 
@@ -103,10 +103,10 @@ TEST(kfd, a_gpu_is_read_from_its_properties)
 TEST(kfd, cpu_nodes_are_skipped_and_gpus_sorted_by_number)
 {
     struct fixture *f = *state;
-    add(f, "10", GPU_90A);
-    add(f, "0", "cpu_cores_count 64\nsimd_count 0\ngfx_target_version 0\n");
-    add(f, "9", "simd_count 240\nsimd_per_cu 4\ngfx_target_version 90006");
-    add(f, "generation_id", "1\n");
+    add_node(f, "10", GPU_90A);
+    add_node(f, "0", "cpu_cores_count 64\nsimd_count 0\ngfx_target_version 0\n");
+    add_node(f, "9", "simd_count 240\nsimd_per_cu 4\ngfx_target_version 90006");
+    add_node(f, "generation_id", "1\n");
 
     read_gpus(f);
 
@@ -121,9 +121,9 @@ TEST(kfd, cpu_nodes_are_skipped_and_gpus_sorted_by_number)
 TEST(kfd, from_gfx10_on_work_group_processors_are_counted)
 {
     struct fixture *f = *state;
-    add(f, "1", "simd_count 144\nsimd_per_cu 2\ngfx_target_version 100300\n");
-    add(f, "2", "simd_count 192\nsimd_per_cu 2\ngfx_target_version 110000\n");
-    add(f, "3", "simd_count 1216\nsimd_per_cu 4\ngfx_target_version 90402\n");
+    add_node(f, "1", "simd_count 144\nsimd_per_cu 2\ngfx_target_version 100300\n");
+    add_node(f, "2", "simd_count 192\nsimd_per_cu 2\ngfx_target_version 110000\n");
+    add_node(f, "3", "simd_count 1216\nsimd_per_cu 4\ngfx_target_version 90402\n");
 
     read_gpus(f);
 
@@ -136,9 +136,9 @@ TEST(kfd, from_gfx10_on_work_group_processors_are_counted)
 TEST(kfd, without_gfx_target_version_the_pci_device_gives_the_arch)
 {
     struct fixture *f = *state;
-    add(f, "1", "simd_count 256\nsimd_per_cu 4\nvendor_id 4098\ndevice_id 26720\n");
-    add(f, "2", "simd_count 256\nsimd_per_cu 4\nvendor_id 4318\ndevice_id 26720\n");
-    add(f, "3", "simd_count 256\nsimd_per_cu 4\nvendor_id 4098\ndevice_id 1\n");
+    add_node(f, "1", "simd_count 256\nsimd_per_cu 4\nvendor_id 4098\ndevice_id 26720\n");
+    add_node(f, "2", "simd_count 256\nsimd_per_cu 4\nvendor_id 4318\ndevice_id 26720\n");
+    add_node(f, "3", "simd_count 256\nsimd_per_cu 4\nvendor_id 4098\ndevice_id 1\n");
 
     read_gpus(f);
 
@@ -199,9 +199,9 @@ TEST(kfd, each_invalid_node_is_reported_and_skipped)
         { "simd_count 416\nsimd_per_cu 4\n", "gfx_target_version" },
     };
     struct fixture *f = *state;
-    add(f, "7", GPU_90A);
+    add_node(f, "7", GPU_90A);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        add(f, "3", cases[i].properties);
+        add_node(f, "3", cases[i].properties);
 
         read_gpus(f);
 
@@ -236,7 +236,7 @@ TEST(kfd, endless_properties_are_refused)
     memset(text, ' ', size);
     add_bytes(f, "1", bytes_of(text, size));
     free(text);
-    add(f, "2", GPU_90A);
+    add_node(f, "2", GPU_90A);
 
     read_gpus(f);
 
@@ -250,7 +250,7 @@ TEST(kfd, a_fifo_in_the_topology_is_not_waited_for)
     assert_int_equal(mkfifo(make_node(f, "1"), 0600), 0);
     assert_int_equal(mkdir(make_node(f, "2"), 0700), 0);
     make_node(f, "3"); /* without properties */
-    add(f, "4", GPU_90A);
+    add_node(f, "4", GPU_90A);
 
     read_gpus(f);
 
@@ -263,8 +263,8 @@ TEST(kfd, a_fifo_in_the_topology_is_not_waited_for)
 TEST(kfd, a_gpu_that_the_cgroup_hides_is_not_listed)
 {
     struct fixture *f = *state;
-    add(f, "1", GPU_90A);
-    add(f, "2", GPU_90A);
+    add_node(f, "1", GPU_90A);
+    add_node(f, "2", GPU_90A);
     pread_fails_with = EPERM;
 
     read_gpus(f);
@@ -281,11 +281,11 @@ TEST(kfd, a_gpu_that_the_cgroup_hides_is_not_listed)
 TEST(kfd, directories_without_a_number_are_not_nodes)
 {
     struct fixture *f = *state;
-    add(f, "-1", GPU_90A);
-    add(f, "01", GPU_90A);
-    add(f, "1e", GPU_90A);
-    add(f, "4294967296", GPU_90A);
-    add(f, "4294967295", GPU_90A);
+    add_node(f, "-1", GPU_90A);
+    add_node(f, "01", GPU_90A);
+    add_node(f, "1e", GPU_90A);
+    add_node(f, "4294967296", GPU_90A);
+    add_node(f, "4294967295", GPU_90A);
 
     read_gpus(f);
 
@@ -301,7 +301,7 @@ TEST(kfd, thousands_of_nodes_do_not_overflow)
     for (unsigned i = 0; i < 4200; i++) {
         snprintf(name, sizeof(name), "%u", i);
         if (i < 300)
-            add(f, name, GPU_90A);
+            add_node(f, name, GPU_90A);
         else
             make_node(f, name);
     }
@@ -319,7 +319,7 @@ TEST(kfd, gpus_beyond_the_limit_are_counted)
     char name[16];
     for (unsigned i = 0; i < GPUS_MAX + 5; i++) {
         snprintf(name, sizeof(name), "%u", i);
-        add(f, name, GPU_90A);
+        add_node(f, name, GPU_90A);
     }
 
     read_gpus(f);
@@ -350,7 +350,7 @@ TEST(kfd, sramecc_is_reported_if_kernel_and_arch_report_it)
     struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char path[256];
-        add(f, "1", cases[i].properties);
+        add_node(f, "1", cases[i].properties);
         read_gpus(f);
         assert_int_equal(f->count, 1);
         assert_string_equal(f->gpus[0].target, cases[i].target);
@@ -379,7 +379,7 @@ static uint64_t memory_of(struct fixture *f)
 TEST(kfd, memory_is_the_sum_of_the_devices_own_banks)
 {
     struct fixture *f = *state;
-    add(f, "1", GPU_90A "local_mem_size 0\nmem_banks_count 4\n");
+    add_node(f, "1", GPU_90A "local_mem_size 0\nmem_banks_count 4\n");
     add_bank(f, 0, "heap_type 1\nsize_in_bytes 17179869184\nflags 0\nwidth 4096\n");
     add_bank(f, 1, "heap_type 2\nsize_in_bytes 51539607552\n");
     add_bank(f, 2, "heap_type 0\nsize_in_bytes 99999999999\n"); /* the host's */
@@ -391,7 +391,7 @@ TEST(kfd, memory_is_the_sum_of_the_devices_own_banks)
 TEST(kfd, memory_reported_by_the_node_needs_no_banks)
 {
     struct fixture *f = *state;
-    add(f, "1", GPU_90A "local_mem_size 17163091968\nmem_banks_count 1\n");
+    add_node(f, "1", GPU_90A "local_mem_size 17163091968\nmem_banks_count 1\n");
     add_bank(f, 0, "heap_type 1\nsize_in_bytes 5\n");
     assert_true(memory_of(f) == 17163091968u);
 }
@@ -402,7 +402,7 @@ TEST(kfd, incompletely_reported_memory_is_unknown)
                                          "heap_type 1\nsize_in_bytes -7\n",
                                          "heap_type 1\nsize_in_bytes 18446744073709551615\n" };
     struct fixture *f = *state;
-    add(f, "1", GPU_90A "mem_banks_count 2\n");
+    add_node(f, "1", GPU_90A "mem_banks_count 2\n");
     assert_true(memory_of(f) == 0);
     add_bank(f, 0, "heap_type 1\nsize_in_bytes 1000\n");
     assert_true(memory_of(f) == 0); /* another bank is missing */
@@ -417,7 +417,7 @@ TEST(kfd, incompletely_reported_memory_is_unknown)
 TEST(kfd, impossible_numbers_of_banks_or_dies_are_ignored)
 {
     struct fixture *f = *state;
-    add(f, "1", GPU_90A "mem_banks_count 4294967296\nnum_xcc 4294967297\n");
+    add_node(f, "1", GPU_90A "mem_banks_count 4294967296\nnum_xcc 4294967297\n");
     assert_true(memory_of(f) == 0);
     assert_int_equal(f->gpus[0].memory_banks, 0);
     assert_int_equal(f->gpus[0].xcc, 0);
@@ -426,11 +426,11 @@ TEST(kfd, impossible_numbers_of_banks_or_dies_are_ignored)
 TEST(kfd, partitions_are_the_nodes_of_one_device)
 {
     struct fixture *f = *state;
-    add(f, "1", GPU_90A "unique_id 7\n");
-    add(f, "2", GPU_90A "unique_id 8\n");
-    add(f, "3", GPU_90A "unique_id 7\n");
-    add(f, "4", GPU_90A);
-    add(f, "5", GPU_90A "unique_id 0\n");
+    add_node(f, "1", GPU_90A "unique_id 7\n");
+    add_node(f, "2", GPU_90A "unique_id 8\n");
+    add_node(f, "3", GPU_90A "unique_id 7\n");
+    add_node(f, "4", GPU_90A);
+    add_node(f, "5", GPU_90A "unique_id 0\n");
     read_gpus(f);
     static const unsigned wanted[] = { 2, 1, 2, 1, 1 };
     assert_int_equal(f->count, 5);
