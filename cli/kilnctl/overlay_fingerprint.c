@@ -16,7 +16,6 @@
 
 /* Filesystems round times: to 10 ms on most of Linux, to two seconds on FAT. */
 #define FRESH_S 2
-#define READ_STEP (256u << 10)
 
 _Static_assert(sizeof(((struct overlay_fingerprint *)0)->digest) == DIGEST_HEX_SIZE,
                "it is a digest's");
@@ -70,24 +69,16 @@ int overlay_fingerprint_stat(const char *path, struct overlay_fingerprint *ret_f
 
 static int put_file(struct sha256 *sum, const char *path, struct kiln_error *err)
 {
-    KILN_AUTO(mem) uint8_t *step = malloc(READ_STEP);
     struct stat seen;
     KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
-    if (!step)
-        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory while reading '%s'", path);
     if (fd < 0 || fstat(fd, &seen) != 0)
         return cli_fail_errno(err, errno, "cannot read '%s'", path);
     if (!S_ISREG(seen.st_mode))
         return cli_fail(err, KILN_E_INVALID, "'%s' is not a regular file", path);
-    for (;;) {
-        ssize_t got = read(fd, step, READ_STEP);
-        if (got < 0 && errno != EINTR)
-            return cli_fail_errno(err, errno, "cannot read '%s'", path);
-        if (got == 0)
-            return KILN_E_OK;
-        if (got > 0)
-            sha256_put(sum, bytes_of(step, (size_t)got));
-    }
+    struct kiln_err why = KILN_ERR_INIT;
+    if (sha256_put_file(sum, fd, /* ret_size= */ NULL, &why))
+        return cli_fail(err, why.code, "checking '%s': %s", path, why.text);
+    return KILN_E_OK;
 }
 
 int overlay_fingerprint_read(const char *path, struct overlay_fingerprint *fingerprint,

@@ -6,43 +6,15 @@
 #include "engine/digest/sha256.h"
 #include "engine/package/manifest.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-#define PART (1u << 20)
-
 /* kiln_code and KILN_E_ codes are the same numbers, from common/err_codes.def. */
 static int fail_as(struct kiln_error *err, const struct kiln_err *why)
 {
     return cli_fail(err, why->code, "%s", why->text);
-}
-
-static int hash_package(int fd, uint64_t *ret_size, struct digest *ret_sha256,
-                        struct kiln_error *err)
-{
-    KILN_AUTO(mem) unsigned char *part = malloc(PART);
-    struct sha256 sha256;
-    off_t at = 0;
-    if (!part)
-        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for reading a package");
-    sha256_init(&sha256);
-    for (;;) {
-        ssize_t got = pread(fd, part, PART, at);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return cli_fail_errno(err, errno, "cannot read the package");
-        if (got == 0)
-            break;
-        sha256_put(&sha256, bytes_of(part, (size_t)got));
-        at += got;
-    }
-    *ret_size = (uint64_t)at;
-    *ret_sha256 = sha256_end(&sha256);
-    return KILN_E_OK;
 }
 
 /* The format name in NAME.pub; see docs/formats/manifest.md. */
@@ -84,8 +56,10 @@ int sign_manifest(const char *key_file, int fd, const char *name, char **ret_tex
                   struct kiln_error *err)
 {
     struct manifest_entry entry = { .name = name };
-    int rc = hash_package(fd, &entry.size, &entry.sha256, err);
-    return rc ? rc : sign_entry(key_file, &entry, ret_text, err);
+    struct kiln_err why = KILN_ERR_INIT;
+    if (sha256_of_file(fd, &entry.sha256, &entry.size, &why))
+        return cli_fail(err, why.code, "checking '%s': %s", name, why.text);
+    return sign_entry(key_file, &entry, ret_text, err);
 }
 
 int sign_check_key(const char *key_file, struct kiln_error *err)

@@ -285,7 +285,7 @@ static enum kiln_code read_entry(const char *word, struct entry *ret_entry, stru
     e.kind = ends_with(e.name, ".kpkg") || ends_with(e.name, "kdb")    ? "kernels"
              : strstr(e.name, ".fdb.txt") || strstr(e.name, ".ufdb.t") ? "FindDb"
                                                                        : "PerfDb";
-    enum kiln_code rc = package_file_hash(fd, &e.digest, err);
+    enum kiln_code rc = sha256_of_file(fd, &e.digest, /* ret_size= */ NULL, err);
     *ret_entry = e;
     return rc;
 }

@@ -9,6 +9,7 @@
  * Threading  no shared state
  */
 #include "common/digest.h"
+#include "common/err.h"
 
 struct sha256 {
     _Alignas(8) unsigned char state[128]; /* nettle's; its size is asserted in sha256.c */
@@ -22,3 +23,9 @@ void sha256_put_sized(struct sha256 *s, struct bytes part);
 struct digest sha256_end(struct sha256 *s);
 
 struct digest sha256_of(struct bytes content);
+
+/* Both read the file |fd| from its first byte to its end. |ret_size| may be NULL. */
+KILN_MUST_CHECK enum kiln_code sha256_put_file(struct sha256 *s, int fd, uint64_t *ret_size,
+                                               struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code sha256_of_file(int fd, struct digest *ret_sha256, uint64_t *ret_size,
+                                              struct kiln_err *err);

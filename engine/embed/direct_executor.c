@@ -41,9 +41,9 @@ static void move_list(struct task_list *to, struct task_list *from)
     init_list(from);
 }
 
-/* ---- what the engine calls ---- */
+/* ---- operations of the executor ---- */
 
-/* Running one task at a time keeps the order that every work queue promises. */
+/* One list serves all work queues: running one task at a time keeps their order. */
 static void run_on_work_queue(struct executor *base, enum work_queue work_queue, struct task *task)
 {
     (void)work_queue;
@@ -81,7 +81,7 @@ void direct_executor_init(struct direct_executor *x, struct embed_compiler *comp
     init_list(&x->due_later);
 }
 
-/* ---- what the caller runs ---- */
+/* ---- steps ---- */
 
 static void begin_compile(struct direct_executor *x)
 {
@@ -99,11 +99,11 @@ bool direct_executor_compiles(const struct direct_executor *x)
 void direct_executor_end_compile(struct direct_executor *x)
 {
     struct compile_task *task = x->compile;
-    x->compile = NULL; /* done may hand over the next one */
+    x->compile = NULL; /* the done callback may start the next compile */
     task->done(task);
 }
 
-/* A task may be freed by its done. */
+/* A task's done callback may free it. */
 static bool run_due_task(struct direct_executor *x)
 {
     struct task *task = take_task(&x->due);

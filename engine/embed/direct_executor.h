@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * An executor without threads: tasks wait in a list until a caller that needs their result runs
+ * An executor without threads. Tasks wait in a list until a caller that needs their result runs
  * them (direct_executor_step).
  *
- * Role       runs the engine's tasks in order: a task's work, then its done.  Hands compiles, one
- *            at a time, to an embed_compiler.  Transfers are not supported
+ * Role       runs the engine's tasks in order: a task's work callback, then its done callback.
+ *            Passes compiles, one at a time, to an embed_compiler. Does not support transfers
  * Ownership  borrows the compiler
  * Threading  one thread at a time; the caller waits for the compiler
  */
@@ -21,17 +21,17 @@ struct direct_executor {
     struct executor base;          /* first member */
     struct task_list tasks, later; /* for the next iteration */
     struct task_list due, due_later;
-    struct compile_task *compile; /* borrowed: the one compile that was handed over; NULL: none */
+    struct compile_task *compile; /* borrowed: the current compile; NULL: none */
     bool compile_has_begun;
-    struct embed_compiler *compiler; /* NULL: nothing is compiled */
+    struct embed_compiler *compiler; /* borrowed; NULL: kernels cannot be compiled */
 };
 
 void direct_executor_init(struct direct_executor *x, struct embed_compiler *compiler);
-/* Runs one waiting step: begins a compile or runs a task. An iteration runs the tasks that were
- * waiting when it began, then those that were put off (later). Tasks that these add belong to the
- * next iteration. False: nothing is left to run; the compiler may still be busy. */
+/* Runs one step: begins a compile or runs a task. An iteration runs the tasks that were waiting
+ * when it began, then those that were added by |later|. Tasks that these add belong to the next
+ * iteration. False: no task is left; the compiler may still be busy. */
 bool direct_executor_step(struct direct_executor *executor);
-/* Whether a compile has begun and not ended, so that the caller may wait for the compiler. */
+/* Whether a compile has begun and not ended, so that the caller can wait for the compiler. */
 bool direct_executor_compiles(const struct direct_executor *executor);
-/* Call it when the compile has ended: runs its done callback. */
+/* Runs the compile's done callback. Call it when the compiler has ended the compile. */
 void direct_executor_end_compile(struct direct_executor *x);

@@ -22,7 +22,7 @@
 #define IDLE_STEP_NS 10000000ull
 #define SECOND 1000000000ull
 
-/* The defaults of kilnd's settings of these names (daemon/config/config.def). */
+/* The defaults of kilnd's settings with these names (daemon/config/config.def). */
 #define TUNING_RECORDS 100000
 #define TUNING_BYTES ((uint64_t)64 << 20)
 #define PACKAGE_LIMIT ((uint64_t)8 << 30)
@@ -33,40 +33,40 @@
 #define QUEUE_UID 20000
 #define QUEUE_BYTES ((uint64_t)1 << 30)
 #define QUEUE_BYTES_UID ((uint64_t)256 << 20)
-/* Each object in memory holds a descriptor, and the descriptor table is shared with the program. */
+/* Each object in memory uses a descriptor, and the program needs descriptors, too. */
 #define HOT_PART_OF_FILES 4
 
 struct embed_transport {
     struct transport base; /* first member */
     struct caller caller;
-    pid_t pid;                     /* the process that opened it */
-    struct embed_frame_list ready; /* what receive has not handed out yet */
-    struct embed_frame *out;       /* owned: handed out last */
-    enum kiln_code failed;         /* an answer could not be kept: no more answers follow */
+    pid_t pid;               /* the process that opened it */
+    struct list ready;       /* of struct embed_frame, owned: not yet received */
+    struct embed_frame *out; /* owned: the frame that was received last */
+    enum kiln_code failed;   /* a reply could not be stored: no more replies follow */
     bool is_stopped;
 };
 
 static struct {
-    _Atomic pid_t pid; /* the process that owns this state; 0: none yet; CHANGING: a child is about
-                          to take over */
-    atomic_bool
-        is_inside; /* a thread is inside the engine: a child forked at this moment has no engine */
-    bool is_lost;  /* this process was forked while a thread was inside */
+    /* The process that owns this state. 0: none yet; CHANGING: a child is taking it over. */
+    _Atomic pid_t pid;
+    /* A thread is inside the engine. A child that is forked at this moment can have no engine. */
+    atomic_bool is_inside;
+    bool is_lost;          /* this process was forked while a thread was inside */
     pthread_mutex_t mutex; /* protects all fields below */
     pthread_cond_t changed;
     unsigned transports;
     struct engine *engine; /* NULL: not open */
     struct direct_executor executor;
     bool is_waiting;                /* a thread waits for the compiler, without the mutex */
-    uint64_t tick_ns, idle_step_ns; /* when the next of either is due */
+    uint64_t tick_ns, idle_step_ns; /* when the next tick and the next idle step are due */
 } here = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
-/* ---- whose process it is ---- */
+/* ---- fork ---- */
 
 #define CHANGING (-1)
 
-/* By the monotonic clock. */
-static void make_changed(void)
+/* Makes waits on |changed| use the monotonic clock. */
+static void init_changed(void)
 {
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
@@ -75,8 +75,9 @@ static void make_changed(void)
     pthread_condattr_destroy(&attributes);
 }
 
-/* The parent's engine is not freed: nothing in the child uses it. */
-static void be_child(void)
+/* Resets the state that a child has inherited. The parent's engine is not freed, because its state
+ * may be inconsistent, but nothing in the child uses it. */
+static void reset_in_child(void)
 {
     static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
     here.mutex = fresh;
@@ -89,14 +90,14 @@ static void be_child(void)
 }
 
 /* Detects a fork at the child's first call. */
-static void be_of_this_process(void)
+static void detect_fork(void)
 {
     pid_t own = getpid(), had = atomic_load(&here.pid);
     while (had != own) {
         if (had != CHANGING && atomic_compare_exchange_strong(&here.pid, &had, CHANGING)) {
-            make_changed();
+            init_changed();
             if (had)
-                be_child();
+                reset_in_child();
             atomic_store(&here.pid, own);
         }
         had = atomic_load(&here.pid);
@@ -109,7 +110,7 @@ static void take_mutex(void)
     atomic_store(&here.is_inside, true);
 }
 
-static void give_mutex(void)
+static void release_mutex(void)
 {
     atomic_store(&here.is_inside, false);
     pthread_mutex_unlock(&here.mutex);
@@ -152,6 +153,7 @@ static void drop_log(enum log_level level, const char *message)
     (void)message;
 }
 
+/* The limit of objects in memory, which also depends on the program's limit of open files. */
 static unsigned hot_count(void)
 {
     struct rlimit files;
@@ -209,7 +211,7 @@ static void close_engine(void)
 
 /* ---- work ---- */
 
-static void tick(void)
+static void run_due_tick(void)
 {
     uint64_t now = clock_monotonic_ns();
     if (now < here.tick_ns)
@@ -219,17 +221,17 @@ static void tick(void)
 }
 
 /* Runs one step of background work along with each request. */
-static void step_aside(void)
+static void run_idle_step(void)
 {
     uint64_t now = clock_monotonic_ns();
     if (now < here.idle_step_ns)
         return;
     here.idle_step_ns = now + IDLE_STEP_NS;
-    tick();
+    run_due_tick();
     (void)direct_executor_step(&here.executor);
 }
 
-static uint64_t sooner(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t min_of(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 static void wait_for_change(uint64_t deadline_ns)
 {
@@ -245,7 +247,7 @@ static void wait_for_compiler(uint64_t deadline_ns)
 {
     struct embed_compiler *compiler = here.executor.compiler;
     here.is_waiting = true;
-    give_mutex();
+    release_mutex();
     bool has_ended = compiler->ops->wait(compiler, deadline_ns);
     take_mutex();
     here.is_waiting = false;
@@ -254,19 +256,19 @@ static void wait_for_compiler(uint64_t deadline_ns)
     pthread_cond_broadcast(&here.changed);
 }
 
-/* Waits until something may have changed for a waiting thread. */
-static void wait_for_something(uint64_t deadline_ns)
+/* Waits until the compiler ends, another thread reports a change, or the next tick is due. */
+static void wait_for_work(uint64_t deadline_ns)
 {
-    deadline_ns = sooner(deadline_ns, here.tick_ns);
+    deadline_ns = min_of(deadline_ns, here.tick_ns);
     if (direct_executor_compiles(&here.executor) && !here.is_waiting)
         wait_for_compiler(deadline_ns);
     else
         wait_for_change(deadline_ns);
-    tick();
+    run_due_tick();
 }
 
-/* Wakes the waiting threads because there is something new. */
-static void report_others(void)
+/* Wakes all waiting threads, because one of them may have a new reply. */
+static void wake_waiting(void)
 {
     pthread_cond_broadcast(&here.changed);
     if (here.is_waiting)
@@ -280,7 +282,7 @@ static struct embed_transport *transport_of(struct transport *base)
     return (struct embed_transport *)base;
 }
 
-static void keep_reply(struct caller *caller, const struct reply *reply)
+static void store_reply(struct caller *caller, const struct reply *reply)
 {
     struct embed_transport *t =
         (struct embed_transport *)((char *)caller - offsetof(struct embed_transport, caller));
@@ -288,41 +290,50 @@ static void keep_reply(struct caller *caller, const struct reply *reply)
     if (!t->failed)
         t->failed = embed_frame_create(reply, caller->version, &frame);
     if (frame)
-        embed_frame_append(&t->ready, frame);
-    report_others();
+        list_append(&t->ready, &frame->link);
+    wake_waiting();
 }
 
-static const struct caller_ops caller_ops = { .reply = keep_reply };
-
-/* On success the mutex is held. */
-static enum kiln_code enter(const struct embed_transport *t, struct kiln_err *err)
+static struct embed_frame *take_frame(struct embed_transport *t)
 {
-    be_of_this_process();
+    struct embed_frame *frame = LIST_FIRST(&t->ready, struct embed_frame, link);
+    list_remove(&frame->link);
+    return frame;
+}
+
+static const struct caller_ops caller_ops = { .reply = store_reply };
+
+/* On success, the caller holds the mutex and calls release_mutex. */
+static enum kiln_code enter_engine(const struct embed_transport *t, struct kiln_err *err)
+{
+    detect_fork();
     if (t->pid != atomic_load(&here.pid))
         return kiln_fail(err, KILN_UNAVAILABLE,
                          "this connection was opened before fork: open a client in the child");
     take_mutex();
     if (!t->is_stopped)
         return KILN_OK;
-    give_mutex();
-    return kiln_fail(err, KILN_UNAVAILABLE, "the connection to the engine was ended");
+    release_mutex();
+    return kiln_fail(err, KILN_UNAVAILABLE, "the connection to the engine was stopped");
 }
 
-static enum kiln_code hand_over(struct embed_transport *t, struct bytes frame, struct kiln_err *err)
+static enum kiln_code pass_frame(struct embed_transport *t, struct bytes frame,
+                                 struct kiln_err *err)
 {
     struct frame_header header;
-    enum kiln_code rc = frame.size < FRAME_HEADER_SIZE
-                            ? kiln_fail(err, KILN_INVALID, "%zu bytes are no frame", frame.size)
-                            : frame_header_read(frame.data, &header, err);
+    enum kiln_code rc =
+        frame.size < FRAME_HEADER_SIZE
+            ? kiln_fail(err, KILN_INVALID, "%zu bytes are too few for a frame", frame.size)
+            : frame_header_read(frame.data, &header, err);
     if (rc)
         return rc;
     struct bytes body = bytes_of(frame.data + FRAME_HEADER_SIZE, frame.size - FRAME_HEADER_SIZE);
     if (body.size != header.body_size || t->caller.file_count != header.descriptors)
-        return kiln_fail(err, KILN_INVALID, "the frame is not as its header says");
+        return kiln_fail(err, KILN_INVALID, "the frame does not match its header");
     rc = service_handle(here.engine, &t->caller, &header, body, err);
     if (rc && !t->failed)
-        t->failed = KILN_UNAVAILABLE; /* reported once the answer, which says why, has been read */
-    report_others();
+        t->failed = KILN_UNAVAILABLE; /* reported after the reply that states the reason */
+    wake_waiting();
     return KILN_OK;
 }
 
@@ -339,11 +350,12 @@ static enum kiln_code copy_files(struct caller *caller, const int *files, size_t
                                  struct kiln_err *err)
 {
     if (count > LIMIT_REQUEST_FILES)
-        return kiln_fail(err, KILN_INVALID, "%zu files are more than a request may bring", count);
+        return kiln_fail(err, KILN_INVALID, "a request may have at most %d files, not %zu",
+                         LIMIT_REQUEST_FILES, count);
     for (size_t i = 0; i < count; i++) {
         int fd = fcntl(files[i], F_DUPFD_CLOEXEC, EMBED_FD_MIN);
         if (fd < 0)
-            return kiln_fail_errno(err, errno, "cannot hand over a file");
+            return kiln_fail_errno(err, errno, "cannot duplicate the descriptor of a file");
         caller->files[caller->file_count++] = fd;
     }
     return KILN_OK;
@@ -353,14 +365,14 @@ static enum kiln_code embed_send_files(struct transport *base, struct bytes fram
                                        size_t count, struct kiln_err *err)
 {
     struct embed_transport *t = transport_of(base);
-    enum kiln_code rc = enter(t, err);
+    enum kiln_code rc = enter_engine(t, err);
     if (rc)
         return rc;
     rc = copy_files(&t->caller, files, count, err);
     if (!rc)
-        rc = hand_over(t, frame, err);
+        rc = pass_frame(t, frame, err);
     close_files(&t->caller);
-    give_mutex();
+    release_mutex();
     return rc;
 }
 
@@ -375,34 +387,35 @@ static bool embed_is_sending(struct transport *base)
     return false;
 }
 
-static enum kiln_code say_failed(const struct embed_transport *t, struct kiln_err *err)
+static enum kiln_code report_failure(const struct embed_transport *t, struct kiln_err *err)
 {
     if (t->failed == KILN_UNAVAILABLE)
         return kiln_fail(err, KILN_UNAVAILABLE, "the engine refused this connection");
     if (t->failed == KILN_NO_MEMORY)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for an answer of the engine");
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a reply of the engine");
     return kiln_fail(err, t->failed,
-                     "no descriptors for an answer of the engine (LimitNOFILE=, ulimit -n)");
+                     "no descriptors left for a reply of the engine: raise the limit of open files "
+                     "(LimitNOFILE=, ulimit -n)");
 }
 
-/* The mutex is held. Runs at least one waiting step, whatever the deadline, so that a caller that
- * polls with short deadlines makes progress, too. */
+/* The caller holds the mutex. Runs at least one waiting step even if the deadline has passed, so
+ * that a caller that polls with short deadlines makes progress, too. */
 static enum kiln_code await_frame(struct embed_transport *t, uint64_t deadline_ns,
                                   struct kiln_err *err)
 {
-    tick();
-    while (!t->ready.first) {
+    run_due_tick();
+    while (list_is_empty(&t->ready)) {
         if (t->failed)
-            return say_failed(t, err);
+            return report_failure(t, err);
         if (t->is_stopped)
-            return kiln_fail(err, KILN_UNAVAILABLE, "the connection to the engine was ended");
+            return kiln_fail(err, KILN_UNAVAILABLE, "the connection to the engine was stopped");
         bool has_worked = direct_executor_step(&here.executor);
-        if (t->ready.first)
+        if (!list_is_empty(&t->ready))
             break;
         if (clock_monotonic_ns() >= deadline_ns)
             return KILN_TIMED_OUT;
         if (!has_worked)
-            wait_for_something(deadline_ns);
+            wait_for_work(deadline_ns);
     }
     return KILN_OK;
 }
@@ -412,16 +425,16 @@ static enum kiln_code embed_receive(struct transport *base, uint64_t deadline_ns
 {
     struct embed_transport *t = transport_of(base);
     embed_frame_destroy(KILN_TAKE(t->out));
-    enum kiln_code rc = enter(t, err);
+    enum kiln_code rc = enter_engine(t, err);
     if (rc)
         return rc;
     rc = await_frame(t, deadline_ns, err);
     if (!rc)
-        t->out = embed_frame_take(&t->ready);
-    step_aside();
-    give_mutex();
+        t->out = take_frame(t);
+    run_idle_step();
+    release_mutex();
     if (!rc)
-        embed_frame_hand_out(t->out, ret_frame);
+        embed_frame_release(t->out, ret_frame);
     return rc;
 }
 
@@ -429,31 +442,31 @@ static void embed_stop(struct transport *base)
 {
     struct embed_transport *t = transport_of(base);
     struct kiln_err ignored = KILN_ERR_INIT;
-    if (enter(t, &ignored))
+    if (enter_engine(t, &ignored))
         return;
     t->is_stopped = true;
-    report_others();
-    give_mutex();
+    wake_waiting();
+    release_mutex();
 }
 
-static void leave(struct embed_transport *t)
+static void leave_engine(struct embed_transport *t)
 {
     take_mutex();
     service_leave(here.engine, &t->caller);
     if (--here.transports == 0)
         close_engine();
-    give_mutex();
+    release_mutex();
 }
 
 static void embed_destroy(struct transport *base)
 {
     struct embed_transport *t = transport_of(base);
-    be_of_this_process();
+    detect_fork();
     if (t->pid == atomic_load(&here.pid))
-        leave(t);
+        leave_engine(t);
     embed_frame_destroy(t->out);
-    while (t->ready.first)
-        embed_frame_destroy(embed_frame_take(&t->ready));
+    LIST_EACH (&t->ready, struct embed_frame, link, frame)
+        embed_frame_destroy(frame);
     free(t);
 }
 
@@ -469,14 +482,14 @@ static const struct transport_ops embed_ops = {
 
 /* ---- connecting ---- */
 
-/* The mutex is held. */
-static enum kiln_code join(const struct embed_setup *setup, struct embed_transport *t,
-                           struct kiln_err *err)
+/* The caller holds the mutex. */
+static enum kiln_code join_engine(const struct embed_setup *setup, struct embed_transport *t,
+                                  struct kiln_err *err)
 {
     if (here.is_lost)
         return kiln_fail(err, KILN_UNAVAILABLE,
                          "this process was forked while another thread was inside kiln: fork while "
-                         "none is, or call exec in the child");
+                         "no thread is, or call exec in the child");
     enum kiln_code rc = here.engine ? KILN_OK : open_engine(setup, err);
     if (rc)
         return rc;
@@ -488,7 +501,7 @@ static enum kiln_code join(const struct embed_setup *setup, struct embed_transpo
 enum kiln_code embed_connect(const struct embed_setup *setup, struct transport **ret_transport,
                              struct kiln_err *err)
 {
-    be_of_this_process();
+    detect_fork();
     struct embed_transport *t = calloc(1, sizeof(*t));
     if (!t)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a connection to the engine");
@@ -497,10 +510,10 @@ enum kiln_code embed_connect(const struct embed_setup *setup, struct transport *
     t->caller = (struct caller){
         .ops = &caller_ops, .uid = geteuid(), .gid = getegid(), .pid = t->pid, .role = ROLE_ADMIN
     };
-    embed_frame_list_init(&t->ready);
+    list_init(&t->ready);
     take_mutex();
-    enum kiln_code rc = join(setup, t, err);
-    give_mutex();
+    enum kiln_code rc = join_engine(setup, t, err);
+    release_mutex();
     if (rc)
         free(t);
     else

@@ -5,18 +5,18 @@
  * The transport of a program that has the engine linked in: a call into the engine, under one
  * mutex.
  *
- * Role       a transport is one caller of the engine.  Sending hands the frame to the service.
- *            Receiving runs waiting tasks (direct_executor.h) on the receiver's thread until an
- *            answer is there.  There are no threads and no fork handlers: nothing happens between
+ * Role       a transport is one caller of the engine. Sending passes the frame to the service.
+ *            Receiving runs waiting tasks (direct_executor.h) on the receiver's thread until a
+ *            reply is ready. There are no threads and no fork handlers, so nothing runs between
  *            two calls
- * Ownership  one engine for the process: the first transport opens it, the last one closes it.  The
- *            setup of the first transport is used; what it borrows must stay valid for the life of
- *            the process
- * Threading  any thread.  The engine runs under one mutex, which is released only while a thread
+ * Ownership  one engine for the process: the first transport opens it, and the last one closes it.
+ *            The setup of the first transport is used; the objects that it borrows must stay valid
+ *            for the life of the process
+ * Threading  any thread. The engine runs under one mutex, which is released only while a thread
  *            waits for the compiler or for another thread's work
  * Fork       a child opens its own engine with its first transport; transports that its parent
- *            opened return KILN_UNAVAILABLE there.  A child that was forked while a thread was
- *            inside the engine can never open one: KILN_UNAVAILABLE
+ *            opened return KILN_UNAVAILABLE in the child. A child that was forked while a thread
+ * was inside the engine can never open one: KILN_UNAVAILABLE
  */
 #include "common/transport.h"
 #include "engine/embed/embed_compiler.h"

@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-/* The body with its zero-copy segments in their places. */
+/* Copies the body and inserts its zero-copy segments. */
 static void copy_body(uint8_t *to, const struct reply *reply)
 {
     size_t at = 0;
@@ -38,6 +38,7 @@ enum kiln_code embed_frame_create(const struct reply *reply, uint16_t version,
     struct embed_frame *frame = malloc(sizeof(*frame) + size);
     if (!frame)
         return KILN_NO_MEMORY;
+    frame->link = (struct list_link){ 0 };
     frame->header = (struct frame_header){ .version = version ? version : FRAME_VERSION,
                                            .type = (uint16_t)reply->type,
                                            .request_id = reply->request_id,
@@ -59,34 +60,11 @@ void embed_frame_destroy(struct embed_frame *frame)
     free(frame);
 }
 
-void embed_frame_hand_out(struct embed_frame *frame, struct transport_frame *ret_frame)
+void embed_frame_release(struct embed_frame *frame, struct transport_frame *ret_frame)
 {
     *ret_frame = (struct transport_frame){ .header = frame->header,
                                            .body = bytes_of(frame->body, frame->header.body_size),
                                            .descriptors = frame->descriptors,
                                            .descriptor_count = frame->header.descriptors };
     frame->header.descriptors = 0; /* the descriptors belong to the receiver */
-}
-
-void embed_frame_list_init(struct embed_frame_list *list)
-{
-    *list = (struct embed_frame_list){ .last = &list->first };
-}
-
-void embed_frame_append(struct embed_frame_list *list, struct embed_frame *frame)
-{
-    frame->next = NULL;
-    *list->last = frame;
-    list->last = &frame->next;
-}
-
-struct embed_frame *embed_frame_take(struct embed_frame_list *list)
-{
-    struct embed_frame *frame = list->first;
-    if (!frame)
-        return NULL;
-    list->first = frame->next;
-    if (!list->first)
-        list->last = &list->first;
-    return frame;
 }

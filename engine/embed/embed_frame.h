@@ -2,26 +2,23 @@
 #pragma once
 
 /*
- * Answers of the engine that wait to be received: a copy of the body, and duplicated descriptors of
- * the objects.
+ * Replies of the engine that the client has not received yet. A frame has a copy of the body and
+ * duplicates of the objects' descriptors.
  *
- * Ownership  a frame owns its descriptors until it is handed out
+ * Ownership  a frame owns its descriptors until embed_frame_release
  * Threading  one thread at a time
  */
+#include "common/list.h"
 #include "common/transport.h"
 #include "engine/service/service.h"
 
-#define EMBED_FD_MIN 3 /* 0, 1 and 2 belong to the program, even if it has closed them */
+#define EMBED_FD_MIN 3 /* 0, 1 and 2 belong to the program, even while they are closed */
 
 struct embed_frame {
-    struct embed_frame *next;
+    struct list_link link; /* in the transport's list of ready frames */
     struct frame_header header;
-    int descriptors[LIMIT_FRAME_DESCRIPTORS]; /* owned until handed out */
+    int descriptors[LIMIT_FRAME_DESCRIPTORS]; /* owned until released */
     uint8_t body[];
-};
-
-struct embed_frame_list {
-    struct embed_frame *first, **last;
 };
 
 /* Fails without a message: KILN_NO_MEMORY, or KILN_FULL if no descriptors are left. */
@@ -29,10 +26,5 @@ KILN_MUST_CHECK enum kiln_code embed_frame_create(const struct reply *reply, uin
                                                   struct embed_frame **ret_frame);
 /* Accepts NULL. */
 void embed_frame_destroy(struct embed_frame *frame);
-/* Hands the frame out, once. |ret_frame| borrows from |frame| and owns the descriptors. */
-void embed_frame_hand_out(struct embed_frame *frame, struct transport_frame *ret_frame);
-
-void embed_frame_list_init(struct embed_frame_list *list);
-void embed_frame_append(struct embed_frame_list *list, struct embed_frame *frame);
-/* Removes and returns the first frame, which the caller then owns; NULL: the list is empty. */
-struct embed_frame *embed_frame_take(struct embed_frame_list *list);
+/* Call it once. |ret_frame| borrows the body from |frame| and owns the descriptors. */
+void embed_frame_release(struct embed_frame *frame, struct transport_frame *ret_frame);

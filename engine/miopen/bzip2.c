@@ -6,7 +6,7 @@
 
 #include <bzlib.h>
 
-/* MIOpen's: the same input must give the same stream. */
+/* MIOpen's values, because the same input must give the same stream. */
 #define BLOCK_SIZE 9
 #define WORK_FACTOR 30
 #define CHUNK (16u << 10)       /* on the stack */
@@ -16,10 +16,10 @@ static enum kiln_code fail_unpacking(int rc, struct kiln_err *err)
 {
     if (rc == BZ_MEM_ERROR)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot unpack bzip2: out of memory");
-    return kiln_fail(err, KILN_CORRUPT, "the content is damaged or no bzip2 stream");
+    return kiln_fail(err, KILN_CORRUPT, "the content is damaged or not a bzip2 stream");
 }
 
-/* Ends with the stream, an error or the input. */
+/* Unpacks until the stream or the input ends, or an error occurs. */
 static enum kiln_code unpack_stream(bz_stream *s, uint64_t raw_size, struct buffer *raw,
                                     struct kiln_err *err)
 {
@@ -53,7 +53,7 @@ enum kiln_code bzip2_unpack(struct bytes stored, uint64_t raw_size, struct buffe
                             struct kiln_err *err)
 {
     if (stored.size > UINT32_MAX)
-        return kiln_fail(err, KILN_CORRUPT, "no bzip2 stream here is that long");
+        return kiln_fail(err, KILN_CORRUPT, "the bzip2 stream is longer than 4 GiB");
     bz_stream s = { .next_in = (char *)stored.data, .avail_in = (unsigned)stored.size };
     size_t before = ret_raw->size;
     int begun = BZ2_bzDecompressInit(&s, 0, 0);
@@ -74,7 +74,7 @@ enum kiln_code bzip2_pack(struct bytes raw, struct buffer *ret_stored, bool *ret
 {
     if (raw.size > UINT32_MAX)
         return kiln_fail(err, KILN_INVALID, "cannot pack %zu bytes: too many for bzip2", raw.size);
-    if (raw.size == 0) { /* no room for even a header */
+    if (raw.size == 0) { /* not even a header fits */
         *ret_fits = false;
         return KILN_OK;
     }
@@ -89,7 +89,7 @@ enum kiln_code bzip2_pack(struct bytes raw, struct buffer *ret_stored, bool *ret
     if (rc == BZ_MEM_ERROR || (fits && ret_stored->failed))
         return kiln_fail(err, KILN_NO_MEMORY, "cannot pack %zu bytes: out of memory", raw.size);
     if (!fits && rc != BZ_OUTBUFF_FULL)
-        return kiln_fail(err, KILN_IO, "cannot pack %zu bytes: libbz2 says %d", raw.size, rc);
+        return kiln_fail(err, KILN_IO, "cannot pack %zu bytes: libbz2 returned %d", raw.size, rc);
     *ret_fits = fits;
     return KILN_OK;
 }
@@ -98,7 +98,7 @@ enum kiln_code bzip2_pack(struct bytes raw, struct buffer *ret_stored, bool *ret
 
 struct unpacking {
     bz_stream stream;
-    bool open;          /* a stream is under way */
+    bool open;          /* a stream has begun and not ended */
     uint64_t read, put; /* bytes so far */
     uint64_t limit;
     int to_fd;
@@ -114,7 +114,7 @@ static void unpacking_done(struct unpacking *u)
 }
 
 /* |ret_size| is 0 at the end of the file. */
-static enum kiln_code read_some(int fd, char *into, size_t *ret_size, struct kiln_err *err)
+static enum kiln_code read_chunk(int fd, char *into, size_t *ret_size, struct kiln_err *err)
 {
     ssize_t got = 0;
     do
@@ -143,8 +143,8 @@ static void end_stream(struct unpacking *u)
     u->open = false;
 }
 
-/* One full output chunk, or all that the input gives. */
-static enum kiln_code unpack_some(struct unpacking *u, struct kiln_err *err)
+/* Writes one full output chunk, or as much as the input yields. */
+static enum kiln_code unpack_chunk(struct unpacking *u, struct kiln_err *err)
 {
     u->stream.next_out = u->out;
     u->stream.avail_out = FILE_CHUNK;
@@ -161,7 +161,7 @@ static enum kiln_code unpack_some(struct unpacking *u, struct kiln_err *err)
     return fs_write_all(u->to_fd, bytes_of(u->out, got), err);
 }
 
-/* All of the input at hand. */
+/* Unpacks the |size| bytes in |u->in|. */
 static enum kiln_code unpack_input(struct unpacking *u, size_t size, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
@@ -171,7 +171,7 @@ static enum kiln_code unpack_input(struct unpacking *u, size_t size, struct kiln
         if (!u->open)
             rc = begin_stream(u, err);
         if (!rc)
-            rc = unpack_some(u, err);
+            rc = unpack_chunk(u, err);
     }
     return rc;
 }
@@ -187,7 +187,7 @@ enum kiln_code bzip2_unpack_file(int from_fd, int to_fd, uint64_t limit,
     enum kiln_code rc = KILN_OK;
     size_t size = 1;
     while (!rc && size > 0) {
-        rc = read_some(from_fd, u.in, &size, err);
+        rc = read_chunk(from_fd, u.in, &size, err);
         if (!rc)
             rc = unpack_input(&u, size, err);
         u.read += rc ? 0 : size;

@@ -2,19 +2,20 @@
 #pragma once
 
 /*
- * bzip2 as MIOpen uses it; the only place that knows libbz2.
+ * bzip2 as MIOpen uses it. Only this module includes libbz2.
  *
- * Threading  any thread, no shared state
+ * Threading  any thread; there is no shared state
  */
 #include "common/bytes.h"
 #include "common/err.h"
 
-/* One stream of exactly |raw_size| bytes, appended.  KILN_CORRUPT for anything else, trailing bytes
- * included; nothing is appended then.  Takes no more memory than what really comes out. */
+/* Appends the content of one stream, which must unpack to exactly |raw_size| bytes. KILN_CORRUPT: a
+ * damaged stream, another size, or trailing bytes; nothing is appended then. Memory is allocated
+ * only for output that really appears, whatever |raw_size| is. */
 KILN_MUST_CHECK enum kiln_code bzip2_unpack(struct bytes stored, uint64_t raw_size,
                                             struct buffer *ret_raw, struct kiln_err *err);
-/* Block size 9, work factor 30; |ret_fits| false (and nothing appended) when the result would be
- * longer than |raw|: MIOpen stores such content as it is. */
+/* Packs with block size 9 and work factor 30, as MIOpen does. If the result would be longer than
+ * |raw|, |ret_fits| is false and nothing is appended: MIOpen stores such content uncompressed. */
 KILN_MUST_CHECK enum kiln_code bzip2_pack(struct bytes raw, struct buffer *ret_stored,
                                           bool *ret_fits, struct kiln_err *err);
 struct bzip2_progress {

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #define DIGITS_MAX 6          /* no device has millions of compute units */
-#define TELLING_LETTER 5      /* of an arch, counted from 0 */
+#define TELLING_DIGIT 5       /* the position, from 0, in which arches differ most */
 #define XNACK_SUFFIX "_xnack" /* the only feature that MIOpen's ids carry */
-#define NVIDIAS "sm_"
-#define OPENCLS "opencl_"
+#define NVIDIA_PREFIX "sm_"
+#define OPENCL_PREFIX "opencl_"
 #define HASH_DIGITS 8
 
 static const struct bytes arches[] = {
@@ -36,16 +36,17 @@ static bool starts_with(struct bytes text, struct bytes start)
     return text.size >= start.size && memcmp(text.data, start.data, start.size) == 0;
 }
 
-/* The length of the longest arch that |text| begins with; 0 when none.  Asked of every arch with
- * every request for records: the sixth letter, which each has, spares most of the calls. */
+/* The length of the longest arch that |text| begins with; 0 if it begins with none. Every request
+ * for records calls this, so a look at the sixth character, which every arch has, avoids most
+ * comparisons. */
 static size_t arch_length(struct bytes text)
 {
     size_t longest = 0;
-    if (text.size <= TELLING_LETTER)
+    if (text.size <= TELLING_DIGIT)
         return 0;
     for (size_t i = 0; i < sizeof(arches) / sizeof(arches[0]); i++) {
-        if (arches[i].data[TELLING_LETTER] == text.data[TELLING_LETTER] &&
-            arches[i].size > longest && starts_with(text, arches[i]))
+        if (arches[i].data[TELLING_DIGIT] == text.data[TELLING_DIGIT] && arches[i].size > longest &&
+            starts_with(text, arches[i]))
             longest = arches[i].size;
     }
     return longest;
@@ -57,7 +58,7 @@ static int digit_of(uint8_t c, unsigned base)
     return value < (int)base ? value : -1;
 }
 
-/* All of |text|, without leading zeros; 0 for anything else. */
+/* Parses all of |text|, which must not have leading zeros; 0 if it is not such a number. */
 static unsigned number_of(struct bytes text, unsigned base)
 {
     unsigned number = 0;
@@ -72,7 +73,7 @@ static unsigned number_of(struct bytes text, unsigned base)
     return number;
 }
 
-/* One spelling for each number: else two files could claim one id. */
+/* Accepts only one spelling of each number; otherwise two files could have the same id. */
 static bool units_of(struct bytes text, unsigned *ret_units)
 {
     bool decimal = text.data[0] == '_';
@@ -90,15 +91,15 @@ static bool is_nvidia_target(struct bytes text)
     struct kiln_err ignored = KILN_ERR_INIT;
     return text.size < DATABASE_ID_MAX && target_parse(text, &target, &ignored) == KILN_OK &&
            target.family == TARGET_NVIDIA &&
-           bytes_equal(text, bytes_of_text(target.text)); /* one spelling for each */
+           bytes_equal(text, bytes_of_text(target.text)); /* the canonical spelling */
 }
 
-/* "sm_90a", "sm_90_132". */
-static bool parse_nvidias(struct bytes text, struct database_id *id)
+/* Parses "sm_90a" or "sm_90_132". */
+static bool parse_nvidia_id(struct bytes text, struct database_id *id)
 {
-    size_t begin = strlen(NVIDIAS), device = text.size;
+    size_t begin = strlen(NVIDIA_PREFIX), device = text.size;
     const uint8_t *at = NULL;
-    if (starts_with(text, bytes_of_text(NVIDIAS)))
+    if (starts_with(text, bytes_of_text(NVIDIA_PREFIX)))
         at = memchr(text.data + begin, '_', text.size - begin);
     if (at)
         device = (size_t)(at - text.data);
@@ -107,16 +108,17 @@ static bool parse_nvidias(struct bytes text, struct database_id *id)
     memcpy(id->device, text.data, device);
     if (!at)
         return true;
-    bool has_letter = digit_of(text.data[device - 1], 10) < 0; /* it is no other device */
+    /* "sm_90a" names a target, not a device with multiprocessors. */
+    bool has_letter = digit_of(text.data[device - 1], 10) < 0;
     id->compute_units = number_of(bytes_of(at + 1, text.size - device - 1), 10);
     return !has_letter && id->compute_units > 0;
 }
 
-/* "opencl_1a2b3c4d" */
-static bool parse_opencls(struct bytes text, struct database_id *id)
+/* Parses "opencl_1a2b3c4d". */
+static bool parse_opencl_id(struct bytes text, struct database_id *id)
 {
-    size_t begin = strlen(OPENCLS);
-    if (!starts_with(text, bytes_of_text(OPENCLS)) || text.size != begin + HASH_DIGITS)
+    size_t begin = strlen(OPENCL_PREFIX);
+    if (!starts_with(text, bytes_of_text(OPENCL_PREFIX)) || text.size != begin + HASH_DIGITS)
         return false;
     for (size_t i = begin; i < text.size; i++) {
         if (digit_of(text.data[i], 16) < 0)
@@ -137,8 +139,8 @@ enum kiln_code database_id_parse(struct bytes text, struct database_id *ret_id,
     struct database_id id = { .compute_units = 0 };
     size_t device = arch_length(text);
     if (device == 0) {
-        if (!parse_nvidias(text, &id) && !parse_opencls(text, &id))
-            return refuse_id(text, "it begins with no arch that kiln knows", err);
+        if (!parse_nvidia_id(text, &id) && !parse_opencl_id(text, &id))
+            return refuse_id(text, "it does not begin with a known arch", err);
         *ret_id = id;
         return KILN_OK;
     }
@@ -149,7 +151,7 @@ enum kiln_code database_id_parse(struct bytes text, struct database_id *ret_id,
     memcpy(id.device, text.data, device);
     if (text.size > device &&
         !units_of(bytes_of(text.data + device, text.size - device), &id.compute_units))
-        return refuse_id(text, "its compute units are no such number", err);
+        return refuse_id(text, "its compute units are not such a number", err);
     *ret_id = id;
     return KILN_OK;
 }
@@ -172,7 +174,7 @@ enum kiln_code database_version_check(struct bytes version, struct kiln_err *err
     if (is_version(version))
         return KILN_OK;
     return kiln_fail(err, KILN_INVALID,
-                     "a version of MIOpen has 1 to %d letters, digits, '.', '_' and '-', as "
+                     "a version of MIOpen has 1 to %d letters, digits, '.', '_' and '-', like "
                      "'3.2.0'",
                      DATABASE_VERSION_MAX);
 }
@@ -206,19 +208,20 @@ enum kiln_code database_id_of_file(const char *file_name, struct database_id *re
         return kiln_fail(err, KILN_INVALID, "'%.200s' is a path, not a file name", file_name);
     enum kiln_code rc = database_id_parse(bytes_of(file_name, strcspn(file_name, ".")), &id, err);
     if (rc)
-        return kiln_while(err, "the file name '%.200s' tells no device", file_name);
+        return kiln_while(err, "the file name '%.200s' does not begin with a device", file_name);
     bool is_miopens = database_id_is_miopens(&id);
     if (!is_miopens &&
-        (id.compute_units || starts_with(bytes_of_text(id.device), bytes_of_text(OPENCLS))))
+        (id.compute_units || starts_with(bytes_of_text(id.device), bytes_of_text(OPENCL_PREFIX))))
         return kiln_fail(err, KILN_INVALID,
-                         "'%.200s' names one device, but a package for others than AMD's GPUs is "
-                         "for a target: sm_90.kpkg, sm_90a.kpkg; for OpenCL devices there are none",
+                         "'%.200s' names a single device, but only packages for AMD's GPUs do: "
+                         "NVIDIA's are for a target (sm_90.kpkg, sm_90a.kpkg), and there are none "
+                         "for OpenCL devices",
                          file_name);
     if (!is_miopens && !is_kilns_file(file_name))
         return kiln_fail(err, KILN_INVALID,
-                         "'%.200s' has the name of one of MIOpen's files, which are for AMD's GPUs "
-                         "only: packages for %s have kiln's own format (kilnctl pkg build --format "
-                         "kiln -o %s.kpkg)",
+                         "'%.200s' is named like MIOpen's files, which are for AMD's GPUs only: "
+                         "packages for %s have kiln's own format (kilnctl pkg build --format kiln "
+                         "-o %s.kpkg)",
                          file_name, id.device, id.device);
     *ret_id = id;
     return KILN_OK;

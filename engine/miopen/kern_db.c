@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Rows that claim one name and arguments: one, by MIOpen's index; its first versions had also the
- * hash and the size in it. */
+/* Rows to try for one name and arguments. MIOpen's index allows only one; the index of its first
+ * versions also contained hash and size, and thus allowed several. */
 #define CANDIDATES_MAX 16
 #define CACHE_KIB 512
 #define DIRECTORY_MAX 512
@@ -33,7 +33,7 @@ static const struct db_table table = { .name = "kern_db",
 
 /* ---- opening ---- */
 
-/* Without waiting, whatever |path| is. */
+/* Does not block, even if |path| is a pipe. */
 static enum kiln_code open_file(struct kern_db *db, const char *path, struct kiln_err *err)
 {
     struct stat seen;
@@ -43,7 +43,7 @@ static enum kiln_code open_file(struct kern_db *db, const char *path, struct kil
     if (!S_ISREG(seen.st_mode))
         return kiln_fail(err, KILN_CORRUPT, "'%s' is not a regular file", db->path);
     if (seen.st_size == 0)
-        return kiln_fail(err, KILN_CORRUPT, "'%s' is no kernel database: it is empty", db->path);
+        return kiln_fail(err, KILN_CORRUPT, "'%s' is not a kernel database: it is empty", db->path);
     db->size = (uint64_t)seen.st_size;
     return KILN_OK;
 }
@@ -64,14 +64,14 @@ static enum kiln_code open_sqlite(struct kern_db *db, const char *path, struct b
                                   .table = &table };
     enum kiln_code rc = db_open(&options, &db->db, err);
     if (rc == KILN_CORRUPT)
-        return kiln_while(err, "no kernel database of MIOpen's");
+        return kiln_while(err, "not a kernel database of MIOpen");
     if (rc)
         return rc;
     QUERY_AUTO struct query q = query_of(db->db, KERN_DB_IS_INDEXED);
     return query_step(&q, &db->indexed, err);
 }
 
-/* A file that SQLite does not take may still have rows in it. */
+/* A file that SQLite rejects may still contain readable rows. */
 static enum kiln_code open_damaged(struct kern_db *db, struct kiln_err *err)
 {
     struct kiln_err why = *err;
@@ -93,7 +93,7 @@ static enum kiln_code make_temp_directory(char directory[DIRECTORY_MAX], struct 
             return KILN_OK;
     }
     return kiln_fail_errno(err, errno,
-                           "cannot make a directory for a copy in TMPDIR, /var/tmp or /tmp");
+                           "cannot create a directory for a copy in TMPDIR, /var/tmp or /tmp");
 }
 
 static enum kiln_code open_copy(struct kern_db *db, const char *copy, struct kiln_err *err)
@@ -102,7 +102,7 @@ static enum kiln_code open_copy(struct kern_db *db, const char *copy, struct kil
     enum kiln_code rc = db_snapshot(db->path, copy, err);
     if (!rc) {
         rc = db_snapshot_save(copy, &log, err);
-        if (rc == KILN_CORRUPT) /* then it is read as it is */
+        if (rc == KILN_CORRUPT) /* read the copy without its log */
             rc = KILN_OK;
     }
     db->log_damaged = log.damaged;
@@ -113,7 +113,7 @@ static enum kiln_code open_copy(struct kern_db *db, const char *copy, struct kil
     return rc == KILN_CORRUPT && db->fd >= 0 ? open_damaged(db, err) : rc;
 }
 
-/* The copy has no name any more when this returns: nothing is left behind, however we end. */
+/* The copy is unlinked when this returns, so nothing stays behind even if the process crashes. */
 static enum kiln_code open_live(struct kern_db *db, struct kiln_err *err)
 {
     char directory[DIRECTORY_MAX], copy[DIRECTORY_MAX + sizeof(COPY_NAME)];
@@ -126,7 +126,7 @@ static enum kiln_code open_live(struct kern_db *db, struct kiln_err *err)
     rmdir(directory);
     struct kiln_err why = *err;
     return rc == KILN_FULL
-               ? kiln_fail(err, rc, "%s; TMPDIR may name a directory with more room", why.text)
+               ? kiln_fail(err, rc, "%s; set TMPDIR to a directory with more free space", why.text)
                : rc;
 }
 
@@ -147,7 +147,7 @@ enum kiln_code kern_db_open(const char *path, enum kern_db_mode mode, struct ker
     if (db)
         *db = (struct kern_db){ .fd = -1, .path = strdup(path) };
     if (!db || !db->path)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot open '%s': out of memory", path);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to open '%s'", path);
     enum kiln_code rc = mode == KERN_DB_LIVE
                             ? open_live(db, err)
                             : open_in_place(db, path, mode == KERN_DB_SALVAGE, err);
@@ -163,7 +163,7 @@ enum kiln_code kern_db_open_image(struct bytes image, const char *name, struct k
     if (db)
         *db = (struct kern_db){ .fd = -1, .path = strdup(name), .size = image.size };
     if (!db || !db->path)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot open '%s': out of memory", name);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to open '%s'", name);
     enum kiln_code rc = open_sqlite(db, name, image, err);
     if (!rc)
         *ret_db = KILN_TAKE(db);
@@ -199,7 +199,7 @@ enum kiln_code kern_db_copy(const char *from, const char *to, uint64_t *ret_lost
     return rc ? kiln_while(err, "copying '%s'", from) : KILN_OK;
 }
 
-/* ---- looking up ---- */
+/* ---- lookups ---- */
 
 struct kern_row kern_db_row(const struct query *q)
 {
@@ -222,7 +222,7 @@ static enum kiln_code unpack_row(struct kern_db *db, int64_t id, const struct ke
     if (rc)
         return rc;
     if (!there)
-        return kiln_fail(err, KILN_CORRUPT, "the index of '%s' names a row that is not there",
+        return kiln_fail(err, KILN_CORRUPT, "the index of '%s' refers to a row that does not exist",
                          db->path);
     struct kern_row row = kern_db_row(&q);
     if (!bytes_equal(row.name, name->name) || !bytes_equal(row.args, name->args))
@@ -261,7 +261,7 @@ enum kiln_code kern_db_find(struct kern_db *db, const struct kern_name *name,
     if (db->db)
         rc = find_row(db, name, ret_raw, err);
     else
-        kiln_fail(err, rc, "'%s' is too damaged to look anything up in it", db->path);
+        kiln_fail(err, rc, "'%s' is too damaged for lookups", db->path);
     *ret_damaged = rc == KILN_CORRUPT;
     return rc == KILN_CORRUPT ? KILN_NOT_FOUND : rc;
 }

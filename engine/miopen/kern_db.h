@@ -4,33 +4,34 @@
 /*
  * MIOpen's kernel database: table kern_db of a .kdb or .ukdb file (docs/formats/kdb.md).
  *
- * Role       reads files that anybody may have written or damaged; writes ones that an unmodified
- *            MIOpen reads
+ * Role       reads files that anybody may have written or damaged; writes files that an unmodified
+ *            MIOpen can read
  * Ownership  the caller owns what is appended to its buffers; rows' texts are borrowed for the call
  * Threading  one thread at a time for each kern_db
  *
- * A row is right when its name and arguments are the ones asked for (the row's own, not the
- * index's), the blob unpacks to exactly uncompressed_size bytes (0: stored raw), and their md5 is
- * kernel_hash.  Everything else is damage: a miss, never another kernel's object.
+ * A row is correct if three things hold. Its own name and arguments (not those of the index) are
+ * the requested ones. The blob unpacks to exactly uncompressed_size bytes (0: it is not
+ * compressed). The md5 of these bytes is kernel_hash. Any other row is damaged: it counts as a
+ * miss, so that nobody gets another kernel's object.
  */
 #include "common/bytes.h"
 #include "common/err.h"
 
 enum kern_db_mode {
-    KERN_DB_IMMUTABLE, /* nobody changes the file while it is open: no lock, no -wal is looked at */
-    /* MIOpen may have it open: locks and the write-ahead log are honoured, the file and its
-     * directory are not written to.  Reads a copy made at this moment, in TMPDIR, /var/tmp or /tmp.
-     * A file that SQLite does not take opens too, if any row can be found in it. */
+    /* Nobody changes the file while it is open: ignores locks and the write-ahead log. */
+    KERN_DB_IMMUTABLE,
+    /* MIOpen may have the file open: respects locks and the write-ahead log, and writes neither to
+     * the file nor to its directory. Reads a copy of the current state in TMPDIR, /var/tmp or /tmp.
+     * Also opens a file that SQLite rejects, if a row can be found in it. */
     KERN_DB_LIVE,
-    /* As immutable, without a copy; but a file that SQLite does not take opens too, if any row can
-     * be found in it. */
+    /* Like KERN_DB_IMMUTABLE, but also opens a file that SQLite rejects, if a row can be found. */
     KERN_DB_SALVAGE,
 };
 
 struct kern_db;
 
-/* KILN_CORRUPT: not such a database (damaged, another kind of file, or without the table or a
- * column), saying which; KILN_NOT_FOUND; KILN_BUSY: another process keeps it locked. */
+/* KILN_CORRUPT: not such a database: damaged, another kind of file, or without the table or a
+ * column; the message says which. KILN_BUSY: another process keeps it locked. */
 KILN_MUST_CHECK enum kiln_code kern_db_open(const char *path, enum kern_db_mode mode,
                                             struct kern_db **ret_db, struct kiln_err *err);
 /* Opens an image in memory, which must stay there while it is open; |name| is for messages. */
@@ -39,14 +40,14 @@ KILN_MUST_CHECK enum kiln_code kern_db_open_image(struct bytes image, const char
 void kern_db_destroy(struct kern_db *db);
 KILN_DEFINE_AUTO(kern_db)
 
-struct kern_name { /* what a kernel is looked up by; compared byte for byte */
+struct kern_name { /* the search key of a kernel; compared byte for byte */
     struct bytes name, args;
 };
 
 struct kern_row {
     uint64_t id;
-    struct bytes name;   /* as stored: "conv3x3.s.o"; may hold any byte but NUL */
-    struct bytes args;   /* verbatim, blanks too */
+    struct bytes name;   /* as stored: "conv3x3.s.o"; any bytes except NUL */
+    struct bytes args;   /* verbatim, including blanks */
     struct bytes stored; /* the blob */
     struct bytes md5;    /* kernel_hash as stored */
     uint64_t raw_size;   /* uncompressed_size; 0: the blob is the object */
@@ -57,7 +58,7 @@ struct kern_row {
 KILN_MUST_CHECK enum kiln_code kern_db_find(struct kern_db *db, const struct kern_name *name,
                                             struct buffer *ret_raw, bool *ret_damaged,
                                             struct kiln_err *err);
-/* Checks one row as kern_db_find does and appends its object. KILN_CORRUPT says what is wrong. */
+/* Checks one row as kern_db_find does and appends its object. KILN_CORRUPT: the row is damaged. */
 KILN_MUST_CHECK enum kiln_code kern_row_unpack(const struct kern_row *row, struct buffer *ret_raw,
                                                struct kiln_err *err);
 struct kern_listing { /* which rows to list, and the callback for each of them */
@@ -80,9 +81,9 @@ KILN_MUST_CHECK enum kiln_code kern_db_examine(struct kern_db *db, struct kiln_e
 bool kern_db_is_damaged(const struct kern_db *db);
 KILN_MUST_CHECK enum kiln_code kern_db_count(struct kern_db *db, uint64_t *ret_rows,
                                              struct kiln_err *err);
-/* A consistent copy of a live file, its write-ahead log merged, as one immutable file at |to|,
- * which must not exist; mode 0600.  Of a damaged log goes in what can be read, |ret_lost| is how
- * many of its pages cannot.  KILN_CORRUPT: no database, and no log beside it. */
+/* Makes a consistent copy of a live file, with its write-ahead log merged in. The copy is one file
+ * at |to|, which must not exist, with mode 0600. A damaged log is merged as far as it is readable;
+ * |ret_lost| counts its unreadable pages. KILN_CORRUPT: not a database, and it has no log. */
 KILN_MUST_CHECK enum kiln_code kern_db_copy(const char *from, const char *to, uint64_t *ret_lost,
                                             struct kiln_err *err);
 
@@ -90,19 +91,19 @@ KILN_MUST_CHECK enum kiln_code kern_db_copy(const char *from, const char *to, ui
 
 struct kern_db_writer;
 
-/* A new file at |path|, which must not exist: MIOpen's schema and index, page size 4096, rollback
- * journal (not WAL, so that it is readable from a read-only directory).  The same rows in the same
- * order give the same bytes. */
+/* Creates a file at |path|, which must not exist, with MIOpen's schema and index and a page size of
+ * 4096. It is not in WAL mode, so that it can be read in a read-only directory. The same rows in
+ * the same order give the same bytes. */
 KILN_MUST_CHECK enum kiln_code kern_db_create(const char *path, struct kern_db_writer **ret_writer,
                                               struct kiln_err *err);
 /* Abandons and removes the file unless kern_db_writer_finish was called. */
 void kern_db_writer_destroy(struct kern_db_writer *writer);
 KILN_DEFINE_AUTO(kern_db_writer)
-/* KILN_INVALID when (name, args) is there already, a text holds a NUL or has more than 64 KiB, or
- * |raw| is empty or too large; the writer goes on. */
+/* KILN_INVALID: the file has (name, args) already, a text contains a NUL or has more than 64 KiB,
+ * or |raw| is empty or too large. The writer can be used further. */
 KILN_MUST_CHECK enum kiln_code kern_db_writer_add(struct kern_db_writer *writer, struct bytes name,
                                                   struct bytes args, struct bytes raw,
                                                   struct kiln_err *err);
-/* Commits and syncs; once.  On failure the file is gone. */
+/* Commits and syncs; call it once. Removes the file on failure. */
 KILN_MUST_CHECK enum kiln_code kern_db_writer_finish(struct kern_db_writer *writer,
                                                      struct kiln_err *err);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/miopen/kern_db_parts.h"
 
-/* Rows of an honest file do not overlap; crafted ones could all claim the same pages. */
+/* Factor of the file's size that all listed rows together may have. Rows of a genuine file do not
+ * overlap; the rows of a crafted file could all use the same pages. */
 #define LISTED_MAX 2
 
 struct progress {             /* of a listing */
@@ -21,7 +22,7 @@ static enum kiln_code query_number(struct kern_db *db, enum kern_db_statement st
     return rc;
 }
 
-/* Damage can hide rows without an error, where a page claims fewer cells than it has. */
+/* Damage can hide rows without an error: a page may state fewer cells than it has. */
 static enum kiln_code compare_counts(struct kern_db *db, struct kiln_err *err)
 {
     uint64_t in_index = 0, in_table = 0;
@@ -32,12 +33,12 @@ static enum kiln_code compare_counts(struct kern_db *db, struct kiln_err *err)
     if (!rc)
         rc = query_number(db, KERN_DB_COUNT_ROWS, &in_table, err);
     if (!rc && in_index != in_table)
-        rc = kiln_fail(err, KILN_CORRUPT, "the index of '%s' has %llu rows, the table %llu",
+        rc = kiln_fail(err, KILN_CORRUPT, "the index of '%s' has %llu rows, but the table has %llu",
                        db->path, (unsigned long long)in_index, (unsigned long long)in_table);
     return rc;
 }
 
-/* KILN_CORRUPT when the index does not know the row: one of the two is damaged. */
+/* KILN_CORRUPT: the row is not in the index, so one of the two is damaged. */
 static enum kiln_code confirm_row(struct kern_db *db, const struct kern_row *row,
                                   struct kiln_err *err)
 {
@@ -48,8 +49,8 @@ static enum kiln_code confirm_row(struct kern_db *db, const struct kern_row *row
     query_bind_u64(&q, 3, row->id);
     enum kiln_code rc = query_step(&q, &known, err);
     if (!rc && !known)
-        rc = kiln_fail(err, KILN_CORRUPT, "the index of '%s' does not know row %llu", db->path,
-                       (unsigned long long)row->id);
+        rc = kiln_fail(err, KILN_CORRUPT, "row %llu of '%s' is not in its index",
+                       (unsigned long long)row->id, db->path);
     return rc;
 }
 
@@ -101,7 +102,7 @@ static enum kiln_code list_by_pages(struct kern_db *db, struct progress *p, stru
     return rc;
 }
 
-static bool pass_over(void *context, const struct kern_row *row)
+static bool skip_row(void *context, const struct kern_row *row)
 {
     (void)context, (void)row;
     return true;
@@ -109,7 +110,7 @@ static bool pass_over(void *context, const struct kern_row *row)
 
 enum kiln_code kern_db_examine(struct kern_db *db, struct kiln_err *err)
 {
-    struct progress p = { .left = { .count = UINT64_MAX, .each = pass_over } };
+    struct progress p = { .left = { .count = UINT64_MAX, .each = skip_row } };
     if (db->salvage)
         return KILN_OK;
     db->listed = 0;

@@ -8,7 +8,7 @@
 #include "engine/miopen/kern_db.h"
 #include "engine/miopen/kern_db_salvage.h"
 
-/* Names, arguments and hashes.  MIOpen's longest arguments have 2107 bytes. */
+/* Limit for names, arguments and hashes. MIOpen's longest arguments have 2107 bytes. */
 #define KERN_DB_TEXT_MAX (64u << 10)
 
 enum kern_db_statement {
@@ -22,15 +22,15 @@ struct kern_db {
     char *path;       /* owned; as the caller names the file */
     int fd;           /* owned; the file, or the copy of a live one */
     uint64_t size;    /* of the file, bytes */
-    struct db *db;    /* owned; NULL: SQLite does not take the file, only |salvage| reads it */
+    struct db *db;    /* owned; NULL: SQLite cannot open the file, so only |salvage| reads it */
     bool indexed;     /* by name and arguments */
-    bool log_damaged; /* of a live file */
-    bool compared;    /* index and table have been counted */
-    struct kern_salvage *salvage; /* owned; NULL as long as no damage has been met */
-    uint64_t listed;              /* bytes of the rows given out since the first */
+    bool log_damaged; /* the write-ahead log of a live file */
+    bool compared;    /* the row counts of index and table have been compared */
+    struct kern_salvage *salvage; /* owned; NULL until damage is found */
+    uint64_t listed;              /* bytes of the rows listed since the first one */
 };
 
-/* The row that |q|, a ROW or a NEXT, stands on; borrowed from it. */
+/* The current row of |q|, a ROW or NEXT statement. The row borrows from |q|. */
 struct kern_row kern_db_row(const struct query *q);
-/* False when a text is longer than any honest one. */
+/* False if a text is longer than in any genuine file. */
 bool kern_row_is_sane(const struct kern_row *row);

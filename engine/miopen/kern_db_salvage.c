@@ -6,13 +6,13 @@
 
 #include <string.h>
 
-/* Of rows and of index entries; the largest of AMD's packages has some ten thousand. */
+/* Limit for rows and for index entries. The largest of AMD's packages has some ten thousand. */
 #define FOUND_MAX (1u << 20)
 #define RECORD_MAX (LIMIT_CODE_OBJECT + 4u * KERN_DB_TEXT_MAX)
-/* Of one id, rows and index entries that are looked at: pages that were freed may hold a few. */
+/* Rows and index entries to check for one id. Freed pages may contain a few more. */
 #define OF_ONE_ID_MAX 64
 
-struct found_key { /* what the index says */
+struct found_key { /* an index entry */
     int64_t id;
     uint64_t hash; /* of name and arguments */
 };
@@ -23,9 +23,9 @@ struct kern_salvage {
     struct buffer record;     /* the latest one read */
 };
 
-/* ---- finding ---- */
+/* ---- collecting rows and index entries ---- */
 
-static uint64_t hash_of(struct bytes name, struct bytes args)
+static uint64_t hash_name(struct bytes name, struct bytes args)
 {
     return bytes_hash(args, bytes_hash(name, 0));
 }
@@ -38,7 +38,7 @@ static bool looks_like_a_row(const struct page_cell *cell)
            memcmp(cell->kinds, kinds, sizeof(kinds)) == 0;
 }
 
-/* Name and arguments first, the row's id last. */
+/* An index entry begins with name and arguments and ends with the row's id. */
 static bool looks_like_a_key(const struct page_cell *cell)
 {
     return cell->in_index && cell->columns >= 3 && cell->columns < PAGE_COLUMNS_MAX &&
@@ -63,7 +63,7 @@ static bool on_cell(void *context, const struct page_cell *cell)
     } else if (looks_like_a_key(cell) && cell->size <= 3 * KERN_DB_TEXT_MAX &&
                read_record(s, cell, v)) {
         struct found_key key = { .id = v[cell->columns - 1].number,
-                                 .hash = hash_of(v[0].bytes, v[1].bytes) };
+                                 .hash = hash_name(v[0].bytes, v[1].bytes) };
         buffer_put(&s->keys, &key, sizeof(key));
     }
     return !s->rows.failed && !s->keys.failed;
@@ -105,7 +105,7 @@ enum kiln_code kern_salvage_open(int fd, struct kern_salvage **ret_salvage, stru
 {
     KILN_AUTO(kern_salvage) struct kern_salvage *s = calloc(1, sizeof(*s));
     if (!s)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot read a damaged file: out of memory");
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to read a damaged file");
     buffer_init(&s->rows, FOUND_MAX * sizeof(struct page_cell));
     buffer_init(&s->keys, FOUND_MAX * sizeof(struct found_key));
     buffer_init(&s->record, RECORD_MAX);
@@ -141,9 +141,9 @@ uint64_t kern_salvage_count(const struct kern_salvage *salvage)
     return different;
 }
 
-/* ---- giving out ---- */
+/* ---- listing rows ---- */
 
-struct group { /* all that was found of one id */
+struct group { /* all rows and index entries with one id */
     int64_t id;
     const struct page_cell *rows;
     size_t row_count;
@@ -151,7 +151,8 @@ struct group { /* all that was found of one id */
     size_t key_count;
 };
 
-/* An index entry that cannot be read says nothing against its row. */
+/* Whether the id has index entries, but none with this name. Without any readable entry, the row is
+ * accepted. */
 static bool index_contradicts(const struct group *g, uint64_t hash)
 {
     for (size_t i = 0; i < g->key_count; i++) {
@@ -176,18 +177,20 @@ static bool read_row(struct kern_salvage *s, const struct page_cell *cell, struc
     return kern_row_is_sane(ret_row);
 }
 
-/* A page that was freed and whose freeing was lost may hold an older row of the same id. */
+/* Finds the row to list. If damage hid that a page was freed, it may contain an older row with the
+ * same id. */
 static bool best_row(struct kern_salvage *s, const struct group *g, struct kern_row *ret_row)
 {
     for (size_t i = 0; i < g->row_count; i++) {
         if (read_row(s, &g->rows[i], ret_row) &&
-            !index_contradicts(g, hash_of(ret_row->name, ret_row->args)))
+            !index_contradicts(g, hash_name(ret_row->name, ret_row->args)))
             return true;
     }
     return false;
 }
 
-/* The lowest id after |after| that a row or a key has; false at the end. */
+/* Moves |row| and |key| past the next higher id, and returns all that has this id; false at the
+ * end. */
 static bool next_group(const struct kern_salvage *s, size_t *row, size_t *key, struct group *ret_g)
 {
     const struct page_cell *rows = rows_of(s);
@@ -229,7 +232,7 @@ enum kiln_code kern_salvage_each(struct kern_salvage *salvage, const struct kern
         go_on = listing->each(listing->context, &found) && --count > 0;
     }
     if (salvage->rows.failed || salvage->keys.failed)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot hold what is in a damaged file");
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the rows of a damaged file");
     *ret_lost = lost;
     return KILN_OK;
 }

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * The rows of a damaged kernel database, page by page.
+ * Reads the rows of a damaged kernel database, page by page.
  *
- * Role       gives what engine/db/page_scan.h finds in the shape of kern_db's rows.  A row whose
- *            name and arguments contradict what the index says of its id is left out: one bit makes
- *            another kernel's arguments of them, and nothing else in the row would tell
+ * Role       lists what engine/db/page_scan.h finds that has the form of a row. Skips a row whose
+ *            name and arguments differ from the index entry of its id: one flipped bit can turn
+ *            them into another kernel's, which no checksum in the row would reveal
  * Ownership  the descriptor is borrowed
  * Threading  one thread at a time
  */
@@ -19,9 +19,9 @@ KILN_MUST_CHECK enum kiln_code kern_salvage_open(int fd, struct kern_salvage **r
 void kern_salvage_destroy(struct kern_salvage *salvage);
 KILN_DEFINE_AUTO(kern_salvage)
 
-/* Different ids of rows. */
+/* The number of different row ids. */
 uint64_t kern_salvage_count(const struct kern_salvage *salvage);
-/* As kern_db_each.  Lost are the ids that the index or a page still names. */
+/* Like kern_db_each. A row is lost if only the index or a page still states its id. */
 KILN_MUST_CHECK enum kiln_code kern_salvage_each(struct kern_salvage *salvage,
                                                  const struct kern_listing *listing,
                                                  uint64_t *ret_lost, struct kiln_err *err);

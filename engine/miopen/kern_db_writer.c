@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* MIOpen's own statements: sqlite_schema keeps their text. */
+/* The exact text of MIOpen's own statements, because sqlite_schema stores it. */
 static const char schema[] = "CREATE TABLE IF NOT EXISTS `kern_db` ("
                              "`id` INTEGER PRIMARY KEY ASC"
                              ",`kernel_name` TEXT NOT NULL"
@@ -33,7 +33,7 @@ enum kiln_code kern_db_create(const char *path, struct kern_db_writer **ret_writ
 {
     KILN_AUTO(kern_db_writer) struct kern_db_writer *writer = calloc(1, sizeof(*writer));
     if (!writer)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot make '%s': out of memory", path);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to write '%s'", path);
     struct db_new_file_options options = { .path = path,
                                            .setup = schema,
                                            .statements = statements,
@@ -57,10 +57,10 @@ void kern_db_writer_destroy(struct kern_db_writer *writer)
 static enum kiln_code check_text(struct bytes text, const char *what, struct kiln_err *err)
 {
     if (text.size > KERN_DB_TEXT_MAX)
-        return kiln_fail(err, KILN_INVALID, "a kernel's %s may have %u bytes, not %zu", what,
-                         KERN_DB_TEXT_MAX, text.size);
+        return kiln_fail(err, KILN_INVALID, "a kernel's %s may have at most %u bytes, not %zu",
+                         what, KERN_DB_TEXT_MAX, text.size);
     if (text.size && memchr(text.data, '\0', text.size))
-        return kiln_fail(err, KILN_INVALID, "a kernel's %s may not hold a NUL", what);
+        return kiln_fail(err, KILN_INVALID, "a kernel's %s may not contain a NUL", what);
     return KILN_OK;
 }
 
@@ -73,8 +73,8 @@ static enum kiln_code check_kernel(struct bytes name, struct bytes args, struct 
     if (!rc && raw.size == 0)
         rc = kiln_fail(err, KILN_INVALID, "MIOpen cannot store an empty object");
     if (!rc && raw.size > LIMIT_CODE_OBJECT)
-        rc = kiln_fail(err, KILN_INVALID, "an object may have %u bytes, not %zu", LIMIT_CODE_OBJECT,
-                       raw.size);
+        rc = kiln_fail(err, KILN_INVALID, "an object may have at most %u bytes, not %zu",
+                       LIMIT_CODE_OBJECT, raw.size);
     return rc;
 }
 
@@ -89,7 +89,8 @@ static enum kiln_code insert_row(struct kern_db_writer *writer, const struct ker
     query_bind_u64(&q, 5, row->raw_size);
     enum kiln_code rc = query_run(&q, err);
     if (!rc && db_changes(writer->db) == 0)
-        rc = kiln_fail(err, KILN_INVALID, "there is one of the same name and arguments already");
+        rc = kiln_fail(err, KILN_INVALID,
+                       "the file has a kernel with this name and arguments already");
     return rc;
 }
 

@@ -13,9 +13,9 @@ bool kern_row_is_sane(const struct kern_row *row)
 static enum kiln_code check_sizes(const struct kern_row *row, struct kiln_err *err)
 {
     if (!kern_row_is_sane(row))
-        return kiln_fail(err, KILN_CORRUPT, "a text of more than %u bytes", KERN_DB_TEXT_MAX);
+        return kiln_fail(err, KILN_CORRUPT, "a text has more than %u bytes", KERN_DB_TEXT_MAX);
     if (row->raw_size > LIMIT_CODE_OBJECT || row->stored.size > LIMIT_CODE_OBJECT)
-        return kiln_fail(err, KILN_CORRUPT, "an object of more than %u bytes", LIMIT_CODE_OBJECT);
+        return kiln_fail(err, KILN_CORRUPT, "the object has more than %u bytes", LIMIT_CODE_OBJECT);
     if (row->stored.size == 0)
         return kiln_fail(err, KILN_CORRUPT, "the object is empty");
     return KILN_OK;
@@ -31,7 +31,7 @@ static enum kiln_code unpack_object(const struct kern_row *row, struct buffer *r
     if (!raw->failed)
         return KILN_OK;
     raw->size = before;
-    return kiln_fail(err, KILN_NO_MEMORY, "cannot hold %zu bytes", row->stored.size);
+    return kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu bytes", row->stored.size);
 }
 
 enum kiln_code kern_row_unpack(const struct kern_row *row, struct buffer *ret_raw,

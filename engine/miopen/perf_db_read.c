@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define CACHE_KIB 2048
-#define VALUE_MAX (16u << 20) /* of a row; beyond it the file is damaged as a whole */
+#define VALUE_MAX (16u << 20) /* bytes of a row; a longer row means that the file is damaged */
 #define PROGRESS_EACH 4096u   /* rows */
 
 static const char *const columns[] = {
@@ -24,7 +24,7 @@ static const char *const columns[] = {
 #define COLUMNS (sizeof(columns) / sizeof(columns[0]))
 static const struct db_table table = { "config", columns, COLUMNS };
 
-/* The id, the other columns, then the name of the first that has the wrong type. */
+/* Returns the id, the other columns, and the name of the first column that has the wrong type. */
 static const char *const statement = "select id"
 #define PERF_DB_NUMBER(name) ", " #name
 #define PERF_DB_TEXT(name) ", " #name
@@ -42,14 +42,14 @@ static const char *const statement = "select id"
 struct perf_reading {
     const struct tuning_reader_events *events;
     struct perf_db_rows *rows; /* by config, then id */
-    size_t next;               /* of the rows */
-    size_t reported;           /* rows that were done at the latest progress */
+    size_t next;               /* index in |rows| */
+    size_t reported;           /* rows done at the latest progress report */
     int64_t config_id;         /* of the latest row of config */
     struct tuning_keys keys;
-    struct buffer key_texts; /* every key that came so far */
+    struct buffer key_texts; /* all keys so far */
     struct buffer value;
     struct tuning_ids solvers;
-    uint64_t ids[TUNING_ENTRIES_MAX]; /* of the rows of those */
+    uint64_t ids[TUNING_ENTRIES_MAX]; /* row ids of |solvers| */
 };
 
 static enum kiln_code report_bad(const struct perf_reading *r, uint64_t id, const char *why)
@@ -70,13 +70,13 @@ static void put_number(struct buffer *to, uint64_t number)
     buffer_put(to, digits + at, sizeof(digits) - at);
 }
 
-/* An 'x' would make another column of what follows. */
+/* Refuses an 'x', because it separates the columns of a key. */
 static enum kiln_code put_word(struct buffer *to, const char *column, struct bytes word,
                                struct kiln_err *err)
 {
     enum kiln_code rc = tuning_word_check(column, word, false, err);
     if (!rc && memchr(word.data, 'x', word.size))
-        rc = kiln_fail(err, KILN_INVALID, "the %s has an 'x' in it", column);
+        rc = kiln_fail(err, KILN_INVALID, "the %s contains an 'x'", column);
     if (!rc)
         buffer_put(to, word.data, word.size);
     return rc;
@@ -105,15 +105,15 @@ static enum kiln_code put_key(struct buffer *to, const struct query *q, struct k
     for (size_t i = 1; !rc && i < COLUMNS; i++)
         rc = put_column(to, q, i, err);
     if (!rc && to->failed)
-        rc = kiln_fail(err, KILN_NO_MEMORY, "cannot keep the keys of a PerfDb: out of memory");
+        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for the keys of a PerfDb");
     if (!rc && to->size - start > TUNING_KEY_MAX)
         rc = kiln_fail(err, KILN_INVALID, "its key has more than %u bytes", TUNING_KEY_MAX);
     return rc;
 }
 
-/* KILN_INVALID with what is wrong with the row. */
-static enum kiln_code take_config(struct perf_reading *r, const struct query *q, size_t *ret_start,
-                                  struct kiln_err *err)
+/* Adds the key of a row of config. KILN_INVALID: the row is bad; the message says why. */
+static enum kiln_code add_config(struct perf_reading *r, const struct query *q, size_t *ret_start,
+                                 struct kiln_err *err)
 {
     struct buffer *texts = &r->key_texts;
     const char *wrong = query_text(q, COLUMNS);
@@ -159,7 +159,7 @@ static enum kiln_code report_row(const struct perf_reading *r, const struct perf
     return report_bad(r, (uint64_t)row->id, text);
 }
 
-static enum kiln_code take_row(struct perf_reading *r, const struct perf_db_row *row)
+static enum kiln_code add_row(struct perf_reading *r, const struct perf_db_row *row)
 {
     struct bytes solver = perf_db_row_solver(r->rows, row);
     struct bytes params = perf_db_row_params(r->rows, row);
@@ -168,11 +168,11 @@ static enum kiln_code take_row(struct perf_reading *r, const struct perf_db_row 
         return report_row(r, row, why);
     tuning_entry_write_perf(&r->value, solver, params);
     r->ids[r->solvers.count] = (uint64_t)row->id;
-    (void)tuning_ids_add(&r->solvers, solver); /* new, and there is room: seen above */
+    (void)tuning_ids_add(&r->solvers, solver); /* cannot fail, as refusal_of_row has checked */
     return KILN_OK;
 }
 
-/* Those whose config is below |id|, which means that no good row of config claimed them. */
+/* Reports rows of perf_db whose config id is lower than |id|: config has no good row for them. */
 static enum kiln_code report_dangling(struct perf_reading *r, int64_t id, bool all)
 {
     enum kiln_code rc = KILN_OK;
@@ -205,12 +205,12 @@ static enum kiln_code emit_record(struct perf_reading *r, struct bytes key, stru
         const struct perf_db_row *row = &r->rows->rows[r->next];
         if (row->config != r->config_id)
             break;
-        rc = take_row(r, row);
+        rc = add_row(r, row);
     }
     if (rc)
         return rc;
     if (r->value.failed)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot read a PerfDb: out of memory");
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to read a PerfDb");
     struct tuning_record record = { .key = key,
                                     .value = buffer_view(&r->value),
                                     .entry_count = r->solvers.count,
@@ -226,7 +226,7 @@ static enum kiln_code read_config(struct perf_reading *r, const struct query *q,
 {
     struct kiln_err why = KILN_ERR_INIT;
     size_t start = 0;
-    enum kiln_code rc = take_config(r, q, &start, &why);
+    enum kiln_code rc = add_config(r, q, &start, &why);
     if (rc == KILN_INVALID) {
         char text[200];
         snprintf(text, sizeof(text), "row of config: %.160s", why.text);
@@ -250,9 +250,8 @@ static enum kiln_code read_configs(struct perf_reading *r, struct db *db, struct
         if (!rc && row)
             rc = read_config(r, &q, err);
         if (!rc && left-- == 0)
-            rc = kiln_fail(
-                err, KILN_CORRUPT,
-                "the table config has more rows than fit into the file; the file is damaged");
+            rc = kiln_fail(err, KILN_CORRUPT,
+                           "the table config has more rows than fit into the file: it is damaged");
     }
     if (!rc)
         rc = report_dangling(r, INT64_MAX, true);
@@ -266,9 +265,9 @@ static enum kiln_code read_all(const char *path, struct perf_db_rows *rows, stru
 {
     struct perf_reading *r = calloc(1, sizeof(*r));
     if (!r)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot read '%s': out of memory", path);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to read '%s'", path);
     *r = (struct perf_reading){ .events = events, .rows = rows };
-    /* A key has some times the bytes of its row: a number of one byte becomes "127x". */
+    /* A key is longer than its row: a number of one byte may become "127x". */
     buffer_init(&r->key_texts, 8 * rows->file_size + 2 * TUNING_KEY_MAX);
     buffer_init(&r->value, TUNING_VALUE_MAX + 1);
     enum kiln_code rc = tuning_keys_init(&r->keys, rows->count, err);
@@ -301,6 +300,6 @@ enum kiln_code perf_db_read(const char *path, const struct tuning_reader_events 
     if (!rc)
         rc = perf_db_rows_read(&options, events, &rows, err);
     if (rc == KILN_CORRUPT)
-        return kiln_while(err, "no PerfDb of MIOpen's");
+        return kiln_while(err, "not a PerfDb of MIOpen");
     return rc ? rc : read_all(path, &rows, db, events, err);
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#define ROW_MIN 6u /* bytes of the shortest row with its place in the page */
+#define ROW_MIN 6u /* bytes of the shortest row with its pointer in the page */
 
 static const char *const columns[] = { "id", "solver", "config", "params" };
 static const struct db_table table = { "perf_db", columns, sizeof(columns) / sizeof(columns[0]) };
@@ -50,7 +50,7 @@ static bool reserve_row(struct perf_db_rows *rows)
     return true;
 }
 
-/* Appends "solver:params", or nothing. */
+/* Appends "solver:params"; on failure, nothing. */
 static enum kiln_code put_texts(struct buffer *texts, struct bytes solver, struct bytes params,
                                 struct kiln_err *err)
 {
@@ -63,19 +63,19 @@ static enum kiln_code put_texts(struct buffer *texts, struct bytes solver, struc
     buffer_put(texts, params.data, params.size);
     if (texts->failed)
         return kiln_fail(err, KILN_CORRUPT,
-                         "the rows of perf_db are longer than the file; the file is damaged");
+                         "the rows of perf_db are longer than the file: it is damaged");
     struct bytes entry = bytes_of(texts->data + start, texts->size - start);
     enum kiln_code rc = tuning_entry_next(TUNING_PERF, &entry, &e, err);
     if (!rc && (entry.size || e.id.size != solver.size))
-        rc = kiln_fail(err, KILN_INVALID, "its texts have a ';' or ':' in them");
+        rc = kiln_fail(err, KILN_INVALID, "its texts contain ';' or ':'");
     if (rc)
         texts->size = start;
     return rc;
 }
 
-/* KILN_INVALID with what is wrong with the row. */
-static enum kiln_code take_row(struct perf_db_rows *rows, const struct query *q, int64_t *latest,
-                               struct kiln_err *err)
+/* Adds the current row of |q|. KILN_INVALID: the row is bad; the message says why. */
+static enum kiln_code add_row(struct perf_db_rows *rows, const struct query *q, int64_t *latest,
+                              struct kiln_err *err)
 {
     struct perf_db_row row = { .id = query_i64(q, ID),
                                .config = query_i64(q, CONFIG),
@@ -89,7 +89,7 @@ static enum kiln_code take_row(struct perf_db_rows *rows, const struct query *q,
     struct bytes solver = query_bytes(q, SOLVER), params = query_bytes(q, PARAMS);
     enum kiln_code rc = put_texts(&rows->texts, solver, params, err);
     if (!rc && !reserve_row(rows))
-        rc = kiln_fail(err, KILN_NO_MEMORY, "cannot read a PerfDb: out of memory");
+        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory to read a PerfDb");
     if (rc)
         return rc;
     row.solver_size = (uint32_t)solver.size;
@@ -103,7 +103,7 @@ static enum kiln_code read_row(struct perf_db_rows *rows, const struct query *q,
 {
     struct kiln_err why = KILN_ERR_INIT;
     char text[240];
-    enum kiln_code rc = take_row(rows, q, latest, &why);
+    enum kiln_code rc = add_row(rows, q, latest, &why);
     if (rc && rc != KILN_INVALID)
         *err = why;
     if (rc != KILN_INVALID)
@@ -125,7 +125,7 @@ static enum kiln_code read_rows(struct perf_db_rows *rows, struct db *db,
             return rc;
         if (left-- == 0)
             return kiln_fail(err, KILN_CORRUPT,
-                             "perf_db has more rows than fit into the file; the file is damaged");
+                             "perf_db has more rows than fit into the file: it is damaged");
         rc = read_row(rows, &q, &latest, events, err);
         if (rc)
             return rc;

@@ -4,8 +4,8 @@
 /*
  * The table perf_db of a PerfDb, in memory and in the order of its configs.
  *
- * Role       the only index of the table begins with the solver, so that SQLite would scan it once
- *            for each config; here it is read once
+ * Role       avoids a scan of the table for each config: its only index begins with the solver, so
+ *            SQLite cannot search by config. Here the table is read once and sorted
  * Ownership  owns its rows and their texts
  * Threading  one thread at a time
  */
@@ -25,8 +25,8 @@ struct perf_db_rows {
     uint64_t file_size;
 };
 
-/* Good rows only, the others are told.  |like| says how the file is opened.  KILN_CANCELLED without
- * a sentence when |events->bad| wants no more. */
+/* Reads the good rows and reports the others to |events->bad|. |like| states how to open the file.
+ * KILN_CANCELLED without a message if |events->bad| returns false. */
 KILN_MUST_CHECK enum kiln_code perf_db_rows_read(const struct db_options *like,
                                                  const struct tuning_reader_events *events,
                                                  struct perf_db_rows *ret_rows,
@@ -35,5 +35,6 @@ void perf_db_rows_done(struct perf_db_rows *rows);
 #define PERF_DB_ROWS_AUTO __attribute__((cleanup(perf_db_rows_done)))
 struct bytes perf_db_row_solver(const struct perf_db_rows *rows, const struct perf_db_row *row);
 struct bytes perf_db_row_params(const struct perf_db_rows *rows, const struct perf_db_row *row);
-/* Pages of a crafted file may form rings, or be shared: no table has more rows than this. */
+/* No genuine table has more rows than this. Pages of a crafted file may form rings or be shared,
+ * and would yield rows forever. */
 uint64_t perf_db_rows_max(uint64_t file_size);

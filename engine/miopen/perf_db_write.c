@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* MIOpen's own statements: sqlite_schema keeps their text. */
+/* The exact text of MIOpen's own statements, because sqlite_schema stores it. */
 static const char schema[] =
     "CREATE TABLE IF NOT EXISTS `config` (`id` INTEGER PRIMARY KEY ASC,`layout` TEXT NOT NULL,"
     "`data_type` TEXT NOT NULL,`direction` TEXT NOT NULL,`spatial_dim` INT NOT NULL,"
@@ -23,7 +23,7 @@ static const char schema[] =
     "`config` INTEGER NOT NULL,`params` TEXT NOT NULL);"
     "CREATE UNIQUE INDEX IF NOT EXISTS `idx_perf_db` ON perf_db(solver, config);";
 
-/* In the order of a key's columns, behind the id. */
+/* A config's columns follow its id, in the order of a PerfDb key. */
 enum { ADD_CONFIG, ADD_ROW, REMOVE_ROWS, REMOVE_CONFIG };
 static const char *const statements[] = {
     [ADD_CONFIG] = "insert or ignore into config (id"
@@ -53,7 +53,7 @@ static const struct {
 
 struct perf_db_writer {
     struct db *db;                 /* owned; NULL once finished or failed */
-    uint64_t last_config, last_id; /* the highest given */
+    uint64_t last_config, last_id; /* the highest ids written so far */
 };
 
 enum kiln_code perf_db_create(const char *path, struct perf_db_writer **ret_writer,
@@ -61,7 +61,7 @@ enum kiln_code perf_db_create(const char *path, struct perf_db_writer **ret_writ
 {
     KILN_AUTO(perf_db_writer) struct perf_db_writer *writer = calloc(1, sizeof(*writer));
     if (!writer)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot make '%s': out of memory", path);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to write '%s'", path);
     struct db_new_file_options options = { .path = path,
                                            .setup = schema,
                                            .statements = statements,
@@ -82,15 +82,16 @@ void perf_db_writer_destroy(struct perf_db_writer *writer)
     free(writer);
 }
 
-/* ---- what may be written ---- */
+/* ---- checking a record ---- */
 
 struct key_parts {
     struct bytes texts[COLUMNS];
     int64_t numbers[COLUMNS];
 };
 
-/* One spelling for each number: what is read back is the same key. */
-static bool take_number(struct bytes text, int64_t *ret_number)
+/* Accepts only the canonical spelling of a number, so that reading the file returns the same key.
+ */
+static bool parse_number(struct bytes text, int64_t *ret_number)
 {
     int64_t number = 0;
     if (text.size == 0 || (text.size > 1 && text.data[0] == '0'))
@@ -113,20 +114,20 @@ static struct bytes cut_part(struct bytes *key)
     return part;
 }
 
-static enum kiln_code take_key(struct bytes key, struct key_parts *parts, struct kiln_err *err)
+static enum kiln_code parse_key(struct bytes key, struct key_parts *parts, struct kiln_err *err)
 {
     enum kiln_code rc = tuning_word_check("key", key, false, err);
-    bool end = false; /* a last 'x' would say that one more part follows */
+    bool end = false; /* the part ends the key: a trailing 'x' would announce another part */
     for (size_t i = 0; !rc && i < COLUMNS; i++) {
         struct bytes part = cut_part(&key);
         end = part.data + part.size == key.data;
         parts->texts[i] = part;
-        if (columns[i].number ? !take_number(part, &parts->numbers[i]) : part.size == 0)
-            rc = kiln_fail(err, KILN_INVALID,
-                           "'%.*s' is no %s: a PerfDb's key has 21 numbers, layout, type and "
-                           "direction, joined by 'x'",
-                           part.size > 60 ? 60 : (int)part.size, (const char *)part.data,
-                           columns[i].name);
+        if (columns[i].number ? !parse_number(part, &parts->numbers[i]) : part.size == 0)
+            rc = kiln_fail(
+                err, KILN_INVALID,
+                "'%.*s' is not a valid %s: a PerfDb key has 21 numbers, layout, type and "
+                "direction, joined by 'x'",
+                part.size > 60 ? 60 : (int)part.size, (const char *)part.data, columns[i].name);
     }
     if (!rc && (key.size || !end))
         rc = kiln_fail(err, KILN_INVALID, "the key has more than %zu parts", COLUMNS);
@@ -138,15 +139,16 @@ static enum kiln_code check_value(struct bytes value, const uint64_t *ids, struc
     struct tuning_entry e;
     enum kiln_code rc = KILN_OK;
     if (value.size > TUNING_VALUE_MAX)
-        return kiln_fail(err, KILN_INVALID, "the record has %zu bytes, at most %u are allowed",
-                         value.size, TUNING_VALUE_MAX);
+        return kiln_fail(err, KILN_INVALID, "the record has %zu bytes; the limit is %u", value.size,
+                         TUNING_VALUE_MAX);
     for (size_t i = 0; !rc; i++) {
         rc = tuning_entry_next(TUNING_PERF, &value, &e, err);
         if (!rc && i == TUNING_ENTRIES_MAX)
             rc = kiln_fail(err, KILN_INVALID, "the record has more than %u entries",
                            TUNING_ENTRIES_MAX);
         if (!rc && ids && (ids[i] == 0 || ids[i] > INT64_MAX))
-            rc = kiln_fail(err, KILN_INVALID, "%llu is no id of a row", (unsigned long long)ids[i]);
+            rc = kiln_fail(err, KILN_INVALID, "%llu is not a valid row id",
+                           (unsigned long long)ids[i]);
     }
     return rc == KILN_NOT_FOUND ? KILN_OK : rc;
 }
@@ -178,7 +180,7 @@ static enum kiln_code add_config(struct perf_db_writer *writer, const struct key
     }
     enum kiln_code rc = run_insert(writer, &q, &added, err);
     if (!rc && !added)
-        rc = kiln_fail(err, KILN_INVALID, "its key or config id %llu is there already",
+        rc = kiln_fail(err, KILN_INVALID, "its key or config id %llu exists already",
                        (unsigned long long)id);
     return rc;
 }
@@ -194,7 +196,7 @@ static enum kiln_code add_row(struct perf_db_writer *writer, const struct tuning
     query_bind_text_view(&q, 4, e->params);
     enum kiln_code rc = run_insert(writer, &q, &added, err);
     if (!rc && !added)
-        rc = kiln_fail(err, KILN_INVALID, "its solver '%.*s' or row id %llu is there already",
+        rc = kiln_fail(err, KILN_INVALID, "its solver '%.*s' or row id %llu exists already",
                        e->solver.size > 80 ? 80 : (int)e->solver.size, (const char *)e->solver.data,
                        (unsigned long long)id);
     return rc;
@@ -208,7 +210,8 @@ static enum kiln_code remove_row(struct perf_db_writer *writer, size_t statement
     return query_run(&q, err);
 }
 
-/* |why| goes to the caller; a failure to undo does instead, as the file is of no use then. */
+/* Removes the rows of a record that could not be added completely. |err| keeps the first error,
+ * unless the removal fails, too: then the file is unusable. */
 static enum kiln_code undo_record(struct perf_db_writer *writer, uint64_t config,
                                   const uint64_t *ids, size_t count, struct kiln_err *err)
 {
@@ -221,24 +224,24 @@ static enum kiln_code undo_record(struct perf_db_writer *writer, uint64_t config
     return rc ? rc : KILN_INVALID;
 }
 
-/* The ids given are |ids| or follow the highest so far. */
+/* Uses the ids |ids|; if it is NULL, the ids after the highest one so far. */
 static enum kiln_code add_rows(struct perf_db_writer *writer, struct bytes value, uint64_t config,
                                const uint64_t *ids, struct kiln_err *err)
 {
-    uint64_t given[TUNING_ENTRIES_MAX], last = writer->last_id;
+    uint64_t used[TUNING_ENTRIES_MAX], last = writer->last_id;
     struct tuning_entry e;
     size_t count = 0;
     enum kiln_code rc = tuning_entry_next(TUNING_PERF, &value, &e, err);
     while (!rc) {
-        given[count] = ids ? ids[count] : last + 1;
-        rc = add_row(writer, &e, config, given[count], err);
+        used[count] = ids ? ids[count] : last + 1;
+        rc = add_row(writer, &e, config, used[count], err);
         if (rc)
             break;
-        last = max_of(last, given[count++]);
+        last = max_of(last, used[count++]);
         rc = tuning_entry_next(TUNING_PERF, &value, &e, err);
     }
     if (rc == KILN_INVALID)
-        return undo_record(writer, config, given, count, err);
+        return undo_record(writer, config, used, count, err);
     if (rc == KILN_NOT_FOUND)
         writer->last_id = last;
     return rc == KILN_NOT_FOUND ? KILN_OK : rc;
@@ -249,11 +252,12 @@ enum kiln_code perf_db_writer_add(struct perf_db_writer *writer, const struct tu
 {
     struct key_parts parts = { 0 };
     uint64_t config = record->line ? record->line : writer->last_config + 1;
-    enum kiln_code rc = take_key(record->key, &parts, err);
+    enum kiln_code rc = parse_key(record->key, &parts, err);
     if (!rc)
         rc = check_value(record->value, record->ids, err);
     if (!rc && config > INT64_MAX)
-        rc = kiln_fail(err, KILN_INVALID, "%llu is no id of a config", (unsigned long long)config);
+        rc = kiln_fail(err, KILN_INVALID, "%llu is not a valid config id",
+                       (unsigned long long)config);
     if (!rc)
         rc = add_config(writer, &parts, config, err);
     if (!rc)

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* The tensors as MIOpen has them: "in" is x, or dy where the direction is not forward. */
+/* The tensors as MIOpen names them: "in" is x for forward, dy for the other directions. */
 struct sides {
     uint32_t in_channels, out_channels;
     uint32_t in_layout, out_layout;
@@ -34,7 +34,7 @@ static char *put_number(char *at, uint32_t value)
     return at + digits;
 }
 
-static char *put_word(char *at, const char *word)
+static char *put_text(char *at, const char *word)
 {
     while (*word)
         *at++ = *word++;
@@ -49,15 +49,15 @@ static char *put_type(char *at, uint32_t type)
         [TYPE_BFLOAT16] = "BF16",
         [TYPE_INT8] = "INT8",
     };
-    return put_word(at, names[type & 3]);
+    return put_text(at, names[type & 3]);
 }
 
 static char *put_layout(char *at, uint32_t layout, const struct problem *p)
 {
-    return put_word(at, layout_name((enum layout)layout, p->spatial_dims));
+    return put_text(at, layout_name((enum layout)layout, p->spatial_dims));
 }
 
-/* Ends with |after|. */
+/* Writes the extents, separated by |between| and followed by |after|. */
 static char *put_extent(char *at, struct extent e, char between, char after,
                         const struct problem *p)
 {
@@ -101,13 +101,13 @@ size_t find_key_write(const struct problem *p, char text[PROBLEM_KEY_MAX])
     at = put_extent(at, p->pad, 'x', '-', p);
     at = put_extent(at, p->stride, 'x', '-', p);
     at = put_extent(at, p->dilation, 'x', '-', p);
-    at = put_word(at, "0-");
+    at = put_text(at, "0-");
     at = put_layouts(at, &s, p);
     at = put_type(at, p->type);
     *at++ = '-';
-    at = put_word(at, direction_name((enum direction)p->direction));
+    at = put_text(at, direction_name((enum direction)p->direction));
     if (p->groups != 1) {
-        at = put_word(at, "_g");
+        at = put_text(at, "_g");
         at = put_number(at, p->groups);
     }
     *at = '\0';
@@ -121,7 +121,7 @@ static char *put_column(char *at, uint32_t value)
     return at;
 }
 
-/* The order of PerfDb's columns: the depth comes last, and is |flat| of a 2-D problem. */
+/* In PerfDb's column order the depth comes last. A 2-D problem gets the depth |flat|. */
 static char *put_columns(char *at, struct extent e, uint32_t flat, const struct problem *p)
 {
     at = put_column(at, e.h);
@@ -150,7 +150,7 @@ size_t perf_key_write(const struct problem *p, char text[PROBLEM_KEY_MAX])
     *at++ = 'x';
     at = put_type(at, p->type);
     *at++ = 'x';
-    at = put_word(at, direction_name((enum direction)p->direction));
+    at = put_text(at, direction_name((enum direction)p->direction));
     *at = '\0';
     return (size_t)(at - text);
 }
@@ -168,7 +168,8 @@ static struct bytes trim_blanks(struct bytes text)
     return text;
 }
 
-/* What stands behind the first number of a key, which is one word: '-' or 'x'; else 0. */
+/* The byte after the first number of a key: '-' or 'x'. 0: the text is not a key, because it has
+ * blanks or begins otherwise. */
 static char key_separator(struct bytes text)
 {
     size_t digits = 0;
@@ -183,18 +184,19 @@ static char key_separator(struct bytes text)
     return next == '-' || next == 'x' ? next : '\0';
 }
 
-static enum kiln_code named_by_driver(struct bytes text, struct problem ret_problems[3],
-                                      unsigned *ret_count, struct kiln_err *err)
+static enum kiln_code parse_driver_command(struct bytes text, struct problem ret_problems[3],
+                                           unsigned *ret_count, struct kiln_err *err)
 {
     struct driver_line line;
     enum kiln_code rc = text.size && memmem(text.data, text.size, "conv", 4)
                             ? driver_line_parse(text, &line, err)
                             : KILN_NOT_FOUND;
     if (rc == KILN_NOT_FOUND)
-        return kiln_fail(err, KILN_INVALID,
-                         "'%.*s' names no problem: give a FindDb key (64-56-56-3x3-...), a PerfDb "
-                         "key (2x64x56x...) or a MIOpenDriver command line (conv -n 64 ...)",
-                         (int)(text.size < 60 ? text.size : 60), (const char *)text.data);
+        return kiln_fail(
+            err, KILN_INVALID,
+            "'%.*s' does not name a problem: give a FindDb key (64-56-56-3x3-...), a PerfDb "
+            "key (2x64x56x...) or a MIOpenDriver command line (conv -n 64 ...)",
+            (int)(text.size < 60 ? text.size : 60), (const char *)text.data);
     if (rc)
         return rc;
     unsigned count = 0;
@@ -210,7 +212,7 @@ enum kiln_code problem_named(struct bytes text, struct problem ret_problems[3], 
     text = trim_blanks(text);
     char separator = key_separator(text);
     if (!separator)
-        return named_by_driver(text, ret_problems, ret_count, err);
+        return parse_driver_command(text, ret_problems, ret_count, err);
     enum kiln_code rc = separator == '-' ? find_key_parse(text, ret_problems, err)
                                          : perf_key_parse(text, ret_problems, err);
     if (!rc)

@@ -2,47 +2,46 @@
 #pragma once
 
 /*
- * MIOpen's names for a problem, and ours for it.
+ * Converts between kiln's problems and MIOpen's names for them.
  *
- *   FindDb key   64-56-56-3x3-64-56-56-64-1x1-1x1-1x1-0-NCHW-FP32-F[_gG]; in 3-D depths go first:
- *                C-D-H-W-ZxYxX-K-Do-Ho-Wo-N-PDxPHxPW-SDxSHxSW-DDxDHxDW-bias-NCDHW-FP32-F
- *   PerfDb key   2x64x56x56x1x3x3x1x64x64x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF: a row of the table
- *                config, its columns joined as in MIOpen's text PerfDb (spatial_dim, in_channels,
- *                in_h, in_w, in_d, fil_h, fil_w, fil_d, out_channels, batchsize, pad_h/w/d,
- *                conv_stride_h/w/d, dilation_h/w/d, bias, group_count, layout, data_type,
- * direction)
+ *   FindDb key   64-56-56-3x3-64-56-56-64-1x1-1x1-1x1-0-NCHW-FP32-F[_gG]; in 3-D, depths come
+ * first: C-D-H-W-ZxYxX-K-Do-Ho-Wo-N-PDxPHxPW-SDxSHxSW-DDxDHxDW-bias-NCDHW-FP32-F PerfDb key
+ * 2x64x56x56x1x3x3x1x64x64x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF: a row of the table config, its
+ * columns joined as in MIOpen's text PerfDb (spatial_dim, in_channels, in_h, in_w, in_d, fil_h,
+ * fil_w, fil_d, out_channels, batchsize, pad_h/w/d, conv_stride_h/w/d, dilation_h/w/d, bias,
+ * group_count, layout, data_type, direction)
  *
- * For B and W MIOpen exchanges the tensors: in_* are dy's, out_* are x's.  A PerfDb key does not
- * state the other tensor's size, so of a strided B or W it names the smallest x that gives this dy.
+ * For B and W, MIOpen exchanges the tensors: in_* are dy's, out_* are x's. A PerfDb key does not
+ * state the size of x. For a strided B or W, kiln takes the smallest x that gives this dy.
  *
- * Layouts stand in the same order: in, weights, out.  A FindDb key names all three unless all are
- * NCHW (NCDHW).  A PerfDb key names that of "in" alone: the row of a problem with mixed layouts
- * would be that of another problem, so such a problem has no PerfDb key.
+ * Layouts have the same order: in, weights, out. A FindDb key names all three, unless all are NCHW
+ * (NCDHW). A PerfDb key names only the layout of "in". A problem with mixed layouts would therefore
+ * share the row of another problem, so it has no PerfDb key.
  *
- * MIOpen infers a layout from strides, so where extents are 1 and layouts are mixed, its name of a
- * tensor may be another one of the same memory; kiln writes the layouts as the problem has them.
+ * MIOpen infers a layout from strides. If layouts are mixed and extents are 1, it may choose
+ * another name for the same memory. kiln writes the layouts that the problem states.
  *
  * Threading  pure functions
  */
 #include "common/problem.h"
 
-#define PROBLEM_KEY_MAX 320 /* with the terminating NUL, of either key */
+#define PROBLEM_KEY_MAX 320 /* for both kinds of keys, with the terminating NUL */
 
-/* Returns the key's length.  Valid problems only (problem_check). */
+/* Returns the key's length. The problem must be valid (problem_check). */
 size_t find_key_write(const struct problem *p, char text[PROBLEM_KEY_MAX]);
-/* As find_key_write; 0 and "" for a problem of mixed layouts. */
+/* Like find_key_write; 0 and "" for a problem with mixed layouts. */
 size_t perf_key_write(const struct problem *p, char text[PROBLEM_KEY_MAX]);
 
-/* KILN_INVALID: not such a key, saying what is wrong and where (columns count from 1).
- * KILN_UNSUPPORTED: it is one, but no problem of ours has exactly this key (a bias, a type or mix
- * of layouts that we do not know, an output size that does not follow from the rest): who stores it
- * keeps it verbatim.  What is parsed is a valid problem, and writing it gives the same bytes. */
+/* On success, the problem is valid, and writing its key gives the same bytes. KILN_INVALID: not
+ * such a key; the message states the error and its column, from 1. KILN_UNSUPPORTED: a key that no
+ * problem of kiln has: a bias, an unknown type or mix of layouts, or an output size that does not
+ * follow from the other values. Callers that store such a key keep it verbatim. */
 KILN_MUST_CHECK enum kiln_code find_key_parse(struct bytes text, struct problem *ret_problem,
                                               struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code perf_key_parse(struct bytes text, struct problem *ret_problem,
                                               struct kiln_err *err);
 
-/* Whatever names a problem for people: a FindDb key, a PerfDb key, or a MIOpenDriver command line,
- * whose every direction is a problem of its own (at most three). */
+/* Parses what a user may type for a problem: a FindDb key, a PerfDb key, or a MIOpenDriver command
+ * line. Each direction of a command line is a separate problem, so there are at most three. */
 KILN_MUST_CHECK enum kiln_code problem_named(struct bytes text, struct problem ret_problems[3],
                                              unsigned *ret_count, struct kiln_err *err);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/miopen/problem_key_parts.h"
 
-static enum kiln_code no_problem(struct kiln_err *err, const char *what, struct bytes value)
+static enum kiln_code refuse_value(struct kiln_err *err, const char *what, struct bytes value)
 {
-    return kiln_fail(err, KILN_UNSUPPORTED, "no problem of kiln's has %s '%.*s'", what,
+    return kiln_fail(err, KILN_UNSUPPORTED, "kiln has no problems with %s '%.*s'", what,
                      (int)(value.size < 40 ? value.size : 40), (const char *)value.data);
 }
 
@@ -25,7 +25,7 @@ static enum kiln_code read_type(const struct key_parts *parts, uint32_t *ret_typ
             return KILN_OK;
         }
     }
-    return no_problem(err, "the data type", parts->type);
+    return refuse_value(err, "the data type", parts->type);
 }
 
 static enum kiln_code read_layout(struct bytes name, uint32_t dims, uint32_t *ret_layout,
@@ -37,10 +37,10 @@ static enum kiln_code read_layout(struct bytes name, uint32_t dims, uint32_t *re
             return KILN_OK;
         }
     }
-    return no_problem(err, dims == 3 ? "three dimensions and the layout" : "the layout", name);
+    return refuse_value(err, dims == 3 ? "three dimensions and the layout" : "the layout", name);
 }
 
-/* |p|'s direction and spatial_dims are set. */
+/* The direction and spatial_dims of |p| are set already. */
 static enum kiln_code read_layouts(const struct key_parts *parts, struct problem *p,
                                    struct kiln_err *err)
 {
@@ -58,7 +58,7 @@ static enum kiln_code read_layouts(const struct key_parts *parts, struct problem
     return KILN_OK;
 }
 
-/* As many layouts as MIOpen writes. */
+/* MIOpen writes one layout if all three are NCHW (NCDHW), otherwise all three. */
 static enum kiln_code check_layout_count(const struct key_parts *parts, const struct problem *p,
                                          struct kiln_err *err)
 {
@@ -66,7 +66,7 @@ static enum kiln_code check_layout_count(const struct key_parts *parts, const st
                      p->y_layout == LAYOUT_CHANNELS_FIRST;
     if (all_first == (parts->layout_count == 1))
         return KILN_OK;
-    return kiln_fail(err, KILN_UNSUPPORTED, "the layout '%.*s' stands %s; MIOpen writes it %s",
+    return kiln_fail(err, KILN_UNSUPPORTED, "the key has the layout '%.*s' %s; MIOpen writes it %s",
                      (int)parts->layouts[0].size, (const char *)parts->layouts[0].data,
                      all_first ? "three times" : "once", all_first ? "once" : "three times");
 }
@@ -80,16 +80,18 @@ static uint32_t read_direction(const struct key_parts *parts)
     }
 }
 
-/* All but in: x's size.  Depths of a 2-D problem get ours. */
+/* Sets everything except |in|, the size of x. Depths of a 2-D problem get kiln's values. */
 static enum kiln_code read_parts(const struct key_parts *parts, struct problem *p,
                                  struct kiln_err *err)
 {
     bool forward = *parts->direction.data == 'F';
     if (parts->bias)
-        return kiln_fail(err, KILN_UNSUPPORTED, "no problem of kiln's has a bias, this key %u",
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "kiln has no problems with a bias; this key has bias %u",
                          (unsigned)parts->bias);
     if (parts->spatial_dims != 2 && parts->spatial_dims != 3)
-        return kiln_fail(err, KILN_UNSUPPORTED, "spatial_dim is %u; kiln's problems have 2 or 3",
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "kiln has only problems with 2 or 3 spatial dimensions; this key has %u",
                          (unsigned)parts->spatial_dims);
     *p = (struct problem){
         .direction = read_direction(parts),
@@ -115,11 +117,11 @@ static enum kiln_code check_problem(const struct problem *p, struct kiln_err *er
 {
     struct kiln_err why = KILN_ERR_INIT;
     return problem_check(p, &why)
-               ? kiln_fail(err, KILN_UNSUPPORTED, "no problem of kiln's has this key: %s", why.text)
+               ? kiln_fail(err, KILN_UNSUPPORTED, "kiln has no problem with this key: %s", why.text)
                : KILN_OK;
 }
 
-/* |p| is complete and |y| what the key states. */
+/* Compares the output of the complete problem |p| with |y|, the output that the key states. */
 static enum kiln_code check_output(const struct problem *p, struct extent y, struct kiln_err *err)
 {
     enum kiln_code rc = check_problem(p, err);
@@ -129,7 +131,7 @@ static enum kiln_code check_output(const struct problem *p, struct extent y, str
     if (follows.d == y.d && follows.h == y.h && follows.w == y.w)
         return KILN_OK;
     return kiln_fail(err, KILN_UNSUPPORTED,
-                     "the key states an output of %ux%ux%u; %ux%ux%u follows from the rest",
+                     "the key states an output of %ux%ux%u, but its other values give %ux%ux%u",
                      (unsigned)y.d, (unsigned)y.h, (unsigned)y.w, (unsigned)follows.d,
                      (unsigned)follows.h, (unsigned)follows.w);
 }
@@ -138,12 +140,12 @@ enum kiln_code find_key_parse(struct bytes text, struct problem *ret_problem, st
 {
     struct key_parts parts;
     struct problem p;
-    enum kiln_code rc = find_key_take_apart(text, &parts, err);
+    enum kiln_code rc = find_key_split(text, &parts, err);
     if (!rc && parts.suffix.size)
-        rc = no_problem(err, "what stands behind the direction:", parts.suffix);
+        rc = refuse_value(err, "the suffix", parts.suffix);
     if (!rc && parts.one_group_stated)
-        rc =
-            kiln_fail(err, KILN_UNSUPPORTED, "MIOpen writes no _g1: one group goes without saying");
+        rc = kiln_fail(err, KILN_UNSUPPORTED,
+                       "the key states _g1, but MIOpen omits the groups if there is only one");
     if (!rc)
         rc = read_parts(&parts, &p, err);
     if (!rc)
@@ -160,7 +162,8 @@ enum kiln_code find_key_parse(struct bytes text, struct problem *ret_problem, st
     return rc;
 }
 
-/* The smallest x that gives |y|, if any does; 0 when it would not fit. */
+/* The smallest input size that gives the output size |y|; 0 if it exceeds 32 bits. If none gives
+ * |y|, the caller's check of the output fails. */
 static uint32_t smallest_input(uint32_t y, uint32_t filter, uint32_t pad, uint32_t stride,
                                uint32_t dilation)
 {
@@ -175,7 +178,7 @@ static uint32_t smallest_input(uint32_t y, uint32_t filter, uint32_t pad, uint32
     return padded - pads <= UINT32_MAX ? (uint32_t)(padded - pads) : 0;
 }
 
-/* A 2-D row has depths too: fixed ones. */
+/* A 2-D row has depths, too, with fixed values. */
 static enum kiln_code check_flat(const struct key_parts *parts, struct kiln_err *err)
 {
     if (parts->spatial_dims != 2 ||
@@ -183,8 +186,8 @@ static enum kiln_code check_flat(const struct key_parts *parts, struct kiln_err 
          parts->dilation.d == 0))
         return KILN_OK;
     return kiln_fail(err, KILN_UNSUPPORTED,
-                     "a 2-D key has in_d 1, fil_d 1, pad_d 0, conv_stride_d 0, dilation_d 0; this "
-                     "one %u, %u, %u, %u, %u",
+                     "a 2-D key has in_d 1, fil_d 1, pad_d 0, conv_stride_d 0 and dilation_d 0; "
+                     "this key has %u, %u, %u, %u and %u",
                      (unsigned)parts->in.d, (unsigned)parts->filter.d, (unsigned)parts->pad.d,
                      (unsigned)parts->stride.d, (unsigned)parts->dilation.d);
 }
@@ -205,7 +208,7 @@ enum kiln_code perf_key_parse(struct bytes text, struct problem *ret_problem, st
 {
     struct key_parts parts;
     struct problem p;
-    enum kiln_code rc = perf_key_take_apart(text, &parts, err);
+    enum kiln_code rc = perf_key_split(text, &parts, err);
     if (!rc)
         rc = check_flat(&parts, err);
     if (!rc)

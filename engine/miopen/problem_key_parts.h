@@ -8,20 +8,21 @@
 
 #define LAYOUT_ORDERS 3 /* in, weights, out */
 
-/* A key taken apart, its values not looked at; |in| and |out| as MIOpen has them. */
+/* The parts of a key, whose values have not been checked. |in| and |out| are MIOpen's: for
+ * backward directions they are exchanged. */
 struct key_parts {
     uint32_t spatial_dims, in_channels, out_channels, n, bias, groups;
     struct extent in, filter, out, pad, stride, dilation;
     struct bytes layouts[LAYOUT_ORDERS];
     unsigned layout_count;
     struct bytes type, direction;
-    struct bytes suffix;   /* of FindDb: "_g4_ciFP16"; empty when it is no more than groups */
-    bool one_group_stated; /* "_g1" */
+    struct bytes suffix;   /* FindDb only: "_g4_ciFP16"; empty if it states at most groups */
+    bool one_group_stated; /* by "_g1" */
 };
 
-/* KILN_INVALID with the place.  Directions are one of F, B, W; there are one or three layouts; the
- * words borrow from |text|. */
-KILN_MUST_CHECK enum kiln_code find_key_take_apart(struct bytes text, struct key_parts *ret_parts,
-                                                   struct kiln_err *err);
-KILN_MUST_CHECK enum kiln_code perf_key_take_apart(struct bytes text, struct key_parts *ret_parts,
-                                                   struct kiln_err *err);
+/* Split a key into its parts, which borrow from |text|. The direction is one of F, B, W; there are
+ * one or three layouts. KILN_INVALID: the message states the column. */
+KILN_MUST_CHECK enum kiln_code find_key_split(struct bytes text, struct key_parts *ret_parts,
+                                              struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code perf_key_split(struct bytes text, struct key_parts *ret_parts,
+                                              struct kiln_err *err);

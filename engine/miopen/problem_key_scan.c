@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Failing is sticky: only the first error is reported. */
+/* After an error, all further steps do nothing, so that only the first error is reported. */
 struct scan {
     struct bytes text;
     size_t at;
@@ -13,7 +13,8 @@ struct scan {
     struct kiln_err *err;
 };
 
-static void found_at(const struct scan *s, char text[16])
+/* Describes the byte at the current position, for messages. */
+static void describe_byte(const struct scan *s, char text[16])
 {
     if (s->at >= s->text.size)
         snprintf(text, 16, "its end");
@@ -23,14 +24,14 @@ static void found_at(const struct scan *s, char text[16])
         snprintf(text, 16, "byte 0x%02x", s->text.data[s->at]);
 }
 
-/* |where|: "as" or "behind" the |field|. */
+/* |where|: "as" or "after" |field|. */
 static void fail_expected(struct scan *s, const char *what, const char *where, const char *field)
 {
     char found[16];
     if (s->rc)
         return;
-    found_at(s, found);
-    s->rc = kiln_fail(s->err, KILN_INVALID, "%s key, column %zu: %s expected %s %s, found %s",
+    describe_byte(s, found);
+    s->rc = kiln_fail(s->err, KILN_INVALID, "%s key, column %zu: expected %s %s %s, found %s",
                       s->kind, s->at + 1, what, where, field, found);
 }
 
@@ -39,7 +40,8 @@ static bool is_digit(const struct scan *s)
     return s->at < s->text.size && s->text.data[s->at] >= '0' && s->text.data[s->at] <= '9';
 }
 
-/* As MIOpen writes numbers, so that the same digits come back: no sign, no leading zero. */
+/* Accepts numbers only as MIOpen writes them, without a sign and without a leading zero, so that
+ * writing the problem's key gives the same text. */
 static uint32_t take_number(struct scan *s, const char *field)
 {
     if (s->rc || !is_digit(s)) {
@@ -59,7 +61,7 @@ static uint32_t take_number(struct scan *s, const char *field)
     return (uint32_t)value;
 }
 
-static void take_separator(struct scan *s, char wanted, const char *behind)
+static void take_separator(struct scan *s, char wanted, const char *field)
 {
     if (s->rc)
         return;
@@ -68,7 +70,7 @@ static void take_separator(struct scan *s, char wanted, const char *behind)
         return;
     }
     const char what[] = { '\'', wanted, '\'', '\0' };
-    fail_expected(s, what, "behind", behind);
+    fail_expected(s, what, "after", field);
 }
 
 static bool is_word_byte(uint8_t byte)
@@ -77,7 +79,8 @@ static bool is_word_byte(uint8_t byte)
            (byte >= 'a' && byte <= 'z');
 }
 
-/* Letters and digits, up to |end| where it is one of them, not empty. */
+/* Takes letters and digits up to another byte, or to |end| if that is a letter or digit. The word
+ * must not be empty. */
 static struct bytes take_word(struct scan *s, char end, const char *field)
 {
     size_t start = s->at;
@@ -104,14 +107,14 @@ static bool check_size(struct scan *s)
 {
     if (s->text.size < PROBLEM_KEY_MAX)
         return true;
-    s->rc = kiln_fail(s->err, KILN_INVALID, "%s key of %zu bytes; %d are the most", s->kind,
+    s->rc = kiln_fail(s->err, KILN_INVALID, "the %s key has %zu bytes; the limit is %d", s->kind,
                       s->text.size, PROBLEM_KEY_MAX - 1);
     return false;
 }
 
 /* ---- FindDb ---- */
 
-/* Three numbers (two in 2-D) with |between| between them, and |after| behind. */
+/* Takes three numbers (two in 2-D), separated by |between| and followed by |after|. */
 static struct extent take_extent(struct scan *s, uint32_t dims, char between, char after,
                                  const char *const names[3])
 {
@@ -127,7 +130,7 @@ static struct extent take_extent(struct scan *s, uint32_t dims, char between, ch
     return e;
 }
 
-/* In 2-D the third number is the filter's height, with an 'x' behind it; in 3-D in_w. */
+/* In 2-D, the third number is the filter's height, followed by an 'x'. In 3-D, it is in_w. */
 static void take_in_and_filter(struct scan *s, struct key_parts *parts)
 {
     uint32_t first = take_number(s, "in_h or in_d");
@@ -183,7 +186,7 @@ static void take_find_words(struct scan *s, struct key_parts *parts)
         words[count++] = take_word(s, '\0', "layout, type or direction");
     }
     if (count != 3 && count != LAYOUT_ORDERS + 2)
-        fail_expected(s, "one layout or three, type and direction", "behind", "bias");
+        fail_expected(s, "one layout or three, type and direction", "after", "bias");
     if (s->rc)
         return;
     parts->layout_count = count - 2;
@@ -193,7 +196,7 @@ static void take_find_words(struct scan *s, struct key_parts *parts)
     check_direction(s, parts);
 }
 
-/* "_g4", and what later versions put there ("_ciFP16"). */
+/* Takes "_g4", and parts that later versions of MIOpen add ("_ciFP16"). */
 static void take_suffix(struct scan *s, struct key_parts *parts)
 {
     size_t start = s->at;
@@ -217,8 +220,7 @@ static void take_suffix(struct scan *s, struct key_parts *parts)
     parts->suffix = bytes_of(s->text.data + start, s->at - start);
 }
 
-enum kiln_code find_key_take_apart(struct bytes text, struct key_parts *ret_parts,
-                                   struct kiln_err *err)
+enum kiln_code find_key_split(struct bytes text, struct key_parts *ret_parts, struct kiln_err *err)
 {
     struct scan s = { .text = text, .kind = "FindDb", .err = err };
     struct key_parts parts = { 0 };
@@ -271,7 +273,7 @@ static void take_perf_numbers(struct scan *s, struct key_parts *parts)
     parts->groups = take_column(s, "group_count");
 }
 
-/* LAYOUTxTYPExDIRECTION; a type may hold an 'x' itself: INT8x4. */
+/* LAYOUTxTYPExDIRECTION; a type may contain an 'x': INT8x4. */
 static void take_perf_words(struct scan *s, struct key_parts *parts)
 {
     parts->layouts[0] = take_word(s, 'x', "layout");
@@ -282,7 +284,7 @@ static void take_perf_words(struct scan *s, struct key_parts *parts)
         return;
     const uint8_t *last = memrchr(rest.data, 'x', rest.size);
     if (s->at < s->text.size || !last || last == rest.data) {
-        fail_expected(s, "'x' and the direction", "behind", "data_type");
+        fail_expected(s, "'x' and the direction", "after", "data_type");
         return;
     }
     parts->type = bytes_of(rest.data, (size_t)(last - rest.data));
@@ -290,8 +292,7 @@ static void take_perf_words(struct scan *s, struct key_parts *parts)
     check_direction(s, parts);
 }
 
-enum kiln_code perf_key_take_apart(struct bytes text, struct key_parts *ret_parts,
-                                   struct kiln_err *err)
+enum kiln_code perf_key_split(struct bytes text, struct key_parts *ret_parts, struct kiln_err *err)
 {
     struct scan s = { .text = text, .kind = "PerfDb", .err = err };
     struct key_parts parts = { 0 };

@@ -14,13 +14,11 @@
 
 enum tuning_format { TUNING_TEXT, TUNING_SQLITE };
 
-/* What a file's name tells, which is all that MIOpen goes by:
+/* What a file's name states. MIOpen finds its files by name alone:
  *   gfx90a68.HIP.fdb.txt, gfx906_60.HIP.2_17_0_a82233c22.ufdb.txt, gfx906_60.db,
- *   gfx906_60_1.1.0.udb, gfx906_60.db.txt, gfx906_60_1.1.0.udb.txt, gfx906_60.cd.pdb.txt,
- * each with .bz2 behind or not; and kiln's own, of devices that MIOpen knows nothing of:
- *   sm_90_132.CUDA.fdb.txt, opencl_1a2b3c4d.OpenCL.fdb.txt, sm_90_132_1.1.0.udb
- * KILN_INVALID, saying whether ending, backend or device is not known, or the backend is none of
- * the device's. */
+ *   gfx906_60_1.1.0.udb, gfx906_60.db.txt, gfx906_60_1.1.0.udb.txt, gfx906_60.cd.pdb.txt
+ * Each may be followed by .bz2. kiln's own names are for devices that MIOpen does not support:
+ *   sm_90_132.CUDA.fdb.txt, opencl_1a2b3c4d.OpenCL.fdb.txt, sm_90_132_1.1.0.udb */
 struct tuning_file_name {
     enum tuning_kind kind;
     enum tuning_format format;
@@ -29,22 +27,24 @@ struct tuning_file_name {
     char version[40]; /* of user files: "2_17_0_a82233c22", "1.1.0"; else "" */
     bool is_user;
 };
+/* KILN_INVALID: the ending, the backend or the device is unknown, or the device does not use the
+ * backend; the message says which. */
 KILN_MUST_CHECK enum kiln_code tuning_file_name_parse(const char *name,
                                                       struct tuning_file_name *ret_name,
                                                       struct kiln_err *err);
-/* Whether an MIOpen would look for it: its device is one of AMD's. */
+/* Whether MIOpen would look for such a file: its device is one of AMD's. */
 bool tuning_file_name_is_miopens(const struct tuning_file_name *name);
-/* MIOpen's name for a file of these properties; of .pdb.txt the newer .db.txt. */
+/* Writes MIOpen's name for such a file. A text PerfDb gets the newer ending, .db.txt. */
 void tuning_file_name_write(const struct tuning_file_name *name, char text[128]);
 
 struct tuning_record {
     struct bytes key;    /* FindDb: verbatim; PerfDb: as engine/miopen/problem_key.h */
-    struct bytes value;  /* verbatim; of SQLite joined from its rows in order of their ids */
-    size_t entry_count;  /* of SQLite 0 too: a config without rows */
-    uint64_t line;       /* of text, from 1; of SQLite the config's id */
-    const uint64_t *ids; /* of SQLite: perf_db.id of each entry; else NULL */
+    struct bytes value;  /* text: verbatim; SQLite: joined from its rows in the order of ids */
+    size_t entry_count;  /* SQLite: 0 for a config without rows */
+    uint64_t line;       /* text: from 1; SQLite: the config's id */
+    const uint64_t *ids; /* SQLite: perf_db.id of each entry; text: NULL */
     size_t id_count;
-    struct bytes raw; /* of text: the whole line without its '\n' */
+    struct bytes raw; /* text only: the whole line without its '\n' */
 };
 
 struct tuning_reader_events {
@@ -54,30 +54,31 @@ struct tuning_reader_events {
     /* An invalid line or row: |why| is one message without the file's name (printable ASCII).
      * Returns false to stop. */
     bool (*bad)(void *context, uint64_t line, const char *why);
-    /* Now and then, and at the end: bytes (text) or rows (SQLite) done of all.  May be NULL. */
+    /* Called from time to time and at the end, with bytes (text) or rows (SQLite). May be NULL. */
     void (*progress)(void *context, uint64_t done, uint64_t total);
     void *context;
 };
 
-/* |text| is the whole file, unpacked.  As MIOpen: blank lines are skipped, a key ends at the first
- * '=', the first of two equal keys counts (the second is |bad|), so does the first of two equal ids
- * (the second is |bad|, and not in |value|).  A byte order mark, a '\r' before '\n' and a last line
- * without '\n' are accepted; |raw| holds the first two.  The text is read once, front to back. */
+/* |text| is the whole file, unpacked. It is read once, from front to back, as MIOpen reads it:
+ * blank lines are skipped, and a key ends at the first '='. If a key is repeated, the first record
+ * counts and the second is reported as |bad|. The same holds for an id that is repeated in a
+ * record; |value| then lacks its second entry. A byte order mark and a '\r' before '\n' are
+ * accepted and stay in |raw|. The last line may lack its '\n'. */
 KILN_MUST_CHECK enum kiln_code tuning_text_read(enum tuning_kind kind, struct bytes text,
                                                 const struct tuning_reader_events *events,
                                                 struct kiln_err *err);
-/* A PerfDb of MIOpen's schema 1.1.0, opened as a foreign file, immutable.  Records come by config
- * id, entries by perf_db id, both at least 1.  Rows that are bad are told with their own id, |why|
- * names their table.  KILN_CORRUPT names what is no such database: a table or column that is
- * missing. */
+/* Reads a PerfDb of MIOpen's schema 1.1.0, which must not change meanwhile. Records come in the
+ * order of config ids, entries in the order of perf_db ids; both ids are at least 1. A bad row is
+ * reported with its own id, and |why| names its table. KILN_CORRUPT: not such a database; the
+ * message names the missing table or column. */
 KILN_MUST_CHECK enum kiln_code perf_db_read(const char *path,
                                             const struct tuning_reader_events *events,
                                             struct kiln_err *err);
 
-/* A new SQLite PerfDb at |path|, which must not exist: MIOpen's schema and indices, letter by
- * letter as its own classes make them (AMD's files, written by other tools, differ in blanks).  The
- * same records in the same order give the same bytes. */
 struct perf_db_writer;
+/* Creates a SQLite PerfDb at |path|, which must not exist. Schema and indices have the exact text
+ * that MIOpen's classes write; AMD's files come from other tools and differ in blanks. The same
+ * records in the same order give the same bytes. */
 KILN_MUST_CHECK enum kiln_code perf_db_create(const char *path, struct perf_db_writer **ret_writer,
                                               struct kiln_err *err);
 /* Reads |record|'s key, value, line and ids. The key must be a PerfDb key with 21 canonical

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The longer of two endings that fit comes first. */
+/* The longer of two endings that match comes first. */
 static const struct {
     const char *text;
     enum tuning_kind kind;
@@ -53,34 +53,35 @@ static bool copy_word(struct bytes text, char *to, size_t capacity, const char *
     return true;
 }
 
-/* What stands behind the first |mark|, which is cut off with it; empty when there is none. */
-static struct bytes cut_behind(struct bytes *text, const uint8_t *mark)
+/* Cuts |text| at |mark|, a position in it, and returns the part after it; empty if |mark| is NULL.
+ */
+static struct bytes cut_after(struct bytes *text, const uint8_t *mark)
 {
     if (!mark)
         return bytes_of(NULL, 0);
-    struct bytes behind = bytes_of(mark + 1, text->size - (size_t)(mark - text->data) - 1);
+    struct bytes rest = bytes_of(mark + 1, text->size - (size_t)(mark - text->data) - 1);
     text->size = (size_t)(mark - text->data);
-    return behind;
+    return rest;
 }
 
-/* "gfx906_60.HIP", "gfx906_60.HIP.2_17_0_a82233c22". */
+/* Parses "gfx906_60.HIP" or "gfx906_60.HIP.2_17_0_a82233c22". */
 static bool read_find(struct bytes *stem, struct tuning_file_name *n)
 {
-    struct bytes backend = cut_behind(stem, memchr(stem->data, '.', stem->size));
+    struct bytes backend = cut_after(stem, memchr(stem->data, '.', stem->size));
     if (backend.size == 0)
         return false;
     const uint8_t *dot = n->is_user ? memchr(backend.data, '.', backend.size) : NULL;
-    struct bytes version = cut_behind(&backend, dot);
+    struct bytes version = cut_after(&backend, dot);
     return target_is_backend(backend) && copy_word(backend, n->backend, sizeof(n->backend), "") &&
            (!dot || copy_word(version, n->version, sizeof(n->version), "._-"));
 }
 
-/* "gfx906_60", "gfx906_60_1.1.0": an id has no '.' in it, a version has. */
+/* Parses "gfx906_60" or "gfx906_60_1.1.0". A version contains a '.', an id does not. */
 static bool read_perf(struct bytes *stem, struct tuning_file_name *n)
 {
     if (!n->is_user || !memchr(stem->data, '.', stem->size))
         return true;
-    struct bytes version = cut_behind(stem, memrchr(stem->data, '_', stem->size));
+    struct bytes version = cut_after(stem, memrchr(stem->data, '_', stem->size));
     return copy_word(version, n->version, sizeof(n->version), ".-");
 }
 
@@ -104,16 +105,15 @@ static enum kiln_code read_stem(const char *name, struct bytes stem, struct tuni
         return refuse_name(
             name,
             n->kind == TUNING_FIND
-                ? "in front of the ending stand a database id, a backend (HIP, CUDA or "
-                  "OpenCL) and of user files a version: "
-                  "gfx906_60.HIP.2_17_0_a82233c22.ufdb.txt"
-                : "in front of the ending stand a database id and of user files a "
+                ? "before the ending, it needs a database id, a backend (HIP, CUDA or OpenCL) "
+                  "and, if it is a user file, a version: gfx906_60.HIP.2_17_0_a82233c22.ufdb.txt"
+                : "before the ending, it needs a database id and, if it is a user file, a "
                   "version: gfx906_60_1.1.0.udb",
             err);
     if (database_id_parse(stem, &id, &why) || !database_id_write(&id, n->database_id))
         return refuse_name(name,
-                           "it begins with no database id that kiln knows, as gfx906_60, gfx90a68, "
-                           "sm_90_132 or opencl_1a2b3c4d (name the device otherwise: --db-id)",
+                           "it does not begin with a database id like gfx906_60, gfx90a68, "
+                           "sm_90_132 or opencl_1a2b3c4d; give the id with --db-id",
                            err);
     if (n->kind == TUNING_FIND &&
         database_id_backend_check(stem, bytes_of_text(n->backend), &why) != KILN_OK)
@@ -144,7 +144,7 @@ enum kiln_code tuning_file_name_parse(const char *name, struct tuning_file_name 
         return refuse_name(
             name,
             "its ending is none of .fdb.txt, .ufdb.txt, .db, .udb, .db.txt, .udb.txt, "
-            ".cd.pdb.txt and .cd.updb.txt, with .bz2 behind or not",
+            ".cd.pdb.txt and .cd.updb.txt, with or without .bz2",
             err);
     n.kind = endings[at].kind;
     n.format = endings[at].format;

@@ -17,7 +17,7 @@ void tuning_ids_clear(struct tuning_ids *ids)
     ids->count = 0;
 }
 
-/* Where |id| stands, or would. */
+/* The slot of |id|, or the free slot for it. */
 static size_t slot_of(const struct tuning_ids *ids, struct bytes id)
 {
     size_t at = tuning_secret_hash(ids->secret, id) & (TUNING_IDS_SLOTS - 1);

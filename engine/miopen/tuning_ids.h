@@ -14,9 +14,9 @@
 #define TUNING_IDS_SLOTS (2u * TUNING_ENTRIES_MAX)
 
 struct tuning_ids {
-    struct bytes ids[TUNING_ENTRIES_MAX]; /* borrowed; in the order in which they came */
+    struct bytes ids[TUNING_ENTRIES_MAX]; /* borrowed; in the order of arrival */
     size_t count;
-    uint16_t slots[TUNING_IDS_SLOTS];   /* place in |ids| plus one; 0: nothing stands here */
+    uint16_t slots[TUNING_IDS_SLOTS];   /* index in |ids| plus one; 0: the slot is free */
     uint16_t taken[TUNING_ENTRIES_MAX]; /* the slot of each id */
     uint64_t secret[2];
 };
@@ -26,5 +26,5 @@ void tuning_ids_clear(struct tuning_ids *ids); /* for the next record */
 bool tuning_ids_has(const struct tuning_ids *ids, struct bytes id);
 
 enum tuning_ids_added { TUNING_ID_IS_NEW, TUNING_ID_IS_KNOWN, TUNING_IDS_ARE_FULL };
-/* Full: it is new, but there are TUNING_ENTRIES_MAX already. */
+/* TUNING_IDS_ARE_FULL: |id| is new, but TUNING_ENTRIES_MAX ids were added already. */
 enum tuning_ids_added tuning_ids_add(struct tuning_ids *ids, struct bytes id);

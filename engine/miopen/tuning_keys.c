@@ -5,19 +5,20 @@
 #include <sys/random.h>
 
 #define CAPACITY_MIN 1024u
-#define EXPECTED_MAX (1u << 20) /* a guess from a hostile file's size must not cost memory */
+#define EXPECTED_MAX (1u << 20) /* bounds the memory for a guess from a hostile file's size */
 
 enum kiln_code tuning_secret_draw(uint64_t ret_secret[2], struct kiln_err *err)
 {
     uint64_t secret[2];
     if (getrandom(secret, sizeof(secret), 0) != sizeof(secret))
-        return kiln_fail(err, KILN_UNAVAILABLE, "the system gives no random numbers; try again");
+        return kiln_fail(err, KILN_UNAVAILABLE, "the kernel returned no random numbers; try again");
     ret_secret[0] = secret[0];
     ret_secret[1] = secret[1] | 1;
     return KILN_OK;
 }
 
-/* The high half of the product reaches every bit of the low one. */
+/* Multiplies to 128 bits and combines both halves, as wyhash does. Bits of the low half alone would
+ * depend only on lower bits. */
 static uint64_t mix_words(uint64_t a, uint64_t b)
 {
     __extension__ unsigned __int128 product = __extension__(unsigned __int128) a * b;
@@ -43,8 +44,7 @@ static enum kiln_code resize_table(struct tuning_keys *keys, size_t capacity, st
 {
     struct tuning_key_place *places = calloc(capacity, sizeof(*places));
     if (!places)
-        return kiln_fail(err, KILN_NO_MEMORY,
-                         "cannot keep the keys of a tuning file: out of memory");
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the keys of a tuning file");
     for (size_t i = 0; i < keys->capacity; i++) {
         const struct tuning_key_place *old = &keys->places[i];
         if (!old->size)

@@ -7,16 +7,16 @@
 #include <string.h>
 
 #define PROGRESS_EACH (1u << 20) /* bytes */
-#define RECORD_USUAL 256u        /* bytes of a line, to guess how many there are */
+#define RECORD_USUAL 256u        /* bytes of a usual line, to guess the number of records */
 
 struct text_reading {
     enum tuning_kind kind;
     const struct tuning_reader_events *events;
     struct bytes text;
-    uint64_t line; /* the one under way */
+    uint64_t line; /* the current one, from 1 */
     struct tuning_keys keys;
-    struct buffer value;   /* of a record with an id that comes twice: the rest */
-    struct tuning_ids ids; /* of the record's entries */
+    struct buffer value;   /* the current record without repeated ids; empty if none is repeated */
+    struct tuning_ids ids; /* of the current record's entries */
 };
 
 static enum kiln_code report_bad(const struct text_reading *r, const char *why)
@@ -24,19 +24,20 @@ static enum kiln_code report_bad(const struct text_reading *r, const char *why)
     return r->events->bad(r->events->context, r->line, why) ? KILN_OK : KILN_CANCELLED;
 }
 
-/* |r->value| stays empty as long as no id comes twice. */
-static enum kiln_code leave_out(struct text_reading *r, struct bytes value, size_t offset,
-                                struct bytes id)
+/* Skips an entry whose id is repeated. The first such entry copies the preceding ones to
+ * |r->value|, which stays empty for other records. */
+static enum kiln_code skip_entry(struct text_reading *r, struct bytes value, size_t offset,
+                                 struct bytes id)
 {
     char why[160];
     if (r->value.size == 0)
-        buffer_put(&r->value, value.data, offset - 1); /* less the ';' in front */
-    snprintf(why, sizeof(why), "'%.*s' comes twice in the record; the first counts",
+        buffer_put(&r->value, value.data, offset - 1); /* without the preceding ';' */
+    snprintf(why, sizeof(why), "'%.*s' is repeated in the record; the first counts",
              id.size > 80 ? 80 : (int)id.size, (const char *)id.data);
     return report_bad(r, why);
 }
 
-static void keep_entry(struct text_reading *r, struct bytes entry)
+static void copy_entry(struct text_reading *r, struct bytes entry)
 {
     if (r->value.size == 0)
         return;
@@ -44,7 +45,8 @@ static void keep_entry(struct text_reading *r, struct bytes entry)
     buffer_put(&r->value, entry.data, entry.size);
 }
 
-/* KILN_INVALID with what is wrong with the line; else the entries are counted and doubles told. */
+/* Reads the entries of a record and reports repeated ids. KILN_INVALID: the line is bad; the
+ * message says why. */
 static enum kiln_code read_entries(struct text_reading *r, struct bytes value, struct kiln_err *err)
 {
     struct bytes left = value;
@@ -59,9 +61,9 @@ static enum kiln_code read_entries(struct text_reading *r, struct bytes value, s
             break;
         switch (tuning_ids_add(&r->ids, e.id)) {
         case TUNING_ID_IS_NEW:
-            keep_entry(r, bytes_of(e.id.data, e.id.size + 1 + e.values.size));
+            copy_entry(r, bytes_of(e.id.data, e.id.size + 1 + e.values.size));
             break;
-        case TUNING_ID_IS_KNOWN: rc = leave_out(r, value, offset, e.id); break;
+        case TUNING_ID_IS_KNOWN: rc = skip_entry(r, value, offset, e.id); break;
         case TUNING_IDS_ARE_FULL:
             return kiln_fail(err, KILN_INVALID, "the record has more than %u entries",
                              TUNING_ENTRIES_MAX);
@@ -76,20 +78,18 @@ static enum kiln_code check_line(struct bytes line, struct bytes *ret_key, struc
                                  struct kiln_err *err)
 {
     if (line.size > TUNING_KEY_MAX + 1 + TUNING_VALUE_MAX)
-        return kiln_fail(err, KILN_INVALID, "the line has %zu bytes, a record at most %u",
+        return kiln_fail(err, KILN_INVALID, "the line has %zu bytes; a record has at most %u",
                          line.size, TUNING_KEY_MAX + 1 + TUNING_VALUE_MAX);
     const uint8_t *equals = memchr(line.data, '=', line.size);
     if (!equals)
-        return kiln_fail(err, KILN_INVALID, "there is no '=' behind a key");
+        return kiln_fail(err, KILN_INVALID, "there is no '=' after the key");
     struct bytes key = bytes_of(line.data, (size_t)(equals - line.data));
     struct bytes value = bytes_of(equals + 1, line.size - key.size - 1);
     enum kiln_code rc = tuning_word_check("key", key, false, err);
     if (!rc && value.size == 0)
-        rc = kiln_fail(err, KILN_INVALID, "nothing stands behind the key");
+        rc = kiln_fail(err, KILN_INVALID, "there is nothing after the key");
     if (!rc && value.size > TUNING_VALUE_MAX)
-        rc = kiln_fail(err, KILN_INVALID,
-                       "the record has %zu bytes behind its key, at most %u are "
-                       "allowed",
+        rc = kiln_fail(err, KILN_INVALID, "the record has %zu bytes after its key; the limit is %u",
                        value.size, TUNING_VALUE_MAX);
     *ret_key = key;
     *ret_value = value;
@@ -101,7 +101,7 @@ static enum kiln_code check_key(struct text_reading *r, struct bytes key, struct
     bool known = false;
     enum kiln_code rc = tuning_keys_add(&r->keys, r->text.data, key, &known, err);
     if (!rc && known)
-        rc = kiln_fail(err, KILN_INVALID, "the key '%.*s' comes twice; the first counts",
+        rc = kiln_fail(err, KILN_INVALID, "the key '%.*s' is repeated; the first record counts",
                        key.size > 120 ? 120 : (int)key.size, (const char *)key.data);
     return rc;
 }
@@ -110,7 +110,7 @@ static enum kiln_code emit_record(struct text_reading *r, struct bytes raw, stru
                                   struct bytes value, struct kiln_err *err)
 {
     if (r->value.failed)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot read a tuning file: out of memory");
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to read a tuning file");
     struct tuning_record record = { .key = key,
                                     .value = r->value.size ? buffer_view(&r->value) : value,
                                     .entry_count = r->ids.count,
@@ -119,7 +119,7 @@ static enum kiln_code emit_record(struct text_reading *r, struct bytes raw, stru
     return r->events->record(r->events->context, &record) ? KILN_OK : KILN_CANCELLED;
 }
 
-/* A key counts as there only when its record is a good one. */
+/* Remembers the key only if its record is good, so that a later good one counts. */
 static enum kiln_code read_line(struct text_reading *r, struct bytes raw, struct bytes line,
                                 struct kiln_err *err)
 {
@@ -137,7 +137,7 @@ static enum kiln_code read_line(struct text_reading *r, struct bytes raw, struct
     return rc ? rc : emit_record(r, raw, key, value, err);
 }
 
-static struct bytes without_mark(struct bytes line)
+static struct bytes skip_byte_order_mark(struct bytes line)
 {
     bool marked = line.size >= 3 && memcmp(line.data, "\xef\xbb\xbf", 3) == 0;
     return marked ? bytes_of(line.data + 3, line.size - 3) : line;
@@ -152,7 +152,7 @@ static enum kiln_code read_lines(struct text_reading *r, struct kiln_err *err)
         struct bytes raw = bytes_of(at, (size_t)((stop ? stop : end) - at)), line = raw;
         at = stop ? stop + 1 : end;
         if (++r->line == 1)
-            line = without_mark(line);
+            line = skip_byte_order_mark(line);
         if (line.size && line.data[line.size - 1] == '\r')
             line.size--;
         if (line.size)
@@ -170,7 +170,7 @@ enum kiln_code tuning_text_read(enum tuning_kind kind, struct bytes text,
 {
     struct text_reading *r = calloc(1, sizeof(*r));
     if (!r)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot read a tuning file: out of memory");
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to read a tuning file");
     *r = (struct text_reading){ .kind = kind, .events = events, .text = text };
     buffer_init(&r->value, TUNING_VALUE_MAX);
     enum kiln_code rc = tuning_keys_init(&r->keys, text.size / RECORD_USUAL, err);

@@ -12,20 +12,20 @@ struct digest damaged_rows_name(const struct kern_name *name)
     return sha256_end(&s);
 }
 
-bool damaged_rows_has(const struct damaged_rows *rows, const struct digest *asked)
+bool damaged_rows_has(const struct damaged_rows *rows, const struct digest *request)
 {
     for (size_t i = 0; i < rows->count; i++) {
-        if (digest_equal(&rows->asked[i], asked))
+        if (digest_equal(&rows->requests[i], request))
             return true;
     }
     return false;
 }
 
-void damaged_rows_add(struct damaged_rows *rows, const struct digest *asked)
+void damaged_rows_add(struct damaged_rows *rows, const struct digest *request)
 {
-    if (damaged_rows_has(rows, asked))
+    if (damaged_rows_has(rows, request))
         return;
-    rows->asked[rows->next] = *asked;
+    rows->requests[rows->next] = *request;
     rows->next = (rows->next + 1) % DAMAGED_ROWS_MAX;
     rows->count += rows->count < DAMAGED_ROWS_MAX;
 }

@@ -15,12 +15,12 @@
 #define DAMAGED_ROWS_MAX 256
 
 struct damaged_rows {
-    struct digest asked[DAMAGED_ROWS_MAX];
+    struct digest requests[DAMAGED_ROWS_MAX];
     size_t count, next;
 };
 
 /* The identity of a lookup by name. */
 struct digest damaged_rows_name(const struct kern_name *name);
-bool damaged_rows_has(const struct damaged_rows *rows, const struct digest *asked);
-/* Does nothing if |asked| is already in the list. */
-void damaged_rows_add(struct damaged_rows *rows, const struct digest *asked);
+bool damaged_rows_has(const struct damaged_rows *rows, const struct digest *request);
+/* Does nothing if |request| is already in the list. */
+void damaged_rows_add(struct damaged_rows *rows, const struct digest *request);

@@ -5,7 +5,6 @@
 #include "common/json.h"
 #include "engine/digest/sha256.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -99,7 +98,7 @@ static enum kiln_code read_public(const char *path, struct public_key *ret_key,
     return KILN_OK;
 }
 
-static int is_public_key(const struct dirent *entry)
+int key_file_is_public(const struct dirent *entry)
 {
     size_t size = strlen(entry->d_name);
     return entry->d_name[0] != '.' && size > 4 && strcmp(entry->d_name + size - 4, ".pub") == 0;
@@ -133,7 +132,7 @@ enum kiln_code keys_each(const char *directory,
                          struct trusted_keys *ret_keys, struct kiln_err *err)
 {
     struct dirent **entries = NULL;
-    int count = scandir(directory, &entries, is_public_key, by_name);
+    int count = scandir(directory, &entries, key_file_is_public, by_name);
     if (count < 0 && errno != ENOENT)
         return kiln_fail_errno(err, errno, "cannot read the trusted keys in '%s'", directory);
     struct trusted_keys keys = { 0 };

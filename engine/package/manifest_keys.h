@@ -10,6 +10,8 @@
 #include "engine/digest/ed25519.h"
 #include "engine/package/manifest.h"
 
+#include <dirent.h>
+
 #define KEY_ID_SIZE 17 /* 16 hexadecimal digits and the terminating NUL */
 #define KEY_FILE_MAX 4096
 #define KEY_FORMAT_PUBLIC "kiln-public-key-1"
@@ -37,6 +39,8 @@ KILN_MUST_CHECK enum kiln_code keys_read_secret(const char *path, uint8_t secret
                                                 struct kiln_err *err);
 void key_id_of(const uint8_t pub[ED25519_KEY_SIZE], char id[KEY_ID_SIZE]);
 bool key_name_is_fine(const char *name);
+/* Whether a directory entry is named like a *.pub file; a filter for scandir(3). */
+int key_file_is_public(const struct dirent *entry);
 
 /* Lower-case digits, terminated: |hex| has 2 x size + 1 bytes. */
 void hex_write(const uint8_t *bytes, size_t size, char *hex);

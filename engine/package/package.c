@@ -180,26 +180,26 @@ static bool knows_bad_rows(struct package *package)
     return any;
 }
 
-static bool is_known_bad(struct package *package, const struct digest *asked)
+static bool is_known_bad(struct package *package, const struct digest *request)
 {
     pthread_mutex_lock(&package->mutex);
-    bool known = damaged_rows_has(&package->damaged, asked);
+    bool known = damaged_rows_has(&package->damaged, request);
     pthread_mutex_unlock(&package->mutex);
     return known;
 }
 
-static void note_bad(struct package *package, const struct digest *asked, bool is_damage)
+static void note_bad(struct package *package, const struct digest *request, bool is_damage)
 {
     pthread_mutex_lock(&package->mutex);
-    damaged_rows_add(&package->damaged, asked);
+    damaged_rows_add(&package->damaged, request);
     package->has_damage |= is_damage;
     pthread_mutex_unlock(&package->mutex);
 }
 
 void package_shun(struct package *package, const struct kern_name *name)
 {
-    struct digest asked = damaged_rows_name(name);
-    note_bad(package, &asked, /* is_damage= */ false);
+    struct digest request = damaged_rows_name(name);
+    note_bad(package, &request, /* is_damage= */ false);
 }
 
 static bool shows_damage(enum kiln_code rc, bool damaged) { return damaged || rc == KILN_CORRUPT; }
@@ -233,16 +233,16 @@ enum kiln_code package_find_named(struct package *package, const struct kern_nam
     if (package->item && !engine_item_use(package->item))
         return KILN_NOT_FOUND;
     if (knows_bad_rows(package)) {
-        struct digest asked = damaged_rows_name(name);
-        if (is_known_bad(package, &asked))
+        struct digest request = damaged_rows_name(name);
+        if (is_known_bad(package, &request))
             return KILN_NOT_FOUND;
     }
     void *connection = db_pool_take(&package->connections);
     enum kiln_code rc = package->ops->find_named(connection, name, ret_raw, &damaged, err);
     db_pool_return(&package->connections, connection);
     if (is_lasting(rc, damaged)) {
-        struct digest asked = damaged_rows_name(name);
-        note_bad(package, &asked, shows_damage(rc, damaged));
+        struct digest request = damaged_rows_name(name);
+        note_bad(package, &request, shows_damage(rc, damaged));
     }
     return damage_as_miss(package, rc, damaged, ret_damaged, err);
 }
@@ -335,7 +335,7 @@ static enum kiln_code check_file(struct package *package, struct package_report 
     if (fd < 0)
         return kiln_fail_errno(err, errno, "cannot open '%s'", package->info.path);
     struct digest sha256;
-    enum kiln_code rc = package_file_hash(fd, &sha256, err);
+    enum kiln_code rc = sha256_of_file(fd, &sha256, /* ret_size= */ NULL, err);
     if (rc)
         return kiln_while(err, "checking '%s'", package->info.path);
     report->file_changed = !digest_equal(&sha256, &package->info.sha256);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/package/package_file.h"
 
-#include "engine/digest/sha256.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,8 +9,6 @@
 
 #define HEADER_SIZE 100 /* of a SQLite file */
 #define PATH_LENGTH_MAX 4096
-/* Bytes per read while hashing. 400 MB take a quarter of a second with any chunk size. */
-#define CHUNK (256u << 10)
 
 bool file_identity_equal(const struct file_identity *a, const struct file_identity *b)
 {
@@ -164,27 +160,5 @@ enum kiln_code package_image_header(struct bytes image, const char *name,
     if (rc)
         return rc;
     *ret_header = header_of(&identity, image.data);
-    return KILN_OK;
-}
-
-enum kiln_code package_file_hash(int fd, struct digest *ret_sha256, struct kiln_err *err)
-{
-    KILN_AUTO(mem) uint8_t *chunk = malloc(CHUNK);
-    if (!chunk)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory to check a file");
-    struct sha256 s;
-    sha256_init(&s);
-    for (off_t at = 0;;) {
-        ssize_t got = pread(fd, chunk, CHUNK, at);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return kiln_fail_errno(err, errno, "cannot read");
-        if (got == 0)
-            break;
-        sha256_put(&s, bytes_of(chunk, (size_t)got));
-        at += got;
-    }
-    *ret_sha256 = sha256_end(&s);
     return KILN_OK;
 }

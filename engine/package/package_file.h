@@ -36,6 +36,3 @@ KILN_MUST_CHECK enum kiln_code package_file_header(const char *path, struct file
 KILN_MUST_CHECK enum kiln_code package_image_header(struct bytes image, const char *name,
                                                     struct file_header *ret_header,
                                                     struct kiln_err *err);
-/* SHA-256 of all bytes of the file |fd|. */
-KILN_MUST_CHECK enum kiln_code package_file_hash(int fd, struct digest *ret_sha256,
-                                                 struct kiln_err *err);

@@ -153,12 +153,12 @@ static enum kiln_code step_to_row(struct query *q, struct kiln_err *err)
     return rc || row ? rc : KILN_NOT_FOUND;
 }
 
-/* |is_asked|: whether the current row of |q| is the requested one. In a damaged file, an index may
- * lead to another row. */
-static enum kiln_code take_found(struct kpkg *kpkg, const struct query *q, bool is_asked,
+/* |is_requested|: whether the current row of |q| is the requested one. In a damaged file, an index
+ * may lead to another row. */
+static enum kiln_code take_found(struct kpkg *kpkg, const struct query *q, bool is_requested,
                                  struct buffer *ret_raw, struct kiln_err *err)
 {
-    if (!is_asked)
+    if (!is_requested)
         return kiln_fail(err, KILN_CORRUPT, "an index leads to another kernel");
     enum kiln_code rc = kpkg_take_object(kpkg, q, ret_raw, err);
     if (rc != KILN_UNSUPPORTED)

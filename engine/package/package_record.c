@@ -130,7 +130,7 @@ static enum kiln_code hash_file(const char *directory, const char *name, struct 
     KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return kiln_fail_errno(err, errno, "cannot open '%s'", path);
-    enum kiln_code rc = package_file_hash(fd, ret_sha256, err);
+    enum kiln_code rc = sha256_of_file(fd, ret_sha256, /* ret_size= */ NULL, err);
     return rc ? kiln_while(err, "checking '%s'", path) : KILN_OK;
 }
 

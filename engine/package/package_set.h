@@ -115,9 +115,9 @@ KILN_MUST_CHECK enum kiln_code package_set_use(struct package_set *set, const ch
                                                                      struct kiln_err *err),
                                                void *context, struct kiln_err *err);
 
-struct package_arrival { /* a file that kiln-transfer has fetched, unpacked and checked */
-    const char *path;    /* in own_directory/incoming, so on the same filesystem */
-    const char *name;    /* "gfx90a68.kdb" */
+struct package_upload { /* a file that kiln-transfer has fetched, unpacked and checked */
+    const char *path;   /* in own_directory/incoming, so on the same filesystem */
+    const char *name;   /* "gfx90a68.kdb" */
     struct digest sha256;
     struct bytes manifest; /* empty: none */
     const char *fetched;   /* the file's name in the manifest, perhaps of the packed file */
@@ -135,10 +135,10 @@ struct package_checked { /* a verified file that nobody else can change */
 /* Does all checks of an upload that read the whole file. Takes over the file and hashes it
  * again. Compares the hash with |wanted| and with the manifest, and checks the manifest's
  * signature. Then opens the package and counts its rows. A packed file no longer exists:
- * kiln-transfer's word that it matched the manifest is accepted, unless the manifest also names
+ * kiln trusts kiln-transfer that it matched the manifest, unless the manifest also names
  * the unpacked file. Any thread: reading gigabytes must not block the write queue. */
 KILN_MUST_CHECK enum kiln_code package_set_check(const struct package_set *set,
-                                                 const struct package_arrival *arrival,
+                                                 const struct package_upload *upload,
                                                  struct package_checked *ret_checked,
                                                  struct kiln_err *err);
 /* Moves the checked file into place (rename and sync) and opens it; a package of the same name
@@ -146,7 +146,7 @@ KILN_MUST_CHECK enum kiln_code package_set_check(const struct package_set *set,
  * KILN_CORRUPT: the file is no longer the one that was checked. KILN_DENIED: an unsigned file
  * would replace one that a trusted key signed. */
 KILN_MUST_CHECK enum kiln_code package_set_adopt(struct package_set *set,
-                                                 const struct package_arrival *arrival,
+                                                 const struct package_upload *upload,
                                                  const struct package_checked *checked,
                                                  struct package_info *ret_info,
                                                  struct kiln_err *err);

@@ -33,7 +33,7 @@ static enum kiln_code refuse_writers(int fd, const char *path, struct kiln_err *
 }
 
 /* Afterwards no other user can change the file. */
-static enum kiln_code take_over(int fd, const char *path, struct kiln_err *err)
+static enum kiln_code take_over_file(int fd, const char *path, struct kiln_err *err)
 {
     struct stat seen;
     if (fstat(fd, &seen) != 0)
@@ -48,37 +48,37 @@ static enum kiln_code take_over(int fd, const char *path, struct kiln_err *err)
     return refuse_writers(fd, path, err);
 }
 
-static enum kiln_code refuse_changed(const struct package_arrival *arrival, struct kiln_err *err)
+static enum kiln_code refuse_changed(const struct package_upload *upload, struct kiln_err *err)
 {
     return kiln_fail(err, KILN_CORRUPT, "'%s' changed after it was checked; try again",
-                     arrival->path);
+                     upload->path);
 }
 
-static enum kiln_code check_arrival(const struct package_arrival *arrival,
-                                    struct file_identity *ret_identity, struct kiln_err *err)
+static enum kiln_code check_upload(const struct package_upload *upload,
+                                   struct file_identity *ret_identity, struct kiln_err *err)
 {
     KILN_AUTO(fd)
-    int fd = open(arrival->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int fd = open(upload->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
-        return kiln_fail_errno(err, errno, "cannot open '%s'", arrival->path);
-    enum kiln_code rc = take_over(fd, arrival->path, err);
+        return kiln_fail_errno(err, errno, "cannot open '%s'", upload->path);
+    enum kiln_code rc = take_over_file(fd, upload->path, err);
     struct digest sha256;
     if (!rc)
-        rc = package_file_hash(fd, &sha256, err);
-    if (!rc && !digest_equal(&sha256, &arrival->sha256))
-        rc = refuse_changed(arrival, err);
+        rc = sha256_of_file(fd, &sha256, /* ret_size= */ NULL, err);
+    if (!rc && !digest_equal(&sha256, &upload->sha256))
+        rc = refuse_changed(upload, err);
     if (!rc && fsync(fd) != 0)
-        rc = kiln_fail_errno(err, errno, "cannot sync '%s'", arrival->path);
-    if (!rc && !file_identity_at(AT_FDCWD, arrival->path, ret_identity))
-        rc = kiln_fail(err, KILN_NOT_FOUND, "'%s' is gone", arrival->path);
+        rc = kiln_fail_errno(err, errno, "cannot sync '%s'", upload->path);
+    if (!rc && !file_identity_at(AT_FDCWD, upload->path, ret_identity))
+        rc = kiln_fail(err, KILN_NOT_FOUND, "'%s' is gone", upload->path);
     return rc;
 }
 
-static enum kiln_code check_name(const struct package_arrival *arrival, struct kiln_err *err)
+static enum kiln_code check_name(const struct package_upload *upload, struct kiln_err *err)
 {
     enum package_format format;
     struct database_id id;
-    const char *name = arrival->name;
+    const char *name = upload->name;
     if (strchr(name, '/') || name[0] == '.' || strlen(name) >= PACKAGE_NAME_MAX ||
         !package_format_of(name, &format))
         return kiln_fail(err, KILN_INVALID,
@@ -98,12 +98,12 @@ static enum kiln_code refuse_other(const char *expected, struct kiln_err *err)
                      expected);
 }
 
-static enum kiln_code check_wanted(const struct package_arrival *arrival, struct kiln_err *err)
+static enum kiln_code check_wanted(const struct package_upload *upload, struct kiln_err *err)
 {
     struct digest wanted;
-    if (!arrival->wanted || arrival->may_be_packed)
+    if (!upload->wanted || upload->may_be_packed)
         return KILN_OK;
-    if (digest_from_hex(arrival->wanted, &wanted) && digest_equal(&wanted, &arrival->sha256))
+    if (digest_from_hex(upload->wanted, &wanted) && digest_equal(&wanted, &upload->sha256))
         return KILN_OK;
     return refuse_other("the one given", err);
 }
@@ -121,70 +121,69 @@ static bool unpacked_name(const char *name, char ret_name[PACKAGE_NAME_MAX])
 }
 
 static enum kiln_code check_manifest(const struct package_set *set,
-                                     const struct package_arrival *arrival,
+                                     const struct package_upload *upload,
                                      char ret_signer[KEY_NAME_MAX], struct kiln_err *err)
 {
     const struct manifest_trust trust = { .directory = set->keys_directory };
     char name[PACKAGE_NAME_MAX];
     struct manifest_file file;
     struct kiln_err ignored = KILN_ERR_INIT;
-    bool packed = unpacked_name(arrival->fetched, name) && arrival->may_be_packed;
-    enum kiln_code rc = manifest_check(arrival->manifest, &trust, arrival->fetched, &file, err);
+    bool packed = unpacked_name(upload->fetched, name) && upload->may_be_packed;
+    enum kiln_code rc = manifest_check(upload->manifest, &trust, upload->fetched, &file, err);
     if (rc)
         return rc;
     memcpy(ret_signer, file.signer, KEY_NAME_MAX);
-    rc = package_names_agree(name, arrival->name, err);
-    if (rc || digest_equal(&file.sha256, &arrival->sha256))
+    rc = package_names_agree(name, upload->name, err);
+    if (rc || digest_equal(&file.sha256, &upload->sha256))
         return rc;
-    if (packed && (manifest_check(arrival->manifest, &trust, name, &file, &ignored) ||
-                   digest_equal(&file.sha256, &arrival->sha256)))
+    if (packed && (manifest_check(upload->manifest, &trust, name, &file, &ignored) ||
+                   digest_equal(&file.sha256, &upload->sha256)))
         return KILN_OK;
     return refuse_other("the one in its manifest", err);
 }
 
 static enum kiln_code check_signature(const struct package_set *set,
-                                      const struct package_arrival *arrival,
+                                      const struct package_upload *upload,
                                       char ret_signer[KEY_NAME_MAX], struct kiln_err *err)
 {
-    if (arrival->manifest.size > 0)
-        return check_manifest(set, arrival, ret_signer, err);
+    if (upload->manifest.size > 0)
+        return check_manifest(set, upload, ret_signer, err);
     ret_signer[0] = '\0';
     if (!set->require_signature)
         return KILN_OK;
     return kiln_fail(err, KILN_DENIED,
                      "'%s' is not signed by a trusted key, but require-signature is set: put its "
                      "manifest next to it and the signer's .pub file into '%s'",
-                     arrival->name, set->keys_directory);
+                     upload->name, set->keys_directory);
 }
 
 /* Also verifies that the file is a package. */
-static enum kiln_code count_rows(const struct package_arrival *arrival, uint64_t *ret_rows,
+static enum kiln_code count_rows(const struct package_upload *upload, uint64_t *ret_rows,
                                  struct kiln_err *err)
 {
-    struct package_options options = { .path = arrival->path, .name = arrival->name, .readers = 1 };
+    struct package_options options = { .path = upload->path, .name = upload->name, .readers = 1 };
     KILN_AUTO(package) struct package *package = NULL;
     enum kiln_code rc = package_open(&options, &package, err);
     return rc ? rc : package_rows(package, ret_rows, err);
 }
 
-enum kiln_code package_set_check(const struct package_set *set,
-                                 const struct package_arrival *arrival,
+enum kiln_code package_set_check(const struct package_set *set, const struct package_upload *upload,
                                  struct package_checked *ret_checked, struct kiln_err *err)
 {
     struct package_checked checked = { .rows = 0 };
     enum kiln_code rc = need_own_directory(set, err);
     if (!rc)
-        rc = check_name(arrival, err);
+        rc = check_name(upload, err);
     if (!rc)
-        rc = check_wanted(arrival, err);
+        rc = check_wanted(upload, err);
     if (!rc)
-        rc = check_signature(set, arrival, checked.signer, err);
+        rc = check_signature(set, upload, checked.signer, err);
     if (!rc)
-        rc = check_arrival(arrival, &checked.identity, err);
+        rc = check_upload(upload, &checked.identity, err);
     if (!rc)
-        rc = count_rows(arrival, &checked.rows, err);
+        rc = count_rows(upload, &checked.rows, err);
     if (rc)
-        return kiln_while(err, "installing '%s'", arrival->name);
+        return kiln_while(err, "installing '%s'", upload->name);
     *ret_checked = checked;
     return KILN_OK;
 }
@@ -194,24 +193,24 @@ enum kiln_code package_set_check(const struct package_set *set,
 /* Writes the record first, under its temporary name, so that each installed file has a record
  * whenever the power fails. */
 static enum kiln_code move_into_place(const struct package_set *set,
-                                      const struct package_arrival *arrival,
+                                      const struct package_upload *upload,
                                       const struct file_identity *identity,
                                       const struct package_record *record, struct kiln_err *err)
 {
     const char *directory = set->directories[OWN];
     char path[PATH_TEXT_MAX];
-    int size = snprintf(path, sizeof(path), "%s/%s", directory, arrival->name);
+    int size = snprintf(path, sizeof(path), "%s/%s", directory, upload->name);
     if (size < 0 || (size_t)size >= sizeof(path))
-        return kiln_fail(err, KILN_INVALID, "the path of '%s' is too long", arrival->name);
-    enum kiln_code rc = package_record_announce(directory, arrival->name, identity, record, err);
+        return kiln_fail(err, KILN_INVALID, "the path of '%s' is too long", upload->name);
+    enum kiln_code rc = package_record_announce(directory, upload->name, identity, record, err);
     if (rc)
         return rc;
-    if (rename(arrival->path, path) != 0) {
-        rc = kiln_fail_errno(err, errno, "cannot move '%s' to '%s'", arrival->path, path);
-        package_record_withdraw(directory, arrival->name);
+    if (rename(upload->path, path) != 0) {
+        rc = kiln_fail_errno(err, errno, "cannot move '%s' to '%s'", upload->path, path);
+        package_record_withdraw(directory, upload->name);
         return rc;
     }
-    return package_record_settle(directory, arrival->name, err);
+    return package_record_settle(directory, upload->name, err);
 }
 
 /* Installs a view without the member |without| and with |with|. Both may be NULL. */
@@ -232,23 +231,23 @@ static enum kiln_code replace_member(struct package_set *set, const struct membe
     return KILN_OK;
 }
 
-static enum kiln_code check_unchanged(const struct package_arrival *arrival,
+static enum kiln_code check_unchanged(const struct package_upload *upload,
                                       const struct package_checked *checked, struct kiln_err *err)
 {
     struct file_identity now;
-    if (file_identity_at(AT_FDCWD, arrival->path, &now) &&
+    if (file_identity_at(AT_FDCWD, upload->path, &now) &&
         file_identity_equal(&now, &checked->identity))
         return KILN_OK;
-    return refuse_changed(arrival, err);
+    return refuse_changed(upload, err);
 }
 
 /* A signature would be worthless if an unsigned file of the same name could replace the package. */
 static enum kiln_code protect_signed(const struct package_set *set,
-                                     const struct package_arrival *arrival,
+                                     const struct package_upload *upload,
                                      const struct package_checked *checked, struct kiln_err *err)
 {
-    const struct member *there = view_find(set->view, OWN, arrival->name);
-    if (!there || !there->signature_counts || arrival->replace_signed ||
+    const struct member *there = view_find(set->view, OWN, upload->name);
+    if (!there || !there->signature_counts || upload->replace_signed ||
         signer_is_trusted(set, checked->signer))
         return KILN_OK;
     return kiln_fail(err, KILN_DENIED,
@@ -275,27 +274,27 @@ static enum kiln_code publish_member(struct package_set *set, const char *name,
     return KILN_OK;
 }
 
-enum kiln_code package_set_adopt(struct package_set *set, const struct package_arrival *arrival,
+enum kiln_code package_set_adopt(struct package_set *set, const struct package_upload *upload,
                                  const struct package_checked *checked,
                                  struct package_info *ret_info, struct kiln_err *err)
 {
-    struct package_record record = { .sha256 = arrival->sha256,
+    struct package_record record = { .sha256 = upload->sha256,
                                      .rows = checked->rows,
                                      .installed = clock_wall_s() };
     snprintf(record.signer, sizeof(record.signer), "%s", checked->signer);
-    snprintf(record.source, sizeof(record.source), "%s", arrival->source);
+    snprintf(record.source, sizeof(record.source), "%s", upload->source);
     enum kiln_code rc = need_own_directory(set, err);
     if (!rc)
-        rc = protect_signed(set, arrival, checked, err);
+        rc = protect_signed(set, upload, checked, err);
     if (!rc)
-        rc = check_unchanged(arrival, checked, err);
+        rc = check_unchanged(upload, checked, err);
     if (!rc)
-        rc = move_into_place(set, arrival, &checked->identity, &record, err);
+        rc = move_into_place(set, upload, &checked->identity, &record, err);
     if (!rc)
-        rc = publish_member(set, arrival->name, ret_info, err);
+        rc = publish_member(set, upload->name, ret_info, err);
     if (rc)
-        return kiln_while(err, "installing '%s'", arrival->name);
-    refusal_forget(set, OWN, arrival->name);
+        return kiln_while(err, "installing '%s'", upload->name);
+    refusal_forget(set, OWN, upload->name);
     return KILN_OK;
 }
 

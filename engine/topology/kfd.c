@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The largest hosts have some hundred nodes: 8 devices in 8 partitions, and their CPUs. */
+/* The largest hosts have about a hundred nodes: 8 devices in 8 partitions each, and their CPUs. */
 #define NODES_MAX 4096
-/* No GPU has nearly as many; more is nonsense. */
+/* No GPU has nearly as many. */
 #define COMPUTE_UNITS_MAX 65535
 
 struct properties {
@@ -58,8 +58,8 @@ static const char *arch_of_device(const struct properties *p)
     return NULL;
 }
 
-/* 90010 is gfx90a: major, minor, stepping, each of two decimal digits, the latter two written as
- * one hexadecimal one. */
+/* gfx_target_version has two decimal digits each for major, minor and stepping. The arch writes
+ * minor and stepping as one hexadecimal digit each: 90010 is gfx90a. */
 static bool set_arch(struct gpu *gpu, const struct properties *p)
 {
     uint64_t version = p->gfx_target_version;
@@ -96,8 +96,8 @@ static bool set_database_id(struct gpu *gpu)
     return database_id_write(&id, gpu->database_id);
 }
 
-/* sramecc, where the arch has it.  Kernels that do not state gfx_target_version are too old to tell
- * it, or tell it by another bit. */
+/* Adds sramecc if the arch has it. Kernels that do not state gfx_target_version are too old to
+ * state sramecc, or use another bit for it. */
 static void set_target(struct gpu *gpu, const struct properties *p)
 {
     static const char *const with_sramecc[] = { "gfx906", "gfx908", "gfx90a", "gfx940",
@@ -117,8 +117,9 @@ static enum kiln_code describe_gpu(const struct properties *p, struct gpu *gpu,
                          "unknown device %#" PRIx64 ", gfx_target_version %" PRIu64, p->device_id,
                          p->gfx_target_version);
     if (!set_compute_units(gpu, p) || !set_database_id(gpu))
-        return kiln_fail(err, KILN_INVALID, "%" PRIu64 " SIMDs, %" PRIu64 " in a compute unit",
-                         p->simd_count, p->simd_per_cu);
+        return kiln_fail(err, KILN_INVALID,
+                         "%" PRIu64 " SIMDs cannot form compute units of %" PRIu64, p->simd_count,
+                         p->simd_per_cu);
     set_target(gpu, p);
     gpu->unique_id = p->unique_id;
     if (gpu->unique_id)
@@ -129,7 +130,7 @@ static enum kiln_code describe_gpu(const struct properties *p, struct gpu *gpu,
     return KILN_OK;
 }
 
-/* |ret_gpu| has no compute units when the node is no GPU, or one that is hidden from us. */
+/* |ret_gpu| has no compute units if the node is not a GPU, or is hidden from this process. */
 static enum kiln_code read_gpu(const char *directory, unsigned node, struct gpu *ret_gpu,
                                struct kiln_err *err)
 {
@@ -146,7 +147,7 @@ static enum kiln_code read_gpu(const char *directory, unsigned node, struct gpu 
     if (rc)
         return errnum == EPERM ? KILN_OK : rc; /* the cgroup hides this device */
     if (!(reading.seen & SEEN_SIMD_COUNT))
-        return kiln_fail(err, KILN_INVALID, "no simd_count");
+        return kiln_fail(err, KILN_INVALID, "it states no simd_count");
     if (p.simd_count == 0)
         return KILN_OK;
     rc = describe_gpu(&p, &gpu, err);
@@ -161,7 +162,8 @@ static int by_number(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* The numbers that |directory| has entries for, in order; *ret_more: there are more than fit. */
+/* Lists the entries of |directory| that are numbers, in order. |ret_more|: there are more than
+ * NODES_MAX. */
 static enum kiln_code list_nodes(const char *directory, unsigned nodes[NODES_MAX],
                                  size_t *ret_count, bool *ret_more, struct kiln_err *err)
 {
@@ -221,9 +223,9 @@ enum kiln_code kfd_gpus(const char *directory, struct gpu ret_gpus[GPUS_MAX], si
             ret_gpus[count++] = gpu;
     }
     if (beyond)
-        note_skipped(ret_skipped, "%zu more GPUs than the %d that are looked at", beyond, GPUS_MAX);
+        note_skipped(ret_skipped, "%zu GPUs beyond the limit of %d", beyond, GPUS_MAX);
     if (more)
-        note_skipped(ret_skipped, "more than %d nodes", NODES_MAX);
+        note_skipped(ret_skipped, "there are more than %d nodes", NODES_MAX);
     *ret_count = count;
     return KILN_OK;
 }
@@ -239,7 +241,7 @@ static const struct kfd_property bank_properties[] = {
     { "size_in_bytes", offsetof(struct bank, size_in_bytes) },
 };
 
-/* HSA_MEM_HEAP_TYPE_FB_PUBLIC and _PRIVATE: the device's own, seen by the CPU or not. */
+/* HSA_MEM_HEAP_TYPE_FB_PUBLIC and _PRIVATE: the device's own memory, visible to the CPU or not. */
 static bool is_of_device(const struct bank *bank)
 {
     return bank->heap_type == 1 || bank->heap_type == 2;
@@ -259,7 +261,7 @@ uint64_t kfd_memory(const char *directory, const struct gpu *gpu)
         if (size < 0 || (size_t)size >= sizeof(path) ||
             kfd_properties_read(path, &reading, &errnum, &ignored) || reading.seen != 3u ||
             (is_of_device(&bank) && bank.size_in_bytes > UINT64_MAX - sum))
-            return 0; /* part of it would be a wrong number */
+            return 0; /* the sum of the other banks would be wrong */
         sum += is_of_device(&bank) ? bank.size_in_bytes : 0;
     }
     return sum;

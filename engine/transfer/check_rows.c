@@ -13,7 +13,7 @@ static void report_progress(const struct transfer_sink *sink, uint64_t done, uin
     sink->progress(sink->context, &progress);
 }
 
-/* ---- packages: every row must be right ---- */
+/* ---- packages: every row must be intact ---- */
 
 static bool on_checked(void *context, uint64_t done, uint64_t rows)
 {
@@ -28,8 +28,8 @@ enum kiln_code check_package_rows(const char *path, const struct transfer_sink *
     struct package_report report;
     KILN_AUTO(package) struct package *package = NULL;
     enum kiln_code rc = package_open(&options, &package, err);
-    if (rc == KILN_BUSY) /* truncated, and nobody will write the rest */
-        return kiln_fail(err, KILN_CORRUPT, "the file was cut off before it was fetched");
+    if (rc == KILN_BUSY) /* truncated; unlike in a package directory, nobody writes the rest */
+        return kiln_fail(err, KILN_CORRUPT, "the file was already incomplete at its source");
     if (!rc)
         rc = package_check(package, on_checked, (void *)(uintptr_t)sink, &report, err);
     if (rc)
@@ -74,7 +74,7 @@ enum kiln_code check_salvaged_rows(const char *path, const struct transfer_sink 
     if (rc)
         return rc;
     if (kern_db_count(db, &r.total, &ignored))
-        r.total = 0; /* rows may come all the same */
+        r.total = 0; /* rows may be readable nevertheless */
     buffer_init(&r.raw, LIMIT_CODE_OBJECT);
     const struct kern_listing all = { 0, UINT64_MAX, on_row, &r };
     rc = kern_db_each(db, &all, &lost, err);

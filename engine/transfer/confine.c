@@ -20,8 +20,8 @@
     (READ | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | \
      LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_TRUNCATE)
 
-/* Keys of the host's servers lie beside the authorities that are trusted, and a transfer that is
- * root's reads what is root's own. */
+/* The directory of trusted authorities also has a subdirectory with private keys of this host's
+ * servers, which a transfer of root could read. */
 static void allow_all_but_private(const struct landlock_rules *rules, const char *directory)
 {
     char path[512];
@@ -46,7 +46,7 @@ static void allow_system(const struct landlock_rules *rules)
         "/nix/store",
         "/etc/ld.so.cache",
         "/etc/ld.so.preload",
-        /* names to addresses */
+        /* name resolution */
         "/etc/resolv.conf",
         "/etc/nsswitch.conf",
         "/etc/hosts",
@@ -54,7 +54,7 @@ static void allow_system(const struct landlock_rules *rules)
         "/etc/gai.conf",
         "/etc/services",
         "/run/systemd/resolve",
-        /* certificate authorities, and which ciphers are good enough */
+        /* certificate authorities and the policy for ciphers */
         "/etc/pki/ca-trust",
         "/etc/pki/nssdb",
         "/etc/ca-certificates",
@@ -74,11 +74,11 @@ static void allow_system(const struct landlock_rules *rules)
     }
 }
 
-/* The two files, not their directory, which may be anybody's home. */
+/* Allows the two files, not their directory, which may be any user's home. */
 static void allow_source(const struct landlock_rules *rules, const char *text)
 {
     KILN_AUTO(url) struct url url = { 0 };
-    struct kiln_err ignored = KILN_ERR_INIT; /* the transfer itself will say it */
+    struct kiln_err ignored = KILN_ERR_INIT; /* the transfer reports it */
     char manifest[URL_MAX + 64];
     if (!text || url_parse(text, &url, &ignored) || url.scheme != URL_FILE)
         return;
@@ -93,10 +93,10 @@ static enum kiln_code confine_files(const struct transfer_job *job, struct kiln_
     unsigned version = landlock_version();
     if (version == 0)
         return kiln_fail(err, KILN_UNSUPPORTED,
-                         "this kernel has no Landlock that is switched on, or one from before "
-                         "Linux 5.13");
+                         "this kernel has no Landlock: it is older than Linux 5.13, or Landlock is "
+                         "switched off");
     struct landlock_rights handled = landlock_rights(version);
-    handled.network &= LANDLOCK_BIND_TCP; /* it asks, on any port, and listens to nobody */
+    handled.network &= LANDLOCK_BIND_TCP; /* it may connect to any port, but not listen */
     enum kiln_code rc = landlock_begin(&handled, &rules, err);
     if (rc)
         return rc;
@@ -107,13 +107,14 @@ static enum kiln_code confine_files(const struct transfer_job *job, struct kiln_
     return landlock_enforce(&rules, err);
 }
 
-/* The rules come first: they are made of files that the other user may not reach. */
+/* The Landlock rules come first: they open files that the other user may not reach. */
 enum kiln_code transfer_confine(const struct transfer_job *job, const struct transfer_user *user,
                                 struct kiln_err *err)
 {
     struct kiln_err why = KILN_ERR_INIT;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
-        return kiln_fail_errno(err, errno, "cannot keep a transfer process from new privileges");
+        return kiln_fail_errno(err, errno,
+                               "cannot prevent a transfer process from gaining privileges");
     enum kiln_code confined = confine_files(job, err);
     if (confined && confined != KILN_UNSUPPORTED)
         return kiln_while(err, "confining a transfer process");

@@ -5,10 +5,9 @@
  * Confines a transfer process to the files that a transfer needs (Linux Landlock) and to the system
  * calls that it may make (seccomp), and gives up its capabilities and the right to gain others.
  *
- * Role       it talks to strangers and unpacks what they send; where that goes wrong, nothing but
- *            its own staging directory can be written, and neither stores nor programs be reached
- * Ownership  holds for this process for ever
- * Threading  before any thread is started
+ * Role       a transfer talks to unknown servers and unpacks their files. If one of them takes over
+ *            the process, it can write only to the staging directory, and cannot reach the stores
+ * or start programs Ownership  permanent for this process Threading  before any thread is started
  */
 #include "engine/transfer/transfer_job.h"
 

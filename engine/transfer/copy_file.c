@@ -2,7 +2,6 @@
 #include "engine/transfer/copy_file.h"
 
 #include "common/fs.h"
-#include "engine/digest/sha256.h"
 
 #include <errno.h>
 #include <string.h>
@@ -11,7 +10,7 @@
 
 #define CHUNK (256u << 10)
 
-/* Like pread(2), through interruptions. */
+/* Like pread(2), but continues after an interruption by a signal. */
 static enum kiln_code read_at(int fd, uint8_t *chunk, uint64_t at, size_t *ret_size,
                               struct kiln_err *err)
 {
@@ -29,11 +28,11 @@ static enum kiln_code check_regular(int fd, uint64_t *ret_size, struct kiln_err 
 {
     struct stat seen;
     if (fstat(fd, &seen) != 0)
-        return kiln_fail_errno(err, errno, "cannot look at the file");
+        return kiln_fail_errno(err, errno, "cannot examine the file");
     if (!S_ISREG(seen.st_mode))
         return kiln_fail(err, KILN_INVALID,
-                         "that is not a regular file: packages come from "
-                         "files, not from pipes, directories or devices");
+                         "it is not a regular file: a package cannot come from a pipe, a directory "
+                         "or a device");
     *ret_size = (uint64_t)seen.st_size;
     return KILN_OK;
 }
@@ -61,7 +60,7 @@ enum kiln_code copy_file(int from_fd, int to_fd, const struct copy_limit *limit,
         return refuse_size(limit, err);
     KILN_AUTO(mem) uint8_t *chunk = malloc(CHUNK);
     if (!chunk)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot copy the file");
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to copy the file");
     while (!rc) {
         size_t size = 0;
         rc = read_at(from_fd, chunk, at, &size, err);
@@ -71,32 +70,9 @@ enum kiln_code copy_file(int from_fd, int to_fd, const struct copy_limit *limit,
             return refuse_size(limit, err);
         rc = fs_write_all(to_fd, bytes_of(chunk, size), err);
         if (rc)
-            return kiln_while(err, "copying into the packages' directory");
+            return kiln_while(err, "copying into the package directory");
         at += size;
         report_progress(sink, at, total);
     }
     return rc;
-}
-
-enum kiln_code copy_file_digest(int fd, struct digest *ret_digest, uint64_t *ret_size,
-                                struct kiln_err *err)
-{
-    struct sha256 sum;
-    KILN_AUTO(mem) uint8_t *chunk = malloc(CHUNK);
-    if (!chunk)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot compute the file's SHA-256");
-    sha256_init(&sum);
-    for (uint64_t at = 0;;) {
-        size_t size = 0;
-        enum kiln_code rc = read_at(fd, chunk, at, &size, err);
-        if (rc)
-            return rc;
-        if (size == 0) {
-            *ret_digest = sha256_end(&sum);
-            *ret_size = at;
-            return KILN_OK;
-        }
-        sha256_put(&sum, bytes_of(chunk, size));
-        at += size;
-    }
 }

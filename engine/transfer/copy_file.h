@@ -2,12 +2,11 @@
 #pragma once
 
 /*
- * Copies files that others opened or own: they may not be regular files, and may shrink or grow
- * meanwhile.
+ * Copies a file that another user opened or owns. The file may be of any kind, and may shrink or
+ * grow during the copy.
  *
  * Threading  any thread; blocks
  */
-#include "common/digest.h"
 #include "engine/transfer/transfer.h"
 
 struct copy_limit {
@@ -15,10 +14,7 @@ struct copy_limit {
     const char *name; /* borrowed: "the setting package_limit" */
 };
 
-/* Copies by reading, never by mapping: a mapping of a file that shrinks is a SIGBUS.  KILN_INVALID
- * unless |from_fd| is a regular file that may be read; KILN_FULL beyond |limit|. */
+/* Reads instead of mapping, because a mapped file that shrinks causes SIGBUS. KILN_INVALID: not a
+ * regular file; KILN_FULL: the file exceeds |limit|. */
 KILN_MUST_CHECK enum kiln_code copy_file(int from_fd, int to_fd, const struct copy_limit *limit,
                                          const struct transfer_sink *sink, struct kiln_err *err);
-/* Digest and size of the whole file, from its start. */
-KILN_MUST_CHECK enum kiln_code copy_file_digest(int fd, struct digest *ret_digest,
-                                                uint64_t *ret_size, struct kiln_err *err);

@@ -18,7 +18,7 @@ static void wait_ms(uint64_t ms)
     }
 }
 
-/* A minute without a kilobyte is a dead connection that nobody closed. */
+/* The stall limits end a connection that is dead but was never closed. */
 const struct fetch_policy fetch_policy_standard = {
     .barren_max = 5,
     .attempts_max = 1000,
@@ -30,7 +30,8 @@ const struct fetch_policy fetch_policy_standard = {
     .pause = wait_ms,
 };
 
-/* All nodes of a cluster lose their server at one moment: they should not come back at one. */
+/* If a server fails, all nodes of a cluster lose it at the same moment. The random part of the
+ * pause prevents them from returning at the same moment. */
 static uint64_t jittered_pause(uint64_t ms)
 {
     uint32_t random = 0;
@@ -51,18 +52,18 @@ static uint64_t pause_of(const struct fetch_policy *policy, unsigned barren, uin
     return jittered_pause(pause < policy->pause_max_ms ? pause : policy->pause_max_ms);
 }
 
-static enum kiln_code give_up(unsigned attempts, struct kiln_err *err)
+static enum kiln_code report_given_up(unsigned attempts, struct kiln_err *err)
 {
     char last[sizeof(err->text)];
     memcpy(last, err->text, sizeof(last));
-    return kiln_fail(err, err->code, "%s (given up after %u attempts)", last, attempts);
+    return kiln_fail(err, err->code, "%s (kiln gave up after %u attempts)", last, attempts);
 }
 
 static enum kiln_code fetch_with_retries(const struct fetch_request *request, struct part *part,
                                          struct kiln_err *err)
 {
     const struct fetch_policy *policy = request->policy;
-    uint64_t size_max = 0; /* starting anew brings nothing until it is beyond this */
+    uint64_t size_max = 0; /* an attempt makes progress only if it gets beyond this size */
     unsigned barren = 0;
     char note[sizeof(err->text)] = "";
     for (unsigned number = 1;; number++) {
@@ -74,7 +75,7 @@ static enum kiln_code fetch_with_retries(const struct fetch_request *request, st
         barren = part->size > size_max ? 1 : barren + 1;
         size_max = part->size > size_max ? part->size : size_max;
         if (barren >= policy->barren_max || number >= policy->attempts_max)
-            return give_up(number, err);
+            return report_given_up(number, err);
         memcpy(note, err->text, sizeof(note));
         policy->pause(pause_of(policy, barren, part->wait_s));
     }
@@ -85,7 +86,7 @@ enum kiln_code fetch(const struct fetch_request *request, int to_fd, long *ret_s
 {
     struct part part = { .fd = to_fd };
     if (curl_global_init(CURL_GLOBAL_DEFAULT))
-        return kiln_fail(err, KILN_UNAVAILABLE, "libcurl cannot start");
+        return kiln_fail(err, KILN_UNAVAILABLE, "cannot initialize libcurl");
     enum kiln_code rc = fetch_with_retries(request, &part, err);
     curl_global_cleanup();
     if (ret_status)

@@ -2,27 +2,28 @@
 #pragma once
 
 /*
- * Gets what is behind an http or https URL into a file, through lost connections.
+ * Fetches an http or https URL into a file, and survives lost connections.
  *
- * Role       tries again, with growing pauses, after what another try may mend; goes on where the
- *            last one stopped, but only when the server says that it is still the same file
+ * Role       repeats attempts whose failure may be temporary, with growing pauses. Continues where
+ *            the previous attempt stopped, if the server confirms that the file is the same
  * Ownership  borrows everything
- * Threading  one fetch, one thread; blocks
+ * Threading  one thread for each fetch; blocks
  *
- * libcurl reads the proxy variables and has the system's certificate authorities; SSL_CERT_FILE and
- * SSL_CERT_DIR take their place.
+ * libcurl uses the proxy variables and the system's certificate authorities. SSL_CERT_FILE and
+ * SSL_CERT_DIR replace the latter.
  */
 #include "engine/transfer/transfer_job.h"
 #include "engine/transfer/url.h"
 
 struct fetch_policy {
-    unsigned barren_max;   /* attempts in a row that brought nothing new */
-    unsigned attempts_max; /* in all */
-    uint64_t pause_ms;     /* before the second attempt; doubled each time, less up to a half */
+    unsigned barren_max;   /* successive attempts without new bytes */
+    unsigned attempts_max; /* in total */
+    uint64_t pause_ms;     /* before the second attempt; doubles each time; up to half is random */
     uint64_t pause_max_ms;
-    unsigned connect_s, stall_s; /* slower than |stall_rate| for so long: cut */
-    unsigned stall_rate;         /* bytes a second */
-    void (*pause)(uint64_t ms);  /* waits; tests only count */
+    unsigned connect_s;         /* time limit for connecting */
+    unsigned stall_s;           /* a transfer slower than |stall_rate| for so long is ended */
+    unsigned stall_rate;        /* bytes per second */
+    void (*pause)(uint64_t ms); /* waits; tests only count the calls */
 };
 extern const struct fetch_policy fetch_policy_standard;
 
@@ -34,8 +35,8 @@ struct fetch_request {
     void *context;
 };
 
-/* |to_fd| is empty, and may hold anything after a failure.  KILN_NOT_FOUND: the server has no such
- * file; KILN_FULL: beyond the limit, or the disk is.  |ret_status| (may be NULL) is written in any
- * case: the last answer's, 0 when there was none. */
+/* |to_fd| must be empty; its content is undefined after a failure. KILN_NOT_FOUND: the server has
+ * no such file; KILN_FULL: the file exceeds the limit, or the disk is full. |ret_status| (may be
+ * NULL) is always written: the HTTP status of the latest response, 0 if there was none. */
 KILN_MUST_CHECK enum kiln_code fetch(const struct fetch_request *request, int to_fd,
                                      long *ret_status, struct kiln_err *err);

@@ -19,8 +19,8 @@ struct attempt {
     struct curl_slist *headers; /* owned */
     unsigned number;
     const char *note;
-    bool begun;           /* a body that is to be kept */
-    enum attempt_end end; /* DONE, unless a callback refused to go on: then |err| says why */
+    bool begun;           /* the response has a body to store */
+    enum attempt_end end; /* ATTEMPT_DONE unless a callback refused to continue: see |err| */
     struct kiln_err *err; /* borrowed */
     char reason[CURL_ERROR_SIZE];
 };
@@ -31,7 +31,7 @@ static void attempt_done(struct attempt *a)
     curl_easy_cleanup(a->curl);
 }
 
-/* ---- what the server says of the file ---- */
+/* ---- the response's headers ---- */
 
 static const char *header_of(const struct attempt *a, const char *name)
 {
@@ -41,7 +41,8 @@ static const char *header_of(const struct attempt *a, const char *name)
     return found->value;
 }
 
-/* A date can tell two versions apart only when its second was over as the answer was made. */
+/* Last-Modified has a resolution of one second. It identifies a version only if its second was over
+ * when the server answered; otherwise the file could change once more in that second. */
 static const char *strong_date(const struct attempt *a)
 {
     const char *modified = header_of(a, "Last-Modified"), *now = header_of(a, "Date");
@@ -51,7 +52,7 @@ static const char *strong_date(const struct attempt *a)
     return then >= 0 && answered > then ? modified : NULL;
 }
 
-static void remember_validator(const struct attempt *a, struct part *part)
+static void set_validator(const struct attempt *a, struct part *part)
 {
     const char *tag = header_of(a, "ETag");
     part->by_date = !tag;
@@ -107,8 +108,7 @@ static bool fail_attempt(struct attempt *a, enum attempt_end end, enum kiln_code
 static bool refuse_size(struct attempt *a)
 {
     return fail_attempt(a, ATTEMPT_FINAL, KILN_FULL,
-                        "it is larger than %llu bytes, the setting "
-                        "package_limit",
+                        "it is larger than the setting package_limit, %llu bytes",
                         (unsigned long long)a->request->size_limit);
 }
 
@@ -117,10 +117,10 @@ static bool restart_body(struct attempt *a)
     struct part *part = a->part;
     forget_part(part);
     if (ftruncate(part->fd, 0) < 0)
-        return fail_attempt(a, ATTEMPT_FINAL, KILN_IO, "cannot begin the file anew: %s",
-                            strerror(errno));
+        return fail_attempt(a, ATTEMPT_FINAL, KILN_IO,
+                            "cannot truncate the file to start again: %s", strerror(errno));
     part->whole = content_length(a);
-    remember_validator(a, part);
+    set_validator(a, part);
     return true;
 }
 
@@ -136,7 +136,7 @@ static bool continue_body(struct attempt *a)
     }
     forget_part(a->part);
     return fail_attempt(a, ATTEMPT_MAY_REPAIR, KILN_IO,
-                        "the server continued another file than the one begun");
+                        "the file changed on the server before it was complete");
 }
 
 static bool begin_body(struct attempt *a)
@@ -163,7 +163,7 @@ static bool store_body(struct attempt *a, const char *data, size_t size)
         if (put < 0) {
             enum kiln_code code = errno == ENOSPC || errno == EDQUOT ? KILN_FULL : KILN_IO;
             return fail_attempt(a, ATTEMPT_FINAL, code,
-                                "cannot write it to the packages' directory: %s", strerror(errno));
+                                "cannot write it to the package directory: %s", strerror(errno));
         }
         part->size += (uint64_t)put;
         data += put;
@@ -218,7 +218,7 @@ static bool request_rest(struct attempt *a)
            !curl_easy_setopt(a->curl, CURLOPT_HTTPHEADER, a->headers);
 }
 
-/* As OpenSSL's own variables would, had libcurl not been told other places when it was built. */
+/* OpenSSL uses these variables itself, but libcurl overrides them with paths from its own build. */
 static bool set_authorities(CURL *curl)
 {
     const char *file = getenv("SSL_CERT_FILE"), *directory = getenv("SSL_CERT_DIR");
@@ -239,7 +239,7 @@ static bool set_timeouts(const struct attempt *a)
            !curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, (long)policy->stall_rate);
 }
 
-/* A redirect may lead to nothing less safe than where it came from. */
+/* A redirect must not lead from https to http. */
 static bool set_url(const struct attempt *a)
 {
     CURL *curl = a->curl;
@@ -262,7 +262,7 @@ static bool set_callbacks(struct attempt *a)
            !curl_easy_setopt(curl, CURLOPT_XFERINFODATA, a);
 }
 
-/* ---- how it ended ---- */
+/* ---- the end of an attempt ---- */
 
 static void refuse_status(struct attempt *a)
 {
@@ -278,7 +278,7 @@ static void refuse_status(struct attempt *a)
         code = KILN_UNAVAILABLE;
     curl_easy_getinfo(a->curl, CURLINFO_RETRY_AFTER, &wait);
     a->part->wait_s = wait > 0 ? (uint64_t)wait : 0;
-    if (status == 416 && a->part->size > 0) { /* it became shorter */
+    if (status == 416 && a->part->size > 0) { /* the file became shorter on the server */
         forget_part(a->part);
         may_repair = true;
     }
@@ -286,7 +286,8 @@ static void refuse_status(struct attempt *a)
                  "the server answered with status %ld", status);
 }
 
-/* libcurl has one code for a handshake that cannot succeed and for a connection lost during one. */
+/* libcurl has the same code for a handshake that cannot succeed and for a connection that was lost
+ * during a handshake. */
 static bool was_cut_off(const char *reason)
 {
     return strstr(reason, "reset") || strstr(reason, "SYSCALL") || strstr(reason, "closed") ||
@@ -303,17 +304,17 @@ static void refuse_curl(struct attempt *a, CURLcode failed)
     } known[] = {
         { CURLE_COULDNT_RESOLVE_HOST, ATTEMPT_MAY_REPAIR, KILN_UNAVAILABLE, "" },
         { CURLE_COULDNT_RESOLVE_PROXY, ATTEMPT_MAY_REPAIR, KILN_UNAVAILABLE,
-          "; the proxy is what kilnd's variables http_proxy, https_proxy or all_proxy name" },
+          "; kilnd's variables http_proxy, https_proxy and all_proxy set the proxy" },
         { CURLE_COULDNT_CONNECT, ATTEMPT_MAY_REPAIR, KILN_UNAVAILABLE, "" },
         { CURLE_OPERATION_TIMEDOUT, ATTEMPT_MAY_REPAIR, KILN_TIMED_OUT, "" },
         { CURLE_PEER_FAILED_VERIFICATION, ATTEMPT_FINAL, KILN_DENIED,
-          "; if its authority is to be trusted, put that into the system's certificates, or name "
-          "it by SSL_CERT_FILE in kilnd's environment" },
+          "; if you trust its authority, add that to the system's certificates, or set "
+          "SSL_CERT_FILE in kilnd's environment" },
         { CURLE_SSL_CACERT_BADFILE, ATTEMPT_FINAL, KILN_DENIED, "" },
         { CURLE_SSL_CONNECT_ERROR, ATTEMPT_FINAL, KILN_IO,
-          "; is that a server for https? one for http alone is asked by an http:// URL" },
+          "; if the server does not support https, use an http:// URL" },
         { CURLE_UNSUPPORTED_PROTOCOL, ATTEMPT_FINAL, KILN_DENIED,
-          "; it redirects to what is not followed" },
+          "; kiln does not follow the server's redirect" },
         { CURLE_TOO_MANY_REDIRECTS, ATTEMPT_FINAL, KILN_IO, "" },
         { CURLE_URL_MALFORMAT, ATTEMPT_FINAL, KILN_INVALID, "" },
         { CURLE_OUT_OF_MEMORY, ATTEMPT_FINAL, KILN_NO_MEMORY, "" },
@@ -325,7 +326,7 @@ static void refuse_curl(struct attempt *a, CURLcode failed)
         fail_attempt(a, known[i].end, known[i].code, "%s%s", reason, known[i].advice);
         return;
     }
-    fail_attempt(a, ATTEMPT_MAY_REPAIR, KILN_IO, "%s", reason); /* all kinds of lost connections */
+    fail_attempt(a, ATTEMPT_MAY_REPAIR, KILN_IO, "%s", reason); /* a lost connection */
 }
 
 static enum attempt_end judge_response(struct attempt *a, CURLcode failed)
@@ -335,7 +336,7 @@ static enum attempt_end judge_response(struct attempt *a, CURLcode failed)
     if (failed == CURLE_HTTP_RETURNED_ERROR)
         refuse_status(a);
     else if (failed && !a->begun && content_length(a) > a->request->size_limit)
-        refuse_size(a); /* it was stated, though nothing of it came */
+        refuse_size(a); /* the size was stated, but no body arrived */
     else if (failed)
         refuse_curl(a, failed);
     else if ((a->begun || begin_body(a)) && a->part->whole > 0 && a->part->size != a->part->whole)
@@ -357,7 +358,7 @@ enum attempt_end fetch_attempt(const struct fetch_request *request, unsigned num
     };
     if (!a.curl || !set_url(&a) || !set_timeouts(&a) || !set_callbacks(&a) ||
         !set_authorities(a.curl) || !request_rest(&a)) {
-        kiln_fail(err, KILN_NO_MEMORY, "libcurl cannot take the request");
+        kiln_fail(err, KILN_NO_MEMORY, "no memory for a request to libcurl");
         return ATTEMPT_FINAL;
     }
     part->wait_s = 0;

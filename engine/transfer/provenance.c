@@ -24,7 +24,7 @@ static enum kiln_code read_manifest(int fd, struct buffer *manifest, struct kiln
     return rc ? kiln_while(err, "reading the manifest") : KILN_OK;
 }
 
-/* Servers that do not list their directories answer 403 for what is not there. */
+/* Servers that hide their directories' contents answer 403 for an absent file. */
 static bool is_absence(long status) { return status == 403 || status == 404 || status == 410; }
 
 static enum kiln_code fetch_manifest(const struct url *url, const struct fetch_policy *policy,
@@ -52,9 +52,9 @@ static enum kiln_code open_manifest(const struct url *url, struct buffer *manife
     return read_manifest(fd, manifest, err);
 }
 
-static enum kiln_code get_manifest_by_url(const struct provenance_source *source,
-                                          struct buffer *manifest, bool *ret_there,
-                                          struct kiln_err *err)
+static enum kiln_code find_manifest_by_url(const struct provenance_source *source,
+                                           struct buffer *manifest, bool *ret_there,
+                                           struct kiln_err *err)
 {
     KILN_AUTO(url) struct url beside = { 0 };
     enum kiln_code rc = url_beside(source->url, MANIFEST_SUFFIX, &beside, err);
@@ -75,15 +75,14 @@ static enum kiln_code find_manifest(const struct provenance_source *source, stru
     *ret_there = fd >= 0;
     if (fd >= 0)
         return read_manifest(fd, manifest, err);
-    return source->url ? get_manifest_by_url(source, manifest, ret_there, err) : KILN_OK;
+    return source->url ? find_manifest_by_url(source, manifest, ret_there, err) : KILN_OK;
 }
 
 static enum kiln_code refuse_unsigned(const char *name, struct kiln_err *err)
 {
     return kiln_fail(err, KILN_DENIED,
-                     "'%.100s' has no signed manifest, and this kilnd takes none without (setting "
-                     "require_signature): put '%.100s" MANIFEST_SUFFIX
-                     "' beside it, as 'kilnctl pkg sign' makes it",
+                     "'%.100s' has no signed manifest, but the setting require_signature demands "
+                     "one: put '%.100s" MANIFEST_SUFFIX "', made by kilnctl pkg sign, next to it",
                      name, name);
 }
 
@@ -96,8 +95,8 @@ enum kiln_code provenance_find(const struct provenance_source *source,
     struct provenance p = { .has_sha256 = job->sha256 };
     struct manifest_file file;
     if (job->sha256 && !digest_from_hex(job->sha256, &p.sha256))
-        return kiln_fail(err, KILN_INVALID, "'%.80s' is no SHA-256: that is 64 hexadecimal digits",
-                         job->sha256);
+        return kiln_fail(err, KILN_INVALID,
+                         "'%.80s' is not a SHA-256, which has 64 hexadecimal digits", job->sha256);
     enum kiln_code rc = find_manifest(source, ret_manifest, &p.has_manifest, err);
     if (rc)
         return rc;
@@ -117,7 +116,7 @@ enum kiln_code provenance_find(const struct provenance_source *source,
     return KILN_OK;
 }
 
-static enum kiln_code refuse_digest(const char *who, const struct digest *wanted,
+static enum kiln_code refuse_digest(const char *which, const struct digest *wanted,
                                     const struct digest *found, struct kiln_err *err)
 {
     char wanted_hex[DIGEST_HEX_SIZE], found_hex[DIGEST_HEX_SIZE];
@@ -126,14 +125,14 @@ static enum kiln_code refuse_digest(const char *who, const struct digest *wanted
     return kiln_fail(err, KILN_CORRUPT,
                      "this is not the file that %s: its SHA-256 is %s, not %s; nothing was "
                      "installed",
-                     who, found_hex, wanted_hex);
+                     which, found_hex, wanted_hex);
 }
 
 enum kiln_code provenance_check(const struct provenance *p, uint64_t size,
                                 const struct digest *sha256, struct kiln_err *err)
 {
     if (p->has_sha256 && !digest_equal(&p->sha256, sha256))
-        return refuse_digest("was asked for", &p->sha256, sha256, err);
+        return refuse_digest("the user asked for", &p->sha256, sha256, err);
     if (p->has_manifest && p->size != size)
         return kiln_fail(err, KILN_CORRUPT,
                          "this is not the file that '%s' signed: it has %llu bytes, not %llu; "

@@ -12,8 +12,8 @@
 
 struct provenance {
     bool has_sha256, has_manifest;
-    struct digest sha256; /* as the user said */
-    uint64_t size;        /* as the manifest says */
+    struct digest sha256; /* from the user */
+    uint64_t size;        /* from the manifest */
     struct digest signed_sha256;
     char signer[64]; /* name of the key; "" when unsigned */
 };
@@ -29,6 +29,6 @@ struct provenance_source { /* where the file comes from; borrowed */
 KILN_MUST_CHECK enum kiln_code provenance_find(const struct provenance_source *source,
                                                struct provenance *ret_provenance,
                                                struct buffer *ret_manifest, struct kiln_err *err);
-/* KILN_CORRUPT: the file does not match. */
+/* Compares the fetched file with |provenance|. KILN_CORRUPT: it differs. */
 KILN_MUST_CHECK enum kiln_code provenance_check(const struct provenance *provenance, uint64_t size,
                                                 const struct digest *sha256, struct kiln_err *err);

@@ -6,7 +6,6 @@
 #include "engine/package/manifest_keys.h"
 #include "engine/transfer/url.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -16,13 +15,14 @@
 #include <sys/stat.h>
 
 #define HELD_MAX 32
-/* What open(2) never says of a file. */
+/* An error code that open(2) never returns for a file. */
 #define NOT_REGULAR ENOTUNIQ
-/* More than whoever reads them takes, so that it still says so. */
+/* More than manifest_keys.c accepts, so that it still reports a key that is too large. */
 #define KEYS_MAX 1024
 #define KEY_COPY_MAX (4 * KEY_FILE_MAX)
 
-/* |name| is where it can be found from now on, as long as the process lives. */
+/* Opens |path| for the rest of the process. |name| becomes a path that works even if |path| is no
+ * longer reachable. */
 static bool hold_path(const char *path, char name[HELD_MAX])
 {
     int fd = open(path, O_PATH | O_CLOEXEC);
@@ -39,7 +39,8 @@ static void hold_variable(const char *variable)
         setenv(variable, name, 1);
 }
 
-/* Looked at before it is opened: opening a device or a pipe may do something, or wait. */
+/* Checks the kind of the file before opening it for reading: opening a device or a pipe may have
+ * effects, or block. */
 static int open_regular(const char *path)
 {
     char name[HELD_MAX];
@@ -54,11 +55,11 @@ static int open_regular(const char *path)
     return -1;
 }
 
-/* No manifest is no failure: it is missed later. */
+/* A missing manifest is reported later, if one is required. */
 static enum kiln_code open_source(struct received_job *received, struct kiln_err *err)
 {
     KILN_AUTO(url) struct url url = { 0 };
-    struct kiln_err ignored = KILN_ERR_INIT; /* the transfer itself will say it */
+    struct kiln_err ignored = KILN_ERR_INIT; /* the transfer reports it */
     char manifest[URL_MAX + 64];
     struct transfer_job *job = &received->job;
     if (!job->url || url_parse(job->url, &url, &ignored) || url.scheme != URL_FILE)
@@ -66,8 +67,8 @@ static enum kiln_code open_source(struct received_job *received, struct kiln_err
     received->fds[0] = open_regular(url.path);
     if (received->fds[0] < 0 && errno == NOT_REGULAR)
         return kiln_fail(err, KILN_INVALID,
-                         "'%s' is not a regular file: packages come from files, not from pipes, "
-                         "directories or devices",
+                         "'%s' is not a regular file: a package cannot come from a pipe, a "
+                         "directory or a device",
                          url.shown);
     if (received->fds[0] < 0)
         return kiln_fail_errno(err, errno, "cannot open '%s'", url.shown);
@@ -78,13 +79,7 @@ static enum kiln_code open_source(struct received_job *received, struct kiln_err
     return KILN_OK;
 }
 
-static int is_public_key(const struct dirent *entry)
-{
-    size_t size = strlen(entry->d_name);
-    return entry->d_name[0] != '.' && size > 4 && strcmp(entry->d_name + size - 4, ".pub") == 0;
-}
-
-/* One that is no key is copied, too, as far as one may be: its reader says so. */
+/* Also copies a file that is not a valid key, because its reader reports it. */
 static enum kiln_code copy_key(const char *directory, const char *name, struct kiln_err *err)
 {
     char from[PATH_MAX], to[NAME_MAX + sizeof(REACH_KEYS) + 2];
@@ -106,8 +101,8 @@ static enum kiln_code copy_key(const char *directory, const char *name, struct k
 static enum kiln_code copy_keys(struct transfer_job *job, struct kiln_err *err)
 {
     struct dirent **entries = NULL;
-    int count = scandir(job->trusted_keys, &entries, is_public_key, alphasort);
-    if (count < 0) /* none, or whoever reads them says why not */
+    int count = scandir(job->trusted_keys, &entries, key_file_is_public, alphasort);
+    if (count < 0) /* there are none, or their reader reports the error */
         return KILN_OK;
     enum kiln_code rc = KILN_OK;
     if (mkdir(REACH_KEYS, 0755) != 0)
@@ -131,7 +126,7 @@ enum kiln_code transfer_reach(struct received_job *received, bool leaves, struct
         return rc;
     if (chdir(job->staging) != 0)
         return kiln_fail_errno(err, errno, "cannot enter the directory '%s'", job->staging);
-    job->staging = "."; /* so that sentences name the package, not a directory that will be gone */
+    job->staging = "."; /* so that messages do not state a directory that kilnd removes */
     db_stay_in_working_directory();
     hold_variable("SSL_CERT_FILE");
     hold_variable("SSL_CERT_DIR");

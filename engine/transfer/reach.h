@@ -2,19 +2,19 @@
 #pragma once
 
 /*
- * Opens what a job names with kilnd's rights, before they are given up: a process that runs as
- * another user needs to enter no directory of kilnd's.
+ * Opens the files of a job while the process still has kilnd's rights. After it has switched to
+ * another user, it need not enter any directory of kilnd.
  *
- * Threading  before any thread is started; for the whole process
+ * Threading  before any thread is started; affects the whole process
  */
 #include "engine/transfer/transfer_wire.h"
 
-/* Copies of the trusted keys, in the staging directory; kilnd removes them with it. */
+/* Directory of copied trusted keys in the staging directory; kilnd removes both. */
 #define REACH_KEYS ".keys"
 
-/* Enters job.staging, which becomes "."; opens a file: URL and its manifest as the job's
- * descriptors; SSL_CERT_FILE and SSL_CERT_DIR are held and named by descriptors, which lead past
- * the directories above them.  With |leaves| the process is going to be another user, who may not
- * be allowed to read the trusted keys: they are copied. */
+/* Enters job.staging, which becomes ".". Opens a file: URL and its manifest as the job's
+ * descriptors. Makes SSL_CERT_FILE and SSL_CERT_DIR paths of open descriptors, so that the
+ * directories above them need not be searchable. |leaves|: the process will switch to another user,
+ * who may not be allowed to read the trusted keys, so they are copied. */
 KILN_MUST_CHECK enum kiln_code transfer_reach(struct received_job *received, bool leaves,
                                               struct kiln_err *err);

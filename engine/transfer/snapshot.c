@@ -12,25 +12,25 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Of the file format's header. */
+/* The header of a SQLite file. */
 #define MAGIC "SQLite format 3"
 #define WRITE_VERSION 18 /* 2: WAL */
 #define HEADER_READ 20
 
-static off_t size_beside(const char *path, const char *suffix)
+static off_t size_of_companion(const char *path, const char *suffix)
 {
-    char beside[PATH_MAX];
+    char companion[PATH_MAX];
     struct stat seen;
-    int length = snprintf(beside, sizeof(beside), "%s%s", path, suffix);
-    return length > 0 && (size_t)length < sizeof(beside) && stat(beside, &seen) == 0 ? seen.st_size
-                                                                                     : 0;
+    int length = snprintf(companion, sizeof(companion), "%s%s", path, suffix);
+    bool there = length > 0 && (size_t)length < sizeof(companion) && stat(companion, &seen) == 0;
+    return there ? seen.st_size : 0;
 }
 
-/* Others may be writing to it: what is in the file alone need not be one state. */
+/* Whether a program may be writing to the file, so that its content alone may be inconsistent. */
 static bool may_be_live(const char *path, int fd)
 {
     uint8_t head[HEADER_READ];
-    if (size_beside(path, "-wal") > 0 || size_beside(path, "-journal") > 0)
+    if (size_of_companion(path, "-wal") > 0 || size_of_companion(path, "-journal") > 0)
         return true;
     return fs_read_at(fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
            memcmp(head, MAGIC, sizeof(MAGIC)) == 0 && head[WRITE_VERSION] == 2;
@@ -49,14 +49,15 @@ static enum kiln_code open_file(const char *path, int *ret_fd, struct kiln_err *
     return KILN_OK;
 }
 
-static void note_missing(struct snapshot *s, const char *path, const struct kiln_err *why)
+static void note_damage(struct snapshot *s, const char *path, const struct kiln_err *why)
 {
-    off_t log = size_beside(path, "-wal");
+    off_t log = size_of_companion(path, "-wal");
     int used = snprintf(s->note, sizeof(s->note), "'%s' is damaged and is read as it is: %.200s",
                         s->name, why->text);
     if (log > 0 && used > 0 && (size_t)used < sizeof(s->note))
         snprintf(s->note + used, sizeof(s->note) - (size_t)used,
-                 "; what is only in its write-ahead log (%lld bytes) is lost", (long long)log);
+                 "; changes that are only in its write-ahead log (%lld bytes) are lost",
+                 (long long)log);
 }
 
 static enum kiln_code copy_database(struct snapshot *s, const char *path, const char *directory,
@@ -64,12 +65,13 @@ static enum kiln_code copy_database(struct snapshot *s, const char *path, const 
 {
     char to[PATH_MAX];
     if ((size_t)snprintf(to, sizeof(to), "%s/" SNAPSHOT_COPY, directory) >= sizeof(to))
-        return kiln_fail(err, KILN_INVALID, "the directory '%s' is too long", directory);
+        return kiln_fail(err, KILN_INVALID, "the path of the directory '%s' is too long",
+                         directory);
     struct kiln_err why = KILN_ERR_INIT;
     uint64_t lost = 0;
     enum kiln_code rc = kern_db_copy(path, to, &lost, &why);
     if (rc == KILN_CORRUPT) {
-        note_missing(s, path, &why);
+        note_damage(s, path, &why);
         unlink(to);
         return KILN_OK;
     }
@@ -87,8 +89,8 @@ static enum kiln_code copy_database(struct snapshot *s, const char *path, const 
     if (lost > 0)
         snprintf(
             s->note, sizeof(s->note),
-            "the write-ahead log of '%s' is damaged: %llu of its pages are lost, and with them "
-            "the kernels they held",
+            "the write-ahead log of '%s' is damaged: %llu of its pages are lost, with the kernels "
+            "in them",
             s->name, (unsigned long long)lost);
     return KILN_OK;
 }

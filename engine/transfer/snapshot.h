@@ -2,21 +2,23 @@
 #pragma once
 
 /*
- * Takes one consistent file of a user's database, which programs may have open, for kilnd to read.
+ * Makes a consistent copy of a user's database, which programs may have open, for kilnd to read.
  *
  * Role       runs with the user's own rights (kiln-transfer --snapshot), because kilnd must not
  *            open files that only the user may open
- * Ownership  the descriptor is the caller's
+ * Ownership  the caller owns the descriptor
  * Threading  blocks
  */
 #include "engine/transfer/transfer_job.h"
 
-#define SNAPSHOT_COPY "copy" /* the one file that it makes, and removes, in the directory */
+#define SNAPSHOT_COPY                                                          \
+    "copy" /* the file that snapshot_take creates and removes in the directory \
+            */
 
 struct snapshot {
     int fd;
     char name[256]; /* of the file, without its directory */
-    bool merged;    /* a copy with the write-ahead log merged in; else the file itself */
+    bool merged;    /* a copy with the write-ahead log merged in; false: the file itself */
     char note[512]; /* what could not be copied; usually "" */
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/transfer/transfer.h"
 
-#include "common/digest.h"
 #include "common/fs.h"
+#include "engine/digest/sha256.h"
 #include "engine/miopen/bzip2.h"
 #include "engine/miopen/database_id.h"
 #include "engine/package/package.h"
@@ -26,16 +26,16 @@ struct transfer {
     const struct fetch_policy *policy;
     const struct transfer_sink *sink;
     struct url url;          /* owned; without text for a descriptor */
-    int source_fd;           /* borrowed or, for a file: URL, opened_fd; -1 for http */
-    int opened_fd;           /* owned */
+    int source_fd;           /* borrowed from the job, or |opened_fd|; -1: fetch |url| by HTTP */
+    int opened_fd;           /* owned: the file of a file: URL */
     int directory_fd;        /* owned: staging */
-    int file_fd;             /* owned: what was fetched, then what was unpacked */
+    int file_fd;             /* owned: the file as fetched, then as unpacked */
     uint64_t fetched;        /* bytes */
-    struct copy_limit limit; /* as fetched and as unpacked */
+    struct copy_limit limit; /* for the fetched and for the unpacked file */
     struct provenance provenance;
-    struct buffer manifest; /* owned; empty where there is none */
+    struct buffer manifest; /* owned; empty if there is none */
     struct transfer_result *result;
-    struct kiln_err *err; /* outcome's */
+    struct kiln_err *err; /* borrowed: the result's */
 };
 
 static void transfer_done(struct transfer *t)
@@ -47,14 +47,14 @@ static void transfer_done(struct transfer *t)
     fd_auto(&t->file_fd);
 }
 
-/* ---- what and where ---- */
+/* ---- the name, the source and the staging directory ---- */
 
 static const char *fetched_name(const struct transfer *t)
 {
     return t->url.name[0] ? t->url.name : t->job->name;
 }
 
-/* Of a file name: without the suffix of what the package came in. */
+/* Copies |name| without the suffix of compressed files. */
 static void unpacked_name(const char *name, char ret_name[NAME_SIZE])
 {
     size_t suffix = strlen(BZIP2_SUFFIX), length = strlen(name);
@@ -63,20 +63,20 @@ static void unpacked_name(const char *name, char ret_name[NAME_SIZE])
         ret_name[length - suffix] = '\0';
 }
 
-/* As the package will be called. */
+/* Chooses the name of the installed package. */
 static enum kiln_code choose_name(struct transfer *t)
 {
     const char *name = t->job->name ? t->job->name : t->url.name;
     struct database_id id;
     if (!transfer_is_file_name(name))
-        return kiln_fail(
-            t->err, KILN_INVALID,
-            "there is no file name to call the package by: give one, as 'gfx90a68.kdb'");
+        return kiln_fail(t->err, KILN_INVALID,
+                         "the URL does not end in a file name: give the package a name like "
+                         "'gfx90a68.kdb'");
     unpacked_name(name, t->result->name);
     return t->job->salvage ? KILN_OK : database_id_of_file(t->result->name, &id, t->err);
 }
 
-/* What a signature covers is used for what it was signed for. */
+/* The name states the device, so a signature is valid only for the signed name. */
 static enum kiln_code check_signed_name(struct transfer *t)
 {
     char signed_name[NAME_SIZE];
@@ -92,8 +92,9 @@ static enum kiln_code open_source(struct transfer *t)
 {
     if (!t->job->url) {
         t->source_fd = t->job->content_fd;
-        return t->source_fd >= 0 ? KILN_OK
-                                 : kiln_fail(t->err, KILN_INVALID, "neither a URL nor a file");
+        return t->source_fd >= 0
+                   ? KILN_OK
+                   : kiln_fail(t->err, KILN_INVALID, "the request has neither a URL nor a file");
     }
     enum kiln_code rc = url_parse(t->job->url, &t->url, t->err);
     if (rc)
@@ -101,10 +102,10 @@ static enum kiln_code open_source(struct transfer *t)
     snprintf(t->result->source, sizeof(t->result->source), "%s", t->url.shown);
     if (t->url.scheme != URL_FILE)
         return KILN_OK;
-    t->source_fd = t->job->content_fd; /* opened when more could be */
+    t->source_fd = t->job->content_fd; /* transfer_reach may have opened it */
     if (t->source_fd >= 0)
         return KILN_OK;
-    /* Not to wait for the other end of a pipe. */
+    /* O_NONBLOCK: do not wait for the other end of a pipe. */
     t->opened_fd = open(t->url.path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     t->source_fd = t->opened_fd;
     if (t->opened_fd < 0)
@@ -117,28 +118,28 @@ static enum kiln_code open_file(struct transfer *t, const char *name)
     fd_auto(&t->file_fd);
     t->file_fd = openat(t->directory_fd, name, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0644);
     if (t->file_fd < 0)
-        return kiln_fail_errno(t->err, errno, "cannot make a file in '%s'", t->job->staging);
+        return kiln_fail_errno(t->err, errno, "cannot create a file in '%s'", t->job->staging);
     return KILN_OK;
 }
 
-/* Anybody may bring a cache: what he brings, packed and unpacked, leaves room for others. */
+/* Any user may import a cache, so its packed and unpacked file must leave free space for others. */
 static void choose_limit(struct transfer *t)
 {
     struct statvfs disk;
     t->limit = (struct copy_limit){ t->job->size_limit, "the setting package_limit" };
     if (!t->job->salvage)
         return;
-    t->limit.name = "the most for a cache to import: the setting package_limit, or four times the "
-                    "setting cache_limit where that is less";
+    t->limit.name = "the limit for an imported cache: the setting package_limit, or four times the "
+                    "setting cache_limit if that is less";
     if (t->job->unchecked)
-        t->limit.name = "the most for a tuning file";
+        t->limit.name = "the limit for a tuning file";
     if (fstatvfs(t->directory_fd, &disk) != 0)
         return;
     uint64_t free_bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
     uint64_t share = free_bytes / (t->job->disk_part ? t->job->disk_part : 2);
     if (share < t->limit.bytes)
-        t->limit = (struct copy_limit){ share, "its share of what is free on the disk of kilnd's "
-                                               "state directory: make room there" };
+        t->limit = (struct copy_limit){ share, "its share of the free space on the disk of kilnd's "
+                                               "state directory: free more space there" };
 }
 
 static enum kiln_code open_staging(struct transfer *t)
@@ -155,9 +156,9 @@ static enum kiln_code open_staging(struct transfer *t)
     return KILN_OK;
 }
 
-/* ---- the file as fetched ---- */
+/* ---- the fetched file ---- */
 
-static enum kiln_code get_file(struct transfer *t)
+static enum kiln_code fetch_file(struct transfer *t)
 {
     if (t->source_fd >= 0) {
         enum kiln_code rc = copy_file(t->source_fd, t->file_fd, &t->limit, t->sink, t->err);
@@ -173,7 +174,7 @@ static enum kiln_code get_file(struct transfer *t)
     return fetch(&request, t->file_fd, NULL, t->err);
 }
 
-static enum kiln_code get_and_verify(struct transfer *t)
+static enum kiln_code fetch_and_verify(struct transfer *t)
 {
     struct digest sha256;
     const struct provenance_source source = { .job = t->job,
@@ -186,9 +187,9 @@ static enum kiln_code get_and_verify(struct transfer *t)
     if (!rc)
         rc = open_file(t, TRANSFER_FETCHED);
     if (!rc)
-        rc = get_file(t);
+        rc = fetch_file(t);
     if (!rc)
-        rc = copy_file_digest(t->file_fd, &sha256, &t->fetched, t->err);
+        rc = sha256_of_file(t->file_fd, &sha256, &t->fetched, t->err);
     if (!rc)
         rc = provenance_check(&t->provenance, t->fetched, &sha256, t->err);
     if (!rc)
@@ -196,7 +197,7 @@ static enum kiln_code get_and_verify(struct transfer *t)
     return rc;
 }
 
-/* ---- unpacked ---- */
+/* ---- the unpacked file ---- */
 
 static void on_unpacked(void *context, uint64_t read)
 {
@@ -207,7 +208,7 @@ static void on_unpacked(void *context, uint64_t read)
     t->sink->progress(t->sink->context, &progress);
 }
 
-/* By its content: some servers unpack what they send. */
+/* Checks the content, not the name: some servers decompress files before they send them. */
 static bool is_bzip2(int fd)
 {
     uint8_t head[10];
@@ -225,8 +226,8 @@ static enum kiln_code unpack_file(struct transfer *t)
     if (rc)
         return rc;
     if (lseek(packed, 0, SEEK_SET) < 0)
-        return kiln_fail_errno(t->err, errno, "cannot read what was fetched");
-    choose_limit(t); /* what was fetched takes room beside it */
+        return kiln_fail_errno(t->err, errno, "cannot read the fetched file");
+    choose_limit(t); /* the fetched file has reduced the free space */
     const struct bzip2_progress progress = { on_unpacked, t };
     rc = bzip2_unpack_file(packed, t->file_fd, t->limit.bytes, &progress, t->err);
     if (rc == KILN_FULL)
@@ -234,13 +235,13 @@ static enum kiln_code unpack_file(struct transfer *t)
     if (rc)
         return kiln_while(t->err, "unpacking");
     unlinkat(t->directory_fd, TRANSFER_FETCHED, 0);
-    rc = copy_file_digest(t->file_fd, &sha256, &t->result->size, t->err);
+    rc = sha256_of_file(t->file_fd, &sha256, &t->result->size, t->err);
     if (!rc)
         digest_to_hex(&sha256, t->result->sha256);
     return rc;
 }
 
-static enum kiln_code keep_unpacked(struct transfer *t)
+static enum kiln_code rename_fetched(struct transfer *t)
 {
     t->result->size = t->fetched;
     if (renameat(t->directory_fd, TRANSFER_FETCHED, t->directory_fd, t->result->name) < 0)
@@ -250,7 +251,7 @@ static enum kiln_code keep_unpacked(struct transfer *t)
 
 static enum kiln_code finish_file(struct transfer *t)
 {
-    enum kiln_code rc = is_bzip2(t->file_fd) ? unpack_file(t) : keep_unpacked(t);
+    enum kiln_code rc = is_bzip2(t->file_fd) ? unpack_file(t) : rename_fetched(t);
     if (rc)
         return rc;
     if (fchmod(t->file_fd, 0644) < 0 || fsync(t->file_fd) < 0)
@@ -263,7 +264,7 @@ static enum kiln_code finish_file(struct transfer *t)
     return check_package_rows(t->result->path, t->sink, &t->result->rows, t->err);
 }
 
-static enum kiln_code pass_manifest_on(struct transfer *t)
+static enum kiln_code write_manifest(struct transfer *t)
 {
     if (!t->provenance.has_manifest)
         return KILN_OK;
@@ -272,7 +273,7 @@ static enum kiln_code pass_manifest_on(struct transfer *t)
     int fd =
         openat(t->directory_fd, TRANSFER_MANIFEST, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
     if (fd < 0)
-        return kiln_fail_errno(t->err, errno, "cannot make a file in '%s'", t->job->staging);
+        return kiln_fail_errno(t->err, errno, "cannot create a file in '%s'", t->job->staging);
     return fs_write_all(fd, buffer_view(&t->manifest), t->err);
 }
 
@@ -284,10 +285,10 @@ static enum kiln_code run_transfer(struct transfer *t)
     if (!rc)
         rc = open_staging(t);
     if (!rc)
-        rc = get_and_verify(t);
+        rc = fetch_and_verify(t);
     if (!rc)
         rc = finish_file(t);
-    return rc ? rc : pass_manifest_on(t);
+    return rc ? rc : write_manifest(t);
 }
 
 void transfer_run(const struct transfer_job *job, const struct fetch_policy *policy,
@@ -313,6 +314,6 @@ void transfer_run(const struct transfer_job *job, const struct fetch_policy *pol
         unlinkat(t.directory_fd, ret_result->name, 0);
     }
     if (!rc)
-        ret_result->err = KILN_ERR_INIT; /* what an earlier attempt had to say */
+        ret_result->err = KILN_ERR_INIT; /* an earlier attempt may have set it */
     snprintf(ret_result->signer, sizeof(ret_result->signer), "%s", t.provenance.signer);
 }

@@ -4,14 +4,12 @@
 /*
  * Carries out one transfer, from the URL to the checked file.
  *
- *   what is it called -> is there a manifest, and is its signature good -> fetch or copy
- *   -> size and SHA-256 -> unpack -> every row
+ *   choose the name -> find the manifest and check its signature -> fetch or copy
+ *   -> check size and SHA-256 -> unpack -> check every row
  *
- * Ownership  what lies in job->staging after a failure is nothing; after success the one file that
- *            the outcome names
- * Threading  one transfer, one thread; blocks
- *
- * job->staging is for this transfer alone.
+ * Ownership  job->staging is for this transfer alone. After a failure it is empty; after success it
+ *            contains the file that the result names, and its manifest
+ * Threading  one thread for each transfer; blocks
  */
 #include "engine/transfer/fetch.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* A URL of 4 KiB takes six times that when every character is escaped. */
+/* A URL of 4 KiB has six times this size if JSON escapes every character. */
 #define PACKET_MAX (32u << 10)
 
 union descriptors {
@@ -43,11 +43,11 @@ static enum kiln_code send_packet(int socket, const struct packet *packet, struc
     union descriptors control;
     KILN_AUTO(mem) char *text = json_print(packet->json, false);
     if (!text)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot write to a transfer process");
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a message to a transfer process");
     struct iovec part = { .iov_base = text, .iov_len = strlen(text) };
     struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
     if (part.iov_len > PACKET_MAX)
-        return kiln_fail(err, KILN_INVALID, "the URL, or a name with it, is too long");
+        return kiln_fail(err, KILN_INVALID, "the URL or a name in the request is too long");
     if (packet->fd_count > 0)
         put_descriptors(&message, &control, packet->fds, packet->fd_count);
     ssize_t put;
@@ -73,7 +73,7 @@ static enum kiln_code receive_packet(int socket, int flags, struct json **ret_js
     union descriptors control;
     KILN_AUTO(mem) char *text = malloc(PACKET_MAX);
     if (!text)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot read from a transfer process");
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a message of a transfer process");
     struct iovec part = { .iov_base = text, .iov_len = PACKET_MAX };
     struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
     if (fds) {
@@ -87,7 +87,7 @@ static enum kiln_code receive_packet(int socket, int flags, struct json **ret_js
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return KILN_BUSY;
     if (got >= 0 && fds)
-        take_descriptors(&message, fds); /* an empty packet may have some, too */
+        take_descriptors(&message, fds); /* an empty packet may have descriptors, too */
     if (got <= 0)
         return KILN_UNAVAILABLE;
     if (message.msg_flags & MSG_TRUNC)
@@ -166,7 +166,7 @@ enum kiln_code transfer_receive_job(int socket, struct received_job *ret_job, st
         return KILN_OK;
     }
     received_job_done(&j);
-    return kiln_fail(err, KILN_INVALID, "what came is no job for a transfer");
+    return kiln_fail(err, KILN_INVALID, "the packet is not a transfer job");
 }
 
 void received_job_done(struct received_job *j)
@@ -210,7 +210,7 @@ void transfer_send_result(int socket, const struct transfer_result *result, cons
     json_set_text(text, "notice", notice);
     const struct packet packet = { .json = text };
     if (send_packet(socket, &packet, &ignored))
-        return; /* kilnd has ended: nobody waits for the result */
+        return; /* kilnd has exited: nobody waits for the result */
 }
 
 void transfer_send_snapshot(int socket, const struct snapshot *snapshot, const struct kiln_err *why)
@@ -245,8 +245,9 @@ bool transfer_is_file_name(const char *name)
     return true;
 }
 
-/* Names in packages and words of servers end up on terminals. */
-static bool take_text(const struct json *from, const char *name, char *to, size_t size)
+/* Replaces control characters, because names in packages and texts of servers are printed on
+ * terminals. */
+static bool copy_text(const struct json *from, const char *name, char *to, size_t size)
 {
     const char *text = json_get_text(from, name, NULL);
     if (!text || strlen(text) >= size)
@@ -264,12 +265,12 @@ static bool read_result(const struct json *text, struct transfer_result *o)
     o->size = json_get_u64(text, "size", 0);
     o->rows = json_get_u64(text, "rows", 0);
     o->damaged = json_get_u64(text, "damaged", 0);
-    if (!take_text(text, "text", o->err.text, sizeof(o->err.text)) ||
-        !take_text(text, "name", o->name, sizeof(o->name)) ||
-        !take_text(text, "sha256", o->sha256, sizeof(o->sha256)) ||
-        !take_text(text, "signer", o->signer, sizeof(o->signer)) ||
-        !take_text(text, "source", o->source, sizeof(o->source)) ||
-        !take_text(text, "fetched", o->fetched, sizeof(o->fetched)))
+    if (!copy_text(text, "text", o->err.text, sizeof(o->err.text)) ||
+        !copy_text(text, "name", o->name, sizeof(o->name)) ||
+        !copy_text(text, "sha256", o->sha256, sizeof(o->sha256)) ||
+        !copy_text(text, "signer", o->signer, sizeof(o->signer)) ||
+        !copy_text(text, "source", o->source, sizeof(o->source)) ||
+        !copy_text(text, "fetched", o->fetched, sizeof(o->fetched)))
         return false;
     if (o->err.code != KILN_OK)
         return strcmp(kiln_code_name(o->err.code), "?") != 0 && o->err.text[0];
@@ -284,8 +285,8 @@ static bool read_progress(const struct json *text, struct transfer_report *r)
         .total = json_get_u64(text, "total", 0),
         .attempt = (unsigned)json_get_u64(text, "attempt", 1),
     };
-    if (!take_text(text, "stage", r->stage, sizeof(r->stage)) ||
-        !take_text(text, "note", r->note, sizeof(r->note)))
+    if (!copy_text(text, "stage", r->stage, sizeof(r->stage)) ||
+        !copy_text(text, "note", r->note, sizeof(r->note)))
         return false;
     p->stage = r->stage;
     p->note = r->note;
@@ -302,11 +303,9 @@ enum kiln_code transfer_receive_report(int socket, struct transfer_report *ret_r
         return rc;
     *r = (struct transfer_report){ .ended = json_get(text, "code") };
     if (r->ended && read_result(text, &r->result) &&
-        take_text(text, "notice", r->notice, sizeof(r->notice)))
+        copy_text(text, "notice", r->notice, sizeof(r->notice)))
         return KILN_OK;
     if (!r->ended && read_progress(text, r))
         return KILN_OK;
-    return kiln_fail(err, KILN_INVALID,
-                     "a transfer process said what is neither progress nor an "
-                     "outcome");
+    return kiln_fail(err, KILN_INVALID, "a transfer process sent neither progress nor a result");
 }

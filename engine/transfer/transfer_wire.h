@@ -2,24 +2,23 @@
 #pragma once
 
 /*
- * What kilnd and a kiln-transfer process say to each other: JSON, one object a packet
+ * The messages between kilnd and a kiln-transfer process: one JSON object in each packet
  * (SOCK_SEQPACKET).
  *
  *   job       {"url", "name", "sha256", "staging", "trusted_keys", "size_limit",
- *              "require_signature", "salvage", "content", "manifest"}; the last two say which
- *              descriptors come along, in that order
+ *              "require_signature", "salvage", "content", "manifest"}; the last two state which
+ *              descriptors are attached, in that order
  *   progress  {"stage", "done", "total", "attempt", "note"}
- *   outcome   {"code", "text", "name", "sha256", "signer", "source", "fetched", "size", "rows",
+ *   result    {"code", "text", "name", "sha256", "signer", "source", "fetched", "size", "rows",
  *              "damaged", "notice"}
- *   snapshot  {"code", "text", "name", "merged", "note"}, with the file's descriptor where "code"
- *              is 0
+ *   snapshot  {"code", "text", "name", "merged", "note"}; with the file's descriptor if "code" is 0
  *
- * Ownership  a job that was received is the receiver's to finish; a report is a plain value that
- *            may not be copied
+ * Ownership  the receiver of a job calls received_job_done; a report is a plain value that must not
+ *            be copied, because parts of it borrow from other parts
  * Threading  plain values
  *
- * A process that parsed what a stranger sent is hostile itself: its answers are checked.  It does
- * not say where the file is: kilnd knows.
+ * A process that parsed hostile input may be hostile itself, so kilnd checks its reports. They do
+ * not state where the file is, because kilnd has chosen the place.
  */
 #include "common/json.h"
 #include "engine/transfer/snapshot.h"
@@ -30,20 +29,20 @@ KILN_MUST_CHECK enum kiln_code transfer_send_job(int socket, const struct transf
 struct received_job {
     struct transfer_job job; /* borrows from the rest */
     struct json *text;       /* owned */
-    int fds[2];              /* owned; -1 */
+    int fds[2];              /* owned; -1: none */
 };
 /* Blocks. KILN_INVALID: not a valid job. */
 KILN_MUST_CHECK enum kiln_code transfer_receive_job(int socket, struct received_job *ret_job,
                                                     struct kiln_err *err);
 void received_job_done(struct received_job *job);
 
-/* Dropped while the socket is full; a later report supersedes it. */
+/* Drops the report while the socket is full; a later report replaces it. */
 void transfer_send_progress(int socket, const struct transfer_progress *progress);
 /* |notice|: information about the process for the operator; usually "". */
 void transfer_send_result(int socket, const struct transfer_result *result, const char *notice);
 
 struct transfer_report {
-    bool ended;                        /* else it is progress */
+    bool ended;                        /* |result| is valid; otherwise |progress| is */
     struct transfer_progress progress; /* borrows from the rest */
     struct transfer_result result;     /* without a path */
     char notice[512], stage[16], note[512];
@@ -58,5 +57,5 @@ KILN_MUST_CHECK enum kiln_code transfer_receive_report(int socket,
 void transfer_send_snapshot(int socket, const struct snapshot *snapshot,
                             const struct kiln_err *why);
 
-/* A plain file name that is not hidden and holds no control characters. */
+/* Whether |name| is a plain file name that is not hidden and has no control characters. */
 bool transfer_is_file_name(const char *name);

@@ -13,10 +13,9 @@ static void text_auto(char **text) { curl_free(*text); }
 static enum kiln_code refuse_url(struct kiln_err *err, CURLUcode code)
 {
     if (code == CURLUE_OUT_OF_MEMORY)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot take a URL apart");
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to parse a URL");
     return kiln_fail(err, KILN_INVALID,
-                     "that is no URL (%s): it begins with https://, http:// or "
-                     "file://",
+                     "the text is not a URL (%s): a URL begins with https://, http:// or file://",
                      curl_url_strerror(code));
 }
 
@@ -36,13 +35,11 @@ static enum kiln_code find_scheme(CURLU *handle, enum url_scheme *ret_scheme, st
         return KILN_OK;
     }
     return kiln_fail(err, KILN_INVALID,
-                     "URLs of the kind '%s://' are not fetched: https, http and "
-                     "file are",
-                     scheme);
+                     "kiln does not fetch '%s://' URLs, only https, http and file", scheme);
 }
 
-/* Packages are named after it, so what cannot be a file's name is none. */
-static void take_name(const char *path, char name[URL_NAME_MAX])
+/* Packages get this name, so a part that is too long for a file name gives none. */
+static void copy_name(const char *path, char name[URL_NAME_MAX])
 {
     const char *slash = strrchr(path, '/');
     const char *last = slash ? slash + 1 : path;
@@ -51,20 +48,20 @@ static void take_name(const char *path, char name[URL_NAME_MAX])
         strcpy(name, last);
 }
 
-static enum kiln_code take_path(CURLU *handle, struct url *url, struct kiln_err *err)
+static enum kiln_code read_path(CURLU *handle, struct url *url, struct kiln_err *err)
 {
     KILN_AUTO(text) char *path = NULL;
     CURLUcode failed = curl_url_get(handle, CURLUPART_PATH, &path, CURLU_URLDECODE);
     if (failed)
         return refuse_url(err, failed);
-    take_name(path, url->name);
+    copy_name(path, url->name);
     if (url->scheme != URL_FILE)
         return KILN_OK;
     url->path = strdup(path);
-    return url->path ? KILN_OK : kiln_fail(err, KILN_NO_MEMORY, "cannot take a URL apart");
+    return url->path ? KILN_OK : kiln_fail(err, KILN_NO_MEMORY, "no memory to parse a URL");
 }
 
-static enum kiln_code take_whole(CURLU *handle, struct url *url, struct kiln_err *err)
+static enum kiln_code read_texts(CURLU *handle, struct url *url, struct kiln_err *err)
 {
     KILN_AUTO(text) char *whole = NULL;
     KILN_AUTO(text) char *shown = NULL;
@@ -79,17 +76,17 @@ static enum kiln_code take_whole(CURLU *handle, struct url *url, struct kiln_err
         return refuse_url(err, failed);
     snprintf(url->shown, sizeof(url->shown), "%s", shown);
     url->text = strdup(whole);
-    return url->text ? KILN_OK : kiln_fail(err, KILN_NO_MEMORY, "cannot take a URL apart");
+    return url->text ? KILN_OK : kiln_fail(err, KILN_NO_MEMORY, "no memory to parse a URL");
 }
 
-static enum kiln_code take_apart(CURLU *handle, struct url *ret_url, struct kiln_err *err)
+static enum kiln_code split_url(CURLU *handle, struct url *ret_url, struct kiln_err *err)
 {
     KILN_AUTO(url) struct url url = { 0 };
     enum kiln_code rc = find_scheme(handle, &url.scheme, err);
     if (!rc)
-        rc = take_path(handle, &url, err);
+        rc = read_path(handle, &url, err);
     if (!rc)
-        rc = take_whole(handle, &url, err);
+        rc = read_texts(handle, &url, err);
     if (rc)
         return rc;
     *ret_url = url;
@@ -103,7 +100,7 @@ enum kiln_code url_parse(const char *text, struct url *ret_url, struct kiln_err 
         return kiln_fail(err, KILN_INVALID, "the URL is longer than %d bytes", URL_MAX);
     KILN_AUTO(curlu) CURLU *handle = curl_url();
     CURLUcode failed = handle ? curl_url_set(handle, CURLUPART_URL, text, 0) : CURLUE_OUT_OF_MEMORY;
-    return failed ? refuse_url(err, failed) : take_apart(handle, ret_url, err);
+    return failed ? refuse_url(err, failed) : split_url(handle, ret_url, err);
 }
 
 enum kiln_code url_beside(const struct url *url, const char *suffix, struct url *ret_url,
@@ -122,7 +119,7 @@ enum kiln_code url_beside(const struct url *url, const char *suffix, struct url 
     if (size < 0 || (size_t)size >= sizeof(beside))
         return kiln_fail(err, KILN_INVALID, "the URL is longer than %d bytes", URL_MAX);
     failed = curl_url_set(handle, CURLUPART_PATH, beside, 0);
-    return failed ? refuse_url(err, failed) : take_apart(handle, ret_url, err);
+    return failed ? refuse_url(err, failed) : split_url(handle, ret_url, err);
 }
 
 void url_done(struct url *url)

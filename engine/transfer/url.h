@@ -4,29 +4,29 @@
 /*
  * A URL that a package may come from: https, http or file.
  *
- * Ownership  url_done; accepts a zeroed one
+ * Ownership  a url owns its texts: call url_done, which accepts a zeroed url
  * Threading  plain values
  */
 #include "common/err.h"
 
-#define URL_MAX 4096      /* bytes of a URL; some sign theirs with a kilobyte of query */
-#define URL_SHOWN_MAX 256 /* so that a sentence has room for more */
-#define URL_NAME_MAX 256  /* as of a file */
+#define URL_MAX 4096      /* bytes of a URL; signed URLs have a kilobyte of query */
+#define URL_SHOWN_MAX 256 /* of a URL in messages, which have more to say */
+#define URL_NAME_MAX 256  /* as for a file name */
 
 enum url_scheme { URL_HTTP, URL_HTTPS, URL_FILE };
 
 struct url {
     enum url_scheme scheme;
-    char *text;                /* owned: all of it, credentials too; never printed */
-    char *path;                /* owned: of a file, unescaped; NULL for the others */
-    char name[URL_NAME_MAX];   /* the path's last part, unescaped; "" when there is none */
-    char shown[URL_SHOWN_MAX]; /* without credentials and query: what people may see */
+    char *text;                /* owned: the whole URL with its credentials; never print it */
+    char *path;                /* owned: a file URL's path, unescaped; NULL for other schemes */
+    char name[URL_NAME_MAX];   /* the path's last part, unescaped; "": none */
+    char shown[URL_SHOWN_MAX]; /* for messages: without credentials and query */
 };
 
 /* KILN_INVALID: not such a URL. The message does not repeat it, as it may contain a password. */
 KILN_MUST_CHECK enum kiln_code url_parse(const char *text, struct url *ret_url,
                                          struct kiln_err *err);
-/* The same location with |suffix| appended to its path; the query is kept. */
+/* Copies |url| with |suffix| appended to its path. The query stays. */
 KILN_MUST_CHECK enum kiln_code url_beside(const struct url *url, const char *suffix,
                                           struct url *ret_url, struct kiln_err *err);
 void url_done(struct url *url);

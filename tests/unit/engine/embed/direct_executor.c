@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The order in which tasks run without threads. */
+/* Tests the order in which tasks run without threads. */
 #include "tests/support/test.h"
 
 #include "engine/embed/direct_executor.h"
@@ -10,8 +10,8 @@
 
 struct named_task {
     struct task task;                    /* first member */
-    char work, done;                     /* what is noted; 0: nothing is done */
-    struct task *next_task, *next_later; /* handed over by its done */
+    char work, done;                     /* letters to record; 0: no such callback */
+    struct task *next_task, *next_later; /* started by its done callback */
 };
 
 static struct {
@@ -62,7 +62,7 @@ static int set_up(void **state)
 
 FIXTURE(direct_executor, set_up, NULL);
 
-TEST(direct_executor, nothing_runs_within_the_call)
+TEST(direct_executor, a_task_never_runs_within_the_call)
 {
     struct named_task a = make_task('a', 'A');
     run_task(&a, WORK_QUEUE_READ);
@@ -92,7 +92,7 @@ TEST(direct_executor, a_step_runs_one_task)
     assert_false(direct_executor_step(&f.executor));
 }
 
-TEST(direct_executor, later_comes_after_the_tasks_that_were_due)
+TEST(direct_executor, later_tasks_run_after_due_tasks)
 {
     struct named_task a = make_task('a', 'A'), b = make_task('b', 'B'), l = make_task('l', 'L');
     f.executor.base.ops->later(&f.executor.base, &l.task);
@@ -102,8 +102,8 @@ TEST(direct_executor, later_comes_after_the_tasks_that_were_due)
     assert_string_equal(f.events, "aAbBL");
 }
 
-/* A task that always leads to the next one, as the check of what is built in, holds nothing up. */
-TEST(direct_executor, tasks_that_others_lead_to_do_not_hold_up_later)
+/* A task that always starts another one (like the check of built-in data) must not delay others. */
+TEST(direct_executor, new_tasks_do_not_delay_later_tasks)
 {
     struct named_task a = make_task('a', 'A'), b = make_task('b', 'B'), l = make_task('l', 'L');
     a.next_task = &b.task;
@@ -123,7 +123,7 @@ TEST(direct_executor, a_task_deferred_by_a_deferred_task_waits_for_the_next_iter
     assert_string_equal(f.events, "LaAM");
 }
 
-TEST(direct_executor, nothing_is_compiled_without_a_compiler)
+TEST(direct_executor, without_a_compiler_there_are_no_compile_slots)
 {
     assert_int_equal(f.executor.base.ops->compile_slots(&f.executor.base), 0);
 }

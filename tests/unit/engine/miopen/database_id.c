@@ -51,7 +51,7 @@ TEST(plain, database_ids_of_miopen_are_read)
     }
 }
 
-TEST(plain, refuses_every_other_spelling)
+TEST(plain, database_ids_in_another_spelling_are_refused)
 {
     static const char *const bad[] = {
         "",
@@ -78,7 +78,7 @@ TEST(plain, refuses_every_other_spelling)
         "sm_90_060",
         "sm_90_6x",
         "sm_90_60_1",
-        "sm_90a_132", /* the letter makes no other device */
+        "sm_90a_132", /* sm_90a is a target, so it has no multiprocessors */
         "sm_9084",
         "sm__132",
         "SM_90",
@@ -100,18 +100,18 @@ TEST(plain, refuses_every_other_spelling)
         struct kiln_err err = KILN_ERR_INIT;
         if (database_id_parse(bytes_of_text(bad[i]), &id, &err) != KILN_INVALID)
             fail_msg("'%s' was taken for a database id", bad[i]);
-        assert_says(err.text, "gfx906_60, gfx90a68");
+        assert_says(err.text, "gfx906_60");
     }
 }
 
-TEST(plain, a_nul_inside_is_no_digit)
+TEST(plain, a_database_id_with_a_nul_is_refused)
 {
     struct database_id id;
     struct kiln_err err = KILN_ERR_INIT;
     assert_int_equal(database_id_parse(bytes_of("gfx90a\0", 7), &id, &err), KILN_INVALID);
 }
 
-TEST(plain, nvidias_targets_are_ids_of_kilns_own_packages_alone)
+TEST(plain, nvidia_targets_are_ids_of_kpkg_files_only)
 {
     static const char *const own[] = { "sm_90.kpkg", "sm_90a.kpkg" };
     static const char *const miopens[] = { "sm_90.kdb", "sm_90.ukdb", "sm_90.kdb.bz2", "sm_90" };
@@ -127,13 +127,13 @@ TEST(plain, nvidias_targets_are_ids_of_kilns_own_packages_alone)
     for (size_t i = 0; i < 4; i++) {
         err = KILN_ERR_INIT;
         assert_int_equal(database_id_of_file(miopens[i], &id, &err), KILN_INVALID);
-        assert_says(err.text, "for AMD's GPUs only");
+        assert_says(err.text, "kilnctl pkg");
     }
     must(database_id_of_file("gfx90a68.kdb", &id, &err), err);
     assert_true(database_id_is_miopens(&id));
 }
 
-TEST(plain, a_package_is_for_no_single_device_of_others_than_amd)
+TEST(plain, a_package_name_for_a_single_nvidia_device_is_refused)
 {
     static const char *const bad[] = { "sm_90_132.kpkg", "sm_90_132.kdb", "opencl_1a2b3c4d.kpkg",
                                        "opencl_1a2b3c4d.kdb" };
@@ -141,11 +141,11 @@ TEST(plain, a_package_is_for_no_single_device_of_others_than_amd)
         struct database_id id;
         struct kiln_err err = KILN_ERR_INIT;
         assert_int_equal(database_id_of_file(bad[i], &id, &err), KILN_INVALID);
-        assert_says(err.text, "is for a target: sm_90.kpkg");
+        assert_says(err.text, "sm_90.kpkg");
     }
 }
 
-TEST(plain, finds_the_id_in_a_file_name)
+TEST(plain, the_database_id_of_a_file_name_is_parsed)
 {
     static const char *const names[] = { "gfx90a68.kdb", "gfx90a68.ukdb", "gfx90a68.kdb.bz2",
                                          "gfx90a68.kpkg", "gfx90a68" };
@@ -158,7 +158,7 @@ TEST(plain, finds_the_id_in_a_file_name)
     }
 }
 
-TEST(plain, says_which_file_names_no_device)
+TEST(plain, a_file_name_without_a_device_is_refused)
 {
     struct database_id id;
     struct kiln_err err = KILN_ERR_INIT;
@@ -166,10 +166,10 @@ TEST(plain, says_which_file_names_no_device)
     assert_says(err.text, "kernels.kdb");
     assert_says(err.text, "gfx90a68");
     assert_int_equal(database_id_of_file("gfx90a68/x.kdb", &id, &err), KILN_INVALID);
-    assert_says(err.text, "is a path");
+    assert_says(err.text, "path");
 }
 
-TEST(plain, splits_a_version_off)
+TEST(plain, a_version_is_split_from_a_database_id)
 {
     struct bytes id, version;
     struct kiln_err err = KILN_ERR_INIT;
@@ -184,7 +184,7 @@ TEST(plain, splits_a_version_off)
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         assert_int_equal(database_id_split(bytes_of_text(wrong[i]), &id, &version, &err),
                          KILN_INVALID);
-        assert_says(err.text, "as '3.2.0'");
+        assert_says(err.text, "'3.2.0'");
     }
     assert_int_equal(database_id_split(bytes_of("a@3\0", 4), &id, &version, &err), KILN_INVALID);
 }

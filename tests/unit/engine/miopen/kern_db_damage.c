@@ -20,7 +20,7 @@ struct flips {
     struct fixture *f;
     int fd;
     uint64_t bits, random;
-    size_t opened, found, damaged, listed; /* what became of the look-ups */
+    size_t opened, found, damaged, listed; /* results of the lookups */
 };
 
 static uint64_t next_random(struct flips *s)
@@ -39,8 +39,7 @@ static void flip(struct flips *s, uint64_t bit)
     assert_int_equal(pwrite(s->fd, &byte, 1, (off_t)(bit / 8)), 1);
 }
 
-/* Every row by its key.  find_row and list_rows fail the test where anything but the right object
- * comes out. */
+/* Looks up and lists every row. find_row and list_rows fail the test if they get a wrong object. */
 static void look_around(struct flips *s, bool list)
 {
     struct fixture *f = s->f;
@@ -70,7 +69,7 @@ static void flip_bits(struct fixture *f, enum kern_db_mode mode, size_t count, u
     assert_true(s.fd >= 0 && fstat(s.fd, &seen) == 0);
     s.bits = (uint64_t)seen.st_size * 8;
     for (size_t i = 0; i < count; i++) {
-        /* every tenth in the first two pages, where the schema and the table's root are */
+        /* one flip in ten hits the first two pages, which have the schema and the table's root */
         uint64_t bit = next_random(&s) % (i % 10 ? s.bits : UINT64_C(8) * 2 * PAGE);
         flip(&s, bit);
         enum kiln_code rc = kern_db_open(f->path, mode, &f->db, &f->err);
@@ -105,7 +104,7 @@ TEST(kern_db, a_flipped_bit_in_a_live_file_never_gives_another_object)
     flip_bits(f, KERN_DB_LIVE, flip_count() / 10, 362436069362436069u);
 }
 
-/* ---- saving what can be read ---- */
+/* ---- salvaging rows ---- */
 
 static void wipe_page(struct fixture *f, size_t page)
 {
@@ -120,7 +119,7 @@ static size_t page_count(const struct fixture *f)
     return (size_t)seen.st_size / PAGE;
 }
 
-/* The |at|th page that rows begin in. */
+/* The |at|-th page in which a row begins. */
 static size_t leaf_page(struct fixture *f, size_t at)
 {
     return strtoul(output_of(f,
@@ -130,7 +129,7 @@ static size_t leaf_page(struct fixture *f, size_t at)
                    NULL, 10);
 }
 
-TEST(kern_db, goes_on_behind_a_damaged_page)
+TEST(kern_db, rows_after_a_damaged_page_are_read)
 {
     struct fixture *f = *state;
     add_rows(f, ROWS);
@@ -150,7 +149,7 @@ TEST(kern_db, goes_on_behind_a_damaged_page)
     assert_int_equal(l.latest, ROWS);
 }
 
-/* Page 1: without it SQLite knows of no table. */
+/* Without page 1, SQLite finds no table. */
 TEST(kern_db, a_file_that_sqlite_rejects_is_read_directly)
 {
     struct fixture *f = *state;
@@ -166,7 +165,7 @@ TEST(kern_db, a_file_that_sqlite_rejects_is_read_directly)
     assert_true(kern_db_is_damaged(f->db));
 }
 
-/* A page of the table, of the index or of overflow: whichever it is. */
+/* The page may belong to the table, to the index or to an overflow chain. */
 TEST(kern_db, any_one_damaged_page_costs_few_rows)
 {
     struct fixture *f = *state;
@@ -178,7 +177,7 @@ TEST(kern_db, any_one_damaged_page_costs_few_rows)
         wipe_page(f, page);
         open_db(f, KERN_DB_LIVE);
         struct listing l = list_rows(f, 0, UINT64_MAX);
-        /* An index entry with its end on the wiped page may name an id that never was. */
+        /* An index entry that ends on the wiped page may state an id that never existed. */
         if (l.good < ROWS - 12 || l.good > ROWS || l.lost > ROWS - l.good + 2)
             fail_msg("page %zu: %zu saved, %llu lost", page, l.good, (unsigned long long)l.lost);
     }
@@ -210,7 +209,7 @@ TEST(kern_db, rows_of_a_truncated_file_are_salvaged)
     assert_says(f->err.text, "too damaged");
 }
 
-TEST(kern_db, lists_a_damaged_file_in_parts_as_at_once)
+TEST(kern_db, a_damaged_file_can_be_listed_in_parts)
 {
     struct fixture *f = *state;
     add_rows(f, ROWS);
@@ -231,8 +230,8 @@ TEST(kern_db, lists_a_damaged_file_in_parts_as_at_once)
     assert_int_equal(lost, whole.lost);
 }
 
-/* An immutable package begins well and turns out damaged on the way. */
-TEST(kern_db, goes_on_from_the_row_where_the_damage_was_met)
+/* Damage is found in the middle of a listing. */
+TEST(kern_db, a_listing_continues_after_the_first_damage)
 {
     struct fixture *f = *state;
     add_rows(f, ROWS);
@@ -244,7 +243,7 @@ TEST(kern_db, goes_on_from_the_row_where_the_damage_was_met)
     assert_true(l.lost >= 1 && l.lost <= 12);
 }
 
-/* One bit makes another kernel's arguments of them, and the object's md5 is still right. */
+/* One flipped bit turns the arguments into another kernel's; the object's md5 is still correct. */
 TEST(kern_db, a_row_whose_arguments_are_not_those_of_the_index_is_lost)
 {
     struct fixture *f = *state;
@@ -258,7 +257,7 @@ TEST(kern_db, a_row_whose_arguments_are_not_those_of_the_index_is_lost)
         "(kernel_name, kernel_args)\"; cp %s changed; rm -f %s",
         f->path, f->path, f->path);
     write_rows(f, NULL, NULL);
-    /* The table's pages of the one, the index of the other. */
+    /* Combine the table pages of one file with the index of another. */
     run(f, "dd if=changed of=%s bs=%d seek=1 skip=1 count=1 conv=notrunc 2>/dev/null", f->path,
         PAGE);
     for (size_t i = 0; i < 2; i++) {
@@ -275,7 +274,7 @@ TEST(kern_db, a_row_whose_arguments_are_not_those_of_the_index_is_lost)
     }
 }
 
-TEST(kern_db, rows_that_were_deleted_are_not_saved)
+TEST(kern_db, deleted_rows_are_not_salvaged)
 {
     struct fixture *f = *state;
     add_rows(f, ROWS);
@@ -300,21 +299,21 @@ TEST(kern_db, a_damaged_schema_hides_no_rows)
     assert_int_equal(list_rows(f, 0, UINT64_MAX).good, ROWS);
 }
 
-TEST(kern_db, a_file_without_rows_is_not_saved)
+TEST(kern_db, a_damaged_file_without_rows_is_refused)
 {
     struct fixture *f = *state;
     write_rows(f, NULL, NULL);
     wipe_page(f, 1);
     assert_int_equal(kern_db_open(f->path, KERN_DB_LIVE, &f->db, &f->err), KILN_CORRUPT);
     assert_says(f->err.text, f->path);
-    assert_says(f->err.text, "no kernel database of MIOpen's");
+    assert_says(f->err.text, "not a");
 }
 
 /* ---- crafted files ---- */
 
-/* Every child of the table's root is the same page: with more levels of it, a scan would take
- * longer than anybody lives. */
-TEST(kern_db, a_cyclic_tree_ends)
+/* Every child of the table's root is the same page. With several such levels, a scan would
+ * practically never end. */
+TEST(kern_db, reading_a_cyclic_tree_ends)
 {
     struct fixture *f = *state;
     add_rows(f, 200);
@@ -324,7 +323,7 @@ TEST(kern_db, a_cyclic_tree_ends)
     assert_int_equal(pread(s.fd, page, PAGE, PAGE), PAGE);
     assert_int_equal(page[0], 5); /* an inner page of a table */
     memset(page + 8, 0, 4);
-    page[11] = 2; /* the rightmost child: itself */
+    page[11] = 2; /* its rightmost child is the page itself */
     for (unsigned i = 0; i < (unsigned)page[3] * 256 + page[4]; i++) {
         unsigned at = page[12 + 2 * i] * 256u + page[13 + 2 * i];
         memset(page + at, 0, 4);
@@ -341,8 +340,8 @@ TEST(kern_db, a_cyclic_tree_ends)
     assert_int_equal(list_rows(f, 0, UINT64_MAX).good, 200);
 }
 
-/* There is no index, and more rows than anybody has. */
-TEST(kern_db, a_look_up_that_works_for_ever_is_stopped)
+/* There is no index, and the table has three million rows. */
+TEST(kern_db, an_endless_lookup_is_stopped)
 {
     struct fixture *f = *state;
     run(f,

@@ -82,7 +82,7 @@ bool add_genuine_rows(struct fixture *f)
              data ? data : KILN_TEST_DATA);
     FILE *rows = popen(command, "re"); // NOLINT(cert-env33-c)
     assert_non_null(rows);
-    assert_non_null(fgets(line, sizeof(line), rows)); /* the headings */
+    assert_non_null(fgets(line, sizeof(line), rows)); /* the column names */
     while (fgets(line, sizeof(line), rows)) {
         unsigned long raw_size = 0;
         int args = 0;
@@ -95,7 +95,7 @@ bool add_genuine_rows(struct fixture *f)
     return true;
 }
 
-/* Like machine code: words that repeat, with other bits in between. */
+/* Compressible like machine code: repeated words with varying bits in between. */
 struct buffer object_of(const struct fixture *f, size_t at)
 {
     struct buffer object;
@@ -194,7 +194,7 @@ const char *output_of(struct fixture *f, const char *format, ...)
     return line;
 }
 
-/* ---- looking up ---- */
+/* ---- lookups ---- */
 
 void open_db(struct fixture *f, enum kern_db_mode mode)
 {
@@ -235,7 +235,7 @@ void assert_all_found(struct fixture *f)
     }
 }
 
-/* The row of that name and these arguments; |count| when there is none. */
+/* The index of the row with this name and these arguments; |count| if there is none. */
 static size_t index_of(const struct fixture *f, const struct kern_row *row)
 {
     for (size_t i = 0; i < f->count; i++) {

@@ -10,7 +10,7 @@
 
 #define ROWS 40
 
-/* A sqlite3 process that holds the file open: what MIOpen is to us. */
+/* A sqlite3 process that has the file open, as MIOpen would. */
 struct writer {
     pid_t pid;
     FILE *in, *out; /* owned */
@@ -36,7 +36,7 @@ static void writer_start(struct writer *w, const struct fixture *f)
     assert_true(w->in && w->out);
 }
 
-/* Returns when the process has done it. */
+/* Returns when the process has executed the statement. */
 static void writer_do(struct writer *w, const char *sql)
 {
     char line[256];
@@ -61,7 +61,7 @@ static void writer_kill(struct writer *w)
     writer_wait(w);
 }
 
-/* ROWS rows, of which all but ten are still in the write-ahead log only. */
+/* Writes ROWS rows; all except ten are only in the write-ahead log. */
 static void begin_live_file(struct fixture *f, struct writer *w)
 {
     add_rows(f, ROWS);
@@ -75,7 +75,7 @@ static void begin_live_file(struct fixture *f, struct writer *w)
     assert_true(access(output_of(f, "ls $(pwd)/*-wal"), F_OK) == 0);
 }
 
-/* Names, sizes, times and permissions of the file and all beside it, and their content. */
+/* Names, sizes, times, permissions and content of all files in the directory. */
 static void note_directory(struct fixture *f, const char *name)
 {
     run(f, "(find . -name 'gfx*' -printf '%%p %%s %%T@ %%m\n' | sort; cat gfx*) > notes-%s", name);
@@ -96,7 +96,7 @@ static void assert_all_live(struct fixture *f)
     assert_false(kern_db_is_damaged(f->db));
 }
 
-TEST(kern_db, sees_rows_that_are_only_in_the_log_of_a_writer)
+TEST(kern_db, live_rows_that_are_only_in_the_log_are_read)
 {
     struct fixture *f = *state;
     struct writer w;
@@ -110,7 +110,7 @@ TEST(kern_db, sees_rows_that_are_only_in_the_log_of_a_writer)
     writer_kill(&w);
 }
 
-TEST(kern_db, an_immutable_reader_looks_at_no_log)
+TEST(kern_db, an_immutable_reader_ignores_the_log)
 {
     struct fixture *f = *state;
     struct writer w;
@@ -122,7 +122,7 @@ TEST(kern_db, an_immutable_reader_looks_at_no_log)
     writer_kill(&w);
 }
 
-TEST(kern_db, a_transaction_under_way_is_not_there)
+TEST(kern_db, an_unfinished_transaction_is_not_read)
 {
     struct fixture *f = *state;
     struct writer w;
@@ -135,7 +135,7 @@ TEST(kern_db, a_transaction_under_way_is_not_there)
     writer_kill(&w);
 }
 
-TEST(kern_db, sees_the_rows_of_a_writer_that_was_killed)
+TEST(kern_db, rows_of_a_killed_writer_are_read)
 {
     struct fixture *f = *state;
     struct writer w;
@@ -148,7 +148,7 @@ TEST(kern_db, sees_the_rows_of_a_writer_that_was_killed)
     assert_untouched(f);
 }
 
-TEST(kern_db, sees_the_log_where_its_index_file_is_gone)
+TEST(kern_db, a_log_without_its_shm_file_is_read)
 {
     struct fixture *f = *state;
     struct writer w;
@@ -179,7 +179,7 @@ TEST(kern_db, a_database_in_a_read_only_directory_is_read)
     writer_kill(&w);
 }
 
-TEST(kern_db, waits_for_no_reader_and_stops_no_writer)
+TEST(kern_db, a_live_reader_neither_waits_nor_blocks_writers)
 {
     struct fixture *f = *state;
     struct writer w;
@@ -188,7 +188,7 @@ TEST(kern_db, waits_for_no_reader_and_stops_no_writer)
     writer_do(&w, "pragma busy_timeout = 0; delete from kern_db where id = 40; "
                   "pragma wal_checkpoint(truncate); pragma journal_mode = delete");
     assert_string_equal(output_of(f, "head -c 20 %s | tail -c 2 | od -An -tx1", f->path), " 01 01");
-    assert_all_live(f); /* the state at opening */
+    assert_all_live(f); /* the state when it was opened */
     writer_kill(&w);
 }
 
@@ -207,7 +207,7 @@ TEST(kern_db, a_file_in_rollback_mode_is_read_too)
     writer_kill(&w);
 }
 
-/* Pages of a transaction that never ended are in the file, the old ones in the journal. */
+/* The file has pages of an unfinished transaction; the journal has the old ones. */
 TEST(kern_db, a_journal_left_by_a_dead_writer_is_rolled_back)
 {
     struct fixture *f = *state;
@@ -228,7 +228,7 @@ TEST(kern_db, a_journal_left_by_a_dead_writer_is_rolled_back)
     assert_untouched(f);
 }
 
-/* A journal may name another file, which SQLite would open, and delete. */
+/* A journal may state the name of another file, which SQLite would open and delete. */
 TEST(kern_db, a_journal_that_names_another_file_is_refused)
 {
     struct fixture *f = *state;
@@ -245,7 +245,7 @@ TEST(kern_db, a_journal_that_names_another_file_is_refused)
         "%s-journal",
         f->path);
     assert_int_equal(kern_db_open(f->path, KERN_DB_LIVE, &f->db, &f->err), KILN_CORRUPT);
-    assert_says(f->err.text, "over several files");
+    assert_says(f->err.text, "several");
     run(f, "test -e victim");
 }
 
@@ -262,7 +262,7 @@ TEST(kern_db, the_holder_of_a_lock_is_named)
     writer_kill(&w);
 }
 
-TEST(kern_db, leaves_no_copy_behind)
+TEST(kern_db, a_live_reader_leaves_no_copy_behind)
 {
     struct fixture *f = *state;
     add_rows(f, 5);
@@ -282,7 +282,7 @@ TEST(kern_db, leaves_no_copy_behind)
 
 /* ---- copies ---- */
 
-TEST(kern_db, a_copy_stands_alone)
+TEST(kern_db, a_copy_of_a_live_database_is_complete)
 {
     struct fixture *f = *state;
     struct writer w;
@@ -302,7 +302,7 @@ TEST(kern_db, a_copy_stands_alone)
     assert_all_live(f);
 }
 
-TEST(kern_db, a_copy_replaces_nothing)
+TEST(kern_db, a_copy_never_overwrites_a_file)
 {
     struct fixture *f = *state;
     char copy[PATH_LENGTH_MAX];
@@ -316,7 +316,7 @@ TEST(kern_db, a_copy_replaces_nothing)
     assert_string_equal(output_of(f, "cat copy.kdb copy.kdb-wal | tr -d '\\n'"), "minemine");
 }
 
-TEST(kern_db, a_copy_of_something_else_is_refused_and_gone)
+TEST(kern_db, a_copy_of_another_kind_of_file_is_refused_and_removed)
 {
     struct fixture *f = *state;
     char copy[PATH_LENGTH_MAX];

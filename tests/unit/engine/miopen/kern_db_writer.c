@@ -16,7 +16,7 @@ static struct kern_db_writer *create(struct fixture *f, const char *path)
     return writer;
 }
 
-static void add(struct fixture *f, struct kern_db_writer *writer, size_t at)
+static void write_row(struct fixture *f, struct kern_db_writer *writer, size_t at)
 {
     BUFFER_AUTO struct buffer object = object_of(f, at);
     must(kern_db_writer_add(writer, bytes_of_text(f->rows[at].name),
@@ -28,7 +28,7 @@ static void write_all(struct fixture *f, const char *path)
 {
     KILN_AUTO(kern_db_writer) struct kern_db_writer *writer = create(f, path);
     for (size_t i = 0; i < f->count; i++)
-        add(f, writer, i);
+        write_row(f, writer, i);
     must(kern_db_writer_finish(writer, &f->err), f->err);
 }
 
@@ -37,7 +37,7 @@ static const char *query(struct fixture *f, const char *sql)
     return output_of(f, "sqlite3 %s \"%s\"", f->path, sql);
 }
 
-TEST(kern_db, writes_the_schema_of_miopen)
+TEST(kern_db, a_written_kdb_has_miopens_schema)
 {
     struct fixture *f = *state;
     add_rows(f, ROWS);
@@ -70,12 +70,12 @@ TEST(kern_db, miopen_s_own_statements_leave_the_schema_alone)
     free(f->rows[3].name);
     f->rows[3].name = strdup("added_by_plain_tools.o");
     f->rows[3].packed = true;
-    write_rows(f, "pragma journal_mode = wal;", NULL); /* replaces our rows, adds one */
+    write_rows(f, "pragma journal_mode = wal;", NULL); /* replaces the rows and adds one */
     assert_string_equal(query(f, "select count(*) from kern_db"), "4");
     assert_string_equal(query(f, "select count(*) from sqlite_schema"), "2");
 }
 
-TEST(kern_db, plain_tools_read_every_row)
+TEST(kern_db, sqlite3_and_bzip2_read_every_written_row)
 {
     struct fixture *f = *state;
     add_rows(f, ROWS);
@@ -106,7 +106,7 @@ TEST(kern_db, plain_tools_read_every_row)
     }
 }
 
-TEST(kern_db, writes_the_rows_that_plain_tools_write)
+TEST(kern_db, written_rows_equal_those_of_sqlite3_and_bzip2)
 {
     struct fixture *f = *state;
     char plain[PATH_LENGTH_MAX];
@@ -140,7 +140,7 @@ TEST(kern_db, an_incompressible_object_is_stored_uncompressed)
                         "abc|0|900150983cd24fb0d6963f7d28e17f72");
 }
 
-TEST(kern_db, the_same_rows_are_the_same_bytes)
+TEST(kern_db, equal_rows_give_equal_kdb_files)
 {
     struct fixture *f = *state;
     char other[PATH_LENGTH_MAX];
@@ -172,7 +172,7 @@ static enum kiln_code try_row(struct fixture *f, struct kern_db_writer *writer, 
     return kern_db_writer_add(writer, name, args, raw, &f->err);
 }
 
-TEST(kern_db, refuses_a_row_and_goes_on)
+TEST(kern_db, after_a_refused_row_the_kdb_writer_continues)
 {
     struct fixture *f = *state;
     static char letters[(64u << 10) + 1];
@@ -184,16 +184,16 @@ TEST(kern_db, refuses_a_row_and_goes_on)
     must(try_row(f, writer, name, args, raw), f->err);
 
     assert_int_equal(try_row(f, writer, name, args, raw), KILN_INVALID);
-    assert_says(f->err.text, "adding the kernel 'a.o': there is one of the same name");
+    assert_says(f->err.text, "'a.o'");
     assert_int_equal(try_row(f, writer, name, most, bytes_of("", 0)), KILN_INVALID);
-    assert_says(f->err.text, "empty object");
+    assert_says(f->err.text, "empty");
     assert_int_equal(try_row(f, writer, name, more, raw), KILN_INVALID);
-    assert_says(f->err.text, "arguments may have 65536 bytes, not 65537");
+    assert_says(f->err.text, "65537");
     assert_int_equal(try_row(f, writer, more, args, raw), KILN_INVALID);
     assert_int_equal(try_row(f, writer, nul, args, raw), KILN_INVALID);
-    assert_says(f->err.text, "may not hold a NUL");
+    assert_says(f->err.text, "NUL");
     assert_int_equal(try_row(f, writer, name, args, bytes_of(letters, (256u << 20) + 1)),
-                     KILN_INVALID); /* refused before it is looked at */
+                     KILN_INVALID); /* refused before it is read */
     assert_says(f->err.text, "268435456");
 
     must(try_row(f, writer, name, most, raw), f->err);
@@ -201,17 +201,17 @@ TEST(kern_db, refuses_a_row_and_goes_on)
     assert_string_equal(query(f, "select count(*) from kern_db"), "2");
 }
 
-TEST(kern_db, an_abandoned_file_is_gone)
+TEST(kern_db, an_unfinished_kdb_is_removed)
 {
     struct fixture *f = *state;
     add_rows(f, 5);
     struct kern_db_writer *writer = create(f, f->path);
-    add(f, writer, 0);
+    write_row(f, writer, 0);
     kern_db_writer_destroy(writer);
     assert_string_equal(output_of(f, "ls"), "");
 }
 
-TEST(kern_db, writes_over_nothing)
+TEST(kern_db, the_kdb_writer_never_overwrites_a_file)
 {
     struct fixture *f = *state;
     struct kern_db_writer *writer = NULL;
@@ -224,15 +224,15 @@ TEST(kern_db, writes_over_nothing)
     assert_null(writer);
 }
 
-/* A file size limit is what a full disk looks like to the writer. */
-TEST(kern_db, a_full_disk_leaves_nothing)
+/* A limit on the file size has the same effect on the writer as a full disk. */
+TEST(kern_db, a_full_disk_leaves_no_kdb)
 {
     struct fixture *f = *state;
     struct rlimit before, small = { 0 };
     add_rows(f, ROWS);
     struct kern_db_writer *writer = create(f, f->path);
     for (size_t i = 0; i < f->count; i++)
-        add(f, writer, i);
+        write_row(f, writer, i);
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     small = (struct rlimit){ .rlim_cur = 20000, .rlim_max = before.rlim_max };
@@ -241,7 +241,7 @@ TEST(kern_db, a_full_disk_leaves_nothing)
     enum kiln_code rc = kern_db_writer_finish(writer, &f->err);
 
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    assert_says(f->err.text, "free disk space");
+    assert_says(f->err.text, "disk space");
     assert_int_equal(rc, KILN_FULL);
     assert_string_equal(output_of(f, "ls"), "");
     kern_db_writer_destroy(writer);

@@ -17,7 +17,7 @@ struct fixture {
     struct buffer reported; /* a line for each record and each bad row */
     size_t records, bad;
     bool stop;
-    struct perf_db_writer *writer; /* every record goes there too; owned */
+    struct perf_db_writer *writer; /* owned; gets every record, too */
     struct kiln_err err;
 };
 
@@ -57,7 +57,7 @@ static void run_sql(const char *path, const char *sql)
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
-/* As MIOpen's, but nothing forbids what the tests put in. */
+/* MIOpen's schema without the constraints, so that tests can insert invalid rows. */
 static const char loose[] =
     "create table config (id integer primary key, layout text, data_type text, direction text,"
     "spatial_dim int, in_channels int, in_h int, in_w int, in_d int, fil_h int, fil_w int,"
@@ -121,7 +121,7 @@ static const char *read_loose(struct fixture *f, const char *sql)
 #define RECORD_3 "3 " KEY("8") "=A:7;C:8 11 14\n"
 #define RECORD_5 "5 " KEY("9") "=B:1,2;A: 10 12\n"
 
-TEST(perf_db, gives_records_by_config_and_entries_by_id)
+TEST(perf_db, perf_db_records_come_by_config_and_entries_by_id)
 {
     assert_string_equal(read_loose(*state, ""), RECORD_3 RECORD_5);
 }
@@ -136,50 +136,51 @@ static const struct {
     const char *sql, *says;
     size_t bad;
 } damage[] = {
-    { "insert into perf_db values (20,NULL,3,'1')", "bad 20 row of perf_db: its solver has", 1 },
-    { "insert into perf_db values (20,'D',3,NULL)", "bad 20 row of perf_db: its params has", 1 },
-    { "insert into perf_db values (20,'D',3,x'31')", "bad 20 row of perf_db: its params has", 1 },
-    { "insert into perf_db values (20,'D',NULL,'1')", "bad 20 row of perf_db: its config has", 1 },
-    { "insert into perf_db values (20,'D','x','1')", "bad 20 row of perf_db: its config has", 1 },
-    { "insert into perf_db values (20,'D',3.5,'1')", "bad 20 row of perf_db: its config has", 1 },
-    { "insert into perf_db values (20,'',3,'1')", "bad 20 row of perf_db: the id of an", 1 },
-    { "insert into perf_db values (20,'D;E:1',3,'1')", "bad 20 row of perf_db", 1 },
-    { "insert into perf_db values (20,'D:1',3,'1')", "bad 20 row of perf_db", 1 },
-    { "insert into perf_db values (20,'D',3,'1;E:2')", "bad 20 row of perf_db: its texts have", 1 },
-    { "insert into perf_db values (20,'D',3,'1=2')", "bad 20 row of perf_db: the text of", 1 },
-    { "insert into perf_db values (20,'D',3,'1'||char(10))", "the byte 0x0a", 1 },
-    { "insert into perf_db values (20,'D',3,'1'||char(0)||'2')", "the byte 0x00", 1 },
-    { "insert into perf_db values (20,'D',3,printf('%070000d',1))", "more than 65536 bytes", 1 },
-    { "insert into perf_db values (20,'D',99,'1')", "bad 20 row of perf_db: the table config", 1 },
-    { "insert into perf_db values (20,'D',-3,'1')", "no good row -3", 1 },
-    { "insert into perf_db values (20,'D',4,'1')", "no good row 4", 1 },
-    { "insert into perf_db values (-20,'D',3,'1')", "its id -20 is out of order", 1 },
-    { "insert into perf_db values (20,'A',3,'1')", "bad 20 row of perf_db: there is an earlier",
-      1 },
+    { "insert into perf_db values (20,NULL,3,'1')", "solver", 1 },
+    { "insert into perf_db values (20,'D',3,NULL)", "params", 1 },
+    { "insert into perf_db values (20,'D',3,x'31')", "params", 1 },
+    { "insert into perf_db values (20,'D',NULL,'1')", "config", 1 },
+    { "insert into perf_db values (20,'D','x','1')", "config", 1 },
+    { "insert into perf_db values (20,'D',3.5,'1')", "config", 1 },
+    { "insert into perf_db values (20,'',3,'1')", "id", 1 },
+    { "insert into perf_db values (20,'D;E:1',3,'1')", "bad 20", 1 },
+    { "insert into perf_db values (20,'D:1',3,'1')", "bad 20", 1 },
+    { "insert into perf_db values (20,'D',3,'1;E:2')", "its texts", 1 },
+    { "insert into perf_db values (20,'D',3,'1=2')", "the text", 1 },
+    { "insert into perf_db values (20,'D',3,'1'||char(10))", "0x0a", 1 },
+    { "insert into perf_db values (20,'D',3,'1'||char(0)||'2')", "0x00", 1 },
+    { "insert into perf_db values (20,'D',3,printf('%070000d',1))", "65536", 1 },
+    { "insert into perf_db values (20,'D',99,'1')", "99", 1 },
+    { "insert into perf_db values (20,'D',-3,'1')", "row -3", 1 },
+    { "insert into perf_db values (20,'D',4,'1')", "row 4", 1 },
+    { "insert into perf_db values (-20,'D',3,'1')", "-20", 1 },
+    { "insert into perf_db values (20,'A',3,'1')", "earlier", 1 },
     { "insert into config select 7,layout,data_type,direction,spatial_dim,in_channels,in_h,in_w,"
       "in_d,fil_h,fil_w,fil_d,out_channels,batchsize,pad_h,pad_w,pad_d,conv_stride_h,"
       "conv_stride_w,conv_stride_d,dilation_h,dilation_w,dilation_d,bias,group_count from config "
       "where id = 3",
-      "bad 7 row of config: there is an earlier", 1 },
-    { "update config set id = -3 where id = 3", "bad 0 row of config: its id -3", 3 },
-    { "update config set in_h = -56 where id = 3", "bad 3 row of config: its in_h is negative", 3 },
-    { "update config set in_h = 'x' where id = 3", "bad 3 row of config: its in_h has the", 3 },
-    { "update config set bias = NULL where id = 3", "bad 3 row of config: its bias has the", 3 },
-    { "update config set pad_d = 1.5 where id = 3", "bad 3 row of config: its pad_d has the", 3 },
-    { "update config set layout = '' where id = 3", "bad 3 row of config: the layout is empty", 3 },
-    { "update config set layout = 'NxC' where id = 3", "the layout has an 'x'", 3 },
-    { "update config set layout = 'N=C' where id = 3", "the layout has a '='", 3 },
+      "bad 7", 1 },
+    { "update config set id = -3 where id = 3", "-3", 3 },
+    { "update config set in_h = -56 where id = 3", "in_h", 3 },
+    { "update config set in_h = 'x' where id = 3", "in_h", 3 },
+    { "update config set bias = NULL where id = 3", "bias", 3 },
+    { "update config set pad_d = 1.5 where id = 3", "pad_d", 3 },
+    { "update config set layout = '' where id = 3", "layout", 3 },
+    { "update config set layout = 'NxC' where id = 3", "'x'", 3 },
+    { "update config set layout = 'N=C' where id = 3", "'='", 3 },
     { "update config set layout = 5 where id = 3; update config set direction = x'46' where id = 3",
-      "bad 3 row of config: its direction has", 3 },
-    { "update config set layout = printf('%01020d',1) where id = 3", "key has more than 1024", 3 },
+      "direction", 3 },
+    { "update config set layout = printf('%01020d',1) where id = 3", "1024", 3 },
 };
 
-TEST(perf_db, a_bad_row_is_reported_with_its_id_and_left_out)
+TEST(perf_db, a_bad_row_is_reported_with_its_id_and_skipped)
 {
     struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(damage) / sizeof(damage[0]); i++) {
         const char *reported = read_loose(f, damage[i].sql);
         assert_says(reported, damage[i].says);
+        if (strstr(damage[i].sql, "(20,"))
+            assert_says(reported, "bad 20 ");
         assert_says(reported, RECORD_5);
         if (f->bad != damage[i].bad || (damage[i].bad == 1) != (f->records == 2))
             fail_msg("%s:\n%s", damage[i].sql, reported);
@@ -193,28 +194,28 @@ TEST(perf_db, rows_beyond_the_limit_of_a_record_are_reported)
     const char *reported =
         read_loose(*state, "with recursive n(i) as (select 100 union all select i + 1 from n where "
                            "i < 400) insert into perf_db select i, 'S' || i, 3, '' from n");
-    assert_says(reported, "bad 354 row of perf_db: its problem has too many rows");
+    assert_says(reported, "bad 354");
     assert_null(strstr(reported, "bad 353 "));
     assert_says(reported, "bad 400 ");
     reported = read_loose(*state, "insert into perf_db values (20,'D',3,printf('%040000d',1)),"
                                   "(21,'E',3,printf('%040000d',1))");
-    assert_says(reported, "bad 21 row of perf_db: the rows of its problem are too long");
+    assert_says(reported, "bad 21");
     assert_null(strstr(reported, "bad 20 "));
 }
 
 static const struct {
     const char *sql, *says;
 } others[] = {
-    { "drop table perf_db", "has no table 'perf_db'" },
-    { "drop table config", "has no table 'config'" },
-    { "alter table config drop column pad_w", "table 'config' of" },
-    { "alter table config drop column pad_w", "has no column 'pad_w'" },
-    { "alter table perf_db drop column params", "has no column 'params'" },
+    { "drop table perf_db", "table 'perf_db'" },
+    { "drop table config", "table 'config'" },
+    { "alter table config drop column pad_w", "table 'config'" },
+    { "alter table config drop column pad_w", "column 'pad_w'" },
+    { "alter table perf_db drop column params", "column 'params'" },
     { "drop table perf_db; create view perf_db as select 1 id, 'A' solver, 3 config, '1' params",
-      "has no table 'perf_db'" },
+      "table 'perf_db'" },
 };
 
-TEST(perf_db, a_database_that_is_no_perf_db_is_refused_with_what_it_lacks)
+TEST(perf_db, a_database_without_perf_db_tables_is_refused)
 {
     struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
@@ -227,7 +228,7 @@ TEST(perf_db, a_database_that_is_no_perf_db_is_refused_with_what_it_lacks)
     }
 }
 
-TEST(perf_db, a_file_that_is_no_database_is_refused)
+TEST(perf_db, a_file_that_is_not_a_database_is_refused)
 {
     struct fixture *f = *state;
     must(fs_replace_file(f->path, bytes_of_text("gfx906 and so on, but no database at all"), 0600,
@@ -239,7 +240,7 @@ TEST(perf_db, a_file_that_is_no_database_is_refused)
     assert_says(f->err.text, f->path);
 }
 
-TEST(perf_db, the_caller_can_stop)
+TEST(perf_db, the_caller_can_stop_reading_a_perf_db)
 {
     struct fixture *f = *state;
     read_loose(f, "");
@@ -251,7 +252,7 @@ TEST(perf_db, the_caller_can_stop)
     assert_int_equal(f->records, 0);
 }
 
-/* Whatever a damaged page says: an answer, and no record that is malformed. */
+/* A damaged page may cost records, but the reader must return, without any malformed record. */
 TEST(perf_db, damaged_pages_neither_crash_nor_hang_the_reader)
 {
     struct fixture *f = *state;
@@ -294,8 +295,8 @@ TEST(perf_db, written_records_are_read_back_with_their_ids)
     assert_string_equal((const char *)f->reported.data, RECORD_3 "5 " KEY("9") "=\n");
 }
 
-static enum kiln_code add(struct fixture *f, const char *key, const char *value, uint64_t config,
-                          const uint64_t *ids)
+static enum kiln_code write_record(struct fixture *f, const char *key, const char *value,
+                                   uint64_t config, const uint64_t *ids)
 {
     const struct tuning_record record = {
         .key = bytes_of_text(key), .value = bytes_of_text(value), .line = config, .ids = ids
@@ -303,13 +304,13 @@ static enum kiln_code add(struct fixture *f, const char *key, const char *value,
     return perf_db_writer_add(f->writer, &record, &f->err);
 }
 
-TEST(perf_db, numbers_on_where_no_ids_are_given)
+TEST(perf_db, records_without_ids_get_the_next_ids)
 {
     struct fixture *f = *state;
     const uint64_t ids[] = { 70, 60 };
     must(perf_db_create(f->copy, &f->writer, &f->err), f->err);
-    must(add(f, KEY("1"), "A:1;B:2", 9, ids), f->err);
-    must(add(f, KEY("2"), "A:1;B:", 0, NULL), f->err);
+    must(write_record(f, KEY("1"), "A:1;B:2", 9, ids), f->err);
+    must(write_record(f, KEY("2"), "A:1;B:", 0, NULL), f->err);
     finish(f);
     must(try_read(f, f->copy), f->err);
     assert_string_equal((const char *)f->reported.data,
@@ -331,17 +332,17 @@ TEST(perf_db, a_refused_record_leaves_nothing_behind)
                                         "2x" KEY("8"),
                                         "2x64" };
     must(perf_db_create(f->copy, &f->writer, &f->err), f->err);
-    must(add(f, KEY("1"), "A:1", 0, NULL), f->err);
+    must(write_record(f, KEY("1"), "A:1", 0, NULL), f->err);
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-        assert_int_equal(add(f, keys[i], "A:1", 0, NULL), KILN_INVALID);
-    assert_int_equal(add(f, KEY("1"), "B:1", 0, NULL), KILN_INVALID);
-    assert_says(f->err.text, "there already");
-    assert_int_equal(add(f, KEY("2"), "B:1", 1, NULL), KILN_INVALID);
-    assert_int_equal(add(f, KEY("2"), "B:1;B:2", 0, NULL), KILN_INVALID);
-    assert_int_equal(add(f, KEY("2"), "B:1;C:2", 0, taken), KILN_INVALID);
-    assert_int_equal(add(f, KEY("2"), "B:1", 0, zero), KILN_INVALID);
-    assert_int_equal(add(f, KEY("2"), "B", 0, NULL), KILN_INVALID);
-    must(add(f, KEY("3"), "B:1", 0, NULL), f->err);
+        assert_int_equal(write_record(f, keys[i], "A:1", 0, NULL), KILN_INVALID);
+    assert_int_equal(write_record(f, KEY("1"), "B:1", 0, NULL), KILN_INVALID);
+    assert_says(f->err.text, "exists already");
+    assert_int_equal(write_record(f, KEY("2"), "B:1", 1, NULL), KILN_INVALID);
+    assert_int_equal(write_record(f, KEY("2"), "B:1;B:2", 0, NULL), KILN_INVALID);
+    assert_int_equal(write_record(f, KEY("2"), "B:1;C:2", 0, taken), KILN_INVALID);
+    assert_int_equal(write_record(f, KEY("2"), "B:1", 0, zero), KILN_INVALID);
+    assert_int_equal(write_record(f, KEY("2"), "B", 0, NULL), KILN_INVALID);
+    must(write_record(f, KEY("3"), "B:1", 0, NULL), f->err);
     finish(f);
     must(try_read(f, f->copy), f->err);
     assert_string_equal((const char *)f->reported.data,
@@ -352,7 +353,7 @@ TEST(perf_db, an_unfinished_file_is_removed_and_an_existing_one_kept)
 {
     struct fixture *f = *state;
     must(perf_db_create(f->copy, &f->writer, &f->err), f->err);
-    must(add(f, KEY("1"), "A:1", 0, NULL), f->err);
+    must(write_record(f, KEY("1"), "A:1", 0, NULL), f->err);
     perf_db_writer_destroy(f->writer);
     f->writer = NULL;
     assert_int_not_equal(access(f->copy, F_OK), 0);
@@ -362,14 +363,14 @@ TEST(perf_db, an_unfinished_file_is_removed_and_an_existing_one_kept)
     must(try_read(f, f->path), f->err);
 }
 
-TEST(perf_db, the_same_records_give_the_same_bytes)
+TEST(perf_db, equal_records_give_equal_perf_dbs)
 {
     struct fixture *f = *state;
     struct buffer files[2];
     for (unsigned i = 0; i < 2; i++) {
         unlink(f->copy);
         must(perf_db_create(f->copy, &f->writer, &f->err), f->err);
-        must(add(f, KEY("1"), "A:1;B:2", 0, NULL), f->err);
+        must(write_record(f, KEY("1"), "A:1;B:2", 0, NULL), f->err);
         finish(f);
         buffer_init(&files[i], 1u << 20);
         must(fs_read_file(f->copy, 1u << 20, &files[i], &f->err), f->err);

@@ -27,13 +27,13 @@ typedef size_t key_write(const struct problem *p, char text[PROBLEM_KEY_MAX]);
 enum reason { LARGE_FILTER, LARGE_TENSOR, OLD_LAYOUT, REASON_COUNT };
 
 static const struct {
-    const char *says; /* part of the parser's sentence */
+    const char *says; /* part of the parser's message */
     const char *why;
 } reasons[] = {
-    [LARGE_FILTER] = { "the output is empty",
+    [LARGE_FILTER] = { "is empty",
                        "the filter exceeds the padded input: MIOpen takes the output to be 1" },
-    [LARGE_TENSOR] = { "2147483647 are the most", "a tensor has 2^31 elements or more" },
-    [OLD_LAYOUT] = { "three dimensions and the layout 'NCHW'",
+    [LARGE_TENSOR] = { "2147483647", "a tensor has 2^31 elements or more" },
+    [OLD_LAYOUT] = { "layout 'NCHW'",
                      "3-D rows that an older MIOpen called NCHW, where it asks for NCDHW today" },
 };
 
@@ -97,7 +97,8 @@ static void path_of(const char *name, char path[512])
     snprintf(path, 512, "%s/%s", data ? data : KILN_TEST_DATA, name);
 }
 
-/* Opens an unpacked copy, which the caller unlinks; -1 and a line where the file is not there. */
+/* Opens an unpacked copy, which the caller unlinks. -1, with a line on the terminal, if the file is
+ * missing. */
 static int unpacked(const char *name, char ret_copy[64])
 {
     char path[512];
@@ -141,7 +142,7 @@ static void try_find_file(const struct expected *expected)
     compare(&t, expected);
 }
 
-/* A row as MIOpen's own converter joins it: numbers, then words, with an x between. */
+/* Joins a row as MIOpen's own converter does: numbers, then texts, separated by 'x'. */
 #define EACH_COLUMN                                                                       \
     "SELECT spatial_dim||'x'||in_channels||'x'||in_h||'x'||in_w||'x'||in_d||'x'||fil_h"   \
     "||'x'||fil_w||'x'||fil_d||'x'||out_channels||'x'||batchsize||'x'||pad_h||'x'||pad_w" \
@@ -149,7 +150,7 @@ static void try_find_file(const struct expected *expected)
     "||dilation_h||'x'||dilation_w||'x'||dilation_d||'x'||bias||'x'||group_count||'x'"    \
     "||layout||'x'||data_type||'x'||direction FROM config"
 
-/* |is_copy|: unlinked once it is open. */
+/* |is_copy|: unlinks the file after opening it. */
 static void try_perf_rows(const char *path, bool is_copy, const struct expected *expected)
 {
     static const char *const statements[] = { EACH_COLUMN };
@@ -226,7 +227,7 @@ TEST(plain, every_perf_row_that_miopen_wrote_for_a_user_survives)
     try_perf_rows(path, false, &(struct expected){ "gfx906_60_1.1.0.udb", 216, { 0, 0, 0 } });
 }
 
-/* A problem's line, and its FindDb key. */
+/* A command line and the FindDb key of its problem. */
 static void try_driver_file(const char *name)
 {
     char path[512], line[4096], driver[1024], key[PROBLEM_KEY_MAX];

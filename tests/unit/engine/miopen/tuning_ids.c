@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The set of ids of one record. */
+/* Tests the set of ids of one record. */
 #include "tests/support/test.h"
 
 #include "engine/miopen/tuning_ids.h"
@@ -42,7 +42,7 @@ static void fill(struct fixture *f)
         assert_int_equal(tuning_ids_add(&f->ids, id(f, i)), TUNING_ID_IS_NEW);
 }
 
-TEST(tuning_ids, an_id_is_known_once_it_was_added)
+TEST(tuning_ids, an_added_tuning_id_is_known)
 {
     struct fixture *f = *state;
     assert_false(tuning_ids_has(&f->ids, id(f, 1)));
@@ -53,7 +53,7 @@ TEST(tuning_ids, an_id_is_known_once_it_was_added)
     assert_int_equal(f->ids.count, 1);
 }
 
-TEST(tuning_ids, a_full_set_knows_its_ids_and_takes_no_other)
+TEST(tuning_ids, a_full_set_of_tuning_ids_refuses_new_ones)
 {
     struct fixture *f = *state;
     fill(f);
@@ -64,7 +64,7 @@ TEST(tuning_ids, a_full_set_knows_its_ids_and_takes_no_other)
     assert_true(bytes_equal_text(f->ids.ids[TUNING_ENTRIES_MAX - 1], "255"));
 }
 
-TEST(tuning_ids, a_cleared_set_knows_none_and_is_as_large_as_before)
+TEST(tuning_ids, a_cleared_set_of_tuning_ids_is_empty)
 {
     struct fixture *f = *state;
     for (unsigned round = 0; round < 3; round++) {

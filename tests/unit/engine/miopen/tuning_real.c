@@ -12,7 +12,7 @@
 
 #define FILE_MAX (1ull << 30)
 
-/* Counted by other means: lines and their entries by a script, rows by sqlite3(1). */
+/* Counted independently: lines and entries by a script, rows by sqlite3(1). */
 static const struct {
     const char *name;
     size_t records, entries;
@@ -31,7 +31,7 @@ struct fixture {
     char directory[64], path[100], copy[100];
     size_t records, entries, bad;
     struct buffer again;           /* the lines of a text */
-    uint64_t bad_lines;            /* their sum */
+    uint64_t bad_lines;            /* sum of their line numbers */
     uint64_t hash;                 /* of all records of a database */
     struct perf_db_writer *writer; /* owned */
     struct kiln_err err;
@@ -61,7 +61,8 @@ static int teardown(void **state)
 
 FIXTURE(tuning_real, setup, teardown);
 
-/* Unpacked where it is packed; false, loudly, when it is not there. */
+/* Reads a file and unpacks it if necessary. False, with a line on the terminal, if it is missing.
+ */
 static bool put_file(struct fixture *f, const char *name)
 {
     const char *data = getenv("KILN_TEST_DATA");
@@ -148,7 +149,7 @@ TEST(tuning_real, every_line_of_genuine_texts_is_read_and_comes_back_byte_by_byt
     }
 }
 
-/* The smallest text: each of some 1 000 lines gets a byte, anywhere, that no record holds. */
+/* Inserts a byte that no record may contain into each of about 1000 lines. */
 TEST(tuning_real, each_of_1000_damaged_lines_is_reported_and_no_other_is_lost)
 {
     struct fixture *f = *state;

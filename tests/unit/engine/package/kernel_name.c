@@ -55,7 +55,7 @@ static void drop_headers(struct fixture *f)
     f->source.header_count = 0;
 }
 
-/* Static: the latest eight names. */
+/* Returns static memory, which eight later calls reuse. */
 static const char *name(struct fixture *f)
 {
     static char names[8][300];
@@ -78,7 +78,7 @@ static const char *args(struct fixture *f, const char *target_text)
     return text;
 }
 
-TEST(kernel_name, names_a_kernel_by_its_program_and_source)
+TEST(kernel_name, kernel_name_has_program_and_source_hash)
 {
     struct fixture *f = *state;
     add_header(f, "kiln/prelude.h", "#define X 1\n");
@@ -91,8 +91,8 @@ TEST(kernel_name, names_a_kernel_by_its_program_and_source)
     assert_string_equal(text + 31, ".o");
 }
 
-/* A change here makes every package that was built before it useless. */
-TEST(kernel_name, keeps_its_names_from_version_to_version)
+/* If this name changes, kiln no longer finds kernels in packages that were built earlier. */
+TEST(kernel_name, kernel_names_are_stable_between_versions)
 {
     struct fixture *f = *state;
     add_header(f, "kiln/prelude.h", "#define X 1\n");
@@ -113,7 +113,7 @@ TEST(kernel_name, keeps_its_names_from_version_to_version)
     assert_string_equal(name(f), wanted);
 }
 
-TEST(kernel_name, another_source_header_or_abi_is_another_name)
+TEST(kernel_name, another_source_header_or_abi_gives_another_kernel_name)
 {
     struct fixture *f = *state;
     add_header(f, "a.h", "1");
@@ -136,7 +136,7 @@ TEST(kernel_name, another_source_header_or_abi_is_another_name)
     assert_string_not_equal(name(f), before);
 }
 
-TEST(kernel_name, options_are_in_the_arguments_not_in_the_name)
+TEST(kernel_name, options_are_part_of_kernel_arguments_not_of_the_name)
 {
     struct fixture *f = *state;
     const char *before = name(f);
@@ -146,7 +146,7 @@ TEST(kernel_name, options_are_in_the_arguments_not_in_the_name)
     assert_string_equal(args(f, "gfx90a"), "-O2 -mcpu=gfx90a");
 }
 
-TEST(kernel_name, the_order_of_headers_does_not_matter)
+TEST(kernel_name, header_order_does_not_change_the_kernel_name)
 {
     struct fixture *f = *state;
     add_header(f, "a.h", "1");
@@ -159,7 +159,7 @@ TEST(kernel_name, the_order_of_headers_does_not_matter)
     assert_string_equal(name(f), before);
 }
 
-TEST(kernel_name, writes_arguments_as_miopen_does)
+TEST(kernel_name, kernel_arguments_have_miopens_form)
 {
     struct fixture *f = *state;
 
@@ -171,7 +171,7 @@ TEST(kernel_name, writes_arguments_as_miopen_does)
     assert_string_equal(args(f, "gfx906"), " -mcpu=gfx906");
 }
 
-TEST(kernel_name, a_name_that_a_kernel_cannot_have_is_refused)
+TEST(kernel_name, an_invalid_program_name_is_refused)
 {
     struct fixture *f = *state;
     char long_name[300];
@@ -191,7 +191,7 @@ TEST(kernel_name, a_name_that_a_kernel_cannot_have_is_refused)
     assert_int_equal(f->text.size, 0);
 }
 
-TEST(kernel_name, refuses_headers_that_are_cut_short)
+TEST(kernel_name, truncated_headers_are_refused)
 {
     struct fixture *f = *state;
     add_header(f, "a.h", "text");
@@ -206,7 +206,7 @@ TEST(kernel_name, refuses_headers_that_are_cut_short)
     assert_int_equal(package_kernel_name(&f->source, &f->text, &f->err), KILN_INVALID);
 }
 
-TEST(kernel_name, says_when_the_buffer_is_too_small)
+TEST(kernel_name, a_full_name_buffer_is_reported)
 {
     struct fixture *f = *state;
     BUFFER_AUTO struct buffer small;

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* The linker's --wrap leads every fsync(2) of kiln's here. */
+/* The linker's --wrap redirects every fsync(2) call to this function. */
 static int fsyncs_until_full = -1; /* -1: none fails */
 int __wrap_fsync(int fd);
 
@@ -102,7 +102,7 @@ static enum kiln_code check_bytes(struct fixture *f, struct bytes manifest, cons
     return manifest_check(manifest, &trust, name, &f->file, &f->err);
 }
 
-static enum kiln_code check(struct fixture *f, const char *name)
+static enum kiln_code check_trusted(struct fixture *f, const char *name)
 {
     return check_bytes(f, buffer_view(&f->manifest), name);
 }
@@ -121,7 +121,7 @@ TEST(manifest, a_manifest_gives_size_hash_and_signer_of_a_signed_file)
     struct fixture *f = *state;
     sign_two(f);
 
-    must(check(f, "gfx906_60.kpkg"), f->err);
+    must(check_trusted(f, "gfx906_60.kpkg"), f->err);
 
     struct manifest_entry expected = entry_of("gfx906_60.kpkg");
     assert_int_equal(f->file.size, expected.size);
@@ -141,58 +141,58 @@ TEST(manifest, the_same_entries_give_the_same_manifest)
     assert_true(bytes_equal(buffer_view(&first), buffer_view(&f->manifest)));
 }
 
-TEST(manifest, says_which_files_a_manifest_names)
+TEST(manifest, a_file_missing_in_a_manifest_is_refused_with_its_list)
 {
     struct fixture *f = *state;
     sign_two(f);
 
-    assert_int_equal(check(f, "gfx908.kdb"), KILN_NOT_FOUND);
+    assert_int_equal(check_trusted(f, "gfx908.kdb"), KILN_NOT_FOUND);
 
     assert_says(f->err.text, "'gfx906_60");
     assert_says(f->err.text, "of 'alice'");
 }
 
-TEST(manifest, refuses_a_key_that_nobody_trusts)
+TEST(manifest, a_manifest_of_an_untrusted_key_is_refused)
 {
     struct fixture *f = *state;
     must(manifest_keygen(f->directory, "mallory", &f->err), f->err);
     snprintf(f->secret, sizeof(f->secret), "%s/mallory.key", f->directory);
     sign_two(f);
 
-    assert_int_equal(check(f, "gfx90a68.kdb"), KILN_DENIED);
+    assert_int_equal(check_trusted(f, "gfx90a68.kdb"), KILN_DENIED);
 
     assert_says(f->err.text, "trusted keys");
     assert_says(f->err.text, ".pub");
     trust(f, "mallory");
-    must(check(f, "gfx90a68.kdb"), f->err);
+    must(check_trusted(f, "gfx90a68.kdb"), f->err);
     assert_string_equal(f->file.signer, "mallory");
 }
 
-TEST(manifest, without_trusted_keys_nothing_is_genuine)
+TEST(manifest, without_trusted_keys_every_manifest_is_refused)
 {
     struct fixture *f = *state;
     sign_two(f);
     fs_remove_tree(AT_FDCWD, f->trusted);
 
-    assert_int_equal(check(f, "gfx90a68.kdb"), KILN_DENIED);
+    assert_int_equal(check_trusted(f, "gfx90a68.kdb"), KILN_DENIED);
     assert_says(f->err.text, "the 0");
 }
 
-TEST(manifest, says_when_the_trusted_keys_cannot_be_read)
+TEST(manifest, an_unreadable_directory_of_trusted_keys_is_reported)
 {
     struct fixture *f = *state;
     sign_two(f);
     fs_remove_tree(AT_FDCWD, f->trusted);
     write_text(f->trusted, "no directory", 0644);
 
-    enum kiln_code rc = check(f, "gfx90a68.kdb");
+    enum kiln_code rc = check_trusted(f, "gfx90a68.kdb");
 
     assert_int_not_equal(rc, KILN_OK);
     assert_says(f->err.text, "trusted keys");
 }
 
-/* What a check must say of a manifest that was changed; never that it is fine. */
-TEST(manifest, no_changed_byte_passes)
+/* A check of a changed manifest must fail with one of these codes. */
+TEST(manifest, a_manifest_with_a_changed_byte_is_refused)
 {
     struct fixture *f = *state;
     sign_two(f);
@@ -200,8 +200,8 @@ TEST(manifest, no_changed_byte_passes)
     for (size_t i = 0; i < f->manifest.size; i++) {
         for (unsigned bit = 0; bit < 8; bit++) {
             f->manifest.data[i] ^= (uint8_t)(1u << bit);
-            enum kiln_code rc = check(f, "gfx90a68.kdb");
-            if (rc == KILN_OK) { /* white space, or a letter of JSON that means the same */
+            enum kiln_code rc = check_trusted(f, "gfx90a68.kdb");
+            if (rc == KILN_OK) { /* white space, or another spelling of the same JSON */
                 assert_int_equal(f->file.size, expected.size);
                 assert_true(digest_equal(&f->file.sha256, &expected.sha256));
                 assert_string_equal(f->file.signer, "alice");
@@ -212,10 +212,10 @@ TEST(manifest, no_changed_byte_passes)
             f->manifest.data[i] ^= (uint8_t)(1u << bit);
         }
     }
-    must(check(f, "gfx90a68.kdb"), f->err);
+    must(check_trusted(f, "gfx90a68.kdb"), f->err);
 }
 
-TEST(manifest, no_cut_manifest_passes)
+TEST(manifest, a_truncated_manifest_is_refused)
 {
     struct fixture *f = *state;
     sign_two(f);
@@ -224,7 +224,7 @@ TEST(manifest, no_cut_manifest_passes)
                          KILN_CORRUPT);
 }
 
-TEST(manifest, a_signature_is_of_one_text)
+TEST(manifest, a_signature_of_another_manifest_is_refused)
 {
     struct fixture *f = *state;
     sign_two(f);
@@ -243,7 +243,7 @@ TEST(manifest, a_signature_is_of_one_text)
     assert_says(f->err.text, "'alice'");
 }
 
-/* Signs |text| as it is, which manifest_sign would not make. */
+/* Signs any |text|, including texts that manifest_sign never writes. */
 static enum kiln_code check_signed(struct fixture *f, const char *text)
 {
     BUFFER_AUTO struct buffer key;
@@ -268,7 +268,7 @@ static enum kiln_code check_signed(struct fixture *f, const char *text)
 #define ZEROS "0000000000000000000000000000000000000000000000000000000000000000"
 #define FILE_F "{\"name\":\"f\",\"size\":1,\"sha256\":\"" ZEROS "\"}"
 
-TEST(manifest, a_genuine_text_must_make_sense_too)
+TEST(manifest, a_signed_but_malformed_manifest_is_refused)
 {
     static const struct {
         const char *text, *says;
@@ -312,7 +312,7 @@ TEST(manifest, a_manifest_that_is_too_large_is_refused)
     assert_says(f->err.text, "large");
 }
 
-TEST(manifest, keys_that_make_no_sense_are_passed_over)
+TEST(manifest, invalid_key_files_are_skipped)
 {
     static const char *const files[] = {
         "",
@@ -332,17 +332,17 @@ TEST(manifest, keys_that_make_no_sense_are_passed_over)
     }
     assert_int_equal(mkfifo(path_in(f->trusted, "pipe.pub"), 0600), 0);
 
-    must(check(f, "gfx90a68.kdb"), f->err);
+    must(check_trusted(f, "gfx90a68.kdb"), f->err);
 
     assert_int_equal(unlink(path_in(f->trusted, "alice.pub")), 0);
-    assert_int_equal(check(f, "gfx90a68.kdb"), KILN_DENIED);
+    assert_int_equal(check_trusted(f, "gfx90a68.kdb"), KILN_DENIED);
     assert_says(f->err.text, "the 0");
     assert_says(f->err.text, "'0.pub'");
 }
 
 /* ---- keys ---- */
 
-TEST(manifest, keeps_the_secret_to_its_owner)
+TEST(manifest, a_secret_key_file_is_private_to_its_owner)
 {
     struct fixture *f = *state;
     struct stat secret, pub;
@@ -357,7 +357,7 @@ TEST(manifest, keeps_the_secret_to_its_owner)
     assert_int_equal(pub.st_mode & 07777, 0644);
 }
 
-TEST(manifest, makes_another_key_each_time)
+TEST(manifest, each_keygen_makes_a_different_key)
 {
     struct fixture *f = *state;
     BUFFER_AUTO struct buffer a, b;
@@ -373,7 +373,7 @@ TEST(manifest, makes_another_key_each_time)
     assert_false(bytes_equal(buffer_view(&a), buffer_view(&b)));
 }
 
-TEST(manifest, never_overwrites_a_key)
+TEST(manifest, keygen_never_overwrites_a_key)
 {
     struct fixture *f = *state;
     BUFFER_AUTO struct buffer before, after;
@@ -391,7 +391,7 @@ TEST(manifest, never_overwrites_a_key)
     assert_int_not_equal(access(path_in(f->directory, "carol.key"), F_OK), 0);
 }
 
-TEST(manifest, a_full_disk_leaves_no_half_of_a_key)
+TEST(manifest, a_full_disk_leaves_no_incomplete_key)
 {
     struct fixture *f = *state;
     for (int i = 0; i < 3; i++) { /* secret file, its directory, public file */
@@ -405,7 +405,7 @@ TEST(manifest, a_full_disk_leaves_no_half_of_a_key)
     must(manifest_keygen(f->directory, "bob", &f->err), f->err);
 }
 
-TEST(manifest, refuses_names_that_are_no_file_names)
+TEST(manifest, invalid_key_names_are_refused)
 {
     struct fixture *f = *state;
     char long_name[KEY_NAME_MAX + 1];
@@ -418,7 +418,7 @@ TEST(manifest, refuses_names_that_are_no_file_names)
     }
 }
 
-TEST(manifest, refuses_a_secret_that_others_may_read)
+TEST(manifest, a_secret_key_that_others_can_read_is_refused)
 {
     struct fixture *f = *state;
     struct manifest_entry entry = entry_of("f");
@@ -450,7 +450,7 @@ TEST(manifest, an_invalid_secret_key_is_refused_with_a_reason)
     assert_int_equal(manifest_sign(f->directory, &entry, 1, &f->manifest, &f->err), KILN_INVALID);
 }
 
-TEST(manifest, signs_only_lists_that_make_sense)
+TEST(manifest, invalid_manifest_entries_are_not_signed)
 {
     struct fixture *f = *state;
     struct manifest_entry entries[] = { entry_of("a"), entry_of("b"), entry_of("a") };
@@ -466,7 +466,7 @@ TEST(manifest, signs_only_lists_that_make_sense)
     }
 }
 
-TEST(manifest, says_when_a_manifest_would_be_too_large)
+TEST(manifest, too_many_manifest_entries_are_refused)
 {
     struct fixture *f = *state;
     enum { COUNT = 3000 };

@@ -29,7 +29,7 @@ static enum kiln_code try_open(struct fixture *f, const char *path)
     return rc;
 }
 
-/* Changes a file with SQL, as no program of kiln's would. */
+/* Changes a package with SQL, which kiln itself never does. */
 static void change(const char *path, const char *sql)
 {
     sqlite3 *db = NULL;
@@ -40,8 +40,8 @@ static void change(const char *path, const char *sql)
     sqlite3_close(db);
 }
 
-static enum kiln_code find(struct fixture *f, struct package *package, unsigned number,
-                           bool *damaged)
+static enum kiln_code find_named(struct fixture *f, struct package *package, unsigned number,
+                                 bool *damaged)
 {
     struct kernel_text text = text_of(number);
     f->raw.size = 0;
@@ -81,7 +81,7 @@ TEST(package, packed_kernels_are_read_back)
             opened(f, put_package(f, f->directory, both[format], 0, 30), false);
         for (unsigned i = 0; i < 30; i++) {
             bool damaged = true;
-            must(find(f, package, i, &damaged), f->err);
+            must(find_named(f, package, i, &damaged), f->err);
             assert_false(damaged);
         }
         uint64_t rows = 0;
@@ -98,7 +98,7 @@ TEST(package, a_miss_is_an_answer_without_a_message)
         struct package *package = opened(f, put_package(f, f->directory, both[format], 0, 3), true);
         bool damaged = true;
 
-        assert_int_equal(find(f, package, 3, &damaged), KILN_NOT_FOUND);
+        assert_int_equal(find_named(f, package, 3, &damaged), KILN_NOT_FOUND);
 
         assert_false(damaged);
         assert_string_equal(f->err.text, "");
@@ -178,7 +178,7 @@ TEST(package, a_package_describes_itself)
 struct listed {
     unsigned count, stop_at;
     uint64_t last_id;
-    struct package_row row; /* the last; its texts are gone */
+    struct package_row row; /* the last one; its texts are no longer valid */
     char text[300];
 };
 
@@ -194,7 +194,7 @@ static bool list(void *context, const struct package_row *row)
     return ++listed->count != listed->stop_at;
 }
 
-TEST(package, lists_rows_a_page_at_a_time)
+TEST(package, package_rows_can_be_listed_in_parts)
 {
     struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
@@ -305,7 +305,7 @@ TEST(package, a_package_states_the_origin_of_each_object)
     assert_int_equal(reader_left(&r), 0);
 }
 
-TEST(package, each_text_is_in_the_file_once)
+TEST(package, a_package_stores_each_source_once)
 {
     struct fixture *f = *state;
     const char *path = package_with_headers(f);
@@ -319,7 +319,7 @@ TEST(package, each_text_is_in_the_file_once)
     sqlite3_close(db);
 }
 
-TEST(package, says_when_there_is_no_source)
+TEST(package, a_kdb_has_no_sources)
 {
     struct fixture *f = *state;
     KILN_AUTO(package) struct package *package = opened(f, package_with_headers(f), false);
@@ -336,28 +336,29 @@ TEST(package, says_when_there_is_no_source)
 
 /* ---- damage ---- */
 
-/* Kernel 1 is damaged by |sql|: looked up by name and by key it is a miss that says |says|. */
+/* Damages kernel 1 with |sql|. Lookups by name and by key must miss, with a message that contains
+ * |says|. */
 static void is_a_miss_that_says(struct fixture *f, const char *sql, const char *says)
 {
     const char *path = put_package(f, f->directory, "gfx90a68.kpkg", 0, 4);
     change(path, sql);
     KILN_AUTO(package) struct package *package = opened(f, path, true);
     bool damaged = false;
-    assert_int_equal(find(f, package, 1, &damaged), KILN_NOT_FOUND);
+    assert_int_equal(find_named(f, package, 1, &damaged), KILN_NOT_FOUND);
     assert_true(damaged);
     assert_says(f->err.text, "'gfx90a68.kpkg'");
     assert_says(f->err.text, says);
     damaged = false;
     assert_int_equal(find_key(f, package, 1, &damaged), KILN_NOT_FOUND);
     assert_true(damaged);
-    must(find(f, package, 2, &damaged), f->err);
+    must(find_named(f, package, 2, &damaged), f->err);
     assert_false(damaged);
 }
 
 #define OF_1 " where name = 'Kernel00001.cl.o'"
 #define OBJECT_1 " where sha256 = (select object from kernel" OF_1 ")"
 
-TEST(package, damage_in_a_package_of_kilns_is_a_miss)
+TEST(package, damage_in_a_kpkg_is_a_miss)
 {
     struct fixture *f = *state;
     is_a_miss_that_says(f, "update kernel set claim = x'00'" OF_1, "row 2");
@@ -374,7 +375,7 @@ TEST(package, damage_in_a_package_of_kilns_is_a_miss)
                         "SHA-256");
 }
 
-TEST(package, a_form_of_a_newer_kiln_is_a_plain_miss)
+TEST(package, an_unknown_codec_is_a_miss_without_damage)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->directory, "gfx90a68.kpkg", 0, 4);
@@ -383,7 +384,7 @@ TEST(package, a_form_of_a_newer_kiln_is_a_plain_miss)
     struct package_report report;
     bool damaged = true;
 
-    assert_int_equal(find(f, package, 1, &damaged), KILN_NOT_FOUND);
+    assert_int_equal(find_named(f, package, 1, &damaged), KILN_NOT_FOUND);
 
     assert_false(damaged);
     assert_string_equal(f->err.text, "");
@@ -392,7 +393,7 @@ TEST(package, a_form_of_a_newer_kiln_is_a_plain_miss)
     assert_says(report.first, "form 99");
 }
 
-TEST(package, damage_in_a_database_of_miopens_is_a_miss)
+TEST(package, damage_in_a_kdb_is_a_miss)
 {
     struct fixture *f = *state;
     static const char *const damage[] = {
@@ -408,16 +409,16 @@ TEST(package, damage_in_a_database_of_miopens_is_a_miss)
         KILN_AUTO(package) struct package *package = opened(f, path, false);
         bool damaged = false;
 
-        assert_int_equal(find(f, package, 2, &damaged), KILN_NOT_FOUND);
+        assert_int_equal(find_named(f, package, 2, &damaged), KILN_NOT_FOUND);
 
         assert_true(damaged);
         assert_says(f->err.text, "'gfx90a68.kdb'");
-        must(find(f, package, 1, &damaged), f->err);
+        must(find_named(f, package, 1, &damaged), f->err);
         assert_false(damaged);
     }
 }
 
-/* ---- checking all of it ---- */
+/* ---- checking a whole package ---- */
 
 static bool count_calls(void *context, uint64_t done, uint64_t rows)
 {
@@ -449,18 +450,18 @@ TEST(package, skipping_a_row_does_not_mark_the_package_damaged)
 
         package_shun(package,
                      &(struct kern_name){ bytes_of_text(text.name), bytes_of_text(text.args) });
-        assert_int_equal(find(f, package, 2, &damaged), KILN_NOT_FOUND);
+        assert_int_equal(find_named(f, package, 2, &damaged), KILN_NOT_FOUND);
         assert_false(damaged);
-        assert_int_equal(find(f, package, 9, &damaged), KILN_NOT_FOUND);
+        assert_int_equal(find_named(f, package, 9, &damaged), KILN_NOT_FOUND);
         assert_false(package_has_damaged_rows(package));
 
-        assert_int_equal(find(f, package, 1, &damaged), KILN_NOT_FOUND);
+        assert_int_equal(find_named(f, package, 1, &damaged), KILN_NOT_FOUND);
         assert_true(damaged);
         assert_true(package_has_damaged_rows(package));
     }
 }
 
-TEST(package, damage_under_a_key_is_damage_of_the_package)
+TEST(package, a_damaged_row_found_by_key_marks_the_package_damaged)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->directory, "gfx90a68.kpkg", 0, 4);
@@ -474,7 +475,7 @@ TEST(package, damage_under_a_key_is_damage_of_the_package)
     assert_true(package_has_damaged_rows(package));
 }
 
-TEST(package, a_check_goes_through_every_row)
+TEST(package, a_package_check_reads_every_row)
 {
     struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
@@ -496,7 +497,7 @@ TEST(package, a_check_goes_through_every_row)
     }
 }
 
-TEST(package, a_check_reports_damaged_rows)
+TEST(package, a_package_check_reports_damaged_rows)
 {
     static const char *const sql[] = {
         "update kern_db set kernel_blob = x'00' where id in (3, 5)",
@@ -517,7 +518,7 @@ TEST(package, a_check_reports_damaged_rows)
     }
 }
 
-TEST(package, a_check_looks_at_sources_too)
+TEST(package, a_package_check_includes_sources)
 {
     static const char *const damage[] = {
         "update source set bytes = zeroblob(length(bytes)), codec = 0, raw_size = length(bytes) "
@@ -541,7 +542,7 @@ TEST(package, a_check_looks_at_sources_too)
     }
 }
 
-TEST(package, a_check_compares_the_file_with_its_record)
+TEST(package, a_package_check_compares_the_file_with_its_record)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->directory, "gfx90a68.kdb", 0, 3);
@@ -564,9 +565,9 @@ TEST(package, a_check_compares_the_file_with_its_record)
     assert_says(f->err.text, "cannot open");
 }
 
-/* ---- files that are no packages ---- */
+/* ---- files that are not packages ---- */
 
-TEST(package, a_file_that_is_no_package_is_refused)
+TEST(package, a_file_that_is_not_a_package_is_refused)
 {
     struct fixture *f = *state;
     const char *kdb = path_in(f->directory, "gfx90a68.kdb"),
@@ -597,7 +598,7 @@ TEST(package, a_file_that_is_no_package_is_refused)
     assert_says(f->err.text, "device");
 }
 
-TEST(package, refuses_a_package_of_a_newer_format)
+TEST(package, a_package_of_a_newer_format_is_refused)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->directory, "gfx90a68.kpkg", 0, 3);
@@ -626,7 +627,7 @@ TEST(package, a_package_with_foreign_tables_is_refused)
     }
 }
 
-TEST(package, a_file_that_is_cut_short_is_not_whole)
+TEST(package, a_truncated_package_is_reported_as_incomplete)
 {
     struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
@@ -640,7 +641,7 @@ TEST(package, a_file_that_is_cut_short_is_not_whole)
     }
 }
 
-TEST(package, refuses_a_write_ahead_log_that_counts)
+TEST(package, a_package_with_a_write_ahead_log_is_refused)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->directory, "gfx90a68.ukdb", 0, 3);
@@ -657,7 +658,7 @@ TEST(package, refuses_a_write_ahead_log_that_counts)
     assert_says(f->err.text, "kilnctl");
 }
 
-TEST(package, goes_on_answering_when_its_file_is_gone_or_another)
+TEST(package, an_open_package_survives_removal_and_replacement_of_its_file)
 {
     struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
@@ -666,14 +667,14 @@ TEST(package, goes_on_answering_when_its_file_is_gone_or_another)
         bool damaged = true;
 
         assert_int_equal(unlink(path), 0);
-        must(find(f, package, 1, &damaged), f->err);
+        must(find_named(f, package, 1, &damaged), f->err);
         put_package(f, f->directory, both[format], 10, 3);
-        must(find(f, package, 1, &damaged), f->err);
-        assert_int_equal(find(f, package, 11, &damaged), KILN_NOT_FOUND);
+        must(find_named(f, package, 1, &damaged), f->err);
+        assert_int_equal(find_named(f, package, 11, &damaged), KILN_NOT_FOUND);
     }
 }
 
-TEST(package, changed_in_place_it_gives_no_wrong_object)
+TEST(package, a_package_changed_in_place_gives_no_wrong_object)
 {
     struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
@@ -687,7 +688,7 @@ TEST(package, changed_in_place_it_gives_no_wrong_object)
 
         for (unsigned i = 0; i < 45; i++) {
             bool damaged = false;
-            enum kiln_code rc = find(f, package, i, &damaged); /* compares what it gets */
+            enum kiln_code rc = find_named(f, package, i, &damaged); /* checks the object, too */
             assert_true(rc == KILN_OK || rc == KILN_NOT_FOUND);
         }
     }

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Take libc's place also for SQLite: tests need not survive a power cut. */
+/* Replaces libc's function, also for SQLite, to save time: tests need not survive a power cut. */
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's name is reserved
 __attribute__((visibility("default"))) int fdatasync(int fd)
 {
@@ -84,7 +84,7 @@ struct kernel_text text_of(unsigned number)
     return text;
 }
 
-/* Half of it compresses, so that both stored forms come about. */
+/* Only half of the objects are compressible, so that both stored forms occur. */
 struct buffer object_of(unsigned number)
 {
     struct buffer raw;
@@ -157,25 +157,25 @@ struct buffer read_file(const char *path)
     return content;
 }
 
-enum kiln_code adopt_into(struct fixture *f, const struct package_arrival *arrival,
+enum kiln_code adopt_into(struct fixture *f, const struct package_upload *upload,
                           struct package_info *ret_info)
 {
     struct package_checked checked;
     f->err = KILN_ERR_INIT;
-    enum kiln_code rc = package_set_check(f->set, arrival, &checked, &f->err);
-    return rc ? rc : package_set_adopt(f->set, arrival, &checked, ret_info, &f->err);
+    enum kiln_code rc = package_set_check(f->set, upload, &checked, &f->err);
+    return rc ? rc : package_set_adopt(f->set, upload, &checked, ret_info, &f->err);
 }
 
-struct buffer sign(struct fixture *f, const struct package_arrival *arrival, const char *name,
-                   const char *signer)
+struct buffer sign_upload(struct fixture *f, const struct package_upload *upload, const char *name,
+                          const char *signer)
 {
     char key[200];
     struct stat seen;
     struct buffer manifest;
-    assert_int_equal(stat(arrival->path, &seen), 0);
+    assert_int_equal(stat(upload->path, &seen), 0);
     const struct manifest_entry entry = { .name = name,
                                           .size = (uint64_t)seen.st_size,
-                                          .sha256 = arrival->sha256 };
+                                          .sha256 = upload->sha256 };
     snprintf(key, sizeof(key), "%s/%s.key", f->keys, signer);
     buffer_init(&manifest, MANIFEST_MAX);
     must(manifest_sign(key, &entry, 1, &manifest, &f->err), f->err);
@@ -187,7 +187,7 @@ enum kiln_code install(struct fixture *f, const char *name, unsigned first, unsi
 {
     const char *path = put_package(f, f->incoming, name, first, count);
     BUFFER_AUTO struct buffer content = read_file(path);
-    struct package_arrival arrival = {
+    struct package_upload upload = {
         .path = path,
         .name = name,
         .sha256 = sha256_of(buffer_view(&content)),
@@ -196,13 +196,13 @@ enum kiln_code install(struct fixture *f, const char *name, unsigned first, unsi
     };
     BUFFER_AUTO struct buffer manifest = { 0 };
     char key[100];
-    snprintf(key, sizeof(key), "%s.key", signer); /* without it |signer| is a mere word */
+    snprintf(key, sizeof(key), "%s.key", signer); /* without the file, |signer| is only a name */
     if (access(path_in(f->keys, key), R_OK) == 0) {
-        manifest = sign(f, &arrival, name, signer);
-        arrival.manifest = buffer_view(&manifest);
+        manifest = sign_upload(f, &upload, name, signer);
+        upload.manifest = buffer_view(&manifest);
     }
     struct package_info info;
-    return adopt_into(f, &arrival, &info);
+    return adopt_into(f, &upload, &info);
 }
 
 static void on_changed(void *context, const struct package_change *change)

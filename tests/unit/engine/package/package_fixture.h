@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Packages of made-up code objects in a directory of their own. */
+/* A package set with directories of its own, and packages of synthetic code objects. */
 #include "tests/support/test.h"
 
 #include "common/fs.h"
@@ -16,11 +16,11 @@ struct fixture {
     char keys[160];      /* directory/keys: trusted */
     struct package_set *set;
     bool require_signature;
-    /* what the latest rescan told */
+    /* counted by the latest rescan */
     unsigned came, went, refused;
     char last[PACKAGE_NAME_MAX];
     char refusal[600];
-    /* what the latest look-up told */
+    /* results of the latest lookup */
     struct buffer raw;
     struct package_found found;
     struct kiln_err err;
@@ -30,7 +30,7 @@ int package_setup(void **state);
 int package_teardown(void **state);
 FIXTURE(package, package_setup, package_teardown);
 
-/* Kernel |number|: its name, arguments and object follow from it. */
+/* Kernel |number|, which determines its name, arguments and object. */
 struct kernel_text {
     char name[64], args[200];
 };
@@ -41,29 +41,31 @@ struct digest key_of(unsigned number);
 /* Writes kernels |first| to |first| + |count| - 1 as a package. */
 void write_package(struct fixture *f, const char *path, enum package_format format, unsigned first,
                    unsigned count);
-/* The same, by name into |directory|; the format is that of the name. */
+/* Writes |directory|/|name| likewise; the name determines the format. */
 const char *put_package(struct fixture *f, const char *directory, const char *name, unsigned first,
                         unsigned count);
-const char *path_in(const char *directory, const char *name); /* static, eight at once */
+const char *path_in(const char *directory,
+                    const char *name); /* static memory; eight later calls reuse it */
 void write_file(const char *path, struct bytes content);
 struct buffer read_file(const char *path); /* owned memory */
 
-/* Checked, then adopted. */
-enum kiln_code adopt_into(struct fixture *f, const struct package_arrival *arrival,
+/* Runs package_set_check, then package_set_adopt. */
+enum kiln_code adopt_into(struct fixture *f, const struct package_upload *upload,
                           struct package_info *ret_info);
-/* A manifest of the file that arrives, called |name|, by the trusted key |signer|; the caller's. */
-struct buffer sign(struct fixture *f, const struct package_arrival *arrival, const char *name,
-                   const char *signer);
-/* Into incoming, then adopted. */
+/* Returns a manifest that lists the upload as |name|, signed with the trusted key |signer|. The
+ * caller frees it. */
+struct buffer sign_upload(struct fixture *f, const struct package_upload *upload, const char *name,
+                          const char *signer);
+/* Writes a package into incoming and adopts it. */
 enum kiln_code install(struct fixture *f, const char *name, unsigned first, unsigned count,
                        const char *signer);
 
-/* Makes f->set again, without a rescan. */
+/* Creates f->set again, without a rescan. */
 enum kiln_code open_set(struct fixture *f);
 void rescan(struct fixture *f);
-/* By name for |database_id|; f->raw and f->found tell. */
+/* Searches by name for |database_id|. Sets f->raw and f->found. */
 enum kiln_code look_up(struct fixture *f, const char *database_id, unsigned number);
 enum kiln_code look_up_key(struct fixture *f, unsigned number);
-/* Whether it is found, and right; a wrong object fails the test. */
+/* Whether the kernel is found. A wrong object fails the test. */
 bool has(struct fixture *f, const char *database_id, unsigned number);
 bool has_key(struct fixture *f, unsigned number);

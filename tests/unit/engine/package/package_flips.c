@@ -5,12 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Random bits of a package's file are flipped: whatever comes of it, no look-up gives a wrong
- * object (has() and has_key() compare), none fails, and everything answers again once the bits are
- * put back. */
+/* Flips random bits in a package's file. Then no lookup may return a wrong object (has() and
+ * has_key() compare it) or fail. After the bits are restored, every kernel is found again. */
 
 #define KERNELS 12
-/* For each kind of file. */
+/* Number of flips for each kind of file. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define FLIPS 500
 #else
@@ -31,7 +30,7 @@ static bool take_row(void *context, const struct package_row *row)
     return rises;
 }
 
-/* Listing and checking: any answer will do, but there must be one. */
+/* Listing and checking may succeed or fail, but must return. */
 static enum kiln_code exercise(void *context, struct package *package, struct kiln_err *err)
 {
     (void)err;
@@ -86,7 +85,7 @@ static void flip_bits(struct fixture *f, const char *directory, const char *name
         unsigned flips = 1 + (unsigned)(random_number(&seed) % 3);
         uint64_t places[3];
         for (unsigned k = 0; k < flips; k++) {
-            /* half of them in the pages of schema and indices, where they do most */
+            /* half of the flips hit the schema and the indices, where they have most effect */
             uint64_t most = random_number(&seed) % 2 ? content.size : 8192;
             places[k] = random_number(&seed) % (most * 8);
             uint8_t byte = content.data[places[k] / 8] ^ (uint8_t)(1u << (places[k] % 8));
@@ -99,7 +98,7 @@ static void flip_bits(struct fixture *f, const char *directory, const char *name
         }
     }
     close(fd);
-    assert_true(damaged > FLIPS / 10); /* else nothing was tried */
+    assert_true(damaged > FLIPS / 10); /* otherwise the test has tried nothing */
     assert_int_equal(look_up_all(f, name), KERNELS);
 }
 
@@ -117,7 +116,7 @@ TEST(package, no_flipped_bit_of_a_kpkg_gives_a_wrong_object)
     flip_bits(f, f->other, "gfx90a68.kpkg", 2);
 }
 
-/* The same for one that answers for keys: the file is opened as it is, without its record. */
+/* The same for a trusted package, which answers by key. It is opened without its record. */
 TEST(package, no_flipped_bit_of_a_trusted_kpkg_gives_a_wrong_object)
 {
     struct fixture *f = *state;

@@ -12,7 +12,7 @@
 
 #define MI210 "gfx90a68"
 
-/* The linker's --wrap leads every rename(2) of kiln's here. */
+/* The linker's --wrap redirects every rename(2) call to this function. */
 static int renames_until_crash = -1; /* -1: none fails */
 int __real_rename(const char *from, const char *to);
 int __wrap_rename(const char *from, const char *to);
@@ -36,21 +36,21 @@ static int teardown(void **state)
 
 FIXTURE(package_install, package_setup, teardown);
 
-static struct package_arrival arrival_of(struct fixture *f, const char *path, const char *name)
+static struct package_upload upload_of(struct fixture *f, const char *path, const char *name)
 {
     BUFFER_AUTO struct buffer content = read_file(path);
     (void)f;
-    return (struct package_arrival){ .path = path,
-                                     .name = name,
-                                     .sha256 = sha256_of(buffer_view(&content)),
-                                     .fetched = name,
-                                     .source = "" };
+    return (struct package_upload){ .path = path,
+                                    .name = name,
+                                    .sha256 = sha256_of(buffer_view(&content)),
+                                    .fetched = name,
+                                    .source = "" };
 }
 
-static enum kiln_code adopt(struct fixture *f, const struct package_arrival *arrival)
+static enum kiln_code adopt_upload(struct fixture *f, const struct package_upload *upload)
 {
     struct package_info info;
-    return adopt_into(f, arrival, &info);
+    return adopt_into(f, upload, &info);
 }
 
 static enum kiln_code remove_package(struct fixture *f, const char *name,
@@ -65,7 +65,7 @@ static bool is_there(const char *directory, const char *name)
     return access(path_in(directory, name), F_OK) == 0;
 }
 
-/* The number of files in the own directory, incoming aside. */
+/* The number of files in kiln's own directory, without those in incoming. */
 static unsigned files_in(struct fixture *f, const char *name)
 {
     static const char *const suffixes[] = { "", ".json", ".json.next" };
@@ -94,17 +94,17 @@ TEST(package_install, an_installed_package_answers_at_once)
     assert_int_equal(f->came + f->went + f->refused, 0);
 }
 
-TEST(package_install, an_install_reports_the_package)
+TEST(package_install, an_installation_reports_the_package)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
-    BUFFER_AUTO struct buffer manifest = sign(f, &arrival, "gfx90a68.kdb", "alice");
-    arrival.manifest = buffer_view(&manifest);
-    arrival.source = "https://example.org/gfx90a68.kdb.bz2";
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
+    BUFFER_AUTO struct buffer manifest = sign_upload(f, &upload, "gfx90a68.kdb", "alice");
+    upload.manifest = buffer_view(&manifest);
+    upload.source = "https://example.org/gfx90a68.kdb.bz2";
     struct package_info info;
 
-    must(adopt_into(f, &arrival, &info), f->err);
+    must(adopt_into(f, &upload, &info), f->err);
 
     assert_string_equal(info.name, "gfx90a68.kdb");
     assert_string_equal(info.path, path_in(f->own, "gfx90a68.kdb"));
@@ -112,21 +112,21 @@ TEST(package_install, an_install_reports_the_package)
     assert_string_equal(info.source, "https://example.org/gfx90a68.kdb.bz2");
     assert_int_equal(info.rows, 5);
     assert_true(info.installed > 0);
-    assert_true(digest_equal(&info.sha256, &arrival.sha256));
+    assert_true(digest_equal(&info.sha256, &upload.sha256));
     struct stat seen;
     assert_int_equal(stat(info.path, &seen), 0);
     assert_int_equal(seen.st_mode & 07777, 0644);
     assert_int_equal(seen.st_size, info.size);
 }
 
-TEST(package_install, checked_packages_are_remembered_over_a_restart)
+TEST(package_install, checks_of_installed_packages_survive_a_restart)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
     must(install(f, "gfx90a.kpkg", 5, 5, ""), f->err);
 
     must(open_set(f), f->err);
-    assert_false(has_key(f, 3)); /* not looked yet */
+    assert_false(has_key(f, 3)); /* no rescan yet */
     rescan(f);
 
     assert_int_equal(f->came, 2);
@@ -141,9 +141,9 @@ TEST(package_install, a_package_of_the_same_name_is_replaced)
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
     const char *path = put_package(f, f->incoming, "gfx90a68.kpkg", 5, 5);
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kpkg");
-    arrival.replace_signed = true;
-    must(adopt(f, &arrival), f->err);
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kpkg");
+    upload.replace_signed = true;
+    must(adopt_upload(f, &upload), f->err);
 
     assert_false(has(f, MI210, 3));
     assert_true(has(f, MI210, 7));
@@ -161,15 +161,15 @@ TEST(package_install, an_upload_may_have_another_file_name)
     struct fixture *f = *state;
     const char *path = path_in(f->incoming, "17.part");
     write_package(f, path, PACKAGE_KDB, 0, 5);
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
 
-    must(adopt(f, &arrival), f->err);
+    must(adopt_upload(f, &upload), f->err);
 
     assert_true(has(f, MI210, 3));
     assert_false(is_there(f->incoming, "17.part"));
 }
 
-/* After a refusal: what there was still answers, and no trace of the other is left. */
+/* After a refusal, the old package still answers, and nothing of the new one is left. */
 static void assert_untouched(struct fixture *f, const char *arrived)
 {
     assert_true(is_there(f->incoming, arrived));
@@ -184,92 +184,92 @@ TEST(package_install, a_file_changed_between_check_and_install_is_refused)
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 5, 5);
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
     struct package_checked checked;
     struct package_info info;
-    must(package_set_check(f->set, &arrival, &checked, &f->err), f->err);
+    must(package_set_check(f->set, &upload, &checked, &f->err), f->err);
     assert_int_equal(checked.rows, 5);
     BUFFER_AUTO struct buffer content = read_file(path);
     assert_int_equal(unlink(path), 0);
     write_file(path, buffer_view(&content));
 
-    assert_int_equal(package_set_adopt(f->set, &arrival, &checked, &info, &f->err), KILN_CORRUPT);
+    assert_int_equal(package_set_adopt(f->set, &upload, &checked, &info, &f->err), KILN_CORRUPT);
 
     assert_non_null(strstr(f->err.text, "changed"));
-    assert_true(has(f, MI210, 3)); /* what was there answers on */
+    assert_true(has(f, MI210, 3)); /* the old package still answers */
     assert_true(is_there(f->incoming, "gfx90a68.kdb"));
 }
 
-TEST(package_install, refuses_a_file_that_changed_since_it_was_checked)
+TEST(package_install, an_upload_that_changed_after_its_check_is_refused)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 5, 5);
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
-    arrival.sha256.bytes[31] ^= 1;
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
+    upload.sha256.bytes[31] ^= 1;
 
-    assert_int_equal(adopt(f, &arrival), KILN_CORRUPT);
+    assert_int_equal(adopt_upload(f, &upload), KILN_CORRUPT);
 
     assert_says(f->err.text, "installing 'gfx90a68.kdb'");
     assert_says(f->err.text, "changed");
     assert_untouched(f, "gfx90a68.kdb");
 }
 
-TEST(package_install, refuses_a_file_that_somebody_still_writes)
+TEST(package_install, an_upload_that_is_open_for_writing_is_refused)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 5, 5);
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
     int fd = open(path, O_RDWR | O_CLOEXEC);
 
-    enum kiln_code rc = adopt(f, &arrival);
+    enum kiln_code rc = adopt_upload(f, &upload);
 
     close(fd);
     assert_int_equal(rc, KILN_BUSY);
     assert_says(f->err.text, "writing");
     assert_untouched(f, "gfx90a68.kdb");
-    must(adopt(f, &arrival), f->err);
+    must(adopt_upload(f, &upload), f->err);
 }
 
-TEST(package_install, an_upload_that_is_no_regular_file_is_refused)
+TEST(package_install, an_upload_that_is_not_a_regular_file_is_refused)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 5, 5);
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
     const char *other = path_in(f->directory, "other-name");
 
     assert_int_equal(link(path, other), 0);
-    assert_int_equal(adopt(f, &arrival), KILN_INVALID);
+    assert_int_equal(adopt_upload(f, &upload), KILN_INVALID);
     assert_says(f->err.text, "link");
     assert_untouched(f, "gfx90a68.kdb");
     assert_int_equal(unlink(path), 0);
     assert_int_equal(symlink(other, path), 0);
-    assert_int_not_equal(adopt(f, &arrival), KILN_OK);
+    assert_int_not_equal(adopt_upload(f, &upload), KILN_OK);
     assert_untouched(f, "gfx90a68.kdb");
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0);
-    assert_int_equal(adopt(f, &arrival), KILN_INVALID);
+    assert_int_equal(adopt_upload(f, &upload), KILN_INVALID);
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(adopt(f, &arrival), KILN_NOT_FOUND);
+    assert_int_equal(adopt_upload(f, &upload), KILN_NOT_FOUND);
 }
 
-TEST(package_install, refuses_a_file_that_is_no_package)
+TEST(package_install, an_upload_that_is_not_a_package_is_refused)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
     const char *path = path_in(f->incoming, "gfx90a68.kdb");
     uint8_t zeros[4096] = { 0 };
     write_file(path, bytes_of(zeros, sizeof(zeros)));
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
 
-    assert_int_equal(adopt(f, &arrival), KILN_CORRUPT);
+    assert_int_equal(adopt_upload(f, &upload), KILN_CORRUPT);
 
     assert_untouched(f, "gfx90a68.kdb");
 }
 
-TEST(package_install, refuses_names_that_lead_elsewhere)
+TEST(package_install, package_names_with_a_path_are_refused)
 {
     static const char *const names[] = { "",          "../gfx90a68.kdb", ".gfx90a68.kdb",
                                          "a/gfx.kdb", "gfx90a68.txt",    "unknown.kdb",
@@ -277,39 +277,39 @@ TEST(package_install, refuses_names_that_lead_elsewhere)
     struct fixture *f = *state;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        struct package_arrival arrival = arrival_of(f, path, names[i]);
-        assert_int_equal(adopt(f, &arrival), KILN_INVALID);
+        struct package_upload upload = upload_of(f, path, names[i]);
+        assert_int_equal(adopt_upload(f, &upload), KILN_INVALID);
         assert_true(strlen(f->err.text) > 20);
     }
     assert_true(is_there(f->incoming, "gfx90a68.kdb"));
 }
 
-TEST(package_install, leaves_no_trace_when_it_cannot_be_moved)
+TEST(package_install, a_failed_rename_leaves_no_trace)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 5, 5);
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
     renames_until_crash = 0;
 
-    assert_int_equal(adopt(f, &arrival), KILN_IO);
+    assert_int_equal(adopt_upload(f, &upload), KILN_IO);
 
     renames_until_crash = -1;
     assert_says(f->err.text, "cannot move");
     assert_untouched(f, "gfx90a68.kdb");
 }
 
-/* rename(2) brings the file, then its record into place; the power fails in between. */
-TEST(package_install, a_crash_between_file_and_record_costs_nothing)
+/* rename(2) moves the file into place, then its record. Here the power fails in between. */
+TEST(package_install, a_crash_between_file_and_record_is_repaired)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, ""), f->err);
     const char *path = put_package(f, f->incoming, "gfx90a68.kpkg", 5, 5);
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kpkg");
-    BUFFER_AUTO struct buffer manifest = sign(f, &arrival, "gfx90a68.kpkg", "alice");
-    arrival.manifest = buffer_view(&manifest);
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kpkg");
+    BUFFER_AUTO struct buffer manifest = sign_upload(f, &upload, "gfx90a68.kpkg", "alice");
+    upload.manifest = buffer_view(&manifest);
     renames_until_crash = 1;
-    assert_int_equal(adopt(f, &arrival), KILN_IO);
+    assert_int_equal(adopt_upload(f, &upload), KILN_IO);
     renames_until_crash = -1;
     assert_int_equal(files_in(f, "gfx90a68.kpkg"), 3);
 
@@ -322,94 +322,94 @@ TEST(package_install, a_crash_between_file_and_record_costs_nothing)
     assert_int_equal(files_in(f, "gfx90a68.kpkg"), 2);
 }
 
-/* ---- what the process that fetched it says is not believed ---- */
+/* ---- statements of kiln-transfer are checked again ---- */
 
-static enum kiln_code adopt_signed_as(struct fixture *f, struct package_arrival *arrival,
+static enum kiln_code adopt_signed_as(struct fixture *f, struct package_upload *upload,
                                       const char *signed_name)
 {
-    BUFFER_AUTO struct buffer manifest = sign(f, arrival, signed_name, "alice");
-    arrival->manifest = buffer_view(&manifest);
-    arrival->fetched = signed_name;
-    return adopt(f, arrival);
+    BUFFER_AUTO struct buffer manifest = sign_upload(f, upload, signed_name, "alice");
+    upload->manifest = buffer_view(&manifest);
+    upload->fetched = signed_name;
+    return adopt_upload(f, upload);
 }
 
-TEST(package_install, a_file_that_its_genuine_manifest_does_not_describe_is_refused)
+TEST(package_install, an_upload_that_differs_from_its_manifest_is_refused)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
-    struct package_arrival other = arrival_of(f, path, "gfx90a68.kdb"), arrival = other;
+    struct package_upload other = upload_of(f, path, "gfx90a68.kdb"), upload = other;
     other.sha256 = (struct digest){ { 1 } };
-    BUFFER_AUTO struct buffer manifest = sign(f, &other, "gfx90a68.kdb", "alice");
-    arrival.manifest = buffer_view(&manifest);
-    arrival.may_be_packed = true; /* its name says that it is not */
+    BUFFER_AUTO struct buffer manifest = sign_upload(f, &other, "gfx90a68.kdb", "alice");
+    upload.manifest = buffer_view(&manifest);
+    upload.may_be_packed = true; /* contradicts its name */
 
-    assert_int_equal(adopt(f, &arrival), KILN_CORRUPT);
+    assert_int_equal(adopt_upload(f, &upload), KILN_CORRUPT);
     assert_says(f->err.text, "manifest");
     assert_false(is_there(f->own, "gfx90a68.kdb"));
 }
 
-TEST(package_install, a_manifest_that_was_changed_or_is_nobodys_is_refused)
+TEST(package_install, an_upload_with_an_invalid_manifest_is_refused)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
-    BUFFER_AUTO struct buffer manifest = sign(f, &arrival, "gfx90a68.kdb", "alice");
-    arrival.manifest = buffer_view(&manifest);
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
+    BUFFER_AUTO struct buffer manifest = sign_upload(f, &upload, "gfx90a68.kdb", "alice");
+    upload.manifest = buffer_view(&manifest);
     char *digits = memmem(manifest.data, manifest.size, "sha256", 6);
     digits[12] = digits[12] == '0' ? '1' : '0';
-    assert_int_equal(adopt(f, &arrival), KILN_DENIED);
+    assert_int_equal(adopt_upload(f, &upload), KILN_DENIED);
     assert_says(f->err.text, "signature");
 
-    arrival.manifest = bytes_of_text("{}");
-    assert_int_equal(adopt(f, &arrival), KILN_CORRUPT);
+    upload.manifest = bytes_of_text("{}");
+    assert_int_equal(adopt_upload(f, &upload), KILN_CORRUPT);
     assert_false(is_there(f->own, "gfx90a68.kdb"));
 }
 
-TEST(package_install, a_manifest_of_another_device_is_refused)
+TEST(package_install, an_upload_with_a_manifest_for_another_device_is_refused)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
-    assert_int_equal(adopt_signed_as(f, &arrival, "gfx906_60.kdb"), KILN_DENIED);
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
+    assert_int_equal(adopt_signed_as(f, &upload, "gfx906_60.kdb"), KILN_DENIED);
     assert_says(f->err.text, "'gfx906_60.kdb'");
 }
 
-TEST(package_install, the_manifest_of_a_packed_file_counts_if_the_packed_file_was_asked_for)
+TEST(package_install, a_manifest_of_the_packed_file_is_accepted)
 {
     struct fixture *f = *state;
     struct package_info info;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb"), packed = arrival;
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb"), packed = upload;
     packed.sha256 = (struct digest){ { 1 } };
-    BUFFER_AUTO struct buffer manifest = sign(f, &packed, "gfx90a68.kdb.bz2", "alice");
-    arrival.manifest = buffer_view(&manifest);
-    arrival.fetched = "gfx90a68.kdb.bz2";
-    assert_int_equal(adopt(f, &arrival), KILN_CORRUPT);
+    BUFFER_AUTO struct buffer manifest = sign_upload(f, &packed, "gfx90a68.kdb.bz2", "alice");
+    upload.manifest = buffer_view(&manifest);
+    upload.fetched = "gfx90a68.kdb.bz2";
+    assert_int_equal(adopt_upload(f, &upload), KILN_CORRUPT);
 
-    arrival.may_be_packed = true;
-    must(adopt_into(f, &arrival, &info), f->err);
+    upload.may_be_packed = true;
+    must(adopt_into(f, &upload, &info), f->err);
     assert_string_equal(info.signer, "alice");
 }
 
-TEST(package_install, the_sha256_that_was_asked_for_is_compared)
+TEST(package_install, an_upload_without_the_requested_sha256_is_refused)
 {
     struct fixture *f = *state;
     char digits[DIGEST_HEX_SIZE];
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
     const struct digest another = { { 1 } };
     digest_to_hex(&another, digits);
-    arrival.wanted = digits;
-    assert_int_equal(adopt(f, &arrival), KILN_CORRUPT);
+    upload.wanted = digits;
+    assert_int_equal(adopt_upload(f, &upload), KILN_CORRUPT);
     assert_says(f->err.text, "given");
 
-    digest_to_hex(&arrival.sha256, digits);
-    must(adopt(f, &arrival), f->err);
+    digest_to_hex(&upload.sha256, digits);
+    must(adopt_upload(f, &upload), f->err);
 }
 
-/* ---- what was installed changes ---- */
+/* ---- installed files that change ---- */
 
-TEST(package_install, a_file_that_was_changed_since_is_refused)
+TEST(package_install, an_installed_file_that_changed_is_refused)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
@@ -442,10 +442,11 @@ TEST(package_install, a_restored_backup_is_recognised_by_its_hash)
 
     assert_true(has_key(f, 3));
     BUFFER_AUTO struct buffer after = read_file(path_in(f->own, "gfx90a68.kpkg.json"));
-    assert_false(bytes_equal(buffer_view(&before), buffer_view(&after))); /* known from now on */
+    assert_false(bytes_equal(buffer_view(&before),
+                             buffer_view(&after))); /* the record now has the new identity */
 }
 
-TEST(package_install, a_record_that_makes_no_sense_vouches_for_nothing)
+TEST(package_install, an_invalid_package_record_is_ignored)
 {
     static const char *const records[] = { "", "{}", "null", "\xff",
                                            "{\"format\":\"kiln-package-record-1\"}" };
@@ -462,7 +463,7 @@ TEST(package_install, a_record_that_makes_no_sense_vouches_for_nothing)
 
 /* ---- signatures ---- */
 
-TEST(package_install, without_a_record_nothing_is_believed_of_keys)
+TEST(package_install, a_package_without_a_record_does_not_answer_by_key)
 {
     struct fixture *f = *state;
     put_package(f, f->own, "gfx90a68.kpkg", 0, 5);
@@ -493,7 +494,7 @@ TEST(package_install, a_signature_counts_while_its_key_is_trusted)
     assert_true(has_key(f, 3));
 }
 
-TEST(package_install, unsigned_packages_are_refused_where_signatures_are_required)
+TEST(package_install, unsigned_packages_are_refused_if_signatures_are_required)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
@@ -513,7 +514,7 @@ TEST(package_install, unsigned_packages_are_refused_where_signatures_are_require
     assert_false(has(f, "gfx908", 1));
 }
 
-TEST(package_install, says_why_an_unsigned_package_is_refused)
+TEST(package_install, the_refusal_of_an_unsigned_package_names_the_setting)
 {
     struct fixture *f = *state;
     f->require_signature = true;
@@ -551,11 +552,12 @@ TEST(package_install, a_signed_package_is_replaced_by_an_unsigned_one_only_on_re
     assert_true(has(f, MI210, 3));
 
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 5, 5);
-    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
-    arrival.replace_signed = true;
-    must(adopt(f, &arrival), f->err);
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
+    upload.replace_signed = true;
+    must(adopt_upload(f, &upload), f->err);
     assert_true(has(f, MI210, 7));
-    must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err); /* unsigned ones replace each other */
+    must(install(f, "gfx90a68.kdb", 0, 5, ""),
+         f->err); /* an unsigned package may replace another one */
     must(install(f, "gfx90a68.kdb", 0, 5, "alice"), f->err);
 }
 
@@ -589,7 +591,7 @@ TEST(package_install, a_removed_package_leaves_nothing)
     assert_says(f->err.text, "'gfx90a68.kdb'");
 }
 
-TEST(package_install, a_distributions_package_is_not_kilns_to_remove)
+TEST(package_install, a_package_of_a_distribution_cannot_be_removed)
 {
     struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.kdb", 0, 5);
@@ -618,7 +620,7 @@ TEST(package_install, a_refused_file_of_the_package_directory_can_be_removed)
     assert_int_equal(files_in(f, "gfx90a68.kdb"), 0);
 }
 
-TEST(package_install, removes_packages_only)
+TEST(package_install, only_packages_can_be_removed)
 {
     static const char *const names[] = { "", ".", "..", "../other/x.kdb", "incoming", "note.txt" };
     struct fixture *f = *state;

@@ -8,9 +8,9 @@
 
 #define MI210 "gfx90a68"
 
-/* ---- finding ---- */
+/* ---- lookups ---- */
 
-TEST(package, asks_packages_for_the_compute_units_then_for_the_arch)
+TEST(package, packages_for_the_compute_units_come_before_those_for_the_arch)
 {
     struct fixture *f = *state;
     put_package(f, f->other, "gfx90a.kdb", 0, 20);
@@ -28,7 +28,8 @@ TEST(package, asks_packages_for_the_compute_units_then_for_the_arch)
     assert_false(has(f, MI210, 45));
     assert_true(has(f, "gfx90a6e", 35));
     assert_true(has(f, "gfx90a", 5));
-    assert_false(has(f, "gfx90a", 25)); /* the arch alone is not for any compute units */
+    assert_false(
+        has(f, "gfx90a", 25)); /* an id without compute units does not match such packages */
 }
 
 TEST(package, an_invalid_database_id_has_no_packages)
@@ -69,14 +70,14 @@ static void damage(const char *path, unsigned number)
 {
     BUFFER_AUTO struct buffer content = read_file(path);
     BUFFER_AUTO struct buffer raw = object_of(number);
-    /* what does not compress is stored as it is, and 32 bytes of it are somewhere in one piece */
+    /* incompressible content is stored uncompressed, with at least 32 bytes contiguous */
     uint8_t *at = memmem(content.data, content.size, raw.data, 32);
     assert_non_null(at);
     at[7] ^= 1;
     write_file(path, buffer_view(&content));
 }
 
-TEST(package, goes_on_to_the_next_package_after_a_damaged_row)
+TEST(package, after_a_damaged_row_the_next_package_is_searched)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->other, "gfx90a68.a.kpkg", 1, 1);
@@ -91,13 +92,13 @@ TEST(package, goes_on_to_the_next_package_after_a_damaged_row)
     put_package(f, f->other, "gfx90a.kdb", 1, 1);
     rescan(f);
     assert_true(has(f, MI210, 1));
-    assert_string_equal(f->found.damaged, ""); /* known, and not looked at again */
+    assert_string_equal(f->found.damaged, ""); /* known damage is not read again */
     assert_string_equal(f->found.package, "gfx90a.kdb");
     assert_true(has(f, "gfx90a", 1));
-    assert_string_equal(f->found.damaged, ""); /* what was told before is not told again */
+    assert_string_equal(f->found.damaged, ""); /* damage is reported only once */
 }
 
-TEST(package, a_damaged_row_is_looked_at_again_when_the_package_was_replaced)
+TEST(package, a_damaged_row_is_read_again_after_its_package_was_replaced)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->other, "gfx90a68.kpkg", 1, 2);
@@ -130,7 +131,7 @@ TEST(package, a_skipped_kernel_is_a_miss_in_that_package_alone)
     assert_string_equal(f->found.package, "gfx90a68.kdb");
 }
 
-TEST(package, says_when_there_is_no_memory_for_an_object)
+TEST(package, no_memory_for_an_object_is_an_error_not_a_miss)
 {
     struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.kpkg", 0, 5);
@@ -146,7 +147,7 @@ TEST(package, says_when_there_is_no_memory_for_an_object)
 
 /* ---- rescans ---- */
 
-TEST(package, packages_come_and_go)
+TEST(package, added_and_removed_packages_are_noticed)
 {
     struct fixture *f = *state;
     rescan(f);
@@ -168,7 +169,7 @@ TEST(package, packages_come_and_go)
     assert_false(package_set_covers(f->set, bytes_of_text(MI210)));
 }
 
-TEST(package, a_replaced_package_went_and_came)
+TEST(package, a_replaced_package_is_reported_as_removed_and_added)
 {
     struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.kdb", 0, 5);
@@ -185,7 +186,7 @@ TEST(package, a_replaced_package_went_and_came)
     assert_true(has(f, MI210, 6));
 }
 
-/* The linker's --wrap leads every open(2) of kiln's here. */
+/* The linker's --wrap redirects every open(2) call to this function. */
 static unsigned opens;
 int __real_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...);
@@ -200,7 +201,7 @@ int __wrap_open(const char *path, int flags, ...)
     return __real_open(path, flags, mode);
 }
 
-TEST(package, where_nothing_changed_no_file_is_opened)
+TEST(package, a_rescan_without_changes_opens_no_file)
 {
     struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.kdb", 0, 5);
@@ -233,7 +234,7 @@ TEST(package, a_package_directory_may_appear_later)
     assert_true(has(f, MI210, 1));
 }
 
-TEST(package, a_file_that_is_no_package_is_reported_once_until_it_changes)
+TEST(package, a_refused_file_is_reported_once_until_it_changes)
 {
     struct fixture *f = *state;
     uint8_t zeros[8192] = { 0 };
@@ -278,7 +279,7 @@ static struct refused_files list_refused(struct fixture *f)
     return files;
 }
 
-TEST(package, files_that_are_not_used_are_listed_with_why_until_they_are)
+TEST(package, unused_files_are_listed_with_the_reason)
 {
     struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.kdb", 0, 5);
@@ -303,7 +304,7 @@ TEST(package, files_that_are_not_used_are_listed_with_why_until_they_are)
     assert_says(files.why, "require-signature");
 }
 
-TEST(package, nothing_is_said_while_a_file_is_being_copied)
+TEST(package, a_file_that_is_being_copied_is_not_reported)
 {
     struct fixture *f = *state;
     BUFFER_AUTO struct buffer content =
@@ -339,7 +340,7 @@ TEST(package, an_incomplete_copy_is_reported_once)
     assert_int_equal(f->refused, 0);
 }
 
-TEST(package, a_package_overwritten_in_place_is_let_go)
+TEST(package, a_package_overwritten_in_place_is_closed)
 {
     struct fixture *f = *state;
     BUFFER_AUTO struct buffer content =
@@ -435,7 +436,7 @@ TEST(package, an_unreadable_package_directory_is_reported_once)
     assert_int_equal(f->came, 1);
 }
 
-TEST(package, nothing_is_taken_from_where_everybody_may_write)
+TEST(package, packages_that_everybody_may_write_are_not_used)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->other, "gfx90a68.kdb", 0, 3);
@@ -473,7 +474,7 @@ TEST(package, a_package_set_needs_no_other_directories_or_keys)
     assert_int_equal(f->refused, 0);
 }
 
-/* ---- its own directory ---- */
+/* ---- kiln's own directory ---- */
 
 TEST(package, the_package_directory_is_made_readable_by_all)
 {
@@ -506,7 +507,7 @@ TEST(package, a_package_directory_that_cannot_be_made_is_reported)
     assert_says(f->err.text, "own");
 }
 
-/* ---- for people ---- */
+/* ---- lists ---- */
 
 struct listing {
     unsigned count;
@@ -520,7 +521,7 @@ static void note(void *context, const struct package_info *info)
     listing->last = *info;
 }
 
-TEST(package, lists_packages_with_their_rows)
+TEST(package, packages_are_listed_with_their_rows)
 {
     struct fixture *f = *state;
     put_package(f, f->own, "gfx90a68.kpkg", 0, 5);
@@ -542,7 +543,7 @@ static enum kiln_code count_rows(void *context, struct package *package, struct 
     return package_rows(package, context, err);
 }
 
-TEST(package, lends_a_package_by_its_name)
+TEST(package, a_package_can_be_used_by_its_name)
 {
     struct fixture *f = *state;
     uint64_t rows = 0;
@@ -607,7 +608,7 @@ TEST(package, a_missing_package_is_reported_by_its_miopen_name)
                      0);
     assert_says(text, "kilnctl");
     assert_says(text, "install_precompiled_kernels.sh");
-    assert_null(strstr(text, "other compute units"));
+    assert_null(strstr(text, "compute units"));
 
     put_package(f, f->other, "gfx90a6e.kdb", 0, 1);
     put_package(f, f->other, "gfx90a_50.kdb", 0, 1);
@@ -622,7 +623,7 @@ TEST(package, a_missing_package_is_reported_by_its_miopen_name)
     assert_string_equal(text, "untouched");
 }
 
-TEST(package, the_missing_line_has_an_end_whatever_is_there)
+TEST(package, the_message_for_a_missing_package_is_bounded)
 {
     struct fixture *f = *state;
     char name[64], text[PACKAGE_MISSING_TEXT];

@@ -19,7 +19,7 @@ struct looker {
     unsigned found, missed, wrong, failed;
 };
 
-static void look(struct looker *l, unsigned number)
+static void look_up_kernel(struct looker *l, unsigned number)
 {
     struct kernel_text text = text_of(number);
     struct digest key = key_of(number);
@@ -51,7 +51,7 @@ static void *run(void *context)
 {
     struct looker *l = context;
     for (unsigned i = 0; !atomic_load(l->stop); i++) {
-        look(l, i % KERNELS);
+        look_up_kernel(l, i % KERNELS);
         if (i % 16 == 0) {
             package_set_list(l->f->set, count, l);
             package_set_covers(l->f->set, bytes_of_text("gfx90a68"));
@@ -61,7 +61,7 @@ static void *run(void *context)
     return NULL;
 }
 
-/* Package |name| comes, is replaced, goes; both formats and both directories take turns. */
+/* Adds, replaces and removes package |name|, alternating between both formats and directories. */
 static void come_and_go(struct fixture *f, unsigned round)
 {
     static const char *const names[] = { "gfx90a68.kpkg", "gfx90a68.kdb", "gfx90a.kpkg" };
@@ -127,7 +127,7 @@ static void *find_all(void *context)
     return NULL;
 }
 
-/* More threads than connections, and the name is another file's: they wait for one another. */
+/* More threads than connections share a package, so they wait for each other. */
 TEST(package, more_threads_than_readers_share_the_readers)
 {
     struct fixture *f = *state;

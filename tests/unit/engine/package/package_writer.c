@@ -13,7 +13,7 @@ static const struct {
     const char *name;
 } formats[] = { { PACKAGE_KDB, "gfx90a68.kdb" }, { PACKAGE_KILN, "gfx90a68.kpkg" } };
 
-TEST(package, the_same_entries_give_the_same_bytes)
+TEST(package, equal_entries_give_equal_package_files)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
@@ -29,7 +29,7 @@ TEST(package, the_same_entries_give_the_same_bytes)
     }
 }
 
-TEST(package, makes_files_that_sqlite_finds_sound)
+TEST(package, written_packages_pass_sqlites_integrity_check)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
@@ -45,7 +45,7 @@ TEST(package, makes_files_that_sqlite_finds_sound)
     }
 }
 
-TEST(package, marks_its_own_format)
+TEST(package, a_kpkg_has_its_application_id_and_version)
 {
     struct fixture *f = *state;
     BUFFER_AUTO struct buffer content =
@@ -58,7 +58,7 @@ TEST(package, marks_its_own_format)
                      1); /* rollback journal: readable from read-only directories */
 }
 
-/* ---- what it refuses ---- */
+/* ---- refused entries ---- */
 
 static struct package_entry entry_of(const char *name, const char *args)
 {
@@ -67,52 +67,53 @@ static struct package_entry entry_of(const char *name, const char *args)
                                    .raw = bytes_of_text("object") };
 }
 
-static enum kiln_code add(struct fixture *f, struct package_writer *writer, const char *name,
-                          const char *args)
+static enum kiln_code add_entry(struct fixture *f, struct package_writer *writer, const char *name,
+                                const char *args)
 {
     struct package_entry entry = entry_of(name, args);
     return package_writer_add(writer, &entry, &f->err);
 }
 
-TEST(package, takes_entries_in_order_only)
+TEST(package, package_entries_out_of_order_are_refused)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
         KILN_AUTO(package_writer) struct package_writer *writer = NULL;
         const char *path = path_in(f->directory, formats[i].name);
         must(package_writer_create(path, formats[i].format, &writer, &f->err), f->err);
-        must(add(f, writer, "b", "1"), f->err);
-        must(add(f, writer, "b", "10"), f->err);
-        must(add(f, writer, "b", "\xc3\xa4"), f->err);
-        must(add(f, writer, "ba", ""), f->err);
+        must(add_entry(f, writer, "b", "1"), f->err);
+        must(add_entry(f, writer, "b", "10"), f->err);
+        must(add_entry(f, writer, "b", "\xc3\xa4"), f->err);
+        must(add_entry(f, writer, "ba", ""), f->err);
 
-        assert_int_equal(add(f, writer, "b", "2"), KILN_INVALID);
+        assert_int_equal(add_entry(f, writer, "b", "2"), KILN_INVALID);
         assert_says(f->err.text, "order");
     }
 }
 
-TEST(package, takes_no_entry_twice)
+TEST(package, a_repeated_package_entry_is_refused)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
         KILN_AUTO(package_writer) struct package_writer *writer = NULL;
         const char *path = path_in(f->directory, formats[i].name);
         must(package_writer_create(path, formats[i].format, &writer, &f->err), f->err);
-        must(add(f, writer, "b", "1"), f->err);
+        must(add_entry(f, writer, "b", "1"), f->err);
 
-        assert_int_equal(add(f, writer, "b", "1"), KILN_INVALID);
+        assert_int_equal(add_entry(f, writer, "b", "1"), KILN_INVALID);
         assert_says(f->err.text, "'b'");
     }
 }
 
-TEST(package, takes_no_key_twice)
+TEST(package, a_repeated_package_key_is_refused)
 {
     struct fixture *f = *state;
     KILN_AUTO(package_writer) struct package_writer *writer = NULL;
     const char *path = path_in(f->directory, "gfx90a68.kpkg");
     must(package_writer_create(path, PACKAGE_KILN, &writer, &f->err), f->err);
     struct package_entry entry = entry_of("a", "");
-    must(package_writer_add(writer, &entry, &f->err), f->err); /* none has no key */
+    must(package_writer_add(writer, &entry, &f->err),
+         f->err); /* entries without a key do not collide */
     entry.name = bytes_of_text("b");
     must(package_writer_add(writer, &entry, &f->err), f->err);
     entry.name = bytes_of_text("c");
@@ -124,7 +125,7 @@ TEST(package, takes_no_key_twice)
     assert_says(f->err.text, "key");
 }
 
-TEST(package, refuses_entries_that_nobody_could_find)
+TEST(package, invalid_package_entries_are_refused)
 {
     struct fixture *f = *state;
     static char many[40000];
@@ -149,7 +150,7 @@ TEST(package, refuses_entries_that_nobody_could_find)
     }
 }
 
-TEST(package, refuses_headers_that_are_cut_short)
+TEST(package, truncated_headers_are_refused)
 {
     struct fixture *f = *state;
     for (unsigned count = 0; count < 2; count++) {
@@ -165,14 +166,14 @@ TEST(package, refuses_headers_that_are_cut_short)
     }
 }
 
-TEST(package, leaves_nothing_unless_finished)
+TEST(package, an_unfinished_package_is_removed)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
         struct package_writer *writer = NULL;
         const char *path = path_in(f->directory, formats[i].name);
         must(package_writer_create(path, formats[i].format, &writer, &f->err), f->err);
-        must(add(f, writer, "a", "1"), f->err);
+        must(add_entry(f, writer, "a", "1"), f->err);
 
         package_writer_destroy(writer);
 
@@ -183,7 +184,7 @@ TEST(package, leaves_nothing_unless_finished)
     }
 }
 
-TEST(package, never_overwrites_a_file)
+TEST(package, a_package_writer_never_overwrites_a_file)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
@@ -213,7 +214,7 @@ TEST(package, a_missing_package_directory_is_reported)
     }
 }
 
-TEST(package, an_empty_package_is_one)
+TEST(package, an_empty_package_is_valid)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {

@@ -562,7 +562,7 @@ TEST(users, a_verbatim_record_is_shown_by_its_key)
     assert_int_equal(json_count(json_get(problem, "find")), 1);
     test_caller_refused(&f->bob, MESSAGE_tuning_show, SHOW("hello world"), KILN_INVALID,
                         "'hello world'"); /* the record is ann's */
-    test_caller_refused(&f->ann, MESSAGE_tuning_show, SHOW("hello"), KILN_INVALID, "names no");
+    test_caller_refused(&f->ann, MESSAGE_tuning_show, SHOW("hello"), KILN_INVALID, "MIOpenDriver");
 }
 
 TEST(users, a_verbatim_record_is_removed_by_its_key)
@@ -570,10 +570,10 @@ TEST(users, a_verbatim_record_is_removed_by_its_key)
     struct users *f = *state;
     put_key(f, TUNING_FIND, "hello world");
     test_caller_refused(&f->ann, MESSAGE_tuning_remove, "{\"tier\":\"user\",\"problem\":\"hello\"}",
-                        KILN_INVALID, "names no");
+                        KILN_INVALID, "MIOpenDriver");
     test_caller_refused(
         &f->bob, MESSAGE_tuning_remove, /* the message does not reveal that ann has it */
-        "{\"tier\":\"user\",\"problem\":\"hello world\"}", KILN_INVALID, "names no");
+        "{\"tier\":\"user\",\"problem\":\"hello world\"}", KILN_INVALID, "MIOpenDriver");
     KILN_AUTO(json)
     struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_remove,
                                      "{\"tier\":\"user\",\"problem\":\"hello world\"}");

@@ -51,7 +51,7 @@ static int tear_down(void **state)
 
 FIXTURE(confine, set_up, tear_down);
 
-/* Runs |act| in a confined process; what it returned, or -1 where the kernel cannot confine. */
+/* Runs |act| in a confined process and returns its result; -1 if the kernel cannot confine it. */
 static int confined(const struct fixture *f, int (*act)(const struct fixture *f))
 {
     pid_t pid = fork();
@@ -125,7 +125,7 @@ static int read_other_files(const struct fixture *f)
                                                              : 0;
 }
 
-/* As root too, whose they are. */
+/* Not even by root, who owns them. */
 static int read_private_keys(const struct fixture *f)
 {
     (void)f;
@@ -133,12 +133,15 @@ static int read_private_keys(const struct fixture *f)
            opens("/etc/pki/tls/private", O_RDONLY | O_DIRECTORY);
 }
 
-TEST(confine, the_keys_of_the_hosts_servers_can_not)
+TEST(confine, private_keys_of_the_host_cannot_be_read)
 {
     assert_int_equal(confined(*state, read_private_keys), 0);
 }
 
-TEST(confine, nothing_else_can_be_read) { assert_int_equal(confined(*state, read_other_files), 0); }
+TEST(confine, other_files_cannot_be_read_by_a_transfer)
+{
+    assert_int_equal(confined(*state, read_other_files), 0);
+}
 
 static int write_to_staging(const struct fixture *f)
 {
@@ -170,7 +173,7 @@ static int write_elsewhere(const struct fixture *f)
                                                                   : 0;
 }
 
-TEST(confine, nothing_else_can_be_written_to)
+TEST(confine, other_files_cannot_be_written_by_a_transfer)
 {
     assert_int_equal(confined(*state, write_elsewhere), 0);
 }
@@ -182,7 +185,10 @@ static int start_a_program(const struct fixture *f)
     return errno == EPERM || errno == EACCES ? 0 : 1;
 }
 
-TEST(confine, no_program_can_be_started) { assert_int_equal(confined(*state, start_a_program), 0); }
+TEST(confine, a_transfer_cannot_start_a_program)
+{
+    assert_int_equal(confined(*state, start_a_program), 0);
+}
 
 static int have_privileges(const struct fixture *f)
 {
@@ -212,10 +218,10 @@ static int make_calls(const struct fixture *f)
     }
     if (syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0) >= 0 || errno != EPERM)
         return 20;
-    if (setpgid(0, 0) == 0) /* it would outlive the end of its group */
+    if (setpgid(0, 0) == 0) /* a process in another group would survive a kill of the group */
         return 23;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) /* which is what it is for */
+    if (fd < 0) /* a transfer needs sockets */
         return 21;
     close(fd);
     return pthread_create(&thread, NULL, do_nothing, NULL) || pthread_join(thread, NULL) ? 22 : 0;

@@ -11,7 +11,7 @@
 
 /* ---- whole files ---- */
 
-TEST(fetch, takes_a_whole_file)
+TEST(fetch, a_complete_file_is_fetched)
 {
     struct fixture *f = *state;
     serve(f, answer_file);
@@ -30,7 +30,7 @@ static void answer_empty(struct http_script *s, unsigned number, int fd)
     http_say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
 }
 
-TEST(fetch, takes_an_empty_file)
+TEST(fetch, an_empty_file_is_fetched)
 {
     struct fixture *f = *state;
     serve(f, answer_empty);
@@ -42,7 +42,7 @@ TEST(fetch, takes_an_empty_file)
 
 /* ---- refusals ---- */
 
-TEST(fetch, asks_only_once_for_what_is_refused)
+TEST(fetch, a_final_status_is_not_retried)
 {
     static const struct {
         int status;
@@ -65,7 +65,7 @@ TEST(fetch, asks_only_once_for_what_is_refused)
     }
 }
 
-TEST(fetch, asks_again_after_what_may_pass)
+TEST(fetch, a_temporary_status_is_retried)
 {
     static const int statuses[] = { 408, 429, 500, 502, 503, 504 };
     struct fixture *f = *state;
@@ -80,7 +80,7 @@ TEST(fetch, asks_again_after_what_may_pass)
     }
 }
 
-TEST(fetch, refuses_a_size_beyond_the_limit_before_taking_any_of_it)
+TEST(fetch, a_body_beyond_the_limit_is_refused_before_it_is_read)
 {
     struct fixture *f = *state;
     f->limit = SIZE - 1;
@@ -99,7 +99,7 @@ static void answer_large_head(struct http_script *s, unsigned number, int fd)
     http_say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 21474836480\r\nConnection: close\r\n\r\n");
 }
 
-TEST(fetch, refuses_a_stated_size_beyond_the_limit_though_nothing_of_it_comes)
+TEST(fetch, a_stated_size_beyond_the_limit_is_refused_without_a_body)
 {
     struct fixture *f = *state;
     f->limit = SIZE;
@@ -111,7 +111,7 @@ TEST(fetch, refuses_a_stated_size_beyond_the_limit_though_nothing_of_it_comes)
     assert_says(f->err.text, "package_limit");
 }
 
-/* Answers each handshake with words, until its listener is shut down. */
+/* Answers each handshake with plain text, until its listener is shut down. */
 static void *talk_without_tls(void *context)
 {
     const int *listener = context;
@@ -127,7 +127,7 @@ static void *talk_without_tls(void *context)
     return NULL;
 }
 
-TEST(fetch, does_not_try_https_again_where_http_answers)
+TEST(fetch, https_to_an_http_server_is_not_retried)
 {
     struct fixture *f = *state;
     char text[100];
@@ -151,10 +151,10 @@ TEST(fetch, does_not_try_https_again_where_http_answers)
 
     assert_int_equal(rc, KILN_IO);
     assert_int_equal(pause_count, 0);
-    assert_says(f->err.text, "is that a server for https?");
+    assert_says(f->err.text, "http://");
 }
 
-TEST(fetch, takes_exactly_the_limit)
+TEST(fetch, a_file_of_exactly_the_limit_is_fetched)
 {
     struct fixture *f = *state;
     f->limit = SIZE;
@@ -175,7 +175,7 @@ static void answer_endlessly(struct http_script *s, unsigned number, int fd)
     while (http_send(fd, f->content, SIZE) && http_send(fd, "\r\n", 2));
 }
 
-TEST(fetch, stops_an_endless_body_at_the_limit)
+TEST(fetch, an_endless_body_is_stopped_at_the_limit)
 {
     struct fixture *f = *state;
     f->limit = 3 * SIZE + 17;
@@ -195,7 +195,7 @@ static void answer_part_unasked(struct http_script *s, unsigned number, int fd)
              "HTTP/1.1 206 Part\r\nContent-Range: bytes 0-4/9\r\nContent-Length: 5\r\n\r\nabcde");
 }
 
-TEST(fetch, takes_no_part_for_the_whole)
+TEST(fetch, a_partial_response_is_not_taken_as_the_file)
 {
     struct fixture *f = *state;
     serve(f, answer_part_unasked);
@@ -252,7 +252,7 @@ static void answer_in_circles(struct http_script *s, unsigned number, int fd)
                  "Connection: close\r\n\r\n");
 }
 
-TEST(fetch, does_not_run_in_circles)
+TEST(fetch, a_redirect_loop_ends)
 {
     struct fixture *f = *state;
     serve(f, answer_in_circles);
@@ -264,7 +264,7 @@ TEST(fetch, does_not_run_in_circles)
 
 /* ---- proxies ---- */
 
-TEST(fetch, goes_through_the_proxy_that_the_environment_names)
+TEST(fetch, a_fetch_uses_the_proxy_of_the_environment)
 {
     struct fixture *f = *state;
     char proxy[64];
@@ -286,7 +286,7 @@ TEST(fetch, goes_through_the_proxy_that_the_environment_names)
 
 /* ---- secrets ---- */
 
-TEST(fetch, uses_credentials_and_never_says_them)
+TEST(fetch, credentials_are_used_but_never_shown)
 {
     struct fixture *f = *state;
     f->status = 404;
@@ -304,7 +304,7 @@ TEST(fetch, uses_credentials_and_never_says_them)
 
 /* ---- the disk ---- */
 
-static int writes_left = -1; /* -1: no end */
+static int writes_left = -1; /* -1: no limit */
 
 ssize_t __real_pwrite(int fd, const void *data, size_t size, off_t at);
 ssize_t __wrap_pwrite(int fd, const void *data, size_t size, off_t at);
@@ -318,7 +318,7 @@ ssize_t __wrap_pwrite(int fd, const void *data, size_t size, off_t at)
     return __real_pwrite(fd, data, size, at);
 }
 
-TEST(fetch, says_that_the_disk_is_full_and_does_not_ask_again)
+TEST(fetch, a_full_disk_is_final)
 {
     struct fixture *f = *state;
     serve(f, answer_file);
@@ -329,7 +329,7 @@ TEST(fetch, says_that_the_disk_is_full_and_does_not_ask_again)
 
     assert_int_equal(rc, KILN_FULL);
     assert_int_equal(f->server.requests, 1);
-    assert_says(f->err.text, "No space left");
+    assert_says(f->err.text, "No space");
 }
 
 /* ---- progress ---- */
@@ -348,7 +348,7 @@ static void on_progress(void *context, const struct transfer_progress *p)
     snprintf(seen->note, sizeof(seen->note), "%s", p->note);
 }
 
-TEST(fetch, reports_how_far_it_is_and_what_went_wrong)
+TEST(fetch, fetch_progress_has_bytes_and_the_latest_failure)
 {
     struct fixture *f = *state;
     struct seen seen = { 0 };
@@ -374,7 +374,7 @@ TEST(fetch, reports_how_far_it_is_and_what_went_wrong)
 
 int main(int argc, char **argv)
 {
-    /* What the host's own settings say of proxies is not for loopback. */
+    /* The host's proxy variables must not affect connections to loopback. */
     setenv("no_proxy", "127.0.0.1", 1);
     return test_main(argc, argv);
 }

@@ -77,7 +77,7 @@ off_t size_of_file(const struct fixture *f)
     return seen.st_size;
 }
 
-/* ---- answers ---- */
+/* ---- responses ---- */
 
 static size_t range_start(const struct http_script *s)
 {
@@ -94,7 +94,7 @@ void say_head(struct fixture *f, int fd, const char *status, size_t length)
         http_say(fd, "Last-Modified: %s\r\nDate: Tue, 02 Jan 2024 00:00:00 GMT\r\n", f->date);
 }
 
-/* As a good server does it, but for the cuts. */
+/* Answers like a correct server, but may cut the response. */
 void send_file(struct fixture *f, int fd, const uint8_t *content)
 {
     size_t from = range_start(&f->server);

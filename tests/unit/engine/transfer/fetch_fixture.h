@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * A fetch from a server that does what the test says, into a memfd.
- */
+/* A fetch into a memfd from an HTTP server that the test controls. */
 #include "engine/transfer/fetch.h"
 #include "tests/support/http_script.h"
 #include "tests/support/test.h"
@@ -21,18 +19,18 @@ struct fixture {
     uint64_t limit;
     uint8_t content[SIZE], other[SIZE]; /* two versions of the file */
     unsigned ranges;                    /* requests that asked for a part */
-    char etag[64], date[64];            /* "" for none; of the next answers */
-    unsigned cuts;                      /* answers to be cut, each after another |step| */
+    char etag[64], date[64];            /* of the next responses; "": none */
+    unsigned cuts; /* number of responses to cut, each after |step| more bytes */
     size_t step;
     int status;        /* instead of the file */
     const char *extra; /* header lines for that */
-    unsigned failures; /* so many requests get |status| */
+    unsigned failures; /* number of requests that get |status| */
     int fd;
     long status_seen;
     struct kiln_err err;
 };
 
-/* What the fetch would have waited, instead of waiting. */
+/* Records the pause instead of waiting. */
 extern uint64_t pauses[PAUSES_KEPT];
 extern unsigned pause_count;
 
@@ -41,7 +39,7 @@ int fetch_tear_down(void **state);
 FIXTURE(fetch, fetch_set_up, fetch_tear_down);
 
 void serve(struct fixture *f, void (*answer)(struct http_script *script, unsigned number, int fd));
-/* The server has stopped afterwards: what it saw can be looked at. */
+/* Stops the server, so that the test can examine its requests. */
 enum kiln_code get(struct fixture *f, const char *credentials, const char *path);
 void expect_content(struct fixture *f, const uint8_t *content);
 off_t size_of_file(const struct fixture *f);

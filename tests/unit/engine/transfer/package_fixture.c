@@ -138,7 +138,7 @@ void package_damage(const struct package_fixture *f, const char *name)
 {
     BUFFER_AUTO struct buffer content;
     read_all(package_path(f, name), &content);
-    /* The last page holds the end of an object's content. */
+    /* The last page contains the end of an object. */
     content.data[content.size - 100] ^= 1;
     write_all(package_path(f, name), buffer_view(&content));
 }

@@ -12,7 +12,7 @@
 #define PACKAGE "gfx90a68.kdb"
 
 struct package_fixture {
-    char directory[64]; /* holds all below */
+    char directory[64]; /* contains the directories below */
     char staging[128], keys[128], files[128];
     struct kiln_err err;
 };
@@ -22,11 +22,11 @@ void package_fixture_close(struct package_fixture *f);
 
 /* files/|name| */
 const char *package_path(const struct package_fixture *f, const char *name);
-/* A kernel database of |rows| objects of |size| bytes that do not compress. */
+/* Makes a kernel database of |rows| incompressible objects of |size| bytes. */
 void package_write(const struct package_fixture *f, const char *name, unsigned rows, size_t size);
-/* files/|to|: files/|from|, each half in a bzip2 stream of its own. */
+/* Packs files/|from| into files/|to|, each half in a separate bzip2 stream. */
 void package_pack(const struct package_fixture *f, const char *from, const char *to);
-/* files/|name|.manifest, signed by a new key |key|, trusted if |trusted|. */
+/* Writes files/|name|.manifest, signed with a new key |key|, which is trusted if |trusted|. */
 void package_sign(const struct package_fixture *f, const char *name, const char *key, bool trusted);
 /* Flips a bit of files/|name| inside an object of a package. */
 void package_damage(const struct package_fixture *f, const char *name);

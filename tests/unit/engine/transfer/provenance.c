@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What makes a fetched file the right one: SHA-256, manifest, signature. */
+/* Checks of a fetched file: SHA-256, manifest, signature. */
 #include "tests/unit/engine/transfer/transfer_fixture.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
-TEST(transfer, takes_the_sha256_that_was_asked_for)
+TEST(transfer, a_file_with_the_requested_sha256_is_accepted)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -21,7 +21,7 @@ TEST(transfer, takes_the_sha256_that_was_asked_for)
     expect_installed(f);
 }
 
-TEST(transfer, refuses_another_sha256)
+TEST(transfer, a_file_with_another_sha256_is_refused)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -32,18 +32,18 @@ TEST(transfer, refuses_another_sha256)
     expect_refused(f, KILN_CORRUPT, "SHA-256");
 }
 
-TEST(transfer, refuses_a_malformed_sha256_before_it_fetches)
+TEST(transfer, a_malformed_sha256_is_refused_before_the_fetch)
 {
     struct fixture *f = *state;
     from_server(f, PACKAGE);
     f->job.sha256 = "abc";
 
-    expect_refused(f, KILN_INVALID, "64 hexadecimal digits");
+    expect_refused(f, KILN_INVALID, "hexadecimal");
 
     assert_int_equal(f->server.requests, 0);
 }
 
-TEST(transfer, names_who_signed_it)
+TEST(transfer, the_result_names_the_signer)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -58,7 +58,7 @@ TEST(transfer, names_who_signed_it)
     expect_installed(f);
 }
 
-TEST(transfer, takes_the_manifest_that_the_client_opened)
+TEST(transfer, a_manifest_from_a_descriptor_is_used)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -73,7 +73,7 @@ TEST(transfer, takes_the_manifest_that_the_client_opened)
     expect_installed(f);
 }
 
-TEST(transfer, takes_the_manifest_beside_a_file_url)
+TEST(transfer, a_manifest_next_to_a_file_url_is_used)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -87,7 +87,7 @@ TEST(transfer, takes_the_manifest_beside_a_file_url)
     expect_installed(f);
 }
 
-TEST(transfer, refuses_a_flipped_bit_in_a_signed_package)
+TEST(transfer, a_signed_package_with_a_flipped_bit_is_refused)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -98,7 +98,7 @@ TEST(transfer, refuses_a_flipped_bit_in_a_signed_package)
     expect_refused(f, KILN_CORRUPT, "manifest");
 }
 
-TEST(transfer, refuses_a_key_that_nobody_trusts)
+TEST(transfer, a_manifest_of_an_untrusted_key_is_refused)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -110,9 +110,9 @@ TEST(transfer, refuses_a_key_that_nobody_trusts)
     assert_false(http_script_was_asked(&f->server, "GET /" PACKAGE " HTTP"));
 }
 
-/* kiln-transfer reads a copy where it is another user; people put keys into the directory itself.
- */
-TEST(transfer, names_the_directory_that_a_copy_of_the_keys_is_of)
+/* If kiln-transfer runs as another user, it reads a copy of the keys. Messages must state the
+ * original directory, because users put their keys there. */
+TEST(transfer, messages_state_the_original_directory_of_keys)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -128,7 +128,7 @@ TEST(transfer, names_the_directory_that_a_copy_of_the_keys_is_of)
     assert_null(strstr(first + 1, once));
 }
 
-TEST(transfer, refuses_the_signed_manifest_of_another_package)
+TEST(transfer, a_manifest_of_another_package_is_refused)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -142,8 +142,8 @@ TEST(transfer, refuses_the_signed_manifest_of_another_package)
     expect_refused(f, KILN_NOT_FOUND, PACKAGE);
 }
 
-/* A signature says for which device a package is: its name does. */
-TEST(transfer, a_signed_package_goes_by_no_name_of_another_device_or_format)
+/* The name states the device, so a signature covers the name, too. */
+TEST(transfer, a_signed_package_cannot_be_renamed_to_another_device)
 {
     static const char *const others[] = { "gfx90a.kdb", "gfx906_60.kdb", "gfx90a68.kpkg" };
     struct fixture *f = *state;
@@ -152,17 +152,17 @@ TEST(transfer, a_signed_package_goes_by_no_name_of_another_device_or_format)
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         from_server(f, PACKAGE);
         f->job.name = others[i];
-        expect_refused(f, KILN_DENIED, "signs this file as 'gfx90a68.kdb'");
+        expect_refused(f, KILN_DENIED, "'gfx90a68.kdb'");
         assert_non_null(strstr(f->result.err.text, others[i]));
     }
     package_write(&f->p, "latest", ROWS, OBJECT_SIZE);
     package_sign(&f->p, "latest", "amd2", true);
     from_server(f, "latest");
     f->job.name = PACKAGE;
-    expect_refused(f, KILN_DENIED, "signs this file as 'latest'");
+    expect_refused(f, KILN_DENIED, "'latest'");
 }
 
-TEST(transfer, a_signed_package_goes_by_another_name_of_the_same_device)
+TEST(transfer, a_signed_package_can_be_renamed_for_the_same_device)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -177,7 +177,7 @@ TEST(transfer, a_signed_package_goes_by_another_name_of_the_same_device)
     expect_installed(f);
 }
 
-TEST(transfer, refuses_an_unsigned_package_where_a_signature_is_required)
+TEST(transfer, an_unsigned_package_is_refused_if_a_signature_is_required)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -186,13 +186,13 @@ TEST(transfer, refuses_an_unsigned_package_where_a_signature_is_required)
     expect_refused(f, KILN_DENIED, "require_signature");
 
     from_file_url(f, PACKAGE);
-    expect_refused(f, KILN_DENIED, "kilnctl pkg sign");
+    expect_refused(f, KILN_DENIED, "pkg sign");
 
     from_server(f, PACKAGE);
     expect_refused(f, KILN_DENIED, "require_signature");
 }
 
-TEST(transfer, does_without_a_manifest_that_is_not_there)
+TEST(transfer, a_missing_manifest_is_accepted)
 {
     static const int statuses[] = { 403, 404, 410 };
     struct fixture *f = *state;
@@ -205,7 +205,7 @@ TEST(transfer, does_without_a_manifest_that_is_not_there)
     }
 }
 
-TEST(transfer, does_not_do_without_a_manifest_that_wants_a_password)
+TEST(transfer, a_manifest_that_needs_a_password_is_an_error)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -215,7 +215,7 @@ TEST(transfer, does_not_do_without_a_manifest_that_wants_a_password)
     expect_refused(f, KILN_DENIED, PACKAGE ".manifest");
 }
 
-TEST(transfer, does_not_do_without_a_manifest_that_cannot_be_had_now)
+TEST(transfer, a_manifest_that_cannot_be_fetched_is_an_error)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -225,7 +225,7 @@ TEST(transfer, does_not_do_without_a_manifest_that_cannot_be_had_now)
     expect_refused(f, KILN_UNAVAILABLE, PACKAGE ".manifest");
 }
 
-TEST(transfer, says_why_a_required_manifest_is_not_given)
+TEST(transfer, a_refused_required_manifest_is_reported_with_its_status)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -236,7 +236,7 @@ TEST(transfer, says_why_a_required_manifest_is_not_given)
     expect_refused(f, KILN_DENIED, "status 403");
 }
 
-TEST(transfer, refuses_a_manifest_that_is_none)
+TEST(transfer, a_file_that_is_not_a_manifest_is_refused)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * One transfer, run in this process, from a descriptor, a file or a server of the test's own.
- */
+/* One transfer in this process, from a descriptor, a file or a test server. */
 #include "tests/support/http_script.h"
 #include "tests/unit/engine/transfer/package_fixture.h"
 
@@ -16,9 +14,9 @@ struct fixture {
     struct transfer_job job;
     struct fetch_policy policy;
     struct transfer_result result;
-    char stages[256]; /* as they came */
+    char stages[256]; /* in their order */
     uint64_t done, total;
-    int manifest_status; /* instead of the manifest; 0: what there is */
+    int manifest_status; /* HTTP status instead of the manifest; 0: send the manifest */
     char url[FIXTURE_PATH_MAX + 64];
     char hex[DIGEST_HEX_SIZE];
     int fd;
@@ -31,9 +29,9 @@ FIXTURE(transfer, transfer_set_up, transfer_tear_down);
 void from_descriptor(struct fixture *f, const char *name);
 void from_file_url(struct fixture *f, const char *name);
 void from_server(struct fixture *f, const char *name);
-/* The server has stopped afterwards: what it saw can be looked at. */
+/* Stops the server, so that the test can examine its requests. */
 enum kiln_code run(struct fixture *f);
-/* The outcome is PACKAGE, whole, and the one file in staging; removes it. */
+/* The result must be PACKAGE, complete, and the only file in staging. Removes it. */
 void expect_installed(struct fixture *f);
-/* Runs it: it must fail so and leave nothing. */
+/* Runs the transfer, which must fail with |code| and leave nothing in staging. */
 void expect_refused(struct fixture *f, enum kiln_code code, const char *says);

@@ -223,7 +223,7 @@ TEST(transfer_wire, a_failure_arrives_with_its_message)
     "\"damaged\":0,"                                                                        \
     "\"notice\":\"\"}"
 
-TEST(transfer_wire, nonsense_from_a_process_is_refused)
+TEST(transfer_wire, a_malformed_report_is_refused)
 {
     static const char *const texts[] = {
         "nonsense",
@@ -236,7 +236,7 @@ TEST(transfer_wire, nonsense_from_a_process_is_refused)
         "{\"code\":0,\"name\":\"\"," GOOD_TAIL,
         "{\"code\":0,\"name\":7," GOOD_TAIL,
         "{\"code\":99,\"name\":\"x.kdb\"," GOOD_TAIL,
-        "{\"code\":6,\"name\":\"x.kdb\"," GOOD_TAIL, /* a failure without a sentence */
+        "{\"code\":6,\"name\":\"x.kdb\"," GOOD_TAIL, /* a failure without a message */
         "{\"code\":0,\"name\":\"x.kdb\",\"sha256\":\"ff\",\"signer\":\"\",\"source\":\"\","
         "\"text\":\"\",\"notice\":\"\"}",
     };
@@ -249,7 +249,7 @@ TEST(transfer_wire, nonsense_from_a_process_is_refused)
     }
 }
 
-TEST(transfer_wire, the_same_result_with_a_proper_name_is_taken)
+TEST(transfer_wire, a_result_with_a_valid_name_is_accepted)
 {
     struct fixture *f = *state;
     struct transfer_report got;
@@ -271,7 +271,7 @@ TEST(transfer_wire, control_characters_do_not_reach_a_terminal)
     assert_string_equal(got.progress.note, "a?b?");
 }
 
-TEST(transfer_wire, silence_and_the_end_are_reported_apart)
+TEST(transfer_wire, no_report_and_the_end_have_different_codes)
 {
     struct fixture *f = *state;
     struct transfer_report got;
@@ -299,7 +299,7 @@ TEST(transfer_wire, progress_is_dropped_rather_than_waited_for)
 
 /* ---- snapshots ---- */
 
-TEST(transfer_wire, a_snapshot_is_a_descriptor_and_what_it_is_of)
+TEST(transfer_wire, a_snapshot_arrives_with_its_descriptor)
 {
     struct fixture *f = *state;
     struct snapshot taken = { .fd = -1, .name = "gfx906_60.ukdb", .merged = true, .note = "" };

@@ -36,7 +36,7 @@ TEST(facade, a_bad_line_is_reported_and_skipped)
     assert_int_equal(f->counts.bad, 2);
     assert_int_equal(f->bad, 2);
     assert_int_equal(f->bad_line, 4);
-    assert_says(f->bad_why, "comes twice");
+    assert_says(f->bad_why, "repeated");
     assert_string_equal(find_value(f, ALICE, OTHER), "ConvB:1,0,miopenConvolutionFwdAlgoWinograd");
 }
 
