@@ -271,14 +271,16 @@ static void let_signals_through(void)
 
 static enum kiln_code watch_signals(struct daemon *d, struct kiln_err *err)
 {
-    enum kiln_code rc = loop_signal_init(d->serving.loop, &d->term, &d->serving.owner, SIGTERM,
-                                         on_stop_signal, err);
+    struct loop *loop = d->serving.loop;
+    struct loop_owner *owner = &d->serving.owner;
+    d->term.came = on_stop_signal;
+    d->interrupt.came = on_stop_signal;
+    d->hang_up.came = on_hang_up;
+    enum kiln_code rc = loop_signal_init(loop, &d->term, owner, SIGTERM, err);
     if (!rc)
-        rc = loop_signal_init(d->serving.loop, &d->interrupt, &d->serving.owner, SIGINT,
-                              on_stop_signal, err);
+        rc = loop_signal_init(loop, &d->interrupt, owner, SIGINT, err);
     if (!rc)
-        rc = loop_signal_init(d->serving.loop, &d->hang_up, &d->serving.owner, SIGHUP, on_hang_up,
-                              err);
+        rc = loop_signal_init(loop, &d->hang_up, owner, SIGHUP, err);
     if (!rc)
         let_signals_through();
     return rc;

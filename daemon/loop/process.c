@@ -68,7 +68,8 @@ static bool watch_descriptor(struct loop *loop, struct loop_process *p, struct l
     p->pid_fd = pidfd_open(p->pid, 0);
     if (p->pid_fd < 0)
         return false;
-    if (loop_watch_init(loop, &p->watch, owner, p->pid_fd, on_ready, &ignored)) {
+    p->watch.ready = on_ready;
+    if (loop_watch_init(loop, &p->watch, owner, p->pid_fd, &ignored)) {
         close(p->pid_fd);
         return false;
     }
@@ -83,7 +84,7 @@ enum kiln_code loop_process_start(struct loop *loop, struct loop_process *proces
                                   struct kiln_err *err)
 {
     *process = (struct loop_process){ .pid_fd = -1 };
-    int errnum = spawn_process(spawn, posix_spawn, &process->pid);
+    int errnum = spawn_process(spawn, &process->pid);
     if (errnum) {
         process->pid = 0;
         return kiln_fail_errno(err, errnum, "cannot run '%s'", spawn->program);

@@ -42,15 +42,11 @@ static enum kiln_code resume(struct inherited *in, const char *path, const char 
     struct kiln_err why = KILN_ERR_INIT;
     if (!kept)
         return KILN_NOT_FOUND;
-    enum kiln_code rc = listener_resume(kept->fd, kept->name, path, group, ret_listener, &why);
-    if (rc == KILN_OK) {
-        kept->fd = -1;
-        return KILN_OK;
-    }
-    if (rc == KILN_BUSY) {
+    enum kiln_code rc = listener_resume(kept, path, group, ret_listener, &why);
+    if (rc == KILN_BUSY)
         *err = why;
+    if (rc == KILN_OK || rc == KILN_BUSY)
         return rc;
-    }
     log_event(LOG_EVENT_descriptor_dropped, NULL,
               "'%.64s', which the service manager kept, is not used: %s", kept->name, why.text);
     return KILN_NOT_FOUND;

@@ -312,14 +312,14 @@ static enum kiln_code renew(struct listener *l, const char *group, struct kiln_e
     return give_to_group(l->path, group, &l->root_only, err);
 }
 
-enum kiln_code listener_resume(int fd, const char *name, const char *path, const char *group,
+enum kiln_code listener_resume(struct inherited_fd *kept, const char *path, const char *group,
                                struct listener *ret_listener, struct kiln_err *err)
 {
     struct listener l = LISTENER_CLOSED;
     struct sockaddr_un address = { 0 };
-    if (!read_name(name, &l))
+    if (!read_name(kept->name, &l))
         return kiln_fail(err, KILN_INVALID, "its name is none that kilnd gives");
-    enum kiln_code rc = check_inherited(fd, &address, err);
+    enum kiln_code rc = check_inherited(kept->fd, &address, err);
     if (rc)
         return rc;
     snprintf(l.path, sizeof(l.path), "%.*s", (int)sizeof(address.sun_path) - 1, address.sun_path);
@@ -337,8 +337,9 @@ enum kiln_code listener_resume(int fd, const char *name, const char *path, const
         listener_close(&l);
         return rc;
     }
-    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-    l.fd = fd;
+    fcntl(kept->fd, F_SETFL, fcntl(kept->fd, F_GETFL) | O_NONBLOCK);
+    l.fd = kept->fd;
+    kept->fd = -1;
     *ret_listener = l;
     return KILN_OK;
 }

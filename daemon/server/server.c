@@ -82,20 +82,11 @@ static enum kiln_code welcome(struct server *server, int fd, uid_t *ret_uid, str
         return kiln_fail(
             err, KILN_BUSY, "kilnd has %u connections, the limit (setting connections)%s",
             server->counts.clients, peer.role == ROLE_ADMIN ? "" : " less some for administrators");
-    struct account *account = account_join(&server->accounts, peer.uid);
-    if (!account)
-        return kiln_fail(err, KILN_BUSY,
-                         "user %u has %u connections to kilnd, the limit (setting "
-                         "connections_per_uid)",
-                         (unsigned)peer.uid, server->limits.connections_per_uid);
     struct session *s;
-    rc = session_open(server, fd, &peer, account, &s, err);
-    if (rc) {
-        account_leave(&server->accounts, account);
-        return rc;
-    }
-    link_session(server, s);
-    return KILN_OK;
+    rc = session_open(server, fd, &peer, &s, err);
+    if (!rc)
+        link_session(server, s);
+    return rc;
 }
 
 /* Kept for when there is no other; where there was none for it either, the next connection brings
@@ -240,8 +231,9 @@ static void know_peers(struct server *server, const struct server_options *optio
 static enum kiln_code listen_on(struct server *server, struct listener *listener,
                                 struct kiln_err *err)
 {
-    enum kiln_code rc = loop_watch_init(server->loop, &server->watch, &server->owner, listener->fd,
-                                        on_connection, err);
+    server->watch.ready = on_connection;
+    enum kiln_code rc =
+        loop_watch_init(server->loop, &server->watch, &server->owner, listener->fd, err);
     if (rc)
         return kiln_while(err, "listening on '%s'", listener->path);
     server->listener = listener;

@@ -303,17 +303,37 @@ static void on_gone(struct loop_owner *owner)
     free(s);
 }
 
+/* Joins the account and the closer, and watches the socket; undoes it all if one step fails. */
+static enum kiln_code connect_session(struct session *s, uid_t uid, struct kiln_err *err)
+{
+    struct server *server = s->server;
+    s->account = account_join(&server->accounts, uid);
+    if (!s->account)
+        return kiln_fail(err, KILN_BUSY,
+                         "user %u has %u connections to kilnd, the limit (setting "
+                         "connections_per_uid)",
+                         (unsigned)uid, server->limits.connections_per_uid);
+    enum kiln_code rc = closer_join(server->closer, uid, err);
+    if (!rc) {
+        rc = loop_watch_init(server->loop, &s->watch, &s->owner, s->fd, err);
+        if (!rc)
+            return KILN_OK;
+        closer_leave(server->closer, uid);
+    }
+    account_leave(&server->accounts, s->account);
+    return rc;
+}
+
 enum kiln_code session_open(struct server *server, int fd, const struct peer *peer,
-                            struct account *account, struct session **ret_session,
-                            struct kiln_err *err)
+                            struct session **ret_session, struct kiln_err *err)
 {
     KILN_AUTO(mem) struct session *s = calloc(1, sizeof(*s));
     if (!s)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for another connection");
     *s = (struct session){ .server = server,
                            .closer = server->closer,
-                           .account = account,
                            .fd = fd,
+                           .watch.ready = on_ready,
                            .owner.gone = on_gone };
     request_files_init(&s->files, server->closer, peer->uid);
     s->caller = (struct caller){ .ops = &caller_ops,
@@ -322,16 +342,11 @@ enum kiln_code session_open(struct server *server, int fd, const struct peer *pe
                                  .pid = peer->pid,
                                  .role = peer->role,
                                  .is_anonymous = peer->is_anonymous };
-    enum kiln_code rc = closer_join(server->closer, peer->uid, err);
+    enum kiln_code rc = connect_session(s, peer->uid, err);
     if (rc)
         return rc;
-    rc = loop_watch_init(server->loop, &s->watch, &s->owner, fd, on_ready, err);
-    if (rc) {
-        closer_leave(server->closer, peer->uid);
-        return rc;
-    }
-    inbox_init(&s->inbox, account);
-    outbox_init(&s->outbox, account, server->limits.bytes_per_session);
+    inbox_init(&s->inbox, s->account);
+    outbox_init(&s->outbox, s->account, server->limits.bytes_per_session);
     s->joined_ms = loop_now_ms(server->loop);
     service_join(server->engine, &s->caller);
     want(s);

@@ -49,10 +49,9 @@ struct session {
     struct session *next, *previous; /* server's list */
 };
 
-/* Takes |fd| on success.  |account| must have this connection counted already. */
+/* Takes |fd| on success.  KILN_BUSY if the user has as many connections as allowed. */
 KILN_MUST_CHECK enum kiln_code session_open(struct server *server, int fd, const struct peer *peer,
-                                            struct account *account, struct session **ret_session,
-                                            struct kiln_err *err);
+                                            struct session **ret_session, struct kiln_err *err);
 /* Leaves the service and closes.  The session no longer belongs to the server. */
 void session_close(struct session *session);
 /* Lets the reaper end the session after the current work. */

@@ -376,8 +376,8 @@ static enum kiln_code run_program(struct transfer_process *p, int their_fd)
     loop_timer_init(o->loop, &p->deadline, &p->owner, on_deadline);
     loop_timer_init(o->loop, &p->silence, &p->owner, on_silence);
     loop_timer_init(o->loop, &p->killed, &p->owner, on_still_there);
-    enum kiln_code rc =
-        loop_watch_init(o->loop, &p->watch, &p->owner, p->socket, on_socket, err_of(p));
+    p->watch.ready = on_socket;
+    enum kiln_code rc = loop_watch_init(o->loop, &p->watch, &p->owner, p->socket, err_of(p));
     if (!rc)
         rc = worker_process_start(o->loop, &p->process, &p->owner, &spawn, err_of(p));
     if (rc)

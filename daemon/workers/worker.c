@@ -232,8 +232,8 @@ static enum kiln_code run_program(struct worker *w, int their_fd, struct kiln_er
 static enum kiln_code open_handles(struct worker *w, int their_fd, struct kiln_err *err)
 {
     loop_timer_init(w->options->loop, &w->deadline, &w->owner, on_deadline);
-    enum kiln_code rc =
-        loop_watch_init(w->options->loop, &w->watch, &w->owner, w->socket, on_socket, err);
+    w->watch.ready = on_socket;
+    enum kiln_code rc = loop_watch_init(w->options->loop, &w->watch, &w->owner, w->socket, err);
     if (!rc)
         rc = run_program(w, their_fd, err);
     if (!rc) {

@@ -23,14 +23,14 @@ static enum kiln_code start_child(struct loop *loop, struct worker_process *p,
     struct loop_spawn child = { .program = spawn->program,
                                 .arguments = spawn->arguments,
                                 .fd_3 = spawn->fd_3 };
-    enum kiln_code rc =
-        process_words_open(loop, &p->words, owner, spawn->arguments[0], &child.fd_2, err);
+    p->output.program = spawn->arguments[0];
+    enum kiln_code rc = process_stderr_open(loop, &p->output, owner, &child.fd_2, err);
     if (rc)
         return rc;
     rc = loop_process_start(loop, &p->child, owner, &child, err);
     close(child.fd_2);
     if (rc)
-        process_words_close(&p->words);
+        process_stderr_close(&p->output);
     else
         p->child.exited = on_child_exit;
     return rc;
@@ -75,8 +75,9 @@ static enum kiln_code ask(struct loop *loop, struct worker_process *p, struct lo
                                             .fd_3 = spawn->fd_3,
                                             .directory = spawn->directory };
     enum kiln_code rc = launch_send_request(p->control, &request, err);
+    p->watch.ready = on_control;
     if (!rc)
-        rc = loop_watch_init(loop, &p->watch, owner, p->control, on_control, err);
+        rc = loop_watch_init(loop, &p->watch, owner, p->control, err);
     if (rc) {
         close(p->control);
         return rc;
@@ -119,7 +120,7 @@ void worker_process_kill(struct worker_process *p)
 
 void worker_process_close(struct worker_process *p)
 {
-    process_words_close(&p->words);
+    process_stderr_close(&p->output);
     if (!p->launched) {
         loop_process_close(&p->child);
         return;

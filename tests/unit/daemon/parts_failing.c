@@ -104,13 +104,13 @@ TEST(clear, a_descriptor_that_cannot_be_watched_is_an_error)
 {
     struct loop *loop = NULL;
     struct loop_owner owner = { 0 };
-    struct loop_watch watch;
-    struct loop_signal signal;
+    struct loop_watch watch = { .ready = on_ready };
+    struct loop_signal signal = { .came = on_signal };
     must(loop_create(&loop, &err), err);
     KILN_AUTO(fd) int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    assert_int_not_equal(loop_watch_init(loop, &watch, &owner, file, on_ready, &err), KILN_OK);
+    assert_int_not_equal(loop_watch_init(loop, &watch, &owner, file, &err), KILN_OK);
     assert_says(err.text, "cannot watch a descriptor");
-    assert_int_equal(loop_signal_init(loop, &signal, &owner, 9999, on_signal, &err), KILN_INVALID);
+    assert_int_equal(loop_signal_init(loop, &signal, &owner, 9999, &err), KILN_INVALID);
     assert_says(err.text, "cannot watch for signals");
     loop_run(loop);
     assert_int_equal(owner.open, 0);

@@ -109,7 +109,7 @@ static void send_hung(int client, uint64_t id, int file)
 {
     uint8_t raw[128];
     int files[LIMIT_REQUEST_FILES] = { file, file };
-    size_t size = put_frame_with_files(raw, MESSAGE_package_install, id, "{}", 2, 2);
+    size_t size = put_install_frame(raw, id, "{}", 2);
     send_files(client, raw, size, files, 2);
 }
 
@@ -262,7 +262,7 @@ TEST(hung, files_of_unfinished_frames_count_and_are_not_closed_on_the_loop)
     for (int i = 0; i < CONNECTIONS; i++) {
         uint8_t raw[128];
         int files[LIMIT_REQUEST_FILES] = { file, file };
-        put_frame_with_files(raw, MESSAGE_package_install, 1, "{}", 2, 2);
+        put_install_frame(raw, 1, "{}", 2);
         send_files(clients[i], raw, FRAME_HEADER_SIZE + 1, files, 2);
     }
     ask(other, MESSAGE_ping, 2, "");

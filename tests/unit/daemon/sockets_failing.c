@@ -164,13 +164,14 @@ static enum kiln_code resume(void *context, struct kiln_err *err)
 {
     const struct fixture *f = context;
     struct listener kept = LISTENER_CLOSED, resumed = LISTENER_CLOSED;
-    char name[LISTENER_NAME_MAX];
+    struct inherited_fd stored;
     enum kiln_code rc = listener_open(f->path, f->group, &kept, err);
     if (rc)
         return rc;
-    listener_name(&kept, name);
+    stored.fd = kept.fd;
+    listener_name(&kept, stored.name);
     close(kept.lock_fd); /* its process has gone, and the manager has the socket */
-    rc = listener_resume(kept.fd, name, f->path, f->group, &resumed, err);
+    rc = listener_resume(&stored, f->path, f->group, &resumed, err);
     if (!rc)
         assert_int_equal(resumed.fd, kept.fd);
     listener_close(&resumed);

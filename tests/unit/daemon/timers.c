@@ -178,7 +178,8 @@ TEST(timers, an_event_of_the_same_iteration_precedes_a_timer_and_can_postpone_it
     struct fixture *f = *state;
     int ends[2];
     assert_int_equal(pipe(ends), 0);
-    must(loop_watch_init(f->loop, &f->watch, &f->owner, ends[0], on_readable, &f->err), f->err);
+    f->watch.ready = on_readable;
+    must(loop_watch_init(f->loop, &f->watch, &f->owner, ends[0], &f->err), f->err);
     loop_watch_want(&f->watch, WATCH_READ);
     loop_timer_start(&f->a.timer, 1, 0);
     loop_timer_start(&f->b.timer, 2, 0);
@@ -206,8 +207,8 @@ TEST(timers, a_timer_that_restarts_itself_does_not_block_a_long_iteration)
     struct fixture *f = *state;
     int ends[2];
     assert_int_equal(pipe(ends), 0);
-    must(loop_watch_init(f->loop, &f->watch, &f->owner, ends[0], on_readable_slowly, &f->err),
-         f->err);
+    f->watch.ready = on_readable_slowly;
+    must(loop_watch_init(f->loop, &f->watch, &f->owner, ends[0], &f->err), f->err);
     loop_watch_want(&f->watch, WATCH_READ);
     f->a.starts_again = true;
     loop_timer_start(&f->a.timer, 1, 0);
