@@ -77,7 +77,7 @@ static bool await_end(struct one_compiler *c, struct launch_report *ret_report)
         struct pollfd polled = { .fd = c->control, .events = POLLIN };
         (void)poll(&polled, 1, (int)((end - now) / MS) + 1);
         enum kiln_code rc = launch_receive_report(c->control, ret_report);
-        if (!rc && ret_report->news == LAUNCH_ENDED)
+        if (!rc && ret_report->kind == LAUNCH_ENDED)
             return true;
         if (rc && rc != KILN_BUSY)
             return false;
@@ -355,7 +355,7 @@ static void read_report(struct one_compiler *c)
 {
     struct launch_report report;
     enum kiln_code rc = launch_receive_report(c->control, &report);
-    if (rc == KILN_BUSY || (!rc && report.news == LAUNCH_STARTED))
+    if (rc == KILN_BUSY || (!rc && report.kind == LAUNCH_STARTED))
         return;
     if (!c->has_hung_up && c->state == PROCESS_BUSY)
         read_message(c); /* what it said before it went counts */
@@ -377,7 +377,7 @@ static bool is_alive(struct one_compiler *c)
     if (poll(&polled, 1, 0) > 0)
         return false;
     enum kiln_code rc = launch_receive_report(c->control, &report);
-    while (!rc && report.news == LAUNCH_STARTED)
+    while (!rc && report.kind == LAUNCH_STARTED)
         rc = launch_receive_report(c->control, &report);
     return rc == KILN_BUSY;
 }

@@ -25,7 +25,7 @@ enum kiln_code loop_watch_init(struct loop *loop, struct loop_watch *watch,
     return KILN_OK;
 }
 
-void loop_watch_want(struct loop_watch *watch, unsigned events)
+void loop_watch_set(struct loop_watch *watch, unsigned events)
 {
     if (!loop_handle_is_open(&watch->handle) || watch->events == events)
         return;

@@ -22,6 +22,6 @@ KILN_MUST_CHECK enum kiln_code loop_watch_init(struct loop *loop, struct loop_wa
                                                struct loop_owner *owner, int fd,
                                                struct kiln_err *err);
 /* WATCH_READ | WATCH_WRITE, or 0 to pause.  Costs nothing when unchanged. */
-void loop_watch_want(struct loop_watch *watch, unsigned events);
+void loop_watch_set(struct loop_watch *watch, unsigned events);
 /* Accepts a zeroed watch. */
 void loop_watch_close(struct loop_watch *watch);

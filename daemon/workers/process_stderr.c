@@ -80,14 +80,14 @@ static void on_ready(struct loop_watch *watch, unsigned events)
 {
     struct process_stderr *o = LOOP_OWNER_OF(struct process_stderr, watch, watch);
     (void)events;
-    loop_watch_want(watch, 0);
+    loop_watch_set(watch, 0);
     if (read_pipe(o))
         loop_timer_start(&o->pause, PAUSE_MS, 0);
 }
 
 static void on_pause_end(struct loop_timer *timer)
 {
-    loop_watch_want(&LOOP_OWNER_OF(struct process_stderr, pause, timer)->watch, WATCH_READ);
+    loop_watch_set(&LOOP_OWNER_OF(struct process_stderr, pause, timer)->watch, WATCH_READ);
 }
 
 enum kiln_code process_stderr_open(struct loop *loop, struct process_stderr *o,
@@ -108,7 +108,7 @@ enum kiln_code process_stderr_open(struct loop *loop, struct process_stderr *o,
         return rc;
     }
     loop_timer_init(loop, &o->pause, owner, on_pause_end);
-    loop_watch_want(&o->watch, WATCH_READ);
+    loop_watch_set(&o->watch, WATCH_READ);
     o->fd = ends[0];
     *ret_fd = ends[1];
     return KILN_OK;

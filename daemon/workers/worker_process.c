@@ -40,7 +40,7 @@ static enum kiln_code start_child(struct loop *loop, struct worker_process *p,
 
 static void end(struct worker_process *p, int status, int signal)
 {
-    loop_watch_want(&p->watch, 0);
+    loop_watch_set(&p->watch, 0);
     loop_timer_stop(&p->lost);
     p->exited(p, status, signal);
 }
@@ -61,7 +61,7 @@ static void on_control(struct loop_watch *watch, unsigned events)
         return;
     if (rc)
         end(p, WORKER_PROCESS_LOST, 0);
-    else if (report.news == LAUNCH_STARTED)
+    else if (report.kind == LAUNCH_STARTED)
         p->uid = (uid_t)report.uid;
     else
         end(p, (int)report.status, (int)report.signal_);
@@ -84,7 +84,7 @@ static enum kiln_code ask(struct loop *loop, struct worker_process *p, struct lo
     }
     p->launched = true;
     loop_timer_init(loop, &p->lost, owner, on_lost);
-    loop_watch_want(&p->watch, WATCH_READ);
+    loop_watch_set(&p->watch, WATCH_READ);
     return KILN_OK;
 }
 

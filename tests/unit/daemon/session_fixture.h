@@ -67,4 +67,9 @@ bool is_closed(struct fixture *f, int fd);
 /* The next frame is an error to request |id| whose sentence has |words|. */
 void assert_refused(struct fixture *f, int fd, uint64_t id, const char *words);
 
+static inline struct session *first_session(struct fixture *f)
+{
+    return LIST_FIRST(&f->server->sessions, struct session, link);
+}
+
 FIXTURE(session, set_up, tear_down);
