@@ -8,7 +8,7 @@
 #include "daemon/config/reload.h"
 #include "daemon/host.h"
 #include "daemon/loop/signals.h"
-#include "daemon/manager/kept_socket.h"
+#include "daemon/manager/listening_socket.h"
 #include "daemon/manager/manager.h"
 #include "daemon/manager/notify.h"
 #include "daemon/server/descriptors.h"
@@ -18,7 +18,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-/* Threads that read the stores: more would only wait for the disk. */
+/* Threads that read the stores.  More of them would only wait for the disk. */
 #define READERS 4
 
 struct daemon {
@@ -31,7 +31,7 @@ struct daemon {
     struct inherited inherited;
     struct manager manager;
     struct reload reload;
-    uint64_t busy_ms; /* when there was a client, or work, last */
+    uint64_t busy_ms; /* when kilnd last had a client or work */
 };
 
 static struct daemon *daemon_of(struct serving *serving)
@@ -69,7 +69,7 @@ static struct descriptor_shares share_descriptors(const struct config *c)
 static void start_drain(struct daemon *d)
 {
     uint64_t timeout_ms = config_number(d->config, CONFIG_drain_timeout);
-    log_event(LOG_EVENT_stopping, NULL, "stopping: what runs may take %.0f s more",
+    log_event(LOG_EVENT_stopping, NULL, "stopping: running work may take %.0f s more",
               (double)timeout_ms / 1e3);
     manager_stopping(&d->manager, timeout_ms);
     reload_cancel(&d->reload);
@@ -84,7 +84,7 @@ static void on_stop_signal(struct loop_signal *signal, int number)
     if (d->serving.phase == SERVING_RUNS)
         start_drain(d);
     else
-        serving_hurry(&d->serving); /* asked twice: now */
+        serving_hurry(&d->serving); /* the second signal: stop at once */
 }
 
 /* ---- reload ---- */
@@ -94,7 +94,8 @@ static struct daemon *reloaded(struct reload *reload)
     return LOOP_OWNER_OF(struct daemon, reload, reload);
 }
 
-/* All that config.def says may change NOW; drain_timeout is looked at when it counts. */
+/* Applies the settings that config.def marks NOW, except drain_timeout, which is read at the stop.
+ */
 static enum kiln_code apply_config(struct reload *reload, const struct config *c,
                                    const struct peer_groups *groups, struct kiln_err *err)
 {
@@ -136,8 +137,9 @@ static void on_hang_up(struct loop_signal *signal, int number)
 
 /* ---- start ---- */
 
-/* Connections that are not accepted by then are broken; their clients connect again. */
-static void end_when_idle(struct daemon *d)
+/* Stops kilnd after |idle_exit| without clients and work.  The stop breaks connections that wait to
+ * be accepted; their clients connect again. */
+static void stop_when_idle(struct daemon *d)
 {
     uint64_t limit_ms = config_number(d->config, CONFIG_idle_exit);
     uint64_t now_ms = loop_now_ms(d->serving.loop);
@@ -155,16 +157,17 @@ static void on_tick(struct serving *serving)
     struct daemon *d = daemon_of(serving);
     manager_tick(&d->manager);
     log_report_withheld();
-    end_when_idle(d);
+    stop_when_idle(d);
 }
 
 static enum kiln_code open_socket(struct daemon *d, struct kiln_err *err)
 {
     const struct config *c = d->config;
     enum kiln_code rc =
-        c->is_private ? kept_socket_open_private(config_text(c, CONFIG_socket), &d->listener, err)
-                      : kept_socket_open(&d->inherited, config_text(c, CONFIG_socket),
-                                         config_text(c, CONFIG_socket_group), &d->listener, err);
+        c->is_private
+            ? listening_socket_open_private(config_text(c, CONFIG_socket), &d->listener, err)
+            : listening_socket_open(&d->inherited, config_text(c, CONFIG_socket),
+                                    config_text(c, CONFIG_socket_group), &d->listener, err);
     return rc ? rc : config_use_socket(d->config, d->listener.path, d->listener.inherited, err);
 }
 
@@ -186,7 +189,7 @@ static enum kiln_code find_user(const struct worker_kind *kind, const char *serv
                     : worker_user_find(kind, name, ret_user, err);
 }
 
-/* Of the program whose settings they are: what root may, and whom its workers become. */
+/* Finds the users that compilers and transfers run as. */
 static enum kiln_code find_users(struct daemon *d, struct kiln_err *err)
 {
     const struct config *c = d->config;
@@ -258,8 +261,8 @@ static enum kiln_code open_serving(struct daemon *d, struct kiln_err *err)
     return serving_open(&d->serving, &options, err);
 }
 
-/* Whoever started us may have had them blocked, and one may be waiting already. */
-static void let_signals_through(void)
+/* The parent may have started kilnd with these signals blocked, and one may be pending. */
+static void unblock_signals(void)
 {
     sigset_t watched;
     sigemptyset(&watched);
@@ -271,20 +274,22 @@ static void let_signals_through(void)
 
 static enum kiln_code watch_signals(struct daemon *d, struct kiln_err *err)
 {
-    enum kiln_code rc = loop_signal_init(d->serving.loop, &d->term, &d->serving.owner, SIGTERM,
-                                         on_stop_signal, err);
+    struct loop *loop = d->serving.loop;
+    struct loop_owner *owner = &d->serving.owner;
+    d->term.came = on_stop_signal;
+    d->interrupt.came = on_stop_signal;
+    d->hang_up.came = on_hang_up;
+    enum kiln_code rc = loop_signal_init(loop, &d->term, owner, SIGTERM, err);
     if (!rc)
-        rc = loop_signal_init(d->serving.loop, &d->interrupt, &d->serving.owner, SIGINT,
-                              on_stop_signal, err);
+        rc = loop_signal_init(loop, &d->interrupt, owner, SIGINT, err);
     if (!rc)
-        rc = loop_signal_init(d->serving.loop, &d->hang_up, &d->serving.owner, SIGHUP, on_hang_up,
-                              err);
+        rc = loop_signal_init(loop, &d->hang_up, owner, SIGHUP, err);
     if (!rc)
-        let_signals_through();
+        unblock_signals();
     return rc;
 }
 
-static enum kiln_code start(struct daemon *d, struct kiln_err *err)
+static enum kiln_code start_parts(struct daemon *d, struct kiln_err *err)
 {
     const struct config *c = d->config;
     d->serving.ticked = on_tick;
@@ -295,7 +300,7 @@ static enum kiln_code start(struct daemon *d, struct kiln_err *err)
         return rc;
     manager_init(&d->manager, d->serving.loop, &d->serving.owner, &d->listener,
                  config_text(c, CONFIG_descriptor_store));
-    rc = watch_signals(d, err); /* first: a stop before there is a socket leaves none behind */
+    rc = watch_signals(d, err); /* first, so that an early stop leaves no socket behind */
     if (!rc)
         rc = open_socket(d, err);
     if (!rc)
@@ -310,7 +315,7 @@ static void warn_of_root_only(const struct daemon *d)
     const char *group = config_text(d->config, CONFIG_socket_group);
     if (d->listener.root_only)
         log_event(LOG_EVENT_socket_root_only, NULL,
-                  "there is no group '%s', so nobody but root can use '%s': run 'groupadd "
+                  "the group '%s' does not exist, so only root can use '%s': run 'groupadd "
                   "--system %s' and 'usermod -aG %s USER', then start kilnd again, or name "
                   "another group with --socket-group",
                   group, d->listener.path, group, group);
@@ -325,8 +330,8 @@ static void report_compilers_user(const struct daemon *d)
     else if (user.uid == 0)
         log_event(
             LOG_EVENT_compilers_as_root, NULL,
-            "compilers run as root: a source may quote what only root may read in directories "
-            "of the system; name another user with --compiler-user");
+            "compilers run as root: a client's source can include system files that only root may "
+            "read; name another user with --compiler-user");
 }
 
 static void report_transfers_user(const struct daemon *d)
@@ -335,8 +340,8 @@ static void report_transfers_user(const struct daemon *d)
     struct worker_user compilers = pool_confinement(d->serving.pool).user;
     if (user->other && compilers.other && compilers.uid == user->uid)
         log_event(LOG_EVENT_transfers_user, NULL,
-                  "transfers run as '%s' (uid %u), as compilers do: 'useradd --system --shell "
-                  "/usr/sbin/nologin %s' gives them a user of their own",
+                  "transfers run as '%s' (uid %u), the same user as compilers: 'useradd --system "
+                  "--shell /usr/sbin/nologin %s' creates a separate user for them",
                   user->name, (unsigned)user->uid, worker_transfers.account);
     else if (user->other)
         log_event(LOG_EVENT_transfers_user, NULL, "transfers run as '%s' (uid %u)", user->name,
@@ -346,7 +351,7 @@ static void report_transfers_user(const struct daemon *d)
                   "transfers run as root: name another user with --transfer-user");
 }
 
-static void serve(struct daemon *d)
+static void run_until_stopped(struct daemon *d)
 {
     const struct serving *s = &d->serving;
     d->busy_ms = loop_now_ms(s->loop);
@@ -354,7 +359,7 @@ static void serve(struct daemon *d)
     d->host.server = s->server;
     d->manager.server = s->server;
     d->manager.engine = s->engine;
-    kept_socket_drop(&d->inherited);
+    listening_socket_drop_unused(&d->inherited);
     serving_start(&d->serving);
     log_event(LOG_EVENT_started, NULL,
               "kilnd " KILN_VERSION " listens on '%s', pid %d, %u compiler processes",
@@ -366,8 +371,8 @@ static void serve(struct daemon *d)
     loop_run(s->loop);
 }
 
-/* Queued replies come and go in pieces of a hundred KiB: given back to the system each time, every
- * one would cost its page faults anew.  What is kept for them is bounded, and small. */
+/* Queued replies are allocated and freed in pieces of about 100 KiB.  If the allocator returned
+ * each to the system, the next one would fault in its pages again.  So it keeps up to this much. */
 #define MEMORY_KEPT (4 << 20)
 
 static void keep_memory(void)
@@ -376,8 +381,8 @@ static void keep_memory(void)
     mallopt(M_TRIM_THRESHOLD, MEMORY_KEPT);
 }
 
-static enum kiln_code begin(struct daemon *d, int argc, const char *const *argv,
-                            struct kiln_err *err)
+static enum kiln_code begin_serving(struct daemon *d, int argc, const char *const *argv,
+                                    struct kiln_err *err)
 {
     const struct reload_parts parts = { .config = d->config,
                                         .argc = argc,
@@ -389,7 +394,7 @@ static enum kiln_code begin(struct daemon *d, int argc, const char *const *argv,
     if (!rc)
         rc = reload_init(&d->reload, &parts, err);
     if (!rc)
-        rc = start(d, err);
+        rc = start_parts(d, err);
     d->reload.parts.work_queues = d->serving.work_queues;
     return rc;
 }
@@ -398,16 +403,16 @@ int daemon_run(struct config *config, int argc, const char *const *argv)
 {
     struct daemon d = { .config = config, .listener = LISTENER_CLOSED };
     struct kiln_err err = KILN_ERR_INIT;
-    signal(SIGPIPE, SIG_IGN); /* a log reader that went must not take us along */
-    signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of the write, not our end */
+    signal(SIGPIPE, SIG_IGN); /* a log reader that exits must not end kilnd */
+    signal(SIGXFSZ, SIG_IGN); /* a file too large fails the write instead of ending kilnd */
     keep_memory();
     notify_adopt();
     host_init(&d.host, config, &d.listener, &d.reload);
-    enum kiln_code rc = begin(&d, argc, argv, &err);
+    enum kiln_code rc = begin_serving(&d, argc, argv, &err);
     if (rc)
         log_event(LOG_EVENT_start_failed, NULL, "cannot start: %s", err.text);
     else
-        serve(&d);
+        run_until_stopped(&d);
     if (d.serving.loop && d.serving.phase != SERVING_CLOSES) {
         serving_close(&d.serving);
         loop_run(d.serving.loop);

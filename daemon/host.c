@@ -45,7 +45,7 @@ static void add_stats(struct engine_host *base, struct json *stats)
     describe_counts(host->server, host->pool, stats);
 }
 
-static void report(struct engine_host *base, const struct engine_report *r)
+static void log_report(struct engine_host *base, const struct engine_report *r)
 {
     (void)base;
     char target[LIMIT_TARGET_TEXT];
@@ -66,7 +66,7 @@ void host_init(struct host *host, const struct config *config, const struct list
         .base = { .config = answer_config,
                   .add_status = add_status,
                   .add_stats = add_stats,
-                  .report = report },
+                  .report = log_report },
         .config = config,
         .reload = reload,
         .listener = listener,

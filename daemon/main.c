@@ -4,41 +4,31 @@
  * kilnd: the per-host service of compiled kernels.
  *
  *   main.c           flags, then daemon_run
- *   daemon.c         what starts and stops in which order; signals
- *   config.def       every setting: one table for file, variables, flags, help
- *   config.c         where settings come from; config_value.c reads and prints them
- *   config_defaults.c  those that depend on the host
+ *   daemon.c         the order in which parts start and stop; signals
+ *   serving.c        the serving core: loop, engine, processes, server
+ *   executor_uv.c    runs the engine's work on threads and in processes
+ *   host.c           what this process adds to 'status' and 'stats'; the engine's log
  *   describe.c       compilers and connections in 'status' and 'stats'
- *   descriptors.c    open files divided between connections and hot set
- *   engine_settings.c  settings as the engine's options
- *   reload.c         SIGHUP: settings read anew
- *   host.c           what this process adds to 'status' and 'stats'; reports into the log
- *   inherited.c      descriptors that the service manager started us with
- *   kept_socket.c    which socket: the manager's, one that it kept, or a new one
- *   manager.c        what it is told, and what it keeps for the next kilnd
- *   notify.c         how it is told
- *   executor_uv.c    the engine's work onto lanes and compilers
- *
- *   loop/            all of libuv: loop, timer, watch, signals, process, lanes
- *   server/          listener    the socket: made, inherited, taken over, refused
- *                    server      accepts, counts, refuses, sweeps
- *                    session     one connection; frames in, replies out
- *                    inbox       frames out of a byte stream
- *                    outbox      replies into a socket
- *                    peer        who is at the other end
+ *   config/          config.def lists the settings; reload.c reads them again on SIGHUP
+ *   manager/         the service manager: notification, inherited and stored sockets
+ *   loop/            all of libuv: loop, timers, descriptors, signals, processes, work queues
+ *   server/          listener    the socket that clients connect to
+ *                    server      accepts and refuses connections, finds slow peers
+ *                    session     one connection: frames in, replies out
+ *                    inbox       cuts a byte stream into frames
+ *                    outbox      sends and queues replies
+ *                    peer        identifies the user at the other end
  *                    account     what one user holds
- *   workers/         pool        which compiler gets which job; restarts
+ *                    closer      closes clients' descriptors on other threads
+ *   workers/         pool        gives jobs to compilers, restarts compilers
  *                    worker      one kiln-compiler process; its states: worker_state
- *                    worker_end  why one ended, in words
- *                    worker_user  whom compilers and transfers run as
- *                    worker_process  one as our child, or in a unit of its own: launch,
- *                                    kiln_launch.c
- *                    take_file   another user's file becomes ours
- *                    temp_folder
- *                    kiln_compiler.c  that program itself; what it does: engine/compile/worker.c
+ *                    worker_process  a child, or a process in a unit of its own (kiln_launch.c)
+ *                    transfer    schedules kiln-transfer processes; one of them: transfer_process
+ *   built_in/        compiles for the static build; not part of kilnd
  *
- * Below is the engine (engine/engine.h), which knows no socket and no loop.
- * Exit status: 0 stopped when asked to, 1 could not start, 2 flags or configuration wrong.
+ * Below is the engine (engine/engine.h), which uses neither sockets nor the loop.
+ * Exit status: 0 after a requested stop, 1 if kilnd could not start, 2 if flags or configuration
+ * are wrong.
  */
 #include "common/fs.h"
 #include "common/log.h"
@@ -52,7 +42,7 @@
 
 #define EXIT_USAGE 2
 
-/* One that is not there yet is on the filesystem of the nearest directory that is. */
+/* A directory that does not exist yet will be on the filesystem of its nearest existing parent. */
 static enum kiln_code check_directory(const struct config *config, int key, struct kiln_err *err)
 {
     char path[PATH_TEXT_MAX];
@@ -65,7 +55,7 @@ static enum kiln_code check_directory(const struct config *config, int key, stru
     return fs_refuse_network(path, config_table[key].key, err);
 }
 
-static int check(const struct config *config)
+static int check_config(const struct config *config)
 {
     struct kiln_err err = KILN_ERR_INIT;
     if (check_directory(config, CONFIG_cache_dir, &err) ||
@@ -95,7 +85,7 @@ int main(int argc, char **argv)
     switch (config.request) {
     case CONFIG_HELP: config_print_help(); return EXIT_SUCCESS;
     case CONFIG_VERSION: printf("kilnd " KILN_VERSION "\n"); return EXIT_SUCCESS;
-    case CONFIG_CHECK: return check(&config);
+    case CONFIG_CHECK: return check_config(&config);
     case CONFIG_RUN: break;
     }
     log_set_level((enum log_level)config_number(&config, CONFIG_log_level));

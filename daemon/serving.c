@@ -4,14 +4,15 @@
 #include "engine/jobs/transfer_limits.h"
 
 #define TICK_MS 1000
-/* While stopping: how often we look whether what runs has ended. */
+/* While stopping: how often to check whether running work has ended. */
 #define DRAIN_TICK_MS 10
-/* A stalled one ends much sooner; this is for a server that only just keeps it going. */
+/* Against a server that sends just enough to keep a transfer alive.  A stalled transfer ends much
+ * sooner. */
 #define TRANSFER_MAX_MS (24u * 3600 * 1000)
-/* Longer than anything that does not tell: libcurl's stalls (a minute), a pause between two tries
- * (another), the sum or the sync of 8 GiB on a slow disk. */
+/* Longer than any step that reports no progress: libcurl's stall limit (a minute), a pause between
+ * two tries (another), hashing or syncing 8 GiB on a slow disk. */
 #define TRANSFER_SILENCE_MS (10u * 60 * 1000)
-/* A process that has nothing left to do but to end. */
+/* From a transfer's last report to its exit. */
 #define TRANSFER_EXIT_MS 5000
 
 const struct transfers_options TRANSFERS_STANDARD = {
@@ -42,8 +43,8 @@ static void on_transfers_closed(void *context)
     s->transfers = NULL;
 }
 
-/* Nothing of the engine is out any more: close in the reverse order of start.  The loop ends when
- * the last handle has closed. */
+/* The engine has no work outstanding.  Closes in the reverse order of start; the loop ends when the
+ * last handle has closed. */
 void serving_close(struct serving *s)
 {
     if (!s->loop || s->phase == SERVING_CLOSES)
@@ -74,7 +75,7 @@ void serving_end(struct serving *s)
     s->loop = NULL;
 }
 
-static void give_up_running(struct serving *s)
+static void stop_running_work(struct serving *s)
 {
     server_drop_sessions(s->server);
     if (s->pool)
@@ -96,7 +97,7 @@ static void on_drain_tick(struct loop_timer *timer)
     bool late = loop_now_ms(s->loop) >= s->deadline_ms;
     server_check_times(s->server, loop_now_ms(s->loop));
     if (late)
-        give_up_running(s);
+        stop_running_work(s);
     if (is_idle(s))
         serving_close(s);
 }

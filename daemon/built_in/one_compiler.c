@@ -2,8 +2,8 @@
 #include "daemon/built_in/one_compiler.h"
 
 #include "common/clock.h"
+#include "common/detached.h"
 #include "common/fs.h"
-#include "daemon/built_in/detached.h"
 #include "daemon/built_in/programs.h"
 #include "daemon/workers/launch.h"
 #include "daemon/workers/temp_directory.h"
@@ -19,7 +19,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 
 #define MS 1000000ull
 /* The defaults of kilnd's settings (daemon/config/config.def). */
@@ -42,7 +41,6 @@ struct one_compiler {
     struct temp_root temp; /* fd -1: not open */
     int wake_fd;           /* owned; -1: not made */
     int launch;            /* owned: the connection to kiln-launch; -1: it was not started */
-    pid_t launch_pid;
     enum process_state state;
     bool has_hung_up;              /* the process closed its end of |socket| */
     int socket, control;           /* owned: to the process, and to what tells of its end; -1 */
@@ -79,7 +77,7 @@ static bool await_end(struct one_compiler *c, struct launch_report *ret_report)
         struct pollfd polled = { .fd = c->control, .events = POLLIN };
         (void)poll(&polled, 1, (int)((end - now) / MS) + 1);
         enum kiln_code rc = launch_receive_report(c->control, ret_report);
-        if (!rc && ret_report->news == LAUNCH_ENDED)
+        if (!rc && ret_report->kind == LAUNCH_ENDED)
             return true;
         if (rc && rc != KILN_BUSY)
             return false;
@@ -197,28 +195,24 @@ static void fail_late(struct one_compiler *c)
 
 static enum kiln_code start_launch(struct one_compiler *c, struct kiln_err *err)
 {
-    static const char *const arguments[] = { "kiln-launch", "--keep", NULL };
+    static char name[] = "kiln-launch", flag[] = "--keep";
+    char *const arguments[] = { name, flag, NULL };
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
         return kiln_fail_errno(err, errno, "cannot make a socket for '%s'", c->programs.launch);
-    const struct loop_spawn spawn = {
-        .program = c->programs.launch, .arguments = arguments, .fd_2 = -1, .fd_3 = ends[1]
-    };
-    int errnum = detached_start(&spawn, &c->launch_pid);
+    const int files[] = { -1, -1, ends[1] };
+    const struct detached launch = { .program = c->programs.launch,
+                                     .arguments = arguments,
+                                     .environment = environ,
+                                     .files = files,
+                                     .file_count = 3 };
+    int errnum = detached_start(&launch);
     close(ends[1]);
     c->launch = ends[0];
     if (!errnum)
         return KILN_OK;
     close_fd(&c->launch);
     return kiln_fail_errno(err, errnum, "cannot run '%s'", c->programs.launch);
-}
-
-static void end_launch(struct one_compiler *c)
-{
-    if (c->launch < 0)
-        return;
-    close_fd(&c->launch);
-    (void)waitpid(c->launch_pid, NULL, 0); /* where it came to be our child */
 }
 
 static enum kiln_code prepare(struct one_compiler *c, struct kiln_err *err)
@@ -245,7 +239,7 @@ static enum kiln_code pass(struct one_compiler *c, const struct launch_request *
 {
     if (c->launch >= 0 && launch_send_request(c->launch, request, err) == KILN_OK)
         return KILN_OK;
-    end_launch(c);
+    close_fd(&c->launch);
     enum kiln_code rc = start_launch(c, err);
     return rc ? rc : launch_send_request(c->launch, request, err);
 }
@@ -361,7 +355,7 @@ static void read_report(struct one_compiler *c)
 {
     struct launch_report report;
     enum kiln_code rc = launch_receive_report(c->control, &report);
-    if (rc == KILN_BUSY || (!rc && report.news == LAUNCH_STARTED))
+    if (rc == KILN_BUSY || (!rc && report.kind == LAUNCH_STARTED))
         return;
     if (!c->has_hung_up && c->state == PROCESS_BUSY)
         read_message(c); /* what it said before it went counts */
@@ -383,7 +377,7 @@ static bool is_alive(struct one_compiler *c)
     if (poll(&polled, 1, 0) > 0)
         return false;
     enum kiln_code rc = launch_receive_report(c->control, &report);
-    while (!rc && report.news == LAUNCH_STARTED)
+    while (!rc && report.kind == LAUNCH_STARTED)
         rc = launch_receive_report(c->control, &report);
     return rc == KILN_BUSY;
 }
@@ -442,7 +436,7 @@ static void stop_all(struct embed_compiler *base)
         finish(c, COMPILE_UNAVAILABLE, "kiln-compiler was stopped: the last client is closed",
                NULL);
     end_process(c);
-    end_launch(c);
+    close_fd(&c->launch);
     if (c->temp.fd >= 0)
         temp_root_close(&c->temp);
     c->temp.fd = -1;

@@ -6,11 +6,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define DESCRIPTORS 12 /* that libuv opens for a loop, with some to spare */
+#define DESCRIPTORS 12 /* at least as many as libuv opens for a loop */
 
 #ifdef __SANITIZE_THREAD__
-/* libuv closes descriptors by a bare system call that the sanitizer does not see, so it takes the
- * next user of the same number for a racing one. */
+/* libuv closes descriptors with a bare system call that the sanitizer does not see.  So the
+ * sanitizer reports a race with the next user of the same number. */
 const char *__tsan_default_suppressions(void);
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void)
 {
@@ -23,8 +23,8 @@ enum kiln_code loop_fail(struct kiln_err *err, int status, const char *what)
     return kiln_fail_errno(err, -status, "%s", what);
 }
 
-/* libuv calls abort where it cannot make its pipes and event descriptors: whether it can is seen
- * before it tries. */
+/* libuv calls abort if it cannot make its pipes and event descriptors, so check first that enough
+ * descriptors are free. */
 static enum kiln_code check_descriptors(struct kiln_err *err)
 {
     int fds[DESCRIPTORS], count = 0;
@@ -70,7 +70,8 @@ void loop_destroy(struct loop *loop)
     if (!loop)
         return;
     loop_timers_close(loop);
-    /* A handle left open would be freed under libuv's feet: better a leak than that. */
+    /* If a handle is still open, libuv still uses the memory: a leak is better than a use after
+     * free. */
     if (uv_loop_close(&loop->uv) == 0)
         free(loop);
 }

@@ -26,12 +26,12 @@ struct loop_owner {
 
 /* Storage large enough for any libuv handle, so that uv.h stays in this directory (checked at
  * build time). */
-#define LOOP_HANDLE_ROOM 192
+#define LOOP_HANDLE_SIZE 192
 
 struct loop_handle {
     struct loop_owner *owner; /* borrowed; NULL once closing, or never opened */
     struct loop_owner *count; /* borrowed; counts this handle until it is closed */
-    _Alignas(16) unsigned char uv[LOOP_HANDLE_ROOM];
+    _Alignas(16) unsigned char uv[LOOP_HANDLE_SIZE];
 };
 
 KILN_MUST_CHECK enum kiln_code loop_create(struct loop **ret_loop, struct kiln_err *err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Not libuv's processes: those take SIGCHLD, which a job may have a handler of its own for.
+ * Does not use libuv's processes: they need SIGCHLD, and they reap by pid.  A pidfd names the
+ * process even after other code has reaped it.
  */
 #include "daemon/loop/process.h"
 
@@ -11,14 +12,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Without descriptors of processes (an old kernel, a filter of system calls) we look now and then:
- * much less than a compile takes. */
-#define LOOK_MS 10
+/* Without pidfds (an old kernel, a system-call filter) a timer polls.  The interval is short
+ * compared with a compile. */
+#define POLL_MS 10
 
-/* ---- its end ---- */
+/* ---- end of a process ---- */
 
-/* Its pid stays its own until it was waited for, which nobody but us does by the descriptor. */
-static bool take_status(const struct loop_process *p, int options, siginfo_t *ret_info)
+/* Fills |ret_info| with si_pid 0 if other code has reaped the process.  False: it still runs.  The
+ * pid cannot be reused before this code reaps the process by its pidfd. */
+static bool get_status(const struct loop_process *p, int options, siginfo_t *ret_info)
 {
     bool has_fd = loop_handle_is_open(&p->watch.handle);
     int rc;
@@ -30,20 +32,20 @@ static bool take_status(const struct loop_process *p, int options, siginfo_t *re
     return rc < 0 || ret_info->si_pid != 0;
 }
 
-/* What it left behind is killed while its number, which is theirs as a group, is still its own. */
-static void look(struct loop_process *p)
+/* Kills the process group before reaping its leader: until then the number cannot be reused. */
+static void check_end(struct loop_process *p)
 {
     siginfo_t info, same;
-    if (!take_status(p, WNOWAIT, &info))
+    if (!get_status(p, WNOWAIT, &info))
         return;
-    loop_watch_want(&p->watch, 0);
-    loop_timer_stop(&p->look);
+    loop_watch_set(&p->watch, 0);
+    loop_timer_stop(&p->poll);
     if (info.si_pid == 0) {
         p->exited(p, LOOP_PROCESS_UNKNOWN, 0);
         return;
     }
     loop_process_kill(p);
-    take_status(p, 0, &same);
+    get_status(p, 0, &same);
     p->pid = 0;
     if (info.si_code == CLD_EXITED)
         p->exited(p, info.si_status, 0);
@@ -54,12 +56,12 @@ static void look(struct loop_process *p)
 static void on_ready(struct loop_watch *watch, unsigned events)
 {
     (void)events;
-    look(LOOP_OWNER_OF(struct loop_process, watch, watch));
+    check_end(LOOP_OWNER_OF(struct loop_process, watch, watch));
 }
 
-static void on_look(struct loop_timer *timer)
+static void on_poll(struct loop_timer *timer)
 {
-    look(LOOP_OWNER_OF(struct loop_process, look, timer));
+    check_end(LOOP_OWNER_OF(struct loop_process, poll, timer));
 }
 
 static bool watch_descriptor(struct loop *loop, struct loop_process *p, struct loop_owner *owner)
@@ -68,29 +70,30 @@ static bool watch_descriptor(struct loop *loop, struct loop_process *p, struct l
     p->pid_fd = pidfd_open(p->pid, 0);
     if (p->pid_fd < 0)
         return false;
-    if (loop_watch_init(loop, &p->watch, owner, p->pid_fd, on_ready, &ignored)) {
+    p->watch.ready = on_ready;
+    if (loop_watch_init(loop, &p->watch, owner, p->pid_fd, &ignored)) {
         close(p->pid_fd);
         return false;
     }
-    loop_watch_want(&p->watch, WATCH_READ);
+    loop_watch_set(&p->watch, WATCH_READ);
     return true;
 }
 
-/* ---- its beginning and end ---- */
+/* ---- life ---- */
 
 enum kiln_code loop_process_start(struct loop *loop, struct loop_process *process,
                                   struct loop_owner *owner, const struct loop_spawn *spawn,
                                   struct kiln_err *err)
 {
     *process = (struct loop_process){ .pid_fd = -1 };
-    int errnum = spawn_process(spawn, posix_spawn, &process->pid);
+    int errnum = spawn_process(spawn, &process->pid);
     if (errnum) {
         process->pid = 0;
         return kiln_fail_errno(err, errnum, "cannot run '%s'", spawn->program);
     }
     if (!watch_descriptor(loop, process, owner)) {
-        loop_timer_init(loop, &process->look, owner, on_look);
-        loop_timer_start(&process->look, 0, LOOK_MS);
+        loop_timer_init(loop, &process->poll, owner, on_poll);
+        loop_timer_start(&process->poll, 0, POLL_MS);
     }
     return KILN_OK;
 }
@@ -105,7 +108,7 @@ void loop_process_close(struct loop_process *process)
 {
     bool has_fd = loop_handle_is_open(&process->watch.handle);
     loop_watch_close(&process->watch);
-    loop_timer_close(&process->look);
+    loop_timer_close(&process->poll);
     if (has_fd)
         close(process->pid_fd);
 }

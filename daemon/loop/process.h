@@ -18,7 +18,7 @@
 
 struct loop_process {
     struct loop_watch watch; /* of |pid_fd| */
-    struct loop_timer look;  /* polls for the end if there is no |pid_fd| */
+    struct loop_timer poll;  /* polls for the end if there is no |pid_fd| */
     int pid_fd;              /* owned while |watch| is open */
     pid_t pid;               /* also its process group; 0 if it never started or was reaped here */
     /* Called once, after the process was reaped and (except for LOOP_PROCESS_UNKNOWN) its group

@@ -12,14 +12,11 @@ static void on_signal(uv_signal_t *uv, int number)
 }
 
 enum kiln_code loop_signal_init(struct loop *loop, struct loop_signal *signal,
-                                struct loop_owner *owner, int number,
-                                void (*came)(struct loop_signal *signal, int number),
-                                struct kiln_err *err)
+                                struct loop_owner *owner, int number, struct kiln_err *err)
 {
     int status = uv_signal_init(&loop->uv, LOOP_UV(uv_signal_t, &signal->handle));
     if (status)
         return loop_fail(err, status, "cannot watch for signals");
-    signal->came = came;
     loop_handle_opened(&signal->handle, owner, signal);
     status = uv_signal_start(LOOP_UV(uv_signal_t, &signal->handle), on_signal, number);
     if (status) {

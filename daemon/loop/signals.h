@@ -6,12 +6,12 @@
 
 struct loop_signal {
     struct loop_handle handle;
-    void (*came)(struct loop_signal *signal, int number);
+    void (*came)(struct loop_signal *signal, int number); /* set by the caller before init */
 };
 
-/* On failure nothing is open. */
-KILN_MUST_CHECK enum kiln_code loop_signal_init(
-    struct loop *loop, struct loop_signal *signal, struct loop_owner *owner, int number,
-    void (*came)(struct loop_signal *signal, int number), struct kiln_err *err);
+/* Call with |came| set.  On failure nothing is open. */
+KILN_MUST_CHECK enum kiln_code loop_signal_init(struct loop *loop, struct loop_signal *signal,
+                                                struct loop_owner *owner, int number,
+                                                struct kiln_err *err);
 /* Accepts a zeroed signal. */
 void loop_signal_close(struct loop_signal *signal);

@@ -4,10 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdint.h>
 #include <unistd.h>
 
-#define FIRST_CLOSED 4 /* descriptors from here on are none of the child's */
+#define FIRST_CLOSED 4 /* the child gets no descriptor from this number on */
 
 static int set_signals(posix_spawnattr_t *attributes)
 {
@@ -39,8 +40,7 @@ static int set_files(posix_spawn_file_actions_t *actions, int fd_2, int fd_3)
     return rc;
 }
 
-static int spawn_with(const struct loop_spawn *spawn, spawner *run, int fd_2, int fd_3,
-                      pid_t *ret_pid)
+static int spawn_with(const struct loop_spawn *spawn, int fd_2, int fd_3, pid_t *ret_pid)
 {
     posix_spawnattr_t attributes;
     posix_spawn_file_actions_t actions;
@@ -53,35 +53,35 @@ static int spawn_with(const struct loop_spawn *spawn, spawner *run, int fd_2, in
         if (!rc)
             rc = set_files(&actions, fd_2, fd_3);
         if (!rc)
-            rc = run(ret_pid, spawn->program, &actions, &attributes,
-                     (char *const *)(uintptr_t)spawn->arguments, environ);
+            rc = posix_spawn(ret_pid, spawn->program, &actions, &attributes,
+                             (char *const *)(uintptr_t)spawn->arguments, environ);
         posix_spawn_file_actions_destroy(&actions);
     }
     posix_spawnattr_destroy(&attributes);
     return rc;
 }
 
-/* Out of the way of the child's own four, where a job has closed some of its own: |fd| itself or a
- * copy; -1 with errno set. */
-static int out_of_the_way(int fd, int child)
+/* Returns |fd|, or a copy of it whose number is not one of the child's four: dup2 must not close a
+ * descriptor that a later dup2 needs.  -1 with errno set. */
+static int copy_above_childs(int fd, int child)
 {
     return fd >= FIRST_CLOSED || fd == child ? fd : fcntl(fd, F_DUPFD_CLOEXEC, FIRST_CLOSED);
 }
 
-static void drop_copy(int copy, int of)
+static void close_copy(int copy, int original)
 {
-    if (copy != of && copy >= 0)
+    if (copy != original && copy >= 0)
         close(copy);
 }
 
-int spawn_process(const struct loop_spawn *spawn, spawner *run, pid_t *ret_pid)
+int spawn_process(const struct loop_spawn *spawn, pid_t *ret_pid)
 {
-    int fd_2 = spawn->fd_2 < 0 ? -1 : out_of_the_way(spawn->fd_2, STDERR_FILENO);
+    int fd_2 = spawn->fd_2 < 0 ? -1 : copy_above_childs(spawn->fd_2, STDERR_FILENO);
     if (fd_2 < 0 && spawn->fd_2 >= 0)
         return errno;
-    int fd_3 = out_of_the_way(spawn->fd_3, FIRST_CLOSED - 1);
-    int rc = fd_3 < 0 ? errno : spawn_with(spawn, run, fd_2, fd_3, ret_pid);
-    drop_copy(fd_3, spawn->fd_3);
-    drop_copy(fd_2, spawn->fd_2);
+    int fd_3 = copy_above_childs(spawn->fd_3, FIRST_CLOSED - 1);
+    int rc = fd_3 < 0 ? errno : spawn_with(spawn, fd_2, fd_3, ret_pid);
+    close_copy(fd_3, spawn->fd_3);
+    close_copy(fd_2, spawn->fd_2);
     return rc;
 }

@@ -7,7 +7,6 @@
  *
  * Threading  any thread
  */
-#include <spawn.h>
 #include <sys/types.h>
 
 struct loop_spawn {
@@ -17,10 +16,5 @@ struct loop_spawn {
     int fd_3;                     /* borrowed: becomes the child's descriptor 3 */
 };
 
-/* posix_spawn, or a function with the same contract. */
-typedef int spawner(pid_t *ret_pid, const char *program, const posix_spawn_file_actions_t *actions,
-                    const posix_spawnattr_t *attributes, char *const *arguments,
-                    char *const *environment);
-
-/* Starts the process with |run|.  Returns 0 or an errno. */
-int spawn_process(const struct loop_spawn *spawn, spawner *run, pid_t *ret_pid);
+/* Returns 0 or an errno. */
+int spawn_process(const struct loop_spawn *spawn, pid_t *ret_pid);

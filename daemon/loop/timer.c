@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A timer of libuv's gives every wait for events a time-out, which the kernel sets and takes back
- * with each request: 0.5 us of a look-up's 13 us.  So those that wait are in a list, and a timerfd,
- * watched as any descriptor, tells when the first of them is due.  libuv's own serve for the next
- * turn alone.
+ * With a libuv timer pending, libuv gives each wait for events a time-out, which the kernel arms
+ * and cancels with each request.  That costs 0.5 us of a 13 us look-up.  So pending timers are in a
+ * sorted list, and one timerfd, watched like any descriptor, fires when the first of them is due.
+ * libuv's own timers are only used for a delay of zero, which means the next iteration.
  */
 #include "daemon/loop/timer.h"
 
@@ -18,12 +18,13 @@
 
 LOOP_HANDLE_FITS(uv_timer_t);
 
-/* ---- those that wait ---- */
+/* ---- pending timers ---- */
 
-/* An alarm that nobody waits for keeps no loop running. */
+/* Arms the timerfd for the first pending timer.  Without one, the alarm must not keep the loop
+ * running. */
 static void set_alarm(struct loop *loop)
 {
-    const struct loop_timer *first = loop->timers;
+    const struct loop_timer *first = LIST_FIRST(&loop->timers, struct loop_timer, link);
     struct itimerspec at = { .it_value.tv_sec = 0 }; /* never */
     if (first)
         at.it_value = (struct timespec){ .tv_sec = (time_t)(first->due_ms / 1000),
@@ -35,64 +36,64 @@ static void set_alarm(struct loop *loop)
         uv_unref((uv_handle_t *)&loop->alarm);
 }
 
-/* Behind those that are due at the same time. */
-static void link_timer(struct loop_timer *timer, uint64_t due_ms)
+/* Inserts the timer after those that are due at the same time.  Searches from the end, as most new
+ * timers are due last. */
+static void insert_timer(struct loop_timer *timer, uint64_t due_ms)
 {
-    struct loop_timer **at = &timer->loop->timers;
-    while (*at && (*at)->due_ms <= due_ms)
-        at = &(*at)->next;
+    struct list_link *place = &timer->loop->timers.head;
     timer->due_ms = due_ms;
-    timer->next = *at;
-    timer->waits = true;
-    *at = timer;
+    LIST_EACH_BACK (&timer->loop->timers, struct loop_timer, link, earlier) {
+        if (earlier->due_ms <= due_ms) {
+            place = &earlier->link;
+            break;
+        }
+    }
+    list_insert_behind(place, &timer->link);
 }
 
-static void unlink_timer(struct loop_timer *timer)
+static bool is_first(const struct loop_timer *timer)
 {
-    struct loop_timer **at = &timer->loop->timers;
-    while (*at != timer)
-        at = &(*at)->next;
-    *at = timer->next;
-    timer->waits = false;
+    return timer->loop->timers.head.next == &timer->link;
 }
 
-/* Not from the loop's time, which stands still in a turn: what starts itself again in on_level
- * would be due for ever. */
-static void begin_to_wait(struct loop_timer *timer, uint64_t after_ms)
+/* Uses the real time, not the loop's, which does not advance within an iteration: a timer that
+ * starts itself again in on_due would be due for ever. */
+static void start_pending(struct loop_timer *timer, uint64_t after_ms)
 {
     uint64_t now_ms = clock_monotonic_ns() / MS;
-    link_timer(timer, after_ms < UINT64_MAX - now_ms ? now_ms + after_ms : UINT64_MAX);
-    if (timer->loop->timers == timer)
+    insert_timer(timer, after_ms < UINT64_MAX - now_ms ? now_ms + after_ms : UINT64_MAX);
+    if (is_first(timer))
         set_alarm(timer->loop);
 }
 
-static void end_to_wait(struct loop_timer *timer)
+static void stop_pending(struct loop_timer *timer)
 {
-    bool was_first = timer->loop->timers == timer;
-    if (!timer->waits)
-        return;
-    unlink_timer(timer);
+    bool was_first = is_first(timer);
+    list_remove(&timer->link);
     if (was_first)
         set_alarm(timer->loop);
 }
 
-/* A callback may start, stop and close any timer. */
-static void on_level(uv_check_t *uv)
+/* Looks for the first timer again after each callback, which may start, stop and close any timer.
+ */
+static void on_due(uv_check_t *uv)
 {
     struct loop *loop = uv_handle_get_data((uv_handle_t *)uv);
     uint64_t now_ms = clock_monotonic_ns() / MS;
     uv_check_stop(uv);
-    while (loop->timers && loop->timers->due_ms <= now_ms) {
-        struct loop_timer *timer = loop->timers;
-        unlink_timer(timer);
+    for (;;) {
+        struct loop_timer *timer = LIST_FIRST(&loop->timers, struct loop_timer, link);
+        if (!timer || timer->due_ms > now_ms)
+            break;
+        list_remove(&timer->link);
         if (timer->repeat_ms)
-            link_timer(timer, now_ms + timer->repeat_ms);
+            insert_timer(timer, now_ms + timer->repeat_ms);
         timer->fire(timer);
     }
     set_alarm(loop);
 }
 
-/* What has come by now goes first: a deadline may be put off by it. */
+/* Events that have arrived by now are handled before the timers: they may postpone a deadline. */
 static void on_alarm(uv_poll_t *uv, int status, int events)
 {
     (void)status;
@@ -100,11 +101,12 @@ static void on_alarm(uv_poll_t *uv, int status, int events)
     struct loop *loop = uv_handle_get_data((uv_handle_t *)uv);
     uint64_t times;
     (void)!read(loop->alarm_fd, &times, sizeof(times));
-    uv_check_start(&loop->level, on_level);
+    uv_check_start(&loop->after_events, on_due);
 }
 
 enum kiln_code loop_timers_open(struct loop *loop, struct kiln_err *err)
 {
+    list_init(&loop->timers);
     loop->alarm_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (loop->alarm_fd < 0)
         return kiln_fail_errno(err, errno, "cannot make a timer");
@@ -113,8 +115,8 @@ enum kiln_code loop_timers_open(struct loop *loop, struct kiln_err *err)
         close(loop->alarm_fd);
         return loop_fail(err, status, "cannot watch a timer");
     }
-    uv_check_init(&loop->uv, &loop->level);
-    uv_handle_set_data((uv_handle_t *)&loop->level, loop);
+    uv_check_init(&loop->uv, &loop->after_events);
+    uv_handle_set_data((uv_handle_t *)&loop->after_events, loop);
     uv_handle_set_data((uv_handle_t *)&loop->alarm, loop);
     uv_poll_start(&loop->alarm, UV_READABLE, on_alarm);
     uv_unref((uv_handle_t *)&loop->alarm);
@@ -124,18 +126,18 @@ enum kiln_code loop_timers_open(struct loop *loop, struct kiln_err *err)
 void loop_timers_close(struct loop *loop)
 {
     uv_close((uv_handle_t *)&loop->alarm, NULL);
-    uv_close((uv_handle_t *)&loop->level, NULL);
+    uv_close((uv_handle_t *)&loop->after_events, NULL);
     uv_run(&loop->uv, UV_RUN_NOWAIT);
     close(loop->alarm_fd);
 }
 
 /* ---- one timer ---- */
 
-static void on_turn(uv_timer_t *uv)
+static void on_next_iteration(uv_timer_t *uv)
 {
     struct loop_timer *timer = uv_handle_get_data((uv_handle_t *)uv);
     if (timer->repeat_ms)
-        begin_to_wait(timer, timer->repeat_ms);
+        start_pending(timer, timer->repeat_ms);
     timer->fire(timer);
 }
 
@@ -145,7 +147,7 @@ void loop_timer_init(struct loop *loop, struct loop_timer *timer, struct loop_ow
     uv_timer_init(&loop->uv, LOOP_UV(uv_timer_t, &timer->handle));
     timer->loop = loop;
     timer->fire = fire;
-    timer->waits = false;
+    timer->link = (struct list_link){ NULL, NULL };
     loop_handle_opened(&timer->handle, owner, timer);
 }
 
@@ -156,9 +158,9 @@ void loop_timer_start(struct loop_timer *timer, uint64_t after_ms, uint64_t repe
     loop_timer_stop(timer);
     timer->repeat_ms = repeat_ms;
     if (after_ms > 0)
-        begin_to_wait(timer, after_ms);
+        start_pending(timer, after_ms);
     else
-        uv_timer_start(LOOP_UV(uv_timer_t, &timer->handle), on_turn, 0, 0);
+        uv_timer_start(LOOP_UV(uv_timer_t, &timer->handle), on_next_iteration, 0, 0);
 }
 
 void loop_timer_stop(struct loop_timer *timer)
@@ -166,13 +168,13 @@ void loop_timer_stop(struct loop_timer *timer)
     if (!loop_handle_is_open(&timer->handle))
         return;
     uv_timer_stop(LOOP_UV(uv_timer_t, &timer->handle));
-    end_to_wait(timer);
+    stop_pending(timer);
 }
 
 bool loop_timer_is_running(const struct loop_timer *timer)
 {
     return loop_handle_is_open(&timer->handle) &&
-           (timer->waits || uv_is_active(LOOP_UV(const uv_handle_t, &timer->handle)));
+           (list_holds(&timer->link) || uv_is_active(LOOP_UV(const uv_handle_t, &timer->handle)));
 }
 
 void loop_timer_close(struct loop_timer *timer)

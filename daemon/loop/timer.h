@@ -2,6 +2,7 @@
 #pragma once
 
 /* Timers.  A delay of zero milliseconds means the next loop iteration, never within the call. */
+#include "common/list.h"
 #include "daemon/loop/loop.h"
 
 struct loop_timer {
@@ -9,8 +10,7 @@ struct loop_timer {
     struct loop *loop; /* borrowed */
     void (*fire)(struct loop_timer *timer);
     uint64_t due_ms, repeat_ms;
-    bool waits;              /* is in the loop's list of pending timers */
-    struct loop_timer *next; /* the next timer of that list; borrowed */
+    struct list_link link; /* in the loop's list of pending timers, if pending */
 };
 
 void loop_timer_init(struct loop *loop, struct loop_timer *timer, struct loop_owner *owner,

@@ -2,6 +2,7 @@
 #pragma once
 
 /* Shared by the files of this directory: handle storage as libuv sees it. */
+#include "common/list.h"
 #include "daemon/loop/loop.h"
 
 #include <uv.h>
@@ -9,15 +10,15 @@
 struct loop {
     uv_loop_t uv;
     /* used by timer.c only: */
-    uv_poll_t alarm;           /* of |alarm_fd| */
-    int alarm_fd;              /* owned timerfd: fires when the first of |timers| is due */
-    uv_check_t level;          /* runs after the events that arrived together with the alarm */
-    struct loop_timer *timers; /* borrowed: the pending timers, earliest first */
+    uv_poll_t alarm;         /* of |alarm_fd| */
+    int alarm_fd;            /* owned timerfd: fires when the first of |timers| is due */
+    uv_check_t after_events; /* runs after the events that arrived together with the alarm */
+    struct list timers;      /* of struct loop_timer: the pending ones, earliest first */
 };
 
 #define LOOP_UV(type, handle) ((type *)(void *)(handle)->uv)
 #define LOOP_HANDLE_FITS(type)                                                     \
-    _Static_assert(sizeof(type) <= LOOP_HANDLE_ROOM, "LOOP_HANDLE_ROOM too small " \
+    _Static_assert(sizeof(type) <= LOOP_HANDLE_SIZE, "LOOP_HANDLE_SIZE too small " \
                                                      "for " #type)
 
 /* Call right after uv_X_init: from now on the owner counts the handle. */

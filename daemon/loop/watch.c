@@ -15,20 +15,17 @@ static void on_poll(uv_poll_t *uv, int status, int events)
 }
 
 enum kiln_code loop_watch_init(struct loop *loop, struct loop_watch *watch,
-                               struct loop_owner *owner, int fd,
-                               void (*ready)(struct loop_watch *watch, unsigned events),
-                               struct kiln_err *err)
+                               struct loop_owner *owner, int fd, struct kiln_err *err)
 {
     int status = uv_poll_init(&loop->uv, LOOP_UV(uv_poll_t, &watch->handle), fd);
     if (status)
         return loop_fail(err, status, "cannot watch a descriptor");
     watch->events = 0;
-    watch->ready = ready;
     loop_handle_opened(&watch->handle, owner, watch);
     return KILN_OK;
 }
 
-void loop_watch_want(struct loop_watch *watch, unsigned events)
+void loop_watch_set(struct loop_watch *watch, unsigned events)
 {
     if (!loop_handle_is_open(&watch->handle) || watch->events == events)
         return;

@@ -13,15 +13,15 @@
 
 struct loop_watch {
     struct loop_handle handle;
-    unsigned events; /* asked for */
-    void (*ready)(struct loop_watch *watch, unsigned events);
+    unsigned events;                                          /* that the watch waits for */
+    void (*ready)(struct loop_watch *watch, unsigned events); /* set by the caller before init */
 };
 
-/* On failure nothing is open. */
-KILN_MUST_CHECK enum kiln_code loop_watch_init(
-    struct loop *loop, struct loop_watch *watch, struct loop_owner *owner, int fd,
-    void (*ready)(struct loop_watch *watch, unsigned events), struct kiln_err *err);
+/* Call with |ready| set.  On failure nothing is open. */
+KILN_MUST_CHECK enum kiln_code loop_watch_init(struct loop *loop, struct loop_watch *watch,
+                                               struct loop_owner *owner, int fd,
+                                               struct kiln_err *err);
 /* WATCH_READ | WATCH_WRITE, or 0 to pause.  Costs nothing when unchanged. */
-void loop_watch_want(struct loop_watch *watch, unsigned events);
+void loop_watch_set(struct loop_watch *watch, unsigned events);
 /* Accepts a zeroed watch. */
 void loop_watch_close(struct loop_watch *watch);

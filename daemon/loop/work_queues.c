@@ -11,18 +11,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Brief tasks that one thread does before the loop hears of them: waking it for each would cost as
- * much as some of them. */
+/* A thread runs up to so many brief tasks before it wakes the loop: waking it for each would cost
+ * as much as some of the tasks. */
 #define BRIEF_MAX 8
 
-struct slot { /* one thread's worth of work */
+struct slot { /* one thread and its current tasks */
     struct work_queues *work_queues;
     pthread_t thread;
     enum work_queue work_queue;
-    pthread_cond_t given;  /* with the mutex: |tasks|, or |ending| */
+    pthread_cond_t given;  /* signalled when |tasks| or |ending| is set */
     struct task *tasks;    /* borrowed: one, or several brief ones in their order */
-    struct task *finished; /* the same, once done: the loop's */
-    struct slot *next;     /* in the list of free ones, or of those that are done */
+    struct task *finished; /* the same tasks, for the loop's thread, once they are done */
+    struct slot *next;     /* in the list of free slots, or of done ones */
 };
 
 struct queue {
@@ -34,10 +34,10 @@ struct queue {
 
 struct work_queues {
     struct loop *loop;
-    uv_async_t news; /* some slot is done; holds the loop while anything is out */
+    uv_async_t wake; /* sent when a slot is done; keeps the loop running while tasks are out */
     unsigned out, started;
     struct queue queues[WORK_QUEUES];
-    pthread_mutex_t mutex; /* of what follows, and of each slot's |tasks| until they are done */
+    pthread_mutex_t mutex; /* protects the members below, and each slot's |tasks| */
     struct slot *done, **last_done;
     bool ending;
     struct slot slots[]; /* readers, then one for each ordered work queue */
@@ -45,7 +45,7 @@ struct work_queues {
 
 static void start_waiting(struct work_queues *work_queues, enum work_queue work_queue);
 
-/* ---- a thread ---- */
+/* ---- on a worker thread ---- */
 
 static void *run_slot(void *context)
 {
@@ -69,13 +69,13 @@ static void *run_slot(void *context)
         work_queues->last_done = &slot->next;
         slot->finished = tasks;
         if (is_first)
-            uv_async_send(&work_queues->news);
+            uv_async_send(&work_queues->wake);
     }
     pthread_mutex_unlock(&work_queues->mutex);
     return NULL;
 }
 
-static void give(struct slot *slot, struct task *tasks)
+static void hand_to_thread(struct slot *slot, struct task *tasks)
 {
     pthread_mutex_lock(&slot->work_queues->mutex);
     slot->tasks = tasks;
@@ -83,10 +83,10 @@ static void give(struct slot *slot, struct task *tasks)
     pthread_mutex_unlock(&slot->work_queues->mutex);
 }
 
-/* ---- the loop's side ---- */
+/* ---- on the loop's thread ---- */
 
-/* The slot is refilled before done runs: done may queue more, and the lane stays busy. */
-static void finish(struct slot *slot)
+/* Refills the slot before the done callbacks, so that its thread is busy while they run. */
+static void finish_slot(struct slot *slot)
 {
     struct work_queues *work_queues = slot->work_queues;
     struct task *task = slot->finished;
@@ -96,15 +96,15 @@ static void finish(struct slot *slot)
     while (task) {
         struct task *next = task->next; /* done may free it */
         if (--work_queues->out == 0)
-            uv_unref((uv_handle_t *)&work_queues->news);
+            uv_unref((uv_handle_t *)&work_queues->wake);
         task->done(task);
         task = next;
     }
 }
 
-static void on_news(uv_async_t *news)
+static void on_wake(uv_async_t *wake)
 {
-    struct work_queues *work_queues = news->data;
+    struct work_queues *work_queues = wake->data;
     pthread_mutex_lock(&work_queues->mutex);
     struct slot *slot = work_queues->done;
     work_queues->done = NULL;
@@ -112,13 +112,14 @@ static void on_news(uv_async_t *news)
     pthread_mutex_unlock(&work_queues->mutex);
     while (slot) {
         struct slot *next = slot->next;
-        finish(slot);
+        finish_slot(slot);
         slot = next;
     }
 }
 
-/* The first that waits; behind it brief ones, where there are more than threads to do them. */
-static struct task *take(struct queue *q)
+/* Takes the first waiting task.  Takes brief tasks after it too, if more wait than there are
+ * threads for them. */
+static struct task *take_tasks(struct queue *q)
 {
     struct task *first = q->first, *last = first;
     unsigned share = q->waiting / q->threads, taken = 1;
@@ -138,7 +139,7 @@ static void start_waiting(struct work_queues *work_queues, enum work_queue work_
     while (q->first && q->free) {
         struct slot *slot = q->free;
         q->free = slot->next;
-        give(slot, take(q));
+        hand_to_thread(slot, take_tasks(q));
     }
 }
 
@@ -204,14 +205,14 @@ enum kiln_code work_queues_create(struct loop *loop, unsigned readers,
 {
     struct work_queues *work_queues = make_work_queues(loop, readers);
     if (!work_queues)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot make the lanes for blocking work");
-    int status = uv_async_init(&loop->uv, &work_queues->news, on_news);
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot make the work queues");
+    int status = uv_async_init(&loop->uv, &work_queues->wake, on_wake);
     if (status) {
         free(work_queues);
-        return loop_fail(err, status, "cannot make the lanes for blocking work");
+        return loop_fail(err, status, "cannot make the work queues");
     }
-    work_queues->news.data = work_queues;
-    uv_unref((uv_handle_t *)&work_queues->news);
+    work_queues->wake.data = work_queues;
+    uv_unref((uv_handle_t *)&work_queues->wake);
     enum kiln_code rc = start_threads(work_queues, readers + ORDERED, err);
     if (rc) {
         work_queues_destroy(work_queues);
@@ -221,14 +222,14 @@ enum kiln_code work_queues_create(struct loop *loop, unsigned readers,
     return KILN_OK;
 }
 
-static void on_closed(uv_handle_t *news) { free(news->data); }
+static void on_closed(uv_handle_t *wake) { free(wake->data); }
 
 void work_queues_destroy(struct work_queues *work_queues)
 {
     if (!work_queues)
         return;
     end_threads(work_queues);
-    uv_close((uv_handle_t *)&work_queues->news, on_closed);
+    uv_close((uv_handle_t *)&work_queues->wake, on_closed);
 }
 
 void work_queues_run(struct work_queues *work_queues, enum work_queue work_queue, struct task *task)
@@ -239,7 +240,7 @@ void work_queues_run(struct work_queues *work_queues, enum work_queue work_queue
     q->last = &task->next;
     q->waiting++;
     if (work_queues->out++ == 0)
-        uv_ref((uv_handle_t *)&work_queues->news);
+        uv_ref((uv_handle_t *)&work_queues->wake);
     start_waiting(work_queues, work_queue);
 }
 

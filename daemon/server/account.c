@@ -3,21 +3,30 @@
 
 #include <stdlib.h>
 
-static struct account *find(const struct accounts *accounts, uid_t uid)
+void accounts_init(struct accounts *accounts, unsigned connections_max, size_t bytes_max)
 {
-    struct account *a = accounts->first;
-    while (a && a->uid != uid)
-        a = a->next;
-    return a;
+    accounts->connections_max = connections_max;
+    accounts->bytes_max = bytes_max;
+    list_init(&accounts->list);
 }
 
-static struct account *add(struct accounts *accounts, uid_t uid)
+static struct account *find_account(const struct accounts *accounts, uid_t uid)
+{
+    LIST_EACH (&accounts->list, struct account, link, a) {
+        if (a->uid == uid)
+            return a;
+    }
+    return NULL;
+}
+
+static struct account *add_account(struct accounts *accounts, uid_t uid)
 {
     struct account *a = calloc(1, sizeof(*a));
     if (!a)
         return NULL;
-    *a = (struct account){ .uid = uid, .limit = accounts->bytes_max, .next = accounts->first };
-    accounts->first = a;
+    a->uid = uid;
+    a->limit = accounts->bytes_max;
+    list_prepend(&accounts->list, &a->link);
     return a;
 }
 
@@ -25,27 +34,24 @@ struct account *account_join(struct accounts *accounts, uid_t uid)
 {
     if (accounts->connections_max == 0)
         return NULL;
-    struct account *a = find(accounts, uid);
+    struct account *a = find_account(accounts, uid);
     if (!a)
-        a = add(accounts, uid);
+        a = add_account(accounts, uid);
     if (!a || a->connections >= accounts->connections_max)
         return NULL;
     a->connections++;
     return a;
 }
 
-void account_leave(struct accounts *accounts, struct account *account)
+void account_leave(struct account *account)
 {
     if (--account->connections > 0)
         return;
-    struct account **at = &accounts->first;
-    while (*at != account)
-        at = &(*at)->next;
-    *at = account->next;
+    list_remove(&account->link);
     free(account);
 }
 
-bool account_take(struct account *account, size_t bytes)
+bool account_charge(struct account *account, size_t bytes)
 {
     if (bytes > account->limit - account->bytes)
         return false;
@@ -53,4 +59,4 @@ bool account_take(struct account *account, size_t bytes)
     return true;
 }
 
-void account_give(struct account *account, size_t bytes) { account->bytes -= bytes; }
+void account_release(struct account *account, size_t bytes) { account->bytes -= bytes; }

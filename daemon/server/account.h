@@ -5,9 +5,11 @@
  * Limits what one user holds of the daemon: connections, and bytes of unfinished frames and unsent
  * replies.  Sessions of the same uid share an account.
  *
- * Ownership  counted by its sessions; the list owns it
+ * Ownership  the list owns an account while it counts connections
  * Threading  the loop's thread
  */
+#include "common/list.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -17,18 +19,21 @@ struct account {
     unsigned connections;
     size_t bytes;
     size_t limit; /* of bytes */
-    struct account *next;
+    struct list_link link;
 };
 
 struct accounts {
-    struct account *first; /* owned list, only of users with a connection */
+    struct list list; /* of struct account; owned; only users with a connection */
     unsigned connections_max;
     size_t bytes_max;
 };
 
+void accounts_init(struct accounts *accounts, unsigned connections_max, size_t bytes_max);
 /* Counts one more connection.  NULL when the user has as many as allowed, or memory is out. */
 struct account *account_join(struct accounts *accounts, uid_t uid);
-void account_leave(struct accounts *accounts, struct account *account);
+/* Frees the account after its last connection has left. */
+void account_leave(struct account *account);
 /* Charges |bytes|.  Returns false, charging nothing, if the user would exceed the limit. */
-bool account_take(struct account *account, size_t bytes);
-void account_give(struct account *account, size_t bytes);
+bool account_charge(struct account *account, size_t bytes);
+/* Takes back what account_charge counted. */
+void account_release(struct account *account, size_t bytes);

@@ -15,21 +15,21 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* The kernel does the work; the rest is for sanitizers. */
+/* close(2) needs little stack; the rest is for sanitizers. */
 #define STACK_SIZE (256u << 10)
 
-/* Connections of one user that wait to be closed with something unread. */
+/* Connections with unread data, of one user, that may wait to be closed. */
 #define SOCKETS_MAX_UID 64
-/* Connections, of all users, that can wait although there is no memory to note them. */
+/* Preallocated entries for connections, of all users, for when memory is out. */
 #define SPARES_MAX 256u
-/* Under which spares are queued: no user's (chown(2) and the kernel reserve it). */
+/* The uid under which these are queued.  No user has it: chown(2) and the kernel reserve it. */
 #define SPARES_UID ((uid_t)-1)
 
 enum closing_kind { A_FILE, A_SOCKET, A_SPARE /* a socket, too */ };
 
 struct closing { /* a descriptor, in the queue or in a list of unused ones */
     struct fair_item item;
-    struct user *user; /* borrowed; not of unused ones */
+    struct user *user; /* borrowed; unset while unused */
     int fd;
     enum closing_kind kind;
 };
@@ -37,22 +37,22 @@ struct closing { /* a descriptor, in the queue or in a list of unused ones */
 struct user {
     struct list_link link;
     uid_t uid;
-    unsigned connections;   /* that joined and did not leave */
-    unsigned held;          /* files that came and are not closed, wherever they are */
-    unsigned sockets;       /* that wait */
-    unsigned waiting;       /* files and sockets that wait */
-    uint64_t full_since_ns; /* when they were first seen to be full; 0: not when last looked at */
-    bool busy;              /* a thread closes one of theirs */
-    struct list unused;     /* of |files| */
-    struct closing files[]; /* one for each that may be held: adding a file cannot fail */
+    unsigned connections;   /* between closer_join and closer_leave */
+    unsigned held;          /* files that were received and are not closed yet */
+    unsigned sockets;       /* in the queue */
+    unsigned waiting;       /* files and sockets in the queue */
+    uint64_t full_since_ns; /* time of the first check that found the user full; 0: not full */
+    bool busy;              /* a thread is closing one of the user's descriptors */
+    struct list unused;     /* entries of |files| */
+    struct closing files[]; /* one for each file that may be held: adding a file cannot fail */
 };
 
 struct closer {
-    pthread_mutex_t lock; /* over all below */
+    pthread_mutex_t lock; /* protects all members below */
     struct closer_limits limits;
     struct list users;       /* of struct user; owned */
     struct fair_queue queue; /* of struct closing */
-    struct user *spare_user; /* owned; stands for all whose sockets could not be noted */
+    struct user *spare_user; /* in |users|; has the preallocated entries */
     unsigned threads;
     bool closing;
 };
@@ -62,7 +62,7 @@ static struct closing *closing_of(const struct fair_item *item)
     return LIST_ENTRY(item, struct closing, item);
 }
 
-/* ---- with the lock ---- */
+/* ---- call with the lock held ---- */
 
 static struct user *find_user(const struct closer *closer, uid_t uid)
 {
@@ -73,7 +73,7 @@ static struct user *find_user(const struct closer *closer, uid_t uid)
     return NULL;
 }
 
-/* NULL: no memory. */
+/* NULL when out of memory. */
 static struct user *add_user(struct closer *closer, uid_t uid, unsigned files,
                              enum closing_kind kind)
 {
@@ -95,7 +95,7 @@ static struct user *add_user(struct closer *closer, uid_t uid, unsigned files,
 static struct user *find_or_add_user(struct closer *closer, uid_t uid)
 {
     struct user *user = find_user(closer, uid);
-    return user ? user : add_user(closer, uid, closer->limits.held_most_uid, A_FILE);
+    return user ? user : add_user(closer, uid, closer->limits.held_max_uid, A_FILE);
 }
 
 static void remove_user(struct closer *closer, struct user *user)
@@ -105,15 +105,15 @@ static void remove_user(struct closer *closer, struct user *user)
     free(user);
 }
 
-/* Nothing of theirs is here, nor can anything come. */
-static void forget_if_gone(struct closer *closer, struct user *user)
+/* Frees a user who has no connection and no descriptor here. */
+static void remove_if_gone(struct closer *closer, struct user *user)
 {
     if (user->connections == 0 && user->held == 0 && user->waiting == 0 && !user->busy &&
         user != closer->spare_user)
         remove_user(closer, user);
 }
 
-/* Cannot fail: the user has a reservation, and the queue no limit that can be reached. */
+/* Cannot fail: the user has a reservation, and the queue has no limit that can be reached. */
 static void push_closing(struct closer *closer, struct user *user, struct closing *c, int fd)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -165,12 +165,12 @@ static bool add_socket(struct closer *closer, uid_t uid, int fd)
 
 static bool is_full(const struct closer *closer, const struct user *user)
 {
-    return user && (user->held + LIMIT_FRAME_DESCRIPTORS > closer->limits.held_most_uid ||
+    return user && (user->held + LIMIT_FRAME_DESCRIPTORS > closer->limits.held_max_uid ||
                     user->sockets >= SOCKETS_MAX_UID);
 }
 
-/* Descriptors that wait go with the process. */
-static void closer_free(struct closer *closer)
+/* Does not close waiting descriptors: the kernel does so when kilnd exits. */
+static void free_closer(struct closer *closer)
 {
     for (struct fair_item *item; (item = fair_queue_pop(&closer->queue));)
         release_closing(closing_of(item));
@@ -183,14 +183,14 @@ static void closer_free(struct closer *closer)
 
 /* ---- threads ---- */
 
-/* One close at a time for each user: where it hangs, it holds up no other user. */
+/* Allows one close at a time for each user, so that a hanging one delays no other user. */
 static bool may_close(void *context, const struct fair_item *item)
 {
     (void)context;
     return !closing_of(item)->user->busy;
 }
 
-/* One of what waits; false: none can be closed now. */
+/* Closes the next descriptor.  False: none can be closed now. */
 static bool close_next(struct closer *closer)
 {
     struct fair_item *item = fair_queue_pop_if(&closer->queue, may_close, /* context= */ NULL);
@@ -209,9 +209,9 @@ static bool close_next(struct closer *closer)
     pthread_mutex_lock(&closer->lock);
     user->busy = false;
     user->held -= is_file;
-    if (!is_full(closer, user)) /* also where nobody asked meanwhile */
+    if (!is_full(closer, user)) /* even if nobody checked meanwhile */
         user->full_since_ns = 0;
-    forget_if_gone(closer, user);
+    remove_if_gone(closer, user);
     return true;
 }
 
@@ -220,7 +220,7 @@ static bool has_work(const struct closer *closer)
     return fair_queue_peek_if(&closer->queue, may_close, /* context= */ NULL) != NULL;
 }
 
-static void *work(void *context)
+static void *run_thread(void *context)
 {
     struct closer *closer = context;
     pthread_mutex_lock(&closer->lock);
@@ -229,11 +229,12 @@ static void *work(void *context)
     bool last = --closer->threads == 0 && closer->closing;
     pthread_mutex_unlock(&closer->lock);
     if (last)
-        closer_free(closer);
+        free_closer(closer);
     return NULL;
 }
 
-/* With the lock.  Where no thread can be had, one that runs comes to it, or the next call does. */
+/* Call with the lock held.  If no thread can start, a running thread or the next call does the
+ * work. */
 static void start_thread(struct closer *closer)
 {
     pthread_attr_t attributes;
@@ -245,13 +246,13 @@ static void start_thread(struct closer *closer)
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK_SIZE);
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the loop's */
-    closer->threads += pthread_create(&thread, &attributes, work, closer) == 0;
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the loop's thread handles signals */
+    closer->threads += pthread_create(&thread, &attributes, run_thread, closer) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
 }
 
-/* ---- for everybody ---- */
+/* ---- public ---- */
 
 enum kiln_code closer_create(const struct closer_limits *limits, struct closer **ret_closer,
                              struct kiln_err *err)
@@ -260,15 +261,17 @@ enum kiln_code closer_create(const struct closer_limits *limits, struct closer *
     struct closer *closer = calloc(1, sizeof(*closer));
     if (!closer || pthread_mutex_init(&closer->lock, NULL) != 0) {
         free(closer);
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot make what closes the files of clients");
+        return kiln_fail(err, KILN_NO_MEMORY,
+                         "cannot create the queue that closes the files of clients");
     }
     closer->limits = *limits;
     list_init(&closer->users);
     fair_queue_init(&closer->queue, &queue);
     closer->spare_user = add_user(closer, SPARES_UID, SPARES_MAX, A_SPARE);
     if (!closer->spare_user) {
-        closer_free(closer);
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot make what closes the files of clients");
+        free_closer(closer);
+        return kiln_fail(err, KILN_NO_MEMORY,
+                         "cannot create the queue that closes the files of clients");
     }
     *ret_closer = closer;
     return KILN_OK;
@@ -283,7 +286,7 @@ void closer_destroy(struct closer *closer)
     bool idle = closer->threads == 0;
     pthread_mutex_unlock(&closer->lock);
     if (idle)
-        closer_free(closer);
+        free_closer(closer);
 }
 
 enum kiln_code closer_join(struct closer *closer, uid_t uid, struct kiln_err *err)
@@ -301,8 +304,8 @@ void closer_leave(struct closer *closer, uid_t uid)
     pthread_mutex_lock(&closer->lock);
     struct user *user = find_user(closer, uid);
     user->connections--;
-    forget_if_gone(closer, user);
-    start_thread(closer); /* for what waits since there was no memory for one */
+    remove_if_gone(closer, user);
+    start_thread(closer); /* for descriptors that wait because no thread could start */
     pthread_mutex_unlock(&closer->lock);
 }
 
@@ -318,18 +321,18 @@ void closer_take(struct closer *closer, uid_t uid, int fd)
     pthread_mutex_lock(&closer->lock);
     struct user *user = find_user(closer, uid);
     struct closing *c = take_unused(user);
-    assert(c && user->held <= closer->limits.held_most_uid);
+    assert(c && user->held <= closer->limits.held_max_uid);
     push_closing(closer, user, c, fd);
     start_thread(closer);
     pthread_mutex_unlock(&closer->lock);
 }
 
-/* Without memory and spares, the socket stays open, shut down: the loop must not wait for its
- * close. */
+/* When memory and spare entries are out, the socket stays open but shut down: the loop must not
+ * wait for its close. */
 void closer_take_socket(struct closer *closer, uid_t uid, int fd)
 {
     int unread = 0;
-    shutdown(fd, SHUT_RDWR); /* the peer sees its end now, and nothing more comes in */
+    shutdown(fd, SHUT_RDWR); /* the peer sees the end now, and no more data arrives */
     if (ioctl(fd, SIOCINQ, &unread) == 0 && unread == 0) {
         close(fd);
         return;
@@ -348,12 +351,12 @@ bool closer_is_full(struct closer *closer, uid_t uid)
     return full;
 }
 
-static enum closer_room look(struct closer *closer, struct user *user, uint64_t grace_ms)
+static enum closer_state check_user(struct closer *closer, struct user *user, uint64_t grace_ms)
 {
     if (!is_full(closer, user)) {
         if (user)
             user->full_since_ns = 0;
-        return CLOSER_HAS_ROOM;
+        return CLOSER_HAS_SPACE;
     }
     uint64_t now = clock_monotonic_ns();
     if (!user->full_since_ns)
@@ -362,20 +365,20 @@ static enum closer_room look(struct closer *closer, struct user *user, uint64_t 
     return stuck ? CLOSER_IS_STUCK : CLOSER_IS_FULL;
 }
 
-enum closer_room closer_room(struct closer *closer, uid_t uid, uint64_t grace_ms)
+enum closer_state closer_check(struct closer *closer, uid_t uid, uint64_t grace_ms)
 {
     pthread_mutex_lock(&closer->lock);
-    enum closer_room room = look(closer, find_user(closer, uid), grace_ms);
+    enum closer_state state = check_user(closer, find_user(closer, uid), grace_ms);
     pthread_mutex_unlock(&closer->lock);
-    return room;
+    return state;
 }
 
 enum kiln_code closer_refuse(uid_t uid, struct kiln_err *err)
 {
     return kiln_fail(
         err, KILN_BUSY,
-        "kilnd holds as many files of user %u as it may, sent with requests that are not "
-        "finished, or on a filesystem that does not answer when they are closed: "
-        "finish those requests, or connect again when it answers",
+        "kilnd holds as many files of user %u as allowed: their requests are not finished, or "
+        "their filesystem does not answer when kilnd closes them; finish those requests, or "
+        "connect again when the filesystem answers",
         (unsigned)uid);
 }

@@ -22,11 +22,11 @@
 struct closer;
 
 struct closer_limits {
-    unsigned threads;       /* maximum; threads end when idle */
-    unsigned held_most_uid; /* files of one user; no smaller than what one message may bring */
+    unsigned threads;      /* maximum; threads end when idle */
+    unsigned held_max_uid; /* files of one user; no smaller than what one message may bring */
 };
 #define CLOSER_LIMITS_DEFAULT \
-    ((struct closer_limits){ .threads = 16, .held_most_uid = LIMIT_FRAME_DESCRIPTORS + 67 })
+    ((struct closer_limits){ .threads = 16, .held_max_uid = LIMIT_FRAME_DESCRIPTORS + 67 })
 
 KILN_MUST_CHECK enum kiln_code closer_create(const struct closer_limits *limits,
                                              struct closer **ret_closer, struct kiln_err *err);
@@ -37,12 +37,12 @@ KILN_MUST_CHECK enum kiln_code closer_join(struct closer *closer, uid_t uid, str
 void closer_leave(struct closer *closer, uid_t uid);
 /* True when one more message could exceed the user's limit: read nothing from this user. */
 bool closer_is_full(struct closer *closer, uid_t uid);
-enum closer_room {
-    CLOSER_HAS_ROOM,
+enum closer_state {
+    CLOSER_HAS_SPACE,
     CLOSER_IS_FULL,  /* check again soon: closing takes microseconds unless a file hangs */
     CLOSER_IS_STUCK, /* has been full for |grace_ms| at every check */
 };
-enum closer_room closer_room(struct closer *closer, uid_t uid, uint64_t grace_ms);
+enum closer_state closer_check(struct closer *closer, uid_t uid, uint64_t grace_ms);
 /* Counts |count| received files of |uid| until closer_take has closed each.  The user must have
  * joined and must not be full. */
 void closer_charge(struct closer *closer, uid_t uid, unsigned count);

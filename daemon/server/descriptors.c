@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <sys/resource.h>
 
-/* Databases, loop, transfers, objects on their way: what is none of the shares. */
+/* For everything outside the shares: databases, loop, transfers, objects in transit. */
 #define RESERVE 512u
 #define MIN 64u
 
@@ -16,7 +16,7 @@ static uint64_t raise_limit(void)
     if (getrlimit(RLIMIT_NOFILE, &files) < 0)
         return 1024;
     if (files.rlim_cur == files.rlim_max)
-        return files.rlim_cur; /* a unit's system-call filter may not even let us ask */
+        return files.rlim_cur; /* a unit's system-call filter may forbid setrlimit */
     files.rlim_cur = files.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &files) < 0)
         log_event(LOG_EVENT_descriptors_few, NULL, "cannot raise the limit of open files to %llu",
@@ -25,7 +25,7 @@ static uint64_t raise_limit(void)
     return files.rlim_cur;
 }
 
-static unsigned least_of(uint64_t a, uint64_t b) { return (unsigned)(a < b ? a : b); }
+static unsigned min_of(uint64_t a, uint64_t b) { return (unsigned)(a < b ? a : b); }
 
 struct descriptor_shares descriptors_share(struct descriptor_shares wanted)
 {
@@ -34,9 +34,9 @@ struct descriptor_shares descriptors_share(struct descriptor_shares wanted)
     uint64_t left = limit > reserve + 2 * MIN ? limit - reserve : 2 * MIN;
     if ((uint64_t)wanted.connections + wanted.hot_count <= left)
         return wanted;
-    struct descriptor_shares got = { .connections = least_of(wanted.connections, left / 2),
+    struct descriptor_shares got = { .connections = min_of(wanted.connections, left / 2),
                                      .workers = wanted.workers };
-    got.hot_count = least_of(wanted.hot_count, left - got.connections);
+    got.hot_count = min_of(wanted.hot_count, left - got.connections);
     log_event(
         LOG_EVENT_descriptors_few, NULL,
         "the limit of %llu open files leaves %u connections and %u code objects in memory "

@@ -5,7 +5,7 @@
  * workers and the hot set.  Main thread only. */
 #include <stddef.h>
 
-/* The most descriptors that one compiler process costs.  Five while it runs: its socket, its
+/* The maximum of descriptors that one compiler process costs.  Five while it runs: its socket, its
  * pidfd, its output, and the job's object and log.  Three for an earlier process that is still
  * ending, of which there may be as many. */
 #define DESCRIPTORS_A_WORKER 8u

@@ -12,20 +12,20 @@ void inbox_init(struct inbox *inbox, struct account *account)
     *inbox = (struct inbox){ .account = account, .wanted = FRAME_HEADER_SIZE };
 }
 
-static void reset(struct inbox *inbox)
+static void reset_inbox(struct inbox *inbox)
 {
     struct account *account = inbox->account;
     if (inbox->capacity)
-        account_give(account, inbox->capacity);
+        account_release(account, inbox->capacity);
     free(inbox->data);
     inbox_init(inbox, account);
 }
 
-void inbox_done(struct inbox *inbox) { reset(inbox); }
+void inbox_done(struct inbox *inbox) { reset_inbox(inbox); }
 
-bool inbox_is_partial(const struct inbox *inbox) { return inbox->size > 0 && !inbox->handed_out; }
+bool inbox_is_partial(const struct inbox *inbox) { return inbox->size > 0 && !inbox->is_returned; }
 
-static enum kiln_code reserve(struct inbox *inbox, size_t size, struct kiln_err *err)
+static enum kiln_code grow_data(struct inbox *inbox, size_t size, struct kiln_err *err)
 {
     if (size <= inbox->capacity)
         return KILN_OK;
@@ -34,14 +34,15 @@ static enum kiln_code reserve(struct inbox *inbox, size_t size, struct kiln_err 
         capacity *= 2;
     if (inbox->wanted > FRAME_HEADER_SIZE && capacity > inbox->wanted)
         capacity = inbox->wanted;
-    if (!account_take(inbox->account, capacity - inbox->capacity))
-        return kiln_fail(err, KILN_BUSY,
-                         "user %u has %zu bytes of unfinished requests and unread replies here, "
-                         "the limit: read replies, or send less at once",
-                         (unsigned)inbox->account->uid, inbox->account->bytes);
+    if (!account_charge(inbox->account, capacity - inbox->capacity))
+        return kiln_fail(
+            err, KILN_BUSY,
+            "user %u has %zu bytes of unfinished requests and unread replies in kilnd, "
+            "the limit: read replies, or send less at once",
+            (unsigned)inbox->account->uid, inbox->account->bytes);
     uint8_t *data = realloc(inbox->data, capacity);
     if (!data) {
-        account_give(inbox->account, capacity - inbox->capacity);
+        account_release(inbox->account, capacity - inbox->capacity);
         return kiln_fail(err, KILN_NO_MEMORY, "cannot hold a request of %zu bytes", inbox->wanted);
     }
     inbox->data = data;
@@ -49,11 +50,11 @@ static enum kiln_code reserve(struct inbox *inbox, size_t size, struct kiln_err 
     return KILN_OK;
 }
 
-int inbox_room(struct inbox *inbox, struct bytes scratch, struct iovec iov[2])
+int inbox_buffers(struct inbox *inbox, struct bytes scratch, struct iovec iov[2])
 {
     int count = 0;
-    if (inbox->handed_out)
-        reset(inbox);
+    if (inbox->is_returned)
+        reset_inbox(inbox);
     size_t own = inbox->capacity < inbox->wanted ? inbox->capacity : inbox->wanted;
     if (own > inbox->size)
         iov[count++] = (struct iovec){ inbox->data + inbox->size, own - inbox->size };
@@ -71,7 +72,7 @@ struct bytes inbox_received(struct inbox *inbox, struct bytes scratch, size_t re
     return bytes_of(scratch.data, received - own);
 }
 
-/* Of a header that is refused: the refusal should still find its request. */
+/* The id in a header that is refused, so that the client can match the error to its request. */
 static uint64_t request_id_of(const uint8_t *raw)
 {
     struct reader r = reader_of(bytes_of(raw, FRAME_HEADER_SIZE));
@@ -81,7 +82,7 @@ static uint64_t request_id_of(const uint8_t *raw)
     return reader_u64(&r);
 }
 
-/* Most requests are small and come whole: no copy. */
+/* Returns a frame that is complete in |from| without copying it, as most small requests are. */
 static bool next_in_place(struct bytes *from, const struct frame_header *header,
                           struct bytes *ret_body)
 {
@@ -93,13 +94,13 @@ static bool next_in_place(struct bytes *from, const struct frame_header *header,
     return true;
 }
 
-/* Copies from |from| until the frame in hand is as long as wanted, or |from| is used up. */
-static enum kiln_code gather(struct inbox *inbox, struct bytes *from, struct kiln_err *err)
+/* Copies from |from| until the current frame has |wanted| bytes, or |from| is used up. */
+static enum kiln_code gather_bytes(struct inbox *inbox, struct bytes *from, struct kiln_err *err)
 {
     size_t part = inbox->wanted - inbox->size;
     if (part > from->size)
         part = from->size;
-    enum kiln_code rc = reserve(inbox, inbox->size + part, err);
+    enum kiln_code rc = grow_data(inbox, inbox->size + part, err);
     if (rc)
         return rc;
     if (part > 0)
@@ -111,7 +112,7 @@ static enum kiln_code gather(struct inbox *inbox, struct bytes *from, struct kil
 
 static enum kiln_code next_gathered(struct inbox *inbox, struct bytes *from, struct kiln_err *err)
 {
-    enum kiln_code rc = gather(inbox, from, err);
+    enum kiln_code rc = gather_bytes(inbox, from, err);
     if (rc || inbox->wanted > FRAME_HEADER_SIZE)
         return rc;
     rc = frame_header_read(inbox->data, &inbox->header, err);
@@ -120,14 +121,14 @@ static enum kiln_code next_gathered(struct inbox *inbox, struct bytes *from, str
         return rc;
     }
     inbox->wanted = FRAME_HEADER_SIZE + (size_t)inbox->header.body_size;
-    return inbox->size == inbox->wanted ? KILN_OK : gather(inbox, from, err);
+    return inbox->size == inbox->wanted ? KILN_OK : gather_bytes(inbox, from, err);
 }
 
 enum kiln_code inbox_next(struct inbox *inbox, struct bytes *from, struct frame_header *ret_header,
                           struct bytes *ret_body, struct kiln_err *err)
 {
-    if (inbox->handed_out)
-        reset(inbox);
+    if (inbox->is_returned)
+        reset_inbox(inbox);
     if (inbox->size == 0 && from->size == 0)
         return KILN_NOT_FOUND;
     if (inbox->size == 0 && from->size >= FRAME_HEADER_SIZE) {
@@ -142,6 +143,6 @@ enum kiln_code inbox_next(struct inbox *inbox, struct bytes *from, struct frame_
     if (rc)
         return rc;
     *ret_body = bytes_of(inbox->data + FRAME_HEADER_SIZE, inbox->header.body_size);
-    inbox->handed_out = true;
+    inbox->is_returned = true;
     return KILN_OK;
 }

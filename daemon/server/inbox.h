@@ -23,7 +23,7 @@ struct inbox {
     size_t capacity;
     size_t wanted; /* of the current frame; FRAME_HEADER_SIZE until its header is complete */
     struct frame_header header;
-    bool handed_out; /* data is the body that the last inbox_next returned */
+    bool is_returned; /* data is the body that the last inbox_next returned */
 };
 
 void inbox_init(struct inbox *inbox, struct account *account);
@@ -34,7 +34,7 @@ bool inbox_is_partial(const struct inbox *inbox);
 
 /* Buffers for the next read: first space for the rest of the current frame, so that large bodies
  * are not copied twice, then |scratch|.  Returns how many of |iov| are used. */
-int inbox_room(struct inbox *inbox, struct bytes scratch, struct iovec iov[2]);
+int inbox_buffers(struct inbox *inbox, struct bytes scratch, struct iovec iov[2]);
 /* Call after |received| bytes arrived in those buffers.  Returns the part that is in |scratch|. */
 struct bytes inbox_received(struct inbox *inbox, struct bytes scratch, size_t received);
 /* The next frame, taking from |from| what it needs.  The body is valid until the next call.

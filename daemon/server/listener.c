@@ -17,10 +17,10 @@
 #include <sys/stat.h>
 
 #define BACKLOG 4096
-/* Against a daemon that removes its lock file just when we open it. */
+/* Another daemon may remove its lock file between our open and our lock; then try again. */
 #define LOCK_TRIES 8
 
-/* ---- of the service manager ---- */
+/* ---- opened by the service manager ---- */
 
 static enum kiln_code check_inherited(int fd, struct sockaddr_un *address, struct kiln_err *err)
 {
@@ -54,9 +54,9 @@ enum kiln_code listener_adopt(int fd, struct listener *ret_listener, struct kiln
     return KILN_OK;
 }
 
-/* ---- our own ---- */
+/* ---- made by kilnd ---- */
 
-static enum kiln_code advise(struct kiln_err *err)
+static enum kiln_code add_advice(struct kiln_err *err)
 {
     struct kiln_err why = *err;
     return kiln_fail(
@@ -64,8 +64,7 @@ static enum kiln_code advise(struct kiln_err *err)
         geteuid() == 0 ? "" : "set XDG_RUNTIME_DIR to a directory that only you may write to, or ");
 }
 
-/* Root's directory is for every user to pass through; the socket's own mode says who may connect.
- */
+/* Every user may pass through root's directory; the mode of the socket limits who may connect. */
 static enum kiln_code make_directory(const char *path, struct kiln_err *err)
 {
     KILN_AUTO(mem) char *directory = strdup(path);
@@ -77,7 +76,7 @@ static enum kiln_code make_directory(const char *path, struct kiln_err *err)
     *slash = '\0';
     enum kiln_code rc = geteuid() == 0 ? directory_make_mode(directory, 0755, err)
                                        : fs_make_directories(directory, err);
-    return rc ? advise(err) : KILN_OK;
+    return rc ? add_advice(err) : KILN_OK;
 }
 
 static enum kiln_code refuse_live(const char *path, pid_t pid, struct kiln_err *err)
@@ -93,8 +92,9 @@ static enum kiln_code refuse_live(const char *path, pid_t pid, struct kiln_err *
                      path);
 }
 
-/* KILN_OK when nobody listens there; the pid of who does in |ret_pid|. */
-static enum kiln_code probe(const struct sockaddr_un *address, pid_t *ret_pid, struct kiln_err *err)
+/* KILN_OK if no daemon listens there.  Otherwise |ret_pid| is the daemon's pid, or 0 if unknown. */
+static enum kiln_code probe_daemon(const struct sockaddr_un *address, pid_t *ret_pid,
+                                   struct kiln_err *err)
 {
     *ret_pid = 0;
     KILN_AUTO(fd) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -104,11 +104,11 @@ static enum kiln_code probe(const struct sockaddr_un *address, pid_t *ret_pid, s
         *ret_pid = peer_pid(fd);
         return refuse_live(address->sun_path, *ret_pid, err);
     }
-    if (errno == EAGAIN) /* so many wait for it that it must be alive */
+    if (errno == EAGAIN) /* its queue is full, so it is alive */
         return refuse_live(address->sun_path, 0, err);
     if (errno == ECONNREFUSED || errno == ENOENT)
         return KILN_OK;
-    return kiln_fail_errno(err, errno, "cannot tell whether a daemon listens on '%s'",
+    return kiln_fail_errno(err, errno, "cannot find out whether a daemon listens on '%s'",
                            address->sun_path);
 }
 
@@ -117,7 +117,7 @@ static enum kiln_code refuse_locked(const struct sockaddr_un *address, int lock_
 {
     pid_t pid;
     struct kiln_err ignored = KILN_ERR_INIT;
-    if (probe(address, &pid, &ignored) == KILN_OK || pid <= 0) {
+    if (probe_daemon(address, &pid, &ignored) == KILN_OK || pid <= 0) {
         char text[32] = { 0 };
         ssize_t got = pread(lock_fd, text, sizeof(text) - 1, 0);
         pid = got > 0 ? (pid_t)strtol(text, NULL, 10) : 0;
@@ -132,8 +132,8 @@ static bool is_same_file(int fd, const char *path)
            by_fd.st_ino == by_name.st_ino;
 }
 
-static enum kiln_code take_lock(const struct sockaddr_un *address, int *ret_fd,
-                                struct kiln_err *err)
+static enum kiln_code acquire_lock(const struct sockaddr_un *address, int *ret_fd,
+                                   struct kiln_err *err)
 {
     char path[sizeof(address->sun_path) + sizeof(LISTENER_LOCK_SUFFIX)];
     snprintf(path, sizeof(path), "%s" LISTENER_LOCK_SUFFIX, address->sun_path);
@@ -141,7 +141,7 @@ static enum kiln_code take_lock(const struct sockaddr_un *address, int *ret_fd,
         KILN_AUTO(fd) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (fd < 0) {
             kiln_fail_errno(err, errno, "cannot open the lock '%s'", path);
-            return advise(err);
+            return add_advice(err);
         }
         if (flock(fd, LOCK_EX | LOCK_NB) < 0)
             return refuse_locked(address, fd, err);
@@ -152,10 +152,11 @@ static enum kiln_code take_lock(const struct sockaddr_un *address, int *ret_fd,
         fd = -1;
         return KILN_OK;
     }
-    return kiln_fail(err, KILN_BUSY, "cannot lock '%s': daemons start and stop there", path);
+    return kiln_fail(err, KILN_BUSY,
+                     "cannot lock '%s': daemons start and stop there again and again", path);
 }
 
-static enum kiln_code clear_place(const struct sockaddr_un *address, struct kiln_err *err)
+static enum kiln_code remove_dead_socket(const struct sockaddr_un *address, struct kiln_err *err)
 {
     const char *path = address->sun_path;
     struct stat st;
@@ -163,38 +164,38 @@ static enum kiln_code clear_place(const struct sockaddr_un *address, struct kiln
         return errno == ENOENT ? KILN_OK : kiln_fail_errno(err, errno, "cannot look at '%s'", path);
     if (!S_ISSOCK(st.st_mode))
         return kiln_fail(err, KILN_INVALID,
-                         "'%s' is there and is not a socket: remove it, or choose another socket "
+                         "'%s' exists and is not a socket: remove it, or choose another socket "
                          "with --socket",
                          path);
     pid_t pid;
-    enum kiln_code rc = probe(address, &pid, err);
+    enum kiln_code rc = probe_daemon(address, &pid, err);
     if (!rc && unlink(path) < 0 && errno != ENOENT)
         return kiln_fail_errno(err, errno, "cannot remove the socket '%s' of a dead daemon", path);
     return rc;
 }
 
-/* Root's socket is for its group too. */
+/* Members of its group may use root's socket, too. */
 static mode_t mode_of_socket(void) { return geteuid() == 0 ? 0660 : 0600; }
 
 static enum kiln_code give_to_group(const char *path, const char *group, bool *ret_root_only,
                                     struct kiln_err *err)
 {
     bool root = geteuid() == 0;
-    const struct group *who = root && *group ? getgrnam(group) : NULL;
-    if (root && lchown(path, (uid_t)-1, who ? who->gr_gid : getegid()) < 0)
+    const struct group *entry = root && *group ? getgrnam(group) : NULL;
+    if (root && lchown(path, (uid_t)-1, entry ? entry->gr_gid : getegid()) < 0)
         return kiln_fail_errno(err, errno, "cannot give the socket '%s' to the group '%s'", path,
-                               who ? group : "of kilnd");
-    *ret_root_only = root && *group && !who;
+                               entry ? group : "of kilnd");
+    *ret_root_only = root && *group && !entry;
     return KILN_OK;
 }
 
-/* From here on listener_close removes the file, whatever fails. */
-static enum kiln_code note_file(struct listener *l, struct kiln_err *err)
+/* From here on, listener_close removes the file if a later step fails. */
+static enum kiln_code record_file(struct listener *l, struct kiln_err *err)
 {
     struct stat st;
     if (lstat(l->path, &st) < 0) {
         enum kiln_code rc = kiln_fail_errno(err, errno, "cannot look at '%s'", l->path);
-        unlink(l->path); /* ours: we have just made it, and hold the lock */
+        unlink(l->path); /* this process has just made it, and holds the lock */
         return rc;
     }
     l->device = st.st_dev;
@@ -202,17 +203,17 @@ static enum kiln_code note_file(struct listener *l, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* The file is born with no more than its mode, so nobody slips in; what the umask took from it is
- * given back.  The umask itself is the whole process's, which may not be ours. */
+/* fchmod before bind: the file never has more than its final mode, so nobody can connect too early.
+ * chmod after it restores the bits that the umask removed. */
 static enum kiln_code bind_to(struct listener *l, const struct sockaddr_un *address,
                               const char *group, struct kiln_err *err)
 {
     if (fchmod(l->fd, mode_of_socket()) < 0 ||
         bind(l->fd, (const struct sockaddr *)address, sizeof(*address)) < 0) {
         kiln_fail_errno(err, errno, "cannot bind the socket '%s'", address->sun_path);
-        return advise(err);
+        return add_advice(err);
     }
-    enum kiln_code rc = note_file(l, err);
+    enum kiln_code rc = record_file(l, err);
     if (!rc)
         rc = give_to_group(address->sun_path, group, &l->root_only, err);
     if (!rc && chmod(address->sun_path, mode_of_socket()) < 0)
@@ -252,9 +253,9 @@ static enum kiln_code open_own(const struct sockaddr_un *address, const char *gr
 {
     enum kiln_code rc = make_directory(address->sun_path, err);
     if (!rc)
-        rc = take_lock(address, &l->lock_fd, err);
+        rc = acquire_lock(address, &l->lock_fd, err);
     if (!rc)
-        rc = clear_place(address, err);
+        rc = remove_dead_socket(address, err);
     if (!rc)
         rc = make_socket(address, group, l, err);
     return rc;
@@ -285,7 +286,7 @@ static bool is_ours(const struct listener *l)
            st.st_ino == l->inode;
 }
 
-/* ---- our own, once more ---- */
+/* ---- made by an earlier kilnd ---- */
 
 void listener_name(const struct listener *l, char name[LISTENER_NAME_MAX])
 {
@@ -304,41 +305,42 @@ static bool read_name(const char *name, struct listener *l)
     return true;
 }
 
-/* As it would be if it were made now: the setting may have changed, or somebody the mode. */
-static enum kiln_code renew(struct listener *l, const char *group, struct kiln_err *err)
+/* Sets mode and group as for a new socket: the setting or the mode may have changed. */
+static enum kiln_code renew_access(struct listener *l, const char *group, struct kiln_err *err)
 {
     if (chmod(l->path, mode_of_socket()) < 0)
         return kiln_fail_errno(err, errno, "cannot change the mode of the socket '%s'", l->path);
     return give_to_group(l->path, group, &l->root_only, err);
 }
 
-enum kiln_code listener_resume(int fd, const char *name, const char *path, const char *group,
+enum kiln_code listener_resume(struct inherited_fd *kept, const char *path, const char *group,
                                struct listener *ret_listener, struct kiln_err *err)
 {
     struct listener l = LISTENER_CLOSED;
     struct sockaddr_un address = { 0 };
-    if (!read_name(name, &l))
-        return kiln_fail(err, KILN_INVALID, "its name is none that kilnd gives");
-    enum kiln_code rc = check_inherited(fd, &address, err);
+    if (!read_name(kept->name, &l))
+        return kiln_fail(err, KILN_INVALID, "kilnd does not store sockets under such a name");
+    enum kiln_code rc = check_inherited(kept->fd, &address, err);
     if (rc)
         return rc;
     snprintf(l.path, sizeof(l.path), "%.*s", (int)sizeof(address.sun_path) - 1, address.sun_path);
     if (strcmp(l.path, path) != 0)
-        return kiln_fail(err, KILN_NOT_FOUND, "it listens on '%s', the setting socket says '%s'",
+        return kiln_fail(err, KILN_NOT_FOUND, "it listens on '%s', but the setting socket is '%s'",
                          l.path, path);
     if (!is_ours(&l))
-        return kiln_fail(err, KILN_NOT_FOUND, "'%s' is no more the file that leads to it", path);
-    rc = take_lock(&address, &l.lock_fd, err);
+        return kiln_fail(err, KILN_NOT_FOUND, "'%s' is now another file", path);
+    rc = acquire_lock(&address, &l.lock_fd, err);
     if (rc)
         return rc;
     l.kept = true;
-    rc = renew(&l, group, err);
+    rc = renew_access(&l, group, err);
     if (rc) {
         listener_close(&l);
         return rc;
     }
-    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-    l.fd = fd;
+    fcntl(kept->fd, F_SETFL, fcntl(kept->fd, F_GETFL) | O_NONBLOCK);
+    l.fd = kept->fd;
+    kept->fd = -1;
     *ret_listener = l;
     return KILN_OK;
 }
@@ -352,7 +354,8 @@ void listener_close(struct listener *l)
     if (l->lock_fd >= 0) {
         char lock[sizeof(l->path) + sizeof(LISTENER_LOCK_SUFFIX)];
         snprintf(lock, sizeof(lock), "%s" LISTENER_LOCK_SUFFIX, l->path);
-        unlink(lock); /* before the lock goes: whoever opened it sees that it is no more there */
+        unlink(
+            lock); /* while it is locked: a process that has opened it sees that the file is gone */
         close(l->lock_fd);
     }
     *l = LISTENER_CLOSED;

@@ -15,6 +15,7 @@
  * time.
  */
 #include "common/err.h"
+#include "daemon/manager/inherited.h"
 
 #include <sys/types.h>
 #include <sys/un.h>
@@ -47,10 +48,10 @@ KILN_MUST_CHECK enum kiln_code listener_adopt(int fd, struct listener *ret_liste
 #define LISTENER_NAME_PREFIX "kiln-listen-"
 #define LISTENER_NAME_MAX 64
 void listener_name(const struct listener *listener, char name[LISTENER_NAME_MAX]);
-/* Adopts a socket that an earlier kilnd made.  Takes |fd|, on success only.  KILN_NOT_FOUND,
- * with a message, when |path| no longer leads to it; KILN_BUSY when another daemon uses |path|.
- * |group| is as for listener_open and may have changed. */
-KILN_MUST_CHECK enum kiln_code listener_resume(int fd, const char *name, const char *path,
+/* Adopts a socket that an earlier kilnd made.  Takes the descriptor of |kept|, on success only.
+ * KILN_NOT_FOUND, with a message, when |path| no longer leads to it; KILN_BUSY when another daemon
+ * uses |path|.  |group| is as for listener_open and may have changed. */
+KILN_MUST_CHECK enum kiln_code listener_resume(struct inherited_fd *kept, const char *path,
                                                const char *group, struct listener *ret_listener,
                                                struct kiln_err *err);
 /* Accepts a closed listener. */

@@ -8,13 +8,13 @@ void request_files_init(struct request_files *files, struct closer *closer, uid_
     *files = (struct request_files){ .closer = closer, .uid = uid };
 }
 
-void request_files_expect(struct request_files_room *room, struct msghdr *message)
+void request_files_expect(struct request_files_buffer *control, struct msghdr *message)
 {
-    message->msg_control = room->bytes;
-    message->msg_controllen = sizeof(room->bytes);
+    message->msg_control = control->bytes;
+    message->msg_controllen = sizeof(control->bytes);
 }
 
-static bool keep(struct request_files *files, int fd)
+static bool keep_file(struct request_files *files, int fd)
 {
     if (files->count == LIMIT_REQUEST_FILES) {
         closer_take(files->closer, files->uid, fd);
@@ -36,7 +36,7 @@ bool request_files_received(struct request_files *files, const struct msghdr *me
         for (size_t i = 0; i < count; i++) {
             int fd;
             memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
-            fits = keep(files, fd) && fits;
+            fits = keep_file(files, fd) && fits;
         }
     }
     files->is_cut |= !fits;
@@ -48,7 +48,7 @@ bool request_files_are(const struct request_files *files, unsigned announced)
     return files->count == announced && !files->is_cut;
 }
 
-void request_files_give(struct request_files *files)
+void request_files_clear(struct request_files *files)
 {
     files->count = 0;
     files->is_cut = false;

@@ -24,24 +24,24 @@ struct request_files {
     unsigned count;
     bool is_cut; /* too many came, or some could not be received: they do not match the frame */
     struct closer *closer; /* borrowed */
-    uid_t uid;             /* who sends them */
+    uid_t uid;             /* the sender */
 };
 
 /* Space for as many descriptors as a message may have: the kernel would close the others on the
  * loop. */
-struct request_files_room {
+struct request_files_buffer {
     _Alignas(struct cmsghdr) char bytes[CMSG_SPACE(LIMIT_FRAME_DESCRIPTORS * sizeof(int))];
 };
 
 /* |uid| must have joined the closer, and must not be full whenever a message is received. */
 void request_files_init(struct request_files *files, struct closer *closer, uid_t uid);
-/* Prepares |message| to receive them; |room| is used until request_files_received. */
-void request_files_expect(struct request_files_room *room, struct msghdr *message);
+/* Prepares |message| to receive them; |control| is used until request_files_received. */
+void request_files_expect(struct request_files_buffer *control, struct msghdr *message);
 /* Call after recvmsg.  False when more came than allowed. */
 bool request_files_received(struct request_files *files, const struct msghdr *message);
 /* True if exactly |announced| descriptors came. */
 bool request_files_are(const struct request_files *files, unsigned announced);
-/* The caller has taken the descriptors. */
-void request_files_give(struct request_files *files);
+/* Forgets the descriptors, which the caller has taken. */
+void request_files_clear(struct request_files *files);
 /* Closes the kept descriptors. */
 void request_files_drop(struct request_files *files);

@@ -10,16 +10,17 @@
 
 #define SWEEP_MS 1000
 #define RETRY_MS 10
-/* Connections accepted a turn, so that a storm of them leaves room for requests. */
-#define ACCEPTS_A_TURN 64
-/* Of all connections, kept for administrators: many users together do not lock them out. */
+/* Connections accepted in one loop iteration, so that many of them do not delay requests. */
+#define ACCEPTS_MAX 64
+/* One in so many connections, but at most ADMINS_MAX, is reserved for administrators, so that many
+ * users together cannot lock them out. */
 #define ADMINS_SHARE 8u
 #define ADMINS_MAX 16u
 
-/* ---- who comes ---- */
+/* ---- new connections ---- */
 
-/* Best effort: a peer that cannot even take this much is only closed. */
-static void refuse(struct server *server, int fd, uid_t uid, const struct kiln_err *why)
+/* Sends the error if the socket takes it at once, and closes the connection in any case. */
+static void refuse_connection(struct server *server, int fd, uid_t uid, const struct kiln_err *why)
 {
     uint8_t raw[FRAME_HEADER_SIZE + 1024];
     struct buffer body = { .data = raw + FRAME_HEADER_SIZE,
@@ -39,34 +40,15 @@ static void refuse(struct server *server, int fd, uid_t uid, const struct kiln_e
     log_debug("%s", why->text);
 }
 
-static void link_session(struct server *server, struct session *s)
-{
-    s->next = server->sessions;
-    if (s->next)
-        s->next->previous = s;
-    server->sessions = s;
-    server->counts.clients++;
-}
-
-static void unlink_session(struct server *server, struct session *s)
-{
-    if (s->next)
-        s->next->previous = s->previous;
-    if (s->previous)
-        s->previous->next = s->next;
-    else
-        server->sessions = s->next;
-    server->counts.clients--;
-}
-
 static unsigned connections_for(const struct server *server, enum role role)
 {
     unsigned all = server->limits.connections, kept = all / ADMINS_SHARE;
     return role == ROLE_ADMIN ? all : all - (kept < ADMINS_MAX ? kept : ADMINS_MAX);
 }
 
-/* On failure |fd| is still the caller's, to be refused. */
-static enum kiln_code welcome(struct server *server, int fd, uid_t *ret_uid, struct kiln_err *err)
+/* On failure the caller keeps |fd|, and refuses it. */
+static enum kiln_code open_connection(struct server *server, int fd, uid_t *ret_uid,
+                                      struct kiln_err *err)
 {
     struct peer peer;
     enum kiln_code rc = peer_of(fd, &server->groups, &server->overflow, &peer, err);
@@ -74,69 +56,67 @@ static enum kiln_code welcome(struct server *server, int fd, uid_t *ret_uid, str
         return rc;
     *ret_uid = peer.uid;
     if (server->own_user_only && peer.uid != geteuid())
-        return kiln_fail(err, KILN_DENIED, "this is a job of user %u, for that user alone",
-                         (unsigned)geteuid());
-    if (closer_room(server->closer, peer.uid, server->limits.full_ms) == CLOSER_IS_STUCK)
+        return kiln_fail(
+            err, KILN_DENIED,
+            "this kilnd is private to user %u: connect to the host's kilnd, or start your own",
+            (unsigned)geteuid());
+    if (closer_check(server->closer, peer.uid, server->limits.full_ms) == CLOSER_IS_STUCK)
         return closer_refuse(peer.uid, err);
     if (server->counts.clients >= connections_for(server, peer.role))
         return kiln_fail(
             err, KILN_BUSY, "kilnd has %u connections, the limit (setting connections)%s",
             server->counts.clients, peer.role == ROLE_ADMIN ? "" : " less some for administrators");
-    struct account *account = account_join(&server->accounts, peer.uid);
-    if (!account)
-        return kiln_fail(err, KILN_BUSY,
-                         "user %u has %u connections to kilnd, the limit (setting "
-                         "connections_per_uid)",
-                         (unsigned)peer.uid, server->limits.connections_per_uid);
     struct session *s;
-    rc = session_open(server, fd, &peer, account, &s, err);
-    if (rc) {
-        account_leave(&server->accounts, account);
+    rc = session_open(server, fd, &peer, &s, err);
+    if (rc)
         return rc;
-    }
-    link_session(server, s);
+    list_prepend(&server->sessions, &s->link);
+    server->counts.clients++;
     return KILN_OK;
 }
 
-/* Kept for when there is no other; where there was none for it either, the next connection brings
- * it back. */
-static void keep_spare(struct server *server)
+/* Opens the spare descriptor, which is closed to refuse a connection when no other is free.  If
+ * this fails, the next connection tries again. */
+static void open_spare(struct server *server)
 {
     if (server->spare_fd < 0)
         server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* Out of descriptors: without this the connection would stay pending and wake us for ever. */
-static void refuse_for_want_of_descriptors(struct server *server)
+/* Refuses one connection although no descriptor is free.  A pending connection would wake the loop
+ * again and again. */
+static void refuse_without_descriptors(struct server *server)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    kiln_fail(&err, KILN_BUSY, "kilnd has no descriptor left: raise its limit of open files");
+    kiln_fail(&err, KILN_BUSY,
+              "kilnd has no free descriptor for this connection: raise its limit of open files "
+              "(LimitNOFILE=)");
     if (server->spare_fd >= 0)
         close(server->spare_fd);
     server->spare_fd = -1;
     int fd = accept4(server->listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0)
-        refuse(server, fd, geteuid(), &err);
-    keep_spare(server);
+        refuse_connection(server, fd, geteuid(), &err);
+    open_spare(server);
     log_event(LOG_EVENT_descriptors_none, NULL, "%s", err.text);
 }
 
 static void take_connection(struct server *server, int fd)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    uid_t uid = geteuid(); /* until it is known */
-    if (welcome(server, fd, &uid, &err) != KILN_OK)
-        refuse(server, fd, uid, &err);
+    uid_t uid = geteuid(); /* until the peer is identified */
+    if (open_connection(server, fd, &uid, &err) != KILN_OK)
+        refuse_connection(server, fd, uid, &err);
 }
 
 static bool accept_one(struct server *server)
 {
     int fd = accept4(server->listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE))
-        refuse_for_want_of_descriptors(server);
+        refuse_without_descriptors(server);
     if (fd < 0)
         return false;
-    keep_spare(server);
+    open_spare(server);
     take_connection(server, fd);
     return true;
 }
@@ -145,11 +125,11 @@ static void on_connection(struct loop_watch *watch, unsigned events)
 {
     (void)events;
     struct server *server = LOOP_OWNER_OF(struct server, watch, watch);
-    for (unsigned i = 0; i < ACCEPTS_A_TURN && accept_one(server); i++) {
+    for (unsigned i = 0; i < ACCEPTS_MAX && accept_one(server); i++) {
     }
 }
 
-/* ---- who stays ---- */
+/* ---- sessions ---- */
 
 static bool is_over(const struct session *s)
 {
@@ -158,19 +138,19 @@ static bool is_over(const struct session *s)
     return s->end != END_NOT;
 }
 
-static void drop(struct server *server, struct session *s)
+static void drop_session(struct server *server, struct session *s)
 {
-    unlink_session(server, s);
+    list_remove(&s->link);
+    server->counts.clients--;
     session_close(s);
 }
 
 static void on_reap(struct loop_timer *timer)
 {
     struct server *server = LOOP_OWNER_OF(struct server, reaper, timer);
-    for (struct session *s = server->sessions, *next; s; s = next) {
-        next = s->next;
+    LIST_EACH (&server->sessions, struct session, link, s) {
         if (is_over(s))
-            drop(server, s);
+            drop_session(server, s);
     }
 }
 
@@ -182,7 +162,7 @@ void server_reap_soon(struct server *server)
 
 void server_check_times(struct server *server, uint64_t now_ms)
 {
-    for (struct session *s = server->sessions; s; s = s->next)
+    LIST_EACH (&server->sessions, struct session, link, s)
         session_check_time(s, now_ms);
     if (server->draining)
         server_reap_soon(server); /* work that ended without a reply leaves sessions idle */
@@ -197,7 +177,7 @@ static void on_sweep(struct loop_timer *timer)
 static void on_retry(struct loop_timer *timer)
 {
     struct server *server = LOOP_OWNER_OF(struct server, retry, timer);
-    for (struct session *s = server->sessions; s; s = s->next) {
+    LIST_EACH (&server->sessions, struct session, link, s) {
         if (s->outbox.starved || s->is_barred)
             session_retry(s);
     }
@@ -223,8 +203,8 @@ static void on_closed(struct loop_owner *owner)
         closed(context);
 }
 
-/* Where our own user alone is let in, its number says all. */
-static void know_peers(struct server *server, const struct server_options *options)
+/* If only kilnd's own user may connect, the uid is enough, and the groups are not looked up. */
+static void init_groups(struct server *server, const struct server_options *options)
 {
     const struct peer_groups nobody = { .admin = PEER_NO_GROUP, .publish = PEER_NO_GROUP };
     const struct peer_overflow none = { .uid = (uid_t)-1, .gid = PEER_NO_GROUP };
@@ -240,13 +220,14 @@ static void know_peers(struct server *server, const struct server_options *optio
 static enum kiln_code listen_on(struct server *server, struct listener *listener,
                                 struct kiln_err *err)
 {
-    enum kiln_code rc = loop_watch_init(server->loop, &server->watch, &server->owner, listener->fd,
-                                        on_connection, err);
+    server->watch.ready = on_connection;
+    enum kiln_code rc =
+        loop_watch_init(server->loop, &server->watch, &server->owner, listener->fd, err);
     if (rc)
         return kiln_while(err, "listening on '%s'", listener->path);
     server->listener = listener;
-    keep_spare(server);
-    loop_watch_want(&server->watch, WATCH_READ);
+    open_spare(server);
+    loop_watch_set(&server->watch, WATCH_READ);
     return KILN_OK;
 }
 
@@ -263,10 +244,10 @@ enum kiln_code server_create(const struct server_options *options, struct server
     server->closer = options->closer;
     server->spare_fd = -1;
     server->limits = *limits;
-    server->accounts = (struct accounts){ .connections_max = limits->connections_per_uid,
-                                          .bytes_max = limits->bytes_per_uid };
+    accounts_init(&server->accounts, limits->connections_per_uid, limits->bytes_per_uid);
+    list_init(&server->sessions);
     server->own_user_only = options->own_user_only;
-    know_peers(server, options);
+    init_groups(server, options);
     server->owner.gone = on_closed;
     enum kiln_code rc = listen_on(server, options->listener, err);
     if (rc)
@@ -296,17 +277,17 @@ void server_drain(struct server *server)
     server->draining = true;
     loop_watch_close(&server->watch);
     server->listener = NULL;
-    for (struct session *s = server->sessions; s; s = s->next)
+    LIST_EACH (&server->sessions, struct session, link, s)
         session_drain(s);
     server_reap_soon(server);
 }
 
-bool server_is_empty(const struct server *server) { return !server->sessions; }
+bool server_is_empty(const struct server *server) { return list_is_empty(&server->sessions); }
 
 void server_drop_sessions(struct server *server)
 {
-    while (server->sessions)
-        drop(server, server->sessions);
+    LIST_EACH (&server->sessions, struct session, link, s)
+        drop_session(server, s);
 }
 
 void server_close(struct server *server, void (*closed)(void *context), void *context)

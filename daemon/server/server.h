@@ -60,7 +60,7 @@ struct server {
     struct server_limits limits;
     struct server_counts counts;
     struct accounts accounts;
-    struct session *sessions; /* owned list */
+    struct list sessions; /* of struct session; owned */
     struct peer_groups groups;
     struct peer_overflow overflow;
     int spare_fd; /* owned: released when descriptors run out, to refuse a connection politely */

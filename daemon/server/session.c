@@ -13,18 +13,18 @@ static struct session *session_of(struct caller *caller)
     return LOOP_OWNER_OF(struct session, caller, caller);
 }
 
-static bool reads(const struct session *s)
+static bool may_read(const struct session *s)
 {
     return s->end == END_NOT && !s->draining && !s->is_barred &&
            s->outbox.bytes <= s->server->limits.pause_bytes;
 }
 
-static void want(struct session *s)
+static void update_watch(struct session *s)
 {
-    unsigned events = reads(s) ? WATCH_READ : 0;
+    unsigned events = may_read(s) ? WATCH_READ : 0;
     if (!outbox_is_empty(&s->outbox) && !s->outbox.starved)
         events |= WATCH_WRITE;
-    loop_watch_want(&s->watch, events);
+    loop_watch_set(&s->watch, events);
 }
 
 void session_end(struct session *s, enum session_end end)
@@ -39,7 +39,7 @@ void session_end(struct session *s, enum session_end end)
     server_reap_soon(s->server);
 }
 
-/* After any attempt to send: what is left, and does the peer take it? */
+/* Call after each attempt to send: ends the session if it failed, else waits for the rest. */
 static void after_send(struct session *s, enum kiln_code rc, const struct kiln_err *err)
 {
     if (rc) {
@@ -53,11 +53,11 @@ static void after_send(struct session *s, enum kiln_code rc, const struct kiln_e
         s->moved_ms = loop_now_ms(s->server->loop);
     }
     if (s->draining || s->end == END_ANSWERED)
-        server_reap_soon(s->server); /* which looks whether this was the last reply */
-    want(s);
+        server_reap_soon(s->server); /* the reaper checks whether this was the last reply */
+    update_watch(s);
 }
 
-static void reply(struct caller *caller, const struct reply *r)
+static void send_reply(struct caller *caller, const struct reply *r)
 {
     struct session *s = session_of(caller);
     if (s->end != END_NOT && s->end != END_ANSWERED)
@@ -86,13 +86,13 @@ static void reply(struct caller *caller, const struct reply *r)
         after_send(s, rc, &err);
 }
 
-static const struct caller_ops caller_ops = { .reply = reply };
+static const struct caller_ops caller_ops = { .reply = send_reply };
 
-/* The last word to a peer whose stream makes no sense: why, then the end. */
-static void refuse(struct session *s, uint64_t request_id, const struct kiln_err *why)
+/* Sends one error to a peer that broke the protocol, then ends the session. */
+static void refuse_stream(struct session *s, uint64_t request_id, const struct kiln_err *why)
 {
-    uint8_t room[1024];
-    struct buffer body = { .data = room, .capacity = sizeof(room), .limit = sizeof(room) };
+    uint8_t raw[1024];
+    struct buffer body = { .data = raw, .capacity = sizeof(raw), .limit = sizeof(raw) };
     const struct message_error error = { .code = (uint16_t)why->code,
                                          .text = bytes_of_text(why->text) };
     message_error_write(&body, &error);
@@ -100,11 +100,11 @@ static void refuse(struct session *s, uint64_t request_id, const struct kiln_err
                                 .request_id = request_id,
                                 .body = buffer_view(&body) };
     log_debug("refusing pid %d: %s", (int)s->caller.pid, why->text);
-    reply(&s->caller, &last);
+    send_reply(&s->caller, &last);
     session_end(s, END_ANSWERED);
 }
 
-/* The frame's descriptors go to the handler, which takes those that it wants. */
+/* Passes the frame's descriptors to the handler, and closes those that it does not take. */
 static enum kiln_code handle_with_files(struct session *s, const struct frame_header *header,
                                         struct bytes body, struct kiln_err *err)
 {
@@ -113,7 +113,7 @@ static enum kiln_code handle_with_files(struct session *s, const struct frame_he
         caller->files[i] = s->files.fds[i];
     caller->file_count = header->descriptors;
     if (header->descriptors > 0)
-        request_files_give(&s->files);
+        request_files_clear(&s->files);
     enum kiln_code rc = service_handle(s->server->engine, caller, header, body, err);
     for (unsigned i = 0; i < caller->file_count; i++) {
         if (caller->files[i] >= 0)
@@ -123,7 +123,7 @@ static enum kiln_code handle_with_files(struct session *s, const struct frame_he
     return rc;
 }
 
-static void handle(struct session *s, const struct frame_header *header, struct bytes body)
+static void handle_frame(struct session *s, const struct frame_header *header, struct bytes body)
 {
     struct kiln_err err;
     kiln_err_init(&err);
@@ -132,14 +132,14 @@ static void handle(struct session *s, const struct frame_header *header, struct 
                   "request '%s' announces %u descriptors, %u%s came with it (at most %u may)",
                   message_name(header->type), header->descriptors, s->files.count,
                   s->files.is_cut ? " and more" : "", LIMIT_REQUEST_FILES);
-        refuse(s, header->request_id, &err);
+        refuse_stream(s, header->request_id, &err);
         return;
     }
     if (handle_with_files(s, header, body, &err) != KILN_OK)
         session_end(s, END_ANSWERED);
 }
 
-/* Descriptors that no frame announced, or that nobody will read the frame of. */
+/* Closes descriptors that no frame announced, or whose frame will not be read. */
 static void drop_strays(struct session *s)
 {
     bool expected = inbox_is_partial(&s->inbox) && s->end == END_NOT;
@@ -149,7 +149,7 @@ static void drop_strays(struct session *s)
     s->server->counts.protocol_errors++;
 }
 
-/* Every whole frame of |received|; the rest stays in the inbox. */
+/* Handles each complete frame of |received|; the rest stays in the inbox. */
 static void handle_frames(struct session *s, struct bytes received)
 {
     while (s->end == END_NOT) {
@@ -161,11 +161,11 @@ static void handle_frames(struct session *s, struct bytes received)
         if (rc == KILN_NOT_FOUND)
             break;
         if (rc) {
-            refuse(s, header.request_id, &err);
+            refuse_stream(s, header.request_id, &err);
             break;
         }
         s->hold = s->hold || received.size >= FRAME_HEADER_SIZE;
-        handle(s, &header, body);
+        handle_frame(s, &header, body);
     }
     if (!s->hold)
         return;
@@ -183,10 +183,10 @@ static void note_partial(struct session *s, bool was_partial, bool had_frames)
 static ssize_t receive(struct session *s, struct iovec *iov, int count)
 {
     struct msghdr m = { .msg_iov = iov, .msg_iovlen = (size_t)count };
-    struct request_files_room room;
+    struct request_files_buffer control;
     ssize_t got;
     do {
-        request_files_expect(&room, &m);
+        request_files_expect(&control, &m);
         got = recvmsg(s->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     } while (got < 0 && errno == EINTR);
     if (got >= 0 && !request_files_received(&s->files, &m))
@@ -194,39 +194,40 @@ static ssize_t receive(struct session *s, struct iovec *iov, int count)
     return got;
 }
 
-/* What comes might have more of them.  Where files are closed as they should be, there is room
- * again at once; the others of this user are not to lose their connections over it. */
-static bool may_bring_files(struct session *s)
+/* False if the next message could bring more files than the user may have.  Closing usually takes
+ * microseconds, so the session retries soon instead of ending, which would also hurt the user's
+ * other jobs. */
+static bool may_receive_files(struct session *s)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    enum closer_room room = closer_room(s->closer, s->caller.uid, s->server->limits.full_ms);
-    if (room == CLOSER_HAS_ROOM)
+    enum closer_state state = closer_check(s->closer, s->caller.uid, s->server->limits.full_ms);
+    if (state == CLOSER_HAS_SPACE)
         return true;
-    if (room == CLOSER_IS_STUCK) {
+    if (state == CLOSER_IS_STUCK) {
         closer_refuse(s->caller.uid, &err);
-        refuse(s, /* request_id= */ 0, &err);
+        refuse_stream(s, /* request_id= */ 0, &err);
         return false;
     }
     s->is_barred = true;
-    want(s);
+    update_watch(s);
     server_retry_soon(s->server);
     return false;
 }
 
-/* One read a turn: a peer that floods waits for its turn like the others. */
+/* Reads once in a loop iteration, so that a peer that floods does not delay the others. */
 static void on_readable(struct session *s)
 {
-    if (!may_bring_files(s))
+    if (!may_receive_files(s))
         return;
     struct bytes scratch = bytes_of(s->server->scratch, sizeof(s->server->scratch));
     struct iovec iov[2];
-    int count = inbox_room(&s->inbox, scratch, iov);
+    int count = inbox_buffers(&s->inbox, scratch, iov);
     ssize_t got = receive(s, iov, count);
     if (got < 0 && errno == EAGAIN)
         return;
     if (got <= 0) {
         session_end(s, END_GONE);
-        want(s);
+        update_watch(s);
         return;
     }
     bool was_partial = inbox_is_partial(&s->inbox);
@@ -235,7 +236,7 @@ static void on_readable(struct session *s)
     handle_frames(s, received);
     drop_strays(s);
     note_partial(s, was_partial, received.size > owed || owed == 0);
-    want(s);
+    update_watch(s);
 }
 
 static void on_ready(struct loop_watch *watch, unsigned events)
@@ -247,7 +248,7 @@ static void on_ready(struct loop_watch *watch, unsigned events)
     }
     if ((events & WATCH_WRITE) && !outbox_is_empty(&s->outbox))
         session_retry(s);
-    if ((events & WATCH_READ) && reads(s))
+    if ((events & WATCH_READ) && may_read(s))
         on_readable(s);
 }
 
@@ -257,13 +258,13 @@ void session_retry(struct session *s)
     s->is_barred = false;
     if (!outbox_is_empty(&s->outbox))
         after_send(s, outbox_flush(&s->outbox, s->fd, &err), &err);
-    want(s);
+    update_watch(s);
 }
 
 void session_drain(struct session *s)
 {
     s->draining = true;
-    want(s);
+    update_watch(s);
 }
 
 bool session_is_idle(const struct session *s)
@@ -303,17 +304,37 @@ static void on_gone(struct loop_owner *owner)
     free(s);
 }
 
+/* Joins the account and the closer, and watches the socket; undoes it all if one step fails. */
+static enum kiln_code connect_session(struct session *s, uid_t uid, struct kiln_err *err)
+{
+    struct server *server = s->server;
+    s->account = account_join(&server->accounts, uid);
+    if (!s->account)
+        return kiln_fail(err, KILN_BUSY,
+                         "user %u has %u connections to kilnd, the limit (setting "
+                         "connections_per_uid)",
+                         (unsigned)uid, server->limits.connections_per_uid);
+    enum kiln_code rc = closer_join(server->closer, uid, err);
+    if (!rc) {
+        rc = loop_watch_init(server->loop, &s->watch, &s->owner, s->fd, err);
+        if (!rc)
+            return KILN_OK;
+        closer_leave(server->closer, uid);
+    }
+    account_leave(s->account);
+    return rc;
+}
+
 enum kiln_code session_open(struct server *server, int fd, const struct peer *peer,
-                            struct account *account, struct session **ret_session,
-                            struct kiln_err *err)
+                            struct session **ret_session, struct kiln_err *err)
 {
     KILN_AUTO(mem) struct session *s = calloc(1, sizeof(*s));
     if (!s)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for another connection");
     *s = (struct session){ .server = server,
                            .closer = server->closer,
-                           .account = account,
                            .fd = fd,
+                           .watch.ready = on_ready,
                            .owner.gone = on_gone };
     request_files_init(&s->files, server->closer, peer->uid);
     s->caller = (struct caller){ .ops = &caller_ops,
@@ -322,19 +343,14 @@ enum kiln_code session_open(struct server *server, int fd, const struct peer *pe
                                  .pid = peer->pid,
                                  .role = peer->role,
                                  .is_anonymous = peer->is_anonymous };
-    enum kiln_code rc = closer_join(server->closer, peer->uid, err);
+    enum kiln_code rc = connect_session(s, peer->uid, err);
     if (rc)
         return rc;
-    rc = loop_watch_init(server->loop, &s->watch, &s->owner, fd, on_ready, err);
-    if (rc) {
-        closer_leave(server->closer, peer->uid);
-        return rc;
-    }
-    inbox_init(&s->inbox, account);
-    outbox_init(&s->outbox, account, server->limits.bytes_per_session);
+    inbox_init(&s->inbox, s->account);
+    outbox_init(&s->outbox, s->account, server->limits.bytes_per_session);
     s->joined_ms = loop_now_ms(server->loop);
     service_join(server->engine, &s->caller);
-    want(s);
+    update_watch(s);
     *ret_session = KILN_TAKE(s);
     return KILN_OK;
 }
@@ -345,7 +361,7 @@ void session_close(struct session *s)
     inbox_done(&s->inbox);
     request_files_drop(&s->files);
     outbox_done(&s->outbox);
-    account_leave(&s->server->accounts, s->account);
+    account_leave(s->account);
     s->account = NULL;
     loop_watch_close(&s->watch);
 }

@@ -43,16 +43,15 @@ struct session {
     uint64_t frame_ms; /* when the unfinished frame began */
     uint64_t moved_ms; /* when bytes were last sent, or began to wait */
     enum session_end end;
-    bool hold;      /* more requests are here: combine small replies */
-    bool is_barred; /* not read: this user has too many files waiting to be closed */
-    bool draining;  /* reads no requests; closed once the pending ones are answered */
-    struct session *next, *previous; /* server's list */
+    bool hold;             /* more requests are here: combine small replies */
+    bool is_barred;        /* not read: this user has too many files waiting to be closed */
+    bool draining;         /* reads no requests; closed once the pending ones are answered */
+    struct list_link link; /* in the server's list */
 };
 
-/* Takes |fd| on success.  |account| must have this connection counted already. */
+/* Takes |fd| on success.  KILN_BUSY if the user has as many connections as allowed. */
 KILN_MUST_CHECK enum kiln_code session_open(struct server *server, int fd, const struct peer *peer,
-                                            struct account *account, struct session **ret_session,
-                                            struct kiln_err *err);
+                                            struct session **ret_session, struct kiln_err *err);
 /* Leaves the service and closes.  The session no longer belongs to the server. */
 void session_close(struct session *session);
 /* Lets the reaper end the session after the current work. */

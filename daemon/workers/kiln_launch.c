@@ -117,7 +117,7 @@ static void report_end(int control, pid_t pid)
     int status = 0;
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
     }
-    const struct launch_report report = { .news = LAUNCH_ENDED,
+    const struct launch_report report = { .kind = LAUNCH_ENDED,
                                           .status = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
                                           .signal_ = WIFSIGNALED(status) ? WTERMSIG(status) : 0 };
     launch_send_report(control, &report);
@@ -136,7 +136,7 @@ static int wait_for_news(struct pollfd polled[3], const struct watched *process,
 /* kilnd has nothing more to say, so whatever comes is its end; |other| is its process, or NULL. */
 static void keep(int control, const struct watched *process, const struct watched *other)
 {
-    const struct launch_report started = { .news = LAUNCH_STARTED,
+    const struct launch_report started = { .kind = LAUNCH_STARTED,
                                            .pid = (uint32_t)process->pid,
                                            .uid = (uint32_t)getuid() };
     struct pollfd polled[] = { { .fd = process->fd, .events = POLLIN },

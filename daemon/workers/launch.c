@@ -93,7 +93,7 @@ enum kiln_code launch_receive_report(int control, struct launch_report *ret_repo
         return KILN_BUSY;
     if (got <= 0)
         return KILN_UNAVAILABLE;
-    bool known = ret_report->news == LAUNCH_STARTED || ret_report->news == LAUNCH_ENDED;
+    bool known = ret_report->kind == LAUNCH_STARTED || ret_report->kind == LAUNCH_ENDED;
     return got == (ssize_t)sizeof(*ret_report) && known ? KILN_OK : KILN_INVALID;
 }
 

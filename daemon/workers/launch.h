@@ -48,9 +48,9 @@ KILN_MUST_CHECK enum kiln_code launch_receive_request(int control,
                                                       struct launch_received *ret_request,
                                                       struct kiln_err *err);
 
-enum launch_news { LAUNCH_STARTED = 1, LAUNCH_ENDED = 2 };
+enum launch_report_kind { LAUNCH_STARTED = 1, LAUNCH_ENDED = 2 };
 struct launch_report {
-    uint32_t news;
+    uint32_t kind;           /* a launch_report_kind */
     uint32_t pid, uid;       /* of LAUNCH_STARTED */
     int32_t status, signal_; /* of LAUNCH_ENDED */
 };

@@ -191,7 +191,7 @@ static void prepare_some(struct pool *p)
     for (struct worker *w; (w = next_to_prepare(p));) {
         struct kiln_err err = KILN_ERR_INIT;
         warmup_make(&p->need, &w->warmup);
-        enum kiln_code rc = worker_give(w, &w->warmup.task, &err);
+        enum kiln_code rc = worker_run_job(w, &w->warmup.task, &err);
         if (rc)
             say_not_given(rc, &err);
         if (rc && rc != KILN_UNAVAILABLE)
@@ -218,7 +218,7 @@ static bool give(struct pool *p, struct compile_task **at)
 {
     for (struct worker *w; (w = worker_choose(p->workers, *at));) {
         struct kiln_err err = KILN_ERR_INIT;
-        enum kiln_code rc = worker_give(w, *at, &err);
+        enum kiln_code rc = worker_run_job(w, *at, &err);
         if (rc)
             say_not_given(rc, &err);
         if (rc == KILN_UNAVAILABLE)

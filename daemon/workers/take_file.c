@@ -11,31 +11,37 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
-/* A stop waits for so much to be copied and written, not for a whole package. */
+/* A stop waits until one piece has been copied and written, not a whole package. */
 #define PIECE (64u << 20)
 
-static enum kiln_code check_size(const struct stat *seen, uint64_t most, struct kiln_err *err)
+static enum kiln_code check_size(const struct stat *seen, uint64_t size_max, struct kiln_err *err)
 {
-    if ((uint64_t)seen->st_size <= most)
+    if ((uint64_t)seen->st_size <= size_max)
         return KILN_OK;
     return kiln_fail(err, KILN_FULL,
                      "kiln-transfer left a file of %llu bytes, %llu are allowed (the setting "
                      "package_limit)",
-                     (unsigned long long)seen->st_size, (unsigned long long)most);
+                     (unsigned long long)seen->st_size, (unsigned long long)size_max);
 }
 
-/* A file that shrinks meanwhile ends it early, one that grows is cut: both are refused later, by
- * the sum that was told. */
-static enum kiln_code copy_bytes(int from, int to, off_t size, const atomic_int *stopped,
-                                 struct kiln_err *err)
+struct original { /* the file to copy; all borrowed */
+    int fd;
+    off_t size; /* when it was opened; the other user may change it */
+    uint64_t size_max;
+    const atomic_int *stopped;
+};
+
+/* If the file shrinks meanwhile, the copy ends early; if it grows, the copy is cut.  Both copies
+ * are refused later, because they do not match the digest that kiln-transfer reported. */
+static enum kiln_code copy_bytes(const struct original *from, int to, struct kiln_err *err)
 {
-    if (ioctl(to, FICLONE, from) == 0)
+    if (ioctl(to, FICLONE, from->fd) == 0)
         return KILN_OK;
-    for (off_t left = size; left > 0;) {
-        if (atomic_load(stopped))
+    for (off_t left = from->size; left > 0;) {
+        if (atomic_load(from->stopped))
             return KILN_CANCELLED;
         ssize_t done =
-            copy_file_range(from, NULL, to, NULL, left < PIECE ? (size_t)left : PIECE, 0);
+            copy_file_range(from->fd, NULL, to, NULL, left < PIECE ? (size_t)left : PIECE, 0);
         if (done < 0 && errno == EINTR)
             continue;
         if (done < 0 || fdatasync(to) != 0)
@@ -47,19 +53,20 @@ static enum kiln_code copy_bytes(int from, int to, off_t size, const atomic_int 
     return KILN_OK;
 }
 
-/* Sharing blocks takes all of a file, however it grew since it was looked at. */
-static enum kiln_code copy(int from, const char *to_path, off_t size, uint64_t most,
-                           const atomic_int *stopped, struct kiln_err *err)
+/* Checks the size of the copy: FICLONE also shares blocks that were appended after the check of the
+ * original. */
+static enum kiln_code copy_file(const struct original *from, const char *to_path,
+                                struct kiln_err *err)
 {
     struct stat copied;
     KILN_AUTO(fd) int to = open(to_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (to < 0)
         return kiln_fail_errno(err, errno, "cannot make the file '%s'", to_path);
-    enum kiln_code rc = copy_bytes(from, to, size, stopped, err);
+    enum kiln_code rc = copy_bytes(from, to, err);
     if (!rc && fstat(to, &copied) != 0)
         rc = kiln_fail_errno(err, errno, "cannot look at the file '%s'", to_path);
     if (!rc)
-        rc = check_size(&copied, most, err);
+        rc = check_size(&copied, from->size_max, err);
     if (!rc && fsync(to) != 0)
         rc = kiln_fail_errno(err, errno, "cannot write the file '%s'", to_path);
     return rc;
@@ -78,7 +85,10 @@ enum kiln_code take_copy(const char *path, uint64_t size_max, const atomic_int *
     enum kiln_code rc = check_size(&seen, size_max, err);
     if (rc)
         return rc;
-    rc = copy(from, own, seen.st_size, size_max, stopped, err);
+    const struct original original = {
+        .fd = from, .size = seen.st_size, .size_max = size_max, .stopped = stopped
+    };
+    rc = copy_file(&original, own, err);
     if (!rc && rename(own, path) != 0)
         rc = kiln_fail_errno(err, errno, "cannot rename '%s'", own);
     if (rc)

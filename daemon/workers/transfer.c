@@ -11,7 +11,7 @@ struct transfers {
     char *program, *service; /* owned */
     struct transfer_process_options options;
     unsigned at_once, for_admins;
-    struct transfer_process *processes, *orphans;
+    struct transfer_process *processes, *stuck;
     unsigned running, out;
     struct fair_queue waiting; /* of struct transfer_task */
     struct list ended;         /* the same: their done callbacks are due */
@@ -76,11 +76,11 @@ static void start_one(struct transfers *t, struct transfer_task *task)
     struct transfer_process *p = NULL;
     if (t->stopping)
         end_without_process(t, task, KILN_UNAVAILABLE, "kilnd is shutting down");
-    else if (count_of(t->orphans, task->uid) >= TRANSFERS_STUCK_MAX_UID)
+    else if (count_of(t->stuck, task->uid) >= TRANSFERS_STUCK_MAX_UID)
         end_without_process(t, task, KILN_BUSY,
                             "%u transfers of user %u cannot be ended, as the filesystem that they "
                             "read from does not answer: ask again when it does",
-                            count_of(t->orphans, task->uid), (unsigned)task->uid);
+                            count_of(t->stuck, task->uid), (unsigned)task->uid);
     else if (!(p = transfer_process_start(&t->options, t, task)))
         end_without_process(t, task, KILN_NO_MEMORY, "cannot start kiln-transfer");
     if (!p)
@@ -101,7 +101,7 @@ static void on_settle(struct loop_timer *timer)
         t->out--;
         task->done(task);
     }
-    if (t->closing && t->out == 0 && t->running == 0 && !t->orphans)
+    if (t->closing && t->out == 0 && t->running == 0 && !t->stuck)
         loop_timer_close(&t->settle);
 }
 
@@ -118,11 +118,11 @@ static void on_ended(struct transfer_process *p)
     take_process_out(&t->processes, p);
     t->running--;
     list_append(&t->ended, &p->task->item.link);
-    if (p->is_orphan) {
-        p->next = t->orphans;
-        t->orphans = p;
+    if (p->is_stuck) {
+        p->next = t->stuck;
+        t->stuck = p;
     }
-    if (p->is_orphan && t->closing)
+    if (p->is_stuck && t->closing)
         transfer_process_abandon(p);
     loop_timer_start(&t->settle, 0, 0);
 }
@@ -130,8 +130,8 @@ static void on_ended(struct transfer_process *p)
 static void on_process_gone(struct transfer_process *p)
 {
     struct transfers *t = p->context;
-    if (p->is_orphan)
-        take_process_out(&t->orphans, p);
+    if (p->is_stuck)
+        take_process_out(&t->stuck, p);
     loop_timer_start(&t->settle, 0, 0);
 }
 
@@ -225,6 +225,6 @@ void transfers_close(struct transfers *t, void (*closed)(void *context), void *c
     t->closing = true;
     t->closed = closed;
     t->context = context;
-    for (struct transfer_process *p = t->orphans; p; p = p->next)
+    for (struct transfer_process *p = t->stuck; p; p = p->next)
         transfer_process_abandon(p);
 }

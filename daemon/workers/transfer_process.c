@@ -137,7 +137,7 @@ static void on_cleared(struct task *task)
     say_kept(p);
     if (p->task && err_of(p)->code == KILN_CANCELLED && atomic_load(&p->unwanted))
         say_stop(p, (enum transfer_stop)atomic_load(&p->unwanted));
-    if (!p->is_orphan)
+    if (!p->is_stuck)
         p->options->ended(p);
     p->options->gone(p);
     free(p);
@@ -163,7 +163,7 @@ static void close_handles(struct transfer_process *p)
     loop_timer_close(&p->deadline);
     loop_timer_close(&p->silence);
     loop_timer_close(&p->killed);
-    if (!p->is_orphan)
+    if (!p->is_stuck)
         worker_process_close(&p->process);
     fd_auto(&p->socket);
     p->socket = -1;
@@ -213,7 +213,7 @@ static void on_still_there(struct loop_timer *timer)
               "kiln-transfer, pid %d, cannot be ended: a filesystem that user %u brings files "
               "from does not answer",
               (int)p->process.child.pid, (unsigned)p->uid);
-    p->is_orphan = true;
+    p->is_stuck = true;
     close_handles(p);
     p->options->ended(p);
     p->task = NULL;
@@ -265,7 +265,7 @@ static bool read_report(struct transfer_process *p)
     struct kiln_err err = KILN_ERR_INIT;
     enum kiln_code rc = transfer_receive_report(p->socket, &report, &err);
     if (rc == KILN_UNAVAILABLE)
-        loop_watch_want(&p->watch, 0); /* its exit will say more */
+        loop_watch_set(&p->watch, 0); /* its exit will say more */
     else if (rc && rc != KILN_BUSY)
         transfer_process_stop(p, STOP_NONSENSE);
     if (rc)
@@ -279,7 +279,7 @@ static bool read_report(struct transfer_process *p)
     p->task->result = report.result;
     p->reported = true;
     snprintf(p->stage, sizeof(p->stage), "closing files");
-    loop_watch_want(&p->watch, 0);
+    loop_watch_set(&p->watch, 0);
     loop_timer_start(&p->silence, p->options->exit_ms, 0);
     return false;
 }
@@ -290,7 +290,7 @@ static void on_socket(struct loop_watch *watch, unsigned events)
     if (events & WATCH_READ)
         read_report(p);
     else
-        loop_watch_want(&p->watch, 0);
+        loop_watch_set(&p->watch, 0);
 }
 
 static void on_exit_status(struct worker_process *process, int status, int number)
@@ -298,7 +298,7 @@ static void on_exit_status(struct worker_process *process, int status, int numbe
     struct transfer_process *p = LOOP_OWNER_OF(struct transfer_process, process, process);
     p->running = false;
     worker_process_kill(process); /* what it left behind, where that lives still */
-    if (p->is_orphan) {
+    if (p->is_stuck) {
         worker_process_close(process);
         return;
     }
@@ -376,8 +376,8 @@ static enum kiln_code run_program(struct transfer_process *p, int their_fd)
     loop_timer_init(o->loop, &p->deadline, &p->owner, on_deadline);
     loop_timer_init(o->loop, &p->silence, &p->owner, on_silence);
     loop_timer_init(o->loop, &p->killed, &p->owner, on_still_there);
-    enum kiln_code rc =
-        loop_watch_init(o->loop, &p->watch, &p->owner, p->socket, on_socket, err_of(p));
+    p->watch.ready = on_socket;
+    enum kiln_code rc = loop_watch_init(o->loop, &p->watch, &p->owner, p->socket, err_of(p));
     if (!rc)
         rc = worker_process_start(o->loop, &p->process, &p->owner, &spawn, err_of(p));
     if (rc)
@@ -411,7 +411,7 @@ static void start(struct transfer_process *p)
         end_process(p);
         return;
     }
-    loop_watch_want(&p->watch, WATCH_READ);
+    loop_watch_set(&p->watch, WATCH_READ);
     loop_timer_start(&p->deadline, p->options->timeout_ms, 0);
     loop_timer_start(&p->silence, p->options->silence_ms, 0);
 }

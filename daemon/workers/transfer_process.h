@@ -64,7 +64,7 @@ struct transfer_process {
     struct loop_watch watch;
     struct loop_timer deadline, silence, killed;
     int socket; /* owned; -1 */
-    bool running, reported, is_orphan;
+    bool running, reported, is_stuck;
     enum transfer_stop stop;
     atomic_int unwanted;  /* a transfer_stop: why the file must not be copied */
     struct kiln_err kept; /* names a leftover that could not be removed, and why */

@@ -15,7 +15,7 @@ static void turn_window(struct warmup_need *need, uint64_t now_ns)
     uint64_t passed = now_ns - need->since_ns;
     if (passed < need->window_ns)
         return;
-    need->most_before = passed < 2 * need->window_ns ? need->most : 0;
+    need->concurrent_max_before = passed < 2 * need->window_ns ? need->most : 0;
     need->most = 0;
     need->since_ns = now_ns;
 }
@@ -41,7 +41,8 @@ static bool failed_lately(const struct warmup_need *need, uint64_t now_ns)
 unsigned warmup_wanted(struct warmup_need *need, uint64_t now_ns)
 {
     turn_window(need, now_ns);
-    unsigned most = need->most > need->most_before ? need->most : need->most_before;
+    unsigned most =
+        need->most > need->concurrent_max_before ? need->most : need->concurrent_max_before;
     if (!need->toolchain[0] || failed_lately(need, now_ns))
         return 0;
     return most ? most : 1;

@@ -27,8 +27,9 @@ struct warmup_need {
     struct digest toolchain_id;
     uint64_t
         window_ns; /* set by the owner: length of a window; a need is forgotten after two at most */
-    uint64_t since_ns;          /* when this window began */
-    unsigned most, most_before; /* most concurrent sources in this window and in the previous one */
+    uint64_t since_ns; /* when this window began */
+    unsigned most,
+        concurrent_max_before; /* most concurrent sources in this window and in the previous one */
     char failed[TOOLCHAIN_NAME_MAX]; /* toolchain of the last warm-up that failed */
     struct digest failed_id;         /* likewise */
     uint64_t failed_ns;              /* when; 0: none has */

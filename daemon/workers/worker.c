@@ -66,7 +66,7 @@ static void on_deadline(struct loop_timer *timer)
 static void on_hang_up(struct worker *w)
 {
     w->hung_up = true;
-    loop_watch_want(&w->watch, 0);
+    loop_watch_set(&w->watch, 0);
     loop_timer_start(&w->deadline, HANG_UP_MS, 0);
 }
 
@@ -232,13 +232,13 @@ static enum kiln_code run_program(struct worker *w, int their_fd, struct kiln_er
 static enum kiln_code open_handles(struct worker *w, int their_fd, struct kiln_err *err)
 {
     loop_timer_init(w->options->loop, &w->deadline, &w->owner, on_deadline);
-    enum kiln_code rc =
-        loop_watch_init(w->options->loop, &w->watch, &w->owner, w->socket, on_socket, err);
+    w->watch.ready = on_socket;
+    enum kiln_code rc = loop_watch_init(w->options->loop, &w->watch, &w->owner, w->socket, err);
     if (!rc)
         rc = run_program(w, their_fd, err);
     if (!rc) {
         w->process.exited = on_exit_status;
-        loop_watch_want(&w->watch, WATCH_READ);
+        loop_watch_set(&w->watch, WATCH_READ);
         loop_timer_start(&w->deadline, w->options->start_timeout_ms, 0);
         return KILN_OK;
     }
@@ -293,7 +293,7 @@ static void remember_toolchain(struct worker *w, const struct compile_job *job)
     w->toolchain_id = job->toolchain_id;
 }
 
-enum kiln_code worker_give(struct worker *w, struct compile_task *task, struct kiln_err *err)
+enum kiln_code worker_run_job(struct worker *w, struct compile_task *task, struct kiln_err *err)
 {
     enum kiln_code rc = worker_send_job(w->socket, &task->job, &w->files, err);
     if (rc == KILN_UNAVAILABLE)

@@ -101,8 +101,8 @@ KILN_MUST_CHECK enum kiln_code worker_start(const struct worker_options *options
                                             struct worker **ret_worker, struct kiln_err *err);
 /* Call only when IDLE.  On failure the caller keeps the job.  KILN_UNAVAILABLE: the process is
  * gone or being killed.  Any other failure is kilnd's own and leaves the worker as it was. */
-KILN_MUST_CHECK enum kiln_code worker_give(struct worker *worker, struct compile_task *task,
-                                           struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code worker_run_job(struct worker *worker, struct compile_task *task,
+                                              struct kiln_err *err);
 /* Kills an IDLE worker that is no longer useful. */
 void worker_retire(struct worker *worker);
 /* Kills it; its current job ends as COMPILE_UNAVAILABLE. */

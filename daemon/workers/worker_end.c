@@ -56,56 +56,60 @@ static enum compile_end end_of(const struct worker *w, int status, int signal)
     return signal ? end_of_signal(w, signal) : COMPILE_CRASHED;
 }
 
-static void say_death(const struct worker *w, int status, int signal, char *text, size_t size)
+/* Room for the end of a sentence about the process: "exited with status 1". */
+#define HOW_MAX 160
+
+static void describe_exit(const struct worker *w, int status, int signal, char how[HOW_MAX])
 {
     const char *name = signal ? sigabbrev_np(signal) : NULL;
     if (status == WORKER_PROCESS_LOST && !*w->options->service)
-        snprintf(text, size, "ended with the kiln-launch that kept it");
+        snprintf(how, HOW_MAX, "ended with the kiln-launch that kept it");
     else if (status == WORKER_PROCESS_LOST)
-        snprintf(text, size, "was not started, or ended, by the service manager (see the journal)");
+        snprintf(how, HOW_MAX,
+                 "was not started, or ended, by the service manager (see the journal)");
     else if (status == LOOP_PROCESS_UNKNOWN)
-        snprintf(text, size, "ended (how, another part of this program was told)");
+        snprintf(how, HOW_MAX, "ended (how, another part of this program was told)");
     else if (name)
-        snprintf(text, size, "died of SIG%s (%s)", name, sigdescr_np(signal));
+        snprintf(how, HOW_MAX, "died of SIG%s (%s)", name, sigdescr_np(signal));
     else if (signal)
-        snprintf(text, size, "died of signal %d", signal);
+        snprintf(how, HOW_MAX, "died of signal %d", signal);
     else
-        snprintf(text, size, "exited with status %d", status);
+        snprintf(how, HOW_MAX, "exited with status %d", status);
 }
 
-/* What happened to the process, as the end of a sentence about it. */
-static void say_end(const struct worker *w, enum compile_end end, int status, int signal,
-                    char *text, size_t size)
+/* Describes what happened to the process, with the limit that it exceeded and its setting. */
+static void describe_end(const struct worker *w, enum compile_end end, int status, int signal,
+                         char how[HOW_MAX])
 {
     const struct process_limits *limits = &w->options->limits;
     if (end == COMPILE_UNAVAILABLE && w->blame == BLAME_STOPPED)
-        snprintf(text, size, "was stopped because kilnd is shutting down");
+        snprintf(how, HOW_MAX, "was stopped because kilnd is shutting down");
     else if (end == COMPILE_TIMED_OUT && signal == SIGXCPU)
-        snprintf(text, size, "used more than %llu s of processor time (setting compile_cpu)",
+        snprintf(how, HOW_MAX, "used more than %llu s of processor time (setting compile_cpu)",
                  (unsigned long long)limits->cpu_s);
     else if (end == COMPILE_TIMED_OUT)
-        snprintf(text, size, "took longer than %.1f s (setting compile_timeout)",
+        snprintf(how, HOW_MAX, "took longer than %.1f s (setting compile_timeout)",
                  (double)w->time_ms / 1e3);
     else if (end == COMPILE_OUTPUT)
-        snprintf(text, size, "wrote more than %llu MiB (setting compile_output)",
+        snprintf(how, HOW_MAX, "wrote more than %llu MiB (setting compile_output)",
                  (unsigned long long)(limits->output >> 20));
     else if (end == COMPILE_MEMORY)
-        snprintf(text, size, "ran out of memory (setting compile_memory is %llu MiB)",
+        snprintf(how, HOW_MAX, "ran out of memory (setting compile_memory is %llu MiB)",
                  (unsigned long long)(limits->memory >> 20));
     else if (w->blame == BLAME_NONSENSE)
-        snprintf(text, size, "answered what is not an answer");
+        snprintf(how, HOW_MAX, "answered what is not an answer");
     else if (w->blame == BLAME_CLOSED && signal == SIGKILL)
-        snprintf(text, size, "hung up in the middle of the job");
+        snprintf(how, HOW_MAX, "hung up in the middle of the job");
     else
-        say_death(w, status, signal, text, size);
+        describe_exit(w, status, signal, how);
 }
 
 enum compile_end worker_end_of_job(const struct worker *w, int status, int signal, char *text,
                                    size_t size)
 {
     enum compile_end end = end_of(w, status, signal);
-    char how[160];
-    say_end(w, end, status, signal, how, sizeof(how));
+    char how[HOW_MAX];
+    describe_end(w, end, status, signal, how);
     const struct compile_job *job = &w->task->job;
     if (job->kind == COMPILE_DESCRIBE) {
         snprintf(text, size, "kiln-compiler %s while looking for compilers", how);
@@ -150,8 +154,8 @@ static void say_other_build(const struct worker *w, struct kiln_err *ret_err)
 
 void worker_end_text(const struct worker *w, int status, int signal, struct kiln_err *ret_err)
 {
-    char how[160];
-    say_death(w, status, signal, how, sizeof(how));
+    char how[HOW_MAX];
+    describe_exit(w, status, signal, how);
     if (w->blame == BLAME_UNCONFINED)
         say_lack(&w->sandbox, ret_err);
     else if (w->blame == BLAME_SLOW_START)

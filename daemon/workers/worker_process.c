@@ -23,14 +23,14 @@ static enum kiln_code start_child(struct loop *loop, struct worker_process *p,
     struct loop_spawn child = { .program = spawn->program,
                                 .arguments = spawn->arguments,
                                 .fd_3 = spawn->fd_3 };
-    enum kiln_code rc =
-        process_words_open(loop, &p->words, owner, spawn->arguments[0], &child.fd_2, err);
+    p->output.program = spawn->arguments[0];
+    enum kiln_code rc = process_stderr_open(loop, &p->output, owner, &child.fd_2, err);
     if (rc)
         return rc;
     rc = loop_process_start(loop, &p->child, owner, &child, err);
     close(child.fd_2);
     if (rc)
-        process_words_close(&p->words);
+        process_stderr_close(&p->output);
     else
         p->child.exited = on_child_exit;
     return rc;
@@ -40,7 +40,7 @@ static enum kiln_code start_child(struct loop *loop, struct worker_process *p,
 
 static void end(struct worker_process *p, int status, int signal)
 {
-    loop_watch_want(&p->watch, 0);
+    loop_watch_set(&p->watch, 0);
     loop_timer_stop(&p->lost);
     p->exited(p, status, signal);
 }
@@ -61,7 +61,7 @@ static void on_control(struct loop_watch *watch, unsigned events)
         return;
     if (rc)
         end(p, WORKER_PROCESS_LOST, 0);
-    else if (report.news == LAUNCH_STARTED)
+    else if (report.kind == LAUNCH_STARTED)
         p->uid = (uid_t)report.uid;
     else
         end(p, (int)report.status, (int)report.signal_);
@@ -75,15 +75,16 @@ static enum kiln_code ask(struct loop *loop, struct worker_process *p, struct lo
                                             .fd_3 = spawn->fd_3,
                                             .directory = spawn->directory };
     enum kiln_code rc = launch_send_request(p->control, &request, err);
+    p->watch.ready = on_control;
     if (!rc)
-        rc = loop_watch_init(loop, &p->watch, owner, p->control, on_control, err);
+        rc = loop_watch_init(loop, &p->watch, owner, p->control, err);
     if (rc) {
         close(p->control);
         return rc;
     }
     p->launched = true;
     loop_timer_init(loop, &p->lost, owner, on_lost);
-    loop_watch_want(&p->watch, WATCH_READ);
+    loop_watch_set(&p->watch, WATCH_READ);
     return KILN_OK;
 }
 
@@ -119,7 +120,7 @@ void worker_process_kill(struct worker_process *p)
 
 void worker_process_close(struct worker_process *p)
 {
-    process_words_close(&p->words);
+    process_stderr_close(&p->output);
     if (!p->launched) {
         loop_process_close(&p->child);
         return;

@@ -11,17 +11,17 @@
 #include "daemon/loop/process.h"
 #include "daemon/loop/timer.h"
 #include "daemon/loop/watch.h"
-#include "daemon/workers/process_words.h"
+#include "daemon/workers/process_stderr.h"
 
 /* In place of an exit status: the service manager did not start it, or ended its unit. */
 #define WORKER_PROCESS_LOST (-1)
 
 struct worker_process {
     struct loop_process child;
-    struct process_words words; /* only of a child; the unit decides where its process prints */
-    struct loop_watch watch;    /* of |control| */
-    struct loop_timer lost;     /* time-out of a kill without an answer */
-    bool launched;              /* by kiln-launch, not as a child */
+    struct process_stderr output; /* only of a child; the unit decides where its process prints */
+    struct loop_watch watch;      /* of |control| */
+    struct loop_timer lost;       /* time-out of a kill without an answer */
+    bool launched;                /* by kiln-launch, not as a child */
     uint64_t lost_ms;
     int control; /* owned, if launched */
     uid_t uid;   /* the user that a launched process reported to run as; else -1 */

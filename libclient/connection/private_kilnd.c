@@ -11,8 +11,8 @@
 #include "libclient/connection/substitute.h"
 
 #include "common/clock.h"
+#include "common/detached.h"
 #include "common/private_directories.h"
-#include "libclient/connection/detached.h"
 #include "libclient/connection/transport_socket.h"
 #include "libclient/load_lock.h"
 

@@ -61,7 +61,7 @@ static struct result feed(struct bytes stream, uint64_t seed, size_t most, size_
     inbox_init(&inbox, &account);
     while (stream.size > 0 && result.end == KILN_NOT_FOUND) {
         struct iovec iov[2];
-        int count = inbox_room(&inbox, bytes_of(scratch, sizeof(scratch)), iov);
+        int count = inbox_buffers(&inbox, bytes_of(scratch, sizeof(scratch)), iov);
         size_t size = 1 + (size_t)(next_random(&seed) % most);
         size = size < stream.size ? size : stream.size;
         size_t got = receive(iov, count, bytes_of(stream.data, size));

@@ -49,7 +49,7 @@ void __wrap_launch_send_report(int control, const struct launch_report *report);
 void __wrap_launch_send_report(int control, const struct launch_report *report)
 {
     (void)control;
-    if (report->news == LAUNCH_STARTED)
+    if (report->kind == LAUNCH_STARTED)
         printf("started as user %u\n", report->uid);
     else
         printf("ended with %d by signal %d\n", report->status, report->signal_);

@@ -292,11 +292,12 @@ TEST(listener, refuses_an_inherited_descriptor_that_is_no_socket)
 /* ---- kept for the next kilnd ---- */
 
 /* As a kilnd that ends while the service manager keeps its socket. */
-static int keep(struct fixture *f, char name[LISTENER_NAME_MAX])
+static struct inherited_fd store_socket(struct fixture *f)
 {
+    struct inherited_fd kept;
     assert_int_equal(open_it(f), KILN_OK);
-    listener_name(&f->listener, name);
-    int kept = fcntl(f->listener.fd, F_DUPFD_CLOEXEC, 3);
+    listener_name(&f->listener, kept.name);
+    kept.fd = fcntl(f->listener.fd, F_DUPFD_CLOEXEC, 3);
     f->listener.kept = true;
     listener_close(&f->listener);
     return kept;
@@ -305,11 +306,10 @@ static int keep(struct fixture *f, char name[LISTENER_NAME_MAX])
 TEST(listener, a_socket_that_is_kept_stays_reachable_and_is_taken_up_again)
 {
     struct fixture *f = *state;
-    char name[LISTENER_NAME_MAX];
-    int kept = keep(f, name);
+    struct inherited_fd kept = store_socket(f);
     assert_true(can_connect(f->path));
-    assert_int_equal(listener_resume(kept, name, f->path, "", &f->listener, &f->err), KILN_OK);
-    assert_int_equal(f->listener.fd, kept);
+    assert_int_equal(listener_resume(&kept, f->path, "", &f->listener, &f->err), KILN_OK);
+    assert_int_equal(kept.fd, -1);
     assert_true(f->listener.kept);
     assert_false(f->listener.inherited);
     struct listener second = LISTENER_CLOSED;
@@ -319,23 +319,22 @@ TEST(listener, a_socket_that_is_kept_stays_reachable_and_is_taken_up_again)
 TEST(listener, a_kept_socket_is_for_the_group_that_is_set_now)
 {
     struct fixture *f = *state;
-    char name[LISTENER_NAME_MAX];
     struct stat st;
     const struct group *nobody = getgrgid(65534);
     if (geteuid() != 0 || !nobody)
         skip();
-    int kept = keep(f, name);
+    struct inherited_fd kept = store_socket(f);
     assert_int_equal(chmod(f->path, 0666), 0);
-    assert_int_equal(listener_resume(kept, name, f->path, nobody->gr_name, &f->listener, &f->err),
+    assert_int_equal(listener_resume(&kept, f->path, nobody->gr_name, &f->listener, &f->err),
                      KILN_OK);
     assert_int_equal(stat(f->path, &st), 0);
     assert_int_equal(st.st_gid, 65534);
     assert_int_equal(st.st_mode & 0777, 0660);
     assert_false(f->listener.root_only);
 
-    kept = fcntl(f->listener.fd, F_DUPFD_CLOEXEC, 3);
+    kept.fd = fcntl(f->listener.fd, F_DUPFD_CLOEXEC, 3);
     listener_close(&f->listener);
-    assert_int_equal(listener_resume(kept, name, f->path, "no-such-group", &f->listener, &f->err),
+    assert_int_equal(listener_resume(&kept, f->path, "no-such-group", &f->listener, &f->err),
                      KILN_OK);
     assert_int_equal(stat(f->path, &st), 0);
     assert_int_equal(st.st_gid, getegid());
@@ -345,25 +344,22 @@ TEST(listener, a_kept_socket_is_for_the_group_that_is_set_now)
 TEST(listener, a_kept_socket_is_refused_where_its_file_is_another_one)
 {
     struct fixture *f = *state;
-    char name[LISTENER_NAME_MAX];
-    int kept = keep(f, name);
+    struct inherited_fd kept = store_socket(f);
     assert_int_equal(unlink(f->path), 0);
     close(bound_socket(f->path));
-    assert_int_equal(listener_resume(kept, name, f->path, "", &f->listener, &f->err),
-                     KILN_NOT_FOUND);
+    assert_int_equal(listener_resume(&kept, f->path, "", &f->listener, &f->err), KILN_NOT_FOUND);
     assert_non_null(strstr(f->err.text, f->path));
-    close(kept);
+    close(kept.fd);
 }
 
 TEST(listener, a_kept_socket_is_refused_where_another_path_is_wanted)
 {
     struct fixture *f = *state;
-    char name[LISTENER_NAME_MAX];
-    int kept = keep(f, name);
-    assert_int_equal(listener_resume(kept, name, "/elsewhere", "", &f->listener, &f->err),
+    struct inherited_fd kept = store_socket(f);
+    assert_int_equal(listener_resume(&kept, "/elsewhere", "", &f->listener, &f->err),
                      KILN_NOT_FOUND);
     assert_non_null(strstr(f->err.text, "'/elsewhere'"));
-    close(kept);
+    close(kept.fd);
 }
 
 TEST(listener, a_kept_socket_with_a_strange_name_is_refused)
@@ -371,10 +367,12 @@ TEST(listener, a_kept_socket_with_a_strange_name_is_refused)
     struct fixture *f = *state;
     static const char *const names[] = { "kiln-listen-", "kiln-listen-1", "kiln-listen-1-2x",
                                          "kiln-listen-x-y" };
-    char name[LISTENER_NAME_MAX];
-    int kept = keep(f, name);
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        assert_int_equal(listener_resume(kept, names[i], f->path, "", &f->listener, &f->err),
+    struct inherited_fd kept = store_socket(f);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct inherited_fd misnamed = { .fd = kept.fd };
+        strcpy(misnamed.name, names[i]);
+        assert_int_equal(listener_resume(&misnamed, f->path, "", &f->listener, &f->err),
                          KILN_INVALID);
-    close(kept);
+    }
+    close(kept.fd);
 }

@@ -104,7 +104,7 @@ static bool receive(struct fixture *f)
     char byte;
     struct iovec iov = { &byte, 1 };
     struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
-    struct request_files_room room;
+    struct request_files_buffer room;
     request_files_expect(&room, &m);
     assert_int_equal(recvmsg(f->ends[1], &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC), 1);
     return request_files_received(&f->files, &m);

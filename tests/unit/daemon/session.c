@@ -83,7 +83,7 @@ TEST(session, a_body_of_the_largest_size_arrives_whole_and_is_freed)
     LOOP_UNTIL(f->loop, service.handled != 0);
 
     assert_int_equal(service.last_body, LIMIT_FRAME_BODY);
-    assert_int_equal(f->server->sessions->account->bytes, 0);
+    assert_int_equal(first_session(f)->account->bytes, 0);
 }
 
 TEST(session, a_frame_beyond_the_limit_is_refused_and_the_connection_closed)
@@ -198,9 +198,9 @@ TEST(session, queued_replies_keep_their_order_and_their_objects)
     ask(f->client, MESSAGE_ping, 1, "");
     LOOP_UNTIL(f->loop, service.handled != 0);
     service.reply_size = 0;
-    answer(&f->server->sessions->caller, 2, MESSAGE_pong, bytes_of("ab", 2), NULL);
-    answer(&f->server->sessions->caller, 3, MESSAGE_kernels, bytes_of("cd", 2), &f->object);
-    answer(&f->server->sessions->caller, 4, MESSAGE_pong, bytes_of("ef", 2), NULL);
+    answer(&first_session(f)->caller, 2, MESSAGE_pong, bytes_of("ab", 2), NULL);
+    answer(&first_session(f)->caller, 3, MESSAGE_kernels, bytes_of("cd", 2), &f->object);
+    answer(&first_session(f)->caller, 4, MESSAGE_pong, bytes_of("ef", 2), NULL);
     assert_int_equal(service.references, 1);
 
     KILN_AUTO(mem) uint8_t *big = malloc(1u << 20);
@@ -255,7 +255,7 @@ TEST(session, segments_arrive_in_their_places_and_are_held_only_while_queued)
         pattern[i] = (uint8_t)(i * 31 >> 3);
     struct object small = { .data = pattern, .size = 5 };
     struct object large = { .data = pattern, .size = sizeof(pattern) };
-    struct caller *caller = &f->server->sessions->caller;
+    struct caller *caller = &first_session(f)->caller;
 
     answer_with_segments(caller, 1, &small);
     assert_int_equal(service.references, 0);
@@ -263,20 +263,20 @@ TEST(session, segments_arrive_in_their_places_and_are_held_only_while_queued)
     answer_with_segments(caller, 3, &small);
     answer(caller, 4, MESSAGE_pong, bytes_of("ef", 2), NULL);
     assert_int_equal(service.references, 6);
-    assert_true(f->server->sessions->outbox.bytes > 2 * sizeof(pattern));
+    assert_true(first_session(f)->outbox.bytes > 2 * sizeof(pattern));
 
     assert_inlaid(f, 1, &small);
     assert_inlaid(f, 2, &large);
     assert_inlaid(f, 3, &small);
     assert_int_equal(take_header(f, f->client).request_id, 4);
     assert_int_equal(service.references, 0);
-    assert_int_equal(f->server->sessions->outbox.bytes, 0);
+    assert_int_equal(first_session(f)->outbox.bytes, 0);
 }
 
 TEST(session, callers_are_identified_by_kernel_credentials)
 {
     struct fixture *f = *state;
-    const struct caller *caller = &f->server->sessions->caller;
+    const struct caller *caller = &first_session(f)->caller;
     assert_int_equal(caller->uid, geteuid());
     assert_int_equal(caller->pid, getpid());
     assert_int_equal(caller->role, ROLE_ADMIN); /* our own user */

@@ -53,7 +53,7 @@ static void install(struct fixture *f, uint64_t id, unsigned announced, struct h
 {
     uint8_t raw[128];
     int files[8];
-    size_t size = put_frame_with_files(raw, MESSAGE_package_install, id, "{}", 2, announced);
+    size_t size = put_install_frame(raw, id, "{}", announced);
     for (unsigned i = 0; i < count; i++)
         files[i] = sent[i].writing;
     send_files(f->client, raw, size, files, count);
@@ -111,7 +111,7 @@ TEST(session, a_frame_with_files_may_be_cut_anywhere)
 {
     struct fixture *f = *state;
     uint8_t raw[128];
-    size_t size = put_frame_with_files(raw, MESSAGE_package_install, 7, "{\"a\":1}", 7, 1);
+    size_t size = put_install_frame(raw, 7, "{\"a\":1}", 1);
     for (size_t cut = 1; cut < size; cut++) {
         struct handed_over sent = make_one();
         service.handled = 0;
@@ -136,7 +136,7 @@ TEST(session, frames_before_and_behind_it_do_not_get_its_files)
     struct handed_over sent = make_one();
     uint8_t before[64], behind[64], raw[128];
     send_raw(f->client, before, put_frame(before, MESSAGE_ping, 1, "one", 3));
-    size_t size = put_frame_with_files(raw, MESSAGE_package_install, 2, "{}", 2, 1);
+    size_t size = put_install_frame(raw, 2, "{}", 1);
     send_files(f->client, raw, size, &sent.writing, 1);
     close(sent.writing);
     send_raw(f->client, behind, put_frame(behind, MESSAGE_ping, 3, "three", 5));
@@ -157,7 +157,7 @@ TEST(session, its_first_byte_may_come_in_one_read_with_the_frame_before)
     struct handed_over sent = make_one();
     uint8_t before[64], raw[128];
     send_raw(f->client, before, put_frame(before, MESSAGE_ping, 1, "one", 3));
-    size_t size = put_frame_with_files(raw, MESSAGE_package_install, 2, "{}", 2, 1);
+    size_t size = put_install_frame(raw, 2, "{}", 1);
     send_files(f->client, raw, 1, &sent.writing, 1);
     close(sent.writing);
     take_pong(f, 1);
@@ -174,7 +174,7 @@ TEST(session, announced_and_not_sent_is_refused_and_the_connection_closed)
 {
     struct fixture *f = *state;
     uint8_t raw[128];
-    send_raw(f->client, raw, put_frame_with_files(raw, MESSAGE_package_install, 9, "{}", 2, 2));
+    send_raw(f->client, raw, put_install_frame(raw, 9, "{}", 2));
     assert_refused(f, f->client, 9, "announces 2 descriptors, 0 came with it");
     assert_true(is_closed(f, f->client));
     assert_int_equal(service.handled, 0);
@@ -279,7 +279,7 @@ TEST(session, a_client_that_leaves_mid_frame_leaves_no_file_open)
     struct handed_over sent = make_one();
     uint8_t raw[128];
     KILN_AUTO(fd) int other = join(f);
-    put_frame_with_files(raw, MESSAGE_package_install, 7, "{}", 2, 1);
+    put_install_frame(raw, 7, "{}", 1);
     send_files(other, raw, 10, &sent.writing, 1);
     close(sent.writing);
     loop_iteration(f->loop);

@@ -122,21 +122,25 @@ int join(struct fixture *f)
 
 size_t put_frame(uint8_t *raw, enum message_type type, uint64_t id, const void *body, size_t size)
 {
-    return put_frame_with_files(raw, type, id, body, size, /* descriptors= */ 0);
-}
-
-size_t put_frame_with_files(uint8_t *raw, enum message_type type, uint64_t id, const void *body,
-                            size_t size, unsigned descriptors)
-{
-    const struct frame_header header = { .version = FRAME_VERSION,
-                                         .type = type,
-                                         .request_id = id,
-                                         .body_size = (uint32_t)size,
-                                         .descriptors = (uint16_t)descriptors };
+    const struct frame_header header = {
+        .version = FRAME_VERSION, .type = type, .request_id = id, .body_size = (uint32_t)size
+    };
     frame_header_write(raw, &header);
     if (size)
         memcpy(raw + FRAME_HEADER_SIZE, body, size);
     return FRAME_HEADER_SIZE + size;
+}
+
+size_t put_install_frame(uint8_t *raw, uint64_t id, const char *body, unsigned descriptors)
+{
+    const struct frame_header header = { .version = FRAME_VERSION,
+                                         .type = MESSAGE_package_install,
+                                         .request_id = id,
+                                         .body_size = (uint32_t)strlen(body),
+                                         .descriptors = (uint16_t)descriptors };
+    frame_header_write(raw, &header);
+    memcpy(raw + FRAME_HEADER_SIZE, body, strlen(body));
+    return FRAME_HEADER_SIZE + strlen(body);
 }
 
 void send_raw(int fd, const void *data, size_t size)

@@ -54,9 +54,8 @@ int dial(struct fixture *f);
 /* Dials and waits until the service knows of it. */
 int join(struct fixture *f);
 size_t put_frame(uint8_t *raw, enum message_type type, uint64_t id, const void *body, size_t size);
-/* The same, announcing descriptors. */
-size_t put_frame_with_files(uint8_t *raw, enum message_type type, uint64_t id, const void *body,
-                            size_t size, unsigned descriptors);
+/* A request package_install that announces |descriptors|. */
+size_t put_install_frame(uint8_t *raw, uint64_t id, const char *body, unsigned descriptors);
 void send_raw(int fd, const void *data, size_t size);
 /* The same with descriptors, at the first byte of |data|. */
 void send_files(int fd, const void *data, size_t size, const int *files, unsigned count);
@@ -67,5 +66,10 @@ struct frame_header take_header(struct fixture *f, int fd);
 bool is_closed(struct fixture *f, int fd);
 /* The next frame is an error to request |id| whose sentence has |words|. */
 void assert_refused(struct fixture *f, int fd, uint64_t id, const char *words);
+
+static inline struct session *first_session(struct fixture *f)
+{
+    return LIST_FIRST(&f->server->sessions, struct session, link);
+}
 
 FIXTURE(session, set_up, tear_down);

@@ -12,7 +12,7 @@ static void fill(struct fixture *f, int fd)
 {
     uint8_t raw[64];
     size_t size = put_frame(raw, MESSAGE_ping, 1, "", 0);
-    struct session *s = f->server->sessions;
+    struct session *s = first_session(f);
     while (s->watch.events & WATCH_READ) {
         send_raw(fd, raw, size);
         loop_iteration(f->loop);
@@ -40,7 +40,7 @@ TEST(session, a_peer_that_never_reads_is_closed_after_its_time)
     struct fixture *f = *state;
     service.reply_size = 256u << 10;
     fill(f, f->client);
-    struct session *s = f->server->sessions;
+    struct session *s = first_session(f);
     s->caller.greeted = true;
 
     server_check_times(f->server, s->moved_ms + 30000);
@@ -70,7 +70,7 @@ TEST(session, a_peer_that_reads_again_is_read_again)
 TEST(session, a_peer_that_does_not_finish_its_frame_is_closed)
 {
     struct fixture *f = *state;
-    struct session *s = f->server->sessions;
+    struct session *s = first_session(f);
     s->caller.greeted = true;
     send_raw(f->client, "KILN", 4);
     LOOP_UNTIL(f->loop, inbox_is_partial(&s->inbox));
@@ -87,7 +87,7 @@ TEST(session, a_peer_that_does_not_finish_its_frame_is_closed)
 TEST(session, a_peer_that_does_not_say_hello_is_closed)
 {
     struct fixture *f = *state;
-    struct session *s = f->server->sessions;
+    struct session *s = first_session(f);
     server_check_times(f->server, s->joined_ms + 10001);
     assert_true(is_closed(f, f->client));
     assert_int_equal(server_counts(f->server).slow_peers_closed, 1);
@@ -96,7 +96,7 @@ TEST(session, a_peer_that_does_not_say_hello_is_closed)
 TEST(session, a_peer_that_said_hello_may_rest_for_ever)
 {
     struct fixture *f = *state;
-    struct session *s = f->server->sessions;
+    struct session *s = first_session(f);
     ask(f->client, MESSAGE_hello, 1, "");
     LOOP_UNTIL(f->loop, s->caller.greeted);
     server_check_times(f->server, s->joined_ms + 86400000);
@@ -160,7 +160,7 @@ TEST(session, limits_that_change_count_for_connections_to_come)
 TEST(session, a_user_cannot_hold_more_bytes_than_allowed)
 {
     struct fixture *f = *state;
-    f->server->sessions->account->limit = 64u << 10;
+    first_session(f)->account->limit = 64u << 10;
     uint8_t raw[FRAME_HEADER_SIZE];
     static const uint8_t zeros[32u << 10];
     const struct frame_header header = { .type = MESSAGE_ping,

@@ -125,7 +125,7 @@ TEST(socket, the_file_at_the_sockets_path_is_checked)
     assert_int_equal(with(f, open_over_a_dead_one, "connect", 1, EAGAIN), KILN_BUSY);
     assert_says(f->err.text, "another daemon already listens on '");
     assert_int_equal(with(f, open_over_a_dead_one, "connect", 1, EACCES), KILN_DENIED);
-    assert_says(f->err.text, "cannot tell whether a daemon listens on '");
+    assert_says(f->err.text, "kilnd.sock'");
     assert_int_equal(with(f, open_over_a_dead_one, "connect", 1, ENOENT), KILN_OK);
     assert_int_equal(with(f, open_over_a_dead_one, "socket", 2, EMFILE), KILN_IO);
     assert_says(f->err.text, "cannot make a socket");
@@ -164,13 +164,14 @@ static enum kiln_code resume(void *context, struct kiln_err *err)
 {
     const struct fixture *f = context;
     struct listener kept = LISTENER_CLOSED, resumed = LISTENER_CLOSED;
-    char name[LISTENER_NAME_MAX];
+    struct inherited_fd stored;
     enum kiln_code rc = listener_open(f->path, f->group, &kept, err);
     if (rc)
         return rc;
-    listener_name(&kept, name);
+    stored.fd = kept.fd;
+    listener_name(&kept, stored.name);
     close(kept.lock_fd); /* its process has gone, and the manager has the socket */
-    rc = listener_resume(kept.fd, name, f->path, f->group, &resumed, err);
+    rc = listener_resume(&stored, f->path, f->group, &resumed, err);
     if (!rc)
         assert_int_equal(resumed.fd, kept.fd);
     listener_close(&resumed);
@@ -229,7 +230,7 @@ TEST(socket, a_peer_that_cannot_be_identified_is_refused)
     fail_call("getsockopt", 1, EIO);
     assert_int_equal(peer_of(ends[0], &groups, &overflow, &peer, &f->err), KILN_IO);
     assert_true(calls_failed());
-    assert_says(f->err.text, "cannot tell who connected");
+    assert_says(f->err.text, "user of");
     must(peer_of(ends[0], &groups, &overflow, &peer, &f->err), f->err);
     assert_int_equal(peer.pid, getpid());
     assert_int_equal(peer_pid(ends[0]), getpid());
@@ -377,7 +378,7 @@ TEST(socket, a_request_that_makes_no_sense_launches_nothing)
 
 static enum kiln_code report(void *context, struct kiln_err *err)
 {
-    struct launch_report reported = { .news = LAUNCH_ENDED, .status = 3 }, got;
+    struct launch_report reported = { .kind = LAUNCH_ENDED, .status = 3 }, got;
     const int *ends = context;
     launch_send_report(ends[0], &reported);
     enum kiln_code rc = launch_receive_report(ends[1], &got);
@@ -394,7 +395,7 @@ TEST(socket, reports_of_launched_programs_survive_interruptions)
     expect_no_harm(report, ends, "send", EINTR);
     expect_no_harm(report, ends, "recv", EINTR);
     assert_int_equal(launch_receive_report(ends[1], &got), KILN_BUSY);
-    const struct launch_report unheard_of = { .news = 77 };
+    const struct launch_report unheard_of = { .kind = 77 };
     launch_send_report(ends[0], &unheard_of);
     assert_int_equal(launch_receive_report(ends[1], &got), KILN_INVALID);
     assert_int_equal(send(ends[0], "short", 5, 0), 5);

@@ -169,7 +169,7 @@ static void on_readable(struct loop_watch *watch, unsigned events)
     (void)events;
     struct fixture *f = LOOP_OWNER_OF(struct fixture, watch, watch);
     loop_timer_start(&f->a.timer, NEVER_MS, 0);
-    loop_watch_want(watch, 0);
+    loop_watch_set(watch, 0);
 }
 
 /* Whichever of them the kernel names first. */
@@ -178,8 +178,9 @@ TEST(timers, an_event_of_the_same_iteration_precedes_a_timer_and_can_postpone_it
     struct fixture *f = *state;
     int ends[2];
     assert_int_equal(pipe(ends), 0);
-    must(loop_watch_init(f->loop, &f->watch, &f->owner, ends[0], on_readable, &f->err), f->err);
-    loop_watch_want(&f->watch, WATCH_READ);
+    f->watch.ready = on_readable;
+    must(loop_watch_init(f->loop, &f->watch, &f->owner, ends[0], &f->err), f->err);
+    loop_watch_set(&f->watch, WATCH_READ);
     loop_timer_start(&f->a.timer, 1, 0);
     loop_timer_start(&f->b.timer, 2, 0);
     nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL); /* both are due */
@@ -196,7 +197,7 @@ TEST(timers, an_event_of_the_same_iteration_precedes_a_timer_and_can_postpone_it
 static void on_readable_slowly(struct loop_watch *watch, unsigned events)
 {
     (void)events;
-    loop_watch_want(watch, 0);
+    loop_watch_set(watch, 0);
     nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
 }
 
@@ -206,9 +207,9 @@ TEST(timers, a_timer_that_restarts_itself_does_not_block_a_long_iteration)
     struct fixture *f = *state;
     int ends[2];
     assert_int_equal(pipe(ends), 0);
-    must(loop_watch_init(f->loop, &f->watch, &f->owner, ends[0], on_readable_slowly, &f->err),
-         f->err);
-    loop_watch_want(&f->watch, WATCH_READ);
+    f->watch.ready = on_readable_slowly;
+    must(loop_watch_init(f->loop, &f->watch, &f->owner, ends[0], &f->err), f->err);
+    loop_watch_set(&f->watch, WATCH_READ);
     f->a.starts_again = true;
     loop_timer_start(&f->a.timer, 1, 0);
     nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL); /* it is due */

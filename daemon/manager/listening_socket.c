@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/manager/kept_socket.h"
+#include "daemon/manager/listening_socket.h"
 
 #include "common/log.h"
 #include "daemon/manager/manager.h"
@@ -42,22 +42,18 @@ static enum kiln_code resume(struct inherited *in, const char *path, const char 
     struct kiln_err why = KILN_ERR_INIT;
     if (!kept)
         return KILN_NOT_FOUND;
-    enum kiln_code rc = listener_resume(kept->fd, kept->name, path, group, ret_listener, &why);
-    if (rc == KILN_OK) {
-        kept->fd = -1;
-        return KILN_OK;
-    }
-    if (rc == KILN_BUSY) {
+    enum kiln_code rc = listener_resume(kept, path, group, ret_listener, &why);
+    if (rc == KILN_BUSY)
         *err = why;
+    if (rc == KILN_OK || rc == KILN_BUSY)
         return rc;
-    }
     log_event(LOG_EVENT_descriptor_dropped, NULL,
               "'%.64s', which the service manager kept, is not used: %s", kept->name, why.text);
     return KILN_NOT_FOUND;
 }
 
-enum kiln_code kept_socket_open(struct inherited *in, const char *path, const char *group,
-                                struct listener *ret_listener, struct kiln_err *err)
+enum kiln_code listening_socket_open(struct inherited *in, const char *path, const char *group,
+                                     struct listener *ret_listener, struct kiln_err *err)
 {
     struct inherited_fd *given = NULL;
     enum kiln_code rc = find_given(in, &given, err);
@@ -81,8 +77,8 @@ static bool is_handed(const char *path)
            strncmp(address.sun_path, path, sizeof(address.sun_path)) == 0;
 }
 
-enum kiln_code kept_socket_open_private(const char *path, struct listener *ret_listener,
-                                        struct kiln_err *err)
+enum kiln_code listening_socket_open_private(const char *path, struct listener *ret_listener,
+                                             struct kiln_err *err)
 {
     if (!is_handed(path))
         return listener_open(path, "", ret_listener, err);
@@ -91,7 +87,7 @@ enum kiln_code kept_socket_open_private(const char *path, struct listener *ret_l
     return listener_adopt(HANDED_SOCKET, ret_listener, err);
 }
 
-void kept_socket_drop(struct inherited *in)
+void listening_socket_drop_unused(struct inherited *in)
 {
     struct inherited_fd *unused = inherited_find(in, OURS_PREFIX, 0);
     for (; unused; unused = inherited_find(in, OURS_PREFIX, (size_t)(unused - in->items) + 1))

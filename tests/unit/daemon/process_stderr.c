@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/workers/process_words.h"
+#include "daemon/workers/process_stderr.h"
 
 #include "common/log.h"
 #include "tests/support/test.h"
@@ -31,7 +31,7 @@ void __wrap_log_event(enum log_event event, const struct log_fields *fields, con
 struct fixture {
     struct loop *loop;
     struct loop_owner owner;
-    struct process_words words;
+    struct process_stderr output;
     int fd; /* the process's end; -1 when it is closed */
     struct kiln_err err;
 };
@@ -39,10 +39,10 @@ struct fixture {
 static int set_up(void **state)
 {
     static struct fixture f;
-    f = (struct fixture){ .fd = -1, .err = KILN_ERR_INIT };
+    f = (struct fixture){ .output.program = "kiln-compiler", .fd = -1, .err = KILN_ERR_INIT };
     reported[0] = '\0';
     must(loop_create(&f.loop, &f.err), f.err);
-    must(process_words_open(f.loop, &f.words, &f.owner, "kiln-compiler", &f.fd, &f.err), f.err);
+    must(process_stderr_open(f.loop, &f.output, &f.owner, &f.fd, &f.err), f.err);
     *state = &f;
     return 0;
 }
@@ -58,20 +58,20 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
     hang_up(f);
-    process_words_close(&f->words);
+    process_stderr_close(&f->output);
     loop_run(f->loop);
     loop_destroy(f->loop);
     return 0;
 }
 
-FIXTURE(words, set_up, tear_down);
+FIXTURE(output, set_up, tear_down);
 
 static void say(const struct fixture *f, const char *text)
 {
     assert_int_equal(write(f->fd, text, strlen(text)), strlen(text));
 }
 
-TEST(words, each_line_of_a_process_is_a_log_record_with_its_name)
+TEST(output, each_line_of_a_process_is_a_log_record_with_its_name)
 {
     struct fixture *f = *state;
     say(f, "one\n\ntwo\nthr");
@@ -81,27 +81,28 @@ TEST(words, each_line_of_a_process_is_a_log_record_with_its_name)
     LOOP_UNTIL(f->loop, strstr(reported, "three"));
 }
 
-TEST(words, an_unfinished_last_line_is_logged_at_the_end)
+TEST(output, an_unfinished_last_line_is_logged_at_the_end)
 {
     struct fixture *f = *state;
     say(f, "cannot enter the directory");
     hang_up(f);
-    process_words_close(&f->words);
+    process_stderr_close(&f->output);
     assert_string_equal(reported, "kiln-compiler: cannot enter the directory\n");
-    process_words_close(&f->words); /* again: nothing happens */
+    process_stderr_close(&f->output); /* again: nothing happens */
 }
 
-TEST(words, a_long_line_is_cut_and_the_next_is_whole)
+TEST(output, a_long_line_is_cut_and_the_next_is_whole)
 {
     struct fixture *f = *state;
-    char line[2 * WORDS_LINE_MAX + 1];
+    char line[2 * STDERR_LINE_MAX + 1];
     memset(line, 'x', sizeof(line) - 1);
     line[sizeof(line) - 1] = '\0';
     say(f, line);
     say(f, "\nshort\n");
     loop_iteration(f->loop);
     const char *end = strchr(reported, '\n');
-    assert_int_equal(end - reported, strlen("kiln-compiler: ") + WORDS_LINE_MAX + strlen(" (cut)"));
+    assert_int_equal(end - reported,
+                     strlen("kiln-compiler: ") + STDERR_LINE_MAX + strlen(" (cut)"));
     assert_string_equal(end + 1, "kiln-compiler: short\n");
 }
 
@@ -115,7 +116,7 @@ static unsigned count_of(const char *what)
     return count;
 }
 
-TEST(words, of_very_many_lines_at_once_most_are_only_counted)
+TEST(output, of_very_many_lines_at_once_most_are_only_counted)
 {
     struct fixture *f = *state;
     for (int i = 0; i < 100; i++)
@@ -130,7 +131,7 @@ TEST(words, of_very_many_lines_at_once_most_are_only_counted)
     assert_string_equal(reported, "kiln-compiler: you see\n");
 }
 
-TEST(words, a_process_that_prints_very_much_is_read_in_portions)
+TEST(output, a_process_that_prints_very_much_is_read_in_portions)
 {
     struct fixture *f = *state;
     static const char zeros[60000];
@@ -139,17 +140,17 @@ TEST(words, a_process_that_prints_very_much_is_read_in_portions)
     loop_iteration(f->loop);
     assert_int_equal(ioctl(f->fd, FIONREAD, &left), 0);
     assert_true(left > 50000);
-    assert_int_equal(f->words.watch.events, 0); /* it rests */
-    assert_true(loop_timer_is_running(&f->words.rest));
+    assert_int_equal(f->output.watch.events, 0); /* it rests */
+    assert_true(loop_timer_is_running(&f->output.pause));
     LOOP_UNTIL(f->loop, ioctl(f->fd, FIONREAD, &left) != 0 || left <= 0);
     assert_string_equal(reported, "");
 }
 
-TEST(words, a_process_that_hung_up_is_looked_at_no_more)
+TEST(output, a_process_that_hung_up_is_looked_at_no_more)
 {
     struct fixture *f = *state;
     hang_up(f);
     loop_iteration(f->loop);
-    assert_int_equal(f->words.watch.events, 0);
-    assert_false(loop_timer_is_running(&f->words.rest));
+    assert_int_equal(f->output.watch.events, 0);
+    assert_false(loop_timer_is_running(&f->output.pause));
 }

@@ -11,7 +11,7 @@
  * tables of a process with much memory.  The calling thread waits until the intermediate has exited
  * or only waits for the program.
  */
-#include "libclient/connection/detached.h"
+#include "common/detached.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -126,8 +126,8 @@ static int start_and_leave(struct spawn *s)
     return s->result;
 }
 
-/* Never frees the stack, because the intermediate runs on it.  A process starts only a few private
- * kilnds in its life. */
+/* Never frees the stack, because the intermediate runs on it.  A process starts only a few programs
+ * in this way in its life. */
 static int start_and_keep(struct spawn *s)
 {
     int ends[2];
@@ -175,13 +175,20 @@ static int set_signals(posix_spawnattr_t *attributes)
                                                          POSIX_SPAWN_SETSIGMASK);
 }
 
+/* Adds |fd|, or /dev/null if it is -1, as the program's descriptor |number|. */
+static int set_file(struct spawn *s, int fd, int number)
+{
+    return fd < 0 ? posix_spawn_file_actions_addopen(&s->actions, number, "/dev/null", O_RDWR, 0)
+                  : posix_spawn_file_actions_adddup2(&s->actions, fd, number);
+}
+
 /* The numbers of |files| are above those that they get in the program. */
 static int set_files(struct spawn *s, const int *files)
 {
     int count = (int)s->detached->file_count;
-    int rc = posix_spawn_file_actions_addopen(&s->actions, STDIN_FILENO, "/dev/null", O_RDWR, 0);
+    int rc = set_file(s, -1, STDIN_FILENO);
     for (int i = 0; i < count && !rc; i++)
-        rc = posix_spawn_file_actions_adddup2(&s->actions, files[i], i + 1);
+        rc = set_file(s, files[i], i + 1);
     if (!rc)
         rc = posix_spawn_file_actions_addchdir_np(&s->actions, "/");
     return rc ? rc : posix_spawn_file_actions_addclosefrom_np(&s->actions, count + 1);
@@ -211,8 +218,9 @@ int detached_start(const struct detached *detached)
         return rc;
     rc = posix_spawn_file_actions_init(&s.actions);
     for (; !rc && count < detached->file_count; count++) {
-        files[count] = fcntl(detached->files[count], F_DUPFD_CLOEXEC, FILES_MAX);
-        if (files[count] < 0)
+        int fd = detached->files[count];
+        files[count] = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FILES_MAX);
+        if (files[count] < 0 && fd >= 0)
             rc = errno;
     }
     if (!rc)

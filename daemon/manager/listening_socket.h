@@ -11,15 +11,16 @@
 #include "daemon/server/listener.h"
 
 /* |path| and |group| apply to a socket that kilnd makes. */
-KILN_MUST_CHECK enum kiln_code kept_socket_open(struct inherited *inherited, const char *path,
-                                                const char *group, struct listener *ret_listener,
-                                                struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code listening_socket_open(struct inherited *inherited, const char *path,
+                                                     const char *group,
+                                                     struct listener *ret_listener,
+                                                     struct kiln_err *err);
 /* For `kilnd --private`: adopts the socket that libkiln made (private_kilnd.c) and passed as
  * descriptor 3.  Descriptor 4 is the lock, held until this process ends.  If kilnd was started
  * by hand, makes a new socket. */
-KILN_MUST_CHECK enum kiln_code kept_socket_open_private(const char *path,
-                                                        struct listener *ret_listener,
-                                                        struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code listening_socket_open_private(const char *path,
+                                                             struct listener *ret_listener,
+                                                             struct kiln_err *err);
 /* Asks the manager to close what an earlier kilnd stored and this one does not use; then closes
  * all descriptors that were not taken. */
-void kept_socket_drop(struct inherited *inherited);
+void listening_socket_drop_unused(struct inherited *inherited);

@@ -14,8 +14,9 @@
 struct detached {
     const char *program;
     char *const *arguments, *const *environment;
-    const int *files; /* become the program's descriptors 1, 2, 3, ...; 0 is /dev/null; it gets no
-                         others */
+    /* Become the program's descriptors 1, 2, 3, ...; -1: /dev/null, as descriptor 0 always is.  It
+     * gets no others. */
+    const int *files;
     size_t file_count;
 };
 
