@@ -655,24 +655,17 @@ VISIBLE pid_t fork(void)
 typedef int spawn_call(pid_t *, const char *, const posix_spawn_file_actions_t *,
                        const posix_spawnattr_t *, char *const[], char *const[]);
 
-static int spawn_by(spawn_call *real, const char *path, pid_t *ret_pid,
-                    const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
-                    char *const *words, char *const *environment)
-{
-    if (!MAY(.kinds = FAULT_PROCESS, .name = "posix_spawn", .path = path))
-        return errno;
-    return real(ret_pid, path, actions, attributes, words, environment);
-}
-
-#define DEFINE_SPAWN(name)                                                                        \
-    VISIBLE int name(pid_t *ret_pid, const char *path, const posix_spawn_file_actions_t *actions, \
-                     const posix_spawnattr_t *attributes, char *const words[],                    \
-                     char *const environment[])                                                   \
-    {                                                                                             \
-        static spawn_call *real;                                                                  \
-        if (!real)                                                                                \
-            *(void **)&real = dlsym(RTLD_NEXT, #name);                                            \
-        return spawn_by(real, path, ret_pid, actions, attributes, words, environment);            \
+#define DEFINE_SPAWN(function)                                                                   \
+    VISIBLE int function(                                                                        \
+        pid_t *ret_pid, const char *path, const posix_spawn_file_actions_t *actions,             \
+        const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[]) \
+    {                                                                                            \
+        static spawn_call *real;                                                                 \
+        if (!real)                                                                               \
+            *(void **)&real = dlsym(RTLD_NEXT, #function);                                       \
+        return MAY(.kinds = FAULT_PROCESS, .name = "posix_spawn", .path = (path))                \
+                   ? real(ret_pid, path, actions, attributes, arguments, environment)            \
+                   : errno;                                                                      \
     }
 DEFINE_SPAWN(posix_spawn)
 DEFINE_SPAWN(posix_spawnp)

@@ -296,8 +296,10 @@ static void send_descriptor(struct peer *peer, unsigned number)
     size_t which = number % (sizeof(requests) / sizeof(requests[0]));
     const struct hostile_descriptor *kind = &hostile_descriptors[number % hostile_descriptor_count];
     int file = kind->open();
-    peer_send_files(peer, requests[which].type, bytes_of_text(requests[which].body), 1 + number % 3,
-                    &file, file >= 0);
+    const struct peer_descriptors descriptors = { .announced = 1 + number % 3,
+                                                  .files = &file,
+                                                  .count = file >= 0 };
+    peer_send_files(peer, requests[which].type, bytes_of_text(requests[which].body), &descriptors);
     if (file >= 0)
         close(file);
 }

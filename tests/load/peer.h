@@ -32,9 +32,13 @@ void peer_close(struct peer *peer);
 bool peer_send(struct peer *peer, const void *data, size_t size, bool at_once);
 bool peer_send_frame(struct peer *peer, unsigned type, uint64_t id, struct bytes body,
                      bool at_once);
-/* Announces |announced| descriptors and sends |count| of |files|. */
-bool peer_send_files(struct peer *peer, unsigned type, struct bytes body, unsigned announced,
-                     const int *files, unsigned count);
+struct peer_descriptors {
+    unsigned announced; /* the number in the frame's header */
+    const int *files;   /* borrowed; the descriptors that are sent */
+    unsigned count;
+};
+bool peer_send_files(struct peer *peer, unsigned type, struct bytes body,
+                     const struct peer_descriptors *descriptors);
 /* The body of a fetch_source for made kernel |number|. */
 void peer_write_fetch(struct buffer *body, unsigned number, uint32_t inline_limit);
 /* For any source. */
