@@ -93,7 +93,7 @@ TEST(caches, an_import_is_private_unless_an_administrator_imports_it_for_all)
     assert_int_equal(fetch_as_another(f, 5, key), KILN_E_NOT_FOUND);
 
     kilnctl_ok(f, "kernel", "import", f->path, "--for-all");
-    assert_says(f->result.output, "for every user");
+    assert_says(f->result.output, "every user");
     find_key(f, 5, false, key);
     assert_int_equal(fetch_as_another(f, 5, NULL), KILN_E_OK);
     assert_int_equal(fetch_as_another(f, 5, key), KILN_E_OK);
@@ -123,7 +123,7 @@ TEST(caches, each_user_exports_and_shares_their_own_kernels)
     expect_status(&f->result, 0, "");
     need_programs_for_all(f);
 
-    kilnctl_fails(f, 5, "no imported kernels", "kernel", "export", warm);
+    kilnctl_fails(f, 5, "imported", "kernel", "export", warm);
     kilnctl_fails(f, 4, "administrator", "kernel", "import", file, "--for-all");
     assert_int_equal(fetch_as_another(f, 5, NULL), KILN_E_NOT_FOUND);
     import(f, file);

@@ -86,7 +86,7 @@ TEST(hostile, an_unknown_request_is_answered_and_the_connection_lives)
 {
     struct fixture *f = *state;
     raw_send_frame(f->bystander, 4242, 7, bytes_of_text("what"));
-    raw_expect_error(f->bystander, KILN_INVALID, "unknown request type 4242");
+    raw_expect_error(f->bystander, KILN_INVALID, "4242");
     raw_expect_pong(f->bystander);
 }
 
@@ -99,7 +99,7 @@ TEST(hostile, a_client_of_an_unknown_protocol_version_is_refused)
     message_hello_write(&b, &m);
     int fd = raw_connect(&f->daemon);
     raw_send_frame(fd, MESSAGE_hello, 1, buffer_view(&b));
-    raw_expect_error(fd, KILN_UNSUPPORTED, "versions 200 to 201");
+    raw_expect_error(fd, KILN_UNSUPPORTED, "200");
     raw_expect_closed(fd);
     close(fd);
 }

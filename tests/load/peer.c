@@ -55,8 +55,10 @@ bool peer_connect(struct peer *p, const char *path)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     snprintf(address.sun_path, sizeof(address.sun_path), "%.107s", path);
+    const struct timeval limit = { .tv_sec = SILENCE_MAX_MS / 1000 };
     p->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (p->fd >= 0 && connect(p->fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+    if (p->fd >= 0 && setsockopt(p->fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) == 0 &&
+        connect(p->fd, (struct sockaddr *)&address, sizeof(address)) == 0)
         return true;
     peer_close(p);
     return false;
@@ -132,7 +134,7 @@ bool peer_send_files(struct peer *p, unsigned type, struct bytes body,
 
 /* ---- receiving ---- */
 
-/* The last descriptor that comes along is |*ret_file|, owned by the caller. */
+/* |*ret_file| is the last descriptor that came with the bytes. The caller owns it. */
 static bool receive_all(struct peer *p, void *data, size_t size, int *ret_file)
 {
     char *at = data;
@@ -141,7 +143,7 @@ static bool receive_all(struct peer *p, void *data, size_t size, int *ret_file)
             char bytes[CMSG_SPACE(sizeof(int) * LIMIT_FRAME_DESCRIPTORS)];
             struct cmsghdr align;
         } control;
-        struct iovec part = { at, p->sip && p->sip < size ? p->sip : size };
+        struct iovec part = { at, p->read_max && p->read_max < size ? p->read_max : size };
         struct msghdr m = { .msg_iov = &part,
                             .msg_iovlen = 1,
                             .msg_control = &control,
