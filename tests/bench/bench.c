@@ -20,7 +20,7 @@ static enum kiln_code own_directory(char path[BENCH_PATH_MAX], struct kiln_err *
 {
     ssize_t n = readlink("/proc/self/exe", path, BENCH_PATH_MAX - 1);
     if (n < 0)
-        return kiln_fail_errno(err, errno, "cannot tell this program's directory");
+        return kiln_fail_errno(err, errno, "cannot find this program's directory");
     path[n] = '\0';
     char *slash = strrchr(path, '/');
     if (slash)

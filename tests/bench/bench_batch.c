@@ -208,7 +208,7 @@ static enum kiln_code make_keys(struct batch *b, struct kiln_err *err)
 {
     b->keys = calloc(b->content.count, sizeof(*b->keys));
     if (!b->keys)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot run_comparison %zu keys", b->content.count);
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot hold %zu keys", b->content.count);
     for (size_t i = 0; i < b->content.count; i++) {
         struct digest key = content_key(&b->content, i);
         digest_to_hex(&key, b->keys[i]);

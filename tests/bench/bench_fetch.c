@@ -90,8 +90,8 @@ struct comparison { /* inherited by the client processes */
 /* How many distinct objects one client fetches in one round. */
 static size_t fetches_of(const struct comparison *c, size_t way)
 {
-    size_t most = c->ways[way]->round_max, all = c->setting->content.count;
-    return most && most < all ? most : all;
+    size_t limit = c->ways[way]->round_max, all = c->setting->content.count;
+    return limit && limit < all ? limit : all;
 }
 
 struct slot { /* one way in one round by one client */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The cost of many stored kernels: start_population-up time, memory, look-up time, and bytes on
+ * The cost of many stored kernels: start-up time, memory, look-up time, and bytes on
  * disk besides the objects.
  */
 #include "tests/bench/cold.h"
@@ -33,7 +33,7 @@ static double mib(uint64_t bytes) { return (double)bytes / (1 << 20); }
 static enum kiln_code fill_store(const struct bench_options *o, struct population *p,
                                  struct kiln_err *err)
 {
-    bench_say("start_population: filling a store with %zu kernels", p->content.count);
+    bench_say("start: filling a store with %zu kernels", p->content.count);
     char directory[BENCH_PATH_MAX], file[BENCH_PATH_MAX];
     enum kiln_code rc = kilnd_cache_directory(o, p->name, directory, err);
     uint64_t from = clock_monotonic_ns();
@@ -130,7 +130,7 @@ static struct json *numbers(const double *values, unsigned first, unsigned count
 static enum kiln_code report_population(const struct population *p, unsigned rounds,
                                         struct kiln_err *err)
 {
-    struct json *result = bench_result("start_population");
+    struct json *result = bench_result("start");
     json_set_u64(result, "kernels", p->content.count);
     json_set_u64(result, "size", p->content.size);
     json_set_number(result, "fill_per_s", p->fill_per_s);
@@ -148,7 +148,7 @@ static enum kiln_code run_starts(const struct bench_options *o, struct populatio
                                  size_t count, unsigned rounds, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
-    bench_say("start_population: %u rounds", rounds);
+    bench_say("start: %u rounds", rounds);
     for (size_t i = 0; i < rounds * count && !rc; i++)
         rc = start_and_stop(o, &all[i % count], (unsigned)(i / count), err);
     return rc;

@@ -225,7 +225,7 @@ static enum kiln_code make_objects(struct floor *f, const struct content *conten
 {
     f->objects = calloc(content->count, sizeof(*f->objects));
     if (!f->objects)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot run_comparison %zu objects", content->count);
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot hold %zu objects", content->count);
     f->count = content->count;
     f->size = content->size;
     for (size_t i = 0; i < f->count; i++)

@@ -10,7 +10,7 @@
 #define TIMEOUT_MS 30000
 #define BATCH_MAX 1000u
 
-struct guest {
+struct kiln_state {
     struct kiln_client *client; /* owned */
     enum tuning_kind kind;
     struct tuning_file_name name;
@@ -24,14 +24,14 @@ static enum kiln_code fail_client(const struct kiln_error *error, struct kiln_er
 
 static void guest_close(void *state)
 {
-    struct guest *g = state;
+    struct kiln_state *g = state;
     if (g)
         kiln_client_close(g->client);
     free(g);
 }
 
-static enum kiln_code connect_guest(struct guest *g, const struct way_place *place,
-                                    struct kiln_err *err)
+static enum kiln_code connect_client(struct kiln_state *g, const struct way_place *place,
+                                     struct kiln_err *err)
 {
     enum kiln_code rc = tuning_file_name_parse(place->data->name, &g->name, err);
     if (rc)
@@ -53,8 +53,8 @@ static enum kiln_code connect_guest(struct guest *g, const struct way_place *pla
 static enum kiln_code guest_open(const struct way_place *place, void **ret_state,
                                  struct kiln_err *err)
 {
-    struct guest *g = calloc(1, sizeof(*g));
-    enum kiln_code rc = g ? connect_guest(g, place, err)
+    struct kiln_state *g = calloc(1, sizeof(*g));
+    enum kiln_code rc = g ? connect_client(g, place, err)
                           : kiln_fail(err, KILN_NO_MEMORY, "cannot open a kiln client");
     if (rc)
         guest_close(g);
@@ -63,9 +63,9 @@ static enum kiln_code guest_open(const struct way_place *place, void **ret_state
     return rc;
 }
 
-static enum kiln_code guest_greet(void *state, struct kiln_err *err)
+static enum kiln_code kiln_connect(void *state, struct kiln_err *err)
 {
-    struct guest *g = state;
+    struct kiln_state *g = state;
     struct kiln_error error = { 0 };
     return kiln_client_ping(g->client, TIMEOUT_MS, NULL, &error) ? fail_client(&error, err)
                                                                  : KILN_OK;
@@ -117,10 +117,10 @@ static enum kiln_code read_entries(const struct kiln_tuned *tuned, struct kiln_e
                  : kiln_fail(err, KILN_CORRUPT, "'%s' has no entries", kiln_tuned_key(tuned));
 }
 
-static enum kiln_code guest_ask(void *state, const struct data_question *question,
-                                struct kiln_err *err)
+static enum kiln_code kiln_ask(void *state, const struct data_question *question,
+                               struct kiln_err *err)
 {
-    struct guest *g = state;
+    struct kiln_state *g = state;
     struct kiln_problem problem = public_of(&question->problem);
     struct kiln_tuned *tuned;
     struct kiln_error error = { 0 };
@@ -138,7 +138,7 @@ enum kiln_code way_kiln_batch(void *state, const struct data_question *questions
 {
     static struct kiln_problem problems[BATCH_MAX];
     static struct kiln_tuned *tuned[BATCH_MAX];
-    struct guest *g = state;
+    struct kiln_state *g = state;
     if (count > BATCH_MAX)
         return kiln_fail(err, KILN_INVALID, "a batch here has at most %u problems", BATCH_MAX);
     for (size_t i = 0; i < count; i++)
@@ -165,7 +165,7 @@ enum kiln_code way_kiln_batch(void *state, const struct data_question *questions
 const struct tuning_way way_kiln = {
     .name = "kiln",
     .open = guest_open,
-    .connect = guest_greet,
-    .ask = guest_ask,
+    .connect = kiln_connect,
+    .ask = kiln_ask,
     .close = guest_close,
 };

@@ -18,8 +18,8 @@ struct comparison {
 
 static size_t questions_of(const struct comparison *c, size_t way)
 {
-    size_t most = c->setting->ways[way]->round_max, all = c->place->data->question_count;
-    return most && most < all ? most : all;
+    size_t limit = c->setting->ways[way]->round_max, all = c->place->data->question_count;
+    return limit && limit < all ? limit : all;
 }
 
 struct slot { /* one way in one round by one process */

@@ -122,8 +122,7 @@ static enum kiln_code load_file(struct map *m, const char *path, struct kiln_err
     for (ssize_t n; !rc && (n = getline(&line, &capacity, file)) > 0;) {
         size_t size = (size_t)n - (line[n - 1] == '\n');
         if (!add_line(m, line, size, ++number))
-            rc = kiln_fail(err, KILN_NO_MEMORY, "cannot run_comparison line %zu of '%s'", number,
-                           path);
+            rc = kiln_fail(err, KILN_NO_MEMORY, "cannot hold line %zu of '%s'", number, path);
     }
     fclose(file);
     return rc;

@@ -565,7 +565,7 @@ void scene_is_sound(struct scene *s)
         fail_msg("what was to be stored is neither kept nor lost: %.3000s", s->result.output);
 }
 
-struct wish {
+struct options {
     struct scene *scene;
     struct kiln_client *client;
     unsigned number;
@@ -573,7 +573,7 @@ struct wish {
 
 static bool fetch_succeeds(void *context)
 {
-    struct wish *w = context;
+    struct options *w = context;
     return scene_fetch(w->scene, w->client, w->number);
 }
 
@@ -582,9 +582,9 @@ static void serves_kernels(struct scene *s, struct kiln_client *client)
 {
     assert_non_null(client);
     for (unsigned i = 1; i <= SCENE_WARM + 1; i++) {
-        struct wish wish = { s, client, i <= SCENE_WARM ? i : ++s->kernel };
-        if (!holds_in_time(fetch_succeeds, &wish))
-            fail_msg("kernel %u does not come: '%s'", wish.number, s->why);
+        struct options options = { s, client, i <= SCENE_WARM ? i : ++s->kernel };
+        if (!holds_in_time(fetch_succeeds, &options))
+            fail_msg("kernel %u does not come: '%s'", options.number, s->why);
     }
 }
 

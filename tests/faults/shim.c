@@ -348,29 +348,29 @@ VISIBLE ssize_t pread64(int fd, void *to, size_t size, off64_t at)
 }
 
 /* Variants for _FORTIFY_SOURCE, which check the buffer's size first. */
-ssize_t __read_chk(int fd, void *to, size_t size, size_t room);
-ssize_t __pread_chk(int fd, void *to, size_t size, off_t at, size_t room);
-ssize_t __pread64_chk(int fd, void *to, size_t size, off64_t at, size_t room);
-ssize_t __recv_chk(int fd, void *to, size_t size, size_t room, int flags);
+ssize_t __read_chk(int fd, void *to, size_t size, size_t capacity);
+ssize_t __pread_chk(int fd, void *to, size_t size, off_t at, size_t capacity);
+ssize_t __pread64_chk(int fd, void *to, size_t size, off64_t at, size_t capacity);
+ssize_t __recv_chk(int fd, void *to, size_t size, size_t capacity, int flags);
 
-VISIBLE ssize_t __read_chk(int fd, void *to, size_t size, size_t room)
+VISIBLE ssize_t __read_chk(int fd, void *to, size_t size, size_t capacity)
 {
-    return size > room ? (abort(), -1) : read(fd, to, size);
+    return size > capacity ? (abort(), -1) : read(fd, to, size);
 }
 
-VISIBLE ssize_t __pread_chk(int fd, void *to, size_t size, off_t at, size_t room)
+VISIBLE ssize_t __pread_chk(int fd, void *to, size_t size, off_t at, size_t capacity)
 {
-    return size > room ? (abort(), -1) : pread(fd, to, size, at);
+    return size > capacity ? (abort(), -1) : pread(fd, to, size, at);
 }
 
-VISIBLE ssize_t __pread64_chk(int fd, void *to, size_t size, off64_t at, size_t room)
+VISIBLE ssize_t __pread64_chk(int fd, void *to, size_t size, off64_t at, size_t capacity)
 {
-    return size > room ? (abort(), -1) : pread64(fd, to, size, at);
+    return size > capacity ? (abort(), -1) : pread64(fd, to, size, at);
 }
 
-VISIBLE ssize_t __recv_chk(int fd, void *to, size_t size, size_t room, int flags)
+VISIBLE ssize_t __recv_chk(int fd, void *to, size_t size, size_t capacity, int flags)
 {
-    return size > room ? (abort(), -1) : recv(fd, to, size, flags);
+    return size > capacity ? (abort(), -1) : recv(fd, to, size, flags);
 }
 
 VISIBLE int ftruncate(int fd, off_t size)
@@ -608,9 +608,9 @@ VISIBLE int accept4(int fd, __SOCKADDR_ARG address, socklen_t *size, int flags)
 static size_t *of_stream(int fd, size_t *size)
 {
     int type = 0;
-    socklen_t room = sizeof(type);
+    socklen_t type_size = sizeof(type);
     bool armed = plan && atomic_load(&plan->armed);
-    bool known = armed && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &room) == 0;
+    bool known = armed && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_size) == 0;
     return known && type == SOCK_STREAM ? size : NULL;
 }
 
