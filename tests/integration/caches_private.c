@@ -6,10 +6,8 @@
 #include "tests/integration/cache_steps.h"
 #include "tests/integration/host.h"
 
-#include <grp.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static void become_another(void)
