@@ -20,7 +20,7 @@ static enum kiln_code own_directory(char path[BENCH_PATH_MAX], struct kiln_err *
 {
     ssize_t n = readlink("/proc/self/exe", path, BENCH_PATH_MAX - 1);
     if (n < 0)
-        return kiln_fail_errno(err, errno, "cannot tell this program's directory");
+        return kiln_fail_errno(err, errno, "cannot find this program's directory");
     path[n] = '\0';
     char *slash = strrchr(path, '/');
     if (slash)
@@ -81,7 +81,7 @@ enum kiln_code bench_parse(int argc, char **argv, struct bench_options *ret_opti
     return rc;
 }
 
-/* Hundreds of objects are held as descriptors. */
+/* The benchmarks hold hundreds of objects as descriptors. */
 static void allow_descriptors(void)
 {
     struct rlimit limit;
@@ -157,13 +157,13 @@ void bench_gate_pass(struct bench_gate *gate) { pthread_barrier_wait(&gate->barr
 /* ---- fan-out ---- */
 
 struct fan_out {
-    struct kiln_err *errors; /* shared, one a client */
+    struct kiln_err *errors; /* shared; one for each client */
     pid_t pids[CLIENTS_MAX];
     unsigned count;
 };
 
-_Noreturn static void be_client(struct fan_out *f, bench_client *client, void *context,
-                                pid_t parent)
+_Noreturn static void run_client(struct fan_out *f, bench_client *client, void *context,
+                                 pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
@@ -191,8 +191,8 @@ static unsigned index_of(const struct fan_out *f, pid_t pid)
     return i;
 }
 
-/* Clients are one process group, so that servers that are also our children are left alone. */
-static enum kiln_code collect(struct fan_out *f, struct kiln_err *err)
+/* The clients form one process group, so this never reaps a server, which is also a child. */
+static enum kiln_code collect_clients(struct fan_out *f, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
     pid_t group = f->count ? f->pids[0] : 0;
@@ -224,7 +224,7 @@ static enum kiln_code start_clients(struct fan_out *f, unsigned count, bench_cli
     while (f->count < count) {
         pid_t pid = fork();
         if (pid == 0)
-            be_client(f, client, context, self);
+            run_client(f, client, context, self);
         if (pid < 0)
             return kiln_fail_errno(err, errno, "cannot start client %u", f->count);
         f->pids[f->count++] = pid;
@@ -251,12 +251,12 @@ enum kiln_code bench_fan_out(unsigned count, bench_client *client, void *context
     if (rc)
         end_clients(&f);
     struct kiln_err later = KILN_ERR_INIT;
-    enum kiln_code ended = collect(&f, rc ? &later : err);
+    enum kiln_code ended = collect_clients(&f, rc ? &later : err);
     bench_shared_done(errors, size);
     return rc ? rc : ended;
 }
 
-/* ---- figures ---- */
+/* ---- statistics and results ---- */
 
 static int by_value(const void *a, const void *b)
 {

@@ -4,13 +4,13 @@
 /*
  * What every benchmark shares: its command line, rounds in several processes, statistics, results.
  *
- * Role       a benchmark prints one JSON line a result on standard output (tests/bench/report.py
- *            makes the table of them); progress and errors go to standard error
+ * Role       a benchmark prints each result as one JSON line on standard output, and progress and
+ *            errors on standard error. tests/bench/report.py makes tables of the results
  * Ownership  shared memory is unmapped by bench_shared_done
  * Threading  bench_fan_out forks: call it before any thread is started
  *
- * Machines are noisy, so compared things take turns (A B A B), each turn gives one figure, and
- * the report takes the median of the turns and of their ratios.
+ * Machines are noisy, so the compared ways alternate: each round measures every way once (A B A B).
+ * The report takes the median over the rounds, and the median of their ratios.
  */
 #include "common/clock.h"
 #include "common/err.h"
@@ -27,9 +27,9 @@ struct bench_options {
     char bin[BENCH_PATH_MAX];  /* directory of kilnd and kiln-compiler */
     char work[BENCH_PATH_MAX]; /* an empty directory for stores and sockets */
     bool quick;                /* fewer rounds and sizes */
-    unsigned cpus;             /* that we may use */
+    unsigned cpus;             /* the CPUs that this process may use */
     unsigned first_cpu;        /* the lowest of them */
-    unsigned last_cpu;         /* the highest of them: the fewest interrupts go there */
+    unsigned last_cpu;         /* the highest of them, which gets the fewest interrupts */
 };
 
 /* --bin DIR --work DIR --quick; the default of --bin is this program's own directory. */
@@ -38,18 +38,18 @@ KILN_MUST_CHECK enum kiln_code bench_parse(int argc, char **argv, struct bench_o
 /* Runs |body| with the parsed options; the whole main() of a benchmark. */
 int bench_main(int argc, char **argv, const char *name,
                enum kiln_code (*body)(const struct bench_options *options, struct kiln_err *err));
-/* |work|/|name| into |path|; KILN_INVALID when it does not fit. */
+/* Writes |work|/|name| to |path|. KILN_INVALID: it is too long. */
 KILN_MUST_CHECK enum kiln_code bench_path(const char *work, const char *name,
                                           char path[BENCH_PATH_MAX], struct kiln_err *err);
 
-/* Keeps thread |tid| (0: the caller) on one CPU. */
+/* Pins thread |tid| (0: the caller) to one CPU, permanently. */
 KILN_MUST_CHECK enum kiln_code bench_pin(pid_t tid, unsigned cpu, struct kiln_err *err);
 
 /* Zeroed memory that children share with their parent. */
 KILN_MUST_CHECK enum kiln_code bench_shared(size_t size, void **ret_memory, struct kiln_err *err);
 void bench_shared_done(void *memory, size_t size); /* accepts NULL */
 
-/* Where all processes of a fan-out meet; lies in shared memory. */
+/* A barrier for all processes of a fan-out. It must be in shared memory. */
 struct bench_gate {
     pthread_barrier_t barrier;
 };
@@ -57,8 +57,8 @@ KILN_MUST_CHECK enum kiln_code bench_gate_init(struct bench_gate *gate, unsigned
                                                struct kiln_err *err);
 void bench_gate_pass(struct bench_gate *gate);
 
-/* Runs |client| in |count| processes and waits for all; the first failure ends the others and
- * comes back with its sentence. */
+/* Runs |client| in |count| processes and waits for all. The first failure ends the other processes,
+ * and its code and message are returned. */
 typedef enum kiln_code bench_client(void *context, unsigned index, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code bench_fan_out(unsigned count, bench_client *client, void *context,
                                              struct kiln_err *err);
@@ -66,9 +66,9 @@ KILN_MUST_CHECK enum kiln_code bench_fan_out(unsigned count, bench_client *clien
 /* The value below which |fraction| of the |count| > 0 samples lie (nearest rank); sorts them. */
 uint64_t bench_percentile(uint64_t *samples, size_t count, double fraction);
 
-/* One result: |bench|'s name is set; the caller adds members.  NULL when out of memory. */
+/* A result that holds |bench|'s name. The caller adds members. NULL: out of memory. */
 struct json *bench_result(const char *bench);
-/* Prints |result| as one line and releases it. */
+/* Prints |result| as one line and frees it. */
 KILN_MUST_CHECK enum kiln_code bench_print(struct json *result, struct kiln_err *err);
-/* A line for people who watch. */
+/* Prints a progress line. */
 void bench_say(const char *fmt, ...) KILN_PRINTF(1, 2);

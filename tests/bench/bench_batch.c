@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A batch of 500 warm kernels, each mapped and touched, against the same number of descriptors
- * sent without a question asked.
+ * Fetches a batch of 500 warm kernels and maps and touches each. The comparison is a server that
+ * sends the same number of descriptors without any look-up.
  */
 #include "tests/bench/floor.h"
 
@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 
 #define ITEMS 500u
-#define TURNS 21 /* of each way; the first warms up */
+#define ROUNDS 21 /* each measures every way once; the first warms up */
 
 struct batch {
     struct content content;
@@ -23,7 +23,7 @@ struct batch {
     bool one_cpu;
 };
 
-struct turn { /* nanoseconds */
+struct timing { /* nanoseconds */
     uint64_t one, all;
 };
 
@@ -67,7 +67,7 @@ static enum kiln_code floor_get(int fd, const struct content *content, uint32_t 
     uint64_t from = clock_monotonic_ns();
     enum kiln_code rc = floor_ask(fd, &request, err);
     while (!rc && m.count < count) {
-        struct floor_reply reply = { .body = body, .room = sizeof(body) };
+        struct floor_reply reply = { .body = body, .size = sizeof(body) };
         rc = floor_hear(fd, &reply, err);
         if (!rc)
             rc = map_all(&reply, &m, err);
@@ -76,19 +76,19 @@ static enum kiln_code floor_get(int fd, const struct content *content, uint32_t 
     return rc;
 }
 
-static enum kiln_code floor_turn(const struct batch *b, struct turn *turn, struct kiln_err *err)
+static enum kiln_code time_floor(const struct batch *b, struct timing *timing, struct kiln_err *err)
 {
     KILN_AUTO(fd) int fd = -1;
     enum kiln_code rc = floor_connect(b->floor_socket, &fd, err);
     if (!rc)
-        rc = floor_get(fd, &b->content, 1, &turn->one, err);
-    return rc ? rc : floor_get(fd, &b->content, ITEMS, &turn->all, err);
+        rc = floor_get(fd, &b->content, 1, &timing->one, err);
+    return rc ? rc : floor_get(fd, &b->content, ITEMS, &timing->all, err);
 }
 
 /* ---- kiln ---- */
 
 struct answers {
-    const struct content *content; /* borrowed: what is expected */
+    const struct content *content; /* borrowed; the expected content */
     size_t count, wrong;
 };
 
@@ -107,12 +107,12 @@ static int on_ready(void *context, size_t index, struct kiln_kernel *kernel,
     return 0;
 }
 
-static int fetch_batch(struct kiln_client *client, const struct batch *b, size_t first,
-                       size_t count, struct answers *a, struct kiln_error *error)
+static int fetch_batch(struct kiln_client *client, char (*hex)[DIGEST_HEX_SIZE], size_t count,
+                       struct answers *a, struct kiln_error *error)
 {
     const char *keys[ITEMS];
     for (size_t i = 0; i < count; i++)
-        keys[i] = b->keys[first + i];
+        keys[i] = hex[i];
     const struct kiln_kernel_batch batch = { .size = sizeof(batch),
                                              .keys = keys,
                                              .count = count,
@@ -122,22 +122,22 @@ static int fetch_batch(struct kiln_client *client, const struct batch *b, size_t
     return kiln_kernel_fetch_batch(client, &batch, error);
 }
 
-static int fetch_both(struct kiln_client *client, const struct batch *b, struct turn *turn,
+static int fetch_both(struct kiln_client *client, const struct batch *b, struct timing *timing,
                       struct answers *a, struct kiln_error *error)
 {
     int rc = kiln_client_ping(client, 30000, NULL, error);
-    uint64_t start = clock_monotonic_ns();
+    uint64_t start_servers = clock_monotonic_ns();
     if (!rc)
-        rc = fetch_batch(client, b, ITEMS, 1, a, error); /* one that the batch does not have */
+        rc = fetch_batch(client, b->keys + ITEMS, 1, a, error); /* a key outside the batch */
     uint64_t middle = clock_monotonic_ns();
     if (!rc)
-        rc = fetch_batch(client, b, 0, ITEMS, a, error);
-    turn->one = middle - start;
-    turn->all = clock_monotonic_ns() - middle;
+        rc = fetch_batch(client, b->keys, ITEMS, a, error);
+    timing->one = middle - start_servers;
+    timing->all = clock_monotonic_ns() - middle;
     return rc;
 }
 
-static enum kiln_code kiln_turn(const struct batch *b, struct turn *turn, struct kiln_err *err)
+static enum kiln_code time_kiln(const struct batch *b, struct timing *timing, struct kiln_err *err)
 {
     struct kiln_client_options options = { .size = sizeof(options), .socket_path = b->kiln.socket };
     struct kiln_error error = { 0 };
@@ -145,7 +145,7 @@ static enum kiln_code kiln_turn(const struct batch *b, struct turn *turn, struct
     if (kiln_client_open(&options, &client, &error))
         return kiln_fail(err, (enum kiln_code)error.code, "kiln: %s", error.text);
     struct answers a = { .content = &b->content };
-    int rc = fetch_both(client, b, turn, &a, &error);
+    int rc = fetch_both(client, b, timing, &a, &error);
     kiln_client_close(client);
     if (rc)
         return kiln_fail(err, (enum kiln_code)rc, "kiln: %s", error.text);
@@ -155,21 +155,21 @@ static enum kiln_code kiln_turn(const struct batch *b, struct turn *turn, struct
     return KILN_OK;
 }
 
-/* ---- turns and results ---- */
+/* ---- rounds and results ---- */
 
 static const struct way {
     const char *name;
-    enum kiln_code (*turn)(const struct batch *b, struct turn *turn, struct kiln_err *err);
-} ways[] = { { "descriptor", floor_turn }, { "kiln", kiln_turn } };
+    enum kiln_code (*timing)(const struct batch *b, struct timing *timing, struct kiln_err *err);
+} ways[] = { { "descriptor", time_floor }, { "kiln", time_kiln } };
 
 #define WAYS (sizeof(ways) / sizeof(ways[0]))
 
-static enum kiln_code report(const struct batch *b, size_t way, struct turn turns[][WAYS],
-                             struct kiln_err *err)
+static enum kiln_code report_way(const struct batch *b, size_t way, struct timing timings[][WAYS],
+                                 struct kiln_err *err)
 {
     struct json *each = json_array(), *one = json_array(), *all = json_array();
-    for (size_t i = 1; i < TURNS; i++) {
-        const struct turn *t = &turns[i][way];
+    for (size_t i = 1; i < ROUNDS; i++) {
+        const struct timing *t = &timings[i][way];
         double rest = (double)t->all - (double)t->one;
         json_append(each, json_number(rest / 1e3 / (ITEMS - 1)));
         json_append(one, json_number((double)t->one / 1e3));
@@ -186,14 +186,14 @@ static enum kiln_code report(const struct batch *b, size_t way, struct turn turn
     return bench_print(result, err);
 }
 
-static enum kiln_code take_turns(const struct batch *b, struct kiln_err *err)
+static enum kiln_code run_rounds(const struct batch *b, struct kiln_err *err)
 {
-    struct turn turns[TURNS][WAYS];
+    struct timing timings[ROUNDS][WAYS];
     enum kiln_code rc = KILN_OK;
-    for (size_t i = 0; i < TURNS * WAYS && !rc; i++)
-        rc = ways[i % WAYS].turn(b, &turns[i / WAYS][i % WAYS], err);
+    for (size_t i = 0; i < ROUNDS * WAYS && !rc; i++)
+        rc = ways[i % WAYS].timing(b, &timings[i / WAYS][i % WAYS], err);
     for (size_t way = 0; way < WAYS && !rc; way++)
-        rc = report(b, way, turns, err);
+        rc = report_way(b, way, timings, err);
     return rc;
 }
 
@@ -216,7 +216,8 @@ static enum kiln_code make_keys(struct batch *b, struct kiln_err *err)
     return KILN_OK;
 }
 
-static enum kiln_code start(const struct bench_options *o, struct batch *b, struct kiln_err *err)
+static enum kiln_code start_servers(const struct bench_options *o, struct batch *b,
+                                    struct kiln_err *err)
 {
     struct kilnd_options options = { .name = "batch" };
     char directory[BENCH_PATH_MAX];
@@ -234,7 +235,7 @@ static enum kiln_code start(const struct bench_options *o, struct batch *b, stru
     return rc ? rc : kilnd_start(o, &options, &b->kiln, err);
 }
 
-/* Pins for good: so the free placement comes first. */
+/* Pinning cannot be undone, so the measurements without it come first. */
 static enum kiln_code pin_all(const struct bench_options *o, struct batch *b, struct kiln_err *err)
 {
     b->one_cpu = true;
@@ -250,12 +251,12 @@ static enum kiln_code run_size(const struct bench_options *o, enum content_kind 
     bench_say("batch: %u kernels of %zu bytes", ITEMS, size);
     __attribute__((cleanup(batch_done))) struct batch b = { .content = { kind, size, ITEMS + 1,
                                                                          0 } };
-    enum kiln_code rc = start(o, &b, err);
+    enum kiln_code rc = start_servers(o, &b, err);
     if (!rc)
-        rc = take_turns(&b, err);
+        rc = run_rounds(&b, err);
     if (!rc)
         rc = pin_all(o, &b, err);
-    return rc ? rc : take_turns(&b, err);
+    return rc ? rc : run_rounds(&b, err);
 }
 
 struct job {
@@ -271,12 +272,12 @@ static enum kiln_code in_child(void *context, unsigned index, struct kiln_err *e
     return run_size(job->options, job->kind, job->size, err);
 }
 
-/* A process each, since pinning is for good. */
-static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)
+/* Each size gets its own process, because pinning cannot be undone. */
+static enum kiln_code run_bench(const struct bench_options *o, struct kiln_err *err)
 {
     struct job small = { o, CONTENT_RANDOM, 4096 }, mean = { o, CONTENT_CODE, 20480 };
     enum kiln_code rc = bench_fan_out(1, in_child, &small, err);
     return rc ? rc : bench_fan_out(1, in_child, &mean, err);
 }
 
-int main(int argc, char **argv) { return bench_main(argc, argv, "bench_batch", run); }
+int main(int argc, char **argv) { return bench_main(argc, argv, "bench_batch", run_bench); }

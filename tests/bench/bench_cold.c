@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Cold kernels: eight processes that ask for the same ones at once against one process, and all
- * compilers against one compiler, beside as many processes that call the compiler themselves.
+ * Cold kernels. Stampede: eight processes request the same kernels at once, compared with one
+ * process. Scaling: all compiler processes compared with one, and with as many processes that call
+ * the compiler directly.
  */
 #include "tests/bench/direct_team.h"
 #include "tests/bench/server.h"
 
 #define KERNELS 24u
 #define CROWD 8u
-#define TURNS_MAX 8u
+#define ROUNDS_MAX 8u
 
 struct stampede { /* what the clients see */
     const char *socket;
@@ -18,10 +19,10 @@ struct stampede { /* what the clients see */
     struct bench_gate *gate; /* shared */
     struct span {
         uint64_t begin_ns, end_ns;
-    } * spans; /* shared, one a client */
+    } * spans; /* shared; one for each client */
 };
 
-static enum kiln_code rush(void *context, unsigned index, struct kiln_err *err)
+static enum kiln_code request_all(void *context, unsigned index, struct kiln_err *err)
 {
     const struct stampede *s = context;
     struct kiln_client *client;
@@ -65,7 +66,7 @@ static enum kiln_code run_crowd(struct stampede *s, unsigned clients, double *re
     if (!rc)
         rc = bench_gate_init(s->gate, clients, err);
     if (!rc)
-        rc = bench_fan_out(clients, rush, s, err);
+        rc = bench_fan_out(clients, request_all, s, err);
     if (!rc)
         rc = count_compiles(s->socket, &after, err);
     if (rc)
@@ -76,11 +77,11 @@ static enum kiln_code run_crowd(struct stampede *s, unsigned clients, double *re
     return KILN_OK;
 }
 
-static enum kiln_code report_stampede(const struct stampede *s, unsigned turns, double wall[][2],
+static enum kiln_code report_stampede(const struct stampede *s, unsigned rounds, double wall[][2],
                                       uint64_t compiles[][2], struct kiln_err *err)
 {
     struct json *one = json_array(), *many = json_array(), *count = json_array();
-    for (unsigned i = 1; i < turns; i++) { /* the first warmed the compilers up */
+    for (unsigned i = 1; i < rounds; i++) { /* the first warmed the compilers up */
         json_append(one, json_number(wall[i][0]));
         json_append(many, json_number(wall[i][1]));
         json_append(count, json_number((double)compiles[i][1]));
@@ -98,19 +99,19 @@ static enum kiln_code report_stampede(const struct stampede *s, unsigned turns, 
 static enum kiln_code run_stampede(const struct bench_options *o, const struct server *kilnd,
                                    const struct cold *cold, void *shared, struct kiln_err *err)
 {
-    double wall[TURNS_MAX][2];
-    uint64_t compiles[TURNS_MAX][2];
+    double wall[ROUNDS_MAX][2];
+    uint64_t compiles[ROUNDS_MAX][2];
     struct stampede s = { .socket = kilnd->socket, .cold = cold, .gate = shared };
     s.spans = (struct span *)(s.gate + 1);
-    unsigned turns = o->quick ? 3 : 6;
+    unsigned rounds = o->quick ? 3 : 6;
     enum kiln_code rc = KILN_OK;
     bench_say("stampede: %u clients on %u cold kernels (%s)", CROWD, KERNELS, cold->toolchain);
-    for (unsigned i = 0; i < turns && !rc; i++) {
+    for (unsigned i = 0; i < rounds && !rc; i++) {
         rc = run_crowd(&s, 1, &wall[i][0], &compiles[i][0], err);
         if (!rc)
             rc = run_crowd(&s, CROWD, &wall[i][1], &compiles[i][1], err);
     }
-    return rc ? rc : report_stampede(&s, turns, wall, compiles, err);
+    return rc ? rc : report_stampede(&s, rounds, wall, compiles, err);
 }
 
 /* ---- all compilers against one ---- */
@@ -135,15 +136,15 @@ enum { DIRECT_ONE, DIRECT_MANY, KILN_ONE, KILN_MANY, WAYS };
 static const char *const way_names[WAYS] = { "direct_one_s", "direct_many_s", "one_s", "many_s" };
 
 struct scaling {
-    const struct bench_options *options; /* borrowed, as all but the walls */
+    const struct bench_options *options; /* borrowed, like everything but |wall| */
     const struct cold *cold;
     const char *sockets[WAYS]; /* NULL: no kilnd */
     unsigned compilers[WAYS];
-    struct kiln_err why_not_direct; /* code not OK: these ways cannot be gone */
-    double wall[TURNS_MAX][WAYS];
+    struct kiln_err why_not_direct; /* set if the compiler cannot be called directly */
+    double wall[ROUNDS_MAX][WAYS];
 };
 
-static enum kiln_code report_scaling(const struct scaling *s, unsigned turns, struct kiln_err *err)
+static enum kiln_code report_scaling(const struct scaling *s, unsigned rounds, struct kiln_err *err)
 {
     struct json *result = bench_result("scaling");
     json_set_text(result, "toolchain", s->cold->toolchain);
@@ -153,7 +154,7 @@ static enum kiln_code report_scaling(const struct scaling *s, unsigned turns, st
         json_set_text(result, "direct_not_run", s->why_not_direct.text);
     for (size_t way = s->why_not_direct.code ? KILN_ONE : DIRECT_ONE; way < WAYS; way++) {
         struct json *walls = json_array();
-        for (unsigned i = 1; i < turns; i++) /* the first warmed the compilers up */
+        for (unsigned i = 1; i < rounds; i++) /* the first warmed the compilers up */
             json_append(walls, json_number(s->wall[i][way]));
         json_set(result, way_names[way], walls);
     }
@@ -174,12 +175,12 @@ static enum kiln_code time_direct(struct scaling *s, size_t way, uint64_t *id, d
     return rc;
 }
 
-static enum kiln_code take_turn(struct scaling *s, unsigned turn, uint64_t *id,
-                                struct kiln_err *err)
+static enum kiln_code time_way(struct scaling *s, unsigned round, uint64_t *id,
+                               struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
     for (size_t way = 0; way < WAYS && !rc; way++) {
-        double *wall = &s->wall[turn][way];
+        double *wall = &s->wall[round][way];
         rc = s->sockets[way] ? time_batch(s->sockets[way], s->cold, id, wall, err)
                              : time_direct(s, way, id, wall, err);
     }
@@ -197,13 +198,13 @@ static enum kiln_code run_scaling(const struct bench_options *o, const struct se
                          .sockets = { NULL, NULL, one.socket, many->socket },
                          .compilers = { 1, o->cpus, 1, o->cpus },
                          .why_not_direct = KILN_ERR_INIT };
-    uint64_t id = 1000000; /* none of the stampede's */
-    unsigned turns = o->quick ? 3 : 6;
+    uint64_t id = 1000000; /* above all ids of the stampede */
+    unsigned rounds = o->quick ? 3 : 6;
     bench_say("scaling: %u cold kernels on %u compilers and on 1, and by direct calls (%s)",
               KERNELS, o->cpus, cold->toolchain);
-    for (unsigned i = 0; i < turns && !rc; i++)
-        rc = take_turn(&s, i, &id, err);
-    return rc ? rc : report_scaling(&s, turns, err);
+    for (unsigned i = 0; i < rounds && !rc; i++)
+        rc = time_way(&s, i, &id, err);
+    return rc ? rc : report_scaling(&s, rounds, err);
 }
 
 static enum kiln_code choose(const struct server *kilnd, struct cold *ret_cold,
@@ -218,7 +219,7 @@ static enum kiln_code choose(const struct server *kilnd, struct cold *ret_cold,
     return rc;
 }
 
-static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)
+static enum kiln_code run_bench(const struct bench_options *o, struct kiln_err *err)
 {
     size_t size = sizeof(struct bench_gate) + CROWD * sizeof(struct span);
     struct kilnd_options options = { .name = "cold", .workers = o->cpus };
@@ -238,4 +239,4 @@ static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)
     return rc;
 }
 
-int main(int argc, char **argv) { return bench_main(argc, argv, "bench_cold", run); }
+int main(int argc, char **argv) { return bench_main(argc, argv, "bench_cold", run_bench); }

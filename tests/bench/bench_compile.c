@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A compile through the daemon against the same compile by a direct call, in turns.
+ * The time of a compile through the daemon, compared with a direct call of the same compiler. The
+ * two alternate.
  */
 #include "tests/bench/direct.h"
 #include "tests/bench/server.h"
@@ -45,7 +46,7 @@ static enum kiln_code compile_both(struct duel *d, uint64_t id, double *direct_m
     return rc;
 }
 
-static enum kiln_code report(const struct duel *d, struct kiln_err *err)
+static enum kiln_code report_compile(const struct duel *d, struct kiln_err *err)
 {
     struct json *direct = json_array(), *daemon = json_array();
     for (unsigned i = 0; i < d->count; i++) {
@@ -70,18 +71,18 @@ static enum kiln_code report_absent(const struct duel *d, const struct kiln_err 
     return bench_print(result, err);
 }
 
-static enum kiln_code fight(struct duel *d, struct kiln_err *err)
+static enum kiln_code alternate(struct duel *d, struct kiln_err *err)
 {
     double first;
     d->count = d->options->quick ? 6 : 12;
     bench_say("compile: %u kernels through the daemon and directly (%s)", d->count, d->toolchain);
-    enum kiln_code rc = compile_both(d, 0, &first, &first, err); /* both sides warm */
+    enum kiln_code rc = compile_both(d, 0, &first, &first, err); /* warms both up */
     for (unsigned i = 0; i < d->count && !rc; i++)
         rc = compile_both(d, i + 1, &d->direct_ms[i], &d->daemon_ms[i], err);
-    return rc ? rc : report(d, err);
+    return rc ? rc : report_compile(d, err);
 }
 
-static enum kiln_code prepare(struct duel *d, struct kiln_err *err)
+static enum kiln_code open_both(struct duel *d, struct kiln_err *err)
 {
     struct kilnd_options options = { .name = d->toolchain };
     enum kiln_code rc = direct_open(d->toolchain, d->options->work, &d->direct, err);
@@ -97,15 +98,15 @@ static enum kiln_code in_child(void *context, unsigned index, struct kiln_err *e
     (void)index;
     __attribute__((cleanup(duel_done))) struct duel d = *(struct duel *)context;
     struct kiln_err why = KILN_ERR_INIT;
-    enum kiln_code rc = prepare(&d, &why);
+    enum kiln_code rc = open_both(&d, &why);
     if (rc == KILN_UNAVAILABLE)
         return report_absent(&d, &why, err);
     if (rc)
         return kiln_fail(err, rc, "%s", why.text);
-    return fight(&d, err);
+    return alternate(&d, err);
 }
 
-static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)
+static enum kiln_code run_bench(const struct bench_options *o, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
     for (size_t i = 0; i < sizeof(toolchains) / sizeof(toolchains[0]) && !rc; i++) {
@@ -115,4 +116,4 @@ static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)
     return rc;
 }
 
-int main(int argc, char **argv) { return bench_main(argc, argv, "bench_compile", run); }
+int main(int argc, char **argv) { return bench_main(argc, argv, "bench_compile", run_bench); }

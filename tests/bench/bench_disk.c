@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Real code objects on disk: all that ResNet-50's problems compile to, packed and unpacked by
- * kiln's codec, by zstd without a dictionary and by MIOpen's bzip2.
+ * The size of real code objects on disk.  The objects are all kernels of ResNet-50's problems,
+ * packed and unpacked by kiln's codec, by zstd without a dictionary and by MIOpen's bzip2.
  */
 #include "engine/store/kernel_store.h"
 #include "tests/bench/cold.h"
@@ -11,13 +11,14 @@
 
 #include <kiln/plan.h>
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #define OBJECTS_MAX 128u /* the network has 69 */
 #define LINE_MAX 1024
-#define ROUNDS 16u /* of each way over all objects; the first warms up */
+#define ROUNDS 16u /* each packs and unpacks all objects in every way; the first warms up */
 #define ROUNDS_QUICK 6u
 #define TIMEOUT_MS 300000
 
@@ -32,7 +33,7 @@ static const struct compiler {
 
 #define COMPILERS (sizeof(compilers) / sizeof(compilers[0]))
 
-/* ---- making them ---- */
+/* ---- compiling ---- */
 
 struct network {
     struct kiln_problem problems[OBJECTS_MAX];
@@ -110,7 +111,7 @@ static struct json *result_of(const struct compiler *c)
     return result;
 }
 
-/* True where that compiler is not on this host; the result then says so. */
+/* True if this host lacks the compiler.  The result then says so. */
 static bool is_absent(enum kiln_code rc)
 {
     return rc == KILN_UNAVAILABLE || rc == KILN_UNSUPPORTED || rc == KILN_NOT_FOUND;
@@ -136,7 +137,7 @@ static enum kiln_code make_all(struct kiln_client *client, const struct network 
     return KILN_OK;
 }
 
-/* The daemon ends when all is written. */
+/* Returns when the daemon has written all objects and has exited. */
 static enum kiln_code compile_all(const struct bench_options *o, bool made[COMPILERS],
                                   struct kiln_err *err)
 {
@@ -156,22 +157,29 @@ static enum kiln_code compile_all(const struct bench_options *o, bool made[COMPI
     return rc;
 }
 
-/* ---- reading them ---- */
+/* ---- reading the objects ---- */
 
 struct item { /* owned */
     struct bytes raw;
     struct packed packed[PACKING_COUNT];
 };
 
-struct shelf {
+struct timings { /* microseconds for each object */
+    double pack_us[ROUNDS], unpack_us[ROUNDS];
+};
+
+struct collection { /* of one compiler's objects */
+    const struct compiler *compiler;
     struct item items[OBJECTS_MAX];
     size_t count;
     struct kernel_store *store; /* borrowed while listing */
     struct packer *packer;      /* owned */
-    struct kiln_err err;        /* the first failure of a callback */
+    unsigned rounds;
+    struct timings timings[PACKING_COUNT];
+    struct kiln_err err; /* the first failure of a callback */
 };
 
-static void shelf_done(struct shelf *s)
+static void collection_done(struct collection *s)
 {
     for (size_t i = 0; i < s->count; i++) {
         free((void *)s->items[i].raw.data);
@@ -181,7 +189,7 @@ static void shelf_done(struct shelf *s)
     packer_destroy(s->packer);
 }
 
-static enum kiln_code copy(struct bytes from, struct bytes *ret_to, struct kiln_err *err)
+static enum kiln_code copy_bytes(struct bytes from, struct bytes *ret_to, struct kiln_err *err)
 {
     uint8_t *to = malloc(from.size);
     if (!to)
@@ -191,13 +199,13 @@ static enum kiln_code copy(struct bytes from, struct bytes *ret_to, struct kiln_
     return KILN_OK;
 }
 
-static enum kiln_code take_object(struct shelf *s, const struct object *object,
+static enum kiln_code take_object(struct collection *s, const struct object *object,
                                   struct kiln_err *err)
 {
     void *at = mmap(NULL, object->size, PROT_READ, MAP_SHARED, object->fd, 0);
     if (at == MAP_FAILED)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot map an object");
-    enum kiln_code rc = copy(bytes_of(at, object->size), &s->items[s->count].raw, err);
+        return kiln_fail_errno(err, errno, "cannot map an object of %zu bytes", object->size);
+    enum kiln_code rc = copy_bytes(bytes_of(at, object->size), &s->items[s->count].raw, err);
     munmap(at, object->size);
     s->count += rc == KILN_OK;
     return rc;
@@ -205,7 +213,7 @@ static enum kiln_code take_object(struct shelf *s, const struct object *object,
 
 static void on_record(void *context, const struct kernel_record *record)
 {
-    struct shelf *s = context;
+    struct collection *s = context;
     struct object *object = NULL;
     bool damaged = false;
     if (s->err.code || s->count == OBJECTS_MAX)
@@ -216,9 +224,9 @@ static void on_record(void *context, const struct kernel_record *record)
     object_unref(object);
 }
 
-static enum kiln_code read_all(struct shelf *s, const struct compiler *c, struct kiln_err *err)
+static enum kiln_code read_all(struct collection *s, struct kiln_err *err)
 {
-    const struct kernel_page of_compiler = { .filter = { .target = c->target },
+    const struct kernel_page of_compiler = { .filter = { .target = s->compiler->target },
                                              .max = OBJECTS_MAX };
     enum kiln_code rc = kernel_store_list(s->store, &of_compiler, on_record, s, err);
     if (!rc && s->err.code) {
@@ -226,34 +234,37 @@ static enum kiln_code read_all(struct shelf *s, const struct compiler *c, struct
         rc = s->err.code;
     }
     if (!rc && s->count == 0)
-        rc = kiln_fail(err, KILN_NOT_FOUND, "the daemon stored no kernel for %s", c->target);
+        rc = kiln_fail(err, KILN_NOT_FOUND, "the daemon stored no kernel for %s",
+                       s->compiler->target);
     return rc;
 }
 
-/* ---- packing and unpacking them ---- */
+/* ---- packing and unpacking ---- */
 
-static enum kiln_code pack_all(struct shelf *s, enum packing way, struct kiln_err *err)
+static enum kiln_code pack_all(struct collection *s, enum packing way, struct kiln_err *err)
 {
     for (size_t i = 0; i < s->count; i++) {
         struct item *item = &s->items[i];
-        struct packed packed;
+        struct packed packed = { .codec = 0 };
         struct bytes raw;
         enum kiln_code rc = packer_pack(s->packer, way, item->raw, &packed, err);
+        item->packed[way] = packed;
+        item->packed[way].bytes = bytes_of(NULL, 0);
         if (!rc)
-            rc = copy(packed.bytes, &item->packed[way].bytes, err);
+            rc = copy_bytes(packed.bytes, &item->packed[way].bytes, err);
         if (rc)
             return rc;
-        item->packed[way].codec = packed.codec;
-        rc = packer_unpack(s->packer, way, &item->packed[way], item->raw.size, &raw, err);
+        rc = packer_unpack(s->packer, &item->packed[way], &raw, err);
         if (rc)
             return rc;
         if (!bytes_equal(raw, item->raw))
-            return kiln_fail(err, KILN_CORRUPT, "%s gives other bytes back", packing_name(way));
+            return kiln_fail(err, KILN_CORRUPT, "%s unpacks an object to other bytes",
+                             packing_name(way));
     }
     return KILN_OK;
 }
 
-static enum kiln_code time_packing(struct shelf *s, enum packing way, double *ret_us,
+static enum kiln_code time_packing(struct collection *s, enum packing way, double *ret_us,
                                    struct kiln_err *err)
 {
     struct packed packed;
@@ -265,83 +276,77 @@ static enum kiln_code time_packing(struct shelf *s, enum packing way, double *re
     return rc;
 }
 
-static enum kiln_code time_unpacking(struct shelf *s, enum packing way, double *ret_us,
+static enum kiln_code time_unpacking(struct collection *s, enum packing way, double *ret_us,
                                      struct kiln_err *err)
 {
     struct bytes raw;
     uint64_t from = clock_monotonic_ns();
     enum kiln_code rc = KILN_OK;
-    for (size_t i = 0; i < s->count && !rc; i++) {
-        const struct item *item = &s->items[i];
-        rc = packer_unpack(s->packer, way, &item->packed[way], item->raw.size, &raw, err);
-    }
+    for (size_t i = 0; i < s->count && !rc; i++)
+        rc = packer_unpack(s->packer, &s->items[i].packed[way], &raw, err);
     *ret_us = (double)(clock_monotonic_ns() - from) / 1e3 / (double)s->count;
     return rc;
 }
 
-struct figures {
-    double pack_us[ROUNDS], unpack_us[ROUNDS]; /* an object */
-};
-
-/* The ways take turns. */
-static enum kiln_code measure(struct shelf *s, unsigned rounds, struct figures all[PACKING_COUNT],
-                              struct kiln_err *err)
+/* Each round measures every way once. */
+static enum kiln_code measure_all(struct collection *s, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
     for (enum packing way = 0; way < PACKING_COUNT && !rc; way++)
         rc = pack_all(s, way, err);
-    for (unsigned turn = 0; turn < rounds && !rc; turn++) {
+    for (unsigned round = 0; round < s->rounds && !rc; round++) {
         for (enum packing way = 0; way < PACKING_COUNT && !rc; way++) {
-            rc = time_packing(s, way, &all[way].pack_us[turn], err);
+            rc = time_packing(s, way, &s->timings[way].pack_us[round], err);
             if (!rc)
-                rc = time_unpacking(s, way, &all[way].unpack_us[turn], err);
+                rc = time_unpacking(s, way, &s->timings[way].unpack_us[round], err);
         }
     }
     return rc;
 }
 
-static struct json *numbers_of(const double *figures, unsigned rounds)
+static struct json *numbers_of(const double *timings, unsigned rounds)
 {
     struct json *list = json_array();
-    for (unsigned turn = 1; turn < rounds; turn++)
-        json_append(list, json_number(figures[turn]));
+    for (unsigned round = 1; round < rounds; round++)
+        json_append(list, json_number(timings[round]));
     return list;
 }
 
-static enum kiln_code report(const struct shelf *s, const struct compiler *c, enum packing way,
-                             const struct figures *figures, unsigned rounds, struct kiln_err *err)
+static enum kiln_code report_way(const struct collection *s, enum packing way, struct kiln_err *err)
 {
+    const struct timings *timings = &s->timings[way];
     uint64_t raw = 0, bytes = 0;
     for (size_t i = 0; i < s->count; i++) {
         raw += s->items[i].raw.size;
         bytes += s->items[i].packed[way].bytes.size;
     }
-    struct json *result = result_of(c);
+    struct json *result = result_of(s->compiler);
     json_set_text(result, "way", packing_name(way));
     json_set_u64(result, "objects", s->count);
     json_set_u64(result, "raw_bytes", raw);
     json_set_u64(result, "bytes", bytes);
-    json_set(result, "pack_us", numbers_of(figures->pack_us, rounds));
-    json_set(result, "unpack_us", numbers_of(figures->unpack_us, rounds));
+    json_set(result, "pack_us", numbers_of(timings->pack_us, s->rounds));
+    json_set(result, "unpack_us", numbers_of(timings->unpack_us, s->rounds));
     return bench_print(result, err);
 }
 
-static enum kiln_code compare(struct kernel_store *store, const struct compiler *c, unsigned rounds,
-                              struct kiln_err *err)
+static enum kiln_code compare_packings(struct kernel_store *store, const struct compiler *c,
+                                       unsigned rounds, struct kiln_err *err)
 {
-    __attribute__((cleanup(shelf_done))) struct shelf s = { .store = store, .err = KILN_ERR_INIT };
-    struct figures figures[PACKING_COUNT];
+    __attribute__((cleanup(collection_done))) struct collection s = {
+        .compiler = c, .store = store, .rounds = rounds, .err = KILN_ERR_INIT
+    };
     enum kiln_code rc = packer_create(&s.packer, err);
     if (!rc)
-        rc = read_all(&s, c, err);
+        rc = read_all(&s, err);
     if (!rc)
-        rc = measure(&s, rounds, figures, err);
+        rc = measure_all(&s, err);
     for (enum packing way = 0; way < PACKING_COUNT && !rc; way++)
-        rc = report(&s, c, way, &figures[way], rounds, err);
+        rc = report_way(&s, way, err);
     return rc;
 }
 
-static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)
+static enum kiln_code run_bench(const struct bench_options *o, struct kiln_err *err)
 {
     bool made[COMPILERS] = { false };
     char directory[BENCH_PATH_MAX], notice[512];
@@ -357,9 +362,9 @@ static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)
     rc = kernel_store_open(&options, &store, notice, err);
     for (size_t i = 0; i < COMPILERS && !rc; i++) {
         if (made[i])
-            rc = compare(store, &compilers[i], o->quick ? ROUNDS_QUICK : ROUNDS, err);
+            rc = compare_packings(store, &compilers[i], o->quick ? ROUNDS_QUICK : ROUNDS, err);
     }
     return rc;
 }
 
-int main(int argc, char **argv) { return bench_main(argc, argv, "bench_disk", run); }
+int main(int argc, char **argv) { return bench_main(argc, argv, "bench_disk", run_bench); }

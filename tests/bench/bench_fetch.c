@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Warm fetches: every way to get an object's bytes, taking turns, with 1 and 16 client processes.
+ * Warm fetches: compares every way to get an object's bytes, with 1 and 16 client processes. The
+ * ways alternate.
  */
 #include "tests/bench/floor.h"
 #include "tests/bench/subject.h"
@@ -10,7 +11,7 @@
 #include <string.h>
 
 #define SUBJECTS_MAX 10
-#define LATENCIES_MAX 1000 /* fetches of one client in one turn */
+#define LATENCIES_MAX 1000 /* fetches by one client in one round */
 
 typedef const struct subject_ops *const ways[];
 
@@ -50,8 +51,8 @@ static ways many_clients = {
 struct setting { /* one block of the table */
     struct content content;
     unsigned clients;
-    bool one_cpu; /* client and servers share it: what the exchange costs, without the time that
-                     waking another CPU takes, which differs tenfold with the scheduler's mood */
+    bool one_cpu; /* client and servers share it. This measures the exchange without the wake-up of
+                     another CPU, which varies tenfold from run to run */
     bool quick;   /* also with --quick */
     const struct subject_ops *const *ways; /* NULL-terminated */
 };
@@ -71,44 +72,50 @@ static const struct setting settings[] = {
     { { CONTENT_RANDOM, 1 << 20, 128, 0 }, 16, false, true, many_clients },
 };
 
-struct turn { /* of one way in one round by one client; in shared memory */
+struct interval { /* of one slot; in shared memory */
     uint64_t begin_ns, end_ns;
 };
 
-struct contest { /* what the client processes see */
+struct comparison { /* inherited by the client processes */
     const struct setting *setting;
     struct subject_place place;
     unsigned cpu;                                 /* for setting->one_cpu */
-    const struct subject_ops *ways[SUBJECTS_MAX]; /* those of the setting that can run here */
+    const struct subject_ops *ways[SUBJECTS_MAX]; /* those of the setting that this host can run */
     size_t way_count, rounds;
-    struct bench_gate *gate; /* shared */
-    struct turn *turns;      /* shared: [round][way][client] */
-    uint64_t *samples;       /* shared: the same, times LATENCIES_MAX */
+    struct bench_gate *gate;    /* shared */
+    struct interval *intervals; /* shared: [round][way][client] */
+    uint64_t *samples;          /* shared: the same, times LATENCIES_MAX */
 };
 
-/* Distinct objects that one client fetches in one turn. */
-static size_t fetches_of(const struct contest *c, size_t way)
+/* How many distinct objects one client fetches in one round. */
+static size_t fetches_of(const struct comparison *c, size_t way)
 {
-    size_t most = c->ways[way]->turn_max, all = c->setting->content.count;
-    return most && most < all ? most : all;
+    size_t limit = c->ways[way]->round_max, all = c->setting->content.count;
+    return limit && limit < all ? limit : all;
 }
 
-static size_t slot_of(const struct contest *c, size_t round, size_t way, unsigned client)
+struct slot { /* one way in one round by one client */
+    size_t round, way;
+    unsigned client;
+};
+
+static size_t slot_index(const struct comparison *c, const struct slot *s)
 {
-    return (round * c->way_count + way) * c->setting->clients + client;
+    return (s->round * c->way_count + s->way) * c->setting->clients + s->client;
 }
 
 /* ---- in a client process ---- */
 
-static enum kiln_code take_turn(const struct contest *c, struct subject *s, size_t fetches,
-                                size_t slot, unsigned client, struct kiln_err *err)
+static enum kiln_code time_way(const struct comparison *c, const struct slot *slot,
+                               struct subject *s, struct kiln_err *err)
 {
-    struct turn *turn = &c->turns[slot];
-    uint64_t *samples = &c->samples[slot * LATENCIES_MAX];
-    size_t start = c->setting->content.count * client / c->setting->clients;
+    struct interval *interval = &c->intervals[slot_index(c, slot)];
+    uint64_t *samples = &c->samples[slot_index(c, slot) * LATENCIES_MAX];
+    size_t start = c->setting->content.count * slot->client / c->setting->clients;
+    size_t fetches = fetches_of(c, slot->way);
     enum kiln_code rc = s->ops->begin ? s->ops->begin(s, err) : KILN_OK;
     bench_gate_pass(c->gate);
-    turn->begin_ns = clock_monotonic_ns();
+    interval->begin_ns = clock_monotonic_ns();
     for (size_t i = 0; i < fetches && !rc; i++) {
         uint64_t from = clock_monotonic_ns();
         rc = s->ops->fetch(s, (start + i) % c->setting->content.count, err);
@@ -116,32 +123,31 @@ static enum kiln_code take_turn(const struct contest *c, struct subject *s, size
     }
     if (!rc && s->ops->end)
         rc = s->ops->end(s, err);
-    turn->end_ns = clock_monotonic_ns();
+    interval->end_ns = clock_monotonic_ns();
     bench_gate_pass(c->gate);
     return rc ? kiln_while(err, "'%s'", s->ops->name) : KILN_OK;
 }
 
-static enum kiln_code play(const struct contest *c, struct subject **subjects, unsigned client,
-                           struct kiln_err *err)
+static enum kiln_code run_rounds(const struct comparison *c, struct subject **subjects,
+                                 unsigned client, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
     for (size_t i = 0; i < c->rounds * c->way_count && !rc; i++) {
-        size_t round = i / c->way_count, way = i % c->way_count;
-        rc = take_turn(c, subjects[way], fetches_of(c, way), slot_of(c, round, way, client), client,
-                       err);
+        const struct slot slot = { i / c->way_count, i % c->way_count, client };
+        rc = time_way(c, &slot, subjects[slot.way], err);
     }
     return rc;
 }
 
 static enum kiln_code client_main(void *context, unsigned client, struct kiln_err *err)
 {
-    const struct contest *c = context;
+    const struct comparison *c = context;
     struct subject *subjects[SUBJECTS_MAX] = { NULL };
     enum kiln_code rc = c->setting->one_cpu ? bench_pin(0, c->cpu, err) : KILN_OK;
     for (size_t i = 0; i < c->way_count && !rc; i++)
         rc = c->ways[i]->open(&c->place, &subjects[i], err);
     if (!rc)
-        rc = play(c, subjects, client, err);
+        rc = run_rounds(c, subjects, client, err);
     for (size_t i = 0; i < c->way_count; i++) {
         if (subjects[i])
             subjects[i]->ops->close(subjects[i]);
@@ -151,23 +157,23 @@ static enum kiln_code client_main(void *context, unsigned client, struct kiln_er
 
 /* ---- results ---- */
 
-struct figure { /* of one way in one round, all clients together */
+struct rates { /* of one way in one round, all clients together */
     double p50_us, p99_us, per_s;
 };
 
-static struct figure figure_of(const struct contest *c, size_t round, size_t way)
+static struct rates rates_of(const struct comparison *c, size_t round, size_t way)
 {
     static uint64_t merged[16 * LATENCIES_MAX];
     size_t fetches = fetches_of(c, way), count = 0;
     uint64_t begin = UINT64_MAX, end = 0;
     for (unsigned client = 0; client < c->setting->clients; client++) {
-        size_t slot = slot_of(c, round, way, client);
+        size_t slot = slot_index(c, &(const struct slot){ round, way, client });
         memcpy(merged + count, &c->samples[slot * LATENCIES_MAX], fetches * sizeof(uint64_t));
         count += fetches;
-        begin = c->turns[slot].begin_ns < begin ? c->turns[slot].begin_ns : begin;
-        end = c->turns[slot].end_ns > end ? c->turns[slot].end_ns : end;
+        begin = c->intervals[slot].begin_ns < begin ? c->intervals[slot].begin_ns : begin;
+        end = c->intervals[slot].end_ns > end ? c->intervals[slot].end_ns : end;
     }
-    return (struct figure){
+    return (struct rates){
         .p50_us = (double)bench_percentile(merged, count, 0.50) / 1e3,
         .p99_us = (double)bench_percentile(merged, count, 0.99) / 1e3,
         .per_s = (double)count * 1e9 / (double)(end - begin),
@@ -179,14 +185,14 @@ static size_t touched_of(const struct content *content)
     return content->touch ? content->touch : content->size;
 }
 
-/* The first round warms everything up and is not reported. */
-static enum kiln_code report_way(const struct contest *c, size_t way, double ratio,
+/* Leaves out the first round, which warms everything up. */
+static enum kiln_code report_way(const struct comparison *c, size_t way, double ratio,
                                  struct kiln_err *err)
 {
     const struct content *content = &c->setting->content;
     struct json *p50 = json_array(), *p99 = json_array(), *rate = json_array();
     for (size_t round = 1; round < c->rounds; round++) {
-        struct figure f = figure_of(c, round, way);
+        struct rates f = rates_of(c, round, way);
         json_append(p50, json_number(f.p50_us));
         json_append(p99, json_number(f.p99_us));
         json_append(rate, json_number(f.per_s));
@@ -207,7 +213,7 @@ static enum kiln_code report_way(const struct contest *c, size_t way, double rat
     return bench_print(result, err);
 }
 
-static enum kiln_code run_clients(struct contest *c, double ratio, struct kiln_err *err)
+static enum kiln_code run_clients(struct comparison *c, double ratio, struct kiln_err *err)
 {
     enum kiln_code rc = bench_gate_init(c->gate, c->setting->clients, err);
     if (!rc)
@@ -217,22 +223,22 @@ static enum kiln_code run_clients(struct contest *c, double ratio, struct kiln_e
     return rc;
 }
 
-static enum kiln_code hold_contest(struct contest *c, double ratio, struct kiln_err *err)
+static enum kiln_code run_comparison(struct comparison *c, double ratio, struct kiln_err *err)
 {
     size_t slots = c->rounds * c->way_count * c->setting->clients;
-    size_t turns = sizeof(struct bench_gate) + slots * sizeof(struct turn);
+    size_t intervals = sizeof(struct bench_gate) + slots * sizeof(struct interval);
     size_t samples = slots * LATENCIES_MAX * sizeof(uint64_t);
     void *front = NULL, *back = NULL;
-    enum kiln_code rc = bench_shared(turns, &front, err);
+    enum kiln_code rc = bench_shared(intervals, &front, err);
     if (!rc)
         rc = bench_shared(samples, &back, err);
     if (!rc) {
         c->gate = front;
-        c->turns = (struct turn *)(c->gate + 1);
+        c->intervals = (struct interval *)(c->gate + 1);
         c->samples = back;
         rc = run_clients(c, ratio, err);
     }
-    bench_shared_done(front, turns);
+    bench_shared_done(front, intervals);
     bench_shared_done(back, samples);
     return rc;
 }
@@ -243,8 +249,8 @@ struct servers {
     struct server floor, redis, kiln;
     char floor_socket[BENCH_PATH_MAX], epoll_socket[BENCH_PATH_MAX];
     char miopen_file[BENCH_PATH_MAX];
-    double miopen_ratio;                 /* 0: no such database */
-    struct kiln_err no_redis, no_miopen; /* why a comparison cannot run here */
+    double miopen_ratio;                 /* 0: MIOpen's database could not be made */
+    struct kiln_err no_redis, no_miopen; /* why this host cannot run a comparison */
 };
 
 static void servers_done(struct servers *s)
@@ -255,7 +261,7 @@ static void servers_done(struct servers *s)
     unlink(s->miopen_file);
 }
 
-static bool uses(const struct setting *setting, const struct subject_ops *ops)
+static bool uses_way(const struct setting *setting, const struct subject_ops *ops)
 {
     const struct subject_ops *const *way = setting->ways;
     while (*way && *way != ops)
@@ -292,9 +298,9 @@ static enum kiln_code start_servers(const struct bench_options *o, const struct 
         rc = bench_path(o->work, "miopen.kdb", s->miopen_file, err);
     if (!rc)
         rc = floor_start(content, s->floor_socket, s->epoll_socket, &s->floor, err);
-    if (!rc && uses(setting, &subject_redis))
+    if (!rc && uses_way(setting, &subject_redis))
         s->no_redis.code = start_redis(o, content, &s->redis, &s->no_redis);
-    if (!rc && uses(setting, &subject_miopen_kept))
+    if (!rc && uses_way(setting, &subject_miopen_kept))
         s->no_miopen.code = miopen_fill(content, s->miopen_file, &s->miopen_ratio, &s->no_miopen);
     return rc ? rc : start_kiln(o, content, &s->kiln, err);
 }
@@ -332,7 +338,8 @@ static enum kiln_code report_absent(const struct setting *setting, const struct 
     return bench_print(result, err);
 }
 
-static enum kiln_code choose_ways(struct contest *c, const struct servers *s, struct kiln_err *err)
+static enum kiln_code choose_ways(struct comparison *c, const struct servers *s,
+                                  struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
     for (const struct subject_ops *const *way = c->setting->ways; *way && !rc; way++) {
@@ -358,7 +365,7 @@ static enum kiln_code run_setting(const struct bench_options *o, const struct se
         rc = pin_servers(&s, o->last_cpu, err);
     if (rc)
         return rc;
-    struct contest contest = {
+    struct comparison comparison = {
         .setting = setting,
         .cpu = o->last_cpu,
         .place = { .content = &setting->content,
@@ -367,13 +374,13 @@ static enum kiln_code run_setting(const struct bench_options *o, const struct se
                    .redis_socket = s.redis.socket,
                    .kiln_socket = s.kiln.socket,
                    .miopen_file = s.miopen_file },
-        .rounds = o->quick ? 4 : 8, /* one of them to warm up */
+        .rounds = o->quick ? 4 : 8, /* including one to warm up */
     };
-    rc = choose_ways(&contest, &s, err);
-    return rc ? rc : hold_contest(&contest, s.miopen_ratio, err);
+    rc = choose_ways(&comparison, &s, err);
+    return rc ? rc : run_comparison(&comparison, s.miopen_ratio, err);
 }
 
-static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)
+static enum kiln_code run_bench(const struct bench_options *o, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
     for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]) && !rc; i++) {
@@ -383,4 +390,4 @@ static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)
     return rc;
 }
 
-int main(int argc, char **argv) { return bench_main(argc, argv, "bench_fetch", run); }
+int main(int argc, char **argv) { return bench_main(argc, argv, "bench_fetch", run_bench); }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The first answer of a job that starts its private kilnd: from kiln_client_open to the answer to a
- * ping, compared with a job that finds the private kilnd running.  Each job is a process of its
- * own.
+ * The first answer of a job that starts its private kilnd: the time from kiln_client_open to the
+ * answer to a ping. The comparison is a job that finds the private kilnd running. Each job is a
+ * separate process.
  */
 #include "tests/bench/bench.h"
 
@@ -24,7 +24,7 @@
 static const struct way {
     const char *name;
     unsigned workers; /* 0: kilnd's default */
-    bool is_new;      /* a new home for each job, so kilnd creates its databases */
+    bool is_new;      /* each job gets a new home directory, so kilnd creates its databases */
     bool is_running;  /* kilnd has answered a job before */
 } ways[] = {
     { .name = "running", .is_running = true },
@@ -118,7 +118,7 @@ static enum kiln_code stop_kilnd(int32_t pid, struct kiln_err *err)
     return kiln_fail(err, KILN_TIMED_OUT, "kilnd (process %d) did not stop within 20 s", pid);
 }
 
-/* One job, after those that prepare for it. */
+/* Measures one job, after the jobs that prepare for it. */
 static enum kiln_code measure_job(const struct job *job, double *ret_ms, struct kiln_err *err)
 {
     const struct way *way = job->way;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What the benchmarks' figures rest on: percentiles, processes that start together, contents. */
+/* Tests of what the benchmarks rely on: percentiles, processes that start together, contents. */
 #include "tests/bench/direct_team.h"
 #include "tests/bench/floor.h"
 #include "tests/support/test.h"
@@ -92,7 +92,7 @@ static enum kiln_code fail_before_the_gate(void *context, unsigned index, struct
     struct shared *s = context;
     if (index == 2)
         return kiln_fail(err, KILN_BUSY, "out of breath");
-    bench_gate_pass(&s->gate); /* never opens: one is missing */
+    bench_gate_pass(&s->gate); /* blocks: the other process has failed */
     return KILN_OK;
 }
 
@@ -104,7 +104,7 @@ TEST(bench, a_client_that_fails_ends_those_that_wait_for_it)
     assert_string_equal(f->err.text, "client 2: out of breath");
 }
 
-static enum kiln_code vanish(void *context, unsigned index, struct kiln_err *err)
+static enum kiln_code die_before_the_gate(void *context, unsigned index, struct kiln_err *err)
 {
     (void)context;
     (void)index;
@@ -115,14 +115,14 @@ static enum kiln_code vanish(void *context, unsigned index, struct kiln_err *err
 TEST(bench, a_client_that_vanishes_is_an_error)
 {
     struct fixture *f = *state;
-    assert_int_equal(bench_fan_out(1, vanish, NULL, &f->err), KILN_IO);
+    assert_int_equal(bench_fan_out(1, die_before_the_gate, NULL, &f->err), KILN_IO);
     assert_string_equal(f->err.text, "client 0: ended without a word");
 }
 
 TEST(bench, too_many_clients_are_refused)
 {
     struct fixture *f = *state;
-    assert_int_equal(bench_fan_out(100000, vanish, NULL, &f->err), KILN_INVALID);
+    assert_int_equal(bench_fan_out(100000, die_before_the_gate, NULL, &f->err), KILN_INVALID);
 }
 
 /* ---- contents ---- */
@@ -169,7 +169,7 @@ TEST(bench, the_bare_server_sends_as_many_descriptors_as_asked_for)
     unsigned total = 0;
     while (total < 255) {
         uint8_t body[FLOOR_REPLY_SIZE];
-        struct floor_reply reply = { .body = body, .room = sizeof(body) };
+        struct floor_reply reply = { .body = body, .size = sizeof(body) };
         assert_int_equal(floor_hear(fd, &reply, &f->err), KILN_OK);
         assert_true(reply.fd_count > 0);
         for (unsigned i = 0; i < reply.fd_count; i++)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What its sandbox adds to the start of a compiler process: from fork to ready, with all layers
- * that this host gives and with none, in turns.  The program and its compiler are not in it.
+ * The time that the sandbox adds to the start of a compiler process: from fork to ready, with all
+ * layers that this host supports and with none. The two alternate. Loading the program and its
+ * compiler is not measured.
  */
 #include "engine/compile/confine.h"
 #include "engine/sandbox/capabilities.h"
@@ -20,7 +21,7 @@
 struct start {
     const char *directory;
     bool confined;
-    int ready; /* where it says so */
+    int ready; /* the pipe that the child writes to when it is ready */
 };
 
 static bool become_nobody(void *context)
@@ -32,8 +33,8 @@ static bool become_nobody(void *context)
     return give_up_capabilities();
 }
 
-/* As kiln-compiler does it.  What it has is the first byte that it says. */
-static _Noreturn void begin(const struct start *s)
+/* Confines itself as kiln-compiler does, and writes the bits of the layers that it got. */
+static _Noreturn void run_start(const struct start *s)
 {
     static struct confinement c;
     struct kiln_err err = KILN_ERR_INIT;
@@ -62,7 +63,7 @@ static enum kiln_code time_start(struct start *s, uint64_t *ret_ns, uint32_t *re
     uint64_t from = clock_monotonic_ns();
     pid_t child = fork();
     if (child == 0)
-        begin(s);
+        run_start(s);
     close(ends[1]);
     bool is_ready = child > 0 && read(ends[0], ret_has, sizeof(*ret_has)) == sizeof(*ret_has);
     *ret_ns = clock_monotonic_ns() - from;
@@ -78,14 +79,14 @@ static double ms(uint64_t *samples, unsigned count, double fraction)
     return (double)bench_percentile(samples, count, fraction) / 1e6;
 }
 
-static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)
+static enum kiln_code run_bench(const struct bench_options *o, struct kiln_err *err)
 {
     static uint64_t took[2][STARTS_MAX];
     unsigned count = o->quick ? STARTS_MAX / 5 : STARTS_MAX;
     struct start start = { .directory = o->work };
     uint32_t has[2] = { 0 };
     enum kiln_code rc = KILN_OK;
-    if (chmod(o->work, 0755) != 0) /* another user goes there */
+    if (chmod(o->work, 0755) != 0) /* the confined process runs as another user */
         return kiln_fail(err, KILN_IO, "cannot set the mode of '%s'", o->work);
     bench_say("sandbox: %u starts with it, %u without", count, count);
     for (unsigned i = 0; i < 2 * count && !rc; i++) {
@@ -106,4 +107,4 @@ static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)
     return bench_print(result, err);
 }
 
-int main(int argc, char **argv) { return bench_main(argc, argv, "bench_sandbox", run); }
+int main(int argc, char **argv) { return bench_main(argc, argv, "bench_sandbox", run_bench); }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What the number of stored kernels costs: start-up, memory, look-ups, bytes beside the objects.
+ * The cost of many stored kernels: start-up time, memory, look-up time, and bytes on
+ * disk besides the objects.
  */
 #include "tests/bench/cold.h"
 #include "tests/bench/content.h"
@@ -14,11 +15,11 @@
 #define OBJECT_SIZE 2048u
 #define ROUNDS_MAX 8u
 #define LOOKUPS 100u /* in one round */
-#define STRIDE 7919u /* a prime that divides no power of ten: keys far apart, none twice */
+#define STRIDE 7919u /* a prime that divides no power of ten, so no key is used twice */
 
 struct population {
     struct content content;
-    char name[16]; /* of its daemon */
+    char name[16]; /* of the daemon */
     double fill_per_s;
     uint64_t file_bytes;
     struct server kilnd;
@@ -29,8 +30,8 @@ struct population {
 
 static double mib(uint64_t bytes) { return (double)bytes / (1 << 20); }
 
-static enum kiln_code fill(const struct bench_options *o, struct population *p,
-                           struct kiln_err *err)
+static enum kiln_code fill_store(const struct bench_options *o, struct population *p,
+                                 struct kiln_err *err)
 {
     bench_say("start: filling a store with %zu kernels", p->content.count);
     char directory[BENCH_PATH_MAX], file[BENCH_PATH_MAX];
@@ -48,8 +49,8 @@ static enum kiln_code fill(const struct bench_options *o, struct population *p,
     return rc;
 }
 
-static enum kiln_code start(const struct bench_options *o, struct population *p,
-                            struct kiln_err *err)
+static enum kiln_code start_population(const struct bench_options *o, struct population *p,
+                                       struct kiln_err *err)
 {
     struct kilnd_options options = { .name = p->name, .workers = 1 };
     return kilnd_start(o, &options, &p->kilnd, err);
@@ -59,7 +60,7 @@ static enum kiln_code start_and_stop(const struct bench_options *o, struct popul
                                      unsigned round, struct kiln_err *err)
 {
     struct server_memory memory;
-    enum kiln_code rc = start(o, p, err);
+    enum kiln_code rc = start_population(o, p, err);
     if (!rc)
         rc = server_memory(&p->kilnd, &memory, err);
     if (rc)
@@ -89,7 +90,7 @@ static enum kiln_code look_up(struct kiln_client *client, const struct populatio
     return KILN_OK;
 }
 
-/* A client of its own, so that no table answers. */
+/* Uses a new client, so that no in-process cache answers. */
 static enum kiln_code time_lookups(const struct population *p, unsigned round, int tier,
                                    double *ret_us, struct kiln_err *err)
 {
@@ -116,7 +117,7 @@ static enum kiln_code lookup_round(struct population *p, unsigned round, struct 
     return rc ? rc : time_lookups(p, round, KILN_TIER_HOT, &p->hot_us[round], err);
 }
 
-/* ---- the whole ---- */
+/* ---- all populations ---- */
 
 static struct json *numbers(const double *values, unsigned first, unsigned count)
 {
@@ -126,7 +127,8 @@ static struct json *numbers(const double *values, unsigned first, unsigned count
     return array;
 }
 
-static enum kiln_code report(const struct population *p, unsigned rounds, struct kiln_err *err)
+static enum kiln_code report_population(const struct population *p, unsigned rounds,
+                                        struct kiln_err *err)
 {
     struct json *result = bench_result("start");
     json_set_u64(result, "kernels", p->content.count);
@@ -158,7 +160,7 @@ static enum kiln_code run_lookups(const struct bench_options *o, struct populati
     enum kiln_code rc = KILN_OK;
     bench_say("look-ups: %u rounds", rounds);
     for (size_t i = 0; i < count && !rc; i++)
-        rc = start(o, &all[i], err);
+        rc = start_population(o, &all[i], err);
     for (size_t i = 0; i < rounds * count && !rc; i++)
         rc = lookup_round(&all[i % count], (unsigned)(i / count), err);
     for (size_t i = 0; i < count && !rc; i++)
@@ -168,7 +170,7 @@ static enum kiln_code run_lookups(const struct bench_options *o, struct populati
     return rc;
 }
 
-static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)
+static enum kiln_code run_bench(const struct bench_options *o, struct kiln_err *err)
 {
     static struct population all[] = {
         { .content = { CONTENT_RANDOM, OBJECT_SIZE, 1000, 0 }, .name = "start3" },
@@ -179,14 +181,14 @@ static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)
     unsigned rounds = o->quick ? 4 : ROUNDS_MAX;
     enum kiln_code rc = KILN_OK;
     for (size_t i = 0; i < count && !rc; i++)
-        rc = fill(o, &all[i], err);
+        rc = fill_store(o, &all[i], err);
     if (!rc)
         rc = run_starts(o, all, count, rounds, err);
     if (!rc)
         rc = run_lookups(o, all, count, rounds, err);
     for (size_t i = 0; i < count && !rc; i++)
-        rc = report(&all[i], rounds, err);
+        rc = report_population(&all[i], rounds, err);
     return rc;
 }
 
-int main(int argc, char **argv) { return bench_main(argc, argv, "bench_start", run); }
+int main(int argc, char **argv) { return bench_main(argc, argv, "bench_start", run_bench); }

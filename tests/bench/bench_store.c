@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The kernel store by itself: what a look-up costs with few and with many kernels, and what it
- * costs while another thread stores kernels, below the limit and beyond it.
+ * The kernel store without a daemon: the time of a look-up with few and with many kernels, and
+ * while another thread stores kernels, below the limit and above it.
  */
 #include "tests/bench/bench.h"
 #include "tests/bench/content.h"
@@ -13,16 +13,16 @@
 #include <string.h>
 
 #define ROUNDS_MAX 8u
-#define LOOKUPS 10000u /* in one turn */
-#define STRIDE 7919u   /* a prime that divides no power of ten: keys far apart */
-#define KEPT 500u      /* kernels that are looked up while others come and go */
+#define LOOKUPS 10000u /* in one round */
+#define STRIDE 7919u   /* a prime that divides no power of ten */
+#define KEPT 500u      /* kernels that are looked up while others are stored and evicted */
 #define TIGHT (64ull << 20)
 #define ROOMY (64ull << 30)
 
 struct subject {
     const char *way;
-    struct content kept;  /* what is looked up */
-    struct content added; /* what is stored meanwhile; no kernels: nothing is */
+    struct content kept;  /* the kernels that are looked up */
+    struct content added; /* the kernels that are stored meanwhile; may be none */
     uint64_t limit;
     struct kernel_store *store; /* owned */
     size_t next;                /* of |added| */
@@ -64,7 +64,7 @@ static enum kiln_code add_one(struct subject *s, uint8_t *bytes, struct kiln_err
     return rc;
 }
 
-/* ---- a writer beside the look-ups ---- */
+/* ---- a concurrent writer ---- */
 
 struct writer {
     struct subject *subject;
@@ -130,7 +130,7 @@ static enum kiln_code time_lookups(struct subject *s, unsigned round, struct kil
     return rc;
 }
 
-static enum kiln_code turn(struct subject *s, unsigned round, struct kiln_err *err)
+static enum kiln_code time_round(struct subject *s, unsigned round, struct kiln_err *err)
 {
     struct writer w;
     enum kiln_code rc = writer_start(&w, s, err);
@@ -144,9 +144,9 @@ static enum kiln_code turn(struct subject *s, unsigned round, struct kiln_err *e
     return rc ? rc : written;
 }
 
-/* ---- the whole ---- */
+/* ---- all subjects ---- */
 
-/* So that every turn of the one that evicts does. */
+/* The store must evict in every round, also in the first. */
 static enum kiln_code fill_to_the_limit(struct subject *s, struct kiln_err *err)
 {
     KILN_AUTO(mem) uint8_t *bytes = malloc(s->added.size);
@@ -157,7 +157,7 @@ static enum kiln_code fill_to_the_limit(struct subject *s, struct kiln_err *err)
     return rc;
 }
 
-static enum kiln_code report(const struct subject *s, unsigned rounds, struct kiln_err *err)
+static enum kiln_code report_subject(const struct subject *s, unsigned rounds, struct kiln_err *err)
 {
     struct json *result = bench_result("store"), *p50 = json_array(), *p99 = json_array();
     for (unsigned i = 1; i < rounds; i++) {
@@ -174,7 +174,7 @@ static enum kiln_code report(const struct subject *s, unsigned rounds, struct ki
     return bench_print(result, err);
 }
 
-static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)
+static enum kiln_code run_bench(const struct bench_options *o, struct kiln_err *err)
 {
     const struct content kept = { CONTENT_CODE, 20480, KEPT, 0 };
     const struct content added = { CONTENT_CODE, 20480 + 8, 0, 0 };
@@ -198,12 +198,12 @@ static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)
         rc = fill_to_the_limit(&all[count - 1], err);
     bench_say("store: %u rounds", rounds);
     for (unsigned i = 0; i < rounds * count && !rc; i++)
-        rc = turn(&all[i % count], i / (unsigned)count, err);
+        rc = time_round(&all[i % count], i / (unsigned)count, err);
     for (size_t i = 0; i < count && !rc; i++)
-        rc = report(&all[i], rounds, err);
+        rc = report_subject(&all[i], rounds, err);
     for (size_t i = 0; i < count; i++)
         kernel_store_destroy(all[i].store);
     return rc;
 }
 
-int main(int argc, char **argv) { return bench_main(argc, argv, "bench_store", run); }
+int main(int argc, char **argv) { return bench_main(argc, argv, "bench_store", run_bench); }

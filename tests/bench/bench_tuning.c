@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Tuning databases: import, the first answer of a new process, look-ups; MIOpen's way beside
+ * Tuning databases: import, the first answer of a new process, and look-ups, in MIOpen's way and in
  * kiln's.
  */
 #include "tests/bench/floor.h"
@@ -30,9 +30,9 @@ const char *phase_cpus_name(enum phase_cpus cpus)
     return names[cpus];
 }
 
-/* ---- what is compared ---- */
+/* ---- plans ---- */
 
-struct plan { /* of one kind of database */
+struct plan { /* the measurements of one kind of database */
     struct phase_first first_one[PHASE_WAYS_MAX], first_many[PHASE_WAYS_MAX];
     size_t first_one_count, first_many_count;
     const struct tuning_way *one[PHASE_WAYS_MAX + 1], *many[PHASE_WAYS_MAX + 1];
@@ -108,15 +108,16 @@ struct warmup {
     struct tuning_data *data; /* shared */
 };
 
-/* A process of its own: what it allocates would be the memory that measured ones start with. */
-static enum kiln_code prepare(void *context, unsigned index, struct kiln_err *err)
+/* Runs in a separate process, because measured processes would inherit the memory that it
+ * allocates. */
+static enum kiln_code prepare_data(void *context, unsigned index, struct kiln_err *err)
 {
     (void)index;
     const struct warmup *p = context;
     return data_prepare(p->kind, p->work, p->data, err);
 }
 
-/* ---- the whole ---- */
+/* ---- all phases ---- */
 
 static enum kiln_code run_firsts(const struct way_place *place, const struct plan *plan,
                                  unsigned rounds, struct kiln_err *err)
@@ -150,9 +151,8 @@ static enum kiln_code run_one(const struct bench_options *o, const struct way_pl
     return rc ? rc : phase_batch(place, &one, err);
 }
 
-/* Many processes go where the scheduler puts them.  Where there is one, it and the servers stay
- * where they are put: else what is measured is the scheduler's choice.  Pinning servers is for
- * good, so it comes last. */
+/* The scheduler places many processes. A single process and the servers are pinned; otherwise the
+ * result would measure the scheduler's choice. Pinning comes last, because it cannot be undone. */
 static enum kiln_code run_look_ups(const struct bench_options *o, const struct servers *s,
                                    const struct way_place *place, const struct plan *plan,
                                    struct kiln_err *err)
@@ -185,7 +185,7 @@ static enum kiln_code run_kind(const struct bench_options *o, const struct tunin
     return rc ? rc : run_look_ups(o, &s, &place, plan, err);
 }
 
-static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)
+static enum kiln_code run_bench(const struct bench_options *o, struct kiln_err *err)
 {
     void *memory;
     enum kiln_code rc = bench_shared(sizeof(struct tuning_data), &memory, err);
@@ -194,7 +194,7 @@ static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)
     for (enum tuning_kind kind = TUNING_FIND; kind <= TUNING_PERF && !rc; kind++) {
         struct warmup p = { .kind = kind, .work = o->work, .data = memory };
         memset(memory, 0, sizeof(struct tuning_data));
-        rc = bench_fan_out(1, prepare, &p, err);
+        rc = bench_fan_out(1, prepare_data, &p, err);
         if (!rc)
             rc = run_kind(o, memory, err);
     }
@@ -202,4 +202,4 @@ static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)
     return rc;
 }
 
-int main(int argc, char **argv) { return bench_main(argc, argv, "bench_tuning", run); }
+int main(int argc, char **argv) { return bench_main(argc, argv, "bench_tuning", run_bench); }

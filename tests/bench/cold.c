@@ -9,7 +9,7 @@
 #define COLD_MAX 64       /* kernels in one batch */
 #define TIMEOUT_MS 300000 /* 64 slow compiles on one CPU */
 
-/* A small direct convolution, not so large that the benchmark takes long. */
+/* A direct convolution, small enough to keep the benchmark short. */
 #define BODY                                                        \
     "    float sum = BENCH_ID;\n"                                   \
     "    for (int c = 0; c < channels; c++)\n"                      \
@@ -27,7 +27,7 @@ static const char opencl_source[] =
     "{\n"
     "    int i = (int)get_global_id(0);\n" BODY;
 
-/* Builtins alone: compiles with hiprtc and with a clang that has no HIP headers. */
+/* Uses only builtins, so it compiles with hiprtc and with a clang without HIP headers. */
 static const char amd_source[] =
     "extern \"C\" __attribute__((global))\n"
     "void bench(float *out, const float *in, const float *weights, int channels)\n"
@@ -36,7 +36,7 @@ static const char amd_source[] =
     "                  __builtin_amdgcn_workitem_id_x());\n" BODY;
 
 static const struct {
-    const char *toolchain, *target, *program, *source; /* target NULL: ask the daemon */
+    const char *toolchain, *target, *program, *source; /* target NULL: the daemon chooses */
 } known[] = {
     { "hiprtc", "gfx90a", "bench.cpp", amd_source },
     { "opencl", NULL, "bench.cl", opencl_source },
@@ -45,13 +45,13 @@ static const struct {
 
 #define KNOWN (sizeof(known) / sizeof(known[0]))
 
-static enum kiln_code failed(const struct kiln_error *error, struct kiln_err *err)
+static enum kiln_code fail_client(const struct kiln_error *error, struct kiln_err *err)
 {
     return kiln_fail(err, (enum kiln_code)error->code, "kiln: %s", error->text);
 }
 
-static enum kiln_code ask(struct kiln_client *client, const char *request, struct json **ret_json,
-                          struct kiln_err *err)
+static enum kiln_code request_json(struct kiln_client *client, const char *request,
+                                   struct json **ret_json, struct kiln_err *err)
 {
     struct kiln_error error = { 0 };
     char *text = NULL;
@@ -59,7 +59,7 @@ static enum kiln_code ask(struct kiln_client *client, const char *request, struc
                                           .request = request,
                                           .timeout_ms = TIMEOUT_MS };
     if (kiln_admin(client, &call, &text, &error))
-        return failed(&error, err);
+        return fail_client(&error, err);
     enum kiln_code rc = json_parse(bytes_of_text(text), request, ret_json, err);
     kiln_free(text);
     return rc;
@@ -88,7 +88,7 @@ enum kiln_code cold_find(struct kiln_client *client, const char *toolchain, stru
     if (i == KNOWN)
         return kiln_fail(err, KILN_INVALID, "no benchmark source for toolchain '%s'", toolchain);
     KILN_AUTO(json) struct json *answer = NULL;
-    enum kiln_code rc = ask(client, "toolchains", &answer, err);
+    enum kiln_code rc = request_json(client, "toolchains", &answer, err);
     if (rc)
         return rc;
     const struct json *row = find_row(answer, toolchain);
@@ -174,9 +174,9 @@ enum kiln_code cold_fetch(struct kiln_client *client, const struct cold *cold, u
                                              .context = &o,
                                              .timeout_ms = TIMEOUT_MS };
     if (kiln_kernel_fetch_batch(client, &batch, &error))
-        return failed(&error, err);
+        return fail_client(&error, err);
     if (o.failures)
-        return failed(&o.first, err);
+        return fail_client(&o.first, err);
     if (o.answers != count)
         return kiln_fail(err, KILN_IO, "%zu of %zu kernels were answered", o.answers, count);
     return KILN_OK;
@@ -194,16 +194,16 @@ enum kiln_code cold_connect(const char *socket, struct kiln_client **ret_client,
     struct kiln_client *client;
     struct kiln_error error = { 0 };
     if (kiln_client_open(&options, &client, &error))
-        return failed(&error, err);
+        return fail_client(&error, err);
     if (kiln_client_ping(client, 0, NULL, &error)) {
         kiln_client_close(client);
-        return failed(&error, err);
+        return fail_client(&error, err);
     }
     *ret_client = client;
     return KILN_OK;
 }
 
-static const struct json *walk(const struct json *object, const char *path)
+static const struct json *walk_path(const struct json *object, const char *path)
 {
     char head[64];
     const char *dot = strchr(path, '.');
@@ -217,10 +217,10 @@ enum kiln_code cold_counter(struct kiln_client *client, const char *name, uint64
                             struct kiln_err *err)
 {
     KILN_AUTO(json) struct json *stats = NULL;
-    enum kiln_code rc = ask(client, "stats", &stats, err);
+    enum kiln_code rc = request_json(client, "stats", &stats, err);
     if (rc)
         return rc;
-    const struct json *value = walk(stats, name);
+    const struct json *value = walk_path(stats, name);
     if (!json_is_number(value))
         return kiln_fail(err, KILN_INVALID, "kilnd's stats have no counter '%s'", name);
     *ret_value = (uint64_t)json_as_number(value, 0);

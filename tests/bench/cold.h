@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Kernels that nobody has compiled yet: one source, made distinct by a macro.
+ * Kernels that are not compiled yet. All have one source, which a macro makes distinct.
  *
  * Threading  plain values
  */
@@ -13,29 +13,29 @@
 #define COLD_TARGET_MAX 192
 #define COLD_OPTIONS_MAX 64
 
-struct cold { /* a compiler on this host and something it can compile */
+struct cold { /* a compiler on this host and a source for it */
     const char *toolchain;
     char target[COLD_TARGET_MAX];
-    const char *program; /* name of the unit */
+    const char *program; /* name of the translation unit */
     const char *source;
 };
 
 /* KILN_UNAVAILABLE when the daemon has no toolchain of that name ("opencl", "hiprtc", "clang"). */
 KILN_MUST_CHECK enum kiln_code cold_find(struct kiln_client *client, const char *toolchain,
                                          struct cold *ret_cold, struct kiln_err *err);
-/* The first there is, quickest compiler first. */
+/* The first toolchain that the daemon has, in the order of compile speed. */
 KILN_MUST_CHECK enum kiln_code cold_find_any(struct kiln_client *client, struct cold *ret_cold,
                                              struct kiln_err *err);
-/* -D options that make the |id|-th kernel; ids start anew with each work directory. */
+/* The -D options of the |id|-th kernel. Each work directory has its own ids. */
 void cold_options(uint64_t id, char options[COLD_OPTIONS_MAX]);
 struct kiln_kernel_source cold_request(const struct cold *cold, const char *options);
-/* |count| kernels from |first_id| in one batch: none may fail. */
+/* Fetches |count| kernels from |first_id| on in one batch. None may fail. */
 KILN_MUST_CHECK enum kiln_code cold_fetch(struct kiln_client *client, const struct cold *cold,
                                           uint64_t first_id, size_t count, struct kiln_err *err);
 
-/* A client that has said hello. */
+/* A connected client, after the handshake. */
 KILN_MUST_CHECK enum kiln_code cold_connect(const char *socket, struct kiln_client **ret_client,
                                             struct kiln_err *err);
-/* One counter of 'stats', as "compiles" or "hits.disk". */
+/* One counter of 'stats', for example "compiles" or "hits.disk". */
 KILN_MUST_CHECK enum kiln_code cold_counter(struct kiln_client *client, const char *name,
                                             uint64_t *ret_value, struct kiln_err *err);

@@ -9,7 +9,7 @@
 
 #define PAGE 4096u
 
-static uint64_t mix(uint64_t *state) /* splitmix64 */
+static uint64_t next_random(uint64_t *state) /* splitmix64 */
 {
     uint64_t z = (*state += 0x9e3779b97f4a7c15u);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -20,7 +20,7 @@ static uint64_t mix(uint64_t *state) /* splitmix64 */
 static uint64_t seed_of(const struct content *c, size_t index)
 {
     uint64_t seed = ((uint64_t)c->kind << 56) ^ ((uint64_t)c->size << 24) ^ index;
-    return mix(&seed);
+    return next_random(&seed);
 }
 
 const char *content_kind_name(enum content_kind kind)
@@ -33,19 +33,19 @@ const char *content_kind_name(enum content_kind kind)
     return "?";
 }
 
-/* Machine code repeats a few instructions much and many a little: one word in eight is new, the
- * others come from 256 instructions, their beginning preferred. */
+/* Imitates machine code, which repeats a few instructions often. One word in eight is new. The
+ * others are from a set of 256, mostly from its beginning. */
 static uint64_t code_word(uint64_t *state)
 {
-    uint64_t r = mix(state);
+    uint64_t r = next_random(state);
     if ((r & 7) == 0)
         return r >> 8;
     uint64_t rank = ((r >> 8) & 0xff) * ((r >> 16) & 0xff) >> 8;
     return rank * 0x9e3779b97f4a7c15u;
 }
 
-/* Code objects end their sections at pages: three tenths are zeros.  With these numbers bzip2 makes
- * a third of it and gives back 60 MB/s, as with MIOpen's kernels. */
+/* Code objects pad their sections to pages, so three tenths are zeros. With these numbers bzip2
+ * compresses to a third and unpacks 60 MB/s, as with MIOpen's kernels. */
 static size_t filled_size(const struct content *c)
 {
     return c->kind == CONTENT_CODE ? c->size - c->size * 3 / 10 : c->size;
@@ -55,10 +55,10 @@ static uint64_t word_of(enum content_kind kind, uint64_t *state)
 {
     switch (kind) {
     case CONTENT_CODE: return code_word(state);
-    case CONTENT_POOR: return mix(state) & 0x7f7f7f7f7f7f7f7fu;
+    case CONTENT_POOR: return next_random(state) & 0x7f7f7f7f7f7f7f7fu;
     case CONTENT_RANDOM: break;
     }
-    return mix(state);
+    return next_random(state);
 }
 
 void content_make(const struct content *c, size_t index, uint8_t *bytes)
@@ -78,7 +78,7 @@ struct digest content_key(const struct content *c, size_t index)
     uint64_t state = ~seed_of(c, index);
     struct digest key;
     for (size_t at = 0; at < sizeof(key.bytes); at += sizeof(uint64_t)) {
-        uint64_t word = mix(&state);
+        uint64_t word = next_random(&state);
         memcpy(key.bytes + at, &word, sizeof(word));
     }
     return key;

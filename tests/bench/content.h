@@ -2,24 +2,24 @@
 #pragma once
 
 /*
- * What is fetched: made-up objects whose key and bytes follow from (kind, size, index).
+ * Made-up objects to fetch. Kind, size and index determine the key and the bytes.
  *
- * Threading  pure functions, but content_store, which writes a kernels.db
+ * Threading  pure functions, except content_store, which writes a kernels.db
  */
 #include "common/digest.h"
 #include "common/err.h"
 
 enum content_kind {
     CONTENT_RANDOM, /* does not compress */
-    CONTENT_POOR,   /* compresses badly: 7 random bits a byte */
-    CONTENT_CODE,   /* about 3:1, as MIOpen's kernels do on the average */
+    CONTENT_POOR,   /* compresses badly: 7 random bits in each byte */
+    CONTENT_CODE,   /* compresses about 3:1, as MIOpen's kernels do on average */
 };
 
 struct content {
     enum content_kind kind;
     size_t size;  /* bytes of one object */
     size_t count; /* of objects */
-    size_t touch; /* bytes from its start that a reader looks at; 0: all */
+    size_t touch; /* how many bytes from the start a reader touches; 0: all */
 };
 
 const char *content_kind_name(enum content_kind kind); /* "random", "poor", "code" */
@@ -27,12 +27,12 @@ const char *content_kind_name(enum content_kind kind); /* "random", "poor", "cod
 void content_make(const struct content *content, size_t index, uint8_t *bytes);
 struct digest content_key(const struct content *content, size_t index);
 
-/* Puts every object into the kernels.db of |directory|, which no daemon may have open. */
+/* Stores every object in the kernels.db of |directory|, which no daemon may have open. */
 KILN_MUST_CHECK enum kiln_code content_store(const struct content *content, const char *directory,
                                              struct kiln_err *err);
-/* A sealed memfd of one object; the caller's. */
+/* Makes a sealed memfd of one object. The caller owns it. */
 KILN_MUST_CHECK enum kiln_code content_memfd(const struct content *content, size_t index,
                                              int *ret_fd, struct kiln_err *err);
-/* Reads one byte of every page of |bytes|, as a runtime that reads the object would at least, up to
- * content->touch. */
+/* Reads one byte of every page of |bytes|, up to content->touch. A runtime that loads the object
+ * reads at least as much. */
 uint64_t content_touch(const struct content *content, const void *bytes);

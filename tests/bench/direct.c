@@ -11,10 +11,10 @@
 #define CL_PROGRAM_BINARY_SIZES_ 0x1165u
 #define CL_PROGRAM_BINARIES_ 0x1166u
 
-/* Data pointers and function pointers are one size on every system we run on. */
-static void *symbol(struct direct *d, const char *name) { return dlsym(d->dl, name); }
+/* Data pointers and function pointers have one size on every supported system. */
+static void *find_symbol(struct direct *d, const char *name) { return dlsym(d->dl, name); }
 
-static enum kiln_code load(const char *const *names, struct direct *d, struct kiln_err *err)
+static enum kiln_code load_library(const char *const *names, struct direct *d, struct kiln_err *err)
 {
     for (; *names; names++) {
         d->dl = dlopen(*names, RTLD_NOW | RTLD_LOCAL);
@@ -46,7 +46,7 @@ static enum kiln_code bind_rtc(struct direct *d, struct rtc *rtc, struct kiln_er
         { "hiprtcDestroyProgram", &rtc->destroy },
     };
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-        void *at = symbol(d, wanted[i].name);
+        void *at = find_symbol(d, wanted[i].name);
         if (!at)
             return kiln_fail(err, KILN_UNAVAILABLE, "hiprtc lacks '%s'", wanted[i].name);
         memcpy(wanted[i].slot, &at, sizeof(at));
@@ -105,7 +105,7 @@ static enum kiln_code bind_opencl(struct direct *d, struct opencl *cl, struct ki
         { "clReleaseProgram", &cl->release },
     };
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-        void *at = symbol(d, wanted[i].name);
+        void *at = find_symbol(d, wanted[i].name);
         if (!at)
             return kiln_fail(err, KILN_UNAVAILABLE, "OpenCL lacks '%s'", wanted[i].name);
         memcpy(wanted[i].slot, &at, sizeof(at));
@@ -157,10 +157,10 @@ static enum kiln_code opencl_compile(struct direct *d, const struct cold *cold, 
                 : kiln_fail(err, KILN_COMPILE_FAILED, "OpenCL cannot compile: %d", status);
 }
 
-/* ---- either ---- */
+/* ---- both ---- */
 
-/* As the daemon's compilers: no caches of their own, and PoCL puts the kernel for the work group
- * that the source requires into the binary. */
+/* The same settings as for the daemon's compilers: no caches outside |work|, and PoCL puts the
+ * kernel for the work-group size of the source into the binary. */
 static enum kiln_code set_environment(const char *work, struct kiln_err *err)
 {
     char directory[BENCH_PATH_MAX];
@@ -190,7 +190,7 @@ enum kiln_code direct_open(const char *toolchain, const char *work, struct direc
         return kiln_fail(err, KILN_UNAVAILABLE, "'%s' is not a library to call", toolchain);
     enum kiln_code rc = set_environment(work, err);
     if (!rc)
-        rc = load(is_hiprtc ? hiprtc : opencl, &d, err);
+        rc = load_library(is_hiprtc ? hiprtc : opencl, &d, err);
     if (!rc)
         *ret_direct = d;
     return rc;

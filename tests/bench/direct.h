@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * The compilers called directly, in this process, as a program without kiln would.
+ * Calls the compilers directly, in this process, as a program without kiln would.
  *
- * Role       the other side of "compile through the daemon"; same source, same options
+ * Role       the comparison for a compile through the daemon, with the same source and options
  * Ownership  a direct compiler stays loaded until the process ends
- * Threading  one thread; one toolchain a process, since each brings an LLVM of its own
+ * Threading  one thread; one toolchain for each process, because each brings its own LLVM
  */
 #include "tests/bench/cold.h"
 
@@ -18,7 +18,7 @@ struct direct {
     void *device;
 };
 
-/* KILN_UNAVAILABLE when its library is not here, or it is none ("clang").  |work| receives its
- * caches. */
+/* KILN_UNAVAILABLE: the library is absent, or the toolchain is a program ("clang"). The compiler's
+ * caches are written to |work|. */
 KILN_MUST_CHECK enum kiln_code direct_open(const char *toolchain, const char *work,
                                            struct direct *ret_direct, struct kiln_err *err);

@@ -6,23 +6,23 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-/* The kernels that only warm a process up are none of anybody else's. */
+/* Ids of the kernels that warm a process up. No measured kernel has such an id. */
 #define WARM_UP_ID (1u << 30)
 
-struct yard { /* shared by the processes of a team */
+struct shared_team { /* shared by the processes of a team */
     struct bench_gate gate;
-    atomic_uint next; /* first kernel that nobody has taken */
+    atomic_uint next; /* the first kernel that no process has taken */
     atomic_uint_fast64_t begin_ns, end_ns;
 };
 
 struct shift {
-    const struct direct_team *team; /* borrowed, as the next */
-    struct yard *yard;
+    const struct direct_team *team; /* borrowed, like the next field */
+    struct shared_team *shared_team;
     uint64_t first_id;
 };
 
-static enum kiln_code compile(struct direct *direct, const struct cold *cold, uint64_t id,
-                              struct kiln_err *err)
+static enum kiln_code compile_one(struct direct *direct, const struct cold *cold, uint64_t id,
+                                  struct kiln_err *err)
 {
     char options[COLD_OPTIONS_MAX];
     cold_options(id, options);
@@ -37,33 +37,34 @@ static enum kiln_code open_warm(const struct direct_team *team, unsigned index,
     enum kiln_code rc = bench_path(team->options->work, directory, work, err);
     if (!rc)
         rc = direct_open(team->cold->toolchain, work, ret_direct, err);
-    return rc ? rc : compile(ret_direct, team->cold, WARM_UP_ID + index, err);
+    return rc ? rc : compile_one(ret_direct, team->cold, WARM_UP_ID + index, err);
 }
 
-/* Whoever comes first begins, whoever is done last ends. */
-static void note_times(struct yard *yard, uint64_t begin, uint64_t end)
+/* Keeps the earliest begin and the latest end. */
+static void note_times(struct shared_team *shared_team, uint64_t begin, uint64_t end)
 {
-    uint_fast64_t first = atomic_load(&yard->begin_ns), last = atomic_load(&yard->end_ns);
+    uint_fast64_t first = atomic_load(&shared_team->begin_ns),
+                  last = atomic_load(&shared_team->end_ns);
     while ((!first || begin < first) &&
-           !atomic_compare_exchange_weak(&yard->begin_ns, &first, begin))
+           !atomic_compare_exchange_weak(&shared_team->begin_ns, &first, begin))
         ;
-    while (end > last && !atomic_compare_exchange_weak(&yard->end_ns, &last, end))
+    while (end > last && !atomic_compare_exchange_weak(&shared_team->end_ns, &last, end))
         ;
 }
 
-static enum kiln_code work(void *context, unsigned index, struct kiln_err *err)
+static enum kiln_code run_member(void *context, unsigned index, struct kiln_err *err)
 {
     const struct shift *s = context;
     struct direct direct;
     enum kiln_code rc = open_warm(s->team, index, &direct, err);
     if (rc)
         return rc;
-    bench_gate_pass(&s->yard->gate);
+    bench_gate_pass(&s->shared_team->gate);
     uint64_t begin = clock_monotonic_ns();
-    for (unsigned i = atomic_fetch_add(&s->yard->next, 1); !rc && i < s->team->kernels;
-         i = atomic_fetch_add(&s->yard->next, 1))
-        rc = compile(&direct, s->team->cold, s->first_id + i, err);
-    note_times(s->yard, begin, clock_monotonic_ns());
+    for (unsigned i = atomic_fetch_add(&s->shared_team->next, 1); !rc && i < s->team->kernels;
+         i = atomic_fetch_add(&s->shared_team->next, 1))
+        rc = compile_one(&direct, s->team->cold, s->first_id + i, err);
+    note_times(s->shared_team, begin, clock_monotonic_ns());
     return rc;
 }
 
@@ -71,14 +72,14 @@ enum kiln_code direct_team_run(const struct direct_team *team, uint64_t first_id
                                struct kiln_err *err)
 {
     void *memory = NULL;
-    enum kiln_code rc = bench_shared(sizeof(struct yard), &memory, err);
-    struct shift shift = { .team = team, .yard = memory, .first_id = first_id };
+    enum kiln_code rc = bench_shared(sizeof(struct shared_team), &memory, err);
+    struct shift shift = { .team = team, .shared_team = memory, .first_id = first_id };
     if (!rc)
-        rc = bench_gate_init(&shift.yard->gate, team->processes, err);
+        rc = bench_gate_init(&shift.shared_team->gate, team->processes, err);
     if (!rc)
-        rc = bench_fan_out(team->processes, work, &shift, err);
+        rc = bench_fan_out(team->processes, run_member, &shift, err);
     if (!rc)
-        *ret_wall = (double)(shift.yard->end_ns - shift.yard->begin_ns) / 1e9;
-    bench_shared_done(memory, sizeof(struct yard));
+        *ret_wall = (double)(shift.shared_team->end_ns - shift.shared_team->begin_ns) / 1e9;
+    bench_shared_done(memory, sizeof(struct shared_team));
     return rc;
 }

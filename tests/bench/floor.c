@@ -21,7 +21,7 @@ struct floor {
     int listener, epoll_listener;
 };
 
-struct guest { /* of the threaded half; owned by its thread */
+struct floor_client { /* a client of the threaded half; owned by its thread */
     const struct floor *floor;
     int fd;
 };
@@ -46,7 +46,7 @@ static bool send_whole(int fd, struct msghdr *m, size_t size)
         if (n < 0)
             return false;
         done += (size_t)n;
-        m->msg_controllen = 0; /* they went with the first byte */
+        m->msg_controllen = 0; /* the first byte carried the descriptors */
         for (; n > 0; m->msg_iov++, m->msg_iovlen--) {
             size_t part = m->msg_iov->iov_len < (size_t)n ? m->msg_iov->iov_len : (size_t)n;
             m->msg_iov->iov_base = (uint8_t *)m->msg_iov->iov_base + part;
@@ -59,7 +59,8 @@ static bool send_whole(int fd, struct msghdr *m, size_t size)
     return true;
 }
 
-static void attach(struct msghdr *m, void *control, const struct floor *f, size_t first, size_t n)
+static void attach_descriptors(struct msghdr *m, void *control, const struct floor *f, size_t first,
+                               size_t n)
 {
     m->msg_control = control;
     m->msg_controllen = CMSG_SPACE(n * sizeof(int));
@@ -80,7 +81,7 @@ static bool answer_descriptors(const struct floor *f, int fd, const struct floor
         n = n < FLOOR_DESCRIPTORS_MAX ? n : FLOOR_DESCRIPTORS_MAX;
         struct iovec part = { .iov_base = (void *)head, .iov_len = sizeof(head) };
         struct msghdr m = { .msg_iov = &part, .msg_iovlen = 1 };
-        attach(&m, control, f, q->first + done, n);
+        attach_descriptors(&m, control, f, q->first + done, n);
         if (!send_whole(fd, &m, sizeof(head)))
             return false;
         done += n;
@@ -88,7 +89,7 @@ static bool answer_descriptors(const struct floor *f, int fd, const struct floor
     return true;
 }
 
-static bool answer(const struct floor *f, int fd)
+static bool answer_request(const struct floor *f, int fd)
 {
     static const uint8_t head[FLOOR_REPLY_SIZE];
     uint8_t raw[FLOOR_REQUEST_SIZE];
@@ -109,9 +110,9 @@ static bool answer(const struct floor *f, int fd)
 
 static void *serve_guest(void *argument)
 {
-    KILN_AUTO(mem) struct guest *guest = argument;
-    KILN_AUTO(fd) int fd = guest->fd;
-    while (answer(guest->floor, fd))
+    KILN_AUTO(mem) struct floor_client *floor_client = argument;
+    KILN_AUTO(fd) int fd = floor_client->fd;
+    while (answer_request(floor_client->floor, fd))
         ;
     return NULL;
 }
@@ -120,20 +121,20 @@ static void *serve_threads(void *argument)
 {
     const struct floor *f = argument;
     for (;;) {
-        KILN_AUTO(mem) struct guest *guest = malloc(sizeof(*guest));
+        KILN_AUTO(mem) struct floor_client *floor_client = malloc(sizeof(*floor_client));
         int fd = accept4(f->listener, NULL, NULL, SOCK_CLOEXEC);
-        if (fd < 0 || !guest)
+        if (fd < 0 || !floor_client)
             _exit(1);
-        *guest = (struct guest){ .floor = f, .fd = fd };
+        *floor_client = (struct floor_client){ .floor = f, .fd = fd };
         pthread_t thread;
-        if (pthread_create(&thread, NULL, serve_guest, guest))
+        if (pthread_create(&thread, NULL, serve_guest, floor_client))
             _exit(1);
         pthread_detach(thread);
-        (void)KILN_TAKE(guest); /* the thread has it */
+        (void)KILN_TAKE(floor_client); /* the thread owns it */
     }
 }
 
-static void watch(int epoll, int fd)
+static void watch_socket(int epoll, int fd)
 {
     struct epoll_event e = { .events = EPOLLIN, .data.fd = fd };
     if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e))
@@ -143,21 +144,21 @@ static void watch(int epoll, int fd)
 _Noreturn static void serve_epoll(const struct floor *f)
 {
     int epoll = epoll_create1(EPOLL_CLOEXEC);
-    watch(epoll, f->epoll_listener);
+    watch_socket(epoll, f->epoll_listener);
     for (;;) {
         struct epoll_event events[64];
         int n = epoll_wait(epoll, events, 64, -1);
         for (int i = 0; i < n; i++) {
             int fd = events[i].data.fd;
             if (fd == f->epoll_listener)
-                watch(epoll, accept4(fd, NULL, NULL, SOCK_CLOEXEC));
-            else if (!answer(f, fd))
+                watch_socket(epoll, accept4(fd, NULL, NULL, SOCK_CLOEXEC));
+            else if (!answer_request(f, fd))
                 close(fd);
         }
     }
 }
 
-_Noreturn static void serve(const struct floor *f, pid_t parent)
+_Noreturn static void serve_client(const struct floor *f, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     pthread_t thread;
@@ -250,14 +251,14 @@ enum kiln_code floor_start(const struct content *content, const char *path, cons
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0)
-        serve(&f, self);
+        serve_client(&f, self);
     if (pid < 0)
         return kiln_fail_errno(err, errno, "cannot start the bare server");
     *ret_server = (struct server){ .pid = pid };
     return KILN_OK;
 }
 
-/* ---- the client's end ---- */
+/* ---- client side ---- */
 
 enum kiln_code floor_connect(const char *path, int *ret_fd, struct kiln_err *err)
 {
@@ -296,8 +297,8 @@ enum kiln_code floor_hear(int fd, struct floor_reply *reply, struct kiln_err *er
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(FLOOR_DESCRIPTORS_MAX * sizeof(int))];
     reply->fd_count = 0;
-    for (size_t done = 0; done < reply->room;) {
-        struct iovec part = { .iov_base = reply->body + done, .iov_len = reply->room - done };
+    for (size_t done = 0; done < reply->size;) {
+        struct iovec part = { .iov_base = reply->body + done, .iov_len = reply->size - done };
         struct msghdr m = { .msg_iov = &part,
                             .msg_iovlen = 1,
                             .msg_control = control,

@@ -2,13 +2,14 @@
 #pragma once
 
 /*
- * A server that does nothing but answer: what no service on a socket can beat.
+ * A server that only replies. No service on a socket can be faster.
  *
- * Role       fixed requests in; a header, a header and bytes, or a header and descriptors out
+ * Role       receives fixed requests; sends a header, a header and bytes, or a header and
+ *            descriptors
  * Ownership  floor_start's process ends with server_stop
  *
- * The sizes are those of kiln's fetch (FRAME_HEADER_SIZE + key + limit) and of a kernels reply
- * with one outcome.
+ * The sizes are those of kiln's fetch request (FRAME_HEADER_SIZE + key + limit) and of a kernels
+ * reply with one result.
  */
 #include "tests/bench/content.h"
 #include "tests/bench/server.h"
@@ -24,22 +25,22 @@ enum floor_mode { FLOOR_EMPTY, FLOOR_INLINE, FLOOR_DESCRIPTOR };
 struct floor_request {
     uint32_t mode;
     uint32_t first; /* object */
-    uint32_t count; /* of objects, for FLOOR_DESCRIPTOR: replies carry up to 253 each */
+    uint32_t count; /* of objects, for FLOOR_DESCRIPTOR; each reply carries up to 253 */
 };
 
-/* Listens on |path| (a thread a client) and on |epoll_path| (one loop for all). */
+/* Listens on |path| (one thread for each client) and on |epoll_path| (one event loop). */
 KILN_MUST_CHECK enum kiln_code floor_start(const struct content *content, const char *path,
                                            const char *epoll_path, struct server *ret_server,
                                            struct kiln_err *err);
-/* A connected stream socket; the caller's. */
+/* A connected stream socket, owned by the caller. */
 KILN_MUST_CHECK enum kiln_code floor_connect(const char *path, int *ret_fd, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code floor_ask(int fd, const struct floor_request *request,
                                          struct kiln_err *err);
 
 struct floor_reply {
-    uint8_t *body; /* borrowed: room for |room| bytes; a whole reply has exactly these */
-    size_t room;
-    int fds[FLOOR_DESCRIPTORS_MAX]; /* the caller's */
+    uint8_t *body; /* borrowed: |size| bytes, the exact size of a reply's body */
+    size_t size;
+    int fds[FLOOR_DESCRIPTORS_MAX]; /* owned by the caller */
     unsigned fd_count;
 };
 KILN_MUST_CHECK enum kiln_code floor_hear(int fd, struct floor_reply *reply, struct kiln_err *err);

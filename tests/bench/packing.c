@@ -13,7 +13,7 @@ struct packer {
     struct codec *codec;     /* owned */
     ZSTD_CCtx *compressor;   /* owned */
     ZSTD_DCtx *decompressor; /* owned */
-    char *room;              /* owned */
+    char *buffer;            /* owned */
     size_t capacity;
 };
 
@@ -39,7 +39,7 @@ void packer_destroy(struct packer *p)
     codec_destroy(p->codec);
     ZSTD_freeCCtx(p->compressor);
     ZSTD_freeDCtx(p->decompressor);
-    free(p->room);
+    free(p->buffer);
     free(p);
 }
 
@@ -49,14 +49,14 @@ const char *packing_name(enum packing packing)
     return names[packing];
 }
 
-static enum kiln_code reserve(struct packer *p, size_t size, struct kiln_err *err)
+static enum kiln_code reserve_buffer(struct packer *p, size_t size, struct kiln_err *err)
 {
     if (size <= p->capacity)
         return KILN_OK;
-    free(p->room);
+    free(p->buffer);
     p->capacity = 0;
-    p->room = malloc(size);
-    if (!p->room)
+    p->buffer = malloc(size);
+    if (!p->buffer)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot pack an object of %zu bytes", size);
     p->capacity = size;
     return KILN_OK;
@@ -66,27 +66,27 @@ static enum kiln_code pack_bzip2(struct packer *p, struct bytes raw, struct pack
                                  struct kiln_err *err)
 {
     unsigned size = (unsigned)(raw.size + raw.size / 100 + 600); /* bzip2's own bound */
-    enum kiln_code rc = reserve(p, size, err);
+    enum kiln_code rc = reserve_buffer(p, size, err);
     if (rc)
         return rc;
-    if (BZ2_bzBuffToBuffCompress(p->room, &size, (char *)raw.data, (unsigned)raw.size, BZIP2_BLOCK,
-                                 0, 30) != BZ_OK)
+    if (BZ2_bzBuffToBuffCompress(p->buffer, &size, (char *)raw.data, (unsigned)raw.size,
+                                 BZIP2_BLOCK, 0, 30) != BZ_OK)
         return kiln_fail(err, KILN_IO, "bzip2 refused an object of %zu bytes", raw.size);
-    *ret_packed = (struct packed){ .bytes = bytes_of(p->room, size) };
+    *ret_packed = (struct packed){ .bytes = bytes_of(p->buffer, size) };
     return KILN_OK;
 }
 
 static enum kiln_code pack_zstd(struct packer *p, struct bytes raw, struct packed *ret_packed,
                                 struct kiln_err *err)
 {
-    enum kiln_code rc = reserve(p, ZSTD_compressBound(raw.size), err);
+    enum kiln_code rc = reserve_buffer(p, ZSTD_compressBound(raw.size), err);
     if (rc)
         return rc;
     size_t size =
-        ZSTD_compressCCtx(p->compressor, p->room, p->capacity, raw.data, raw.size, ZSTD_LEVEL);
+        ZSTD_compressCCtx(p->compressor, p->buffer, p->capacity, raw.data, raw.size, ZSTD_LEVEL);
     if (ZSTD_isError(size))
         return kiln_fail(err, KILN_IO, "zstd refused an object of %zu bytes", raw.size);
-    *ret_packed = (struct packed){ .bytes = bytes_of(p->room, size) };
+    *ret_packed = (struct packed){ .bytes = bytes_of(p->buffer, size) };
     return KILN_OK;
 }
 
@@ -104,49 +104,53 @@ static enum kiln_code pack_kiln(struct packer *p, struct bytes raw, struct packe
 enum kiln_code packer_pack(struct packer *p, enum packing packing, struct bytes raw,
                            struct packed *ret_packed, struct kiln_err *err)
 {
-    switch (packing) {
-    case PACKING_BZIP2: return pack_bzip2(p, raw, ret_packed, err);
-    case PACKING_ZSTD: return pack_zstd(p, raw, ret_packed, err);
-    default: return pack_kiln(p, raw, ret_packed, err);
+    enum kiln_code rc = packing == PACKING_BZIP2  ? pack_bzip2(p, raw, ret_packed, err)
+                        : packing == PACKING_ZSTD ? pack_zstd(p, raw, ret_packed, err)
+                                                  : pack_kiln(p, raw, ret_packed, err);
+    if (!rc) {
+        ret_packed->packing = packing;
+        ret_packed->raw_size = raw.size;
     }
+    return rc;
 }
 
-static enum kiln_code unpack_bzip2(struct packer *p, struct bytes packed, size_t raw_size,
+static enum kiln_code unpack_bzip2(struct packer *p, const struct packed *packed,
                                    struct bytes *ret_raw, struct kiln_err *err)
 {
-    unsigned size = (unsigned)raw_size;
-    enum kiln_code rc = reserve(p, raw_size, err);
+    unsigned size = (unsigned)packed->raw_size;
+    enum kiln_code rc = reserve_buffer(p, packed->raw_size, err);
     if (rc)
         return rc;
-    if (BZ2_bzBuffToBuffDecompress(p->room, &size, (char *)packed.data, (unsigned)packed.size, 0,
-                                   0) != BZ_OK)
+    if (BZ2_bzBuffToBuffDecompress(p->buffer, &size, (char *)packed->bytes.data,
+                                   (unsigned)packed->bytes.size, 0, 0) != BZ_OK)
         return kiln_fail(err, KILN_CORRUPT, "bzip2 cannot unpack");
-    *ret_raw = bytes_of(p->room, size);
+    *ret_raw = bytes_of(p->buffer, size);
     return KILN_OK;
 }
 
-static enum kiln_code unpack_zstd(struct packer *p, struct bytes packed, size_t raw_size,
+static enum kiln_code unpack_zstd(struct packer *p, const struct packed *packed,
                                   struct bytes *ret_raw, struct kiln_err *err)
 {
-    enum kiln_code rc = reserve(p, raw_size, err);
+    enum kiln_code rc = reserve_buffer(p, packed->raw_size, err);
     if (rc)
         return rc;
-    size_t size = ZSTD_decompressDCtx(p->decompressor, p->room, raw_size, packed.data, packed.size);
+    size_t size = ZSTD_decompressDCtx(p->decompressor, p->buffer, packed->raw_size,
+                                      packed->bytes.data, packed->bytes.size);
     if (ZSTD_isError(size))
         return kiln_fail(err, KILN_CORRUPT, "zstd cannot unpack");
-    *ret_raw = bytes_of(p->room, size);
+    *ret_raw = bytes_of(p->buffer, size);
     return KILN_OK;
 }
 
-enum kiln_code packer_unpack(struct packer *p, enum packing packing, const struct packed *packed,
-                             size_t raw_size, struct bytes *ret_raw, struct kiln_err *err)
+enum kiln_code packer_unpack(struct packer *p, const struct packed *packed, struct bytes *ret_raw,
+                             struct kiln_err *err)
 {
     const struct packed_object object = { .codec = packed->codec,
-                                          .raw_size = raw_size,
+                                          .raw_size = packed->raw_size,
                                           .stored = packed->bytes };
-    switch (packing) {
-    case PACKING_BZIP2: return unpack_bzip2(p, packed->bytes, raw_size, ret_raw, err);
-    case PACKING_ZSTD: return unpack_zstd(p, packed->bytes, raw_size, ret_raw, err);
+    switch (packed->packing) {
+    case PACKING_BZIP2: return unpack_bzip2(p, packed, ret_raw, err);
+    case PACKING_ZSTD: return unpack_zstd(p, packed, ret_raw, err);
     default: return codec_unpack(p->codec, &object, ret_raw, err);
     }
 }

@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * Ways to write a code object down: MIOpen's bzip2, zstd without a dictionary, kiln's codec.
+ * Compression of code objects: MIOpen's bzip2, zstd without a dictionary, kiln's codec.
  *
- * Ownership  what is packed or unpacked is borrowed from the packer until its next call
+ * Ownership  results are borrowed from the packer until its next call
  * Threading  one thread at a time for each packer
  *
- * Every way keeps its memory from call to call where its library can, so that none is charged for
- * the allocator.
+ * The packer keeps its memory between calls where the library can, so that allocations are not
+ * measured.
  */
 #include "common/bytes.h"
 #include "common/err.h"
@@ -16,8 +16,10 @@
 enum packing { PACKING_BZIP2, PACKING_ZSTD, PACKING_KILN, PACKING_COUNT };
 
 struct packed {
+    enum packing packing;
+    unsigned codec; /* PACKING_KILN: the codec that kiln chose */
+    size_t raw_size;
     struct bytes bytes;
-    unsigned codec; /* kiln's: which form it chose */
 };
 
 struct packer;
@@ -30,6 +32,5 @@ const char *packing_name(enum packing packing); /* "bzip2", "zstd", "kiln" */
 KILN_MUST_CHECK enum kiln_code packer_pack(struct packer *packer, enum packing packing,
                                            struct bytes raw, struct packed *ret_packed,
                                            struct kiln_err *err);
-KILN_MUST_CHECK enum kiln_code packer_unpack(struct packer *packer, enum packing packing,
-                                             const struct packed *packed, size_t raw_size,
+KILN_MUST_CHECK enum kiln_code packer_unpack(struct packer *packer, const struct packed *packed,
                                              struct bytes *ret_raw, struct kiln_err *err);

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Figures from the benchmarks' JSON lines, each beside its budget.
+"""Tables of the benchmarks' JSON lines, with budgets.
 
-Every function here is pure: results in, rows out. A row's figure is the median of the turns; a
-ratio is the median of the turns' own ratios, so that a noisy moment hits both sides alike. What
-was not measured in this run has no row: it is named among the things not run.
+Every function here is pure: results in, rows out. A row's figure is the median of the rounds; a
+ratio is the median of the rounds' own ratios, so that a noisy moment affects both sides. What
+was not measured in this run has no row, and is listed under "Not run".
 """
 import statistics
 
@@ -27,7 +27,7 @@ class Table:
 
 
 def ratio(above, below):
-    """Median of the turns' ratios."""
+    """Median of the rounds' ratios."""
     return statistics.median(a / b for a, b in zip(above, below))
 
 
@@ -36,7 +36,7 @@ def size_text(size):
 
 
 def of(results, bench, **members):
-    """The results of one benchmark whose members are as given."""
+    """The results of one benchmark whose members have these values."""
     return [r for r in results if r["bench"] == bench
             and all(r.get(k) == v for k, v in members.items())]
 
@@ -156,7 +156,7 @@ def scaling_rows(table, results):
 
 
 def direct_rows(table, section, r):
-    """The floor: as many processes that call the compiler themselves, without kiln."""
+    """The floor: the same number of processes that call the compiler without kiln."""
     what = f"processes calling {r['toolchain']} themselves"
     if "direct_not_run" in r:
         table.skip(f"{what} ({section})", r["direct_not_run"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs the benchmarks one after another and prints their figures beside the budgets.
+"""Runs the benchmarks one after another and prints their results with the budgets.
 
 Usage: python3 tests/bench/run.py --bin DIR --work DIR [--quick] [--only NAME]... [--json FILE]
                                   [--markdown FILE]
@@ -18,7 +18,7 @@ import report
 
 PROGRAMS = ("fetch", "batch", "cold", "compile", "first", "start", "store", "disk",
             "sandbox", "tuning")
-PROGRAM_MOST_S = 360
+PROGRAM_MAX_S = 360
 
 
 def parse(argv):
@@ -43,19 +43,19 @@ def machine():
 
 
 def read_results(name, text):
-    """The JSON lines of one benchmark; a line that is cut off is left out."""
+    """The JSON lines of one benchmark; incomplete lines are skipped."""
     results = []
     for line in text.splitlines():
         try:
             results.append(json.loads(line))
         except ValueError:
-            print(f"bench: '{name}' printed something that is no result: {line[:80]}",
+            print(f"bench: '{name}' printed a line that is not a result: {line[:80]}",
                   file=sys.stderr)
     return results
 
 
 def run_program(name, options):
-    """(results, why it did not end well or None)."""
+    """The results, and why it failed or None."""
     program = options.bin / f"bench_{name}"
     if not program.exists():
         return [], f"'{program}' was not built"
@@ -66,11 +66,11 @@ def run_program(name, options):
         command.append("--quick")
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        out, err = child.communicate(timeout=PROGRAM_MOST_S)
+        out, err = child.communicate(timeout=PROGRAM_MAX_S)
     except subprocess.TimeoutExpired:
         child.kill()  # its servers and clients die with it
         out, err = child.communicate()
-        err += f"\nnot done within {PROGRAM_MOST_S} s"
+        err += f"\nstill running after {PROGRAM_MAX_S} s"
     sys.stderr.write(err)
     why = None if child.returncode == 0 else (err.strip().splitlines() or ["no message"])[-1]
     if why is None:

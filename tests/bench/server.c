@@ -20,10 +20,10 @@
 
 #define START_MAX_NS 30000000000u
 #define STOP_MAX_MS 20000
-#define LOOK_AGAIN_NS 200000 /* 0.2 ms: fine beside a start of many milliseconds */
+#define LOOK_AGAIN_NS 200000 /* 0.2 ms: small, compared with a start of many milliseconds */
 
-/* In the child. */
-_Noreturn static void become(const char *const *argv, const char *log, pid_t parent)
+/* Runs in the child process. */
+_Noreturn static void exec_server(const char *const *argv, const char *log, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
@@ -36,21 +36,21 @@ _Noreturn static void become(const char *const *argv, const char *log, pid_t par
     _exit(127);
 }
 
-static enum kiln_code spawn(const char *const *argv, const char *log, pid_t *ret_pid,
-                            struct kiln_err *err)
+static enum kiln_code spawn_server(const char *const *argv, const char *log, pid_t *ret_pid,
+                                   struct kiln_err *err)
 {
     pid_t self = getpid();
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0)
-        become(argv, log, self);
+        exec_server(argv, log, self);
     if (pid < 0)
         return kiln_fail_errno(err, errno, "cannot start '%s'", argv[0]);
     *ret_pid = pid;
     return KILN_OK;
 }
 
-static bool accepts(const char *path)
+static bool accepts_connections(const char *path)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     strcpy(address.sun_path, path);
@@ -65,7 +65,7 @@ static enum kiln_code wait_for_socket(struct server *s, const char *log, struct 
                          "'%s' is too long for a socket: use a work directory with a shorter path",
                          s->socket);
     uint64_t until = clock_monotonic_ns() + START_MAX_NS;
-    while (!accepts(s->socket)) {
+    while (!accepts_connections(s->socket)) {
         if (waitpid(s->pid, NULL, WNOHANG) == s->pid) {
             s->pid = 0;
             return kiln_fail(err, KILN_UNAVAILABLE, "a server ended at once; its log is '%s'", log);
@@ -91,8 +91,8 @@ void server_stop(struct server *s)
     s->pid = 0;
 }
 
-static enum kiln_code below(const struct bench_options *bench, const char *name, const char *leaf,
-                            char path[BENCH_PATH_MAX], struct kiln_err *err)
+static enum kiln_code path_below(const struct bench_options *bench, const char *name,
+                                 const char *leaf, char path[BENCH_PATH_MAX], struct kiln_err *err)
 {
     char both[160];
     snprintf(both, sizeof(both), "%s%s", name, leaf);
@@ -102,14 +102,14 @@ static enum kiln_code below(const struct bench_options *bench, const char *name,
 enum kiln_code kilnd_cache_directory(const struct bench_options *bench, const char *name,
                                      char path[BENCH_PATH_MAX], struct kiln_err *err)
 {
-    enum kiln_code rc = below(bench, name, "/cache", path, err);
+    enum kiln_code rc = path_below(bench, name, "/cache", path, err);
     return rc ? rc : fs_make_directories(path, err);
 }
 
 enum kiln_code kilnd_state_directory(const struct bench_options *bench, const char *name,
                                      char path[BENCH_PATH_MAX], struct kiln_err *err)
 {
-    enum kiln_code rc = below(bench, name, "/state", path, err);
+    enum kiln_code rc = path_below(bench, name, "/state", path, err);
     return rc ? rc : fs_make_directories(path, err);
 }
 
@@ -120,7 +120,7 @@ struct kilnd_paths {
     char config[BENCH_PATH_MAX], log[BENCH_PATH_MAX];
 };
 
-/* An empty configuration, so that this machine's own is not read. */
+/* Writes an empty configuration, so that kilnd does not read this machine's. */
 static enum kiln_code write_config(const char *path, struct kiln_err *err)
 {
     KILN_AUTO(fd) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -146,11 +146,11 @@ static enum kiln_code kilnd_paths(const struct bench_options *bench, const char 
     if (!rc)
         rc = kilnd_cache_directory(bench, name, p->cache, err);
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]) && !rc; i++)
-        rc = below(bench, name, all[i].leaf, all[i].path, err);
+        rc = path_below(bench, name, all[i].leaf, all[i].path, err);
     return rc ? rc : write_config(p->config, err);
 }
 
-static enum kiln_code ping(const char *socket, const char *log, struct kiln_err *err)
+static enum kiln_code ping_server(const char *socket, const char *log, struct kiln_err *err)
 {
     struct kiln_client_options options = { .size = sizeof(options), .socket_path = socket };
     struct kiln_client *client;
@@ -181,11 +181,11 @@ enum kiln_code kilnd_start(const struct bench_options *bench, const struct kilnd
         "2GiB",    "--hot-count", "16384",  "--cache-limit", "64GiB",  NULL,
     };
     uint64_t start = clock_monotonic_ns();
-    rc = spawn(argv, p.log, &s.pid, err);
+    rc = spawn_server(argv, p.log, &s.pid, err);
     if (!rc)
         rc = wait_for_socket(&s, p.log, err);
     if (!rc)
-        rc = ping(s.socket, p.log, err);
+        rc = ping_server(s.socket, p.log, err);
     if (rc)
         return rc;
     s.ready_ns = clock_monotonic_ns() - start;
@@ -206,13 +206,13 @@ enum kiln_code redis_start(const struct bench_options *bench, struct server *ret
         rc = bench_path(bench->work, "redis.log", log, err);
     if (rc)
         return rc;
-    unlink(s.socket); /* one of a run that was killed would look like ours */
+    unlink(s.socket); /* the socket of a killed run would look like the new server's */
     const char *const argv[] = {
         "redis-server", "--port", "0",     "--unixsocket", s.socket,     "--save",  "",
         "--appendonly", "no",     "--dir", bench->work,    "--loglevel", "warning", NULL,
     };
     uint64_t start = clock_monotonic_ns();
-    rc = spawn(argv, log, &s.pid, err);
+    rc = spawn_server(argv, log, &s.pid, err);
     if (!rc)
         rc = wait_for_socket(&s, log, err);
     if (rc)

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Servers of our own for the length of a benchmark: kilnd, redis-server.
+ * Servers that a benchmark starts: kilnd and redis-server.
  *
  * Role       started in the work directory with private sockets, ended by pid
- * Ownership  server_stop ends the process and waits for it; it also dies with its parent
+ * Ownership  server_stop ends the process and waits for it; the server also ends with its parent
  */
 #include "tests/bench/bench.h"
 
@@ -18,30 +18,31 @@ struct server {
 };
 
 struct kilnd_options {
-    const char *name; /* of its directory below the work directory; kept between starts */
-    unsigned workers; /* compilers; 0: as many as CPUs */
+    const char
+        *name; /* name of kilnd's directory below the work directory, which stays between starts */
+    unsigned workers; /* compiler processes; 0: as many as CPUs */
 };
 
-/* Returns when the daemon answered a ping; the sentence names its log. */
+/* Returns when the daemon has answered a ping. The error message names its log. */
 KILN_MUST_CHECK enum kiln_code kilnd_start(const struct bench_options *bench,
                                            const struct kilnd_options *options,
                                            struct server *ret_server, struct kiln_err *err);
-/* The directory that holds that daemon's kernels.db, made if absent. */
+/* The directory of that daemon's kernels.db. It is created if it is absent. */
 KILN_MUST_CHECK enum kiln_code kilnd_cache_directory(const struct bench_options *bench,
                                                      const char *name, char path[BENCH_PATH_MAX],
                                                      struct kiln_err *err);
-/* The directory of its tuning.db, likewise. */
+/* The same for its tuning.db. */
 KILN_MUST_CHECK enum kiln_code kilnd_state_directory(const struct bench_options *bench,
                                                      const char *name, char path[BENCH_PATH_MAX],
                                                      struct kiln_err *err);
-/* KILN_UNAVAILABLE when there is no redis-server here.  Nothing is kept on disk. */
+/* KILN_UNAVAILABLE: this host has no redis-server. Redis stores nothing on disk. */
 KILN_MUST_CHECK enum kiln_code redis_start(const struct bench_options *bench,
                                            struct server *ret_server, struct kiln_err *err);
 /* SIGTERM, SIGKILL after 20 s.  Accepts a server that does not run. */
 void server_stop(struct server *server);
 #define SERVER_AUTO __attribute__((cleanup(server_stop)))
 
-/* Keeps every thread of the server, and threads they start later, on one CPU. */
+/* Pins every thread of the server to one CPU, and thereby threads that start later. */
 KILN_MUST_CHECK enum kiln_code server_pin(const struct server *server, unsigned cpu,
                                           struct kiln_err *err);
 

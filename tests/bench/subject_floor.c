@@ -8,7 +8,7 @@
 struct floor_way {
     const struct subject_ops *ops;
     enum floor_mode mode;
-    bool keep; /* mappings until the pass ends, as libkiln's table does */
+    bool keep; /* keep mappings until the round ends, as libkiln's in-process cache does */
 };
 
 struct floor_subject {
@@ -17,8 +17,8 @@ struct floor_subject {
     const struct content *content; /* borrowed */
     int fd;
     uint8_t *body;     /* owned */
-    size_t reply_size; /* of |body| */
-    void **kept;       /* owned: room for every object of a pass */
+    size_t reply_size; /* size of |body| */
+    void **kept;       /* owned: the mappings of a round */
     size_t kept_count;
 };
 
@@ -81,7 +81,7 @@ static enum kiln_code floor_fetch(struct subject *base, size_t index, struct kil
 {
     struct floor_subject *s = (struct floor_subject *)base;
     struct floor_request request = { .mode = s->way.mode, .first = (uint32_t)index, .count = 1 };
-    struct floor_reply reply = { .body = s->body, .room = s->reply_size };
+    struct floor_reply reply = { .body = s->body, .size = s->reply_size };
     enum kiln_code rc = floor_ask(s->fd, &request, err);
     if (!rc)
         rc = floor_hear(s->fd, &reply, err);
@@ -103,7 +103,8 @@ static enum kiln_code floor_end(struct subject *base, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* FLOOR_SUBJECT(noun, name, socket of the place, mode, keep): one way of using the bare server. */
+/* FLOOR_SUBJECT(noun, name, socket of the place, mode, keep): defines one way to use the bare
+ * server. */
 #define FLOOR_SUBJECT(noun, text, socket, mode_, keep_)                                        \
     static enum kiln_code open_##noun(const struct subject_place *place, struct subject **ret, \
                                       struct kiln_err *err)                                    \

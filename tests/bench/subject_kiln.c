@@ -5,23 +5,23 @@
 
 #include <string.h>
 
-#define TABLE_KEYS 64 /* fetched again and again by the table's variant */
+#define TABLE_KEYS 64 /* the keys that the cached variant fetches repeatedly */
 
 struct kiln_subject {
     struct subject base;
     const struct subject_place *place; /* borrowed */
     struct kiln_client *client;        /* owned */
-    char (*keys)[DIGEST_HEX_SIZE];     /* owned: hexadecimal, made ahead */
-    uint64_t fetches;                  /* of this pass */
+    char (*keys)[DIGEST_HEX_SIZE];     /* owned: all keys in hexadecimal */
+    uint64_t fetches;                  /* of this round */
     bool from_table;
 };
 
-static enum kiln_code failed(const struct kiln_error *error, struct kiln_err *err)
+static enum kiln_code fail_client(const struct kiln_error *error, struct kiln_err *err)
 {
     return kiln_fail(err, (enum kiln_code)error->code, "kiln: %s", error->text);
 }
 
-/* A new client has an empty table, so each object of a pass comes from the daemon. */
+/* A new client has an empty in-process cache, so the daemon serves each object of a round. */
 static enum kiln_code new_client(struct kiln_subject *s, struct kiln_err *err)
 {
     struct kiln_client_options options = {
@@ -33,7 +33,7 @@ static enum kiln_code new_client(struct kiln_subject *s, struct kiln_err *err)
     struct kiln_error error = { 0 };
     if (kiln_client_open(&options, &s->client, &error) ||
         kiln_client_ping(s->client, 0, NULL, &error))
-        return failed(&error, err);
+        return fail_client(&error, err);
     return KILN_OK;
 }
 
@@ -42,7 +42,7 @@ static enum kiln_code fetch_key(struct kiln_subject *s, size_t index, struct kil
     struct kiln_kernel *kernel;
     struct kiln_error error = { 0 };
     if (kiln_kernel_fetch(s->client, s->keys[index], 0, &kernel, &error))
-        return failed(&error, err);
+        return fail_client(&error, err);
     size_t size = kiln_kernel_size(kernel);
     bool whole = size == s->place->content->size;
     if (whole)
@@ -67,16 +67,17 @@ static enum kiln_code kiln_fetch(struct subject *base, size_t index, struct kiln
     return fetch_key(s, index % s->place->content->count, err);
 }
 
-/* The figure is worth nothing when the wrong level answered. */
-static enum kiln_code check_table(struct kiln_subject *s, struct kiln_err *err)
+/* Fails if the daemon answered where the in-process cache should have, or the reverse. */
+static enum kiln_code check_cache_hits(struct kiln_subject *s, struct kiln_err *err)
 {
     struct kiln_status status = { .size = sizeof(status) };
     struct kiln_error error = { 0 };
     if (kiln_client_status(s->client, &status, &error))
-        return failed(&error, err);
+        return fail_client(&error, err);
     uint64_t expected = s->from_table ? s->fetches : 0;
     if (status.cache_hits != expected)
-        return kiln_fail(err, KILN_INVALID, "the table answered %llu of %llu fetches, not %llu",
+        return kiln_fail(err, KILN_INVALID,
+                         "the in-process cache answered %llu of %llu fetches, not %llu",
                          (unsigned long long)status.cache_hits, (unsigned long long)s->fetches,
                          (unsigned long long)expected);
     return KILN_OK;
@@ -85,7 +86,7 @@ static enum kiln_code check_table(struct kiln_subject *s, struct kiln_err *err)
 static enum kiln_code kiln_end(struct subject *base, struct kiln_err *err)
 {
     struct kiln_subject *s = (struct kiln_subject *)base;
-    enum kiln_code rc = check_table(s, err);
+    enum kiln_code rc = check_cache_hits(s, err);
     kiln_client_close(KILN_TAKE(s->client));
     return rc;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * MIOpen's kernel database as its 5.2.3 reads it: one table found by name and arguments, the text
- * spliced into the statement, one bzip2 stream, md5 of the raw bytes in hexadecimal.
+ * Reads MIOpen's kernel database as its version 5.2.3 does: one table selected by name and
+ * arguments, their text spliced into the statement, one bzip2 stream, and the MD5 of the raw bytes
+ * in hexadecimal.
  */
 #include "tests/bench/subject.h"
 
@@ -13,14 +14,14 @@
 #include <string.h>
 
 #define KERNEL_NAME "ConvBench.cl.o"
-#define ARGS_SIZE 1400 /* MIOpen's are 1.3 KB on the average */
+#define ARGS_SIZE 1400 /* MIOpen's have 1.3 KB on average */
 #define MD5_HEX_SIZE 33
 
 struct miopen_subject {
     struct subject base;
     const struct subject_place *place; /* borrowed */
-    sqlite3 *db;                       /* owned; NULL between look-ups when opened afresh */
-    uint8_t *raw;                      /* owned: room for one object */
+    sqlite3 *db;  /* owned; NULL between look-ups in the variant that opens the database for each */
+    uint8_t *raw; /* owned: buffer for one object */
 };
 
 static void args_of(size_t index, char args[ARGS_SIZE])
@@ -64,7 +65,7 @@ static enum kiln_code open_file(const char *path, int flags, sqlite3 **ret_db, s
 
 static void statement_auto(sqlite3_stmt **s) { sqlite3_finalize(*s); }
 
-static bool unpack(struct miopen_subject *s, sqlite3_stmt *row)
+static bool unpack_object(struct miopen_subject *s, sqlite3_stmt *row)
 {
     unsigned size = (unsigned)sqlite3_column_int(row, 2);
     unsigned stored = (unsigned)sqlite3_column_bytes(row, 0);
@@ -91,7 +92,8 @@ static enum kiln_code look_up(struct miopen_subject *s, size_t index, struct kil
     __attribute__((cleanup(statement_auto))) sqlite3_stmt *row = NULL;
     if (sqlite3_prepare_v2(s->db, sql, -1, &row, NULL) || sqlite3_step(row) != SQLITE_ROW)
         return sql_failed(s->db, "find a kernel MIOpen's way", err);
-    return unpack(s, row) ? KILN_OK : kiln_fail(err, KILN_CORRUPT, "kernel %zu is damaged", index);
+    return unpack_object(s, row) ? KILN_OK
+                                 : kiln_fail(err, KILN_CORRUPT, "kernel %zu is damaged", index);
 }
 
 static enum kiln_code fetch_kept(struct subject *base, size_t index, struct kiln_err *err)
@@ -165,7 +167,7 @@ static enum kiln_code open_kept(const struct subject_place *place, struct subjec
     return KILN_OK;
 }
 
-/* ---- writing it ---- */
+/* ---- writing the database ---- */
 
 static const char schema[] =
     "PRAGMA page_size=4096; DROP TABLE IF EXISTS kern_db;"
@@ -177,10 +179,10 @@ static const char schema[] =
 struct filler {
     sqlite3 *db;
     sqlite3_stmt *insert;
-    uint8_t *raw;    /* owned */
-    char *packed;    /* owned */
-    unsigned room;   /* of |packed| */
-    uint64_t stored; /* bytes so far */
+    uint8_t *raw;      /* owned */
+    char *packed;      /* owned */
+    unsigned capacity; /* size of |packed| */
+    uint64_t stored;   /* bytes so far */
 };
 
 static void filler_done(struct filler *f)
@@ -191,11 +193,11 @@ static void filler_done(struct filler *f)
     free(f->packed);
 }
 
-static enum kiln_code insert(struct filler *f, const struct content *content, size_t index,
-                             struct kiln_err *err)
+static enum kiln_code insert_object(struct filler *f, const struct content *content, size_t index,
+                                    struct kiln_err *err)
 {
     char args[ARGS_SIZE], hex[MD5_HEX_SIZE];
-    unsigned packed = f->room;
+    unsigned packed = f->capacity;
     args_of(index, args);
     content_make(content, index, f->raw);
     md5_hex(f->raw, content->size, hex);
@@ -216,9 +218,9 @@ static enum kiln_code insert(struct filler *f, const struct content *content, si
 static enum kiln_code filler_open(struct filler *f, const struct content *content, const char *path,
                                   struct kiln_err *err)
 {
-    f->room = (unsigned)(content->size + content->size / 50 + 1000); /* bzip2's own bound */
+    f->capacity = (unsigned)(content->size + content->size / 50 + 1000); /* bzip2's own bound */
     f->raw = malloc(content->size);
-    f->packed = malloc(f->room);
+    f->packed = malloc(f->capacity);
     if (!f->raw || !f->packed)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot write MIOpen's database");
     enum kiln_code rc = open_file(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, &f->db, err);
@@ -237,7 +239,7 @@ enum kiln_code miopen_fill(const struct content *content, const char *path, doub
     __attribute__((cleanup(filler_done))) struct filler f = { 0 };
     enum kiln_code rc = filler_open(&f, content, path, err);
     for (size_t i = 0; i < content->count && !rc; i++)
-        rc = insert(&f, content, i, err);
+        rc = insert_object(&f, content, i, err);
     if (rc)
         return rc;
     if (sqlite3_exec(f.db, "COMMIT", NULL, NULL, NULL))
@@ -248,7 +250,7 @@ enum kiln_code miopen_fill(const struct content *content, const char *path, doub
 
 const struct subject_ops subject_miopen_kept = {
     .name = "miopen-kept",
-    .turn_max = 100,
+    .round_max = 100,
     .open = open_kept,
     .fetch = fetch_kept,
     .close = miopen_close,
@@ -256,7 +258,7 @@ const struct subject_ops subject_miopen_kept = {
 
 const struct subject_ops subject_miopen_fresh = {
     .name = "miopen-fresh",
-    .turn_max = 100,
+    .round_max = 100,
     .open = open_fresh,
     .fetch = fetch_fresh,
     .close = miopen_close,

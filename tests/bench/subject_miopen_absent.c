@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* In place of subject_miopen.c where the libraries were not there at build time. */
+/* Replaces subject_miopen.c if the build did not find its libraries. */
 #include "tests/bench/subject.h"
 
 enum kiln_code miopen_fill(const struct content *content, const char *path, double *ret_ratio,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* In place of subject_redis.c where the libraries were not there at build time. */
+/* Replaces subject_redis.c if the build did not find its libraries. */
 #include "tests/bench/subject.h"
 
 enum kiln_code redis_fill(const struct content *content, const char *socket, struct kiln_err *err)

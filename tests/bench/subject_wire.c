@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * kiln's fetch without libkiln: what is left between this and the bare descriptor is the
- * daemon's; what is between this and 'kiln' is the library's.
+ * kiln's fetch without libkiln. The difference to the bare descriptor is the daemon's cost; the
+ * difference to 'kiln' is the library's.
  */
 #include "common/messages.h"
 #include "tests/bench/floor.h"
@@ -81,7 +81,7 @@ static enum kiln_code receive_frame(struct wire_subject *s, struct bytes *ret_bo
     return KILN_OK;
 }
 
-static enum kiln_code greet(struct wire_subject *s, struct kiln_err *err)
+static enum kiln_code connect_client(struct wire_subject *s, struct kiln_err *err)
 {
     BUFFER_AUTO struct buffer body;
     buffer_init(&body, 256);
@@ -121,7 +121,7 @@ static enum kiln_code wire_open(const struct subject_place *place, struct subjec
     enum kiln_code rc = s->frame ? floor_connect(place->kiln_socket, &s->fd, err)
                                  : kiln_fail(err, KILN_NO_MEMORY, "cannot open a connection");
     if (!rc)
-        rc = greet(s, err);
+        rc = connect_client(s, err);
     if (rc) {
         wire_close(&s->base);
         return rc;

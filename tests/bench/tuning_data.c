@@ -29,7 +29,7 @@ static enum kiln_code copy_file(int from, int to, bool packed, struct kiln_err *
     return rc ? rc : fs_write_all(to, buffer_view(&content), err);
 }
 
-/* KILN_NOT_FOUND without a sentence when there is no such file. */
+/* KILN_NOT_FOUND without a message if there is no such file. */
 static enum kiln_code take_genuine(const struct tuning_data *data, struct kiln_err *err)
 {
     const char *directory = getenv("KILN_TEST_DATA");
@@ -67,11 +67,11 @@ static enum kiln_code make_file(struct tuning_data *data, struct kiln_err *err)
 
 /* ---- questions ---- */
 
-struct sample { /* of the records, each as likely as any other */
+struct sample { /* a uniform sample of the records */
     struct tuning_data *data;
     uint64_t random;
-    uint64_t fit;   /* records so far that a problem can ask for */
-    uint64_t bytes; /* of their keys and values */
+    uint64_t fit;   /* records read so far whose key is a problem */
+    uint64_t bytes; /* size of their keys and values */
 };
 
 static uint64_t next_random(struct sample *s, uint64_t below)
@@ -114,10 +114,10 @@ static bool on_bad(void *context, uint64_t line, const char *why)
     (void)context;
     (void)line;
     (void)why;
-    return true; /* the importer's business */
+    return true; /* the importer checks it */
 }
 
-static void shuffle(struct sample *s)
+static void shuffle_questions(struct sample *s)
 {
     struct data_question *q = s->data->questions;
     for (size_t i = s->data->question_count; i > 1; i--) {
@@ -156,7 +156,7 @@ static enum kiln_code choose_questions(struct tuning_data *data, struct kiln_err
     if (!data->question_count)
         return kiln_fail(err, KILN_CORRUPT, "'%s' has no records", data->name);
     data->answer_size = (size_t)(sample.bytes / sample.fit);
-    shuffle(&sample);
+    shuffle_questions(&sample);
     return KILN_OK;
 }
 

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * The tuning databases that are measured, and the problems that are looked up in them.
+ * The measured tuning databases, and the problems that are looked up in them.
  *
- * Role       MIOpen's genuine files where KILN_TEST_DATA (or the directory known at build time) has
- *            them, else made-up ones of as many records
- * Ownership  a plain value; lies in memory that processes share
- * Threading  data_prepare: one process, which is worth ending afterwards
+ * Role       MIOpen's genuine files if KILN_TEST_DATA (or the directory known at build time) has
+ *            them, otherwise made-up files with as many records
+ * Ownership  a plain value in shared memory
+ * Threading  one process calls data_prepare, and should exit afterwards
  */
 #include "engine/miopen/problem_key.h"
 #include "engine/miopen/tuning_file.h"
@@ -17,13 +17,13 @@
 
 struct data_question {
     struct problem problem;
-    char key[PROBLEM_KEY_MAX]; /* MIOpen's for it, as it stands in the file */
+    char key[PROBLEM_KEY_MAX]; /* MIOpen's key of the problem, as in the file */
 };
 
 struct tuning_data {
     enum tuning_kind kind;
-    char path[BENCH_PATH_MAX]; /* unpacked, below the work directory */
-    char name[64];             /* MIOpen's for the file */
+    char path[BENCH_PATH_MAX]; /* the unpacked file, below the work directory */
+    char name[64];             /* MIOpen's name of the file */
     bool genuine;
     uint64_t bytes, records, rows; /* rows: entries of all records */
     size_t answer_size;            /* mean bytes of a record's key and value */
@@ -34,6 +34,6 @@ struct tuning_data {
 /* gfx90a68's FindDb of 193 590 records, or gfx906_60's PerfDb of 148 096 rows. */
 KILN_MUST_CHECK enum kiln_code data_prepare(enum tuning_kind kind, const char *work,
                                             struct tuning_data *ret_data, struct kiln_err *err);
-/* Writes made-up ones of that size. */
+/* Writes a made-up database of that size. */
 KILN_MUST_CHECK enum kiln_code data_make_find(const char *path, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code data_make_perf(const char *path, struct kiln_err *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kiln's look-up without the socket: what the daemon does inside. */
+/* kiln's look-up without the socket, as the daemon does it. */
 #include "engine/tuning/tuning.h"
 #include "tests/bench/tuning_way.h"
 

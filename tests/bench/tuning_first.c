@@ -6,27 +6,27 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MORE_QUESTIONS 100u /* after the first, to see whether they add anything */
+#define MORE_QUESTIONS 100u /* asked after the first, to see whether they add memory */
 
-struct first { /* of one process in one round; bytes may shrink */
+struct first { /* of one process in one round; the sizes in bytes may be negative */
     uint64_t ns;
     int64_t resident, own, kept;
-    int64_t more_own; /* by the questions that follow */
+    int64_t more_own; /* what the following questions added */
 };
 
-struct contest {
+struct comparison {
     const struct way_place *place;
     const struct phase_first *ways;
     size_t way_count;
     unsigned processes, rounds;
     struct bench_gate *gate; /* shared */
     struct first *firsts;    /* shared: [round][way][process] */
-    size_t slot;             /* of the fan-out under way: its first process's */
+    size_t slot;             /* the first index of the current fan-out in |firsts| */
 };
 
 /* ---- in a new process ---- */
 
-/* Reads what is asked later, so that its pages are not counted as an answer's. */
+/* Reads all questions, so that their pages do not count for an answer. */
 static void touch_questions(const struct tuning_data *data)
 {
     static volatile uint64_t sum;
@@ -34,7 +34,7 @@ static void touch_questions(const struct tuning_data *data)
         sum = sum + data->questions[i].problem.n + (uint64_t)data->questions[i].key[0];
 }
 
-/* So that the depth of calls is not counted either: any program has been as deep before. */
+/* Grows the stack, so that its pages do not count either. */
 static void touch_stack(void)
 {
     volatile uint8_t deep[64 << 10];
@@ -42,21 +42,22 @@ static void touch_stack(void)
         deep[i] = 1;
 }
 
-static enum kiln_code prepare(const struct contest *c, void **state, struct kiln_err *err)
+static enum kiln_code prepare_process(const struct comparison *c, void **state,
+                                      struct kiln_err *err)
 {
     const struct phase_first *first = &c->ways[c->slot / c->processes % c->way_count];
     struct process_memory memory;
     touch_questions(c->place->data);
     touch_stack();
-    malloc_trim(0); /* what our parent freed would hide what is allocated now */
+    malloc_trim(0); /* memory that the parent freed would hide new allocations */
     enum kiln_code rc = process_memory(&memory, err);
-    if (!rc && first->greeted)
+    if (!rc && first->connected)
         rc = first->way->open(c->place, state, err);
-    return !rc && first->greeted ? first->way->greet(*state, err) : rc;
+    return !rc && first->connected ? first->way->connect(*state, err) : rc;
 }
 
-static enum kiln_code ask_more(const struct contest *c, const struct tuning_way *way, void *state,
-                               struct kiln_err *err)
+static enum kiln_code ask_more(const struct comparison *c, const struct tuning_way *way,
+                               void *state, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
     for (size_t i = 0; i < MORE_QUESTIONS && !rc; i++)
@@ -64,20 +65,23 @@ static enum kiln_code ask_more(const struct contest *c, const struct tuning_way 
     return rc;
 }
 
-static enum kiln_code measure(const struct contest *c, const struct tuning_way *way, void **state,
-                              size_t question, struct first *ret, struct kiln_err *err)
+static enum kiln_code measure_first(const struct comparison *c, const struct tuning_way *way,
+                                    unsigned process, void **state, struct kiln_err *err)
 {
+    const struct tuning_data *data = c->place->data;
+    size_t question = (c->slot + process) * 7 % data->question_count;
+    struct first *ret = &c->firsts[c->slot + process];
     struct process_memory before = { 0 }, after = { 0 }, later = { 0 };
     enum kiln_code rc = process_memory(&before, err);
     uint64_t from = clock_monotonic_ns();
     if (!rc && !*state)
         rc = way->open(c->place, state, err);
     if (!rc)
-        rc = way->ask(*state, &c->place->data->questions[question], err);
+        rc = way->ask(*state, &data->questions[question], err);
     ret->ns = clock_monotonic_ns() - from;
     if (!rc)
         rc = process_memory(&after, err);
-    if (!rc && !way->turn_max)
+    if (!rc && !way->round_max)
         rc = ask_more(c, way, *state, err);
     if (!rc)
         rc = process_memory(&later, err);
@@ -90,19 +94,18 @@ static enum kiln_code measure(const struct contest *c, const struct tuning_way *
     return KILN_OK;
 }
 
-static enum kiln_code be_new(void *context, unsigned process, struct kiln_err *err)
+static enum kiln_code run_new_client(void *context, unsigned process, struct kiln_err *err)
 {
-    const struct contest *c = context;
+    const struct comparison *c = context;
     const struct tuning_way *way = c->ways[c->slot / c->processes % c->way_count].way;
-    size_t question = (c->slot + process) * 7 % c->place->data->question_count;
     void *state = NULL;
-    enum kiln_code rc = prepare(c, &state, err);
+    enum kiln_code rc = prepare_process(c, &state, err);
     if (rc)
         return kiln_while(err, "'%s'", way->name);
     bench_gate_pass(c->gate);
-    rc = measure(c, way, &state, question, &c->firsts[c->slot + process], err);
+    rc = measure_first(c, way, process, &state, err);
     if (!rc)
-        bench_gate_pass(c->gate); /* all hold what they hold at the same time */
+        bench_gate_pass(c->gate); /* all processes hold their memory until all are measured */
     way->close(state);
     return rc;
 }
@@ -129,8 +132,8 @@ static double own_of(const struct first *f) { return (double)f->own / 1024; }
 static double kept_of(const struct first *f) { return (double)f->kept; }
 static double more_of(const struct first *f) { return (double)f->more_own / 1024; }
 
-/* Of each round the processes' median. */
-static struct json *rounds_of(const struct contest *c, size_t way,
+/* For each round, the median over its processes. */
+static struct json *rounds_of(const struct comparison *c, size_t way,
                               double (*of)(const struct first *))
 {
     struct json *array = json_array();
@@ -141,11 +144,11 @@ static struct json *rounds_of(const struct contest *c, size_t way,
     return array;
 }
 
-static enum kiln_code report(const struct contest *c, size_t way, struct kiln_err *err)
+static enum kiln_code report_way(const struct comparison *c, size_t way, struct kiln_err *err)
 {
     struct json *result = phase_result("tuning_first", c->place->data);
     json_set_text(result, "way", c->ways[way].way->name);
-    json_set_bool(result, "greeted", c->ways[way].greeted);
+    json_set_bool(result, "greeted", c->ways[way].connected);
     json_set_u64(result, "processes", c->processes);
     json_set(result, "ms", rounds_of(c, way, ms_of));
     json_set(result, "resident_kib", rounds_of(c, way, resident_of));
@@ -155,33 +158,33 @@ static enum kiln_code report(const struct contest *c, size_t way, struct kiln_er
     return bench_print(result, err);
 }
 
-static enum kiln_code hold(struct contest *c, struct kiln_err *err)
+static enum kiln_code run_comparison(struct comparison *c, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
-    size_t turns = c->rounds * c->way_count;
-    for (size_t i = 0; i < turns && !rc; i++) {
+    size_t fan_outs = c->rounds * c->way_count;
+    for (size_t i = 0; i < fan_outs && !rc; i++) {
         c->slot = i * c->processes;
         rc = bench_gate_init(c->gate, c->processes, err);
         if (!rc)
-            rc = bench_fan_out(c->processes, be_new, c, err);
+            rc = bench_fan_out(c->processes, run_new_client, c, err);
     }
     for (size_t way = 0; way < c->way_count && !rc; way++)
-        rc = report(c, way, err);
+        rc = report_way(c, way, err);
     return rc;
 }
 
 enum kiln_code phase_first(const struct way_place *place, const struct phase_firsts *firsts,
                            struct kiln_err *err)
 {
-    struct contest c = {
+    struct comparison c = {
         .place = place,
         .ways = firsts->ways,
         .way_count = firsts->way_count,
         .processes = firsts->processes,
         .rounds = firsts->rounds,
     };
-    size_t turns = c.rounds * c.way_count;
-    size_t size = sizeof(struct bench_gate) + turns * c.processes * sizeof(struct first);
+    size_t fan_outs = c.rounds * c.way_count;
+    size_t size = sizeof(struct bench_gate) + fan_outs * c.processes * sizeof(struct first);
     void *memory;
     enum kiln_code rc = bench_shared(size, &memory, err);
     if (rc)
@@ -189,7 +192,7 @@ enum kiln_code phase_first(const struct way_place *place, const struct phase_fir
     bench_say("tuning: first answers from '%s', %u at once", place->data->name, c.processes);
     c.gate = memory;
     c.firsts = (struct first *)(c.gate + 1);
-    rc = hold(&c, err);
+    rc = run_comparison(&c, err);
     bench_shared_done(memory, size);
     return rc;
 }

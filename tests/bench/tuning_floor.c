@@ -5,7 +5,7 @@
 struct trip {
     int fd;
     size_t reply_size;
-    uint8_t reply[]; /* of that size */
+    uint8_t reply[]; /* |reply_size| bytes */
 };
 
 static void trip_close(void *state)
@@ -59,7 +59,7 @@ static enum kiln_code make_trip(void *state, const struct data_question *questio
         .mode = t->reply_size > FLOOR_REPLY_SIZE ? FLOOR_INLINE : FLOOR_EMPTY,
         .count = 1,
     };
-    struct floor_reply reply = { .body = t->reply, .room = t->reply_size };
+    struct floor_reply reply = { .body = t->reply, .size = t->reply_size };
     enum kiln_code rc = floor_ask(t->fd, &request, err);
     return rc ? rc : floor_hear(t->fd, &reply, err);
 }

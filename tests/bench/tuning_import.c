@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/wait.h>
 
-struct figures { /* shared with the child; [round] */
+struct results { /* shared with the child; [round] */
     double wc_s[PHASE_ROUNDS_MAX + 1], sort_c_s[PHASE_ROUNDS_MAX + 1], sort_s[PHASE_ROUNDS_MAX + 1];
-    double import_s[PHASE_ROUNDS_MAX + 1]; /* one more than is reported */
+    double import_s[PHASE_ROUNDS_MAX + 1]; /* and the round that is not reported */
     struct tuning_counts counts;
     uint64_t index_bytes;
 };
@@ -18,13 +18,13 @@ struct figures { /* shared with the child; [round] */
 struct job {
     const struct way_place *place;
     const char *state; /* the directory to import into */
-    struct figures *figures;
+    struct results *results;
     unsigned round;
 };
 
-/* ---- programs that everybody has ---- */
+/* ---- wc and sort ---- */
 
-_Noreturn static void become(const char *program, const char *path, const char *locale)
+_Noreturn static void exec_program(const char *program, const char *path, const char *locale)
 {
     int null = open("/dev/null", O_WRONLY);
     if (null < 0 || dup2(null, STDOUT_FILENO) < 0 || (locale && setenv("LC_ALL", locale, 1)))
@@ -33,14 +33,14 @@ _Noreturn static void become(const char *program, const char *path, const char *
     _exit(127);
 }
 
-/* |locale| NULL: ours. */
+/* |locale| NULL: the locale of this process. */
 static enum kiln_code time_program(const char *program, const char *path, const char *locale,
                                    double *ret_s, struct kiln_err *err)
 {
     uint64_t from = clock_monotonic_ns();
     pid_t pid = fork();
     if (pid == 0)
-        become(program, path, locale);
+        exec_program(program, path, locale);
     int status = 0;
     if (pid < 0 || waitpid(pid, &status, 0) != pid)
         return kiln_fail_errno(err, errno, "cannot run '%s'", program);
@@ -53,7 +53,7 @@ static enum kiln_code time_program(const char *program, const char *path, const 
 static enum kiln_code time_programs(const struct job *job, struct kiln_err *err)
 {
     const char *path = job->place->data->path;
-    struct figures *f = job->figures;
+    struct results *f = job->results;
     enum kiln_code rc = time_program("wc", path, NULL, &f->wc_s[job->round], err);
     if (!rc)
         rc = time_program("sort", path, "C", &f->sort_c_s[job->round], err);
@@ -82,9 +82,9 @@ static enum kiln_code import_file(struct tuning *tuning, const struct job *job,
         return rc;
     while (!tuning_job_take(tuning, work))
         ;
-    job->figures->import_s[job->round] = (double)(clock_monotonic_ns() - from) / 1e9;
-    job->figures->counts = *tuning_job_counts(work);
-    job->figures->index_bytes = tuning_stats_of(tuning).mapped_bytes;
+    job->results->import_s[job->round] = (double)(clock_monotonic_ns() - from) / 1e9;
+    job->results->counts = *tuning_job_counts(work);
+    job->results->index_bytes = tuning_stats_of(tuning).mapped_bytes;
     return KILN_OK;
 }
 
@@ -101,7 +101,7 @@ static enum kiln_code import_anew(const struct job *job, struct kiln_err *err)
     return rc ? rc : import_file(tuning, job, err);
 }
 
-/* Processes of their own, so that none starts with the memory of the one before. */
+/* Each import runs in its own process, so that none starts with memory of the one before. */
 static enum kiln_code import_child(void *context, unsigned index, struct kiln_err *err)
 {
     (void)index;
@@ -118,7 +118,7 @@ static enum kiln_code in_child(void *context, unsigned index, struct kiln_err *e
     return rc ? rc : import_anew(job, err);
 }
 
-/* ---- the whole ---- */
+/* ---- rounds and results ---- */
 
 static struct json *numbers(const double *values, unsigned count)
 {
@@ -128,8 +128,8 @@ static struct json *numbers(const double *values, unsigned count)
     return array;
 }
 
-static enum kiln_code report(const struct tuning_data *data, const struct figures *f,
-                             unsigned rounds, struct kiln_err *err)
+static enum kiln_code report_import(const struct tuning_data *data, const struct results *f,
+                                    unsigned rounds, struct kiln_err *err)
 {
     struct json *result = phase_result("tuning_import", data);
     json_set_u64(result, "imported", f->counts.records);
@@ -144,7 +144,7 @@ static enum kiln_code report(const struct tuning_data *data, const struct figure
     return bench_print(result, err);
 }
 
-/* The round that nobody reports. */
+/* An additional round, which is not reported. */
 static enum kiln_code import_for_daemon(struct job *job, const char *state, struct kiln_err *err)
 {
     job->state = state;
@@ -155,17 +155,17 @@ enum kiln_code phase_import(const struct way_place *place, const char *daemon_st
                             unsigned rounds, struct kiln_err *err)
 {
     void *memory;
-    enum kiln_code rc = bench_shared(sizeof(struct figures), &memory, err);
+    enum kiln_code rc = bench_shared(sizeof(struct results), &memory, err);
     if (rc)
         return rc;
     bench_say("tuning: importing '%s', %u rounds", place->data->name, rounds);
-    struct job job = { .place = place, .state = place->state, .figures = memory };
+    struct job job = { .place = place, .state = place->state, .results = memory };
     for (job.round = 0; job.round < rounds && !rc; job.round++)
         rc = bench_fan_out(1, in_child, &job, err);
     if (!rc)
-        rc = report(place->data, memory, rounds, err);
+        rc = report_import(place->data, memory, rounds, err);
     if (!rc)
         rc = import_for_daemon(&job, daemon_state, err);
-    bench_shared_done(memory, sizeof(struct figures));
+    bench_shared_done(memory, sizeof(struct results));
     return rc;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kiln over the socket, by its public header. */
+/* kiln over the socket, through its public API. */
 #include "tests/bench/tuning_way.h"
 
 #include <kiln/tuning.h>
@@ -10,28 +10,28 @@
 #define TIMEOUT_MS 30000
 #define BATCH_MAX 1000u
 
-struct guest {
+struct kiln_state {
     struct kiln_client *client; /* owned */
     enum tuning_kind kind;
     struct tuning_file_name name;
     struct kiln_tuning_options options;
 };
 
-static enum kiln_code failed(const struct kiln_error *error, struct kiln_err *err)
+static enum kiln_code fail_client(const struct kiln_error *error, struct kiln_err *err)
 {
     return kiln_fail(err, (enum kiln_code)error->code, "kiln: %s", error->text);
 }
 
 static void guest_close(void *state)
 {
-    struct guest *g = state;
+    struct kiln_state *g = state;
     if (g)
         kiln_client_close(g->client);
     free(g);
 }
 
-static enum kiln_code connect_guest(struct guest *g, const struct way_place *place,
-                                    struct kiln_err *err)
+static enum kiln_code connect_client(struct kiln_state *g, const struct way_place *place,
+                                     struct kiln_err *err)
 {
     enum kiln_code rc = tuning_file_name_parse(place->data->name, &g->name, err);
     if (rc)
@@ -47,14 +47,14 @@ static enum kiln_code connect_guest(struct guest *g, const struct way_place *pla
                                            .timeout_ms = TIMEOUT_MS,
                                            .name = "bench" };
     struct kiln_error error = { 0 };
-    return kiln_client_open(&options, &g->client, &error) ? failed(&error, err) : KILN_OK;
+    return kiln_client_open(&options, &g->client, &error) ? fail_client(&error, err) : KILN_OK;
 }
 
 static enum kiln_code guest_open(const struct way_place *place, void **ret_state,
                                  struct kiln_err *err)
 {
-    struct guest *g = calloc(1, sizeof(*g));
-    enum kiln_code rc = g ? connect_guest(g, place, err)
+    struct kiln_state *g = calloc(1, sizeof(*g));
+    enum kiln_code rc = g ? connect_client(g, place, err)
                           : kiln_fail(err, KILN_NO_MEMORY, "cannot open a kiln client");
     if (rc)
         guest_close(g);
@@ -63,11 +63,12 @@ static enum kiln_code guest_open(const struct way_place *place, void **ret_state
     return rc;
 }
 
-static enum kiln_code guest_greet(void *state, struct kiln_err *err)
+static enum kiln_code kiln_connect(void *state, struct kiln_err *err)
 {
-    struct guest *g = state;
+    struct kiln_state *g = state;
     struct kiln_error error = { 0 };
-    return kiln_client_ping(g->client, TIMEOUT_MS, NULL, &error) ? failed(&error, err) : KILN_OK;
+    return kiln_client_ping(g->client, TIMEOUT_MS, NULL, &error) ? fail_client(&error, err)
+                                                                 : KILN_OK;
 }
 
 /* ---- look-ups ---- */
@@ -102,7 +103,7 @@ static struct kiln_problem public_of(const struct problem *p)
     return q;
 }
 
-/* Every entry is read, as whoever chooses a solver would. */
+/* Reads every entry, as a program that chooses a solver would. */
 static enum kiln_code read_entries(const struct kiln_tuned *tuned, struct kiln_err *err)
 {
     struct kiln_error error = { 0 };
@@ -110,23 +111,23 @@ static enum kiln_code read_entries(const struct kiln_tuned *tuned, struct kiln_e
     for (unsigned i = 0; i < count; i++) {
         struct kiln_tuned_entry entry = { .size = sizeof(entry) };
         if (kiln_tuned_entry(tuned, i, &entry, &error))
-            return failed(&error, err);
+            return fail_client(&error, err);
     }
     return count ? KILN_OK
                  : kiln_fail(err, KILN_CORRUPT, "'%s' has no entries", kiln_tuned_key(tuned));
 }
 
-static enum kiln_code guest_ask(void *state, const struct data_question *question,
-                                struct kiln_err *err)
+static enum kiln_code kiln_ask(void *state, const struct data_question *question,
+                               struct kiln_err *err)
 {
-    struct guest *g = state;
+    struct kiln_state *g = state;
     struct kiln_problem problem = public_of(&question->problem);
     struct kiln_tuned *tuned;
     struct kiln_error error = { 0 };
     int rc = (g->kind == TUNING_FIND ? kiln_find_get : kiln_perf_get)(g->client, &problem,
                                                                       &g->options, &tuned, &error);
     if (rc)
-        return failed(&error, err);
+        return fail_client(&error, err);
     enum kiln_code read = read_entries(tuned, err);
     kiln_tuned_free(tuned);
     return read;
@@ -137,7 +138,7 @@ enum kiln_code way_kiln_batch(void *state, const struct data_question *questions
 {
     static struct kiln_problem problems[BATCH_MAX];
     static struct kiln_tuned *tuned[BATCH_MAX];
-    struct guest *g = state;
+    struct kiln_state *g = state;
     if (count > BATCH_MAX)
         return kiln_fail(err, KILN_INVALID, "a batch here has at most %u problems", BATCH_MAX);
     for (size_t i = 0; i < count; i++)
@@ -149,7 +150,7 @@ enum kiln_code way_kiln_batch(void *state, const struct data_question *questions
     int rc = (g->kind == TUNING_FIND ? kiln_find_get_batch : kiln_perf_get_batch)(g->client, &batch,
                                                                                   tuned, &error);
     if (rc)
-        return failed(&error, err);
+        return fail_client(&error, err);
     enum kiln_code read = KILN_OK;
     for (size_t i = 0; i < count; i++) {
         if (!read && !tuned[i])
@@ -164,7 +165,7 @@ enum kiln_code way_kiln_batch(void *state, const struct data_question *questions
 const struct tuning_way way_kiln = {
     .name = "kiln",
     .open = guest_open,
-    .greet = guest_greet,
-    .ask = guest_ask,
+    .connect = kiln_connect,
+    .ask = kiln_ask,
     .close = guest_close,
 };

@@ -3,78 +3,83 @@
 
 #include <string.h>
 
-struct turn { /* of one way in one round by one process; in shared memory */
+struct interval { /* of one slot; in shared memory */
     uint64_t begin_ns, end_ns;
 };
 
-struct contest {
+struct comparison {
     const struct way_place *place;
     const struct phase_setting *setting;
     size_t way_count;
-    struct bench_gate *gate; /* shared */
-    struct turn *turns;      /* shared: [round][way][process] */
-    uint64_t *samples;       /* shared: the same, times DATA_QUESTIONS */
+    struct bench_gate *gate;    /* shared */
+    struct interval *intervals; /* shared: [round][way][process] */
+    uint64_t *samples;          /* shared: the same, times DATA_QUESTIONS */
 };
 
-static size_t questions_of(const struct contest *c, size_t way)
+static size_t questions_of(const struct comparison *c, size_t way)
 {
-    size_t most = c->setting->ways[way]->turn_max, all = c->place->data->question_count;
-    return most && most < all ? most : all;
+    size_t limit = c->setting->ways[way]->round_max, all = c->place->data->question_count;
+    return limit && limit < all ? limit : all;
 }
 
-static size_t slot_of(const struct contest *c, size_t round, size_t way, unsigned process)
+struct slot { /* one way in one round by one process */
+    size_t round, way;
+    unsigned process;
+};
+
+static size_t slot_index(const struct comparison *c, const struct slot *s)
 {
-    return (round * c->way_count + way) * c->setting->processes + process;
+    return (s->round * c->way_count + s->way) * c->setting->processes + s->process;
 }
 
 /* ---- in a process ---- */
 
-static enum kiln_code take_turn(const struct contest *c, size_t way, void *state, size_t slot,
-                                unsigned process, struct kiln_err *err)
+static enum kiln_code time_way(const struct comparison *c, const struct slot *slot, void *state,
+                               struct kiln_err *err)
 {
-    const struct tuning_way *ops = c->setting->ways[way];
+    const struct tuning_way *ops = c->setting->ways[slot->way];
     const struct tuning_data *data = c->place->data;
-    struct turn *turn = &c->turns[slot];
-    uint64_t *samples = &c->samples[slot * DATA_QUESTIONS];
-    size_t start = data->question_count * process / c->setting->processes;
-    size_t count = questions_of(c, way);
+    struct interval *interval = &c->intervals[slot_index(c, slot)];
+    uint64_t *samples = &c->samples[slot_index(c, slot) * DATA_QUESTIONS];
+    size_t start = data->question_count * slot->process / c->setting->processes;
+    size_t count = questions_of(c, slot->way);
     enum kiln_code rc = KILN_OK;
     bench_gate_pass(c->gate);
-    turn->begin_ns = clock_monotonic_ns();
+    interval->begin_ns = clock_monotonic_ns();
     for (size_t i = 0; i < count && !rc; i++) {
         uint64_t from = clock_monotonic_ns();
         rc = ops->ask(state, &data->questions[(start + i) % data->question_count], err);
         samples[i] = clock_monotonic_ns() - from;
     }
-    turn->end_ns = clock_monotonic_ns();
+    interval->end_ns = clock_monotonic_ns();
     bench_gate_pass(c->gate);
     return rc ? kiln_while(err, "'%s'", ops->name) : KILN_OK;
 }
 
-static enum kiln_code play(const struct contest *c, void **states, unsigned process,
-                           struct kiln_err *err)
+static enum kiln_code run_rounds(const struct comparison *c, void **states, unsigned process,
+                                 struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
     for (size_t i = 0; i < c->setting->rounds * c->way_count && !rc; i++) {
-        size_t round = i / c->way_count, way = i % c->way_count;
-        rc = take_turn(c, way, states[way], slot_of(c, round, way, process), process, err);
+        const struct slot slot = { i / c->way_count, i % c->way_count, process };
+        rc = time_way(c, &slot, states[slot.way], err);
     }
     return rc;
 }
 
-static enum kiln_code be_client(void *context, unsigned process, struct kiln_err *err)
+static enum kiln_code run_client(void *context, unsigned process, struct kiln_err *err)
 {
-    const struct contest *c = context;
+    const struct comparison *c = context;
     void *states[PHASE_WAYS_MAX] = { NULL };
     enum kiln_code rc = c->setting->cpus == CPUS_ANY ? KILN_OK : bench_pin(0, c->setting->cpu, err);
     for (size_t i = 0; i < c->way_count && !rc; i++) {
         const struct tuning_way *way = c->setting->ways[i];
         rc = way->open(c->place, &states[i], err);
-        if (!rc && way->greet)
-            rc = way->greet(states[i], err);
+        if (!rc && way->connect)
+            rc = way->connect(states[i], err);
     }
     if (!rc)
-        rc = play(c, states, process, err);
+        rc = run_rounds(c, states, process, err);
     for (size_t i = 0; i < c->way_count; i++)
         c->setting->ways[i]->close(states[i]);
     return rc;
@@ -82,25 +87,25 @@ static enum kiln_code be_client(void *context, unsigned process, struct kiln_err
 
 /* ---- results ---- */
 
-struct figure { /* of one way in one round, all processes together */
+struct rates { /* of one way in one round, all processes together */
     double mean_us, p50_us, p99_us, per_s;
 };
 
-static struct figure figure_of(const struct contest *c, size_t round, size_t way)
+static struct rates rates_of(const struct comparison *c, size_t round, size_t way)
 {
     static uint64_t merged[PHASE_PROCESSES_MAX * DATA_QUESTIONS];
     size_t questions = questions_of(c, way), count = 0;
     uint64_t begin = UINT64_MAX, end = 0, sum = 0;
     for (unsigned process = 0; process < c->setting->processes; process++) {
-        size_t slot = slot_of(c, round, way, process);
-        const struct turn *turn = &c->turns[slot];
+        size_t slot = slot_index(c, &(const struct slot){ round, way, process });
+        const struct interval *interval = &c->intervals[slot];
         memcpy(merged + count, &c->samples[slot * DATA_QUESTIONS], questions * sizeof(uint64_t));
         count += questions;
-        sum += turn->end_ns - turn->begin_ns;
-        begin = turn->begin_ns < begin ? turn->begin_ns : begin;
-        end = turn->end_ns > end ? turn->end_ns : end;
+        sum += interval->end_ns - interval->begin_ns;
+        begin = interval->begin_ns < begin ? interval->begin_ns : begin;
+        end = interval->end_ns > end ? interval->end_ns : end;
     }
-    return (struct figure){
+    return (struct rates){
         .mean_us = (double)sum / (double)count / 1e3,
         .p50_us = (double)bench_percentile(merged, count, 0.50) / 1e3,
         .p99_us = (double)bench_percentile(merged, count, 0.99) / 1e3,
@@ -108,12 +113,12 @@ static struct figure figure_of(const struct contest *c, size_t round, size_t way
     };
 }
 
-static enum kiln_code report_way(const struct contest *c, size_t way, struct kiln_err *err)
+static enum kiln_code report_way(const struct comparison *c, size_t way, struct kiln_err *err)
 {
     struct json *mean = json_array(), *p50 = json_array(), *p99 = json_array(),
                 *rate = json_array();
     for (size_t round = 1; round < c->setting->rounds; round++) {
-        struct figure f = figure_of(c, round, way);
+        struct rates f = rates_of(c, round, way);
         json_append(mean, json_number(f.mean_us));
         json_append(p50, json_number(f.p50_us));
         json_append(p99, json_number(f.p99_us));
@@ -131,11 +136,11 @@ static enum kiln_code report_way(const struct contest *c, size_t way, struct kil
     return bench_print(result, err);
 }
 
-static enum kiln_code hold(struct contest *c, struct kiln_err *err)
+static enum kiln_code run_comparison(struct comparison *c, struct kiln_err *err)
 {
     enum kiln_code rc = bench_gate_init(c->gate, c->setting->processes, err);
     if (!rc)
-        rc = bench_fan_out(c->setting->processes, be_client, c, err);
+        rc = bench_fan_out(c->setting->processes, run_client, c, err);
     for (size_t way = 0; way < c->way_count && !rc; way++)
         rc = report_way(c, way, err);
     return rc;
@@ -144,26 +149,26 @@ static enum kiln_code hold(struct contest *c, struct kiln_err *err)
 enum kiln_code phase_look_up(const struct way_place *place, const struct phase_setting *setting,
                              struct kiln_err *err)
 {
-    struct contest c = { .place = place, .setting = setting };
+    struct comparison c = { .place = place, .setting = setting };
     while (setting->ways[c.way_count])
         c.way_count++;
     size_t slots = setting->rounds * c.way_count * setting->processes;
-    size_t turns = sizeof(struct bench_gate) + slots * sizeof(struct turn);
+    size_t intervals = sizeof(struct bench_gate) + slots * sizeof(struct interval);
     size_t samples = slots * DATA_QUESTIONS * sizeof(uint64_t);
     void *front = NULL, *back = NULL;
     bench_say("tuning: look-ups in '%s', %u process%s, CPUs: %s", place->data->name,
               setting->processes, setting->processes > 1 ? "es" : "",
               phase_cpus_name(setting->cpus));
-    enum kiln_code rc = bench_shared(turns, &front, err);
+    enum kiln_code rc = bench_shared(intervals, &front, err);
     if (!rc)
         rc = bench_shared(samples, &back, err);
     if (!rc) {
         c.gate = front;
-        c.turns = (struct turn *)(c.gate + 1);
+        c.intervals = (struct interval *)(c.gate + 1);
         c.samples = back;
-        rc = hold(&c, err);
+        rc = run_comparison(&c, err);
     }
-    bench_shared_done(front, turns);
+    bench_shared_done(front, intervals);
     bench_shared_done(back, samples);
     return rc;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Databases of as many records as AMD's largest, of lines as long as theirs, for machines without
- * them. */
+/* Made-up databases for machines without AMD's files. They have as many records as AMD's largest,
+ * with lines as long. */
 #include "tests/bench/tuning_data.h"
 
 #include "common/fs.h"
@@ -13,14 +13,15 @@
 #define FIND_RECORDS 193590u
 #define FIND_BYTES_MAX (128u << 20)
 #define PERF_RECORDS 99522u
-#define PERF_ROWS 148096u /* so many records have a second row */
+#define PERF_ROWS 148096u /* that many records have a second row */
 
-/* The |index|-th of 884 736 problems, no two alike. */
+/* The |index|-th of 884 736 different problems. */
 static struct problem problem_of(uint32_t index)
 {
     static const uint32_t filters[] = { 1, 3, 5 },
                           types[] = { TYPE_FLOAT32, TYPE_FLOAT16, TYPE_BFLOAT16 };
-    uint32_t rest = (uint32_t)((uint64_t)index * 7919 % 884736); /* a prime: a permutation */
+    uint32_t rest =
+        (uint32_t)((uint64_t)index * 7919 % 884736); /* 7919 is prime, so this is a permutation */
     const uint32_t digits[] = { 3, 3, 8, 3, 16, 16, 16 };
     uint32_t digit[7];
     for (unsigned i = 0; i < 7; i++) {
@@ -46,7 +47,7 @@ static struct problem problem_of(uint32_t index)
 
 static void add_find_line(struct buffer *text, uint32_t index)
 {
-    /* An algorithm of another direction than its key's makes a line that is refused. */
+    /* The importer refuses a line whose algorithm has another direction than its key. */
     static const char *const directions[] = { [DIRECTION_FORWARD] = "Fwd",
                                               [DIRECTION_BACKWARD_DATA] = "BwdData",
                                               [DIRECTION_BACKWARD_WEIGHTS] = "BwdWeights" };

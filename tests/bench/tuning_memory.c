@@ -9,44 +9,45 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* ---- the heap, counted: mallinfo2(3) counts what malloc keeps for reuse as in use ---- */
+/* ---- the heap; not mallinfo2(3), which counts memory that malloc keeps for reuse ---- */
 
-static atomic_uint_fast64_t kept; /* usable bytes of what was asked for and not given back */
+static atomic_uint_fast64_t kept; /* usable bytes of all allocations that were not freed */
 
-/* glibc's own, behind the names that this program takes for itself and its libraries. */
+/* glibc's allocator. This program and its libraries call it through the functions below, which
+ * count. */
 void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t count, size_t size);
+void *__libc_calloc(size_t count_piece, size_t size);
 void *__libc_realloc(void *piece, size_t size);
 void __libc_free(void *piece);
 
-static void *count(void *piece)
+static void *count_piece(void *piece)
 {
     if (piece)
         atomic_fetch_add_explicit(&kept, malloc_usable_size(piece), memory_order_relaxed);
     return piece;
 }
 
-static void uncount(void *piece)
+static void uncount_piece(void *piece)
 {
     if (piece)
         atomic_fetch_sub_explicit(&kept, malloc_usable_size(piece), memory_order_relaxed);
 }
 
-void *malloc(size_t __size) { return count(__libc_malloc(__size)); }
+void *malloc(size_t __size) { return count_piece(__libc_malloc(__size)); }
 
-void *calloc(size_t __nmemb, size_t __size) { return count(__libc_calloc(__nmemb, __size)); }
+void *calloc(size_t __nmemb, size_t __size) { return count_piece(__libc_calloc(__nmemb, __size)); }
 
 void *realloc(void *__ptr, size_t __size)
 {
-    uncount(__ptr);
+    uncount_piece(__ptr);
     void *moved = __libc_realloc(__ptr, __size);
-    count(moved || __size == 0 ? moved : __ptr);
+    count_piece(moved || __size == 0 ? moved : __ptr);
     return moved;
 }
 
 void free(void *__ptr)
 {
-    uncount(__ptr);
+    uncount_piece(__ptr);
     __libc_free(__ptr);
 }
 
@@ -60,7 +61,7 @@ static uint64_t kib_after(const char *text, const char *label)
 
 enum kiln_code process_memory(struct process_memory *ret_memory, struct kiln_err *err)
 {
-    static char text[4096]; /* no allocation may show up in what is measured */
+    static char text[4096]; /* static, because an allocation would be measured */
     KILN_AUTO(fd) int fd = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return kiln_fail_errno(err, errno, "cannot open '/proc/self/smaps_rollup'");

@@ -2,20 +2,20 @@
 #pragma once
 
 /*
- * What the calling process holds in memory.
+ * The memory use of the calling process.
  *
- * Role       counts every piece of the heap: this program's malloc(3) is its own
- * Threading  one thread asks; pieces of any are counted
+ * Role       counts every heap allocation, because it replaces this program's malloc(3)
+ * Threading  one thread calls; allocations of all threads count
  */
 #include "common/err.h"
 
 #include <stdint.h>
 
-struct process_memory { /* bytes; the first two from /proc/self/smaps_rollup, page by page */
+struct process_memory { /* in bytes; the first two are whole pages, from /proc/self/smaps_rollup */
     uint64_t resident;
-    uint64_t own;  /* part of resident that no file backs: what it wrote, heap and stack */
-    uint64_t kept; /* asked of malloc by anyone in it and not given back */
+    uint64_t own;  /* part of resident that no file backs: heap, stack, written pages */
+    uint64_t kept; /* allocated with malloc by any code, and not freed */
 };
-/* Its first call touches pages of its own: call it once ahead of a comparison. */
+/* The first call touches new pages. Call it once before a comparison. */
 KILN_MUST_CHECK enum kiln_code process_memory(struct process_memory *ret_memory,
                                               struct kiln_err *err);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A FindDb as MIOpen reads it: the whole text into a hash map of the process, key -> text of the
- * values, each a string on the heap; a look-up takes the text apart.  Values of the newer dialect,
- * as AMD's largest files have them.
+ * Reads a FindDb as MIOpen does. The whole file goes into a hash map of the process, from the key
+ * to the text of the values, each a string on the heap. A look-up parses that text. Values have the
+ * newer dialect of AMD's largest files.
  *
- * Kinder to MIOpen than its own classes, which go through streams.
+ * This is faster than MIOpen's own classes, which use streams.
  */
 #include "tests/bench/tuning_way.h"
 
@@ -13,12 +13,12 @@
 #include <stdio.h>
 #include <string.h>
 
-struct text { /* as std::string */
+struct text { /* like std::string */
     char *data;
     size_t size;
 };
 
-struct node { /* as one of std::unordered_map<string, {line, string}> */
+struct node { /* like a node of std::unordered_map<string, {line, string}> */
     struct node *next;
     uint64_t hash;
     struct text key, values;
@@ -67,7 +67,7 @@ static struct node *find_node(const struct map *m, const char *key, size_t size,
     return n;
 }
 
-static bool grow(struct map *m)
+static bool grow_map(struct map *m)
 {
     size_t count = m->bucket_count ? 2 * m->bucket_count : 16;
     struct node **buckets = calloc(count, sizeof(struct node *));
@@ -86,7 +86,7 @@ static bool grow(struct map *m)
     return true;
 }
 
-/* False when out of memory; the first of two equal keys counts. */
+/* False: out of memory. The first of two equal keys counts. */
 static bool add_line(struct map *m, const char *line, size_t size, size_t number)
 {
     const char *equals = memchr(line, '=', size);
@@ -96,7 +96,7 @@ static bool add_line(struct map *m, const char *line, size_t size, size_t number
     uint64_t hash = bytes_hash(bytes_of(line, key_size), 0);
     if (find_node(m, line, key_size, hash))
         return true;
-    if (m->count == m->bucket_count && !grow(m))
+    if (m->count == m->bucket_count && !grow_map(m))
         return false;
     struct node *n = calloc(1, sizeof(*n));
     if (!n)
@@ -111,15 +111,15 @@ static bool add_line(struct map *m, const char *line, size_t size, size_t number
            copy_text(equals + 1, size - key_size - 1, &n->values);
 }
 
-static enum kiln_code load(struct map *m, const char *path, struct kiln_err *err)
+static enum kiln_code load_file(struct map *m, const char *path, struct kiln_err *err)
 {
     FILE *file = fopen(path, "re");
     if (!file)
         return kiln_fail_errno(err, errno, "cannot open '%s'", path);
     KILN_AUTO(mem) char *line = NULL;
-    size_t room = 0, number = 0;
+    size_t capacity = 0, number = 0;
     enum kiln_code rc = KILN_OK;
-    for (ssize_t n; !rc && (n = getline(&line, &room, file)) > 0;) {
+    for (ssize_t n; !rc && (n = getline(&line, &capacity, file)) > 0;) {
         size_t size = (size_t)n - (line[n - 1] == '\n');
         if (!add_line(m, line, size, ++number))
             rc = kiln_fail(err, KILN_NO_MEMORY, "cannot hold line %zu of '%s'", number, path);
@@ -132,8 +132,8 @@ static enum kiln_code map_open(const struct way_place *place, void **ret_state,
                                struct kiln_err *err)
 {
     struct map *m = calloc(1, sizeof(*m));
-    enum kiln_code rc =
-        m ? load(m, place->data->path, err) : kiln_fail(err, KILN_NO_MEMORY, "cannot make a map");
+    enum kiln_code rc = m ? load_file(m, place->data->path, err)
+                          : kiln_fail(err, KILN_NO_MEMORY, "cannot make a map");
     if (rc) {
         map_close(m);
         return rc;
@@ -144,13 +144,13 @@ static enum kiln_code map_open(const struct way_place *place, void **ret_state,
 
 /* ---- a look-up ---- */
 
-struct found { /* one entry, its strings on the heap as MIOpen's */
+struct found { /* one entry, with its strings on the heap, like MIOpen's */
     struct text id, values;
     double time_ms;
     unsigned long long workspace;
 };
 
-/* "solver:time,workspace,algorithm": numbers are read, the words kept. */
+/* "solver:time,workspace,algorithm": parses the numbers and copies the names. */
 static bool take_entry(const char *at, size_t size, struct found *ret)
 {
     const char *colon = memchr(at, ':', size);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A PerfDb as MIOpen asks it: its SQLite schema, a statement made for each look-up that joins
- * config and perf_db, values bound as text, every row of the config copied out.
+ * Queries a PerfDb as MIOpen does, with its SQLite schema. Each look-up prepares a statement that
+ * joins config and perf_db, binds values as text, and copies every row of the config.
  *
- * SQLite finds the config by its index and then scans all of perf_db, which has none by config.
+ * SQLite finds the config by its index and then scans all of perf_db, which has no index by config.
  */
 #include "tests/bench/tuning_way.h"
 
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define COLUMNS 24u
-#define SLOW_TURN 40 /* look-ups of some milliseconds each */
+#define SLOW_TURN 40 /* look-ups in a round; each takes some milliseconds */
 
 #define PERF_DB_NUMBER(name) #name,
 #define PERF_DB_TEXT(name) #name,
@@ -26,7 +26,7 @@ _Static_assert(sizeof(columns) / sizeof(columns[0]) == COLUMNS, "as many as the 
 
 struct perf {
     const char *path; /* borrowed */
-    sqlite3 *db;      /* owned; NULL between look-ups when opened afresh */
+    sqlite3 *db; /* owned; NULL between look-ups in the variant that opens the database for each */
     char sql[2048];
 };
 
@@ -92,7 +92,7 @@ static enum kiln_code kept_open(const struct way_place *place, void **ret_state,
 
 static void statement_auto(sqlite3_stmt **s) { sqlite3_finalize(*s); }
 
-/* A PerfDb key is its config's columns, joined by 'x'. */
+/* A PerfDb key has the columns of its config, joined by 'x'. */
 static bool bind_key(sqlite3_stmt *statement, const char *key)
 {
     const char *at = key;
@@ -145,7 +145,7 @@ static enum kiln_code fresh_ask(void *state, const struct data_question *questio
 
 const struct tuning_way way_miopen_perf_kept = {
     .name = "miopen-kept",
-    .turn_max = SLOW_TURN,
+    .round_max = SLOW_TURN,
     .open = kept_open,
     .ask = kept_ask,
     .close = perf_close,
@@ -153,7 +153,7 @@ const struct tuning_way way_miopen_perf_kept = {
 
 const struct tuning_way way_miopen_perf_fresh = {
     .name = "miopen-fresh",
-    .turn_max = SLOW_TURN,
+    .round_max = SLOW_TURN,
     .open = fresh_open,
     .ask = fresh_ask,
     .close = perf_close,

@@ -30,7 +30,7 @@ static atomic_bool is_over, has_failed;
 static struct kiln_client *parents; /* the first client, which children inherit */
 
 /* The engine opens with the first client and closes with the last one. */
-static int ask(struct kiln_error *err)
+static int ask_engine(struct kiln_error *err)
 {
     struct kiln_client *client = NULL;
     int rc = kiln_client_open(NULL, &client, err);
@@ -44,7 +44,7 @@ static void *go_on_asking(void *unused)
 {
     struct kiln_error err = { 0 };
     while (!atomic_load(&is_over) && !atomic_load(&has_failed)) {
-        if (ask(&err) == 0)
+        if (ask_engine(&err) == 0)
             continue;
         fprintf(stderr, "forks: the engine does not answer a thread: %s\n", err.text);
         atomic_store(&has_failed, true);
@@ -61,7 +61,7 @@ static int be_child_of_quiet_parent(void)
         return 1;
     }
     kiln_client_close(parents);
-    if (ask(&err) == 0)
+    if (ask_engine(&err) == 0)
         return ANSWERED;
     fprintf(stderr, "forks: a child's engine does not answer: %s\n", err.text);
     return 1;
@@ -71,7 +71,7 @@ static int be_child_of_busy_parent(void)
 {
     struct kiln_error err = { 0 };
     alarm(CHILD_S);
-    int rc = ask(&err);
+    int rc = ask_engine(&err);
     if (rc == 0)
         return ANSWERED;
     if (rc == KILN_E_UNAVAILABLE && strstr(err.text, "forked while another thread"))
@@ -80,8 +80,9 @@ static int be_child_of_busy_parent(void)
     return 1;
 }
 
-/* How many of |count| children end with TOLD; -1 if one failed in another way. */
-static long fork_many(unsigned long count, int (*be_child)(void))
+/* How many of |count| children reported that they were forked during a call; -1 if one failed in
+ * another way. */
+static long fork_many(unsigned long count, int (*run_child)(void))
 {
     long reported = 0;
     for (unsigned long n = 0; n < count; n++) {
@@ -89,7 +90,7 @@ static long fork_many(unsigned long count, int (*be_child)(void))
         usleep((unsigned)(n * STEP_US % PAUSES_US));
         pid_t child = fork();
         if (child == 0)
-            _exit(be_child());
+            _exit(run_child());
         bool has_ended = child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status);
         if (!has_ended || (WEXITSTATUS(status) != ANSWERED && WEXITSTATUS(status) != REPORTED)) {
             fprintf(stderr, "forks: child %lu ended with wait status %#x\n", n, (unsigned)status);
@@ -154,7 +155,7 @@ int main(int argc, char **argv)
     if (reported < 0)
         return 1;
     printf("%lu children of fork had their answers; of %lu that were forked while others asked, "
-           "%ld were told so\n",
+           "%ld reported it\n",
            count, count, reported);
     return 0;
 }

@@ -49,7 +49,8 @@ static struct kiln_problem public_form(const struct problem *p)
     return to;
 }
 
-static bool keep(struct kiln_client *client, const struct kiln_problem *problem, const char *id)
+static bool keep_record(struct kiln_client *client, const struct kiln_problem *problem,
+                        const char *id)
 {
     static const char *const algorithms[] = { "miopenConvolutionFwdAlgoDirect",
                                               "miopenConvolutionBwdDataAlgoDirect",
@@ -83,7 +84,7 @@ static bool look_up(struct kiln_client *client, const char *kind, const char *id
     }
     const struct kiln_problem p = public_form(&problem);
     if (strcmp(kind, "keep") == 0)
-        return keep(client, &p, id);
+        return keep_record(client, &p, id);
     const struct kiln_tuning_options options = { .size = sizeof(options), .database_id = id };
     struct kiln_tuned *tuned = NULL;
     struct kiln_error err = { 0 };

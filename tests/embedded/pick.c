@@ -12,19 +12,19 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool parse(bool is_find, struct bytes key, struct problem *ret_problem)
+static bool parse_line(bool is_find, struct bytes key, struct problem *ret_problem)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
     return (is_find ? find_key_parse(key, ret_problem, &ignored)
                     : perf_key_parse(key, ret_problem, &ignored)) == KILN_OK;
 }
 
-static void print(const char *kind, const char *id, struct bytes key, bool changes)
+static void print_line(const char *kind, const char *id, struct bytes key, bool changes)
 {
     struct problem problem;
     char text[PROBLEM_KEY_MAX];
     bool is_find = strcmp(kind, "find") == 0;
-    if (!parse(is_find, key, &problem))
+    if (!parse_line(is_find, key, &problem))
         return; /* a key that is no problem of kiln, stored verbatim */
     problem.n += changes ? 1 : 0;
     size_t size = is_find ? find_key_write(&problem, text) : perf_key_write(&problem, text);
@@ -46,7 +46,7 @@ int main(int argc, char **argv)
         uint64_t place = ((uint64_t)rand_r(&seed) << 16 | (unsigned)rand_r(&seed) % 65536) %
                          tuning_index_count(index);
         if (tuning_index_at(index, place, &record))
-            print(argv[1], argv[2], record.key, i % 10 == 9);
+            print_line(argv[1], argv[2], record.key, i % 10 == 9);
     }
     tuning_index_destroy(index);
     return 0;

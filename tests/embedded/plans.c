@@ -17,7 +17,7 @@ struct question {
     unsigned problems, objects;
 };
 
-static int take(struct question *q, const struct kiln_problem *problem, struct kiln_error *err)
+static int take_plan(struct question *q, const struct kiln_problem *problem, struct kiln_error *err)
 {
     const struct kiln_plan_options options = { .size = sizeof(options),
                                                .target = q->target,
@@ -44,7 +44,7 @@ static int take_line(struct question *q, const char *text, struct kiln_error *er
     if (rc == KILN_E_NOT_FOUND)
         return KILN_E_OK; /* a comment */
     for (unsigned i = 0; !rc && i < line.count; i++)
-        rc = take(q, &line.problems[i], err);
+        rc = take_plan(q, &line.problems[i], err);
     return rc;
 }
 

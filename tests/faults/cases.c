@@ -16,9 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A case takes less than a second; sanitizers on a loaded machine take their time. */
+/* A case takes less than a second, but much longer with sanitizers under load. */
 #define CASE_SECONDS 120
-/* Nothing is struck there. */
+/* A place where no fault is injected. */
 #define NO_PLACE 0u
 
 const struct fault_kind fault_kinds[FAULT_KINDS] = {
@@ -81,37 +81,38 @@ void fault_case_plan(const struct fault_case *c, unsigned at, struct fault_plan 
     snprintf(c->report->where, sizeof(c->report->where), "nothing yet");
 }
 
-bool fault_case_next(const struct fault_case *c, const struct fault_plan *plan, bool struck)
+bool fault_case_next(const struct fault_case *c, const struct fault_plan *plan, bool injected)
 {
     struct case_report *r = c->report;
-    snprintf(r->where, sizeof(r->where), "%s", struck ? plan->where : "nothing");
+    snprintf(r->where, sizeof(r->where), "%s", injected ? plan->where : "nothing");
     if (plan->notes_steps) {
         r->step_count = plan->step_count;
         memcpy(r->steps, plan->steps, sizeof(r->steps));
     }
-    r->tried += struck;
-    r->passed = !struck;
-    return struck && r->tried < c->count;
+    r->tried += injected;
+    r->passed = !injected;
+    return injected && r->tried < c->count;
 }
 
 /* ---- the program ---- */
 
-struct wish {
-    unsigned every;   /* 1: each place */
-    unsigned memory;  /* the same of allocations, of which there are thousands; 0: as |every| */
-    unsigned most;    /* cases of one operation and fault; 0: no end */
+struct case_options {
+    unsigned every;   /* try every n-th place; 1: each */
+    unsigned memory;  /* the same for allocations, of which there are thousands; 0: like |every| */
+    unsigned most;    /* most cases of one operation and fault; 0: no limit */
     unsigned from;    /* the first place */
-    const char *only; /* "operation", "operation:fault", ":fault", or some, by commas; NULL: all */
+    const char *only; /* "operation", "operation:fault", ":fault", or several, separated by commas;
+                         NULL: all */
     bool keep_going;
-    bool keep;        /* directories of lost cases */
-    bool must_strike; /* an operation that was not struck at all has shown nothing */
+    bool keep;        /* keep directories of lost cases */
+    bool must_inject; /* fail if no fault was injected into an operation */
 };
 
-struct sum {
+struct case_counts {
     unsigned tried, lost;
 };
 
-static void say_end(const struct fault_case *c, int status, int output)
+static void print_lost_case(const struct fault_case *c, int status, int output)
 {
     char text[4096];
     ssize_t got = pread(output, text, sizeof(text) - 1, 0);
@@ -125,7 +126,7 @@ static void say_end(const struct fault_case *c, int status, int output)
     fprintf(stderr, "\n%s\n", text);
 }
 
-static void survives(void **state)
+static void survive_case(void **state)
 {
     const struct fault_case *c = *state;
     c->operation->run(c);
@@ -140,12 +141,12 @@ static void run_child(const struct fault_case *c, int output)
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     alarm(CASE_SECONDS);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(survives, (void *)(uintptr_t)c),
+        cmocka_unit_test_prestate(survive_case, (void *)(uintptr_t)c),
     };
     exit(cmocka_run_group_tests_name(c->operation->name, tests, NULL, NULL));
 }
 
-/* Whether all its places were survived. */
+/* True if the operation survived all places of the case. */
 static bool run_case(const struct fault_case *c, bool keep)
 {
     int status = 0;
@@ -158,98 +159,102 @@ static bool run_case(const struct fault_case *c, bool keep)
         run_child(c, output);
     if (child < 0 || waitpid(child, &status, 0) != child)
         abort();
-    kill(-child, SIGKILL); /* what it left behind */
+    kill(-child, SIGKILL); /* processes that the case left behind */
     bool survived = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     if (!survived)
-        say_end(c, status, output);
+        print_lost_case(c, status, output);
     if (!survived && *c->report->directory && !keep)
         fs_remove_tree(AT_FDCWD, c->report->directory);
     close(output);
     return survived;
 }
 
-static void say_sum(const struct fault_case *c, const struct wish *w, const struct sum *sum)
+static void print_counts(const struct fault_case *c, const struct case_options *w,
+                         const struct case_counts *case_counts)
 {
     printf("{\"operation\":\"%s\",\"fault\":\"%s\",\"every\":%u,\"tried\":%u,\"survived\":%u,"
            "\"lost\":%u,\"passed\":%s}\n",
-           c->operation->name, c->kind->name, w->every, sum->tried, sum->tried - sum->lost,
-           sum->lost, c->report->passed ? "true" : "false");
+           c->operation->name, c->kind->name, w->every, case_counts->tried,
+           case_counts->tried - case_counts->lost, case_counts->lost,
+           c->report->passed ? "true" : "false");
     fflush(stdout);
 }
 
-/* Tries places until the operation passes; |c| has the first. */
-static void try_places(struct fault_case *c, const struct wish *w, struct sum *sum)
+/* Tries places until no fault is injected. |c| has the first place. */
+static void try_places(struct fault_case *c, const struct case_options *w,
+                       struct case_counts *case_counts)
 {
     struct case_report *report = c->report;
     unsigned at_once = c->operation->at_once;
     bool one = fault_is_deadly(c->kind) || !at_once;
-    while (!w->most || sum->tried < w->most) {
+    while (!w->most || case_counts->tried < w->most) {
         *report = (struct case_report){ .tried = 0 };
         c->count = one ? 1 : at_once;
-        if (w->most && c->count > w->most - sum->tried)
-            c->count = w->most - sum->tried;
+        if (w->most && c->count > w->most - case_counts->tried)
+            c->count = w->most - case_counts->tried;
         bool survived = run_case(c, w->keep);
-        sum->tried += report->tried + (survived ? 0 : 1);
-        sum->lost += survived ? 0 : 1;
+        case_counts->tried += report->tried + (survived ? 0 : 1);
+        case_counts->lost += survived ? 0 : 1;
         if ((survived && report->passed) || (!survived && !w->keep_going))
             return;
         c->first = report->at + w->every;
     }
 }
 
-/* Finds the names of all steps, and kills at the first of each.  Which names there are may differ a
- * little from run to run: a step that is not taken is no case. */
-static void try_steps(struct fault_case *c, const struct wish *w, struct sum *sum)
+/* Finds the names of all steps, and kills at the first call of each. The names may differ a little
+ * from run to run; a step that does not occur is not a case. */
+static void try_steps(struct fault_case *c, const struct case_options *w,
+                      struct case_counts *case_counts)
 {
     struct case_report *report = c->report;
     *report = (struct case_report){ .tried = 0 };
     c->count = 1;
     c->first = NO_PLACE;
     if (!run_case(c, w->keep)) {
-        sum->tried = sum->lost = 1;
+        case_counts->tried = case_counts->lost = 1;
         return;
     }
     for (unsigned at = w->from; at <= report->step_count; at++) {
-        if (w->most && sum->tried == w->most)
+        if (w->most && case_counts->tried == w->most)
             return;
         c->first = at;
         report->tried = 0;
         report->directory[0] = '\0';
         bool survived = run_case(c, w->keep);
-        sum->tried += survived ? report->tried : 1;
-        sum->lost += survived ? 0 : 1;
+        case_counts->tried += survived ? report->tried : 1;
+        case_counts->lost += survived ? 0 : 1;
         if (!survived && !w->keep_going)
             return;
     }
     report->passed = true;
 }
 
-/* How many of its cases were lost. */
+/* Returns how many cases were lost. */
 static unsigned run_kind(const struct operation *operation, const struct fault_kind *kind,
-                         const struct wish *w, struct case_report *report)
+                         const struct case_options *w, struct case_report *report)
 {
-    struct wish wish = *w;
+    struct case_options case_options = *w;
     struct fault_case c = {
         .operation = operation, .kind = kind, .first = w->from, .every = w->every, .report = report
     };
-    struct sum sum = { 0, 0 };
+    struct case_counts case_counts = { 0, 0 };
     if (kind->calls == FAULT_MEMORY && w->memory)
-        wish.every = c.every = w->memory;
+        case_options.every = c.every = w->memory;
     if (kind == &fault_kinds[KIND_STEP]) {
-        wish.every = 1;
-        try_steps(&c, &wish, &sum);
+        case_options.every = 1;
+        try_steps(&c, &case_options, &case_counts);
     } else {
-        try_places(&c, &wish, &sum);
+        try_places(&c, &case_options, &case_counts);
     }
-    say_sum(&c, &wish, &sum);
-    if (!w->must_strike || sum.tried > 0)
-        return sum.lost;
+    print_counts(&c, &case_options, &case_counts);
+    if (!w->must_inject || case_counts.tried > 0)
+        return case_counts.lost;
     fprintf(stderr, "IDLE %s:%s: nothing was struck\n", operation->name, kind->name);
     return 1;
 }
 
-/* |wanted|, of |size| bytes: "operation", "operation:fault" or ":fault". */
-static bool is_meant(const char *wanted, size_t size, const char *operation, const char *kind)
+/* |wanted| has |size| bytes: "operation", "operation:fault" or ":fault". */
+static bool is_selected(const char *wanted, size_t size, const char *operation, const char *kind)
 {
     const char *colon = memchr(wanted, ':', size);
     size_t named = colon ? (size_t)(colon - wanted) : size;
@@ -259,19 +264,19 @@ static bool is_meant(const char *wanted, size_t size, const char *operation, con
     return !colon || (strlen(kind) == rest && strncmp(kind, colon + 1, rest) == 0);
 }
 
-static bool is_wanted(const struct wish *w, const char *operation, const char *kind)
+static bool is_wanted(const struct case_options *w, const char *operation, const char *kind)
 {
     const char *at = w->only;
     while (at) {
         size_t size = strcspn(at, ",");
-        if (is_meant(at, size, operation, kind))
+        if (is_selected(at, size, operation, kind))
             return true;
         at = at[size] ? at + size + 1 : NULL;
     }
     return !w->only;
 }
 
-/* A test that names nothing would show nothing. */
+/* A wrong name would select no case and pass. */
 static bool all_are_known(const char *only, const struct operation *operations)
 {
     for (const char *at = only; at; at = *at ? at + 1 : NULL) {
@@ -279,10 +284,10 @@ static bool all_are_known(const char *only, const struct operation *operations)
         bool is_known = false;
         for (const struct operation *o = operations; o->name; o++)
             for (unsigned k = 0; k < FAULT_KINDS; k++)
-                is_known |= o->kinds & BIT(k) && is_meant(at, size, o->name, fault_kinds[k].name);
+                is_known |=
+                    o->kinds & BIT(k) && is_selected(at, size, o->name, fault_kinds[k].name);
         if (!is_known) {
-            fprintf(stderr, "--only: there is no '%.*s' (--list says what there is)\n", (int)size,
-                    at);
+            fprintf(stderr, "--only: there is no '%.*s'; --list prints all\n", (int)size, at);
             return false;
         }
         at += size;
@@ -290,7 +295,7 @@ static bool all_are_known(const char *only, const struct operation *operations)
     return true;
 }
 
-static int usage(const char *program)
+static int print_usage(const char *program)
 {
     fprintf(stderr,
             "usage: %s [--every N] [--memory-every N] [--from N] [--most N] "
@@ -299,7 +304,7 @@ static int usage(const char *program)
     return 2;
 }
 
-static int list(const struct operation *operations)
+static int list_operations(const struct operation *operations)
 {
     for (const struct operation *o = operations; o->name; o++)
         for (unsigned k = 0; k < FAULT_KINDS; k++)
@@ -323,7 +328,7 @@ int fault_cases_main(int argc, char **argv, const struct operation *operations)
         { "list", no_argument, NULL, 'l' },        { "keep", no_argument, NULL, 'k' },
         { "must-strike", no_argument, NULL, 's' }, { NULL, 0, NULL, 0 },
     };
-    struct wish w = { .every = 1, .from = 1 };
+    struct case_options w = { .every = 1, .from = 1 };
     for (int o; (o = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         switch (o) {
         case 'e': w.every = number_of(optarg); break;
@@ -333,9 +338,9 @@ int fault_cases_main(int argc, char **argv, const struct operation *operations)
         case 'o': w.only = optarg; break;
         case 'g': w.keep_going = true; break;
         case 'k': w.keep = true; break;
-        case 's': w.must_strike = true; break;
-        case 'l': return list(operations);
-        default: return usage(argv[0]);
+        case 's': w.must_inject = true; break;
+        case 'l': return list_operations(operations);
+        default: return print_usage(argv[0]);
         }
     }
     if (!all_are_known(w.only, operations))

@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * Cases of a fault: one operation, one kind of fault, one place where it strikes.
+ * Fault cases: one operation, one kind of fault, and one place where the fault is injected.
  *
- * Role       runs each case in a process of its own, with a limit of time, for the first place, the
- *            second and so on until the operation passes unstruck; prints what was tried and lost
- * Ownership  a case's process removes its directory; nothing outlives it
+ * Role       runs each case in a separate process with a time limit, for the first place, the
+ *            second, and so on, until no fault is injected; prints how many cases were tried and
+ *            lost
+ * Ownership  a case's process removes its directory; all processes of a case end with it
  * Threading  one thread; cases run one after the other
  */
 #include "tests/faults/plan.h"
@@ -19,10 +20,10 @@ struct fault_kind {
     enum fault_action action;
     int error;
     bool onwards;
-    const char *path; /* only of such files; NULL: of all */
+    const char *path; /* only files with this in their path; NULL: all */
 };
 
-/* Places in fault_kinds. */
+/* Indices of fault_kinds. */
 enum {
     KIND_MEMORY,
     KIND_MEMORY_ON,
@@ -45,8 +46,8 @@ enum {
     KIND_PROCESS,
     KIND_KILL,
     KIND_TEAR,
-    KIND_STEP,  /* its places are names of crash points, which a first run without faults finds */
-    KIND_POWER, /* no call: the power goes at a moment of a log (lossy_vfs.h) */
+    KIND_STEP,  /* places are names of crash points, found by a first run without faults */
+    KIND_POWER, /* not a call: power fails at an entry of a log (lossy_vfs.h) */
     FAULT_KINDS
 };
 extern const struct fault_kind fault_kinds[FAULT_KINDS];
@@ -63,12 +64,12 @@ extern const struct fault_kind fault_kinds[FAULT_KINDS];
 #define KINDS_OF_DEATH (BIT(KIND_KILL) | BIT(KIND_TEAR) | BIT(KIND_STEP))
 
 struct case_report {     /* shared with the case's process */
-    unsigned tried;      /* places that were struck */
-    bool passed;         /* the operation passed, unstruck */
-    unsigned at;         /* the place under way */
-    char where[256];     /* what was struck there */
-    char directory[96];  /* removed after a lost case; "": none */
-    unsigned step_count; /* of KIND_STEP: place n is steps[n - 1] */
+    unsigned tried;      /* places where a fault was injected */
+    bool passed;         /* the operation ran without an injected fault */
+    unsigned at;         /* the current place */
+    char where[256];     /* the call that failed there */
+    char directory[96];  /* removed after a lost case; "": there is none */
+    unsigned step_count; /* for KIND_STEP: place n is steps[n - 1] */
     char steps[FAULT_STEPS_MAX][FAULT_STEP_SIZE];
 };
 
@@ -76,29 +77,31 @@ struct fault_case {
     const struct operation *operation;
     const struct fault_kind *kind;
     unsigned first, every; /* places: first, first + every, ... */
-    unsigned count;        /* at most so many */
+    unsigned count;        /* the maximum number of places */
     struct case_report *report;
 };
 
 struct operation {
     const char *name;
-    unsigned kinds;   /* which faults: bits of their places */
-    unsigned at_once; /* places that one process tries, where it is not killed; 0: 1 */
-    /* Tries the case's places.  A lost one is a failed assertion or any other end but to return. */
+    unsigned kinds;   /* bits of the kinds of faults to inject */
+    unsigned at_once; /* how many places one process tries, unless it is killed; 0: one */
+    /* Tries the case's places. The case is lost unless this function returns. */
     void (*run)(const struct fault_case *c);
     const void *context;
 };
 
-/* Short reads and writes, calls that were interrupted: whoever calls has to take them, and ends as
- * if nothing had been. */
+/* True for short reads and writes and interrupted calls. Callers must handle them, and succeed as
+ * without a fault. */
 bool fault_is_harmless(const struct fault_kind *kind);
-/* The process that is struck is killed. */
+/* True if the fault kills the process. */
 bool fault_is_deadly(const struct fault_kind *kind);
 
-/* Fills |plan| for a case's place |at|. */
+/* Fills |plan| for place |at| of a case. */
 void fault_case_plan(const struct fault_case *c, unsigned at, struct fault_plan *plan);
-/* After each place: notes it.  |struck|: as fault_plan_disarm says.  False: that was all. */
-bool fault_case_next(const struct fault_case *c, const struct fault_plan *plan, bool struck);
+/* Records a tried place. |injected| is the result of fault_plan_disarm. False: there are no more
+ * places. */
+bool fault_case_next(const struct fault_case *c, const struct fault_plan *plan, bool injected);
 
-/* A program of cases; |operations| end with one that has no name.  The exit status. */
+/* The main() of a program of cases. |operations| end with one without a name. Returns the exit
+ * status. */
 int fault_cases_main(int argc, char **argv, const struct operation *operations);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The clock jumps, by a day or by years, forward and back, while kilnd runs and between two runs.
- */
+/* The clock jumps by a day or by years, forward and back, while kilnd runs and between two runs. */
 #include "tests/faults/scene.h"
 
 #include <string.h>
@@ -28,8 +27,8 @@ static int tear_down(void **state)
 
 FIXTURE(clocks, set_up, tear_down);
 
-/* What looks at times, one way or the other. */
-static void asks_for_all(struct scene *s)
+/* Requests everything that depends on times. */
+static void use_all_times(struct scene *s)
 {
     static const char *const questions[][5] = {
         { "status", "--json", NULL },
@@ -46,8 +45,8 @@ static void asks_for_all(struct scene *s)
             fail_msg("kilnctl %s: '%s'", questions[i][0], s->result.output);
 }
 
-/* What is measured after the jump replaces what was measured before it, whatever the clock says. */
-static void records_anew(struct scene *s)
+/* A measurement after the jump replaces an earlier one, whatever the clock says. */
+static void records_newer_measurement(struct scene *s)
 {
     struct kiln_client *client = scene_client(s);
     for (unsigned i = 0; i < SCENE_RECORDS; i++)
@@ -55,23 +54,23 @@ static void records_anew(struct scene *s)
     kiln_client_close(client);
 }
 
-static void jump(struct scene *s, int64_t realtime_ns)
+static void jump_clocks(struct scene *s, int64_t realtime_ns)
 {
     s->plan->realtime_ns = realtime_ns;
     scene_serves(s);
-    records_anew(s);
+    records_newer_measurement(s);
     scene_serves(s);
-    asks_for_all(s);
+    use_all_times(s);
     scene_is_sound(s);
 }
 
 TEST(clocks, serves_on_when_the_wall_clock_jumps)
 {
     struct scene *s = *state;
-    jump(s, DAY_NS);
-    jump(s, -DAY_NS);
-    jump(s, 20 * YEAR_NS);
-    jump(s, -20 * YEAR_NS);
+    jump_clocks(s, DAY_NS);
+    jump_clocks(s, -DAY_NS);
+    jump_clocks(s, 20 * YEAR_NS);
+    jump_clocks(s, -20 * YEAR_NS);
     scene_stop(s);
     scene_survives(s);
 }
@@ -89,12 +88,12 @@ TEST(clocks, starts_again_in_another_year)
     scene_stop(s);
 }
 
-/* As after a machine was put to sleep with its processes, or moved. */
+/* This happens when a machine was suspended or migrated. */
 TEST(clocks, serves_on_when_all_clocks_are_a_day_ahead)
 {
     struct scene *s = *state;
     s->plan->monotonic_ns = DAY_NS;
-    jump(s, DAY_NS);
+    jump_clocks(s, DAY_NS);
     scene_stop(s);
     s->plan->monotonic_ns = 0;
     scene_survives(s);

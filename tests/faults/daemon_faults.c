@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Faults in the real programs: kilnd, its compiler and its transfer, and a client of the library.
- */
+/* Faults in the real programs: kilnd, its compiler and transfer processes, and a client of
+ * libkiln. */
 #include "tests/faults/scene.h"
 #include "tests/support/service_manager.h"
 
@@ -13,14 +13,13 @@
 #define AT_ONCE 12u
 #define BATCH 12u
 struct daemon_operation {
-    const char *program; /* that is struck */
-    /* What is struck. */
-    bool (*act)(struct scene *s);     /* whether it succeeded */
-    bool ends;                        /* kilnd: it is not there afterwards */
-    bool (*prepare)(struct scene *s); /* before each place: something to do; NULL: nothing */
+    const char *program;              /* where the fault is injected */
+    bool (*act)(struct scene *s);     /* true if it succeeded */
+    bool ends;                        /* kilnd has exited afterwards */
+    bool (*prepare)(struct scene *s); /* called before each place; may be NULL */
 };
 
-/* ---- what is done ---- */
+/* ---- operations ---- */
 
 static bool fetch_new(struct scene *s)
 {
@@ -56,7 +55,7 @@ static bool put_records(struct scene *s)
     return put;
 }
 
-static bool tune(struct scene *s)
+static bool tune_problem(struct scene *s)
 {
     struct kiln_client *client = scene_client(s);
     bool tuned = scene_tune(s, client);
@@ -72,7 +71,10 @@ static bool with_file(struct scene *s, const char *group, const char *verb, cons
     return scene_asks(s, words);
 }
 
-static bool install(struct scene *s) { return with_file(s, "pkg", "install", "gfx90a68.kdb"); }
+static bool install_package(struct scene *s)
+{
+    return with_file(s, "pkg", "install", "gfx90a68.kdb");
+}
 static bool import_cache(struct scene *s)
 {
     return with_file(s, "kernel", "import", "gfx90a68.ukdb");
@@ -87,19 +89,19 @@ static bool merge_records(struct scene *s)
     return with_file(s, "db", "merge", "gfx90a68.HIP.2_17_0_a82233c22.ufdb.txt");
 }
 
-static bool promote(struct scene *s)
+static bool promote_records(struct scene *s)
 {
     static const char *const words[] = { "db", "promote", "--uid", "0", NULL };
     return scene_asks(s, words);
 }
 
-static bool collect(struct scene *s)
+static bool collect_garbage(struct scene *s)
 {
     static const char *const words[] = { "gc", "--yes", NULL };
     return scene_asks(s, words);
 }
 
-static bool clear(struct scene *s)
+static bool clear_cache(struct scene *s)
 {
     static const char *const words[] = { "clear", "--all", "--yes", NULL };
     return scene_asks(s, words);
@@ -117,7 +119,7 @@ static bool ask_for_status(struct scene *s)
     return scene_asks(s, words);
 }
 
-static bool stop(struct scene *s)
+static bool stop_kilnd(struct scene *s)
 {
     kill(s->daemon.pid, SIGTERM);
     scene_reap(s);
@@ -126,10 +128,10 @@ static bool stop(struct scene *s)
 
 /* ---- a place ---- */
 
-/* Its tuning database serves too, but where its opening may have failed. */
-static void serves_after_start(const struct fault_case *c, struct scene *s, bool struck)
+/* The tuning database must serve too, unless the fault may have prevented its opening. */
+static void serves_after_start(const struct fault_case *c, struct scene *s, bool injected)
 {
-    if (struck && !fault_is_harmless(c->kind))
+    if (injected && !fault_is_harmless(c->kind))
         scene_serves_kernels(s);
     else
         scene_serves(s);
@@ -140,25 +142,27 @@ static void serves_after_start(const struct fault_case *c, struct scene *s, bool
 static void strike_start(const struct fault_case *c, unsigned at, struct scene *s)
 {
     fault_case_plan(c, at, s->plan);
-    s->knows_rest = false; /* that was the one before */
+    s->knows_rest = false; /* the previous kilnd's */
     fault_plan_arm(s->plan);
     bool serves = scene_try_start(s);
-    bool struck = fault_plan_disarm(s->plan);
+    bool injected = fault_plan_disarm(s->plan);
     snprintf(c->report->where, sizeof(c->report->where), "%s", s->plan->where);
-    if (!serves && (!struck || fault_is_harmless(c->kind)))
+    if (!serves && (!injected || fault_is_harmless(c->kind)))
         fail_msg("kilnd does not start without a fault that could keep it from it");
     if (serves)
-        serves_after_start(c, s, struck);
+        serves_after_start(c, s, injected);
     scene_survives(s);
-    fault_case_next(c, s->plan, struck);
+    fault_case_next(c, s->plan, injected);
 }
 
-/* Who asks is a process of its own where kilnd may not answer, or is struck itself. */
-static bool act(const struct fault_case *c, const struct daemon_operation *o, struct scene *s)
+/* A separate process sends the requests if kilnd may not answer, or if the fault is injected into
+ * the client. */
+static bool run_operation(const struct fault_case *c, const struct daemon_operation *o,
+                          struct scene *s)
 {
     bool is_client = !*o->program;
     bool deadly = fault_is_deadly(c->kind);
-    if (o->ends) /* who reaps kilnd must be who started it */
+    if (o->ends) /* only the process that started kilnd can reap it */
         return o->act(s);
     if (deadly || (c->kind->onwards && !is_client))
         return scene_act_apart(s, o->act, is_client);
@@ -173,16 +177,16 @@ struct attempt {
     const struct daemon_operation *operation;
 };
 
-/* After a fault that lasted, kilnd waits a while before it tries again what failed. */
-static bool succeeds(void *context)
+/* After a lasting fault, kilnd waits a while before it retries. */
+static bool operation_succeeds(void *context)
 {
     const struct attempt *a = context;
     return a->operation->act(a->scene);
 }
 
-/* True: the next one may follow in the same kilnd. */
-static bool strike(const struct fault_case *c, const struct daemon_operation *o, unsigned at,
-                   struct scene *s)
+/* True: the same kilnd may serve the next place. */
+static bool inject_fault(const struct fault_case *c, const struct daemon_operation *o, unsigned at,
+                         struct scene *s)
 {
     if (o->prepare) {
         assert_true(o->prepare(s));
@@ -190,23 +194,23 @@ static bool strike(const struct fault_case *c, const struct daemon_operation *o,
     }
     fault_case_plan(c, at, s->plan);
     fault_plan_arm(s->plan);
-    bool done = act(c, o, s);
+    bool done = run_operation(c, o, s);
     scene_settle(s);
-    bool struck = fault_plan_disarm(s->plan);
+    bool injected = fault_plan_disarm(s->plan);
     snprintf(c->report->where, sizeof(c->report->where), "%s", s->plan->where);
     struct attempt attempt = { s, o };
-    bool may_fail = struck && !fault_is_harmless(c->kind);
-    if (!done && !may_fail && (struck || !holds_in_time(succeeds, &attempt)))
-        fail_msg("it fails without a fault that could: '%s', '%s'", s->why, s->result.output);
-    /* A child of kilnd's that was not yet another program is none of it. */
-    if (struck && fault_is_deadly(c->kind) && s->plan->pid == s->daemon.pid)
+    bool may_fail = injected && !fault_is_harmless(c->kind);
+    if (!done && !may_fail && (injected || !holds_in_time(operation_succeeds, &attempt)))
+        fail_msg("the operation fails without a reason: '%s', '%s'", s->why, s->result.output);
+    /* A child that kilnd has forked but that has not executed its program yet does not count. */
+    if (injected && fault_is_deadly(c->kind) && s->plan->pid == s->daemon.pid)
         scene_reap(s);
     if (s->daemon.pid)
         scene_is_sound(s);
-    return fault_case_next(c, s->plan, struck) && s->daemon.pid;
+    return fault_case_next(c, s->plan, injected) && s->daemon.pid;
 }
 
-/* Those who ask in a process of their own note there what was acknowledged. */
+/* The scene is in shared memory, because a separate process records what was acknowledged. */
 static struct scene *open_scene(const struct fault_case *c, const char *program)
 {
     struct scene *s =
@@ -216,18 +220,19 @@ static struct scene *open_scene(const struct fault_case *c, const char *program)
     return s;
 }
 
-static void run(const struct fault_case *c)
+static void run_operation_case(const struct fault_case *c)
 {
     const struct daemon_operation *o = c->operation->context;
     struct scene *s = open_scene(c, o->program);
     scene_start(s);
-    if (!o->ends) { /* what it has open from its first time on is no leak */
+    if (!o->ends) { /* descriptors that kilnd opens at the first operation and keeps are not a leak
+                     */
         assert_true(o->act(s));
         scene_settle(s);
         scene_rest(s);
     }
     unsigned at = c->first;
-    while (strike(c, o, at, s))
+    while (inject_fault(c, o, at, s))
         at += c->every;
     if (s->daemon.pid) {
         scene_serves(s);
@@ -248,7 +253,7 @@ static void run_full_start(const struct fault_case *c)
 {
     struct scene *s = open_scene(c, "kilnd");
     scene_start(s);
-    install(s);
+    install_package(s);
     import_records(s);
     scene_stop(s);
     strike_start(c, c->first, s);
@@ -257,9 +262,10 @@ static void run_full_start(const struct fault_case *c)
 
 /* ---- restarts under a service manager ---- */
 
-/* The one that ends leaves its socket with the manager, the next one takes it; both are struck. */
-static void strike_restart(const struct fault_case *c, unsigned at, struct scene *s,
-                           struct service_manager *manager)
+/* The old kilnd leaves its socket with the service manager, and the new one takes it. Faults are
+ * injected into both. */
+static void inject_into_restart(const struct fault_case *c, unsigned at, struct scene *s,
+                                struct service_manager *manager)
 {
     fault_case_plan(c, at, s->plan);
     fault_plan_arm(s->plan);
@@ -267,13 +273,13 @@ static void strike_restart(const struct fault_case *c, unsigned at, struct scene
     scene_reap(s);
     service_manager_settle(manager);
     bool serves = scene_try_start(s);
-    bool struck = fault_plan_disarm(s->plan);
+    bool injected = fault_plan_disarm(s->plan);
     snprintf(c->report->where, sizeof(c->report->where), "%s", s->plan->where);
-    if (!serves && (!struck || fault_is_harmless(c->kind)))
+    if (!serves && (!injected || fault_is_harmless(c->kind)))
         fail_msg("kilnd does not start without a fault that could keep it from it");
     if (serves)
-        serves_after_start(c, s, struck);
-    fault_case_next(c, s->plan, struck);
+        serves_after_start(c, s, injected);
+    fault_case_next(c, s->plan, injected);
 }
 
 static void run_restart(const struct fault_case *c)
@@ -289,44 +295,44 @@ static void run_restart(const struct fault_case *c)
     }
     service_manager_open(&manager, &s->daemon, /* with_socket= */ false);
     scene_start(s);
-    strike_restart(c, c->first, s, &manager);
+    inject_into_restart(c, c->first, s, &manager);
     service_manager_close(&manager);
     scene_survives(s);
     scene_close(s);
 }
 
-#define DAEMON(program, act) \
-    &(const struct daemon_operation) { program, act, false, NULL }
+#define DAEMON(program, run_operation) \
+    &(const struct daemon_operation) { program, run_operation, false, NULL }
 #define SERVER_KINDS \
     (KINDS_OF_MEMORY | KINDS_OF_FILES | KINDS_OF_SOCKETS | KINDS_OF_DEATH | BIT(KIND_PROCESS))
-#define SERVER_OF(label, operation)                                             \
-    {                                                                           \
-        .name = (label), .kinds = SERVER_KINDS, .at_once = AT_ONCE, .run = run, \
-        .context = (operation)                                                  \
+#define SERVER_OF(label, operation)                                                            \
+    {                                                                                          \
+        .name = (label), .kinds = SERVER_KINDS, .at_once = AT_ONCE, .run = run_operation_case, \
+        .context = (operation)                                                                 \
     }
-#define SERVER(label, act)                                                      \
-    {                                                                           \
-        .name = (label), .kinds = SERVER_KINDS, .at_once = AT_ONCE, .run = run, \
-        .context = DAEMON("kilnd", act)                                         \
+#define SERVER(label, run_operation)                                                           \
+    {                                                                                          \
+        .name = (label), .kinds = SERVER_KINDS, .at_once = AT_ONCE, .run = run_operation_case, \
+        .context = DAEMON("kilnd", run_operation)                                              \
     }
-#define HELPER(label, program, act)                                             \
-    {                                                                           \
-        .name = (label), .kinds = SERVER_KINDS, .at_once = AT_ONCE, .run = run, \
-        .context = DAEMON(program, act)                                         \
+#define HELPER(label, program, run_operation)                                                  \
+    {                                                                                          \
+        .name = (label), .kinds = SERVER_KINDS, .at_once = AT_ONCE, .run = run_operation_case, \
+        .context = DAEMON(program, run_operation)                                              \
     }
 
 #define CLIENT_KINDS                                                                              \
     (KINDS_OF_MEMORY | KINDS_OF_SOCKETS | BIT(KIND_MAP) | BIT(KIND_DESCRIPTOR) | BIT(KIND_KILL) | \
      BIT(KIND_STEP))
-#define CLIENT(label, act)                                                      \
-    {                                                                           \
-        .name = (label), .kinds = CLIENT_KINDS, .at_once = AT_ONCE, .run = run, \
-        .context = DAEMON("", act)                                              \
+#define CLIENT(label, run_operation)                                                           \
+    {                                                                                          \
+        .name = (label), .kinds = CLIENT_KINDS, .at_once = AT_ONCE, .run = run_operation_case, \
+        .context = DAEMON("", run_operation)                                                   \
     }
 
-static const struct daemon_operation stopping = { "kilnd", stop, true, NULL };
-static const struct daemon_operation clearing = { "kilnd", clear, false, have_kernels };
-static const struct daemon_operation promoting = { "kilnd", promote, false, put_records };
+static const struct daemon_operation stopping = { "kilnd", stop_kilnd, true, NULL };
+static const struct daemon_operation clearing = { "kilnd", clear_cache, false, have_kernels };
+static const struct daemon_operation promoting = { "kilnd", promote_records, false, put_records };
 static const struct operation operations[] = {
     { .name = "start-empty", .kinds = SERVER_KINDS, .run = run_first_start },
     { .name = "start-full", .kinds = SERVER_KINDS, .run = run_full_start },
@@ -336,23 +342,23 @@ static const struct operation operations[] = {
     SERVER("fetch-batch", fetch_batch),
     SERVER("prefetch", scene_prefetch),
     SERVER("tuning-record", put_records),
-    SERVER("tuning-lease", tune),
+    SERVER("tuning-lease", tune_problem),
     SERVER("tuning-import-file", import_records),
     SERVER("tuning-merge-file", merge_records),
     SERVER_OF("tuning-promote-all", &promoting),
-    SERVER("package-install", install),
+    SERVER("package-install", install_package),
     SERVER("cache-import", import_cache),
-    SERVER("gc", collect),
+    SERVER("gc", collect_garbage),
     SERVER_OF("clear", &clearing),
     SERVER("status", ask_for_status),
     SERVER_OF("stop", &stopping),
-    HELPER("transfer", "kiln-transfer", install),
+    HELPER("transfer", "kiln-transfer", install_package),
     HELPER("compiler", "kiln-compiler", fetch_new),
     CLIENT("client-fetch-cold", fetch_new),
     CLIENT("client-fetch-warm", fetch_warm),
     CLIENT("client-fetch-batch", fetch_batch),
     CLIENT("client-tuning-record", put_records),
-    CLIENT("client-tuning-lease", tune),
+    CLIENT("client-tuning-lease", tune_problem),
     { .name = NULL },
 };
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static void add(struct descriptors *d, const char *what, unsigned count)
+static void add_kind(struct descriptors *d, const char *what, unsigned count)
 {
     for (unsigned i = 0; i < d->kind_count; i++) {
         if (strcmp(d->kinds[i].what, what) == 0) {
@@ -23,8 +23,8 @@ static void add(struct descriptors *d, const char *what, unsigned count)
     kind->count = count;
 }
 
-/* Indices of imported databases have names of their own, "find-gfx90a68.HIP-6b0345.kti": another
- * one each time that the database comes. */
+/* Index files of imported databases have unique names, such as "find-gfx90a68.HIP-6b0345.kti". Cuts
+ * the part that differs between imports. */
 static void cut_unique(char *what)
 {
     size_t size = strlen(what);
@@ -33,7 +33,7 @@ static void cut_unique(char *what)
         strcpy(dash, ".kti");
 }
 
-/* "socket:[4711]" is a socket; a descriptor that was closed meanwhile is none. */
+/* Adds "socket:[4711]" as "socket". Skips a descriptor that was closed meanwhile. */
 static void add_link(struct descriptors *d, int directory, const char *name)
 {
     char what[160];
@@ -45,10 +45,10 @@ static void add_link(struct descriptors *d, int directory, const char *name)
         *number = '\0';
     cut_unique(what);
     if (*what)
-        add(d, what, 1);
+        add_kind(d, what, 1);
 }
 
-void descriptors_look(pid_t pid, struct descriptors *ret_seen)
+void descriptors_list(pid_t pid, struct descriptors *ret_seen)
 {
     char path[64];
     *ret_seen = (struct descriptors){ .kind_count = 0 };
@@ -72,7 +72,7 @@ unsigned descriptors_count(const struct descriptors *d, const char *part)
     return count;
 }
 
-void descriptors_leave_out(struct descriptors *d, const char *part)
+void descriptors_remove(struct descriptors *d, const char *part)
 {
     unsigned kept = 0;
     for (unsigned i = 0; i < d->kind_count; i++)
@@ -97,14 +97,14 @@ void descriptors_keep_common(struct descriptors *d, const struct descriptors *ot
     }
 }
 
-bool descriptors_are(const struct descriptors *now, const struct descriptors *before,
-                     char ret_text[512])
+bool descriptors_equal(const struct descriptors *now, const struct descriptors *before,
+                       char ret_text[512])
 {
     struct descriptors all = *now;
     size_t size = 0;
     ret_text[0] = '\0';
     for (unsigned i = 0; i < before->kind_count; i++)
-        add(&all, before->kinds[i].what, 0);
+        add_kind(&all, before->kinds[i].what, 0);
     for (unsigned i = 0; i < all.kind_count; i++) {
         const char *what = all.kinds[i].what;
         unsigned has = count_of(now, what), had = count_of(before, what);

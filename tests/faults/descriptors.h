@@ -2,10 +2,9 @@
 #pragma once
 
 /*
- * What a process has open, by what it is: files by their path, sockets, pipes and the kernel's own
- * by their kind.
+ * The open descriptors of a process: files by path; sockets, pipes and anonymous inodes by kind.
  *
- * Role       tells a leak exactly: two looks at a process at rest must be the same
+ * Role       finds every leak: two listings of an idle process must be equal
  * Ownership  plain values
  * Threading  one thread
  */
@@ -25,14 +24,14 @@ struct descriptors {
     unsigned kind_count;
 };
 
-/* Fails an assertion where the process is not there, or has more kinds than fit. */
-void descriptors_look(pid_t pid, struct descriptors *ret_seen);
-/* How many of those that have |part| in what they are. */
+/* Fails an assertion if the process has ended or has too many kinds of descriptors. */
+void descriptors_list(pid_t pid, struct descriptors *ret_seen);
+/* How many descriptors have |part| in their name. */
 unsigned descriptors_count(const struct descriptors *d, const char *part);
-/* Of each kind, what both have. */
+/* Keeps the intersection of both. */
 void descriptors_keep_common(struct descriptors *d, const struct descriptors *other);
-/* Takes them out. */
-void descriptors_leave_out(struct descriptors *d, const char *part);
-/* Whether both are the same; else |ret_text| says what is not: "socket: 3, before 2". */
-bool descriptors_are(const struct descriptors *now, const struct descriptors *before,
-                     char ret_text[512]);
+/* Removes descriptors with |part| in their name. */
+void descriptors_remove(struct descriptors *d, const char *part);
+/* True if both are equal. Otherwise |ret_text| has the difference: "socket: 3, before 2". */
+bool descriptors_equal(const struct descriptors *now, const struct descriptors *before,
+                       char ret_text[512]);

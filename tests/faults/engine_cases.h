@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Operations of the engine that faults strike, by the part that they are of.
+ * Operations of the engine into which faults are injected, by part of the engine.
  */
 #include "tests/faults/trial.h"
 
-/* Faults strike all of these in |act|; |more| are bits of further kinds. */
+/* All of these kinds are injected into |act|. |more| has bits of further kinds. */
 #define ENGINE_KINDS (KINDS_OF_MEMORY | KINDS_OF_FILES | KINDS_OF_DEATH | BIT(KIND_INTERRUPTED))
 #define ENGINE_OPERATION(label, more, prepare, act, check)                                \
     {                                                                                     \

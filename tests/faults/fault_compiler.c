@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The back ends of fault_compiler, a kiln-compiler (its main, its worker, its sandbox) without
- * compilers: takes the place of engine/compile/compilers.c.
+ * The back ends of fault_compiler. It is kiln-compiler with its main, worker and sandbox, but
+ * without compilers: this file replaces engine/compile/compilers.c.
  */
 #include "common/fs.h"
 #include "engine/compile/compiler.h"
@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Kernels of sources that state no number are one of so many. */
+/* Sources without a number compile to one of this many kernels. */
 #define OTHERS 1000u
 
 static const struct compiler_ops made, refusing, absent;
@@ -38,8 +38,8 @@ static enum kiln_code describe_made(struct compiler *compiler, struct toolchain 
     return KILN_OK;
 }
 
-/* Until kilnd ends the process. */
-static void wait_for_ever(void)
+/* Blocks until kilnd ends the process. */
+static void block_forever(void)
 {
     sem_t never;
     sem_init(&never, 0, 0);
@@ -54,10 +54,10 @@ static enum compile_end compile_made(struct compiler *compiler, const struct com
     unsigned number = 0;
     (void)compiler;
     (void)target;
-    if (!made_number(job->source, &number)) /* a solver's, for one */
+    if (!made_number(job->source, &number)) /* for example a solver's source */
         number = (unsigned)(bytes_hash(job->source, 1) % OTHERS);
     if (made_is_endless(job->source))
-        wait_for_ever();
+        block_forever();
     for (size_t i = 0; i < made_size(number); i++)
         buffer_put_u8(ret_object, made_byte(number, i));
     if (!ret_object->failed)
@@ -68,7 +68,7 @@ static enum compile_end compile_made(struct compiler *compiler, const struct com
 
 static void close_made(struct compiler *compiler) { (void)compiler; }
 
-/* One that has to be tried on each target, and makes nothing for any. */
+/* A compiler that must be probed for each target, and refuses every target. */
 static enum kiln_code open_refusing(struct compiler **ret_compiler, struct kiln_err *err)
 {
     static struct compiler compiler = { .ops = &refusing };
@@ -88,9 +88,9 @@ static enum kiln_code describe_refusing(struct compiler *compiler, struct toolch
     return KILN_OK;
 }
 
-static enum compile_end refuse(struct compiler *compiler, const struct compile_job *job,
-                               const struct target *target, struct buffer *ret_object,
-                               struct kiln_err *err)
+static enum compile_end refuse_compile(struct compiler *compiler, const struct compile_job *job,
+                                       const struct target *target, struct buffer *ret_object,
+                                       struct kiln_err *err)
 {
     (void)compiler;
     (void)job;
@@ -118,7 +118,7 @@ static const struct compiler_ops refusing = {
     .family = TARGET_NVIDIA,
     .open = open_refusing,
     .describe = describe_refusing,
-    .compile = refuse,
+    .compile = refuse_compile,
     .close = close_made,
 };
 static const struct compiler_ops absent = { .name = "absent",

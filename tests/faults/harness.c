@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether the cases would notice: what is done here is wrong on purpose, and must be lost; the
- * sound one must not.
+ * Tests of the harness: operations that are wrong on purpose must be lost, and the correct one must
+ * not.
  */
 #include "tests/faults/invariants.h"
 #include "tests/faults/trial.h"
@@ -18,7 +18,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* ---- what an operation of the engine does wrong ---- */
+/* ---- wrong operations ---- */
 
 static const char content[] = "all of it";
 
@@ -29,7 +29,7 @@ static void path_in(const struct trial *t, char path[128])
     snprintf(path, 128, "%s/file", t->directory);
 }
 
-/* Goes on where a write was short or interrupted. */
+/* Continues after a short or interrupted write. */
 static bool write_all(int fd)
 {
     size_t done = 0;
@@ -71,7 +71,7 @@ static void act_hastily(struct trial *t) { write_file(t, (struct flaws){ .takes_
 static void act_silently(struct trial *t) { write_file(t, (struct flaws){ .is_silent = true }); }
 static void act_lying(struct trial *t) { write_file(t, (struct flaws){ .says_done = true }); }
 
-/* What was acknowledged is there. */
+/* The file must have everything that was acknowledged. */
 static void check_file(const struct trial *t)
 {
     char path[128], found[64] = "";
@@ -86,15 +86,14 @@ static void check_file(const struct trial *t)
     }
 }
 
-/* ---- stores that are not as they must be ---- */
+/* ---- unsound stores ---- */
 
 struct broken {
     const char *name, *sql;
     void (*expect)(const char *directory);
 };
 
-/* As kernels.db and tuning.db are, where nothing is wrong with them: enough of their schemas for
- * what is looked at. */
+/* Sound kernels.db and tuning.db, with the parts of their schemas that the invariants read. */
 static const char kernels[] =
     "create table object (id integer primary key, stored_size, raw_size, bytes);"
     "create table kernel (id integer primary key, uid, object references object (id), scope,"
@@ -178,9 +177,9 @@ static void look_at_store(const struct fault_case *c)
     fs_remove_tree(AT_FDCWD, directory);
 }
 
-/* ---- whether it is noticed ---- */
+/* ---- tests ---- */
 
-/* How many of |operation|'s cases are lost, of this kind. */
+/* True if cases of |operation| with this kind of fault are lost. */
 static bool is_lost(struct operation operation, unsigned kind)
 {
     const struct operation operations[] = { operation, { .name = NULL } };
@@ -191,7 +190,7 @@ static bool is_lost(struct operation operation, unsigned kind)
     return fault_cases_main(3, words, operations) != 0;
 }
 
-static bool notices(void (*act)(struct trial *t), unsigned kind)
+static bool is_lost_in(void (*act)(struct trial *t), unsigned kind)
 {
     const struct trial_steps steps = { prepare_nothing, act, check_file };
     return is_lost((struct operation){ .name = "made-up",
@@ -208,31 +207,31 @@ TEST(plain, a_sound_operation_loses_nothing)
                                       KIND_DESCRIPTOR, KIND_NAME,  KIND_INTERRUPTED,
                                       KIND_KILL,       KIND_TEAR,  KIND_STEP };
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-        assert_false(notices(act_soundly, kinds[i]));
+        assert_false(is_lost_in(act_soundly, kinds[i]));
 }
 
 TEST(plain, a_descriptor_that_is_left_open_is_noticed)
 {
-    assert_true(notices(act_leaking, KIND_FULL));
-    assert_false(notices(act_leaking, KIND_NAME)); /* nothing was opened */
+    assert_true(is_lost_in(act_leaking, KIND_FULL));
+    assert_false(is_lost_in(act_leaking, KIND_NAME)); /* the failed call opened nothing */
 }
 
 TEST(plain, a_program_that_mishandles_short_or_interrupted_writes_is_noticed)
 {
-    assert_true(notices(act_hastily, KIND_WRITE_SHORT));
-    assert_true(notices(act_hastily, KIND_INTERRUPTED));
-    assert_false(notices(act_hastily, KIND_FULL));
+    assert_true(is_lost_in(act_hastily, KIND_WRITE_SHORT));
+    assert_true(is_lost_in(act_hastily, KIND_INTERRUPTED));
+    assert_false(is_lost_in(act_hastily, KIND_FULL));
 }
 
 TEST(plain, a_failure_without_a_message_is_noticed)
 {
-    assert_true(notices(act_silently, KIND_WRITE));
+    assert_true(is_lost_in(act_silently, KIND_WRITE));
 }
 
 TEST(plain, acknowledged_data_that_is_missing_is_noticed)
 {
-    assert_true(notices(act_lying, KIND_WRITE));
-    assert_true(notices(act_lying, KIND_DESCRIPTOR));
+    assert_true(is_lost_in(act_lying, KIND_WRITE));
+    assert_true(is_lost_in(act_lying, KIND_DESCRIPTOR));
 }
 
 TEST(plain, stores_that_do_not_add_up_are_noticed)

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* NULL where there is none. */
+/* NULL: there is no such database. */
 static sqlite3 *open_database(const char *directory, const char *name)
 {
     char path[256];
@@ -23,7 +23,7 @@ static sqlite3 *open_database(const char *directory, const char *name)
     return db;
 }
 
-/* The first column of the one row that |sql| answers must be |expected|. */
+/* |sql| must return one row whose first column is |expected|. */
 static void expect_answer(sqlite3 *db, const char *sql, const char *expected)
 {
     sqlite3_stmt *statement = NULL;
@@ -54,8 +54,8 @@ static void expect_none(sqlite3 *db, const char *const *counts, size_t count)
 }
 #define EXPECT_NONE(db, counts) expect_none(db, counts, sizeof(counts) / sizeof((counts)[0]))
 
-/* Of any database of ours: SQLite finds no fault in it; its schema is there, all of it, or nothing
- * of it.  False: there is nothing in it. */
+/* SQLite's integrity check must pass, and the database must have its whole schema or be empty.
+ * False: it is empty. */
 static bool expect_whole(sqlite3 *db, unsigned version)
 {
     char text[16];
@@ -73,7 +73,7 @@ static bool expect_whole(sqlite3 *db, unsigned version)
 }
 
 static const char *const kernels_none[] = {
-    /* counters and rows */
+    /* counters agree with rows */
     "select count(*) from usage where kernels <> (select count(*) from kernel)",
     "select count(*) from usage where objects <> (select count(*) from object)",
     "select count(*) from usage where stored_bytes <> "
@@ -82,7 +82,7 @@ static const char *const kernels_none[] = {
     "(select coalesce(sum(raw_size), 0) from object)",
     "select count(*) from usage where row_bytes <> "
     "(select coalesce(sum(row_bytes), 0) from kernel)",
-    /* what each user has */
+    /* counters of each user agree with their rows */
     "select count(*) from usage_uid u where kernels <> "
     "(select count(*) from kernel where uid = u.uid)",
     "select count(*) from usage_uid u where bytes <> "
@@ -91,16 +91,16 @@ static const char *const kernels_none[] = {
     "select count(*) from kernel where uid not in (select uid from usage_uid)",
     "select count(*) from usage where kernels <> "
     "(select coalesce(sum(kernels), 0) from usage_uid)",
-    /* kernels and objects */
+    /* each kernel has an object, and the reverse */
     "select count(*) from kernel where object not in (select id from object)",
     "select count(*) from object where id not in (select object from kernel)",
     "select count(*) from object where stored_size <> length(bytes)",
-    /* kernels and the order in which they go */
+    /* each kernel has a place in the order of eviction, and the reverse */
     "select count(*) from recency where kernel not in (select id from kernel)",
     "select count(*) from kernel where id not in (select kernel from recency)",
     "select count(*) from recency r join kernel k on k.id = r.kernel "
     "where r.uid <> k.uid or r.scope <> k.scope",
-    /* nothing was taken for damaged */
+    /* nothing is quarantined */
     "select count(*) from quarantine",
 };
 
@@ -116,7 +116,7 @@ void expect_sound_kernels(const char *directory)
 
 /* ---- indices of imported databases ---- */
 
-/* How many rows name it: in their packed content, as it stands. */
+/* How many rows have the file name in their packed content. */
 static unsigned rows_that_name(sqlite3 *db, const char *file)
 {
     sqlite3_stmt *statement = NULL;
@@ -138,8 +138,8 @@ static bool is_index(const char *name)
     return size > 4 && strcmp(name + size - 4, ".kti") == 0;
 }
 
-/* Each row names one file, and each file is named by one row; an import that was killed leaves
- * a file without a row behind, until the next start. */
+/* Each row names one file, and each file is named by one row. A killed import leaves a file without
+ * a row until the next start. */
 static void expect_index_files(sqlite3 *db, const char *directory, bool is_tidy)
 {
     unsigned listed = number_of(db, "select count(*) from system_file"), named = 0;

@@ -2,20 +2,19 @@
 #pragma once
 
 /*
- * What must hold of the stores whatever happened, as SQLite itself sees them: the oracle is not the
- * code under test.
+ * Invariants of the stores after any fault. They use only SQLite, not the code under test.
  */
 
-/* |directory|/kernels.db, where it is there: SQLite finds no fault in it, no row points to one that
- * is not; it has the whole schema, or nothing; its counters, of all and of each user, are what its
- * rows add up to; each kernel has its object and its place in the order of eviction, and each of
- * these a kernel; nothing was taken for damaged. */
+/* Checks |directory|/kernels.db if it exists. SQLite's integrity and foreign-key checks pass. The
+ * schema is complete, or the file is empty. The counters of all users and of each agree with the
+ * rows. Each kernel has an object and a place in the order of eviction, and the reverse. Nothing is
+ * quarantined. */
 void expect_sound_kernels(const char *directory);
-/* |directory|/tuning.db, where it is there: likewise; its tally is right, and each index that it
- * lists is a file, no two the same. */
+/* The same for |directory|/tuning.db. Its tally is right, and each index that it lists is a file,
+ * no two the same. */
 void expect_sound_tuning(const char *directory);
-/* The same after a start without faults; besides, each index file is listed, and nothing is left of
- * what did not come to its end. */
+/* The same after a start without faults. Also, each index file is listed, and unfinished work has
+ * left no files. */
 void expect_tidy_tuning(const char *directory);
-/* Nothing in |directory| has a name with |part| in it. */
+/* No file in |directory| has |part| in its name. */
 void expect_no_file(const char *directory, const char *part);

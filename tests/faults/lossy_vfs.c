@@ -19,12 +19,12 @@ enum change { WRITTEN, CUT, DELETED, SYNCED, ACKNOWLEDGED };
 struct moment {
     enum change change;
     unsigned file;
-    sqlite3_int64 at; /* of what is written; the size that it was cut to; what was acknowledged */
+    sqlite3_int64 at; /* the offset of a write; the size of a truncation; the acknowledged number */
     int size;
     unsigned char *data; /* owned by the process */
 };
 
-struct content { /* of a file on the disk */
+struct content { /* the content of a file on the simulated disk */
     unsigned char *data;
     size_t size;
     int there;
@@ -32,7 +32,7 @@ struct content { /* of a file on the disk */
 
 static sqlite3_vfs *real, lossy;
 static struct {
-    char names[FILES_MAX][NAME_LENGTH_MAX]; /* without the directory */
+    char names[FILES_MAX][NAME_LENGTH_MAX]; /* file names without the directory */
     struct content first[FILES_MAX];
     unsigned file_count;
     struct moment moments[MOMENTS_MAX];
@@ -53,7 +53,7 @@ static unsigned file_of(const char *path)
     return disk.file_count++;
 }
 
-static void note(struct moment moment)
+static void log_entry(struct moment moment)
 {
     if (!disk.logs)
         return;
@@ -63,7 +63,7 @@ static void note(struct moment moment)
 
 void lossy_acknowledge(unsigned number)
 {
-    note((struct moment){ .change = ACKNOWLEDGED, .at = number });
+    log_entry((struct moment){ .change = ACKNOWLEDGED, .at = number });
 }
 
 size_t lossy_moments(void) { return disk.count; }
@@ -122,20 +122,20 @@ static int on_write(sqlite3_file *f, const void *from, int size, sqlite3_int64 a
         m.data = malloc((size_t)size);
         assert_non_null(m.data);
         memcpy(m.data, from, (size_t)size);
-        note(m);
+        log_entry(m);
     }
     return REAL(f)->xWrite(real_of(f), from, size, at);
 }
 static int on_truncate(sqlite3_file *f, sqlite3_int64 size)
 {
-    note((struct moment){ CUT, ((struct lossy_file *)f)->file, size, 0, NULL });
+    log_entry((struct moment){ CUT, ((struct lossy_file *)f)->file, size, 0, NULL });
     return REAL(f)->xTruncate(real_of(f), size);
 }
-/* The true one would only cost time. */
+/* Only logs; a real sync would only take time. */
 static int on_sync(sqlite3_file *f, int flags)
 {
     (void)flags;
-    note((struct moment){ SYNCED, ((struct lossy_file *)f)->file, 0, 0, NULL });
+    log_entry((struct moment){ SYNCED, ((struct lossy_file *)f)->file, 0, 0, NULL });
     return SQLITE_OK;
 }
 static int on_size(sqlite3_file *f, sqlite3_int64 *ret_size)
@@ -207,7 +207,7 @@ static int on_open(sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *f, int
 static int on_delete(sqlite3_vfs *vfs, const char *name, int syncs)
 {
     (void)vfs;
-    note((struct moment){ DELETED, file_of(name), 0, 0, NULL });
+    log_entry((struct moment){ DELETED, file_of(name), 0, 0, NULL });
     return real->xDelete(real, name, syncs);
 }
 
@@ -222,9 +222,9 @@ void lossy_install(void)
     assert_int_equal(sqlite3_vfs_register(&lossy, 1), SQLITE_OK);
 }
 
-/* ---- after the power went ---- */
+/* ---- after the power failure ---- */
 
-static unsigned choose(unsigned *state, unsigned below)
+static unsigned choose_below(unsigned *state, unsigned below)
 {
     *state = *state * 1664525u + 1013904223u;
     return (*state >> 16) % below;
@@ -241,23 +241,23 @@ static void set_size(struct content *c, size_t size)
     c->there = 1;
 }
 
-/* All of it, or with |torn| each sector of it or not. */
-static void put(struct content *c, const struct moment *m, unsigned *torn)
+/* Applies a write: all of it, or with |torn| a random choice of its sectors. */
+static void apply_write(struct content *c, const struct moment *m, unsigned *torn)
 {
     size_t end = (size_t)m->at + (size_t)m->size;
     if (end > c->size)
         set_size(c, end);
     for (int from = 0; from < m->size; from += SECTOR) {
         size_t size = (size_t)(m->size - from < SECTOR ? m->size - from : SECTOR);
-        if (!torn || choose(torn, 2))
+        if (!torn || choose_below(torn, 2))
             memcpy(c->data + m->at + from, m->data + from, size);
     }
 }
 
-static void apply(struct content *c, const struct moment *m, unsigned *torn)
+static void apply_entry(struct content *c, const struct moment *m, unsigned *torn)
 {
     if (m->change == WRITTEN)
-        put(c, m, torn);
+        apply_write(c, m, torn);
     else if (m->change == CUT)
         set_size(c, (size_t)m->at);
     else if (m->change == DELETED) {
@@ -266,8 +266,8 @@ static void apply(struct content *c, const struct moment *m, unsigned *torn)
     }
 }
 
-/* Of what came before the file's last sync all, of what came later some. */
-static void replay(unsigned file, size_t moment, unsigned *seed, struct content *c)
+/* Applies everything before the file's last sync, and a random choice of the rest. */
+static void replay_file(unsigned file, size_t moment, unsigned *seed, struct content *c)
 {
     size_t synced = 0;
     for (size_t i = 0; i < moment; i++)
@@ -277,9 +277,9 @@ static void replay(unsigned file, size_t moment, unsigned *seed, struct content 
         const struct moment *m = &disk.moments[i];
         if (m->file != file || m->change == SYNCED || m->change == ACKNOWLEDGED)
             continue;
-        unsigned fate = i < synced ? 0 : choose(seed, 3); /* whole, not at all, torn */
+        unsigned fate = i < synced ? 0 : choose_below(seed, 3); /* 0: applied, 1: lost, 2: torn */
         if (fate != 1)
-            apply(c, m, fate == 2 ? seed : NULL);
+            apply_entry(c, m, fate == 2 ? seed : NULL);
     }
 }
 
@@ -293,7 +293,7 @@ unsigned lossy_write(size_t moment, unsigned seed, const char *into)
         c.there = disk.first[f].there;
         if (c.size)
             memcpy(c.data, disk.first[f].data, c.size);
-        replay(f, moment, &seed, &c);
+        replay_file(f, moment, &seed, &c);
         snprintf(path, sizeof(path), "%s/%s", into, disk.names[f]);
         FILE *file = c.there ? fopen(path, "we") : NULL;
         if (file) {

@@ -2,25 +2,25 @@
 #pragma once
 
 /*
- * A disk that loses power, under SQLite: what was written and not synced is there, or is not, or
- * is in parts, in any order.
+ * An SQLite VFS that simulates a disk that loses power. Writes that were not synced may survive,
+ * vanish, or survive in parts, in any order.
  *
- * Role       takes the place of SQLite's own files for all that this process opens; keeps a log of
- *            what was written, cut, deleted and synced; makes of it what a disk may hold when power
- *            went at a moment of the log
- * Ownership  the log is the process's
+ * Role       replaces SQLite's VFS in this process; logs every write, truncation, deletion and
+ *            sync; computes from the log what a disk may hold after a power failure at an entry of
+ *            the log
+ * Ownership  one log for each process
  * Threading  one thread
  */
 #include <stddef.h>
 
-/* From now on all of SQLite's files are these; nothing is logged yet. */
+/* From now on SQLite uses this VFS. Nothing is logged yet. */
 void lossy_install(void);
-/* What lies in |directory| now is on the disk; from now on changes are logged. */
+/* Takes the files of |directory| as synced, and logs all later changes. */
 void lossy_begin(const char *directory);
-/* Notes a moment: |number| was acknowledged. */
+/* Logs that |number| was acknowledged. */
 void lossy_acknowledge(unsigned number);
-/* Moments so far. */
+/* The number of log entries. */
 size_t lossy_moments(void);
-/* The files as the disk may have them after the first |moment| moments, into the directory |into|;
- * another |seed| makes another choice.  Returns the number acknowledged last until then. */
+/* Writes into directory |into| what the disk may hold after the first |moment| log entries. |seed|
+ * selects which unsynced writes survive. Returns the last acknowledged number. */
 unsigned lossy_write(size_t moment, unsigned seed, const char *into);

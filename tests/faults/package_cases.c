@@ -24,7 +24,7 @@ static void path_in(const char *directory, const char *name, char path[256])
     snprintf(path, 256, "%s/own/%s", directory, name);
 }
 
-static void fill(unsigned number, uint8_t raw[SIZE])
+static void fill_package(unsigned number, uint8_t raw[SIZE])
 {
     for (size_t i = 0; i < SIZE; i++)
         raw[i] = (uint8_t)((i * 2654435761u + number * 977) >> 9);
@@ -38,7 +38,7 @@ static void write_package(const char *path)
     for (unsigned i = 0; i < KERNELS; i++) {
         uint8_t raw[SIZE];
         char name[32];
-        fill(i, raw);
+        fill_package(i, raw);
         snprintf(name, sizeof(name), "Kernel%u.o", i);
         const struct package_entry entry = { .name = bytes_of_text(name),
                                              .args = bytes_of_text("-DFP32=1"),
@@ -70,21 +70,22 @@ static void on_refused(void *context, const char *text)
     ++*refused;
 }
 
-static enum kiln_code rescan(struct package_set *set, unsigned *refused, struct kiln_err *err)
+static enum kiln_code rescan_packages(struct package_set *set, unsigned *refused,
+                                      struct kiln_err *err)
 {
     return package_set_rescan(set, on_changed, on_refused, refused, err);
 }
 
-/* KILN_OK only with the right bytes. */
-static enum kiln_code find(struct package_set *set, const char *database_id, unsigned number,
-                           struct kiln_err *err)
+/* Looks up a kernel, and aborts if its bytes are wrong. */
+static enum kiln_code find_kernel(struct package_set *set, const char *database_id, unsigned number,
+                                  struct kiln_err *err)
 {
     struct package_found found;
     uint8_t raw[SIZE];
     char name[32];
     BUFFER_AUTO struct buffer content;
     buffer_init(&content, FILE_MAX);
-    fill(number, raw);
+    fill_package(number, raw);
     snprintf(name, sizeof(name), "Kernel%u.o", number);
     enum kiln_code rc = package_set_find_named(
         set,
@@ -92,12 +93,13 @@ static enum kiln_code find(struct package_set *set, const char *database_id, uns
                                  { bytes_of_text(name), bytes_of_text("-DFP32=1") } },
         &content, &found, err);
     if (!rc && !bytes_equal(buffer_view(&content), bytes_of(raw, sizeof(raw))))
-        abort(); /* the one thing that must never be */
+        abort(); /* wrong bytes must never be served */
     return rc;
 }
 
-static enum kiln_code install(struct package_set *set, const char *directory, const char *name,
-                              const struct digest *digest, struct kiln_err *err)
+static enum kiln_code install_package(struct package_set *set, const char *directory,
+                                      const char *name, const struct digest *digest,
+                                      struct kiln_err *err)
 {
     char path[256];
     struct package_checked checked;
@@ -110,8 +112,8 @@ static enum kiln_code install(struct package_set *set, const char *directory, co
     return rc ? rc : package_set_adopt(set, &upload, &checked, &info, err);
 }
 
-/* What kiln-transfer leaves in the staging directory. */
-static struct digest stage(const char *directory)
+/* Writes a package into the staging directory, as kiln-transfer does. */
+static struct digest stage_package(const char *directory)
 {
     char path[256];
     struct kiln_err err = KILN_ERR_INIT;
@@ -123,7 +125,7 @@ static struct digest stage(const char *directory)
     return sha256_of(buffer_view(&content));
 }
 
-static void prepare(const char *directory)
+static void prepare_packages(const char *directory)
 {
     char path[256];
     unsigned refused = 0;
@@ -132,13 +134,13 @@ static void prepare(const char *directory)
     must(open_set(directory, &set, &err), err);
     path_in(directory, "incoming", path);
     assert_int_equal(mkdir(path, 0700), 0);
-    struct digest digest = stage(directory);
-    must(install(set, directory, INSTALLED, &digest, &err), err);
-    must(rescan(set, &refused, &err), err);
-    must(find(set, "gfx90a68", 0, &err), err);
+    struct digest digest = stage_package(directory);
+    must(install_package(set, directory, INSTALLED, &digest, &err), err);
+    must(rescan_packages(set, &refused, &err), err);
+    must(find_kernel(set, "gfx90a68", 0, &err), err);
 }
 
-/* ---- what is done ---- */
+/* ---- operations ---- */
 
 static void act_open(struct trial *t)
 {
@@ -147,9 +149,9 @@ static void act_open(struct trial *t)
     struct package_set *set = NULL;
     trial_mark(t);
     bool fine = trial_step(t, open_set(t->directory, &set, &err), &err) &&
-                trial_step(t, rescan(set, &refused, &err), &err);
+                trial_step(t, rescan_packages(set, &refused, &err), &err);
     if (fine)
-        trial_step(t, find(set, "gfx90a68", 1, &err), &err);
+        trial_step(t, find_kernel(set, "gfx90a68", 1, &err), &err);
     package_set_destroy(set);
     trial_over(t);
 }
@@ -159,13 +161,13 @@ static void act_install(struct trial *t)
     unsigned refused = 0;
     struct kiln_err err = KILN_ERR_INIT;
     struct package_set *set = NULL;
-    struct digest digest = stage(t->directory);
+    struct digest digest = stage_package(t->directory);
     must(open_set(t->directory, &set, &err), err);
-    must(rescan(set, &refused, &err), err);
+    must(rescan_packages(set, &refused, &err), err);
     trial_mark(t);
-    trial_step(t, install(set, t->directory, COMING, &digest, &err), &err);
+    trial_step(t, install_package(set, t->directory, COMING, &digest, &err), &err);
     trial_over(t);
-    must(find(set, "gfx90a68", 2, &err), err); /* it goes on */
+    must(find_kernel(set, "gfx90a68", 2, &err), err); /* the set still works */
     package_set_destroy(set);
 }
 
@@ -176,36 +178,37 @@ static void act_remove(struct trial *t)
     struct package_set *set = NULL;
     struct package_info info;
     must(open_set(t->directory, &set, &err), err);
-    must(rescan(set, &refused, &err), err);
+    must(rescan_packages(set, &refused, &err), err);
     trial_mark(t);
     trial_step(t, package_set_remove(set, INSTALLED, &info, &err), &err);
     trial_over(t);
     package_set_destroy(set);
 }
 
-/* ---- what must be there ---- */
+/* ---- checks ---- */
 
 static unsigned count_found(struct package_set *set, const char *database_id)
 {
     unsigned found = 0;
     for (unsigned i = 0; i < KERNELS; i++) {
         struct kiln_err err = KILN_ERR_INIT;
-        enum kiln_code rc = find(set, database_id, i, &err);
+        enum kiln_code rc = find_kernel(set, database_id, i, &err);
         assert_true(rc == KILN_OK || rc == KILN_NOT_FOUND);
         found += rc == KILN_OK;
     }
     return found;
 }
 
-/* A package is there whole, or it is not. */
-static void look(const struct trial *t, unsigned *ret_installed, unsigned *ret_coming)
+/* A package is installed completely or not at all. */
+static void count_packages(const struct trial *t, unsigned *ret_installed, unsigned *ret_coming)
 {
     unsigned refused = 0;
     struct kiln_err err = KILN_ERR_INIT;
     KILN_AUTO(package_set) struct package_set *set = NULL;
     must(open_set(t->directory, &set, &err), err);
-    must(rescan(set, &refused, &err), err);
-    must(rescan(set, &refused, &err), err); /* what is not whole is told the second time */
+    must(rescan_packages(set, &refused, &err), err);
+    must(rescan_packages(set, &refused, &err),
+         err); /* the second scan reports incomplete packages */
     assert_int_equal(refused, 0);
     *ret_installed = count_found(set, "gfx90a68");
     *ret_coming = count_found(set, "gfx906_60");
@@ -216,7 +219,7 @@ static void look(const struct trial *t, unsigned *ret_installed, unsigned *ret_c
 static void check_opened(const struct trial *t)
 {
     unsigned installed, coming;
-    look(t, &installed, &coming);
+    count_packages(t, &installed, &coming);
     assert_int_equal(installed, KERNELS);
     assert_int_equal(coming, 0);
 }
@@ -224,7 +227,7 @@ static void check_opened(const struct trial *t)
 static void check_installed(const struct trial *t)
 {
     unsigned installed, coming;
-    look(t, &installed, &coming);
+    count_packages(t, &installed, &coming);
     assert_int_equal(installed, KERNELS);
     assert_true(coming == KERNELS || t->end->done == 0);
 }
@@ -232,11 +235,11 @@ static void check_installed(const struct trial *t)
 static void check_removed(const struct trial *t)
 {
     unsigned installed, coming;
-    look(t, &installed, &coming);
+    count_packages(t, &installed, &coming);
     assert_true(installed == 0 || t->end->done == 0);
 }
 
-#define OPERATION(label, act, check) ENGINE_OPERATION(label, 0, prepare, act, check)
+#define OPERATION(label, act, check) ENGINE_OPERATION(label, 0, prepare_packages, act, check)
 
 const struct operation package_operations[] = {
     OPERATION("packages-open", act_open, check_opened),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The power goes: whatever of what was not synced is on the disk, kernels.db and tuning.db open,
- * are sound, and have what they promise.  Each place is a moment of the log and one of some choices
- * of what the disk kept.
+ * Power failures: whichever unsynced writes survive, kernels.db and tuning.db open, are sound, and
+ * have everything acknowledged that they promise to keep. Each place is an entry of the log and one
+ * choice of surviving writes.
  */
 #include "tests/faults/invariants.h"
 #include "tests/faults/lossy_vfs.h"
@@ -17,9 +17,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CHOICES 4u /* of what the disk kept, for each moment */
+#define CHOICES 4u /* choices of surviving writes, for each log entry */
 #define CHANGES 24u
-#define KERNELS 6u /* kernels that are there before */
+#define KERNELS 6u /* kernels that are stored before the log starts */
 #define SIZE 9000u
 
 static void make_directory(char path[96])
@@ -30,8 +30,8 @@ static void make_directory(char path[96])
 }
 
 struct subject {
-    void (*prepare)(const char *directory); /* and closes it */
-    void (*change)(const char *directory);  /* and acknowledges 1 to CHANGES */
+    void (*prepare)(const char *directory); /* makes a database and closes it */
+    void (*change)(const char *directory);  /* changes it, and acknowledges 1 to CHANGES */
     void (*check)(const char *directory, unsigned acknowledged);
 };
 
@@ -49,7 +49,7 @@ static void try_moment(const struct fault_case *c, const struct subject *subject
     c->report->tried++;
 }
 
-static void run(const struct fault_case *c)
+static void run_power_case(const struct fault_case *c)
 {
     const struct subject *subject = c->operation->context;
     char directory[96];
@@ -125,7 +125,7 @@ static void put_kernels(const char *directory, unsigned first, unsigned count, b
 static void prepare_store(const char *directory) { put_kernels(directory, 0, KERNELS, false); }
 static void change_store(const char *directory) { put_kernels(directory, KERNELS, CHANGES, true); }
 
-/* A cache may forget its latest kernels, and nothing else: those that it has are the first ones. */
+/* A cache may lose its latest kernels, but no earlier ones. */
 static void check_store(const char *directory, unsigned acknowledged)
 {
     bool had = true;
@@ -219,8 +219,7 @@ static bool count_one(void *context, const struct tuning_place *place,
     return true;
 }
 
-/* Records come one after the other: what was acknowledged is there, and at most the one that was
- * under way besides. */
+/* Records are written one after another. All acknowledged ones must exist, and at most one more. */
 static void check_tuning(const char *directory, unsigned acknowledged)
 {
     unsigned found = 0;
@@ -240,12 +239,12 @@ static const struct operation operations[] = {
     { .name = "kernels.db",
       .kinds = BIT(KIND_POWER),
       .at_once = 100,
-      .run = run,
+      .run = run_power_case,
       .context = &store },
     { .name = "tuning.db",
       .kinds = BIT(KIND_POWER),
       .at_once = 100,
-      .run = run,
+      .run = run_power_case,
       .context = &tuning },
     { .name = NULL },
 };

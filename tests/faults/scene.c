@@ -18,13 +18,13 @@
 
 #define DEVICE "gfx90a68"
 #define SLOWEST 1000000.0 /* ms, of version 0 */
-#define ASK_MS 20000      /* no answer within is a hang */
+#define ASK_MS 20000      /* a longer wait for an answer is a hang */
 #define BATCH_MAX 64u
-#define LEASED 1000u /* problems from here on are tuned under leases */
+#define LEASED 1000u /* problems from this number on are tuned under leases */
 #define LEASED_SOLVER "SolverC"
 #define END_SECONDS 60
 #define REST_POLLS 20u
-/* Threads of kilnd that read packages, each with a descriptor of its own from its first look on. */
+/* kilnd's reader threads. Each opens its own descriptor of a package at its first look-up. */
 #define PACKAGE_READERS 4u
 
 static bool is_deadly(const struct scene *s) { return fault_is_deadly(s->c->kind); }
@@ -76,7 +76,7 @@ void scene_open(struct scene *s, const struct fault_case *c, const char *program
                                              "--compiler",  KILN_BIN "/../tests/fault_compiler",
                                              "--hot-limit", "64MiB",
                                              NULL };
-    setenv("KILN_FALLBACK", "off", 1); /* what kilnd does not serve is not served */
+    setenv("KILN_FALLBACK", "off", 1); /* a client without kilnd must fail */
     daemon_process_init(&s->daemon);
     snprintf(c->report->directory, sizeof(c->report->directory), "%s", s->daemon.directory);
     memcpy(s->daemon.arguments, arguments, sizeof(arguments));
@@ -96,7 +96,7 @@ void scene_open(struct scene *s, const struct fault_case *c, const char *program
 
 /* ---- kilnd ---- */
 
-/* For what is started next. */
+/* Applies to programs that are started next. */
 static void use_shim(const struct scene *s, bool uses)
 {
     const char *options = getenv("ASAN_OPTIONS");
@@ -113,14 +113,15 @@ static void use_shim(const struct scene *s, bool uses)
     setenv(FAULT_PLAN_VARIABLE, s->plan_path, 1);
 }
 
-static void start(struct scene *s)
+static void start_kilnd(struct scene *s)
 {
     unsigned before = atomic_load(&s->plan->programs);
     use_shim(s, true);
     daemon_process_start(&s->daemon);
     use_shim(s, false);
     if (!*s->plan->program || strcmp(s->plan->program, "kilnd") == 0)
-        assert_true(atomic_load(&s->plan->programs) > before); /* else no fault reaches it */
+        assert_true(atomic_load(&s->plan->programs) >
+                    before); /* otherwise no fault would be injected */
 }
 
 void scene_warm(struct scene *s)
@@ -135,44 +136,44 @@ void scene_warm(struct scene *s)
 
 void scene_start(struct scene *s)
 {
-    start(s);
+    start_kilnd(s);
     scene_warm(s);
     scene_is_sound(s);
 }
 
 /* ---- descriptors ---- */
 
-/* Objects in memory come and go with the hot set, and what reads packages with who asks. */
-static void look_at_rest(const struct scene *s, struct descriptors *ret_seen)
+/* Leaves out memfds, which depend on the hot set, and packages, which depend on requests. */
+static void list_idle(const struct scene *s, struct descriptors *ret_seen)
 {
-    descriptors_look(s->daemon.pid, ret_seen);
-    descriptors_leave_out(ret_seen, "/memfd:");
-    descriptors_leave_out(ret_seen, ".kdb");
+    descriptors_list(s->daemon.pid, ret_seen);
+    descriptors_remove(ret_seen, "/memfd:");
+    descriptors_remove(ret_seen, ".kdb");
 }
 
-/* What is there each time: a look at a directory may be under way now and then. */
+/* Keeps the descriptors that all listings have, because kilnd scans directories now and then. */
 void scene_rest(struct scene *s)
 {
-    look_at_rest(s, &s->resting);
+    list_idle(s, &s->resting);
     for (unsigned i = 1; i < REST_POLLS; i++) {
         struct descriptors now;
         poll(NULL, 0, 5);
-        look_at_rest(s, &now);
+        list_idle(s, &now);
         descriptors_keep_common(&s->resting, &now);
     }
     s->knows_rest = true;
 }
 
-static bool is_at_rest(struct scene *s, unsigned hot_objects)
+static bool is_idle(struct scene *s, unsigned hot_objects)
 {
     struct descriptors all, now;
     if (!s->knows_rest)
         return true;
-    descriptors_look(s->daemon.pid, &all);
-    look_at_rest(s, &now);
+    descriptors_list(s->daemon.pid, &all);
+    list_idle(s, &now);
     unsigned objects = descriptors_count(&all, "/memfd:");
     unsigned packages = descriptors_count(&all, ".kdb");
-    if (!descriptors_are(&now, &s->resting, s->why))
+    if (!descriptors_equal(&now, &s->resting, s->why))
         return false;
     if (objects == hot_objects && packages <= PACKAGE_READERS)
         return true;
@@ -181,7 +182,7 @@ static bool is_at_rest(struct scene *s, unsigned hot_objects)
     return false;
 }
 
-static bool answers(struct scene *s)
+static bool kilnd_answers(struct scene *s)
 {
     struct kiln_error err = { 0 };
     struct kiln_client *client = scene_client(s);
@@ -190,7 +191,7 @@ static bool answers(struct scene *s)
     return rc == KILN_E_OK;
 }
 
-static void say_log(const struct scene *s)
+static void print_log(const struct scene *s)
 {
     char path[160], line[512];
     snprintf(path, sizeof(path), "%s/kilnd.log", s->daemon.directory);
@@ -205,9 +206,9 @@ static void expect_ended(struct scene *s, int status)
 {
     bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && is_deadly(s);
     s->daemon.pid = 0;
-    if (killed || (WIFEXITED(status) && WEXITSTATUS(status) <= 2)) /* 2: of what it was told */
+    if (killed || (WIFEXITED(status) && WEXITSTATUS(status) <= 2)) /* 2: invalid settings */
         return;
-    say_log(s);
+    print_log(s);
     fail_msg("kilnd ended with wait status 0x%x", (unsigned)status);
 }
 
@@ -229,17 +230,17 @@ bool scene_try_start(struct scene *s)
     uint64_t end = clock_monotonic_ns() + END_SECONDS * UINT64_C(1000000000);
     while (clock_monotonic_ns() < end) {
         pid_t ended = waitpid(s->daemon.pid, &status, WNOHANG);
-        if (ended == 0 && answers(s))
+        if (ended == 0 && kilnd_answers(s))
             return true;
         if (ended == 0) {
             poll(NULL, 0, 2);
             continue;
         }
         expect_ended(s, status);
-        assert_true(WIFSIGNALED(status) || log_size(s) > before); /* it says why */
+        assert_true(WIFSIGNALED(status) || log_size(s) > before); /* it logged the reason */
         return false;
     }
-    fail_msg("kilnd neither serves nor ends");
+    fail_msg("waited %d s for kilnd to serve or to exit", END_SECONDS);
     return false;
 }
 
@@ -251,7 +252,7 @@ void scene_reap(struct scene *s)
         return;
     while (waitpid(s->daemon.pid, &status, WNOHANG) == 0) {
         if (clock_monotonic_ns() > end)
-            fail_msg("kilnd was to be killed, and lives");
+            fail_msg("waited %d s for the killed kilnd to end", END_SECONDS);
         poll(NULL, 0, 2);
     }
     expect_ended(s, status);
@@ -272,7 +273,7 @@ void scene_stop(struct scene *s)
     uint64_t end = clock_monotonic_ns() + END_SECONDS * UINT64_C(1000000000);
     while (waitpid(s->daemon.pid, &status, WNOHANG) == 0) {
         if (clock_monotonic_ns() > end)
-            fail_msg("kilnd does not end");
+            fail_msg("waited %d s for kilnd to stop", END_SECONDS);
         poll(NULL, 0, 2);
     }
     expect_ended(s, status);
@@ -282,14 +283,14 @@ void scene_stop(struct scene *s)
 
 void scene_close(struct scene *s) { daemon_process_remove(&s->daemon); }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
-/* Whether no answer is one: kilnd is to be killed in what is asked now, or all that it needs to
- * answer fails as long as it is waited for. */
+/* True if a missing answer is allowed: the fault kills kilnd, or lasts so long that kilnd cannot
+ * answer. */
 static bool may_be_silent(const struct scene *s)
 {
-    bool struck = atomic_load(&s->plan->armed) && strcmp(s->program, "kilnd") == 0;
-    return struck && (is_deadly(s) || s->c->kind->onwards);
+    bool injected = atomic_load(&s->plan->armed) && strcmp(s->program, "kilnd") == 0;
+    return injected && (is_deadly(s) || s->c->kind->onwards);
 }
 
 static void expect_in_time(const struct scene *s, int rc, const struct kiln_error *err)
@@ -316,7 +317,7 @@ bool scene_ended(int rc, const struct kiln_error *err)
     if (rc == KILN_E_OK)
         return true;
     if (!*err->text)
-        fail_msg("a call failed with code %d and without a sentence", rc);
+        fail_msg("a call failed with code %d and without a message", rc);
     return false;
 }
 
@@ -370,14 +371,14 @@ static int on_ready(void *context, size_t index, struct kiln_kernel *kernel,
     if (kernel)
         expect_bytes(kernel, batch->first + (unsigned)index);
     else if (!*err->text)
-        fail_msg("an item failed without a sentence");
+        fail_msg("an item of a batch failed without a message");
     else
         snprintf(batch->scene->why, sizeof(batch->scene->why), "%s", err->text);
     batch->came += kernel != NULL;
     return 0;
 }
 
-/* Half of them are there, half new. */
+/* Half of the kernels are stored, half are new. */
 bool scene_fetch_batch(struct scene *s, struct kiln_client *client, unsigned count)
 {
     struct kiln_kernel_source sources[BATCH_MAX];
@@ -417,7 +418,8 @@ static struct kiln_problem problem_of(unsigned number)
                                   .dilation = { 1, 1, 1 } };
 }
 
-/* Each with another driver than the one before, so that it replaces that. */
+/* Each record has a different driver version than the previous one, so that it replaces that
+ * one. */
 bool scene_put(struct scene *s, struct kiln_client *client, unsigned number)
 {
     char driver[32];
@@ -478,46 +480,48 @@ bool scene_asks(struct scene *s, const char *const *words)
     return s->result.status == 0;
 }
 
-/* ---- what must hold ---- */
+/* ---- checks ---- */
 
 static double number_after(const char *text, const char *name, bool all)
 {
-    double sum = 0;
+    double metric_sum = 0;
     for (const char *line = text; line; line = strchr(line, '\n')) {
         line += *line == '\n';
         const char *blank = strchr(line, ' ');
         if (strncmp(line, name, strlen(name)) == 0 && blank) {
-            sum += strtod(blank, NULL);
+            metric_sum += strtod(blank, NULL);
             if (!all)
                 break;
         }
     }
-    return sum;
+    return metric_sum;
 }
 
-/* "name value" of the metrics; 0 where it is not there. */
-static double figure(const struct scene *s, const char *name)
+/* The value of a metric; 0: it is absent. */
+static double metric_value(const struct scene *s, const char *name)
 {
     return number_after(s->result.output, name, false);
 }
 
-static double sum(const struct scene *s, const char *name)
+static double metric_sum(const struct scene *s, const char *name)
 {
     return number_after(s->result.output, name, true);
 }
 
-/* Each kernel that was asked for has one result; what was compiled or failed was missed before, and
- * missed for one reason; nothing waits. */
+/* Each requested kernel has one result. Each compiled or failed kernel has a miss, and each miss
+ * one reason. Nothing is queued. */
 static bool adds_up(const struct scene *s)
 {
-    double made = figure(s, "kiln_fetch_results_total{result=\"compiled\"} ") +
-                  figure(s, "kiln_fetch_results_total{result=\"failed\"} ");
-    double left = figure(s, "kiln_fetch_results_total{result=\"cancelled\"} ");
-    double missed = sum(s, "kiln_misses_total{");
-    return sum(s, "kiln_fetch_results_total{") == figure(s, "kiln_fetches_total ") &&
-           made <= missed && missed <= made + left && figure(s, "kiln_requests_in_flight ") <= 1 &&
-           figure(s, "kiln_inflight_compiles ") == 0 && figure(s, "kiln_queued_compiles ") == 0 &&
-           figure(s, "kiln_queued_bytes ") == 0;
+    double made = metric_value(s, "kiln_fetch_results_total{result=\"compiled\"} ") +
+                  metric_value(s, "kiln_fetch_results_total{result=\"failed\"} ");
+    double left = metric_value(s, "kiln_fetch_results_total{result=\"cancelled\"} ");
+    double missed = metric_sum(s, "kiln_misses_total{");
+    return metric_sum(s, "kiln_fetch_results_total{") == metric_value(s, "kiln_fetches_total ") &&
+           made <= missed && missed <= made + left &&
+           metric_value(s, "kiln_requests_in_flight ") <= 1 &&
+           metric_value(s, "kiln_inflight_compiles ") == 0 &&
+           metric_value(s, "kiln_queued_compiles ") == 0 &&
+           metric_value(s, "kiln_queued_bytes ") == 0;
 }
 
 static bool is_sound(void *context)
@@ -527,11 +531,11 @@ static bool is_sound(void *context)
     if (!scene_asks(s, words))
         fail_msg("kilnd does not tell its metrics: '%s'", s->result.output);
     snprintf(s->why, sizeof(s->why), "the counters do not add up");
-    double hot = figure(s, "kiln_store_objects{tier=\"hot\",kind=\"objects\"} ");
-    return adds_up(s) && is_at_rest(s, (unsigned)hot);
+    double hot = metric_value(s, "kiln_store_objects{tier=\"hot\",kind=\"objects\"} ");
+    return adds_up(s) && is_idle(s, (unsigned)hot);
 }
 
-/* What was given to the store is kept or lost, and counted once. */
+/* Each put is stored or lost, and counted once. */
 static bool puts_have_ended(void *context)
 {
     unsigned long long given, kept, lost;
@@ -552,7 +556,7 @@ void scene_is_sound(struct scene *s)
     int status = 0;
     if (waitpid(s->daemon.pid, &status, WNOHANG) != 0) {
         s->daemon.pid = 0;
-        say_log(s);
+        print_log(s);
         fail_msg("kilnd ended with wait status 0x%x", (unsigned)status);
     }
     if (!holds_in_time(is_sound, s))
@@ -561,26 +565,26 @@ void scene_is_sound(struct scene *s)
         fail_msg("what was to be stored is neither kept nor lost: %.3000s", s->result.output);
 }
 
-struct wish {
+struct options {
     struct scene *scene;
     struct kiln_client *client;
     unsigned number;
 };
 
-static bool comes(void *context)
+static bool fetch_succeeds(void *context)
 {
-    struct wish *w = context;
+    struct options *w = context;
     return scene_fetch(w->scene, w->client, w->number);
 }
 
-/* A compiler that ended is started again after a while. */
+/* kilnd restarts a compiler only after a while. */
 static void serves_kernels(struct scene *s, struct kiln_client *client)
 {
     assert_non_null(client);
     for (unsigned i = 1; i <= SCENE_WARM + 1; i++) {
-        struct wish wish = { s, client, i <= SCENE_WARM ? i : ++s->kernel };
-        if (!holds_in_time(comes, &wish))
-            fail_msg("kernel %u does not come: '%s'", wish.number, s->why);
+        struct options options = { s, client, i <= SCENE_WARM ? i : ++s->kernel };
+        if (!holds_in_time(fetch_succeeds, &options))
+            fail_msg("kernel %u does not come: '%s'", options.number, s->why);
     }
 }
 
@@ -604,7 +608,7 @@ static int take_lease(struct kiln_client *client, unsigned number, struct kiln_l
     return kiln_lease_take(client, &problem, &request, ret_lease, err);
 }
 
-/* Nobody has asked for that problem before. */
+/* Tunes a problem that was not requested before. */
 bool scene_tune(struct scene *s, struct kiln_client *client)
 {
     struct kiln_error err = { 0 };
@@ -633,7 +637,7 @@ bool scene_tune(struct scene *s, struct kiln_client *client)
     return true;
 }
 
-/* Whoever held it is gone. */
+/* The lease ended with its holder. */
 static bool lease_is_free(void *context)
 {
     struct scene *s = context;
@@ -646,7 +650,7 @@ static bool lease_is_free(void *context)
     return lease.state != KILN_LEASE_TAKEN;
 }
 
-/* What the latest lease found is recorded, where that was acknowledged; and no lease is left. */
+/* The latest lease's result is recorded if that was acknowledged, and no lease remains. */
 static void serves_leases(struct scene *s, struct kiln_client *client)
 {
     const struct kiln_tuning_options options = { .size = sizeof(options), .database_id = DEVICE };
@@ -660,7 +664,7 @@ static void serves_leases(struct scene *s, struct kiln_client *client)
         wait_until("the lease to be released", lease_is_free, s);
 }
 
-/* ---- kernels that nobody waits for ---- */
+/* ---- prefetched kernels ---- */
 
 static bool prefetch_problem(struct scene *s, unsigned number)
 {
@@ -682,7 +686,7 @@ bool scene_prefetch(struct scene *s)
     return stored;
 }
 
-/* What was said to be stored is there after whatever came then. */
+/* A kernel that was reported as stored must exist, whatever happened afterwards. */
 static void serves_prefetched(struct scene *s)
 {
     if (s->prefetch_kept == 0)
@@ -733,8 +737,8 @@ void scene_survives(struct scene *s)
     expect_sound_tuning(state);
     expect_no_file(cache, "damaged");
     expect_no_file(state, "damaged");
-    s->knows_rest = false; /* that was another process's */
-    start(s);
+    s->knows_rest = false; /* the previous kilnd's */
+    start_kilnd(s);
     scene_serves(s);
     scene_is_sound(s);
     scene_stop(s);

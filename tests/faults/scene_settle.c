@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* When all that a scene asked for is over. */
+/* Waits until a scene's requests have ended. */
 #include "tests/faults/scene.h"
 
 #include "common/clock.h"
@@ -12,14 +12,15 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#define SILENT_MS 500 /* with a fault that lasts: then it is waited for no more */
-/* Of 5 ms, in which nobody works and no call counts: it did what it does after it answered. */
+#define SILENT_MS 500 /* how long a client waits for kilnd during a lasting fault */
+/* Polls every 5 ms. After QUIET_POLLS polls without work, the work after the answer is over. */
 #define QUIET_POLLS 3u
 #define POLLS_MAX 2000u
+#define ACT_SECONDS 100u /* below the time limit of a case */
 
-/* ---- who works ---- */
+/* ---- running threads ---- */
 
-/* Of a thread: 'S', and 'Z' of one that has ended. */
+/* A thread sleeps in state 'S'; 'Z' is one that has ended. */
 static bool thread_sleeps(int task, const char *thread)
 {
     char path[64], text[512];
@@ -50,7 +51,7 @@ static bool children_sleep(int task, const char *thread)
     return sleep;
 }
 
-/* With all that it has started. */
+/* The process and all its descendants. */
 static bool process_sleeps(pid_t pid)
 {
     char path[64];
@@ -79,7 +80,7 @@ void scene_settle(struct scene *s)
     }
 }
 
-/* ---- who waits in vain ---- */
+/* ---- clients of a kilnd that cannot answer ---- */
 
 static bool daemon_has_ended(const struct scene *s)
 {
@@ -89,41 +90,45 @@ static bool daemon_has_ended(const struct scene *s)
            info.si_pid == s->daemon.pid;
 }
 
-/* A client goes on asking for the next kilnd, and waits for one that cannot answer. */
-static bool is_in_vain(const struct scene *s, uint64_t *struck_ns)
+/* True if the client would wait for a kilnd that was killed or cannot answer. */
+static bool waits_in_vain(const struct scene *s, uint64_t *injected_ns)
 {
-    if (atomic_load(&s->plan->struck) == 0 || strcmp(s->program, "kilnd") != 0)
+    if (atomic_load(&s->plan->injected) == 0 || strcmp(s->program, "kilnd") != 0)
         return false;
     uint64_t now = clock_monotonic_ns();
-    *struck_ns = *struck_ns ? *struck_ns : now;
+    *injected_ns = *injected_ns ? *injected_ns : now;
     return fault_is_deadly(s->c->kind)
                ? daemon_has_ended(s)
-               : s->c->kind->onwards && now - *struck_ns > SILENT_MS * UINT64_C(1000000);
+               : s->c->kind->onwards && now - *injected_ns > SILENT_MS * UINT64_C(1000000);
 }
 
-bool scene_act_apart(struct scene *s, bool (*act)(struct scene *s), bool is_struck)
+bool scene_act_apart(struct scene *s, bool (*act)(struct scene *s), bool is_faulty)
 {
     int status = 0;
-    uint64_t struck_ns = 0;
+    uint64_t injected_ns = 0;
     s->apart_done = false;
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         setpgid(0, 0);
-        if (is_struck)
+        if (is_faulty)
             fault_plan_obey(s->plan);
         s->apart_done = act(s);
         _exit(0);
     }
     setpgid(child, child);
+    uint64_t end = clock_monotonic_ns() + ACT_SECONDS * UINT64_C(1000000000);
     while (waitpid(child, &status, WNOHANG) == 0) {
-        if (is_in_vain(s, &struck_ns))
+        if (clock_monotonic_ns() > end)
+            fail_msg("waited %u s for the process that sends the requests", ACT_SECONDS);
+        if (waits_in_vain(s, &injected_ns))
             kill(-child, SIGKILL);
         poll(NULL, 0, 2);
     }
-    kill(-child, SIGKILL); /* kilnctl, where it was killed itself */
+    kill(-child, SIGKILL); /* kilnctl, if its parent was killed */
     bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
     if (status && !killed)
-        fail_msg("the process that asks ended with wait status 0x%x", (unsigned)status);
+        fail_msg("the process that sends the requests ended with wait status 0x%x",
+                 (unsigned)status);
     return !killed && s->apart_done;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * libc's calls, failing when a plan (plan.h) says so.  For LD_PRELOAD, and linked into tests for
- * calls of their own: nothing in the product knows of it.
+ * Wrappers of libc's calls that fail according to a plan (plan.h). Used through LD_PRELOAD, and
+ * linked into tests. The product does not know of them.
  *
- * What does not fail goes to the kernel by syscall(2); memory comes from libc or from a sanitizer,
- * whichever is there.
+ * Calls that do not fail use syscall(2). Memory comes from the sanitizer if there is one, otherwise
+ * from libc.
  */
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): libc's names are reserved
 #include "tests/faults/plan.h"
@@ -34,11 +34,12 @@
 
 #define VISIBLE __attribute__((visibility("default")))
 #define NS 1000000000
-#define PATH_ROOM 200
+#define PATH_SIZE 200
 
 static struct fault_plan *plan; /* NULL: none */
-/* After the call under way.  Initial-exec: other models allocate memory when it is first used. */
-static __thread __attribute__((tls_model("initial-exec"))) bool dies;
+/* The process is killed after the current call. Initial-exec, because other TLS models allocate
+ * memory at the first use. */
+static __thread __attribute__((tls_model("initial-exec"))) bool dies_after;
 
 /* ---- plans ---- */
 
@@ -63,7 +64,7 @@ struct fault_plan *fault_plan_make(const char *path)
 void fault_plan_arm(struct fault_plan *p)
 {
     atomic_store(&p->seen, 0);
-    atomic_store(&p->struck, 0);
+    atomic_store(&p->injected, 0);
     p->where[0] = '\0';
     atomic_store(&p->armed, true);
 }
@@ -71,7 +72,7 @@ void fault_plan_arm(struct fault_plan *p)
 bool fault_plan_disarm(struct fault_plan *p)
 {
     atomic_store(&p->armed, false);
-    return atomic_load(&p->struck) > 0;
+    return atomic_load(&p->injected) > 0;
 }
 
 void fault_plan_obey(struct fault_plan *p) { plan = p; }
@@ -89,17 +90,17 @@ __attribute__((constructor)) static void find_plan(void)
         atomic_fetch_add(&plan->programs, 1);
 }
 
-/* ---- what is struck ---- */
+/* ---- injection ---- */
 
-static void path_of(int fd, char path[PATH_ROOM])
+static void path_of(int fd, char path[PATH_SIZE])
 {
     char link[40];
     snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-    ssize_t got = (ssize_t)syscall(SYS_readlinkat, AT_FDCWD, link, path, PATH_ROOM - 1);
+    ssize_t got = (ssize_t)syscall(SYS_readlinkat, AT_FDCWD, link, path, PATH_SIZE - 1);
     path[got > 0 ? got : 0] = '\0';
 }
 
-/* The file, or who asked for memory. */
+/* The file, or the caller that allocates memory. */
 static void name_subject(const char *call, const void *caller, const char *path)
 {
     Dl_info at;
@@ -118,16 +119,16 @@ static _Noreturn void die(void)
         syscall(SYS_kill, (int)syscall(SYS_getpid), SIGKILL);
 }
 
-struct call {       /* that is made */
+struct call {       /* the current call */
     unsigned kinds; /* enum fault_calls */
     const char *name;
     const void *caller;
     int file;         /* descriptor + 1; 0: none */
-    const char *path; /* NULL: that of |file| */
-    size_t *size;     /* of what is written or read; NULL: nothing that could be halved */
+    const char *path; /* NULL: the path of |file| */
+    size_t *size;     /* number of bytes to write or read; NULL: the call cannot be halved */
 };
 
-/* "pwrite of kernels.db-wal": numbers, and what mkdtemp and its kin make up, are one letter. */
+/* "pwrite of kernels.db-wal". A number becomes '#', and the random suffix of mkdtemp is cut. */
 static void name_step(const char *call, const char *path, char step[FAULT_STEP_SIZE])
 {
     const char *slash = strrchr(path, '/');
@@ -157,13 +158,13 @@ static void note_step(const char *step)
     atomic_flag_clear(&plan->noting);
 }
 
-static bool is_meant(const struct call *call, char path[PATH_ROOM])
+static bool is_selected(const struct call *call, char path[PATH_SIZE])
 {
     bool by_step = plan->notes_steps || *plan->step;
     char step[FAULT_STEP_SIZE];
     path[0] = '\0';
     if (call->path)
-        snprintf(path, PATH_ROOM, "%s", call->path);
+        snprintf(path, PATH_SIZE, "%s", call->path);
     else if (call->file && (*plan->path || by_step))
         path_of(call->file - 1, path);
     if (by_step)
@@ -174,14 +175,14 @@ static bool is_meant(const struct call *call, char path[PATH_ROOM])
            (!*plan->step || strcmp(step, plan->step) == 0);
 }
 
-/* False with errno: the call fails. */
-static bool strike(const struct call *call, const char *path)
+/* False: the call fails with errno. */
+static bool inject_fault(const struct call *call, const char *path)
 {
-    char known[PATH_ROOM];
+    char known[PATH_SIZE];
     snprintf(known, sizeof(known), "%s", path);
     if (!*known && call->file)
         path_of(call->file - 1, known);
-    if (atomic_fetch_add(&plan->struck, 1) == 0) {
+    if (atomic_fetch_add(&plan->injected, 1) == 0) {
         plan->pid = (int)syscall(SYS_getpid);
         name_subject(call->name, call->caller, known);
     }
@@ -190,37 +191,37 @@ static bool strike(const struct call *call, const char *path)
         *call->size /= 2;
     if (plan->action == FAULT_KILL)
         die();
-    dies = plan->action == FAULT_TEAR;
+    dies_after = plan->action == FAULT_TEAR;
     errno = plan->error;
     return plan->action != FAULT_FAIL;
 }
 
-static bool may(const struct call *call)
+static bool may_pass(const struct call *call)
 {
-    char path[PATH_ROOM];
+    char path[PATH_SIZE];
     if (!plan || !(plan->calls & call->kinds) || !atomic_load(&plan->armed))
         return true;
     int before = errno;
-    if (is_meant(call, path)) {
+    if (is_selected(call, path)) {
         unsigned number = atomic_fetch_add(&plan->seen, 1) + 1;
         if (number == plan->first || (plan->onwards && number > plan->first))
-            return strike(call, path);
+            return inject_fault(call, path);
     }
     errno = before;
     return true;
 }
 
-static ssize_t after(ssize_t result)
+static ssize_t finish_call(ssize_t result)
 {
-    if (dies)
+    if (dies_after)
         die();
     return result;
 }
 
 #define HERE __builtin_return_address(0)
-#define MAY(...) may(&(const struct call){ .caller = HERE, __VA_ARGS__ })
+#define MAY_PASS(...) may_pass(&(const struct call){ .caller = HERE, __VA_ARGS__ })
 
-/* Of a call that writes to or reads from |fd|: by what it is. */
+/* The kind of a call that writes to or reads from |fd|. */
 static unsigned kinds_of(int fd, unsigned of_file, unsigned of_socket)
 {
     struct stat seen;
@@ -238,7 +239,7 @@ void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *old, size_t size);
 void *__libc_memalign(size_t alignment, size_t size);
-/* A sanitizer's, where there is one. */
+/* The sanitizer's functions, if there is one. */
 __attribute__((weak)) void *__interceptor_malloc(size_t size);
 __attribute__((weak)) void *__interceptor_calloc(size_t count, size_t size);
 __attribute__((weak)) void *__interceptor_realloc(void *old, size_t size);
@@ -246,21 +247,21 @@ __attribute__((weak)) void *__interceptor_memalign(size_t alignment, size_t size
 
 VISIBLE void *malloc(size_t size)
 {
-    if (!MAY(.kinds = FAULT_MEMORY, .name = "malloc"))
+    if (!MAY_PASS(.kinds = FAULT_MEMORY, .name = "malloc"))
         return NULL;
     return __interceptor_malloc ? __interceptor_malloc(size) : __libc_malloc(size);
 }
 
 VISIBLE void *calloc(size_t count, size_t size)
 {
-    if (!MAY(.kinds = FAULT_MEMORY, .name = "calloc"))
+    if (!MAY_PASS(.kinds = FAULT_MEMORY, .name = "calloc"))
         return NULL;
     return __interceptor_calloc ? __interceptor_calloc(count, size) : __libc_calloc(count, size);
 }
 
 VISIBLE void *realloc(void *old, size_t size)
 {
-    if (!MAY(.kinds = FAULT_MEMORY, .name = "realloc"))
+    if (!MAY_PASS(.kinds = FAULT_MEMORY, .name = "realloc"))
         return NULL;
     return __interceptor_realloc ? __interceptor_realloc(old, size) : __libc_realloc(old, size);
 }
@@ -273,12 +274,12 @@ static void *align(size_t alignment, size_t size)
 
 VISIBLE void *aligned_alloc(size_t alignment, size_t size)
 {
-    return MAY(.kinds = FAULT_MEMORY, .name = "aligned_alloc") ? align(alignment, size) : NULL;
+    return MAY_PASS(.kinds = FAULT_MEMORY, .name = "aligned_alloc") ? align(alignment, size) : NULL;
 }
 
 VISIBLE int posix_memalign(void **ret_at, size_t alignment, size_t size)
 {
-    if (!MAY(.kinds = FAULT_MEMORY, .name = "posix_memalign"))
+    if (!MAY_PASS(.kinds = FAULT_MEMORY, .name = "posix_memalign"))
         return ENOMEM;
     *ret_at = align(alignment, size);
     return *ret_at ? 0 : ENOMEM;
@@ -286,47 +287,49 @@ VISIBLE int posix_memalign(void **ret_at, size_t alignment, size_t size)
 
 VISIBLE void *mmap64(void *at, size_t size, int prot, int flags, int fd, off64_t from)
 {
-    if (!MAY(.kinds = FAULT_MAP, .name = "mmap", .file = 1 + fd))
+    if (!MAY_PASS(.kinds = FAULT_MAP, .name = "mmap", .file = 1 + fd))
         return MAP_FAILED;
     return (void *)syscall(SYS_mmap, at, size, prot, flags, fd, from);
 }
 
 VISIBLE void *mmap(void *at, size_t size, int prot, int flags, int fd, off_t from)
 {
-    if (!MAY(.kinds = FAULT_MAP, .name = "mmap", .file = 1 + fd))
+    if (!MAY_PASS(.kinds = FAULT_MAP, .name = "mmap", .file = 1 + fd))
         return MAP_FAILED;
     return (void *)syscall(SYS_mmap, at, size, prot, flags, fd, from);
 }
 
 /* ---- bytes ---- */
 
-#define WRITES(call, of, halved)                                                          \
-    MAY(.kinds = kinds_of(of, FAULT_WRITE, FAULT_SEND), .name = (call), .file = 1 + (of), \
-        .size = (halved))
-#define READS(call, of, halved)                                                             \
-    MAY(.kinds = kinds_of(of, FAULT_READ, FAULT_RECEIVE), .name = (call), .file = 1 + (of), \
-        .size = (halved))
+#define WRITES(call, of, halved)                                                               \
+    MAY_PASS(.kinds = kinds_of(of, FAULT_WRITE, FAULT_SEND), .name = (call), .file = 1 + (of), \
+             .size = (halved))
+#define READS(call, of, halved)                                                                  \
+    MAY_PASS(.kinds = kinds_of(of, FAULT_READ, FAULT_RECEIVE), .name = (call), .file = 1 + (of), \
+             .size = (halved))
 
 VISIBLE ssize_t write(int fd, const void *from, size_t size)
 {
-    return WRITES("write", fd, &size) ? after(syscall(SYS_write, fd, from, size)) : -1;
+    return WRITES("write", fd, &size) ? finish_call(syscall(SYS_write, fd, from, size)) : -1;
 }
 
 VISIBLE ssize_t pwrite(int fd, const void *from, size_t size, off_t at)
 {
-    return WRITES("pwrite", fd, &size) ? after(syscall(SYS_pwrite64, fd, from, size, at)) : -1;
+    return WRITES("pwrite", fd, &size) ? finish_call(syscall(SYS_pwrite64, fd, from, size, at))
+                                       : -1;
 }
 
 VISIBLE ssize_t pwrite64(int fd, const void *from, size_t size, off64_t at)
 {
-    return WRITES("pwrite", fd, &size) ? after(syscall(SYS_pwrite64, fd, from, size, at)) : -1;
+    return WRITES("pwrite", fd, &size) ? finish_call(syscall(SYS_pwrite64, fd, from, size, at))
+                                       : -1;
 }
 
-/* Halved: the first piece alone. */
+/* A halved call writes fewer pieces. */
 VISIBLE ssize_t writev(int fd, const struct iovec *pieces, int count)
 {
     size_t most = (size_t)count;
-    return WRITES("writev", fd, &most) ? after(syscall(SYS_writev, fd, pieces, most)) : -1;
+    return WRITES("writev", fd, &most) ? finish_call(syscall(SYS_writev, fd, pieces, most)) : -1;
 }
 
 VISIBLE ssize_t read(int fd, void *to, size_t size)
@@ -344,57 +347,57 @@ VISIBLE ssize_t pread64(int fd, void *to, size_t size, off64_t at)
     return READS("pread", fd, &size) ? syscall(SYS_pread64, fd, to, size, at) : -1;
 }
 
-/* What _FORTIFY_SOURCE makes of them, after it looked at the room. */
-ssize_t __read_chk(int fd, void *to, size_t size, size_t room);
-ssize_t __pread_chk(int fd, void *to, size_t size, off_t at, size_t room);
-ssize_t __pread64_chk(int fd, void *to, size_t size, off64_t at, size_t room);
-ssize_t __recv_chk(int fd, void *to, size_t size, size_t room, int flags);
+/* Variants for _FORTIFY_SOURCE, which check the buffer's size first. */
+ssize_t __read_chk(int fd, void *to, size_t size, size_t capacity);
+ssize_t __pread_chk(int fd, void *to, size_t size, off_t at, size_t capacity);
+ssize_t __pread64_chk(int fd, void *to, size_t size, off64_t at, size_t capacity);
+ssize_t __recv_chk(int fd, void *to, size_t size, size_t capacity, int flags);
 
-VISIBLE ssize_t __read_chk(int fd, void *to, size_t size, size_t room)
+VISIBLE ssize_t __read_chk(int fd, void *to, size_t size, size_t capacity)
 {
-    return size > room ? (abort(), -1) : read(fd, to, size);
+    return size > capacity ? (abort(), -1) : read(fd, to, size);
 }
 
-VISIBLE ssize_t __pread_chk(int fd, void *to, size_t size, off_t at, size_t room)
+VISIBLE ssize_t __pread_chk(int fd, void *to, size_t size, off_t at, size_t capacity)
 {
-    return size > room ? (abort(), -1) : pread(fd, to, size, at);
+    return size > capacity ? (abort(), -1) : pread(fd, to, size, at);
 }
 
-VISIBLE ssize_t __pread64_chk(int fd, void *to, size_t size, off64_t at, size_t room)
+VISIBLE ssize_t __pread64_chk(int fd, void *to, size_t size, off64_t at, size_t capacity)
 {
-    return size > room ? (abort(), -1) : pread64(fd, to, size, at);
+    return size > capacity ? (abort(), -1) : pread64(fd, to, size, at);
 }
 
-VISIBLE ssize_t __recv_chk(int fd, void *to, size_t size, size_t room, int flags)
+VISIBLE ssize_t __recv_chk(int fd, void *to, size_t size, size_t capacity, int flags)
 {
-    return size > room ? (abort(), -1) : recv(fd, to, size, flags);
+    return size > capacity ? (abort(), -1) : recv(fd, to, size, flags);
 }
 
 VISIBLE int ftruncate(int fd, off_t size)
 {
-    return MAY(.kinds = FAULT_WRITE, .name = "ftruncate", .file = 1 + fd)
-               ? (int)after(syscall(SYS_ftruncate, fd, size))
+    return MAY_PASS(.kinds = FAULT_WRITE, .name = "ftruncate", .file = 1 + fd)
+               ? (int)finish_call(syscall(SYS_ftruncate, fd, size))
                : -1;
 }
 
 VISIBLE int ftruncate64(int fd, off64_t size)
 {
-    return MAY(.kinds = FAULT_WRITE, .name = "ftruncate", .file = 1 + fd)
-               ? (int)after(syscall(SYS_ftruncate, fd, size))
+    return MAY_PASS(.kinds = FAULT_WRITE, .name = "ftruncate", .file = 1 + fd)
+               ? (int)finish_call(syscall(SYS_ftruncate, fd, size))
                : -1;
 }
 
 VISIBLE int fallocate(int fd, int mode, off_t from, off_t size)
 {
-    return MAY(.kinds = FAULT_WRITE, .name = "fallocate", .file = 1 + fd)
-               ? (int)after(syscall(SYS_fallocate, fd, mode, from, size))
+    return MAY_PASS(.kinds = FAULT_WRITE, .name = "fallocate", .file = 1 + fd)
+               ? (int)finish_call(syscall(SYS_fallocate, fd, mode, from, size))
                : -1;
 }
 
 VISIBLE int fallocate64(int fd, int mode, off64_t from, off64_t size)
 {
-    return MAY(.kinds = FAULT_WRITE, .name = "fallocate", .file = 1 + fd)
-               ? (int)after(syscall(SYS_fallocate, fd, mode, from, size))
+    return MAY_PASS(.kinds = FAULT_WRITE, .name = "fallocate", .file = 1 + fd)
+               ? (int)finish_call(syscall(SYS_fallocate, fd, mode, from, size))
                : -1;
 }
 
@@ -405,13 +408,13 @@ static int sync_file(int fd, long number)
 
 VISIBLE int fsync(int fd)
 {
-    return MAY(.kinds = FAULT_SYNC, .name = "fsync", .file = 1 + fd) ? sync_file(fd, SYS_fsync)
-                                                                     : -1;
+    return MAY_PASS(.kinds = FAULT_SYNC, .name = "fsync", .file = 1 + fd) ? sync_file(fd, SYS_fsync)
+                                                                          : -1;
 }
 
 VISIBLE int fdatasync(int fd)
 {
-    return MAY(.kinds = FAULT_SYNC, .name = "fdatasync", .file = 1 + fd)
+    return MAY_PASS(.kinds = FAULT_SYNC, .name = "fdatasync", .file = 1 + fd)
                ? sync_file(fd, SYS_fdatasync)
                : -1;
 }
@@ -419,7 +422,7 @@ VISIBLE int fdatasync(int fd)
 /* ---- names and descriptors ---- */
 
 #define OPENS(subject) \
-    MAY(.kinds = FAULT_NAME | FAULT_DESCRIPTOR, .name = "open", .path = (subject))
+    MAY_PASS(.kinds = FAULT_NAME | FAULT_DESCRIPTOR, .name = "open", .path = (subject))
 
 static int open_at(int directory, const char *path, int flags, va_list more)
 {
@@ -454,7 +457,7 @@ DEFINE_OPEN(open64)
 DEFINE_OPENAT(openat)
 DEFINE_OPENAT(openat64)
 
-/* Of _FORTIFY_SOURCE, where flags are no constant. */
+/* Variants for _FORTIFY_SOURCE if flags are not constant. */
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 int __openat_2(int directory, const char *path, int flags);
@@ -471,7 +474,7 @@ VISIBLE int __openat64_2(int directory, const char *path, int flags)
     return openat(directory, path, flags);
 }
 
-#define NAMES(call, subject) MAY(.kinds = FAULT_NAME, .name = (call), .path = (subject))
+#define NAMES(call, subject) MAY_PASS(.kinds = FAULT_NAME, .name = (call), .path = (subject))
 
 VISIBLE int rename(const char *from, const char *to)
 {
@@ -526,43 +529,46 @@ VISIBLE int link(const char *from, const char *to)
 
 VISIBLE int memfd_create(const char *name, unsigned flags)
 {
-    return MAY(.kinds = FAULT_MEMFD | FAULT_DESCRIPTOR, .name = "memfd_create")
+    return MAY_PASS(.kinds = FAULT_MEMFD | FAULT_DESCRIPTOR, .name = "memfd_create")
                ? (int)syscall(SYS_memfd_create, name, flags)
                : -1;
 }
 
 VISIBLE int pipe2(int ends[2], int flags)
 {
-    return MAY(.kinds = FAULT_DESCRIPTOR, .name = "pipe2") ? (int)syscall(SYS_pipe2, ends, flags)
-                                                           : -1;
+    return MAY_PASS(.kinds = FAULT_DESCRIPTOR, .name = "pipe2")
+               ? (int)syscall(SYS_pipe2, ends, flags)
+               : -1;
 }
 
 VISIBLE int pipe(int ends[2])
 {
-    return MAY(.kinds = FAULT_DESCRIPTOR, .name = "pipe") ? (int)syscall(SYS_pipe2, ends, 0) : -1;
+    return MAY_PASS(.kinds = FAULT_DESCRIPTOR, .name = "pipe") ? (int)syscall(SYS_pipe2, ends, 0)
+                                                               : -1;
 }
 
 VISIBLE int dup(int fd)
 {
-    return MAY(.kinds = FAULT_DESCRIPTOR, .name = "dup") ? (int)syscall(SYS_dup, fd) : -1;
+    return MAY_PASS(.kinds = FAULT_DESCRIPTOR, .name = "dup") ? (int)syscall(SYS_dup, fd) : -1;
 }
 
 VISIBLE int dup3(int fd, int to, int flags)
 {
-    return MAY(.kinds = FAULT_DESCRIPTOR, .name = "dup3") ? (int)syscall(SYS_dup3, fd, to, flags)
-                                                          : -1;
+    return MAY_PASS(.kinds = FAULT_DESCRIPTOR, .name = "dup3")
+               ? (int)syscall(SYS_dup3, fd, to, flags)
+               : -1;
 }
 
 VISIBLE int eventfd(unsigned value, int flags)
 {
-    return MAY(.kinds = FAULT_DESCRIPTOR, .name = "eventfd")
+    return MAY_PASS(.kinds = FAULT_DESCRIPTOR, .name = "eventfd")
                ? (int)syscall(SYS_eventfd2, value, flags)
                : -1;
 }
 
 VISIBLE int epoll_create1(int flags)
 {
-    return MAY(.kinds = FAULT_DESCRIPTOR, .name = "epoll_create1")
+    return MAY_PASS(.kinds = FAULT_DESCRIPTOR, .name = "epoll_create1")
                ? (int)syscall(SYS_epoll_create1, flags)
                : -1;
 }
@@ -571,51 +577,51 @@ VISIBLE int epoll_create1(int flags)
 
 VISIBLE int socket(int domain, int type, int protocol)
 {
-    return MAY(.kinds = FAULT_CONNECT | FAULT_DESCRIPTOR, .name = "socket")
+    return MAY_PASS(.kinds = FAULT_CONNECT | FAULT_DESCRIPTOR, .name = "socket")
                ? (int)syscall(SYS_socket, domain, type, protocol)
                : -1;
 }
 
 VISIBLE int socketpair(int domain, int type, int protocol, int ends[2])
 {
-    return MAY(.kinds = FAULT_CONNECT | FAULT_DESCRIPTOR, .name = "socketpair")
+    return MAY_PASS(.kinds = FAULT_CONNECT | FAULT_DESCRIPTOR, .name = "socketpair")
                ? (int)syscall(SYS_socketpair, domain, type, protocol, ends)
                : -1;
 }
 
-/* Its declaration in libc takes any kind of address. */
+/* libc declares it with a transparent union for addresses. */
 VISIBLE int connect(int fd, __CONST_SOCKADDR_ARG address, socklen_t size)
 {
-    return MAY(.kinds = FAULT_CONNECT, .name = "connect")
+    return MAY_PASS(.kinds = FAULT_CONNECT, .name = "connect")
                ? (int)syscall(SYS_connect, fd, address.__sockaddr__, size)
                : -1;
 }
 
 VISIBLE int accept4(int fd, __SOCKADDR_ARG address, socklen_t *size, int flags)
 {
-    return MAY(.kinds = FAULT_CONNECT | FAULT_DESCRIPTOR, .name = "accept4")
+    return MAY_PASS(.kinds = FAULT_CONNECT | FAULT_DESCRIPTOR, .name = "accept4")
                ? (int)syscall(SYS_accept4, fd, address.__sockaddr__, size, flags)
                : -1;
 }
 
-/* Packets come whole or not at all. */
+/* Only stream sockets can be halved; packets cannot. */
 static size_t *of_stream(int fd, size_t *size)
 {
     int type = 0;
-    socklen_t room = sizeof(type);
+    socklen_t type_size = sizeof(type);
     bool armed = plan && atomic_load(&plan->armed);
-    bool known = armed && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &room) == 0;
+    bool known = armed && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_size) == 0;
     return known && type == SOCK_STREAM ? size : NULL;
 }
 
 VISIBLE ssize_t send(int fd, const void *from, size_t size, int flags)
 {
-    return MAY(.kinds = FAULT_SEND, .name = "send", .size = of_stream(fd, &size))
-               ? after(syscall(SYS_sendto, fd, from, size, flags, NULL, 0))
+    return MAY_PASS(.kinds = FAULT_SEND, .name = "send", .size = of_stream(fd, &size))
+               ? finish_call(syscall(SYS_sendto, fd, from, size, flags, NULL, 0))
                : -1;
 }
 
-/* Halved: the first piece alone, half of it where it is the only one. */
+/* A halved call sends the first piece only, or half of a single piece. */
 VISIBLE ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
     struct msghdr part = *message;
@@ -623,23 +629,24 @@ VISIBLE ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
     bool one = part.msg_iovlen == 1;
     if (one)
         part.msg_iov = &first;
-    return MAY(.kinds = FAULT_SEND, .name = "sendmsg",
-               .size = of_stream(fd, one ? &first.iov_len : (size_t *)&part.msg_iovlen))
-               ? after(syscall(SYS_sendmsg, fd, &part, flags))
+    return MAY_PASS(.kinds = FAULT_SEND, .name = "sendmsg",
+                    .size = of_stream(fd, one ? &first.iov_len : (size_t *)&part.msg_iovlen))
+               ? finish_call(syscall(SYS_sendmsg, fd, &part, flags))
                : -1;
 }
 
 VISIBLE ssize_t recv(int fd, void *to, size_t size, int flags)
 {
-    return MAY(.kinds = FAULT_RECEIVE, .name = "recv", .size = of_stream(fd, &size))
+    return MAY_PASS(.kinds = FAULT_RECEIVE, .name = "recv", .size = of_stream(fd, &size))
                ? syscall(SYS_recvfrom, fd, to, size, flags, NULL, NULL)
                : -1;
 }
 
 VISIBLE ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
-    return MAY(.kinds = FAULT_RECEIVE, .name = "recvmsg") ? syscall(SYS_recvmsg, fd, message, flags)
-                                                          : -1;
+    return MAY_PASS(.kinds = FAULT_RECEIVE, .name = "recvmsg")
+               ? syscall(SYS_recvmsg, fd, message, flags)
+               : -1;
 }
 
 /* ---- processes and waiting ---- */
@@ -649,37 +656,30 @@ VISIBLE pid_t fork(void)
     static pid_t (*real)(void);
     if (!real)
         *(void **)&real = dlsym(RTLD_NEXT, "fork");
-    return MAY(.kinds = FAULT_PROCESS, .name = "fork") ? real() : -1;
+    return MAY_PASS(.kinds = FAULT_PROCESS, .name = "fork") ? real() : -1;
 }
 
 typedef int spawn_call(pid_t *, const char *, const posix_spawn_file_actions_t *,
                        const posix_spawnattr_t *, char *const[], char *const[]);
 
-static int spawn_by(spawn_call *real, const char *path, pid_t *ret_pid,
-                    const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
-                    char *const *words, char *const *environment)
-{
-    if (!MAY(.kinds = FAULT_PROCESS, .name = "posix_spawn", .path = path))
-        return errno;
-    return real(ret_pid, path, actions, attributes, words, environment);
-}
-
-#define DEFINE_SPAWN(name)                                                                        \
-    VISIBLE int name(pid_t *ret_pid, const char *path, const posix_spawn_file_actions_t *actions, \
-                     const posix_spawnattr_t *attributes, char *const words[],                    \
-                     char *const environment[])                                                   \
-    {                                                                                             \
-        static spawn_call *real;                                                                  \
-        if (!real)                                                                                \
-            *(void **)&real = dlsym(RTLD_NEXT, #name);                                            \
-        return spawn_by(real, path, ret_pid, actions, attributes, words, environment);            \
+#define DEFINE_SPAWN(function)                                                                   \
+    VISIBLE int function(                                                                        \
+        pid_t *ret_pid, const char *path, const posix_spawn_file_actions_t *actions,             \
+        const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[]) \
+    {                                                                                            \
+        static spawn_call *real;                                                                 \
+        if (!real)                                                                               \
+            *(void **)&real = dlsym(RTLD_NEXT, #function);                                       \
+        return MAY_PASS(.kinds = FAULT_PROCESS, .name = "posix_spawn", .path = (path))           \
+                   ? real(ret_pid, path, actions, attributes, arguments, environment)            \
+                   : errno;                                                                      \
     }
 DEFINE_SPAWN(posix_spawn)
 DEFINE_SPAWN(posix_spawnp)
 
 VISIBLE int epoll_pwait(int fd, struct epoll_event *events, int most, int ms, const sigset_t *mask)
 {
-    return MAY(.kinds = FAULT_WAIT, .name = "epoll_wait")
+    return MAY_PASS(.kinds = FAULT_WAIT, .name = "epoll_wait")
                ? (int)syscall(SYS_epoll_pwait, fd, events, most, ms, mask, (size_t)(_NSIG / 8))
                : -1;
 }
@@ -692,7 +692,7 @@ VISIBLE int epoll_wait(int fd, struct epoll_event *events, int most, int ms)
 VISIBLE int poll(struct pollfd *waited, nfds_t count, int ms)
 {
     const struct timespec time = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
-    return MAY(.kinds = FAULT_WAIT, .name = "poll")
+    return MAY_PASS(.kinds = FAULT_WAIT, .name = "poll")
                ? (int)syscall(SYS_ppoll, waited, count, ms < 0 ? NULL : &time, NULL, 0)
                : -1;
 }

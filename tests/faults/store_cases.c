@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define KERNELS 6u /* that are there before */
-#define NEW 100u   /* the number of one that comes */
+#define KERNELS 6u /* kernels that are stored before */
+#define NEW 100u   /* number of a new kernel */
 #define ROOMY (1ull << 30)
 #define TIGHT (1ull << 20)
 #define SIZE 20000u
@@ -81,7 +81,7 @@ static void prepare_full(const char *directory)
 
 static void prepare_empty(const char *directory) { (void)directory; }
 
-/* ---- what is done ---- */
+/* ---- operations ---- */
 
 static void act_open(struct trial *t)
 {
@@ -116,7 +116,7 @@ static void put_and_close(struct trial *t, uint64_t limit)
 static void act_put(struct trial *t) { put_and_close(t, ROOMY); }
 static void act_evict(struct trial *t) { put_and_close(t, TIGHT); }
 
-/* What is got is right, or it is not got. */
+/* Gets a kernel, and aborts if its bytes are wrong. */
 static bool get_kernel(struct trial *t, struct kernel_store *store, unsigned number,
                        const struct object *expected)
 {
@@ -126,7 +126,7 @@ static bool get_kernel(struct trial *t, struct kernel_store *store, unsigned num
     bool damaged = false;
     enum kiln_code rc = kernel_store_get(store, &key, &object, &damaged, &err);
     if (!rc && !digest_equal(&object->digest, &expected->digest))
-        abort(); /* the one thing that must never be */
+        abort(); /* wrong bytes must never be served */
     object_unref(object);
     return trial_step(t, rc, &err);
 }
@@ -144,7 +144,7 @@ static void act_get(struct trial *t)
     for (unsigned i = 0; i < 3; i++)
         get_kernel(t, store, i, expected[i]);
     trial_over(t);
-    /* Damage that it reports is looked at once more before anything is moved. */
+    /* The store checks reported damage once more before it quarantines anything. */
     struct digest key = key_of(0);
     must(kernel_store_quarantine(store, &key, &err), err);
     kernel_store_destroy(store);
@@ -210,14 +210,14 @@ static void act_close(struct trial *t)
     object_unref(object);
 }
 
-/* ---- what must be there ---- */
+/* ---- checks ---- */
 
 struct found {
     unsigned old, first, second;
     uint64_t all;
 };
 
-static bool holds(struct kernel_store *store, unsigned number)
+static bool store_holds(struct kernel_store *store, unsigned number)
 {
     struct kiln_err err = KILN_ERR_INIT;
     struct object *object = NULL, *expected = object_of(number);
@@ -234,7 +234,7 @@ static bool holds(struct kernel_store *store, unsigned number)
     return rc == KILN_OK;
 }
 
-static struct found look(const struct trial *t)
+static struct found check_kernels(const struct trial *t)
 {
     struct kiln_err err = KILN_ERR_INIT;
     struct kernel_store *store = NULL;
@@ -248,9 +248,9 @@ static struct found look(const struct trial *t)
     must(kernel_store_open(&options, &store, notice, &err), err);
     assert_string_equal(notice, "");
     for (unsigned i = 0; i < KERNELS; i++)
-        found.old += holds(store, i);
-    found.first = holds(store, NEW);
-    found.second = holds(store, NEW + 1);
+        found.old += store_holds(store, i);
+    found.first = store_holds(store, NEW);
+    found.second = store_holds(store, NEW + 1);
     must(kernel_store_usage(store, &usage, &err), err);
     found.all = usage.kernels;
     assert_int_equal(usage.objects, usage.kernels);
@@ -258,22 +258,22 @@ static struct found look(const struct trial *t)
     struct object *object = object_of(NEW + 2); /* and it goes on */
     must(put_kernel(store, NEW + 2, object, &err), err);
     object_unref(object);
-    assert_true(holds(store, NEW + 2));
+    assert_true(store_holds(store, NEW + 2));
     kernel_store_destroy(store);
     return found;
 }
 
-/* What was there is there, what was acknowledged too. */
+/* All earlier kernels and all acknowledged ones must exist. */
 static void check_kept(const struct trial *t)
 {
-    struct found found = look(t);
+    struct found found = check_kernels(t);
     assert_int_equal(found.old, KERNELS);
     assert_int_equal(found.first + found.second > 0, found.first);
 }
 
 static void check_put(const struct trial *t)
 {
-    struct found found = look(t);
+    struct found found = check_kernels(t);
     assert_int_equal(found.old, KERNELS);
     assert_true(found.first || t->end->done < 1);
     assert_true(found.second || t->end->done < 2);
@@ -281,18 +281,18 @@ static void check_put(const struct trial *t)
 
 static void check_evicted(const struct trial *t)
 {
-    struct found found = look(t);
+    struct found found = check_kernels(t);
     assert_true(found.second || t->end->done < 2);
     assert_true(found.old > KERNELS / 2 && found.old <= KERNELS);
 }
 
 static void check_cleared(const struct trial *t)
 {
-    struct found found = look(t);
+    struct found found = check_kernels(t);
     assert_true(found.old == 0 || t->end->done == 0);
 }
 
-static void check_anything(const struct trial *t) { look(t); }
+static void check_anything(const struct trial *t) { check_kernels(t); }
 
 #define OPERATION(label, prepare, act, check) \
     ENGINE_OPERATION(label, BIT(KIND_MEMFD), prepare, act, check)

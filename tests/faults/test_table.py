@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The table that scripts/test-faults makes of its figures."""
+"""Tests of the table that scripts/test-faults prints."""
 import importlib.machinery
 import importlib.util
 import json

@@ -96,46 +96,46 @@ static void copy_to(const char *from, char to[96])
 
 /* ---- trials ---- */
 
-#define LEFT_OPEN 4 /* exit status: descriptors outlived all that was opened */
+#define LEFT_OPEN 4 /* exit status: descriptors were left open */
 
-static _Noreturn void act_alone(const struct trial_steps *steps, struct trial *t)
+static _Noreturn void run_in_child(const struct trial_steps *steps, struct trial *t)
 {
     struct descriptors before, after;
     char difference[512];
-    descriptors_look(getpid(), &before);
+    descriptors_list(getpid(), &before);
     steps->act(t);
-    descriptors_look(getpid(), &after);
-    if (!descriptors_are(&after, &before, difference)) {
+    descriptors_list(getpid(), &after);
+    if (!descriptors_equal(&after, &before, difference)) {
         print_message("descriptors were left open: %s\n", difference);
         exit(LEFT_OPEN);
     }
-    exit(0); /* not _exit: a sanitizer looks for leaks now */
+    exit(0); /* not _exit: a sanitizer searches leaks at exit */
 }
 
-static void act(const struct fault_case *c, const struct trial_steps *steps, struct trial *t)
+static void run_trial(const struct fault_case *c, const struct trial_steps *steps, struct trial *t)
 {
     fflush(NULL);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0)
-        act_alone(steps, t);
+        run_in_child(steps, t);
     int status = 0;
     assert_int_equal(waitpid(child, &status, 0), child);
-    t->struck = fault_plan_disarm(t->plan);
+    t->injected = fault_plan_disarm(t->plan);
     bool deadly = t->plan->action == FAULT_KILL || t->plan->action == FAULT_TEAR;
-    t->killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && deadly && t->struck;
+    t->killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && deadly && t->injected;
     if (!t->killed && status)
-        fail_msg("it ended with wait status 0x%x", (unsigned)status);
+        fail_msg("the operation ended with wait status 0x%x", (unsigned)status);
     if (!t->killed)
         assert_true(t->end->over);
     if (t->end->rc && t->end->rc != KILN_NOT_FOUND && !*t->end->text)
-        fail_msg("it failed with code %d and without a sentence", (int)t->end->rc);
-    if (t->end->rc && (!t->struck || fault_is_harmless(c->kind)))
-        fail_msg("it fails without a fault that could: code %d, '%s'", (int)t->end->rc,
+        fail_msg("the operation failed with code %d and without a message", (int)t->end->rc);
+    if (t->end->rc && (!t->injected || fault_is_harmless(c->kind)))
+        fail_msg("the operation fails without a reason: code %d, '%s'", (int)t->end->rc,
                  t->end->text);
 }
 
-/* Where it came to when nothing was struck, it has done all. */
+/* Tries one place. True: a fault was injected. */
 static bool try_place(const struct fault_case *c, const char *template, unsigned at,
                       struct trial *t)
 {
@@ -145,12 +145,12 @@ static bool try_place(const struct fault_case *c, const char *template, unsigned
     memset(t->end, 0, sizeof(*t->end));
     fault_case_plan(c, at, t->plan);
     t->plan->no_sync = true;
-    act(c, steps, t);
+    run_trial(c, steps, t);
     snprintf(c->report->where, sizeof(c->report->where), "%s", t->plan->where);
     steps->check(t);
     fs_remove_tree(AT_FDCWD, t->directory);
     t->version++;
-    return t->struck;
+    return t->injected;
 }
 
 void trial_run(const struct fault_case *c)
@@ -162,7 +162,7 @@ void trial_run(const struct fault_case *c)
     t.plan = mmap(NULL, sizeof(*t.plan), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     t.end = mmap(NULL, sizeof(*t.end), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true((void *)t.plan != MAP_FAILED && (void *)t.end != MAP_FAILED);
-    /* What this process and its copies write need not outlive the machine. */
+    /* Directories of trials need not survive a power failure. */
     t.plan->no_sync = true;
     fault_plan_obey(t.plan);
     steps->prepare(template);

@@ -13,14 +13,15 @@
 #define DEVICE "gfx90a68"
 #define ALICE 1000u
 #define BOB 1001u
-#define CAROL 1002u /* puts when all is over */
-#define RECORDS 20u /* of a file, and of what Alice has */
-#define SYSTEM DEVICE ".HIP.fdb.txt"
+#define CAROL 1002u /* puts a record after the operation */
+#define RECORDS 20u /* in each file, and of Alice */
+#define SYSTEM_FILE DEVICE ".HIP.fdb.txt"
 #define USER_FILE DEVICE ".HIP.2_17_0_a82233c22.ufdb.txt"
-#define SLOWEST 1000000u /* ms of a version's time: each version is faster than the one before */
+#define SLOWEST_MS \
+    1000000u /* time of version 0 in ms; each version is faster than the one before */
 
-/* Who has a record, and where from: each has problems of its own. */
-enum owner { OF_SYSTEM, OF_ALICE, OF_HOST, OF_MERGE, OWNERS };
+/* Where a record comes from.  Each owner has different problems. */
+enum owner { OF_SYSTEM, OF_ALICE, OF_HOST, OF_MERGE, OWNERS, OF_CAROL };
 
 /* ---- records ---- */
 
@@ -48,7 +49,7 @@ static void write_file_of(const char *directory, const char *name, enum owner ow
     buffer_init(&text, 1u << 20);
     for (unsigned i = 0; i < RECORDS; i++) {
         int size = snprintf(line, sizeof(line), "%s=ConvA:%u,0,miopenConvolutionFwdAlgoDirect\n",
-                            key_of(owner, i, key), SLOWEST - version);
+                            key_of(owner, i, key), SLOWEST_MS - version);
         buffer_put(&text, line, (size_t)size);
     }
     snprintf(path, sizeof(path), "%s/files/%s", directory, name);
@@ -57,8 +58,8 @@ static void write_file_of(const char *directory, const char *name, enum owner ow
 
 /* ---- changes ---- */
 
-static enum kiln_code finish(struct tuning *tuning, enum kiln_code rc, struct tuning_job *job,
-                             struct kiln_err *err)
+static enum kiln_code finish_job(struct tuning *tuning, enum kiln_code rc, struct tuning_job *job,
+                                 struct kiln_err *err)
 {
     const struct tuning_job_events none = { .bad = NULL };
     if (!rc)
@@ -69,12 +70,13 @@ static enum kiln_code finish(struct tuning *tuning, enum kiln_code rc, struct tu
     return rc;
 }
 
-static enum kiln_code put_one(struct tuning *tuning, uint32_t uid, enum owner owner,
-                              unsigned number, unsigned version, struct kiln_err *err)
+static enum kiln_code put_record(struct tuning *tuning, enum owner owner, unsigned number,
+                                 unsigned version, struct kiln_err *err)
 {
     struct tuning_job *job = NULL;
+    uint32_t uid = owner == OF_HOST ? TUNING_NOBODY : owner == OF_CAROL ? CAROL : ALICE;
     char key[80], values[64];
-    snprintf(values, sizeof(values), "%u,0,miopenConvolutionFwdAlgoDirect", SLOWEST - version);
+    snprintf(values, sizeof(values), "%u,0,miopenConvolutionFwdAlgoDirect", SLOWEST_MS - version);
     const struct tuning_row row = {
         .place = { .tier = uid == TUNING_NOBODY ? TUNING_TIER_HOST : TUNING_TIER_USER,
                    .uid = uid,
@@ -86,16 +88,17 @@ static enum kiln_code put_one(struct tuning *tuning, uint32_t uid, enum owner ow
         .values = bytes_of_text(values),
         .measured = { .origin = { .device_uuid = "GPU-1",
                                   .device = "gfx90a",
-                                  .driver = version % 2 ? "6.3" : "6.4", /* the newest counts */
+                                  .driver =
+                                      version % 2 ? "6.3" : "6.4", /* the newest record counts */
                                   .toolchain = "clang 18",
                                   .library = "libkiln" },
                       .samples = 5,
-                      .median_ms = SLOWEST - version,
+                      .median_ms = SLOWEST_MS - version,
                       .measured_at = 1000 + version,
                       .uid = ALICE },
     };
     enum kiln_code rc = tuning_job_put(tuning, &row, 1, &job, err);
-    return finish(tuning, rc, job, err);
+    return finish_job(tuning, rc, job, err);
 }
 
 static struct tuning_import import_of(const char *path, const char *name, enum tuning_tier tier,
@@ -114,23 +117,23 @@ static enum kiln_code import_file(struct tuning *tuning, const char *directory, 
 {
     struct tuning_job *job = NULL;
     char path[256];
-    snprintf(path, sizeof(path), "%s/files/%s", directory, merges ? USER_FILE : SYSTEM);
+    snprintf(path, sizeof(path), "%s/files/%s", directory, merges ? USER_FILE : SYSTEM_FILE);
     struct tuning_import import = merges ? import_of(path, USER_FILE, TUNING_TIER_USER, BOB)
-                                         : import_of(path, SYSTEM, TUNING_TIER_SYSTEM, ALICE);
+                                         : import_of(path, SYSTEM_FILE, TUNING_TIER_SYSTEM, ALICE);
     enum kiln_code rc = merges ? tuning_job_merge(tuning, &import, &job, err)
                                : tuning_job_import(tuning, &import, &job, err);
-    return finish(tuning, rc, job, err);
+    return finish_job(tuning, rc, job, err);
 }
 
-static enum kiln_code promote(struct tuning *tuning, struct kiln_err *err)
+static enum kiln_code promote_records(struct tuning *tuning, struct kiln_err *err)
 {
     struct tuning_job *job = NULL;
     const struct tuning_selection alices = { .by_uid = true, .uid = ALICE };
     enum kiln_code rc = tuning_job_promote(tuning, &alices, &job, err);
-    return finish(tuning, rc, job, err);
+    return finish_job(tuning, rc, job, err);
 }
 
-/* ---- before ---- */
+/* ---- preparation ---- */
 
 static void prepare_empty(const char *directory) { (void)directory; }
 
@@ -143,18 +146,18 @@ static void prepare_full(const char *directory)
     snprintf(t.directory, sizeof(t.directory), "%s", directory);
     snprintf(files, sizeof(files), "%s/files", directory);
     assert_int_equal(mkdir(files, 0700), 0);
-    write_file_of(directory, SYSTEM, OF_SYSTEM, 1);
+    write_file_of(directory, SYSTEM_FILE, OF_SYSTEM, 1);
     write_file_of(directory, USER_FILE, OF_MERGE, 1);
     must(open_tuning(&t, &tuning, notice, &err), err);
     must(import_file(tuning, directory, false, &err), err);
     must(import_file(tuning, directory, true, &err), err);
     for (unsigned i = 0; i < RECORDS; i++)
-        must(put_one(tuning, ALICE, OF_ALICE, i, 1, &err), err);
-    must(put_one(tuning, TUNING_NOBODY, OF_HOST, 0, 1, &err), err);
+        must(put_record(tuning, OF_ALICE, i, 1, &err), err);
+    must(put_record(tuning, OF_HOST, 0, 1, &err), err);
     tuning_destroy(tuning);
 }
 
-/* ---- what is done ---- */
+/* ---- operations ---- */
 
 static void act_open(struct trial *t)
 {
@@ -167,9 +170,10 @@ static void act_open(struct trial *t)
     trial_over(t);
 }
 
-/* What changes, between opening and closing. */
-static void change(struct trial *t, enum kiln_code (*how)(struct trial *t, struct tuning *tuning,
-                                                          struct kiln_err *err))
+/* Opens the database, applies |how|, puts one more record, and closes. */
+static void change_tuning(struct trial *t,
+                          enum kiln_code (*how)(struct trial *t, struct tuning *tuning,
+                                                struct kiln_err *err))
 {
     struct kiln_err err = KILN_ERR_INIT;
     struct tuning *tuning = NULL;
@@ -178,16 +182,16 @@ static void change(struct trial *t, enum kiln_code (*how)(struct trial *t, struc
     trial_mark(t);
     trial_step(t, how(t, tuning, &err), &err);
     trial_over(t);
-    must(put_one(tuning, CAROL, OF_ALICE, 0, 1, &err), err);
+    must(put_record(tuning, OF_CAROL, 0, 1, &err), err);
     t->end->goes_on = true;
     tuning_destroy(tuning);
 }
 
 static enum kiln_code put_two(struct trial *t, struct tuning *tuning, struct kiln_err *err)
 {
-    if (!trial_step(t, put_one(tuning, ALICE, OF_ALICE, 0, t->version, err), err))
+    if (!trial_step(t, put_record(tuning, OF_ALICE, 0, t->version, err), err))
         return t->end->rc;
-    return put_one(tuning, TUNING_NOBODY, OF_HOST, 0, t->version, err);
+    return put_record(tuning, OF_HOST, 0, t->version, err);
 }
 
 static enum kiln_code import_new(struct trial *t, struct tuning *tuning, struct kiln_err *err)
@@ -203,15 +207,15 @@ static enum kiln_code merge_new(struct trial *t, struct tuning *tuning, struct k
 static enum kiln_code promote_all(struct trial *t, struct tuning *tuning, struct kiln_err *err)
 {
     (void)t;
-    return promote(tuning, err);
+    return promote_records(tuning, err);
 }
 
-static enum kiln_code pack(struct trial *t, struct tuning *tuning, struct kiln_err *err)
+static enum kiln_code vacuum_all(struct trial *t, struct tuning *tuning, struct kiln_err *err)
 {
     struct tuning_job *job = NULL;
     (void)t;
     enum kiln_code rc = tuning_job_vacuum(tuning, &job, err);
-    return finish(tuning, rc, job, err);
+    return finish_job(tuning, rc, job, err);
 }
 
 static enum kiln_code back_up(struct trial *t, struct tuning *tuning, struct kiln_err *err)
@@ -220,7 +224,7 @@ static enum kiln_code back_up(struct trial *t, struct tuning *tuning, struct kil
     char path[160];
     snprintf(path, sizeof(path), "%s/files/backup.db", t->directory);
     enum kiln_code rc = tuning_job_backup(tuning, path, &job, err);
-    return finish(tuning, rc, job, err);
+    return finish_job(tuning, rc, job, err);
 }
 
 static enum kiln_code export_all(struct trial *t, struct tuning *tuning, struct kiln_err *err)
@@ -229,31 +233,31 @@ static enum kiln_code export_all(struct trial *t, struct tuning *tuning, struct 
     struct tuning_counts counts;
     struct tuning_export what = { .tier = TUNING_TIER_SYSTEM };
     snprintf(path, sizeof(path), "%s/files/out.txt", t->directory);
-    enum kiln_code rc = tuning_file_name_parse(SYSTEM, &what.name, err);
+    enum kiln_code rc = tuning_file_name_parse(SYSTEM_FILE, &what.name, err);
     return rc ? rc : tuning_export_file(tuning, &what, path, &counts, err);
 }
 
-static void act_put(struct trial *t) { change(t, put_two); }
-static void act_promote(struct trial *t) { change(t, promote_all); }
-static void act_pack(struct trial *t) { change(t, pack); }
-static void act_back_up(struct trial *t) { change(t, back_up); }
-static void act_export(struct trial *t) { change(t, export_all); }
+static void act_put(struct trial *t) { change_tuning(t, put_two); }
+static void act_promote(struct trial *t) { change_tuning(t, promote_all); }
+static void act_vacuum(struct trial *t) { change_tuning(t, vacuum_all); }
+static void act_back_up(struct trial *t) { change_tuning(t, back_up); }
+static void act_export(struct trial *t) { change_tuning(t, export_all); }
 
 static void act_import(struct trial *t)
 {
-    write_file_of(t->directory, SYSTEM, OF_SYSTEM, t->version);
-    change(t, import_new);
+    write_file_of(t->directory, SYSTEM_FILE, OF_SYSTEM, t->version);
+    change_tuning(t, import_new);
 }
 
 static void act_merge(struct trial *t)
 {
     write_file_of(t->directory, USER_FILE, OF_MERGE, t->version);
-    change(t, merge_new);
+    change_tuning(t, merge_new);
 }
 
-/* ---- what must be there ---- */
+/* ---- checks ---- */
 
-/* 0: it has none. */
+/* The version of a record; 0: there is none. */
 static unsigned version_of(struct tuning *tuning, uint32_t uid, enum owner owner, unsigned number)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -278,10 +282,10 @@ static unsigned version_of(struct tuning *tuning, uint32_t uid, enum owner owner
     buffer_put(&text, answer.value.data, answer.value.size);
     buffer_put_u8(&text, '\0');
     assert_int_equal(sscanf((const char *)text.data, "ConvA:%u,", &time), 1);
-    return SLOWEST - time;
+    return SLOWEST_MS - time;
 }
 
-/* The one version that all of an owner's records have. */
+/* All records of an owner must have one version. Returns it. */
 static unsigned common_version(struct tuning *tuning, uint32_t uid, enum owner owner)
 {
     unsigned first = version_of(tuning, uid, owner, 0);
@@ -304,7 +308,7 @@ static struct tuning *open_again(const struct trial *t)
 
 static uint32_t uid_of(enum owner owner) { return owner == OF_ALICE ? ALICE : BOB; }
 
-/* What |changed| has may be of this trial's version, and must where that was acknowledged. */
+/* Records of |changed| may have this trial's version, and must if the change was acknowledged. */
 static void check_versions(const struct trial *t, enum owner changed)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -320,12 +324,12 @@ static void check_versions(const struct trial *t, enum owner changed)
                         (o == changed || (o == OF_HOST && changed == OF_ALICE)));
     }
     if (!t->killed && t->end->goes_on)
-        assert_int_equal(version_of(tuning, CAROL, OF_ALICE, 0), 1);
+        assert_int_equal(version_of(tuning, CAROL, OF_CAROL, 0), 1);
     for (unsigned i = 1; changed == OF_ALICE && i < RECORDS; i++)
         assert_int_equal(version_of(tuning, ALICE, OF_ALICE, i), 1);
     if (changed == OF_ALICE && t->end->done > 1)
         assert_int_equal(version_of(tuning, BOB, OF_HOST, 0), t->version);
-    must(put_one(tuning, ALICE, OF_ALICE, RECORDS, 1, &err), err); /* and it goes on */
+    must(put_record(tuning, OF_ALICE, RECORDS, 1, &err), err); /* the database accepts changes */
     tuning_destroy(tuning);
 }
 
@@ -334,7 +338,7 @@ static void check_put(const struct trial *t) { check_versions(t, OF_ALICE); }
 static void check_imported(const struct trial *t) { check_versions(t, OF_SYSTEM); }
 static void check_merged(const struct trial *t) { check_versions(t, OF_MERGE); }
 
-/* Bob sees what Alice measured once it is the host's: all of it or nothing. */
+/* Bob sees all promoted records of Alice or none. */
 static void check_promoted(const struct trial *t)
 {
     struct tuning *tuning = open_again(t);
@@ -344,7 +348,7 @@ static void check_promoted(const struct trial *t)
     check_same(t);
 }
 
-/* A copy is whole, or it is not there. */
+/* A backup is complete, or it does not exist. */
 static void check_backed_up(const struct trial *t)
 {
     char path[160];
@@ -365,7 +369,7 @@ static void check_exported(const struct trial *t)
     BUFFER_AUTO struct buffer wanted, written;
     buffer_init(&wanted, 1 << 20);
     buffer_init(&written, 1 << 20);
-    snprintf(in, sizeof(in), "%s/files/" SYSTEM, t->directory);
+    snprintf(in, sizeof(in), "%s/files/" SYSTEM_FILE, t->directory);
     snprintf(out, sizeof(out), "%s/files/out.txt", t->directory);
     must(fs_read_file(in, 1 << 20, &wanted, &err), err);
     if (t->end->done) {
@@ -386,7 +390,7 @@ const struct operation tuning_operations[] = {
     OPERATION("tuning-import", prepare_full, act_import, check_imported),
     OPERATION("tuning-merge", prepare_full, act_merge, check_merged),
     OPERATION("tuning-promote", prepare_full, act_promote, check_promoted),
-    OPERATION("tuning-pack", prepare_full, act_pack, check_same),
+    OPERATION("tuning-pack", prepare_full, act_vacuum, check_same),
     OPERATION("tuning-backup", prepare_full, act_back_up, check_backed_up),
     OPERATION("tuning-export", prepare_full, act_export, check_exported),
 };

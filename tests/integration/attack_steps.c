@@ -15,17 +15,9 @@
 #define CANDIDATES 64u
 #define LARGE_KERNEL 700000u
 
-static struct raw_frame frame; /* the last one received */
+static struct raw_frame frame; /* the last received frame */
 
-void attack_need_root(void)
-{
-    if (geteuid() == 0)
-        return;
-    print_message("SKIPPED: only root can ask as two other users\n");
-    skip();
-}
-
-/* ---- the arena ---- */
+/* ---- set-up ---- */
 
 static struct fixture *write_cache(const char *name, const char *args, size_t size)
 {
@@ -37,9 +29,9 @@ static struct fixture *write_cache(const char *name, const char *args, size_t si
     return cache;
 }
 
-void attack_begin(struct arena *a, const char *const *arguments)
+void attack_begin(struct attack_setting *a, const char *const *arguments)
 {
-    *a = (struct arena){ .victim = -1, .attacker = -1, .admin = -1 };
+    *a = (struct attack_setting){ .victim = -1, .attacker = -1, .admin = -1 };
     if (geteuid() != 0)
         return;
     a->own = write_cache(SECRET_PROGRAM, SECRET_ARGS, 20000);
@@ -52,7 +44,7 @@ void attack_begin(struct arena *a, const char *const *arguments)
     assert_int_equal(chmod(a->daemon.directory, 0755) | chmod(a->daemon.socket, 0666), 0);
 }
 
-void attack_end(struct arena *a)
+void attack_end(struct attack_setting *a)
 {
     struct fixture *caches[] = { a->own, a->forged, a->large };
     for (size_t i = 0; i < 3; i++) {
@@ -64,7 +56,7 @@ void attack_end(struct arena *a)
         daemon_process_remove(&a->daemon);
 }
 
-void attack_connect(struct arena *a)
+void attack_connect(struct attack_setting *a)
 {
     if (!a->daemon.pid)
         return;
@@ -73,7 +65,7 @@ void attack_connect(struct arena *a)
     a->admin = raw_greeted(&a->daemon);
 }
 
-void attack_disconnect(struct arena *a)
+void attack_disconnect(struct attack_setting *a)
 {
     int *fds[] = { &a->victim, &a->attacker, &a->admin };
     for (size_t i = 0; i < 3; i++) {
@@ -83,7 +75,7 @@ void attack_disconnect(struct arena *a)
     }
 }
 
-unsigned attack_descriptors(const struct arena *a)
+unsigned attack_descriptors(const struct attack_setting *a)
 {
     char path[64];
     unsigned count = 0;
@@ -96,7 +88,7 @@ unsigned attack_descriptors(const struct arena *a)
     return count;
 }
 
-/* ---- questions in JSON ---- */
+/* ---- requests in JSON ---- */
 
 static enum kiln_code receive_answer(int fd, char ret_text[512])
 {

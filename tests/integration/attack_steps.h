@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * One real kilnd of root's, and two users who ask it over sockets of their own: one has something,
- * the other one wants it.
+ * A real kilnd of root, and two users with separate connections: the victim has private data, and
+ * the attacker wants it.
  *
- * Ownership  attack_teardown ends the daemon and removes all directories; answers' descriptors are
- *            closed here
+ * Ownership  attack_teardown ends the daemon and removes all directories; these functions close the
+ *            descriptors of answers
  */
+#include "tests/integration/host.h"
 #include "tests/support/raw_client.h"
 #include "tests/unit/engine/miopen/kern_db_fixture.h"
 
@@ -20,37 +21,36 @@
 #define SECRET_PROGRAM "victims-secret.cl.o"
 #define SECRET_ARGS " -DVICTIMS_SECRET=1"
 
-struct arena {
+struct attack_setting {
     struct daemon_process daemon;
-    struct fixture *own;         /* owned: the victim's cache, one kernel of a secret name */
-    struct fixture *forged;      /* owned: the attacker's, another kernel under the same name */
-    struct fixture *large;       /* owned: more than a user's quota */
-    int victim, attacker, admin; /* greeted connections */
-    char key[DIGEST_HEX_SIZE];   /* of the victim's kernel, where he has imported it */
+    struct fixture *own;    /* owned: the victim's cache, with one kernel of a secret name */
+    struct fixture *forged; /* owned: the attacker's cache, with another kernel of the same name */
+    struct fixture *large;  /* owned: a cache larger than a user's quota */
+    int victim, attacker, admin; /* connections after the handshake */
+    char key[DIGEST_HEX_SIZE];   /* key of the victim's kernel, after its import */
 };
 
-/* Root only: the test prints why, and is skipped. */
-void attack_need_root(void);
-/* For a whole group of tests: directories and caches, and with |arguments| (NULL-terminated) kilnd.
- */
-void attack_begin(struct arena *a, const char *const *arguments);
-void attack_end(struct arena *a);
-/* For each test: the three connections.  An arena that never began (no root) has none. */
-void attack_connect(struct arena *a);
-void attack_disconnect(struct arena *a);
+/* For a group of tests: makes directories and caches, and starts kilnd with |arguments| (NULL-
+ * terminated). */
+void attack_begin(struct attack_setting *a, const char *const *arguments);
+void attack_end(struct attack_setting *a);
+/* For each test: opens the three connections. Does nothing if attack_begin did nothing (not
+ * root). */
+void attack_connect(struct attack_setting *a);
+void attack_disconnect(struct attack_setting *a);
 
-/* How many descriptors kilnd has open. */
-unsigned attack_descriptors(const struct arena *a);
+/* The number of kilnd's open descriptors. */
+unsigned attack_descriptors(const struct attack_setting *a);
 
-/* ---- questions ---- */
+/* ---- requests ---- */
 
-/* The answer's code; with |ret_text| also its sentence, or its JSON. */
+/* Returns the answer's code; |ret_text|, unless NULL, gets its message or JSON. */
 enum kiln_code attack_ask(int fd, enum message_type type, const char *json, char ret_text[512]);
-/* The same with a file, opened for the call. */
+/* The same with a file, which is opened for the call. */
 enum kiln_code attack_ask_file(int fd, enum message_type type, const char *json, const char *path);
-/* Imports |cache| as the asker's own. */
+/* Imports |cache| for the user of connection |fd|. */
 enum kiln_code attack_import(int fd, const struct fixture *cache);
-/* The whole body of the answer, from the first frame to the last; owned by the caller. */
+/* The bodies of all frames of the answer. The caller owns them. */
 char *attack_answer(int fd, enum message_type type, const char *json, size_t *ret_size);
 
 struct attack_result {
@@ -58,17 +58,18 @@ struct attack_result {
     unsigned tier;
     uint64_t size;
     char key[DIGEST_HEX_SIZE];
-    size_t answer_size; /* of the frame's body */
+    size_t answer_size; /* size of the frame's body */
     struct digest object;
 };
 struct attack_result attack_fetch(int fd, const char *key);
 struct attack_result attack_fetch_name(int fd, const char *name, const char *args);
-/* Compiles, or finds, a kernel whose options are -DN=|number|. */
+/* Fetches a kernel with the options -DN=|number|. */
 struct attack_result attack_fetch_source(int fd, unsigned number);
 
-/* Records that |solver| takes |ms| for the problem of batch size |n|: the error's code. */
+/* Records that |solver| takes |ms| for the problem with batch size |n|. Returns the answer's
+ * code. */
 enum kiln_code attack_put(int fd, uint32_t n, unsigned tier, const char *solver, double ms);
-/* What is recorded for it, as MIOpen writes it; "" for nothing. */
+/* The record of that problem in MIOpen's format; "": there is none. */
 void attack_get(int fd, uint32_t n, char ret_value[256]);
 
 struct attack_lease {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What one user tries against another: to answer in his place, to drop, read or find out what he
- * has, to use up what all need.  docs/security.md has the list.
+ * One user attacks another: forges answers, deletes, reads or detects private data, and exhausts
+ * shared resources. docs/security.md has the list.
  */
 #include "tests/integration/attack_steps.h"
 
@@ -23,9 +23,9 @@
 #define VICTIMS_SOLVER "VictimsSolver"
 #define FORGET_OWN "{\"all\":true,\"tier\":\"user\"}"
 
-static int begin(void **state)
+static int set_up_group(void **state)
 {
-    static struct arena a;
+    static struct attack_setting a;
     static const char *const arguments[] = { "--connections-per-uid",
                                              "8",
                                              "--queue-per-uid",
@@ -40,13 +40,13 @@ static int begin(void **state)
     return 0;
 }
 
-static int end(void **state)
+static int tear_down_group(void **state)
 {
     attack_end(*state);
     return 0;
 }
 
-TEST_PROGRAM(begin, end)
+TEST_PROGRAM(set_up_group, tear_down_group)
 
 static int set_up(void **state)
 {
@@ -56,7 +56,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    struct arena *a = *state;
+    struct attack_setting *a = *state;
     if (a->daemon.pid)
         attack_ask(a->admin, MESSAGE_clear, "{\"all\":true}", NULL);
     attack_disconnect(a);
@@ -65,7 +65,7 @@ static int tear_down(void **state)
 
 FIXTURE(attack, set_up, tear_down);
 
-static void victim_imports(struct arena *a)
+static void victim_imports(struct attack_setting *a)
 {
     assert_int_equal(attack_import(a->victim, a->own), KILN_OK);
     struct attack_result got = attack_fetch_name(a->victim, SECRET_PROGRAM, SECRET_ARGS);
@@ -73,18 +73,18 @@ static void victim_imports(struct arena *a)
     memcpy(a->key, got.key, sizeof(a->key));
 }
 
-static unsigned long long stat_of(struct arena *a, const char *name)
+static unsigned long long stat_of(struct attack_setting *a, const char *name)
 {
     KILN_AUTO(json) struct json *stats = raw_ask(a->admin, MESSAGE_stats, "");
     return stats_number(stats, name);
 }
 
-/* ---- to answer in another's place ---- */
+/* ---- forged answers ---- */
 
 TEST(attack, a_kernel_the_attacker_imports_is_served_to_the_attacker_alone)
 {
-    struct arena *a = *state;
-    attack_need_root();
+    struct attack_setting *a = *state;
+    need_root();
     assert_int_equal(attack_import(a->attacker, a->forged), KILN_OK);
     struct attack_result forged = attack_fetch_name(a->attacker, SECRET_PROGRAM, SECRET_ARGS);
     assert_int_equal(forged.size, 21000);
@@ -98,11 +98,11 @@ TEST(attack, a_kernel_the_attacker_imports_is_served_to_the_attacker_alone)
     assert_int_equal(attack_fetch_name(a->attacker, SECRET_PROGRAM, SECRET_ARGS).size, 21000);
 }
 
-TEST(attack, nothing_for_everyone_is_taken_from_a_user)
+TEST(attack, a_user_cannot_import_for_everyone)
 {
-    struct arena *a = *state;
+    struct attack_setting *a = *state;
     char text[512];
-    attack_need_root();
+    need_root();
     assert_int_equal(attack_ask_file(a->attacker, MESSAGE_kernel_import,
                                      "{\"name\":\"" CACHE_NAME "\",\"for_all\":true}",
                                      a->forged->path),
@@ -123,18 +123,18 @@ TEST(attack, nothing_for_everyone_is_taken_from_a_user)
     assert_string_equal(text, "");
 }
 
-/* Objects come in by their owner's import, or from our own compiler: no request brings both a key
- * and an object, whatever its number. */
+/* Objects come from their owner's import or from kilnd's compilers. No request of any type carries
+ * both a key and an object. */
 TEST(attack, no_request_stores_an_object_under_a_key)
 {
-    struct arena *a = *state;
+    struct attack_setting *a = *state;
     char text[512];
-    attack_need_root();
+    need_root();
     for (unsigned type = 1; type < 256; type++) {
         if (*message_name((uint16_t)type) && strcmp(message_name((uint16_t)type), "unknown") != 0)
             continue;
         raw_send_frame(a->attacker, type, 3, bytes_of_text("{}"));
-        raw_expect_error(a->attacker, KILN_INVALID, "unknown request type");
+        raw_expect_error(a->attacker, KILN_INVALID, "request type");
     }
     struct attack_result compiled = attack_fetch_source(a->victim, 71);
     struct attack_result found = attack_fetch_source(a->attacker, 71);
@@ -153,11 +153,11 @@ static int see_mode(const char *path, const struct stat *seen, int type, struct 
     return 0;
 }
 
-TEST(attack, nobody_else_writes_where_kilnd_keeps_things)
+TEST(attack, other_users_cannot_write_to_the_directories_of_kilnd)
 {
     static const char *const directories[] = { "cache", "state" };
-    struct arena *a = *state;
-    attack_need_root();
+    struct attack_setting *a = *state;
+    need_root();
     for (size_t i = 0; i < 2; i++) {
         char path[256];
         snprintf(path, sizeof(path), "%s/%s", a->daemon.directory, directories[i]);
@@ -165,11 +165,11 @@ TEST(attack, nobody_else_writes_where_kilnd_keeps_things)
     }
 }
 
-/* ---- to drop ---- */
+/* ---- deletion ---- */
 
 TEST(attack, the_attacker_cannot_drop_unpin_or_cool_kernels_of_others)
 {
-    struct arena *a = *state;
+    struct attack_setting *a = *state;
     static const struct {
         enum message_type type;
         const char *json;
@@ -188,7 +188,7 @@ TEST(attack, the_attacker_cannot_drop_unpin_or_cool_kernels_of_others)
         { MESSAGE_tuning_remove, "{\"all\":true,\"tier\":\"user\",\"uid\":45001}" },
     };
     char question[128], text[512];
-    attack_need_root();
+    need_root();
     victim_imports(a);
     struct attack_result shared = attack_fetch_source(a->victim, 72);
     assert_int_equal(attack_put(a->victim, 2, TIER_USER, VICTIMS_SOLVER, 1), KILN_OK);
@@ -215,9 +215,9 @@ TEST(attack, the_attacker_cannot_drop_unpin_or_cool_kernels_of_others)
     assert_int_equal(attack_ask(a->victim, MESSAGE_tuning_remove, FORGET_OWN, NULL), KILN_OK);
 }
 
-/* ---- to read ---- */
+/* ---- reading ---- */
 
-static void report_no_secret(struct arena *a, enum message_type type, const char *json)
+static void report_no_secret(struct attack_setting *a, enum message_type type, const char *json)
 {
     char beginning[17] = "";
     memcpy(beginning, a->key, sizeof(beginning) - 1);
@@ -225,7 +225,7 @@ static void report_no_secret(struct arena *a, enum message_type type, const char
     size_t size;
     KILN_AUTO(mem) char *answer = attack_answer(a->attacker, type, json, &size);
     for (size_t i = 0; i < sizeof(secrets) / sizeof(secrets[0]); i++) {
-        bool is_asked = strstr(json, secrets[i]); /* an answer may repeat its question */
+        bool is_asked = strstr(json, secrets[i]); /* an answer may repeat its request */
         if (!is_asked && memmem(answer, size, secrets[i], strlen(secrets[i])))
             fail_msg("'%s' %s tells '%s': %.400s", message_name(type), json, secrets[i], answer);
     }
@@ -235,7 +235,7 @@ static void report_no_secret(struct arena *a, enum message_type type, const char
 
 TEST(attack, the_attacker_learns_nothing_private_of_the_victim)
 {
-    struct arena *a = *state;
+    struct attack_setting *a = *state;
     static const struct {
         enum message_type type;
         const char *json;
@@ -268,7 +268,7 @@ TEST(attack, the_attacker_learns_nothing_private_of_the_victim)
         { MESSAGE_tuning_verify, "{\"driver\":\"9.9.9\"}" },
         { MESSAGE_tuning_stats, "" },
     };
-    attack_need_root();
+    need_root();
     victim_imports(a);
     assert_int_equal(attack_put(a->victim, 2, TIER_USER, VICTIMS_SOLVER, 1), KILN_OK);
     for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++)
@@ -286,32 +286,32 @@ TEST(attack, the_attacker_learns_nothing_private_of_the_victim)
     assert_int_equal(attack_ask(a->victim, MESSAGE_tuning_remove, FORGET_OWN, NULL), KILN_OK);
 }
 
-/* Events go to whoever subscribes: what is private makes none. */
+/* All subscribers receive all events, so private data must cause none. */
 TEST(attack, changes_to_the_victims_private_kernels_make_no_event)
 {
-    struct arena *a = *state;
+    struct attack_setting *a = *state;
     static struct raw_frame frame;
-    attack_need_root();
+    need_root();
     raw_send_frame(a->attacker, MESSAGE_events, 4, bytes_of_text(""));
     assert_true(raw_receive(a->attacker, &frame));
     victim_imports(a);
     assert_int_equal(attack_ask(a->victim, MESSAGE_clear, "{\"own\":true}", NULL), KILN_OK);
     assert_int_equal(attack_ask(a->admin, MESSAGE_clear, "{\"all\":true}", NULL), KILN_OK);
 
-    assert_true(raw_receive(a->attacker, &frame)); /* the administrator's, and nothing before it */
+    assert_true(raw_receive(a->attacker, &frame)); /* the administrator's event comes first */
     assert_non_null(memmem(frame.body, frame.header.body_size, "cleared", 7));
     raw_expect_pong(a->attacker);
 }
 
-/* ---- to find out ---- */
+/* ---- detection ---- */
 
-TEST(attack, a_key_that_is_guessed_right_is_answered_like_one_that_is_not_there)
+TEST(attack, a_guessed_key_is_answered_like_an_absent_one)
 {
-    struct arena *a = *state;
+    struct attack_setting *a = *state;
     char wrong[DIGEST_HEX_SIZE], question[128], texts[2][512];
-    attack_need_root();
+    need_root();
     victim_imports(a);
-    /* Out of memory again: what an administrator clears, if only nothing, leaves none there. */
+    /* Empties the hot set: an administrator's clear does, even if it matches no kernel. */
     assert_int_equal(attack_ask(a->admin, MESSAGE_clear, "{\"target\":\"gfx1030\"}", NULL),
                      KILN_OK);
     assert_int_equal(stat_of(a, "hot_objects"), 0);
@@ -344,19 +344,20 @@ TEST(attack, a_key_that_is_guessed_right_is_answered_like_one_that_is_not_there)
 
 TEST(attack, a_lease_is_neither_reported_nor_taken_by_another)
 {
-    struct arena *a = *state;
+    struct attack_setting *a = *state;
     char text[512];
-    attack_need_root();
+    need_root();
     struct attack_lease held = attack_lease_take(a->victim, 5);
     assert_int_equal(held.state, LEASE_RESULT_GRANTED);
 
     assert_int_equal(attack_lease_report(a->attacker, &held).code, KILN_NOT_FOUND);
     struct attack_lease other = attack_lease_take(a->attacker, 5);
     assert_int_equal(other.state, LEASE_RESULT_GRANTED);
-    assert_int_equal(other.first, 0); /* of all candidates: it is another lease */
+    assert_int_equal(other.first,
+                     0); /* the share begins at candidate 0, so this is a different lease */
     assert_true(other.id != held.id);
     assert_int_equal(attack_lease_report(a->attacker, &other).code, KILN_OK);
-    close(a->attacker); /* which ends his leases, and no other */
+    close(a->attacker); /* ends the attacker's leases only */
     a->attacker = raw_greeted_as(&a->daemon, ATTACKER);
 
     struct attack_lease next = attack_lease_report(a->victim, &held);
@@ -367,13 +368,13 @@ TEST(attack, a_lease_is_neither_reported_nor_taken_by_another)
     assert_string_equal(text, "");
 }
 
-/* ---- to use up ---- */
+/* ---- exhaustion ---- */
 
 TEST(attack, connections_of_one_user_leave_capacity_for_others)
 {
-    struct arena *a = *state;
+    struct attack_setting *a = *state;
     int held[CONNECTIONS_MAX];
-    attack_need_root();
+    need_root();
     for (size_t i = 1; i < CONNECTIONS_MAX; i++)
         held[i] = raw_greeted_as(&a->daemon, ATTACKER);
     int refused = raw_connect_as(&a->daemon, ATTACKER);
@@ -404,20 +405,20 @@ static unsigned count_results(int fd, unsigned count, enum kiln_code wanted)
 
 TEST(attack, the_queue_of_one_user_leaves_capacity_for_others)
 {
-    struct arena *a = *state;
+    struct attack_setting *a = *state;
     const char *source = "extern \"C\" __attribute__((global)) void k(float *y) { *y = N; }\n";
     char options[32];
-    attack_need_root();
+    need_root();
     assert_int_equal(attack_ask(a->admin, MESSAGE_toolchains, "{\"probe\":[\"gfx90a\"]}", NULL),
                      KILN_OK);
-    assert_int_equal(attack_fetch_source(a->admin, 73).code, KILN_OK); /* the probe is done */
+    assert_int_equal(attack_fetch_source(a->admin, 73).code, KILN_OK); /* the target is probed */
     daemon_process_signal_workers(&a->daemon, SIGSTOP);
     for (unsigned i = 0; i < QUEUED; i++) {
         snprintf(options, sizeof(options), "-DN=%u", 500 + i);
         raw_send_source(a->attacker, 100 + i, "gfx90a", options, bytes_of_text(source));
     }
     raw_send_source(a->victim, 100, "gfx90a", "-DN=600", bytes_of_text(source));
-    raw_expect_pong(a->victim); /* so it was not refused, which would have come before */
+    raw_expect_pong(a->victim); /* a refusal would have come before the pong */
     daemon_process_signal_workers(&a->daemon, SIGCONT);
 
     assert_int_equal(count_results(a->victim, 1, KILN_OK), 1);
@@ -427,8 +428,8 @@ TEST(attack, the_queue_of_one_user_leaves_capacity_for_others)
 
 TEST(attack, records_of_one_user_leave_capacity_for_others)
 {
-    struct arena *a = *state;
-    attack_need_root();
+    struct attack_setting *a = *state;
+    need_root();
     for (uint32_t n = 0; n < RECORDS_MAX; n++)
         assert_int_equal(attack_put(a->attacker, 20 + n, TIER_USER, "SolverX", 1), KILN_OK);
     assert_int_equal(attack_put(a->attacker, 40, TIER_USER, "SolverX", 1), KILN_FULL);
@@ -439,8 +440,8 @@ TEST(attack, records_of_one_user_leave_capacity_for_others)
 
 TEST(attack, leases_of_one_user_leave_capacity_for_others)
 {
-    struct arena *a = *state;
-    attack_need_root();
+    struct attack_setting *a = *state;
+    need_root();
     for (uint32_t n = 0; n < LEASES_MAX_UID; n++)
         assert_int_equal(attack_lease_take(a->attacker, 100 + n).code, KILN_OK);
     assert_int_equal(attack_lease_take(a->attacker, 99).code, KILN_BUSY);
@@ -449,21 +450,21 @@ TEST(attack, leases_of_one_user_leave_capacity_for_others)
 
 TEST(attack, kernels_of_one_user_leave_capacity_for_others)
 {
-    struct arena *a = *state;
-    attack_need_root();
+    struct attack_setting *a = *state;
+    need_root();
     victim_imports(a);
     assert_int_equal(attack_import(a->attacker, a->large), KILN_FULL);
     assert_int_equal(attack_fetch_name(a->victim, SECRET_PROGRAM, SECRET_ARGS).code, KILN_OK);
     assert_int_equal(attack_import(a->victim, a->own), KILN_OK);
 }
 
-/* ---- whom the kernel cannot name ---- */
+/* ---- unmapped users ---- */
 
-TEST(attack, the_overflow_uid_is_served_and_has_nothing_of_its_own)
+TEST(attack, the_overflow_uid_is_served_but_has_no_private_data)
 {
-    struct arena *a = *state;
+    struct attack_setting *a = *state;
     char text[512];
-    attack_need_root();
+    need_root();
     struct attack_result shared = attack_fetch_source(a->victim, 74);
     int fd = raw_greeted_as(&a->daemon, NOBODYS);
     assert_int_equal(attack_fetch_source(fd, 74).tier, TIER_HOT);
@@ -477,9 +478,9 @@ TEST(attack, the_overflow_uid_is_served_and_has_nothing_of_its_own)
     close(fd);
 }
 
-/* ---- through the library ---- */
+/* ---- through libkiln ---- */
 
-static int attack_by_library(const struct arena *a)
+static int attack_by_library(const struct attack_setting *a)
 {
     const struct kiln_client_options options = { .size = sizeof(options),
                                                  .socket_path = a->daemon.socket };
@@ -505,10 +506,10 @@ static int attack_by_library(const struct arena *a)
     return 0;
 }
 
-TEST(attack, through_the_library_it_is_the_same)
+TEST(attack, libkiln_gets_no_private_data_either)
 {
-    struct arena *a = *state;
-    attack_need_root();
+    struct attack_setting *a = *state;
+    need_root();
     victim_imports(a);
     pid_t pid = fork();
     assert_true(pid >= 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Descriptors that nobody should be sent, with every request: each is answered, kilnd lives, others
- * are served, and none stays open.
+ * Sends hostile descriptors with every request. kilnd must answer each request, survive, serve
+ * other clients, and close every descriptor.
  */
 #include "tests/integration/attack_steps.h"
 #include "tests/support/hostile_descriptors.h"
@@ -15,13 +15,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const struct taker { /* a request that takes a file */
+static const struct file_request { /* a request that takes a file */
     enum message_type type;
     const char *json;
-    bool is_text;    /* lines that make no sense are left out, so that any file may do */
-    bool by_admin;   /* from an administrator alone */
-    bool wants_seal; /* nothing but a sealed memfd will do */
-} takers[] = {
+    bool is_text;    /* kilnd skips invalid lines, so any file may succeed */
+    bool by_admin;   /* only administrators may send it */
+    bool wants_seal; /* only a sealed memfd is accepted */
+} file_requests[] = {
     { MESSAGE_kernel_import, "{\"name\":\"" CACHE_NAME "\"}", .by_admin = false },
     { MESSAGE_package_install, "{\"name\":\"" DEVICE ".kdb\"}", .by_admin = true },
     { MESSAGE_package_build, "{\"target\":\"gfx90a\"}", .wants_seal = true },
@@ -33,9 +33,9 @@ static const struct taker { /* a request that takes a file */
       ".HIP.fdb.txt\"}",
       .is_text = true },
 };
-#define TAKER_COUNT (sizeof(takers) / sizeof(takers[0]))
+#define FILE_REQUEST_COUNT (sizeof(file_requests) / sizeof(file_requests[0]))
 
-static int end(void **state)
+static int tear_down_group(void **state)
 {
     attack_end(*state);
     return 0;
@@ -58,52 +58,53 @@ FIXTURE(attack, set_up, tear_down);
 /* ---- descriptors of kilnd ---- */
 
 struct count {
-    const struct arena *arena;
-    unsigned most;
+    const struct attack_setting *arena;
+    unsigned count_max;
 };
 
-static bool is_as_few(void *context)
+static bool has_at_most(void *context)
 {
     const struct count *count = context;
-    return attack_descriptors(count->arena) <= count->most;
+    return attack_descriptors(count->arena) <= count->count_max;
 }
 
-/* They are closed by threads of their own, so that may take a moment. */
-static void no_more_than(const struct arena *a, unsigned most)
+/* Separate threads of kilnd close descriptors, so this may take a moment. */
+static void expect_descriptors_at_most(const struct attack_setting *a, unsigned count_max)
 {
-    struct count count = { .arena = a, .most = most };
-    if (!holds_in_time(is_as_few, &count))
-        fail_msg("kilnd has %u descriptors open, %u before", attack_descriptors(a), most);
+    struct count count = { .arena = a, .count_max = count_max };
+    if (!holds_in_time(has_at_most, &count))
+        fail_msg("kilnd has %u descriptors open, %u before", attack_descriptors(a), count_max);
     raw_expect_pong(a->victim);
 }
 
-/* ---- what is sent ---- */
+/* ---- hostile descriptors ---- */
 
-static enum kiln_code give(struct arena *a, const struct taker *taker, int file, char text[512])
+static enum kiln_code send_hostile(struct attack_setting *a, const struct file_request *request,
+                                   int file, char text[512])
 {
     static struct raw_frame frame;
-    int fd = taker->by_admin ? a->admin : a->attacker;
-    raw_send_files(fd, taker->type, 5, bytes_of_text(taker->json), 1, &file, 1);
+    int fd = request->by_admin ? a->admin : a->attacker;
+    raw_send_files(fd, request->type, 5, bytes_of_text(request->json), 1, &file, 1);
     raw_receive_last(fd, &frame);
     raw_close_descriptors(&frame);
     return raw_refusal(&frame, text);
 }
 
-/* The first of each kind opens what stays open. */
-static void give_first(struct arena *a)
+/* The first request of each kind opens files that kilnd keeps open. */
+static void send_first(struct attack_setting *a)
 {
     attack_connect(a);
-    attack_fetch_source(a->admin, 1); /* a toolchain for gfx90a is known then */
-    for (size_t i = 0; i < TAKER_COUNT; i++) {
+    attack_fetch_source(a->admin, 1); /* kilnd then knows a toolchain for gfx90a */
+    for (size_t i = 0; i < FILE_REQUEST_COUNT; i++) {
         char text[512];
         int file = hostile_descriptors[0].open();
-        give(a, &takers[i], file, text);
+        send_hostile(a, &file_requests[i], file, text);
         close(file);
     }
     attack_disconnect(a);
 }
 
-static void give_each(struct arena *a, const struct taker *taker)
+static void send_each(struct attack_setting *a, const struct file_request *request)
 {
     for (size_t i = 0; i < hostile_descriptor_count; i++) {
         const struct hostile_descriptor *hostile = &hostile_descriptors[i];
@@ -114,45 +115,46 @@ static void give_each(struct arena *a, const struct taker *taker)
                           hostile->name);
             continue;
         }
-        enum kiln_code code = give(a, taker, file, text);
+        enum kiln_code code = send_hostile(a, request, file, text);
         close(file);
-        bool may_do = taker->is_text && hostile->is_regular;
+        bool may_do = request->is_text && hostile->is_regular;
         if (!code && !may_do)
-            fail_msg("'%s' takes %s", message_name(taker->type), hostile->name);
+            fail_msg("'%s' takes %s", message_name(request->type), hostile->name);
         if (code && !text[0])
-            fail_msg("'%s' does not say what is wrong with %s", message_name(taker->type),
+            fail_msg("'%s' does not say what is wrong with %s", message_name(request->type),
                      hostile->name);
-        if (code && taker->wants_seal && !hostile->is_regular)
-            assert_says(text, "sealed memory file");
+        if (code && request->wants_seal && !hostile->is_regular)
+            assert_says(text, "sealed");
     }
 }
 
-TEST(attack, whatever_comes_in_place_of_a_file_is_refused_and_closed)
+TEST(attack, a_hostile_descriptor_in_place_of_a_file_is_refused_and_closed)
 {
-    struct arena *a = *state;
-    attack_need_root();
+    struct attack_setting *a = *state;
+    need_root();
     unsigned before = attack_descriptors(a);
-    for (size_t i = 0; i < TAKER_COUNT; i++)
-        give_each(a, &takers[i]);
-    no_more_than(a, before);
+    for (size_t i = 0; i < FILE_REQUEST_COUNT; i++)
+        send_each(a, &file_requests[i]);
+    expect_descriptors_at_most(a, before);
 }
 
-/* With O_PATH anybody may open what he may not read: nobody opens it anew with more rights. */
-TEST(attack, a_descriptor_that_may_not_read_does_not_get_its_file_read)
+/* With O_PATH, any user can open a file that they may not read. kilnd must not reopen such a file
+ * with more rights. */
+TEST(attack, an_o_path_descriptor_is_not_reopened_for_reading)
 {
-    struct arena *a = *state;
+    struct attack_setting *a = *state;
     char text[512];
-    attack_need_root();
-    int file = open(a->own->path, O_PATH | O_CLOEXEC); /* a whole cache, and root may read it */
+    need_root();
+    int file = open(a->own->path, O_PATH | O_CLOEXEC); /* a valid cache, which root may read */
     assert_true(file >= 0);
-    assert_int_equal(give(a, &takers[0], file, text), KILN_IO);
-    assert_says(text, "cannot read the file");
+    assert_int_equal(send_hostile(a, &file_requests[0], file, text), KILN_IO);
+    assert_says(text, "cannot read");
     close(file);
     assert_int_equal(attack_fetch_name(a->attacker, SECRET_PROGRAM, SECRET_ARGS).code,
                      KILN_NOT_FOUND);
 }
 
-/* ---- files that change ---- */
+/* ---- files that change meanwhile ---- */
 
 #define CHANGING_SIZE (6u << 20)
 
@@ -161,7 +163,7 @@ struct changing {
     atomic_bool stop;
 };
 
-static void *change(void *context)
+static void *change_file(void *context)
 {
     struct changing *c = context;
     while (!atomic_load(&c->stop)) {
@@ -173,32 +175,32 @@ static void *change(void *context)
 
 TEST(attack, a_file_that_shrinks_and_grows_while_it_is_read_harms_nobody)
 {
-    struct arena *a = *state;
+    struct attack_setting *a = *state;
     struct changing c = { .file = -1 };
     pthread_t thread;
-    attack_need_root();
+    need_root();
     c.file = memfd_create("changing", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     unsigned before = attack_descriptors(a);
     assert_int_equal(ftruncate(c.file, CHANGING_SIZE), 0);
-    assert_int_equal(pthread_create(&thread, NULL, change, &c), 0);
-    for (size_t i = 0; i < TAKER_COUNT; i++) {
+    assert_int_equal(pthread_create(&thread, NULL, change_file, &c), 0);
+    for (size_t i = 0; i < FILE_REQUEST_COUNT; i++) {
         char text[512];
-        enum kiln_code code = give(a, &takers[i], c.file, text);
-        if (!code && !takers[i].is_text)
-            fail_msg("'%s' takes a file that changes", message_name(takers[i].type));
+        enum kiln_code code = send_hostile(a, &file_requests[i], c.file, text);
+        if (!code && !file_requests[i].is_text)
+            fail_msg("'%s' takes a file that changes", message_name(file_requests[i].type));
     }
     atomic_store(&c.stop, true);
     pthread_join(thread, NULL);
     close(c.file);
-    no_more_than(a, before);
+    expect_descriptors_at_most(a, before);
 }
 
-/* ---- where none are wanted, and other numbers than announced ---- */
+/* ---- unexpected descriptors, wrong counts ---- */
 
 static bool takes_files(unsigned type)
 {
-    for (size_t i = 0; i < TAKER_COUNT; i++) {
-        if (takers[i].type == type)
+    for (size_t i = 0; i < FILE_REQUEST_COUNT; i++) {
+        if (file_requests[i].type == type)
             return true;
     }
     return false;
@@ -213,34 +215,34 @@ TEST(attack, a_request_that_takes_no_file_refuses_one)
 #undef KILN_REQUEST
 #undef KILN_REPLY
     };
-    struct arena *a = *state;
-    attack_need_root();
+    struct attack_setting *a = *state;
+    need_root();
     unsigned before = attack_descriptors(a);
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
         int files[2] = { hostile_descriptors[1].open(), hostile_descriptors[6].open() };
         if (takes_files(types[i]))
             continue;
         raw_send_files(a->admin, types[i], 6, (struct bytes){ 0 }, 2, files, 2);
-        raw_expect_error(a->admin, KILN_INVALID, "takes no descriptors");
+        raw_expect_error(a->admin, KILN_INVALID, "descriptors");
         close(files[0]);
         close(files[1]);
     }
     raw_expect_pong(a->admin);
-    no_more_than(a, before);
+    expect_descriptors_at_most(a, before);
 }
 
-TEST(attack, other_numbers_than_announced_are_refused_and_closed)
+TEST(attack, a_wrong_number_of_descriptors_is_refused_and_closed)
 {
     static const struct {
         unsigned announced, sent;
-        bool lives; /* the connection, for what was not announced is closed unseen */
+        bool lives; /* the connection survives, because kilnd closes unannounced descriptors */
     } cases[] = {
         { 2, 1, false }, { 1, 0, false },  { 1, 2, false },     { 2, 3, false },
         { 0, 1, true },  { 0, 253, true }, { 253, 253, false }, { 0xffff, 1, false },
     };
-    struct arena *a = *state;
+    struct attack_setting *a = *state;
     int files[LIMIT_FRAME_DESCRIPTORS];
-    attack_need_root();
+    need_root();
     unsigned before = attack_descriptors(a);
     for (size_t i = 0; i < LIMIT_FRAME_DESCRIPTORS; i++)
         files[i] = hostile_descriptors[i % 2 ? 8 : 0].open();
@@ -260,18 +262,18 @@ TEST(attack, other_numbers_than_announced_are_refused_and_closed)
     }
     for (size_t i = 0; i < LIMIT_FRAME_DESCRIPTORS; i++)
         close(files[i]);
-    no_more_than(a, before);
+    expect_descriptors_at_most(a, before);
 }
 
-static int begin(void **state)
+static int set_up_group(void **state)
 {
-    static struct arena a;
+    static struct attack_setting a;
     static const char *const none[] = { NULL };
     *state = &a;
     attack_begin(&a, none);
     if (a.daemon.pid)
-        give_first(&a);
+        send_first(&a);
     return 0;
 }
 
-TEST_PROGRAM(begin, end)
+TEST_PROGRAM(set_up_group, tear_down_group)

@@ -12,7 +12,7 @@
 
 #define OBJECT_MAX (1u << 20)
 
-static struct fixture *large; /* rows of all tests that read many: packing them takes seconds */
+static struct fixture *large; /* shared by all tests, because packing the rows takes seconds */
 
 int write_large_cache(void **state)
 {
@@ -22,10 +22,11 @@ int write_large_cache(void **state)
     large = rows;
     if (!add_genuine_rows(large))
         add_rows(large, 978);
-    for (size_t i = 0; i < large->count; i++) /* what bzip2 makes smaller is never stored raw */
+    for (size_t i = 0; i < large->count;
+         i++) /* MIOpen stores an object raw only if bzip2 makes it larger */
         large->rows[i].packed = true;
     assert_int_equal(large->count, 978);
-    add_row(large, "small.cl.o", "", 3, false); /* bzip2 makes it larger: stored as it is */
+    add_row(large, "small.cl.o", "", 3, false); /* bzip2 makes it larger, so it is stored raw */
     write_rows(large, NULL, NULL);
     return 0;
 }
@@ -79,7 +80,7 @@ void use_small_cache(struct caches *f)
     use_rows(f, f->small);
 }
 
-/* ---- fetching ---- */
+/* ---- fetches ---- */
 
 struct kiln_client *open_client(const struct caches *f)
 {
@@ -92,7 +93,7 @@ struct kiln_client *open_client(const struct caches *f)
     return client;
 }
 
-/* As make_kern_db.sh had it before bzip2. */
+/* The object must have the bytes that make_kern_db.sh packed. */
 static bool is_object(const struct caches *f, size_t at, struct kiln_kernel *kernel)
 {
     char path[PATH_LENGTH_MAX];
@@ -141,9 +142,12 @@ void expect_rows(struct caches *f, int tier)
     assert_int_equal(daemon_stat(&f->daemon, "misses"), misses);
 }
 
-void import(struct caches *f, const char *path) { kilnctl(f, "kernel", "import", path, "--json"); }
+void import_cache(struct caches *f, const char *path)
+{
+    kilnctl(f, "kernel", "import", path, "--json");
+}
 
-/* ---- somebody who writes to it ---- */
+/* ---- a concurrent writer ---- */
 
 static void exec_sqlite(const char *path, int in, int out)
 {

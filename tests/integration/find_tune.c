@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Find and tune with a real kilnd, real compilers and PoCL: what one process measures, the next one
- * plans with. */
+/* Find and tune with a real kilnd, real compilers and PoCL. One process measures, and the next one
+ * plans with the records. */
 #include "tests/integration/steps.h"
 
 #include <signal.h>
@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Small, for it runs on the CPU; a 1x1 convolution, so that two solvers apply, one with a space. */
+/* A small problem, because it runs on the CPU. It is a 1x1 convolution, to which two solvers apply;
+ * one of them can be tuned. */
 #define PROBLEM \
     "conv", "-n", "1", "-c", "8", "-H", "8", "-W", "8", "-k", "8", "-y", "1", "-x", "1", "-F", "1"
 #define TUNED "ConvImplicitGemm"
@@ -16,7 +17,7 @@
 struct fixture {
     struct daemon_process daemon;
     struct program_result result;
-    struct json *json; /* of the last run; owned */
+    struct json *json; /* output of the last run; owned */
 };
 
 static int setup(void **state)
@@ -40,7 +41,7 @@ static int teardown(void **state)
 
 FIXTURE(find, setup, teardown);
 
-static void start(struct fixture *f)
+static void start_kilnd(struct fixture *f)
 {
     daemon_process_start(&f->daemon);
     run_program(&f->daemon, &f->result, "kiln-driver", "devices", "--json", NULL);
@@ -54,7 +55,7 @@ static void start(struct fixture *f)
     run_program(&(f)->daemon, &(f)->result, "kiln-driver", "--device", "opencl:0", "--json", \
                 PROBLEM, __VA_ARGS__, NULL)
 
-/* The one result of the run, which went well. */
+/* The only result of the run, which must have succeeded. */
 static const struct json *result_of(struct fixture *f)
 {
     if (f->result.status != 0)
@@ -63,7 +64,7 @@ static const struct json *result_of(struct fixture *f)
     f->json = printed_json(&f->result);
     const struct json *first = json_first(json_get(f->json, "results"));
     assert_non_null(first);
-    assert_true(json_get_bool(first, "checked", false)); /* against the CPU's reference, too */
+    assert_true(json_get_bool(first, "checked", false)); /* checked against the CPU's reference */
     return first;
 }
 
@@ -85,7 +86,7 @@ static void expect_state(const struct json *result, const char *solver, const ch
     assert_string_equal(json_get_text(s, "state", ""), state);
 }
 
-/* On a busy CPU the slower one may take so long once that it is cut short. */
+/* On a busy CPU, one slow run can make find stop measuring the slower solver. */
 static void expect_measured(const struct json *result, const char *solver)
 {
     const struct json *s = solver_of(result, solver);
@@ -114,13 +115,13 @@ static void expect_same(const struct choice *a, const struct choice *b)
 
 /* ---- find ---- */
 
-/* Others may write to the directory of its records, so kilnd has none. */
+/* kilnd has no tuning database, because other users may write to its directory. */
 TEST(find, a_measurement_that_kilnd_cannot_record_is_warned_of)
 {
     struct fixture *f = *state;
     shell(f->daemon.directory, "mkdir -p '%s' && chmod 0770 '%s'", f->daemon.state,
           f->daemon.state);
-    start(f);
+    start_kilnd(f);
     driver(f, "--find-mode", "normal");
     const struct json *r = result_of(f), *find = json_get(r, "find");
     expect_measured(r, "ConvDirectNaive");
@@ -129,14 +130,14 @@ TEST(find, a_measurement_that_kilnd_cannot_record_is_warned_of)
     run_program(&f->daemon, &f->result, "kiln-driver", "--device", "opencl:0", PROBLEM,
                 "--find-mode", "normal", NULL);
     assert_int_equal(f->result.status, 0);
-    assert_says(f->result.output, "warning: measured, but not recorded: ");
+    assert_says(f->result.output, "not recorded");
     assert_says(f->result.output, "Verifies OK");
 }
 
 TEST(find, a_process_plans_with_the_find_results_of_an_earlier_one)
 {
     struct fixture *f = *state;
-    start(f);
+    start_kilnd(f);
     driver(f, "--find-mode", "normal");
     const struct json *r = result_of(f);
     expect_measured(r, "ConvDirectNaive");
@@ -147,7 +148,7 @@ TEST(find, a_process_plans_with_the_find_results_of_an_earlier_one)
     assert_true(json_get_u64(solver_of(r, found.solver), "samples", 0) > 1);
     unsigned long long compiles = daemon_stat(&f->daemon, "compiles");
 
-    driver(f, "-t", "0"); /* hybrid: the database knows */
+    driver(f, "-t", "0"); /* hybrid mode: the database has the answer */
     r = result_of(f);
     expect_state(r, "ConvDirectNaive", "RECORDED");
     expect_state(r, TUNED, "RECORDED");
@@ -156,32 +157,32 @@ TEST(find, a_process_plans_with_the_find_results_of_an_earlier_one)
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), compiles);
 }
 
-TEST(find, fast_times_and_records_nothing)
+TEST(find, find_mode_fast_measures_and_records_nothing)
 {
     struct fixture *f = *state;
-    start(f);
+    start_kilnd(f);
     driver(f, "--find-mode", "fast");
     assert_null(json_get(result_of(f), "find"));
-    driver(f, "--no-record"); /* hybrid: the database does not know */
+    driver(f, "--no-record"); /* hybrid mode: the database has no answer */
     expect_measured(result_of(f), TUNED);
-    driver(f, "-t", "0"); /* still does not */
+    driver(f, "-t", "0"); /* still has none */
     expect_measured(result_of(f), TUNED);
 }
 
-TEST(find, a_solver_that_is_named_is_run_without_a_find)
+TEST(find, a_named_solver_runs_without_a_find)
 {
     struct fixture *f = *state;
-    start(f);
+    start_kilnd(f);
     driver(f, "-S", "ConvDirectNaive");
     const struct json *r = result_of(f);
     assert_null(json_get(r, "find"));
     assert_string_equal(json_get_text(r, "solver", ""), "ConvDirectNaive");
 }
 
-TEST(find, without_a_daemon_both_say_so)
+TEST(find, find_and_tune_warn_without_a_daemon)
 {
     struct fixture *f = *state;
-    start(f);
+    start_kilnd(f);
     daemon_process_stop(&f->daemon);
     driver(f, "--find-mode", "normal");
     assert_int_equal(f->result.status, 3);
@@ -194,12 +195,13 @@ TEST(find, without_a_daemon_both_say_so)
 TEST(find, a_process_plans_with_the_tuning_results_of_an_earlier_one)
 {
     struct fixture *f = *state;
-    start(f);
-    driver(f, "--find-mode", "normal", "--no-record"); /* what compiles then takes no budget */
+    start_kilnd(f);
+    driver(f, "--find-mode", "normal",
+           "--no-record"); /* compiles now, so that compile time takes no part of the budget */
     driver(f, "-s", "1", "-S", TUNED, "--budget", "8s");
     const struct json *r = result_of(f);
     expect_state(r, TUNED, "TIMED");
-    assert_true(json_get_u64(solver_of(r, TUNED), "tried", 0) > 1); /* how many, time decides */
+    assert_true(json_get_u64(solver_of(r, TUNED), "tried", 0) > 1); /* how many depends on time */
     assert_true(json_count(json_get(json_get(r, "find"), "trials")) > 0);
     struct choice tuned = choice_of(r);
     assert_string_equal(tuned.solver, TUNED);
@@ -208,52 +210,52 @@ TEST(find, a_process_plans_with_the_tuning_results_of_an_earlier_one)
     struct choice planned = choice_of(result_of(f));
     expect_same(&tuned, &planned);
 
-    driver(f, "-s", "1", "-S", TUNED); /* known: nothing is searched */
+    driver(f, "-s", "1", "-S", TUNED); /* recorded, so there is no search */
     r = result_of(f);
     assert_int_equal(json_get_u64(solver_of(r, TUNED), "tried", 9), 0);
     planned = choice_of(r);
     expect_same(&tuned, &planned);
     assert_int_equal(json_get_u64(json_get(f->json, "summary"), "compiles", 9), 0);
 
-    daemon_process_stop(&f->daemon); /* and in another daemon */
+    daemon_process_stop(&f->daemon); /* another daemon has the record, too */
     daemon_process_start(&f->daemon);
     driver(f, "-t", "0", "-S", TUNED);
     planned = choice_of(result_of(f));
     expect_same(&tuned, &planned);
 }
 
-TEST(find, clean_takes_the_users_config_away)
+TEST(find, clean_removes_the_users_config)
 {
     struct fixture *f = *state;
-    start(f);
+    start_kilnd(f);
     driver(f, "-s", "1", "-S", TUNED, "--budget", "1s", "--enforce", "search_db_update");
     assert_true(json_get_u64(solver_of(result_of(f), TUNED), "tried", 0) > 0);
     driver(f, "-S", TUNED, "-s", "1", "--enforce", "db_clean");
     assert_int_equal(json_get_u64(solver_of(result_of(f), TUNED), "tried", 9), 0);
-    driver(f, "-s", "1", "-S", TUNED, "--budget", "1s"); /* so there is something to search */
+    driver(f, "-s", "1", "-S", TUNED, "--budget", "1s"); /* now there is something to search */
     assert_true(json_get_u64(solver_of(result_of(f), TUNED), "tried", 0) > 0);
 }
 
-/* ---- cut off, and shared ---- */
+/* ---- interrupted and shared searches ---- */
 
-static char *journals(const struct fixture *f)
+static char *tune_journals(const struct fixture *f)
 {
     return shell_text(f->daemon.directory, "cat state-home/kiln/tune/*.tune 2>/dev/null || true");
 }
 
 static bool has_results(void *context)
 {
-    KILN_AUTO(mem) char *text = journals(context);
+    KILN_AUTO(mem) char *text = tune_journals(context);
     unsigned count = 0;
     for (const char *at = text; (at = strstr(at, "\n=\t")); at++)
         count++;
     return count >= 2;
 }
 
-TEST(find, a_tune_that_was_killed_goes_on_where_it_was)
+TEST(find, a_killed_tune_resumes_where_it_stopped)
 {
     struct fixture *f = *state;
-    start(f);
+    start_kilnd(f);
     int out;
     pid_t pid = start_program(&f->daemon, &out, "kiln-driver", "--device", "opencl:0", PROBLEM,
                               "-s", "1", "-S", TUNED, "--budget", "10m", NULL);
@@ -265,12 +267,12 @@ TEST(find, a_tune_that_was_killed_goes_on_where_it_was)
     driver(f, "-s", "1", "-S", TUNED, "--budget", "1s");
     const struct json *r = result_of(f);
     unsigned trials = (unsigned)json_count(json_get(json_get(r, "find"), "trials"));
-    assert_true(trials >= 2); /* of the first process alone */
+    assert_true(trials >= 2); /* of the first process only */
     assert_true(json_get_u64(solver_of(r, TUNED), "tried", 0) >= 2);
 }
 
-/* Its output is short enough for the pipe. */
-static void expect_good_end(pid_t pid, int out)
+/* The pipe can hold the whole output. */
+static void expect_success(pid_t pid, int out)
 {
     char text[8192];
     int status = wait_program(pid);
@@ -284,7 +286,7 @@ static void expect_good_end(pid_t pid, int out)
 TEST(find, two_processes_share_a_search)
 {
     struct fixture *f = *state;
-    start(f);
+    start_kilnd(f);
     driver(f, "--find-mode", "normal", "--no-record");
     pid_t pids[2];
     int outs[2];
@@ -292,18 +294,18 @@ TEST(find, two_processes_share_a_search)
         pids[i] = start_program(&f->daemon, &outs[i], "kiln-driver", "--device", "opencl:0",
                                 PROBLEM, "-s", "1", "-S", TUNED, "--budget", "8s", "--share", NULL);
     for (int i = 0; i < 2; i++)
-        expect_good_end(pids[i], outs[i]);
+        expect_success(pids[i], outs[i]);
     driver(f, "-t", "0", "-S", TUNED);
     assert_string_not_equal(choice_of(result_of(f)).config, "");
     driver(f, "-s", "1", "-S", TUNED); /* it is recorded */
     assert_int_equal(json_get_u64(solver_of(result_of(f), TUNED), "tried", 9), 0);
 }
 
-/* Its lease went with the first. */
+/* The lease ended with the first daemon. */
 TEST(find, a_search_outlives_the_daemon_that_it_began_with)
 {
     struct fixture *f = *state;
-    start(f);
+    start_kilnd(f);
     driver(f, "--find-mode", "normal", "--no-record");
     int out;
     pid_t pid = start_program(&f->daemon, &out, "kiln-driver", "--device", "opencl:0", PROBLEM,
@@ -312,7 +314,7 @@ TEST(find, a_search_outlives_the_daemon_that_it_began_with)
         wait_until("two results in the journals", has_results, f);
     daemon_process_stop(&f->daemon);
     daemon_process_start(&f->daemon);
-    expect_good_end(pid, out);
+    expect_success(pid, out);
     driver(f, "-s", "1", "-S", TUNED); /* it is recorded */
     assert_int_equal(json_get_u64(solver_of(result_of(f), TUNED), "tried", 9), 0);
 }

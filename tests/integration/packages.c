@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Packages from one end to the other, by the real programs: built without a GPU, signed, fetched
- * over a line that breaks, refused when anything is wrong, served where nothing is compiled.
+ * The life of a package with the real programs: built without a GPU, signed, fetched over a
+ * connection that breaks, refused if anything is wrong, and served by a kilnd without compilers.
  *
- * KILN_TEST_NETWORK names another file of problems than the smoke network: ResNet-50's takes
+ * KILN_TEST_NETWORK names another file of problems instead of the smoke network; ResNet-50's takes
  * a minute.
  */
 #include "tests/integration/cut_line.h"
@@ -25,7 +25,7 @@ struct product {
     const char *file, *target, *database_id;
 };
 
-static const struct product products[] = {
+static const struct product packages_built[] = {
     { KDB, "gfx906", "gfx906_60" },
     { OTHER_KDB, "gfx90a", "gfx90a68" },
     { KPKG, "gfx90a", "gfx90a68" },
@@ -36,21 +36,21 @@ struct fixture {
     struct program_result result;
     struct nginx nginx;
     struct cut_line line;
-    char keys[PATH_LENGTH_MAX];   /* of which the daemon trusts */
+    char keys[PATH_LENGTH_MAX];   /* keys that the daemon trusts */
     char files[PATH_LENGTH_MAX];  /* the packages, their manifests, and the secret key */
-    char state[PATH_LENGTH_MAX];  /* the daemon's */
-    char vendor[PATH_LENGTH_MAX]; /* where others put packages; not made */
+    char state[PATH_LENGTH_MAX];  /* the daemon's state directory */
+    char vendor[PATH_LENGTH_MAX]; /* where others install packages; not created */
 };
 
-static struct fixture builder; /* made the packages that all tests take */
+static struct fixture builder; /* builds the packages that all tests use */
 
-static const char *network(void)
+static const char *network_file(void)
 {
     const char *named = getenv("KILN_TEST_NETWORK");
     return named ? named : KILN_SOURCE "/scripts/networks/smoke.txt";
 }
 
-static const char *file(const struct fixture *f, const char *name)
+static const char *path_of_file(const struct fixture *f, const char *name)
 {
     static char paths[4][PATH_LENGTH_MAX + 64];
     static unsigned next;
@@ -59,7 +59,7 @@ static const char *file(const struct fixture *f, const char *name)
     return path;
 }
 
-static const char *url(const struct fixture *f, uint16_t port, const char *name)
+static const char *url_of(const struct fixture *f, uint16_t port, const char *name)
 {
     static char text[128];
     (void)f;
@@ -67,7 +67,7 @@ static const char *url(const struct fixture *f, uint16_t port, const char *name)
     return text;
 }
 
-/* ---- building ---- */
+/* ---- builds ---- */
 
 static void open_fixture(struct fixture *f)
 {
@@ -90,11 +90,12 @@ static void close_fixture(struct fixture *f)
     daemon_process_remove(&f->daemon);
 }
 
-/* Returns how many kernels it has. */
-static unsigned long long build(struct fixture *f, const struct product *p)
+/* Builds a package, and returns how many kernels it has. */
+static unsigned long long build_package(struct fixture *f, const struct product *p)
 {
     kilnctl_ok(f, "pkg", "build", "--target", p->target, "--db-id", p->database_id, "--problems",
-               network(), "--output", file(f, p->file), "--key", file(f, "ops.key"), "--json");
+               network_file(), "--output", path_of_file(f, p->file), "--key",
+               path_of_file(f, "ops.key"), "--json");
     KILN_AUTO(json) struct json *built = printed_json(&f->result);
     unsigned long long kernels = json_get_u64(json_get(built, "package"), "kernels", 0);
     assert_true(kernels > 0);
@@ -109,8 +110,8 @@ static int build_all(void **state)
     daemon_process_start(&f->daemon);
     kilnctl_ok(f, "pkg", "keygen", "ops", "--directory", f->files);
     kilnctl_ok(f, "pkg", "keygen", "stranger", "--directory", f->files);
-    for (size_t i = 0; i < sizeof(products) / sizeof(products[0]); i++)
-        build(f, &products[i]);
+    for (size_t i = 0; i < sizeof(packages_built) / sizeof(packages_built[0]); i++)
+        build_package(f, &packages_built[i]);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     return 0;
 }
@@ -124,7 +125,7 @@ static int remove_all(void **state)
 
 TEST_PROGRAM(build_all, remove_all)
 
-/* A daemon's worth of directories, with copies of what was built; it trusts "ops". */
+/* Makes the directories of a daemon, with copies of the built packages. The daemon trusts "ops". */
 static int setup(void **state)
 {
     static struct fixture f;
@@ -155,26 +156,28 @@ static void serve_files(struct fixture *f)
         skip();
 }
 
-/* ---- what a build makes ---- */
+/* ---- built files ---- */
 
 TEST(packages, the_same_inputs_make_the_same_bytes)
 {
     struct fixture *f = *state;
     unsigned long long kernels = 0;
     shell(f->files, "mkdir first && mv gfx* first");
-    start_with(f, "--workers", "1"); /* other order, and nothing in its cache */
+    start_with(f, "--workers", "1"); /* another order of compiles, and an empty cache */
 
-    for (size_t i = 0; i < sizeof(products) / sizeof(products[0]); i++) {
-        kernels += build(f, &products[i]);
-        shell(f->files, "cmp first/%s %s && cmp first/%s.manifest %s.manifest", products[i].file,
-              products[i].file, products[i].file, products[i].file);
+    for (size_t i = 0; i < sizeof(packages_built) / sizeof(packages_built[0]); i++) {
+        kernels += build_package(f, &packages_built[i]);
+        shell(f->files, "cmp first/%s %s && cmp first/%s.manifest %s.manifest",
+              packages_built[i].file, packages_built[i].file, packages_built[i].file,
+              packages_built[i].file);
     }
 
     assert_true(daemon_stat(&f->daemon, "compiles") > 0);
-    assert_true(daemon_stat(&f->daemon, "compiles") < kernels); /* both gfx90a packages share */
+    assert_true(daemon_stat(&f->daemon, "compiles") <
+                kernels); /* both gfx90a packages share kernels */
 }
 
-/* As MIOpen's own tools would look at it. */
+/* Checks what MIOpen's tools would read. */
 TEST(packages, a_built_kdb_is_a_database_of_miopens)
 {
     struct fixture *f = *state;
@@ -186,7 +189,8 @@ TEST(packages, a_built_kdb_is_a_database_of_miopens)
                "sqlite3 " KDB " \"select name || ' ' || [unique] || ' ' || (select "
                "group_concat(name) from pragma_index_info('idx_kern_db')) from "
                "pragma_index_list('kern_db')\"");
-    shell_says(" 01 01", f->files, "od -An -tx1 -j18 -N2 " KDB); /* no log: it may lie read-only */
+    shell_says(" 01 01", f->files,
+               "od -An -tx1 -j18 -N2 " KDB); /* not in WAL mode, so it may be on a read-only disk */
     shell_says("0", f->files,
                "sqlite3 " KDB " \"select count(*) from kern_db where kernel_args not like "
                "'%%-mcpu=gfx906' or kernel_name not like '%%.o'\"");
@@ -198,9 +202,9 @@ TEST(packages, a_built_kdb_is_a_database_of_miopens)
           "$(sqlite3 ../" KDB " \"select uncompressed_size from kern_db where id = $o\"); done");
 }
 
-/* ---- where nothing is compiled ---- */
+/* ---- without compilers ---- */
 
-/* Another kilnd of this host: the same packages, an empty cache, no compilers. */
+/* Restarts kilnd with the same packages, an empty cache and no compilers. */
 static void restart_without_compilers(struct fixture *f)
 {
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
@@ -208,16 +212,16 @@ static void restart_without_compilers(struct fixture *f)
     start_with(f, "--workers", "0");
 }
 
-static void prefetch(struct fixture *f, const char *target, const char *database_id)
+static void prefetch_all(struct fixture *f, const char *target, const char *database_id)
 {
-    kilnctl(f, "prefetch", network(), "--target", target, "--db-id", database_id, "--json");
+    kilnctl(f, "prefetch", network_file(), "--target", target, "--db-id", database_id, "--json");
 }
 
 static void expect_served_by_packages(struct fixture *f, const struct product *p)
 {
     unsigned long long before = daemon_stat(&f->daemon, "hits.package");
     unsigned long long fetches = daemon_stat(&f->daemon, "fetches");
-    prefetch(f, p->target, p->database_id);
+    prefetch_all(f, p->target, p->database_id);
     expect_status(&f->result, 0, "");
     KILN_AUTO(json) struct json *done = printed_json(&f->result);
     unsigned long long kernels = json_get_u64(done, "kernels", 0);
@@ -225,7 +229,7 @@ static void expect_served_by_packages(struct fixture *f, const struct product *p
     assert_int_equal(json_get_u64(done, "compiles", 99), 0);
     assert_int_equal(json_get_u64(json_get(done, "hits_by_tier"), "package", 0), kernels);
     assert_true(daemon_stat(&f->daemon, "hits.package") - before >= kernels);
-    /* |kernels| counts each once, also one that two problems share. */
+    /* |kernels| counts a kernel that two problems share once. */
     assert_true(daemon_stat(&f->daemon, "fetches") - fetches >= kernels);
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), 0);
     assert_int_equal(daemon_stat(&f->daemon, "misses"), 0);
@@ -233,8 +237,8 @@ static void expect_served_by_packages(struct fixture *f, const struct product *p
 
 static void expect_nothing_served(struct fixture *f, const struct product *p)
 {
-    prefetch(f, p->target, p->database_id);
-    expect_status(&f->result, 1, "compilers are switched off (the setting 'workers' is 0)");
+    prefetch_all(f, p->target, p->database_id);
+    expect_status(&f->result, 1, "'workers'");
 }
 
 static void expect_downloads(struct fixture *f, const char *result, unsigned count)
@@ -255,58 +259,60 @@ TEST(packages, packages_from_urls_serve_a_host_without_compilers)
     serve_files(f);
     daemon_process_start(&f->daemon);
     struct stat seen;
-    assert_int_equal(stat(file(f, KDB), &seen), 0);
-    cut_line_start(&f->line, f->nginx.port, 2, (size_t)seen.st_size / 3); /* manifests are short */
+    assert_int_equal(stat(path_of_file(f, KDB), &seen), 0);
+    cut_line_start(&f->line, f->nginx.port, 2,
+                   (size_t)seen.st_size / 3); /* a manifest is shorter */
 
-    kilnctl_ok(f, "pkg", "install", url(f, f->line.script.port, KDB));
-    assert_says(f->result.output, "signed by 'ops'");
+    kilnctl_ok(f, "pkg", "install", url_of(f, f->line.script.port, KDB));
+    assert_says(f->result.output, "'ops'");
     cut_line_stop(&f->line);
     assert_int_equal(f->line.cuts, 0);
-    assert_int_equal(nginx_answers(&f->nginx, 206, 2), 2); /* went on where it was cut */
-    kilnctl_ok(f, "pkg", "install", url(f, f->nginx.port, OTHER_KDB));
+    assert_int_equal(nginx_answers(&f->nginx, 206, 2), 2); /* resumed where it was cut */
+    kilnctl_ok(f, "pkg", "install", url_of(f, f->nginx.port, OTHER_KDB));
     shell(f->state,
           "cmp packages/" KDB " '%s'/" KDB " && cmp packages/" OTHER_KDB " '%s'/" OTHER_KDB
           " && test -z \"$(ls packages/incoming)\"",
           f->files, f->files);
 
-    expect_downloads(f, "ok", 2); /* one that goes on where it was cut is one */
+    expect_downloads(f, "ok", 2); /* a resumed download counts once */
 
     restart_without_compilers(f);
-    expect_served_by_packages(f, &products[0]);
-    expect_served_by_packages(f, &products[1]);
+    expect_served_by_packages(f, &packages_built[0]);
+    expect_served_by_packages(f, &packages_built[1]);
 
     kilnctl_ok(f, "pkg", "rm", KDB);
-    expect_nothing_served(f, &products[0]); /* not from memory either */
+    expect_nothing_served(f, &packages_built[0]); /* also not from the hot set */
     kilnctl_ok(f, "pkg", "ls");
     assert_null(strstr(f->result.output, KDB));
-    prefetch(f, "gfx90a", "gfx90a68");
+    prefetch_all(f, "gfx90a", "gfx90a68");
     expect_status(&f->result, 0, "");
 }
 
-TEST(packages, a_package_of_kilns_own_format_serves_as_well)
+TEST(packages, a_package_in_kilns_format_serves_as_well)
 {
     struct fixture *f = *state;
     daemon_process_start(&f->daemon);
-    kilnctl_ok(f, "pkg", "install", file(f, KPKG));
+    kilnctl_ok(f, "pkg", "install", path_of_file(f, KPKG));
     kilnctl_ok(f, "pkg", "verify", KPKG);
     restart_without_compilers(f);
-    expect_served_by_packages(f, &products[2]);
+    expect_served_by_packages(f, &packages_built[2]);
     kilnctl_ok(f, "pkg", "rm", KPKG);
-    expect_nothing_served(f, &products[2]);
+    expect_nothing_served(f, &packages_built[2]);
 }
 
-TEST(packages, other_compute_units_are_another_device)
+TEST(packages, a_package_for_other_compute_units_does_not_apply)
 {
     struct fixture *f = *state;
     const struct product other = { .target = "gfx90a", .database_id = "gfx90a6e" };
     start_with(f, "--workers", "0");
-    kilnctl_ok(f, "pkg", "install", file(f, OTHER_KDB));
+    kilnctl_ok(f, "pkg", "install", path_of_file(f, OTHER_KDB));
     expect_nothing_served(f, &other);
 
-    /* What is called after the arch alone is for all of it. */
+    /* A package named after the arch alone applies to all its targets. */
     shell(f->files, "cp " OTHER_KDB " gfx90a.kdb");
-    kilnctl_ok(f, "pkg", "sign", "--key", file(f, "ops.key"), file(f, "gfx90a.kdb"));
-    kilnctl_ok(f, "pkg", "install", file(f, "gfx90a.kdb"));
+    kilnctl_ok(f, "pkg", "sign", "--key", path_of_file(f, "ops.key"),
+               path_of_file(f, "gfx90a.kdb"));
+    kilnctl_ok(f, "pkg", "install", path_of_file(f, "gfx90a.kdb"));
     expect_served_by_packages(f, &other);
 }
 
@@ -314,22 +320,22 @@ TEST(packages, a_client_with_the_cache_off_takes_nothing_from_packages)
 {
     struct fixture *f = *state;
     start_with(f, "--workers", "0");
-    kilnctl_ok(f, "pkg", "install", file(f, KDB));
+    kilnctl_ok(f, "pkg", "install", path_of_file(f, KDB));
     setenv("MIOPEN_DISABLE_CACHE", "1", 1);
-    expect_nothing_served(f, &products[0]);
+    expect_nothing_served(f, &packages_built[0]);
     unsetenv("MIOPEN_DISABLE_CACHE");
     setenv("KILN_DISABLE_CACHE", "enable", 1);
-    expect_nothing_served(f, &products[0]);
+    expect_nothing_served(f, &packages_built[0]);
     unsetenv("KILN_DISABLE_CACHE");
-    prefetch(f, products[0].target, products[0].database_id);
+    prefetch_all(f, packages_built[0].target, packages_built[0].database_id);
     expect_status(&f->result, 0, "");
 }
 
 /* ---- refusals ---- */
 
-static void flip(const struct fixture *f, const char *name, size_t at)
+static void flip_byte(const struct fixture *f, const char *name, size_t at)
 {
-    FILE *target = fopen(file(f, name), "r+");
+    FILE *target = fopen(path_of_file(f, name), "r+");
     assert_non_null(target);
     assert_int_equal(fseek(target, (long)at, SEEK_SET), 0);
     int byte = fgetc(target);
@@ -342,18 +348,18 @@ static void flip(const struct fixture *f, const char *name, size_t at)
 static size_t size_of(const struct fixture *f, const char *name)
 {
     struct stat seen;
-    assert_int_equal(stat(file(f, name), &seen), 0);
+    assert_int_equal(stat(path_of_file(f, name), &seen), 0);
     return (size_t)seen.st_size;
 }
 
-/* Where |text| begins in a file. */
+/* The offset of |text| in a file. */
 static size_t place_of(const struct fixture *f, const char *name, const char *text)
 {
     KILN_AUTO(mem) char *found = shell_text(f->files, "grep -abo '%s' %s", text, name);
     return (size_t)strtoul(found, NULL, 10);
 }
 
-/* Damage is exit status 1, what nobody vouches for 4. */
+/* The exit status is 1 for damage and 4 for a missing or wrong signature. */
 static void expect_refused(struct fixture *f, const char *from, const char *words)
 {
     char *before = describe_files(f->state);
@@ -368,33 +374,33 @@ TEST(packages, a_bad_download_is_refused_and_leaves_nothing)
     struct fixture *f = *state;
     serve_files(f);
     start_with(f, "--workers", "0");
-    const char *from = url(f, f->nginx.port, KDB);
+    const char *from = url_of(f, f->nginx.port, KDB);
     size_t middle = size_of(f, KDB) / 2;
     size_t digits = place_of(f, KDB ".manifest", "sha256") + strlen("sha256\\\":\\\"");
     size_t signature = place_of(f, KDB ".manifest", "\"signature\"") + 20;
 
-    flip(f, KDB, middle);
-    expect_refused(f, from, "its manifest describes");
-    flip(f, KDB, middle);
+    flip_byte(f, KDB, middle);
+    expect_refused(f, from, "manifest");
+    flip_byte(f, KDB, middle);
 
-    flip(f, KDB ".manifest", digits);
+    flip_byte(f, KDB ".manifest", digits);
     expect_refused(f, from, "signature");
-    flip(f, KDB ".manifest", digits);
+    flip_byte(f, KDB ".manifest", digits);
 
-    flip(f, KDB ".manifest", signature);
+    flip_byte(f, KDB ".manifest", signature);
     expect_refused(f, from, "signature");
-    flip(f, KDB ".manifest", signature);
+    flip_byte(f, KDB ".manifest", signature);
 
-    kilnctl_ok(f, "pkg", "sign", "--key", file(f, "stranger.key"), file(f, KDB));
+    kilnctl_ok(f, "pkg", "sign", "--key", path_of_file(f, "stranger.key"), path_of_file(f, KDB));
     expect_refused(f, from, "key");
-    expect_nothing_served(f, &products[0]);
+    expect_nothing_served(f, &packages_built[0]);
 
-    shell(f->keys, "cp '%s' .", file(f, "stranger.pub"));
-    kilnctl_ok(f, "pkg", "install", from); /* so that alone was it */
-    assert_says(f->result.output, "signed by 'stranger'");
-    kilnctl_ok(f, "pkg", "install", from); /* unchanged: asked for as a whole again */
+    shell(f->keys, "cp '%s' .", path_of_file(f, "stranger.pub"));
+    kilnctl_ok(f, "pkg", "install", from); /* nothing else was wrong */
+    assert_says(f->result.output, "'stranger'");
+    kilnctl_ok(f, "pkg", "install", from); /* unchanged, but downloaded completely again */
 
-    kilnctl(f, "pkg", "install", url(f, f->nginx.port, "gfx906_64.kdb"));
+    kilnctl(f, "pkg", "install", url_of(f, f->nginx.port, "gfx906_64.kdb"));
     assert_int_not_equal(f->result.status, 0);
     expect_downloads(f, "ok", 2);
     expect_downloads(f, "corrupt", 1); /* the flipped byte */
@@ -402,29 +408,29 @@ TEST(packages, a_bad_download_is_refused_and_leaves_nothing)
     expect_downloads(f, "not_found", 1);
 }
 
-/* Some bytes of the package, every byte of the manifest that says something. */
+/* Flips some bytes of the package, and every significant byte of the manifest. */
 TEST(packages, each_flipped_byte_is_noticed_and_the_old_package_stays)
 {
     struct fixture *f = *state;
     start_with(f, "--workers", "0");
-    kilnctl_ok(f, "pkg", "install", file(f, KDB));
+    kilnctl_ok(f, "pkg", "install", path_of_file(f, KDB));
     size_t size = size_of(f, KDB);
     for (size_t i = 0; i < 16; i++) {
         size_t at = (size - 1) * i / 15;
-        flip(f, KDB, at);
-        expect_refused(f, file(f, KDB), KDB);
-        flip(f, KDB, at);
+        flip_byte(f, KDB, at);
+        expect_refused(f, path_of_file(f, KDB), KDB);
+        flip_byte(f, KDB, at);
     }
     KILN_AUTO(mem) char *manifest = shell_text(f->files, "cat " KDB ".manifest");
     for (size_t at = 0; manifest[at]; at += 5) {
         at += strspn(manifest + at, " \t\n");
         if (!manifest[at])
             break;
-        flip(f, KDB ".manifest", at);
-        expect_refused(f, file(f, KDB), "manifest");
-        flip(f, KDB ".manifest", at);
+        flip_byte(f, KDB ".manifest", at);
+        expect_refused(f, path_of_file(f, KDB), "manifest");
+        flip_byte(f, KDB ".manifest", at);
     }
-    expect_served_by_packages(f, &products[0]);
+    expect_served_by_packages(f, &packages_built[0]);
 }
 
 TEST(packages, a_kilnd_killed_while_it_fetches_leaves_no_trace)
@@ -434,9 +440,9 @@ TEST(packages, a_kilnd_killed_while_it_fetches_leaves_no_trace)
     serve_files(f);
     start_with(f, "--workers", "0");
     char *before = describe_files(f->state);
-    cut_line_start(&f->line, f->nginx.port, 1000, 5000); /* never gets on */
+    cut_line_start(&f->line, f->nginx.port, 1000, 5000); /* never makes progress */
     pid_t install = start_program(&f->daemon, &fd, "kilnctl", "pkg", "install",
-                                  url(f, f->line.script.port, KDB), NULL);
+                                  url_of(f, f->line.script.port, KDB), NULL);
     char text[4096];
     FILE *reported = fdopen(fd, "r");
     while (fgets(text, sizeof(text), reported) && !strstr(text, "fetching"))
@@ -457,7 +463,7 @@ TEST(packages, a_kilnd_killed_while_it_fetches_leaves_no_trace)
 
 /* ---- policy ---- */
 
-/* Packages are looked for every two seconds. */
+/* kilnd scans package directories every two seconds. */
 struct listing {
     struct fixture *f;
     const char *name;
@@ -480,7 +486,7 @@ static void expect_listed(struct fixture *f, const char *name, bool wanted)
         fail_msg("'%s' is %s: %s", name, wanted ? "not listed" : "still listed", f->result.output);
 }
 
-TEST(packages, where_signatures_are_required_nothing_unsigned_counts)
+TEST(packages, required_signatures_exclude_unsigned_packages)
 {
     struct fixture *f = *state;
     shell(f->files, "mkdir ../vendor && cp " KDB " ../vendor && rm " KDB ".manifest");
@@ -490,23 +496,23 @@ TEST(packages, where_signatures_are_required_nothing_unsigned_counts)
     f->daemon.arguments[7] = "yes";
     start_with(f, "--workers", "0");
 
-    expect_refused(f, file(f, KDB), "signed manifest");
-    kilnctl_ok(f, "pkg", "install", file(f, OTHER_KDB));
-    expect_served_by_packages(f, &products[1]);
-    expect_nothing_served(f, &products[0]);
-    shell(f->keys, "rm ops.pub"); /* trust withdrawn */
+    expect_refused(f, path_of_file(f, KDB), "signed manifest");
+    kilnctl_ok(f, "pkg", "install", path_of_file(f, OTHER_KDB));
+    expect_served_by_packages(f, &packages_built[1]);
+    expect_nothing_served(f, &packages_built[0]);
+    shell(f->keys, "rm ops.pub"); /* withdraws the trust */
     expect_listed(f, OTHER_KDB, false);
-    expect_nothing_served(f, &products[1]);
+    expect_nothing_served(f, &packages_built[1]);
 
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     f->daemon.arguments[7] = "no";
     daemon_process_start(&f->daemon);
-    expect_served_by_packages(f, &products[0]); /* the vendor's */
-    kilnctl_ok(f, "pkg", "install", file(f, KDB));
-    assert_says(f->result.output, "not signed");
+    expect_served_by_packages(f, &packages_built[0]); /* from the vendor's directory */
+    kilnctl_ok(f, "pkg", "install", path_of_file(f, KDB));
+    assert_says(f->result.output, "signed");
 }
 
-/* ---- directories that others look after ---- */
+/* ---- directories that others manage ---- */
 
 TEST(packages, a_package_copied_into_a_directory_is_used_until_it_is_removed)
 {
@@ -514,16 +520,16 @@ TEST(packages, a_package_copied_into_a_directory_is_used_until_it_is_removed)
     f->daemon.arguments[4] = "--package-path";
     f->daemon.arguments[5] = f->vendor;
     start_with(f, "--workers", "0");
-    expect_nothing_served(f, &products[0]);
+    expect_nothing_served(f, &packages_built[0]);
 
     shell(f->daemon.directory, "mkdir vendor && cp files/" KDB " vendor");
     expect_listed(f, KDB, true);
-    expect_served_by_packages(f, &products[0]);
-    kilnctl_fails(f, 4, "was not installed by kiln", "pkg", "rm", KDB);
+    expect_served_by_packages(f, &packages_built[0]);
+    kilnctl_fails(f, 4, "installed by", "pkg", "rm", KDB);
 
     shell(f->vendor, "rm " KDB);
     expect_listed(f, KDB, false);
-    expect_nothing_served(f, &products[0]);
+    expect_nothing_served(f, &packages_built[0]);
 }
 
 int main(int argc, char **argv)

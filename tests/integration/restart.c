@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kilnd restarted by a service manager: which messages it gets, that it keeps the listening socket,
- * and that 16 clients at work do not notice.  Arguments: how often the last test restarts kilnd,
- * and which tests to run.
+ * A service manager restarts kilnd. The tests check the messages to the manager, that it keeps the
+ * listening socket, and that 16 busy clients do not notice.  Arguments: the number of restarts in
+ * the last test, and the tests to run.
  */
 #include "common/clock.h"
 #include "common/fs.h"
@@ -24,7 +24,7 @@
 
 #define CLIENTS 16
 #define KERNELS 3
-#define TARGET "gfx942" /* clang makes the same bytes of the same source each time */
+#define TARGET "gfx942" /* clang's output is the same for the same source */
 /* Between two restarts. */
 #define REQUESTS_BETWEEN 2000
 
@@ -34,7 +34,7 @@ struct load { /* shared with the clients */
     atomic_bool over;
     atomic_ullong requests, slowest_ns;
     atomic_uint failures, ready;
-    atomic_ullong sizes[KERNELS], hashes[KERNELS]; /* 0: nobody had it yet */
+    atomic_ullong sizes[KERNELS], hashes[KERNELS]; /* 0: no client has received it */
 };
 
 struct fixture {
@@ -71,7 +71,7 @@ static int teardown(void **state)
 
 FIXTURE(restart, setup, teardown);
 
-static void argue(struct fixture *f, const char *name, const char *value)
+static void start_with_flag(struct fixture *f, const char *name, const char *value)
 {
     size_t count = 0;
     while (f->daemon.arguments[count])
@@ -80,14 +80,14 @@ static void argue(struct fixture *f, const char *name, const char *value)
     f->daemon.arguments[count + 1] = value;
 }
 
-static void start(struct fixture *f, bool with_socket)
+static void start_kilnd(struct fixture *f, bool with_socket)
 {
-    argue(f, "--descriptor-store", "on");
+    start_with_flag(f, "--descriptor-store", "on");
     service_manager_open(&f->manager, &f->daemon, with_socket);
     service_manager_start(&f->manager);
 }
 
-/* kilnd's log so far; owned by the caller. */
+/* kilnd's log so far. The caller owns it. */
 static char *read_log(const struct fixture *f)
 {
     char path[256];
@@ -114,8 +114,8 @@ static struct kiln_client *client_of(const struct fixture *f)
     return client;
 }
 
-/* All clients must have the same bytes, before and after. */
-static bool is_right(struct load *load, unsigned n, struct kiln_kernel *kernel)
+/* All clients must receive the same bytes, before and after restarts. */
+static bool has_expected_bytes(struct load *load, unsigned n, struct kiln_kernel *kernel)
 {
     unsigned long long none = 0, other = 0, size = kiln_kernel_size(kernel);
     unsigned long long hash =
@@ -125,7 +125,8 @@ static bool is_right(struct load *load, unsigned n, struct kiln_kernel *kernel)
            (atomic_compare_exchange_strong(&load->hashes[n], &other, hash) || other == hash);
 }
 
-static bool fetch(struct load *load, struct kiln_client *client, unsigned n, struct kiln_error *err)
+static bool fetch_kernel(struct load *load, struct kiln_client *client, unsigned n,
+                         struct kiln_error *err)
 {
     char options[32];
     snprintf(options, sizeof(options), "-DN=%u", n);
@@ -141,7 +142,7 @@ static bool fetch(struct load *load, struct kiln_client *client, unsigned n, str
     struct kiln_kernel *kernel = NULL;
     if (kiln_kernel_fetch_source(client, &source, &kernel, err))
         return false;
-    bool right = is_right(load, n, kernel);
+    bool right = has_expected_bytes(load, n, kernel);
     kiln_kernel_unref(kernel);
     return right;
 }
@@ -151,7 +152,7 @@ static void fetch_all(struct fixture *f)
     struct kiln_client *client = client_of(f);
     struct kiln_error err = { 0 };
     for (unsigned n = 0; n < KERNELS; n++) {
-        if (!fetch(f->load, client, n, &err))
+        if (!fetch_kernel(f->load, client, n, &err))
             fail_msg("kernel %u: %s", n, err.text);
     }
     kiln_client_close(client);
@@ -164,7 +165,7 @@ static void note_time(struct load *load, uint64_t took)
     }
 }
 
-static int work(struct fixture *f)
+static int run_client(struct fixture *f)
 {
     struct load *load = f->load;
     struct kiln_client *client = client_of(f);
@@ -173,7 +174,7 @@ static int work(struct fixture *f)
     atomic_fetch_add(&load->ready, 1);
     for (unsigned n = 0; good && !atomic_load(&load->over); n = (n + 1) % KERNELS) {
         uint64_t begun = clock_monotonic_ns();
-        good = fetch(load, client, n, &err);
+        good = fetch_kernel(load, client, n, &err);
         note_time(load, clock_monotonic_ns() - begun);
         atomic_fetch_add(&load->requests, 1);
     }
@@ -191,13 +192,13 @@ static void expect_ping(struct fixture *f)
     assert_int_equal(f->result.status, 0);
 }
 
-/* ---- what the manager is told ---- */
+/* ---- messages to the manager ---- */
 
 static bool has_status(void *context)
 {
     char text[256];
     service_manager_status(context, text);
-    return strstr(text, "3 kernels asked for") != NULL;
+    return strstr(text, "3 kernels") != NULL;
 }
 
 static bool has_reloaded(void *context) { return service_manager_counts(context).ready == 2; }
@@ -206,11 +207,11 @@ TEST(restart, the_service_manager_is_notified_of_start_reload_and_stop)
 {
     struct fixture *f = *state;
     char text[256];
-    argue(f, "--drain-timeout", "50s"); /* longer than the unit's TimeoutStopSec= */
-    start(f, true);
+    start_with_flag(f, "--drain-timeout", "50s"); /* longer than the unit's TimeoutStopSec= */
+    start_kilnd(f, true);
     assert_int_equal(service_manager_counts(&f->manager).ready, 1);
     service_manager_status(&f->manager, text);
-    assert_says(text, "0 kernels asked for");
+    assert_says(text, "0 kernels");
     fetch_all(f);
     wait_until("the status to count 3 kernels", has_status, &f->manager);
 
@@ -235,7 +236,7 @@ TEST(restart, the_watchdog_is_notified_while_the_loop_runs)
     service_manager_start(&f->manager);
     wait_until("three WATCHDOG=1", is_fed, &f->manager);
 
-    assert_int_equal(kill(f->daemon.pid, SIGSTOP), 0); /* as one whose loop is stuck */
+    assert_int_equal(kill(f->daemon.pid, SIGSTOP), 0); /* like a kilnd with a stuck loop */
     service_manager_settle(&f->manager);
     unsigned fed = service_manager_counts(&f->manager).watchdog;
     service_manager_settle(&f->manager);
@@ -266,7 +267,7 @@ TEST(restart, an_invalid_watchdog_interval_is_reported)
     assert_says(log, "WATCHDOG_USEC 'soon'");
 }
 
-/* ---- what it keeps ---- */
+/* ---- the listening socket ---- */
 
 static void expect_nothing_compiled(struct fixture *f)
 {
@@ -278,7 +279,7 @@ static void expect_nothing_compiled(struct fixture *f)
 TEST(restart, the_socket_of_the_manager_is_not_stored_with_it)
 {
     struct fixture *f = *state;
-    start(f, true);
+    start_kilnd(f, true);
     fetch_all(f);
     service_manager_restart(&f->manager, SIGTERM);
     expect_nothing_compiled(f);
@@ -288,7 +289,7 @@ TEST(restart, the_socket_of_the_manager_is_not_stored_with_it)
 TEST(restart, a_manager_without_a_descriptor_store_is_not_given_the_socket)
 {
     struct fixture *f = *state;
-    service_manager_open(&f->manager, &f->daemon, false); /* neither setting nor FDSTORE */
+    service_manager_open(&f->manager, &f->daemon, false); /* the manager stores no descriptors */
     service_manager_start(&f->manager);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     service_manager_settle(&f->manager);
@@ -309,7 +310,7 @@ TEST(restart, the_socket_comes_through_a_kill)
 {
     struct fixture *f = *state;
     struct stat before, after;
-    start(f, false);
+    start_kilnd(f, false);
     fetch_all(f);
     assert_int_equal(stat(f->daemon.socket, &before), 0);
     service_manager_settle(&f->manager);
@@ -329,14 +330,15 @@ static ino_t inode_of(const char *path)
 TEST(restart, a_socket_that_kilnd_made_takes_connections_while_there_is_no_kilnd)
 {
     struct fixture *f = *state;
-    start(f, false);
+    start_kilnd(f, false);
     ino_t before = inode_of(f->daemon.socket);
     fetch_all(f);
     assert_int_equal(service_manager_kept(&f->manager, "kiln-listen-"), 1);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     service_manager_settle(&f->manager);
 
-    KILN_AUTO(fd) int early = raw_connect(&f->daemon); /* nobody is there, and it is not refused */
+    KILN_AUTO(fd)
+    int early = raw_connect(&f->daemon); /* no kilnd runs, but the connection is accepted */
     service_manager_start(&f->manager);
 
     assert_int_equal(inode_of(f->daemon.socket), before);
@@ -347,7 +349,7 @@ TEST(restart, a_socket_that_kilnd_made_takes_connections_while_there_is_no_kilnd
 TEST(restart, a_socket_that_was_not_kept_is_created_again)
 {
     struct fixture *f = *state;
-    start(f, false);
+    start_kilnd(f, false);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     service_manager_settle(&f->manager);
     service_manager_forget(&f->manager); /* systemctl stop */
@@ -362,7 +364,7 @@ TEST(restart, a_socket_that_was_not_kept_is_created_again)
 TEST(restart, a_kept_socket_whose_file_was_removed_is_not_used)
 {
     struct fixture *f = *state;
-    start(f, false);
+    start_kilnd(f, false);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     service_manager_settle(&f->manager);
     assert_int_equal(unlink(f->daemon.socket), 0);
@@ -371,12 +373,12 @@ TEST(restart, a_kept_socket_whose_file_was_removed_is_not_used)
 
     expect_ping(f);
     service_manager_settle(&f->manager);
-    assert_int_equal(service_manager_kept(&f->manager, "kiln-listen-"), 1); /* the new one */
+    assert_int_equal(service_manager_kept(&f->manager, "kiln-listen-"), 1); /* the new socket */
     KILN_AUTO(mem) char *log = read_log(f);
     assert_says(log, "another file");
 }
 
-/* ---- what nobody should give us ---- */
+/* ---- wrong descriptors ---- */
 
 static int pipe_end(void)
 {
@@ -389,9 +391,9 @@ static int pipe_end(void)
 TEST(restart, descriptors_that_kilnd_does_not_use_are_closed)
 {
     struct fixture *f = *state;
-    argue(f, "--descriptor-store", "on");
+    start_with_flag(f, "--descriptor-store", "on");
     service_manager_open(&f->manager, &f->daemon, true);
-    service_manager_put(&f->manager, pipe_end(), "kiln-hot-a"); /* of an earlier version */
+    service_manager_put(&f->manager, pipe_end(), "kiln-hot-a"); /* as an earlier version stored */
     service_manager_put(&f->manager, pipe_end(), "kiln-listen-1-1");
 
     service_manager_start(&f->manager);
@@ -419,10 +421,10 @@ TEST(restart, two_sockets_are_refused)
     }
     assert_int_equal(daemon_process_wait(&f->daemon), 1);
     KILN_AUTO(mem) char *log = read_log(f);
-    assert_says(log, "LISTEN_FDS: 2 sockets, kilnd takes exactly one");
+    assert_says(log, "LISTEN_FDS: 2");
 }
 
-/* ---- at work ---- */
+/* ---- under load ---- */
 
 struct progress {
     struct load *load;
@@ -445,13 +447,13 @@ TEST(restart, sixteen_clients_at_work_do_not_notice_restarts)
     struct fixture *f = *state;
     struct load *load = f->load;
     pid_t pids[CLIENTS];
-    start(f, true);
-    fetch_all(f); /* so that none is compiled later */
+    start_kilnd(f, true);
+    fetch_all(f); /* compiles all kernels in advance */
     for (int i = 0; i < CLIENTS; i++) {
         pids[i] = fork();
         assert_true(pids[i] >= 0);
         if (pids[i] == 0)
-            _exit(work(f));
+            _exit(run_client(f));
     }
     wait_until("all clients to connect", all_ready, load);
     for (unsigned i = 0; i < restarts; i++) {

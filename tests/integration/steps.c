@@ -14,7 +14,7 @@ void expect_status(const struct program_result *result, int status, const char *
     assert_says(result->output, words);
 }
 
-/* What is told meanwhile is on other lines. */
+/* Progress messages are on other lines. */
 struct json *printed_json(const struct program_result *result)
 {
     const char *last = NULL;
@@ -89,7 +89,7 @@ void shell_says(const char *expected, const char *directory, const char *format,
 
 /* ---- directories ---- */
 
-/* But for the tuning database: its lock names the process, its log comes and goes. */
+/* Leaves out the tuning database, whose lock names the process and whose log is temporary. */
 char *describe_files(const char *directory)
 {
     return shell_text(directory,

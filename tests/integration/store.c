@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernel store behind the real programs: its limit, what is dropped and what stays, its
- * switches, and why a kernel is missing.
+ * The kernel store in a real kilnd: its limit, eviction, its settings, and why a kernel is missing.
  */
 #include "tests/integration/numbered.h"
 #include "tests/integration/steps.h"
@@ -11,13 +10,11 @@
 #include <sys/stat.h>
 
 #define LIMIT (1024u * 1024u)
-/* Beside kernels.db and its log, which the limit is of: the log's index, the tag, the lock, the
- * directory itself. */
-#define BESIDE (32768u + 3 * 4096u)
-/* What kilnd writes to the log every ten seconds: when kernels were last asked for, what they
- * saved. */
-#define WRITTEN_SINCE (8 * 4096u)
-#define SOLVER "ConvDirectNaive" /* one kernel a problem */
+/* Files that the limit does not count: the log's index, the tag, the lock, the directory itself. */
+#define UNCOUNTED_BYTES (32768u + 3 * 4096u)
+/* What kilnd writes to the log every ten seconds: last uses of kernels, and saved time. */
+#define LOG_GROWTH (8 * 4096u)
+#define SOLVER "ConvDirectNaive" /* has one kernel for each problem */
 #define SMOKE KILN_SOURCE "/scripts/networks/smoke.txt"
 #define PROBLEM(k)                                                                         \
     "conv -n 2 -c 8 -H 14 -W 13 -k " k " -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -l 1 -j 1 -m conv " \
@@ -48,8 +45,8 @@ static int teardown(void **state)
 
 FIXTURE(store, setup, teardown);
 
-/* Without memory of its own: what is served is served from disk. */
-static void start(struct fixture *f, const char *flag, const char *value)
+/* Starts kilnd without a hot set, so that it serves from disk. */
+static void start_kilnd(struct fixture *f, const char *flag, const char *value)
 {
     f->daemon.arguments[0] = "--hot-limit";
     f->daemon.arguments[1] = "0";
@@ -58,14 +55,14 @@ static void start(struct fixture *f, const char *flag, const char *value)
     daemon_process_start(&f->daemon);
 }
 
-static void restart(struct fixture *f, const char *flag, const char *value)
+static void restart_kilnd(struct fixture *f, const char *flag, const char *value)
 {
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
-    start(f, flag, value);
+    start_kilnd(f, flag, value);
 }
 
-/* The directory never takes more than |most|. */
-static void fill(struct fixture *f, unsigned from, unsigned to, unsigned long long most)
+/* Fetches kernels. The directory must never take more than |most|. */
+static void fill_store(struct fixture *f, unsigned from, unsigned to, unsigned long long most)
 {
     struct kiln_client *client = numbered_client(&f->daemon);
     for (unsigned n = from; n < to; n++) {
@@ -75,7 +72,7 @@ static void fill(struct fixture *f, unsigned from, unsigned to, unsigned long lo
     kiln_client_close(client);
 }
 
-static void pin(struct fixture *f, unsigned number)
+static void pin_kernel(struct fixture *f, unsigned number)
 {
     char key[65];
     struct kiln_client *client = numbered_client(&f->daemon);
@@ -86,7 +83,7 @@ static void pin(struct fixture *f, unsigned number)
 
 /* ---- the limit ---- */
 
-/* How many of the first |all| come from disk; what was evicted is compiled again. */
+/* How many of the first |all| kernels come from disk. Evicted ones are compiled again. */
 static unsigned long long stored_among(struct fixture *f, unsigned all)
 {
     unsigned long long count = 0;
@@ -102,7 +99,7 @@ struct settling {
     unsigned all;
 };
 
-/* What was asked for last is stored, or evicted again, after it was answered. */
+/* kilnd stores a kernel, or evicts it again, after it has replied. */
 static bool has_settled(void *context)
 {
     struct settling *s = context;
@@ -114,13 +111,13 @@ TEST(store, a_full_store_stays_within_its_limit_and_keeps_pinned_kernels)
 {
     struct fixture *f = *state;
     const unsigned first = 4, all = 44;
-    start(f, "--cache-limit", "1MiB");
-    fill(f, 0, first, LIMIT + BESIDE);
+    start_kilnd(f, "--cache-limit", "1MiB");
+    fill_store(f, 0, first, LIMIT + UNCOUNTED_BYTES);
     numbered_stored(&f->daemon, first);
-    pin(f, 0);
-    pin(f, 1);
+    pin_kernel(f, 0);
+    pin_kernel(f, 1);
 
-    fill(f, first, all, LIMIT + BESIDE);
+    fill_store(f, first, all, LIMIT + UNCOUNTED_BYTES);
 
     struct settling settling = { f, all };
     wait_until("all kernels to be stored or evicted", has_settled, &settling);
@@ -128,17 +125,17 @@ TEST(store, a_full_store_stays_within_its_limit_and_keeps_pinned_kernels)
     assert_in_range(evictions, all - LIMIT / NUMBERED_BYTES, all - 8);
     assert_int_equal(daemon_stat(&f->daemon, "store_errors"), 0);
     assert_in_range(daemon_stat(&f->daemon, "store_taken_bytes"), LIMIT / 2, LIMIT);
-    restart(f, "--cache-limit", "1MiB");
-    assert_in_range(disk_used(f->cache), LIMIT / 2, LIMIT + BESIDE);
+    restart_kilnd(f, "--cache-limit", "1MiB");
+    assert_in_range(disk_used(f->cache), LIMIT / 2, LIMIT + UNCOUNTED_BYTES);
     assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_DISK);
     assert_int_equal(numbered_tier(&f->daemon, 1), KILN_TIER_DISK);
-    restart(f, "--cache", "read-only"); /* so that asking changes nothing */
+    restart_kilnd(f, "--cache", "read-only"); /* requests must not change the store */
     assert_int_equal(stored_among(f, all), all - evictions);
 }
 
 /* ---- gc ---- */
 
-static unsigned long long reported(struct fixture *f, const char *member)
+static unsigned long long reported_bytes(struct fixture *f, const char *member)
 {
     KILN_AUTO(json) struct json *json = printed_json(&f->result);
     if (!json_get(json, member))
@@ -150,27 +147,27 @@ TEST(store, gc_to_a_size_leaves_that_much_and_pinned_kernels)
 {
     struct fixture *f = *state;
     const unsigned all = 12;
-    start(f, NULL, NULL);
-    fill(f, 0, all, UINT64_MAX);
+    start_kilnd(f, NULL, NULL);
+    fill_store(f, 0, all, UINT64_MAX);
     numbered_stored(&f->daemon, all);
-    pin(f, 3);
+    pin_kernel(f, 3);
 
     kilnctl_ok(f, "gc", "--to", "300K", "--dry-run", "--json");
-    assert_int_equal(reported(f, "evicted_kernels") > 0, true);
+    assert_int_equal(reported_bytes(f, "evicted_kernels") > 0, true);
     numbered_stored(&f->daemon, all);
     kilnctl_fails(f, 2, "--yes", "gc", "--to", "300K");
     numbered_stored(&f->daemon, all);
 
     kilnctl_ok(f, "gc", "--to", "300K", "--yes", "--json");
-    unsigned long long evicted = reported(f, "evicted_kernels");
+    unsigned long long evicted = reported_bytes(f, "evicted_kernels");
     assert_in_range(evicted, all - 300 * 1024 / NUMBERED_BYTES, all - 1);
-    assert_in_range(reported(f, "store_bytes"), 1, 300 * 1024);
+    assert_in_range(reported_bytes(f, "store_bytes"), 1, 300 * 1024);
     numbered_stored(&f->daemon, all - (unsigned)evicted);
-    assert_in_range(disk_used(f->cache), 1, 300 * 1024 + BESIDE + WRITTEN_SINCE);
+    assert_in_range(disk_used(f->cache), 1, 300 * 1024 + UNCOUNTED_BYTES + LOG_GROWTH);
     assert_int_equal(numbered_tier(&f->daemon, 3), KILN_TIER_DISK);
 }
 
-/* What another version of that compiler, gone since, would have left. */
+/* Changes kernels as if an uninstalled version of the compiler had built them. */
 static void make_stale(struct fixture *f, const char *where)
 {
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
@@ -178,30 +175,30 @@ static void make_stale(struct fixture *f, const char *where)
           "sqlite3 kernels.db \"update kernel set key = randomblob(32), toolchain_id = "
           "x'0101010101010101010101010101010101010101010101010101010101010101' where %s\"",
           where);
-    start(f, NULL, NULL);
+    start_kilnd(f, NULL, NULL);
 }
 
 TEST(store, gc_drops_kernels_of_removed_compilers)
 {
     struct fixture *f = *state;
-    start(f, NULL, NULL);
-    fill(f, 0, 3, UINT64_MAX);
+    start_kilnd(f, NULL, NULL);
+    fill_store(f, 0, 3, UINT64_MAX);
     numbered_stored(&f->daemon, 3);
     make_stale(f, "id in (select id from kernel order by id limit 2)");
-    kilnctl_ok(f, "toolchain", "ls"); /* waits until they are known */
+    kilnctl_ok(f, "toolchain", "ls"); /* waits until the toolchains are known */
 
     kilnctl_ok(f, "gc", "--stale", "--dry-run", "--json");
-    assert_int_equal(reported(f, "stale_kernels"), 2);
+    assert_int_equal(reported_bytes(f, "stale_kernels"), 2);
     numbered_stored(&f->daemon, 3);
     kilnctl_ok(f, "gc", "--stale", "--yes", "--json");
-    assert_int_equal(reported(f, "stale_kernels"), 2);
+    assert_int_equal(reported_bytes(f, "stale_kernels"), 2);
 
     numbered_stored(&f->daemon, 1);
     assert_int_equal(numbered_tier(&f->daemon, 2), KILN_TIER_DISK);
     assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_COMPILED);
 }
 
-/* ---- switches ---- */
+/* ---- settings ---- */
 
 TEST(store, a_cache_that_is_off_keeps_nothing_and_memory_serves)
 {
@@ -223,12 +220,12 @@ TEST(store, a_cache_that_is_off_keeps_nothing_and_memory_serves)
 TEST(store, a_read_only_cache_serves_its_kernels_and_changes_nothing)
 {
     struct fixture *f = *state;
-    start(f, NULL, NULL);
-    fill(f, 0, 2, UINT64_MAX);
+    start_kilnd(f, NULL, NULL);
+    fill_store(f, 0, 2, UINT64_MAX);
     numbered_stored(&f->daemon, 2);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     char *before = describe_files(f->cache);
-    start(f, "--cache", "read-only");
+    start_kilnd(f, "--cache", "read-only");
 
     assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_DISK);
     assert_int_equal(numbered_tier(&f->daemon, 7), KILN_TIER_COMPILED);
@@ -240,7 +237,7 @@ TEST(store, a_read_only_cache_serves_its_kernels_and_changes_nothing)
     expect_files(f->cache, before);
 }
 
-/* By a client that is opened with |name| set. */
+/* The tier for a client that is opened with environment variable |name| set. */
 static int tier_with(struct fixture *f, const char *name, const char *value, unsigned number)
 {
     setenv(name, value, 1);
@@ -266,19 +263,19 @@ TEST(store, a_client_with_the_cache_off_neither_uses_nor_fills_it)
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), 1 + 2 * 3);
     assert_int_equal(daemon_stat(&f->daemon, "store_objects"), 1);
 
-    setenv("MIOPEN_DISABLE_CACHE", "true", 1); /* a program of its own honours it, too */
+    setenv("MIOPEN_DISABLE_CACHE", "true", 1); /* a separate program honours it, too */
     kilnctl_ok(f, "prefetch", SMOKE, "--target", "gfx90a");
     kilnctl_ok(f, "prefetch", SMOKE, "--target", "gfx90a", "--json");
     unsetenv("MIOPEN_DISABLE_CACHE");
-    assert_int_equal(reported(f, "compiles"), reported(f, "kernels"));
+    assert_int_equal(reported_bytes(f, "compiles"), reported_bytes(f, "kernels"));
     assert_int_equal(daemon_stat(&f->daemon, "store_objects"), 1);
-    assert_int_equal(numbered_tier(&f->daemon, 9), KILN_TIER_COMPILED); /* nobody kept it */
+    assert_int_equal(numbered_tier(&f->daemon, 9), KILN_TIER_COMPILED); /* it was not stored */
 }
 
 /* ---- why a kernel is missing ---- */
 
-/* The parts in which the nearest kernel differs, as "options, source"; "found" where it is there.
- */
+/* |expected|: the parts in which the nearest kernel differs, such as "options, source"; "found":
+ * the kernel exists. */
 static void expect_parts(struct fixture *f, const char *expected, const char *problem,
                          const char *target, const char *toolchain)
 {
@@ -299,8 +296,8 @@ static void expect_parts(struct fixture *f, const char *expected, const char *pr
 TEST(store, why_miss_names_each_part_that_differs)
 {
     struct fixture *f = *state;
-    start(f, NULL, NULL);
-    expect_parts(f, "", PROBLEM("16"), "gfx90a", "hiprtc"); /* nothing is near */
+    start_kilnd(f, NULL, NULL);
+    expect_parts(f, "", PROBLEM("16"), "gfx90a", "hiprtc"); /* no kernel is near */
     kilnctl_ok(f, "prefetch", SMOKE, "--target", "gfx90a", "--toolchain", "hiprtc", "--solver",
                SOLVER);
     numbered_stored(&f->daemon, 4);
@@ -314,7 +311,7 @@ TEST(store, why_miss_names_each_part_that_differs)
     expect_parts(f, "toolchain version", PROBLEM("16"), "gfx90a", "hiprtc");
 }
 
-/* The options of PROBLEM("16")'s kernel, as a stored one has them; owned by the caller. */
+/* The stored options of PROBLEM("16")'s kernel. The caller owns them. */
 static char *find_options(struct fixture *f)
 {
     kilnctl_ok(f, "kernel", "ls", "--json");
@@ -352,7 +349,7 @@ static void store_edited(struct fixture *f, const char *options)
 TEST(store, why_miss_names_an_edited_source_and_header)
 {
     struct fixture *f = *state;
-    start(f, NULL, NULL);
+    start_kilnd(f, NULL, NULL);
     kilnctl_ok(f, "prefetch", SMOKE, "--target", "gfx90a", "--toolchain", "hiprtc", "--solver",
                SOLVER);
     numbered_stored(&f->daemon, 4);
@@ -368,7 +365,7 @@ TEST(store, why_miss_names_other_compute_units)
 {
     struct fixture *f = *state;
     char package[160];
-    start(f, NULL, NULL);
+    start_kilnd(f, NULL, NULL);
     snprintf(package, sizeof(package), "%s/gfx90a68.kdb", f->daemon.directory);
     kilnctl_ok(f, "pkg", "build", "--target", "gfx90a", "--db-id", "gfx90a68", "--problems", SMOKE,
                "-o", package, "--toolchain", "hiprtc");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ResNet-50's problems built for every target that a toolchain here can compile: each code object
- * is for the target asked and has the kernels in it that the plan launches.
+ * Builds ResNet-50's problems for every target that this host can compile. Each code object must be
+ * for the requested target and contain the kernels that the plan launches.
  */
 #include "common/target.h"
 #include "engine/compile/code_object.h"
@@ -14,8 +14,8 @@
 
 #define PROBLEMS_MAX 128
 
-/* Of the 69 problems: in all directions by turns.  Sanitizers look at kiln's code, not at the
- * compilers': there, fewer will do. */
+/* Takes every n-th of the 69 problems, which alternate between directions. Sanitizers check kiln's
+ * code only, so they need fewer. */
 #ifndef EVERY
 #define EVERY 4
 #endif
@@ -143,7 +143,7 @@ static int take_plan(void *context, size_t index, struct kiln_plan *plan,
     return 0;
 }
 
-/* What |toolchain| is known to do for |target|; NULL: nothing. */
+/* What |toolchain| reports for |target|; NULL: nothing. */
 static const struct json *row_of(const struct json *toolchain, const char *target)
 {
     const struct json *row = json_first(json_get(toolchain, "targets"));
@@ -152,8 +152,8 @@ static const struct json *row_of(const struct json *toolchain, const char *targe
     return row;
 }
 
-/* True when a toolchain builds for |target|; else |why| says what those of its family answered,
- * and is empty when there is none. */
+/* True if a toolchain builds for |target|. Otherwise |why| has the answers of the toolchains of its
+ * family; "": there are none. */
 static bool is_built_here(const struct json *toolchains, const char *target, char why[1024])
 {
     bool works = false;
@@ -168,7 +168,7 @@ static bool is_built_here(const struct json *toolchains, const char *target, cha
     return works;
 }
 
-/* Only NVRTC may be absent: the others are packages of Debian. */
+/* Only NVRTC may be absent; the others are Debian packages. */
 static void need_toolchain(struct fixture *f, const char *target)
 {
     char why[1024];

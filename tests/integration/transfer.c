@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Real kiln-transfer processes, a real nginx, and a line between them that gets cut.
+ * Real kiln-transfer processes, a real nginx, and a proxy between them that cuts connections.
  */
 #include "daemon/workers/transfer.h"
 #include "common/cleanup.h"
@@ -35,8 +35,8 @@
 struct fixture {
     struct package_fixture p;
     struct nginx nginx;
-    struct http_script line; /* to nginx */
-    unsigned cuts;           /* answers that the line cuts */
+    struct http_script line; /* the proxy to nginx */
+    unsigned cuts;           /* answers that the proxy cuts */
     size_t cut_after;        /* bytes */
     struct loop *loop;
     struct work_queues *work_queues;
@@ -67,7 +67,7 @@ static int set_up(void **state)
     loop_timer_init(f.loop, &f.tick, &f.owner, on_tick);
     loop_timer_start(&f.tick, 5, 5);
     const bool root =
-        geteuid() == 0; /* then as another user, who may enter none of our directories */
+        geteuid() == 0; /* root: run as another user, who may not enter these directories */
     const struct transfers_options options = {
         .loop = f.loop,
         .work_queues = f.work_queues,
@@ -115,11 +115,11 @@ static void on_progress(struct transfer_task *task, const struct transfer_progre
 static void on_done(struct transfer_task *task)
 {
     ((struct transfer *)(void *)task)->ended++;
-    free(task->result.manifest); /* ours now */
+    free(task->result.manifest); /* the caller's now */
     task->result.manifest = NULL;
 }
 
-static void prepare(struct fixture *f, struct transfer *t, uint16_t port, const char *name)
+static void prepare_files(struct fixture *f, struct transfer *t, uint16_t port, const char *name)
 {
     *t = (struct transfer){ .task = { .job = { .content_fd = -1,
                                                .manifest_fd = -1,
@@ -132,7 +132,7 @@ static void prepare(struct fixture *f, struct transfer *t, uint16_t port, const 
     t->task.job.url = t->url;
 }
 
-static const struct transfer_result *run(struct fixture *f, struct transfer *t)
+static const struct transfer_result *run_transfer(struct fixture *f, struct transfer *t)
 {
     transfers_start(f->transfers, &t->task);
     LOOP_UNTIL(f->loop, t->ended);
@@ -140,7 +140,7 @@ static const struct transfer_result *run(struct fixture *f, struct transfer *t)
     return &t->task.result;
 }
 
-/* ---- a line that is cut ---- */
+/* ---- cut connections ---- */
 
 static void pass_on(struct fixture *f, int from, int to)
 {
@@ -174,7 +174,7 @@ static void answer_by_nginx(struct http_script *s, unsigned number, int fd)
     close(nginx);
 }
 
-static bool serve(struct fixture *f)
+static bool serve_files(struct fixture *f)
 {
     if (!nginx_start(&f->nginx, f->p.directory, f->p.files, NULL, NULL))
         return false;
@@ -192,14 +192,14 @@ TEST(transfer, a_signed_package_arrives_though_the_line_is_cut_twice)
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     package_pack(&f->p, PACKAGE, PACKAGE ".bz2");
     package_sign(&f->p, PACKAGE ".bz2", "amd", true);
-    f->cut_after = 200000; /* the manifest goes through */
+    f->cut_after = 200000; /* the manifest is shorter */
     f->cuts = 2;
-    if (!serve(f))
+    if (!serve_files(f))
         skip();
-    prepare(f, &t, f->line.port, PACKAGE ".bz2");
+    prepare_files(f, &t, f->line.port, PACKAGE ".bz2");
     t.task.job.require_signature = true;
 
-    const struct transfer_result *o = run(f, &t);
+    const struct transfer_result *o = run_transfer(f, &t);
 
     must(o->err.code, o->err);
     struct digest original = package_digest(package_path(&f->p, PACKAGE));
@@ -220,15 +220,15 @@ TEST(transfer, progress_comes_no_more_than_five_times_a_second)
     struct fixture *f = *state;
     struct transfer t;
     package_write(&f->p, PACKAGE, 2000, 1000);
-    prepare(f, &t, 0, PACKAGE);
+    prepare_files(f, &t, 0, PACKAGE);
     snprintf(t.url, sizeof(t.url), "file://%s", package_path(&f->p, PACKAGE));
     uint64_t begin = clock_monotonic_ns();
 
-    const struct transfer_result *o = run(f, &t);
+    const struct transfer_result *o = run_transfer(f, &t);
 
     must(o->err.code, o->err);
     uint64_t fifths = (clock_monotonic_ns() - begin) / 200000000;
-    assert_in_range(t.reported, 2, 2 + fifths); /* each of two stages begins with one */
+    assert_in_range(t.reported, 2, 2 + fifths); /* each of the two stages begins with one report */
     assert_int_equal(unlink(o->path), 0);
 }
 
@@ -239,33 +239,33 @@ TEST(transfer, a_flipped_bit_behind_a_signature_leaves_no_trace)
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     package_sign(&f->p, PACKAGE, "amd", true);
     package_damage(&f->p, PACKAGE);
-    if (!serve(f))
+    if (!serve_files(f))
         skip();
-    prepare(f, &t, f->nginx.port, PACKAGE);
+    prepare_files(f, &t, f->nginx.port, PACKAGE);
 
-    const struct transfer_result *o = run(f, &t);
+    const struct transfer_result *o = run_transfer(f, &t);
 
     assert_int_equal(o->err.code, KILN_CORRUPT);
-    assert_says(o->err.text, "its manifest describes");
+    assert_says(o->err.text, "manifest");
 }
 
-TEST(transfer, a_package_that_is_not_there_is_said_with_its_url)
+TEST(transfer, a_missing_package_is_reported_with_its_url)
 {
     struct fixture *f = *state;
     struct transfer t;
-    if (!serve(f))
+    if (!serve_files(f))
         skip();
-    prepare(f, &t, 0, PACKAGE);
-    /* By name: what looks names up reads files, too. */
+    prepare_files(f, &t, 0, PACKAGE);
+    /* Uses a host name, because name look-ups read files. */
     snprintf(t.url, sizeof(t.url), "http://localhost:%u/" PACKAGE, f->nginx.port);
 
-    const struct transfer_result *o = run(f, &t);
+    const struct transfer_result *o = run_transfer(f, &t);
 
     assert_int_equal(o->err.code, KILN_NOT_FOUND);
     assert_says(o->err.text, t.url);
 }
 
-TEST(transfer, a_damaged_package_is_called_by_its_name)
+TEST(transfer, a_damaged_package_is_reported_by_name)
 {
     struct fixture *f = *state;
     struct transfer t;
@@ -276,16 +276,16 @@ TEST(transfer, a_damaged_package_is_called_by_its_name)
     fwrite(page, 1, sizeof(page), file);
     fwrite(more, 1, sizeof(more), file);
     fclose(file);
-    prepare(f, &t, 0, PACKAGE);
+    prepare_files(f, &t, 0, PACKAGE);
     snprintf(t.url, sizeof(t.url), "file://%s", package_path(&f->p, PACKAGE));
 
-    const struct transfer_result *o = run(f, &t);
+    const struct transfer_result *o = run_transfer(f, &t);
 
     assert_int_equal(o->err.code, KILN_CORRUPT);
     assert_says(o->err.text, "'./" PACKAGE "'");
 }
 
-/* ---- sudden ends ---- */
+/* ---- killed transfers ---- */
 
 static void answer_a_little(struct http_script *s, unsigned number, int fd)
 {
@@ -298,7 +298,7 @@ static void answer_a_little(struct http_script *s, unsigned number, int fd)
     http_wait_for_hang_up(fd);
 }
 
-/* The only child that is a transfer. */
+/* Finds the only transfer process among the children. */
 static pid_t find_transfer(void)
 {
     char path[64], text[512] = "";
@@ -340,7 +340,7 @@ TEST(transfer, a_transfer_process_runs_as_a_user_without_privileges)
         skip();
     f->line.answer = answer_a_little;
     http_script_start(&f->line);
-    prepare(f, &t, f->line.port, PACKAGE);
+    prepare_files(f, &t, f->line.port, PACKAGE);
     transfers_start(f->transfers, &t.task);
     LOOP_UNTIL(f->loop, t.attempts);
 
@@ -366,7 +366,7 @@ TEST(transfer, a_process_killed_in_the_middle_leaves_no_trace)
     struct transfer t;
     f->line.answer = answer_a_little;
     http_script_start(&f->line);
-    prepare(f, &t, f->line.port, PACKAGE);
+    prepare_files(f, &t, f->line.port, PACKAGE);
     transfers_start(f->transfers, &t.task);
     LOOP_UNTIL(f->loop, t.attempts);
     assert_int_equal(entries_in(f->p.staging), 1);
@@ -375,8 +375,7 @@ TEST(transfer, a_process_killed_in_the_middle_leaves_no_trace)
     LOOP_UNTIL(f->loop, t.ended);
 
     assert_int_equal(t.task.result.err.code, KILN_IO);
-    assert_string_equal(t.task.result.err.text,
-                        "kiln-transfer died of SIGKILL (Killed) while fetching");
+    assert_says(t.task.result.err.text, "SIGKILL");
 }
 
 TEST(transfer, a_cancelled_transfer_leaves_no_trace)
@@ -385,7 +384,7 @@ TEST(transfer, a_cancelled_transfer_leaves_no_trace)
     struct transfer t;
     f->line.answer = answer_a_little;
     http_script_start(&f->line);
-    prepare(f, &t, f->line.port, PACKAGE);
+    prepare_files(f, &t, f->line.port, PACKAGE);
     transfers_start(f->transfers, &t.task);
     LOOP_UNTIL(f->loop, t.attempts);
 
@@ -395,7 +394,7 @@ TEST(transfer, a_cancelled_transfer_leaves_no_trace)
     assert_int_equal(t.task.result.err.code, KILN_CANCELLED);
 }
 
-/* A kiln-transfer without a kilnd behind it; its socket. */
+/* Starts a kiln-transfer without kilnd, and returns its socket. */
 static int start_alone(pid_t *ret_pid, const char *const *arguments)
 {
     int pair[2];
@@ -403,7 +402,7 @@ static int start_alone(pid_t *ret_pid, const char *const *arguments)
     *ret_pid = fork();
     assert_true(*ret_pid >= 0);
     if (*ret_pid == 0) {
-        int socket = fcntl(pair[1], F_DUPFD, 10); /* 3 may be its own number */
+        int socket = fcntl(pair[1], F_DUPFD, 10); /* pair[1] may already be 3 */
         if (dup2(socket, 3) != 3)
             _exit(126);
         execv(KILN_BIN "/kiln-transfer", (char *const *)(uintptr_t)arguments);
@@ -413,7 +412,7 @@ static int start_alone(pid_t *ret_pid, const char *const *arguments)
     return pair[0];
 }
 
-/* In a directory of its own, until it has begun to fetch. */
+/* Starts a transfer in a new directory, and waits until it fetches. */
 static pid_t start_fetching(struct fixture *f, char directory[160])
 {
     static const char *const arguments[] = { "kiln-transfer", NULL };
@@ -449,7 +448,7 @@ TEST(transfer, a_terminated_transfer_process_leaves_nothing)
 
     assert_int_equal(wait_program(pid), 128 + SIGTERM);
     assert_true(is_empty(directory));
-    assert_int_equal(rmdir(directory), 0); /* which is not its own */
+    assert_int_equal(rmdir(directory), 0); /* the transfer does not remove it */
 }
 
 TEST(transfer, a_transfer_process_whose_kilnd_dies_leaves_nothing)
@@ -475,7 +474,7 @@ TEST(transfer, a_transfer_process_whose_kilnd_dies_leaves_nothing)
 
 /* ---- a full disk ---- */
 
-/* In a mount namespace of its own; 0 when all is as it should be, 77 when it cannot be made. */
+/* Runs in a new mount namespace. Returns 0 on success; 77: the namespace cannot be made. */
 static int copy_to_a_full_disk(const struct fixture *f, const char *name)
 {
     struct transfer_result result;
@@ -505,7 +504,7 @@ static int copy_to_a_full_disk(const struct fixture *f, const char *name)
         ended = report.ended;
         result = report.result;
     }
-    if (result.err.code != KILN_FULL || !strstr(result.err.text, "No space left"))
+    if (result.err.code != KILN_FULL || !strstr(result.err.text, "No space"))
         return 3;
     return entries_in(f->p.staging) > 0 ? 4 : 0;
 }
@@ -524,7 +523,7 @@ static void expect_full_disk(struct fixture *f, const char *name)
     assert_int_equal(status, 0);
 }
 
-TEST(transfer, a_full_disk_is_said_and_left_as_it_was)
+TEST(transfer, a_full_disk_is_reported_and_left_as_it_was)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -532,7 +531,7 @@ TEST(transfer, a_full_disk_is_said_and_left_as_it_was)
     expect_full_disk(f, PACKAGE);
 }
 
-TEST(transfer, a_disk_that_fills_up_while_unpacking_is_said_too)
+TEST(transfer, a_disk_that_fills_up_during_unpacking_is_reported)
 {
     struct fixture *f = *state;
     int fd = open(package_path(&f->p, "zeros"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
@@ -570,27 +569,32 @@ static bool make_certificate(struct fixture *f, char certificate[256], char key[
     return false;
 }
 
-static void serve_by_tls(struct fixture *f, char certificate[256])
+/* A package at |path| of nginx, with TLS. */
+static void serve_by_tls(struct fixture *f, struct transfer *t, const char *path,
+                         char certificate[256])
 {
     char key[256];
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     if (!make_certificate(f, certificate, key) ||
         !nginx_start(&f->nginx, f->p.directory, f->p.files, certificate, key))
         skip();
+    prepare_files(f, t, 0, PACKAGE);
+    snprintf(t->url, sizeof(t->url), "https://127.0.0.1:%u/%s" PACKAGE, f->nginx.tls_port, path);
 }
 
-/* Opening a pipe may wait, opening a device may do something. */
+/* Opening a pipe may block, and opening a device may have effects. */
 TEST(transfer, a_source_that_is_not_a_regular_file_is_not_opened)
 {
     struct fixture *f = *state;
     struct transfer t;
-    prepare(f, &t, 0, "");
+    prepare_files(f, &t, 0, "");
     assert_int_equal(mkfifo(package_path(&f->p, PACKAGE), 0600), 0);
     snprintf(t.url, sizeof(t.url), "file://%s", package_path(&f->p, PACKAGE));
 
-    const struct transfer_result *o = run(f, &t);
+    const struct transfer_result *o = run_transfer(f, &t);
 
     assert_int_equal(o->err.code, KILN_INVALID);
-    assert_says(o->err.text, "is not a regular file");
+    assert_says(o->err.text, "regular");
     assert_int_equal(entries_in(f->p.staging), 0);
 }
 
@@ -599,31 +603,25 @@ TEST(transfer, a_server_with_an_unknown_certificate_authority_is_refused)
     struct fixture *f = *state;
     struct transfer t;
     char certificate[256];
-    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
-    serve_by_tls(f, certificate);
-    prepare(f, &t, 0, PACKAGE);
-    snprintf(t.url, sizeof(t.url), "https://127.0.0.1:%u/" PACKAGE, f->nginx.tls_port);
+    serve_by_tls(f, &t, "", certificate);
 
-    const struct transfer_result *o = run(f, &t);
+    const struct transfer_result *o = run_transfer(f, &t);
 
     assert_int_equal(o->err.code, KILN_DENIED);
     assert_says(o->err.text, "certificate");
     assert_says(o->err.text, "SSL_CERT_FILE");
-    assert_int_equal(t.attempts, 0); /* it did not come to fetching: the manifest was first */
+    assert_int_equal(t.attempts, 0); /* failed at the manifest, before the package */
 }
 
-TEST(transfer, an_authority_of_ones_own_can_be_named)
+TEST(transfer, a_private_certificate_authority_can_be_named)
 {
     struct fixture *f = *state;
     struct transfer t;
     char certificate[256];
-    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
-    serve_by_tls(f, certificate);
-    prepare(f, &t, 0, PACKAGE);
-    snprintf(t.url, sizeof(t.url), "https://127.0.0.1:%u/" PACKAGE, f->nginx.tls_port);
+    serve_by_tls(f, &t, "", certificate);
     setenv("SSL_CERT_FILE", certificate, 1);
 
-    const struct transfer_result *o = run(f, &t);
+    const struct transfer_result *o = run_transfer(f, &t);
     unsetenv("SSL_CERT_FILE");
 
     must(o->err.code, o->err);
@@ -636,13 +634,10 @@ TEST(transfer, a_redirect_from_https_to_http_is_not_followed)
     struct fixture *f = *state;
     struct transfer t;
     char certificate[256];
-    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
-    serve_by_tls(f, certificate);
-    prepare(f, &t, 0, PACKAGE);
-    snprintf(t.url, sizeof(t.url), "https://127.0.0.1:%u/plain/" PACKAGE, f->nginx.tls_port);
+    serve_by_tls(f, &t, "plain/", certificate);
     setenv("SSL_CERT_FILE", certificate, 1);
 
-    const struct transfer_result *o = run(f, &t);
+    const struct transfer_result *o = run_transfer(f, &t);
     unsetenv("SSL_CERT_FILE");
 
     assert_int_equal(o->err.code, KILN_DENIED);
@@ -654,7 +649,7 @@ TEST(transfer, a_redirect_from_https_to_http_is_not_followed)
 static int receive_snapshot(int socket, struct json **ret_json)
 {
     union {
-        char room[CMSG_SPACE(sizeof(int))];
+        char bytes[CMSG_SPACE(sizeof(int))];
         struct cmsghdr align;
     } control;
     char text[2048];
@@ -673,7 +668,7 @@ static int receive_snapshot(int socket, struct json **ret_json)
     return fd;
 }
 
-static int snapshot(struct fixture *f, const char *path, struct json **ret_json, int *ret_fd)
+static int take_snapshot(struct fixture *f, const char *path, struct json **ret_json, int *ret_fd)
 {
     const char *const arguments[] = { "kiln-transfer", "--snapshot", path, NULL };
     pid_t pid;
@@ -693,12 +688,12 @@ TEST(transfer, a_snapshot_of_a_users_cache_is_passed_on)
     package_write(&f->p, "gfx90a68.ukdb", 3, 1000);
     char path[FIXTURE_PATH_MAX];
     snprintf(path, sizeof(path), "%s", package_path(&f->p, "gfx90a68.ukdb"));
-    uint8_t wal[2] = { 2, 2 }; /* as MIOpen leaves it */
+    uint8_t wal[2] = { 2, 2 }; /* WAL mode, as MIOpen leaves it */
     int file = open(path, O_WRONLY | O_CLOEXEC);
     assert_int_equal(pwrite(file, wal, 2, 18), 2);
     close(file);
 
-    int status = snapshot(f, path, &json, &fd);
+    int status = take_snapshot(f, path, &json, &fd);
 
     assert_int_equal(status, 0);
     assert_int_equal(json_get_u64(json, "code", 99), 0);
@@ -706,25 +701,25 @@ TEST(transfer, a_snapshot_of_a_users_cache_is_passed_on)
     assert_true(json_get_bool(json, "merged", false));
     assert_true(fd >= 0);
     struct transfer t;
-    prepare(f, &t, 0, "");
+    prepare_files(f, &t, 0, "");
     t.task.job.url = NULL;
     t.task.job.content_fd = fd;
     t.task.job.name = "gfx90a68.ukdb";
     t.task.job.salvage = true;
-    const struct transfer_result *o = run(f, &t);
+    const struct transfer_result *o = run_transfer(f, &t);
     must(o->err.code, o->err);
     assert_int_equal(o->rows, 3);
     assert_int_equal(o->damaged, 0);
     assert_int_equal(unlink(o->path), 0);
 }
 
-TEST(transfer, a_snapshot_that_cannot_be_taken_is_said)
+TEST(transfer, a_snapshot_that_fails_is_reported)
 {
     struct fixture *f = *state;
     KILN_AUTO(json) struct json *json = NULL;
     KILN_AUTO(fd) int fd = -1;
 
-    int status = snapshot(f, "/nonexistent/gfx90a68.ukdb", &json, &fd);
+    int status = take_snapshot(f, "/nonexistent/gfx90a68.ukdb", &json, &fd);
 
     assert_int_equal(status, 1);
     assert_int_equal(json_get_u64(json, "code", 99), KILN_NOT_FOUND);
@@ -734,7 +729,7 @@ TEST(transfer, a_snapshot_that_cannot_be_taken_is_said)
 
 /* ---- by hand ---- */
 
-TEST(transfer, the_program_says_that_it_is_of_no_use_by_hand)
+TEST(transfer, kiln_transfer_started_by_hand_explains_itself)
 {
     struct program_result result;
     struct daemon_process d;
@@ -742,7 +737,7 @@ TEST(transfer, the_program_says_that_it_is_of_no_use_by_hand)
 
     run_program(&d, &result, "kiln-transfer", NULL);
     assert_int_equal(result.status, 2);
-    assert_says(result.output, "started by kilnd");
+    assert_says(result.output, "kilnd");
     run_program(&d, &result, "kiln-transfer", "--nonsense", NULL);
     assert_int_equal(result.status, 2);
     run_program(&d, &result, "kiln-transfer", "--version", NULL);

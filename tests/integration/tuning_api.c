@@ -1,29 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tuning records through libkiln, as programs use it: looked up, recorded, shared out between
- * processes, kept apart by user.
+ * Tuning records through libkiln: look-ups, records, shares of a search for several processes,
+ * separation of users.
  */
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/messages.h"
-#include "tests/support/daemon_process.h"
+#include "tests/integration/host.h"
 
 #include <fcntl.h>
-#include <grp.h>
 #include <kiln/kiln.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
 #define DEVICE "gfx90a68"
-#define OTHER_USER 45001 /* any but the overflow uid, which has nothing of its own */
-#define RECORDS 700u     /* of the system database: batch sizes 1, 2, ... */
+#define RECORDS 700u /* records of the system database, with batch sizes 1, 2, ... */
 #define ASKED (RECORDS + 50)
 #define TUNERS 3u
 #define CANDIDATES 100u
@@ -98,8 +96,8 @@ static void value_of(uint32_t n, char value[192])
              n, n * 16, n);
 }
 
-/* A FindDb in the new dialect, imported for everyone. */
-static void import(struct fixture *f)
+/* Imports a FindDb in the new dialect for all users. */
+static void import_records(struct fixture *f)
 {
     char path[160], key[64], value[192];
     snprintf(path, sizeof(path), "%s/" DEVICE ".HIP.fdb.txt", f->daemon.directory);
@@ -123,7 +121,7 @@ static void import(struct fixture *f)
     kiln_free(json);
 }
 
-static int find(struct fixture *f, uint32_t n)
+static int find_record(struct fixture *f, uint32_t n)
 {
     struct kiln_problem problem = problem_of(n);
     kiln_tuned_free(f->tuned);
@@ -131,7 +129,7 @@ static int find(struct fixture *f, uint32_t n)
     return kiln_find_get(f->client, &problem, &f->options, &f->tuned, &f->err);
 }
 
-static struct kiln_tuned_entry entry(struct fixture *f, unsigned index)
+static struct kiln_tuned_entry entry_at(struct fixture *f, unsigned index)
 {
     struct kiln_tuned_entry e = { .size = sizeof(e) };
     must(kiln_tuned_entry(f->tuned, index, &e, &f->err), f->err);
@@ -152,7 +150,7 @@ static struct kiln_recording recording_of(const struct kiln_measurement *measure
                                     .measurement_count = 1 };
 }
 
-static struct kiln_measurement measured(double ms)
+static struct kiln_measurement measurement_of(double ms)
 {
     return (struct kiln_measurement){ .size = sizeof(struct kiln_measurement),
                                       .solver = "SolverC",
@@ -164,10 +162,11 @@ static struct kiln_measurement measured(double ms)
                                       .spread_ms = 0.125 };
 }
 
-static int put(struct kiln_client *client, uint32_t n, int tier, double ms, struct kiln_error *err)
+static int put_record(struct kiln_client *client, uint32_t n, int tier, double ms,
+                      struct kiln_error *err)
 {
     struct kiln_problem problem = problem_of(n);
-    struct kiln_measurement m = measured(ms);
+    struct kiln_measurement m = measurement_of(ms);
     struct kiln_recording r = recording_of(&m, tier);
     return kiln_find_put(client, &problem, &r, err);
 }
@@ -188,19 +187,19 @@ static void expect_record(const struct kiln_tuned *tuned, uint32_t n)
 TEST(tuning_api, an_imported_record_is_answered_entry_by_entry)
 {
     struct fixture *f = *state;
-    import(f);
+    import_records(f);
 
-    must(find(f, 25), f->err);
+    must(find_record(f, 25), f->err);
 
     expect_record(f->tuned, 25);
     assert_int_equal(kiln_tuned_count(f->tuned), 2);
-    assert_string_equal(entry(f, 0).solver, "SolverA");
-    assert_true(entry(f, 0).time_ms == 0.25);
-    assert_int_equal(entry(f, 0).workspace, 400);
-    assert_string_equal(entry(f, 1).algorithm, "miopenConvolutionFwdAlgoGEMM");
-    assert_int_equal(find(f, RECORDS + 1), KILN_E_NOT_FOUND);
+    assert_string_equal(entry_at(f, 0).solver, "SolverA");
+    assert_true(entry_at(f, 0).time_ms == 0.25);
+    assert_int_equal(entry_at(f, 0).workspace, 400);
+    assert_string_equal(entry_at(f, 1).algorithm, "miopenConvolutionFwdAlgoGEMM");
+    assert_int_equal(find_record(f, RECORDS + 1), KILN_E_NOT_FOUND);
     f->options.backend = "OpenCL";
-    assert_int_equal(find(f, 25), KILN_E_NOT_FOUND);
+    assert_int_equal(find_record(f, 25), KILN_E_NOT_FOUND);
 }
 
 TEST(tuning_api, a_batch_answers_each_problem_in_its_place)
@@ -208,7 +207,7 @@ TEST(tuning_api, a_batch_answers_each_problem_in_its_place)
     struct fixture *f = *state;
     static struct kiln_problem problems[ASKED];
     static struct kiln_tuned *tuned[ASKED];
-    import(f);
+    import_records(f);
     for (uint32_t i = 0; i < ASKED; i++)
         problems[i] = problem_of(ASKED - i);
 
@@ -230,17 +229,17 @@ TEST(tuning_api, a_nearby_record_answers_only_a_client_that_allows_one)
 {
     struct fixture *f = *state;
     double batch, spatial;
-    import(f);
-    assert_int_equal(find(f, 2 * RECORDS), KILN_E_NOT_FOUND);
+    import_records(f);
+    assert_int_equal(find_record(f, 2 * RECORDS), KILN_E_NOT_FOUND);
     f->options.nearest = 1;
 
-    must(find(f, 2 * RECORDS), f->err);
+    must(find_record(f, 2 * RECORDS), f->err);
 
     expect_record(f->tuned, RECORDS);
     assert_int_equal(kiln_tuned_is_near(f->tuned), 1);
     kiln_tuned_distance(f->tuned, &batch, &spatial);
     assert_true(batch == 2 && spatial == 1);
-    must(find(f, 5), f->err);
+    must(find_record(f, 5), f->err);
     assert_int_equal(kiln_tuned_is_near(f->tuned), 0);
 }
 
@@ -249,14 +248,14 @@ TEST(tuning_api, a_nearby_record_answers_only_a_client_that_allows_one)
 TEST(tuning_api, a_recorded_measurement_is_found_with_its_origin)
 {
     struct fixture *f = *state;
-    must(put(f->client, 900, KILN_TUNING_USER, 0.5, &f->err), f->err);
+    must(put_record(f->client, 900, KILN_TUNING_USER, 0.5, &f->err), f->err);
     f->options.measurements = 1;
     f->options.driver = "6.2.4";
     f->options.toolchain = "clang 17";
 
-    must(find(f, 900), f->err);
+    must(find_record(f, 900), f->err);
 
-    struct kiln_tuned_entry e = entry(f, 0);
+    struct kiln_tuned_entry e = entry_at(f, 0);
     assert_int_equal(kiln_tuned_tier(f->tuned), KILN_TUNING_USER);
     assert_int_equal(kiln_tuned_is_stale(f->tuned), 0);
     assert_string_equal(e.solver, "SolverC");
@@ -273,7 +272,7 @@ TEST(tuning_api, a_recorded_measurement_is_found_with_its_origin)
     assert_says(e.library, "libkiln");
     assert_int_equal(e.clock_mhz, 1700);
     f->options.driver = "7.0";
-    must(find(f, 900), f->err);
+    must(find_record(f, 900), f->err);
     assert_int_equal(kiln_tuned_is_stale(f->tuned), 1);
 }
 
@@ -281,57 +280,57 @@ TEST(tuning_api, parameters_are_recorded_along_with_times)
 {
     struct fixture *f = *state;
     struct kiln_problem problem = problem_of(1);
-    struct kiln_measurement m = measured(0.5);
+    struct kiln_measurement m = measurement_of(0.5);
     struct kiln_recording r = recording_of(&m, KILN_TUNING_USER);
     must(kiln_perf_put(f->client, &problem, &r, &f->err), f->err);
-    m.solver = "SolverD"; /* another solver's stay */
+    m.solver = "SolverD"; /* records of other solvers stay */
     must(kiln_perf_put(f->client, &problem, &r, &f->err), f->err);
 
     must(kiln_perf_get(f->client, &problem, &f->options, &f->tuned, &f->err), f->err);
 
     assert_int_equal(kiln_tuned_count(f->tuned), 2);
-    assert_string_equal(entry(f, 0).params, "1,2,3");
-    assert_int_equal(find(f, 1), KILN_E_NOT_FOUND);
+    assert_string_equal(entry_at(f, 0).params, "1,2,3");
+    assert_int_equal(find_record(f, 1), KILN_E_NOT_FOUND);
 }
 
 TEST(tuning_api, the_users_record_counts_before_the_hosts_and_that_before_the_imported)
 {
     struct fixture *f = *state;
-    import(f);
-    must(find(f, 7), f->err);
+    import_records(f);
+    must(find_record(f, 7), f->err);
     assert_int_equal(kiln_tuned_tier(f->tuned), KILN_TUNING_SYSTEM);
 
-    must(put(f->client, 7, KILN_TUNING_HOST, 2, &f->err), f->err);
-    must(find(f, 7), f->err);
+    must(put_record(f->client, 7, KILN_TUNING_HOST, 2, &f->err), f->err);
+    must(find_record(f, 7), f->err);
     assert_int_equal(kiln_tuned_tier(f->tuned), KILN_TUNING_HOST);
-    assert_true(entry(f, 0).time_ms == 2);
+    assert_true(entry_at(f, 0).time_ms == 2);
 
-    must(put(f->client, 7, KILN_TUNING_USER, 3, &f->err), f->err);
-    must(find(f, 7), f->err);
+    must(put_record(f->client, 7, KILN_TUNING_USER, 3, &f->err), f->err);
+    must(find_record(f, 7), f->err);
     assert_int_equal(kiln_tuned_tier(f->tuned), KILN_TUNING_USER);
-    assert_true(entry(f, 0).time_ms == 3);
-    must(find(f, 8), f->err);
+    assert_true(entry_at(f, 0).time_ms == 3);
+    must(find_record(f, 8), f->err);
     assert_int_equal(kiln_tuned_tier(f->tuned), KILN_TUNING_SYSTEM);
 }
 
 TEST(tuning_api, recorded_measurements_outlive_a_killed_daemon)
 {
     struct fixture *f = *state;
-    import(f);
-    must(put(f->client, 7, KILN_TUNING_USER, 3, &f->err), f->err);
+    import_records(f);
+    must(put_record(f->client, 7, KILN_TUNING_USER, 3, &f->err), f->err);
     daemon_process_kill(&f->daemon);
     daemon_process_start(&f->daemon);
 
-    must(find(f, 7), f->err);
+    must(find_record(f, 7), f->err);
 
-    assert_true(entry(f, 0).time_ms == 3);
-    must(find(f, 8), f->err);
+    assert_true(entry_at(f, 0).time_ms == 3);
+    must(find_record(f, 8), f->err);
     expect_record(f->tuned, 8);
 }
 
-/* ---- a connection that is lost ---- */
+/* ---- a lost connection ---- */
 
-struct relay { /* between a client and kilnd; loses the first |recorded| with its connection */
+struct relay { /* between a client and kilnd; drops the first |recorded| reply and the connection */
     struct sockaddr_un here, kilnd;
     int listening, stop[2];
     bool lost;
@@ -340,7 +339,7 @@ struct relay { /* between a client and kilnd; loses the first |recorded| with it
 
 static int relay_socket(void) { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); }
 
-/* Frames of kilnd's are short, and none is cut in two by the socket here.  True: pass it on. */
+/* True: the bytes may be forwarded. kilnd's frames are short, so each read has whole frames. */
 static bool may_pass(struct relay *r, const uint8_t *bytes, ssize_t size)
 {
     for (ssize_t at = 0; at + FRAME_HEADER_SIZE <= size;) {
@@ -357,8 +356,8 @@ static bool may_pass(struct relay *r, const uint8_t *bytes, ssize_t size)
     return true;
 }
 
-/* What can be read at |from| to |to|; false: the connection is over. */
-static bool pass_on(struct relay *r, int from, int to, bool is_kilnds)
+/* Forwards what |from| has to |to|. False: the connection has ended. */
+static bool forward(struct relay *r, int from, int to, bool is_kilnds)
 {
     uint8_t bytes[65536];
     ssize_t size = read(from, bytes, sizeof(bytes));
@@ -376,15 +375,15 @@ static void relay_one(struct relay *r, int client)
                               { .fd = r->stop[0], .events = POLLIN } };
         goes_on = poll(p, 3, -1) > 0 && !p[2].revents;
         if (goes_on && p[0].revents)
-            goes_on = pass_on(r, client, kilnd, false);
+            goes_on = forward(r, client, kilnd, false);
         if (goes_on && p[1].revents)
-            goes_on = pass_on(r, kilnd, client, true);
+            goes_on = forward(r, kilnd, client, true);
     }
     close(kilnd);
     close(client);
 }
 
-/* In one second, what is measured with the same figures is the same anyway. */
+/* Records have times in seconds; equal measurements within one second would be equal records. */
 static void wait_for_another_second(void)
 {
     const struct timespec pause = { .tv_nsec = 10000000 };
@@ -440,53 +439,52 @@ TEST(tuning_api, a_measurement_whose_confirmation_was_lost_counts_once)
     snprintf(behind.daemon.socket, sizeof(behind.daemon.socket), "%s", relay.here.sun_path);
     behind.client = open_client(&behind);
 
-    must(put(behind.client, 900, KILN_TUNING_USER, 0.5, &f->err), f->err);
+    must(put_record(behind.client, 900, KILN_TUNING_USER, 0.5, &f->err), f->err);
 
     kiln_client_close(behind.client);
     relay_stop(&relay);
     assert_true(relay.lost);
     f->options.measurements = 1;
-    must(find(f, 900), f->err);
-    assert_int_equal(entry(f, 0).samples, 11);
+    must(find_record(f, 900), f->err);
+    assert_int_equal(entry_at(f, 0).samples, 11);
 }
 
 /* ---- two users ---- */
 
-/* What |act| says to another user; 200 where he could not even begin. */
+/* The result of |act| as another user; 200: that user could not connect. */
 static int as_another(struct fixture *f, int (*act)(struct fixture *f))
 {
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid > 0)
         return wait_program(pid);
-    if (setgroups(0, NULL) < 0 || setresgid(OTHER_USER, OTHER_USER, OTHER_USER) < 0 ||
-        setresuid(OTHER_USER, OTHER_USER, OTHER_USER) < 0)
+    if (!become_other_user())
         _exit(200);
     kiln_tuned_free(f->tuned);
-    kiln_client_close(f->client); /* the parent's */
+    kiln_client_close(f->client); /* inherited from the parent */
     f->tuned = NULL;
     f->client = open_client(f);
     _exit(f->client ? act(f) : 200);
 }
 
-/* The tier of the answer above 100, or why there is none. */
+/* 100 + the tier of the answer, or the error's code. */
 static int find_seven(struct fixture *f)
 {
-    int rc = find(f, 7);
+    int rc = find_record(f, 7);
     return rc ? rc : 100 + kiln_tuned_tier(f->tuned);
 }
 
 static int put_for_the_host(struct fixture *f)
 {
-    return put(f->client, 7, KILN_TUNING_HOST, 9, &f->err);
+    return put_record(f->client, 7, KILN_TUNING_HOST, 9, &f->err);
 }
 
 static int put_for_oneself(struct fixture *f)
 {
-    int rc = put(f->client, 7, KILN_TUNING_USER, 9, &f->err);
+    int rc = put_record(f->client, 7, KILN_TUNING_USER, 9, &f->err);
     if (!rc)
-        rc = find(f, 7);
-    return rc ? rc : entry(f, 0).time_ms == 9 ? 0 : 201;
+        rc = find_record(f, 7);
+    return rc ? rc : entry_at(f, 0).time_ms == 9 ? 0 : 201;
 }
 
 static int take_lease(struct fixture *f)
@@ -503,35 +501,31 @@ static int take_lease(struct fixture *f)
 TEST(tuning_api, a_user_neither_sees_nor_changes_records_of_others)
 {
     struct fixture *f = *state;
-    if (geteuid() != 0) {
-        print_message("SKIPPED: only root can ask as another user\n");
-        skip();
-    }
-    assert_int_equal(chmod(f->daemon.directory, 0755), 0);
-    assert_int_equal(chmod(f->daemon.socket, 0666), 0);
-    must(put(f->client, 7, KILN_TUNING_USER, 3, &f->err), f->err);
+    need_root();
+    admit_all_users(&f->daemon);
+    must(put_record(f->client, 7, KILN_TUNING_USER, 3, &f->err), f->err);
 
     assert_int_equal(as_another(f, find_seven), KILN_E_NOT_FOUND);
     assert_int_equal(as_another(f, put_for_the_host), KILN_E_DENIED);
-    must(put(f->client, 7, KILN_TUNING_HOST, 2, &f->err), f->err);
+    must(put_record(f->client, 7, KILN_TUNING_HOST, 2, &f->err), f->err);
     assert_int_equal(as_another(f, find_seven), 100 + KILN_TUNING_HOST);
     assert_int_equal(as_another(f, put_for_oneself), 0);
     assert_int_equal(as_another(f, find_seven), 100 + KILN_TUNING_USER);
-    must(find(f, 7), f->err);
-    assert_true(entry(f, 0).time_ms == 3);
+    must(find_record(f, 7), f->err);
+    assert_true(entry_at(f, 0).time_ms == 3);
     assert_int_equal(take_lease(f), 100 + KILN_LEASE_GRANTED);
     assert_int_equal(as_another(f, take_lease), 100 + KILN_LEASE_GRANTED);
 }
 
 /* ---- leases ---- */
 
-struct tuner { /* a process that takes its part */
+struct tuner { /* a process that measures its share */
     struct fixture *f;
-    struct kiln_client *client; /* its own */
+    struct kiln_client *client; /* owned */
     struct kiln_problem problem;
-    int holds; /* a byte is written here when it has its first share */
-    int go_on; /* and one read here before it measures that */
-    int log;   /* the number of each candidate that it measured */
+    int holds; /* pipe: the process writes a byte when it has its first share */
+    int go_on; /* pipe: the process reads a byte before it measures the share */
+    int log;   /* pipe: the number of each measured candidate */
     bool began;
 };
 
@@ -548,7 +542,7 @@ static bool is_known(struct tuner *t)
     return rc == KILN_E_OK;
 }
 
-static void begin(struct tuner *t)
+static void begin_tuning(struct tuner *t)
 {
     char byte = 'x';
     if (write(t->holds, &byte, 1) != 1 || read(t->go_on, &byte, 1) != 1)
@@ -557,13 +551,13 @@ static void begin(struct tuner *t)
 }
 
 /* Measures the share, and reports it. */
-static void measure(struct tuner *t, struct kiln_lease *lease)
+static void measure_share(struct tuner *t, struct kiln_lease *lease)
 {
-    struct kiln_measurement best = measured(1e9);
+    struct kiln_measurement best = measurement_of(1e9);
     struct kiln_recording r = recording_of(&best, KILN_TUNING_USER);
     char params[16];
     if (!t->began)
-        begin(t);
+        begin_tuning(t);
     for (uint32_t i = lease->first; i < lease->first + lease->count; i++) {
         if (write(t->log, &i, sizeof(i)) != sizeof(i))
             _exit(211);
@@ -577,7 +571,7 @@ static void measure(struct tuner *t, struct kiln_lease *lease)
         _exit(212);
 }
 
-static void tune(struct tuner *t)
+static void run_tuner(struct tuner *t)
 {
     const struct kiln_lease_request request = { .size = sizeof(request),
                                                 .database_id = DEVICE,
@@ -593,7 +587,7 @@ static void tune(struct tuner *t)
         if (lease.state == KILN_LEASE_GRANTED && was_taken && is_known(t))
             return;
         while (lease.state == KILN_LEASE_GRANTED)
-            measure(t, &lease);
+            measure_share(t, &lease);
         was_taken = lease.state == KILN_LEASE_TAKEN;
     }
 }
@@ -604,6 +598,7 @@ static pid_t start_tuner(struct fixture *f, int holds, int go_on, int log)
     assert_true(pid >= 0);
     if (pid > 0)
         return pid;
+    alarm(2 * WAIT_MAX_S);
     struct tuner t = { .f = f,
                        .client = open_client(f),
                        .problem = problem_of(1),
@@ -612,13 +607,13 @@ static pid_t start_tuner(struct fixture *f, int holds, int go_on, int log)
                        .log = log };
     if (!t.client)
         _exit(214);
-    tune(&t);
+    run_tuner(&t);
     _exit(0);
 }
 
-/* The daemon has seen what hung up before this was called: it reads a second request only after
- * everything that was there when it read the first. */
-static void let_it_look(struct fixture *f)
+/* Returns after the daemon has noticed all connections that were closed before. The daemon reads
+ * the second request only after everything that was pending at the first. */
+static void let_kilnd_notice(struct fixture *f)
 {
     for (int i = 0; i < 2; i++)
         must(kiln_client_ping(f->client, 0, NULL, &f->err), f->err);
@@ -636,6 +631,12 @@ static void expect_each_once(int log)
         assert_int_equal(measured_count[i], 1);
 }
 
+static bool tuners_have_shares(void *holds)
+{
+    int bytes = 0;
+    return ioctl(*(int *)holds, FIONREAD, &bytes) == 0 && bytes == TUNERS;
+}
+
 TEST(tuning_api, processes_share_the_measurements_though_one_is_killed)
 {
     struct fixture *f = *state;
@@ -646,12 +647,12 @@ TEST(tuning_api, processes_share_the_measurements_though_one_is_killed)
     assert_int_equal(pipe2(holds, O_CLOEXEC) | pipe2(go_on, O_CLOEXEC) | pipe2(log, O_CLOEXEC), 0);
     for (unsigned i = 0; i < TUNERS; i++)
         pids[i] = start_tuner(f, holds[1], go_on[0], log[1]);
-    for (unsigned i = 0; i < TUNERS; i++)
-        assert_int_equal(read(holds[0], bytes, 1), 1); /* each has a share */
+    wait_until("every tuner to have a share", tuners_have_shares, &holds[0]);
+    assert_int_equal(read(holds[0], bytes, TUNERS), TUNERS);
 
     assert_int_equal(kill(pids[0], SIGKILL), 0);
     assert_int_equal(wait_program(pids[0]), 128 + SIGKILL);
-    let_it_look(f);
+    let_kilnd_notice(f);
     assert_int_equal(write(go_on[1], bytes, TUNERS - 1), TUNERS - 1);
     for (unsigned i = 1; i < TUNERS; i++)
         assert_int_equal(wait_program(pids[i]), 0);
@@ -660,9 +661,9 @@ TEST(tuning_api, processes_share_the_measurements_though_one_is_killed)
     expect_each_once(log[0]);
     f->options.measurements = 1;
     must(kiln_perf_get(f->client, &problem, &f->options, &f->tuned, &f->err), f->err);
-    assert_string_equal(entry(f, 0).params, "37");
-    assert_true(entry(f, 0).median_ms == 1);
-    assert_string_equal(entry(f, 0).device_uuid, "GPU-1");
+    assert_string_equal(entry_at(f, 0).params, "37");
+    assert_true(entry_at(f, 0).median_ms == 1);
+    assert_string_equal(entry_at(f, 0).device_uuid, "GPU-1");
     for (size_t i = 0; i < 2; i++) {
         close(holds[i]);
         close(go_on[i]);
@@ -711,7 +712,7 @@ TEST(tuning_api, a_lease_does_not_outlive_the_daemon_that_gave_it)
         .size = sizeof(request), .database_id = DEVICE, .solver = "SolverC", .candidates = 8
     };
     struct kiln_lease lease = { .size = sizeof(lease) };
-    struct kiln_measurement best = measured(1);
+    struct kiln_measurement best = measurement_of(1);
     struct kiln_recording r = recording_of(&best, KILN_TUNING_USER);
     must(kiln_lease_take(f->client, &problem, &request, &lease, &f->err), f->err);
     daemon_process_kill(&f->daemon);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* unloading_job LIBKILN: a program that opens libkiln when it needs it, and closes it again: twice
- * as it should, then with a client still open. */
+/* unloading_job LIBKILN: opens libkiln with dlopen and closes it, twice in the right order, then
+ * with a client still open. */
 #include <kiln/client.h>
 
 #include <dlfcn.h>
@@ -9,7 +9,7 @@
 
 static struct kiln_client *client;
 
-static int use(void *library)
+static int use_libkiln(void *library)
 {
     struct kiln_error err = { 0 };
     __typeof__(kiln_client_open) *open_client;
@@ -35,7 +35,7 @@ int main(int argc, char **argv)
 {
     for (int i = 0; i < 3; i++) {
         void *library = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
-        if (!library || use(library))
+        if (!library || use_libkiln(library))
             return 1;
         if (i < 2)
             close_client(library);

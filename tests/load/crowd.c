@@ -5,6 +5,7 @@
 #include "tests/support/daemon_process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,12 +18,13 @@
 
 #define STACK_BYTES (512u << 10)
 
-/* Of a hundred clients. */
-static const unsigned shares[MANNERS] = {
-    [RIGHT] = 70, [DYING] = 10, [SIPPING] = 5, [MUTE] = 5, [HOSTILE] = 10
+/* In percent. */
+static const unsigned shares[CLIENT_KINDS] = {
+    [BEHAVING] = 70, [KILLED] = 10, [SLOW] = 5, [STALLED] = 5, [HOSTILE] = 10
 };
 
-/* Each kernel is wanted by a tenth of the clients: a host's jobs have much in common. */
+/* Each kernel is requested by about a hundred clients, because jobs of one host share most
+ * kernels. */
 static unsigned pool_of(unsigned clients, unsigned kernels)
 {
     unsigned pool = clients * kernels / 100;
@@ -36,7 +38,7 @@ unsigned crowd_kernel(const struct crowd_member *m, unsigned i)
     return c->first + place % c->pool;
 }
 
-void crowd_complain(struct crowd *c, const char *fmt, ...)
+void crowd_fail(struct crowd *c, const char *fmt, ...)
 {
     va_list more;
     if (atomic_fetch_add(&c->counts->wrong, 1) > 0)
@@ -46,28 +48,28 @@ void crowd_complain(struct crowd *c, const char *fmt, ...)
     va_end(more);
 }
 
-static void wait_for_end(int fd)
+void crowd_wait_for_close(struct crowd *c, int fd)
 {
-    char none;
-    while (read(fd, &none, 1) > 0) {
-    }
+    struct pollfd closed = { .fd = fd };
+    if (poll(&closed, 1, CROWD_WAIT_MS) != 1)
+        crowd_fail(c, "waited %d s for the other clients", CROWD_WAIT_MS / 1000);
 }
 
-void crowd_wait(struct crowd *c)
+void crowd_wait_for_start(struct crowd *c)
 {
     atomic_fetch_add(&c->counts->joined, 1);
-    wait_for_end(c->gate[0]);
+    crowd_wait_for_close(c, c->gate[0]);
 }
 
-/* ---- starting them ---- */
+/* ---- start ---- */
 
-static void *run_thread(void *context)
+static void *run_client_thread(void *context)
 {
-    crowd_live(context);
+    crowd_run_member(context);
     return NULL;
 }
 
-/* Before there are threads. */
+/* Forks, so it must come before any thread starts. */
 static void start_process(struct crowd_member *m)
 {
     m->pid = fork();
@@ -77,7 +79,7 @@ static void start_process(struct crowd_member *m)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     close(m->crowd->gate[1]);
     close(m->crowd->late[1]);
-    crowd_live(m);
+    crowd_run_member(m);
     _exit(0);
 }
 
@@ -86,23 +88,24 @@ static void start_thread(struct crowd_member *m)
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    assert_int_equal(pthread_create(&m->thread, &attributes, run_thread, m), 0);
+    assert_int_equal(pthread_create(&m->thread, &attributes, run_client_thread, m), 0);
     pthread_attr_destroy(&attributes);
 }
 
-static void share_out(struct crowd *c)
+static void assign_kinds(struct crowd *c)
 {
     unsigned rest = c->clients, at = 0;
-    for (int manner = RIGHT + 1; manner < MANNERS; manner++) {
-        c->of[manner] = c->clients * shares[manner] / 100;
-        c->of[manner] += c->of[manner] == 0;
-        rest -= c->of[manner];
+    for (int client_kind = BEHAVING + 1; client_kind < CLIENT_KINDS; client_kind++) {
+        c->count_of[client_kind] = c->clients * shares[client_kind] / 100;
+        c->count_of[client_kind] += c->count_of[client_kind] == 0;
+        rest -= c->count_of[client_kind];
     }
-    c->of[RIGHT] = rest;
-    for (int manner = 0; manner < MANNERS; manner++) {
-        for (unsigned i = 0; i < c->of[manner]; i++)
-            c->members[at++] =
-                (struct crowd_member){ .crowd = c, .index = i, .manner = (enum manner)manner };
+    c->count_of[BEHAVING] = rest;
+    for (int client_kind = 0; client_kind < CLIENT_KINDS; client_kind++) {
+        for (unsigned i = 0; i < c->count_of[client_kind]; i++)
+            c->members[at++] = (struct crowd_member){ .crowd = c,
+                                                      .index = i,
+                                                      .kind = (enum client_kind)client_kind };
     }
 }
 
@@ -129,45 +132,46 @@ void crowd_open(struct crowd *c, const char *socket, unsigned clients, unsigned 
     assert_int_equal(pipe2(c->late, O_CLOEXEC), 0);
     for (unsigned i = 0; i < c->pool; i++)
         c->hashes[i] = made_hash(first + i);
-    share_out(c);
+    assign_kinds(c);
     for (unsigned i = 0; i < clients; i++) {
-        if (c->members[i].manner == DYING)
+        if (c->members[i].kind == KILLED)
             start_process(&c->members[i]);
     }
     for (unsigned i = 0; i < clients; i++) {
-        if (c->members[i].manner != DYING)
+        if (c->members[i].kind != KILLED)
             start_thread(&c->members[i]);
     }
     if (!holds_in_time(have_joined, c) || atomic_load(&c->counts->wrong) > 0)
-        fail_msg("%u of %u clients have joined: %s", atomic_load(&c->counts->joined), clients,
+        fail_msg("%u of %u clients have connected: %s", atomic_load(&c->counts->joined), clients,
                  c->counts->why);
 }
 
 /* ---- the run ---- */
 
-static bool all_are_in_it(void *context)
+static bool killed_clients_are_ready(void *context)
 {
     struct crowd *c = context;
-    return atomic_load(&c->counts->ready) == c->of[DYING] || atomic_load(&c->counts->wrong) > 0;
+    return atomic_load(&c->counts->ready) == c->count_of[KILLED] ||
+           atomic_load(&c->counts->wrong) > 0;
 }
 
-static void kill_the_dying(struct crowd *c)
+static void kill_clients(struct crowd *c)
 {
-    if (!holds_in_time(all_are_in_it, c))
-        crowd_complain(c, "only %u of %u were ready to die", atomic_load(&c->counts->ready),
-                       c->of[DYING]);
+    if (!holds_in_time(killed_clients_are_ready, c))
+        crowd_fail(c, "only %u of %u clients were ready to be killed",
+                   atomic_load(&c->counts->ready), c->count_of[KILLED]);
     for (unsigned i = 0; i < c->clients; i++) {
         struct crowd_member *m = &c->members[i];
-        if (m->manner == DYING && kill(m->pid, SIGKILL) == 0)
+        if (m->kind == KILLED && kill(m->pid, SIGKILL) == 0)
             waitpid(m->pid, NULL, 0);
     }
 }
 
-static void join(struct crowd *c, bool mute)
+static void join_threads(struct crowd *c, bool stalled)
 {
     for (unsigned i = 0; i < c->clients; i++) {
         struct crowd_member *m = &c->members[i];
-        if (m->manner != DYING && (m->manner == MUTE) == mute)
+        if (m->kind != KILLED && (m->kind == STALLED) == stalled)
             pthread_join(m->thread, NULL);
     }
 }
@@ -175,10 +179,10 @@ static void join(struct crowd *c, bool mute)
 void crowd_run(struct crowd *c)
 {
     close(c->gate[1]);
-    kill_the_dying(c);
-    join(c, /* mute= */ false);
+    kill_clients(c);
+    join_threads(c, /* stalled= */ false);
     close(c->late[1]);
-    join(c, /* mute= */ true);
+    join_threads(c, /* stalled= */ true);
 }
 
 void crowd_close(struct crowd *c)

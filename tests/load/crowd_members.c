@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What each sort of client does. */
+/* What each kind of client does. */
 #include "tests/faults/made_kernel.h"
 #include "tests/load/crowd.h"
 #include "tests/load/peer.h"
@@ -13,10 +13,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define GRACE_MS 300000 /* sanitizers on a loaded machine */
-#define PIPELINE 1000u  /* requests that a mute client sends: below what one connection may */
-#define OWN_FIRST 10000000u
-#define DEATHS 5u
+#define PIPELINE 1000u /* requests of a STALLED client; below the limit of one connection */
+#define PRIVATE_FIRST 10000000u
+#define KILL_MOMENTS 5u
 
 /* ---- through the library ---- */
 
@@ -24,12 +23,12 @@ static struct kiln_client *open_client(struct crowd *c)
 {
     const struct kiln_client_options options = { .size = sizeof(options),
                                                  .socket_path = c->socket,
-                                                 .timeout_ms = GRACE_MS,
+                                                 .timeout_ms = CROWD_WAIT_MS,
                                                  .cache_entries = -1 };
     struct kiln_client *client = NULL;
     struct kiln_error err = { 0 };
     if (kiln_client_open(&options, &client, &err) || kiln_client_ping(client, 0, NULL, &err))
-        crowd_complain(c, "a client cannot join: %s", err.text);
+        crowd_fail(c, "a client cannot connect: %s", err.text);
     return client;
 }
 
@@ -43,17 +42,17 @@ static struct kiln_kernel_source source_of(unsigned number, char text[64])
                                         .source = text };
 }
 
-static bool is_right(struct crowd *c, unsigned number, const struct kiln_kernel *kernel)
+static bool has_right_bytes(struct crowd *c, unsigned number, const struct kiln_kernel *kernel)
 {
     struct bytes object = bytes_of(kiln_kernel_data(kernel), kiln_kernel_size(kernel));
     if (content_hash(object) == c->hashes[number - c->first])
         return true;
-    crowd_complain(c, "kernel %u came with wrong bytes", number);
+    crowd_fail(c, "kernel %u came with wrong bytes", number);
     return false;
 }
 
-static void fetch(struct crowd_member *m, struct kiln_client *client, unsigned i,
-                  atomic_uint *counter)
+static void fetch_kernel(struct crowd_member *m, struct kiln_client *client, unsigned i,
+                         atomic_uint *counter)
 {
     char text[64];
     struct kiln_kernel *kernel = NULL;
@@ -61,8 +60,8 @@ static void fetch(struct crowd_member *m, struct kiln_client *client, unsigned i
     unsigned number = crowd_kernel(m, i);
     struct kiln_kernel_source source = source_of(number, text);
     if (kiln_kernel_fetch_source(client, &source, &kernel, &err))
-        crowd_complain(m->crowd, "kernel %u does not come: %s", number, err.text);
-    else if (is_right(m->crowd, number, kernel))
+        crowd_fail(m->crowd, "kernel %u does not come: %s", number, err.text);
+    else if (has_right_bytes(m->crowd, number, kernel))
         atomic_fetch_add(counter, 1);
     kiln_kernel_unref(kernel);
 }
@@ -73,8 +72,8 @@ static int on_ready(void *context, size_t index, struct kiln_kernel *kernel,
     struct crowd_member *m = context;
     unsigned number = crowd_kernel(m, (unsigned)index);
     if (!kernel)
-        crowd_complain(m->crowd, "kernel %u of a batch does not come: %s", number, err->text);
-    else if (is_right(m->crowd, number, kernel))
+        crowd_fail(m->crowd, "kernel %u of a batch does not come: %s", number, err->text);
+    else if (has_right_bytes(m->crowd, number, kernel))
         atomic_fetch_add(&m->crowd->counts->answered, 1);
     return 0;
 }
@@ -91,23 +90,23 @@ static void fetch_batch(struct crowd_member *m, struct kiln_client *client)
         .size = sizeof(batch), .sources = sources, .count = count, .ready = on_ready, .context = m
     };
     if (!sources || !texts || kiln_kernel_fetch_batch(client, &batch, &err))
-        crowd_complain(m->crowd, "a batch is not answered: %s", err.text);
+        crowd_fail(m->crowd, "a batch is not answered: %s", err.text);
     free(texts);
     free(sources);
 }
 
-static void live_right(struct crowd_member *m)
+static void run_behaving(struct crowd_member *m)
 {
     struct kiln_client *client = open_client(m->crowd);
-    crowd_wait(m->crowd);
+    crowd_wait_for_start(m->crowd);
     if (m->index % 2)
         fetch_batch(m, client);
     for (unsigned i = 0; i < m->crowd->kernels && m->index % 2 == 0; i++)
-        fetch(m, client, i, &m->crowd->counts->answered);
+        fetch_kernel(m, client, i, &m->crowd->counts->answered);
     kiln_client_close(client);
 }
 
-/* ---- dying ---- */
+/* ---- killed ---- */
 
 static struct kiln_problem problem_of(unsigned index)
 {
@@ -123,7 +122,7 @@ static struct kiln_problem problem_of(unsigned index)
                                   .dilation = { 1, 1, 1 } };
 }
 
-/* Holds the right to tune a problem, which must end with it. */
+/* Takes a tuning lease, which must end with the client. */
 static void take_lease(struct crowd_member *m, struct kiln_client *client)
 {
     const struct kiln_problem problem = problem_of(m->index);
@@ -134,66 +133,66 @@ static void take_lease(struct crowd_member *m, struct kiln_client *client)
     struct kiln_error err = { 0 };
     if (kiln_lease_take(client, &problem, &request, &lease, &err) ||
         lease.state != KILN_LEASE_GRANTED)
-        crowd_complain(m->crowd, "lease %u is not granted: %s", m->index, err.text);
+        crowd_fail(m->crowd, "lease %u is not granted: %s", m->index, err.text);
 }
 
-/* Requests of its own kernels, |part| bytes of the last one missing. */
-static void ask_and_stop(struct crowd_member *m, struct peer *peer, size_t part)
+/* Requests kernels that no other client does, and leaves out the last |part| bytes of the last
+ * request. */
+static void send_and_stop(struct crowd_member *m, struct peer *peer, size_t part)
 {
-    for (unsigned i = 0; i < CROWD_OWN_KERNELS; i++) {
+    for (unsigned i = 0; i < CROWD_PRIVATE_KERNELS; i++) {
         BUFFER_AUTO struct buffer body;
         uint8_t raw[FRAME_HEADER_SIZE + 1024];
         buffer_init(&body, 1000);
-        peer_write_fetch(&body, OWN_FIRST + m->index * CROWD_OWN_KERNELS + i, 0);
+        peer_write_fetch(&body, PRIVATE_FIRST + m->index * CROWD_PRIVATE_KERNELS + i, 0);
         frame_header_write(raw, &(struct frame_header){ .version = FRAME_VERSION,
                                                         .type = MESSAGE_fetch_source,
                                                         .request_id = i + 1,
                                                         .body_size = (uint32_t)body.size });
         memcpy(raw + FRAME_HEADER_SIZE, body.data, body.size);
         size_t size = FRAME_HEADER_SIZE + body.size;
-        peer_send(peer, raw, i + 1 < CROWD_OWN_KERNELS ? size : size - part, false);
+        peer_send(peer, raw, i + 1 < CROWD_PRIVATE_KERNELS ? size : size - part, false);
     }
 }
 
-static void live_dying(struct crowd_member *m)
+static void run_killed(struct crowd_member *m)
 {
     struct crowd *c = m->crowd;
     struct kiln_client *client = open_client(c);
     struct peer peer = { .fd = -1 };
     if (!peer_open(&peer, c->socket))
-        crowd_complain(c, "a dying client cannot join");
-    if (m->index % DEATHS == 4)
+        crowd_fail(c, "a client that will be killed cannot connect");
+    if (m->index % KILL_MOMENTS == 4)
         take_lease(m, client);
-    crowd_wait(c);
+    crowd_wait_for_start(c);
     for (unsigned i = 0; i < c->kernels / 2; i++)
-        fetch(m, client, i, &c->counts->early);
-    switch (m->index % DEATHS) {
-    case 0: ask_and_stop(m, &peer, 0); break;
-    case 1: ask_and_stop(m, &peer, 10); break; /* of the body */
-    case 2: ask_and_stop(m, &peer, 80); break; /* in the header, or soon after */
+        fetch_kernel(m, client, i, &c->counts->early);
+    switch (m->index % KILL_MOMENTS) {
+    case 0: send_and_stop(m, &peer, 0); break;
+    case 1: send_and_stop(m, &peer, 10); break; /* in the body */
+    case 2: send_and_stop(m, &peer, 80); break; /* in the header or soon after it */
     default: break;
     }
     atomic_fetch_add(&c->counts->ready, 1);
-    for (unsigned i = 0; m->index % DEATHS == 3; i++) /* in a call of the library */
-        fetch(m, client, i, &c->counts->early);
+    for (unsigned i = 0; m->index % KILL_MOMENTS == 3; i++) /* inside a call of libkiln */
+        fetch_kernel(m, client, i, &c->counts->early);
     for (;;)
         pause();
 }
 
 /* ---- slow ---- */
 
-static void judge(struct crowd *c, const struct peer_answer *a, atomic_uint *counter)
+static void check_answer(struct crowd *c, const struct peer_answer *a, atomic_uint *counter)
 {
     if (a->is_malformed || a->code != KILN_OK)
-        crowd_complain(c, "kernel %u does not come to a slow reader: code %d", a->number,
-                       (int)a->code);
+        crowd_fail(c, "kernel %u does not come to a slow reader: code %d", a->number, (int)a->code);
     else if (a->number - c->first >= c->pool || a->hash != c->hashes[a->number - c->first])
-        crowd_complain(c, "kernel %u came to a slow reader with wrong bytes", a->number);
+        crowd_fail(c, "kernel %u came to a slow reader with wrong bytes", a->number);
     else
         atomic_fetch_add(counter, 1);
 }
 
-static bool ask(struct crowd_member *m, struct peer *peer, unsigned i, bool at_once)
+static bool send_request(struct crowd_member *m, struct peer *peer, unsigned i, bool at_once)
 {
     BUFFER_AUTO struct buffer body;
     buffer_init(&body, 1000);
@@ -202,49 +201,42 @@ static bool ask(struct crowd_member *m, struct peer *peer, unsigned i, bool at_o
     return peer_send_frame(peer, MESSAGE_fetch_source, number, buffer_view(&body), at_once);
 }
 
-static void live_sipping(struct crowd_member *m)
+static void run_slow(struct crowd_member *m)
 {
     struct crowd *c = m->crowd;
     struct peer peer = { .fd = -1 };
     struct peer_answer answer;
     if (!peer_open(&peer, c->socket))
-        crowd_complain(c, "a slow reader cannot join");
-    peer.sip = 1;
-    crowd_wait(c);
+        crowd_fail(c, "a slow reader cannot connect");
+    peer.read_max = 1;
+    crowd_wait_for_start(c);
     for (unsigned i = 0; i < c->kernels; i++)
-        ask(m, &peer, i, false);
+        send_request(m, &peer, i, false);
     for (unsigned i = 0; i < c->kernels; i++) {
         if (!peer_receive(&peer, &answer)) {
-            crowd_complain(c, "a slow reader lost its connection after %u answers", i);
+            crowd_fail(c, "a slow reader lost its connection after %u answers", i);
             break;
         }
-        judge(c, &answer, &c->counts->answered);
+        check_answer(c, &answer, &c->counts->answered);
     }
     peer_close(&peer);
 }
 
-static void wait_for_late(struct crowd *c)
-{
-    char none;
-    while (read(c->late[0], &none, 1) > 0) {
-    }
-}
-
-/* kilnd may close its connection, but not answer it wrongly. */
-static void live_mute(struct crowd_member *m)
+/* kilnd may close the connection, but must not send wrong answers. */
+static void run_stalled(struct crowd_member *m)
 {
     struct crowd *c = m->crowd;
     struct peer peer = { .fd = -1 };
     struct peer_answer answer;
     unsigned asked = 0, came = 0;
     if (!peer_open(&peer, c->socket))
-        crowd_complain(c, "a mute client cannot join");
-    crowd_wait(c);
-    while (asked < PIPELINE && ask(m, &peer, asked, true))
+        crowd_fail(c, "a stalled client cannot connect");
+    crowd_wait_for_start(c);
+    while (asked < PIPELINE && send_request(m, &peer, asked, true))
         asked++;
-    wait_for_late(c);
+    crowd_wait_for_close(c, c->late[0]);
     while (came < asked && peer_receive(&peer, &answer)) {
-        judge(c, &answer, &c->counts->late);
+        check_answer(c, &answer, &c->counts->late);
         came++;
     }
     if (came < asked)
@@ -268,7 +260,7 @@ static void send_garbage(struct peer *peer, uint64_t *random)
     peer_send(peer, bytes, sizeof(bytes), false);
 }
 
-/* A header that no body follows. */
+/* Sends a header without a body. */
 static void send_header(struct peer *peer, unsigned type, uint32_t body_size, unsigned descriptors)
 {
     uint8_t raw[FRAME_HEADER_SIZE];
@@ -280,7 +272,7 @@ static void send_header(struct peer *peer, unsigned type, uint32_t body_size, un
     peer_send(peer, raw, sizeof(raw), false);
 }
 
-/* What a request says it needs, and what nobody should be sent. */
+/* Sends a request with descriptors that kilnd must refuse. */
 static void send_descriptor(struct peer *peer, unsigned number)
 {
     static const struct {
@@ -296,8 +288,10 @@ static void send_descriptor(struct peer *peer, unsigned number)
     size_t which = number % (sizeof(requests) / sizeof(requests[0]));
     const struct hostile_descriptor *kind = &hostile_descriptors[number % hostile_descriptor_count];
     int file = kind->open();
-    peer_send_files(peer, requests[which].type, bytes_of_text(requests[which].body), 1 + number % 3,
-                    &file, file >= 0);
+    const struct peer_descriptors descriptors = { .announced = 1 + number % 3,
+                                                  .files = &file,
+                                                  .count = file >= 0 };
+    peer_send_files(peer, requests[which].type, bytes_of_text(requests[which].body), &descriptors);
     if (file >= 0)
         close(file);
 }
@@ -312,16 +306,16 @@ static void send_nonsense(struct peer *peer, uint64_t *random)
                         false);
 }
 
-static void attack(struct crowd_member *m, unsigned number, uint64_t *random)
+static void attack_once(struct crowd_member *m, unsigned number, uint64_t *random)
 {
     struct peer peer = { .fd = -1 };
     bool greeted = number % 8 > 2;
     if (!(greeted ? peer_open : peer_connect)(&peer, m->crowd->socket))
-        return; /* refused: that is an answer */
+        return; /* refusing the connection is allowed */
     switch (number % 8) {
     case 0: send_garbage(&peer, random); break;
     case 1: send_header(&peer, MESSAGE_hello, UINT32_MAX, 0); break;
-    case 2: send_header(&peer, MESSAGE_stats, 2, 0); break; /* without hello */
+    case 2: send_header(&peer, MESSAGE_stats, 2, 0); break; /* before the handshake */
     case 3: send_header(&peer, MESSAGE_batch, LIMIT_FRAME_BODY, LIMIT_FRAME_DESCRIPTORS); break;
     case 4: send_garbage(&peer, random); break;
     case 5: send_nonsense(&peer, random); break;
@@ -332,7 +326,8 @@ static void attack(struct crowd_member *m, unsigned number, uint64_t *random)
     atomic_fetch_add(&m->crowd->counts->attacks, 1);
 }
 
-/* Of this thread alone, which libc's calls would not do: root's attacks are no attacks. */
+/* Root's attacks would prove nothing. System calls change the user of this thread alone; libc's
+ * functions would change all threads. */
 static bool become_another_user(void)
 {
     if (geteuid() != 0)
@@ -342,26 +337,27 @@ static bool become_another_user(void)
            syscall(SYS_setresuid, CROWD_HOSTILE, CROWD_HOSTILE, CROWD_HOSTILE) == 0;
 }
 
-static void live_hostile(struct crowd_member *m)
+static void run_hostile(struct crowd_member *m)
 {
     struct peer peer = { .fd = -1 };
     uint64_t random = m->index;
     if (!become_another_user())
-        crowd_complain(m->crowd, "a hostile client cannot be another user");
+        crowd_fail(m->crowd, "a hostile client cannot be another user");
     if (!peer_open(&peer, m->crowd->socket))
-        crowd_complain(m->crowd, "a hostile client cannot join");
-    crowd_wait(m->crowd);
+        crowd_fail(m->crowd, "a hostile client cannot connect");
+    crowd_wait_for_start(m->crowd);
     peer_close(&peer);
     for (unsigned i = 0; i < m->crowd->kernels; i++)
-        attack(m, m->index + i, &random);
+        attack_once(m, m->index + i, &random);
 }
 
-void crowd_live(struct crowd_member *m)
+void crowd_run_member(struct crowd_member *m)
 {
-    static void (*const lives[MANNERS])(struct crowd_member * m) = { [RIGHT] = live_right,
-                                                                     [DYING] = live_dying,
-                                                                     [SIPPING] = live_sipping,
-                                                                     [MUTE] = live_mute,
-                                                                     [HOSTILE] = live_hostile };
-    lives[m->manner](m);
+    static void (*const bodies[CLIENT_KINDS])(struct crowd_member *
+                                              m) = { [BEHAVING] = run_behaving,
+                                                     [KILLED] = run_killed,
+                                                     [SLOW] = run_slow,
+                                                     [STALLED] = run_stalled,
+                                                     [HOSTILE] = run_hostile };
+    bodies[m->kind](m);
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One user's queued compiles do not delay another's single one by more than one of them.
+ * One user's queued compiles delay another user's single compile by at most one compile.
  *
- * Usage: test_load_fairness [COMPILES]   (default: 10000; root only: it needs two users)
+ * Usage: test_load_fairness [COMPILES]   (default: 10000; only root can run it, because it needs
+ *        two users)
  *
- * Nothing is timed.  All compilers are stopped (SIGSTOP), so that the first user's compiles wait;
- * then the second user asks for one, and one compiler may go on.  As each source is the last of its
- * compiler, fresh ones follow it one by one in its place; the other places stay stopped.  Those of
- * the first user's that may go first end as compiles do; the first that is behind them would keep
- * the place for ever.
+ * The test measures no time. It stops all compilers (SIGSTOP), so that the first user's compiles
+ * wait. Then the second user requests one compile, and one compiler continues. A compiler exits
+ * after each source, and a new one takes its place; the other places stay stopped. The compiles of
+ * the first user that may run before the second user's are normal. All others never end, so a wrong
+ * order blocks the test.
  */
 #include "tests/faults/made_kernel.h"
 #include "tests/load/peer.h"
@@ -26,14 +27,14 @@
 #define SECOND_USER 54322
 #define BATCH_MAX 4000u
 #define WORKERS_MAX 8
-#define SINGLE 90000000u /* the second user's kernel */
+#define SINGLE_KERNEL 90000000u /* the second user's kernel */
 
 static unsigned compiles = 10000;
 
 struct fixture {
     struct daemon_process daemon;
     unsigned workers;
-    unsigned last; /* of the first user's kernels */
+    unsigned last; /* the number of the first user's last kernel */
     int watcher, first, second;
     pid_t stopped[WORKERS_MAX];
 };
@@ -72,7 +73,7 @@ static int teardown(void **state)
     close(f->first);
     close(f->second);
     close(f->watcher);
-    daemon_process_kill(&f->daemon); /* with compilers that do not move it would wait for them */
+    daemon_process_kill(&f->daemon); /* a normal stop would wait for the stopped compilers */
     for (unsigned i = 0; i < f->workers && f->stopped[i] > 0; i++)
         kill(-f->stopped[i], SIGKILL);
     daemon_process_remove(&f->daemon);
@@ -86,7 +87,7 @@ FIXTURE(one, setup_one, teardown);
 
 /* ---- compilers ---- */
 
-static bool all_are_idle(void *context)
+static bool workers_are_idle(void *context)
 {
     static struct metrics_page page;
     struct fixture *f = context;
@@ -94,13 +95,13 @@ static bool all_are_idle(void *context)
     return metrics_page_count(&page, "kiln_workers{state=\"idle\"}") == f->workers;
 }
 
-/* From here on what is asked for waits. */
+/* Afterwards all compiles wait. */
 static void stop_compilers(struct fixture *f)
 {
     char path[64];
     int child = 0;
     unsigned count = 0;
-    wait_until("all compilers to become idle", all_are_idle, f);
+    wait_until("all compilers to become idle", workers_are_idle, f);
     snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)f->daemon.pid,
              (int)f->daemon.pid);
     FILE *file = fopen(path, "re");
@@ -112,16 +113,17 @@ static void stop_compilers(struct fixture *f)
     daemon_process_signal_workers(&f->daemon, SIGSTOP);
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
-/* Those that compilers have, one by its turn, and the last one, which somebody else may want. */
-static bool may_end(const struct fixture *f, unsigned number)
+/* Compiles that end: those that compilers have, the next in the queue, and the last one, which the
+ * second user may request. */
+static bool ends(const struct fixture *f, unsigned number)
 {
     return number <= f->workers || number == f->last;
 }
 
-/* |count| kernels from number |from| on, in one batch; answers are not read. */
-static void ask_many(const struct fixture *f, unsigned from, unsigned count)
+/* Requests |count| kernels from number |from| on in one batch. Does not read the answers. */
+static void send_batch(const struct fixture *f, unsigned from, unsigned count)
 {
     BUFFER_AUTO struct buffer items, body;
     buffer_init(&items, LIMIT_FRAME_BODY);
@@ -130,7 +132,7 @@ static void ask_many(const struct fixture *f, unsigned from, unsigned count)
         BUFFER_AUTO struct buffer one;
         char source[64];
         buffer_init(&one, 1000);
-        (may_end(f, from + i) ? made_source : made_endless_source)(from + i, source);
+        (ends(f, from + i) ? made_source : made_endless_source)(from + i, source);
         peer_write_fetch_of(&one, source, 0);
         message_batch_item_write(
             &items, &(struct message_batch_item){ .kind = 1, .request = buffer_view(&one) });
@@ -141,7 +143,7 @@ static void ask_many(const struct fixture *f, unsigned from, unsigned count)
     raw_send_frame(f->first, MESSAGE_batch, 1 + from, buffer_view(&body));
 }
 
-static void ask_one(int fd, unsigned number)
+static void send_fetch(int fd, unsigned number)
 {
     BUFFER_AUTO struct buffer body;
     buffer_init(&body, 1000);
@@ -149,45 +151,46 @@ static void ask_one(int fd, unsigned number)
     raw_send_frame(fd, MESSAGE_fetch_source, 1, buffer_view(&body));
 }
 
-struct wish {
-    struct fixture *f;
+struct metric_wait {
+    struct fixture *fixture;
     const char *series;
-    uint64_t least;
+    uint64_t minimum;
 };
 
-static bool has_come(void *context)
+static bool metric_reached(void *context)
 {
     static struct metrics_page page;
-    struct wish *w = context;
-    metrics_page_read(w->f->watcher, &page);
-    return metrics_page_count(&page, w->series) >= w->least;
+    struct metric_wait *w = context;
+    metrics_page_read(w->fixture->watcher, &page);
+    return metrics_page_count(&page, w->series) >= w->minimum;
 }
 
-static void expect(struct fixture *f, const char *series, uint64_t least)
+static void expect_metric(struct fixture *f, const char *series, uint64_t minimum)
 {
-    struct wish wish = { f, series, least };
-    if (!holds_in_time(has_come, &wish))
-        fail_msg("'%s' does not become %llu", series, (unsigned long long)least);
+    struct metric_wait metric_wait = { f, series, minimum };
+    if (!holds_in_time(metric_reached, &metric_wait))
+        fail_msg("waited %d s for %s to reach %llu", WAIT_MAX_S, series,
+                 (unsigned long long)minimum);
 }
 
-/* Those of one batch are looked up side by side and may queue in another order: so those that end
- * are there before the others. */
+/* kilnd looks up a batch's kernels concurrently and may queue them in another order. Therefore the
+ * compiles that end are queued before the others. */
 static void fill_queue(struct fixture *f)
 {
-    ask_many(f, 0, f->workers + 1);
-    expect(f, "kiln_inflight_compiles", f->workers);
-    expect(f, "kiln_queued_compiles", 1);
+    send_batch(f, 0, f->workers + 1);
+    expect_metric(f, "kiln_inflight_compiles", f->workers);
+    expect_metric(f, "kiln_queued_compiles", 1);
     for (unsigned from = f->workers + 1; from < compiles; from += BATCH_MAX) {
         unsigned left = compiles - from;
-        ask_many(f, from, left < BATCH_MAX ? left : BATCH_MAX);
+        send_batch(f, from, left < BATCH_MAX ? left : BATCH_MAX);
     }
-    expect(f, "kiln_queued_compiles", compiles - f->workers);
-    expect(f, "kiln_inflight_compiles", f->workers);
+    expect_metric(f, "kiln_queued_compiles", compiles - f->workers);
+    expect_metric(f, "kiln_inflight_compiles", f->workers);
 }
 
 /* ---- the tests ---- */
 
-static void take_answer(struct fixture *f, unsigned number)
+static void expect_kernel(struct fixture *f, unsigned number)
 {
     static struct raw_frame frame;
     uint8_t content[32u << 10];
@@ -205,20 +208,20 @@ static void take_answer(struct fixture *f, unsigned number)
     raw_close_descriptors(&frame);
 }
 
-/* It is answered, though only two of the first user's compiles can end before it: the one that runs
- * already, and one by its turn. */
+/* The request is answered, although only two of the first user's compiles can end before it: the
+ * running one and the next in the queue. */
 static void expect_served(struct fixture *f, unsigned number)
 {
     static struct metrics_page page;
     stop_compilers(f);
     fill_queue(f);
-    ask_one(f->second, number);
-    if (number == SINGLE)
-        expect(f, "kiln_queued_compiles", compiles - f->workers + 1);
+    send_fetch(f->second, number);
+    if (number == SINGLE_KERNEL)
+        expect_metric(f, "kiln_queued_compiles", compiles - f->workers + 1);
     else
-        expect(f, "kiln_coalesced_requests_total", 1);
+        expect_metric(f, "kiln_coalesced_requests_total", 1);
     kill(-f->stopped[0], SIGCONT);
-    take_answer(f, number);
+    expect_kernel(f, number);
     metrics_page_read(f->watcher, &page);
     print_message(
         "%u compilers, %u compiles of one user: the other's one came after %llu of them\n",
@@ -237,11 +240,11 @@ static void skip_unless_root(void)
 TEST(one, a_single_compile_waits_for_one_of_anothers_many)
 {
     skip_unless_root();
-    expect_served(*state, SINGLE);
+    expect_served(*state, SINGLE_KERNEL);
 }
 TEST_ALSO(four, a_single_compile_waits_for_one_of_anothers_many)
 
-/* The last one of the first user's: who asks for it too gets it in the turn of his own. */
+/* The second user requests the first user's last kernel, and gets it as early as their own. */
 TEST(one, a_user_who_only_wants_the_last_of_many_gets_it_early)
 {
     skip_unless_root();
@@ -249,13 +252,14 @@ TEST(one, a_user_who_only_wants_the_last_of_many_gets_it_early)
     expect_served(f, f->last);
 }
 
-static void ask_for_untried(int fd, const char *source)
+static void request_untried_target(int fd, const char *source)
 {
-    raw_send_source(fd, SINGLE, REFUSED_TARGET, "", bytes_of_text(source));
+    raw_send_source(fd, SINGLE_KERNEL, REFUSED_TARGET, "", bytes_of_text(source));
 }
 
-/* The first user asks for a target that was not tried before, after all else: the probe is the last
- * of his.  Who asks for that target too has it in the turn of his own; here it says no. */
+/* The first user requests an untried target after all compiles, so their probe is last in the
+ * queue. The second user requests the same target, and the probe runs as early as their own
+ * compiles. The compiler refuses the target. */
 TEST(one, a_user_who_only_wants_an_untried_target_gets_its_probe_early)
 {
     static struct raw_frame frame;
@@ -264,14 +268,14 @@ TEST(one, a_user_who_only_wants_an_untried_target_gets_its_probe_early)
     struct fixture *f = *state;
     stop_compilers(f);
     fill_queue(f);
-    ask_for_untried(f->first, "a");
-    expect(f, "kiln_queued_compiles", compiles - f->workers + 1);
-    ask_for_untried(f->second, "b");
-    raw_expect_pong(f->second); /* it was read */
+    request_untried_target(f->first, "a");
+    expect_metric(f, "kiln_queued_compiles", compiles - f->workers + 1);
+    request_untried_target(f->second, "b");
+    raw_expect_pong(f->second); /* kilnd has read the request */
     kill(-f->stopped[0], SIGCONT);
     raw_receive_last(f->second, &frame);
     assert_int_equal(raw_refusal(&frame, text), KILN_UNSUPPORTED);
-    assert_says(text, REFUSING_TOOLCHAIN ": nothing is made for " REFUSED_TARGET);
+    assert_says(text, REFUSED_TARGET);
 }
 
 int main(int argc, char **argv)

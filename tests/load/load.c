@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thousand clients at once: those that behave get every kernel, right; what the others do leaves
- * nothing behind.
+ * A thousand clients at once. Those that behave get every kernel with the right bytes. The others
+ * leave nothing behind in kilnd.
  *
  * Usage: test_load_load [CLIENTS [KERNELS [ROUNDS]]]   (default: 100 of 20 kernels, 2 rounds)
  */
 #include "tests/load/crowd.h"
-#include "tests/load/process_figures.h"
+#include "tests/load/process_usage.h"
 #include "tests/support/metrics_page.h"
 #include "tests/support/raw_client.h"
 
@@ -17,12 +17,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ROUND_STEP 1000000u /* each round has kernels of its own */
-/* Descriptors: each client has two at most, kilnd one for each of them and for each kernel. */
+#define ROUND_STEP 1000000u /* each round has different kernels */
+/* Descriptors besides those of the clients (at most two each) and of kilnd (one for each client and
+ * kernel). */
 #define FILES_BESIDE 200u
-/* At rest: readers of directories that are looked at now and then. */
+/* kilnd scans directories now and then, so an idle kilnd may have a few more descriptors. */
 #define FILES_MORE 4u
-/* What one round more may leave in memory: rows about kernels that were not there before. */
+/* How much one more round may add to memory: rows about new kernels. */
 #ifndef MEMORY_MORE_KB
 #define MEMORY_MORE_KB 4096
 #endif
@@ -34,34 +35,34 @@ static struct {
 struct fixture {
     struct daemon_process daemon;
     int watcher;
-    struct process_figures resting;
+    struct process_usage resting;
     struct crowd crowd;
     struct metrics_page before, now;
 };
 
-/* ---- what must be so afterwards ---- */
+/* ---- checks ---- */
 
-static uint64_t grown(const struct fixture *f, const char *prefix)
+static uint64_t growth(const struct fixture *f, const char *prefix)
 {
     return metrics_page_sum(&f->now, prefix) - metrics_page_sum(&f->before, prefix);
 }
 
-static unsigned long long leases(const struct fixture *f)
+static unsigned long long held_leases(const struct fixture *f)
 {
     KILN_AUTO(json) struct json *answer = raw_ask(f->watcher, MESSAGE_tuning_stats, "{}");
     assert_non_null(json_get(answer, "leases"));
     return json_get_u64(answer, "leases", 0);
 }
 
-static unsigned long long unwritten(const struct fixture *f)
+static unsigned long long unwritten_kernels(const struct fixture *f)
 {
     KILN_AUTO(json) struct json *stats = raw_ask(f->watcher, MESSAGE_stats, "{}");
     return stats_number(stats, "puts") - stats_number(stats, "puts_kept") -
            stats_number(stats, "puts_lost");
 }
 
-/* One connection, the watcher's, with one request; nothing waits, runs, or is to be written. */
-static bool has_nothing_to_do(void *context)
+/* Only the watcher is connected, with one request. Nothing is queued, running, or unwritten. */
+static bool is_idle(void *context)
 {
     static const char *const empty[] = { "kiln_inflight_compiles", "kiln_queued_compiles",
                                          "kiln_queued_bytes" };
@@ -71,26 +72,27 @@ static bool has_nothing_to_do(void *context)
     for (size_t i = 0; i < sizeof(empty) / sizeof(empty[0]); i++)
         sum += strtoull(metrics_page_number(&f->now, empty[i]), NULL, 10);
     return sum == 0 && metrics_page_count(&f->now, "kiln_clients") == 1 &&
-           metrics_page_count(&f->now, "kiln_requests_in_flight") <= 1 && leases(f) == 0 &&
-           unwritten(f) == 0;
+           metrics_page_count(&f->now, "kiln_requests_in_flight") <= 1 && held_leases(f) == 0 &&
+           unwritten_kernels(f) == 0;
 }
 
-static void expect_rest(struct fixture *f)
+static void expect_idle(struct fixture *f)
 {
-    if (!holds_in_time(has_nothing_to_do, f))
-        fail_msg("%s clients, %s requests, %s compiles and %s that wait, %s bytes, %llu leases, "
-                 "%llu kernels to write are left",
+    if (!holds_in_time(is_idle, f))
+        fail_msg("kilnd is not idle: %s clients, %s requests, %s running and %s queued compiles, "
+                 "%s queued bytes, %llu leases, %llu unwritten kernels",
                  metrics_page_number(&f->now, "kiln_clients"),
                  metrics_page_number(&f->now, "kiln_requests_in_flight"),
                  metrics_page_number(&f->now, "kiln_inflight_compiles"),
                  metrics_page_number(&f->now, "kiln_queued_compiles"),
-                 metrics_page_number(&f->now, "kiln_queued_bytes"), leases(f), unwritten(f));
+                 metrics_page_number(&f->now, "kiln_queued_bytes"), held_leases(f),
+                 unwritten_kernels(f));
 }
 
 static bool has_few_files(void *context)
 {
     struct fixture *f = context;
-    struct process_figures now = process_figures_of(f->daemon.pid);
+    struct process_usage now = process_usage_of(f->daemon.pid);
     return now.files <= f->resting.files + FILES_MORE &&
            now.memory_files <=
                metrics_page_count(&f->now, "kiln_store_objects{tier=\"hot\",kind=\"objects\"}") +
@@ -102,7 +104,7 @@ static void expect_few_files(struct fixture *f)
 {
     if (holds_in_time(has_few_files, f))
         return;
-    struct process_figures now = process_figures_of(f->daemon.pid);
+    struct process_usage now = process_usage_of(f->daemon.pid);
     fail_msg("kilnd has %u descriptors, %u objects in memory and %u children; it had %u, %u, %u",
              now.files, now.memory_files, now.children, f->resting.files, f->resting.memory_files,
              f->resting.children);
@@ -114,24 +116,25 @@ static void expect_equal(const char *what, uint64_t is, uint64_t should)
         fail_msg("%s: %llu, not %llu", what, (unsigned long long)is, (unsigned long long)should);
 }
 
-/* Each kernel has one result, each miss one reason, and nobody's kernel was made twice. */
+/* Each fetch has one result, and no kernel was compiled twice. */
 static void expect_counters(const struct fixture *f)
 {
     const struct crowd *c = &f->crowd;
-    uint64_t fetches = grown(f, "kiln_fetches_total");
-    uint64_t compiles = grown(f, "kiln_compiles_total{");
-    uint64_t own = c->of[DYING] * CROWD_OWN_KERNELS;
-    uint64_t delivered = grown(f, "kiln_fetch_results_total{result=\"hot\"}") +
-                         grown(f, "kiln_fetch_results_total{result=\"disk\"}") +
-                         grown(f, "kiln_fetch_results_total{result=\"compiled\"}");
-    expect_equal("results of fetches", grown(f, "kiln_fetch_results_total{"), fetches);
-    expect_equal("kernels that were lost", grown(f, "kiln_corruptions_total"), 0);
+    uint64_t fetches = growth(f, "kiln_fetches_total");
+    uint64_t compiles = growth(f, "kiln_compiles_total{");
+    uint64_t own = c->count_of[KILLED] * CROWD_PRIVATE_KERNELS;
+    uint64_t delivered = growth(f, "kiln_fetch_results_total{result=\"hot\"}") +
+                         growth(f, "kiln_fetch_results_total{result=\"disk\"}") +
+                         growth(f, "kiln_fetch_results_total{result=\"compiled\"}");
+    expect_equal("results of fetches", growth(f, "kiln_fetch_results_total{"), fetches);
+    expect_equal("damaged kernels", growth(f, "kiln_corruptions_total"), 0);
     unsigned came = atomic_load(&c->counts->answered) + atomic_load(&c->counts->late) +
                     atomic_load(&c->counts->early);
     if (delivered < came)
-        fail_msg("%llu kernels were delivered, and %u came", (unsigned long long)delivered, came);
+        fail_msg("kilnd counted %llu deliveries, and clients received %u kernels",
+                 (unsigned long long)delivered, came);
     if (compiles < c->pool || compiles > c->pool + own)
-        fail_msg("%llu compiles of %u kernels, and %llu of those who died",
+        fail_msg("%llu compiles for %u kernels and %llu kernels of killed clients",
                  (unsigned long long)compiles, c->pool, (unsigned long long)own);
 }
 
@@ -141,12 +144,12 @@ static void expect_answers(const struct fixture *f)
     if (atomic_load(&c->counts->wrong) > 0)
         fail_msg("%u wrong answers: %s", atomic_load(&c->counts->wrong), c->counts->why);
     expect_equal("right answers", atomic_load(&c->counts->answered),
-                 (uint64_t)(c->of[RIGHT] + c->of[SIPPING]) * c->kernels);
+                 (uint64_t)(c->count_of[BEHAVING] + c->count_of[SLOW]) * c->kernels);
 }
 
 /* ---- the run ---- */
 
-static struct process_figures run_round(struct fixture *f, unsigned round)
+static struct process_usage run_round(struct fixture *f, unsigned round)
 {
     struct crowd *c = &f->crowd;
     metrics_page_read(f->watcher, &f->before);
@@ -154,21 +157,21 @@ static struct process_figures run_round(struct fixture *f, unsigned round)
     metrics_page_read(f->watcher, &f->now);
     uint64_t clients = metrics_page_count(&f->now, "kiln_clients");
     assert_true(clients > plan.clients);
-    struct process_figures busy = process_figures_of(f->daemon.pid);
+    struct process_usage busy = process_usage_of(f->daemon.pid);
     crowd_run(c);
     expect_answers(f);
-    expect_rest(f);
+    expect_idle(f);
     expect_few_files(f);
     expect_counters(f);
-    struct process_figures now = process_figures_of(f->daemon.pid);
+    struct process_usage now = process_usage_of(f->daemon.pid);
     print_message(
-        "round %u: %llu connections at once; %u right answers, %u to mute and %u to dying "
-        "clients; %u attacks, %u cut off; kilnd: %u descriptors before, %u with all there, "
-        "%u after; of its own %ld, %ld, %ld kB\n",
+        "round %u: %llu connections at once; %u right answers, %u to stalled and %u to killed "
+        "clients; %u attacks, %u cut off; kilnd: %u descriptors before, %u during, %u after; "
+        "private memory %ld, %ld, %ld kB\n",
         round, (unsigned long long)clients, atomic_load(&c->counts->answered),
         atomic_load(&c->counts->late), atomic_load(&c->counts->early),
         atomic_load(&c->counts->attacks), atomic_load(&c->counts->cut_off), f->resting.files,
-        busy.files, now.files, f->resting.own_kb, busy.own_kb, now.own_kb);
+        busy.files, now.files, f->resting.private_kb, busy.private_kb, now.private_kb);
     crowd_close(c);
     return now;
 }
@@ -180,18 +183,18 @@ FIXTURE(load, setup, teardown);
 TEST(load, a_crowd_is_served_and_leaves_nothing_behind)
 {
     struct fixture *f = *state;
-    struct process_figures first = { 0 }, last = { 0 };
+    struct process_usage first = { 0 }, last = { 0 };
     for (unsigned round = 1; round <= plan.rounds; round++) {
         last = run_round(f, round);
         first = round == 1 ? last : first;
     }
-    if (last.own_kb > first.own_kb + MEMORY_MORE_KB * (long)(plan.rounds - 1))
-        fail_msg("kilnd has %ld kB of its own after %u rounds, and had %ld after one", last.own_kb,
-                 plan.rounds, first.own_kb);
+    if (last.private_kb > first.private_kb + MEMORY_MORE_KB * (long)(plan.rounds - 1))
+        fail_msg("kilnd has %ld kB of private memory after %u rounds, and %ld kB after one",
+                 last.private_kb, plan.rounds, first.private_kb);
 }
 
-/* What only an administrator may do is denied to him. */
-static void expect_hostile_is_nobody(const struct fixture *f)
+/* kilnd refuses an administrator's command from the hostile user. */
+static void expect_hostile_has_no_role(const struct fixture *f)
 {
     if (geteuid() != 0)
         return;
@@ -209,14 +212,15 @@ static int setup(void **state)
     daemon_process_init(&f.daemon);
     memcpy(f.daemon.arguments, arguments, sizeof(arguments));
     daemon_process_start(&f.daemon);
-    if (geteuid() == 0) /* others must get there */
+    if (geteuid() == 0) /* other users must reach the socket */
         assert_int_equal(chmod(f.daemon.directory, 0755) | chmod(f.daemon.socket, 0666), 0);
     else
         print_message("the hostile clients are the same user as the others: this is not root\n");
-    expect_hostile_is_nobody(&f);
+    expect_hostile_has_no_role(&f);
     f.watcher = raw_greeted(&f.daemon);
-    json_destroy(raw_ask(f.watcher, MESSAGE_toolchains, "{}")); /* known from here on */
-    f.resting = process_figures_of(f.daemon.pid);
+    json_destroy(raw_ask(f.watcher, MESSAGE_toolchains,
+                         "{}")); /* kilnd caches the toolchains from here on */
+    f.resting = process_usage_of(f.daemon.pid);
     *state = &f;
     return 0;
 }
@@ -231,13 +235,13 @@ static int teardown(void **state)
     return 0;
 }
 
-static unsigned argument(int argc, char **argv, int index, unsigned otherwise)
+static unsigned number_argument(int argc, char **argv, int index, unsigned otherwise)
 {
     unsigned long value = index < argc ? strtoul(argv[index], NULL, 10) : otherwise;
     return value > 0 && value <= 100000 ? (unsigned)value : otherwise;
 }
 
-/* Here and, as it inherits it, in kilnd. */
+/* kilnd inherits the limit. */
 static bool raise_limit(void)
 {
     struct rlimit files;
@@ -255,9 +259,9 @@ static bool raise_limit(void)
 
 int main(int argc, char **argv)
 {
-    plan.clients = argument(argc, argv, 1, plan.clients);
-    plan.kernels = argument(argc, argv, 2, plan.kernels);
-    plan.rounds = argument(argc, argv, 3, plan.rounds);
+    plan.clients = number_argument(argc, argv, 1, plan.clients);
+    plan.kernels = number_argument(argc, argv, 2, plan.kernels);
+    plan.rounds = number_argument(argc, argv, 3, plan.rounds);
     if (!raise_limit())
         return 77;
     return test_run(NULL);

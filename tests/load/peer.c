@@ -55,8 +55,10 @@ bool peer_connect(struct peer *p, const char *path)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     snprintf(address.sun_path, sizeof(address.sun_path), "%.107s", path);
+    const struct timeval limit = { .tv_sec = SILENCE_MAX_MS / 1000 };
     p->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (p->fd >= 0 && connect(p->fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+    if (p->fd >= 0 && setsockopt(p->fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) == 0 &&
+        connect(p->fd, (struct sockaddr *)&address, sizeof(address)) == 0)
         return true;
     peer_close(p);
     return false;
@@ -100,9 +102,10 @@ bool peer_send_frame(struct peer *p, unsigned type, uint64_t id, struct bytes bo
     return peer_send(p, raw, FRAME_HEADER_SIZE + body.size, at_once);
 }
 
-bool peer_send_files(struct peer *p, unsigned type, struct bytes body, unsigned announced,
-                     const int *files, unsigned count)
+bool peer_send_files(struct peer *p, unsigned type, struct bytes body,
+                     const struct peer_descriptors *descriptors)
 {
+    size_t files_size = descriptors->count * sizeof(int);
     union {
         char bytes[CMSG_SPACE(sizeof(int) * LIMIT_FRAME_DESCRIPTORS)];
         struct cmsghdr align;
@@ -111,19 +114,19 @@ bool peer_send_files(struct peer *p, unsigned type, struct bytes body, unsigned 
                               .type = (uint16_t)type,
                               .request_id = 1,
                               .body_size = (uint32_t)body.size,
-                              .descriptors = (uint16_t)announced };
+                              .descriptors = (uint16_t)descriptors->announced };
     uint8_t raw[FRAME_HEADER_SIZE];
     frame_header_write(raw, &h);
     struct iovec part = { raw, sizeof(raw) };
     struct msghdr m = { .msg_iov = &part, .msg_iovlen = 1 };
-    if (count > 0) {
+    if (files_size > 0) {
         m.msg_control = &control;
-        m.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        m.msg_controllen = CMSG_SPACE(files_size);
         struct cmsghdr *c = CMSG_FIRSTHDR(&m);
         c->cmsg_level = SOL_SOCKET;
         c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(count * sizeof(int));
-        memcpy(CMSG_DATA(c), files, count * sizeof(int));
+        c->cmsg_len = CMSG_LEN(files_size);
+        memcpy(CMSG_DATA(c), descriptors->files, files_size);
     }
     return sendmsg(p->fd, &m, MSG_NOSIGNAL) == sizeof(raw) &&
            peer_send(p, body.data, body.size, false);
@@ -131,7 +134,7 @@ bool peer_send_files(struct peer *p, unsigned type, struct bytes body, unsigned 
 
 /* ---- receiving ---- */
 
-/* The last descriptor that comes along is |*ret_file|, owned by the caller. */
+/* |*ret_file| is the last descriptor that came with the bytes. The caller owns it. */
 static bool receive_all(struct peer *p, void *data, size_t size, int *ret_file)
 {
     char *at = data;
@@ -140,7 +143,7 @@ static bool receive_all(struct peer *p, void *data, size_t size, int *ret_file)
             char bytes[CMSG_SPACE(sizeof(int) * LIMIT_FRAME_DESCRIPTORS)];
             struct cmsghdr align;
         } control;
-        struct iovec part = { at, p->sip && p->sip < size ? p->sip : size };
+        struct iovec part = { at, p->read_max && p->read_max < size ? p->read_max : size };
         struct msghdr m = { .msg_iov = &part,
                             .msg_iovlen = 1,
                             .msg_control = &control,

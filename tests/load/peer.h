@@ -2,46 +2,51 @@
 #pragma once
 
 /*
- * A client made of system calls for any thread or process: what goes wrong is an answer here, not
- * the end of the test.
+ * A client made of system calls. A failure is a return value here; it does not end the test.
  *
- * Threading  a peer belongs to one thread
+ * Threading  one thread uses a peer
  */
 #include "common/messages.h"
 
 #include <stdbool.h>
 
 struct peer {
-    int fd;     /* owned; -1: not connected */
-    size_t sip; /* bytes taken of the socket at once; 0: all */
+    int fd;          /* owned; -1: not connected */
+    size_t read_max; /* bytes to read from the socket at once; 0: no limit */
 };
 
 struct peer_answer {
     enum kiln_code code;
-    unsigned number;   /* of the kernel, as it was asked for: the request id */
-    uint64_t hash;     /* of the object, where it came */
-    bool is_malformed; /* no answer of this protocol */
+    unsigned number;   /* the request id, which is the kernel's number */
+    uint64_t hash;     /* of the object, if it came */
+    bool is_malformed; /* violates the protocol */
 };
 
-/* Connected to |path|, nothing said. */
+/* Connects to |path| without the handshake. */
 bool peer_connect(struct peer *peer, const char *path);
-/* Connected and greeted. */
+/* Connects, and completes the handshake. */
 bool peer_open(struct peer *peer, const char *path);
 void peer_close(struct peer *peer);
-/* False when not all of it goes: kilnd has closed, or, with |at_once|, takes no more now. */
+/* False: kilnd has closed the connection, reads nothing for a minute, or, with |at_once|, accepts
+ * no more now. */
 bool peer_send(struct peer *peer, const void *data, size_t size, bool at_once);
 bool peer_send_frame(struct peer *peer, unsigned type, uint64_t id, struct bytes body,
                      bool at_once);
-/* Announces |announced| descriptors and sends |count| of |files|. */
-bool peer_send_files(struct peer *peer, unsigned type, struct bytes body, unsigned announced,
-                     const int *files, unsigned count);
+struct peer_descriptors {
+    unsigned announced; /* the number in the frame's header */
+    const int *files;   /* borrowed; the descriptors that are sent */
+    unsigned count;
+};
+bool peer_send_files(struct peer *peer, unsigned type, struct bytes body,
+                     const struct peer_descriptors *descriptors);
 /* The body of a fetch_source for made kernel |number|. */
 void peer_write_fetch(struct buffer *body, unsigned number, uint32_t inline_limit);
-/* For any source. */
+/* The same for any source. */
 void peer_write_fetch_of(struct buffer *body, const char *source, uint32_t inline_limit);
-/* The next answer to a fetch.  False at the end of the connection, or after a minute of silence. */
+/* Receives the next answer to a fetch. False: the connection has ended, or nothing came for a
+ * minute. */
 bool peer_receive(struct peer *peer, struct peer_answer *ret_answer);
 
-/* What the object of made kernel |number| hashes to. */
+/* The hash of the object of made kernel |number|. */
 uint64_t made_hash(unsigned number);
 uint64_t content_hash(struct bytes content);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A busy host's day of requests in a run of fixed length: kilnd's memory and descriptors stay flat.
+ * Sends a busy host's requests of a day in a fixed time. kilnd's memory and descriptors must not
+ * grow.
  *
- * Usage: test_load_soak [SECONDS [LIVES [REQUESTS]]]   (default: 2 s, 64 processes of 100 requests)
+ * Usage: test_load_soak [SECONDS [JOBS [REQUESTS]]] (default: 2 s, 64 jobs of 100 requests)
  *
- * A life is what a process asks for from its start to its end: it connects, fetches, looks tuning
- * data up, wants one kernel that nobody had, and is gone, each eighth one without a word.  LANES of
- * them run side by side.  scripts/load has the numbers of a day, docs/reliability.md where they
- * come from.
+ * A job connects, fetches kernels, looks up tuning data, fetches one new kernel, and disconnects.
+ * Every eighth job sends one more request and disconnects without waiting. WORK_QUEUES jobs run at
+ * once. scripts/load has the numbers of a day; docs/reliability.md explains them.
  */
 #include "tests/faults/made_kernel.h"
 #include "tests/load/peer.h"
-#include "tests/load/process_figures.h"
+#include "tests/load/process_usage.h"
 #include "tests/support/metrics_page.h"
 #include "tests/support/raw_client.h"
 
@@ -26,38 +26,38 @@
 #include <unistd.h>
 
 #define WORK_QUEUES 8u
-#define COMMON 400u         /* kernels that every process wants */
-#define NEW_FIRST 20000000u /* and those that only one does */
+#define COMMON 400u         /* kernels that every job fetches */
+#define NEW_FIRST 20000000u /* the first of those that only one job fetches */
 #define SAMPLES 100u
-#define WARM 25u /* samples before any is judged */
-/* Kernels: what a day makes does not all fit, so that some must go. */
+#define WARM 25u /* samples before the first that counts */
+/* A day's kernels do not all fit, so kilnd must evict some. */
 #define HOT_LIMIT "8MiB"
 #define HOT_COUNT "1000"
 #define CACHE_LIMIT "16MiB"
-/* From the first judged sample to the last, by the line through all of them. */
+/* Growth from the first sample that counts to the last, by the line through all of them. */
 #ifndef GROWTH_MAX_KB
 #define GROWTH_MAX_KB 2048
 #endif
-#define FILES_MORE 4.0 /* a sample sees the connections of its moment */
+#define FILES_MORE 4.0 /* a sample includes open connections */
 
 static struct {
-    unsigned seconds, lives, requests;
-} plan = { .seconds = 2, .lives = 64, .requests = 100 };
+    unsigned seconds, jobs, requests;
+} plan = { .seconds = 2, .jobs = 64, .requests = 100 };
 
 struct soak {
     struct daemon_process daemon;
     int watcher;
     uint64_t hashes[COMMON];
     struct timespec start;
-    atomic_uint next_life, done_lives;
+    atomic_uint next_job, done_jobs;
     atomic_ullong requests, fetched;
     atomic_uint wrong;
     char why[512];
-    struct process_figures samples[SAMPLES];
+    struct process_usage samples[SAMPLES];
     unsigned taken; /* samples */
 };
 
-static void complain(struct soak *s, const char *what, const char *text)
+static void note_failure(struct soak *s, const char *what, const char *text)
 {
     if (atomic_fetch_add(&s->wrong, 1) == 0)
         snprintf(s->why, sizeof(s->why), "%s: %.400s", what, text);
@@ -70,7 +70,7 @@ static double seconds_since(const struct timespec *start)
     return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
 }
 
-/* Part |part| of |parts| of the run begins; who is late goes on at once. */
+/* Sleeps until part |part| of |parts| of the run begins. */
 static void sleep_until(const struct soak *s, unsigned part, unsigned parts)
 {
     double wait = (double)plan.seconds * part / parts - seconds_since(&s->start);
@@ -81,9 +81,9 @@ static void sleep_until(const struct soak *s, unsigned part, unsigned parts)
     nanosleep(&pause, NULL);
 }
 
-/* ---- a life ---- */
+/* ---- a job ---- */
 
-static void fetch(struct soak *s, struct kiln_client *client, unsigned number)
+static void fetch_kernel(struct soak *s, struct kiln_client *client, unsigned number)
 {
     char text[64];
     made_source(number, text);
@@ -96,12 +96,12 @@ static void fetch(struct soak *s, struct kiln_client *client, unsigned number)
     struct kiln_error err = { 0 };
     atomic_fetch_add(&s->requests, 1);
     if (kiln_kernel_fetch_source(client, &source, &kernel, &err)) {
-        complain(s, "a kernel does not come", err.text);
+        note_failure(s, "a kernel does not come", err.text);
         return;
     }
     uint64_t hash = number < COMMON ? s->hashes[number] : made_hash(number);
     if (content_hash(bytes_of(kiln_kernel_data(kernel), kiln_kernel_size(kernel))) != hash)
-        complain(s, "a kernel came", "with wrong bytes");
+        note_failure(s, "a kernel came", "with wrong bytes");
     atomic_fetch_add(&s->fetched, 1);
     kiln_kernel_unref(kernel);
 }
@@ -126,12 +126,12 @@ static void look_up(struct soak *s, struct kiln_client *client)
     atomic_fetch_add(&s->requests, 1);
     int rc = kiln_find_get(client, &problem, &options, &tuned, &err);
     if (rc && rc != KILN_E_NOT_FOUND)
-        complain(s, "a look-up is not answered", err.text);
+        note_failure(s, "a look-up is not answered", err.text);
     kiln_tuned_free(tuned);
 }
 
-/* Its last request is on its way when its process ends. */
-static void die(struct soak *s, unsigned number)
+/* The last request is in flight when the job ends. */
+static void disconnect_midway(struct soak *s, unsigned number)
 {
     struct peer peer = { .fd = -1 };
     BUFFER_AUTO struct buffer body;
@@ -139,11 +139,11 @@ static void die(struct soak *s, unsigned number)
     peer_write_fetch(&body, number, 0);
     if (!peer_open(&peer, s->daemon.socket) ||
         !peer_send_frame(&peer, MESSAGE_fetch_source, 1, buffer_view(&body), false))
-        complain(s, "a process that ends", "cannot ask");
+        note_failure(s, "a job that disconnects", "cannot send its request");
     peer_close(&peer);
 }
 
-static void live(struct soak *s, unsigned life)
+static void run_job(struct soak *s, unsigned job)
 {
     const struct kiln_client_options options = { .size = sizeof(options),
                                                  .socket_path = s->daemon.socket,
@@ -151,54 +151,60 @@ static void live(struct soak *s, unsigned life)
     struct kiln_client *client = NULL;
     struct kiln_error err = { 0 };
     if (kiln_client_open(&options, &client, &err)) {
-        complain(s, "a process cannot start", err.text);
+        note_failure(s, "a job cannot connect", err.text);
         return;
     }
     for (unsigned i = 0; i + 1 < plan.requests; i++) {
         if (i % 10 == 9)
             look_up(s, client);
         else
-            fetch(s, client, (life + i) % COMMON);
+            fetch_kernel(s, client, (job + i) % COMMON);
     }
-    fetch(s, client, NEW_FIRST + life);
-    if (life % WORK_QUEUES == 0)
-        die(s, NEW_FIRST + life);
+    fetch_kernel(s, client, NEW_FIRST + job);
+    if (job % WORK_QUEUES == 0)
+        disconnect_midway(s, NEW_FIRST + job);
     kiln_client_close(client);
-    atomic_fetch_add(&s->done_lives, 1);
+    atomic_fetch_add(&s->done_jobs, 1);
 }
 
 static void *run_work_queue(void *context)
 {
     struct soak *s = context;
-    for (unsigned life; (life = atomic_fetch_add(&s->next_life, 1)) < plan.lives;) {
-        sleep_until(s, life, plan.lives);
-        live(s, life);
+    for (unsigned job; (job = atomic_fetch_add(&s->next_job, 1)) < plan.jobs;) {
+        sleep_until(s, job, plan.jobs);
+        run_job(s, job);
     }
     return NULL;
 }
 
 /* ---- samples ---- */
 
-/* One for each hundredth of the lives. */
+static bool sample_is_due(void *context)
+{
+    const struct soak *s = context;
+    return atomic_load(&s->done_jobs) * SAMPLES >= (s->taken + 1) * plan.jobs ||
+           atomic_load(&s->wrong) > 0;
+}
+
+/* Takes a sample for each hundredth of the jobs. */
 static void take_samples(struct soak *s)
 {
     static struct metrics_page page;
-    const struct timespec pause = { .tv_nsec = 5000000 };
     for (; s->taken < SAMPLES && atomic_load(&s->wrong) == 0; s->taken++) {
-        while (atomic_load(&s->done_lives) * SAMPLES < (s->taken + 1) * plan.lives &&
-               atomic_load(&s->wrong) == 0)
-            nanosleep(&pause, NULL);
-        metrics_page_read(s->watcher, &page); /* as its Prometheus does */
-        s->samples[s->taken] = process_figures_of(s->daemon.pid);
+        sleep_until(s, s->taken + 1, SAMPLES);
+        if (!holds_in_time(sample_is_due, s))
+            note_failure(s, "the jobs are late", "none ended in the last minute");
+        metrics_page_read(s->watcher, &page); /* as a Prometheus server would */
+        s->samples[s->taken] = process_usage_of(s->daemon.pid);
     }
 }
 
-/* How much the line through the judged samples (least squares) rises from the first to the last. */
-static double rise(const struct soak *s, double (*figure)(const struct process_figures *))
+/* How much the least-squares line through the samples that count rises. */
+static double growth_of(const struct soak *s, double (*value_of)(const struct process_usage *))
 {
     double n = SAMPLES - WARM, sum_x = 0, sum_y = 0, sum_xx = 0, sum_xy = 0;
     for (unsigned i = WARM; i < SAMPLES; i++) {
-        double x = i - WARM, y = figure(&s->samples[i]);
+        double x = i - WARM, y = value_of(&s->samples[i]);
         sum_x += x;
         sum_y += y;
         sum_xx += x * x;
@@ -207,20 +213,20 @@ static double rise(const struct soak *s, double (*figure)(const struct process_f
     return (n * sum_xy - sum_x * sum_y) / (n * sum_xx - sum_x * sum_x) * (n - 1);
 }
 
-static double rss_of(const struct process_figures *f) { return (double)f->rss_kb; }
-static double pss_of(const struct process_figures *f) { return (double)f->pss_kb; }
-static double files_of(const struct process_figures *f) { return (double)f->files; }
-static double memory_files_of(const struct process_figures *f) { return (double)f->memory_files; }
+static double rss_of(const struct process_usage *f) { return (double)f->rss_kb; }
+static double pss_of(const struct process_usage *f) { return (double)f->pss_kb; }
+static double files_of(const struct process_usage *f) { return (double)f->files; }
+static double memory_files_of(const struct process_usage *f) { return (double)f->memory_files; }
 
-static void report(const struct soak *s, double took)
+static void print_samples(const struct soak *s, double took)
 {
-    const struct process_figures *first = &s->samples[WARM], *last = &s->samples[SAMPLES - 1];
-    print_message("%llu requests of %u processes in %.0f s: %.0f a second; %llu kernels fetched\n",
-                  atomic_load(&s->requests), atomic_load(&s->done_lives), took,
+    const struct process_usage *first = &s->samples[WARM], *last = &s->samples[SAMPLES - 1];
+    print_message("%llu requests of %u jobs in %.0f s: %.0f a second; %llu kernels fetched\n",
+                  atomic_load(&s->requests), atomic_load(&s->done_jobs), took,
                   (double)atomic_load(&s->requests) / took, atomic_load(&s->fetched));
     print_message("sample    RSS kB    PSS kB  descriptors  in memory  threads\n");
     for (unsigned i = WARM; i < SAMPLES; i += (SAMPLES - WARM) / 5) {
-        const struct process_figures *f = &s->samples[i];
+        const struct process_usage *f = &s->samples[i];
         print_message("%6u  %8ld  %8ld  %11u  %9u  %7u\n", i + 1, f->rss_kb, f->pss_kb, f->files,
                       f->memory_files, f->threads);
     }
@@ -228,17 +234,18 @@ static void report(const struct soak *s, double took)
                   last->files, last->memory_files, last->threads);
     print_message("by the line through samples %u to %u: RSS %+.0f kB, PSS %+.0f kB, descriptors "
                   "%+.1f, of objects in memory %+.1f; from sample to sample: RSS %+ld kB\n",
-                  WARM + 1, SAMPLES, rise(s, rss_of), rise(s, pss_of), rise(s, files_of),
-                  rise(s, memory_files_of), last->rss_kb - first->rss_kb);
+                  WARM + 1, SAMPLES, growth_of(s, rss_of), growth_of(s, pss_of),
+                  growth_of(s, files_of), growth_of(s, memory_files_of),
+                  last->rss_kb - first->rss_kb);
 }
 
 static void expect_flat(const struct soak *s)
 {
-    if (rise(s, rss_of) > GROWTH_MAX_KB || rise(s, pss_of) > GROWTH_MAX_KB)
-        fail_msg("kilnd grew by %.0f kB (RSS), %.0f kB (PSS); %d may be", rise(s, rss_of),
-                 rise(s, pss_of), GROWTH_MAX_KB);
-    if (rise(s, files_of) > FILES_MORE)
-        fail_msg("kilnd has %.1f descriptors more", rise(s, files_of));
+    if (growth_of(s, rss_of) > GROWTH_MAX_KB || growth_of(s, pss_of) > GROWTH_MAX_KB)
+        fail_msg("kilnd grew by %.0f kB (RSS), %.0f kB (PSS), more than %d", growth_of(s, rss_of),
+                 growth_of(s, pss_of), GROWTH_MAX_KB);
+    if (growth_of(s, files_of) > FILES_MORE)
+        fail_msg("kilnd has %.1f descriptors more", growth_of(s, files_of));
 }
 
 static bool adds_up(void *context)
@@ -271,8 +278,8 @@ TEST(soak, a_day_leaves_memory_and_descriptors_flat)
     double took = seconds_since(&s->start);
     if (atomic_load(&s->wrong) > 0)
         fail_msg("%u wrong answers: %s", atomic_load(&s->wrong), s->why);
-    assert_int_equal(atomic_load(&s->done_lives), plan.lives);
-    report(s, took);
+    assert_int_equal(atomic_load(&s->done_jobs), plan.jobs);
+    print_samples(s, took);
     expect_flat(s);
     wait_until("the counters of kilnd to add up", adds_up, s);
 }
@@ -309,7 +316,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static unsigned argument(int argc, char **argv, int index, unsigned otherwise)
+static unsigned number_argument(int argc, char **argv, int index, unsigned otherwise)
 {
     unsigned long value = index < argc ? strtoul(argv[index], NULL, 10) : otherwise;
     return value > 0 && value <= 100000 ? (unsigned)value : otherwise;
@@ -317,8 +324,8 @@ static unsigned argument(int argc, char **argv, int index, unsigned otherwise)
 
 int main(int argc, char **argv)
 {
-    plan.seconds = argument(argc, argv, 1, plan.seconds);
-    plan.lives = argument(argc, argv, 2, plan.lives);
-    plan.requests = argument(argc, argv, 3, plan.requests);
+    plan.seconds = number_argument(argc, argv, 1, plan.seconds);
+    plan.jobs = number_argument(argc, argv, 2, plan.jobs);
+    plan.requests = number_argument(argc, argv, 3, plan.requests);
     return test_run(NULL);
 }

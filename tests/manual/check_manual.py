@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Fail unless manual pages and completions say what the programs themselves say.
+"""Fail unless manual pages and completions agree with the programs.
 
 Usage: tests/manual/check_manual.py BIN MANUAL
 
@@ -46,7 +46,7 @@ class Manual:
         return [line[2:].split("  ")[0].strip() for line in listed.splitlines() if line.strip()]
 
     def page_options(self, page):
-        """Options that have a paragraph of their own."""
+        """Options that have their own paragraph."""
         return {option for tag in TAG.findall(self.pages[page]) for option in
                 re.findall(r"(?<![\w-])--[\w-]+", tag.split(" or ")[0]) if not tag.startswith(".")}
 
@@ -58,7 +58,7 @@ class Manual:
         return {option for option in done.stdout.split() if option.startswith("--")}
 
     def zsh_options(self, program, command):
-        """The options in the specifications of |command|, and in those of all commands."""
+        """The options in the specifications of |command| and of all commands."""
         text = (self.directory / "completions/zsh" / f"_{program}").read_text()
         body = re.search(r"^_\w+_specs\(\) \{\n(.*?)^\}", text, re.S | re.M)[1]
         own = re.search(rf"^    \('{re.escape(command)}'\) specs=\(\n(.*?)^    \) ;;", body, re.S | re.M)
@@ -154,7 +154,7 @@ def _examples(text):
 
 
 def _calls(line):
-    """The words of each call of one of our programs in a line of shell."""
+    """The arguments of each call of one of kiln's programs in a shell line."""
     for part in re.split(r"\$\(|[|;)]|\s>\s", line):
         try:
             words = shlex.split(part)
@@ -165,7 +165,7 @@ def _calls(line):
 
 
 def check_example(manual, commands, words):
-    """A command that there is, and options that it has."""
+    """Complains about unknown commands and options."""
     program, command = words[0], ""
     if program == "kilnctl":
         named = [c for c in commands if c.split() == words[1:1 + len(c.split())]]

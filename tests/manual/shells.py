@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What bash and zsh offer for a line, asked of the shells themselves."""
+"""Completions of a line, as bash and zsh offer them."""
 import atexit
 import functools
 import os
@@ -43,7 +43,7 @@ zle -N zle-line-init probe
 
 
 def split(line):
-    """|line| as bash hands it to a completion function."""
+    """|line| as bash passes it to a completion function."""
     words = [part for word in line.split() for part in re.findall(r"[:=]+|[^:=]+", word)]
     return words + ([""] if line.endswith(" ") else [])
 
@@ -59,7 +59,7 @@ def ask_bash(directory, line, environment, seconds=60):
 
 
 def _zsh_on_terminal(environment, seconds):
-    """Runs an interactive zsh until it leaves; returns what it wrote to its terminal."""
+    """Runs an interactive zsh until it exits; returns its terminal output."""
     parent, child = pty.openpty()
     try:
         process = subprocess.Popen(["zsh", "-d", "-i"], stdin=child, stdout=child, stderr=child,
@@ -85,7 +85,7 @@ def _zsh_on_terminal(environment, seconds):
 
 @functools.cache
 def _zsh_home():
-    """A directory with our .zshrc; zsh keeps there which completions it found."""
+    """A directory with a .zshrc for the tests; zsh caches its list of completions there."""
     home = tempfile.TemporaryDirectory(prefix="kiln-zsh-")
     atexit.register(home.cleanup)
     (pathlib.Path(home.name) / ".zshrc").write_text(ZSHRC)

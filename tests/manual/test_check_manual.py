@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Each thing that check_manual.py looks for, broken in a copy: it must complain.
+"""Breaks everything that check_manual.py checks in a copy; it must complain.
 
 Runs as: test_check_manual.py BIN MANUAL
 """
@@ -77,19 +77,19 @@ class CheckManualTest(unittest.TestCase):
         (self.directory / "man/man3/kiln_version.3").unlink()
         self.assert_says(self.complaints(check_manual.check_library, functions), "kiln_version")
 
-    def test_a_function_that_is_gone_is_found(self):
+    def test_a_page_of_a_removed_function_is_found(self):
         self.assert_says(self.complaints(check_manual.check_library, set()), "no such function")
 
-    def test_a_page_that_says_nothing_in_name_is_found(self):
+    def test_a_page_with_an_empty_name_section_is_found(self):
         self.edit("man/man3/kiln_version.3", "the version of libkiln", "")
         self.assert_says(self.complaints(check_manual.check_library, {"kiln_version"}), "NAME")
 
-    def test_a_description_that_goes_on_from_another_page_is_found(self):
+    def test_a_description_that_refers_to_another_page_is_found(self):
         self.edit("man/man3/kiln_stream_finish.3", "Waits for all work", "The same for all work")
         self.assert_says(self.complaints(check_manual.check_library, {"kiln_stream_finish"}),
                          "kiln_stream_finish.3", "'The same'")
 
-    def test_a_reference_to_a_page_that_is_not_there_is_found(self):
+    def test_a_reference_to_a_missing_page_is_found(self):
         self.edit("man/man7/kiln.7", "\\fBkilnd\\fR(8)", "\\fBkilnd\\fR(1)")
         self.assert_says(self.complaints(check_manual.check_references), "kiln.7", "kilnd(1)")
 

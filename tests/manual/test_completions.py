@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a shell offers, asked of the shell itself, with a kilnd, without one, and with a mute one.
+"""Completions of real shells, with a kilnd, without one, and with one that does not answer.
 
 Runs as: test_completions.py BIN MANUAL bash|zsh; exits 77 without that shell.
 """
@@ -31,7 +31,7 @@ def environment(directory, **more):
 
 
 def write_package(path):
-    """A package of MIOpen's with one kernel that is just bytes."""
+    """A package in MIOpen's format with one made-up kernel."""
     code = b"\x7fELF kernel" * 100
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE kern_db (id INTEGER PRIMARY KEY ASC, kernel_name TEXT NOT NULL,"
@@ -44,7 +44,7 @@ def write_package(path):
 
 
 class Kilnd:
-    """A kilnd of its own directories, ready when it says so to its service manager."""
+    """A kilnd with its own directories; ready when it has notified its service manager."""
 
     def __init__(self, directory):
         self.socket = directory / "kilnd.sock"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The parts that manual pages and completions are made with: scripts/manual/."""
+"""Tests of the generators of manual pages and completions (scripts/manual/)."""
 import os
 import pathlib
 import subprocess

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A program that links an installed libkiln: has one kernel built for the target it is given. */
+/* A program that links an installed libkiln, and fetches one kernel for the given target. */
 #include <kiln/kiln.h>
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/load/process_figures.h"
+#include "tests/load/process_usage.h"
 
 #include "tests/support/test.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The number after |name| in a file of the process. */
+/* The number after |name| in a file of /proc/PID. */
 static long number_in(pid_t pid, const char *file, const char *name)
 {
     char path[64], line[256];
@@ -26,7 +26,7 @@ static long number_in(pid_t pid, const char *file, const char *name)
     return number;
 }
 
-static void count_files(pid_t pid, struct process_figures *figures)
+static void count_files(pid_t pid, struct process_usage *usage)
 {
     char directory[64], link[64 + 256], target[64];
     snprintf(directory, sizeof(directory), "/proc/%d/fd", (int)pid);
@@ -37,8 +37,8 @@ static void count_files(pid_t pid, struct process_figures *figures)
         ssize_t got = readlink(link, target, sizeof(target) - 1);
         target[got > 0 ? got : 0] = '\0';
         bool in_memory = strncmp(target, "/memfd:", 7) == 0;
-        figures->memory_files += in_memory;
-        figures->files += got > 0 && !in_memory;
+        usage->memory_files += in_memory;
+        usage->files += got > 0 && !in_memory;
     }
     closedir(dir);
 }
@@ -57,14 +57,14 @@ static unsigned count_children(pid_t pid)
     return count;
 }
 
-struct process_figures process_figures_of(pid_t pid)
+struct process_usage process_usage_of(pid_t pid)
 {
-    struct process_figures figures = { .rss_kb = number_in(pid, "smaps_rollup", "Rss"),
-                                       .pss_kb = number_in(pid, "smaps_rollup", "Pss_Anon") +
-                                                 number_in(pid, "smaps_rollup", "Pss_Shmem"),
-                                       .own_kb = number_in(pid, "status", "RssAnon"),
-                                       .threads = (unsigned)number_in(pid, "status", "Threads"),
-                                       .children = count_children(pid) };
-    count_files(pid, &figures);
-    return figures;
+    struct process_usage usage = { .rss_kb = number_in(pid, "smaps_rollup", "Rss"),
+                                   .pss_kb = number_in(pid, "smaps_rollup", "Pss_Anon") +
+                                             number_in(pid, "smaps_rollup", "Pss_Shmem"),
+                                   .private_kb = number_in(pid, "status", "RssAnon"),
+                                   .threads = (unsigned)number_in(pid, "status", "Threads"),
+                                   .children = count_children(pid) };
+    count_files(pid, &usage);
+    return usage;
 }

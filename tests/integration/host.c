@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/integration/host.h"
+
+#include <grp.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int host_set_up(void **state)
+{
+    static struct host host;
+    memset(&host, 0, sizeof(host));
+    daemon_process_init(&host.daemon);
+    *state = &host;
+    return 0;
+}
+
+int host_tear_down(void **state)
+{
+    struct host *host = *state;
+    daemon_process_remove(&host->daemon);
+    return 0;
+}
+
+void need_root(void)
+{
+    if (geteuid() == 0)
+        return;
+    print_message("SKIPPED: only root can act as another user\n");
+    skip();
+}
+
+void admit_all_users(struct daemon_process *daemon)
+{
+    assert_int_equal(chmod(daemon->directory, 0755) | chmod(daemon->socket, 0666), 0);
+}
+
+void run_programs_as(struct daemon_process *daemon, uid_t uid)
+{
+    static struct program_result result;
+    admit_all_users(daemon);
+    daemon->user = uid;
+    run_program(daemon, &result, "kilnctl", "--version", NULL);
+    if (result.status == 0)
+        return;
+    print_message("SKIPPED: user %u cannot run programs in '%s'\n", (unsigned)uid, KILN_BIN);
+    skip();
+}
+
+bool become_other_user(void)
+{
+    return setgroups(0, NULL) == 0 && setresgid(OTHER_USER, OTHER_USER, OTHER_USER) == 0 &&
+           setresuid(OTHER_USER, OTHER_USER, OTHER_USER) == 0;
+}

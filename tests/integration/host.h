@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * What integration tests share: a kilnd's directory as fixture, and clients of other users.
+ */
+#include "tests/support/daemon_process.h"
+
+struct host {
+    struct daemon_process daemon;
+    struct program_result result;
+};
+
+/* Makes the directory; a test starts kilnd itself. */
+int host_set_up(void **state);
+int host_tear_down(void **state);
+
+#define OTHER_USER 45001 /* any user but the overflow uid, which has no private data */
+
+/* Skips the test unless root runs it: only root can act as another user. */
+void need_root(void);
+/* Lets all users connect to a running kilnd. */
+void admit_all_users(struct daemon_process *daemon);
+/* The same, and runs programs as user |uid| from now on.  Skips the test if that user cannot run
+ * them, as in a checkout in a private home directory. */
+void run_programs_as(struct daemon_process *daemon, uid_t uid);
+/* Makes this process one of OTHER_USER. */
+bool become_other_user(void);

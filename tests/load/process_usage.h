@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* The resources that a process uses, from /proc. */
+#include <sys/types.h>
+
+struct process_usage {
+    long rss_kb;
+    /* The proportional share (PSS) without mapped files. Their share grows by megabytes when
+     * another process that has mapped libc or kilnd ends. */
+    long pss_kb;
+    long private_kb;       /* part of RSS, without files and memfds */
+    unsigned files;        /* descriptors, except memfds */
+    unsigned memory_files; /* memfds, which hold objects */
+    unsigned threads, children;
+};
+
+/* Fails the test if the process has ended. */
+struct process_usage process_usage_of(pid_t pid);
