@@ -192,11 +192,17 @@ static enum kiln_code apply_pad_mode(const struct given *g, struct problem *p, s
     return KILN_OK;
 }
 
-static uint32_t transposed_size(uint32_t in, uint32_t filter, uint32_t pad, uint32_t stride,
-                                uint32_t dilation, long long output_pad)
+/* One axis of the convolution that is transposed. */
+struct transposed_axis {
+    uint32_t in, filter, pad, stride, dilation;
+    long long output_pad;
+};
+
+/* The size of the transposed convolution's output; 0: it is not positive, or too large. */
+static uint32_t transposed_size(struct transposed_axis a)
 {
-    long long size = (long long)(in - 1) * stride + (long long)dilation * (filter - 1) + 1 -
-                     2LL * pad + output_pad;
+    long long size = (long long)(a.in - 1) * a.stride + (long long)a.dilation * (a.filter - 1) + 1 -
+                     2LL * a.pad + a.output_pad;
     return size > 0 && size <= UINT32_MAX ? (uint32_t)size : 0;
 }
 
@@ -208,12 +214,12 @@ static void multiplexer(const struct given *g, struct problem *p)
     t.k = p->c;
     t.x_layout = p->y_layout;
     t.y_layout = p->x_layout;
-    t.in.d =
-        transposed_size(p->in.d, p->filter.d, p->pad.d, p->stride.d, p->dilation.d, g->trans_d);
-    t.in.h =
-        transposed_size(p->in.h, p->filter.h, p->pad.h, p->stride.h, p->dilation.h, g->trans_h);
-    t.in.w =
-        transposed_size(p->in.w, p->filter.w, p->pad.w, p->stride.w, p->dilation.w, g->trans_w);
+    t.in.d = transposed_size((struct transposed_axis){ p->in.d, p->filter.d, p->pad.d, p->stride.d,
+                                                       p->dilation.d, g->trans_d });
+    t.in.h = transposed_size((struct transposed_axis){ p->in.h, p->filter.h, p->pad.h, p->stride.h,
+                                                       p->dilation.h, g->trans_h });
+    t.in.w = transposed_size((struct transposed_axis){ p->in.w, p->filter.w, p->pad.w, p->stride.w,
+                                                       p->dilation.w, g->trans_w });
     *p = t;
 }
 

@@ -36,16 +36,21 @@ struct box {
     bool is_met; /* false: no tap reaches these pixels */
 };
 
+/* One axis of a convolution. */
+struct axis {
+    uint32_t in, out, filter, pad, stride, dilation;
+    uint32_t residue; /* of the pixels of x modulo the stride; backward data only */
+};
+
 /* A tap reads pixel p * stride - pad + tap * dilation of x for pixel p of y. */
-static struct box forward_box(uint32_t in, uint32_t out, uint32_t filter, uint32_t pad,
-                              uint32_t stride, uint32_t dilation)
+static struct box forward_box(const struct axis *a)
 {
-    int lower = -(int)pad;
-    int last = lower + (int)((out - 1) * stride);
+    int lower = -(int)a->pad;
+    int last = lower + (int)((a->out - 1) * a->stride);
     return (struct box){ .lower = lower,
-                         .upper = last - ((int)in - 1),
-                         .reach = (int)((filter - 1) * dilation),
-                         .step = stride,
+                         .upper = last - ((int)a->in - 1),
+                         .reach = (int)((a->filter - 1) * a->dilation),
+                         .step = a->stride,
                          .is_met = true };
 }
 
@@ -59,40 +64,50 @@ static struct box forward_box(uint32_t in, uint32_t out, uint32_t filter, uint32
  * run backwards over y, so the last one is at the lower corner.  data_axis in kernels/conv_view.h
  * computes the same.
  */
-static struct box data_box(uint32_t in, uint32_t out, uint32_t filter, uint32_t pad,
-                           uint32_t stride, uint32_t dilation, uint32_t residue)
+static struct box data_box(const struct axis *a)
 {
-    uint32_t tap_step = geometry_tap_step(stride, dilation);
-    uint32_t first = (residue + stride - pad % stride) % stride, tap = 0;
-    while (tap < tap_step && tap * dilation % stride != residue)
+    uint32_t tap_step = geometry_tap_step(a->stride, a->dilation);
+    uint32_t first = (a->residue + a->stride - a->pad % a->stride) % a->stride, tap = 0;
+    while (tap < tap_step && tap * a->dilation % a->stride != a->residue)
         tap++;
-    if (tap >= tap_step || tap >= filter || first >= in)
+    if (tap >= tap_step || tap >= a->filter || first >= a->in)
         return (struct box){ .step = 1 };
-    int pixels = (int)((in - first + stride - 1) / stride);
-    int taps = (int)((filter - tap + tap_step - 1) / tap_step);
-    int hop = (int)(tap_step * dilation / stride);
-    int origin = ((int)(first + pad) - (int)(tap * dilation)) / (int)stride;
+    int pixels = (int)((a->in - first + a->stride - 1) / a->stride);
+    int taps = (int)((a->filter - tap + tap_step - 1) / tap_step);
+    int hop = (int)(tap_step * a->dilation / a->stride);
+    int origin = ((int)(first + a->pad) - (int)(tap * a->dilation)) / (int)a->stride;
     int lower = origin - (taps - 1) * hop;
     return (struct box){ .lower = lower,
-                         .upper = lower + pixels - (int)out,
+                         .upper = lower + pixels - (int)a->out,
                          .reach = (taps - 1) * hop,
                          .step = 1,
                          .is_met = true };
 }
 
-static struct box box_of(const struct packing *packing, uint32_t residue, int axis)
+static struct box width_box(const struct packing *packing, uint32_t residue)
 {
     const struct problem *q = &packing->problem;
-    const uint32_t in[] = { q->in.w, q->in.h }, out[] = { packing->out.w, packing->out.h },
-                   filter[] = { q->filter.w, q->filter.h }, pad[] = { q->pad.w, q->pad.h },
-                   stride[] = { q->stride.w, q->stride.h },
-                   dilation[] = { q->dilation.w, q->dilation.h },
-                   residues[] = { residue % q->stride.w, residue / q->stride.w };
-    return q->direction == DIRECTION_BACKWARD_DATA
-               ? data_box(in[axis], out[axis], filter[axis], pad[axis], stride[axis],
-                          dilation[axis], residues[axis])
-               : forward_box(in[axis], out[axis], filter[axis], pad[axis], stride[axis],
-                             dilation[axis]);
+    const struct axis a = { .in = q->in.w,
+                            .out = packing->out.w,
+                            .filter = q->filter.w,
+                            .pad = q->pad.w,
+                            .stride = q->stride.w,
+                            .dilation = q->dilation.w,
+                            .residue = residue % q->stride.w };
+    return q->direction == DIRECTION_BACKWARD_DATA ? data_box(&a) : forward_box(&a);
+}
+
+static struct box height_box(const struct packing *packing, uint32_t residue)
+{
+    const struct problem *q = &packing->problem;
+    const struct axis a = { .in = q->in.h,
+                            .out = packing->out.h,
+                            .filter = q->filter.h,
+                            .pad = q->pad.h,
+                            .stride = q->stride.h,
+                            .dilation = q->dilation.h,
+                            .residue = residue / q->stride.w };
+    return q->direction == DIRECTION_BACKWARD_DATA ? data_box(&a) : forward_box(&a);
 }
 
 static uint32_t residues_of(const struct packing *packing)
@@ -121,7 +136,7 @@ static bool boxes_fit(const struct packing *packing)
     if (bulk_is_flat(packing))
         return true;
     for (uint32_t residue = 0; residue < residues_of(packing); residue++) {
-        struct box w = box_of(packing, residue, 0), h = box_of(packing, residue, 1);
+        struct box w = width_box(packing, residue), h = height_box(packing, residue);
         if (w.is_met && h.is_met && (!box_fits(&w) || !box_fits(&h)))
             return false;
     }
@@ -211,7 +226,7 @@ static void add_pixels(const struct packing_plan *plan, struct solution_kernel *
     map.box[0] = 0;
     map.channels = PANEL;
     map.pixels = pixels;
-    const struct box boxes[] = { box_of(packing, residue, 0), box_of(packing, residue, 1) };
+    const struct box boxes[] = { width_box(packing, residue), height_box(packing, residue) };
     bool is_met = boxes[0].is_met && boxes[1].is_met; /* if not met, the kernel never reads this
                                                        * map */
     for (int axis = 0; axis < 2; axis++) {

@@ -406,10 +406,18 @@ static void add_filter(const struct problem *p, const struct shape *s, uint64_t 
     };
 }
 
-/* Adds the kernel that transforms pixels of x or y to points, or points to pixels. */
-static void add_transform(const struct problem *p, const struct shape *s, enum step step,
-                          bool is_of_x, const struct workspace *w, struct solution *solution)
+/* A transform of pixels of x or y to points, or of points to pixels. */
+struct transform {
+    enum step step;
+    bool is_of_x; /* else of y */
+};
+
+static void add_transform(const struct problem *p, const struct shape *s,
+                          const struct transform *transform, const struct workspace *w,
+                          struct solution *solution)
 {
+    enum step step = transform->step;
+    bool is_of_x = transform->is_of_x;
     struct solution_argument pixels = { is_of_x ? ARGUMENT_X : ARGUMENT_Y, 0 }, points;
     bool is_product_x = is_for_weights(p) ? is_of_x : step == STEP_TO;
     points = (struct solution_argument){ ARGUMENT_WORKSPACE, is_product_x ? w->x : w->y };
@@ -467,16 +475,16 @@ static enum kiln_code solve(const struct problem *p, const struct target *target
     struct workspace w = workspace_of(&product, products.workspace_size);
     *ret_solution = (struct solution){ .workspace_size = w.size };
     if (is_for_weights(p)) {
-        add_transform(p, &s, STEP_FROM, true, &w, ret_solution);
-        add_transform(p, &s, STEP_GRADIENT, false, &w, ret_solution);
+        add_transform(p, &s, &(struct transform){ STEP_FROM, true }, &w, ret_solution);
+        add_transform(p, &s, &(struct transform){ STEP_GRADIENT, false }, &w, ret_solution);
         add_product(&products, &w, ret_solution);
         add_filter(p, &s, w.w, ret_solution);
     } else {
         bool reads_x = p->direction == DIRECTION_FORWARD;
         add_filter(p, &s, w.w, ret_solution);
-        add_transform(p, &s, STEP_FROM, reads_x, &w, ret_solution);
+        add_transform(p, &s, &(struct transform){ STEP_FROM, reads_x }, &w, ret_solution);
         add_product(&products, &w, ret_solution);
-        add_transform(p, &s, STEP_TO, !reads_x, &w, ret_solution);
+        add_transform(p, &s, &(struct transform){ STEP_TO, !reads_x }, &w, ret_solution);
     }
     return KILN_OK;
 }

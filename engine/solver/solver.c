@@ -58,27 +58,35 @@ enum kiln_code solver_none(const struct problem *problem, const struct target *t
     return fail_unsupported(problem, target, "no solver can", err);
 }
 
-static enum kiln_code take_config(const struct solver *solver, const struct problem *problem,
-                                  const struct target *target, struct bytes text,
-                                  struct perf_config *ret_config, struct kiln_err *err)
+/* A solver, and the text of its perf config; empty: chosen by heuristic. */
+struct named_config {
+    const struct solver *solver;
+    struct bytes text;
+};
+
+static enum kiln_code read_config(struct named_config named, const struct problem *problem,
+                                  const struct target *target, struct perf_config *ret_config,
+                                  struct kiln_err *err)
 {
-    struct perf_space space = solver_space(solver, problem, target);
-    enum kiln_code rc = perf_config_read(text, &space, ret_config, err);
-    if (!rc && !solver->config_is_valid(problem, target, ret_config))
+    struct perf_space space = solver_space(named.solver, problem, target);
+    enum kiln_code rc = perf_config_read(named.text, &space, ret_config, err);
+    if (!rc && !named.solver->config_is_valid(problem, target, ret_config))
         rc = kiln_fail(err, KILN_INVALID, "this perf config does not fit the problem");
-    return rc ? kiln_while(err, "perf config '%.*s' of %s", (int)(text.size < 96 ? text.size : 96),
-                           (const char *)text.data, solver->name)
+    return rc ? kiln_while(err, "perf config '%.*s' of %s",
+                           (int)(named.text.size < 96 ? named.text.size : 96),
+                           (const char *)named.text.data, named.solver->name)
               : KILN_OK;
 }
 
-static enum kiln_code solve(const struct solver *solver, const struct problem *problem,
-                            const struct target *target, struct bytes config_text,
-                            struct solution *ret_solution, struct kiln_err *err)
+static enum kiln_code solve_with(struct named_config named, const struct problem *problem,
+                                 const struct target *target, struct solution *ret_solution,
+                                 struct kiln_err *err)
 {
+    const struct solver *solver = named.solver;
     struct perf_config config = { 0 };
     enum kiln_code rc = KILN_OK;
-    if (config_text.size > 0)
-        rc = take_config(solver, problem, target, config_text, &config, err);
+    if (named.text.size > 0)
+        rc = read_config(named, problem, target, &config, err);
     else if (solver->space)
         solver->choose_config(problem, target, &config);
     if (!rc)
@@ -107,18 +115,16 @@ enum kiln_code solver_take(const struct problem *problem, const struct target *t
 }
 
 enum kiln_code solver_solve(const struct problem *problem, const struct target *target,
-                            const struct solver_wish *wish, struct solution *ret_solution,
+                            const struct solver_choice *choice, struct solution *ret_solution,
                             struct kiln_err *err)
 {
+    struct named_config named = { .text = choice->config };
     enum kiln_code rc = problem_check(problem, err);
-    if (rc)
-        return rc;
-    if (wish->solver.size == 0) {
-        const struct solver *chosen = solver_choose(problem, target);
-        return chosen ? solve(chosen, problem, target, wish->config, ret_solution, err)
-                      : solver_none(problem, target, err);
+    if (!rc && choice->solver.size > 0)
+        rc = solver_take(problem, target, choice->solver, &named.solver, err);
+    else if (!rc) {
+        named.solver = solver_choose(problem, target);
+        rc = named.solver ? KILN_OK : solver_none(problem, target, err);
     }
-    const struct solver *named = NULL;
-    rc = solver_take(problem, target, wish->solver, &named, err);
-    return rc ? rc : solve(named, problem, target, wish->config, ret_solution, err);
+    return rc ? rc : solve_with(named, problem, target, ret_solution, err);
 }

@@ -100,7 +100,8 @@ enum kiln_code solver_none(const struct problem *problem, const struct target *t
 struct perf_space solver_space(const struct solver *solver, const struct problem *problem,
                                const struct target *target);
 
-struct solver_wish {
+/* What a caller or a record chose; the rest is left to the heuristics. */
+struct solver_choice {
     struct bytes solver; /* empty: as solver_choose */
     struct bytes config; /* in the format of perf_config_write; empty: chosen by heuristic */
 };
@@ -109,5 +110,5 @@ struct solver_wish {
  * message lists the names.  KILN_INVALID for a config that is not in the solver's space. */
 KILN_MUST_CHECK enum kiln_code solver_solve(const struct problem *problem,
                                             const struct target *target,
-                                            const struct solver_wish *wish,
+                                            const struct solver_choice *choice,
                                             struct solution *ret_solution, struct kiln_err *err);

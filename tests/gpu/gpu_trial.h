@@ -68,7 +68,7 @@ struct trials {
 
 #define CONFIGS_ALL UINT32_MAX
 
-struct trials_wish {
+struct trials_selection {
     const char *solver;  /* NULL: all that apply */
     const char *without; /* NULL: no exception */
     const char *config;  /* a text for all; NULL: as the next says */
@@ -76,9 +76,10 @@ struct trials_wish {
     uint64_t seed;
 };
 
-/* A problem with all trials that |wish| asks for. */
+/* A problem with all trials of |selection|. */
 KILN_MUST_CHECK enum kiln_code trials_add(struct trials *trials, const struct problem *problem,
-                                          const struct trials_wish *wish, struct kiln_err *err);
+                                          const struct trials_selection *selection,
+                                          struct kiln_err *err);
 /* A problem without any; then trials of the last problem added ("": the solver's own choice). */
 KILN_MUST_CHECK enum kiln_code trials_add_problem(struct trials *trials,
                                                   const struct problem *problem, double best_us,

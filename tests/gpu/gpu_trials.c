@@ -32,7 +32,7 @@ struct options {
     struct problem_change change;
     const char *target;
     bool compile_only;
-    struct trials_wish wish;
+    struct trials_selection selection;
     struct watch_options watch;
     bool search;
     struct search_options searching; /* but for what |watch| says */
@@ -43,14 +43,14 @@ struct options {
 
 struct adding {
     struct trials *trials;
-    const struct trials_wish *wish;
+    const struct trials_selection *selection;
 };
 
 static enum kiln_code add_problem(void *context, const struct problem *problem,
                                   struct kiln_err *err)
 {
     struct adding *adding = context;
-    return trials_add(adding->trials, problem, adding->wish, err);
+    return trials_add(adding->trials, problem, adding->selection, err);
 }
 
 /* Lines about one problem that follow each other share its reference. */
@@ -59,23 +59,23 @@ static enum kiln_code add_chosen_problem(void *context, const struct problem *pr
 {
     struct adding *adding = context;
     struct trials *t = adding->trials;
-    const struct solver *solver = solver_find(bytes_of_text(adding->wish->solver));
+    const struct solver *solver = solver_find(bytes_of_text(adding->selection->solver));
     bool is_same = t->problem_count > 0 &&
                    memcmp(&t->problems[t->problem_count - 1], problem, sizeof(*problem)) == 0;
     return is_same && solver && solver->applies(problem, &t->target)
-               ? trials_add_config(t, solver, adding->wish->config, err)
-               : trials_add(t, problem, adding->wish, err);
+               ? trials_add_config(t, solver, adding->selection->config, err)
+               : trials_add(t, problem, adding->selection, err);
 }
 
 static enum kiln_code add_chosen(struct trials *trials, const struct options *o, char *text,
                                  struct kiln_err *err)
 {
     char *rest = NULL, *solver = strtok_r(text, "\t", &rest), *config = strtok_r(NULL, "\t", &rest);
-    struct trials_wish wish = { .solver = solver };
-    struct adding adding = { trials, &wish };
+    struct trials_selection selection = { .solver = solver };
+    struct adding adding = { trials, &selection };
     if (!solver || !config)
         return kiln_fail(err, KILN_INVALID, "a line has no solver, config and command");
-    wish.config = strcmp(config, "-") == 0 ? "" : config;
+    selection.config = strcmp(config, "-") == 0 ? "" : config;
     return problems_take(rest, &o->change, add_chosen_problem, &adding, err);
 }
 
@@ -102,10 +102,10 @@ static enum kiln_code add_random_problems(struct trials *trials, const struct op
     enum kiln_code rc = KILN_OK;
     for (size_t s = 0; solvers[s] && !rc; s++) {
         uint64_t state = o->watch.run.seed;
-        struct trials_wish wish = o->wish;
-        if (wish.solver && strcmp(wish.solver, solvers[s]->name) != 0)
+        struct trials_selection selection = o->selection;
+        if (selection.solver && strcmp(selection.solver, solvers[s]->name) != 0)
             continue;
-        wish.solver = solvers[s]->name;
+        selection.solver = solvers[s]->name;
         unsigned added = 0;
         for (unsigned tries = 0; added < o->random && tries < 1000u * o->random && !rc; tries++) {
             unsigned direction =
@@ -115,7 +115,7 @@ static enum kiln_code add_random_problems(struct trials *trials, const struct op
             struct kiln_err ignored = KILN_ERR_INIT;
             if (problem_check(&p, &ignored) || !solvers[s]->applies(&p, &trials->target))
                 continue;
-            rc = trials_add(trials, &p, &wish, err);
+            rc = trials_add(trials, &p, &selection, err);
             added++;
         }
     }
@@ -159,13 +159,13 @@ static int which(const char *text, const char *const *names, int count)
 static void take_configs(struct options *o, const char *text)
 {
     if (strcmp(text, "default") == 0)
-        o->wish.random = 0;
+        o->selection.random = 0;
     else if (strcmp(text, "all") == 0)
-        o->wish.random = CONFIGS_ALL;
+        o->selection.random = CONFIGS_ALL;
     else if (strncmp(text, "random:", 7) == 0)
-        o->wish.random = (uint32_t)strtoul(text + 7, NULL, 10);
+        o->selection.random = (uint32_t)strtoul(text + 7, NULL, 10);
     else
-        o->wish.config = text;
+        o->selection.config = text;
 }
 
 static void take_option(struct options *o, int letter, char *value)
@@ -184,10 +184,10 @@ static void take_option(struct options *o, int letter, char *value)
     case 't': o->change.type = which(value, types, 3); break;
     case 'l': o->change.layout = which(value, layouts, 2); break;
     case 'd': o->change.direction = which(value, directions, 3); break;
-    case 's': o->wish.solver = value; break;
-    case 'w': o->wish.without = value; break;
+    case 's': o->selection.solver = value; break;
+    case 'w': o->selection.without = value; break;
     case 'c': take_configs(o, value); break;
-    case 'S': o->watch.run.seed = o->wish.seed = strtoull(value, NULL, 10); break;
+    case 'S': o->watch.run.seed = o->selection.seed = strtoull(value, NULL, 10); break;
     case 'T': o->target = value; break;
     case 'V': o->watch.run.verify = false; break;
     case 'M': o->watch.run.time = false; break;
@@ -243,7 +243,7 @@ static enum kiln_code make_list(struct trials *trials, const struct options *o,
     char target[16];
     enum kiln_code rc = KILN_OK;
     struct solution_program judge = judge_program();
-    struct adding adding = { trials, &o->wish };
+    struct adding adding = { trials, &o->selection };
     snprintf(target, sizeof(target), "%s", o->target ? o->target : "");
     if (!o->target)
         rc = watch_target(target, err);
@@ -273,7 +273,7 @@ static int run(struct trials *trials, struct options *o)
     }
     o->watch.run.hopeless = o->search ? HOPELESS_IN_SEARCH : HOPELESS;
     o->searching.watch = o->watch;
-    o->searching.seed = o->wish.seed;
+    o->searching.seed = o->selection.seed;
     if (o->compile_only)
         status = watch_compilers(trials, &o->watch);
     else if (o->search)
@@ -294,7 +294,7 @@ int main(int argc, char **argv)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     struct options o = { .change = PROBLEM_UNCHANGED,
-                         .wish = { .seed = 1 },
+                         .selection = { .seed = 1 },
                          .searching = { .rounds = ROUNDS },
                          .watch = { .compilers = cores > 1 ? (unsigned)cores : 1,
                                     .run = { .verify = true,

@@ -26,7 +26,7 @@ enum kiln_code trials_add_config(struct trials *t, const struct solver *solver, 
                                  struct kiln_err *err)
 {
     const struct problem *problem = &t->problems[t->problem_count - 1];
-    struct solver_wish wish = { bytes_of_text(solver->name), bytes_of_text(config) };
+    struct solver_choice choice = { bytes_of_text(solver->name), bytes_of_text(config) };
     KILN_AUTO(mem) struct solution *solution = malloc(sizeof(*solution));
     if (t->count == t->room) {
         size_t room = t->room * 2 + 256;
@@ -38,7 +38,7 @@ enum kiln_code trials_add_config(struct trials *t, const struct solver *solver, 
     }
     if (!solution)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a solution");
-    enum kiln_code rc = solver_solve(problem, &t->target, &wish, solution, err);
+    enum kiln_code rc = solver_solve(problem, &t->target, &choice, solution, err);
     if (rc)
         return rc;
     struct gpu_trial *trial = &t->trials[t->count];
@@ -89,13 +89,13 @@ static bool is_new(const struct trials *t, size_t since, const char *config)
 
 static enum kiln_code add_random(struct trials *t, const struct problem *problem,
                                  const struct solver *solver, const struct perf_space *space,
-                                 const struct trials_wish *wish, struct kiln_err *err)
+                                 const struct trials_selection *selection, struct kiln_err *err)
 {
     size_t since = t->count - 1, draws = 0;
-    uint64_t state = wish->seed + t->problem_count * 977;
+    uint64_t state = selection->seed + t->problem_count * 977;
     uint32_t size = perf_space_size(space);
     enum kiln_code rc = KILN_OK;
-    while (t->count - since <= wish->random && draws++ < DRAWS_MAX && size > 0 && !rc) {
+    while (t->count - since <= selection->random && draws++ < DRAWS_MAX && size > 0 && !rc) {
         struct perf_config config;
         char text[PERF_CONFIG_TEXT_MAX];
         perf_space_at(space, (uint32_t)(next(&state) % size), &config);
@@ -107,22 +107,23 @@ static enum kiln_code add_random(struct trials *t, const struct problem *problem
 }
 
 static enum kiln_code add_solver(struct trials *t, const struct problem *problem,
-                                 const struct solver *solver, const struct trials_wish *wish,
-                                 struct kiln_err *err)
+                                 const struct solver *solver,
+                                 const struct trials_selection *selection, struct kiln_err *err)
 {
     struct perf_space space = solver_space(solver, problem, &t->target);
-    if (!wish->config && wish->random == CONFIGS_ALL && space.count > 0)
+    if (!selection->config && selection->random == CONFIGS_ALL && space.count > 0)
         return add_every(t, problem, solver, &space, err);
-    enum kiln_code rc = trials_add_config(t, solver, wish->config ? wish->config : "", err);
-    if (!rc && !wish->config && wish->random > 0 && wish->random != CONFIGS_ALL)
-        rc = add_random(t, problem, solver, &space, wish, err);
+    enum kiln_code rc =
+        trials_add_config(t, solver, selection->config ? selection->config : "", err);
+    if (!rc && !selection->config && selection->random > 0 && selection->random != CONFIGS_ALL)
+        rc = add_random(t, problem, solver, &space, selection, err);
     return rc;
 }
 
-static bool is_wanted(const struct trials_wish *wish, const struct solver *solver)
+static bool is_wanted(const struct trials_selection *selection, const struct solver *solver)
 {
-    return (!wish->solver || strcmp(wish->solver, solver->name) == 0) &&
-           (!wish->without || strcmp(wish->without, solver->name) != 0);
+    return (!selection->solver || strcmp(selection->solver, solver->name) == 0) &&
+           (!selection->without || strcmp(selection->without, solver->name) != 0);
 }
 
 enum kiln_code trials_add_problem(struct trials *t, const struct problem *problem, double best_us,
@@ -143,12 +144,12 @@ enum kiln_code trials_add_problem(struct trials *t, const struct problem *proble
 }
 
 enum kiln_code trials_add(struct trials *t, const struct problem *problem,
-                          const struct trials_wish *wish, struct kiln_err *err)
+                          const struct trials_selection *selection, struct kiln_err *err)
 {
     enum kiln_code rc = trials_add_problem(t, problem, 0, err);
     for (size_t i = 0; solvers[i] && !rc; i++)
-        if (is_wanted(wish, solvers[i]) && solvers[i]->applies(problem, &t->target))
-            rc = add_solver(t, problem, solvers[i], wish, err);
+        if (is_wanted(selection, solvers[i]) && solvers[i]->applies(problem, &t->target))
+            rc = add_solver(t, problem, solvers[i], selection, err);
     return rc;
 }
 

@@ -162,7 +162,8 @@ static enum kiln_code run_trial(struct runner *r, size_t index, struct solution 
     const struct gpu_trial *trial = &r->trials->trials[index];
     struct trial_result *result = trial_result(r->trials, index);
     struct bytes objects[LIMIT_PLAN_KERNELS];
-    struct solver_wish wish = { bytes_of_text(trial->solver->name), bytes_of_text(trial->config) };
+    struct solver_choice choice = { bytes_of_text(trial->solver->name),
+                                    bytes_of_text(trial->config) };
     struct loaded loaded;
     enum trial_state state = TRIAL_RIGHT;
     r->config = trial->config;
@@ -171,8 +172,8 @@ static enum kiln_code run_trial(struct runner *r, size_t index, struct solution 
     enum kiln_code rc = need_bench(r, trial->problem, err);
     atomic_store(&result->state, TRIAL_RUNS);
     if (!rc)
-        rc = solver_solve(&r->trials->problems[trial->problem], &r->trials->target, &wish, solution,
-                          err);
+        rc = solver_solve(&r->trials->problems[trial->problem], &r->trials->target, &choice,
+                          solution, err);
     if (!rc)
         rc = loaded_open(&r->cuda, solution, objects, &r->bench, &loaded, err);
     if (!rc) {

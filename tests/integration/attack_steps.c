@@ -113,7 +113,7 @@ enum kiln_code attack_ask_file(int fd, enum message_type type, const char *json,
 {
     int file = open(path, O_RDONLY | O_CLOEXEC);
     assert_true(file >= 0);
-    raw_send_files(fd, type, 7, bytes_of_text(json), 1, &file, 1);
+    raw_send_files(fd, &(struct raw_message){ type, 7, bytes_of_text(json), 1 }, &file, 1);
     close(file);
     return receive_answer(fd, NULL);
 }

@@ -84,7 +84,8 @@ static enum kiln_code send_hostile(struct attack_setting *a, const struct file_r
 {
     static struct raw_frame frame;
     int fd = request->by_admin ? a->admin : a->attacker;
-    raw_send_files(fd, request->type, 5, bytes_of_text(request->json), 1, &file, 1);
+    raw_send_files(fd, &(struct raw_message){ request->type, 5, bytes_of_text(request->json), 1 },
+                   &file, 1);
     raw_receive_last(fd, &frame);
     raw_close_descriptors(&frame);
     return raw_refusal(&frame, text);
@@ -222,7 +223,8 @@ TEST(attack, a_request_that_takes_no_file_refuses_one)
         int files[2] = { hostile_descriptors[1].open(), hostile_descriptors[6].open() };
         if (takes_files(types[i]))
             continue;
-        raw_send_files(a->admin, types[i], 6, (struct bytes){ 0 }, 2, files, 2);
+        raw_send_files(a->admin, &(struct raw_message){ types[i], 6, (struct bytes){ 0 }, 2 },
+                       files, 2);
         raw_expect_error(a->admin, KILN_INVALID, "descriptors");
         close(files[0]);
         close(files[1]);
@@ -250,8 +252,10 @@ TEST(attack, a_wrong_number_of_descriptors_is_refused_and_closed)
         char text[512];
         static struct raw_frame frame;
         int fd = raw_greeted_as(&a->daemon, ATTACKER);
-        raw_send_files(fd, MESSAGE_tuning_merge, 6, (struct bytes){ 0 }, cases[i].announced, files,
-                       cases[i].sent);
+        raw_send_files(fd,
+                       &(struct raw_message){ MESSAGE_tuning_merge, 6, (struct bytes){ 0 },
+                                              cases[i].announced },
+                       files, cases[i].sent);
         assert_true(raw_receive(fd, &frame));
         assert_int_equal(raw_refusal(&frame, text), KILN_INVALID);
         if (cases[i].lives)

@@ -38,11 +38,16 @@ static struct problem flat(enum direction direction, enum data_type type)
                              .dilation = { 1, 1, 1 } };
 }
 
-static bool is_right_by(struct fixture *f, const char *solver, const struct problem *problem,
-                        enum trial_data data, enum opencl_effort effort, uint64_t seed)
+static struct trial_options options_of(const char *solver, enum trial_data data, uint64_t seed)
 {
-    struct solver_wish wish = { .solver = bytes_of_text(solver) };
-    bool right = trial_init(&f->trial, problem, &f->target, &wish, data, seed) &&
+    return (
+        struct trial_options){ .choice.solver = bytes_of_text(solver), .data = data, .seed = seed };
+}
+
+static bool is_right_by(struct fixture *f, const struct problem *problem,
+                        const struct trial_options *options, enum opencl_effort effort)
+{
+    bool right = trial_init(&f->trial, problem, &f->target, options) &&
                  trial_build_and_run(&f->trial, f->device, effort) && trial_is_right(&f->trial);
     trial_done(&f->trial);
     return right;
@@ -53,9 +58,11 @@ static bool is_right(struct fixture *f, const struct problem *problem, enum tria
                      uint64_t seed)
 {
     unsigned wrong = 0;
-    for (size_t i = 0; solvers[i]; i++)
+    for (size_t i = 0; solvers[i]; i++) {
+        const struct trial_options options = options_of(solvers[i]->name, data, seed);
         if (solvers[i]->applies(problem, &f->target))
-            wrong += !is_right_by(f, solvers[i]->name, problem, data, OPENCL_QUICK, seed);
+            wrong += !is_right_by(f, problem, &options, OPENCL_QUICK);
+    }
     return wrong == 0;
 }
 
@@ -65,8 +72,9 @@ static void expect_random_problems_right(struct fixture *f, enum direction direc
     unsigned wrong = 0;
     for (unsigned i = 0; i < RANDOM_PROBLEMS; i++) {
         struct problem problem = random_problem(&state, direction);
-        wrong += !is_right_by(f, NAIVE, &problem, i % 4 == 3 ? DATA_GENERAL : DATA_EXACT,
-                              OPENCL_OPTIMISED, state);
+        const struct trial_options options =
+            options_of(NAIVE, i % 4 == 3 ? DATA_GENERAL : DATA_EXACT, state);
+        wrong += !is_right_by(f, &problem, &options, OPENCL_OPTIMISED);
     }
     assert_int_equal(wrong, 0);
 }
@@ -139,18 +147,19 @@ TEST(trial, a_long_sum_stays_within_its_rounding_bound)
 TEST(trial, one_program_of_the_naive_solver_serves_every_batch_size)
 {
     struct fixture *f = *state;
-    struct solver_wish wish = { .solver = bytes_of_text(NAIVE) };
+    struct trial_options options = options_of(NAIVE, DATA_EXACT, 4);
     struct problem problem = flat(DIRECTION_FORWARD, TYPE_FLOAT32);
     problem.c = problem.k = 8;
     problem.in = (struct extent){ 1, 7, 5 };
-    assert_true(trial_init(&f->trial, &problem, &f->target, &wish, DATA_EXACT, 4));
+    assert_true(trial_init(&f->trial, &problem, &f->target, &options));
     struct opencl_kernels *kernels = opencl_build(f->device, &f->trial.solution, OPENCL_OPTIMISED);
     trial_done(&f->trial);
     assert_non_null(kernels);
 
     for (uint32_t n = 1; n < 200; n += 33) {
         problem.n = n;
-        assert_true(trial_init(&f->trial, &problem, &f->target, &wish, DATA_EXACT, n));
+        options.seed = n;
+        assert_true(trial_init(&f->trial, &problem, &f->target, &options));
         assert_true(trial_run(&f->trial, f->device, kernels));
         assert_true(trial_is_right(&f->trial));
         trial_done(&f->trial);
@@ -181,8 +190,8 @@ static void expect_all_patterns_unchanged(struct fixture *f, const struct solver
 {
     (void)scale;
     struct problem problem = image_of_all_patterns(type);
-    struct solver_wish wish = { .solver = bytes_of_text(solver->name) };
-    assert_true(trial_init(&f->trial, &problem, &f->target, &wish, DATA_EXACT, 0));
+    const struct trial_options options = options_of(solver->name, DATA_EXACT, 0);
+    assert_true(trial_init(&f->trial, &problem, &f->target, &options));
     uint16_t *x = f->trial.tensors[KILN_TENSOR_X].data, *y = f->trial.tensors[KILN_TENSOR_Y].data;
     storage_store(type, f->trial.tensors[KILN_TENSOR_W].data, 0, 1);
     for (unsigned i = 0; i < 65536; i++)
@@ -222,8 +231,8 @@ static void expect_products_rounded_to_even(struct fixture *f, const struct solv
                                             enum data_type type, double scale)
 {
     struct problem problem = products(type);
-    struct solver_wish wish = { .solver = bytes_of_text(solver->name) };
-    assert_true(trial_init(&f->trial, &problem, &f->target, &wish, DATA_EXACT, 5));
+    const struct trial_options options = options_of(solver->name, DATA_EXACT, 5);
+    assert_true(trial_init(&f->trial, &problem, &f->target, &options));
     void *x = f->trial.tensors[KILN_TENSOR_X].data, *w = f->trial.tensors[KILN_TENSOR_W].data;
     for (unsigned i = 0; i < 4096; i++)
         storage_store(type, x, i, (i + 1) * scale);

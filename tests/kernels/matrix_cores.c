@@ -112,11 +112,14 @@ static void expect_solver_right(struct fixture *f, struct named_config named,
                                 enum trial_data data)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    struct solver_wish wish = { bytes_of_text(named.solver), bytes_of_text(named.config) };
+    const struct trial_options options = { .choice = { bytes_of_text(named.solver),
+                                                       bytes_of_text(named.config) },
+                                           .data = data,
+                                           .seed = 1 };
     struct target target;
     static struct trial trial;
     must(target_parse(bytes_of_text(target_text), &target, &err), err);
-    assert_true(trial_init(&trial, problem, &target, &wish, data, 1));
+    assert_true(trial_init(&trial, problem, &target, &options));
     emulate(&trial.solution);
     bool right = trial_build_and_run(&trial, f->device, OPENCL_QUICK) && trial_is_right(&trial);
     trial_done(&trial);

@@ -58,11 +58,11 @@ static unsigned compile(const struct solver *solver, const struct problem *probl
                         const struct target *target)
 {
     static struct solution solution;
-    struct solver_wish wish = { .solver = bytes_of_text(solver->name) };
+    struct solver_choice choice = { .solver = bytes_of_text(solver->name) };
     struct nvrtc_pool pool = { .count = 0 };
     struct kiln_err err = KILN_ERR_INIT;
     unsigned bad = 0;
-    must(solver_solve(problem, target, &wish, &solution, &err), err);
+    must(solver_solve(problem, target, &choice, &solution, &err), err);
     for (uint32_t i = 0; i < solution.program_count; i++)
         assert_true(nvrtc_pool_add(&pool, &solution.programs[i], target->text) != SIZE_MAX);
     for (size_t i = 0; i < pool.count; i++) {
@@ -164,8 +164,8 @@ static unsigned compile_tiles(const struct problem *problem, const struct target
     for (unsigned i = number; i < count; i += step) {
         char text[PERF_CONFIG_TEXT_MAX];
         perf_config_write(&tiles[i], text);
-        struct solver_wish wish = { bytes_of_text("ConvImplicitGemm"), bytes_of_text(text) };
-        must(solver_solve(problem, target, &wish, &solution, &err), err);
+        struct solver_choice choice = { bytes_of_text("ConvImplicitGemm"), bytes_of_text(text) };
+        must(solver_solve(problem, target, &choice, &solution, &err), err);
         for (uint32_t j = 0; j < solution.program_count; j++)
             assert_true(nvrtc_pool_add(&pool, &solution.programs[j], target->text) != SIZE_MAX);
     }

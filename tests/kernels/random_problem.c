@@ -12,14 +12,19 @@ static uint32_t between(uint64_t *state, uint32_t least, uint32_t most)
 
 static bool one_in(uint64_t *state, uint32_t many) { return between(state, 1, many) == 1; }
 
-static void choose_axis(uint64_t *state, uint32_t *in, uint32_t *filter, uint32_t *pad,
-                        uint32_t *stride, uint32_t *dilation)
+struct axis {
+    uint32_t in, filter, pad, stride, dilation;
+};
+
+static struct axis choose_axis(uint64_t *state)
 {
-    *in = one_in(state, 6) ? 1 : between(state, 2, 17);
-    *filter = one_in(state, 8) ? 7 : between(state, 1, 4);
-    *pad = one_in(state, 6) ? *filter + between(state, 1, 2) : between(state, 0, *filter);
-    *stride = one_in(state, 6) ? *filter + between(state, 1, 3) : between(state, 1, 3);
-    *dilation = one_in(state, 3) ? between(state, 2, 4) : 1;
+    struct axis a;
+    a.in = one_in(state, 6) ? 1 : between(state, 2, 17);
+    a.filter = one_in(state, 8) ? 7 : between(state, 1, 4);
+    a.pad = one_in(state, 6) ? a.filter + between(state, 1, 2) : between(state, 0, a.filter);
+    a.stride = one_in(state, 6) ? a.filter + between(state, 1, 3) : between(state, 1, 3);
+    a.dilation = one_in(state, 3) ? between(state, 2, 4) : 1;
+    return a;
 }
 
 static void choose_channels(uint64_t *state, struct problem *p)
@@ -44,16 +49,17 @@ static struct problem choose(uint64_t *state, enum direction direction)
                          .x_layout = between(state, 0, 1),
                          .w_layout = between(state, 0, 1),
                          .y_layout = between(state, 0, 1),
-                         .n = between(state, 1, 4),
-                         .in = { .d = 1 },
-                         .filter = { .d = 1 },
-                         .stride = { .d = 1 },
-                         .dilation = { .d = 1 } };
+                         .n = between(state, 1, 4) };
+    struct axis d = { .in = 1, .filter = 1, .stride = 1, .dilation = 1 };
     choose_channels(state, &p);
     if (p.spatial_dims == 3)
-        choose_axis(state, &p.in.d, &p.filter.d, &p.pad.d, &p.stride.d, &p.dilation.d);
-    choose_axis(state, &p.in.h, &p.filter.h, &p.pad.h, &p.stride.h, &p.dilation.h);
-    choose_axis(state, &p.in.w, &p.filter.w, &p.pad.w, &p.stride.w, &p.dilation.w);
+        d = choose_axis(state);
+    struct axis h = choose_axis(state), w = choose_axis(state);
+    p.in = (struct extent){ d.in, h.in, w.in };
+    p.filter = (struct extent){ d.filter, h.filter, w.filter };
+    p.pad = (struct extent){ d.pad, h.pad, w.pad };
+    p.stride = (struct extent){ d.stride, h.stride, w.stride };
+    p.dilation = (struct extent){ d.dilation, h.dilation, w.dilation };
     return p;
 }
 

@@ -86,10 +86,12 @@ static bool draw_config(const struct subject *s, const struct problem *problem, 
 static bool is_right(const struct subject *s, const struct problem *problem, const char *config,
                      enum opencl_effort effort, uint64_t seed)
 {
-    struct solver_wish wish = { bytes_of_text(s->solver->name), bytes_of_text(config) };
+    const struct trial_options options = { .choice = { bytes_of_text(s->solver->name),
+                                                       bytes_of_text(config) },
+                                           .data = seed % 4 == 3 ? DATA_GENERAL : DATA_EXACT,
+                                           .seed = seed };
     struct trial trial;
-    bool right = trial_init(&trial, problem, &s->suite->target, &wish,
-                            seed % 4 == 3 ? DATA_GENERAL : DATA_EXACT, seed) &&
+    bool right = trial_init(&trial, problem, &s->suite->target, &options) &&
                  trial_build_and_run(&trial, s->suite->device, effort) && trial_is_right(&trial);
     if (!right) {
         char line[384];

@@ -47,24 +47,23 @@ static bool add_workspace(struct trial *trial)
 }
 
 bool trial_init(struct trial *trial, const struct problem *problem, const struct target *target,
-                const struct solver_wish *wish, enum trial_data data, uint64_t seed)
+                const struct trial_options *options)
 {
-    static const struct solver_wish best = { .solver = { 0 } };
     static const int outputs[] = { KILN_TENSOR_Y, KILN_TENSOR_X, KILN_TENSOR_W };
     struct kiln_err err = KILN_ERR_INIT;
     memset(trial, 0, sizeof(*trial));
-    if (solver_solve(problem, target, wish ? wish : &best, &trial->solution, &err)) {
+    if (solver_solve(problem, target, &options->choice, &trial->solution, &err)) {
         fprintf(stderr, "%s\n", err.text);
         return false;
     }
     trial->problem = problem_for_reference(problem);
     trial->output = outputs[problem->direction];
-    trial->quantum = data == DATA_EXACT ? STORAGE_QUANTUM : 0;
+    trial->quantum = options->data == DATA_EXACT ? STORAGE_QUANTUM : 0;
     trial->elements[KILN_TENSOR_X] = problem_x_elements(problem);
     trial->elements[KILN_TENSOR_W] = problem_w_elements(problem);
     trial->elements[KILN_TENSOR_Y] = problem_y_elements(problem);
     for (int i = 0; i < TENSORS; i++)
-        if (!fill(trial, i, data, seed))
+        if (!fill(trial, i, options->data, options->seed))
             return false;
     return add_workspace(trial);
 }

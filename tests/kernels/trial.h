@@ -31,9 +31,15 @@ struct trial {
     double quantum;
 };
 
-/* Solves as |wish| says (NULL: the best solver's default) and fills; false after printing why. */
+struct trial_options {
+    struct solver_choice choice; /* empty: the best solver's default */
+    enum trial_data data;
+    uint64_t seed; /* of the data */
+};
+
+/* Solves |problem| and fills its tensors. Returns false after it printed the reason. */
 bool trial_init(struct trial *trial, const struct problem *problem, const struct target *target,
-                const struct solver_wish *wish, enum trial_data data, uint64_t seed);
+                const struct trial_options *options);
 void trial_done(struct trial *trial);
 /* Poisons output and workspace, runs |kernels|. */
 bool trial_run(struct trial *trial, struct opencl_device *device, struct opencl_kernels *kernels);

@@ -177,41 +177,40 @@ static unsigned open_descriptors(void)
 }
 
 /* Whether the |nth| call was there to fail. */
-static bool fail_nth(fallible *act, void *context, const char *name, unsigned nth, int error,
-                     enum kiln_code *ret_code, struct kiln_err *err)
+static bool fail_nth(fallible *act, void *context, struct failing_call call, unsigned nth,
+                     struct kiln_err *err)
 {
     unsigned before = open_descriptors();
     kiln_err_init(err);
-    fail_call(name, nth, error);
-    *ret_code = act(context, err);
+    fail_call(call.name, nth, call.error);
+    err->code = act(context, err);
     bool failed = calls_failed();
     if (open_descriptors() != before)
-        fail_msg("call %u of %s that fails leaves a descriptor open, or closes one", nth, name);
+        fail_msg("call %u of %s that fails leaves a descriptor open, or closes one", nth,
+                 call.name);
     return failed;
 }
 
-void expect_failures(fallible *act, void *context, const char *name, int error, enum kiln_code code,
+void expect_failures(fallible *act, void *context, struct failing_call call, enum kiln_code code,
                      const char *words)
 {
     struct kiln_err err;
-    enum kiln_code rc = KILN_OK;
     unsigned nth = 1;
-    for (; fail_nth(act, context, name, nth, error, &rc, &err); nth++) {
-        if (rc != code || !strstr(err.text, words))
-            fail_msg("call %u of %s failed: code %d, '%s', not code %d with '%s'", nth, name,
-                     (int)rc, err.text, (int)code, words);
+    for (; fail_nth(act, context, call, nth, &err); nth++) {
+        if (err.code != code || !strstr(err.text, words))
+            fail_msg("call %u of %s failed: code %d, '%s', not code %d with '%s'", nth, call.name,
+                     (int)err.code, err.text, (int)code, words);
     }
-    must(rc, err);
+    must(err.code, err);
     assert_int_not_equal(nth, 1);
 }
 
 void expect_no_harm(fallible *act, void *context, const char *name, int error)
 {
     struct kiln_err err;
-    enum kiln_code rc = KILN_OK;
     unsigned nth = 1;
-    for (; fail_nth(act, context, name, nth, error, &rc, &err); nth++)
-        must(rc, err);
-    must(rc, err);
+    for (; fail_nth(act, context, FAILING(name, error), nth, &err); nth++)
+        must(err.code, err);
+    must(err.code, err);
     assert_int_not_equal(nth, 1);
 }

@@ -26,10 +26,17 @@ bool calls_failed(void);
  * nothing open, and nothing that would let the next time differ. */
 typedef enum kiln_code fallible(void *context, struct kiln_err *err);
 
-/* The first, the second, ... call of |name| in |act| fails with |error| until it passes without:
- * each time it has to end with |code| and a sentence with |words| in it, and as many descriptors
- * open as before.  At least one call must have failed. */
-void expect_failures(fallible *act, void *context, const char *name, int error, enum kiln_code code,
+/* A function of libc, and the errno with which a call of it fails. */
+struct failing_call {
+    const char *name;
+    int error;
+};
+#define FAILING(name, error) ((struct failing_call){ name, error })
+
+/* The first, the second, ... call of |call.name| in |act| fails with |error| until it passes
+ * without: each time it has to end with |code| and a sentence with |words| in it, and as many
+ * descriptors open as before.  At least one call must have failed. */
+void expect_failures(fallible *act, void *context, struct failing_call call, enum kiln_code code,
                      const char *words);
 /* The same where a failed call does no harm. */
 void expect_no_harm(fallible *act, void *context, const char *name, int error);

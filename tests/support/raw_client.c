@@ -47,18 +47,17 @@ void raw_send_frame(int fd, unsigned type, uint64_t id, struct bytes body)
         raw_send(fd, body.data, body.size);
 }
 
-void raw_send_files(int fd, unsigned type, uint64_t id, struct bytes body, unsigned announced,
-                    const int *files, unsigned count)
+void raw_send_files(int fd, const struct raw_message *message, const int *files, unsigned count)
 {
     union {
         char bytes[CMSG_SPACE(sizeof(int) * LIMIT_FRAME_DESCRIPTORS)];
         struct cmsghdr align;
     } control = { { 0 } };
     struct frame_header h = { .version = FRAME_VERSION,
-                              .type = (uint16_t)type,
-                              .request_id = id,
-                              .body_size = (uint32_t)body.size,
-                              .descriptors = (uint16_t)announced };
+                              .type = (uint16_t)message->type,
+                              .request_id = message->id,
+                              .body_size = (uint32_t)message->body.size,
+                              .descriptors = (uint16_t)message->announced };
     uint8_t raw[FRAME_HEADER_SIZE];
     frame_header_write(raw, &h);
     struct iovec part = { raw, sizeof(raw) };
@@ -73,8 +72,8 @@ void raw_send_files(int fd, unsigned type, uint64_t id, struct bytes body, unsig
         memcpy(CMSG_DATA(c), files, count * sizeof(int));
     }
     assert_int_equal(sendmsg(fd, &m, MSG_NOSIGNAL), sizeof(raw));
-    if (body.size)
-        raw_send(fd, body.data, body.size);
+    if (message->body.size > 0)
+        raw_send(fd, message->body.data, message->body.size);
 }
 
 void raw_send_source(int fd, uint64_t id, const char *target, const char *options,
@@ -201,7 +200,7 @@ static void connect_as(const struct daemon_process *d, uid_t uid, int way)
     if (setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0 ||
         connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
         _exit(1);
-    raw_send_files(way, MESSAGE_ping, 0, (struct bytes){ 0 }, 1, &fd, 1);
+    raw_send_files(way, &(struct raw_message){ MESSAGE_ping, 0, (struct bytes){ 0 }, 1 }, &fd, 1);
     _exit(0);
 }
 

@@ -25,9 +25,14 @@ int raw_greeted_as(const struct daemon_process *d, uid_t uid);
 /* All of it, or the test fails. */
 void raw_send(int fd, const void *data, size_t size);
 void raw_send_frame(int fd, unsigned type, uint64_t id, struct bytes body);
-/* With |count| descriptors, which stay the caller's; the header says that |announced| come. */
-void raw_send_files(int fd, unsigned type, uint64_t id, struct bytes body, unsigned announced,
-                    const int *files, unsigned count);
+struct raw_message {
+    unsigned type;
+    uint64_t id;
+    struct bytes body;
+    unsigned announced; /* descriptors, by the header */
+};
+/* Sends a frame with |count| descriptors, which the caller keeps. */
+void raw_send_files(int fd, const struct raw_message *message, const int *files, unsigned count);
 /* A kernel made of |source|. */
 void raw_send_source(int fd, uint64_t id, const char *target, const char *options,
                      struct bytes source);

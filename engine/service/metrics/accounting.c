@@ -13,48 +13,48 @@
 
 enum kiln_code accounting_create(struct accounting **ret_accounting, struct kiln_err *err)
 {
-    KILN_AUTO(accounting) struct accounting *l = calloc(1, sizeof(*l));
-    if (l) {
-        l->users = calloc(ACCOUNTING_USERS_MAX, sizeof(*l->users));
-        l->places = calloc(PLACES, sizeof(*l->places));
-        l->kinds = calloc(ACCOUNTING_KINDS_MAX, sizeof(*l->kinds));
+    KILN_AUTO(accounting) struct accounting *accounting = calloc(1, sizeof(*accounting));
+    if (accounting) {
+        accounting->users = calloc(ACCOUNTING_USERS_MAX, sizeof(*accounting->users));
+        accounting->places = calloc(PLACES, sizeof(*accounting->places));
+        accounting->kinds = calloc(ACCOUNTING_KINDS_MAX, sizeof(*accounting->kinds));
     }
-    if (!l || !l->users || !l->places || !l->kinds)
+    if (!accounting || !accounting->users || !accounting->places || !accounting->kinds)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open the usage accounting: out of memory");
-    l->kind_count = 1;
-    l->others.uid = UINT32_MAX; /* no user's */
-    *ret_accounting = KILN_TAKE(l);
+    accounting->kind_count = 1;
+    accounting->others.uid = UINT32_MAX; /* no user's */
+    *ret_accounting = KILN_TAKE(accounting);
     return KILN_OK;
 }
 
-struct accounting *accounting_copy(const struct accounting *l)
+struct accounting *accounting_copy(const struct accounting *accounting)
 {
     KILN_AUTO(accounting) struct accounting *copy = calloc(1, sizeof(*copy));
     if (!copy)
         return NULL;
-    *copy = (struct accounting){ .user_count = l->user_count,
-                                 .others = l->others,
-                                 .kind_count = l->kind_count,
-                                 .since = l->since };
-    copy->users =
-        malloc((l->user_count + 1) *
-               sizeof(*l->users)); /* malloc(0) may return NULL, which is not an error here */
-    copy->kinds = malloc(l->kind_count * sizeof(*l->kinds));
+    *copy = (struct accounting){ .user_count = accounting->user_count,
+                                 .others = accounting->others,
+                                 .kind_count = accounting->kind_count,
+                                 .since = accounting->since };
+    copy->users = malloc(
+        (accounting->user_count + 1) *
+        sizeof(*accounting->users)); /* malloc(0) may return NULL, which is not an error here */
+    copy->kinds = malloc(accounting->kind_count * sizeof(*accounting->kinds));
     if (!copy->users || !copy->kinds)
         return NULL;
-    memcpy(copy->users, l->users, l->user_count * sizeof(*l->users));
-    memcpy(copy->kinds, l->kinds, l->kind_count * sizeof(*l->kinds));
+    memcpy(copy->users, accounting->users, accounting->user_count * sizeof(*accounting->users));
+    memcpy(copy->kinds, accounting->kinds, accounting->kind_count * sizeof(*accounting->kinds));
     return KILN_TAKE(copy);
 }
 
-void accounting_destroy(struct accounting *l)
+void accounting_destroy(struct accounting *accounting)
 {
-    if (!l)
+    if (!accounting)
         return;
-    free(l->users);
-    free(l->places);
-    free(l->kinds);
-    free(l);
+    free(accounting->users);
+    free(accounting->places);
+    free(accounting->kinds);
+    free(accounting);
 }
 
 static void add_saturated(uint64_t *sum, uint64_t more)
@@ -80,45 +80,45 @@ static bool is_worth_less(const struct kernel_sums *a, const struct kernel_sums 
 /* ---- users ---- */
 
 /* The user's place in the hash table, or the free place where the user belongs. */
-static unsigned place_of(const struct accounting *l, uint32_t uid)
+static unsigned place_of(const struct accounting *accounting, uint32_t uid)
 {
     unsigned at = (unsigned)((uid * SPREAD) >> 40) % PLACES;
-    while (l->places[at] && l->users[l->places[at] - 1].uid != uid)
+    while (accounting->places[at] && accounting->users[accounting->places[at] - 1].uid != uid)
         at = (at + 1) % PLACES;
     return at;
 }
 
 /* Folds the user with the least compile time into the others, and returns the index of the free
  * row. */
-static unsigned user_gives_way(struct accounting *l)
+static unsigned user_gives_way(struct accounting *accounting)
 {
     unsigned least = 0;
-    for (unsigned i = 1; i < l->user_count; i++) {
-        if (is_worth_less(&l->users[i].sums, &l->users[least].sums))
+    for (unsigned i = 1; i < accounting->user_count; i++) {
+        if (is_worth_less(&accounting->users[i].sums, &accounting->users[least].sums))
             least = i;
     }
-    accounting_sums_add(&l->others.sums, &l->users[least].sums);
-    l->others.is_changed = l->rewrites_users = l->has_changed = true;
-    memset(l->places, 0, PLACES * sizeof(*l->places));
-    for (unsigned i = 0; i < l->user_count; i++) {
+    accounting_sums_add(&accounting->others.sums, &accounting->users[least].sums);
+    accounting->others.is_changed = accounting->rewrites_users = accounting->has_changed = true;
+    memset(accounting->places, 0, PLACES * sizeof(*accounting->places));
+    for (unsigned i = 0; i < accounting->user_count; i++) {
         if (i != least)
-            l->places[place_of(l, l->users[i].uid)] = (uint16_t)(i + 1);
+            accounting->places[place_of(accounting, accounting->users[i].uid)] = (uint16_t)(i + 1);
     }
     return least;
 }
 
-struct accounting_user *accounting_user_of(struct accounting *l, uint32_t uid)
+struct accounting_user *accounting_user_of(struct accounting *accounting, uint32_t uid)
 {
-    unsigned at = place_of(l, uid);
-    if (l->places[at])
-        return &l->users[l->places[at] - 1];
-    bool has_space = l->user_count < ACCOUNTING_USERS_MAX;
-    unsigned number = has_space ? l->user_count++ : user_gives_way(l);
+    unsigned at = place_of(accounting, uid);
+    if (accounting->places[at])
+        return &accounting->users[accounting->places[at] - 1];
+    bool has_space = accounting->user_count < ACCOUNTING_USERS_MAX;
+    unsigned number = has_space ? accounting->user_count++ : user_gives_way(accounting);
     if (!has_space)
-        at = place_of(l, uid); /* the other users' places have changed */
-    l->places[at] = (uint16_t)(number + 1);
-    l->users[number] = (struct accounting_user){ .uid = uid };
-    return &l->users[number];
+        at = place_of(accounting, uid); /* the other users' places have changed */
+    accounting->places[at] = (uint16_t)(number + 1);
+    accounting->users[number] = (struct accounting_user){ .uid = uid };
+    return &accounting->users[number];
 }
 
 /* ---- kinds ---- */
@@ -137,16 +137,16 @@ static bool same_kind(const struct accounting_kind *kind, uint64_t hash,
 
 /* Folds the kind with the least compile time into the others and returns its place. Its number
  * becomes invalid. A user who makes up thousands of names only replaces kinds of little worth. */
-static unsigned kind_gives_way(struct accounting *l)
+static unsigned kind_gives_way(struct accounting *accounting)
 {
     unsigned least = 1;
     for (unsigned i = 2; i < ACCOUNTING_KINDS_MAX; i++) {
-        if (is_worth_less(&l->kinds[i].sums, &l->kinds[least].sums))
+        if (is_worth_less(&accounting->kinds[i].sums, &accounting->kinds[least].sums))
             least = i;
     }
-    accounting_sums_add(&l->kinds[0].sums, &l->kinds[least].sums);
-    l->kinds[0].is_changed = true;
-    l->rewrites_kinds = l->has_changed = true;
+    accounting_sums_add(&accounting->kinds[0].sums, &accounting->kinds[least].sums);
+    accounting->kinds[0].is_changed = true;
+    accounting->rewrites_kinds = accounting->has_changed = true;
     return least;
 }
 
@@ -158,7 +158,7 @@ void accounting_clean(char *name)
     }
 }
 
-uint32_t accounting_kind_of(struct accounting *l, const struct object_origin *what)
+uint32_t accounting_kind_of(struct accounting *accounting, const struct object_origin *what)
 {
     struct object_origin name = *what;
     accounting_clean(name.target);
@@ -166,13 +166,13 @@ uint32_t accounting_kind_of(struct accounting *l, const struct object_origin *wh
     if (!name.target[0] && !name.program[0])
         return 0;
     uint64_t hash = hash_of(&name);
-    for (unsigned i = 1; i < l->kind_count; i++) {
-        if (same_kind(&l->kinds[i], hash, &name))
-            return l->kinds[i].number;
+    for (unsigned i = 1; i < accounting->kind_count; i++) {
+        if (same_kind(&accounting->kinds[i], hash, &name))
+            return accounting->kinds[i].number;
     }
-    bool is_new = l->kind_count < ACCOUNTING_KINDS_MAX;
-    unsigned place = is_new ? l->kind_count++ : kind_gives_way(l);
-    struct accounting_kind *kind = &l->kinds[place];
+    bool is_new = accounting->kind_count < ACCOUNTING_KINDS_MAX;
+    unsigned place = is_new ? accounting->kind_count++ : kind_gives_way(accounting);
+    struct accounting_kind *kind = &accounting->kinds[place];
     uint32_t number = is_new ? place : kind->number + ACCOUNTING_KINDS_MAX;
     *kind = (struct accounting_kind){ .number = number, .hash = hash, .what = name };
     return number;
@@ -186,45 +186,46 @@ static void add_compile(struct kernel_sums *sums, uint64_t compile_us)
     sums->compile_us += compile_us;
 }
 
-void accounting_compiled(struct accounting *l, uint32_t uid, uint32_t number, uint64_t compile_us)
+void accounting_compiled(struct accounting *accounting, uint32_t uid, uint32_t number,
+                         uint64_t compile_us)
 {
-    struct accounting_user *user = accounting_user_of(l, uid);
-    struct accounting_kind *kind = accounting_kind_at(l, number);
+    struct accounting_user *user = accounting_user_of(accounting, uid);
+    struct accounting_kind *kind = accounting_kind_at(accounting, number);
     add_compile(&user->sums, compile_us);
     add_compile(&kind->sums, compile_us);
-    user->is_changed = kind->is_changed = l->has_changed = true;
+    user->is_changed = kind->is_changed = accounting->has_changed = true;
 }
 
-void accounting_take(struct accounting *l, const struct kernel_accounting_row *row)
+void accounting_take(struct accounting *accounting, const struct kernel_accounting_row *row)
 {
     struct kernel_sums *sums;
     if (row->is_user && row->uid == KERNEL_ACCOUNTING_OTHERS) {
-        sums = &l->others.sums;
+        sums = &accounting->others.sums;
     } else if (row->is_user) {
-        sums = &accounting_user_of(l, (uint32_t)row->uid)->sums;
+        sums = &accounting_user_of(accounting, (uint32_t)row->uid)->sums;
     } else {
         struct object_origin what = { { 0 }, { 0 } };
         snprintf(what.target, sizeof(what.target), "%s", row->target);
         snprintf(what.program, sizeof(what.program), "%s", row->program);
-        sums = &accounting_kind_at(l, accounting_kind_of(l, &what))->sums;
+        sums = &accounting_kind_at(accounting, accounting_kind_of(accounting, &what))->sums;
     }
     accounting_sums_add(sums, &row->sums);
 }
 
-void accounting_touch_all(struct accounting *l)
+void accounting_touch_all(struct accounting *accounting)
 {
-    for (unsigned i = 0; i < l->user_count; i++)
-        l->users[i].is_changed = true;
-    for (unsigned i = 0; i < l->kind_count; i++)
-        l->kinds[i].is_changed = true;
-    l->others.is_changed = true;
-    l->has_changed = true;
+    for (unsigned i = 0; i < accounting->user_count; i++)
+        accounting->users[i].is_changed = true;
+    for (unsigned i = 0; i < accounting->kind_count; i++)
+        accounting->kinds[i].is_changed = true;
+    accounting->others.is_changed = true;
+    accounting->has_changed = true;
 }
 
-struct kernel_sums accounting_total(const struct accounting *l)
+struct kernel_sums accounting_total(const struct accounting *accounting)
 {
-    struct kernel_sums total = l->others.sums;
-    for (unsigned i = 0; i < l->user_count; i++)
-        accounting_sums_add(&total, &l->users[i].sums);
+    struct kernel_sums total = accounting->others.sums;
+    for (unsigned i = 0; i < accounting->user_count; i++)
+        accounting_sums_add(&total, &accounting->users[i].sums);
     return total;
 }

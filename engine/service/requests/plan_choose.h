@@ -54,7 +54,7 @@ struct plan_options {
 };
 
 struct plan_choice {
-    struct solver_wish chosen; /* for solver_solve */
+    struct solver_choice chosen; /* for solver_solve */
     char config[PERF_CONFIG_TEXT_MAX];
     enum plan_source source;
     double expected_ms; /* 0: not known */

@@ -68,8 +68,8 @@ static void sort_by_preference(struct solutions_request *rq)
 static enum kiln_code solve_with(const struct solutions_request *rq, const struct solver *solver,
                                  const char *config, struct solution *s, struct kiln_err *err)
 {
-    const struct solver_wish options = { .solver = bytes_of_text(solver->name),
-                                         .config = bytes_of_text(config) };
+    const struct solver_choice options = { .solver = bytes_of_text(solver->name),
+                                           .config = bytes_of_text(config) };
     *s = (struct solution){ 0 };
     return solver_solve(&rq->problem, &rq->target, &options, s, err);
 }

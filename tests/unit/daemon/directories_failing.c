@@ -82,10 +82,12 @@ static enum kiln_code make_and_remove(void *context, struct kiln_err *err)
 TEST(directory, a_directory_that_cannot_be_made_is_reported_with_its_setting)
 {
     struct fixture *f = *state;
-    expect_failures(make_and_remove, f, "strdup", ENOMEM, KILN_NO_MEMORY,
+    expect_failures(make_and_remove, f, FAILING("strdup", ENOMEM), KILN_NO_MEMORY,
                     "the state directory: cannot make the directory '");
-    expect_failures(make_and_remove, f, "chmod", EPERM, KILN_DENIED, "cannot set the mode of '");
-    expect_failures(make_and_remove, f, "faccessat", EACCES, KILN_DENIED, "cannot write to '");
+    expect_failures(make_and_remove, f, FAILING("chmod", EPERM), KILN_DENIED,
+                    "cannot set the mode of '");
+    expect_failures(make_and_remove, f, FAILING("faccessat", EACCES), KILN_DENIED,
+                    "cannot write to '");
     assert_int_equal(with(f, make_and_remove, "mkdir", 1, EROFS), KILN_IO);
     assert_says(f->err.text, "cannot make the directory '");
     assert_says(f->err.text, "; set another with --state-dir");
@@ -119,10 +121,12 @@ TEST(directory, temporary_directories_that_cannot_be_made_are_reported_and_not_l
 {
     struct fixture *f = *state;
     must(open_temporary(f, &f->err), f->err);
-    expect_failures(open_temporary, f, "mkdtemp", ENOSPC, KILN_FULL,
+    expect_failures(open_temporary, f, FAILING("mkdtemp", ENOSPC), KILN_FULL,
                     "cannot make a temporary directory in '");
-    expect_failures(open_temporary, f, "mkdtemp", ENOSPC, KILN_FULL, "is full: make room there");
-    expect_failures(open_temporary, f, "mkdir", ENOSPC, KILN_FULL, "cannot make the directory '");
+    expect_failures(open_temporary, f, FAILING("mkdtemp", ENOSPC), KILN_FULL,
+                    "is full: make room there");
+    expect_failures(open_temporary, f, FAILING("mkdir", ENOSPC), KILN_FULL,
+                    "cannot make the directory '");
     /* What only one of them meets is tried anew. */
     static const char *const calls[] = { "openat", "fstat", "flock", "lstat" };
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
@@ -222,7 +226,7 @@ TEST(directory, temporary_directories_of_another_user_are_chowned_to_that_user)
     }
     f->user = (struct worker_user){ .uid = 45011, .gid = 45011, .other = true, .name = "worker" };
     must(open_temporary(f, &f->err), f->err);
-    expect_failures(open_temporary, f, "chown", EPERM, KILN_DENIED, "to user 'worker'");
+    expect_failures(open_temporary, f, FAILING("chown", EPERM), KILN_DENIED, "to user 'worker'");
     assert_int_equal(with(f, open_temporary, "fchmod", 1, EPERM), KILN_DENIED);
     assert_says(f->err.text, "cannot set the mode of '");
     assert_int_equal(chmod(f->directory, 0700), 0);
@@ -317,12 +321,13 @@ TEST(directory, a_configuration_that_cannot_be_read_is_reported)
     struct fixture *f = *state;
     must(fs_replace_file(f->path, bytes_of_text("{\"workers\": 3}"), 0600, &f->err), f->err);
     must(load(f, &f->err), f->err);
-    expect_failures(load, f, "calloc", ENOMEM, KILN_NO_MEMORY, "cannot hold the configuration");
-    expect_failures(load, f, "getcwd", EACCES, KILN_DENIED,
+    expect_failures(load, f, FAILING("calloc", ENOMEM), KILN_NO_MEMORY,
+                    "cannot hold the configuration");
+    expect_failures(load, f, FAILING("getcwd", EACCES), KILN_DENIED,
                     "cannot tell the working directory for");
-    expect_failures(load, f, "open", EACCES, KILN_DENIED, "cannot open '");
-    expect_failures(load, f, "pread", EIO, KILN_IO, "cannot read");
-    expect_failures(load, f, "realloc", ENOMEM, KILN_NO_MEMORY, "cannot hold 14 bytes");
+    expect_failures(load, f, FAILING("open", EACCES), KILN_DENIED, "cannot open '");
+    expect_failures(load, f, FAILING("pread", EIO), KILN_IO, "cannot read");
+    expect_failures(load, f, FAILING("realloc", ENOMEM), KILN_NO_MEMORY, "cannot hold 14 bytes");
 }
 
 /* What a host does not tell has a default of its own. */

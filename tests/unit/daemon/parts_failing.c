@@ -56,11 +56,12 @@ static enum kiln_code make_loop(void *context, struct kiln_err *ret_err)
 TEST(clear, a_loop_that_cannot_be_created_is_an_error)
 {
     must(make_loop(NULL, &err), err); /* libuv keeps some descriptors from the first one on */
-    expect_failures(make_loop, NULL, "eventfd", EMFILE, KILN_IO,
+    expect_failures(make_loop, NULL, FAILING("eventfd", EMFILE), KILN_IO,
                     "cannot open the 12 descriptors of an event loop");
-    expect_failures(make_loop, NULL, "calloc", ENOMEM, KILN_NO_MEMORY,
+    expect_failures(make_loop, NULL, FAILING("calloc", ENOMEM), KILN_NO_MEMORY,
                     "cannot make the event loop");
-    expect_failures(make_loop, NULL, "timerfd_create", EMFILE, KILN_IO, "cannot make a timer");
+    expect_failures(make_loop, NULL, FAILING("timerfd_create", EMFILE), KILN_IO,
+                    "cannot make a timer");
 }
 
 static enum kiln_code make_work_queues(void *context, struct kiln_err *ret_err)
@@ -177,8 +178,9 @@ static enum kiln_code make_closer(void *context, struct kiln_err *ret_err)
 
 TEST(clear, a_closer_that_cannot_be_created_is_an_error)
 {
-    expect_failures(make_closer, NULL, "calloc", ENOMEM, KILN_NO_MEMORY, "");
-    expect_failures(make_closer, NULL, "pthread_mutex_init", ENOMEM, KILN_NO_MEMORY, "closes");
+    expect_failures(make_closer, NULL, FAILING("calloc", ENOMEM), KILN_NO_MEMORY, "");
+    expect_failures(make_closer, NULL, FAILING("pthread_mutex_init", ENOMEM), KILN_NO_MEMORY,
+                    "closes");
     fail_call("calloc", 4, ENOMEM);
     assert_int_equal(make_closer(NULL, &err), KILN_NO_MEMORY);
     assert_true(calls_failed());

@@ -139,8 +139,8 @@ size_t put_install_frame(uint8_t *raw, uint64_t id, const char *body, unsigned d
                                          .body_size = (uint32_t)strlen(body),
                                          .descriptors = (uint16_t)descriptors };
     frame_header_write(raw, &header);
-    memcpy(raw + FRAME_HEADER_SIZE, body, strlen(body));
-    return FRAME_HEADER_SIZE + strlen(body);
+    memcpy(raw + FRAME_HEADER_SIZE, body, header.body_size);
+    return FRAME_HEADER_SIZE + header.body_size;
 }
 
 void send_raw(int fd, const void *data, size_t size)

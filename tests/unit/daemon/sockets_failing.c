@@ -86,24 +86,26 @@ static enum kiln_code open_over_a_dead_one(void *context, struct kiln_err *err)
 TEST(socket, a_socket_that_cannot_be_made_is_reported)
 {
     struct fixture *f = *state;
-    expect_failures(open_leaving_nothing, f, "strdup", ENOMEM, KILN_NO_MEMORY,
+    expect_failures(open_leaving_nothing, f, FAILING("strdup", ENOMEM), KILN_NO_MEMORY,
                     "cannot make the directory");
-    expect_failures(open_leaving_nothing, f, "open", ENFILE, KILN_IO, "cannot open the lock '");
-    expect_failures(open_leaving_nothing, f, "flock", EWOULDBLOCK, KILN_BUSY,
+    expect_failures(open_leaving_nothing, f, FAILING("open", ENFILE), KILN_IO,
+                    "cannot open the lock '");
+    expect_failures(open_leaving_nothing, f, FAILING("flock", EWOULDBLOCK), KILN_BUSY,
                     "already listens on '");
-    expect_failures(open_leaving_nothing, f, "socket", EMFILE, KILN_IO, "cannot make a socket");
-    expect_failures(open_leaving_nothing, f, "bind", EACCES, KILN_DENIED,
+    expect_failures(open_leaving_nothing, f, FAILING("socket", EMFILE), KILN_IO,
+                    "cannot make a socket");
+    expect_failures(open_leaving_nothing, f, FAILING("bind", EACCES), KILN_DENIED,
                     "cannot bind the socket '");
-    expect_failures(open_leaving_nothing, f, "fchmod", EACCES, KILN_DENIED,
+    expect_failures(open_leaving_nothing, f, FAILING("fchmod", EACCES), KILN_DENIED,
                     "cannot bind the socket '");
-    expect_failures(open_leaving_nothing, f, "chmod", EPERM, KILN_DENIED,
+    expect_failures(open_leaving_nothing, f, FAILING("chmod", EPERM), KILN_DENIED,
                     "cannot change the mode of the socket '");
-    expect_failures(open_leaving_nothing, f, "listen", EIO, KILN_IO, "cannot listen on '");
+    expect_failures(open_leaving_nothing, f, FAILING("listen", EIO), KILN_IO, "cannot listen on '");
     if (geteuid() == 0) {
-        expect_failures(open_leaving_nothing, f, "lchown", EPERM, KILN_DENIED,
+        expect_failures(open_leaving_nothing, f, FAILING("lchown", EPERM), KILN_DENIED,
                         "to the group 'of kilnd'");
         f->group = "root";
-        expect_failures(open_leaving_nothing, f, "lchown", EPERM, KILN_DENIED,
+        expect_failures(open_leaving_nothing, f, FAILING("lchown", EPERM), KILN_DENIED,
                         "to the group 'root'");
     }
 }
@@ -191,7 +193,7 @@ TEST(socket, a_kept_socket_that_cannot_be_resumed_is_reported)
     assert_says(f->err.text, "is not a socket");
     assert_int_equal(with(f, resume, "getsockname", 1, EIO), KILN_IO);
     assert_says(f->err.text, "is not a socket");
-    expect_failures(resume, f, "chmod", EPERM, KILN_DENIED,
+    expect_failures(resume, f, FAILING("chmod", EPERM), KILN_DENIED,
                     "cannot change the mode of the socket '");
     assert_int_equal(with(f, resume, "flock", 2, EWOULDBLOCK), KILN_BUSY);
     assert_says(f->err.text, "already listens on '");
@@ -335,13 +337,14 @@ TEST(socket, a_launch_request_arrives_or_its_failure_is_reported)
     static char longer[LAUNCH_PACKET_MAX + 10];
     struct multiplexer e = { .arguments = few };
     for (unsigned i = 0; i < 2; i++, e.with_directory = true) {
-        expect_failures(ask_to_launch, &e, "sendmsg", ECONNREFUSED, KILN_UNAVAILABLE,
+        expect_failures(ask_to_launch, &e, FAILING("sendmsg", ECONNREFUSED), KILN_UNAVAILABLE,
                         "cannot ask for 'program' to be started: Connection refused");
-        expect_failures(ask_to_launch, &e, "recvmsg", EIO, KILN_IO, "cannot receive what to start");
+        expect_failures(ask_to_launch, &e, FAILING("recvmsg", EIO), KILN_IO,
+                        "cannot receive what to start");
         expect_no_harm(ask_to_launch, &e, "sendmsg", EINTR);
         expect_no_harm(ask_to_launch, &e, "recvmsg", EINTR);
     }
-    expect_failures(ask_to_launch, &e, "recvmsg", ECONNRESET, KILN_NOT_FOUND, "");
+    expect_failures(ask_to_launch, &e, FAILING("recvmsg", ECONNRESET), KILN_NOT_FOUND, "");
     for (size_t i = 0; i <= LAUNCH_ARGUMENTS_MAX; i++)
         many[i] = "x";
     e.arguments = many;

@@ -185,7 +185,7 @@ void program_names_find(const struct problem *problem, const char *target,
     struct program_names *n = ret_names;
     tc = tc ? tc : &none;
     must(target_parse(bytes_of_text(target), &parsed, &err), err);
-    must(solver_solve(problem, &parsed, &(struct solver_wish){ 0 }, &solution, &err), err);
+    must(solver_solve(problem, &parsed, &(struct solver_choice){ 0 }, &solution, &err), err);
     n->program = solution.programs[0];
     must(program_job_make(&n->program, &parsed, tc, &p, &err), err);
     struct package_source source = program_job_source(&p.job);

@@ -56,8 +56,8 @@ FIXTURE(solver, make_fixture, NULL);
 
 static enum kiln_code solve(struct fixture *f, const char *config)
 {
-    struct solver_wish wish = { bytes_of_text("ConvImplicitGemm"), bytes_of_text(config) };
-    return solver_solve(&f->problem, &f->target, &wish, &f->solution, &f->err);
+    struct solver_choice choice = { bytes_of_text("ConvImplicitGemm"), bytes_of_text(config) };
+    return solver_solve(&f->problem, &f->target, &choice, &f->solution, &f->err);
 }
 
 static const struct solution_kernel *product_of_solution(const struct fixture *f)
@@ -354,16 +354,19 @@ TEST(solver, backward_data_with_strides_has_a_map_for_each_remainder)
     assert_int_equal(f->solution.map_count, 2);
 }
 
-/* Pixels of x, along an axis, that have |residue| modulo the stride, counted with the pad; none
- * where no tap reaches them. */
-static uint32_t pixels_met(uint32_t in, uint32_t filter, uint32_t pad, uint32_t stride,
-                           uint32_t dilation, uint32_t residue)
+struct axis {
+    uint32_t in, filter, pad, stride, dilation;
+    uint32_t residue; /* modulo the stride */
+};
+
+/* The pixels of x along an axis whose index plus pad has this residue; 0 if no tap reaches them. */
+static uint32_t pixels_met(struct axis a)
 {
     uint32_t count = 0, taps = 0;
-    for (uint32_t tap = 0; tap < filter; tap++)
-        taps += tap * dilation % stride == residue;
-    for (uint32_t at = 0; at < in && taps > 0; at++)
-        count += (at + pad) % stride == residue;
+    for (uint32_t tap = 0; tap < a.filter; tap++)
+        taps += tap * a.dilation % a.stride == a.residue;
+    for (uint32_t at = 0; at < a.in && taps > 0; at++)
+        count += (at + a.pad) % a.stride == a.residue;
     return count;
 }
 
@@ -391,10 +394,10 @@ static void expect_pixels(const struct fixture *f, const struct tensor_map *map,
     struct extent out = problem_output(p);
     uint32_t wanted[2] = { out.w, out.h };
     if (p->direction == DIRECTION_BACKWARD_DATA) {
-        wanted[0] = pixels_met(p->in.w, p->filter.w, p->pad.w, p->stride.w, p->dilation.w,
-                               index % p->stride.w);
-        wanted[1] = pixels_met(p->in.h, p->filter.h, p->pad.h, p->stride.h, p->dilation.h,
-                               index / p->stride.w);
+        wanted[0] = pixels_met((struct axis){ p->in.w, p->filter.w, p->pad.w, p->stride.w,
+                                              p->dilation.w, index % p->stride.w });
+        wanted[1] = pixels_met((struct axis){ p->in.h, p->filter.h, p->pad.h, p->stride.h,
+                                              p->dilation.h, index / p->stride.w });
     }
     if (wanted[0] == 0 || wanted[1] == 0 || index >= residues_of(p))
         return; /* nobody reads it */

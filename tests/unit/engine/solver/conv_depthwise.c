@@ -59,8 +59,8 @@ static bool applies(const struct fixture *f)
 
 static enum kiln_code solve(struct fixture *f, const char *config)
 {
-    struct solver_wish wish = { bytes_of_text("ConvDepthwise"), bytes_of_text(config) };
-    return solver_solve(&f->problem, &f->target, &wish, &f->solution, &f->err);
+    struct solver_choice choice = { bytes_of_text("ConvDepthwise"), bytes_of_text(config) };
+    return solver_solve(&f->problem, &f->target, &choice, &f->solution, &f->err);
 }
 
 static uint32_t count_valid(const struct fixture *f)

@@ -41,8 +41,8 @@ FIXTURE(solver, make_fixture, NULL);
 
 static enum kiln_code solve(struct fixture *f, const char *config)
 {
-    struct solver_wish wish = { bytes_of_text("ConvDirectNarrow"), bytes_of_text(config) };
-    return solver_solve(&f->problem, &f->target, &wish, &f->solution, &f->err);
+    struct solver_choice choice = { bytes_of_text("ConvDirectNarrow"), bytes_of_text(config) };
+    return solver_solve(&f->problem, &f->target, &choice, &f->solution, &f->err);
 }
 
 TEST(solver, the_first_layer_of_an_image_network_is_its_to_solve)

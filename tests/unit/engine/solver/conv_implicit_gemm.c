@@ -57,8 +57,8 @@ static void make_pointwise(struct fixture *f)
 
 static enum kiln_code solve(struct fixture *f, const char *config)
 {
-    struct solver_wish wish = { bytes_of_text("ConvImplicitGemm"), bytes_of_text(config) };
-    return solver_solve(&f->problem, &f->target, &wish, &f->solution, &f->err);
+    struct solver_choice choice = { bytes_of_text("ConvImplicitGemm"), bytes_of_text(config) };
+    return solver_solve(&f->problem, &f->target, &choice, &f->solution, &f->err);
 }
 
 static const struct solution_kernel *kernel_named(const struct fixture *f, const char *name)
@@ -208,38 +208,43 @@ static void expect_default(struct fixture *f, const char *expected)
     assert_string_equal(text, expected);
 }
 
-static void make_layer(struct fixture *f, enum direction direction, uint32_t c, uint32_t k,
-                       uint32_t size, uint32_t filter, uint32_t stride)
+struct layer {
+    enum direction direction;
+    uint32_t c, k, size, filter, stride;
+};
+
+static void make_layer(struct fixture *f, struct layer l)
 {
-    f->problem.direction = direction;
+    f->problem.direction = l.direction;
     f->problem.n = 64;
-    f->problem.c = c;
-    f->problem.k = k;
-    f->problem.in = (struct extent){ 1, size, size };
-    f->problem.filter = (struct extent){ 1, filter, filter };
-    f->problem.pad = (struct extent){ 0, filter / 2, filter / 2 };
-    f->problem.stride = (struct extent){ 1, stride, stride };
+    f->problem.c = l.c;
+    f->problem.k = l.k;
+    f->problem.in = (struct extent){ 1, l.size, l.size };
+    f->problem.filter = (struct extent){ 1, l.filter, l.filter };
+    f->problem.pad = (struct extent){ 0, l.filter / 2, l.filter / 2 };
+    f->problem.stride = (struct extent){ 1, l.stride, l.stride };
 }
 
 /* Each was measured within 15 % of the best of dozens on an H200. */
 TEST(solver, the_heuristic_is_as_measured_for_layers_of_resnet_50)
 {
     struct fixture *f = *state;
-    make_layer(f, DIRECTION_FORWARD, 3, 64, 224, 7, 2);
+    make_layer(f, (struct layer){ DIRECTION_FORWARD, 3, 64, 224, 7, 2 });
     expect_default(f, "64,128,16,8,8,3,1,1,1");
-    make_layer(f, DIRECTION_FORWARD, 64, 64, 56, 1, 1);
+    make_layer(f, (struct layer){ DIRECTION_FORWARD, 64, 64, 56, 1, 1 });
     expect_default(f, "64,128,16,8,8,3,1,0,1");
-    make_layer(f, DIRECTION_FORWARD, 2048, 512, 7, 1, 1); /* few tiles, long sums */
+    make_layer(f,
+               (struct layer){ DIRECTION_FORWARD, 2048, 512, 7, 1, 1 }); /* few tiles, long sums */
     expect_default(f, "64,64,16,8,4,3,1,1,1");
-    make_layer(f, DIRECTION_BACKWARD_DATA, 64, 64, 56, 3, 1);
+    make_layer(f, (struct layer){ DIRECTION_BACKWARD_DATA, 64, 64, 56, 3, 1 });
     expect_default(f, "64,128,16,8,8,3,1,1,1");
-    make_layer(f, DIRECTION_BACKWARD_DATA, 512, 512, 14, 3, 2);
+    make_layer(f, (struct layer){ DIRECTION_BACKWARD_DATA, 512, 512, 14, 3, 2 });
     expect_default(f, "64,64,16,8,4,3,1,1,1");
-    make_layer(f, DIRECTION_BACKWARD_WEIGHTS, 3, 64, 224, 7, 2);
+    make_layer(f, (struct layer){ DIRECTION_BACKWARD_WEIGHTS, 3, 64, 224, 7, 2 });
     expect_default(f, "64,64,8,8,8,3,256,0,1");
-    make_layer(f, DIRECTION_BACKWARD_WEIGHTS, 512, 128, 28, 1, 1);
+    make_layer(f, (struct layer){ DIRECTION_BACKWARD_WEIGHTS, 512, 128, 28, 1, 1 });
     expect_default(f, "128,128,16,8,8,2,64,0,1");
-    make_layer(f, DIRECTION_BACKWARD_WEIGHTS, 512, 512, 7, 3, 1);
+    make_layer(f, (struct layer){ DIRECTION_BACKWARD_WEIGHTS, 512, 512, 7, 3, 1 });
     expect_default(f, "128,64,16,8,8,3,4,0,1");
 }
 
@@ -249,7 +254,7 @@ TEST(solver, backward_data_with_strides_orders_its_tiles_by_how_many_there_are)
 {
     struct fixture *f = *state;
     struct perf_config config;
-    make_layer(f, DIRECTION_BACKWARD_DATA, 128, 128, 56, 3, 2);
+    make_layer(f, (struct layer){ DIRECTION_BACKWARD_DATA, 128, 128, 56, 3, 2 });
     igemm_path_vector.choose_config(&f->problem, &f->target, &config);
     assert_int_equal(config.values[ROWS_FIRST], 0);
     f->problem.n = 8;

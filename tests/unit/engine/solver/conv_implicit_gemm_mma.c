@@ -65,9 +65,9 @@ static void shrink(struct fixture *f)
 
 static enum kiln_code solve(struct fixture *f, const char *target, const char *config)
 {
-    struct solver_wish wish = { bytes_of_text("ConvImplicitGemm"), bytes_of_text(config) };
+    struct solver_choice choice = { bytes_of_text("ConvImplicitGemm"), bytes_of_text(config) };
     set_target(f, target);
-    return solver_solve(&f->problem, &f->target, &wish, &f->solution, &f->err);
+    return solver_solve(&f->problem, &f->target, &choice, &f->solution, &f->err);
 }
 
 static const struct solution_kernel *kernel_named(const struct fixture *f, const char *name)

@@ -64,8 +64,8 @@ static bool is_favoured(const struct fixture *f)
 
 static enum kiln_code solve(struct fixture *f, const char *config)
 {
-    struct solver_wish wish = { bytes_of_text("ConvWinograd"), bytes_of_text(config) };
-    return solver_solve(&f->problem, &f->target, &wish, &f->solution, &f->err);
+    struct solver_choice choice = { bytes_of_text("ConvWinograd"), bytes_of_text(config) };
+    return solver_solve(&f->problem, &f->target, &choice, &f->solution, &f->err);
 }
 
 static uint32_t count_valid(const struct fixture *f)

@@ -40,7 +40,7 @@ FIXTURE(solver, make_fixture, NULL);
 static enum kiln_code solve(struct fixture *f, const char *forced)
 {
     return solver_solve(&f->problem, &f->target,
-                        &(struct solver_wish){ .solver = bytes_of_text(forced) }, &f->solution,
+                        &(struct solver_choice){ .solver = bytes_of_text(forced) }, &f->solution,
                         &f->err);
 }
 
