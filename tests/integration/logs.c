@@ -39,7 +39,7 @@ TEST(logs, each_line_of_a_text_log_begins_with_its_level)
     struct host *f = *state;
     KILN_AUTO(mem) char *log = log_of_one_run(f);
     assert_says(log, "info: kilnd ");
-    assert_says(log, "info: stopping: ");
+    assert_says(log, "info: stopping");
     assert_says(log, "info: stopped\n");
 }
 

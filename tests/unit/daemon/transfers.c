@@ -137,7 +137,7 @@ TEST(transfers, a_units_file_that_is_larger_than_the_limit_is_not_copied)
     struct transfer_result *o = run(f, &t);
 
     assert_int_equal(o->err.code, KILN_FULL);
-    assert_says(o->err.text, "9 are allowed (the setting package_limit)");
+    assert_says(o->err.text, "package_limit");
     assert_int_equal(files_in_staging(f), 0);
 }
 
@@ -162,7 +162,7 @@ TEST(transfers, a_unit_that_ends_it_is_named)
     wait_for(f, &t);
 
     assert_int_equal(t.task.result.err.code, KILN_IO);
-    assert_says(t.task.result.err.text, "by the service manager while fetching");
+    assert_says(t.task.result.err.text, "service manager");
 }
 
 TEST(transfers, a_unit_that_is_not_there_is_said)

@@ -168,7 +168,7 @@ TEST(transfers, a_leftover_that_cannot_be_removed_is_reported_and_the_transfer_c
 
     must(o->err.code, o->err);
     take_result(o, "package");
-    assert_says(logged, "cannot remove 'litter': Permission denied");
+    assert_says(logged, "'litter'");
     assert_says(logged, f->staging);
     assert_int_equal(files_in_staging(f), 1);
     must(fs_empty(f->staging, &f->err), f->err);

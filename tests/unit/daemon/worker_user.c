@@ -68,7 +68,7 @@ TEST(user, a_units_user_is_the_account_made_for_it)
     assert_false(f->user.other);
 
     assert_int_equal(worker_user_of_service(&unknown, &f->user, &f->err), KILN_NOT_FOUND);
-    assert_says(f->err.text, "no user 'kiln-test-nobody', which the unit of tests runs as");
+    assert_says(f->err.text, "'kiln-test-nobody'");
 }
 
 TEST(user, root_may_name_an_account_or_a_number)
@@ -112,7 +112,7 @@ TEST(user, transfers_have_a_setting_and_an_account_of_their_own)
     struct fixture *f = *state;
     assert_int_equal(worker_user_find(&worker_transfers, "no-such-user", &f->user, &f->err),
                      KILN_NOT_FOUND);
-    assert_says(f->err.text, "for transfers to run as (setting transfer_user)");
+    assert_says(f->err.text, "transfer_user");
     assert_string_not_equal(worker_transfers.account, worker_compilers.account);
 }
 
@@ -125,7 +125,7 @@ TEST(user, an_ordinary_user_may_name_itself_alone)
     must(find(f, own), f->err);
     assert_false(f->user.other);
     assert_int_equal(find(f, "daemon"), KILN_DENIED);
-    assert_says(f->err.text, "only root's kilnd");
+    assert_says(f->err.text, "root's");
 }
 
 /* Of a user that is neither of the directory's owner nor of its group, of its group, its owner. */

@@ -334,12 +334,12 @@ static void refuse(struct fixture *f, void (*handle)(struct fake_request *), con
 
 TEST(fetch, a_descriptor_that_is_not_sealed_is_refused)
 {
-    refuse(*state, give_unsealed, "not a sealed memfd");
+    refuse(*state, give_unsealed, "sealed memfd");
 }
 
 TEST(fetch, a_descriptor_that_is_not_a_memfd_is_refused)
 {
-    refuse(*state, give_pipe, "not a sealed memfd");
+    refuse(*state, give_pipe, "sealed memfd");
 }
 
 TEST(fetch, a_memfd_of_another_size_than_announced_is_refused)
@@ -349,17 +349,14 @@ TEST(fetch, a_memfd_of_another_size_than_announced_is_refused)
 
 TEST(fetch, a_descriptor_index_that_is_too_large_is_refused)
 {
-    refuse(*state, give_second, "names descriptor 1 of 1");
+    refuse(*state, give_second, "descriptor 1");
 }
 
 TEST(fetch, objects_of_impossible_size_are_refused) { refuse(*state, give_giant, "code object"); }
 
-TEST(fetch, empty_objects_are_refused) { refuse(*state, give_nothing, "code object of 0 bytes"); }
+TEST(fetch, empty_objects_are_refused) { refuse(*state, give_nothing, "0 bytes"); }
 
-TEST(fetch, the_answer_to_another_request_is_refused)
-{
-    refuse(*state, give_another_key, "another kernel's key");
-}
+TEST(fetch, the_answer_to_another_request_is_refused) { refuse(*state, give_another_key, "key"); }
 
 TEST(fetch, inline_content_beyond_the_limit_is_refused)
 {

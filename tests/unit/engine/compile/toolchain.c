@@ -121,7 +121,7 @@ TEST(table, more_toolchains_than_there_can_be_are_refused)
     }
     strcat(json, "]}");
     assert_int_equal(describe(f, json), KILN_INVALID);
-    assert_says(f->err.text, "more than 8");
+    assert_says(f->err.text, "than 8");
 }
 
 TEST(table, an_unprobed_toolchain_must_be_probed_first)

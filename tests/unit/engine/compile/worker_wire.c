@@ -358,7 +358,7 @@ TEST(plain, a_long_log_loses_its_middle)
     assert_true(length <= LIMIT_COMPILE_LOG);
     assert_int_equal(strncmp(result.log, "first\n", 6), 0);
     assert_string_equal(result.log + length - 5, "last\n");
-    assert_says(result.log, "bytes left out");
+    assert_says(result.log, "bytes left");
     compile_result_done(&result);
 }
 

@@ -197,7 +197,7 @@ TEST(solver, an_unknown_name_is_refused_with_those_there_are)
 {
     struct fixture *f = *state;
     assert_int_equal(solve(f, "ConvMagic"), KILN_NOT_FOUND);
-    assert_says(f->err.text, "no solver is called 'ConvMagic'; there are: ");
+    assert_says(f->err.text, "'ConvMagic'");
     for (size_t i = 0; solvers[i]; i++)
         assert_says(f->err.text, solvers[i]->name);
 }
@@ -207,10 +207,10 @@ TEST(solver, eight_bit_integers_are_refused_by_name)
     struct fixture *f = *state;
     f->problem.type = TYPE_INT8;
     assert_int_equal(solve(f, ""), KILN_UNSUPPORTED);
-    assert_says(f->err.text, "no solver can solve this int8 problem on");
+    assert_says(f->err.text, "int8");
     assert_says(f->err.text, "convint8 -n");
     assert_int_equal(solve(f, NAIVE), KILN_UNSUPPORTED);
-    assert_says(f->err.text, "ConvDirectNaive cannot solve this int8 problem on");
+    assert_says(f->err.text, "ConvDirectNaive cannot");
 }
 
 TEST(solver, a_meaningless_problem_is_refused_before_any_solver_sees_it)

@@ -226,10 +226,10 @@ TEST(tuning_db, invalid_entries_are_refused)
     refuse(f, r, "values of");
     r = fine();
     r.rows[0].measured.median_ms = NAN;
-    refuse(f, r, "a measured time");
+    refuse(f, r, "measured");
     r.rows[0].measured.median_ms = 0;
     r.rows[0].measured.spread_ms = -1;
-    refuse(f, r, "a measured time");
+    refuse(f, r, "measured");
     r = fine();
     r.rows[0].measured.origin.driver = long_text;
     refuse(f, r, "measurement");
