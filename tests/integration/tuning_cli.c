@@ -355,6 +355,6 @@ TEST(tuning_cli, a_backup_is_a_database_that_holds_the_records)
     kilnctl_fails(f, 1, "already", "db", "backup", path);
     kilnctl_ok(f, "db", "vacuum");
     kilnctl_ok(f, "db", "verify");
-    assert_says(f->result.output,
-                "1 record checked\n0 entries to be measured again\n0 databases damaged\n");
+    assert_says(f->result.output, "1 record");
+    assert_says(f->result.output, "\n0 databases");
 }

