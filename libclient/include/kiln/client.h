@@ -10,10 +10,11 @@
  *            KILN_E_INVALID. kiln_client_close() is allowed there and leaves the parent's
  *            connection alone.  Kernels and plans obtained before the fork stay valid in the child.
  * Time       Every call that may block has a time-out, |timeout_ms|, in milliseconds.  It is a
- * member of the call's options struct, or a parameter if the call has no such struct.  0 means the
- * client's default.  A negative value is KILN_E_INVALID, except where <kiln/admin.h> gives it a
- * meaning.  When the time is up, the call returns KILN_E_TIMED_OUT and cancels the request at the
- * daemon. Daemon     If no daemon is running, or the daemon rejects this user or stays silent for
+ *            member of the call's options struct, or a parameter if the call has no such struct.
+ *            0 means the client's default.  A negative value is KILN_E_INVALID, except where
+ *            <kiln/admin.h> gives it a meaning.  When the time is up, the call returns
+ *            KILN_E_TIMED_OUT and cancels the request at the daemon.
+ * Daemon     If no daemon is running, or the daemon rejects this user or stays silent for
  *            KILN_FALLBACK_PATIENCE, a private daemon of this user serves the client; libkiln
  *            starts one if none runs.  The client goes back to the host's daemon as soon as that
  *            one accepts it; kiln_client_status reports which one serves.  With KILN_FALLBACK=off,

@@ -10,11 +10,11 @@
  * code and the message (outermost context first, no full stop).  If a compiler ran, the struct also
  * receives its log.  On success it is not changed.  Nothing is kept in thread-local state.
  *
- * Every other struct begins with |size|, which the caller sets to sizeof the struct.  Later
- * releases may append members.  A call accepts a struct that is smaller than the library's
- * definition, down to the struct's first release: missing inputs count as zero, and missing results
- * are not filled in.  A call also accepts a larger struct and ignores the members that it does not
- * know.  All structs of one array have the same size.
+ * Every struct but kiln_error and kiln_header begins with |size|, which the caller sets to sizeof
+ * the struct.  Later releases may append members.  A call accepts a struct that is smaller than the
+ * library's definition, down to the struct's first release: missing inputs count as zero, and
+ * missing results are not filled in.  A call also accepts a larger struct and ignores the members
+ * that it does not know.  All structs of one array have the same size.
  */
 #include <stddef.h>
 

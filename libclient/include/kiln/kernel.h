@@ -103,8 +103,8 @@ void kiln_kernel_unref(struct kiln_kernel *kernel); /* accepts NULL */
 const void *kiln_kernel_data(const struct kiln_kernel *kernel);
 size_t kiln_kernel_size(const struct kiln_kernel *kernel);     /* bytes */
 const char *kiln_kernel_key(const struct kiln_kernel *kernel); /* 64 hexadecimal digits */
-int kiln_kernel_tier(
-    const struct kiln_kernel *kernel); /* KILN_TIER_*: where this answer came from */
+/* KILN_TIER_*: where this answer came from. */
+int kiln_kernel_tier(const struct kiln_kernel *kernel);
 /* Wall-clock nanoseconds that its compilation took; 0 if not known. */
 uint64_t kiln_kernel_compile_ns(const struct kiln_kernel *kernel);
 

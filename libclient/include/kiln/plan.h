@@ -21,11 +21,14 @@ struct kiln_plan;
 
 /* What determined a plan's solver and perf config. */
 enum {
-    KILN_PLAN_FORCED, /* the options specified both */
-    KILN_PLAN_PERF, /* a perf record set the config; the options or the heuristic set the solver */
-    KILN_PLAN_FIND, /* a find record set the solver; a perf record set its config, if there is one
-                     */
-    KILN_PLAN_HEURISTIC, /* no record applied */
+    /* The options specified both. */
+    KILN_PLAN_FORCED,
+    /* A perf record set the config; the options or the heuristic set the solver. */
+    KILN_PLAN_PERF,
+    /* A find record set the solver; a perf record set its config, if there is one. */
+    KILN_PLAN_FIND,
+    /* No record applied. */
+    KILN_PLAN_HEURISTIC,
 };
 
 struct kiln_plan_options {
@@ -86,10 +89,10 @@ const char *kiln_plan_toolchain(const struct kiln_plan *plan);
 /* The compiler's name, version and identity, for kiln_recording.toolchain and
  * kiln_tuning_options.toolchain; "" if the kernels came from a package. */
 const char *kiln_plan_toolchain_identity(const struct kiln_plan *plan);
-uint64_t kiln_plan_workspace(
-    const struct kiln_plan *plan); /* bytes that the caller must pass at launch */
-uint64_t kiln_plan_ns(
-    const struct kiln_plan *plan); /* nanoseconds that the daemon spent on planning */
+/* Bytes of workspace that the caller must pass at launch. */
+uint64_t kiln_plan_workspace(const struct kiln_plan *plan);
+/* Nanoseconds that the daemon spent on planning. */
+uint64_t kiln_plan_ns(const struct kiln_plan *plan);
 
 /* The distinct code objects, and the launches that use them in order. */
 unsigned kiln_plan_object_count(const struct kiln_plan *plan);

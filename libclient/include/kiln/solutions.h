@@ -28,9 +28,9 @@ struct kiln_solution {
     double find_ms;        /* recorded for the solver, in milliseconds; 0: no record */
     const char *config;    /* perf config chosen by the heuristic; "": nothing to tune */
     uint64_t workspace;    /* bytes that |config| needs */
-    const char
-        *best_config; /* perf config recorded as the best; "": no record, or it does not fit */
-    double best_ms;   /* time measured with |best_config|; 0: not known */
+    /* The perf config recorded as the best; "": no record, or it does not fit. */
+    const char *best_config;
+    double best_ms;           /* time measured with |best_config|; 0: not known */
     uint64_t best_workspace;  /* bytes that |best_config| needs; without one, as |workspace| */
     uint32_t candidates;      /* points of the tuning space, valid or not; leases divide them */
     uint32_t valid;           /* number of valid candidates */

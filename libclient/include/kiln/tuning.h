@@ -67,9 +67,10 @@ int kiln_tuned_tier(const struct kiln_tuned *tuned); /* KILN_TUNING_SYSTEM, ... 
 /* MIOpen's key of the record, and its text verbatim. */
 const char *kiln_tuned_key(const struct kiln_tuned *tuned);
 const char *kiln_tuned_text(const struct kiln_tuned *tuned);
-int kiln_tuned_is_stale(
-    const struct kiln_tuned *tuned); /* measured with another driver or toolchain */
-int kiln_tuned_is_near(const struct kiln_tuned *tuned); /* the record of a similar problem */
+/* 1 if the record was measured with another driver or toolchain. */
+int kiln_tuned_is_stale(const struct kiln_tuned *tuned);
+/* 1 if it is the record of a similar problem. */
+int kiln_tuned_is_near(const struct kiln_tuned *tuned);
 /* How far the neighbour is: the larger batch size divided by the smaller, and the larger input area
  * (or volume) divided by the smaller.  1 if they are equal. */
 void kiln_tuned_distance(const struct kiln_tuned *tuned, double *ret_batch, double *ret_spatial);
@@ -153,9 +154,10 @@ struct kiln_lease_request {
     const char *database_id;
     const char *solver;
     uint32_t candidates; /* points of the solver's tuning space; 0: do not share */
-    int share; /* 1: accept a share of a search that another process began on an identical device */
-    int wait_ms; /* how long to wait for the process that tunes it, within the time-out; 0: do not
-                    wait */
+    /* 1: accept a share of a search that another process began on an identical device. */
+    int share;
+    /* How long to wait for the process that tunes it, within the time-out; 0: do not wait. */
+    int wait_ms;
     int timeout_ms; /* of the call; 0: the client's default */
 };
 struct kiln_lease {
