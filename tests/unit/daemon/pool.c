@@ -573,7 +573,7 @@ static void expect_refused(struct fixture *f, const char *program)
 }
 
 /* However long the one that is at work takes: it has its last job. */
-TEST(pool, a_job_that_only_a_fresh_worker_could_do_does_not_wait_where_none_can_be_had)
+TEST(pool, a_job_that_needs_a_fresh_worker_fails_at_once_if_none_can_start)
 {
     struct fixture *f = *state;
     struct job hang = source("hang"), spends = source("a");
@@ -591,7 +591,7 @@ TEST(pool, a_job_that_only_a_fresh_worker_could_do_does_not_wait_where_none_can_
     wait_for(f, &hang);
 }
 
-TEST(pool, one_that_hangs_at_its_start_is_waited_for_by_no_job)
+TEST(pool, no_job_waits_for_a_worker_that_hangs_at_its_start)
 {
     struct fixture *f = *state;
     struct job first = source("a"), second = source("a");
@@ -624,7 +624,7 @@ static void continue_children(void)
 }
 
 /* It takes the next as well, however many starts fail meanwhile. */
-TEST(pool, a_job_waits_for_one_that_is_at_work_for_kiln)
+TEST(pool, a_job_waits_for_a_worker_that_runs_a_job_of_kiln)
 {
     struct fixture *f = *state;
     struct job slow = kernel("stop"), spends = source("a"), next = source("b");
