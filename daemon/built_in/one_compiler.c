@@ -26,11 +26,11 @@
 #define JOBS_TEXT "200"
 #define COMPILE_MS 300000u                    /* compile_timeout */
 #define LIMITS_TEXT "600,4294967296,67108864" /* compile_cpu, _memory, _output */
-#define PROBE_MS 60000u                       /* of what is no compile of a kernel */
+#define PROBE_MS 60000u                       /* a job that is not the compile of a kernel */
 #define START_MS 30000u
-/* From the end of its socket, or a kill, to the word of how the process ended. */
+/* From the end of the socket, or a kill, to the report how the process ended. */
 #define END_MS 5000u
-/* Of a program that was started with flags that it does not know. */
+/* The exit status of a program that does not know its flags. */
 #define EXIT_USAGE 2
 
 enum process_state { PROCESS_NONE, PROCESS_STARTING, PROCESS_IDLE, PROCESS_BUSY };
@@ -42,12 +42,12 @@ struct one_compiler {
     int wake_fd;           /* owned; -1: not made */
     int launch;            /* owned: the connection to kiln-launch; -1: it was not started */
     enum process_state state;
-    bool has_hung_up;              /* the process closed its end of |socket| */
-    int socket, control;           /* owned: to the process, and to what tells of its end; -1 */
-    unsigned jobs;                 /* that it was given */
-    uint64_t deadline_ns;          /* of what |state| waits for */
-    char directory[PATH_TEXT_MAX]; /* its own; "": none */
-    const struct compile_job *job; /* borrowed; NULL: none is under way */
+    bool has_hung_up;     /* the process closed its end of |socket| */
+    int socket, control;  /* owned: to the process, and to kiln-launch, which reports its end; -1 */
+    unsigned jobs;        /* number of jobs given to the process */
+    uint64_t deadline_ns; /* of the event that |state| waits for */
+    char directory[PATH_TEXT_MAX]; /* of the process; "": none */
+    const struct compile_job *job; /* borrowed; NULL: no job is running */
     struct compile_result *result; /* borrowed, of |job| */
     struct worker_files files;     /* owned while BUSY */
     uint64_t started_ns;
@@ -69,7 +69,7 @@ static uint64_t in_ms(unsigned ms) { return clock_monotonic_ns() + ms * MS; }
 
 /* ---- the end of a process ---- */
 
-/* False: it does not say, in time. */
+/* False: no report came in time. */
 static bool await_end(struct one_compiler *c, struct launch_report *ret_report)
 {
     uint64_t end = in_ms(END_MS);
@@ -85,7 +85,7 @@ static bool await_end(struct one_compiler *c, struct launch_report *ret_report)
     return false;
 }
 
-/* Kills it, where it lives still, and removes what it wrote. */
+/* Kills the process if it still runs, and removes its files. */
 static void end_process(struct one_compiler *c)
 {
     struct launch_report unused;
@@ -120,7 +120,7 @@ static void finish(struct one_compiler *c, enum compile_end end, const char *tex
     c->result = NULL;
 }
 
-/* |how| is the end of a sentence about the process. */
+/* |how| completes a sentence about the process: "exited with status 1". */
 static void fail_job(struct one_compiler *c, enum compile_end end, const char *how)
 {
     struct kiln_err said = KILN_ERR_INIT;
@@ -139,7 +139,7 @@ static void fail_job(struct one_compiler *c, enum compile_end end, const char *h
     end_process(c);
 }
 
-/* What such a process says or does before it is ready, one of this very build never does. */
+/* Messages and exits before the process is ready that one of the same build never causes. */
 static void fail_other_build(struct one_compiler *c, const char *how)
 {
     struct kiln_err said = KILN_ERR_INIT;
@@ -156,7 +156,7 @@ static enum compile_end end_of_signal(int signal)
     switch (signal) {
     case SIGXCPU: return COMPILE_TIMED_OUT;
     case SIGXFSZ: return COMPILE_OUTPUT;
-    case SIGKILL: return COMPILE_MEMORY; /* not ours: the kernel, short of memory */
+    case SIGKILL: return COMPILE_MEMORY; /* sent by the kernel's OOM killer, not by kiln */
     default: return COMPILE_CRASHED;     /* unless the log names memory: worker_collect */
     }
 }
@@ -233,7 +233,7 @@ static enum kiln_code prepare(struct one_compiler *c, struct kiln_err *err)
     return rc;
 }
 
-/* By the kiln-launch that there is, else by a new one. */
+/* Starts the process by the running kiln-launch, or by a new one. */
 static enum kiln_code pass(struct one_compiler *c, const struct launch_request *request,
                            struct kiln_err *err)
 {
@@ -244,7 +244,8 @@ static enum kiln_code pass(struct one_compiler *c, const struct launch_request *
     return rc ? rc : launch_send_request(c->launch, request, err);
 }
 
-/* A connection to a child of kiln-launch, which starts the program that is asked for by it. */
+/* Opens a connection to a new child of kiln-launch, which starts the program that the connection
+ * requests. */
 static enum kiln_code reach_launch(struct one_compiler *c, struct kiln_err *err)
 {
     const char *const arguments[] = { c->programs.compiler, NULL };
@@ -258,7 +259,7 @@ static enum kiln_code reach_launch(struct one_compiler *c, struct kiln_err *err)
         const struct launch_request request = { arguments, ends[1], nothing };
         rc = pass(c, &request, err);
         close(ends[1]);
-        c->control = ends[0]; /* end_process closes it also where this failed */
+        c->control = ends[0]; /* end_process closes it, also on failure */
     }
     close(nothing);
     return rc;
@@ -328,7 +329,7 @@ static void take_result(struct one_compiler *c, const struct worker_result *resu
         c->state = PROCESS_IDLE;
 }
 
-/* One message of the process. */
+/* Reads one message of the process. */
 static void read_message(struct one_compiler *c)
 {
     enum worker_message message;
@@ -358,7 +359,7 @@ static void read_report(struct one_compiler *c)
     if (rc == KILN_BUSY || (!rc && report.kind == LAUNCH_STARTED))
         return;
     if (!c->has_hung_up && c->state == PROCESS_BUSY)
-        read_message(c); /* what it said before it went counts */
+        read_message(c); /* messages that it sent before its exit count */
     if (!c->job)
         return;
     if (rc)
@@ -369,7 +370,7 @@ static void read_report(struct one_compiler *c)
 
 /* ---- as engine/embed/embed_compiler.h says ---- */
 
-/* One that ended while it had nothing to do is replaced. */
+/* Replaces a process that ended while it was idle. */
 static bool is_alive(struct one_compiler *c)
 {
     struct pollfd polled = { .fd = c->socket, .events = POLLIN };

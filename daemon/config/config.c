@@ -13,7 +13,7 @@
 
 #define FILE_NAME "kilnd.json"
 #define VARIABLE_PREFIX "KILND_"
-/* Nobody writes so much by hand. */
+/* Larger than any file written by hand. */
 #define FILE_MAX (1u << 20)
 
 const struct setting config_table[CONFIG_KEYS] = {
@@ -148,7 +148,7 @@ static enum kiln_code take_files(struct config *config, const char *instead, str
         return take_file(config, instead, err);
     char directory[PATH_TEXT_MAX];
     char path[PATH_TEXT_MAX + sizeof(FILE_NAME) + 1];
-    /* An account without a home has no configuration of its own either. */
+    /* A user without a home directory has no configuration either. */
     struct kiln_err none = KILN_ERR_INIT;
     if (paths_config_directory(directory, &none) != KILN_OK)
         return KILN_OK;
@@ -308,7 +308,7 @@ bool config_is_default(const struct config *config, enum config_key key)
     return strcmp(config->entries[key].origin, "default") == 0;
 }
 
-/* Variables and flags are read twice: first for --config, which decides what lies below them. */
+/* Variables and flags are read twice: the first time only for --config, which names the file. */
 enum kiln_code config_load(int argc, const char *const *argv, const char *const *environment,
                            struct config *ret_config, struct kiln_err *err)
 {

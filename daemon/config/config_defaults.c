@@ -22,11 +22,11 @@
 #endif
 
 #define CACHE_MAX (20ull << 30)
-/* Of a private kilnd: until it ends by itself, and what its jobs may wait for while it stops. */
+/* Of a private kilnd: how long it lives without clients, and how long a stop may take. */
 #define PRIVATE_IDLE_EXIT_MS 60000
 #define PRIVATE_DRAIN_MS 5000
-#define CACHE_SHARE 10          /* of the filesystem: one part in so many */
-#define CACHE_UNIT (1ull << 20) /* rounded to, for whoever reads it */
+#define CACHE_SHARE 10          /* the default is 1/CACHE_SHARE of the filesystem */
+#define CACHE_UNIT (1ull << 20) /* the default is rounded to this, to be readable */
 
 static bool is_unset(const struct config *c, enum config_key key)
 {
@@ -53,7 +53,7 @@ static void directory_of(const char *path, char directory[PATH_TEXT_MAX])
         *slash = '\0';
 }
 
-/* The directory itself, or the nearest above it that is there already. */
+/* The directory itself, or its nearest existing parent. */
 static bool find_existing(const char *directory, char found[PATH_TEXT_MAX], struct stat *ret_seen)
 {
     char path[PATH_TEXT_MAX];
@@ -81,7 +81,7 @@ uint64_t config_cache_limit(const char *directory)
     return share < CACHE_MAX ? share : CACHE_MAX;
 }
 
-/* In a directory where everybody may rename what is ours, temporary files are nobody's. */
+/* Everybody may rename kilnd's files in such a directory, so it is not safe for temporary files. */
 static bool takes_files(const char *directory, const struct worker_user *user)
 {
     char found[PATH_TEXT_MAX];
@@ -92,7 +92,7 @@ static bool takes_files(const char *directory, const struct worker_user *user)
            worker_user_may_enter(user, found);
 }
 
-/* One that is not known is refused when kilnd starts. */
+/* kilnd refuses an unknown user when it starts. */
 static struct worker_user user_of(const struct config *c)
 {
     struct worker_user user = { 0 };
@@ -115,7 +115,7 @@ static void fill_temp(struct config *c)
              named && takes_files(general, &user) ? general : "/tmp");
 }
 
-/* Where there is none kilnd runs all the same, and says so to whoever wants something fetched. */
+/* Without kiln-transfer kilnd still runs, and refuses requests that fetch something. */
 static void find_transfer(char path[PATH_TEXT_MAX])
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -124,7 +124,7 @@ static void find_transfer(char path[PATH_TEXT_MAX])
         snprintf(path, PATH_TEXT_MAX, "%s", KILN_TRANSFER_INSTALLED);
 }
 
-/* Who has no configuration of their own trusts what the system's administrator trusts. */
+/* A user without an own configuration trusts the keys of the system's administrator. */
 static void fill_trusted_keys(char path[PATH_TEXT_MAX])
 {
     char directory[PATH_TEXT_MAX];
@@ -162,8 +162,8 @@ static enum kiln_code fill_directories(struct config *c, struct kiln_err *err)
     return rc;
 }
 
-/* Compilers work in directories of their own, where a relative path would mean another place.  The
- * socket's stays: sockets allow few bytes, and a relative path is how to get by with them. */
+/* Makes paths absolute, because compilers run in directories of their own.  The socket's path stays
+ * relative: sockets allow 107 bytes, and a relative path may be what fits. */
 static enum kiln_code make_absolute(struct config *c, enum config_key key, struct kiln_err *err)
 {
     char here[PATH_TEXT_MAX], whole[2 * PATH_TEXT_MAX];

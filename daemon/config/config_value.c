@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of the types that are numbers. */
+/* Of the numeric types. */
 static const char *const forms[] = {
     [SETTING_SIZE] = UNITS_SIZE_FORM,
     [SETTING_DURATION] = UNITS_TIME_FORM,

@@ -36,7 +36,7 @@ static enum kiln_code make_missing(const char *path, mode_t mode, struct kiln_er
 enum kiln_code directory_make_mode(const char *path, mode_t mode, struct kiln_err *err)
 {
     enum kiln_code rc = make_missing(path, mode, err);
-    return rc ? rc : fs_make_directories(path, err); /* which says so where it is no directory */
+    return rc ? rc : fs_make_directories(path, err); /* its message says if it is not a directory */
 }
 
 static enum kiln_code make(const char *path, mode_t mode, struct kiln_err *err)

@@ -20,7 +20,7 @@ static enum tuning_stale tuning_stale(const struct config *c)
                                          : TUNING_WARN;
 }
 
-/* The parts of |path|, which is cut up. */
+/* Splits |path| in place at the colons. */
 static void split_path(char *path, const char *ret_directories[PACKAGE_DIRECTORIES_MAX + 1])
 {
     size_t count = 0;

@@ -23,7 +23,7 @@ static void task_destroy(struct reload_task *t)
     free(t);
 }
 
-/* Files may be on a disk that sleeps, and the name service somewhere else. */
+/* Off the loop: the disk may be asleep, and the name service may use a network. */
 static void on_work_queue(struct task *task)
 {
     struct reload_task *t = (struct reload_task *)task;
@@ -45,7 +45,7 @@ static bool is_same(const struct config_entry *a, const struct config_entry *b)
     return a->value.number == b->value.number && strcmp(a->value.text, b->value.text) == 0;
 }
 
-/* A default that is worked out anew may come out otherwise: nobody changed it. */
+/* A computed default may differ from the earlier one although no source changed. */
 static bool was_changed(const struct reload *r, enum config_key key)
 {
     const struct config_entry *before = &r->started->entries[key], *now = &r->fresh->entries[key];
@@ -63,7 +63,7 @@ static void list_waiting(const struct reload *r, char *text, size_t size)
     }
 }
 
-/* What is in force from now on, and what waits. */
+/* Logs the settings that changed now and those that need a restart. */
 static void take_over(struct reload *r)
 {
     for (int key = 0; key < CONFIG_KEYS; key++) {

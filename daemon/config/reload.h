@@ -17,13 +17,13 @@ struct reload;
 
 struct reload_parts { /* all borrowed */
     struct work_queues *work_queues;
-    struct config *config; /* that is in force: changed on the loop only */
+    struct config *config; /* the active one; changed on the loop only */
     int argc;
     const char *const *argv; /* the flags, as at start */
-    /* Takes over what it holds now: KILN_OK, or nothing was. */
+    /* Applies the new values.  Returns KILN_OK, or applies nothing. */
     enum kiln_code (*apply)(struct reload *reload, const struct config *fresh,
                             const struct peer_groups *groups, struct kiln_err *err);
-    /* A reload begins, and ends; |note|: "" or what was wrong. */
+    /* Called when a reload begins and ends; |note|: "", or what was wrong. */
     void (*begins)(struct reload *reload);
     void (*ended)(struct reload *reload, const char *note);
 };
@@ -34,7 +34,7 @@ struct reload {
     struct config *fresh;   /* owned: as it was read last; NULL before the first reload */
     bool waits[CONFIG_KEYS];
     struct reload_task *task; /* owned; out: a reload is under way */
-    bool again;               /* asked for meanwhile */
+    bool again;               /* another SIGHUP came meanwhile */
 };
 
 /* Call before the loop runs, with the configuration as config_load returned it. */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Where systemd puts the first. */
+/* SD_LISTEN_FDS_START of sd_listen_fds(3). */
 #define FIRST 3
 
 static bool number_of(const char *text, long *ret_number)

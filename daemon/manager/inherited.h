@@ -3,7 +3,7 @@
 
 /*
  * Descriptors inherited from the service manager (sd_listen_fds(3)): sockets that it opened, and
- * what an earlier kilnd gave it to keep.
+ * descriptors that an earlier kilnd stored there.
  *
  * Ownership  owns those that no caller has taken (inherited_done closes them)
  * Threading  at start, before anything else opens a descriptor
@@ -17,7 +17,7 @@
 
 struct inherited_fd {
     int fd;                        /* owned; -1 once taken */
-    char name[INHERITED_NAME_MAX]; /* by LISTEN_FDNAMES; "unknown" where that is not set */
+    char name[INHERITED_NAME_MAX]; /* by LISTEN_FDNAMES; "unknown" if that is not set */
 };
 
 struct inherited {

@@ -13,8 +13,8 @@
 #define HANDED_SOCKET 3
 #define HANDED_LOCK 4
 
-/* What an earlier kilnd gave the manager: its socket, or a descriptor that this version does not
- * use (earlier ones gave it the hot set). */
+/* A descriptor that an earlier kilnd stored in the manager: its socket, or one that this version
+ * does not use (older versions stored the hot set). */
 #define OURS_PREFIX "kiln-"
 
 /* The socket that the service manager opened; NULL: it opened none. */
@@ -34,7 +34,7 @@ static enum kiln_code find_given(struct inherited *in, struct inherited_fd **ret
     return KILN_OK;
 }
 
-/* KILN_NOT_FOUND: we make one.  Another daemon that lives there is a failure. */
+/* KILN_NOT_FOUND: kilnd makes a new socket.  Fails if another daemon listens at the path. */
 static enum kiln_code resume(struct inherited *in, const char *path, const char *group,
                              struct listener *ret_listener, struct kiln_err *err)
 {

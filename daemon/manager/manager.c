@@ -10,7 +10,7 @@
 
 /* People read it. */
 #define STATUS_EVERY_MS 5000
-/* What closing costs beyond the drain: processes that end, databases. */
+/* Time for a stop beyond the drain: ending processes, closing databases. */
 #define STOP_MARGIN_MS 15000u
 
 /* ---- telling ---- */

@@ -16,14 +16,14 @@
 
 struct manager {
     struct loop *loop;     /* borrowed, like all below */
-    struct engine *engine; /* NULL until it is there */
-    struct server *server; /* NULL until it is there */
+    struct engine *engine; /* NULL until it exists */
+    struct server *server; /* NULL until it exists */
     struct listener *listener;
     struct loop_timer watchdog;
-    bool keeps;           /* it has a descriptor store that takes the socket */
-    char status[160];     /* as it was sent last */
-    char note[160];       /* stands in front of it; "" as a rule */
-    uint64_t reported_ms; /* when */
+    bool keeps;           /* the manager has a descriptor store for the socket */
+    char status[160];     /* the last one sent */
+    char note[160];       /* precedes the status; usually "" */
+    uint64_t reported_ms; /* the time of the last one sent */
 };
 
 /* |setting|: descriptor_store, "auto", "on" or "off". */

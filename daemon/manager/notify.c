@@ -11,11 +11,11 @@
 #include <sys/time.h>
 #include <sys/un.h>
 
-/* A manager that takes longer than this has other worries than ours. */
+/* How long to wait for a busy manager. */
 #define SEND_MAX_S 5
 
 static struct {
-    struct sockaddr_un address; /* sun_path is empty when there is none */
+    struct sockaddr_un address; /* sun_path is empty if there is no manager */
     socklen_t address_size;
     uint64_t watchdog_ms;
     int store_size;

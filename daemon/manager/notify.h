@@ -22,7 +22,7 @@ uint64_t notify_watchdog_ms(void);
 int notify_store_size(void);
 
 enum notify_urgency {
-    NOTIFY_MAY_BE_LOST, /* said again soon: never waits for a manager that is busy */
+    NOTIFY_MAY_BE_LOST, /* repeated soon: never waits for a busy manager */
     NOTIFY_MUST_ARRIVE  /* waits some seconds */
 };
 #define NOTIFY_FILES_MAX 8

@@ -4,8 +4,8 @@
 /*
  * Chooses the compiler process for a job.
  *
- * Role       any idle process may run it, as none of them has seen a client's source.  The
- *            libraries that a process has loaded decide which one is best
+ * Role       any idle process may run the job, because none has seen a client's source.  The
+ *            libraries that a process has loaded decide which process is best
  * Ownership  borrows
  * Threading  the loop's thread
  */

@@ -5,14 +5,15 @@
  *     kiln-compiler --temp DIR [--max-jobs N] [--limits ...] [--user ...] [--outside ...]
  *     the socket is descriptor 3
  *
- *   main                  arguments, then surroundings, then jobs
- *   enter_box             limits, own process group, namespaces, another user: what needs
- *                         privileges, until there are none
- *   settle                dies with kilnd, private directory, short environment, and nothing of the
- * host but what a compiler needs compiler_worker_serve engine/compile/worker.c: the jobs
+ *   main                  reads the arguments, confines the process, runs the jobs
+ *   enter_box             sets limits, a process group, namespaces and the user: everything that
+ *                         needs privileges, until none are left
+ *   settle                ends with kilnd; private directory, short environment, no access to the
+ *                         host except what a compiler needs
+ *   compiler_worker_serve runs the jobs (engine/compile/worker.c)
  *
- * It is started by kilnd, as kilnd's user: what it may not do it gives up itself, before it looks
- * at a toolchain or a job.
+ * kilnd starts it as kilnd's own user.  The process gives up its rights itself, before it reads a
+ * toolchain's files or a job.
  */
 #include "engine/compile/compiler.h"
 #include "engine/compile/confine.h"
@@ -37,16 +38,16 @@
 #define SOCKET_FD 3
 #define EXIT_USAGE 2
 #define EXIT_SURROUNDINGS 4
-/* Of the largest size there may be: what its directory, which is in memory, has room for.  At their
- * peak hiprtc and clang have the object twice in it (as made and as linked), PoCL three times. */
+/* The size of the private directory, which is in memory, in objects of the largest size.  At their
+ * peak, hiprtc and clang store the object twice (before and after linking), PoCL three times. */
 #define DIRECTORY_FILES 4u
 
-/* What looks for leaks would have to look into this process, which the sandbox forbids. */
+/* LeakSanitizer would have to read this process's memory, which the sandbox forbids. */
 #if defined(__SANITIZE_ADDRESS__)
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void) { return 1; }
 #elif defined(__SANITIZE_THREAD__)
-/* The compilers' own races are not ours to mend. */
+/* Races inside the compilers' libraries are outside kiln. */
 #define OTHERS(kind)                                                                       \
     kind ":libamdhip64\n" kind ":libhiprtc\n" kind ":libamd_comgr\n" kind ":libhsa\n" kind \
          ":libLLVM\n" kind ":libclang\n" kind ":libnvrtc\n" kind ":libpocl\n" kind         \
@@ -60,15 +61,15 @@ const char *__tsan_default_suppressions(void)
 
 struct arguments_given {
     const char *temp;
-    const char *describe; /* internal: look at one back end, answer on descriptor 3 */
-    bool resume;          /* internal: |files| are of a job that was received already */
+    const char *describe; /* internal: describe one back end, answer on descriptor 3 */
+    bool resume;          /* internal: |files| belong to a job that was received already */
     int files[3];
-    unsigned max_jobs;       /* 0: no end */
+    unsigned max_jobs;       /* 0: no limit */
     const char *limits_text; /* NULL: none */
     struct process_limits limits;
-    const char *user; /* NULL: stays who it is */
+    const char *user; /* NULL: keeps its user */
     unsigned uid, gid;
-    const char *outside; /* kilnd's namespaces; NULL: those that it is started in */
+    const char *outside; /* kilnd's namespaces; NULL: the namespaces that it was started in */
 };
 
 static int usage(FILE *to, int status)
@@ -160,7 +161,7 @@ static int read_arguments(int argc, char **argv, struct arguments_given *given)
     return usage(stderr, EXIT_USAGE);
 }
 
-/* Compilers obey dozens of variables; only these may come from outside. */
+/* Compilers obey dozens of variables; only these are passed on. */
 static bool keep_few_variables(void)
 {
     static const char *const kept[] = { "PATH",           "LD_LIBRARY_PATH", "OCL_ICD_VENDORS",
@@ -181,7 +182,7 @@ static bool keep_few_variables(void)
     return fine && setenv("PATH", "/usr/local/bin:/usr/bin:/bin", 0) == 0;
 }
 
-/* kiln is the cache: caches of the compilers' own would only hide work and grow. */
+/* kiln is the cache: the compilers' own caches would only hide work and grow. */
 static bool set_variables(const char *directory)
 {
     char pocl[PATH_MAX];
@@ -209,7 +210,7 @@ static enum kiln_code give_up_privileges(const struct arguments_given *given, st
     enum kiln_code rc = KILN_OK;
     if (given->user)
         rc = change_user(given->uid, given->gid, "compiler_user", err);
-    /* A user namespace gives them to anyone. */
+    /* Every user gets these privileges in a user namespace of its own. */
     if (!rc && !give_up_capabilities())
         rc = kiln_fail_errno(err, errno, "cannot give up the privileges of a compiler process");
     return rc;
@@ -226,7 +227,7 @@ static enum kiln_code become_user(const struct arguments_given *given, struct ki
     return rc;
 }
 
-/* In those that stay behind: nothing is left to them but to wait. */
+/* In the supervising processes, which only wait. */
 static bool stay_behind(void *context)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -237,9 +238,9 @@ static bool stay_behind(void *context)
     return rc == KILN_OK;
 }
 
-/* Limits come first: a process that changed its user may not set its score for lack of memory.
- * Namespaces need privileges: those of kilnd, or the ones that any user has in a user namespace of
- * its own, which has to be that of whom it will be. */
+/* Limits come first: after a change of user, a process may not set its OOM score.  Namespaces need
+ * privileges: those of kilnd, or those that any user has in its own user namespace.  That namespace
+ * must belong to the user that the process will run as. */
 static enum kiln_code enter_box(struct arguments_given *given, char directory[PATH_MAX],
                                 struct confinement *c, struct kiln_err *err)
 {
@@ -255,7 +256,7 @@ static enum kiln_code enter_box(struct arguments_given *given, char directory[PA
         rc = become_user(given, err);
     if (rc)
         return rc;
-    setpgid(0, 0); /* so that kilnd can end it together with what it started */
+    setpgid(0, 0); /* so that kilnd can kill it together with its children */
     const struct confine_options options = { .directory = directory,
                                              .free_space = DIRECTORY_FILES * given->limits.output,
                                              .outside = given->outside,
@@ -266,7 +267,7 @@ static enum kiln_code enter_box(struct arguments_given *given, char directory[PA
     return rc ? rc : become_user(given, err);
 }
 
-/* A process that starts anew is in its box already. */
+/* A process that executes this program again is confined already. */
 static enum kiln_code stay_in_box(char directory[PATH_MAX], struct kiln_err *err)
 {
     if (!getcwd(directory, PATH_MAX))
@@ -274,8 +275,9 @@ static enum kiln_code stay_in_box(char directory[PATH_MAX], struct kiln_err *err
     return KILN_OK;
 }
 
-/* The system tells of a parent's end only those who asked before it; |starter| was our parent when
- * this program began.  A keeper, which is what it has between, is outside of our namespace. */
+/* The kernel signals a parent's end only if the child asked for the signal before.  |starter| was
+ * the parent when this program began.  A supervising process between the two is outside of this
+ * namespace. */
 static bool die_with_parent(pid_t starter)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -291,14 +293,14 @@ static int settle(struct arguments_given *given, pid_t starter, struct confineme
         fprintf(stderr, "kiln-compiler: %s\n", err.text);
         return EXIT_SURROUNDINGS;
     }
-    /* A write beyond the limit fails with EFBIG, which can be reported, instead of a signal.
-     * Blocked, as LLVM puts a handler of its own where it is ignored. */
+    /* A write beyond the limit fails with EFBIG, which can be reported, instead of a signal.  The
+     * signal is blocked, not ignored: LLVM installs its own handler for an ignored signal. */
     sigset_t beyond_limit;
     sigemptyset(&beyond_limit);
     sigaddset(&beyond_limit, SIGXFSZ);
     sigprocmask(SIG_BLOCK, &beyond_limit, NULL);
     if (!die_with_parent(starter))
-        return EXIT_SURROUNDINGS; /* nobody is left who could be told */
+        return EXIT_SURROUNDINGS; /* kilnd has ended: there is no receiver for a message */
     umask(0077);
     if (chdir(directory) != 0) {
         fprintf(stderr, "kiln-compiler: user %u cannot enter the directory '%s': %s\n",
@@ -309,8 +311,8 @@ static int settle(struct arguments_given *given, pid_t starter, struct confineme
         fprintf(stderr, "kiln-compiler: cannot set up its surroundings: %s\n", strerror(errno));
         return EXIT_SURROUNDINGS;
     }
-    /* A program that it runs may not look into it and the sources of others; starting anew has
-     * undone it. */
+    /* Programs that it runs must not read its memory and the sources of others.  execve cleared
+     * this setting. */
     prctl(PR_SET_DUMPABLE, 0);
     if (!given->resume)
         confine_finish(c);
@@ -324,7 +326,7 @@ int main(int argc, char **argv)
     int status = read_arguments(argc, argv, &given);
     if (status >= 0)
         return status;
-    if (given.describe) /* started by a kiln-compiler that has settled already */
+    if (given.describe) /* started by a kiln-compiler that is confined already */
         return compiler_describe_to(given.describe, SOCKET_FD);
     struct stat seen;
     if (fstat(SOCKET_FD, &seen) != 0 || !S_ISSOCK(seen.st_mode)) {
@@ -332,7 +334,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     fcntl(SOCKET_FD, F_SETFD, FD_CLOEXEC);
-    if (!given.resume) /* what kilnd was started with is not for a source to write to */
+    if (!given.resume) /* a source must not reach descriptors that kilnd inherited */
         closefrom(SOCKET_FD + 1);
     static struct confinement confinement;
     status = settle(&given, starter, &confinement);

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * kiln-launch: starts one process for kilnd, in a unit of the service manager, or several compilers
- * for a program with the engine inside (libkiln.a), whose children they must not be.
+ * for a program with the engine inside (libkiln.a).  They must not be children of that program.
  *
  *     kiln-launch PROGRAM
- *     descriptor 3 is a connection of kilnd's (a socket unit with Accept=yes); LISTEN_FDS says so
+ *     descriptor 3 is a connection to kilnd (a socket unit with Accept=yes), as LISTEN_FDS says
  *
  *     kiln-launch --keep
  *     descriptor 3 is a connection to that program, which sends programs to start, each with a
  *     connection of its own (daemon/built_in/one_compiler.c)
  *
- *   main     waits for what to start (daemon/workers/launch.h)
- *   become   in the child: the connection's descriptor 3, its directory, its program
- *   keep     tells kilnd that it started; kills it when kilnd says so or goes; tells how it ended
- *   serve    --keep: has a child do all of this for each program, until the engine goes
+ *   main     waits for the request to start a program (daemon/workers/launch.h)
+ *   become   in the child: sets descriptor 3 and the directory, executes the program
+ *   keep     reports the start to kilnd; kills the process when kilnd asks for it or ends; reports
+ *            how the process ended
+ *   serve    --keep: forks a child that does all of this for each program, until the engine ends
  *
- * So kilnd needs neither the rights to become another user nor a network for those that do.  When
- * this program ends, the service manager ends whatever the process left running; with --keep it
- * does so itself.
+ * So kilnd needs no right to become another user, and no network for processes that fetch.  When
+ * this program ends, the service manager ends everything that the process left running.  With
+ * --keep, this program does so itself.
  *
  * A job forks: the other end of the connection may be open in processes that outlive it.  So this
  * program watches the job's own process as well.
@@ -41,7 +42,7 @@
 #define EXIT_SURROUNDINGS 4
 #define EXIT_NO_PROGRAM 127
 
-/* What looks for leaks has to look into this process, which nobody may. */
+/* LeakSanitizer would have to read this process's memory, which nobody may. */
 #if defined(__SANITIZE_ADDRESS__)
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void) { return 1; }
@@ -68,7 +69,7 @@ static bool make_blocking(int fd)
     return flags >= 0 && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0;
 }
 
-/* Out of the way of the other descriptor 3. */
+/* Moves it away from descriptor 3, which the program's socket gets. */
 static int take_connection(void)
 {
     int control = fcntl(GIVEN_FD, F_DUPFD_CLOEXEC, GIVEN_FD + 1);
@@ -105,7 +106,7 @@ static void become(const char *program, pid_t parent, const struct launch_receiv
     _exit(EXIT_NO_PROGRAM);
 }
 
-/* Its group, and itself where it is no leader of one yet. */
+/* Kills its process group, and the process itself if it does not lead a group yet. */
 static void end(pid_t pid)
 {
     kill(-pid, SIGKILL);
@@ -123,7 +124,7 @@ static void report_end(int control, pid_t pid)
     launch_send_report(control, &report);
 }
 
-/* As poll: until one of them has news, or is to be looked at again. */
+/* As poll(2): waits until one of them has an event, or until the next check. */
 static int wait_for_news(struct pollfd polled[3], const struct watched *process,
                          const struct watched *other)
 {
@@ -133,7 +134,8 @@ static int wait_for_news(struct pollfd polled[3], const struct watched *process,
     return poll(polled, 3, ms);
 }
 
-/* kilnd has nothing more to say, so whatever comes is its end; |other| is its process, or NULL. */
+/* kilnd sends nothing more, so any event is the end of the connection.  |other| is its process, or
+ * NULL. */
 static void keep(int control, const struct watched *process, const struct watched *other)
 {
     const struct launch_report started = { .kind = LAUNCH_STARTED,
@@ -155,12 +157,12 @@ static void keep(int control, const struct watched *process, const struct watche
             end(process->pid);
         }
     }
-    end(process->pid); /* it is not reaped yet, so its number is nobody else's */
+    end(process->pid); /* it is not reaped yet, so its pid is not reused */
     report_end(control, process->pid);
 }
 
-/* No service manager does it for one that is kept.  Orphans come here, whatever session they have
- * put themselves into, and would come to the job next. */
+/* With --keep, no service manager does this.  This process is a subreaper: it gets every orphan,
+ * whatever its session, so that none goes to the job. */
 static void end_rest(void)
 {
     int pid;
@@ -205,7 +207,7 @@ static int start(int control, const char *program, bool is_kept, struct launch_r
     return watch_and_keep(control, pid, is_kept);
 }
 
-/* What came by |control|. */
+/* Handles one message from |control|. */
 static int launch(int control, const char *program, bool is_kept)
 {
     static struct launch_received request;
@@ -222,7 +224,7 @@ static int launch(int control, const char *program, bool is_kept)
 
 /* ---- for the engine in a job ---- */
 
-/* In a child: with the standard error that came. */
+/* In a child: uses the standard error that came with the request. */
 static int launch_kept(const struct launch_received *given)
 {
     signal(SIGCHLD, SIG_DFL);
@@ -234,7 +236,7 @@ static int launch_kept(const struct launch_received *given)
     return launch(given->fd_3, given->arguments[0], /* is_kept= */ true);
 }
 
-/* False once whoever is at the other end is gone. */
+/* False once the other end is closed. */
 static bool wait_for_more(int control, const struct watched *other)
 {
     struct pollfd polled[] = { { .fd = control, .events = POLLIN },
@@ -252,20 +254,20 @@ static bool wait_for_more(int control, const struct watched *other)
 
 static bool take_one(int control, struct launch_received *ret_given)
 {
-    struct kiln_err ignored = KILN_ERR_INIT; /* nobody reads what we say */
+    struct kiln_err ignored = KILN_ERR_INIT; /* nobody would read the message */
     return launch_receive_request(control, ret_given, &ignored) == KILN_OK &&
            ret_given->directory >= 0 && ret_given->arguments[0][0] == '/';
 }
 
-/* Each child ends with its own connection: none is left when this returns.  One that cannot be
- * started is one whose connection is closed. */
+/* Each child ends with its own connection, so none is left when this returns.  If a child cannot be
+ * started, its connection is closed. */
 static int serve(int control)
 {
     static struct launch_received given;
     struct watched other;
     if (!watched_begin_peer(&other, control))
         return EXIT_SURROUNDINGS;
-    signal(SIGCHLD, SIG_IGN); /* they are reaped by the system */
+    signal(SIGCHLD, SIG_IGN); /* the kernel reaps the children */
     while (wait_for_more(control, &other) && take_one(control, &given)) {
         if (fork() == 0) {
             close(control);
@@ -295,7 +297,7 @@ int main(int argc, char **argv)
                         "the service manager\n");
         return EXIT_USAGE;
     }
-    prctl(PR_SET_DUMPABLE, 0); /* other processes of this user cannot look in */
+    prctl(PR_SET_DUMPABLE, 0); /* other processes of this user cannot read its memory */
     KILN_AUTO(fd) int control = take_connection();
     if (control < 0) {
         fprintf(stderr, "kiln-launch: cannot take the connection: %s\n", strerror(errno));

@@ -3,12 +3,13 @@
  * kiln-transfer: a process that gets one package, checks it, and ends.
  *
  *     kiln-transfer [--user UID:GID | --launched]  the socket is descriptor 3; started by kilnd
- *     kiln-transfer --snapshot PATH   likewise; started by kilnctl, with its user's rights
+ *     kiln-transfer --snapshot PATH   the same; started by kilnctl, with its user's rights
  *
- *   main          arguments, then the one thing to do
- *   serve         the job comes; surroundings; engine/transfer/transfer.c; the outcome goes
- *   snapshot      opens a database that may be in use and passes its descriptor
- *   on_terminate  whenever it is told to go, nothing stays behind
+ *   main          reads the arguments, then does one thing
+ *   serve         receives the job, confines itself, runs engine/transfer/transfer.c, sends the
+ *                 result
+ *   snapshot      opens a database that may be in use, and sends its descriptor
+ *   on_terminate  removes all files when SIGTERM comes
  */
 #include "common/clock.h"
 #include "common/fs.h"
@@ -31,16 +32,16 @@
 #define SOCKET_FD 3
 #define EXIT_USAGE 2
 #define EXIT_SURROUNDINGS 4
-/* libcurl's connections, SQLite, the staged files. */
+/* Descriptors for libcurl's connections, SQLite and the staged files. */
 #define FILES_MAX 128
-/* Of its user, whose threads count: libcurl looks names up in some.  Not for root. */
+/* Limit of the user's processes and threads: libcurl resolves names in threads.  Not for root. */
 #define PROCESSES_MAX 4096
-/* One object of the largest allowed, packed and unpacked, and what libraries need. */
+/* One object of the largest allowed size, packed and unpacked, and the libraries' memory. */
 #define MEMORY_MAX (2ull << 30)
 #define PROGRESS_EVERY_NS 200000000u
 
-/* The sanitizers' own memory is beyond any limit of use, and what looks for leaks reads /proc,
- * which is closed here; the unit tests of engine/transfer look for them. */
+/* The sanitizers' own memory exceeds any useful limit, and LeakSanitizer reads /proc, which is
+ * closed here.  The unit tests of engine/transfer check for leaks instead. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define LIMIT_MEMORY 0
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void);
@@ -53,7 +54,7 @@ int __lsan_is_turned_off(void) { return 1; }
 
 static struct {
     char directory[512];           /* "": nothing */
-    struct transfer_result result; /* its name is the result's */
+    struct transfer_result result; /* its file name is in the result */
 } workplace;
 
 /* Only calls that are safe in a signal handler. */
@@ -66,7 +67,7 @@ static void on_terminate(int signal)
         unlink(SNAPSHOT_COPY "-journal");
         if (workplace.result.name[0])
             unlink(workplace.result.name);
-        rmdir(workplace.directory); /* not allowed when confined: then kilnd does it */
+        rmdir(workplace.directory); /* a confined process may not: then kilnd removes it */
     }
     _exit(128 + signal);
 }
@@ -116,16 +117,17 @@ static bool set_limit(int resource, uint64_t most)
 
 static bool set_limits(const struct transfer_job *job)
 {
-    signal(SIGXFSZ, SIG_IGN); /* a write beyond it is an error that can be told */
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit is an error that can be reported */
     return set_limit(RLIMIT_FSIZE, job->size_limit) && set_limit(RLIMIT_CORE, 0) &&
            set_limit(RLIMIT_NOFILE, FILES_MAX) && set_limit(RLIMIT_NPROC, PROCESSES_MAX) &&
            (!LIMIT_MEMORY || set_limit(RLIMIT_DATA, MEMORY_MAX));
 }
 
-/* By kiln-launch, which is not who is at the other end, and whose end ends its unit. */
+/* Started by kiln-launch: kilnd, at the other end, is not the parent.  The unit ends with
+ * kiln-launch. */
 static bool is_launched;
 
-/* The system tells of a parent's end only those who asked before it. */
+/* The kernel signals a parent's end only if the child asked for the signal before. */
 static void die_with_parent(int number)
 {
     struct ucred peer = { 0 };
@@ -136,7 +138,7 @@ static void die_with_parent(int number)
         raise(number);
 }
 
-/* |ret_notice| is left alone when all is as it should be. */
+/* |ret_notice| does not change if every layer is in place. */
 static enum kiln_code settle(struct received_job *received, const struct transfer_user *user,
                              struct kiln_err *ret_notice, struct kiln_err *err)
 {
@@ -151,9 +153,9 @@ static enum kiln_code settle(struct received_job *received, const struct transfe
     if (rc)
         return rc;
     if (user)
-        strcpy(workplace.directory, "."); /* that user may not enter those above it */
+        strcpy(workplace.directory, "."); /* that user may not enter the parent directories */
     rc = transfer_confine(job, user, &why);
-    die_with_parent(SIGTERM); /* after that: what changes credentials clears it */
+    die_with_parent(SIGTERM); /* after the change of user, which clears it */
     if (rc == KILN_UNSUPPORTED)
         kiln_fail(ret_notice, rc,
                   "transfers, which run as user %u, are less confined than they should be: %.300s",
@@ -178,9 +180,9 @@ static int serve(const struct transfer_user *user)
         transfer_run(&received.job, &fetch_policy_standard, &sink, &workplace.result);
     int status = workplace.result.err.code ? EXIT_FAILURE : EXIT_SUCCESS;
     if (!status)
-        workplace.directory[0] = '\0'; /* the file is kilnd's from here on */
+        workplace.directory[0] = '\0'; /* from here on kilnd owns the file */
     transfer_send_result(SOCKET_FD, &workplace.result, notice.text);
-    _exit(status); /* no file is closed before kilnd knows: that may wait for ever */
+    _exit(status); /* kilnd has the result; closing a file could wait for ever */
 }
 
 /* ---- a snapshot ---- */
@@ -270,7 +272,7 @@ int main(int argc, char **argv)
                         "kilnctl\n");
         return EXIT_USAGE;
     }
-    closefrom(SOCKET_FD + 1); /* what kilnd was started with is not for a server to write to */
-    signal(SIGPIPE, SIG_IGN); /* servers hang up */
+    closefrom(SOCKET_FD + 1); /* a server must not reach descriptors that kilnd inherited */
+    signal(SIGPIPE, SIG_IGN); /* servers close connections */
     return path ? snapshot(path) : serve(other ? &user : NULL);
 }

@@ -38,7 +38,7 @@ enum kiln_code launch_connect(const char *service, int *ret_control, struct kiln
     return KILN_OK;
 }
 
-/* One behind the other, each with its end. */
+/* The arguments one after the other, each terminated. */
 static size_t put_arguments(const char *const *arguments, char packet[LAUNCH_PACKET_MAX])
 {
     size_t used = 0;

@@ -13,15 +13,15 @@
 
 /* Long enough for a loaded host to map a compiler; a worker that hangs here is broken. */
 #define START_TIMEOUT_MS 30000
-/* Pauses between starts that failed: doubled each time. */
+/* Pauses between failed starts; each is twice as long as the one before. */
 #define PAUSE_FIRST_MS 100
 #define PAUSE_MAX_MS 30000
-/* Loading a compiler takes less than a second, on a host that has time for it; a preparation that
- * takes longer than this hangs, or the host has none. */
+/* Loading a compiler takes less than a second on an idle host.  A warm-up that takes longer than
+ * this hangs, or the host is overloaded. */
 #define GRACE_MS 2000
-/* How many sources came at once is forgotten after this, and as long again at most. */
+/* The number of concurrent sources is forgotten after one to two such windows. */
 #define WINDOW_MS 600000
-/* So many failures in a row, with no worker left, and waiting jobs are told. */
+/* After so many failures in a row, and with no worker left, waiting jobs fail. */
 #define FAILURES_REPORTED 3
 
 struct pool {
@@ -29,26 +29,27 @@ struct pool {
     struct temp_root temp;
     struct worker_options options;
     unsigned wanted;
-    unsigned starting_max;                      /* workers that may be starting at once */
-    struct worker *workers;                     /* processes that live */
-    unsigned living, leaving;                   /* in that list; not freed yet though exited */
-    unsigned failures;                          /* starts that failed, in a row */
-    struct kiln_err failure;                    /* the last one */
-    struct compile_task *first, **last;         /* waiting */
-    struct compile_task *ending, **last_ending; /* given to nobody, and not told yet */
+    unsigned starting_max;              /* workers that may be starting at once */
+    struct worker *workers;             /* the living processes */
+    unsigned living, leaving;           /* in that list; exited but not freed yet */
+    unsigned failures;                  /* failed starts in a row */
+    struct kiln_err failure;            /* the last one */
+    struct compile_task *first, **last; /* waiting */
+    struct compile_task *ending,
+        **last_ending; /* their done callbacks are due; no worker has them */
     struct warmup_need need;
     uint64_t grace_ns;
     unsigned out;
     struct pool_counts counts;
     struct loop_owner owner;
-    struct loop_timer restart; /* starts workers, one a turn */
-    struct loop_timer settle;  /* does on the next turn what must not be done within a call */
-    struct loop_timer look;    /* when jobs have waited long enough for a preparation */
-    struct loop_timer review;  /* a window later: are so many prepared ones still wanted? */
+    struct loop_timer restart; /* starts workers, one in each loop iteration */
+    struct loop_timer settle;  /* runs callbacks in the next loop iteration, never within a call */
+    struct loop_timer look;    /* when jobs have waited long enough for a warm-up */
+    struct loop_timer review;  /* one window later: ends warm processes that are not needed */
     char outside[NAMESPACE_TEXT_MAX]; /* kilnd's namespaces */
-    bool greeted;                     /* a worker has said: */
-    struct sandbox_report sandbox;    /* that one, or one that was ended for it, the last */
-    bool refused;                     /* the latter */
+    bool greeted;                     /* a worker has reported: */
+    struct sandbox_report sandbox;    /* the last report, also of a worker that was killed for it */
+    bool refused;                     /* the last report led to a kill */
     uint32_t reported;                /* layers that are known to be missing */
     bool stopping;
     bool closing;
@@ -56,8 +57,8 @@ struct pool {
     void *context;
 };
 
-/* No fresh worker can be had, and none that is there takes a job now or later.  One that is
- * starting is no hope: where all hang at their start, there is always one. */
+/* True if no fresh worker can be started and no existing one takes a job now or later.  A starting
+ * worker does not count: if all hang at their start, there is always one. */
 static bool is_broken(const struct pool *p)
 {
     bool hope = p->failures < FAILURES_REPORTED;
@@ -79,7 +80,7 @@ static struct compile_task *take(struct pool *p, struct compile_task **at)
 
 static void keep_up(struct pool *p);
 
-/* A process that is gone, or what kilnd itself lacks. */
+/* The process is gone, or kilnd itself lacks a resource. */
 static void say_not_given(enum kiln_code rc, struct kiln_err *err)
 {
     kiln_while(err, "giving a job to a compiler process");
@@ -96,7 +97,7 @@ static bool is_source(const struct compile_job *job)
     return job->kind == COMPILE_KERNEL && job->origin == COMPILE_OF_CLIENT;
 }
 
-/* Where the compiler does not know the target, each process that prepared for it would crash. */
+/* If the compiler does not know the target, each process that warms up for it would crash. */
 static void note_need(struct pool *p, const struct compile_job *given)
 {
     unsigned under_way = 0;
@@ -109,7 +110,7 @@ static void note_need(struct pool *p, const struct compile_job *given)
         loop_timer_start(&p->review, p->need.window_ns / 1000000, 0);
 }
 
-/* What they have loaded was upgraded since: they would have to start afresh. */
+/* The libraries that they have loaded were upgraded since: a job would need a fresh process. */
 static void retire_stale(struct pool *p, const struct compile_job *given)
 {
     for (struct worker *w = p->workers; w; w = w->next) {
@@ -125,9 +126,9 @@ static bool has_what_is_needed(const struct pool *p, const struct worker *w)
     return worker_loaded(w, bytes_of_text(need->toolchain), &need->toolchain_id) == LOADED_IT;
 }
 
-/* The next to load what clients' sources need: one that has loaded nothing yet and may do more than
- * that.  NULL: there is none, or enough have done so, or the first is at it: where that ends a
- * process, it ends one. */
+/* The next worker to load what clients' sources need: it has loaded nothing yet and may run more
+ * jobs than the warm-up.  NULL if there is none, if enough are warm, or while the first one warms
+ * up: if a warm-up kills its process, it should kill only one. */
 static struct worker *next_to_prepare(struct pool *p)
 {
     unsigned prepared = 0, preparing = 0;
@@ -146,13 +147,13 @@ static struct worker *next_to_prepare(struct pool *p)
     return prepared < warmup_wanted(&p->need, clock_monotonic_ns()) ? found : NULL;
 }
 
-/* One that did nothing but prepare: another one costs a start alone. */
+/* A worker that only warmed up: replacing it costs no more than a start. */
 static bool is_merely_prepared(const struct worker *w)
 {
     return worker_is_idle(w) && w->jobs == 1 && w->warmup.task.job.kind == COMPILE_PROBE;
 }
 
-/* Those for another compiler first. */
+/* Workers for another compiler come first. */
 static struct worker *next_to_retire(const struct pool *p, unsigned wanted)
 {
     unsigned prepared = 0;
@@ -167,7 +168,7 @@ static struct worker *next_to_retire(const struct pool *p, unsigned wanted)
     return prepared > wanted ? found : NULL;
 }
 
-/* Prepared processes hold memory: as many as came at once some time ago are too many now. */
+/* Warm processes hold memory, so their number follows the recent number of concurrent sources. */
 static void on_review(struct loop_timer *timer)
 {
     struct pool *p = LOOP_OWNER_OF(struct pool, review, timer);
@@ -179,7 +180,7 @@ static void on_review(struct loop_timer *timer)
     keep_up(p);
 }
 
-/* With the next turn of the loop: what else comes in this one begins first. */
+/* In the next loop iteration: jobs that arrive in this one start first. */
 static void prepare_soon(struct pool *p)
 {
     if (next_to_prepare(p))
@@ -199,7 +200,7 @@ static void prepare_some(struct pool *p)
     }
 }
 
-/* On the next turn of the loop, as no job ends within a call. */
+/* In the next loop iteration, because no job may end within a call. */
 static void end_soon(struct pool *p, struct compile_task *task, const struct kiln_err *err)
 {
     task->result = COMPILE_RESULT_INIT;
@@ -211,9 +212,9 @@ static void end_soon(struct pool *p, struct compile_task *task, const struct kil
     loop_timer_start(&p->settle, 0, 0);
 }
 
-/* The job at |at| waits no more: it is in a worker's hands, or fails for a reason that another
- * worker would not mend.  One whose process is gone is being killed, so each try has one candidate
- * less. */
+/* Takes the job at |at| from the queue: a worker runs it, or it fails for a reason that no other
+ * worker would change.  If a worker's process is gone, the next best worker is tried; each try
+ * leaves one candidate less. */
 static bool give(struct pool *p, struct compile_task **at)
 {
     for (struct worker *w; (w = worker_choose(p->workers, *at));) {
@@ -235,8 +236,8 @@ static bool give(struct pool *p, struct compile_task **at)
     return false;
 }
 
-/* How long a job may still wait for |w| to be prepared; 0: it is not at that, or has been for too
- * long. */
+/* How long a job may still wait for the warm-up of |w|; 0: |w| is not warming up, or has been for
+ * too long. */
 static uint64_t grace_left_ns(const struct pool *p, const struct worker *w, uint64_t now_ns)
 {
     uint64_t age_ns = now_ns - w->started_ns;
@@ -244,8 +245,8 @@ static uint64_t grace_left_ns(const struct pool *p, const struct worker *w, uint
     return prepares && age_ns < p->grace_ns ? p->grace_ns - age_ns : 0;
 }
 
-/* One that prepares for it is sooner ready than one that has yet to begin; of |claimed| of them
- * others wait. */
+/* A worker that is warming up for this job is ready sooner than a fresh one.  Other jobs wait for
+ * |claimed| of these workers. */
 static bool is_better_off_waiting(const struct pool *p, const struct compile_job *job,
                                   unsigned claimed, uint64_t now_ns)
 {
@@ -260,7 +261,7 @@ static bool is_better_off_waiting(const struct pool *p, const struct compile_job
     return claimed < preparing;
 }
 
-/* When the first of the preparations that are waited for has taken too long. */
+/* The earliest time at which a warm-up that jobs wait for has taken too long. */
 static void look_again(struct pool *p, uint64_t now_ns)
 {
     uint64_t least_ns = p->grace_ns;
@@ -272,8 +273,8 @@ static void look_again(struct pool *p, uint64_t now_ns)
     loop_timer_start(&p->look, least_ns / 1000000 + 1, 0);
 }
 
-/* In order, but for those that wait for a preparation: its end, or its lasting too long, comes here
- * again. */
+/* Jobs start in order, except those that wait for a warm-up.  This function runs again when a
+ * warm-up ends or takes too long. */
 static void give_jobs(struct pool *p)
 {
     unsigned claimed = 0;
@@ -356,14 +357,14 @@ static void say_probe_end(const struct compile_task *task)
     const struct log_fields fields = { .target = target[0] ? target : NULL,
                                        .duration_us = task->result.wall_ns / 1000 };
     const struct bytes name = task->job.toolchain;
-    if (task->job.kind == COMPILE_PROBE) /* many a compiler aborts where it knows no target */
+    if (task->job.kind == COMPILE_PROBE) /* many compilers abort if they do not know the target */
         log_event(LOG_EVENT_probe_failed, &fields, "'%.*s' makes no kernel of one line for %s: %s",
                   (int)name.size, (const char *)name.data, target, task->result.err.text);
     else
         log_event(LOG_EVENT_compile_ended_badly, &fields, "%s", task->result.err.text);
 }
 
-/* Where the worker died, or something in it did (a program that it runs). */
+/* The worker died, or a program that it ran did. */
 static void count_end(struct pool *p, const struct worker *w, const struct compile_task *task)
 {
     enum compile_end end = task->result.end;
@@ -371,7 +372,7 @@ static void count_end(struct pool *p, const struct worker *w, const struct compi
     if (!died && end != COMPILE_CRASHED && end != COMPILE_TIMED_OUT)
         return;
     if (task->job.kind != COMPILE_KERNEL)
-        say_probe_end(task); /* the engine tells of kernels, and whose they are */
+        say_probe_end(task); /* the engine logs kernels, with their users */
     if (task->job.kind != COMPILE_KERNEL)
         p->counts.probe_crashes += task != &w->warmup.task;
     else if (end == COMPILE_TIMED_OUT)
@@ -380,7 +381,8 @@ static void count_end(struct pool *p, const struct worker *w, const struct compi
         p->counts.worker_crashes++;
 }
 
-/* Unavailable is what lacks for a while, and is nothing that loading the compiler did. */
+/* COMPILE_UNAVAILABLE is a temporary lack of a resource, which loading the compiler did not
+ * cause. */
 static void end_warmup(struct pool *p, struct worker *w)
 {
     struct compile_result *result = &w->warmup.task.result;
@@ -447,7 +449,7 @@ static void on_start_failed(struct pool *p, const struct kiln_err *err)
     loop_timer_start(&p->settle, 0, 0);
 }
 
-/* One a turn, so that a host of many cores serves requests meanwhile. */
+/* One in each loop iteration, so that a host with many cores serves requests meanwhile. */
 static void on_restart(struct loop_timer *timer)
 {
     struct pool *p = LOOP_OWNER_OF(struct pool, restart, timer);
@@ -464,7 +466,7 @@ static void on_restart(struct loop_timer *timer)
     keep_up(p);
 }
 
-/* One line, however many workers there are, until another layer is missing. */
+/* Logs one line for all workers, and another one only if a further layer is missing. */
 static void say_lack(struct pool *p)
 {
     char missing[LAYERS_TEXT_MAX];
@@ -510,7 +512,7 @@ static void on_exited(struct worker *w, const struct kiln_err *err)
     if (p->stopping)
         return;
     if (w->jobs == 0)
-        on_start_failed(p, err); /* it never did anything: do not hurry */
+        on_start_failed(p, err); /* it never became ready: pause before the next start */
     else if (!w->task && w->blame != BLAME_LINGERED && w->blame != BLAME_RETIRED &&
              w->jobs < p->options.limits.jobs)
         log_event(LOG_EVENT_compiler_died, NULL, "%s while it had nothing to do", err->text);
@@ -628,7 +630,7 @@ struct pool_counts pool_counts(const struct pool *p)
     return counts;
 }
 
-/* What a unit runs is whom its workers say, also where somebody changed the unit. */
+/* A unit's workers report the user that they run as, even if an administrator changed the unit. */
 static struct worker_user user_of(const struct pool *p)
 {
     struct worker_user user = p->temp.user;
@@ -641,7 +643,7 @@ static struct worker_user user_of(const struct pool *p)
     return user;
 }
 
-/* They may differ: what a host gives changes, and a unit may be another one by now. */
+/* Reports may differ: the host's layers change, and so may the unit. */
 static struct sandbox_report worst_sandbox(const struct pool *p)
 {
     struct sandbox_report worst = { .has = LAYERS_ALL, .landlock = UINT32_MAX };

@@ -4,7 +4,7 @@
 /*
  * Logs what a worker process prints on standard error.
  *
- * Role       the process's standard error is a pipe that kilnd reads. kilnd's own may be a
+ * Role       the process's standard error is a pipe that kilnd reads.  kilnd's own may be a
  *            terminal, a file or the journal, which a process taken over by hostile source must not
  *            reach.  Each line becomes a rate-limited record worker_said; long lines are cut.  When
  *            many short lines come at once, most are only counted

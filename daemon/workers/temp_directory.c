@@ -19,7 +19,7 @@
 #define NAME_LETTERS (sizeof(PREFIX) - 1 + RANDOM_LETTERS)
 /* The sweep removes a directory with files only if this marker is in it: others belong to users. */
 #define MARKER ".made-by-kilnd"
-/* Against a sweep that wins the race between making a directory and locking it. */
+/* Tries: a sweep may remove a new directory before it is locked. */
 #define TRIES_MAX 8
 
 static void dir_auto(DIR **dir)
@@ -28,8 +28,8 @@ static void dir_auto(DIR **dir)
         closedir(*dir);
 }
 
-/* An open, locked descriptor of our own directory |name|; -1 when it is another's, or in use
- * (EAGAIN), or as errno says. */
+/* Opens and locks kilnd's directory |name|.  -1 with errno: it belongs to another user, it is in
+ * use (EAGAIN), or the call failed. */
 static int lock_directory(int base_fd, const char *name)
 {
     KILN_AUTO(fd) int fd = openat(base_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -71,7 +71,7 @@ static bool is_mark_or_link(const char *name)
 /* Removes the content of kilnd's directory |fd| except its marker. */
 static enum kiln_code remove_content(int fd, struct kiln_err *err)
 {
-    fchmod(fd, 0700); /* whoever filled it may have taken that away */
+    fchmod(fd, 0700); /* the compilers' user may have removed this permission */
     int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     __attribute__((cleanup(dir_auto))) DIR *dir = again >= 0 ? fdopendir(again) : NULL;
     enum kiln_code rc = KILN_OK;
@@ -91,8 +91,8 @@ static enum kiln_code remove_content(int fd, struct kiln_err *err)
     return rc;
 }
 
-/* The mark goes last, once nothing else is left: without it the rest would be nobody's, also when
- * we are killed half way. */
+/* Removes the marker last: if kilnd is killed half way, the next sweep still recognises the
+ * directory. */
 static void remove_ours(int parent_fd, const char *path, int fd)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -117,7 +117,8 @@ static void sweep(const char *base)
         KILN_AUTO(fd) int fd = lock_directory(dirfd(dir), e->d_name);
         if (fd >= 0 && is_marked(fd))
             remove_ours(dirfd(dir), e->d_name, fd);
-        else if (fd >= 0) /* its maker was killed before the mark, or it is not empty and stays */
+        else if (fd >=
+                 0) /* its maker was killed before it wrote the marker; removed only if empty */
             unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR);
     }
 }
@@ -127,17 +128,17 @@ static bool still_there(const char *path, int fd)
     struct stat by_name, by_fd;
     if (lstat(path, &by_name) < 0 || fstat(fd, &by_fd) < 0)
         return false;
-    errno = EAGAIN; /* a sweep took it, and somebody made another */
+    errno = EAGAIN; /* a sweep removed it, and another process made a new one */
     return by_name.st_ino == by_fd.st_ino && by_name.st_dev == by_fd.st_dev;
 }
 
-/* Locked and marked; else nothing of it is left, and errno says why. */
+/* Locks and marks the new directory.  On failure removes it and sets errno. */
 static bool claim(struct temp_root *root)
 {
     root->fd = lock_directory(AT_FDCWD, root->path);
     if (root->fd >= 0 && still_there(root->path, root->fd) && mark(root))
         return true;
-    int why = errno == ENOENT ? EAGAIN : errno; /* swept a moment ago */
+    int why = errno == ENOENT ? EAGAIN : errno; /* a sweep removed it just now */
     if (root->fd >= 0)
         close(root->fd);
     rmdir(root->path);
@@ -145,7 +146,7 @@ static bool claim(struct temp_root *root)
     return false;
 }
 
-/* What is full, and what to do. */
+/* Names the full filesystem, and what to do. */
 static enum kiln_code advise(const char *base, struct kiln_err *err)
 {
     struct kiln_err why = *err;
@@ -157,7 +158,7 @@ static enum kiln_code advise(const char *base, struct kiln_err *err)
                      why.text, base);
 }
 
-/* Others than |user| may pass through too, which leads them to what only |user| may enter. */
+/* Other users may pass through as well, but only to directories that |user| alone may enter. */
 static enum kiln_code let_in(const struct temp_root *root, struct kiln_err *err)
 {
     if (!root->user.other)

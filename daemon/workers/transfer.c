@@ -14,9 +14,9 @@ struct transfers {
     struct transfer_process *processes, *stuck;
     unsigned running, out;
     struct fair_queue waiting; /* of struct transfer_task */
-    struct list ended;         /* the same: their done callbacks are due */
+    struct list ended;         /* of struct transfer_task: their done callbacks are due */
     struct loop_owner owner;
-    struct loop_timer settle; /* does on the next turn what must not be done within a call */
+    struct loop_timer settle; /* runs callbacks in the next loop iteration, never within a call */
     bool stopping, closing;
     void (*closed)(void *context);
     void *context;
@@ -175,7 +175,8 @@ enum kiln_code transfers_create(const struct transfers_options *options,
         .program = program,
         .service = service,
         .user = options->user,
-        .disk_part = 2 * options->at_once, /* half stays, however many take their share */
+        .disk_part =
+            2 * options->at_once, /* all processes together use at most half of the free space */
         .timeout_ms = options->timeout_ms,
         .silence_ms = options->silence_ms,
         .exit_ms = options->exit_ms,

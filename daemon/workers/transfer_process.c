@@ -46,7 +46,7 @@ static void say_stop(struct transfer_process *p, enum transfer_stop stop)
 
 /* ---- the end: one file out of the directory, or nothing ---- */
 
-/* It becomes kilnd's own; another name of it would be another way to write to it. */
+/* The file becomes kilnd's own.  A second hard link would let others write to it. */
 static bool make_ours(const char *path, struct stat *ret_seen)
 {
     KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -55,7 +55,7 @@ static bool make_ours(const char *path, struct stat *ret_seen)
            fstat(fd, ret_seen) == 0 && ret_seen->st_nlink == 1;
 }
 
-/* What another user made below it may be beyond our rights. */
+/* kilnd may lack the rights to remove what another user made in it. */
 static void remove_it(struct transfer_process *p, const char *path)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -72,9 +72,9 @@ static void say_kept(const struct transfer_process *p)
                   p->kept.text);
 }
 
-/* The directory was the process's to fill: what lies there need not be a file.  It is looked at
- * where nothing that the process may have left running can put another in its place, and copied, as
- * that may still have it open, and cut it while we have it mapped. */
+/* The process filled the directory, so its entries need not be regular files.  kilnd first moves
+ * the file to a place where processes that are still running cannot replace it.  Then it copies the
+ * file, because such a process may have it open and truncate it while kilnd has it mapped. */
 static enum kiln_code take_file(struct transfer_process *p)
 {
     struct transfer_result *o = &p->task->result;
@@ -98,7 +98,7 @@ static enum kiln_code take_file(struct transfer_process *p)
     return KILN_OK;
 }
 
-/* Without it, or with half of it, nobody has signed the file. */
+/* A missing or incomplete manifest counts as no signature. */
 static void take_manifest(struct transfer_process *p)
 {
     struct transfer_result *o = &p->task->result;
@@ -258,14 +258,14 @@ static void on_progress(struct transfer_process *p, const struct transfer_progre
         p->task->progress(p->task, progress);
 }
 
-/* One packet; false when there is no more to read now. */
+/* Reads one packet.  False when no more is there now. */
 static bool read_report(struct transfer_process *p)
 {
     struct transfer_report report;
     struct kiln_err err = KILN_ERR_INIT;
     enum kiln_code rc = transfer_receive_report(p->socket, &report, &err);
     if (rc == KILN_UNAVAILABLE)
-        loop_watch_set(&p->watch, 0); /* its exit will say more */
+        loop_watch_set(&p->watch, 0); /* its exit status tells more */
     else if (rc && rc != KILN_BUSY)
         transfer_process_stop(p, STOP_NONSENSE);
     if (rc)
@@ -297,7 +297,7 @@ static void on_exit_status(struct worker_process *process, int status, int numbe
 {
     struct transfer_process *p = LOOP_OWNER_OF(struct transfer_process, process, process);
     p->running = false;
-    worker_process_kill(process); /* what it left behind, where that lives still */
+    worker_process_kill(process); /* its process group may still run */
     if (p->is_stuck) {
         worker_process_close(process);
         return;
@@ -313,7 +313,8 @@ static void on_exit_status(struct worker_process *process, int status, int numbe
 
 /* ---- the start ---- */
 
-/* A unit's process may be let in by its group alone: we need no rights for that but to be in it. */
+/* A unit's process gets access by its group.  kilnd needs no further rights to set a group that it
+ * is a member of. */
 static void give_directory(struct transfer_process *p)
 {
     const struct worker_user *user = &p->options->user;
@@ -364,7 +365,7 @@ static enum kiln_code run_program(struct transfer_process *p, int their_fd)
                                       NULL };
     static const char *const launched[] = { "kiln-transfer", "--launched", NULL };
     KILN_AUTO(fd) int directory = -1;
-    if (is_launched(p)) /* the only way into it: the process cannot pass those above */
+    if (is_launched(p)) /* the process may not enter the parent directories */
         directory = open(p->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
     const struct worker_spawn spawn = { .program = o->program,
                                         .service = o->service,
@@ -387,7 +388,7 @@ static enum kiln_code run_program(struct transfer_process *p, int their_fd)
     return KILN_OK;
 }
 
-/* From the first handle on, all goes by closing what is open. */
+/* Once a handle is open, the process struct is freed only after all handles have closed. */
 static void start(struct transfer_process *p)
 {
     int pair[2];
@@ -406,7 +407,7 @@ static void start(struct transfer_process *p)
         close_handles(p);
         return;
     }
-    if (give_job(p)) { /* what it has to say to that comes with its exit */
+    if (give_job(p)) { /* its exit reports why */
         p->reported = true;
         end_process(p);
         return;

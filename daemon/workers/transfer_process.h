@@ -54,9 +54,9 @@ enum transfer_stop { /* why it is ended early */
 
 struct transfer_process {
     const struct transfer_process_options *options; /* borrowed */
-    void *context;                                  /* whoever listens to |ended| */
+    void *context;                                  /* for the receiver of |ended| */
     struct transfer_task *task;                     /* borrowed; NULL once it ended */
-    uid_t uid;                                      /* who asked */
+    uid_t uid;                                      /* the user who asked for the transfer */
     bool is_admin;
     struct task work; /* making and removing the directory */
     struct loop_owner owner;

@@ -54,7 +54,7 @@ bool watched_begin(struct watched *ret_watched, pid_t pid)
     return true;
 }
 
-/* Its number may be another's by now; its descriptor, where the kernel hands that out, is not. */
+/* The pid may have been reused; a pidfd, if the kernel provides one, cannot be. */
 bool watched_begin_peer(struct watched *ret_watched, int socket)
 {
     struct ucred peer;
@@ -64,7 +64,8 @@ bool watched_begin_peer(struct watched *ret_watched, int socket)
         *ret_watched = (struct watched){ .fd = fd };
         return true;
     }
-    if (errno == ESRCH || errno == EINVAL) /* as the one kernel and the other call one that ended */
+    if (errno == ESRCH ||
+        errno == EINVAL) /* kernels report a process that has ended with either error */
         return false;
     size = sizeof(peer);
     return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
@@ -73,7 +74,7 @@ bool watched_begin_peer(struct watched *ret_watched, int socket)
 
 int watched_pause_ms(const struct watched *w) { return w->fd >= 0 ? -1 : LOOK_MS; }
 
-/* A first thread that has ended before others looks like one that waits to be reaped. */
+/* A process whose first thread has ended before the others looks like a zombie. */
 static bool is_gone(const struct watched *w)
 {
     siginfo_t child = { .si_pid = 0 };

@@ -15,9 +15,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* How long a worker that did its share may take to leave by itself. */
+/* How long a worker may take to exit after its last job. */
 #define LEAVE_MS 5000
-/* How long one that closed its socket may take to die. */
+/* How long a worker that closed its socket may take to exit. */
 #define HANG_UP_MS 1000
 
 static struct worker *worker_of_watch(struct loop_watch *watch)
@@ -44,7 +44,7 @@ static void kill_for(struct worker *w, enum worker_blame blame)
     if (w->blame || w->state == WORKER_GONE)
         return;
     w->blame = blame;
-    /* A worker that was starting stays so, for the sentence that its exit will make. */
+    /* A starting worker keeps its state, because the message about its exit depends on it. */
     if (w->state != WORKER_STARTING)
         move(w, WORKER_KILLED);
     loop_timer_stop(&w->deadline);
@@ -62,7 +62,7 @@ static void on_deadline(struct loop_timer *timer)
         kill_for(w, w->state == WORKER_LEAVING ? BLAME_LINGERED : BLAME_DEADLINE);
 }
 
-/* Most likely it is dying: its exit status says more than a kill of ours would leave. */
+/* Most likely it is exiting: its own exit status tells more than that of a kill. */
 static void on_hang_up(struct worker *w)
 {
     w->hung_up = true;
@@ -81,7 +81,8 @@ static void finish(struct worker *w, enum compile_end end, const char *text,
     w->options->events.finished(w, task);
 }
 
-/* A process that had a client's job may be the client's by now: it is not asked to leave. */
+/* A process that ran a client's job may be controlled by that client, so kilnd kills it instead of
+ * asking it to exit. */
 static void on_result(struct worker *w, const struct worker_result *result)
 {
     loop_timer_stop(&w->deadline);
@@ -109,7 +110,7 @@ static void on_ready_message(struct worker *w, const struct worker_result *hands
     w->options->events.ready(w, &w->sandbox);
 }
 
-/* One message; false when there is no more to read now. */
+/* Handles one message.  False when no more is there now. */
 static bool read_message(struct worker *w)
 {
     enum worker_message message;
@@ -149,10 +150,10 @@ static void on_exit_status(struct worker_process *process, int status, int signa
 {
     struct worker *w = LOOP_OWNER_OF(struct worker, process, process);
     w->hung_up = true;
-    /* What it said before it went counts. */
+    /* Messages that it sent before its exit count. */
     while (w->socket >= 0 && w->state == WORKER_BUSY && read_message(w)) {
     }
-    worker_process_kill(process); /* what it left behind, where that lives still */
+    worker_process_kill(process); /* its process group may still run */
     struct kiln_err err = KILN_ERR_INIT;
     worker_end_text(w, status, signal, &err);
     move(w, WORKER_GONE);
@@ -186,7 +187,8 @@ static void on_removed(struct task *task)
 static void on_handles_closed(struct loop_owner *owner)
 {
     struct worker *w = LOOP_OWNER_OF(struct worker, owner, owner);
-    if (w->failed_to_start) { /* nothing ran in it: quick, and nobody waits for us */
+    if (w->failed_to_start) { /* nothing ran in it, so removing its directory is quick and nobody
+                                 waits */
         drop_directory(w);
         free(w);
         return;
@@ -214,7 +216,7 @@ static enum kiln_code run_program(struct worker *w, int their_fd, struct kiln_er
         bounds,
         "--outside",
         w->options->outside,
-        /* last, and the end without it: */ user->other ? "--user" : NULL,
+        /* the last report, and the exit without a report: */ user->other ? "--user" : NULL,
         who,
         NULL,
     };
@@ -228,7 +230,7 @@ static enum kiln_code run_program(struct worker *w, int their_fd, struct kiln_er
     return worker_process_start(w->options->loop, &w->process, &w->owner, &spawn, err);
 }
 
-/* From the first handle on, |w| goes by closing what is open. */
+/* Once a handle is open, |w| is freed only after all handles have closed. */
 static enum kiln_code open_handles(struct worker *w, int their_fd, struct kiln_err *err)
 {
     loop_timer_init(w->options->loop, &w->deadline, &w->owner, on_deadline);

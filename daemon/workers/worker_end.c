@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of a program that was started with flags that it does not know. */
+/* The exit status of a program that does not know its flags. */
 #define EXIT_USAGE 2
 
-/* How far from the end of the log the words of an allocator are looked for. */
+/* An allocator's message is searched for in so many bytes at the end of the log. */
 #define LOG_TAIL 4096
 
-/* Compilers abort when memory runs out, after saying so. */
+/* When memory runs out, compilers print a message and abort. */
 static bool log_says_memory(int log_fd)
 {
     char tail[LOG_TAIL + 1];
@@ -34,7 +34,7 @@ static enum compile_end end_of_signal(const struct worker *w, int signal)
     switch (signal) {
     case SIGXCPU: return COMPILE_TIMED_OUT;
     case SIGXFSZ: return COMPILE_OUTPUT;
-    case SIGKILL: return COMPILE_MEMORY; /* not ours: the kernel, short of memory */
+    case SIGKILL: return COMPILE_MEMORY; /* sent by the kernel's OOM killer, not by kilnd */
     default: return log_says_memory(w->files.log_fd) ? COMPILE_MEMORY : COMPILE_CRASHED;
     }
 }
@@ -136,7 +136,7 @@ static void say_lack(const struct sandbox_report *sandbox, struct kiln_err *ret_
               missing, report_advice(sandbox), sandbox->why);
 }
 
-/* What such a process says or does before it is ready, one of this very build never does. */
+/* Messages and exits before the worker is ready that a worker of the same build never causes. */
 static bool is_of_another_build(const struct worker *w, int status, int signal)
 {
     return w->state == WORKER_STARTING &&

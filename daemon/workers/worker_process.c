@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* From a kill to the word of its end: the service manager may be busy, or about to go. */
+/* From a kill to the report of the end: the service manager may be busy or stopping. */
 #define LOST_MS 5000
 
 static void on_child_exit(struct loop_process *child, int status, int signal)
@@ -50,7 +50,7 @@ static void on_lost(struct loop_timer *timer)
     end(LOOP_OWNER_OF(struct worker_process, lost, timer), WORKER_PROCESS_LOST, 0);
 }
 
-/* The first word says who it is, the second is the last. */
+/* The first report names the user, the second is the end. */
 static void on_control(struct loop_watch *watch, unsigned events)
 {
     struct worker_process *p = LOOP_OWNER_OF(struct worker_process, watch, watch);
@@ -67,7 +67,7 @@ static void on_control(struct loop_watch *watch, unsigned events)
         end(p, (int)report.status, (int)report.signal_);
 }
 
-/* Of kiln-launch, by |control|. */
+/* Handles the reports of kiln-launch on |control|. */
 static enum kiln_code ask(struct loop *loop, struct worker_process *p, struct loop_owner *owner,
                           const struct worker_spawn *spawn, struct kiln_err *err)
 {

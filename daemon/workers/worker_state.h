@@ -7,9 +7,8 @@
  *   STARTING --ready--> IDLE --job--> BUSY --result--> IDLE
  *                                     BUSY --last result--> LEAVING    its share of jobs is done
  *                                     BUSY --result--> KILLED          of a client's job
- *   STARTING | IDLE | BUSY | LEAVING --kill--> KILLED    too late, talked nonsense, pool stops;
- *                                                        IDLE: what it has loaded is of no use
- *   any --exit--> GONE
+ *   STARTING | IDLE | BUSY | LEAVING --kill--> KILLED    time-out, invalid message, or the pool
+ * stops; IDLE: its loaded libraries are useless any --exit--> GONE
  */
 #include <stdbool.h>
 

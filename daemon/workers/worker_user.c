@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define NOBODY "nobody"
-/* Nobody's number on Linux, also where no account has it (a container of one program). */
+/* The uid of nobody on Linux; used even if no account has it (in a minimal container). */
 #define NOBODY_NUMBER "65534"
 
 const struct worker_kind worker_compilers = { "compilers", "compiler_user", "kiln-worker" };
