@@ -79,7 +79,7 @@ static void say_reloaded(const struct reload *r)
 {
     char waiting[512];
     list_waiting(r, waiting, sizeof(waiting));
-    log_event(LOG_EVENT_reloaded, NULL, "the configuration was read anew%s",
+    log_event(LOG_EVENT_reloaded, NULL, "the configuration was read again%s",
               waiting[0] ? "" : ": all of it is in force");
     if (waiting[0])
         log_event(LOG_EVENT_reload_waits, NULL,

@@ -41,8 +41,8 @@ static void adopt_socket(const char *path)
     size_t size = strlen(path);
     if ((path[0] != '/' && path[0] != '@') || size >= sizeof(a->sun_path)) {
         log_event(LOG_EVENT_manager_odd, NULL,
-                  "NOTIFY_SOCKET '%.200s' is no path that a socket can have: the service manager "
-                  "is told nothing",
+                  "NOTIFY_SOCKET '%.200s' is not a valid path of a socket: kilnd cannot notify the "
+                  "service manager",
                   path);
         return;
     }

@@ -220,10 +220,11 @@ static enum kiln_code become_user(const struct arguments_given *given, struct ki
 {
     enum kiln_code rc = give_up_privileges(given, err);
     if (!rc && given->user && access("/proc/self/exe", X_OK) != 0)
-        rc = kiln_fail_errno(err, errno,
-                             "user %u may not run this very program, which starts itself anew for "
-                             "another toolchain (chmod o+rx)",
-                             given->uid);
+        rc = kiln_fail_errno(
+            err, errno,
+            "user %u may not execute this program, which must start itself again for "
+            "another toolchain (chmod o+rx)",
+            given->uid);
     return rc;
 }
 

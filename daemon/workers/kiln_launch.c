@@ -293,8 +293,9 @@ int main(int argc, char **argv)
     if (argc != 2 || (!is_supervisor && argv[1][0] != '/'))
         return usage(stderr, EXIT_USAGE);
     if (!is_supervisor && !is_given_connection()) {
-        fprintf(stderr, "kiln-launch: no connection was handed over (LISTEN_FDS); it is started by "
-                        "the service manager\n");
+        fprintf(stderr,
+                "kiln-launch: descriptor 3 is not a connection (LISTEN_FDS): only the service "
+                "manager starts this program\n");
         return EXIT_USAGE;
     }
     prctl(PR_SET_DUMPABLE, 0); /* other processes of this user cannot read its memory */

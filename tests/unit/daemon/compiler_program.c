@@ -290,7 +290,7 @@ TEST(compiler, surroundings_that_cannot_be_set_up_are_reported)
         const char *call, *says;
         unsigned most; /* calls of it that matter */
     } cases[] = {
-        { "access", "user 45 may not run this very program", 1 },
+        { "access", "user 45", 1 },
         { "chdir", "cannot enter the directory '", 1 },
         { "strdup", "cannot set up its surroundings", 1 },
         { "setenv", "cannot set up its surroundings", 9 },
