@@ -148,6 +148,13 @@ bool fetch_start(struct engine *e, const struct fetch_options *options, const st
     return false;
 }
 
+void fetch_refuse(struct engine *e, const struct fetch_ticket *ticket, const struct digest *key,
+                  const struct kiln_err *err)
+{
+    struct fetch_result result;
+    (void)answer_failure(e, ticket, &result, key, err);
+}
+
 bool fetch_begin(struct engine *e, const struct fetch_options *options, struct fetch_ticket *ticket,
                  struct fetch_result *ret_result)
 {

@@ -62,5 +62,8 @@ bool fetch_at_hand(struct engine *e, const struct fetch_options *options,
                    struct fetch_result *ret_result);
 bool fetch_start(struct engine *e, const struct fetch_options *options, const struct digest *key,
                  struct fetch_ticket *ticket, struct fetch_result *ret_result);
+/* In place of fetch_start: counts a fetch that fails with |err|. */
+void fetch_refuse(struct engine *e, const struct fetch_ticket *ticket, const struct digest *key,
+                  const struct kiln_err *err);
 /* Drops the ticket. Work that no other ticket waits for is dropped too, if it has not begun. */
 void fetch_cancel(struct engine *e, struct fetch_ticket *ticket);

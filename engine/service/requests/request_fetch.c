@@ -291,8 +291,10 @@ static enum kiln_code handle_one(struct engine *e, struct caller *caller, uint64
         return KILN_OK;
     }
     struct fetch_request *rq = request_create(e, caller, id, 1, err);
-    if (!rq)
+    if (!rq) {
+        fetch_refuse(e, &ticket, &key, err);
         return err->code;
+    }
     rq->items[0] = (struct item){ .ticket = ticket, .request = rq, .options = w->result };
     if (!fetch_start(e, &w->fetch, &key, &rq->items[0].ticket, &result))
         return KILN_OK;

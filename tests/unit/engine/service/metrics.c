@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The request metrics: it counts every request and every kernel once. */
+#include "tests/support/failing_calls.h"
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "engine/service/internal.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -290,6 +292,19 @@ TEST(users, a_fetch_is_counted_by_the_tier_that_had_it)
     assert_true(number_in(page, "kiln_store_objects{tier=\"disk\",kind=\"kernels\"}") == 1);
     assert_true(number_in(page, "kiln_store_objects{tier=\"hot\",kind=\"objects\"}") == 1);
     assert_balanced(f);
+}
+
+TEST(users, a_fetch_is_counted_once_whichever_allocation_fails)
+{
+    struct users *f = *state;
+    unsigned nth = 0;
+    do {
+        fail_call("calloc", ++nth, ENOMEM);
+        fetch_afresh(f, &f->ann, "k.cl");
+        finish_compiles(f, bytes_of_text("the object"));
+        assert_balanced(f);
+    } while (calls_failed());
+    assert_true(nth > 2);
 }
 
 TEST(users, every_hot_look_up_is_counted_though_few_are_timed)
