@@ -4,10 +4,9 @@
 /*
  * Makes libc calls fail on demand.
  *
- * Role       the linker replaces libc's functions in kiln's own code (--wrap), so only calls that
- *            the code under test makes fail, never those inside libc or another library
- * Threading  one function is chosen at a time, for all threads; one call of it fails, or all from
- *            then on
+ * Role       the linker replaces libc's functions in kiln's own code (--wrap), so calls made by
+ *            the code under test fail, never those inside libc or another library
+ * Threading  one function at a time, for all threads: one call of it fails, or all later ones
  *
  * failing_calls.c lists the functions; naming another one aborts the test.
  */
@@ -15,15 +14,15 @@
 
 #include <stdbool.h>
 
-/* The |nth| call of |name| from now on, counted from 1, fails with |error|; no other one does. */
+/* Makes only the |nth| call of |name| from now on fail with |error|, counted from 1. */
 void fail_call(const char *name, unsigned nth, int error);
-/* Every call from the first on. */
+/* Makes every call of |name| fail. */
 void fail_calls(const char *name, int error);
-/* No call fails any more; whether one did. */
+/* Ends the failures. True if a call has failed. */
 bool calls_failed(void);
 
-/* Something that is to fail where a call of it fails, and succeed where none does.  It leaves
- * nothing open, and nothing that would let the next time differ. */
+/* An operation that must fail if a call in it fails, and must otherwise succeed. It leaves nothing
+ * open, and nothing that changes its next run. */
 typedef enum kiln_code fallible(void *context, struct kiln_err *err);
 
 /* A function of libc, and the errno with which a call of it fails. */
@@ -33,10 +32,10 @@ struct failing_call {
 };
 #define FAILING(name, error) ((struct failing_call){ name, error })
 
-/* The first, the second, ... call of |call.name| in |act| fails with |error| until it passes
- * without: each time it has to end with |code| and a sentence with |words| in it, and as many
- * descriptors open as before.  At least one call must have failed. */
+/* Runs |act| repeatedly: the first, then the second, ... call of |call.name| fails, until no call
+ * failed. Each failed run must return |code| with a message that contains |words|, and leave as
+ * many descriptors open as before. At least one call must have failed. */
 void expect_failures(fallible *act, void *context, struct failing_call call, enum kiln_code code,
                      const char *words);
-/* The same where a failed call does no harm. */
+/* The same for calls whose failure |act| survives. */
 void expect_no_harm(fallible *act, void *context, const char *name, int error);

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Descriptors that nobody should be sent: what is no file, what never ends, what cannot be read,
- * what may change under whoever reads it.
+ * Descriptors that a hostile client may send in place of a file: some are not files, some never
+ * end, some cannot be read, some change while they are read.
  *
- * Ownership  an opened one is the caller's
+ * Ownership  the caller owns an opened descriptor
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 struct hostile_descriptor {
     const char *name;
     int (*open)(void); /* -1: this kernel has none, or lets nobody send it */
-    bool is_regular;   /* a regular file to fstat(2), so that its content decides */
+    bool is_regular;   /* fstat(2) reports a regular file, so its content decides */
 };
 
 extern const struct hostile_descriptor hostile_descriptors[];

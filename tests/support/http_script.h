@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * A web server on loopback that does what a test tells it, rudeness included.
+ * A web server on loopback whose answers, also invalid ones, a test controls.
  *
  * Ownership  http_script_stop ends the thread and closes the port
- * Threading  |answer| runs on the server's own thread, one connection at a time; what it wrote is
- *            read after http_script_stop
+ * Threading  |answer| runs on the server's own thread, one connection at a time; read its
+ *            results after http_script_stop
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -21,26 +21,26 @@ struct http_script {
     void (*answer)(struct http_script *script, unsigned number, int fd);
     void *context;
     bool running;
-    char request[HTTP_REQUEST_MAX]; /* the one that is being answered; after stop the last one */
-    unsigned requests;              /* ever */
+    char request[HTTP_REQUEST_MAX]; /* the current request; after stop the last one */
+    unsigned requests;              /* number of requests so far */
     uint16_t port;
     int listen_fd, stop[2];
     pthread_t thread;
 };
 
 void http_script_start(struct http_script *script);
-/* Accepts one that does not run. */
+/* Accepts a server that does not run. */
 void http_script_stop(struct http_script *script);
-/* Whether a line of |request| begins so. */
+/* True if a line of |request| begins with this text. */
 bool http_script_was_asked(const struct http_script *script, const char *line);
 
-/* To the client: a client that has gone is not an error. */
+/* Sends to the client; a closed connection is not an error. */
 void http_say(int fd, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* False when the client has gone. */
+/* False if the client has closed the connection. */
 bool http_send(int fd, const void *data, size_t size);
-/* Until the client hangs up. */
+/* Waits until the client closes the connection. */
 void http_wait_for_hang_up(int fd);
-/* Connected to |port| of loopback; -1. */
+/* Connects to |port| of loopback; -1: failed. */
 int http_connect(uint16_t port);
-/* A port that nobody listens on while the descriptor, the caller's, is open, nor can. */
+/* Reserves a port: nobody can listen on it while the descriptor is open, which the caller owns. */
 int http_hold_port(uint16_t *ret_port);

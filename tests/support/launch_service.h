@@ -2,23 +2,23 @@
 #pragma once
 
 /*
- * A socket unit with Accept=yes: each connection is given to a kiln-launch of its own, as the
- * service manager does it, in a directory of its own.
+ * Emulates a socket unit with Accept=yes: starts a kiln-launch in a new directory for each
+ * connection, as the service manager does.
  *
- * Ownership  launch_service_stop ends it; what it started ends with its connections
+ * Ownership  launch_service_stop ends it; started processes end with their connections
  */
 #include <sys/types.h>
 
 struct launch_service {
-    char path[108]; /* of its socket */
+    char path[108]; /* of the socket */
     char directory[96];
     pid_t pid;
 };
 
-/* Below |directory|, which has to be there.  |launcher| is run with |program| as its argument,
- * NULL: none. */
+/* Makes the socket in |directory|, which must exist. Runs |launcher| with |program| as its
+ * argument; NULL: no argument. */
 void launch_service_start(struct launch_service *service, const char *directory,
                           const char *launcher, const char *program);
-/* As its administrator would: the service is gone, and each unit with all that is in it. */
+/* Stops the service and kills all processes of its units, as `systemctl stop` does. */
 void launch_service_end_units(struct launch_service *service);
 void launch_service_stop(struct launch_service *service);

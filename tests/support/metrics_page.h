@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The metrics of a kilnd, as they stood at one moment.
+ * The metrics of a kilnd at one moment.
  *
- * Ownership  a page owns its texts; what is found in it is borrowed
+ * Ownership  a page owns its texts; results are borrowed from it
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -18,13 +18,13 @@ struct metrics_page {
     char numbers[METRICS_SERIES_MAX][32];
 };
 
-/* Asks over the greeted connection |fd|; the test fails when no page comes. */
+/* Requests the metrics on connection |fd| (after hello). The test fails if no page comes. */
 void metrics_page_read(int fd, struct metrics_page *ret_page);
-/* NULL when there is no such series. */
+/* NULL if there is no such series. */
 const char *metrics_page_find(const struct metrics_page *page, const char *name);
-/* The test fails when there is none. */
+/* The test fails if there is no such series. */
 const char *metrics_page_number(const struct metrics_page *page, const char *name);
-/* 0 when there is none: an error that nobody got yet has no series. */
+/* 0 if there is no such series: an error that has not occurred yet has none. */
 uint64_t metrics_page_count(const struct metrics_page *page, const char *name);
-/* Of all series whose names begin so. */
+/* The sum of all series whose names begin with this text. */
 uint64_t metrics_page_sum(const struct metrics_page *page, const char *prefix);

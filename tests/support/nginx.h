@@ -2,26 +2,26 @@
 #pragma once
 
 /*
- * A private nginx on a port of loopback, with a configuration of its own.
+ * Runs a private nginx on a port of loopback, with its own configuration.
  *
- * Ownership  nginx_stop ends the process that was started, by its id
+ * Ownership  nginx_stop ends the process by its pid
  */
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 struct nginx {
-    pid_t pid; /* 0 while none runs */
+    pid_t pid; /* 0: none runs */
     uint16_t port, tls_port;
-    char directory[128]; /* its own: configuration, logs */
+    char directory[128]; /* private: configuration, logs */
 };
 
-/* Serves |files|; with |certificate| and |key| (PEM files; else NULL) by TLS too.  False, after
- * saying so, when there is no nginx here. */
+/* Serves |files|, also by TLS if |certificate| and |key| (PEM files) are not NULL. False, after a
+ * message, if nginx is not installed. */
 bool nginx_start(struct nginx *n, const char *directory, const char *files, const char *certificate,
                  const char *key);
-/* Accepts one that is not running. */
+/* Accepts an nginx that is not running. */
 void nginx_stop(struct nginx *n);
-/* How many requests were answered with |status|, once its log, which comes behind the answers,
- * tells of |least|, or does not for a minute. */
+/* The number of requests answered with |status|. nginx logs after it answers, so this waits until
+ * the log has |least| of them, at most a minute. */
 unsigned nginx_answers(const struct nginx *n, int status, unsigned least);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A client made of system calls: says exactly the bytes a test wants said.
+ * A client that sends exactly the bytes that a test chooses, by system calls.
  */
 #include "common/messages.h"
 #include "tests/support/daemon_process.h"
@@ -14,41 +14,41 @@ struct raw_frame {
     size_t fd_count;
 };
 
-/* Connected, nothing said. */
+/* Connects and sends nothing. */
 int raw_connect(const struct daemon_process *d);
-/* Connected and greeted. */
+/* Connects and says hello. */
 int raw_greeted(const struct daemon_process *d);
-/* The same two as another user of no group: a process of his connects, and the connection is handed
- * over.  Root only, and that user must get to the socket. */
+/* The same two as another user without groups: a process of that user connects and passes the
+ * connection. Only for root; that user must have access to the socket. */
 int raw_connect_as(const struct daemon_process *d, uid_t uid);
 int raw_greeted_as(const struct daemon_process *d, uid_t uid);
-/* All of it, or the test fails. */
+/* Sends all bytes; the test fails if it cannot. */
 void raw_send(int fd, const void *data, size_t size);
 void raw_send_frame(int fd, unsigned type, uint64_t id, struct bytes body);
 struct raw_message {
     unsigned type;
     uint64_t id;
     struct bytes body;
-    unsigned announced; /* descriptors, by the header */
+    unsigned announced; /* the header's number of descriptors */
 };
 /* Sends a frame with |count| descriptors, which the caller keeps. */
 void raw_send_files(int fd, const struct raw_message *message, const int *files, unsigned count);
-/* A kernel made of |source|. */
+/* Requests a kernel from |source|. */
 void raw_send_source(int fd, uint64_t id, const char *target, const char *options,
                      struct bytes source);
-/* One frame.  False when the daemon closed the connection; the test fails after a minute of
- * silence. */
+/* Receives one frame. False if the daemon closed the connection. The test fails after a minute
+ * without a frame. */
 bool raw_receive(int fd, struct raw_frame *ret_frame);
 void raw_close_descriptors(struct raw_frame *frame);
-/* Why |frame| says no: an error, or an outcome that is none (then and for other frames KILN_OK). */
+/* The code and text of |frame| if it is an error or a failed result, else KILN_OK. */
 enum kiln_code raw_refusal(const struct raw_frame *frame, char text[512]);
-/* Reads to the end: the daemon must close within a minute of silence. */
+/* Reads until the daemon closes the connection, which it must do within a minute. */
 void raw_expect_closed(int fd);
-/* The next frame must be an error of |code| whose sentence has |says| in it. */
+/* The next frame must be an error with |code| and a message that contains |says|. */
 void raw_expect_error(int fd, unsigned code, const char *says);
-/* A ping must be answered: the daemon lives and this connection too. */
+/* Sends a ping, which the daemon must answer on this connection. */
 void raw_expect_pong(int fd);
 /* The answer to an administrative request; owned by the caller. */
 struct json *raw_ask(int fd, enum message_type type, const char *body);
-/* The last frame of what answers a request, progress left out. */
+/* Receives the last frame of an answer and skips progress frames. */
 void raw_receive_last(int fd, struct raw_frame *ret_frame);

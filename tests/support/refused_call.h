@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * A system call that is refused, as by an old kernel (ENOSYS) or by a container's filter (EPERM).
+ * Makes a system call fail, as an old kernel (ENOSYS) or a container's filter (EPERM) does.
  *
- * Threading  the calling thread's, for good, and for all that it starts
+ * Threading  for the calling thread and all threads and processes that it starts, for ever
  */
 #include <stdbool.h>
 
-/* |number|: SYS_...  False: no filter can be set here. */
+/* |number|: SYS_... False if this host does not allow a filter. */
 bool refuse_call(int number, int error);

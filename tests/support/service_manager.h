@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * What kilnd needs of systemd, in a test: a notify socket, a listening socket, a descriptor store.
+ * Emulates the parts of systemd that kilnd uses: a notify socket, a listening socket, a descriptor
+ * store.
  *
- * Role       starts kilnd with LISTEN_FDS and NOTIFY_SOCKET, listens to what it says, keeps what it
- *            gives, hands that to the next one
- * Ownership  owns its sockets and what it keeps; kilnd is the daemon_process's
- * Threading  a thread of its own listens; calls are the test's thread's
+ * Role       starts kilnd with LISTEN_FDS and NOTIFY_SOCKET, reads its notifications, stores its
+ *            descriptors and passes them to the next kilnd
+ * Ownership  owns its sockets and the stored descriptors; the daemon_process owns kilnd
+ * Threading  one thread reads notifications; the test's thread makes the calls
  */
 #include "tests/support/daemon_process.h"
 
@@ -20,8 +21,8 @@ struct kept_fd {
     char name[256];
 };
 
-struct service_manager_counts { /* of messages */
-    uint64_t ready_ns;          /* when the last one came */
+struct service_manager_counts { /* numbers of notifications */
+    uint64_t ready_ns;          /* time of the last READY=1 */
     uint64_t extended_us;       /* by EXTEND_TIMEOUT_USEC */
     unsigned ready, reloading, stopping, watchdog, status, stored, removed;
 };
@@ -29,16 +30,16 @@ struct service_manager_counts { /* of messages */
 struct service_manager {
     struct daemon_process *daemon; /* borrowed */
     char path[160];                /* of the notify socket */
-    int notify, listener;          /* owned; listener: -1 where kilnd makes its own */
+    int notify, listener;          /* owned; listener: -1 if kilnd makes the socket */
     int wake[2];
     pthread_t thread;
-    pthread_mutex_t mutex; /* guards what follows */
+    pthread_mutex_t mutex; /* guards the following members */
     struct kept_fd kept[KEPT_MAX];
     size_t kept_count;
     struct service_manager_counts counts;
     char status[256];
     unsigned settled, settling;
-    /* Read when kilnd is started. */
+    /* Used when kilnd starts. */
     const char *store_size;   /* FDSTORE; NULL: as before systemd 254 */
     const char *watchdog_us;  /* WATCHDOG_USEC; NULL: none */
     const char *watchdog_pid; /* NULL: kilnd's */
@@ -47,19 +48,19 @@ struct service_manager {
 /* |with_socket|: the manager makes the socket that kilnd listens on, as kilnd.socket does. */
 void service_manager_open(struct service_manager *m, struct daemon_process *daemon,
                           bool with_socket);
-/* Starts kilnd and waits until it says READY=1. */
+/* Starts kilnd and waits for READY=1. */
 void service_manager_start(struct service_manager *m);
-/* Waits until all that was sent before has been read. */
+/* Waits until all notifications sent so far are read. */
 void service_manager_settle(struct service_manager *m);
-/* SIGTERM or SIGKILL, then the next one. */
+/* Ends kilnd with SIGTERM or SIGKILL, then starts the next one. */
 void service_manager_restart(struct service_manager *m, int signal);
 struct service_manager_counts service_manager_counts(struct service_manager *m);
-/* The last STATUS=. */
+/* The text of the last STATUS=. */
 void service_manager_status(struct service_manager *m, char text[256]);
-/* How many descriptors are kept under names that begin so. */
+/* The number of stored descriptors whose names begin with this text. */
 size_t service_manager_kept(struct service_manager *m, const char *prefix);
-/* As if kilnd had given it: takes |fd|. */
+/* Stores |fd| as if kilnd had sent it. Takes ownership. */
 void service_manager_put(struct service_manager *m, int fd, const char *name);
-/* What is kept goes, as with systemctl stop. */
+/* Closes all stored descriptors, as `systemctl stop` does. */
 void service_manager_forget(struct service_manager *m);
 void service_manager_close(struct service_manager *m);

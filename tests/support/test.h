@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* What every cmocka test includes first, and how a test file states its tests:
+/* Every cmocka test includes this header first. A test file defines its tests like this:
  *
  *     FIXTURE(store, set_up, tear_down);
  *
@@ -12,8 +12,8 @@
  *     }
  *
  * Each TEST registers itself.  kiln_test() links a main() that runs the tests of a program in the
- * order of its files (test_main.c); a program that prepares something first has a main() of its
- * own and calls test_main() or test_run(). */
+ * order of its files (test_main.c). A program that must prepare something has its own main() and
+ * calls test_main() or test_run(). */
 
 /* cmocka needs these four before its own header. */
 #include <setjmp.h>
@@ -23,14 +23,14 @@
 
 #include <cmocka.h>
 
-/* Either function may be NULL; |state| is what tests without a set-up find in their *state. */
+/* Either function may be NULL. |state| is the *state of tests without a set-up. */
 struct test_fixture {
     int (*setup)(void **state);
     int (*teardown)(void **state);
     void *state;
 };
 
-/* One test, in static memory.  |skip|: why it cannot run here, or NULL. */
+/* One test, in static memory. |skip|: the reason why it cannot run here, or NULL. */
 struct test_case {
     const char *name, *file;
     unsigned line;
@@ -40,7 +40,8 @@ struct test_case {
     struct test_case *next;
 };
 
-/* Declares what TEST(name, ...) runs between: where both functions are declared, once. */
+/* Declares the set-up and tear-down of TEST(name, ...). Use it once, where both functions are
+ * declared. */
 #define FIXTURE(name, setup_, teardown_)            \
     static const struct test_fixture name##_fixture \
         __attribute__((unused)) = { .setup = (setup_), .teardown = (teardown_) }
@@ -56,18 +57,18 @@ FIXTURE(plain, NULL, NULL);
                                       .fixture = &fixture_##_fixture }; \
     static void __attribute__((constructor)) register_##case_(void) { test_register(&case_); }
 
-/* The head of a test; its body follows, with 'void **state'. */
+/* The head of a test. The body follows, with the parameter 'void **state'. */
 #define TEST(fixture, name)                            \
     static void name(void **state);                    \
     TEST_REGISTERED(fixture, name, name##_case, #name) \
     static void name(void **state __attribute__((unused)))
 
-/* Behind a TEST: runs it once more, with another fixture. */
+/* After a TEST: runs it once more with another fixture. */
 #define TEST_ALSO(fixture, name) \
     TEST_REGISTERED(fixture, name, fixture##_##name##_case, #name " (" #fixture ")")
 
-/* Once a program: runs before its first and after its last test.  What |setup_| puts into *state
- * is there in the state of all tests. */
+/* Use it at most once in a program: runs before the first and after the last test. The *state that
+ * |setup_| sets is the initial *state of all tests. */
 #define TEST_PROGRAM(setup_, teardown_)                             \
     static void __attribute__((constructor)) register_program(void) \
     {                                                               \
@@ -76,14 +77,14 @@ FIXTURE(plain, NULL, NULL);
 
 void test_register(struct test_case *test);
 void test_program(int (*setup)(void **state), int (*teardown)(void **state));
-/* Runs the tests whose names contain |filter| (NULL: all), each with a line of its result, and of
- * its duration where that is long.  Returns how many failed; 2 where no name contains |filter|.
- * May be called again. */
+/* Runs the tests whose names contain |filter| (NULL: all). Prints the result of each, and a long
+ * duration. Returns the number of failed tests; 2 if no name contains |filter|. May be called
+ * again. */
 int test_run(const char *filter);
-/* What main() does with its arguments: [--list] [FILTER]. */
+/* Parses main()'s arguments, [--list] [FILTER], and runs the tests. */
 int test_main(int argc, char **argv);
 
-/* A call that must succeed; shows the sentence when it does not. */
+/* A call that must succeed. Shows the message if it does not. */
 #define must(call, err)                                                 \
     do {                                                                \
         int must_rc_ = (int)(call);                                     \
@@ -91,7 +92,7 @@ int test_main(int argc, char **argv);
             fail_msg("%s: code %d, '%s'", #call, must_rc_, (err).text); \
     } while (0)
 
-/* |part| must stand somewhere in |text|. */
+/* |text| must contain |part|. */
 #define assert_says(text, part)                               \
     do {                                                      \
         if (!strstr((text), (part)))                          \

@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Waits of tests.  Each has a bound, and names what it waited for when it fails.  A wait that fails
- * in the test's own thread fails the test; in a thread or a child process of the test it ends the
- * process. */
+/* Waits of tests. Each has a bound, and a failure names the condition. In the test's own thread, a
+ * failed wait fails the test; in another thread or a child process, it ends the process. */
 #include <stdbool.h>
 
 #define WAIT_MAX_S 60 /* sanitizers on a loaded machine */
 
-/* Calls |holds| every few milliseconds until it returns true.  After WAIT_MAX_S the test fails:
+/* Calls |holds| every few milliseconds until it returns true. After WAIT_MAX_S the test fails:
  * "waited 60 s for WHAT". */
 void wait_until(const char *what, bool (*holds)(void *context), void *context);
 
-/* The same without failing: returns false after WAIT_MAX_S.  For callers that have more to say. */
+/* Does not fail the test: returns false after WAIT_MAX_S. For callers with a better message. */
 bool holds_in_time(bool (*holds)(void *context), void *context);
 
-/* The same as wait_until for a condition in C, often an atomic that another thread sets. */
+/* wait_until for a condition in C, often an atomic that another thread sets. */
 #define WAIT_FOR(condition)                                 \
     do {                                                    \
         for (unsigned waited_ = 0; !(condition); waited_++) \
             wait_a_little(waited_, #condition);             \
     } while (0)
 
-/* Runs |loop| until |condition| holds.  As an iteration may block, a timer aborts the program. */
+/* Runs |loop| until |condition| holds. An iteration may block, so a timer aborts the program. */
 #define LOOP_UNTIL(loop, condition) \
     do {                            \
         wait_begin(#condition);     \
@@ -39,7 +38,7 @@ bool holds_in_time(bool (*holds)(void *context), void *context);
         wait_end();             \
     } while (0)
 
-/* Of the macros. */
+/* Used by the macros only. */
 void wait_a_little(unsigned waited, const char *what);
 void wait_begin(const char *what);
 void wait_end(void);

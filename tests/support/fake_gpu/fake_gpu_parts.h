@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * What the files of a fake GPU runtime share.  One source for both runtimes, which have the same
- * shape: FAKE_CUDA with CUDA's major version, or FAKE_HIP with ROCm's.
+ * Declarations shared by the files of a fake GPU runtime.  Both runtimes are built from one source:
+ * with FAKE_CUDA, CUDA's major version, or FAKE_HIP, ROCm's.
  *
- *   fake_gpu.c    being told to fail, contexts, devices
- *   fake_maps.c   tensor maps, which CUDA has since 12
+ *   fake_gpu.c    failures on demand, contexts, devices
+ *   fake_maps.c   tensor maps (CUDA since 12)
  *   fake_work.c   memory, streams, events, code objects, launches
  */
 #include "tests/support/fake_gpu/fake_gpu.h"
@@ -41,19 +41,19 @@ enum {
     LAUNCH_FAILED = 719
 };
 
-struct encoded { /* a tensor map, as kernels take it */
+struct encoded { /* a tensor map as kernels receive it */
     _Alignas(64) void *address;
-    uint64_t bytes; /* from there on */
+    uint64_t bytes; /* the size of that memory */
     uint64_t rest[14];
 };
 
 extern struct fake_gpu fake_control;
-extern pthread_mutex_t fake_mutex; /* while those are looked at that several threads change */
+extern pthread_mutex_t fake_mutex; /* guards state that several threads change */
 extern unsigned fake_clock_ms;
 
-/* What HIP remembers for hipGetLastError; returns |status|. */
+/* Stores |status| for hipGetLastError; returns it. */
 int fake_remember(int status);
-/* What this call is to fail with; 0: nothing. */
+/* The status with which this call must fail; 0: it succeeds. */
 int fake_failure_of(const char *name);
 #define FAIL_IF_REPORTED(function)                       \
     do {                                                 \
@@ -62,28 +62,28 @@ int fake_failure_of(const char *name);
             return reported_;                            \
     } while (0)
 
-struct object { /* first member of every object's */
+struct object { /* first member of every object */
     enum fake_gpu_kind kind;
     struct context *owner;
 };
 
 struct stream {
     struct object object;
-    int failure; /* of a kernel: the next wait says so */
+    int failure; /* of a kernel; the next wait reports it */
 };
 
 struct context { /* of HIP: a device */
     int device;
     unsigned users;               /* of a primary one */
-    struct stream default_stream; /* what the handle 0 stands for */
+    struct stream default_stream; /* the stream of handle 0 */
 };
 
-/* The calling thread's; NULL: none. */
+/* The calling thread's context; NULL: none. */
 struct context *fake_current(void);
-/* An object of the current context, zeroed. */
+/* Makes a zeroed object of the current context. */
 void *fake_make(enum fake_gpu_kind kind, size_t size);
 void fake_destroy(struct object *o);
-/* Used where it was made, and as what it is. */
+/* True if the object has this kind and belongs to the current context. */
 bool fake_is_right(const struct object *o, enum fake_gpu_kind kind);
-/* NULL: none that may be used here. */
+/* NULL: no such object, or it may not be used here. */
 struct stream *fake_stream_of(void *handle);
