@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/manager/inherited.h"
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* What a child that was started so finds; in shared text, so that the parent can look. */
@@ -48,7 +48,7 @@ static void look(const char *count, const char *names, bool for_us, struct resul
 static struct result started_with(const char *count, const char *names, bool for_us)
 {
     struct result result = { 0 };
-    int ends[2], status;
+    int ends[2];
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     int far = fcntl(ends[1], F_DUPFD_CLOEXEC, 100);
     pid_t child = fork();
@@ -58,9 +58,9 @@ static struct result started_with(const char *count, const char *names, bool for
     }
     close(far);
     close(ends[1]);
+    assert_int_equal(await_child(child), 0);
     assert_int_equal(read(ends[0], &result, sizeof(result)), sizeof(result));
     close(ends[0]);
-    assert_int_equal(waitpid(child, &status, 0), child);
     return result;
 }
 

@@ -4,13 +4,13 @@
 #include "daemon/workers/worker_process.h"
 
 #include "common/fs.h"
+#include "tests/support/child.h"
 #include "tests/support/launch_service.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,8 +53,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
     loop_timer_close(&f->tick);
-    loop_run(f->loop);
-    loop_destroy(f->loop);
+    LOOP_CLOSE(f->loop);
     fd_auto(&f->ours);
     launch_service_stop(&f->service);
     assert_int_equal(rmdir(f->directory), 0);
@@ -105,7 +104,8 @@ static void wait_for_end(struct fixture *f)
 static const char *hear(struct fixture *f)
 {
     static char said[256];
-    ssize_t got = recv(f->ours, said, sizeof(said) - 1, 0);
+    ssize_t got;
+    IN_TIME(got = recv(f->ours, said, sizeof(said) - 1, 0));
     assert_true(got >= 0);
     said[got] = '\0';
     return said;
@@ -250,9 +250,9 @@ static void send_raw(struct fixture *f, const void *packet, size_t size, const c
         assert_int_equal(send(control, packet, size, 0), size);
     else
         shutdown(control, SHUT_WR);
-    struct pollfd polled = { .fd = control, .events = POLLIN };
-    assert_int_equal(poll(&polled, 1, 30000), 1);
-    if (recv(control, &byte, 1, 0) > 0)
+    ssize_t got;
+    IN_TIME(got = recv(control, &byte, 1, 0));
+    if (got > 0)
         fail_msg("%s was answered", end_of_launch);
     close(control);
 }
@@ -269,7 +269,6 @@ TEST(launched, a_client_that_leaves_before_asking_starts_nothing)
 
 static int run_by_hand(const char *argument)
 {
-    int status;
     pid_t pid = fork();
     if (pid == 0) {
         int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -279,8 +278,7 @@ static int run_by_hand(const char *argument)
         execl(KILN_LAUNCH, "kiln-launch", argument, NULL);
         _exit(99);
     }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    return WEXITSTATUS(status);
+    return WEXITSTATUS(await_child(pid));
 }
 
 TEST(plain, by_hand_it_says_that_it_is_of_no_use)

@@ -3,6 +3,7 @@
 
 #include "common/cleanup.h"
 #include "common/fs.h"
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>
@@ -11,7 +12,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 struct fixture {
     char directory[64];
@@ -175,9 +175,7 @@ TEST(listener, takes_over_after_a_daemon_that_was_killed_with_its_lock)
         struct listener left;
         _exit(listener_open(f->path, "", &left, &f->err) == KILN_OK ? 0 : 1);
     }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    assert_int_equal(await_child(child), 0);
     assert_true(exists(f->path));
 
     assert_int_equal(open_it(f), KILN_OK);

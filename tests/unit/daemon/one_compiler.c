@@ -182,8 +182,7 @@ TEST(compiler, a_process_that_was_killed_between_two_jobs_is_replaced)
     describe(f);
     pid_t first = find_process(f->directory);
     kill(first, SIGKILL);
-    while (find_process(f->directory))
-        poll(NULL, 0, 1);
+    wait_until("the compiler process ended", has_no_process, f);
     poll(NULL, 0, REPORT_MS); /* kiln-launch tells of it after it has gone */
     describe(f);
 }

@@ -110,7 +110,7 @@ TEST(clear, a_descriptor_that_cannot_be_watched_is_an_error)
     assert_says(err.text, "watch");
     assert_int_equal(loop_signal_init(loop, &signal, &owner, 9999, &err), KILN_INVALID);
     assert_says(err.text, "signals");
-    loop_run(loop);
+    LOOP_TO_END(loop, "failed handles to close");
     assert_int_equal(owner.open, 0);
     loop_destroy(loop);
 }
@@ -434,8 +434,7 @@ static void tear_down_reload(void)
 {
     reload_done(&again.reload);
     work_queues_destroy(again.work_queues);
-    loop_run(again.loop);
-    loop_destroy(again.loop);
+    LOOP_CLOSE(again.loop);
 }
 
 TEST(clear, a_reload_that_cannot_be_done_leaves_all_as_it_was)
@@ -450,7 +449,7 @@ TEST(clear, a_reload_that_cannot_be_done_leaves_all_as_it_was)
     assert_int_equal(again.begun, 0);
     again.applies = KILN_DENIED;
     reload_begin(&again.reload);
-    loop_run(again.loop);
+    LOOP_TO_END(again.loop, "the reload to end");
     assert_int_equal(again.ended, 1);
     assert_string_equal(again.note, "the new configuration is wrong: see the log");
     assert_null(reload_waiting(&again.reload, CONFIG_workers));
@@ -465,7 +464,7 @@ TEST(clear, a_reloaded_setting_applies_at_once_or_waits_for_a_restart)
     setenv("KILND_LOG_LEVEL", "debug", 1);
     for (unsigned i = 0; i < 2; i++) {
         reload_begin(&again.reload);
-        loop_run(again.loop);
+        LOOP_TO_END(again.loop, "the reload to end");
         assert_string_equal(again.note, "");
         assert_int_equal(reload_waiting(&again.reload, CONFIG_workers)->value.number, 77);
         assert_non_null(reload_waiting(&again.reload, CONFIG_cache_dir));
@@ -475,7 +474,7 @@ TEST(clear, a_reloaded_setting_applies_at_once_or_waits_for_a_restart)
     }
     setenv("KILND_WORKERS", "none", 1);
     reload_begin(&again.reload);
-    loop_run(again.loop);
+    LOOP_TO_END(again.loop, "the reload to end");
     assert_string_equal(again.note, "the new configuration is wrong: see the log");
     unsetenv("KILND_WORKERS");
     unsetenv("KILND_CACHE_DIR");

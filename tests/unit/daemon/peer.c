@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/server/peer.h"
 
+#include "tests/support/child.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 
 #include <grp.h>
 #include <sched.h>
@@ -67,16 +69,15 @@ static struct peer peer_as(struct fixture *f, uid_t uid, gid_t gid, gid_t second
 {
     const struct peer_overflow overflow = { .uid = OVERFLOW, .gid = OVERFLOW };
     struct peer peer;
-    int status = 0;
+    int fd;
     pid_t child = fork();
     if (child == 0)
         connect_as(f, uid, gid, second);
-    int fd = accept(f->listener, NULL, NULL);
+    IN_TIME(fd = accept(f->listener, NULL, NULL));
     assert_true(fd >= 0);
     must(peer_of(fd, groups, &overflow, &peer, &f->err), f->err);
     close(fd);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    assert_int_equal(await_child(child), 0);
     return peer;
 }
 
@@ -149,7 +150,7 @@ TEST(peer, a_user_unmapped_in_the_user_namespace_is_anonymous)
 {
     struct fixture *f = *state;
     const struct peer_groups groups = { .admin = ADMINS, .publish = PUBLISHERS };
-    int ends[2], status = 0;
+    int ends[2];
     need_root();
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0); /* root's */
     pid_t child = fork();
@@ -165,7 +166,7 @@ TEST(peer, a_user_unmapped_in_the_user_namespace_is_anonymous)
     }
     close(ends[0]);
     close(ends[1]);
-    assert_int_equal(waitpid(child, &status, 0), child);
+    int status = await_child(child);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
         print_message("SKIPPED: no user namespace is to be had here\n");
         skip();

@@ -4,6 +4,7 @@
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "daemon/server/descriptors.h"
+#include "tests/support/child.h"
 #include "tests/support/launch_service.h"
 
 #include <dirent.h>
@@ -33,19 +34,23 @@ static unsigned count_processors(void)
     return (unsigned)CPU_COUNT(&allowed);
 }
 
+/* |max_starting| is raised to the number of workers that start now. */
+static bool all_are_idle(const struct fixture *f, unsigned *max_starting)
+{
+    struct pool_counts now = pool_counts(f->pool);
+    if (now.starting > *max_starting)
+        *max_starting = now.starting;
+    return now.idle >= f->options.workers;
+}
+
 TEST(pool, no_more_workers_start_at_once_than_there_are_processors)
 {
     struct fixture *f = *state;
     unsigned processors = count_processors(), max = processors > 2 ? processors : 2, seen = 0;
     f->options.workers = 3 * max;
     start(f);
-    for (struct pool_counts now = pool_counts(f->pool); now.idle < f->options.workers;
-         now = pool_counts(f->pool)) {
-        assert_in_range(now.starting, 0, max);
-        seen = now.starting > seen ? now.starting : seen;
-        loop_iteration(f->loop);
-    }
-    assert_true(seen > 0);
+    LOOP_UNTIL(f->loop, all_are_idle(f, &seen));
+    assert_in_range(seen, 1, max);
     assert_int_equal(pool_counts(f->pool).worker_starts, 3 * max);
 }
 
@@ -291,7 +296,7 @@ static int tear_down_with_unit(void **state)
     struct fixture *f = *state;
     char directory[sizeof(f->directory)];
     pool_close(f->pool, on_closed, f);
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "the pool to close");
     assert_true(f->closed);
     work_queues_destroy(f->work_queues);
     loop_destroy(f->loop);
@@ -680,7 +685,6 @@ TEST(pool, children_of_a_dead_worker_are_killed_too)
 {
     struct fixture *f = *state;
     int ends[2];
-    char byte;
     assert_int_equal(pipe(ends), 0); /* inherited on purpose */
     struct job job = kernel("orphan");
     start(f);
@@ -689,7 +693,7 @@ TEST(pool, children_of_a_dead_worker_are_killed_too)
 
     assert_int_equal(run(f, &job)->end, COMPILE_CRASHED);
 
-    assert_int_equal(read(ends[0], &byte, 1), 0);
+    await_no_writer(ends[0]);
     close(ends[0]);
 }
 

@@ -171,7 +171,7 @@ int tear_down(void **state)
 {
     struct fixture *f = *state;
     pool_close(f->pool, on_closed, f);
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "the pool to close");
     assert_true(f->closed);
     assert_int_equal(work_queues_out(f->work_queues), 0);
     work_queues_destroy(f->work_queues);

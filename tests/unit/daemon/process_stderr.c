@@ -59,8 +59,7 @@ static int tear_down(void **state)
     struct fixture *f = *state;
     hang_up(f);
     process_stderr_close(&f->output);
-    loop_run(f->loop);
-    loop_destroy(f->loop);
+    LOOP_CLOSE(f->loop);
     return 0;
 }
 

@@ -2,7 +2,9 @@
 /* Children of a process that may be anybody's: a job with handlers and children of its own. */
 #include "daemon/loop/process.h"
 
+#include "tests/support/child.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -66,8 +68,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
     loop_process_close(&f->process);
-    loop_run(f->loop);
-    loop_destroy(f->loop);
+    LOOP_CLOSE(f->loop);
     close(f->ends[0]);
     if (f->ends[1] >= 0)
         close(f->ends[1]);
@@ -103,10 +104,10 @@ static void finish(struct fixture *f)
 {
     size_t used = 0;
     ssize_t got;
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "the process to end");
     assert_int_equal(f->exits, 1);
-    while ((got = read(f->ends[0], f->said + used, sizeof(f->said) - 1 - used)) > 0)
-        used += (size_t)got;
+    IN_TIME(while ((got = read(f->ends[0], f->said + used, sizeof(f->said) - 1 - used)) > 0) used +=
+            (size_t)got);
 }
 
 static void run(struct fixture *f, const char *command)
@@ -135,9 +136,8 @@ TEST(process, a_signal_that_ended_a_process_is_reported)
 TEST(process, a_kill_takes_the_whole_group)
 {
     struct fixture *f = *state;
-    char ready;
     start_with(f, "(echo >&3; exec sleep 1000) & wait", -1);
-    assert_int_equal(read(f->ends[0], &ready, 1), 1);
+    await_progress(f->ends[0], 1);
     loop_process_kill(&f->process);
     finish(f); /* which reads until nobody holds descriptor 3 */
     assert_int_equal(f->signal, SIGKILL);
@@ -203,12 +203,13 @@ TEST(process, a_started_process_has_only_its_four_descriptors)
 {
     enum { LOOKED_AT = 64 };
     struct fixture *f = *state;
-    siginfo_t stopped;
+    siginfo_t stopped = { .si_code = 0 };
     int ours = dup(f->ends[0]); /* no close-on-exec, as a job's may be */
     assert_true(ours >= 4);
     start_with(f, "kill -STOP $$", -1);
     close(ours);
-    assert_int_equal(waitid(P_PID, (id_t)f->process.pid, &stopped, WSTOPPED), 0);
+    IN_TIME(waitid(P_PID, (id_t)f->process.pid, &stopped, WSTOPPED));
+    assert_int_equal(stopped.si_code, CLD_STOPPED);
     for (int n = 0; n < 3; n++)
         assert_string_equal(descriptor_of(f->process.pid, n), "/dev/null");
     assert_says(descriptor_of(f->process.pid, 3), "socket:");
@@ -316,10 +317,8 @@ TEST(process, a_job_that_ignores_children_costs_the_status_alone)
 
 static void expect_unknown_when_the_job_waits(struct fixture *f)
 {
-    int status;
     start_with(f, "exit 3", -1);
-    assert_int_equal(waitpid(-1, &status, 0), f->process.pid);
-    assert_int_equal(WEXITSTATUS(status), 3);
+    assert_int_equal(WEXITSTATUS(await_child(-1)), 3);
     finish(f);
     assert_int_equal(f->status, LOOP_PROCESS_UNKNOWN);
     assert_int_equal(killed, 0); /* it may be another's number by now */

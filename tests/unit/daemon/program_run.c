@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/daemon/program_run.h"
 
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>
@@ -55,7 +56,7 @@ static int out_of_the_way(int fd)
 struct program_end program_run(const struct program_steps *steps, const char *const *arguments)
 {
     struct program_end end;
-    int status = 0, ends[2], output = out_of_the_way(memfd_create("output", MFD_CLOEXEC));
+    int ends[2], output = out_of_the_way(memfd_create("output", MFD_CLOEXEC));
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
     ends[0] = out_of_the_way(ends[0]);
     fflush(NULL);
@@ -63,7 +64,7 @@ struct program_end program_run(const struct program_steps *steps, const char *co
     assert_true(child >= 0);
     if (child == 0)
         run(steps, arguments, output, ends[0]);
-    assert_int_equal(waitpid(child, &status, 0), child);
+    int status = await_child(child);
     end.status = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
     ssize_t got = pread(output, end.text, sizeof(end.text) - 1, 0);
     assert_true(got >= 0);

@@ -3,6 +3,7 @@
 
 #include "daemon/loop/loop.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 
 #include <string.h>
 
@@ -80,7 +81,7 @@ TEST(reload, one_that_is_asked_for_meanwhile_follows)
     reload_begin(&f->reload);
     reload_begin(&f->reload);
     reload_begin(&f->reload);
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "the reload to end");
     assert_int_equal(f->begun, 2);
     assert_int_equal(f->ended, 2);
 }
@@ -91,7 +92,7 @@ TEST(reload, one_that_waits_is_dropped_when_kilnd_stops)
     reload_begin(&f->reload);
     reload_begin(&f->reload);
     reload_cancel(&f->reload);
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "the reload to end");
     assert_int_equal(f->begun, 1);
     assert_int_equal(f->ended, 1);
     assert_false(reload_is_under_way(&f->reload));

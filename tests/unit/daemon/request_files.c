@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Descriptors off a received message: kept up to the limit, the others closed. */
 #include "daemon/server/request_files.h"
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <string.h>
 #include <unistd.h>
-
-#define WAIT_MAX_MS 10000
 
 struct fixture {
     struct closer *closer;
@@ -28,26 +26,13 @@ static int set_up(void **state)
     must(closer_join(f.closer, 0, &err), err);
     request_files_init(&f.files, f.closer, 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, f.ends), 0);
-    assert_int_equal(pipe2(pipe_ends, O_CLOEXEC | O_NONBLOCK), 0);
+    assert_int_equal(pipe2(pipe_ends, O_CLOEXEC), 0);
     f.reading = pipe_ends[0];
     for (size_t i = 0; i < 16; i++)
         f.writing[i] = fcntl(pipe_ends[1], F_DUPFD_CLOEXEC, 0);
     close(pipe_ends[1]);
     *state = &f;
     return 0;
-}
-
-static bool somebody_holds_one(const struct fixture *f)
-{
-    char byte;
-    return read(f->reading, &byte, 1) < 0;
-}
-
-/* A thread closes: waits. */
-static bool nobody_holds_one(const struct fixture *f)
-{
-    struct pollfd end = { .fd = f->reading, .events = POLLIN };
-    return poll(&end, 1, WAIT_MAX_MS) == 1 && !somebody_holds_one(f);
 }
 
 static int tear_down(void **state)
@@ -58,7 +43,7 @@ static int tear_down(void **state)
         if (f->writing[i] >= 0)
             close(f->writing[i]);
     }
-    assert_true(nobody_holds_one(f));
+    await_no_writer(f->reading);
     closer_leave(f->closer, 0);
     closer_destroy(f->closer);
     close(f->reading);
@@ -141,12 +126,12 @@ TEST(files, as_many_as_a_request_may_have_are_kept_and_close_on_exec)
     assert_int_equal(f->files.count, LIMIT_REQUEST_FILES);
     for (unsigned i = 0; i < f->files.count; i++)
         assert_true(fcntl(f->files.fds[i], F_GETFD) & FD_CLOEXEC);
-    assert_true(somebody_holds_one(f));
+    assert_true(has_writer(f->reading));
 
     request_files_drop(&f->files);
 
     assert_int_equal(f->files.count, 0);
-    assert_true(nobody_holds_one(f));
+    await_no_writer(f->reading);
 }
 
 TEST(files, too_many_descriptors_in_one_message_are_reported_and_not_leaked)
@@ -157,7 +142,7 @@ TEST(files, too_many_descriptors_in_one_message_are_reported_and_not_leaked)
     assert_false(receive(f));
     assert_true(f->files.count <= LIMIT_REQUEST_FILES);
     request_files_drop(&f->files);
-    assert_true(nobody_holds_one(f));
+    await_no_writer(f->reading);
 }
 
 TEST(files, too_many_descriptors_in_several_messages_are_reported_and_not_leaked)
@@ -174,7 +159,7 @@ TEST(files, too_many_descriptors_in_several_messages_are_reported_and_not_leaked
     assert_false(receive(f));
     give_up_the_rest(f);
     request_files_drop(&f->files);
-    assert_true(nobody_holds_one(f));
+    await_no_writer(f->reading);
 }
 
 TEST(files, nothing_kept_is_dropped_without_harm)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/cleanup.h"
+#include "tests/support/child.h"
 #include "tests/unit/daemon/session_fixture.h"
 
 #include <fcntl.h>
@@ -45,7 +46,7 @@ TEST(session, many_frames_in_one_write_are_answered_in_order)
     assert_int_equal(service.in_order, PINGS_MAX);
 }
 
-TEST(session, a_frame_split_anywhere_is_put_together)
+TEST(session, a_frame_may_be_split_anywhere)
 {
     struct fixture *f = *state;
     uint8_t raw[128];
@@ -62,6 +63,13 @@ TEST(session, a_frame_split_anywhere_is_put_together)
     }
 }
 
+static bool has_sent(int fd, struct bytes all, size_t *sent)
+{
+    ssize_t n = send(fd, all.data + *sent, all.size - *sent, MSG_NOSIGNAL);
+    *sent += n > 0 ? (size_t)n : 0;
+    return *sent == all.size;
+}
+
 TEST(session, a_body_of_the_largest_size_arrives_whole_and_is_freed)
 {
     struct fixture *f = *state;
@@ -73,13 +81,8 @@ TEST(session, a_body_of_the_largest_size_arrives_whole_and_is_freed)
                                          .request_id = 1,
                                          .body_size = LIMIT_FRAME_BODY };
     frame_header_write(raw, &header);
-    for (size_t sent = 0; sent < size;) {
-        ssize_t n = send(f->client, raw + sent, size - sent, MSG_NOSIGNAL);
-        if (n > 0)
-            sent += (size_t)n;
-        else
-            loop_iteration(f->loop);
-    }
+    size_t sent = 0;
+    LOOP_UNTIL(f->loop, has_sent(f->client, bytes_of(raw, size), &sent));
     LOOP_UNTIL(f->loop, service.handled != 0);
 
     assert_int_equal(service.last_body, LIMIT_FRAME_BODY);
@@ -97,7 +100,7 @@ TEST(session, a_frame_beyond_the_limit_is_refused_and_the_connection_closed)
 
     send_raw(f->client, raw, sizeof(raw));
 
-    assert_refused(f, f->client, 42, "exceeds the limit");
+    assert_refused(f, f->client, 42, "limit");
     assert_true(is_closed(f, f->client));
     assert_int_equal(service.handled, 0);
     assert_int_equal(server_counts(f->server).protocol_errors, 1);
@@ -121,11 +124,11 @@ TEST(session, a_request_that_announces_descriptors_is_refused)
     const struct frame_header header = { .type = MESSAGE_fetch, .request_id = 3, .descriptors = 1 };
     frame_header_write(raw, &header);
     send_raw(f->client, raw, sizeof(raw));
-    assert_refused(f, f->client, 3, "announces 1 descriptors, 0 came with it");
+    assert_refused(f, f->client, 3, "0 came");
     assert_true(is_closed(f, f->client));
 }
 
-TEST(session, the_connection_is_closed_when_the_service_says_so)
+TEST(session, the_connection_is_closed_when_the_service_refuses_a_request)
 {
     struct fixture *f = *state;
     service.refuse = true;
@@ -134,12 +137,11 @@ TEST(session, the_connection_is_closed_when_the_service_says_so)
     assert_int_equal(service.left, 1);
 }
 
-TEST(session, descriptors_that_nobody_asked_for_are_closed)
+TEST(session, descriptors_of_a_ping_are_closed)
 {
     struct fixture *f = *state;
     int pipe_ends[2];
     uint8_t raw[64];
-    char byte;
     assert_int_equal(pipe2(pipe_ends, O_CLOEXEC), 0);
     size_t size = put_frame(raw, MESSAGE_ping, 1, "", 0);
 
@@ -147,17 +149,17 @@ TEST(session, descriptors_that_nobody_asked_for_are_closed)
     close(pipe_ends[1]);
     assert_int_equal(take_header(f, f->client).type, MESSAGE_pong);
 
-    assert_int_equal(read(pipe_ends[0], &byte, 1), 0); /* no writer is left anywhere */
+    await_no_writer(pipe_ends[0]);
     assert_int_equal(server_counts(f->server).protocol_errors, 1);
     close(pipe_ends[0]);
 }
 
-/* Reads one byte and the descriptor that came with it; -1 when none came. */
+/* Reads one byte. Returns the descriptor that came with it, or -1. */
 static int take_descriptor(int fd, uint8_t *byte)
 {
     union {
         struct cmsghdr align;
-        char room[CMSG_SPACE(sizeof(int))];
+        char buffer[CMSG_SPACE(sizeof(int))];
     } control = { 0 };
     struct iovec iov = { byte, 1 };
     struct msghdr m = {
@@ -190,7 +192,7 @@ TEST(session, an_object_comes_with_the_first_byte_of_its_frame)
     assert_int_equal(header.descriptors, 1);
 }
 
-/* Small replies, replies with an object and big ones, all behind a socket that is full. */
+/* Small replies, a large one, and one with an object wait for a full socket. */
 TEST(session, queued_replies_keep_their_order_and_their_objects)
 {
     struct fixture *f = *state;
@@ -228,8 +230,8 @@ static void answer_with_segments(struct caller *caller, uint64_t id, struct obje
     caller->ops->reply(caller, &reply);
 }
 
-/* a, the object twice, bc, the object, d. */
-static void assert_inlaid(struct fixture *f, uint64_t id, const struct object *object)
+/* The body must be: a, the object twice, bc, the object, d. */
+static void expect_segments(struct fixture *f, uint64_t id, const struct object *object)
 {
     size_t size = 4 + 3 * object->size;
     KILN_AUTO(mem) uint8_t *body = malloc(size);
@@ -247,10 +249,10 @@ static void assert_inlaid(struct fixture *f, uint64_t id, const struct object *o
     assert_int_equal(at[2 + object->size], 'd');
 }
 
-TEST(session, segments_arrive_in_their_places_and_are_held_only_while_queued)
+TEST(session, segments_arrive_in_their_places_and_are_referenced_only_while_queued)
 {
     struct fixture *f = *state;
-    static uint8_t pattern[1000003]; /* more than a socket takes at once */
+    static uint8_t pattern[1000003]; /* larger than a socket buffer */
     for (size_t i = 0; i < sizeof(pattern); i++)
         pattern[i] = (uint8_t)(i * 31 >> 3);
     struct object small = { .data = pattern, .size = 5 };
@@ -265,19 +267,19 @@ TEST(session, segments_arrive_in_their_places_and_are_held_only_while_queued)
     assert_int_equal(service.references, 6);
     assert_true(first_session(f)->outbox.bytes > 2 * sizeof(pattern));
 
-    assert_inlaid(f, 1, &small);
-    assert_inlaid(f, 2, &large);
-    assert_inlaid(f, 3, &small);
+    expect_segments(f, 1, &small);
+    expect_segments(f, 2, &large);
+    expect_segments(f, 3, &small);
     assert_int_equal(take_header(f, f->client).request_id, 4);
     assert_int_equal(service.references, 0);
     assert_int_equal(first_session(f)->outbox.bytes, 0);
 }
 
-TEST(session, callers_are_identified_by_kernel_credentials)
+TEST(session, callers_are_identified_by_the_credentials_of_their_socket)
 {
     struct fixture *f = *state;
     const struct caller *caller = &first_session(f)->caller;
     assert_int_equal(caller->uid, geteuid());
     assert_int_equal(caller->pid, getpid());
-    assert_int_equal(caller->role, ROLE_ADMIN); /* our own user */
+    assert_int_equal(caller->role, ROLE_ADMIN); /* the daemon's own user */
 }

@@ -39,7 +39,7 @@ void answer(struct caller *caller, uint64_t id, enum message_type type, struct b
     caller->ops->reply(caller, &reply);
 }
 
-static void look_at_files(struct caller *caller)
+static void note_files(struct caller *caller)
 {
     service.file_count = caller->file_count;
     for (unsigned i = 0; i < caller->file_count; i++) {
@@ -59,7 +59,7 @@ enum kiln_code service_handle(struct engine *engine, struct caller *caller,
     service.in_order += header->request_id == service.last_id + 1;
     service.last_id = header->request_id;
     service.last_body = body.size;
-    look_at_files(caller);
+    note_files(caller);
     if (service.refuse)
         return kiln_fail(err, KILN_INVALID, "say hello first");
     switch (header->type) {
@@ -171,18 +171,22 @@ void ask(int fd, enum message_type type, uint64_t id, const char *body)
     send_raw(fd, raw, put_frame(raw, type, id, body, strlen(body)));
 }
 
+/* True when all bytes have arrived or the connection has ended. */
+static bool has_received(int fd, void *data, size_t size, size_t *got)
+{
+    while (*got < size) {
+        ssize_t n = recv(fd, (char *)data + *got, size - *got, MSG_DONTWAIT);
+        if (n <= 0)
+            return n == 0 || errno != EAGAIN;
+        *got += (size_t)n;
+    }
+    return true;
+}
+
 size_t take(struct fixture *f, int fd, void *data, size_t size)
 {
     size_t got = 0;
-    while (got < size) {
-        ssize_t n = recv(fd, (char *)data + got, size - got, MSG_DONTWAIT);
-        if (n > 0)
-            got += (size_t)n;
-        else if (n == 0 || errno != EAGAIN)
-            break;
-        else
-            loop_iteration(f->loop);
-    }
+    LOOP_UNTIL(f->loop, has_received(fd, data, size, &got));
     return got;
 }
 
@@ -193,6 +197,22 @@ struct frame_header take_header(struct fixture *f, int fd)
     assert_int_equal(take(f, fd, raw, sizeof(raw)), sizeof(raw));
     assert_int_equal(frame_header_read(raw, &header, &f->err), KILN_OK);
     return header;
+}
+
+void take_pong(struct fixture *f, int fd, uint64_t id)
+{
+    char body[1024];
+    struct frame_header header = take_header(f, fd);
+    assert_int_equal(header.type, MESSAGE_pong);
+    assert_int_equal(header.request_id, id);
+    assert_true(header.body_size <= sizeof(body));
+    assert_int_equal(take(f, fd, body, header.body_size), header.body_size);
+}
+
+void expect_pong(struct fixture *f, int fd, uint64_t id)
+{
+    ask(fd, MESSAGE_ping, id, "");
+    take_pong(f, fd, id);
 }
 
 bool is_closed(struct fixture *f, int fd)
@@ -220,7 +240,7 @@ static struct server_limits limits_of_test(void)
     struct server_limits limits = SERVER_LIMITS_DEFAULT;
     limits.connections = 6;
     limits.connections_per_uid = 4;
-    limits.full_ms = 0; /* who is full is refused at once */
+    limits.full_ms = 0; /* a user at the limit is refused at once */
     return limits;
 }
 
@@ -253,7 +273,7 @@ int tear_down(void **state)
     close(f->client);
     server_drop_sessions(f->server);
     server_close(f->server, on_closed, f);
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "the server to close");
     assert_true(f->closed);
     assert_int_equal(service.left, service.joined);
     assert_int_equal(service.references, 0);

@@ -7,39 +7,39 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Sends pings until the server stops reading them; how many replies are owed. */
-static void fill(struct fixture *f, int fd)
+/* Sends one more ping unless the server has stopped reading. */
+static bool is_unread(struct fixture *f)
 {
-    uint8_t raw[64];
-    size_t size = put_frame(raw, MESSAGE_ping, 1, "", 0);
-    struct session *s = first_session(f);
-    while (s->watch.events & WATCH_READ) {
-        send_raw(fd, raw, size);
-        loop_iteration(f->loop);
-    }
+    if (!(first_session(f)->watch.events & WATCH_READ))
+        return true;
+    ask(f->client, MESSAGE_ping, 1, "");
+    return false;
+}
+
+/* Sends pings without reading the replies, each of 256 KiB, until the server reads no more. */
+static void fill_session(struct fixture *f)
+{
+    service.reply_size = 256u << 10;
+    LOOP_UNTIL(f->loop, is_unread(f));
 }
 
 TEST(session, a_peer_that_never_reads_is_not_read_and_does_not_block_others)
 {
     struct fixture *f = *state;
-    service.reply_size = 256u << 10;
-    fill(f, f->client);
+    fill_session(f);
     unsigned handled = service.handled;
     ask(f->client, MESSAGE_ping, 2, "");
     service.reply_size = 0;
 
     KILN_AUTO(fd) int other = join(f);
-    ask(other, MESSAGE_ping, 9, "");
-
-    assert_int_equal(take_header(f, other).request_id, 9);
+    expect_pong(f, other, 9);
     assert_int_equal(service.handled, handled + 1);
 }
 
 TEST(session, a_peer_that_never_reads_is_closed_after_its_time)
 {
     struct fixture *f = *state;
-    service.reply_size = 256u << 10;
-    fill(f, f->client);
+    fill_session(f);
     struct session *s = first_session(f);
     s->caller.greeted = true;
 
@@ -53,18 +53,16 @@ TEST(session, a_peer_that_never_reads_is_closed_after_its_time)
     assert_int_equal(server_counts(f->server).clients, 0);
 }
 
-TEST(session, a_peer_that_reads_again_is_read_again)
+TEST(session, the_server_reads_again_from_a_peer_that_reads_its_replies)
 {
     struct fixture *f = *state;
-    service.reply_size = 256u << 10;
-    fill(f, f->client);
+    fill_session(f);
     size_t owed = service.handled * (FRAME_HEADER_SIZE + service.reply_size);
     KILN_AUTO(mem) uint8_t *all = malloc(owed);
 
     assert_int_equal(take(f, f->client, all, owed), owed);
-    ask(f->client, MESSAGE_ping, 77, "");
-
-    assert_int_equal(take_header(f, f->client).request_id, 77);
+    service.reply_size = 0;
+    expect_pong(f, f->client, 77);
 }
 
 TEST(session, a_peer_that_does_not_finish_its_frame_is_closed)
@@ -75,7 +73,7 @@ TEST(session, a_peer_that_does_not_finish_its_frame_is_closed)
     send_raw(f->client, "KILN", 4);
     LOOP_UNTIL(f->loop, inbox_is_partial(&s->inbox));
     uint64_t began = s->frame_ms;
-    send_raw(f->client, "x", 1); /* more of it does not buy more time */
+    send_raw(f->client, "x", 1); /* a longer part gets no more time */
     loop_iteration(f->loop);
 
     server_check_times(f->server, began + 30001);
@@ -93,18 +91,17 @@ TEST(session, a_peer_that_does_not_say_hello_is_closed)
     assert_int_equal(server_counts(f->server).slow_peers_closed, 1);
 }
 
-TEST(session, a_peer_that_said_hello_may_rest_for_ever)
+TEST(session, a_peer_that_said_hello_may_stay_idle)
 {
     struct fixture *f = *state;
     struct session *s = first_session(f);
     ask(f->client, MESSAGE_hello, 1, "");
     LOOP_UNTIL(f->loop, s->caller.greeted);
     server_check_times(f->server, s->joined_ms + 86400000);
-    ask(f->client, MESSAGE_ping, 2, "");
-    assert_int_equal(take_header(f, f->client).request_id, 2);
+    expect_pong(f, f->client, 2);
 }
 
-TEST(session, a_user_with_too_many_connections_is_refused_with_the_setting_s_name)
+TEST(session, a_refused_connection_names_the_limit_per_user)
 {
     struct fixture *f = *state;
     int more[3];
@@ -120,18 +117,18 @@ TEST(session, a_user_with_too_many_connections_is_refused_with_the_setting_s_nam
         close(more[i]);
 }
 
-TEST(session, many_users_together_do_not_lock_administrators_out)
+TEST(session, many_users_together_do_not_lock_out_administrators)
 {
     struct fixture *f = *state;
     const uid_t overflow = f->server->overflow.uid;
     int users[13];
-    server_set_limits(f->server, 16, 100); /* there is one already, of an administrator */
-    f->server->overflow.uid = geteuid();   /* from now on ours may be anybody's */
+    server_set_limits(f->server, 16, 100); /* one connection exists, of an administrator */
+    f->server->overflow.uid = geteuid();   /* from now on, this user is not an administrator */
     for (unsigned i = 0; i < 13; i++)
         users[i] = join(f);
 
     KILN_AUTO(fd) int one_more = dial(f);
-    assert_refused(f, one_more, 0, "(setting connections) less some for administrators");
+    assert_refused(f, one_more, 0, "administrators");
 
     f->server->overflow.uid = overflow;
     for (unsigned i = 0; i < 2; i++)
@@ -140,21 +137,20 @@ TEST(session, many_users_together_do_not_lock_administrators_out)
         close(users[i]);
 }
 
-TEST(session, limits_that_change_count_for_connections_to_come)
+TEST(session, changed_limits_apply_to_new_connections)
 {
     struct fixture *f = *state;
-    server_set_limits(f->server, 100, 1); /* there is one already, which stays */
+    server_set_limits(f->server, 100, 1); /* the existing connection stays */
     KILN_AUTO(fd) int second = dial(f);
     assert_refused(f, second, 0, "connections_per_uid");
 
     server_set_limits(f->server, 1, 100);
     KILN_AUTO(fd) int third = dial(f);
-    assert_refused(f, third, 0, "the limit (setting connections)");
+    assert_refused(f, third, 0, "connections)");
 
     server_set_limits(f->server, 100, 100);
     close(join(f));
-    ask(f->client, MESSAGE_ping, 1, "");
-    assert_int_equal(take_header(f, f->client).request_id, 1);
+    expect_pong(f, f->client, 1);
 }
 
 TEST(session, a_user_cannot_hold_more_bytes_than_allowed)
@@ -176,7 +172,7 @@ TEST(session, a_user_cannot_hold_more_bytes_than_allowed)
     assert_true(is_closed(f, f->client));
 }
 
-TEST(session, a_peer_that_goes_leaves_the_service)
+TEST(session, a_peer_that_disconnects_leaves_the_service)
 {
     struct fixture *f = *state;
     ask(f->client, MESSAGE_plan, 1, "");
@@ -210,8 +206,8 @@ TEST(session, draining_answers_pending_requests_and_then_closes)
     assert_true(server_is_empty(f->server));
 }
 
-/* The kernel refuses the next |refusals| messages with descriptors, as it does to a user who has
- * too many on their way. */
+/* The kernel refuses the next |refusals| messages with descriptors, as if the user had too many
+ * descriptors in flight. */
 static unsigned refusals;
 
 ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
@@ -262,20 +258,18 @@ TEST(session, a_connection_without_a_free_descriptor_is_refused_with_a_reason)
     struct fixture *f = *state;
     no_descriptors = 1;
     KILN_AUTO(fd) int fd = dial(f);
-    assert_refused(f, fd, 0, "raise its limit of open files");
+    assert_refused(f, fd, 0, "open files");
     assert_true(is_closed(f, fd));
     KILN_AUTO(fd) int next = join(f);
-    ask(next, MESSAGE_ping, 3, "");
-    assert_int_equal(take_header(f, next).request_id, 3);
+    expect_pong(f, next, 3);
 }
 
-TEST(session, the_spare_descriptor_is_restored_when_descriptors_are_free_again)
+TEST(session, the_spare_descriptor_is_restored_when_descriptors_become_free)
 {
     struct fixture *f = *state;
     close(f->server->spare_fd);
-    f->server->spare_fd = -1; /* as where there was none for it either */
+    f->server->spare_fd = -1; /* as after a failed attempt to restore it */
     KILN_AUTO(fd) int next = join(f);
     assert_true(f->server->spare_fd >= 0);
-    ask(next, MESSAGE_ping, 3, "");
-    assert_int_equal(take_header(f, next).request_id, 3);
+    expect_pong(f, next, 3);
 }

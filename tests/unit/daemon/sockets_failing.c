@@ -4,8 +4,10 @@
 #include "daemon/server/listener.h"
 #include "daemon/server/peer.h"
 #include "daemon/workers/launch.h"
+#include "tests/support/child.h"
 #include "tests/support/failing_calls.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +17,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 struct fixture {
@@ -259,7 +260,7 @@ TEST(socket, a_user_in_very_many_groups_is_recognized_by_each)
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     const struct peer_groups groups = { .admin = GROUP, .publish = PEER_NO_GROUP };
     struct peer peer;
-    int status = 0;
+    int fd;
     if (geteuid() != 0) {
         print_message("SKIPPED: only root can become somebody else\n");
         skip();
@@ -272,7 +273,7 @@ TEST(socket, a_user_in_very_many_groups_is_recognized_by_each)
     pid_t child = fork();
     if (child == 0)
         connect_as_somebody(&address);
-    int fd = accept(listens, NULL, NULL);
+    IN_TIME(fd = accept(listens, NULL, NULL));
     must(peer_of(fd, &groups, &overflow, &peer, &f->err), f->err);
     assert_int_equal(peer.role, ROLE_ADMIN);
     static const struct {
@@ -286,8 +287,7 @@ TEST(socket, a_user_in_very_many_groups_is_recognized_by_each)
         assert_int_equal(peer.role, ROLE_USE);
     }
     close(fd);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    assert_int_equal(await_child(child), 0);
 }
 
 /* ---- kiln-launch ---- */

@@ -65,7 +65,7 @@ static int tear_down(void **state)
     loop_timer_close(&f->a.timer);
     loop_timer_close(&f->b.timer);
     loop_timer_close(&f->c.timer);
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "the timers to be closed");
     assert_int_equal(f->owner.open, 0);
     loop_destroy(f->loop);
     return 0;
@@ -88,7 +88,7 @@ TEST(timers, timers_fire_in_the_order_of_their_times)
     loop_timer_start(&f->b.timer, 1, 0);
     loop_timer_start(&f->c.timer, 150, 0);
 
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "the timers to stop");
 
     assert_int_equal(f->b.place, 0);
     assert_int_equal(f->c.place, 1);
@@ -105,7 +105,7 @@ TEST(timers, one_that_repeats_fires_until_it_is_stopped)
     assert_true(loop_timer_is_running(&f->a.timer));
 
     loop_timer_stop(&f->a.timer);
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "the timers to stop");
 
     assert_int_equal(f->a.fired, 3);
     assert_false(loop_timer_is_running(&f->a.timer));
@@ -117,7 +117,7 @@ TEST(timers, one_that_stops_itself_does_not_repeat)
     f->a.stops = &f->a;
     loop_timer_start(&f->a.timer, 0, 1);
 
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "the timers to stop");
 
     assert_int_equal(f->a.fired, 1);
 }
@@ -158,7 +158,7 @@ TEST(timers, one_that_another_stops_or_closes_in_time_never_fires)
     loop_timer_start(&f->b.timer, 1, 1); /* due at the same time */
     loop_timer_start(&f->c.timer, 1, 1);
 
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "the timers to stop");
 
     assert_int_equal(fired_together, 1);
     assert_false(loop_timer_is_running(&f->c.timer));

@@ -110,7 +110,7 @@ void close_transfers(struct fixture *f)
     loop_timer_close(&f->tick);
     transfers_close(f->transfers, on_closed, f);
     assert_false(f->closed);
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "the transfers to close");
     assert_true(f->closed);
     f->transfers = NULL;
 }
@@ -133,7 +133,7 @@ int tear_down(void **state)
     if (f->transfers)
         close_transfers(f);
     loop_timer_close(&f->tick); /* where there were none */
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "the timer to close");
     assert_int_equal(work_queues_out(f->work_queues), 0);
     work_queues_destroy(f->work_queues);
     loop_destroy(f->loop);

@@ -3,6 +3,7 @@
 
 #include "common/cleanup.h"
 #include "common/fs.h"
+#include "tests/support/child.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -144,7 +145,6 @@ TEST(transfers, a_process_that_a_transfer_leaves_running_is_ended)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "leaves a process");
-    int status = 0;
     pid_t left = 0;
     prctl(PR_SET_CHILD_SUBREAPER, 1);
 
@@ -156,7 +156,7 @@ TEST(transfers, a_process_that_a_transfer_leaves_running_is_ended)
     assert_int_equal(fscanf(file, "%d", &left), 1);
     fclose(file);
     unlink(o->path);
-    assert_int_equal(waitpid(left, &status, 0), left);
+    int status = await_child(left);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 

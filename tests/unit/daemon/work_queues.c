@@ -2,6 +2,7 @@
 #include "daemon/executor_uv.h"
 
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -91,7 +92,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
     executor_uv_close(&f->executor);
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "the executor to close");
     assert_int_equal(work_queues_out(f->work_queues), 0);
     work_queues_destroy(f->work_queues);
     loop_destroy(f->loop);
@@ -115,7 +116,7 @@ static void run_in_order(struct fixture *f, enum work_queue work_queue)
         run(f, work_queue, &tasks[i]);
     }
 
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "every task to be done");
 
     assert_int_equal(atomic_load(&seen.most), 1);
     assert_int_equal(seen.done, TASKS);
@@ -140,7 +141,7 @@ TEST(work_queues, reads_run_in_parallel_up_to_their_number)
         run(f, WORK_QUEUE_READ, &tasks[i]);
     }
 
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "every task to be done");
 
     assert_int_equal(atomic_load(&seen.most), READERS);
     assert_int_equal(seen.done, TASKS);
@@ -160,7 +161,7 @@ TEST(work_queues, no_queue_waits_for_another)
         run(f, order[i], &tasks[i]);
     }
 
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "every task to be done");
 
     assert_int_equal(seen.done, READERS + 2);
     pthread_barrier_destroy(&seen.together);
@@ -179,7 +180,7 @@ static void run_behind_full_threads(struct fixture *f, struct counted *tasks, un
                                                .is_brief = i < READERS + brief } };
         run(f, WORK_QUEUE_READ, &tasks[i]);
     }
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "every task to be done");
     pthread_barrier_destroy(&seen.together);
     assert_int_equal(seen.done, TASKS);
 }
@@ -230,7 +231,7 @@ static void run_pairs(struct fixture *f, bool first_is_brief)
             tasks[i].task = (struct task){ .work = work_with_another, .done = done };
         run(f, WORK_QUEUE_READ, &tasks[i]);
     }
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "every task to be done");
     pthread_barrier_destroy(&seen.together);
     sem_destroy(&reported);
     assert_int_equal(seen.done, TASKS);
@@ -274,7 +275,7 @@ TEST(work_queues, a_deferred_task_that_a_task_adds_runs_in_the_next_loop_iterati
     executor->ops->later(executor, &twice.task);
     executor->ops->later(executor, &once.task);
     assert_string_equal(order, ""); /* never within the call */
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "every task to be done");
 
     assert_string_equal(order, "aba");
 }
@@ -312,7 +313,7 @@ TEST(work_queues, deferred_tasks_run_after_the_due_events_of_an_iteration)
             tasks[i].task.done = done_of_the_second;
         run(f, WORK_QUEUE_READ, &tasks[i]);
     }
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "every task to be done");
     pthread_barrier_destroy(&seen.together);
 
     assert_string_equal(order, "12e");
