@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A stand-in for kiln-transfer: takes a job and does what its URL says.  It litters its staging
- * directory first, so that tests can see it removed.
+ * A fake kiln-transfer: receives a job and does what its URL says.  First it makes a file in its
+ * staging directory, so that tests can see the file removed.
  */
 #include "common/fs.h"
 #include "engine/transfer/transfer_wire.h"
@@ -101,7 +101,7 @@ static void succeed_and_die(void)
 
 static void succeed_with_a_manifest(void)
 {
-    put_file(TRANSFER_MANIFEST, "who says so");
+    put_file(TRANSFER_MANIFEST, "manifest");
     succeed();
 }
 
@@ -127,7 +127,7 @@ static void say_two_results(void)
     fail();
 }
 
-/* Its file says which process it leaves behind. */
+/* The result file contains the pid of the child that is left running. */
 static void leave_a_process(void)
 {
     char text[32];
@@ -154,7 +154,7 @@ static void copy(void)
     transfer_send_result(SOCKET_FD, &result, "");
 }
 
-/* Whom it was told to become, and whose its directory is. */
+/* The result file contains the --user argument and the owner of the directory. */
 static void say_user(void)
 {
     char text[64];
@@ -171,7 +171,7 @@ static void say_user(void)
     transfer_send_result(SOCKET_FD, &result, "");
 }
 
-/* Where its directory is said to be, and its mode. */
+/* The result file contains the path and the mode of the directory. */
 static void say_staging(void)
 {
     char text[64];
@@ -208,7 +208,7 @@ int main(int argc, char **argv)
         { "dies", abort },
         { "leaves", exit_with_seven },
         { "hangs", hang },
-        { "tells on", report_on },
+        { "reports on", report_on },
         { "babbles", babble },
         { "links", succeed_with_a_link },
         { "lies", succeed_without_a_file },

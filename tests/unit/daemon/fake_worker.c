@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A stand-in for kiln-compiler: says that it is ready, then does what each packet names.  It
- * litters its temporary directory first, so that tests can see it removed.
+ * A fake kiln-compiler: reports that it is ready, then does what each packet says.  First it makes
+ * files in its temporary directory, so that tests can see them removed.
  *
  *   FAKE_WORKER=dies      exits before it is ready
- *   FAKE_WORKER=usage     exits as a program that does not know its flags
- *   FAKE_WORKER=silent    never says that it is ready
- *   FAKE_WORKER=babbles   says what is no message
+ *   FAKE_WORKER=usage     exits like a program that does not know its flags
+ *   FAKE_WORKER=silent    never reports that it is ready
+ *   FAKE_WORKER=babbles   sends an invalid message first
  */
 #include <signal.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define SOCKET_FD 3
-#define LIFE_S 600 /* of one that no test thinks of any more */
+#define LIFE_S 600 /* then a forgotten process ends */
 
 static void litter(const char *directory)
 {
@@ -35,7 +35,7 @@ static void say(const char *text)
         _exit(82);
 }
 
-/* What it was started with, the directory aside. */
+/* Answers with its arguments, except the directory. */
 static void say_how_it_was_started(char **argv)
 {
     char text[256] = "done leads=";
@@ -67,7 +67,7 @@ static void say_pid(void)
     say(text);
 }
 
-/* A child that outlives its parent keeps the write end of a pipe open; see the pool's test. */
+/* The child keeps the writing end of the test's pipe open. */
 static void leave_a_child(void)
 {
     if (fork() == 0) {
@@ -117,7 +117,7 @@ int main(int argc, char **argv)
     const char *manner = getenv("FAKE_WORKER");
     if (argc < 5)
         return 83;
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* of a test that is ended, or fails */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* ends with the test */
     alarm(LIFE_S);
     litter(argv[2]);
     signal(SIGABRT, SIG_DFL);
