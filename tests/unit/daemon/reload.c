@@ -2,14 +2,18 @@
 #include "daemon/config/reload.h"
 
 #include "daemon/loop/loop.h"
+#include "tests/support/failing_calls.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
 
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static const char *const arguments[] = { "kilnd",      "--compiler", "/bin/true",
-                                         "--transfer", "/bin/true",  NULL };
-#define ARGUMENT_COUNT 5
+static const char *const arguments[] = { "kilnd", "--compiler=/bin/true", "--transfer=/bin/true",
+                                         NULL };
+#define ARGUMENT_COUNT 3
 
 struct fixture {
     struct loop *loop;
@@ -17,7 +21,9 @@ struct fixture {
     struct config config;
     struct reload reload;
     struct kiln_err err;
+    enum kiln_code applies; /* result of the apply callback */
     unsigned begun, ended;
+    char note[128]; /* of the last end */
 };
 
 static struct fixture *fixture_of(struct reload *r)
@@ -28,19 +34,19 @@ static struct fixture *fixture_of(struct reload *r)
 static enum kiln_code apply(struct reload *r, const struct config *fresh,
                             const struct peer_groups *groups, struct kiln_err *err)
 {
-    (void)r;
+    enum kiln_code code = fixture_of(r)->applies;
     (void)fresh;
     (void)groups;
-    (void)err;
-    return KILN_OK;
+    return code ? kiln_fail(err, code, "not now") : KILN_OK;
 }
 
 static void begins(struct reload *r) { fixture_of(r)->begun++; }
 
 static void ended(struct reload *r, const char *note)
 {
-    (void)note;
-    fixture_of(r)->ended++;
+    struct fixture *f = fixture_of(r);
+    f->ended++;
+    snprintf(f->note, sizeof(f->note), "%s", note);
 }
 
 static int set_up(void **state)
@@ -59,6 +65,10 @@ static int set_up(void **state)
                                         .apply = apply,
                                         .begins = begins,
                                         .ended = ended };
+    fail_call("malloc", 1, ENOMEM);
+    assert_int_equal(reload_init(&f.reload, &parts, &f.err), KILN_NO_MEMORY);
+    assert_true(calls_failed());
+    assert_says(f.err.text, "configuration");
     must(reload_init(&f.reload, &parts, &f.err), f.err);
     *state = &f;
     return 0;
@@ -69,24 +79,29 @@ static int tear_down(void **state)
     struct fixture *f = *state;
     reload_done(&f->reload);
     work_queues_destroy(f->work_queues);
-    loop_destroy(f->loop);
+    LOOP_CLOSE(f->loop);
     return 0;
 }
 
 FIXTURE(reload, set_up, tear_down);
 
-TEST(reload, one_that_is_asked_for_meanwhile_follows)
+/* Begins |count| reloads at once, and waits for their end. */
+static void reload_times(struct fixture *f, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        reload_begin(&f->reload);
+    LOOP_TO_END(f->loop, "the reload to end");
+}
+
+TEST(reload, requests_during_a_reload_cause_one_more_reload)
 {
     struct fixture *f = *state;
-    reload_begin(&f->reload);
-    reload_begin(&f->reload);
-    reload_begin(&f->reload);
-    LOOP_TO_END(f->loop, "the reload to end");
+    reload_times(f, 3);
     assert_int_equal(f->begun, 2);
     assert_int_equal(f->ended, 2);
 }
 
-TEST(reload, one_that_waits_is_dropped_when_kilnd_stops)
+TEST(reload, a_waiting_reload_is_dropped_when_kilnd_stops)
 {
     struct fixture *f = *state;
     reload_begin(&f->reload);
@@ -96,4 +111,49 @@ TEST(reload, one_that_waits_is_dropped_when_kilnd_stops)
     assert_int_equal(f->begun, 1);
     assert_int_equal(f->ended, 1);
     assert_false(reload_is_under_way(&f->reload));
+}
+
+TEST(reload, a_reload_without_memory_does_not_begin)
+{
+    struct fixture *f = *state;
+    for (unsigned nth = 1; nth <= 2; nth++) {
+        fail_call("calloc", nth, ENOMEM);
+        reload_begin(&f->reload);
+        assert_true(calls_failed());
+        assert_false(reload_is_under_way(&f->reload));
+    }
+    assert_int_equal(f->begun, 0);
+}
+
+TEST(reload, a_configuration_that_cannot_be_applied_changes_nothing)
+{
+    struct fixture *f = *state;
+    f->applies = KILN_DENIED;
+    reload_times(f, 1);
+    assert_int_equal(f->ended, 1);
+    assert_says(f->note, "wrong");
+    assert_null(reload_waiting(&f->reload, CONFIG_workers));
+}
+
+TEST(reload, a_reloaded_setting_applies_at_once_or_waits_for_a_restart)
+{
+    struct fixture *f = *state;
+    setenv("KILND_WORKERS", "77", 1);
+    setenv("KILND_CACHE_DIR", "/some/other", 1);
+    setenv("KILND_LOG_LEVEL", "debug", 1);
+    for (unsigned i = 0; i < 2; i++) {
+        reload_times(f, 1);
+        assert_string_equal(f->note, "");
+        assert_int_equal(reload_waiting(&f->reload, CONFIG_workers)->value.number, 77);
+        assert_non_null(reload_waiting(&f->reload, CONFIG_cache_dir));
+        assert_null(reload_waiting(&f->reload, CONFIG_queue));
+        assert_int_not_equal(config_number(&f->config, CONFIG_workers), 77);
+        assert_string_equal(config_text(&f->config, CONFIG_log_level), "debug");
+    }
+    setenv("KILND_WORKERS", "none", 1);
+    reload_times(f, 1);
+    assert_says(f->note, "wrong");
+    unsetenv("KILND_WORKERS");
+    unsetenv("KILND_CACHE_DIR");
+    unsetenv("KILND_LOG_LEVEL");
 }
