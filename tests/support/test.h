@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <unistd.h>
 
 /* Either function may be NULL. |state| is the *state of tests without a set-up. */
 struct test_fixture {
@@ -90,6 +91,15 @@ int test_main(int argc, char **argv);
         int must_rc_ = (int)(call);                                     \
         if (must_rc_)                                                   \
             fail_msg("%s: code %d, '%s'", #call, must_rc_, (err).text); \
+    } while (0)
+
+/* Skips the rest of a test that only root can run. */
+#define NEED_ROOT()                                 \
+    do {                                            \
+        if (geteuid() != 0) {                       \
+            print_message("skipped: needs root\n"); \
+            skip();                                 \
+        }                                           \
     } while (0)
 
 /* |text| must contain |part|. */

@@ -20,8 +20,8 @@ static void chain(struct worker *workers, size_t count)
         workers[i].next = &workers[i + 1];
 }
 
-/* Best first, each taken away in turn. */
-TEST(plain, one_with_the_libraries_comes_first_then_one_with_none)
+/* The best choice first; each chosen worker then becomes busy. */
+TEST(plain, a_worker_with_the_libraries_is_chosen_before_a_cold_one)
 {
     struct worker workers[] = { idle("clang"), idle(""), idle("hiprtc") };
     static const size_t best[] = { 2, 1, 0 };
@@ -40,7 +40,7 @@ static struct worker idle_with(const char *toolchain, uint8_t id)
     return w;
 }
 
-TEST(plain, a_worker_whose_libraries_were_upgraded_comes_last)
+TEST(plain, a_worker_with_libraries_from_before_an_upgrade_is_chosen_last)
 {
     struct compile_task of_7 = task;
     struct worker workers[] = { idle_with("hiprtc", 6), idle_with("clang", 1), idle(""),
@@ -54,7 +54,7 @@ TEST(plain, a_worker_whose_libraries_were_upgraded_comes_last)
     }
 }
 
-TEST(plain, whichever_compiler_is_there_will_do_for_a_job_without_an_id)
+TEST(plain, a_job_without_a_toolchain_id_accepts_any_loaded_version)
 {
     static const struct digest none;
     struct worker w = idle_with("hiprtc", 6);
@@ -64,7 +64,7 @@ TEST(plain, whichever_compiler_is_there_will_do_for_a_job_without_an_id)
     assert_int_equal(worker_loaded(&w, task.job.toolchain, &six), LOADED_IT);
 }
 
-TEST(plain, one_that_hung_up_or_is_not_idle_gets_nothing)
+TEST(plain, a_worker_that_hung_up_or_is_not_idle_is_not_chosen)
 {
     struct worker workers[] = { idle("hiprtc"), idle("hiprtc"), idle("hiprtc") };
     chain(workers, 3);

@@ -187,10 +187,7 @@ TEST(directory, a_full_disk_is_reported)
 TEST(directory, temporary_directories_of_another_user_are_chowned_to_that_user)
 {
     struct fixture *f = *state;
-    if (geteuid() != 0) {
-        print_message("SKIPPED: only root can chown a directory\n");
-        skip();
-    }
+    NEED_ROOT();
     f->user = (struct worker_user){ .uid = 45011, .gid = 45011, .other = true, .name = "worker" };
     must(open_temporary(f, &f->err), f->err);
     expect_failures(open_temporary, f, FAILING("chown", EPERM), KILN_DENIED, "'worker'");

@@ -64,12 +64,12 @@ static int teardown(void **state)
 
 FIXTURE(notify, setup, teardown);
 
-/* The next message, "" when there is none; its descriptor in got_fd. */
-static const char *next(struct fixture *f)
+/* Returns the next message ("" if there is none), and sets got_fd to its descriptor. */
+static const char *next_message(struct fixture *f)
 {
     union {
         struct cmsghdr header;
-        char room[CMSG_SPACE(sizeof(int))];
+        char buffer[CMSG_SPACE(sizeof(int))];
     } control;
     struct iovec iov = { .iov_base = f->got, .iov_len = sizeof(f->got) - 1 };
     struct msghdr m = {
@@ -90,10 +90,10 @@ TEST(notify, a_notification_is_sent_and_the_variable_is_unset)
     assert_true(notify_is_on());
     assert_null(getenv("NOTIFY_SOCKET"));
     assert_true(notify_manager("READY=1\nSTATUS=fine", NULL, NOTIFY_MUST_ARRIVE));
-    assert_string_equal(next(f), "READY=1\nSTATUS=fine");
+    assert_string_equal(next_message(f), "READY=1\nSTATUS=fine");
 }
 
-TEST(notify, a_name_of_the_abstract_namespace_is_reached)
+TEST(notify, a_socket_with_an_abstract_name_is_reached)
 {
     struct fixture *f = *state;
     char name[64];
@@ -106,10 +106,10 @@ TEST(notify, a_name_of_the_abstract_namespace_is_reached)
     setenv("NOTIFY_SOCKET", name, 1);
     notify_adopt();
     assert_true(notify_manager("READY=1", NULL, NOTIFY_MUST_ARRIVE));
-    assert_string_equal(next(f), "READY=1");
+    assert_string_equal(next_message(f), "READY=1");
 }
 
-TEST(notify, a_descriptor_goes_along)
+TEST(notify, a_descriptor_is_sent_with_a_notification)
 {
     struct fixture *f = *state;
     int fd = open(f->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -117,14 +117,14 @@ TEST(notify, a_descriptor_goes_along)
     const struct notify_files files = { .fds = &fd, .count = 1 };
     notify_adopt();
     assert_true(notify_manager("FDSTORE=1\nFDNAME=x", &files, NOTIFY_MAY_BE_LOST));
-    assert_string_equal(next(f), "FDSTORE=1\nFDNAME=x");
+    assert_string_equal(next_message(f), "FDSTORE=1\nFDNAME=x");
     assert_int_equal(fstat(fd, &sent), 0);
     assert_int_equal(fstat(f->got_fd, &got), 0);
     assert_int_equal(sent.st_ino, got.st_ino);
     close(fd);
 }
 
-TEST(notify, without_a_manager_nothing_is_said_and_that_is_fine)
+TEST(notify, without_a_service_manager_notifications_succeed)
 {
     unsetenv("NOTIFY_SOCKET");
     notify_adopt();
@@ -132,7 +132,7 @@ TEST(notify, without_a_manager_nothing_is_said_and_that_is_fine)
     assert_true(notify_manager("READY=1", NULL, NOTIFY_MUST_ARRIVE));
 }
 
-TEST(notify, a_path_that_no_socket_can_have_is_not_used)
+TEST(notify, an_invalid_socket_path_is_ignored)
 {
     char path[300];
     memset(path, 'x', sizeof(path));
@@ -146,7 +146,7 @@ TEST(notify, a_path_that_no_socket_can_have_is_not_used)
     assert_false(notify_is_on());
 }
 
-TEST(notify, a_manager_that_is_gone_is_noticed)
+TEST(notify, a_notification_to_a_stopped_manager_fails)
 {
     struct fixture *f = *state;
     notify_adopt();
@@ -154,7 +154,7 @@ TEST(notify, a_manager_that_is_gone_is_noticed)
     assert_false(notify_manager("READY=1", NULL, NOTIFY_MUST_ARRIVE));
 }
 
-/* A queue takes a limited number of messages. */
+/* The queue of the socket holds a limited number of messages. */
 TEST(notify, an_optional_notification_does_not_wait_for_a_manager)
 {
     struct fixture *f = *state;
@@ -163,7 +163,7 @@ TEST(notify, an_optional_notification_does_not_wait_for_a_manager)
     while (sent < 100000 && notify_manager("WATCHDOG=1", NULL, NOTIFY_MAY_BE_LOST))
         sent++;
     assert_in_range(sent, 1, 99999);
-    assert_string_equal(next(f), "WATCHDOG=1");
+    assert_string_equal(next_message(f), "WATCHDOG=1");
 }
 
 static uint64_t watchdog(const char *us, const char *pid)
@@ -187,10 +187,10 @@ TEST(notify, the_watchdog_is_notified_twice_per_interval)
     setenv("NOTIFY_SOCKET", f->path, 1);
     assert_int_equal(watchdog("30000000", pid), 15000);
     setenv("NOTIFY_SOCKET", f->path, 1);
-    assert_int_equal(watchdog("1", NULL), 1); /* never 0: that means never */
+    assert_int_equal(watchdog("1", NULL), 1); /* not 0, which would disable the watchdog */
 }
 
-TEST(notify, a_watchdog_of_another_process_or_of_nonsense_is_ignored)
+TEST(notify, an_invalid_watchdog_or_one_of_another_process_is_ignored)
 {
     struct fixture *f = *state;
     static const char *const none[][2] = {
@@ -203,7 +203,7 @@ TEST(notify, a_watchdog_of_another_process_or_of_nonsense_is_ignored)
     }
 }
 
-TEST(notify, the_size_of_the_store_is_known_where_the_manager_says_it)
+TEST(notify, the_size_of_the_descriptor_store_comes_from_the_manager)
 {
     notify_adopt();
     assert_int_equal(notify_store_size(), -1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Descriptors off a received message: kept up to the limit, the others closed. */
+/* Descriptors of a received message are kept up to the limit; the others are closed. */
 #include "daemon/server/request_files.h"
 #include "tests/support/child.h"
 #include "tests/support/test.h"
@@ -12,8 +12,8 @@ struct fixture {
     struct closer *closer;
     struct request_files files;
     int ends[2];     /* of a socket pair */
-    int reading;     /* of a pipe: at its end once nobody has a copy of |writing| */
-    int writing[16]; /* copies; -1 once sent */
+    int reading;     /* end of a pipe */
+    int writing[16]; /* copies of its other end; -1 once sent */
 };
 
 static int set_up(void **state)
@@ -35,14 +35,20 @@ static int set_up(void **state)
     return 0;
 }
 
+static void close_copies(struct fixture *f)
+{
+    for (size_t i = 0; i < 16; i++) {
+        if (f->writing[i] >= 0)
+            close(f->writing[i]);
+        f->writing[i] = -1;
+    }
+}
+
 static int tear_down(void **state)
 {
     struct fixture *f = *state;
     request_files_drop(&f->files);
-    for (size_t i = 0; i < 16; i++) {
-        if (f->writing[i] >= 0)
-            close(f->writing[i]);
-    }
+    close_copies(f);
     await_no_writer(f->reading);
     closer_leave(f->closer, 0);
     closer_destroy(f->closer);
@@ -54,8 +60,8 @@ static int tear_down(void **state)
 
 FIXTURE(files, set_up, tear_down);
 
-/* One byte and |count| copies, which are then only in the message. */
-static void give(struct fixture *f, unsigned count)
+/* Sends one byte with |count| copies, which are then only in the message. */
+static void send_copies(struct fixture *f, unsigned count)
 {
     char control[CMSG_SPACE(16 * sizeof(int))] __attribute__((aligned(8))) = { 0 };
     char one = 1;
@@ -84,45 +90,36 @@ static void give(struct fixture *f, unsigned count)
         close(fds[i]);
 }
 
-static bool receive(struct fixture *f)
+static bool receive_message(struct fixture *f)
 {
     char byte;
     struct iovec iov = { &byte, 1 };
     struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
-    struct request_files_buffer room;
-    request_files_expect(&room, &m);
+    struct request_files_buffer buffer;
+    request_files_expect(&buffer, &m);
     assert_int_equal(recvmsg(f->ends[1], &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC), 1);
     return request_files_received(&f->files, &m);
 }
 
-static void give_up_the_rest(struct fixture *f)
-{
-    for (size_t i = 0; i < 16; i++) {
-        if (f->writing[i] >= 0)
-            close(f->writing[i]);
-        f->writing[i] = -1;
-    }
-}
-
-TEST(files, a_message_without_descriptors_leaves_kept_ones)
+TEST(files, a_message_without_descriptors_keeps_earlier_ones)
 {
     struct fixture *f = *state;
-    give(f, 0);
-    assert_true(receive(f));
+    send_copies(f, 0);
+    assert_true(receive_message(f));
     assert_int_equal(f->files.count, 0);
-    give(f, 1);
-    assert_true(receive(f));
-    give(f, 0);
-    assert_true(receive(f));
+    send_copies(f, 1);
+    assert_true(receive_message(f));
+    send_copies(f, 0);
+    assert_true(receive_message(f));
     assert_int_equal(f->files.count, 1);
 }
 
-TEST(files, as_many_as_a_request_may_have_are_kept_and_close_on_exec)
+TEST(files, the_maximum_of_descriptors_is_kept_with_close_on_exec)
 {
     struct fixture *f = *state;
-    give(f, LIMIT_REQUEST_FILES);
-    give_up_the_rest(f);
-    assert_true(receive(f));
+    send_copies(f, LIMIT_REQUEST_FILES);
+    close_copies(f);
+    assert_true(receive_message(f));
     assert_int_equal(f->files.count, LIMIT_REQUEST_FILES);
     for (unsigned i = 0; i < f->files.count; i++)
         assert_true(fcntl(f->files.fds[i], F_GETFD) & FD_CLOEXEC);
@@ -137,9 +134,9 @@ TEST(files, as_many_as_a_request_may_have_are_kept_and_close_on_exec)
 TEST(files, too_many_descriptors_in_one_message_are_reported_and_not_leaked)
 {
     struct fixture *f = *state;
-    give(f, 10);
-    give_up_the_rest(f);
-    assert_false(receive(f));
+    send_copies(f, 10);
+    close_copies(f);
+    assert_false(receive_message(f));
     assert_true(f->files.count <= LIMIT_REQUEST_FILES);
     request_files_drop(&f->files);
     await_no_writer(f->reading);
@@ -149,20 +146,20 @@ TEST(files, too_many_descriptors_in_several_messages_are_reported_and_not_leaked
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < LIMIT_REQUEST_FILES; i++) {
-        give(f, 1);
-        assert_true(receive(f));
+        send_copies(f, 1);
+        assert_true(receive_message(f));
     }
-    give(f, 1);
-    assert_false(receive(f));
+    send_copies(f, 1);
+    assert_false(receive_message(f));
     assert_int_equal(f->files.count, LIMIT_REQUEST_FILES);
-    give(f, 2);
-    assert_false(receive(f));
-    give_up_the_rest(f);
+    send_copies(f, 2);
+    assert_false(receive_message(f));
+    close_copies(f);
     request_files_drop(&f->files);
     await_no_writer(f->reading);
 }
 
-TEST(files, nothing_kept_is_dropped_without_harm)
+TEST(files, an_empty_set_may_be_dropped)
 {
     struct fixture *f = *state;
     request_files_drop(&f->files);

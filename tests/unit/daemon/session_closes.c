@@ -158,8 +158,7 @@ TEST(hung, a_close_that_hangs_blocks_no_request)
 TEST(hung, a_user_who_sends_too_many_descriptors_is_refused_and_others_are_not)
 {
     struct fixture *f = *state;
-    if (geteuid() != 0)
-        skip();
+    NEED_ROOT();
     int file = make_hung_file();
     KILN_AUTO(fd) int other = join_as(f, OTHER_USER);
 
@@ -245,8 +244,7 @@ TEST(hung, a_user_who_was_not_full_in_between_is_not_stuck)
 TEST(hung, descriptors_of_unfinished_frames_count_and_are_not_closed_on_the_loop)
 {
     struct fixture *f = *state;
-    if (geteuid() != 0)
-        skip();
+    NEED_ROOT();
     enum { CONNECTIONS = 100 };
     int file = make_hung_file(), clients[CONNECTIONS];
     f->server->limits.connections = f->server->accounts.connections_max = 2 * CONNECTIONS;

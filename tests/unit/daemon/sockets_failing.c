@@ -241,10 +241,7 @@ TEST(socket, a_user_in_very_many_groups_gets_the_role_of_each)
     const struct peer_groups groups = { .admin = GROUP, .publish = PEER_NO_GROUP };
     struct peer peer;
     int fd;
-    if (geteuid() != 0) {
-        print_message("SKIPPED: only root can change the user\n");
-        skip();
-    }
+    NEED_ROOT();
     snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "kiln-test-groups-%d",
              (int)getpid());
     KILN_AUTO(fd) int listens = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -90,8 +90,7 @@ TEST(transfers, a_process_of_another_user_owns_its_directory_and_kilnd_takes_its
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "whose");
     struct stat seen;
-    if (geteuid() != 0)
-        skip();
+    NEED_ROOT();
     f->options.user = (struct worker_user){ .uid = 4321, .gid = 5432, .other = true };
 
     struct transfer_result *o = run_transfer(f, &t);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is remembered of the sources that came, and for how long. */
+/* How many warm workers recent sources need, and for how long. */
 #include "daemon/workers/warmup.h"
 
 #include "tests/support/test.h"
@@ -22,13 +22,13 @@ static void note(struct warmup_need *need, unsigned under_way, uint64_t now)
     warmup_note(need, &job, under_way, now);
 }
 
-TEST(plain, nothing_is_wanted_before_a_source_came)
+TEST(plain, no_warm_worker_is_wanted_before_the_first_source)
 {
     struct warmup_need need = { .window_ns = WINDOW };
     assert_int_equal(warmup_wanted(&need, 5000), 0);
 }
 
-TEST(plain, as_many_are_wanted_as_came_at_once_in_this_window_or_the_last)
+TEST(plain, the_peak_of_this_and_the_previous_window_is_wanted)
 {
     struct warmup_need need = need_of(7, 1000);
     assert_int_equal(warmup_wanted(&need, 1000), 7);
@@ -39,7 +39,7 @@ TEST(plain, as_many_are_wanted_as_came_at_once_in_this_window_or_the_last)
     assert_int_equal(warmup_wanted(&need, 1000 + 2 * WINDOW), 3);
 }
 
-TEST(plain, one_stays_wanted_however_long_nothing_came)
+TEST(plain, one_warm_worker_stays_wanted_without_new_sources)
 {
     struct warmup_need need = need_of(7, 1000);
     assert_int_equal(warmup_wanted(&need, 1000 + 2 * WINDOW), 1);
