@@ -11,7 +11,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* In place of the log: the records, one a line. */
+/* The records of the fake log, one per line. */
 static char reported[4096];
 
 void __wrap_log_event(enum log_event event, const struct log_fields *fields, const char *fmt, ...)
@@ -32,7 +32,7 @@ struct fixture {
     struct loop *loop;
     struct loop_owner owner;
     struct process_stderr output;
-    int fd; /* the process's end; -1 when it is closed */
+    int fd; /* the end of the process; -1 once closed */
     struct kiln_err err;
 };
 
@@ -65,7 +65,7 @@ static int tear_down(void **state)
 
 FIXTURE(output, set_up, tear_down);
 
-static void say(const struct fixture *f, const char *text)
+static void write_text(const struct fixture *f, const char *text)
 {
     assert_int_equal(write(f->fd, text, strlen(text)), strlen(text));
 }
@@ -73,21 +73,21 @@ static void say(const struct fixture *f, const char *text)
 TEST(output, each_line_of_a_process_is_a_log_record_with_its_name)
 {
     struct fixture *f = *state;
-    say(f, "one\n\ntwo\nthr");
+    write_text(f, "one\n\ntwo\nthr");
     loop_iteration(f->loop);
     assert_string_equal(reported, "kiln-compiler: one\nkiln-compiler: two\n");
-    say(f, "ee\n");
+    write_text(f, "ee\n");
     LOOP_UNTIL(f->loop, strstr(reported, "three"));
 }
 
 TEST(output, an_unfinished_last_line_is_logged_at_the_end)
 {
     struct fixture *f = *state;
-    say(f, "cannot enter the directory");
+    write_text(f, "cannot enter the directory");
     hang_up(f);
     process_stderr_close(&f->output);
     assert_string_equal(reported, "kiln-compiler: cannot enter the directory\n");
-    process_stderr_close(&f->output); /* again: nothing happens */
+    process_stderr_close(&f->output); /* has no effect */
 }
 
 TEST(output, a_long_line_is_cut_and_the_next_is_whole)
@@ -96,8 +96,8 @@ TEST(output, a_long_line_is_cut_and_the_next_is_whole)
     char line[2 * STDERR_LINE_MAX + 1];
     memset(line, 'x', sizeof(line) - 1);
     line[sizeof(line) - 1] = '\0';
-    say(f, line);
-    say(f, "\nshort\n");
+    write_text(f, line);
+    write_text(f, "\nshort\n");
     loop_iteration(f->loop);
     const char *end = strchr(reported, '\n');
     assert_int_equal(end - reported,
@@ -105,9 +105,9 @@ TEST(output, a_long_line_is_cut_and_the_next_is_whole)
     assert_string_equal(end + 1, "kiln-compiler: short\n");
 }
 
-/* ---- more than anybody reads ---- */
+/* ---- much output ---- */
 
-static unsigned count_of(const char *what)
+static unsigned count_reported(const char *what)
 {
     unsigned count = 0;
     for (const char *at = reported; (at = strstr(at, what)); at++)
@@ -115,17 +115,18 @@ static unsigned count_of(const char *what)
     return count;
 }
 
-TEST(output, of_very_many_lines_at_once_most_are_only_counted)
+TEST(output, most_of_very_many_lines_at_once_are_only_counted)
 {
     struct fixture *f = *state;
     for (int i = 0; i < 100; i++)
-        say(f, i % 2 ? "\n\ny" : "y"); /* 51 lines, the last of which goes on */
+        write_text(f, i % 2 ? "\n\ny" : "y"); /* 51 lines; the last one is unfinished */
     loop_iteration(f->loop);
-    assert_int_equal(count_of("kiln-compiler: yy\n") + count_of("kiln-compiler: y\n"), 32);
-    assert_int_equal(count_of("left out"), 1);
-    assert_int_equal(count_of("kiln-compiler: (18 lines left out)\n"), 1);
+    assert_int_equal(count_reported("kiln-compiler: yy\n") + count_reported("kiln-compiler: y\n"),
+                     32);
+    assert_int_equal(count_reported("left out"), 1);
+    assert_int_equal(count_reported("kiln-compiler: (18 lines left out)\n"), 1);
     reported[0] = '\0';
-    say(f, "ou see\n"); /* what a later look finds is told again */
+    write_text(f, "ou see\n"); /* later lines are logged again */
     LOOP_UNTIL(f->loop, reported[0]);
     assert_string_equal(reported, "kiln-compiler: you see\n");
 }
@@ -139,13 +140,13 @@ TEST(output, a_process_that_prints_very_much_is_read_in_portions)
     loop_iteration(f->loop);
     assert_int_equal(ioctl(f->fd, FIONREAD, &left), 0);
     assert_true(left > 50000);
-    assert_int_equal(f->output.watch.events, 0); /* it rests */
+    assert_int_equal(f->output.watch.events, 0); /* it pauses */
     assert_true(loop_timer_is_running(&f->output.pause));
     LOOP_UNTIL(f->loop, ioctl(f->fd, FIONREAD, &left) != 0 || left <= 0);
     assert_string_equal(reported, "");
 }
 
-TEST(output, a_process_that_hung_up_is_looked_at_no_more)
+TEST(output, a_process_that_hung_up_is_not_watched)
 {
     struct fixture *f = *state;
     hang_up(f);

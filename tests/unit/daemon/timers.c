@@ -16,10 +16,10 @@
 struct probe {
     struct loop_timer timer;
     unsigned fired;
-    unsigned place;      /* of its first time among all */
-    struct probe *stops; /* when it fires */
-    bool starts_again;   /* then, too */
-    struct probe *closes;
+    unsigned place; /* of its first call among all calls */
+    /* When it fires, it stops, restarts or closes timers: */
+    struct probe *stops, *closes;
+    bool starts_again;
 };
 
 struct fixture {
@@ -78,12 +78,10 @@ static void run_until_fired(struct fixture *f, const struct probe *probe, unsign
     LOOP_UNTIL(f->loop, probe->fired >= times);
 }
 
-/* ---- */
-
 TEST(timers, timers_fire_in_the_order_of_their_times)
 {
     struct fixture *f = *state;
-    /* Far enough apart for a process that has to wait for its turn between two starts. */
+    /* Far enough apart even if the process is preempted between two starts. */
     loop_timer_start(&f->a.timer, 300, 0);
     loop_timer_start(&f->b.timer, 1, 0);
     loop_timer_start(&f->c.timer, 150, 0);
@@ -97,7 +95,7 @@ TEST(timers, timers_fire_in_the_order_of_their_times)
     assert_false(loop_timer_is_running(&f->a.timer));
 }
 
-TEST(timers, one_that_repeats_fires_until_it_is_stopped)
+TEST(timers, a_repeating_timer_fires_until_it_is_stopped)
 {
     struct fixture *f = *state;
     loop_timer_start(&f->a.timer, 1, 1);
@@ -111,7 +109,7 @@ TEST(timers, one_that_repeats_fires_until_it_is_stopped)
     assert_false(loop_timer_is_running(&f->a.timer));
 }
 
-TEST(timers, one_that_stops_itself_does_not_repeat)
+TEST(timers, a_timer_that_stops_itself_does_not_repeat)
 {
     struct fixture *f = *state;
     f->a.stops = &f->a;
@@ -132,7 +130,7 @@ TEST(timers, a_timer_of_zero_fires_in_the_next_iteration_and_at_its_intervals)
     run_until_fired(f, &f->a, 3);
 }
 
-TEST(timers, a_new_start_replaces_the_old_time)
+TEST(timers, a_restart_replaces_the_time_of_a_timer)
 {
     struct fixture *f = *state;
     loop_timer_start(&f->a.timer, 1, 1);
@@ -145,11 +143,11 @@ TEST(timers, a_new_start_replaces_the_old_time)
 
     assert_int_equal(fired_together, 1);
     assert_true(loop_timer_is_running(&f->a.timer));
-    loop_timer_start(&f->a.timer, 1, 0); /* and an earlier one, too */
+    loop_timer_start(&f->a.timer, 1, 0); /* an earlier time */
     run_until_fired(f, &f->a, 1);
 }
 
-TEST(timers, one_that_another_stops_or_closes_in_time_never_fires)
+TEST(timers, a_timer_that_another_one_stops_or_closes_does_not_fire)
 {
     struct fixture *f = *state;
     f->a.stops = &f->b;
@@ -172,7 +170,7 @@ static void on_readable(struct loop_watch *watch, unsigned events)
     loop_watch_set(watch, 0);
 }
 
-/* Whichever of them the kernel names first. */
+/* The order in which the kernel reports them does not matter. */
 TEST(timers, an_event_of_the_same_iteration_precedes_a_timer_and_can_postpone_it)
 {
     struct fixture *f = *state;
@@ -201,7 +199,7 @@ static void on_readable_slowly(struct loop_watch *watch, unsigned events)
     nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
 }
 
-/* The loop's time stands still meanwhile. */
+/* The time of the loop does not advance during an iteration. */
 TEST(timers, a_timer_that_restarts_itself_does_not_block_a_long_iteration)
 {
     struct fixture *f = *state;
@@ -215,15 +213,15 @@ TEST(timers, a_timer_that_restarts_itself_does_not_block_a_long_iteration)
     nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL); /* it is due */
     assert_int_equal(write(ends[1], "", 1), 1);
 
-    run_until_fired(f, &f->a, 3); /* each in a turn of its own */
+    run_until_fired(f, &f->a, 3); /* once in each iteration */
 
     loop_watch_close(&f->watch);
     close(ends[0]);
     close(ends[1]);
 }
 
-/* Else the kernel sets and takes back a time-out with every request. */
-TEST(timers, one_that_waits_gives_the_wait_for_events_no_time_out)
+/* With a time-out, the kernel would arm and cancel a timer for every request. */
+TEST(timers, a_waiting_timer_gives_epoll_no_time_out)
 {
     struct fixture *f = *state;
     loop_timer_start(&f->a.timer, 1, 1);
@@ -232,7 +230,7 @@ TEST(timers, one_that_waits_gives_the_wait_for_events_no_time_out)
     assert_int_equal(uv_backend_timeout(&f->loop->uv), -1);
 }
 
-/* ---- no loop ---- */
+/* ---- a loop that cannot be made ---- */
 
 static int no_timerfd, no_watch;
 
@@ -251,7 +249,7 @@ int __wrap_uv_poll_init(uv_loop_t *loop, uv_poll_t *handle, int fd)
     return no_watch ? UV_ENOMEM : __real_uv_poll_init(loop, handle, fd);
 }
 
-TEST(timers, a_loop_that_can_have_no_timers_is_not_made)
+TEST(timers, a_loop_without_timers_is_not_created)
 {
     struct fixture *f = *state;
     struct loop *loop = NULL;
