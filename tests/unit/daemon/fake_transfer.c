@@ -141,7 +141,7 @@ static void leave_a_process(void)
     transfer_send_result(SOCKET_FD, &result, "");
 }
 
-static void copy(void)
+static void copy_content(void)
 {
     char text[64] = "";
     struct kiln_err err = KILN_ERR_INIT;
@@ -211,7 +211,7 @@ int main(int argc, char **argv)
         { "reports on", report_on },
         { "babbles", babble },
         { "links", succeed_with_a_link },
-        { "lies", succeed_without_a_file },
+        { "no file", succeed_without_a_file },
         { "escapes", escape },
         { "good, then dies", succeed_and_die },
         { "signed", succeed_with_a_manifest },
@@ -219,7 +219,7 @@ int main(int argc, char **argv)
         { "good, then stays", succeed_and_stay },
         { "says two things", say_two_results },
         { "leaves a process", leave_a_process },
-        { "copy", copy },
+        { "copy", copy_content },
         { "whose", say_user },
         { "staging", say_staging },
         { "two names", succeed_with_two_names },

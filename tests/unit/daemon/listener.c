@@ -135,11 +135,11 @@ TEST(listener, a_socket_directory_that_cannot_be_made_is_reported_with_its_setti
     enum kiln_code below = open_listener(f);
     struct kiln_err first = f->err;
     snprintf(f->path, sizeof(f->path), "%s/kilnd.sock", f->directory);
-    enum kiln_code beside = open_listener(f);
+    enum kiln_code next_to_it = open_listener(f);
 
     assert_int_equal(seteuid(0), 0);
     assert_int_equal(below, KILN_DENIED);
-    assert_int_equal(beside, KILN_DENIED);
+    assert_int_equal(next_to_it, KILN_DENIED);
     assert_says(first.text, "XDG_RUNTIME_DIR");
     assert_says(first.text, "--socket");
     assert_says(f->err.text, "XDG_RUNTIME_DIR");

@@ -100,7 +100,7 @@ TEST(clear, a_descriptor_that_cannot_be_watched_is_an_error)
     struct loop *loop = NULL;
     struct loop_owner owner = { 0 };
     struct loop_watch watch = { .ready = on_ready };
-    struct loop_signal signal = { .came = on_signal };
+    struct loop_signal signal = { .received = on_signal };
     must(loop_create(&loop, &err), err);
     KILN_AUTO(fd) int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     assert_int_not_equal(loop_watch_init(loop, &watch, &owner, file, &err), KILN_OK);
@@ -276,8 +276,8 @@ TEST(clear, limits_that_cannot_be_read_or_raised_have_defaults)
     got = descriptors_share(wanted);
     assert_true(calls_failed());
     assert_int_equal(got.connections + got.hot_count, 188);
-    const struct rlimit least = { .rlim_cur = 600, .rlim_max = before.rlim_max };
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &least), 0);
+    const struct rlimit lower = { .rlim_cur = 600, .rlim_max = before.rlim_max };
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &lower), 0);
     fail_call("setrlimit", 1, EPERM);
     got = descriptors_share(wanted);
     assert_true(calls_failed());

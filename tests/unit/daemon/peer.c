@@ -121,10 +121,10 @@ TEST(peer, the_user_of_the_daemon_is_no_admin_if_it_is_the_overflow_uid)
     assert_int_equal(seteuid(SOMEBODY), 0);
     struct peer own = peer_as(f, SOMEBODY, OTHERS, OTHERS, &groups);
     assert_int_equal(seteuid(0) | seteuid(OVERFLOW), 0);
-    struct peer anybody = peer_as(f, OVERFLOW, OTHERS, OTHERS, &groups);
+    struct peer unmapped = peer_as(f, OVERFLOW, OTHERS, OTHERS, &groups);
     assert_int_equal(seteuid(0), 0);
     assert_int_equal(own.role, ROLE_ADMIN);
-    assert_int_equal(anybody.role, ROLE_USE);
+    assert_int_equal(unmapped.role, ROLE_USE);
 }
 
 /* Every group without a number in kilnd's user namespace appears as this one. */

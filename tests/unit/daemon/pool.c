@@ -202,11 +202,11 @@ static void expect_arguments(struct fixture *f)
     struct job job = kernel("how");
     assert_int_equal(run_job(f, &job)->end, COMPILE_DONE);
     struct namespace_ids own;
-    char ours[NAMESPACE_TEXT_MAX], wanted[sizeof(last_answer)];
+    char outside[NAMESPACE_TEXT_MAX], wanted[sizeof(last_answer)];
     namespaces_read(&own);
-    namespaces_to_text(&own, ours);
+    namespaces_to_text(&own, outside);
     snprintf(wanted, sizeof(wanted),
-             "done leads=1 --max-jobs 100 --limits 77,4294967296,1048576 --outside %s", ours);
+             "done leads=1 --max-jobs 100 --limits 77,4294967296,1048576 --outside %s", outside);
     assert_string_equal(last_answer, wanted);
 }
 

@@ -197,7 +197,7 @@ TEST(transfers, a_process_that_sends_no_valid_answer_is_killed)
 TEST(transfers, a_transferred_file_that_is_not_regular_is_not_taken)
 {
     expect_failure(*state, "links", KILN_IO, "no file");
-    expect_failure(*state, "lies", KILN_IO, "no file");
+    expect_failure(*state, "no file", KILN_IO, "no file");
 }
 
 /* A second name gives access to the file, like a descriptor that the process kept open. */
