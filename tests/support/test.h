@@ -93,6 +93,13 @@ int test_main(int argc, char **argv);
             fail_msg("%s: code %d, '%s'", #call, must_rc_, (err).text); \
     } while (0)
 
+/* The head of a function that the linker calls in place of |name| (--wrap). The body follows. It
+ * may call __real_NAME(). */
+#define WRAP(type, name, ...)        \
+    type __real_##name(__VA_ARGS__); \
+    type __wrap_##name(__VA_ARGS__); \
+    type __wrap_##name(__VA_ARGS__)
+
 /* Skips the rest of a test that only root can run. */
 #define NEED_ROOT()                                 \
     do {                                            \

@@ -26,41 +26,34 @@ static struct {
 
 /* ---- fakes of what would change this process ---- */
 
-bool __wrap_has_capability(int capability);
-bool __wrap_has_capability(int capability)
+WRAP(bool, has_capability, int capability)
 {
     (void)capability;
     return scene.privileged;
 }
 
-bool __wrap_give_up_capabilities(void);
-bool __wrap_give_up_capabilities(void)
+WRAP(bool, give_up_capabilities, void)
 {
     errno = EPERM;
     return !scene.keeps_privileges;
 }
 
-enum kiln_code __wrap_process_limits_apply(const struct process_limits *limits,
-                                           struct kiln_err *err);
-enum kiln_code __wrap_process_limits_apply(const struct process_limits *limits,
-                                           struct kiln_err *err)
+WRAP(enum kiln_code, process_limits_apply, const struct process_limits *limits,
+     struct kiln_err *err)
 {
     printf("limits %u %u %u of %u jobs\n", (unsigned)limits->cpu_s, (unsigned)limits->memory,
            (unsigned)limits->output, limits->jobs);
     return scene.limits ? kiln_fail(err, scene.limits, "no limits") : KILN_OK;
 }
 
-enum kiln_code __wrap_change_user(uid_t uid, gid_t gid, const char *setting, struct kiln_err *err);
-enum kiln_code __wrap_change_user(uid_t uid, gid_t gid, const char *setting, struct kiln_err *err)
+WRAP(enum kiln_code, change_user, uid_t uid, gid_t gid, const char *setting, struct kiln_err *err)
 {
     printf("becomes %u:%u for %s\n", (unsigned)uid, (unsigned)gid, setting);
     return scene.user ? kiln_fail(err, scene.user, "no other user") : KILN_OK;
 }
 
-enum kiln_code __wrap_confine_begin(struct confinement *c, const struct confine_options *o,
-                                    struct kiln_err *err);
-enum kiln_code __wrap_confine_begin(struct confinement *c, const struct confine_options *o,
-                                    struct kiln_err *err)
+WRAP(enum kiln_code, confine_begin, struct confinement *c, const struct confine_options *o,
+     struct kiln_err *err)
 {
     printf("confined to %s, outside %s, %s, %u bytes free\n", o->directory,
            o->outside ? o->outside : "here",
@@ -70,14 +63,12 @@ enum kiln_code __wrap_confine_begin(struct confinement *c, const struct confine_
     return scene.confinement ? kiln_fail(err, scene.confinement, "no box") : KILN_OK;
 }
 
-void __wrap_confine_finish(struct confinement *c);
-void __wrap_confine_finish(struct confinement *c)
+WRAP(void, confine_finish, struct confinement *c)
 {
     printf("closed around %s\n", c->options.directory);
 }
 
-int __wrap_compiler_worker_serve(const struct compiler_worker_options *options);
-int __wrap_compiler_worker_serve(const struct compiler_worker_options *options)
+WRAP(int, compiler_worker_serve, const struct compiler_worker_options *options)
 {
     char here[PATH_MAX] = "";
     calls_failed();
@@ -87,9 +78,7 @@ int __wrap_compiler_worker_serve(const struct compiler_worker_options *options)
     return SERVED;
 }
 
-int __wrap_compiler_worker_resume(const struct compiler_worker_options *options,
-                                  const int files[3]);
-int __wrap_compiler_worker_resume(const struct compiler_worker_options *options, const int files[3])
+WRAP(int, compiler_worker_resume, const struct compiler_worker_options *options, const int files[3])
 {
     (void)options;
     calls_failed();
@@ -97,17 +86,14 @@ int __wrap_compiler_worker_resume(const struct compiler_worker_options *options,
     return RESUMED;
 }
 
-int __wrap_compiler_describe_to(const char *name, int fd);
-int __wrap_compiler_describe_to(const char *name, int fd)
+WRAP(int, compiler_describe_to, const char *name, int fd)
 {
     printf("describes %s to %d\n", name, fd);
     return DESCRIBED;
 }
 
 /* The program calls it at its start, and once more later. */
-pid_t __real_getppid(void);
-pid_t __wrap_getppid(void);
-pid_t __wrap_getppid(void)
+WRAP(pid_t, getppid, void)
 {
     static unsigned calls; /* in the child */
     return ++calls > 1 && scene.parent >= 0 ? scene.parent : __real_getppid();

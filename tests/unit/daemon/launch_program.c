@@ -26,10 +26,8 @@ static struct {
     int error;
 } scene;
 
-enum kiln_code __wrap_launch_receive_request(int control, struct launch_received *ret_request,
-                                             struct kiln_err *err);
-enum kiln_code __wrap_launch_receive_request(int control, struct launch_received *ret_request,
-                                             struct kiln_err *err)
+WRAP(enum kiln_code, launch_receive_request, int control, struct launch_received *ret_request,
+     struct kiln_err *err)
 {
     static char shell[] = "sh", flag[] = "-c", script[200];
     snprintf(script, sizeof(script), "%s", scene.script);
@@ -46,8 +44,7 @@ enum kiln_code __wrap_launch_receive_request(int control, struct launch_received
                                           : scene.received;
 }
 
-void __wrap_launch_send_report(int control, const struct launch_report *report);
-void __wrap_launch_send_report(int control, const struct launch_report *report)
+WRAP(void, launch_send_report, int control, const struct launch_report *report)
 {
     (void)control;
     if (report->kind == LAUNCH_STARTED)
@@ -57,9 +54,7 @@ void __wrap_launch_send_report(int control, const struct launch_report *report)
     fflush(stdout);
 }
 
-long __real_syscall(long number, ...);
-long __wrap_syscall(long number, ...);
-long __wrap_syscall(long number, ...)
+WRAP(long, syscall, long number, ...)
 {
     va_list more;
     va_start(more, number);
@@ -71,9 +66,7 @@ long __wrap_syscall(long number, ...)
     return scene.no_pid_files ? -1 : __real_syscall(number, pid, flags);
 }
 
-pid_t __real_getppid(void);
-pid_t __wrap_getppid(void);
-pid_t __wrap_getppid(void) { return scene.is_left_alone ? 1 : __real_getppid(); }
+WRAP(pid_t, getppid, void) { return scene.is_left_alone ? 1 : __real_getppid(); }
 
 static void before(void)
 {

@@ -58,10 +58,7 @@ static void receive_bytes(const void *data, size_t size)
     peer.size += size;
 }
 
-ssize_t __real_send(int fd, const void *data, size_t size, int flags);
-ssize_t __wrap_send(int fd, const void *data, size_t size, int flags);
-
-ssize_t __wrap_send(int fd, const void *data, size_t size, int flags)
+WRAP(ssize_t, send, int fd, const void *data, size_t size, int flags)
 {
     if (fd != SOCKET)
         return __real_send(fd, data, size, flags);
@@ -85,10 +82,7 @@ static void receive_files(const struct msghdr *m)
     }
 }
 
-ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
-ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
-
-ssize_t __wrap_sendmsg(int fd, const struct msghdr *m, int flags)
+WRAP(ssize_t, sendmsg, int fd, const struct msghdr *m, int flags)
 {
     if (fd != SOCKET)
         return __real_sendmsg(fd, m, flags);

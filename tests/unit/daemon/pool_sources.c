@@ -18,16 +18,12 @@ static unsigned probes_failed, jobs_not_given; /* log events */
 
 static unsigned wanted_now; /* warm workers; 0: as many as recent sources need */
 
-unsigned __real_warmup_wanted(struct warmup_need *need, uint64_t now_ns);
-unsigned __wrap_warmup_wanted(struct warmup_need *need, uint64_t now_ns);
-unsigned __wrap_warmup_wanted(struct warmup_need *need, uint64_t now_ns)
+WRAP(unsigned, warmup_wanted, struct warmup_need *need, uint64_t now_ns)
 {
     return wanted_now ? wanted_now : __real_warmup_wanted(need, now_ns);
 }
 
-void __wrap_log_event(enum log_event event, const struct log_fields *fields, const char *fmt, ...)
-    KILN_PRINTF(3, 4);
-void __wrap_log_event(enum log_event event, const struct log_fields *fields, const char *fmt, ...)
+WRAP(void, log_event, enum log_event event, const struct log_fields *fields, const char *fmt, ...)
 {
     va_list list;
     (void)fields;

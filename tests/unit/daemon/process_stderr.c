@@ -14,9 +14,7 @@
 /* The records of the fake log, one per line. */
 static char reported[4096];
 
-void __wrap_log_event(enum log_event event, const struct log_fields *fields, const char *fmt, ...)
-    KILN_PRINTF(3, 4);
-void __wrap_log_event(enum log_event event, const struct log_fields *fields, const char *fmt, ...)
+WRAP(void, log_event, enum log_event event, const struct log_fields *fields, const char *fmt, ...)
 {
     size_t used = strlen(reported);
     va_list list;

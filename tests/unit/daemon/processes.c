@@ -31,9 +31,7 @@ struct fixture {
 
 static pid_t killed;        /* the last process group that was killed */
 static bool killed_existed; /* its leader was not reaped yet */
-int __real_kill(pid_t pid, int number);
-int __wrap_kill(pid_t pid, int number);
-int __wrap_kill(pid_t pid, int number)
+WRAP(int, kill, pid_t pid, int number)
 {
     siginfo_t end = { .si_pid = 0 };
     killed = -pid;
@@ -42,9 +40,7 @@ int __wrap_kill(pid_t pid, int number)
 }
 
 static bool no_pidfds;
-int __real_pidfd_open(pid_t pid, unsigned int flags);
-int __wrap_pidfd_open(pid_t pid, unsigned int flags);
-int __wrap_pidfd_open(pid_t pid, unsigned int flags)
+WRAP(int, pidfd_open, pid_t pid, unsigned int flags)
 {
     if (!no_pidfds)
         return __real_pidfd_open(pid, flags);

@@ -28,9 +28,6 @@ static struct {
     sem_t gate;
 } hung;
 
-int __real_close(int fd);
-int __wrap_close(int fd);
-
 static bool is_hung(int fd)
 {
     struct stat seen;
@@ -38,7 +35,7 @@ static bool is_hung(int fd)
     return inode && fstat(fd, &seen) == 0 && seen.st_ino == inode;
 }
 
-int __wrap_close(int fd)
+WRAP(int, close, int fd)
 {
     if (is_hung(fd) && pthread_equal(pthread_self(), hung.loop_thread)) {
         __atomic_add_fetch(&hung.on_the_loop, 1, __ATOMIC_SEQ_CST);
@@ -55,10 +52,7 @@ int __wrap_close(int fd)
 
 static atomic_ullong hours_passed;
 
-uint64_t __real_clock_monotonic_ns(void);
-uint64_t __wrap_clock_monotonic_ns(void);
-
-uint64_t __wrap_clock_monotonic_ns(void)
+WRAP(uint64_t, clock_monotonic_ns, void)
 {
     return __real_clock_monotonic_ns() + hours_passed * 3600 * 1000000000u;
 }

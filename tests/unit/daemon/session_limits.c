@@ -210,10 +210,7 @@ TEST(session, draining_answers_pending_requests_and_then_closes)
  * descriptors in flight. */
 static unsigned refusals;
 
-ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
-ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
-
-ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
+WRAP(ssize_t, sendmsg, int fd, const struct msghdr *message, int flags)
 {
     if (message->msg_controllen == 0 || refusals == 0)
         return __real_sendmsg(fd, message, flags);
@@ -241,10 +238,7 @@ TEST(session, a_descriptor_that_the_kernel_cannot_queue_is_sent_later)
 /* The process is out of descriptors for the next |no_descriptors| connections. */
 static unsigned no_descriptors;
 
-int __real_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags);
-int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags);
-
-int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
+WRAP(int, accept4, int fd, struct sockaddr *address, socklen_t *size, int flags)
 {
     if (no_descriptors == 0)
         return __real_accept4(fd, address, size, flags);

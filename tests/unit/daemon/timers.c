@@ -234,17 +234,13 @@ TEST(timers, a_waiting_timer_gives_epoll_no_time_out)
 
 static int no_timerfd, no_watch;
 
-int __real_timerfd_create(int clock, int flags);
-int __wrap_timerfd_create(int clock, int flags);
-int __wrap_timerfd_create(int clock, int flags)
+WRAP(int, timerfd_create, int clock, int flags)
 {
     errno = EMFILE;
     return no_timerfd ? -1 : __real_timerfd_create(clock, flags);
 }
 
-int __real_uv_poll_init(uv_loop_t *loop, uv_poll_t *handle, int fd);
-int __wrap_uv_poll_init(uv_loop_t *loop, uv_poll_t *handle, int fd);
-int __wrap_uv_poll_init(uv_loop_t *loop, uv_poll_t *handle, int fd)
+WRAP(int, uv_poll_init, uv_loop_t *loop, uv_poll_t *handle, int fd)
 {
     return no_watch ? UV_ENOMEM : __real_uv_poll_init(loop, handle, fd);
 }

@@ -25,10 +25,8 @@ static enum kiln_code result_of(enum kiln_code code, struct kiln_err *err, const
 
 /* ---- fakes of what the program would do ---- */
 
-enum kiln_code __wrap_transfer_receive_job(int socket, struct received_job *ret_job,
-                                           struct kiln_err *err);
-enum kiln_code __wrap_transfer_receive_job(int socket, struct received_job *ret_job,
-                                           struct kiln_err *err)
+WRAP(enum kiln_code, transfer_receive_job, int socket, struct received_job *ret_job,
+     struct kiln_err *err)
 {
     assert_int_equal(socket, SOCKET_FD);
     *ret_job = (struct received_job){ .job = { .staging = scene.staging, .size_limit = 1u << 20 },
@@ -36,20 +34,16 @@ enum kiln_code __wrap_transfer_receive_job(int socket, struct received_job *ret_
     return result_of(scene.received, err, "no job came");
 }
 
-enum kiln_code __wrap_transfer_reach(struct received_job *received, bool leaves,
-                                     struct kiln_err *err);
-enum kiln_code __wrap_transfer_reach(struct received_job *received, bool leaves,
-                                     struct kiln_err *err)
+WRAP(enum kiln_code, transfer_reach, struct received_job *received, bool leaves,
+     struct kiln_err *err)
 {
     (void)received;
     printf("opens its files %s\n", leaves ? "before it changes its user" : "as its user");
     return result_of(scene.reached, err, "out of reach");
 }
 
-enum kiln_code __wrap_transfer_confine(const struct transfer_job *job,
-                                       const struct transfer_user *user, struct kiln_err *err);
-enum kiln_code __wrap_transfer_confine(const struct transfer_job *job,
-                                       const struct transfer_user *user, struct kiln_err *err)
+WRAP(enum kiln_code, transfer_confine, const struct transfer_job *job,
+     const struct transfer_user *user, struct kiln_err *err)
 {
     (void)job;
     if (user)
@@ -70,10 +64,8 @@ static void report_stages(const struct transfer_sink *sink)
         sink->progress(sink->context, &stages[i]);
 }
 
-void __wrap_transfer_run(const struct transfer_job *job, const struct fetch_policy *policy,
-                         const struct transfer_sink *sink, struct transfer_result *ret_result);
-void __wrap_transfer_run(const struct transfer_job *job, const struct fetch_policy *policy,
-                         const struct transfer_sink *sink, struct transfer_result *ret_result)
+WRAP(void, transfer_run, const struct transfer_job *job, const struct fetch_policy *policy,
+     const struct transfer_sink *sink, struct transfer_result *ret_result)
 {
     (void)job;
     (void)policy;
@@ -85,37 +77,30 @@ void __wrap_transfer_run(const struct transfer_job *job, const struct fetch_poli
     result_of(scene.result, &ret_result->err, "a bad package");
 }
 
-void __wrap_transfer_send_progress(int socket, const struct transfer_progress *progress);
-void __wrap_transfer_send_progress(int socket, const struct transfer_progress *progress)
+WRAP(void, transfer_send_progress, int socket, const struct transfer_progress *progress)
 {
     (void)socket;
     printf("reports %s of attempt %u\n", progress->stage, progress->attempt);
 }
 
-void __wrap_transfer_send_result(int socket, const struct transfer_result *result,
-                                 const char *notice);
-void __wrap_transfer_send_result(int socket, const struct transfer_result *result,
-                                 const char *notice)
+WRAP(void, transfer_send_result, int socket, const struct transfer_result *result,
+     const char *notice)
 {
     (void)socket;
     printf("ends with %d '%s' and says '%s'\n", (int)result->err.code, result->err.text, notice);
     fflush(stdout);
 }
 
-enum kiln_code __wrap_snapshot_take(const char *path, const char *directory,
-                                    struct snapshot *ret_snapshot, struct kiln_err *err);
-enum kiln_code __wrap_snapshot_take(const char *path, const char *directory,
-                                    struct snapshot *ret_snapshot, struct kiln_err *err)
+WRAP(enum kiln_code, snapshot_take, const char *path, const char *directory,
+     struct snapshot *ret_snapshot, struct kiln_err *err)
 {
     printf("takes %s in %s\n", path, directory);
     *ret_snapshot = (struct snapshot){ .fd = dup(STDOUT_FILENO) };
     return result_of(scene.snapshot, err, "no database");
 }
 
-void __wrap_transfer_send_snapshot(int socket, const struct snapshot *snapshot,
-                                   const struct kiln_err *why);
-void __wrap_transfer_send_snapshot(int socket, const struct snapshot *snapshot,
-                                   const struct kiln_err *why)
+WRAP(void, transfer_send_snapshot, int socket, const struct snapshot *snapshot,
+     const struct kiln_err *why)
 {
     (void)socket;
     printf("sends %s '%s'\n", snapshot ? "a snapshot" : "nothing", why->text);

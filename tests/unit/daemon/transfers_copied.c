@@ -20,13 +20,8 @@ static struct {
     unsigned pieces;
 } copying;
 
-ssize_t __real_copy_file_range(int from, off_t *from_at, int to, off_t *to_at, size_t size,
-                               unsigned flags);
-ssize_t __wrap_copy_file_range(int from, off_t *from_at, int to, off_t *to_at, size_t size,
-                               unsigned flags);
-
-ssize_t __wrap_copy_file_range(int from, off_t *from_at, int to, off_t *to_at, size_t size,
-                               unsigned flags)
+WRAP(ssize_t, copy_file_range, int from, off_t *from_at, int to, off_t *to_at, size_t size,
+     unsigned flags)
 {
     assert_true(size > 0);
     copying.pieces++;
@@ -35,11 +30,8 @@ ssize_t __wrap_copy_file_range(int from, off_t *from_at, int to, off_t *to_at, s
     return __real_copy_file_range(from, from_at, to, to_at, 1, flags);
 }
 
-int __real_ioctl(int fd, unsigned long request, ...);
-int __wrap_ioctl(int fd, unsigned long request, ...);
-
 /* Like a filesystem that cannot share blocks. */
-int __wrap_ioctl(int fd, unsigned long request, ...)
+WRAP(int, ioctl, int fd, unsigned long request, ...)
 {
     va_list args;
     va_start(args, request);
@@ -129,10 +121,7 @@ TEST(transfers, a_stop_does_not_wait_for_a_whole_copy)
 static bool litter_stays;
 static char logged[512];
 
-int __real_unlinkat(int parent, const char *name, int flags);
-int __wrap_unlinkat(int parent, const char *name, int flags);
-
-int __wrap_unlinkat(int parent, const char *name, int flags)
+WRAP(int, unlinkat, int parent, const char *name, int flags)
 {
     if (!litter_stays || strcmp(name, "litter") != 0)
         return __real_unlinkat(parent, name, flags);
@@ -140,10 +129,7 @@ int __wrap_unlinkat(int parent, const char *name, int flags)
     return -1;
 }
 
-void __wrap_log_event(enum log_event event, const struct log_fields *fields, const char *fmt, ...)
-    KILN_PRINTF(3, 4);
-
-void __wrap_log_event(enum log_event event, const struct log_fields *fields, const char *fmt, ...)
+WRAP(void, log_event, enum log_event event, const struct log_fields *fields, const char *fmt, ...)
 {
     (void)fields;
     va_list args;

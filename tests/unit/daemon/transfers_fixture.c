@@ -14,9 +14,7 @@
 
 struct immortal immortal;
 
-int __wrap_kill(pid_t pid, int number);
-
-int __wrap_kill(pid_t pid, int number)
+WRAP(int, kill, pid_t pid, int number)
 {
     if (!immortal.active)
         return __real_kill(pid, number);
