@@ -71,7 +71,9 @@ def too_many_parameters(tags):
     counts = {}
     for name, path, fields in tags:
         count = count_parameters(fields.get("signature", "()"))
-        is_ours = name.removeprefix("__wrap_") not in OUTSIDE and not path.startswith("kernels/")
+        # WRAP() replaces a function, whose own signature is checked where it is defined.
+        is_ours = (name.removeprefix("__wrap_") not in OUTSIDE and name != "WRAP"
+                   and not path.startswith("kernels/"))
         if count > PARAMETERS_STOP and is_ours:
             counts[f"{path} {name}"] = max(count, counts.get(f"{path} {name}", 0))
     return counts
