@@ -42,6 +42,10 @@ struct list {
 #define LIST_FIRST(list, type, member) \
     (list_is_empty(list) ? NULL : LIST_ENTRY((list)->head.next, type, member))
 
+/* Removes the first item; NULL when the list is empty. */
+#define LIST_POP(list, type, member) \
+    (list_is_empty(list) ? NULL : LIST_ENTRY(list_pop(list), type, member))
+
 #define LIST_LAST(list, type, member) \
     (list_is_empty(list) ? NULL : LIST_ENTRY((list)->head.previous, type, member))
 
@@ -94,4 +98,25 @@ static inline void list_remove(struct list_link *link)
     link->previous->next = link->next;
     link->next->previous = link->previous;
     link->next = link->previous = NULL;
+}
+
+/* Removes the first item and returns its link; NULL when the list is empty. */
+static inline struct list_link *list_pop(struct list *list)
+{
+    struct list_link *link = list_is_empty(list) ? NULL : list->head.next;
+    if (link)
+        list_remove(link);
+    return link;
+}
+
+/* Appends all items of |from|, which is empty afterwards, to |list|. */
+static inline void list_append_all(struct list *list, struct list *from)
+{
+    if (list_is_empty(from))
+        return;
+    from->head.next->previous = list->head.previous;
+    from->head.previous->next = &list->head;
+    list->head.previous->next = from->head.next;
+    list->head.previous = from->head.previous;
+    list_init(from);
 }

@@ -11,28 +11,23 @@ static void run_task(struct executor *base, enum work_queue work_queue, struct t
     work_queues_run(self_of(base)->parts.work_queues, work_queue, task);
 }
 
-/* Takes the whole list first: tasks that are deferred meanwhile wait for another iteration. */
+/* Takes the whole list first: tasks that are deferred meanwhile wait for another iteration.  A
+ * done callback may free its task. */
 static void on_next_iteration(struct loop_timer *timer)
 {
     struct executor_uv *executor = LOOP_OWNER_OF(struct executor_uv, next_iteration, timer);
-    struct task *task = executor->deferred;
-    executor->deferred = NULL;
-    executor->last_deferred = &executor->deferred;
-    while (task) {
-        struct task *next = task->next; /* done may free it */
+    struct list due = LIST_INIT(due);
+    list_append_all(&due, &executor->deferred);
+    for (struct task *task; (task = LIST_POP(&due, struct task, link));)
         task->done(task);
-        task = next;
-    }
 }
 
 static void defer_task(struct executor *base, struct task *task)
 {
     struct executor_uv *executor = self_of(base);
-    if (!executor->deferred)
+    if (list_is_empty(&executor->deferred))
         loop_timer_start(&executor->next_iteration, 0, 0);
-    task->next = NULL;
-    *executor->last_deferred = task;
-    executor->last_deferred = &task->next;
+    list_append(&executor->deferred, &task->link);
 }
 
 static void start_compile(struct executor *base, struct compile_task *task)
@@ -73,7 +68,7 @@ static const struct executor_ops ops = {
 void executor_uv_init(struct executor_uv *executor, const struct executor_uv_parts *parts)
 {
     *executor = (struct executor_uv){ .base = { .ops = &ops }, .parts = *parts };
-    executor->last_deferred = &executor->deferred;
+    list_init(&executor->deferred);
     loop_timer_init(parts->loop, &executor->next_iteration, parts->owner, on_next_iteration);
 }
 

@@ -27,8 +27,8 @@ struct executor_uv_parts { /* all borrowed */
 struct executor_uv {
     struct executor base; /* first: hand out its address */
     struct executor_uv_parts parts;
-    struct loop_timer next_iteration;       /* runs the deferred tasks */
-    struct task *deferred, **last_deferred; /* borrowed list */
+    struct loop_timer next_iteration; /* runs the deferred tasks */
+    struct list deferred;             /* of struct task, borrowed */
 };
 
 void executor_uv_init(struct executor_uv *executor, const struct executor_uv_parts *parts);

@@ -1,18 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Report the tail of file and function sizes; fail beyond the hard stops.
+"""Report the longest files and functions; fail beyond the hard limits.
 
-Usage: scripts/check_size.py [--report | --shrink] [ROOT]
+Usage: scripts/check_size.py [--report] [ROOT]
 
-Hard stops (docs/style.md): 800 lines a file, 80 lines a function, five parameters. The tail is what
-makes code unpleasant, so it is printed, longest first. Needs Universal Ctags; exits 77 without it.
+Hard limits (docs/style.md): 800 lines a file, 80 lines a function, five parameters. --report only
+prints. Needs Universal Ctags; exits with 77 if it is not installed.
 
-Functions that had more parameters when the check was made stand in check_size_parameters.txt, with
-their number. That list can only shrink: a function that is gone or has fewer must leave it, which
---shrink does; nothing adds one. Functions whose signature somebody else defines do not count, nor do
-those of kernels/: there the parameters of a function are registers.
+The limit on parameters has two exceptions: functions whose signature is defined elsewhere, and those
+of kernels/, where parameters are registers.
 """
-import pathlib
 import shutil
 import statistics
 import subprocess
@@ -23,8 +20,7 @@ import tree
 FILE_STOP, FUNCTION_STOP = 800, 80
 FILE_WANTED, FUNCTION_WANTED = 400, 40
 PARAMETERS_STOP = 5
-PARAMETERS_LIST = "scripts/check_size_parameters.txt"
-# Signatures that others define; a test that replaces or wraps such a function must repeat them.
+# Signatures defined elsewhere: a test that replaces or wraps such a function must repeat them.
 OUTSIDE = {
     "mmap": "libc", "mmap64": "libc", "copy_file_range": "libc",
     "cuTensorMapEncodeIm2col": "CUDA driver", "cuTensorMapEncodeTiled": "CUDA driver",
@@ -67,64 +63,25 @@ def count_parameters(signature):
 
 
 def too_many_parameters(tags):
-    """{'file name': number} of the functions beyond the stop."""
-    counts = {}
+    """A complaint about every function with more parameters than the stop."""
     for name, path, fields in tags:
         count = count_parameters(fields.get("signature", "()"))
         # WRAP() replaces a function, whose own signature is checked where it is defined.
         is_ours = (name.removeprefix("__wrap_") not in OUTSIDE and name != "WRAP"
                    and not path.startswith("kernels/"))
         if count > PARAMETERS_STOP and is_ours:
-            counts[f"{path} {name}"] = max(count, counts.get(f"{path} {name}", 0))
-    return counts
-
-
-def read_exceptions(root):
-    path = pathlib.Path(root) / PARAMETERS_LIST
-    lines = path.read_text().splitlines() if path.exists() else []
-    rows = [line.split(" ", 1) for line in lines if line and not line.startswith("#")]
-    return {name: int(count) for count, name in rows}
-
-
-def write_exceptions(root, counts):
-    header = ("# Functions with more than five parameters, by scripts/check_size.py: the list can\n"
-              "# only shrink.  Give the function an options struct, then run check_size.py --shrink.\n")
-    rows = "".join(f"{count} {name}\n" for name, count in sorted(counts.items()))
-    path = pathlib.Path(root) / PARAMETERS_LIST
-    path.write_text(header + rows)
-    if not rows:
-        path.unlink()
-
-
-def complain_of_parameters(found, allowed):
-    for name, count in sorted(found.items()):
-        if count > allowed.get(name, 0):
-            yield f"{name} has {count} parameters, at most {PARAMETERS_STOP} may be (options struct)"
-    for name, count in sorted(allowed.items()):
-        if found.get(name, 0) < count:
-            yield f"{PARAMETERS_LIST}: the row of '{name}' is stale: run check_size.py --shrink"
-
-
-def check_parameters(root, tags, shrink):
-    found, allowed = too_many_parameters(tags), read_exceptions(root)
-    if shrink:
-        allowed = {name: min(found[name], count) for name, count in allowed.items() if name in found}
-        write_exceptions(root, allowed)
-    complaints = list(complain_of_parameters(found, allowed))
-    print(f"{len(found)} functions have more than {PARAMETERS_STOP} parameters, "
-          f"{len(allowed)} of them are known")
-    print("".join(f"  {text}\n" for text in complaints), end="")
-    return len(complaints)
+            yield f"{path} {name} has {count} parameters, at most {PARAMETERS_STOP} are allowed " \
+                  "(use an options struct)"
 
 
 def report(what, sizes, wanted, stop):
-    """Prints the summary and the tail; returns how many are beyond the hard stop."""
+    """Prints the summary and the largest; returns how many are beyond the hard limit."""
     if not sizes:
         return 0
     lines = [size for size, _ in sizes]
     within = 100 * sum(size <= wanted for size in lines) // len(lines)
     print(f"{len(sizes)} {what}: median {statistics.median(lines):.0f} lines, "
-          f"{within} % within {wanted}, longest {max(lines)} (hard stop {stop})")
+          f"{within} % within {wanted}, longest {max(lines)} (hard limit {stop})")
     for size, name in sorted(sizes, reverse=True)[:TAIL]:
         if size > wanted:
             print(f"  {size:5} {name}" + ("   TOO LONG" if size > stop else ""))
@@ -132,14 +89,16 @@ def report(what, sizes, wanted, stop):
 
 
 def main():
-    arguments = [a for a in sys.argv[1:] if a not in ("--report", "--shrink")]
+    arguments = [a for a in sys.argv[1:] if a != "--report"]
     root = arguments[0] if arguments else tree.ROOT
     if not shutil.which("ctags"):
-        print("check_size: no ctags here; scripts/install-deps check brings it", file=sys.stderr)
+        print("check_size: ctags is missing: run scripts/install-deps check", file=sys.stderr)
         return 77
     beyond = report("files", file_sizes(root), FILE_WANTED, FILE_STOP)
     tags = list(function_tags(root))
-    beyond += check_parameters(root, tags, "--shrink" in sys.argv)
+    complaints = list(too_many_parameters(tags))
+    print("".join(f"{text}\n" for text in complaints), end="")
+    beyond += len(complaints)
     beyond += report("functions", function_sizes(tags), FUNCTION_WANTED, FUNCTION_STOP)
     return bool(beyond) and "--report" not in sys.argv
 

@@ -20,16 +20,15 @@ struct slot { /* one thread and its current tasks */
     pthread_t thread;
     enum work_queue work_queue;
     pthread_cond_t given;  /* signalled when |tasks| or |ending| is set */
-    struct task *tasks;    /* borrowed: one, or several brief ones in their order */
-    struct task *finished; /* the same tasks, for the loop's thread, once they are done */
-    struct slot *next;     /* in the list of free slots, or of done ones */
+    struct list tasks;     /* borrowed: one, or several brief ones in their order */
+    struct list finished;  /* the same tasks, for the loop's thread, once they are done */
+    struct list_link link; /* in the list of free slots, or of done ones */
 };
 
 struct queue {
-    struct task *first;
-    struct task **last;
+    struct list tasks; /* borrowed: they wait for a free slot */
     unsigned waiting, threads;
-    struct slot *free;
+    struct list free; /* of struct slot */
 };
 
 struct work_queues {
@@ -38,7 +37,7 @@ struct work_queues {
     unsigned out, started;
     struct queue queues[WORK_QUEUES];
     pthread_mutex_t mutex; /* protects the members below, and each slot's |tasks| */
-    struct slot *done, **last_done;
+    struct list done;      /* of struct slot */
     bool ending;
     struct slot slots[]; /* readers, then one for each ordered work queue */
 };
@@ -53,93 +52,77 @@ static void *run_slot(void *context)
     struct work_queues *work_queues = slot->work_queues;
     pthread_mutex_lock(&work_queues->mutex);
     for (;;) {
-        while (!slot->tasks && !work_queues->ending)
+        while (list_is_empty(&slot->tasks) && !work_queues->ending)
             pthread_cond_wait(&slot->given, &work_queues->mutex);
-        struct task *tasks = slot->tasks;
-        if (!tasks)
+        if (list_is_empty(&slot->tasks))
             break;
         pthread_mutex_unlock(&work_queues->mutex);
-        for (struct task *task = tasks; task; task = task->next)
+        LIST_EACH (&slot->tasks, struct task, link, task)
             task->work(task);
         pthread_mutex_lock(&work_queues->mutex);
-        slot->tasks = NULL;
-        slot->next = NULL;
-        bool is_first = !work_queues->done;
-        *work_queues->last_done = slot;
-        work_queues->last_done = &slot->next;
-        slot->finished = tasks;
-        if (is_first)
+        list_append_all(&slot->finished, &slot->tasks);
+        if (list_is_empty(&work_queues->done))
             uv_async_send(&work_queues->wake);
+        list_append(&work_queues->done, &slot->link);
     }
     pthread_mutex_unlock(&work_queues->mutex);
     return NULL;
 }
 
-static void hand_to_thread(struct slot *slot, struct task *tasks)
-{
-    pthread_mutex_lock(&slot->work_queues->mutex);
-    slot->tasks = tasks;
-    pthread_cond_signal(&slot->given);
-    pthread_mutex_unlock(&slot->work_queues->mutex);
-}
-
 /* ---- on the loop's thread ---- */
 
-/* Refills the slot before the done callbacks, so that its thread is busy while they run. */
+/* Refills the slot before the done callbacks, so that its thread is busy while they run.  A done
+ * callback may free its task. */
 static void finish_slot(struct slot *slot)
 {
     struct work_queues *work_queues = slot->work_queues;
-    struct task *task = slot->finished;
-    slot->next = work_queues->queues[slot->work_queue].free;
-    work_queues->queues[slot->work_queue].free = slot;
+    struct list finished = LIST_INIT(finished);
+    list_append_all(&finished, &slot->finished);
+    list_prepend(&work_queues->queues[slot->work_queue].free, &slot->link);
     start_waiting(work_queues, slot->work_queue);
-    while (task) {
-        struct task *next = task->next; /* done may free it */
+    for (struct task *task; (task = LIST_POP(&finished, struct task, link));) {
         if (--work_queues->out == 0)
             uv_unref((uv_handle_t *)&work_queues->wake);
         task->done(task);
-        task = next;
     }
 }
 
 static void on_wake(uv_async_t *wake)
 {
     struct work_queues *work_queues = wake->data;
+    struct list done = LIST_INIT(done);
     pthread_mutex_lock(&work_queues->mutex);
-    struct slot *slot = work_queues->done;
-    work_queues->done = NULL;
-    work_queues->last_done = &work_queues->done;
+    list_append_all(&done, &work_queues->done);
     pthread_mutex_unlock(&work_queues->mutex);
-    while (slot) {
-        struct slot *next = slot->next;
+    for (struct slot *slot; (slot = LIST_POP(&done, struct slot, link));)
         finish_slot(slot);
-        slot = next;
-    }
 }
 
-/* Takes the first waiting task.  Takes brief tasks after it too, if more wait than there are
- * threads for them. */
-static struct task *take_tasks(struct queue *q)
+/* Moves the first waiting task to |tasks|.  If more wait than there are threads, brief tasks that
+ * follow it go with it. */
+static void take_tasks(struct queue *q, struct list *tasks)
 {
-    struct task *first = q->first, *last = first;
-    unsigned share = q->waiting / q->threads, taken = 1;
-    for (; taken < share && taken < BRIEF_MAX && last->is_brief && last->next->is_brief; taken++)
-        last = last->next;
+    const unsigned share = q->waiting / q->threads;
+    unsigned taken = 0;
+    struct task *task;
+    do {
+        task = LIST_POP(&q->tasks, struct task, link);
+        list_append(tasks, &task->link);
+        taken++;
+    } while (taken < share && taken < BRIEF_MAX && task->is_brief &&
+             LIST_FIRST(&q->tasks, struct task, link)->is_brief);
     q->waiting -= taken;
-    q->first = last->next;
-    if (!q->first)
-        q->last = &q->first;
-    last->next = NULL;
-    return first;
 }
 
 static void start_waiting(struct work_queues *work_queues, enum work_queue work_queue)
 {
     struct queue *q = &work_queues->queues[work_queue];
-    while (q->first && q->free) {
-        struct slot *slot = q->free;
-        q->free = slot->next;
-        hand_to_thread(slot, take_tasks(q));
+    while (!list_is_empty(&q->tasks) && !list_is_empty(&q->free)) {
+        struct slot *slot = LIST_POP(&q->free, struct slot, link);
+        pthread_mutex_lock(&work_queues->mutex);
+        take_tasks(q, &slot->tasks);
+        pthread_cond_signal(&slot->given);
+        pthread_mutex_unlock(&work_queues->mutex);
     }
 }
 
@@ -152,9 +135,10 @@ static void add_slot(struct work_queues *work_queues, struct slot *slot, enum wo
 {
     slot->work_queues = work_queues;
     slot->work_queue = work_queue;
-    slot->next = work_queues->queues[work_queue].free;
+    list_init(&slot->tasks);
+    list_init(&slot->finished);
     pthread_cond_init(&slot->given, /* attr= */ NULL);
-    work_queues->queues[work_queue].free = slot;
+    list_prepend(&work_queues->queues[work_queue].free, &slot->link);
     work_queues->queues[work_queue].threads++;
 }
 
@@ -190,9 +174,11 @@ static struct work_queues *make_work_queues(struct loop *loop, unsigned readers)
         return NULL;
     work_queues->loop = loop;
     pthread_mutex_init(&work_queues->mutex, /* attr= */ NULL);
-    work_queues->last_done = &work_queues->done;
-    for (unsigned i = 0; i < WORK_QUEUES; i++)
-        work_queues->queues[i].last = &work_queues->queues[i].first;
+    list_init(&work_queues->done);
+    for (unsigned i = 0; i < WORK_QUEUES; i++) {
+        list_init(&work_queues->queues[i].tasks);
+        list_init(&work_queues->queues[i].free);
+    }
     for (unsigned i = 0; i < readers; i++)
         add_slot(work_queues, &work_queues->slots[i], WORK_QUEUE_READ);
     add_slot(work_queues, &work_queues->slots[readers], WORK_QUEUE_WRITE);
@@ -235,9 +221,7 @@ void work_queues_destroy(struct work_queues *work_queues)
 void work_queues_run(struct work_queues *work_queues, enum work_queue work_queue, struct task *task)
 {
     struct queue *q = &work_queues->queues[work_queue];
-    task->next = NULL;
-    *q->last = task;
-    q->last = &task->next;
+    list_append(&q->tasks, &task->link);
     q->waiting++;
     if (work_queues->out++ == 0)
         uv_ref((uv_handle_t *)&work_queues->wake);

@@ -128,9 +128,7 @@ static void push_closing(struct closer *closer, struct user *user, struct closin
 
 static struct closing *take_unused(struct user *user)
 {
-    struct closing *c = LIST_FIRST(&user->unused, struct closing, item.link);
-    if (c)
-        list_remove(&c->item.link);
+    struct closing *c = LIST_POP(&user->unused, struct closing, item.link);
     return c;
 }
 

@@ -16,11 +16,11 @@ enum loaded worker_loaded(const struct worker *w, struct bytes toolchain, const 
     return LOADED_STALE;
 }
 
-struct worker *worker_choose(struct worker *workers, const struct compile_task *task)
+struct worker *worker_choose(const struct list *workers, const struct compile_task *task)
 {
     struct worker *best = NULL;
     enum loaded best_has = LOADED_STALE;
-    for (struct worker *w = workers; w; w = w->next) {
+    LIST_EACH (workers, struct worker, link, w) {
         enum loaded has = worker_loaded(w, task->job.toolchain, &task->job.toolchain_id);
         if (worker_is_idle(w) && (!best || has > best_has)) {
             best = w;

@@ -25,4 +25,4 @@ enum loaded worker_loaded(const struct worker *worker, struct bytes toolchain,
                           const struct digest *id);
 /* Prefers an idle worker with the job's toolchain loaded, then one with nothing loaded, then any
  * other.  NULL when no worker is idle. */
-struct worker *worker_choose(struct worker *workers, const struct compile_task *task);
+struct worker *worker_choose(const struct list *workers, const struct compile_task *task);

@@ -29,14 +29,13 @@ struct pool {
     struct temp_root temp;
     struct worker_options options;
     unsigned wanted;
-    unsigned starting_max;              /* workers that may be starting at once */
-    struct worker *workers;             /* the living processes */
-    unsigned living, leaving;           /* in that list; exited but not freed yet */
-    unsigned failures;                  /* failed starts in a row */
-    struct kiln_err failure;            /* the last one */
-    struct compile_task *first, **last; /* waiting */
-    struct compile_task *ending,
-        **last_ending; /* their done callbacks are due; no worker has them */
+    unsigned starting_max;    /* workers that may be starting at once */
+    struct list workers;      /* the living processes */
+    unsigned living, leaving; /* in that list; exited but not freed yet */
+    unsigned failures;        /* failed starts in a row */
+    struct kiln_err failure;  /* the last one */
+    struct list waiting;      /* of struct compile_task */
+    struct list ending;       /* likewise: their done callbacks are due, and no worker has them */
     struct warmup_need need;
     uint64_t grace_ns;
     unsigned out;
@@ -44,10 +43,10 @@ struct pool {
     struct loop_owner owner;
     struct loop_timer restart; /* starts workers, one in each loop iteration */
     struct loop_timer settle;  /* runs callbacks in the next loop iteration, never within a call */
-    struct loop_timer look;    /* when jobs have waited long enough for a warm-up */
+    struct loop_timer grace;   /* when jobs have waited long enough for a warm-up */
     struct loop_timer review;  /* one window later: ends warm processes that are not needed */
     char outside[NAMESPACE_TEXT_MAX]; /* kilnd's namespaces */
-    bool greeted;                     /* a worker has reported: */
+    bool has_report;                  /* a worker has reported: */
     struct sandbox_report sandbox;    /* the last report, also of a worker that was killed for it */
     bool refused;                     /* the last report led to a kill */
     uint32_t reported;                /* layers that are known to be missing */
@@ -61,27 +60,18 @@ struct pool {
  * worker does not count: if all hang at their start, there is always one. */
 static bool is_broken(const struct pool *p)
 {
-    bool hope = p->failures < FAILURES_REPORTED;
-    for (const struct worker *w = p->workers; w && !hope; w = w->next)
-        hope = worker_is_idle(w) || (w->state == WORKER_BUSY && !w->is_spent);
-    return p->stopping || !hope;
+    bool may_start = p->failures < FAILURES_REPORTED, one_works = false;
+    LIST_EACH (&p->workers, const struct worker, link, w)
+        one_works |= worker_is_idle(w) || (w->state == WORKER_BUSY && !w->is_spent);
+    return p->stopping || (!may_start && !one_works);
 }
 
 /* ---- jobs ---- */
 
-static struct compile_task *take(struct pool *p, struct compile_task **at)
-{
-    struct compile_task *task = *at;
-    *at = task->next;
-    if (!*at)
-        p->last = at;
-    return task;
-}
-
 static void keep_up(struct pool *p);
 
 /* The process is gone, or kilnd itself lacks a resource. */
-static void say_not_given(enum kiln_code rc, struct kiln_err *err)
+static void log_not_given(enum kiln_code rc, struct kiln_err *err)
 {
     kiln_while(err, "giving a job to a compiler process");
     if (rc == KILN_UNAVAILABLE)
@@ -90,7 +80,7 @@ static void say_not_given(enum kiln_code rc, struct kiln_err *err)
         log_event(LOG_EVENT_job_not_given, NULL, "%s", err->text);
 }
 
-static bool is_preparing(const struct worker *w) { return w->task == &w->warmup.task; }
+static bool is_warming_up(const struct worker *w) { return w->task == &w->warmup.task; }
 
 static bool is_source(const struct compile_job *job)
 {
@@ -103,7 +93,7 @@ static void note_need(struct pool *p, const struct compile_job *given)
     unsigned under_way = 0;
     if (!is_source(given) || !given->target_works)
         return;
-    for (const struct worker *w = p->workers; w; w = w->next)
+    LIST_EACH (&p->workers, const struct worker, link, w)
         under_way += w->task && is_source(&w->task->job);
     warmup_note(&p->need, given, under_way, clock_monotonic_ns());
     if (!loop_timer_is_running(&p->review))
@@ -113,14 +103,14 @@ static void note_need(struct pool *p, const struct compile_job *given)
 /* The libraries that they have loaded were upgraded since: a job would need a fresh process. */
 static void retire_stale(struct pool *p, const struct compile_job *given)
 {
-    for (struct worker *w = p->workers; w; w = w->next) {
+    LIST_EACH (&p->workers, struct worker, link, w) {
         if (worker_is_idle(w) &&
             worker_loaded(w, given->toolchain, &given->toolchain_id) == LOADED_STALE)
             worker_retire(w);
     }
 }
 
-static bool has_what_is_needed(const struct pool *p, const struct worker *w)
+static bool has_needed_toolchain(const struct pool *p, const struct worker *w)
 {
     const struct warmup_need *need = &p->need;
     return worker_loaded(w, bytes_of_text(need->toolchain), &need->toolchain_id) == LOADED_IT;
@@ -129,16 +119,16 @@ static bool has_what_is_needed(const struct pool *p, const struct worker *w)
 /* The next worker to load what clients' sources need: it has loaded nothing yet and may run more
  * jobs than the warm-up.  NULL if there is none, if enough are warm, or while the first one warms
  * up: if a warm-up kills its process, it should kill only one. */
-static struct worker *next_to_prepare(struct pool *p)
+static struct worker *next_to_warm_up(struct pool *p)
 {
     unsigned prepared = 0, preparing = 0;
     struct worker *found = NULL;
     if (p->stopping || !p->need.toolchain[0])
         return NULL;
-    for (struct worker *w = p->workers; w; w = w->next) {
-        bool counts = !w->is_spent && has_what_is_needed(p, w);
+    LIST_EACH (&p->workers, struct worker, link, w) {
+        bool counts = !w->is_spent && has_needed_toolchain(p, w);
         prepared += counts;
-        preparing += counts && is_preparing(w);
+        preparing += counts && is_warming_up(w);
         if (worker_is_idle(w) && !w->toolchain[0] && w->jobs + 1 < p->options.limits.jobs)
             found = w;
     }
@@ -148,7 +138,7 @@ static struct worker *next_to_prepare(struct pool *p)
 }
 
 /* A worker that only warmed up: replacing it costs no more than a start. */
-static bool is_merely_prepared(const struct worker *w)
+static bool has_only_warmed_up(const struct worker *w)
 {
     return worker_is_idle(w) && w->jobs == 1 && w->warmup.task.job.kind == COMPILE_PROBE;
 }
@@ -158,11 +148,11 @@ static struct worker *next_to_retire(const struct pool *p, unsigned wanted)
 {
     unsigned prepared = 0;
     struct worker *found = NULL;
-    for (struct worker *w = p->workers; w; w = w->next) {
-        if (!is_merely_prepared(w))
+    LIST_EACH (&p->workers, struct worker, link, w) {
+        if (!has_only_warmed_up(w))
             continue;
         prepared++;
-        if (!found || !has_what_is_needed(p, w))
+        if (!found || !has_needed_toolchain(p, w))
             found = w;
     }
     return prepared > wanted ? found : NULL;
@@ -181,20 +171,20 @@ static void on_review(struct loop_timer *timer)
 }
 
 /* In the next loop iteration: jobs that arrive in this one start first. */
-static void prepare_soon(struct pool *p)
+static void warm_up_soon(struct pool *p)
 {
-    if (next_to_prepare(p))
+    if (next_to_warm_up(p))
         loop_timer_start(&p->settle, 0, 0);
 }
 
-static void prepare_some(struct pool *p)
+static void start_warmups(struct pool *p)
 {
-    for (struct worker *w; (w = next_to_prepare(p));) {
+    for (struct worker *w; (w = next_to_warm_up(p));) {
         struct kiln_err err = KILN_ERR_INIT;
         warmup_make(&p->need, &w->warmup);
         enum kiln_code rc = worker_run_job(w, &w->warmup.task, &err);
         if (rc)
-            say_not_given(rc, &err);
+            log_not_given(rc, &err);
         if (rc && rc != KILN_UNAVAILABLE)
             warmup_put_off(&p->need);
     }
@@ -206,31 +196,29 @@ static void end_soon(struct pool *p, struct compile_task *task, const struct kil
     task->result = COMPILE_RESULT_INIT;
     task->result.end = COMPILE_UNAVAILABLE;
     task->result.err = *err;
-    task->next = NULL;
-    *p->last_ending = task;
-    p->last_ending = &task->next;
+    list_append(&p->ending, &task->link);
     loop_timer_start(&p->settle, 0, 0);
 }
 
-/* Takes the job at |at| from the queue: a worker runs it, or it fails for a reason that no other
- * worker would change.  If a worker's process is gone, the next best worker is tried; each try
- * leaves one candidate less. */
-static bool give(struct pool *p, struct compile_task **at)
+/* Takes the job from the queue if a worker runs it, or if it fails for a reason that no other
+ * worker would change; otherwise returns false.  If a worker's process is gone, the next best
+ * worker is tried; each try leaves one candidate less. */
+static bool give_job(struct pool *p, struct compile_task *task)
 {
-    for (struct worker *w; (w = worker_choose(p->workers, *at));) {
+    for (struct worker *w; (w = worker_choose(&p->workers, task));) {
         struct kiln_err err = KILN_ERR_INIT;
-        enum kiln_code rc = worker_run_job(w, *at, &err);
+        enum kiln_code rc = worker_run_job(w, task, &err);
         if (rc)
-            say_not_given(rc, &err);
+            log_not_given(rc, &err);
         if (rc == KILN_UNAVAILABLE)
             continue;
-        struct compile_task *taken = take(p, at);
+        list_remove(&task->link);
         if (rc) {
-            end_soon(p, taken, &err);
+            end_soon(p, task, &err);
             return true;
         }
-        note_need(p, &taken->job);
-        retire_stale(p, &taken->job);
+        note_need(p, &task->job);
+        retire_stale(p, &task->job);
         return true;
     }
     return false;
@@ -241,7 +229,7 @@ static bool give(struct pool *p, struct compile_task **at)
 static uint64_t grace_left_ns(const struct pool *p, const struct worker *w, uint64_t now_ns)
 {
     uint64_t age_ns = now_ns - w->started_ns;
-    bool prepares = is_preparing(w) && w->state == WORKER_BUSY;
+    bool prepares = is_warming_up(w) && w->state == WORKER_BUSY;
     return prepares && age_ns < p->grace_ns ? p->grace_ns - age_ns : 0;
 }
 
@@ -251,7 +239,7 @@ static bool is_better_off_waiting(const struct pool *p, const struct compile_job
                                   unsigned claimed, uint64_t now_ns)
 {
     unsigned preparing = 0;
-    for (const struct worker *w = p->workers; w; w = w->next) {
+    LIST_EACH (&p->workers, const struct worker, link, w) {
         if (worker_loaded(w, job->toolchain, &job->toolchain_id) != LOADED_IT)
             continue;
         if (worker_is_idle(w))
@@ -262,15 +250,15 @@ static bool is_better_off_waiting(const struct pool *p, const struct compile_job
 }
 
 /* The earliest time at which a warm-up that jobs wait for has taken too long. */
-static void look_again(struct pool *p, uint64_t now_ns)
+static void start_grace_timer(struct pool *p, uint64_t now_ns)
 {
     uint64_t least_ns = p->grace_ns;
-    for (const struct worker *w = p->workers; w; w = w->next) {
+    LIST_EACH (&p->workers, const struct worker, link, w) {
         uint64_t left_ns = grace_left_ns(p, w, now_ns);
         if (left_ns > 0 && left_ns < least_ns)
             least_ns = left_ns;
     }
-    loop_timer_start(&p->look, least_ns / 1000000 + 1, 0);
+    loop_timer_start(&p->grace, least_ns / 1000000 + 1, 0);
 }
 
 /* Jobs start in order, except those that wait for a warm-up.  This function runs again when a
@@ -279,21 +267,21 @@ static void give_jobs(struct pool *p)
 {
     unsigned claimed = 0;
     uint64_t now_ns = clock_monotonic_ns();
-    for (struct compile_task **at = &p->first; *at && !p->stopping;) {
-        bool waits = is_better_off_waiting(p, &(*at)->job, claimed, now_ns);
+    LIST_EACH (&p->waiting, struct compile_task, link, task) {
+        bool waits = p->stopping || is_better_off_waiting(p, &task->job, claimed, now_ns);
         claimed += waits;
-        if (waits || !give(p, at))
-            at = &(*at)->next;
+        if (!waits)
+            give_job(p, task);
     }
     if (claimed)
-        look_again(p, now_ns);
-    prepare_soon(p);
+        start_grace_timer(p, now_ns);
+    warm_up_soon(p);
     keep_up(p);
 }
 
-static void on_look(struct loop_timer *timer)
+static void on_grace_over(struct loop_timer *timer)
 {
-    give_jobs(LOOP_OWNER_OF(struct pool, look, timer));
+    give_jobs(LOOP_OWNER_OF(struct pool, grace, timer));
 }
 
 static void end_task(struct pool *p, struct compile_task *task)
@@ -304,19 +292,14 @@ static void end_task(struct pool *p, struct compile_task *task)
 
 static void report_ending(struct pool *p)
 {
-    while (p->ending) {
-        struct compile_task *task = p->ending;
-        p->ending = task->next;
-        if (!p->ending)
-            p->last_ending = &p->ending;
+    for (struct compile_task *task; (task = LIST_POP(&p->ending, struct compile_task, link));)
         end_task(p, task);
-    }
 }
 
 static void refuse_waiting(struct pool *p)
 {
-    while (p->first && is_broken(p)) {
-        struct compile_task *task = take(p, &p->first);
+    while (!list_is_empty(&p->waiting) && is_broken(p)) {
+        struct compile_task *task = LIST_POP(&p->waiting, struct compile_task, link);
         task->result = COMPILE_RESULT_INIT;
         task->result.end = COMPILE_UNAVAILABLE;
         if (p->stopping)
@@ -335,7 +318,7 @@ static void close_when_empty(struct pool *p)
         return;
     loop_timer_close(&p->restart);
     loop_timer_close(&p->settle);
-    loop_timer_close(&p->look);
+    loop_timer_close(&p->grace);
     loop_timer_close(&p->review);
 }
 
@@ -343,13 +326,13 @@ static void on_settle(struct loop_timer *timer)
 {
     struct pool *p = LOOP_OWNER_OF(struct pool, settle, timer);
     give_jobs(p);
-    prepare_some(p);
+    start_warmups(p);
     report_ending(p);
     refuse_waiting(p);
     close_when_empty(p);
 }
 
-static void say_probe_end(const struct compile_task *task)
+static void log_probe_end(const struct compile_task *task)
 {
     char target[LIMIT_TARGET_TEXT];
     snprintf(target, sizeof(target), "%.*s", (int)task->job.target.size,
@@ -372,7 +355,7 @@ static void count_end(struct pool *p, const struct worker *w, const struct compi
     if (!died && end != COMPILE_CRASHED && end != COMPILE_TIMED_OUT)
         return;
     if (task->job.kind != COMPILE_KERNEL)
-        say_probe_end(task); /* the engine logs kernels, with their users */
+        log_probe_end(task); /* the engine logs kernels, with their users */
     if (task->job.kind != COMPILE_KERNEL)
         p->counts.probe_crashes += task != &w->warmup.task;
     else if (end == COMPILE_TIMED_OUT)
@@ -386,7 +369,7 @@ static void count_end(struct pool *p, const struct worker *w, const struct compi
 static void end_warmup(struct pool *p, struct worker *w)
 {
     struct compile_result *result = &w->warmup.task.result;
-    if (result->end == COMPILE_UNAVAILABLE && has_what_is_needed(p, w))
+    if (result->end == COMPILE_UNAVAILABLE && has_needed_toolchain(p, w))
         warmup_put_off(&p->need);
     else if (result->end != COMPILE_DONE && result->end != COMPILE_UNAVAILABLE)
         warmup_failed(&p->need, &w->warmup, clock_monotonic_ns());
@@ -431,7 +414,7 @@ static unsigned count_starting_max(void)
 static void keep_up(struct pool *p)
 {
     unsigned retired = 0, starting = 0;
-    for (const struct worker *w = p->workers; w; w = w->next) {
+    LIST_EACH (&p->workers, const struct worker, link, w) {
         retired += w->blame == BLAME_RETIRED && retired < p->wanted;
         starting += w->state == WORKER_STARTING;
     }
@@ -457,8 +440,7 @@ static void on_restart(struct loop_timer *timer)
     struct kiln_err err = KILN_ERR_INIT;
     if (worker_start(&p->options, p, &w, &err) == KILN_OK) {
         p->counts.worker_starts++;
-        w->next = p->workers;
-        p->workers = w;
+        list_prepend(&p->workers, &w->link);
         p->living++;
     } else {
         on_start_failed(p, &err);
@@ -467,7 +449,7 @@ static void on_restart(struct loop_timer *timer)
 }
 
 /* Logs one line for all workers, and another one only if a further layer is missing. */
-static void say_lack(struct pool *p)
+static void log_missing_layers(struct pool *p)
 {
     char missing[LAYERS_TEXT_MAX];
     uint32_t lacks = LAYERS_ALL & ~p->sandbox.has;
@@ -484,29 +466,21 @@ static void on_ready(struct worker *w, const struct sandbox_report *sandbox)
 {
     struct pool *p = w->context;
     p->failures = 0;
-    p->greeted = true;
+    p->has_report = true;
     p->refused = false;
     p->sandbox = *sandbox;
-    say_lack(p);
+    log_missing_layers(p);
     give_jobs(p);
-}
-
-static void forget(struct pool *p, const struct worker *w)
-{
-    struct worker **at = &p->workers;
-    while (*at != w)
-        at = &(*at)->next;
-    *at = w->next;
-    p->living--;
-    p->leaving++;
 }
 
 static void on_exited(struct worker *w, const struct kiln_err *err)
 {
     struct pool *p = w->context;
-    forget(p, w);
+    list_remove(&w->link);
+    p->living--;
+    p->leaving++;
     if (w->blame == BLAME_UNCONFINED) {
-        p->greeted = p->refused = true;
+        p->has_report = p->refused = true;
         p->sandbox = w->sandbox;
     }
     if (p->stopping)
@@ -573,8 +547,9 @@ enum kiln_code pool_create(const struct pool_options *options, struct pool **ret
     if (!p)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot make the pool of compiler processes");
     p->temp.fd = -1;
-    p->last = &p->first;
-    p->last_ending = &p->ending;
+    list_init(&p->workers);
+    list_init(&p->waiting);
+    list_init(&p->ending);
     p->wanted = options->workers;
     p->starting_max = count_starting_max();
     p->owner.gone = on_closed;
@@ -598,7 +573,7 @@ enum kiln_code pool_create(const struct pool_options *options, struct pool **ret
     fill_options(p, options);
     loop_timer_init(options->loop, &p->restart, &p->owner, on_restart);
     loop_timer_init(options->loop, &p->settle, &p->owner, on_settle);
-    loop_timer_init(options->loop, &p->look, &p->owner, on_look);
+    loop_timer_init(options->loop, &p->grace, &p->owner, on_grace_over);
     loop_timer_init(options->loop, &p->review, &p->owner, on_review);
     keep_up(p);
     *ret_pool = p;
@@ -607,9 +582,7 @@ enum kiln_code pool_create(const struct pool_options *options, struct pool **ret
 
 void pool_compile(struct pool *p, struct compile_task *task)
 {
-    task->next = NULL;
-    *p->last = task;
-    p->last = &task->next;
+    list_append(&p->waiting, &task->link);
     p->out++;
     give_jobs(p);
     if (is_broken(p))
@@ -622,9 +595,9 @@ struct pool_counts pool_counts(const struct pool *p)
 {
     struct pool_counts counts = p->counts;
     counts.total = p->wanted;
-    for (const struct worker *w = p->workers; w; w = w->next) {
-        counts.busy += w->state == WORKER_BUSY && !is_preparing(w);
-        counts.starting += w->state == WORKER_STARTING || is_preparing(w);
+    LIST_EACH (&p->workers, const struct worker, link, w) {
+        counts.busy += w->state == WORKER_BUSY && !is_warming_up(w);
+        counts.starting += w->state == WORKER_STARTING || is_warming_up(w);
         counts.idle += w->state == WORKER_IDLE;
     }
     return counts;
@@ -634,7 +607,7 @@ struct pool_counts pool_counts(const struct pool *p)
 static struct worker_user user_of(const struct pool *p)
 {
     struct worker_user user = p->temp.user;
-    for (const struct worker *w = p->workers; w; w = w->next) {
+    LIST_EACH (&p->workers, const struct worker, link, w) {
         if (!w->process.launched || w->process.uid == (uid_t)-1 || w->process.uid == user.uid)
             continue;
         user.uid = w->process.uid;
@@ -649,7 +622,7 @@ static struct sandbox_report worst_sandbox(const struct pool *p)
     struct sandbox_report worst = { .has = LAYERS_ALL, .landlock = UINT32_MAX };
     if (p->refused)
         report_worsen(&worst, &p->sandbox);
-    for (const struct worker *w = p->workers; w; w = w->next) {
+    LIST_EACH (&p->workers, const struct worker, link, w) {
         if (w->state != WORKER_STARTING && w->state != WORKER_GONE)
             report_worsen(&worst, &w->sandbox);
     }
@@ -659,7 +632,7 @@ static struct sandbox_report worst_sandbox(const struct pool *p)
 struct pool_confinement pool_confinement(const struct pool *p)
 {
     return (struct pool_confinement){ .user = user_of(p),
-                                      .known = p->greeted,
+                                      .known = p->has_report,
                                       .required = p->options.require_sandbox,
                                       .sandbox = worst_sandbox(p) };
 }
@@ -672,9 +645,9 @@ void pool_stop(struct pool *p)
         return;
     p->stopping = true;
     loop_timer_stop(&p->restart);
-    loop_timer_stop(&p->look);
+    loop_timer_stop(&p->grace);
     loop_timer_stop(&p->review);
-    for (struct worker *w = p->workers; w; w = w->next)
+    LIST_EACH (&p->workers, struct worker, link, w)
         worker_stop(w);
     loop_timer_start(&p->settle, 0, 0);
 }

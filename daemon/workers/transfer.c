@@ -11,7 +11,7 @@ struct transfers {
     char *program, *service; /* owned */
     struct transfer_process_options options;
     unsigned at_once, for_admins;
-    struct transfer_process *processes, *stuck;
+    struct list processes, stuck; /* of struct transfer_process */
     unsigned running, out;
     struct fair_queue waiting; /* of struct transfer_task */
     struct list ended;         /* of struct transfer_task: their done callbacks are due */
@@ -22,10 +22,10 @@ struct transfers {
     void *context;
 };
 
-static unsigned count_of(const struct transfer_process *first, uid_t uid)
+static unsigned count_of(const struct list *processes, uid_t uid)
 {
     unsigned count = 0;
-    for (const struct transfer_process *p = first; p; p = p->next)
+    LIST_EACH (processes, const struct transfer_process, link, p)
         count += p->uid == uid;
     return count;
 }
@@ -33,7 +33,7 @@ static unsigned count_of(const struct transfer_process *first, uid_t uid)
 static unsigned count_of_users(const struct transfers *t)
 {
     unsigned count = 0;
-    for (const struct transfer_process *p = t->processes; p; p = p->next)
+    LIST_EACH (&t->processes, const struct transfer_process, link, p)
         count += !p->is_admin;
     return count;
 }
@@ -43,7 +43,7 @@ static bool may_start(const struct transfers *t, const struct transfer_task *tas
     unsigned most = t->at_once - (task->is_admin ? 0 : t->for_admins);
     unsigned running = task->is_admin ? t->running : count_of_users(t);
     return running < most && t->running < t->at_once &&
-           count_of(t->processes, task->uid) < (most > 1 ? most - 1 : 1);
+           count_of(&t->processes, task->uid) < (most > 1 ? most - 1 : 1);
 }
 
 static bool may_start_item(void *context, const struct fair_item *item)
@@ -76,17 +76,16 @@ static void start_one(struct transfers *t, struct transfer_task *task)
     struct transfer_process *p = NULL;
     if (t->stopping)
         end_without_process(t, task, KILN_UNAVAILABLE, "kilnd is shutting down");
-    else if (count_of(t->stuck, task->uid) >= TRANSFERS_STUCK_MAX_UID)
+    else if (count_of(&t->stuck, task->uid) >= TRANSFERS_STUCK_MAX_UID)
         end_without_process(t, task, KILN_BUSY,
                             "%u transfers of user %u cannot be ended, as the filesystem that they "
                             "read from does not answer: ask again when it does",
-                            count_of(t->stuck, task->uid), (unsigned)task->uid);
+                            count_of(&t->stuck, task->uid), (unsigned)task->uid);
     else if (!(p = transfer_process_start(&t->options, t, task)))
         end_without_process(t, task, KILN_NO_MEMORY, "cannot start kiln-transfer");
     if (!p)
         return;
-    p->next = t->processes;
-    t->processes = p;
+    list_prepend(&t->processes, &p->link);
     t->running++;
 }
 
@@ -95,33 +94,23 @@ static void on_settle(struct loop_timer *timer)
     struct transfers *t = LOOP_OWNER_OF(struct transfers, settle, timer);
     for (struct transfer_task *task; (task = pop_waiting(t));)
         start_one(t, task);
-    while (!list_is_empty(&t->ended)) {
-        struct transfer_task *task = LIST_FIRST(&t->ended, struct transfer_task, item.link);
-        list_remove(&task->item.link);
+    for (struct transfer_task *task;
+         (task = LIST_POP(&t->ended, struct transfer_task, item.link));) {
         t->out--;
         task->done(task);
     }
-    if (t->closing && t->out == 0 && t->running == 0 && !t->stuck)
+    if (t->closing && t->out == 0 && t->running == 0 && list_is_empty(&t->stuck))
         loop_timer_close(&t->settle);
-}
-
-static void take_process_out(struct transfer_process **at, const struct transfer_process *p)
-{
-    while (*at != p)
-        at = &(*at)->next;
-    *at = p->next;
 }
 
 static void on_ended(struct transfer_process *p)
 {
     struct transfers *t = p->context;
-    take_process_out(&t->processes, p);
+    list_remove(&p->link);
     t->running--;
     list_append(&t->ended, &p->task->item.link);
-    if (p->is_stuck) {
-        p->next = t->stuck;
-        t->stuck = p;
-    }
+    if (p->is_stuck)
+        list_prepend(&t->stuck, &p->link);
     if (p->is_stuck && t->closing)
         transfer_process_abandon(p);
     loop_timer_start(&t->settle, 0, 0);
@@ -130,8 +119,7 @@ static void on_ended(struct transfer_process *p)
 static void on_process_gone(struct transfer_process *p)
 {
     struct transfers *t = p->context;
-    if (p->is_stuck)
-        take_process_out(&t->stuck, p);
+    list_remove(&p->link);
     loop_timer_start(&t->settle, 0, 0);
 }
 
@@ -167,6 +155,8 @@ enum kiln_code transfers_create(const struct transfers_options *options,
                                               .max_uid = UPLOADS_MAX,
                                               .noun = "transfers" };
     fair_queue_init(&t->waiting, &queue);
+    list_init(&t->processes);
+    list_init(&t->stuck);
     list_init(&t->ended);
     t->owner.gone = on_closed;
     t->options = (struct transfer_process_options){
@@ -204,7 +194,7 @@ void transfers_cancel(struct transfers *t, struct transfer_task *task)
         loop_timer_start(&t->settle, 0, 0);
         return;
     }
-    for (struct transfer_process *p = t->processes; p; p = p->next) {
+    LIST_EACH (&t->processes, struct transfer_process, link, p) {
         if (p->task == task)
             transfer_process_stop(p, STOP_CANCELLED);
     }
@@ -215,7 +205,7 @@ unsigned transfers_out(const struct transfers *t) { return t->out; }
 void transfers_stop(struct transfers *t)
 {
     t->stopping = true;
-    for (struct transfer_process *p = t->processes; p; p = p->next)
+    LIST_EACH (&t->processes, struct transfer_process, link, p)
         transfer_process_stop(p, STOP_SHUTDOWN);
     loop_timer_start(&t->settle, 0, 0);
 }
@@ -226,6 +216,6 @@ void transfers_close(struct transfers *t, void (*closed)(void *context), void *c
     t->closing = true;
     t->closed = closed;
     t->context = context;
-    for (struct transfer_process *p = t->stuck; p; p = p->next)
+    LIST_EACH (&t->stuck, struct transfer_process, link, p)
         transfer_process_abandon(p);
 }

@@ -71,7 +71,7 @@ struct transfer_process {
     char directory[TRANSFER_DIRECTORY_MAX]; /* below the job's staging directory; "" when there is
                                                none */
     char stage[16];                         /* its last reported stage */
-    struct transfer_process *next;          /* its owner's list */
+    struct list_link link;                  /* its owner's list */
 };
 
 /* NULL when out of memory. */

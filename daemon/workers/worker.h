@@ -84,7 +84,7 @@ struct worker {
     uint64_t started_ns;                /* the job in hand */
     uint64_t time_ms;                   /* wall-clock limit of this job */
     char temp[PATH_TEXT_MAX];           /* "": the unit has one */
-    struct worker *next;                /* its owner's list */
+    struct list_link link;              /* its owner's list */
 };
 
 /* Compilers take seconds to load, whatever one kernel is allowed. */

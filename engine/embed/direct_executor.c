@@ -8,51 +8,18 @@ static struct direct_executor *self_of(struct executor *base)
     return (struct direct_executor *)base;
 }
 
-/* ---- lists ---- */
-
-static void init_list(struct task_list *list)
-{
-    *list = (struct task_list){ .last = &list->first };
-}
-
-static void append_task(struct task_list *list, struct task *task)
-{
-    task->next = NULL;
-    *list->last = task;
-    list->last = &task->next;
-}
-
-/* NULL when the list is empty. */
-static struct task *take_task(struct task_list *list)
-{
-    struct task *task = list->first;
-    if (!task)
-        return NULL;
-    list->first = task->next;
-    if (!list->first)
-        list->last = &list->first;
-    return task;
-}
-
-static void move_list(struct task_list *to, struct task_list *from)
-{
-    if (from->first)
-        *to = *from;
-    init_list(from);
-}
-
 /* ---- operations of the executor ---- */
 
 /* One list serves all work queues: running one task at a time keeps their order. */
 static void run_on_work_queue(struct executor *base, enum work_queue work_queue, struct task *task)
 {
     (void)work_queue;
-    append_task(&self_of(base)->tasks, task);
+    list_append(&self_of(base)->tasks, &task->link);
 }
 
 static void run_later(struct executor *base, struct task *task)
 {
-    append_task(&self_of(base)->later, task);
+    list_append(&self_of(base)->later, &task->link);
 }
 
 static void take_compile(struct executor *base, struct compile_task *task)
@@ -75,10 +42,10 @@ static const struct executor_ops ops = {
 void direct_executor_init(struct direct_executor *x, struct embed_compiler *compiler)
 {
     *x = (struct direct_executor){ .base.ops = &ops, .compiler = compiler };
-    init_list(&x->tasks);
-    init_list(&x->later);
-    init_list(&x->due);
-    init_list(&x->due_later);
+    list_init(&x->tasks);
+    list_init(&x->later);
+    list_init(&x->due);
+    list_init(&x->due_later);
 }
 
 /* ---- steps ---- */
@@ -106,11 +73,11 @@ void direct_executor_end_compile(struct direct_executor *x)
 /* A task's done callback may free it. */
 static bool run_due_task(struct direct_executor *x)
 {
-    struct task *task = take_task(&x->due);
+    struct task *task = LIST_POP(&x->due, struct task, link);
     if (task)
         task->work(task);
     else
-        task = take_task(&x->due_later);
+        task = LIST_POP(&x->due_later, struct task, link);
     if (task)
         task->done(task);
     return task != NULL;
@@ -124,7 +91,7 @@ bool direct_executor_step(struct direct_executor *x)
     }
     if (run_due_task(x))
         return true;
-    move_list(&x->due, &x->tasks);
-    move_list(&x->due_later, &x->later);
+    list_append_all(&x->due, &x->tasks);
+    list_append_all(&x->due_later, &x->later);
     return run_due_task(x);
 }

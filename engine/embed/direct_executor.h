@@ -13,14 +13,10 @@
 #include "engine/embed/embed_compiler.h"
 #include "engine/jobs/executor.h"
 
-struct task_list {
-    struct task *first, **last;
-};
-
 struct direct_executor {
-    struct executor base;          /* first member */
-    struct task_list tasks, later; /* for the next iteration */
-    struct task_list due, due_later;
+    struct executor base;         /* first member */
+    struct list tasks, later;     /* borrowed, of struct task: for the next iteration */
+    struct list due, due_later;   /* likewise: for this one */
     struct compile_task *compile; /* borrowed: the current compile; NULL: none */
     bool compile_has_begun;
     struct embed_compiler *compiler; /* borrowed; NULL: kernels cannot be compiled */

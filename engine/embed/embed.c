@@ -296,8 +296,7 @@ static void store_reply(struct caller *caller, const struct reply *reply)
 
 static struct embed_frame *take_frame(struct embed_transport *t)
 {
-    struct embed_frame *frame = LIST_FIRST(&t->ready, struct embed_frame, link);
-    list_remove(&frame->link);
+    struct embed_frame *frame = LIST_POP(&t->ready, struct embed_frame, link);
     return frame;
 }
 

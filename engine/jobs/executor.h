@@ -12,6 +12,7 @@
  * Threading  every call is made on the engine's thread (the loop).  Every done callback runs there
  *            too, exactly once, and never from within the call
  */
+#include "common/list.h"
 #include "engine/compile/compile_job.h"
 #include "engine/jobs/fair_queue.h"
 #include "engine/transfer/transfer_job.h"
@@ -31,14 +32,14 @@ struct task {
     void (*done)(struct task *task); /* on the loop */
     bool is_brief; /* one thread may run several waiting brief tasks before the first done callback
                     */
-    struct task *next; /* for the executor's queue */
+    struct list_link link; /* for the executor's queue */
 };
 
 struct compile_task {
     struct compile_job job;
     struct compile_result result; /* filled before done; the engine takes or frees it */
     void (*done)(struct compile_task *task);
-    struct compile_task *next; /* for the executor's queue */
+    struct list_link link; /* for the executor's queue */
 };
 
 struct transfer_task {

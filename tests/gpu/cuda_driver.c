@@ -143,37 +143,46 @@ enum kiln_code cuda_load(struct cuda *cuda, struct bytes object, void **ret_modu
                : KILN_OK;
 }
 
-enum kiln_code cuda_function(struct cuda *cuda, void *module, const char *name,
-                             uint32_t shared_bytes, void **ret_function,
-                             struct cuda_resources *ret_resources, struct kiln_err *err)
+enum kiln_code cuda_function(struct cuda *cuda, void *module, const char *name, void **ret_function,
+                             struct kiln_err *err)
+{
+    int result = cuda->driver.module_function(ret_function, module, name);
+    return result ? cuda_fail(cuda, result, err, "no kernel '%s'", name) : KILN_OK;
+}
+
+enum kiln_code cuda_allow_shared(struct cuda *cuda, void *function, uint32_t bytes,
+                                 struct kiln_err *err)
+{
+    if (bytes <= SHARED_FREE)
+        return KILN_OK;
+    int result = cuda->driver.function_set(function, FUNCTION_SHARED_DYNAMIC_MAX, (int)bytes);
+    return result ? cuda_fail(cuda, result, err, "cannot allow a kernel %u bytes of shared memory",
+                              (unsigned)bytes)
+                  : KILN_OK;
+}
+
+enum kiln_code cuda_read_resources(struct cuda *cuda, void *function,
+                                   struct cuda_resources *ret_resources, struct kiln_err *err)
 {
     struct cuda_driver *driver = &cuda->driver;
-    int result = driver->module_function(ret_function, module, name);
-    if (result)
-        return cuda_fail(cuda, result, err, "no kernel '%s'", name);
-    if (shared_bytes > SHARED_FREE)
-        result =
-            driver->function_set(*ret_function, FUNCTION_SHARED_DYNAMIC_MAX, (int)shared_bytes);
+    int result = driver->function_get(&ret_resources->registers, FUNCTION_REGISTERS, function);
     if (!result)
-        result = driver->function_get(&ret_resources->registers, FUNCTION_REGISTERS, *ret_function);
+        result = driver->function_get(&ret_resources->shared, FUNCTION_SHARED, function);
     if (!result)
-        result = driver->function_get(&ret_resources->shared, FUNCTION_SHARED, *ret_function);
-    if (!result)
-        result = driver->function_get(&ret_resources->local, FUNCTION_LOCAL, *ret_function);
-    return result ? cuda_fail(cuda, result, err, "kernel '%s' with %u bytes of shared memory", name,
-                              (unsigned)shared_bytes)
+        result = driver->function_get(&ret_resources->local, FUNCTION_LOCAL, function);
+    return result ? cuda_fail(cuda, result, err, "cannot read which resources a kernel needs")
                   : KILN_OK;
 }
 
 /* ---- times ---- */
 
-static enum kiln_code time_batch(struct cuda *cuda, cuda_work *work, void *context,
-                                 unsigned launches, double *ret_us, struct kiln_err *err)
+static enum kiln_code time_batch(struct cuda *cuda, const struct cuda_work *work, unsigned launches,
+                                 double *ret_us, struct kiln_err *err)
 {
     float milliseconds = 0;
     int result = cuda->driver.event_record(cuda->before, NULL);
     for (unsigned i = 0; i < launches && !result; i++) {
-        enum kiln_code rc = work(context, err);
+        enum kiln_code rc = work->launch(work->context, err);
         if (rc)
             return rc;
     }
@@ -208,21 +217,22 @@ static unsigned launches_for(double us)
     return wanted < 1 ? 1 : wanted > BATCH_LAUNCHES_MAX ? BATCH_LAUNCHES_MAX : (unsigned)wanted;
 }
 
-enum kiln_code cuda_time(struct cuda *cuda, cuda_work *work, void *context, double hopeless_us,
+enum kiln_code cuda_time(struct cuda *cuda, const struct cuda_work *work,
                          struct cuda_timing *ret_timing, struct kiln_err *err)
 {
+    const double hopeless_us = work->hopeless_us;
     double times[BATCHES], first = 0;
-    enum kiln_code rc = time_batch(cuda, work, context, 1, &first, err); /* may load it */
+    enum kiln_code rc = time_batch(cuda, work, 1, &first, err); /* may load it */
     if (!rc && hopeless_us > 0 && first > 2 * hopeless_us + FIRST_LAUNCH_US) {
         *ret_timing = summarise(&first, 1, 1);
         return KILN_OK;
     }
     if (!rc)
-        rc = time_batch(cuda, work, context, WARM_UP_LAUNCHES, &first, err);
+        rc = time_batch(cuda, work, WARM_UP_LAUNCHES, &first, err);
     unsigned launches = launches_for(first);
     unsigned count = hopeless_us > 0 && first > hopeless_us ? 1 : BATCHES;
     for (unsigned i = 0; i < count && !rc; i++)
-        rc = time_batch(cuda, work, context, launches, &times[i], err);
+        rc = time_batch(cuda, work, launches, &times[i], err);
     if (!rc)
         *ret_timing = summarise(times, count, launches);
     return rc;

@@ -55,9 +55,13 @@ struct cuda_resources { /* of one kernel, as the driver counts them */
 };
 
 KILN_MUST_CHECK enum kiln_code cuda_function(struct cuda *cuda, void *module, const char *name,
-                                             uint32_t shared_bytes, void **ret_function,
-                                             struct cuda_resources *ret_resources,
-                                             struct kiln_err *err);
+                                             void **ret_function, struct kiln_err *err);
+/* Lets launches of the function use |bytes| of dynamic shared memory a group. */
+KILN_MUST_CHECK enum kiln_code cuda_allow_shared(struct cuda *cuda, void *function, uint32_t bytes,
+                                                 struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code cuda_read_resources(struct cuda *cuda, void *function,
+                                                   struct cuda_resources *ret_resources,
+                                                   struct kiln_err *err);
 
 /*
  * Times.  Launches go out back to back, in batches long enough for the events' clock, after a
@@ -70,9 +74,12 @@ struct cuda_timing {
     unsigned launches;
 };
 
-/* Launches the work once, without waiting.  A failure ends the timing. */
-typedef enum kiln_code cuda_work(void *context, struct kiln_err *err);
-/* Fewer launches, for a rougher time, once one shows more than |hopeless_us| (0: never). */
-KILN_MUST_CHECK enum kiln_code cuda_time(struct cuda *cuda, cuda_work *work, void *context,
-                                         double hopeless_us, struct cuda_timing *ret_timing,
-                                         struct kiln_err *err);
+struct cuda_work {
+    /* Launches the work once, without waiting.  A failure ends the timing. */
+    enum kiln_code (*launch)(void *context, struct kiln_err *err);
+    void *context;
+    double hopeless_us; /* slower work gets fewer launches and a rougher time; 0: never */
+};
+
+KILN_MUST_CHECK enum kiln_code cuda_time(struct cuda *cuda, const struct cuda_work *work,
+                                         struct cuda_timing *ret_timing, struct kiln_err *err);

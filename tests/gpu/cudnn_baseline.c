@@ -67,7 +67,7 @@ static enum kiln_code check_result(void *context, struct kiln_err *err)
                                  .exact_below = -1 };
     struct verdict verdict;
     enum kiln_code rc = cuda_finish(check->judge->cuda, err);
-    return rc ? rc : bench_verdict_within(check->judge, check->bench, &rounding, &verdict, err);
+    return rc ? rc : bench_verdict(check->judge, check->bench, &rounding, &verdict, err);
 }
 
 /* What cuDNN has no engine for is no failure of it: "none". */

@@ -214,6 +214,7 @@ static enum kiln_code check_best(struct convolution *v, const struct found *best
 static enum kiln_code time_found(struct convolution *v, const struct found *found, int count,
                                  struct cudnn_best *best, struct kiln_err *err)
 {
+    const struct cuda_work work = { .launch = launch, .context = v };
     struct found fastest = { 0 };
     enum kiln_code rc = KILN_OK;
     unsigned timed = 0;
@@ -224,7 +225,7 @@ static enum kiln_code time_found(struct convolution *v, const struct found *foun
         v->now = found[i];
         if (v->c->cudnn->cudnnSetConvolutionMathType(v->convolution, found[i].math))
             continue;
-        rc = cuda_time(v->c->cuda, launch, v, 0, &timing, err);
+        rc = cuda_time(v->c->cuda, &work, &timing, err);
         timed++;
         if (rc ||
             (best->timing.microseconds > 0 && timing.microseconds >= best->timing.microseconds))

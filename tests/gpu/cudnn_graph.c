@@ -26,12 +26,28 @@ static void make(struct graph *g, cudnnBackendDescriptorType_t type, cudnnBacken
         g->status = g->c->cudnn->cudnnBackendCreateDescriptor(type, ret);
 }
 
-static void set(struct graph *g, cudnnBackendDescriptor_t descriptor,
-                cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
-                const void *values)
+static void set_value(struct graph *g, cudnnBackendDescriptor_t descriptor,
+                      cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                      const void *value)
 {
     if (!g->status)
-        g->status = g->c->cudnn->cudnnBackendSetAttribute(descriptor, name, type, count, values);
+        g->status = g->c->cudnn->cudnnBackendSetAttribute(descriptor, name, type, 1, value);
+}
+
+static void set_numbers(struct graph *g, cudnnBackendDescriptor_t descriptor,
+                        cudnnBackendAttributeName_t name, int64_t count, const int64_t *values)
+{
+    if (!g->status)
+        g->status = g->c->cudnn->cudnnBackendSetAttribute(descriptor, name, CUDNN_TYPE_INT64, count,
+                                                          values);
+}
+
+static void set_pointers(struct graph *g, cudnnBackendDescriptor_t descriptor,
+                         cudnnBackendAttributeName_t name, int64_t count, void *const *values)
+{
+    if (!g->status)
+        g->status = g->c->cudnn->cudnnBackendSetAttribute(descriptor, name, CUDNN_TYPE_VOID_PTR,
+                                                          count, values);
 }
 
 static void finish(struct graph *g, cudnnBackendDescriptor_t descriptor)
@@ -50,7 +66,7 @@ static void destroy(const struct graph *g, cudnnBackendDescriptor_t *descriptor)
 static void set_descriptor(struct graph *g, cudnnBackendDescriptor_t descriptor,
                            cudnnBackendAttributeName_t name, cudnnBackendDescriptor_t value)
 {
-    set(g, descriptor, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
+    set_value(g, descriptor, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, &value);
 }
 
 /* ---- the graph ---- */
@@ -63,11 +79,11 @@ static void make_tensor(struct graph *g, enum bench_tensor which)
     cudnnDataType_t type = cudnn_type_of(p);
     cudnnBackendDescriptor_t *t = &g->tensors[which];
     make(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR, t);
-    set(g, *t, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
-    set(g, *t, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, shape.count, shape.sizes);
-    set(g, *t, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, shape.count, shape.strides);
-    set(g, *t, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id);
-    set(g, *t, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment);
+    set_value(g, *t, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, &type);
+    set_numbers(g, *t, CUDNN_ATTR_TENSOR_DIMENSIONS, shape.count, shape.sizes);
+    set_numbers(g, *t, CUDNN_ATTR_TENSOR_STRIDES, shape.count, shape.strides);
+    set_numbers(g, *t, CUDNN_ATTR_TENSOR_UNIQUE_ID, 1, &id);
+    set_numbers(g, *t, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 1, &alignment);
     finish(g, *t);
 }
 
@@ -82,13 +98,13 @@ static void make_convolution(struct graph *g)
     cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
     make(g, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, &g->convolution);
     cudnnBackendDescriptor_t c = g->convolution;
-    set(g, c, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
-    set(g, c, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
-    set(g, c, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &dims);
-    set(g, c, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, dims, pads);
-    set(g, c, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, dims, pads);
-    set(g, c, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, dims, strides);
-    set(g, c, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, dims, dilations);
+    set_value(g, c, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, &type);
+    set_value(g, c, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, &mode);
+    set_numbers(g, c, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 1, &dims);
+    set_numbers(g, c, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, dims, pads);
+    set_numbers(g, c, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, dims, pads);
+    set_numbers(g, c, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, dims, strides);
+    set_numbers(g, c, CUDNN_ATTR_CONVOLUTION_DILATIONS, dims, dilations);
     finish(g, c);
 }
 
@@ -126,8 +142,8 @@ static void make_operation(struct graph *g)
     set_descriptor(g, o, rows[direction].w, g->tensors[BENCH_W]);
     set_descriptor(g, o, rows[direction].y, g->tensors[BENCH_Y]);
     set_descriptor(g, o, rows[direction].convolution, g->convolution);
-    set(g, o, rows[direction].alpha, CUDNN_TYPE_FLOAT, 1, &one);
-    set(g, o, rows[direction].beta, CUDNN_TYPE_FLOAT, 1, &zero);
+    set_value(g, o, rows[direction].alpha, CUDNN_TYPE_FLOAT, &one);
+    set_value(g, o, rows[direction].beta, CUDNN_TYPE_FLOAT, &zero);
     finish(g, o);
 }
 
@@ -138,7 +154,8 @@ static void make_graph(struct graph *g)
     make_convolution(g);
     make_operation(g);
     make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &g->graph);
-    set(g, g->graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &g->c->cudnn->handle);
+    set_value(g, g->graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE,
+              &g->c->cudnn->handle);
     set_descriptor(g, g->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, g->operation);
     finish(g, g->graph);
 }
@@ -161,7 +178,7 @@ static int64_t list_engines(struct graph *g, cudnnBackendHeurMode_t mode,
     int64_t count = 0;
     make(g, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristics);
     set_descriptor(g, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, g->graph);
-    set(g, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+    set_value(g, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, &mode);
     finish(g, heuristics);
     for (int i = 0; i < ENGINES_MAX; i++)
         make(g, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &ret_configs[i]);
@@ -212,17 +229,16 @@ static int64_t make_plan(struct graph *g, cudnnBackendDescriptor_t config)
     }
     memcpy(&workspace, &c->workspace.address, sizeof(void *));
     make(g, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &g->plan);
-    set(g, g->plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &c->cudnn->handle);
+    set_value(g, g->plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, &c->cudnn->handle);
     set_descriptor(g, g->plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
     finish(g, g->plan);
     if (!g->status)
         g->status = c->cudnn->cudnnBackendGetAttribute(
             g->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &got, &size);
     make(g, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &g->pack);
-    set(g, g->pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, BENCH_TENSORS, ids);
-    set(g, g->pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, BENCH_TENSORS,
-        pointers);
-    set(g, g->pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
+    set_numbers(g, g->pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, BENCH_TENSORS, ids);
+    set_pointers(g, g->pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, BENCH_TENSORS, pointers);
+    set_pointers(g, g->pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, 1, &workspace);
     finish(g, g->pack);
     return g->status || (uint64_t)size > c->workspace.bytes ? -1 : size;
 }
@@ -252,12 +268,14 @@ static void try_config(struct graph *g, cudnnBackendDescriptor_t config, struct 
 {
     struct kiln_err ignored = KILN_ERR_INIT;
     struct cuda_timing timing;
+    const struct cuda_work work = { .launch = launch,
+                                    .context = g,
+                                    .hopeless_us = best->timing.microseconds * SLOWER_HOPELESS };
     int64_t number = allowed_engine(g, config);
     int64_t size = number < 0 ? -1 : make_plan(g, config);
     if (size >= 0 && !g->c->cuda->is_lost) {
         best->tried++;
-        if (!cuda_time(g->c->cuda, launch, g, best->timing.microseconds * SLOWER_HOPELESS, &timing,
-                       &ignored) &&
+        if (!cuda_time(g->c->cuda, &work, &timing, &ignored) &&
             (best->timing.microseconds == 0 || timing.microseconds < best->timing.microseconds) &&
             is_right(g, number)) {
             best->timing = timing;

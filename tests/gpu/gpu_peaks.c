@@ -34,18 +34,18 @@ static enum kiln_code launch(void *context, struct kiln_err *err)
     return result ? cuda_fail(l->cuda, result, err, "cannot launch") : KILN_OK;
 }
 
-/* Microseconds of one launch; 0 where the GPU has no such kernel. */
-static enum kiln_code time_kernel(struct cuda *cuda, void *module, const char *name,
-                                  struct launch l, double *ret_us, struct kiln_err *err)
+/* Microseconds of one launch; 0 if the GPU does not have the kernel. */
+static enum kiln_code time_kernel(void *module, const char *name, struct launch l, double *ret_us,
+                                  struct kiln_err *err)
 {
-    struct cuda_resources unused;
+    const struct cuda_work work = { .launch = launch, .context = &l };
     struct cuda_timing timing;
     struct kiln_err absent = KILN_ERR_INIT;
     *ret_us = 0;
-    if (cuda_function(cuda, module, name, l.shared, &l.function, &unused, &absent))
+    if (cuda_function(l.cuda, module, name, &l.function, &absent) ||
+        cuda_allow_shared(l.cuda, l.function, l.shared, &absent))
         return KILN_OK;
-    l.cuda = cuda;
-    enum kiln_code rc = cuda_time(cuda, launch, &l, 0, &timing, err);
+    enum kiln_code rc = cuda_time(l.cuda, &work, &timing, err);
     if (!rc)
         *ret_us = timing.microseconds;
     return rc ? kiln_while(err, "%s", name) : KILN_OK;
@@ -66,8 +66,9 @@ static enum kiln_code measure_copy(struct cuda *cuda, void *module, struct peaks
         result = cuda->driver.memory_allocate(&to, COPY_BYTES);
     enum kiln_code rc =
         result ? cuda_fail(cuda, result, err, "no memory for the copy")
-               : time_kernel(cuda, module, "peak_copy",
-                             (struct launch){ .groups = (unsigned)cuda->compute_units * 16,
+               : time_kernel(module, "peak_copy",
+                             (struct launch){ .cuda = cuda,
+                                              .groups = (unsigned)cuda->compute_units * 16,
                                               .items = 512,
                                               .arguments = arguments },
                              &us, err);
@@ -103,8 +104,9 @@ static enum kiln_code measure_arithmetic(struct cuda *cuda, void *module, struct
     for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]) && !rc; i++) {
         struct launch l = kernels[i].launch;
         double us = 0;
+        l.cuda = cuda;
         l.arguments = arguments;
-        rc = time_kernel(cuda, module, kernels[i].name, l, &us, err);
+        rc = time_kernel(module, kernels[i].name, l, &us, err);
         if (us > 0)
             *kernels[i].tflops = kernels[i].flops * l.groups * l.items * ROUNDS / us * 1e-6;
     }

@@ -43,12 +43,10 @@ struct solution_program judge_program(void)
 enum kiln_code judge_open(struct cuda *cuda, struct bytes object, struct judge *ret_judge,
                           struct kiln_err *err)
 {
-    struct cuda_resources unused;
     *ret_judge = (struct judge){ .cuda = cuda };
     enum kiln_code rc = cuda_load(cuda, object, &ret_judge->module, err);
     for (int i = 0; i < JUDGE_KERNELS && !rc; i++)
-        rc = cuda_function(cuda, ret_judge->module, kernel_names[i], 0, &ret_judge->kernels[i],
-                           &unused, err);
+        rc = cuda_function(cuda, ret_judge->module, kernel_names[i], &ret_judge->kernels[i], err);
     if (rc)
         return rc;
     int result = cuda->driver.memory_allocate(&ret_judge->scratch, sizeof(struct gpu_verdict));
@@ -167,15 +165,6 @@ static uint32_t exact_bits(const struct problem *p)
 
 /* ---- a problem ---- */
 
-static enum kiln_code fill(struct judge *judge, struct bench *bench, enum bench_tensor which,
-                           uint32_t bits, uint64_t seed, struct kiln_err *err)
-{
-    uint64_t mixed = seed * BENCH_TENSORS + (uint64_t)which;
-    void *arguments[] = { &bench->tensors[which].address, &bench->elements[which],
-                          &bench->problem.type, &bits, &mixed };
-    return launch(judge, JUDGE_FILL, bench->elements[which], arguments, err);
-}
-
 static enum kiln_code sum_up(struct judge *judge, const struct guarded *memory, uint64_t *ret_sum,
                              struct kiln_err *err)
 {
@@ -200,7 +189,10 @@ enum kiln_code bench_fill(struct judge *judge, struct bench *b, enum bench_data 
     for (int i = 0; i < BENCH_TENSORS && !rc; i++) {
         if (i == (int)b->output)
             continue;
-        rc = fill(judge, b, (enum bench_tensor)i, bits, seed, err);
+        uint64_t tensor_seed = seed * BENCH_TENSORS + (uint64_t)i;
+        void *arguments[] = { &b->tensors[i].address, &b->elements[i], &b->problem.type, &bits,
+                              &tensor_seed };
+        rc = launch(judge, JUDGE_FILL, b->elements[i], arguments, err);
         if (!rc)
             rc = sum_up(judge, &b->tensors[i], &b->checksums[i], err);
     }
@@ -317,9 +309,8 @@ static enum kiln_code compare(struct judge *judge, struct bench *b, const struct
     return result ? cuda_fail(judge->cuda, result, err, "cannot read a verdict") : KILN_OK;
 }
 
-enum kiln_code bench_verdict_within(struct judge *judge, struct bench *b,
-                                    const struct rounding *rounding, struct verdict *ret_verdict,
-                                    struct kiln_err *err)
+enum kiln_code bench_verdict(struct judge *judge, struct bench *b, const struct rounding *rounding,
+                             struct verdict *ret_verdict, struct kiln_err *err)
 {
     struct gpu_verdict gpu;
     *ret_verdict = (struct verdict){ .wrong = 0 };
@@ -340,12 +331,10 @@ enum kiln_code bench_verdict_within(struct judge *judge, struct bench *b,
                           ret_verdict->bound);
 }
 
-enum kiln_code bench_verdict(struct judge *judge, struct bench *b, const char *solver,
-                             const char *config, struct verdict *ret_verdict, struct kiln_err *err)
+struct rounding bench_rounding(const struct bench *b, const char *solver, const char *config)
 {
     struct kiln_problem public = problem_for_reference(&b->problem);
-    struct rounding rounding = rounding_of(&public, solver, config, b->quantum);
-    return bench_verdict_within(judge, b, &rounding, ret_verdict, err);
+    return rounding_of(&public, solver, config, b->quantum);
 }
 
 /* ---- itself ---- */

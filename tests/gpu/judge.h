@@ -83,18 +83,13 @@ struct verdict {
     double error; /* largest of the right ones, as a part of its magnitude */
 };
 
-/* Of the output as it is now, after bench_refer; how |solver| may round is in rounding.h.
- * KILN_CORRUPT, beside the verdict, when an element is wrong, a guard or an operand was written to.
- */
+/* How |solver| may round the results of the bench's problem. */
+struct rounding bench_rounding(const struct bench *bench, const char *solver, const char *config);
+/* Compares the current output with the reference of bench_refer.  Returns KILN_CORRUPT, and fills
+ * the verdict, if an element is wrong or if a guard or an operand was overwritten. */
 KILN_MUST_CHECK enum kiln_code bench_verdict(struct judge *judge, struct bench *bench,
-                                             const char *solver, const char *config,
+                                             const struct rounding *rounding,
                                              struct verdict *ret_verdict, struct kiln_err *err);
-
-/* The same with a bound of the caller's. */
-KILN_MUST_CHECK enum kiln_code bench_verdict_within(struct judge *judge, struct bench *bench,
-                                                    const struct rounding *rounding,
-                                                    struct verdict *ret_verdict,
-                                                    struct kiln_err *err);
 
 /* |count| random problems computed by both references, here and on the CPU. */
 KILN_MUST_CHECK enum kiln_code judge_check_itself(struct judge *judge, unsigned count,

@@ -8,9 +8,13 @@ static enum kiln_code load_kernel(struct loaded *l, uint32_t index, struct kiln_
     const struct solution_kernel *kernel = &l->solution->kernels[index];
     struct cuda_resources resources;
     enum kiln_code rc = cuda_function(l->cuda, l->modules[kernel->program], kernel->name,
-                                      kernel->shared_bytes, &l->functions[index], &resources, err);
+                                      &l->functions[index], err);
+    if (!rc)
+        rc = cuda_allow_shared(l->cuda, l->functions[index], kernel->shared_bytes, err);
+    if (!rc)
+        rc = cuda_read_resources(l->cuda, l->functions[index], &resources, err);
     if (rc)
-        return rc;
+        return kiln_while(err, "loading '%s'", kernel->name);
     resources.shared += (int)kernel->shared_bytes;
     if (resources.registers > l->most.registers)
         l->most.registers = resources.registers;
@@ -21,20 +25,19 @@ static enum kiln_code load_kernel(struct loaded *l, uint32_t index, struct kiln_
     return KILN_OK;
 }
 
-enum kiln_code loaded_open(struct cuda *cuda, const struct solution *solution,
-                           const struct bytes *objects, const struct bench *bench,
-                           struct loaded *ret_loaded, struct kiln_err *err)
+enum kiln_code loaded_open(struct loaded *loaded, const struct bytes *objects, struct kiln_err *err)
 {
-    *ret_loaded = (struct loaded){ .cuda = cuda, .solution = solution, .bench = bench };
+    const struct solution *solution = loaded->solution;
+    struct cuda *cuda = loaded->cuda;
     enum kiln_code rc = KILN_OK;
     for (uint32_t i = 0; i < solution->program_count && !rc; i++)
-        rc = cuda_load(cuda, objects[i], &ret_loaded->modules[i], err);
+        rc = cuda_load(cuda, objects[i], &loaded->modules[i], err);
     for (uint32_t i = 0; i < solution->kernel_count && !rc; i++)
-        rc = load_kernel(ret_loaded, i, err);
+        rc = load_kernel(loaded, i, err);
     if (!rc && solution->workspace_size > 0)
-        rc = guarded_allocate(cuda, solution->workspace_size, &ret_loaded->workspace, err);
+        rc = guarded_allocate(cuda, solution->workspace_size, &loaded->workspace, err);
     if (rc && !cuda->is_lost)
-        loaded_close(ret_loaded);
+        loaded_close(loaded);
     return rc;
 }
 

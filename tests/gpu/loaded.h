@@ -15,15 +15,15 @@ struct loaded {
     const struct solution *solution; /* borrowed */
     void *modules[LIMIT_PLAN_KERNELS];
     void *functions[LIMIT_PLAN_KERNELS];
-    struct cuda_resources most; /* of any kernel; of the one with most registers, the others */
+    struct cuda_resources most; /* each the maximum over the kernels */
     struct guarded workspace;
-    const struct bench *bench; /* borrowed; what loaded_launch works on */
+    const struct bench *bench; /* borrowed: the tensors of loaded_launch */
 };
 
-/* |objects| are those of the solution's programs.  Poisons the workspace. */
-KILN_MUST_CHECK enum kiln_code loaded_open(struct cuda *cuda, const struct solution *solution,
-                                           const struct bytes *objects, const struct bench *bench,
-                                           struct loaded *ret_loaded, struct kiln_err *err);
+/* Call it with |cuda|, |solution| and |bench| set and all other members zero.  |objects| are those
+ * of the solution's programs.  Poisons the workspace. */
+KILN_MUST_CHECK enum kiln_code loaded_open(struct loaded *loaded, const struct bytes *objects,
+                                           struct kiln_err *err);
 void loaded_close(struct loaded *loaded);
-/* A cuda_work: all kernels, in order, without waiting; |context| is a struct loaded. */
+/* For struct cuda_work: launches all kernels in order; |context| is a struct loaded. */
 enum kiln_code loaded_launch(void *context, struct kiln_err *err);

@@ -89,20 +89,17 @@ static bool is_known(const struct search *s, const struct trials *next, uint32_t
     return false;
 }
 
-/* Adds the point where it is valid and new; true when it did. */
+/* Adds a trial of the config if it is valid and new. */
 static enum kiln_code try_config(struct search *s, struct trials *next, const struct solver *solver,
-                                 const struct perf_config *config, bool *ret_added,
-                                 struct kiln_err *err)
+                                 const struct perf_config *config, struct kiln_err *err)
 {
     uint32_t problem = (uint32_t)next->problem_count - 1;
     char text[PERF_CONFIG_TEXT_MAX];
-    *ret_added = false;
     if (!solver->config_is_valid(&next->problems[problem], &next->target, config))
         return KILN_OK;
     perf_config_write(config, text);
     if (is_known(s, next, problem, solver, text))
         return KILN_OK;
-    *ret_added = true;
     return trials_add_config(next, solver, text, err);
 }
 
@@ -133,17 +130,15 @@ static enum kiln_code add_random(struct search *s, struct trials *next, const st
     const struct problem *problem = &next->problems[next->problem_count - 1];
     struct perf_space space = solver_space(best->solver, problem, &next->target);
     struct perf_config centre;
-    uint32_t added = 0;
+    const size_t before = next->count;
     uint64_t state = s->options->seed + next->problem_count * 977;
     if (space.count == 0)
         return KILN_OK;
     enum kiln_code rc = perf_config_read(bytes_of_text(best->config), &space, &centre, err);
-    for (unsigned i = 0; i < DRAWS_MAX && added < s->options->random && !rc; i++) {
+    for (unsigned i = 0; i < DRAWS_MAX && next->count - before < s->options->random && !rc; i++) {
         struct perf_config config;
-        bool is_new;
         draw_point(&state, &space, &centre, &config);
-        rc = try_config(s, next, best->solver, &config, &is_new, err);
-        added += is_new;
+        rc = try_config(s, next, best->solver, &config, err);
     }
     return rc;
 }
@@ -162,24 +157,16 @@ static enum kiln_code add_random_of_all(struct search *s, struct trials *next, u
 
 /* ---- neighbours ---- */
 
-static enum kiln_code add_along(struct search *s, struct trials *next, const struct found *centre,
-                                const struct perf_axis *axis, uint32_t index,
-                                struct perf_config config, struct kiln_err *err)
+/* Changes the value to the next one of the axis, or to the previous one.  False: there is none. */
+static bool step_along(const struct perf_axis *axis, bool forward, uint16_t *value)
 {
     uint32_t at = 0;
-    bool is_new;
-    enum kiln_code rc = KILN_OK;
-    while (at < axis->count && axis->values[at] != config.values[index])
+    while (at < axis->count && axis->values[at] != *value)
         at++;
-    if (at > 0) {
-        config.values[index] = axis->values[at - 1];
-        rc = try_config(s, next, centre->solver, &config, &is_new, err);
-    }
-    if (!rc && at + 1 < axis->count) {
-        config.values[index] = axis->values[at + 1];
-        rc = try_config(s, next, centre->solver, &config, &is_new, err);
-    }
-    return rc;
+    if (forward ? at + 1 >= axis->count : at == 0)
+        return false;
+    *value = axis->values[forward ? at + 1 : at - 1];
+    return true;
 }
 
 static enum kiln_code add_neighbours(struct search *s, struct trials *next,
@@ -187,13 +174,15 @@ static enum kiln_code add_neighbours(struct search *s, struct trials *next,
 {
     const struct problem *problem = &next->problems[next->problem_count - 1];
     struct perf_space space = solver_space(centre->solver, problem, &next->target);
-    struct perf_config config;
-    enum kiln_code rc = KILN_OK;
+    struct perf_config at_centre;
     if (space.count == 0)
         return KILN_OK;
-    rc = perf_config_read(bytes_of_text(centre->config), &space, &config, err);
-    for (uint32_t i = 0; i < space.count && !rc; i++)
-        rc = add_along(s, next, centre, &space.axes[i], i, config, err);
+    enum kiln_code rc = perf_config_read(bytes_of_text(centre->config), &space, &at_centre, err);
+    for (uint32_t i = 0; i < 2 * space.count && !rc; i++) {
+        struct perf_config config = at_centre;
+        if (step_along(&space.axes[i / 2], i % 2, &config.values[i / 2]))
+            rc = try_config(s, next, centre->solver, &config, err);
+    }
     return rc;
 }
 

@@ -87,10 +87,11 @@ static bool is_new(const struct trials *t, size_t since, const char *config)
     return true;
 }
 
-static enum kiln_code add_random(struct trials *t, const struct problem *problem,
-                                 const struct solver *solver, const struct perf_space *space,
+static enum kiln_code add_random(struct trials *t, const struct solver *solver,
+                                 const struct perf_space *space,
                                  const struct trials_selection *selection, struct kiln_err *err)
 {
+    const struct problem *problem = &t->problems[t->problem_count - 1];
     size_t since = t->count - 1, draws = 0;
     uint64_t state = selection->seed + t->problem_count * 977;
     uint32_t size = perf_space_size(space);
@@ -116,7 +117,7 @@ static enum kiln_code add_solver(struct trials *t, const struct problem *problem
     enum kiln_code rc =
         trials_add_config(t, solver, selection->config ? selection->config : "", err);
     if (!rc && !selection->config && selection->random > 0 && selection->random != CONFIGS_ALL)
-        rc = add_random(t, problem, solver, &space, selection, err);
+        rc = add_random(t, solver, &space, selection, err);
     return rc;
 }
 

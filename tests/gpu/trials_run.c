@@ -76,7 +76,14 @@ static enum kiln_code need_bench(struct runner *r, uint32_t problem, struct kiln
     return rc;
 }
 
-/* Once on a poisoned output and workspace. */
+static enum kiln_code judge_output(struct runner *r, const struct loaded *loaded,
+                                   struct verdict *ret_verdict, struct kiln_err *err)
+{
+    struct rounding rounding = bench_rounding(&r->bench, loaded->solution->solver->name, r->config);
+    return bench_verdict(&r->judge, &r->bench, &rounding, ret_verdict, err);
+}
+
+/* Runs the solution once on a poisoned output and workspace. */
 static enum kiln_code verify(struct runner *r, struct loaded *loaded, struct trial_result *result,
                              struct kiln_err *err)
 {
@@ -91,8 +98,7 @@ static enum kiln_code verify(struct runner *r, struct loaded *loaded, struct tri
     if (!rc)
         rc = cuda_finish(&r->cuda, err);
     if (!rc)
-        rc = bench_verdict(&r->judge, &r->bench, loaded->solution->solver->name, r->config,
-                           &verdict, err);
+        rc = judge_output(r, loaded, &verdict, err);
     if (!rc && loaded->workspace.address)
         rc = guarded_check(&r->cuda, &loaded->workspace, "the workspace", err);
     if (!rc)
@@ -103,13 +109,15 @@ static enum kiln_code verify(struct runner *r, struct loaded *loaded, struct tri
 static enum kiln_code measure(struct runner *r, struct loaded *loaded, struct trial_result *result,
                               struct kiln_err *err)
 {
+    const struct cuda_work work = { .launch = loaded_launch,
+                                    .context = loaded,
+                                    .hopeless_us = r->best_us * r->options->hopeless };
     enum kiln_code rc = bench_fill(&r->judge, &r->bench, BENCH_GENERAL, r->options->seed, err);
-    return rc ? rc
-              : cuda_time(&r->cuda, loaded_launch, loaded, r->best_us * r->options->hopeless,
-                          &result->timing, err);
+    return rc ? rc : cuda_time(&r->cuda, &work, &result->timing, err);
 }
 
-/* After the many launches it is looked at again: where one leaves something behind, it shows. */
+/* Verifies the result again after the timed launches: it shows if a launch leaves something behind
+ * that the next one reads. */
 static enum kiln_code verify_again(struct runner *r, struct loaded *loaded, struct kiln_err *err)
 {
     struct verdict verdict;
@@ -118,9 +126,7 @@ static enum kiln_code verify_again(struct runner *r, struct loaded *loaded, stru
         rc = loaded_launch(loaded, err);
     if (!rc)
         rc = cuda_finish(&r->cuda, err);
-    return rc ? rc
-              : bench_verdict(&r->judge, &r->bench, loaded->solution->solver->name, r->config,
-                              &verdict, err);
+    return rc ? rc : judge_output(r, loaded, &verdict, err);
 }
 
 /* Times are only compared with those of right ones. */
@@ -164,7 +170,7 @@ static enum kiln_code run_trial(struct runner *r, size_t index, struct solution 
     struct bytes objects[LIMIT_PLAN_KERNELS];
     struct solver_choice choice = { bytes_of_text(trial->solver->name),
                                     bytes_of_text(trial->config) };
-    struct loaded loaded;
+    struct loaded loaded = { .cuda = &r->cuda, .solution = solution, .bench = &r->bench };
     enum trial_state state = TRIAL_RIGHT;
     r->config = trial->config;
     if (!take_objects(r, trial, result, objects))
@@ -175,7 +181,7 @@ static enum kiln_code run_trial(struct runner *r, size_t index, struct solution 
         rc = solver_solve(&r->trials->problems[trial->problem], &r->trials->target, &choice,
                           solution, err);
     if (!rc)
-        rc = loaded_open(&r->cuda, solution, objects, &r->bench, &loaded, err);
+        rc = loaded_open(&loaded, objects, err);
     if (!rc) {
         rc = run_loaded(r, &loaded, result, &state, err);
         if (!r->cuda.is_lost)

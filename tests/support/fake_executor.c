@@ -14,26 +14,20 @@ static void take_task(struct executor *executor, enum work_queue work_queue, str
 {
     struct fake_executor *f = (struct fake_executor *)executor;
     f->tasks_of[work_queue]++;
-    task->next = NULL;
-    *f->last_task = task;
-    f->last_task = &task->next;
+    list_append(&f->tasks, &task->link);
 }
 
 static void take_later(struct executor *executor, struct task *task)
 {
     struct fake_executor *f = (struct fake_executor *)executor;
     f->laters++;
-    task->next = NULL;
-    *f->last_later = task;
-    f->last_later = &task->next;
+    list_append(&f->later, &task->link);
 }
 
 static void take_compile(struct executor *executor, struct compile_task *task)
 {
     struct fake_executor *f = (struct fake_executor *)executor;
-    task->next = NULL;
-    *f->last_compile = task;
-    f->last_compile = &task->next;
+    list_append(&f->compiles, &task->link);
     f->compiles_handed_over++;
 }
 
@@ -71,34 +65,27 @@ static const struct executor_ops ops = {
 void fake_executor_init(struct fake_executor *f, unsigned slots)
 {
     *f = (struct fake_executor){ .base = { .ops = &ops }, .slots = slots };
-    f->last_task = &f->tasks;
-    f->last_later = &f->later;
-    f->last_compile = &f->compiles;
+    list_init(&f->tasks);
+    list_init(&f->later);
+    list_init(&f->compiles);
     list_init(&f->transfers);
 }
 
 static bool end_iteration(struct fake_executor *f)
 {
-    struct task *task = f->later;
-    f->later = NULL;
-    f->last_later = &f->later;
-    bool any = task != NULL;
-    while (task) {
-        struct task *next = task->next;
+    struct list due = LIST_INIT(due);
+    list_append_all(&due, &f->later);
+    bool any = !list_is_empty(&due);
+    for (struct task *task; (task = LIST_POP(&due, struct task, link));)
         task->done(task);
-        task = next;
-    }
     return any;
 }
 
 bool fake_executor_run_task(struct fake_executor *f)
 {
-    struct task *task = f->tasks;
+    struct task *task = LIST_POP(&f->tasks, struct task, link);
     if (!task)
         return end_iteration(f);
-    f->tasks = task->next;
-    if (!f->tasks)
-        f->last_task = &f->tasks;
     task->work(task);
     task->done(task);
     return true;
@@ -112,15 +99,15 @@ unsigned fake_executor_run_tasks(struct fake_executor *f)
     return count;
 }
 
-struct compile_task *fake_executor_next_compile(struct fake_executor *f) { return f->compiles; }
+struct compile_task *fake_executor_next_compile(struct fake_executor *f)
+{
+    return LIST_FIRST(&f->compiles, struct compile_task, link);
+}
 
 static struct compile_task *pop_compile(struct fake_executor *f)
 {
-    struct compile_task *task = f->compiles;
+    struct compile_task *task = LIST_POP(&f->compiles, struct compile_task, link);
     assert_non_null(task);
-    f->compiles = task->next;
-    if (!f->compiles)
-        f->last_compile = &f->compiles;
     return task;
 }
 

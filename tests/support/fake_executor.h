@@ -10,12 +10,11 @@
 #include "engine/jobs/executor.h"
 
 struct fake_executor {
-    struct executor base; /* first member */
-    unsigned slots;       /* the result of compile_slots */
-    struct task *tasks, **last_task;
-    struct task *later, **last_later;
-    struct compile_task *compiles, **last_compile;
-    struct list transfers;          /* borrowed: of struct transfer_task */
+    struct executor base;           /* first member */
+    unsigned slots;                 /* the result of compile_slots */
+    struct list tasks, later;       /* borrowed, like the next: of struct task */
+    struct list compiles;           /* of struct compile_task */
+    struct list transfers;          /* of struct transfer_task */
     unsigned tasks_of[WORK_QUEUES]; /* tasks received so far, by work queue */
     unsigned laters;                /* received so far; likewise the next */
     unsigned compiles_handed_over;

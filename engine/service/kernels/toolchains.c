@@ -233,8 +233,7 @@ static void end_probe(struct probe *p)
     compile_result_done(&p->order.task.result);
     free(p);
     while (!list_is_empty(&ready)) {
-        struct deferred *d = LIST_FIRST(&ready, struct deferred, member);
-        list_remove(&d->member);
+        struct deferred *d = LIST_POP(&ready, struct deferred, member);
         resume_request((struct waiting_request *)d);
     }
 }

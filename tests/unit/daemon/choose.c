@@ -14,10 +14,11 @@ static struct worker idle(const char *toolchain)
     return w;
 }
 
-static void chain(struct worker *workers, size_t count)
+static void fill_list(struct list *list, struct worker *workers, size_t count)
 {
-    for (size_t i = 0; i + 1 < count; i++)
-        workers[i].next = &workers[i + 1];
+    list_init(list);
+    for (size_t i = 0; i < count; i++)
+        list_append(list, &workers[i].link);
 }
 
 /* The best choice first; each chosen worker then becomes busy. */
@@ -25,12 +26,13 @@ TEST(plain, a_worker_with_the_libraries_is_chosen_before_a_cold_one)
 {
     struct worker workers[] = { idle("clang"), idle(""), idle("hiprtc") };
     static const size_t best[] = { 2, 1, 0 };
-    chain(workers, 3);
+    struct list list;
+    fill_list(&list, workers, 3);
     for (size_t i = 0; i < 3; i++) {
-        assert_ptr_equal(worker_choose(workers, &task), &workers[best[i]]);
+        assert_ptr_equal(worker_choose(&list, &task), &workers[best[i]]);
         workers[best[i]].state = WORKER_BUSY;
     }
-    assert_null(worker_choose(workers, &task));
+    assert_null(worker_choose(&list, &task));
 }
 
 static struct worker idle_with(const char *toolchain, uint8_t id)
@@ -47,9 +49,10 @@ TEST(plain, a_worker_with_libraries_from_before_an_upgrade_is_chosen_last)
                                 idle_with("hiprtc", 7) };
     static const size_t best[] = { 3, 2, 1, 0 };
     of_7.job.toolchain_id.bytes[0] = 7;
-    chain(workers, 4);
+    struct list list;
+    fill_list(&list, workers, 4);
     for (size_t i = 0; i < 4; i++) {
-        assert_ptr_equal(worker_choose(workers, &of_7), &workers[best[i]]);
+        assert_ptr_equal(worker_choose(&list, &of_7), &workers[best[i]]);
         workers[best[i]].state = WORKER_BUSY;
     }
 }
@@ -67,9 +70,10 @@ TEST(plain, a_job_without_a_toolchain_id_accepts_any_loaded_version)
 TEST(plain, a_worker_that_hung_up_or_is_not_idle_is_not_chosen)
 {
     struct worker workers[] = { idle("hiprtc"), idle("hiprtc"), idle("hiprtc") };
-    chain(workers, 3);
+    struct list list;
+    fill_list(&list, workers, 3);
     workers[0].hung_up = true;
     workers[1].state = WORKER_KILLED;
     workers[2].state = WORKER_STARTING;
-    assert_null(worker_choose(workers, &task));
+    assert_null(worker_choose(&list, &task));
 }

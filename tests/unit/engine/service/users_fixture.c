@@ -81,7 +81,7 @@ uint64_t users_stat(struct users *f, const char *name)
 unsigned count_tasks(const struct users *f)
 {
     unsigned count = 0;
-    for (const struct task *t = f->engine.executor.tasks; t; t = t->next)
+    LIST_EACH (&f->engine.executor.tasks, const struct task, link, t)
         count++;
     return count;
 }
