@@ -5,13 +5,12 @@
  *
  *     FIXTURE(store, set_up, tear_down);
  *
- *     TEST(store, evicts_the_least_recently_used_kernel_first)
+ *     TEST_F(store, evicts_the_least_recently_used_kernel_first)
  *     {
- *         struct fixture *f = *state;
- *         ...
+ *         ... f->store ...
  *     }
  *
- * Each TEST registers itself.  kiln_test() links a main() that runs the tests of a program in the
+ * Each test registers itself.  kiln_test() links a main() that runs the tests of a program in the
  * order of its files (test_main.c). A program that must prepare something has its own main() and
  * calls test_main() or test_run(). */
 
@@ -63,6 +62,14 @@ FIXTURE(plain, NULL, NULL);
     static void name(void **state);                    \
     TEST_REGISTERED(fixture, name, name##_case, #name) \
     static void name(void **state __attribute__((unused)))
+
+/* The head of a test whose fixture's *state is a struct fixture. The body follows, with the
+ * parameter 'struct fixture *f'. */
+#define TEST_F(fixture_, name)                              \
+    static void name##_body(struct fixture *f);             \
+    static void name(void **state) { name##_body(*state); } \
+    TEST_REGISTERED(fixture_, name, name##_case, #name)     \
+    static void name##_body(struct fixture *f)
 
 /* After a TEST: runs it once more with another fixture. */
 #define TEST_ALSO(fixture, name) \

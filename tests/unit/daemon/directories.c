@@ -40,9 +40,8 @@ static enum kiln_code make_directory(struct fixture *f)
     return directory_make(f->path, 0700, "the state directory", "--state-dir", &f->err);
 }
 
-TEST(directory, a_made_directory_may_only_be_entered_by_its_owner)
+TEST_F(directory, a_made_directory_may_only_be_entered_by_its_owner)
 {
-    struct fixture *f = *state;
     struct stat seen;
 
     must(make_directory(f), f->err);
@@ -52,9 +51,8 @@ TEST(directory, a_made_directory_may_only_be_entered_by_its_owner)
     must(make_directory(f), f->err); /* an existing directory is accepted */
 }
 
-TEST(directory, made_directories_get_the_mode_and_existing_ones_keep_theirs)
+TEST_F(directory, made_directories_get_the_mode_and_existing_ones_keep_theirs)
 {
-    struct fixture *f = *state;
     struct stat made, between, before;
 
     must(directory_make_mode(f->path, 0711, &f->err), f->err);
@@ -80,9 +78,8 @@ TEST(directory, a_directory_that_cannot_be_made_is_named_with_its_setting)
     assert_says(f->err.text, "--state-dir");
 }
 
-TEST(directory, a_world_writable_directory_is_refused)
+TEST_F(directory, a_world_writable_directory_is_refused)
 {
-    struct fixture *f = *state;
     must(make_directory(f), f->err);
     assert_int_equal(chmod(f->path, 0777), 0);
     assert_int_equal(make_directory(f), KILN_DENIED);

@@ -101,9 +101,8 @@ static enum kiln_code open_temporary(void *context, struct kiln_err *err)
     return rc;
 }
 
-TEST(directory, temporary_directories_that_cannot_be_made_are_reported_and_not_left)
+TEST_F(directory, temporary_directories_that_cannot_be_made_are_reported_and_not_left)
 {
-    struct fixture *f = *state;
     must(open_temporary(f, &f->err), f->err);
     expect_failures(open_temporary, f, FAILING("mkdtemp", ENOSPC), KILN_FULL,
                     "temporary directory");
@@ -145,10 +144,9 @@ static void sweep_leftovers(struct fixture *f)
 }
 
 /* Whichever removal fails, the directory keeps its mark, by which the next sweep recognizes it. */
-TEST(directory, a_leftover_that_a_sweep_cannot_remove_is_removed_by_the_next)
+TEST_F(directory, a_leftover_that_a_sweep_cannot_remove_is_removed_by_the_next)
 {
     enum { REMOVED = 5 }; /* the files, the mark and the directory */
-    struct fixture *f = *state;
     unsigned nth = 0;
     bool failed = true;
     while (failed) {
@@ -174,9 +172,8 @@ TEST(directory, a_leftover_that_a_sweep_cannot_remove_is_removed_by_the_next)
 }
 
 /* The disk may still hold new directories, but not the file that marks one. */
-TEST(directory, a_full_disk_is_reported)
+TEST_F(directory, a_full_disk_is_reported)
 {
-    struct fixture *f = *state;
     expect_failure(open_temporary, f, FAILING_ALWAYS("openat", ENOSPC), KILN_FULL, "inodes");
     fs_remove_tree(AT_FDCWD, f->path);
     expect_failure(open_temporary, f, FAILING_ALWAYS("openat", ENOSPC), KILN_FULL, f->path);
@@ -184,9 +181,8 @@ TEST(directory, a_full_disk_is_reported)
     expect_failure(open_temporary, f, FAILING_ALWAYS("mkdir", ENOSPC), KILN_FULL, "is full");
 }
 
-TEST(directory, temporary_directories_of_another_user_are_chowned_to_that_user)
+TEST_F(directory, temporary_directories_of_another_user_are_chowned_to_that_user)
 {
-    struct fixture *f = *state;
     NEED_ROOT();
     f->user = (struct worker_user){ .uid = 45011, .gid = 45011, .other = true, .name = "worker" };
     must(open_temporary(f, &f->err), f->err);
@@ -197,9 +193,8 @@ TEST(directory, temporary_directories_of_another_user_are_chowned_to_that_user)
     assert_says(f->err.text, "'worker'");
 }
 
-TEST(directory, a_temporary_directory_with_too_long_a_path_is_refused)
+TEST_F(directory, a_temporary_directory_with_too_long_a_path_is_refused)
 {
-    struct fixture *f = *state;
     struct temp_root root = { .fd = -1, .path = "" };
     char path[PATH_TEXT_MAX];
     memset(root.path, 'x', sizeof(root.path) - 2);
@@ -221,9 +216,8 @@ static enum kiln_code take_thing(void *context, struct kiln_err *err)
     return rc;
 }
 
-TEST(directory, a_file_that_cannot_be_taken_is_reported_and_no_copy_is_left)
+TEST_F(directory, a_file_that_cannot_be_taken_is_reported_and_no_copy_is_left)
 {
-    struct fixture *f = *state;
     char content[SIZE] = "content";
     must(fs_replace_file(f->path, bytes_of(content, SIZE), 0600, &f->err), f->err);
     must(take_thing(f, &f->err), f->err);
@@ -251,9 +245,8 @@ TEST(directory, a_file_that_cannot_be_taken_is_reported_and_no_copy_is_left)
     assert_says(f->err.text, "'////");
 }
 
-TEST(directory, a_result_that_is_no_regular_file_or_too_large_is_not_taken)
+TEST_F(directory, a_result_that_is_no_regular_file_or_too_large_is_not_taken)
 {
-    struct fixture *f = *state;
     char content[SIZE + 1] = "content";
     must(fs_replace_file(f->path, bytes_of(content, SIZE + 1), 0600, &f->err), f->err);
     assert_int_equal(take_thing(f, &f->err), KILN_FULL);
@@ -278,9 +271,8 @@ static enum kiln_code load(void *context, struct kiln_err *err)
     return config_load(5, arguments, environment, &config, err);
 }
 
-TEST(directory, a_configuration_that_cannot_be_read_is_reported)
+TEST_F(directory, a_configuration_that_cannot_be_read_is_reported)
 {
-    struct fixture *f = *state;
     must(fs_replace_file(f->path, bytes_of_text("{\"workers\": 3}"), 0600, &f->err), f->err);
     must(load(f, &f->err), f->err);
     expect_failures(load, f, FAILING("calloc", ENOMEM), KILN_NO_MEMORY, "configuration");
@@ -290,9 +282,8 @@ TEST(directory, a_configuration_that_cannot_be_read_is_reported)
     expect_failures(load, f, FAILING("realloc", ENOMEM), KILN_NO_MEMORY, "14 bytes");
 }
 
-TEST(directory, a_host_that_reports_nothing_gets_defaults)
+TEST_F(directory, a_host_that_reports_nothing_gets_defaults)
 {
-    struct fixture *f = *state;
     must(fs_replace_file(f->path, bytes_of_text("{}"), 0600, &f->err), f->err);
     expect_failure(load, f, FAILING_ALWAYS("sched_getaffinity", EPERM), KILN_OK, "");
     assert_int_equal(config_number(&config, CONFIG_workers), 1);

@@ -86,9 +86,8 @@ static int tear_down(void **state)
 
 FIXTURE(config, set_up, tear_down);
 
-TEST(config, without_any_source_each_setting_has_its_default)
+TEST_F(config, without_any_source_each_setting_has_its_default)
 {
-    struct fixture *f = *state;
     load_json(f, "{}");
 
     assert_int_equal(config_number(&f->config, CONFIG_compile_timeout), 300000);
@@ -99,9 +98,8 @@ TEST(config, without_any_source_each_setting_has_its_default)
     assert_string_equal(origin(f, CONFIG_hot_limit), "default");
 }
 
-TEST(config, later_sources_win_and_each_value_remembers_its_origin)
+TEST_F(config, later_sources_win_and_each_value_remembers_its_origin)
 {
-    struct fixture *f = *state;
     configure(f, "{\"workers\": 3, \"hot_limit\": \"1GiB\", \"compile_timeout\": 2.5}");
     f->environment[0] = "KILND_HOT_LIMIT=2GiB";
     f->environment[1] = "KILND_WORKERS=5";
@@ -118,25 +116,23 @@ TEST(config, later_sources_win_and_each_value_remembers_its_origin)
     assert_string_equal(origin(f, CONFIG_compile_timeout), f->file);
 }
 
-TEST(config, an_unknown_key_is_refused_with_file_and_key)
+TEST_F(config, an_unknown_key_is_refused_with_file_and_key)
 {
-    struct fixture *f = *state;
     configure(f, "{\"wokers\": 3}");
 
     expect_invalid(f, f->file);
     assert_says(f->err.text, "'wokers'");
 }
 
-TEST(config, a_value_of_the_wrong_type_is_refused_with_file_and_key)
+TEST_F(config, a_value_of_the_wrong_type_is_refused_with_file_and_key)
 {
-    struct fixture *f = *state;
     configure(f, "{\"workers\": true}");
     expect_invalid(f, f->file);
     assert_says(f->err.text, "'workers'");
     assert_says(f->err.text, "whole number");
 }
 
-TEST(config, bad_values_are_refused_by_flag_and_by_variable)
+TEST_F(config, bad_values_are_refused_by_flag_and_by_variable)
 {
     static const char *const bad[] = {
         "--workers=1025",
@@ -151,7 +147,6 @@ TEST(config, bad_values_are_refused_by_flag_and_by_variable)
         "--hot-limit=18446744073709551615TiB",
         "--socket=",
     };
-    struct fixture *f = *state;
     configure(f, "{}");
     int last = f->argument_count++;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -164,9 +159,8 @@ TEST(config, bad_values_are_refused_by_flag_and_by_variable)
     expect_invalid(f, "KILND_WORKERS");
 }
 
-TEST(config, unknown_flags_and_variables_are_refused_by_name)
+TEST_F(config, unknown_flags_and_variables_are_refused_by_name)
 {
-    struct fixture *f = *state;
     configure(f, "{}");
     f->environment[0] = "KILND_SOKET=/tmp/x";
     expect_invalid(f, "KILND_SOKET");
@@ -175,22 +169,20 @@ TEST(config, unknown_flags_and_variables_are_refused_by_name)
     expect_invalid(f, "'--soket'");
 }
 
-TEST(config, a_duplicate_key_is_refused_with_file_and_key)
+TEST_F(config, a_duplicate_key_is_refused_with_file_and_key)
 {
-    struct fixture *f = *state;
     configure(f, "{\"workers\": 3, \"queue\": 5, \"workers\": 4}");
 
     expect_invalid(f, f->file);
     assert_says(f->err.text, "'workers'");
 }
 
-TEST(config, limits_too_low_for_any_compiler_are_refused)
+TEST_F(config, limits_too_low_for_any_compiler_are_refused)
 {
     static const char *const flags[] = {
         "--compile-memory=1023MiB", "--compile-timeout=999ms", "--compile-cpu=9s",
         "--compile-output=8MiB" /* the source of a request is also a file of its compile */
     };
-    struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
         f->argument_count = 2;
         flag(f, flags[i]);
@@ -199,25 +191,22 @@ TEST(config, limits_too_low_for_any_compiler_are_refused)
     }
 }
 
-TEST(config, a_flag_without_its_value_is_refused)
+TEST_F(config, a_flag_without_its_value_is_refused)
 {
-    struct fixture *f = *state;
     flag(f, "--socket");
     expect_invalid(f, "'--socket'");
 }
 
-TEST(config, sizes_may_have_the_short_units_of_kilnctl)
+TEST_F(config, sizes_may_have_the_short_units_of_kilnctl)
 {
-    struct fixture *f = *state;
     load_json(f, "{\"hot_limit\": \"64K\", \"cache_limit\": \"300M\", \"compile_memory\": \"2G\"}");
     assert_int_equal(config_number(&f->config, CONFIG_hot_limit), 64u << 10);
     assert_int_equal(config_number(&f->config, CONFIG_cache_limit), 300u << 20);
     assert_int_equal(config_number(&f->config, CONFIG_compile_memory), 2ull << 30);
 }
 
-TEST(config, sizes_know_decimal_and_binary_units)
+TEST_F(config, sizes_know_decimal_and_binary_units)
 {
-    struct fixture *f = *state;
     load_json(
         f, "{\"hot_limit\": \"20GB\", \"cache_limit\": \"3 TiB\", \"compile_memory\": 1073741824}");
 
@@ -226,9 +215,8 @@ TEST(config, sizes_know_decimal_and_binary_units)
     assert_int_equal(config_number(&f->config, CONFIG_compile_memory), 1u << 30);
 }
 
-TEST(config, durations_know_their_units)
+TEST_F(config, durations_know_their_units)
 {
-    struct fixture *f = *state;
     load_json(f, "{\"compile_timeout\": \"1250ms\", \"failure_ttl\": \"2h\", \"compile_cpu\": 90}");
 
     assert_int_equal(config_number(&f->config, CONFIG_compile_timeout), 1250);
@@ -236,32 +224,28 @@ TEST(config, durations_know_their_units)
     assert_int_equal(config_number(&f->config, CONFIG_compile_cpu), 90000);
 }
 
-TEST(config, relative_directories_become_absolute)
+TEST_F(config, relative_directories_become_absolute)
 {
-    struct fixture *f = *state;
     load_json(f, "{\"cache_dir\": \"some/cache\"}");
     assert_true(config_text(&f->config, CONFIG_cache_dir)[0] == '/');
     assert_says(config_text(&f->config, CONFIG_cache_dir), "/some/cache");
 }
 
-TEST(config, a_config_file_that_is_named_must_exist)
+TEST_F(config, a_config_file_that_is_named_must_exist)
 {
-    struct fixture *f = *state;
     flag(f, "--config=/nonexistent/kilnd.json");
     assert_int_not_equal(load(f), KILN_OK);
     assert_says(f->err.text, "/nonexistent/kilnd.json");
 }
 
-TEST(config, a_file_that_is_not_json_is_refused_by_name)
+TEST_F(config, a_file_that_is_not_json_is_refused_by_name)
 {
-    struct fixture *f = *state;
     configure(f, "{\"workers\": ");
     expect_invalid(f, f->file);
 }
 
-TEST(config, a_variable_may_name_the_configuration_file)
+TEST_F(config, a_variable_may_name_the_configuration_file)
 {
-    struct fixture *f = *state;
     char variable[128];
     write_file(f->file, "{\"workers\": 4}");
     snprintf(variable, sizeof(variable), "KILND_CONFIG=%s", f->file);
@@ -272,9 +256,8 @@ TEST(config, a_variable_may_name_the_configuration_file)
     assert_int_equal(config_number(&f->config, CONFIG_workers), 4);
 }
 
-TEST(config, a_value_is_described_with_its_origin)
+TEST_F(config, a_value_is_described_with_its_origin)
 {
-    struct fixture *f = *state;
     load_json(f, "{\"hot_limit\": \"1024MiB\"}");
 
     struct json *hot = config_describe(&f->config.entries[CONFIG_hot_limit], CONFIG_hot_limit);
@@ -284,9 +267,8 @@ TEST(config, a_value_is_described_with_its_origin)
     json_destroy(hot);
 }
 
-TEST(config, printed_values_parse_to_the_same_values)
+TEST_F(config, printed_values_parse_to_the_same_values)
 {
-    struct fixture *f = *state;
     load_json(f, "{\"hot_limit\": 1000, \"cache_limit\": 1048577, \"compile_timeout\": 1.25}");
     for (int i = 0; i < CONFIG_KEYS; i++) {
         char text[PATH_TEXT_MAX];
@@ -298,9 +280,8 @@ TEST(config, printed_values_parse_to_the_same_values)
     }
 }
 
-TEST(config, help_and_version_need_no_configuration)
+TEST_F(config, help_and_version_need_no_configuration)
 {
-    struct fixture *f = *state;
     flag(f, "--config=/nonexistent");
     flag(f, "--version");
     must(load(f), f->err);
@@ -326,9 +307,8 @@ static void write_in(const struct fixture *f, const char *name, const char *text
     write_file(path, text);
 }
 
-TEST(config, drop_ins_are_read_in_the_order_of_their_names)
+TEST_F(config, drop_ins_are_read_in_the_order_of_their_names)
 {
-    struct fixture *f = *state;
     char directory[128];
     become_a_user(f);
     snprintf(directory, sizeof(directory), "%s/kiln/kilnd.json.d", f->directory);
@@ -345,9 +325,8 @@ TEST(config, drop_ins_are_read_in_the_order_of_their_names)
     assert_int_equal(config_number(&f->config, CONFIG_queue), 10);
 }
 
-TEST(config, the_default_limit_of_the_cache_is_a_round_number)
+TEST_F(config, the_default_limit_of_the_cache_is_a_round_number)
 {
-    struct fixture *f = *state;
     char text[64];
     load_json(f, "{}");
 
@@ -359,9 +338,8 @@ TEST(config, the_default_limit_of_the_cache_is_a_round_number)
 
 /* ---- the socket in use, and temporary files ---- */
 
-TEST(config, temporary_files_go_next_to_a_writable_socket)
+TEST_F(config, temporary_files_go_next_to_a_writable_socket)
 {
-    struct fixture *f = *state;
     char socket[160], directory[128];
     snprintf(directory, sizeof(directory), "%s/not/yet", f->directory);
     snprintf(socket, sizeof(socket), "--socket=%s/kilnd.sock", directory);
@@ -375,9 +353,8 @@ TEST(config, temporary_files_go_next_to_a_writable_socket)
     assert_string_equal(origin(f, CONFIG_socket), "flag --socket");
 }
 
-TEST(config, a_passed_socket_replaces_the_setting)
+TEST_F(config, a_passed_socket_replaces_the_setting)
 {
-    struct fixture *f = *state;
     char path[128];
     snprintf(path, sizeof(path), "%s/theirs.sock", f->directory);
     flag(f, "--socket=/elsewhere/kilnd.sock");
@@ -390,9 +367,8 @@ TEST(config, a_passed_socket_replaces_the_setting)
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), f->directory);
 }
 
-TEST(config, temporary_files_go_where_the_compilers_user_may_enter)
+TEST_F(config, temporary_files_go_where_the_compilers_user_may_enter)
 {
-    struct fixture *f = *state;
     char socket[96];
     NEED_ROOT();
     snprintf(socket, sizeof(socket), "--socket=%s/kilnd.sock", f->directory);
@@ -406,9 +382,8 @@ TEST(config, temporary_files_go_where_the_compilers_user_may_enter)
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), f->directory);
 }
 
-TEST(config, keys_next_to_the_configuration_are_trusted)
+TEST_F(config, keys_next_to_the_configuration_are_trusted)
 {
-    struct fixture *f = *state;
     char keys[128];
     become_a_user(f);
 
@@ -419,10 +394,8 @@ TEST(config, keys_next_to_the_configuration_are_trusted)
     assert_string_equal(config_text(&f->config, CONFIG_require_signature), "no");
 }
 
-TEST(config, a_missing_kiln_transfer_is_not_a_configuration_error)
+TEST_F(config, a_missing_kiln_transfer_is_not_a_configuration_error)
 {
-    struct fixture *f = *state;
-
     must(load(f), f->err);
     assert_says(config_text(&f->config, CONFIG_transfer), "kiln-transfer");
 
@@ -431,9 +404,8 @@ TEST(config, a_missing_kiln_transfer_is_not_a_configuration_error)
     assert_string_equal(config_text(&f->config, CONFIG_transfer), "/elsewhere/kiln-transfer");
 }
 
-TEST(config, compilers_of_root_run_as_another_user)
+TEST_F(config, compilers_of_root_run_as_another_user)
 {
-    struct fixture *f = *state;
     NEED_ROOT();
     must(load(f), f->err);
     assert_string_not_equal(config_text(&f->config, CONFIG_compiler_user), "");
@@ -441,26 +413,23 @@ TEST(config, compilers_of_root_run_as_another_user)
     assert_string_equal(origin(f, CONFIG_compiler_user), "default");
 }
 
-TEST(config, compilers_of_an_ordinary_user_run_as_that_user)
+TEST_F(config, compilers_of_an_ordinary_user_run_as_that_user)
 {
-    struct fixture *f = *state;
     become_a_user(f);
     must(load(f), f->err);
     assert_string_equal(config_text(&f->config, CONFIG_compiler_user), "");
 }
 
-TEST(config, a_temp_dir_setting_is_not_replaced)
+TEST_F(config, a_temp_dir_setting_is_not_replaced)
 {
-    struct fixture *f = *state;
     flag(f, "--temp-dir=/some/place");
     must(load(f), f->err);
     must(config_use_socket(&f->config, "/run/theirs.sock", true, &f->err), f->err);
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), "/some/place");
 }
 
-TEST(config, temporary_files_go_to_tmpdir_or_tmp_when_root_owns_the_socket)
+TEST_F(config, temporary_files_go_to_tmpdir_or_tmp_when_root_owns_the_socket)
 {
-    struct fixture *f = *state;
     NEED_ROOT();
     become_a_user(f);
     setenv("TMPDIR", f->directory, 1);
@@ -477,9 +446,8 @@ TEST(config, temporary_files_go_to_tmpdir_or_tmp_when_root_owns_the_socket)
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), "/tmp");
 }
 
-TEST(config, a_private_kilnd_has_private_directories_and_reads_no_file)
+TEST_F(config, a_private_kilnd_has_private_directories_and_reads_no_file)
 {
-    struct fixture *f = *state;
     char path[128];
     become_a_user(f); /* because root's files are in /etc/kiln */
     snprintf(path, sizeof(path), "%s/kiln", f->directory);

@@ -118,9 +118,8 @@ static const char *receive_text(struct fixture *f)
     return said;
 }
 
-TEST(launched, a_launched_process_has_its_descriptor_and_its_end_is_reported)
+TEST_F(launched, a_launched_process_has_its_descriptor_and_its_end_is_reported)
 {
-    struct fixture *f = *state;
     launch(f, "printf hello >&3; exit 7");
 
     wait_for_end(f);
@@ -132,17 +131,15 @@ TEST(launched, a_launched_process_has_its_descriptor_and_its_end_is_reported)
     assert_int_equal(f->exits, 1);
 }
 
-TEST(launched, the_signal_that_ended_a_worker_is_reported)
+TEST_F(launched, the_signal_that_ended_a_worker_is_reported)
 {
-    struct fixture *f = *state;
     launch(f, "kill -ABRT $$");
     wait_for_end(f);
     assert_int_equal(f->signal, SIGABRT);
 }
 
-TEST(launched, a_launched_worker_starts_in_the_directory_it_was_given)
+TEST_F(launched, a_launched_worker_starts_in_the_directory_it_was_given)
 {
-    struct fixture *f = *state;
     f->spawn.directory = open(f->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
     launch(f, "pwd -P >&3");
     close(f->spawn.directory);
@@ -152,18 +149,16 @@ TEST(launched, a_launched_worker_starts_in_the_directory_it_was_given)
     assert_memory_equal(receive_text(f), f->directory, strlen(f->directory));
 }
 
-TEST(launched, a_launched_worker_has_no_socket_activation_variables)
+TEST_F(launched, a_launched_worker_has_no_socket_activation_variables)
 {
-    struct fixture *f = *state;
     launch(f, "printf \"${LISTEN_FDS-no}${LISTEN_PID-ne}\" >&3");
     wait_for_end(f);
     assert_string_equal(receive_text(f), "none");
 }
 
 /* The socket is closed when all processes that inherited it have ended. */
-TEST(launched, a_kill_ends_a_worker_and_its_children)
+TEST_F(launched, a_kill_ends_a_worker_and_its_children)
 {
-    struct fixture *f = *state;
     launch(f, "sleep 1000 & printf up >&3; wait");
     assert_string_equal(receive_text(f), "up");
 
@@ -174,9 +169,8 @@ TEST(launched, a_kill_ends_a_worker_and_its_children)
     assert_string_equal(receive_text(f), "");
 }
 
-TEST(launched, a_launched_worker_ends_when_its_connection_is_closed)
+TEST_F(launched, a_launched_worker_ends_when_its_connection_is_closed)
 {
-    struct fixture *f = *state;
     launch(f, "printf up >&3; sleep 1000");
     assert_string_equal(receive_text(f), "up");
 
@@ -186,9 +180,8 @@ TEST(launched, a_launched_worker_ends_when_its_connection_is_closed)
     assert_int_equal(f->exits, 0);
 }
 
-TEST(launched, a_missing_service_is_reported_with_advice)
+TEST_F(launched, a_missing_service_is_reported_with_advice)
 {
-    struct fixture *f = *state;
     snprintf(f->service.path, sizeof(f->service.path), "%s/none", f->directory);
 
     assert_int_equal(start_shell(f, ""), KILN_UNAVAILABLE);
@@ -199,9 +192,8 @@ TEST(launched, a_missing_service_is_reported_with_advice)
     assert_int_equal(f->owner.open, 1); /* the timer */
 }
 
-TEST(launched, too_many_arguments_of_a_launch_are_refused)
+TEST_F(launched, too_many_arguments_of_a_launch_are_refused)
 {
-    struct fixture *f = *state;
     char script[LAUNCH_PACKET_MAX + 1];
     memset(script, 'x', sizeof(script) - 1);
     script[sizeof(script) - 1] = '\0';
@@ -212,26 +204,23 @@ TEST(launched, too_many_arguments_of_a_launch_are_refused)
     assert_says(f->err.text, "too long");
 }
 
-TEST(launched, a_unit_that_fails_to_start_is_reported_as_a_lost_process)
+TEST_F(launched, a_unit_that_fails_to_start_is_reported_as_a_lost_process)
 {
-    struct fixture *f = *state;
     launch_by(f, "/bin/true", NULL, "");
     wait_for_end(f);
 
     assert_int_equal(f->status, WORKER_PROCESS_LOST);
 }
 
-TEST(launched, a_program_that_cannot_be_run_has_exit_status_127)
+TEST_F(launched, a_program_that_cannot_be_run_has_exit_status_127)
 {
-    struct fixture *f = *state;
     launch_by(f, KILN_LAUNCH, "/nonexistent", "");
     wait_for_end(f);
     assert_int_equal(f->status, 127);
 }
 
-TEST(launched, a_service_that_ignores_a_kill_is_reported_as_a_lost_process)
+TEST_F(launched, a_service_that_ignores_a_kill_is_reported_as_a_lost_process)
 {
-    struct fixture *f = *state;
     f->spawn.lost_ms = 20;
     launch_by(f, "/bin/sleep", "1", ""); /* never reads its connection */
 

@@ -76,9 +76,8 @@ static bool can_connect(const char *path)
     return connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
 }
 
-TEST(listener, the_socket_is_open_only_to_its_owner_and_roots_group)
+TEST_F(listener, the_socket_is_open_only_to_its_owner_and_roots_group)
 {
-    struct fixture *f = *state;
     struct stat st;
 
     must(open_listener(f), f->err);
@@ -88,9 +87,8 @@ TEST(listener, the_socket_is_open_only_to_its_owner_and_roots_group)
     assert_int_equal(st.st_mode & 0777, geteuid() == 0 ? 0660 : 0600);
 }
 
-TEST(listener, a_missing_group_leaves_the_socket_to_root)
+TEST_F(listener, a_missing_group_leaves_the_socket_to_root)
 {
-    struct fixture *f = *state;
     struct stat st;
 
     must(listener_open(f->path, "no-such-group", &f->listener, &f->err), f->err);
@@ -100,9 +98,8 @@ TEST(listener, a_missing_group_leaves_the_socket_to_root)
     assert_int_equal(st.st_gid, getegid());
 }
 
-TEST(listener, the_configured_group_may_open_the_socket_of_root)
+TEST_F(listener, the_configured_group_may_open_the_socket_of_root)
 {
-    struct fixture *f = *state;
     struct stat st;
     const struct group *nobody = getgrgid(65534);
     NEED_ROOT();
@@ -117,16 +114,14 @@ TEST(listener, the_configured_group_may_open_the_socket_of_root)
     assert_int_equal(st.st_mode & 0777, 0660);
 }
 
-TEST(listener, a_listener_without_a_group_is_not_marked_root_only)
+TEST_F(listener, a_listener_without_a_group_is_not_marked_root_only)
 {
-    struct fixture *f = *state;
     must(open_listener(f), f->err);
     assert_false(f->listener.root_only);
 }
 
-TEST(listener, a_socket_directory_that_cannot_be_made_is_reported_with_its_setting)
+TEST_F(listener, a_socket_directory_that_cannot_be_made_is_reported_with_its_setting)
 {
-    struct fixture *f = *state;
     NEED_ROOT();
     assert_int_equal(chmod(f->directory, 0755), 0);
     snprintf(f->path, sizeof(f->path), "%s/user/kiln/kilnd.sock", f->directory);
@@ -145,9 +140,8 @@ TEST(listener, a_socket_directory_that_cannot_be_made_is_reported_with_its_setti
     assert_says(f->err.text, "XDG_RUNTIME_DIR");
 }
 
-TEST(listener, a_closed_listener_leaves_no_file)
+TEST_F(listener, a_closed_listener_leaves_no_file)
 {
-    struct fixture *f = *state;
     must(open_listener(f), f->err);
 
     listener_close(&f->listener);
@@ -156,9 +150,8 @@ TEST(listener, a_closed_listener_leaves_no_file)
     assert_int_equal(mkdir(f->directory, 0700), 0);
 }
 
-TEST(listener, the_socket_of_a_dead_daemon_is_replaced)
+TEST_F(listener, the_socket_of_a_dead_daemon_is_replaced)
 {
-    struct fixture *f = *state;
     close(bound_socket(f->path));
     assert_true(exists(f->path));
 
@@ -167,9 +160,8 @@ TEST(listener, the_socket_of_a_dead_daemon_is_replaced)
     assert_true(can_connect(f->path));
 }
 
-TEST(listener, a_daemon_killed_with_its_lock_is_replaced)
+TEST_F(listener, a_daemon_killed_with_its_lock_is_replaced)
 {
-    struct fixture *f = *state;
     pid_t child = fork();
     if (child == 0) {
         struct listener left;
@@ -181,9 +173,8 @@ TEST(listener, a_daemon_killed_with_its_lock_is_replaced)
     must(open_listener(f), f->err);
 }
 
-TEST(listener, the_socket_of_a_live_daemon_is_refused_with_its_pid)
+TEST_F(listener, the_socket_of_a_live_daemon_is_refused_with_its_pid)
 {
-    struct fixture *f = *state;
     struct listener second = LISTENER_CLOSED;
     char pid[32];
     snprintf(pid, sizeof(pid), "pid %d", (int)getpid());
@@ -196,9 +187,8 @@ TEST(listener, the_socket_of_a_live_daemon_is_refused_with_its_pid)
     assert_true(can_connect(f->path));
 }
 
-TEST(listener, a_live_socket_without_a_lock_is_refused)
+TEST_F(listener, a_live_socket_without_a_lock_is_refused)
 {
-    struct fixture *f = *state;
     char pid[32];
     snprintf(pid, sizeof(pid), "pid %d", (int)getpid());
     KILN_AUTO(fd) int fd = bound_socket(f->path);
@@ -210,9 +200,8 @@ TEST(listener, a_live_socket_without_a_lock_is_refused)
     assert_true(exists(f->path));
 }
 
-TEST(listener, a_file_that_is_not_a_socket_is_refused_and_stays)
+TEST_F(listener, a_file_that_is_not_a_socket_is_refused_and_stays)
 {
-    struct fixture *f = *state;
     fclose(fopen(f->path, "w"));
 
     assert_int_equal(open_listener(f), KILN_INVALID);
@@ -221,9 +210,8 @@ TEST(listener, a_file_that_is_not_a_socket_is_refused_and_stays)
     assert_true(exists(f->path));
 }
 
-TEST(listener, a_socket_replaced_by_another_daemon_is_not_removed)
+TEST_F(listener, a_socket_replaced_by_another_daemon_is_not_removed)
 {
-    struct fixture *f = *state;
     must(open_listener(f), f->err);
     assert_int_equal(unlink(f->path), 0);
     close(bound_socket(f->path));
@@ -233,17 +221,15 @@ TEST(listener, a_socket_replaced_by_another_daemon_is_not_removed)
     assert_true(exists(f->path));
 }
 
-TEST(listener, a_missing_socket_directory_is_made)
+TEST_F(listener, a_missing_socket_directory_is_made)
 {
-    struct fixture *f = *state;
     snprintf(f->path, sizeof(f->path), "%s/run/kiln/kilnd.sock", f->directory);
     must(open_listener(f), f->err);
     assert_true(can_connect(f->path));
 }
 
-TEST(listener, a_path_too_long_for_a_socket_is_refused)
+TEST_F(listener, a_path_too_long_for_a_socket_is_refused)
 {
-    struct fixture *f = *state;
     char path[200];
     memset(path, 'x', sizeof(path));
     path[sizeof(path) - 1] = '\0';
@@ -258,9 +244,8 @@ static int listening_socket(const char *path)
     return fd;
 }
 
-TEST(listener, an_adopted_socket_keeps_its_file_when_closed)
+TEST_F(listener, an_adopted_socket_keeps_its_file_when_closed)
 {
-    struct fixture *f = *state;
     int fd = listening_socket(f->path);
     must(listener_adopt(fd, &f->listener, &f->err), f->err);
     assert_int_equal(f->listener.fd, fd);
@@ -271,17 +256,15 @@ TEST(listener, an_adopted_socket_keeps_its_file_when_closed)
     assert_true(exists(f->path));
 }
 
-TEST(listener, an_inherited_socket_that_does_not_listen_is_refused)
+TEST_F(listener, an_inherited_socket_that_does_not_listen_is_refused)
 {
-    struct fixture *f = *state;
     int fd = bound_socket(f->path);
     assert_int_equal(listener_adopt(fd, &f->listener, &f->err), KILN_INVALID);
     close(fd);
 }
 
-TEST(listener, an_inherited_descriptor_that_is_not_a_socket_is_refused)
+TEST_F(listener, an_inherited_descriptor_that_is_not_a_socket_is_refused)
 {
-    struct fixture *f = *state;
     int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     assert_int_not_equal(listener_adopt(fd, &f->listener, &f->err), KILN_OK);
     close(fd);
@@ -301,9 +284,8 @@ static struct inherited_fd store_socket(struct fixture *f)
     return stored;
 }
 
-TEST(listener, a_stored_socket_stays_reachable_and_is_resumed)
+TEST_F(listener, a_stored_socket_stays_reachable_and_is_resumed)
 {
-    struct fixture *f = *state;
     struct inherited_fd stored = store_socket(f);
     assert_true(can_connect(f->path));
     must(listener_resume(&stored, f->path, "", &f->listener, &f->err), f->err);
@@ -315,9 +297,8 @@ TEST(listener, a_stored_socket_stays_reachable_and_is_resumed)
                      KILN_BUSY); /* because it is locked */
 }
 
-TEST(listener, a_resumed_socket_gets_the_configured_group)
+TEST_F(listener, a_resumed_socket_gets_the_configured_group)
 {
-    struct fixture *f = *state;
     struct stat st;
     const struct group *nobody = getgrgid(65534);
     NEED_ROOT();
@@ -339,9 +320,8 @@ TEST(listener, a_resumed_socket_gets_the_configured_group)
     assert_true(f->listener.root_only);
 }
 
-TEST(listener, a_stored_socket_is_refused_if_its_file_was_replaced)
+TEST_F(listener, a_stored_socket_is_refused_if_its_file_was_replaced)
 {
-    struct fixture *f = *state;
     struct inherited_fd stored = store_socket(f);
     assert_int_equal(unlink(f->path), 0);
     close(bound_socket(f->path));
@@ -350,9 +330,8 @@ TEST(listener, a_stored_socket_is_refused_if_its_file_was_replaced)
     close(stored.fd);
 }
 
-TEST(listener, a_stored_socket_is_refused_if_the_path_has_changed)
+TEST_F(listener, a_stored_socket_is_refused_if_the_path_has_changed)
 {
-    struct fixture *f = *state;
     struct inherited_fd stored = store_socket(f);
     assert_int_equal(listener_resume(&stored, "/elsewhere", "", &f->listener, &f->err),
                      KILN_NOT_FOUND);
@@ -360,9 +339,8 @@ TEST(listener, a_stored_socket_is_refused_if_the_path_has_changed)
     close(stored.fd);
 }
 
-TEST(listener, a_stored_socket_with_an_invalid_name_is_refused)
+TEST_F(listener, a_stored_socket_with_an_invalid_name_is_refused)
 {
-    struct fixture *f = *state;
     static const char *const names[] = { "kiln-listen-", "kiln-listen-1", "kiln-listen-1-2x",
                                          "kiln-listen-x-y" };
     struct inherited_fd stored = store_socket(f);

@@ -83,9 +83,8 @@ static const char *next_message(struct fixture *f)
     return f->got;
 }
 
-TEST(notify, a_notification_is_sent_and_the_variable_is_unset)
+TEST_F(notify, a_notification_is_sent_and_the_variable_is_unset)
 {
-    struct fixture *f = *state;
     notify_adopt();
     assert_true(notify_is_on());
     assert_null(getenv("NOTIFY_SOCKET"));
@@ -93,9 +92,8 @@ TEST(notify, a_notification_is_sent_and_the_variable_is_unset)
     assert_string_equal(next_message(f), "READY=1\nSTATUS=fine");
 }
 
-TEST(notify, a_socket_with_an_abstract_name_is_reached)
+TEST_F(notify, a_socket_with_an_abstract_name_is_reached)
 {
-    struct fixture *f = *state;
     char name[64];
     int size = snprintf(name, sizeof(name), "@kiln-notify-%d", (int)getpid());
     struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -109,9 +107,8 @@ TEST(notify, a_socket_with_an_abstract_name_is_reached)
     assert_string_equal(next_message(f), "READY=1");
 }
 
-TEST(notify, a_descriptor_is_sent_with_a_notification)
+TEST_F(notify, a_descriptor_is_sent_with_a_notification)
 {
-    struct fixture *f = *state;
     int fd = open(f->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct stat sent, got;
     const struct notify_files files = { .fds = &fd, .count = 1 };
@@ -146,18 +143,16 @@ TEST(notify, an_invalid_socket_path_is_ignored)
     assert_false(notify_is_on());
 }
 
-TEST(notify, a_notification_to_a_stopped_manager_fails)
+TEST_F(notify, a_notification_to_a_stopped_manager_fails)
 {
-    struct fixture *f = *state;
     notify_adopt();
     assert_int_equal(unlink(f->path), 0);
     assert_false(notify_manager("READY=1", NULL, NOTIFY_MUST_ARRIVE));
 }
 
 /* The queue of the socket holds a limited number of messages. */
-TEST(notify, an_optional_notification_does_not_wait_for_a_manager)
+TEST_F(notify, an_optional_notification_does_not_wait_for_a_manager)
 {
-    struct fixture *f = *state;
     unsigned sent = 0;
     notify_adopt();
     while (sent < 100000 && notify_manager("WATCHDOG=1", NULL, NOTIFY_MAY_BE_LOST))
@@ -178,9 +173,8 @@ static uint64_t watchdog(const char *us, const char *pid)
     return notify_watchdog_ms();
 }
 
-TEST(notify, the_watchdog_is_notified_twice_per_interval)
+TEST_F(notify, the_watchdog_is_notified_twice_per_interval)
 {
-    struct fixture *f = *state;
     char pid[32];
     snprintf(pid, sizeof(pid), "%d", (int)getpid());
     assert_int_equal(watchdog("30000000", NULL), 15000);
@@ -190,9 +184,8 @@ TEST(notify, the_watchdog_is_notified_twice_per_interval)
     assert_int_equal(watchdog("1", NULL), 1); /* not 0, which would disable the watchdog */
 }
 
-TEST(notify, an_invalid_watchdog_or_one_of_another_process_is_ignored)
+TEST_F(notify, an_invalid_watchdog_or_one_of_another_process_is_ignored)
 {
-    struct fixture *f = *state;
     static const char *const none[][2] = {
         { "30000000", "1" }, { "0", NULL },        { "soon", NULL },
         { "-5", NULL },      { "30000000", "me" }, { "99999999999999999999999", NULL },

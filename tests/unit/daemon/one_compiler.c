@@ -140,9 +140,8 @@ static bool has_no_process(void *context)
 
 /* ---- jobs ---- */
 
-TEST(compiler, one_process_does_several_jobs_of_kiln)
+TEST_F(compiler, one_process_does_several_jobs_of_kiln)
 {
-    struct fixture *f = *state;
     describe(f);
     pid_t first = find_process(f->directory);
     assert_true(first > 0);
@@ -150,17 +149,15 @@ TEST(compiler, one_process_does_several_jobs_of_kiln)
     assert_int_equal(find_process(f->directory), first);
 }
 
-TEST(compiler, the_compiler_process_is_not_a_child_of_the_program)
+TEST_F(compiler, the_compiler_process_is_not_a_child_of_the_program)
 {
-    struct fixture *f = *state;
     describe(f);
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
     assert_int_equal(errno, ECHILD);
 }
 
-TEST(compiler, a_stopped_compiler_leaves_no_process_file_or_descriptor)
+TEST_F(compiler, a_stopped_compiler_leaves_no_process_file_or_descriptor)
 {
-    struct fixture *f = *state;
     unsigned files = count_files("/proc/self/fd");
     describe(f);
     f->compiler->ops->stop(f->compiler);
@@ -170,18 +167,16 @@ TEST(compiler, a_stopped_compiler_leaves_no_process_file_or_descriptor)
     describe(f); /* it can start again */
 }
 
-TEST(compiler, a_compiler_process_is_replaced_after_a_clients_source)
+TEST_F(compiler, a_compiler_process_is_replaced_after_a_clients_source)
 {
-    struct fixture *f = *state;
     f->job.origin = COMPILE_OF_CLIENT;
     describe(f);
     wait_until("the compiler process ended", has_no_process, f);
     describe(f);
 }
 
-TEST(compiler, a_compiler_process_killed_between_two_jobs_is_replaced)
+TEST_F(compiler, a_compiler_process_killed_between_two_jobs_is_replaced)
 {
-    struct fixture *f = *state;
     describe(f);
     pid_t first = find_process(f->directory);
     kill(first, SIGKILL);
@@ -192,25 +187,22 @@ TEST(compiler, a_compiler_process_killed_between_two_jobs_is_replaced)
 
 /* ---- failures ---- */
 
-TEST(compiler, a_missing_compiler_program_is_named)
+TEST_F(compiler, a_missing_compiler_program_is_named)
 {
-    struct fixture *f = *state;
     setenv("KILN_COMPILER", "/nonexistent/kiln-compiler", 1);
     run_job(f);
     expect_unavailable(f, "'/nonexistent/kiln-compiler'");
 }
 
-TEST(compiler, a_compiler_program_of_another_build_is_reported)
+TEST_F(compiler, a_compiler_program_of_another_build_is_reported)
 {
-    struct fixture *f = *state;
     use_script(f, "#!/bin/sh\nexit 2\n");
     run_job(f);
     expect_unavailable(f, "flags");
 }
 
-TEST(compiler, a_compiler_program_that_dies_at_once_is_reported)
+TEST_F(compiler, a_compiler_program_that_dies_at_once_is_reported)
 {
-    struct fixture *f = *state;
     use_script(f, "#!/bin/sh\nkill -SEGV $$\n");
     run_job(f);
     expect_unavailable(f, "signal 11");
@@ -218,9 +210,8 @@ TEST(compiler, a_compiler_program_that_dies_at_once_is_reported)
     assert_int_equal(count_files(getenv("TMPDIR")), 0);
 }
 
-TEST(compiler, a_wait_ends_at_its_deadline_and_by_wake)
+TEST_F(compiler, a_wait_ends_at_its_deadline_and_by_wake)
 {
-    struct fixture *f = *state;
     use_script(f, "#!/bin/sh\nexec sleep 600\n");
     begin_job(f);
     assert_false(f->compiler->ops->wait(f->compiler, SOON));

@@ -281,17 +281,15 @@ static void expect_whole_stream(struct fixture *f)
 
 /* ---- tests ---- */
 
-TEST(outbox, a_socket_that_accepts_everything_gets_all_bytes_at_once)
+TEST_F(outbox, a_socket_that_accepts_everything_gets_all_bytes_at_once)
 {
-    struct fixture *f = *state;
     open_box(f, FOR_EVER);
     must(send_all(f, /* hold= */ false), f->err);
     expect_whole_stream(f);
 }
 
-TEST(outbox, pieces_of_any_size_arrive_whole_and_in_order)
+TEST_F(outbox, pieces_of_any_size_arrive_whole_and_in_order)
 {
-    struct fixture *f = *state;
     for (size_t piece = 1; piece <= f->expected_size + 1; piece += piece < 200 ? 1 : 97) {
         for (unsigned hold = 0; hold < 2; hold++) {
             open_box(f, piece);
@@ -302,9 +300,8 @@ TEST(outbox, pieces_of_any_size_arrive_whole_and_in_order)
     }
 }
 
-TEST(outbox, a_socket_that_is_full_at_any_byte_gets_the_rest_later)
+TEST_F(outbox, a_socket_that_is_full_at_any_byte_gets_the_rest_later)
 {
-    struct fixture *f = *state;
     for (size_t at = 0; at < f->expected_size; at++) {
         for (unsigned hold = 0; hold < 2; hold++) {
             open_box(f, FOR_EVER);
@@ -316,9 +313,8 @@ TEST(outbox, a_socket_that_is_full_at_any_byte_gets_the_rest_later)
     }
 }
 
-TEST(outbox, a_signal_at_any_byte_changes_nothing)
+TEST_F(outbox, a_signal_at_any_byte_changes_nothing)
 {
-    struct fixture *f = *state;
     for (size_t at = 0; at < f->expected_size; at++) {
         open_box(f, FOR_EVER);
         stop_at(at, EINTR, 3);
@@ -329,9 +325,8 @@ TEST(outbox, a_signal_at_any_byte_changes_nothing)
     }
 }
 
-TEST(outbox, a_peer_that_leaves_at_any_byte_is_reported_and_leaves_nothing)
+TEST_F(outbox, a_peer_that_leaves_at_any_byte_is_reported_and_leaves_nothing)
 {
-    struct fixture *f = *state;
     for (size_t at = 0; at < f->expected_size; at++) {
         open_box(f, /* piece= */ 1000);
         stop_at(at, at % 2 ? EPIPE : ECONNRESET, 1);
@@ -347,9 +342,8 @@ TEST(outbox, a_peer_that_leaves_at_any_byte_is_reported_and_leaves_nothing)
 }
 
 /* The kernel sent no byte, so the descriptors are sent again. */
-TEST(outbox, descriptors_that_the_kernel_refuses_are_sent_later_with_their_frame)
+TEST_F(outbox, descriptors_that_the_kernel_refuses_are_sent_later_with_their_frame)
 {
-    struct fixture *f = *state;
     static const int reasons[] = { ETOOMANYREFS, ENOBUFS, ENOMEM };
     for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
         open_box(f, /* piece= */ 33);
@@ -367,9 +361,8 @@ TEST(outbox, descriptors_that_the_kernel_refuses_are_sent_later_with_their_frame
     }
 }
 
-TEST(outbox, a_frame_beyond_the_limit_is_refused_and_not_charged)
+TEST_F(outbox, a_frame_beyond_the_limit_is_refused_and_not_charged)
 {
-    struct fixture *f = *state;
     open_box(f, FOR_EVER);
     stop_at(0, EAGAIN, 100);
     f->account.limit = LARGE;

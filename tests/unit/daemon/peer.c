@@ -90,9 +90,8 @@ static enum role role_of(struct fixture *f, gid_t gid, gid_t second)
     return peer.role;
 }
 
-TEST(peer, groups_decide_if_a_user_may_administrate_or_publish)
+TEST_F(peer, groups_decide_if_a_user_may_administrate_or_publish)
 {
-    struct fixture *f = *state;
     NEED_ROOT();
     assert_int_equal(role_of(f, OTHERS, OTHERS), ROLE_USE);
     assert_int_equal(role_of(f, PUBLISHERS, OTHERS), ROLE_PUBLISH);
@@ -102,9 +101,8 @@ TEST(peer, groups_decide_if_a_user_may_administrate_or_publish)
 }
 
 /* Several unmapped users may share this uid, so its groups do not count. */
-TEST(peer, the_overflow_uid_is_anonymous_and_has_no_role)
+TEST_F(peer, the_overflow_uid_is_anonymous_and_has_no_role)
 {
-    struct fixture *f = *state;
     const struct peer_groups groups = { .admin = ADMINS, .publish = PUBLISHERS };
     NEED_ROOT();
     struct peer peer = peer_as(f, OVERFLOW, ADMINS, PUBLISHERS, &groups);
@@ -113,9 +111,8 @@ TEST(peer, the_overflow_uid_is_anonymous_and_has_no_role)
     assert_int_equal(peer.role, ROLE_USE);
 }
 
-TEST(peer, the_user_of_the_daemon_is_no_admin_if_it_is_the_overflow_uid)
+TEST_F(peer, the_user_of_the_daemon_is_no_admin_if_it_is_the_overflow_uid)
 {
-    struct fixture *f = *state;
     const struct peer_groups groups = { .admin = PEER_NO_GROUP, .publish = PEER_NO_GROUP };
     NEED_ROOT();
     assert_int_equal(seteuid(SOMEBODY), 0);
@@ -128,9 +125,8 @@ TEST(peer, the_user_of_the_daemon_is_no_admin_if_it_is_the_overflow_uid)
 }
 
 /* Every group without a number in kilnd's user namespace appears as this one. */
-TEST(peer, the_overflow_group_grants_no_role)
+TEST_F(peer, the_overflow_group_grants_no_role)
 {
-    struct fixture *f = *state;
     const struct peer_groups groups = { .admin = OVERFLOW, .publish = OVERFLOW };
     NEED_ROOT();
     assert_int_equal(peer_as(f, SOMEBODY, OVERFLOW, OTHERS, &groups).role, ROLE_USE);
@@ -138,9 +134,8 @@ TEST(peer, the_overflow_group_grants_no_role)
 }
 
 /* In a user namespace without a map, every user appears as 65534. */
-TEST(peer, a_user_unmapped_in_the_user_namespace_is_anonymous)
+TEST_F(peer, a_user_unmapped_in_the_user_namespace_is_anonymous)
 {
-    struct fixture *f = *state;
     const struct peer_groups groups = { .admin = ADMINS, .publish = PUBLISHERS };
     int ends[2];
     NEED_ROOT();

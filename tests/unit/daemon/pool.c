@@ -16,9 +16,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-TEST(pool, workers_are_started_ahead_of_work)
+TEST_F(pool, workers_are_started_ahead_of_work)
 {
-    struct fixture *f = *state;
     start_workers(f, 3);
     assert_int_equal(pool_counts(f->pool).worker_starts, 3);
 }
@@ -39,9 +38,8 @@ static bool all_are_idle(const struct fixture *f, unsigned *max_starting)
     return now.idle >= f->options.workers;
 }
 
-TEST(pool, no_more_workers_start_at_once_than_there_are_processors)
+TEST_F(pool, no_more_workers_start_at_once_than_there_are_processors)
 {
-    struct fixture *f = *state;
     unsigned processors = count_processors(), max = processors > 2 ? processors : 2, seen = 0;
     f->options.workers = 3 * max;
     start_pool(f);
@@ -50,9 +48,8 @@ TEST(pool, no_more_workers_start_at_once_than_there_are_processors)
     assert_int_equal(pool_counts(f->pool).worker_starts, 3 * max);
 }
 
-TEST(pool, a_worker_does_several_jobs)
+TEST_F(pool, a_worker_does_several_jobs)
 {
-    struct fixture *f = *state;
     struct job first = kernel("a"), second = kernel("b");
     start_pool(f);
 
@@ -75,10 +72,9 @@ static unsigned count_open_files(void)
 }
 
 /* A worker may be busy while the previous worker in its place is still ending. */
-TEST(pool, the_descriptors_that_a_worker_needs_are_reserved)
+TEST_F(pool, the_descriptors_that_a_worker_needs_are_reserved)
 {
     enum { WORKERS = 4, OF_THE_POOL = 1 };
-    struct fixture *f = *state;
     struct job jobs[WORKERS];
     unsigned before = count_open_files() + OF_THE_POOL;
     start_workers(f, WORKERS);
@@ -94,9 +90,8 @@ TEST(pool, the_descriptors_that_a_worker_needs_are_reserved)
     wait_for_jobs(f, jobs, WORKERS);
 }
 
-TEST(pool, done_is_never_called_from_within_pool_compile)
+TEST_F(pool, done_is_never_called_from_within_pool_compile)
 {
-    struct fixture *f = *state;
     struct job job = kernel("a");
     start_workers(f, 1);
     pool_compile(f->pool, &job.task);
@@ -104,9 +99,8 @@ TEST(pool, done_is_never_called_from_within_pool_compile)
     wait_for_job(f, &job);
 }
 
-TEST(pool, a_crash_costs_one_worker_and_is_reported_with_its_signal)
+TEST_F(pool, a_crash_costs_one_worker_and_is_reported_with_its_signal)
 {
-    struct fixture *f = *state;
     struct job crash = kernel("crash"), next = kernel("a");
     start_pool(f);
 
@@ -132,9 +126,8 @@ static void keep_line(enum log_level level, const char *message)
     snprintf(logged.line, sizeof(logged.line), "%s", message);
 }
 
-TEST(pool, a_probe_that_crashes_is_counted_apart_and_logged_as_information)
+TEST_F(pool, a_probe_that_crashes_is_counted_apart_and_logged_as_information)
 {
-    struct fixture *f = *state;
     struct job crash = job_of("crash", COMPILE_PROBE);
     start_pool(f);
     log_set_sink(keep_line);
@@ -153,9 +146,8 @@ TEST(pool, a_worker_that_exits_during_a_job_is_reported_with_its_status)
     expect_end(*state, kernel("exit"), COMPILE_CRASHED, "status 3");
 }
 
-TEST(pool, a_job_beyond_its_time_is_killed_and_names_the_setting)
+TEST_F(pool, a_job_beyond_its_time_is_killed_and_names_the_setting)
 {
-    struct fixture *f = *state;
     struct job next = kernel("a");
     f->options.timeout_ms = 50;
     start_pool(f);
@@ -177,7 +169,7 @@ TEST(plain, a_probe_gets_at_least_a_minute)
     assert_int_equal(worker_time_ms(&options, COMPILE_PROBE), 300000);
 }
 
-TEST(pool, each_exceeded_limit_is_reported_with_its_setting)
+TEST_F(pool, each_exceeded_limit_is_reported_with_its_setting)
 {
     static const struct {
         const char *program, *source, *setting;
@@ -187,7 +179,6 @@ TEST(pool, each_exceeded_limit_is_reported_with_its_setting)
         { "output", "", "compile_output", COMPILE_OUTPUT },
         { "crash", "eats memory", "compile_memory", COMPILE_MEMORY },
     };
-    struct fixture *f = *state;
     start_pool(f);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct job job = kernel(cases[i].program);
@@ -229,9 +220,8 @@ static void set_worker_user(struct fixture *f)
     assert_int_equal(chmod(f->directory, 0711), 0);
 }
 
-TEST(pool, the_worker_user_owns_the_directory_of_each_worker)
+TEST_F(pool, the_worker_user_owns_the_directory_of_each_worker)
 {
-    struct fixture *f = *state;
     struct job job = kernel("how");
     struct stat root, own;
     char path[512];
@@ -258,9 +248,8 @@ TEST(pool, the_worker_user_owns_the_directory_of_each_worker)
     free(names);
 }
 
-TEST(pool, a_directory_that_the_worker_user_may_not_enter_is_refused)
+TEST_F(pool, a_directory_that_the_worker_user_may_not_enter_is_refused)
 {
-    struct fixture *f = *state;
     if (geteuid() == 0) {
         set_worker_user(f);
         assert_int_equal(chmod(f->directory, 0700), 0);
@@ -302,9 +291,8 @@ static int tear_down_with_unit(void **state)
 
 FIXTURE(unit, set_up, tear_down_with_unit);
 
-TEST(unit, workers_of_a_unit_do_jobs_and_report_their_user)
+TEST_F(unit, workers_of_a_unit_do_jobs_and_report_their_user)
 {
-    struct fixture *f = *state;
     char uid[16];
     start_with_unit(f);
 
@@ -315,26 +303,23 @@ TEST(unit, workers_of_a_unit_do_jobs_and_report_their_user)
     assert_string_equal(pool_confinement(f->pool).user.name, uid);
 }
 
-TEST(unit, a_worker_of_a_unit_that_crashes_is_reported_and_replaced)
+TEST_F(unit, a_worker_of_a_unit_that_crashes_is_reported_and_replaced)
 {
-    struct fixture *f = *state;
     struct job next = kernel("a");
     start_with_unit(f);
     expect_end(f, kernel("crash"), COMPILE_CRASHED, "SIGABRT");
     assert_int_equal(run_job(f, &next)->end, COMPILE_DONE);
 }
 
-TEST(unit, a_job_of_a_unit_beyond_its_time_is_killed)
+TEST_F(unit, a_job_of_a_unit_beyond_its_time_is_killed)
 {
-    struct fixture *f = *state;
     f->options.timeout_ms = 50;
     start_with_unit(f);
     expect_end(f, kernel("hang"), COMPILE_TIMED_OUT, "compile_timeout");
 }
 
-TEST(unit, a_job_whose_unit_ends_is_unavailable_rather_than_failed)
+TEST_F(unit, a_job_whose_unit_ends_is_unavailable_rather_than_failed)
 {
-    struct fixture *f = *state;
     struct job hang = kernel("hang");
     start_with_unit(f);
     wait_until_idle(f, 1);
@@ -357,18 +342,16 @@ TEST(pool, a_worker_that_hangs_up_is_killed)
     expect_end(*state, kernel("hang up"), COMPILE_CRASHED, "hung up");
 }
 
-TEST(pool, the_answer_of_a_worker_that_then_dies_counts)
+TEST_F(pool, the_answer_of_a_worker_that_then_dies_counts)
 {
-    struct fixture *f = *state;
     struct job job = kernel("answer and die");
     start_pool(f);
     assert_int_equal(run_job(f, &job)->end, COMPILE_DONE);
     assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
 }
 
-TEST(pool, a_worker_is_replaced_after_its_maximum_of_jobs)
+TEST_F(pool, a_worker_is_replaced_after_its_maximum_of_jobs)
 {
-    struct fixture *f = *state;
     f->options.limits.jobs = 2;
     start_pool(f);
     for (int i = 0; i < 5; i++) {
@@ -378,9 +361,8 @@ TEST(pool, a_worker_is_replaced_after_its_maximum_of_jobs)
     assert_int_equal(pool_counts(f->pool).worker_starts, 3);
 }
 
-TEST(pool, jobs_beyond_the_workers_wait_in_order)
+TEST_F(pool, jobs_beyond_the_workers_wait_in_order)
 {
-    struct fixture *f = *state;
     struct job jobs[5];
     start_pool(f);
     for (int i = 0; i < 5; i++) {
@@ -406,9 +388,8 @@ static int worker_for(struct fixture *f, const char *toolchain)
     return pid;
 }
 
-TEST(pool, a_worker_that_knows_the_toolchain_is_preferred)
+TEST_F(pool, a_worker_that_knows_the_toolchain_is_preferred)
 {
-    struct fixture *f = *state;
     start_workers(f, 3);
 
     int hiprtc = worker_for(f, "hiprtc");
@@ -420,9 +401,8 @@ TEST(pool, a_worker_that_knows_the_toolchain_is_preferred)
     assert_int_equal(worker_for(f, "hiprtc"), hiprtc);
 }
 
-TEST(pool, jobs_fail_when_no_worker_can_be_started)
+TEST_F(pool, jobs_fail_when_no_worker_can_be_started)
 {
-    struct fixture *f = *state;
     f->options.program = "/nonexistent/kiln-compiler";
     start_pool(f);
     for (unsigned i = 0; i < 2; i++)
@@ -430,9 +410,8 @@ TEST(pool, jobs_fail_when_no_worker_can_be_started)
     assert_int_equal(pool_counts(f->pool).worker_starts, 0);
 }
 
-TEST(pool, jobs_fail_when_workers_die_before_they_are_ready)
+TEST_F(pool, jobs_fail_when_workers_die_before_they_are_ready)
 {
-    struct fixture *f = *state;
     break_workers("dies");
     start_pool(f);
     expect_end(f, kernel("a"), COMPILE_UNAVAILABLE, "status 5");
@@ -457,9 +436,8 @@ TEST(pool, a_compiler_that_does_not_know_its_flags_is_reported_as_another_build)
     expect_another_build(*state, "usage", "flags");
 }
 
-TEST(pool, the_pool_recovers_when_workers_start_again)
+TEST_F(pool, the_pool_recovers_when_workers_start_again)
 {
-    struct fixture *f = *state;
     struct job first = kernel("a"), second = kernel("b");
     break_workers("dies");
     start_pool(f);
@@ -481,13 +459,12 @@ static void expect_not_given(struct fixture *f, struct job *job, enum kiln_code 
 }
 
 /* kilnd itself lacks a resource, so replacing the worker would not help. */
-TEST(pool, a_job_that_cannot_be_handed_over_fails_and_costs_no_worker)
+TEST_F(pool, a_job_that_cannot_be_handed_over_fails_and_costs_no_worker)
 {
     static const struct {
         int error;
         enum kiln_code code;
     } cases[] = { { EMFILE, KILN_IO }, { ENOMEM, KILN_NO_MEMORY }, { ENOSPC, KILN_FULL } };
-    struct fixture *f = *state;
     struct job next = kernel("a");
     start_pool(f);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -511,9 +488,8 @@ TEST(pool, a_job_that_cannot_be_handed_over_fails_and_costs_no_worker)
     assert_int_equal(pool_out(f->pool), 0);
 }
 
-TEST(pool, a_job_that_cannot_be_handed_over_is_reported_when_the_pool_stops)
+TEST_F(pool, a_job_that_cannot_be_handed_over_is_reported_when_the_pool_stops)
 {
-    struct fixture *f = *state;
     struct job job = kernel("a");
     start_workers(f, 1);
     refusal = EMFILE;
@@ -523,9 +499,8 @@ TEST(pool, a_job_that_cannot_be_handed_over_is_reported_when_the_pool_stops)
     expect_not_given(f, &job, KILN_IO);
 }
 
-TEST(pool, a_worker_that_is_never_ready_is_given_up)
+TEST_F(pool, a_worker_that_is_never_ready_is_given_up)
 {
-    struct fixture *f = *state;
     break_workers("silent");
     f->options.start_timeout_ms = 30;
     start_pool(f);
@@ -538,9 +513,8 @@ static void expect_refused(struct fixture *f, const char *program)
 }
 
 /* The busy worker cannot take the job, because it is running its last one. */
-TEST(pool, a_job_that_needs_a_fresh_worker_fails_at_once_if_none_can_start)
+TEST_F(pool, a_job_that_needs_a_fresh_worker_fails_at_once_if_none_can_start)
 {
-    struct fixture *f = *state;
     struct job hang = source("hang"), spends = source("a");
     start_workers(f, 2);
     break_workers("dies");
@@ -554,9 +528,8 @@ TEST(pool, a_job_that_needs_a_fresh_worker_fails_at_once_if_none_can_start)
     wait_for_job(f, &hang);
 }
 
-TEST(pool, no_job_waits_for_a_worker_that_hangs_at_its_start)
+TEST_F(pool, no_job_waits_for_a_worker_that_hangs_at_its_start)
 {
-    struct fixture *f = *state;
     struct job first = source("a"), second = source("a");
     f->options.limits.jobs = 1; /* so that no worker is warmed up */
     f->options.start_timeout_ms = 3600000;
@@ -585,9 +558,8 @@ static void continue_children(void)
 }
 
 /* The busy worker takes the next job, too, although several workers fail to start meanwhile. */
-TEST(pool, a_job_waits_for_a_worker_that_runs_a_job_of_kiln)
+TEST_F(pool, a_job_waits_for_a_worker_that_runs_a_job_of_kiln)
 {
-    struct fixture *f = *state;
     struct job slow = kernel("stop"), spends = source("a"), next = source("b");
     start_workers(f, 2);
     break_workers("dies");
@@ -604,9 +576,8 @@ TEST(pool, a_job_waits_for_a_worker_that_runs_a_job_of_kiln)
     unsetenv("FAKE_WORKER");
 }
 
-TEST(pool, a_stopped_pool_ends_every_job_and_refuses_new_ones)
+TEST_F(pool, a_stopped_pool_ends_every_job_and_refuses_new_ones)
 {
-    struct fixture *f = *state;
     struct job running = kernel("hang"), waiting = kernel("a"), late = kernel("b");
     start_workers(f, 1);
     pool_compile(f->pool, &running.task);
@@ -625,9 +596,8 @@ TEST(pool, a_stopped_pool_ends_every_job_and_refuses_new_ones)
 }
 
 /* The child of the worker inherits the writing end of a pipe. */
-TEST(pool, children_of_a_dead_worker_are_killed_too)
+TEST_F(pool, children_of_a_dead_worker_are_killed_too)
 {
-    struct fixture *f = *state;
     int ends[2];
     assert_int_equal(pipe(ends), 0); /* inherited on purpose */
     struct job job = kernel("orphan");
@@ -640,9 +610,8 @@ TEST(pool, children_of_a_dead_worker_are_killed_too)
     close(ends[0]);
 }
 
-TEST(pool, directories_of_a_killed_daemon_are_removed_and_those_of_a_live_one_stay)
+TEST_F(pool, directories_of_a_killed_daemon_are_removed_and_those_of_a_live_one_stay)
 {
-    struct fixture *f = *state;
     char dead[100], unmarked[100], theirs[100], inside[128];
     struct temp_root live;
     struct stat st;

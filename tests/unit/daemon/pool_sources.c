@@ -58,9 +58,8 @@ static int jobs_before_a_source(struct fixture *f)
     return count;
 }
 
-TEST(pool, a_worker_that_had_a_clients_source_gets_no_other_job)
+TEST_F(pool, a_worker_that_had_a_clients_source_gets_no_other_job)
 {
-    struct fixture *f = *state;
     start_pool(f);
     int first = worker_of(f, source("who"));
     int second = worker_of(f, source("who"));
@@ -72,9 +71,8 @@ TEST(pool, a_worker_that_had_a_clients_source_gets_no_other_job)
     assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
 }
 
-TEST(pool, jobs_of_kiln_share_a_worker_whose_last_job_may_be_a_source)
+TEST_F(pool, jobs_of_kiln_share_a_worker_whose_last_job_may_be_a_source)
 {
-    struct fixture *f = *state;
     start_pool(f);
     int first = worker_of(f, kernel("who"));
     assert_int_equal(worker_of(f, kernel("who")), first);
@@ -83,10 +81,9 @@ TEST(pool, jobs_of_kiln_share_a_worker_whose_last_job_may_be_a_source)
     assert_int_equal(pool_counts(f->pool).worker_starts, 2);
 }
 
-TEST(pool, each_of_many_sources_gets_a_private_worker)
+TEST_F(pool, each_of_many_sources_gets_a_private_worker)
 {
     enum { SOURCES = 24 };
-    struct fixture *f = *state;
     struct job jobs[SOURCES];
     f->options.workers = 2;
     start_pool(f);
@@ -103,9 +100,8 @@ TEST(pool, each_of_many_sources_gets_a_private_worker)
     assert_int_equal(pool_counts(f->pool).worker_starts, SOURCES + 2);
 }
 
-TEST(pool, sources_for_one_worker_run_in_order_without_warm_ups)
+TEST_F(pool, sources_for_one_worker_run_in_order_without_warm_ups)
 {
-    struct fixture *f = *state;
     struct job jobs[6];
     start_pool(f);
     for (int i = 0; i < 6; i++) {
@@ -121,9 +117,8 @@ TEST(pool, sources_for_one_worker_run_in_order_without_warm_ups)
     assert_int_equal(warmups, 0);
 }
 
-TEST(pool, a_source_that_crashes_or_times_out_costs_only_its_own_worker)
+TEST_F(pool, a_source_that_crashes_or_times_out_costs_only_its_own_worker)
 {
-    struct fixture *f = *state;
     start_workers(f, 2);
     expect_end(f, source("crash"), COMPILE_CRASHED, "SIGABRT");
     pool_set_timeout(f->pool, 50);
@@ -134,9 +129,8 @@ TEST(pool, a_source_that_crashes_or_times_out_costs_only_its_own_worker)
     assert_int_equal(pool_counts(f->pool).worker_starts, 5);
 }
 
-TEST(pool, a_worker_that_probed_for_a_client_gets_no_other_job)
+TEST_F(pool, a_worker_that_probed_for_a_client_gets_no_other_job)
 {
-    struct fixture *f = *state;
     struct job probe = job_of("who", COMPILE_PROBE);
     int first = 0;
     start_pool(f);
@@ -148,9 +142,8 @@ TEST(pool, a_worker_that_probed_for_a_client_gets_no_other_job)
     assert_int_equal(warmups, 0);
 }
 
-TEST(pool, a_source_fails_when_no_fresh_worker_can_be_started)
+TEST_F(pool, a_source_fails_when_no_fresh_worker_can_be_started)
 {
-    struct fixture *f = *state;
     start_workers(f, 1);
     break_workers("dies");
     worker_of(f, source("who"));
@@ -175,9 +168,8 @@ static void run_two_sources(struct fixture *f)
 
 static void wait_for_a_warm_up(struct fixture *f) { LOOP_UNTIL(f->loop, warmups >= 1); }
 
-TEST(pool, the_next_source_finds_a_warm_worker)
+TEST_F(pool, the_next_source_finds_a_warm_worker)
 {
-    struct fixture *f = *state;
     start_workers(f, 2);
     assert_int_equal(jobs_before_a_source(f), 0);
     for (unsigned i = 1; i < 5; i++) {
@@ -187,9 +179,8 @@ TEST(pool, the_next_source_finds_a_warm_worker)
     }
 }
 
-TEST(pool, no_worker_is_warmed_up_before_a_client_sends_a_source)
+TEST_F(pool, no_worker_is_warmed_up_before_a_client_sends_a_source)
 {
-    struct fixture *f = *state;
     start_workers(f, 2);
     worker_of(f, kernel("who"));
     worker_of(f, kernel("who"));
@@ -197,9 +188,8 @@ TEST(pool, no_worker_is_warmed_up_before_a_client_sends_a_source)
     assert_int_equal(pool_counts(f->pool).idle, 2);
 }
 
-TEST(pool, jobs_that_arrive_together_start_before_any_warm_up)
+TEST_F(pool, jobs_that_arrive_together_start_before_any_warm_up)
 {
-    struct fixture *f = *state;
     struct job first = source("how many"), second = source("how many");
     start_workers(f, 2);
     pool_compile(f->pool, &first.task);
@@ -211,9 +201,8 @@ TEST(pool, jobs_that_arrive_together_start_before_any_warm_up)
     assert_string_equal(second.answer, "done after 0");
 }
 
-TEST(pool, as_many_workers_stay_warm_as_sources_ran_at_once)
+TEST_F(pool, as_many_workers_stay_warm_as_sources_ran_at_once)
 {
-    struct fixture *f = *state;
     start_workers(f, 6);
     run_two_sources(f);
     wait_until_warm(f, 2);
@@ -223,9 +212,8 @@ TEST(pool, as_many_workers_stay_warm_as_sources_ran_at_once)
     assert_int_equal(warmups, 3);
 }
 
-TEST(pool, a_worker_that_ran_a_job_of_kilnd_needs_no_warm_up)
+TEST_F(pool, a_worker_that_ran_a_job_of_kilnd_needs_no_warm_up)
 {
-    struct fixture *f = *state;
     start_workers(f, 3);
     struct job hang = kernel("hang");
     pool_compile(f->pool, &hang.task); /* so that a second worker loads the library */
@@ -236,10 +224,9 @@ TEST(pool, a_worker_that_ran_a_job_of_kilnd_needs_no_warm_up)
     wait_for_job(f, &hang);
 }
 
-TEST(pool, a_failed_warm_up_is_not_retried_soon)
+TEST_F(pool, a_failed_warm_up_is_not_retried_soon)
 {
     enum { AT_ONCE = 3, WORKERS = 2 * AT_ONCE };
-    struct fixture *f = *state;
     probes_failed = 0;
     start_workers(f, WORKERS);
     for (unsigned round = 1; round <= 2; round++) {
@@ -258,9 +245,8 @@ TEST(pool, a_failed_warm_up_is_not_retried_soon)
     assert_int_equal(pool_counts(f->pool).probe_crashes, 0);
 }
 
-TEST(pool, only_one_worker_runs_the_first_warm_up_of_a_compiler)
+TEST_F(pool, only_one_worker_runs_the_first_warm_up_of_a_compiler)
 {
-    struct fixture *f = *state;
     struct job jobs[2];
     start_workers(f, 4);
     for (int i = 0; i < 2; i++) {
@@ -276,9 +262,8 @@ TEST(pool, only_one_worker_runs_the_first_warm_up_of_a_compiler)
 }
 
 /* The worker that could not get the warm-up stays alive. */
-TEST(pool, a_warm_up_that_cannot_be_sent_waits_for_the_next_source)
+TEST_F(pool, a_warm_up_that_cannot_be_sent_waits_for_the_next_source)
 {
-    struct fixture *f = *state;
     struct job first = source("a"), next = source("a");
     jobs_not_given = 0;
     start_workers(f, 3);
@@ -297,9 +282,8 @@ TEST(pool, a_warm_up_that_cannot_be_sent_waits_for_the_next_source)
 }
 
 /* A worker without a free descriptor cannot read its compiler, for example. */
-TEST(pool, a_warm_up_that_lacks_a_resource_waits_for_the_next_source)
+TEST_F(pool, a_warm_up_that_lacks_a_resource_waits_for_the_next_source)
 {
-    struct fixture *f = *state;
     start_workers(f, 3);
     warmup_end = COMPILE_UNAVAILABLE;
     worker_of(f, source("who"));
@@ -313,9 +297,8 @@ TEST(pool, a_warm_up_that_lacks_a_resource_waits_for_the_next_source)
 }
 
 /* Such a warm-up could crash. */
-TEST(pool, no_worker_is_warmed_up_for_a_target_that_was_not_probed)
+TEST_F(pool, no_worker_is_warmed_up_for_a_target_that_was_not_probed)
 {
-    struct fixture *f = *state;
     struct job job = source("who");
     job.task.job.target_works = false;
     start_workers(f, 6);
@@ -330,9 +313,8 @@ TEST(pool, no_worker_is_warmed_up_for_a_target_that_was_not_probed)
     assert_int_equal(jobs_before_a_source(f), 1);
 }
 
-TEST(pool, an_old_burst_of_sources_keeps_no_workers_warm)
+TEST_F(pool, an_old_burst_of_sources_keeps_no_workers_warm)
 {
-    struct fixture *f = *state;
     f->options.window_ms = 1;
     wanted_now = 2;
     start_workers(f, 6);
@@ -356,9 +338,8 @@ static struct job of_toolchain(struct job job, uint8_t id)
     return job;
 }
 
-TEST(pool, a_worker_warmed_up_for_a_compiler_before_its_upgrade_is_replaced)
+TEST_F(pool, a_worker_warmed_up_for_a_compiler_before_its_upgrade_is_replaced)
 {
-    struct fixture *f = *state;
     start_workers(f, 4);
     run_two_sources(f);
     wait_until_warm(f, 2);
@@ -378,9 +359,8 @@ TEST(pool, a_worker_warmed_up_for_a_compiler_before_its_upgrade_is_replaced)
     assert_string_equal(upgraded.answer, "done after 1");
 }
 
-TEST(pool, a_worker_in_its_warm_up_is_not_busy_and_stops_with_the_pool)
+TEST_F(pool, a_worker_in_its_warm_up_is_not_busy_and_stops_with_the_pool)
 {
-    struct fixture *f = *state;
     struct job job = source_for("a", "hangs");
     start_workers(f, 2);
     assert_int_equal(run_job(f, &job)->end, COMPILE_DONE);
@@ -394,9 +374,8 @@ TEST(pool, a_worker_in_its_warm_up_is_not_busy_and_stops_with_the_pool)
     pool_stop(f->pool);
 }
 
-TEST(pool, a_source_waits_for_the_worker_that_warms_up_for_it)
+TEST_F(pool, a_source_waits_for_the_worker_that_warms_up_for_it)
 {
-    struct fixture *f = *state;
     struct job first = source("a"), second = source("how many"), third = source("how many");
     start_workers(f, 2);
     pool_compile(f->pool, &first.task);
@@ -410,9 +389,8 @@ TEST(pool, a_source_waits_for_the_worker_that_warms_up_for_it)
     assert_int_equal(third.task.result.end, COMPILE_DONE);
 }
 
-TEST(pool, a_job_whose_worker_fails_its_warm_up_gets_another_worker)
+TEST_F(pool, a_job_whose_worker_fails_its_warm_up_gets_another_worker)
 {
-    struct fixture *f = *state;
     struct job first = source_for("a", "breaks"), second = source_for("a", "breaks");
     start_workers(f, 2);
     pool_compile(f->pool, &first.task);
@@ -423,9 +401,8 @@ TEST(pool, a_job_whose_worker_fails_its_warm_up_gets_another_worker)
     assert_int_equal(second.task.result.end, COMPILE_DONE);
 }
 
-TEST(pool, no_more_sources_wait_for_a_warm_up_than_there_are_warm_ups)
+TEST_F(pool, no_more_sources_wait_for_a_warm_up_than_there_are_warm_ups)
 {
-    struct fixture *f = *state;
     struct job jobs[3];
     start_workers(f, 2);
     for (int i = 0; i < 3; i++) {
@@ -441,9 +418,8 @@ TEST(pool, no_more_sources_wait_for_a_warm_up_than_there_are_warm_ups)
     assert_int_equal(jobs[1].task.result.end, COMPILE_UNAVAILABLE);
 }
 
-TEST(pool, a_source_waits_no_longer_than_a_warm_up_should_take)
+TEST_F(pool, a_source_waits_no_longer_than_a_warm_up_should_take)
 {
-    struct fixture *f = *state;
     struct job jobs[2] = { source_for("a", "hangs"), source_for("a", "hangs") };
     f->options.grace_ms = 1;
     start_workers(f, 3);
@@ -457,9 +433,8 @@ TEST(pool, a_source_waits_no_longer_than_a_warm_up_should_take)
     pool_stop(f->pool);
 }
 
-TEST(pool, a_worker_that_may_run_one_job_is_not_warmed_up)
+TEST_F(pool, a_worker_that_may_run_one_job_is_not_warmed_up)
 {
-    struct fixture *f = *state;
     f->options.limits.jobs = 1;
     start_pool(f);
     assert_int_equal(jobs_before_a_source(f), 0);
@@ -470,9 +445,8 @@ TEST(pool, a_worker_that_may_run_one_job_is_not_warmed_up)
 
 /* ---- confinement ---- */
 
-TEST(pool, the_confinement_of_workers_is_known_once_one_has_reported_it)
+TEST_F(pool, the_confinement_of_workers_is_known_once_one_has_reported_it)
 {
-    struct fixture *f = *state;
     start_pool(f);
     assert_false(pool_confinement(f->pool).known);
     wait_until_idle(f, 1);
@@ -486,9 +460,8 @@ static void remove_network_layer(void)
     strcpy(handshake.why, "network: Operation not permitted");
 }
 
-TEST(pool, a_worker_without_an_optional_layer_is_used)
+TEST_F(pool, a_worker_without_an_optional_layer_is_used)
 {
-    struct fixture *f = *state;
     struct job job = kernel("a");
     remove_network_layer();
     start_pool(f);
@@ -498,9 +471,8 @@ TEST(pool, a_worker_without_an_optional_layer_is_used)
     assert_false(confinement.required);
 }
 
-TEST(pool, a_worker_without_a_required_layer_gets_no_job)
+TEST_F(pool, a_worker_without_a_required_layer_gets_no_job)
 {
-    struct fixture *f = *state;
     struct job job = kernel("a"), later = kernel("b");
     remove_network_layer();
     f->options.require_sandbox = true;
@@ -519,9 +491,8 @@ TEST(pool, a_worker_without_a_required_layer_gets_no_job)
     assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
 }
 
-TEST(pool, a_worker_with_every_required_layer_is_used)
+TEST_F(pool, a_worker_with_every_required_layer_is_used)
 {
-    struct fixture *f = *state;
     struct job job = kernel("a");
     f->options.require_sandbox = true;
     start_pool(f);
@@ -537,9 +508,8 @@ static void replace_one(struct fixture *f, const char *toolchain)
     wait_until_idle(f, 2);
 }
 
-TEST(pool, the_weakest_confinement_among_workers_is_reported)
+TEST_F(pool, the_weakest_confinement_among_workers_is_reported)
 {
-    struct fixture *f = *state;
     struct pool_confinement confinement;
     remove_network_layer();
     start_workers(f, 2);
@@ -562,9 +532,8 @@ TEST(pool, the_weakest_confinement_among_workers_is_reported)
                 report_has(&confinement.sandbox, LAYER_landlock));
 }
 
-TEST(pool, each_set_of_missing_sandbox_layers_is_reported_once)
+TEST_F(pool, each_set_of_missing_sandbox_layers_is_reported_once)
 {
-    struct fixture *f = *state;
     struct job crash = kernel("crash");
     notices.count = 0;
     remove_network_layer();

@@ -68,9 +68,8 @@ static void write_text(const struct fixture *f, const char *text)
     assert_int_equal(write(f->fd, text, strlen(text)), strlen(text));
 }
 
-TEST(output, each_line_of_a_process_is_a_log_record_with_its_name)
+TEST_F(output, each_line_of_a_process_is_a_log_record_with_its_name)
 {
-    struct fixture *f = *state;
     write_text(f, "one\n\ntwo\nthr");
     loop_iteration(f->loop);
     assert_string_equal(reported, "kiln-compiler: one\nkiln-compiler: two\n");
@@ -78,9 +77,8 @@ TEST(output, each_line_of_a_process_is_a_log_record_with_its_name)
     LOOP_UNTIL(f->loop, strstr(reported, "three"));
 }
 
-TEST(output, an_unfinished_last_line_is_logged_at_the_end)
+TEST_F(output, an_unfinished_last_line_is_logged_at_the_end)
 {
-    struct fixture *f = *state;
     write_text(f, "cannot enter the directory");
     hang_up(f);
     process_stderr_close(&f->output);
@@ -88,9 +86,8 @@ TEST(output, an_unfinished_last_line_is_logged_at_the_end)
     process_stderr_close(&f->output); /* has no effect */
 }
 
-TEST(output, a_long_line_is_cut_and_the_next_is_whole)
+TEST_F(output, a_long_line_is_cut_and_the_next_is_whole)
 {
-    struct fixture *f = *state;
     char line[2 * STDERR_LINE_MAX + 1];
     memset(line, 'x', sizeof(line) - 1);
     line[sizeof(line) - 1] = '\0';
@@ -113,9 +110,8 @@ static unsigned count_reported(const char *what)
     return count;
 }
 
-TEST(output, most_of_very_many_lines_at_once_are_only_counted)
+TEST_F(output, most_of_very_many_lines_at_once_are_only_counted)
 {
-    struct fixture *f = *state;
     for (int i = 0; i < 100; i++)
         write_text(f, i % 2 ? "\n\ny" : "y"); /* 51 lines; the last one is unfinished */
     loop_iteration(f->loop);
@@ -129,9 +125,8 @@ TEST(output, most_of_very_many_lines_at_once_are_only_counted)
     assert_string_equal(reported, "kiln-compiler: you see\n");
 }
 
-TEST(output, a_process_that_prints_very_much_is_read_in_portions)
+TEST_F(output, a_process_that_prints_very_much_is_read_in_portions)
 {
-    struct fixture *f = *state;
     static const char zeros[60000];
     int left = 0;
     assert_int_equal(write(f->fd, zeros, sizeof(zeros)), sizeof(zeros));
@@ -144,9 +139,8 @@ TEST(output, a_process_that_prints_very_much_is_read_in_portions)
     assert_string_equal(reported, "");
 }
 
-TEST(output, a_process_that_hung_up_is_not_watched)
+TEST_F(output, a_process_that_hung_up_is_not_watched)
 {
-    struct fixture *f = *state;
     hang_up(f);
     loop_iteration(f->loop);
     assert_int_equal(f->output.watch.events, 0);

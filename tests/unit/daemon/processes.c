@@ -114,24 +114,21 @@ static void run_command(struct fixture *f, const char *command)
 
 /* ---- the end of a process ---- */
 
-TEST(process, an_exit_status_is_reported_once)
+TEST_F(process, an_exit_status_is_reported_once)
 {
-    struct fixture *f = *state;
     run_command(f, "exit 7");
     assert_int_equal(f->status, 7);
     assert_int_equal(f->signal, 0);
 }
 
-TEST(process, a_signal_that_ended_a_process_is_reported)
+TEST_F(process, a_signal_that_ended_a_process_is_reported)
 {
-    struct fixture *f = *state;
     run_command(f, "kill -TERM $$");
     assert_int_equal(f->signal, SIGTERM);
 }
 
-TEST(process, a_kill_ends_the_whole_process_group)
+TEST_F(process, a_kill_ends_the_whole_process_group)
 {
-    struct fixture *f = *state;
     start_with(f, "(echo >&3; exec sleep 1000) & wait", -1);
     await_progress(f->ends[0], 1);
     loop_process_kill(&f->process);
@@ -161,17 +158,15 @@ TEST(process, the_group_of_an_ended_process_is_killed_before_it_is_reaped)
     }
 }
 
-TEST(process, the_end_of_a_process_is_seen_without_pidfds_too)
+TEST_F(process, the_end_of_a_process_is_seen_without_pidfds_too)
 {
-    struct fixture *f = *state;
     no_pidfds = true;
     run_command(f, "exit 9");
     assert_int_equal(f->status, 9);
 }
 
-TEST(process, a_program_that_cannot_be_run_is_an_error_and_leaves_nothing)
+TEST_F(process, a_program_that_cannot_be_run_is_an_error_and_leaves_nothing)
 {
-    struct fixture *f = *state;
     const char *const arguments[] = { "absent", NULL };
     const struct loop_spawn spawn = { "/nonexistent/absent", arguments, -1, f->ends[1] };
     assert_int_equal(loop_process_start(f->loop, &f->process, &f->owner, &spawn, &f->err),
@@ -195,10 +190,9 @@ static const char *descriptor_of(pid_t pid, int n)
 }
 
 /* Looks from outside, because a shell opens more descriptors for pipes and redirections. */
-TEST(process, a_started_process_has_only_its_four_descriptors)
+TEST_F(process, a_started_process_has_only_its_four_descriptors)
 {
     enum { DESCRIPTORS = 64 };
-    struct fixture *f = *state;
     siginfo_t stopped = { .si_code = 0 };
     int inheritable = dup(f->ends[0]); /* without close-on-exec, as a program may have */
     assert_true(inheritable >= 4);
@@ -215,9 +209,8 @@ TEST(process, a_started_process_has_only_its_four_descriptors)
     finish_child(f);
 }
 
-TEST(process, a_process_gets_the_given_standard_error)
+TEST_F(process, a_process_gets_the_given_standard_error)
 {
-    struct fixture *f = *state;
     int pipe_ends[2];
     char said[64] = { 0 };
     assert_int_equal(pipe2(pipe_ends, O_CLOEXEC), 0);
@@ -229,9 +222,8 @@ TEST(process, a_process_gets_the_given_standard_error)
     assert_string_equal(said, "trouble\n");
 }
 
-TEST(process, a_process_starts_where_the_standard_files_are_closed)
+TEST_F(process, a_process_starts_where_the_standard_files_are_closed)
 {
-    struct fixture *f = *state;
     int kept[3];
     for (int i = 0; i < 3; i++) {
         kept[i] = fcntl(i, F_DUPFD_CLOEXEC, 20);
@@ -256,9 +248,8 @@ TEST(process, a_process_starts_where_the_standard_files_are_closed)
 /* Signals 32 and 33, which only glibc's threads send. */
 #define GLIBC_SIGNALS (3ull << 31)
 
-TEST(process, a_started_process_has_default_signals)
+TEST_F(process, a_started_process_has_default_signals)
 {
-    struct fixture *f = *state;
     sigset_t blocked, before;
     sigemptyset(&blocked);
     sigaddset(&blocked, SIGUSR1);
@@ -273,9 +264,8 @@ TEST(process, a_started_process_has_default_signals)
     assert_int_equal(is_ignored & ~GLIBC_SIGNALS, 0);
 }
 
-TEST(process, a_started_process_leads_its_own_session)
+TEST_F(process, a_started_process_leads_its_own_session)
 {
-    struct fixture *f = *state;
     unsigned long pid = 0, group = 0, session = 0;
     start_with(f, "cut -d' ' -f1,5,6 /proc/$$/stat >&3", -1);
     pid_t started = f->process.pid;
@@ -290,9 +280,8 @@ TEST(process, a_started_process_leads_its_own_session)
 
 static void on_child_signal(int number) { (void)number; }
 
-TEST(process, the_sigchld_handler_of_the_program_stays)
+TEST_F(process, the_sigchld_handler_of_the_program_stays)
 {
-    struct fixture *f = *state;
     struct sigaction after;
     const struct sigaction before = { .sa_handler = on_child_signal, .sa_flags = SA_RESTART };
     assert_int_equal(sigaction(SIGCHLD, &before, NULL), 0);
@@ -302,9 +291,8 @@ TEST(process, the_sigchld_handler_of_the_program_stays)
     assert_int_equal(f->status, 3);
 }
 
-TEST(process, a_program_that_ignores_sigchld_loses_only_the_status)
+TEST_F(process, a_program_that_ignores_sigchld_loses_only_the_status)
 {
-    struct fixture *f = *state;
     signal(SIGCHLD, SIG_IGN);
     run_command(f, "exit 3");
     assert_int_equal(f->status, LOOP_PROCESS_UNKNOWN);

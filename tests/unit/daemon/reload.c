@@ -93,17 +93,15 @@ static void reload_times(struct fixture *f, unsigned count)
     LOOP_TO_END(f->loop, "the reload to end");
 }
 
-TEST(reload, requests_during_a_reload_cause_one_more_reload)
+TEST_F(reload, requests_during_a_reload_cause_one_more_reload)
 {
-    struct fixture *f = *state;
     reload_times(f, 3);
     assert_int_equal(f->begun, 2);
     assert_int_equal(f->ended, 2);
 }
 
-TEST(reload, a_waiting_reload_is_dropped_when_kilnd_stops)
+TEST_F(reload, a_waiting_reload_is_dropped_when_kilnd_stops)
 {
-    struct fixture *f = *state;
     reload_begin(&f->reload);
     reload_begin(&f->reload);
     reload_cancel(&f->reload);
@@ -113,9 +111,8 @@ TEST(reload, a_waiting_reload_is_dropped_when_kilnd_stops)
     assert_false(reload_is_under_way(&f->reload));
 }
 
-TEST(reload, a_reload_without_memory_does_not_begin)
+TEST_F(reload, a_reload_without_memory_does_not_begin)
 {
-    struct fixture *f = *state;
     for (unsigned nth = 1; nth <= 2; nth++) {
         fail_call("calloc", nth, ENOMEM);
         reload_begin(&f->reload);
@@ -125,9 +122,8 @@ TEST(reload, a_reload_without_memory_does_not_begin)
     assert_int_equal(f->begun, 0);
 }
 
-TEST(reload, a_configuration_that_cannot_be_applied_changes_nothing)
+TEST_F(reload, a_configuration_that_cannot_be_applied_changes_nothing)
 {
-    struct fixture *f = *state;
     f->applies = KILN_DENIED;
     reload_times(f, 1);
     assert_int_equal(f->ended, 1);
@@ -135,9 +131,8 @@ TEST(reload, a_configuration_that_cannot_be_applied_changes_nothing)
     assert_null(reload_waiting(&f->reload, CONFIG_workers));
 }
 
-TEST(reload, a_reloaded_setting_applies_at_once_or_waits_for_a_restart)
+TEST_F(reload, a_reloaded_setting_applies_at_once_or_waits_for_a_restart)
 {
-    struct fixture *f = *state;
     setenv("KILND_WORKERS", "77", 1);
     setenv("KILND_CACHE_DIR", "/some/other", 1);
     setenv("KILND_LOG_LEVEL", "debug", 1);

@@ -101,9 +101,8 @@ static bool receive_message(struct fixture *f)
     return request_files_received(&f->files, &m);
 }
 
-TEST(files, a_message_without_descriptors_keeps_earlier_ones)
+TEST_F(files, a_message_without_descriptors_keeps_earlier_ones)
 {
-    struct fixture *f = *state;
     send_copies(f, 0);
     assert_true(receive_message(f));
     assert_int_equal(f->files.count, 0);
@@ -114,9 +113,8 @@ TEST(files, a_message_without_descriptors_keeps_earlier_ones)
     assert_int_equal(f->files.count, 1);
 }
 
-TEST(files, the_maximum_of_descriptors_is_kept_with_close_on_exec)
+TEST_F(files, the_maximum_of_descriptors_is_kept_with_close_on_exec)
 {
-    struct fixture *f = *state;
     send_copies(f, LIMIT_REQUEST_FILES);
     close_copies(f);
     assert_true(receive_message(f));
@@ -131,9 +129,8 @@ TEST(files, the_maximum_of_descriptors_is_kept_with_close_on_exec)
     await_no_writer(f->reading);
 }
 
-TEST(files, too_many_descriptors_in_one_message_are_reported_and_not_leaked)
+TEST_F(files, too_many_descriptors_in_one_message_are_reported_and_not_leaked)
 {
-    struct fixture *f = *state;
     send_copies(f, 10);
     close_copies(f);
     assert_false(receive_message(f));
@@ -142,9 +139,8 @@ TEST(files, too_many_descriptors_in_one_message_are_reported_and_not_leaked)
     await_no_writer(f->reading);
 }
 
-TEST(files, too_many_descriptors_in_several_messages_are_reported_and_not_leaked)
+TEST_F(files, too_many_descriptors_in_several_messages_are_reported_and_not_leaked)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < LIMIT_REQUEST_FILES; i++) {
         send_copies(f, 1);
         assert_true(receive_message(f));
@@ -159,9 +155,8 @@ TEST(files, too_many_descriptors_in_several_messages_are_reported_and_not_leaked
     await_no_writer(f->reading);
 }
 
-TEST(files, an_empty_set_may_be_dropped)
+TEST_F(files, an_empty_set_may_be_dropped)
 {
-    struct fixture *f = *state;
     request_files_drop(&f->files);
     request_files_drop(&f->files);
     assert_int_equal(f->files.count, 0);

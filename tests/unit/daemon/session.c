@@ -9,9 +9,8 @@
 
 #define PINGS_MAX 64
 
-TEST(session, a_frame_that_comes_byte_by_byte_is_handled_once)
+TEST_F(session, a_frame_that_comes_byte_by_byte_is_handled_once)
 {
-    struct fixture *f = *state;
     uint8_t raw[64];
     size_t size = put_frame(raw, MESSAGE_ping, 7, "payload", 7);
 
@@ -28,9 +27,8 @@ TEST(session, a_frame_that_comes_byte_by_byte_is_handled_once)
     assert_int_equal(header.request_id, 7);
 }
 
-TEST(session, many_frames_in_one_write_are_answered_in_order)
+TEST_F(session, many_frames_in_one_write_are_answered_in_order)
 {
-    struct fixture *f = *state;
     uint8_t raw[PINGS_MAX * 64];
     size_t size = 0;
     for (uint64_t id = 1; id <= PINGS_MAX; id++)
@@ -46,9 +44,8 @@ TEST(session, many_frames_in_one_write_are_answered_in_order)
     assert_int_equal(service.in_order, PINGS_MAX);
 }
 
-TEST(session, a_frame_may_be_split_anywhere)
+TEST_F(session, a_frame_may_be_split_anywhere)
 {
-    struct fixture *f = *state;
     uint8_t raw[128];
     size_t first = put_frame(raw, MESSAGE_ping, 1, "one", 3);
     size_t size = first + put_frame(raw + first, MESSAGE_ping, 2, "three", 5);
@@ -70,9 +67,8 @@ static bool has_sent(int fd, struct bytes all, size_t *sent)
     return *sent == all.size;
 }
 
-TEST(session, a_body_of_the_largest_size_arrives_whole_and_is_freed)
+TEST_F(session, a_body_of_the_largest_size_arrives_whole_and_is_freed)
 {
-    struct fixture *f = *state;
     size_t size = FRAME_HEADER_SIZE + LIMIT_FRAME_BODY;
     KILN_AUTO(mem) uint8_t *raw = calloc(1, size);
     put_frame(raw, MESSAGE_hello, 1, NULL, 0);
@@ -89,9 +85,8 @@ TEST(session, a_body_of_the_largest_size_arrives_whole_and_is_freed)
     assert_int_equal(first_session(f)->account->bytes, 0);
 }
 
-TEST(session, a_frame_beyond_the_limit_is_refused_and_the_connection_closed)
+TEST_F(session, a_frame_beyond_the_limit_is_refused_and_the_connection_closed)
 {
-    struct fixture *f = *state;
     uint8_t raw[FRAME_HEADER_SIZE];
     const struct frame_header header = {
         .version = FRAME_VERSION, .type = MESSAGE_ping, .request_id = 42, .body_size = 100u << 20
@@ -106,9 +101,8 @@ TEST(session, a_frame_beyond_the_limit_is_refused_and_the_connection_closed)
     assert_int_equal(server_counts(f->server).protocol_errors, 1);
 }
 
-TEST(session, bytes_that_are_not_a_frame_are_refused_and_close_the_connection)
+TEST_F(session, bytes_that_are_not_a_frame_are_refused_and_close_the_connection)
 {
-    struct fixture *f = *state;
     const char text[] = "GET / HTTP/1.1\r\nHost: kilnd\r\n\r\n";
 
     send_raw(f->client, text, sizeof(text));
@@ -117,9 +111,8 @@ TEST(session, bytes_that_are_not_a_frame_are_refused_and_close_the_connection)
     assert_true(is_closed(f, f->client));
 }
 
-TEST(session, a_request_that_announces_descriptors_is_refused)
+TEST_F(session, a_request_that_announces_descriptors_is_refused)
 {
-    struct fixture *f = *state;
     uint8_t raw[FRAME_HEADER_SIZE];
     const struct frame_header header = { .type = MESSAGE_fetch, .request_id = 3, .descriptors = 1 };
     frame_header_write(raw, &header);
@@ -128,18 +121,16 @@ TEST(session, a_request_that_announces_descriptors_is_refused)
     assert_true(is_closed(f, f->client));
 }
 
-TEST(session, the_connection_is_closed_when_the_service_refuses_a_request)
+TEST_F(session, the_connection_is_closed_when_the_service_refuses_a_request)
 {
-    struct fixture *f = *state;
     service.refuse = true;
     ask(f->client, MESSAGE_ping, 1, "");
     assert_true(is_closed(f, f->client));
     assert_int_equal(service.left, 1);
 }
 
-TEST(session, descriptors_of_a_ping_are_closed)
+TEST_F(session, descriptors_of_a_ping_are_closed)
 {
-    struct fixture *f = *state;
     int pipe_ends[2];
     uint8_t raw[64];
     assert_int_equal(pipe2(pipe_ends, O_CLOEXEC), 0);
@@ -173,9 +164,8 @@ static int take_descriptor(int fd, uint8_t *byte)
     return passed;
 }
 
-TEST(session, an_object_comes_with_the_first_byte_of_its_frame)
+TEST_F(session, an_object_comes_with_the_first_byte_of_its_frame)
 {
-    struct fixture *f = *state;
     ask(f->client, MESSAGE_fetch, 1, "body");
     LOOP_UNTIL(f->loop, service.handled != 0);
 
@@ -193,9 +183,8 @@ TEST(session, an_object_comes_with_the_first_byte_of_its_frame)
 }
 
 /* Small replies, a large one, and one with an object wait for a full socket. */
-TEST(session, queued_replies_keep_their_order_and_their_objects)
+TEST_F(session, queued_replies_keep_their_order_and_their_objects)
 {
-    struct fixture *f = *state;
     service.reply_size = 1u << 20;
     ask(f->client, MESSAGE_ping, 1, "");
     LOOP_UNTIL(f->loop, service.handled != 0);
@@ -249,9 +238,8 @@ static void expect_segments(struct fixture *f, uint64_t id, const struct object 
     assert_int_equal(at[2 + object->size], 'd');
 }
 
-TEST(session, segments_arrive_in_their_places_and_are_referenced_only_while_queued)
+TEST_F(session, segments_arrive_in_their_places_and_are_referenced_only_while_queued)
 {
-    struct fixture *f = *state;
     static uint8_t pattern[1000003]; /* larger than a socket buffer */
     for (size_t i = 0; i < sizeof(pattern); i++)
         pattern[i] = (uint8_t)(i * 31 >> 3);
@@ -275,9 +263,8 @@ TEST(session, segments_arrive_in_their_places_and_are_referenced_only_while_queu
     assert_int_equal(first_session(f)->outbox.bytes, 0);
 }
 
-TEST(session, callers_are_identified_by_the_credentials_of_their_socket)
+TEST_F(session, callers_are_identified_by_the_credentials_of_their_socket)
 {
-    struct fixture *f = *state;
     const struct caller *caller = &first_session(f)->caller;
     assert_int_equal(caller->uid, geteuid());
     assert_int_equal(caller->pid, getpid());

@@ -130,9 +130,8 @@ static void drop_hung_file(int file)
 
 /* ---- tests ---- */
 
-TEST(hung, a_close_that_hangs_blocks_no_request)
+TEST_F(hung, a_close_that_hangs_blocks_no_request)
 {
-    struct fixture *f = *state;
     int file = make_hung_file();
     KILN_AUTO(fd) int other = join(f);
 
@@ -149,9 +148,8 @@ TEST(hung, a_close_that_hangs_blocks_no_request)
     drop_hung_file(file);
 }
 
-TEST(hung, a_user_who_sends_too_many_descriptors_is_refused_and_others_are_not)
+TEST_F(hung, a_user_who_sends_too_many_descriptors_is_refused_and_others_are_not)
 {
-    struct fixture *f = *state;
     NEED_ROOT();
     int file = make_hung_file();
     KILN_AUTO(fd) int other = join_as(f, OTHER_USER);
@@ -178,9 +176,8 @@ TEST(hung, a_user_who_sends_too_many_descriptors_is_refused_and_others_are_not)
 }
 
 /* The closes are only slow: the server later answers the waiting connection and the new one. */
-TEST(hung, a_user_waits_while_many_of_their_descriptors_are_being_closed)
+TEST_F(hung, a_user_waits_while_many_of_their_descriptors_are_being_closed)
 {
-    struct fixture *f = *state;
     int file = make_hung_file();
     f->server->limits.full_ms = 1000000;
     fill_by_requests(f, file);
@@ -212,9 +209,8 @@ static unsigned fill_closer(struct fixture *f, int file)
 }
 
 /* The closer notes that the user was not full in between, although no call checked it then. */
-TEST(hung, a_user_who_was_not_full_in_between_is_not_stuck)
+TEST_F(hung, a_user_who_was_not_full_in_between_is_not_stuck)
 {
-    struct fixture *f = *state;
     const uint64_t grace_ms = 600000;
     int file = make_hung_file();
     unsigned taken = fill_closer(f, file);
@@ -235,9 +231,8 @@ TEST(hung, a_user_who_was_not_full_in_between_is_not_stuck)
 
 /* Each connection holds descriptors of a frame that never ends. Then all connections end at once.
  */
-TEST(hung, descriptors_of_unfinished_frames_count_and_are_not_closed_on_the_loop)
+TEST_F(hung, descriptors_of_unfinished_frames_count_and_are_not_closed_on_the_loop)
 {
-    struct fixture *f = *state;
     NEED_ROOT();
     enum { CONNECTIONS = 100 };
     int file = make_hung_file(), clients[CONNECTIONS];
@@ -271,9 +266,8 @@ TEST(hung, descriptors_of_unfinished_frames_count_and_are_not_closed_on_the_loop
 }
 
 /* The kernel closes unread descriptors together with their connection. */
-TEST(hung, a_connection_with_unread_descriptors_is_not_closed_on_the_loop)
+TEST_F(hung, a_connection_with_unread_descriptors_is_not_closed_on_the_loop)
 {
-    struct fixture *f = *state;
     struct stat seen;
     int file = make_hung_file();
     server_drain(f->server); /* stops reading */
@@ -290,9 +284,8 @@ TEST(hung, a_connection_with_unread_descriptors_is_not_closed_on_the_loop)
     drop_hung_file(file);
 }
 
-TEST(hung, a_close_that_hangs_does_not_block_the_end_of_the_closer)
+TEST_F(hung, a_close_that_hangs_does_not_block_the_end_of_the_closer)
 {
-    struct fixture *f = *state;
     int file = make_hung_file();
     send_hung(f->client, 1, file);
     take_pong(f, f->client, 1);

@@ -46,7 +46,7 @@ static unsigned count_descriptors(void)
 /* Sends |data| with the writing ends of |pipes|, which this process then closes. */
 static void send_pipes(int fd, struct bytes data, const struct sent_pipe *pipes, unsigned count)
 {
-    int files[8];
+    int files[8] = { 0 };
     for (unsigned i = 0; i < count; i++)
         files[i] = pipes[i].writing;
     send_files(fd, data.data, data.size, files, count);
@@ -78,9 +78,8 @@ static void expect_refusal(struct fixture *f, unsigned announced, unsigned count
     expect_closed(sent, count);
 }
 
-TEST(session, a_requests_descriptors_are_closed_unless_the_handler_takes_them)
+TEST_F(session, a_requests_descriptors_are_closed_unless_the_handler_takes_them)
 {
-    struct fixture *f = *state;
     struct sent_pipe sent[2] = { make_pipe(), make_pipe() };
     install(f, 2, sent, 2);
     take_pong(f, f->client, REQUEST);
@@ -91,9 +90,8 @@ TEST(session, a_requests_descriptors_are_closed_unless_the_handler_takes_them)
     assert_int_equal(service.file_count, 0);
 }
 
-TEST(session, a_descriptor_that_the_handler_takes_stays_open_and_is_the_right_one)
+TEST_F(session, a_descriptor_that_the_handler_takes_stays_open_and_is_the_right_one)
 {
-    struct fixture *f = *state;
     struct sent_pipe sent[2] = { make_pipe(), make_pipe() };
     service.takes_files = true;
     install(f, 2, sent, 2);
@@ -110,9 +108,8 @@ TEST(session, a_descriptor_that_the_handler_takes_stays_open_and_is_the_right_on
     }
 }
 
-TEST(session, a_frame_with_descriptors_may_be_split_anywhere)
+TEST_F(session, a_frame_with_descriptors_may_be_split_anywhere)
 {
-    struct fixture *f = *state;
     uint8_t raw[128];
     size_t size = put_install_frame(raw, REQUEST, "{\"a\":1}", 1);
     for (size_t cut = 1; cut < size; cut++) {
@@ -131,9 +128,8 @@ TEST(session, a_frame_with_descriptors_may_be_split_anywhere)
     assert_int_equal(server_counts(f->server).protocol_errors, 0);
 }
 
-TEST(session, descriptors_of_a_frame_do_not_reach_the_frames_before_and_after_it)
+TEST_F(session, descriptors_of_a_frame_do_not_reach_the_frames_before_and_after_it)
 {
-    struct fixture *f = *state;
     struct sent_pipe sent = make_pipe();
     uint8_t before[64], after[64], raw[128];
     send_raw(f->client, before, put_frame(before, MESSAGE_ping, 1, "one", 3));
@@ -150,9 +146,8 @@ TEST(session, descriptors_of_a_frame_do_not_reach_the_frames_before_and_after_it
     expect_closed(&sent, 1);
 }
 
-TEST(session, descriptors_that_arrive_with_the_end_of_the_previous_frame_reach_the_next_one)
+TEST_F(session, descriptors_that_arrive_with_the_end_of_the_previous_frame_reach_the_next_one)
 {
-    struct fixture *f = *state;
     struct sent_pipe sent = make_pipe();
     uint8_t before[64], raw[128];
     send_raw(f->client, before, put_frame(before, MESSAGE_ping, 1, "one", 3));
@@ -167,9 +162,8 @@ TEST(session, descriptors_that_arrive_with_the_end_of_the_previous_frame_reach_t
     expect_closed(&sent, 1);
 }
 
-TEST(session, a_request_without_its_announced_descriptors_is_refused)
+TEST_F(session, a_request_without_its_announced_descriptors_is_refused)
 {
-    struct fixture *f = *state;
     uint8_t raw[128];
     send_raw(f->client, raw, put_install_frame(raw, REQUEST, "{}", 2));
     assert_refused(f, f->client, REQUEST, "0 came");
@@ -183,9 +177,8 @@ TEST(session, fewer_descriptors_than_announced_are_refused_and_closed)
     expect_refusal(*state, 2, 1, "1 came");
 }
 
-TEST(session, descriptors_sent_without_announcement_are_closed_and_the_request_handled)
+TEST_F(session, descriptors_sent_without_announcement_are_closed_and_the_request_handled)
 {
-    struct fixture *f = *state;
     struct sent_pipe sent = make_pipe();
     install(f, 0, &sent, 1);
     take_pong(f, f->client, REQUEST);
@@ -210,9 +203,8 @@ TEST(session, one_descriptor_above_the_announced_maximum_is_refused)
     expect_refusal(*state, 2, 3, "and more");
 }
 
-TEST(session, a_peer_that_floods_descriptors_holds_no_more_than_one_requests_share)
+TEST_F(session, a_peer_that_floods_descriptors_holds_no_more_than_one_requests_share)
 {
-    struct fixture *f = *state;
     uint8_t raw[128];
     size_t size = put_frame(raw, MESSAGE_ping, 1, "0123456789012345678901234567890", 31);
     unsigned before = count_descriptors();
@@ -230,9 +222,8 @@ TEST(session, a_peer_that_floods_descriptors_holds_no_more_than_one_requests_sha
     assert_int_equal(count_descriptors(), before);
 }
 
-TEST(session, a_client_that_leaves_mid_frame_leaves_no_descriptor_open)
+TEST_F(session, a_client_that_leaves_mid_frame_leaves_no_descriptor_open)
 {
-    struct fixture *f = *state;
     struct sent_pipe sent = make_pipe();
     uint8_t raw[128];
     KILN_AUTO(fd) int other = join(f);
@@ -246,9 +237,8 @@ TEST(session, a_client_that_leaves_mid_frame_leaves_no_descriptor_open)
     expect_closed(&sent, 1);
 }
 
-TEST(session, descriptors_sent_with_bytes_that_are_not_a_frame_are_closed)
+TEST_F(session, descriptors_sent_with_bytes_that_are_not_a_frame_are_closed)
 {
-    struct fixture *f = *state;
     struct sent_pipe sent = make_pipe();
     static const char junk[] = "this is not a frame, and never will be one";
     send_pipes(f->client, bytes_of(junk, sizeof(junk)), &sent, 1);
@@ -257,9 +247,8 @@ TEST(session, descriptors_sent_with_bytes_that_are_not_a_frame_are_closed)
     expect_closed(&sent, 1);
 }
 
-TEST(session, descriptors_are_closed_if_their_request_ends_the_connection)
+TEST_F(session, descriptors_are_closed_if_their_request_ends_the_connection)
 {
-    struct fixture *f = *state;
     struct sent_pipe sent = make_pipe();
     service.refuse = true;
     install(f, 1, &sent, 1);

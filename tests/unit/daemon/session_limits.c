@@ -23,9 +23,8 @@ static void fill_session(struct fixture *f)
     LOOP_UNTIL(f->loop, is_unread(f));
 }
 
-TEST(session, a_peer_that_never_reads_is_not_read_and_does_not_block_others)
+TEST_F(session, a_peer_that_never_reads_is_not_read_and_does_not_block_others)
 {
-    struct fixture *f = *state;
     fill_session(f);
     unsigned handled = service.handled;
     ask(f->client, MESSAGE_ping, 2, "");
@@ -36,9 +35,8 @@ TEST(session, a_peer_that_never_reads_is_not_read_and_does_not_block_others)
     assert_int_equal(service.handled, handled + 1);
 }
 
-TEST(session, a_peer_that_never_reads_is_closed_after_its_time)
+TEST_F(session, a_peer_that_never_reads_is_closed_after_its_time)
 {
-    struct fixture *f = *state;
     fill_session(f);
     struct session *s = first_session(f);
     s->caller.greeted = true;
@@ -53,9 +51,8 @@ TEST(session, a_peer_that_never_reads_is_closed_after_its_time)
     assert_int_equal(server_counts(f->server).clients, 0);
 }
 
-TEST(session, the_server_reads_again_from_a_peer_that_reads_its_replies)
+TEST_F(session, the_server_reads_again_from_a_peer_that_reads_its_replies)
 {
-    struct fixture *f = *state;
     fill_session(f);
     size_t owed = service.handled * (FRAME_HEADER_SIZE + service.reply_size);
     KILN_AUTO(mem) uint8_t *all = malloc(owed);
@@ -65,9 +62,8 @@ TEST(session, the_server_reads_again_from_a_peer_that_reads_its_replies)
     expect_pong(f, f->client, 77);
 }
 
-TEST(session, a_peer_that_does_not_finish_its_frame_is_closed)
+TEST_F(session, a_peer_that_does_not_finish_its_frame_is_closed)
 {
-    struct fixture *f = *state;
     struct session *s = first_session(f);
     s->caller.greeted = true;
     send_raw(f->client, "KILN", 4);
@@ -82,18 +78,16 @@ TEST(session, a_peer_that_does_not_finish_its_frame_is_closed)
     assert_int_equal(server_counts(f->server).slow_peers_closed, 1);
 }
 
-TEST(session, a_peer_that_does_not_say_hello_is_closed)
+TEST_F(session, a_peer_that_does_not_say_hello_is_closed)
 {
-    struct fixture *f = *state;
     struct session *s = first_session(f);
     server_check_times(f->server, s->joined_ms + 10001);
     assert_true(is_closed(f, f->client));
     assert_int_equal(server_counts(f->server).slow_peers_closed, 1);
 }
 
-TEST(session, a_peer_that_said_hello_may_stay_idle)
+TEST_F(session, a_peer_that_said_hello_may_stay_idle)
 {
-    struct fixture *f = *state;
     struct session *s = first_session(f);
     ask(f->client, MESSAGE_hello, 1, "");
     LOOP_UNTIL(f->loop, s->caller.greeted);
@@ -101,9 +95,8 @@ TEST(session, a_peer_that_said_hello_may_stay_idle)
     expect_pong(f, f->client, 2);
 }
 
-TEST(session, a_refused_connection_names_the_limit_per_user)
+TEST_F(session, a_refused_connection_names_the_limit_per_user)
 {
-    struct fixture *f = *state;
     int more[3];
     for (int i = 0; i < 3; i++)
         more[i] = join(f);
@@ -117,9 +110,8 @@ TEST(session, a_refused_connection_names_the_limit_per_user)
         close(more[i]);
 }
 
-TEST(session, many_users_together_do_not_lock_out_administrators)
+TEST_F(session, many_users_together_do_not_lock_out_administrators)
 {
-    struct fixture *f = *state;
     const uid_t overflow = f->server->overflow.uid;
     int users[13];
     server_set_limits(f->server, 16, 100); /* one connection exists, of an administrator */
@@ -137,9 +129,8 @@ TEST(session, many_users_together_do_not_lock_out_administrators)
         close(users[i]);
 }
 
-TEST(session, changed_limits_apply_to_new_connections)
+TEST_F(session, changed_limits_apply_to_new_connections)
 {
-    struct fixture *f = *state;
     server_set_limits(f->server, 100, 1); /* the existing connection stays */
     KILN_AUTO(fd) int second = dial(f);
     assert_refused(f, second, 0, "connections_per_uid");
@@ -153,9 +144,8 @@ TEST(session, changed_limits_apply_to_new_connections)
     expect_pong(f, f->client, 1);
 }
 
-TEST(session, a_user_cannot_hold_more_bytes_than_allowed)
+TEST_F(session, a_user_cannot_hold_more_bytes_than_allowed)
 {
-    struct fixture *f = *state;
     first_session(f)->account->limit = 64u << 10;
     uint8_t raw[FRAME_HEADER_SIZE];
     static const uint8_t zeros[32u << 10];
@@ -172,9 +162,8 @@ TEST(session, a_user_cannot_hold_more_bytes_than_allowed)
     assert_true(is_closed(f, f->client));
 }
 
-TEST(session, a_peer_that_disconnects_leaves_the_service)
+TEST_F(session, a_peer_that_disconnects_leaves_the_service)
 {
-    struct fixture *f = *state;
     ask(f->client, MESSAGE_plan, 1, "");
     LOOP_UNTIL(f->loop, service.waiting);
 
@@ -185,9 +174,8 @@ TEST(session, a_peer_that_disconnects_leaves_the_service)
     assert_int_equal(server_counts(f->server).clients, 0);
 }
 
-TEST(session, draining_answers_pending_requests_and_then_closes)
+TEST_F(session, draining_answers_pending_requests_and_then_closes)
 {
-    struct fixture *f = *state;
     KILN_AUTO(fd) int idle = join(f);
     ask(f->client, MESSAGE_plan, 8, "");
     LOOP_UNTIL(f->loop, service.waiting);
@@ -219,9 +207,8 @@ WRAP(ssize_t, sendmsg, int fd, const struct msghdr *message, int flags)
     return -1;
 }
 
-TEST(session, a_descriptor_that_the_kernel_cannot_queue_is_sent_later)
+TEST_F(session, a_descriptor_that_the_kernel_cannot_queue_is_sent_later)
 {
-    struct fixture *f = *state;
     refusals = 3;
     ask(f->client, MESSAGE_fetch, 1, "body");
     ask(f->client, MESSAGE_ping, 2, "");
@@ -247,9 +234,8 @@ WRAP(int, accept4, int fd, struct sockaddr *address, socklen_t *size, int flags)
     return -1;
 }
 
-TEST(session, a_connection_without_a_free_descriptor_is_refused_with_a_reason)
+TEST_F(session, a_connection_without_a_free_descriptor_is_refused_with_a_reason)
 {
-    struct fixture *f = *state;
     no_descriptors = 1;
     KILN_AUTO(fd) int fd = dial(f);
     assert_refused(f, fd, 0, "open files");
@@ -258,9 +244,8 @@ TEST(session, a_connection_without_a_free_descriptor_is_refused_with_a_reason)
     expect_pong(f, next, 3);
 }
 
-TEST(session, the_spare_descriptor_is_restored_when_descriptors_become_free)
+TEST_F(session, the_spare_descriptor_is_restored_when_descriptors_become_free)
 {
-    struct fixture *f = *state;
     close(f->server->spare_fd);
     f->server->spare_fd = -1; /* as after a failed attempt to restore it */
     KILN_AUTO(fd) int next = join(f);

@@ -11,9 +11,8 @@
 
 static void expect_others_served(struct fixture *f) { expect_pong(f, f->client, 77); }
 
-TEST(session, a_connection_that_cannot_be_accepted_gets_a_reason)
+TEST_F(session, a_connection_that_cannot_be_accepted_gets_a_reason)
 {
-    struct fixture *f = *state;
     static const struct {
         const char *call, *says;
         int error;
@@ -33,9 +32,8 @@ TEST(session, a_connection_that_cannot_be_accepted_gets_a_reason)
     }
 }
 
-TEST(session, a_request_without_memory_is_refused)
+TEST_F(session, a_request_without_memory_is_refused)
 {
-    struct fixture *f = *state;
     static const uint8_t body[10000];
     uint8_t raw[FRAME_HEADER_SIZE + sizeof(body)];
     size_t size = put_frame(raw, MESSAGE_ping, 5, body, sizeof(body));
@@ -49,9 +47,8 @@ TEST(session, a_request_without_memory_is_refused)
     expect_others_served(f);
 }
 
-TEST(session, a_connection_that_breaks_is_closed)
+TEST_F(session, a_connection_that_breaks_is_closed)
 {
-    struct fixture *f = *state;
     static const char *const calls[] = { "recvmsg", "send", "sendmsg" };
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         int fd = join(f);
@@ -64,9 +61,8 @@ TEST(session, a_connection_that_breaks_is_closed)
     }
 }
 
-TEST(session, an_interrupted_call_is_repeated)
+TEST_F(session, an_interrupted_call_is_repeated)
 {
-    struct fixture *f = *state;
     static const char *const calls[] = { "recvmsg", "sendmsg" };
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         fail_call(calls[i], 1, EINTR);
@@ -80,9 +76,8 @@ TEST(session, an_interrupted_call_is_repeated)
 }
 
 /* The kernel limits the descriptors in flight; the server sends more when some have arrived. */
-TEST(session, a_descriptor_that_cannot_be_sent_now_is_sent_later)
+TEST_F(session, a_descriptor_that_cannot_be_sent_now_is_sent_later)
 {
-    struct fixture *f = *state;
     char body;
     fail_call("sendmsg", 1, ETOOMANYREFS);
     ask(f->client, MESSAGE_fetch, 9, "x");

@@ -84,9 +84,8 @@ static enum kiln_code open_over_dead_socket(void *context, struct kiln_err *err)
     return open_and_close(context, err);
 }
 
-TEST(socket, a_socket_that_cannot_be_opened_is_reported)
+TEST_F(socket, a_socket_that_cannot_be_opened_is_reported)
 {
-    struct fixture *f = *state;
     expect_failures(open_leaving_nothing, f, FAILING("strdup", ENOMEM), KILN_NO_MEMORY,
                     "directory");
     expect_failures(open_leaving_nothing, f, FAILING("open", ENFILE), KILN_IO, "lock '");
@@ -105,9 +104,8 @@ TEST(socket, a_socket_that_cannot_be_opened_is_reported)
     }
 }
 
-TEST(socket, the_file_at_the_sockets_path_is_checked)
+TEST_F(socket, the_file_at_the_sockets_path_is_checked)
 {
-    struct fixture *f = *state;
     must(open_over_dead_socket(f, &f->err), f->err);
     expect_failure(open_over_dead_socket, f, FAILING("connect", EAGAIN), KILN_BUSY,
                    "another daemon");
@@ -119,9 +117,8 @@ TEST(socket, the_file_at_the_sockets_path_is_checked)
     expect_failure(open_over_dead_socket, f, FAILING_NTH("lstat", 2, EACCES), KILN_DENIED, "look");
 }
 
-TEST(socket, a_lock_file_that_is_removed_during_locking_is_made_again)
+TEST_F(socket, a_lock_file_that_is_removed_during_locking_is_made_again)
 {
-    struct fixture *f = *state;
     expect_no_harm(open_and_close, f, "fstat", EIO);
     expect_failure(open_and_close, f, FAILING_ALWAYS("fstat", EIO), KILN_BUSY, "daemons");
     expect_failure(open_and_close, f, FAILING("lstat", ENOENT), KILN_OK, "");
@@ -129,9 +126,8 @@ TEST(socket, a_lock_file_that_is_removed_during_locking_is_made_again)
 }
 
 /* The lock file contains the pid of a daemon that does not listen yet. */
-TEST(socket, a_daemon_that_does_not_listen_yet_is_named_by_its_pid)
+TEST_F(socket, a_daemon_that_does_not_listen_yet_is_named_by_its_pid)
 {
-    struct fixture *f = *state;
     char lock[128];
     snprintf(lock, sizeof(lock), "%s" LISTENER_LOCK_SUFFIX, f->path);
     KILN_AUTO(fd) int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -162,9 +158,8 @@ static enum kiln_code resume_listener(void *context, struct kiln_err *err)
     return rc;
 }
 
-TEST(socket, a_stored_socket_that_cannot_be_resumed_is_reported)
+TEST_F(socket, a_stored_socket_that_cannot_be_resumed_is_reported)
 {
-    struct fixture *f = *state;
     must(resume_listener(f, &f->err), f->err);
     expect_failure(resume_listener, f, FAILING("getsockopt", ENOTSOCK), KILN_IO, "a socket");
     expect_failure(resume_listener, f, FAILING("getsockname", EIO), KILN_IO, "a socket");
@@ -173,9 +168,8 @@ TEST(socket, a_stored_socket_that_cannot_be_resumed_is_reported)
                    "listens on");
 }
 
-TEST(socket, sockets_of_other_kinds_are_not_adopted)
+TEST_F(socket, sockets_of_other_kinds_are_not_adopted)
 {
-    struct fixture *f = *state;
     struct listener l = LISTENER_CLOSED;
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     strcpy(address.sun_path, f->path);
@@ -195,9 +189,8 @@ TEST(socket, sockets_of_other_kinds_are_not_adopted)
 
 /* ---- peers ---- */
 
-TEST(socket, a_peer_that_cannot_be_identified_is_refused)
+TEST_F(socket, a_peer_that_cannot_be_identified_is_refused)
 {
-    struct fixture *f = *state;
     const struct peer_groups groups = { .admin = PEER_NO_GROUP, .publish = PEER_NO_GROUP };
     const struct peer_overflow overflow = peer_overflow();
     struct peer peer;
@@ -233,9 +226,8 @@ static void connect_as_somebody(const struct sockaddr_un *address)
     _exit(read(fd, &byte, 1) == 0 ? 0 : 1); /* until the other end is closed */
 }
 
-TEST(socket, a_user_in_very_many_groups_gets_the_role_of_each)
+TEST_F(socket, a_user_in_very_many_groups_gets_the_role_of_each)
 {
-    struct fixture *f = *state;
     const struct peer_overflow overflow = peer_overflow();
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     const struct peer_groups groups = { .admin = GROUP, .publish = PEER_NO_GROUP };
@@ -301,9 +293,8 @@ static enum kiln_code send_launch_request(void *context, struct kiln_err *err)
     return rc;
 }
 
-TEST(socket, a_launch_request_arrives_or_its_failure_is_reported)
+TEST_F(socket, a_launch_request_arrives_or_its_failure_is_reported)
 {
-    struct fixture *f = *state;
     static const char *const few[] = { "program", "argument", NULL };
     static const char *many[LAUNCH_ARGUMENTS_MAX + 2];
     static char longer[LAUNCH_PACKET_MAX + 10];
@@ -330,9 +321,8 @@ TEST(socket, a_launch_request_arrives_or_its_failure_is_reported)
 }
 
 /* Another program than kilnd may send such a request. */
-TEST(socket, an_invalid_request_launches_nothing)
+TEST_F(socket, an_invalid_request_launches_nothing)
 {
-    struct fixture *f = *state;
     static struct launch_received received;
     char many[2 * (LAUNCH_ARGUMENTS_MAX + 1)] = "";
     const struct {
@@ -380,9 +370,8 @@ TEST(socket, reports_of_launched_programs_survive_interruptions)
     close(ends[1]);
 }
 
-TEST(socket, a_service_that_cannot_be_reached_is_reported)
+TEST_F(socket, a_service_that_cannot_be_reached_is_reported)
 {
-    struct fixture *f = *state;
     char longer[200];
     int control = -1;
     fail_call("socket", 1, EMFILE);

@@ -78,9 +78,8 @@ static void run_until_fired(struct fixture *f, const struct probe *probe, unsign
     LOOP_UNTIL(f->loop, probe->fired >= times);
 }
 
-TEST(timers, timers_fire_in_the_order_of_their_times)
+TEST_F(timers, timers_fire_in_the_order_of_their_times)
 {
-    struct fixture *f = *state;
     /* Far enough apart even if the process is preempted between two starts. */
     loop_timer_start(&f->a.timer, 300, 0);
     loop_timer_start(&f->b.timer, 1, 0);
@@ -95,9 +94,8 @@ TEST(timers, timers_fire_in_the_order_of_their_times)
     assert_false(loop_timer_is_running(&f->a.timer));
 }
 
-TEST(timers, a_repeating_timer_fires_until_it_is_stopped)
+TEST_F(timers, a_repeating_timer_fires_until_it_is_stopped)
 {
-    struct fixture *f = *state;
     loop_timer_start(&f->a.timer, 1, 1);
     run_until_fired(f, &f->a, 3);
     assert_true(loop_timer_is_running(&f->a.timer));
@@ -109,9 +107,8 @@ TEST(timers, a_repeating_timer_fires_until_it_is_stopped)
     assert_false(loop_timer_is_running(&f->a.timer));
 }
 
-TEST(timers, a_timer_that_stops_itself_does_not_repeat)
+TEST_F(timers, a_timer_that_stops_itself_does_not_repeat)
 {
-    struct fixture *f = *state;
     f->a.stops = &f->a;
     loop_timer_start(&f->a.timer, 0, 1);
 
@@ -120,9 +117,8 @@ TEST(timers, a_timer_that_stops_itself_does_not_repeat)
     assert_int_equal(f->a.fired, 1);
 }
 
-TEST(timers, a_timer_of_zero_fires_in_the_next_iteration_and_at_its_intervals)
+TEST_F(timers, a_timer_of_zero_fires_in_the_next_iteration_and_at_its_intervals)
 {
-    struct fixture *f = *state;
     loop_timer_start(&f->a.timer, 0, 1);
     assert_int_equal(f->a.fired, 0); /* never within the call */
     assert_true(loop_timer_is_running(&f->a.timer));
@@ -130,9 +126,8 @@ TEST(timers, a_timer_of_zero_fires_in_the_next_iteration_and_at_its_intervals)
     run_until_fired(f, &f->a, 3);
 }
 
-TEST(timers, a_restart_replaces_the_time_of_a_timer)
+TEST_F(timers, a_restart_replaces_the_time_of_a_timer)
 {
-    struct fixture *f = *state;
     loop_timer_start(&f->a.timer, 1, 1);
     loop_timer_start(&f->c.timer, 0, 0);
     loop_timer_start(&f->a.timer, NEVER_MS, 0);
@@ -147,9 +142,8 @@ TEST(timers, a_restart_replaces_the_time_of_a_timer)
     run_until_fired(f, &f->a, 1);
 }
 
-TEST(timers, a_timer_that_another_one_stops_or_closes_does_not_fire)
+TEST_F(timers, a_timer_that_another_one_stops_or_closes_does_not_fire)
 {
-    struct fixture *f = *state;
     f->a.stops = &f->b;
     f->a.closes = &f->c;
     loop_timer_start(&f->a.timer, 1, 0);
@@ -171,9 +165,8 @@ static void on_readable(struct loop_watch *watch, unsigned events)
 }
 
 /* The order in which the kernel reports them does not matter. */
-TEST(timers, an_event_of_the_same_iteration_precedes_a_timer_and_can_postpone_it)
+TEST_F(timers, an_event_of_the_same_iteration_precedes_a_timer_and_can_postpone_it)
 {
-    struct fixture *f = *state;
     int ends[2];
     assert_int_equal(pipe(ends), 0);
     f->watch.ready = on_readable;
@@ -200,9 +193,8 @@ static void on_readable_slowly(struct loop_watch *watch, unsigned events)
 }
 
 /* The time of the loop does not advance during an iteration. */
-TEST(timers, a_timer_that_restarts_itself_does_not_block_a_long_iteration)
+TEST_F(timers, a_timer_that_restarts_itself_does_not_block_a_long_iteration)
 {
-    struct fixture *f = *state;
     int ends[2];
     assert_int_equal(pipe(ends), 0);
     f->watch.ready = on_readable_slowly;
@@ -221,9 +213,8 @@ TEST(timers, a_timer_that_restarts_itself_does_not_block_a_long_iteration)
 }
 
 /* With a time-out, the kernel would arm and cancel a timer for every request. */
-TEST(timers, a_waiting_timer_gives_epoll_no_time_out)
+TEST_F(timers, a_waiting_timer_gives_epoll_no_time_out)
 {
-    struct fixture *f = *state;
     loop_timer_start(&f->a.timer, 1, 1);
     run_until_fired(f, &f->a, 1);
 
@@ -245,9 +236,8 @@ WRAP(int, uv_poll_init, uv_loop_t *loop, uv_poll_t *handle, int fd)
     return no_watch ? UV_ENOMEM : __real_uv_poll_init(loop, handle, fd);
 }
 
-TEST(timers, a_loop_without_timers_is_not_created)
+TEST_F(timers, a_loop_without_timers_is_not_created)
 {
-    struct fixture *f = *state;
     struct loop *loop = NULL;
     no_timerfd = 1;
     assert_int_not_equal(loop_create(&loop, &f->err), KILN_OK);

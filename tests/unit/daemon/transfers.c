@@ -14,9 +14,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-TEST(transfers, a_transfer_leaves_one_file_in_staging)
+TEST_F(transfers, a_transfer_leaves_one_file_in_staging)
 {
-    struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good");
 
     struct transfer_result *o = run_transfer(f, &t);
@@ -30,9 +29,8 @@ TEST(transfers, a_transfer_leaves_one_file_in_staging)
     take_result(o, "package");
 }
 
-TEST(transfers, the_checked_manifest_comes_with_the_file)
+TEST_F(transfers, the_checked_manifest_comes_with_the_file)
 {
-    struct fixture *f = *state;
     struct transfer t = transfer_of(f, "signed"), linked = transfer_of(f, "signed by a link");
 
     struct transfer_result *o = run_transfer(f, &t);
@@ -46,9 +44,8 @@ TEST(transfers, the_checked_manifest_comes_with_the_file)
     take_result(o, "package");
 }
 
-TEST(transfers, progress_of_a_transfer_is_reported)
+TEST_F(transfers, progress_of_a_transfer_is_reported)
 {
-    struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good");
 
     struct transfer_result *o = run_transfer(f, &t);
@@ -58,9 +55,8 @@ TEST(transfers, progress_of_a_transfer_is_reported)
     take_result(o, "package");
 }
 
-TEST(transfers, no_callback_runs_from_within_a_call)
+TEST_F(transfers, no_callback_runs_from_within_a_call)
 {
-    struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good");
     open_transfers(f);
 
@@ -73,9 +69,8 @@ TEST(transfers, no_callback_runs_from_within_a_call)
     assert_int_equal(t.ended, 1);
 }
 
-TEST(transfers, a_descriptor_reaches_the_transfer_process)
+TEST_F(transfers, a_descriptor_reaches_the_transfer_process)
 {
-    struct fixture *f = *state;
     struct transfer t = transfer_of(f, NULL);
     KILN_AUTO(fd) int fd = -1;
     must(fs_memfd("content", &fd, &f->err), f->err);
@@ -85,9 +80,8 @@ TEST(transfers, a_descriptor_reaches_the_transfer_process)
     take_result(run_transfer(f, &t), "from the client");
 }
 
-TEST(transfers, a_process_of_another_user_owns_its_directory_and_kilnd_takes_its_file)
+TEST_F(transfers, a_process_of_another_user_owns_its_directory_and_kilnd_takes_its_file)
 {
-    struct fixture *f = *state;
     struct transfer t = transfer_of(f, "whose");
     struct stat seen;
     NEED_ROOT();
@@ -101,9 +95,8 @@ TEST(transfers, a_process_of_another_user_owns_its_directory_and_kilnd_takes_its
     take_result(o, "4321:5432 directory of 4321:5432");
 }
 
-TEST(transfers, a_units_process_gets_its_directory_by_descriptor_and_its_file_is_copied)
+TEST_F(transfers, a_units_process_gets_its_directory_by_descriptor_and_its_file_is_copied)
 {
-    struct fixture *f = *state;
     struct transfer t = transfer_of(f, "staging");
     struct stat seen;
     start_unit(f);
@@ -118,9 +111,8 @@ TEST(transfers, a_units_process_gets_its_directory_by_descriptor_and_its_file_is
 }
 
 /* A unit sets its own limit of file sizes, so kilnd checks the limit when it copies the file. */
-TEST(transfers, a_units_file_that_is_larger_than_the_limit_is_not_copied)
+TEST_F(transfers, a_units_file_that_is_larger_than_the_limit_is_not_copied)
 {
-    struct fixture *f = *state;
     struct transfer t = transfer_of(f, "staging");
     t.task.job.size_limit = 9;
     start_unit(f);
@@ -132,17 +124,15 @@ TEST(transfers, a_units_file_that_is_larger_than_the_limit_is_not_copied)
     assert_int_equal(files_in_staging(f), 0);
 }
 
-TEST(transfers, a_process_of_a_unit_that_leaves_no_file_is_an_error)
+TEST_F(transfers, a_process_of_a_unit_that_leaves_no_file_is_an_error)
 {
-    struct fixture *f = *state;
     start_unit(f);
     expect_failure(f, "links", KILN_IO, "no file");
     expect_failure(f, "dies", KILN_IO, "SIGABRT");
 }
 
-TEST(transfers, a_transfer_that_its_unit_ends_is_reported)
+TEST_F(transfers, a_transfer_that_its_unit_ends_is_reported)
 {
-    struct fixture *f = *state;
     struct transfer t = transfer_of(f, "hangs");
     start_unit(f);
     start_transfer(f, &t);
@@ -154,17 +144,15 @@ TEST(transfers, a_transfer_that_its_unit_ends_is_reported)
     assert_says(t.task.result.err.text, "service manager");
 }
 
-TEST(transfers, a_missing_unit_is_reported)
+TEST_F(transfers, a_missing_unit_is_reported)
 {
-    struct fixture *f = *state;
     f->options.service = "/nonexistent/transfer.sock";
     f->options.user = (struct worker_user){ .uid = getuid(), .gid = getgid() };
     expect_failure(f, "good", KILN_UNAVAILABLE, "/nonexistent/transfer.sock");
 }
 
-TEST(transfers, a_group_that_kilnd_is_not_in_is_reported_with_advice)
+TEST_F(transfers, a_group_that_kilnd_is_not_in_is_reported_with_advice)
 {
-    struct fixture *f = *state;
     if (geteuid() == 0) { /* skip() would leave out the tear-down */
         print_message("not run: root is in every group\n");
         return;
@@ -215,9 +203,8 @@ static void expect_a_copy(struct fixture *f)
 
 TEST(transfers, a_file_that_the_process_keeps_open_is_taken_as_a_copy) { expect_a_copy(*state); }
 
-TEST(transfers, a_file_from_a_unit_that_keeps_it_open_is_taken_as_a_copy)
+TEST_F(transfers, a_file_from_a_unit_that_keeps_it_open_is_taken_as_a_copy)
 {
-    struct fixture *f = *state;
     start_unit(f);
     expect_a_copy(f);
 }
@@ -232,34 +219,30 @@ TEST(transfers, a_result_counts_even_if_the_process_dies_after_it)
     expect_content(*state, "good, then dies", "package");
 }
 
-TEST(transfers, a_transfer_that_takes_too_long_is_ended)
+TEST_F(transfers, a_transfer_that_takes_too_long_is_ended)
 {
-    struct fixture *f = *state;
     f->options.timeout_ms = 50;
 
     expect_failure(f, "hangs", KILN_TIMED_OUT, "longer");
 }
 
-TEST(transfers, a_process_that_makes_no_progress_is_ended)
+TEST_F(transfers, a_process_that_makes_no_progress_is_ended)
 {
-    struct fixture *f = *state;
     f->options.silence_ms = 50;
 
     expect_failure(f, "hangs", KILN_TIMED_OUT, "no progress");
 }
 
-TEST(transfers, a_process_that_keeps_reporting_is_not_silent)
+TEST_F(transfers, a_process_that_keeps_reporting_is_not_silent)
 {
-    struct fixture *f = *state;
     f->options.silence_ms = 1400; /* a slow machine needs this until the first report */
     f->options.timeout_ms = 1500;
 
     expect_failure(f, "reports on", KILN_TIMED_OUT, "longer");
 }
 
-TEST(transfers, a_running_transfer_can_be_cancelled)
+TEST_F(transfers, a_running_transfer_can_be_cancelled)
 {
-    struct fixture *f = *state;
     struct transfer t = transfer_of(f, "hangs");
     start_transfer(f, &t);
 
@@ -280,9 +263,8 @@ static void wait_at_the_gate(struct task *task)
 
 static void on_done(struct task *task) { (void)task; }
 
-TEST(transfers, a_transfer_that_is_being_started_can_be_cancelled)
+TEST_F(transfers, a_transfer_that_is_being_started_can_be_cancelled)
 {
-    struct fixture *f = *state;
     struct transfer t = transfer_of(f, "hangs");
     struct task blockers[READERS];
     open_transfers(f);
@@ -306,9 +288,8 @@ TEST(transfers, a_transfer_that_is_being_started_can_be_cancelled)
     sem_destroy(&gate);
 }
 
-TEST(transfers, transfers_beyond_the_limit_wait_and_can_be_cancelled)
+TEST_F(transfers, transfers_beyond_the_limit_wait_and_can_be_cancelled)
 {
-    struct fixture *f = *state;
     f->options.at_once = 1;
     struct transfer first = transfer_of(f, "hangs"), second = transfer_of(f, "hangs"),
                     third = transfer_of(f, "good");
@@ -328,9 +309,8 @@ TEST(transfers, transfers_beyond_the_limit_wait_and_can_be_cancelled)
     take_result(&third.task.result, "package");
 }
 
-TEST(transfers, several_transfers_run_at_once)
+TEST_F(transfers, several_transfers_run_at_once)
 {
-    struct fixture *f = *state;
     struct transfer first = transfer_of(f, "hangs"), second = transfer_of_user(f, "hangs", 7);
     open_transfers(f);
     transfers_start(f->transfers, &first.task);
@@ -343,9 +323,8 @@ TEST(transfers, several_transfers_run_at_once)
     wait_for_end(f, &second);
 }
 
-TEST(transfers, one_user_does_not_occupy_all_processes)
+TEST_F(transfers, one_user_does_not_occupy_all_processes)
 {
-    struct fixture *f = *state;
     struct transfer own[] = { transfer_of(f, "hangs"), transfer_of(f, "hangs") },
                     other = transfer_of_user(f, "good", 7);
     start_transfer(f, &own[0]);
@@ -359,9 +338,8 @@ TEST(transfers, one_user_does_not_occupy_all_processes)
     cancel_transfer(f, &own[1]);
 }
 
-TEST(transfers, a_users_first_transfer_precedes_another_users_second_one)
+TEST_F(transfers, a_users_first_transfer_precedes_another_users_second_one)
 {
-    struct fixture *f = *state;
     f->options.at_once = 1;
     struct transfer own[] = { transfer_of(f, "hangs"), transfer_of(f, "hangs"),
                               transfer_of(f, "hangs") },
@@ -380,9 +358,8 @@ TEST(transfers, a_users_first_transfer_precedes_another_users_second_one)
     }
 }
 
-TEST(transfers, cancelling_an_ended_transfer_has_no_effect)
+TEST_F(transfers, cancelling_an_ended_transfer_has_no_effect)
 {
-    struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good");
     struct transfer_result *o = run_transfer(f, &t);
 
@@ -391,9 +368,8 @@ TEST(transfers, cancelling_an_ended_transfer_has_no_effect)
     take_result(o, "package");
 }
 
-TEST(transfers, a_stop_ends_running_and_waiting_transfers)
+TEST_F(transfers, a_stop_ends_running_and_waiting_transfers)
 {
-    struct fixture *f = *state;
     f->options.at_once = 1;
     struct transfer first = transfer_of(f, "hangs"), second = transfer_of(f, "good"),
                     later = transfer_of(f, "good");
@@ -411,9 +387,8 @@ TEST(transfers, a_stop_ends_running_and_waiting_transfers)
     assert_says(later.task.result.err.text, "shutting");
 }
 
-TEST(transfers, closing_waits_for_running_transfers)
+TEST_F(transfers, closing_waits_for_running_transfers)
 {
-    struct fixture *f = *state;
     struct transfer t = transfer_of(f, "hangs");
     start_transfer(f, &t);
 
@@ -423,18 +398,16 @@ TEST(transfers, closing_waits_for_running_transfers)
     assert_int_equal(t.task.result.err.code, KILN_UNAVAILABLE);
 }
 
-TEST(transfers, a_missing_transfer_program_is_reported_with_its_setting)
+TEST_F(transfers, a_missing_transfer_program_is_reported_with_its_setting)
 {
-    struct fixture *f = *state;
     f->options.program = "/nonexistent/kiln-transfer";
 
     expect_failure(f, "good", KILN_UNAVAILABLE, "'/nonexistent/kiln-transfer'");
     expect_failure(f, "good", KILN_UNAVAILABLE, "setting transfer");
 }
 
-TEST(transfers, a_staging_directory_that_cannot_be_made_is_reported)
+TEST_F(transfers, a_staging_directory_that_cannot_be_made_is_reported)
 {
-    struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good");
     t.task.job.staging = "/proc/nonexistent";
 

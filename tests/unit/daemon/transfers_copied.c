@@ -77,9 +77,8 @@ static void assert_dropped(struct fixture *f, const struct transfer *t, enum kil
     assert_int_equal(files_in_staging(f), 0);
 }
 
-TEST(transfers, a_file_is_copied_piece_by_piece)
+TEST_F(transfers, a_file_is_copied_piece_by_piece)
 {
-    struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good");
     begin_copy(f, &t);
 
@@ -90,9 +89,8 @@ TEST(transfers, a_file_is_copied_piece_by_piece)
     take_result(&t.task.result, "package");
 }
 
-TEST(transfers, a_cancelled_transfer_is_not_copied_to_its_end)
+TEST_F(transfers, a_cancelled_transfer_is_not_copied_to_its_end)
 {
-    struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good");
     begin_copy(f, &t);
 
@@ -103,9 +101,8 @@ TEST(transfers, a_cancelled_transfer_is_not_copied_to_its_end)
     assert_dropped(f, &t, KILN_CANCELLED, "cancelled");
 }
 
-TEST(transfers, a_stop_does_not_wait_for_a_whole_copy)
+TEST_F(transfers, a_stop_does_not_wait_for_a_whole_copy)
 {
-    struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good");
     begin_copy(f, &t);
 
@@ -139,9 +136,8 @@ WRAP(void, log_event, enum log_event event, const struct log_fields *fields, con
     va_end(args);
 }
 
-TEST(transfers, a_leftover_that_cannot_be_removed_is_reported_and_the_transfer_counts)
+TEST_F(transfers, a_leftover_that_cannot_be_removed_is_reported_and_the_transfer_counts)
 {
-    struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good");
     logged[0] = '\0';
     litter_stays = true;

@@ -17,9 +17,8 @@
 
 /* ---- processes that do not end ---- */
 
-TEST(transfers, a_process_that_survives_its_kill_frees_its_place)
+TEST_F(transfers, a_process_that_survives_its_kill_frees_its_place)
 {
-    struct fixture *f = *state;
     struct transfer stuck = transfer_of_user(f, "hangs", 7), other = transfer_of_user(f, "good", 8);
     f->options.at_once = 1;
     make_immortal(f);
@@ -36,9 +35,8 @@ TEST(transfers, a_process_that_survives_its_kill_frees_its_place)
     assert_int_equal(stuck.ended, 1);
 }
 
-TEST(transfers, a_cancelled_transfer_whose_process_survives_its_kill_is_reported_as_cancelled)
+TEST_F(transfers, a_cancelled_transfer_whose_process_survives_its_kill_is_reported_as_cancelled)
 {
-    struct fixture *f = *state;
     struct transfer t = transfer_of(f, "hangs");
     make_immortal(f);
     f->options.silence_ms = 60000;
@@ -49,9 +47,8 @@ TEST(transfers, a_cancelled_transfer_whose_process_survives_its_kill_is_reported
     assert_int_equal(t.task.result.err.code, KILN_CANCELLED);
 }
 
-TEST(transfers, a_user_with_several_stuck_transfers_is_refused_until_they_end)
+TEST_F(transfers, a_user_with_several_stuck_transfers_is_refused_until_they_end)
 {
-    struct fixture *f = *state;
     struct transfer stuck[] = { transfer_of_user(f, "hangs", 7), transfer_of_user(f, "hangs", 7) },
                     third = transfer_of_user(f, "good", 7), other = transfer_of_user(f, "good", 8),
                     later = transfer_of_user(f, "good", 7);
@@ -72,9 +69,8 @@ TEST(transfers, a_user_with_several_stuck_transfers_is_refused_until_they_end)
     take_result(run_transfer(f, &later), "package");
 }
 
-TEST(transfers, closing_does_not_wait_for_a_stuck_transfer)
+TEST_F(transfers, closing_does_not_wait_for_a_stuck_transfer)
 {
-    struct fixture *f = *state;
     struct transfer before = transfer_of(f, "hangs"), during = transfer_of(f, "hangs");
     make_immortal(f);
     run_transfer(f, &before);
@@ -89,16 +85,14 @@ TEST(transfers, closing_does_not_wait_for_a_stuck_transfer)
         assert_int_equal(__real_kill(immortal.groups[i], 0), 0); /* the process exists */
 }
 
-TEST(transfers, a_process_that_stays_after_its_result_is_ended_and_its_result_counts)
+TEST_F(transfers, a_process_that_stays_after_its_result_is_ended_and_its_result_counts)
 {
-    struct fixture *f = *state;
     f->options.exit_ms = 2000;
     expect_content(f, "good, then stays", "package");
 }
 
-TEST(transfers, a_process_that_is_stuck_after_its_result_times_out)
+TEST_F(transfers, a_process_that_is_stuck_after_its_result_times_out)
 {
-    struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good, then stays");
     make_immortal(f);
     f->options.silence_ms = 60000;
@@ -115,9 +109,8 @@ TEST(transfers, the_first_of_two_results_counts)
     expect_content(*state, "says two things", "package");
 }
 
-TEST(transfers, a_child_process_of_a_transfer_is_ended_with_it)
+TEST_F(transfers, a_child_process_of_a_transfer_is_ended_with_it)
 {
-    struct fixture *f = *state;
     struct transfer t = transfer_of(f, "leaves a process");
     pid_t child = 0;
     prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -134,9 +127,8 @@ TEST(transfers, a_child_process_of_a_transfer_is_ended_with_it)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-TEST(transfers, a_place_is_reserved_for_administrators)
+TEST_F(transfers, a_place_is_reserved_for_administrators)
 {
-    struct fixture *f = *state;
     struct transfer users[] = { transfer_of_user(f, "hangs", 7), transfer_of_user(f, "hangs", 8) },
                     admin = transfer_of_user(f, "good", 0);
     admin.task.is_admin = true;

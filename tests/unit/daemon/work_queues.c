@@ -144,9 +144,8 @@ TEST(work_queues, changes_of_tuning_records_run_one_at_a_time_and_in_order)
     run_in_order(*state, WORK_QUEUE_TUNING);
 }
 
-TEST(work_queues, reads_run_in_parallel_up_to_their_number)
+TEST_F(work_queues, reads_run_in_parallel_up_to_their_number)
 {
-    struct fixture *f = *state;
     struct counted tasks[TASKS];
     expect_together(READERS);
     for (int i = 0; i < TASKS; i++)
@@ -158,9 +157,8 @@ TEST(work_queues, reads_run_in_parallel_up_to_their_number)
 }
 
 /* Each task holds its thread until the last one runs. */
-TEST(work_queues, no_queue_waits_for_another)
+TEST_F(work_queues, no_queue_waits_for_another)
 {
-    struct fixture *f = *state;
     static const enum work_queue order[] = { WORK_QUEUE_READ, WORK_QUEUE_READ, WORK_QUEUE_WRITE,
                                              WORK_QUEUE_TUNING };
     struct counted tasks[READERS + 2];
@@ -184,9 +182,8 @@ static void run_behind_full_threads(struct fixture *f, struct counted *tasks, un
 }
 
 /* The tasks that one thread ran in a row get their done callbacks in the same order. */
-TEST(work_queues, brief_tasks_that_wait_share_a_thread)
+TEST_F(work_queues, brief_tasks_that_wait_share_a_thread)
 {
-    struct fixture *f = *state;
     struct counted tasks[TASKS];
     run_behind_full_threads(f, tasks, TASKS - READERS);
     /* 18 tasks wait for 2 threads. A thread takes 8 of them; then 5, 2, 1, 1 and 1 are taken. */
@@ -233,9 +230,8 @@ static void run_pairs(struct fixture *f, bool first_is_brief)
     sem_destroy(&reported);
 }
 
-TEST(work_queues, long_tasks_share_no_thread_with_brief_ones)
+TEST_F(work_queues, long_tasks_share_no_thread_with_brief_ones)
 {
-    struct fixture *f = *state;
     run_pairs(f, true);
     seen.done = 0;
     run_pairs(f, false);
@@ -260,9 +256,8 @@ static void note_and_repeat(struct task *task)
         l->executor->ops->later(l->executor, task);
 }
 
-TEST(work_queues, a_deferred_task_that_a_task_adds_runs_in_the_next_loop_iteration)
+TEST_F(work_queues, a_deferred_task_that_a_task_adds_runs_in_the_next_loop_iteration)
 {
-    struct fixture *f = *state;
     struct executor *executor = &f->executor.base;
     struct later twice = { { .done = note_and_repeat }, executor, 'a', 2 };
     struct later once = { { .done = note_and_repeat }, executor, 'b', 1 };
@@ -291,9 +286,8 @@ static void note_second_done(struct task *task)
     order[strlen(order)] = '2';
 }
 
-TEST(work_queues, deferred_tasks_run_after_the_due_events_of_an_iteration)
+TEST_F(work_queues, deferred_tasks_run_after_the_due_events_of_an_iteration)
 {
-    struct fixture *f = *state;
     struct counted tasks[3 * READERS];
     end = (struct later){ { .done = note_and_repeat }, &f->executor.base, 'e', 1 };
     memset(order, 0, sizeof(order));

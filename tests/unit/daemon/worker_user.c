@@ -42,18 +42,16 @@ static enum kiln_code find_user(struct fixture *f, const char *name)
     return worker_user_find(&worker_compilers, name, &f->user, &f->err);
 }
 
-TEST(user, an_empty_name_means_the_user_of_kilnd)
+TEST_F(user, an_empty_name_means_the_user_of_kilnd)
 {
-    struct fixture *f = *state;
     must(find_user(f, ""), f->err);
     assert_int_equal(f->user.uid, geteuid());
     assert_int_equal(f->user.gid, getegid());
     assert_false(f->user.other);
 }
 
-TEST(user, the_user_of_a_unit_is_its_account)
+TEST_F(user, the_user_of_a_unit_is_its_account)
 {
-    struct fixture *f = *state;
     static const struct worker_kind nobody = { "tests", "no_setting", "nobody" };
     static const struct worker_kind unknown = { "tests", "no_setting", "kiln-test-nobody" };
 
@@ -65,9 +63,8 @@ TEST(user, the_user_of_a_unit_is_its_account)
     assert_says(f->err.text, "'kiln-test-nobody'");
 }
 
-TEST(user, root_may_name_an_account_or_a_number)
+TEST_F(user, root_may_name_an_account_or_a_number)
 {
-    struct fixture *f = *state;
     NEED_ROOT();
     must(find_user(f, "daemon"), f->err); /* user 1 on every Linux */
     assert_true(f->user.other && f->user.uid == 1 && f->user.gid == 1);
@@ -80,18 +77,16 @@ TEST(user, root_may_name_an_account_or_a_number)
     assert_false(f->user.other);
 }
 
-TEST(user, the_standard_user_exists_and_is_not_root)
+TEST_F(user, the_standard_user_exists_and_is_not_root)
 {
-    struct fixture *f = *state;
     NEED_ROOT();
     must(find_user(f, worker_user_standard(&worker_compilers)), f->err);
     assert_true(f->user.other);
     assert_int_not_equal(f->user.uid, 0);
 }
 
-TEST(user, a_missing_user_is_refused_with_the_command_that_adds_it)
+TEST_F(user, a_missing_user_is_refused_with_the_command_that_adds_it)
 {
-    struct fixture *f = *state;
     static const char *const absent[] = { "no-such-user", "12x", "-1", "4294967295" };
     for (size_t i = 0; i < sizeof(absent) / sizeof(absent[0]); i++) {
         assert_int_equal(find_user(f, absent[i]), KILN_NOT_FOUND);
@@ -101,18 +96,16 @@ TEST(user, a_missing_user_is_refused_with_the_command_that_adds_it)
     }
 }
 
-TEST(user, transfers_have_their_own_setting_and_account)
+TEST_F(user, transfers_have_their_own_setting_and_account)
 {
-    struct fixture *f = *state;
     assert_int_equal(worker_user_find(&worker_transfers, "no-such-user", &f->user, &f->err),
                      KILN_NOT_FOUND);
     assert_says(f->err.text, "transfer_user");
     assert_string_not_equal(worker_transfers.account, worker_compilers.account);
 }
 
-TEST(user, an_ordinary_user_may_name_only_themselves)
+TEST_F(user, an_ordinary_user_may_name_only_themselves)
 {
-    struct fixture *f = *state;
     assert_int_equal(geteuid() == 0 ? seteuid(65534) : 0, 0);
     char own[16];
     snprintf(own, sizeof(own), "%u", (unsigned)geteuid());
@@ -123,9 +116,8 @@ TEST(user, an_ordinary_user_may_name_only_themselves)
 }
 
 /* The users are: neither the owner nor in the group, in the group, the owner. */
-TEST(user, the_mode_decides_who_may_enter_a_directory)
+TEST_F(user, the_mode_decides_who_may_enter_a_directory)
 {
-    struct fixture *f = *state;
     struct stat seen;
     assert_int_equal(stat(f->directory, &seen), 0);
     struct worker_user users[] = { { .uid = 4321, .gid = 4321, .other = true },
@@ -142,9 +134,8 @@ TEST(user, the_mode_decides_who_may_enter_a_directory)
     assert_int_equal(chmod(f->directory, 0700), 0);
 }
 
-TEST(user, every_directory_on_a_path_counts_and_links_are_followed)
+TEST_F(user, every_directory_on_a_path_counts_and_links_are_followed)
 {
-    struct fixture *f = *state;
     const struct worker_user user = { .uid = 4321, .gid = 4321, .other = true };
     char inner[96], link[96];
     snprintf(inner, sizeof(inner), "%s/inner", f->directory);
@@ -162,9 +153,8 @@ TEST(user, every_directory_on_a_path_counts_and_links_are_followed)
     assert_false(worker_user_may_enter(&user, "/no/such/directory"));
 }
 
-TEST(user, the_user_of_kilnd_is_not_checked)
+TEST_F(user, the_user_of_kilnd_is_not_checked)
 {
-    struct fixture *f = *state;
     must(find_user(f, ""), f->err);
     assert_true(worker_user_may_enter(&f->user, "/no/such/directory"));
 }
