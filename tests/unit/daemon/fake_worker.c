@@ -36,7 +36,7 @@ static void say(const char *text)
 }
 
 /* Answers with its arguments, except the directory. */
-static void say_how_it_was_started(char **argv)
+static void answer_arguments(char **argv)
 {
     char text[256] = "done leads=";
     size_t used = strlen(text);
@@ -53,14 +53,14 @@ static void wait_for_ever(void)
         pause();
 }
 
-static void say_how_many(int before)
+static void answer_count(int before)
 {
     char text[32];
     snprintf(text, sizeof(text), "done after %d", before);
     say(text);
 }
 
-static void say_pid(void)
+static void answer_pid(void)
 {
     char text[32];
     snprintf(text, sizeof(text), "done %d", (int)getpid());
@@ -91,15 +91,15 @@ static void serve(const char *order, char **argv, int before)
         raise(SIGXFSZ);
     else if (strcmp(order, "orphan") == 0)
         leave_a_child();
-    else if (strcmp(order, "how") == 0)
-        say_how_it_was_started(argv);
-    else if (strcmp(order, "who") == 0)
-        say_pid();
+    else if (strcmp(order, "arguments") == 0)
+        answer_arguments(argv);
+    else if (strcmp(order, "pid") == 0)
+        answer_pid();
     else if (strcmp(order, "stop") == 0) {
         raise(SIGSTOP);
         say("done");
-    } else if (strcmp(order, "how many") == 0)
-        say_how_many(before);
+    } else if (strcmp(order, "count") == 0)
+        answer_count(before);
     else if (strcmp(order, "prepare") == 0)
         say("done preparing");
     else if (strcmp(order, "answer and die") == 0) {

@@ -142,8 +142,7 @@ TEST(launch, a_launched_program_runs_and_its_end_is_reported)
     struct program_end end = RUN("/bin/sh");
     assert_int_equal(end.status, 0);
     assert_says(end.text, started);
-    assert_says(end.text,
-                "here:\n"); /* LISTEN_FDS is unset, because the connection is not for the program */
+    assert_says(end.text, "here:\n"); /* LISTEN_FDS is unset */
     assert_says(end.text, "ended with 3 by signal 0\n");
     scene.script = "kill -TERM $$";
     assert_says(RUN("/bin/sh").text, "ended with 0 by signal 15\n");

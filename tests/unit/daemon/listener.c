@@ -293,8 +293,7 @@ TEST_F(listener, a_stored_socket_stays_reachable_and_is_resumed)
     assert_true(f->listener.kept);
     assert_false(f->listener.inherited);
     struct listener second = LISTENER_CLOSED;
-    assert_int_equal(listener_open(f->path, "", &second, &f->err),
-                     KILN_BUSY); /* because it is locked */
+    assert_int_equal(listener_open(f->path, "", &second, &f->err), KILN_BUSY);
 }
 
 TEST_F(listener, a_resumed_socket_gets_the_configured_group)

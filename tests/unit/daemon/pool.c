@@ -190,7 +190,7 @@ TEST_F(pool, each_exceeded_limit_is_reported_with_its_setting)
 /* The worker must have received the limits of set_up and the namespaces of this process. */
 static void expect_arguments(struct fixture *f)
 {
-    struct job job = kernel("how");
+    struct job job = kernel("arguments");
     assert_int_equal(run_job(f, &job)->end, COMPILE_DONE);
     struct namespace_ids own;
     char outside[NAMESPACE_TEXT_MAX], wanted[sizeof(last_answer)];
@@ -222,7 +222,7 @@ static void set_worker_user(struct fixture *f)
 
 TEST_F(pool, the_worker_user_owns_the_directory_of_each_worker)
 {
-    struct job job = kernel("how");
+    struct job job = kernel("arguments");
     struct stat root, own;
     char path[512];
     if (geteuid() != 0) {
@@ -380,7 +380,7 @@ TEST_F(pool, jobs_beyond_the_workers_wait_in_order)
 /* The pid of the worker that a job for |toolchain| went to. */
 static int worker_for(struct fixture *f, const char *toolchain)
 {
-    struct job job = kernel("who");
+    struct job job = kernel("pid");
     int pid = 0;
     job.task.job.toolchain = bytes_of_text(toolchain);
     assert_int_equal(run_job(f, &job)->end, COMPILE_DONE);
@@ -566,8 +566,8 @@ TEST_F(pool, a_job_waits_for_a_worker_that_runs_a_job_of_kiln)
     pool_compile(f->pool, &slow.task);
     assert_int_equal(run_job(f, &spends)->end, COMPILE_DONE);
     pool_compile(f->pool, &next.task);
-    LOOP_UNTIL(f->loop,
-               pool_counts(f->pool).worker_starts >= 2 + 4); /* three failed, one more begins */
+    /* Three starts have failed, and a fourth begins. */
+    LOOP_UNTIL(f->loop, pool_counts(f->pool).worker_starts >= 2 + 4);
     assert_false(next.ended);
     continue_children();
     wait_for_job(f, &next);
@@ -625,8 +625,8 @@ TEST_F(pool, directories_of_a_killed_daemon_are_removed_and_those_of_a_live_one_
     assert_true(fd >= 0);
     close(fd);
     snprintf(unmarked, sizeof(unmarked), "%s/kilnd-temp-dead01", f->directory);
-    assert_int_equal(mkdir(unmarked, 0700),
-                     0); /* the daemon was killed before it marked the directory */
+    /* Its daemon was killed before it marked the directory. */
+    assert_int_equal(mkdir(unmarked, 0700), 0);
     snprintf(theirs, sizeof(theirs), "%s/kilnd-temp-theirs", f->directory);
     assert_int_equal(mkdir(theirs, 0700), 0);
     snprintf(inside, sizeof(inside), "%s/own", theirs);

@@ -51,7 +51,7 @@ static int worker_of(struct fixture *f, struct job job)
 /* Runs a client's source. Returns how many jobs its worker had run before. */
 static int jobs_before_a_source(struct fixture *f)
 {
-    struct job job = source("how many");
+    struct job job = source("count");
     int count = -1;
     assert_int_equal(run_job(f, &job)->end, COMPILE_DONE);
     assert_int_equal(sscanf(job.answer, "done after %d", &count), 1);
@@ -61,9 +61,9 @@ static int jobs_before_a_source(struct fixture *f)
 TEST_F(pool, a_worker_that_had_a_clients_source_gets_no_other_job)
 {
     start_pool(f);
-    int first = worker_of(f, source("who"));
-    int second = worker_of(f, source("who"));
-    int third = worker_of(f, kernel("who"));
+    int first = worker_of(f, source("pid"));
+    int second = worker_of(f, source("pid"));
+    int third = worker_of(f, kernel("pid"));
     assert_int_not_equal(first, second);
     assert_int_not_equal(first, third);
     assert_int_not_equal(second, third);
@@ -74,10 +74,10 @@ TEST_F(pool, a_worker_that_had_a_clients_source_gets_no_other_job)
 TEST_F(pool, jobs_of_kiln_share_a_worker_whose_last_job_may_be_a_source)
 {
     start_pool(f);
-    int first = worker_of(f, kernel("who"));
-    assert_int_equal(worker_of(f, kernel("who")), first);
-    assert_int_equal(worker_of(f, source("who")), first);
-    assert_int_not_equal(worker_of(f, kernel("who")), first);
+    int first = worker_of(f, kernel("pid"));
+    assert_int_equal(worker_of(f, kernel("pid")), first);
+    assert_int_equal(worker_of(f, source("pid")), first);
+    assert_int_not_equal(worker_of(f, kernel("pid")), first);
     assert_int_equal(pool_counts(f->pool).worker_starts, 2);
 }
 
@@ -124,20 +124,20 @@ TEST_F(pool, a_source_that_crashes_or_times_out_costs_only_its_own_worker)
     pool_set_timeout(f->pool, 50);
     expect_end(f, source("hang"), COMPILE_TIMED_OUT, "compile_timeout");
     pool_set_timeout(f->pool, 60000);
-    worker_of(f, source("who"));
+    worker_of(f, source("pid"));
     wait_until_idle(f, 2);
     assert_int_equal(pool_counts(f->pool).worker_starts, 5);
 }
 
 TEST_F(pool, a_worker_that_probed_for_a_client_gets_no_other_job)
 {
-    struct job probe = job_of("who", COMPILE_PROBE);
+    struct job probe = job_of("pid", COMPILE_PROBE);
     int first = 0;
     start_pool(f);
     probe.task.job.origin = COMPILE_OF_CLIENT;
     assert_int_equal(run_job(f, &probe)->end, COMPILE_DONE);
     assert_int_equal(sscanf(probe.answer, "done %d", &first), 1);
-    assert_int_not_equal(worker_of(f, kernel("who")), first);
+    assert_int_not_equal(worker_of(f, kernel("pid")), first);
     wait_until_idle(f, 1);
     assert_int_equal(warmups, 0);
 }
@@ -146,7 +146,7 @@ TEST_F(pool, a_source_fails_when_no_fresh_worker_can_be_started)
 {
     start_workers(f, 1);
     break_workers("dies");
-    worker_of(f, source("who"));
+    worker_of(f, source("pid"));
     expect_end(f, source("a"), COMPILE_UNAVAILABLE, "ready");
     unsetenv("FAKE_WORKER");
 }
@@ -182,15 +182,15 @@ TEST_F(pool, the_next_source_finds_a_warm_worker)
 TEST_F(pool, no_worker_is_warmed_up_before_a_client_sends_a_source)
 {
     start_workers(f, 2);
-    worker_of(f, kernel("who"));
-    worker_of(f, kernel("who"));
+    worker_of(f, kernel("pid"));
+    worker_of(f, kernel("pid"));
     assert_int_equal(warmups, 0);
     assert_int_equal(pool_counts(f->pool).idle, 2);
 }
 
 TEST_F(pool, jobs_that_arrive_together_start_before_any_warm_up)
 {
-    struct job first = source("how many"), second = source("how many");
+    struct job first = source("count"), second = source("count");
     start_workers(f, 2);
     pool_compile(f->pool, &first.task);
     pool_compile(f->pool, &second.task);
@@ -217,7 +217,7 @@ TEST_F(pool, a_worker_that_ran_a_job_of_kilnd_needs_no_warm_up)
     start_workers(f, 3);
     struct job hang = kernel("hang");
     pool_compile(f->pool, &hang.task); /* so that a second worker loads the library */
-    worker_of(f, kernel("who"));
+    worker_of(f, kernel("pid"));
     assert_int_equal(jobs_before_a_source(f), 1);
     assert_int_equal(warmups, 0);
     pool_stop(f->pool);
@@ -274,8 +274,7 @@ TEST_F(pool, a_warm_up_that_cannot_be_sent_waits_for_the_next_source)
     refusal = 0;
     assert_int_equal(jobs_not_given, 1);
     assert_int_equal(warmups, 0);
-    assert_int_equal(pool_counts(f->pool).worker_starts,
-                     3 + 1); /* in place of the worker of the source */
+    assert_int_equal(pool_counts(f->pool).worker_starts, 3 + 1); /* the fourth for the source */
     assert_int_equal(run_job(f, &next)->end, COMPILE_DONE);
     wait_until_idle(f, 3);
     assert_int_equal(warmups, 1);
@@ -286,11 +285,11 @@ TEST_F(pool, a_warm_up_that_lacks_a_resource_waits_for_the_next_source)
 {
     start_workers(f, 3);
     warmup_end = COMPILE_UNAVAILABLE;
-    worker_of(f, source("who"));
+    worker_of(f, source("pid"));
     wait_until_idle(f, 3);
     assert_int_equal(warmups, 1);
     warmup_end = COMPILE_DONE;
-    worker_of(f, source("who"));
+    worker_of(f, source("pid"));
     wait_until_idle(f, 3);
     assert_int_equal(warmups, 2);
     assert_int_equal(jobs_before_a_source(f), 1);
@@ -299,7 +298,7 @@ TEST_F(pool, a_warm_up_that_lacks_a_resource_waits_for_the_next_source)
 /* Such a warm-up could crash. */
 TEST_F(pool, no_worker_is_warmed_up_for_a_target_that_was_not_probed)
 {
-    struct job job = source("who");
+    struct job job = source("pid");
     job.task.job.target_works = false;
     start_workers(f, 6);
     worker_of(f, job);
@@ -307,7 +306,7 @@ TEST_F(pool, no_worker_is_warmed_up_for_a_target_that_was_not_probed)
     assert_int_equal(warmups, 0);
     assert_int_equal(pool_counts(f->pool).worker_starts, 7);
 
-    worker_of(f, source("who"));
+    worker_of(f, source("pid"));
     worker_of(f, job); /* leaves the need of the previous source unchanged */
     wait_until_warm(f, 1);
     assert_int_equal(jobs_before_a_source(f), 1);
@@ -346,7 +345,7 @@ TEST_F(pool, a_worker_warmed_up_for_a_compiler_before_its_upgrade_is_replaced)
     assert_int_equal(warmup_toolchain, TOOLCHAIN_ID);
     uint64_t starts = pool_counts(f->pool).worker_starts;
 
-    struct job upgraded = of_toolchain(source("how many"), 7);
+    struct job upgraded = of_toolchain(source("count"), 7);
     assert_int_equal(run_job(f, &upgraded)->end, COMPILE_DONE);
     assert_string_equal(upgraded.answer, "done after 0");
 
@@ -354,7 +353,7 @@ TEST_F(pool, a_worker_warmed_up_for_a_compiler_before_its_upgrade_is_replaced)
     assert_int_equal(warmup_toolchain, 7);
     /* The worker of the job and the two old warm workers are replaced. */
     LOOP_UNTIL(f->loop, pool_counts(f->pool).worker_starts >= starts + 3);
-    upgraded = of_toolchain(source("how many"), 7);
+    upgraded = of_toolchain(source("count"), 7);
     assert_int_equal(run_job(f, &upgraded)->end, COMPILE_DONE);
     assert_string_equal(upgraded.answer, "done after 1");
 }
@@ -370,13 +369,13 @@ TEST_F(pool, a_worker_in_its_warm_up_is_not_busy_and_stops_with_the_pool)
     assert_int_equal(pool_counts(f->pool).busy, 0);
     assert_int_equal(pool_counts(f->pool).starting, 1);
     assert_int_equal(pool_out(f->pool), 0);
-    worker_of(f, kernel("who")); /* does not wait for the warm-up */
+    worker_of(f, kernel("pid")); /* does not wait for the warm-up */
     pool_stop(f->pool);
 }
 
 TEST_F(pool, a_source_waits_for_the_worker_that_warms_up_for_it)
 {
-    struct job first = source("a"), second = source("how many"), third = source("how many");
+    struct job first = source("a"), second = source("count"), third = source("count");
     start_workers(f, 2);
     pool_compile(f->pool, &first.task);
     wait_for_a_warm_up(f);
@@ -516,7 +515,7 @@ TEST_F(pool, the_weakest_confinement_among_workers_is_reported)
     handshake = (struct sandbox_report){ .has = LAYERS_ALL & ~(1u << LAYER_landlock),
                                          .landlock = 0,
                                          .why = "landlock: none" };
-    worker_of(f, kernel("who")); /* loads hiprtc */
+    worker_of(f, kernel("pid")); /* loads hiprtc */
     replace_one(f, "clang");
     confinement = pool_confinement(f->pool);
     assert_int_equal(LAYERS_ALL & ~confinement.sandbox.has,

@@ -23,7 +23,7 @@ struct fixture {
     struct kiln_err err;
     enum kiln_code applies; /* result of the apply callback */
     unsigned begun, ended;
-    char note[128]; /* of the last end */
+    char note[128]; /* of the last reload */
 };
 
 static struct fixture *fixture_of(struct reload *r)

@@ -23,27 +23,27 @@
 
 static struct {
     pthread_t loop_thread;
-    ino_t inode; /* of the files whose close hangs */
-    unsigned on_the_loop, hanging, closed;
+    atomic_ulong inode; /* of the files whose close hangs */
+    atomic_uint on_the_loop, hanging, closed;
     sem_t gate;
 } hung;
 
 static bool is_hung(int fd)
 {
     struct stat seen;
-    ino_t inode = __atomic_load_n(&hung.inode, __ATOMIC_SEQ_CST);
+    ino_t inode = hung.inode;
     return inode && fstat(fd, &seen) == 0 && seen.st_ino == inode;
 }
 
 WRAP(int, close, int fd)
 {
     if (is_hung(fd) && pthread_equal(pthread_self(), hung.loop_thread)) {
-        __atomic_add_fetch(&hung.on_the_loop, 1, __ATOMIC_SEQ_CST);
+        hung.on_the_loop++;
     } else if (is_hung(fd)) {
-        __atomic_add_fetch(&hung.hanging, 1, __ATOMIC_SEQ_CST);
+        hung.hanging++;
         while (sem_wait(&hung.gate) != 0) {
         }
-        __atomic_add_fetch(&hung.closed, 1, __ATOMIC_SEQ_CST);
+        hung.closed++;
     }
     return __real_close(fd);
 }
@@ -56,8 +56,6 @@ WRAP(uint64_t, clock_monotonic_ns, void)
 {
     return __real_clock_monotonic_ns() + hours_passed * 3600 * 1000000000u;
 }
-
-static unsigned value_of(const unsigned *count) { return __atomic_load_n(count, __ATOMIC_SEQ_CST); }
 
 /* Lets |count| closes end. */
 static void end_closes(unsigned count)
@@ -90,7 +88,7 @@ static int make_hung_file(void)
     struct stat seen;
     int fd = memfd_create("hung", MFD_CLOEXEC);
     assert_true(fd >= 0 && fstat(fd, &seen) == 0);
-    __atomic_store_n(&hung.inode, seen.st_ino, __ATOMIC_SEQ_CST);
+    hung.inode = seen.st_ino;
     return fd;
 }
 
@@ -124,7 +122,7 @@ static unsigned fill_by_requests(struct fixture *f, int file)
 
 static void drop_hung_file(int file)
 {
-    __atomic_store_n(&hung.inode, 0, __ATOMIC_SEQ_CST);
+    hung.inode = 0;
     __real_close(file);
 }
 
@@ -137,14 +135,14 @@ TEST_F(hung, a_close_that_hangs_blocks_no_request)
 
     send_hung(f->client, 1, file);
     take_pong(f, f->client, 1);
-    WAIT_FOR(value_of(&hung.hanging) != 0);
+    WAIT_FOR(hung.hanging != 0);
     expect_pong(f, other, 2);
     expect_pong(f, f->client, 3);
 
-    assert_int_equal(value_of(&hung.hanging), 1); /* one close at a time for each user */
-    assert_int_equal(value_of(&hung.on_the_loop), 0);
+    assert_int_equal(hung.hanging, 1); /* one close at a time for each user */
+    assert_int_equal(hung.on_the_loop, 0);
     end_closes(2);
-    WAIT_FOR(value_of(&hung.closed) >= 2);
+    WAIT_FOR(hung.closed >= 2);
     drop_hung_file(file);
 }
 
@@ -155,7 +153,7 @@ TEST_F(hung, a_user_who_sends_too_many_descriptors_is_refused_and_others_are_not
     KILN_AUTO(fd) int other = join_as(f, OTHER_USER);
 
     unsigned sent = fill_by_requests(f, file);
-    WAIT_FOR(value_of(&hung.hanging) != 0);
+    WAIT_FOR(hung.hanging != 0);
     send_hung(f->client, 1000, file);
     assert_refused(f, f->client, 0, TOO_MANY);
     assert_true(is_closed(f, f->client));
@@ -164,11 +162,11 @@ TEST_F(hung, a_user_who_sends_too_many_descriptors_is_refused_and_others_are_not
     expect_pong(f, other, 7);
     send_hung(other, 8, file); /* another thread closes for this user */
     take_pong(f, other, 8);
-    WAIT_FOR(value_of(&hung.hanging) >= 2);
+    WAIT_FOR(hung.hanging >= 2);
 
-    assert_int_equal(value_of(&hung.on_the_loop), 0);
+    assert_int_equal(hung.on_the_loop, 0);
     end_closes(ALL);
-    WAIT_FOR(value_of(&hung.closed) >= sent + 2);
+    WAIT_FOR(hung.closed >= sent + 2);
     WAIT_FOR(!closer_is_full(f->closer, 0)); /* the last close is counted a moment longer */
     KILN_AUTO(fd) int later = join(f);
     expect_pong(f, later, 9);
@@ -225,7 +223,7 @@ TEST_F(hung, a_user_who_was_not_full_in_between_is_not_stuck)
     hours_passed = 2;
     assert_int_equal(closer_check(f->closer, 0, grace_ms), CLOSER_IS_STUCK);
     end_closes(ALL);
-    WAIT_FOR(value_of(&hung.closed) >= taken);
+    WAIT_FOR(hung.closed >= taken);
     drop_hung_file(file);
 }
 
@@ -259,9 +257,9 @@ TEST_F(hung, descriptors_of_unfinished_frames_count_and_are_not_closed_on_the_lo
     LOOP_UNTIL(f->loop, service.left >= CONNECTIONS);
     expect_pong(f, other, 3);
 
-    assert_int_equal(value_of(&hung.on_the_loop), 0);
+    assert_int_equal(hung.on_the_loop, 0);
     end_closes(ALL);
-    WAIT_FOR(value_of(&hung.closed) >= held);
+    WAIT_FOR(hung.closed >= held);
     drop_hung_file(file);
 }
 
@@ -273,12 +271,12 @@ TEST_F(hung, a_connection_with_unread_descriptors_is_not_closed_on_the_loop)
     server_drain(f->server); /* stops reading */
     send_hung(f->client, 1, file);
     assert_int_equal(fstat(first_session(f)->fd, &seen), 0);
-    __atomic_store_n(&hung.inode, seen.st_ino, __ATOMIC_SEQ_CST);
+    hung.inode = seen.st_ino;
 
     server_drop_sessions(f->server);
-    LOOP_UNTIL(f->loop, value_of(&hung.hanging) + value_of(&hung.on_the_loop) > 0);
+    LOOP_UNTIL(f->loop, hung.hanging + hung.on_the_loop > 0);
 
-    assert_int_equal(value_of(&hung.on_the_loop), 0);
+    assert_int_equal(hung.on_the_loop, 0);
     end_closes(1);
     assert_true(is_closed(f, f->client));
     drop_hung_file(file);
@@ -289,11 +287,11 @@ TEST_F(hung, a_close_that_hangs_does_not_block_the_end_of_the_closer)
     int file = make_hung_file();
     send_hung(f->client, 1, file);
     take_pong(f, f->client, 1);
-    WAIT_FOR(value_of(&hung.hanging) != 0);
+    WAIT_FOR(hung.hanging != 0);
 
     closer_destroy(f->closer); /* returns */
 
-    assert_int_equal(value_of(&hung.closed), 0);
+    assert_int_equal(hung.closed, 0);
     must(closer_create(&CLOSER_LIMITS_DEFAULT, &f->closer, &f->err), f->err);
     LIST_EACH (&f->server->sessions, struct session, link, s)
         s->closer = s->files.closer = f->closer;
@@ -301,6 +299,6 @@ TEST_F(hung, a_close_that_hangs_does_not_block_the_end_of_the_closer)
         must(closer_join(f->closer, s->caller.uid, &f->err), f->err);
     f->server->closer = f->closer;
     end_closes(2);
-    WAIT_FOR(value_of(&hung.closed) >= 1);
+    WAIT_FOR(hung.closed >= 1);
     drop_hung_file(file);
 }

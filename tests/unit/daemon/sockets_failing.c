@@ -250,8 +250,8 @@ TEST_F(socket, a_user_in_very_many_groups_gets_the_role_of_each)
         unsigned nth;
     } cases[] = { { "getsockopt", 2 }, { "malloc", 1 }, { "getsockopt", 3 } };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        fail_call(cases[i].call, cases[i].nth,
-                  ENOMEM); /* without memory, a user gets no more rights */
+        /* Without memory, a user gets no more rights. */
+        fail_call(cases[i].call, cases[i].nth, ENOMEM);
         must(peer_of(fd, &groups, &overflow, &peer, &f->err), f->err);
         assert_true(calls_failed());
         assert_int_equal(peer.role, ROLE_USE);
