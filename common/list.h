@@ -49,19 +49,23 @@ struct list {
 #define LIST_LAST(list, type, member) \
     (list_is_empty(list) ? NULL : LIST_ENTRY((list)->head.previous, type, member))
 
+/* The link of |item|.  At the end of a list |item| is no item: nothing else of it may be used. */
+#define LIST_LINK(item, type, member) \
+    ((struct list_link *)(void *)((char *)(item) + offsetof(type, member)))
+
 /* The loop declares |item|; the body may remove and free it, but no other item. */
-#define LIST_EACH(list, type, member, item)                               \
-    for (type *item = LIST_ENTRY((list)->head.next, type, member),        \
-              *item##_next = LIST_ENTRY(item->member.next, type, member); \
-         &item->member != &(list)->head;                                  \
-         item = item##_next, item##_next = LIST_ENTRY(item->member.next, type, member))
+#define LIST_EACH(list, type, member, item)                                                 \
+    for (type *item = LIST_ENTRY((list)->head.next, type, member),                          \
+              *item##_next = LIST_ENTRY(LIST_LINK(item, type, member)->next, type, member); \
+         LIST_LINK(item, type, member) != &(list)->head; item = item##_next,                \
+              item##_next = LIST_ENTRY(LIST_LINK(item, type, member)->next, type, member))
 
 /* The same from the last item to the first. */
-#define LIST_EACH_BACK(list, type, member, item)                              \
-    for (type *item = LIST_ENTRY((list)->head.previous, type, member),        \
-              *item##_next = LIST_ENTRY(item->member.previous, type, member); \
-         &item->member != &(list)->head;                                      \
-         item = item##_next, item##_next = LIST_ENTRY(item->member.previous, type, member))
+#define LIST_EACH_BACK(list, type, member, item)                                                \
+    for (type *item = LIST_ENTRY((list)->head.previous, type, member),                          \
+              *item##_next = LIST_ENTRY(LIST_LINK(item, type, member)->previous, type, member); \
+         LIST_LINK(item, type, member) != &(list)->head; item = item##_next,                    \
+              item##_next = LIST_ENTRY(LIST_LINK(item, type, member)->previous, type, member))
 
 static inline void list_init(struct list *list)
 {
