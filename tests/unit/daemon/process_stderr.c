@@ -71,7 +71,7 @@ static void write_text(const struct fixture *f, const char *text)
 TEST_F(output, each_line_of_a_process_is_a_log_record_with_its_name)
 {
     write_text(f, "one\n\ntwo\nthr");
-    loop_iteration(f->loop);
+    IN_TIME(loop_iteration(f->loop));
     assert_string_equal(reported, "kiln-compiler: one\nkiln-compiler: two\n");
     write_text(f, "ee\n");
     LOOP_UNTIL(f->loop, strstr(reported, "three"));
@@ -93,7 +93,7 @@ TEST_F(output, a_long_line_is_cut_and_the_next_is_whole)
     line[sizeof(line) - 1] = '\0';
     write_text(f, line);
     write_text(f, "\nshort\n");
-    loop_iteration(f->loop);
+    IN_TIME(loop_iteration(f->loop));
     const char *end = strchr(reported, '\n');
     assert_int_equal(end - reported,
                      strlen("kiln-compiler: ") + STDERR_LINE_MAX + strlen(" (cut)"));
@@ -114,7 +114,7 @@ TEST_F(output, most_of_very_many_lines_at_once_are_only_counted)
 {
     for (int i = 0; i < 100; i++)
         write_text(f, i % 2 ? "\n\ny" : "y"); /* 51 lines; the last one is unfinished */
-    loop_iteration(f->loop);
+    IN_TIME(loop_iteration(f->loop));
     assert_int_equal(count_reported("kiln-compiler: yy\n") + count_reported("kiln-compiler: y\n"),
                      32);
     assert_int_equal(count_reported("left out"), 1);
@@ -130,7 +130,7 @@ TEST_F(output, a_process_that_prints_very_much_is_read_in_portions)
     static const char zeros[60000];
     int left = 0;
     assert_int_equal(write(f->fd, zeros, sizeof(zeros)), sizeof(zeros));
-    loop_iteration(f->loop);
+    IN_TIME(loop_iteration(f->loop));
     assert_int_equal(ioctl(f->fd, FIONREAD, &left), 0);
     assert_true(left > 50000);
     assert_int_equal(f->output.watch.events, 0); /* it pauses */
@@ -142,7 +142,7 @@ TEST_F(output, a_process_that_prints_very_much_is_read_in_portions)
 TEST_F(output, a_process_that_hung_up_is_not_watched)
 {
     hang_up(f);
-    loop_iteration(f->loop);
+    IN_TIME(loop_iteration(f->loop));
     assert_int_equal(f->output.watch.events, 0);
     assert_false(loop_timer_is_running(&f->output.pause));
 }

@@ -17,10 +17,10 @@ TEST_F(session, a_frame_that_comes_byte_by_byte_is_handled_once)
     for (size_t i = 0; i < size; i++) {
         assert_int_equal(service.handled, 0);
         send_raw(f->client, raw + i, 1);
-        loop_iteration(f->loop);
+        IN_TIME(loop_iteration(f->loop));
     }
 
-    struct frame_header header = take_header(f, f->client);
+    struct frame_header header = receive_header(f, f->client);
     assert_int_equal(service.handled, 1);
     assert_int_equal(service.last_body, 7);
     assert_int_equal(header.type, MESSAGE_pong);
@@ -38,8 +38,8 @@ TEST_F(session, many_frames_in_one_write_are_answered_in_order)
 
     for (uint64_t id = 1; id <= PINGS_MAX; id++) {
         char body;
-        assert_int_equal(take_header(f, f->client).request_id, id);
-        assert_int_equal(take(f, f->client, &body, 1), 1);
+        assert_int_equal(receive_header(f, f->client).request_id, id);
+        assert_int_equal(receive_bytes(f, f->client, &body, 1), 1);
     }
     assert_int_equal(service.in_order, PINGS_MAX);
 }
@@ -52,10 +52,10 @@ TEST_F(session, a_frame_may_be_split_anywhere)
     for (size_t cut = 1; cut < size; cut++) {
         service.handled = 0;
         send_raw(f->client, raw, cut);
-        loop_iteration(f->loop);
+        IN_TIME(loop_iteration(f->loop));
         send_raw(f->client, raw + cut, size - cut);
         uint8_t back[128];
-        assert_int_equal(take(f, f->client, back, size), size);
+        assert_int_equal(receive_bytes(f, f->client, back, size), size);
         assert_int_equal(service.handled, 2);
     }
 }
@@ -124,7 +124,7 @@ TEST_F(session, a_request_that_announces_descriptors_is_refused)
 TEST_F(session, the_connection_is_closed_when_the_service_refuses_a_request)
 {
     service.refuse = true;
-    ask(f->client, MESSAGE_ping, 1, "");
+    send_request(f->client, MESSAGE_ping, 1, "");
     assert_true(is_closed(f, f->client));
     assert_int_equal(service.left, 1);
 }
@@ -138,7 +138,7 @@ TEST_F(session, descriptors_of_a_ping_are_closed)
 
     send_files(f->client, raw, size, &pipe_ends[1], 1);
     close(pipe_ends[1]);
-    assert_int_equal(take_header(f, f->client).type, MESSAGE_pong);
+    assert_int_equal(receive_header(f, f->client).type, MESSAGE_pong);
 
     await_no_writer(pipe_ends[0]);
     assert_int_equal(server_counts(f->server).protocol_errors, 1);
@@ -166,7 +166,7 @@ static int take_descriptor(int fd, uint8_t *byte)
 
 TEST_F(session, an_object_comes_with_the_first_byte_of_its_frame)
 {
-    ask(f->client, MESSAGE_fetch, 1, "body");
+    send_request(f->client, MESSAGE_fetch, 1, "body");
     LOOP_UNTIL(f->loop, service.handled != 0);
 
     uint8_t raw[FRAME_HEADER_SIZE];
@@ -176,7 +176,7 @@ TEST_F(session, an_object_comes_with_the_first_byte_of_its_frame)
     assert_true(passed >= 0);
     assert_int_equal(pread(passed, content, 4, 0), 4);
     assert_memory_equal(content, "code", 4);
-    assert_int_equal(take(f, f->client, raw + 1, sizeof(raw) - 1), sizeof(raw) - 1);
+    assert_int_equal(receive_bytes(f, f->client, raw + 1, sizeof(raw) - 1), sizeof(raw) - 1);
     struct frame_header header;
     assert_int_equal(frame_header_read(raw, &header, &f->err), KILN_OK);
     assert_int_equal(header.descriptors, 1);
@@ -186,25 +186,25 @@ TEST_F(session, an_object_comes_with_the_first_byte_of_its_frame)
 TEST_F(session, queued_replies_keep_their_order_and_their_objects)
 {
     service.reply_size = 1u << 20;
-    ask(f->client, MESSAGE_ping, 1, "");
+    send_request(f->client, MESSAGE_ping, 1, "");
     LOOP_UNTIL(f->loop, service.handled != 0);
     service.reply_size = 0;
-    answer(&first_session(f)->caller, 2, MESSAGE_pong, bytes_of("ab", 2), NULL);
-    answer(&first_session(f)->caller, 3, MESSAGE_kernels, bytes_of("cd", 2), &f->object);
-    answer(&first_session(f)->caller, 4, MESSAGE_pong, bytes_of("ef", 2), NULL);
+    send_answer(&first_session(f)->caller, 2, MESSAGE_pong, bytes_of("ab", 2), NULL);
+    send_answer(&first_session(f)->caller, 3, MESSAGE_kernels, bytes_of("cd", 2), &f->object);
+    send_answer(&first_session(f)->caller, 4, MESSAGE_pong, bytes_of("ef", 2), NULL);
     assert_int_equal(service.references, 1);
 
     KILN_AUTO(mem) uint8_t *big = malloc(1u << 20);
-    assert_int_equal(take_header(f, f->client).request_id, 1);
-    assert_int_equal(take(f, f->client, big, 1u << 20), 1u << 20);
-    assert_int_equal(take_header(f, f->client).request_id, 2);
-    assert_int_equal(take(f, f->client, big, 2), 2);
+    assert_int_equal(receive_header(f, f->client).request_id, 1);
+    assert_int_equal(receive_bytes(f, f->client, big, 1u << 20), 1u << 20);
+    assert_int_equal(receive_header(f, f->client).request_id, 2);
+    assert_int_equal(receive_bytes(f, f->client, big, 2), 2);
     uint8_t raw[FRAME_HEADER_SIZE];
     KILN_AUTO(fd) int passed = take_descriptor(f->client, raw);
     assert_true(passed >= 0);
-    assert_int_equal(take(f, f->client, raw + 1, sizeof(raw) - 1), sizeof(raw) - 1);
-    assert_int_equal(take(f, f->client, big, 2), 2);
-    assert_int_equal(take_header(f, f->client).request_id, 4);
+    assert_int_equal(receive_bytes(f, f->client, raw + 1, sizeof(raw) - 1), sizeof(raw) - 1);
+    assert_int_equal(receive_bytes(f, f->client, big, 2), 2);
+    assert_int_equal(receive_header(f, f->client).request_id, 4);
     assert_int_equal(service.references, 0);
 }
 
@@ -224,10 +224,10 @@ static void expect_segments(struct fixture *f, uint64_t id, const struct object 
 {
     size_t size = 4 + 3 * object->size;
     KILN_AUTO(mem) uint8_t *body = malloc(size);
-    struct frame_header header = take_header(f, f->client);
+    struct frame_header header = receive_header(f, f->client);
     assert_int_equal(header.request_id, id);
     assert_int_equal(header.body_size, size);
-    assert_int_equal(take(f, f->client, body, size), size);
+    assert_int_equal(receive_bytes(f, f->client, body, size), size);
     const uint8_t *at = body;
     assert_int_equal(*at++, 'a');
     assert_memory_equal(at, object->data, object->size);
@@ -251,14 +251,14 @@ TEST_F(session, segments_arrive_in_their_places_and_are_referenced_only_while_qu
     assert_int_equal(service.references, 0);
     answer_with_segments(caller, 2, &large);
     answer_with_segments(caller, 3, &small);
-    answer(caller, 4, MESSAGE_pong, bytes_of("ef", 2), NULL);
+    send_answer(caller, 4, MESSAGE_pong, bytes_of("ef", 2), NULL);
     assert_int_equal(service.references, 6);
     assert_true(first_session(f)->outbox.bytes > 2 * sizeof(pattern));
 
     expect_segments(f, 1, &small);
     expect_segments(f, 2, &large);
     expect_segments(f, 3, &small);
-    assert_int_equal(take_header(f, f->client).request_id, 4);
+    assert_int_equal(receive_header(f, f->client).request_id, 4);
     assert_int_equal(service.references, 0);
     assert_int_equal(first_session(f)->outbox.bytes, 0);
 }

@@ -92,11 +92,11 @@ static int make_hung_file(void)
     return fd;
 }
 
-static int join_as(struct fixture *f, uid_t uid)
+static int join_server_as(struct fixture *f, uid_t uid)
 {
     assert_int_equal(chmod(f->directory, 0711) | chmod(f->path, 0666), 0);
     assert_int_equal(seteuid(uid), 0);
-    int fd = join(f);
+    int fd = join_server(f);
     assert_int_equal(seteuid(0), 0);
     return fd;
 }
@@ -115,7 +115,7 @@ static unsigned fill_by_requests(struct fixture *f, int file)
     unsigned requests = FULL / 2 + 1;
     for (uint64_t id = 1; id <= requests; id++) {
         send_hung(f->client, id, file);
-        take_pong(f, f->client, id);
+        receive_pong(f, f->client, id);
     }
     return 2 * requests;
 }
@@ -131,10 +131,10 @@ static void drop_hung_file(int file)
 TEST_F(hung, a_close_that_hangs_blocks_no_request)
 {
     int file = make_hung_file();
-    KILN_AUTO(fd) int other = join(f);
+    KILN_AUTO(fd) int other = join_server(f);
 
     send_hung(f->client, 1, file);
-    take_pong(f, f->client, 1);
+    receive_pong(f, f->client, 1);
     WAIT_FOR(hung.hanging != 0);
     expect_pong(f, other, 2);
     expect_pong(f, f->client, 3);
@@ -150,25 +150,25 @@ TEST_F(hung, a_user_who_sends_too_many_descriptors_is_refused_and_others_are_not
 {
     NEED_ROOT();
     int file = make_hung_file();
-    KILN_AUTO(fd) int other = join_as(f, OTHER_USER);
+    KILN_AUTO(fd) int other = join_server_as(f, OTHER_USER);
 
     unsigned sent = fill_by_requests(f, file);
     WAIT_FOR(hung.hanging != 0);
     send_hung(f->client, 1000, file);
     assert_refused(f, f->client, 0, TOO_MANY);
     assert_true(is_closed(f, f->client));
-    KILN_AUTO(fd) int again = dial(f);
+    KILN_AUTO(fd) int again = connect_to_server(f);
     assert_refused(f, again, 0, TOO_MANY);
     expect_pong(f, other, 7);
     send_hung(other, 8, file); /* another thread closes for this user */
-    take_pong(f, other, 8);
+    receive_pong(f, other, 8);
     WAIT_FOR(hung.hanging >= 2);
 
     assert_int_equal(hung.on_the_loop, 0);
     end_closes(ALL);
     WAIT_FOR(hung.closed >= sent + 2);
     WAIT_FOR(!closer_is_full(f->closer, 0)); /* the last close is counted a moment longer */
-    KILN_AUTO(fd) int later = join(f);
+    KILN_AUTO(fd) int later = join_server(f);
     expect_pong(f, later, 9);
     drop_hung_file(file);
 }
@@ -180,16 +180,16 @@ TEST_F(hung, a_user_waits_while_many_of_their_descriptors_are_being_closed)
     f->server->limits.full_ms = 1000000;
     fill_by_requests(f, file);
     service.handled = 0;
-    ask(f->client, MESSAGE_ping, 1000, "");
-    KILN_AUTO(fd) int other = dial(f);
+    send_request(f->client, MESSAGE_ping, 1000, "");
+    KILN_AUTO(fd) int other = connect_to_server(f);
     for (int i = 0; i < 5; i++)
-        loop_iteration(f->loop);
+        IN_TIME(loop_iteration(f->loop));
     const struct session *last = LIST_LAST(&f->server->sessions, struct session, link);
     assert_true(first_session(f)->is_barred || last->is_barred);
     assert_int_equal(service.handled, 0);
 
     end_closes(ALL);
-    take_pong(f, f->client, 1000);
+    receive_pong(f, f->client, 1000);
     expect_pong(f, other, 1001);
     assert_int_equal(server_counts(f->server).protocol_errors, 0);
     drop_hung_file(file);
@@ -235,9 +235,9 @@ TEST_F(hung, descriptors_of_unfinished_frames_count_and_are_not_closed_on_the_lo
     enum { CONNECTIONS = 100 };
     int file = make_hung_file(), clients[CONNECTIONS];
     f->server->limits.connections = f->server->accounts.connections_max = 2 * CONNECTIONS;
-    KILN_AUTO(fd) int other = join_as(f, OTHER_USER);
+    KILN_AUTO(fd) int other = join_server_as(f, OTHER_USER);
     for (int i = 0; i < CONNECTIONS; i++)
-        clients[i] = join(f);
+        clients[i] = join_server(f);
     for (int i = 0; i < CONNECTIONS; i++) {
         uint8_t raw[128];
         int files[LIMIT_REQUEST_FILES] = { file, file };
@@ -286,7 +286,7 @@ TEST_F(hung, a_close_that_hangs_does_not_block_the_end_of_the_closer)
 {
     int file = make_hung_file();
     send_hung(f->client, 1, file);
-    take_pong(f, f->client, 1);
+    receive_pong(f, f->client, 1);
     WAIT_FOR(hung.hanging != 0);
 
     closer_destroy(f->closer); /* returns */

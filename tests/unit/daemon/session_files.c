@@ -82,7 +82,7 @@ TEST_F(session, a_requests_descriptors_are_closed_unless_the_handler_takes_them)
 {
     struct sent_pipe sent[2] = { make_pipe(), make_pipe() };
     install(f, 2, sent, 2);
-    take_pong(f, f->client, REQUEST);
+    receive_pong(f, f->client, REQUEST);
     assert_int_equal(service.file_count, 2);
     expect_closed(sent, 2);
     assert_int_equal(server_counts(f->server).protocol_errors, 0);
@@ -95,7 +95,7 @@ TEST_F(session, a_descriptor_that_the_handler_takes_stays_open_and_is_the_right_
     struct sent_pipe sent[2] = { make_pipe(), make_pipe() };
     service.takes_files = true;
     install(f, 2, sent, 2);
-    take_pong(f, f->client, REQUEST);
+    receive_pong(f, f->client, REQUEST);
     char byte = 0;
     for (int i = 0; i < 2; i++) {
         assert_true(has_writer(sent[i].reading));
@@ -116,11 +116,11 @@ TEST_F(session, a_frame_with_descriptors_may_be_split_anywhere)
         struct sent_pipe sent = make_pipe();
         service.handled = 0;
         send_pipes(f->client, bytes_of(raw, cut), &sent, 1);
-        loop_iteration(f->loop);
+        IN_TIME(loop_iteration(f->loop));
         assert_int_equal(service.handled, 0);
         assert_true(has_writer(sent.reading)); /* the server keeps it for the frame */
         send_raw(f->client, raw + cut, size - cut);
-        take_pong(f, f->client, REQUEST);
+        receive_pong(f, f->client, REQUEST);
         assert_int_equal(service.handled, 1);
         assert_int_equal(service.file_count, 1);
         expect_closed(&sent, 1);
@@ -138,7 +138,7 @@ TEST_F(session, descriptors_of_a_frame_do_not_reach_the_frames_before_and_after_
     send_raw(f->client, after, put_frame(after, MESSAGE_ping, 3, "three", 5));
 
     for (uint64_t id = 1; id <= 3; id++)
-        take_pong(f, f->client, id);
+        receive_pong(f, f->client, id);
 
     assert_int_equal(service.in_order, 3);
     assert_int_equal(service.file_count, 0); /* of the last request */
@@ -153,11 +153,11 @@ TEST_F(session, descriptors_that_arrive_with_the_end_of_the_previous_frame_reach
     send_raw(f->client, before, put_frame(before, MESSAGE_ping, 1, "one", 3));
     size_t size = put_install_frame(raw, 2, "{}", 1);
     send_pipes(f->client, bytes_of(raw, 1), &sent, 1);
-    take_pong(f, f->client, 1);
+    receive_pong(f, f->client, 1);
     assert_int_equal(service.file_count, 0);
     assert_true(has_writer(sent.reading));
     send_raw(f->client, raw + 1, size - 1);
-    take_pong(f, f->client, 2);
+    receive_pong(f, f->client, 2);
     assert_int_equal(service.file_count, 1);
     expect_closed(&sent, 1);
 }
@@ -181,7 +181,7 @@ TEST_F(session, descriptors_sent_without_announcement_are_closed_and_the_request
 {
     struct sent_pipe sent = make_pipe();
     install(f, 0, &sent, 1);
-    take_pong(f, f->client, REQUEST);
+    receive_pong(f, f->client, REQUEST);
     assert_int_equal(service.file_count, 0);
     assert_int_equal(server_counts(f->server).protocol_errors, 1);
     expect_closed(&sent, 1);
@@ -212,12 +212,12 @@ TEST_F(session, a_peer_that_floods_descriptors_holds_no_more_than_one_requests_s
     for (size_t i = 0; i < 20; i++) {
         sent[i] = make_pipe();
         send_pipes(f->client, bytes_of(raw + i, 1), &sent[i], 1);
-        loop_iteration(f->loop);
+        IN_TIME(loop_iteration(f->loop));
     }
     for (size_t i = LIMIT_REQUEST_FILES; i < 20; i++) /* the first ones are kept */
         await_no_writer(sent[i].reading);
     send_raw(f->client, raw + 20, size - 20);
-    take_pong(f, f->client, 1);
+    receive_pong(f, f->client, 1);
     expect_closed(sent, 20);
     assert_int_equal(count_descriptors(), before);
 }
@@ -226,10 +226,10 @@ TEST_F(session, a_client_that_leaves_mid_frame_leaves_no_descriptor_open)
 {
     struct sent_pipe sent = make_pipe();
     uint8_t raw[128];
-    KILN_AUTO(fd) int other = join(f);
+    KILN_AUTO(fd) int other = join_server(f);
     put_install_frame(raw, REQUEST, "{}", 1);
     send_pipes(other, bytes_of(raw, 10), &sent, 1);
-    loop_iteration(f->loop);
+    IN_TIME(loop_iteration(f->loop));
     assert_true(has_writer(sent.reading));
     close(other);
     other = -1;

@@ -3,8 +3,9 @@
 
 /*
  * A server with one client and a fake service, which counts requests and answers by their type:
- * hello marks the caller as greeted, fetch gets an object, plan waits for answer_the_waiting, and
- * everything else is answered like a ping. The test closes the descriptors that the service takes.
+ * hello marks the caller as greeted, fetch gets an object, plan waits for answer_deferred_request,
+ * and everything else is answered like a ping. The test closes the descriptors that the service
+ * takes.
  */
 #include "daemon/server/server.h"
 #include "tests/support/test.h"
@@ -45,27 +46,27 @@ int set_up(void **state);
 int tear_down(void **state);
 
 /* The service's side. */
-void answer(struct caller *caller, uint64_t id, enum message_type type, struct bytes body,
-            struct object *object);
-void answer_the_waiting(void);
+void send_answer(struct caller *caller, uint64_t id, enum message_type type, struct bytes body,
+                 struct object *object);
+void answer_deferred_request(void);
 
 /* The client's side. */
-int dial(struct fixture *f);
+int connect_to_server(struct fixture *f);
 /* Connects and waits until the service knows the connection. */
-int join(struct fixture *f);
+int join_server(struct fixture *f);
 size_t put_frame(uint8_t *raw, enum message_type type, uint64_t id, const void *body, size_t size);
 /* A package_install request that announces |descriptors|. */
 size_t put_install_frame(uint8_t *raw, uint64_t id, const char *body, unsigned descriptors);
 void send_raw(int fd, const void *data, size_t size);
 /* Sends |data| with descriptors, which travel with its first byte. */
 void send_files(int fd, const void *data, size_t size, const int *files, unsigned count);
-void ask(int fd, enum message_type type, uint64_t id, const char *body);
+void send_request(int fd, enum message_type type, uint64_t id, const char *body);
 /* Runs the loop until |size| bytes have arrived or the connection has ended. Returns their count.
  */
-size_t take(struct fixture *f, int fd, void *data, size_t size);
-struct frame_header take_header(struct fixture *f, int fd);
+size_t receive_bytes(struct fixture *f, int fd, void *data, size_t size);
+struct frame_header receive_header(struct fixture *f, int fd);
 /* Receives a whole frame, which must be the answer to ping |id|. */
-void take_pong(struct fixture *f, int fd, uint64_t id);
+void receive_pong(struct fixture *f, int fd, uint64_t id);
 /* Sends ping |id| and receives its answer. */
 void expect_pong(struct fixture *f, int fd, uint64_t id);
 bool is_closed(struct fixture *f, int fd);

@@ -12,7 +12,7 @@ static bool is_unread(struct fixture *f)
 {
     if (!(first_session(f)->watch.events & WATCH_READ))
         return true;
-    ask(f->client, MESSAGE_ping, 1, "");
+    send_request(f->client, MESSAGE_ping, 1, "");
     return false;
 }
 
@@ -27,10 +27,10 @@ TEST_F(session, a_peer_that_never_reads_is_not_read_and_does_not_block_others)
 {
     fill_session(f);
     unsigned handled = service.handled;
-    ask(f->client, MESSAGE_ping, 2, "");
+    send_request(f->client, MESSAGE_ping, 2, "");
     service.reply_size = 0;
 
-    KILN_AUTO(fd) int other = join(f);
+    KILN_AUTO(fd) int other = join_server(f);
     expect_pong(f, other, 9);
     assert_int_equal(service.handled, handled + 1);
 }
@@ -42,7 +42,7 @@ TEST_F(session, a_peer_that_never_reads_is_closed_after_its_time)
     s->caller.greeted = true;
 
     server_check_times(f->server, s->moved_ms + 30000);
-    loop_iteration(f->loop);
+    IN_TIME(loop_iteration(f->loop));
     assert_int_equal(server_counts(f->server).clients, 1);
     server_check_times(f->server, s->moved_ms + 30001);
     LOOP_UNTIL(f->loop, service.left != 0);
@@ -57,7 +57,7 @@ TEST_F(session, the_server_reads_again_from_a_peer_that_reads_its_replies)
     size_t owed = service.handled * (FRAME_HEADER_SIZE + service.reply_size);
     KILN_AUTO(mem) uint8_t *all = malloc(owed);
 
-    assert_int_equal(take(f, f->client, all, owed), owed);
+    assert_int_equal(receive_bytes(f, f->client, all, owed), owed);
     service.reply_size = 0;
     expect_pong(f, f->client, 77);
 }
@@ -70,7 +70,7 @@ TEST_F(session, a_peer_that_does_not_finish_its_frame_is_closed)
     LOOP_UNTIL(f->loop, inbox_is_partial(&s->inbox));
     uint64_t began = s->frame_ms;
     send_raw(f->client, "x", 1); /* a longer part gets no more time */
-    loop_iteration(f->loop);
+    IN_TIME(loop_iteration(f->loop));
 
     server_check_times(f->server, began + 30001);
 
@@ -89,7 +89,7 @@ TEST_F(session, a_peer_that_does_not_say_hello_is_closed)
 TEST_F(session, a_peer_that_said_hello_may_stay_idle)
 {
     struct session *s = first_session(f);
-    ask(f->client, MESSAGE_hello, 1, "");
+    send_request(f->client, MESSAGE_hello, 1, "");
     LOOP_UNTIL(f->loop, s->caller.greeted);
     server_check_times(f->server, s->joined_ms + 86400000);
     expect_pong(f, f->client, 2);
@@ -99,9 +99,9 @@ TEST_F(session, a_refused_connection_names_the_limit_per_user)
 {
     int more[3];
     for (int i = 0; i < 3; i++)
-        more[i] = join(f);
+        more[i] = join_server(f);
 
-    KILN_AUTO(fd) int fifth = dial(f);
+    KILN_AUTO(fd) int fifth = connect_to_server(f);
 
     assert_refused(f, fifth, 0, "connections_per_uid");
     assert_true(is_closed(f, fifth));
@@ -117,14 +117,14 @@ TEST_F(session, many_users_together_do_not_lock_out_administrators)
     server_set_limits(f->server, 16, 100); /* one connection exists, of an administrator */
     f->server->overflow.uid = geteuid();   /* from now on, this user is not an administrator */
     for (unsigned i = 0; i < 13; i++)
-        users[i] = join(f);
+        users[i] = join_server(f);
 
-    KILN_AUTO(fd) int one_more = dial(f);
+    KILN_AUTO(fd) int one_more = connect_to_server(f);
     assert_refused(f, one_more, 0, "administrators");
 
     f->server->overflow.uid = overflow;
     for (unsigned i = 0; i < 2; i++)
-        close(join(f));
+        close(join_server(f));
     for (unsigned i = 0; i < 13; i++)
         close(users[i]);
 }
@@ -132,15 +132,15 @@ TEST_F(session, many_users_together_do_not_lock_out_administrators)
 TEST_F(session, changed_limits_apply_to_new_connections)
 {
     server_set_limits(f->server, 100, 1); /* the existing connection stays */
-    KILN_AUTO(fd) int second = dial(f);
+    KILN_AUTO(fd) int second = connect_to_server(f);
     assert_refused(f, second, 0, "connections_per_uid");
 
     server_set_limits(f->server, 1, 100);
-    KILN_AUTO(fd) int third = dial(f);
+    KILN_AUTO(fd) int third = connect_to_server(f);
     assert_refused(f, third, 0, "connections)");
 
     server_set_limits(f->server, 100, 100);
-    close(join(f));
+    close(join_server(f));
     expect_pong(f, f->client, 1);
 }
 
@@ -156,7 +156,7 @@ TEST_F(session, a_user_cannot_hold_more_bytes_than_allowed)
     send_raw(f->client, raw, sizeof(raw));
     for (unsigned left = service.left, i = 0; i < 3 && service.left == left; i++) {
         send(f->client, zeros, sizeof(zeros), MSG_NOSIGNAL);
-        loop_iteration(f->loop);
+        IN_TIME(loop_iteration(f->loop));
     }
     assert_refused(f, f->client, 5, "the limit");
     assert_true(is_closed(f, f->client));
@@ -164,7 +164,7 @@ TEST_F(session, a_user_cannot_hold_more_bytes_than_allowed)
 
 TEST_F(session, a_peer_that_disconnects_leaves_the_service)
 {
-    ask(f->client, MESSAGE_plan, 1, "");
+    send_request(f->client, MESSAGE_plan, 1, "");
     LOOP_UNTIL(f->loop, service.waiting);
 
     shutdown(f->client, SHUT_RDWR);
@@ -176,20 +176,20 @@ TEST_F(session, a_peer_that_disconnects_leaves_the_service)
 
 TEST_F(session, draining_answers_pending_requests_and_then_closes)
 {
-    KILN_AUTO(fd) int idle = join(f);
-    ask(f->client, MESSAGE_plan, 8, "");
+    KILN_AUTO(fd) int idle = join_server(f);
+    send_request(f->client, MESSAGE_plan, 8, "");
     LOOP_UNTIL(f->loop, service.waiting);
 
     server_drain(f->server);
 
     assert_true(is_closed(f, idle));
     assert_false(server_is_empty(f->server));
-    answer_the_waiting();
+    answer_deferred_request();
     char body[4];
-    struct frame_header header = take_header(f, f->client);
+    struct frame_header header = receive_header(f, f->client);
     assert_int_equal(header.request_id, 8);
     assert_int_equal(header.flags, FRAME_STOPPING);
-    assert_int_equal(take(f, f->client, body, 4), 4);
+    assert_int_equal(receive_bytes(f, f->client, body, 4), 4);
     assert_true(is_closed(f, f->client));
     assert_true(server_is_empty(f->server));
 }
@@ -210,13 +210,13 @@ WRAP(ssize_t, sendmsg, int fd, const struct msghdr *message, int flags)
 TEST_F(session, a_descriptor_that_the_kernel_cannot_queue_is_sent_later)
 {
     refusals = 3;
-    ask(f->client, MESSAGE_fetch, 1, "body");
-    ask(f->client, MESSAGE_ping, 2, "");
+    send_request(f->client, MESSAGE_fetch, 1, "body");
+    send_request(f->client, MESSAGE_ping, 2, "");
 
-    assert_int_equal(take_header(f, f->client).request_id, 1);
+    assert_int_equal(receive_header(f, f->client).request_id, 1);
     char body[4];
-    assert_int_equal(take(f, f->client, body, 4), 4);
-    assert_int_equal(take_header(f, f->client).request_id, 2);
+    assert_int_equal(receive_bytes(f, f->client, body, 4), 4);
+    assert_int_equal(receive_header(f, f->client).request_id, 2);
 
     assert_int_equal(refusals, 0);
     assert_int_equal(service.references, 0);
@@ -237,10 +237,10 @@ WRAP(int, accept4, int fd, struct sockaddr *address, socklen_t *size, int flags)
 TEST_F(session, a_connection_without_a_free_descriptor_is_refused_with_a_reason)
 {
     no_descriptors = 1;
-    KILN_AUTO(fd) int fd = dial(f);
+    KILN_AUTO(fd) int fd = connect_to_server(f);
     assert_refused(f, fd, 0, "open files");
     assert_true(is_closed(f, fd));
-    KILN_AUTO(fd) int next = join(f);
+    KILN_AUTO(fd) int next = join_server(f);
     expect_pong(f, next, 3);
 }
 
@@ -248,7 +248,7 @@ TEST_F(session, the_spare_descriptor_is_restored_when_descriptors_become_free)
 {
     close(f->server->spare_fd);
     f->server->spare_fd = -1; /* as after a failed attempt to restore it */
-    KILN_AUTO(fd) int next = join(f);
+    KILN_AUTO(fd) int next = join_server(f);
     assert_true(f->server->spare_fd >= 0);
     expect_pong(f, next, 3);
 }
