@@ -7,7 +7,7 @@
 
 static const struct compile_task task = { .job.toolchain = { (const uint8_t *)"hiprtc", 6 } };
 
-static struct worker idle(const char *toolchain)
+static struct worker idle_worker(const char *toolchain)
 {
     struct worker w = { .state = WORKER_IDLE };
     snprintf(w.toolchain, sizeof(w.toolchain), "%s", toolchain);
@@ -24,7 +24,7 @@ static void fill_list(struct list *list, struct worker *workers, size_t count)
 /* The best choice first; each chosen worker then becomes busy. */
 TEST(plain, a_worker_with_the_libraries_is_chosen_before_a_cold_one)
 {
-    struct worker workers[] = { idle("clang"), idle(""), idle("hiprtc") };
+    struct worker workers[] = { idle_worker("clang"), idle_worker(""), idle_worker("hiprtc") };
     static const size_t best[] = { 2, 1, 0 };
     struct list list;
     fill_list(&list, workers, 3);
@@ -35,9 +35,9 @@ TEST(plain, a_worker_with_the_libraries_is_chosen_before_a_cold_one)
     assert_null(worker_choose(&list, &task));
 }
 
-static struct worker idle_with(const char *toolchain, uint8_t id)
+static struct worker idle_worker_with(const char *toolchain, uint8_t id)
 {
-    struct worker w = idle(toolchain);
+    struct worker w = idle_worker(toolchain);
     w.toolchain_id.bytes[0] = id;
     return w;
 }
@@ -45,8 +45,8 @@ static struct worker idle_with(const char *toolchain, uint8_t id)
 TEST(plain, a_worker_with_libraries_from_before_an_upgrade_is_chosen_last)
 {
     struct compile_task of_7 = task;
-    struct worker workers[] = { idle_with("hiprtc", 6), idle_with("clang", 1), idle(""),
-                                idle_with("hiprtc", 7) };
+    struct worker workers[] = { idle_worker_with("hiprtc", 6), idle_worker_with("clang", 1),
+                                idle_worker(""), idle_worker_with("hiprtc", 7) };
     static const size_t best[] = { 3, 2, 1, 0 };
     of_7.job.toolchain_id.bytes[0] = 7;
     struct list list;
@@ -60,7 +60,7 @@ TEST(plain, a_worker_with_libraries_from_before_an_upgrade_is_chosen_last)
 TEST(plain, a_job_without_a_toolchain_id_accepts_any_loaded_version)
 {
     static const struct digest none;
-    struct worker w = idle_with("hiprtc", 6);
+    struct worker w = idle_worker_with("hiprtc", 6);
     struct digest six = w.toolchain_id;
     assert_int_equal(worker_loaded(&w, task.job.toolchain, &none), LOADED_IT);
     w.toolchain_id = none;
@@ -69,7 +69,8 @@ TEST(plain, a_job_without_a_toolchain_id_accepts_any_loaded_version)
 
 TEST(plain, a_worker_that_hung_up_or_is_not_idle_is_not_chosen)
 {
-    struct worker workers[] = { idle("hiprtc"), idle("hiprtc"), idle("hiprtc") };
+    struct worker workers[] = { idle_worker("hiprtc"), idle_worker("hiprtc"),
+                                idle_worker("hiprtc") };
     struct list list;
     fill_list(&list, workers, 3);
     workers[0].hung_up = true;

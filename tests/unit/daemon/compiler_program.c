@@ -101,7 +101,7 @@ WRAP(pid_t, getppid, void)
 
 /* ---- running the program ---- */
 
-static void before(void)
+static void prepare_child(void)
 {
     setenv("PATH", "/some/path", 1);
     setenv("KILN_TEST_SECRET", "yes", 1);
@@ -111,7 +111,9 @@ static void before(void)
 
 static struct program_end run_with(enum program_fd_3 fd_3, const char *const *arguments)
 {
-    const struct program_steps steps = { .run = compiler_main, .fd_3 = fd_3, .before = before };
+    const struct program_steps steps = { .run = compiler_main,
+                                         .fd_3 = fd_3,
+                                         .before = prepare_child };
     return program_run(&steps, arguments);
 }
 

@@ -261,7 +261,7 @@ TEST_F(directory, a_result_that_is_no_regular_file_or_too_large_is_not_taken)
 
 static struct config config; /* loaded last */
 
-static enum kiln_code load(void *context, struct kiln_err *err)
+static enum kiln_code load_config(void *context, struct kiln_err *err)
 {
     const struct fixture *f = context;
     const char *const arguments[] = {
@@ -274,25 +274,25 @@ static enum kiln_code load(void *context, struct kiln_err *err)
 TEST_F(directory, a_configuration_that_cannot_be_read_is_reported)
 {
     must(fs_replace_file(f->path, bytes_of_text("{\"workers\": 3}"), 0600, &f->err), f->err);
-    must(load(f, &f->err), f->err);
-    expect_failures(load, f, FAILING("calloc", ENOMEM), KILN_NO_MEMORY, "configuration");
-    expect_failures(load, f, FAILING("getcwd", EACCES), KILN_DENIED, "working directory");
-    expect_failures(load, f, FAILING("open", EACCES), KILN_DENIED, "open '");
-    expect_failures(load, f, FAILING("pread", EIO), KILN_IO, "cannot read");
-    expect_failures(load, f, FAILING("realloc", ENOMEM), KILN_NO_MEMORY, "14 bytes");
+    must(load_config(f, &f->err), f->err);
+    expect_failures(load_config, f, FAILING("calloc", ENOMEM), KILN_NO_MEMORY, "configuration");
+    expect_failures(load_config, f, FAILING("getcwd", EACCES), KILN_DENIED, "working directory");
+    expect_failures(load_config, f, FAILING("open", EACCES), KILN_DENIED, "open '");
+    expect_failures(load_config, f, FAILING("pread", EIO), KILN_IO, "cannot read");
+    expect_failures(load_config, f, FAILING("realloc", ENOMEM), KILN_NO_MEMORY, "14 bytes");
 }
 
 TEST_F(directory, a_host_that_reports_nothing_gets_defaults)
 {
     must(fs_replace_file(f->path, bytes_of_text("{}"), 0600, &f->err), f->err);
-    expect_failure(load, f, FAILING_ALWAYS("sched_getaffinity", EPERM), KILN_OK, "");
+    expect_failure(load_config, f, FAILING_ALWAYS("sched_getaffinity", EPERM), KILN_OK, "");
     assert_int_equal(config_number(&config, CONFIG_workers), 1);
-    expect_failure(load, f, FAILING_ALWAYS("statvfs", EIO), KILN_OK, "");
+    expect_failure(load_config, f, FAILING_ALWAYS("statvfs", EIO), KILN_OK, "");
     assert_int_equal(config_number(&config, CONFIG_cache_limit), 20ull << 30);
-    expect_failure(load, f, FAILING_ALWAYS("stat", EIO), KILN_OK, "");
+    expect_failure(load_config, f, FAILING_ALWAYS("stat", EIO), KILN_OK, "");
     assert_int_equal(config_number(&config, CONFIG_cache_limit), 20ull << 30);
     assert_string_equal(config_text(&config, CONFIG_temp_dir), "/tmp");
-    expect_failure(load, f, FAILING_ALWAYS("faccessat", EACCES), KILN_OK, "");
+    expect_failure(load_config, f, FAILING_ALWAYS("faccessat", EACCES), KILN_OK, "");
     assert_string_equal(config_text(&config, CONFIG_temp_dir), "/tmp");
 }
 

@@ -32,7 +32,13 @@ static void put_file(const char *name, const char *content)
         _exit(80);
 }
 
-static void say_progress(const char *stage)
+static void leave_text(const char *text)
+{
+    put_file(received.job.name, text);
+    transfer_send_result(SOCKET_FD, &result, "");
+}
+
+static void report_progress(const char *stage)
 {
     const struct transfer_progress progress = {
         .stage = stage, .done = 1, .total = 2, .attempt = 1, .note = ""
@@ -40,22 +46,22 @@ static void say_progress(const char *stage)
     transfer_send_progress(SOCKET_FD, &progress);
 }
 
-static void succeed(void)
+static void leave_package(void)
 {
     put_file(received.job.name, "package");
-    say_progress("checking");
+    report_progress("checking");
     transfer_send_result(SOCKET_FD, &result, "");
 }
 
-static void fail(void)
+static void report_failure(void)
 {
     kiln_fail(&result.err, KILN_CORRUPT, "row 7 is damaged");
     transfer_send_result(SOCKET_FD, &result, "look here");
 }
 
-static void hang(void)
+static void report_and_hang(void)
 {
-    say_progress("fetching");
+    report_progress("fetching");
     for (;;)
         pause();
 }
@@ -63,12 +69,12 @@ static void hang(void)
 static void report_on(void)
 {
     for (;;) {
-        say_progress("fetching");
+        report_progress("fetching");
         usleep(20000);
     }
 }
 
-static void babble(void)
+static void send_invalid_message(void)
 {
     if (send(SOCKET_FD, "babble", 6, 0) < 0)
         _exit(81);
@@ -87,7 +93,7 @@ static void succeed_with_a_link(void)
 
 static void succeed_without_a_file(void) { transfer_send_result(SOCKET_FD, &result, ""); }
 
-static void escape(void)
+static void name_outside_file(void)
 {
     strcpy(result.name, "../escaped");
     transfer_send_result(SOCKET_FD, &result, "");
@@ -95,14 +101,14 @@ static void escape(void)
 
 static void succeed_and_die(void)
 {
-    succeed();
+    leave_package();
     abort();
 }
 
 static void succeed_with_a_manifest(void)
 {
     put_file(TRANSFER_MANIFEST, "manifest");
-    succeed();
+    leave_package();
 }
 
 static void succeed_with_a_link_for_a_manifest(void)
@@ -111,20 +117,20 @@ static void succeed_with_a_link_for_a_manifest(void)
     snprintf(path, sizeof(path), "%s/" TRANSFER_MANIFEST, received.job.staging);
     if (symlink("/etc/passwd", path) < 0)
         _exit(87);
-    succeed();
+    leave_package();
 }
 
 static void succeed_and_stay(void)
 {
-    succeed();
+    leave_package();
     for (;;)
         pause();
 }
 
-static void say_two_results(void)
+static void report_two_results(void)
 {
-    succeed();
-    fail();
+    leave_package();
+    report_failure();
 }
 
 /* The result file contains the pid of the child that is left running. */
@@ -137,8 +143,7 @@ static void leave_a_process(void)
             pause();
     }
     snprintf(text, sizeof(text), "%d", (int)child);
-    put_file(received.job.name, text);
-    transfer_send_result(SOCKET_FD, &result, "");
+    leave_text(text);
 }
 
 static void copy_content(void)
@@ -150,12 +155,11 @@ static void copy_content(void)
     if (fs_read_fd(received.job.content_fd, sizeof(text) - 1, &content, &err))
         _exit(83);
     memcpy(text, content.data, content.size);
-    put_file(received.job.name, text);
-    transfer_send_result(SOCKET_FD, &result, "");
+    leave_text(text);
 }
 
 /* The result file contains the --user argument and the owner of the directory. */
-static void say_user(void)
+static void leave_user(void)
 {
     char text[64];
     struct stat seen;
@@ -172,7 +176,7 @@ static void say_user(void)
 }
 
 /* The result file contains the path and the mode of the directory. */
-static void say_staging(void)
+static void leave_staging(void)
 {
     char text[64];
     struct stat seen;
@@ -180,8 +184,7 @@ static void say_staging(void)
         _exit(88);
     snprintf(text, sizeof(text), "%s of mode %04o", received.job.staging,
              (unsigned)seen.st_mode & 07777);
-    put_file(received.job.name, text);
-    transfer_send_result(SOCKET_FD, &result, "");
+    leave_text(text);
 }
 
 static void succeed_with_two_names(void)
@@ -203,25 +206,25 @@ int main(int argc, char **argv)
         const char *url;
         void (*act)(void);
     } acts[] = {
-        { "good", succeed },
-        { "damaged", fail },
+        { "good", leave_package },
+        { "damaged", report_failure },
         { "dies", abort },
         { "leaves", exit_with_seven },
-        { "hangs", hang },
+        { "hangs", report_and_hang },
         { "reports on", report_on },
-        { "babbles", babble },
+        { "babbles", send_invalid_message },
         { "links", succeed_with_a_link },
         { "no file", succeed_without_a_file },
-        { "escapes", escape },
+        { "escapes", name_outside_file },
         { "good, then dies", succeed_and_die },
         { "signed", succeed_with_a_manifest },
         { "signed by a link", succeed_with_a_link_for_a_manifest },
         { "good, then stays", succeed_and_stay },
-        { "says two things", say_two_results },
+        { "says two things", report_two_results },
         { "leaves a process", leave_a_process },
         { "copy", copy_content },
-        { "whose", say_user },
-        { "staging", say_staging },
+        { "whose", leave_user },
+        { "staging", leave_staging },
         { "two names", succeed_with_two_names },
     };
     struct kiln_err err = KILN_ERR_INIT;

@@ -29,34 +29,37 @@ static void write_file(const char *path, const char *text)
     fclose(file);
 }
 
-static void flag(struct fixture *f, const char *text) { f->arguments[f->argument_count++] = text; }
-
-static void configure(struct fixture *f, const char *json)
+static void add_flag(struct fixture *f, const char *text)
 {
-    write_file(f->file, json);
-    flag(f, "--config");
-    flag(f, f->file);
+    f->arguments[f->argument_count++] = text;
 }
 
-static enum kiln_code load(struct fixture *f)
+static void write_config(struct fixture *f, const char *json)
+{
+    write_file(f->file, json);
+    add_flag(f, "--config");
+    add_flag(f, f->file);
+}
+
+static enum kiln_code load_config(struct fixture *f)
 {
     return config_load(f->argument_count, f->arguments, f->environment, &f->config, &f->err);
 }
 
 static void load_json(struct fixture *f, const char *json)
 {
-    configure(f, json);
-    must(load(f), f->err);
+    write_config(f, json);
+    must(load_config(f), f->err);
 }
 
 /* Loading must fail with a message that contains |says|. */
 static void expect_invalid(struct fixture *f, const char *says)
 {
-    assert_int_equal(load(f), KILN_INVALID);
+    assert_int_equal(load_config(f), KILN_INVALID);
     assert_says(f->err.text, says);
 }
 
-static const char *origin(const struct fixture *f, enum config_key key)
+static const char *origin_of(const struct fixture *f, enum config_key key)
 {
     return f->config.entries[key].origin;
 }
@@ -68,8 +71,8 @@ static int set_up(void **state)
     assert_non_null(mkdtemp(f.directory));
     assert_int_equal(chmod(f.directory, 0711), 0);
     snprintf(f.file, sizeof(f.file), "%s/some.json", f.directory);
-    flag(&f, "kilnd");
-    flag(&f, "--compiler=/bin/true");
+    add_flag(&f, "kilnd");
+    add_flag(&f, "--compiler=/bin/true");
     setenv("XDG_CONFIG_HOME", f.directory, 1);
     *state = &f;
     return 0;
@@ -95,30 +98,30 @@ TEST_F(config, without_any_source_each_setting_has_its_default)
     assert_true(config_number(&f->config, CONFIG_workers) >= 1);
     assert_true(config_number(&f->config, CONFIG_cache_limit) > 0);
     assert_true(config_text(&f->config, CONFIG_socket)[0] == '/');
-    assert_string_equal(origin(f, CONFIG_hot_limit), "default");
+    assert_string_equal(origin_of(f, CONFIG_hot_limit), "default");
 }
 
 TEST_F(config, later_sources_win_and_each_value_remembers_its_origin)
 {
-    configure(f, "{\"workers\": 3, \"hot_limit\": \"1GiB\", \"compile_timeout\": 2.5}");
+    write_config(f, "{\"workers\": 3, \"hot_limit\": \"1GiB\", \"compile_timeout\": 2.5}");
     f->environment[0] = "KILND_HOT_LIMIT=2GiB";
     f->environment[1] = "KILND_WORKERS=5";
-    flag(f, "--workers");
-    flag(f, "7");
+    add_flag(f, "--workers");
+    add_flag(f, "7");
 
-    must(load(f), f->err);
+    must(load_config(f), f->err);
 
     assert_int_equal(config_number(&f->config, CONFIG_workers), 7);
-    assert_string_equal(origin(f, CONFIG_workers), "flag --workers");
+    assert_string_equal(origin_of(f, CONFIG_workers), "flag --workers");
     assert_int_equal(config_number(&f->config, CONFIG_hot_limit), 2ull << 30);
-    assert_string_equal(origin(f, CONFIG_hot_limit), "variable KILND_HOT_LIMIT");
+    assert_string_equal(origin_of(f, CONFIG_hot_limit), "variable KILND_HOT_LIMIT");
     assert_int_equal(config_number(&f->config, CONFIG_compile_timeout), 2500);
-    assert_string_equal(origin(f, CONFIG_compile_timeout), f->file);
+    assert_string_equal(origin_of(f, CONFIG_compile_timeout), f->file);
 }
 
 TEST_F(config, an_unknown_key_is_refused_with_file_and_key)
 {
-    configure(f, "{\"wokers\": 3}");
+    write_config(f, "{\"wokers\": 3}");
 
     expect_invalid(f, f->file);
     assert_says(f->err.text, "'wokers'");
@@ -126,7 +129,7 @@ TEST_F(config, an_unknown_key_is_refused_with_file_and_key)
 
 TEST_F(config, a_value_of_the_wrong_type_is_refused_with_file_and_key)
 {
-    configure(f, "{\"workers\": true}");
+    write_config(f, "{\"workers\": true}");
     expect_invalid(f, f->file);
     assert_says(f->err.text, "'workers'");
     assert_says(f->err.text, "whole number");
@@ -147,11 +150,11 @@ TEST_F(config, bad_values_are_refused_by_flag_and_by_variable)
         "--hot-limit=18446744073709551615TiB",
         "--socket=",
     };
-    configure(f, "{}");
+    write_config(f, "{}");
     int last = f->argument_count++;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         f->arguments[last] = bad[i];
-        assert_int_equal(load(f), KILN_INVALID);
+        assert_int_equal(load_config(f), KILN_INVALID);
         assert_says(f->err.text, "flag --");
     }
     f->argument_count--;
@@ -161,17 +164,17 @@ TEST_F(config, bad_values_are_refused_by_flag_and_by_variable)
 
 TEST_F(config, unknown_flags_and_variables_are_refused_by_name)
 {
-    configure(f, "{}");
+    write_config(f, "{}");
     f->environment[0] = "KILND_SOKET=/tmp/x";
     expect_invalid(f, "KILND_SOKET");
     f->environment[0] = NULL;
-    flag(f, "--soket=/tmp/x");
+    add_flag(f, "--soket=/tmp/x");
     expect_invalid(f, "'--soket'");
 }
 
 TEST_F(config, a_duplicate_key_is_refused_with_file_and_key)
 {
-    configure(f, "{\"workers\": 3, \"queue\": 5, \"workers\": 4}");
+    write_config(f, "{\"workers\": 3, \"queue\": 5, \"workers\": 4}");
 
     expect_invalid(f, f->file);
     assert_says(f->err.text, "'workers'");
@@ -185,15 +188,15 @@ TEST_F(config, limits_too_low_for_any_compiler_are_refused)
     };
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
         f->argument_count = 2;
-        flag(f, flags[i]);
-        assert_int_equal(load(f), KILN_INVALID);
+        add_flag(f, flags[i]);
+        assert_int_equal(load_config(f), KILN_INVALID);
         assert_says(f->err.text, "within");
     }
 }
 
 TEST_F(config, a_flag_without_its_value_is_refused)
 {
-    flag(f, "--socket");
+    add_flag(f, "--socket");
     expect_invalid(f, "'--socket'");
 }
 
@@ -233,14 +236,14 @@ TEST_F(config, relative_directories_become_absolute)
 
 TEST_F(config, a_config_file_that_is_named_must_exist)
 {
-    flag(f, "--config=/nonexistent/kilnd.json");
-    assert_int_not_equal(load(f), KILN_OK);
+    add_flag(f, "--config=/nonexistent/kilnd.json");
+    assert_int_not_equal(load_config(f), KILN_OK);
     assert_says(f->err.text, "/nonexistent/kilnd.json");
 }
 
 TEST_F(config, a_file_that_is_not_json_is_refused_by_name)
 {
-    configure(f, "{\"workers\": ");
+    write_config(f, "{\"workers\": ");
     expect_invalid(f, f->file);
 }
 
@@ -251,7 +254,7 @@ TEST_F(config, a_variable_may_name_the_configuration_file)
     snprintf(variable, sizeof(variable), "KILND_CONFIG=%s", f->file);
     f->environment[0] = variable;
 
-    must(load(f), f->err);
+    must(load_config(f), f->err);
 
     assert_int_equal(config_number(&f->config, CONFIG_workers), 4);
 }
@@ -282,9 +285,9 @@ TEST_F(config, printed_values_parse_to_the_same_values)
 
 TEST_F(config, help_and_version_need_no_configuration)
 {
-    flag(f, "--config=/nonexistent");
-    flag(f, "--version");
-    must(load(f), f->err);
+    add_flag(f, "--config=/nonexistent");
+    add_flag(f, "--version");
+    must(load_config(f), f->err);
     assert_int_equal(f->config.request, CONFIG_VERSION);
 }
 
@@ -318,10 +321,10 @@ TEST_F(config, drop_ins_are_read_in_the_order_of_their_names)
     write_in(f, "kilnd.json.d/10-a.json", "{\"workers\": 3}");
     write_in(f, "kilnd.json.d/30-c.json.off", "{\"workers\": 5}");
 
-    must(load(f), f->err);
+    must(load_config(f), f->err);
 
     assert_int_equal(config_number(&f->config, CONFIG_workers), 4);
-    assert_true(strstr(origin(f, CONFIG_workers), "kilnd.json.d/20-b.json"));
+    assert_true(strstr(origin_of(f, CONFIG_workers), "kilnd.json.d/20-b.json"));
     assert_int_equal(config_number(&f->config, CONFIG_queue), 10);
 }
 
@@ -343,27 +346,27 @@ TEST_F(config, temporary_files_go_next_to_a_writable_socket)
     char socket[160], directory[128];
     snprintf(directory, sizeof(directory), "%s/not/yet", f->directory);
     snprintf(socket, sizeof(socket), "--socket=%s/kilnd.sock", directory);
-    flag(f, socket);
+    add_flag(f, socket);
 
-    must(load(f), f->err);
+    must(load_config(f), f->err);
     must(config_use_socket(&f->config, config_text(&f->config, CONFIG_socket), false, &f->err),
          f->err);
 
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), directory);
-    assert_string_equal(origin(f, CONFIG_socket), "flag --socket");
+    assert_string_equal(origin_of(f, CONFIG_socket), "flag --socket");
 }
 
 TEST_F(config, a_passed_socket_replaces_the_setting)
 {
     char path[128];
     snprintf(path, sizeof(path), "%s/theirs.sock", f->directory);
-    flag(f, "--socket=/elsewhere/kilnd.sock");
-    must(load(f), f->err);
+    add_flag(f, "--socket=/elsewhere/kilnd.sock");
+    must(load_config(f), f->err);
 
     must(config_use_socket(&f->config, path, true, &f->err), f->err);
 
     assert_string_equal(config_text(&f->config, CONFIG_socket), path);
-    assert_string_equal(origin(f, CONFIG_socket), "LISTEN_FDS");
+    assert_string_equal(origin_of(f, CONFIG_socket), "LISTEN_FDS");
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), f->directory);
 }
 
@@ -372,13 +375,13 @@ TEST_F(config, temporary_files_go_where_the_compilers_user_may_enter)
     char socket[96];
     NEED_ROOT();
     snprintf(socket, sizeof(socket), "--socket=%s/kilnd.sock", f->directory);
-    flag(f, socket);
+    add_flag(f, socket);
     assert_int_equal(chmod(f->directory, 0700), 0);
 
-    must(load(f), f->err);
+    must(load_config(f), f->err);
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), "/tmp");
-    flag(f, "--compiler-user=root");
-    must(load(f), f->err);
+    add_flag(f, "--compiler-user=root");
+    must(load_config(f), f->err);
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), f->directory);
 }
 
@@ -387,7 +390,7 @@ TEST_F(config, keys_next_to_the_configuration_are_trusted)
     char keys[128];
     become_a_user(f);
 
-    must(load(f), f->err);
+    must(load_config(f), f->err);
 
     snprintf(keys, sizeof(keys), "%s/kiln/trusted-keys.d", f->directory);
     assert_string_equal(config_text(&f->config, CONFIG_trusted_keys), keys);
@@ -396,34 +399,34 @@ TEST_F(config, keys_next_to_the_configuration_are_trusted)
 
 TEST_F(config, a_missing_kiln_transfer_is_not_a_configuration_error)
 {
-    must(load(f), f->err);
+    must(load_config(f), f->err);
     assert_says(config_text(&f->config, CONFIG_transfer), "kiln-transfer");
 
-    flag(f, "--transfer=/elsewhere/kiln-transfer");
-    must(load(f), f->err);
+    add_flag(f, "--transfer=/elsewhere/kiln-transfer");
+    must(load_config(f), f->err);
     assert_string_equal(config_text(&f->config, CONFIG_transfer), "/elsewhere/kiln-transfer");
 }
 
 TEST_F(config, compilers_of_root_run_as_another_user)
 {
     NEED_ROOT();
-    must(load(f), f->err);
+    must(load_config(f), f->err);
     assert_string_not_equal(config_text(&f->config, CONFIG_compiler_user), "");
     assert_string_not_equal(config_text(&f->config, CONFIG_compiler_user), "root");
-    assert_string_equal(origin(f, CONFIG_compiler_user), "default");
+    assert_string_equal(origin_of(f, CONFIG_compiler_user), "default");
 }
 
 TEST_F(config, compilers_of_an_ordinary_user_run_as_that_user)
 {
     become_a_user(f);
-    must(load(f), f->err);
+    must(load_config(f), f->err);
     assert_string_equal(config_text(&f->config, CONFIG_compiler_user), "");
 }
 
 TEST_F(config, a_temp_dir_setting_is_not_replaced)
 {
-    flag(f, "--temp-dir=/some/place");
-    must(load(f), f->err);
+    add_flag(f, "--temp-dir=/some/place");
+    must(load_config(f), f->err);
     must(config_use_socket(&f->config, "/run/theirs.sock", true, &f->err), f->err);
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), "/some/place");
 }
@@ -433,7 +436,7 @@ TEST_F(config, temporary_files_go_to_tmpdir_or_tmp_when_root_owns_the_socket)
     NEED_ROOT();
     become_a_user(f);
     setenv("TMPDIR", f->directory, 1);
-    must(load(f), f->err);
+    must(load_config(f), f->err);
 
     must(config_use_socket(&f->config, "/usr/kilnd.sock", true, &f->err), f->err);
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), f->directory);
@@ -456,13 +459,13 @@ TEST_F(config, a_private_kilnd_has_private_directories_and_reads_no_file)
     write_file(path, "{\"no such key\": 1}");
     f->environment[0] = "KILND_CACHE_DIR=/somewhere/else";
     f->environment[1] = "KILND_HOT_LIMIT=2GiB";
-    assert_int_equal(load(f), KILN_INVALID); /* because of the file */
-    flag(f, "--private");
-    flag(f, "--drain-timeout=7s");
-    must(load(f), f->err);
+    assert_int_equal(load_config(f), KILN_INVALID); /* because of the file */
+    add_flag(f, "--private");
+    add_flag(f, "--drain-timeout=7s");
+    must(load_config(f), f->err);
     snprintf(path, sizeof(path), "%s/kiln/private", f->directory);
     assert_string_equal(config_text(&f->config, CONFIG_cache_dir), path);
-    assert_string_equal(origin(f, CONFIG_socket), "--private");
+    assert_string_equal(origin_of(f, CONFIG_socket), "--private");
     assert_int_equal(config_number(&f->config, CONFIG_hot_limit), 2ull << 30);
     assert_int_equal(config_number(&f->config, CONFIG_idle_exit), 60000);
     assert_int_equal(config_number(&f->config, CONFIG_drain_timeout), 7000);

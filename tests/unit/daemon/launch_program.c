@@ -68,7 +68,7 @@ WRAP(long, syscall, long number, ...)
 
 WRAP(pid_t, getppid, void) { return scene.is_left_alone ? 1 : __real_getppid(); }
 
-static void before(void)
+static void prepare_child(void)
 {
     char pid[32];
     snprintf(pid, sizeof(pid), "%d", scene.pid ? scene.pid : (int)getpid());
@@ -87,7 +87,7 @@ static struct program_end run_with(const char *const *arguments)
 {
     const struct program_steps steps = { .run = launch_main,
                                          .fd_3 = FD_3_SOCKET,
-                                         .before = before };
+                                         .before = prepare_child };
     return program_run(&steps, arguments);
 }
 

@@ -47,7 +47,7 @@ static enum kiln_code open_listener(struct fixture *f)
     return listener_open(f->path, "", &f->listener, &f->err);
 }
 
-static bool exists(const char *path)
+static bool file_exists(const char *path)
 {
     struct stat st;
     return lstat(path, &st) == 0;
@@ -153,7 +153,7 @@ TEST_F(listener, a_closed_listener_leaves_no_file)
 TEST_F(listener, the_socket_of_a_dead_daemon_is_replaced)
 {
     close(bound_socket(f->path));
-    assert_true(exists(f->path));
+    assert_true(file_exists(f->path));
 
     must(open_listener(f), f->err);
 
@@ -168,7 +168,7 @@ TEST_F(listener, a_daemon_killed_with_its_lock_is_replaced)
         _exit(listener_open(f->path, "", &left, &f->err) == KILN_OK ? 0 : 1);
     }
     assert_int_equal(await_child(child), 0);
-    assert_true(exists(f->path));
+    assert_true(file_exists(f->path));
 
     must(open_listener(f), f->err);
 }
@@ -197,7 +197,7 @@ TEST_F(listener, a_live_socket_without_a_lock_is_refused)
     assert_int_equal(open_listener(f), KILN_BUSY);
 
     assert_says(f->err.text, pid);
-    assert_true(exists(f->path));
+    assert_true(file_exists(f->path));
 }
 
 TEST_F(listener, a_file_that_is_not_a_socket_is_refused_and_stays)
@@ -207,7 +207,7 @@ TEST_F(listener, a_file_that_is_not_a_socket_is_refused_and_stays)
     assert_int_equal(open_listener(f), KILN_INVALID);
 
     assert_says(f->err.text, "a socket");
-    assert_true(exists(f->path));
+    assert_true(file_exists(f->path));
 }
 
 TEST_F(listener, a_socket_replaced_by_another_daemon_is_not_removed)
@@ -218,7 +218,7 @@ TEST_F(listener, a_socket_replaced_by_another_daemon_is_not_removed)
 
     listener_close(&f->listener);
 
-    assert_true(exists(f->path));
+    assert_true(file_exists(f->path));
 }
 
 TEST_F(listener, a_missing_socket_directory_is_made)
@@ -253,7 +253,7 @@ TEST_F(listener, an_adopted_socket_keeps_its_file_when_closed)
     assert_string_equal(f->listener.path, f->path);
     assert_true(can_connect(f->path));
     listener_close(&f->listener);
-    assert_true(exists(f->path));
+    assert_true(file_exists(f->path));
 }
 
 TEST_F(listener, an_inherited_socket_that_does_not_listen_is_refused)

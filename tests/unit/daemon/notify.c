@@ -21,7 +21,7 @@ struct fixture {
     int got_fd;
 };
 
-static int bound(const struct sockaddr_un *address, socklen_t size)
+static int bound_socket(const struct sockaddr_un *address, socklen_t size)
 {
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     assert_int_equal(bind(fd, (const struct sockaddr *)address, size), 0);
@@ -36,7 +36,7 @@ static void clear_variables(void)
         unsetenv(names[i]);
 }
 
-static int setup(void **state)
+static int set_up(void **state)
 {
     static struct fixture f;
     f = (struct fixture){ .directory = "/tmp/kiln_notify_XXXXXX", .got_fd = -1 };
@@ -44,14 +44,14 @@ static int setup(void **state)
     snprintf(f.path, sizeof(f.path), "%s/notify", f.directory);
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     strcpy(address.sun_path, f.path);
-    f.manager = bound(&address, sizeof(address));
+    f.manager = bound_socket(&address, sizeof(address));
     clear_variables();
     setenv("NOTIFY_SOCKET", f.path, 1);
     *state = &f;
     return 0;
 }
 
-static int teardown(void **state)
+static int tear_down(void **state)
 {
     struct fixture *f = *state;
     close(f->manager);
@@ -62,7 +62,7 @@ static int teardown(void **state)
     return 0;
 }
 
-FIXTURE(notify, setup, teardown);
+FIXTURE(notify, set_up, tear_down);
 
 /* Returns the next message ("" if there is none), and sets got_fd to its descriptor. */
 static const char *next_message(struct fixture *f)
@@ -100,7 +100,7 @@ TEST_F(notify, a_socket_with_an_abstract_name_is_reached)
     memcpy(address.sun_path + 1, name + 1, (size_t)size - 1);
     close(f->manager);
     f->manager =
-        bound(&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)size));
+        bound_socket(&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)size));
     setenv("NOTIFY_SOCKET", name, 1);
     notify_adopt();
     assert_true(notify_manager("READY=1", NULL, NOTIFY_MUST_ARRIVE));

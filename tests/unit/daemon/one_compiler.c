@@ -84,7 +84,7 @@ static void run_job(struct fixture *f)
     assert_true(f->compiler->ops->wait(f->compiler, IN_A_MINUTE));
 }
 
-static void describe(struct fixture *f)
+static void describe_compiler(struct fixture *f)
 {
     run_job(f);
     must(f->result.err.code, f->result.err);
@@ -142,16 +142,16 @@ static bool has_no_process(void *context)
 
 TEST_F(compiler, one_process_does_several_jobs_of_kiln)
 {
-    describe(f);
+    describe_compiler(f);
     pid_t first = find_process(f->directory);
     assert_true(first > 0);
-    describe(f);
+    describe_compiler(f);
     assert_int_equal(find_process(f->directory), first);
 }
 
 TEST_F(compiler, the_compiler_process_is_not_a_child_of_the_program)
 {
-    describe(f);
+    describe_compiler(f);
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
     assert_int_equal(errno, ECHILD);
 }
@@ -159,30 +159,30 @@ TEST_F(compiler, the_compiler_process_is_not_a_child_of_the_program)
 TEST_F(compiler, a_stopped_compiler_leaves_no_process_file_or_descriptor)
 {
     unsigned files = count_files("/proc/self/fd");
-    describe(f);
+    describe_compiler(f);
     f->compiler->ops->stop(f->compiler);
     assert_int_equal(count_files("/proc/self/fd"), files);
     assert_int_equal(count_files(getenv("TMPDIR")), 0);
     wait_until("the compiler process ended", has_no_process, f);
-    describe(f); /* it can start again */
+    describe_compiler(f); /* it can start again */
 }
 
 TEST_F(compiler, a_compiler_process_is_replaced_after_a_clients_source)
 {
     f->job.origin = COMPILE_OF_CLIENT;
-    describe(f);
+    describe_compiler(f);
     wait_until("the compiler process ended", has_no_process, f);
-    describe(f);
+    describe_compiler(f);
 }
 
 TEST_F(compiler, a_compiler_process_killed_between_two_jobs_is_replaced)
 {
-    describe(f);
+    describe_compiler(f);
     pid_t first = find_process(f->directory);
     kill(first, SIGKILL);
     wait_until("the compiler process ended", has_no_process, f);
     poll(NULL, 0, REPORT_MS); /* kiln-launch reports the end a moment later */
-    describe(f);
+    describe_compiler(f);
 }
 
 /* ---- failures ---- */

@@ -29,7 +29,7 @@
 
 static struct kiln_err err;
 
-static int clear(void **state)
+static int clear_failures(void **state)
 {
     (void)state;
     calls_failed();
@@ -37,7 +37,7 @@ static int clear(void **state)
     return 0;
 }
 
-FIXTURE(clear, clear, clear);
+FIXTURE(clear, clear_failures, clear_failures);
 
 /* ---- loop ---- */
 
@@ -320,7 +320,7 @@ TEST(clear, a_service_manager_that_cannot_be_notified_is_reported)
 
 static struct config config;
 
-static void load(const char *flag)
+static void load_config(const char *flag)
 {
     const char *const with[] = { "kilnd", "--compiler=/bin/true", "--transfer=/bin/true", flag,
                                  NULL };
@@ -343,7 +343,7 @@ TEST(clear, enumerated_settings_reach_the_engine)
         { "--tuning-stale=ignore", KERNEL_STORE_ON, TUNING_IGNORE },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        load(cases[i].flag);
+        load_config(cases[i].flag);
         engine_settings_of(&config, 7, &s);
         assert_int_equal(s.options.store_mode, cases[i].mode);
         assert_int_equal(s.options.tuning_stale, cases[i].stale);
@@ -352,7 +352,7 @@ TEST(clear, enumerated_settings_reach_the_engine)
     char directories[400] = "--package-path=/f", more[] = ":/f";
     for (size_t i = 0; i < PACKAGE_DIRECTORIES_MAX + 3; i++)
         strcat(directories, more);
-    load(directories);
+    load_config(directories);
     engine_settings_of(&config, 7, &s);
     for (size_t i = 0; i < PACKAGE_DIRECTORIES_MAX; i++)
         assert_string_equal(s.directories[i], "/f");
@@ -363,7 +363,7 @@ TEST(clear, status_and_stats_omit_parts_that_do_not_exist_yet)
 {
     struct host host;
     struct listener listener = { .fd = -1, .path = "some.sock" };
-    load("--cache=on");
+    load_config("--cache=on");
     host_init(&host, &config, &listener, NULL);
     KILN_AUTO(json) struct json *status = json_object();
     KILN_AUTO(json) struct json *stats = json_object();

@@ -31,8 +31,8 @@ static struct fixture *fixture_of(struct reload *r)
     return (struct fixture *)((char *)r - offsetof(struct fixture, reload));
 }
 
-static enum kiln_code apply(struct reload *r, const struct config *fresh,
-                            const struct peer_groups *groups, struct kiln_err *err)
+static enum kiln_code apply_config(struct reload *r, const struct config *fresh,
+                                   const struct peer_groups *groups, struct kiln_err *err)
 {
     enum kiln_code code = fixture_of(r)->applies;
     (void)fresh;
@@ -40,9 +40,9 @@ static enum kiln_code apply(struct reload *r, const struct config *fresh,
     return code ? kiln_fail(err, code, "not now") : KILN_OK;
 }
 
-static void begins(struct reload *r) { fixture_of(r)->begun++; }
+static void on_begin(struct reload *r) { fixture_of(r)->begun++; }
 
-static void ended(struct reload *r, const char *note)
+static void on_end(struct reload *r, const char *note)
 {
     struct fixture *f = fixture_of(r);
     f->ended++;
@@ -62,9 +62,9 @@ static int set_up(void **state)
                                         .config = &f.config,
                                         .argc = ARGUMENT_COUNT,
                                         .argv = arguments,
-                                        .apply = apply,
-                                        .begins = begins,
-                                        .ended = ended };
+                                        .apply = apply_config,
+                                        .begins = on_begin,
+                                        .ended = on_end };
     fail_call("malloc", 1, ENOMEM);
     assert_int_equal(reload_init(&f.reload, &parts, &f.err), KILN_NO_MEMORY);
     assert_true(calls_failed());

@@ -55,8 +55,8 @@ static void send_pipes(int fd, struct bytes data, const struct sent_pipe *pipes,
 }
 
 /* Sends a request that announces |announced| descriptors and comes with |count|. */
-static void install(struct fixture *f, unsigned announced, const struct sent_pipe *pipes,
-                    unsigned count)
+static void send_install(struct fixture *f, unsigned announced, const struct sent_pipe *pipes,
+                         unsigned count)
 {
     uint8_t raw[128];
     size_t size = put_install_frame(raw, REQUEST, "{}", announced);
@@ -70,7 +70,7 @@ static void expect_refusal(struct fixture *f, unsigned announced, unsigned count
     struct sent_pipe sent[5];
     for (unsigned i = 0; i < count; i++)
         sent[i] = make_pipe();
-    install(f, announced, sent, count);
+    send_install(f, announced, sent, count);
     assert_refused(f, f->client, REQUEST, says);
     assert_true(is_closed(f, f->client));
     assert_int_equal(service.handled, 0);
@@ -81,7 +81,7 @@ static void expect_refusal(struct fixture *f, unsigned announced, unsigned count
 TEST_F(session, a_requests_descriptors_are_closed_unless_the_handler_takes_them)
 {
     struct sent_pipe sent[2] = { make_pipe(), make_pipe() };
-    install(f, 2, sent, 2);
+    send_install(f, 2, sent, 2);
     receive_pong(f, f->client, REQUEST);
     assert_int_equal(service.file_count, 2);
     expect_closed(sent, 2);
@@ -94,7 +94,7 @@ TEST_F(session, a_descriptor_that_the_handler_takes_stays_open_and_is_the_right_
 {
     struct sent_pipe sent[2] = { make_pipe(), make_pipe() };
     service.takes_files = true;
-    install(f, 2, sent, 2);
+    send_install(f, 2, sent, 2);
     receive_pong(f, f->client, REQUEST);
     char byte = 0;
     for (int i = 0; i < 2; i++) {
@@ -180,7 +180,7 @@ TEST(session, fewer_descriptors_than_announced_are_refused_and_closed)
 TEST_F(session, descriptors_sent_without_announcement_are_closed_and_the_request_handled)
 {
     struct sent_pipe sent = make_pipe();
-    install(f, 0, &sent, 1);
+    send_install(f, 0, &sent, 1);
     receive_pong(f, f->client, REQUEST);
     assert_int_equal(service.file_count, 0);
     assert_int_equal(server_counts(f->server).protocol_errors, 1);
@@ -251,7 +251,7 @@ TEST_F(session, descriptors_are_closed_if_their_request_ends_the_connection)
 {
     struct sent_pipe sent = make_pipe();
     service.refuse = true;
-    install(f, 1, &sent, 1);
+    send_install(f, 1, &sent, 1);
     assert_true(is_closed(f, f->client));
     expect_closed(&sent, 1);
 }

@@ -108,7 +108,7 @@ WRAP(void, transfer_send_snapshot, int socket, const struct snapshot *snapshot,
 
 /* ---- running the program ---- */
 
-static void before(void)
+static void prepare_child(void)
 {
     if (scene.failing)
         fail_call(scene.failing, scene.nth, EPERM);
@@ -116,7 +116,9 @@ static void before(void)
 
 static struct program_end run_with(enum program_fd_3 fd_3, const char *const *arguments)
 {
-    const struct program_steps steps = { .run = transfer_main, .fd_3 = fd_3, .before = before };
+    const struct program_steps steps = { .run = transfer_main,
+                                         .fd_3 = fd_3,
+                                         .before = prepare_child };
     return program_run(&steps, arguments);
 }
 
