@@ -276,9 +276,9 @@ static enum kiln_code watch_signals(struct daemon *d, struct kiln_err *err)
 {
     struct loop *loop = d->serving.loop;
     struct loop_owner *owner = &d->serving.owner;
-    d->term.came = on_stop_signal;
-    d->interrupt.came = on_stop_signal;
-    d->hang_up.came = on_hang_up;
+    d->term.received = on_stop_signal;
+    d->interrupt.received = on_stop_signal;
+    d->hang_up.received = on_hang_up;
     enum kiln_code rc = loop_signal_init(loop, &d->term, owner, SIGTERM, err);
     if (!rc)
         rc = loop_signal_init(loop, &d->interrupt, owner, SIGINT, err);

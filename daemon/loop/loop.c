@@ -23,8 +23,8 @@ enum kiln_code loop_fail(struct kiln_err *err, int status, const char *what)
     return kiln_fail_errno(err, -status, "%s", what);
 }
 
-/* libuv calls abort if it cannot make its pipes and event descriptors, so check first that enough
- * descriptors are free. */
+/* libuv aborts the process if it cannot make its pipes and event descriptors.  So check first that
+ * enough descriptors are free. */
 static enum kiln_code check_descriptors(struct kiln_err *err)
 {
     int fds[DESCRIPTORS], count = 0;

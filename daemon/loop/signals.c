@@ -8,7 +8,7 @@ LOOP_HANDLE_FITS(uv_signal_t);
 static void on_signal(uv_signal_t *uv, int number)
 {
     struct loop_signal *signal = uv_handle_get_data((uv_handle_t *)uv);
-    signal->came(signal, number);
+    signal->received(signal, number);
 }
 
 enum kiln_code loop_signal_init(struct loop *loop, struct loop_signal *signal,

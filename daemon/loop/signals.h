@@ -6,10 +6,10 @@
 
 struct loop_signal {
     struct loop_handle handle;
-    void (*came)(struct loop_signal *signal, int number); /* set by the caller before init */
+    void (*received)(struct loop_signal *signal, int number); /* set by the caller before init */
 };
 
-/* Call with |came| set.  On failure nothing is open. */
+/* Call with |received| set.  On failure nothing is open. */
 KILN_MUST_CHECK enum kiln_code loop_signal_init(struct loop *loop, struct loop_signal *signal,
                                                 struct loop_owner *owner, int number,
                                                 struct kiln_err *err);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Limits what one user holds of the daemon: connections, and bytes of unfinished frames and unsent
- * replies.  Sessions of the same uid share an account.
+ * Limits the connections of one user, and the bytes of their unfinished frames and unsent replies.
+ * Sessions of the same uid share an account.
  *
  * Ownership  the list owns an account while it counts connections
  * Threading  the loop's thread
@@ -29,11 +29,11 @@ struct accounts {
 };
 
 void accounts_init(struct accounts *accounts, unsigned connections_max, size_t bytes_max);
-/* Counts one more connection.  NULL when the user has as many as allowed, or memory is out. */
+/* Counts one more connection.  Returns NULL if the user is at the limit or memory is out. */
 struct account *account_join(struct accounts *accounts, uid_t uid);
 /* Frees the account after its last connection has left. */
 void account_leave(struct account *account);
 /* Charges |bytes|.  Returns false, charging nothing, if the user would exceed the limit. */
 bool account_charge(struct account *account, size_t bytes);
-/* Takes back what account_charge counted. */
+/* Reverses account_charge. */
 void account_release(struct account *account, size_t bytes);

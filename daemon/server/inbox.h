@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Cuts a byte stream into frames.
+ * Splits a byte stream into frames.
  *
- * Role       hands out whole frames in place; copies and keeps only the beginning of an unfinished
- *            one
+ * Role       returns whole frames in place; copies and keeps only the beginning of an unfinished
+ *            frame
  * Ownership  owns the unfinished frame, at most a header and LIMIT_FRAME_BODY.  Its memory grows
  *            with the bytes received, not with the size in the header, and is charged to the
  *            account
@@ -37,11 +37,11 @@ bool inbox_is_partial(const struct inbox *inbox);
 int inbox_buffers(struct inbox *inbox, struct bytes scratch, struct iovec iov[2]);
 /* Call after |received| bytes arrived in those buffers.  Returns the part that is in |scratch|. */
 struct bytes inbox_received(struct inbox *inbox, struct bytes scratch, size_t received);
-/* The next frame, taking from |from| what it needs.  The body is valid until the next call.
- *   KILN_NOT_FOUND  no whole frame yet; all of |from| was taken
+/* Returns the next frame and removes its bytes from |from|.  The body is valid until the next call.
+ *   KILN_NOT_FOUND  no whole frame yet; all of |from| was consumed
  *   KILN_INVALID    not a frame, or beyond a limit: the stream is lost
  *   KILN_BUSY       the user holds too many bytes
- * With the last two |ret_header| has the request's id where that could be read. */
+ * With the last two, |ret_header| has the request id if it could be read. */
 KILN_MUST_CHECK enum kiln_code inbox_next(struct inbox *inbox, struct bytes *from,
                                           struct frame_header *ret_header, struct bytes *ret_body,
                                           struct kiln_err *err);

@@ -84,7 +84,7 @@ static void attach_objects(struct msghdr *m, void *control, const struct send_ca
         fds[i] = call->objects[i]->fd;
 }
 
-/* Turns the result of a send into the number of bytes sent: 0 if the socket takes none now,
+/* Turns the result of a send into the number of bytes sent: 0 if the socket accepts none now,
  * negative if the peer is gone. */
 static ssize_t check_sent(struct outbox *o, ssize_t sent, struct kiln_err *err)
 {

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Sends replies into a socket and queues what it does not take.
+ * Sends replies to a socket and queues the bytes that the socket does not accept.
  *
  * Role       sends at once if possible; copies and queues the rest of a frame otherwise
  * Ownership  a queued frame owns its bytes and holds references to its objects and zero-copy
@@ -41,12 +41,12 @@ struct outgoing { /* one frame; everything borrowed */
 void outbox_init(struct outbox *outbox, struct account *account, size_t limit);
 /* Accepts a zeroed outbox. */
 void outbox_done(struct outbox *outbox);
-/* With |hold|, a small frame waits for outbox_flush, so that several go in one call.  KILN_OK:
+/* With |hold|, a small frame waits for outbox_flush, so that one call sends several.  KILN_OK:
  * sent or queued.  KILN_FULL: too much is queued for this connection or user.  KILN_UNAVAILABLE:
  * the peer is gone. */
 KILN_MUST_CHECK enum kiln_code outbox_send(struct outbox *outbox, int fd,
                                            const struct outgoing *frame, bool hold,
                                            struct kiln_err *err);
-/* Sends queued frames until the socket takes no more.  KILN_UNAVAILABLE when the peer is gone. */
+/* Sends queued frames until the socket accepts no more.  KILN_UNAVAILABLE when the peer is gone. */
 KILN_MUST_CHECK enum kiln_code outbox_flush(struct outbox *outbox, int fd, struct kiln_err *err);
 bool outbox_is_empty(const struct outbox *outbox);

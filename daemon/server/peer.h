@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Identifies the peer of a connection by what the kernel says (SO_PEERCRED, SO_PEERGROUPS).  No
- * name service is asked while the daemon serves.
+ * Identifies the peer of a connection by the kernel's data (SO_PEERCRED, SO_PEERGROUPS).  Does not
+ * query the name service while the daemon serves.
  *
  * Threading  pure system calls; any thread
  */
@@ -24,15 +24,15 @@ struct peer {
 
 #define PEER_NO_GROUP ((gid_t)-1)
 
-/* The group whose members are administrators; PEER_NO_GROUP when the host has none.  Asks the name
- * service: at start only. */
+/* The group whose members are administrators; PEER_NO_GROUP when the host has none.  Call only at
+ * start, because it queries the name service. */
 gid_t peer_admin_group(void);
 /* The group |name|, whose members may change what all users share.  PEER_NO_GROUP for NULL, ""
- * and a group that the host lacks.  Asks the name service: at start only. */
+ * and a group that the host lacks.  Call only at start, because it queries the name service. */
 gid_t peer_publish_group(const char *name);
 
 struct peer_groups {
-    gid_t admin, publish; /* PEER_NO_GROUP: nobody */
+    gid_t admin, publish; /* PEER_NO_GROUP: no members */
 };
 
 /* The ids that the kernel shows for users and groups that are not mapped into this user

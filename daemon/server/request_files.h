@@ -4,9 +4,9 @@
 /*
  * Descriptors that come with a request (a package to install).
  *
- * Role       takes them off a received message and keeps them until their frame is complete.
+ * Role       takes them from a received message and keeps them until their frame is complete.
  *            Passes the others to the closer, as close(2) may block
- * Ownership  owns those it keeps; embed it
+ * Ownership  owns the descriptors it keeps; embed it
  * Threading  the loop's thread
  *
  * The kernel ends a read after a message that brought descriptors, so they always belong to the
@@ -22,7 +22,7 @@
 struct request_files {
     int fds[LIMIT_REQUEST_FILES];
     unsigned count;
-    bool is_cut; /* too many came, or some could not be received: they do not match the frame */
+    bool is_cut; /* some were dropped or not received, so the count cannot match the frame */
     struct closer *closer; /* borrowed */
     uid_t uid;             /* the sender */
 };
@@ -37,9 +37,9 @@ struct request_files_buffer {
 void request_files_init(struct request_files *files, struct closer *closer, uid_t uid);
 /* Prepares |message| to receive them; |control| is used until request_files_received. */
 void request_files_expect(struct request_files_buffer *control, struct msghdr *message);
-/* Call after recvmsg.  False when more came than allowed. */
+/* Call after recvmsg.  False if more arrived than allowed. */
 bool request_files_received(struct request_files *files, const struct msghdr *message);
-/* True if exactly |announced| descriptors came. */
+/* True if exactly |announced| descriptors arrived. */
 bool request_files_are(const struct request_files *files, unsigned announced);
 /* Forgets the descriptors, which the caller has taken. */
 void request_files_clear(struct request_files *files);

@@ -63,7 +63,8 @@ struct server {
     struct list sessions; /* of struct session; owned */
     struct peer_groups groups;
     struct peer_overflow overflow;
-    int spare_fd; /* owned: released when descriptors run out, to refuse a connection politely */
+    int spare_fd; /* owned: closed when descriptors run out, so that a connection can be refused
+                     with a reason */
     bool draining, own_user_only;
     struct loop_owner owner;
     struct loop_watch watch;  /* of the listener */

@@ -37,7 +37,7 @@ class Sources:
         self.text = {path: path.read_text(encoding="utf-8") for path in tests.rglob("*.c")}
         self.cmake = "\n".join(path.read_text(encoding="utf-8") for path in tests.rglob("CMakeLists.txt"))
         self.all = "\n".join(self.text.values())
-        self.cases = set(re.findall(r"^TEST\(\w+, (\w+)\)", self.all, re.M))
+        self.cases = set(re.findall(r"^TEST(?:_F)?\(\w+, (\w+)\)", self.all, re.M))
 
     def has_case(self, name):
         pattern = re.compile(re.escape(name).replace(re.escape("..."), r"\w+") + (r"\w*" if "..." in name else ""))

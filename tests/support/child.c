@@ -11,7 +11,9 @@
 int await_child(pid_t pid)
 {
     int status = 0;
-    WAIT_FOR(waitpid(pid, &status, WNOHANG) == pid);
+    pid_t ended;
+    WAIT_FOR((ended = waitpid(pid, &status, WNOHANG)) != 0);
+    assert_true(ended > 0);
     return status;
 }
 
@@ -32,4 +34,19 @@ void await_progress(int fd, unsigned count)
         if (poll(&p, 1, WAIT_MAX_S * 1000) != 1 || read(fd, &byte, 1) != 1)
             fail_msg("a child process made no progress after %u of %u steps", i, count);
     }
+}
+
+/* poll(2) reports POLLHUP also where no event is asked for. */
+static bool poll_writer(int reading_fd, int timeout_ms)
+{
+    struct pollfd end = { .fd = reading_fd };
+    return poll(&end, 1, timeout_ms) == 0;
+}
+
+bool has_writer(int reading_fd) { return poll_writer(reading_fd, 0); }
+
+void await_no_writer(int reading_fd)
+{
+    if (poll_writer(reading_fd, WAIT_MAX_S * 1000))
+        fail_msg("waited %d s for a pipe to have no writer", WAIT_MAX_S);
 }

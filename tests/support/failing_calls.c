@@ -176,13 +176,16 @@ static unsigned open_descriptors(void)
     return count;
 }
 
-/* Whether the |nth| call was there to fail. */
+/* Lets the |nth| call (0: every call) fail. False if there was no such call. */
 static bool fail_nth(fallible *act, void *context, struct failing_call call, unsigned nth,
                      struct kiln_err *err)
 {
     unsigned before = open_descriptors();
     kiln_err_init(err);
-    fail_call(call.name, nth, call.error);
+    if (nth)
+        fail_call(call.name, nth, call.error);
+    else
+        fail_calls(call.name, call.error);
     err->code = act(context, err);
     bool failed = calls_failed();
     if (open_descriptors() != before)
@@ -191,18 +194,31 @@ static bool fail_nth(fallible *act, void *context, struct failing_call call, uns
     return failed;
 }
 
+static void check_failure(const struct kiln_err *err, struct failing_call call, enum kiln_code code,
+                          const char *words)
+{
+    if (err->code != code || !strstr(err->text, words))
+        fail_msg("call %u of %s failed: code %d, '%s', not code %d with '%s'", call.nth, call.name,
+                 (int)err->code, err->text, (int)code, words);
+}
+
+void expect_failure(fallible *act, void *context, struct failing_call call, enum kiln_code code,
+                    const char *words)
+{
+    struct kiln_err err;
+    if (!fail_nth(act, context, call, call.nth, &err))
+        fail_msg("call %u of %s did not happen", call.nth, call.name);
+    check_failure(&err, call, code, words);
+}
+
 void expect_failures(fallible *act, void *context, struct failing_call call, enum kiln_code code,
                      const char *words)
 {
     struct kiln_err err;
-    unsigned nth = 1;
-    for (; fail_nth(act, context, call, nth, &err); nth++) {
-        if (err.code != code || !strstr(err.text, words))
-            fail_msg("call %u of %s failed: code %d, '%s', not code %d with '%s'", nth, call.name,
-                     (int)err.code, err.text, (int)code, words);
-    }
+    for (call.nth = 1; fail_nth(act, context, call, call.nth, &err); call.nth++)
+        check_failure(&err, call, code, words);
     must(err.code, err);
-    assert_int_not_equal(nth, 1);
+    assert_int_not_equal(call.nth, 1);
 }
 
 void expect_no_harm(fallible *act, void *context, const char *name, int error)

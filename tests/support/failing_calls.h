@@ -29,8 +29,16 @@ typedef enum kiln_code fallible(void *context, struct kiln_err *err);
 struct failing_call {
     const char *name;
     int error;
+    unsigned nth; /* for expect_failure: which call, counted from 1; 0: every call */
 };
-#define FAILING(name, error) ((struct failing_call){ name, error })
+#define FAILING(name, error) ((struct failing_call){ name, error, 1 })
+#define FAILING_NTH(name, nth, error) ((struct failing_call){ name, error, nth })
+#define FAILING_ALWAYS(name, error) ((struct failing_call){ name, error, 0 })
+
+/* Runs |act| once while |call| fails. It must return |code| with a message that contains |words|,
+ * and leave as many descriptors open as before. */
+void expect_failure(fallible *act, void *context, struct failing_call call, enum kiln_code code,
+                    const char *words);
 
 /* Runs |act| repeatedly: the first, then the second, ... call of |call.name| fails, until no call
  * failed. Each failed run must return |code| with a message that contains |words|, and leave as

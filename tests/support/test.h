@@ -5,13 +5,12 @@
  *
  *     FIXTURE(store, set_up, tear_down);
  *
- *     TEST(store, evicts_the_least_recently_used_kernel_first)
+ *     TEST_F(store, evicts_the_least_recently_used_kernel_first)
  *     {
- *         struct fixture *f = *state;
- *         ...
+ *         ... f->store ...
  *     }
  *
- * Each TEST registers itself.  kiln_test() links a main() that runs the tests of a program in the
+ * Each test registers itself.  kiln_test() links a main() that runs the tests of a program in the
  * order of its files (test_main.c). A program that must prepare something has its own main() and
  * calls test_main() or test_run(). */
 
@@ -22,6 +21,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <unistd.h>
 
 /* Either function may be NULL. |state| is the *state of tests without a set-up. */
 struct test_fixture {
@@ -63,6 +63,14 @@ FIXTURE(plain, NULL, NULL);
     TEST_REGISTERED(fixture, name, name##_case, #name) \
     static void name(void **state __attribute__((unused)))
 
+/* The head of a test whose fixture's *state is a struct fixture. The body follows, with the
+ * parameter 'struct fixture *f'. */
+#define TEST_F(fixture_, name)                              \
+    static void name##_body(struct fixture *f);             \
+    static void name(void **state) { name##_body(*state); } \
+    TEST_REGISTERED(fixture_, name, name##_case, #name)     \
+    static void name##_body(struct fixture *f)
+
 /* After a TEST: runs it once more with another fixture. */
 #define TEST_ALSO(fixture, name) \
     TEST_REGISTERED(fixture, name, fixture##_##name##_case, #name " (" #fixture ")")
@@ -90,6 +98,22 @@ int test_main(int argc, char **argv);
         int must_rc_ = (int)(call);                                     \
         if (must_rc_)                                                   \
             fail_msg("%s: code %d, '%s'", #call, must_rc_, (err).text); \
+    } while (0)
+
+/* The head of a function that the linker calls in place of |name| (--wrap). The body follows. It
+ * may call __real_NAME(). */
+#define WRAP(type, name, ...)        \
+    type __real_##name(__VA_ARGS__); \
+    type __wrap_##name(__VA_ARGS__); \
+    type __wrap_##name(__VA_ARGS__)
+
+/* Skips the rest of a test that only root can run. */
+#define NEED_ROOT()                                 \
+    do {                                            \
+        if (geteuid() != 0) {                       \
+            print_message("skipped: needs root\n"); \
+            skip();                                 \
+        }                                           \
     } while (0)
 
 /* |text| must contain |part|. */

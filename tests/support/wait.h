@@ -30,6 +30,22 @@ bool holds_in_time(bool (*holds)(void *context), void *context);
         wait_end();                 \
     } while (0)
 
+/* Runs |loop| until no handle is open, for a test that waits for |what|. After WAIT_MAX_S a timer
+ * aborts the program. */
+#define LOOP_TO_END(loop, what) \
+    do {                        \
+        wait_begin(what);       \
+        loop_run(loop);         \
+        wait_end();             \
+    } while (0)
+
+/* The end of a loop whose owners have begun to close. */
+#define LOOP_CLOSE(loop)                                           \
+    do {                                                           \
+        LOOP_TO_END(loop, "the handles of the loop to be closed"); \
+        loop_destroy(loop);                                        \
+    } while (0)
+
 /* Runs one statement that may block. After WAIT_MAX_S a timer aborts the program. */
 #define IN_TIME(statement)      \
     do {                        \

@@ -7,7 +7,7 @@
 
 static const struct compile_task task = { .job.toolchain = { (const uint8_t *)"hiprtc", 6 } };
 
-static struct worker idle(const char *toolchain)
+static struct worker idle_worker(const char *toolchain)
 {
     struct worker w = { .state = WORKER_IDLE };
     snprintf(w.toolchain, sizeof(w.toolchain), "%s", toolchain);
@@ -21,10 +21,10 @@ static void fill_list(struct list *list, struct worker *workers, size_t count)
         list_append(list, &workers[i].link);
 }
 
-/* Best first, each taken away in turn. */
-TEST(plain, one_with_the_libraries_comes_first_then_one_with_none)
+/* The best choice first; each chosen worker then becomes busy. */
+TEST(plain, a_worker_with_the_libraries_is_chosen_before_a_cold_one)
 {
-    struct worker workers[] = { idle("clang"), idle(""), idle("hiprtc") };
+    struct worker workers[] = { idle_worker("clang"), idle_worker(""), idle_worker("hiprtc") };
     static const size_t best[] = { 2, 1, 0 };
     struct list list;
     fill_list(&list, workers, 3);
@@ -35,18 +35,18 @@ TEST(plain, one_with_the_libraries_comes_first_then_one_with_none)
     assert_null(worker_choose(&list, &task));
 }
 
-static struct worker idle_with(const char *toolchain, uint8_t id)
+static struct worker idle_worker_with(const char *toolchain, uint8_t id)
 {
-    struct worker w = idle(toolchain);
+    struct worker w = idle_worker(toolchain);
     w.toolchain_id.bytes[0] = id;
     return w;
 }
 
-TEST(plain, a_worker_whose_libraries_were_upgraded_comes_last)
+TEST(plain, a_worker_with_libraries_from_before_an_upgrade_is_chosen_last)
 {
     struct compile_task of_7 = task;
-    struct worker workers[] = { idle_with("hiprtc", 6), idle_with("clang", 1), idle(""),
-                                idle_with("hiprtc", 7) };
+    struct worker workers[] = { idle_worker_with("hiprtc", 6), idle_worker_with("clang", 1),
+                                idle_worker(""), idle_worker_with("hiprtc", 7) };
     static const size_t best[] = { 3, 2, 1, 0 };
     of_7.job.toolchain_id.bytes[0] = 7;
     struct list list;
@@ -57,19 +57,20 @@ TEST(plain, a_worker_whose_libraries_were_upgraded_comes_last)
     }
 }
 
-TEST(plain, whichever_compiler_is_there_will_do_for_a_job_without_an_id)
+TEST(plain, a_job_without_a_toolchain_id_accepts_any_loaded_version)
 {
     static const struct digest none;
-    struct worker w = idle_with("hiprtc", 6);
+    struct worker w = idle_worker_with("hiprtc", 6);
     struct digest six = w.toolchain_id;
     assert_int_equal(worker_loaded(&w, task.job.toolchain, &none), LOADED_IT);
     w.toolchain_id = none;
     assert_int_equal(worker_loaded(&w, task.job.toolchain, &six), LOADED_IT);
 }
 
-TEST(plain, one_that_hung_up_or_is_not_idle_gets_nothing)
+TEST(plain, a_worker_that_hung_up_or_is_not_idle_is_not_chosen)
 {
-    struct worker workers[] = { idle("hiprtc"), idle("hiprtc"), idle("hiprtc") };
+    struct worker workers[] = { idle_worker("hiprtc"), idle_worker("hiprtc"),
+                                idle_worker("hiprtc") };
     struct list list;
     fill_list(&list, workers, 3);
     workers[0].hung_up = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What kiln-compiler does before its first job: arguments, surroundings, who it becomes. */
+/* What kiln-compiler does before its first job: arguments, environment, user and sandbox. */
 #define main compiler_main
 int compiler_main(int argc, char **argv);
 #include "daemon/workers/kiln_compiler.c"
@@ -17,67 +17,58 @@ int compiler_main(int argc, char **argv);
 static struct {
     char directory[64];
     bool privileged, keeps_privileges;
-    int parent; /* that it has when it asks again; 0: one outside of its namespace; -1: the same */
-    enum kiln_code limits, user, confinement; /* how they end */
-    const char *failing;                      /* a call of libc; NULL: none */
+    int parent; /* from the second getppid(); 0: outside the namespace; -1: unchanged */
+    enum kiln_code limits, user, confinement; /* results of the fake calls */
+    const char *failing;                      /* a failing libc function, or NULL */
     unsigned nth;
     int error;
 } scene;
 
-/* ---- what it would do to this process ---- */
+/* ---- fakes of what would change this process ---- */
 
-bool __wrap_has_capability(int capability);
-bool __wrap_has_capability(int capability)
+WRAP(bool, has_capability, int capability)
 {
     (void)capability;
     return scene.privileged;
 }
 
-bool __wrap_give_up_capabilities(void);
-bool __wrap_give_up_capabilities(void)
+WRAP(bool, give_up_capabilities, void)
 {
     errno = EPERM;
     return !scene.keeps_privileges;
 }
 
-enum kiln_code __wrap_process_limits_apply(const struct process_limits *limits,
-                                           struct kiln_err *err);
-enum kiln_code __wrap_process_limits_apply(const struct process_limits *limits,
-                                           struct kiln_err *err)
+WRAP(enum kiln_code, process_limits_apply, const struct process_limits *limits,
+     struct kiln_err *err)
 {
     printf("limits %u %u %u of %u jobs\n", (unsigned)limits->cpu_s, (unsigned)limits->memory,
            (unsigned)limits->output, limits->jobs);
     return scene.limits ? kiln_fail(err, scene.limits, "no limits") : KILN_OK;
 }
 
-enum kiln_code __wrap_change_user(uid_t uid, gid_t gid, const char *setting, struct kiln_err *err);
-enum kiln_code __wrap_change_user(uid_t uid, gid_t gid, const char *setting, struct kiln_err *err)
+WRAP(enum kiln_code, change_user, uid_t uid, gid_t gid, const char *setting, struct kiln_err *err)
 {
     printf("becomes %u:%u for %s\n", (unsigned)uid, (unsigned)gid, setting);
     return scene.user ? kiln_fail(err, scene.user, "no other user") : KILN_OK;
 }
 
-enum kiln_code __wrap_confine_begin(struct confinement *c, const struct confine_options *o,
-                                    struct kiln_err *err);
-enum kiln_code __wrap_confine_begin(struct confinement *c, const struct confine_options *o,
-                                    struct kiln_err *err)
+WRAP(enum kiln_code, confine_begin, struct confinement *c, const struct confine_options *o,
+     struct kiln_err *err)
 {
-    printf("confined to %s, outside %s, %s, room for %u bytes\n", o->directory,
+    printf("confined to %s, outside %s, %s, %u bytes free\n", o->directory,
            o->outside ? o->outside : "here",
            o->is_workers_user ? "a worker's user" : "its own user", (unsigned)o->free_space);
-    printf("who stays behind %s\n", o->give_up(o->context) ? "may do nothing" : "may do too much");
+    printf("the supervisor %s its privileges\n", o->give_up(o->context) ? "drops" : "keeps");
     c->options = *o;
     return scene.confinement ? kiln_fail(err, scene.confinement, "no box") : KILN_OK;
 }
 
-void __wrap_confine_finish(struct confinement *c);
-void __wrap_confine_finish(struct confinement *c)
+WRAP(void, confine_finish, struct confinement *c)
 {
     printf("closed around %s\n", c->options.directory);
 }
 
-int __wrap_compiler_worker_serve(const struct compiler_worker_options *options);
-int __wrap_compiler_worker_serve(const struct compiler_worker_options *options)
+WRAP(int, compiler_worker_serve, const struct compiler_worker_options *options)
 {
     char here[PATH_MAX] = "";
     calls_failed();
@@ -87,9 +78,7 @@ int __wrap_compiler_worker_serve(const struct compiler_worker_options *options)
     return SERVED;
 }
 
-int __wrap_compiler_worker_resume(const struct compiler_worker_options *options,
-                                  const int files[3]);
-int __wrap_compiler_worker_resume(const struct compiler_worker_options *options, const int files[3])
+WRAP(int, compiler_worker_resume, const struct compiler_worker_options *options, const int files[3])
 {
     (void)options;
     calls_failed();
@@ -97,25 +86,22 @@ int __wrap_compiler_worker_resume(const struct compiler_worker_options *options,
     return RESUMED;
 }
 
-int __wrap_compiler_describe_to(const char *name, int fd);
-int __wrap_compiler_describe_to(const char *name, int fd)
+WRAP(int, compiler_describe_to, const char *name, int fd)
 {
     printf("describes %s to %d\n", name, fd);
     return DESCRIBED;
 }
 
-/* It asks when it begins, and once more. */
-pid_t __real_getppid(void);
-pid_t __wrap_getppid(void);
-pid_t __wrap_getppid(void)
+/* The program calls it at its start, and once more later. */
+WRAP(pid_t, getppid, void)
 {
-    static unsigned asked; /* in the process that it runs in */
-    return ++asked > 1 && scene.parent >= 0 ? scene.parent : __real_getppid();
+    static unsigned calls; /* in the child */
+    return ++calls > 1 && scene.parent >= 0 ? scene.parent : __real_getppid();
 }
 
-/* ---- running it ---- */
+/* ---- running the program ---- */
 
-static void before(void)
+static void prepare_child(void)
 {
     setenv("PATH", "/some/path", 1);
     setenv("KILN_TEST_SECRET", "yes", 1);
@@ -125,7 +111,9 @@ static void before(void)
 
 static struct program_end run_with(enum program_fd_3 fd_3, const char *const *arguments)
 {
-    const struct program_steps steps = { .run = compiler_main, .fd_3 = fd_3, .before = before };
+    const struct program_steps steps = { .run = compiler_main,
+                                         .fd_3 = fd_3,
+                                         .before = prepare_child };
     return program_run(&steps, arguments);
 }
 
@@ -151,20 +139,20 @@ static int tear_down(void **state)
 
 FIXTURE(compiler, set_up, tear_down);
 
-TEST(compiler, arguments_that_make_no_sense_are_refused_by_name)
+TEST(compiler, invalid_arguments_of_kiln_compiler_are_refused_by_name)
 {
     static const struct {
         const char *flag, *value, *says;
     } cases[] = {
-        { "--max-jobs", "many", "--max-jobs takes a number, not 'many'" },
-        { "--max-jobs", "3x", "--max-jobs takes a number, not '3x'" },
-        { "--max-jobs", "", "--max-jobs takes a number, not ''" },
-        { "--max-jobs", "4294967296", "not '4294967296'" },
-        { "--max-jobs", "99999999999999999999", "not '99999999999999999999'" },
-        { "--limits", "1,2", "--limits takes S,MEMORY,OUTPUT, not '1,2'" },
-        { "--user", "root", "--user takes UID:GID, not 'root'" },
-        { "--resume", "1,2", "usage: kiln-compiler" },
-        { "--unheard-of", "x", "usage: kiln-compiler" },
+        { "--max-jobs", "many", "'many'" },
+        { "--max-jobs", "3x", "'3x'" },
+        { "--max-jobs", "", "not ''" },
+        { "--max-jobs", "4294967296", "'4294967296'" },
+        { "--max-jobs", "99999999999999999999", "'99999999999999999999'" },
+        { "--limits", "1,2", "'1,2'" },
+        { "--user", "root", "'root'" },
+        { "--resume", "1,2", "usage:" },
+        { "--unheard-of", "x", "usage:" },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct program_end end = RUN(cases[i].flag, cases[i].value);
@@ -188,7 +176,7 @@ TEST(compiler, kiln_compiler_prints_its_version_and_usage)
     assert_says(end.text, "hiprtc");
 }
 
-TEST(compiler, without_a_socket_it_does_nothing)
+TEST(compiler, kiln_compiler_without_a_socket_does_nothing)
 {
     const char *const arguments[] = { "kiln-compiler", "--temp", scene.directory, NULL };
     for (unsigned i = 0; i < 2; i++) {
@@ -206,15 +194,15 @@ TEST(compiler, kiln_compiler_serves_in_its_directory_with_few_variables)
     assert_int_equal(end.status, SERVED);
     snprintf(expected, sizeof(expected),
              "limits 1 2 3 of 7 jobs\n"
-             "confined to %s, outside 4,5, its own user, room for 12 bytes\n"
-             "who stays behind may do nothing\n"
+             "confined to %s, outside 4,5, its own user, 12 bytes free\n"
+             "the supervisor drops its privileges\n"
              "closed around %s\n"
              "serves 7 jobs in %s at home in %s with /some/path on the path, secret forgotten\n",
              scene.directory, scene.directory, scene.directory, scene.directory);
     assert_string_equal(end.text, expected);
 }
 
-TEST(compiler, becomes_the_user_before_or_behind_its_box)
+TEST(compiler, the_user_is_changed_before_or_after_the_confinement)
 {
     for (unsigned i = 0; i < 2; i++) {
         scene.privileged = i == 0;
@@ -228,17 +216,17 @@ TEST(compiler, becomes_the_user_before_or_behind_its_box)
     }
 }
 
-TEST(compiler, a_compiler_whose_starter_has_ended_serves_nothing)
+TEST(compiler, a_compiler_whose_parent_has_ended_serves_nothing)
 {
     scene.parent = 1;
     struct program_end end = RUN("--temp", scene.directory);
     assert_int_equal(end.status, EXIT_SURROUNDINGS);
     assert_null(strstr(end.text, "serves"));
-    scene.parent = 0; /* its keeper */
+    scene.parent = 0; /* the supervisor */
     assert_int_equal(RUN("--temp", scene.directory).status, SERVED);
 }
 
-TEST(compiler, a_resumed_compiler_is_in_its_sandbox)
+TEST(compiler, a_resumed_compiler_is_not_confined_again)
 {
     struct program_end end = RUN("--temp", "/nowhere", "--resume", "4,5,6");
     assert_int_equal(end.status, RESUMED);
@@ -260,47 +248,44 @@ static void expect_no_start(const char *says)
     assert_null(strstr(end.text, "serves"));
 }
 
-TEST(compiler, does_not_start_half_confined)
+TEST(compiler, a_compiler_that_cannot_be_confined_does_not_start)
 {
     scene.limits = KILN_DENIED;
-    expect_no_start("kiln-compiler: no limits");
+    expect_no_start("no limits");
     scene.limits = KILN_OK;
     scene.confinement = KILN_DENIED;
-    expect_no_start("kiln-compiler: no box");
-    scene.keeps_privileges = true; /* which who stays behind tells itself */
-    expect_no_start("kiln-compiler: cannot give up the privileges of a compiler process");
+    expect_no_start("no box");
+    scene.keeps_privileges = true; /* the supervisor reports this itself */
+    expect_no_start("privileges");
     scene.confinement = KILN_OK;
-    expect_no_start("who stays behind may do too much");
+    expect_no_start("keeps its privileges");
     for (unsigned i = 0; i < 2; i++) {
         scene.privileged = i == 0;
         scene.keeps_privileges = true;
-        expect_no_start("cannot give up the privileges of a compiler process");
+        expect_no_start("privileges");
         scene.keeps_privileges = false;
         scene.user = KILN_DENIED;
-        expect_no_start("kiln-compiler: no other user");
+        expect_no_start("no other");
         scene.user = KILN_OK;
     }
     fs_remove_tree(AT_FDCWD, scene.directory);
-    expect_no_start("kiln-compiler: there is no directory '/tmp/kiln_compiler_");
+    expect_no_start("'/tmp/kiln_compiler_");
 }
 
-TEST(compiler, surroundings_that_cannot_be_set_up_are_reported)
+TEST(compiler, a_compiler_environment_that_cannot_be_set_up_is_reported)
 {
     static const struct {
         const char *call, *says;
-        unsigned most; /* calls of it that matter */
+        unsigned calls; /* that the program makes */
     } cases[] = {
-        { "access", "user 45", 1 },
-        { "chdir", "cannot enter the directory '", 1 },
-        { "strdup", "cannot set up its surroundings", 1 },
-        { "setenv", "cannot set up its surroundings", 9 },
-        { "open", "cannot set up its surroundings", 1 },
-        { "dup2", "cannot set up its surroundings", 1 },
+        { "access", "user 45", 1 },      { "chdir", "directory '", 1 },
+        { "strdup", "surroundings", 1 }, { "setenv", "surroundings", 9 },
+        { "open", "surroundings", 1 },   { "dup2", "surroundings", 1 },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         scene.failing = cases[i].call;
         scene.error = EACCES;
-        for (scene.nth = 1; scene.nth <= cases[i].most; scene.nth++)
+        for (scene.nth = 1; scene.nth <= cases[i].calls; scene.nth++)
             expect_no_start(cases[i].says);
     }
 }

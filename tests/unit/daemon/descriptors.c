@@ -6,13 +6,13 @@
 
 #include <sys/resource.h>
 
-static void say_nothing(enum log_level level, const char *message)
+static void ignore_message(enum log_level level, const char *message)
 {
     (void)level;
     (void)message;
 }
 
-TEST(plain, many_workers_leave_less_for_the_others)
+TEST(plain, descriptors_of_many_workers_reduce_the_other_shares)
 {
     const struct descriptor_shares wanted = { .connections = 10000000, .hot_count = 10000000 };
     struct descriptor_shares with_many = wanted;
@@ -20,7 +20,7 @@ TEST(plain, many_workers_leave_less_for_the_others)
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
     if (files.rlim_max < 8000)
         skip();
-    log_set_sink(say_nothing);
+    log_set_sink(ignore_message);
     struct descriptor_shares alone = descriptors_share(wanted);
     with_many.workers = 500;
     with_many = descriptors_share(with_many);

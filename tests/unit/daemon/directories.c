@@ -35,26 +35,24 @@ static int tear_down(void **state)
 
 FIXTURE(directory, set_up, tear_down);
 
-static enum kiln_code make(struct fixture *f)
+static enum kiln_code make_directory(struct fixture *f)
 {
     return directory_make(f->path, 0700, "the state directory", "--state-dir", &f->err);
 }
 
-TEST(directory, a_made_directory_may_only_be_entered_by_its_owner)
+TEST_F(directory, a_made_directory_may_only_be_entered_by_its_owner)
 {
-    struct fixture *f = *state;
     struct stat seen;
 
-    must(make(f), f->err);
+    must(make_directory(f), f->err);
 
     assert_int_equal(stat(f->path, &seen), 0);
     assert_int_equal(seen.st_mode & 0777, 0700);
-    must(make(f), f->err); /* one that is there is as good */
+    must(make_directory(f), f->err); /* an existing directory is accepted */
 }
 
-TEST(directory, made_directories_have_the_mode_and_existing_ones_stay)
+TEST_F(directory, made_directories_get_the_mode_and_existing_ones_keep_theirs)
 {
-    struct fixture *f = *state;
     struct stat made, between, before;
 
     must(directory_make_mode(f->path, 0711, &f->err), f->err);
@@ -75,33 +73,31 @@ TEST(directory, a_directory_that_cannot_be_made_is_named_with_its_setting)
 {
     struct fixture *f = *state;
     snprintf(f->path, sizeof(f->path), "/dev/null/state");
-    assert_int_not_equal(make(f), KILN_OK);
+    assert_int_not_equal(make_directory(f), KILN_OK);
     assert_says(f->err.text, "state directory");
     assert_says(f->err.text, "--state-dir");
 }
 
-TEST(directory, a_world_writable_directory_is_refused)
+TEST_F(directory, a_world_writable_directory_is_refused)
 {
-    struct fixture *f = *state;
-    must(make(f), f->err);
+    must(make_directory(f), f->err);
     assert_int_equal(chmod(f->path, 0777), 0);
-    assert_int_equal(make(f), KILN_DENIED);
+    assert_int_equal(make_directory(f), KILN_DENIED);
     assert_says(f->err.text, f->path);
-    assert_int_equal(chmod(f->path, 01777), 0); /* as /tmp is */
-    must(make(f), f->err);
+    assert_int_equal(chmod(f->path, 01777), 0); /* like /tmp */
+    must(make_directory(f), f->err);
 }
 
 TEST(directory, an_unwritable_directory_is_refused)
 {
     struct fixture *f = *state;
-    if (geteuid() != 0)
-        skip();
-    must(make(f), f->err);
+    NEED_ROOT();
+    must(make_directory(f), f->err);
     snprintf(f->path, sizeof(f->path), "%s", f->directory);
     assert_int_equal(chmod(f->directory, 0755), 0);
     assert_int_equal(seteuid(65534), 0);
 
-    enum kiln_code rc = make(f);
+    enum kiln_code rc = make_directory(f);
 
     assert_int_equal(seteuid(0), 0);
     assert_int_equal(rc, KILN_DENIED);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A stand-in for kiln-transfer: takes a job and does what its URL says.  It litters its staging
- * directory first, so that tests can see it removed.
+ * A fake kiln-transfer: receives a job and does what its URL says.  First it makes a file in its
+ * staging directory, so that tests can see the file removed.
  */
 #include "common/fs.h"
 #include "engine/transfer/transfer_wire.h"
@@ -32,7 +32,13 @@ static void put_file(const char *name, const char *content)
         _exit(80);
 }
 
-static void say_progress(const char *stage)
+static void leave_text(const char *text)
+{
+    put_file(received.job.name, text);
+    transfer_send_result(SOCKET_FD, &result, "");
+}
+
+static void report_progress(const char *stage)
 {
     const struct transfer_progress progress = {
         .stage = stage, .done = 1, .total = 2, .attempt = 1, .note = ""
@@ -40,22 +46,22 @@ static void say_progress(const char *stage)
     transfer_send_progress(SOCKET_FD, &progress);
 }
 
-static void succeed(void)
+static void leave_package(void)
 {
     put_file(received.job.name, "package");
-    say_progress("checking");
+    report_progress("checking");
     transfer_send_result(SOCKET_FD, &result, "");
 }
 
-static void fail(void)
+static void report_failure(void)
 {
     kiln_fail(&result.err, KILN_CORRUPT, "row 7 is damaged");
     transfer_send_result(SOCKET_FD, &result, "look here");
 }
 
-static void hang(void)
+static void report_and_hang(void)
 {
-    say_progress("fetching");
+    report_progress("fetching");
     for (;;)
         pause();
 }
@@ -63,12 +69,12 @@ static void hang(void)
 static void report_on(void)
 {
     for (;;) {
-        say_progress("fetching");
+        report_progress("fetching");
         usleep(20000);
     }
 }
 
-static void babble(void)
+static void send_invalid_message(void)
 {
     if (send(SOCKET_FD, "babble", 6, 0) < 0)
         _exit(81);
@@ -87,7 +93,7 @@ static void succeed_with_a_link(void)
 
 static void succeed_without_a_file(void) { transfer_send_result(SOCKET_FD, &result, ""); }
 
-static void escape(void)
+static void name_outside_file(void)
 {
     strcpy(result.name, "../escaped");
     transfer_send_result(SOCKET_FD, &result, "");
@@ -95,14 +101,14 @@ static void escape(void)
 
 static void succeed_and_die(void)
 {
-    succeed();
+    leave_package();
     abort();
 }
 
 static void succeed_with_a_manifest(void)
 {
-    put_file(TRANSFER_MANIFEST, "who says so");
-    succeed();
+    put_file(TRANSFER_MANIFEST, "manifest");
+    leave_package();
 }
 
 static void succeed_with_a_link_for_a_manifest(void)
@@ -111,23 +117,23 @@ static void succeed_with_a_link_for_a_manifest(void)
     snprintf(path, sizeof(path), "%s/" TRANSFER_MANIFEST, received.job.staging);
     if (symlink("/etc/passwd", path) < 0)
         _exit(87);
-    succeed();
+    leave_package();
 }
 
 static void succeed_and_stay(void)
 {
-    succeed();
+    leave_package();
     for (;;)
         pause();
 }
 
-static void say_two_results(void)
+static void report_two_results(void)
 {
-    succeed();
-    fail();
+    leave_package();
+    report_failure();
 }
 
-/* Its file says which process it leaves behind. */
+/* The result file contains the pid of the child that is left running. */
 static void leave_a_process(void)
 {
     char text[32];
@@ -137,11 +143,10 @@ static void leave_a_process(void)
             pause();
     }
     snprintf(text, sizeof(text), "%d", (int)child);
-    put_file(received.job.name, text);
-    transfer_send_result(SOCKET_FD, &result, "");
+    leave_text(text);
 }
 
-static void copy(void)
+static void copy_content(void)
 {
     char text[64] = "";
     struct kiln_err err = KILN_ERR_INIT;
@@ -150,12 +155,11 @@ static void copy(void)
     if (fs_read_fd(received.job.content_fd, sizeof(text) - 1, &content, &err))
         _exit(83);
     memcpy(text, content.data, content.size);
-    put_file(received.job.name, text);
-    transfer_send_result(SOCKET_FD, &result, "");
+    leave_text(text);
 }
 
-/* Whom it was told to become, and whose its directory is. */
-static void say_user(void)
+/* The result file contains the --user argument and the owner of the directory. */
+static void leave_user(void)
 {
     char text[64];
     struct stat seen;
@@ -171,8 +175,8 @@ static void say_user(void)
     transfer_send_result(SOCKET_FD, &result, "");
 }
 
-/* Where its directory is said to be, and its mode. */
-static void say_staging(void)
+/* The result file contains the path and the mode of the directory. */
+static void leave_staging(void)
 {
     char text[64];
     struct stat seen;
@@ -180,8 +184,7 @@ static void say_staging(void)
         _exit(88);
     snprintf(text, sizeof(text), "%s of mode %04o", received.job.staging,
              (unsigned)seen.st_mode & 07777);
-    put_file(received.job.name, text);
-    transfer_send_result(SOCKET_FD, &result, "");
+    leave_text(text);
 }
 
 static void succeed_with_two_names(void)
@@ -203,25 +206,25 @@ int main(int argc, char **argv)
         const char *url;
         void (*act)(void);
     } acts[] = {
-        { "good", succeed },
-        { "damaged", fail },
+        { "good", leave_package },
+        { "damaged", report_failure },
         { "dies", abort },
         { "leaves", exit_with_seven },
-        { "hangs", hang },
-        { "tells on", report_on },
-        { "babbles", babble },
+        { "hangs", report_and_hang },
+        { "reports on", report_on },
+        { "babbles", send_invalid_message },
         { "links", succeed_with_a_link },
-        { "lies", succeed_without_a_file },
-        { "escapes", escape },
+        { "no file", succeed_without_a_file },
+        { "escapes", name_outside_file },
         { "good, then dies", succeed_and_die },
         { "signed", succeed_with_a_manifest },
         { "signed by a link", succeed_with_a_link_for_a_manifest },
         { "good, then stays", succeed_and_stay },
-        { "says two things", say_two_results },
+        { "says two things", report_two_results },
         { "leaves a process", leave_a_process },
-        { "copy", copy },
-        { "whose", say_user },
-        { "staging", say_staging },
+        { "copy", copy_content },
+        { "whose", leave_user },
+        { "staging", leave_staging },
         { "two names", succeed_with_two_names },
     };
     struct kiln_err err = KILN_ERR_INIT;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A stand-in for kiln-compiler: says that it is ready, then does what each packet names.  It
- * litters its temporary directory first, so that tests can see it removed.
+ * A fake kiln-compiler: reports that it is ready, then does what each packet says.  First it makes
+ * files in its temporary directory, so that tests can see them removed.
  *
  *   FAKE_WORKER=dies      exits before it is ready
- *   FAKE_WORKER=usage     exits as a program that does not know its flags
- *   FAKE_WORKER=silent    never says that it is ready
- *   FAKE_WORKER=babbles   says what is no message
+ *   FAKE_WORKER=usage     exits like a program that does not know its flags
+ *   FAKE_WORKER=silent    never reports that it is ready
+ *   FAKE_WORKER=babbles   sends an invalid message first
  */
 #include <signal.h>
 #include <stdio.h>
@@ -18,9 +18,9 @@
 #include <unistd.h>
 
 #define SOCKET_FD 3
-#define LIFE_S 600 /* of one that no test thinks of any more */
+#define LIFE_S 600 /* then a forgotten process ends */
 
-static void litter(const char *directory)
+static void make_files(const char *directory)
 {
     if (chdir(directory) < 0 || mkdir("sub", 0700) < 0 || mkdir("sub/deeper", 0700) < 0)
         _exit(80);
@@ -29,14 +29,14 @@ static void litter(const char *directory)
         _exit(81);
 }
 
-static void say(const char *text)
+static void send_text(const char *text)
 {
     if (write(SOCKET_FD, text, strlen(text)) < 0)
         _exit(82);
 }
 
-/* What it was started with, the directory aside. */
-static void say_how_it_was_started(char **argv)
+/* Answers with its arguments, except the directory. */
+static void answer_arguments(char **argv)
 {
     char text[256] = "done leads=";
     size_t used = strlen(text);
@@ -44,7 +44,7 @@ static void say_how_it_was_started(char **argv)
                              getpgrp() == getpid() && getsid(0) == getpid());
     for (size_t i = 3; argv[i] && used < sizeof(text); i++)
         used += (size_t)snprintf(text + used, sizeof(text) - used, " %s", argv[i]);
-    say(text);
+    send_text(text);
 }
 
 static void wait_for_ever(void)
@@ -53,21 +53,21 @@ static void wait_for_ever(void)
         pause();
 }
 
-static void say_how_many(int before)
+static void answer_count(int before)
 {
     char text[32];
     snprintf(text, sizeof(text), "done after %d", before);
-    say(text);
+    send_text(text);
 }
 
-static void say_pid(void)
+static void answer_pid(void)
 {
     char text[32];
     snprintf(text, sizeof(text), "done %d", (int)getpid());
-    say(text);
+    send_text(text);
 }
 
-/* A child that outlives its parent keeps the write end of a pipe open; see the pool's test. */
+/* The child keeps the writing end of the test's pipe open. */
 static void leave_a_child(void)
 {
     if (fork() == 0) {
@@ -77,7 +77,7 @@ static void leave_a_child(void)
     abort();
 }
 
-static void serve(const char *order, char **argv, int before)
+static void do_order(const char *order, char **argv, int before)
 {
     if (strcmp(order, "crash") == 0)
         abort();
@@ -91,25 +91,25 @@ static void serve(const char *order, char **argv, int before)
         raise(SIGXFSZ);
     else if (strcmp(order, "orphan") == 0)
         leave_a_child();
-    else if (strcmp(order, "how") == 0)
-        say_how_it_was_started(argv);
-    else if (strcmp(order, "who") == 0)
-        say_pid();
+    else if (strcmp(order, "arguments") == 0)
+        answer_arguments(argv);
+    else if (strcmp(order, "pid") == 0)
+        answer_pid();
     else if (strcmp(order, "stop") == 0) {
         raise(SIGSTOP);
-        say("done");
-    } else if (strcmp(order, "how many") == 0)
-        say_how_many(before);
+        send_text("done");
+    } else if (strcmp(order, "count") == 0)
+        answer_count(before);
     else if (strcmp(order, "prepare") == 0)
-        say("done preparing");
+        send_text("done preparing");
     else if (strcmp(order, "answer and die") == 0) {
-        say("done");
+        send_text("done");
         _exit(0);
     } else if (strcmp(order, "hang up") == 0) {
         close(SOCKET_FD);
         wait_for_ever();
     } else
-        say(strcmp(order, "nonsense") == 0 ? "nonsense" : "done");
+        send_text(strcmp(order, "nonsense") == 0 ? "nonsense" : "done");
 }
 
 int main(int argc, char **argv)
@@ -117,9 +117,9 @@ int main(int argc, char **argv)
     const char *manner = getenv("FAKE_WORKER");
     if (argc < 5)
         return 83;
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* of a test that is ended, or fails */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* ends with the test */
     alarm(LIFE_S);
-    litter(argv[2]);
+    make_files(argv[2]);
     signal(SIGABRT, SIG_DFL);
     if (manner && strcmp(manner, "dies") == 0)
         return 5;
@@ -127,14 +127,14 @@ int main(int argc, char **argv)
         return 2;
     if (manner && strcmp(manner, "silent") == 0)
         wait_for_ever();
-    say(manner && strcmp(manner, "babbles") == 0 ? "babble" : "ready");
+    send_text(manner && strcmp(manner, "babbles") == 0 ? "babble" : "ready");
     for (int done = 0; done < atoi(argv[4]); done++) {
         char order[128];
         ssize_t got = read(SOCKET_FD, order, sizeof(order) - 1);
         if (got <= 0)
             return 0;
         order[got] = '\0';
-        serve(order, argv, done);
+        do_order(order, argv, done);
     }
     return 0;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/manager/inherited.h"
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-/* What a child that was started so finds; in shared text, so that the parent can look. */
+/* What the child finds. It sends this to the parent. */
 struct result {
     int code;
     size_t count;
@@ -18,7 +18,7 @@ struct result {
     char text[512];
 };
 
-static void look(const char *count, const char *names, bool for_us, struct result *result)
+static void take_inherited(const char *count, const char *names, bool for_us, struct result *result)
 {
     char pid[32];
     struct inherited in = { 0 };
@@ -44,27 +44,27 @@ static void look(const char *count, const char *names, bool for_us, struct resul
     inherited_done(&in);
 }
 
-/* In a child, whose descriptors can be whatever the service manager would make them. */
+/* Runs in a child, which can have descriptors like those from a service manager. */
 static struct result started_with(const char *count, const char *names, bool for_us)
 {
     struct result result = { 0 };
-    int ends[2], status;
+    int ends[2];
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     int far = fcntl(ends[1], F_DUPFD_CLOEXEC, 100);
     pid_t child = fork();
     if (child == 0) {
-        look(count, names, for_us, &result);
+        take_inherited(count, names, for_us, &result);
         _exit(write(far, &result, sizeof(result)) == (ssize_t)sizeof(result) ? 0 : 1);
     }
     close(far);
     close(ends[1]);
+    assert_int_equal(await_child(child), 0);
     assert_int_equal(read(ends[0], &result, sizeof(result)), sizeof(result));
     close(ends[0]);
-    assert_int_equal(waitpid(child, &status, 0), child);
     return result;
 }
 
-TEST(plain, takes_all_with_their_names)
+TEST(plain, passed_descriptors_are_taken_with_their_names)
 {
     struct result o = started_with("2", "kilnd.socket:kiln-hot-a", true);
     assert_int_equal(o.code, KILN_OK);
@@ -75,14 +75,14 @@ TEST(plain, takes_all_with_their_names)
     assert_true(o.forgotten);
 }
 
-TEST(plain, without_names_they_are_unknown)
+TEST(plain, passed_descriptors_without_names_are_unknown)
 {
     struct result o = started_with("1", NULL, true);
     assert_int_equal(o.code, KILN_OK);
     assert_string_equal(o.names[0], "unknown");
 }
 
-TEST(plain, sockets_passed_to_another_process_are_left_alone)
+TEST(plain, descriptors_passed_to_another_process_are_not_taken)
 {
     struct result o = started_with("1", "kilnd.socket", false);
     assert_int_equal(o.code, KILN_OK);
@@ -100,21 +100,21 @@ TEST(plain, fewer_or_more_names_than_descriptors_are_refused)
     }
 }
 
-TEST(plain, a_descriptor_that_is_not_there_is_refused_by_number)
+TEST(plain, a_passed_descriptor_that_is_not_open_is_refused_by_number)
 {
     struct result o = started_with("60", NULL, true);
     assert_int_not_equal(o.code, KILN_OK);
     assert_says(o.text, "descriptor 6");
 }
 
-TEST(plain, more_than_any_unit_gives_are_refused)
+TEST(plain, too_many_passed_descriptors_are_refused)
 {
     struct result o = started_with("100000", NULL, true);
     assert_int_equal(o.code, KILN_INVALID);
     assert_says(o.text, "LISTEN_FDS=100000");
 }
 
-TEST(plain, an_invalid_number_of_sockets_means_none)
+TEST(plain, an_invalid_number_of_passed_descriptors_means_none)
 {
     assert_int_equal(started_with("two", NULL, true).count, 0);
     assert_int_equal(started_with("-1", NULL, true).count, 0);

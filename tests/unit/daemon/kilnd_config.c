@@ -10,7 +10,7 @@
 
 #define WORDS_MAX 8
 
-/* A directory for configuration files, and what would be kilnd's flags and variables. */
+/* A directory for configuration files, and the arguments and variables of kilnd. */
 struct fixture {
     char directory[64];
     char file[96];
@@ -29,21 +29,37 @@ static void write_file(const char *path, const char *text)
     fclose(file);
 }
 
-static void flag(struct fixture *f, const char *text) { f->arguments[f->argument_count++] = text; }
-
-static void configure(struct fixture *f, const char *json)
+static void add_flag(struct fixture *f, const char *text)
 {
-    write_file(f->file, json);
-    flag(f, "--config");
-    flag(f, f->file);
+    f->arguments[f->argument_count++] = text;
 }
 
-static enum kiln_code load(struct fixture *f)
+static void write_config(struct fixture *f, const char *json)
+{
+    write_file(f->file, json);
+    add_flag(f, "--config");
+    add_flag(f, f->file);
+}
+
+static enum kiln_code load_config(struct fixture *f)
 {
     return config_load(f->argument_count, f->arguments, f->environment, &f->config, &f->err);
 }
 
-static const char *origin(const struct fixture *f, enum config_key key)
+static void load_json(struct fixture *f, const char *json)
+{
+    write_config(f, json);
+    must(load_config(f), f->err);
+}
+
+/* Loading must fail with a message that contains |says|. */
+static void expect_invalid(struct fixture *f, const char *says)
+{
+    assert_int_equal(load_config(f), KILN_INVALID);
+    assert_says(f->err.text, says);
+}
+
+static const char *origin_of(const struct fixture *f, enum config_key key)
 {
     return f->config.entries[key].origin;
 }
@@ -55,8 +71,8 @@ static int set_up(void **state)
     assert_non_null(mkdtemp(f.directory));
     assert_int_equal(chmod(f.directory, 0711), 0);
     snprintf(f.file, sizeof(f.file), "%s/some.json", f.directory);
-    flag(&f, "kilnd");
-    flag(&f, "--compiler=/bin/true");
+    add_flag(&f, "kilnd");
+    add_flag(&f, "--compiler=/bin/true");
     setenv("XDG_CONFIG_HOME", f.directory, 1);
     *state = &f;
     return 0;
@@ -73,63 +89,53 @@ static int tear_down(void **state)
 
 FIXTURE(config, set_up, tear_down);
 
-TEST(config, without_any_source_each_value_is_the_default)
+TEST_F(config, without_any_source_each_setting_has_its_default)
 {
-    struct fixture *f = *state;
-    configure(f, "{}");
-
-    assert_int_equal(load(f), KILN_OK);
+    load_json(f, "{}");
 
     assert_int_equal(config_number(&f->config, CONFIG_compile_timeout), 300000);
     assert_int_equal(config_number(&f->config, CONFIG_hot_limit), 512u << 20);
     assert_true(config_number(&f->config, CONFIG_workers) >= 1);
     assert_true(config_number(&f->config, CONFIG_cache_limit) > 0);
     assert_true(config_text(&f->config, CONFIG_socket)[0] == '/');
-    assert_string_equal(origin(f, CONFIG_hot_limit), "default");
+    assert_string_equal(origin_of(f, CONFIG_hot_limit), "default");
 }
 
-TEST(config, later_sources_win_and_each_value_remembers_its_own)
+TEST_F(config, later_sources_win_and_each_value_remembers_its_origin)
 {
-    struct fixture *f = *state;
-    configure(f, "{\"workers\": 3, \"hot_limit\": \"1GiB\", \"compile_timeout\": 2.5}");
+    write_config(f, "{\"workers\": 3, \"hot_limit\": \"1GiB\", \"compile_timeout\": 2.5}");
     f->environment[0] = "KILND_HOT_LIMIT=2GiB";
     f->environment[1] = "KILND_WORKERS=5";
-    flag(f, "--workers");
-    flag(f, "7");
+    add_flag(f, "--workers");
+    add_flag(f, "7");
 
-    assert_int_equal(load(f), KILN_OK);
+    must(load_config(f), f->err);
 
     assert_int_equal(config_number(&f->config, CONFIG_workers), 7);
-    assert_string_equal(origin(f, CONFIG_workers), "flag --workers");
+    assert_string_equal(origin_of(f, CONFIG_workers), "flag --workers");
     assert_int_equal(config_number(&f->config, CONFIG_hot_limit), 2ull << 30);
-    assert_string_equal(origin(f, CONFIG_hot_limit), "variable KILND_HOT_LIMIT");
+    assert_string_equal(origin_of(f, CONFIG_hot_limit), "variable KILND_HOT_LIMIT");
     assert_int_equal(config_number(&f->config, CONFIG_compile_timeout), 2500);
-    assert_string_equal(origin(f, CONFIG_compile_timeout), f->file);
+    assert_string_equal(origin_of(f, CONFIG_compile_timeout), f->file);
 }
 
-TEST(config, an_unknown_key_is_refused_with_file_and_key)
+TEST_F(config, an_unknown_key_is_refused_with_file_and_key)
 {
-    struct fixture *f = *state;
-    configure(f, "{\"wokers\": 3}");
+    write_config(f, "{\"wokers\": 3}");
 
-    assert_int_equal(load(f), KILN_INVALID);
-
-    assert_non_null(strstr(f->err.text, f->file));
-    assert_non_null(strstr(f->err.text, "unknown key 'wokers'"));
+    expect_invalid(f, f->file);
+    assert_says(f->err.text, "'wokers'");
 }
 
-TEST(config, a_value_of_the_wrong_type_is_refused_with_file_and_key)
+TEST_F(config, a_value_of_the_wrong_type_is_refused_with_file_and_key)
 {
-    struct fixture *f = *state;
-    configure(f, "{\"workers\": true}");
-
-    assert_int_equal(load(f), KILN_INVALID);
-
-    assert_non_null(strstr(f->err.text, f->file));
-    assert_non_null(strstr(f->err.text, "key 'workers': the value must be a whole number"));
+    write_config(f, "{\"workers\": true}");
+    expect_invalid(f, f->file);
+    assert_says(f->err.text, "'workers'");
+    assert_says(f->err.text, "whole number");
 }
 
-TEST(config, bad_values_are_refused_by_flag_and_by_variable)
+TEST_F(config, bad_values_are_refused_by_flag_and_by_variable)
 {
     static const char *const bad[] = {
         "--workers=1025",
@@ -144,145 +150,118 @@ TEST(config, bad_values_are_refused_by_flag_and_by_variable)
         "--hot-limit=18446744073709551615TiB",
         "--socket=",
     };
-    struct fixture *f = *state;
-    configure(f, "{}");
+    write_config(f, "{}");
     int last = f->argument_count++;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         f->arguments[last] = bad[i];
-        assert_int_equal(load(f), KILN_INVALID);
-        assert_non_null(strstr(f->err.text, "flag --"));
+        assert_int_equal(load_config(f), KILN_INVALID);
+        assert_says(f->err.text, "flag --");
     }
     f->argument_count--;
     f->environment[0] = "KILND_WORKERS=many";
-    assert_int_equal(load(f), KILN_INVALID);
-    assert_non_null(strstr(f->err.text, "variable KILND_WORKERS: 'many' is not a whole number"));
+    expect_invalid(f, "KILND_WORKERS");
 }
 
-TEST(config, unknown_flags_and_variables_are_refused_by_name)
+TEST_F(config, unknown_flags_and_variables_are_refused_by_name)
 {
-    struct fixture *f = *state;
-    configure(f, "{}");
+    write_config(f, "{}");
     f->environment[0] = "KILND_SOKET=/tmp/x";
-    assert_int_equal(load(f), KILN_INVALID);
-    assert_non_null(strstr(f->err.text, "unknown variable KILND_SOKET"));
+    expect_invalid(f, "KILND_SOKET");
     f->environment[0] = NULL;
-    flag(f, "--soket=/tmp/x");
-    assert_int_equal(load(f), KILN_INVALID);
-    assert_non_null(strstr(f->err.text, "unknown flag '--soket'"));
+    add_flag(f, "--soket=/tmp/x");
+    expect_invalid(f, "'--soket'");
 }
 
-TEST(config, a_key_that_is_there_twice_is_refused_with_file_and_key)
+TEST_F(config, a_duplicate_key_is_refused_with_file_and_key)
 {
-    struct fixture *f = *state;
-    configure(f, "{\"workers\": 3, \"queue\": 5, \"workers\": 4}");
+    write_config(f, "{\"workers\": 3, \"queue\": 5, \"workers\": 4}");
 
-    assert_int_equal(load(f), KILN_INVALID);
-
-    assert_says(f->err.text, f->file);
+    expect_invalid(f, f->file);
     assert_says(f->err.text, "'workers'");
 }
 
-TEST(config, limits_under_which_no_compiler_could_work_are_refused)
+TEST_F(config, limits_too_low_for_any_compiler_are_refused)
 {
-    static const char *const words[] = { "--compile-memory=1023MiB", "--compile-timeout=999ms",
-                                         "--compile-cpu=9s",
-                                         /* a request's source is a file of its compile, too */
-                                         "--compile-output=8MiB" };
-    struct fixture *f = *state;
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+    static const char *const flags[] = {
+        "--compile-memory=1023MiB", "--compile-timeout=999ms", "--compile-cpu=9s",
+        "--compile-output=8MiB" /* the source of a request is also a file of its compile */
+    };
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
         f->argument_count = 2;
-        flag(f, words[i]);
-        assert_int_equal(load(f), KILN_INVALID);
+        add_flag(f, flags[i]);
+        assert_int_equal(load_config(f), KILN_INVALID);
         assert_says(f->err.text, "within");
     }
 }
 
-TEST(config, a_flag_without_its_value_is_refused)
+TEST_F(config, a_flag_without_its_value_is_refused)
 {
-    struct fixture *f = *state;
-    flag(f, "--socket");
-    assert_int_equal(load(f), KILN_INVALID);
-    assert_string_equal(f->err.text, "flag '--socket' needs a value");
+    add_flag(f, "--socket");
+    expect_invalid(f, "'--socket'");
 }
 
-TEST(config, sizes_may_be_short_as_kilnctl_takes_them)
+TEST_F(config, sizes_may_have_the_short_units_of_kilnctl)
 {
-    struct fixture *f = *state;
-    configure(f, "{\"hot_limit\": \"64K\", \"cache_limit\": \"300M\", \"compile_memory\": \"2G\"}");
-    assert_int_equal(load(f), KILN_OK);
+    load_json(f, "{\"hot_limit\": \"64K\", \"cache_limit\": \"300M\", \"compile_memory\": \"2G\"}");
     assert_int_equal(config_number(&f->config, CONFIG_hot_limit), 64u << 10);
     assert_int_equal(config_number(&f->config, CONFIG_cache_limit), 300u << 20);
     assert_int_equal(config_number(&f->config, CONFIG_compile_memory), 2ull << 30);
 }
 
-TEST(config, sizes_know_decimal_and_binary_units)
+TEST_F(config, sizes_know_decimal_and_binary_units)
 {
-    struct fixture *f = *state;
-    configure(
+    load_json(
         f, "{\"hot_limit\": \"20GB\", \"cache_limit\": \"3 TiB\", \"compile_memory\": 1073741824}");
-
-    assert_int_equal(load(f), KILN_OK);
 
     assert_int_equal(config_number(&f->config, CONFIG_hot_limit), 20000000000ull);
     assert_int_equal(config_number(&f->config, CONFIG_cache_limit), 3ull << 40);
     assert_int_equal(config_number(&f->config, CONFIG_compile_memory), 1u << 30);
 }
 
-TEST(config, durations_know_their_units)
+TEST_F(config, durations_know_their_units)
 {
-    struct fixture *f = *state;
-    configure(f, "{\"compile_timeout\": \"1250ms\", \"failure_ttl\": \"2h\", \"compile_cpu\": 90}");
-
-    assert_int_equal(load(f), KILN_OK);
+    load_json(f, "{\"compile_timeout\": \"1250ms\", \"failure_ttl\": \"2h\", \"compile_cpu\": 90}");
 
     assert_int_equal(config_number(&f->config, CONFIG_compile_timeout), 1250);
     assert_int_equal(config_number(&f->config, CONFIG_failure_ttl), 7200000);
     assert_int_equal(config_number(&f->config, CONFIG_compile_cpu), 90000);
 }
 
-TEST(config, relative_directories_become_absolute)
+TEST_F(config, relative_directories_become_absolute)
 {
-    struct fixture *f = *state;
-    configure(f, "{\"cache_dir\": \"some/cache\"}");
-    must(load(f), f->err);
+    load_json(f, "{\"cache_dir\": \"some/cache\"}");
     assert_true(config_text(&f->config, CONFIG_cache_dir)[0] == '/');
     assert_says(config_text(&f->config, CONFIG_cache_dir), "/some/cache");
 }
 
-TEST(config, a_config_file_that_is_named_must_exist)
+TEST_F(config, a_config_file_that_is_named_must_exist)
 {
-    struct fixture *f = *state;
-    flag(f, "--config=/nonexistent/kilnd.json");
-    assert_int_not_equal(load(f), KILN_OK);
-    assert_non_null(strstr(f->err.text, "/nonexistent/kilnd.json"));
+    add_flag(f, "--config=/nonexistent/kilnd.json");
+    assert_int_not_equal(load_config(f), KILN_OK);
+    assert_says(f->err.text, "/nonexistent/kilnd.json");
 }
 
-TEST(config, a_file_that_is_not_json_is_refused_by_name)
+TEST_F(config, a_file_that_is_not_json_is_refused_by_name)
 {
-    struct fixture *f = *state;
-    configure(f, "{\"workers\": ");
-    assert_int_equal(load(f), KILN_INVALID);
-    assert_non_null(strstr(f->err.text, f->file));
+    write_config(f, "{\"workers\": ");
+    expect_invalid(f, f->file);
 }
 
-TEST(config, the_file_may_be_named_by_a_variable)
+TEST_F(config, a_variable_may_name_the_configuration_file)
 {
-    struct fixture *f = *state;
     char variable[128];
     write_file(f->file, "{\"workers\": 4}");
     snprintf(variable, sizeof(variable), "KILND_CONFIG=%s", f->file);
     f->environment[0] = variable;
 
-    assert_int_equal(load(f), KILN_OK);
+    must(load_config(f), f->err);
 
     assert_int_equal(config_number(&f->config, CONFIG_workers), 4);
 }
 
-TEST(config, a_value_is_described_with_its_origin)
+TEST_F(config, a_value_is_described_with_its_origin)
 {
-    struct fixture *f = *state;
-    configure(f, "{\"hot_limit\": \"1024MiB\"}");
-    assert_int_equal(load(f), KILN_OK);
+    load_json(f, "{\"hot_limit\": \"1024MiB\"}");
 
     struct json *hot = config_describe(&f->config.entries[CONFIG_hot_limit], CONFIG_hot_limit);
 
@@ -291,11 +270,9 @@ TEST(config, a_value_is_described_with_its_origin)
     json_destroy(hot);
 }
 
-TEST(config, printed_values_read_back_the_same)
+TEST_F(config, printed_values_parse_to_the_same_values)
 {
-    struct fixture *f = *state;
-    configure(f, "{\"hot_limit\": 1000, \"cache_limit\": 1048577, \"compile_timeout\": 1.25}");
-    assert_int_equal(load(f), KILN_OK);
+    load_json(f, "{\"hot_limit\": 1000, \"cache_limit\": 1048577, \"compile_timeout\": 1.25}");
     for (int i = 0; i < CONFIG_KEYS; i++) {
         char text[PATH_TEXT_MAX];
         struct setting_value again;
@@ -306,17 +283,20 @@ TEST(config, printed_values_read_back_the_same)
     }
 }
 
-TEST(config, help_and_version_need_no_configuration)
+TEST_F(config, help_and_version_need_no_configuration)
 {
-    struct fixture *f = *state;
-    flag(f, "--config=/nonexistent");
-    flag(f, "--version");
-    assert_int_equal(load(f), KILN_OK);
+    add_flag(f, "--config=/nonexistent");
+    add_flag(f, "--version");
+    must(load_config(f), f->err);
     assert_int_equal(f->config.request, CONFIG_VERSION);
 }
 
+/* An ordinary user whose XDG directories are the fixture's directory. */
 static void become_a_user(const struct fixture *f)
 {
+    static const char *const names[] = { "XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_STATE_HOME" };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        setenv(names[i], f->directory, 1);
     if (geteuid() == 0) {
         assert_int_equal(chown(f->directory, 65534, 65534), 0);
         assert_int_equal(seteuid(65534), 0);
@@ -330,9 +310,8 @@ static void write_in(const struct fixture *f, const char *name, const char *text
     write_file(path, text);
 }
 
-TEST(config, drop_ins_are_read_in_the_order_of_their_names)
+TEST_F(config, drop_ins_are_read_in_the_order_of_their_names)
 {
-    struct fixture *f = *state;
     char directory[128];
     become_a_user(f);
     snprintf(directory, sizeof(directory), "%s/kiln/kilnd.json.d", f->directory);
@@ -341,21 +320,18 @@ TEST(config, drop_ins_are_read_in_the_order_of_their_names)
     write_in(f, "kilnd.json.d/20-b.json", "{\"workers\": 4}");
     write_in(f, "kilnd.json.d/10-a.json", "{\"workers\": 3}");
     write_in(f, "kilnd.json.d/30-c.json.off", "{\"workers\": 5}");
-    setenv("XDG_RUNTIME_DIR", f->directory, 1);
 
-    must(load(f), f->err);
+    must(load_config(f), f->err);
 
     assert_int_equal(config_number(&f->config, CONFIG_workers), 4);
-    assert_true(strstr(origin(f, CONFIG_workers), "kilnd.json.d/20-b.json"));
+    assert_true(strstr(origin_of(f, CONFIG_workers), "kilnd.json.d/20-b.json"));
     assert_int_equal(config_number(&f->config, CONFIG_queue), 10);
 }
 
-TEST(config, the_default_limit_of_the_cache_is_a_round_number)
+TEST_F(config, the_default_limit_of_the_cache_is_a_round_number)
 {
-    struct fixture *f = *state;
     char text[64];
-    configure(f, "{}");
-    must(load(f), f->err);
+    load_json(f, "{}");
 
     setting_print(&config_table[CONFIG_cache_limit], &f->config.entries[CONFIG_cache_limit].value,
                   text, sizeof(text));
@@ -363,131 +339,109 @@ TEST(config, the_default_limit_of_the_cache_is_a_round_number)
     assert_true(strstr(text, "MiB") || strstr(text, "GiB"));
 }
 
-/* ---- the socket that it became, and temporary files ---- */
+/* ---- the socket in use, and temporary files ---- */
 
-TEST(config, temporary_files_go_next_to_a_writable_socket)
+TEST_F(config, temporary_files_go_next_to_a_writable_socket)
 {
-    struct fixture *f = *state;
     char socket[160], directory[128];
     snprintf(directory, sizeof(directory), "%s/not/yet", f->directory);
     snprintf(socket, sizeof(socket), "--socket=%s/kilnd.sock", directory);
-    flag(f, socket);
+    add_flag(f, socket);
 
-    must(load(f), f->err);
+    must(load_config(f), f->err);
     must(config_use_socket(&f->config, config_text(&f->config, CONFIG_socket), false, &f->err),
          f->err);
 
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), directory);
-    assert_string_equal(origin(f, CONFIG_socket), "flag --socket");
+    assert_string_equal(origin_of(f, CONFIG_socket), "flag --socket");
 }
 
-TEST(config, a_handed_over_socket_is_the_one_that_is_shown)
+TEST_F(config, a_passed_socket_replaces_the_setting)
 {
-    struct fixture *f = *state;
     char path[128];
     snprintf(path, sizeof(path), "%s/theirs.sock", f->directory);
-    flag(f, "--socket=/elsewhere/kilnd.sock");
-    must(load(f), f->err);
+    add_flag(f, "--socket=/elsewhere/kilnd.sock");
+    must(load_config(f), f->err);
 
     must(config_use_socket(&f->config, path, true, &f->err), f->err);
 
     assert_string_equal(config_text(&f->config, CONFIG_socket), path);
-    assert_string_equal(origin(f, CONFIG_socket), "LISTEN_FDS");
+    assert_string_equal(origin_of(f, CONFIG_socket), "LISTEN_FDS");
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), f->directory);
 }
 
-TEST(config, temporary_files_go_where_the_compilers_user_may_enter)
+TEST_F(config, temporary_files_go_where_the_compilers_user_may_enter)
 {
-    struct fixture *f = *state;
     char socket[96];
-    if (geteuid() != 0)
-        skip();
+    NEED_ROOT();
     snprintf(socket, sizeof(socket), "--socket=%s/kilnd.sock", f->directory);
-    flag(f, socket);
+    add_flag(f, socket);
     assert_int_equal(chmod(f->directory, 0700), 0);
 
-    must(load(f), f->err);
+    must(load_config(f), f->err);
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), "/tmp");
-    flag(f, "--compiler-user=root");
-    must(load(f), f->err);
+    add_flag(f, "--compiler-user=root");
+    must(load_config(f), f->err);
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), f->directory);
 }
 
-TEST(config, keys_next_to_the_configuration_are_trusted)
+TEST_F(config, keys_next_to_the_configuration_are_trusted)
 {
-    struct fixture *f = *state;
     char keys[128];
     become_a_user(f);
-    setenv("XDG_RUNTIME_DIR", f->directory, 1);
-    setenv("XDG_CACHE_HOME", f->directory, 1);
-    setenv("XDG_STATE_HOME", f->directory, 1);
 
-    must(load(f), f->err);
+    must(load_config(f), f->err);
 
     snprintf(keys, sizeof(keys), "%s/kiln/trusted-keys.d", f->directory);
     assert_string_equal(config_text(&f->config, CONFIG_trusted_keys), keys);
     assert_string_equal(config_text(&f->config, CONFIG_require_signature), "no");
 }
 
-TEST(config, a_host_without_kiln_transfer_is_no_mistake_of_the_configuration)
+TEST_F(config, a_missing_kiln_transfer_is_not_a_configuration_error)
 {
-    struct fixture *f = *state;
-
-    must(load(f), f->err);
+    must(load_config(f), f->err);
     assert_says(config_text(&f->config, CONFIG_transfer), "kiln-transfer");
 
-    flag(f, "--transfer=/elsewhere/kiln-transfer");
-    must(load(f), f->err);
+    add_flag(f, "--transfer=/elsewhere/kiln-transfer");
+    must(load_config(f), f->err);
     assert_string_equal(config_text(&f->config, CONFIG_transfer), "/elsewhere/kiln-transfer");
 }
 
-TEST(config, compilers_of_root_have_a_user_of_their_own)
+TEST_F(config, compilers_of_root_run_as_another_user)
 {
-    struct fixture *f = *state;
-    if (geteuid() != 0)
-        skip();
-    must(load(f), f->err);
+    NEED_ROOT();
+    must(load_config(f), f->err);
     assert_string_not_equal(config_text(&f->config, CONFIG_compiler_user), "");
     assert_string_not_equal(config_text(&f->config, CONFIG_compiler_user), "root");
-    assert_string_equal(origin(f, CONFIG_compiler_user), "default");
+    assert_string_equal(origin_of(f, CONFIG_compiler_user), "default");
 }
 
-TEST(config, compilers_of_a_user_are_that_users)
+TEST_F(config, compilers_of_an_ordinary_user_run_as_that_user)
 {
-    struct fixture *f = *state;
     become_a_user(f);
-    setenv("XDG_RUNTIME_DIR", f->directory, 1);
-    setenv("XDG_CACHE_HOME", f->directory, 1);
-    setenv("XDG_STATE_HOME", f->directory, 1);
-    must(load(f), f->err);
+    must(load_config(f), f->err);
     assert_string_equal(config_text(&f->config, CONFIG_compiler_user), "");
 }
 
-TEST(config, a_temp_dir_that_was_set_stays)
+TEST_F(config, a_temp_dir_setting_is_not_replaced)
 {
-    struct fixture *f = *state;
-    flag(f, "--temp-dir=/some/place");
-    must(load(f), f->err);
+    add_flag(f, "--temp-dir=/some/place");
+    must(load_config(f), f->err);
     must(config_use_socket(&f->config, "/run/theirs.sock", true, &f->err), f->err);
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), "/some/place");
 }
 
-TEST(config, temporary_files_go_to_tmpdir_or_tmp_when_root_owns_the_socket)
+TEST_F(config, temporary_files_go_to_tmpdir_or_tmp_when_root_owns_the_socket)
 {
-    struct fixture *f = *state;
-    if (geteuid() != 0)
-        skip();
+    NEED_ROOT();
     become_a_user(f);
-    setenv("XDG_RUNTIME_DIR", f->directory, 1);
-    setenv("XDG_CACHE_HOME", f->directory, 1);
-    setenv("XDG_STATE_HOME", f->directory, 1);
     setenv("TMPDIR", f->directory, 1);
-    must(load(f), f->err);
+    must(load_config(f), f->err);
 
     must(config_use_socket(&f->config, "/usr/kilnd.sock", true, &f->err), f->err);
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), f->directory);
 
-    assert_int_equal(chmod(f->directory, 0777), 0); /* where anybody could swap what is ours */
+    assert_int_equal(chmod(f->directory, 0777), 0); /* where any user could replace the files */
     must(config_use_socket(&f->config, "/usr/kilnd.sock", true, &f->err), f->err);
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), "/tmp");
     unsetenv("TMPDIR");
@@ -495,26 +449,23 @@ TEST(config, temporary_files_go_to_tmpdir_or_tmp_when_root_owns_the_socket)
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), "/tmp");
 }
 
-TEST(config, a_private_kilnd_has_directories_of_its_own_and_reads_no_file)
+TEST_F(config, a_private_kilnd_has_private_directories_and_reads_no_file)
 {
-    struct fixture *f = *state;
     char path[128];
-    become_a_user(f); /* root's files are in /etc/kiln */
+    become_a_user(f); /* because root's files are in /etc/kiln */
     snprintf(path, sizeof(path), "%s/kiln", f->directory);
     assert_int_equal(mkdir(path, 0755), 0);
     snprintf(path, sizeof(path), "%s/kiln/kilnd.json", f->directory);
     write_file(path, "{\"no such key\": 1}");
-    setenv("XDG_CACHE_HOME", f->directory, 1);
-    setenv("XDG_STATE_HOME", f->directory, 1);
     f->environment[0] = "KILND_CACHE_DIR=/somewhere/else";
     f->environment[1] = "KILND_HOT_LIMIT=2GiB";
-    assert_int_equal(load(f), KILN_INVALID); /* of the file */
-    flag(f, "--private");
-    flag(f, "--drain-timeout=7s");
-    must(load(f), f->err);
+    assert_int_equal(load_config(f), KILN_INVALID); /* because of the file */
+    add_flag(f, "--private");
+    add_flag(f, "--drain-timeout=7s");
+    must(load_config(f), f->err);
     snprintf(path, sizeof(path), "%s/kiln/private", f->directory);
     assert_string_equal(config_text(&f->config, CONFIG_cache_dir), path);
-    assert_string_equal(origin(f, CONFIG_socket), "--private");
+    assert_string_equal(origin_of(f, CONFIG_socket), "--private");
     assert_int_equal(config_number(&f->config, CONFIG_hot_limit), 2ull << 30);
     assert_int_equal(config_number(&f->config, CONFIG_idle_exit), 60000);
     assert_int_equal(config_number(&f->config, CONFIG_drain_timeout), 7000);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* kiln-launch: what it starts, and what it says where it cannot. */
+/* kiln-launch: what it starts, and which failures it reports. */
 #define main launch_main
 int launch_main(int argc, char **argv);
 #include "daemon/workers/kiln_launch.c"
@@ -12,23 +12,22 @@ int launch_main(int argc, char **argv);
 #include <sys/syscall.h>
 
 static struct {
-    const char *script;          /* that a shell is to run */
-    int pid;                     /* whom the connection is for; 0: this very process */
-    const char *count;           /* of connections */
-    enum kiln_code received;     /* how the request comes */
-    int directory;               /* to start in */
-    bool hangs_up, no_pid_files; /* kilnd; the system */
-    bool is_left_alone;          /* who starts it ends before it asks for a signal of that */
+    const char *script;      /* for the shell */
+    int pid;                 /* LISTEN_PID; 0: the launcher itself */
+    const char *count;       /* LISTEN_FDS */
+    enum kiln_code received; /* result of receiving the request */
+    int directory;           /* to start in */
+    bool hangs_up;           /* kilnd closes the connection */
+    bool no_pid_files;       /* the system has no pidfds */
+    bool is_left_alone;      /* the launcher ends before its child asks for a signal of that */
     bool is_supervisor;
-    const char *failing; /* a call of libc; NULL: none */
+    const char *failing; /* a failing libc function, or NULL */
     unsigned nth;
     int error;
 } scene;
 
-enum kiln_code __wrap_launch_receive_request(int control, struct launch_received *ret_request,
-                                             struct kiln_err *err);
-enum kiln_code __wrap_launch_receive_request(int control, struct launch_received *ret_request,
-                                             struct kiln_err *err)
+WRAP(enum kiln_code, launch_receive_request, int control, struct launch_received *ret_request,
+     struct kiln_err *err)
 {
     static char shell[] = "sh", flag[] = "-c", script[200];
     snprintf(script, sizeof(script), "%s", scene.script);
@@ -41,12 +40,11 @@ enum kiln_code __wrap_launch_receive_request(int control, struct launch_received
         shutdown(control, SHUT_RDWR);
     if (scene.failing)
         fail_call(scene.failing, scene.nth, scene.error);
-    return scene.received == KILN_INVALID ? kiln_fail(err, scene.received, "nonsense came")
+    return scene.received == KILN_INVALID ? kiln_fail(err, scene.received, "an invalid request")
                                           : scene.received;
 }
 
-void __wrap_launch_send_report(int control, const struct launch_report *report);
-void __wrap_launch_send_report(int control, const struct launch_report *report)
+WRAP(void, launch_send_report, int control, const struct launch_report *report)
 {
     (void)control;
     if (report->kind == LAUNCH_STARTED)
@@ -56,9 +54,7 @@ void __wrap_launch_send_report(int control, const struct launch_report *report)
     fflush(stdout);
 }
 
-long __real_syscall(long number, ...);
-long __wrap_syscall(long number, ...);
-long __wrap_syscall(long number, ...)
+WRAP(long, syscall, long number, ...)
 {
     va_list more;
     va_start(more, number);
@@ -70,11 +66,9 @@ long __wrap_syscall(long number, ...)
     return scene.no_pid_files ? -1 : __real_syscall(number, pid, flags);
 }
 
-pid_t __real_getppid(void);
-pid_t __wrap_getppid(void);
-pid_t __wrap_getppid(void) { return scene.is_left_alone ? 1 : __real_getppid(); }
+WRAP(pid_t, getppid, void) { return scene.is_left_alone ? 1 : __real_getppid(); }
 
-static void before(void)
+static void prepare_child(void)
 {
     char pid[32];
     snprintf(pid, sizeof(pid), "%d", scene.pid ? scene.pid : (int)getpid());
@@ -93,13 +87,13 @@ static struct program_end run_with(const char *const *arguments)
 {
     const struct program_steps steps = { .run = launch_main,
                                          .fd_3 = FD_3_SOCKET,
-                                         .before = before };
+                                         .before = prepare_child };
     return program_run(&steps, arguments);
 }
 
 #define RUN(...) run_with((const char *const[]){ "kiln-launch", __VA_ARGS__, NULL })
 
-/* Not as descriptor 3, which is the connection. */
+/* Avoids descriptor 3, which is the connection. */
 static int open_usr(void)
 {
     KILN_AUTO(fd) int fd = open("/usr", O_PATH | O_CLOEXEC);
@@ -120,11 +114,11 @@ static int set_up(void **state)
 
 FIXTURE(launch, set_up, NULL);
 
-TEST(launch, is_used_by_the_service_manager_alone)
+TEST(launch, kiln_launch_runs_only_with_a_passed_connection)
 {
     struct program_end end = RUN("--help");
     assert_int_equal(end.status, 0);
-    assert_says(end.text, "usage: kiln-launch");
+    assert_says(end.text, "usage:");
     end = RUN("--version");
     assert_string_equal(end.text, "kiln-launch " KILN_VERSION "\n");
     assert_int_equal(RUN("relative").status, EXIT_USAGE);
@@ -136,7 +130,7 @@ TEST(launch, is_used_by_the_service_manager_alone)
     scene.count = "1";
     scene.pid = 1;
     assert_int_equal(RUN("/bin/sh").status, EXIT_USAGE);
-    scene.script = NULL; /* no variable at all */
+    scene.script = NULL; /* LISTEN_FDS is not set */
     assert_int_equal(RUN("/bin/sh").status, EXIT_USAGE);
 }
 
@@ -148,7 +142,7 @@ TEST(launch, a_launched_program_runs_and_its_end_is_reported)
     struct program_end end = RUN("/bin/sh");
     assert_int_equal(end.status, 0);
     assert_says(end.text, started);
-    assert_says(end.text, "here:\n"); /* the connection is not its own */
+    assert_says(end.text, "here:\n"); /* LISTEN_FDS is unset */
     assert_says(end.text, "ended with 3 by signal 0\n");
     scene.script = "kill -TERM $$";
     assert_says(RUN("/bin/sh").text, "ended with 0 by signal 15\n");
@@ -166,14 +160,14 @@ TEST(launch, a_launched_program_ends_with_kilnd)
     assert_int_equal(end.status, 0);
     assert_says(end.text, "ended with 0 by signal 9\n");
     scene.hangs_up = false;
-    scene.failing = "poll"; /* it cannot tell any more: nothing outlives it */
+    scene.failing = "poll"; /* without poll, the launcher cannot notice the end of kilnd */
     assert_says(RUN("/bin/sh").text, "ended with 0 by signal 9\n");
     scene.script = "exit 3";
     scene.error = EINTR;
     assert_says(RUN("/bin/sh").text, "ended with 3 by signal 0\n");
 }
 
-TEST(launch, a_request_that_does_not_come_starts_nothing)
+TEST(launch, a_request_that_cannot_be_received_starts_nothing)
 {
     scene.received = KILN_NOT_FOUND;
     struct program_end end = RUN("/bin/sh");
@@ -182,7 +176,7 @@ TEST(launch, a_request_that_does_not_come_starts_nothing)
     scene.received = KILN_INVALID;
     end = RUN("/bin/sh");
     assert_int_equal(end.status, EXIT_SURROUNDINGS);
-    assert_string_equal(end.text, "kiln-launch: nonsense came\n");
+    assert_string_equal(end.text, "kiln-launch: an invalid request\n");
     scene.failing = "fcntl"; /* of the connection */
     for (scene.nth = 1; scene.nth <= 3; scene.nth++) {
         end = RUN("/bin/sh");
@@ -191,7 +185,6 @@ TEST(launch, a_request_that_does_not_come_starts_nothing)
     }
 }
 
-/* What it starts, and with whom it ends: kept.c. */
 TEST(launch, a_supervisor_that_cannot_watch_its_starter_ends)
 {
     scene.is_supervisor = true;
@@ -199,12 +192,12 @@ TEST(launch, a_supervisor_that_cannot_watch_its_starter_ends)
     assert_int_equal(RUN("--keep").status, 0);
     scene.failing = "getsockopt";
     scene.hangs_up = true;
-    static const int gone[] = { ESRCH, EINVAL }; /* its number may be another's by now */
+    static const int gone[] = { ESRCH, EINVAL }; /* the pid may belong to another process by now */
     for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); i++) {
         scene.error = gone[i];
         assert_int_equal(RUN("--keep").status, EXIT_SURROUNDINGS);
     }
-    scene.error = ENOPROTOOPT; /* an old kernel: by that number */
+    scene.error = ENOPROTOOPT; /* an old kernel, where the pid is used */
     assert_int_equal(RUN("--keep").status, 0);
     assert_int_equal(RUN("--keep", "/bin/sh").status, EXIT_USAGE);
 }
@@ -232,12 +225,11 @@ TEST(launch, a_program_that_cannot_be_started_is_reported)
 
 TEST(launch, a_launched_process_whose_launcher_has_ended_runs_nothing)
 {
-    scene.is_left_alone = true; /* its script would end with 3 */
+    scene.is_left_alone = true; /* the script would exit with 3 */
     assert_says(RUN("/bin/sh").text, "ended with 4 by signal 0\n");
 }
 
-/* With a job that is not there any more: kept.c. */
-TEST(launch, one_that_there_is_no_descriptor_of_is_looked_at)
+TEST(launch, a_program_without_a_pidfd_is_polled)
 {
     scene.no_pid_files = true;
     assert_says(RUN("/bin/sh").text, "ended with 3 by signal 0\n");

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Processes that a unit starts: kiln-launch, what passes between it and kilnd, and kilnd's side. */
+/* Processes that a unit starts: kiln-launch, its messages to kilnd, and kilnd's side. */
 #include "daemon/workers/launch.h"
 #include "daemon/workers/worker_process.h"
 
 #include "common/fs.h"
+#include "tests/support/child.h"
 #include "tests/support/launch_service.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,9 +25,9 @@ struct fixture {
     struct loop *loop;
     struct loop_owner owner;
     struct worker_process process;
-    struct loop_timer tick; /* so that a turn ends though nothing happens */
+    struct loop_timer tick; /* ends each loop iteration even if nothing else happens */
     struct worker_spawn spawn;
-    int ours; /* the other end of the process's descriptor 3 */
+    int far_end; /* the other end of descriptor 3 of the process */
     unsigned exits;
     int status, signal;
     struct kiln_err err;
@@ -39,7 +39,7 @@ static int set_up(void **state)
 {
     static struct fixture f;
     f = (struct fixture){ .directory = "/tmp/kiln_launched_XXXXXX",
-                          .ours = -1,
+                          .far_end = -1,
                           .err = KILN_ERR_INIT };
     assert_non_null(mkdtemp(f.directory));
     assert_int_equal(loop_create(&f.loop, &f.err), KILN_OK);
@@ -53,9 +53,8 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
     loop_timer_close(&f->tick);
-    loop_run(f->loop);
-    loop_destroy(f->loop);
-    fd_auto(&f->ours);
+    LOOP_CLOSE(f->loop);
+    fd_auto(&f->far_end);
     launch_service_stop(&f->service);
     assert_int_equal(rmdir(f->directory), 0);
     return 0;
@@ -71,13 +70,13 @@ static void on_exited(struct worker_process *process, int status, int signal)
     f->signal = signal;
 }
 
-/* Runs |script| in a shell that a unit starts; its descriptor 3 leads to f->ours. */
-static enum kiln_code start(struct fixture *f, const char *script)
+/* Runs |script| in a shell that a unit starts. Its descriptor 3 is connected to f->far_end. */
+static enum kiln_code start_shell(struct fixture *f, const char *script)
 {
     const char *const arguments[] = { "sh", "-c", script, NULL };
     int pair[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-    f->ours = pair[0];
+    f->far_end = pair[0];
     f->spawn.arguments = arguments;
     f->spawn.fd_3 = pair[1];
     f->spawn.service = f->service.path;
@@ -89,10 +88,17 @@ static enum kiln_code start(struct fixture *f, const char *script)
     return rc;
 }
 
+/* The same after starting a service whose unit runs |launcher| with |program|. */
+static void launch_by(struct fixture *f, const char *launcher, const char *program,
+                      const char *script)
+{
+    launch_service_start(&f->service, f->directory, launcher, program);
+    must(start_shell(f, script), f->err);
+}
+
 static void launch(struct fixture *f, const char *script)
 {
-    launch_service_start(&f->service, f->directory, KILN_LAUNCH, "/bin/sh");
-    must(start(f, script), f->err);
+    launch_by(f, KILN_LAUNCH, "/bin/sh", script);
 }
 
 static void wait_for_end(struct fixture *f)
@@ -101,136 +107,122 @@ static void wait_for_end(struct fixture *f)
     worker_process_close(&f->process);
 }
 
-/* One packet from the process; "" when its end is closed. */
-static const char *hear(struct fixture *f)
+/* Receives one packet from the process; "" if the socket was closed. */
+static const char *receive_text(struct fixture *f)
 {
     static char said[256];
-    ssize_t got = recv(f->ours, said, sizeof(said) - 1, 0);
+    ssize_t got;
+    IN_TIME(got = recv(f->far_end, said, sizeof(said) - 1, 0));
     assert_true(got >= 0);
     said[got] = '\0';
     return said;
 }
 
-TEST(launched, a_launched_process_has_its_descriptor_and_its_end_is_reported)
+TEST_F(launched, a_launched_process_has_its_descriptor_and_its_end_is_reported)
 {
-    struct fixture *f = *state;
     launch(f, "printf hello >&3; exit 7");
 
     wait_for_end(f);
 
-    assert_string_equal(hear(f), "hello");
+    assert_string_equal(receive_text(f), "hello");
     assert_int_equal(f->status, 7);
     assert_int_equal(f->signal, 0);
     assert_int_equal(f->process.uid, getuid());
     assert_int_equal(f->exits, 1);
 }
 
-TEST(launched, the_signal_that_ended_a_worker_is_reported)
+TEST_F(launched, the_signal_that_ended_a_worker_is_reported)
 {
-    struct fixture *f = *state;
     launch(f, "kill -ABRT $$");
     wait_for_end(f);
     assert_int_equal(f->signal, SIGABRT);
 }
 
-TEST(launched, a_launched_worker_starts_in_the_directory_it_was_given)
+TEST_F(launched, a_launched_worker_starts_in_the_directory_it_was_given)
 {
-    struct fixture *f = *state;
     f->spawn.directory = open(f->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
     launch(f, "pwd -P >&3");
     close(f->spawn.directory);
 
     wait_for_end(f);
 
-    assert_memory_equal(hear(f), f->directory, strlen(f->directory));
+    assert_memory_equal(receive_text(f), f->directory, strlen(f->directory));
 }
 
-TEST(launched, a_launched_worker_has_no_socket_activation_variables)
+TEST_F(launched, a_launched_worker_has_no_socket_activation_variables)
 {
-    struct fixture *f = *state;
     launch(f, "printf \"${LISTEN_FDS-no}${LISTEN_PID-ne}\" >&3");
     wait_for_end(f);
-    assert_string_equal(hear(f), "none");
+    assert_string_equal(receive_text(f), "none");
 }
 
-/* The packet's end is closed in every process that had it once all are gone. */
-TEST(launched, a_kill_ends_a_worker_and_its_children)
+/* The socket is closed when all processes that inherited it have ended. */
+TEST_F(launched, a_kill_ends_a_worker_and_its_children)
 {
-    struct fixture *f = *state;
     launch(f, "sleep 1000 & printf up >&3; wait");
-    assert_string_equal(hear(f), "up");
+    assert_string_equal(receive_text(f), "up");
 
     worker_process_kill(&f->process);
     wait_for_end(f);
 
     assert_int_equal(f->signal, SIGKILL);
-    assert_string_equal(hear(f), "");
+    assert_string_equal(receive_text(f), "");
 }
 
-TEST(launched, a_launched_worker_ends_when_its_requester_has_gone)
+TEST_F(launched, a_launched_worker_ends_when_its_connection_is_closed)
 {
-    struct fixture *f = *state;
     launch(f, "printf up >&3; sleep 1000");
-    assert_string_equal(hear(f), "up");
+    assert_string_equal(receive_text(f), "up");
 
     worker_process_close(&f->process);
 
-    assert_string_equal(hear(f), "");
+    assert_string_equal(receive_text(f), "");
     assert_int_equal(f->exits, 0);
 }
 
-TEST(launched, a_missing_service_is_reported_with_advice)
+TEST_F(launched, a_missing_service_is_reported_with_advice)
 {
-    struct fixture *f = *state;
     snprintf(f->service.path, sizeof(f->service.path), "%s/none", f->directory);
 
-    assert_int_equal(start(f, ""), KILN_UNAVAILABLE);
+    assert_int_equal(start_shell(f, ""), KILN_UNAVAILABLE);
 
     assert_says(f->err.text, f->service.path);
     assert_says(f->err.text, "such file");
     assert_says(f->err.text, "kiln-compiler.socket");
-    assert_int_equal(f->owner.open, 1); /* the tick's */
+    assert_int_equal(f->owner.open, 1); /* the timer */
 }
 
-TEST(launched, too_many_arguments_of_a_launch_are_refused)
+TEST_F(launched, too_many_arguments_of_a_launch_are_refused)
 {
-    struct fixture *f = *state;
     char script[LAUNCH_PACKET_MAX + 1];
     memset(script, 'x', sizeof(script) - 1);
     script[sizeof(script) - 1] = '\0';
     launch_service_start(&f->service, f->directory, KILN_LAUNCH, "/bin/sh");
 
-    assert_int_equal(start(f, script), KILN_INVALID);
+    assert_int_equal(start_shell(f, script), KILN_INVALID);
 
     assert_says(f->err.text, "too long");
 }
 
-TEST(launched, a_unit_that_fails_to_start_is_a_process_that_is_lost)
+TEST_F(launched, a_unit_that_fails_to_start_is_reported_as_a_lost_process)
 {
-    struct fixture *f = *state;
-    launch_service_start(&f->service, f->directory, "/bin/true", NULL);
-    must(start(f, ""), f->err);
-
+    launch_by(f, "/bin/true", NULL, "");
     wait_for_end(f);
 
     assert_int_equal(f->status, WORKER_PROCESS_LOST);
 }
 
-TEST(launched, a_program_that_cannot_be_run_is_an_exit_status)
+TEST_F(launched, a_program_that_cannot_be_run_has_exit_status_127)
 {
-    struct fixture *f = *state;
-    launch_service_start(&f->service, f->directory, KILN_LAUNCH, "/nonexistent");
-    must(start(f, ""), f->err);
+    launch_by(f, KILN_LAUNCH, "/nonexistent", "");
     wait_for_end(f);
     assert_int_equal(f->status, 127);
 }
 
-TEST(launched, a_service_that_does_not_answer_a_kill_is_given_up)
+TEST_F(launched, a_service_that_ignores_a_kill_is_reported_as_a_lost_process)
 {
-    struct fixture *f = *state;
     f->spawn.lost_ms = 20;
-    launch_service_start(&f->service, f->directory, "/bin/sleep", "1"); /* it stays deaf */
-    must(start(f, ""), f->err);
+    launch_by(f, "/bin/sleep", "1", ""); /* never reads its connection */
 
     worker_process_kill(&f->process);
     wait_for_end(f);
@@ -240,7 +232,7 @@ TEST(launched, a_service_that_does_not_answer_a_kill_is_given_up)
 
 /* ---- kiln-launch alone ---- */
 
-static void send_raw(struct fixture *f, const void *packet, size_t size, const char *end_of_launch)
+static void expect_no_answer(struct fixture *f, const void *packet, size_t size, const char *what)
 {
     int control = -1;
     char byte;
@@ -250,26 +242,25 @@ static void send_raw(struct fixture *f, const void *packet, size_t size, const c
         assert_int_equal(send(control, packet, size, 0), size);
     else
         shutdown(control, SHUT_WR);
-    struct pollfd polled = { .fd = control, .events = POLLIN };
-    assert_int_equal(poll(&polled, 1, 30000), 1);
-    if (recv(control, &byte, 1, 0) > 0)
-        fail_msg("%s was answered", end_of_launch);
+    ssize_t got;
+    IN_TIME(got = recv(control, &byte, 1, 0));
+    if (got > 0)
+        fail_msg("%s was answered", what);
     close(control);
 }
 
 TEST(launched, a_packet_without_a_descriptor_starts_nothing)
 {
-    send_raw(*state, "sh", 2, "a packet without a descriptor");
+    expect_no_answer(*state, "sh", 2, "a packet without a descriptor");
 }
 
-TEST(launched, a_client_that_leaves_before_asking_starts_nothing)
+TEST(launched, a_client_that_leaves_before_its_request_starts_nothing)
 {
-    send_raw(*state, NULL, 0, "nobody");
+    expect_no_answer(*state, NULL, 0, "a closed connection");
 }
 
-static int run_by_hand(const char *argument)
+static int run_launcher(const char *argument)
 {
-    int status;
     pid_t pid = fork();
     if (pid == 0) {
         int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -279,15 +270,14 @@ static int run_by_hand(const char *argument)
         execl(KILN_LAUNCH, "kiln-launch", argument, NULL);
         _exit(99);
     }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    return WEXITSTATUS(status);
+    return WEXITSTATUS(await_child(pid));
 }
 
-TEST(plain, by_hand_it_says_that_it_is_of_no_use)
+TEST(plain, kiln_launch_started_by_hand_exits_with_a_usage_error)
 {
-    assert_int_equal(run_by_hand(NULL), 2);
-    assert_int_equal(run_by_hand("sh"), 2);
-    assert_int_equal(run_by_hand("/bin/sh"), 2); /* no connection */
-    assert_int_equal(run_by_hand("--help"), 0);
-    assert_int_equal(run_by_hand("--version"), 0);
+    assert_int_equal(run_launcher(NULL), 2);
+    assert_int_equal(run_launcher("sh"), 2);
+    assert_int_equal(run_launcher("/bin/sh"), 2); /* no connection */
+    assert_int_equal(run_launcher("--help"), 0);
+    assert_int_equal(run_launcher("--version"), 0);
 }

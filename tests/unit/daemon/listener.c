@@ -3,6 +3,7 @@
 
 #include "common/cleanup.h"
 #include "common/fs.h"
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>
@@ -11,7 +12,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 struct fixture {
     char directory[64];
@@ -42,12 +42,12 @@ static int tear_down(void **state)
 
 FIXTURE(listener, set_up, tear_down);
 
-static enum kiln_code open_it(struct fixture *f)
+static enum kiln_code open_listener(struct fixture *f)
 {
     return listener_open(f->path, "", &f->listener, &f->err);
 }
 
-static bool exists(const char *path)
+static bool file_exists(const char *path)
 {
     struct stat st;
     return lstat(path, &st) == 0;
@@ -76,39 +76,37 @@ static bool can_connect(const char *path)
     return connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
 }
 
-TEST(listener, makes_a_socket_that_only_its_owner_and_root_s_group_may_open)
+TEST_F(listener, the_socket_is_open_only_to_its_owner_and_roots_group)
 {
-    struct fixture *f = *state;
     struct stat st;
 
-    assert_int_equal(open_it(f), KILN_OK);
+    must(open_listener(f), f->err);
 
     assert_true(can_connect(f->path));
     assert_int_equal(stat(f->path, &st), 0);
     assert_int_equal(st.st_mode & 0777, geteuid() == 0 ? 0660 : 0600);
 }
 
-TEST(listener, a_group_that_the_host_lacks_leaves_the_socket_to_root_and_says_so)
+TEST_F(listener, a_missing_group_leaves_the_socket_to_root)
 {
-    struct fixture *f = *state;
     struct stat st;
 
-    assert_int_equal(listener_open(f->path, "no-such-group", &f->listener, &f->err), KILN_OK);
+    must(listener_open(f->path, "no-such-group", &f->listener, &f->err), f->err);
 
     assert_int_equal(f->listener.root_only, geteuid() == 0);
     assert_int_equal(stat(f->path, &st), 0);
     assert_int_equal(st.st_gid, getegid());
 }
 
-TEST(listener, a_group_that_the_host_has_may_open_the_socket_of_root)
+TEST_F(listener, the_configured_group_may_open_the_socket_of_root)
 {
-    struct fixture *f = *state;
     struct stat st;
     const struct group *nobody = getgrgid(65534);
-    if (geteuid() != 0 || !nobody)
+    NEED_ROOT();
+    if (!nobody)
         skip();
 
-    assert_int_equal(listener_open(f->path, nobody->gr_name, &f->listener, &f->err), KILN_OK);
+    must(listener_open(f->path, nobody->gr_name, &f->listener, &f->err), f->err);
 
     assert_false(f->listener.root_only);
     assert_int_equal(stat(f->path, &st), 0);
@@ -116,39 +114,35 @@ TEST(listener, a_group_that_the_host_has_may_open_the_socket_of_root)
     assert_int_equal(st.st_mode & 0777, 0660);
 }
 
-TEST(listener, without_a_group_only_root_is_meant)
+TEST_F(listener, a_listener_without_a_group_is_not_marked_root_only)
 {
-    struct fixture *f = *state;
-    assert_int_equal(open_it(f), KILN_OK);
+    must(open_listener(f), f->err);
     assert_false(f->listener.root_only);
 }
 
-TEST(listener, a_socket_directory_that_cannot_be_made_is_reported_with_its_setting)
+TEST_F(listener, a_socket_directory_that_cannot_be_made_is_reported_with_its_setting)
 {
-    struct fixture *f = *state;
-    if (geteuid() != 0)
-        skip();
+    NEED_ROOT();
     assert_int_equal(chmod(f->directory, 0755), 0);
     snprintf(f->path, sizeof(f->path), "%s/user/kiln/kilnd.sock", f->directory);
     assert_int_equal(seteuid(65534), 0);
 
-    enum kiln_code below = open_it(f);
+    enum kiln_code below = open_listener(f);
     struct kiln_err first = f->err;
     snprintf(f->path, sizeof(f->path), "%s/kilnd.sock", f->directory);
-    enum kiln_code beside = open_it(f);
+    enum kiln_code next_to_it = open_listener(f);
 
     assert_int_equal(seteuid(0), 0);
     assert_int_equal(below, KILN_DENIED);
-    assert_int_equal(beside, KILN_DENIED);
+    assert_int_equal(next_to_it, KILN_DENIED);
     assert_says(first.text, "XDG_RUNTIME_DIR");
     assert_says(first.text, "--socket");
     assert_says(f->err.text, "XDG_RUNTIME_DIR");
 }
 
-TEST(listener, leaves_nothing_behind_when_closed)
+TEST_F(listener, a_closed_listener_leaves_no_file)
 {
-    struct fixture *f = *state;
-    assert_int_equal(open_it(f), KILN_OK);
+    must(open_listener(f), f->err);
 
     listener_close(&f->listener);
 
@@ -156,101 +150,91 @@ TEST(listener, leaves_nothing_behind_when_closed)
     assert_int_equal(mkdir(f->directory, 0700), 0);
 }
 
-TEST(listener, takes_over_the_socket_of_a_dead_daemon)
+TEST_F(listener, the_socket_of_a_dead_daemon_is_replaced)
 {
-    struct fixture *f = *state;
     close(bound_socket(f->path));
-    assert_true(exists(f->path));
+    assert_true(file_exists(f->path));
 
-    assert_int_equal(open_it(f), KILN_OK);
+    must(open_listener(f), f->err);
 
     assert_true(can_connect(f->path));
 }
 
-TEST(listener, takes_over_after_a_daemon_that_was_killed_with_its_lock)
+TEST_F(listener, a_daemon_killed_with_its_lock_is_replaced)
 {
-    struct fixture *f = *state;
     pid_t child = fork();
     if (child == 0) {
         struct listener left;
         _exit(listener_open(f->path, "", &left, &f->err) == KILN_OK ? 0 : 1);
     }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-    assert_true(exists(f->path));
+    assert_int_equal(await_child(child), 0);
+    assert_true(file_exists(f->path));
 
-    assert_int_equal(open_it(f), KILN_OK);
+    must(open_listener(f), f->err);
 }
 
-TEST(listener, refuses_the_place_of_a_live_daemon_with_its_pid)
+TEST_F(listener, the_socket_of_a_live_daemon_is_refused_with_its_pid)
 {
-    struct fixture *f = *state;
     struct listener second = LISTENER_CLOSED;
     char pid[32];
     snprintf(pid, sizeof(pid), "pid %d", (int)getpid());
-    assert_int_equal(open_it(f), KILN_OK);
+    must(open_listener(f), f->err);
 
     assert_int_equal(listener_open(f->path, "", &second, &f->err), KILN_BUSY);
 
-    assert_non_null(strstr(f->err.text, pid));
-    assert_non_null(strstr(f->err.text, f->path));
+    assert_says(f->err.text, pid);
+    assert_says(f->err.text, f->path);
     assert_true(can_connect(f->path));
 }
 
-TEST(listener, refuses_a_live_socket_that_holds_no_lock)
+TEST_F(listener, a_live_socket_without_a_lock_is_refused)
 {
-    struct fixture *f = *state;
     char pid[32];
     snprintf(pid, sizeof(pid), "pid %d", (int)getpid());
     KILN_AUTO(fd) int fd = bound_socket(f->path);
     assert_int_equal(listen(fd, 1), 0);
 
-    assert_int_equal(open_it(f), KILN_BUSY);
+    assert_int_equal(open_listener(f), KILN_BUSY);
 
-    assert_non_null(strstr(f->err.text, pid));
-    assert_true(exists(f->path));
+    assert_says(f->err.text, pid);
+    assert_true(file_exists(f->path));
 }
 
-TEST(listener, refuses_a_file_that_is_not_a_socket_and_leaves_it)
+TEST_F(listener, a_file_that_is_not_a_socket_is_refused_and_stays)
 {
-    struct fixture *f = *state;
     fclose(fopen(f->path, "w"));
 
-    assert_int_equal(open_it(f), KILN_INVALID);
+    assert_int_equal(open_listener(f), KILN_INVALID);
 
-    assert_non_null(strstr(f->err.text, "is not a socket"));
-    assert_true(exists(f->path));
+    assert_says(f->err.text, "a socket");
+    assert_true(file_exists(f->path));
 }
 
-TEST(listener, a_socket_replaced_by_another_daemon_is_not_removed)
+TEST_F(listener, a_socket_replaced_by_another_daemon_is_not_removed)
 {
-    struct fixture *f = *state;
-    assert_int_equal(open_it(f), KILN_OK);
+    must(open_listener(f), f->err);
     assert_int_equal(unlink(f->path), 0);
     close(bound_socket(f->path));
 
     listener_close(&f->listener);
 
-    assert_true(exists(f->path));
+    assert_true(file_exists(f->path));
 }
 
-TEST(listener, a_missing_socket_directory_is_made)
+TEST_F(listener, a_missing_socket_directory_is_made)
 {
-    struct fixture *f = *state;
     snprintf(f->path, sizeof(f->path), "%s/run/kiln/kilnd.sock", f->directory);
-    assert_int_equal(open_it(f), KILN_OK);
+    must(open_listener(f), f->err);
     assert_true(can_connect(f->path));
 }
 
-TEST(listener, a_path_too_long_for_a_socket_is_refused)
+TEST_F(listener, a_path_too_long_for_a_socket_is_refused)
 {
-    struct fixture *f = *state;
     char path[200];
     memset(path, 'x', sizeof(path));
     path[sizeof(path) - 1] = '\0';
     assert_int_equal(listener_open(path, "", &f->listener, &f->err), KILN_INVALID);
-    assert_non_null(strstr(f->err.text, "longer than"));
+    assert_says(f->err.text, "longer");
 }
 
 static int listening_socket(const char *path)
@@ -260,119 +244,110 @@ static int listening_socket(const char *path)
     return fd;
 }
 
-TEST(listener, takes_the_socket_of_the_service_manager_and_leaves_its_file)
+TEST_F(listener, an_adopted_socket_keeps_its_file_when_closed)
 {
-    struct fixture *f = *state;
     int fd = listening_socket(f->path);
-    assert_int_equal(listener_adopt(fd, &f->listener, &f->err), KILN_OK);
+    must(listener_adopt(fd, &f->listener, &f->err), f->err);
     assert_int_equal(f->listener.fd, fd);
     assert_true(f->listener.inherited);
     assert_string_equal(f->listener.path, f->path);
     assert_true(can_connect(f->path));
     listener_close(&f->listener);
-    assert_true(exists(f->path));
+    assert_true(file_exists(f->path));
 }
 
-TEST(listener, refuses_an_inherited_socket_that_does_not_listen)
+TEST_F(listener, an_inherited_socket_that_does_not_listen_is_refused)
 {
-    struct fixture *f = *state;
     int fd = bound_socket(f->path);
     assert_int_equal(listener_adopt(fd, &f->listener, &f->err), KILN_INVALID);
     close(fd);
 }
 
-TEST(listener, refuses_an_inherited_descriptor_that_is_no_socket)
+TEST_F(listener, an_inherited_descriptor_that_is_not_a_socket_is_refused)
 {
-    struct fixture *f = *state;
     int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     assert_int_not_equal(listener_adopt(fd, &f->listener, &f->err), KILN_OK);
     close(fd);
 }
 
-/* ---- kept for the next kilnd ---- */
+/* ---- a socket stored for the next kilnd ---- */
 
-/* As a kilnd that ends while the service manager keeps its socket. */
+/* Like a kilnd that ends while the service manager holds its socket. */
 static struct inherited_fd store_socket(struct fixture *f)
 {
-    struct inherited_fd kept;
-    assert_int_equal(open_it(f), KILN_OK);
-    listener_name(&f->listener, kept.name);
-    kept.fd = fcntl(f->listener.fd, F_DUPFD_CLOEXEC, 3);
+    struct inherited_fd stored;
+    must(open_listener(f), f->err);
+    listener_name(&f->listener, stored.name);
+    stored.fd = fcntl(f->listener.fd, F_DUPFD_CLOEXEC, 3);
     f->listener.kept = true;
     listener_close(&f->listener);
-    return kept;
+    return stored;
 }
 
-TEST(listener, a_socket_that_is_kept_stays_reachable_and_is_taken_up_again)
+TEST_F(listener, a_stored_socket_stays_reachable_and_is_resumed)
 {
-    struct fixture *f = *state;
-    struct inherited_fd kept = store_socket(f);
+    struct inherited_fd stored = store_socket(f);
     assert_true(can_connect(f->path));
-    assert_int_equal(listener_resume(&kept, f->path, "", &f->listener, &f->err), KILN_OK);
-    assert_int_equal(kept.fd, -1);
+    must(listener_resume(&stored, f->path, "", &f->listener, &f->err), f->err);
+    assert_int_equal(stored.fd, -1);
     assert_true(f->listener.kept);
     assert_false(f->listener.inherited);
     struct listener second = LISTENER_CLOSED;
-    assert_int_equal(listener_open(f->path, "", &second, &f->err), KILN_BUSY); /* it is locked */
+    assert_int_equal(listener_open(f->path, "", &second, &f->err), KILN_BUSY);
 }
 
-TEST(listener, a_kept_socket_is_for_the_group_that_is_set_now)
+TEST_F(listener, a_resumed_socket_gets_the_configured_group)
 {
-    struct fixture *f = *state;
     struct stat st;
     const struct group *nobody = getgrgid(65534);
-    if (geteuid() != 0 || !nobody)
+    NEED_ROOT();
+    if (!nobody)
         skip();
-    struct inherited_fd kept = store_socket(f);
+    struct inherited_fd stored = store_socket(f);
     assert_int_equal(chmod(f->path, 0666), 0);
-    assert_int_equal(listener_resume(&kept, f->path, nobody->gr_name, &f->listener, &f->err),
-                     KILN_OK);
+    must(listener_resume(&stored, f->path, nobody->gr_name, &f->listener, &f->err), f->err);
     assert_int_equal(stat(f->path, &st), 0);
     assert_int_equal(st.st_gid, 65534);
     assert_int_equal(st.st_mode & 0777, 0660);
     assert_false(f->listener.root_only);
 
-    kept.fd = fcntl(f->listener.fd, F_DUPFD_CLOEXEC, 3);
+    stored.fd = fcntl(f->listener.fd, F_DUPFD_CLOEXEC, 3);
     listener_close(&f->listener);
-    assert_int_equal(listener_resume(&kept, f->path, "no-such-group", &f->listener, &f->err),
-                     KILN_OK);
+    must(listener_resume(&stored, f->path, "no-such-group", &f->listener, &f->err), f->err);
     assert_int_equal(stat(f->path, &st), 0);
     assert_int_equal(st.st_gid, getegid());
     assert_true(f->listener.root_only);
 }
 
-TEST(listener, a_kept_socket_is_refused_where_its_file_is_another_one)
+TEST_F(listener, a_stored_socket_is_refused_if_its_file_was_replaced)
 {
-    struct fixture *f = *state;
-    struct inherited_fd kept = store_socket(f);
+    struct inherited_fd stored = store_socket(f);
     assert_int_equal(unlink(f->path), 0);
     close(bound_socket(f->path));
-    assert_int_equal(listener_resume(&kept, f->path, "", &f->listener, &f->err), KILN_NOT_FOUND);
-    assert_non_null(strstr(f->err.text, f->path));
-    close(kept.fd);
+    assert_int_equal(listener_resume(&stored, f->path, "", &f->listener, &f->err), KILN_NOT_FOUND);
+    assert_says(f->err.text, f->path);
+    close(stored.fd);
 }
 
-TEST(listener, a_kept_socket_is_refused_where_another_path_is_wanted)
+TEST_F(listener, a_stored_socket_is_refused_if_the_path_has_changed)
 {
-    struct fixture *f = *state;
-    struct inherited_fd kept = store_socket(f);
-    assert_int_equal(listener_resume(&kept, "/elsewhere", "", &f->listener, &f->err),
+    struct inherited_fd stored = store_socket(f);
+    assert_int_equal(listener_resume(&stored, "/elsewhere", "", &f->listener, &f->err),
                      KILN_NOT_FOUND);
-    assert_non_null(strstr(f->err.text, "'/elsewhere'"));
-    close(kept.fd);
+    assert_says(f->err.text, "'/elsewhere'");
+    close(stored.fd);
 }
 
-TEST(listener, a_kept_socket_with_a_strange_name_is_refused)
+TEST_F(listener, a_stored_socket_with_an_invalid_name_is_refused)
 {
-    struct fixture *f = *state;
     static const char *const names[] = { "kiln-listen-", "kiln-listen-1", "kiln-listen-1-2x",
                                          "kiln-listen-x-y" };
-    struct inherited_fd kept = store_socket(f);
+    struct inherited_fd stored = store_socket(f);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        struct inherited_fd misnamed = { .fd = kept.fd };
+        struct inherited_fd misnamed = { .fd = stored.fd };
         strcpy(misnamed.name, names[i]);
         assert_int_equal(listener_resume(&misnamed, f->path, "", &f->listener, &f->err),
                          KILN_INVALID);
     }
-    close(kept.fd);
+    close(stored.fd);
 }

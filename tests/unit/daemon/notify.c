@@ -21,7 +21,7 @@ struct fixture {
     int got_fd;
 };
 
-static int bound(const struct sockaddr_un *address, socklen_t size)
+static int bound_socket(const struct sockaddr_un *address, socklen_t size)
 {
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     assert_int_equal(bind(fd, (const struct sockaddr *)address, size), 0);
@@ -36,7 +36,7 @@ static void clear_variables(void)
         unsetenv(names[i]);
 }
 
-static int setup(void **state)
+static int set_up(void **state)
 {
     static struct fixture f;
     f = (struct fixture){ .directory = "/tmp/kiln_notify_XXXXXX", .got_fd = -1 };
@@ -44,14 +44,14 @@ static int setup(void **state)
     snprintf(f.path, sizeof(f.path), "%s/notify", f.directory);
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     strcpy(address.sun_path, f.path);
-    f.manager = bound(&address, sizeof(address));
+    f.manager = bound_socket(&address, sizeof(address));
     clear_variables();
     setenv("NOTIFY_SOCKET", f.path, 1);
     *state = &f;
     return 0;
 }
 
-static int teardown(void **state)
+static int tear_down(void **state)
 {
     struct fixture *f = *state;
     close(f->manager);
@@ -62,14 +62,14 @@ static int teardown(void **state)
     return 0;
 }
 
-FIXTURE(notify, setup, teardown);
+FIXTURE(notify, set_up, tear_down);
 
-/* The next message, "" when there is none; its descriptor in got_fd. */
-static const char *next(struct fixture *f)
+/* Returns the next message ("" if there is none), and sets got_fd to its descriptor. */
+static const char *next_message(struct fixture *f)
 {
     union {
         struct cmsghdr header;
-        char room[CMSG_SPACE(sizeof(int))];
+        char buffer[CMSG_SPACE(sizeof(int))];
     } control;
     struct iovec iov = { .iov_base = f->got, .iov_len = sizeof(f->got) - 1 };
     struct msghdr m = {
@@ -83,48 +83,45 @@ static const char *next(struct fixture *f)
     return f->got;
 }
 
-TEST(notify, a_notification_is_sent_and_the_variable_is_unset)
+TEST_F(notify, a_notification_is_sent_and_the_variable_is_unset)
 {
-    struct fixture *f = *state;
     notify_adopt();
     assert_true(notify_is_on());
     assert_null(getenv("NOTIFY_SOCKET"));
     assert_true(notify_manager("READY=1\nSTATUS=fine", NULL, NOTIFY_MUST_ARRIVE));
-    assert_string_equal(next(f), "READY=1\nSTATUS=fine");
+    assert_string_equal(next_message(f), "READY=1\nSTATUS=fine");
 }
 
-TEST(notify, a_name_of_the_abstract_namespace_is_reached)
+TEST_F(notify, a_socket_with_an_abstract_name_is_reached)
 {
-    struct fixture *f = *state;
     char name[64];
     int size = snprintf(name, sizeof(name), "@kiln-notify-%d", (int)getpid());
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     memcpy(address.sun_path + 1, name + 1, (size_t)size - 1);
     close(f->manager);
     f->manager =
-        bound(&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)size));
+        bound_socket(&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)size));
     setenv("NOTIFY_SOCKET", name, 1);
     notify_adopt();
     assert_true(notify_manager("READY=1", NULL, NOTIFY_MUST_ARRIVE));
-    assert_string_equal(next(f), "READY=1");
+    assert_string_equal(next_message(f), "READY=1");
 }
 
-TEST(notify, a_descriptor_goes_along)
+TEST_F(notify, a_descriptor_is_sent_with_a_notification)
 {
-    struct fixture *f = *state;
     int fd = open(f->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct stat sent, got;
     const struct notify_files files = { .fds = &fd, .count = 1 };
     notify_adopt();
     assert_true(notify_manager("FDSTORE=1\nFDNAME=x", &files, NOTIFY_MAY_BE_LOST));
-    assert_string_equal(next(f), "FDSTORE=1\nFDNAME=x");
+    assert_string_equal(next_message(f), "FDSTORE=1\nFDNAME=x");
     assert_int_equal(fstat(fd, &sent), 0);
     assert_int_equal(fstat(f->got_fd, &got), 0);
     assert_int_equal(sent.st_ino, got.st_ino);
     close(fd);
 }
 
-TEST(notify, without_a_manager_nothing_is_said_and_that_is_fine)
+TEST(notify, without_a_service_manager_notifications_succeed)
 {
     unsetenv("NOTIFY_SOCKET");
     notify_adopt();
@@ -132,7 +129,7 @@ TEST(notify, without_a_manager_nothing_is_said_and_that_is_fine)
     assert_true(notify_manager("READY=1", NULL, NOTIFY_MUST_ARRIVE));
 }
 
-TEST(notify, a_path_that_no_socket_can_have_is_not_used)
+TEST(notify, an_invalid_socket_path_is_ignored)
 {
     char path[300];
     memset(path, 'x', sizeof(path));
@@ -146,24 +143,22 @@ TEST(notify, a_path_that_no_socket_can_have_is_not_used)
     assert_false(notify_is_on());
 }
 
-TEST(notify, a_manager_that_is_gone_is_noticed)
+TEST_F(notify, a_notification_to_a_stopped_manager_fails)
 {
-    struct fixture *f = *state;
     notify_adopt();
     assert_int_equal(unlink(f->path), 0);
     assert_false(notify_manager("READY=1", NULL, NOTIFY_MUST_ARRIVE));
 }
 
-/* A queue takes a limited number of messages. */
-TEST(notify, an_optional_notification_does_not_wait_for_a_manager)
+/* The queue of the socket holds a limited number of messages. */
+TEST_F(notify, an_optional_notification_does_not_wait_for_a_manager)
 {
-    struct fixture *f = *state;
     unsigned sent = 0;
     notify_adopt();
     while (sent < 100000 && notify_manager("WATCHDOG=1", NULL, NOTIFY_MAY_BE_LOST))
         sent++;
     assert_in_range(sent, 1, 99999);
-    assert_string_equal(next(f), "WATCHDOG=1");
+    assert_string_equal(next_message(f), "WATCHDOG=1");
 }
 
 static uint64_t watchdog(const char *us, const char *pid)
@@ -178,21 +173,19 @@ static uint64_t watchdog(const char *us, const char *pid)
     return notify_watchdog_ms();
 }
 
-TEST(notify, the_watchdog_is_notified_twice_per_interval)
+TEST_F(notify, the_watchdog_is_notified_twice_per_interval)
 {
-    struct fixture *f = *state;
     char pid[32];
     snprintf(pid, sizeof(pid), "%d", (int)getpid());
     assert_int_equal(watchdog("30000000", NULL), 15000);
     setenv("NOTIFY_SOCKET", f->path, 1);
     assert_int_equal(watchdog("30000000", pid), 15000);
     setenv("NOTIFY_SOCKET", f->path, 1);
-    assert_int_equal(watchdog("1", NULL), 1); /* never 0: that means never */
+    assert_int_equal(watchdog("1", NULL), 1); /* not 0, which would disable the watchdog */
 }
 
-TEST(notify, a_watchdog_of_another_process_or_of_nonsense_is_ignored)
+TEST_F(notify, an_invalid_watchdog_or_one_of_another_process_is_ignored)
 {
-    struct fixture *f = *state;
     static const char *const none[][2] = {
         { "30000000", "1" }, { "0", NULL },        { "soon", NULL },
         { "-5", NULL },      { "30000000", "me" }, { "99999999999999999999999", NULL },
@@ -203,7 +196,7 @@ TEST(notify, a_watchdog_of_another_process_or_of_nonsense_is_ignored)
     }
 }
 
-TEST(notify, the_size_of_the_store_is_known_where_the_manager_says_it)
+TEST(notify, the_size_of_the_descriptor_store_comes_from_the_manager)
 {
     notify_adopt();
     assert_int_equal(notify_store_size(), -1);

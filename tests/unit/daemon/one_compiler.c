@@ -18,18 +18,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PATIENT (clock_monotonic_ns() + 60000000000ull)
+#define IN_A_MINUTE (clock_monotonic_ns() + 60000000000ull)
 #define REPORT_MS 100
 #define SOON (clock_monotonic_ns() + 50000000ull)
 
 struct fixture {
-    char directory[64]; /* for programs of the test; temp/ in it for those of compilers */
+    char directory[64]; /* for programs of the test; its temp/ is for compiler processes */
     struct embed_compiler *compiler;
     struct compile_job job;
     struct compile_result result;
 };
-
-/* ---- a fixture ---- */
 
 static char *path_in(struct fixture *f, const char *name, char path[128])
 {
@@ -37,7 +35,7 @@ static char *path_in(struct fixture *f, const char *name, char path[128])
     return path;
 }
 
-/* A kiln-compiler that is a script, beside a kiln-launch. */
+/* Installs a script as kiln-compiler, next to a kiln-launch. */
 static void use_script(struct fixture *f, const char *text)
 {
     char script[128], launch[128];
@@ -80,10 +78,15 @@ static void begin_job(struct fixture *f)
     f->compiler->ops->begin(f->compiler, &f->job, &f->result);
 }
 
-static void describe(struct fixture *f)
+static void run_job(struct fixture *f)
 {
     begin_job(f);
-    assert_true(f->compiler->ops->wait(f->compiler, PATIENT));
+    assert_true(f->compiler->ops->wait(f->compiler, IN_A_MINUTE));
+}
+
+static void describe_compiler(struct fixture *f)
+{
+    run_job(f);
     must(f->result.err.code, f->result.err);
     assert_int_equal(f->result.end, COMPILE_DONE);
     assert_true(f->result.object_size > 0);
@@ -109,7 +112,7 @@ static unsigned count_files(const char *directory)
     return count;
 }
 
-/* The first process with |text| in its command line; 0: there is none. */
+/* Returns the first process with |text| in its command line, or 0. */
 static pid_t find_process(const char *text)
 {
     pid_t found = 0;
@@ -135,101 +138,88 @@ static bool has_no_process(void *context)
     return find_process(f->directory) == 0;
 }
 
-/* ---- what works ---- */
+/* ---- jobs ---- */
 
-TEST(compiler, one_process_does_several_jobs_of_kilns_own)
+TEST_F(compiler, one_process_does_several_jobs_of_kiln)
 {
-    struct fixture *f = *state;
-    describe(f);
+    describe_compiler(f);
     pid_t first = find_process(f->directory);
     assert_true(first > 0);
-    describe(f);
+    describe_compiler(f);
     assert_int_equal(find_process(f->directory), first);
 }
 
-TEST(compiler, the_process_is_no_child_of_the_program)
+TEST_F(compiler, the_compiler_process_is_not_a_child_of_the_program)
 {
-    struct fixture *f = *state;
-    describe(f);
+    describe_compiler(f);
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
     assert_int_equal(errno, ECHILD);
 }
 
-TEST(compiler, after_stop_nothing_is_left)
+TEST_F(compiler, a_stopped_compiler_leaves_no_process_file_or_descriptor)
 {
-    struct fixture *f = *state;
     unsigned files = count_files("/proc/self/fd");
-    describe(f);
+    describe_compiler(f);
     f->compiler->ops->stop(f->compiler);
     assert_int_equal(count_files("/proc/self/fd"), files);
     assert_int_equal(count_files(getenv("TMPDIR")), 0);
     wait_until("the compiler process ended", has_no_process, f);
-    describe(f); /* it can start again */
+    describe_compiler(f); /* it can start again */
 }
 
-TEST(compiler, a_process_is_replaced_after_a_clients_source)
+TEST_F(compiler, a_compiler_process_is_replaced_after_a_clients_source)
 {
-    struct fixture *f = *state;
     f->job.origin = COMPILE_OF_CLIENT;
-    describe(f);
+    describe_compiler(f);
     wait_until("the compiler process ended", has_no_process, f);
-    describe(f);
+    describe_compiler(f);
 }
 
-TEST(compiler, a_process_that_was_killed_between_two_jobs_is_replaced)
+TEST_F(compiler, a_compiler_process_killed_between_two_jobs_is_replaced)
 {
-    struct fixture *f = *state;
-    describe(f);
+    describe_compiler(f);
     pid_t first = find_process(f->directory);
     kill(first, SIGKILL);
-    while (find_process(f->directory))
-        poll(NULL, 0, 1);
-    poll(NULL, 0, REPORT_MS); /* kiln-launch tells of it after it has gone */
-    describe(f);
+    wait_until("the compiler process ended", has_no_process, f);
+    poll(NULL, 0, REPORT_MS); /* kiln-launch reports the end a moment later */
+    describe_compiler(f);
 }
 
-/* ---- what fails ---- */
+/* ---- failures ---- */
 
-TEST(compiler, a_missing_compiler_program_is_named)
+TEST_F(compiler, a_missing_compiler_program_is_named)
 {
-    struct fixture *f = *state;
     setenv("KILN_COMPILER", "/nonexistent/kiln-compiler", 1);
-    begin_job(f);
-    assert_true(f->compiler->ops->wait(f->compiler, PATIENT));
-    expect_unavailable(f, "'/nonexistent/kiln-compiler' (KILN_COMPILER) cannot be run");
+    run_job(f);
+    expect_unavailable(f, "'/nonexistent/kiln-compiler'");
 }
 
-TEST(compiler, a_program_that_does_not_know_its_flags_is_of_another_build)
+TEST_F(compiler, a_compiler_program_of_another_build_is_reported)
 {
-    struct fixture *f = *state;
     use_script(f, "#!/bin/sh\nexit 2\n");
-    begin_job(f);
-    assert_true(f->compiler->ops->wait(f->compiler, PATIENT));
-    expect_unavailable(f, "is of another, it does not know its flags");
+    run_job(f);
+    expect_unavailable(f, "flags");
 }
 
-TEST(compiler, a_compiler_program_that_dies_at_once_is_reported)
+TEST_F(compiler, a_compiler_program_that_dies_at_once_is_reported)
 {
-    struct fixture *f = *state;
     use_script(f, "#!/bin/sh\nkill -SEGV $$\n");
-    begin_job(f);
-    assert_true(f->compiler->ops->wait(f->compiler, PATIENT));
-    expect_unavailable(f, "died of signal 11");
+    run_job(f);
+    expect_unavailable(f, "signal 11");
     f->compiler->ops->stop(f->compiler);
     assert_int_equal(count_files(getenv("TMPDIR")), 0);
 }
 
-TEST(compiler, a_wait_ends_at_its_deadline_and_by_wake)
+TEST_F(compiler, a_wait_ends_at_its_deadline_and_by_wake)
 {
-    struct fixture *f = *state;
     use_script(f, "#!/bin/sh\nexec sleep 600\n");
     begin_job(f);
     assert_false(f->compiler->ops->wait(f->compiler, SOON));
     f->compiler->ops->wake(f->compiler);
     uint64_t before = clock_monotonic_ns();
-    assert_false(f->compiler->ops->wait(f->compiler, PATIENT));
+    assert_false(f->compiler->ops->wait(f->compiler, IN_A_MINUTE));
     assert_true(clock_monotonic_ns() - before < 30000000000ull);
     f->compiler->ops->stop(f->compiler);
-    expect_unavailable(f, "was stopped");
+    expect_unavailable(f, "stopped");
     assert_int_equal(count_files(getenv("TMPDIR")), 0);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Replies into a socket that takes them in pieces: whatever it takes at a time, wherever it has
- * enough, is interrupted or is closed, the bytes come whole and in order, each descriptor once and
- * with its frame's first byte, and nothing stays charged. */
+/* Replies to a socket that accepts them in pieces. The socket may become full, be interrupted or be
+ * closed at any byte. All bytes arrive in order, and each descriptor arrives once, with the first
+ * byte of its frame. Afterwards nothing is charged to the account. */
 #include "daemon/server/outbox.h"
 
 #include "tests/support/test.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define SOCKET 1000 /* no descriptor of ours */
+#define SOCKET 1000 /* not a descriptor of this process */
 #define STREAM_MAX (64u << 10)
 #define FILES_MAX 16
 #define FOR_EVER SIZE_MAX
@@ -18,22 +18,22 @@
 /* ---- the socket ---- */
 
 static struct {
-    size_t piece;     /* bytes that one call takes at most */
-    size_t stops_at;  /* the next call fails once so many bytes have come */
-    int stops_with;   /* errno of that */
-    unsigned stops;   /* how often, before it goes on */
-    int with_files;   /* errno of calls with descriptors; 0: none */
-    unsigned refused; /* how many of those are left */
+    size_t piece;     /* maximum bytes for each call */
+    size_t stops_at;  /* calls fail after so many bytes */
+    int stops_with;   /* the errno of these calls */
+    unsigned stops;   /* how many such calls remain */
+    int with_files;   /* the errno of refused calls with descriptors */
+    unsigned refused; /* how many such calls remain */
     uint8_t stream[STREAM_MAX];
     size_t size;
     struct {
-        size_t at; /* of the stream */
+        size_t at; /* offset in the stream */
         int fd;
     } files[FILES_MAX];
     size_t file_count;
 } peer;
 
-static bool stops(void)
+static bool is_stopped(void)
 {
     if (peer.stops == 0 || peer.size < peer.stops_at)
         return false;
@@ -42,38 +42,35 @@ static bool stops(void)
     return true;
 }
 
-/* How much of |size| the next call takes. */
-static size_t room_for(size_t size)
+/* Returns how many of |size| bytes the next call accepts. */
+static size_t accepted_size(size_t size)
 {
-    size_t most = peer.piece;
-    if (peer.stops > 0 && peer.stops_at - peer.size < most)
-        most = peer.stops_at - peer.size;
-    return size < most ? size : most;
+    size_t max = peer.piece;
+    if (peer.stops > 0 && peer.stops_at - peer.size < max)
+        max = peer.stops_at - peer.size;
+    return size < max ? size : max;
 }
 
-static void take(const void *data, size_t size)
+static void receive_bytes(const void *data, size_t size)
 {
     assert_true(peer.size + size <= STREAM_MAX);
     memcpy(peer.stream + peer.size, data, size);
     peer.size += size;
 }
 
-ssize_t __real_send(int fd, const void *data, size_t size, int flags);
-ssize_t __wrap_send(int fd, const void *data, size_t size, int flags);
-
-ssize_t __wrap_send(int fd, const void *data, size_t size, int flags)
+WRAP(ssize_t, send, int fd, const void *data, size_t size, int flags)
 {
     if (fd != SOCKET)
         return __real_send(fd, data, size, flags);
     assert_int_equal(flags, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (stops())
+    if (is_stopped())
         return -1;
-    size_t taken = room_for(size);
-    take(data, taken);
+    size_t taken = accepted_size(size);
+    receive_bytes(data, taken);
     return (ssize_t)taken;
 }
 
-static void take_files(const struct msghdr *m)
+static void receive_files(const struct msghdr *m)
 {
     const struct cmsghdr *c = CMSG_FIRSTHDR(m);
     size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -85,10 +82,7 @@ static void take_files(const struct msghdr *m)
     }
 }
 
-ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
-ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
-
-ssize_t __wrap_sendmsg(int fd, const struct msghdr *m, int flags)
+WRAP(ssize_t, sendmsg, int fd, const struct msghdr *m, int flags)
 {
     if (fd != SOCKET)
         return __real_sendmsg(fd, m, flags);
@@ -98,18 +92,18 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *m, int flags)
         errno = peer.with_files;
         return -1;
     }
-    if (stops())
+    if (is_stopped())
         return -1;
     size_t whole = 0;
     for (size_t i = 0; i < m->msg_iovlen; i++)
         whole += m->msg_iov[i].iov_len;
-    size_t taken = room_for(whole), left = taken;
+    size_t taken = accepted_size(whole), left = taken;
     assert_true(taken > 0);
     if (m->msg_control)
-        take_files(m);
+        receive_files(m);
     for (size_t i = 0; left > 0; i++) {
         size_t part = m->msg_iov[i].iov_len < left ? m->msg_iov[i].iov_len : left;
-        take(m->msg_iov[i].iov_base, part);
+        receive_bytes(m->msg_iov[i].iov_base, part);
         left -= part;
     }
     return (ssize_t)taken;
@@ -134,12 +128,12 @@ struct object *object_unref(struct object *object)
 /* ---- frames of each kind ---- */
 
 #define FRAMES 8
-#define LARGE 5000 /* more than is worth a copy */
+#define LARGE 5000 /* too large to be copied */
 
 struct fixture {
     struct account account;
     struct outbox box;
-    struct object files[3], inlaid[3];
+    struct object files[3], inlays[3];
     struct object *lists[FRAMES][2];
     struct segment segments[3];
     struct outgoing frames[FRAMES];
@@ -149,7 +143,7 @@ struct fixture {
     struct kiln_err err;
 };
 
-static void expect(struct fixture *f, const void *data, size_t size)
+static void expect_bytes(struct fixture *f, const void *data, size_t size)
 {
     memcpy(f->expected + f->expected_size, data, size);
     f->expected_size += size;
@@ -166,13 +160,13 @@ static void add_frame(struct fixture *f, unsigned number, size_t size, struct ob
     frame->object_count = (first ? 1u : 0u) + (second ? 1u : 0u);
 }
 
-/* Before the body, in it and behind it. */
+/* One segment before the body, one inside and one after it. */
 static void add_segments(struct fixture *f, unsigned number)
 {
     struct outgoing *frame = &f->frames[number];
     const size_t places[] = { 0, 11, frame->body.size };
     for (size_t i = 0; i < 3; i++)
-        f->segments[i] = (struct segment){ places[i], &f->inlaid[i] };
+        f->segments[i] = (struct segment){ places[i], &f->inlays[i] };
     frame->segments = f->segments;
     frame->segment_count = 3;
 }
@@ -192,26 +186,26 @@ static void expect_frame(struct fixture *f, unsigned number)
     };
     frame_header_write(raw, &frame->header);
     f->begins[number] = f->expected_size;
-    expect(f, raw, sizeof(raw));
+    expect_bytes(f, raw, sizeof(raw));
     for (size_t i = 0; i < frame->segment_count; i++) {
-        expect(f, frame->body.data + at, frame->segments[i].at - at);
-        expect(f, frame->segments[i].object->data, frame->segments[i].object->size);
+        expect_bytes(f, frame->body.data + at, frame->segments[i].at - at);
+        expect_bytes(f, frame->segments[i].object->data, frame->segments[i].object->size);
         at = frame->segments[i].at;
     }
-    expect(f, frame->body.data + at, frame->body.size - at);
+    expect_bytes(f, frame->body.data + at, frame->body.size - at);
 }
 
 static int set_up(void **state)
 {
     static struct fixture f;
-    static const char *const texts[] = { "first inlay", "2", "and the third of them" };
+    static const char *const texts[] = { "first", "2", "and the third of them" };
     f = (struct fixture){ .err = KILN_ERR_INIT };
     for (size_t i = 0; i < sizeof(f.body); i++)
         f.body[i] = (uint8_t)(i * 7 + i / 256);
     for (int i = 0; i < 3; i++) {
         f.files[i] = (struct object){ .fd = 500 + i };
-        f.inlaid[i].data = (const uint8_t *)texts[i];
-        f.inlaid[i].size = strlen(texts[i]);
+        f.inlays[i].data = (const uint8_t *)texts[i];
+        f.inlays[i].size = strlen(texts[i]);
     }
     add_frame(&f, 0, 10, NULL, NULL);
     add_frame(&f, 1, 40, &f.files[0], &f.files[1]);
@@ -230,7 +224,7 @@ static int set_up(void **state)
 
 FIXTURE(outbox, set_up, NULL);
 
-/* ---- a pass ---- */
+/* ---- sending ---- */
 
 static void open_box(struct fixture *f, size_t piece)
 {
@@ -272,7 +266,7 @@ static void assert_nothing_is_held(struct fixture *f)
     assert_int_equal(references, 0);
 }
 
-static void assert_all_came(struct fixture *f)
+static void expect_whole_stream(struct fixture *f)
 {
     const size_t places[] = { f->begins[1], f->begins[1], f->begins[5] };
     assert_int_equal(peer.size, f->expected_size);
@@ -287,57 +281,52 @@ static void assert_all_came(struct fixture *f)
 
 /* ---- tests ---- */
 
-TEST(outbox, a_socket_that_takes_all_gets_all_at_once)
+TEST_F(outbox, a_socket_that_accepts_everything_gets_all_bytes_at_once)
 {
-    struct fixture *f = *state;
     open_box(f, FOR_EVER);
     must(send_all(f, /* hold= */ false), f->err);
-    assert_all_came(f);
+    expect_whole_stream(f);
 }
 
-TEST(outbox, pieces_of_any_size_come_whole_and_in_order)
+TEST_F(outbox, pieces_of_any_size_arrive_whole_and_in_order)
 {
-    struct fixture *f = *state;
     for (size_t piece = 1; piece <= f->expected_size + 1; piece += piece < 200 ? 1 : 97) {
         for (unsigned hold = 0; hold < 2; hold++) {
             open_box(f, piece);
             must(send_all(f, hold), f->err);
             flush_all(f);
-            assert_all_came(f);
+            expect_whole_stream(f);
         }
     }
 }
 
-TEST(outbox, a_socket_that_is_full_at_any_byte_gets_the_rest_later)
+TEST_F(outbox, a_socket_that_is_full_at_any_byte_gets_the_rest_later)
 {
-    struct fixture *f = *state;
     for (size_t at = 0; at < f->expected_size; at++) {
         for (unsigned hold = 0; hold < 2; hold++) {
             open_box(f, FOR_EVER);
-            stop_at(at, EAGAIN, FRAMES + 2); /* for all that is sent behind it, too */
+            stop_at(at, EAGAIN, FRAMES + 2); /* for the following frames, too */
             must(send_all(f, hold), f->err);
             flush_all(f);
-            assert_all_came(f);
+            expect_whole_stream(f);
         }
     }
 }
 
-TEST(outbox, a_signal_at_any_byte_changes_nothing)
+TEST_F(outbox, a_signal_at_any_byte_changes_nothing)
 {
-    struct fixture *f = *state;
     for (size_t at = 0; at < f->expected_size; at++) {
         open_box(f, FOR_EVER);
         stop_at(at, EINTR, 3);
         must(send_all(f, /* hold= */ false), f->err);
         flush_all(f);
         assert_int_equal(peer.stops, 0);
-        assert_all_came(f);
+        expect_whole_stream(f);
     }
 }
 
-TEST(outbox, a_peer_that_leaves_at_any_byte_is_reported_and_leaves_nothing)
+TEST_F(outbox, a_peer_that_leaves_at_any_byte_is_reported_and_leaves_nothing)
 {
-    struct fixture *f = *state;
     for (size_t at = 0; at < f->expected_size; at++) {
         open_box(f, /* piece= */ 1000);
         stop_at(at, at % 2 ? EPIPE : ECONNRESET, 1);
@@ -352,10 +341,9 @@ TEST(outbox, a_peer_that_leaves_at_any_byte_is_reported_and_leaves_nothing)
     }
 }
 
-/* Without a byte sent they have not gone, so they go again. */
-TEST(outbox, descriptors_that_the_kernel_refuses_go_later_with_their_frame)
+/* The kernel sent no byte, so the descriptors are sent again. */
+TEST_F(outbox, descriptors_that_the_kernel_refuses_are_sent_later_with_their_frame)
 {
-    struct fixture *f = *state;
     static const int reasons[] = { ETOOMANYREFS, ENOBUFS, ENOMEM };
     for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
         open_box(f, /* piece= */ 33);
@@ -369,13 +357,12 @@ TEST(outbox, descriptors_that_the_kernel_refuses_go_later_with_their_frame)
             must(outbox_send(&f->box, SOCKET, &f->frames[k], /* hold= */ false, &f->err), f->err);
         flush_all(f);
         assert_false(f->box.starved);
-        assert_all_came(f);
+        expect_whole_stream(f);
     }
 }
 
-TEST(outbox, a_frame_beyond_the_limit_is_refused_and_not_charged)
+TEST_F(outbox, a_frame_beyond_the_limit_is_refused_and_not_charged)
 {
-    struct fixture *f = *state;
     open_box(f, FOR_EVER);
     stop_at(0, EAGAIN, 100);
     f->account.limit = LARGE;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* kilnd's parts where memory, threads or descriptors are gone: what is refused, what goes on. */
+/* Parts of kilnd without memory, threads or descriptors: each refuses or continues as documented.
+ */
 #include "common/fs.h"
 #include "daemon/config/engine_settings.h"
-#include "daemon/config/reload.h"
 #include "daemon/host.h"
 #include "daemon/loop/signals.h"
 #include "daemon/loop/timer.h"
@@ -27,12 +27,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static const char *const arguments[] = { "kilnd", "--compiler=/bin/true", "--transfer=/bin/true",
-                                         NULL };
-#define ARGUMENT_COUNT 3
 static struct kiln_err err;
 
-static int clear(void **state)
+static int clear_failures(void **state)
 {
     (void)state;
     calls_failed();
@@ -40,7 +37,7 @@ static int clear(void **state)
     return 0;
 }
 
-FIXTURE(clear, clear, clear);
+FIXTURE(clear, clear_failures, clear_failures);
 
 /* ---- loop ---- */
 
@@ -55,7 +52,7 @@ static enum kiln_code make_loop(void *context, struct kiln_err *ret_err)
 
 TEST(clear, a_loop_that_cannot_be_created_is_an_error)
 {
-    must(make_loop(NULL, &err), err); /* libuv keeps some descriptors from the first one on */
+    must(make_loop(NULL, &err), err); /* libuv keeps some descriptors of the first loop open */
     expect_failures(make_loop, NULL, FAILING("eventfd", EMFILE), KILN_IO, "12 descriptors");
     expect_failures(make_loop, NULL, FAILING("calloc", ENOMEM), KILN_NO_MEMORY, "event loop");
     expect_failures(make_loop, NULL, FAILING("timerfd_create", EMFILE), KILN_IO, "timer");
@@ -73,7 +70,7 @@ static enum kiln_code make_work_queues(void *context, struct kiln_err *ret_err)
     return rc;
 }
 
-/* Not KILN_BUSY: nobody holds anything that another try would wait for. */
+/* Not KILN_BUSY, because a retry would have nothing to wait for. */
 TEST(clear, threads_that_cannot_be_created_are_an_error)
 {
     for (unsigned which = 1; which <= 3; which++) {
@@ -103,14 +100,14 @@ TEST(clear, a_descriptor_that_cannot_be_watched_is_an_error)
     struct loop *loop = NULL;
     struct loop_owner owner = { 0 };
     struct loop_watch watch = { .ready = on_ready };
-    struct loop_signal signal = { .came = on_signal };
+    struct loop_signal signal = { .received = on_signal };
     must(loop_create(&loop, &err), err);
     KILN_AUTO(fd) int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     assert_int_not_equal(loop_watch_init(loop, &watch, &owner, file, &err), KILN_OK);
     assert_says(err.text, "watch");
     assert_int_equal(loop_signal_init(loop, &signal, &owner, 9999, &err), KILN_INVALID);
     assert_says(err.text, "signals");
-    loop_run(loop);
+    LOOP_TO_END(loop, "failed handles to close");
     assert_int_equal(owner.open, 0);
     loop_destroy(loop);
 }
@@ -152,7 +149,7 @@ TEST(clear, a_user_without_an_account_is_refused)
     assert_non_null(other);
     assert_ptr_equal(account_join(&accounts, 1000), one);
     assert_null(account_join(&accounts, 1000));
-    account_leave(other); /* behind the first in the list */
+    account_leave(other); /* the second account of the list */
     account_leave(one);
     account_leave(one);
     assert_true(list_is_empty(&accounts.list));
@@ -160,7 +157,7 @@ TEST(clear, a_user_without_an_account_is_refused)
     assert_null(account_join(&accounts, 1000));
 }
 
-/* ---- what closes files ---- */
+/* ---- closer ---- */
 
 static enum kiln_code make_closer(void *context, struct kiln_err *ret_err)
 {
@@ -184,7 +181,7 @@ TEST(clear, a_closer_that_cannot_be_created_is_an_error)
     assert_says(err.text, "connection");
 }
 
-/* One end of a connection in which something is unread; the other in |ret_far|. */
+/* Returns one end of a connection with unread data, and the other end in |ret_far|. */
 static int unread_socket(int *ret_far)
 {
     int ends[2];
@@ -196,7 +193,7 @@ static int unread_socket(int *ret_far)
 
 static void wait_until_closed(int fd) { WAIT_FOR(fcntl(fd, F_GETFD) < 0); }
 
-TEST(clear, connections_are_closed_though_there_is_no_memory_to_note_them)
+TEST(clear, connections_are_closed_although_there_is_no_memory_to_queue_them)
 {
     struct closer *closer = NULL;
     must(closer_create(&CLOSER_LIMITS_DEFAULT, &closer, &err), err);
@@ -211,7 +208,7 @@ TEST(clear, connections_are_closed_though_there_is_no_memory_to_note_them)
     closer_destroy(closer);
 }
 
-TEST(clear, a_file_of_a_user_who_joined_is_closed_though_there_is_no_memory)
+TEST(clear, a_file_of_a_joined_user_is_closed_without_more_memory)
 {
     struct closer *closer = NULL;
     must(closer_create(&CLOSER_LIMITS_DEFAULT, &closer, &err), err);
@@ -221,16 +218,16 @@ TEST(clear, a_file_of_a_user_who_joined_is_closed_though_there_is_no_memory)
     fail_calls("calloc", ENOMEM);
     closer_take(closer, 1000, file);
     wait_until_closed(file);
-    assert_false(calls_failed()); /* none was needed */
+    assert_false(calls_failed()); /* no call was made */
     closer_leave(closer, 1000);
     closer_destroy(closer);
 }
 
-TEST(clear, connections_are_closed_by_the_next_thread_that_can_be_had)
+TEST(clear, connections_are_closed_when_a_thread_can_be_started)
 {
     static const char *const calls[] = { "pthread_create", "pthread_attr_init" };
     for (size_t i = 0; i < 2; i++) {
-        struct closer *closer = NULL; /* the one before may still be about to end its thread */
+        struct closer *closer = NULL; /* the previous closer may still be ending its thread */
         int far, near = unread_socket(&far);
         must(closer_create(&CLOSER_LIMITS_DEFAULT, &closer, &err), err);
         must(closer_join(closer, 1000, &err), err);
@@ -245,7 +242,7 @@ TEST(clear, connections_are_closed_by_the_next_thread_that_can_be_had)
     }
 }
 
-/* What could not be closed when kilnd ends goes with the process. */
+/* The kernel closes them when kilnd ends. */
 TEST(clear, sockets_that_still_wait_to_be_closed_at_the_end_are_left_open)
 {
     struct closer *closer = NULL;
@@ -263,7 +260,7 @@ TEST(clear, sockets_that_still_wait_to_be_closed_at_the_end_are_left_open)
 
 /* ---- limits, variables ---- */
 
-TEST(clear, limits_that_cannot_be_asked_or_raised_are_the_usual_ones)
+TEST(clear, limits_that_cannot_be_read_or_raised_have_defaults)
 {
     struct rlimit before;
     const struct descriptor_shares wanted = { .connections = 5000, .hot_count = 5000 };
@@ -279,12 +276,12 @@ TEST(clear, limits_that_cannot_be_asked_or_raised_are_the_usual_ones)
     got = descriptors_share(wanted);
     assert_true(calls_failed());
     assert_int_equal(got.connections + got.hot_count, 188);
-    const struct rlimit least = { .rlim_cur = 600, .rlim_max = before.rlim_max };
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &least), 0);
+    const struct rlimit lower = { .rlim_cur = 600, .rlim_max = before.rlim_max };
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &lower), 0);
     fail_call("setrlimit", 1, EPERM);
     got = descriptors_share(wanted);
     assert_true(calls_failed());
-    assert_int_equal(got.connections + got.hot_count, 128); /* fewer would serve nobody */
+    assert_int_equal(got.connections + got.hot_count, 128); /* the minimum */
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
@@ -314,7 +311,7 @@ TEST(clear, a_service_manager_that_cannot_be_notified_is_reported)
     fail_call("socket", 1, EMFILE);
     assert_false(notify_manager("READY=1", NULL, NOTIFY_MAY_BE_LOST));
     assert_true(calls_failed());
-    notify_adopt(); /* the variable has gone */
+    notify_adopt(); /* the variable has been unset */
     assert_false(notify_is_on());
     assert_true(notify_manager("READY=1", NULL, NOTIFY_MUST_ARRIVE));
 }
@@ -323,7 +320,7 @@ TEST(clear, a_service_manager_that_cannot_be_notified_is_reported)
 
 static struct config config;
 
-static void load(const char *flag)
+static void load_config(const char *flag)
 {
     const char *const with[] = { "kilnd", "--compiler=/bin/true", "--transfer=/bin/true", flag,
                                  NULL };
@@ -346,7 +343,7 @@ TEST(clear, enumerated_settings_reach_the_engine)
         { "--tuning-stale=ignore", KERNEL_STORE_ON, TUNING_IGNORE },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        load(cases[i].flag);
+        load_config(cases[i].flag);
         engine_settings_of(&config, 7, &s);
         assert_int_equal(s.options.store_mode, cases[i].mode);
         assert_int_equal(s.options.tuning_stale, cases[i].stale);
@@ -355,18 +352,18 @@ TEST(clear, enumerated_settings_reach_the_engine)
     char directories[400] = "--package-path=/f", more[] = ":/f";
     for (size_t i = 0; i < PACKAGE_DIRECTORIES_MAX + 3; i++)
         strcat(directories, more);
-    load(directories);
+    load_config(directories);
     engine_settings_of(&config, 7, &s);
     for (size_t i = 0; i < PACKAGE_DIRECTORIES_MAX; i++)
         assert_string_equal(s.directories[i], "/f");
     assert_null(s.directories[PACKAGE_DIRECTORIES_MAX]);
 }
 
-TEST(clear, nothing_is_said_of_parts_that_are_not_there_yet)
+TEST(clear, status_and_stats_omit_parts_that_do_not_exist_yet)
 {
     struct host host;
     struct listener listener = { .fd = -1, .path = "some.sock" };
-    load("--cache=on");
+    load_config("--cache=on");
     host_init(&host, &config, &listener, NULL);
     KILN_AUTO(json) struct json *status = json_object();
     KILN_AUTO(json) struct json *stats = json_object();
@@ -375,110 +372,4 @@ TEST(clear, nothing_is_said_of_parts_that_are_not_there_yet)
     assert_string_equal(json_get_text(status, "socket", ""), "some.sock");
     assert_null(json_get(status, "workers"));
     assert_int_equal(json_count(stats), 0);
-}
-
-/* ---- reload ---- */
-
-static struct {
-    struct loop *loop;
-    struct work_queues *work_queues;
-    struct reload reload;
-    enum kiln_code applies;
-    unsigned begun, ended;
-    char note[128];
-} again;
-
-static enum kiln_code apply(struct reload *r, const struct config *fresh,
-                            const struct peer_groups *groups, struct kiln_err *ret_err)
-{
-    (void)r;
-    (void)fresh;
-    (void)groups;
-    return again.applies ? kiln_fail(ret_err, again.applies, "not now") : KILN_OK;
-}
-
-static void begins(struct reload *r)
-{
-    (void)r;
-    again.begun++;
-}
-
-static void ended(struct reload *r, const char *note)
-{
-    (void)r;
-    again.ended++;
-    snprintf(again.note, sizeof(again.note), "%s", note);
-}
-
-static void set_up_reload(void)
-{
-    memset(&again, 0, sizeof(again));
-    load("--cache=on");
-    must(loop_create(&again.loop, &err), err);
-    must(work_queues_create(again.loop, 1, &again.work_queues, &err), err);
-    const struct reload_parts parts = { .work_queues = again.work_queues,
-                                        .config = &config,
-                                        .argc = ARGUMENT_COUNT,
-                                        .argv = arguments,
-                                        .apply = apply,
-                                        .begins = begins,
-                                        .ended = ended };
-    fail_call("malloc", 1, ENOMEM);
-    assert_int_equal(reload_init(&again.reload, &parts, &err), KILN_NO_MEMORY);
-    assert_true(calls_failed());
-    assert_says(err.text, "configuration");
-    must(reload_init(&again.reload, &parts, &err), err);
-}
-
-static void tear_down_reload(void)
-{
-    reload_done(&again.reload);
-    work_queues_destroy(again.work_queues);
-    loop_run(again.loop);
-    loop_destroy(again.loop);
-}
-
-TEST(clear, a_reload_that_cannot_be_done_leaves_all_as_it_was)
-{
-    set_up_reload();
-    for (unsigned nth = 1; nth <= 2; nth++) {
-        fail_call("calloc", nth, ENOMEM);
-        reload_begin(&again.reload);
-        assert_true(calls_failed());
-        assert_false(reload_is_under_way(&again.reload));
-    }
-    assert_int_equal(again.begun, 0);
-    again.applies = KILN_DENIED;
-    reload_begin(&again.reload);
-    loop_run(again.loop);
-    assert_int_equal(again.ended, 1);
-    assert_string_equal(again.note, "the new configuration is wrong: see the log");
-    assert_null(reload_waiting(&again.reload, CONFIG_workers));
-    tear_down_reload();
-}
-
-TEST(clear, a_reloaded_setting_applies_at_once_or_waits_for_a_restart)
-{
-    set_up_reload();
-    setenv("KILND_WORKERS", "77", 1);
-    setenv("KILND_CACHE_DIR", "/some/other", 1);
-    setenv("KILND_LOG_LEVEL", "debug", 1);
-    for (unsigned i = 0; i < 2; i++) {
-        reload_begin(&again.reload);
-        loop_run(again.loop);
-        assert_string_equal(again.note, "");
-        assert_int_equal(reload_waiting(&again.reload, CONFIG_workers)->value.number, 77);
-        assert_non_null(reload_waiting(&again.reload, CONFIG_cache_dir));
-        assert_null(reload_waiting(&again.reload, CONFIG_queue));
-        assert_int_not_equal(config_number(&config, CONFIG_workers), 77);
-        assert_string_equal(config_text(&config, CONFIG_log_level), "debug");
-    }
-    setenv("KILND_WORKERS", "none", 1);
-    reload_begin(&again.reload);
-    loop_run(again.loop);
-    assert_string_equal(again.note, "the new configuration is wrong: see the log");
-    unsetenv("KILND_WORKERS");
-    unsetenv("KILND_CACHE_DIR");
-    unsetenv("KILND_LOG_LEVEL");
-    tear_down_reload();
 }

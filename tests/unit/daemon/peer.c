@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/server/peer.h"
 
+#include "tests/support/child.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 
 #include <grp.h>
 #include <sched.h>
@@ -31,7 +33,7 @@ static int set_up(void **state)
                           .address = { .sun_family = AF_UNIX },
                           .err = KILN_ERR_INIT };
     assert_true(f.listener >= 0);
-    /* An abstract name, which goes with the socket: whoever it is may connect. */
+    /* An abstract name: every user may connect, and it disappears with the socket. */
     snprintf(f.address.sun_path + 1, sizeof(f.address.sun_path) - 1, "kiln-test-peer-%d",
              (int)getpid());
     assert_int_equal(bind(f.listener, (struct sockaddr *)&f.address, sizeof(f.address)), 0);
@@ -53,9 +55,9 @@ static void connect_as(const struct fixture *f, uid_t uid, gid_t gid, gid_t seco
 {
     char byte;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool is_other =
+    bool is_changed =
         seteuid(0) == 0 && setgroups(1, &second) == 0 && setgid(gid) == 0 && setuid(uid) == 0;
-    if (!is_other || connect(fd, (const struct sockaddr *)&f->address, sizeof(f->address)) != 0)
+    if (!is_changed || connect(fd, (const struct sockaddr *)&f->address, sizeof(f->address)) != 0)
         _exit(1);
     ssize_t ignored = read(fd, &byte, 1); /* until the other end is closed */
     (void)ignored;
@@ -67,16 +69,15 @@ static struct peer peer_as(struct fixture *f, uid_t uid, gid_t gid, gid_t second
 {
     const struct peer_overflow overflow = { .uid = OVERFLOW, .gid = OVERFLOW };
     struct peer peer;
-    int status = 0;
+    int fd;
     pid_t child = fork();
     if (child == 0)
         connect_as(f, uid, gid, second);
-    int fd = accept(f->listener, NULL, NULL);
+    IN_TIME(fd = accept(f->listener, NULL, NULL));
     assert_true(fd >= 0);
     must(peer_of(fd, groups, &overflow, &peer, &f->err), f->err);
     close(fd);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    assert_int_equal(await_child(child), 0);
     return peer;
 }
 
@@ -89,18 +90,9 @@ static enum role role_of(struct fixture *f, gid_t gid, gid_t second)
     return peer.role;
 }
 
-static void need_root(void)
+TEST_F(peer, groups_decide_if_a_user_may_administrate_or_publish)
 {
-    if (geteuid() == 0)
-        return;
-    print_message("SKIPPED: only root can become somebody else\n");
-    skip();
-}
-
-TEST(peer, groups_decide_who_may_administrate_and_publish)
-{
-    struct fixture *f = *state;
-    need_root();
+    NEED_ROOT();
     assert_int_equal(role_of(f, OTHERS, OTHERS), ROLE_USE);
     assert_int_equal(role_of(f, PUBLISHERS, OTHERS), ROLE_PUBLISH);
     assert_int_equal(role_of(f, OTHERS, PUBLISHERS), ROLE_PUBLISH);
@@ -108,49 +100,45 @@ TEST(peer, groups_decide_who_may_administrate_and_publish)
     assert_int_equal(role_of(f, PUBLISHERS, ADMINS), ROLE_ADMIN);
 }
 
-/* Whoever it is, and whatever groups it has: another user may look like it. */
-TEST(peer, the_overflow_uid_is_anonymous_and_has_no_role)
+/* Several unmapped users may share this uid, so its groups do not count. */
+TEST_F(peer, the_overflow_uid_is_anonymous_and_has_no_role)
 {
-    struct fixture *f = *state;
     const struct peer_groups groups = { .admin = ADMINS, .publish = PUBLISHERS };
-    need_root();
+    NEED_ROOT();
     struct peer peer = peer_as(f, OVERFLOW, ADMINS, PUBLISHERS, &groups);
     assert_true(peer.is_anonymous);
     assert_int_equal(peer.uid, OVERFLOW);
     assert_int_equal(peer.role, ROLE_USE);
 }
 
-TEST(peer, the_daemons_own_user_is_no_admin_where_that_is_the_overflow_uid)
+TEST_F(peer, the_user_of_the_daemon_is_no_admin_if_it_is_the_overflow_uid)
 {
-    struct fixture *f = *state;
     const struct peer_groups groups = { .admin = PEER_NO_GROUP, .publish = PEER_NO_GROUP };
-    need_root();
+    NEED_ROOT();
     assert_int_equal(seteuid(SOMEBODY), 0);
     struct peer own = peer_as(f, SOMEBODY, OTHERS, OTHERS, &groups);
     assert_int_equal(seteuid(0) | seteuid(OVERFLOW), 0);
-    struct peer anybody = peer_as(f, OVERFLOW, OTHERS, OTHERS, &groups);
+    struct peer unmapped = peer_as(f, OVERFLOW, OTHERS, OTHERS, &groups);
     assert_int_equal(seteuid(0), 0);
     assert_int_equal(own.role, ROLE_ADMIN);
-    assert_int_equal(anybody.role, ROLE_USE);
+    assert_int_equal(unmapped.role, ROLE_USE);
 }
 
-/* Any group that has no number in kilnd's user namespace shows as this one. */
-TEST(peer, the_overflow_group_lets_nobody_administrate_or_publish)
+/* Every group without a number in kilnd's user namespace appears as this one. */
+TEST_F(peer, the_overflow_group_grants_no_role)
 {
-    struct fixture *f = *state;
     const struct peer_groups groups = { .admin = OVERFLOW, .publish = OVERFLOW };
-    need_root();
+    NEED_ROOT();
     assert_int_equal(peer_as(f, SOMEBODY, OVERFLOW, OTHERS, &groups).role, ROLE_USE);
     assert_int_equal(peer_as(f, SOMEBODY, OTHERS, OVERFLOW, &groups).role, ROLE_USE);
 }
 
-/* In a user namespace that maps nobody everybody is 65534: that is what its kilnd would see. */
-TEST(peer, a_user_unmapped_in_the_user_namespace_is_anonymous)
+/* In a user namespace without a map, every user appears as 65534. */
+TEST_F(peer, a_user_unmapped_in_the_user_namespace_is_anonymous)
 {
-    struct fixture *f = *state;
     const struct peer_groups groups = { .admin = ADMINS, .publish = PUBLISHERS };
-    int ends[2], status = 0;
-    need_root();
+    int ends[2];
+    NEED_ROOT();
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0); /* root's */
     pid_t child = fork();
     assert_true(child >= 0);
@@ -165,15 +153,15 @@ TEST(peer, a_user_unmapped_in_the_user_namespace_is_anonymous)
     }
     close(ends[0]);
     close(ends[1]);
-    assert_int_equal(waitpid(child, &status, 0), child);
+    int status = await_child(child);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
-        print_message("SKIPPED: no user namespace is to be had here\n");
+        print_message("skipped: this host allows no user namespace\n");
         skip();
     }
     assert_int_equal(status, 0);
 }
 
-TEST(plain, the_kernel_says_which_numbers_stand_for_nobody)
+TEST(plain, the_overflow_uid_is_read_from_the_kernel)
 {
     FILE *file = fopen("/proc/sys/kernel/overflowuid", "re");
     unsigned uid = 0;
@@ -182,7 +170,7 @@ TEST(plain, the_kernel_says_which_numbers_stand_for_nobody)
     assert_int_equal(peer_overflow().uid, uid);
 }
 
-TEST(plain, no_name_and_one_that_the_host_has_not_are_no_group)
+TEST(plain, an_empty_or_unknown_name_is_no_group)
 {
     assert_true(peer_publish_group(NULL) == PEER_NO_GROUP);
     assert_true(peer_publish_group("") == PEER_NO_GROUP);

@@ -4,6 +4,7 @@
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "daemon/server/descriptors.h"
+#include "tests/support/child.h"
 #include "tests/support/launch_service.h"
 
 #include <dirent.h>
@@ -15,14 +16,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- tests ---- */
-
-TEST(pool, workers_are_started_ahead_of_work)
+TEST_F(pool, workers_are_started_ahead_of_work)
 {
-    struct fixture *f = *state;
-    f->options.workers = 3;
-    start(f);
-    wait_until_idle(f, 3);
+    start_workers(f, 3);
     assert_int_equal(pool_counts(f->pool).worker_starts, 3);
 }
 
@@ -33,36 +29,38 @@ static unsigned count_processors(void)
     return (unsigned)CPU_COUNT(&allowed);
 }
 
-TEST(pool, no_more_workers_start_at_once_than_there_are_processors)
+/* |max_starting| is raised to the number of workers that start now. */
+static bool all_are_idle(const struct fixture *f, unsigned *max_starting)
 {
-    struct fixture *f = *state;
+    struct pool_counts now = pool_counts(f->pool);
+    if (now.starting > *max_starting)
+        *max_starting = now.starting;
+    return now.idle >= f->options.workers;
+}
+
+TEST_F(pool, no_more_workers_start_at_once_than_there_are_processors)
+{
     unsigned processors = count_processors(), max = processors > 2 ? processors : 2, seen = 0;
     f->options.workers = 3 * max;
-    start(f);
-    for (struct pool_counts now = pool_counts(f->pool); now.idle < f->options.workers;
-         now = pool_counts(f->pool)) {
-        assert_in_range(now.starting, 0, max);
-        seen = now.starting > seen ? now.starting : seen;
-        loop_iteration(f->loop);
-    }
-    assert_true(seen > 0);
+    start_pool(f);
+    LOOP_UNTIL(f->loop, all_are_idle(f, &seen));
+    assert_in_range(seen, 1, max);
     assert_int_equal(pool_counts(f->pool).worker_starts, 3 * max);
 }
 
-TEST(pool, a_job_is_answered_and_the_worker_kept)
+TEST_F(pool, a_worker_does_several_jobs)
 {
-    struct fixture *f = *state;
     struct job first = kernel("a"), second = kernel("b");
-    start(f);
+    start_pool(f);
 
-    assert_int_equal(run(f, &first)->end, COMPILE_DONE);
-    assert_int_equal(run(f, &second)->end, COMPILE_DONE);
+    assert_int_equal(run_job(f, &first)->end, COMPILE_DONE);
+    assert_int_equal(run_job(f, &second)->end, COMPILE_DONE);
 
     assert_int_equal(pool_counts(f->pool).worker_starts, 1);
     assert_true(second.task.result.wall_ns > 0);
 }
 
-static unsigned open_files(void)
+static unsigned count_open_files(void)
 {
     unsigned count = 0;
     DIR *all = opendir("/proc/self/fd");
@@ -73,52 +71,46 @@ static unsigned open_files(void)
     return count;
 }
 
-/* A busy one, and one that was busy and is still ending. */
-TEST(pool, the_descriptors_that_a_worker_needs_are_set_aside)
+/* A worker may be busy while the previous worker in its place is still ending. */
+TEST_F(pool, the_descriptors_that_a_worker_needs_are_reserved)
 {
     enum { WORKERS = 4, OF_THE_POOL = 1 };
-    struct fixture *f = *state;
     struct job jobs[WORKERS];
-    unsigned before = open_files() + OF_THE_POOL;
-    f->options.workers = WORKERS;
-    start(f);
-    wait_until_idle(f, WORKERS);
-    unsigned idle = open_files() - before;
+    unsigned before = count_open_files() + OF_THE_POOL;
+    start_workers(f, WORKERS);
+    unsigned idle = count_open_files() - before;
     for (unsigned i = 0; i < WORKERS; i++) {
         jobs[i] = kernel("hang");
         pool_compile(f->pool, &jobs[i].task);
     }
     LOOP_UNTIL(f->loop, pool_counts(f->pool).busy >= WORKERS);
-    unsigned busy = open_files() - before;
+    unsigned busy = count_open_files() - before;
     assert_int_equal((busy + idle) / WORKERS, DESCRIPTORS_A_WORKER);
     pool_stop(f->pool);
-    for (unsigned i = 0; i < WORKERS; i++)
-        wait_for(f, &jobs[i]);
+    wait_for_jobs(f, jobs, WORKERS);
 }
 
-TEST(pool, done_never_comes_from_within_the_call)
+TEST_F(pool, done_is_never_called_from_within_pool_compile)
 {
-    struct fixture *f = *state;
     struct job job = kernel("a");
-    start(f);
-    wait_until_idle(f, 1);
+    start_workers(f, 1);
     pool_compile(f->pool, &job.task);
     assert_false(job.ended);
-    wait_for(f, &job);
+    wait_for_job(f, &job);
 }
 
-TEST(pool, a_crash_costs_one_worker_and_says_which_signal)
+TEST_F(pool, a_crash_costs_one_worker_and_is_reported_with_its_signal)
 {
-    struct fixture *f = *state;
     struct job crash = kernel("crash"), next = kernel("a");
-    start(f);
+    start_pool(f);
 
-    struct compile_result *result = run(f, &crash);
+    struct compile_result *result = run_job(f, &crash);
 
     assert_int_equal(result->end, COMPILE_CRASHED);
-    assert_string_equal(result->err.text, "kiln-compiler died of SIGABRT (Aborted) while "
-                                          "compiling 'crash' with hiprtc for gfx942");
-    assert_int_equal(run(f, &next)->end, COMPILE_DONE);
+    assert_says(result->err.text, "SIGABRT");
+    assert_says(result->err.text, "'crash'");
+    assert_says(result->err.text, "gfx942");
+    assert_int_equal(run_job(f, &next)->end, COMPILE_DONE);
     assert_int_equal(pool_counts(f->pool).worker_crashes, 1);
     assert_int_equal(pool_counts(f->pool).worker_starts, 2);
 }
@@ -134,45 +126,40 @@ static void keep_line(enum log_level level, const char *message)
     snprintf(logged.line, sizeof(logged.line), "%s", message);
 }
 
-TEST(pool, a_probe_that_crashes_is_counted_apart_and_no_cause_for_alarm)
+TEST_F(pool, a_probe_that_crashes_is_counted_apart_and_logged_as_information)
 {
-    struct fixture *f = *state;
     struct job crash = job_of("crash", COMPILE_PROBE);
-    start(f);
+    start_pool(f);
     log_set_sink(keep_line);
-    assert_int_equal(run(f, &crash)->end, COMPILE_CRASHED);
+    assert_int_equal(run_job(f, &crash)->end, COMPILE_CRASHED);
     log_set_sink(NULL);
     assert_int_equal(logged.level, LOG_LEVEL_INFO);
-    assert_non_null(strstr(logged.line, "'hiprtc' makes no kernel of one line for gfx942: "));
+    assert_says(logged.line, "'hiprtc'");
+    assert_says(logged.line, "gfx942");
     assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
     assert_int_equal(pool_counts(f->pool).probe_crashes, 1);
 }
 
-TEST(pool, an_exit_in_mid_job_says_its_status)
+TEST(pool, a_worker_that_exits_during_a_job_is_reported_with_its_status)
 {
-    struct fixture *f = *state;
-    struct job job = kernel("exit");
-    start(f);
-    assert_int_equal(run(f, &job)->end, COMPILE_CRASHED);
-    assert_non_null(strstr(job.task.result.err.text, "exited with status 3"));
+    start_pool(*state);
+    expect_end(*state, kernel("exit"), COMPILE_CRASHED, "status 3");
 }
 
-TEST(pool, a_job_beyond_its_time_is_killed_and_names_the_setting)
+TEST_F(pool, a_job_beyond_its_time_is_killed_and_names_the_setting)
 {
-    struct fixture *f = *state;
-    struct job hang = kernel("hang"), next = kernel("a");
+    struct job next = kernel("a");
     f->options.timeout_ms = 50;
-    start(f);
+    start_pool(f);
 
-    assert_int_equal(run(f, &hang)->end, COMPILE_TIMED_OUT);
+    expect_end(f, kernel("hang"), COMPILE_TIMED_OUT, "compile_timeout");
 
-    assert_non_null(strstr(hang.task.result.err.text, "setting compile_timeout"));
     assert_int_equal(pool_counts(f->pool).worker_timeouts, 1);
     assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
-    assert_int_equal(run(f, &next)->end, COMPILE_DONE);
+    assert_int_equal(run_job(f, &next)->end, COMPILE_DONE);
 }
 
-TEST(plain, looking_for_compilers_has_a_minute_however_short_a_compile_may_be)
+TEST(plain, a_probe_gets_at_least_a_minute)
 {
     struct worker_options options = { .timeout_ms = 1000 };
     assert_int_equal(worker_time_ms(&options, COMPILE_KERNEL), 1000);
@@ -182,68 +169,74 @@ TEST(plain, looking_for_compilers_has_a_minute_however_short_a_compile_may_be)
     assert_int_equal(worker_time_ms(&options, COMPILE_PROBE), 300000);
 }
 
-TEST(pool, each_limit_has_its_own_end_and_names_its_setting)
+TEST_F(pool, each_exceeded_limit_is_reported_with_its_setting)
 {
     static const struct {
-        const char *program, *source, *words;
+        const char *program, *source, *setting;
         enum compile_end end;
     } cases[] = {
-        { "cpu", "", "setting compile_cpu", COMPILE_TIMED_OUT },
-        { "output", "", "setting compile_output", COMPILE_OUTPUT },
-        { "crash", "eats memory", "setting compile_memory", COMPILE_MEMORY },
+        { "cpu", "", "compile_cpu", COMPILE_TIMED_OUT },
+        { "output", "", "compile_output", COMPILE_OUTPUT },
+        { "crash", "eats memory", "compile_memory", COMPILE_MEMORY },
     };
-    struct fixture *f = *state;
-    start(f);
+    start_pool(f);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct job job = kernel(cases[i].program);
         job.task.job.source = bytes_of_text(cases[i].source);
-        assert_int_equal(run(f, &job)->end, cases[i].end);
-        assert_non_null(strstr(job.task.result.err.text, cases[i].words));
+        expect_end(f, job, cases[i].end, cases[i].setting);
     }
 }
 
-TEST(pool, a_worker_leads_its_group_and_receives_its_limits)
+/* The worker must have received the limits of set_up and the namespaces of this process. */
+static void expect_arguments(struct fixture *f)
 {
-    struct fixture *f = *state;
-    struct job job = kernel("how");
-    start(f);
-    assert_int_equal(run(f, &job)->end, COMPILE_DONE);
+    struct job job = kernel("arguments");
+    assert_int_equal(run_job(f, &job)->end, COMPILE_DONE);
     struct namespace_ids own;
-    char ours[NAMESPACE_TEXT_MAX], wanted[sizeof(last_answer)];
+    char outside[NAMESPACE_TEXT_MAX], wanted[sizeof(last_answer)];
     namespaces_read(&own);
-    namespaces_to_text(&own, ours);
+    namespaces_to_text(&own, outside);
     snprintf(wanted, sizeof(wanted),
-             "done leads=1 --max-jobs 100 --limits 77,4294967296,1048576 --outside %s", ours);
+             "done leads=1 --max-jobs 100 --limits 77,4294967296,1048576 --outside %s", outside);
     assert_string_equal(last_answer, wanted);
 }
 
-static int is_ours(const struct dirent *entry) { return strncmp(entry->d_name, "kilnd-", 6) == 0; }
+TEST(pool, a_worker_leads_its_process_group_and_receives_its_limits)
+{
+    start_pool(*state);
+    expect_arguments(*state);
+}
 
-static void let_others_pass(struct fixture *f)
+static int is_of_kilnd(const struct dirent *entry)
+{
+    return strncmp(entry->d_name, "kilnd-", 6) == 0;
+}
+
+/* Sets a worker user, who may enter the directory. */
+static void set_worker_user(struct fixture *f)
 {
     f->options.user = (struct worker_user){ .uid = 4321, .gid = 5432, .other = true };
     strcpy(f->options.user.name, "kiln-worker");
     assert_int_equal(chmod(f->directory, 0711), 0);
 }
 
-TEST(pool, a_worker_gets_its_user_who_owns_its_directory)
+TEST_F(pool, the_worker_user_owns_the_directory_of_each_worker)
 {
-    struct fixture *f = *state;
-    struct job job = kernel("how");
+    struct job job = kernel("arguments");
     struct stat root, own;
     char path[512];
     if (geteuid() != 0) {
-        start(f); /* for the teardown */
+        start_pool(f); /* because the tear-down closes it */
         skip();
     }
-    let_others_pass(f);
-    start(f);
+    set_worker_user(f);
+    start_pool(f);
 
-    assert_int_equal(run(f, &job)->end, COMPILE_DONE);
+    assert_int_equal(run_job(f, &job)->end, COMPILE_DONE);
 
     assert_says(last_answer, " --user 4321:5432");
     struct dirent **names;
-    int count = scandir(f->directory, &names, is_ours, alphasort);
+    int count = scandir(f->directory, &names, is_of_kilnd, alphasort);
     assert_int_equal(count, 1);
     snprintf(path, sizeof(path), "%s/%s", f->directory, names[0]->d_name);
     assert_int_equal(stat(path, &root), 0);
@@ -255,21 +248,20 @@ TEST(pool, a_worker_gets_its_user_who_owns_its_directory)
     free(names);
 }
 
-TEST(pool, a_directory_that_the_worker_user_may_not_enter_is_refused)
+TEST_F(pool, a_directory_that_the_worker_user_may_not_enter_is_refused)
 {
-    struct fixture *f = *state;
     if (geteuid() == 0) {
-        let_others_pass(f);
+        set_worker_user(f);
         assert_int_equal(chmod(f->directory, 0700), 0);
 
         assert_int_equal(pool_create(&f->options, &f->pool, &f->err), KILN_DENIED);
 
         assert_says(f->err.text, "'kiln-worker'");
         assert_says(f->err.text, "--temp-dir");
-        assert_int_equal(rmdir(f->directory), 0); /* and nothing was left in it */
+        assert_int_equal(rmdir(f->directory), 0); /* so nothing is left in it */
         assert_int_equal(mkdir(f->directory, 0711), 0);
     }
-    start(f);
+    start_pool(f);
 }
 
 /* ---- started by a unit ---- */
@@ -283,18 +275,14 @@ static void start_with_unit(struct fixture *f)
     f->options.program = "/nonexistent";
     f->options.temp_base = "/nonexistent";
     f->options.user = (struct worker_user){ .uid = 12345, .name = "as the unit was" };
-    start(f);
+    start_pool(f);
 }
 
 static int tear_down_with_unit(void **state)
 {
     struct fixture *f = *state;
     char directory[sizeof(f->directory)];
-    pool_close(f->pool, on_closed, f);
-    loop_run(f->loop);
-    assert_true(f->closed);
-    work_queues_destroy(f->work_queues);
-    loop_destroy(f->loop);
+    close_pool(f);
     snprintf(directory, sizeof(directory), "%s", f->directory);
     launch_service_stop(&unit);
     assert_int_equal(rmdir(directory), 0);
@@ -303,110 +291,87 @@ static int tear_down_with_unit(void **state)
 
 FIXTURE(unit, set_up, tear_down_with_unit);
 
-TEST(unit, workers_of_a_unit_do_jobs_and_report_their_user)
+TEST_F(unit, workers_of_a_unit_do_jobs_and_report_their_user)
 {
-    struct fixture *f = *state;
-    struct job job = kernel("how");
     char uid[16];
     start_with_unit(f);
 
-    assert_int_equal(run(f, &job)->end, COMPILE_DONE);
+    expect_arguments(f);
 
     snprintf(uid, sizeof(uid), "%u", (unsigned)getuid());
-    struct namespace_ids own;
-    char ours[NAMESPACE_TEXT_MAX], wanted[sizeof(last_answer)];
-    namespaces_read(&own);
-    namespaces_to_text(&own, ours);
-    snprintf(wanted, sizeof(wanted),
-             "done leads=1 --max-jobs 100 --limits 77,4294967296,1048576 --outside %s", ours);
-    assert_string_equal(last_answer, wanted);
     assert_int_equal(pool_confinement(f->pool).user.uid, getuid());
     assert_string_equal(pool_confinement(f->pool).user.name, uid);
 }
 
-TEST(unit, a_crash_in_a_unit_says_which_signal_and_another_takes_its_place)
+TEST_F(unit, a_worker_of_a_unit_that_crashes_is_reported_and_replaced)
 {
-    struct fixture *f = *state;
-    struct job crash = kernel("crash"), next = kernel("a");
+    struct job next = kernel("a");
     start_with_unit(f);
-    assert_int_equal(run(f, &crash)->end, COMPILE_CRASHED);
-    assert_says(crash.task.result.err.text, "SIGABRT");
-    assert_int_equal(run(f, &next)->end, COMPILE_DONE);
+    expect_end(f, kernel("crash"), COMPILE_CRASHED, "SIGABRT");
+    assert_int_equal(run_job(f, &next)->end, COMPILE_DONE);
 }
 
-TEST(unit, a_job_of_a_unit_beyond_its_time_is_killed)
+TEST_F(unit, a_job_of_a_unit_beyond_its_time_is_killed)
 {
-    struct fixture *f = *state;
-    struct job hang = kernel("hang");
     f->options.timeout_ms = 50;
     start_with_unit(f);
-    assert_int_equal(run(f, &hang)->end, COMPILE_TIMED_OUT);
+    expect_end(f, kernel("hang"), COMPILE_TIMED_OUT, "compile_timeout");
 }
 
-TEST(unit, a_unit_that_is_gone_costs_nobody_a_remembered_failure)
+TEST_F(unit, a_job_whose_unit_ends_is_unavailable_rather_than_failed)
 {
-    struct fixture *f = *state;
     struct job hang = kernel("hang");
     start_with_unit(f);
     wait_until_idle(f, 1);
     pool_compile(f->pool, &hang.task);
     launch_service_end_units(&unit);
-    wait_for(f, &hang);
+    wait_for_job(f, &hang);
     assert_int_equal(hang.task.result.end, COMPILE_UNAVAILABLE);
     assert_says(hang.task.result.err.text, "service manager");
 }
 
-TEST(pool, a_worker_that_talks_nonsense_is_killed)
+TEST(pool, a_worker_that_sends_no_valid_answer_is_killed)
 {
-    struct fixture *f = *state;
-    struct job job = kernel("nonsense");
-    start(f);
-    assert_int_equal(run(f, &job)->end, COMPILE_CRASHED);
-    assert_non_null(strstr(job.task.result.err.text, "what is not an answer"));
+    start_pool(*state);
+    expect_end(*state, kernel("nonsense"), COMPILE_CRASHED, "answer");
 }
 
 TEST(pool, a_worker_that_hangs_up_is_killed)
 {
-    struct fixture *f = *state;
-    struct job job = kernel("hang up");
-    start(f);
-    assert_int_equal(run(f, &job)->end, COMPILE_CRASHED);
-    assert_non_null(strstr(job.task.result.err.text, "hung up in the middle"));
+    start_pool(*state);
+    expect_end(*state, kernel("hang up"), COMPILE_CRASHED, "hung up");
 }
 
-TEST(pool, an_answer_given_before_death_counts)
+TEST_F(pool, the_answer_of_a_worker_that_then_dies_counts)
 {
-    struct fixture *f = *state;
     struct job job = kernel("answer and die");
-    start(f);
-    assert_int_equal(run(f, &job)->end, COMPILE_DONE);
+    start_pool(f);
+    assert_int_equal(run_job(f, &job)->end, COMPILE_DONE);
     assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
 }
 
-TEST(pool, a_worker_is_replaced_after_its_share_of_jobs)
+TEST_F(pool, a_worker_is_replaced_after_its_maximum_of_jobs)
 {
-    struct fixture *f = *state;
     f->options.limits.jobs = 2;
-    start(f);
+    start_pool(f);
     for (int i = 0; i < 5; i++) {
         struct job job = kernel("a");
-        assert_int_equal(run(f, &job)->end, COMPILE_DONE);
+        assert_int_equal(run_job(f, &job)->end, COMPILE_DONE);
     }
     assert_int_equal(pool_counts(f->pool).worker_starts, 3);
 }
 
-TEST(pool, jobs_beyond_the_workers_wait_in_order)
+TEST_F(pool, jobs_beyond_the_workers_wait_in_order)
 {
-    struct fixture *f = *state;
     struct job jobs[5];
-    start(f);
+    start_pool(f);
     for (int i = 0; i < 5; i++) {
         jobs[i] = kernel("a");
         pool_compile(f->pool, &jobs[i].task);
     }
     assert_int_equal(pool_out(f->pool), 5);
     for (int i = 0; i < 5; i++) {
-        wait_for(f, &jobs[i]);
+        wait_for_job(f, &jobs[i]);
         assert_true(i == 4 || !jobs[4].ended);
     }
     assert_int_equal(pool_out(f->pool), 0);
@@ -415,116 +380,100 @@ TEST(pool, jobs_beyond_the_workers_wait_in_order)
 /* The pid of the worker that a job for |toolchain| went to. */
 static int worker_for(struct fixture *f, const char *toolchain)
 {
-    struct job job = kernel("who");
+    struct job job = kernel("pid");
     int pid = 0;
     job.task.job.toolchain = bytes_of_text(toolchain);
-    assert_int_equal(run(f, &job)->end, COMPILE_DONE);
+    assert_int_equal(run_job(f, &job)->end, COMPILE_DONE);
     assert_int_equal(sscanf(last_answer, "done %d", &pid), 1);
     return pid;
 }
 
-TEST(pool, a_worker_that_knows_the_toolchain_is_preferred)
+TEST_F(pool, a_worker_that_knows_the_toolchain_is_preferred)
 {
-    struct fixture *f = *state;
-    f->options.workers = 3;
-    start(f);
-    wait_until_idle(f, 3);
+    start_workers(f, 3);
 
     int hiprtc = worker_for(f, "hiprtc");
     int clang = worker_for(f, "clang");
 
-    assert_int_not_equal(hiprtc, clang); /* one that had loaded nothing */
+    assert_int_not_equal(hiprtc, clang); /* the second worker had loaded nothing */
     assert_int_equal(worker_for(f, "hiprtc"), hiprtc);
     assert_int_equal(worker_for(f, "clang"), clang);
     assert_int_equal(worker_for(f, "hiprtc"), hiprtc);
 }
 
-TEST(pool, jobs_fail_when_no_worker_can_be_started)
+TEST_F(pool, jobs_fail_when_no_worker_can_be_started)
 {
-    struct fixture *f = *state;
-    struct job job = kernel("a"), later = kernel("b");
     f->options.program = "/nonexistent/kiln-compiler";
-    start(f);
-
-    assert_int_equal(run(f, &job)->end, COMPILE_UNAVAILABLE);
-    assert_int_equal(run(f, &later)->end, COMPILE_UNAVAILABLE);
-
-    assert_int_equal(job.task.result.err.code, KILN_UNAVAILABLE);
-    assert_non_null(strstr(job.task.result.err.text, "cannot run '/nonexistent/kiln-compiler'"));
-    assert_int_equal(pool_counts(f->pool).worker_starts, 0); /* there was none */
+    start_pool(f);
+    for (unsigned i = 0; i < 2; i++)
+        expect_end(f, kernel("a"), COMPILE_UNAVAILABLE, "'/nonexistent/kiln-compiler'");
+    assert_int_equal(pool_counts(f->pool).worker_starts, 0);
 }
 
-TEST(pool, jobs_fail_when_workers_die_before_they_are_ready)
+TEST_F(pool, jobs_fail_when_workers_die_before_they_are_ready)
 {
-    struct fixture *f = *state;
-    struct job job = kernel("a");
-    setenv("FAKE_WORKER", "dies", 1);
-    start(f);
-    assert_int_equal(run(f, &job)->end, COMPILE_UNAVAILABLE);
-    assert_non_null(strstr(job.task.result.err.text, "exited with status 5 before it was ready"));
+    break_workers("dies");
+    start_pool(f);
+    expect_end(f, kernel("a"), COMPILE_UNAVAILABLE, "status 5");
     assert_int_equal(pool_counts(f->pool).worker_starts, 3);
 }
 
-static void expect_advice(struct fixture *f, const char *manner, const char *why)
+static void expect_another_build(struct fixture *f, const char *manner, const char *why)
 {
-    struct job job = kernel("a");
-    setenv("FAKE_WORKER", manner, 1);
-    start(f);
-    assert_int_equal(run(f, &job)->end, COMPILE_UNAVAILABLE);
-    assert_says(job.task.result.err.text, KILN_VERSION " (KILN_COMPILER");
-    assert_says(job.task.result.err.text, why);
+    break_workers(manner);
+    start_pool(f);
+    expect_end(f, kernel("a"), COMPILE_UNAVAILABLE, KILN_VERSION " (KILN_COMPILER");
+    expect_end(f, kernel("a"), COMPILE_UNAVAILABLE, why);
 }
 
-TEST(pool, a_compiler_that_greets_otherwise_is_said_to_be_of_another_build)
+TEST(pool, a_compiler_with_another_handshake_is_reported_as_another_build)
 {
-    expect_advice(*state, "babbles", "is of another, it greets otherwise");
+    expect_another_build(*state, "babbles", "greets");
 }
 
 TEST(pool, a_compiler_that_does_not_know_its_flags_is_reported_as_another_build)
 {
-    expect_advice(*state, "usage", "is of another, it does not know its flags");
+    expect_another_build(*state, "usage", "flags");
 }
 
-TEST(pool, the_pool_recovers_when_workers_start_again)
+TEST_F(pool, the_pool_recovers_when_workers_start_again)
 {
-    struct fixture *f = *state;
     struct job first = kernel("a"), second = kernel("b");
-    setenv("FAKE_WORKER", "dies", 1);
-    start(f);
-    assert_int_equal(run(f, &first)->end, COMPILE_UNAVAILABLE);
+    break_workers("dies");
+    start_pool(f);
+    assert_int_equal(run_job(f, &first)->end, COMPILE_UNAVAILABLE);
 
     unsetenv("FAKE_WORKER");
     wait_until_idle(f, 1);
 
-    assert_int_equal(run(f, &second)->end, COMPILE_DONE);
+    assert_int_equal(run_job(f, &second)->end, COMPILE_DONE);
 }
 
 static void expect_not_given(struct fixture *f, struct job *job, enum kiln_code code)
 {
     const struct compile_result *result = &job->task.result;
-    wait_for(f, job);
+    wait_for_job(f, job);
     assert_int_equal(result->end, COMPILE_UNAVAILABLE);
     assert_int_equal(result->err.code, code);
     assert_says(result->err.text, "anonymous");
 }
 
-/* What kilnd itself lacks is no fault of the worker's, which another would not mend. */
-TEST(pool, a_job_that_cannot_be_handed_over_fails_and_costs_no_worker)
+/* kilnd itself lacks a resource, so replacing the worker would not help. */
+TEST_F(pool, a_job_that_cannot_be_handed_over_fails_and_costs_no_worker)
 {
     static const struct {
         int error;
         enum kiln_code code;
     } cases[] = { { EMFILE, KILN_IO }, { ENOMEM, KILN_NO_MEMORY }, { ENOSPC, KILN_FULL } };
-    struct fixture *f = *state;
     struct job next = kernel("a");
-    start(f);
+    start_pool(f);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct job before = kernel("a"), first = kernel("a"), second = source("a");
         wait_until_idle(f, 1);
         pool_compile(f->pool, &before.task);
         refusal = cases[i].error;
         log_set_sink(keep_line);
-        pool_compile(f->pool, &first.task); /* once the one before has ended */
+        pool_compile(f->pool, &first.task); /* after |before| has ended */
         pool_compile(f->pool, &second.task);
         expect_not_given(f, &first, cases[i].code);
         expect_not_given(f, &second, cases[i].code);
@@ -533,18 +482,16 @@ TEST(pool, a_job_that_cannot_be_handed_over_fails_and_costs_no_worker)
         log_set_sink(NULL);
         assert_string_equal(logged.line, first.task.result.err.text);
     }
-    assert_int_equal(run(f, &next)->end, COMPILE_DONE);
+    assert_int_equal(run_job(f, &next)->end, COMPILE_DONE);
     assert_int_equal(pool_counts(f->pool).worker_starts, 1);
     assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
     assert_int_equal(pool_out(f->pool), 0);
 }
 
-TEST(pool, a_job_that_cannot_be_handed_over_is_reported_when_the_pool_stops)
+TEST_F(pool, a_job_that_cannot_be_handed_over_is_reported_when_the_pool_stops)
 {
-    struct fixture *f = *state;
     struct job job = kernel("a");
-    start(f);
-    wait_until_idle(f, 1);
+    start_workers(f, 1);
     refusal = EMFILE;
     pool_compile(f->pool, &job.task);
     assert_false(job.ended);
@@ -552,59 +499,46 @@ TEST(pool, a_job_that_cannot_be_handed_over_is_reported_when_the_pool_stops)
     expect_not_given(f, &job, KILN_IO);
 }
 
-TEST(pool, a_worker_that_is_never_ready_is_given_up)
+TEST_F(pool, a_worker_that_is_never_ready_is_given_up)
 {
-    struct fixture *f = *state;
-    struct job job = kernel("a");
-    setenv("FAKE_WORKER", "silent", 1);
+    break_workers("silent");
     f->options.start_timeout_ms = 30;
-    start(f);
-    assert_int_equal(run(f, &job)->end, COMPILE_UNAVAILABLE);
-    assert_non_null(strstr(job.task.result.err.text, "was not ready within"));
+    start_pool(f);
+    expect_end(f, kernel("a"), COMPILE_UNAVAILABLE, "ready within");
 }
 
 static void expect_refused(struct fixture *f, const char *program)
 {
-    struct job job = source(program);
-    struct compile_result *result = run(f, &job);
-    assert_int_equal(result->end, COMPILE_UNAVAILABLE);
-    assert_int_equal(result->err.code, KILN_UNAVAILABLE);
-    assert_says(result->err.text, "started");
+    expect_end(f, source(program), COMPILE_UNAVAILABLE, "started");
 }
 
-/* However long the one that is at work takes: it has its last job. */
-TEST(pool, a_job_that_needs_a_fresh_worker_fails_at_once_if_none_can_start)
+/* The busy worker cannot take the job, because it is running its last one. */
+TEST_F(pool, a_job_that_needs_a_fresh_worker_fails_at_once_if_none_can_start)
 {
-    struct fixture *f = *state;
     struct job hang = source("hang"), spends = source("a");
-    f->options.workers = 2;
-    start(f);
-    wait_until_idle(f, 2);
-    setenv("FAKE_WORKER", "dies", 1);
+    start_workers(f, 2);
+    break_workers("dies");
     pool_compile(f->pool, &hang.task);
-    assert_int_equal(run(f, &spends)->end, COMPILE_DONE);
+    assert_int_equal(run_job(f, &spends)->end, COMPILE_DONE);
     expect_refused(f, "b");
     expect_refused(f, "c");
     assert_false(hang.ended);
     unsetenv("FAKE_WORKER");
     pool_stop(f->pool);
-    wait_for(f, &hang);
+    wait_for_job(f, &hang);
 }
 
-TEST(pool, no_job_waits_for_a_worker_that_hangs_at_its_start)
+TEST_F(pool, no_job_waits_for_a_worker_that_hangs_at_its_start)
 {
-    struct fixture *f = *state;
     struct job first = source("a"), second = source("a");
-    f->options.workers = 2;
-    f->options.limits.jobs = 1; /* nothing is prepared */
+    f->options.limits.jobs = 1; /* so that no worker is warmed up */
     f->options.start_timeout_ms = 3600000;
-    start(f);
-    wait_until_idle(f, 2);
-    setenv("FAKE_WORKER", "silent", 1);
-    assert_int_equal(run(f, &first)->end, COMPILE_DONE);
+    start_workers(f, 2);
+    break_workers("silent");
+    assert_int_equal(run_job(f, &first)->end, COMPILE_DONE);
     LOOP_UNTIL(f->loop, pool_counts(f->pool).starting != 0);
-    setenv("FAKE_WORKER", "dies", 1); /* in the other place */
-    assert_int_equal(run(f, &second)->end, COMPILE_DONE);
+    break_workers("dies"); /* in the other place */
+    assert_int_equal(run_job(f, &second)->end, COMPILE_DONE);
     expect_refused(f, "a");
     expect_refused(f, "b");
     assert_in_range(pool_counts(f->pool).starting, 1, 2);
@@ -623,79 +557,61 @@ static void continue_children(void)
     fclose(list);
 }
 
-/* It takes the next as well, however many starts fail meanwhile. */
-TEST(pool, a_job_waits_for_a_worker_that_runs_a_job_of_kiln)
+/* The busy worker takes the next job, too, although several workers fail to start meanwhile. */
+TEST_F(pool, a_job_waits_for_a_worker_that_runs_a_job_of_kiln)
 {
-    struct fixture *f = *state;
     struct job slow = kernel("stop"), spends = source("a"), next = source("b");
-    f->options.workers = 2;
-    start(f);
-    wait_until_idle(f, 2);
-    setenv("FAKE_WORKER", "dies", 1);
+    start_workers(f, 2);
+    break_workers("dies");
     pool_compile(f->pool, &slow.task);
-    assert_int_equal(run(f, &spends)->end, COMPILE_DONE);
+    assert_int_equal(run_job(f, &spends)->end, COMPILE_DONE);
     pool_compile(f->pool, &next.task);
-    LOOP_UNTIL(f->loop,
-               pool_counts(f->pool).worker_starts >= 2 + 4); /* three failed, one more begins */
+    /* Three starts have failed, and a fourth begins. */
+    LOOP_UNTIL(f->loop, pool_counts(f->pool).worker_starts >= 2 + 4);
     assert_false(next.ended);
     continue_children();
-    wait_for(f, &next);
+    wait_for_job(f, &next);
     assert_true(slow.ended);
     assert_int_equal(next.task.result.end, COMPILE_DONE);
     unsetenv("FAKE_WORKER");
 }
 
-TEST(pool, a_worker_that_babbles_is_given_up)
+TEST_F(pool, a_stopped_pool_ends_every_job_and_refuses_new_ones)
 {
-    struct fixture *f = *state;
-    struct job job = kernel("a");
-    setenv("FAKE_WORKER", "babbles", 1);
-    start(f);
-    assert_int_equal(run(f, &job)->end, COMPILE_UNAVAILABLE);
-}
-
-TEST(pool, stopping_ends_every_job_and_later_ones_too)
-{
-    struct fixture *f = *state;
     struct job running = kernel("hang"), waiting = kernel("a"), late = kernel("b");
-    start(f);
-    wait_until_idle(f, 1);
+    start_workers(f, 1);
     pool_compile(f->pool, &running.task);
     pool_compile(f->pool, &waiting.task);
 
     pool_stop(f->pool);
     pool_compile(f->pool, &late.task);
-    wait_for(f, &running);
-    wait_for(f, &waiting);
-    wait_for(f, &late);
+    wait_for_job(f, &running);
+    wait_for_job(f, &waiting);
+    wait_for_job(f, &late);
 
     assert_int_equal(running.task.result.end, COMPILE_UNAVAILABLE);
     assert_int_equal(waiting.task.result.end, COMPILE_UNAVAILABLE);
-    assert_non_null(strstr(running.task.result.err.text, "shutting down"));
+    assert_says(running.task.result.err.text, "shutting");
     assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
 }
 
-/* The children hold our end of a pipe: it reads end-of-file when the last of them is gone. */
-TEST(pool, children_of_a_dead_worker_are_killed_too)
+/* The child of the worker inherits the writing end of a pipe. */
+TEST_F(pool, children_of_a_dead_worker_are_killed_too)
 {
-    struct fixture *f = *state;
     int ends[2];
-    char byte;
     assert_int_equal(pipe(ends), 0); /* inherited on purpose */
     struct job job = kernel("orphan");
-    start(f);
-    wait_until_idle(f, 1);
+    start_workers(f, 1);
     close(ends[1]);
 
-    assert_int_equal(run(f, &job)->end, COMPILE_CRASHED);
+    assert_int_equal(run_job(f, &job)->end, COMPILE_CRASHED);
 
-    assert_int_equal(read(ends[0], &byte, 1), 0);
+    await_no_writer(ends[0]);
     close(ends[0]);
 }
 
-TEST(pool, leftovers_of_a_killed_daemon_are_swept_and_those_of_a_live_one_kept)
+TEST_F(pool, directories_of_a_killed_daemon_are_removed_and_those_of_a_live_one_stay)
 {
-    struct fixture *f = *state;
     char dead[100], unmarked[100], theirs[100], inside[128];
     struct temp_root live;
     struct stat st;
@@ -709,19 +625,20 @@ TEST(pool, leftovers_of_a_killed_daemon_are_swept_and_those_of_a_live_one_kept)
     assert_true(fd >= 0);
     close(fd);
     snprintf(unmarked, sizeof(unmarked), "%s/kilnd-temp-dead01", f->directory);
-    assert_int_equal(mkdir(unmarked, 0700), 0); /* killed between the making and the mark */
+    /* Its daemon was killed before it marked the directory. */
+    assert_int_equal(mkdir(unmarked, 0700), 0);
     snprintf(theirs, sizeof(theirs), "%s/kilnd-temp-theirs", f->directory);
     assert_int_equal(mkdir(theirs, 0700), 0);
     snprintf(inside, sizeof(inside), "%s/own", theirs);
     assert_int_equal(mkdir(inside, 0700), 0);
 
-    start(f);
+    start_pool(f);
 
     assert_int_not_equal(lstat(dead, &st), 0);
     assert_int_equal(stat("/etc", &st), 0);
     assert_int_not_equal(lstat(unmarked, &st), 0);
     assert_int_equal(lstat(live.path, &st), 0);
-    assert_int_equal(rmdir(inside), 0); /* a user's own was left alone */
+    assert_int_equal(rmdir(inside), 0); /* a user's directory stays */
     assert_int_equal(rmdir(theirs), 0);
     temp_root_close(&live);
 }

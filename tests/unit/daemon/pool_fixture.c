@@ -11,16 +11,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* ---- the wire to the fake worker: a job is its program's name, an answer one word ---- */
+/* ---- the wire to the fake worker ---- */
 
 char last_answer[256];
-struct sandbox_report handshake; /* what workers say of themselves */
+struct sandbox_report handshake;
 unsigned warmups;
 int refusal;
-enum compile_end prepared_as;
-uint8_t prepared_for;
+enum compile_end warmup_end;
+uint8_t warmup_toolchain;
 
-/* A preparation has no program: its toolchain says how it goes. */
+/* A warm-up has no program, so its toolchain selects what the worker does. */
 static struct bytes order_of(const struct compile_job *job)
 {
     if (job->program.size > 0)
@@ -29,7 +29,7 @@ static struct bytes order_of(const struct compile_job *job)
     assert_int_equal(job->origin, COMPILE_OF_KILN);
     assert_true(bytes_equal_text(job->target, "gfx942"));
     assert_true(job->target_works);
-    prepared_for = job->toolchain_id.bytes[0];
+    warmup_toolchain = job->toolchain_id.bytes[0];
     warmups++;
     if (bytes_equal_text(job->toolchain, "breaks"))
         return bytes_of_text("crash");
@@ -70,7 +70,7 @@ enum kiln_code worker_receive(int socket_fd, enum worker_message *ret_message,
     if (*ret_message == WORKER_READY)
         return KILN_OK;
     if (strcmp(answer, "done preparing") == 0)
-        ret_result->end = prepared_as;
+        ret_result->end = warmup_end;
     else
         memcpy(last_answer, answer, sizeof(last_answer));
     if (strncmp(answer, "done", 4) == 0)
@@ -120,13 +120,35 @@ struct job source(const char *program)
     return job;
 }
 
-void wait_for(struct fixture *f, const struct job *job) { LOOP_UNTIL(f->loop, job->ended); }
+struct job source_for(const char *program, const char *toolchain)
+{
+    struct job job = source(program);
+    job.task.job.toolchain = bytes_of_text(toolchain);
+    return job;
+}
 
-struct compile_result *run(struct fixture *f, struct job *job)
+void wait_for_job(struct fixture *f, const struct job *job) { LOOP_UNTIL(f->loop, job->ended); }
+
+void wait_for_jobs(struct fixture *f, const struct job *jobs, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        wait_for_job(f, &jobs[i]);
+}
+
+struct compile_result *run_job(struct fixture *f, struct job *job)
 {
     pool_compile(f->pool, &job->task);
-    wait_for(f, job);
+    wait_for_job(f, job);
     return &job->task.result;
+}
+
+void expect_end(struct fixture *f, struct job job, enum compile_end end, const char *says)
+{
+    const struct compile_result *result = run_job(f, &job);
+    assert_int_equal(result->end, end);
+    if (end == COMPILE_UNAVAILABLE)
+        assert_int_equal(result->err.code, KILN_UNAVAILABLE);
+    assert_says(result->err.text, says);
 }
 
 int set_up(void **state)
@@ -137,7 +159,7 @@ int set_up(void **state)
     unsetenv("FAKE_WORKER");
     warmups = 0;
     refusal = 0;
-    prepared_as = COMPILE_DONE;
+    warmup_end = COMPILE_DONE;
     handshake = (struct sandbox_report){ .has = LAYERS_ALL, .landlock = 7 };
     assert_int_equal(loop_create(&f.loop, &f.err), KILN_OK);
     assert_int_equal(work_queues_create(f.loop, 2, &f.work_queues, &f.err), KILN_OK);
@@ -155,27 +177,41 @@ int set_up(void **state)
     return 0;
 }
 
-void start(struct fixture *f)
+void start_pool(struct fixture *f)
 {
     assert_int_equal(pool_create(&f->options, &f->pool, &f->err), KILN_OK);
 }
+
+void start_workers(struct fixture *f, unsigned workers)
+{
+    f->options.workers = workers;
+    start_pool(f);
+    wait_until_idle(f, workers);
+}
+
+void break_workers(const char *manner) { setenv("FAKE_WORKER", manner, 1); }
 
 void wait_until_idle(struct fixture *f, unsigned workers)
 {
     LOOP_UNTIL(f->loop, pool_counts(f->pool).idle >= workers);
 }
 
-void on_closed(void *context) { ((struct fixture *)context)->closed = true; }
+static void on_closed(void *context) { ((struct fixture *)context)->closed = true; }
 
-int tear_down(void **state)
+void close_pool(struct fixture *f)
 {
-    struct fixture *f = *state;
     pool_close(f->pool, on_closed, f);
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "the pool to close");
     assert_true(f->closed);
     assert_int_equal(work_queues_out(f->work_queues), 0);
     work_queues_destroy(f->work_queues);
     loop_destroy(f->loop);
+}
+
+int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    close_pool(f);
     assert_int_equal(rmdir(f->directory), 0); /* nothing is left in it */
     return 0;
 }

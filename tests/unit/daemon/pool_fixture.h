@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A pool of workers that do what each job's program says (fake_worker.c). */
+/* A pool of fake workers. The name of a job's program tells the worker what to do (fake_worker.c).
+ */
 #include "daemon/workers/pool.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
 
-/* What a worker said last; a job is its program's name, an answer one word. */
+/* The fake wire sends the program's name as the job and receives text as the answer. */
 extern char last_answer[256];
-extern struct sandbox_report handshake; /* what workers say of themselves */
-extern unsigned warmups;                /* that were begun; those for "breaks" and "hangs" do so */
-extern int refusal;                     /* errno with which a job is not sent; 0: it is */
-extern enum compile_end prepared_as;    /* how those end that answer */
-extern uint8_t prepared_for;            /* the first byte of the last one's toolchain_id */
+extern struct sandbox_report handshake; /* that every worker sends when it is ready */
+extern unsigned warmups;                /* begun so far; toolchains "breaks" and "hangs" do so */
+extern int refusal;                     /* errno with which no job can be sent; 0: none */
+extern enum compile_end warmup_end;     /* how a warm-up ends whose worker answers */
+extern uint8_t warmup_toolchain;        /* the first byte of the last warm-up's toolchain_id */
 
 struct fixture {
     struct loop *loop;
@@ -27,23 +28,31 @@ struct fixture {
 struct job {
     struct compile_task task;
     bool ended;
-    char answer[sizeof(last_answer)]; /* its worker's, once it ended with one */
+    char answer[sizeof(last_answer)]; /* of its worker, once the job has ended */
 };
 
-/* Of kiln's own, for hiprtc and gfx942. */
+/* A job that kiln itself starts, for hiprtc and gfx942. */
 struct job job_of(const char *program, enum compile_kind kind);
 struct job kernel(const char *program);
-/* The same, of a client, and for a target that works. */
+/* A job with a client's source, for a target that works. */
 struct job source(const char *program);
-void wait_for(struct fixture *f, const struct job *job);
-struct compile_result *run(struct fixture *f, struct job *job);
+struct job source_for(const char *program, const char *toolchain);
+void wait_for_job(struct fixture *f, const struct job *job);
+void wait_for_jobs(struct fixture *f, const struct job *jobs, size_t count);
+struct compile_result *run_job(struct fixture *f, struct job *job);
+/* Runs |job|, which must end as |end| with a message that contains |says|. */
+void expect_end(struct fixture *f, struct job job, enum compile_end end, const char *says);
 
 int set_up(void **state);
-void start(struct fixture *f);
+void start_pool(struct fixture *f);
+/* Starts the pool with |workers|, and waits until all of them are idle. */
+void start_workers(struct fixture *f, unsigned workers);
+/* Workers that start from now on misbehave (fake_worker.c). */
+void break_workers(const char *manner);
 void wait_until_idle(struct fixture *f, unsigned workers);
-void on_closed(void *context);
+void close_pool(struct fixture *f);
 int tear_down(void **state);
 
-#define TOOLCHAIN_ID 0x5a /* the first byte of every job's, unless its test says otherwise */
+#define TOOLCHAIN_ID 0x5a /* the first byte of each job's toolchain_id */
 
 FIXTURE(pool, set_up, tear_down);

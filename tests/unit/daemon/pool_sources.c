@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a worker takes after which job, and what the pool tells of the workers' sandbox. */
+/* Which jobs a worker may run after which, warm-ups, and what the pool reports about sandboxes. */
 #include "tests/unit/daemon/pool_fixture.h"
 
 #include "common/log.h"
@@ -13,27 +13,22 @@
 static struct {
     unsigned count;
     char text[800];
-} notices;                     /* about what the sandbox lacks */
-static unsigned probes_failed; /* that the log tells of */
-static unsigned not_given;     /* likewise */
+} notices;                                     /* logged about missing layers of the sandbox */
+static unsigned probes_failed, jobs_not_given; /* log events */
 
-static unsigned wanted_now; /* prepared; 0: what is told by the sources that came */
+static unsigned wanted_now; /* warm workers; 0: as many as recent sources need */
 
-unsigned __real_warmup_wanted(struct warmup_need *need, uint64_t now_ns);
-unsigned __wrap_warmup_wanted(struct warmup_need *need, uint64_t now_ns);
-unsigned __wrap_warmup_wanted(struct warmup_need *need, uint64_t now_ns)
+WRAP(unsigned, warmup_wanted, struct warmup_need *need, uint64_t now_ns)
 {
     return wanted_now ? wanted_now : __real_warmup_wanted(need, now_ns);
 }
 
-void __wrap_log_event(enum log_event event, const struct log_fields *fields, const char *fmt, ...)
-    KILN_PRINTF(3, 4);
-void __wrap_log_event(enum log_event event, const struct log_fields *fields, const char *fmt, ...)
+WRAP(void, log_event, enum log_event event, const struct log_fields *fields, const char *fmt, ...)
 {
     va_list list;
     (void)fields;
     probes_failed += event == LOG_EVENT_probe_failed;
-    not_given += event == LOG_EVENT_job_not_given;
+    jobs_not_given += event == LOG_EVENT_job_not_given;
     if (event != LOG_EVENT_compiler_notice)
         return;
     notices.count++;
@@ -42,34 +37,33 @@ void __wrap_log_event(enum log_event event, const struct log_fields *fields, con
     va_end(list);
 }
 
-/* ---- what a worker takes ---- */
+/* ---- jobs of one worker ---- */
 
-/* The pid of the worker that |job| went to. */
+/* Runs |job|. Returns the pid of its worker. */
 static int worker_of(struct fixture *f, struct job job)
 {
     int pid = 0;
-    assert_int_equal(run(f, &job)->end, COMPILE_DONE);
+    assert_int_equal(run_job(f, &job)->end, COMPILE_DONE);
     assert_int_equal(sscanf(job.answer, "done %d", &pid), 1);
     return pid;
 }
 
-/* How many jobs the worker of a client's source had before it. */
+/* Runs a client's source. Returns how many jobs its worker had run before. */
 static int jobs_before_a_source(struct fixture *f)
 {
-    struct job job = source("how many");
+    struct job job = source("count");
     int count = -1;
-    assert_int_equal(run(f, &job)->end, COMPILE_DONE);
+    assert_int_equal(run_job(f, &job)->end, COMPILE_DONE);
     assert_int_equal(sscanf(job.answer, "done after %d", &count), 1);
     return count;
 }
 
-TEST(pool, a_worker_that_had_a_clients_source_gets_no_other_job)
+TEST_F(pool, a_worker_that_had_a_clients_source_gets_no_other_job)
 {
-    struct fixture *f = *state;
-    start(f);
-    int first = worker_of(f, source("who"));
-    int second = worker_of(f, source("who"));
-    int third = worker_of(f, kernel("who"));
+    start_pool(f);
+    int first = worker_of(f, source("pid"));
+    int second = worker_of(f, source("pid"));
+    int third = worker_of(f, kernel("pid"));
     assert_int_not_equal(first, second);
     assert_int_not_equal(first, third);
     assert_int_not_equal(second, third);
@@ -77,201 +71,171 @@ TEST(pool, a_worker_that_had_a_clients_source_gets_no_other_job)
     assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
 }
 
-TEST(pool, kilns_own_share_a_worker_and_a_source_may_be_its_last)
+TEST_F(pool, jobs_of_kiln_share_a_worker_whose_last_job_may_be_a_source)
 {
-    struct fixture *f = *state;
-    start(f);
-    int first = worker_of(f, kernel("who"));
-    assert_int_equal(worker_of(f, kernel("who")), first);
-    assert_int_equal(worker_of(f, source("who")), first);
-    assert_int_not_equal(worker_of(f, kernel("who")), first);
+    start_pool(f);
+    int first = worker_of(f, kernel("pid"));
+    assert_int_equal(worker_of(f, kernel("pid")), first);
+    assert_int_equal(worker_of(f, source("pid")), first);
+    assert_int_not_equal(worker_of(f, kernel("pid")), first);
     assert_int_equal(pool_counts(f->pool).worker_starts, 2);
 }
 
-TEST(pool, many_sources_on_few_workers_each_get_one_of_their_own)
+TEST_F(pool, each_of_many_sources_gets_a_private_worker)
 {
     enum { SOURCES = 24 };
-    struct fixture *f = *state;
     struct job jobs[SOURCES];
     f->options.workers = 2;
-    start(f);
+    start_pool(f);
     for (int i = 0; i < SOURCES; i++) {
         jobs[i] = source("a");
         pool_compile(f->pool, &jobs[i].task);
     }
-    for (int i = 0; i < SOURCES; i++) {
-        wait_for(f, &jobs[i]);
+    wait_for_jobs(f, jobs, SOURCES);
+    for (int i = 0; i < SOURCES; i++)
         assert_int_equal(jobs[i].task.result.end, COMPILE_DONE);
-    }
     assert_in_range(pool_counts(f->pool).worker_starts, SOURCES, SOURCES + 2);
     assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
     wait_until_idle(f, 2);
     assert_int_equal(pool_counts(f->pool).worker_starts, SOURCES + 2);
 }
 
-TEST(pool, sources_for_one_worker_run_in_order_and_wait_for_no_warm_up)
+TEST_F(pool, sources_for_one_worker_run_in_order_without_warm_ups)
 {
-    struct fixture *f = *state;
     struct job jobs[6];
-    start(f);
+    start_pool(f);
     for (int i = 0; i < 6; i++) {
         jobs[i] = i % 3 ? source("a") : kernel("a");
         pool_compile(f->pool, &jobs[i].task);
     }
     for (int i = 0; i < 6; i++) {
-        wait_for(f, &jobs[i]);
+        wait_for_job(f, &jobs[i]);
         assert_int_equal(jobs[i].task.result.end, COMPILE_DONE);
         assert_true(i == 5 || !jobs[i + 1].ended);
     }
-    assert_in_range(pool_counts(f->pool).worker_starts, 4, 5); /* one for the next */
+    assert_in_range(pool_counts(f->pool).worker_starts, 4, 5); /* the fifth is for a next job */
     assert_int_equal(warmups, 0);
 }
 
-TEST(pool, a_source_that_crashes_or_is_too_slow_costs_its_own_worker_alone)
+TEST_F(pool, a_source_that_crashes_or_times_out_costs_only_its_own_worker)
 {
-    struct fixture *f = *state;
-    struct job crash = source("crash"), hang = source("hang");
-    f->options.workers = 2;
-    start(f);
-    wait_until_idle(f, 2);
-    assert_int_equal(run(f, &crash)->end, COMPILE_CRASHED);
+    start_workers(f, 2);
+    expect_end(f, source("crash"), COMPILE_CRASHED, "SIGABRT");
     pool_set_timeout(f->pool, 50);
-    assert_int_equal(run(f, &hang)->end, COMPILE_TIMED_OUT);
+    expect_end(f, source("hang"), COMPILE_TIMED_OUT, "compile_timeout");
     pool_set_timeout(f->pool, 60000);
-    worker_of(f, source("who"));
+    worker_of(f, source("pid"));
     wait_until_idle(f, 2);
     assert_int_equal(pool_counts(f->pool).worker_starts, 5);
 }
 
-TEST(pool, a_worker_that_tried_a_clients_target_gets_no_other_job)
+TEST_F(pool, a_worker_that_probed_for_a_client_gets_no_other_job)
 {
-    struct fixture *f = *state;
-    struct job probe = job_of("who", COMPILE_PROBE);
+    struct job probe = job_of("pid", COMPILE_PROBE);
     int first = 0;
-    start(f);
+    start_pool(f);
     probe.task.job.origin = COMPILE_OF_CLIENT;
-    assert_int_equal(run(f, &probe)->end, COMPILE_DONE);
+    assert_int_equal(run_job(f, &probe)->end, COMPILE_DONE);
     assert_int_equal(sscanf(probe.answer, "done %d", &first), 1);
-    assert_int_not_equal(worker_of(f, kernel("who")), first);
+    assert_int_not_equal(worker_of(f, kernel("pid")), first);
     wait_until_idle(f, 1);
     assert_int_equal(warmups, 0);
 }
 
-TEST(pool, a_source_fails_when_no_fresh_worker_can_be_started)
+TEST_F(pool, a_source_fails_when_no_fresh_worker_can_be_started)
 {
-    struct fixture *f = *state;
-    struct job job = source("a");
-    start(f);
-    wait_until_idle(f, 1);
-    setenv("FAKE_WORKER", "dies", 1);
-    worker_of(f, source("who"));
-    assert_int_equal(run(f, &job)->end, COMPILE_UNAVAILABLE);
-    assert_says(job.task.result.err.text, "ready");
+    start_workers(f, 1);
+    break_workers("dies");
+    worker_of(f, source("pid"));
+    expect_end(f, source("a"), COMPILE_UNAVAILABLE, "ready");
     unsetenv("FAKE_WORKER");
 }
 
-/* ---- what a worker loads ahead of the next source ---- */
+/* ---- warm-ups: a worker loads a compiler before the next source ---- */
 
-static void wait_until_prepared(struct fixture *f, unsigned count)
+static void wait_until_warm(struct fixture *f, unsigned count)
 {
     LOOP_UNTIL(f->loop, warmups >= count && pool_counts(f->pool).idle >= f->options.workers);
 }
 
-static void wait_until_one_prepares(struct fixture *f) { LOOP_UNTIL(f->loop, warmups >= 1); }
-
-TEST(pool, the_next_source_finds_a_worker_prepared)
+static void run_two_sources(struct fixture *f)
 {
-    struct fixture *f = *state;
-    f->options.workers = 2;
-    start(f);
-    wait_until_idle(f, 2);
+    struct job jobs[] = { source("a"), source("a") };
+    pool_compile(f->pool, &jobs[0].task);
+    pool_compile(f->pool, &jobs[1].task);
+    wait_for_jobs(f, jobs, 2);
+}
+
+static void wait_for_a_warm_up(struct fixture *f) { LOOP_UNTIL(f->loop, warmups >= 1); }
+
+TEST_F(pool, the_next_source_finds_a_warm_worker)
+{
+    start_workers(f, 2);
     assert_int_equal(jobs_before_a_source(f), 0);
     for (unsigned i = 1; i < 5; i++) {
-        wait_until_prepared(f, i);
+        wait_until_warm(f, i);
         assert_int_equal(warmups, i);
         assert_int_equal(jobs_before_a_source(f), 1);
     }
 }
 
-TEST(pool, nothing_is_prepared_before_a_client_sends_a_source)
+TEST_F(pool, no_worker_is_warmed_up_before_a_client_sends_a_source)
 {
-    struct fixture *f = *state;
-    f->options.workers = 2;
-    start(f);
-    wait_until_idle(f, 2);
-    worker_of(f, kernel("who"));
-    worker_of(f, kernel("who"));
+    start_workers(f, 2);
+    worker_of(f, kernel("pid"));
+    worker_of(f, kernel("pid"));
     assert_int_equal(warmups, 0);
     assert_int_equal(pool_counts(f->pool).idle, 2);
 }
 
-TEST(pool, jobs_that_come_together_are_all_begun_before_anything_is_prepared)
+TEST_F(pool, jobs_that_arrive_together_start_before_any_warm_up)
 {
-    struct fixture *f = *state;
-    struct job first = source("how many"), second = source("how many");
-    f->options.workers = 2;
-    start(f);
-    wait_until_idle(f, 2);
+    struct job first = source("count"), second = source("count");
+    start_workers(f, 2);
     pool_compile(f->pool, &first.task);
     pool_compile(f->pool, &second.task);
     assert_int_equal(pool_counts(f->pool).busy, 2);
-    wait_for(f, &first);
-    wait_for(f, &second);
+    wait_for_job(f, &first);
+    wait_for_job(f, &second);
     assert_string_equal(first.answer, "done after 0");
     assert_string_equal(second.answer, "done after 0");
 }
 
-TEST(pool, as_many_are_kept_prepared_as_were_under_way_at_once)
+TEST_F(pool, as_many_workers_stay_warm_as_sources_ran_at_once)
 {
-    struct fixture *f = *state;
-    struct job first = source("a"), second = source("a");
-    f->options.workers = 6;
-    start(f);
-    wait_until_idle(f, 6);
-    pool_compile(f->pool, &first.task);
-    pool_compile(f->pool, &second.task);
-    wait_for(f, &first);
-    wait_for(f, &second);
-    wait_until_prepared(f, 2);
+    start_workers(f, 6);
+    run_two_sources(f);
+    wait_until_warm(f, 2);
     assert_int_equal(warmups, 2);
     assert_int_equal(jobs_before_a_source(f), 1);
-    wait_until_prepared(f, 3);
+    wait_until_warm(f, 3);
     assert_int_equal(warmups, 3);
 }
 
-TEST(pool, a_library_loaded_for_a_job_of_kilnd_is_not_loaded_again)
+TEST_F(pool, a_worker_that_ran_a_job_of_kilnd_needs_no_warm_up)
 {
-    struct fixture *f = *state;
-    f->options.workers = 3;
-    start(f);
-    wait_until_idle(f, 3);
+    start_workers(f, 3);
     struct job hang = kernel("hang");
-    pool_compile(f->pool, &hang.task); /* so that another has it loaded, too */
-    worker_of(f, kernel("who"));
+    pool_compile(f->pool, &hang.task); /* so that a second worker loads the library */
+    worker_of(f, kernel("pid"));
     assert_int_equal(jobs_before_a_source(f), 1);
     assert_int_equal(warmups, 0);
     pool_stop(f->pool);
-    wait_for(f, &hang);
+    wait_for_job(f, &hang);
 }
 
-/* In as many processes as came sources at once, and again for each. */
-TEST(pool, a_failed_warm_up_is_not_retried_soon)
+TEST_F(pool, a_failed_warm_up_is_not_retried_soon)
 {
     enum { AT_ONCE = 3, WORKERS = 2 * AT_ONCE };
-    struct fixture *f = *state;
     probes_failed = 0;
-    f->options.workers = WORKERS;
-    start(f);
-    wait_until_idle(f, WORKERS);
+    start_workers(f, WORKERS);
     for (unsigned round = 1; round <= 2; round++) {
         struct job jobs[AT_ONCE];
         for (unsigned i = 0; i < AT_ONCE; i++) {
-            jobs[i] = source("a");
-            jobs[i].task.job.toolchain = bytes_of_text("breaks");
+            jobs[i] = source_for("a", "breaks");
             pool_compile(f->pool, &jobs[i].task);
         }
-        for (unsigned i = 0; i < AT_ONCE; i++)
-            wait_for(f, &jobs[i]);
+        wait_for_jobs(f, jobs, AT_ONCE);
         LOOP_UNTIL(f->loop, probes_failed >= 1);
         wait_until_idle(f, WORKERS);
         assert_int_equal(warmups, 1);
@@ -281,115 +245,88 @@ TEST(pool, a_failed_warm_up_is_not_retried_soon)
     assert_int_equal(pool_counts(f->pool).probe_crashes, 0);
 }
 
-TEST(pool, the_first_to_prepare_does_so_alone)
+TEST_F(pool, only_one_worker_runs_the_first_warm_up_of_a_compiler)
 {
-    struct fixture *f = *state;
     struct job jobs[2];
-    f->options.workers = 4;
-    start(f);
-    wait_until_idle(f, 4);
+    start_workers(f, 4);
     for (int i = 0; i < 2; i++) {
-        jobs[i] = source("a");
-        jobs[i].task.job.toolchain = bytes_of_text("hangs");
+        jobs[i] = source_for("a", "hangs");
         pool_compile(f->pool, &jobs[i].task);
     }
-    wait_until_one_prepares(f);
+    wait_for_a_warm_up(f);
     assert_int_equal(warmups, 1);
-    wait_for(f, &jobs[0]);
-    wait_for(f, &jobs[1]);
-    wait_until_idle(f, 3); /* all but that */
+    wait_for_jobs(f, jobs, 2);
+    wait_until_idle(f, 3); /* all but the worker that hangs */
     assert_int_equal(warmups, 1);
     pool_stop(f->pool);
 }
 
-/* Nor is a worker killed that it cannot be given to. */
-TEST(pool, a_warm_up_that_cannot_be_handed_over_waits_for_the_next_source)
+/* The worker that could not get the warm-up stays alive. */
+TEST_F(pool, a_warm_up_that_cannot_be_sent_waits_for_the_next_source)
 {
-    struct fixture *f = *state;
     struct job first = source("a"), next = source("a");
-    not_given = 0;
-    f->options.workers = 3;
-    start(f);
-    wait_until_idle(f, 3);
+    jobs_not_given = 0;
+    start_workers(f, 3);
     pool_compile(f->pool, &first.task);
     refusal = EMFILE;
-    wait_for(f, &first);
+    wait_for_job(f, &first);
     wait_until_idle(f, 3);
     refusal = 0;
-    assert_int_equal(not_given, 1);
+    assert_int_equal(jobs_not_given, 1);
     assert_int_equal(warmups, 0);
-    assert_int_equal(pool_counts(f->pool).worker_starts, 3 + 1); /* for the one that is spent */
-    assert_int_equal(run(f, &next)->end, COMPILE_DONE);
+    assert_int_equal(pool_counts(f->pool).worker_starts, 3 + 1); /* the fourth for the source */
+    assert_int_equal(run_job(f, &next)->end, COMPILE_DONE);
     wait_until_idle(f, 3);
     assert_int_equal(warmups, 1);
 }
 
-/* As where a worker has no descriptor left to look at its compiler with. */
-TEST(pool, a_warm_up_that_lacks_something_waits_for_the_next_source)
+/* A worker without a free descriptor cannot read its compiler, for example. */
+TEST_F(pool, a_warm_up_that_lacks_a_resource_waits_for_the_next_source)
 {
-    struct fixture *f = *state;
-    f->options.workers = 3;
-    start(f);
-    wait_until_idle(f, 3);
-    prepared_as = COMPILE_UNAVAILABLE;
-    worker_of(f, source("who"));
+    start_workers(f, 3);
+    warmup_end = COMPILE_UNAVAILABLE;
+    worker_of(f, source("pid"));
     wait_until_idle(f, 3);
     assert_int_equal(warmups, 1);
-    prepared_as = COMPILE_DONE;
-    worker_of(f, source("who"));
+    warmup_end = COMPILE_DONE;
+    worker_of(f, source("pid"));
     wait_until_idle(f, 3);
     assert_int_equal(warmups, 2);
     assert_int_equal(jobs_before_a_source(f), 1);
 }
 
-/* As each would crash. */
-TEST(pool, nothing_is_prepared_for_a_target_that_no_probe_was_made_for)
+/* Such a warm-up could crash. */
+TEST_F(pool, no_worker_is_warmed_up_for_a_target_that_was_not_probed)
 {
-    struct fixture *f = *state;
-    struct job job = source("who");
-    f->options.workers = 6;
+    struct job job = source("pid");
     job.task.job.target_works = false;
-    start(f);
-    wait_until_idle(f, 6);
+    start_workers(f, 6);
     worker_of(f, job);
     wait_until_idle(f, 6);
     assert_int_equal(warmups, 0);
     assert_int_equal(pool_counts(f->pool).worker_starts, 7);
 
-    worker_of(f, source("who"));
-    worker_of(f, job); /* does not make it forget what the one before needs */
-    wait_until_prepared(f, 1);
+    worker_of(f, source("pid"));
+    worker_of(f, job); /* leaves the need of the previous source unchanged */
+    wait_until_warm(f, 1);
     assert_int_equal(jobs_before_a_source(f), 1);
 }
 
-static void sources_of_two(struct fixture *f)
+TEST_F(pool, an_old_burst_of_sources_keeps_no_workers_warm)
 {
-    struct job first = source("a"), second = source("a");
-    pool_compile(f->pool, &first.task);
-    pool_compile(f->pool, &second.task);
-    wait_for(f, &first);
-    wait_for(f, &second);
-}
-
-TEST(pool, an_old_burst_of_sources_keeps_no_workers_warm)
-{
-    struct fixture *f = *state;
-    f->options.workers = 6;
     f->options.window_ms = 1;
     wanted_now = 2;
-    start(f);
-    wait_until_idle(f, 6);
-    sources_of_two(f);
-    wait_until_prepared(f, 2);
+    start_workers(f, 6);
+    run_two_sources(f);
+    wait_until_warm(f, 2);
     assert_int_equal(warmups, 2);
     assert_int_equal(pool_counts(f->pool).worker_starts, 6 + 2);
 
     wanted_now = 1;
-    LOOP_UNTIL(f->loop,
-               pool_counts(f->pool).worker_starts >= 6 + 3); /* in the place of one of the two */
+    LOOP_UNTIL(f->loop, pool_counts(f->pool).worker_starts >= 6 + 3); /* one is replaced */
     wait_until_idle(f, 6);
     assert_int_equal(warmups, 2);
-    assert_int_equal(jobs_before_a_source(f), 1); /* the other is still there */
+    assert_int_equal(jobs_before_a_source(f), 1); /* the other worker is still warm */
     assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
     wanted_now = 0;
 }
@@ -400,216 +337,185 @@ static struct job of_toolchain(struct job job, uint8_t id)
     return job;
 }
 
-TEST(pool, a_worker_warmed_up_for_a_compiler_before_its_upgrade_is_replaced)
+TEST_F(pool, a_worker_warmed_up_for_a_compiler_before_its_upgrade_is_replaced)
 {
-    struct fixture *f = *state;
-    f->options.workers = 4;
-    start(f);
-    wait_until_idle(f, 4);
-    sources_of_two(f);
-    wait_until_prepared(f, 2);
-    assert_int_equal(prepared_for, TOOLCHAIN_ID);
+    start_workers(f, 4);
+    run_two_sources(f);
+    wait_until_warm(f, 2);
+    assert_int_equal(warmup_toolchain, TOOLCHAIN_ID);
     uint64_t starts = pool_counts(f->pool).worker_starts;
 
-    struct job upgraded = of_toolchain(source("how many"), 7);
-    assert_int_equal(run(f, &upgraded)->end, COMPILE_DONE);
+    struct job upgraded = of_toolchain(source("count"), 7);
+    assert_int_equal(run_job(f, &upgraded)->end, COMPILE_DONE);
     assert_string_equal(upgraded.answer, "done after 0");
 
-    wait_until_prepared(f, 4);
-    assert_int_equal(prepared_for, 7);
-    LOOP_UNTIL(f->loop,
-               pool_counts(f->pool).worker_starts >= starts + 3); /* its own, and the two */
-    upgraded = of_toolchain(source("how many"), 7);
-    assert_int_equal(run(f, &upgraded)->end, COMPILE_DONE);
+    wait_until_warm(f, 4);
+    assert_int_equal(warmup_toolchain, 7);
+    /* The worker of the job and the two old warm workers are replaced. */
+    LOOP_UNTIL(f->loop, pool_counts(f->pool).worker_starts >= starts + 3);
+    upgraded = of_toolchain(source("count"), 7);
+    assert_int_equal(run_job(f, &upgraded)->end, COMPILE_DONE);
     assert_string_equal(upgraded.answer, "done after 1");
 }
 
-TEST(pool, one_that_prepares_is_not_busy_and_stops_with_the_pool)
+TEST_F(pool, a_worker_in_its_warm_up_is_not_busy_and_stops_with_the_pool)
 {
-    struct fixture *f = *state;
-    struct job job = source("a");
-    job.task.job.toolchain = bytes_of_text("hangs");
-    f->options.workers = 2;
-    start(f);
-    wait_until_idle(f, 2);
-    assert_int_equal(run(f, &job)->end, COMPILE_DONE);
-    wait_until_one_prepares(f);
-    wait_until_idle(f, 1); /* in the place of the one that is spent */
+    struct job job = source_for("a", "hangs");
+    start_workers(f, 2);
+    assert_int_equal(run_job(f, &job)->end, COMPILE_DONE);
+    wait_for_a_warm_up(f);
+    wait_until_idle(f, 1); /* in place of the worker of the source */
     assert_int_equal(warmups, 1);
     assert_int_equal(pool_counts(f->pool).busy, 0);
     assert_int_equal(pool_counts(f->pool).starting, 1);
     assert_int_equal(pool_out(f->pool), 0);
-    worker_of(f, kernel("who")); /* does not wait for it */
+    worker_of(f, kernel("pid")); /* does not wait for the warm-up */
     pool_stop(f->pool);
 }
 
-TEST(pool, a_source_waits_for_the_one_that_prepares_for_it)
+TEST_F(pool, a_source_waits_for_the_worker_that_warms_up_for_it)
 {
-    struct fixture *f = *state;
-    struct job first = source("a"), second = source("how many"), third = source("how many");
-    f->options.workers = 2;
-    start(f);
-    wait_until_idle(f, 2);
+    struct job first = source("a"), second = source("count"), third = source("count");
+    start_workers(f, 2);
     pool_compile(f->pool, &first.task);
-    wait_until_one_prepares(f);
+    wait_for_a_warm_up(f);
     pool_compile(f->pool, &second.task);
-    wait_for(f, &second);
+    wait_for_job(f, &second);
     assert_string_equal(second.answer, "done after 1");
-    wait_for(f, &first);
+    wait_for_job(f, &first);
     pool_compile(f->pool, &third.task);
-    wait_for(f, &third);
+    wait_for_job(f, &third);
     assert_int_equal(third.task.result.end, COMPILE_DONE);
 }
 
-TEST(pool, a_job_whose_worker_fails_its_warm_up_gets_another_worker)
+TEST_F(pool, a_job_whose_worker_fails_its_warm_up_gets_another_worker)
 {
-    struct fixture *f = *state;
-    struct job first = source("a"), second = source("a");
-    first.task.job.toolchain = second.task.job.toolchain = bytes_of_text("breaks");
-    f->options.workers = 2;
-    start(f);
-    wait_until_idle(f, 2);
+    struct job first = source_for("a", "breaks"), second = source_for("a", "breaks");
+    start_workers(f, 2);
     pool_compile(f->pool, &first.task);
-    wait_until_one_prepares(f);
+    wait_for_a_warm_up(f);
     pool_compile(f->pool, &second.task);
-    wait_for(f, &first);
-    wait_for(f, &second);
+    wait_for_job(f, &first);
+    wait_for_job(f, &second);
     assert_int_equal(second.task.result.end, COMPILE_DONE);
 }
 
-TEST(pool, no_more_sources_wait_for_a_warm_up_than_there_are_warm_ups)
+TEST_F(pool, no_more_sources_wait_for_a_warm_up_than_there_are_warm_ups)
 {
-    struct fixture *f = *state;
     struct job jobs[3];
-    f->options.workers = 2;
-    start(f);
-    wait_until_idle(f, 2);
+    start_workers(f, 2);
     for (int i = 0; i < 3; i++) {
-        jobs[i] = source("a");
-        jobs[i].task.job.toolchain = bytes_of_text("hangs");
+        jobs[i] = source_for("a", "hangs");
         pool_compile(f->pool, &jobs[i].task);
-        wait_until_one_prepares(f);
+        wait_for_a_warm_up(f);
     }
-    wait_for(f, &jobs[0]);
-    wait_for(f, &jobs[2]); /* by one that has nothing loaded */
+    wait_for_job(f, &jobs[0]);
+    wait_for_job(f, &jobs[2]); /* on a cold worker */
     assert_false(jobs[1].ended);
     pool_stop(f->pool);
-    wait_for(f, &jobs[1]);
+    wait_for_job(f, &jobs[1]);
     assert_int_equal(jobs[1].task.result.end, COMPILE_UNAVAILABLE);
 }
 
-TEST(pool, a_source_waits_no_longer_than_a_warm_up_should_take)
+TEST_F(pool, a_source_waits_no_longer_than_a_warm_up_should_take)
 {
-    struct fixture *f = *state;
-    struct job jobs[2] = { source("a"), source("a") };
-    f->options.workers = 3;
+    struct job jobs[2] = { source_for("a", "hangs"), source_for("a", "hangs") };
     f->options.grace_ms = 1;
-    start(f);
-    wait_until_idle(f, 3);
+    start_workers(f, 3);
     for (int i = 0; i < 2; i++) {
-        jobs[i].task.job.toolchain = bytes_of_text("hangs");
         pool_compile(f->pool, &jobs[i].task);
-        wait_until_one_prepares(f);
+        wait_for_a_warm_up(f);
     }
-    wait_for(f, &jobs[0]);
-    wait_for(f, &jobs[1]); /* by one that has nothing loaded: the preparation never ends */
+    wait_for_job(f, &jobs[0]);
+    wait_for_job(f, &jobs[1]); /* on a cold worker, because the warm-up never ends */
     assert_int_equal(jobs[1].task.result.end, COMPILE_DONE);
     pool_stop(f->pool);
 }
 
-TEST(pool, a_worker_of_one_job_is_not_prepared)
+TEST_F(pool, a_worker_that_may_run_one_job_is_not_warmed_up)
 {
-    struct fixture *f = *state;
     f->options.limits.jobs = 1;
-    start(f);
+    start_pool(f);
     assert_int_equal(jobs_before_a_source(f), 0);
     wait_until_idle(f, 1);
     assert_int_equal(jobs_before_a_source(f), 0);
     assert_int_equal(warmups, 0);
 }
 
-/* ---- what confines workers ---- */
+/* ---- confinement ---- */
 
-TEST(pool, the_confinement_of_workers_is_known_once_one_has_reported_it)
+TEST_F(pool, the_confinement_of_workers_is_known_once_one_has_reported_it)
 {
-    struct fixture *f = *state;
-    start(f);
+    start_pool(f);
     assert_false(pool_confinement(f->pool).known);
     wait_until_idle(f, 1);
     assert_true(pool_confinement(f->pool).known);
     assert_int_equal(pool_confinement(f->pool).sandbox.has, LAYERS_ALL);
 }
 
-static void lack_network(void)
+static void remove_network_layer(void)
 {
     handshake.has &= ~(1u << LAYER_network);
     strcpy(handshake.why, "network: Operation not permitted");
 }
 
-TEST(pool, a_worker_that_lacks_a_layer_is_used_where_that_is_allowed)
+TEST_F(pool, a_worker_without_an_optional_layer_is_used)
 {
-    struct fixture *f = *state;
     struct job job = kernel("a");
-    lack_network();
-    start(f);
-    assert_int_equal(run(f, &job)->end, COMPILE_DONE);
+    remove_network_layer();
+    start_pool(f);
+    assert_int_equal(run_job(f, &job)->end, COMPILE_DONE);
     struct pool_confinement confinement = pool_confinement(f->pool);
     assert_false(report_has(&confinement.sandbox, LAYER_network));
     assert_false(confinement.required);
 }
 
-TEST(pool, a_worker_that_lacks_a_required_layer_is_given_nothing)
+TEST_F(pool, a_worker_without_a_required_layer_gets_no_job)
 {
-    struct fixture *f = *state;
     struct job job = kernel("a"), later = kernel("b");
-    lack_network();
+    remove_network_layer();
     f->options.require_sandbox = true;
-    start(f);
+    start_pool(f);
 
-    assert_int_equal(run(f, &job)->end, COMPILE_UNAVAILABLE);
-    assert_int_equal(run(f, &later)->end, COMPILE_UNAVAILABLE);
+    assert_int_equal(run_job(f, &job)->end, COMPILE_UNAVAILABLE);
+    assert_int_equal(run_job(f, &later)->end, COMPILE_UNAVAILABLE);
 
     const char *text = job.task.result.err.text;
     assert_int_equal(job.task.result.err.code, KILN_UNAVAILABLE);
-    assert_says(text, "missing: network");
+    assert_says(text, "network");
     assert_says(text, "CAP_SYS_ADMIN");
     assert_says(text, "'warn'");
-    assert_true(pool_confinement(f->pool).known); /* for who asks what is wrong */
+    assert_true(pool_confinement(f->pool).known); /* status shows what is missing */
     assert_true(pool_confinement(f->pool).required);
     assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
 }
 
-TEST(pool, a_worker_that_has_every_required_layer_is_used)
+TEST_F(pool, a_worker_with_every_required_layer_is_used)
 {
-    struct fixture *f = *state;
     struct job job = kernel("a");
     f->options.require_sandbox = true;
-    start(f);
-    assert_int_equal(run(f, &job)->end, COMPILE_DONE);
+    start_pool(f);
+    assert_int_equal(run_job(f, &job)->end, COMPILE_DONE);
 }
 
-/* The worker that has |toolchain| loaded, or one that has nothing loaded, crashes: a new one comes
- * in its place. */
+/* Crashes the worker that has |toolchain| loaded (or a cold one), which is then replaced. */
 static void replace_one(struct fixture *f, const char *toolchain)
 {
     struct job crash = kernel("crash");
     crash.task.job.toolchain = bytes_of_text(toolchain);
-    assert_int_equal(run(f, &crash)->end, COMPILE_CRASHED);
+    assert_int_equal(run_job(f, &crash)->end, COMPILE_CRASHED);
     wait_until_idle(f, 2);
 }
 
-TEST(pool, the_weakest_confinement_among_workers_is_reported)
+TEST_F(pool, the_weakest_confinement_among_workers_is_reported)
 {
-    struct fixture *f = *state;
     struct pool_confinement confinement;
-    f->options.workers = 2;
-    lack_network();
-    start(f);
-    wait_until_idle(f, 2);
+    remove_network_layer();
+    start_workers(f, 2);
     handshake = (struct sandbox_report){ .has = LAYERS_ALL & ~(1u << LAYER_landlock),
                                          .landlock = 0,
                                          .why = "landlock: none" };
-    worker_of(f, kernel("who")); /* by hiprtc */
+    worker_of(f, kernel("pid")); /* loads hiprtc */
     replace_one(f, "clang");
     confinement = pool_confinement(f->pool);
     assert_int_equal(LAYERS_ALL & ~confinement.sandbox.has,
@@ -619,31 +525,28 @@ TEST(pool, the_weakest_confinement_among_workers_is_reported)
     assert_says(confinement.sandbox.why, "landlock: none");
 
     handshake = (struct sandbox_report){ .has = LAYERS_ALL, .landlock = 7 };
-    replace_one(f, "hiprtc"); /* the one that had no network */
+    replace_one(f, "hiprtc"); /* the worker without the network layer */
     confinement = pool_confinement(f->pool);
     assert_true(report_has(&confinement.sandbox, LAYER_network) ||
                 report_has(&confinement.sandbox, LAYER_landlock));
 }
 
-TEST(pool, each_set_of_missing_sandbox_layers_is_reported_once)
+TEST_F(pool, each_set_of_missing_sandbox_layers_is_reported_once)
 {
-    struct fixture *f = *state;
     struct job crash = kernel("crash");
     notices.count = 0;
-    f->options.workers = 3;
-    lack_network();
-    start(f);
-    wait_until_idle(f, 3);
+    remove_network_layer();
+    start_workers(f, 3);
     assert_int_equal(notices.count, 1);
     assert_says(notices.text, "network;");
 
     handshake.has &= ~(1u << LAYER_ipc);
-    run(f, &crash);
+    run_job(f, &crash);
     wait_until_idle(f, 3);
     assert_int_equal(notices.count, 2);
     assert_says(notices.text, "network, ipc");
     crash.ended = false;
-    run(f, &crash);
+    run_job(f, &crash);
     wait_until_idle(f, 3);
     assert_int_equal(notices.count, 2);
 }

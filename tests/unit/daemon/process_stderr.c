@@ -11,12 +11,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* In place of the log: the records, one a line. */
+/* The records of the fake log, one per line. */
 static char reported[4096];
 
-void __wrap_log_event(enum log_event event, const struct log_fields *fields, const char *fmt, ...)
-    KILN_PRINTF(3, 4);
-void __wrap_log_event(enum log_event event, const struct log_fields *fields, const char *fmt, ...)
+WRAP(void, log_event, enum log_event event, const struct log_fields *fields, const char *fmt, ...)
 {
     size_t used = strlen(reported);
     va_list list;
@@ -32,7 +30,7 @@ struct fixture {
     struct loop *loop;
     struct loop_owner owner;
     struct process_stderr output;
-    int fd; /* the process's end; -1 when it is closed */
+    int fd; /* the end of the process; -1 once closed */
     struct kiln_err err;
 };
 
@@ -59,56 +57,52 @@ static int tear_down(void **state)
     struct fixture *f = *state;
     hang_up(f);
     process_stderr_close(&f->output);
-    loop_run(f->loop);
-    loop_destroy(f->loop);
+    LOOP_CLOSE(f->loop);
     return 0;
 }
 
 FIXTURE(output, set_up, tear_down);
 
-static void say(const struct fixture *f, const char *text)
+static void write_text(const struct fixture *f, const char *text)
 {
     assert_int_equal(write(f->fd, text, strlen(text)), strlen(text));
 }
 
-TEST(output, each_line_of_a_process_is_a_log_record_with_its_name)
+TEST_F(output, each_line_of_a_process_is_a_log_record_with_its_name)
 {
-    struct fixture *f = *state;
-    say(f, "one\n\ntwo\nthr");
-    loop_iteration(f->loop);
+    write_text(f, "one\n\ntwo\nthr");
+    IN_TIME(loop_iteration(f->loop));
     assert_string_equal(reported, "kiln-compiler: one\nkiln-compiler: two\n");
-    say(f, "ee\n");
+    write_text(f, "ee\n");
     LOOP_UNTIL(f->loop, strstr(reported, "three"));
 }
 
-TEST(output, an_unfinished_last_line_is_logged_at_the_end)
+TEST_F(output, an_unfinished_last_line_is_logged_at_the_end)
 {
-    struct fixture *f = *state;
-    say(f, "cannot enter the directory");
+    write_text(f, "cannot enter the directory");
     hang_up(f);
     process_stderr_close(&f->output);
     assert_string_equal(reported, "kiln-compiler: cannot enter the directory\n");
-    process_stderr_close(&f->output); /* again: nothing happens */
+    process_stderr_close(&f->output); /* has no effect */
 }
 
-TEST(output, a_long_line_is_cut_and_the_next_is_whole)
+TEST_F(output, a_long_line_is_cut_and_the_next_is_whole)
 {
-    struct fixture *f = *state;
     char line[2 * STDERR_LINE_MAX + 1];
     memset(line, 'x', sizeof(line) - 1);
     line[sizeof(line) - 1] = '\0';
-    say(f, line);
-    say(f, "\nshort\n");
-    loop_iteration(f->loop);
+    write_text(f, line);
+    write_text(f, "\nshort\n");
+    IN_TIME(loop_iteration(f->loop));
     const char *end = strchr(reported, '\n');
     assert_int_equal(end - reported,
                      strlen("kiln-compiler: ") + STDERR_LINE_MAX + strlen(" (cut)"));
     assert_string_equal(end + 1, "kiln-compiler: short\n");
 }
 
-/* ---- more than anybody reads ---- */
+/* ---- much output ---- */
 
-static unsigned count_of(const char *what)
+static unsigned count_reported(const char *what)
 {
     unsigned count = 0;
     for (const char *at = reported; (at = strstr(at, what)); at++)
@@ -116,41 +110,39 @@ static unsigned count_of(const char *what)
     return count;
 }
 
-TEST(output, of_very_many_lines_at_once_most_are_only_counted)
+TEST_F(output, most_of_very_many_lines_at_once_are_only_counted)
 {
-    struct fixture *f = *state;
     for (int i = 0; i < 100; i++)
-        say(f, i % 2 ? "\n\ny" : "y"); /* 51 lines, the last of which goes on */
-    loop_iteration(f->loop);
-    assert_int_equal(count_of("kiln-compiler: yy\n") + count_of("kiln-compiler: y\n"), 32);
-    assert_int_equal(count_of("left out"), 1);
-    assert_int_equal(count_of("kiln-compiler: (18 lines left out)\n"), 1);
+        write_text(f, i % 2 ? "\n\ny" : "y"); /* 51 lines; the last one is unfinished */
+    IN_TIME(loop_iteration(f->loop));
+    assert_int_equal(count_reported("kiln-compiler: yy\n") + count_reported("kiln-compiler: y\n"),
+                     32);
+    assert_int_equal(count_reported("left out"), 1);
+    assert_int_equal(count_reported("kiln-compiler: (18 lines left out)\n"), 1);
     reported[0] = '\0';
-    say(f, "ou see\n"); /* what a later look finds is told again */
+    write_text(f, "ou see\n"); /* later lines are logged again */
     LOOP_UNTIL(f->loop, reported[0]);
     assert_string_equal(reported, "kiln-compiler: you see\n");
 }
 
-TEST(output, a_process_that_prints_very_much_is_read_in_portions)
+TEST_F(output, a_process_that_prints_very_much_is_read_in_portions)
 {
-    struct fixture *f = *state;
     static const char zeros[60000];
     int left = 0;
     assert_int_equal(write(f->fd, zeros, sizeof(zeros)), sizeof(zeros));
-    loop_iteration(f->loop);
+    IN_TIME(loop_iteration(f->loop));
     assert_int_equal(ioctl(f->fd, FIONREAD, &left), 0);
     assert_true(left > 50000);
-    assert_int_equal(f->output.watch.events, 0); /* it rests */
+    assert_int_equal(f->output.watch.events, 0); /* it pauses */
     assert_true(loop_timer_is_running(&f->output.pause));
     LOOP_UNTIL(f->loop, ioctl(f->fd, FIONREAD, &left) != 0 || left <= 0);
     assert_string_equal(reported, "");
 }
 
-TEST(output, a_process_that_hung_up_is_looked_at_no_more)
+TEST_F(output, a_process_that_hung_up_is_not_watched)
 {
-    struct fixture *f = *state;
     hang_up(f);
-    loop_iteration(f->loop);
+    IN_TIME(loop_iteration(f->loop));
     assert_int_equal(f->output.watch.events, 0);
     assert_false(loop_timer_is_running(&f->output.pause));
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Children of a process that may be anybody's: a job with handlers and children of its own. */
+/* Child processes, also in a program that has its own signal handlers and children. */
 #include "daemon/loop/process.h"
 
+#include "tests/support/child.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,27 +24,23 @@ struct fixture {
     int ends[2]; /* the child has the second as its descriptor 3 */
     int status, signal;
     unsigned exits;
-    char said[4096]; /* by the child, into descriptor 3 */
+    char said[4096]; /* what the child wrote to descriptor 3 */
 };
 
-/* ---- the system's calls ---- */
+/* ---- system calls ---- */
 
-static pid_t killed; /* the last process group that was */
-static int killed_was_there;
-int __real_kill(pid_t pid, int number);
-int __wrap_kill(pid_t pid, int number);
-int __wrap_kill(pid_t pid, int number)
+static pid_t killed;        /* the last process group that was killed */
+static bool killed_existed; /* its leader was not reaped yet */
+WRAP(int, kill, pid_t pid, int number)
 {
     siginfo_t end = { .si_pid = 0 };
     killed = -pid;
-    killed_was_there = waitid(P_PID, (id_t)-pid, &end, WEXITED | WNOHANG | WNOWAIT) == 0;
+    killed_existed = waitid(P_PID, (id_t)-pid, &end, WEXITED | WNOHANG | WNOWAIT) == 0;
     return __real_kill(pid, number);
 }
 
 static bool no_pidfds;
-int __real_pidfd_open(pid_t pid, unsigned int flags);
-int __wrap_pidfd_open(pid_t pid, unsigned int flags);
-int __wrap_pidfd_open(pid_t pid, unsigned int flags)
+WRAP(int, pidfd_open, pid_t pid, unsigned int flags)
 {
     if (!no_pidfds)
         return __real_pidfd_open(pid, flags);
@@ -66,8 +64,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
     loop_process_close(&f->process);
-    loop_run(f->loop);
-    loop_destroy(f->loop);
+    LOOP_CLOSE(f->loop);
     close(f->ends[0]);
     if (f->ends[1] >= 0)
         close(f->ends[1]);
@@ -98,52 +95,48 @@ static void start_with(struct fixture *f, const char *command, int fd_2)
     f->ends[1] = -1;
 }
 
-/* What it wrote, once it has ended. */
-static void finish(struct fixture *f)
+/* Waits for the end of the child and reads what it wrote. */
+static void finish_child(struct fixture *f)
 {
     size_t used = 0;
     ssize_t got;
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "the process to end");
     assert_int_equal(f->exits, 1);
-    while ((got = read(f->ends[0], f->said + used, sizeof(f->said) - 1 - used)) > 0)
-        used += (size_t)got;
+    IN_TIME(while ((got = read(f->ends[0], f->said + used, sizeof(f->said) - 1 - used)) > 0) used +=
+            (size_t)got);
 }
 
-static void run(struct fixture *f, const char *command)
+static void run_command(struct fixture *f, const char *command)
 {
     start_with(f, command, -1);
-    finish(f);
+    finish_child(f);
 }
 
-/* ---- how it ends ---- */
+/* ---- the end of a process ---- */
 
-TEST(process, an_exit_status_is_reported_once)
+TEST_F(process, an_exit_status_is_reported_once)
 {
-    struct fixture *f = *state;
-    run(f, "exit 7");
+    run_command(f, "exit 7");
     assert_int_equal(f->status, 7);
     assert_int_equal(f->signal, 0);
 }
 
-TEST(process, a_signal_that_ended_a_process_is_reported)
+TEST_F(process, a_signal_that_ended_a_process_is_reported)
 {
-    struct fixture *f = *state;
-    run(f, "kill -TERM $$");
+    run_command(f, "kill -TERM $$");
     assert_int_equal(f->signal, SIGTERM);
 }
 
-TEST(process, a_kill_takes_the_whole_group)
+TEST_F(process, a_kill_ends_the_whole_process_group)
 {
-    struct fixture *f = *state;
-    char ready;
     start_with(f, "(echo >&3; exec sleep 1000) & wait", -1);
-    assert_int_equal(read(f->ends[0], &ready, 1), 1);
+    await_progress(f->ends[0], 1);
     loop_process_kill(&f->process);
-    finish(f); /* which reads until nobody holds descriptor 3 */
+    finish_child(f); /* reads until no process holds descriptor 3 */
     assert_int_equal(f->signal, SIGKILL);
 }
 
-/* Its number is its own until then: later it may be another's, of whom nobody is to be killed. */
+/* After the reaping, another process group may get the same number. */
 TEST(process, the_group_of_an_ended_process_is_killed_before_it_is_reaped)
 {
     struct fixture *f = *state;
@@ -155,39 +148,37 @@ TEST(process, the_group_of_an_ended_process_is_killed_before_it_is_reaped)
         }
         start_with(f, "sleep 1000 & exit 3", -1);
         pid_t pid = f->process.pid;
-        finish(f); /* which reads until nobody holds descriptor 3 */
+        finish_child(f); /* reads until no process holds descriptor 3 */
         assert_int_equal(f->status, 3);
         assert_int_equal(killed, pid);
-        assert_true(killed_was_there);
+        assert_true(killed_existed);
         killed = 0;
         loop_process_kill(&f->process);
         assert_int_equal(killed, 0);
     }
 }
 
-TEST(process, without_descriptors_of_processes_the_end_is_seen_too)
+TEST_F(process, the_end_of_a_process_is_seen_without_pidfds_too)
 {
-    struct fixture *f = *state;
     no_pidfds = true;
-    run(f, "exit 9");
+    run_command(f, "exit 9");
     assert_int_equal(f->status, 9);
 }
 
-TEST(process, a_program_that_cannot_be_run_is_an_error_and_leaves_nothing)
+TEST_F(process, a_program_that_cannot_be_run_is_an_error_and_leaves_nothing)
 {
-    struct fixture *f = *state;
     const char *const arguments[] = { "absent", NULL };
     const struct loop_spawn spawn = { "/nonexistent/absent", arguments, -1, f->ends[1] };
     assert_int_equal(loop_process_start(f->loop, &f->process, &f->owner, &spawn, &f->err),
                      KILN_NOT_FOUND);
     assert_says(f->err.text, "'/nonexistent/absent'");
     assert_int_equal(f->owner.open, 0);
-    loop_process_kill(&f->process); /* nobody */
+    loop_process_kill(&f->process); /* has no effect */
 }
 
-/* ---- what it has ---- */
+/* ---- what a process inherits ---- */
 
-/* "" where it has none. */
+/* Returns "" if |pid| has no descriptor |n|. */
 static const char *descriptor_of(pid_t pid, int n)
 {
     static char target[128];
@@ -198,43 +189,41 @@ static const char *descriptor_of(pid_t pid, int n)
     return target;
 }
 
-/* Seen from outside: a shell has more for a moment with each pipe and redirection. */
-TEST(process, a_started_process_has_only_its_four_descriptors)
+/* Looks from outside, because a shell opens more descriptors for pipes and redirections. */
+TEST_F(process, a_started_process_has_only_its_four_descriptors)
 {
-    enum { LOOKED_AT = 64 };
-    struct fixture *f = *state;
-    siginfo_t stopped;
-    int ours = dup(f->ends[0]); /* no close-on-exec, as a job's may be */
-    assert_true(ours >= 4);
+    enum { DESCRIPTORS = 64 };
+    siginfo_t stopped = { .si_code = 0 };
+    int inheritable = dup(f->ends[0]); /* without close-on-exec, as a program may have */
+    assert_true(inheritable >= 4);
     start_with(f, "kill -STOP $$", -1);
-    close(ours);
-    assert_int_equal(waitid(P_PID, (id_t)f->process.pid, &stopped, WSTOPPED), 0);
+    close(inheritable);
+    IN_TIME(waitid(P_PID, (id_t)f->process.pid, &stopped, WSTOPPED));
+    assert_int_equal(stopped.si_code, CLD_STOPPED);
     for (int n = 0; n < 3; n++)
         assert_string_equal(descriptor_of(f->process.pid, n), "/dev/null");
     assert_says(descriptor_of(f->process.pid, 3), "socket:");
-    for (int n = 4; n < LOOKED_AT; n++)
+    for (int n = 4; n < DESCRIPTORS; n++)
         assert_string_equal(descriptor_of(f->process.pid, n), "");
     assert_int_equal(kill(f->process.pid, SIGCONT), 0);
-    finish(f);
+    finish_child(f);
 }
 
-TEST(process, a_process_gets_the_given_standard_error)
+TEST_F(process, a_process_gets_the_given_standard_error)
 {
-    struct fixture *f = *state;
     int pipe_ends[2];
     char said[64] = { 0 };
     assert_int_equal(pipe2(pipe_ends, O_CLOEXEC), 0);
     start_with(f, "echo trouble >&2", pipe_ends[1]);
     close(pipe_ends[1]);
-    finish(f);
+    finish_child(f);
     assert_true(read(pipe_ends[0], said, sizeof(said) - 1) > 0);
     close(pipe_ends[0]);
     assert_string_equal(said, "trouble\n");
 }
 
-TEST(process, a_job_may_have_closed_its_own_standard_files)
+TEST_F(process, a_process_starts_where_the_standard_files_are_closed)
 {
-    struct fixture *f = *state;
     int kept[3];
     for (int i = 0; i < 3; i++) {
         kept[i] = fcntl(i, F_DUPFD_CLOEXEC, 20);
@@ -251,87 +240,81 @@ TEST(process, a_job_may_have_closed_its_own_standard_files)
         dup2(kept[i], i);
         close(kept[i]);
     }
-    finish(f);
+    finish_child(f);
     assert_int_equal(low, 0);
     assert_string_equal(f->said, "here\ntrouble\n");
 }
 
-/* Signals 32 and 33, which nobody sends but glibc's threads. */
-#define LIBCS_OWN (3ull << 31)
+/* Signals 32 and 33, which only glibc's threads send. */
+#define GLIBC_SIGNALS (3ull << 31)
 
-TEST(process, its_signals_are_at_their_defaults)
+TEST_F(process, a_started_process_has_default_signals)
 {
-    struct fixture *f = *state;
     sigset_t blocked, before;
     sigemptyset(&blocked);
     sigaddset(&blocked, SIGUSR1);
     sigprocmask(SIG_BLOCK, &blocked, &before);
     signal(SIGUSR2, SIG_IGN);
-    run(f, "grep -E '^Sig(Blk|Ign)' /proc/self/status >&3");
+    run_command(f, "grep -E '^Sig(Blk|Ign)' /proc/self/status >&3");
     signal(SIGUSR2, SIG_DFL);
     sigprocmask(SIG_SETMASK, &before, NULL);
     unsigned long long is_blocked = 1, is_ignored = 1;
     assert_int_equal(sscanf(f->said, "SigBlk: %llx SigIgn: %llx", &is_blocked, &is_ignored), 2);
     assert_int_equal(is_blocked, 0);
-    assert_int_equal(is_ignored & ~LIBCS_OWN, 0);
+    assert_int_equal(is_ignored & ~GLIBC_SIGNALS, 0);
 }
 
-TEST(process, a_started_process_leads_a_session_of_its_own)
+TEST_F(process, a_started_process_leads_its_own_session)
 {
-    struct fixture *f = *state;
     unsigned long pid = 0, group = 0, session = 0;
     start_with(f, "cut -d' ' -f1,5,6 /proc/$$/stat >&3", -1);
     pid_t started = f->process.pid;
-    finish(f);
+    finish_child(f);
     assert_int_equal(sscanf(f->said, "%lu %lu %lu", &pid, &group, &session), 3);
     assert_int_equal(group, pid);
     assert_int_equal(session, pid);
     assert_int_equal((unsigned long)started, pid);
 }
 
-/* ---- whose process it is ---- */
+/* ---- a program that handles its children itself ---- */
 
-static void on_jobs_child(int number) { (void)number; }
+static void on_child_signal(int number) { (void)number; }
 
-TEST(process, a_jobs_handler_of_children_stays)
+TEST_F(process, the_sigchld_handler_of_the_program_stays)
 {
-    struct fixture *f = *state;
     struct sigaction after;
-    const struct sigaction before = { .sa_handler = on_jobs_child, .sa_flags = SA_RESTART };
+    const struct sigaction before = { .sa_handler = on_child_signal, .sa_flags = SA_RESTART };
     assert_int_equal(sigaction(SIGCHLD, &before, NULL), 0);
-    run(f, "exit 3");
+    run_command(f, "exit 3");
     assert_int_equal(sigaction(SIGCHLD, NULL, &after), 0);
-    assert_ptr_equal(after.sa_handler, on_jobs_child);
+    assert_ptr_equal(after.sa_handler, on_child_signal);
     assert_int_equal(f->status, 3);
 }
 
-TEST(process, a_job_that_ignores_children_costs_the_status_alone)
+TEST_F(process, a_program_that_ignores_sigchld_loses_only_the_status)
 {
-    struct fixture *f = *state;
     signal(SIGCHLD, SIG_IGN);
-    run(f, "exit 3");
+    run_command(f, "exit 3");
     assert_int_equal(f->status, LOOP_PROCESS_UNKNOWN);
     assert_int_equal(f->signal, 0);
 }
 
-static void expect_unknown_when_the_job_waits(struct fixture *f)
+static void expect_unknown_after_waitpid(struct fixture *f)
 {
-    int status;
     start_with(f, "exit 3", -1);
-    assert_int_equal(waitpid(-1, &status, 0), f->process.pid);
-    assert_int_equal(WEXITSTATUS(status), 3);
-    finish(f);
+    assert_int_equal(WEXITSTATUS(await_child(-1)), 3);
+    finish_child(f);
     assert_int_equal(f->status, LOOP_PROCESS_UNKNOWN);
-    assert_int_equal(killed, 0); /* it may be another's number by now */
+    assert_int_equal(killed, 0); /* another group may have the number by now */
 }
 
-TEST(process, a_job_that_waits_for_all_takes_the_status_alone)
+TEST(process, a_program_that_reaps_all_children_loses_only_the_status)
 {
-    expect_unknown_when_the_job_waits(*state);
+    expect_unknown_after_waitpid(*state);
 }
 
-TEST(process, a_job_that_waits_for_all_takes_the_status_without_pidfds_too)
+TEST(process, a_program_that_reaps_all_children_loses_only_the_status_without_pidfds)
 {
     no_pidfds = true;
-    expect_unknown_when_the_job_waits(*state);
+    expect_unknown_after_waitpid(*state);
 }

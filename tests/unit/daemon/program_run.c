@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/daemon/program_run.h"
 
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>
@@ -12,31 +13,31 @@
 #include <unistd.h>
 
 #define SOCKET_FD 3
-#define OUTPUT_FD 100 /* out of the way */
+#define HIGH_FD 100 /* above the descriptors of the program */
 
-static void set_up_3(enum program_fd_3 kind, int end)
+static void set_up_fd_3(enum program_fd_3 kind, int end)
 {
     int own[2];
     switch (kind) {
     case FD_3_NONE: close(SOCKET_FD); break;
     case FD_3_NO_SOCKET: dup2(open("/dev/null", O_RDWR | O_CLOEXEC), SOCKET_FD); break;
     case FD_3_SOCKET: dup2(end, SOCKET_FD); break;
-    case FD_3_OF_SOMEBODY_ELSE:
+    case FD_3_FOREIGN:
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, own) == 0)
-            dup2(fcntl(own[0], F_DUPFD_CLOEXEC, OUTPUT_FD), SOCKET_FD);
+            dup2(fcntl(own[0], F_DUPFD_CLOEXEC, HIGH_FD), SOCKET_FD);
         break;
     }
 }
 
-static void run(const struct program_steps *steps, const char *const *arguments, int output,
-                int end)
+static void run_program(const struct program_steps *steps, const char *const *arguments, int output,
+                        int end)
 {
     int count = 0;
     while (arguments[count])
         count++;
     dup2(output, STDOUT_FILENO);
     dup2(output, STDERR_FILENO);
-    set_up_3(steps->fd_3, end);
+    set_up_fd_3(steps->fd_3, end);
     if (steps->before)
         steps->before();
     int status = steps->run(count, (char **)(uintptr_t)arguments);
@@ -44,9 +45,9 @@ static void run(const struct program_steps *steps, const char *const *arguments,
     _exit(status);
 }
 
-static int out_of_the_way(int fd)
+static int move_up(int fd)
 {
-    int moved = fcntl(fd, F_DUPFD_CLOEXEC, OUTPUT_FD);
+    int moved = fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);
     assert_true(moved >= 0);
     close(fd);
     return moved;
@@ -55,15 +56,15 @@ static int out_of_the_way(int fd)
 struct program_end program_run(const struct program_steps *steps, const char *const *arguments)
 {
     struct program_end end;
-    int status = 0, ends[2], output = out_of_the_way(memfd_create("output", MFD_CLOEXEC));
+    int ends[2], output = move_up(memfd_create("output", MFD_CLOEXEC));
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
-    ends[0] = out_of_the_way(ends[0]);
+    ends[0] = move_up(ends[0]);
     fflush(NULL);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0)
-        run(steps, arguments, output, ends[0]);
-    assert_int_equal(waitpid(child, &status, 0), child);
+        run_program(steps, arguments, output, ends[0]);
+    int status = await_child(child);
     end.status = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
     ssize_t got = pread(output, end.text, sizeof(end.text) - 1, 0);
     assert_true(got >= 0);

@@ -2,22 +2,24 @@
 #pragma once
 
 /*
- * Runs the main function of a program that a test has in it, in a process of its own.
+ * Runs the main function of a program, which the test includes, in a child process.
  *
- * Threading  one thread; waits for the end
+ * Threading  one thread; waits until the child has ended
  */
 
 struct program_end {
-    int status;      /* of its exit; -N: signal N ended it */
-    char text[4096]; /* what it wrote to both of its outputs */
+    int status;      /* exit status; -N: signal N ended the process */
+    char text[4096]; /* standard output and standard error */
 };
 
-enum program_fd_3 { FD_3_NONE, FD_3_NO_SOCKET, FD_3_SOCKET, FD_3_OF_SOMEBODY_ELSE };
+/* Descriptor 3 of the child: closed, a file, a socket connected to the test, or one connected to
+ * the child itself. */
+enum program_fd_3 { FD_3_NONE, FD_3_NO_SOCKET, FD_3_SOCKET, FD_3_FOREIGN };
 
 struct program_steps {
     int (*run)(int argc, char **argv);
-    enum program_fd_3 fd_3; /* a socket's other end is the test's, or another process's */
-    void (*before)(void);   /* in its process; NULL: nothing */
+    enum program_fd_3 fd_3;
+    void (*before)(void); /* runs in the child before |run|; may be NULL */
 };
 
 /* |arguments| end with NULL. */

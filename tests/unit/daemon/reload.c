@@ -2,13 +2,18 @@
 #include "daemon/config/reload.h"
 
 #include "daemon/loop/loop.h"
+#include "tests/support/failing_calls.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static const char *const arguments[] = { "kilnd",      "--compiler", "/bin/true",
-                                         "--transfer", "/bin/true",  NULL };
-#define ARGUMENT_COUNT 5
+static const char *const arguments[] = { "kilnd", "--compiler=/bin/true", "--transfer=/bin/true",
+                                         NULL };
+#define ARGUMENT_COUNT 3
 
 struct fixture {
     struct loop *loop;
@@ -16,7 +21,9 @@ struct fixture {
     struct config config;
     struct reload reload;
     struct kiln_err err;
+    enum kiln_code applies; /* result of the apply callback */
     unsigned begun, ended;
+    char note[128]; /* of the last reload */
 };
 
 static struct fixture *fixture_of(struct reload *r)
@@ -24,22 +31,22 @@ static struct fixture *fixture_of(struct reload *r)
     return (struct fixture *)((char *)r - offsetof(struct fixture, reload));
 }
 
-static enum kiln_code apply(struct reload *r, const struct config *fresh,
-                            const struct peer_groups *groups, struct kiln_err *err)
+static enum kiln_code apply_config(struct reload *r, const struct config *fresh,
+                                   const struct peer_groups *groups, struct kiln_err *err)
 {
-    (void)r;
+    enum kiln_code code = fixture_of(r)->applies;
     (void)fresh;
     (void)groups;
-    (void)err;
-    return KILN_OK;
+    return code ? kiln_fail(err, code, "not now") : KILN_OK;
 }
 
-static void begins(struct reload *r) { fixture_of(r)->begun++; }
+static void on_begin(struct reload *r) { fixture_of(r)->begun++; }
 
-static void ended(struct reload *r, const char *note)
+static void on_end(struct reload *r, const char *note)
 {
-    (void)note;
-    fixture_of(r)->ended++;
+    struct fixture *f = fixture_of(r);
+    f->ended++;
+    snprintf(f->note, sizeof(f->note), "%s", note);
 }
 
 static int set_up(void **state)
@@ -55,9 +62,13 @@ static int set_up(void **state)
                                         .config = &f.config,
                                         .argc = ARGUMENT_COUNT,
                                         .argv = arguments,
-                                        .apply = apply,
-                                        .begins = begins,
-                                        .ended = ended };
+                                        .apply = apply_config,
+                                        .begins = on_begin,
+                                        .ended = on_end };
+    fail_call("malloc", 1, ENOMEM);
+    assert_int_equal(reload_init(&f.reload, &parts, &f.err), KILN_NO_MEMORY);
+    assert_true(calls_failed());
+    assert_says(f.err.text, "configuration");
     must(reload_init(&f.reload, &parts, &f.err), f.err);
     *state = &f;
     return 0;
@@ -68,31 +79,76 @@ static int tear_down(void **state)
     struct fixture *f = *state;
     reload_done(&f->reload);
     work_queues_destroy(f->work_queues);
-    loop_destroy(f->loop);
+    LOOP_CLOSE(f->loop);
     return 0;
 }
 
 FIXTURE(reload, set_up, tear_down);
 
-TEST(reload, one_that_is_asked_for_meanwhile_follows)
+/* Begins |count| reloads at once, and waits for their end. */
+static void reload_times(struct fixture *f, unsigned count)
 {
-    struct fixture *f = *state;
-    reload_begin(&f->reload);
-    reload_begin(&f->reload);
-    reload_begin(&f->reload);
-    loop_run(f->loop);
+    for (unsigned i = 0; i < count; i++)
+        reload_begin(&f->reload);
+    LOOP_TO_END(f->loop, "the reload to end");
+}
+
+TEST_F(reload, requests_during_a_reload_cause_one_more_reload)
+{
+    reload_times(f, 3);
     assert_int_equal(f->begun, 2);
     assert_int_equal(f->ended, 2);
 }
 
-TEST(reload, one_that_waits_is_dropped_when_kilnd_stops)
+TEST_F(reload, a_waiting_reload_is_dropped_when_kilnd_stops)
 {
-    struct fixture *f = *state;
     reload_begin(&f->reload);
     reload_begin(&f->reload);
     reload_cancel(&f->reload);
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "the reload to end");
     assert_int_equal(f->begun, 1);
     assert_int_equal(f->ended, 1);
     assert_false(reload_is_under_way(&f->reload));
+}
+
+TEST_F(reload, a_reload_without_memory_does_not_begin)
+{
+    for (unsigned nth = 1; nth <= 2; nth++) {
+        fail_call("calloc", nth, ENOMEM);
+        reload_begin(&f->reload);
+        assert_true(calls_failed());
+        assert_false(reload_is_under_way(&f->reload));
+    }
+    assert_int_equal(f->begun, 0);
+}
+
+TEST_F(reload, a_configuration_that_cannot_be_applied_changes_nothing)
+{
+    f->applies = KILN_DENIED;
+    reload_times(f, 1);
+    assert_int_equal(f->ended, 1);
+    assert_says(f->note, "wrong");
+    assert_null(reload_waiting(&f->reload, CONFIG_workers));
+}
+
+TEST_F(reload, a_reloaded_setting_applies_at_once_or_waits_for_a_restart)
+{
+    setenv("KILND_WORKERS", "77", 1);
+    setenv("KILND_CACHE_DIR", "/some/other", 1);
+    setenv("KILND_LOG_LEVEL", "debug", 1);
+    for (unsigned i = 0; i < 2; i++) {
+        reload_times(f, 1);
+        assert_string_equal(f->note, "");
+        assert_int_equal(reload_waiting(&f->reload, CONFIG_workers)->value.number, 77);
+        assert_non_null(reload_waiting(&f->reload, CONFIG_cache_dir));
+        assert_null(reload_waiting(&f->reload, CONFIG_queue));
+        assert_int_not_equal(config_number(&f->config, CONFIG_workers), 77);
+        assert_string_equal(config_text(&f->config, CONFIG_log_level), "debug");
+    }
+    setenv("KILND_WORKERS", "none", 1);
+    reload_times(f, 1);
+    assert_says(f->note, "wrong");
+    unsetenv("KILND_WORKERS");
+    unsetenv("KILND_CACHE_DIR");
+    unsetenv("KILND_LOG_LEVEL");
 }

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Descriptors off a received message: kept up to the limit, the others closed. */
+/* Descriptors of a received message are kept up to the limit; the others are closed. */
 #include "daemon/server/request_files.h"
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <string.h>
 #include <unistd.h>
-
-#define WAIT_MAX_MS 10000
 
 struct fixture {
     struct closer *closer;
     struct request_files files;
     int ends[2];     /* of a socket pair */
-    int reading;     /* of a pipe: at its end once nobody has a copy of |writing| */
-    int writing[16]; /* copies; -1 once sent */
+    int reading;     /* end of a pipe */
+    int writing[16]; /* copies of its other end; -1 once sent */
 };
 
 static int set_up(void **state)
@@ -28,7 +26,7 @@ static int set_up(void **state)
     must(closer_join(f.closer, 0, &err), err);
     request_files_init(&f.files, f.closer, 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, f.ends), 0);
-    assert_int_equal(pipe2(pipe_ends, O_CLOEXEC | O_NONBLOCK), 0);
+    assert_int_equal(pipe2(pipe_ends, O_CLOEXEC), 0);
     f.reading = pipe_ends[0];
     for (size_t i = 0; i < 16; i++)
         f.writing[i] = fcntl(pipe_ends[1], F_DUPFD_CLOEXEC, 0);
@@ -37,28 +35,21 @@ static int set_up(void **state)
     return 0;
 }
 
-static bool somebody_holds_one(const struct fixture *f)
+static void close_copies(struct fixture *f)
 {
-    char byte;
-    return read(f->reading, &byte, 1) < 0;
-}
-
-/* A thread closes: waits. */
-static bool nobody_holds_one(const struct fixture *f)
-{
-    struct pollfd end = { .fd = f->reading, .events = POLLIN };
-    return poll(&end, 1, WAIT_MAX_MS) == 1 && !somebody_holds_one(f);
+    for (size_t i = 0; i < 16; i++) {
+        if (f->writing[i] >= 0)
+            close(f->writing[i]);
+        f->writing[i] = -1;
+    }
 }
 
 static int tear_down(void **state)
 {
     struct fixture *f = *state;
     request_files_drop(&f->files);
-    for (size_t i = 0; i < 16; i++) {
-        if (f->writing[i] >= 0)
-            close(f->writing[i]);
-    }
-    assert_true(nobody_holds_one(f));
+    close_copies(f);
+    await_no_writer(f->reading);
     closer_leave(f->closer, 0);
     closer_destroy(f->closer);
     close(f->reading);
@@ -69,8 +60,8 @@ static int tear_down(void **state)
 
 FIXTURE(files, set_up, tear_down);
 
-/* One byte and |count| copies, which are then only in the message. */
-static void give(struct fixture *f, unsigned count)
+/* Sends one byte with |count| copies, which are then only in the message. */
+static void send_copies(struct fixture *f, unsigned count)
 {
     char control[CMSG_SPACE(16 * sizeof(int))] __attribute__((aligned(8))) = { 0 };
     char one = 1;
@@ -99,87 +90,73 @@ static void give(struct fixture *f, unsigned count)
         close(fds[i]);
 }
 
-static bool receive(struct fixture *f)
+static bool receive_message(struct fixture *f)
 {
     char byte;
     struct iovec iov = { &byte, 1 };
     struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
-    struct request_files_buffer room;
-    request_files_expect(&room, &m);
+    struct request_files_buffer buffer;
+    request_files_expect(&buffer, &m);
     assert_int_equal(recvmsg(f->ends[1], &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC), 1);
     return request_files_received(&f->files, &m);
 }
 
-static void give_up_the_rest(struct fixture *f)
+TEST_F(files, a_message_without_descriptors_keeps_earlier_ones)
 {
-    for (size_t i = 0; i < 16; i++) {
-        if (f->writing[i] >= 0)
-            close(f->writing[i]);
-        f->writing[i] = -1;
-    }
-}
-
-TEST(files, a_message_without_descriptors_leaves_kept_ones)
-{
-    struct fixture *f = *state;
-    give(f, 0);
-    assert_true(receive(f));
+    send_copies(f, 0);
+    assert_true(receive_message(f));
     assert_int_equal(f->files.count, 0);
-    give(f, 1);
-    assert_true(receive(f));
-    give(f, 0);
-    assert_true(receive(f));
+    send_copies(f, 1);
+    assert_true(receive_message(f));
+    send_copies(f, 0);
+    assert_true(receive_message(f));
     assert_int_equal(f->files.count, 1);
 }
 
-TEST(files, as_many_as_a_request_may_have_are_kept_and_close_on_exec)
+TEST_F(files, the_maximum_of_descriptors_is_kept_with_close_on_exec)
 {
-    struct fixture *f = *state;
-    give(f, LIMIT_REQUEST_FILES);
-    give_up_the_rest(f);
-    assert_true(receive(f));
+    send_copies(f, LIMIT_REQUEST_FILES);
+    close_copies(f);
+    assert_true(receive_message(f));
     assert_int_equal(f->files.count, LIMIT_REQUEST_FILES);
     for (unsigned i = 0; i < f->files.count; i++)
         assert_true(fcntl(f->files.fds[i], F_GETFD) & FD_CLOEXEC);
-    assert_true(somebody_holds_one(f));
+    assert_true(has_writer(f->reading));
 
     request_files_drop(&f->files);
 
     assert_int_equal(f->files.count, 0);
-    assert_true(nobody_holds_one(f));
+    await_no_writer(f->reading);
 }
 
-TEST(files, too_many_descriptors_in_one_message_are_reported_and_not_leaked)
+TEST_F(files, too_many_descriptors_in_one_message_are_reported_and_not_leaked)
 {
-    struct fixture *f = *state;
-    give(f, 10);
-    give_up_the_rest(f);
-    assert_false(receive(f));
+    send_copies(f, 10);
+    close_copies(f);
+    assert_false(receive_message(f));
     assert_true(f->files.count <= LIMIT_REQUEST_FILES);
     request_files_drop(&f->files);
-    assert_true(nobody_holds_one(f));
+    await_no_writer(f->reading);
 }
 
-TEST(files, too_many_descriptors_in_several_messages_are_reported_and_not_leaked)
+TEST_F(files, too_many_descriptors_in_several_messages_are_reported_and_not_leaked)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < LIMIT_REQUEST_FILES; i++) {
-        give(f, 1);
-        assert_true(receive(f));
+        send_copies(f, 1);
+        assert_true(receive_message(f));
     }
-    give(f, 1);
-    assert_false(receive(f));
+    send_copies(f, 1);
+    assert_false(receive_message(f));
     assert_int_equal(f->files.count, LIMIT_REQUEST_FILES);
-    give(f, 2);
-    assert_false(receive(f));
-    give_up_the_rest(f);
+    send_copies(f, 2);
+    assert_false(receive_message(f));
+    close_copies(f);
     request_files_drop(&f->files);
-    assert_true(nobody_holds_one(f));
+    await_no_writer(f->reading);
 }
 
-TEST(files, nothing_kept_is_dropped_without_harm)
+TEST_F(files, an_empty_set_may_be_dropped)
 {
-    struct fixture *f = *state;
     request_files_drop(&f->files);
     request_files_drop(&f->files);
     assert_int_equal(f->files.count, 0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/cleanup.h"
+#include "tests/support/child.h"
 #include "tests/unit/daemon/session_fixture.h"
 
 #include <fcntl.h>
@@ -8,28 +9,26 @@
 
 #define PINGS_MAX 64
 
-TEST(session, a_frame_that_comes_byte_by_byte_is_handled_once)
+TEST_F(session, a_frame_that_comes_byte_by_byte_is_handled_once)
 {
-    struct fixture *f = *state;
     uint8_t raw[64];
     size_t size = put_frame(raw, MESSAGE_ping, 7, "payload", 7);
 
     for (size_t i = 0; i < size; i++) {
         assert_int_equal(service.handled, 0);
         send_raw(f->client, raw + i, 1);
-        loop_iteration(f->loop);
+        IN_TIME(loop_iteration(f->loop));
     }
 
-    struct frame_header header = take_header(f, f->client);
+    struct frame_header header = receive_header(f, f->client);
     assert_int_equal(service.handled, 1);
     assert_int_equal(service.last_body, 7);
     assert_int_equal(header.type, MESSAGE_pong);
     assert_int_equal(header.request_id, 7);
 }
 
-TEST(session, many_frames_in_one_write_are_answered_in_order)
+TEST_F(session, many_frames_in_one_write_are_answered_in_order)
 {
-    struct fixture *f = *state;
     uint8_t raw[PINGS_MAX * 64];
     size_t size = 0;
     for (uint64_t id = 1; id <= PINGS_MAX; id++)
@@ -39,32 +38,37 @@ TEST(session, many_frames_in_one_write_are_answered_in_order)
 
     for (uint64_t id = 1; id <= PINGS_MAX; id++) {
         char body;
-        assert_int_equal(take_header(f, f->client).request_id, id);
-        assert_int_equal(take(f, f->client, &body, 1), 1);
+        assert_int_equal(receive_header(f, f->client).request_id, id);
+        assert_int_equal(receive_bytes(f, f->client, &body, 1), 1);
     }
     assert_int_equal(service.in_order, PINGS_MAX);
 }
 
-TEST(session, a_frame_split_anywhere_is_put_together)
+TEST_F(session, a_frame_may_be_split_anywhere)
 {
-    struct fixture *f = *state;
     uint8_t raw[128];
     size_t first = put_frame(raw, MESSAGE_ping, 1, "one", 3);
     size_t size = first + put_frame(raw + first, MESSAGE_ping, 2, "three", 5);
     for (size_t cut = 1; cut < size; cut++) {
         service.handled = 0;
         send_raw(f->client, raw, cut);
-        loop_iteration(f->loop);
+        IN_TIME(loop_iteration(f->loop));
         send_raw(f->client, raw + cut, size - cut);
         uint8_t back[128];
-        assert_int_equal(take(f, f->client, back, size), size);
+        assert_int_equal(receive_bytes(f, f->client, back, size), size);
         assert_int_equal(service.handled, 2);
     }
 }
 
-TEST(session, a_body_of_the_largest_size_arrives_whole_and_is_freed)
+static bool has_sent(int fd, struct bytes all, size_t *sent)
 {
-    struct fixture *f = *state;
+    ssize_t n = send(fd, all.data + *sent, all.size - *sent, MSG_NOSIGNAL);
+    *sent += n > 0 ? (size_t)n : 0;
+    return *sent == all.size;
+}
+
+TEST_F(session, a_body_of_the_largest_size_arrives_whole_and_is_freed)
+{
     size_t size = FRAME_HEADER_SIZE + LIMIT_FRAME_BODY;
     KILN_AUTO(mem) uint8_t *raw = calloc(1, size);
     put_frame(raw, MESSAGE_hello, 1, NULL, 0);
@@ -73,22 +77,16 @@ TEST(session, a_body_of_the_largest_size_arrives_whole_and_is_freed)
                                          .request_id = 1,
                                          .body_size = LIMIT_FRAME_BODY };
     frame_header_write(raw, &header);
-    for (size_t sent = 0; sent < size;) {
-        ssize_t n = send(f->client, raw + sent, size - sent, MSG_NOSIGNAL);
-        if (n > 0)
-            sent += (size_t)n;
-        else
-            loop_iteration(f->loop);
-    }
+    size_t sent = 0;
+    LOOP_UNTIL(f->loop, has_sent(f->client, bytes_of(raw, size), &sent));
     LOOP_UNTIL(f->loop, service.handled != 0);
 
     assert_int_equal(service.last_body, LIMIT_FRAME_BODY);
     assert_int_equal(first_session(f)->account->bytes, 0);
 }
 
-TEST(session, a_frame_beyond_the_limit_is_refused_and_the_connection_closed)
+TEST_F(session, a_frame_beyond_the_limit_is_refused_and_the_connection_closed)
 {
-    struct fixture *f = *state;
     uint8_t raw[FRAME_HEADER_SIZE];
     const struct frame_header header = {
         .version = FRAME_VERSION, .type = MESSAGE_ping, .request_id = 42, .body_size = 100u << 20
@@ -97,15 +95,14 @@ TEST(session, a_frame_beyond_the_limit_is_refused_and_the_connection_closed)
 
     send_raw(f->client, raw, sizeof(raw));
 
-    assert_refused(f, f->client, 42, "exceeds the limit");
+    assert_refused(f, f->client, 42, "limit");
     assert_true(is_closed(f, f->client));
     assert_int_equal(service.handled, 0);
     assert_int_equal(server_counts(f->server).protocol_errors, 1);
 }
 
-TEST(session, bytes_that_are_not_a_frame_are_refused_and_close_the_connection)
+TEST_F(session, bytes_that_are_not_a_frame_are_refused_and_close_the_connection)
 {
-    struct fixture *f = *state;
     const char text[] = "GET / HTTP/1.1\r\nHost: kilnd\r\n\r\n";
 
     send_raw(f->client, text, sizeof(text));
@@ -114,50 +111,46 @@ TEST(session, bytes_that_are_not_a_frame_are_refused_and_close_the_connection)
     assert_true(is_closed(f, f->client));
 }
 
-TEST(session, a_request_that_announces_descriptors_is_refused)
+TEST_F(session, a_request_that_announces_descriptors_is_refused)
 {
-    struct fixture *f = *state;
     uint8_t raw[FRAME_HEADER_SIZE];
     const struct frame_header header = { .type = MESSAGE_fetch, .request_id = 3, .descriptors = 1 };
     frame_header_write(raw, &header);
     send_raw(f->client, raw, sizeof(raw));
-    assert_refused(f, f->client, 3, "announces 1 descriptors, 0 came with it");
+    assert_refused(f, f->client, 3, "0 came");
     assert_true(is_closed(f, f->client));
 }
 
-TEST(session, the_connection_is_closed_when_the_service_says_so)
+TEST_F(session, the_connection_is_closed_when_the_service_refuses_a_request)
 {
-    struct fixture *f = *state;
     service.refuse = true;
-    ask(f->client, MESSAGE_ping, 1, "");
+    send_request(f->client, MESSAGE_ping, 1, "");
     assert_true(is_closed(f, f->client));
     assert_int_equal(service.left, 1);
 }
 
-TEST(session, descriptors_that_nobody_asked_for_are_closed)
+TEST_F(session, descriptors_of_a_ping_are_closed)
 {
-    struct fixture *f = *state;
     int pipe_ends[2];
     uint8_t raw[64];
-    char byte;
     assert_int_equal(pipe2(pipe_ends, O_CLOEXEC), 0);
     size_t size = put_frame(raw, MESSAGE_ping, 1, "", 0);
 
     send_files(f->client, raw, size, &pipe_ends[1], 1);
     close(pipe_ends[1]);
-    assert_int_equal(take_header(f, f->client).type, MESSAGE_pong);
+    assert_int_equal(receive_header(f, f->client).type, MESSAGE_pong);
 
-    assert_int_equal(read(pipe_ends[0], &byte, 1), 0); /* no writer is left anywhere */
+    await_no_writer(pipe_ends[0]);
     assert_int_equal(server_counts(f->server).protocol_errors, 1);
     close(pipe_ends[0]);
 }
 
-/* Reads one byte and the descriptor that came with it; -1 when none came. */
+/* Reads one byte. Returns the descriptor that came with it, or -1. */
 static int take_descriptor(int fd, uint8_t *byte)
 {
     union {
         struct cmsghdr align;
-        char room[CMSG_SPACE(sizeof(int))];
+        char buffer[CMSG_SPACE(sizeof(int))];
     } control = { 0 };
     struct iovec iov = { byte, 1 };
     struct msghdr m = {
@@ -171,10 +164,9 @@ static int take_descriptor(int fd, uint8_t *byte)
     return passed;
 }
 
-TEST(session, an_object_comes_with_the_first_byte_of_its_frame)
+TEST_F(session, an_object_comes_with_the_first_byte_of_its_frame)
 {
-    struct fixture *f = *state;
-    ask(f->client, MESSAGE_fetch, 1, "body");
+    send_request(f->client, MESSAGE_fetch, 1, "body");
     LOOP_UNTIL(f->loop, service.handled != 0);
 
     uint8_t raw[FRAME_HEADER_SIZE];
@@ -184,36 +176,35 @@ TEST(session, an_object_comes_with_the_first_byte_of_its_frame)
     assert_true(passed >= 0);
     assert_int_equal(pread(passed, content, 4, 0), 4);
     assert_memory_equal(content, "code", 4);
-    assert_int_equal(take(f, f->client, raw + 1, sizeof(raw) - 1), sizeof(raw) - 1);
+    assert_int_equal(receive_bytes(f, f->client, raw + 1, sizeof(raw) - 1), sizeof(raw) - 1);
     struct frame_header header;
     assert_int_equal(frame_header_read(raw, &header, &f->err), KILN_OK);
     assert_int_equal(header.descriptors, 1);
 }
 
-/* Small replies, replies with an object and big ones, all behind a socket that is full. */
-TEST(session, queued_replies_keep_their_order_and_their_objects)
+/* Small replies, a large one, and one with an object wait for a full socket. */
+TEST_F(session, queued_replies_keep_their_order_and_their_objects)
 {
-    struct fixture *f = *state;
     service.reply_size = 1u << 20;
-    ask(f->client, MESSAGE_ping, 1, "");
+    send_request(f->client, MESSAGE_ping, 1, "");
     LOOP_UNTIL(f->loop, service.handled != 0);
     service.reply_size = 0;
-    answer(&first_session(f)->caller, 2, MESSAGE_pong, bytes_of("ab", 2), NULL);
-    answer(&first_session(f)->caller, 3, MESSAGE_kernels, bytes_of("cd", 2), &f->object);
-    answer(&first_session(f)->caller, 4, MESSAGE_pong, bytes_of("ef", 2), NULL);
+    send_answer(&first_session(f)->caller, 2, MESSAGE_pong, bytes_of("ab", 2), NULL);
+    send_answer(&first_session(f)->caller, 3, MESSAGE_kernels, bytes_of("cd", 2), &f->object);
+    send_answer(&first_session(f)->caller, 4, MESSAGE_pong, bytes_of("ef", 2), NULL);
     assert_int_equal(service.references, 1);
 
     KILN_AUTO(mem) uint8_t *big = malloc(1u << 20);
-    assert_int_equal(take_header(f, f->client).request_id, 1);
-    assert_int_equal(take(f, f->client, big, 1u << 20), 1u << 20);
-    assert_int_equal(take_header(f, f->client).request_id, 2);
-    assert_int_equal(take(f, f->client, big, 2), 2);
+    assert_int_equal(receive_header(f, f->client).request_id, 1);
+    assert_int_equal(receive_bytes(f, f->client, big, 1u << 20), 1u << 20);
+    assert_int_equal(receive_header(f, f->client).request_id, 2);
+    assert_int_equal(receive_bytes(f, f->client, big, 2), 2);
     uint8_t raw[FRAME_HEADER_SIZE];
     KILN_AUTO(fd) int passed = take_descriptor(f->client, raw);
     assert_true(passed >= 0);
-    assert_int_equal(take(f, f->client, raw + 1, sizeof(raw) - 1), sizeof(raw) - 1);
-    assert_int_equal(take(f, f->client, big, 2), 2);
-    assert_int_equal(take_header(f, f->client).request_id, 4);
+    assert_int_equal(receive_bytes(f, f->client, raw + 1, sizeof(raw) - 1), sizeof(raw) - 1);
+    assert_int_equal(receive_bytes(f, f->client, big, 2), 2);
+    assert_int_equal(receive_header(f, f->client).request_id, 4);
     assert_int_equal(service.references, 0);
 }
 
@@ -228,15 +219,15 @@ static void answer_with_segments(struct caller *caller, uint64_t id, struct obje
     caller->ops->reply(caller, &reply);
 }
 
-/* a, the object twice, bc, the object, d. */
-static void assert_inlaid(struct fixture *f, uint64_t id, const struct object *object)
+/* The body must be: a, the object twice, bc, the object, d. */
+static void expect_segments(struct fixture *f, uint64_t id, const struct object *object)
 {
     size_t size = 4 + 3 * object->size;
     KILN_AUTO(mem) uint8_t *body = malloc(size);
-    struct frame_header header = take_header(f, f->client);
+    struct frame_header header = receive_header(f, f->client);
     assert_int_equal(header.request_id, id);
     assert_int_equal(header.body_size, size);
-    assert_int_equal(take(f, f->client, body, size), size);
+    assert_int_equal(receive_bytes(f, f->client, body, size), size);
     const uint8_t *at = body;
     assert_int_equal(*at++, 'a');
     assert_memory_equal(at, object->data, object->size);
@@ -247,10 +238,9 @@ static void assert_inlaid(struct fixture *f, uint64_t id, const struct object *o
     assert_int_equal(at[2 + object->size], 'd');
 }
 
-TEST(session, segments_arrive_in_their_places_and_are_held_only_while_queued)
+TEST_F(session, segments_arrive_in_their_places_and_are_referenced_only_while_queued)
 {
-    struct fixture *f = *state;
-    static uint8_t pattern[1000003]; /* more than a socket takes at once */
+    static uint8_t pattern[1000003]; /* larger than a socket buffer */
     for (size_t i = 0; i < sizeof(pattern); i++)
         pattern[i] = (uint8_t)(i * 31 >> 3);
     struct object small = { .data = pattern, .size = 5 };
@@ -261,23 +251,22 @@ TEST(session, segments_arrive_in_their_places_and_are_held_only_while_queued)
     assert_int_equal(service.references, 0);
     answer_with_segments(caller, 2, &large);
     answer_with_segments(caller, 3, &small);
-    answer(caller, 4, MESSAGE_pong, bytes_of("ef", 2), NULL);
+    send_answer(caller, 4, MESSAGE_pong, bytes_of("ef", 2), NULL);
     assert_int_equal(service.references, 6);
     assert_true(first_session(f)->outbox.bytes > 2 * sizeof(pattern));
 
-    assert_inlaid(f, 1, &small);
-    assert_inlaid(f, 2, &large);
-    assert_inlaid(f, 3, &small);
-    assert_int_equal(take_header(f, f->client).request_id, 4);
+    expect_segments(f, 1, &small);
+    expect_segments(f, 2, &large);
+    expect_segments(f, 3, &small);
+    assert_int_equal(receive_header(f, f->client).request_id, 4);
     assert_int_equal(service.references, 0);
     assert_int_equal(first_session(f)->outbox.bytes, 0);
 }
 
-TEST(session, callers_are_identified_by_kernel_credentials)
+TEST_F(session, callers_are_identified_by_the_credentials_of_their_socket)
 {
-    struct fixture *f = *state;
     const struct caller *caller = &first_session(f)->caller;
     assert_int_equal(caller->uid, geteuid());
     assert_int_equal(caller->pid, getpid());
-    assert_int_equal(caller->role, ROLE_ADMIN); /* our own user */
+    assert_int_equal(caller->role, ROLE_ADMIN); /* the daemon's own user */
 }

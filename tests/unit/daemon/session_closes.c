@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Files whose close hangs, as on a filesystem whose server is gone: nobody but who sent them
- * notices. */
+/* Descriptors whose close hangs, as on a filesystem whose server is gone. Only the user who sent
+ * them is affected. */
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "tests/unit/daemon/session_fixture.h"
@@ -15,54 +15,50 @@
 
 #define OTHER_USER 4321
 #define TOO_MANY "files of"
+/* A user who holds more descriptors is full. */
+#define FULL (CLOSER_LIMITS_DEFAULT.held_max_uid - LIMIT_FRAME_DESCRIPTORS)
+#define ALL 10000 /* more closes than a test begins */
 
 /* ---- a close that hangs ---- */
 
 static struct {
     pthread_t loop_thread;
-    ino_t inode; /* of the files whose close hangs */
-    unsigned on_the_loop, hanging, closed;
+    atomic_ulong inode; /* of the files whose close hangs */
+    atomic_uint on_the_loop, hanging, closed;
     sem_t gate;
 } hung;
-
-int __real_close(int fd);
-int __wrap_close(int fd);
 
 static bool is_hung(int fd)
 {
     struct stat seen;
-    ino_t inode = __atomic_load_n(&hung.inode, __ATOMIC_SEQ_CST);
+    ino_t inode = hung.inode;
     return inode && fstat(fd, &seen) == 0 && seen.st_ino == inode;
 }
 
-int __wrap_close(int fd)
+WRAP(int, close, int fd)
 {
     if (is_hung(fd) && pthread_equal(pthread_self(), hung.loop_thread)) {
-        __atomic_add_fetch(&hung.on_the_loop, 1, __ATOMIC_SEQ_CST);
+        hung.on_the_loop++;
     } else if (is_hung(fd)) {
-        __atomic_add_fetch(&hung.hanging, 1, __ATOMIC_SEQ_CST);
+        hung.hanging++;
         while (sem_wait(&hung.gate) != 0) {
         }
-        __atomic_add_fetch(&hung.closed, 1, __ATOMIC_SEQ_CST);
+        hung.closed++;
     }
     return __real_close(fd);
 }
 
-/* ---- a clock that can be put forward ---- */
+/* ---- a clock that can be advanced ---- */
 
 static atomic_ullong hours_passed;
 
-uint64_t __real_clock_monotonic_ns(void);
-uint64_t __wrap_clock_monotonic_ns(void);
-
-uint64_t __wrap_clock_monotonic_ns(void)
+WRAP(uint64_t, clock_monotonic_ns, void)
 {
     return __real_clock_monotonic_ns() + hours_passed * 3600 * 1000000000u;
 }
 
-static unsigned look(const unsigned *count) { return __atomic_load_n(count, __ATOMIC_SEQ_CST); }
-
-static void let_go(unsigned count)
+/* Lets |count| closes end. */
+static void end_closes(unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
         sem_post(&hung.gate);
@@ -81,7 +77,7 @@ static int set_up_hung(void **state)
 
 static int tear_down_hung(void **state)
 {
-    let_go(10000);
+    end_closes(ALL);
     return tear_down(state);
 }
 
@@ -92,15 +88,15 @@ static int make_hung_file(void)
     struct stat seen;
     int fd = memfd_create("hung", MFD_CLOEXEC);
     assert_true(fd >= 0 && fstat(fd, &seen) == 0);
-    __atomic_store_n(&hung.inode, seen.st_ino, __ATOMIC_SEQ_CST);
+    hung.inode = seen.st_ino;
     return fd;
 }
 
-static int join_as(struct fixture *f, uid_t uid)
+static int join_server_as(struct fixture *f, uid_t uid)
 {
     assert_int_equal(chmod(f->directory, 0711) | chmod(f->path, 0666), 0);
     assert_int_equal(seteuid(uid), 0);
-    int fd = join(f);
+    int fd = join_server(f);
     assert_int_equal(seteuid(0), 0);
     return fd;
 }
@@ -113,109 +109,94 @@ static void send_hung(int client, uint64_t id, int file)
     send_files(client, raw, size, files, 2);
 }
 
-static bool is_answered(struct fixture *f, int client, uint64_t id)
+/* Sends as many descriptors as this user may hold, and two more. Returns their number. */
+static unsigned fill_by_requests(struct fixture *f, int file)
 {
-    char body[1024];
-    struct frame_header header = take_header(f, client);
-    assert_true(header.body_size <= sizeof(body));
-    take(f, client, body, header.body_size);
-    return header.type == MESSAGE_pong && header.request_id == id;
+    unsigned requests = FULL / 2 + 1;
+    for (uint64_t id = 1; id <= requests; id++) {
+        send_hung(f->client, id, file);
+        receive_pong(f, f->client, id);
+    }
+    return 2 * requests;
 }
 
-static void forget(int file)
+static void drop_hung_file(int file)
 {
-    __atomic_store_n(&hung.inode, 0, __ATOMIC_SEQ_CST);
+    hung.inode = 0;
     __real_close(file);
 }
 
 /* ---- tests ---- */
 
-TEST(hung, a_close_that_hangs_keeps_nobody_waiting)
+TEST_F(hung, a_close_that_hangs_blocks_no_request)
 {
-    struct fixture *f = *state;
     int file = make_hung_file();
-    KILN_AUTO(fd) int other = join(f);
+    KILN_AUTO(fd) int other = join_server(f);
 
     send_hung(f->client, 1, file);
-    assert_true(is_answered(f, f->client, 1));
-    WAIT_FOR(look(&hung.hanging) != 0);
-    ask(other, MESSAGE_ping, 2, "");
-    assert_true(is_answered(f, other, 2));
-    ask(f->client, MESSAGE_ping, 3, "");
-    assert_true(is_answered(f, f->client, 3));
+    receive_pong(f, f->client, 1);
+    WAIT_FOR(hung.hanging != 0);
+    expect_pong(f, other, 2);
+    expect_pong(f, f->client, 3);
 
-    assert_int_equal(look(&hung.hanging), 1); /* one at a time of one user */
-    assert_int_equal(look(&hung.on_the_loop), 0);
-    let_go(2);
-    WAIT_FOR(look(&hung.closed) >= 2);
-    forget(file);
+    assert_int_equal(hung.hanging, 1); /* one close at a time for each user */
+    assert_int_equal(hung.on_the_loop, 0);
+    end_closes(2);
+    WAIT_FOR(hung.closed >= 2);
+    drop_hung_file(file);
 }
 
-TEST(hung, a_user_who_sends_too_many_descriptors_is_refused_and_others_are_not)
+TEST_F(hung, a_user_who_sends_too_many_descriptors_is_refused_and_others_are_not)
 {
-    struct fixture *f = *state;
-    if (geteuid() != 0)
-        skip();
+    NEED_ROOT();
     int file = make_hung_file();
-    KILN_AUTO(fd) int other = join_as(f, OTHER_USER);
-    unsigned most = CLOSER_LIMITS_DEFAULT.held_max_uid - LIMIT_FRAME_DESCRIPTORS;
+    KILN_AUTO(fd) int other = join_server_as(f, OTHER_USER);
 
-    for (uint64_t id = 1; id <= most / 2 + 1; id++) {
-        send_hung(f->client, id, file);
-        assert_true(is_answered(f, f->client, id));
-    }
-    WAIT_FOR(look(&hung.hanging) != 0);
+    unsigned sent = fill_by_requests(f, file);
+    WAIT_FOR(hung.hanging != 0);
     send_hung(f->client, 1000, file);
     assert_refused(f, f->client, 0, TOO_MANY);
     assert_true(is_closed(f, f->client));
-    KILN_AUTO(fd) int again = dial(f);
+    KILN_AUTO(fd) int again = connect_to_server(f);
     assert_refused(f, again, 0, TOO_MANY);
-    ask(other, MESSAGE_ping, 7, "");
-    assert_true(is_answered(f, other, 7));
-    send_hung(other, 8, file); /* a thread of its own */
-    assert_true(is_answered(f, other, 8));
-    WAIT_FOR(look(&hung.hanging) >= 2);
+    expect_pong(f, other, 7);
+    send_hung(other, 8, file); /* another thread closes for this user */
+    receive_pong(f, other, 8);
+    WAIT_FOR(hung.hanging >= 2);
 
-    assert_int_equal(look(&hung.on_the_loop), 0);
-    let_go(10000);
-    WAIT_FOR(look(&hung.closed) >= (most / 2 + 1) * 2 + 2);
-    WAIT_FOR(!closer_is_full(f->closer, 0)); /* the last is counted a moment longer */
-    KILN_AUTO(fd) int later = join(f);
-    ask(later, MESSAGE_ping, 9, "");
-    assert_true(is_answered(f, later, 9));
-    forget(file);
+    assert_int_equal(hung.on_the_loop, 0);
+    end_closes(ALL);
+    WAIT_FOR(hung.closed >= sent + 2);
+    WAIT_FOR(!closer_is_full(f->closer, 0)); /* the last close is counted a moment longer */
+    KILN_AUTO(fd) int later = join_server(f);
+    expect_pong(f, later, 9);
+    drop_hung_file(file);
 }
 
-/* Nothing hangs, it only takes its time: who waits is served, and so is who comes. */
-TEST(hung, while_files_are_being_closed_their_user_waits)
+/* The closes are only slow: the server later answers the waiting connection and the new one. */
+TEST_F(hung, a_user_waits_while_many_of_their_descriptors_are_being_closed)
 {
-    struct fixture *f = *state;
     int file = make_hung_file();
-    unsigned most = CLOSER_LIMITS_DEFAULT.held_max_uid - LIMIT_FRAME_DESCRIPTORS;
     f->server->limits.full_ms = 1000000;
-    for (uint64_t id = 1; id <= most / 2 + 1; id++) {
-        send_hung(f->client, id, file);
-        assert_true(is_answered(f, f->client, id));
-    }
+    fill_by_requests(f, file);
     service.handled = 0;
-    ask(f->client, MESSAGE_ping, 1000, "");
-    KILN_AUTO(fd) int other = dial(f);
-    for (int turn = 0; turn < 5; turn++)
-        loop_iteration(f->loop);
+    send_request(f->client, MESSAGE_ping, 1000, "");
+    KILN_AUTO(fd) int other = connect_to_server(f);
+    for (int i = 0; i < 5; i++)
+        IN_TIME(loop_iteration(f->loop));
     const struct session *last = LIST_LAST(&f->server->sessions, struct session, link);
     assert_true(first_session(f)->is_barred || last->is_barred);
     assert_int_equal(service.handled, 0);
 
-    let_go(10000);
-    assert_true(is_answered(f, f->client, 1000));
-    ask(other, MESSAGE_ping, 1001, "");
-    assert_true(is_answered(f, other, 1001));
+    end_closes(ALL);
+    receive_pong(f, f->client, 1000);
+    expect_pong(f, other, 1001);
     assert_int_equal(server_counts(f->server).protocol_errors, 0);
-    forget(file);
+    drop_hung_file(file);
 }
 
-/* Returns how many files that took. */
-static unsigned fill(struct fixture *f, int file)
+/* Gives the closer files until the user is full. Returns their number. */
+static unsigned fill_closer(struct fixture *f, int file)
 {
     unsigned count = 0;
     for (; !closer_is_full(f->closer, 0); count++) {
@@ -225,106 +206,99 @@ static unsigned fill(struct fixture *f, int file)
     return count;
 }
 
-/* Nobody asks between the two: that he was not full meanwhile is noted all the same. */
-TEST(hung, a_user_who_is_full_only_now_and_then_is_not_stuck)
+/* The closer notes that the user was not full in between, although no call checked it then. */
+TEST_F(hung, a_user_who_was_not_full_in_between_is_not_stuck)
 {
-    struct fixture *f = *state;
     const uint64_t grace_ms = 600000;
     int file = make_hung_file();
-    unsigned taken = fill(f, file);
+    unsigned taken = fill_closer(f, file);
     assert_int_equal(closer_check(f->closer, 0, grace_ms), CLOSER_IS_FULL);
-    let_go(10000);
+    end_closes(ALL);
     WAIT_FOR(!closer_is_full(f->closer, 0));
     while (sem_trywait(&hung.gate) == 0) {
     }
     hours_passed = 1;
-    taken += fill(f, file);
+    taken += fill_closer(f, file);
     assert_int_equal(closer_check(f->closer, 0, grace_ms), CLOSER_IS_FULL);
     hours_passed = 2;
     assert_int_equal(closer_check(f->closer, 0, grace_ms), CLOSER_IS_STUCK);
-    let_go(10000);
-    WAIT_FOR(look(&hung.closed) >= taken);
-    forget(file);
+    end_closes(ALL);
+    WAIT_FOR(hung.closed >= taken);
+    drop_hung_file(file);
 }
 
-/* Each connection keeps files for a frame that it never finishes; then all of them go at once. */
-TEST(hung, files_of_unfinished_frames_count_and_are_not_closed_on_the_loop)
+/* Each connection holds descriptors of a frame that never ends. Then all connections end at once.
+ */
+TEST_F(hung, descriptors_of_unfinished_frames_count_and_are_not_closed_on_the_loop)
 {
-    struct fixture *f = *state;
-    if (geteuid() != 0)
-        skip();
+    NEED_ROOT();
     enum { CONNECTIONS = 100 };
-    unsigned most = CLOSER_LIMITS_DEFAULT.held_max_uid - LIMIT_FRAME_DESCRIPTORS;
     int file = make_hung_file(), clients[CONNECTIONS];
     f->server->limits.connections = f->server->accounts.connections_max = 2 * CONNECTIONS;
-    KILN_AUTO(fd) int other = join_as(f, OTHER_USER);
+    KILN_AUTO(fd) int other = join_server_as(f, OTHER_USER);
     for (int i = 0; i < CONNECTIONS; i++)
-        clients[i] = join(f);
+        clients[i] = join_server(f);
     for (int i = 0; i < CONNECTIONS; i++) {
         uint8_t raw[128];
         int files[LIMIT_REQUEST_FILES] = { file, file };
         put_install_frame(raw, 1, "{}", 2);
         send_files(clients[i], raw, FRAME_HEADER_SIZE + 1, files, 2);
     }
-    ask(other, MESSAGE_ping, 2, "");
-    assert_true(is_answered(f, other, 2));
+    expect_pong(f, other, 2);
 
     assert_true(closer_is_full(f->closer, 0));
     assert_false(closer_is_full(f->closer, OTHER_USER));
     unsigned held = 0;
     LIST_EACH (&f->server->sessions, struct session, link, s)
         held += s->files.count;
-    assert_int_equal(held, (most / 2 + 1) * 2); /* and from nobody beyond them anything is read */
+    assert_int_equal(held, (FULL / 2 + 1) * 2); /* the server reads nothing more of this user */
     for (int i = 0; i < CONNECTIONS; i++)
         __real_close(clients[i]);
     LOOP_UNTIL(f->loop, service.left >= CONNECTIONS);
-    ask(other, MESSAGE_ping, 3, "");
-    assert_true(is_answered(f, other, 3));
+    expect_pong(f, other, 3);
 
-    assert_int_equal(look(&hung.on_the_loop), 0);
-    let_go(10000);
-    WAIT_FOR(look(&hung.closed) >= held);
-    forget(file);
+    assert_int_equal(hung.on_the_loop, 0);
+    end_closes(ALL);
+    WAIT_FOR(hung.closed >= held);
+    drop_hung_file(file);
 }
 
-/* What is in flight the kernel closes with the connection. */
-TEST(hung, a_connection_with_unread_files_is_not_closed_on_the_loop)
+/* The kernel closes unread descriptors together with their connection. */
+TEST_F(hung, a_connection_with_unread_descriptors_is_not_closed_on_the_loop)
 {
-    struct fixture *f = *state;
     struct stat seen;
     int file = make_hung_file();
-    server_drain(f->server); /* reads no more */
+    server_drain(f->server); /* stops reading */
     send_hung(f->client, 1, file);
     assert_int_equal(fstat(first_session(f)->fd, &seen), 0);
-    __atomic_store_n(&hung.inode, seen.st_ino, __ATOMIC_SEQ_CST);
+    hung.inode = seen.st_ino;
 
     server_drop_sessions(f->server);
-    LOOP_UNTIL(f->loop, look(&hung.hanging) + look(&hung.on_the_loop) > 0);
+    LOOP_UNTIL(f->loop, hung.hanging + hung.on_the_loop > 0);
 
-    assert_int_equal(look(&hung.on_the_loop), 0);
-    let_go(1);
+    assert_int_equal(hung.on_the_loop, 0);
+    end_closes(1);
     assert_true(is_closed(f, f->client));
-    forget(file);
+    drop_hung_file(file);
 }
 
-TEST(hung, descriptors_left_at_the_end_do_not_block_the_end_of_the_closer)
+TEST_F(hung, a_close_that_hangs_does_not_block_the_end_of_the_closer)
 {
-    struct fixture *f = *state;
     int file = make_hung_file();
     send_hung(f->client, 1, file);
-    assert_true(is_answered(f, f->client, 1));
-    WAIT_FOR(look(&hung.hanging) != 0);
+    receive_pong(f, f->client, 1);
+    WAIT_FOR(hung.hanging != 0);
 
     closer_destroy(f->closer); /* returns */
 
-    assert_int_equal(look(&hung.closed), 0);
+    assert_int_equal(hung.closed, 0);
     must(closer_create(&CLOSER_LIMITS_DEFAULT, &f->closer, &f->err), f->err);
     LIST_EACH (&f->server->sessions, struct session, link, s)
         s->closer = s->files.closer = f->closer;
     LIST_EACH (&f->server->sessions, struct session, link, s)
         must(closer_join(f->closer, s->caller.uid, &f->err), f->err);
     f->server->closer = f->closer;
-    let_go(2);
-    WAIT_FOR(look(&hung.closed) >= 1);
-    forget(file);
+    end_closes(2);
+    WAIT_FOR(hung.closed >= 1);
+    drop_hung_file(file);
 }

@@ -27,8 +27,8 @@ void service_leave(struct engine *engine, struct caller *caller)
         service.waiting = NULL;
 }
 
-void answer(struct caller *caller, uint64_t id, enum message_type type, struct bytes body,
-            struct object *object)
+void send_answer(struct caller *caller, uint64_t id, enum message_type type, struct bytes body,
+                 struct object *object)
 {
     struct object *objects[] = { object };
     const struct reply reply = { .type = type,
@@ -39,7 +39,7 @@ void answer(struct caller *caller, uint64_t id, enum message_type type, struct b
     caller->ops->reply(caller, &reply);
 }
 
-static void look_at_files(struct caller *caller)
+static void note_files(struct caller *caller)
 {
     service.file_count = caller->file_count;
     for (unsigned i = 0; i < caller->file_count; i++) {
@@ -59,13 +59,13 @@ enum kiln_code service_handle(struct engine *engine, struct caller *caller,
     service.in_order += header->request_id == service.last_id + 1;
     service.last_id = header->request_id;
     service.last_body = body.size;
-    look_at_files(caller);
+    note_files(caller);
     if (service.refuse)
         return kiln_fail(err, KILN_INVALID, "say hello first");
     switch (header->type) {
     case MESSAGE_hello: caller->greeted = true; break;
     case MESSAGE_fetch:
-        answer(caller, header->request_id, MESSAGE_kernels, body, service.object);
+        send_answer(caller, header->request_id, MESSAGE_kernels, body, service.object);
         break;
     case MESSAGE_plan: /* answered when the test says so */
         caller->in_flight++;
@@ -75,17 +75,17 @@ enum kiln_code service_handle(struct engine *engine, struct caller *caller,
     default:
         if (service.reply_size)
             body = bytes_of(zeros, service.reply_size);
-        answer(caller, header->request_id, MESSAGE_pong, body, NULL);
+        send_answer(caller, header->request_id, MESSAGE_pong, body, NULL);
         break;
     }
     return KILN_OK;
 }
 
-void answer_the_waiting(void)
+void answer_deferred_request(void)
 {
     struct caller *caller = service.waiting;
     service.waiting = NULL;
-    answer(caller, service.waiting_id, MESSAGE_planned, bytes_of("done", 4), NULL);
+    send_answer(caller, service.waiting_id, MESSAGE_planned, bytes_of("done", 4), NULL);
     caller->in_flight--;
 }
 
@@ -103,7 +103,7 @@ struct object *object_unref(struct object *object)
 
 /* ---- client's side ---- */
 
-int dial(struct fixture *f)
+int connect_to_server(struct fixture *f)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     snprintf(address.sun_path, sizeof(address.sun_path), "%s", f->path);
@@ -112,10 +112,10 @@ int dial(struct fixture *f)
     return fd;
 }
 
-int join(struct fixture *f)
+int join_server(struct fixture *f)
 {
     unsigned before = service.joined;
-    int fd = dial(f);
+    int fd = connect_to_server(f);
     LOOP_UNTIL(f->loop, service.joined != before);
     return fd;
 }
@@ -165,49 +165,69 @@ void send_files(int fd, const void *data, size_t size, const int *files, unsigne
     assert_int_equal(sendmsg(fd, &m, MSG_NOSIGNAL), (ssize_t)size);
 }
 
-void ask(int fd, enum message_type type, uint64_t id, const char *body)
+void send_request(int fd, enum message_type type, uint64_t id, const char *body)
 {
     uint8_t raw[256];
     send_raw(fd, raw, put_frame(raw, type, id, body, strlen(body)));
 }
 
-size_t take(struct fixture *f, int fd, void *data, size_t size)
+/* True when all bytes have arrived or the connection has ended. */
+static bool has_received(int fd, void *data, size_t size, size_t *got)
+{
+    while (*got < size) {
+        ssize_t n = recv(fd, (char *)data + *got, size - *got, MSG_DONTWAIT);
+        if (n <= 0)
+            return n == 0 || errno != EAGAIN;
+        *got += (size_t)n;
+    }
+    return true;
+}
+
+size_t receive_bytes(struct fixture *f, int fd, void *data, size_t size)
 {
     size_t got = 0;
-    while (got < size) {
-        ssize_t n = recv(fd, (char *)data + got, size - got, MSG_DONTWAIT);
-        if (n > 0)
-            got += (size_t)n;
-        else if (n == 0 || errno != EAGAIN)
-            break;
-        else
-            loop_iteration(f->loop);
-    }
+    LOOP_UNTIL(f->loop, has_received(fd, data, size, &got));
     return got;
 }
 
-struct frame_header take_header(struct fixture *f, int fd)
+struct frame_header receive_header(struct fixture *f, int fd)
 {
     uint8_t raw[FRAME_HEADER_SIZE];
     struct frame_header header = { 0 };
-    assert_int_equal(take(f, fd, raw, sizeof(raw)), sizeof(raw));
+    assert_int_equal(receive_bytes(f, fd, raw, sizeof(raw)), sizeof(raw));
     assert_int_equal(frame_header_read(raw, &header, &f->err), KILN_OK);
     return header;
+}
+
+void receive_pong(struct fixture *f, int fd, uint64_t id)
+{
+    char body[1024];
+    struct frame_header header = receive_header(f, fd);
+    assert_int_equal(header.type, MESSAGE_pong);
+    assert_int_equal(header.request_id, id);
+    assert_true(header.body_size <= sizeof(body));
+    assert_int_equal(receive_bytes(f, fd, body, header.body_size), header.body_size);
+}
+
+void expect_pong(struct fixture *f, int fd, uint64_t id)
+{
+    send_request(fd, MESSAGE_ping, id, "");
+    receive_pong(f, fd, id);
 }
 
 bool is_closed(struct fixture *f, int fd)
 {
     char byte;
-    return take(f, fd, &byte, 1) == 0;
+    return receive_bytes(f, fd, &byte, 1) == 0;
 }
 
 void assert_refused(struct fixture *f, int fd, uint64_t id, const char *words)
 {
     uint8_t body[1024];
-    struct frame_header header = take_header(f, fd);
+    struct frame_header header = receive_header(f, fd);
     assert_int_equal(header.type, MESSAGE_error);
     assert_int_equal(header.request_id, id);
-    assert_int_equal(take(f, fd, body, header.body_size), header.body_size);
+    assert_int_equal(receive_bytes(f, fd, body, header.body_size), header.body_size);
     assert_non_null(memmem(body, header.body_size, words, strlen(words)));
 }
 
@@ -220,7 +240,7 @@ static struct server_limits limits_of_test(void)
     struct server_limits limits = SERVER_LIMITS_DEFAULT;
     limits.connections = 6;
     limits.connections_per_uid = 4;
-    limits.full_ms = 0; /* who is full is refused at once */
+    limits.full_ms = 0; /* a user at the limit is refused at once */
     return limits;
 }
 
@@ -242,7 +262,7 @@ int set_up(void **state)
     f.object.fd = memfd_create("object", MFD_CLOEXEC);
     assert_int_equal(write(f.object.fd, "code", 4), 4);
     service.object = &f.object;
-    f.client = join(&f);
+    f.client = join_server(&f);
     *state = &f;
     return 0;
 }
@@ -253,7 +273,7 @@ int tear_down(void **state)
     close(f->client);
     server_drop_sessions(f->server);
     server_close(f->server, on_closed, f);
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "the server to close");
     assert_true(f->closed);
     assert_int_equal(service.left, service.joined);
     assert_int_equal(service.references, 0);

@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * A server with one client over a service that counts and answers as the request's type says:
- * hello is noted, fetch gets an object, plan waits for answer_the_waiting, all else is a ping.
- * What it took of a request's files is the test's to close.
+ * A server with one client and a fake service, which counts requests and answers by their type:
+ * hello marks the caller as greeted, fetch gets an object, plan waits for answer_deferred_request,
+ * and everything else is answered like a ping. The test closes the descriptors that the service
+ * takes.
  */
 #include "daemon/server/server.h"
 #include "tests/support/test.h"
@@ -13,14 +14,14 @@
 struct fake_service {
     unsigned joined, left, handled;
     size_t last_body;
-    unsigned in_order; /* requests whose id was one more than the last one's */
+    unsigned in_order; /* requests whose id follows that of the previous request */
     uint64_t last_id;
-    struct caller *waiting; /* who asked for something that is answered later */
+    struct caller *waiting; /* the caller of a deferred request */
     uint64_t waiting_id;
     size_t reply_size; /* of the answer to a ping; 0: as long as the ping */
     struct object *object;
     bool refuse;
-    bool takes_files;    /* keeps the descriptors that come with a request */
+    bool takes_files;    /* the service keeps the descriptors of a request */
     unsigned file_count; /* of the last request */
     int files[LIMIT_REQUEST_FILES];
     unsigned references; /* that queued replies hold */
@@ -45,26 +46,31 @@ int set_up(void **state);
 int tear_down(void **state);
 
 /* The service's side. */
-void answer(struct caller *caller, uint64_t id, enum message_type type, struct bytes body,
-            struct object *object);
-void answer_the_waiting(void);
+void send_answer(struct caller *caller, uint64_t id, enum message_type type, struct bytes body,
+                 struct object *object);
+void answer_deferred_request(void);
 
 /* The client's side. */
-int dial(struct fixture *f);
-/* Dials and waits until the service knows of it. */
-int join(struct fixture *f);
+int connect_to_server(struct fixture *f);
+/* Connects and waits until the service knows the connection. */
+int join_server(struct fixture *f);
 size_t put_frame(uint8_t *raw, enum message_type type, uint64_t id, const void *body, size_t size);
-/* A request package_install that announces |descriptors|. */
+/* A package_install request that announces |descriptors|. */
 size_t put_install_frame(uint8_t *raw, uint64_t id, const char *body, unsigned descriptors);
 void send_raw(int fd, const void *data, size_t size);
-/* The same with descriptors, at the first byte of |data|. */
+/* Sends |data| with descriptors, which travel with its first byte. */
 void send_files(int fd, const void *data, size_t size, const int *files, unsigned count);
-void ask(int fd, enum message_type type, uint64_t id, const char *body);
-/* Turns the loop until |size| bytes came or the connection ended; how many came. */
-size_t take(struct fixture *f, int fd, void *data, size_t size);
-struct frame_header take_header(struct fixture *f, int fd);
+void send_request(int fd, enum message_type type, uint64_t id, const char *body);
+/* Runs the loop until |size| bytes have arrived or the connection has ended. Returns their count.
+ */
+size_t receive_bytes(struct fixture *f, int fd, void *data, size_t size);
+struct frame_header receive_header(struct fixture *f, int fd);
+/* Receives a whole frame, which must be the answer to ping |id|. */
+void receive_pong(struct fixture *f, int fd, uint64_t id);
+/* Sends ping |id| and receives its answer. */
+void expect_pong(struct fixture *f, int fd, uint64_t id);
 bool is_closed(struct fixture *f, int fd);
-/* The next frame is an error to request |id| whose sentence has |words|. */
+/* The next frame must be an error for request |id| with a message that contains |words|. */
 void assert_refused(struct fixture *f, int fd, uint64_t id, const char *words);
 
 static inline struct session *first_session(struct fixture *f)

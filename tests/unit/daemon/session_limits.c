@@ -7,44 +7,42 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Sends pings until the server stops reading them; how many replies are owed. */
-static void fill(struct fixture *f, int fd)
+/* Sends one more ping unless the server has stopped reading. */
+static bool is_unread(struct fixture *f)
 {
-    uint8_t raw[64];
-    size_t size = put_frame(raw, MESSAGE_ping, 1, "", 0);
-    struct session *s = first_session(f);
-    while (s->watch.events & WATCH_READ) {
-        send_raw(fd, raw, size);
-        loop_iteration(f->loop);
-    }
+    if (!(first_session(f)->watch.events & WATCH_READ))
+        return true;
+    send_request(f->client, MESSAGE_ping, 1, "");
+    return false;
 }
 
-TEST(session, a_peer_that_never_reads_is_not_read_and_does_not_block_others)
+/* Sends pings without reading the replies, each of 256 KiB, until the server reads no more. */
+static void fill_session(struct fixture *f)
 {
-    struct fixture *f = *state;
     service.reply_size = 256u << 10;
-    fill(f, f->client);
+    LOOP_UNTIL(f->loop, is_unread(f));
+}
+
+TEST_F(session, a_peer_that_never_reads_is_not_read_and_does_not_block_others)
+{
+    fill_session(f);
     unsigned handled = service.handled;
-    ask(f->client, MESSAGE_ping, 2, "");
+    send_request(f->client, MESSAGE_ping, 2, "");
     service.reply_size = 0;
 
-    KILN_AUTO(fd) int other = join(f);
-    ask(other, MESSAGE_ping, 9, "");
-
-    assert_int_equal(take_header(f, other).request_id, 9);
+    KILN_AUTO(fd) int other = join_server(f);
+    expect_pong(f, other, 9);
     assert_int_equal(service.handled, handled + 1);
 }
 
-TEST(session, a_peer_that_never_reads_is_closed_after_its_time)
+TEST_F(session, a_peer_that_never_reads_is_closed_after_its_time)
 {
-    struct fixture *f = *state;
-    service.reply_size = 256u << 10;
-    fill(f, f->client);
+    fill_session(f);
     struct session *s = first_session(f);
     s->caller.greeted = true;
 
     server_check_times(f->server, s->moved_ms + 30000);
-    loop_iteration(f->loop);
+    IN_TIME(loop_iteration(f->loop));
     assert_int_equal(server_counts(f->server).clients, 1);
     server_check_times(f->server, s->moved_ms + 30001);
     LOOP_UNTIL(f->loop, service.left != 0);
@@ -53,30 +51,26 @@ TEST(session, a_peer_that_never_reads_is_closed_after_its_time)
     assert_int_equal(server_counts(f->server).clients, 0);
 }
 
-TEST(session, a_peer_that_reads_again_is_read_again)
+TEST_F(session, the_server_reads_again_from_a_peer_that_reads_its_replies)
 {
-    struct fixture *f = *state;
-    service.reply_size = 256u << 10;
-    fill(f, f->client);
+    fill_session(f);
     size_t owed = service.handled * (FRAME_HEADER_SIZE + service.reply_size);
     KILN_AUTO(mem) uint8_t *all = malloc(owed);
 
-    assert_int_equal(take(f, f->client, all, owed), owed);
-    ask(f->client, MESSAGE_ping, 77, "");
-
-    assert_int_equal(take_header(f, f->client).request_id, 77);
+    assert_int_equal(receive_bytes(f, f->client, all, owed), owed);
+    service.reply_size = 0;
+    expect_pong(f, f->client, 77);
 }
 
-TEST(session, a_peer_that_does_not_finish_its_frame_is_closed)
+TEST_F(session, a_peer_that_does_not_finish_its_frame_is_closed)
 {
-    struct fixture *f = *state;
     struct session *s = first_session(f);
     s->caller.greeted = true;
     send_raw(f->client, "KILN", 4);
     LOOP_UNTIL(f->loop, inbox_is_partial(&s->inbox));
     uint64_t began = s->frame_ms;
-    send_raw(f->client, "x", 1); /* more of it does not buy more time */
-    loop_iteration(f->loop);
+    send_raw(f->client, "x", 1); /* a longer part gets no more time */
+    IN_TIME(loop_iteration(f->loop));
 
     server_check_times(f->server, began + 30001);
 
@@ -84,34 +78,30 @@ TEST(session, a_peer_that_does_not_finish_its_frame_is_closed)
     assert_int_equal(server_counts(f->server).slow_peers_closed, 1);
 }
 
-TEST(session, a_peer_that_does_not_say_hello_is_closed)
+TEST_F(session, a_peer_that_does_not_say_hello_is_closed)
 {
-    struct fixture *f = *state;
     struct session *s = first_session(f);
     server_check_times(f->server, s->joined_ms + 10001);
     assert_true(is_closed(f, f->client));
     assert_int_equal(server_counts(f->server).slow_peers_closed, 1);
 }
 
-TEST(session, a_peer_that_said_hello_may_rest_for_ever)
+TEST_F(session, a_peer_that_said_hello_may_stay_idle)
 {
-    struct fixture *f = *state;
     struct session *s = first_session(f);
-    ask(f->client, MESSAGE_hello, 1, "");
+    send_request(f->client, MESSAGE_hello, 1, "");
     LOOP_UNTIL(f->loop, s->caller.greeted);
     server_check_times(f->server, s->joined_ms + 86400000);
-    ask(f->client, MESSAGE_ping, 2, "");
-    assert_int_equal(take_header(f, f->client).request_id, 2);
+    expect_pong(f, f->client, 2);
 }
 
-TEST(session, a_user_with_too_many_connections_is_refused_with_the_setting_s_name)
+TEST_F(session, a_refused_connection_names_the_limit_per_user)
 {
-    struct fixture *f = *state;
     int more[3];
     for (int i = 0; i < 3; i++)
-        more[i] = join(f);
+        more[i] = join_server(f);
 
-    KILN_AUTO(fd) int fifth = dial(f);
+    KILN_AUTO(fd) int fifth = connect_to_server(f);
 
     assert_refused(f, fifth, 0, "connections_per_uid");
     assert_true(is_closed(f, fifth));
@@ -120,46 +110,42 @@ TEST(session, a_user_with_too_many_connections_is_refused_with_the_setting_s_nam
         close(more[i]);
 }
 
-TEST(session, many_users_together_do_not_lock_administrators_out)
+TEST_F(session, many_users_together_do_not_lock_out_administrators)
 {
-    struct fixture *f = *state;
     const uid_t overflow = f->server->overflow.uid;
     int users[13];
-    server_set_limits(f->server, 16, 100); /* there is one already, of an administrator */
-    f->server->overflow.uid = geteuid();   /* from now on ours may be anybody's */
+    server_set_limits(f->server, 16, 100); /* one connection exists, of an administrator */
+    f->server->overflow.uid = geteuid();   /* from now on, this user is not an administrator */
     for (unsigned i = 0; i < 13; i++)
-        users[i] = join(f);
+        users[i] = join_server(f);
 
-    KILN_AUTO(fd) int one_more = dial(f);
-    assert_refused(f, one_more, 0, "(setting connections) less some for administrators");
+    KILN_AUTO(fd) int one_more = connect_to_server(f);
+    assert_refused(f, one_more, 0, "administrators");
 
     f->server->overflow.uid = overflow;
     for (unsigned i = 0; i < 2; i++)
-        close(join(f));
+        close(join_server(f));
     for (unsigned i = 0; i < 13; i++)
         close(users[i]);
 }
 
-TEST(session, limits_that_change_count_for_connections_to_come)
+TEST_F(session, changed_limits_apply_to_new_connections)
 {
-    struct fixture *f = *state;
-    server_set_limits(f->server, 100, 1); /* there is one already, which stays */
-    KILN_AUTO(fd) int second = dial(f);
+    server_set_limits(f->server, 100, 1); /* the existing connection stays */
+    KILN_AUTO(fd) int second = connect_to_server(f);
     assert_refused(f, second, 0, "connections_per_uid");
 
     server_set_limits(f->server, 1, 100);
-    KILN_AUTO(fd) int third = dial(f);
-    assert_refused(f, third, 0, "the limit (setting connections)");
+    KILN_AUTO(fd) int third = connect_to_server(f);
+    assert_refused(f, third, 0, "connections)");
 
     server_set_limits(f->server, 100, 100);
-    close(join(f));
-    ask(f->client, MESSAGE_ping, 1, "");
-    assert_int_equal(take_header(f, f->client).request_id, 1);
+    close(join_server(f));
+    expect_pong(f, f->client, 1);
 }
 
-TEST(session, a_user_cannot_hold_more_bytes_than_allowed)
+TEST_F(session, a_user_cannot_hold_more_bytes_than_allowed)
 {
-    struct fixture *f = *state;
     first_session(f)->account->limit = 64u << 10;
     uint8_t raw[FRAME_HEADER_SIZE];
     static const uint8_t zeros[32u << 10];
@@ -170,16 +156,15 @@ TEST(session, a_user_cannot_hold_more_bytes_than_allowed)
     send_raw(f->client, raw, sizeof(raw));
     for (unsigned left = service.left, i = 0; i < 3 && service.left == left; i++) {
         send(f->client, zeros, sizeof(zeros), MSG_NOSIGNAL);
-        loop_iteration(f->loop);
+        IN_TIME(loop_iteration(f->loop));
     }
     assert_refused(f, f->client, 5, "the limit");
     assert_true(is_closed(f, f->client));
 }
 
-TEST(session, a_peer_that_goes_leaves_the_service)
+TEST_F(session, a_peer_that_disconnects_leaves_the_service)
 {
-    struct fixture *f = *state;
-    ask(f->client, MESSAGE_plan, 1, "");
+    send_request(f->client, MESSAGE_plan, 1, "");
     LOOP_UNTIL(f->loop, service.waiting);
 
     shutdown(f->client, SHUT_RDWR);
@@ -189,35 +174,31 @@ TEST(session, a_peer_that_goes_leaves_the_service)
     assert_int_equal(server_counts(f->server).clients, 0);
 }
 
-TEST(session, draining_answers_pending_requests_and_then_closes)
+TEST_F(session, draining_answers_pending_requests_and_then_closes)
 {
-    struct fixture *f = *state;
-    KILN_AUTO(fd) int idle = join(f);
-    ask(f->client, MESSAGE_plan, 8, "");
+    KILN_AUTO(fd) int idle = join_server(f);
+    send_request(f->client, MESSAGE_plan, 8, "");
     LOOP_UNTIL(f->loop, service.waiting);
 
     server_drain(f->server);
 
     assert_true(is_closed(f, idle));
     assert_false(server_is_empty(f->server));
-    answer_the_waiting();
+    answer_deferred_request();
     char body[4];
-    struct frame_header header = take_header(f, f->client);
+    struct frame_header header = receive_header(f, f->client);
     assert_int_equal(header.request_id, 8);
     assert_int_equal(header.flags, FRAME_STOPPING);
-    assert_int_equal(take(f, f->client, body, 4), 4);
+    assert_int_equal(receive_bytes(f, f->client, body, 4), 4);
     assert_true(is_closed(f, f->client));
     assert_true(server_is_empty(f->server));
 }
 
-/* The kernel refuses the next |refusals| messages with descriptors, as it does to a user who has
- * too many on their way. */
+/* The kernel refuses the next |refusals| messages with descriptors, as if the user had too many
+ * descriptors in flight. */
 static unsigned refusals;
 
-ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
-ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
-
-ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
+WRAP(ssize_t, sendmsg, int fd, const struct msghdr *message, int flags)
 {
     if (message->msg_controllen == 0 || refusals == 0)
         return __real_sendmsg(fd, message, flags);
@@ -226,17 +207,16 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
     return -1;
 }
 
-TEST(session, a_descriptor_that_the_kernel_cannot_queue_is_sent_later)
+TEST_F(session, a_descriptor_that_the_kernel_cannot_queue_is_sent_later)
 {
-    struct fixture *f = *state;
     refusals = 3;
-    ask(f->client, MESSAGE_fetch, 1, "body");
-    ask(f->client, MESSAGE_ping, 2, "");
+    send_request(f->client, MESSAGE_fetch, 1, "body");
+    send_request(f->client, MESSAGE_ping, 2, "");
 
-    assert_int_equal(take_header(f, f->client).request_id, 1);
+    assert_int_equal(receive_header(f, f->client).request_id, 1);
     char body[4];
-    assert_int_equal(take(f, f->client, body, 4), 4);
-    assert_int_equal(take_header(f, f->client).request_id, 2);
+    assert_int_equal(receive_bytes(f, f->client, body, 4), 4);
+    assert_int_equal(receive_header(f, f->client).request_id, 2);
 
     assert_int_equal(refusals, 0);
     assert_int_equal(service.references, 0);
@@ -245,10 +225,7 @@ TEST(session, a_descriptor_that_the_kernel_cannot_queue_is_sent_later)
 /* The process is out of descriptors for the next |no_descriptors| connections. */
 static unsigned no_descriptors;
 
-int __real_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags);
-int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags);
-
-int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
+WRAP(int, accept4, int fd, struct sockaddr *address, socklen_t *size, int flags)
 {
     if (no_descriptors == 0)
         return __real_accept4(fd, address, size, flags);
@@ -257,25 +234,21 @@ int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
     return -1;
 }
 
-TEST(session, a_connection_without_a_free_descriptor_is_refused_with_a_reason)
+TEST_F(session, a_connection_without_a_free_descriptor_is_refused_with_a_reason)
 {
-    struct fixture *f = *state;
     no_descriptors = 1;
-    KILN_AUTO(fd) int fd = dial(f);
-    assert_refused(f, fd, 0, "raise its limit of open files");
+    KILN_AUTO(fd) int fd = connect_to_server(f);
+    assert_refused(f, fd, 0, "open files");
     assert_true(is_closed(f, fd));
-    KILN_AUTO(fd) int next = join(f);
-    ask(next, MESSAGE_ping, 3, "");
-    assert_int_equal(take_header(f, next).request_id, 3);
+    KILN_AUTO(fd) int next = join_server(f);
+    expect_pong(f, next, 3);
 }
 
-TEST(session, the_spare_descriptor_is_restored_when_descriptors_are_free_again)
+TEST_F(session, the_spare_descriptor_is_restored_when_descriptors_become_free)
 {
-    struct fixture *f = *state;
     close(f->server->spare_fd);
-    f->server->spare_fd = -1; /* as where there was none for it either */
-    KILN_AUTO(fd) int next = join(f);
+    f->server->spare_fd = -1; /* as after a failed attempt to restore it */
+    KILN_AUTO(fd) int next = join_server(f);
     assert_true(f->server->spare_fd >= 0);
-    ask(next, MESSAGE_ping, 3, "");
-    assert_int_equal(take_header(f, next).request_id, 3);
+    expect_pong(f, next, 3);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Connections where memory or the socket fails: one is lost, and told why; the others go on. */
+/* Memory or a socket call fails for one connection. It ends with a reason, and the others continue.
+ */
 #include "tests/support/failing_calls.h"
 #include "tests/unit/daemon/session_fixture.h"
 
@@ -8,20 +9,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static void expect_others_served(struct fixture *f)
-{
-    uint8_t body[4];
-    ask(f->client, MESSAGE_ping, 77, "ping");
-    struct frame_header header = take_header(f, f->client);
-    assert_int_equal(header.type, MESSAGE_pong);
-    assert_int_equal(header.request_id, 77);
-    assert_int_equal(take(f, f->client, body, sizeof(body)), sizeof(body));
-    assert_memory_equal(body, "ping", 4);
-}
+static void expect_others_served(struct fixture *f) { expect_pong(f, f->client, 77); }
 
-TEST(session, a_connection_that_cannot_be_accepted_gets_a_reason)
+TEST_F(session, a_connection_that_cannot_be_accepted_gets_a_reason)
 {
-    struct fixture *f = *state;
     static const struct {
         const char *call, *says;
         int error;
@@ -31,7 +22,7 @@ TEST(session, a_connection_that_cannot_be_accepted_gets_a_reason)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         fail_call(cases[i].call, 1, cases[i].error);
-        int fd = dial(f);
+        int fd = connect_to_server(f);
         assert_refused(f, fd, 0, cases[i].says);
         assert_true(calls_failed());
         assert_true(is_closed(f, fd));
@@ -41,31 +32,28 @@ TEST(session, a_connection_that_cannot_be_accepted_gets_a_reason)
     }
 }
 
-TEST(session, a_request_that_there_is_no_memory_for_is_refused)
+TEST_F(session, a_request_without_memory_is_refused)
 {
-    struct fixture *f = *state;
     static const uint8_t body[10000];
     uint8_t raw[FRAME_HEADER_SIZE + sizeof(body)];
     size_t size = put_frame(raw, MESSAGE_ping, 5, body, sizeof(body));
-    int fd = join(f);
+    int fd = join_server(f);
     fail_calls("realloc", ENOMEM);
     send_raw(fd, raw, size / 2);
-    assert_refused(f, fd, 0, "cannot hold a request of "); /* not even its header */
+    assert_refused(f, fd, 0, "hold"); /* the request id is still unknown */
     assert_true(calls_failed());
     assert_true(is_closed(f, fd));
     close(fd);
     expect_others_served(f);
 }
 
-/* What a peer did not take, or did not send, is no reason to look at it again. */
-TEST(session, a_connection_that_breaks_is_closed)
+TEST_F(session, a_connection_that_breaks_is_closed)
 {
-    struct fixture *f = *state;
     static const char *const calls[] = { "recvmsg", "send", "sendmsg" };
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-        int fd = join(f);
-        fail_call(calls[i], i == 1 ? 2 : 1, ECONNRESET); /* the first to send is the test */
-        ask(fd, i == 2 ? MESSAGE_fetch : MESSAGE_ping, 5, "x");
+        int fd = join_server(f);
+        fail_call(calls[i], i == 1 ? 2 : 1, ECONNRESET); /* the first call is the test's */
+        send_request(fd, i == 2 ? MESSAGE_fetch : MESSAGE_ping, 5, "x");
         LOOP_UNTIL(f->loop, service.left >= i + 1);
         assert_true(calls_failed());
         close(fd);
@@ -73,31 +61,29 @@ TEST(session, a_connection_that_breaks_is_closed)
     }
 }
 
-TEST(session, an_interrupted_call_is_repeated)
+TEST_F(session, an_interrupted_call_is_repeated)
 {
-    struct fixture *f = *state;
     static const char *const calls[] = { "recvmsg", "sendmsg" };
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         fail_call(calls[i], 1, EINTR);
-        ask(f->client, MESSAGE_fetch, 9, "x");
-        struct frame_header header = take_header(f, f->client);
+        send_request(f->client, MESSAGE_fetch, 9, "x");
+        struct frame_header header = receive_header(f, f->client);
         char body;
         assert_int_equal(header.request_id, 9);
-        assert_int_equal(take(f, f->client, &body, 1), 1);
+        assert_int_equal(receive_bytes(f, f->client, &body, 1), 1);
         assert_true(calls_failed());
     }
 }
 
-/* The kernel bounds the descriptors that are on their way: they are sent when some have arrived. */
-TEST(session, a_descriptor_that_cannot_be_sent_now_is_sent_later)
+/* The kernel limits the descriptors in flight; the server sends more when some have arrived. */
+TEST_F(session, a_descriptor_that_cannot_be_sent_now_is_sent_later)
 {
-    struct fixture *f = *state;
     char body;
     fail_call("sendmsg", 1, ETOOMANYREFS);
-    ask(f->client, MESSAGE_fetch, 9, "x");
-    struct frame_header header = take_header(f, f->client);
+    send_request(f->client, MESSAGE_fetch, 9, "x");
+    struct frame_header header = receive_header(f, f->client);
     assert_true(calls_failed());
     assert_int_equal(header.request_id, 9);
     assert_int_equal(header.descriptors, 1);
-    assert_int_equal(take(f, f->client, &body, 1), 1);
+    assert_int_equal(receive_bytes(f, f->client, &body, 1), 1);
 }

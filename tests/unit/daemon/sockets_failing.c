@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* kilnd's sockets where the system refuses: what is said, and that nothing stays open or behind. */
+/* System calls fail on kilnd's sockets: errors are reported, and no file or descriptor is left. */
 #include "common/fs.h"
 #include "daemon/server/listener.h"
 #include "daemon/server/peer.h"
 #include "daemon/workers/launch.h"
+#include "tests/support/child.h"
 #include "tests/support/failing_calls.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +17,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 struct fixture {
@@ -58,7 +59,7 @@ static enum kiln_code open_and_close(void *context, struct kiln_err *err)
     return rc;
 }
 
-/* The same; whatever failed, the file is gone with it. */
+/* Also checks that the socket file is gone, even after a failure. */
 static enum kiln_code open_leaving_nothing(void *context, struct kiln_err *err)
 {
     const struct fixture *f = context;
@@ -69,8 +70,8 @@ static enum kiln_code open_leaving_nothing(void *context, struct kiln_err *err)
     return rc;
 }
 
-/* The same over what a daemon left that was killed. */
-static enum kiln_code open_over_a_dead_one(void *context, struct kiln_err *err)
+/* Opens the listener where a killed daemon left its socket. */
+static enum kiln_code open_over_dead_socket(void *context, struct kiln_err *err)
 {
     const struct fixture *f = context;
     struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -83,9 +84,8 @@ static enum kiln_code open_over_a_dead_one(void *context, struct kiln_err *err)
     return open_and_close(context, err);
 }
 
-TEST(socket, a_socket_that_cannot_be_made_is_reported)
+TEST_F(socket, a_socket_that_cannot_be_opened_is_reported)
 {
-    struct fixture *f = *state;
     expect_failures(open_leaving_nothing, f, FAILING("strdup", ENOMEM), KILN_NO_MEMORY,
                     "directory");
     expect_failures(open_leaving_nothing, f, FAILING("open", ENFILE), KILN_IO, "lock '");
@@ -104,59 +104,38 @@ TEST(socket, a_socket_that_cannot_be_made_is_reported)
     }
 }
 
-static enum kiln_code with(struct fixture *f, fallible *act, const char *call, unsigned nth,
-                           int error)
+TEST_F(socket, the_file_at_the_sockets_path_is_checked)
 {
-    kiln_err_init(&f->err);
-    fail_call(call, nth, error);
-    enum kiln_code rc = act(f, &f->err);
-    assert_true(calls_failed());
-    return rc;
+    must(open_over_dead_socket(f, &f->err), f->err);
+    expect_failure(open_over_dead_socket, f, FAILING("connect", EAGAIN), KILN_BUSY,
+                   "another daemon");
+    expect_failure(open_over_dead_socket, f, FAILING("connect", EACCES), KILN_DENIED,
+                   "kilnd.sock'");
+    expect_failure(open_over_dead_socket, f, FAILING("connect", ENOENT), KILN_OK, "");
+    expect_failure(open_over_dead_socket, f, FAILING_NTH("socket", 2, EMFILE), KILN_IO, "make a");
+    expect_failure(open_over_dead_socket, f, FAILING("unlink", EACCES), KILN_DENIED, "remove");
+    expect_failure(open_over_dead_socket, f, FAILING_NTH("lstat", 2, EACCES), KILN_DENIED, "look");
 }
 
-TEST(socket, the_file_at_the_sockets_path_is_checked)
+TEST_F(socket, a_lock_file_that_is_removed_during_locking_is_made_again)
 {
-    struct fixture *f = *state;
-    must(open_over_a_dead_one(f, &f->err), f->err);
-    assert_int_equal(with(f, open_over_a_dead_one, "connect", 1, EAGAIN), KILN_BUSY);
-    assert_says(f->err.text, "another daemon");
-    assert_int_equal(with(f, open_over_a_dead_one, "connect", 1, EACCES), KILN_DENIED);
-    assert_says(f->err.text, "kilnd.sock'");
-    assert_int_equal(with(f, open_over_a_dead_one, "connect", 1, ENOENT), KILN_OK);
-    assert_int_equal(with(f, open_over_a_dead_one, "socket", 2, EMFILE), KILN_IO);
-    assert_says(f->err.text, "make a");
-    assert_int_equal(with(f, open_over_a_dead_one, "unlink", 1, EACCES), KILN_DENIED);
-    assert_says(f->err.text, "remove");
-    assert_int_equal(with(f, open_over_a_dead_one, "lstat", 2, EACCES), KILN_DENIED);
-    assert_says(f->err.text, "look");
-}
-
-TEST(socket, a_lock_file_removed_while_it_is_taken_is_taken_again)
-{
-    struct fixture *f = *state;
     expect_no_harm(open_and_close, f, "fstat", EIO);
-    fail_calls("fstat", EIO);
-    assert_int_equal(open_and_close(f, &f->err), KILN_BUSY);
-    assert_true(calls_failed());
-    assert_says(f->err.text, "daemons");
-    assert_int_equal(with(f, open_and_close, "lstat", 1, ENOENT), KILN_OK);
-    assert_int_equal(with(f, open_leaving_nothing, "lstat", 3, EACCES), KILN_DENIED);
-    assert_says(f->err.text, "look");
+    expect_failure(open_and_close, f, FAILING_ALWAYS("fstat", EIO), KILN_BUSY, "daemons");
+    expect_failure(open_and_close, f, FAILING("lstat", ENOENT), KILN_OK, "");
+    expect_failure(open_leaving_nothing, f, FAILING_NTH("lstat", 3, EACCES), KILN_DENIED, "look");
 }
 
-/* What holds a lock without listening is told by the pid in it. */
-TEST(socket, a_daemon_that_does_not_listen_yet_is_known_by_its_lock)
+/* The lock file contains the pid of a daemon that does not listen yet. */
+TEST_F(socket, a_daemon_that_does_not_listen_yet_is_named_by_its_pid)
 {
-    struct fixture *f = *state;
     char lock[128];
     snprintf(lock, sizeof(lock), "%s" LISTENER_LOCK_SUFFIX, f->path);
     KILN_AUTO(fd) int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     must(fs_write_all(fd, bytes_of_text("4711\n"), &f->err), f->err);
-    assert_int_equal(with(f, open_and_close, "flock", 1, EWOULDBLOCK), KILN_BUSY);
-    assert_says(f->err.text, "pid 4711");
+    expect_failure(open_and_close, f, FAILING("flock", EWOULDBLOCK), KILN_BUSY, "pid 4711");
 }
 
-static enum kiln_code resume(void *context, struct kiln_err *err)
+static enum kiln_code resume_listener(void *context, struct kiln_err *err)
 {
     const struct fixture *f = context;
     struct listener kept = LISTENER_CLOSED, resumed = LISTENER_CLOSED;
@@ -166,7 +145,7 @@ static enum kiln_code resume(void *context, struct kiln_err *err)
         return rc;
     stored.fd = kept.fd;
     listener_name(&kept, stored.name);
-    close(kept.lock_fd); /* its process has gone, and the manager has the socket */
+    close(kept.lock_fd); /* the process has ended, and the service manager holds the socket */
     rc = listener_resume(&stored, f->path, f->group, &resumed, err);
     if (!rc)
         assert_int_equal(resumed.fd, kept.fd);
@@ -179,22 +158,18 @@ static enum kiln_code resume(void *context, struct kiln_err *err)
     return rc;
 }
 
-TEST(socket, a_kept_socket_that_cannot_be_resumed_is_reported)
+TEST_F(socket, a_stored_socket_that_cannot_be_resumed_is_reported)
 {
-    struct fixture *f = *state;
-    must(resume(f, &f->err), f->err);
-    assert_int_equal(with(f, resume, "getsockopt", 1, ENOTSOCK), KILN_IO);
-    assert_says(f->err.text, "a socket");
-    assert_int_equal(with(f, resume, "getsockname", 1, EIO), KILN_IO);
-    assert_says(f->err.text, "a socket");
-    expect_failures(resume, f, FAILING("chmod", EPERM), KILN_DENIED, "mode");
-    assert_int_equal(with(f, resume, "flock", 2, EWOULDBLOCK), KILN_BUSY);
-    assert_says(f->err.text, "listens on");
+    must(resume_listener(f, &f->err), f->err);
+    expect_failure(resume_listener, f, FAILING("getsockopt", ENOTSOCK), KILN_IO, "a socket");
+    expect_failure(resume_listener, f, FAILING("getsockname", EIO), KILN_IO, "a socket");
+    expect_failures(resume_listener, f, FAILING("chmod", EPERM), KILN_DENIED, "mode");
+    expect_failure(resume_listener, f, FAILING_NTH("flock", 2, EWOULDBLOCK), KILN_BUSY,
+                   "listens on");
 }
 
-TEST(socket, sockets_of_other_kinds_are_not_adopted)
+TEST_F(socket, sockets_of_other_kinds_are_not_adopted)
 {
-    struct fixture *f = *state;
     struct listener l = LISTENER_CLOSED;
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     strcpy(address.sun_path, f->path);
@@ -214,9 +189,8 @@ TEST(socket, sockets_of_other_kinds_are_not_adopted)
 
 /* ---- peers ---- */
 
-TEST(socket, a_peer_that_cannot_be_identified_is_refused)
+TEST_F(socket, a_peer_that_cannot_be_identified_is_refused)
 {
-    struct fixture *f = *state;
     const struct peer_groups groups = { .admin = PEER_NO_GROUP, .publish = PEER_NO_GROUP };
     const struct peer_overflow overflow = peer_overflow();
     struct peer peer;
@@ -236,7 +210,7 @@ TEST(socket, a_peer_that_cannot_be_identified_is_refused)
 
 #define SOMEBODY 45013
 #define GROUP 45014
-#define GROUPS 100 /* more than are looked at without asking for memory */
+#define GROUPS 100 /* more than peer_of reads without allocating */
 
 static void connect_as_somebody(const struct sockaddr_un *address)
 {
@@ -245,25 +219,21 @@ static void connect_as_somebody(const struct sockaddr_un *address)
     for (unsigned i = 0; i < GROUPS; i++)
         groups[i] = i == 0 ? GROUP : 46000 + i;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool is_other =
+    bool is_changed =
         setgroups(GROUPS, groups) == 0 && setgid(SOMEBODY) == 0 && setuid(SOMEBODY) == 0;
-    if (!is_other || connect(fd, (const struct sockaddr *)address, sizeof(*address)) != 0)
+    if (!is_changed || connect(fd, (const struct sockaddr *)address, sizeof(*address)) != 0)
         _exit(1);
     _exit(read(fd, &byte, 1) == 0 ? 0 : 1); /* until the other end is closed */
 }
 
-TEST(socket, a_user_in_very_many_groups_is_recognized_by_each)
+TEST_F(socket, a_user_in_very_many_groups_gets_the_role_of_each)
 {
-    struct fixture *f = *state;
     const struct peer_overflow overflow = peer_overflow();
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     const struct peer_groups groups = { .admin = GROUP, .publish = PEER_NO_GROUP };
     struct peer peer;
-    int status = 0;
-    if (geteuid() != 0) {
-        print_message("SKIPPED: only root can become somebody else\n");
-        skip();
-    }
+    int fd;
+    NEED_ROOT();
     snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "kiln-test-groups-%d",
              (int)getpid());
     KILN_AUTO(fd) int listens = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -272,7 +242,7 @@ TEST(socket, a_user_in_very_many_groups_is_recognized_by_each)
     pid_t child = fork();
     if (child == 0)
         connect_as_somebody(&address);
-    int fd = accept(listens, NULL, NULL);
+    IN_TIME(fd = accept(listens, NULL, NULL));
     must(peer_of(fd, &groups, &overflow, &peer, &f->err), f->err);
     assert_int_equal(peer.role, ROLE_ADMIN);
     static const struct {
@@ -280,40 +250,41 @@ TEST(socket, a_user_in_very_many_groups_is_recognized_by_each)
         unsigned nth;
     } cases[] = { { "getsockopt", 2 }, { "malloc", 1 }, { "getsockopt", 3 } };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        fail_call(cases[i].call, cases[i].nth, ENOMEM); /* nobody is let in for want of memory */
+        /* Without memory, a user gets no more rights. */
+        fail_call(cases[i].call, cases[i].nth, ENOMEM);
         must(peer_of(fd, &groups, &overflow, &peer, &f->err), f->err);
         assert_true(calls_failed());
         assert_int_equal(peer.role, ROLE_USE);
     }
     close(fd);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    assert_int_equal(await_child(child), 0);
 }
 
 /* ---- kiln-launch ---- */
 
-struct multiplexer {
+struct launch {
     const char *const *arguments;
     bool with_directory;
 };
 
-static enum kiln_code ask_to_launch(void *context, struct kiln_err *err)
+static enum kiln_code send_launch_request(void *context, struct kiln_err *err)
 {
     static struct launch_received received;
-    const struct multiplexer *e = context;
+    const struct launch *launch = context;
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return KILN_IO;
-    const struct launch_request request = { .arguments = e->arguments,
+    const struct launch_request request = { .arguments = launch->arguments,
                                             .fd_3 = STDERR_FILENO,
-                                            .directory = e->with_directory ? STDERR_FILENO : -1 };
+                                            .directory =
+                                                launch->with_directory ? STDERR_FILENO : -1 };
     received = (struct launch_received){ .fd_3 = -1, .directory = -1 };
     enum kiln_code rc = launch_send_request(ends[0], &request, err);
     if (!rc)
         rc = launch_receive_request(ends[1], &received, err);
     if (!rc) {
-        assert_string_equal(received.arguments[0], e->arguments[0]);
-        assert_int_equal(received.directory >= 0, e->with_directory);
+        assert_string_equal(received.arguments[0], launch->arguments[0]);
+        assert_int_equal(received.directory >= 0, launch->with_directory);
     }
     fd_auto(&received.fd_3);
     fd_auto(&received.directory);
@@ -322,37 +293,36 @@ static enum kiln_code ask_to_launch(void *context, struct kiln_err *err)
     return rc;
 }
 
-TEST(socket, a_launch_request_arrives_or_its_failure_is_reported)
+TEST_F(socket, a_launch_request_arrives_or_its_failure_is_reported)
 {
-    struct fixture *f = *state;
     static const char *const few[] = { "program", "argument", NULL };
     static const char *many[LAUNCH_ARGUMENTS_MAX + 2];
     static char longer[LAUNCH_PACKET_MAX + 10];
-    struct multiplexer e = { .arguments = few };
-    for (unsigned i = 0; i < 2; i++, e.with_directory = true) {
-        expect_failures(ask_to_launch, &e, FAILING("sendmsg", ECONNREFUSED), KILN_UNAVAILABLE,
-                        "'program'");
-        expect_failures(ask_to_launch, &e, FAILING("recvmsg", EIO), KILN_IO, "receive");
-        expect_no_harm(ask_to_launch, &e, "sendmsg", EINTR);
-        expect_no_harm(ask_to_launch, &e, "recvmsg", EINTR);
+    struct launch launch = { .arguments = few };
+    for (unsigned i = 0; i < 2; i++, launch.with_directory = true) {
+        expect_failures(send_launch_request, &launch, FAILING("sendmsg", ECONNREFUSED),
+                        KILN_UNAVAILABLE, "'program'");
+        expect_failures(send_launch_request, &launch, FAILING("recvmsg", EIO), KILN_IO, "receive");
+        expect_no_harm(send_launch_request, &launch, "sendmsg", EINTR);
+        expect_no_harm(send_launch_request, &launch, "recvmsg", EINTR);
     }
-    expect_failures(ask_to_launch, &e, FAILING("recvmsg", ECONNRESET), KILN_NOT_FOUND, "");
+    expect_failures(send_launch_request, &launch, FAILING("recvmsg", ECONNRESET), KILN_NOT_FOUND,
+                    "");
     for (size_t i = 0; i <= LAUNCH_ARGUMENTS_MAX; i++)
         many[i] = "x";
-    e.arguments = many;
-    assert_int_equal(ask_to_launch(&e, &f->err), KILN_INVALID);
+    launch.arguments = many;
+    assert_int_equal(send_launch_request(&launch, &f->err), KILN_INVALID);
     assert_says(f->err.text, "'x'");
     many[LAUNCH_ARGUMENTS_MAX] = NULL;
-    must(ask_to_launch(&e, &f->err), f->err);
+    must(send_launch_request(&launch, &f->err), f->err);
     memset(longer, 'y', sizeof(longer) - 1);
     many[1] = longer;
-    assert_int_equal(ask_to_launch(&e, &f->err), KILN_INVALID);
+    assert_int_equal(send_launch_request(&launch, &f->err), KILN_INVALID);
 }
 
-/* By somebody who is not kilnd. */
-TEST(socket, a_request_that_makes_no_sense_launches_nothing)
+/* Another program than kilnd may send such a request. */
+TEST_F(socket, an_invalid_request_launches_nothing)
 {
-    struct fixture *f = *state;
     static struct launch_received received;
     char many[2 * (LAUNCH_ARGUMENTS_MAX + 1)] = "";
     const struct {
@@ -371,7 +341,7 @@ TEST(socket, a_request_that_makes_no_sense_launches_nothing)
     }
 }
 
-static enum kiln_code report(void *context, struct kiln_err *err)
+static enum kiln_code send_report(void *context, struct kiln_err *err)
 {
     struct launch_report reported = { .kind = LAUNCH_ENDED, .status = 3 }, got;
     const int *ends = context;
@@ -387,8 +357,8 @@ TEST(socket, reports_of_launched_programs_survive_interruptions)
     int ends[2];
     struct launch_report got;
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
-    expect_no_harm(report, ends, "send", EINTR);
-    expect_no_harm(report, ends, "recv", EINTR);
+    expect_no_harm(send_report, ends, "send", EINTR);
+    expect_no_harm(send_report, ends, "recv", EINTR);
     assert_int_equal(launch_receive_report(ends[1], &got), KILN_BUSY);
     const struct launch_report unheard_of = { .kind = 77 };
     launch_send_report(ends[0], &unheard_of);
@@ -400,9 +370,8 @@ TEST(socket, reports_of_launched_programs_survive_interruptions)
     close(ends[1]);
 }
 
-TEST(socket, a_service_that_cannot_be_reached_is_reported)
+TEST_F(socket, a_service_that_cannot_be_reached_is_reported)
 {
-    struct fixture *f = *state;
     char longer[200];
     int control = -1;
     fail_call("socket", 1, EMFILE);

@@ -16,10 +16,10 @@
 struct probe {
     struct loop_timer timer;
     unsigned fired;
-    unsigned place;      /* of its first time among all */
-    struct probe *stops; /* when it fires */
-    bool starts_again;   /* then, too */
-    struct probe *closes;
+    unsigned place; /* of its first call among all calls */
+    /* When it fires, it stops, restarts or closes timers: */
+    struct probe *stops, *closes;
+    bool starts_again;
 };
 
 struct fixture {
@@ -65,7 +65,7 @@ static int tear_down(void **state)
     loop_timer_close(&f->a.timer);
     loop_timer_close(&f->b.timer);
     loop_timer_close(&f->c.timer);
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "the timers to be closed");
     assert_int_equal(f->owner.open, 0);
     loop_destroy(f->loop);
     return 0;
@@ -78,17 +78,14 @@ static void run_until_fired(struct fixture *f, const struct probe *probe, unsign
     LOOP_UNTIL(f->loop, probe->fired >= times);
 }
 
-/* ---- */
-
-TEST(timers, timers_fire_in_the_order_of_their_times)
+TEST_F(timers, timers_fire_in_the_order_of_their_times)
 {
-    struct fixture *f = *state;
-    /* Far enough apart for a process that has to wait for its turn between two starts. */
+    /* Far enough apart even if the process is preempted between two starts. */
     loop_timer_start(&f->a.timer, 300, 0);
     loop_timer_start(&f->b.timer, 1, 0);
     loop_timer_start(&f->c.timer, 150, 0);
 
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "the timers to stop");
 
     assert_int_equal(f->b.place, 0);
     assert_int_equal(f->c.place, 1);
@@ -97,34 +94,31 @@ TEST(timers, timers_fire_in_the_order_of_their_times)
     assert_false(loop_timer_is_running(&f->a.timer));
 }
 
-TEST(timers, one_that_repeats_fires_until_it_is_stopped)
+TEST_F(timers, a_repeating_timer_fires_until_it_is_stopped)
 {
-    struct fixture *f = *state;
     loop_timer_start(&f->a.timer, 1, 1);
     run_until_fired(f, &f->a, 3);
     assert_true(loop_timer_is_running(&f->a.timer));
 
     loop_timer_stop(&f->a.timer);
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "the timers to stop");
 
     assert_int_equal(f->a.fired, 3);
     assert_false(loop_timer_is_running(&f->a.timer));
 }
 
-TEST(timers, one_that_stops_itself_does_not_repeat)
+TEST_F(timers, a_timer_that_stops_itself_does_not_repeat)
 {
-    struct fixture *f = *state;
     f->a.stops = &f->a;
     loop_timer_start(&f->a.timer, 0, 1);
 
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "the timers to stop");
 
     assert_int_equal(f->a.fired, 1);
 }
 
-TEST(timers, a_timer_of_zero_fires_in_the_next_iteration_and_at_its_intervals)
+TEST_F(timers, a_timer_of_zero_fires_in_the_next_iteration_and_at_its_intervals)
 {
-    struct fixture *f = *state;
     loop_timer_start(&f->a.timer, 0, 1);
     assert_int_equal(f->a.fired, 0); /* never within the call */
     assert_true(loop_timer_is_running(&f->a.timer));
@@ -132,9 +126,8 @@ TEST(timers, a_timer_of_zero_fires_in_the_next_iteration_and_at_its_intervals)
     run_until_fired(f, &f->a, 3);
 }
 
-TEST(timers, a_new_start_replaces_the_old_time)
+TEST_F(timers, a_restart_replaces_the_time_of_a_timer)
 {
-    struct fixture *f = *state;
     loop_timer_start(&f->a.timer, 1, 1);
     loop_timer_start(&f->c.timer, 0, 0);
     loop_timer_start(&f->a.timer, NEVER_MS, 0);
@@ -145,20 +138,19 @@ TEST(timers, a_new_start_replaces_the_old_time)
 
     assert_int_equal(fired_together, 1);
     assert_true(loop_timer_is_running(&f->a.timer));
-    loop_timer_start(&f->a.timer, 1, 0); /* and an earlier one, too */
+    loop_timer_start(&f->a.timer, 1, 0); /* an earlier time */
     run_until_fired(f, &f->a, 1);
 }
 
-TEST(timers, one_that_another_stops_or_closes_in_time_never_fires)
+TEST_F(timers, a_timer_that_another_one_stops_or_closes_does_not_fire)
 {
-    struct fixture *f = *state;
     f->a.stops = &f->b;
     f->a.closes = &f->c;
     loop_timer_start(&f->a.timer, 1, 0);
     loop_timer_start(&f->b.timer, 1, 1); /* due at the same time */
     loop_timer_start(&f->c.timer, 1, 1);
 
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "the timers to stop");
 
     assert_int_equal(fired_together, 1);
     assert_false(loop_timer_is_running(&f->c.timer));
@@ -172,10 +164,9 @@ static void on_readable(struct loop_watch *watch, unsigned events)
     loop_watch_set(watch, 0);
 }
 
-/* Whichever of them the kernel names first. */
-TEST(timers, an_event_of_the_same_iteration_precedes_a_timer_and_can_postpone_it)
+/* The order in which the kernel reports them does not matter. */
+TEST_F(timers, an_event_of_the_same_iteration_precedes_a_timer_and_can_postpone_it)
 {
-    struct fixture *f = *state;
     int ends[2];
     assert_int_equal(pipe(ends), 0);
     f->watch.ready = on_readable;
@@ -201,10 +192,9 @@ static void on_readable_slowly(struct loop_watch *watch, unsigned events)
     nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
 }
 
-/* The loop's time stands still meanwhile. */
-TEST(timers, a_timer_that_restarts_itself_does_not_block_a_long_iteration)
+/* The time of the loop does not advance during an iteration. */
+TEST_F(timers, a_timer_that_restarts_itself_does_not_block_a_long_iteration)
 {
-    struct fixture *f = *state;
     int ends[2];
     assert_int_equal(pipe(ends), 0);
     f->watch.ready = on_readable_slowly;
@@ -215,45 +205,39 @@ TEST(timers, a_timer_that_restarts_itself_does_not_block_a_long_iteration)
     nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL); /* it is due */
     assert_int_equal(write(ends[1], "", 1), 1);
 
-    run_until_fired(f, &f->a, 3); /* each in a turn of its own */
+    run_until_fired(f, &f->a, 3); /* once in each iteration */
 
     loop_watch_close(&f->watch);
     close(ends[0]);
     close(ends[1]);
 }
 
-/* Else the kernel sets and takes back a time-out with every request. */
-TEST(timers, one_that_waits_gives_the_wait_for_events_no_time_out)
+/* With a time-out, the kernel would arm and cancel a timer for every request. */
+TEST_F(timers, a_waiting_timer_gives_epoll_no_time_out)
 {
-    struct fixture *f = *state;
     loop_timer_start(&f->a.timer, 1, 1);
     run_until_fired(f, &f->a, 1);
 
     assert_int_equal(uv_backend_timeout(&f->loop->uv), -1);
 }
 
-/* ---- no loop ---- */
+/* ---- a loop that cannot be made ---- */
 
 static int no_timerfd, no_watch;
 
-int __real_timerfd_create(int clock, int flags);
-int __wrap_timerfd_create(int clock, int flags);
-int __wrap_timerfd_create(int clock, int flags)
+WRAP(int, timerfd_create, int clock, int flags)
 {
     errno = EMFILE;
     return no_timerfd ? -1 : __real_timerfd_create(clock, flags);
 }
 
-int __real_uv_poll_init(uv_loop_t *loop, uv_poll_t *handle, int fd);
-int __wrap_uv_poll_init(uv_loop_t *loop, uv_poll_t *handle, int fd);
-int __wrap_uv_poll_init(uv_loop_t *loop, uv_poll_t *handle, int fd)
+WRAP(int, uv_poll_init, uv_loop_t *loop, uv_poll_t *handle, int fd)
 {
     return no_watch ? UV_ENOMEM : __real_uv_poll_init(loop, handle, fd);
 }
 
-TEST(timers, a_loop_that_can_have_no_timers_is_not_made)
+TEST_F(timers, a_loop_without_timers_is_not_created)
 {
-    struct fixture *f = *state;
     struct loop *loop = NULL;
     no_timerfd = 1;
     assert_int_not_equal(loop_create(&loop, &f->err), KILN_OK);

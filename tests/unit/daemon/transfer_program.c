@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What kiln-transfer does around its one transfer: arguments, surroundings, what it tells. */
+/* What kiln-transfer does around its one transfer: arguments, environment and reports. */
 #define main transfer_main
 int transfer_main(int argc, char **argv);
 #include "daemon/workers/kiln_transfer.c"
@@ -12,52 +12,46 @@ int transfer_main(int argc, char **argv);
 static struct {
     char directory[64];
     const char *staging;
-    enum kiln_code received, reached, confined, result, snapshot; /* how they end */
-    int killed_by;                                                /* while it runs; 0: nothing */
-    const char *failing;                                          /* a call of libc; NULL: none */
+    enum kiln_code received, reached, confined, result, snapshot; /* results of the fake calls */
+    int killed_by;       /* a signal during the transfer, or 0 */
+    const char *failing; /* a failing libc function, or NULL */
     unsigned nth;
 } scene;
 
-static enum kiln_code ends(enum kiln_code code, struct kiln_err *err, const char *message)
+static enum kiln_code result_of(enum kiln_code code, struct kiln_err *err, const char *message)
 {
     return code ? kiln_fail(err, code, "%s", message) : KILN_OK;
 }
 
-/* ---- what it would do ---- */
+/* ---- fakes of what the program would do ---- */
 
-enum kiln_code __wrap_transfer_receive_job(int socket, struct received_job *ret_job,
-                                           struct kiln_err *err);
-enum kiln_code __wrap_transfer_receive_job(int socket, struct received_job *ret_job,
-                                           struct kiln_err *err)
+WRAP(enum kiln_code, transfer_receive_job, int socket, struct received_job *ret_job,
+     struct kiln_err *err)
 {
     assert_int_equal(socket, SOCKET_FD);
     *ret_job = (struct received_job){ .job = { .staging = scene.staging, .size_limit = 1u << 20 },
                                       .fds = { -1, -1 } };
-    return ends(scene.received, err, "no job came");
+    return result_of(scene.received, err, "no job came");
 }
 
-enum kiln_code __wrap_transfer_reach(struct received_job *received, bool leaves,
-                                     struct kiln_err *err);
-enum kiln_code __wrap_transfer_reach(struct received_job *received, bool leaves,
-                                     struct kiln_err *err)
+WRAP(enum kiln_code, transfer_reach, struct received_job *received, bool leaves,
+     struct kiln_err *err)
 {
     (void)received;
-    printf("reaches all as %s\n", leaves ? "who leaves" : "who stays");
-    return ends(scene.reached, err, "out of reach");
+    printf("opens its files %s\n", leaves ? "before it changes its user" : "as its user");
+    return result_of(scene.reached, err, "out of reach");
 }
 
-enum kiln_code __wrap_transfer_confine(const struct transfer_job *job,
-                                       const struct transfer_user *user, struct kiln_err *err);
-enum kiln_code __wrap_transfer_confine(const struct transfer_job *job,
-                                       const struct transfer_user *user, struct kiln_err *err)
+WRAP(enum kiln_code, transfer_confine, const struct transfer_job *job,
+     const struct transfer_user *user, struct kiln_err *err)
 {
     (void)job;
     if (user)
         printf("becomes %u:%u\n", (unsigned)user->uid, (unsigned)user->gid);
-    return ends(scene.confined, err, "no Landlock");
+    return result_of(scene.confined, err, "no Landlock");
 }
 
-/* Each new stage is told at once, as is each new attempt, and the same one again only later. */
+/* A new stage or attempt is reported at once. A repetition is reported only after a while. */
 static void report_stages(const struct transfer_sink *sink)
 {
     static const struct transfer_progress stages[] = {
@@ -70,10 +64,8 @@ static void report_stages(const struct transfer_sink *sink)
         sink->progress(sink->context, &stages[i]);
 }
 
-void __wrap_transfer_run(const struct transfer_job *job, const struct fetch_policy *policy,
-                         const struct transfer_sink *sink, struct transfer_result *ret_result);
-void __wrap_transfer_run(const struct transfer_job *job, const struct fetch_policy *policy,
-                         const struct transfer_sink *sink, struct transfer_result *ret_result)
+WRAP(void, transfer_run, const struct transfer_job *job, const struct fetch_policy *policy,
+     const struct transfer_sink *sink, struct transfer_result *ret_result)
 {
     (void)job;
     (void)policy;
@@ -82,48 +74,41 @@ void __wrap_transfer_run(const struct transfer_job *job, const struct fetch_poli
     fflush(stdout);
     if (scene.killed_by)
         raise(scene.killed_by);
-    ends(scene.result, &ret_result->err, "a bad package");
+    result_of(scene.result, &ret_result->err, "a bad package");
 }
 
-void __wrap_transfer_send_progress(int socket, const struct transfer_progress *progress);
-void __wrap_transfer_send_progress(int socket, const struct transfer_progress *progress)
+WRAP(void, transfer_send_progress, int socket, const struct transfer_progress *progress)
 {
     (void)socket;
-    printf("tells %s of attempt %u\n", progress->stage, progress->attempt);
+    printf("reports %s of attempt %u\n", progress->stage, progress->attempt);
 }
 
-void __wrap_transfer_send_result(int socket, const struct transfer_result *result,
-                                 const char *notice);
-void __wrap_transfer_send_result(int socket, const struct transfer_result *result,
-                                 const char *notice)
+WRAP(void, transfer_send_result, int socket, const struct transfer_result *result,
+     const char *notice)
 {
     (void)socket;
     printf("ends with %d '%s' and says '%s'\n", (int)result->err.code, result->err.text, notice);
     fflush(stdout);
 }
 
-enum kiln_code __wrap_snapshot_take(const char *path, const char *directory,
-                                    struct snapshot *ret_snapshot, struct kiln_err *err);
-enum kiln_code __wrap_snapshot_take(const char *path, const char *directory,
-                                    struct snapshot *ret_snapshot, struct kiln_err *err)
+WRAP(enum kiln_code, snapshot_take, const char *path, const char *directory,
+     struct snapshot *ret_snapshot, struct kiln_err *err)
 {
     printf("takes %s in %s\n", path, directory);
     *ret_snapshot = (struct snapshot){ .fd = dup(STDOUT_FILENO) };
-    return ends(scene.snapshot, err, "no database");
+    return result_of(scene.snapshot, err, "no database");
 }
 
-void __wrap_transfer_send_snapshot(int socket, const struct snapshot *snapshot,
-                                   const struct kiln_err *why);
-void __wrap_transfer_send_snapshot(int socket, const struct snapshot *snapshot,
-                                   const struct kiln_err *why)
+WRAP(void, transfer_send_snapshot, int socket, const struct snapshot *snapshot,
+     const struct kiln_err *why)
 {
     (void)socket;
-    printf("sends %s '%s'\n", snapshot ? "it" : "nothing", why->text);
+    printf("sends %s '%s'\n", snapshot ? "a snapshot" : "nothing", why->text);
 }
 
-/* ---- running it ---- */
+/* ---- running the program ---- */
 
-static void before(void)
+static void prepare_child(void)
 {
     if (scene.failing)
         fail_call(scene.failing, scene.nth, EPERM);
@@ -131,7 +116,9 @@ static void before(void)
 
 static struct program_end run_with(enum program_fd_3 fd_3, const char *const *arguments)
 {
-    const struct program_steps steps = { .run = transfer_main, .fd_3 = fd_3, .before = before };
+    const struct program_steps steps = { .run = transfer_main,
+                                         .fd_3 = fd_3,
+                                         .before = prepare_child };
     return program_run(&steps, arguments);
 }
 
@@ -158,13 +145,13 @@ static int tear_down(void **state)
 
 FIXTURE(transfer, set_up, tear_down);
 
-TEST(transfer, arguments_that_make_no_sense_are_refused)
+TEST(transfer, invalid_arguments_of_kiln_transfer_are_refused)
 {
     assert_int_equal(RUN("--user", "root", NULL).status, EXIT_USAGE);
     assert_int_equal(RUN("--unheard-of", NULL).status, EXIT_USAGE);
     struct program_end end = RUN("more", NULL);
     assert_int_equal(end.status, EXIT_USAGE);
-    assert_says(end.text, "usage: kiln-transfer");
+    assert_says(end.text, "usage:");
     end = RUN("--version", NULL);
     assert_int_equal(end.status, 0);
     assert_string_equal(end.text, "kiln-transfer " KILN_VERSION "\n");
@@ -173,7 +160,7 @@ TEST(transfer, arguments_that_make_no_sense_are_refused)
     assert_says(end.text, "by hand");
 }
 
-TEST(transfer, without_a_socket_it_does_nothing)
+TEST(transfer, kiln_transfer_without_a_socket_does_nothing)
 {
     const char *const arguments[] = { "kiln-transfer", NULL };
     for (unsigned i = 0; i < 2; i++) {
@@ -190,15 +177,16 @@ TEST(transfer, a_transfer_reports_each_stage_and_its_result)
 {
     struct program_end end = RUN(NULL);
     assert_int_equal(end.status, EXIT_SUCCESS);
-    assert_string_equal(end.text, "reaches all as who stays\n"
-                                  "tells fetching of attempt 1\n"
-                                  "tells fetching of attempt 2\n"
-                                  "tells checking of attempt 2\n"
+    assert_string_equal(end.text, "opens its files as its user\n"
+                                  "reports fetching of attempt 1\n"
+                                  "reports fetching of attempt 2\n"
+                                  "reports checking of attempt 2\n"
                                   "ends with 0 '' and says ''\n");
     scene.result = KILN_CORRUPT;
     end = RUN("--user", "45:46", NULL);
     assert_int_equal(end.status, EXIT_FAILURE);
-    assert_says(end.text, "as who leaves\nbecomes 45:46\n");
+    assert_says(end.text, "before");
+    assert_says(end.text, "becomes 45:46");
     assert_says(end.text, "'a bad package' and says ''");
 }
 
@@ -212,14 +200,14 @@ TEST(transfer, a_transfer_that_cannot_be_confined_is_refused_or_reported)
     end = RUN(NULL);
     assert_int_equal(end.status, EXIT_FAILURE);
     assert_says(end.text, "'no Landlock' and says ''");
-    assert_null(strstr(end.text, "tells fetching"));
+    assert_null(strstr(end.text, "reports fetching"));
     scene.reached = KILN_INVALID;
     end = RUN(NULL);
     assert_int_equal(end.status, EXIT_FAILURE);
     assert_says(end.text, "'out of reach' and says ''");
 }
 
-TEST(transfer, surroundings_that_cannot_be_set_up_are_reported)
+TEST(transfer, a_transfer_environment_that_cannot_be_set_up_is_reported)
 {
     static char longer[600];
     scene.received = KILN_INVALID;
@@ -241,7 +229,7 @@ TEST(transfer, surroundings_that_cannot_be_set_up_are_reported)
     scene.staging = longer;
     end = RUN(NULL);
     assert_int_equal(end.status, EXIT_FAILURE);
-    assert_says(end.text, "'xxx"); /* the rest of the sentence has no room */
+    assert_says(end.text, "'xxx"); /* the rest of the message is cut off */
 }
 
 static void make_file(const char *name)
@@ -253,8 +241,8 @@ static void make_file(const char *name)
     close(fd);
 }
 
-/* Told to go, it leaves nothing; one that another process than its kilnd has lost goes at once. */
-TEST(transfer, an_end_in_between_leaves_nothing)
+/* After a signal, the process removes its files. With a foreign socket it ends at once. */
+TEST(transfer, a_transfer_ended_by_a_signal_leaves_no_file)
 {
     static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
     static const char *const names[] = { TRANSFER_FETCHED, TRANSFER_MANIFEST, SNAPSHOT_COPY };
@@ -268,9 +256,9 @@ TEST(transfer, an_end_in_between_leaves_nothing)
         assert_int_not_equal(access(scene.directory, F_OK), 0);
     }
     scene.killed_by = 0;
-    assert_int_equal(run_with(FD_3_OF_SOMEBODY_ELSE, arguments).status, -SIGKILL);
+    assert_int_equal(run_with(FD_3_FOREIGN, arguments).status, -SIGKILL);
     const char *const launched[] = { "kiln-transfer", "--launched", NULL };
-    assert_int_equal(run_with(FD_3_OF_SOMEBODY_ELSE, launched).status, EXIT_SUCCESS);
+    assert_int_equal(run_with(FD_3_FOREIGN, launched).status, EXIT_SUCCESS);
 }
 
 TEST(transfer, a_snapshot_is_taken_in_a_directory_that_is_removed)
@@ -278,12 +266,12 @@ TEST(transfer, a_snapshot_is_taken_in_a_directory_that_is_removed)
     struct program_end end = RUN("--snapshot", "some.db", NULL);
     assert_int_equal(end.status, EXIT_SUCCESS);
     assert_says(end.text, "takes some.db in /tmp/kiln_transfer_");
-    assert_says(end.text, "sends it ''\n");
+    assert_says(end.text, "sends a snapshot ''\n");
     scene.snapshot = KILN_NOT_FOUND;
     end = RUN("--snapshot", "some.db", NULL);
     assert_int_equal(end.status, EXIT_FAILURE);
     assert_says(end.text, "sends nothing 'no database'");
-    assert_int_equal(rmdir(scene.directory), 0); /* nothing is in it */
+    assert_int_equal(rmdir(scene.directory), 0); /* the directory is empty */
     end = RUN("--snapshot", "some.db", NULL);
     assert_int_equal(end.status, EXIT_FAILURE);
     assert_says(end.text, "'/tmp/kiln_transfer_");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What kilnd does with the directory of a process that a unit started: copying its file, which can
- * be stopped, and removing the rest, which may fail. */
+/* How kilnd copies the file from the directory of a unit's process, and removes the directory. A
+ * copy can be stopped, and the removal can fail. */
 #include "tests/unit/daemon/transfers_fixture.h"
 
 #include "common/fs.h"
@@ -13,20 +13,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- copying, byte by byte, as the test says ---- */
+/* ---- a copy that continues byte by byte when the test says so ---- */
 
 static struct {
     sem_t begun, go;
     unsigned pieces;
 } copying;
 
-ssize_t __real_copy_file_range(int from, off_t *from_at, int to, off_t *to_at, size_t size,
-                               unsigned flags);
-ssize_t __wrap_copy_file_range(int from, off_t *from_at, int to, off_t *to_at, size_t size,
-                               unsigned flags);
-
-ssize_t __wrap_copy_file_range(int from, off_t *from_at, int to, off_t *to_at, size_t size,
-                               unsigned flags)
+WRAP(ssize_t, copy_file_range, int from, off_t *from_at, int to, off_t *to_at, size_t size,
+     unsigned flags)
 {
     assert_true(size > 0);
     copying.pieces++;
@@ -35,11 +30,8 @@ ssize_t __wrap_copy_file_range(int from, off_t *from_at, int to, off_t *to_at, s
     return __real_copy_file_range(from, from_at, to, to_at, 1, flags);
 }
 
-int __real_ioctl(int fd, unsigned long request, ...);
-int __wrap_ioctl(int fd, unsigned long request, ...);
-
-/* No filesystem here shares blocks. */
-int __wrap_ioctl(int fd, unsigned long request, ...)
+/* Like a filesystem that cannot share blocks. */
+WRAP(int, ioctl, int fd, unsigned long request, ...)
 {
     va_list args;
     va_start(args, request);
@@ -51,23 +43,23 @@ int __wrap_ioctl(int fd, unsigned long request, ...)
     return -1;
 }
 
-static void go_on(unsigned pieces)
+static void copy_pieces(unsigned pieces)
 {
     for (unsigned i = 0; i < pieces; i++)
         sem_post(&copying.go);
 }
 
-static void start_counting(void)
+static void count_pieces(void)
 {
     sem_init(&copying.begun, 0, 0);
     sem_init(&copying.go, 0, 0);
     copying.pieces = 0;
 }
 
-/* |t| has begun to be copied. */
-static void begin(struct fixture *f, struct transfer *t)
+/* Starts |t| and waits until the copy of its file has begun. */
+static void begin_copy(struct fixture *f, struct transfer *t)
 {
-    start_counting();
+    count_pieces();
     start_unit(f);
     open_transfers(f);
     transfers_start(f->transfers, &t->task);
@@ -85,44 +77,40 @@ static void assert_dropped(struct fixture *f, const struct transfer *t, enum kil
     assert_int_equal(files_in_staging(f), 0);
 }
 
-TEST(transfers, a_copy_is_made_piece_by_piece)
+TEST_F(transfers, a_file_is_copied_piece_by_piece)
 {
-    struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good");
-    begin(f, &t);
+    begin_copy(f, &t);
 
-    go_on(7);
-    wait_for(f, &t);
+    copy_pieces(7);
+    wait_for_end(f, &t);
 
-    must(t.task.result.err.code, t.task.result.err);
     assert_int_equal(copying.pieces, 7);
     take_result(&t.task.result, "package");
 }
 
-TEST(transfers, a_cancelled_transfer_is_not_copied_to_its_end)
+TEST_F(transfers, a_cancelled_transfer_is_not_copied_to_its_end)
 {
-    struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good");
-    begin(f, &t);
+    begin_copy(f, &t);
 
     transfers_cancel(f->transfers, &t.task);
-    go_on(7);
-    wait_for(f, &t);
+    copy_pieces(7);
+    wait_for_end(f, &t);
 
-    assert_dropped(f, &t, KILN_CANCELLED, "the transfer was cancelled");
+    assert_dropped(f, &t, KILN_CANCELLED, "cancelled");
 }
 
-TEST(transfers, a_stop_does_not_wait_for_a_whole_copy)
+TEST_F(transfers, a_stop_does_not_wait_for_a_whole_copy)
 {
-    struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good");
-    begin(f, &t);
+    begin_copy(f, &t);
 
     transfers_stop(f->transfers);
-    go_on(7);
-    wait_for(f, &t);
+    copy_pieces(7);
+    wait_for_end(f, &t);
 
-    assert_dropped(f, &t, KILN_UNAVAILABLE, "kilnd is shutting down");
+    assert_dropped(f, &t, KILN_UNAVAILABLE, "shutting");
 }
 
 /* ---- removing ---- */
@@ -130,10 +118,7 @@ TEST(transfers, a_stop_does_not_wait_for_a_whole_copy)
 static bool litter_stays;
 static char logged[512];
 
-int __real_unlinkat(int parent, const char *name, int flags);
-int __wrap_unlinkat(int parent, const char *name, int flags);
-
-int __wrap_unlinkat(int parent, const char *name, int flags)
+WRAP(int, unlinkat, int parent, const char *name, int flags)
 {
     if (!litter_stays || strcmp(name, "litter") != 0)
         return __real_unlinkat(parent, name, flags);
@@ -141,10 +126,7 @@ int __wrap_unlinkat(int parent, const char *name, int flags)
     return -1;
 }
 
-void __wrap_log_event(enum log_event event, const struct log_fields *fields, const char *fmt, ...)
-    KILN_PRINTF(3, 4);
-
-void __wrap_log_event(enum log_event event, const struct log_fields *fields, const char *fmt, ...)
+WRAP(void, log_event, enum log_event event, const struct log_fields *fields, const char *fmt, ...)
 {
     (void)fields;
     va_list args;
@@ -154,19 +136,17 @@ void __wrap_log_event(enum log_event event, const struct log_fields *fields, con
     va_end(args);
 }
 
-TEST(transfers, a_leftover_that_cannot_be_removed_is_reported_and_the_transfer_counts)
+TEST_F(transfers, a_leftover_that_cannot_be_removed_is_reported_and_the_transfer_counts)
 {
-    struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good");
     logged[0] = '\0';
     litter_stays = true;
-    start_counting();
-    go_on(7);
+    count_pieces();
+    copy_pieces(7);
 
-    struct transfer_result *o = run(f, &t);
+    const struct transfer_result *o = run_transfer(f, &t);
     litter_stays = false;
 
-    must(o->err.code, o->err);
     take_result(o, "package");
     assert_says(logged, "'litter'");
     assert_says(logged, f->staging);

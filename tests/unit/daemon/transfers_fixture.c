@@ -10,13 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- processes that wait for a filesystem which does not answer do not die of SIGKILL ---- */
+/* ---- processes that survive SIGKILL ---- */
 
 struct immortal immortal;
 
-int __wrap_kill(pid_t pid, int number);
-
-int __wrap_kill(pid_t pid, int number)
+WRAP(int, kill, pid_t pid, int number)
 {
     if (!immortal.active)
         return __real_kill(pid, number);
@@ -35,7 +33,7 @@ void let_them_die(void)
 void make_immortal(struct fixture *f)
 {
     immortal.active = true;
-    f->options.silence_ms = 400; /* more than a slow machine takes to begin one that is well */
+    f->options.silence_ms = 400; /* longer than a slow machine needs to start a process */
     f->options.exit_ms = 30;
 }
 
@@ -63,6 +61,13 @@ struct transfer transfer_of(const struct fixture *f, const char *url)
                   .progress = on_progress,
                   .done = on_done },
     };
+}
+
+struct transfer transfer_of_user(const struct fixture *f, const char *url, uid_t uid)
+{
+    struct transfer t = transfer_of(f, url);
+    t.task.uid = uid;
+    return t;
 }
 
 static void on_tick(struct loop_timer *timer) { (void)timer; }
@@ -100,7 +105,8 @@ void start_unit(struct fixture *f)
 
 void open_transfers(struct fixture *f)
 {
-    must(transfers_create(&f->options, &f->transfers, &f->err), f->err);
+    if (!f->transfers)
+        must(transfers_create(&f->options, &f->transfers, &f->err), f->err);
 }
 
 static void on_closed(void *context) { ((struct fixture *)context)->closed = true; }
@@ -110,7 +116,7 @@ void close_transfers(struct fixture *f)
     loop_timer_close(&f->tick);
     transfers_close(f->transfers, on_closed, f);
     assert_false(f->closed);
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "the transfers to close");
     assert_true(f->closed);
     f->transfers = NULL;
 }
@@ -132,34 +138,46 @@ int tear_down(void **state)
     let_them_die();
     if (f->transfers)
         close_transfers(f);
-    loop_timer_close(&f->tick); /* where there were none */
-    loop_run(f->loop);
+    loop_timer_close(&f->tick); /* does nothing after close_transfers */
+    LOOP_TO_END(f->loop, "the timer to close");
     assert_int_equal(work_queues_out(f->work_queues), 0);
     work_queues_destroy(f->work_queues);
     loop_destroy(f->loop);
-    unsigned left = files_in_staging(f);
+    unsigned files = files_in_staging(f);
     launch_service_stop(&f->unit);
     fs_remove_tree(AT_FDCWD, f->directory);
-    assert_int_equal(left, 0);
+    assert_int_equal(files, 0);
     return 0;
 }
 
-void wait_for(struct fixture *f, const struct transfer *t) { LOOP_UNTIL(f->loop, t->ended); }
+void wait_for_end(struct fixture *f, const struct transfer *t) { LOOP_UNTIL(f->loop, t->ended); }
 
-struct transfer_result *run(struct fixture *f, struct transfer *t)
+void start_transfer(struct fixture *f, struct transfer *t)
 {
-    if (!f->transfers)
-        open_transfers(f);
+    open_transfers(f);
     transfers_start(f->transfers, &t->task);
-    wait_for(f, t);
-    assert_int_equal(transfers_out(f->transfers), 0);
+    LOOP_UNTIL(f->loop, t->reported);
+}
+
+struct transfer_result *run_among_others(struct fixture *f, struct transfer *t)
+{
+    open_transfers(f);
+    transfers_start(f->transfers, &t->task);
+    wait_for_end(f, t);
     return &t->task.result;
+}
+
+struct transfer_result *run_transfer(struct fixture *f, struct transfer *t)
+{
+    struct transfer_result *result = run_among_others(f, t);
+    assert_int_equal(transfers_out(f->transfers), 0);
+    return result;
 }
 
 void expect_failure(struct fixture *f, const char *url, enum kiln_code code, const char *says)
 {
     struct transfer t = transfer_of(f, url);
-    struct transfer_result *o = run(f, &t);
+    struct transfer_result *o = run_transfer(f, &t);
     assert_int_equal(o->err.code, code);
     assert_says(o->err.text, says);
     assert_string_equal(o->path, "");
@@ -169,6 +187,7 @@ void expect_failure(struct fixture *f, const char *url, enum kiln_code code, con
 void take_result(const struct transfer_result *o, const char *content)
 {
     char got[64] = "";
+    must(o->err.code, o->err);
     FILE *file = fopen(o->path, "r");
     assert_non_null(file);
     assert_non_null(fgets(got, sizeof(got), file));
@@ -177,8 +196,14 @@ void take_result(const struct transfer_result *o, const char *content)
     assert_int_equal(unlink(o->path), 0);
 }
 
-void end(struct fixture *f, struct transfer *t)
+void expect_content(struct fixture *f, const char *url, const char *content)
+{
+    struct transfer t = transfer_of(f, url);
+    take_result(run_transfer(f, &t), content);
+}
+
+void cancel_transfer(struct fixture *f, struct transfer *t)
 {
     transfers_cancel(f->transfers, &t->task);
-    wait_for(f, t);
+    wait_for_end(f, t);
 }

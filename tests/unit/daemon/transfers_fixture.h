@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Transfers with a kiln-transfer that does what its URL says (fake_transfer.c). */
+/* Transfers with a fake kiln-transfer: the URL tells it what to do (fake_transfer.c). */
 #include "daemon/workers/transfer.h"
 #include "tests/support/launch_service.h"
 #include "tests/support/test.h"
@@ -14,7 +14,7 @@ struct fixture {
     struct transfers_options options;
     char directory[64], staging[96];
     struct loop_owner owner;
-    struct loop_timer tick; /* so that a turn of the loop ends though nothing happens */
+    struct loop_timer tick; /* ends each loop iteration even if nothing else happens */
     bool closed;
     struct launch_service unit; /* started by start_unit */
     struct kiln_err err;
@@ -32,23 +32,33 @@ int set_up(void **state);
 int tear_down(void **state);
 
 struct transfer transfer_of(const struct fixture *f, const char *url);
-/* Transfers are started by a unit from now on. */
+struct transfer transfer_of_user(const struct fixture *f, const char *url, uid_t uid);
+/* From now on a service unit starts the processes. */
 void start_unit(struct fixture *f);
+/* Starts transfers with f->options, unless that has been done. */
 void open_transfers(struct fixture *f);
 void close_transfers(struct fixture *f);
 unsigned files_in_staging(const struct fixture *f);
-void wait_for(struct fixture *f, const struct transfer *t);
-struct transfer_result *run(struct fixture *f, struct transfer *t);
+void wait_for_end(struct fixture *f, const struct transfer *t);
+/* Starts |t| and waits for its first progress report. */
+void start_transfer(struct fixture *f, struct transfer *t);
+/* Starts |t| and waits for its end. */
+struct transfer_result *run_among_others(struct fixture *f, struct transfer *t);
+/* The same for a transfer that must be the only one. */
+struct transfer_result *run_transfer(struct fixture *f, struct transfer *t);
 void expect_failure(struct fixture *f, const char *url, enum kiln_code code, const char *says);
+/* Runs a transfer that must leave a file with |content|. */
+void expect_content(struct fixture *f, const char *url, const char *content);
+/* The transfer must have left a file with |content|. Removes the file. */
 void take_result(const struct transfer_result *o, const char *content);
 
-/* Cancels it, and waits for its end. */
-void end(struct fixture *f, struct transfer *t);
+/* Cancels |t| and waits for its end. */
+void cancel_transfer(struct fixture *f, struct transfer *t);
 
-/* Processes that wait for a filesystem which does not answer do not die of SIGKILL. */
+/* Processes that survive SIGKILL, like those that wait for a dead filesystem. */
 struct immortal {
     bool active;
-    pid_t groups[8]; /* that were to be killed */
+    pid_t groups[8]; /* for which kill(2) was called */
     size_t count;
 };
 extern struct immortal immortal;

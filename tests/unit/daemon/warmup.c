@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is remembered of the sources that came, and for how long. */
+/* How many warm workers recent sources need, and for how long. */
 #include "daemon/workers/warmup.h"
 
 #include "tests/support/test.h"
@@ -15,36 +15,36 @@ static struct warmup_need need_of(unsigned under_way, uint64_t now)
     return need;
 }
 
-static void note(struct warmup_need *need, unsigned under_way, uint64_t now)
+static void note_source(struct warmup_need *need, unsigned under_way, uint64_t now)
 {
     const struct compile_job job = { .toolchain = bytes_of_text("clang"),
                                      .target = bytes_of_text("gfx90a") };
     warmup_note(need, &job, under_way, now);
 }
 
-TEST(plain, nothing_is_wanted_before_a_source_came)
+TEST(plain, no_warm_worker_is_wanted_before_the_first_source)
 {
     struct warmup_need need = { .window_ns = WINDOW };
     assert_int_equal(warmup_wanted(&need, 5000), 0);
 }
 
-TEST(plain, as_many_are_wanted_as_came_at_once_in_this_window_or_the_last)
+TEST(plain, the_peak_of_this_and_the_previous_window_is_wanted)
 {
     struct warmup_need need = need_of(7, 1000);
     assert_int_equal(warmup_wanted(&need, 1000), 7);
-    note(&need, 3, 1000 + WINDOW - 1);
+    note_source(&need, 3, 1000 + WINDOW - 1);
     assert_int_equal(warmup_wanted(&need, 1000 + WINDOW - 1), 7);
-    note(&need, 3, 1000 + WINDOW);
+    note_source(&need, 3, 1000 + WINDOW);
     assert_int_equal(warmup_wanted(&need, 1000 + 2 * WINDOW - 1), 7);
     assert_int_equal(warmup_wanted(&need, 1000 + 2 * WINDOW), 3);
 }
 
-TEST(plain, one_stays_wanted_however_long_nothing_came)
+TEST(plain, one_warm_worker_stays_wanted_without_new_sources)
 {
     struct warmup_need need = need_of(7, 1000);
     assert_int_equal(warmup_wanted(&need, 1000 + 2 * WINDOW), 1);
     assert_int_equal(warmup_wanted(&need, 1000 + 900 * WINDOW), 1);
-    note(&need, 2, 1000 + 900 * WINDOW);
+    note_source(&need, 2, 1000 + 900 * WINDOW);
     assert_int_equal(warmup_wanted(&need, 1000 + 900 * WINDOW), 2);
 }
 
@@ -52,7 +52,7 @@ TEST(plain, the_warm_up_is_for_the_toolchain_of_the_last_source)
 {
     struct warmup_need need = need_of(1, 1000);
     struct warmup p;
-    note(&need, 1, 1000);
+    note_source(&need, 1, 1000);
     warmup_make(&need, &p);
     assert_int_equal(p.task.job.kind, COMPILE_PROBE);
     assert_int_equal(p.task.job.origin, COMPILE_OF_KILN);
@@ -72,7 +72,7 @@ TEST(plain, a_failed_warm_up_is_not_repeated_within_the_window)
     struct warmup_need need = need_of(2, 1000); /* hiprtc */
     fail_at(&need, 1000);
     assert_int_equal(warmup_wanted(&need, 1000), 0);
-    note(&need, 2, 1001); /* clang */
+    note_source(&need, 2, 1001); /* clang */
     assert_int_equal(warmup_wanted(&need, 1001), 2);
     struct compile_job again = { .toolchain = bytes_of_text("hiprtc"),
                                  .target = bytes_of_text("gfx90a") };
@@ -97,6 +97,6 @@ TEST(plain, a_postponed_warm_up_is_wanted_by_the_next_source)
     struct warmup_need need = need_of(3, 1000);
     warmup_put_off(&need);
     assert_int_equal(warmup_wanted(&need, 1000), 0);
-    note(&need, 1, 1001);
+    note_source(&need, 1, 1001);
     assert_int_equal(warmup_wanted(&need, 1001), 3);
 }

@@ -2,6 +2,7 @@
 #include "daemon/executor_uv.h"
 
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -22,44 +23,44 @@ struct fixture {
 
 struct counted {
     struct task task;
-    unsigned started; /* which one it was to start */
-    unsigned ended;   /* which one had its done callback */
+    unsigned started; /* its place in the order of starts */
+    unsigned ended;   /* its place in the order of done callbacks */
     pthread_t thread;
     bool done;
 };
 
 static struct {
-    atomic_uint started, running, most;
+    atomic_uint started, running, max_running;
     unsigned done;
     pthread_t loop_thread;
     pthread_barrier_t together;
 } seen;
 
-static void enter(struct counted *c)
+static void note_start(struct counted *c)
 {
     c->started = atomic_fetch_add(&seen.started, 1);
     c->thread = pthread_self();
     unsigned now = atomic_fetch_add(&seen.running, 1) + 1;
-    unsigned most = atomic_load(&seen.most);
-    while (now > most && !atomic_compare_exchange_weak(&seen.most, &most, now)) {
+    unsigned max = atomic_load(&seen.max_running);
+    while (now > max && !atomic_compare_exchange_weak(&seen.max_running, &max, now)) {
     }
 }
 
-static void work(struct task *task)
+static void work_alone(struct task *task)
 {
-    enter((struct counted *)(void *)task);
+    note_start((struct counted *)(void *)task);
     atomic_fetch_sub(&seen.running, 1);
 }
 
-/* Ends only when another one runs at the same time. */
+/* Waits until enough tasks for the barrier run at the same time. */
 static void work_with_another(struct task *task)
 {
-    enter((struct counted *)(void *)task);
+    note_start((struct counted *)(void *)task);
     pthread_barrier_wait(&seen.together);
     atomic_fetch_sub(&seen.running, 1);
 }
 
-static void done(struct task *task)
+static void note_done(struct task *task)
 {
     assert_true(pthread_equal(pthread_self(), seen.loop_thread));
     struct counted *c = (struct counted *)(void *)task;
@@ -74,7 +75,7 @@ static int set_up(void **state)
     f = (struct fixture){ .err = KILN_ERR_INIT };
     atomic_store(&seen.started, 0);
     atomic_store(&seen.running, 0);
-    atomic_store(&seen.most, 0);
+    atomic_store(&seen.max_running, 0);
     seen.done = 0;
     seen.loop_thread = pthread_self();
     must(loop_create(&f.loop, &f.err), f.err);
@@ -91,7 +92,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
     executor_uv_close(&f->executor);
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "the executor to close");
     assert_int_equal(work_queues_out(f->work_queues), 0);
     work_queues_destroy(f->work_queues);
     loop_destroy(f->loop);
@@ -100,25 +101,38 @@ static int tear_down(void **state)
 
 FIXTURE(work_queues, set_up, tear_down);
 
-static void run(struct fixture *f, enum work_queue work_queue, struct counted *c)
+static void run_task(struct fixture *f, enum work_queue work_queue, struct counted *c,
+                     struct task task)
 {
     struct executor *executor = &f->executor.base;
+    *c = (struct counted){ .task = task };
+    if (!c->task.done)
+        c->task.done = note_done;
     executor->ops->run(executor, work_queue, &c->task);
     assert_false(c->done); /* never within the call */
+}
+
+/* |count| tasks with work_with_another run at the same time or wait for each other. */
+static void expect_together(unsigned count) { pthread_barrier_init(&seen.together, NULL, count); }
+
+/* Waits until |count| tasks are done. */
+static void finish_tasks(struct fixture *f, unsigned count)
+{
+    LOOP_TO_END(f->loop, "every task to be done");
+    pthread_barrier_destroy(&seen.together);
+    assert_int_equal(seen.done, count);
 }
 
 static void run_in_order(struct fixture *f, enum work_queue work_queue)
 {
     struct counted tasks[TASKS];
-    for (int i = 0; i < TASKS; i++) {
-        tasks[i] = (struct counted){ .task = { .work = work, .done = done } };
-        run(f, work_queue, &tasks[i]);
-    }
+    expect_together(1);
+    for (int i = 0; i < TASKS; i++)
+        run_task(f, work_queue, &tasks[i], (struct task){ .work = work_alone });
 
-    loop_run(f->loop);
+    finish_tasks(f, TASKS);
 
-    assert_int_equal(atomic_load(&seen.most), 1);
-    assert_int_equal(seen.done, TASKS);
+    assert_int_equal(atomic_load(&seen.max_running), 1);
     for (unsigned i = 0; i < TASKS; i++)
         assert_int_equal(tasks[i].started, i);
 }
@@ -130,89 +144,71 @@ TEST(work_queues, changes_of_tuning_records_run_one_at_a_time_and_in_order)
     run_in_order(*state, WORK_QUEUE_TUNING);
 }
 
-TEST(work_queues, reads_run_in_parallel_up_to_their_number)
+TEST_F(work_queues, reads_run_in_parallel_up_to_their_number)
 {
-    struct fixture *f = *state;
     struct counted tasks[TASKS];
-    pthread_barrier_init(&seen.together, NULL, READERS);
-    for (int i = 0; i < TASKS; i++) {
-        tasks[i] = (struct counted){ .task = { .work = work_with_another, .done = done } };
-        run(f, WORK_QUEUE_READ, &tasks[i]);
-    }
+    expect_together(READERS);
+    for (int i = 0; i < TASKS; i++)
+        run_task(f, WORK_QUEUE_READ, &tasks[i], (struct task){ .work = work_with_another });
 
-    loop_run(f->loop);
+    finish_tasks(f, TASKS);
 
-    assert_int_equal(atomic_load(&seen.most), READERS);
-    assert_int_equal(seen.done, TASKS);
-    pthread_barrier_destroy(&seen.together);
+    assert_int_equal(atomic_load(&seen.max_running), READERS);
 }
 
-/* All hold their threads until the last has come. */
-TEST(work_queues, no_queue_waits_for_another)
+/* Each task holds its thread until the last one runs. */
+TEST_F(work_queues, no_queue_waits_for_another)
 {
-    struct fixture *f = *state;
     static const enum work_queue order[] = { WORK_QUEUE_READ, WORK_QUEUE_READ, WORK_QUEUE_WRITE,
                                              WORK_QUEUE_TUNING };
     struct counted tasks[READERS + 2];
-    pthread_barrier_init(&seen.together, NULL, READERS + 2);
-    for (int i = 0; i < READERS + 2; i++) {
-        tasks[i] = (struct counted){ .task = { .work = work_with_another, .done = done } };
-        run(f, order[i], &tasks[i]);
-    }
-
-    loop_run(f->loop);
-
-    assert_int_equal(seen.done, READERS + 2);
-    pthread_barrier_destroy(&seen.together);
+    expect_together(READERS + 2);
+    for (int i = 0; i < READERS + 2; i++)
+        run_task(f, order[i], &tasks[i], (struct task){ .work = work_with_another });
+    finish_tasks(f, READERS + 2);
 }
 
-/* ---- brief ones ---- */
+/* ---- brief tasks ---- */
 
-/* The first hold every thread until all of the others wait. */
+/* The first tasks hold all threads until the other tasks wait. */
 static void run_behind_full_threads(struct fixture *f, struct counted *tasks, unsigned brief)
 {
-    pthread_barrier_init(&seen.together, NULL, READERS);
-    for (unsigned i = 0; i < TASKS; i++) {
-        bool holds = i < READERS;
-        tasks[i] = (struct counted){ .task = { .work = holds ? work_with_another : work,
-                                               .done = done,
-                                               .is_brief = i < READERS + brief } };
-        run(f, WORK_QUEUE_READ, &tasks[i]);
-    }
-    loop_run(f->loop);
-    pthread_barrier_destroy(&seen.together);
-    assert_int_equal(seen.done, TASKS);
+    expect_together(READERS);
+    for (unsigned i = 0; i < TASKS; i++)
+        run_task(f, WORK_QUEUE_READ, &tasks[i],
+                 (struct task){ .work = i < READERS ? work_with_another : work_alone,
+                                .is_brief = i < READERS + brief });
+    finish_tasks(f, TASKS);
 }
 
-/* What one thread did in a row is done in a row, in its order. */
-TEST(work_queues, brief_tasks_that_wait_share_a_thread)
+/* The tasks that one thread ran in a row get their done callbacks in the same order. */
+TEST_F(work_queues, brief_tasks_that_wait_share_a_thread)
 {
-    struct fixture *f = *state;
     struct counted tasks[TASKS];
     run_behind_full_threads(f, tasks, TASKS - READERS);
-    /* 18 wait for 2 threads: 8 go together, the 10 left make 5, then 2, 1, 1 and 1. */
+    /* 18 tasks wait for 2 threads. A thread takes 8 of them; then 5, 2, 1, 1 and 1 are taken. */
     for (unsigned i = READERS + 1; i < READERS + 8; i++) {
         assert_true(pthread_equal(tasks[i].thread, tasks[READERS].thread));
         assert_int_equal(tasks[i].ended, tasks[READERS].ended + (i - READERS));
     }
 }
 
-/* Posted when the task before was told of; a thread that has both would never come so far. */
+/* Posted by the done callback of the task before; one thread could not run both in a row. */
 static sem_t reported;
 
 static void wait_until_reported(struct task *task)
 {
     struct timespec deadline;
-    enter((struct counted *)(void *)task);
+    note_start((struct counted *)(void *)task);
     clock_gettime(CLOCK_REALTIME, &deadline);
-    deadline.tv_sec += 60; /* only a failure takes so long */
+    deadline.tv_sec += WAIT_MAX_S;
     assert_int_equal(sem_timedwait(&reported, &deadline), 0);
     atomic_fetch_sub(&seen.running, 1);
 }
 
-static void done_and_report(struct task *task)
+static void note_done_and_report(struct task *task)
 {
-    done(task);
+    note_done(task);
     sem_post(&reported);
 }
 
@@ -220,42 +216,39 @@ static void run_pairs(struct fixture *f, bool first_is_brief)
 {
     struct counted tasks[TASKS];
     sem_init(&reported, 0, 0);
-    pthread_barrier_init(&seen.together, NULL, READERS);
+    expect_together(READERS);
     for (unsigned i = 0; i < TASKS; i++) {
         bool is_first = i % 2 == 0;
-        tasks[i] = (struct counted){ .task = { .work = is_first ? work : wait_until_reported,
-                                               .done = is_first ? done_and_report : done,
-                                               .is_brief = is_first == first_is_brief } };
+        struct task task = { .work = is_first ? work_alone : wait_until_reported,
+                             .done = is_first ? note_done_and_report : note_done,
+                             .is_brief = is_first == first_is_brief };
         if (i < READERS)
-            tasks[i].task = (struct task){ .work = work_with_another, .done = done };
-        run(f, WORK_QUEUE_READ, &tasks[i]);
+            task = (struct task){ .work = work_with_another };
+        run_task(f, WORK_QUEUE_READ, &tasks[i], task);
     }
-    loop_run(f->loop);
-    pthread_barrier_destroy(&seen.together);
+    finish_tasks(f, TASKS);
     sem_destroy(&reported);
-    assert_int_equal(seen.done, TASKS);
 }
 
-TEST(work_queues, long_tasks_share_no_thread_with_brief_ones)
+TEST_F(work_queues, long_tasks_share_no_thread_with_brief_ones)
 {
-    struct fixture *f = *state;
     run_pairs(f, true);
     seen.done = 0;
     run_pairs(f, false);
 }
 
-/* ---- the end of the turn ---- */
+/* ---- the end of a loop iteration ---- */
 
 struct later {
     struct task task; /* first member */
     struct executor *executor;
     char name;
-    unsigned left; /* how often it comes */
+    unsigned left; /* how often it still runs */
 };
 
-static char order[8]; /* in which they came */
+static char order[8]; /* names in the order of the done callbacks */
 
-static void come(struct task *task)
+static void note_and_repeat(struct task *task)
 {
     struct later *l = (struct later *)(void *)task;
     order[strlen(order)] = l->name;
@@ -263,57 +256,52 @@ static void come(struct task *task)
         l->executor->ops->later(l->executor, task);
 }
 
-TEST(work_queues, a_deferred_task_that_a_task_adds_runs_in_the_next_loop_iteration)
+TEST_F(work_queues, a_deferred_task_that_a_task_adds_runs_in_the_next_loop_iteration)
 {
-    struct fixture *f = *state;
     struct executor *executor = &f->executor.base;
-    struct later twice = { { .done = come }, executor, 'a', 2 };
-    struct later once = { { .done = come }, executor, 'b', 1 };
+    struct later twice = { { .done = note_and_repeat }, executor, 'a', 2 };
+    struct later once = { { .done = note_and_repeat }, executor, 'b', 1 };
     memset(order, 0, sizeof(order));
 
     executor->ops->later(executor, &twice.task);
     executor->ops->later(executor, &once.task);
     assert_string_equal(order, ""); /* never within the call */
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "every task to be done");
 
     assert_string_equal(order, "aba");
 }
 
 static struct later end;
 
-static void done_of_the_first(struct task *task)
+static void note_first_done(struct task *task)
 {
-    done(task);
+    note_done(task);
     end.executor->ops->later(end.executor, &end.task);
     order[strlen(order)] = '1';
 }
 
-static void done_of_the_second(struct task *task)
+static void note_second_done(struct task *task)
 {
-    done(task);
+    note_done(task);
     order[strlen(order)] = '2';
 }
 
-TEST(work_queues, deferred_tasks_run_after_the_due_events_of_an_iteration)
+TEST_F(work_queues, deferred_tasks_run_after_the_due_events_of_an_iteration)
 {
-    struct fixture *f = *state;
     struct counted tasks[3 * READERS];
-    end = (struct later){ { .done = come }, &f->executor.base, 'e', 1 };
+    end = (struct later){ { .done = note_and_repeat }, &f->executor.base, 'e', 1 };
     memset(order, 0, sizeof(order));
-    pthread_barrier_init(&seen.together, NULL, READERS);
+    expect_together(READERS);
     for (unsigned i = 0; i < 3 * READERS; i++) {
-        bool holds = i < READERS;
-        tasks[i] = (struct counted){
-            .task = { .work = holds ? work_with_another : work, .done = done, .is_brief = true }
-        };
-        if (i == READERS) /* these two go together */
-            tasks[i].task.done = done_of_the_first;
+        struct task task = { .work = i < READERS ? work_with_another : work_alone,
+                             .is_brief = true };
+        if (i == READERS) /* one thread runs this task and the next one */
+            task.done = note_first_done;
         if (i == READERS + 1)
-            tasks[i].task.done = done_of_the_second;
-        run(f, WORK_QUEUE_READ, &tasks[i]);
+            task.done = note_second_done;
+        run_task(f, WORK_QUEUE_READ, &tasks[i], task);
     }
-    loop_run(f->loop);
-    pthread_barrier_destroy(&seen.together);
+    finish_tasks(f, 3 * READERS);
 
     assert_string_equal(order, "12e");
 }

@@ -37,29 +37,21 @@ static int tear_down(void **state)
 
 FIXTURE(user, set_up, tear_down);
 
-static enum kiln_code find(struct fixture *f, const char *name)
+static enum kiln_code find_user(struct fixture *f, const char *name)
 {
     return worker_user_find(&worker_compilers, name, &f->user, &f->err);
 }
 
-static void need_root(void)
+TEST_F(user, an_empty_name_means_the_user_of_kilnd)
 {
-    if (geteuid() != 0)
-        skip();
-}
-
-TEST(user, no_name_is_kilnds_own_user)
-{
-    struct fixture *f = *state;
-    must(find(f, ""), f->err);
+    must(find_user(f, ""), f->err);
     assert_int_equal(f->user.uid, geteuid());
     assert_int_equal(f->user.gid, getegid());
     assert_false(f->user.other);
 }
 
-TEST(user, a_units_user_is_the_account_made_for_it)
+TEST_F(user, the_user_of_a_unit_is_its_account)
 {
-    struct fixture *f = *state;
     static const struct worker_kind nobody = { "tests", "no_setting", "nobody" };
     static const struct worker_kind unknown = { "tests", "no_setting", "kiln-test-nobody" };
 
@@ -71,67 +63,61 @@ TEST(user, a_units_user_is_the_account_made_for_it)
     assert_says(f->err.text, "'kiln-test-nobody'");
 }
 
-TEST(user, root_may_name_an_account_or_a_number)
+TEST_F(user, root_may_name_an_account_or_a_number)
 {
-    struct fixture *f = *state;
-    need_root();
-    must(find(f, "daemon"), f->err); /* Linux has it everywhere, as number 1 */
+    NEED_ROOT();
+    must(find_user(f, "daemon"), f->err); /* user 1 on every Linux */
     assert_true(f->user.other && f->user.uid == 1 && f->user.gid == 1);
-    must(find(f, "1"), f->err);
+    must(find_user(f, "1"), f->err);
     assert_string_equal(f->user.name, "daemon");
-    must(find(f, "4000000000"), f->err); /* of no account */
+    must(find_user(f, "4000000000"), f->err); /* no account has this number */
     assert_true(f->user.other && f->user.uid == 4000000000u && f->user.gid == 4000000000u);
     assert_string_equal(f->user.name, "4000000000");
-    must(find(f, "root"), f->err);
+    must(find_user(f, "root"), f->err);
     assert_false(f->user.other);
 }
 
-TEST(user, the_standard_user_is_one_that_is_there_and_is_not_root)
+TEST_F(user, the_standard_user_exists_and_is_not_root)
 {
-    struct fixture *f = *state;
-    need_root();
-    must(find(f, worker_user_standard(&worker_compilers)), f->err);
+    NEED_ROOT();
+    must(find_user(f, worker_user_standard(&worker_compilers)), f->err);
     assert_true(f->user.other);
     assert_int_not_equal(f->user.uid, 0);
 }
 
-TEST(user, a_user_that_is_not_there_is_refused_with_how_to_make_it)
+TEST_F(user, a_missing_user_is_refused_with_the_command_that_adds_it)
 {
-    struct fixture *f = *state;
     static const char *const absent[] = { "no-such-user", "12x", "-1", "4294967295" };
     for (size_t i = 0; i < sizeof(absent) / sizeof(absent[0]); i++) {
-        assert_int_equal(find(f, absent[i]), KILN_NOT_FOUND);
+        assert_int_equal(find_user(f, absent[i]), KILN_NOT_FOUND);
         assert_says(f->err.text, absent[i]);
-        assert_says(f->err.text, "setting compiler_user");
-        assert_says(f->err.text, "useradd --system");
+        assert_says(f->err.text, "compiler_user");
+        assert_says(f->err.text, "useradd");
     }
 }
 
-TEST(user, transfers_have_a_setting_and_an_account_of_their_own)
+TEST_F(user, transfers_have_their_own_setting_and_account)
 {
-    struct fixture *f = *state;
     assert_int_equal(worker_user_find(&worker_transfers, "no-such-user", &f->user, &f->err),
                      KILN_NOT_FOUND);
     assert_says(f->err.text, "transfer_user");
     assert_string_not_equal(worker_transfers.account, worker_compilers.account);
 }
 
-TEST(user, an_ordinary_user_may_name_itself_alone)
+TEST_F(user, an_ordinary_user_may_name_only_themselves)
 {
-    struct fixture *f = *state;
     assert_int_equal(geteuid() == 0 ? seteuid(65534) : 0, 0);
     char own[16];
     snprintf(own, sizeof(own), "%u", (unsigned)geteuid());
-    must(find(f, own), f->err);
+    must(find_user(f, own), f->err);
     assert_false(f->user.other);
-    assert_int_equal(find(f, "daemon"), KILN_DENIED);
+    assert_int_equal(find_user(f, "daemon"), KILN_DENIED);
     assert_says(f->err.text, "root's");
 }
 
-/* Of a user that is neither of the directory's owner nor of its group, of its group, its owner. */
-TEST(user, a_directory_may_be_entered_as_its_mode_says)
+/* The users are: neither the owner nor in the group, in the group, the owner. */
+TEST_F(user, the_mode_decides_who_may_enter_a_directory)
 {
-    struct fixture *f = *state;
     struct stat seen;
     assert_int_equal(stat(f->directory, &seen), 0);
     struct worker_user users[] = { { .uid = 4321, .gid = 4321, .other = true },
@@ -148,9 +134,8 @@ TEST(user, a_directory_may_be_entered_as_its_mode_says)
     assert_int_equal(chmod(f->directory, 0700), 0);
 }
 
-TEST(user, every_directory_on_a_path_counts_and_links_are_followed)
+TEST_F(user, every_directory_on_a_path_counts_and_links_are_followed)
 {
-    struct fixture *f = *state;
     const struct worker_user user = { .uid = 4321, .gid = 4321, .other = true };
     char inner[96], link[96];
     snprintf(inner, sizeof(inner), "%s/inner", f->directory);
@@ -168,9 +153,8 @@ TEST(user, every_directory_on_a_path_counts_and_links_are_followed)
     assert_false(worker_user_may_enter(&user, "/no/such/directory"));
 }
 
-TEST(user, kilnds_own_user_needs_no_look)
+TEST_F(user, the_user_of_kilnd_is_not_checked)
 {
-    struct fixture *f = *state;
-    must(find(f, ""), f->err);
+    must(find_user(f, ""), f->err);
     assert_true(worker_user_may_enter(&f->user, "/no/such/directory"));
 }

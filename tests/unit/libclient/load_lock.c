@@ -3,7 +3,9 @@
 #include "libclient/load_lock.h"
 
 #include "libclient/device/dynamic_library.h"
+#include "tests/support/child.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -14,8 +16,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define CHILD_MAX_S 60 /* a child that hangs is ended after this time */
 
 struct answer_cache {
     int (*is_loaded)(void);
@@ -84,7 +84,7 @@ static int tear_down(void **state)
 
 FIXTURE(load_lock, set_up, tear_down);
 
-/* ---- the ways to load it: 0 where all of it was there ---- */
+/* ---- the ways to load the library; they return 0 if it was loaded completely ---- */
 
 static int as_a_runtime(void)
 {
@@ -103,7 +103,7 @@ static void *load_in_a_thread(void *unused)
     return (void *)(intptr_t)load();
 }
 
-/* ---- who forks meanwhile ---- */
+/* ---- a fork during a load ---- */
 
 static char state_of(pid_t thread)
 {
@@ -121,27 +121,25 @@ static char state_of(pid_t thread)
 static void *release(void *context)
 {
     struct fixture *f = context;
-    while (!atomic_load(&f->has_forked) && (ahead_ns || state_of(f->forks) != 'S'))
-        sched_yield();
+    WAIT_FOR(atomic_load(&f->has_forked) || (!ahead_ns && state_of(f->forks) == 'S'));
     assert_int_equal(write(f->hears[1], "ll", 2), 2); /* twice, because a child may load it again */
     return NULL;
 }
 
 static int fork_meanwhile(struct fixture *f)
 {
-    int status = 0;
     pthread_t releaser;
     f->forks = (pid_t)syscall(SYS_gettid);
     atomic_store(&looks, 0);
     assert_int_equal(pthread_create(&releaser, NULL, release, f), 0);
     pid_t child = fork();
     if (child == 0) {
-        alarm(CHILD_MAX_S);
-        syscall(SYS_exit_group, load()); /* a sanitizer would complain about the missing threads */
+        /* exit_group, because a sanitizer would complain about the missing threads */
+        IN_TIME(syscall(SYS_exit_group, load()));
     }
     atomic_store(&f->has_forked, true);
     assert_true(child > 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
+    int status = await_child(child);
     pthread_join(releaser, NULL);
     return status;
 }
@@ -152,11 +150,13 @@ static int load_and_fork(struct fixture *f, int (*how)(void), intptr_t *ret_own)
 {
     pthread_t loader;
     void *own;
-    char word;
+    char byte;
     load = how;
     load_lock_watch();
     assert_int_equal(pthread_create(&loader, NULL, load_in_a_thread, NULL), 0);
-    assert_int_equal(read(f->says[0], &word, 1), 1);
+    ssize_t got;
+    IN_TIME(got = read(f->says[0], &byte, 1));
+    assert_int_equal(got, 1);
     int status = fork_meanwhile(f);
     pthread_join(loader, &own);
     *ret_own = (intptr_t)own;
@@ -166,17 +166,16 @@ static int load_and_fork(struct fixture *f, int (*how)(void), intptr_t *ret_own)
 /* Runs in a new process, where nothing is loaded yet. */
 static void expect_of_a_fork(int (*how)(void), int expected)
 {
-    int status;
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
         intptr_t own;
-        status = load_and_fork(&fixture, how, &own);
+        int status = load_and_fork(&fixture, how, &own);
         if (own)
             _exit(100 + (int)own);
         _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 200 + WTERMSIG(status));
     }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
+    int status = await_child(pid);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), expected);
 }
@@ -199,17 +198,14 @@ TEST(load_lock, a_fork_during_a_load_does_not_block_the_child)
     load_lock();
     pid_t pid = fork();
     if (pid == 0) {
-        alarm(CHILD_MAX_S);
         load_unlock();
-        load_lock();
+        IN_TIME(load_lock());
         enum kiln_code rc = load_check(&err);
         load_unlock();
         _exit((int)rc);
     }
     load_unlock();
-    int status;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
+    assert_int_equal(await_child(pid), 0);
     load_lock();
     must(load_check(&err), err);
     load_unlock();

@@ -3,8 +3,10 @@
 #include "engine/sandbox/supervisor.h"
 
 #include "engine/sandbox/namespaces.h"
+#include "tests/support/child.h"
 #include "tests/support/refused_call.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +22,7 @@
 
 #define EXIT_NO_NAMESPACE 99
 #define EXIT_NO_WORKER 98
+#define EXIT_NO_END 97 /* the supervisor did not end in time */
 #define EXIT_STATUS 7
 #define EXIT_LOST 4 /* as in supervisor.c */
 
@@ -48,8 +51,8 @@ static bool init_awaits_end; /* of the supervisor, after one byte on standard er
 static void await_supervisors_end(void)
 {
     struct pollfd supervisor = { .fd = STDOUT_FILENO };
-    if (write(STDERR_FILENO, "x", 1) == 1)
-        (void)poll(&supervisor, 1, -1);
+    if (write(STDERR_FILENO, "x", 1) == 1 && poll(&supervisor, 1, WAIT_MAX_S * 1000) != 1)
+        _exit(EXIT_NO_END);
 }
 
 static bool give_up(void *context)
@@ -59,8 +62,8 @@ static bool give_up(void *context)
         return false;
     if (init_awaits_end && getpid() == 1)
         await_supervisors_end();
-    while (starter && getpid() != 1 && getppid() == starter)
-        (void)poll(NULL, 0, 1);
+    if (starter && getpid() != 1)
+        WAIT_FOR(getppid() != starter);
     return true;
 }
 
@@ -98,8 +101,7 @@ static pid_t start_supervised(void (*work)(void)) { return start_prepared(prepar
 
 static int end_of(pid_t supervisor)
 {
-    int status = 0;
-    assert_int_equal(waitpid(supervisor, &status, 0), supervisor);
+    int status = await_child(supervisor);
     if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NO_NAMESPACE) {
         print_message("skipped: this host allows no process namespace\n");
         close(pipe_ends[0]);
@@ -150,13 +152,14 @@ static void wait_for_ever(void)
 /* The orphan is in another process group and has no parent in the namespace but init. */
 static void leave_an_orphan(void)
 {
-    if (fork() == 0) {
+    pid_t parent = fork();
+    if (parent == 0) {
         setsid();
         if (fork() > 0)
             _exit(0);
         wait_for_ever();
     }
-    wait(NULL);
+    await_child(parent);
 }
 
 static void leave_an_orphan_and_wait(void)
@@ -167,30 +170,30 @@ static void leave_an_orphan_and_wait(void)
     wait_for_ever();
 }
 
-static bool pipe_is_closed(bool at_once)
+/* False if the process has ended, as on a host that allows no process namespace. */
+static bool is_reported(void)
 {
     char byte;
-    if (at_once)
-        assert_int_equal(fcntl(pipe_ends[0], F_SETFL, O_NONBLOCK), 0);
-    return read(pipe_ends[0], &byte, 1) == 0;
+    ssize_t got;
+    IN_TIME(got = read(pipe_ends[0], &byte, 1));
+    return got == 1;
 }
 
 TEST(pipe, processes_left_by_the_worker_are_gone_when_the_supervisor_ends)
 {
     int status = end_of(start_supervised(leave_an_orphan));
     assert_int_equal(WEXITSTATUS(status), EXIT_STATUS);
-    assert_true(pipe_is_closed(true));
+    assert_false(has_writer(pipe_ends[0]));
 }
 
 TEST(pipe, killing_the_supervisor_alone_ends_all_its_processes)
 {
-    char byte;
     pid_t supervisor = start_supervised(leave_an_orphan_and_wait);
-    if (read(pipe_ends[0], &byte, 1) == 1)
+    if (is_reported())
         assert_int_equal(kill(supervisor, SIGKILL), 0);
     int status = end_of(supervisor);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    assert_true(pipe_is_closed(false));
+    await_no_writer(pipe_ends[0]);
 }
 
 static void report_and_wait(void)
@@ -205,9 +208,8 @@ static pid_t start_by_another(void)
     pid_t other = fork();
     assert_true(other >= 0);
     if (other == 0) {
-        int status = 0;
         starter = getpid();
-        waitpid(start_supervised(report_and_wait), &status, 0);
+        int status = await_child(start_supervised(report_and_wait));
         _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
     }
     close(pipe_ends[1]);
@@ -216,13 +218,12 @@ static pid_t start_by_another(void)
 
 TEST(pipe, all_end_when_the_starter_ends_before_the_supervisor_is_ready)
 {
-    char byte;
     pid_t other = start_by_another();
-    if (read(pipe_ends[0], &byte, 1) == 1)
+    if (is_reported())
         assert_int_equal(kill(other, SIGKILL), 0);
     int status = end_of(other);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    assert_true(pipe_is_closed(false));
+    await_no_writer(pipe_ends[0]);
 }
 
 /* The message must not be the "out of memory" of a fork into a namespace without init. */
@@ -234,9 +235,9 @@ TEST(pipe, an_init_process_that_fails_to_start_is_reported_and_no_worker_starts)
     init_fails = false;
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), EXIT_NO_WORKER);
-    assert_true(read(pipe_ends[0], message, sizeof(message) - 1) > 0);
+    assert_true(read(pipe_ends[0], message, sizeof(message) - 1) > 0); /* its writer has ended */
     assert_says(message, "init process");
-    assert_true(pipe_is_closed(true));
+    assert_false(has_writer(pipe_ends[0]));
 }
 
 static void redirect_errors_to_the_pipe(void) { dup2(pipe_ends[1], STDERR_FILENO); }
@@ -244,17 +245,15 @@ static void redirect_errors_to_the_pipe(void) { dup2(pipe_ends[1], STDERR_FILENO
 /* The supervisor ends before init sets PR_SET_PDEATHSIG. */
 TEST(pipe, an_init_process_whose_supervisor_ended_during_set_up_ends)
 {
-    char byte;
-    int status = 0;
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
     init_awaits_end = true;
     pid_t supervisor = start_prepared(redirect_errors_to_the_pipe, do_nothing);
     init_awaits_end = false;
-    if (read(pipe_ends[0], &byte, 1) == 1)
+    if (is_reported())
         assert_int_equal(kill(supervisor, SIGKILL), 0);
     int end = end_of(supervisor);
     assert_true(WIFSIGNALED(end) && WTERMSIG(end) == SIGKILL);
-    assert_true(waitpid(-1, &status, 0) > 0); /* this process is the subreaper */
+    int status = await_child(-1); /* this process is the subreaper */
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_LOST);
 }
@@ -294,7 +293,7 @@ TEST(pipe, supervisor_and_worker_keep_no_file_where_close_range_is_refused)
             assert_int_equal(open_pipe(NULL), 0);
         pid_t supervisor =
             start_prepared(hide_proc_and_refuse_close_range, close_the_pipe_and_wait);
-        assert_true(pipe_is_closed(false));
+        await_no_writer(pipe_ends[0]);
         kill(supervisor, SIGKILL); /* if it had ended by itself, its status would differ */
         int status = end_of(supervisor);
         assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
