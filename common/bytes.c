@@ -50,7 +50,7 @@ void buffer_done(struct buffer *b)
     *b = (struct buffer){ 0 };
 }
 
-/* False: beyond the limit, or no memory.  The capacity never exceeds the limit. */
+/* False when out of memory or beyond the limit.  The capacity never exceeds the limit. */
 static bool grow(struct buffer *b, size_t more)
 {
     if (more > b->limit || b->size > b->limit - more)
@@ -87,7 +87,7 @@ void buffer_put(struct buffer *b, const void *data, size_t size)
         append(b, data, size);
 }
 
-/* Of a size that is known here, so that it is stored, not copied by a call. */
+/* The compiler knows the size, so it emits a store instead of a call of memcpy. */
 static inline void put_number(struct buffer *b, const void *number, size_t size)
 {
     if (make_room(b, size))
@@ -138,7 +138,7 @@ struct bytes reader_take(struct reader *r, size_t size)
     return view;
 }
 
-/* |ret_number| stays as it is where the message is too short. */
+/* Leaves |ret_number| unchanged if the message is too short. */
 static inline void take_number(struct reader *r, void *ret_number, size_t size)
 {
     if (r->failed || size > (size_t)(r->end - r->at)) {

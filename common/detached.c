@@ -122,7 +122,7 @@ static int start_and_leave(struct spawn *s)
     if (pid < 0)
         return errno;
     while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
-        continue; /* any other failure: the job's own wait with __WALL was faster */
+        continue; /* on another error: the job's own wait with __WALL reaped it first */
     return s->result;
 }
 

@@ -25,7 +25,8 @@ enum kiln_code database_id_backend_check(struct bytes id, struct bytes backend,
                                          struct kiln_err *err)
 {
     const char *own = database_id_backend(id), *other = target_backend(TARGET_OPENCL);
-    bool has_other = strcmp(own, target_backend(TARGET_AMDGPU)) == 0; /* MIOpen ran on it as well */
+    bool has_other = strcmp(own, target_backend(TARGET_AMDGPU)) ==
+                     0; /* MIOpen supports OpenCL on AMD's devices, too */
     if (bytes_equal_text(backend, own) || (has_other && bytes_equal_text(backend, other)))
         return KILN_OK;
     return kiln_fail(err, KILN_INVALID, "find records of %.*s have the backend %s%s%s, not '%.*s'",
@@ -51,7 +52,7 @@ bool database_id_write(const struct database_id *id, char text[DATABASE_ID_MAX])
     return true;
 }
 
-/* False when it would be too long. */
+/* False if the id would be too long. */
 static bool name_device(const struct target *target, char device[DATABASE_ID_MAX])
 {
     char arch[LIMIT_TARGET_TEXT];

@@ -8,11 +8,14 @@
  * Ownership  plain values
  * Threading  pure functions
  *
- *   AMD        MIOpen's own form: architecture and compute units, decimal after '_' up to 64 and
- * bare hexadecimal above: gfx906_60, gfx90a68; xnack only if it is on: gfx906_xnack_60 NVIDIA
- * sm_90_132: the target, without the letter that only names an instruction set (sm_90a and sm_90
- * are one device), and its multiprocessors, always decimal OpenCL     opencl_1a2b3c4d: a hash of
- * the whole target, which names device and driver
+ * AMD: MIOpen's own form, the architecture and the compute units.  Up to 64 units they are decimal
+ * after '_', above that bare hexadecimal: gfx906_60, gfx90a68.  xnack appears only if it is on:
+ * gfx906_xnack_60.
+ *
+ * NVIDIA: the target and its multiprocessors, always decimal: sm_90_132.  The letter of sm_90a only
+ * names an instruction set, so it is left out: sm_90a and sm_90 are one device.
+ *
+ * OpenCL: a hash of the whole target, which names device and driver: opencl_1a2b3c4d.
  *
  * MIOpen only knows the first form; kiln defined the others.
  */

@@ -18,7 +18,7 @@ void digest_to_hex(const struct digest *d, char hex[DIGEST_HEX_SIZE])
     hex[DIGEST_HEX_SIZE - 1] = '\0';
 }
 
-/* One more than each digit's value; 0 for what is no digit. */
+/* For each character, the value of the digit plus one; 0 if it is not a digit. */
 static const uint8_t hex_values[256] = {
     ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
     ['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A SHA-256 value: the name of a kernel (its key) or of some bytes.  Computing one
- * is the engine's business (engine/digest/sha256.h); both ends only carry it.
+ * A SHA-256 value: the key of a kernel, or the hash of some bytes.  engine/digest/sha256.h computes
+ * such values.
  */
 #include "common/bytes.h"
 

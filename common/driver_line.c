@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Everything a line may set, as text turned into numbers. */
-struct given {
+/* The values of all flags. */
+struct values {
     long long n, c, k, g, spatial, directions;
     long long in_d, in_h, in_w, fil_d, fil_h, fil_w;
     long long pad_d, pad_h, pad_w, stride_d, stride_h, stride_w;
@@ -22,35 +22,35 @@ struct given {
 enum value { NUMBER, WORD, IGNORED };
 
 static const struct flag {
-    char letter; /* 0: only the long form */
+    char letter; /* 0: there is only the long name */
     const char *name;
     enum value value;
-    size_t slot;
-    size_t size; /* of a word */
-    long long otherwise, least, most;
-    const char *word_otherwise;
+    size_t slot; /* offset in struct values */
+    size_t size; /* of a WORD's array */
+    long long default_number, min, max;
+    const char *default_word;
     const char *help;
 } flags[] = {
-#define DRIVER_NUMBER(letter_, name_, field, otherwise_, least_, most_, help_) \
-    {                                                                          \
-        .letter = letter_,                                                     \
-        .name = name_,                                                         \
-        .value = NUMBER,                                                       \
-        .slot = offsetof(struct given, field),                                 \
-        .otherwise = otherwise_,                                               \
-        .least = least_,                                                       \
-        .most = most_,                                                         \
-        .help = help_ " (" #otherwise_ ")",                                    \
+#define DRIVER_NUMBER(letter_, name_, field, default_, min_, max_, help_) \
+    {                                                                     \
+        .letter = letter_,                                                \
+        .name = name_,                                                    \
+        .value = NUMBER,                                                  \
+        .slot = offsetof(struct values, field),                           \
+        .default_number = default_,                                       \
+        .min = min_,                                                      \
+        .max = max_,                                                      \
+        .help = help_ " (" #default_ ")",                                 \
     },
-#define DRIVER_WORD(letter_, name_, field, otherwise_, help_) \
-    {                                                         \
-        .letter = letter_,                                    \
-        .name = name_,                                        \
-        .value = WORD,                                        \
-        .slot = offsetof(struct given, field),                \
-        .size = sizeof(((struct given *)0)->field),           \
-        .word_otherwise = otherwise_,                         \
-        .help = help_,                                        \
+#define DRIVER_WORD(letter_, name_, field, default_, help_) \
+    {                                                       \
+        .letter = letter_,                                  \
+        .name = name_,                                      \
+        .value = WORD,                                      \
+        .slot = offsetof(struct values, field),             \
+        .size = sizeof(((struct values *)0)->field),        \
+        .default_word = default_,                           \
+        .help = help_,                                      \
     },
 #define DRIVER_IGNORED(letter_, name_) \
     { .letter = letter_, .name = name_, .value = IGNORED, .help = "ignored" },
@@ -61,21 +61,21 @@ static const struct flag {
 };
 #define FLAG_COUNT (sizeof(flags) / sizeof(flags[0]))
 
-static long long *number_slot(struct given *g, const struct flag *f)
+static long long *number_slot(struct values *g, const struct flag *f)
 {
     return (long long *)(void *)((char *)g + f->slot);
 }
 
-static char *word_slot(struct given *g, const struct flag *f) { return (char *)g + f->slot; }
+static char *word_slot(struct values *g, const struct flag *f) { return (char *)g + f->slot; }
 
-static struct given defaults(void)
+static struct values defaults(void)
 {
-    struct given g = { 0 };
+    struct values g = { 0 };
     for (size_t i = 0; i < FLAG_COUNT; i++) {
         if (flags[i].value == NUMBER)
-            *number_slot(&g, &flags[i]) = flags[i].otherwise;
+            *number_slot(&g, &flags[i]) = flags[i].default_number;
         else if (flags[i].value == WORD)
-            snprintf(word_slot(&g, &flags[i]), flags[i].size, "%s", flags[i].word_otherwise);
+            snprintf(word_slot(&g, &flags[i]), flags[i].size, "%s", flags[i].default_word);
     }
     return g;
 }
@@ -97,12 +97,12 @@ static const struct flag *find_flag(const char *word, const char **ret_value)
     return NULL;
 }
 
-static enum kiln_code set_flag(struct given *g, const struct flag *f, const char *value,
+static enum kiln_code set_flag(struct values *g, const struct flag *f, const char *value,
                                struct kiln_err *err)
 {
     if (f->value == WORD && strlen(value) >= f->size)
-        return kiln_fail(err, KILN_INVALID, "value of --%s is longer than %zu letters", f->name,
-                         f->size - 1);
+        return kiln_fail(err, KILN_INVALID, "the value of --%s is longer than %zu characters",
+                         f->name, f->size - 1);
     if (f->value == WORD)
         snprintf(word_slot(g, f), f->size, "%s", value);
     if (f->value != NUMBER)
@@ -110,15 +110,15 @@ static enum kiln_code set_flag(struct given *g, const struct flag *f, const char
     char *end = NULL;
     errno = 0;
     long long number = isdigit((unsigned char)value[0]) ? strtoll(value, &end, 10) : -1;
-    if (errno || !end || *end || number < f->least || number > f->most)
+    if (errno || !end || *end || number < f->min || number > f->max)
         return kiln_fail(err, KILN_INVALID,
-                         "value '%.40s' of --%s is not a number from %lld to %lld", value, f->name,
-                         f->least, f->most);
+                         "the value '%.40s' of --%s is not a number from %lld to %lld", value,
+                         f->name, f->min, f->max);
     *number_slot(g, f) = number;
     return KILN_OK;
 }
 
-static enum kiln_code read_flags(const char *const *words, size_t count, struct given *g,
+static enum kiln_code read_flags(const char *const *words, size_t count, struct values *g,
                                  struct kiln_err *err)
 {
     for (size_t i = 0; i < count; i++) {
@@ -158,7 +158,7 @@ static enum kiln_code read_layout(const char *text, uint32_t spatial, uint32_t *
                      layout_name(LAYOUT_CHANNELS_LAST, spatial));
 }
 
-static enum kiln_code read_layouts(const struct given *g, struct problem *p, struct kiln_err *err)
+static enum kiln_code read_layouts(const struct values *g, struct problem *p, struct kiln_err *err)
 {
     enum kiln_code rc = read_layout(g->in_layout, p->spatial_dims, &p->x_layout, err);
     if (!rc)
@@ -168,14 +168,16 @@ static enum kiln_code read_layouts(const struct given *g, struct problem *p, str
     return rc;
 }
 
-/* TensorFlow's "same": as much padding as keeps ceil(in / stride) outputs, halved. */
+/* The padding before the first element in TensorFlow's mode "same".  The mode pads so that the
+ * output has ceil(in / stride) elements, and splits the padding between both ends. */
 static uint32_t same_pad(uint32_t in, uint32_t filter, uint32_t stride)
 {
     uint32_t rest = stride && in % stride ? in % stride : stride;
     return filter > rest ? (filter - rest) / 2 : 0;
 }
 
-static enum kiln_code apply_pad_mode(const struct given *g, struct problem *p, struct kiln_err *err)
+static enum kiln_code apply_pad_mode(const struct values *g, struct problem *p,
+                                     struct kiln_err *err)
 {
     if (strcmp(g->pad_mode, "conv") == 0 || strcmp(g->pad_mode, "default") == 0)
         return KILN_OK;
@@ -192,13 +194,14 @@ static enum kiln_code apply_pad_mode(const struct given *g, struct problem *p, s
     return KILN_OK;
 }
 
-/* One axis of the convolution that is transposed. */
+/* One axis of a transposed convolution. */
 struct transposed_axis {
     uint32_t in, filter, pad, stride, dilation;
     long long output_pad;
 };
 
-/* The size of the transposed convolution's output; 0: it is not positive, or too large. */
+/* The size of a transposed convolution's output: (in - 1) * stride + dilation * (filter - 1) + 1
+ * - 2 * pad + output_pad.  0 if it is not positive or too large. */
 static uint32_t transposed_size(struct transposed_axis a)
 {
     long long size = (long long)(a.in - 1) * a.stride + (long long)a.dilation * (a.filter - 1) + 1 -
@@ -206,8 +209,9 @@ static uint32_t transposed_size(struct transposed_axis a)
     return size > 0 && size <= UINT32_MAX ? (uint32_t)size : 0;
 }
 
-/* The convolution whose backward data is this transposed one: x and y change places. */
-static void multiplexer(const struct given *g, struct problem *p)
+/* Turns a transposed convolution into the convolution whose backward data it is: x and y change
+ * places. */
+static void exchange_x_and_y(const struct values *g, struct problem *p)
 {
     struct problem t = *p;
     t.c = p->k;
@@ -223,28 +227,28 @@ static void multiplexer(const struct given *g, struct problem *p)
     *p = t;
 }
 
-static enum kiln_code refuse_casts(const struct given *g, struct kiln_err *err)
+static enum kiln_code refuse_casts(const struct values *g, struct kiln_err *err)
 {
     if (strcmp(g->in_cast, "-1") == 0 && strcmp(g->wei_cast, "-1") == 0 &&
         strcmp(g->out_cast, "-1") == 0)
         return KILN_OK;
     return kiln_fail(err, KILN_UNSUPPORTED,
-                     "in_cast_type, wei_cast_type and out_cast_type make another problem of it: "
-                     "kiln has no casts");
+                     "kiln does not support in_cast_type, wei_cast_type and out_cast_type: remove "
+                     "them");
 }
 
-static enum kiln_code read_mode(const struct given *g, struct driver_line *line,
+static enum kiln_code read_mode(const struct values *g, struct driver_line *line,
                                 struct kiln_err *err)
 {
     line->transposed = strcmp(g->mode, "trans") == 0;
     if (!line->transposed && strcmp(g->mode, "conv") != 0)
         return kiln_fail(err, KILN_INVALID, "mode '%s' is not one of conv, trans", g->mode);
     if (line->transposed)
-        multiplexer(g, &line->problem);
+        exchange_x_and_y(g, &line->problem);
     return KILN_OK;
 }
 
-static struct problem sizes(const struct given *g, enum data_type type)
+static struct problem problem_of(const struct values *g, enum data_type type)
 {
     bool deep = g->spatial == 3;
     return (struct problem){
@@ -264,11 +268,11 @@ static struct problem sizes(const struct given *g, enum data_type type)
     };
 }
 
-static enum kiln_code build(const struct given *g, enum data_type type,
-                            struct driver_line *ret_line, struct kiln_err *err)
+static enum kiln_code build_line(const struct values *g, enum data_type type,
+                                 struct driver_line *ret_line, struct kiln_err *err)
 {
     struct driver_line line = {
-        .problem = sizes(g, type),
+        .problem = problem_of(g, type),
         .directions = g->directions ? (unsigned)g->directions : 7,
         .iterations = g->iterations ? (unsigned)g->iterations : 1,
         .verify = g->verify != 0,
@@ -293,7 +297,7 @@ static enum kiln_code build(const struct given *g, enum data_type type,
     return KILN_OK;
 }
 
-/* The type behind "conv", "convfp16", ...; false when |word| is none of these. */
+/* The data type that "conv", "convfp16", ... stands for; false if |word| is another one. */
 static bool program_type(const char *word, enum data_type *ret_type)
 {
     static const struct {
@@ -321,19 +325,19 @@ enum kiln_code driver_words_parse(const char *const *words, size_t count,
         enum data_type type = TYPE_FLOAT32;
         if (!program_type(words[i], &type))
             continue;
-        struct given g = defaults();
+        struct values g = defaults();
         enum kiln_code rc = read_flags(words + i + 1, count - i - 1, &g, err);
-        return rc ? rc : build(&g, type, ret_line, err);
+        return rc ? rc : build_line(&g, type, ret_line, err);
     }
     return kiln_fail(err, KILN_INVALID,
-                     "no conv, convfp16, convbfp16 or convint8 in '%.60s%s': other operations are "
-                     "not kiln's",
+                     "'%.60s%s' has no conv, convfp16, convbfp16 or convint8: kiln supports no "
+                     "other operations",
                      count ? words[0] : "", count > 1 ? " ..." : "");
 }
 
-/* Splits in place; quotes group, a backslash means itself. */
-static enum kiln_code split(char *text, const char *words[DRIVER_WORDS_MAX], size_t *ret_count,
-                            struct kiln_err *err)
+/* Splits |text| in place.  Quotes group words; a backslash has no special meaning. */
+static enum kiln_code split_words(char *text, const char *words[DRIVER_WORDS_MAX],
+                                  size_t *ret_count, struct kiln_err *err)
 {
     *ret_count = 0;
     for (char *at = text; *at;) {
@@ -357,7 +361,7 @@ static enum kiln_code split(char *text, const char *words[DRIVER_WORDS_MAX], siz
     return KILN_OK;
 }
 
-static bool is_comment(const char *text)
+static bool is_blank_or_comment(const char *text)
 {
     while (isspace((unsigned char)*text))
         text++;
@@ -381,9 +385,9 @@ enum kiln_code driver_line_parse(struct bytes text, struct driver_line *ret_line
     copy[text.size] = '\0';
     const char *words[DRIVER_WORDS_MAX];
     size_t count = 0;
-    if (is_comment(copy))
+    if (is_blank_or_comment(copy))
         return KILN_NOT_FOUND;
-    enum kiln_code rc = split(copy, words, &count, err);
+    enum kiln_code rc = split_words(copy, words, &count, err);
     return rc ? rc : driver_words_parse(words, count, ret_line, err);
 }
 

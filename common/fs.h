@@ -14,15 +14,15 @@
 
 /* Creates |path| and its missing parents with mode 0700; existing directories are not changed. */
 KILN_MUST_CHECK enum kiln_code fs_make_directories(const char *path, struct kiln_err *err);
-/* Entries removed in one call.  A directory filled with malicious intent then costs some seconds at
- * most. */
+/* Entries that one call removes at most, so that a directory filled with malicious intent costs
+ * only some seconds. */
 #define FS_REMOVED_MAX (1u << 18)
 
 /* Removes |name|, a file or a directory with its contents; |parent_fd| as for unlinkat(2).  Follows
  * no symbolic link, and copes with any directory mode and any depth.  Entries that cannot be
  * removed stay; the message names the first one and the reason.  KILN_FULL if there were more than
- * |most| entries: call again for the rest.  May block. */
-enum kiln_code fs_remove_some(int parent_fd, const char *name, unsigned most, struct kiln_err *err);
+ * |max| entries: call again for the rest.  May block. */
+enum kiln_code fs_remove_some(int parent_fd, const char *name, unsigned max, struct kiln_err *err);
 static inline enum kiln_code fs_remove(int parent_fd, const char *name, struct kiln_err *err)
 {
     return fs_remove_some(parent_fd, name, FS_REMOVED_MAX, err);
@@ -44,8 +44,8 @@ ssize_t fs_read_at(int fd, void *to, size_t size, off_t at);
 /* Writes all of |content|, through short writes and EINTR. */
 KILN_MUST_CHECK enum kiln_code fs_write_all(int fd, struct bytes content, struct kiln_err *err);
 
-/* Replaces the contents of the lock file |fd| with our pid, which other processes show in their
- * messages; best effort. */
+/* Replaces the contents of the lock file |fd| with this process's id, which other processes show in
+ * their messages.  Ignores failures. */
 void fs_write_pid(int fd);
 
 /* Replaces the contents of |path| atomically with |content|: writes a temporary file in the same

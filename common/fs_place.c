@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which filesystem a path is on: the kernel's own by their number, those of FUSE by the type that
- * the list of mounts has, where each gives its name ("fuse.sshfs"). */
+/* Recognises network filesystems.  The kernel's own ones have a number (statfs(2)).  All FUSE
+ * filesystems share one number; the type in the list of mounts ("fuse.sshfs") tells them apart. */
 #include "common/fs.h"
 
 #include <errno.h>
@@ -12,8 +12,8 @@
 
 #define FUSE_NUMBER 0x65735546u
 #define MOUNTS "/proc/self/mountinfo"
-#define MOUNTS_MAX (4u << 20) /* of text; a host of many containers has some thousand mounts */
-#define HEAD_MAX 64           /* of a line: two numbers and the device's */
+#define MOUNTS_MAX (4u << 20) /* bytes; a host with many containers has thousands of mounts */
+#define HEAD_MAX 64           /* bytes of a line: enough for two ids and the device's numbers */
 
 const char *fs_network_name(long f_type)
 {
@@ -45,8 +45,8 @@ static bool begins_with_any(const char *type, const char *const *names)
     return false;
 }
 
-/* By how their types begin: some end in a version or in the name of a volume. */
-static void judge_fuse(struct fs_place *place)
+/* Compares only the beginning of a type: some types end in a version or the name of a volume. */
+static void classify_fuse(struct fs_place *place)
 {
     static const char *const networks[] = {
         "fuse.afp",         "fuse.beegfs",   "fuse.blobfuse",      "fuse.ceph",
@@ -69,8 +69,9 @@ static void judge_fuse(struct fs_place *place)
         place->type[0] = '\0';
 }
 
-/* The type of a mount is its owner's choice, and is printed. */
-static void take_type(const char *from, size_t size, char type[FS_TYPE_MAX])
+/* The user who mounts a filesystem chooses its type, so characters that cannot be printed are
+ * replaced. */
+static void copy_type(const char *from, size_t size, char type[FS_TYPE_MAX])
 {
     size_t used = 0;
     for (; used < size && used < FS_TYPE_MAX - 1 && from[used] != ' '; used++)
@@ -78,8 +79,9 @@ static void take_type(const char *from, size_t size, char type[FS_TYPE_MAX])
     type[used] = '\0';
 }
 
-/* "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw": whether it is of |device|. */
-static bool take_line(const char *line, size_t size, dev_t device, char type[FS_TYPE_MAX])
+/* Reads a line such as "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw".  False
+ * unless it belongs to |device| (98:0). */
+static bool read_mount(const char *line, size_t size, dev_t device, char type[FS_TYPE_MAX])
 {
     static const char before_type[] = " - "; /* blanks in paths are written as \040 */
     char head[HEAD_MAX];
@@ -91,7 +93,7 @@ static bool take_line(const char *line, size_t size, dev_t device, char type[FS_
     if (!found)
         return false;
     found += sizeof(before_type) - 1;
-    take_type(found, size - (size_t)(found - line), type);
+    copy_type(found, size - (size_t)(found - line), type);
     return type[0] != '\0';
 }
 
@@ -101,14 +103,14 @@ static bool find_type(struct bytes mounts, dev_t device, char type[FS_TYPE_MAX])
     while (at < end) {
         const char *line_end = memchr(at, '\n', (size_t)(end - at));
         size_t size = (size_t)((line_end ? line_end : end) - at);
-        if (take_line(at, size, device, type))
+        if (read_mount(at, size, device, type))
             return true;
         at += size + 1;
     }
     return false;
 }
 
-/* "fuse" where the list of mounts cannot be read, or does not have it. */
+/* The type is "fuse" if the list of mounts cannot be read or lacks the device. */
 static void name_fuse(dev_t device, char type[FS_TYPE_MAX])
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -134,7 +136,7 @@ int fs_look(const char *path, struct fs_place *ret_place)
         snprintf(ret_place->type, sizeof(ret_place->type), "%s", name);
     } else if (((unsigned long)seen.f_type & 0xffffffffu) == FUSE_NUMBER) {
         name_fuse(named.st_dev, ret_place->type);
-        judge_fuse(ret_place);
+        classify_fuse(ret_place);
     }
     return 0;
 }

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Removing what others have filled, as ill as they may mean. */
+/*
+ * Removes directories whose contents other users made, possibly with malicious intent: they may be
+ * very deep, very large, or without permissions.
+ *
+ * Each level of recursion keeps a descriptor open.  At DEPTH_MAX levels, a directory is therefore
+ * moved up to the top directory, under a temporary name, and the next pass over the top removes it.
+ */
 #include "common/cleanup.h"
 #include "common/fs.h"
 
@@ -10,24 +16,23 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Each level costs a descriptor while it is emptied; what lies deeper is moved up first. */
 #define DEPTH_MAX 32
 
 struct removal {
-    int top;         /* owned: the directory that is emptied, where what lies deep is moved to */
-    unsigned most;   /* entries */
-    unsigned seen;   /* of them */
-    unsigned lifted; /* those that were moved up */
-    unsigned names;  /* tried for that */
-    bool is_full;    /* no more is removed */
+    int top;         /* borrowed: the directory to empty_directory */
+    unsigned max;    /* entries that may be removed */
+    unsigned seen;   /* entries so far */
+    unsigned lifted; /* directories that were moved up */
+    unsigned names;  /* temporary names that were tried */
+    bool is_full;    /* |max| was reached */
     enum kiln_code rc;
     struct kiln_err *err;
 };
 
-static void empty(struct removal *r, int directory_fd, unsigned depth);
+static void empty_directory(struct removal *r, int directory_fd, unsigned depth);
 
-/* Only the first thing that stays is told: what it lies in stays for its sake. */
-static void note(struct removal *r, const char *name, int number)
+/* Only the first failure is reported: the directories above that entry stay because of it. */
+static void note_failure(struct removal *r, const char *name, int number)
 {
     if (!r->rc)
         r->rc = kiln_fail_errno(r->err, number, "cannot remove '%.200s'", name);
@@ -35,10 +40,10 @@ static void note(struct removal *r, const char *name, int number)
 
 static bool may_go_on(struct removal *r)
 {
-    r->is_full = r->is_full || r->seen++ >= r->most;
+    r->is_full = r->is_full || r->seen++ >= r->max;
     if (r->is_full && !r->rc)
-        r->rc = kiln_fail(r->err, KILN_FULL, "there are more than %u files, and the rest stays",
-                          r->most);
+        r->rc = kiln_fail(r->err, KILN_FULL,
+                          "there are more than %u files: the rest was not removed", r->max);
     return !r->is_full;
 }
 
@@ -47,7 +52,7 @@ static int open_directory(int parent_fd, const char *name)
     return openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Whoever filled it may have taken its own permissions away. */
+/* The directory's owner may have removed their own permissions. */
 static int open_closed_directory(int parent_fd, const char *name)
 {
     int fd = open_directory(parent_fd, name);
@@ -58,7 +63,7 @@ static int open_closed_directory(int parent_fd, const char *name)
     return fd;
 }
 
-/* To where it is seen with the next look. */
+/* Moves the entry to the top directory; the next pass removes it. */
 static void lift(struct removal *r, int parent_fd, const char *name)
 {
     char lifted[32];
@@ -68,7 +73,7 @@ static void lift(struct removal *r, int parent_fd, const char *name)
         rc = renameat2(parent_fd, name, r->top, lifted, RENAME_NOREPLACE);
     } while (rc != 0 && errno == EEXIST && may_go_on(r));
     if (rc != 0)
-        note(r, name, errno);
+        note_failure(r, name, errno);
     else
         r->lifted++;
 }
@@ -77,7 +82,7 @@ static void remove_directory(struct removal *r, int parent_fd, const char *name,
 {
     int fd = open_closed_directory(parent_fd, name);
     if (fd < 0) {
-        note(r, name, errno == ENOTDIR || errno == ELOOP ? EPERM : errno);
+        note_failure(r, name, errno == ENOTDIR || errno == ELOOP ? EPERM : errno);
         return;
     }
     if (depth == DEPTH_MAX) {
@@ -85,9 +90,9 @@ static void remove_directory(struct removal *r, int parent_fd, const char *name,
         lift(r, parent_fd, name);
         return;
     }
-    empty(r, fd, depth + 1);
+    empty_directory(r, fd, depth + 1);
     if (unlinkat(parent_fd, name, AT_REMOVEDIR) != 0 && errno != ENOENT)
-        note(r, name, errno);
+        note_failure(r, name, errno);
 }
 
 static void remove_entry(struct removal *r, int parent_fd, const char *name, unsigned depth)
@@ -97,16 +102,16 @@ static void remove_entry(struct removal *r, int parent_fd, const char *name, uns
     if (errno == EISDIR || errno == EPERM)
         remove_directory(r, parent_fd, name, depth);
     else
-        note(r, name, errno);
+        note_failure(r, name, errno);
 }
 
-/* Takes |directory_fd|. */
-static void empty(struct removal *r, int directory_fd, unsigned depth)
+/* Closes |directory_fd|. */
+static void empty_directory(struct removal *r, int directory_fd, unsigned depth)
 {
     DIR *dir = fdopendir(directory_fd);
     if (!dir) {
         close(directory_fd);
-        return; /* its removal says that something is in it */
+        return; /* removing it then fails and reports that it is not empty_directory */
     }
     for (struct dirent *e; !r->is_full && (e = readdir(dir));) {
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
@@ -115,22 +120,22 @@ static void empty(struct removal *r, int directory_fd, unsigned depth)
     closedir(dir);
 }
 
-/* |top| is borrowed. */
-static enum kiln_code empty_top(int top, unsigned most, struct kiln_err *err)
+/* Repeats passes until one moves nothing up. */
+static enum kiln_code empty_top(int top, unsigned max, struct kiln_err *err)
 {
-    struct removal r = { .top = top, .most = most, .err = err };
+    struct removal r = { .top = top, .max = max, .err = err };
     unsigned before;
     do {
         before = r.lifted;
         int again = open_directory(top, ".");
         if (again < 0)
-            return kiln_fail_errno(err, errno, "cannot list what is to be removed");
-        empty(&r, again, 0);
+            return kiln_fail_errno(err, errno, "cannot open the directory to remove");
+        empty_directory(&r, again, 0);
     } while (r.lifted > before && !r.is_full);
     return r.rc;
 }
 
-enum kiln_code fs_remove_some(int parent_fd, const char *name, unsigned most, struct kiln_err *err)
+enum kiln_code fs_remove_some(int parent_fd, const char *name, unsigned max, struct kiln_err *err)
 {
     if (unlinkat(parent_fd, name, 0) == 0 || errno == ENOENT)
         return KILN_OK;
@@ -139,7 +144,7 @@ enum kiln_code fs_remove_some(int parent_fd, const char *name, unsigned most, st
     int top = number == EISDIR || number == EPERM ? open_closed_directory(parent_fd, name) : -1;
     if (top < 0)
         return kiln_fail_errno(err, number == EISDIR ? errno : number, "cannot remove '%s'", name);
-    enum kiln_code rc = empty_top(top, most, err);
+    enum kiln_code rc = empty_top(top, max, err);
     if (rc)
         return kiln_while(err, "removing the directory '%s'", name);
     if (unlinkat(parent_fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT)

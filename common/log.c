@@ -15,10 +15,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Most sentences are much shorter; nobody reads more. */
-#define MESSAGE_MOST 16384
-/* Each byte of a message becomes six at most. */
-#define LINE_MAX (8 * MESSAGE_MOST)
+/* Bytes of a message; the rest is cut off. */
+#define MESSAGE_MAX 16384
+/* Escaping turns a byte of a message into at most six. */
+#define LINE_MAX (8 * MESSAGE_MAX)
 
 enum limit { ALWAYS, OFTEN };
 
@@ -47,18 +47,18 @@ static const struct {
 typedef void (*log_sink)(enum log_level level, const char *message);
 
 static atomic_int threshold = LOG_LEVEL_INFO;
-static _Atomic(log_sink) taker;                           /* NULL: what is below */
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
+static _Atomic(log_sink) current_sink;                    /* NULL: use the members below */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the members below */
 static struct log_limit limits[LOG_EVENTS];
 static enum log_format form = LOG_FORMAT_TEXT;
-static bool for_stream;  /* of text: journald reads it */
-static int journal = -1; /* owned: its socket */
+static bool for_stream;  /* with LOG_FORMAT_TEXT: journald reads standard error */
+static int journal = -1; /* owned: the socket of journald */
 
 void log_set_level(enum log_level most) { atomic_store(&threshold, (int)most); }
 
 void log_set_sink(void (*sink)(enum log_level level, const char *message))
 {
-    atomic_store(&taker, sink);
+    atomic_store(&current_sink, sink);
 }
 
 static void set_sink(enum log_format format, bool is_stream, int socket)
@@ -107,20 +107,20 @@ static uint64_t wall_us(void)
 static void write_line(const struct buffer *line)
 {
     if (!line->failed && write(STDERR_FILENO, line->data, line->size) < 0)
-        return; /* nobody is left to be told */
+        return; /* the failure cannot be reported anywhere */
 }
 
-/* The mutex is held: the socket stays, lines stay whole.  No memory is asked for: a process that
- * ends because there is none says so. */
+/* The caller holds the mutex, so that the socket stays open and lines are not mixed.  Allocates no
+ * memory, so that a process that ends for lack of memory can still log it. */
 static void write_record(const struct log_record *record)
 {
-    static uint8_t room[LINE_MAX];
-    struct buffer out = { .data = room, .capacity = sizeof(room), .limit = sizeof(room) };
+    static uint8_t space[LINE_MAX];
+    struct buffer out = { .data = space, .capacity = sizeof(space), .limit = sizeof(space) };
     if (form == LOG_FORMAT_JOURNAL) {
         log_record_journal(&out, record);
         if (!out.failed && journal_send(journal, buffer_view(&out)))
             return;
-        out.size = 0; /* journald is being restarted: its stream may do */
+        out.size = 0; /* journald is being restarted: write to its stream instead */
         out.failed = false;
     }
     if (form == LOG_FORMAT_JSON)
@@ -162,12 +162,12 @@ void log_event(enum log_event event, const struct log_fields *fields, const char
 {
     if (!is_wanted(events[event].level))
         return;
-    char message[MESSAGE_MOST];
+    char message[MESSAGE_MAX];
     va_list args;
     va_start(args, fmt);
     vsnprintf(message, sizeof(message), fmt, args);
     va_end(args);
-    log_sink sink = atomic_load(&taker);
+    log_sink sink = atomic_load(&current_sink);
     if (sink) {
         sink(events[event].level, message);
         return;
@@ -184,12 +184,12 @@ void log_debug(const char *fmt, ...)
 {
     if (!is_wanted(LOG_LEVEL_DEBUG))
         return;
-    char message[MESSAGE_MOST];
+    char message[MESSAGE_MAX];
     va_list args;
     va_start(args, fmt);
     vsnprintf(message, sizeof(message), fmt, args);
     va_end(args);
-    log_sink sink = atomic_load(&taker);
+    log_sink sink = atomic_load(&current_sink);
     if (sink) {
         sink(LOG_LEVEL_DEBUG, message);
         return;

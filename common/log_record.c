@@ -47,8 +47,8 @@ void log_record_text(struct buffer *line, const struct log_record *record, bool 
 
 /* ---- JSON ---- */
 
-/* Bytes of the UTF-8 character at |text|, 0 when there is none (RFC 3629: no overlong forms, no
- * surrogates, nothing above U+10FFFF). */
+/* Bytes of the UTF-8 character at |text|; 0 if the bytes are not valid UTF-8 (RFC 3629: overlong
+ * forms, surrogates and values above U+10FFFF are invalid). */
 static size_t character_at(const unsigned char *text)
 {
     unsigned char c = text[0];

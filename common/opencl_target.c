@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DEVICE_LETTERS 72 /* the readable part; the hash tells the rest apart */
+#define DEVICE_CHARACTERS 72 /* the readable part; the hash tells the rest apart */
 #define PLATFORM_LETTERS 40
-#define DRIVER_LETTERS 16 /* "opencl:" 72 ":" 40 "-" 16 "-" 16: 154 < LIMIT_TARGET_TEXT */
+#define DRIVER_CHARACTERS 16 /* "opencl:" 72 ":" 40 "-" 16 "-" 16: 154 < LIMIT_TARGET_TEXT */
 
-/* Runs of letters that may not stand in a target become one '-'. */
+/* Replaces each run of characters that a target must not contain by one '-'. */
 static void tame(const char *name, char *out, size_t size)
 {
     size_t used = 0;
@@ -39,7 +39,8 @@ void opencl_target_text(const struct opencl_names *names, char text[LIMIT_TARGET
         const char *part = parts[i] ? parts[i] : "";
         hash = bytes_hash(bytes_of(part, strlen(part) + 1), hash); /* the NUL ends each part */
     }
-    char device[DEVICE_LETTERS + 1], platform[PLATFORM_LETTERS + 1], driver[DRIVER_LETTERS + 1];
+    char device[DEVICE_CHARACTERS + 1], platform[PLATFORM_LETTERS + 1],
+        driver[DRIVER_CHARACTERS + 1];
     tame(names->device_name ? names->device_name : "", device, sizeof(device));
     tame(names->platform_name ? names->platform_name : "", platform, sizeof(platform));
     tame(names->driver_version ? names->driver_version : "", driver, sizeof(driver));

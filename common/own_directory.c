@@ -13,9 +13,9 @@
 
 #define UNMAPPED 65534u /* proc_sys_kernel(5), overflowuid */
 
-/* In a container that has not all of the host's users a file of one that it lacks seems to be this
- * one's: the host's root's, as a rule, whose "/" and "/home" those are. */
-static bool is_of_the_host(uid_t uid)
+/* True for the owner of files whose user exists on the host but not in this container: the kernel
+ * shows UNMAPPED for them.  Usually that user is the host's root, who owns "/" and "/home". */
+static bool is_unmapped_host_user(uid_t uid)
 {
     unsigned first = 0, outside = 0, count = 0;
     FILE *map = uid == UNMAPPED ? fopen("/proc/self/uid_map", "re") : NULL;
@@ -26,29 +26,31 @@ static bool is_of_the_host(uid_t uid)
     return is_read && count != UINT_MAX;
 }
 
-/* One that others may write to is safe where they can only take out what is theirs (sticky). */
-static enum kiln_code refuse_strangers(const char *path, const struct stat *seen,
-                                       struct kiln_err *err)
+/* A world-writable directory is safe if it has the sticky bit: then users can only remove or rename
+ * their own entries. */
+static enum kiln_code refuse_other_users(const char *path, const struct stat *seen,
+                                         struct kiln_err *err)
 {
-    if (seen->st_uid != 0 && seen->st_uid != geteuid() && !is_of_the_host(seen->st_uid))
+    if (seen->st_uid != 0 && seen->st_uid != geteuid() && !is_unmapped_host_user(seen->st_uid))
         return kiln_fail(err, KILN_DENIED, "'%s' belongs to user %u, not to user %u", path,
                          (unsigned)seen->st_uid, (unsigned)geteuid());
     if (S_ISDIR(seen->st_mode) && seen->st_mode & S_IWOTH && !(seen->st_mode & S_ISVTX))
-        return kiln_fail(err, KILN_DENIED, "anybody may write to '%s': chmod o-w", path);
+        return kiln_fail(err, KILN_DENIED, "every user may write to '%s': run chmod o-w on it",
+                         path);
     return KILN_OK;
 }
 
-/* A link leads where its owner wants it to. */
+/* |as_link|: checks the owner of a symbolic link, who can make it point anywhere. */
 static enum kiln_code check_one(const char *path, bool as_link, struct kiln_err *err)
 {
     struct stat seen;
     if ((as_link ? lstat(path, &seen) : stat(path, &seen)) != 0)
-        return kiln_fail_errno(err, errno, "cannot look at '%s'", path);
-    return refuse_strangers(path, &seen, err);
+        return kiln_fail_errno(err, errno, "cannot read the attributes of '%s'", path);
+    return refuse_other_users(path, &seen, err);
 }
 
-/* All that leads to |path|, which starts with a '/'. */
-static enum kiln_code check_way(const char *path, struct kiln_err *err)
+/* Checks all directories and links on |path|, which starts with a '/'. */
+static enum kiln_code check_parts(const char *path, struct kiln_err *err)
 {
     char part[PATH_MAX];
     enum kiln_code rc = check_one("/", /* as_link= */ false, err);
@@ -64,33 +66,35 @@ enum kiln_code own_directory_check(const char *path, struct kiln_err *err)
 {
     char real[PATH_MAX];
     if (path[0] != '/' || strlen(path) >= sizeof(real))
-        return kiln_fail(err, KILN_INVALID, "'%.100s' is no absolute path, or too long", path);
+        return kiln_fail(err, KILN_INVALID, "'%.100s' is not an absolute path, or is too long",
+                         path);
     if (!realpath(path, real))
-        return kiln_fail_errno(err, errno, "cannot look at '%s'", path);
+        return kiln_fail_errno(err, errno, "cannot read the attributes of '%s'", path);
     if (geteuid() != 0)
         return check_one(real, /* as_link= */ false, err);
-    enum kiln_code rc = check_way(path, err);
-    return rc ? rc : check_way(real, err);
+    enum kiln_code rc = check_parts(path, err);
+    return rc ? rc : check_parts(real, err);
 }
 
-/* |path| or the nearest above it that is there. */
+/* Finds the deepest existing directory on |path|. */
 static enum kiln_code find_existing(const char *path, char ret_there[PATH_MAX],
                                     struct kiln_err *err)
 {
     struct stat seen;
     if (path[0] != '/' || strlen(path) >= PATH_MAX)
-        return kiln_fail(err, KILN_INVALID, "'%.100s' is no absolute path, or too long", path);
+        return kiln_fail(err, KILN_INVALID, "'%.100s' is not an absolute path, or is too long",
+                         path);
     strcpy(ret_there, path);
     while (lstat(ret_there, &seen) != 0) {
         if (errno != ENOENT)
-            return kiln_fail_errno(err, errno, "cannot look at '%s'", ret_there);
+            return kiln_fail_errno(err, errno, "cannot read the attributes of '%s'", ret_there);
         char *slash = strrchr(ret_there, '/');
         slash[slash == ret_there] = '\0';
     }
     return KILN_OK;
 }
 
-/* Somebody else may have been quicker with one of those between |path| and |there|. */
+/* Another user may have created a directory between |there| and |path| first. */
 static enum kiln_code check_made(const char *path, const char *there, struct kiln_err *err)
 {
     char part[PATH_MAX];
@@ -117,7 +121,7 @@ enum kiln_code own_directory_make(const char *path, struct kiln_err *err)
     if (rc)
         return rc;
     if (stat(path, &seen) != 0)
-        return kiln_fail_errno(err, errno, "cannot look at '%s'", path);
+        return kiln_fail_errno(err, errno, "cannot read the attributes of '%s'", path);
     if (seen.st_uid != geteuid())
         return kiln_fail(err, KILN_DENIED, "'%s' belongs to user %u, not to user %u", path,
                          (unsigned)seen.st_uid, (unsigned)geteuid());

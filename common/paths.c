@@ -7,13 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct place { /* one kind of directory, for root and for others */
+struct place { /* one kind of directory, for root and for other users */
     const char *root;
-    const char *manager;  /* variable of a unit (systemd.exec(5)) */
-    const char *variable; /* XDG's */
+    const char *manager;  /* the variable that systemd sets for a unit (systemd.exec(5)) */
+    const char *variable; /* the variable of the XDG Base Directory Specification */
     const char *below_home;
     const char *what;
-    const char *flag; /* of kilnd; NULL: none */
+    const char *flag; /* kilnd's option; NULL: there is none */
 };
 
 static const struct place cache = { "/var/cache/kiln", "CACHE_DIRECTORY", "XDG_CACHE_HOME",
@@ -36,22 +36,22 @@ static enum kiln_code put(char path[PATH_TEXT_MAX], struct kiln_err *err, const 
     return KILN_OK;
 }
 
-/* XDG says that relative values are to be ignored. */
+/* The XDG specification says that relative values must be ignored. */
 static const char *absolute_variable(const char *name)
 {
     const char *value = getenv(name);
     return value && value[0] == '/' ? value : NULL;
 }
 
-/* NULL also where this program has rights that whoever started it lacks (setuid): what a client
- * runs on its GPUs comes from the daemon that this leads to. */
+/* NULL also in a setuid program: the user who started it must not choose the daemon, whose kernels
+ * the program runs on its GPUs. */
 static const char *trusted_variable(const char *name)
 {
     const char *value = secure_getenv(name);
     return value && value[0] ? value : NULL;
 }
 
-/* The very process of a unit, not one that has its variables from there. */
+/* True only in the unit's main process, not in a child that inherited its variables. */
 static bool is_of_a_unit(void)
 {
     const char *pid = getenv("SYSTEMD_EXEC_PID");
@@ -137,7 +137,7 @@ enum kiln_code paths_client_socket(char path[PATH_TEXT_MAX], struct kiln_err *er
     return put(path, err, "/run/kiln/kilnd.sock");
 }
 
-/* |relative| is seen from this program's own directory. */
+/* |relative| starts at this program's own directory. */
 static bool near_this_program(const char *relative, char path[PATH_TEXT_MAX])
 {
     char self[PATH_TEXT_MAX];

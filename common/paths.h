@@ -6,7 +6,8 @@
  * $XDG_RUNTIME_DIR/kiln, $XDG_CACHE_HOME/kiln, $XDG_STATE_HOME/kiln, $XDG_CONFIG_HOME/kiln, with
  * the XDG defaults below $HOME; without XDG_RUNTIME_DIR, /run/user/<uid>.  A process of a systemd
  * unit uses the directories that its unit names (CacheDirectory=, StateDirectory=,
- * ConfigurationDirectory=). For the sockets of a setuid program, no environment variable counts.
+ * ConfigurationDirectory=).  A setuid program ignores all environment variables when it looks for
+ * sockets.
  */
 #include "common/err.h"
 

@@ -30,7 +30,7 @@ static enum kiln_code make_usable(const char *path, struct kiln_err *err)
     return rc ? rc : fs_refuse_network(path, "XDG_CACHE_HOME and XDG_STATE_HOME", err);
 }
 
-/* Releases before 0.1.0 served from within the job and kept the same files in `embedded`. */
+/* Earlier versions ran the server inside the job and kept the same files in `embedded`. */
 static void take_over_earlier(const char *path)
 {
     char earlier[PATH_TEXT_MAX];

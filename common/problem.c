@@ -24,14 +24,14 @@ struct extent problem_output(const struct problem *p)
     };
 }
 
-/* A number's name as MIOpenDriver spells it, where it stands in a problem, and its bounds. */
+/* A number of a problem: MIOpenDriver's name for it, its offset in struct problem, its bounds. */
 struct bound {
     const char *name;
     size_t at;
     uint32_t least, most;
 };
 
-/* No real size comes near; keeps every product below within 64 bits. */
+/* Far above any real size, and small enough that the products below fit into 64 bits. */
 #define DIMENSION_MAX (1u << 24)
 #define SMALL_MAX (1u << 16)
 #define BOUND(name, field, least, most)                    \
@@ -81,7 +81,8 @@ static enum kiln_code refuse_number(const struct bound *b, uint32_t value, struc
                      (unsigned)b->least, (unsigned)b->most);
 }
 
-/* Of every problem that is looked up, on both ends of the socket: nothing is copied. */
+/* Runs for every problem that is looked up, in the client and in the daemon, so it copies nothing.
+ */
 static enum kiln_code check_bounds(const struct problem *p, const struct bound *first, size_t count,
                                    struct kiln_err *err)
 {
@@ -101,7 +102,7 @@ static enum kiln_code check_numbers(const struct problem *p, struct kiln_err *er
     return check_bounds(p, flat_bounds, sizeof(flat_bounds) / sizeof(flat_bounds[0]), err);
 }
 
-/* a*b*c*d*e, or UINT64_MAX when that does not fit. */
+/* a*b*c*d*e, or UINT64_MAX if the product does not fit. */
 static uint64_t product(const uint64_t factors[5])
 {
     uint64_t all = 1;

@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-/* CUDA's bounds, of cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col. */
+/* Bounds that the CUDA driver API documents for cuTensorMapEncodeTiled and
+ * cuTensorMapEncodeIm2col. */
 #define ALIGNMENT 16u
 #define STRIDE_BELOW (1ull << 40)
 #define STEP_MAX 8u
@@ -14,7 +15,7 @@
 #define CHANNELS_MAX 256u
 #define PIXELS_MAX 1024u
 #define IM2COL_RANK_MIN 3u
-/* Ours: nothing else is planned. */
+/* kiln's own bounds: its planner uses nothing beyond them. */
 #define ELEMENT 2u
 
 /* ---- codec ---- */
@@ -95,7 +96,7 @@ static enum kiln_code check_dims(const struct tensor_map *m, struct kiln_err *er
     return KILN_OK;
 }
 
-/* |row|: elements of a row in shared memory. */
+/* |row|: the number of elements of a row in shared memory. */
 static enum kiln_code check_row(const struct tensor_map *m, uint32_t row, struct kiln_err *err)
 {
     static const uint32_t swizzled[] = { 0, 32, 64, 128 };
@@ -119,7 +120,8 @@ static enum kiln_code check_tiled(const struct tensor_map *m, struct kiln_err *e
 
 static enum kiln_code check_corner(const struct tensor_map *m, uint32_t i, struct kiln_err *err)
 {
-    static const int32_t beyond[] = { 1 << 15, 1 << 7, 1 << 4 }; /* of 1, 2, 3 spatial ones */
+    static const int32_t beyond[] = { 1 << 15, 1 << 7,
+                                      1 << 4 }; /* for 1, 2, 3 spatial dimensions */
     int32_t lower = m->lower[i], upper = m->upper[i], end = 0;
     if (i < m->rank - 2)
         end = beyond[m->rank - IM2COL_RANK_MIN];

@@ -10,14 +10,15 @@
 #define FIELDS_OLD 5u
 #define FIELDS_NEW 3u
 #define TIME_DIGITS_MAX 40u /* MIOpen writes six digits and an exponent */
-/* Up to here a decimal is one integer and one power of ten that a double holds exactly, so a single
- * multiplication or division rounds as strtod(3) does. */
+/* Up to these bounds, a decimal's digits and its power of ten are both exact as doubles.  A single
+ * multiplication or division then rounds correctly, as strtod(3) does (Clinger, "How to Read
+ * Floating Point Numbers Accurately", 1990). */
 #define EXACT_MANTISSA (1ull << 53)
 #define EXACT_POWER 22
 
 enum { PLAIN, COMMA, REFUSED };
 
-/* What a byte of an entry's part is: a table. */
+/* The class of each byte in a part of an entry. */
 #define R REFUSED
 #define R16 R, R, R, R, R, R, R, R, R, R, R, R, R, R, R, R
 static const uint8_t class_of[256] = {
@@ -35,7 +36,7 @@ const char *tuning_kind_name(enum tuning_kind kind)
     return kind == TUNING_FIND ? "find" : "perf";
 }
 
-/* For sentences, of words that were found printable. */
+/* For messages: a word that is known to be printable. */
 #define SHOWN_MAX 60
 #define SHOWN(b) ((b).size > SHOWN_MAX ? SHOWN_MAX : (int)(b).size), (const char *)(b).data
 
@@ -49,7 +50,7 @@ static enum kiln_code refuse_byte(const char *what, struct bytes word, size_t at
     return kiln_fail(err, KILN_INVALID, "the %s has a '%c' in it", what, c);
 }
 
-/* Sixteen bytes at once, as compilers turn them into one instruction each. */
+/* Tests sixteen bytes at a time, which compilers turn into vector instructions. */
 #define BLOCK 16
 typedef uint8_t block __attribute__((vector_size(BLOCK)));
 typedef uint64_t block_halves __attribute__((vector_size(BLOCK)));
@@ -82,7 +83,7 @@ bool tuning_is_printable(struct bytes text)
     return at == text.size;
 }
 
-/* Whether each is PLAIN, or COMMA where |commas|. */
+/* Whether each byte is PLAIN, or, if |commas| is set, COMMA. */
 static bool is_clean_block(const uint8_t *from, bool commas)
 {
     block b = block_at(from);
@@ -133,7 +134,7 @@ enum kiln_code tuning_word_check(const char *what, struct bytes word, bool comma
 /* ---- numbers ---- */
 
 struct decimal {
-    uint64_t mantissa; /* right while |digits| is below 19 */
+    uint64_t mantissa; /* exact while |digits| is below 19 */
     int digits;
     int power; /* of ten */
 };
@@ -147,7 +148,7 @@ static const uint8_t *take_digits(const uint8_t *at, const uint8_t *end, struct 
     return at;
 }
 
-/* NULL when what stands behind the 'e' is no exponent. */
+/* NULL if no exponent follows the 'e'. */
 static const uint8_t *take_exponent(const uint8_t *at, const uint8_t *end, struct decimal *d)
 {
     bool negative = at < end && *at == '-';
@@ -190,7 +191,7 @@ static double parse_slowly(struct bytes text)
     return value;
 }
 
-/* A finite decimal without sign. */
+/* Reads a finite decimal without sign. */
 static bool parse_time(struct bytes text, double *ret_time)
 {
     static const double tens[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
@@ -225,7 +226,7 @@ static bool parse_bytes(struct bytes text, uint64_t *ret_number)
 
 /* ---- entries ---- */
 
-/* Up to FIELDS_OLD of them; the count may be higher. */
+/* Stores at most FIELDS_OLD fields, but counts all of them. */
 static unsigned split(struct bytes values, struct bytes fields[FIELDS_OLD])
 {
     const uint8_t *at = values.data, *end = at + values.size;
@@ -347,7 +348,7 @@ static void begin_entry(struct buffer *to, struct bytes id)
     put_text(to, ":");
 }
 
-/* The decimal point is that of the thread's locale otherwise. */
+/* Without this, printf would use the decimal point of the thread's locale. */
 static void put_measure(struct buffer *to, const struct tuning_entry *e)
 {
     char text[64];
@@ -417,7 +418,7 @@ static bool is_algorithm(struct bytes text, char direction)
     return false;
 }
 
-/* What is no name may be no text either: that is told first. */
+/* A name that is not printable text gets that message, not the one about names. */
 enum kiln_code tuning_solver_check(struct bytes solver, struct kiln_err *err)
 {
     if (solver.size <= TUNING_WORD_MAX && is_name(solver, "_<>-"))

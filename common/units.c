@@ -12,8 +12,8 @@ struct unit {
     uint64_t factor;
 };
 
-/* Printing takes the first row that divides a value, so factors fall until 1; the rows below are
- * read only. */
+/* Printing uses the first row whose factor divides the value, so factors fall down to 1.  The rows
+ * after that are for reading only. */
 static const struct unit size_units[] = {
     { "TiB", 1ull << 40 },
     { "TB", 1000000000000 },
@@ -36,14 +36,14 @@ static const struct unit time_units[] = {
     { "ms", 1 },       { "min", 60000 }, { "w", 604800000 }, { NULL, 0 },
 };
 
-/* JSON carries numbers as doubles, which count exactly up to here. */
+/* JSON numbers are doubles, which are exact up to this integer. */
 #define EXACT_MAX 9007199254740992u
 /* A factor (at most 2^40) times this, squared or not, stays below 2^64. */
 #define FRACTION_MAX 1000000
 
 struct decimal {
     uint64_t whole;
-    uint64_t fraction, scale; /* fraction / scale is what follows the point */
+    uint64_t fraction, scale; /* the digits after the point, as fraction / scale */
 };
 
 static uint64_t take_digits(const char **at, uint64_t max, uint64_t *ret_scale)
@@ -56,7 +56,8 @@ static uint64_t take_digits(const char **at, uint64_t max, uint64_t *ret_scale)
     return value;
 }
 
-/* Digits with at most one point; not strtod, which also takes signs, "inf", "0x" and locales. */
+/* Reads digits with at most one point.  strtod would also accept signs, "inf", "0x" and the
+ * locale's decimal point. */
 static bool take_decimal(const char **at, struct decimal *ret_value)
 {
     const char *start = *at;
@@ -80,7 +81,7 @@ static void skip_spaces(const char **at)
         (*at)++;
 }
 
-/* The unit's factor; |none| where the text ends instead, 0 for an unknown unit. */
+/* The unit's factor; |none| if the text ends here, 0 if the unit is unknown. */
 static uint64_t take_unit(const char **at, const struct unit *units, uint64_t none)
 {
     size_t size = 0;
@@ -88,7 +89,8 @@ static uint64_t take_unit(const char **at, const struct unit *units, uint64_t no
         size++;
     if (size == 0)
         return **at ? 0 : none;
-    bool any_case = units == size_units; /* "5g" is no time, and "M" would be a month */
+    bool any_case =
+        units == size_units; /* sizes ignore case ("5g"); times do not, as "M" would be a month */
     for (; units->name; units++) {
         if (strlen(units->name) == size && (any_case ? strncasecmp(*at, units->name, size)
                                                      : strncmp(*at, units->name, size)) == 0) {
@@ -99,7 +101,7 @@ static uint64_t take_unit(const char **at, const struct unit *units, uint64_t no
     return 0;
 }
 
-/* One number with its unit, added to |sum|. */
+/* Adds one number with its unit to |sum|. */
 static bool take_quantity(const char **at, const struct unit *units, uint64_t none, uint64_t *sum)
 {
     struct decimal value;
@@ -126,7 +128,7 @@ bool units_parse_size(const char *text, uint64_t *ret_bytes)
 bool units_parse_time(const char *text, uint64_t *ret_ms)
 {
     uint64_t ms = 0;
-    uint64_t none = 1000; /* a bare number is seconds, but not behind another one: "1d12" */
+    uint64_t none = 1000; /* a bare number means seconds, but only alone: "1d12" is an error */
     do {
         if (!take_quantity(&text, time_units, none, &ms))
             return false;
@@ -161,7 +163,7 @@ const char *units_size(uint64_t bytes, char text[UNITS_TEXT_MAX])
     static const char *const names[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
     double value = (double)bytes;
     size_t i = 0;
-    /* 1023.95 and more would be written as 1024.0. */
+    /* 1023.95 and above would be rounded to 1024.0. */
     for (; value >= 1023.95 && i + 1 < sizeof(names) / sizeof(names[0]); i++)
         value /= 1024;
     snprintf(text, UNITS_TEXT_MAX, i == 0 || value >= 99.95 ? "%.0f %s" : "%.1f %s", value,
