@@ -1,10 +1,12 @@
 # kiln in three stages:
-#   docker build --target build    what a build needs, and the build
-#   docker build --target run      kilnd, its tools and libkiln
-#   docker build --target embedded one static program with its data inside, and nothing of the rest:
-#       --build-arg KILN_EMBED_DB="gfx906_60" and the like; databases and problems lie in the directory
-#       'embed' beside this file, /src/embed there (docs/embedding.md).  KILN_COMPILERS: Debian packages of compilers
-#       for KILN_DEVICE_TARGETS, as libamdhip64-5 (hiprtc) or pocl-opencl-icd
+#   docker build --target build      the packages that a build needs, and a build of kiln
+#   docker build --target run        kilnd, its tools and libkiln
+#   docker build --target embedded   only kiln-driver, linked with the engine and its data
+#
+# The stage 'embedded' takes the variables of docs/embedding.md as build arguments, such as
+# --build-arg KILN_EMBED_DB="gfx906_60". Put databases and problems into the directory 'embed' of the
+# source tree (/src/embed in the image). KILN_COMPILERS lists Debian packages of compilers for
+# KILN_DEVICE_TARGETS, such as libamdhip64-5 (hiprtc) or pocl-opencl-icd.
 FROM debian:12 AS build
 RUN apt-get update \
     && apt-get install -y --no-install-recommends cmake gcc libc6-dev binutils ca-certificates

@@ -1,11 +1,11 @@
-# Installs what a build of kiln needs from the distribution's packages:
+# Installs the distribution's packages that a build of kiln needs:
 #
 #   cmake -P install_deps.cmake [--minimum] [--check] [--prefix DIR]
 #
-#   --minimum     without what only tests need
-#   --check       install nothing: say what is missing, and fail where something is
-#   --prefix DIR  as --check, for libraries and programs below DIR (DIR/lib/pkgconfig, DIR/include,
-#                 DIR/bin), and the system's beside them
+#   --minimum     without packages that only tests need
+#   --check       install nothing; list what is missing, and fail if anything is
+#   --prefix DIR  like --check, but also look for libraries and programs below DIR
+#                 (DIR/lib/pkgconfig, DIR/include, DIR/bin)
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/cmake/requirements.cmake)
 
@@ -18,7 +18,7 @@ set(i 0)
 while(i LESS CMAKE_ARGC AND NOT CMAKE_ARGV${i} STREQUAL "-P")
   math(EXPR i "${i} + 1")
 endwhile()
-math(EXPR i "${i} + 2") # behind the script's name
+math(EXPR i "${i} + 2") # the first word after the script's name
 while(i LESS CMAKE_ARGC)
   set(word "${CMAKE_ARGV${i}}")
   math(EXPR next "${i} + 1")
@@ -29,7 +29,7 @@ while(i LESS CMAKE_ARGC)
   elseif(word STREQUAL "--prefix")
     set(prefix "${CMAKE_ARGV${next}}")
     if(NOT IS_DIRECTORY "${prefix}")
-      message(FATAL_ERROR "install_deps: --prefix: '${prefix}' is no directory; ${usage}")
+      message(FATAL_ERROR "install_deps: --prefix: '${prefix}' is not a directory; ${usage}")
     endif()
     set(check ON)
     set(i ${next})
@@ -46,7 +46,7 @@ if(prefix)
 endif()
 find_program(pkg_config NAMES pkg-config pkgconf)
 
-# Whether what |module| of a row says is here.
+# Sets |ret| to ON if the library, header, program or file |module| of a row is installed.
 function(is_here module ret)
   set(${ret} OFF PARENT_SCOPE)
   if(module MATCHES "^header:(.*)$")
@@ -73,7 +73,7 @@ function(is_here module ret)
   endif()
 endfunction()
 
-# An image of a distribution tells which it is.
+# Detect the distribution.
 set(kind "")
 if(EXISTS /etc/debian_version)
   set(kind debian)
@@ -99,7 +99,7 @@ endforeach()
 list(REMOVE_DUPLICATES packages)
 
 if(NOT lines)
-  message(STATUS "install_deps: all that a build of kiln needs is here")
+  message(STATUS "install_deps: everything that a build of kiln needs is installed")
   return()
 endif()
 if(check)
@@ -110,7 +110,7 @@ if(check)
   message(FATAL_ERROR "install_deps: missing${where}:${lines}")
 endif()
 if(NOT kind)
-  message(FATAL_ERROR "install_deps: this is neither Debian (Ubuntu) nor Fedora: install by hand:${lines}")
+  message(FATAL_ERROR "install_deps: unknown distribution (neither Debian, Ubuntu nor Fedora); install these by hand:${lines}")
 endif()
 
 set(install apt-get install -y --no-install-recommends)
@@ -123,7 +123,7 @@ if(NOT uid EQUAL 0)
   if(NOT sudo)
     list(JOIN install " " install)
     list(JOIN packages " " packages)
-    message(FATAL_ERROR "install_deps: not root, and there is no sudo; run this as root: ${install} ${packages}")
+    message(FATAL_ERROR "install_deps: installing packages needs root, and there is no sudo; run this as root: ${install} ${packages}")
   endif()
   list(PREPEND install ${sudo})
 endif()

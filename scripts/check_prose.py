@@ -4,17 +4,14 @@
 
 Usage: scripts/check_prose.py [ROOT]
 
-Tables, code and lines with a URL may be longer. Pages that still have to be wrapped stand in
-check_prose_unwrapped.txt; that list can only shrink: a page that is wrapped must leave it.
+Tables, code and lines with a URL may be longer.
 """
-import pathlib
 import re
 import sys
 
 import tree
 
 COLUMNS = 100
-UNWRAPPED = "scripts/check_prose_unwrapped.txt"
 FENCE = re.compile(r"\s*(```|~~~)")
 ITEM = re.compile(r"\s*([-*+]|\d+[.)])\s")
 
@@ -42,18 +39,10 @@ def long_lines(text):
 
 
 def complaints(root):
-    path = pathlib.Path(root) / UNWRAPPED
-    lines = path.read_text().splitlines() if path.exists() else []
-    unwrapped = {line for line in lines if line and not line.startswith("#")}
     for page, rel in tree.with_suffix((".md",), root):
         numbers = long_lines(page.read_text(encoding="utf-8"))
-        if numbers and rel not in unwrapped:
+        if numbers:
             yield f"{rel}:{numbers[0]}: more than {COLUMNS} columns, as {len(numbers) - 1} more lines"
-        if not numbers and rel in unwrapped:
-            yield f"{UNWRAPPED}: {rel} is wrapped: take it out"
-        unwrapped.discard(rel)
-    for rel in sorted(unwrapped):
-        yield f"{UNWRAPPED}: there is no {rel}: take it out"
 
 
 def main():

@@ -9,6 +9,7 @@ the page is written by hand. --check changes nothing and fails when a table is s
 """
 import re
 import sys
+import textwrap
 
 import tree
 
@@ -67,6 +68,7 @@ def generate_messages():
 
 def field_table(name, fields):
     note, rows = fields[name]
+    note = textwrap.fill(note, 100, break_long_words=False, break_on_hyphens=False)
     if not rows:
         return f"#### `{name}`\n\n{note}\n"
     text = table(("type", "field", "meaning"), [(k, f"`{f}`", r) for k, f, r in rows])

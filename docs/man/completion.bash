@@ -1,8 +1,8 @@
-# What follows is the same for every program of kiln.
+# The rest is the same for every program of kiln.
 # shellcheck shell=bash disable=SC2034,SC2154,SC2086
 
-# The words before the cursor as the program will see them (bash splits at ':' and '=', too), the
-# one at the cursor in |cur|.
+# Sets the words before the cursor as the program will see them (bash also splits at ':' and '='), and
+# |cur|, the word at the cursor.
 _kiln_split() {
     local left=${COMP_LINE:0:COMP_POINT} part i
     words=("${COMP_WORDS[0]}")
@@ -20,7 +20,8 @@ _kiln_split() {
     cur=${words[-1]}
 }
 
-# kilnctl's answer within half a second (KILN_COMPLETION_TIMEOUT), from the kilnd that the line names; none where there is none.
+# Prints kilnctl's answer from the kilnd that the command line names. Prints nothing if none arrives
+# within KILN_COMPLETION_TIMEOUT (half a second).
 _kiln_ask() {
     local i to=()
     for ((i = 1; i < ${#words[@]} - 1; i++)); do
@@ -32,7 +33,7 @@ _kiln_ask() {
     command kilnctl "$@" --timeout "${KILN_COMPLETION_TIMEOUT:-500ms}" "${to[@]}" 2>/dev/null </dev/null
 }
 
-# The column |2| of the table that follows a line that begins with |1|, up to an empty line.
+# Prints column |2| of the table after the line that begins with |1|, up to an empty line.
 _kiln_column() {
     local line in=no fields
     while IFS= read -r line; do
@@ -47,7 +48,7 @@ _kiln_column() {
     done
 }
 
-# The texts of every member called |1| in JSON.
+# Prints the text of every JSON member with the name |1|.
 _kiln_member() {
     local left pattern="\"$1\": *\"([^\"]*)\"(.*)"
     IFS= read -r -d '' left || :
@@ -71,13 +72,13 @@ _kiln_list() {
     esac
 }
 
-# What is of |1| and begins with |2|.  Nothing that comes from kilnd is expanded or run; names that
-# a shell would have to quote are left out.
+# Offers the values of kind |1| that begin with |2|. The shell expands or runs nothing that comes from
+# kilnd; names that need quoting are omitted.
 _kiln_reply() {
     local item
     case $1 in
     file | directory)
-        # Hidden ones only where they are asked for.
+        # Offer hidden files only if the word begins with a dot.
         while IFS= read -r item; do
             [[ ${item##*/} == .* && ${2##*/} != .* ]] || COMPREPLY+=("$item")
         done < <(compgen -A "${1/directory/directory}" -- "$2")
@@ -92,7 +93,7 @@ _kiln_reply() {
         ;;
     esac
     if [[ $1 == file || $1 == directory ]]; then
-        # '~' and variables are readline's own to expand.
+        # readline itself expands '~' and variables.
         local how=filenames
         [[ ${#COMPREPLY[@]} -gt 0 ]] || how=default
         compopt -o "$how" 2>/dev/null
@@ -100,7 +101,7 @@ _kiln_reply() {
     return 0
 }
 
-# Takes from the answers what readline has already: up to the last ':' or '='.
+# Removes from each answer the part that readline already has, up to the last ':' or '='.
 _kiln_trim() {
     local head='' i
     [[ $COMP_WORDBREAKS != *:* || $cur != *:* ]] || head=${cur%"${cur##*:}"}
@@ -114,8 +115,8 @@ _kiln_trim() {
     done
 }
 
-# Reads the words before the cursor: |command|, |group| (its first word alone), |wanted| (the kind of
-# the value that the cursor is at; empty: none).
+# Parses the words before the cursor into |command|, |group| (the first word of a command of two), and
+# |wanted| (the kind of value that is expected at the cursor; empty if none is).
 _kiln_read() {
     local i word known last=$((${#words[@]} - 2))
     known=$'\n'$(_"$1"_commands)$'\n'
@@ -138,14 +139,14 @@ _kiln_read() {
             elif [[ $known == *$'\n'"$word "* ]]; then
                 group=$word
             elif [[ ${word##*/} != MIOpenDriver ]]; then
-                command=${group:+$group }$word # there is none of that name
+                command=${group:+$group }$word # there is no such command
             fi
             ;;
         esac
     done
 }
 
-# The first words of the commands, or the second ones of group |2|.
+# Offers the first words of the commands, or the second words of group |2|.
 _kiln_next() {
     local name
     while IFS= read -r name; do

@@ -1,6 +1,7 @@
-# What follows is the same for every program of kiln.
+# The rest is the same for every program of kiln.
 
-# kilnctl's answer within half a second (KILN_COMPLETION_TIMEOUT), from the kilnd that the line names; none where there is none.
+# Prints kilnctl's answer from the kilnd that the command line names. Prints nothing if none arrives
+# within KILN_COMPLETION_TIMEOUT (half a second).
 _kiln_ask() {
     local -a to
     local at=${line_words[(I)--socket]}
@@ -13,7 +14,7 @@ _kiln_ask() {
     command kilnctl "$@" --timeout "${KILN_COMPLETION_TIMEOUT:-500ms}" $to 2>/dev/null </dev/null
 }
 
-# The column |2| of the table that follows a line that begins with |1|, up to an empty line.
+# Prints column |2| of the table after the line that begins with |1|, up to an empty line.
 _kiln_column() {
     local one in=no
     local -a fields
@@ -29,7 +30,7 @@ _kiln_column() {
     done
 }
 
-# The texts of every member called |1| in JSON.
+# Prints the text of every JSON member with the name |1|.
 _kiln_member() {
     local left pattern="\"$1\": *\"([^\"]*)\"(.*)"
     local -a match
@@ -53,14 +54,14 @@ _kiln_list() {
     esac
 }
 
-# An action of _arguments: "_kiln_offer KIND"; what stands before KIND is for compadd.
+# An action of _arguments: "_kiln_offer KIND". Arguments before KIND are passed to compadd.
 _kiln_offer() {
     local -aU found
     found=(${(f)"$(_kiln_list ${@[-1]})"})
     compadd "${@[1,-2]}" -a found
 }
 
-# The commands, or those of group |2|.
+# Offers the commands, or those of group |2|.
 _kiln_describe() {
     local -a listed shown
     local one

@@ -91,11 +91,10 @@ class Library:
     def _returns(self, page, item):
         if item.is_fallible():
             page.add("RETURN VALUE", roff.filled(
-                "`KILN_E_OK` (0), or another of the codes in libkiln(3): then |err|, where it is "
-                "not NULL, receives the code and a sentence, and what |ret_| parameters point to "
-                "is left alone." if "ret_" in item.bare else
-                "`KILN_E_OK` (0), or another of the codes in libkiln(3): then |err|, where it is "
-                "not NULL, receives the code and a sentence.", names=True))
+                "`KILN_E_OK` (0), or an error code of libkiln(3). On failure, |err| receives the "
+                "code and a message if it is not NULL"
+                + (", and the objects of |ret_| parameters are not changed."
+                   if "ret_" in item.bare else "."), names=True))
 
     def _notes(self, page, item):
         header = next(h for h in self.headers if h.name == item.header)

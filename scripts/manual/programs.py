@@ -6,16 +6,16 @@ import roff
 
 TYPES = {"PATH": "path", "TEXT": "text", "SIZE": "size", "DURATION": "time", "COUNT": "number",
          "CHOICE": "word"}
-APPLIES = {"NOW": "A change counts with SIGHUP.",
-           "RESTART": "A change counts when kilnd starts again."}
-# What kilnd takes beside its settings.
+APPLIES = {"NOW": "A change takes effect at SIGHUP.",
+           "RESTART": "A change takes effect when kilnd is restarted."}
+# kilnd's flags that are not settings.
 KILND_FLAGS = (
     ("help", "h", "", "show the flags and settings"),
     ("version", "", "", "show the version"),
-    ("check-config", "", "", "read the configuration, print each setting with where it came from, "
-                             "or say what is wrong with it, and exit"),
-    ("private", "", "", "serve this user alone, from directories below ~/.cache and ~/.local/state: "
-                        "libkiln starts it where no other kilnd answers; kilnd.json is not read"),
+    ("check-config", "", "", "read the configuration, print each setting with its origin, or the "
+                             "error in the configuration, and exit"),
+    ("private", "", "", "serve only this user, with directories in ~/.cache and ~/.local/state; "
+                        "libkiln uses this flag if no other kilnd answers; kilnd.json is not read"),
     ("config", "", "FILE", "read `FILE` instead of kilnd.json and kilnd.json.d/*.json"),
 )
 
@@ -131,7 +131,7 @@ class Programs:
              f"[{roff.italic('OPTION')}]...",
              f"{roff.bold('kiln-driver run')} {roff.italic('FILE')} [{roff.italic('OPTION')}]...",
              f"{roff.bold('kiln-driver devices')} [{roff.bold('--json')}]")))
-        page.add("FLAGS", roff.filled("As MIOpenDriver has them, each with a value:"))
+        page.add("FLAGS", roff.filled("The flags of MIOpenDriver; each takes a value:"))
         for flag in tables["flags"]:
             letter = f"{roff.bold('-' + flag['letter'])}, " if flag["letter"] else ""
             page.add("FLAGS", roff.tagged(f"{letter}{roff.bold('--' + flag['name'])}",
@@ -151,7 +151,7 @@ class Programs:
             page.add("OPTIONS", roff.tagged(
                 option_tag({"name": name, "letter": letter, "value": value}), roff.sentence(text)))
         page.add("OPTIONS", ".PP\n" + roff.filled(
-            "Every setting is a flag, too; kilnd.json(5) says more about each:"))
+            "Every setting is also a flag; kilnd.json(5) describes the settings in detail:"))
         for setting in self.tables["settings"]:
             flag = "--" + setting["key"].replace("_", "-")
             page.add("OPTIONS", f".TP\n{roff.bold(flag)} {roff.italic(self._value(setting))}\n"

@@ -29,7 +29,7 @@ def median_of(rows, field):
 
 
 def table(cases):
-    """Rows of text: case, runs, seconds, least, most, ratio, phases."""
+    """Rows of text: case, runs, seconds, min, max, ratio, phases."""
     rows = []
     for case, runs in cases.items():
         seconds = [r["seconds"] for r in runs]
@@ -43,7 +43,7 @@ def table(cases):
     return rows
 
 
-COLUMNS = ["case", "runs", "seconds", "least", "most", "ratio", "open", "ask ahead", "plan", "load",
+COLUMNS = ["case", "runs", "seconds", "min", "max", "ratio", "open", "ask ahead", "plan", "load",
            "launch"]
 
 

@@ -176,13 +176,6 @@ class Prose(Tree):
                      "see https://example.org/" + "a" * 100 + "\n"):
             self.assertEqual(check_prose.long_lines(text), [], text)
 
-    def test_the_list_of_unwrapped_pages_can_only_shrink(self):
-        self.write("docs/a.md", self.LONG)
-        self.write(check_prose.UNWRAPPED, "docs/a.md\n")
-        self.assertEqual(list(check_prose.complaints(self.root)), [])
-        self.write("docs/a.md", "short\n")
-        self.assertIn("docs/a.md is wrapped", list(check_prose.complaints(self.root))[0])
-
 
 class Pins(Tree):
     def pinned(self, literal):

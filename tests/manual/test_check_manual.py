@@ -81,7 +81,7 @@ class CheckManualTest(unittest.TestCase):
         self.assert_says(self.complaints(check_manual.check_library, set()), "no such function")
 
     def test_a_page_with_an_empty_name_section_is_found(self):
-        self.edit("man/man3/kiln_version.3", "the version of libkiln", "")
+        self.edit("man/man3/kiln_version.3", "get the version of libkiln", "")
         self.assert_says(self.complaints(check_manual.check_library, {"kiln_version"}), "NAME")
 
     def test_a_description_that_refers_to_another_page_is_found(self):
