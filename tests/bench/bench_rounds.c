@@ -79,9 +79,8 @@ static enum kiln_code meet_and_mark(void *context, unsigned index, struct kiln_e
     return KILN_OK;
 }
 
-TEST(bench, every_client_runs_once_and_meets_the_others)
+TEST_F(bench, every_client_runs_once_and_meets_the_others)
 {
-    struct fixture *f = *state;
     assert_int_equal(bench_fan_out(CLIENTS, meet_and_mark, f->shared, &f->err), KILN_OK);
     for (unsigned i = 0; i < CLIENTS; i++)
         assert_int_equal(f->shared->ran[i], 1);
@@ -96,9 +95,8 @@ static enum kiln_code fail_before_the_gate(void *context, unsigned index, struct
     return KILN_OK;
 }
 
-TEST(bench, a_client_that_fails_ends_those_that_wait_for_it)
+TEST_F(bench, a_client_that_fails_ends_those_that_wait_for_it)
 {
-    struct fixture *f = *state;
     enum kiln_code rc = bench_fan_out(CLIENTS, fail_before_the_gate, f->shared, &f->err);
     assert_int_equal(rc, KILN_BUSY);
     assert_string_equal(f->err.text, "client 2: out of breath");
@@ -112,16 +110,14 @@ static enum kiln_code die_before_the_gate(void *context, unsigned index, struct 
     _exit(3);
 }
 
-TEST(bench, a_client_that_vanishes_is_an_error)
+TEST_F(bench, a_client_that_vanishes_is_an_error)
 {
-    struct fixture *f = *state;
     assert_int_equal(bench_fan_out(1, die_before_the_gate, NULL, &f->err), KILN_IO);
     assert_string_equal(f->err.text, "client 0: ended without a word");
 }
 
-TEST(bench, too_many_clients_are_refused)
+TEST_F(bench, too_many_clients_are_refused)
 {
-    struct fixture *f = *state;
     assert_int_equal(bench_fan_out(100000, die_before_the_gate, NULL, &f->err), KILN_INVALID);
 }
 
@@ -152,9 +148,8 @@ TEST(bench, keys_differ_by_kind_size_and_index)
 
 /* ---- the bare server ---- */
 
-TEST(bench, the_bare_server_sends_as_many_descriptors_as_asked_for)
+TEST_F(bench, the_bare_server_sends_as_many_descriptors_as_asked_for)
 {
-    struct fixture *f = *state;
     struct content content = { CONTENT_RANDOM, 100, 3, 0 };
     char path[BENCH_PATH_MAX], epoll_path[BENCH_PATH_MAX];
     snprintf(path, sizeof(path), "%s/floor", f->directory);
@@ -184,9 +179,8 @@ TEST(bench, the_bare_server_sends_as_many_descriptors_as_asked_for)
 
 /* ---- compilers without kiln ---- */
 
-TEST(bench, a_compiler_that_is_no_library_makes_no_team)
+TEST_F(bench, a_compiler_that_is_no_library_makes_no_team)
 {
-    struct fixture *f = *state;
     struct bench_options options = { .quick = true };
     const struct cold cold = { .toolchain = "clang", .target = "gfx90a" };
     const struct direct_team team = { &options, &cold, 2, 3 };

@@ -437,9 +437,8 @@ static void run_rounds(struct fixture *f, uint64_t from, uint64_t count, uint64_
     }
 }
 
-TEST(plain, serves_others_and_keeps_nothing_after_mutated_conversations)
+TEST_F(plain, serves_others_and_keeps_nothing_after_mutated_conversations)
 {
-    struct fixture *f = *state;
     run_rounds(f, wish.from, WARM_ROUNDS, 0);
     wait_until("the last client to leave", nobody_is_left, f);
     f->descriptors = count_descriptors(f);

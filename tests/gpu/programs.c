@@ -41,9 +41,8 @@ static void skip_without_nvrtc(const struct fixture *f)
     }
 }
 
-TEST(plain, a_first_pass_meets_every_forward_layer)
+TEST_F(plain, a_first_pass_meets_every_forward_layer)
 {
-    struct fixture *f = *state;
     run_program(&f->daemon, &f->result, "first_pass", "--device", "opencl:0", LINES, NULL);
     assert_int_equal(f->result.status, 0);
     KILN_AUTO(json) struct json *cold = result_json(&f->result);
@@ -61,17 +60,15 @@ TEST(plain, a_first_pass_meets_every_forward_layer)
     assert_true(seconds >= json_get_number(warm, "open_s", 1e9) && seconds > 0);
 }
 
-TEST(plain, a_first_pass_takes_another_batch_type_and_layout)
+TEST_F(plain, a_first_pass_takes_another_batch_type_and_layout)
 {
-    struct fixture *f = *state;
     run_program(&f->daemon, &f->result, "first_pass", "--device", "opencl:0", "--batch", "3",
                 "--type", "bf16", "--layout", "NHWC", "--solver", "ConvDirectNaive", LINES, NULL);
     assert_int_equal(f->result.status, 0);
 }
 
-TEST(plain, a_first_pass_says_why_it_cannot)
+TEST_F(plain, a_first_pass_says_why_it_cannot)
 {
-    struct fixture *f = *state;
     run_program(&f->daemon, &f->result, "first_pass", "--device", "opencl:99", LINES, NULL);
     assert_int_equal(f->result.status, 1);
     assert_says(f->result.output, "opencl:99");
@@ -88,9 +85,8 @@ TEST(plain, a_first_pass_says_why_it_cannot)
     assert_int_equal(f->result.status, 2);
 }
 
-TEST(plain, trials_compile_for_gpus_that_are_not_here)
+TEST_F(plain, trials_compile_for_gpus_that_are_not_here)
 {
-    struct fixture *f = *state;
     run_program(&f->daemon, &f->result, "gpu_trials", "--compile-only", "--target", "sm_90a",
                 "--problems", LINES, "--compilers", "2", NULL);
     skip_without_nvrtc(f);
@@ -100,9 +96,8 @@ TEST(plain, trials_compile_for_gpus_that_are_not_here)
 
 /* Every way in which bulk copies feed a product: numbered through, rows of pixels, residues; and
  * groups that last. */
-TEST(plain, bulk_copies_compile_for_hopper)
+TEST_F(plain, bulk_copies_compile_for_hopper)
 {
-    struct fixture *f = *state;
 #define CHANNELS_LAST " --in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 #define PLAIN "-n 4 -c 256 -H 14 -W 14 -k 256 -y 1 -x 1 -p 0 -q 0 -u 1 -v 1" CHANNELS_LAST
 #define TAPS "-n 4 -c 128 -H 14 -W 14 -k 192 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2" CHANNELS_LAST
@@ -128,9 +123,8 @@ TEST(plain, bulk_copies_compile_for_hopper)
     assert_says(f->result.output, "of 9 problems: ");
 }
 
-TEST(plain, trials_are_refused_with_a_reason)
+TEST_F(plain, trials_are_refused_with_a_reason)
 {
-    struct fixture *f = *state;
     run_program(&f->daemon, &f->result, "gpu_trials", "--compile-only", "--target", "sm_90a", NULL);
     assert_int_equal(f->result.status, 2);
     assert_says(f->result.output, "nothing");
@@ -144,9 +138,8 @@ TEST(plain, trials_are_refused_with_a_reason)
     assert_says(f->result.output, "7,7");
 }
 
-TEST(plain, peaks_compile_for_gpus_with_and_without_their_own_instructions)
+TEST_F(plain, peaks_compile_for_gpus_with_and_without_their_own_instructions)
 {
-    struct fixture *f = *state;
     static const char *const targets[] = { "sm_80", "sm_90a" };
     for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
         run_program(&f->daemon, &f->result, "gpu_peaks", "--compile-only", targets[i], NULL);

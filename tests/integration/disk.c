@@ -160,9 +160,8 @@ static void expect_prefetch_not_stored(struct fixture *f)
     expect_prefetch_result(f, problems, "gfx906");
 }
 
-TEST(disk, a_full_disk_is_reported_and_kilnd_serves_until_space_is_free)
+TEST_F(disk, a_full_disk_is_reported_and_kilnd_serves_until_space_is_free)
 {
-    struct fixture *f = *state;
     mount_disk(f, "size=8m,mode=0700");
     start_kilnd(f);
     assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_COMPILED);
@@ -190,9 +189,8 @@ TEST(disk, a_full_disk_is_reported_and_kilnd_serves_until_space_is_free)
     assert_int_equal(numbered_tier(&f->daemon, 7), KILN_TIER_DISK);
 }
 
-TEST(disk, a_disk_that_is_full_at_the_start_does_not_prevent_service)
+TEST_F(disk, a_disk_that_is_full_at_the_start_does_not_prevent_service)
 {
-    struct fixture *f = *state;
     mount_disk(f, "size=8m,mode=0700");
     shell(f->cache, "cat /dev/zero >filler 2>/dev/null; test -s filler");
     start_kilnd(f);
@@ -206,9 +204,8 @@ TEST(disk, a_disk_that_is_full_at_the_start_does_not_prevent_service)
 }
 
 /* SQLite needs free space to remove a row.  Removing the file needs none. */
-TEST(disk, on_a_full_disk_gc_advises_and_clearing_all_frees_space)
+TEST_F(disk, on_a_full_disk_gc_advises_and_clearing_all_frees_space)
 {
-    struct fixture *f = *state;
     mount_disk(f, "size=16m,mode=0700");
     start_kilnd(f);
     for (unsigned n = 0; n < 30; n++) /* frees more than 1 MiB; a disk with less counts as full */
@@ -236,9 +233,8 @@ static void remount_disk(struct fixture *f, unsigned long flags)
         fail_msg("cannot remount '%s'", f->cache);
 }
 
-TEST(disk, a_read_only_disk_serves_and_stores_again_when_writable)
+TEST_F(disk, a_read_only_disk_serves_and_stores_again_when_writable)
 {
-    struct fixture *f = *state;
     mount_disk(f, "size=8m,mode=0700");
     start_kilnd(f);
     assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_COMPILED);

@@ -137,9 +137,8 @@ static void doctor_fails(struct fixture *f, const char *what, const char *advice
 
 /* ---- faults and their repair ---- */
 
-TEST(doctor, a_missing_socket_is_fixed_by_the_advice_of_the_doctor)
+TEST_F(doctor, a_missing_socket_is_fixed_by_the_advice_of_the_doctor)
 {
-    struct fixture *f = *state;
     char advice[200];
     put_file(in_directory(f, "settings.json"), "{}");
     snprintf(advice, sizeof(advice), "kilnd --socket %s", f->daemon.socket);
@@ -157,9 +156,8 @@ TEST(doctor, a_missing_socket_is_fixed_by_the_advice_of_the_doctor)
     assert_says(f->result.output, "sound");
 }
 
-TEST(doctor, the_json_of_the_doctor_names_the_failed_checks)
+TEST_F(doctor, the_json_of_the_doctor_names_the_failed_checks)
 {
-    struct fixture *f = *state;
     put_file(in_directory(f, "settings.json"), "{}");
     kilnctl(f, "doctor", "--json", "--config", in_directory(f, "settings.json"));
     assert_int_equal(f->result.status, 1);
@@ -202,9 +200,8 @@ static void doctor_as_nobody(struct fixture *f, bool is_new_login, const char *s
     f->result.status = wait_program(pid);
 }
 
-TEST(doctor, a_user_outside_the_group_is_advised_to_join_it_and_log_in_again)
+TEST_F(doctor, a_user_outside_the_group_is_advised_to_join_it_and_log_in_again)
 {
-    struct fixture *f = *state;
     static const char *const arguments[] = { "--socket-group", GROUP };
     need_other_users();
     need_mounts();
@@ -292,9 +289,8 @@ TEST(doctor, moving_a_cache_from_nfs_as_advised_fixes_it)
     doctor_ok(f);
 }
 
-TEST(doctor, settings_that_are_not_json_are_reported)
+TEST_F(doctor, settings_that_are_not_json_are_reported)
 {
-    struct fixture *f = *state;
     put_file(in_directory(f, "settings.json"), "{\"cache_dir\":");
     kilnctl(f, "doctor", "--config", in_directory(f, "settings.json"));
     expect_status(&f->result, 1, "settings.json");
@@ -324,9 +320,8 @@ static void show_compilers(struct fixture *f)
     unmount_all(f);
 }
 
-TEST(doctor, installing_a_compiler_fixes_a_host_without_one)
+TEST_F(doctor, installing_a_compiler_fixes_a_host_without_one)
 {
-    struct fixture *f = *state;
     need_mounts();
     hide_compilers(f);
     daemon_process_start(&f->daemon);
@@ -349,9 +344,8 @@ static void damage_page(const struct fixture *f, unsigned page)
                      sizeof(noise));
 }
 
-TEST(doctor, the_printed_command_repairs_a_damaged_kernels_db)
+TEST_F(doctor, the_printed_command_repairs_a_damaged_kernels_db)
 {
-    struct fixture *f = *state;
     char cure[64];
     put_file(in_directory(f, "one.txt"), "conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 1\n");
     for (unsigned page = 3; page <= 7; page += 2) {
@@ -370,10 +364,9 @@ TEST(doctor, the_printed_command_repairs_a_damaged_kernels_db)
     }
 }
 
-TEST(doctor, compilers_that_are_switched_off_need_no_installing)
+TEST_F(doctor, compilers_that_are_switched_off_need_no_installing)
 {
     static const char *const arguments[] = { "--workers", "0" };
-    struct fixture *f = *state;
     memcpy(f->daemon.arguments, arguments, sizeof(arguments));
     daemon_process_start(&f->daemon);
     doctor_ok(f);
@@ -388,9 +381,8 @@ static bool is_content(void *context)
     return f->result.status == 0;
 }
 
-TEST(doctor, a_full_disk_is_reported_ok_once_it_has_free_space)
+TEST_F(doctor, a_full_disk_is_reported_ok_once_it_has_free_space)
 {
-    struct fixture *f = *state;
     const char *cache = f->daemon.cache;
     need_mounts();
     shell(f->daemon.directory, "mkdir -p -m 0700 '%s'", cache);
@@ -414,9 +406,8 @@ static void pretend_gpu(struct fixture *f)
              "vendor_id 4098\ndevice_id 29711\nunique_id 81985529216486895\n");
 }
 
-TEST(doctor, a_package_for_another_gpu_is_joined_by_the_right_one)
+TEST_F(doctor, a_package_for_another_gpu_is_joined_by_the_right_one)
 {
-    struct fixture *f = *state;
     need_mounts();
     pretend_gpu(f);
     daemon_process_start(&f->daemon);
@@ -448,9 +439,8 @@ static void put_systemctl(struct fixture *f, const char *state)
     assert_int_equal(chmod(in_directory(f, "bin/systemctl"), 0755), 0);
 }
 
-TEST(doctor, the_doctor_asks_systemd)
+TEST_F(doctor, the_doctor_asks_systemd)
 {
-    struct fixture *f = *state;
     char path[4096], *before = strdup(getenv("PATH"));
     need_mounts();
     mount_at(f, "/run", "size=1m,mode=0755");
@@ -537,9 +527,8 @@ static bool has_ended(void *context)
     return kill(t->pid, 0) != 0 || strstr(t->text, "\x1b[?1049l") != NULL;
 }
 
-TEST(doctor, top_sorts_resizes_outlives_a_restart_and_quits)
+TEST_F(doctor, top_sorts_resizes_outlives_a_restart_and_quits)
 {
-    struct fixture *f = *state;
     static struct terminal t;
     char pid[64];
     daemon_process_start(&f->daemon);
@@ -560,9 +549,8 @@ TEST(doctor, top_sorts_resizes_outlives_a_restart_and_quits)
     assert_int_equal(wait_program(t.pid), 0);
 }
 
-TEST(doctor, top_prints_one_page_without_a_terminal)
+TEST_F(doctor, top_prints_one_page_without_a_terminal)
 {
-    struct fixture *f = *state;
     daemon_process_start(&f->daemon);
     kilnctl_fails(f, 2, "--once", "top");
     kilnctl_ok(f, "top", "--once");
@@ -574,9 +562,8 @@ TEST(doctor, top_prints_one_page_without_a_terminal)
 
 /* ---- report ---- */
 
-TEST(doctor, a_report_of_a_fresh_kilnd_is_one_file)
+TEST_F(doctor, a_report_of_a_fresh_kilnd_is_one_file)
 {
-    struct fixture *f = *state;
     const char *page = in_directory(f, "kiln.html");
     daemon_process_start(&f->daemon);
     kilnctl_ok(f, "report", "-o", page);

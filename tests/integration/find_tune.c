@@ -134,9 +134,8 @@ TEST(find, a_measurement_that_kilnd_cannot_record_is_warned_of)
     assert_says(f->result.output, "Verifies OK");
 }
 
-TEST(find, a_process_plans_with_the_find_results_of_an_earlier_one)
+TEST_F(find, a_process_plans_with_the_find_results_of_an_earlier_one)
 {
-    struct fixture *f = *state;
     start_kilnd(f);
     driver(f, "--find-mode", "normal");
     const struct json *r = result_of(f);
@@ -157,9 +156,8 @@ TEST(find, a_process_plans_with_the_find_results_of_an_earlier_one)
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), compiles);
 }
 
-TEST(find, find_mode_fast_measures_and_records_nothing)
+TEST_F(find, find_mode_fast_measures_and_records_nothing)
 {
-    struct fixture *f = *state;
     start_kilnd(f);
     driver(f, "--find-mode", "fast");
     assert_null(json_get(result_of(f), "find"));
@@ -169,9 +167,8 @@ TEST(find, find_mode_fast_measures_and_records_nothing)
     expect_measured(result_of(f), TUNED);
 }
 
-TEST(find, a_named_solver_runs_without_a_find)
+TEST_F(find, a_named_solver_runs_without_a_find)
 {
-    struct fixture *f = *state;
     start_kilnd(f);
     driver(f, "-S", "ConvDirectNaive");
     const struct json *r = result_of(f);
@@ -179,9 +176,8 @@ TEST(find, a_named_solver_runs_without_a_find)
     assert_string_equal(json_get_text(r, "solver", ""), "ConvDirectNaive");
 }
 
-TEST(find, find_and_tune_warn_without_a_daemon)
+TEST_F(find, find_and_tune_warn_without_a_daemon)
 {
-    struct fixture *f = *state;
     start_kilnd(f);
     daemon_process_stop(&f->daemon);
     driver(f, "--find-mode", "normal");
@@ -192,9 +188,8 @@ TEST(find, find_and_tune_warn_without_a_daemon)
 
 /* ---- tune ---- */
 
-TEST(find, a_process_plans_with_the_tuning_results_of_an_earlier_one)
+TEST_F(find, a_process_plans_with_the_tuning_results_of_an_earlier_one)
 {
-    struct fixture *f = *state;
     start_kilnd(f);
     driver(f, "--find-mode", "normal",
            "--no-record"); /* compiles now, so that compile time takes no part of the budget */
@@ -224,9 +219,8 @@ TEST(find, a_process_plans_with_the_tuning_results_of_an_earlier_one)
     expect_same(&tuned, &planned);
 }
 
-TEST(find, clean_removes_the_users_config)
+TEST_F(find, clean_removes_the_users_config)
 {
-    struct fixture *f = *state;
     start_kilnd(f);
     driver(f, "-s", "1", "-S", TUNED, "--budget", "1s", "--enforce", "search_db_update");
     assert_true(json_get_u64(solver_of(result_of(f), TUNED), "tried", 0) > 0);
@@ -252,9 +246,8 @@ static bool has_results(void *context)
     return count >= 2;
 }
 
-TEST(find, a_killed_tune_resumes_where_it_stopped)
+TEST_F(find, a_killed_tune_resumes_where_it_stopped)
 {
-    struct fixture *f = *state;
     start_kilnd(f);
     int out;
     pid_t pid = start_program(&f->daemon, &out, "kiln-driver", "--device", "opencl:0", PROBLEM,
@@ -283,9 +276,8 @@ static void expect_success(pid_t pid, int out)
         fail_msg("status %d: %s", status, text);
 }
 
-TEST(find, two_processes_share_a_search)
+TEST_F(find, two_processes_share_a_search)
 {
-    struct fixture *f = *state;
     start_kilnd(f);
     driver(f, "--find-mode", "normal", "--no-record");
     pid_t pids[2];
@@ -302,9 +294,8 @@ TEST(find, two_processes_share_a_search)
 }
 
 /* The lease ended with the first daemon. */
-TEST(find, a_search_outlives_the_daemon_that_it_began_with)
+TEST_F(find, a_search_outlives_the_daemon_that_it_began_with)
 {
-    struct fixture *f = *state;
     start_kilnd(f);
     driver(f, "--find-mode", "normal", "--no-record");
     int out;

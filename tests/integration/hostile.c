@@ -44,9 +44,8 @@ static long resident_kb(const struct fixture *f)
     return daemon_process_memory(&f->daemon, "VmRSS");
 }
 
-TEST(hostile, bytes_that_are_not_a_frame_close_the_connection)
+TEST_F(hostile, bytes_that_are_not_a_frame_close_the_connection)
 {
-    struct fixture *f = *state;
     int fd = raw_connect(&f->daemon);
     raw_send(fd, "GET / HTTP/1.1\r\nHost: kiln\r\n\r\n", 30);
     raw_expect_closed(fd);
@@ -55,9 +54,8 @@ TEST(hostile, bytes_that_are_not_a_frame_close_the_connection)
     assert_true(daemon_stat(&f->daemon, "protocol_errors") >= 1);
 }
 
-TEST(hostile, a_frame_that_claims_too_much_is_refused_before_its_body)
+TEST_F(hostile, a_frame_that_claims_too_much_is_refused_before_its_body)
 {
-    struct fixture *f = *state;
     struct frame_header h = { .version = 1, .type = MESSAGE_ping, .body_size = 0xfffffff0u };
     uint8_t raw[FRAME_HEADER_SIZE];
     frame_header_write(raw, &h);
@@ -68,9 +66,8 @@ TEST(hostile, a_frame_that_claims_too_much_is_refused_before_its_body)
     raw_expect_pong(f->bystander);
 }
 
-TEST(hostile, half_a_frame_and_a_hang_up_harm_nobody)
+TEST_F(hostile, half_a_frame_and_a_hang_up_harm_nobody)
 {
-    struct fixture *f = *state;
     struct frame_header h = { .version = 1, .type = MESSAGE_fetch, .body_size = 36 };
     uint8_t raw[FRAME_HEADER_SIZE];
     frame_header_write(raw, &h);
@@ -86,17 +83,15 @@ TEST(hostile, half_a_frame_and_a_hang_up_harm_nobody)
     raw_expect_pong(f->bystander);
 }
 
-TEST(hostile, an_unknown_request_is_answered_and_the_connection_lives)
+TEST_F(hostile, an_unknown_request_is_answered_and_the_connection_lives)
 {
-    struct fixture *f = *state;
     raw_send_frame(f->bystander, 4242, 7, bytes_of_text("what"));
     raw_expect_error(f->bystander, KILN_INVALID, "4242");
     raw_expect_pong(f->bystander);
 }
 
-TEST(hostile, a_client_of_an_unknown_protocol_version_is_refused)
+TEST_F(hostile, a_client_of_an_unknown_protocol_version_is_refused)
 {
-    struct fixture *f = *state;
     struct message_hello m = { .oldest_version = 200, .newest_version = 201 };
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, 100);
@@ -108,9 +103,8 @@ TEST(hostile, a_client_of_an_unknown_protocol_version_is_refused)
     close(fd);
 }
 
-TEST(hostile, a_path_as_an_option_is_refused_by_name)
+TEST_F(hostile, a_path_as_an_option_is_refused_by_name)
 {
-    struct fixture *f = *state;
     static struct raw_frame frame;
     static const struct {
         const char *options, *named;
@@ -132,9 +126,8 @@ TEST(hostile, a_path_as_an_option_is_refused_by_name)
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), 0);
 }
 
-TEST(hostile, a_hundred_megabytes_of_source_are_refused_without_growth)
+TEST_F(hostile, a_hundred_megabytes_of_source_are_refused_without_growth)
 {
-    struct fixture *f = *state;
     long before = resident_kb(f);
     size_t size = 100u << 20;
     char *source = malloc(size);
@@ -156,9 +149,8 @@ TEST(hostile, a_hundred_megabytes_of_source_are_refused_without_growth)
     assert_true(resident_kb(f) - before < 20000);
 }
 
-TEST(hostile, a_client_that_never_reads_is_bounded_and_delays_nobody)
+TEST_F(hostile, a_client_that_never_reads_is_bounded_and_delays_nobody)
 {
-    struct fixture *f = *state;
     long before = resident_kb(f);
     int fd = raw_greeted(&f->daemon);
     static const uint8_t filler[4000];
@@ -195,9 +187,8 @@ TEST(hostile, a_client_that_never_reads_is_bounded_and_delays_nobody)
     raw_expect_pong(f->bystander);
 }
 
-TEST(hostile, a_request_sent_byte_by_byte_is_served)
+TEST_F(hostile, a_request_sent_byte_by_byte_is_served)
 {
-    struct fixture *f = *state;
     static struct raw_frame frame;
     struct message_ping m = { .payload = bytes_of_text("slow") };
     BUFFER_AUTO struct buffer b;
@@ -217,9 +208,8 @@ TEST(hostile, a_request_sent_byte_by_byte_is_served)
     close(fd);
 }
 
-TEST(hostile, unexpected_descriptors_are_closed)
+TEST_F(hostile, unexpected_descriptors_are_closed)
 {
-    struct fixture *f = *state;
     int fd = raw_greeted(&f->daemon);
     int ends[2];
     assert_int_equal(pipe(ends), 0);
@@ -287,9 +277,8 @@ static bool answer_quotes(struct fixture *f, const char *file, const char *optio
     return memmem(frame.body, frame.header.body_size, "hidden_word", strlen("hidden_word"));
 }
 
-TEST(hostile, a_file_only_root_may_read_is_not_quoted_in_a_compile_log)
+TEST_F(hostile, a_file_only_root_may_read_is_not_quoted_in_a_compile_log)
 {
-    struct fixture *f = *state;
     char directory[64], file[128];
     if (geteuid() != 0)
         skip();

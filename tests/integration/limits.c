@@ -106,9 +106,8 @@ static void send_large_sources(int fd)
     free(source);
 }
 
-TEST(limits, queued_sources_are_limited_in_bytes)
+TEST_F(limits, queued_sources_are_limited_in_bytes)
 {
-    struct fixture *f = *state;
     if (getenv("KILN_TEST_VALGRIND")) { /* scripts/test-valgrind */
         print_message("skipped: valgrind keeps what was freed, and copies too slowly to be read\n");
         skip();
@@ -138,9 +137,8 @@ static void fill_with_requests(struct fixture *f)
         raw_send_source(f->client, 1 + i, TARGET, "", bytes_of_text(PROGRAM));
 }
 
-TEST(limits, requests_beyond_the_limit_are_refused)
+TEST_F(limits, requests_beyond_the_limit_are_refused)
 {
-    struct fixture *f = *state;
     stop_compilers(f);
     fill_with_requests(f);
     raw_send_source(f->client, 5000, TARGET, "", bytes_of_text(PROGRAM));
@@ -148,9 +146,8 @@ TEST(limits, requests_beyond_the_limit_are_refused)
     release_compilers(f);
 }
 
-TEST(limits, a_request_can_be_cancelled_at_the_limit)
+TEST_F(limits, a_request_can_be_cancelled_at_the_limit)
 {
-    struct fixture *f = *state;
     static struct raw_frame frame;
     char text[512];
     stop_compilers(f);
@@ -187,10 +184,9 @@ static unsigned compiles_that_wait(struct fixture *f)
 
 static bool none_waits(void *context) { return compiles_that_wait(context) == 0; }
 
-TEST(limits, probes_of_unknown_targets_are_limited_and_end_with_their_client)
+TEST_F(limits, probes_of_unknown_targets_are_limited_and_end_with_their_client)
 {
     static struct raw_frame frame;
-    struct fixture *f = *state;
     char text[512];
     stop_compilers(f);
     for (unsigned i = 0; i < TRIES_MAX; i++)
@@ -212,9 +208,8 @@ TEST(limits, probes_of_unknown_targets_are_limited_and_end_with_their_client)
 
 /* ---- members of administrative requests ---- */
 
-TEST(limits, invalid_members_are_refused_by_name)
+TEST_F(limits, invalid_members_are_refused_by_name)
 {
-    struct fixture *f = *state;
     static const struct {
         enum message_type type;
         const char *body, *named;

@@ -158,9 +158,8 @@ static void serve_files(struct fixture *f)
 
 /* ---- built files ---- */
 
-TEST(packages, the_same_inputs_make_the_same_bytes)
+TEST_F(packages, the_same_inputs_make_the_same_bytes)
 {
-    struct fixture *f = *state;
     unsigned long long kernels = 0;
     shell(f->files, "mkdir first && mv gfx* first");
     start_with(f, "--workers", "1"); /* another order of compiles, and an empty cache */
@@ -178,9 +177,8 @@ TEST(packages, the_same_inputs_make_the_same_bytes)
 }
 
 /* Checks what MIOpen's tools would read. */
-TEST(packages, a_built_kdb_is_a_database_of_miopens)
+TEST_F(packages, a_built_kdb_is_a_database_of_miopens)
 {
-    struct fixture *f = *state;
     shell_says("ok", f->files, "sqlite3 " KDB " 'pragma integrity_check'");
     shell_says("id kernel_name kernel_args kernel_blob kernel_hash uncompressed_size", f->files,
                "sqlite3 " KDB " \"select group_concat(name, ' ') from "
@@ -288,9 +286,8 @@ TEST(packages, packages_from_urls_serve_a_host_without_compilers)
     expect_status(&f->result, 0, "");
 }
 
-TEST(packages, a_package_in_kilns_format_serves_as_well)
+TEST_F(packages, a_package_in_kilns_format_serves_as_well)
 {
-    struct fixture *f = *state;
     daemon_process_start(&f->daemon);
     kilnctl_ok(f, "pkg", "install", path_of_file(f, KPKG));
     kilnctl_ok(f, "pkg", "verify", KPKG);
@@ -300,9 +297,8 @@ TEST(packages, a_package_in_kilns_format_serves_as_well)
     expect_nothing_served(f, &packages_built[2]);
 }
 
-TEST(packages, a_package_for_other_compute_units_does_not_apply)
+TEST_F(packages, a_package_for_other_compute_units_does_not_apply)
 {
-    struct fixture *f = *state;
     const struct product other = { .target = "gfx90a", .database_id = "gfx90a6e" };
     start_with(f, "--workers", "0");
     kilnctl_ok(f, "pkg", "install", path_of_file(f, OTHER_KDB));
@@ -316,9 +312,8 @@ TEST(packages, a_package_for_other_compute_units_does_not_apply)
     expect_served_by_packages(f, &other);
 }
 
-TEST(packages, a_client_with_the_cache_off_takes_nothing_from_packages)
+TEST_F(packages, a_client_with_the_cache_off_takes_nothing_from_packages)
 {
-    struct fixture *f = *state;
     start_with(f, "--workers", "0");
     kilnctl_ok(f, "pkg", "install", path_of_file(f, KDB));
     setenv("MIOPEN_DISABLE_CACHE", "1", 1);
@@ -369,9 +364,8 @@ static void expect_refused(struct fixture *f, const char *from, const char *word
     expect_files(f->state, before);
 }
 
-TEST(packages, a_bad_download_is_refused_and_leaves_nothing)
+TEST_F(packages, a_bad_download_is_refused_and_leaves_nothing)
 {
-    struct fixture *f = *state;
     serve_files(f);
     start_with(f, "--workers", "0");
     const char *from = url_of(f, f->nginx.port, KDB);
@@ -409,9 +403,8 @@ TEST(packages, a_bad_download_is_refused_and_leaves_nothing)
 }
 
 /* Flips some bytes of the package, and every significant byte of the manifest. */
-TEST(packages, each_flipped_byte_is_noticed_and_the_old_package_stays)
+TEST_F(packages, each_flipped_byte_is_noticed_and_the_old_package_stays)
 {
-    struct fixture *f = *state;
     start_with(f, "--workers", "0");
     kilnctl_ok(f, "pkg", "install", path_of_file(f, KDB));
     size_t size = size_of(f, KDB);
@@ -486,9 +479,8 @@ static void expect_listed(struct fixture *f, const char *name, bool wanted)
         fail_msg("'%s' is %s: %s", name, wanted ? "not listed" : "still listed", f->result.output);
 }
 
-TEST(packages, required_signatures_exclude_unsigned_packages)
+TEST_F(packages, required_signatures_exclude_unsigned_packages)
 {
-    struct fixture *f = *state;
     shell(f->files, "mkdir ../vendor && cp " KDB " ../vendor && rm " KDB ".manifest");
     f->daemon.arguments[4] = "--package-path";
     f->daemon.arguments[5] = f->vendor;
@@ -514,9 +506,8 @@ TEST(packages, required_signatures_exclude_unsigned_packages)
 
 /* ---- directories that others manage ---- */
 
-TEST(packages, a_package_copied_into_a_directory_is_used_until_it_is_removed)
+TEST_F(packages, a_package_copied_into_a_directory_is_used_until_it_is_removed)
 {
-    struct fixture *f = *state;
     f->daemon.arguments[4] = "--package-path";
     f->daemon.arguments[5] = f->vendor;
     start_with(f, "--workers", "0");

@@ -157,9 +157,8 @@ static void count_candidates(struct fixture *f, const char *solver, uint32_t fir
 
 /* ---- plans from records ---- */
 
-TEST(plan_records, plans_use_the_fastest_recorded_solver)
+TEST_F(plan_records, plans_use_the_fastest_recorded_solver)
 {
-    struct fixture *f = *state;
     struct kiln_solutions *list = NULL;
     const struct kiln_solution s = find_tunable(f, &list);
     struct seen seen = make_plan(f);
@@ -212,9 +211,8 @@ static void tune_all(struct fixture *f, const struct kiln_solution *s, const cha
     assert_int_equal(lease.state, KILN_LEASE_DONE);
 }
 
-TEST(plan_records, shares_of_a_lease_cover_every_config_and_plans_use_the_best)
+TEST_F(plan_records, shares_of_a_lease_cover_every_config_and_plans_use_the_best)
 {
-    struct fixture *f = *state;
     struct kiln_solutions *list = NULL;
     const struct kiln_solution s = find_tunable(f, &list);
     CONFIG_LIST_AUTO struct config_list all = { .count = 0 };
@@ -238,9 +236,8 @@ TEST(plan_records, shares_of_a_lease_cover_every_config_and_plans_use_the_best)
     kiln_solutions_free(list);
 }
 
-TEST(plan_records, the_order_of_candidates_outlives_the_daemon)
+TEST_F(plan_records, the_order_of_candidates_outlives_the_daemon)
 {
-    struct fixture *f = *state;
     struct kiln_solutions *list = NULL;
     const struct kiln_solution s = find_tunable(f, &list);
     CONFIG_LIST_AUTO struct config_list before = { .count = 0 }, after = { .count = 0 };
@@ -258,9 +255,8 @@ TEST(plan_records, the_order_of_candidates_outlives_the_daemon)
     kiln_solutions_free(list);
 }
 
-TEST(plan_records, a_record_of_another_toolchain_than_the_plans_is_reported_stale)
+TEST_F(plan_records, a_record_of_another_toolchain_than_the_plans_is_reported_stale)
 {
-    struct fixture *f = *state;
     const struct seen seen = make_plan(f);
     struct kiln_tuned *tuned = NULL;
     const struct kiln_measurement m = { .size = sizeof(m),

@@ -224,9 +224,8 @@ static int ping_twice_with_two_clients(struct fixture *f)
     return rc ? rc : use_once(f);
 }
 
-TEST(private_kilnd, a_job_prints_one_notice_about_its_private_kilnd)
+TEST_F(private_kilnd, a_job_prints_one_notice_about_its_private_kilnd)
 {
-    struct fixture *f = *state;
     char path[256];
     run_job(f, ping_twice_with_two_clients);
     path_of(f, "stderr", path);
@@ -253,9 +252,8 @@ static int start_together(struct fixture *f)
     return 0;
 }
 
-TEST(private_kilnd, processes_that_start_together_share_one)
+TEST_F(private_kilnd, processes_that_start_together_share_one)
 {
-    struct fixture *f = *state;
     pid_t pids[RACERS];
     for (int i = 0; i < RACERS; i++)
         pids[i] = start_job(f, start_together);
@@ -409,17 +407,15 @@ static int block_and_close(struct fixture *f)
 
 static bool has_ended(void *context) { return is_unlocked(context); }
 
-TEST(private_kilnd, sigterm_ends_the_private_kilnd_of_a_job_that_blocks_signals)
+TEST_F(private_kilnd, sigterm_ends_the_private_kilnd_of_a_job_that_blocks_signals)
 {
-    struct fixture *f = *state;
     run_job(f, block_and_close);
     assert_int_equal(kill(holder_of_lock(f), SIGTERM), 0);
     wait_until("the private kilnd to end", has_ended, f);
 }
 
-TEST(private_kilnd, a_program_that_unloads_libkiln_may_use_it_again)
+TEST_F(private_kilnd, a_program_that_unloads_libkiln_may_use_it_again)
 {
-    struct fixture *f = *state;
     pid_t pid = fork();
     if (pid == 0) {
         be_a_job(f);
@@ -446,9 +442,8 @@ static int stay_for_a_while(struct fixture *f)
     return 0;
 }
 
-TEST(private_kilnd, a_private_kilnd_ends_some_time_after_its_last_client)
+TEST_F(private_kilnd, a_private_kilnd_ends_some_time_after_its_last_client)
 {
-    struct fixture *f = *state;
     run_job(f, stay_for_a_while);
     wait_until("the private kilnd to end", has_ended, f);
     run_job(f, use_once); /* the next job starts a new one */
@@ -488,9 +483,8 @@ static int go_over(struct fixture *f)
     return 0;
 }
 
-TEST(private_kilnd, a_private_kilnd_gives_way_to_a_kilnd_of_the_host)
+TEST_F(private_kilnd, a_private_kilnd_gives_way_to_a_kilnd_of_the_host)
 {
-    struct fixture *f = *state;
     pid_t job = start_job(f, go_over);
     WAIT_FOR(atomic_load(&f->shared->ready));
     daemon_process_start(&f->daemon);
@@ -556,9 +550,8 @@ static int use_without_fallback(struct fixture *f)
     return 0;
 }
 
-TEST(private_kilnd, with_fallback_off_there_is_an_error_and_no_process)
+TEST_F(private_kilnd, with_fallback_off_there_is_an_error_and_no_process)
 {
-    struct fixture *f = *state;
     char path[256];
     run_job(f, use_without_fallback);
     path_of(f, PRIVATE, path);
@@ -580,9 +573,8 @@ static int name_a_wrong_program(struct fixture *f)
     return fail_with(f, 0) ? 0 : 1;
 }
 
-TEST(private_kilnd, a_missing_kilnd_program_is_named)
+TEST_F(private_kilnd, a_missing_kilnd_program_is_named)
 {
-    struct fixture *f = *state;
     run_job(f, name_a_wrong_program);
     assert_says(f->shared->error, "KILN_KILND");
     assert_says(f->shared->error, "/nonexistent/kilnd");
@@ -599,9 +591,8 @@ static int set_what_is_no_setting(struct fixture *f)
     return 0;
 }
 
-TEST(private_kilnd, a_private_kilnd_that_cannot_start_reports_why)
+TEST_F(private_kilnd, a_private_kilnd_that_cannot_start_reports_why)
 {
-    struct fixture *f = *state;
     run_job(f, set_what_is_no_setting);
     assert_says(f->shared->error, "KILND_WORKERS");
     assert_says(f->shared->error, "kilnd.log");
@@ -612,9 +603,8 @@ static int wait_for_the_lock(struct fixture *f)
     return fail_with(f, 200) == KILN_E_TIMED_OUT ? 0 : 40;
 }
 
-TEST(private_kilnd, a_lock_without_a_socket_is_waited_for)
+TEST_F(private_kilnd, a_lock_without_a_socket_is_waited_for)
 {
-    struct fixture *f = *state;
     char path[256];
     path_of(f, PRIVATE, path);
     struct kiln_err err = KILN_ERR_INIT;
@@ -638,9 +628,8 @@ static int use_without_home(struct fixture *f)
     return rc;
 }
 
-TEST(private_kilnd, a_home_that_cannot_be_written_to_is_replaced_by_a_temporary_directory)
+TEST_F(private_kilnd, a_home_that_cannot_be_written_to_is_replaced_by_a_temporary_directory)
 {
-    struct fixture *f = *state;
     run_job(f, use_without_home);
     assert_says(f->shared->error, "/run/kiln-private-");
     assert_says(f->shared->error, "/proc/nowhere");

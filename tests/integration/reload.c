@@ -97,9 +97,8 @@ static unsigned long long hot_limit_in_force(struct fixture *f)
     return json_get_u64(json_get(status, "hot"), "limit_bytes", 0);
 }
 
-TEST(reload_and_wait, a_changed_limit_applies_at_once)
+TEST_F(reload_and_wait, a_changed_limit_applies_at_once)
 {
-    struct fixture *f = *state;
     char text[256];
     assert_int_equal(hot_limit_in_force(f), 64u << 20);
     reload_and_wait(f, "{\"workers\": 1, \"hot_limit\": \"32MiB\"}", "all of it is in force");
@@ -109,24 +108,21 @@ TEST(reload_and_wait, a_changed_limit_applies_at_once)
     assert_int_equal(hot_limit_in_force(f), 32u << 20);
 }
 
-TEST(reload_and_wait, a_removed_key_gets_its_default_again)
+TEST_F(reload_and_wait, a_removed_key_gets_its_default_again)
 {
-    struct fixture *f = *state;
     reload_and_wait(f, "{\"workers\": 1}", "all of it is in force");
     expect_setting(f, "hot_limit", "512MiB");
 }
 
-TEST(reload_and_wait, the_log_level_changes_at_once)
+TEST_F(reload_and_wait, the_log_level_changes_at_once)
 {
-    struct fixture *f = *state;
     reload_and_wait(f, "{\"workers\": 1, \"log_level\": \"debug\", \"log_format\": \"json\"}",
                     "\"event\":\"reloaded\"");
     expect_setting(f, "log_level", "debug");
 }
 
-TEST(reload_and_wait, a_changed_setting_that_needs_a_restart_is_shown)
+TEST_F(reload_and_wait, a_changed_setting_that_needs_a_restart_is_shown)
 {
-    struct fixture *f = *state;
     reload_and_wait(f, "{\"workers\": 2, \"require_signature\": \"yes\"}",
                     "wait for a restart: workers, require_signature");
     expect_setting(f, "workers", "1");
@@ -143,16 +139,14 @@ TEST(reload_and_wait, a_changed_setting_that_needs_a_restart_is_shown)
     assert_null(strstr(f->result.output, "after_restart"));
 }
 
-TEST(reload_and_wait, a_flag_still_wins_over_the_file)
+TEST_F(reload_and_wait, a_flag_still_wins_over_the_file)
 {
-    struct fixture *f = *state;
     reload_and_wait(f, "{\"workers\": 1, \"queue\": 7}", "all of it is in force");
     expect_setting(f, "queue", "500");
 }
 
-TEST(reload_and_wait, a_broken_file_changes_nothing_and_is_named_with_its_key)
+TEST_F(reload_and_wait, a_broken_file_changes_nothing_and_is_named_with_its_key)
 {
-    struct fixture *f = *state;
     char words[512];
     snprintf(words, sizeof(words),
              "the configuration is not taken over, all stays as it was: '%s': key 'hot_limit'",
@@ -166,9 +160,8 @@ TEST(reload_and_wait, a_broken_file_changes_nothing_and_is_named_with_its_key)
     expect_setting(f, "hot_limit", "64MiB");
 }
 
-TEST(reload_and_wait, an_unavailable_log_format_changes_nothing)
+TEST_F(reload_and_wait, an_unavailable_log_format_changes_nothing)
 {
-    struct fixture *f = *state;
     if (access("/run/systemd/journal/socket", F_OK) == 0)
         skip(); /* this host has journald */
     reload_and_wait(f, "{\"workers\": 1, \"hot_limit\": \"32MiB\", \"log_format\": \"journal\"}",

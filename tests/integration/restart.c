@@ -203,9 +203,8 @@ static bool has_status(void *context)
 
 static bool has_reloaded(void *context) { return service_manager_counts(context).ready == 2; }
 
-TEST(restart, the_service_manager_is_notified_of_start_reload_and_stop)
+TEST_F(restart, the_service_manager_is_notified_of_start_reload_and_stop)
 {
-    struct fixture *f = *state;
     char text[256];
     start_with_flag(f, "--drain-timeout", "50s"); /* longer than the unit's TimeoutStopSec= */
     start_kilnd(f, true);
@@ -228,9 +227,8 @@ TEST(restart, the_service_manager_is_notified_of_start_reload_and_stop)
 
 static bool is_fed(void *context) { return service_manager_counts(context).watchdog >= 3; }
 
-TEST(restart, the_watchdog_is_notified_while_the_loop_runs)
+TEST_F(restart, the_watchdog_is_notified_while_the_loop_runs)
 {
-    struct fixture *f = *state;
     service_manager_open(&f->manager, &f->daemon, true);
     f->manager.watchdog_us = "100000";
     service_manager_start(&f->manager);
@@ -244,9 +242,8 @@ TEST(restart, the_watchdog_is_notified_while_the_loop_runs)
     assert_int_equal(kill(f->daemon.pid, SIGCONT), 0);
 }
 
-TEST(restart, a_watchdog_for_another_process_is_not_fed)
+TEST_F(restart, a_watchdog_for_another_process_is_not_fed)
 {
-    struct fixture *f = *state;
     service_manager_open(&f->manager, &f->daemon, true);
     f->manager.watchdog_us = "1000";
     f->manager.watchdog_pid = "1";
@@ -257,9 +254,8 @@ TEST(restart, a_watchdog_for_another_process_is_not_fed)
     assert_int_equal(service_manager_counts(&f->manager).watchdog, 0);
 }
 
-TEST(restart, an_invalid_watchdog_interval_is_reported)
+TEST_F(restart, an_invalid_watchdog_interval_is_reported)
 {
-    struct fixture *f = *state;
     service_manager_open(&f->manager, &f->daemon, true);
     f->manager.watchdog_us = "soon";
     service_manager_start(&f->manager);
@@ -276,9 +272,8 @@ static void expect_nothing_compiled(struct fixture *f)
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), 0);
 }
 
-TEST(restart, the_socket_of_the_manager_is_not_stored_with_it)
+TEST_F(restart, the_socket_of_the_manager_is_not_stored_with_it)
 {
-    struct fixture *f = *state;
     start_kilnd(f, true);
     fetch_all(f);
     service_manager_restart(&f->manager, SIGTERM);
@@ -286,9 +281,8 @@ TEST(restart, the_socket_of_the_manager_is_not_stored_with_it)
     assert_int_equal(service_manager_counts(&f->manager).stored, 0);
 }
 
-TEST(restart, a_manager_without_a_descriptor_store_is_not_given_the_socket)
+TEST_F(restart, a_manager_without_a_descriptor_store_is_not_given_the_socket)
 {
-    struct fixture *f = *state;
     service_manager_open(&f->manager, &f->daemon, false); /* the manager stores no descriptors */
     service_manager_start(&f->manager);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
@@ -296,9 +290,8 @@ TEST(restart, a_manager_without_a_descriptor_store_is_not_given_the_socket)
     assert_int_equal(service_manager_counts(&f->manager).stored, 0);
 }
 
-TEST(restart, a_manager_that_announces_a_descriptor_store_gets_the_socket)
+TEST_F(restart, a_manager_that_announces_a_descriptor_store_gets_the_socket)
 {
-    struct fixture *f = *state;
     service_manager_open(&f->manager, &f->daemon, false);
     f->manager.store_size = "16";
     service_manager_start(&f->manager);
@@ -306,9 +299,8 @@ TEST(restart, a_manager_that_announces_a_descriptor_store_gets_the_socket)
     assert_int_equal(service_manager_kept(&f->manager, "kiln-listen-"), 1);
 }
 
-TEST(restart, the_socket_comes_through_a_kill)
+TEST_F(restart, the_socket_comes_through_a_kill)
 {
-    struct fixture *f = *state;
     struct stat before, after;
     start_kilnd(f, false);
     fetch_all(f);
@@ -327,9 +319,8 @@ static ino_t inode_of(const char *path)
     return seen.st_ino;
 }
 
-TEST(restart, a_socket_that_kilnd_made_takes_connections_while_there_is_no_kilnd)
+TEST_F(restart, a_socket_that_kilnd_made_takes_connections_while_there_is_no_kilnd)
 {
-    struct fixture *f = *state;
     start_kilnd(f, false);
     ino_t before = inode_of(f->daemon.socket);
     fetch_all(f);
@@ -346,9 +337,8 @@ TEST(restart, a_socket_that_kilnd_made_takes_connections_while_there_is_no_kilnd
     expect_nothing_compiled(f);
 }
 
-TEST(restart, a_socket_that_was_not_kept_is_created_again)
+TEST_F(restart, a_socket_that_was_not_kept_is_created_again)
 {
-    struct fixture *f = *state;
     start_kilnd(f, false);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     service_manager_settle(&f->manager);
@@ -361,9 +351,8 @@ TEST(restart, a_socket_that_was_not_kept_is_created_again)
     assert_int_equal(service_manager_kept(&f->manager, "kiln-listen-"), 1);
 }
 
-TEST(restart, a_kept_socket_whose_file_was_removed_is_not_used)
+TEST_F(restart, a_kept_socket_whose_file_was_removed_is_not_used)
 {
-    struct fixture *f = *state;
     start_kilnd(f, false);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     service_manager_settle(&f->manager);
@@ -388,9 +377,8 @@ static int pipe_end(void)
     return ends[0];
 }
 
-TEST(restart, descriptors_that_kilnd_does_not_use_are_closed)
+TEST_F(restart, descriptors_that_kilnd_does_not_use_are_closed)
 {
-    struct fixture *f = *state;
     start_with_flag(f, "--descriptor-store", "on");
     service_manager_open(&f->manager, &f->daemon, true);
     service_manager_put(&f->manager, pipe_end(), "kiln-hot-a"); /* as an earlier version stored */
@@ -403,9 +391,8 @@ TEST(restart, descriptors_that_kilnd_does_not_use_are_closed)
     expect_ping(f);
 }
 
-TEST(restart, two_sockets_are_refused)
+TEST_F(restart, two_sockets_are_refused)
 {
-    struct fixture *f = *state;
     service_manager_open(&f->manager, &f->daemon, true);
     service_manager_put(&f->manager, fcntl(f->manager.listener, F_DUPFD_CLOEXEC, 3), "another");
     f->daemon.pid = fork();
@@ -442,9 +429,8 @@ static bool all_ready(void *context)
     return atomic_load(&((struct load *)context)->ready) == CLIENTS;
 }
 
-TEST(restart, sixteen_clients_at_work_do_not_notice_restarts)
+TEST_F(restart, sixteen_clients_at_work_do_not_notice_restarts)
 {
-    struct fixture *f = *state;
     struct load *load = f->load;
     pid_t pids[CLIENTS];
     start_kilnd(f, true);

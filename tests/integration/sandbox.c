@@ -151,9 +151,8 @@ static unsigned programs_that_have(int fd, const char *path)
     return count;
 }
 
-TEST(sandbox, descriptors_inherited_by_kilnd_do_not_reach_other_programs)
+TEST_F(sandbox, descriptors_inherited_by_kilnd_do_not_reach_other_programs)
 {
-    struct fixture *f = *state;
     char path[160];
     f->daemon.prepare = leave_a_file_open;
     f->daemon.context = f;
@@ -169,9 +168,8 @@ TEST(sandbox, descriptors_inherited_by_kilnd_do_not_reach_other_programs)
 
 /* ---- hostile sources ---- */
 
-TEST(sandbox, options_that_load_code_or_name_files_are_refused)
+TEST_F(sandbox, options_that_load_code_or_name_files_are_refused)
 {
-    struct fixture *f = *state;
     static const char *const bad[] = {
         "-fplugin=/tmp/fork-bomb.so",
         "-Xclang -load -Xclang /tmp/fork-bomb.so",
@@ -207,9 +205,8 @@ static char *bomb_source(void)
     return source;
 }
 
-TEST(sandbox, a_template_bomb_ends_at_the_memory_limit)
+TEST_F(sandbox, a_template_bomb_ends_at_the_memory_limit)
 {
-    struct fixture *f = *state;
     char text[512];
     if (!ADDRESSES_ARE_LIMITED)
         skip();
@@ -241,9 +238,8 @@ static const char endless_source[] =
     "template <unsigned long N> struct Walk<N, 0> { static constexpr unsigned long value = N; };\n"
     "static_assert(Walk<1, 60>::value != 1, \"\");\n" KERNEL;
 
-TEST(sandbox, a_compile_without_end_is_ended)
+TEST_F(sandbox, a_compile_without_end_is_ended)
 {
-    struct fixture *f = *state;
     char text[512];
     f->daemon.arguments[0] = "--compile-timeout";
     f->daemon.arguments[1] = "2s";
@@ -324,9 +320,8 @@ static void start_one_compiler(struct fixture *f)
     need_compiler(f);
 }
 
-TEST(sandbox, two_sources_of_one_client_are_compiled_by_two_processes)
+TEST_F(sandbox, two_sources_of_one_client_are_compiled_by_two_processes)
 {
-    struct fixture *f = *state;
     start_one_compiler(f);
     use_up_compiler(f, f->fd); /* after a compiler that probed the target */
     unsigned long long before = daemon_stat(&f->daemon, "worker_starts");
@@ -336,9 +331,8 @@ TEST(sandbox, two_sources_of_one_client_are_compiled_by_two_processes)
     assert_int_equal(daemon_stat(&f->daemon, "worker_crashes"), 0);
 }
 
-TEST(sandbox, a_process_that_compiled_a_source_does_not_serve_another_user)
+TEST_F(sandbox, a_process_that_compiled_a_source_does_not_serve_another_user)
 {
-    struct fixture *f = *state;
     need_root();
     start_one_compiler(f);
     admit_all_users(&f->daemon);
@@ -348,9 +342,8 @@ TEST(sandbox, a_process_that_compiled_a_source_does_not_serve_another_user)
     close(alice);
 }
 
-TEST(sandbox, kilns_own_sources_are_compiled_by_one_process)
+TEST_F(sandbox, kilns_own_sources_are_compiled_by_one_process)
 {
-    struct fixture *f = *state;
     start_one_compiler(f);
     wait_until("exactly one compiler", has_one_compiler, f);
     struct successor s = { .f = f, .before = only_compiler(f) };
@@ -373,9 +366,8 @@ static bool each_job_had_a_process(void *context)
 }
 
 /* The client names a target that no compiler knows. */
-TEST(sandbox, sources_for_an_unknown_target_need_a_process_each)
+TEST_F(sandbox, sources_for_an_unknown_target_need_a_process_each)
 {
-    struct fixture *f = *state;
     start_one_compiler(f);
     bool clang = strstr(f->result.output, "\"clang\"") !=
                  NULL; /* clang refuses, and its process continues */
@@ -388,10 +380,9 @@ TEST(sandbox, sources_for_an_unknown_target_need_a_process_each)
     wait_until("one compiler start for each job", each_job_had_a_process, f);
 }
 
-TEST(sandbox, a_queue_of_sources_gets_a_process_for_each)
+TEST_F(sandbox, a_queue_of_sources_gets_a_process_for_each)
 {
     enum { SOURCES = 12 };
-    struct fixture *f = *state;
     static struct raw_frame frame;
     char options[32], text[512];
     start_kilnd(f);
@@ -563,10 +554,9 @@ static void expect_doctor_fails(struct fixture *f, const char *says)
 }
 
 /* Under a sanitizer, these steps also find leaks. */
-TEST(sandbox, no_sandbox_is_claimed_before_a_compiler_has_reported_it)
+TEST_F(sandbox, no_sandbox_is_claimed_before_a_compiler_has_reported_it)
 {
     enum { QUESTIONS = 16 };
-    struct fixture *f = *state;
     f->daemon.arguments[0] = "--compiler";
     f->daemon.arguments[1] = "/bin/false"; /* exits without a message */
     start_kilnd(f);
@@ -579,9 +569,8 @@ TEST(sandbox, no_sandbox_is_claimed_before_a_compiler_has_reported_it)
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
 }
 
-TEST(sandbox, the_sandbox_layers_of_this_host_are_shown)
+TEST_F(sandbox, the_sandbox_layers_of_this_host_are_shown)
 {
-    struct fixture *f = *state;
     KILN_AUTO(json) struct json *status = NULL;
     start_kilnd(f);
     wait_until("the report of the sandbox", has_said, f);
@@ -593,9 +582,8 @@ TEST(sandbox, the_sandbox_layers_of_this_host_are_shown)
     assert_says(f->result.output, "workers.sandbox.layers.seccomp");
 }
 
-TEST(sandbox, without_namespaces_compilers_run_and_one_line_says_so)
+TEST_F(sandbox, without_namespaces_compilers_run_and_one_line_says_so)
 {
-    struct fixture *f = *state;
     f->daemon.prepare = forbid_namespaces;
     f->daemon.arguments[0] = "--workers";
     f->daemon.arguments[1] = "3";
@@ -618,9 +606,8 @@ static void expect_no_compiler(struct fixture *f, void (*prepare)(void *context)
     assert_int_equal(compile_source(f, "-DVALUE=1", KERNEL, text), KILN_UNAVAILABLE);
 }
 
-TEST(sandbox, without_namespaces_no_compiler_starts_where_they_are_required)
+TEST_F(sandbox, without_namespaces_no_compiler_starts_where_they_are_required)
 {
-    struct fixture *f = *state;
     char text[512];
     expect_no_compiler(f, forbid_namespaces, text);
     assert_says(text, "missing: ");
@@ -631,18 +618,16 @@ TEST(sandbox, without_namespaces_no_compiler_starts_where_they_are_required)
     assert_int_equal(daemon_stat(&f->daemon, "worker_crashes"), 0);
 }
 
-TEST(sandbox, without_landlock_no_compiler_starts_where_it_is_required)
+TEST_F(sandbox, without_landlock_no_compiler_starts_where_it_is_required)
 {
-    struct fixture *f = *state;
     char text[512];
     expect_no_compiler(f, forbid_landlock, text);
     assert_says(text, "landlock");
     expect_missing(f, "landlock");
 }
 
-TEST(sandbox, without_a_filter_of_calls_no_compiler_starts_where_it_is_required)
+TEST_F(sandbox, without_a_filter_of_calls_no_compiler_starts_where_it_is_required)
 {
-    struct fixture *f = *state;
     char text[512];
     expect_no_compiler(f, forbid_seccomp, text);
     assert_says(text, "missing: ");

@@ -107,9 +107,8 @@ static bool has_settled(void *context)
            s->all;
 }
 
-TEST(store, a_full_store_stays_within_its_limit_and_keeps_pinned_kernels)
+TEST_F(store, a_full_store_stays_within_its_limit_and_keeps_pinned_kernels)
 {
-    struct fixture *f = *state;
     const unsigned first = 4, all = 44;
     start_kilnd(f, "--cache-limit", "1MiB");
     fill_store(f, 0, first, LIMIT + UNCOUNTED_BYTES);
@@ -143,9 +142,8 @@ static unsigned long long reported_bytes(struct fixture *f, const char *member)
     return json_get_u64(json, member, 0);
 }
 
-TEST(store, gc_to_a_size_leaves_that_much_and_pinned_kernels)
+TEST_F(store, gc_to_a_size_leaves_that_much_and_pinned_kernels)
 {
-    struct fixture *f = *state;
     const unsigned all = 12;
     start_kilnd(f, NULL, NULL);
     fill_store(f, 0, all, UINT64_MAX);
@@ -178,9 +176,8 @@ static void make_stale(struct fixture *f, const char *where)
     start_kilnd(f, NULL, NULL);
 }
 
-TEST(store, gc_drops_kernels_of_removed_compilers)
+TEST_F(store, gc_drops_kernels_of_removed_compilers)
 {
-    struct fixture *f = *state;
     start_kilnd(f, NULL, NULL);
     fill_store(f, 0, 3, UINT64_MAX);
     numbered_stored(&f->daemon, 3);
@@ -200,9 +197,8 @@ TEST(store, gc_drops_kernels_of_removed_compilers)
 
 /* ---- settings ---- */
 
-TEST(store, a_cache_that_is_off_keeps_nothing_and_memory_serves)
+TEST_F(store, a_cache_that_is_off_keeps_nothing_and_memory_serves)
 {
-    struct fixture *f = *state;
     f->daemon.arguments[0] = "--cache";
     f->daemon.arguments[1] = "off";
     daemon_process_start(&f->daemon);
@@ -217,9 +213,8 @@ TEST(store, a_cache_that_is_off_keeps_nothing_and_memory_serves)
     assert_int_equal(numbered_tier(&f->daemon, 1), KILN_TIER_COMPILED);
 }
 
-TEST(store, a_read_only_cache_serves_its_kernels_and_changes_nothing)
+TEST_F(store, a_read_only_cache_serves_its_kernels_and_changes_nothing)
 {
-    struct fixture *f = *state;
     start_kilnd(f, NULL, NULL);
     fill_store(f, 0, 2, UINT64_MAX);
     numbered_stored(&f->daemon, 2);
@@ -246,10 +241,9 @@ static int tier_with(struct fixture *f, const char *name, const char *value, uns
     return tier;
 }
 
-TEST(store, a_client_with_the_cache_off_neither_uses_nor_fills_it)
+TEST_F(store, a_client_with_the_cache_off_neither_uses_nor_fills_it)
 {
     static const char *const names[] = { "KILN_DISABLE_CACHE", "MIOPEN_DISABLE_CACHE" };
-    struct fixture *f = *state;
     daemon_process_start(&f->daemon);
     assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_COMPILED);
     numbered_stored(&f->daemon, 1);
@@ -293,9 +287,8 @@ static void expect_parts(struct fixture *f, const char *expected, const char *pr
     assert_string_equal(json_get_bool(answer, "found", false) ? "found" : parts, expected);
 }
 
-TEST(store, why_miss_names_each_part_that_differs)
+TEST_F(store, why_miss_names_each_part_that_differs)
 {
-    struct fixture *f = *state;
     start_kilnd(f, NULL, NULL);
     expect_parts(f, "", PROBLEM("16"), "gfx90a", "hiprtc"); /* no kernel is near */
     kilnctl_ok(f, "prefetch", SMOKE, "--target", "gfx90a", "--toolchain", "hiprtc", "--solver",
@@ -346,9 +339,8 @@ static void store_edited(struct fixture *f, const char *options)
     numbered_stored(&f->daemon, 1);
 }
 
-TEST(store, why_miss_names_an_edited_source_and_header)
+TEST_F(store, why_miss_names_an_edited_source_and_header)
 {
-    struct fixture *f = *state;
     start_kilnd(f, NULL, NULL);
     kilnctl_ok(f, "prefetch", SMOKE, "--target", "gfx90a", "--toolchain", "hiprtc", "--solver",
                SOLVER);
@@ -361,9 +353,8 @@ TEST(store, why_miss_names_an_edited_source_and_header)
     expect_parts(f, "source, headers", PROBLEM("16"), "gfx90a", "hiprtc");
 }
 
-TEST(store, why_miss_names_other_compute_units)
+TEST_F(store, why_miss_names_other_compute_units)
 {
-    struct fixture *f = *state;
     char package[160];
     start_kilnd(f, NULL, NULL);
     snprintf(package, sizeof(package), "%s/gfx90a68.kdb", f->daemon.directory);

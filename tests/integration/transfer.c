@@ -185,9 +185,8 @@ static bool serve_files(struct fixture *f)
 
 /* ---- tests ---- */
 
-TEST(transfer, a_signed_package_arrives_though_the_line_is_cut_twice)
+TEST_F(transfer, a_signed_package_arrives_though_the_line_is_cut_twice)
 {
-    struct fixture *f = *state;
     struct transfer t;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     package_pack(&f->p, PACKAGE, PACKAGE ".bz2");
@@ -215,9 +214,8 @@ TEST(transfer, a_signed_package_arrives_though_the_line_is_cut_twice)
     assert_int_equal(unlink(o->path), 0);
 }
 
-TEST(transfer, progress_comes_no_more_than_five_times_a_second)
+TEST_F(transfer, progress_comes_no_more_than_five_times_a_second)
 {
-    struct fixture *f = *state;
     struct transfer t;
     package_write(&f->p, PACKAGE, 2000, 1000);
     prepare_files(f, &t, 0, PACKAGE);
@@ -232,9 +230,8 @@ TEST(transfer, progress_comes_no_more_than_five_times_a_second)
     assert_int_equal(unlink(o->path), 0);
 }
 
-TEST(transfer, a_flipped_bit_behind_a_signature_leaves_no_trace)
+TEST_F(transfer, a_flipped_bit_behind_a_signature_leaves_no_trace)
 {
-    struct fixture *f = *state;
     struct transfer t;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     package_sign(&f->p, PACKAGE, "amd", true);
@@ -249,9 +246,8 @@ TEST(transfer, a_flipped_bit_behind_a_signature_leaves_no_trace)
     assert_says(o->err.text, "manifest");
 }
 
-TEST(transfer, a_missing_package_is_reported_with_its_url)
+TEST_F(transfer, a_missing_package_is_reported_with_its_url)
 {
-    struct fixture *f = *state;
     struct transfer t;
     if (!serve_files(f))
         skip();
@@ -265,9 +261,8 @@ TEST(transfer, a_missing_package_is_reported_with_its_url)
     assert_says(o->err.text, t.url);
 }
 
-TEST(transfer, a_damaged_package_is_reported_by_name)
+TEST_F(transfer, a_damaged_package_is_reported_by_name)
 {
-    struct fixture *f = *state;
     struct transfer t;
     static const char page[] = "<html>Please log in</html>";
     char more[4096] = { 0 };
@@ -331,9 +326,8 @@ static unsigned entries_in(const char *directory)
 
 static bool has_line(const char *text, const char *line) { return strstr(text, line); }
 
-TEST(transfer, a_transfer_process_runs_as_a_user_without_privileges)
+TEST_F(transfer, a_transfer_process_runs_as_a_user_without_privileges)
 {
-    struct fixture *f = *state;
     struct transfer t;
     char path[64], status[4096] = "";
     if (geteuid() != 0)
@@ -360,9 +354,8 @@ TEST(transfer, a_transfer_process_runs_as_a_user_without_privileges)
     assert_true(has_line(status, "\nNoNewPrivs:\t1\n"));
 }
 
-TEST(transfer, a_process_killed_in_the_middle_leaves_no_trace)
+TEST_F(transfer, a_process_killed_in_the_middle_leaves_no_trace)
 {
-    struct fixture *f = *state;
     struct transfer t;
     f->line.answer = answer_a_little;
     http_script_start(&f->line);
@@ -378,9 +371,8 @@ TEST(transfer, a_process_killed_in_the_middle_leaves_no_trace)
     assert_says(t.task.result.err.text, "SIGKILL");
 }
 
-TEST(transfer, a_cancelled_transfer_leaves_no_trace)
+TEST_F(transfer, a_cancelled_transfer_leaves_no_trace)
 {
-    struct fixture *f = *state;
     struct transfer t;
     f->line.answer = answer_a_little;
     http_script_start(&f->line);
@@ -436,9 +428,8 @@ static pid_t start_fetching(struct fixture *f, char directory[160])
 
 static bool is_empty(void *context) { return entries_in(context) == 0; }
 
-TEST(transfer, a_terminated_transfer_process_leaves_nothing)
+TEST_F(transfer, a_terminated_transfer_process_leaves_nothing)
 {
-    struct fixture *f = *state;
     char directory[160];
     f->line.answer = answer_a_little;
     http_script_start(&f->line);
@@ -451,9 +442,8 @@ TEST(transfer, a_terminated_transfer_process_leaves_nothing)
     assert_int_equal(rmdir(directory), 0); /* the transfer does not remove it */
 }
 
-TEST(transfer, a_transfer_process_whose_kilnd_dies_leaves_nothing)
+TEST_F(transfer, a_transfer_process_whose_kilnd_dies_leaves_nothing)
 {
-    struct fixture *f = *state;
     char directory[160];
     f->line.answer = answer_a_little;
     http_script_start(&f->line);
@@ -523,17 +513,15 @@ static void expect_full_disk(struct fixture *f, const char *name)
     assert_int_equal(status, 0);
 }
 
-TEST(transfer, a_full_disk_is_reported_and_left_as_it_was)
+TEST_F(transfer, a_full_disk_is_reported_and_left_as_it_was)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
 
     expect_full_disk(f, PACKAGE);
 }
 
-TEST(transfer, a_disk_that_fills_up_during_unpacking_is_reported)
+TEST_F(transfer, a_disk_that_fills_up_during_unpacking_is_reported)
 {
-    struct fixture *f = *state;
     int fd = open(package_path(&f->p, "zeros"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     assert_int_equal(ftruncate(fd, 4 << 20), 0);
     close(fd);
@@ -583,9 +571,8 @@ static void serve_by_tls(struct fixture *f, struct transfer *t, const char *path
 }
 
 /* Opening a pipe may block, and opening a device may have effects. */
-TEST(transfer, a_source_that_is_not_a_regular_file_is_not_opened)
+TEST_F(transfer, a_source_that_is_not_a_regular_file_is_not_opened)
 {
-    struct fixture *f = *state;
     struct transfer t;
     prepare_files(f, &t, 0, "");
     assert_int_equal(mkfifo(package_path(&f->p, PACKAGE), 0600), 0);
@@ -598,9 +585,8 @@ TEST(transfer, a_source_that_is_not_a_regular_file_is_not_opened)
     assert_int_equal(entries_in(f->p.staging), 0);
 }
 
-TEST(transfer, a_server_with_an_unknown_certificate_authority_is_refused)
+TEST_F(transfer, a_server_with_an_unknown_certificate_authority_is_refused)
 {
-    struct fixture *f = *state;
     struct transfer t;
     char certificate[256];
     serve_by_tls(f, &t, "", certificate);
@@ -613,9 +599,8 @@ TEST(transfer, a_server_with_an_unknown_certificate_authority_is_refused)
     assert_int_equal(t.attempts, 0); /* failed at the manifest, before the package */
 }
 
-TEST(transfer, a_private_certificate_authority_can_be_named)
+TEST_F(transfer, a_private_certificate_authority_can_be_named)
 {
-    struct fixture *f = *state;
     struct transfer t;
     char certificate[256];
     serve_by_tls(f, &t, "", certificate);
@@ -629,9 +614,8 @@ TEST(transfer, a_private_certificate_authority_can_be_named)
     assert_int_equal(unlink(o->path), 0);
 }
 
-TEST(transfer, a_redirect_from_https_to_http_is_not_followed)
+TEST_F(transfer, a_redirect_from_https_to_http_is_not_followed)
 {
-    struct fixture *f = *state;
     struct transfer t;
     char certificate[256];
     serve_by_tls(f, &t, "plain/", certificate);
@@ -680,9 +664,8 @@ static int take_snapshot(struct fixture *f, const char *path, struct json **ret_
     return wait_program(pid);
 }
 
-TEST(transfer, a_snapshot_of_a_users_cache_is_passed_on)
+TEST_F(transfer, a_snapshot_of_a_users_cache_is_passed_on)
 {
-    struct fixture *f = *state;
     KILN_AUTO(json) struct json *json = NULL;
     KILN_AUTO(fd) int fd = -1;
     package_write(&f->p, "gfx90a68.ukdb", 3, 1000);
@@ -713,9 +696,8 @@ TEST(transfer, a_snapshot_of_a_users_cache_is_passed_on)
     assert_int_equal(unlink(o->path), 0);
 }
 
-TEST(transfer, a_snapshot_that_fails_is_reported)
+TEST_F(transfer, a_snapshot_that_fails_is_reported)
 {
-    struct fixture *f = *state;
     KILN_AUTO(json) struct json *json = NULL;
     KILN_AUTO(fd) int fd = -1;
 

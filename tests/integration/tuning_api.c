@@ -184,9 +184,8 @@ static void expect_record(const struct kiln_tuned *tuned, uint32_t n)
     assert_int_equal(kiln_tuned_tier(tuned), KILN_TUNING_SYSTEM);
 }
 
-TEST(tuning_api, an_imported_record_is_answered_entry_by_entry)
+TEST_F(tuning_api, an_imported_record_is_answered_entry_by_entry)
 {
-    struct fixture *f = *state;
     import_records(f);
 
     must(find_record(f, 25), f->err);
@@ -202,9 +201,8 @@ TEST(tuning_api, an_imported_record_is_answered_entry_by_entry)
     assert_int_equal(find_record(f, 25), KILN_E_NOT_FOUND);
 }
 
-TEST(tuning_api, a_batch_answers_each_problem_in_its_place)
+TEST_F(tuning_api, a_batch_answers_each_problem_in_its_place)
 {
-    struct fixture *f = *state;
     static struct kiln_problem problems[ASKED];
     static struct kiln_tuned *tuned[ASKED];
     import_records(f);
@@ -225,9 +223,8 @@ TEST(tuning_api, a_batch_answers_each_problem_in_its_place)
     }
 }
 
-TEST(tuning_api, a_nearby_record_answers_only_a_client_that_allows_one)
+TEST_F(tuning_api, a_nearby_record_answers_only_a_client_that_allows_one)
 {
-    struct fixture *f = *state;
     double batch, spatial;
     import_records(f);
     assert_int_equal(find_record(f, 2 * RECORDS), KILN_E_NOT_FOUND);
@@ -245,9 +242,8 @@ TEST(tuning_api, a_nearby_record_answers_only_a_client_that_allows_one)
 
 /* ---- recording ---- */
 
-TEST(tuning_api, a_recorded_measurement_is_found_with_its_origin)
+TEST_F(tuning_api, a_recorded_measurement_is_found_with_its_origin)
 {
-    struct fixture *f = *state;
     must(put_record(f->client, 900, KILN_TUNING_USER, 0.5, &f->err), f->err);
     f->options.measurements = 1;
     f->options.driver = "6.2.4";
@@ -276,9 +272,8 @@ TEST(tuning_api, a_recorded_measurement_is_found_with_its_origin)
     assert_int_equal(kiln_tuned_is_stale(f->tuned), 1);
 }
 
-TEST(tuning_api, parameters_are_recorded_along_with_times)
+TEST_F(tuning_api, parameters_are_recorded_along_with_times)
 {
-    struct fixture *f = *state;
     struct kiln_problem problem = problem_of(1);
     struct kiln_measurement m = measurement_of(0.5);
     struct kiln_recording r = recording_of(&m, KILN_TUNING_USER);
@@ -293,9 +288,8 @@ TEST(tuning_api, parameters_are_recorded_along_with_times)
     assert_int_equal(find_record(f, 1), KILN_E_NOT_FOUND);
 }
 
-TEST(tuning_api, the_users_record_counts_before_the_hosts_and_that_before_the_imported)
+TEST_F(tuning_api, the_users_record_counts_before_the_hosts_and_that_before_the_imported)
 {
-    struct fixture *f = *state;
     import_records(f);
     must(find_record(f, 7), f->err);
     assert_int_equal(kiln_tuned_tier(f->tuned), KILN_TUNING_SYSTEM);
@@ -313,9 +307,8 @@ TEST(tuning_api, the_users_record_counts_before_the_hosts_and_that_before_the_im
     assert_int_equal(kiln_tuned_tier(f->tuned), KILN_TUNING_SYSTEM);
 }
 
-TEST(tuning_api, recorded_measurements_outlive_a_killed_daemon)
+TEST_F(tuning_api, recorded_measurements_outlive_a_killed_daemon)
 {
-    struct fixture *f = *state;
     import_records(f);
     must(put_record(f->client, 7, KILN_TUNING_USER, 3, &f->err), f->err);
     daemon_process_kill(&f->daemon);
@@ -430,9 +423,8 @@ static void relay_stop(struct relay *r)
     close(r->listening);
 }
 
-TEST(tuning_api, a_measurement_whose_confirmation_was_lost_counts_once)
+TEST_F(tuning_api, a_measurement_whose_confirmation_was_lost_counts_once)
 {
-    struct fixture *f = *state;
     struct relay relay;
     struct fixture behind = *f;
     relay_start(&relay, f);
@@ -498,9 +490,8 @@ static int take_lease(struct fixture *f)
     return rc ? rc : 100 + lease.state;
 }
 
-TEST(tuning_api, a_user_neither_sees_nor_changes_records_of_others)
+TEST_F(tuning_api, a_user_neither_sees_nor_changes_records_of_others)
 {
-    struct fixture *f = *state;
     need_root();
     admit_all_users(&f->daemon);
     must(put_record(f->client, 7, KILN_TUNING_USER, 3, &f->err), f->err);
@@ -637,9 +628,8 @@ static bool tuners_have_shares(void *holds)
     return ioctl(*(int *)holds, FIONREAD, &bytes) == 0 && bytes == TUNERS;
 }
 
-TEST(tuning_api, processes_share_the_measurements_though_one_is_killed)
+TEST_F(tuning_api, processes_share_the_measurements_though_one_is_killed)
 {
-    struct fixture *f = *state;
     struct kiln_problem problem = problem_of(1);
     int holds[2], go_on[2], log[2];
     pid_t pids[TUNERS];
@@ -685,9 +675,8 @@ static void *wait_for_lease(void *argument)
     return rc || lease.state != KILN_LEASE_GRANTED ? f : NULL;
 }
 
-TEST(tuning_api, an_unshared_lease_goes_to_a_waiter_when_its_holder_leaves)
+TEST_F(tuning_api, an_unshared_lease_goes_to_a_waiter_when_its_holder_leaves)
 {
-    struct fixture *f = *state;
     pthread_t waiting;
     void *failed;
     assert_int_equal(take_lease(f), 100 + KILN_LEASE_GRANTED);

@@ -188,9 +188,8 @@ static void expect_all_served(struct fixture *f, const pid_t pids[CLIENTS])
     }
 }
 
-TEST(work, eight_cold_ranks_cost_each_kernel_one_compile)
+TEST_F(work, eight_cold_ranks_cost_each_kernel_one_compile)
 {
-    struct fixture *f = *state;
     pid_t pids[CLIENTS];
     const unsigned kernels = 24;
     daemon_process_start(&f->daemon);
@@ -245,9 +244,8 @@ static bool kill_at(struct fixture *f, unsigned long long compiles)
 
 /* clang's output is the same for the same source, unlike PoCL's. So a kernel must not change even
  * if a kill lost its first object. */
-TEST(work, ranks_that_wait_are_served_after_kills_and_restarts)
+TEST_F(work, ranks_that_wait_are_served_after_kills_and_restarts)
 {
-    struct fixture *f = *state;
     static const unsigned long long moments[] = { 0, 1, 4, 0, 2, 6 };
     unsigned kills = 0;
     pid_t pids[CLIENTS];
@@ -270,9 +268,8 @@ TEST(work, ranks_that_wait_are_served_after_kills_and_restarts)
     assert_int_equal(daemon_stat(&f->daemon, "quarantined"), 0);
 }
 
-TEST(work, a_compiler_that_aborts_costs_one_request_and_is_remembered)
+TEST_F(work, a_compiler_that_aborts_costs_one_request_and_is_remembered)
 {
-    struct fixture *f = *state;
     daemon_process_start(&f->daemon);
     run_program(&f->daemon, &f->result, "kilnctl", "toolchain", "ls", "--json", NULL);
     assert_int_equal(f->result.status, 0);
@@ -301,9 +298,8 @@ TEST(work, a_compiler_that_aborts_costs_one_request_and_is_remembered)
     assert_int_equal(f->result.status, 0); /* hiprtc still compiles for other targets */
 }
 
-TEST(work, a_job_runs_verified_and_the_next_process_compiles_nothing)
+TEST_F(work, a_job_runs_verified_and_the_next_process_compiles_nothing)
 {
-    struct fixture *f = *state;
     const char *file = KILN_SOURCE "/scripts/networks/smoke.txt";
     daemon_process_start(&f->daemon);
     need_opencl(f);
@@ -330,9 +326,8 @@ TEST(work, a_job_runs_verified_and_the_next_process_compiles_nothing)
     assert_true(daemon_stat(&f->daemon, "hits.disk") > 0);
 }
 
-TEST(work, an_unsupported_target_is_refused)
+TEST_F(work, an_unsupported_target_is_refused)
 {
-    struct fixture *f = *state;
     daemon_process_start(&f->daemon);
     run_program(&f->daemon, &f->result, "kilnctl", "prefetch",
                 KILN_SOURCE "/scripts/networks/smoke.txt", "--target", "opencl:some-other-cpu",

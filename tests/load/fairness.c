@@ -245,10 +245,9 @@ TEST(one, a_single_compile_waits_for_one_of_anothers_many)
 TEST_ALSO(four, a_single_compile_waits_for_one_of_anothers_many)
 
 /* The second user requests the first user's last kernel, and gets it as early as their own. */
-TEST(one, a_user_who_only_wants_the_last_of_many_gets_it_early)
+TEST_F(one, a_user_who_only_wants_the_last_of_many_gets_it_early)
 {
     skip_unless_root();
-    struct fixture *f = *state;
     expect_served(f, f->last);
 }
 
@@ -260,12 +259,11 @@ static void request_untried_target(int fd, const char *source)
 /* The first user requests an untried target after all compiles, so their probe is last in the
  * queue. The second user requests the same target, and the probe runs as early as their own
  * compiles. The compiler refuses the target. */
-TEST(one, a_user_who_only_wants_an_untried_target_gets_its_probe_early)
+TEST_F(one, a_user_who_only_wants_an_untried_target_gets_its_probe_early)
 {
     static struct raw_frame frame;
     char text[512];
     skip_unless_root();
-    struct fixture *f = *state;
     stop_compilers(f);
     fill_queue(f);
     request_untried_target(f->first, "a");

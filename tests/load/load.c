@@ -180,9 +180,8 @@ static int setup(void **state);
 static int teardown(void **state);
 FIXTURE(load, setup, teardown);
 
-TEST(load, a_crowd_is_served_and_leaves_nothing_behind)
+TEST_F(load, a_crowd_is_served_and_leaves_nothing_behind)
 {
-    struct fixture *f = *state;
     struct process_usage first = { 0 }, last = { 0 };
     for (unsigned round = 1; round <= plan.rounds; round++) {
         last = run_round(f, round);

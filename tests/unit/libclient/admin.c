@@ -53,9 +53,8 @@ static int ask(struct fixture *f, const char *request, const char *json, char **
     return kiln_admin(f->client, &call, ret_json, &f->err);
 }
 
-TEST(admin, json_is_sent_and_returned_unchanged)
+TEST_F(admin, json_is_sent_and_returned_unchanged)
 {
-    struct fixture *f = *state;
     char *json = NULL;
     must(ask(f, "stats", "{\"a\":1}", &json), f->err);
     assert_string_equal(json, "{\"a\":1}");
@@ -65,9 +64,8 @@ TEST(admin, json_is_sent_and_returned_unchanged)
     kiln_free(json);
 }
 
-TEST(admin, refusals_and_damaged_answers_have_different_codes)
+TEST_F(admin, refusals_and_damaged_answers_have_different_codes)
 {
-    struct fixture *f = *state;
     char *json = NULL;
     assert_int_equal(ask(f, "clear", NULL, &json), KILN_E_DENIED);
     assert_says(f->err.text, "administrator");
@@ -76,9 +74,8 @@ TEST(admin, refusals_and_damaged_answers_have_different_codes)
     assert_null(json);
 }
 
-TEST(admin, only_json_requests_can_be_named)
+TEST_F(admin, only_json_requests_can_be_named)
 {
-    struct fixture *f = *state;
     char *json = NULL;
     assert_int_equal(ask(f, "fetch", NULL, &json), KILN_E_INVALID);
     assert_says(f->err.text, "'fetch'");
@@ -104,9 +101,8 @@ static int until_third(void *context, const char *json)
     return ++f->events == 3;
 }
 
-TEST(admin, events_come_until_the_callback_stops_them)
+TEST_F(admin, events_come_until_the_callback_stops_them)
 {
-    struct fixture *f = *state;
     must(kiln_events(f->client, -1, until_third, f, &f->err), f->err);
     assert_int_equal(f->events, 3);
 }
@@ -118,9 +114,8 @@ static int for_ever(void *context, const char *json)
     return 0;
 }
 
-TEST(admin, events_end_with_the_time_out)
+TEST_F(admin, events_end_with_the_time_out)
 {
-    struct fixture *f = *state;
     assert_int_equal(kiln_events(f->client, 30, for_ever, f, &f->err), KILN_E_TIMED_OUT);
 }
 
@@ -132,16 +127,14 @@ static int kill_the_daemon(void *context, const char *json)
     return 0;
 }
 
-TEST(admin, events_end_when_the_daemon_exits)
+TEST_F(admin, events_end_when_the_daemon_exits)
 {
-    struct fixture *f = *state;
     int rc = kiln_events(f->client, -1, kill_the_daemon, f, &f->err);
     assert_int_equal(rc, KILN_E_UNAVAILABLE);
 }
 
-TEST(admin, watching_events_leaves_the_clients_own_connection_alone)
+TEST_F(admin, watching_events_leaves_the_clients_own_connection_alone)
 {
-    struct fixture *f = *state;
     char *json = NULL;
     must(kiln_events(f->client, -1, until_third, f, &f->err), f->err);
     must(ask(f, "stats", NULL, &json), f->err);

@@ -153,9 +153,8 @@ static char content_of(int fd)
     return byte;
 }
 
-TEST(admin_call, json_of_an_admin_call_travels_on_a_separate_connection)
+TEST_F(admin_call, json_of_an_admin_call_travels_on_a_separate_connection)
 {
-    struct fixture *f = *state;
     f->call.request = "gc";
     f->call.json = "{\"stale\":true}";
     must(call(f), f->err);
@@ -167,9 +166,8 @@ TEST(admin_call, json_of_an_admin_call_travels_on_a_separate_connection)
     assert_int_equal(f->daemon.connections, 2);
 }
 
-TEST(admin_call, progress_comes_before_the_answer_and_may_be_left_out)
+TEST_F(admin_call, progress_comes_before_the_answer_and_may_be_left_out)
 {
-    struct fixture *f = *state;
     must(call(f), f->err);
     assert_true(f->reported >= 1 &&
                 f->reported <= 3); /* if several came together, only the last is reported */
@@ -179,9 +177,8 @@ TEST(admin_call, progress_comes_before_the_answer_and_may_be_left_out)
     assert_string_equal(f->json, "{\"done\":true}");
 }
 
-TEST(admin_call, files_go_with_the_request_and_stay_the_callers)
+TEST_F(admin_call, files_go_with_the_request_and_stay_the_callers)
 {
-    struct fixture *f = *state;
     f->files[0] = fake_memfd(bytes_of_text("a package"), true);
     f->files[1] = fake_memfd(bytes_of_text("its manifest"), true);
     for (size_t count = 0; count <= 2; count++) {
@@ -197,9 +194,8 @@ TEST(admin_call, files_go_with_the_request_and_stay_the_callers)
     close(f->files[1]);
 }
 
-TEST(admin_call, a_large_request_is_sent_whole_with_its_file)
+TEST_F(admin_call, a_large_request_is_sent_whole_with_its_file)
 {
-    struct fixture *f = *state;
     static char json[3u << 20];
     memset(json, ' ', sizeof(json) - 1);
     json[0] = '{';
@@ -213,9 +209,8 @@ TEST(admin_call, a_large_request_is_sent_whole_with_its_file)
     close(f->files[0]);
 }
 
-TEST(admin_call, files_come_back_with_the_answer_and_are_the_callers)
+TEST_F(admin_call, files_come_back_with_the_answer_and_are_the_callers)
 {
-    struct fixture *f = *state;
     f->files_back = 3;
     must(call(f), f->err);
     assert_int_equal(f->ret_file_count, 3);
@@ -226,9 +221,8 @@ TEST(admin_call, files_come_back_with_the_answer_and_are_the_callers)
     }
 }
 
-TEST(admin_call, files_are_returned_without_a_place_for_their_number)
+TEST_F(admin_call, files_are_returned_without_a_place_for_their_number)
 {
-    struct fixture *f = *state;
     f->files_back = 1;
     f->call.ret_file_count = NULL;
     must(call(f), f->err);
@@ -236,9 +230,8 @@ TEST(admin_call, files_are_returned_without_a_place_for_their_number)
     close(f->ret_files[0]);
 }
 
-TEST(admin_call, more_files_than_the_caller_takes_are_an_error_and_closed)
+TEST_F(admin_call, more_files_than_the_caller_takes_are_an_error_and_closed)
 {
-    struct fixture *f = *state;
     f->files_back = 5;
     assert_int_equal(call(f), KILN_E_INVALID);
     assert_says(f->err.text, "kiln_admin_call.ret_files");
@@ -249,9 +242,8 @@ TEST(admin_call, more_files_than_the_caller_takes_are_an_error_and_closed)
     assert_int_equal(call(f), KILN_E_INVALID); /* the teardown counts descriptors */
 }
 
-TEST(admin_call, an_answer_with_a_file_that_is_not_regular_is_refused_and_closed)
+TEST_F(admin_call, an_answer_with_a_file_that_is_not_regular_is_refused_and_closed)
 {
-    struct fixture *f = *state;
     f->call.request = "kernel_export";
     for (size_t i = 0; i < hostile_descriptor_count; i++) {
         f->hostile = hostile_descriptors[i].open();
@@ -267,17 +259,15 @@ TEST(admin_call, an_answer_with_a_file_that_is_not_regular_is_refused_and_closed
     }
 }
 
-TEST(admin_call, files_that_come_with_progress_are_closed)
+TEST_F(admin_call, files_that_come_with_progress_are_closed)
 {
-    struct fixture *f = *state;
     f->files_with_progress = true;
     must(call(f), f->err);
     assert_int_equal(f->ret_file_count, 0);
 }
 
-TEST(admin_call, a_caller_can_end_an_admin_call)
+TEST_F(admin_call, a_caller_can_end_an_admin_call)
 {
-    struct fixture *f = *state;
     f->enough = 1;
     f->files_back = 2;
     assert_int_equal(call(f), KILN_E_CANCELLED);
@@ -285,34 +275,30 @@ TEST(admin_call, a_caller_can_end_an_admin_call)
     assert_null(f->json);
 }
 
-TEST(admin_call, a_refusal_keeps_its_code_and_message)
+TEST_F(admin_call, a_refusal_keeps_its_code_and_message)
 {
-    struct fixture *f = *state;
     f->call.request = "package_install";
     assert_int_equal(call(f), KILN_E_CORRUPT);
     assert_says(f->err.text, "row 7");
     assert_int_equal(f->daemon.requests, 1);
 }
 
-TEST(admin_call, an_answer_that_is_no_json_is_an_error)
+TEST_F(admin_call, an_answer_that_is_no_json_is_an_error)
 {
-    struct fixture *f = *state;
     f->call.request = "kernel_export";
     assert_int_equal(call(f), KILN_E_CORRUPT);
     assert_null(f->json);
 }
 
-TEST(admin_call, an_admin_call_ends_when_its_time_is_over)
+TEST_F(admin_call, an_admin_call_ends_when_its_time_is_over)
 {
-    struct fixture *f = *state;
     f->call.request = "kernel_import";
     f->call.timeout_ms = 30;
     assert_int_equal(call(f), KILN_E_TIMED_OUT);
 }
 
-TEST(admin_call, an_admin_call_fails_with_the_daemon_and_is_not_repeated)
+TEST_F(admin_call, an_admin_call_fails_with_the_daemon_and_is_not_repeated)
 {
-    struct fixture *f = *state;
     f->call.request = "package_verify";
     f->call.timeout_ms = -1;
     assert_int_equal(call(f), KILN_E_UNAVAILABLE);
@@ -321,9 +307,8 @@ TEST(admin_call, an_admin_call_fails_with_the_daemon_and_is_not_repeated)
     assert_int_equal(call(f), KILN_E_UNAVAILABLE);
 }
 
-TEST(admin_call, a_descriptor_that_is_not_open_is_refused_at_once)
+TEST_F(admin_call, a_descriptor_that_is_not_open_is_refused_at_once)
 {
-    struct fixture *f = *state;
     f->files[0] = -1;
     f->call.file_count = 1;
     f->call.timeout_ms = -1; /* a call that retried would never end */
@@ -332,9 +317,8 @@ TEST(admin_call, a_descriptor_that_is_not_open_is_refused_at_once)
     assert_int_equal(f->daemon.requests, 0);
 }
 
-TEST(admin_call, invalid_admin_calls_are_refused_before_connecting)
+TEST_F(admin_call, invalid_admin_calls_are_refused_before_connecting)
 {
-    struct fixture *f = *state;
     const struct kiln_admin_call good = f->call;
     assert_int_equal(kiln_admin_call(f->client, NULL, &f->json, &f->err), KILN_E_INVALID);
     assert_int_equal(kiln_admin_call(f->client, &good, NULL, &f->err), KILN_E_INVALID);

@@ -73,9 +73,8 @@ static int get(struct fixture *f, const char *text)
     return (int)(v - f->values);
 }
 
-TEST(answer_cache, the_cache_returns_what_was_put_in)
+TEST_F(answer_cache, the_cache_returns_what_was_put_in)
 {
-    struct fixture *f = *state;
     put(f, "a", 0, 10);
     put(f, "b", 1, 10);
 
@@ -85,9 +84,8 @@ TEST(answer_cache, the_cache_returns_what_was_put_in)
     assert_int_equal(answer_cache_hits(f->cache), 2);
 }
 
-TEST(answer_cache, the_cache_evicts_the_least_recently_used_answer)
+TEST_F(answer_cache, the_cache_evicts_the_least_recently_used_answer)
 {
-    struct fixture *f = *state;
     put(f, "a", 0, 1);
     put(f, "b", 1, 1);
     put(f, "c", 2, 1);
@@ -100,9 +98,8 @@ TEST(answer_cache, the_cache_evicts_the_least_recently_used_answer)
     assert_int_equal(answer_cache_count(f->cache), 3);
 }
 
-TEST(answer_cache, the_cache_stays_within_its_bytes)
+TEST_F(answer_cache, the_cache_stays_within_its_bytes)
 {
-    struct fixture *f = *state;
     put(f, "a", 0, 600 << 10);
     put(f, "b", 1, 600 << 10);
     put(f, "too large for the table", 2, 2 << 20);
@@ -112,9 +109,8 @@ TEST(answer_cache, the_cache_stays_within_its_bytes)
     assert_int_equal(answer_cache_count(f->cache), 1);
 }
 
-TEST(answer_cache, a_newer_answer_replaces_the_older_one)
+TEST_F(answer_cache, a_newer_answer_replaces_the_older_one)
 {
-    struct fixture *f = *state;
     put(f, "a", 0, 1);
     put(f, "a", 1, 1);
 
@@ -123,9 +119,8 @@ TEST(answer_cache, a_newer_answer_replaces_the_older_one)
     assert_int_equal(answer_cache_count(f->cache), 1);
 }
 
-TEST(answer_cache, identities_with_the_same_bytes_differ_by_kind_and_parts)
+TEST_F(answer_cache, identities_with_the_same_bytes_differ_by_kind_and_parts)
 {
-    struct fixture *f = *state;
     struct bytes one[] = { bytes_of_text("ab"), bytes_of_text("c") };
     struct bytes two[] = { bytes_of_text("a"), bytes_of_text("bc") };
     struct answer_identity a = { .kind = ANSWER_KEY, .parts = one, .count = 2 };
@@ -138,9 +133,8 @@ TEST(answer_cache, identities_with_the_same_bytes_differ_by_kind_and_parts)
     assert_null(answer_cache_get(f->cache, &c));
 }
 
-TEST(answer_cache, long_identities_are_compared_to_the_last_byte)
+TEST_F(answer_cache, long_identities_are_compared_to_the_last_byte)
 {
-    struct fixture *f = *state;
     char text[5000];
     memset(text, 'x', sizeof(text));
     text[4999] = '\0';
@@ -154,9 +148,8 @@ TEST(answer_cache, long_identities_are_compared_to_the_last_byte)
     assert_int_equal(get(f, text), 0);
 }
 
-TEST(answer_cache, a_cache_of_no_entries_stores_nothing)
+TEST_F(answer_cache, a_cache_of_no_entries_stores_nothing)
 {
-    struct fixture *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
     answer_cache_destroy(f->cache);
     must(answer_cache_create(&(struct answer_cache_options){ 0 }, &f->cache, &err), err);
@@ -179,9 +172,8 @@ static void *hammer(void *argument)
     return NULL;
 }
 
-TEST(answer_cache, many_threads_may_use_the_cache_at_once)
+TEST_F(answer_cache, many_threads_may_use_the_cache_at_once)
 {
-    struct fixture *f = *state;
     pthread_t threads[4];
     for (size_t i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, hammer, f), 0);
@@ -217,9 +209,8 @@ static void put_two(struct fixture *f, enum answer_kind kind, const char *first,
     answer_cache_put(f->cache, &id, &(struct answer){ &f->values[0], &ops, 10 });
 }
 
-TEST(answer_cache, forgetting_drops_the_identities_that_begin_with_a_part)
+TEST_F(answer_cache, forgetting_drops_the_identities_that_begin_with_a_part)
 {
-    struct fixture *f = *state;
     put_two(f, ANSWER_PLAN, "a", "1");
     put_two(f, ANSWER_PLAN, "ab", "1");
     put_two(f, ANSWER_SOURCE, "a", "1");
@@ -234,9 +225,8 @@ TEST(answer_cache, forgetting_drops_the_identities_that_begin_with_a_part)
     assert_true(has(f, ANSWER_SOURCE, "a", "1"));
 }
 
-TEST(answer_cache, an_answer_to_an_older_question_is_not_kept)
+TEST_F(answer_cache, an_answer_to_an_older_question_is_not_kept)
 {
-    struct fixture *f = *state;
     struct bytes parts[2];
     struct answer_identity id = of_two(parts, ANSWER_PLAN, "a", "1");
     uint64_t before = answer_cache_epoch(f->cache);

@@ -266,9 +266,8 @@ static void refuse_the_whole(struct fake_request *rq)
 
 /* ---- tests ---- */
 
-TEST(batch, answers_come_in_the_order_they_are_ready)
+TEST_F(batch, answers_come_in_the_order_they_are_ready)
 {
-    struct fixture *f = *state;
     start(f, answer_out_of_order);
 
     must(batch(f, ITEMS), f->err);
@@ -285,9 +284,8 @@ TEST(batch, answers_come_in_the_order_they_are_ready)
     }
 }
 
-TEST(batch, many_large_kernels_outlive_their_batch_and_client_one_by_one)
+TEST_F(batch, many_large_kernels_outlive_their_batch_and_client_one_by_one)
 {
-    struct fixture *f = *state;
     start(f, answer_large);
     must(batch(f, ITEMS), f->err);
     kiln_client_close(KILN_TAKE(f->client));
@@ -305,9 +303,8 @@ TEST(batch, many_large_kernels_outlive_their_batch_and_client_one_by_one)
     }
 }
 
-TEST(batch, kernels_already_known_are_not_requested_again)
+TEST_F(batch, kernels_already_known_are_not_requested_again)
 {
-    struct fixture *f = *state;
     start(f, answer_out_of_order);
     must(batch(f, 100), f->err);
     struct seen again = { 0 };
@@ -322,9 +319,8 @@ TEST(batch, kernels_already_known_are_not_requested_again)
     }
 }
 
-TEST(batch, the_callback_may_ask_the_same_client)
+TEST_F(batch, the_callback_may_ask_the_same_client)
 {
-    struct fixture *f = *state;
     start(f, answer_out_of_order);
     f->seen.client = f->client;
     f->seen.ask = f->hex[ITEMS - 1];
@@ -334,9 +330,8 @@ TEST(batch, the_callback_may_ask_the_same_client)
 }
 
 /* First with answers of the daemon, then with answers of the cache. */
-TEST(batch, the_callback_may_stop_the_batch)
+TEST_F(batch, the_callback_may_stop_the_batch)
 {
-    struct fixture *f = *state;
     start(f, answer_out_of_order);
     for (unsigned turn = 0; turn < 2; turn++) {
         struct seen seen = { .enough = 3 };
@@ -357,9 +352,8 @@ TEST(batch, the_callback_may_stop_the_batch)
     assert_int_equal(f->seen.calls, 1);
 }
 
-TEST(batch, a_failed_item_does_not_fail_its_batch)
+TEST_F(batch, a_failed_item_does_not_fail_its_batch)
 {
-    struct fixture *f = *state;
     start(f, answer_failures);
 
     must(batch(f, 4), f->err);
@@ -373,9 +367,8 @@ TEST(batch, a_failed_item_does_not_fail_its_batch)
     assert_non_null(f->seen.kept[3]);
 }
 
-TEST(batch, a_bad_key_fails_alone_and_is_never_sent)
+TEST_F(batch, a_bad_key_fails_alone_and_is_never_sent)
 {
-    struct fixture *f = *state;
     start(f, answer_out_of_order);
     f->keys[1] = "nonsense";
     must(batch(f, 3), f->err);
@@ -385,9 +378,8 @@ TEST(batch, a_bad_key_fails_alone_and_is_never_sent)
     assert_non_null(f->seen.kept[2]);
 }
 
-TEST(batch, each_item_is_reported_once_though_the_connection_dies_half_way)
+TEST_F(batch, each_item_is_reported_once_though_the_connection_dies_half_way)
 {
-    struct fixture *f = *state;
     start(f, die_half_way);
 
     must(batch(f, ITEMS), f->err);
@@ -398,11 +390,10 @@ TEST(batch, each_item_is_reported_once_though_the_connection_dies_half_way)
         assert_non_null(f->seen.kept[i]);
 }
 
-TEST(batch, a_damaged_answer_ends_the_batch)
+TEST_F(batch, a_damaged_answer_ends_the_batch)
 {
     void (*const handlers[])(struct fake_request *) = { answer_too_few, answer_one_twice,
                                                         answer_a_stranger, lie_about_the_count };
-    struct fixture *f = *state;
     start(f, answer_too_few);
     for (size_t i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++) {
         struct seen seen = { 0 };
@@ -418,9 +409,8 @@ TEST(batch, a_damaged_answer_ends_the_batch)
     }
 }
 
-TEST(batch, a_refusal_of_the_whole_batch_is_returned)
+TEST_F(batch, a_refusal_of_the_whole_batch_is_returned)
 {
-    struct fixture *f = *state;
     start(f, refuse_the_whole);
     assert_int_equal(batch(f, 3), KILN_E_BUSY);
     assert_string_equal(f->err.text, "too much at once");
@@ -429,9 +419,8 @@ TEST(batch, a_refusal_of_the_whole_batch_is_returned)
 
 static void keep_silent(struct fake_request *rq) { (void)rq; }
 
-TEST(batch, a_batch_that_is_not_answered_times_out)
+TEST_F(batch, a_batch_that_is_not_answered_times_out)
 {
-    struct fixture *f = *state;
     start(f, keep_silent);
     const struct kiln_kernel_batch batch = { .size = sizeof(batch),
                                              .keys = f->keys,
@@ -442,9 +431,8 @@ TEST(batch, a_batch_that_is_not_answered_times_out)
     assert_int_equal(kiln_kernel_fetch_batch(f->client, &batch, &f->err), KILN_E_TIMED_OUT);
 }
 
-TEST(batch, an_empty_batch_asks_nothing)
+TEST_F(batch, an_empty_batch_asks_nothing)
 {
-    struct fixture *f = *state;
     start(f, keep_silent);
     must(batch(f, 0), f->err);
     assert_int_equal(f->daemon.connections, 0);
@@ -467,10 +455,9 @@ static void answer_any_source(struct fake_request *rq)
     fake_results_reply(&o, rq, 0, NULL, 0);
 }
 
-TEST(batch, large_sources_are_spread_over_messages)
+TEST_F(batch, large_sources_are_spread_over_messages)
 {
     enum { COUNT = 20 };
-    struct fixture *f = *state;
     static char text[9 << 20];
     memset(text, 'x', sizeof(text));
     struct kiln_kernel_source sources[COUNT];
@@ -497,9 +484,8 @@ TEST(batch, large_sources_are_spread_over_messages)
         assert_non_null(f->seen.kept[i]);
 }
 
-TEST(batch, sources_of_a_newer_program_may_have_more_members)
+TEST_F(batch, sources_of_a_newer_program_may_have_more_members)
 {
-    struct fixture *f = *state;
     struct {
         struct kiln_kernel_source known;
         char later[24];
@@ -518,9 +504,8 @@ TEST(batch, sources_of_a_newer_program_may_have_more_members)
         assert_int_equal(f->seen.codes[i], 0);
 }
 
-TEST(batch, a_call_with_missing_or_conflicting_members_is_refused)
+TEST_F(batch, a_call_with_missing_or_conflicting_members_is_refused)
 {
-    struct fixture *f = *state;
     start(f, keep_silent);
     const struct kiln_kernel_batch good = {
         .size = sizeof(good), .keys = f->keys, .count = 1, .ready = on_ready, .context = &f->seen

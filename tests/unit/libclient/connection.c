@@ -43,10 +43,7 @@ static void start(struct fixture *f, void (*handle)(struct fake_request *))
 
 static atomic_uint connects; /* attempts to connect by this process */
 
-int __real_connect(int fd, const struct sockaddr *address, socklen_t size);
-int __wrap_connect(int fd, const struct sockaddr *address, socklen_t size);
-
-int __wrap_connect(int fd, const struct sockaddr *address, socklen_t size)
+WRAP(int, connect, int fd, const struct sockaddr *address, socklen_t size)
 {
     connects++;
     return __real_connect(fd, address, size);
@@ -66,9 +63,8 @@ static struct kiln_status status(struct fixture *f)
 
 /* ---- hello ---- */
 
-TEST(connection, an_absent_daemon_fails_at_once_and_says_how_to_start_one)
+TEST_F(connection, an_absent_daemon_fails_at_once_and_says_how_to_start_one)
 {
-    struct fixture *f = *state;
     fake_daemon_start(&f->daemon);
     fake_daemon_kill(&f->daemon);
     f->client = fake_client(&f->daemon);
@@ -84,9 +80,8 @@ TEST(connection, an_absent_daemon_fails_at_once_and_says_how_to_start_one)
     assert_int_equal(s.daemon_pid, 0);
 }
 
-TEST(connection, the_status_reports_which_server_answers)
+TEST_F(connection, the_status_reports_which_server_answers)
 {
-    struct fixture *f = *state;
     start(f, answer_ping);
     assert_int_equal(status(f).level, KILN_LEVEL_NONE);
     assert_says(status(f).reason, "no request");
@@ -104,18 +99,16 @@ TEST(connection, the_status_reports_which_server_answers)
     assert_int_equal(s.reconnects, 0);
 }
 
-TEST(connection, another_protocol_version_is_refused_with_both_named)
+TEST_F(connection, another_protocol_version_is_refused_with_both_named)
 {
-    struct fixture *f = *state;
     f->daemon.version = 9;
     start(f, answer_ping);
     assert_int_equal(ping(f, 0), KILN_E_UNSUPPORTED);
     assert_says(f->err.text, "version 9");
 }
 
-TEST(connection, the_daemons_refusal_is_passed_on)
+TEST_F(connection, the_daemons_refusal_is_passed_on)
 {
-    struct fixture *f = *state;
     f->daemon.refusal = "the client is too old";
     start(f, answer_ping);
     assert_int_equal(ping(f, 0), KILN_E_UNSUPPORTED);
@@ -123,18 +116,16 @@ TEST(connection, the_daemons_refusal_is_passed_on)
     assert_says(f->err.text, "too old");
 }
 
-TEST(connection, a_daemon_that_does_not_greet_is_a_time_out)
+TEST_F(connection, a_daemon_that_does_not_greet_is_a_time_out)
 {
-    struct fixture *f = *state;
     f->daemon.silent = true;
     start(f, answer_ping);
     assert_int_equal(ping(f, 60), KILN_E_TIMED_OUT);
     assert_says(f->err.text, "hello");
 }
 
-TEST(connection, a_socket_path_that_is_too_long_is_refused_when_opening)
+TEST_F(connection, a_socket_path_that_is_too_long_is_refused_when_opening)
 {
-    struct fixture *f = *state;
     char path[300];
     memset(path, 'x', sizeof(path));
     path[299] = '\0';
@@ -150,9 +141,8 @@ TEST(connection, a_socket_path_that_is_too_long_is_refused_when_opening)
 
 static void keep_silent(struct fake_request *rq) { (void)rq; }
 
-TEST(connection, a_silent_daemon_times_out_and_the_status_says_so)
+TEST_F(connection, a_silent_daemon_times_out_and_the_status_says_so)
 {
-    struct fixture *f = *state;
     start(f, keep_silent);
     uint64_t begin = clock_monotonic_ns();
 
@@ -181,9 +171,8 @@ static void answer_the_one_before(struct fake_request *rq)
     answer_ping(rq);
 }
 
-TEST(connection, an_answer_that_comes_too_late_is_dropped)
+TEST_F(connection, an_answer_that_comes_too_late_is_dropped)
 {
-    struct fixture *f = *state;
     start(f, answer_the_one_before);
     assert_int_equal(ping(f, 30), KILN_E_TIMED_OUT);
     must(ping(f, 0), f->err);
@@ -203,9 +192,8 @@ static void hang_up_first(struct fake_request *rq)
     answer_ping(rq);
 }
 
-TEST(connection, a_request_is_sent_again_when_the_connection_dies)
+TEST_F(connection, a_request_is_sent_again_when_the_connection_dies)
 {
-    struct fixture *f = *state;
     f->left = 3;
     start(f, hang_up_first);
 
@@ -217,9 +205,8 @@ TEST(connection, a_request_is_sent_again_when_the_connection_dies)
     assert_int_equal(status(f).level, KILN_LEVEL_DAEMON);
 }
 
-TEST(connection, a_request_over_which_the_daemon_keeps_dying_is_given_up)
+TEST_F(connection, a_request_over_which_the_daemon_keeps_dying_is_given_up)
 {
-    struct fixture *f = *state;
     f->left = 1000;
     start(f, hang_up_first);
     assert_int_equal(ping(f, 0), KILN_E_UNAVAILABLE);
@@ -234,9 +221,8 @@ static void *ping_in_a_thread(void *argument)
     return (void *)(intptr_t)err.code;
 }
 
-TEST(connection, a_client_that_was_connected_waits_for_the_daemon_to_return)
+TEST_F(connection, a_client_that_was_connected_waits_for_the_daemon_to_return)
 {
-    struct fixture *f = *state;
     start(f, answer_ping);
     must(ping(f, 0), f->err);
     fake_daemon_kill(&f->daemon);
@@ -303,13 +289,12 @@ static void send_error_without_code(struct fake_request *rq)
     fake_reply_error(rq, KILN_OK, "fine", NULL);
 }
 
-TEST(connection, a_damaged_answer_fails_its_request_and_closes_the_connection)
+TEST_F(connection, a_damaged_answer_fails_its_request_and_closes_the_connection)
 {
     void (*const handlers[])(struct fake_request *) = {
         send_noise,      send_wrong_id,     send_wrong_type,
         send_short_body, announce_too_much, send_unannounced,
     };
-    struct fixture *f = *state;
     start(f, answer_ping);
     for (size_t i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++) {
         fake_daemon_kill(&f->daemon);
@@ -332,9 +317,8 @@ static void refuse_the_connection(struct fake_request *rq)
     fake_hang_up(rq);
 }
 
-TEST(connection, the_daemons_last_word_on_a_connection_is_passed_on)
+TEST_F(connection, the_daemons_last_word_on_a_connection_is_passed_on)
 {
-    struct fixture *f = *state;
     start(f, refuse_the_connection);
 
     assert_int_equal(ping(f, 0), KILN_E_BUSY);
@@ -344,9 +328,8 @@ TEST(connection, the_daemons_last_word_on_a_connection_is_passed_on)
     assert_int_equal(f->daemon.connections, 2);
 }
 
-TEST(connection, a_failure_without_a_code_is_not_believed)
+TEST_F(connection, a_failure_without_a_code_is_not_believed)
 {
-    struct fixture *f = *state;
     start(f, send_error_without_code);
     assert_int_equal(ping(f, 0), KILN_E_CORRUPT);
     assert_says(f->err.text, "code 0");
@@ -354,9 +337,8 @@ TEST(connection, a_failure_without_a_code_is_not_believed)
 
 /* ---- fork ---- */
 
-TEST(connection, a_forked_child_is_reported_to_open_its_own_client)
+TEST_F(connection, a_forked_child_is_reported_to_open_its_own_client)
 {
-    struct fixture *f = *state;
     start(f, answer_ping);
     must(ping(f, 0), f->err);
 
@@ -402,9 +384,8 @@ static void run_threads(struct fixture *f)
     }
 }
 
-TEST(connection, many_threads_share_one_connection)
+TEST_F(connection, many_threads_share_one_connection)
 {
-    struct fixture *f = *state;
     start(f, answer_ping);
     run_threads(f);
     assert_int_equal(f->daemon.connections, 1);
@@ -419,17 +400,15 @@ static void hang_up_now_and_then(struct fake_request *rq)
         answer_ping(rq);
 }
 
-TEST(connection, threads_survive_a_connection_that_keeps_breaking)
+TEST_F(connection, threads_survive_a_connection_that_keeps_breaking)
 {
-    struct fixture *f = *state;
     start(f, hang_up_now_and_then);
     run_threads(f);
     assert_true(f->daemon.connections > 10);
 }
 
-TEST(connection, requests_in_flight_stay_within_the_daemons_limit)
+TEST_F(connection, requests_in_flight_stay_within_the_daemons_limit)
 {
-    struct fixture *f = *state;
     f->daemon.max_in_flight = 1;
     start(f, answer_ping);
     run_threads(f);
@@ -450,9 +429,8 @@ static void answer_all_at_the_end(struct fake_request *rq)
         answer_ping(&held[k]);
 }
 
-TEST(connection, requests_of_all_threads_are_in_flight_together)
+TEST_F(connection, requests_of_all_threads_are_in_flight_together)
 {
-    struct fixture *f = *state;
     start(f, answer_all_at_the_end);
     pthread_t threads[THREADS];
     for (size_t i = 0; i < THREADS; i++)
@@ -476,9 +454,8 @@ static void answer_every_second(struct fake_request *rq)
         answer_ping(rq);
 }
 
-TEST(connection, a_thread_that_times_out_hands_the_reading_over)
+TEST_F(connection, a_thread_that_times_out_hands_the_reading_over)
 {
-    struct fixture *f = *state;
     start(f, answer_every_second);
     for (int round = 0; round < 5; round++) {
         pthread_t threads[THREADS];

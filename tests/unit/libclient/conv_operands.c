@@ -35,9 +35,8 @@ FIXTURE(conv_operands, set_up, NULL);
 
 /* ---- filling ---- */
 
-TEST(conv_operands, sums_of_exact_products_are_the_same_in_any_order)
+TEST_F(conv_operands, sums_of_exact_products_are_the_same_in_any_order)
 {
-    struct fixture *f = *state;
     float up = 0, down = 0;
     operands_fill(OPERANDS_EXACT, &f->problem, f->x, COUNT, 1);
     operands_fill(OPERANDS_EXACT, &f->problem, f->w, COUNT, 2);
@@ -51,9 +50,8 @@ TEST(conv_operands, sums_of_exact_products_are_the_same_in_any_order)
 }
 
 /* Sums that are so long that multiples of 1/16 would be rounded. */
-TEST(conv_operands, longer_sums_get_coarser_operands)
+TEST_F(conv_operands, longer_sums_get_coarser_operands)
 {
-    struct fixture *f = *state;
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
     f->problem.n = 64;
     f->problem.in = (struct extent){ 1, 112, 112 };
@@ -62,9 +60,8 @@ TEST(conv_operands, longer_sums_get_coarser_operands)
         assert_true(f->x[i] * 8 == rintf(f->x[i] * 8));
 }
 
-TEST(conv_operands, general_operands_have_all_their_bits)
+TEST_F(conv_operands, general_operands_have_all_their_bits)
 {
-    struct fixture *f = *state;
     unsigned full = 0;
     operands_fill(OPERANDS_GENERAL, &f->problem, f->x, COUNT, 1);
     for (unsigned i = 0; i < COUNT; i++) {
@@ -76,9 +73,8 @@ TEST(conv_operands, general_operands_have_all_their_bits)
     assert_in_range(full, COUNT / 3, 2 * COUNT / 3);
 }
 
-TEST(conv_operands, half_and_brain_floats_are_converted_exactly)
+TEST_F(conv_operands, half_and_brain_floats_are_converted_exactly)
 {
-    struct fixture *f = *state;
     static const enum data_type types[] = { TYPE_FLOAT16, TYPE_BFLOAT16 };
     for (unsigned t = 0; t < 2; t++) {
         for (enum operands kind = OPERANDS_EXACT; kind <= OPERANDS_GENERAL; kind++) {
@@ -93,9 +89,8 @@ TEST(conv_operands, half_and_brain_floats_are_converted_exactly)
     assert_true(operands_largest(TYPE_BFLOAT16, brain_one, 1) == 1);
 }
 
-TEST(conv_operands, another_seed_is_other_data)
+TEST_F(conv_operands, another_seed_is_other_data)
 {
-    struct fixture *f = *state;
     operands_fill(OPERANDS_EXACT, &f->problem, f->x, COUNT, 1);
     operands_fill(OPERANDS_EXACT, &f->problem, f->w, COUNT, 1);
     assert_memory_equal(f->x, f->w, sizeof(f->x));
@@ -103,9 +98,8 @@ TEST(conv_operands, another_seed_is_other_data)
     assert_memory_not_equal(f->x, f->w, sizeof(f->x));
 }
 
-TEST(conv_operands, nan_and_infinity_count_as_infinitely_large)
+TEST_F(conv_operands, nan_and_infinity_count_as_infinitely_large)
 {
-    struct fixture *f = *state;
     operands_fill(OPERANDS_EXACT, &f->problem, f->x, COUNT, 1);
     f->x[77] = NAN;
     assert_true(isinf(operands_largest(TYPE_FLOAT32, f->x, COUNT)));
@@ -118,9 +112,8 @@ TEST(conv_operands, nan_and_infinity_count_as_infinitely_large)
 
 /* ---- comparing ---- */
 
-TEST(conv_operands, exact_results_agree_to_the_last_bit_or_not_at_all)
+TEST_F(conv_operands, exact_results_agree_to_the_last_bit_or_not_at_all)
 {
-    struct fixture *f = *state;
     const struct agreement a = agreement_of(&f->problem, false, 0);
     operands_fill(OPERANDS_EXACT, &f->problem, f->x, COUNT, 1);
     memcpy(f->w, f->x, sizeof(f->x));
@@ -133,25 +126,22 @@ TEST(conv_operands, exact_results_agree_to_the_last_bit_or_not_at_all)
     assert_true(d.want == (double)f->w[9] && d.got == (double)f->x[9]);
 }
 
-TEST(conv_operands, zero_has_no_sign)
+TEST_F(conv_operands, zero_has_no_sign)
 {
-    struct fixture *f = *state;
     const struct agreement a = agreement_of(&f->problem, false, 0);
     static const float minus[] = { -0.0F }, plus[] = { 0.0F };
     assert_int_equal(operands_compare(&a, minus, plus, 1).count, 0);
 }
 
-TEST(conv_operands, poison_agrees_with_nothing)
+TEST_F(conv_operands, poison_agrees_with_nothing)
 {
-    struct fixture *f = *state;
     static const float nan_[] = { NAN }, one[] = { 1 };
     const struct agreement a = agreement_of(&f->problem, true, 1);
     assert_int_equal(operands_compare(&a, nan_, one, 1).count, 1);
 }
 
-TEST(conv_operands, winograd_may_be_off_by_its_bound_and_no_more)
+TEST_F(conv_operands, winograd_may_be_off_by_its_bound_and_no_more)
 {
-    struct fixture *f = *state;
     const struct agreement a = agreement_of(&f->problem, true, 0);
     static const float want[] = { 10 };
     assert_true(a.bound > 1e-4 && a.bound < 0.05);
@@ -160,18 +150,16 @@ TEST(conv_operands, winograd_may_be_off_by_its_bound_and_no_more)
     assert_int_equal(operands_compare(&a, far, want, 1).count, 1);
 }
 
-TEST(conv_operands, the_callers_data_may_round_but_no_product_may_be_missing)
+TEST_F(conv_operands, the_callers_data_may_round_but_no_product_may_be_missing)
 {
-    struct fixture *f = *state;
     const struct agreement a = agreement_of(&f->problem, false, 1);
     static const float want[] = { 8 }, rounded[] = { 8.00001F }, missing[] = { 7.75F };
     assert_int_equal(operands_compare(&a, rounded, want, 1).count, 0);
     assert_int_equal(operands_compare(&a, missing, want, 1).count, 1);
 }
 
-TEST(conv_operands, storage_rounds_once_for_each_result)
+TEST_F(conv_operands, storage_rounds_once_for_each_result)
 {
-    struct fixture *f = *state;
     static const uint16_t want[] = { 0x4900 }, next[] = { 0x4901 }, after[] = { 0x4904 }; /* 10 */
     f->problem.type = TYPE_FLOAT16;
     const struct agreement a = agreement_of(&f->problem, true, 0);

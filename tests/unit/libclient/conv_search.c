@@ -222,9 +222,8 @@ static const struct search_trial *find(const struct fixture *f, const char *conf
 
 /* ---- searching ---- */
 
-TEST(conv_search, with_time_for_all_the_best_is_found)
+TEST_F(conv_search, with_time_for_all_the_best_is_found)
 {
-    struct fixture *f = *state;
     search_whole(f, 1e9);
     assert_string_equal(best(f)->config, "11,6");
     assert_int_equal(f->search.tried, SIDE * SIDE);
@@ -233,40 +232,35 @@ TEST(conv_search, with_time_for_all_the_best_is_found)
     assert_int_equal(f->held, 1);
 }
 
-TEST(conv_search, neighbours_lead_from_a_sample_to_the_best)
+TEST_F(conv_search, neighbours_lead_from_a_sample_to_the_best)
 {
-    struct fixture *f = *state;
     search_whole(f, 1500);
     assert_string_equal(best(f)->config, "11,6");
     assert_true(f->search.tried < SIDE * SIDE / 2);
 }
 
-TEST(conv_search, the_budget_ends_it)
+TEST_F(conv_search, the_budget_ends_it)
 {
-    struct fixture *f = *state;
     search_whole(f, 200);
     assert_true(f->search.tried >= 1 && f->search.tried < 20);
     assert_int_not_equal(f->search.best, SIZE_MAX);
 }
 
-TEST(conv_search, a_search_waits_for_its_first_trial_beyond_the_budget)
+TEST_F(conv_search, a_search_waits_for_its_first_trial_beyond_the_budget)
 {
-    struct fixture *f = *state;
     must(search_try(&f->search, f->all, SIDE * SIDE, 1, &f->err), f->err);
     assert_int_equal(f->search.tried, 1);
     assert_int_not_equal(f->search.best, SIZE_MAX);
 }
 
-TEST(conv_search, a_compiler_that_never_answers_is_given_up)
+TEST_F(conv_search, a_compiler_that_never_answers_is_given_up)
 {
-    struct fixture *f = *state;
     f->search.give_up_ns = 5 * MS; /* earlier than any compilation ends */
     assert_int_equal(search_try(&f->search, f->all, SIDE * SIDE, 1, &f->err), KILN_TIMED_OUT);
 }
 
-TEST(conv_search, trials_in_progress_when_time_is_up_count_when_they_finish)
+TEST_F(conv_search, trials_in_progress_when_time_is_up_count_when_they_finish)
 {
-    struct fixture *f = *state;
     must(search_try(&f->search, f->all, SIDE * SIDE, 25 * MS, &f->err), f->err);
     assert_true(f->in_flight > 0);
     unsigned before = f->search.tried;
@@ -288,18 +282,16 @@ TEST(conv_search, hopeless_configs_are_neither_checked_nor_held)
     assert_int_equal(f->held, 1);
 }
 
-TEST(conv_search, few_trials_are_held_however_many_are_tried)
+TEST_F(conv_search, few_trials_are_held_however_many_are_tried)
 {
-    struct fixture *f = *state;
     must(search_try(&f->search, f->all, SIDE * SIDE, UINT64_MAX, &f->err), f->err);
     assert_true(f->held <= 16);
     must(search_halve(&f->search, UINT64_MAX, &f->err), f->err);
     assert_int_equal(f->held, 1);
 }
 
-TEST(conv_search, finalists_are_not_timed_beyond_the_budget_but_for_the_last_two)
+TEST_F(conv_search, finalists_are_not_timed_beyond_the_budget_but_for_the_last_two)
 {
-    struct fixture *f = *state;
     must(search_try(&f->search, f->all, SIDE * SIDE, UINT64_MAX, &f->err), f->err);
     f->timed = 0;
     must(search_halve(&f->search, now_ns(f) + 1, &f->err), f->err);
@@ -342,9 +334,8 @@ TEST(conv_search, a_config_that_fails_to_run_costs_only_itself)
     assert_int_equal(f->search.tried, SIDE * SIDE);
 }
 
-TEST(conv_search, a_lost_device_ends_the_search_and_is_named_with_its_config)
+TEST_F(conv_search, a_lost_device_ends_the_search_and_is_named_with_its_config)
 {
-    struct fixture *f = *state;
     f->crashing = "11,6";
     f->is_lost = true;
     assert_int_equal(search_try(&f->search, f->all, SIDE * SIDE, UINT64_MAX, &f->err),
@@ -354,9 +345,8 @@ TEST(conv_search, a_lost_device_ends_the_search_and_is_named_with_its_config)
 }
 
 /* Of two equally fast trials, the one with the higher index was tried first. */
-TEST(conv_search, a_device_lost_among_finalists_leaves_the_best_held)
+TEST_F(conv_search, a_device_lost_among_finalists_leaves_the_best_held)
 {
-    struct fixture *f = *state;
     size_t a = search_find(&f->search, "10,6"), b = search_find(&f->search, "12,6");
     size_t three[] = { a > b ? a : b, a > b ? b : a, search_find(&f->search, "11,8") };
     must(search_try(&f->search, three, 3, UINT64_MAX, &f->err), f->err);
@@ -367,18 +357,16 @@ TEST(conv_search, a_device_lost_among_finalists_leaves_the_best_held)
     assert_int_equal(best(f)->place, TRIAL_HELD);
 }
 
-TEST(conv_search, a_caller_can_stop_a_search)
+TEST_F(conv_search, a_caller_can_stop_a_search)
 {
-    struct fixture *f = *state;
     f->enough_after = 5;
     search_whole(f, 1e9);
     assert_int_equal(f->search.tried, 5);
     assert_int_not_equal(f->search.best, SIZE_MAX);
 }
 
-TEST(conv_search, pending_requests_are_cancelled_at_the_end_of_a_search)
+TEST_F(conv_search, pending_requests_are_cancelled_at_the_end_of_a_search)
 {
-    struct fixture *f = *state;
     must(search_try(&f->search, f->all, SIDE * SIDE, 25 * MS, &f->err), f->err);
     assert_true(f->in_flight > 0);
     search_done(&f->search);
@@ -386,9 +374,8 @@ TEST(conv_search, pending_requests_are_cancelled_at_the_end_of_a_search)
     assert_int_equal(f->held, 0);
 }
 
-TEST(conv_search, a_config_is_known_once)
+TEST_F(conv_search, a_config_is_known_once)
 {
-    struct fixture *f = *state;
     size_t index = SIZE_MAX, count = f->search.count;
     must(search_add(&f->search, "7,7", &index, &f->err), f->err);
     assert_int_equal(f->search.count, count);
@@ -396,10 +383,9 @@ TEST(conv_search, a_config_is_known_once)
     assert_int_equal(search_find(&f->search, "17,1"), SIZE_MAX);
 }
 
-TEST(conv_search, configs_of_another_form_are_tried_and_have_no_neighbours)
+TEST_F(conv_search, configs_of_another_form_are_tried_and_have_no_neighbours)
 {
     static const char *const configs[] = { "", "1,,2", "a,b", "70000,1", "1,2,", "-1" };
-    struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(configs) / sizeof(configs[0]); i++) {
         size_t index;
         must(search_add(&f->search, configs[i], &index, &f->err), f->err);
@@ -441,9 +427,8 @@ static void begin_again(struct fixture *f, const char *solver)
     begin_again_with(f, &s);
 }
 
-TEST(conv_search, an_interrupted_search_resumes_from_its_journal)
+TEST_F(conv_search, an_interrupted_search_resumes_from_its_journal)
 {
-    struct fixture *f = *state;
     open_journal(f, "Conv");
     f->refused = "11,6";
     search_whole(f, 600);
@@ -483,18 +468,16 @@ TEST(conv_search, a_config_that_ended_its_process_is_not_tried_again)
     assert_int_equal(find(f, "5,5")->place, TRIAL_DONE);
 }
 
-TEST(conv_search, another_solver_or_toolchain_has_another_journal)
+TEST_F(conv_search, another_solver_or_toolchain_has_another_journal)
 {
-    struct fixture *f = *state;
     open_journal(f, "Conv");
     journal_begin(f->journal, "5,5");
     begin_again(f, "Conv2");
     assert_int_equal(f->search.count, 0);
 }
 
-TEST(conv_search, another_version_of_kiln_has_another_journal)
+TEST_F(conv_search, another_version_of_kiln_has_another_journal)
 {
-    struct fixture *f = *state;
     struct journal_subject newer = subject("Conv");
     newer.version = "kiln 2";
     open_journal(f, "Conv");
@@ -528,10 +511,9 @@ static int open_again(const struct fixture *f, int flags)
     return fd;
 }
 
-TEST(conv_search, lines_after_a_truncated_line_are_read)
+TEST_F(conv_search, lines_after_a_truncated_line_are_read)
 {
     static const char cut[] = "=\t7,7\t0\t1.5";
-    struct fixture *f = *state;
     open_journal(f, "Conv");
     int fd = open_again(f, O_WRONLY | O_APPEND);
     assert_int_equal(write(fd, cut, strlen(cut)), strlen(cut));
@@ -542,9 +524,8 @@ TEST(conv_search, lines_after_a_truncated_line_are_read)
     assert_int_equal(find(f, "5,5")->place, TRIAL_DONE);
 }
 
-TEST(conv_search, a_journal_that_is_too_long_is_named)
+TEST_F(conv_search, a_journal_that_is_too_long_is_named)
 {
-    struct fixture *f = *state;
     open_journal(f, "Conv");
     int fd = open_again(f, O_WRONLY);
     assert_int_equal(ftruncate(fd, (64 << 20) + 1), 0);
@@ -554,7 +535,7 @@ TEST(conv_search, a_journal_that_is_too_long_is_named)
     assert_says(f->err.text, "delete");
 }
 
-TEST(conv_search, damaged_lines_are_passed_over)
+TEST_F(conv_search, damaged_lines_are_passed_over)
 {
     static const char lines[] = "=\t1,1\n"
                                 "=\t2,2\t99\t1\t1\t1\t\n"
@@ -564,7 +545,6 @@ TEST(conv_search, damaged_lines_are_passed_over)
                                 "\n\t\t\t\t\t\t\t\t\t\n>\n=\n\xff\xfe\n"
                                 "=\t6,6\t0\t1.5\t0.1\t3\n"
                                 "=\t7,7\t0\t1.5\t0.";
-    struct fixture *f = *state;
     open_journal(f, "Conv");
     int fd = open_again(f, O_WRONLY | O_APPEND);
     assert_int_equal(write(fd, lines, strlen(lines)), strlen(lines));
@@ -576,9 +556,8 @@ TEST(conv_search, damaged_lines_are_passed_over)
                     strcmp(f->search.trials[i].config, "6,6") == 0);
 }
 
-TEST(conv_search, a_directory_that_was_named_and_cannot_be_used_is_said)
+TEST_F(conv_search, a_directory_that_was_named_and_cannot_be_used_is_said)
 {
-    struct fixture *f = *state;
     const struct journal_subject s = subject("Conv");
     assert_int_not_equal(journal_open("/proc/nowhere", &s, &f->journal, &f->err), KILN_OK);
     assert_says(f->err.text, "journal");
@@ -593,9 +572,8 @@ static void __attribute__((noinline)) dirty_the_stack(void)
     __asm__ volatile("" : : "r"(room) : "memory");
 }
 
-TEST(conv_search, without_a_writable_directory_there_is_no_journal)
+TEST_F(conv_search, without_a_writable_directory_there_is_no_journal)
 {
-    struct fixture *f = *state;
     const struct journal_subject s = subject("Conv");
     setenv("XDG_STATE_HOME", "/proc/nowhere", 1);
     must(journal_open(NULL, &s, &f->journal, &f->err), f->err);

@@ -87,9 +87,8 @@ TEST(conv_timing, one_sample_is_its_own_median)
 
 /* ---- taking them ---- */
 
-TEST(conv_timing, the_warm_up_does_not_count)
+TEST_F(conv_timing, the_warm_up_does_not_count)
 {
-    struct fixture *f = *state;
     f->first_ms = 5000;
     f->limits.hopeless_ms = 2;
     take(f);
@@ -99,9 +98,8 @@ TEST(conv_timing, the_warm_up_does_not_count)
     assert_int_equal(f->launches, 21);
 }
 
-TEST(conv_timing, a_hopeless_one_is_launched_twice_and_never_more)
+TEST_F(conv_timing, a_hopeless_one_is_launched_twice_and_never_more)
 {
-    struct fixture *f = *state;
     f->one_ms = 30;
     f->limits.hopeless_ms = 29;
     take(f);
@@ -112,9 +110,8 @@ TEST(conv_timing, a_hopeless_one_is_launched_twice_and_never_more)
 }
 
 /* A single launch of 0.01 ms may measure 0.04 ms. */
-TEST(conv_timing, a_short_one_is_not_judged_by_its_way_to_the_device)
+TEST_F(conv_timing, a_short_one_is_not_judged_by_its_way_to_the_device)
 {
-    struct fixture *f = *state;
     f->one_ms = 0.04;
     f->limits.hopeless_ms = 0.02;
     take(f);
@@ -124,52 +121,46 @@ TEST(conv_timing, a_short_one_is_not_judged_by_its_way_to_the_device)
     assert_true(f->timing.is_cut_short);
 }
 
-TEST(conv_timing, short_launches_are_gathered_into_samples)
+TEST_F(conv_timing, short_launches_are_gathered_into_samples)
 {
-    struct fixture *f = *state;
     f->one_ms = 0.01;
     take(f);
     assert_true(is_near(f->timing.median_ms, 0.01));
     assert_int_equal(f->launches, 2 + 20 * 26); /* each sample takes 0.25 ms */
 }
 
-TEST(conv_timing, the_shortest_are_gathered_up_to_a_limit)
+TEST_F(conv_timing, the_shortest_are_gathered_up_to_a_limit)
 {
-    struct fixture *f = *state;
     f->one_ms = 1e-6;
     take(f);
     assert_int_equal(f->launches, 2 + 20 * 32);
 }
 
-TEST(conv_timing, no_sample_begins_after_the_time_is_spent)
+TEST_F(conv_timing, no_sample_begins_after_the_time_is_spent)
 {
-    struct fixture *f = *state;
     f->one_ms = 10;
     f->limits.limit_ms = 35;
     take(f);
     assert_int_equal(f->timing.samples, 4);
 }
 
-TEST(conv_timing, at_least_one_sample_is_taken)
+TEST_F(conv_timing, at_least_one_sample_is_taken)
 {
-    struct fixture *f = *state;
     f->limits.samples = 0;
     take(f);
     assert_int_equal(f->timing.samples, 1);
 }
 
-TEST(conv_timing, launches_that_were_disturbed_are_left_out)
+TEST_F(conv_timing, launches_that_were_disturbed_are_left_out)
 {
-    struct fixture *f = *state;
     f->jump_ms = 4;
     take(f);
     assert_int_equal(f->timing.outliers, 2);
     assert_true(is_near(f->timing.median_ms, 1));
 }
 
-TEST(conv_timing, a_launch_that_fails_ends_the_timing_with_its_error)
+TEST_F(conv_timing, a_launch_that_fails_ends_the_timing_with_its_error)
 {
-    struct fixture *f = *state;
     for (unsigned at = 1; at <= 4; at++) {
         f->calls = 0;
         f->fails_at = at;

@@ -127,9 +127,8 @@ static struct kiln_memory *memory(struct fixture *f, const void *from, uint64_t 
 
 /* ---- tests ---- */
 
-TEST(device, an_opencl_device_has_a_name_a_model_and_a_target)
+TEST_F(device, an_opencl_device_has_a_name_a_model_and_a_target)
 {
-    struct fixture *f = *state;
     if (!f->device)
         skip();
     assert_string_equal(kiln_device_name(f->device), "opencl:0");
@@ -149,9 +148,8 @@ static int launch(struct fixture *f, struct kiln_run *run, struct kiln_memory *c
     return kiln_run_launch(run, &tensors, /* stream= */ NULL, &f->err);
 }
 
-TEST(device, a_plan_runs_with_all_kinds_of_arguments)
+TEST_F(device, a_plan_runs_with_all_kinds_of_arguments)
 {
-    struct fixture *f = *state;
     get_plan(f);
     float x[COUNT], w = 10, y[COUNT];
     for (int i = 0; i < COUNT; i++)
@@ -174,9 +172,8 @@ TEST(device, a_plan_runs_with_all_kinds_of_arguments)
     kiln_memory_destroy(my);
 }
 
-TEST(device, an_argument_may_begin_inside_its_tensor)
+TEST_F(device, an_argument_may_begin_inside_its_tensor)
 {
-    struct fixture *f = *state;
     if (!f->device)
         skip();
     f->x_offset = 4096;
@@ -198,9 +195,8 @@ TEST(device, an_argument_may_begin_inside_its_tensor)
     kiln_memory_destroy(my);
 }
 
-TEST(device, memories_that_do_not_fit_the_problem_are_refused)
+TEST_F(device, memories_that_do_not_fit_the_problem_are_refused)
 {
-    struct fixture *f = *state;
     get_plan(f);
     struct kiln_memory *small = memory(f, "abcd", 4, 4);
     struct kiln_run *run;
@@ -222,9 +218,8 @@ TEST(device, memories_that_do_not_fit_the_problem_are_refused)
     kiln_memory_destroy(small);
 }
 
-TEST(device, a_binary_that_the_runtime_refuses_is_an_error_and_no_crash)
+TEST_F(device, a_binary_that_the_runtime_refuses_is_an_error_and_no_crash)
 {
-    struct fixture *f = *state;
     if (!f->device)
         skip();
     memset((void *)f->binary.data, 'x', f->binary.size);
@@ -236,9 +231,8 @@ TEST(device, a_binary_that_the_runtime_refuses_is_an_error_and_no_crash)
     assert_null(run);
 }
 
-TEST(device, an_entry_point_that_is_not_there_is_named)
+TEST_F(device, an_entry_point_that_is_not_there_is_named)
 {
-    struct fixture *f = *state;
     f->entry = "absent";
     get_plan(f);
     struct kiln_run *run = NULL;
@@ -246,9 +240,8 @@ TEST(device, an_entry_point_that_is_not_there_is_named)
     assert_says(f->err.text, "'absent'");
 }
 
-TEST(device, a_plan_for_another_target_is_refused)
+TEST_F(device, a_plan_for_another_target_is_refused)
 {
-    struct fixture *f = *state;
     if (!f->device)
         skip();
     struct kiln_plan_options options = { .size = sizeof(options), .target = "gfx90a" };
@@ -258,9 +251,8 @@ TEST(device, a_plan_for_another_target_is_refused)
     assert_says(f->err.text, "gfx90a");
 }
 
-TEST(device, a_device_number_that_does_not_exist_says_how_many_there_are)
+TEST_F(device, a_device_number_that_does_not_exist_says_how_many_there_are)
 {
-    struct fixture *f = *state;
     if (!f->device)
         skip();
     struct kiln_device *none = NULL;
@@ -269,9 +261,8 @@ TEST(device, a_device_number_that_does_not_exist_says_how_many_there_are)
     assert_int_equal(kiln_device_open("gpu", &none, &f->err), KILN_E_INVALID);
 }
 
-TEST(device, a_runtime_that_is_absent_is_named_with_every_file_tried)
+TEST_F(device, a_runtime_that_is_absent_is_named_with_every_file_tried)
 {
-    struct fixture *f = *state;
     struct kiln_device *none = NULL;
     setenv("KILN_HIP_LIBRARY", "/nowhere/libamdhip64.so", 1);
     setenv("KILN_CUDA_LIBRARY", "/nowhere/libcuda.so", 1);
@@ -303,9 +294,8 @@ static void on_found(void *context, const struct kiln_device_info *info,
     l->cuda += strcmp(info->name, "cuda") == 0;
 }
 
-TEST(device, the_list_of_devices_has_reasons_for_those_that_do_not_work)
+TEST_F(device, the_list_of_devices_has_reasons_for_those_that_do_not_work)
 {
-    struct fixture *f = *state;
     struct listing l = { 0 };
     must(kiln_device_list(on_found, &l, &f->err), f->err);
     assert_int_equal(l.hip, 1);
@@ -313,9 +303,8 @@ TEST(device, the_list_of_devices_has_reasons_for_those_that_do_not_work)
     assert_true(l.working > 0 || !f->device);
 }
 
-TEST(device, auto_takes_the_first_that_works)
+TEST_F(device, auto_takes_the_first_that_works)
 {
-    struct fixture *f = *state;
     if (!f->device)
         skip();
     struct kiln_device *device = NULL;

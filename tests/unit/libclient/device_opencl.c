@@ -95,9 +95,8 @@ static void expect_scaled(struct fixture *f, struct kiln_memory *y)
 
 /* ---- streams and events ---- */
 
-TEST(device_opencl, work_is_done_in_the_order_of_its_stream)
+TEST_F(device_opencl, work_is_done_in_the_order_of_its_stream)
 {
-    struct fixture *f = *state;
     if (!f->device)
         skip();
     load(f);
@@ -116,9 +115,8 @@ TEST(device_opencl, work_is_done_in_the_order_of_its_stream)
     kiln_stream_destroy(stream);
 }
 
-TEST(device_opencl, events_report_the_time_between_them)
+TEST_F(device_opencl, events_report_the_time_between_them)
 {
-    struct fixture *f = *state;
     if (!f->device)
         skip();
     load(f);
@@ -198,9 +196,8 @@ static void open_in(struct fixture *f, const struct job *job)
     must(kiln_device_open_in("opencl:0", job->context, &f->device, &f->err), f->err);
 }
 
-TEST(device_opencl, a_jobs_context_queue_and_memory_are_used_and_left_to_it)
+TEST_F(device_opencl, a_jobs_context_queue_and_memory_are_used_and_left_to_it)
 {
-    struct fixture *f = *state;
     if (!f->device)
         skip();
     struct job job = job_start(f, 0);
@@ -236,9 +233,8 @@ TEST(device_opencl, a_jobs_context_queue_and_memory_are_used_and_left_to_it)
     job_end(&job);
 }
 
-TEST(device_opencl, objects_that_the_job_releases_first_are_held)
+TEST_F(device_opencl, objects_that_the_job_releases_first_are_held)
 {
-    struct fixture *f = *state;
     if (!f->device)
         skip();
     struct job job = job_start(f, 0);
@@ -258,9 +254,8 @@ TEST(device_opencl, objects_that_the_job_releases_first_are_held)
     kiln_stream_destroy(stream);
 }
 
-TEST(device_opencl, an_object_of_another_context_is_refused)
+TEST_F(device_opencl, an_object_of_another_context_is_refused)
 {
-    struct fixture *f = *state;
     if (!f->device)
         skip();
     struct job job = job_start(f, 0);
@@ -278,9 +273,8 @@ TEST(device_opencl, an_object_of_another_context_is_refused)
     job_end(&job);
 }
 
-TEST(device_opencl, a_memory_smaller_than_stated_is_refused)
+TEST_F(device_opencl, a_memory_smaller_than_stated_is_refused)
 {
-    struct fixture *f = *state;
     if (!f->device)
         skip();
     struct job job = job_start(f, 0);
@@ -293,9 +287,8 @@ TEST(device_opencl, a_memory_smaller_than_stated_is_refused)
     job_end(&job);
 }
 
-TEST(device_opencl, a_queue_that_keeps_no_order_is_refused)
+TEST_F(device_opencl, a_queue_that_keeps_no_order_is_refused)
 {
-    struct fixture *f = *state;
     if (!f->device)
         skip();
     struct job job = job_start(f, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
@@ -306,9 +299,8 @@ TEST(device_opencl, a_queue_that_keeps_no_order_is_refused)
     job_end(&job);
 }
 
-TEST(device_opencl, a_queue_without_profiling_cannot_measure_time)
+TEST_F(device_opencl, a_queue_without_profiling_cannot_measure_time)
 {
-    struct fixture *f = *state;
     if (!f->device)
         skip();
     struct job job = job_start(f, 0);
@@ -329,9 +321,8 @@ TEST(device_opencl, a_queue_without_profiling_cannot_measure_time)
 
 /* ---- what it cannot do ---- */
 
-TEST(device_opencl, dynamic_shared_memory_is_unsupported)
+TEST_F(device_opencl, dynamic_shared_memory_is_unsupported)
 {
-    struct fixture *f = *state;
     if (!f->device)
         skip();
     struct made_plan made = made_plan_scale(kiln_device_target(f->device), binary);
@@ -341,9 +332,8 @@ TEST(device_opencl, dynamic_shared_memory_is_unsupported)
     assert_says(f->err.text, "'scale'");
 }
 
-TEST(device_opencl, a_launch_of_another_shape_than_the_kernels_is_refused)
+TEST_F(device_opencl, a_launch_of_another_shape_than_the_kernels_is_refused)
 {
-    struct fixture *f = *state;
     if (!f->device)
         skip();
     load(f);
@@ -358,9 +348,8 @@ TEST(device_opencl, a_launch_of_another_shape_than_the_kernels_is_refused)
     assert_says(f->err.text, "CL_INVALID_WORK_GROUP_SIZE");
 }
 
-TEST(device_opencl, too_large_a_memory_fails_with_no_memory)
+TEST_F(device_opencl, too_large_a_memory_fails_with_no_memory)
 {
-    struct fixture *f = *state;
     if (!f->device)
         skip();
     struct kiln_memory *m = NULL;
@@ -370,9 +359,8 @@ TEST(device_opencl, too_large_a_memory_fails_with_no_memory)
 
 /* ---- forks, threads ---- */
 
-TEST(device_opencl, a_child_is_refused)
+TEST_F(device_opencl, a_child_is_refused)
 {
-    struct fixture *f = *state;
     if (!f->device)
         skip();
     load(f);
@@ -423,9 +411,8 @@ static void *launch_again_and_again(void *argument)
 }
 
 /* A cl_kernel stores its arguments: those of one run must not reach another run's launch. */
-TEST(device_opencl, threads_that_share_a_run_do_not_mix_their_arguments)
+TEST_F(device_opencl, threads_that_share_a_run_do_not_mix_their_arguments)
 {
-    struct fixture *f = *state;
     if (!f->device)
         skip();
     load(f);

@@ -91,9 +91,8 @@ static void expect(struct fixture *f, int number, const char *directory)
 
 /* ---- the order ---- */
 
-TEST(dynamic_library, the_directories_given_come_first_in_their_order)
+TEST_F(dynamic_library, the_directories_given_come_first_in_their_order)
 {
-    struct fixture *f = *state;
     setenv("KILN_TRIAL_LIBRARY_PATH", DIRECTORY("c"), 1);
     must(dynamic_library_set_path(
              &f->library, DIRECTORY("none") ":" DIRECTORY("b") "::" DIRECTORY("a"), &f->err),
@@ -102,33 +101,29 @@ TEST(dynamic_library, the_directories_given_come_first_in_their_order)
     expect(f, 2, DIRECTORY("b"));
 }
 
-TEST(dynamic_library, directories_of_the_variable_come_after_those_that_were_set)
+TEST_F(dynamic_library, directories_of_the_variable_come_after_those_that_were_set)
 {
-    struct fixture *f = *state;
     setenv("KILN_TRIAL_LIBRARY_PATH", DIRECTORY("none") ":" DIRECTORY("c"), 1);
     must(dynamic_library_set_path(&f->library, DIRECTORY("none"), &f->err), f->err);
     expect(f, 3, DIRECTORY("c"));
 }
 
-TEST(dynamic_library, in_a_directory_the_newest_name_goes_first)
+TEST_F(dynamic_library, in_a_directory_the_newest_name_goes_first)
 {
-    struct fixture *f = *state;
     must(dynamic_library_set_path(&f->library, DIRECTORY("d"), &f->err), f->err);
     expect(f, 42, DIRECTORY("d"));
 }
 
-TEST(dynamic_library, a_library_the_process_has_open_precedes_every_directory)
+TEST_F(dynamic_library, a_library_the_process_has_open_precedes_every_directory)
 {
-    struct fixture *f = *state;
     void *jobs = dlopen(FILE_OF("a"), RTLD_NOW | RTLD_LOCAL);
     assert_non_null(jobs);
     must(dynamic_library_set_path(&f->library, DIRECTORY("b"), &f->err), f->err);
     expect(f, 1, DIRECTORY("a"));
 }
 
-TEST(dynamic_library, the_file_of_the_variable_is_the_only_one)
+TEST_F(dynamic_library, the_file_of_the_variable_is_the_only_one)
 {
-    struct fixture *f = *state;
     void *jobs = dlopen(FILE_OF("a"), RTLD_NOW | RTLD_LOCAL);
     setenv("KILN_TRIAL_LIBRARY", FILE_OF("c"), 1);
     must(dynamic_library_set_path(&f->library, DIRECTORY("b"), &f->err), f->err);
@@ -144,9 +139,8 @@ TEST(dynamic_library, the_file_of_the_variable_is_the_only_one)
     assert_says(f->err.text, "KILN_TRIAL_LIBRARY_PATH");
 }
 
-TEST(dynamic_library, an_empty_variable_counts_as_unset)
+TEST_F(dynamic_library, an_empty_variable_counts_as_unset)
 {
-    struct fixture *f = *state;
     setenv("KILN_TRIAL_LIBRARY", "", 1);
     setenv("KILN_TRIAL_LIBRARY_PATH", "", 1);
     must(dynamic_library_set_path(&f->library, "", &f->err), f->err);
@@ -159,9 +153,8 @@ TEST(dynamic_library, an_empty_variable_counts_as_unset)
 
 /* ---- what goes wrong ---- */
 
-TEST(dynamic_library, a_library_that_is_not_found_names_every_file_tried)
+TEST_F(dynamic_library, a_library_that_is_not_found_names_every_file_tried)
 {
-    struct fixture *f = *state;
     must(dynamic_library_set_path(&f->library, "/nonexistent/x", &f->err), f->err);
     assert_int_equal(dynamic_library_use(&f->library, &f->err), KILN_UNAVAILABLE);
     assert_says(f->err.text, "/nonexistent/x/libkiln_trial.so.2, "
@@ -171,17 +164,15 @@ TEST(dynamic_library, a_library_that_is_not_found_names_every_file_tried)
     assert_null(dynamic_library_file(&f->library));
 }
 
-TEST(dynamic_library, a_file_that_cannot_be_loaded_is_named_with_the_reason)
+TEST_F(dynamic_library, a_file_that_cannot_be_loaded_is_named_with_the_reason)
 {
-    struct fixture *f = *state;
     setenv("KILN_TRIAL_LIBRARY", "/proc/self/status", 1);
     assert_int_equal(dynamic_library_use(&f->library, &f->err), KILN_UNAVAILABLE);
     assert_says(f->err.text, "/proc/self/status");
 }
 
-TEST(dynamic_library, a_required_symbol_that_is_missing_is_named_with_the_file)
+TEST_F(dynamic_library, a_required_symbol_that_is_missing_is_named_with_the_file)
 {
-    struct fixture *f = *state;
     f->library.symbols = wants_more;
     must(dynamic_library_set_path(&f->library, DIRECTORY("a"), &f->err), f->err);
     assert_int_equal(dynamic_library_use(&f->library, &f->err), KILN_UNAVAILABLE);
@@ -195,17 +186,15 @@ TEST(dynamic_library, a_required_symbol_that_is_missing_is_named_with_the_file)
     assert_int_equal(f->table.more(), 1);
 }
 
-TEST(dynamic_library, an_optional_symbol_that_is_missing_is_null)
+TEST_F(dynamic_library, an_optional_symbol_that_is_missing_is_null)
 {
-    struct fixture *f = *state;
     must(dynamic_library_set_path(&f->library, DIRECTORY("a"), &f->err), f->err);
     expect(f, 1, DIRECTORY("a"));
     assert_null(f->table.more);
 }
 
-TEST(dynamic_library, a_directory_that_is_not_absolute_is_refused)
+TEST_F(dynamic_library, a_directory_that_is_not_absolute_is_refused)
 {
-    struct fixture *f = *state;
     assert_int_equal(dynamic_library_set_path(&f->library, "/usr/lib:lib", &f->err), KILN_INVALID);
     assert_says(f->err.text, "'lib'");
     setenv("KILN_TRIAL_LIBRARY_PATH", "./lib:/usr/lib", 1);
@@ -213,9 +202,8 @@ TEST(dynamic_library, a_directory_that_is_not_absolute_is_refused)
     assert_says(f->err.text, "KILN_TRIAL_LIBRARY_PATH");
 }
 
-TEST(dynamic_library, a_path_after_the_library_was_opened_is_refused)
+TEST_F(dynamic_library, a_path_after_the_library_was_opened_is_refused)
 {
-    struct fixture *f = *state;
     must(dynamic_library_set_path(&f->library, DIRECTORY("a"), &f->err), f->err);
     expect(f, 1, DIRECTORY("a"));
     assert_int_equal(dynamic_library_set_path(&f->library, DIRECTORY("b"), &f->err), KILN_INVALID);
@@ -223,9 +211,8 @@ TEST(dynamic_library, a_path_after_the_library_was_opened_is_refused)
     expect(f, 1, DIRECTORY("a"));
 }
 
-TEST(dynamic_library, a_path_of_any_length_does_no_harm)
+TEST_F(dynamic_library, a_path_of_any_length_does_no_harm)
 {
-    struct fixture *f = *state;
     size_t size = 20000;
     char *path = malloc(size + 1);
     memset(path, 'x', size);
@@ -251,9 +238,8 @@ static void *use(void *context)
     return fine ? NULL : f;
 }
 
-TEST(dynamic_library, threads_may_open_a_library_at_once)
+TEST_F(dynamic_library, threads_may_open_a_library_at_once)
 {
-    struct fixture *f = *state;
     pthread_t threads[4];
     must(dynamic_library_set_path(&f->library, DIRECTORY("a"), &f->err), f->err);
     for (int i = 0; i < 4; i++)

@@ -65,9 +65,7 @@ const struct substitute substitute = { .mode = "private",
 static int connect_errno; /* the result of connect() to kilnd; 0: call the real one */
 static uint64_t ahead_ns; /* added to the clock */
 
-int __real_connect(int fd, const struct sockaddr *address, socklen_t size);
-int __wrap_connect(int fd, const struct sockaddr *address, socklen_t size);
-int __wrap_connect(int fd, const struct sockaddr *address, socklen_t size)
+WRAP(int, connect, int fd, const struct sockaddr *address, socklen_t size)
 {
     const struct sockaddr_un *at = (const struct sockaddr_un *)address;
     if (!connect_errno || strcmp(at->sun_path, fixture.kilnd.path) != 0)
@@ -149,9 +147,8 @@ static void expect_substitute_because(struct fixture *f, const char *reason)
 
 /* ---- a kilnd that is there, but not for us ---- */
 
-TEST(fallback, a_kilnd_that_refuses_this_libkiln_is_passed_over)
+TEST_F(fallback, a_kilnd_that_refuses_this_libkiln_is_passed_over)
 {
-    struct fixture *f = *state;
     f->kilnd.refusal = "the client is too old";
     open_client(f, "private", 0);
     expect_substitute_because(f, "rejects");
@@ -159,26 +156,23 @@ TEST(fallback, a_kilnd_that_refuses_this_libkiln_is_passed_over)
     assert_int_equal(f->kilnd.connections, 1);
 }
 
-TEST(fallback, a_kilnd_of_another_version_is_passed_over)
+TEST_F(fallback, a_kilnd_of_another_version_is_passed_over)
 {
-    struct fixture *f = *state;
     f->kilnd.version = 9;
     open_client(f, "private", 0);
     expect_substitute_because(f, "version 9");
 }
 
-TEST(fallback, a_kilnd_that_this_user_may_not_reach_is_passed_over)
+TEST_F(fallback, a_kilnd_that_this_user_may_not_reach_is_passed_over)
 {
-    struct fixture *f = *state;
     connect_errno = EACCES;
     open_client(f, "private", 0);
     expect_substitute_because(f, "kilnd");
     assert_int_equal(f->kilnd.connections, 0);
 }
 
-TEST(fallback, a_full_kilnd_is_passed_over_after_a_while)
+TEST_F(fallback, a_full_kilnd_is_passed_over_after_a_while)
 {
-    struct fixture *f = *state;
     f->kilnd.refusal = "too many connections";
     f->kilnd.refused = KILN_BUSY;
     open_client(f, "private", BRIEF_MS);
@@ -190,17 +184,15 @@ TEST(fallback, a_full_kilnd_is_passed_over_after_a_while)
     expect_substitute_because(f, "connection");
 }
 
-TEST(fallback, a_kilnd_that_does_not_answer_hello_is_passed_over)
+TEST_F(fallback, a_kilnd_that_does_not_answer_hello_is_passed_over)
 {
-    struct fixture *f = *state;
     f->kilnd.silent = true;
     open_client(f, "private", BRIEF_MS);
     expect_substitute_because(f, "hello");
 }
 
-TEST(fallback, brief_calls_add_up_to_the_same_grace)
+TEST_F(fallback, brief_calls_add_up_to_the_same_grace)
 {
-    struct fixture *f = *state;
     f->kilnd.silent = true;
     open_client(f, "private", LONG_MS);
     assert_int_equal(ping(f, BRIEF_MS), KILN_E_TIMED_OUT);
@@ -210,9 +202,8 @@ TEST(fallback, brief_calls_add_up_to_the_same_grace)
     expect_substitute_because(f, "hello");
 }
 
-TEST(fallback, a_client_that_forbids_the_fallback_gets_the_refusal)
+TEST_F(fallback, a_client_that_forbids_the_fallback_gets_the_refusal)
 {
-    struct fixture *f = *state;
     f->kilnd.refusal = "the client is too old";
     open_client(f, "off", BRIEF_MS);
     assert_int_equal(ping(f, 0), KILN_E_UNSUPPORTED);
@@ -220,9 +211,8 @@ TEST(fallback, a_client_that_forbids_the_fallback_gets_the_refusal)
     assert_int_equal(entry.connects, 0);
 }
 
-TEST(fallback, where_the_engine_fails_too_both_are_reported_and_kilnd_is_asked_again)
+TEST_F(fallback, where_the_engine_fails_too_both_are_reported_and_kilnd_is_asked_again)
 {
-    struct fixture *f = *state;
     f->kilnd.refusal = "the client is too old";
     entry.is_broken = true;
     open_client(f, "private", 0);
@@ -235,9 +225,8 @@ TEST(fallback, where_the_engine_fails_too_both_are_reported_and_kilnd_is_asked_a
 }
 
 /* kilnd may return, but the reason of the substitute's failure stays. */
-TEST(fallback, a_fallback_that_fails_without_a_kilnd_reports_both_reasons)
+TEST_F(fallback, a_fallback_that_fails_without_a_kilnd_reports_both_reasons)
 {
-    struct fixture *f = *state;
     connect_errno = ENOENT;
     entry.is_broken = true;
     open_client(f, "private", 0);
@@ -246,9 +235,8 @@ TEST(fallback, a_fallback_that_fails_without_a_kilnd_reports_both_reasons)
     assert_says(f->err.text, "engine");
 }
 
-TEST(fallback, a_fallback_that_is_late_times_out)
+TEST_F(fallback, a_fallback_that_is_late_times_out)
 {
-    struct fixture *f = *state;
     connect_errno = ENOENT;
     entry.is_late = true;
     open_client(f, "private", 0);
@@ -259,9 +247,8 @@ TEST(fallback, a_fallback_that_is_late_times_out)
     must(ping(f, 0), f->err);
 }
 
-TEST(fallback, a_grace_that_is_no_time_is_refused)
+TEST_F(fallback, a_grace_that_is_no_time_is_refused)
 {
-    struct fixture *f = *state;
     static const char *const wrong[] = { "0", "-1", "5s", "x", "3600001", " 7" };
     const struct kiln_client_options options = { .size = sizeof(options), .socket_path = "/x" };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
@@ -273,9 +260,8 @@ TEST(fallback, a_grace_that_is_no_time_is_refused)
 
 /* ---- the way back ---- */
 
-TEST(fallback, a_kilnd_that_still_refuses_is_looked_at_and_left_alone)
+TEST_F(fallback, a_kilnd_that_still_refuses_is_looked_at_and_left_alone)
 {
-    struct fixture *f = *state;
     f->kilnd.refusal = "the client is too old";
     open_client(f, "private", 0);
     expect_substitute_because(f, "too old");
@@ -286,9 +272,8 @@ TEST(fallback, a_kilnd_that_still_refuses_is_looked_at_and_left_alone)
     assert_int_equal(entry.connects, 1);
 }
 
-TEST(fallback, one_that_lets_us_in_is_gone_over_to)
+TEST_F(fallback, one_that_lets_us_in_is_gone_over_to)
 {
-    struct fixture *f = *state;
     f->kilnd.refusal = "the client is too old";
     open_client(f, "private", 0);
     expect_substitute_because(f, "too old");
@@ -304,9 +289,8 @@ TEST(fallback, one_that_lets_us_in_is_gone_over_to)
     assert_string_equal(status(f).reason, "");
 }
 
-TEST(fallback, one_that_takes_connections_alone_is_not)
+TEST_F(fallback, one_that_takes_connections_alone_is_not)
 {
-    struct fixture *f = *state;
     f->kilnd.silent = true;
     open_client(f, "private", BRIEF_MS);
     expect_substitute_because(f, "hello");
@@ -325,9 +309,8 @@ static void take_lines(int fd, char *text, size_t size)
     text[got > 0 ? got : 0] = '\0';
 }
 
-TEST(fallback, the_notice_is_one_line_for_a_process)
+TEST_F(fallback, the_notice_is_one_line_for_a_process)
 {
-    struct fixture *f = *state;
     char text[4096];
     int ends[2], before = dup(STDERR_FILENO);
     assert_int_equal(pipe(ends), 0);

@@ -151,9 +151,8 @@ static void give_too_large_inline(struct fake_request *rq)
 
 /* ---- tests ---- */
 
-TEST(fetch, a_small_kernel_arrives_inside_the_frame)
+TEST_F(fetch, a_small_kernel_arrives_inside_the_frame)
 {
-    struct fixture *f = *state;
     struct kiln_kernel *kernel;
     start(f, give_inline);
 
@@ -167,9 +166,8 @@ TEST(fetch, a_small_kernel_arrives_inside_the_frame)
     kiln_kernel_unref(kernel);
 }
 
-TEST(fetch, a_large_kernel_is_mapped_from_its_descriptor)
+TEST_F(fetch, a_large_kernel_is_mapped_from_its_descriptor)
 {
-    struct fixture *f = *state;
     struct kiln_kernel *kernel;
     start(f, give_sealed);
     unsigned before = open_descriptors();
@@ -184,9 +182,8 @@ TEST(fetch, a_large_kernel_is_mapped_from_its_descriptor)
     kiln_kernel_unref(kernel);
 }
 
-TEST(fetch, a_kernel_outlives_its_client)
+TEST_F(fetch, a_kernel_outlives_its_client)
 {
-    struct fixture *f = *state;
     struct kiln_kernel *kernel;
     start(f, give_sealed);
     must(fetch(f, &kernel), f->err);
@@ -198,9 +195,8 @@ TEST(fetch, a_kernel_outlives_its_client)
     kiln_kernel_unref(kernel);
 }
 
-TEST(fetch, the_second_fetch_never_leaves_the_process)
+TEST_F(fetch, the_second_fetch_never_leaves_the_process)
 {
-    struct fixture *f = *state;
     struct kiln_kernel *first, *second;
     start(f, give_inline);
     must(fetch(f, &first), f->err);
@@ -220,9 +216,8 @@ TEST(fetch, the_second_fetch_never_leaves_the_process)
     kiln_kernel_unref(second);
 }
 
-TEST(fetch, a_client_without_a_table_asks_each_time)
+TEST_F(fetch, a_client_without_a_table_asks_each_time)
 {
-    struct fixture *f = *state;
     f->daemon.handle = give_inline;
     f->daemon.context = f;
     fake_daemon_start(&f->daemon);
@@ -265,9 +260,8 @@ static void check_source_request(struct fake_request *rq)
     give_inline(rq);
 }
 
-TEST(fetch, a_source_is_asked_for_once_and_then_known_by_source_and_by_key)
+TEST_F(fetch, a_source_is_asked_for_once_and_then_known_by_source_and_by_key)
 {
-    struct fixture *f = *state;
     struct kiln_kernel *first, *second, *third;
     start(f, check_source_request);
     struct kiln_kernel_source source = some_source();
@@ -288,9 +282,8 @@ TEST(fetch, a_source_is_asked_for_once_and_then_known_by_source_and_by_key)
     kiln_kernel_unref(other);
 }
 
-TEST(fetch, a_miss_says_which_key_is_not_there)
+TEST_F(fetch, a_miss_says_which_key_is_not_there)
 {
-    struct fixture *f = *state;
     struct kiln_kernel *kernel;
     start(f, miss);
     assert_int_equal(fetch(f, &kernel), KILN_E_NOT_FOUND);
@@ -299,9 +292,8 @@ TEST(fetch, a_miss_says_which_key_is_not_there)
     assert_null(kernel);
 }
 
-TEST(fetch, a_failed_fetch_returns_the_daemons_message_and_the_compilers_log)
+TEST_F(fetch, a_failed_fetch_returns_the_daemons_message_and_the_compilers_log)
 {
-    struct fixture *f = *state;
     struct kiln_kernel *kernel = NULL;
     start(f, fail_to_compile);
     struct kiln_kernel_source source = some_source();
@@ -363,9 +355,8 @@ TEST(fetch, inline_content_beyond_the_limit_is_refused)
     refuse(*state, give_too_large_inline, "asked for");
 }
 
-TEST(fetch, inline_content_without_the_capability_is_refused)
+TEST_F(fetch, inline_content_without_the_capability_is_refused)
 {
-    struct fixture *f = *state;
     f->daemon.without_inline = true;
     refuse(f, give_inline, "asked for");
 }
@@ -383,9 +374,8 @@ static void answer_with_what_is_prepared(struct fake_request *rq)
     fake_results_reply(&o, rq, 0, &f->prepared, 1);
 }
 
-TEST(fetch, only_a_sealed_memfd_of_the_announced_size_is_mapped)
+TEST_F(fetch, only_a_sealed_memfd_of_the_announced_size_is_mapped)
 {
-    struct fixture *f = *state;
     struct kiln_kernel *kernel;
     start(f, answer_with_what_is_prepared);
     must(kiln_client_ping(f->client, 0, NULL, &f->err), f->err);
@@ -404,9 +394,8 @@ TEST(fetch, only_a_sealed_memfd_of_the_announced_size_is_mapped)
     close(f->prepared);
 }
 
-TEST(fetch, a_process_out_of_descriptors_gets_an_error_and_recovers)
+TEST_F(fetch, a_process_out_of_descriptors_gets_an_error_and_recovers)
 {
-    struct fixture *f = *state;
     struct kiln_kernel *kernel;
     start(f, answer_with_what_is_prepared);
     f->prepared = fake_memfd(bytes_of(large, sizeof(large)), true);
@@ -428,9 +417,8 @@ TEST(fetch, a_process_out_of_descriptors_gets_an_error_and_recovers)
     close(f->prepared);
 }
 
-TEST(fetch, descriptors_that_no_result_names_are_closed)
+TEST_F(fetch, descriptors_that_no_result_names_are_closed)
 {
-    struct fixture *f = *state;
     struct kiln_kernel *kernel;
     start(f, give_three);
     unsigned before = open_descriptors();
@@ -443,9 +431,8 @@ TEST(fetch, descriptors_that_no_result_names_are_closed)
     kiln_kernel_unref(kernel);
 }
 
-TEST(fetch, an_invalid_key_is_refused_without_asking_kilnd)
+TEST_F(fetch, an_invalid_key_is_refused_without_asking_kilnd)
 {
-    struct fixture *f = *state;
     struct kiln_kernel *kernel;
     start(f, give_inline);
     assert_int_equal(kiln_kernel_fetch(f->client, "abc", 0, &kernel, &f->err), KILN_E_INVALID);
@@ -457,9 +444,8 @@ TEST(fetch, an_invalid_key_is_refused_without_asking_kilnd)
     assert_int_equal(f->daemon.connections, 0);
 }
 
-TEST(fetch, an_incomplete_source_is_refused_by_the_missing_member)
+TEST_F(fetch, an_incomplete_source_is_refused_by_the_missing_member)
 {
-    struct fixture *f = *state;
     struct kiln_kernel *kernel;
     start(f, give_inline);
     struct kiln_kernel_source s = some_source();

@@ -83,9 +83,8 @@ static bool is_object(const struct fixture *f, const char *content)
            memcmp(kiln_kernel_data(f->kernel), content, strlen(content)) == 0;
 }
 
-TEST(fetch_named, name_and_arguments_are_sent_with_every_blank)
+TEST_F(fetch_named, name_and_arguments_are_sent_with_every_blank)
 {
-    struct fixture *f = *state;
     must(fetch(f, ID, "conv 3x3.s.o", "  -mcpu=gfx90a  "), f->err);
     assert_string_equal(f->asked, ID "|conv 3x3.s.o|  -mcpu=gfx90a  ");
     assert_true(is_object(f, f->asked));
@@ -93,9 +92,8 @@ TEST(fetch_named, name_and_arguments_are_sent_with_every_blank)
     assert_string_equal(f->asked, ID "|plain.o|");
 }
 
-TEST(fetch_named, a_second_fetch_by_name_is_answered_in_the_process)
+TEST_F(fetch_named, a_second_fetch_by_name_is_answered_in_the_process)
 {
-    struct fixture *f = *state;
     must(fetch(f, ID, "conv.o", "-a"), f->err);
     assert_int_equal(f->daemon.requests, 1);
     must(fetch(f, ID, "conv.o", "-a"), f->err);
@@ -103,9 +101,8 @@ TEST(fetch_named, a_second_fetch_by_name_is_answered_in_the_process)
     assert_true(is_object(f, ID "|conv.o|-a"));
 }
 
-TEST(fetch_named, every_part_of_a_kernels_name_counts)
+TEST_F(fetch_named, every_part_of_a_kernels_name_counts)
 {
-    struct fixture *f = *state;
     must(fetch(f, ID, "conv.o", "-a"), f->err);
     must(fetch(f, ID, "conv.o", " -a"), f->err);
     assert_true(is_object(f, ID "|conv.o| -a"));
@@ -116,9 +113,8 @@ TEST(fetch_named, every_part_of_a_kernels_name_counts)
     assert_int_equal(f->daemon.requests, 4);
 }
 
-TEST(fetch_named, a_miss_by_name_names_the_kernel_and_is_not_cached)
+TEST_F(fetch_named, a_miss_by_name_names_the_kernel_and_is_not_cached)
 {
-    struct fixture *f = *state;
     assert_int_equal(fetch(f, ID, "none.o", ""), KILN_E_NOT_FOUND);
     assert_null(f->kernel);
     assert_says(f->err.text, "'none.o'");
@@ -126,9 +122,8 @@ TEST(fetch_named, a_miss_by_name_names_the_kernel_and_is_not_cached)
     assert_int_equal(f->daemon.requests, 2);
 }
 
-TEST(fetch_named, arguments_that_are_missing_are_refused_before_asking)
+TEST_F(fetch_named, arguments_that_are_missing_are_refused_before_asking)
 {
-    struct fixture *f = *state;
     assert_int_equal(fetch(f, NULL, "conv.o", ""), KILN_E_INVALID);
     assert_int_equal(fetch(f, ID, NULL, ""), KILN_E_INVALID);
     struct kiln_kernel_name name = { .size = sizeof(name), .database_id = ID, .name = "conv.o" };
@@ -141,9 +136,8 @@ TEST(fetch_named, arguments_that_are_missing_are_refused_before_asking)
     assert_int_equal(f->daemon.requests, 0);
 }
 
-TEST(fetch_named, a_fetch_by_name_without_a_daemon_is_unavailable)
+TEST_F(fetch_named, a_fetch_by_name_without_a_daemon_is_unavailable)
 {
-    struct fixture *f = *state;
     fake_daemon_kill(&f->daemon);
     assert_int_equal(fetch(f, ID, "conv.o", ""), KILN_E_UNAVAILABLE);
     assert_null(f->kernel);

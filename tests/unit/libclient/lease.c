@@ -225,9 +225,8 @@ static void refused(struct fixture *f, int rc, const char *part)
     assert_int_equal(f->daemon.requests, 0);
 }
 
-TEST(lease, invalid_arguments_are_refused_without_asking_kilnd)
+TEST_F(lease, invalid_arguments_are_refused_without_asking_kilnd)
 {
-    struct fixture *f = *state;
     const struct kiln_lease_request good = f->request;
     refused(f, kiln_lease_take(NULL, &f->problem, &f->request, &f->lease, &f->err), "no client");
     refused(f, kiln_lease_take(f->client, &f->problem, &f->request, NULL, &f->err), "place");
@@ -295,9 +294,8 @@ TEST(lease, a_share_without_a_result_is_reported_too)
     assert_int_equal(next.state, KILN_LEASE_DONE);
 }
 
-TEST(lease, an_invalid_report_is_refused)
+TEST_F(lease, an_invalid_report_is_refused)
 {
-    struct fixture *f = *state;
     struct kiln_measurement two[2] = { f->best, f->best };
     refused(f, report(f), "granted"); /* no lease was granted */
     must(take(f), f->err);
@@ -321,9 +319,8 @@ static void lost(struct fixture *f)
     assert_says(f->err.text, "kiln_perf_get");
 }
 
-TEST(lease, a_lease_ends_with_its_connection_though_the_next_may_have_one_of_that_number)
+TEST_F(lease, a_lease_ends_with_its_connection_though_the_next_may_have_one_of_that_number)
 {
-    struct fixture *f = *state;
     must(take(f), f->err);
     fake_daemon_kill(&f->daemon);
     fake_daemon_start(&f->daemon);
@@ -337,9 +334,8 @@ TEST(lease, a_lease_ends_with_its_connection_though_the_next_may_have_one_of_tha
     assert_int_equal(f->reports, 1);
 }
 
-TEST(lease, a_report_is_not_sent_by_another_connection)
+TEST_F(lease, a_report_is_not_sent_by_another_connection)
 {
-    struct fixture *f = *state;
     must(take(f), f->err);
     f->breaks = 1;
     lost(f); /* the connection broke during the report */
@@ -357,9 +353,8 @@ static void not_held(struct fake_request *rq)
     fake_reply_error(rq, KILN_NOT_FOUND, "this connection holds no lease 42", NULL);
 }
 
-TEST(lease, a_lease_that_kilnd_does_not_know_is_lost_as_well)
+TEST_F(lease, a_lease_that_kilnd_does_not_know_is_lost_as_well)
 {
-    struct fixture *f = *state;
     must(take(f), f->err);
     f->daemon.handle = not_held;
     lost(f);

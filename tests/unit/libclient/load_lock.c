@@ -37,9 +37,7 @@ static struct fixture {
 static uint64_t ahead_ns; /* added to the clock after it was read once */
 static atomic_uint looks;
 
-uint64_t __real_clock_monotonic_ns(void);
-uint64_t __wrap_clock_monotonic_ns(void);
-uint64_t __wrap_clock_monotonic_ns(void)
+WRAP(uint64_t, clock_monotonic_ns, void)
 {
     return __real_clock_monotonic_ns() + (atomic_fetch_add(&looks, 1) > 0 ? ahead_ns : 0);
 }

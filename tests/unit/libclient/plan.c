@@ -167,9 +167,8 @@ static int get(struct fixture *f, struct kiln_plan **ret_plan)
     return kiln_plan_get(f->client, &f->problem, &f->options, ret_plan, &f->err);
 }
 
-TEST(plan, a_plan_says_what_to_launch_and_with_which_object)
+TEST_F(plan, a_plan_says_what_to_launch_and_with_which_object)
 {
-    struct fixture *f = *state;
     struct kiln_plan *plan;
 
     must(get(f, &plan), f->err);
@@ -200,9 +199,8 @@ TEST(plan, a_plan_says_what_to_launch_and_with_which_object)
     kiln_plan_unref(plan);
 }
 
-TEST(plan, a_program_with_an_older_header_gets_the_members_it_knows)
+TEST_F(plan, a_program_with_an_older_header_gets_the_members_it_knows)
 {
-    struct fixture *f = *state;
     struct kiln_plan *plan;
     struct kiln_plan_launch launch = { .size = offsetof(struct kiln_plan_launch, shared_bytes),
                                        .shared_bytes = 7 };
@@ -217,9 +215,8 @@ TEST(plan, a_program_with_an_older_header_gets_the_members_it_knows)
     kiln_plan_unref(plan);
 }
 
-TEST(plan, the_plan_options_reach_the_daemon)
+TEST_F(plan, the_plan_options_reach_the_daemon)
 {
-    struct fixture *f = *state;
     struct kiln_plan *plan;
     f->options.database_id = "gfx90a68";
     f->options.driver = "6.2";
@@ -248,9 +245,8 @@ static void get_again(struct fixture *f)
     kiln_plan_unref(plan);
 }
 
-TEST(plan, a_plan_by_heuristic_is_another_one)
+TEST_F(plan, a_plan_by_heuristic_is_another_one)
 {
-    struct fixture *f = *state;
     get_again(f);
     f->options.heuristic = 1;
     get_again(f);
@@ -262,9 +258,8 @@ TEST(plan, a_plan_by_heuristic_is_another_one)
     assert_int_equal(f->asked.plans, 3);
 }
 
-TEST(plan, plans_with_forced_configs_are_not_kept)
+TEST_F(plan, plans_with_forced_configs_are_not_kept)
 {
-    struct fixture *f = *state;
     f->options.solver = "Naive";
     f->options.config = "16,2";
     get_again(f);
@@ -312,9 +307,8 @@ static int take_lease(struct fixture *f)
     return kiln_lease_take(f->client, &f->problem, &r, &lease, &f->err);
 }
 
-TEST(plan, a_recording_by_this_process_counts_for_its_next_plan)
+TEST_F(plan, a_recording_by_this_process_counts_for_its_next_plan)
 {
-    struct fixture *f = *state;
     int (*const changes[])(struct fixture *) = { put_find, put_perf, take_lease };
     get_again(f);
     f->problem.n = 2;
@@ -351,9 +345,8 @@ TEST(plan, the_last_report_of_a_lease_counts_for_the_next_plan)
 
 /* ---- the table ---- */
 
-TEST(plan, the_same_problem_is_planned_once)
+TEST_F(plan, the_same_problem_is_planned_once)
 {
-    struct fixture *f = *state;
     struct kiln_plan *first, *second, *third;
     must(get(f, &first), f->err);
     must(get(f, &second), f->err);
@@ -370,9 +363,8 @@ TEST(plan, the_same_problem_is_planned_once)
     kiln_plan_unref(third);
 }
 
-TEST(plan, a_plan_lives_as_long_as_somebody_holds_it)
+TEST_F(plan, a_plan_lives_as_long_as_somebody_holds_it)
 {
-    struct fixture *f = *state;
     struct kiln_plan *plan;
     must(get(f, &plan), f->err);
     assert_ptr_equal(kiln_plan_ref(plan), plan);
@@ -386,9 +378,8 @@ TEST(plan, a_plan_lives_as_long_as_somebody_holds_it)
     kiln_plan_unref(plan);
 }
 
-TEST(plan, a_plan_without_objects_still_reports_about_them)
+TEST_F(plan, a_plan_without_objects_still_reports_about_them)
 {
-    struct fixture *f = *state;
     struct kiln_plan *plan;
     f->options.no_objects = 1;
     f->answers.object.content = (struct bytes){ 0 };
@@ -407,9 +398,8 @@ TEST(plan, a_plan_without_objects_still_reports_about_them)
     kiln_plan_unref(plan);
 }
 
-TEST(plan, a_failed_object_is_the_plans_failure)
+TEST_F(plan, a_failed_object_is_the_plans_failure)
 {
-    struct fixture *f = *state;
     struct kiln_plan *plan;
     f->answers.object = (struct message_result){ .code = KILN_COMPILE_FAILED,
                                                  .text = bytes_of_text("crashed"),
@@ -419,9 +409,8 @@ TEST(plan, a_failed_object_is_the_plans_failure)
     assert_string_equal(f->err.log, "log");
 }
 
-TEST(plan, texts_of_the_greatest_length_are_not_truncated)
+TEST_F(plan, texts_of_the_greatest_length_are_not_truncated)
 {
-    struct fixture *f = *state;
     struct kiln_plan *plan;
     static char config[TUNING_WORD_MAX + 1], identity[TUNING_WORD_MAX + 1];
     memset(config, '1', TUNING_WORD_MAX);
@@ -448,9 +437,8 @@ static void refused(struct fixture *f, const char *part)
     assert_null(plan);
 }
 
-TEST(plan, inconsistent_plans_are_refused)
+TEST_F(plan, inconsistent_plans_are_refused)
 {
-    struct fixture *f = *state;
     const struct answers good = f->answers;
     static char longest[TUNING_WORD_MAX + 1];
     memset(longest, '1', sizeof(longest));
@@ -489,9 +477,8 @@ TEST(plan, inconsistent_plans_are_refused)
 #undef BREAK
 }
 
-TEST(plan, a_plans_tensor_maps_are_checked_like_all_of_it)
+TEST_F(plan, a_plans_tensor_maps_are_checked_like_all_of_it)
 {
-    struct fixture *f = *state;
     struct kiln_plan *plan;
     f->answers.argument.kind = ARGUMENT_TENSOR_MAP;
     f->answers.maps = 1;
@@ -532,9 +519,8 @@ TEST(plan, a_plans_tensor_maps_are_checked_like_all_of_it)
     refused(f, "stride");
 }
 
-TEST(plan, an_invalid_request_is_refused_without_asking_kilnd)
+TEST_F(plan, an_invalid_request_is_refused_without_asking_kilnd)
 {
-    struct fixture *f = *state;
     struct kiln_plan *plan;
     f->problem.c = 0;
     assert_int_equal(get(f, &plan), KILN_E_INVALID);
@@ -598,9 +584,8 @@ static int get_batch(struct fixture *f, const struct kiln_problem *problems, str
     return kiln_plan_batch(f->client, &batch, &f->err);
 }
 
-TEST(plan, a_batch_of_plans_is_reported_each_once)
+TEST_F(plan, a_batch_of_plans_is_reported_each_once)
 {
-    struct fixture *f = *state;
     struct kiln_problem *problems = many(f);
     problems[17].k = 0; /* only this problem fails */
     struct seen seen = { 0 };
@@ -613,18 +598,16 @@ TEST(plan, a_batch_of_plans_is_reported_each_once)
     assert_int_equal(f->daemon.requests, PROBLEMS - 1);
 }
 
-TEST(plan, a_batch_of_plans_stays_within_the_daemons_limit)
+TEST_F(plan, a_batch_of_plans_stays_within_the_daemons_limit)
 {
-    struct fixture *f = *state;
     struct seen seen = { 0 };
     f->daemon.max_in_flight = 3;
     must(get_batch(f, many(f), &seen), f->err);
     assert_int_equal(seen.calls, PROBLEMS);
 }
 
-TEST(plan, a_callback_may_stop_a_batch_of_plans)
+TEST_F(plan, a_callback_may_stop_a_batch_of_plans)
 {
-    struct fixture *f = *state;
     struct seen seen = { .stop_at = 5 };
     assert_int_equal(get_batch(f, many(f), &seen), KILN_E_CANCELLED);
     assert_int_equal(seen.calls, 5);
@@ -635,9 +618,8 @@ TEST(plan, a_callback_may_stop_a_batch_of_plans)
     kiln_plan_unref(plan);
 }
 
-TEST(plan, a_batch_with_missing_members_is_refused)
+TEST_F(plan, a_batch_with_missing_members_is_refused)
 {
-    struct fixture *f = *state;
     const struct kiln_plan_batch good = { .size = sizeof(good),
                                           .problems = many(f),
                                           .count = 1,

@@ -195,9 +195,8 @@ static bool is_there(const struct fixture *f, const char *below)
     return access(path, F_OK) == 0;
 }
 
-TEST(privileged, a_setuid_program_is_led_to_no_other_kilnd)
+TEST_F(privileged, a_setuid_program_is_led_to_no_other_kilnd)
 {
-    struct fixture *f = *state;
     run_without_more_rights(f, "ask");
     assert_says(f->said, f->directory);
 
@@ -206,9 +205,8 @@ TEST(privileged, a_setuid_program_is_led_to_no_other_kilnd)
     assert_null(strstr(f->said, f->directory));
 }
 
-TEST(privileged, a_setuid_program_is_led_to_no_library_and_starts_no_kilnd)
+TEST_F(privileged, a_setuid_program_is_led_to_no_library_and_starts_no_kilnd)
 {
-    struct fixture *f = *state;
     run_without_more_rights(f, "load");
     assert_says(f->said, "(KILN_KILND)");
     assert_says(f->said, "cu.so");

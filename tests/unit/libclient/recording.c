@@ -115,10 +115,8 @@ static void assert_text(struct bytes text, const char *expected)
         fail_msg("'%.*s' is not '%s'", (int)text.size, (const char *)text.data, expected);
 }
 
-TEST(recording, find_measurements_are_sent_with_their_origin)
+TEST_F(recording, find_measurements_are_sent_with_their_origin)
 {
-    struct fixture *f = *state;
-
     must(find_put(f), f->err);
 
     const struct message_tuning_put *m = &f->asked;
@@ -143,9 +141,8 @@ TEST(recording, find_measurements_are_sent_with_their_origin)
     assert_true(e.median_ms == fake_real(0.5) && e.spread_ms == fake_real(0.25));
 }
 
-TEST(recording, perf_measurements_have_parameters_instead)
+TEST_F(recording, perf_measurements_have_parameters_instead)
 {
-    struct fixture *f = *state;
     f->recording.tier = KILN_TUNING_HOST;
     f->recording.library = "MIOpen 3.2";
 
@@ -165,9 +162,8 @@ TEST(recording, perf_measurements_have_parameters_instead)
     assert_int_equal(asked_entry(f, 0).params.size, 0);
 }
 
-TEST(recording, unknown_fields_of_a_recording_are_sent_empty)
+TEST_F(recording, unknown_fields_of_a_recording_are_sent_empty)
 {
-    struct fixture *f = *state;
     f->recording.device_uuid = f->recording.device = NULL;
     f->recording.driver = f->recording.toolchain = NULL;
     f->recording.backend = "OpenCL";
@@ -180,9 +176,8 @@ TEST(recording, unknown_fields_of_a_recording_are_sent_empty)
     assert_text(f->asked.backend, "OpenCL");
 }
 
-TEST(recording, a_record_may_have_its_most_entries_at_their_longest)
+TEST_F(recording, a_record_may_have_its_most_entries_at_their_longest)
 {
-    struct fixture *f = *state;
     static char word[TUNING_WORD_MAX + 1], algorithm[TUNING_WORD_MAX + 1];
     memset(word, 'x', TUNING_WORD_MAX);
     memset(algorithm, 'x', TUNING_WORD_MAX);
@@ -200,9 +195,8 @@ TEST(recording, a_record_may_have_its_most_entries_at_their_longest)
 }
 
 /* kilnd may have recorded it before the connection broke; the token shows that it is the same. */
-TEST(recording, an_unconfirmed_recording_is_resent_with_the_same_token)
+TEST_F(recording, an_unconfirmed_recording_is_resent_with_the_same_token)
 {
-    struct fixture *f = *state;
     f->breaks = 1;
     must(find_put(f), f->err);
     assert_int_equal(f->daemon.requests, 2);
@@ -210,9 +204,8 @@ TEST(recording, an_unconfirmed_recording_is_resent_with_the_same_token)
     assert_memory_equal(f->tokens[0], f->tokens[1], TUNING_TOKEN_SIZE);
 }
 
-TEST(recording, each_recording_has_its_own_token)
+TEST_F(recording, each_recording_has_its_own_token)
 {
-    struct fixture *f = *state;
     static const uint8_t zeros[TUNING_TOKEN_SIZE];
     must(find_put(f), f->err);
     must(find_put(f), f->err);
@@ -228,9 +221,8 @@ static void refused(struct fixture *f, int rc, const char *part)
     assert_int_equal(f->daemon.requests, 0);
 }
 
-TEST(recording, impossible_times_and_samples_are_refused)
+TEST_F(recording, impossible_times_and_samples_are_refused)
 {
-    struct fixture *f = *state;
     const double wrong[] = { -1, INFINITY, NAN };
     for (size_t i = 0; i < 3; i++) {
         f->measurements[1].median_ms = wrong[i];
@@ -244,9 +236,8 @@ TEST(recording, impossible_times_and_samples_are_refused)
     refused(f, find_put(f), "no samples");
 }
 
-TEST(recording, names_that_cannot_be_part_of_a_record_are_refused)
+TEST_F(recording, names_that_cannot_be_part_of_a_record_are_refused)
 {
-    struct fixture *f = *state;
     f->measurements[0].solver = "a:b";
     refused(f, find_put(f), "solver");
     f->measurements[0].solver = NULL;
@@ -263,9 +254,8 @@ TEST(recording, names_that_cannot_be_part_of_a_record_are_refused)
     refused(f, perf_put(f), "parameter text");
 }
 
-TEST(recording, an_invalid_recording_is_refused)
+TEST_F(recording, an_invalid_recording_is_refused)
 {
-    struct fixture *f = *state;
     static char long_text[2000];
     memset(long_text, 'x', sizeof(long_text) - 1);
     f->recording.measurement_count = ENTRIES + 1;
@@ -307,17 +297,15 @@ static void deny(struct fake_request *rq)
     fake_reply_error(rq, KILN_DENIED, "only members of kiln-publish may", NULL);
 }
 
-TEST(recording, kilnds_refusal_is_reported)
+TEST_F(recording, kilnds_refusal_is_reported)
 {
-    struct fixture *f = *state;
     f->daemon.handle = deny;
     assert_int_equal(perf_put(f), KILN_E_DENIED);
     assert_string_equal(f->err.text, "only members of kiln-publish may");
 }
 
-TEST(recording, only_a_confirmation_with_the_right_count_is_accepted)
+TEST_F(recording, only_a_confirmation_with_the_right_count_is_accepted)
 {
-    struct fixture *f = *state;
     f->more = -1;
     assert_int_equal(perf_put(f), KILN_E_CORRUPT);
     assert_says(f->err.text, "2 measurements");

@@ -139,9 +139,8 @@ static int get(struct fixture *f, struct kiln_solutions **ret_solutions)
     return kiln_solutions_get(f->client, &f->problem, &f->options, ret_solutions, &f->err);
 }
 
-TEST(solutions, a_list_reports_all_about_each_solver)
+TEST_F(solutions, a_list_reports_all_about_each_solver)
 {
-    struct fixture *f = *state;
     struct kiln_solutions *list;
     struct kiln_solution s = { .size = sizeof(s) };
     f->options.database_id = "gfx90a68";
@@ -180,9 +179,8 @@ TEST(solutions, a_list_reports_all_about_each_solver)
     kiln_solutions_free(list);
 }
 
-TEST(solutions, a_solver_with_nothing_to_tune_has_empty_texts)
+TEST_F(solutions, a_solver_with_nothing_to_tune_has_empty_texts)
 {
-    struct fixture *f = *state;
     struct kiln_solutions *list;
     struct kiln_solution s = { .size = sizeof(s) };
     f->solution = (struct message_solution){ .solver = f->solution.solver,
@@ -195,9 +193,8 @@ TEST(solutions, a_solver_with_nothing_to_tune_has_empty_texts)
     kiln_solutions_free(list);
 }
 
-TEST(solutions, inconsistent_lists_of_solvers_are_refused)
+TEST_F(solutions, inconsistent_lists_of_solvers_are_refused)
 {
-    struct fixture *f = *state;
     const struct message_solution solution = f->solution;
     const uint32_t count = f->count;
     struct kiln_solutions *list;
@@ -229,9 +226,8 @@ TEST(solutions, inconsistent_lists_of_solvers_are_refused)
 #undef BREAK
 }
 
-TEST(solutions, an_invalid_request_is_refused_without_asking_kilnd)
+TEST_F(solutions, an_invalid_request_is_refused_without_asking_kilnd)
 {
-    struct fixture *f = *state;
     struct kiln_solutions *list;
     f->options.target = NULL;
     assert_int_equal(get(f, &list), KILN_E_INVALID);
@@ -260,9 +256,8 @@ static enum kiln_code ask(struct fixture *f, uint32_t first, uint32_t count,
     return configs_ask(f->client, &question, clock_monotonic_ns() + 10u * A_SECOND, list, failure);
 }
 
-TEST(solutions, a_long_range_is_asked_for_in_parts)
+TEST_F(solutions, a_long_range_is_asked_for_in_parts)
 {
-    struct fixture *f = *state;
     CONFIG_LIST_AUTO struct config_list list = { .count = 0 };
     FAILURE_AUTO struct failure failure = FAILURE_INIT;
 
@@ -280,18 +275,16 @@ TEST(solutions, a_long_range_is_asked_for_in_parts)
     }
 }
 
-TEST(solutions, a_range_without_valid_candidates_is_empty)
+TEST_F(solutions, a_range_without_valid_candidates_is_empty)
 {
-    struct fixture *f = *state;
     CONFIG_LIST_AUTO struct config_list list = { .count = 0 };
     FAILURE_AUTO struct failure failure = FAILURE_INIT;
     must(ask(f, 1, 2, &list, &failure), failure.err);
     assert_int_equal(list.count, 0);
 }
 
-TEST(solutions, an_empty_range_of_candidates_is_refused_without_asking_kilnd)
+TEST_F(solutions, an_empty_range_of_candidates_is_refused_without_asking_kilnd)
 {
-    struct fixture *f = *state;
     const uint32_t ranges[][2] = { { 0, 0 }, { 1, UINT32_MAX }, { UINT32_MAX, 1 } };
     for (size_t i = 0; i < 3; i++) {
         CONFIG_LIST_AUTO struct config_list list = { .count = 0 };
@@ -313,9 +306,8 @@ static void spoilt(struct fixture *f)
     f->config = (struct bytes){ 0 };
 }
 
-TEST(solutions, inconsistent_lists_of_configs_are_refused)
+TEST_F(solutions, inconsistent_lists_of_configs_are_refused)
 {
-    struct fixture *f = *state;
     f->part = 0; /* a client that accepts this never ends */
     spoilt(f);
     f->wrong_next = -200;
@@ -332,9 +324,8 @@ TEST(solutions, inconsistent_lists_of_configs_are_refused)
     spoilt(f);
 }
 
-TEST(solutions, lists_and_failures_are_released_alike)
+TEST_F(solutions, lists_and_failures_are_released_alike)
 {
-    struct fixture *f = *state;
     CONFIG_LIST_AUTO struct config_list list = { .count = 0 };
     FAILURE_AUTO struct failure failure = FAILURE_INIT;
     fake_daemon_kill(&f->daemon);

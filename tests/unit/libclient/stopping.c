@@ -93,9 +93,8 @@ static void put_off_or_give(struct fake_request *rq)
         last_answer(rq);
 }
 
-TEST(stopping, a_request_that_a_stopping_daemon_refuses_is_asked_of_the_next)
+TEST_F(stopping, a_request_that_a_stopping_daemon_refuses_is_asked_of_the_next)
 {
-    struct fixture *f = *state;
     start(f, refuse_or_pong);
 
     must(kiln_client_ping(f->client, 0, NULL, &f->err), f->err);
@@ -104,9 +103,8 @@ TEST(stopping, a_request_that_a_stopping_daemon_refuses_is_asked_of_the_next)
     assert_int_equal(f->daemon.connections, 2);
 }
 
-TEST(stopping, a_kernel_that_a_stopping_daemon_does_not_make_is_asked_of_the_next)
+TEST_F(stopping, a_kernel_that_a_stopping_daemon_does_not_make_is_asked_of_the_next)
 {
-    struct fixture *f = *state;
     struct kiln_kernel *kernel = NULL;
     start(f, put_off_or_give);
 
@@ -127,9 +125,8 @@ static int on_ready(void *context, size_t index, struct kiln_kernel *kernel,
     return 0;
 }
 
-TEST(stopping, of_a_batch_each_item_is_reported_once)
+TEST_F(stopping, of_a_batch_each_item_is_reported_once)
 {
-    struct fixture *f = *state;
     const char *keys[] = { f->hex[0], f->hex[1] };
     start(f, put_off_or_give);
 
@@ -150,18 +147,16 @@ static void refuse(struct fake_request *rq)
     fake_reply_error(rq, KILN_UNAVAILABLE, "no toolchain", NULL);
 }
 
-TEST(stopping, the_same_failure_of_a_daemon_that_goes_on_is_passed_on)
+TEST_F(stopping, the_same_failure_of_a_daemon_that_goes_on_is_passed_on)
 {
-    struct fixture *f = *state;
     start(f, refuse);
     assert_int_equal(kiln_client_ping(f->client, 0, NULL, &f->err), KILN_E_UNAVAILABLE);
     assert_string_equal(f->err.text, "no toolchain");
     assert_int_equal(f->daemon.requests, 1);
 }
 
-TEST(stopping, daemons_that_keep_stopping_over_a_request_end_it)
+TEST_F(stopping, daemons_that_keep_stopping_over_a_request_end_it)
 {
-    struct fixture *f = *state;
     f->stops = 1000;
     start(f, refuse_or_pong);
     assert_int_equal(kiln_client_ping(f->client, 0, NULL, &f->err), KILN_E_UNAVAILABLE);
@@ -174,9 +169,8 @@ static void answer_no_more(struct fake_request *rq)
         fake_reply_error(rq, KILN_UNAVAILABLE, "kilnd is stopping", NULL);
 }
 
-TEST(stopping, a_daemon_that_never_stops_stopping_is_a_time_out)
+TEST_F(stopping, a_daemon_that_never_stops_stopping_is_a_time_out)
 {
-    struct fixture *f = *state;
     start(f, answer_no_more);
     assert_int_equal(kiln_client_ping(f->client, WAIT_MS, NULL, &f->err), KILN_E_TIMED_OUT);
     assert_int_equal(f->daemon.requests,
@@ -209,9 +203,8 @@ static void *ping_in_a_thread(void *argument)
     return (void *)(intptr_t)kiln_client_ping(f->client, 0, NULL, NULL);
 }
 
-TEST(stopping, answers_in_progress_are_still_read_from_a_stopping_daemon)
+TEST_F(stopping, answers_in_progress_are_still_read_from_a_stopping_daemon)
 {
-    struct fixture *f = *state;
     pthread_t threads[2];
     start(f, finish_the_first_and_put_off_the_second);
 

@@ -65,9 +65,8 @@ static struct frame_header header(uint64_t id, size_t body, unsigned descriptors
                                   .descriptors = (uint16_t)descriptors };
 }
 
-TEST(transport, a_frame_may_come_byte_by_byte)
+TEST_F(transport, a_frame_may_come_byte_by_byte)
 {
-    struct fixture *f = *state;
     static const uint8_t abc[] = { 'a', 'b', 'c' };
     uint8_t raw[FRAME_HEADER_SIZE + sizeof(abc)] = { 0 };
     struct frame_header h = header(7, sizeof(abc), 0);
@@ -85,9 +84,8 @@ TEST(transport, a_frame_may_come_byte_by_byte)
     assert_true(bytes_equal_text(f->frame.body, "abc"));
 }
 
-TEST(transport, several_frames_may_come_at_once)
+TEST_F(transport, several_frames_may_come_at_once)
 {
-    struct fixture *f = *state;
     for (uint64_t id = 1; id <= 20; id++) {
         struct frame_header h = header(id, 2, 0);
         fake_send(f->peer, &h, bytes_of("xy", 2), NULL, 0);
@@ -117,9 +115,8 @@ static void *push_frames(void *argument)
     return NULL;
 }
 
-TEST(transport, frames_up_to_the_limit_are_read_whole)
+TEST_F(transport, frames_up_to_the_limit_are_read_whole)
 {
-    struct fixture *f = *state;
     struct push push = { .peer = f->peer, .size = LIMIT_FRAME_BODY };
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, push_frames, &push), 0);
@@ -131,18 +128,16 @@ TEST(transport, frames_up_to_the_limit_are_read_whole)
     pthread_join(thread, NULL);
 }
 
-TEST(transport, larger_frames_are_refused_by_their_header)
+TEST_F(transport, larger_frames_are_refused_by_their_header)
 {
-    struct fixture *f = *state;
     struct frame_header h = header(1, LIMIT_FRAME_BODY + 1u, 0);
     fake_send(f->peer, &h, bytes_of("", 0), NULL, 0);
     assert_int_equal(receive(f, 1000), KILN_CORRUPT);
     assert_says(f->err.text, "limit");
 }
 
-TEST(transport, descriptors_stay_with_their_frames)
+TEST_F(transport, descriptors_stay_with_their_frames)
 {
-    struct fixture *f = *state;
     int first[2], second[2];
     assert_int_equal(pipe(first), 0);
     assert_int_equal(pipe(second), 0);
@@ -184,9 +179,8 @@ static void fill(struct fixture *f, size_t *ret_frames)
     }
 }
 
-TEST(transport, a_full_socket_never_blocks_a_sender_and_is_drained_while_receiving)
+TEST_F(transport, a_full_socket_never_blocks_a_sender_and_is_drained_while_receiving)
 {
-    struct fixture *f = *state;
     size_t frames;
     fill(f, &frames);
     assert_int_equal(receive(f, 0), KILN_TIMED_OUT);
@@ -213,9 +207,8 @@ static void *receive_in_a_thread(void *argument)
     return (void *)(intptr_t)receive(f, 20000);
 }
 
-TEST(transport, unsent_frames_are_sent_even_if_a_reader_was_already_asleep)
+TEST_F(transport, unsent_frames_are_sent_even_if_a_reader_was_already_asleep)
 {
-    struct fixture *f = *state;
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, receive_in_a_thread, f), 0);
     size_t frames;
@@ -234,9 +227,8 @@ TEST(transport, unsent_frames_are_sent_even_if_a_reader_was_already_asleep)
     assert_int_equal((intptr_t)rc, KILN_BUSY);
 }
 
-TEST(transport, stop_ends_a_receive_in_progress)
+TEST_F(transport, stop_ends_a_receive_in_progress)
 {
-    struct fixture *f = *state;
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, receive_in_a_thread, f), 0);
     f->transport->ops->stop(f->transport);
@@ -245,9 +237,8 @@ TEST(transport, stop_ends_a_receive_in_progress)
     assert_int_equal((intptr_t)rc, KILN_UNAVAILABLE);
 }
 
-TEST(transport, the_other_sides_end_is_reported_to_senders_and_readers)
+TEST_F(transport, the_other_sides_end_is_reported_to_senders_and_readers)
 {
-    struct fixture *f = *state;
     close(f->peer);
     f->peer = -1;
     uint8_t raw[FRAME_HEADER_SIZE];
@@ -350,9 +341,8 @@ static enum kiln_code send_files(struct fixture *f, const int *files, size_t cou
     return f->transport->ops->send_files(f->transport, bytes_of("frame", 5), files, count, &f->err);
 }
 
-TEST(transport, files_go_with_the_first_byte)
+TEST_F(transport, files_go_with_the_first_byte)
 {
-    struct fixture *f = *state;
     int ends[2];
     char control[CMSG_SPACE(4 * sizeof(int))] __attribute__((aligned(8)));
     char data[5];
@@ -377,9 +367,8 @@ TEST(transport, files_go_with_the_first_byte)
     close(ends[1]);
 }
 
-TEST(transport, files_that_the_socket_cannot_take_now_are_not_sent_in_part)
+TEST_F(transport, files_that_the_socket_cannot_take_now_are_not_sent_in_part)
 {
-    struct fixture *f = *state;
     static const char filler[4096];
     while (send(f->same, filler, sizeof(filler), MSG_DONTWAIT) > 0)
         continue;
@@ -390,18 +379,16 @@ TEST(transport, files_that_the_socket_cannot_take_now_are_not_sent_in_part)
     assert_false(f->transport->ops->is_sending(f->transport));
 }
 
-TEST(transport, an_invalid_descriptor_is_not_sent)
+TEST_F(transport, an_invalid_descriptor_is_not_sent)
 {
-    struct fixture *f = *state;
     const int files[] = { f->peer, -1 };
     char byte;
     assert_int_equal(send_files(f, files, 2), KILN_INVALID);
     assert_int_equal(recv(f->peer, &byte, 1, MSG_DONTWAIT), -1);
 }
 
-TEST(transport, files_for_a_peer_that_is_gone_are_not_sent)
+TEST_F(transport, files_for_a_peer_that_is_gone_are_not_sent)
 {
-    struct fixture *f = *state;
     int ends[2];
     close(f->peer);
     f->peer = -1;

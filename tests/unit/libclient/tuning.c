@@ -165,10 +165,8 @@ static struct kiln_tuned_entry entry(struct fixture *f, unsigned index)
 
 /* ---- records ---- */
 
-TEST(tuning, a_find_record_reports_its_solvers_in_its_order)
+TEST_F(tuning, a_find_record_reports_its_solvers_in_its_order)
 {
-    struct fixture *f = *state;
-
     must(find(f), f->err);
 
     assert_int_equal(kiln_tuned_tier(f->tuned), KILN_TUNING_HOST);
@@ -188,9 +186,8 @@ TEST(tuning, a_find_record_reports_its_solvers_in_its_order)
     assert_string_equal(b.driver, "");
 }
 
-TEST(tuning, the_old_dialect_says_the_same)
+TEST_F(tuning, the_old_dialect_says_the_same)
 {
-    struct fixture *f = *state;
     f->answer.value = bytes_of_text(FIND_OLD);
 
     must(find(f), f->err);
@@ -203,9 +200,8 @@ TEST(tuning, the_old_dialect_says_the_same)
     assert_int_equal(e.workspace, 4096);
 }
 
-TEST(tuning, a_perf_record_reports_parameters)
+TEST_F(tuning, a_perf_record_reports_parameters)
 {
-    struct fixture *f = *state;
     f->answer.value = bytes_of_text(PERF);
 
     must(perf(f), f->err);
@@ -218,9 +214,8 @@ TEST(tuning, a_perf_record_reports_parameters)
     assert_string_equal(b.params, "16");
 }
 
-TEST(tuning, a_record_reports_the_user_that_measured_it)
+TEST_F(tuning, a_record_reports_the_user_that_measured_it)
 {
-    struct fixture *f = *state;
     f->answer.value = bytes_of_text(PERF);
     f->measurement_count = 2;
     f->options.measurements = 1;
@@ -241,9 +236,8 @@ TEST(tuning, a_record_reports_the_user_that_measured_it)
     assert_int_equal(a.clock_mhz, 1700);
 }
 
-TEST(tuning, a_find_entry_keeps_the_records_time_beside_the_measured_one)
+TEST_F(tuning, a_find_entry_keeps_the_records_time_beside_the_measured_one)
 {
-    struct fixture *f = *state;
     f->measurement_count = 2;
     f->options.measurements = 1;
     must(find(f), f->err);
@@ -256,9 +250,8 @@ TEST(tuning, a_find_entry_keeps_the_records_time_beside_the_measured_one)
     assert_true(entry(f, 0).median_ms == 0.5); /* measurements name an entry by its id */
 }
 
-TEST(tuning, marks_and_distances_are_reported)
+TEST_F(tuning, marks_and_distances_are_reported)
 {
-    struct fixture *f = *state;
     double batch, spatial;
     must(find(f), f->err);
     assert_int_equal(kiln_tuned_is_stale(f->tuned), 0);
@@ -277,9 +270,8 @@ TEST(tuning, marks_and_distances_are_reported)
     assert_true(batch == 4 && spatial == 1.5);
 }
 
-TEST(tuning, a_record_outlives_its_client)
+TEST_F(tuning, a_record_outlives_its_client)
 {
-    struct fixture *f = *state;
     must(find(f), f->err);
 
     kiln_client_close(f->client);
@@ -288,9 +280,8 @@ TEST(tuning, a_record_outlives_its_client)
     assert_string_equal(entry(f, 1).solver, "SolverB");
 }
 
-TEST(tuning, every_call_asks_for_records_change)
+TEST_F(tuning, every_call_asks_for_records_change)
 {
-    struct fixture *f = *state;
     must(find(f), f->err);
     f->answer.value = bytes_of_text(FIND_OLD);
 
@@ -302,9 +293,8 @@ TEST(tuning, every_call_asks_for_records_change)
 
 /* ---- questions ---- */
 
-TEST(tuning, a_look_up_sends_every_option)
+TEST_F(tuning, a_look_up_sends_every_option)
 {
-    struct fixture *f = *state;
     f->problem.n = 77;
     f->options.driver = "6.2.4";
     f->options.toolchain = "clang 17";
@@ -330,9 +320,8 @@ TEST(tuning, a_look_up_sends_every_option)
     assert_string_equal(f->asked_backend, "");
 }
 
-TEST(tuning, invalid_arguments_are_refused_without_asking_kilnd)
+TEST_F(tuning, invalid_arguments_are_refused_without_asking_kilnd)
 {
-    struct fixture *f = *state;
     char long_text[2000];
     memset(long_text, 'x', sizeof(long_text) - 1);
     long_text[sizeof(long_text) - 1] = '\0';
@@ -362,9 +351,8 @@ TEST(tuning, invalid_arguments_are_refused_without_asking_kilnd)
     assert_int_equal(f->daemon.requests, 0);
 }
 
-TEST(tuning, an_entry_that_is_not_there_is_refused)
+TEST_F(tuning, an_entry_that_is_not_there_is_refused)
 {
-    struct fixture *f = *state;
     struct kiln_tuned_entry e = { .size = sizeof(e) };
     must(find(f), f->err);
     assert_int_equal(kiln_tuned_entry(f->tuned, 2, &e, &f->err), KILN_E_INVALID);
@@ -374,9 +362,8 @@ TEST(tuning, an_entry_that_is_not_there_is_refused)
     assert_int_equal(kiln_tuned_entry(f->tuned, 0, &e, &f->err), KILN_E_INVALID);
 }
 
-TEST(tuning, a_caller_with_a_larger_struct_keeps_what_the_library_does_not_know)
+TEST_F(tuning, a_caller_with_a_larger_struct_keeps_what_the_library_does_not_know)
 {
-    struct fixture *f = *state;
     struct {
         struct kiln_tuned_entry known;
         int unknown;
@@ -392,9 +379,8 @@ TEST(tuning, a_caller_with_a_larger_struct_keeps_what_the_library_does_not_know)
 
 /* ---- no answer ---- */
 
-TEST(tuning, an_unknown_record_is_not_found)
+TEST_F(tuning, an_unknown_record_is_not_found)
 {
-    struct fixture *f = *state;
     f->answer = (struct message_tuning_answer){ .code = KILN_NOT_FOUND };
 
     assert_int_equal(find(f), KILN_E_NOT_FOUND);
@@ -403,9 +389,8 @@ TEST(tuning, an_unknown_record_is_not_found)
     assert_says(f->err.text, "gfx90a68");
 }
 
-TEST(tuning, kilnds_reason_is_reported)
+TEST_F(tuning, kilnds_reason_is_reported)
 {
-    struct fixture *f = *state;
     f->answer = (struct message_tuning_answer){ .code = KILN_CORRUPT,
                                                 .text = bytes_of_text("the index is damaged") };
 
@@ -422,9 +407,8 @@ static void refuse(struct fake_request *rq)
     fake_reply_error(rq, KILN_UNAVAILABLE, "tuning.db is on a full disk", NULL);
 }
 
-TEST(tuning, a_refusal_is_reported)
+TEST_F(tuning, a_refusal_is_reported)
 {
-    struct fixture *f = *state;
     f->daemon.handle = refuse;
 
     assert_int_equal(find(f), KILN_E_UNAVAILABLE);
@@ -432,9 +416,8 @@ TEST(tuning, a_refusal_is_reported)
     assert_string_equal(f->err.text, "tuning.db is on a full disk");
 }
 
-TEST(tuning, an_answer_that_does_not_come_in_time_is_called_off)
+TEST_F(tuning, an_answer_that_does_not_come_in_time_is_called_off)
 {
-    struct fixture *f = *state;
     atomic_store(&f->silent, true);
 
     f->options.timeout_ms = WAIT_MS;
@@ -448,9 +431,8 @@ TEST(tuning, an_answer_that_does_not_come_in_time_is_called_off)
     assert_int_equal(f->daemon.cancels, 1);
 }
 
-TEST(tuning, a_request_that_a_stopping_daemon_defers_is_sent_to_the_next)
+TEST_F(tuning, a_request_that_a_stopping_daemon_defers_is_sent_to_the_next)
 {
-    struct fixture *f = *state;
     f->stops = 1;
 
     must(find(f), f->err);
@@ -459,9 +441,8 @@ TEST(tuning, a_request_that_a_stopping_daemon_defers_is_sent_to_the_next)
     assert_int_equal(f->daemon.connections, 2);
 }
 
-TEST(tuning, a_forked_child_is_reported_to_open_its_own_client)
+TEST_F(tuning, a_forked_child_is_reported_to_open_its_own_client)
 {
-    struct fixture *f = *state;
     must(find(f), f->err);
     pid_t child = fork();
     if (child == 0) {
@@ -497,9 +478,8 @@ static void nonsense(struct fixture *f, const char *part)
     f->measurements[0] = good.measurements[1];
 }
 
-TEST(tuning, an_answer_of_the_wrong_shape_is_refused)
+TEST_F(tuning, an_answer_of_the_wrong_shape_is_refused)
 {
-    struct fixture *f = *state;
     must(find(f), f->err);
     f->type = MESSAGE_pong;
     nonsense(f, "damaged");
@@ -515,9 +495,8 @@ TEST(tuning, an_answer_of_the_wrong_shape_is_refused)
     nonsense(f, "match");
 }
 
-TEST(tuning, an_invalid_record_is_refused)
+TEST_F(tuning, an_invalid_record_is_refused)
 {
-    struct fixture *f = *state;
     static char many[8000];
     for (size_t i = 0; i + 3 < sizeof(many); i += 3)
         memcpy(many + i, "a:;", 4);
@@ -544,9 +523,8 @@ TEST(tuning, an_invalid_record_is_refused)
     nonsense(f, "neighbour");
 }
 
-TEST(tuning, an_impossible_distance_is_refused)
+TEST_F(tuning, an_impossible_distance_is_refused)
 {
-    struct fixture *f = *state;
     const double wrong[] = { 0.5, -1, INFINITY, NAN };
     f->options.nearest = 1;
     must(find(f), f->err);
@@ -560,9 +538,8 @@ TEST(tuning, an_impossible_distance_is_refused)
     }
 }
 
-TEST(tuning, measurements_of_solvers_outside_the_record_are_refused)
+TEST_F(tuning, measurements_of_solvers_outside_the_record_are_refused)
 {
-    struct fixture *f = *state;
     const double wrong[] = { -1, INFINITY, NAN };
     must(find(f), f->err);
     for (size_t i = 0; i < 3; i++) {
@@ -580,9 +557,8 @@ TEST(tuning, measurements_of_solvers_outside_the_record_are_refused)
     nonsense(f, "record");
 }
 
-TEST(tuning, an_answer_cut_anywhere_is_refused)
+TEST_F(tuning, an_answer_cut_anywhere_is_refused)
 {
-    struct fixture *f = *state;
     f->measurement_count = 2;
     must(find(f), f->err);
     size_t size = f->body_size;
@@ -590,9 +566,8 @@ TEST(tuning, an_answer_cut_anywhere_is_refused)
         assert_int_equal(find(f), KILN_E_CORRUPT);
 }
 
-TEST(tuning, an_answer_with_any_byte_changed_does_no_harm)
+TEST_F(tuning, an_answer_with_any_byte_changed_does_no_harm)
 {
-    struct fixture *f = *state;
     f->measurement_count = 2;
     must(find(f), f->err);
     size_t size = f->body_size, refused = 0;

@@ -136,9 +136,8 @@ static void expect_none(const struct fixture *f)
         assert_null(f->tuned[i]);
 }
 
-TEST(tuning_batch, each_problem_gets_its_own_answer_or_none)
+TEST_F(tuning_batch, each_problem_gets_its_own_answer_or_none)
 {
-    struct fixture *f = *state;
     must(get(f, PROBLEMS), f->err);
     expect_all(f, PROBLEMS);
     assert_true(f->largest < PROBLEMS);
@@ -146,9 +145,8 @@ TEST(tuning_batch, each_problem_gets_its_own_answer_or_none)
     expect_all(f, 1);
 }
 
-TEST(tuning_batch, the_order_and_number_of_frames_do_not_matter)
+TEST_F(tuning_batch, the_order_and_number_of_frames_do_not_matter)
 {
-    struct fixture *f = *state;
     f->backwards = true;
     f->frame_answers = 1;
     must(get(f, PROBLEMS), f->err);
@@ -158,18 +156,16 @@ TEST(tuning_batch, the_order_and_number_of_frames_do_not_matter)
     expect_all(f, PROBLEMS);
 }
 
-TEST(tuning_batch, an_empty_batch_of_look_ups_sends_nothing)
+TEST_F(tuning_batch, an_empty_batch_of_look_ups_sends_nothing)
 {
-    struct fixture *f = *state;
     struct kiln_tuning_batch batch = batch_of(f, 0);
     batch.problems = NULL;
     must(kiln_perf_get_batch(f->client, &batch, NULL, &f->err), f->err);
     assert_int_equal(f->daemon.requests, 0);
 }
 
-TEST(tuning_batch, a_batch_of_look_ups_stays_within_the_daemons_limit)
+TEST_F(tuning_batch, a_batch_of_look_ups_stays_within_the_daemons_limit)
 {
-    struct fixture *f = *state;
     kiln_client_close(f->client);
     fake_daemon_kill(&f->daemon);
     f->daemon.max_in_flight = 1;
@@ -179,9 +175,8 @@ TEST(tuning_batch, a_batch_of_look_ups_stays_within_the_daemons_limit)
     expect_all(f, PROBLEMS);
 }
 
-TEST(tuning_batch, look_ups_left_open_by_a_lost_connection_are_repeated)
+TEST_F(tuning_batch, look_ups_left_open_by_a_lost_connection_are_repeated)
 {
-    struct fixture *f = *state;
     f->breaks = 3;
     must(get(f, PROBLEMS), f->err);
     expect_all(f, PROBLEMS);
@@ -189,9 +184,8 @@ TEST(tuning_batch, look_ups_left_open_by_a_lost_connection_are_repeated)
     assert_true(f->daemon.connections >= 2);
 }
 
-TEST(tuning_batch, one_wrong_problem_fails_all_and_is_named)
+TEST_F(tuning_batch, one_wrong_problem_fails_all_and_is_named)
 {
-    struct fixture *f = *state;
     f->problems[2500].groups = 3;
 
     assert_int_equal(get(f, PROBLEMS), KILN_E_INVALID);
@@ -201,9 +195,8 @@ TEST(tuning_batch, one_wrong_problem_fails_all_and_is_named)
     expect_none(f);
 }
 
-TEST(tuning_batch, one_that_kilnd_cannot_answer_fails_all_with_its_reason)
+TEST_F(tuning_batch, one_that_kilnd_cannot_answer_fails_all_with_its_reason)
 {
-    struct fixture *f = *state;
     f->damaged = 1501;
 
     assert_int_equal(get(f, PROBLEMS), KILN_E_IO);
@@ -227,18 +220,16 @@ static void lie(struct fake_request *rq)
     buffer_done(&t.answers);
 }
 
-TEST(tuning_batch, an_answer_reported_twice_fails_all)
+TEST_F(tuning_batch, an_answer_reported_twice_fails_all)
 {
-    struct fixture *f = *state;
     f->daemon.handle = lie;
     assert_int_equal(get(f, 500), KILN_E_CORRUPT);
     assert_says(f->err.text, "twice");
     expect_none(f);
 }
 
-TEST(tuning_batch, look_ups_of_a_batch_that_are_late_are_cancelled)
+TEST_F(tuning_batch, look_ups_of_a_batch_that_are_late_are_cancelled)
 {
-    struct fixture *f = *state;
     atomic_store(&f->silent, true);
     f->options.timeout_ms = WAIT_MS;
     assert_int_equal(get(f, 600), KILN_E_TIMED_OUT);
@@ -249,9 +240,8 @@ TEST(tuning_batch, look_ups_of_a_batch_that_are_late_are_cancelled)
     assert_int_equal(f->daemon.cancels, 3);
 }
 
-TEST(tuning_batch, invalid_arguments_are_refused_without_asking_kilnd)
+TEST_F(tuning_batch, invalid_arguments_are_refused_without_asking_kilnd)
 {
-    struct fixture *f = *state;
     struct kiln_tuning_batch batch = batch_of(f, 1);
     assert_int_equal(kiln_perf_get_batch(f->client, &batch, NULL, &f->err), KILN_E_INVALID);
     assert_int_equal(kiln_perf_get_batch(f->client, NULL, f->tuned, &f->err), KILN_E_INVALID);
@@ -283,9 +273,8 @@ static void *ask_all(void *argument)
     return (void *)wrong; /* NOLINT(performance-no-int-to-ptr) */
 }
 
-TEST(tuning_batch, threads_share_a_client)
+TEST_F(tuning_batch, threads_share_a_client)
 {
-    struct fixture *f = *state;
     pthread_t threads[THREADS];
     for (size_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, ask_all, f), 0);

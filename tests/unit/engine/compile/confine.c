@@ -168,9 +168,8 @@ static void write_about(struct fixture *f)
     unlink("way");
 }
 
-TEST(box, only_the_private_directory_is_writable)
+TEST_F(box, only_the_private_directory_is_writable)
 {
-    struct fixture *f = *state;
     memset(f->seen, 0, sizeof(*f->seen));
     assert_int_equal(run_within(f, LAYER_landlock, write_about), 0);
     assert_string_equal(f->seen->text, "");
@@ -194,9 +193,8 @@ static void read_about(struct fixture *f)
                           open("/usr/lib", O_RDONLY | O_DIRECTORY | O_CLOEXEC) >= 0;
 }
 
-TEST(box, files_of_the_host_cannot_be_read)
+TEST_F(box, files_of_the_host_cannot_be_read)
 {
-    struct fixture *f = *state;
     memset(f->seen, 0, sizeof(*f->seen));
     assert_int_equal(run_within(f, LAYER_landlock, read_about), 0);
     assert_string_equal(f->seen->text, "");
@@ -212,9 +210,8 @@ static void look_at_mounts(struct fixture *f)
     f->seen->numbers[1] = statvfs(".", &own) == 0 && !(own.f_flag & ST_RDONLY);
 }
 
-TEST(box, mounts_are_read_only_within_and_as_they_were_outside)
+TEST_F(box, mounts_are_read_only_within_and_as_they_were_outside)
 {
-    struct fixture *f = *state;
     struct statvfs before, after;
     memset(f->seen, 0, sizeof(*f->seen));
     assert_int_equal(statvfs("/", &before), 0);
@@ -241,9 +238,8 @@ static void fill_the_directory(struct fixture *f)
     close(fd);
 }
 
-TEST(box, the_files_of_a_confined_compiler_are_bounded_and_not_on_disk)
+TEST_F(box, the_files_of_a_confined_compiler_are_bounded_and_not_on_disk)
 {
-    struct fixture *f = *state;
     struct stat seen;
     char path[128];
     memset(f->seen, 0, sizeof(*f->seen));
@@ -278,9 +274,8 @@ static void open_sockets(struct fixture *f)
 }
 
 /* An abstract address needs a socket as well, so there is none. */
-TEST(box, no_socket_of_any_family_can_be_opened)
+TEST_F(box, no_socket_of_any_family_can_be_opened)
 {
-    struct fixture *f = *state;
     memset(f->seen, 0, sizeof(*f->seen));
     assert_int_equal(run_within(f, LAYER_seccomp, open_sockets), 0);
     assert_string_equal(f->seen->text, "");
@@ -353,9 +348,8 @@ static void make_calls(struct fixture *f)
     }
 }
 
-TEST(box, calls_that_no_compiler_needs_are_refused_at_once)
+TEST_F(box, calls_that_no_compiler_needs_are_refused_at_once)
 {
-    struct fixture *f = *state;
     memset(f->seen, 0, sizeof(*f->seen));
     assert_int_equal(run_within(f, LAYER_seccomp, make_calls), 0);
     assert_string_equal(f->seen->text, "");
@@ -367,9 +361,8 @@ static void load_a_kernel(struct fixture *f)
     syscall(SYS_kexec_load, 0, 0, 0, 0);
 }
 
-TEST(box, an_absurd_call_ends_the_process)
+TEST_F(box, an_absurd_call_ends_the_process)
 {
-    struct fixture *f = *state;
     memset(f->seen, 0, sizeof(*f->seen));
     int status = run_within(f, LAYER_seccomp, load_a_kernel);
     assert_true(WIFSIGNALED(status));
@@ -400,9 +393,8 @@ static void start_programs(struct fixture *f)
     f->seen->numbers[3] = waitpid(pid, &status, 0) == pid ? status : -1;
 }
 
-TEST(box, programs_and_threads_can_be_started)
+TEST_F(box, programs_and_threads_can_be_started)
 {
-    struct fixture *f = *state;
     memset(f->seen, 0, sizeof(*f->seen));
     assert_int_equal(run_within(f, LAYER_seccomp, start_programs), 0);
     for (size_t i = 0; i < 4; i++)
@@ -448,9 +440,8 @@ static bool are_all_gone(int end)
     return poll(&ending, 1, ENDING_MS) == 1 && read(end, &none, 1) == 0;
 }
 
-TEST(box, a_fork_bomb_is_bounded_and_goes_with_its_sandbox)
+TEST_F(box, a_fork_bomb_is_bounded_and_goes_with_its_sandbox)
 {
-    struct fixture *f = *state;
     int ends[2];
     long before = number_in("/proc/sys/kernel/pid_max");
     memset(f->seen, 0, sizeof(*f->seen));
@@ -476,9 +467,8 @@ static void look_for_others(struct fixture *f)
     f->seen->numbers[3] = kill(1, 0) == 0 || errno == EPERM; /* there is one */
 }
 
-TEST(box, processes_outside_are_neither_seen_nor_signalled)
+TEST_F(box, processes_outside_are_neither_seen_nor_signalled)
 {
-    struct fixture *f = *state;
     memset(f->seen, 0, sizeof(*f->seen));
     assert_int_equal(run_within(f, LAYER_proc, look_for_others), 0);
     assert_int_equal(f->seen->numbers[0], 2); /* the first one and itself */
@@ -494,9 +484,8 @@ static void look_at_rights(struct fixture *f)
     f->seen->numbers[3] = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0);
 }
 
-TEST(box, a_confined_process_has_and_regains_no_capability)
+TEST_F(box, a_confined_process_has_and_regains_no_capability)
 {
-    struct fixture *f = *state;
     memset(f->seen, 0, sizeof(*f->seen));
     assert_int_equal(run_within(f, LAYER_capabilities, look_at_rights), 0);
     assert_int_not_equal(f->seen->numbers[0], 0);
@@ -508,9 +497,8 @@ TEST(box, a_confined_process_has_and_regains_no_capability)
 static void stand_still(struct fixture *f) { (void)f; }
 
 /* In a container, it prints the layers that the container allows. */
-TEST(box, missing_sandbox_layers_come_with_a_reason)
+TEST_F(box, missing_sandbox_layers_come_with_a_reason)
 {
-    struct fixture *f = *state;
     char missing[LAYERS_TEXT_MAX];
     memset(f->seen, 0, sizeof(*f->seen));
     assert_int_equal(run_within(f, LAYER_no_new_privileges, stand_still), 0);

@@ -72,16 +72,14 @@ TEST(plain, sha256_in_parts_equals_sha256_at_once)
     assert_false(differs(sha256_end(&s), sha256_of(bytes_of_text("abc"))));
 }
 
-TEST(job, the_same_job_has_the_same_key)
+TEST_F(job, the_same_job_has_the_same_key)
 {
-    struct fixture *f = *state;
     add_header(f, "a.h", "A");
     assert_false(differs(key(f), key(f)));
 }
 
-TEST(job, every_part_of_a_job_decides_its_key)
+TEST_F(job, every_part_of_a_job_decides_its_key)
 {
-    struct fixture *f = *state;
     struct digest before = key(f), other = identity_of(2);
     struct bytes *parts[] = { &f->job.toolchain, &f->job.target, &f->job.program, &f->job.options,
                               &f->job.source };
@@ -96,9 +94,8 @@ TEST(job, every_part_of_a_job_decides_its_key)
     assert_true(differs(key(f), before));
 }
 
-TEST(job, text_does_not_flow_from_one_part_into_the_next)
+TEST_F(job, text_does_not_flow_from_one_part_into_the_next)
 {
-    struct fixture *f = *state;
     f->job.options = bytes_of_text("ab");
     f->job.source = bytes_of_text("c");
     struct digest before = key(f);
@@ -107,9 +104,8 @@ TEST(job, text_does_not_flow_from_one_part_into_the_next)
     assert_true(differs(key(f), before));
 }
 
-TEST(job, the_order_in_which_headers_come_does_not_matter)
+TEST_F(job, the_order_in_which_headers_come_does_not_matter)
 {
-    struct fixture *f = *state;
     add_header(f, "b.h", "B");
     add_header(f, "a.h", "A");
     add_header(f, "a.hpp", "C");
@@ -128,9 +124,8 @@ static enum kiln_code check(const struct fixture *f, struct kiln_err *err)
     return headers_check(f->job.headers, f->job.header_count, err);
 }
 
-TEST(job, headers_with_plain_relative_names_pass)
+TEST_F(job, headers_with_plain_relative_names_pass)
 {
-    struct fixture *f = *state;
     struct kiln_err err;
     must(check(f, &err), err);
     add_header(f, "kiln/prelude.h", "A");
@@ -154,9 +149,8 @@ TEST(plain, headers_that_could_leave_the_directory_are_named)
     }
 }
 
-TEST(job, a_header_that_comes_twice_is_named)
+TEST_F(job, a_header_that_comes_twice_is_named)
 {
-    struct fixture *f = *state;
     struct kiln_err err;
     add_header(f, "a.h", "A");
     add_header(f, "b.h", "A");
@@ -165,9 +159,8 @@ TEST(job, a_header_that_comes_twice_is_named)
     assert_says(err.text, "'a.h'");
 }
 
-TEST(job, headers_cut_short_or_with_a_rest_are_refused)
+TEST_F(job, headers_cut_short_or_with_a_rest_are_refused)
 {
-    struct fixture *f = *state;
     struct kiln_err err;
     add_header(f, "a.h", "A");
     f->job.headers.size--;

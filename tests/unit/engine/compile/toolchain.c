@@ -69,9 +69,8 @@ static void learn(struct fixture *f, const char *toolchain, const char *target,
     toolchain_probe_learn(f->table, tc, &t, state, detail);
 }
 
-TEST(table, reads_what_a_worker_describes)
+TEST_F(table, reads_what_a_worker_describes)
 {
-    struct fixture *f = *state;
     must(describe(f, DESCRIPTION(HIPRTC "," OPENCL)), f->err);
     assert_int_equal(toolchain_table_count(f->table), 2);
     const struct toolchain *tc = toolchain_table_at(f->table, 1);
@@ -83,9 +82,8 @@ TEST(table, reads_what_a_worker_describes)
     assert_null(toolchain_table_find(f->table, bytes_of_text("nvrtc")));
 }
 
-TEST(table, a_bad_description_leaves_the_table_as_it_was)
+TEST_F(table, a_bad_description_leaves_the_table_as_it_was)
 {
-    struct fixture *f = *state;
     static const char *const bad[] = {
         "",
         "[]",
@@ -109,9 +107,8 @@ TEST(table, a_bad_description_leaves_the_table_as_it_was)
     }
 }
 
-TEST(table, more_toolchains_than_there_can_be_are_refused)
+TEST_F(table, more_toolchains_than_there_can_be_are_refused)
 {
-    struct fixture *f = *state;
     char json[4096] = "{\"toolchains\":[";
     for (int i = 0; i <= TOOLCHAINS_MAX; i++) {
         size_t used = strlen(json);
@@ -124,18 +121,16 @@ TEST(table, more_toolchains_than_there_can_be_are_refused)
     assert_says(f->err.text, "than 8");
 }
 
-TEST(table, an_unprobed_toolchain_must_be_probed_first)
+TEST_F(table, an_unprobed_toolchain_must_be_probed_first)
 {
-    struct fixture *f = *state;
     const char *name;
     must(describe(f, DESCRIPTION(CLANG "," HIPRTC)), f->err);
     assert_int_equal(choose(f, "gfx942", "", &name), KILN_BUSY);
     assert_string_equal(name, "hiprtc");
 }
 
-TEST(table, hiprtc_is_preferred_where_both_work)
+TEST_F(table, hiprtc_is_preferred_where_both_work)
 {
-    struct fixture *f = *state;
     const char *name;
     must(describe(f, DESCRIPTION(CLANG "," HIPRTC)), f->err);
     learn(f, "clang", "gfx90a", PROBE_WORKS, NULL);
@@ -144,9 +139,8 @@ TEST(table, hiprtc_is_preferred_where_both_work)
     assert_string_equal(name, "hiprtc");
 }
 
-TEST(table, the_next_is_taken_where_the_first_fails)
+TEST_F(table, the_next_is_taken_where_the_first_fails)
 {
-    struct fixture *f = *state;
     const char *name;
     must(describe(f, DESCRIPTION(HIPRTC "," CLANG)), f->err);
     learn(f, "hiprtc", "gfx942", PROBE_FAILS, "crashed");
@@ -157,9 +151,8 @@ TEST(table, the_next_is_taken_where_the_first_fails)
     assert_string_equal(name, "clang");
 }
 
-TEST(table, a_target_no_toolchain_builds_gets_a_reason_for_each_toolchain)
+TEST_F(table, a_target_no_toolchain_builds_gets_a_reason_for_each_toolchain)
 {
-    struct fixture *f = *state;
     const char *name;
     must(describe(f, DESCRIPTION(HIPRTC "," CLANG)), f->err);
     learn(f, "hiprtc", "gfx9999", PROBE_FAILS, "it crashed");
@@ -169,9 +162,8 @@ TEST(table, a_target_no_toolchain_builds_gets_a_reason_for_each_toolchain)
     assert_says(f->err.text, "invalid target");
 }
 
-TEST(table, a_toolchain_that_could_not_be_probed_gives_no_advice_to_install)
+TEST_F(table, a_toolchain_that_could_not_be_probed_gives_no_advice_to_install)
 {
-    struct fixture *f = *state;
     const char *name;
     must(describe(f, DESCRIPTION(HIPRTC "," CLANG)), f->err);
     learn(f, "hiprtc", "gfx942", PROBE_NOT_NOW, "no process could be started");
@@ -190,9 +182,8 @@ TEST(table, a_toolchain_that_could_not_be_probed_gives_no_advice_to_install)
     assert_int_equal(choose(f, "gfx942", "", &name), KILN_UNSUPPORTED);
 }
 
-TEST(table, absent_toolchains_are_named_with_their_reason)
+TEST_F(table, absent_toolchains_are_named_with_their_reason)
 {
-    struct fixture *f = *state;
     const char *name;
     must(describe(f, "{\"toolchains\":[],\"absent\":[{\"name\":\"nvrtc\",\"reason\":\"no "
                      "libnvrtc\"}]}"),
@@ -202,9 +193,8 @@ TEST(table, absent_toolchains_are_named_with_their_reason)
     assert_says(f->err.text, "KILN_CUDA_PATH");
 }
 
-TEST(table, a_forced_toolchain_is_tried_whatever_its_probe_said)
+TEST_F(table, a_forced_toolchain_is_tried_whatever_its_probe_said)
 {
-    struct fixture *f = *state;
     const char *name;
     must(describe(f, DESCRIPTION(HIPRTC "," CLANG)), f->err);
     learn(f, "hiprtc", "gfx942", PROBE_FAILS, "crashed");
@@ -212,9 +202,8 @@ TEST(table, a_forced_toolchain_is_tried_whatever_its_probe_said)
     assert_string_equal(name, "hiprtc");
 }
 
-TEST(table, a_forced_toolchain_is_probed_first)
+TEST_F(table, a_forced_toolchain_is_probed_first)
 {
-    struct fixture *f = *state;
     const char *name;
     must(describe(f, DESCRIPTION(HIPRTC "," CLANG)), f->err);
     assert_int_equal(choose(f, "gfx942", "clang", &name), KILN_BUSY);
@@ -223,9 +212,8 @@ TEST(table, a_forced_toolchain_is_probed_first)
     must(choose(f, "gfx942", "clang", &name), f->err);
 }
 
-TEST(table, a_forced_toolchain_that_is_unknown_is_not_found)
+TEST_F(table, a_forced_toolchain_that_is_unknown_is_not_found)
 {
-    struct fixture *f = *state;
     const char *name;
     must(describe(f, DESCRIPTION(HIPRTC "," CLANG)), f->err);
     assert_int_equal(choose(f, "gfx942", "gcc", &name), KILN_NOT_FOUND);
@@ -233,18 +221,16 @@ TEST(table, a_forced_toolchain_that_is_unknown_is_not_found)
     assert_says(f->err.text, "hiprtc, clang");
 }
 
-TEST(table, a_forced_toolchain_of_another_family_is_refused)
+TEST_F(table, a_forced_toolchain_of_another_family_is_refused)
 {
-    struct fixture *f = *state;
     const char *name;
     must(describe(f, DESCRIPTION(HIPRTC)), f->err);
     assert_int_equal(choose(f, "sm_90", "hiprtc", &name), KILN_UNSUPPORTED);
     assert_says(f->err.text, "amdgpu");
 }
 
-TEST(table, opencl_builds_for_its_one_device_without_a_probe)
+TEST_F(table, opencl_builds_for_its_one_device_without_a_probe)
 {
-    struct fixture *f = *state;
     const char *name;
     must(describe(f, DESCRIPTION(OPENCL)), f->err);
     must(choose(f, "opencl:cpu", "", &name), f->err);
@@ -253,9 +239,8 @@ TEST(table, opencl_builds_for_its_one_device_without_a_probe)
     assert_says(f->err.text, "opencl:cpu");
 }
 
-TEST(table, probes_outlive_a_description_but_not_an_upgrade)
+TEST_F(table, probes_outlive_a_description_but_not_an_upgrade)
 {
-    struct fixture *f = *state;
     const char *name;
     must(describe(f, DESCRIPTION(CLANG)), f->err);
     learn(f, "clang", "gfx90a", PROBE_WORKS, NULL);
@@ -265,9 +250,8 @@ TEST(table, probes_outlive_a_description_but_not_an_upgrade)
     assert_int_equal(choose(f, "gfx90a", "", &name), KILN_BUSY);
 }
 
-TEST(table, made_up_targets_do_not_make_the_table_grow)
+TEST_F(table, made_up_targets_do_not_make_the_table_grow)
 {
-    struct fixture *f = *state;
     char target[32];
     must(describe(f, DESCRIPTION(CLANG)), f->err);
     const struct toolchain *tc = toolchain_table_at(f->table, 0);
@@ -297,9 +281,8 @@ static void learn_many(struct fixture *f, unsigned from, unsigned to, enum probe
     }
 }
 
-TEST(table, working_targets_outlive_any_number_of_made_up_ones)
+TEST_F(table, working_targets_outlive_any_number_of_made_up_ones)
 {
-    struct fixture *f = *state;
     must(describe(f, DESCRIPTION(HIPRTC "," CLANG)), f->err);
     learn(f, "clang", "gfx90a", PROBE_WORKS, NULL);
     learn(f, "hiprtc", "gfx90a", PROBE_FAILS, "no");
@@ -312,9 +295,8 @@ TEST(table, working_targets_outlive_any_number_of_made_up_ones)
     assert_int_equal(state_of(f, "hiprtc", "gfx90a"), PROBE_UNKNOWN);
 }
 
-TEST(table, a_full_probe_table_drops_only_one_result)
+TEST_F(table, a_full_probe_table_drops_only_one_result)
 {
-    struct fixture *f = *state;
     must(describe(f, DESCRIPTION(CLANG)), f->err);
     learn_many(f, 0, 254, PROBE_FAILS);
     learn_many(f, 1000, 1002, PROBE_WORKS); /* full to the last place */
@@ -329,9 +311,8 @@ TEST(table, a_full_probe_table_drops_only_one_result)
     assert_int_equal(state_of(f, "clang", "gfx2000"), PROBE_FAILS);
 }
 
-TEST(table, where_everything_works_the_oldest_gives_way)
+TEST_F(table, where_everything_works_the_oldest_gives_way)
 {
-    struct fixture *f = *state;
     must(describe(f, DESCRIPTION(CLANG)), f->err);
     learn_many(f, 0, 256, PROBE_WORKS);
     learn(f, "clang", "gfx0000", PROBE_WORKS, NULL); /* found anew: the youngest */
@@ -341,9 +322,8 @@ TEST(table, where_everything_works_the_oldest_gives_way)
     assert_int_equal(state_of(f, "clang", "gfx2000"), PROBE_WORKS);
 }
 
-TEST(table, probe_results_of_a_removed_toolchain_are_dropped_first)
+TEST_F(table, probe_results_of_a_removed_toolchain_are_dropped_first)
 {
-    struct fixture *f = *state;
     must(describe(f, DESCRIPTION(CLANG)), f->err);
     learn_many(f, 0, 128, PROBE_WORKS);
     must(describe(f, DESCRIPTION(ROW("clang", "amdgpu", ID_2, ""))), f->err); /* an upgrade */
@@ -352,9 +332,8 @@ TEST(table, probe_results_of_a_removed_toolchain_are_dropped_first)
     assert_int_equal(state_of(f, "clang", "gfx0255"), PROBE_FAILS);
 }
 
-TEST(table, forgetting_takes_no_place_and_leaves_the_others)
+TEST_F(table, forgetting_takes_no_place_and_leaves_the_others)
 {
-    struct fixture *f = *state;
     must(describe(f, DESCRIPTION(CLANG)), f->err);
     learn_many(f, 0, 256, PROBE_FAILS);
 
@@ -367,9 +346,8 @@ TEST(table, forgetting_takes_no_place_and_leaves_the_others)
     assert_int_equal(state_of(f, "clang", "gfx2000"), PROBE_FAILS);
 }
 
-TEST(table, a_forgotten_probe_can_be_learnt_again)
+TEST_F(table, a_forgotten_probe_can_be_learnt_again)
 {
-    struct fixture *f = *state;
     must(describe(f, DESCRIPTION(CLANG)), f->err);
     const struct toolchain *tc = toolchain_table_at(f->table, 0);
     struct target t = target_of("gfx90a");

@@ -89,9 +89,8 @@ static void put(int fd, const char *text)
     assert_int_equal(write(fd, text, strlen(text)), strlen(text));
 }
 
-TEST(connected, a_job_arrives_as_it_was_sent)
+TEST_F(connected, a_job_arrives_as_it_was_sent)
 {
-    struct fixture *f = *state;
     struct compile_job sent = some_job(), got;
     struct worker_files files;
     int fds[WORKER_JOB_FILES];
@@ -112,9 +111,8 @@ TEST(connected, a_job_arrives_as_it_was_sent)
     close(files.log_fd);
 }
 
-TEST(connected, a_job_cut_anywhere_is_refused)
+TEST_F(connected, a_job_cut_anywhere_is_refused)
 {
-    struct fixture *f = *state;
     struct compile_job job = some_job(), got;
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, 4096);
@@ -125,9 +123,8 @@ TEST(connected, a_job_cut_anywhere_is_refused)
     assert_int_equal(worker_job_read(buffer_view(&b), &got, &f->err), KILN_INVALID);
 }
 
-TEST(connected, sending_to_a_worker_that_is_gone_is_unavailable)
+TEST_F(connected, sending_to_a_worker_that_is_gone_is_unavailable)
 {
-    struct fixture *f = *state;
     struct compile_job job = some_job();
     struct worker_files files;
     fd_auto(&f->worker_fd);
@@ -136,17 +133,15 @@ TEST(connected, sending_to_a_worker_that_is_gone_is_unavailable)
     assert_says(f->err.text, "gone");
 }
 
-TEST(connected, receiving_does_not_wait)
+TEST_F(connected, receiving_does_not_wait)
 {
-    struct fixture *f = *state;
     enum worker_message message;
     struct worker_result collected;
     assert_int_equal(receive(f, &message, &collected), KILN_BUSY);
 }
 
-TEST(connected, a_closed_socket_is_unavailable)
+TEST_F(connected, a_closed_socket_is_unavailable)
 {
-    struct fixture *f = *state;
     enum worker_message message;
     struct worker_result collected;
     fd_auto(&f->worker_fd);
@@ -154,9 +149,8 @@ TEST(connected, a_closed_socket_is_unavailable)
     assert_int_equal(receive(f, &message, &collected), KILN_UNAVAILABLE);
 }
 
-TEST(connected, ready_and_result_are_reported_apart)
+TEST_F(connected, ready_and_result_are_reported_apart)
 {
-    struct fixture *f = *state;
     enum worker_message message;
     struct worker_result collected, sent = { .end = COMPILE_MEMORY, .text = "why", .cpu_ns = 5 };
     BUFFER_AUTO struct buffer ready, b;
@@ -181,9 +175,8 @@ TEST(connected, ready_and_result_are_reported_apart)
     assert_int_equal(collected.cpu_ns, 5);
 }
 
-TEST(connected, packets_that_are_no_message_are_refused)
+TEST_F(connected, packets_that_are_no_message_are_refused)
 {
-    struct fixture *f = *state;
     enum worker_message message;
     struct worker_result collected;
     static const struct {
@@ -210,9 +203,8 @@ TEST(connected, packets_that_are_no_message_are_refused)
 }
 
 /* A worker's report is bounded and consistent. */
-TEST(connected, a_handshake_that_makes_no_sense_is_refused)
+TEST_F(connected, a_handshake_that_makes_no_sense_is_refused)
 {
-    struct fixture *f = *state;
     static char long_text[LAYERS_TEXT_MAX + 1];
     memset(long_text, 'x', LAYERS_TEXT_MAX);
     const struct {
@@ -238,9 +230,8 @@ TEST(connected, a_handshake_that_makes_no_sense_is_refused)
     }
 }
 
-TEST(connected, a_handshake_of_another_release_is_refused)
+TEST_F(connected, a_handshake_of_another_release_is_refused)
 {
-    struct fixture *f = *state;
     static const struct sandbox_report sandbox = { .has = LAYERS_ALL, .landlock = 7 };
     enum worker_message message;
     struct worker_result collected;
@@ -261,9 +252,8 @@ TEST(connected, a_handshake_of_another_release_is_refused)
     assert_says(f->err.text, "damaged handshake");
 }
 
-TEST(connected, control_characters_in_a_message_become_blanks)
+TEST_F(connected, control_characters_in_a_message_become_blanks)
 {
-    struct fixture *f = *state;
     enum worker_message message;
     struct worker_result collected, sent = { .end = COMPILE_REFUSED, .text = "a\n\x1b[31mb" };
     BUFFER_AUTO struct buffer b;

@@ -360,9 +360,8 @@ TEST(log_salvage, a_log_repairs_a_file_that_sqlite_rejects)
     expect_whole_but(f, 0);
 }
 
-TEST(log_salvage, a_file_that_is_no_database_and_has_no_log_is_refused)
+TEST_F(log_salvage, a_file_that_is_no_database_and_has_no_log_is_refused)
 {
-    struct fixture *f = *state;
     buffer_put(&f->file, "this is a text, which is longer than nothing", 40);
     buffer_put(&f->pages, "and this one is not a log, though there is enough of it", 50);
     assert_int_equal(save(f), KILN_CORRUPT);

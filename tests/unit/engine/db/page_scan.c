@@ -126,9 +126,8 @@ static struct seen scan_all(struct fixture *f)
     return s;
 }
 
-TEST(page_scan, a_scan_finds_all_rows_that_sqlite_finds)
+TEST_F(page_scan, a_scan_finds_all_rows_that_sqlite_finds)
 {
-    struct fixture *f = *state;
     static const int sizes[] = { 512, 1024, 4096, 65536 };
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         make_file(f, sizes[i]);
@@ -188,9 +187,8 @@ static size_t cells_of_crafted(struct fixture *f, const uint8_t *cell, size_t si
     return count;
 }
 
-TEST(page_scan, a_page_that_repeats_one_cell_reports_at_most_its_own_size)
+TEST_F(page_scan, a_page_that_repeats_one_cell_reports_at_most_its_own_size)
 {
-    struct fixture *f = *state;
     const uint8_t cell[] = { 12, 1, 2, 32, '0', '1', '2', '3', '4', '5', '6', '7', '8', '9' };
     assert_int_equal(cells_of_crafted(f, cell, sizeof(cell), CELL_AT, 3), 4);
     assert_in_range(cells_of_crafted(f, cell, sizeof(cell), CELL_AT, POINTERS), 5000,
@@ -198,9 +196,8 @@ TEST(page_scan, a_page_that_repeats_one_cell_reports_at_most_its_own_size)
 }
 
 /* A record of 40 000 bytes whose header claims to be all of it, with a wrong last column. */
-TEST(page_scan, a_page_whose_long_headers_overlap_is_skipped)
+TEST_F(page_scan, a_page_whose_long_headers_overlap_is_skipped)
 {
-    struct fixture *f = *state;
     static uint8_t cell[40005] = { 0x82, 0xb8, 0x40, 1, 0x82, 0xb8, 0x40 };
     memset(cell + 7, 0, sizeof(cell) - 7);
     cell[7] = 32;
@@ -208,9 +205,8 @@ TEST(page_scan, a_page_whose_long_headers_overlap_is_skipped)
     assert_int_equal(cells_of_crafted(f, cell, sizeof(cell), 20000, 2), 0);
 }
 
-TEST(page_scan, free_pages_are_skipped)
+TEST_F(page_scan, free_pages_are_skipped)
 {
-    struct fixture *f = *state;
     make_file(f, 512);
     do_sql(f, "pragma secure_delete = off; delete from item where id < 100");
     size_t left = scan_all(f).rows; /* each is compared with an existing row */
@@ -236,18 +232,16 @@ static void patch(struct fixture *f, off_t at, const void *bytes, size_t size)
     assert_int_equal(pwrite(f->fd, bytes, size, at), (ssize_t)size);
 }
 
-TEST(page_scan, a_wrong_free_list_hides_no_row)
+TEST_F(page_scan, a_wrong_free_list_hides_no_row)
 {
-    struct fixture *f = *state;
     make_file(f, 4096);
     scan_copy(f);
     patch(f, 32, "\0\0\0\2\0\0\0\7", 8); /* the free list begins at a page of the table */
     assert_int_equal(scan_all(f).rows, ROWS);
 }
 
-TEST(page_scan, a_damaged_file_header_hides_no_row)
+TEST_F(page_scan, a_damaged_file_header_hides_no_row)
 {
-    struct fixture *f = *state;
     make_file(f, 4096);
     scan_copy(f);
     patch(f, 0, "damage damage damage damage damage damage damage damage damage", 62);
@@ -260,9 +254,8 @@ static bool count(void *context, const struct page_cell *cell)
     return ++*(int *)context < 5;
 }
 
-TEST(page_scan, a_listing_stops_when_its_callback_says_so)
+TEST_F(page_scan, a_listing_stops_when_its_callback_says_so)
 {
-    struct fixture *f = *state;
     int cells = 0;
     make_file(f, 4096);
     KILN_AUTO(page_scan) struct page_scan *scan = NULL;
@@ -282,9 +275,8 @@ static bool read_again(void *context, const struct page_cell *cell)
     return true;
 }
 
-TEST(page_scan, the_read_budget_is_a_few_times_the_file_size)
+TEST_F(page_scan, the_read_budget_is_a_few_times_the_file_size)
 {
-    struct fixture *f = *state;
     struct seen s = { 0 };
     make_file(f, 4096);
     must(page_scan_open(f->fd, &s.scan, &f->err), f->err);
@@ -313,9 +305,8 @@ static bool read_into_little(void *context, const struct page_cell *cell)
     return true;
 }
 
-TEST(page_scan, a_record_longer_than_the_buffer_is_not_read)
+TEST_F(page_scan, a_record_longer_than_the_buffer_is_not_read)
 {
-    struct fixture *f = *state;
     struct seen s = { 0 };
     make_file(f, 4096);
     must(page_scan_open(f->fd, &s.scan, &f->err), f->err);
@@ -324,9 +315,8 @@ TEST(page_scan, a_record_longer_than_the_buffer_is_not_read)
     assert_true(s.rows > 0 && s.keys > 0);
 }
 
-TEST(page_scan, random_damage_is_survived)
+TEST_F(page_scan, random_damage_is_survived)
 {
-    struct fixture *f = *state;
     make_file(f, 1024);
     scan_copy(f);
     off_t size = lseek(f->fd, 0, SEEK_END);
@@ -348,9 +338,8 @@ TEST(page_scan, random_damage_is_survived)
     }
 }
 
-TEST(page_scan, an_empty_file_is_refused)
+TEST_F(page_scan, an_empty_file_is_refused)
 {
-    struct fixture *f = *state;
     struct page_scan *scan = NULL;
     f->fd = open(f->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     assert_int_equal(page_scan_open(f->fd, &scan, &f->err), KILN_CORRUPT);

@@ -57,9 +57,8 @@ static int teardown(void **state)
 
 FIXTURE(pool, setup, teardown);
 
-TEST(pool, a_pool_opens_connections_on_demand_up_to_its_maximum)
+TEST_F(pool, a_pool_opens_connections_on_demand_up_to_its_maximum)
 {
-    struct fixture *f = *state;
     void *taken[3];
     must(db_pool_open(&f->pool, 1, &f->err), f->err);
     assert_int_equal(atomic_load(&f->open), 1);
@@ -76,16 +75,14 @@ TEST(pool, a_pool_opens_connections_on_demand_up_to_its_maximum)
         db_pool_return(&f->pool, taken[i]);
 }
 
-TEST(pool, a_pool_can_open_all_connections_at_once)
+TEST_F(pool, a_pool_can_open_all_connections_at_once)
 {
-    struct fixture *f = *state;
     must(db_pool_open(&f->pool, DB_POOL_MAX, &f->err), f->err);
     assert_int_equal(atomic_load(&f->open), 3);
 }
 
-TEST(pool, a_closed_pool_has_no_connection)
+TEST_F(pool, a_closed_pool_has_no_connection)
 {
-    struct fixture *f = *state;
     assert_null(db_pool_take(&f->pool));
     must(db_pool_open(&f->pool, 2, &f->err), f->err);
     db_pool_close(&f->pool);
@@ -93,9 +90,8 @@ TEST(pool, a_closed_pool_has_no_connection)
     assert_null(db_pool_take(&f->pool));
 }
 
-TEST(pool, a_pool_that_fails_to_reopen_is_unchanged)
+TEST_F(pool, a_pool_that_fails_to_reopen_is_unchanged)
 {
-    struct fixture *f = *state;
     must(db_pool_open(&f->pool, 2, &f->err), f->err);
     f->opens_left = 1;
     assert_int_equal(db_pool_open(&f->pool, 2, &f->err), KILN_IO);
@@ -115,9 +111,8 @@ static void *return_later(void *context)
 }
 
 /* Returns only if an acquirer waits for the returned connection. */
-TEST(pool, if_opening_another_connection_fails_acquirers_wait_for_an_open_one)
+TEST_F(pool, if_opening_another_connection_fails_acquirers_wait_for_an_open_one)
 {
-    struct fixture *f = *state;
     pthread_t thread;
     must(db_pool_open(&f->pool, 1, &f->err), f->err);
     f->opens_left = 0;
@@ -132,9 +127,8 @@ TEST(pool, if_opening_another_connection_fails_acquirers_wait_for_an_open_one)
 }
 
 /* Replaces the connections, as when the file is replaced. */
-TEST(pool, new_connections_replace_old_ones_after_these_are_returned)
+TEST_F(pool, new_connections_replace_old_ones_after_these_are_returned)
 {
-    struct fixture *f = *state;
     pthread_t thread;
     must(db_pool_open(&f->pool, 1, &f->err), f->err);
     void *context[] = { &f->pool, db_pool_take(&f->pool) };
@@ -153,9 +147,8 @@ static void *release_later(void *context)
     return NULL;
 }
 
-TEST(pool, an_acquirer_of_a_pool_that_is_held_blocks_until_it_is_open_again)
+TEST_F(pool, an_acquirer_of_a_pool_that_is_held_blocks_until_it_is_open_again)
 {
-    struct fixture *f = *state;
     pthread_t thread;
     must(db_pool_open(&f->pool, 1, &f->err), f->err);
     db_pool_hold(&f->pool, true);

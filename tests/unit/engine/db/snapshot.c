@@ -226,9 +226,8 @@ static void stop_in_the_midst(sqlite3 *db)
     sqlite3_close(db);
 }
 
-TEST(snapshot, a_log_that_is_written_to_does_not_count_as_damaged)
+TEST_F(snapshot, a_log_that_is_written_to_does_not_count_as_damaged)
 {
-    struct fixture *f = *state;
     struct log_state log = { 0 };
     sqlite3 *db = start_in_the_midst(f, false);
     enum kiln_code rc = db_snapshot(f->path, f->copy, &f->err);
@@ -239,9 +238,8 @@ TEST(snapshot, a_log_that_is_written_to_does_not_count_as_damaged)
     assert_int_equal(number_of(f->copy, "select count(*) from item"), 1);
 }
 
-TEST(snapshot, a_snapshot_of_a_log_that_never_settles_is_busy)
+TEST_F(snapshot, a_snapshot_of_a_log_that_never_settles_is_busy)
 {
-    struct fixture *f = *state;
     sqlite3 *db = start_in_the_midst(f, true);
     midst.byte = 3; /* another wrong byte each time */
     enum kiln_code rc = db_snapshot(f->path, f->copy, &f->err);
@@ -250,9 +248,8 @@ TEST(snapshot, a_snapshot_of_a_log_that_never_settles_is_busy)
     assert_int_equal(access(f->copy, F_OK), -1);
 }
 
-TEST(snapshot, a_log_that_stays_wrong_is_damaged)
+TEST_F(snapshot, a_log_that_stays_wrong_is_damaged)
 {
-    struct fixture *f = *state;
     struct log_state log = { 0 };
     sqlite3 *db = start_in_the_midst(f, false);
     midst.byte = 0;
@@ -270,9 +267,8 @@ static bool is_locked(void *path)
 }
 
 /* POSIX locks of a process end when it closes any descriptor of the file. */
-TEST(snapshot, a_snapshot_drops_no_lock_of_this_process)
+TEST_F(snapshot, a_snapshot_drops_no_lock_of_this_process)
 {
-    struct fixture *f = *state;
     sqlite3 *reader = NULL;
     assert_int_equal(sqlite3_open(f->path, &reader), SQLITE_OK);
     assert_int_equal(do_sql(reader, "create table item (id); begin; select * from item"),
@@ -284,9 +280,8 @@ TEST(snapshot, a_snapshot_drops_no_lock_of_this_process)
     sqlite3_close(reader);
 }
 
-TEST(snapshot, a_snapshot_follows_a_link_to_the_file_and_its_log)
+TEST_F(snapshot, a_snapshot_follows_a_link_to_the_file_and_its_log)
 {
-    struct fixture *f = *state;
     sqlite3 *db = NULL;
     char link[96];
     assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
@@ -303,9 +298,8 @@ TEST(snapshot, a_snapshot_follows_a_link_to_the_file_and_its_log)
     sqlite3_close(db);
 }
 
-TEST(snapshot, a_log_that_is_not_a_regular_file_is_refused)
+TEST_F(snapshot, a_log_that_is_not_a_regular_file_is_refused)
 {
-    struct fixture *f = *state;
     sqlite3 *db = NULL;
     char log[112];
     assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);

@@ -218,9 +218,7 @@ FIXTURE(embed, set_up, tear_down);
 
 /* The linker's --wrap redirects every malloc call to this function. */
 static atomic_size_t malloc_fails_from; /* bytes; 0: never */
-void *__real_malloc(size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_malloc(size_t size)
+WRAP(void *, malloc, size_t size)
 {
     size_t from = atomic_load(&malloc_fails_from);
     return from && size >= from ? NULL : __real_malloc(size);
@@ -228,27 +226,24 @@ void *__wrap_malloc(size_t size)
 
 /* ---- requests and replies ---- */
 
-TEST(embed, replies_come_in_the_order_of_requests)
+TEST_F(embed, replies_come_in_the_order_of_requests)
 {
-    struct fixture *f = *state;
     for (uint64_t id = 2; id < 12; id++)
         send_ping(f->t, id, id);
     for (uint64_t id = 2; id < 12; id++)
         expect_frame(f->t, MESSAGE_pong, id);
 }
 
-TEST(embed, a_refused_request_is_answered_and_the_next_one_too)
+TEST_F(embed, a_refused_request_is_answered_and_the_next_one_too)
 {
-    struct fixture *f = *state;
     send_request(f->t, MESSAGE_ping, 2, bytes_of_text("no ping"));
     expect_frame(f->t, MESSAGE_error, 2);
     send_ping(f->t, 3, 0);
     expect_frame(f->t, MESSAGE_pong, 3);
 }
 
-TEST(embed, a_connection_without_hello_ends_once_the_reason_is_read)
+TEST_F(embed, a_connection_without_hello_ends_once_the_reason_is_read)
 {
-    struct fixture *f = *state;
     struct transport_frame frame;
     struct transport *t;
     must(embed_connect(&f->setup, &t, &f->err), f->err);
@@ -258,9 +253,8 @@ TEST(embed, a_connection_without_hello_ends_once_the_reason_is_read)
     transport_destroy(t);
 }
 
-TEST(embed, a_frame_with_a_wrong_size_is_refused)
+TEST_F(embed, a_frame_with_a_wrong_size_is_refused)
 {
-    struct fixture *f = *state;
     uint8_t raw[FRAME_HEADER_SIZE];
     const struct frame_header header = {
         .version = FRAME_VERSION, .type = MESSAGE_ping, .request_id = 2, .body_size = 10
@@ -270,9 +264,8 @@ TEST(embed, a_frame_with_a_wrong_size_is_refused)
     assert_int_equal(f->t->ops->send(f->t, bytes_of(raw, 3), &f->err), KILN_INVALID);
 }
 
-TEST(embed, no_memory_for_a_reply_is_reported_to_its_reader)
+TEST_F(embed, no_memory_for_a_reply_is_reported_to_its_reader)
 {
-    struct fixture *f = *state;
     struct transport_frame frame;
     atomic_store(&malloc_fails_from, 4000); /* the request itself needs less */
     send_ping(f->t, 2, 4096);
@@ -282,9 +275,8 @@ TEST(embed, no_memory_for_a_reply_is_reported_to_its_reader)
     f->t = connect_and_greet(&f->setup);
 }
 
-TEST(embed, a_receive_without_a_reply_times_out)
+TEST_F(embed, a_receive_without_a_reply_times_out)
 {
-    struct fixture *f = *state;
     struct transport_frame frame;
     assert_int_equal(f->t->ops->receive(f->t, SOON, &frame, &f->err), KILN_TIMED_OUT);
     send_ping(f->t, 2, 0);
@@ -305,9 +297,8 @@ static void *ping_often(void *context)
     return NULL;
 }
 
-TEST(embed, two_threads_get_their_own_replies)
+TEST_F(embed, two_threads_get_their_own_replies)
 {
-    struct fixture *f = *state;
     pthread_t other;
     assert_int_equal(pthread_create(&other, NULL, ping_often, &f->setup), 0);
     ping_often(&f->setup);
@@ -335,16 +326,14 @@ static void check_stop(struct fixture *f)
 
 TEST(embed, stop_ends_a_receive_of_another_thread) { check_stop(*state); }
 
-TEST(compiler, stop_ends_a_receive_that_waits_for_the_compiler)
+TEST_F(compiler, stop_ends_a_receive_that_waits_for_the_compiler)
 {
-    struct fixture *f = *state;
     send_fetch(f->t, 2, "k.cl");
     check_stop(f);
 }
 
-TEST(compiler, other_requests_are_answered_during_a_compile)
+TEST_F(compiler, other_requests_are_answered_during_a_compile)
 {
-    struct fixture *f = *state;
     pthread_t waits;
     send_fetch(f->t, 2, "k.cl");
     assert_int_equal(pthread_create(&waits, NULL, receive_until_stopped, f->t), 0);
@@ -355,9 +344,8 @@ TEST(compiler, other_requests_are_answered_during_a_compile)
 
 /* ---- compiles ---- */
 
-TEST(compiler, a_compiled_kernel_comes_as_a_sealed_file)
+TEST_F(compiler, a_compiled_kernel_comes_as_a_sealed_file)
 {
-    struct fixture *f = *state;
     struct transport_frame frame;
     char content[16] = "";
     atomic_store(&f->compiler.may_end, true);
@@ -373,9 +361,8 @@ TEST(compiler, a_compiled_kernel_comes_as_a_sealed_file)
     assert_int_equal(f->compiler.begun, 2); /* the probe of the toolchain, then the kernel */
 }
 
-TEST(compiler, a_compile_continues_after_a_time_out)
+TEST_F(compiler, a_compile_continues_after_a_time_out)
 {
-    struct fixture *f = *state;
     struct transport_frame frame;
     send_fetch(f->t, 2, "k.cl");
     assert_int_equal(f->t->ops->receive(f->t, SOON, &frame, &f->err), KILN_TIMED_OUT);
@@ -384,9 +371,8 @@ TEST(compiler, a_compile_continues_after_a_time_out)
     assert_int_equal(f->compiler.begun, 2);
 }
 
-TEST(compiler, closing_stops_a_compile_that_has_an_unanswered_request)
+TEST_F(compiler, closing_stops_a_compile_that_has_an_unanswered_request)
 {
-    struct fixture *f = *state;
     struct transport_frame frame;
     send_fetch(f->t, 2, "k.cl");
     assert_int_equal(f->t->ops->receive(f->t, SOON, &frame, &f->err), KILN_TIMED_OUT);
@@ -396,9 +382,8 @@ TEST(compiler, closing_stops_a_compile_that_has_an_unanswered_request)
     f->t = connect_and_greet(&f->setup);
 }
 
-TEST(compiler, closing_drops_unread_replies)
+TEST_F(compiler, closing_drops_unread_replies)
 {
-    struct fixture *f = *state;
     struct transport_frame frame;
     atomic_store(&f->compiler.may_end, true);
     send_fetch(f->t, 2, "k.cl");
@@ -440,9 +425,8 @@ static int use_in_child(struct fixture *f)
     return 0;
 }
 
-TEST(embed, a_forked_child_opens_its_own_engine)
+TEST_F(embed, a_forked_child_opens_its_own_engine)
 {
-    struct fixture *f = *state;
     send_ping(f->t, 2, 10);
     pid_t child = fork();
     if (child == 0)
@@ -451,9 +435,8 @@ TEST(embed, a_forked_child_opens_its_own_engine)
     expect_frame(f->t, MESSAGE_pong, 2);
 }
 
-TEST(compiler, a_forked_child_forgets_its_parents_compiler)
+TEST_F(compiler, a_forked_child_forgets_its_parents_compiler)
 {
-    struct fixture *f = *state;
     struct transport_frame frame;
     send_fetch(f->t, 2, "k.cl");
     assert_int_equal(f->t->ops->receive(f->t, SOON, &frame, &f->err), KILN_TIMED_OUT);
@@ -489,9 +472,8 @@ static int connect_in_lost_child(const struct fixture *f)
     return 0;
 }
 
-TEST(compiler, a_child_that_was_forked_while_a_thread_was_inside_is_reported)
+TEST_F(compiler, a_child_that_was_forked_while_a_thread_was_inside_is_reported)
 {
-    struct fixture *f = *state;
     pthread_t inside;
     transport_destroy(f->t);
     atomic_store(&f->compiler.is_in_begin, false);

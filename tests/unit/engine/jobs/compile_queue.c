@@ -72,9 +72,8 @@ static void compile_all(struct fixture *f)
         fake_executor_compile(&f->executor, bytes_of_text("object"));
 }
 
-TEST(queue, users_alternate_and_the_orders_of_each_stay_in_order)
+TEST_F(queue, users_alternate_and_the_orders_of_each_stay_in_order)
 {
-    struct fixture *f = *state;
     must(submit(f, '0', 9, PRIORITY_INTERACTIVE), f->err); /* occupies the one compiler */
     for (const char *name = "abcdef"; *name; name++)
         must(submit(f, *name, 1, PRIORITY_INTERACTIVE), f->err);
@@ -84,9 +83,8 @@ TEST(queue, users_alternate_and_the_orders_of_each_stay_in_order)
     assert_string_equal(f->finished, "0aXbYcdef");
 }
 
-TEST(queue, a_user_whose_compile_took_long_comes_after_the_others)
+TEST_F(queue, a_user_whose_compile_took_long_comes_after_the_others)
 {
-    struct fixture *f = *state;
     const uint64_t long_ns = 50000000;
     must(submit(f, '0', 1, PRIORITY_INTERACTIVE), f->err); /* occupies the one compiler */
     must(submit(f, 'a', 1, PRIORITY_INTERACTIVE), f->err);
@@ -98,9 +96,8 @@ TEST(queue, a_user_whose_compile_took_long_comes_after_the_others)
     assert_string_equal(f->finished, "0XYab");
 }
 
-TEST(queue, interactive_goes_before_prefetch)
+TEST_F(queue, interactive_goes_before_prefetch)
 {
-    struct fixture *f = *state;
     must(submit(f, '0', 1, PRIORITY_PREFETCH), f->err);
     must(submit(f, 'p', 1, PRIORITY_PREFETCH), f->err);
     must(submit(f, 'q', 1, PRIORITY_PREFETCH), f->err);
@@ -109,9 +106,8 @@ TEST(queue, interactive_goes_before_prefetch)
     assert_string_equal(f->finished, "0Ipq");
 }
 
-TEST(queue, a_promoted_prefetch_overtakes_the_others)
+TEST_F(queue, a_promoted_prefetch_overtakes_the_others)
 {
-    struct fixture *f = *state;
     must(submit(f, '0', 1, PRIORITY_PREFETCH), f->err);
     must(submit(f, 'p', 1, PRIORITY_PREFETCH), f->err);
     must(submit(f, 'q', 1, PRIORITY_PREFETCH), f->err);
@@ -121,9 +117,8 @@ TEST(queue, a_promoted_prefetch_overtakes_the_others)
     assert_string_equal(f->finished, "0qp");
 }
 
-TEST(queue, an_order_that_two_users_wait_for_gets_the_better_place)
+TEST_F(queue, an_order_that_two_users_wait_for_gets_the_better_place)
 {
-    struct fixture *f = *state;
     must(submit(f, '0', 9, PRIORITY_INTERACTIVE), f->err);
     for (const char *name = "abcd"; *name; name++)
         must(submit(f, *name, 1, PRIORITY_INTERACTIVE), f->err);
@@ -133,9 +128,8 @@ TEST(queue, an_order_that_two_users_wait_for_gets_the_better_place)
     assert_string_equal(f->finished, "0adbc");
 }
 
-TEST(queue, no_more_compiles_run_than_there_are_compilers)
+TEST_F(queue, no_more_compiles_run_than_there_are_compilers)
 {
-    struct fixture *f = *state;
     f->executor.slots = 2;
     for (const char *name = "abcd"; *name; name++)
         must(submit(f, *name, 1, PRIORITY_INTERACTIVE), f->err);
@@ -147,9 +141,8 @@ TEST(queue, no_more_compiles_run_than_there_are_compilers)
     assert_int_equal(compile_queue_running(f->queue), 0);
 }
 
-TEST(queue, a_waiting_order_can_be_cancelled_and_a_running_one_cannot)
+TEST_F(queue, a_waiting_order_can_be_cancelled_and_a_running_one_cannot)
 {
-    struct fixture *f = *state;
     must(submit(f, 'a', 1, PRIORITY_INTERACTIVE), f->err);
     must(submit(f, 'b', 1, PRIORITY_INTERACTIVE), f->err);
     must(submit(f, 'c', 1, PRIORITY_INTERACTIVE), f->err);
@@ -159,9 +152,8 @@ TEST(queue, a_waiting_order_can_be_cancelled_and_a_running_one_cannot)
     assert_string_equal(f->finished, "ac");
 }
 
-TEST(queue, one_user_cannot_fill_the_queue_for_the_others)
+TEST_F(queue, one_user_cannot_fill_the_queue_for_the_others)
 {
-    struct fixture *f = *state;
     for (int i = 0; i < 11; i++) /* one runs, ten wait */
         must(submit(f, 'a', 1, PRIORITY_PREFETCH), f->err);
     assert_int_equal(submit(f, 'a', 1, PRIORITY_INTERACTIVE), KILN_BUSY);
@@ -172,9 +164,8 @@ TEST(queue, one_user_cannot_fill_the_queue_for_the_others)
     assert_int_equal(f->finished[1], 'b');
 }
 
-TEST(queue, the_whole_queue_is_bounded_too)
+TEST_F(queue, the_whole_queue_is_bounded_too)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < 21; i++)
         must(submit(f, 'a', i, PRIORITY_INTERACTIVE), f->err);
     assert_int_equal(submit(f, 'b', 100, PRIORITY_INTERACTIVE), KILN_BUSY);
@@ -182,9 +173,8 @@ TEST(queue, the_whole_queue_is_bounded_too)
     compile_all(f);
 }
 
-TEST(queue, draining_fails_waiting_compiles_and_lets_running_ones_end)
+TEST_F(queue, draining_fails_waiting_compiles_and_lets_running_ones_end)
 {
-    struct fixture *f = *state;
     must(submit(f, 'a', 1, PRIORITY_INTERACTIVE), f->err);
     must(submit(f, 'b', 1, PRIORITY_INTERACTIVE), f->err);
     compile_queue_drain(f->queue);
@@ -224,9 +214,8 @@ static struct seen look(const struct fixture *f)
     return seen;
 }
 
-TEST(queue, running_and_waiting_compiles_are_listed_until_they_end)
+TEST_F(queue, running_and_waiting_compiles_are_listed_until_they_end)
 {
-    struct fixture *f = *state;
     f->executor.slots = 3;
     assert_string_equal(look(f).running, "");
     for (const char *name = "abcde"; *name; name++)

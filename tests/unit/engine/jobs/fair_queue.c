@@ -78,24 +78,21 @@ static const char *pop_some(struct fixture *f, unsigned count)
     return f->popped;
 }
 
-TEST(case, one_users_items_are_popped_in_order)
+TEST_F(case, one_users_items_are_popped_in_order)
 {
-    struct fixture *f = *state;
     push_each(f, 1, "abc");
     assert_string_equal(pop_some(f, 4), "abc-");
 }
 
-TEST(case, a_second_user_is_next_after_one_item_of_the_first)
+TEST_F(case, a_second_user_is_next_after_one_item_of_the_first)
 {
-    struct fixture *f = *state;
     push_each(f, 1, "abc");
     push_each(f, 2, "de");
     assert_string_equal(pop_some(f, 5), "adbec");
 }
 
-TEST(case, a_user_whose_only_item_was_popped_waits_for_the_others)
+TEST_F(case, a_user_whose_only_item_was_popped_waits_for_the_others)
 {
-    struct fixture *f = *state;
     push_each(f, 1, "a");
     assert_string_equal(pop_some(f, 1), "a");
     push_each(f, 1, "b");
@@ -103,9 +100,8 @@ TEST(case, a_user_whose_only_item_was_popped_waits_for_the_others)
     assert_string_equal(pop_some(f, 2), "cb");
 }
 
-TEST(case, a_pause_earns_no_credit)
+TEST_F(case, a_pause_earns_no_credit)
 {
-    struct fixture *f = *state;
     push_each(f, 2, "x");
     assert_string_equal(pop_some(f, 1), "x");
     push_each(f, 1, "abcdef");
@@ -114,9 +110,8 @@ TEST(case, a_pause_earns_no_credit)
     assert_string_equal(pop_some(f, 4), "yezf");
 }
 
-TEST(case, a_user_whose_item_cost_more_than_one_unit_waits_longer)
+TEST_F(case, a_user_whose_item_cost_more_than_one_unit_waits_longer)
 {
-    struct fixture *f = *state;
     push_each(f, 1, "ab");
     push_each(f, 2, "cdef");
     assert_string_equal(pop_some(f, 1), "a");
@@ -124,18 +119,16 @@ TEST(case, a_user_whose_item_cost_more_than_one_unit_waits_longer)
     assert_string_equal(pop_some(f, 5), "cdebf");
 }
 
-TEST(case, a_charge_is_kept_for_a_user_without_items)
+TEST_F(case, a_charge_is_kept_for_a_user_without_items)
 {
-    struct fixture *f = *state;
     fair_queue_charge(&f->queue, 1, 2 * FAIR_QUEUE_UNIT);
     push_each(f, 1, "a");
     push_each(f, 2, "bcd");
     assert_string_equal(pop_some(f, 4), "bcad");
 }
 
-TEST(case, a_removed_item_is_not_popped)
+TEST_F(case, a_removed_item_is_not_popped)
 {
-    struct fixture *f = *state;
     push_each(f, 1, "abc");
     assert_true(fair_queue_remove(&f->queue, item_named(f, 'b')));
     assert_false(fair_queue_remove(&f->queue, item_named(f, 'b')));
@@ -143,9 +136,8 @@ TEST(case, a_removed_item_is_not_popped)
     assert_int_equal(f->queue.count, 0);
 }
 
-TEST(case, a_moved_item_waits_behind_those_of_its_new_user)
+TEST_F(case, a_moved_item_waits_behind_those_of_its_new_user)
 {
-    struct fixture *f = *state;
     push_each(f, 1, "abcd");
     push_each(f, 2, "x");
     assert_int_equal(fair_queue_place_of(item_named(f, 'd')), 3);
@@ -154,9 +146,8 @@ TEST(case, a_moved_item_waits_behind_those_of_its_new_user)
     assert_string_equal(pop_some(f, 5), "axbdc");
 }
 
-TEST(case, the_queue_bounds_each_user_and_all_together)
+TEST_F(case, the_queue_bounds_each_user_and_all_together)
 {
-    struct fixture *f = *state;
     push_each(f, 1, "abcdefgh");
     assert_int_equal(push_one(f, 1, 'i'), KILN_BUSY);
     assert_says(f->err.text, "user 1");
@@ -166,9 +157,8 @@ TEST(case, the_queue_bounds_each_user_and_all_together)
     must(push_one(f, 3, 'o'), f->err);
 }
 
-TEST(case, a_closed_queue_takes_nothing_and_can_be_emptied)
+TEST_F(case, a_closed_queue_takes_nothing_and_can_be_emptied)
 {
-    struct fixture *f = *state;
     push_each(f, 1, "ab");
     fair_queue_close(&f->queue);
     assert_int_equal(push_one(f, 1, 'c'), KILN_UNAVAILABLE);
@@ -180,9 +170,8 @@ static void add_waiting(void *context, uid_t uid, unsigned waiting)
     ((unsigned *)context)[uid] += waiting;
 }
 
-TEST(case, only_users_with_waiting_items_are_visited)
+TEST_F(case, only_users_with_waiting_items_are_visited)
 {
-    struct fixture *f = *state;
     unsigned waiting[4] = { 0 };
     push_each(f, 1, "ab");
     push_each(f, 2, "c");
@@ -209,9 +198,8 @@ static char pop_unless(struct fixture *f, const char *barred)
     return item ? ((struct named_item *)item)->name : '-';
 }
 
-TEST(case, a_user_whose_item_may_not_start_is_passed_over)
+TEST_F(case, a_user_whose_item_may_not_start_is_passed_over)
 {
-    struct fixture *f = *state;
     push_each(f, 1, "ab");
     push_each(f, 2, "c");
     assert_int_equal(pop_unless(f, "a"), 'c');
@@ -219,9 +207,8 @@ TEST(case, a_user_whose_item_may_not_start_is_passed_over)
     assert_int_equal(pop_unless(f, ""), 'a');
 }
 
-TEST(case, a_user_who_was_passed_over_earns_no_credit)
+TEST_F(case, a_user_who_was_passed_over_earns_no_credit)
 {
-    struct fixture *f = *state;
     push_each(f, 1, "abc");
     push_each(f, 2, "defgh");
     for (int i = 0; i < 3; i++)
@@ -229,9 +216,8 @@ TEST(case, a_user_who_was_passed_over_earns_no_credit)
     assert_string_equal(pop_some(f, 5), "agbhc");
 }
 
-TEST(case, a_reservation_outlasts_the_items)
+TEST_F(case, a_reservation_outlasts_the_items)
 {
-    struct fixture *f = *state;
     assert_true(fair_queue_reserve(&f->queue, 1));
     push_each(f, 1, "a");
     push_each(f, 2, "b");

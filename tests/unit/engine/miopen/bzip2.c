@@ -99,9 +99,8 @@ static void assert_same(struct bytes a, struct bytes b)
         assert_memory_equal(a.data, b.data, a.size);
 }
 
-TEST(bzip2, a_file_packed_by_the_bzip2_tool_is_unpacked)
+TEST_F(bzip2, a_file_packed_by_the_bzip2_tool_is_unpacked)
 {
-    struct fixture *f = *state;
     static const size_t sizes[] = { 1, 16384, 16385, 200000, 2000000 };
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         BUFFER_AUTO struct buffer raw, back;
@@ -120,9 +119,8 @@ TEST(bzip2, a_file_packed_by_the_bzip2_tool_is_unpacked)
     }
 }
 
-TEST(bzip2, a_packed_file_is_unpacked_by_the_bzip2_tool)
+TEST_F(bzip2, a_packed_file_is_unpacked_by_the_bzip2_tool)
 {
-    struct fixture *f = *state;
     fill(&f->raw, 300000, 1);
     bool fits = false;
     must(bzip2_pack(buffer_view(&f->raw), &f->stored, &fits, &f->err), f->err);
@@ -134,9 +132,8 @@ TEST(bzip2, a_packed_file_is_unpacked_by_the_bzip2_tool)
     assert_same(buffer_view(&back), buffer_view(&f->raw));
 }
 
-TEST(bzip2, incompressible_content_does_not_fit)
+TEST_F(bzip2, incompressible_content_does_not_fit)
 {
-    struct fixture *f = *state;
     fill_randomly(&f->raw, 5000);
     const struct bytes hard[] = { buffer_view(&f->raw), bytes_of_text("abc"), bytes_of("", 0) };
     for (size_t i = 0; i < sizeof(hard) / sizeof(hard[0]); i++) {
@@ -155,9 +152,8 @@ static void pack(struct fixture *f, size_t size)
     assert_true(fits);
 }
 
-TEST(bzip2, content_of_another_size_is_refused)
+TEST_F(bzip2, content_of_another_size_is_refused)
 {
-    struct fixture *f = *state;
     pack(f, 40000);
     BUFFER_AUTO struct buffer back;
     buffer_init(&back, LIMIT);
@@ -168,9 +164,8 @@ TEST(bzip2, content_of_another_size_is_refused)
     assert_int_equal(back.size, 0);
 }
 
-TEST(bzip2, a_truncated_or_extended_bzip2_stream_is_refused)
+TEST_F(bzip2, a_truncated_or_extended_bzip2_stream_is_refused)
 {
-    struct fixture *f = *state;
     pack(f, 40000);
     BUFFER_AUTO struct buffer back;
     buffer_init(&back, LIMIT);
@@ -184,9 +179,8 @@ TEST(bzip2, a_truncated_or_extended_bzip2_stream_is_refused)
     assert_int_equal(back.size, 0);
 }
 
-TEST(bzip2, a_flipped_bit_is_never_other_content)
+TEST_F(bzip2, a_flipped_bit_is_never_other_content)
 {
-    struct fixture *f = *state;
     pack(f, 3000);
     for (size_t bit = 0; bit < 8 * f->stored.size; bit += 5) {
         BUFFER_AUTO struct buffer back;
@@ -201,9 +195,8 @@ TEST(bzip2, a_flipped_bit_is_never_other_content)
     }
 }
 
-TEST(bzip2, output_beyond_the_limit_of_the_caller_is_an_error)
+TEST_F(bzip2, output_beyond_the_limit_of_the_caller_is_an_error)
 {
-    struct fixture *f = *state;
     pack(f, 40000);
     BUFFER_AUTO struct buffer back;
     buffer_init(&back, 20000);
@@ -235,9 +228,8 @@ static enum kiln_code unpack_file(struct fixture *f, const char *name, uint64_t 
     return bzip2_unpack_file(from, to, limit, reported ? &progress : NULL, &f->err);
 }
 
-TEST(bzip2, a_bzip2_file_with_several_streams_is_unpacked)
+TEST_F(bzip2, a_bzip2_file_with_several_streams_is_unpacked)
 {
-    struct fixture *f = *state;
     fill(&f->raw, 3000000, 9);
     put_file(f, "a", buffer_view(&f->raw));
     put_file(f, "b", bytes_of_text("the second stream"));
@@ -252,9 +244,8 @@ TEST(bzip2, a_bzip2_file_with_several_streams_is_unpacked)
     assert_int_equal(reported.latest, packed.size);
 }
 
-TEST(bzip2, a_bzip2_file_read_byte_by_byte_is_unpacked)
+TEST_F(bzip2, a_bzip2_file_read_byte_by_byte_is_unpacked)
 {
-    struct fixture *f = *state;
     fill(&f->raw, 5000, 2);
     put_file(f, "a", buffer_view(&f->raw));
     run_command(f, "bzip2 -k a && cat a.bz2 a.bz2 > aa.bz2 && mkfifo slow");
@@ -265,18 +256,16 @@ TEST(bzip2, a_bzip2_file_read_byte_by_byte_is_unpacked)
     run_command(f, "cat a a | cmp - unpacked");
 }
 
-TEST(bzip2, a_file_may_not_grow_beyond_the_limit)
+TEST_F(bzip2, a_file_may_not_grow_beyond_the_limit)
 {
-    struct fixture *f = *state;
     run_command(f, "head -c 4000000 /dev/zero | bzip2 > zeros.bz2");
     assert_int_equal(unpack_file(f, "zeros.bz2", 3999999, NULL), KILN_FULL);
     assert_says(f->err.text, "3999999");
     must(unpack_file(f, "zeros.bz2", 4000000, NULL), f->err);
 }
 
-TEST(bzip2, a_damaged_bzip2_file_is_refused)
+TEST_F(bzip2, a_damaged_bzip2_file_is_refused)
 {
-    struct fixture *f = *state;
     run_command(f, "head -c 300000 /dev/zero | bzip2 > whole.bz2; head -c 30 whole.bz2 > cut.bz2;"
                    "(cat whole.bz2; echo more) > more.bz2; : > empty.bz2; echo plain > plain.bz2");
     static const struct {
@@ -291,9 +280,8 @@ TEST(bzip2, a_damaged_bzip2_file_is_refused)
     }
 }
 
-TEST(bzip2, an_unusable_descriptor_is_reported)
+TEST_F(bzip2, an_unusable_descriptor_is_reported)
 {
-    struct fixture *f = *state;
     run_command(f, "echo content | bzip2 > a.bz2");
     KILN_AUTO(fd) int from = open_file(f, "a.bz2", O_RDONLY);
     KILN_AUTO(fd) int directory = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

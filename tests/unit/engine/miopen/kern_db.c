@@ -8,18 +8,16 @@
 #define ROWS 60
 #define NOBODY 65534
 
-TEST(kern_db, finds_every_row_that_plain_tools_wrote)
+TEST_F(kern_db, finds_every_row_that_plain_tools_wrote)
 {
-    struct fixture *f = *state;
     add_rows(f, ROWS);
     write_rows(f, NULL, NULL);
     open_db(f, KERN_DB_IMMUTABLE);
     assert_all_found(f);
 }
 
-TEST(kern_db, finds_every_genuine_name_and_its_arguments)
+TEST_F(kern_db, finds_every_genuine_name_and_its_arguments)
 {
-    struct fixture *f = *state;
     if (!add_genuine_rows(f))
         skip();
     assert_int_equal(f->count, 978);
@@ -46,9 +44,8 @@ static enum kiln_code find(struct fixture *f, const char *name, const char *args
     return rc;
 }
 
-TEST(kern_db, kernel_names_and_arguments_are_compared_verbatim)
+TEST_F(kern_db, kernel_names_and_arguments_are_compared_verbatim)
 {
-    struct fixture *f = *state;
     add_row(f, "conv.s.o", "  -DA=1  -DB=2 -mcpu=gfx906 ", 500, true);
     add_row(f, "it's \"quoted\".s.o", " -DC='--; drop table kern_db'", 500, true);
     write_rows(f, NULL, NULL);
@@ -63,9 +60,8 @@ TEST(kern_db, kernel_names_and_arguments_are_compared_verbatim)
     assert_string_equal(f->err.text, "");
 }
 
-TEST(kern_db, a_nul_does_not_end_a_kernel_name)
+TEST_F(kern_db, a_nul_does_not_end_a_kernel_name)
 {
-    struct fixture *f = *state;
     add_row(f, "conv.s.o", "-DA", 500, true);
     write_rows(f, NULL, NULL);
     open_db(f, KERN_DB_IMMUTABLE);
@@ -79,9 +75,8 @@ TEST(kern_db, a_nul_does_not_end_a_kernel_name)
         KILN_NOT_FOUND);
 }
 
-TEST(kern_db, a_kernel_is_appended_to_the_contents_of_the_buffer)
+TEST_F(kern_db, a_kernel_is_appended_to_the_contents_of_the_buffer)
 {
-    struct fixture *f = *state;
     add_row(f, "conv.s.o", "-DA", 500, true);
     write_rows(f, NULL, NULL);
     open_db(f, KERN_DB_IMMUTABLE);
@@ -96,9 +91,8 @@ TEST(kern_db, a_kernel_is_appended_to_the_contents_of_the_buffer)
     assert_memory_equal(raw.data, "before", 6);
 }
 
-TEST(kern_db, a_kernel_database_without_an_index_is_read)
+TEST_F(kern_db, a_kernel_database_without_an_index_is_read)
 {
-    struct fixture *f = *state;
     add_rows(f, ROWS);
     write_rows(f, NULL, "");
     open_db(f, KERN_DB_IMMUTABLE);
@@ -108,9 +102,8 @@ TEST(kern_db, a_kernel_database_without_an_index_is_read)
 }
 
 /* The index of MIOpen's first versions allows two rows with the same name and arguments. */
-TEST(kern_db, the_intact_one_of_two_equal_rows_is_found)
+TEST_F(kern_db, the_intact_one_of_two_equal_rows_is_found)
 {
-    struct fixture *f = *state;
     add_row(f, "conv.s.o", "-DA", 500, true);
     write_rows(f, NULL,
                "CREATE UNIQUE INDEX `idx_kern_db` ON kern_db(kernel_name, kernel_args, "
@@ -124,9 +117,8 @@ TEST(kern_db, the_intact_one_of_two_equal_rows_is_found)
     must(find_row(f, 0, &damaged), f->err);
 }
 
-TEST(kern_db, further_columns_are_accepted)
+TEST_F(kern_db, further_columns_are_accepted)
 {
-    struct fixture *f = *state;
     add_rows(f, 10);
     write_rows(f, NULL, NULL);
     run(f,
@@ -137,9 +129,8 @@ TEST(kern_db, further_columns_are_accepted)
     assert_all_found(f);
 }
 
-TEST(kern_db, kernel_rows_can_be_listed_in_parts)
+TEST_F(kern_db, kernel_rows_can_be_listed_in_parts)
 {
-    struct fixture *f = *state;
     add_rows(f, ROWS);
     write_rows(f, NULL, NULL);
     open_db(f, KERN_DB_IMMUTABLE);
@@ -162,9 +153,8 @@ static bool stop(void *context, const struct kern_row *row)
     return ++*(int *)context < 3;
 }
 
-TEST(kern_db, a_listing_stops_when_its_callback_says_so)
+TEST_F(kern_db, a_listing_stops_when_its_callback_says_so)
 {
-    struct fixture *f = *state;
     add_rows(f, 10);
     write_rows(f, NULL, NULL);
     open_db(f, KERN_DB_IMMUTABLE);
@@ -178,9 +168,8 @@ TEST(kern_db, a_listing_stops_when_its_callback_says_so)
 
 /* ---- damaged rows ---- */
 
-TEST(kern_db, a_row_that_fails_its_check_is_a_miss_with_a_message)
+TEST_F(kern_db, a_row_that_fails_its_check_is_a_miss_with_a_message)
 {
-    struct fixture *f = *state;
     static const struct {
         const char *change, *says;
     } changes[] = {
@@ -211,9 +200,8 @@ TEST(kern_db, a_row_that_fails_its_check_is_a_miss_with_a_message)
     }
 }
 
-TEST(kern_db, a_full_buffer_is_not_damage)
+TEST_F(kern_db, a_full_buffer_is_not_damage)
 {
-    struct fixture *f = *state;
     add_row(f, "conv.s.o", "-DA", 500, true);
     add_row(f, "conv.s.o", "-DB", 500, false);
     write_rows(f, NULL, NULL);
@@ -246,9 +234,8 @@ static void refuse(struct fixture *f, const char *path, enum kiln_code code, con
     }
 }
 
-TEST(kern_db, a_file_that_is_not_a_database_is_refused)
+TEST_F(kern_db, a_file_that_is_not_a_database_is_refused)
 {
-    struct fixture *f = *state;
     refuse(f, f->path, KILN_NOT_FOUND, "cannot open");
     run(f, ": > %s", f->path);
     refuse(f, f->path, KILN_CORRUPT, "is empty");
@@ -271,17 +258,15 @@ static void refuse_schema(struct fixture *f, const char *sql, const char *says)
     "id integer primary key, kernel_name text, kernel_args text, kernel_blob blob, " \
     "uncompressed_size int"
 
-TEST(kern_db, a_database_without_kern_db_is_refused)
+TEST_F(kern_db, a_database_without_kern_db_is_refused)
 {
-    struct fixture *f = *state;
     refuse_schema(f, "create table other (a)", "table 'kern_db'");
     refuse_schema(f, "create table kern_db (" BUT_FOR_HASH ")", "column 'kernel_hash'");
     refuse_schema(f, "create table kern_db (a)", "column 'kernel_name'");
 }
 
-TEST(kern_db, an_oversized_schema_is_refused)
+TEST_F(kern_db, an_oversized_schema_is_refused)
 {
-    struct fixture *f = *state;
     run(f,
         "(echo 'create table kern_db (kernel_name text, kernel_args text, kernel_blob blob, '; "
         "head -c 150000 /dev/zero | tr '\\0' ' '; "
@@ -291,9 +276,8 @@ TEST(kern_db, an_oversized_schema_is_refused)
 }
 
 /* A view or a virtual table could run expressions that the file contains. */
-TEST(kern_db, a_view_that_looks_like_the_table_is_refused)
+TEST_F(kern_db, a_view_that_looks_like_the_table_is_refused)
 {
-    struct fixture *f = *state;
     refuse_schema(f,
                   "create table k (" BUT_FOR_HASH ", kernel_hash text);"
                   "create view kern_db as select * from k",
@@ -312,9 +296,8 @@ TEST(kern_db, a_view_that_looks_like_the_table_is_refused)
                   "rowid");
 }
 
-TEST(kern_db, an_unreadable_kernel_database_is_denied)
+TEST_F(kern_db, an_unreadable_kernel_database_is_denied)
 {
-    struct fixture *f = *state;
     add_rows(f, 1);
     write_rows(f, NULL, NULL);
     run(f, "chmod 0 %s", f->path);
@@ -324,9 +307,8 @@ TEST(kern_db, an_unreadable_kernel_database_is_denied)
     assert_int_equal(seteuid(before), 0);
 }
 
-TEST(kern_db, a_database_path_may_contain_any_bytes)
+TEST_F(kern_db, a_database_path_may_contain_any_bytes)
 {
-    struct fixture *f = *state;
     add_rows(f, 3);
     write_rows(f, NULL, NULL);
     run(f, "mkdir 'a ?b#c%%20'; mv %s 'a ?b#c%%20/x&mode=rw.kdb'", f->path);

@@ -88,17 +88,15 @@ static void flip_bits(struct fixture *f, enum kern_db_mode mode, size_t count, u
     assert_true(s.found > s.opened * (f->count - 5));
 }
 
-TEST(kern_db, a_flipped_bit_never_gives_another_object)
+TEST_F(kern_db, a_flipped_bit_never_gives_another_object)
 {
-    struct fixture *f = *state;
     add_rows(f, ROWS);
     write_rows(f, NULL, NULL);
     flip_bits(f, KERN_DB_IMMUTABLE, flip_count(), 88172645463325252u);
 }
 
-TEST(kern_db, a_flipped_bit_in_a_live_file_never_gives_another_object)
+TEST_F(kern_db, a_flipped_bit_in_a_live_file_never_gives_another_object)
 {
-    struct fixture *f = *state;
     add_rows(f, ROWS);
     write_rows(f, NULL, NULL);
     flip_bits(f, KERN_DB_LIVE, flip_count() / 10, 362436069362436069u);
@@ -129,9 +127,8 @@ static size_t leaf_page(struct fixture *f, size_t at)
                    NULL, 10);
 }
 
-TEST(kern_db, rows_after_a_damaged_page_are_read)
+TEST_F(kern_db, rows_after_a_damaged_page_are_read)
 {
-    struct fixture *f = *state;
     add_rows(f, ROWS);
     write_rows(f, NULL, NULL);
     size_t page = leaf_page(f, 2);
@@ -150,9 +147,8 @@ TEST(kern_db, rows_after_a_damaged_page_are_read)
 }
 
 /* Without page 1, SQLite finds no table. */
-TEST(kern_db, a_file_that_sqlite_rejects_is_read_directly)
+TEST_F(kern_db, a_file_that_sqlite_rejects_is_read_directly)
 {
-    struct fixture *f = *state;
     add_rows(f, ROWS);
     write_rows(f, NULL, NULL);
     wipe_page(f, 1);
@@ -183,9 +179,8 @@ TEST(kern_db, any_one_damaged_page_costs_few_rows)
     }
 }
 
-TEST(kern_db, rows_of_a_truncated_file_are_salvaged)
+TEST_F(kern_db, rows_of_a_truncated_file_are_salvaged)
 {
-    struct fixture *f = *state;
     add_rows(f, ROWS);
     write_rows(f, NULL, NULL);
     size_t pages = page_count(f);
@@ -209,9 +204,8 @@ TEST(kern_db, rows_of_a_truncated_file_are_salvaged)
     assert_says(f->err.text, "too damaged");
 }
 
-TEST(kern_db, a_damaged_file_can_be_listed_in_parts)
+TEST_F(kern_db, a_damaged_file_can_be_listed_in_parts)
 {
-    struct fixture *f = *state;
     add_rows(f, ROWS);
     write_rows(f, NULL, NULL);
     wipe_page(f, leaf_page(f, 2));
@@ -231,9 +225,8 @@ TEST(kern_db, a_damaged_file_can_be_listed_in_parts)
 }
 
 /* Damage is found in the middle of a listing. */
-TEST(kern_db, a_listing_continues_after_the_first_damage)
+TEST_F(kern_db, a_listing_continues_after_the_first_damage)
 {
-    struct fixture *f = *state;
     add_rows(f, ROWS);
     write_rows(f, NULL, NULL);
     wipe_page(f, leaf_page(f, 5));
@@ -244,9 +237,8 @@ TEST(kern_db, a_listing_continues_after_the_first_damage)
 }
 
 /* One flipped bit turns the arguments into another kernel's; the object's md5 is still correct. */
-TEST(kern_db, a_row_whose_arguments_are_not_those_of_the_index_is_lost)
+TEST_F(kern_db, a_row_whose_arguments_are_not_those_of_the_index_is_lost)
 {
-    struct fixture *f = *state;
     static const enum kern_db_mode modes[] = { KERN_DB_IMMUTABLE, KERN_DB_LIVE };
     add_row(f, "conv.s.o", "-DSIZE=1 -mcpu=gfx906", 600, true);
     add_row(f, "conv.s.o", "-DSIZE=2 -mcpu=gfx906", 700, true);
@@ -274,9 +266,8 @@ TEST(kern_db, a_row_whose_arguments_are_not_those_of_the_index_is_lost)
     }
 }
 
-TEST(kern_db, deleted_rows_are_not_salvaged)
+TEST_F(kern_db, deleted_rows_are_not_salvaged)
 {
-    struct fixture *f = *state;
     add_rows(f, ROWS);
     write_rows(f, NULL, NULL);
     run(f,
@@ -289,9 +280,8 @@ TEST(kern_db, deleted_rows_are_not_salvaged)
     assert_int_equal(l.good + l.lost, 25);
 }
 
-TEST(kern_db, a_damaged_schema_hides_no_rows)
+TEST_F(kern_db, a_damaged_schema_hides_no_rows)
 {
-    struct fixture *f = *state;
     add_rows(f, ROWS);
     write_rows(f, NULL, NULL);
     wipe_page(f, 1);
@@ -299,9 +289,8 @@ TEST(kern_db, a_damaged_schema_hides_no_rows)
     assert_int_equal(list_rows(f, 0, UINT64_MAX).good, ROWS);
 }
 
-TEST(kern_db, a_damaged_file_without_rows_is_refused)
+TEST_F(kern_db, a_damaged_file_without_rows_is_refused)
 {
-    struct fixture *f = *state;
     write_rows(f, NULL, NULL);
     wipe_page(f, 1);
     assert_int_equal(kern_db_open(f->path, KERN_DB_LIVE, &f->db, &f->err), KILN_CORRUPT);
@@ -313,9 +302,8 @@ TEST(kern_db, a_damaged_file_without_rows_is_refused)
 
 /* Every child of the table's root is the same page. With several such levels, a scan would
  * practically never end. */
-TEST(kern_db, reading_a_cyclic_tree_ends)
+TEST_F(kern_db, reading_a_cyclic_tree_ends)
 {
-    struct fixture *f = *state;
     add_rows(f, 200);
     write_rows(f, NULL, "");
     struct flips s = { .f = f, .fd = open(f->path, O_RDWR | O_CLOEXEC) };
@@ -341,9 +329,8 @@ TEST(kern_db, reading_a_cyclic_tree_ends)
 }
 
 /* There is no index, and the table has three million rows. */
-TEST(kern_db, an_endless_lookup_is_stopped)
+TEST_F(kern_db, an_endless_lookup_is_stopped)
 {
-    struct fixture *f = *state;
     run(f,
         "sqlite3 %s \"create table kern_db (id integer primary key, kernel_name text, "
         "kernel_args text, kernel_blob blob, kernel_hash text, uncompressed_size int); "

@@ -96,9 +96,8 @@ static void assert_all_live(struct fixture *f)
     assert_false(kern_db_is_damaged(f->db));
 }
 
-TEST(kern_db, live_rows_that_are_only_in_the_log_are_read)
+TEST_F(kern_db, live_rows_that_are_only_in_the_log_are_read)
 {
-    struct fixture *f = *state;
     struct writer w;
     begin_live_file(f, &w);
     note_directory(f, "before");
@@ -110,9 +109,8 @@ TEST(kern_db, live_rows_that_are_only_in_the_log_are_read)
     writer_kill(&w);
 }
 
-TEST(kern_db, an_immutable_reader_ignores_the_log)
+TEST_F(kern_db, an_immutable_reader_ignores_the_log)
 {
-    struct fixture *f = *state;
     struct writer w;
     bool damaged = false;
     begin_live_file(f, &w);
@@ -122,9 +120,8 @@ TEST(kern_db, an_immutable_reader_ignores_the_log)
     writer_kill(&w);
 }
 
-TEST(kern_db, an_unfinished_transaction_is_not_read)
+TEST_F(kern_db, an_unfinished_transaction_is_not_read)
 {
-    struct fixture *f = *state;
     struct writer w;
     begin_live_file(f, &w);
     writer_do(&w, "pragma cache_size = 1; begin; delete from kern_db; "
@@ -135,9 +132,8 @@ TEST(kern_db, an_unfinished_transaction_is_not_read)
     writer_kill(&w);
 }
 
-TEST(kern_db, rows_of_a_killed_writer_are_read)
+TEST_F(kern_db, rows_of_a_killed_writer_are_read)
 {
-    struct fixture *f = *state;
     struct writer w;
     begin_live_file(f, &w);
     writer_do(&w, "begin; delete from kern_db");
@@ -148,9 +144,8 @@ TEST(kern_db, rows_of_a_killed_writer_are_read)
     assert_untouched(f);
 }
 
-TEST(kern_db, a_log_without_its_shm_file_is_read)
+TEST_F(kern_db, a_log_without_its_shm_file_is_read)
 {
-    struct fixture *f = *state;
     struct writer w;
     begin_live_file(f, &w);
     writer_kill(&w);
@@ -161,9 +156,8 @@ TEST(kern_db, a_log_without_its_shm_file_is_read)
     assert_untouched(f);
 }
 
-TEST(kern_db, a_database_in_a_read_only_directory_is_read)
+TEST_F(kern_db, a_database_in_a_read_only_directory_is_read)
 {
-    struct fixture *f = *state;
     struct writer w;
     begin_live_file(f, &w);
     run(f, "chmod 755 . && chmod 444 gfx* && chmod 555 .");
@@ -192,9 +186,8 @@ TEST(kern_db, a_live_reader_neither_waits_nor_blocks_writers)
     writer_kill(&w);
 }
 
-TEST(kern_db, a_file_in_rollback_mode_is_read_too)
+TEST_F(kern_db, a_file_in_rollback_mode_is_read_too)
 {
-    struct fixture *f = *state;
     struct writer w;
     add_rows(f, ROWS);
     write_rows(f, NULL, NULL);
@@ -208,9 +201,8 @@ TEST(kern_db, a_file_in_rollback_mode_is_read_too)
 }
 
 /* The file has pages of an unfinished transaction; the journal has the old ones. */
-TEST(kern_db, a_journal_left_by_a_dead_writer_is_rolled_back)
+TEST_F(kern_db, a_journal_left_by_a_dead_writer_is_rolled_back)
 {
-    struct fixture *f = *state;
     struct writer w;
     add_rows(f, ROWS);
     write_rows(f, NULL, NULL);
@@ -229,9 +221,8 @@ TEST(kern_db, a_journal_left_by_a_dead_writer_is_rolled_back)
 }
 
 /* A journal may state the name of another file, which SQLite would open and delete. */
-TEST(kern_db, a_journal_that_names_another_file_is_refused)
+TEST_F(kern_db, a_journal_that_names_another_file_is_refused)
 {
-    struct fixture *f = *state;
     struct writer w;
     add_rows(f, ROWS);
     write_rows(f, NULL, NULL);
@@ -249,9 +240,8 @@ TEST(kern_db, a_journal_that_names_another_file_is_refused)
     run(f, "test -e victim");
 }
 
-TEST(kern_db, the_holder_of_a_lock_is_named)
+TEST_F(kern_db, the_holder_of_a_lock_is_named)
 {
-    struct fixture *f = *state;
     struct writer w;
     add_rows(f, ROWS);
     write_rows(f, NULL, NULL);
@@ -262,9 +252,8 @@ TEST(kern_db, the_holder_of_a_lock_is_named)
     writer_kill(&w);
 }
 
-TEST(kern_db, a_live_reader_leaves_no_copy_behind)
+TEST_F(kern_db, a_live_reader_leaves_no_copy_behind)
 {
-    struct fixture *f = *state;
     add_rows(f, 5);
     write_rows(f, NULL, NULL);
     run(f, "mkdir tmp");
@@ -282,9 +271,8 @@ TEST(kern_db, a_live_reader_leaves_no_copy_behind)
 
 /* ---- copies ---- */
 
-TEST(kern_db, a_copy_of_a_live_database_is_complete)
+TEST_F(kern_db, a_copy_of_a_live_database_is_complete)
 {
-    struct fixture *f = *state;
     struct writer w;
     char copy[PATH_LENGTH_MAX];
     uint64_t lost = 0;
@@ -302,9 +290,8 @@ TEST(kern_db, a_copy_of_a_live_database_is_complete)
     assert_all_live(f);
 }
 
-TEST(kern_db, a_copy_never_overwrites_a_file)
+TEST_F(kern_db, a_copy_never_overwrites_a_file)
 {
-    struct fixture *f = *state;
     char copy[PATH_LENGTH_MAX];
     uint64_t lost = 0;
     add_rows(f, 5);
@@ -316,9 +303,8 @@ TEST(kern_db, a_copy_never_overwrites_a_file)
     assert_string_equal(output_of(f, "cat copy.kdb copy.kdb-wal | tr -d '\\n'"), "minemine");
 }
 
-TEST(kern_db, a_copy_of_another_kind_of_file_is_refused_and_removed)
+TEST_F(kern_db, a_copy_of_another_kind_of_file_is_refused_and_removed)
 {
-    struct fixture *f = *state;
     char copy[PATH_LENGTH_MAX];
     uint64_t lost = 0;
     snprintf(copy, sizeof(copy), "%s/copy.kdb", f->directory);

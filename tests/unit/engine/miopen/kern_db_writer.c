@@ -37,9 +37,8 @@ static const char *query(struct fixture *f, const char *sql)
     return output_of(f, "sqlite3 %s \"%s\"", f->path, sql);
 }
 
-TEST(kern_db, a_written_kdb_has_miopens_schema)
+TEST_F(kern_db, a_written_kdb_has_miopens_schema)
 {
-    struct fixture *f = *state;
     add_rows(f, ROWS);
     write_all(f, f->path);
 
@@ -61,9 +60,8 @@ TEST(kern_db, a_written_kdb_has_miopens_schema)
 }
 
 /* The statement that MIOpen runs at each opening changes nothing. */
-TEST(kern_db, miopen_s_own_statements_leave_the_schema_alone)
+TEST_F(kern_db, miopen_s_own_statements_leave_the_schema_alone)
 {
-    struct fixture *f = *state;
     add_rows(f, 3);
     write_all(f, f->path);
     add_rows(f, 1);
@@ -75,9 +73,8 @@ TEST(kern_db, miopen_s_own_statements_leave_the_schema_alone)
     assert_string_equal(query(f, "select count(*) from sqlite_schema"), "2");
 }
 
-TEST(kern_db, sqlite3_and_bzip2_read_every_written_row)
+TEST_F(kern_db, sqlite3_and_bzip2_read_every_written_row)
 {
-    struct fixture *f = *state;
     add_rows(f, ROWS);
     write_all(f, f->path);
     for (size_t i = 0; i < f->count; i++) {
@@ -106,9 +103,8 @@ TEST(kern_db, sqlite3_and_bzip2_read_every_written_row)
     }
 }
 
-TEST(kern_db, written_rows_equal_those_of_sqlite3_and_bzip2)
+TEST_F(kern_db, written_rows_equal_those_of_sqlite3_and_bzip2)
 {
-    struct fixture *f = *state;
     char plain[PATH_LENGTH_MAX];
     if (!add_genuine_rows(f))
         skip();
@@ -128,9 +124,8 @@ TEST(kern_db, written_rows_equal_those_of_sqlite3_and_bzip2)
     assert_all_found(f);
 }
 
-TEST(kern_db, an_incompressible_object_is_stored_uncompressed)
+TEST_F(kern_db, an_incompressible_object_is_stored_uncompressed)
 {
-    struct fixture *f = *state;
     KILN_AUTO(kern_db_writer) struct kern_db_writer *writer = create(f, f->path);
     must(kern_db_writer_add(writer, bytes_of_text("a.o"), bytes_of_text(""), bytes_of_text("abc"),
                             &f->err),
@@ -140,9 +135,8 @@ TEST(kern_db, an_incompressible_object_is_stored_uncompressed)
                         "abc|0|900150983cd24fb0d6963f7d28e17f72");
 }
 
-TEST(kern_db, equal_rows_give_equal_kdb_files)
+TEST_F(kern_db, equal_rows_give_equal_kdb_files)
 {
-    struct fixture *f = *state;
     char other[PATH_LENGTH_MAX];
     add_rows(f, 400);
     snprintf(other, sizeof(other), "%s/other.kdb", f->directory);
@@ -155,9 +149,8 @@ TEST(kern_db, equal_rows_give_equal_kdb_files)
     assert_string_equal(output_of(f, "stat -c %%a %s", f->path), "644");
 }
 
-TEST(kern_db, rows_that_were_read_can_be_written_again)
+TEST_F(kern_db, rows_that_were_read_can_be_written_again)
 {
-    struct fixture *f = *state;
     add_rows(f, ROWS);
     write_all(f, f->path);
     open_db(f, KERN_DB_IMMUTABLE);
@@ -172,9 +165,8 @@ static enum kiln_code try_row(struct fixture *f, struct kern_db_writer *writer, 
     return kern_db_writer_add(writer, name, args, raw, &f->err);
 }
 
-TEST(kern_db, after_a_refused_row_the_kdb_writer_continues)
+TEST_F(kern_db, after_a_refused_row_the_kdb_writer_continues)
 {
-    struct fixture *f = *state;
     static char letters[(64u << 10) + 1];
     memset(letters, 'x', sizeof(letters));
     struct bytes name = bytes_of_text("a.o"), args = bytes_of_text("-DA"),
@@ -201,9 +193,8 @@ TEST(kern_db, after_a_refused_row_the_kdb_writer_continues)
     assert_string_equal(query(f, "select count(*) from kern_db"), "2");
 }
 
-TEST(kern_db, an_unfinished_kdb_is_removed)
+TEST_F(kern_db, an_unfinished_kdb_is_removed)
 {
-    struct fixture *f = *state;
     add_rows(f, 5);
     struct kern_db_writer *writer = create(f, f->path);
     write_row(f, writer, 0);
@@ -211,9 +202,8 @@ TEST(kern_db, an_unfinished_kdb_is_removed)
     assert_string_equal(output_of(f, "ls"), "");
 }
 
-TEST(kern_db, the_kdb_writer_never_overwrites_a_file)
+TEST_F(kern_db, the_kdb_writer_never_overwrites_a_file)
 {
-    struct fixture *f = *state;
     struct kern_db_writer *writer = NULL;
     run(f, "echo mine > %s", f->path);
     assert_int_equal(kern_db_create(f->path, &writer, &f->err), KILN_IO);
@@ -225,9 +215,8 @@ TEST(kern_db, the_kdb_writer_never_overwrites_a_file)
 }
 
 /* A limit on the file size has the same effect on the writer as a full disk. */
-TEST(kern_db, a_full_disk_leaves_no_kdb)
+TEST_F(kern_db, a_full_disk_leaves_no_kdb)
 {
-    struct fixture *f = *state;
     struct rlimit before, small = { 0 };
     add_rows(f, ROWS);
     struct kern_db_writer *writer = create(f, f->path);

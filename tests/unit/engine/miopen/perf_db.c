@@ -173,9 +173,8 @@ static const struct {
     { "update config set layout = printf('%01020d',1) where id = 3", "1024", 3 },
 };
 
-TEST(perf_db, a_bad_row_is_reported_with_its_id_and_skipped)
+TEST_F(perf_db, a_bad_row_is_reported_with_its_id_and_skipped)
 {
-    struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(damage) / sizeof(damage[0]); i++) {
         const char *reported = read_loose(f, damage[i].sql);
         assert_says(reported, damage[i].says);
@@ -215,9 +214,8 @@ static const struct {
       "table 'perf_db'" },
 };
 
-TEST(perf_db, a_database_without_perf_db_tables_is_refused)
+TEST_F(perf_db, a_database_without_perf_db_tables_is_refused)
 {
-    struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         unlink(f->path);
         run_sql(f->path, loose);
@@ -228,9 +226,8 @@ TEST(perf_db, a_database_without_perf_db_tables_is_refused)
     }
 }
 
-TEST(perf_db, a_file_that_is_not_a_database_is_refused)
+TEST_F(perf_db, a_file_that_is_not_a_database_is_refused)
 {
-    struct fixture *f = *state;
     must(fs_replace_file(f->path, bytes_of_text("gfx906 and so on, but no database at all"), 0600,
                          &f->err),
          f->err);
@@ -240,9 +237,8 @@ TEST(perf_db, a_file_that_is_not_a_database_is_refused)
     assert_says(f->err.text, f->path);
 }
 
-TEST(perf_db, the_caller_can_stop_reading_a_perf_db)
+TEST_F(perf_db, the_caller_can_stop_reading_a_perf_db)
 {
-    struct fixture *f = *state;
     read_loose(f, "");
     f->stop = true;
     assert_int_equal(try_read(f, f->path), KILN_CANCELLED);
@@ -253,9 +249,8 @@ TEST(perf_db, the_caller_can_stop_reading_a_perf_db)
 }
 
 /* A damaged page may cost records, but the reader must return, without any malformed record. */
-TEST(perf_db, damaged_pages_neither_crash_nor_hang_the_reader)
+TEST_F(perf_db, damaged_pages_neither_crash_nor_hang_the_reader)
 {
-    struct fixture *f = *state;
     read_loose(f, "with recursive n(i) as (select 100 union all select i + 1 from n where i < 2000)"
                   " insert into perf_db select i, 'S' || i, i % 300, '1,2,3' from n");
     BUFFER_AUTO struct buffer whole;
@@ -285,9 +280,8 @@ static void finish(struct fixture *f)
     must(perf_db_writer_finish(writer, &f->err), f->err);
 }
 
-TEST(perf_db, written_records_are_read_back_with_their_ids)
+TEST_F(perf_db, written_records_are_read_back_with_their_ids)
 {
-    struct fixture *f = *state;
     must(perf_db_create(f->copy, &f->writer, &f->err), f->err);
     read_loose(f, "delete from perf_db where config = 5");
     finish(f);
@@ -304,9 +298,8 @@ static enum kiln_code write_record(struct fixture *f, const char *key, const cha
     return perf_db_writer_add(f->writer, &record, &f->err);
 }
 
-TEST(perf_db, records_without_ids_get_the_next_ids)
+TEST_F(perf_db, records_without_ids_get_the_next_ids)
 {
-    struct fixture *f = *state;
     const uint64_t ids[] = { 70, 60 };
     must(perf_db_create(f->copy, &f->writer, &f->err), f->err);
     must(write_record(f, KEY("1"), "A:1;B:2", 9, ids), f->err);
@@ -318,9 +311,8 @@ TEST(perf_db, records_without_ids_get_the_next_ids)
                                       "10 " KEY("2") "=A:1;B: 71 72\n");
 }
 
-TEST(perf_db, a_refused_record_leaves_nothing_behind)
+TEST_F(perf_db, a_refused_record_leaves_nothing_behind)
 {
-    struct fixture *f = *state;
     const uint64_t taken[] = { 2, 1 }, zero[] = { 0 };
     static const char *const keys[] = { "",
                                         "64-56-56-3x3-64-56-56-64-1x1-1x1-1x1-0-NCHW-FP32-F",
@@ -349,9 +341,8 @@ TEST(perf_db, a_refused_record_leaves_nothing_behind)
                         "1 " KEY("1") "=A:1 1\n2 " KEY("3") "=B:1 2\n");
 }
 
-TEST(perf_db, an_unfinished_file_is_removed_and_an_existing_one_kept)
+TEST_F(perf_db, an_unfinished_file_is_removed_and_an_existing_one_kept)
 {
-    struct fixture *f = *state;
     must(perf_db_create(f->copy, &f->writer, &f->err), f->err);
     must(write_record(f, KEY("1"), "A:1", 0, NULL), f->err);
     perf_db_writer_destroy(f->writer);
@@ -363,9 +354,8 @@ TEST(perf_db, an_unfinished_file_is_removed_and_an_existing_one_kept)
     must(try_read(f, f->path), f->err);
 }
 
-TEST(perf_db, equal_records_give_equal_perf_dbs)
+TEST_F(perf_db, equal_records_give_equal_perf_dbs)
 {
-    struct fixture *f = *state;
     struct buffer files[2];
     for (unsigned i = 0; i < 2; i++) {
         unlink(f->copy);

@@ -42,9 +42,8 @@ static void fill(struct fixture *f)
         assert_int_equal(tuning_ids_add(&f->ids, id(f, i)), TUNING_ID_IS_NEW);
 }
 
-TEST(tuning_ids, an_added_tuning_id_is_known)
+TEST_F(tuning_ids, an_added_tuning_id_is_known)
 {
-    struct fixture *f = *state;
     assert_false(tuning_ids_has(&f->ids, id(f, 1)));
     assert_int_equal(tuning_ids_add(&f->ids, id(f, 1)), TUNING_ID_IS_NEW);
     assert_true(tuning_ids_has(&f->ids, id(f, 1)));
@@ -53,9 +52,8 @@ TEST(tuning_ids, an_added_tuning_id_is_known)
     assert_int_equal(f->ids.count, 1);
 }
 
-TEST(tuning_ids, a_full_set_of_tuning_ids_refuses_new_ones)
+TEST_F(tuning_ids, a_full_set_of_tuning_ids_refuses_new_ones)
 {
-    struct fixture *f = *state;
     fill(f);
     for (unsigned i = 0; i < TUNING_ENTRIES_MAX; i++)
         assert_int_equal(tuning_ids_add(&f->ids, id(f, i)), TUNING_ID_IS_KNOWN);
@@ -64,9 +62,8 @@ TEST(tuning_ids, a_full_set_of_tuning_ids_refuses_new_ones)
     assert_true(bytes_equal_text(f->ids.ids[TUNING_ENTRIES_MAX - 1], "255"));
 }
 
-TEST(tuning_ids, a_cleared_set_of_tuning_ids_is_empty)
+TEST_F(tuning_ids, a_cleared_set_of_tuning_ids_is_empty)
 {
-    struct fixture *f = *state;
     for (unsigned round = 0; round < 3; round++) {
         fill(f);
         tuning_ids_clear(&f->ids);

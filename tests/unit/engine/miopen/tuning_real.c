@@ -128,9 +128,8 @@ static void start(struct fixture *f)
     f->records = f->entries = f->bad = f->bad_lines = f->hash = 0;
 }
 
-TEST(tuning_real, every_line_of_genuine_texts_is_read_and_comes_back_byte_by_byte)
+TEST_F(tuning_real, every_line_of_genuine_texts_is_read_and_comes_back_byte_by_byte)
 {
-    struct fixture *f = *state;
     struct tuning_reader_events events = { on_record, on_bad, NULL, f };
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         BUFFER_AUTO struct buffer text;
@@ -150,9 +149,8 @@ TEST(tuning_real, every_line_of_genuine_texts_is_read_and_comes_back_byte_by_byt
 }
 
 /* Inserts a byte that no record may contain into each of about 1000 lines. */
-TEST(tuning_real, each_of_1000_damaged_lines_is_reported_and_no_other_is_lost)
+TEST_F(tuning_real, each_of_1000_damaged_lines_is_reported_and_no_other_is_lost)
 {
-    struct fixture *f = *state;
     struct tuning_reader_events events = { on_record, on_bad_quietly, NULL, f };
     BUFFER_AUTO struct buffer text;
     buffer_init(&text, FILE_MAX);
@@ -188,9 +186,8 @@ TEST(tuning_real, each_of_1000_damaged_lines_is_reported_and_no_other_is_lost)
     buffer_done(&others);
 }
 
-TEST(tuning_real, every_row_of_genuine_databases_is_read_and_written)
+TEST_F(tuning_real, every_row_of_genuine_databases_is_read_and_written)
 {
-    struct fixture *f = *state;
     struct tuning_reader_events events = { on_record, on_bad, NULL, f };
     for (size_t i = 0; i < sizeof(databases) / sizeof(databases[0]); i++) {
         if (!put_file(f, databases[i].name))

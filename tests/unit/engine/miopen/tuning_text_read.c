@@ -117,9 +117,8 @@ FIXTURE(tuning_text_read, setup, teardown);
 
 #define KEY "64-56-56-3x3-64-56-56-64-1x1-1x1-1x1-0-NCHW-FP32-F"
 
-TEST(tuning_text_read, tuning_text_is_read_verbatim)
+TEST_F(tuning_text_read, tuning_text_is_read_verbatim)
 {
-    struct fixture *f = *state;
     read_text(f, "\n" KEY "=A:1.5,0,x;B:2,1,y\n\nk=A:1,0,x\n");
     assert_int_equal(f->records, 2);
     assert_int_equal(f->entries, 3);
@@ -131,9 +130,8 @@ TEST(tuning_text_read, tuning_text_is_read_verbatim)
     assert_int_equal(f->progress, 1);
 }
 
-TEST(tuning_text_read, keys_of_perf_text_are_of_either_form)
+TEST_F(tuning_text_read, keys_of_perf_text_are_of_either_form)
 {
-    struct fixture *f = *state;
     f->kind = TUNING_PERF;
     read_text(f,
               "2x64x56x56x1x3x3x1x64x64x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF=ConvAsm3x3U:7,8,4\n" KEY
@@ -143,9 +141,8 @@ TEST(tuning_text_read, keys_of_perf_text_are_of_either_form)
     assert_int_equal(f->bad, 0);
 }
 
-TEST(tuning_text_read, a_byte_order_mark_and_carriage_returns_are_accepted)
+TEST_F(tuning_text_read, a_byte_order_mark_and_carriage_returns_are_accepted)
 {
-    struct fixture *f = *state;
     read_text(f, "\xef\xbb\xbfk=A:1,0,x\r\n\r\nl=A:1,0,x");
     assert_int_equal(f->records, 2);
     assert_int_equal(f->bad, 0);
@@ -154,17 +151,15 @@ TEST(tuning_text_read, a_byte_order_mark_and_carriage_returns_are_accepted)
     assert_string_equal(f->first_raw, "\xef\xbb\xbfk=A:1,0,x\r");
 }
 
-TEST(tuning_text_read, a_byte_order_mark_in_the_middle_is_content)
+TEST_F(tuning_text_read, a_byte_order_mark_in_the_middle_is_content)
 {
-    struct fixture *f = *state;
     read_text(f, "k=A:1,0,x\n\xef\xbb\xbfl=A:1,0,x\n");
     assert_int_equal(f->records, 1);
     assert_int_equal(f->bad_lines, 1u << 2);
 }
 
-TEST(tuning_text_read, the_first_of_two_equal_keys_counts)
+TEST_F(tuning_text_read, the_first_of_two_equal_keys_counts)
 {
-    struct fixture *f = *state;
     read_text(f, "k=A:1,0,x\nk=B:2,0,x\n");
     assert_int_equal(f->records, 1);
     assert_string_equal(f->first_value, "A:1,0,x");
@@ -172,17 +167,15 @@ TEST(tuning_text_read, the_first_of_two_equal_keys_counts)
     assert_says(f->why, "'k'");
 }
 
-TEST(tuning_text_read, a_bad_line_does_not_occupy_its_key)
+TEST_F(tuning_text_read, a_bad_line_does_not_occupy_its_key)
 {
-    struct fixture *f = *state;
     read_text(f, "k=A:oops,0,x\nk=B:2,0,x\n");
     assert_int_equal(f->bad_lines, 1u << 1);
     assert_string_equal(f->first_value, "B:2,0,x");
 }
 
-TEST(tuning_text_read, the_first_of_two_equal_ids_counts)
+TEST_F(tuning_text_read, the_first_of_two_equal_ids_counts)
 {
-    struct fixture *f = *state;
     read_text(f, "k=A:1,0,x;B:2,0,x;A:3,0,x;C:4,0,x;B:5,0,x\n");
     assert_int_equal(f->records, 1);
     assert_string_equal(f->first_value, "A:1,0,x;B:2,0,x;C:4,0,x");
@@ -191,9 +184,8 @@ TEST(tuning_text_read, the_first_of_two_equal_ids_counts)
     assert_string_equal(f->first_raw, "k=A:1,0,x;B:2,0,x;A:3,0,x;C:4,0,x;B:5,0,x");
 }
 
-TEST(tuning_text_read, equal_keys_are_found_among_many)
+TEST_F(tuning_text_read, equal_keys_are_found_among_many)
 {
-    struct fixture *f = *state;
     BUFFER_AUTO struct buffer text;
     buffer_init(&text, 4u << 20);
     for (unsigned i = 0; i < 60000; i++) {
@@ -216,9 +208,8 @@ static const struct {
     { "k=A:1,0,x\r\r", "0x0d" },
 };
 
-TEST(tuning_text_read, a_bad_tuning_line_is_reported_and_skipped)
+TEST_F(tuning_text_read, a_bad_tuning_line_is_reported_and_skipped)
 {
-    struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(malformed) / sizeof(malformed[0]); i++) {
         char text[200];
         snprintf(text, sizeof(text), "a=A:1,0,x\n%s\nb=A:1,0,x\n", malformed[i].line);
@@ -229,26 +220,23 @@ TEST(tuning_text_read, a_bad_tuning_line_is_reported_and_skipped)
     }
 }
 
-TEST(tuning_text_read, a_nul_makes_a_tuning_line_bad)
+TEST_F(tuning_text_read, a_nul_makes_a_tuning_line_bad)
 {
-    struct fixture *f = *state;
     static const char text[] = "k=A:1,0,x\0\n\0=A:1,0,x\nb=A:1,0,x\n";
     must(read_bytes(f, bytes_of(text, sizeof(text) - 1)), f->err);
     assert_int_equal(f->bad_lines, 1u << 1 | 1u << 2);
     assert_int_equal(f->record_lines, 1u << 3);
 }
 
-TEST(tuning_text_read, an_empty_tuning_text_has_no_records)
+TEST_F(tuning_text_read, an_empty_tuning_text_has_no_records)
 {
-    struct fixture *f = *state;
     read_text(f, "");
     assert_int_equal(f->records + f->bad, 0);
     must(read_bytes(f, bytes_of(NULL, 0)), f->err);
 }
 
-TEST(tuning_text_read, the_caller_can_stop_at_a_record_and_at_a_bad_line)
+TEST_F(tuning_text_read, the_caller_can_stop_at_a_record_and_at_a_bad_line)
 {
-    struct fixture *f = *state;
     f->stop_at_record = 2;
     assert_int_equal(read_bytes(f, bytes_of_text("a=A:1,0,x\nb=A:1,0,x\nc=A:1,0,x\n")),
                      KILN_CANCELLED);
@@ -272,9 +260,8 @@ static void put_many(struct buffer *to, char c, size_t count)
         buffer_put_u8(to, (uint8_t)c);
 }
 
-TEST(tuning_text_read, keys_values_and_counts_have_bounds)
+TEST_F(tuning_text_read, keys_values_and_counts_have_bounds)
 {
-    struct fixture *f = *state;
     f->kind = TUNING_PERF;
     BUFFER_AUTO struct buffer text;
     buffer_init(&text, 1u << 20);
@@ -301,9 +288,8 @@ TEST(tuning_text_read, keys_values_and_counts_have_bounds)
     assert_int_equal(f->bad_lines, 1u << 2 | 1u << 4 | 1u << 6);
 }
 
-TEST(tuning_text_read, a_line_of_100_mb_is_one_bad_line)
+TEST_F(tuning_text_read, a_line_of_100_mb_is_one_bad_line)
 {
-    struct fixture *f = *state;
     size_t size = 100u << 20;
     KILN_AUTO(mem) char *line = malloc(size + 20);
     assert_non_null(line);
@@ -371,9 +357,8 @@ static void assert_every_line_reported(const struct fixture *f, struct bytes tex
     }
 }
 
-TEST(tuning_text_read, a_mutated_line_is_either_read_or_reported)
+TEST_F(tuning_text_read, a_mutated_line_is_either_read_or_reported)
 {
-    struct fixture *f = *state;
     uint64_t x = 42;
     size_t reported = 0;
     for (unsigned i = 0; i < MUTANTS || reported < MUTANTS; i++) {
@@ -389,9 +374,8 @@ TEST(tuning_text_read, a_mutated_line_is_either_read_or_reported)
     }
 }
 
-TEST(tuning_text_read, random_bytes_give_no_records)
+TEST_F(tuning_text_read, random_bytes_give_no_records)
 {
-    struct fixture *f = *state;
     uint64_t x = 7;
     KILN_AUTO(mem) uint8_t *noise = malloc(1u << 20);
     assert_non_null(noise);
@@ -406,18 +390,15 @@ TEST(tuning_text_read, random_bytes_give_no_records)
 
 static size_t comparisons;
 
-bool __real_bytes_equal(struct bytes a, struct bytes b);
-bool __wrap_bytes_equal(struct bytes a, struct bytes b);
-bool __wrap_bytes_equal(struct bytes a, struct bytes b)
+WRAP(bool, bytes_equal, struct bytes a, struct bytes b)
 {
     comparisons++;
     return __real_bytes_equal(a, b);
 }
 
 /* As many ids as a record may have, each repeated many times. */
-TEST(tuning_text_read, repeated_ids_are_found_in_constant_time)
+TEST_F(tuning_text_read, repeated_ids_are_found_in_constant_time)
 {
-    struct fixture *f = *state;
     const size_t again = 10000;
     f->kind = TUNING_PERF;
     BUFFER_AUTO struct buffer text;

@@ -78,9 +78,8 @@ static const char *args(struct fixture *f, const char *target_text)
     return text;
 }
 
-TEST(kernel_name, kernel_name_has_program_and_source_hash)
+TEST_F(kernel_name, kernel_name_has_program_and_source_hash)
 {
-    struct fixture *f = *state;
     add_header(f, "kiln/prelude.h", "#define X 1\n");
 
     const char *text = name(f);
@@ -92,9 +91,8 @@ TEST(kernel_name, kernel_name_has_program_and_source_hash)
 }
 
 /* If this name changes, kiln no longer finds kernels in packages that were built earlier. */
-TEST(kernel_name, kernel_names_are_stable_between_versions)
+TEST_F(kernel_name, kernel_names_are_stable_between_versions)
 {
-    struct fixture *f = *state;
     add_header(f, "kiln/prelude.h", "#define X 1\n");
     struct sha256 s;
     sha256_init(&s);
@@ -113,9 +111,8 @@ TEST(kernel_name, kernel_names_are_stable_between_versions)
     assert_string_equal(name(f), wanted);
 }
 
-TEST(kernel_name, another_source_header_or_abi_gives_another_kernel_name)
+TEST_F(kernel_name, another_source_header_or_abi_gives_another_kernel_name)
 {
-    struct fixture *f = *state;
     add_header(f, "a.h", "1");
     const char *before = name(f);
 
@@ -136,9 +133,8 @@ TEST(kernel_name, another_source_header_or_abi_gives_another_kernel_name)
     assert_string_not_equal(name(f), before);
 }
 
-TEST(kernel_name, options_are_part_of_kernel_arguments_not_of_the_name)
+TEST_F(kernel_name, options_are_part_of_kernel_arguments_not_of_the_name)
 {
-    struct fixture *f = *state;
     const char *before = name(f);
     f->source.options = bytes_of_text("-O2");
 
@@ -146,9 +142,8 @@ TEST(kernel_name, options_are_part_of_kernel_arguments_not_of_the_name)
     assert_string_equal(args(f, "gfx90a"), "-O2 -mcpu=gfx90a");
 }
 
-TEST(kernel_name, header_order_does_not_change_the_kernel_name)
+TEST_F(kernel_name, header_order_does_not_change_the_kernel_name)
 {
-    struct fixture *f = *state;
     add_header(f, "a.h", "1");
     add_header(f, "b.h", "2");
     const char *before = name(f);
@@ -159,10 +154,8 @@ TEST(kernel_name, header_order_does_not_change_the_kernel_name)
     assert_string_equal(name(f), before);
 }
 
-TEST(kernel_name, kernel_arguments_have_miopens_form)
+TEST_F(kernel_name, kernel_arguments_have_miopens_form)
 {
-    struct fixture *f = *state;
-
     assert_string_equal(args(f, "gfx90a:sramecc+:xnack-"), "-O3 -DBLOCK=256 -mcpu=gfx90a");
     assert_string_equal(args(f, "sm_90"), "-O3 -DBLOCK=256");
     f->source.options = bytes_of_text(" -Wa,-defsym,A=1  -b");
@@ -171,9 +164,8 @@ TEST(kernel_name, kernel_arguments_have_miopens_form)
     assert_string_equal(args(f, "gfx906"), " -mcpu=gfx906");
 }
 
-TEST(kernel_name, an_invalid_program_name_is_refused)
+TEST_F(kernel_name, an_invalid_program_name_is_refused)
 {
-    struct fixture *f = *state;
     char long_name[300];
     memset(long_name, 'n', sizeof(long_name));
     struct bytes names[] = { bytes_of(NULL, 0), bytes_of("a\0b", 3), bytes_of(long_name, 256) };
@@ -191,9 +183,8 @@ TEST(kernel_name, an_invalid_program_name_is_refused)
     assert_int_equal(f->text.size, 0);
 }
 
-TEST(kernel_name, truncated_headers_are_refused)
+TEST_F(kernel_name, truncated_headers_are_refused)
 {
-    struct fixture *f = *state;
     add_header(f, "a.h", "text");
 
     f->source.headers.size--;
@@ -206,9 +197,8 @@ TEST(kernel_name, truncated_headers_are_refused)
     assert_int_equal(package_kernel_name(&f->source, &f->text, &f->err), KILN_INVALID);
 }
 
-TEST(kernel_name, a_full_name_buffer_is_reported)
+TEST_F(kernel_name, a_full_name_buffer_is_reported)
 {
-    struct fixture *f = *state;
     BUFFER_AUTO struct buffer small;
     buffer_init(&small, 8);
     struct target target;

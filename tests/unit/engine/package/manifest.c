@@ -15,9 +15,8 @@
 
 /* The linker's --wrap redirects every fsync(2) call to this function. */
 static int fsyncs_until_full = -1; /* -1: none fails */
-int __wrap_fsync(int fd);
 
-int __wrap_fsync(int fd)
+WRAP(int, fsync, int fd)
 {
     (void)fd;
     if (fsyncs_until_full != 0) {
@@ -116,9 +115,8 @@ static void write_text(const char *path, const char *text, mode_t mode)
     assert_int_equal(chmod(path, mode), 0);
 }
 
-TEST(manifest, a_manifest_gives_size_hash_and_signer_of_a_signed_file)
+TEST_F(manifest, a_manifest_gives_size_hash_and_signer_of_a_signed_file)
 {
-    struct fixture *f = *state;
     sign_two(f);
 
     must(check_trusted(f, "gfx906_60.kpkg"), f->err);
@@ -129,9 +127,8 @@ TEST(manifest, a_manifest_gives_size_hash_and_signer_of_a_signed_file)
     assert_string_equal(f->file.signer, "alice");
 }
 
-TEST(manifest, the_same_entries_give_the_same_manifest)
+TEST_F(manifest, the_same_entries_give_the_same_manifest)
 {
-    struct fixture *f = *state;
     sign_two(f);
     BUFFER_AUTO struct buffer first = f->manifest;
     buffer_init(&f->manifest, MANIFEST_MAX);
@@ -141,9 +138,8 @@ TEST(manifest, the_same_entries_give_the_same_manifest)
     assert_true(bytes_equal(buffer_view(&first), buffer_view(&f->manifest)));
 }
 
-TEST(manifest, a_file_missing_in_a_manifest_is_refused_with_its_list)
+TEST_F(manifest, a_file_missing_in_a_manifest_is_refused_with_its_list)
 {
-    struct fixture *f = *state;
     sign_two(f);
 
     assert_int_equal(check_trusted(f, "gfx908.kdb"), KILN_NOT_FOUND);
@@ -152,9 +148,8 @@ TEST(manifest, a_file_missing_in_a_manifest_is_refused_with_its_list)
     assert_says(f->err.text, "of 'alice'");
 }
 
-TEST(manifest, a_manifest_of_an_untrusted_key_is_refused)
+TEST_F(manifest, a_manifest_of_an_untrusted_key_is_refused)
 {
-    struct fixture *f = *state;
     must(manifest_keygen(f->directory, "mallory", &f->err), f->err);
     snprintf(f->secret, sizeof(f->secret), "%s/mallory.key", f->directory);
     sign_two(f);
@@ -168,9 +163,8 @@ TEST(manifest, a_manifest_of_an_untrusted_key_is_refused)
     assert_string_equal(f->file.signer, "mallory");
 }
 
-TEST(manifest, without_trusted_keys_every_manifest_is_refused)
+TEST_F(manifest, without_trusted_keys_every_manifest_is_refused)
 {
-    struct fixture *f = *state;
     sign_two(f);
     fs_remove_tree(AT_FDCWD, f->trusted);
 
@@ -178,9 +172,8 @@ TEST(manifest, without_trusted_keys_every_manifest_is_refused)
     assert_says(f->err.text, "the 0");
 }
 
-TEST(manifest, an_unreadable_directory_of_trusted_keys_is_reported)
+TEST_F(manifest, an_unreadable_directory_of_trusted_keys_is_reported)
 {
-    struct fixture *f = *state;
     sign_two(f);
     fs_remove_tree(AT_FDCWD, f->trusted);
     write_text(f->trusted, "no directory", 0644);
@@ -192,9 +185,8 @@ TEST(manifest, an_unreadable_directory_of_trusted_keys_is_reported)
 }
 
 /* A check of a changed manifest must fail with one of these codes. */
-TEST(manifest, a_manifest_with_a_changed_byte_is_refused)
+TEST_F(manifest, a_manifest_with_a_changed_byte_is_refused)
 {
-    struct fixture *f = *state;
     sign_two(f);
     struct manifest_entry expected = entry_of("gfx90a68.kdb");
     for (size_t i = 0; i < f->manifest.size; i++) {
@@ -215,18 +207,16 @@ TEST(manifest, a_manifest_with_a_changed_byte_is_refused)
     must(check_trusted(f, "gfx90a68.kdb"), f->err);
 }
 
-TEST(manifest, a_truncated_manifest_is_refused)
+TEST_F(manifest, a_truncated_manifest_is_refused)
 {
-    struct fixture *f = *state;
     sign_two(f);
     for (size_t size = 0; size + 2 < f->manifest.size; size++)
         assert_int_equal(check_bytes(f, bytes_of(f->manifest.data, size), "gfx90a68.kdb"),
                          KILN_CORRUPT);
 }
 
-TEST(manifest, a_signature_of_another_manifest_is_refused)
+TEST_F(manifest, a_signature_of_another_manifest_is_refused)
 {
-    struct fixture *f = *state;
     sign_two(f);
     KILN_AUTO(json) struct json *first = NULL, *other = json_object();
     must(json_parse(buffer_view(&f->manifest), "it", &first, &f->err), f->err);
@@ -268,7 +258,7 @@ static enum kiln_code check_signed(struct fixture *f, const char *text)
 #define ZEROS "0000000000000000000000000000000000000000000000000000000000000000"
 #define FILE_F "{\"name\":\"f\",\"size\":1,\"sha256\":\"" ZEROS "\"}"
 
-TEST(manifest, a_signed_but_malformed_manifest_is_refused)
+TEST_F(manifest, a_signed_but_malformed_manifest_is_refused)
 {
     static const struct {
         const char *text, *says;
@@ -291,7 +281,6 @@ TEST(manifest, a_signed_but_malformed_manifest_is_refused)
           "an entry lacks" },
         { "{\"format\":\"kiln-manifest-1\",\"files\":[" FILE_F "," FILE_F "]}", "twice" },
     };
-    struct fixture *f = *state;
     must(check_signed(f, "{\"format\":\"kiln-manifest-1\",\"files\":[" FILE_F "]}"), f->err);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         assert_int_equal(check_signed(f, cases[i].text), KILN_CORRUPT);
@@ -302,9 +291,8 @@ TEST(manifest, a_signed_but_malformed_manifest_is_refused)
     assert_says(f->err.text, "nothing");
 }
 
-TEST(manifest, a_manifest_that_is_too_large_is_refused)
+TEST_F(manifest, a_manifest_that_is_too_large_is_refused)
 {
-    struct fixture *f = *state;
     KILN_AUTO(mem) char *blanks = malloc(MANIFEST_MAX + 1);
     memset(blanks, ' ', MANIFEST_MAX + 1);
 
@@ -312,7 +300,7 @@ TEST(manifest, a_manifest_that_is_too_large_is_refused)
     assert_says(f->err.text, "large");
 }
 
-TEST(manifest, invalid_key_files_are_skipped)
+TEST_F(manifest, invalid_key_files_are_skipped)
 {
     static const char *const files[] = {
         "",
@@ -323,7 +311,6 @@ TEST(manifest, invalid_key_files_are_skipped)
         "{\"format\":\"kiln-public-key-1\",\"name\":\"a\",\"key_id\":\"0123456789abcdef\",\"key\":"
         "\"" ZEROS "\"}",
     };
-    struct fixture *f = *state;
     sign_two(f);
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         char name[32];
@@ -342,9 +329,8 @@ TEST(manifest, invalid_key_files_are_skipped)
 
 /* ---- keys ---- */
 
-TEST(manifest, a_secret_key_file_is_private_to_its_owner)
+TEST_F(manifest, a_secret_key_file_is_private_to_its_owner)
 {
-    struct fixture *f = *state;
     struct stat secret, pub;
     mode_t before = umask(0);
 
@@ -357,9 +343,8 @@ TEST(manifest, a_secret_key_file_is_private_to_its_owner)
     assert_int_equal(pub.st_mode & 07777, 0644);
 }
 
-TEST(manifest, each_keygen_makes_a_different_key)
+TEST_F(manifest, each_keygen_makes_a_different_key)
 {
-    struct fixture *f = *state;
     BUFFER_AUTO struct buffer a, b;
     buffer_init(&a, 4096);
     buffer_init(&b, 4096);
@@ -373,9 +358,8 @@ TEST(manifest, each_keygen_makes_a_different_key)
     assert_false(bytes_equal(buffer_view(&a), buffer_view(&b)));
 }
 
-TEST(manifest, keygen_never_overwrites_a_key)
+TEST_F(manifest, keygen_never_overwrites_a_key)
 {
-    struct fixture *f = *state;
     BUFFER_AUTO struct buffer before, after;
     buffer_init(&before, 4096);
     buffer_init(&after, 4096);
@@ -391,9 +375,8 @@ TEST(manifest, keygen_never_overwrites_a_key)
     assert_int_not_equal(access(path_in(f->directory, "carol.key"), F_OK), 0);
 }
 
-TEST(manifest, a_full_disk_leaves_no_incomplete_key)
+TEST_F(manifest, a_full_disk_leaves_no_incomplete_key)
 {
-    struct fixture *f = *state;
     for (int i = 0; i < 3; i++) { /* secret file, its directory, public file */
         fsyncs_until_full = i;
         assert_int_equal(manifest_keygen(f->directory, "bob", &f->err), KILN_FULL);
@@ -405,9 +388,8 @@ TEST(manifest, a_full_disk_leaves_no_incomplete_key)
     must(manifest_keygen(f->directory, "bob", &f->err), f->err);
 }
 
-TEST(manifest, invalid_key_names_are_refused)
+TEST_F(manifest, invalid_key_names_are_refused)
 {
-    struct fixture *f = *state;
     char long_name[KEY_NAME_MAX + 1];
     memset(long_name, 'a', KEY_NAME_MAX);
     long_name[KEY_NAME_MAX] = '\0';
@@ -418,9 +400,8 @@ TEST(manifest, invalid_key_names_are_refused)
     }
 }
 
-TEST(manifest, a_secret_key_that_others_can_read_is_refused)
+TEST_F(manifest, a_secret_key_that_others_can_read_is_refused)
 {
-    struct fixture *f = *state;
     struct manifest_entry entry = entry_of("f");
     static const mode_t modes[] = { 0640, 0604, 0660 };
     for (unsigned i = 0; i < 3; i++) {
@@ -431,9 +412,8 @@ TEST(manifest, a_secret_key_that_others_can_read_is_refused)
     }
 }
 
-TEST(manifest, an_invalid_secret_key_is_refused_with_a_reason)
+TEST_F(manifest, an_invalid_secret_key_is_refused_with_a_reason)
 {
-    struct fixture *f = *state;
     struct manifest_entry entry = entry_of("f");
     const char *path = path_in(f->directory, "bad.key");
 
@@ -450,9 +430,8 @@ TEST(manifest, an_invalid_secret_key_is_refused_with_a_reason)
     assert_int_equal(manifest_sign(f->directory, &entry, 1, &f->manifest, &f->err), KILN_INVALID);
 }
 
-TEST(manifest, invalid_manifest_entries_are_not_signed)
+TEST_F(manifest, invalid_manifest_entries_are_not_signed)
 {
-    struct fixture *f = *state;
     struct manifest_entry entries[] = { entry_of("a"), entry_of("b"), entry_of("a") };
     static const char *const names[] = { "", "..", ".hidden", "a/b" };
 
@@ -466,9 +445,8 @@ TEST(manifest, invalid_manifest_entries_are_not_signed)
     }
 }
 
-TEST(manifest, too_many_manifest_entries_are_refused)
+TEST_F(manifest, too_many_manifest_entries_are_refused)
 {
-    struct fixture *f = *state;
     enum { COUNT = 3000 };
     struct manifest_entry *entries = calloc(COUNT, sizeof(*entries));
     char(*names)[16] = calloc(COUNT, sizeof(*names));

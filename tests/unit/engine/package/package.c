@@ -72,9 +72,8 @@ static enum kiln_code find_key(struct fixture *f, struct package *package, unsig
 
 static const char *const both[] = { "gfx90a68.kdb", "gfx90a68.kpkg" };
 
-TEST(package, packed_kernels_are_read_back)
+TEST_F(package, packed_kernels_are_read_back)
 {
-    struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
         KILN_AUTO(package)
         struct package *package =
@@ -90,9 +89,8 @@ TEST(package, packed_kernels_are_read_back)
     }
 }
 
-TEST(package, a_miss_is_an_answer_without_a_message)
+TEST_F(package, a_miss_is_an_answer_without_a_message)
 {
-    struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
         KILN_AUTO(package)
         struct package *package = opened(f, put_package(f, f->directory, both[format], 0, 3), true);
@@ -109,9 +107,8 @@ TEST(package, a_miss_is_an_answer_without_a_message)
     }
 }
 
-TEST(package, names_and_arguments_are_not_normalised)
+TEST_F(package, names_and_arguments_are_not_normalised)
 {
-    struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
         KILN_AUTO(package)
         struct package *package =
@@ -138,9 +135,8 @@ TEST(package, names_and_arguments_are_not_normalised)
     }
 }
 
-TEST(package, only_a_trusted_package_answers_for_keys)
+TEST_F(package, only_a_trusted_package_answers_for_keys)
 {
-    struct fixture *f = *state;
     const char *path = put_package(f, f->directory, "gfx90a68.kpkg", 0, 3);
     KILN_AUTO(package) struct package *trusted = opened(f, path, true);
     KILN_AUTO(package) struct package *other = opened(f, path, false);
@@ -153,9 +149,8 @@ TEST(package, only_a_trusted_package_answers_for_keys)
     assert_int_equal(find_key(f, kdb, 1, &damaged), KILN_NOT_FOUND);
 }
 
-TEST(package, a_package_describes_itself)
+TEST_F(package, a_package_describes_itself)
 {
-    struct fixture *f = *state;
     const char *path = put_package(f, f->directory, "gfx90a68.resnet.kpkg", 0, 3);
     KILN_AUTO(package) struct package *package = opened(f, path, false);
     struct stat seen;
@@ -194,9 +189,8 @@ static bool list(void *context, const struct package_row *row)
     return ++listed->count != listed->stop_at;
 }
 
-TEST(package, package_rows_can_be_listed_in_parts)
+TEST_F(package, package_rows_can_be_listed_in_parts)
 {
-    struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
         KILN_AUTO(package)
         struct package *package =
@@ -285,9 +279,8 @@ static enum kiln_code source_of(struct fixture *f, struct package *package, uint
     return package_source_of(package, id, text, &f->err);
 }
 
-TEST(package, a_package_states_the_origin_of_each_object)
+TEST_F(package, a_package_states_the_origin_of_each_object)
 {
-    struct fixture *f = *state;
     KILN_AUTO(package) struct package *package = opened(f, package_with_headers(f), false);
     TEXT_AUTO struct package_text text;
 
@@ -305,9 +298,8 @@ TEST(package, a_package_states_the_origin_of_each_object)
     assert_int_equal(reader_left(&r), 0);
 }
 
-TEST(package, a_package_stores_each_source_once)
+TEST_F(package, a_package_stores_each_source_once)
 {
-    struct fixture *f = *state;
     const char *path = package_with_headers(f);
     sqlite3 *db = NULL;
     sqlite3_stmt *count = NULL;
@@ -319,9 +311,8 @@ TEST(package, a_package_stores_each_source_once)
     sqlite3_close(db);
 }
 
-TEST(package, a_kdb_has_no_sources)
+TEST_F(package, a_kdb_has_no_sources)
 {
-    struct fixture *f = *state;
     KILN_AUTO(package) struct package *package = opened(f, package_with_headers(f), false);
     KILN_AUTO(package)
     struct package *kdb = opened(f, put_package(f, f->directory, "gfx906_60.kdb", 0, 1), false);
@@ -358,9 +349,8 @@ static void is_a_miss_that_says(struct fixture *f, const char *sql, const char *
 #define OF_1 " where name = 'Kernel00001.cl.o'"
 #define OBJECT_1 " where sha256 = (select object from kernel" OF_1 ")"
 
-TEST(package, damage_in_a_kpkg_is_a_miss)
+TEST_F(package, damage_in_a_kpkg_is_a_miss)
 {
-    struct fixture *f = *state;
     is_a_miss_that_says(f, "update kernel set claim = x'00'" OF_1, "row 2");
     is_a_miss_that_says(f, "update kernel set target = 'gfx906'" OF_1, "row 2");
     is_a_miss_that_says(f, "update kernel set options = '-O0'" OF_1, "row 2");
@@ -375,9 +365,8 @@ TEST(package, damage_in_a_kpkg_is_a_miss)
                         "SHA-256");
 }
 
-TEST(package, an_unknown_codec_is_a_miss_without_damage)
+TEST_F(package, an_unknown_codec_is_a_miss_without_damage)
 {
-    struct fixture *f = *state;
     const char *path = put_package(f, f->directory, "gfx90a68.kpkg", 0, 4);
     change(path, "update object set codec = 99" OBJECT_1);
     KILN_AUTO(package) struct package *package = opened(f, path, true);
@@ -393,9 +382,8 @@ TEST(package, an_unknown_codec_is_a_miss_without_damage)
     assert_says(report.first, "form 99");
 }
 
-TEST(package, damage_in_a_kdb_is_a_miss)
+TEST_F(package, damage_in_a_kdb_is_a_miss)
 {
-    struct fixture *f = *state;
     static const char *const damage[] = {
         "update kern_db set kernel_hash = '00000000000000000000000000000000'",
         "update kern_db set kernel_blob = x'00'",
@@ -436,9 +424,8 @@ static bool stop(void *context, uint64_t done, uint64_t rows)
     return done < 2;
 }
 
-TEST(package, skipping_a_row_does_not_mark_the_package_damaged)
+TEST_F(package, skipping_a_row_does_not_mark_the_package_damaged)
 {
-    struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
         const char *path = put_package(f, f->directory, both[format], 0, 4);
         change(path, format ? "update kernel set claim = x'00'" OF_1
@@ -461,9 +448,8 @@ TEST(package, skipping_a_row_does_not_mark_the_package_damaged)
     }
 }
 
-TEST(package, a_damaged_row_found_by_key_marks_the_package_damaged)
+TEST_F(package, a_damaged_row_found_by_key_marks_the_package_damaged)
 {
-    struct fixture *f = *state;
     const char *path = put_package(f, f->directory, "gfx90a68.kpkg", 0, 4);
     change(path, "update kernel set claim = x'00'" OF_1);
     KILN_AUTO(package) struct package *package = opened(f, path, true);
@@ -475,9 +461,8 @@ TEST(package, a_damaged_row_found_by_key_marks_the_package_damaged)
     assert_true(package_has_damaged_rows(package));
 }
 
-TEST(package, a_package_check_reads_every_row)
+TEST_F(package, a_package_check_reads_every_row)
 {
-    struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
         KILN_AUTO(package)
         struct package *package =
@@ -497,13 +482,12 @@ TEST(package, a_package_check_reads_every_row)
     }
 }
 
-TEST(package, a_package_check_reports_damaged_rows)
+TEST_F(package, a_package_check_reports_damaged_rows)
 {
     static const char *const sql[] = {
         "update kern_db set kernel_blob = x'00' where id in (3, 5)",
         "update object set bytes = x'00' where rowid in (3, 5)",
     };
-    struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
         const char *path = put_package(f, f->directory, both[format], 0, 10);
         change(path, sql[format]);
@@ -518,7 +502,7 @@ TEST(package, a_package_check_reports_damaged_rows)
     }
 }
 
-TEST(package, a_package_check_includes_sources)
+TEST_F(package, a_package_check_includes_sources)
 {
     static const char *const damage[] = {
         "update source set bytes = zeroblob(length(bytes)), codec = 0, raw_size = length(bytes) "
@@ -526,7 +510,6 @@ TEST(package, a_package_check_includes_sources)
         "delete from source",
         "update source set raw_size = raw_size + 1",
     };
-    struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(damage) / sizeof(damage[0]); i++) {
         const char *path = package_with_headers(f);
         change(path, damage[i]);
@@ -542,9 +525,8 @@ TEST(package, a_package_check_includes_sources)
     }
 }
 
-TEST(package, a_package_check_compares_the_file_with_its_record)
+TEST_F(package, a_package_check_compares_the_file_with_its_record)
 {
-    struct fixture *f = *state;
     const char *path = put_package(f, f->directory, "gfx90a68.kdb", 0, 3);
     BUFFER_AUTO struct buffer content = read_file(path);
     struct package_record record = { .sha256 = sha256_of(buffer_view(&content)), .rows = 3 };
@@ -567,9 +549,8 @@ TEST(package, a_package_check_compares_the_file_with_its_record)
 
 /* ---- files that are not packages ---- */
 
-TEST(package, a_file_that_is_not_a_package_is_refused)
+TEST_F(package, a_file_that_is_not_a_package_is_refused)
 {
-    struct fixture *f = *state;
     const char *kdb = path_in(f->directory, "gfx90a68.kdb"),
                *kpkg = path_in(f->directory, "gfx90a.kpkg");
 
@@ -598,9 +579,8 @@ TEST(package, a_file_that_is_not_a_package_is_refused)
     assert_says(f->err.text, "device");
 }
 
-TEST(package, a_package_of_a_newer_format_is_refused)
+TEST_F(package, a_package_of_a_newer_format_is_refused)
 {
-    struct fixture *f = *state;
     const char *path = put_package(f, f->directory, "gfx90a68.kpkg", 0, 3);
     change(path, "pragma user_version = 2");
 
@@ -609,7 +589,7 @@ TEST(package, a_package_of_a_newer_format_is_refused)
     assert_says(f->err.text, "format 2");
 }
 
-TEST(package, a_package_with_foreign_tables_is_refused)
+TEST_F(package, a_package_with_foreign_tables_is_refused)
 {
     static const char *const damage[] = {
         "drop table object",
@@ -618,7 +598,6 @@ TEST(package, a_package_with_foreign_tables_is_refused)
         "alter table kernel rename to k; create view kernel as select * from k",
         "alter table source rename to s",
     };
-    struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(damage) / sizeof(damage[0]); i++) {
         const char *path = put_package(f, f->directory, "gfx90a68.kpkg", 0, 3);
         change(path, damage[i]);
@@ -627,9 +606,8 @@ TEST(package, a_package_with_foreign_tables_is_refused)
     }
 }
 
-TEST(package, a_truncated_package_is_reported_as_incomplete)
+TEST_F(package, a_truncated_package_is_reported_as_incomplete)
 {
-    struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
         const char *path = put_package(f, f->directory, both[format], 0, 20);
         BUFFER_AUTO struct buffer content = read_file(path);
@@ -641,9 +619,8 @@ TEST(package, a_truncated_package_is_reported_as_incomplete)
     }
 }
 
-TEST(package, a_package_with_a_write_ahead_log_is_refused)
+TEST_F(package, a_package_with_a_write_ahead_log_is_refused)
 {
-    struct fixture *f = *state;
     const char *path = put_package(f, f->directory, "gfx90a68.ukdb", 0, 3);
     change(path, "pragma journal_mode = wal");
     char log[300];
@@ -658,9 +635,8 @@ TEST(package, a_package_with_a_write_ahead_log_is_refused)
     assert_says(f->err.text, "kilnctl");
 }
 
-TEST(package, an_open_package_survives_removal_and_replacement_of_its_file)
+TEST_F(package, an_open_package_survives_removal_and_replacement_of_its_file)
 {
-    struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
         const char *path = put_package(f, f->directory, both[format], 0, 3);
         KILN_AUTO(package) struct package *package = opened(f, path, false);
@@ -674,9 +650,8 @@ TEST(package, an_open_package_survives_removal_and_replacement_of_its_file)
     }
 }
 
-TEST(package, a_package_changed_in_place_gives_no_wrong_object)
+TEST_F(package, a_package_changed_in_place_gives_no_wrong_object)
 {
-    struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
         const char *path = put_package(f, f->directory, both[format], 0, 20);
         KILN_AUTO(package) struct package *package = opened(f, path, false);

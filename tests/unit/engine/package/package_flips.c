@@ -102,24 +102,21 @@ static void flip_bits(struct fixture *f, const char *directory, const char *name
     assert_int_equal(look_up_all(f, name), KERNELS);
 }
 
-TEST(package, no_flipped_bit_of_a_kdb_gives_a_wrong_object)
+TEST_F(package, no_flipped_bit_of_a_kdb_gives_a_wrong_object)
 {
-    struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.kdb", 0, KERNELS);
     flip_bits(f, f->other, "gfx90a68.kdb", 1);
 }
 
-TEST(package, no_flipped_bit_of_a_kpkg_gives_a_wrong_object)
+TEST_F(package, no_flipped_bit_of_a_kpkg_gives_a_wrong_object)
 {
-    struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.kpkg", 0, KERNELS);
     flip_bits(f, f->other, "gfx90a68.kpkg", 2);
 }
 
 /* The same for a trusted package, which answers by key. It is opened without its record. */
-TEST(package, no_flipped_bit_of_a_trusted_kpkg_gives_a_wrong_object)
+TEST_F(package, no_flipped_bit_of_a_trusted_kpkg_gives_a_wrong_object)
 {
-    struct fixture *f = *state;
     const char *path = put_package(f, f->other, "gfx90a68.kpkg", 0, KERNELS);
     BUFFER_AUTO struct buffer content = read_file(path);
     char kept[400];

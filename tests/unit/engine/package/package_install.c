@@ -14,10 +14,8 @@
 
 /* The linker's --wrap redirects every rename(2) call to this function. */
 static int renames_until_crash = -1; /* -1: none fails */
-int __real_rename(const char *from, const char *to);
-int __wrap_rename(const char *from, const char *to);
 
-int __wrap_rename(const char *from, const char *to)
+WRAP(int, rename, const char *from, const char *to)
 {
     if (renames_until_crash == 0) {
         errno = EIO;
@@ -80,9 +78,8 @@ static unsigned files_in(struct fixture *f, const char *name)
 
 /* ---- installing ---- */
 
-TEST(package_install, an_installed_package_answers_at_once)
+TEST_F(package_install, an_installed_package_answers_at_once)
 {
-    struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
 
     assert_true(has(f, MI210, 3));
@@ -94,9 +91,8 @@ TEST(package_install, an_installed_package_answers_at_once)
     assert_int_equal(f->came + f->went + f->refused, 0);
 }
 
-TEST(package_install, an_installation_reports_the_package)
+TEST_F(package_install, an_installation_reports_the_package)
 {
-    struct fixture *f = *state;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
     struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
     BUFFER_AUTO struct buffer manifest = sign_upload(f, &upload, "gfx90a68.kdb", "alice");
@@ -119,9 +115,8 @@ TEST(package_install, an_installation_reports_the_package)
     assert_int_equal(seen.st_size, info.size);
 }
 
-TEST(package_install, checks_of_installed_packages_survive_a_restart)
+TEST_F(package_install, checks_of_installed_packages_survive_a_restart)
 {
-    struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
     must(install(f, "gfx90a.kpkg", 5, 5, ""), f->err);
 
@@ -136,9 +131,8 @@ TEST(package_install, checks_of_installed_packages_survive_a_restart)
     assert_true(has(f, MI210, 7));
 }
 
-TEST(package_install, a_package_of_the_same_name_is_replaced)
+TEST_F(package_install, a_package_of_the_same_name_is_replaced)
 {
-    struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
     const char *path = put_package(f, f->incoming, "gfx90a68.kpkg", 5, 5);
     struct package_upload upload = upload_of(f, path, "gfx90a68.kpkg");
@@ -156,9 +150,8 @@ TEST(package_install, a_package_of_the_same_name_is_replaced)
     assert_false(has_key(f, 7));
 }
 
-TEST(package_install, an_upload_may_have_another_file_name)
+TEST_F(package_install, an_upload_may_have_another_file_name)
 {
-    struct fixture *f = *state;
     const char *path = path_in(f->incoming, "17.part");
     write_package(f, path, PACKAGE_KDB, 0, 5);
     struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
@@ -179,9 +172,8 @@ static void assert_untouched(struct fixture *f, const char *arrived)
     assert_int_equal(f->came + f->went + f->refused, 0);
 }
 
-TEST(package_install, a_file_changed_between_check_and_install_is_refused)
+TEST_F(package_install, a_file_changed_between_check_and_install_is_refused)
 {
-    struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 5, 5);
     struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
@@ -200,9 +192,8 @@ TEST(package_install, a_file_changed_between_check_and_install_is_refused)
     assert_true(is_there(f->incoming, "gfx90a68.kdb"));
 }
 
-TEST(package_install, an_upload_that_changed_after_its_check_is_refused)
+TEST_F(package_install, an_upload_that_changed_after_its_check_is_refused)
 {
-    struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 5, 5);
     struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
@@ -215,9 +206,8 @@ TEST(package_install, an_upload_that_changed_after_its_check_is_refused)
     assert_untouched(f, "gfx90a68.kdb");
 }
 
-TEST(package_install, an_upload_that_is_open_for_writing_is_refused)
+TEST_F(package_install, an_upload_that_is_open_for_writing_is_refused)
 {
-    struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 5, 5);
     struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
@@ -232,9 +222,8 @@ TEST(package_install, an_upload_that_is_open_for_writing_is_refused)
     must(adopt_upload(f, &upload), f->err);
 }
 
-TEST(package_install, an_upload_that_is_not_a_regular_file_is_refused)
+TEST_F(package_install, an_upload_that_is_not_a_regular_file_is_refused)
 {
-    struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 5, 5);
     struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
@@ -255,9 +244,8 @@ TEST(package_install, an_upload_that_is_not_a_regular_file_is_refused)
     assert_int_equal(adopt_upload(f, &upload), KILN_NOT_FOUND);
 }
 
-TEST(package_install, an_upload_that_is_not_a_package_is_refused)
+TEST_F(package_install, an_upload_that_is_not_a_package_is_refused)
 {
-    struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
     const char *path = path_in(f->incoming, "gfx90a68.kdb");
     uint8_t zeros[4096] = { 0 };
@@ -269,12 +257,11 @@ TEST(package_install, an_upload_that_is_not_a_package_is_refused)
     assert_untouched(f, "gfx90a68.kdb");
 }
 
-TEST(package_install, package_names_with_a_path_are_refused)
+TEST_F(package_install, package_names_with_a_path_are_refused)
 {
     static const char *const names[] = { "",          "../gfx90a68.kdb", ".gfx90a68.kdb",
                                          "a/gfx.kdb", "gfx90a68.txt",    "unknown.kdb",
                                          "gfx90a68",  "gfx90a68.kdb.bz2" };
-    struct fixture *f = *state;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         struct package_upload upload = upload_of(f, path, names[i]);
@@ -284,9 +271,8 @@ TEST(package_install, package_names_with_a_path_are_refused)
     assert_true(is_there(f->incoming, "gfx90a68.kdb"));
 }
 
-TEST(package_install, a_failed_rename_leaves_no_trace)
+TEST_F(package_install, a_failed_rename_leaves_no_trace)
 {
-    struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 5, 5);
     struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
@@ -300,9 +286,8 @@ TEST(package_install, a_failed_rename_leaves_no_trace)
 }
 
 /* rename(2) moves the file into place, then its record. Here the power fails in between. */
-TEST(package_install, a_crash_between_file_and_record_is_repaired)
+TEST_F(package_install, a_crash_between_file_and_record_is_repaired)
 {
-    struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, ""), f->err);
     const char *path = put_package(f, f->incoming, "gfx90a68.kpkg", 5, 5);
     struct package_upload upload = upload_of(f, path, "gfx90a68.kpkg");
@@ -333,9 +318,8 @@ static enum kiln_code adopt_signed_as(struct fixture *f, struct package_upload *
     return adopt_upload(f, upload);
 }
 
-TEST(package_install, an_upload_that_differs_from_its_manifest_is_refused)
+TEST_F(package_install, an_upload_that_differs_from_its_manifest_is_refused)
 {
-    struct fixture *f = *state;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
     struct package_upload other = upload_of(f, path, "gfx90a68.kdb"), upload = other;
     other.sha256 = (struct digest){ { 1 } };
@@ -348,9 +332,8 @@ TEST(package_install, an_upload_that_differs_from_its_manifest_is_refused)
     assert_false(is_there(f->own, "gfx90a68.kdb"));
 }
 
-TEST(package_install, an_upload_with_an_invalid_manifest_is_refused)
+TEST_F(package_install, an_upload_with_an_invalid_manifest_is_refused)
 {
-    struct fixture *f = *state;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
     struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
     BUFFER_AUTO struct buffer manifest = sign_upload(f, &upload, "gfx90a68.kdb", "alice");
@@ -365,18 +348,16 @@ TEST(package_install, an_upload_with_an_invalid_manifest_is_refused)
     assert_false(is_there(f->own, "gfx90a68.kdb"));
 }
 
-TEST(package_install, an_upload_with_a_manifest_for_another_device_is_refused)
+TEST_F(package_install, an_upload_with_a_manifest_for_another_device_is_refused)
 {
-    struct fixture *f = *state;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
     struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
     assert_int_equal(adopt_signed_as(f, &upload, "gfx906_60.kdb"), KILN_DENIED);
     assert_says(f->err.text, "'gfx906_60.kdb'");
 }
 
-TEST(package_install, a_manifest_of_the_packed_file_is_accepted)
+TEST_F(package_install, a_manifest_of_the_packed_file_is_accepted)
 {
-    struct fixture *f = *state;
     struct package_info info;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
     struct package_upload upload = upload_of(f, path, "gfx90a68.kdb"), packed = upload;
@@ -391,9 +372,8 @@ TEST(package_install, a_manifest_of_the_packed_file_is_accepted)
     assert_string_equal(info.signer, "alice");
 }
 
-TEST(package_install, an_upload_without_the_requested_sha256_is_refused)
+TEST_F(package_install, an_upload_without_the_requested_sha256_is_refused)
 {
-    struct fixture *f = *state;
     char digits[DIGEST_HEX_SIZE];
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
     struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
@@ -409,9 +389,8 @@ TEST(package_install, an_upload_without_the_requested_sha256_is_refused)
 
 /* ---- installed files that change ---- */
 
-TEST(package_install, an_installed_file_that_changed_is_refused)
+TEST_F(package_install, an_installed_file_that_changed_is_refused)
 {
-    struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
     BUFFER_AUTO struct buffer content = read_file(path_in(f->own, "gfx90a68.kpkg"));
     content.data[content.size - 1] ^= 1;
@@ -428,9 +407,8 @@ TEST(package_install, an_installed_file_that_changed_is_refused)
     assert_true(has_key(f, 3));
 }
 
-TEST(package_install, a_restored_backup_is_recognised_by_its_hash)
+TEST_F(package_install, a_restored_backup_is_recognised_by_its_hash)
 {
-    struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
     BUFFER_AUTO struct buffer content = read_file(path_in(f->own, "gfx90a68.kpkg"));
     assert_int_equal(unlink(path_in(f->own, "gfx90a68.kpkg")), 0);
@@ -446,11 +424,10 @@ TEST(package_install, a_restored_backup_is_recognised_by_its_hash)
                              buffer_view(&after))); /* the record now has the new identity */
 }
 
-TEST(package_install, an_invalid_package_record_is_ignored)
+TEST_F(package_install, an_invalid_package_record_is_ignored)
 {
     static const char *const records[] = { "", "{}", "null", "\xff",
                                            "{\"format\":\"kiln-package-record-1\"}" };
-    struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
     for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++) {
         write_file(path_in(f->own, "gfx90a68.kpkg.json"), bytes_of_text(records[i]));
@@ -463,9 +440,8 @@ TEST(package_install, an_invalid_package_record_is_ignored)
 
 /* ---- signatures ---- */
 
-TEST(package_install, a_package_without_a_record_does_not_answer_by_key)
+TEST_F(package_install, a_package_without_a_record_does_not_answer_by_key)
 {
-    struct fixture *f = *state;
     put_package(f, f->own, "gfx90a68.kpkg", 0, 5);
     put_package(f, f->other, "gfx90a.kpkg", 5, 5);
     write_file(path_in(f->other, "gfx90a.kpkg.json"), bytes_of_text("{\"signer\": \"alice\"}"));
@@ -478,9 +454,8 @@ TEST(package_install, a_package_without_a_record_does_not_answer_by_key)
     assert_false(package_set_has_keys(f->set));
 }
 
-TEST(package_install, a_signature_counts_while_its_key_is_trusted)
+TEST_F(package_install, a_signature_counts_while_its_key_is_trusted)
 {
-    struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
     rescan(f);
     assert_true(has_key(f, 3));
@@ -494,9 +469,8 @@ TEST(package_install, a_signature_counts_while_its_key_is_trusted)
     assert_true(has_key(f, 3));
 }
 
-TEST(package_install, unsigned_packages_are_refused_if_signatures_are_required)
+TEST_F(package_install, unsigned_packages_are_refused_if_signatures_are_required)
 {
-    struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
     must(install(f, "gfx90a.kdb", 5, 5, ""), f->err);
     must(install(f, "gfx906_60.kdb", 5, 5, "mallory"), f->err);
@@ -514,9 +488,8 @@ TEST(package_install, unsigned_packages_are_refused_if_signatures_are_required)
     assert_false(has(f, "gfx908", 1));
 }
 
-TEST(package_install, the_refusal_of_an_unsigned_package_names_the_setting)
+TEST_F(package_install, the_refusal_of_an_unsigned_package_names_the_setting)
 {
-    struct fixture *f = *state;
     f->require_signature = true;
     must(open_set(f), f->err);
     put_package(f, f->other, "gfx908.kdb", 0, 5);
@@ -540,9 +513,8 @@ TEST(package_install, the_refusal_of_an_unsigned_package_names_the_setting)
     assert_int_equal(f->refused, 0);
 }
 
-TEST(package_install, a_signed_package_is_replaced_by_an_unsigned_one_only_on_request)
+TEST_F(package_install, a_signed_package_is_replaced_by_an_unsigned_one_only_on_request)
 {
-    struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, "alice"), f->err);
 
     assert_int_equal(install(f, "gfx90a68.kdb", 5, 5, ""), KILN_DENIED);
@@ -561,9 +533,8 @@ TEST(package_install, a_signed_package_is_replaced_by_an_unsigned_one_only_on_re
     must(install(f, "gfx90a68.kdb", 0, 5, "alice"), f->err);
 }
 
-TEST(package_install, a_signature_of_a_removed_key_protects_nothing)
+TEST_F(package_install, a_signature_of_a_removed_key_protects_nothing)
 {
-    struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, "alice"), f->err);
     assert_int_equal(unlink(path_in(f->keys, "alice.pub")), 0);
     rescan(f);
@@ -573,9 +544,8 @@ TEST(package_install, a_signature_of_a_removed_key_protects_nothing)
 
 /* ---- removing ---- */
 
-TEST(package_install, a_removed_package_leaves_nothing)
+TEST_F(package_install, a_removed_package_leaves_nothing)
 {
-    struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, "alice"), f->err);
     struct package_info info;
 
@@ -591,9 +561,8 @@ TEST(package_install, a_removed_package_leaves_nothing)
     assert_says(f->err.text, "'gfx90a68.kdb'");
 }
 
-TEST(package_install, a_package_of_a_distribution_cannot_be_removed)
+TEST_F(package_install, a_package_of_a_distribution_cannot_be_removed)
 {
-    struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.kdb", 0, 5);
     rescan(f);
     struct package_info info;
@@ -605,9 +574,8 @@ TEST(package_install, a_package_of_a_distribution_cannot_be_removed)
     assert_true(has(f, MI210, 3));
 }
 
-TEST(package_install, a_refused_file_of_the_package_directory_can_be_removed)
+TEST_F(package_install, a_refused_file_of_the_package_directory_can_be_removed)
 {
-    struct fixture *f = *state;
     uint8_t zeros[4096] = { 0 };
     write_file(path_in(f->own, "gfx90a68.kdb"), bytes_of(zeros, sizeof(zeros)));
     rescan(f);
@@ -620,10 +588,9 @@ TEST(package_install, a_refused_file_of_the_package_directory_can_be_removed)
     assert_int_equal(files_in(f, "gfx90a68.kdb"), 0);
 }
 
-TEST(package_install, only_packages_can_be_removed)
+TEST_F(package_install, only_packages_can_be_removed)
 {
     static const char *const names[] = { "", ".", "..", "../other/x.kdb", "incoming", "note.txt" };
-    struct fixture *f = *state;
     struct package_info info;
     write_file(path_in(f->own, "note.txt"), bytes_of_text("x"));
     write_file(path_in(f->other, "x.kdb"), bytes_of_text("x"));
@@ -657,9 +624,8 @@ static enum kiln_code remove_while_in_use(void *context, struct package *package
     return KILN_OK;
 }
 
-TEST(package_install, a_package_in_use_outlives_its_removal)
+TEST_F(package_install, a_package_in_use_outlives_its_removal)
 {
-    struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, ""), f->err);
     struct removal removal = { .f = f };
 

@@ -10,9 +10,8 @@
 
 /* ---- lookups ---- */
 
-TEST(package, packages_for_the_compute_units_come_before_those_for_the_arch)
+TEST_F(package, packages_for_the_compute_units_come_before_those_for_the_arch)
 {
-    struct fixture *f = *state;
     put_package(f, f->other, "gfx90a.kdb", 0, 20);
     put_package(f, f->other, "gfx90a68.kdb", 10, 20);
     put_package(f, f->other, "gfx90a6e.kdb", 30, 10);
@@ -32,9 +31,8 @@ TEST(package, packages_for_the_compute_units_come_before_those_for_the_arch)
         has(f, "gfx90a", 25)); /* an id without compute units does not match such packages */
 }
 
-TEST(package, an_invalid_database_id_has_no_packages)
+TEST_F(package, an_invalid_database_id_has_no_packages)
 {
-    struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.kdb", 0, 5);
     rescan(f);
     static const char *const ids[] = {
@@ -46,9 +44,8 @@ TEST(package, an_invalid_database_id_has_no_packages)
     }
 }
 
-TEST(package, the_writable_directory_is_searched_first_then_the_others_by_name)
+TEST_F(package, the_writable_directory_is_searched_first_then_the_others_by_name)
 {
-    struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.a.kdb", 0, 5);
     put_package(f, f->own, "gfx90a68.z.kdb", 0, 1);
     put_package(f, f->own, "gfx90a68.b.kpkg", 1, 2);
@@ -77,9 +74,8 @@ static void damage(const char *path, unsigned number)
     write_file(path, buffer_view(&content));
 }
 
-TEST(package, after_a_damaged_row_the_next_package_is_searched)
+TEST_F(package, after_a_damaged_row_the_next_package_is_searched)
 {
-    struct fixture *f = *state;
     const char *path = put_package(f, f->other, "gfx90a68.a.kpkg", 1, 1);
     damage(path, 1);
     rescan(f);
@@ -98,9 +94,8 @@ TEST(package, after_a_damaged_row_the_next_package_is_searched)
     assert_string_equal(f->found.damaged, ""); /* damage is reported only once */
 }
 
-TEST(package, a_damaged_row_is_read_again_after_its_package_was_replaced)
+TEST_F(package, a_damaged_row_is_read_again_after_its_package_was_replaced)
 {
-    struct fixture *f = *state;
     const char *path = put_package(f, f->other, "gfx90a68.kpkg", 1, 2);
     damage(path, 1);
     rescan(f);
@@ -113,9 +108,8 @@ TEST(package, a_damaged_row_is_read_again_after_its_package_was_replaced)
     assert_true(has(f, MI210, 1));
 }
 
-TEST(package, a_skipped_kernel_is_a_miss_in_that_package_alone)
+TEST_F(package, a_skipped_kernel_is_a_miss_in_that_package_alone)
 {
-    struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.kdb", 1, 2);
     put_package(f, f->other, "gfx90a.kdb", 1, 2);
     rescan(f);
@@ -131,9 +125,8 @@ TEST(package, a_skipped_kernel_is_a_miss_in_that_package_alone)
     assert_string_equal(f->found.package, "gfx90a68.kdb");
 }
 
-TEST(package, no_memory_for_an_object_is_an_error_not_a_miss)
+TEST_F(package, no_memory_for_an_object_is_an_error_not_a_miss)
 {
-    struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.kpkg", 0, 5);
     rescan(f);
     buffer_done(&f->raw);
@@ -147,9 +140,8 @@ TEST(package, no_memory_for_an_object_is_an_error_not_a_miss)
 
 /* ---- rescans ---- */
 
-TEST(package, added_and_removed_packages_are_noticed)
+TEST_F(package, added_and_removed_packages_are_noticed)
 {
-    struct fixture *f = *state;
     rescan(f);
     assert_int_equal(f->came + f->went + f->refused, 0);
 
@@ -169,9 +161,8 @@ TEST(package, added_and_removed_packages_are_noticed)
     assert_false(package_set_covers(f->set, bytes_of_text(MI210)));
 }
 
-TEST(package, a_replaced_package_is_reported_as_removed_and_added)
+TEST_F(package, a_replaced_package_is_reported_as_removed_and_added)
 {
-    struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.kdb", 0, 5);
     rescan(f);
     put_package(f, f->directory, "gfx90a68.kdb", 5, 5);
@@ -188,10 +179,8 @@ TEST(package, a_replaced_package_is_reported_as_removed_and_added)
 
 /* The linker's --wrap redirects every open(2) call to this function. */
 static unsigned opens;
-int __real_open(const char *path, int flags, ...);
-int __wrap_open(const char *path, int flags, ...);
 
-int __wrap_open(const char *path, int flags, ...)
+WRAP(int, open, const char *path, int flags, ...)
 {
     va_list args;
     va_start(args, flags);
@@ -201,9 +190,8 @@ int __wrap_open(const char *path, int flags, ...)
     return __real_open(path, flags, mode);
 }
 
-TEST(package, a_rescan_without_changes_opens_no_file)
+TEST_F(package, a_rescan_without_changes_opens_no_file)
 {
-    struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.kdb", 0, 5);
     put_package(f, f->own, "gfx90a.kpkg", 0, 5);
     write_file(path_in(f->other, "gfx906.kdb"), bytes_of_text("no package"));
@@ -220,9 +208,8 @@ TEST(package, a_rescan_without_changes_opens_no_file)
     assert_int_equal(f->came + f->went + f->refused, 0);
 }
 
-TEST(package, a_package_directory_may_appear_later)
+TEST_F(package, a_package_directory_may_appear_later)
 {
-    struct fixture *f = *state;
     fs_remove_tree(AT_FDCWD, f->other);
     rescan(f);
     assert_int_equal(f->refused, 0);
@@ -234,9 +221,8 @@ TEST(package, a_package_directory_may_appear_later)
     assert_true(has(f, MI210, 1));
 }
 
-TEST(package, a_refused_file_is_reported_once_until_it_changes)
+TEST_F(package, a_refused_file_is_reported_once_until_it_changes)
 {
-    struct fixture *f = *state;
     uint8_t zeros[8192] = { 0 };
     const char *path = path_in(f->other, "gfx90a68.kdb");
     write_file(path, bytes_of(zeros, 4096));
@@ -279,9 +265,8 @@ static struct refused_files list_refused(struct fixture *f)
     return files;
 }
 
-TEST(package, unused_files_are_listed_with_the_reason)
+TEST_F(package, unused_files_are_listed_with_the_reason)
 {
-    struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.kdb", 0, 5);
     write_file(path_in(f->other, "gfx906_60.kdb.bz2"), bytes_of_text("BZh9"));
     rescan(f);
@@ -304,9 +289,8 @@ TEST(package, unused_files_are_listed_with_the_reason)
     assert_says(files.why, "require-signature");
 }
 
-TEST(package, a_file_that_is_being_copied_is_not_reported)
+TEST_F(package, a_file_that_is_being_copied_is_not_reported)
 {
-    struct fixture *f = *state;
     BUFFER_AUTO struct buffer content =
         read_file(put_package(f, f->directory, "gfx90a68.kdb", 0, 50));
     const char *path = path_in(f->other, "gfx90a68.kdb");
@@ -324,9 +308,8 @@ TEST(package, a_file_that_is_being_copied_is_not_reported)
     assert_true(has(f, MI210, 1));
 }
 
-TEST(package, an_incomplete_copy_is_reported_once)
+TEST_F(package, an_incomplete_copy_is_reported_once)
 {
-    struct fixture *f = *state;
     BUFFER_AUTO struct buffer content =
         read_file(put_package(f, f->directory, "gfx90a68.kdb", 0, 50));
     write_file(path_in(f->other, "gfx90a68.kdb"), bytes_of(content.data, content.size / 2));
@@ -340,9 +323,8 @@ TEST(package, an_incomplete_copy_is_reported_once)
     assert_int_equal(f->refused, 0);
 }
 
-TEST(package, a_package_overwritten_in_place_is_closed)
+TEST_F(package, a_package_overwritten_in_place_is_closed)
 {
-    struct fixture *f = *state;
     BUFFER_AUTO struct buffer content =
         read_file(put_package(f, f->directory, "gfx90a68.kdb", 5, 50));
     const char *path = put_package(f, f->other, "gfx90a68.kdb", 0, 5);
@@ -359,9 +341,8 @@ TEST(package, a_package_overwritten_in_place_is_closed)
     assert_true(has(f, MI210, 50));
 }
 
-TEST(package, a_packed_database_is_reported_with_advice_to_unpack_it)
+TEST_F(package, a_packed_database_is_reported_with_advice_to_unpack_it)
 {
-    struct fixture *f = *state;
     write_file(path_in(f->other, "gfx90a68.kdb.bz2"), bytes_of_text("BZh9"));
 
     rescan(f);
@@ -371,9 +352,8 @@ TEST(package, a_packed_database_is_reported_with_advice_to_unpack_it)
     assert_int_equal(f->refused, 0);
 }
 
-TEST(package, a_database_with_a_log_is_reported_with_advice_to_install_it)
+TEST_F(package, a_database_with_a_log_is_reported_with_advice_to_install_it)
 {
-    struct fixture *f = *state;
     const char *path = put_package(f, f->other, "gfx90a68.ukdb", 0, 5);
     BUFFER_AUTO struct buffer content = read_file(path);
     content.data[18] = content.data[19] = 2;
@@ -389,9 +369,8 @@ TEST(package, a_database_with_a_log_is_reported_with_advice_to_install_it)
     assert_true(has(f, MI210, 1));
 }
 
-TEST(package, unrelated_files_in_a_package_directory_are_ignored)
+TEST_F(package, unrelated_files_in_a_package_directory_are_ignored)
 {
-    struct fixture *f = *state;
     write_file(path_in(f->other, "README"), bytes_of_text("x"));
     write_file(path_in(f->other, ".gfx90a68.kdb"), bytes_of_text("x"));
     write_file(path_in(f->other, "gfx90a68.db"), bytes_of_text("x"));
@@ -405,9 +384,8 @@ TEST(package, unrelated_files_in_a_package_directory_are_ignored)
     assert_int_equal(f->refused + f->came, 0);
 }
 
-TEST(package, a_package_for_no_known_device_is_refused)
+TEST_F(package, a_package_for_no_known_device_is_refused)
 {
-    struct fixture *f = *state;
     put_package(f, f->other, "mine.kdb", 0, 3);
 
     rescan(f);
@@ -416,9 +394,8 @@ TEST(package, a_package_for_no_known_device_is_refused)
     assert_says(f->refusal, "device");
 }
 
-TEST(package, an_unreadable_package_directory_is_reported_once)
+TEST_F(package, an_unreadable_package_directory_is_reported_once)
 {
-    struct fixture *f = *state;
     char loop[300];
     snprintf(loop, sizeof(loop), "%s", f->other);
     rmdir(f->other);
@@ -436,9 +413,8 @@ TEST(package, an_unreadable_package_directory_is_reported_once)
     assert_int_equal(f->came, 1);
 }
 
-TEST(package, packages_that_everybody_may_write_are_not_used)
+TEST_F(package, packages_that_everybody_may_write_are_not_used)
 {
-    struct fixture *f = *state;
     const char *path = put_package(f, f->other, "gfx90a68.kdb", 0, 3);
     chmod(f->other, 01777);
     rescan(f);
@@ -459,9 +435,8 @@ TEST(package, packages_that_everybody_may_write_are_not_used)
     assert_true(has(f, MI210, 1));
 }
 
-TEST(package, a_package_set_needs_no_other_directories_or_keys)
+TEST_F(package, a_package_set_needs_no_other_directories_or_keys)
 {
-    struct fixture *f = *state;
     struct package_set_options options = { .own_directory = f->own, .readers = 1 };
     package_set_destroy(f->set);
     f->set = NULL;
@@ -476,17 +451,15 @@ TEST(package, a_package_set_needs_no_other_directories_or_keys)
 
 /* ---- kiln's own directory ---- */
 
-TEST(package, the_package_directory_is_made_readable_by_all)
+TEST_F(package, the_package_directory_is_made_readable_by_all)
 {
-    struct fixture *f = *state;
     struct stat seen;
     assert_int_equal(stat(f->own, &seen), 0);
     assert_int_equal(seen.st_mode & 07777, 0755);
 }
 
-TEST(package, a_package_directory_that_others_may_write_to_is_refused)
+TEST_F(package, a_package_directory_that_others_may_write_to_is_refused)
 {
-    struct fixture *f = *state;
     chmod(f->own, 0775);
     assert_int_equal(open_set(f), KILN_DENIED);
     assert_says(f->err.text, "own'");
@@ -496,9 +469,8 @@ TEST(package, a_package_directory_that_others_may_write_to_is_refused)
     must(open_set(f), f->err);
 }
 
-TEST(package, a_package_directory_that_cannot_be_made_is_reported)
+TEST_F(package, a_package_directory_that_cannot_be_made_is_reported)
 {
-    struct fixture *f = *state;
     fs_remove_tree(AT_FDCWD, f->own);
     write_file(f->own, bytes_of_text("a file"));
 
@@ -521,9 +493,8 @@ static void note(void *context, const struct package_info *info)
     listing->last = *info;
 }
 
-TEST(package, packages_are_listed_with_their_rows)
+TEST_F(package, packages_are_listed_with_their_rows)
 {
-    struct fixture *f = *state;
     put_package(f, f->own, "gfx90a68.kpkg", 0, 5);
     put_package(f, f->other, "gfx906_60.kdb", 0, 7);
     rescan(f);
@@ -543,9 +514,8 @@ static enum kiln_code count_rows(void *context, struct package *package, struct 
     return package_rows(package, context, err);
 }
 
-TEST(package, a_package_can_be_used_by_its_name)
+TEST_F(package, a_package_can_be_used_by_its_name)
 {
-    struct fixture *f = *state;
     uint64_t rows = 0;
     assert_int_equal(package_set_use(f->set, "gfx90a68.kdb", count_rows, &rows, &f->err),
                      KILN_NOT_FOUND);
@@ -575,9 +545,8 @@ static void note_fit(void *context, enum package_fit fit, const struct package_i
              info->name);
 }
 
-TEST(package, the_fit_of_packages_for_a_gpu_is_reported)
+TEST_F(package, the_fit_of_packages_for_a_gpu_is_reported)
 {
-    struct fixture *f = *state;
     put_package(f, f->other, "gfx90a.kdb", 0, 1);
     put_package(f, f->other, "gfx90a68.kdb", 0, 1);
     put_package(f, f->other, "gfx90a6e.kdb", 0, 1);
@@ -596,9 +565,8 @@ TEST(package, the_fit_of_packages_for_a_gpu_is_reported)
     assert_string_equal(package_fit_name(PACKAGE_FIT_NONE), "none");
 }
 
-TEST(package, a_missing_package_is_reported_by_its_miopen_name)
+TEST_F(package, a_missing_package_is_reported_by_its_miopen_name)
 {
-    struct fixture *f = *state;
     char text[PACKAGE_MISSING_TEXT] = "untouched";
     assert_true(package_set_missing(f->set, MI210, text));
     assert_int_equal(strncmp(text,
@@ -623,9 +591,8 @@ TEST(package, a_missing_package_is_reported_by_its_miopen_name)
     assert_string_equal(text, "untouched");
 }
 
-TEST(package, the_message_for_a_missing_package_is_bounded)
+TEST_F(package, the_message_for_a_missing_package_is_bounded)
 {
-    struct fixture *f = *state;
     char name[64], text[PACKAGE_MISSING_TEXT];
     for (unsigned i = 1; i < 40; i++) {
         snprintf(name, sizeof(name), "gfx90a_%u.a-rather-long-name-of-a-package.kdb", i);

@@ -79,9 +79,8 @@ static void come_and_go(struct fixture *f, unsigned round)
     rescan(f);
 }
 
-TEST(package, packages_come_and_go_while_others_look_them_up)
+TEST_F(package, packages_come_and_go_while_others_look_them_up)
 {
-    struct fixture *f = *state;
     atomic_bool stop = false;
     struct looker lookers[LOOKERS] = { { .f = NULL } };
     for (unsigned i = 0; i < LOOKERS; i++) {
@@ -128,9 +127,8 @@ static void *find_all(void *context)
 }
 
 /* More threads than connections share a package, so they wait for each other. */
-TEST(package, more_threads_than_readers_share_the_readers)
+TEST_F(package, more_threads_than_readers_share_the_readers)
 {
-    struct fixture *f = *state;
     for (unsigned round = 0; round < 2; round++) {
         const char *path = put_package(f, f->directory, "gfx90a68.kpkg", 0, KERNELS);
         struct package_options options = { .path = path, .readers = 2 };

@@ -13,9 +13,8 @@ static const struct {
     const char *name;
 } formats[] = { { PACKAGE_KDB, "gfx90a68.kdb" }, { PACKAGE_KILN, "gfx90a68.kpkg" } };
 
-TEST(package, equal_entries_give_equal_package_files)
+TEST_F(package, equal_entries_give_equal_package_files)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
         BUFFER_AUTO struct buffer first =
             read_file(put_package(f, f->directory, formats[i].name, 0, 200));
@@ -29,9 +28,8 @@ TEST(package, equal_entries_give_equal_package_files)
     }
 }
 
-TEST(package, written_packages_pass_sqlites_integrity_check)
+TEST_F(package, written_packages_pass_sqlites_integrity_check)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
         sqlite3 *db = NULL;
         sqlite3_stmt *check = NULL;
@@ -45,9 +43,8 @@ TEST(package, written_packages_pass_sqlites_integrity_check)
     }
 }
 
-TEST(package, a_kpkg_has_its_application_id_and_version)
+TEST_F(package, a_kpkg_has_its_application_id_and_version)
 {
-    struct fixture *f = *state;
     BUFFER_AUTO struct buffer content =
         read_file(put_package(f, f->directory, "gfx90a68.kpkg", 0, 1));
     static const uint8_t version[] = { 0, 0, 0, KPKG_VERSION };
@@ -74,9 +71,8 @@ static enum kiln_code add_entry(struct fixture *f, struct package_writer *writer
     return package_writer_add(writer, &entry, &f->err);
 }
 
-TEST(package, package_entries_out_of_order_are_refused)
+TEST_F(package, package_entries_out_of_order_are_refused)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
         KILN_AUTO(package_writer) struct package_writer *writer = NULL;
         const char *path = path_in(f->directory, formats[i].name);
@@ -91,9 +87,8 @@ TEST(package, package_entries_out_of_order_are_refused)
     }
 }
 
-TEST(package, a_repeated_package_entry_is_refused)
+TEST_F(package, a_repeated_package_entry_is_refused)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
         KILN_AUTO(package_writer) struct package_writer *writer = NULL;
         const char *path = path_in(f->directory, formats[i].name);
@@ -105,9 +100,8 @@ TEST(package, a_repeated_package_entry_is_refused)
     }
 }
 
-TEST(package, a_repeated_package_key_is_refused)
+TEST_F(package, a_repeated_package_key_is_refused)
 {
-    struct fixture *f = *state;
     KILN_AUTO(package_writer) struct package_writer *writer = NULL;
     const char *path = path_in(f->directory, "gfx90a68.kpkg");
     must(package_writer_create(path, PACKAGE_KILN, &writer, &f->err), f->err);
@@ -125,9 +119,8 @@ TEST(package, a_repeated_package_key_is_refused)
     assert_says(f->err.text, "key");
 }
 
-TEST(package, invalid_package_entries_are_refused)
+TEST_F(package, invalid_package_entries_are_refused)
 {
-    struct fixture *f = *state;
     static char many[40000];
     memset(many, 'x', sizeof(many));
     struct package_entry cases[] = {
@@ -150,9 +143,8 @@ TEST(package, invalid_package_entries_are_refused)
     }
 }
 
-TEST(package, truncated_headers_are_refused)
+TEST_F(package, truncated_headers_are_refused)
 {
-    struct fixture *f = *state;
     for (unsigned count = 0; count < 2; count++) {
         KILN_AUTO(package_writer) struct package_writer *writer = NULL;
         const char *path = path_in(f->directory, "gfx90a68.kpkg");
@@ -166,9 +158,8 @@ TEST(package, truncated_headers_are_refused)
     }
 }
 
-TEST(package, an_unfinished_package_is_removed)
+TEST_F(package, an_unfinished_package_is_removed)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
         struct package_writer *writer = NULL;
         const char *path = path_in(f->directory, formats[i].name);
@@ -184,9 +175,8 @@ TEST(package, an_unfinished_package_is_removed)
     }
 }
 
-TEST(package, a_package_writer_never_overwrites_a_file)
+TEST_F(package, a_package_writer_never_overwrites_a_file)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
         struct package_writer *writer = NULL;
         const char *path = path_in(f->directory, formats[i].name);
@@ -202,9 +192,8 @@ TEST(package, a_package_writer_never_overwrites_a_file)
     }
 }
 
-TEST(package, a_missing_package_directory_is_reported)
+TEST_F(package, a_missing_package_directory_is_reported)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
         struct package_writer *writer = NULL;
         const char *path = path_in(path_in(f->directory, "absent"), formats[i].name);
@@ -214,9 +203,8 @@ TEST(package, a_missing_package_directory_is_reported)
     }
 }
 
-TEST(package, an_empty_package_is_valid)
+TEST_F(package, an_empty_package_is_valid)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
         const char *path = put_package(f, f->directory, formats[i].name, 0, 0);
         struct package_options options = { .path = path };

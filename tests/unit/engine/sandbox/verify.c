@@ -121,9 +121,8 @@ TEST(verify, the_writable_directory_may_have_a_space_in_its_name)
 
 /* ---- namespaces ---- */
 
-TEST(verify, the_namespaces_of_the_host_do_not_count_as_private)
+TEST_F(verify, the_namespaces_of_the_host_do_not_count_as_private)
 {
-    struct fixture *f = *state;
     static const enum sandbox_layer layers[NAMESPACES] = {
         [NAMESPACE_MOUNT] = LAYER_mounts,
         [NAMESPACE_PID] = LAYER_processes,
@@ -172,9 +171,8 @@ static const char *write_file(const char *path, const char *text)
     return path;
 }
 
-TEST(verify, a_network_with_an_address_or_a_route_is_not_empty)
+TEST_F(verify, a_network_with_an_address_or_a_route_is_not_empty)
 {
-    struct fixture *f = *state;
     char routes[80], addresses[80];
     snprintf(routes, sizeof(routes), "%s/routes", f->directory);
     snprintf(addresses, sizeof(addresses), "%s/addresses", f->directory);

@@ -363,15 +363,8 @@ TEST(users, usage_without_a_store_is_counted_and_marked_as_not_kept)
 /* ---- writes that fail ---- */
 
 static bool put_is_dropped;
-enum kiln_code __real_kernel_store_accounting_put(struct kernel_store *,
-                                                  const struct kernel_accounting *, bool *,
-                                                  struct kiln_err *);
-enum kiln_code __wrap_kernel_store_accounting_put(struct kernel_store *store,
-                                                  const struct kernel_accounting *accounting,
-                                                  bool *ret_written, struct kiln_err *err);
-enum kiln_code __wrap_kernel_store_accounting_put(struct kernel_store *store,
-                                                  const struct kernel_accounting *accounting,
-                                                  bool *ret_written, struct kiln_err *err)
+WRAP(enum kiln_code, kernel_store_accounting_put, struct kernel_store *store,
+     const struct kernel_accounting *accounting, bool *ret_written, struct kiln_err *err)
 {
     *ret_written = false;
     return put_is_dropped ? KILN_OK
@@ -394,15 +387,8 @@ TEST(users, usage_totals_that_a_full_disk_refuses_are_written_later)
 }
 
 static bool get_fails;
-enum kiln_code __real_kernel_store_accounting(struct kernel_store *,
-                                              const struct kernel_accounting_request *, uint64_t *,
-                                              struct kiln_err *);
-enum kiln_code __wrap_kernel_store_accounting(struct kernel_store *store,
-                                              const struct kernel_accounting_request *request,
-                                              uint64_t *ret_since, struct kiln_err *err);
-enum kiln_code __wrap_kernel_store_accounting(struct kernel_store *store,
-                                              const struct kernel_accounting_request *request,
-                                              uint64_t *ret_since, struct kiln_err *err)
+WRAP(enum kiln_code, kernel_store_accounting, struct kernel_store *store,
+     const struct kernel_accounting_request *request, uint64_t *ret_since, struct kiln_err *err)
 {
     return get_fails ? kiln_fail(err, KILN_IO, "the disk is gone")
                      : __real_kernel_store_accounting(store, request, ret_since, err);

@@ -119,9 +119,8 @@ static uint32_t read_reply(struct fixture *f, bool last)
     return m.count;
 }
 
-TEST(batch, kernels_found_in_one_loop_iteration_share_a_frame)
+TEST_F(batch, kernels_found_in_one_loop_iteration_share_a_frame)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < STORED; i++)
         put_key(f, &f->keys[i], i % 2 ? LIMIT_INLINE_OBJECT : 0);
     send_batch(f);
@@ -135,9 +134,8 @@ TEST(batch, kernels_found_in_one_loop_iteration_share_a_frame)
     assert_int_equal(engine_fixture_stat(&f->engine, "hits.disk"), STORED);
 }
 
-TEST(batch, kernels_found_on_disk_are_sent_at_the_end_of_the_loop_iteration)
+TEST_F(batch, kernels_found_on_disk_are_sent_at_the_end_of_the_loop_iteration)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < 4; i++)
         put_key(f, &f->keys[i], LIMIT_INLINE_OBJECT);
     put_source(f, "cold.cl");
@@ -158,9 +156,8 @@ TEST(batch, kernels_found_on_disk_are_sent_at_the_end_of_the_loop_iteration)
     assert_int_equal(f->engine.executor.laters, 1); /* a single result is not delayed */
 }
 
-TEST(batch, a_failed_item_is_sent_with_the_results_that_are_ready)
+TEST_F(batch, a_failed_item_is_sent_with_the_results_that_are_ready)
 {
-    struct fixture *f = *state;
     static const struct digest nowhere = { { 1, 2, 3 } };
     put_key(f, &f->keys[0], LIMIT_INLINE_OBJECT);
     put_key(f, &nowhere, LIMIT_INLINE_OBJECT);
@@ -176,9 +173,8 @@ TEST(batch, a_failed_item_is_sent_with_the_results_that_are_ready)
     assert_int_equal(f->ann.reply_count, 2); /* no empty frame */
 }
 
-TEST(batch, a_kernel_that_a_batch_names_twice_is_answered_twice)
+TEST_F(batch, a_kernel_that_a_batch_names_twice_is_answered_twice)
 {
-    struct fixture *f = *state;
     put_key(f, &f->keys[0], 0);
     put_key(f, &f->keys[0], LIMIT_INLINE_OBJECT);
     send_batch(f);
@@ -187,9 +183,8 @@ TEST(batch, a_kernel_that_a_batch_names_twice_is_answered_twice)
     assert_int_equal(f->ann.replies[0].object_count, 1);
 }
 
-TEST(batch, a_client_that_leaves_within_a_loop_iteration_leaves_no_reply)
+TEST_F(batch, a_client_that_leaves_within_a_loop_iteration_leaves_no_reply)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < 3; i++)
         put_key(f, &f->keys[i], 0);
     send_batch(f);
@@ -201,9 +196,8 @@ TEST(batch, a_client_that_leaves_within_a_loop_iteration_leaves_no_reply)
     assert_int_equal(f->ann.base.in_flight, 0);
 }
 
-TEST(batch, a_batch_cancelled_within_a_loop_iteration_ends_once)
+TEST_F(batch, a_batch_cancelled_within_a_loop_iteration_ends_once)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < 3; i++)
         put_key(f, &f->keys[i], 0);
     send_batch(f);

@@ -119,9 +119,8 @@ static void ask_plan(struct fixture *f, const char *target, const char *id, uint
     plan_again(f, target, id, channels);
 }
 
-TEST(built_in, a_plan_is_served_from_built_in_data)
+TEST_F(built_in, a_plan_is_served_from_built_in_data)
 {
-    struct fixture *f = *state;
     ask_plan(f, "gfx90a", MI210, 8);
     struct message_result o = planned_result(&f->caller, 0);
     assert_int_equal(o.tier, TIER_PACKAGE);
@@ -130,27 +129,24 @@ TEST(built_in, a_plan_is_served_from_built_in_data)
     assert_int_equal(planned_result(&f->caller, 0).tier, TIER_HOT);
 }
 
-TEST(built_in, a_plan_without_built_in_kernels_fails_with_advice)
+TEST_F(built_in, a_plan_without_built_in_kernels_fails_with_advice)
 {
-    struct fixture *f = *state;
     ask_plan(f, "gfx90a", MI210, 16);
     assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "16-8-8-3x3-16-6-6-");
     assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, " for " MI210);
     assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "KILN_EMBED_PROBLEMS");
 }
 
-TEST(built_in, a_plan_that_names_another_solver_than_the_built_in_one_fails)
+TEST_F(built_in, a_plan_that_names_another_solver_than_the_built_in_one_fails)
 {
-    struct fixture *f = *state;
     test_caller_forget_replies(&f->caller);
     plan_by(f, "ConvDirectNaive", "gfx90a", MI210, 16);
     assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "ConvDirectNaive");
     assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "KILN_EMBED_PROBLEMS");
 }
 
-TEST(built_in, a_plan_for_a_device_without_built_in_data_fails)
+TEST_F(built_in, a_plan_for_a_device_without_built_in_data_fails)
 {
-    struct fixture *f = *state;
     ask_plan(f, "gfx1030", "gfx1030_36", 8);
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "gfx1030_36 (gfx1030)");
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, MI210 " (kernels)");
@@ -200,9 +196,8 @@ static void open_with_list(struct fixture *f, const char *const *names, size_t c
     open_engine(f);
 }
 
-TEST(built_in, a_plan_for_a_device_with_only_databases_names_them)
+TEST_F(built_in, a_plan_for_a_device_with_only_databases_names_them)
 {
-    struct fixture *f = *state;
     static const char *const names[] = { "gfx906_60.HIP.fdb.txt", "gfx906_60.db.txt", MI210 ".kdb",
                                          "gfx90878.HIP.fdb.txt" };
     open_with_list(f, names, 4);
@@ -214,9 +209,8 @@ TEST(built_in, a_plan_for_a_device_with_only_databases_names_them)
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "KILN_DEVICE_TARGETS");
 }
 
-TEST(built_in, a_long_list_of_built_in_devices_is_cut_and_counted)
+TEST_F(built_in, a_long_list_of_built_in_devices_is_cut_and_counted)
 {
-    struct fixture *f = *state;
     static char texts[LIST_MAX][24];
     const char *names[LIST_MAX];
     for (unsigned i = 0; i < LIST_MAX; i++) {
@@ -238,9 +232,8 @@ static void open_with_compilers(struct fixture *f)
     open_engine(f);
 }
 
-TEST(built_in, a_plan_waits_until_the_compilers_are_known)
+TEST_F(built_in, a_plan_waits_until_the_compilers_are_known)
 {
-    struct fixture *f = *state;
     open_with_compilers(f);
     ask_plan(f, "gfx90a", MI210, 8);
     plan_again(f, "gfx1030", "gfx1030_36", 8);
@@ -270,9 +263,8 @@ TEST(built_in, a_built_in_items_digest_is_checked_once_and_damage_reported)
     assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "damaged");
 }
 
-TEST(built_in, requests_that_write_files_are_refused_without_a_directory)
+TEST_F(built_in, requests_that_write_files_are_refused_without_a_directory)
 {
-    struct fixture *f = *state;
     static const struct {
         enum message_type type;
         const char *question;
@@ -294,9 +286,8 @@ TEST(built_in, requests_that_write_files_are_refused_without_a_directory)
 }
 
 /* This also holds if nothing is built in. */
-TEST(built_in, built_in_records_are_found_without_a_directory)
+TEST_F(built_in, built_in_records_are_found_without_a_directory)
 {
-    struct fixture *f = *state;
     close_engine(f);
     f->engine.options.data = NULL;
     open_engine(f);
@@ -308,9 +299,8 @@ TEST(built_in, built_in_records_are_found_without_a_directory)
     json_destroy(stats);
 }
 
-TEST(built_in, a_built_in_package_is_listed_and_verified_like_an_installed_one)
+TEST_F(built_in, a_built_in_package_is_listed_and_verified_like_an_installed_one)
 {
-    struct fixture *f = *state;
     struct json *list = test_caller_ask(&f->caller, MESSAGE_package_list, "{}");
     assert_string_equal(json_get_text(json_first(json_get(list, "packages")), "name", ""),
                         MI210 ".kdb");
@@ -350,9 +340,8 @@ TEST(built_in, a_built_in_package_too_damaged_to_open_is_a_miss)
 }
 
 /* The kernel's own digest is checked when it is unpacked, before that of the whole package. */
-TEST(built_in, a_damaged_built_in_kernel_is_reported)
+TEST_F(built_in, a_damaged_built_in_kernel_is_reported)
 {
-    struct fixture *f = *state;
     close_engine(f);
     uint8_t *object =
         memmem(f->image.data, f->image.size, f->object.bytes, sizeof(f->object.bytes));
@@ -368,9 +357,8 @@ TEST(built_in, a_damaged_built_in_kernel_is_reported)
 }
 
 /* The program's data is as it was built, so reinstalling it would not help. */
-TEST(built_in, a_built_in_kernel_for_another_arch_is_not_called_damaged)
+TEST_F(built_in, a_built_in_kernel_for_another_arch_is_not_called_damaged)
 {
-    struct fixture *f = *state;
     close_engine(f);
     buffer_done(&f->image);
     make_item(f, AMD_XNACK_EITHER | OTHER_MACHINE);
@@ -382,9 +370,8 @@ TEST(built_in, a_built_in_kernel_for_another_arch_is_not_called_damaged)
     assert_says(engine_fixture_reported(&f->engine, "quarantined"), MI210 ".kdb");
 }
 
-TEST(built_in, an_invalid_built_in_package_is_reported_at_opening)
+TEST_F(built_in, an_invalid_built_in_package_is_reported_at_opening)
 {
-    struct fixture *f = *state;
     struct engine *other = NULL;
     f->image.data[0] ^= 0xff;
     f->item.digest = sha256_of(buffer_view(&f->image));

@@ -24,9 +24,7 @@ struct fixture {
 
 static uint64_t fake_blocks, fake_free; /* 0: the real values */
 
-int __real_statvfs(const char *path, struct statvfs *disk);
-int __wrap_statvfs(const char *path, struct statvfs *disk);
-int __wrap_statvfs(const char *path, struct statvfs *disk)
+WRAP(int, statvfs, const char *path, struct statvfs *disk)
 {
     int rc = __real_statvfs(path, disk);
     if (fake_blocks) {
@@ -90,9 +88,8 @@ static enum kiln_code check_export(struct fixture *f, const struct export_receiv
     return exported_files_check(f->exported, f->directory, to, size, &f->err);
 }
 
-TEST(exported_files, an_exported_file_counts_until_its_last_descriptor_closes)
+TEST_F(exported_files, an_exported_file_counts_until_its_last_descriptor_closes)
 {
-    struct fixture *f = *state;
     export_file(f, &ann, 4096);
     int kept = dup(f->objects[0]->fd);
     close_all(f);
@@ -110,9 +107,8 @@ TEST(exported_files, an_exported_file_counts_until_its_last_descriptor_closes)
     assert_int_equal(exported_files_count(f->exported), 0);
 }
 
-TEST(exported_files, a_user_with_many_open_exports_is_refused_and_others_are_not)
+TEST_F(exported_files, a_user_with_many_open_exports_is_refused_and_others_are_not)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < EXPORTED_FILES_MAX_UID; i++)
         export_file(f, &ann, 1);
     assert_int_equal(check_export(f, &ann, 0), KILN_BUSY);
@@ -125,9 +121,8 @@ TEST(exported_files, a_user_with_many_open_exports_is_refused_and_others_are_not
     assert_int_equal(check_export(f, &ann, 0), KILN_OK);
 }
 
-TEST(exported_files, a_user_with_large_open_exports_is_refused_and_others_are_not)
+TEST_F(exported_files, a_user_with_large_open_exports_is_refused_and_others_are_not)
 {
-    struct fixture *f = *state;
     export_file(f, &ann, 7ll << 29);
     export_file(f, &ann, 7ll << 29);
     assert_int_equal(check_export(f, &ann, 1ull << 30), KILN_OK);
@@ -141,9 +136,8 @@ TEST(exported_files, a_user_with_large_open_exports_is_refused_and_others_are_no
     assert_int_equal(check_export(f, &ann, (1ull << 30) + 1), KILN_OK);
 }
 
-TEST(exported_files, nothing_is_exported_onto_a_nearly_full_disk)
+TEST_F(exported_files, nothing_is_exported_onto_a_nearly_full_disk)
 {
-    struct fixture *f = *state;
     fake_free = (1ull << 30) - 4096;
     assert_int_equal(check_export(f, &ann, 0), KILN_FULL);
     assert_says(f->err.text, "1023 MiB");
@@ -157,9 +151,8 @@ TEST(exported_files, nothing_is_exported_onto_a_nearly_full_disk)
     assert_int_equal(check_export(f, &ann, 0), KILN_FULL);
 }
 
-TEST(exported_files, a_missing_exported_file_is_not_counted)
+TEST_F(exported_files, a_missing_exported_file_is_not_counted)
 {
-    struct fixture *f = *state;
     struct object *object = NULL;
     assert_int_equal(exported_files_open(f->exported, f->path, &ann, &object, &f->err),
                      KILN_NOT_FOUND);

@@ -180,14 +180,8 @@ TEST(history, the_history_survives_a_restart)
 
 /* --wrap: the disk is full. */
 static bool put_is_dropped;
-enum kiln_code __real_kernel_store_history_put(struct kernel_store *, const struct kernel_sample *,
-                                               uint64_t, bool *, struct kiln_err *);
-enum kiln_code __wrap_kernel_store_history_put(struct kernel_store *store,
-                                               const struct kernel_sample *sample, uint64_t kept_s,
-                                               bool *ret_written, struct kiln_err *err);
-enum kiln_code __wrap_kernel_store_history_put(struct kernel_store *store,
-                                               const struct kernel_sample *sample, uint64_t kept_s,
-                                               bool *ret_written, struct kiln_err *err)
+WRAP(enum kiln_code, kernel_store_history_put, struct kernel_store *store,
+     const struct kernel_sample *sample, uint64_t kept_s, bool *ret_written, struct kiln_err *err)
 {
     *ret_written = false;
     return put_is_dropped

@@ -408,12 +408,8 @@ TEST(users, metrics_continue_without_a_store)
 
 /* --wrap=kernel_store_usage: reading the store's usage fails. */
 static bool usage_fails;
-enum kiln_code __real_kernel_store_usage(struct kernel_store *, struct kernel_usage *,
-                                         struct kiln_err *);
-enum kiln_code __wrap_kernel_store_usage(struct kernel_store *store, struct kernel_usage *usage,
-                                         struct kiln_err *err);
-enum kiln_code __wrap_kernel_store_usage(struct kernel_store *store, struct kernel_usage *usage,
-                                         struct kiln_err *err)
+WRAP(enum kiln_code, kernel_store_usage, struct kernel_store *store, struct kernel_usage *usage,
+     struct kiln_err *err)
 {
     return usage_fails ? kiln_fail(err, KILN_IO, "the disk is gone")
                        : __real_kernel_store_usage(store, usage, err);

@@ -149,9 +149,8 @@ static bool is_in_bulk(struct bytes config)
            (config.data[config.size - 1] == '2' || config.data[config.size - 1] == '3');
 }
 
-TEST(plan, a_client_that_encodes_tensor_maps_gets_them_behind_the_arguments)
+TEST_F(plan, a_client_that_encodes_tensor_maps_gets_them_behind_the_arguments)
 {
-    struct fixture *f = *state;
     struct message_planned m = ask_plan(f, &f->maps, "");
     assert_true(is_in_bulk(m.config));
     assert_in_range(count_maps(&m), 2, 3);
@@ -163,9 +162,8 @@ TEST(plan, a_client_that_encodes_tensor_maps_gets_them_behind_the_arguments)
     assert_int_equal(count_maps(&m), 0);
 }
 
-TEST(plan, a_client_that_encodes_no_tensor_maps_gets_a_plan_without_any)
+TEST_F(plan, a_client_that_encodes_no_tensor_maps_gets_a_plan_without_any)
 {
-    struct fixture *f = *state;
     const struct message_planned m = ask_plan(f, &f->no_maps, "");
     assert_true(m.config.size > 0);
     assert_false(is_in_bulk(m.config));
@@ -177,13 +175,12 @@ TEST(plan, a_client_that_encodes_no_tensor_maps_gets_a_plan_without_any)
 }
 
 /* The number of multiprocessors is part of the database id. */
-TEST(plan, persistent_groups_are_as_many_as_the_device_holds)
+TEST_F(plan, persistent_groups_are_as_many_as_the_device_holds)
 {
     static const struct {
         const char *device;
         uint32_t processors;
     } devices[] = { { "sm_90_132", 132 }, { "sm_90_78", 78 }, { "sm_90_1", 1 }, { "", 132 } };
-    struct fixture *f = *state;
     uint32_t groups[4];
     for (size_t i = 0; i < 4; i++) {
         f->device = devices[i].device;
@@ -208,9 +205,8 @@ static void record_config(struct fixture *f, struct test_caller *c, uint8_t tier
     tuning_put(&f->users, c, &put);
 }
 
-TEST(plan, a_tuned_config_with_tensor_maps_is_skipped_for_a_client_without_them)
+TEST_F(plan, a_tuned_config_with_tensor_maps_is_skipped_for_a_client_without_them)
 {
-    struct fixture *f = *state;
     record_config(f, &f->maps, 0, IN_BULK, 0.01);
     struct message_planned m = ask_plan(f, &f->maps, "");
     assert_int_equal(m.source, PLAN_SOURCE_PERF);
@@ -255,9 +251,8 @@ static struct message_solution solution(struct fixture *f, struct test_caller *c
     return (struct message_solution){ 0 };
 }
 
-TEST(plan, solutions_count_configs_that_the_client_can_run)
+TEST_F(plan, solutions_count_configs_that_the_client_can_run)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < 2;
          i++) { /* the first request counts, the second uses the cached count */
         const struct message_solution with = solution(f, &f->maps);
@@ -295,9 +290,8 @@ static unsigned bulk_candidates(struct fixture *f, struct test_caller *c, unsign
     return in_bulk;
 }
 
-TEST(plan, candidates_are_configs_that_the_client_can_run)
+TEST_F(plan, candidates_are_configs_that_the_client_can_run)
 {
-    struct fixture *f = *state;
     unsigned with, without;
     const unsigned in_bulk = bulk_candidates(f, &f->maps, &with);
     assert_true(in_bulk > 0);

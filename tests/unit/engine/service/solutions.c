@@ -14,15 +14,8 @@ static const struct target target = { .family = TARGET_OPENCL, .text = FIXTURE_T
 
 /* Counts the calls of the real function. */
 static unsigned counts_made;
-struct candidate_count __real_candidates_count_valid(const struct solver *solver,
-                                                     const struct problem *problem,
-                                                     const struct target *of);
-struct candidate_count __wrap_candidates_count_valid(const struct solver *solver,
-                                                     const struct problem *problem,
-                                                     const struct target *of);
-struct candidate_count __wrap_candidates_count_valid(const struct solver *solver,
-                                                     const struct problem *problem,
-                                                     const struct target *of)
+WRAP(struct candidate_count, candidates_count_valid, const struct solver *solver,
+     const struct problem *problem, const struct target *of)
 {
     counts_made++;
     return __real_candidates_count_valid(solver, problem, of);

@@ -12,9 +12,7 @@
 
 static unsigned looks_until_full; /* checks of the disk until it is full; 0: it never is */
 
-int __real_statvfs(const char *path, struct statvfs *disk);
-int __wrap_statvfs(const char *path, struct statvfs *disk);
-int __wrap_statvfs(const char *path, struct statvfs *disk)
+WRAP(int, statvfs, const char *path, struct statvfs *disk)
 {
     int rc = __real_statvfs(path, disk);
     disk->f_frsize = 4096;

@@ -10,9 +10,7 @@
 
 static uint64_t clock_step_ns; /* added to the clock at each call */
 
-uint64_t __real_clock_monotonic_ns(void);
-uint64_t __wrap_clock_monotonic_ns(void);
-uint64_t __wrap_clock_monotonic_ns(void)
+WRAP(uint64_t, clock_monotonic_ns, void)
 {
     static uint64_t ahead_ns;
     ahead_ns += clock_step_ns;

@@ -22,13 +22,8 @@ FIXTURE(tuning_validation, set_up, NULL);
 
 static unsigned parsed; /* how many database ids were parsed */
 
-enum kiln_code __real_database_id_parse(struct bytes text, struct database_id *ret_id,
-                                        struct kiln_err *err);
-enum kiln_code __wrap_database_id_parse(struct bytes text, struct database_id *ret_id,
-                                        struct kiln_err *err);
-
-enum kiln_code __wrap_database_id_parse(struct bytes text, struct database_id *ret_id,
-                                        struct kiln_err *err)
+WRAP(enum kiln_code, database_id_parse, struct bytes text, struct database_id *ret_id,
+     struct kiln_err *err)
 {
     parsed++;
     return __real_database_id_parse(text, ret_id, err);
@@ -49,9 +44,8 @@ static void assert_known(const struct fixture *f, const char *id, const char *ba
     assert_string_equal(f->known.backend, backend);
 }
 
-TEST(tuning_validation, a_database_is_checked_once_and_then_known)
+TEST_F(tuning_validation, a_database_is_checked_once_and_then_known)
 {
-    struct fixture *f = *state;
     must(take_database(f, TUNING_FIND, "gfx90a68", "HIP"), f->err);
     assert_true(parsed > 0);
     must(take_database(f, TUNING_FIND, "gfx90a68", "HIP"), f->err);
@@ -63,9 +57,8 @@ TEST(tuning_validation, a_database_is_checked_once_and_then_known)
 }
 
 /* A missing backend means the device's, not that of the previous look-up. */
-TEST(tuning_validation, a_missing_backend_defaults_to_the_devices)
+TEST_F(tuning_validation, a_missing_backend_defaults_to_the_devices)
 {
-    struct fixture *f = *state;
     must(take_database(f, TUNING_FIND, "gfx90a68", "OpenCL"), f->err);
     must(take_database(f, TUNING_FIND, "gfx90a68", ""), f->err);
     assert_known(f, "gfx90a68", "HIP");
@@ -73,18 +66,16 @@ TEST(tuning_validation, a_missing_backend_defaults_to_the_devices)
     assert_known(f, "gfx90a68", "HIP");
 }
 
-TEST(tuning_validation, another_backend_of_a_known_device_is_checked)
+TEST_F(tuning_validation, another_backend_of_a_known_device_is_checked)
 {
-    struct fixture *f = *state;
     must(take_database(f, TUNING_FIND, "gfx90a68", "HIP"), f->err);
     assert_int_equal(take_database(f, TUNING_FIND, "gfx90a68", "CUDA"), KILN_INVALID);
     assert_int_equal(take_database(f, TUNING_FIND, "gfx90a68", "HIP2"), KILN_INVALID);
     assert_known(f, "gfx90a68", "HIP");
 }
 
-TEST(tuning_validation, a_perf_database_has_no_backend)
+TEST_F(tuning_validation, a_perf_database_has_no_backend)
 {
-    struct fixture *f = *state;
     must(take_database(f, TUNING_PERF, "gfx90a68", ""), f->err);
     assert_known(f, "gfx90a68", "");
     must(take_database(f, TUNING_PERF, "gfx90a68", ""), f->err);
@@ -95,10 +86,9 @@ TEST(tuning_validation, a_perf_database_has_no_backend)
 }
 
 /* An empty cache matches no database, and neither does a common prefix. */
-TEST(tuning_validation, an_invalid_database_id_is_refused_and_changes_nothing)
+TEST_F(tuning_validation, an_invalid_database_id_is_refused_and_changes_nothing)
 {
     static const char *const wrong[] = { "", "gfx90a68 ", "68", "gfx90a68\n" };
-    struct fixture *f = *state;
     for (unsigned known = 0; known < 2; known++) {
         for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
             assert_int_not_equal(take_database(f, TUNING_PERF, wrong[i], ""), KILN_OK);

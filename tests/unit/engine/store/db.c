@@ -83,9 +83,8 @@ static uint64_t number(struct db *db, enum statement statement)
     return query_u64(&q, 0);
 }
 
-TEST(store, only_missing_migrations_are_applied)
+TEST_F(store, only_missing_migrations_are_applied)
 {
-    struct fixture *f = *state;
     struct db *db = NULL;
     struct db_schema old = schema_of(good, 1), new = schema_of(good, 2);
     assert_int_equal(open_db(f, &old, 2, &db), KILN_OK);
@@ -102,9 +101,8 @@ TEST(store, only_missing_migrations_are_applied)
     db_destroy(db);
 }
 
-TEST(store, a_new_file_is_not_synced_while_it_gets_its_schema)
+TEST_F(store, a_new_file_is_not_synced_while_it_gets_its_schema)
 {
-    struct fixture *f = *state;
     struct db *db = NULL;
     struct db_schema schema = schema_of(good, 2);
     syncs = 0;
@@ -115,9 +113,8 @@ TEST(store, a_new_file_is_not_synced_while_it_gets_its_schema)
     db_destroy(db);
 }
 
-TEST(store, a_new_durable_file_is_synced_once_its_schema_is_complete)
+TEST_F(store, a_new_durable_file_is_synced_once_its_schema_is_complete)
 {
-    struct fixture *f = *state;
     struct db *db = NULL;
     struct db_schema schema = schema_of(good, 2);
     char log[180];
@@ -134,9 +131,8 @@ TEST(store, a_new_durable_file_is_synced_once_its_schema_is_complete)
     db_destroy(db);
 }
 
-TEST(store, a_new_durable_file_that_cannot_be_synced_is_refused)
+TEST_F(store, a_new_durable_file_that_cannot_be_synced_is_refused)
 {
-    struct fixture *f = *state;
     struct db *db = NULL;
     struct db_schema schema = schema_of(good, 2);
     sync_fails_with = EIO;
@@ -146,9 +142,8 @@ TEST(store, a_new_durable_file_that_cannot_be_synced_is_refused)
     assert_null(db);
 }
 
-TEST(store, a_failed_migration_leaves_nothing_behind)
+TEST_F(store, a_failed_migration_leaves_nothing_behind)
 {
-    struct fixture *f = *state;
     struct db *db = NULL;
     struct db_schema wrong = schema_of(bad, 2), old = schema_of(good, 1);
     assert_int_not_equal(open_db(f, &wrong, 2, &db), KILN_OK);
@@ -161,9 +156,8 @@ TEST(store, a_failed_migration_leaves_nothing_behind)
     db_destroy(db);
 }
 
-TEST(store, a_newer_schema_than_known_is_refused)
+TEST_F(store, a_newer_schema_than_known_is_refused)
 {
-    struct fixture *f = *state;
     struct db *db = NULL;
     struct db_schema old = schema_of(good, 1), new = schema_of(good, 2);
     assert_int_equal(open_db(f, &new, 3, &db), KILN_OK);
@@ -174,9 +168,8 @@ TEST(store, a_newer_schema_than_known_is_refused)
     assert_says(f->err.text, "schema 2");
 }
 
-TEST(store, an_uncommitted_transaction_is_rolled_back)
+TEST_F(store, an_uncommitted_transaction_is_rolled_back)
 {
-    struct fixture *f = *state;
     struct db *db = NULL;
     struct db_schema schema = schema_of(good, 2);
     assert_int_equal(open_db(f, &schema, 3, &db), KILN_OK);
@@ -197,9 +190,8 @@ TEST(store, an_uncommitted_transaction_is_rolled_back)
     db_destroy(db);
 }
 
-TEST(store, the_message_names_a_missing_directory)
+TEST_F(store, the_message_names_a_missing_directory)
 {
-    struct fixture *f = *state;
     struct db *db = NULL;
     struct db_options options = { .path = "/nowhere/at/all.db", .value_max = 100, .cache_kib = 64 };
 
@@ -208,9 +200,8 @@ TEST(store, the_message_names_a_missing_directory)
     assert_says(f->err.text, "'/nowhere/at/all.db'");
 }
 
-TEST(store, a_value_longer_than_the_limit_is_refused)
+TEST_F(store, a_value_longer_than_the_limit_is_refused)
 {
-    struct fixture *f = *state;
     struct db *db = NULL;
     struct db_schema schema = schema_of(good, 2);
     static char text[(1 << 20) + 10];
@@ -291,9 +282,8 @@ static void end_reading(struct reading *r)
     db_destroy(r->writer);
 }
 
-TEST(store, a_checkpoint_waits_for_readers)
+TEST_F(store, a_checkpoint_waits_for_readers)
 {
-    struct fixture *f = *state;
     struct reading r;
     begin_reading(f, &r);
     released_by_waiting = &r.query;
@@ -305,9 +295,8 @@ TEST(store, a_checkpoint_waits_for_readers)
     end_reading(&r);
 }
 
-TEST(store, a_checkpoint_without_waiting_leaves_the_log_to_readers)
+TEST_F(store, a_checkpoint_without_waiting_leaves_the_log_to_readers)
 {
-    struct fixture *f = *state;
     struct reading r;
     begin_reading(f, &r);
 

@@ -69,9 +69,8 @@ static void write_rows(struct fixture *f, const struct kernel_accounting_row *ro
     assert_true(written);
 }
 
-TEST(store, accounting_rows_are_read_as_written)
+TEST_F(store, accounting_rows_are_read_as_written)
 {
-    struct fixture *f = *state;
     const struct kernel_accounting_row rows[] = { user_row(1000, 7),
                                                   user_row(KERNEL_ACCOUNTING_OTHERS, 1),
                                                   kind_row("gfx90a", "conv.cl", 9),
@@ -96,9 +95,8 @@ TEST(store, accounting_rows_are_read_as_written)
     assert_int_equal(kept.rows[3].sums.compile_us, 4);
 }
 
-TEST(store, the_start_of_accounting_never_changes)
+TEST_F(store, the_start_of_accounting_never_changes)
 {
-    struct fixture *f = *state;
     bool written = false;
     write_rows(f, NULL, 0, false);
     const struct kernel_accounting later = { .since = NOW + 99 };
@@ -106,9 +104,8 @@ TEST(store, the_start_of_accounting_never_changes)
     assert_int_equal(read_accounting(f, 1).since, NOW);
 }
 
-TEST(store, forgotten_targets_and_programs_do_not_come_back)
+TEST_F(store, forgotten_targets_and_programs_do_not_come_back)
 {
-    struct fixture *f = *state;
     const struct kernel_accounting_row rows[] = { kind_row("gfx90a", "junk.cl", 1),
                                                   user_row(5, 1) };
     const struct kernel_accounting_row kept_row = kind_row("gfx90a", "conv.cl", 2);
@@ -119,9 +116,8 @@ TEST(store, forgotten_targets_and_programs_do_not_come_back)
     assert_string_equal(kept.names[1][1], "conv.cl");
 }
 
-TEST(store, forgotten_users_do_not_come_back)
+TEST_F(store, forgotten_users_do_not_come_back)
 {
-    struct fixture *f = *state;
     const struct kernel_accounting_row rows[] = { kind_row("gfx90a", "conv.cl", 1),
                                                   user_row(5, 1) };
     const struct kernel_accounting_row kept_row = user_row(6, 2);
@@ -137,9 +133,8 @@ TEST(store, forgotten_users_do_not_come_back)
     assert_string_equal(kept.names[1][1], "conv.cl");
 }
 
-TEST(store, rows_with_the_largest_savings_are_read_first)
+TEST_F(store, rows_with_the_largest_savings_are_read_first)
 {
-    struct fixture *f = *state;
     const struct kernel_accounting_row rows[] = { user_row(1, 1), user_row(2, 9), user_row(3, 5) };
     write_rows(f, rows, 3, false);
     struct kept kept = read_accounting(f, 2);
@@ -148,17 +143,15 @@ TEST(store, rows_with_the_largest_savings_are_read_first)
     assert_int_equal(kept.rows[1].uid, 3);
 }
 
-TEST(store, sums_are_clamped_so_that_sqlite_can_add_them)
+TEST_F(store, sums_are_clamped_so_that_sqlite_can_add_them)
 {
-    struct fixture *f = *state;
     const struct kernel_accounting_row row = user_row(1, UINT64_MAX);
     write_rows(f, &row, 1, false);
     assert_true(read_accounting(f, 1).rows[0].sums.saved_us == KERNEL_SUM_MAX);
 }
 
-TEST(store, negative_numbers_of_a_damaged_row_count_as_zero)
+TEST_F(store, negative_numbers_of_a_damaged_row_count_as_zero)
 {
-    struct fixture *f = *state;
     const struct kernel_accounting_row row = user_row(1, 7);
     write_rows(f, &row, 1, false);
     meddle(f, "update ledger_user set saved_us = -5", NULL);
@@ -198,9 +191,8 @@ static void add_sample(struct fixture *f, uint64_t time, uint64_t fetches, uint6
     assert_true(written);
 }
 
-TEST(store, every_history_column_is_read_as_written)
+TEST_F(store, every_history_column_is_read_as_written)
 {
-    struct fixture *f = *state;
     struct kernel_sample sample = { .time = NOW, .span_s = 300 };
     bool written = false;
     for (int i = 0; i < HISTORY_COLUMNS; i++)
@@ -217,9 +209,8 @@ TEST(store, every_history_column_is_read_as_written)
     }
 }
 
-TEST(store, merged_samples_add_sums_and_keep_the_last_sizes)
+TEST_F(store, merged_samples_add_sums_and_keep_the_last_sizes)
 {
-    struct fixture *f = *state;
     add_sample(f, 90000, 5, 100);
     add_sample(f, 90300, 6, 50);
     add_sample(f, 93601, 7, 70);
@@ -237,9 +228,8 @@ TEST(store, merged_samples_add_sums_and_keep_the_last_sizes)
     assert_int_equal(samples.items[0].span_s, 600);
 }
 
-TEST(store, samples_that_are_too_old_or_in_the_future_are_deleted)
+TEST_F(store, samples_that_are_too_old_or_in_the_future_are_deleted)
 {
-    struct fixture *f = *state;
     add_sample(f, 1000, 1, 1);
     add_sample(f, 500000000, 2, 1);
     add_sample(f, 20000, 3, 1); /* the clock was wrong before */
@@ -292,9 +282,8 @@ static void add_up(void *context, uint32_t uid, uint64_t kernels, uint64_t bytes
     *(uint64_t *)context += bytes;
 }
 
-TEST(store, shares_by_program_do_not_reveal_private_names)
+TEST_F(store, shares_by_program_do_not_reveal_private_names)
 {
-    struct fixture *f = *state;
     struct shares s = { .count = 0 };
     uint64_t all = 0;
     fill_store(f);
@@ -309,9 +298,8 @@ TEST(store, shares_by_program_do_not_reveal_private_names)
     assert_int_equal(s.bytes[0] + s.bytes[1] + s.bytes[2], all);
 }
 
-TEST(store, shares_by_target_are_reported_largest_first)
+TEST_F(store, shares_by_target_are_reported_largest_first)
 {
-    struct fixture *f = *state;
     struct shares s = { .count = 0 };
     fill_store(f);
     const struct kernel_share_request request = { .by_program = false, .max = 1 };
@@ -332,9 +320,8 @@ static void find_slowest(struct fixture *f, const uint32_t *uid, size_t max, str
     must(kernel_store_slowest(f->store, &request, keep_compile, found, &f->err), f->err);
 }
 
-TEST(store, the_slowest_compiles_include_only_kernels_that_the_user_may_see)
+TEST_F(store, the_slowest_compiles_include_only_kernels_that_the_user_may_see)
 {
-    struct fixture *f = *state;
     static const uint32_t ann = 1000, bob = 1001;
     struct shares s = { .count = 0 };
     fill_store(f);
@@ -350,9 +337,8 @@ TEST(store, the_slowest_compiles_include_only_kernels_that_the_user_may_see)
 
 /* ---- modes ---- */
 
-TEST(store, accounting_is_not_written_to_a_store_that_is_off_or_read_only)
+TEST_F(store, accounting_is_not_written_to_a_store_that_is_off_or_read_only)
 {
-    struct fixture *f = *state;
     static const enum kernel_store_mode modes[] = { KERNEL_STORE_READ_ONLY, KERNEL_STORE_OFF };
     const struct kernel_accounting_row row = user_row(1, 7);
     const struct kernel_accounting accounting = { .rows = &row, .count = 1, .since = NOW };

@@ -33,9 +33,8 @@ static struct seen list(struct fixture *f, struct kernel_filter filter, const st
     return seen;
 }
 
-TEST(store, a_stored_kernel_is_returned_unchanged)
+TEST_F(store, a_stored_kernel_is_returned_unchanged)
 {
-    struct fixture *f = *state;
     size_t sizes[] = { 1, 5000, OBJECT_INLINE_MAX, OBJECT_INLINE_MAX + 1, 3 << 20 };
     for (unsigned i = 0; i < 5; i++) {
         stored(f, (struct kernel){
@@ -58,9 +57,8 @@ TEST(store, a_stored_kernel_is_returned_unchanged)
     }
 }
 
-TEST(store, kernels_survive_a_restart)
+TEST_F(store, kernels_survive_a_restart)
 {
-    struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 5000 });
 
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
@@ -70,9 +68,8 @@ TEST(store, kernels_survive_a_restart)
     assert_int_equal(usage(f).kernels, 1);
 }
 
-TEST(store, a_miss_is_an_answer_without_a_message)
+TEST_F(store, a_miss_is_an_answer_without_a_message)
 {
-    struct fixture *f = *state;
     f->err = KILN_ERR_INIT;
 
     assert_false(holds(f, 1));
@@ -81,9 +78,8 @@ TEST(store, a_miss_is_an_answer_without_a_message)
     assert_string_equal(f->err.text, "");
 }
 
-TEST(store, an_object_with_two_keys_is_stored_once)
+TEST_F(store, an_object_with_two_keys_is_stored_once)
 {
-    struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 5000, .seed = 9 });
     struct kernel_usage one = usage(f);
 
@@ -96,9 +92,8 @@ TEST(store, an_object_with_two_keys_is_stored_once)
     assert_true(holds(f, 2));
 }
 
-TEST(store, an_object_is_deleted_with_its_last_key)
+TEST_F(store, an_object_is_deleted_with_its_last_key)
 {
-    struct fixture *f = *state;
     struct digest keys[] = { key_of(1), key_of(2) };
     stored(f, (struct kernel){ .number = 1, .size = 5000, .seed = 9 });
     stored(f, (struct kernel){ .number = 2, .size = 5000, .seed = 9 });
@@ -114,9 +109,8 @@ TEST(store, an_object_is_deleted_with_its_last_key)
     assert_int_equal(kernel_store_remove(f->store, &keys[1], &f->err), KILN_NOT_FOUND);
 }
 
-TEST(store, a_second_put_replaces_the_claim)
+TEST_F(store, a_second_put_replaces_the_claim)
 {
-    struct fixture *f = *state;
     struct digest key = key_of(1);
     struct object *newer = object_of(6000, 10, false);
     stored(f, (struct kernel){ .number = 1, .size = 5000, .seed = 9 });
@@ -133,9 +127,8 @@ TEST(store, a_second_put_replaces_the_claim)
     object_unref(newer);
 }
 
-TEST(store, counters_agree_with_the_rows)
+TEST_F(store, counters_agree_with_the_rows)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < 30; i++)
         stored(f, (struct kernel){
                       .number = i, .size = 1000 + i, .seed = 1 + i / 2, .compressible = true });
@@ -152,9 +145,8 @@ TEST(store, counters_agree_with_the_rows)
     assert_int_equal(u.row_bytes, ask(f, "select sum(row_bytes) from kernel"));
 }
 
-TEST(store, texts_longer_than_in_requests_are_refused)
+TEST_F(store, texts_longer_than_in_requests_are_refused)
 {
-    struct fixture *f = *state;
     char program[LIMIT_PROGRAM_NAME + 2];
     memset(program, 'p', sizeof(program) - 1);
     program[sizeof(program) - 1] = '\0';
@@ -165,9 +157,8 @@ TEST(store, texts_longer_than_in_requests_are_refused)
     assert_says(f->err.text, "program");
 }
 
-TEST(store, showing_a_kernel_reports_every_field)
+TEST_F(store, showing_a_kernel_reports_every_field)
 {
-    struct fixture *f = *state;
     struct digest key = key_of(1), toolchain = key_of(7);
     struct object *object = object_of(5000, 1, true);
     struct seen seen = { 0 };
@@ -192,9 +183,8 @@ TEST(store, showing_a_kernel_reports_every_field)
     object_unref(object);
 }
 
-TEST(store, kernels_are_listed_in_pages_by_key)
+TEST_F(store, kernels_are_listed_in_pages_by_key)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < 25; i++)
         stored(f, (struct kernel){ .number = i, .size = 100 });
     struct seen all = list(f, (struct kernel_filter){ 0 }, NULL, 64);
@@ -215,9 +205,8 @@ TEST(store, kernels_are_listed_in_pages_by_key)
         assert_true(memcmp(all.keys[i - 1].bytes, all.keys[i].bytes, DIGEST_SIZE) < 0);
 }
 
-TEST(store, lists_can_be_filtered_by_target_program_and_age)
+TEST_F(store, lists_can_be_filtered_by_target_program_and_age)
 {
-    struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 9, .target = "gfx90a", .last_used = 1000 });
     stored(f, (struct kernel){
                   .number = 2, .size = 9, .target = "gfx90a:sramecc+:xnack-", .last_used = 2000 });
@@ -248,9 +237,8 @@ static void keep(struct fixture *f, unsigned number, struct kernel_record record
     object_unref(object);
 }
 
-TEST(store, lists_can_be_filtered_by_every_field)
+TEST_F(store, lists_can_be_filtered_by_every_field)
 {
-    struct fixture *f = *state;
     struct digest toolchain = key_of(70);
     keep(f, 1,
          (struct kernel_record){ .uid = 0, .toolchain = "hiprtc", .toolchain_id = toolchain });
@@ -289,9 +277,8 @@ TEST(store, lists_can_be_filtered_by_every_field)
     assert_int_equal(list(f, (struct kernel_filter){ .toolchain_id = other }, NULL, 9).count, 0);
 }
 
-TEST(store, ids_of_source_and_headers_are_stored)
+TEST_F(store, ids_of_source_and_headers_are_stored)
 {
-    struct fixture *f = *state;
     struct seen seen = { 0 };
     struct digest key = key_of(1), unknown = { 0 };
     keep(f, 1,
@@ -328,9 +315,8 @@ static size_t match(struct fixture *f, const char *prefix, struct digest *keys, 
     return found.count;
 }
 
-TEST(store, keys_are_found_by_their_first_digits)
+TEST_F(store, keys_are_found_by_their_first_digits)
 {
-    struct fixture *f = *state;
     struct digest keys[3], wanted = key_of(5);
     char hex[DIGEST_HEX_SIZE];
     for (unsigned i = 0; i < 20; i++)
@@ -349,9 +335,8 @@ TEST(store, keys_are_found_by_their_first_digits)
     }
 }
 
-TEST(store, prefixes_that_are_not_hexadecimal_are_refused)
+TEST_F(store, prefixes_that_are_not_hexadecimal_are_refused)
 {
-    struct fixture *f = *state;
     const char *wrong[] = { "", "xyz", "12 ",
                             "0123456789012345678901234567890123456789012345678901234567890123a" };
     struct digest key;
@@ -361,9 +346,8 @@ TEST(store, prefixes_that_are_not_hexadecimal_are_refused)
                          KILN_INVALID);
 }
 
-TEST(store, counting_reports_what_clearing_would_remove)
+TEST_F(store, counting_reports_what_clearing_would_remove)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < 10; i++)
         stored(f, (struct kernel){ .number = i,
                                    .size = 1000,
@@ -386,9 +370,8 @@ TEST(store, counting_reports_what_clearing_would_remove)
     assert_true(holds(f, 9));
 }
 
-TEST(store, clearing_all_frees_the_disk_space)
+TEST_F(store, clearing_all_frees_the_disk_space)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < 1200; i++) /* several batches */
         stored(f, (struct kernel){ .number = i, .size = 3000 });
     struct kernel_filter filter = { 0 };
@@ -423,9 +406,8 @@ static void see_probe(void *context, const struct kernel_probe *probe)
     snprintf(seen->detail, sizeof(seen->detail), "%s", probe->detail);
 }
 
-TEST(store, probe_results_survive_a_restart)
+TEST_F(store, probe_results_survive_a_restart)
 {
-    struct fixture *f = *state;
     struct digest id = key_of(3);
     struct probe_seen seen = { 0 };
     const struct kernel_probe works = { .toolchain_id = id, .target = "gfx942", .works = true };
@@ -447,9 +429,8 @@ TEST(store, probe_results_survive_a_restart)
 
 /* Forgetting a failed probe costs one more probe; forgetting a successful one could cost a compile.
  */
-TEST(store, failed_probes_are_deleted_before_successful_ones)
+TEST_F(store, failed_probes_are_deleted_before_successful_ones)
 {
-    struct fixture *f = *state;
     struct digest id = key_of(3);
     const struct kernel_probe probe = { .toolchain_id = key_of(4),
                                         .target = "sm_90",
@@ -466,18 +447,16 @@ TEST(store, failed_probes_are_deleted_before_successful_ones)
     assert_int_equal(ask(f, "select min(made) from probe where works = 0"), 1500 - 1022 + 1);
 }
 
-TEST(store, the_cache_directory_is_private_and_tagged)
+TEST_F(store, the_cache_directory_is_private_and_tagged)
 {
-    struct fixture *f = *state;
     struct stat seen;
     assert_int_equal(stat(f->file, &seen), 0);
     assert_int_equal(seen.st_mode & 0777, 0600);
     assert_int_equal(files(f, "CACHEDIR.TAG"), 1);
 }
 
-TEST(store, a_world_writable_directory_is_refused)
+TEST_F(store, a_world_writable_directory_is_refused)
 {
-    struct fixture *f = *state;
     close_store(f);
     assert_int_equal(chmod(f->directory, 0777), 0);
 

@@ -15,16 +15,13 @@
 
 static unsigned looks; /* calls of SQLite's check */
 
-struct query __real_query_of(struct db *db, size_t statement);
-struct query __wrap_query_of(struct db *db, size_t statement);
-
 /* The use of a statement, counted from 1, that reports damage of the file; 0: none. */
 static struct {
     size_t statement;
     unsigned use;
 } damages;
 
-struct query __wrap_query_of(struct db *db, size_t statement)
+WRAP(struct query, query_of, struct db *db, size_t statement)
 {
     looks += statement == KERNEL_CHECK;
     struct query q = __real_query_of(db, statement);
@@ -53,9 +50,8 @@ static struct kernel_check check(struct fixture *f, uint64_t bytes_max)
     return check_within(f, bytes_max, 0);
 }
 
-TEST(store, a_sound_file_passes_the_check)
+TEST_F(store, a_sound_file_passes_the_check)
 {
-    struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 4096, .last_used = 1700000000 });
     struct kernel_check seen = check(f, UINT64_MAX);
     assert_true(seen.checked);
@@ -65,25 +61,22 @@ TEST(store, a_sound_file_passes_the_check)
     assert_true(seen.newest >= 1700000000);
 }
 
-TEST(store, a_file_above_the_size_limit_is_not_checked)
+TEST_F(store, a_file_above_the_size_limit_is_not_checked)
 {
-    struct fixture *f = *state;
     struct kernel_check seen = check(f, 1);
     assert_false(seen.checked);
     assert_true(seen.bytes > 1);
 }
 
-TEST(store, the_check_reports_a_time_in_the_future)
+TEST_F(store, the_check_reports_a_time_in_the_future)
 {
-    struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 100 });
     meddle(f, "update kernel set created = 9000000000", NULL);
     assert_int_equal(check(f, UINT64_MAX).newest, 9000000000u);
 }
 
-TEST(store, an_overwritten_page_is_reported_as_damage_not_as_an_error)
+TEST_F(store, an_overwritten_page_is_reported_as_damage_not_as_an_error)
 {
-    struct fixture *f = *state;
     uint8_t junk[4096];
     for (unsigned n = 1; n < 40; n++)
         stored(f, (struct kernel){ .number = n, .size = 4096 });
@@ -103,9 +96,8 @@ TEST(store, an_overwritten_page_is_reported_as_damage_not_as_an_error)
 #define LONG 1000000u /* seconds: longer than any test takes */
 #define NS_PER_S UINT64_C(1000000000)
 
-TEST(store, a_recent_check_result_is_reported_again_without_a_new_check)
+TEST_F(store, a_recent_check_result_is_reported_again_without_a_new_check)
 {
-    struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 4096 });
     looks = 0;
     struct kernel_check first = check_within(f, UINT64_MAX, LONG);
@@ -126,9 +118,8 @@ TEST(store, a_recent_check_result_is_reported_again_without_a_new_check)
     later_ns = 0;
 }
 
-TEST(store, damage_found_by_a_check_is_reported_again)
+TEST_F(store, damage_found_by_a_check_is_reported_again)
 {
-    struct fixture *f = *state;
     check(f, UINT64_MAX);
     pthread_mutex_lock(&f->store->mutex);
     strcpy(f->store->checked.damage, "it was bad");
@@ -137,9 +128,8 @@ TEST(store, damage_found_by_a_check_is_reported_again)
     assert_string_equal(check(f, UINT64_MAX).damage, "");
 }
 
-TEST(store, damage_or_a_new_file_cause_a_new_check)
+TEST_F(store, damage_or_a_new_file_cause_a_new_check)
 {
-    struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 4096 });
     check(f, UINT64_MAX);
     looks = 0;
@@ -184,9 +174,8 @@ static void store_many(struct fixture *f)
     must(reopen(f, ROOMY), f->err);
 }
 
-TEST(store, damage_found_by_a_look_up_empties_the_cache)
+TEST_F(store, damage_found_by_a_look_up_empties_the_cache)
 {
-    struct fixture *f = *state;
     store_many(f);
     atomic_store(&f->store->file_damaged, true); /* as a reader does */
     stored(f, (struct kernel){ .number = 100, .size = 100 });
@@ -196,9 +185,8 @@ TEST(store, damage_found_by_a_look_up_empties_the_cache)
     assert_int_equal(kernel_store_take_notice(f->store, f->notice), KERNEL_NOTICE_REPLACED);
 }
 
-TEST(store, a_single_bad_read_of_the_disk_loses_no_kernel)
+TEST_F(store, a_single_bad_read_of_the_disk_loses_no_kernel)
 {
-    struct fixture *f = *state;
     store_many(f);
     for (unsigned n = 1; n < 40; n++) {
         rubbish_reads = 1;
@@ -212,9 +200,8 @@ TEST(store, a_single_bad_read_of_the_disk_loses_no_kernel)
 
 /* ---- what is tried again ---- */
 
-TEST(store, a_repeated_clear_reports_all_kernels_that_it_removed)
+TEST_F(store, a_repeated_clear_reports_all_kernels_that_it_removed)
 {
-    struct fixture *f = *state;
     const struct kernel_filter all = { .target = NULL };
     uint64_t count = 0, bytes = 0;
     must(reopen(f, SMALL_BATCHES), f->err);
@@ -229,9 +216,8 @@ TEST(store, a_repeated_clear_reports_all_kernels_that_it_removed)
     assert_int_equal(kernel_store_take_notice(f->store, f->notice), KERNEL_NOTICE_NONE);
 }
 
-TEST(store, a_change_counts_even_if_the_vacuum_after_it_fails)
+TEST_F(store, a_change_counts_even_if_the_vacuum_after_it_fails)
 {
-    struct fixture *f = *state;
     struct digest key = key_of(1);
     stored(f, (struct kernel){ .number = 1, .size = 100000 });
     stored(f, (struct kernel){ .number = 2, .size = 100 });

@@ -31,9 +31,8 @@ static void flip_content(struct fixture *f, unsigned number)
            &key);
 }
 
-TEST(store, damaged_bytes_are_a_miss_that_asks_for_quarantine)
+TEST_F(store, damaged_bytes_are_a_miss_that_asks_for_quarantine)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) { /* once stored raw, once compressed */
         stored(f, (struct kernel){ .number = i, .size = 5000, .compressible = i });
         flip_content(f, i);
@@ -49,9 +48,8 @@ TEST(store, damaged_bytes_are_a_miss_that_asks_for_quarantine)
     }
 }
 
-TEST(store, quarantine_keeps_the_evidence_and_the_counters_right)
+TEST_F(store, quarantine_keeps_the_evidence_and_the_counters_right)
 {
-    struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 5000 });
     flip_content(f, 1);
 
@@ -62,9 +60,8 @@ TEST(store, quarantine_keeps_the_evidence_and_the_counters_right)
     assert_int_equal(usage(f).objects + usage(f).kernels + usage(f).stored_bytes, 0);
 }
 
-TEST(store, a_damaged_object_is_removed_with_all_its_keys)
+TEST_F(store, a_damaged_object_is_removed_with_all_its_keys)
 {
-    struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 5000, .seed = 9 });
     stored(f, (struct kernel){ .number = 2, .size = 5000, .seed = 9 });
     flip_content(f, 1);
@@ -75,9 +72,8 @@ TEST(store, a_damaged_object_is_removed_with_all_its_keys)
     assert_false(is_damaged(f, 2));
 }
 
-TEST(store, a_claim_for_another_object_is_never_served)
+TEST_F(store, a_claim_for_another_object_is_never_served)
 {
-    struct fixture *f = *state;
     struct digest key = key_of(1);
     stored(f, (struct kernel){ .number = 1, .size = 5000 });
     stored(f, (struct kernel){ .number = 2, .size = 6000 });
@@ -90,9 +86,8 @@ TEST(store, a_claim_for_another_object_is_never_served)
     assert_true(holds(f, 2)); /* the intact object keeps its own key */
 }
 
-TEST(store, a_kernel_without_its_object_is_damaged)
+TEST_F(store, a_kernel_without_its_object_is_damaged)
 {
-    struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 5000 });
     meddle(f, "pragma foreign_keys = off", NULL);
     meddle(f, "update object set sha256 = x'00'", NULL);
@@ -103,9 +98,8 @@ TEST(store, a_kernel_without_its_object_is_damaged)
     assert_false(is_damaged(f, 1));
 }
 
-TEST(store, an_intact_kernel_is_not_quarantined)
+TEST_F(store, an_intact_kernel_is_not_quarantined)
 {
-    struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 5000 });
 
     assert_int_equal(quarantine(f, 1), KILN_OK);
@@ -115,9 +109,8 @@ TEST(store, an_intact_kernel_is_not_quarantined)
     assert_int_equal(ask(f, "select count(*) from quarantine"), 0);
 }
 
-TEST(store, an_object_in_a_form_of_a_newer_kiln_is_a_miss_until_it_is_stored_again)
+TEST_F(store, an_object_in_a_form_of_a_newer_kiln_is_a_miss_until_it_is_stored_again)
 {
-    struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 5000, .seed = 9 });
     stored(f, (struct kernel){ .number = 2, .size = 5000, .seed = 9 });
     meddle(f, "update object set codec = 77", NULL);
@@ -132,9 +125,8 @@ TEST(store, an_object_in_a_form_of_a_newer_kiln_is_a_miss_until_it_is_stored_aga
     assert_int_equal(kernel_store_take_notice(f->store, f->notice), KERNEL_NOTICE_NONE);
 }
 
-TEST(store, the_quarantine_is_bounded)
+TEST_F(store, the_quarantine_is_bounded)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < 80; i++) {
         stored(f, (struct kernel){ .number = i, .size = 300000 });
         flip_content(f, i);
@@ -145,9 +137,8 @@ TEST(store, the_quarantine_is_bounded)
     assert_in_range(ask(f, "select sum(length(bytes)) from quarantine"), 12 << 20, 16 << 20);
 }
 
-TEST(store, wrong_counters_are_repaired)
+TEST_F(store, wrong_counters_are_repaired)
 {
-    struct fixture *f = *state;
     struct kernel_gc nothing = { 0 };
     struct kernel_gc_result result;
     for (unsigned i = 0; i < 5; i++)
@@ -166,9 +157,8 @@ TEST(store, wrong_counters_are_repaired)
     assert_true(holds(f, 0));
 }
 
-TEST(store, kernels_without_a_recency_row_are_evicted_when_space_is_needed)
+TEST_F(store, kernels_without_a_recency_row_are_evicted_when_space_is_needed)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < 8; i++)
         stored(f, (struct kernel){ .number = i, .size = 100000 });
     meddle(f, "delete from recency", NULL);
@@ -223,9 +213,8 @@ static void fill_and_close(struct fixture *f, unsigned count)
     close_store(f);
 }
 
-TEST(store, a_file_that_is_no_database_is_replaced)
+TEST_F(store, a_file_that_is_no_database_is_replaced)
 {
-    struct fixture *f = *state;
     close_store(f);
     struct image text = { .data = (uint8_t *)"this is not a database, it only has its name",
                           .size = 44 };
@@ -239,9 +228,8 @@ TEST(store, a_file_that_is_no_database_is_replaced)
     assert_true(holds(f, 1));
 }
 
-TEST(store, a_database_of_another_program_is_replaced)
+TEST_F(store, a_database_of_another_program_is_replaced)
 {
-    struct fixture *f = *state;
     meddle(f, "pragma application_id = 77", NULL);
 
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
@@ -249,9 +237,8 @@ TEST(store, a_database_of_another_program_is_replaced)
     assert_says(f->notice, "kernels database");
 }
 
-TEST(store, an_empty_file_is_a_fresh_store)
+TEST_F(store, an_empty_file_is_a_fresh_store)
 {
-    struct fixture *f = *state;
     close_store(f);
     struct image nothing = { 0 };
     write_image(f, &nothing, 0);
@@ -262,9 +249,8 @@ TEST(store, an_empty_file_is_a_fresh_store)
     assert_int_equal(usage(f).kernels, 0);
 }
 
-TEST(store, a_newer_schema_is_refused_with_a_clear_message)
+TEST_F(store, a_newer_schema_is_refused_with_a_clear_message)
 {
-    struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 100 });
     meddle(f, "pragma user_version = 42", NULL);
 
@@ -290,9 +276,8 @@ static bool heals(struct fixture *f)
     return false;
 }
 
-TEST(store, a_truncated_file_never_gives_a_wrong_object)
+TEST_F(store, a_truncated_file_never_gives_a_wrong_object)
 {
-    struct fixture *f = *state;
     fill_and_close(f, KERNELS);
     struct image image = image_of(f);
     for (size_t size = image.size; size > 0; size = size > 1500 ? size - 1500 : 0) {
@@ -309,9 +294,8 @@ TEST(store, a_truncated_file_never_gives_a_wrong_object)
 }
 
 /* Truncates the file under open connections, as a failing disk or a careless tool might. */
-TEST(store, a_file_damaged_while_open_is_replaced_by_the_next_write)
+TEST_F(store, a_file_damaged_while_open_is_replaced_by_the_next_write)
 {
-    struct fixture *f = *state;
     fill_and_close(f, KERNELS);
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
     struct image image = image_of(f);
@@ -410,9 +394,8 @@ static void use_the_rest(struct fixture *f, unsigned round)
     assert_true(heals(f));
 }
 
-TEST(store, random_flips_never_crash_and_never_give_a_wrong_object)
+TEST_F(store, random_flips_never_crash_and_never_give_a_wrong_object)
 {
-    struct fixture *f = *state;
     struct object *expected[KERNELS];
     fill_and_close(f, KERNELS);
     for (unsigned i = 0; i < KERNELS; i++)
@@ -474,9 +457,8 @@ static void kill_a_writer(struct fixture *f, unsigned first, unsigned puts)
     close(ends[0]);
 }
 
-TEST(store, a_killed_writer_leaves_a_consistent_store)
+TEST_F(store, a_killed_writer_leaves_a_consistent_store)
 {
-    struct fixture *f = *state;
     struct object *expected[KERNELS];
     close_store(f);
     for (unsigned i = 0; i < KERNELS; i++)
@@ -528,9 +510,8 @@ static void note_damage(struct fixture *f, const char *package, const char *row,
     assert_int_equal(kernel_store_quarantine_packaged(f->store, &damage, &f->err), KILN_OK);
 }
 
-TEST(store, damage_in_a_package_is_recorded_once_per_row_and_survives_a_restart)
+TEST_F(store, damage_in_a_package_is_recorded_once_per_row_and_survives_a_restart)
 {
-    struct fixture *f = *state;
     note_damage(f, "gfx90a68.kdb", "a.o", "its md5 is another");
     note_damage(f, "gfx90a68.kdb", "b.o", "it is cut short");
     note_damage(f, "gfx90a68.kdb", "a.o", "its size is another");
@@ -547,9 +528,8 @@ TEST(store, damage_in_a_package_is_recorded_once_per_row_and_survives_a_restart)
     assert_int_equal(damages_of(f, "none.kdb").count, 0);
 }
 
-TEST(store, damage_in_packages_is_bounded_and_forgotten_with_the_package)
+TEST_F(store, damage_in_packages_is_bounded_and_forgotten_with_the_package)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < 100; i++) {
         char row[16];
         snprintf(row, sizeof(row), "k%u.o", i);

@@ -18,9 +18,8 @@ static bool noticed(struct fixture *f, const char *words)
            strstr(f->notice, words) && strstr(f->notice, f->file);
 }
 
-TEST(store, a_removed_file_is_created_again_by_the_next_write)
+TEST_F(store, a_removed_file_is_created_again_by_the_next_write)
 {
-    struct fixture *f = *state;
     store_one(f, 1);
     assert_int_equal(unlink(f->file), 0); /* its write-ahead log stays */
     assert_true(holds(f, 1));             /* the open file is still served */
@@ -36,9 +35,8 @@ TEST(store, a_removed_file_is_created_again_by_the_next_write)
     assert_true(holds(f, 2));
 }
 
-TEST(store, a_removed_directory_is_created_again_with_its_contents)
+TEST_F(store, a_removed_directory_is_created_again_with_its_contents)
 {
-    struct fixture *f = *state;
     struct stat seen;
     store_one(f, 1);
     fs_remove_tree(AT_FDCWD, f->directory);
@@ -55,9 +53,8 @@ TEST(store, a_removed_directory_is_created_again_with_its_contents)
     assert_true(holds(f, 2));
 }
 
-TEST(store, an_emptied_directory_is_filled_again)
+TEST_F(store, an_emptied_directory_is_filled_again)
 {
-    struct fixture *f = *state;
     struct digest key = key_of(1);
     store_one(f, 1);
     fs_empty_directory(f->directory);
@@ -83,9 +80,8 @@ static void make_older(struct fixture *f, char path[200])
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
 }
 
-TEST(store, a_replacement_file_is_used_without_the_old_log)
+TEST_F(store, a_replacement_file_is_used_without_the_old_log)
 {
-    struct fixture *f = *state;
     char older[200];
     make_older(f, older);
     for (unsigned i = 2; i < 30; i++)
@@ -104,9 +100,8 @@ TEST(store, a_replacement_file_is_used_without_the_old_log)
                      1);
 }
 
-TEST(store, a_damaged_replacement_file_is_replaced)
+TEST_F(store, a_damaged_replacement_file_is_replaced)
 {
-    struct fixture *f = *state;
     store_one(f, 1);
     fs_empty_directory(f->directory);
     KILN_AUTO(fd) int fd = open(f->file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -119,9 +114,8 @@ TEST(store, a_damaged_replacement_file_is_replaced)
     assert_true(holds(f, 2));
 }
 
-TEST(store, a_directory_that_cannot_be_recreated_is_tried_again_at_each_write)
+TEST_F(store, a_directory_that_cannot_be_recreated_is_tried_again_at_each_write)
 {
-    struct fixture *f = *state;
     store_one(f, 1);
     fs_remove_tree(AT_FDCWD, f->directory);
     fclose(fopen(f->directory, "w"));
@@ -147,9 +141,8 @@ static enum kiln_code open_second(struct fixture *f, struct kernel_store **ret_s
     return kernel_store_open(&options, ret_store, f->notice, &f->err);
 }
 
-TEST(store, a_second_daemon_is_refused_with_the_pid_of_the_first)
+TEST_F(store, a_second_daemon_is_refused_with_the_pid_of_the_first)
 {
-    struct fixture *f = *state;
     struct kernel_store *second = NULL;
     char pid[32];
     snprintf(pid, sizeof(pid), "pid %d ", (int)getpid());
@@ -166,9 +159,8 @@ TEST(store, a_second_daemon_is_refused_with_the_pid_of_the_first)
     kernel_store_destroy(second);
 }
 
-TEST(store, a_removed_store_that_another_daemon_recreated_is_not_reopened)
+TEST_F(store, a_removed_store_that_another_daemon_recreated_is_not_reopened)
 {
-    struct fixture *f = *state;
     struct kernel_store *second = NULL;
     store_one(f, 1);
     fs_remove_tree(AT_FDCWD, f->directory);
@@ -183,9 +175,8 @@ TEST(store, a_removed_store_that_another_daemon_recreated_is_not_reopened)
 
 static bool reopen_roomy(void *fixture) { return reopen(fixture, ROOMY) == KILN_OK; }
 
-TEST(store, the_lock_does_not_outlive_its_process)
+TEST_F(store, the_lock_does_not_outlive_its_process)
 {
-    struct fixture *f = *state;
     struct kernel_store *second = NULL;
     close_store(f);
     assert_true(run_in_child(reopen_roomy, f));
@@ -195,9 +186,8 @@ TEST(store, the_lock_does_not_outlive_its_process)
     kernel_store_destroy(second);
 }
 
-TEST(store, child_processes_do_not_inherit_the_lock)
+TEST_F(store, child_processes_do_not_inherit_the_lock)
 {
-    struct fixture *f = *state;
     unsigned locks = 0;
     DIR *dir = opendir("/proc/self/fd");
     assert_non_null(dir);
@@ -214,9 +204,8 @@ TEST(store, child_processes_do_not_inherit_the_lock)
     assert_int_equal(locks, 1);
 }
 
-TEST(store, a_directory_that_may_not_be_written_to_is_refused_with_what_to_set)
+TEST_F(store, a_directory_that_may_not_be_written_to_is_refused_with_what_to_set)
 {
-    struct fixture *f = *state;
     close_store(f);
     if (geteuid() != 0)
         skip();
@@ -232,9 +221,8 @@ TEST(store, a_directory_that_may_not_be_written_to_is_refused_with_what_to_set)
     assert_says(f->err.text, "XDG_CACHE_HOME");
 }
 
-TEST(store, a_store_that_others_may_write_to_is_refused_with_advice)
+TEST_F(store, a_store_that_others_may_write_to_is_refused_with_advice)
 {
-    struct fixture *f = *state;
     static const mode_t directories[] = { 0770, 0702, 01777, 0720 };
     static const mode_t plain[] = { 0620, 0602, 0666 };
     close_store(f);
@@ -258,9 +246,8 @@ TEST(store, a_store_that_others_may_write_to_is_refused_with_advice)
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
 }
 
-TEST(store, a_store_of_another_owner_is_refused_with_advice)
+TEST_F(store, a_store_of_another_owner_is_refused_with_advice)
 {
-    struct fixture *f = *state;
     close_store(f);
     if (geteuid() != 0)
         skip();

@@ -27,9 +27,8 @@ static void store_some(struct fixture *f)
     object_unref(object);
 }
 
-TEST(store, kernels_of_uninstalled_toolchains_are_removed)
+TEST_F(store, kernels_of_uninstalled_toolchains_are_removed)
 {
-    struct fixture *f = *state;
     struct digest here[] = { key_of(7), key_of(1234) };
     store_some(f);
     struct kernel_gc stale = { .stale = true, .toolchains = here, .toolchain_count = 2 };
@@ -53,9 +52,8 @@ TEST(store, kernels_of_uninstalled_toolchains_are_removed)
     assert_true(holds(f, 7)); /* named: never stale */
 }
 
-TEST(store, gc_keeps_pinned_kernels)
+TEST_F(store, gc_keeps_pinned_kernels)
 {
-    struct fixture *f = *state;
     struct digest key = key_of(3);
     bool found = false;
     store_some(f);
@@ -69,9 +67,8 @@ TEST(store, gc_keeps_pinned_kernels)
     assert_int_equal(usage(f).kernels, 1);
 }
 
-TEST(store, gc_evicts_the_least_valuable_kernels_down_to_the_given_size)
+TEST_F(store, gc_evicts_the_least_valuable_kernels_down_to_the_given_size)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < 100; i++)
         stored(f, (struct kernel){ .number = i, .size = 30000, .last_used = NOW + i });
     const uint64_t to = 1 << 20;
@@ -91,9 +88,8 @@ TEST(store, gc_evicts_the_least_valuable_kernels_down_to_the_given_size)
     assert_false(holds(f, 0));
 }
 
-TEST(store, gc_does_nothing_if_the_files_are_small_enough)
+TEST_F(store, gc_does_nothing_if_the_files_are_small_enough)
 {
-    struct fixture *f = *state;
     store_some(f);
     struct digest here[] = { key_of(7), key_of(8) };
 
@@ -107,9 +103,8 @@ TEST(store, gc_does_nothing_if_the_files_are_small_enough)
     assert_int_equal(usage(f).kernels, 8);
 }
 
-TEST(store, gc_down_to_zero_bytes_leaves_an_empty_store)
+TEST_F(store, gc_down_to_zero_bytes_leaves_an_empty_store)
 {
-    struct fixture *f = *state;
     store_some(f);
 
     struct kernel_gc_result done = gc(f, (struct kernel_gc){ .shrink = true });
@@ -140,9 +135,8 @@ static void expect_advice(const struct fixture *f)
 }
 
 /* Deleting writes to the log first. Only clearing everything needs no free space. */
-TEST(store, a_full_disk_is_reported_with_advice)
+TEST_F(store, a_full_disk_is_reported_with_advice)
 {
-    struct fixture *f = *state;
     const struct kernel_gc shrink = { .shrink = true, .to_bytes = 1 };
     const struct kernel_filter some = { .target = "gfx90a" }, all = { .target = NULL };
     struct kernel_gc_result result;

@@ -277,9 +277,8 @@ TEST(kernel_store_health, a_disk_that_does_not_sync_is_reported_and_recovered_fr
 }
 
 /* The log cannot be written to, but its kernels must survive a restart. */
-TEST(kernel_store_health, kernels_stored_before_a_disk_failure_outlive_a_restart_after_it)
+TEST_F(kernel_store_health, kernels_stored_before_a_disk_failure_outlive_a_restart_after_it)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < 50; i++)
         store_one(f, i);
     break_disk(f, ENOSPC);
@@ -294,9 +293,8 @@ TEST(kernel_store_health, kernels_stored_before_a_disk_failure_outlive_a_restart
         assert_true(holds(f, i));
 }
 
-TEST(kernel_store_health, damage_on_a_disk_that_cannot_be_written_to_leaves_the_rest_readable)
+TEST_F(kernel_store_health, damage_on_a_disk_that_cannot_be_written_to_leaves_the_rest_readable)
 {
-    struct fixture *f = *state;
     struct digest key = key_of(1);
     store_one(f, 1);
     store_one(f, 2);

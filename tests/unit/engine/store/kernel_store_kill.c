@@ -190,9 +190,8 @@ static void check_clean(struct fixture *f, const struct digest expected[KERNELS]
     close_store(f);
 }
 
-TEST(store, eight_killed_writers_leave_a_consistent_store)
+TEST_F(store, eight_killed_writers_leave_a_consistent_store)
 {
-    struct fixture *f = *state;
     struct digest expected[KERNELS];
     const char *seconds = getenv("KILN_TEST_KILL_SECONDS");
     unsigned kills = seconds ? (unsigned)strtoul(seconds, NULL, 10) : KILLS;

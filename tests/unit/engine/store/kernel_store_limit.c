@@ -16,9 +16,8 @@ static struct kernel large(unsigned number, uint64_t last_used)
     return (struct kernel){ .number = number, .size = LARGE, .last_used = last_used };
 }
 
-TEST(store, the_least_valuable_kernel_is_evicted_first)
+TEST_F(store, the_least_valuable_kernel_is_evicted_first)
 {
-    struct fixture *f = *state;
     assert_int_equal(reopen(f, SIX), KILN_OK);
     const uint64_t second = 1000000000, day = 86400;
     struct kernel four_times[2] = { large(3, NOW - 13 * day), large(4, NOW - 17 * day) };
@@ -40,9 +39,8 @@ TEST(store, the_least_valuable_kernel_is_evicted_first)
     assert_true(holds(f, 3));
 }
 
-TEST(store, a_touched_kernel_outlives_the_others)
+TEST_F(store, a_touched_kernel_outlives_the_others)
 {
-    struct fixture *f = *state;
     assert_int_equal(reopen(f, SIX), KILN_OK);
     for (unsigned i = 1; i <= 6; i++)
         stored(f, large(i, NOW + i));
@@ -58,9 +56,8 @@ TEST(store, a_touched_kernel_outlives_the_others)
     assert_int_equal(ask(f, "select sum(uses) from recency"), 2);
 }
 
-TEST(store, eviction_leaves_free_space_below_the_limit)
+TEST_F(store, eviction_leaves_free_space_below_the_limit)
 {
-    struct fixture *f = *state;
     assert_int_equal(reopen(f, 8 << 20), KILN_OK);
     uint64_t evicted = 0;
     unsigned count = 0;
@@ -99,9 +96,8 @@ static void *watch_disk(void *context)
 
 /* Watches the files on disk while small and large kernels are stored and many are evicted at once.
  */
-TEST(store, disk_use_never_exceeds_the_limit)
+TEST_F(store, disk_use_never_exceeds_the_limit)
 {
-    struct fixture *f = *state;
     const uint64_t limit = 3 << 20;
     struct watch w = { .f = f };
     pthread_t thread;
@@ -125,9 +121,8 @@ TEST(store, disk_use_never_exceeds_the_limit)
     assert_in_range(w.taken_max, limit / 2, limit);
 }
 
-TEST(store, the_space_of_evicted_kernels_is_returned_to_the_filesystem)
+TEST_F(store, the_space_of_evicted_kernels_is_returned_to_the_filesystem)
 {
-    struct fixture *f = *state;
     bool more = true;
     assert_int_equal(reopen(f, SIX), KILN_OK);
     for (unsigned i = 1; i <= 6; i++)
@@ -162,18 +157,16 @@ TEST(store, an_object_larger_than_the_whole_cache_is_refused)
     assert_int_equal(health.state, KERNEL_HEALTH_OK);
 }
 
-TEST(store, with_a_limit_of_zero_every_put_is_refused)
+TEST_F(store, with_a_limit_of_zero_every_put_is_refused)
 {
-    struct fixture *f = *state;
     assert_int_equal(reopen(f, 0), KILN_OK);
 
     assert_int_equal(put(f, (struct kernel){ .number = 1, .size = 1 }), KILN_FULL);
     assert_false(holds(f, 1));
 }
 
-TEST(store, a_smaller_limit_takes_effect_with_the_next_put)
+TEST_F(store, a_smaller_limit_takes_effect_with_the_next_put)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < 20; i++)
         stored(f, large(i, NOW));
     assert_int_equal(reopen(f, SIX), KILN_OK);
@@ -184,9 +177,8 @@ TEST(store, a_smaller_limit_takes_effect_with_the_next_put)
     assert_true(taken(f) <= SIX);
 }
 
-TEST(store, a_changed_limit_applies_from_the_next_put)
+TEST_F(store, a_changed_limit_applies_from_the_next_put)
 {
-    struct fixture *f = *state;
     assert_int_equal(reopen(f, 16 << 20), KILN_OK);
     for (unsigned i = 0; i < 20; i++)
         stored(f, large(i, NOW));
@@ -200,9 +192,8 @@ TEST(store, a_changed_limit_applies_from_the_next_put)
 }
 
 /* Otherwise one write would block the others for minutes. */
-TEST(store, a_much_smaller_limit_takes_effect_in_steps)
+TEST_F(store, a_much_smaller_limit_takes_effect_in_steps)
 {
-    struct fixture *f = *state;
     bool more = true;
     unsigned steps = 0;
     for (unsigned i = 0; i < 7000; i++)
@@ -240,9 +231,8 @@ static uint64_t pin(struct fixture *f, unsigned from, unsigned to, bool pinned)
     return count;
 }
 
-TEST(store, pinned_kernels_are_never_evicted)
+TEST_F(store, pinned_kernels_are_never_evicted)
 {
-    struct fixture *f = *state;
     assert_int_equal(reopen(f, SIX), KILN_OK);
     for (unsigned i = 1; i <= 4; i++)
         stored(f, large(i, NOW + i));
@@ -262,9 +252,8 @@ TEST(store, pinned_kernels_are_never_evicted)
     assert_true(holds(f, 2));
 }
 
-TEST(store, a_pinned_kernel_that_is_stored_again_stays_pinned)
+TEST_F(store, a_pinned_kernel_that_is_stored_again_stays_pinned)
 {
-    struct fixture *f = *state;
     stored(f, large(1, NOW));
     assert_int_equal(pin(f, 1, 1, true), 1);
 
@@ -273,9 +262,8 @@ TEST(store, a_pinned_kernel_that_is_stored_again_stays_pinned)
     assert_int_equal(usage(f).pinned, 1);
 }
 
-TEST(store, a_put_that_would_need_to_evict_pinned_kernels_is_refused)
+TEST_F(store, a_put_that_would_need_to_evict_pinned_kernels_is_refused)
 {
-    struct fixture *f = *state;
     assert_int_equal(reopen(f, SIX), KILN_OK);
     for (unsigned i = 1; i <= 6; i++) {
         struct kernel k = large(i, NOW + i);
@@ -296,9 +284,8 @@ TEST(store, a_put_that_would_need_to_evict_pinned_kernels_is_refused)
     assert_says(f->err.text, "pinned");
 }
 
-TEST(store, a_filter_pins_kernels_and_can_exclude_pinned_ones)
+TEST_F(store, a_filter_pins_kernels_and_can_exclude_pinned_ones)
 {
-    struct fixture *f = *state;
     uint64_t count = 0, bytes = 0;
     for (unsigned i = 0; i < 1200; i++) /* several batches */
         stored(f,

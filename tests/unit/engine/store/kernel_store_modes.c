@@ -60,9 +60,8 @@ static void use_everything(struct fixture *f, enum kiln_code asked)
     assert_false(holds(f, 9));
 }
 
-TEST(store, a_read_only_cache_serves_and_changes_nothing)
+TEST_F(store, a_read_only_cache_serves_and_changes_nothing)
 {
-    struct fixture *f = *state;
     char before[1024], after[1024];
     struct kernel_gc gc = { .shrink = true, .dry_run = true };
     struct kernel_gc_result result;
@@ -91,9 +90,8 @@ static bool put_first(void *context)
 }
 
 /* Kernels that a killed daemon left in the log are served, too. */
-TEST(store, a_read_only_cache_reads_a_log_and_leaves_it)
+TEST_F(store, a_read_only_cache_reads_a_log_and_leaves_it)
 {
-    struct fixture *f = *state;
     char before[1024], after[1024];
     close_store(f);
     assert_true(run_in_child(put_first, f));
@@ -108,9 +106,8 @@ TEST(store, a_read_only_cache_reads_a_log_and_leaves_it)
     assert_string_equal(after, before);
 }
 
-TEST(store, a_missing_read_only_cache_serves_nothing)
+TEST_F(store, a_missing_read_only_cache_serves_nothing)
 {
-    struct fixture *f = *state;
     char missing[128];
     close_store(f);
     snprintf(missing, sizeof(missing), "%.100s/not/there", f->directory);
@@ -127,9 +124,8 @@ TEST(store, a_missing_read_only_cache_serves_nothing)
     assert_int_not_equal(access(missing, F_OK), 0);
 }
 
-TEST(store, a_read_only_cache_that_is_damaged_is_left_alone)
+TEST_F(store, a_read_only_cache_that_is_damaged_is_left_alone)
 {
-    struct fixture *f = *state;
     store_one(f, 1);
     meddle(f, "pragma application_id = 77", NULL);
 
@@ -140,9 +136,8 @@ TEST(store, a_read_only_cache_that_is_damaged_is_left_alone)
     assert_int_equal(ask(f, "pragma application_id"), 77);
 }
 
-TEST(store, a_read_only_cache_is_not_shared_with_a_daemon_that_writes)
+TEST_F(store, a_read_only_cache_is_not_shared_with_a_daemon_that_writes)
 {
-    struct fixture *f = *state;
     struct kernel_store *second = NULL;
     struct kernel_store_options options = { .directory = f->directory,
                                             .limit_bytes = ROOMY,
@@ -173,9 +168,8 @@ static void count_uid(void *context, uint32_t uid, uint64_t kernels, uint64_t by
     ++*(unsigned *)context;
 }
 
-TEST(store, a_cache_that_is_off_opens_no_file_and_lists_nothing)
+TEST_F(store, a_cache_that_is_off_opens_no_file_and_lists_nothing)
 {
-    struct fixture *f = *state;
     char before[1024], after[1024];
     struct digest key = key_of(1);
     const struct kernel_page page = { .max = 9 };
@@ -275,9 +269,8 @@ static void see_bytes(void *context, uint32_t uid, uint64_t kernels, uint64_t by
         *(uint64_t *)context = bytes;
 }
 
-TEST(store, a_store_of_an_older_kiln_is_migrated_with_all_its_kernels)
+TEST_F(store, a_store_of_an_older_kiln_is_migrated_with_all_its_kernels)
 {
-    struct fixture *f = *state;
     struct kernel_filter all = { 0 };
     uint64_t bytes = 0, count = 0, freed = 0;
     make_old(f);
@@ -298,9 +291,8 @@ TEST(store, a_store_of_an_older_kiln_is_migrated_with_all_its_kernels)
     assert_int_equal(ask(f, "select count(*) from usage_uid"), 0);
 }
 
-TEST(store, a_store_of_an_older_kiln_that_is_read_only_serves_nothing_and_says_why)
+TEST_F(store, a_store_of_an_older_kiln_that_is_read_only_serves_nothing_and_says_why)
 {
-    struct fixture *f = *state;
     make_old(f);
 
     assert_int_equal(reopen_as(f, KERNEL_STORE_READ_ONLY), KILN_OK);
@@ -311,9 +303,8 @@ TEST(store, a_store_of_an_older_kiln_that_is_read_only_serves_nothing_and_says_w
 
 /* ---- network filesystems ---- */
 
-TEST(store, a_network_filesystem_is_refused_in_every_mode_with_what_to_set)
+TEST_F(store, a_network_filesystem_is_refused_in_every_mode_with_what_to_set)
 {
-    struct fixture *f = *state;
     static const struct {
         const char *type, *name;
     } known[] = { { "0x6969", "(nfs)" },

@@ -123,9 +123,8 @@ static struct exported export(struct fixture *f, uint32_t uid, const char *datab
     return e;
 }
 
-TEST(store, exports_are_verbatim_and_in_the_order_of_import)
+TEST_F(store, exports_are_verbatim_and_in_the_order_of_import)
 {
-    struct fixture *f = *state;
     static const char *const args[] = { " -mcpu=gfx906", "-mcpu=gfx906", "  -A  -B ", "" };
     for (unsigned i = 0; i < 4; i++) /* their keys sort in another order */
         import_named(f, (struct named){ "k.s.o", args[i], ANNA, true, .seed = i + 1 });
@@ -160,9 +159,8 @@ static bool cut_log(void *context, const struct kernel_record *record, struct by
     return true;
 }
 
-TEST(store, a_slow_export_blocks_no_writer)
+TEST_F(store, a_slow_export_blocks_no_writer)
 {
-    struct fixture *f = *state;
     struct kernel_position position = { 0 };
     struct cut cut = { .f = f };
     bool end = false;
@@ -181,9 +179,8 @@ TEST(store, a_slow_export_blocks_no_writer)
     assert_int_equal(cut.refused, 0);
 }
 
-TEST(store, an_export_has_private_kernels_first_and_then_public_ones_that_are_not_replaced)
+TEST_F(store, an_export_has_private_kernels_first_and_then_public_ones_that_are_not_replaced)
 {
-    struct fixture *f = *state;
     import_named(f, (struct named){ "a.o", " x", 0, false, .seed = 1 });
     import_named(f, (struct named){ "b.o", " x", 0, false, .seed = 2 });
     import_named(f, (struct named){ "b.o", " x", ANNA, true, .seed = 3 });
@@ -208,9 +205,8 @@ TEST(store, an_export_has_private_kernels_first_and_then_public_ones_that_are_no
     assert_int_equal(export(f, ANNA, "").count, 0);
 }
 
-TEST(store, a_paged_export_neither_loses_nor_repeats_kernels)
+TEST_F(store, a_paged_export_neither_loses_nor_repeats_kernels)
 {
-    struct fixture *f = *state;
     char args[32];
     for (unsigned i = 0; i < 20; i++) {
         snprintf(args, sizeof(args), " -D%u", i);
@@ -236,9 +232,8 @@ TEST(store, a_paged_export_neither_loses_nor_repeats_kernels)
         assert_string_equal(paged.args[i], all.args[i]);
 }
 
-TEST(store, a_damaged_object_is_reported_without_its_bytes)
+TEST_F(store, a_damaged_object_is_reported_without_its_bytes)
 {
-    struct fixture *f = *state;
     struct named bad = { "b.o", " x", ANNA, true, .seed = 2 };
     struct digest key = key_named(&bad);
     import_named(f, (struct named){ "a.o", " x", ANNA, true, .seed = 1 });
@@ -267,9 +262,8 @@ static struct object *get(struct fixture *f, const struct named *n)
     return object;
 }
 
-TEST(store, an_object_reports_its_owner)
+TEST_F(store, an_object_reports_its_owner)
 {
-    struct fixture *f = *state;
     struct named annas = { "a.o", " x", ANNA, true, .seed = 1 };
     struct named everyones = { "a.o", " x", 0, false, .seed = 2 };
     import_named(f, annas);
@@ -286,9 +280,8 @@ TEST(store, an_object_reports_its_owner)
 }
 
 /* A reader notices damage. So if no damage is reported, the object was not read. */
-TEST(store, a_private_kernel_of_another_user_is_not_even_read)
+TEST_F(store, a_private_kernel_of_another_user_is_not_even_read)
 {
-    struct fixture *f = *state;
     struct named annas = { "a.o", " x", ANNA, true, .seed = 1 };
     struct digest key = key_named(&annas);
     struct object *object = NULL;
@@ -305,9 +298,8 @@ TEST(store, a_private_kernel_of_another_user_is_not_even_read)
     assert_false(anna.hidden);
 }
 
-TEST(store, named_kernels_survive_a_restart_with_all_their_fields)
+TEST_F(store, named_kernels_survive_a_restart_with_all_their_fields)
 {
-    struct fixture *f = *state;
     import_named(f, (struct named){ "a.o", " x", ANNA, true, .seed = 1 });
 
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
@@ -320,9 +312,8 @@ TEST(store, named_kernels_survive_a_restart_with_all_their_fields)
 }
 
 /* Imports kernels with arguments as long as MIOpen's longest, and returns their keys. */
-TEST(store, arguments_of_two_kilobytes_are_stored)
+TEST_F(store, arguments_of_two_kilobytes_are_stored)
 {
-    struct fixture *f = *state;
     char args[2200];
     memset(args, 'x', sizeof(args) - 1);
     args[sizeof(args) - 1] = '\0';
@@ -382,9 +373,8 @@ static void keep(struct fixture *f, unsigned number, struct kernel_record record
     object_unref(object);
 }
 
-TEST(store, the_nearest_kernel_is_the_one_that_differs_in_one_field)
+TEST_F(store, the_nearest_kernel_is_the_one_that_differs_in_one_field)
 {
-    struct fixture *f = *state;
     struct kernel_record toolchain = usual, source = usual, features = usual, other = usual;
     toolchain.toolchain_id.bytes[0] = 99;
     source.source_id.bytes[0] = 99;
@@ -406,9 +396,8 @@ TEST(store, the_nearest_kernel_is_the_one_that_differs_in_one_field)
     assert_string_equal(n.targets[2], "gfx90a:sramecc+:xnack+");
 }
 
-TEST(store, with_equally_many_agreeing_fields_the_most_similar_kernel_is_nearest)
+TEST_F(store, with_equally_many_agreeing_fields_the_most_similar_kernel_is_nearest)
 {
-    struct fixture *f = *state;
     struct kernel_record r = usual;
     static const char *const options[] = { "-DX=1", "-DA=1 -DB=7 -DC=3", "-DA=1 -DC=3" };
     for (unsigned i = 0; i < 3; i++) {
@@ -423,9 +412,8 @@ TEST(store, with_equally_many_agreeing_fields_the_most_similar_kernel_is_nearest
     assert_string_equal(n.options[2], "-DX=1");
 }
 
-TEST(store, a_kernel_of_another_program_is_near_only_if_its_own_program_has_none)
+TEST_F(store, a_kernel_of_another_program_is_near_only_if_its_own_program_has_none)
 {
-    struct fixture *f = *state;
     assert_int_equal(nearest(f, usual, 0).count, 0);
     struct kernel_record other = usual;
     other.program = "renamed.cpp";
@@ -439,9 +427,8 @@ TEST(store, a_kernel_of_another_program_is_near_only_if_its_own_program_has_none
     assert_string_equal(n.programs[0], "conv.cpp");
 }
 
-TEST(store, a_named_kernel_of_other_compute_units_is_near)
+TEST_F(store, a_named_kernel_of_other_compute_units_is_near)
 {
-    struct fixture *f = *state;
     import_named(f, (struct named){ "a.o", " -mcpu=gfx906", 0, false, .seed = 1, "gfx900_56" });
     import_named(f, (struct named){ "a.o", " -mcpu=gfx906", 0, false, .seed = 2, "gfx906_64" });
     import_named(f, (struct named){ "a.o", "-mcpu=gfx906", 0, false, .seed = 3, "gfx906_64" });
@@ -459,9 +446,8 @@ TEST(store, a_named_kernel_of_other_compute_units_is_near)
     assert_true(digest_equal(&n.records[0].key, &key));
 }
 
-TEST(store, private_kernels_of_others_are_not_among_the_nearest)
+TEST_F(store, private_kernels_of_others_are_not_among_the_nearest)
 {
-    struct fixture *f = *state;
     import_named(f, (struct named){ "a.o", " x", BERT, true, .seed = 1 });
     struct kernel_record wanted = { .program = "a.o", .options = " x", .database_id = DEVICE };
 

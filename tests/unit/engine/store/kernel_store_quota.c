@@ -54,9 +54,8 @@ static struct share share_of(struct fixture *f, uint32_t uid)
     return s;
 }
 
-TEST(kernel_store_quota, a_put_beyond_the_quota_evicts_only_that_users_least_valuable_kernels)
+TEST_F(kernel_store_quota, a_put_beyond_the_quota_evicts_only_that_users_least_valuable_kernels)
 {
-    struct fixture *f = *state;
     stored(f, of(BERT, 1, NOW - 5000)); /* less valuable than each of Anna's */
     stored(f, of(ANNA, 11, NOW - 100));
     stored(f, of(ANNA, 12, NOW - 300));
@@ -73,9 +72,8 @@ TEST(kernel_store_quota, a_put_beyond_the_quota_evicts_only_that_users_least_val
     assert_true(share_of(f, ANNA).bytes <= QUOTA);
 }
 
-TEST(kernel_store_quota, usage_by_user_follows_every_change)
+TEST_F(kernel_store_quota, usage_by_user_follows_every_change)
 {
-    struct fixture *f = *state;
     struct digest key = key_of(11);
     struct kernel_filter berts = { .by_uid = true, .uid = BERT };
     uint64_t count = 0, bytes = 0;
@@ -98,9 +96,8 @@ TEST(kernel_store_quota, usage_by_user_follows_every_change)
     assert_int_equal(share_of(f, 0).users, 0);
 }
 
-TEST(kernel_store_quota, a_second_put_of_the_same_kernel_needs_no_more_quota)
+TEST_F(kernel_store_quota, a_second_put_of_the_same_kernel_needs_no_more_quota)
 {
-    struct fixture *f = *state;
     for (unsigned i = 11; i <= 13; i++)
         stored(f, of(ANNA, i, NOW));
 
@@ -109,9 +106,8 @@ TEST(kernel_store_quota, a_second_put_of_the_same_kernel_needs_no_more_quota)
     assert_int_equal(share_of(f, ANNA).kernels, 3);
 }
 
-TEST(kernel_store_quota, an_import_beyond_the_quota_is_refused_with_what_to_do)
+TEST_F(kernel_store_quota, an_import_beyond_the_quota_is_refused_with_what_to_do)
 {
-    struct fixture *f = *state;
     for (unsigned i = 11; i <= 13; i++)
         assert_int_equal(import(f, of(ANNA, i, NOW)), KILN_OK);
 
@@ -128,9 +124,8 @@ TEST(kernel_store_quota, an_import_beyond_the_quota_is_refused_with_what_to_do)
     assert_int_equal(import(f, of(ANNA, 13, NOW)), KILN_OK); /* replaces itself */
 }
 
-TEST(kernel_store_quota, a_kernel_larger_than_the_quota_is_refused_and_evicts_nothing)
+TEST_F(kernel_store_quota, a_kernel_larger_than_the_quota_is_refused_and_evicts_nothing)
 {
-    struct fixture *f = *state;
     stored(f, of(ANNA, 11, NOW));
 
     assert_int_equal(put(f, (struct kernel){ .number = 12, .size = 50000, .uid = ANNA }),
@@ -141,9 +136,8 @@ TEST(kernel_store_quota, a_kernel_larger_than_the_quota_is_refused_and_evicts_no
     assert_false(holds(f, 12));
 }
 
-TEST(kernel_store_quota, pinned_kernels_are_not_evicted_for_the_quota)
+TEST_F(kernel_store_quota, pinned_kernels_are_not_evicted_for_the_quota)
 {
-    struct fixture *f = *state;
     struct kernel k = of(ANNA, 11, NOW - 900);
     k.pinned = true;
     stored(f, k);
@@ -161,9 +155,8 @@ TEST(kernel_store_quota, pinned_kernels_are_not_evicted_for_the_quota)
     assert_int_equal(share_of(f, ANNA).kernels, 3);
 }
 
-TEST(kernel_store_quota, a_put_that_fails_for_the_quota_keeps_the_older_kernel_of_its_key)
+TEST_F(kernel_store_quota, a_put_that_fails_for_the_quota_keeps_the_older_kernel_of_its_key)
 {
-    struct fixture *f = *state;
     stored(f, of(ANNA, 11, NOW));
 
     assert_int_equal(put(f, (struct kernel){ .number = 11, .size = 50000, .uid = ANNA }),
@@ -172,9 +165,8 @@ TEST(kernel_store_quota, a_put_that_fails_for_the_quota_keeps_the_older_kernel_o
     assert_true(holds(f, 11));
 }
 
-TEST(kernel_store_quota, a_smaller_quota_takes_effect_with_the_next_put)
+TEST_F(kernel_store_quota, a_smaller_quota_takes_effect_with_the_next_put)
 {
-    struct fixture *f = *state;
     f->quota = 0;
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
     for (unsigned i = 0; i < 20; i++)
@@ -223,9 +215,8 @@ static unsigned import_until_full(struct fixture *f, unsigned first, uint64_t no
     return count;
 }
 
-TEST(kernel_store_quota, a_users_import_evicts_no_kernels_of_other_users)
+TEST_F(kernel_store_quota, a_users_import_evicts_no_kernels_of_other_users)
 {
-    struct fixture *f = *state;
     fill_with_berts(f);
     uint64_t before = share_of(f, BERT).kernels;
 
@@ -239,9 +230,8 @@ TEST(kernel_store_quota, a_users_import_evicts_no_kernels_of_other_users)
 
 /* ---- without a quota: half of the limit ---- */
 
-TEST(kernel_store_quota, a_user_with_over_half_of_a_full_store_is_evicted_for_others)
+TEST_F(kernel_store_quota, a_user_with_over_half_of_a_full_store_is_evicted_for_others)
 {
-    struct fixture *f = *state;
     f->quota = 0;
     assert_int_equal(reopen(f, SMALL), KILN_OK);
     for (unsigned i = 1; i <= 5; i++)
@@ -259,9 +249,8 @@ TEST(kernel_store_quota, a_user_with_over_half_of_a_full_store_is_evicted_for_ot
     assert_in_range(share_of(f, BERT).kernels, 1, berts + 1);
 }
 
-TEST(kernel_store_quota, a_single_user_may_fill_the_store)
+TEST_F(kernel_store_quota, a_single_user_may_fill_the_store)
 {
-    struct fixture *f = *state;
     fill_with_berts(f);
     for (unsigned i = 300; i < 340; i++)
         stored(f, large(BERT, i, NOW, false));
@@ -272,9 +261,8 @@ TEST(kernel_store_quota, a_single_user_may_fill_the_store)
 }
 
 /* Otherwise a user who fills the cache could not import anything. */
-TEST(kernel_store_quota, imports_of_the_heaviest_user_replace_kernels_they_compiled)
+TEST_F(kernel_store_quota, imports_of_the_heaviest_user_replace_kernels_they_compiled)
 {
-    struct fixture *f = *state;
     fill_with_berts(f);
 
     for (unsigned i = 300; i < 310; i++)
@@ -284,9 +272,8 @@ TEST(kernel_store_quota, imports_of_the_heaviest_user_replace_kernels_they_compi
     assert_true(holds(f, 309));
 }
 
-TEST(kernel_store_quota, an_import_evicts_the_users_earlier_imports_and_not_its_own)
+TEST_F(kernel_store_quota, an_import_evicts_the_users_earlier_imports_and_not_its_own)
 {
-    struct fixture *f = *state;
     fill_with_berts(f);
     uint64_t before = share_of(f, BERT).kernels;
     unsigned old = import_until_full(f, 1, NOW - 1000);
@@ -301,9 +288,8 @@ TEST(kernel_store_quota, an_import_evicts_the_users_earlier_imports_and_not_its_
     assert_int_equal(share_of(f, BERT).kernels, before);
 }
 
-TEST(kernel_store_quota, an_import_evicts_no_pinned_kernels_and_none_compiled_for_all)
+TEST_F(kernel_store_quota, an_import_evicts_no_pinned_kernels_and_none_compiled_for_all)
 {
-    struct fixture *f = *state;
     fill_with_berts(f);
     stored(f, large(ANNA, 99, NOW - 5000, false));
     struct kernel pinned = large(ANNA, 98, NOW - 5000, true);
@@ -343,16 +329,14 @@ static bool plan_names(struct fixture *f, enum kernel_statement statement, const
 }
 
 /* The time must not depend on the number of the user's public kernels. */
-TEST(kernel_store_quota, kernels_to_evict_for_an_import_are_found_by_an_index)
+TEST_F(kernel_store_quota, kernels_to_evict_for_an_import_are_found_by_an_index)
 {
-    struct fixture *f = *state;
     assert_true(plan_names(f, KERNEL_EVICT_PRIVATE, "INDEX recency_private (uid=?)"));
     assert_true(plan_names(f, KERNEL_EVICT_OWN, "INDEX recency_of_uid (uid=?)"));
 }
 
-TEST(kernel_store_quota, a_migration_from_schema_3_marks_private_kernels)
+TEST_F(kernel_store_quota, a_migration_from_schema_3_marks_private_kernels)
 {
-    struct fixture *f = *state;
     f->quota = 0;
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
     assert_int_equal(import(f, large(ANNA, 1, NOW, true)), KILN_OK);
@@ -375,9 +359,8 @@ TEST(kernel_store_quota, a_migration_from_schema_3_marks_private_kernels)
     assert_int_equal(ask(f, "select count(*) from recency where scope = -1"), 1);
 }
 
-TEST(kernel_store_quota, a_wrong_scope_is_repaired)
+TEST_F(kernel_store_quota, a_wrong_scope_is_repaired)
 {
-    struct fixture *f = *state;
     struct kernel_gc nothing = { 0 };
     struct kernel_gc_result result;
     f->quota = 0;

@@ -70,9 +70,8 @@ static void write_some(struct fixture *f, unsigned round)
         assert_in_range(kernel_store_remove(f->store, &keys[1], &f->err), KILN_OK, KILN_NOT_FOUND);
 }
 
-TEST(store, readers_see_whole_kernels_while_one_writes)
+TEST_F(store, readers_see_whole_kernels_while_one_writes)
 {
-    struct fixture *f = *state;
     struct shared s;
     pthread_t threads[READERS];
     start(&s, f, threads);
@@ -84,9 +83,8 @@ TEST(store, readers_see_whole_kernels_while_one_writes)
     assert_int_equal(atomic_load(&s.errors), 0);
 }
 
-TEST(store, readers_go_on_while_the_file_is_replaced)
+TEST_F(store, readers_go_on_while_the_file_is_replaced)
 {
-    struct fixture *f = *state;
     struct shared s;
     pthread_t threads[READERS];
     start(&s, f, threads);

@@ -12,10 +12,8 @@
 
 /* The linker's --wrap redirects every pread(2) call to this function. */
 static int pread_fails_with; /* errno of the next call; 0: it succeeds */
-ssize_t __real_pread(int fd, void *data, size_t size, off_t at);
-ssize_t __wrap_pread(int fd, void *data, size_t size, off_t at);
 
-ssize_t __wrap_pread(int fd, void *data, size_t size, off_t at)
+WRAP(ssize_t, pread, int fd, void *data, size_t size, off_t at)
 {
     if (!pread_fails_with)
         return __real_pread(fd, data, size, at);
@@ -83,9 +81,8 @@ static void read_gpus(struct fixture *f) { look_into(f, f->directory); }
 
 #define GPU_90A "simd_count 416\nsimd_per_cu 4\ngfx_target_version 90010\nvendor_id 4098\n"
 
-TEST(kfd, a_gpu_is_read_from_its_properties)
+TEST_F(kfd, a_gpu_is_read_from_its_properties)
 {
-    struct fixture *f = *state;
     add_node(f, "1", "cpu_cores_count 0\n" GPU_90A "unique_id 1801979520617338022\nlast 1\n");
 
     read_gpus(f);
@@ -100,9 +97,8 @@ TEST(kfd, a_gpu_is_read_from_its_properties)
     assert_string_equal(f->skipped, "");
 }
 
-TEST(kfd, cpu_nodes_are_skipped_and_gpus_sorted_by_number)
+TEST_F(kfd, cpu_nodes_are_skipped_and_gpus_sorted_by_number)
 {
-    struct fixture *f = *state;
     add_node(f, "10", GPU_90A);
     add_node(f, "0", "cpu_cores_count 64\nsimd_count 0\ngfx_target_version 0\n");
     add_node(f, "9", "simd_count 240\nsimd_per_cu 4\ngfx_target_version 90006");
@@ -118,9 +114,8 @@ TEST(kfd, cpu_nodes_are_skipped_and_gpus_sorted_by_number)
     assert_string_equal(f->skipped, "");
 }
 
-TEST(kfd, from_gfx10_on_work_group_processors_are_counted)
+TEST_F(kfd, from_gfx10_on_work_group_processors_are_counted)
 {
-    struct fixture *f = *state;
     add_node(f, "1", "simd_count 144\nsimd_per_cu 2\ngfx_target_version 100300\n");
     add_node(f, "2", "simd_count 192\nsimd_per_cu 2\ngfx_target_version 110000\n");
     add_node(f, "3", "simd_count 1216\nsimd_per_cu 4\ngfx_target_version 90402\n");
@@ -133,9 +128,8 @@ TEST(kfd, from_gfx10_on_work_group_processors_are_counted)
     assert_string_equal(f->gpus[2].database_id, "gfx942130");
 }
 
-TEST(kfd, without_gfx_target_version_the_pci_device_gives_the_arch)
+TEST_F(kfd, without_gfx_target_version_the_pci_device_gives_the_arch)
 {
-    struct fixture *f = *state;
     add_node(f, "1", "simd_count 256\nsimd_per_cu 4\nvendor_id 4098\ndevice_id 26720\n");
     add_node(f, "2", "simd_count 256\nsimd_per_cu 4\nvendor_id 4318\ndevice_id 26720\n");
     add_node(f, "3", "simd_count 256\nsimd_per_cu 4\nvendor_id 4098\ndevice_id 1\n");
@@ -148,9 +142,8 @@ TEST(kfd, without_gfx_target_version_the_pci_device_gives_the_arch)
     assert_says(f->skipped, "node 3");
 }
 
-TEST(kfd, a_host_without_the_driver_has_no_gpus)
+TEST_F(kfd, a_host_without_the_driver_has_no_gpus)
 {
-    struct fixture *f = *state;
     strcat(f->directory, "/absent");
 
     read_gpus(f);
@@ -160,9 +153,8 @@ TEST(kfd, a_host_without_the_driver_has_no_gpus)
     *strrchr(f->directory, '/') = '\0';
 }
 
-TEST(kfd, a_topology_that_is_not_a_directory_is_reported)
+TEST_F(kfd, a_topology_that_is_not_a_directory_is_reported)
 {
-    struct fixture *f = *state;
     char path[256];
     snprintf(path, sizeof(path), "%s", make_node(f, "1"));
     fclose(fopen(path, "w"));
@@ -173,7 +165,7 @@ TEST(kfd, a_topology_that_is_not_a_directory_is_reported)
     assert_says(f->err.text, "GPUs");
 }
 
-TEST(kfd, each_invalid_node_is_reported_and_skipped)
+TEST_F(kfd, each_invalid_node_is_reported_and_skipped)
 {
     static const struct {
         const char *properties, *says;
@@ -198,7 +190,6 @@ TEST(kfd, each_invalid_node_is_reported_and_skipped)
         { "simd_count 416\nsimd_per_cu 4\ngfx_target_version 7\n", "gfx_target_version" },
         { "simd_count 416\nsimd_per_cu 4\n", "gfx_target_version" },
     };
-    struct fixture *f = *state;
     add_node(f, "7", GPU_90A);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         add_node(f, "3", cases[i].properties);
@@ -215,10 +206,9 @@ TEST(kfd, each_invalid_node_is_reported_and_skipped)
     }
 }
 
-TEST(kfd, properties_with_nuls_are_refused)
+TEST_F(kfd, properties_with_nuls_are_refused)
 {
     static const char nul[] = "simd_count 4\00016\n", high[] = "simd_count \xb2\n\xff\xfe";
-    struct fixture *f = *state;
     add_bytes(f, "1", bytes_of(nul, sizeof(nul) - 1));
     add_bytes(f, "2", bytes_of(high, sizeof(high) - 1));
 
@@ -228,9 +218,8 @@ TEST(kfd, properties_with_nuls_are_refused)
     assert_says(f->skipped, "node 2");
 }
 
-TEST(kfd, endless_properties_are_refused)
+TEST_F(kfd, endless_properties_are_refused)
 {
-    struct fixture *f = *state;
     size_t size = 1 << 20;
     char *text = malloc(size);
     memset(text, ' ', size);
@@ -244,9 +233,8 @@ TEST(kfd, endless_properties_are_refused)
     assert_says(f->skipped, "65536");
 }
 
-TEST(kfd, a_fifo_in_the_topology_is_not_waited_for)
+TEST_F(kfd, a_fifo_in_the_topology_is_not_waited_for)
 {
-    struct fixture *f = *state;
     assert_int_equal(mkfifo(make_node(f, "1"), 0600), 0);
     assert_int_equal(mkdir(make_node(f, "2"), 0700), 0);
     make_node(f, "3"); /* without properties */
@@ -260,9 +248,8 @@ TEST(kfd, a_fifo_in_the_topology_is_not_waited_for)
     assert_says(f->skipped, "node 3");
 }
 
-TEST(kfd, a_gpu_that_the_cgroup_hides_is_not_listed)
+TEST_F(kfd, a_gpu_that_the_cgroup_hides_is_not_listed)
 {
-    struct fixture *f = *state;
     add_node(f, "1", GPU_90A);
     add_node(f, "2", GPU_90A);
     pread_fails_with = EPERM;
@@ -278,9 +265,8 @@ TEST(kfd, a_gpu_that_the_cgroup_hides_is_not_listed)
     assert_says(f->skipped, "Input/output");
 }
 
-TEST(kfd, directories_without_a_number_are_not_nodes)
+TEST_F(kfd, directories_without_a_number_are_not_nodes)
 {
-    struct fixture *f = *state;
     add_node(f, "-1", GPU_90A);
     add_node(f, "01", GPU_90A);
     add_node(f, "1e", GPU_90A);
@@ -294,9 +280,8 @@ TEST(kfd, directories_without_a_number_are_not_nodes)
     assert_string_equal(f->skipped, "");
 }
 
-TEST(kfd, thousands_of_nodes_do_not_overflow)
+TEST_F(kfd, thousands_of_nodes_do_not_overflow)
 {
-    struct fixture *f = *state;
     char name[16];
     for (unsigned i = 0; i < 4200; i++) {
         snprintf(name, sizeof(name), "%u", i);
@@ -313,9 +298,8 @@ TEST(kfd, thousands_of_nodes_do_not_overflow)
     assert_true(strlen(f->skipped) < sizeof(f->skipped));
 }
 
-TEST(kfd, gpus_beyond_the_limit_are_counted)
+TEST_F(kfd, gpus_beyond_the_limit_are_counted)
 {
-    struct fixture *f = *state;
     char name[16];
     for (unsigned i = 0; i < GPUS_MAX + 5; i++) {
         snprintf(name, sizeof(name), "%u", i);
@@ -332,7 +316,7 @@ TEST(kfd, gpus_beyond_the_limit_are_counted)
 
 /* ---- features, memory, partitions ---- */
 
-TEST(kfd, sramecc_is_reported_if_kernel_and_arch_report_it)
+TEST_F(kfd, sramecc_is_reported_if_kernel_and_arch_report_it)
 {
     static const struct {
         const char *properties, *target;
@@ -347,7 +331,6 @@ TEST(kfd, sramecc_is_reported_if_kernel_and_arch_report_it)
         /* an old kernel, which uses another bit for it, or none */
         { "simd_count 256\nsimd_per_cu 4\nvendor_id 4098\ndevice_id 26273\n", "gfx906" },
     };
-    struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char path[256];
         add_node(f, "1", cases[i].properties);
@@ -376,9 +359,8 @@ static uint64_t memory_of(struct fixture *f)
     return kfd_memory(f->directory, &f->gpus[0]);
 }
 
-TEST(kfd, memory_is_the_sum_of_the_devices_own_banks)
+TEST_F(kfd, memory_is_the_sum_of_the_devices_own_banks)
 {
-    struct fixture *f = *state;
     add_node(f, "1", GPU_90A "local_mem_size 0\nmem_banks_count 4\n");
     add_bank(f, 0, "heap_type 1\nsize_in_bytes 17179869184\nflags 0\nwidth 4096\n");
     add_bank(f, 1, "heap_type 2\nsize_in_bytes 51539607552\n");
@@ -388,20 +370,18 @@ TEST(kfd, memory_is_the_sum_of_the_devices_own_banks)
     assert_true(memory_of(f) == 68719476736u);
 }
 
-TEST(kfd, memory_reported_by_the_node_needs_no_banks)
+TEST_F(kfd, memory_reported_by_the_node_needs_no_banks)
 {
-    struct fixture *f = *state;
     add_node(f, "1", GPU_90A "local_mem_size 17163091968\nmem_banks_count 1\n");
     add_bank(f, 0, "heap_type 1\nsize_in_bytes 5\n");
     assert_true(memory_of(f) == 17163091968u);
 }
 
-TEST(kfd, incompletely_reported_memory_is_unknown)
+TEST_F(kfd, incompletely_reported_memory_is_unknown)
 {
     static const char *const wrong[] = { "", "heap_type 1\n", "size_in_bytes 7\n",
                                          "heap_type 1\nsize_in_bytes -7\n",
                                          "heap_type 1\nsize_in_bytes 18446744073709551615\n" };
-    struct fixture *f = *state;
     add_node(f, "1", GPU_90A "mem_banks_count 2\n");
     assert_true(memory_of(f) == 0);
     add_bank(f, 0, "heap_type 1\nsize_in_bytes 1000\n");
@@ -414,18 +394,16 @@ TEST(kfd, incompletely_reported_memory_is_unknown)
     assert_true(memory_of(f) == 1024);
 }
 
-TEST(kfd, impossible_numbers_of_banks_or_dies_are_ignored)
+TEST_F(kfd, impossible_numbers_of_banks_or_dies_are_ignored)
 {
-    struct fixture *f = *state;
     add_node(f, "1", GPU_90A "mem_banks_count 4294967296\nnum_xcc 4294967297\n");
     assert_true(memory_of(f) == 0);
     assert_int_equal(f->gpus[0].memory_banks, 0);
     assert_int_equal(f->gpus[0].xcc, 0);
 }
 
-TEST(kfd, partitions_are_the_nodes_of_one_device)
+TEST_F(kfd, partitions_are_the_nodes_of_one_device)
 {
-    struct fixture *f = *state;
     add_node(f, "1", GPU_90A "unique_id 7\n");
     add_node(f, "2", GPU_90A "unique_id 8\n");
     add_node(f, "3", GPU_90A "unique_id 7\n");
@@ -466,9 +444,8 @@ static bool look_at_host(struct fixture *f, const char *host)
     return true;
 }
 
-TEST(kfd, all_gpus_of_a_host_with_eight_mi210_are_listed)
+TEST_F(kfd, all_gpus_of_a_host_with_eight_mi210_are_listed)
 {
-    struct fixture *f = *state;
     if (!look_at_host(f, "mi210x8"))
         skip();
     assert_int_equal(f->count, 8);
@@ -483,9 +460,8 @@ TEST(kfd, all_gpus_of_a_host_with_eight_mi210_are_listed)
     assert_string_equal(f->skipped, "");
 }
 
-TEST(kfd, each_partition_of_an_mi300x_is_listed)
+TEST_F(kfd, each_partition_of_an_mi300x_is_listed)
 {
-    struct fixture *f = *state;
     if (!look_at_host(f, "mi300x-cpx"))
         skip();
     assert_int_equal(f->count, 63);
@@ -499,9 +475,8 @@ TEST(kfd, each_partition_of_an_mi300x_is_listed)
     assert_string_equal(f->skipped, "");
 }
 
-TEST(kfd, gpus_of_a_host_with_an_old_kernel_are_listed)
+TEST_F(kfd, gpus_of_a_host_with_an_old_kernel_are_listed)
 {
-    struct fixture *f = *state;
     if (!look_at_host(f, "mixed"))
         skip();
     assert_int_equal(f->count, 2);

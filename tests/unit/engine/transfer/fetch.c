@@ -11,9 +11,8 @@
 
 /* ---- whole files ---- */
 
-TEST(fetch, a_complete_file_is_fetched)
+TEST_F(fetch, a_complete_file_is_fetched)
 {
-    struct fixture *f = *state;
     serve(f, answer_file);
 
     must(get(f, "", "/gfx90a68.kdb"), f->err);
@@ -30,9 +29,8 @@ static void answer_empty(struct http_script *s, unsigned number, int fd)
     http_say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
 }
 
-TEST(fetch, an_empty_file_is_fetched)
+TEST_F(fetch, an_empty_file_is_fetched)
 {
-    struct fixture *f = *state;
     serve(f, answer_empty);
 
     must(get(f, "", "/empty"), f->err);
@@ -42,14 +40,13 @@ TEST(fetch, an_empty_file_is_fetched)
 
 /* ---- refusals ---- */
 
-TEST(fetch, a_final_status_is_not_retried)
+TEST_F(fetch, a_final_status_is_not_retried)
 {
     static const struct {
         int status;
         enum kiln_code code;
     } cases[] = { { 404, KILN_NOT_FOUND }, { 410, KILN_NOT_FOUND }, { 401, KILN_DENIED },
                   { 403, KILN_DENIED },    { 400, KILN_IO },        { 416, KILN_IO } };
-    struct fixture *f = *state;
     f->failures = 100;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char says[32];
@@ -65,10 +62,9 @@ TEST(fetch, a_final_status_is_not_retried)
     }
 }
 
-TEST(fetch, a_temporary_status_is_retried)
+TEST_F(fetch, a_temporary_status_is_retried)
 {
     static const int statuses[] = { 408, 429, 500, 502, 503, 504 };
-    struct fixture *f = *state;
     f->failures = 1;
     for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
         f->status = statuses[i];
@@ -80,9 +76,8 @@ TEST(fetch, a_temporary_status_is_retried)
     }
 }
 
-TEST(fetch, a_body_beyond_the_limit_is_refused_before_it_is_read)
+TEST_F(fetch, a_body_beyond_the_limit_is_refused_before_it_is_read)
 {
-    struct fixture *f = *state;
     f->limit = SIZE - 1;
     serve(f, answer_file);
 
@@ -99,9 +94,8 @@ static void answer_large_head(struct http_script *s, unsigned number, int fd)
     http_say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 21474836480\r\nConnection: close\r\n\r\n");
 }
 
-TEST(fetch, a_stated_size_beyond_the_limit_is_refused_without_a_body)
+TEST_F(fetch, a_stated_size_beyond_the_limit_is_refused_without_a_body)
 {
-    struct fixture *f = *state;
     f->limit = SIZE;
     serve(f, answer_large_head);
 
@@ -127,9 +121,8 @@ static void *talk_without_tls(void *context)
     return NULL;
 }
 
-TEST(fetch, https_to_an_http_server_is_not_retried)
+TEST_F(fetch, https_to_an_http_server_is_not_retried)
 {
-    struct fixture *f = *state;
     char text[100];
     pthread_t server;
     struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -154,9 +147,8 @@ TEST(fetch, https_to_an_http_server_is_not_retried)
     assert_says(f->err.text, "http://");
 }
 
-TEST(fetch, a_file_of_exactly_the_limit_is_fetched)
+TEST_F(fetch, a_file_of_exactly_the_limit_is_fetched)
 {
-    struct fixture *f = *state;
     f->limit = SIZE;
     serve(f, answer_file);
 
@@ -175,9 +167,8 @@ static void answer_endlessly(struct http_script *s, unsigned number, int fd)
     while (http_send(fd, f->content, SIZE) && http_send(fd, "\r\n", 2));
 }
 
-TEST(fetch, an_endless_body_is_stopped_at_the_limit)
+TEST_F(fetch, an_endless_body_is_stopped_at_the_limit)
 {
-    struct fixture *f = *state;
     f->limit = 3 * SIZE + 17;
     serve(f, answer_endlessly);
 
@@ -195,9 +186,8 @@ static void answer_part_unasked(struct http_script *s, unsigned number, int fd)
              "HTTP/1.1 206 Part\r\nContent-Range: bytes 0-4/9\r\nContent-Length: 5\r\n\r\nabcde");
 }
 
-TEST(fetch, a_partial_response_is_not_taken_as_the_file)
+TEST_F(fetch, a_partial_response_is_not_taken_as_the_file)
 {
-    struct fixture *f = *state;
     serve(f, answer_part_unasked);
 
     assert_int_equal(get(f, "", "/file"), KILN_IO);
@@ -220,9 +210,8 @@ static void answer_redirect(struct http_script *s, unsigned number, int fd)
         answer_file(s, number, fd);
 }
 
-TEST(fetch, follows_a_redirect)
+TEST_F(fetch, follows_a_redirect)
 {
-    struct fixture *f = *state;
     f->extra = "/elsewhere";
     serve(f, answer_redirect);
 
@@ -232,9 +221,8 @@ TEST(fetch, follows_a_redirect)
     assert_true(http_script_was_asked(&f->server, "GET /elsewhere HTTP/1.1"));
 }
 
-TEST(fetch, follows_no_redirect_to_a_file_of_this_host)
+TEST_F(fetch, follows_no_redirect_to_a_file_of_this_host)
 {
-    struct fixture *f = *state;
     f->extra = "file:///etc/passwd";
     serve(f, answer_redirect);
 
@@ -252,9 +240,8 @@ static void answer_in_circles(struct http_script *s, unsigned number, int fd)
                  "Connection: close\r\n\r\n");
 }
 
-TEST(fetch, a_redirect_loop_ends)
+TEST_F(fetch, a_redirect_loop_ends)
 {
-    struct fixture *f = *state;
     serve(f, answer_in_circles);
 
     assert_int_equal(get(f, "", "/file"), KILN_IO);
@@ -264,9 +251,8 @@ TEST(fetch, a_redirect_loop_ends)
 
 /* ---- proxies ---- */
 
-TEST(fetch, a_fetch_uses_the_proxy_of_the_environment)
+TEST_F(fetch, a_fetch_uses_the_proxy_of_the_environment)
 {
-    struct fixture *f = *state;
     char proxy[64];
     serve(f, answer_file);
     snprintf(proxy, sizeof(proxy), "http://127.0.0.1:%u", f->server.port);
@@ -286,9 +272,8 @@ TEST(fetch, a_fetch_uses_the_proxy_of_the_environment)
 
 /* ---- secrets ---- */
 
-TEST(fetch, credentials_are_used_but_never_shown)
+TEST_F(fetch, credentials_are_used_but_never_shown)
 {
-    struct fixture *f = *state;
     f->status = 404;
     f->failures = 1;
     serve(f, answer_file);
@@ -306,9 +291,7 @@ TEST(fetch, credentials_are_used_but_never_shown)
 
 static int writes_left = -1; /* -1: no limit */
 
-ssize_t __real_pwrite(int fd, const void *data, size_t size, off_t at);
-ssize_t __wrap_pwrite(int fd, const void *data, size_t size, off_t at);
-ssize_t __wrap_pwrite(int fd, const void *data, size_t size, off_t at)
+WRAP(ssize_t, pwrite, int fd, const void *data, size_t size, off_t at)
 {
     if (writes_left == 0) {
         errno = ENOSPC;
@@ -318,9 +301,8 @@ ssize_t __wrap_pwrite(int fd, const void *data, size_t size, off_t at)
     return __real_pwrite(fd, data, size, at);
 }
 
-TEST(fetch, a_full_disk_is_final)
+TEST_F(fetch, a_full_disk_is_final)
 {
-    struct fixture *f = *state;
     serve(f, answer_file);
     writes_left = 1;
 
@@ -348,9 +330,8 @@ static void on_progress(void *context, const struct transfer_progress *p)
     snprintf(seen->note, sizeof(seen->note), "%s", p->note);
 }
 
-TEST(fetch, fetch_progress_has_bytes_and_the_latest_failure)
+TEST_F(fetch, fetch_progress_has_bytes_and_the_latest_failure)
 {
-    struct fixture *f = *state;
     struct seen seen = { 0 };
     f->status = 503;
     f->failures = 1;

@@ -15,9 +15,8 @@ static void expect_fetched(struct fixture *f, void (*answer)(struct http_script 
     expect_content(f, content);
 }
 
-TEST(fetch, a_fetch_resumes_after_a_lost_connection)
+TEST_F(fetch, a_fetch_resumes_after_a_lost_connection)
 {
-    struct fixture *f = *state;
     strcpy(f->etag, "\"one\"");
     f->cuts = 2;
     f->step = 1000;
@@ -31,9 +30,8 @@ TEST(fetch, a_fetch_resumes_after_a_lost_connection)
     assert_int_equal(pause_count, 2);
 }
 
-TEST(fetch, without_an_etag_a_fetch_resumes_by_date)
+TEST_F(fetch, without_an_etag_a_fetch_resumes_by_date)
 {
-    struct fixture *f = *state;
     strcpy(f->date, "Mon, 01 Jan 2024 00:00:00 GMT");
     f->cuts = 1;
     f->step = 1000;
@@ -43,9 +41,8 @@ TEST(fetch, without_an_etag_a_fetch_resumes_by_date)
     assert_true(http_script_was_asked(&f->server, "If-Range: Mon, 01 Jan 2024 00:00:00 GMT"));
 }
 
-TEST(fetch, does_not_trust_a_date_of_the_same_second)
+TEST_F(fetch, does_not_trust_a_date_of_the_same_second)
 {
-    struct fixture *f = *state;
     strcpy(f->date, "Tue, 02 Jan 2024 00:00:00 GMT");
     f->cuts = 1;
     f->step = 1000;
@@ -55,9 +52,8 @@ TEST(fetch, does_not_trust_a_date_of_the_same_second)
     assert_int_equal(f->ranges, 0);
 }
 
-TEST(fetch, does_not_trust_a_weak_etag)
+TEST_F(fetch, does_not_trust_a_weak_etag)
 {
-    struct fixture *f = *state;
     strcpy(f->etag, "W/\"one\"");
     strcpy(f->date, "Mon, 01 Jan 2024 00:00:00 GMT");
     f->cuts = 1;
@@ -84,9 +80,8 @@ static void answer_new_version(struct http_script *s, unsigned number, int fd)
     http_send(fd, f->other, SIZE);
 }
 
-TEST(fetch, a_fetch_restarts_if_the_file_changed)
+TEST_F(fetch, a_fetch_restarts_if_the_file_changed)
 {
-    struct fixture *f = *state;
     strcpy(f->etag, "\"one\"");
 
     expect_fetched(f, answer_new_version, f->other);
@@ -105,9 +100,8 @@ static void answer_wrong_part(struct http_script *s, unsigned number, int fd)
     send_file(f, fd, number == 1 ? f->content : f->other);
 }
 
-TEST(fetch, never_joins_two_versions_even_if_the_server_does)
+TEST_F(fetch, never_joins_two_versions_even_if_the_server_does)
 {
-    struct fixture *f = *state;
     strcpy(f->etag, "\"one\"");
     f->step = 1000;
 
@@ -130,9 +124,8 @@ static void answer_wrong_start(struct http_script *s, unsigned number, int fd)
     http_send(fd, f->content + 500, SIZE - 500);
 }
 
-TEST(fetch, an_unrequested_part_is_not_used)
+TEST_F(fetch, an_unrequested_part_is_not_used)
 {
-    struct fixture *f = *state;
     strcpy(f->etag, "\"one\"");
     f->step = 1000;
 
@@ -151,9 +144,8 @@ static void answer_shorter(struct http_script *s, unsigned number, int fd)
         send_file(f, fd, f->content);
 }
 
-TEST(fetch, a_fetch_restarts_if_the_file_became_shorter)
+TEST_F(fetch, a_fetch_restarts_if_the_file_became_shorter)
 {
-    struct fixture *f = *state;
     strcpy(f->etag, "\"one\"");
     f->step = 1000;
 
@@ -162,9 +154,8 @@ TEST(fetch, a_fetch_restarts_if_the_file_became_shorter)
     assert_int_equal(f->server.requests, 3);
 }
 
-TEST(fetch, a_fetch_continues_while_attempts_bring_data)
+TEST_F(fetch, a_fetch_continues_while_attempts_bring_data)
 {
-    struct fixture *f = *state;
     strcpy(f->etag, "\"one\"");
     f->cuts = 49;
     f->step = 1000;
@@ -182,9 +173,8 @@ static void answer_never_more(struct http_script *s, unsigned number, int fd)
     send_file(f, fd, f->content);
 }
 
-TEST(fetch, a_fetch_gives_up_after_attempts_without_data)
+TEST_F(fetch, a_fetch_gives_up_after_attempts_without_data)
 {
-    struct fixture *f = *state;
     f->step = 1000; /* without a validator, each attempt starts from the beginning */
     serve(f, answer_never_more);
 
@@ -195,9 +185,8 @@ TEST(fetch, a_fetch_gives_up_after_attempts_without_data)
     assert_says(f->err.text, "5 attempts");
 }
 
-TEST(fetch, pauses_between_attempts_grow_and_vary)
+TEST_F(fetch, pauses_between_attempts_grow_and_vary)
 {
-    struct fixture *f = *state;
     f->status = 503;
     f->failures = 100;
     f->policy.barren_max = 11;
@@ -216,9 +205,8 @@ TEST(fetch, pauses_between_attempts_grow_and_vary)
     assert_true(differs);
 }
 
-TEST(fetch, a_fetch_obeys_retry_after)
+TEST_F(fetch, a_fetch_obeys_retry_after)
 {
-    struct fixture *f = *state;
     f->status = 429;
     f->failures = 1;
     f->extra = "Retry-After: 17\r\n";
@@ -229,9 +217,8 @@ TEST(fetch, a_fetch_obeys_retry_after)
     assert_int_equal(pauses[0], 17000);
 }
 
-TEST(fetch, retry_after_is_limited)
+TEST_F(fetch, retry_after_is_limited)
 {
-    struct fixture *f = *state;
     f->status = 503;
     f->failures = 1;
     f->extra = "Retry-After: 1000000\r\n";
@@ -242,9 +229,8 @@ TEST(fetch, retry_after_is_limited)
     assert_int_equal(pauses[0], f->policy.pause_max_ms);
 }
 
-TEST(fetch, a_refused_connection_is_reported)
+TEST_F(fetch, a_refused_connection_is_reported)
 {
-    struct fixture *f = *state;
     int held = http_hold_port(&f->server.port);
     f->policy.barren_max = 2;
 
@@ -265,9 +251,8 @@ static void answer_slowly(struct http_script *s, unsigned number, int fd)
     http_wait_for_hang_up(fd);
 }
 
-TEST(fetch, a_stalled_fetch_is_ended)
+TEST_F(fetch, a_stalled_fetch_is_ended)
 {
-    struct fixture *f = *state;
     f->policy.stall_s = 1;
     f->policy.barren_max = 1;
     serve(f, answer_slowly);

@@ -6,9 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-TEST(transfer, a_file_with_the_requested_sha256_is_accepted)
+TEST_F(transfer, a_file_with_the_requested_sha256_is_accepted)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     package_pack(&f->p, PACKAGE, PACKAGE ".bz2");
     from_server(f, PACKAGE ".bz2");
@@ -21,9 +20,8 @@ TEST(transfer, a_file_with_the_requested_sha256_is_accepted)
     expect_installed(f);
 }
 
-TEST(transfer, a_file_with_another_sha256_is_refused)
+TEST_F(transfer, a_file_with_another_sha256_is_refused)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     from_server(f, PACKAGE);
     memset(f->hex, 'a', 64);
@@ -32,9 +30,8 @@ TEST(transfer, a_file_with_another_sha256_is_refused)
     expect_refused(f, KILN_CORRUPT, "SHA-256");
 }
 
-TEST(transfer, a_malformed_sha256_is_refused_before_the_fetch)
+TEST_F(transfer, a_malformed_sha256_is_refused_before_the_fetch)
 {
-    struct fixture *f = *state;
     from_server(f, PACKAGE);
     f->job.sha256 = "abc";
 
@@ -43,9 +40,8 @@ TEST(transfer, a_malformed_sha256_is_refused_before_the_fetch)
     assert_int_equal(f->server.requests, 0);
 }
 
-TEST(transfer, the_result_names_the_signer)
+TEST_F(transfer, the_result_names_the_signer)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     package_pack(&f->p, PACKAGE, PACKAGE ".bz2");
     package_sign(&f->p, PACKAGE ".bz2", "amd", true);
@@ -58,9 +54,8 @@ TEST(transfer, the_result_names_the_signer)
     expect_installed(f);
 }
 
-TEST(transfer, a_manifest_from_a_descriptor_is_used)
+TEST_F(transfer, a_manifest_from_a_descriptor_is_used)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     package_sign(&f->p, PACKAGE, "amd", true);
     from_descriptor(f, PACKAGE);
@@ -73,9 +68,8 @@ TEST(transfer, a_manifest_from_a_descriptor_is_used)
     expect_installed(f);
 }
 
-TEST(transfer, a_manifest_next_to_a_file_url_is_used)
+TEST_F(transfer, a_manifest_next_to_a_file_url_is_used)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     package_sign(&f->p, PACKAGE, "amd", true);
     from_file_url(f, PACKAGE);
@@ -87,9 +81,8 @@ TEST(transfer, a_manifest_next_to_a_file_url_is_used)
     expect_installed(f);
 }
 
-TEST(transfer, a_signed_package_with_a_flipped_bit_is_refused)
+TEST_F(transfer, a_signed_package_with_a_flipped_bit_is_refused)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     package_sign(&f->p, PACKAGE, "amd", true);
     package_damage(&f->p, PACKAGE);
@@ -98,9 +91,8 @@ TEST(transfer, a_signed_package_with_a_flipped_bit_is_refused)
     expect_refused(f, KILN_CORRUPT, "manifest");
 }
 
-TEST(transfer, a_manifest_of_an_untrusted_key_is_refused)
+TEST_F(transfer, a_manifest_of_an_untrusted_key_is_refused)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     package_sign(&f->p, PACKAGE, "stranger", false);
     from_server(f, PACKAGE);
@@ -112,9 +104,8 @@ TEST(transfer, a_manifest_of_an_untrusted_key_is_refused)
 
 /* If kiln-transfer runs as another user, it reads a copy of the keys. Messages must state the
  * original directory, because users put their keys there. */
-TEST(transfer, messages_state_the_original_directory_of_keys)
+TEST_F(transfer, messages_state_the_original_directory_of_keys)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     package_sign(&f->p, PACKAGE, "stranger", false);
     from_server(f, PACKAGE);
@@ -128,9 +119,8 @@ TEST(transfer, messages_state_the_original_directory_of_keys)
     assert_null(strstr(first + 1, once));
 }
 
-TEST(transfer, a_manifest_of_another_package_is_refused)
+TEST_F(transfer, a_manifest_of_another_package_is_refused)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     package_write(&f->p, "gfx906_60.kdb", ROWS, OBJECT_SIZE);
     package_sign(&f->p, "gfx906_60.kdb", "amd", true);
@@ -143,10 +133,9 @@ TEST(transfer, a_manifest_of_another_package_is_refused)
 }
 
 /* The name states the device, so a signature covers the name, too. */
-TEST(transfer, a_signed_package_cannot_be_renamed_to_another_device)
+TEST_F(transfer, a_signed_package_cannot_be_renamed_to_another_device)
 {
     static const char *const others[] = { "gfx90a.kdb", "gfx906_60.kdb", "gfx90a68.kpkg" };
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     package_sign(&f->p, PACKAGE, "amd", true);
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
@@ -162,9 +151,8 @@ TEST(transfer, a_signed_package_cannot_be_renamed_to_another_device)
     expect_refused(f, KILN_DENIED, "'latest'");
 }
 
-TEST(transfer, a_signed_package_can_be_renamed_for_the_same_device)
+TEST_F(transfer, a_signed_package_can_be_renamed_for_the_same_device)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     package_pack(&f->p, PACKAGE, "gfx90a68.rocm7.kdb.bz2");
     package_sign(&f->p, "gfx90a68.rocm7.kdb.bz2", "amd", true);
@@ -177,9 +165,8 @@ TEST(transfer, a_signed_package_can_be_renamed_for_the_same_device)
     expect_installed(f);
 }
 
-TEST(transfer, an_unsigned_package_is_refused_if_a_signature_is_required)
+TEST_F(transfer, an_unsigned_package_is_refused_if_a_signature_is_required)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     f->job.require_signature = true;
     from_descriptor(f, PACKAGE);
@@ -192,10 +179,9 @@ TEST(transfer, an_unsigned_package_is_refused_if_a_signature_is_required)
     expect_refused(f, KILN_DENIED, "require_signature");
 }
 
-TEST(transfer, a_missing_manifest_is_accepted)
+TEST_F(transfer, a_missing_manifest_is_accepted)
 {
     static const int statuses[] = { 403, 404, 410 };
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
         f->manifest_status = statuses[i];
@@ -205,9 +191,8 @@ TEST(transfer, a_missing_manifest_is_accepted)
     }
 }
 
-TEST(transfer, a_manifest_that_needs_a_password_is_an_error)
+TEST_F(transfer, a_manifest_that_needs_a_password_is_an_error)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     f->manifest_status = 401;
     from_server(f, PACKAGE);
@@ -215,9 +200,8 @@ TEST(transfer, a_manifest_that_needs_a_password_is_an_error)
     expect_refused(f, KILN_DENIED, PACKAGE ".manifest");
 }
 
-TEST(transfer, a_manifest_that_cannot_be_fetched_is_an_error)
+TEST_F(transfer, a_manifest_that_cannot_be_fetched_is_an_error)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     f->manifest_status = 503;
     from_server(f, PACKAGE);
@@ -225,9 +209,8 @@ TEST(transfer, a_manifest_that_cannot_be_fetched_is_an_error)
     expect_refused(f, KILN_UNAVAILABLE, PACKAGE ".manifest");
 }
 
-TEST(transfer, a_refused_required_manifest_is_reported_with_its_status)
+TEST_F(transfer, a_refused_required_manifest_is_reported_with_its_status)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     f->manifest_status = 403;
     from_server(f, PACKAGE);
@@ -236,9 +219,8 @@ TEST(transfer, a_refused_required_manifest_is_reported_with_its_status)
     expect_refused(f, KILN_DENIED, "status 403");
 }
 
-TEST(transfer, a_file_that_is_not_a_manifest_is_refused)
+TEST_F(transfer, a_file_that_is_not_a_manifest_is_refused)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     package_write(&f->p, PACKAGE ".manifest", 1, 10);
     from_server(f, PACKAGE);

@@ -81,9 +81,8 @@ static uint64_t rows_of(struct fixture *f, int fd)
     return rows;
 }
 
-TEST(snapshot, a_cache_that_is_in_use_comes_with_its_log_merged)
+TEST_F(snapshot, a_cache_that_is_in_use_comes_with_its_log_merged)
 {
-    struct fixture *f = *state;
     open_live(f);
 
     must(take(f, CACHE), f->p.err);
@@ -94,9 +93,8 @@ TEST(snapshot, a_cache_that_is_in_use_comes_with_its_log_merged)
     assert_int_equal(rows_of(f, f->taken.fd), 4);
 }
 
-TEST(snapshot, a_snapshot_does_not_change_with_its_file)
+TEST_F(snapshot, a_snapshot_does_not_change_with_its_file)
 {
-    struct fixture *f = *state;
     open_live(f);
     must(take(f, CACHE), f->p.err);
 
@@ -121,9 +119,8 @@ static void expect_the_file_itself(struct fixture *f, const char *name)
     assert_false(f->taken.merged);
 }
 
-TEST(snapshot, a_package_that_nobody_writes_comes_as_it_is)
+TEST_F(snapshot, a_package_that_nobody_writes_comes_as_it_is)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, 3, 2000);
 
     must(take(f, PACKAGE), f->p.err);
@@ -132,9 +129,8 @@ TEST(snapshot, a_package_that_nobody_writes_comes_as_it_is)
     assert_int_equal(fcntl(f->taken.fd, F_GETFL) & O_ACCMODE, O_RDONLY);
 }
 
-TEST(snapshot, a_packed_package_comes_as_it_is)
+TEST_F(snapshot, a_packed_package_comes_as_it_is)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, 3, 2000);
     package_pack(&f->p, PACKAGE, PACKAGE ".bz2");
 
@@ -143,9 +139,8 @@ TEST(snapshot, a_packed_package_comes_as_it_is)
     expect_the_file_itself(f, PACKAGE ".bz2");
 }
 
-TEST(snapshot, a_damaged_cache_comes_as_it_is_with_a_note)
+TEST_F(snapshot, a_damaged_cache_comes_as_it_is_with_a_note)
 {
-    struct fixture *f = *state;
     open_live(f);
     int fd = open(package_path(&f->p, CACHE), O_WRONLY | O_CLOEXEC);
     static const char garbage[100000] = { 'x' };
@@ -164,9 +159,8 @@ TEST(snapshot, a_damaged_cache_comes_as_it_is_with_a_note)
     assert_says(f->taken.note, "write-ahead log");
 }
 
-TEST(snapshot, a_cache_whose_log_is_damaged_comes_with_the_rest_of_it)
+TEST_F(snapshot, a_cache_whose_log_is_damaged_comes_with_the_rest_of_it)
 {
-    struct fixture *f = *state;
     char log[FIXTURE_PATH_MAX];
     open_live(f);
     snprintf(log, sizeof(log), "%s-wal", package_path(&f->p, CACHE));
@@ -181,18 +175,15 @@ TEST(snapshot, a_cache_whose_log_is_damaged_comes_with_the_rest_of_it)
     assert_says(f->taken.note, "2 of");
 }
 
-TEST(snapshot, a_missing_cache_file_is_reported)
+TEST_F(snapshot, a_missing_cache_file_is_reported)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(take(f, CACHE), KILN_NOT_FOUND);
 
     assert_says(f->p.err.text, CACHE);
 }
 
-TEST(snapshot, a_snapshot_of_a_directory_or_pipe_is_refused)
+TEST_F(snapshot, a_snapshot_of_a_directory_or_pipe_is_refused)
 {
-    struct fixture *f = *state;
     assert_int_equal(mkfifo(package_path(&f->p, CACHE), 0600), 0);
 
     assert_int_equal(take(f, CACHE), KILN_INVALID);
@@ -200,9 +191,8 @@ TEST(snapshot, a_snapshot_of_a_directory_or_pipe_is_refused)
     assert_says(f->p.err.text, "regular file");
 }
 
-TEST(snapshot, an_unusable_directory_for_a_snapshot_is_reported)
+TEST_F(snapshot, an_unusable_directory_for_a_snapshot_is_reported)
 {
-    struct fixture *f = *state;
     open_live(f);
 
     enum kiln_code rc =

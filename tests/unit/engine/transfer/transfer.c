@@ -11,9 +11,8 @@
 
 /* ---- sources ---- */
 
-TEST(transfer, takes_a_package_from_a_descriptor)
+TEST_F(transfer, takes_a_package_from_a_descriptor)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     from_descriptor(f, PACKAGE);
     struct stat seen;
@@ -30,9 +29,8 @@ TEST(transfer, takes_a_package_from_a_descriptor)
     expect_installed(f);
 }
 
-TEST(transfer, takes_a_package_from_a_server)
+TEST_F(transfer, takes_a_package_from_a_server)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     from_server(f, PACKAGE);
 
@@ -42,9 +40,8 @@ TEST(transfer, takes_a_package_from_a_server)
     expect_installed(f);
 }
 
-TEST(transfer, takes_a_package_from_a_file_url)
+TEST_F(transfer, takes_a_package_from_a_file_url)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     from_file_url(f, PACKAGE);
 
@@ -53,9 +50,8 @@ TEST(transfer, takes_a_package_from_a_file_url)
     expect_installed(f);
 }
 
-TEST(transfer, unpacks_bzip2_of_several_streams)
+TEST_F(transfer, unpacks_bzip2_of_several_streams)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     package_pack(&f->p, PACKAGE, PACKAGE ".bz2");
     from_server(f, PACKAGE ".bz2");
@@ -66,9 +62,8 @@ TEST(transfer, unpacks_bzip2_of_several_streams)
     expect_installed(f);
 }
 
-TEST(transfer, bzip2_is_recognised_by_its_content)
+TEST_F(transfer, bzip2_is_recognised_by_its_content)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     package_pack(&f->p, PACKAGE, "packed");
     from_descriptor(f, "packed");
@@ -79,9 +74,8 @@ TEST(transfer, bzip2_is_recognised_by_its_content)
     expect_installed(f);
 }
 
-TEST(transfer, a_package_gets_the_name_that_the_user_gave)
+TEST_F(transfer, a_package_gets_the_name_that_the_user_gave)
 {
-    struct fixture *f = *state;
     package_write(&f->p, "latest", ROWS, OBJECT_SIZE);
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     from_server(f, "latest");
@@ -94,13 +88,12 @@ TEST(transfer, a_package_gets_the_name_that_the_user_gave)
 
 /* ---- names ---- */
 
-TEST(transfer, invalid_package_names_are_refused)
+TEST_F(transfer, invalid_package_names_are_refused)
 {
     static const char *const names[] = {
         "",           ".hidden.kdb", "../gfx90a68.kdb", "sub/gfx90a68.kdb", "gfx90a68.kdb\n",
         "readme.txt", "gfx90a68",    "gfx90a68.kdb.gz", "gfx90a_200.kdb",   ".bz2",
     };
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     from_descriptor(f, PACKAGE);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -111,9 +104,8 @@ TEST(transfer, invalid_package_names_are_refused)
     }
 }
 
-TEST(transfer, a_url_without_a_file_name_is_refused)
+TEST_F(transfer, a_url_without_a_file_name_is_refused)
 {
-    struct fixture *f = *state;
     f->job.url = "http://127.0.0.1:1/";
 
     expect_refused(f, KILN_INVALID, "file name");
@@ -126,9 +118,8 @@ TEST(transfer, a_job_without_url_and_file_is_refused)
 
 /* ---- sources that are not regular files ---- */
 
-TEST(transfer, only_regular_files_are_transferred)
+TEST_F(transfer, only_regular_files_are_transferred)
 {
-    struct fixture *f = *state;
     int ends[2];
     assert_int_equal(pipe(ends), 0);
     f->job.name = PACKAGE;
@@ -147,18 +138,16 @@ TEST(transfer, only_regular_files_are_transferred)
     close(ends[1]);
 }
 
-TEST(transfer, a_pipe_behind_a_file_url_is_refused_at_once)
+TEST_F(transfer, a_pipe_behind_a_file_url_is_refused_at_once)
 {
-    struct fixture *f = *state;
     assert_int_equal(mkfifo(package_path(&f->p, PACKAGE), 0600), 0);
     from_file_url(f, PACKAGE);
 
     expect_refused(f, KILN_INVALID, "regular file");
 }
 
-TEST(transfer, an_unreadable_descriptor_is_refused)
+TEST_F(transfer, an_unreadable_descriptor_is_refused)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     f->fd = open(package_path(&f->p, PACKAGE), O_WRONLY | O_CLOEXEC);
     f->job.content_fd = f->fd;
@@ -167,17 +156,15 @@ TEST(transfer, an_unreadable_descriptor_is_refused)
     expect_refused(f, KILN_IO, "cannot read");
 }
 
-TEST(transfer, a_missing_file_is_reported_with_its_name)
+TEST_F(transfer, a_missing_file_is_reported_with_its_name)
 {
-    struct fixture *f = *state;
     from_file_url(f, PACKAGE);
 
     expect_refused(f, KILN_NOT_FOUND, PACKAGE);
 }
 
-TEST(transfer, a_package_missing_on_the_server_is_not_found)
+TEST_F(transfer, a_package_missing_on_the_server_is_not_found)
 {
-    struct fixture *f = *state;
     from_server(f, PACKAGE);
 
     expect_refused(f, KILN_NOT_FOUND, "status 404");
@@ -185,9 +172,8 @@ TEST(transfer, a_package_missing_on_the_server_is_not_found)
 
 /* ---- size ---- */
 
-TEST(transfer, a_package_beyond_the_limit_is_refused)
+TEST_F(transfer, a_package_beyond_the_limit_is_refused)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     from_descriptor(f, PACKAGE);
     f->job.size_limit = 50000;
@@ -195,9 +181,8 @@ TEST(transfer, a_package_beyond_the_limit_is_refused)
     expect_refused(f, KILN_FULL, "package_limit");
 }
 
-TEST(transfer, a_package_that_unpacks_beyond_the_limit_is_refused)
+TEST_F(transfer, a_package_that_unpacks_beyond_the_limit_is_refused)
 {
-    struct fixture *f = *state;
     int fd = open(package_path(&f->p, "zeros"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
     assert_int_equal(ftruncate(fd, 8 << 20), 0);
@@ -211,9 +196,7 @@ TEST(transfer, a_package_that_unpacks_beyond_the_limit_is_refused)
 
 static uint64_t free_blocks; /* reported for every disk; 0: the real number */
 
-int __real_fstatvfs(int fd, struct statvfs *ret_seen);
-int __wrap_fstatvfs(int fd, struct statvfs *ret_seen);
-int __wrap_fstatvfs(int fd, struct statvfs *ret_seen)
+WRAP(int, fstatvfs, int fd, struct statvfs *ret_seen)
 {
     int rc = __real_fstatvfs(fd, ret_seen);
     if (rc == 0 && free_blocks > 0) {
@@ -224,9 +207,8 @@ int __wrap_fstatvfs(int fd, struct statvfs *ret_seen)
 }
 
 /* An administrator's package may fill the disk; a user's cache may not. */
-TEST(transfer, a_users_cache_takes_half_of_the_free_disk_at_most)
+TEST_F(transfer, a_users_cache_takes_half_of_the_free_disk_at_most)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     from_descriptor(f, PACKAGE);
     free_blocks = 100;
@@ -242,9 +224,8 @@ TEST(transfer, a_users_cache_takes_half_of_the_free_disk_at_most)
     assert_is_empty(f->p.staging);
 }
 
-TEST(transfer, concurrent_imports_share_the_free_disk_space)
+TEST_F(transfer, concurrent_imports_share_the_free_disk_space)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     from_descriptor(f, PACKAGE);
     f->job.salvage = true;
@@ -258,9 +239,8 @@ TEST(transfer, concurrent_imports_share_the_free_disk_space)
     assert_is_empty(f->p.staging);
 }
 
-TEST(transfer, a_users_cache_unpacks_to_half_of_the_free_disk_at_most)
+TEST_F(transfer, a_users_cache_unpacks_to_half_of_the_free_disk_at_most)
 {
-    struct fixture *f = *state;
     int fd = open(package_path(&f->p, "zeros"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
     assert_int_equal(ftruncate(fd, 8 << 20), 0);
@@ -277,9 +257,8 @@ TEST(transfer, a_users_cache_unpacks_to_half_of_the_free_disk_at_most)
     assert_is_empty(f->p.staging);
 }
 
-TEST(transfer, the_refusal_of_a_large_cache_names_its_limit)
+TEST_F(transfer, the_refusal_of_a_large_cache_names_its_limit)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     from_descriptor(f, PACKAGE);
     f->job.salvage = true;
@@ -288,9 +267,8 @@ TEST(transfer, the_refusal_of_a_large_cache_names_its_limit)
     expect_refused(f, KILN_FULL, "cache_limit");
 }
 
-TEST(transfer, takes_a_tuning_file_and_looks_for_no_kernels_in_it)
+TEST_F(transfer, takes_a_tuning_file_and_looks_for_no_kernels_in_it)
 {
-    struct fixture *f = *state;
     int fd = open(package_path(&f->p, "a.txt"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
     assert_int_equal(write(fd, "key=value\n", 10), 10);
@@ -307,9 +285,8 @@ TEST(transfer, takes_a_tuning_file_and_looks_for_no_kernels_in_it)
     assert_int_equal(f->result.rows, 0);
 }
 
-TEST(transfer, a_tuning_file_beyond_the_limit_is_refused)
+TEST_F(transfer, a_tuning_file_beyond_the_limit_is_refused)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     from_descriptor(f, PACKAGE);
     f->job.salvage = true;
@@ -322,18 +299,15 @@ TEST(transfer, a_tuning_file_beyond_the_limit_is_refused)
 static bool shrinks;
 static unsigned reads;
 
-ssize_t __real_pread(int fd, void *data, size_t size, off_t at);
-ssize_t __wrap_pread(int fd, void *data, size_t size, off_t at);
-ssize_t __wrap_pread(int fd, void *data, size_t size, off_t at)
+WRAP(ssize_t, pread, int fd, void *data, size_t size, off_t at)
 {
     if (shrinks && ++reads == 2)
         assert_int_equal(ftruncate(fd, 1000), 0);
     return __real_pread(fd, data, size, at);
 }
 
-TEST(transfer, survives_a_file_that_shrinks_while_it_is_copied)
+TEST_F(transfer, survives_a_file_that_shrinks_while_it_is_copied)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, 50000);
     f->fd = open(package_path(&f->p, PACKAGE), O_RDWR | O_CLOEXEC);
     f->job.content_fd = f->fd;
@@ -351,9 +325,7 @@ TEST(transfer, survives_a_file_that_shrinks_while_it_is_copied)
 
 static bool disk_is_full;
 
-ssize_t __real_write(int fd, const void *data, size_t size);
-ssize_t __wrap_write(int fd, const void *data, size_t size);
-ssize_t __wrap_write(int fd, const void *data, size_t size)
+WRAP(ssize_t, write, int fd, const void *data, size_t size)
 {
     if (!disk_is_full)
         return __real_write(fd, data, size);
@@ -361,9 +333,8 @@ ssize_t __wrap_write(int fd, const void *data, size_t size)
     return -1;
 }
 
-TEST(transfer, a_full_disk_is_reported_by_a_transfer)
+TEST_F(transfer, a_full_disk_is_reported_by_a_transfer)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     from_descriptor(f, PACKAGE);
     disk_is_full = true;
@@ -378,9 +349,8 @@ TEST(transfer, a_full_disk_is_reported_by_a_transfer)
 
 /* ---- content ---- */
 
-TEST(transfer, a_package_with_a_damaged_object_is_refused_with_its_name)
+TEST_F(transfer, a_package_with_a_damaged_object_is_refused_with_its_name)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     package_damage(&f->p, PACKAGE);
     from_descriptor(f, PACKAGE);
@@ -389,9 +359,8 @@ TEST(transfer, a_package_with_a_damaged_object_is_refused_with_its_name)
     assert_says(f->result.err.text, "conv");
 }
 
-TEST(transfer, damaged_rows_of_an_imported_cache_are_counted)
+TEST_F(transfer, damaged_rows_of_an_imported_cache_are_counted)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     package_damage(&f->p, PACKAGE);
     from_descriptor(f, PACKAGE);
@@ -403,9 +372,8 @@ TEST(transfer, damaged_rows_of_an_imported_cache_are_counted)
     expect_installed(f);
 }
 
-TEST(transfer, rows_of_a_cache_with_a_damaged_header_are_counted)
+TEST_F(transfer, rows_of_a_cache_with_a_damaged_header_are_counted)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     int fd = open(package_path(&f->p, PACKAGE), O_WRONLY | O_CLOEXEC);
     char wrong[100];
@@ -422,9 +390,8 @@ TEST(transfer, rows_of_a_cache_with_a_damaged_header_are_counted)
     expect_installed(f);
 }
 
-TEST(transfer, a_cache_without_readable_rows_is_refused)
+TEST_F(transfer, a_cache_without_readable_rows_is_refused)
 {
-    struct fixture *f = *state;
     int fd = open(package_path(&f->p, PACKAGE), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     assert_int_equal(ftruncate(fd, 1 << 20), 0);
     close(fd);
@@ -434,9 +401,8 @@ TEST(transfer, a_cache_without_readable_rows_is_refused)
     expect_refused(f, KILN_CORRUPT, "kernel database");
 }
 
-TEST(transfer, a_cache_may_have_any_name)
+TEST_F(transfer, a_cache_may_have_any_name)
 {
-    struct fixture *f = *state;
     package_write(&f->p, "old-cache", ROWS, OBJECT_SIZE);
     from_descriptor(f, "old-cache");
     f->job.salvage = true;
@@ -447,9 +413,8 @@ TEST(transfer, a_cache_may_have_any_name)
     assert_int_equal(f->result.rows, ROWS);
 }
 
-TEST(transfer, a_truncated_package_is_refused)
+TEST_F(transfer, a_truncated_package_is_refused)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     assert_int_equal(truncate(package_path(&f->p, PACKAGE), 50000), 0);
     from_descriptor(f, PACKAGE);
@@ -457,9 +422,8 @@ TEST(transfer, a_truncated_package_is_refused)
     expect_refused(f, KILN_CORRUPT, "incomplete");
 }
 
-TEST(transfer, a_truncated_bzip2_package_is_refused)
+TEST_F(transfer, a_truncated_bzip2_package_is_refused)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     package_pack(&f->p, PACKAGE, PACKAGE ".bz2");
     assert_int_equal(truncate(package_path(&f->p, PACKAGE ".bz2"), 50000), 0);
@@ -468,9 +432,8 @@ TEST(transfer, a_truncated_bzip2_package_is_refused)
     expect_refused(f, KILN_CORRUPT, "unpacking");
 }
 
-TEST(transfer, a_file_that_is_not_a_database_is_refused)
+TEST_F(transfer, a_file_that_is_not_a_database_is_refused)
 {
-    struct fixture *f = *state;
     int fd = open(package_path(&f->p, PACKAGE), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     static const char page[] = "<html>Please log in</html>";
     char more[4096] = { 0 };
@@ -482,9 +445,8 @@ TEST(transfer, a_file_that_is_not_a_database_is_refused)
     expect_refused(f, KILN_CORRUPT, "SQLite");
 }
 
-TEST(transfer, a_web_page_is_refused_as_a_package)
+TEST_F(transfer, a_web_page_is_refused_as_a_package)
 {
-    struct fixture *f = *state;
     static const char page[] = "<html>Log in</html>";
     int fd = open(package_path(&f->p, PACKAGE), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     assert_int_equal(write(fd, page, sizeof(page)), sizeof(page));
@@ -494,18 +456,16 @@ TEST(transfer, a_web_page_is_refused_as_a_package)
     expect_refused(f, KILN_CORRUPT, "web");
 }
 
-TEST(transfer, an_empty_package_file_is_refused)
+TEST_F(transfer, an_empty_package_file_is_refused)
 {
-    struct fixture *f = *state;
     close(open(package_path(&f->p, PACKAGE), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
     from_descriptor(f, PACKAGE);
 
     expect_refused(f, KILN_CORRUPT, "incomplete");
 }
 
-TEST(transfer, a_missing_staging_directory_is_reported)
+TEST_F(transfer, a_missing_staging_directory_is_reported)
 {
-    struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     from_descriptor(f, PACKAGE);
     f->job.staging = "/nonexistent/staging";

@@ -56,9 +56,8 @@ static ino_t inode_of(int fd)
 
 /* ---- jobs ---- */
 
-TEST(transfer_wire, a_job_arrives_as_it_was_sent)
+TEST_F(transfer_wire, a_job_arrives_as_it_was_sent)
 {
-    struct fixture *f = *state;
     int content, manifest;
     must(fs_memfd("content", &content, &f->err), f->err);
     must(fs_memfd("manifest", &manifest, &f->err), f->err);
@@ -94,9 +93,8 @@ TEST(transfer_wire, a_job_arrives_as_it_was_sent)
     close(manifest);
 }
 
-TEST(transfer_wire, a_manifest_alone_is_not_taken_for_the_content)
+TEST_F(transfer_wire, a_manifest_alone_is_not_taken_for_the_content)
 {
-    struct fixture *f = *state;
     int manifest;
     must(fs_memfd("manifest", &manifest, &f->err), f->err);
     const struct transfer_job sent = { .url = "https://h/x.kdb",
@@ -116,7 +114,7 @@ TEST(transfer_wire, a_manifest_alone_is_not_taken_for_the_content)
     close(manifest);
 }
 
-TEST(transfer_wire, an_invalid_transfer_job_is_refused)
+TEST_F(transfer_wire, an_invalid_transfer_job_is_refused)
 {
     static const char *const texts[] = {
         "",
@@ -127,7 +125,6 @@ TEST(transfer_wire, an_invalid_transfer_job_is_refused)
         "{\"staging\":\"/s\",\"trusted_keys\":\"/k\",\"content\":true}",
         "{\"staging\":1,\"trusted_keys\":2}",
     };
-    struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct received_job got;
         assert_true(send(f->ours, texts[i], strlen(texts[i]), 0) >= 0);
@@ -135,9 +132,8 @@ TEST(transfer_wire, an_invalid_transfer_job_is_refused)
     }
 }
 
-TEST(transfer_wire, a_url_too_long_for_a_packet_is_refused_by_the_sender)
+TEST_F(transfer_wire, a_url_too_long_for_a_packet_is_refused_by_the_sender)
 {
-    struct fixture *f = *state;
     static char url[40000];
     memset(url, 'a', sizeof(url) - 1);
     const struct transfer_job sent = { .url = url,
@@ -153,9 +149,8 @@ TEST(transfer_wire, a_url_too_long_for_a_packet_is_refused_by_the_sender)
 
 /* ---- reports ---- */
 
-TEST(transfer_wire, progress_arrives_as_it_was_sent)
+TEST_F(transfer_wire, progress_arrives_as_it_was_sent)
 {
-    struct fixture *f = *state;
     const struct transfer_progress reported = {
         .stage = "fetching", .done = 7, .total = 1ull << 40, .attempt = 3, .note = "cut"
     };
@@ -172,9 +167,8 @@ TEST(transfer_wire, progress_arrives_as_it_was_sent)
     assert_string_equal(got.progress.note, "cut");
 }
 
-TEST(transfer_wire, a_result_arrives_as_it_was_sent)
+TEST_F(transfer_wire, a_result_arrives_as_it_was_sent)
 {
-    struct fixture *f = *state;
     struct transfer_result reported = {
         .name = "gfx90a68.kdb",
         .sha256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
@@ -203,9 +197,8 @@ TEST(transfer_wire, a_result_arrives_as_it_was_sent)
     assert_string_equal(got.notice, "look");
 }
 
-TEST(transfer_wire, a_failure_arrives_with_its_message)
+TEST_F(transfer_wire, a_failure_arrives_with_its_message)
 {
-    struct fixture *f = *state;
     struct transfer_result reported = { .err = { .code = KILN_CORRUPT,
                                                  .text = "row 7 is damaged" } };
     struct transfer_report got;
@@ -223,7 +216,7 @@ TEST(transfer_wire, a_failure_arrives_with_its_message)
     "\"damaged\":0,"                                                                        \
     "\"notice\":\"\"}"
 
-TEST(transfer_wire, a_malformed_report_is_refused)
+TEST_F(transfer_wire, a_malformed_report_is_refused)
 {
     static const char *const texts[] = {
         "nonsense",
@@ -240,7 +233,6 @@ TEST(transfer_wire, a_malformed_report_is_refused)
         "{\"code\":0,\"name\":\"x.kdb\",\"sha256\":\"ff\",\"signer\":\"\",\"source\":\"\","
         "\"text\":\"\",\"notice\":\"\"}",
     };
-    struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct transfer_report got;
         say(f, texts[i]);
@@ -249,9 +241,8 @@ TEST(transfer_wire, a_malformed_report_is_refused)
     }
 }
 
-TEST(transfer_wire, a_result_with_a_valid_name_is_accepted)
+TEST_F(transfer_wire, a_result_with_a_valid_name_is_accepted)
 {
-    struct fixture *f = *state;
     struct transfer_report got;
 
     say(f, "{\"code\":0,\"name\":\"x.kdb\"," GOOD_TAIL);
@@ -259,9 +250,8 @@ TEST(transfer_wire, a_result_with_a_valid_name_is_accepted)
     must(hear(f, &got), f->err);
 }
 
-TEST(transfer_wire, control_characters_do_not_reach_a_terminal)
+TEST_F(transfer_wire, control_characters_do_not_reach_a_terminal)
 {
-    struct fixture *f = *state;
     struct transfer_report got;
 
     say(f, "{\"stage\":\"fetch\\u001b[2J\",\"note\":\"a\\nb\\u007f\"}");
@@ -271,9 +261,8 @@ TEST(transfer_wire, control_characters_do_not_reach_a_terminal)
     assert_string_equal(got.progress.note, "a?b?");
 }
 
-TEST(transfer_wire, no_report_and_the_end_have_different_codes)
+TEST_F(transfer_wire, no_report_and_the_end_have_different_codes)
 {
-    struct fixture *f = *state;
     struct transfer_report got;
 
     assert_int_equal(hear(f, &got), KILN_BUSY);
@@ -282,9 +271,8 @@ TEST(transfer_wire, no_report_and_the_end_have_different_codes)
     assert_int_equal(hear(f, &got), KILN_UNAVAILABLE);
 }
 
-TEST(transfer_wire, progress_is_dropped_rather_than_waited_for)
+TEST_F(transfer_wire, progress_is_dropped_rather_than_waited_for)
 {
-    struct fixture *f = *state;
     const struct transfer_progress reported = { .stage = "fetching", .attempt = 1, .note = "" };
     struct transfer_report got;
     unsigned heard = 0;
@@ -299,9 +287,8 @@ TEST(transfer_wire, progress_is_dropped_rather_than_waited_for)
 
 /* ---- snapshots ---- */
 
-TEST(transfer_wire, a_snapshot_arrives_with_its_descriptor)
+TEST_F(transfer_wire, a_snapshot_arrives_with_its_descriptor)
 {
-    struct fixture *f = *state;
     struct snapshot taken = { .fd = -1, .name = "gfx906_60.ukdb", .merged = true, .note = "" };
     union {
         char room[CMSG_SPACE(sizeof(int))];

@@ -12,9 +12,7 @@
 
 static bool fsync_fails;
 static unsigned fsyncs;
-int __real_fsync(int fd);
-int __wrap_fsync(int fd);
-int __wrap_fsync(int fd)
+WRAP(int, fsync, int fd)
 {
     fsyncs++;
     if (fsync_fails) {

@@ -84,9 +84,8 @@ static bool wait_as(struct fixture *f, unsigned who)
     return lease_wait(f->table, &f->request, &f->reported[who].waiter, &full);
 }
 
-TEST(lease, the_first_asker_gets_it_and_the_second_the_next_share)
+TEST_F(lease, the_first_asker_gets_it_and_the_second_the_next_share)
 {
-    struct fixture *f = *state;
     assert_int_equal(ask_for_lease(f, &first), LEASE_GRANTED);
     assert_int_equal(f->answer.first, 0);
     assert_int_equal(f->answer.count, 4);
@@ -100,9 +99,8 @@ TEST(lease, the_first_asker_gets_it_and_the_second_the_next_share)
     assert_int_equal(lease_count(f->table), 1);
 }
 
-TEST(lease, a_lease_holder_that_asks_again_gets_the_share_it_holds)
+TEST_F(lease, a_lease_holder_that_asks_again_gets_the_share_it_holds)
 {
-    struct fixture *f = *state;
     ask_for_lease(f, &first);
 
     assert_int_equal(ask_for_lease(f, &first), LEASE_GRANTED);
@@ -111,18 +109,16 @@ TEST(lease, a_lease_holder_that_asks_again_gets_the_share_it_holds)
     assert_int_equal(f->answer.count, 4);
 }
 
-TEST(lease, a_second_request_for_an_unshared_lease_gets_taken)
+TEST_F(lease, a_second_request_for_an_unshared_lease_gets_taken)
 {
-    struct fixture *f = *state;
     f->request.share = false;
     assert_int_equal(ask_for_lease(f, &first), LEASE_GRANTED);
     assert_int_equal(ask_for_lease(f, &second), LEASE_TAKEN);
     assert_int_equal(f->answer.lease, 0);
 }
 
-TEST(lease, a_lease_with_no_candidates_has_one_holder)
+TEST_F(lease, a_lease_with_no_candidates_has_one_holder)
 {
-    struct fixture *f = *state;
     f->request.candidates = 0;
     assert_int_equal(ask_for_lease(f, &first), LEASE_GRANTED);
     uint64_t lease = f->answer.lease;
@@ -133,9 +129,8 @@ TEST(lease, a_lease_with_no_candidates_has_one_holder)
     assert_string_equal(f->answer.best.params, "1,2");
 }
 
-TEST(lease, another_uid_problem_solver_or_device_is_another_lease)
+TEST_F(lease, another_uid_problem_solver_or_device_is_another_lease)
 {
-    struct fixture *f = *state;
     struct problem other = f->problem;
     other.n = 32;
     ask_for_lease(f, &first);
@@ -151,9 +146,8 @@ TEST(lease, another_uid_problem_solver_or_device_is_another_lease)
     assert_int_equal(lease_count(f->table), 5);
 }
 
-TEST(lease, every_candidate_is_measured_once_and_the_best_of_all_counts)
+TEST_F(lease, every_candidate_is_measured_once_and_the_best_of_all_counts)
 {
-    struct fixture *f = *state;
     ask_for_lease(f, &first);
     uint64_t lease = f->answer.lease;
     ask_for_lease(f, &second);
@@ -176,9 +170,8 @@ TEST(lease, every_candidate_is_measured_once_and_the_best_of_all_counts)
     assert_false(lease_show(f->table, lease, &shown));
 }
 
-TEST(lease, the_share_of_a_leaving_holder_goes_to_the_next_request)
+TEST_F(lease, the_share_of_a_leaving_holder_goes_to_the_next_request)
 {
-    struct fixture *f = *state;
     ask_for_lease(f, &first);
     ask_for_lease(f, &second);
 
@@ -189,9 +182,8 @@ TEST(lease, the_share_of_a_leaving_holder_goes_to_the_next_request)
     assert_int_equal(f->answer.count, 4);
 }
 
-TEST(lease, a_lease_ends_with_its_last_holder)
+TEST_F(lease, a_lease_ends_with_its_last_holder)
 {
-    struct fixture *f = *state;
     ask_for_lease(f, &first);
     lease_leave(f->table, &second); /* holds nothing */
     assert_int_equal(lease_count(f->table), 1);
@@ -242,16 +234,14 @@ TEST(lease, one_waiter_continues_with_the_findings_of_a_leaving_holder)
     assert_string_equal(f->answer.best.params, "a");
 }
 
-TEST(lease, nobody_waits_for_a_lease_that_is_not_there)
+TEST_F(lease, nobody_waits_for_a_lease_that_is_not_there)
 {
-    struct fixture *f = *state;
     assert_false(wait_as(f, 0));
     lease_unwait(&f->reported[0].waiter);
 }
 
-TEST(lease, a_report_for_a_lease_not_held_is_refused)
+TEST_F(lease, a_report_for_a_lease_not_held_is_refused)
 {
-    struct fixture *f = *state;
     struct lease_best best = { .params = "x", .median_ms = 1 };
     ask_for_lease(f, &first);
     uint64_t lease = f->answer.lease;
@@ -309,18 +299,16 @@ TEST(lease, a_report_of_a_share_that_was_reported_already_ends_no_other_one)
     assert_int_equal(f->answer.state, LEASE_DONE);
 }
 
-TEST(lease, another_number_of_candidates_is_refused)
+TEST_F(lease, another_number_of_candidates_is_refused)
 {
-    struct fixture *f = *state;
     ask_for_lease(f, &first);
     f->request.candidates = 11;
     assert_int_equal(lease_ask(f->table, &second, &f->request, &f->answer, &f->err), KILN_INVALID);
     assert_non_null(strstr(f->err.text, "10 candidates, not 11"));
 }
 
-TEST(lease, one_user_cannot_hold_all_leases)
+TEST_F(lease, one_user_cannot_hold_all_leases)
 {
-    struct fixture *f = *state;
     enum kiln_code rc = KILN_OK;
     unsigned n = 0;
     for (; !rc && n < LEASES_MAX_UID + 1; n++) {
@@ -333,9 +321,8 @@ TEST(lease, one_user_cannot_hold_all_leases)
     assert_int_equal(ask_for_lease(f, &second), LEASE_GRANTED);
 }
 
-TEST(lease, a_lease_that_no_waiter_came_back_for_is_dropped)
+TEST_F(lease, a_lease_that_no_waiter_came_back_for_is_dropped)
 {
-    struct fixture *f = *state;
     ask_for_lease(f, &first);
     wait_as(f, 0);
     lease_leave(f->table, &first);
@@ -347,9 +334,8 @@ TEST(lease, a_lease_that_no_waiter_came_back_for_is_dropped)
     assert_int_equal(lease_count(f->table), 1);
 }
 
-TEST(lease, texts_that_are_too_long_are_refused)
+TEST_F(lease, texts_that_are_too_long_are_refused)
 {
-    struct fixture *f = *state;
     char text[LEASE_PARAMS_MAX + 2];
     memset(text, 'x', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';

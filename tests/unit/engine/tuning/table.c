@@ -15,9 +15,7 @@
 static int allocations_left = -1;
 static unsigned failed_allocations;
 
-void *__real_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size)
+WRAP(void *, calloc, size_t count, size_t size)
 {
     if (allocations_left == 0) {
         failed_allocations++;
@@ -123,9 +121,8 @@ static unsigned count_family(struct fixture *f, struct tuning_place place, enum 
     return seen;
 }
 
-TEST(table, holds_the_entries_of_a_record_in_order)
+TEST_F(table, holds_the_entries_of_a_record_in_order)
 {
-    struct fixture *f = *state;
     struct tuning_place place = user_place(1000, KEY_64);
     struct tuning_row rows[] = { row_of("ConvA", "1,0,x"), row_of("ConvB", "2,64,y") };
 
@@ -145,9 +142,8 @@ TEST(table, holds_the_entries_of_a_record_in_order)
     assert_int_equal(held->kin.volume, 56 * 56);
 }
 
-TEST(table, owns_copies_of_all_texts)
+TEST_F(table, owns_copies_of_all_texts)
 {
-    struct fixture *f = *state;
     char key[] = "key", id[] = "ConvA", database[] = "gfx1", driver[] = "6.2";
     struct tuning_place place = host_place(key);
     place.database_id = database;
@@ -165,9 +161,8 @@ TEST(table, owns_copies_of_all_texts)
     assert_string_equal(held->rows[0].measured.origin.driver, "6.2");
 }
 
-TEST(table, places_are_distinguished_by_each_of_their_parts)
+TEST_F(table, places_are_distinguished_by_each_of_their_parts)
 {
-    struct fixture *f = *state;
     struct tuning_place places[] = { host_place("a"),    host_place("b"), user_place(1, "a"),
                                      user_place(2, "a"), host_place("a"), host_place("a"),
                                      host_place("a") };
@@ -191,18 +186,16 @@ TEST(table, places_are_distinguished_by_each_of_their_parts)
     assert_int_equal(tuning_table_count(f->table, TUNING_TIER_SYSTEM), 0);
 }
 
-TEST(table, the_host_tier_has_one_owner)
+TEST_F(table, the_host_tier_has_one_owner)
 {
-    struct fixture *f = *state;
     struct tuning_place place = host_place("a");
     must(put(f, place, "1"), f->err);
     place.uid = 1000;
     assert_true(holds(f, place, "ConvA:1"));
 }
 
-TEST(table, a_second_put_replaces_the_record)
+TEST_F(table, a_second_put_replaces_the_record)
 {
-    struct fixture *f = *state;
     must(put(f, host_place(KEY_64), "1"), f->err);
     must(put(f, host_place(KEY_64), "2"), f->err);
     assert_true(holds(f, host_place(KEY_64), "ConvA:2"));
@@ -210,9 +203,8 @@ TEST(table, a_second_put_replaces_the_record)
     assert_int_equal(count_family(f, host_place(KEY_64), FAMILY_BATCH), 1);
 }
 
-TEST(table, a_record_may_be_made_of_texts_in_the_table)
+TEST_F(table, a_record_may_be_made_of_texts_in_the_table)
 {
-    struct fixture *f = *state;
     struct tuning_place place = host_place(KEY_64);
     must(put(f, place, "1"), f->err);
     const struct tuning_held *held = tuning_table_find(f->table, &place);
@@ -231,9 +223,8 @@ static uint64_t bytes_of_an_emptied_table(struct fixture *f)
     return tuning_table_bytes(f->table);
 }
 
-TEST(table, a_put_without_rows_removes_the_record)
+TEST_F(table, a_put_without_rows_removes_the_record)
 {
-    struct fixture *f = *state;
     uint64_t empty = bytes_of_an_emptied_table(f);
     struct tuning_place place = host_place(KEY_64);
     must(put(f, place, "1"), f->err);
@@ -248,9 +239,8 @@ TEST(table, a_put_without_rows_removes_the_record)
     must(tuning_table_put(f->table, &place, NULL, 0, &f->err), f->err);
 }
 
-TEST(table, unused_texts_are_freed)
+TEST_F(table, unused_texts_are_freed)
 {
-    struct fixture *f = *state;
     struct tuning_place place = host_place("a");
     must(put(f, place, "1"), f->err);
     uint64_t bytes = tuning_table_bytes(f->table);
@@ -265,18 +255,16 @@ TEST(table, unused_texts_are_freed)
     assert_int_equal(tuning_table_bytes(f->table), bytes);
 }
 
-TEST(table, refuses_records_of_the_system_tier)
+TEST_F(table, refuses_records_of_the_system_tier)
 {
-    struct fixture *f = *state;
     struct tuning_place place = host_place("a");
     place.tier = TUNING_TIER_SYSTEM;
     assert_int_equal(put(f, place, "1"), KILN_INVALID);
     assert_says(f->err.text, "tiers");
 }
 
-TEST(table, finds_relatives_within_a_tier_and_an_owner)
+TEST_F(table, finds_relatives_within_a_tier_and_an_owner)
 {
-    struct fixture *f = *state;
     must(put(f, user_place(1, KEY_64), "1"), f->err);
     must(put(f, user_place(1, KEY_32), "2"), f->err);
     must(put(f, user_place(1, KEY_SMALL), "3"), f->err);
@@ -291,9 +279,8 @@ TEST(table, finds_relatives_within_a_tier_and_an_owner)
     assert_int_equal(count_family(f, user_place(1, "no problem"), FAMILY_BATCH), 0);
 }
 
-TEST(table, records_that_pass_the_filter_are_listed)
+TEST_F(table, records_that_pass_the_filter_are_listed)
 {
-    struct fixture *f = *state;
     must(put(f, user_place(1, "a"), "1"), f->err);
     must(put(f, user_place(2, "a"), "2"), f->err);
     must(put(f, host_place("a"), "3"), f->err);
@@ -314,9 +301,8 @@ TEST(table, records_that_pass_the_filter_are_listed)
     assert_int_equal(count_each(f, &(struct tuning_place){ .backend = "OpenCL" }), 0);
 }
 
-TEST(table, stops_when_the_caller_has_seen_enough)
+TEST_F(table, stops_when_the_caller_has_seen_enough)
 {
-    struct fixture *f = *state;
     must(put(f, host_place(KEY_64), "1"), f->err);
     must(put(f, host_place(KEY_32), "2"), f->err);
     struct family_names names;
@@ -331,9 +317,8 @@ TEST(table, stops_when_the_caller_has_seen_enough)
     assert_int_equal(related, 1);
 }
 
-TEST(table, finds_each_of_ten_thousand_after_half_are_gone)
+TEST_F(table, finds_each_of_ten_thousand_after_half_are_gone)
 {
-    struct fixture *f = *state;
     char key[80], value[32];
     for (unsigned i = 0; i < 10000; i++) {
         snprintf(key, sizeof(key), MANY_KEYS, i + 1);
@@ -353,9 +338,8 @@ TEST(table, finds_each_of_ten_thousand_after_half_are_gone)
     assert_int_equal(count_family(f, host_place(key), FAMILY_BATCH), 5000);
 }
 
-TEST(table, counts_the_records_of_each_user)
+TEST_F(table, counts_the_records_of_each_user)
 {
-    struct fixture *f = *state;
     uint64_t bytes = bytes_of_an_emptied_table(f);
     struct tuning_place place = user_place(1000, "a");
     must(put(f, place, "1"), f->err);
@@ -380,9 +364,8 @@ TEST(table, counts_the_records_of_each_user)
     assert_int_equal(tuning_table_bytes(f->table), bytes);
 }
 
-TEST(table, without_memory_a_new_user_is_not_counted)
+TEST_F(table, without_memory_a_new_user_is_not_counted)
 {
-    struct fixture *f = *state;
     must(put(f, host_place("a"), "1"), f->err); /* adds the shared texts */
     uint64_t bytes = tuning_table_bytes(f->table);
     allocations_left = 1; /* the record */
@@ -394,9 +377,8 @@ TEST(table, without_memory_a_new_user_is_not_counted)
     assert_int_equal(tuning_table_count_of(f->table, 1000), 1);
 }
 
-TEST(table, without_memory_the_old_record_stays)
+TEST_F(table, without_memory_the_old_record_stays)
 {
-    struct fixture *f = *state;
     must(put(f, host_place(KEY_64), "1"), f->err);
     uint64_t bytes = tuning_table_bytes(f->table);
     struct tuning_place place = host_place(KEY_64);
@@ -424,9 +406,8 @@ TEST(table, without_memory_the_old_record_stays)
     assert_true(holds(f, place, "ConvB:2"));
 }
 
-TEST(table, without_memory_to_grow_everything_is_found_still)
+TEST_F(table, without_memory_to_grow_everything_is_found_still)
 {
-    struct fixture *f = *state;
     char key[16];
     for (unsigned i = 0; i < 64; i++) {
         snprintf(key, sizeof(key), "%u", i);
@@ -442,9 +423,8 @@ TEST(table, without_memory_to_grow_everything_is_found_still)
     }
 }
 
-TEST(table, without_memory_no_table_is_made)
+TEST_F(table, without_memory_no_table_is_made)
 {
-    struct fixture *f = *state;
     struct tuning_table *table = NULL;
     allocations_left = 0;
     assert_int_equal(tuning_table_create(&table, &f->err), KILN_NO_MEMORY);

@@ -17,9 +17,8 @@ static void import_system(struct fixture *f, const char *value)
 
 /* ---- precedence ---- */
 
-TEST(facade, the_most_private_tier_that_has_a_record_answers)
+TEST_F(facade, the_most_private_tier_that_has_a_record_answers)
 {
-    struct fixture *f = *state;
     struct tuning_question question = find_question(ALICE, KEY);
     struct tuning_answer answer;
 
@@ -40,9 +39,8 @@ TEST(facade, the_most_private_tier_that_has_a_record_answers)
     assert_false(answer.is_near || answer.is_stale);
 }
 
-TEST(facade, another_users_records_are_never_seen)
+TEST_F(facade, another_users_records_are_never_seen)
 {
-    struct fixture *f = *state;
     struct tuning_question question = find_question(BOB, KEY);
     struct tuning_answer answer;
     question.nearest = true;
@@ -57,9 +55,8 @@ TEST(facade, another_users_records_are_never_seen)
     assert_string_equal(perf_value(f, ALICE, PERF_KEY), "ConvU:1,2");
 }
 
-TEST(facade, everything_is_there_again_after_a_restart)
+TEST_F(facade, everything_is_there_again_after_a_restart)
 {
-    struct fixture *f = *state;
     import_system(f, "ConvS:1,0," ALGORITHM);
     must(put_find(f, ALICE, KEY, "ConvU", "3,0,u"), f->err);
     must(put_find(f, THE_HOST, OTHER, "ConvH", "3,0,u"), f->err);
@@ -81,9 +78,8 @@ TEST(facade, everything_is_there_again_after_a_restart)
     assert_true(stats.disk_bytes > 0 && stats.mapped_bytes > 0 && stats.memory_bytes > 0);
 }
 
-TEST(facade, perf_entries_are_joined_over_the_tiers_by_solver)
+TEST_F(facade, perf_entries_are_joined_over_the_tiers_by_solver)
 {
-    struct fixture *f = *state;
     struct tuning_question question = perf_question(ALICE, PERF_KEY);
     struct tuning_answer answer;
     must(import_text(f, "gfx90a68.db.txt", TUNING_TIER_SYSTEM, 0,
@@ -103,9 +99,8 @@ TEST(facade, perf_entries_are_joined_over_the_tiers_by_solver)
     assert_string_equal(perf_value(f, BOB, PERF_KEY), "ConvB:h,2;ConvD:h,4;ConvA:s,1;ConvC:s,3");
 }
 
-TEST(facade, measurements_stay_where_the_tiers_below_have_nothing_more)
+TEST_F(facade, measurements_stay_where_the_tiers_below_have_nothing_more)
 {
-    struct fixture *f = *state;
     struct tuning_question question = perf_question(ALICE, PERF_KEY);
     struct tuning_answer answer;
     struct measured m = { .tier = TUNING_TIER_USER,
@@ -126,9 +121,8 @@ TEST(facade, measurements_stay_where_the_tiers_below_have_nothing_more)
     assert_int_equal(answer.rows[0].measured.samples, 7);
 }
 
-TEST(facade, a_problem_and_its_key_get_the_same_answer)
+TEST_F(facade, a_problem_and_its_key_get_the_same_answer)
 {
-    struct fixture *f = *state;
     struct problem problem = problem_of(KEY), invalid = problem;
     struct tuning_question find = find_question(ALICE, ""), perf = perf_question(ALICE, "");
     struct tuning_answer answer, answers[3];
@@ -146,9 +140,8 @@ TEST(facade, a_problem_and_its_key_get_the_same_answer)
     assert_int_equal(tuning_find_all(f->t, &find, answers), 0);
 }
 
-TEST(facade, a_problem_that_has_no_perf_key_is_a_miss)
+TEST_F(facade, a_problem_that_has_no_perf_key_is_a_miss)
 {
-    struct fixture *f = *state;
     struct problem problem = problem_of(MIXED);
     struct tuning_question question = perf_question(ALICE, "");
     struct tuning_answer answer, answers[3];
@@ -160,9 +153,8 @@ TEST(facade, a_problem_that_has_no_perf_key_is_a_miss)
     assert_int_equal(tuning_find_all(f->t, &question, answers), 0);
 }
 
-TEST(facade, every_tier_is_reported_on_its_own)
+TEST_F(facade, every_tier_is_reported_on_its_own)
 {
-    struct fixture *f = *state;
     struct tuning_question question = perf_question(ALICE, PERF_KEY);
     struct tuning_answer answers[3];
     must(import_text(f, "gfx90a68.db.txt", TUNING_TIER_SYSTEM, 0, PERF_KEY "=ConvA:1\n"), f->err);
@@ -181,9 +173,8 @@ TEST(facade, every_tier_is_reported_on_its_own)
     assert_int_equal(tuning_find_all(f->t, &question, answers), 2);
 }
 
-TEST(facade, keys_that_are_no_problems_are_found_by_their_text)
+TEST_F(facade, keys_that_are_no_problems_are_found_by_their_text)
 {
-    struct fixture *f = *state;
     static const char biased[] = "64-56-56-3x3-64-56-56-32-1x1-1x1-1x1-1-NCHW-FP32-F";
     static const char odd[] = "64-56-56-3x3-64-56-56-32-1x1-1x1-1x1-0-NCHW-FP8FP8FP8-F";
     static const char smaller[] = "64-56-56-3x3-64-55-56-32-1x1-1x1-1x1-0-NCHW-FP32-F";
@@ -207,9 +198,8 @@ TEST(facade, keys_that_are_no_problems_are_found_by_their_text)
 
 /* ---- MIOpen's rule ---- */
 
-TEST(facade, without_a_database_of_its_own_a_device_gets_that_of_the_nearest_compute_units)
+TEST_F(facade, without_a_database_of_its_own_a_device_gets_that_of_the_nearest_compute_units)
 {
-    struct fixture *f = *state;
     struct tuning_question question = find_question(ALICE, KEY);
     struct tuning_answer answer;
     must(import_text(f, "gfx90a6e.HIP.fdb.txt", TUNING_TIER_SYSTEM, 0,
@@ -241,9 +231,8 @@ TEST(facade, without_a_database_of_its_own_a_device_gets_that_of_the_nearest_com
     assert_string_equal(value_for(f, &question, &answer), "");
 }
 
-TEST(facade, a_measurement_answers_for_its_own_device_only)
+TEST_F(facade, a_measurement_answers_for_its_own_device_only)
 {
-    struct fixture *f = *state;
     struct tuning_question question = find_question(ALICE, KEY);
     struct tuning_answer answer;
     must(put_find(f, THE_HOST, KEY, "ConvH", "2,0,h"), f->err);
@@ -269,9 +258,8 @@ static void put_old_and_new(struct fixture *f)
     must(put_find(f, THE_HOST, KEY, "ConvHost", "3,0,miopenConvolutionFwdAlgoGEMM"), f->err);
 }
 
-TEST(facade, entries_of_another_driver_are_served_marked_and_counted_as_the_policy_says)
+TEST_F(facade, entries_of_another_driver_are_served_marked_and_counted_as_the_policy_says)
 {
-    struct fixture *f = *state;
     struct tuning_question question = find_question(ALICE, KEY);
     struct tuning_answer answer;
     put_old_and_new(f);
@@ -297,9 +285,8 @@ TEST(facade, entries_of_another_driver_are_served_marked_and_counted_as_the_poli
     assert_true(answer.is_stale);
 }
 
-TEST(facade, stale_entries_are_left_out_where_they_are_to_be_ignored)
+TEST_F(facade, stale_entries_are_left_out_where_they_are_to_be_ignored)
 {
-    struct fixture *f = *state;
     struct tuning_question question = find_question(ALICE, KEY);
     struct tuning_answer answer;
     put_old_and_new(f);
@@ -323,9 +310,8 @@ TEST(facade, stale_entries_are_left_out_where_they_are_to_be_ignored)
     assert_int_equal(tuning_stats_of(f->t).ignored, 3);
 }
 
-TEST(facade, a_stale_perf_entry_gives_way_to_a_fresh_one_of_the_tier_below)
+TEST_F(facade, a_stale_perf_entry_gives_way_to_a_fresh_one_of_the_tier_below)
 {
-    struct fixture *f = *state;
     struct tuning_question question = perf_question(ALICE, PERF_KEY);
     struct tuning_answer answer;
     struct measured m = old_a;
@@ -350,9 +336,8 @@ TEST(facade, a_stale_perf_entry_gives_way_to_a_fresh_one_of_the_tier_below)
 }
 
 /* A lower tier with only stale entries must not remove the fresh entries of the tier above. */
-TEST(facade, a_tier_that_is_stale_as_a_whole_adds_nothing)
+TEST_F(facade, a_tier_that_is_stale_as_a_whole_adds_nothing)
 {
-    struct fixture *f = *state;
     struct tuning_question question = perf_question(ALICE, PERF_KEY);
     struct tuning_answer answer;
     struct measured m = old_a;

@@ -19,9 +19,8 @@ static const struct measured usual = { .tier = TUNING_TIER_USER,
 
 /* ---- put ---- */
 
-TEST(facade, a_put_keeps_the_entries_of_other_solvers)
+TEST_F(facade, a_put_keeps_the_entries_of_other_solvers)
 {
-    struct fixture *f = *state;
     must(put_find(f, ALICE, KEY, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"), f->err);
     must(put_find(f, ALICE, KEY, "ConvB", "2,0,miopenConvolutionFwdAlgoWinograd"), f->err);
     must(put_find(f, ALICE, KEY, "ConvA", "0.5,0,miopenConvolutionFwdAlgoDirect"), f->err);
@@ -35,9 +34,8 @@ TEST(facade, a_put_keeps_the_entries_of_other_solvers)
         "ConvA:0.5,0,miopenConvolutionFwdAlgoDirect;ConvB:2,0,miopenConvolutionFwdAlgoWinograd");
 }
 
-TEST(facade, pooled_measurements_state_the_pooled_time)
+TEST_F(facade, pooled_measurements_state_the_pooled_time)
 {
-    struct fixture *f = *state;
     struct tuning_question question = find_question(ALICE, KEY);
     struct tuning_answer answer;
     struct measured m = usual;
@@ -54,9 +52,8 @@ TEST(facade, pooled_measurements_state_the_pooled_time)
     assert_int_equal(f->conflicts, 0);
 }
 
-TEST(facade, a_measurement_of_another_driver_is_replaced_despite_more_samples)
+TEST_F(facade, a_measurement_of_another_driver_is_replaced_despite_more_samples)
 {
-    struct fixture *f = *state;
     struct measured m = usual;
     m.driver = "6.2";
     m.samples = 1000;
@@ -71,9 +68,8 @@ TEST(facade, a_measurement_of_another_driver_is_replaced_despite_more_samples)
     assert_int_equal(f->conflicts, 0);
 }
 
-TEST(facade, contradictory_measurements_are_reported)
+TEST_F(facade, contradictory_measurements_are_reported)
 {
-    struct fixture *f = *state;
     struct measured m = usual;
     must(put(f, &m), f->err);
     m.values = "9,64,miopenConvolutionFwdAlgoDirect";
@@ -95,9 +91,8 @@ static void refuse(struct fixture *f, const struct measured *m, const char *why)
     assert_string_equal(find_value(f, ALICE, KEY), "");
 }
 
-TEST(facade, a_value_that_a_record_cannot_hold_is_refused)
+TEST_F(facade, a_value_that_a_record_cannot_hold_is_refused)
 {
-    struct fixture *f = *state;
     struct measured m = usual;
     struct tuning_row row = row_of(&m);
     struct tuning_job *job = NULL;
@@ -120,9 +115,8 @@ TEST(facade, a_value_that_a_record_cannot_hold_is_refused)
     assert_null(job);
 }
 
-TEST(facade, impossible_values_are_refused_and_samples_are_capped)
+TEST_F(facade, impossible_values_are_refused_and_samples_are_capped)
 {
-    struct fixture *f = *state;
     struct tuning_answer answer;
     struct tuning_question question = find_question(ALICE, KEY);
     struct measured m = usual;
@@ -139,9 +133,8 @@ TEST(facade, impossible_values_are_refused_and_samples_are_capped)
     assert_int_equal(answer.rows[0].measured.samples, 1000000);
 }
 
-TEST(facade, a_record_that_would_get_too_long_is_full)
+TEST_F(facade, a_record_that_would_get_too_long_is_full)
 {
-    struct fixture *f = *state;
     struct measured m = usual;
     char id[32];
     static char params[60000];
@@ -169,9 +162,8 @@ TEST(facade, a_record_that_would_get_too_long_is_full)
 
 /* ---- one at a time, whole or not at all ---- */
 
-TEST(facade, a_second_change_waits_for_the_first)
+TEST_F(facade, a_second_change_waits_for_the_first)
 {
-    struct fixture *f = *state;
     struct tuning_row row = row_of(&usual);
     struct tuning_job *first = NULL, *second = NULL;
     must(tuning_job_put(f->t, &row, 1, &first, &f->err), f->err);
@@ -185,9 +177,8 @@ TEST(facade, a_second_change_waits_for_the_first)
     tuning_job_destroy(second);
 }
 
-TEST(facade, a_change_that_was_not_worked_off_never_happened)
+TEST_F(facade, a_change_that_was_not_worked_off_never_happened)
 {
-    struct fixture *f = *state;
     struct tuning_row row = row_of(&usual);
     struct tuning_job *job = NULL;
     must(tuning_job_put(f->t, &row, 1, &job, &f->err), f->err);
@@ -199,9 +190,8 @@ TEST(facade, a_change_that_was_not_worked_off_never_happened)
     assert_string_equal(find_value(f, ALICE, KEY), "");
 }
 
-TEST(facade, a_change_is_seen_once_it_is_taken_and_not_before)
+TEST_F(facade, a_change_is_seen_once_it_is_taken_and_not_before)
 {
-    struct fixture *f = *state;
     struct tuning_row row = row_of(&usual);
     struct tuning_job *job = NULL;
     must(tuning_job_put(f->t, &row, 1, &job, &f->err), f->err);
@@ -215,9 +205,8 @@ TEST(facade, a_change_is_seen_once_it_is_taken_and_not_before)
 }
 
 /* Otherwise memory and disk would differ until the next start. */
-TEST(facade, a_change_that_is_on_the_disk_is_taken_over_by_its_end)
+TEST_F(facade, a_change_that_is_on_the_disk_is_taken_over_by_its_end)
 {
-    struct fixture *f = *state;
     struct tuning_row row = row_of(&usual);
     struct tuning_job *job = NULL;
     must(tuning_job_put(f->t, &row, 1, &job, &f->err), f->err);
@@ -228,9 +217,8 @@ TEST(facade, a_change_that_is_on_the_disk_is_taken_over_by_its_end)
     assert_string_equal(find_value(f, ALICE, KEY), "ConvA:1,64,miopenConvolutionFwdAlgoDirect");
 }
 
-TEST(facade, a_big_change_is_taken_over_in_steps)
+TEST_F(facade, a_big_change_is_taken_over_in_steps)
 {
-    struct fixture *f = *state;
     struct tuning_job *job = NULL;
     BUFFER_AUTO struct buffer text;
     buffer_init(&text, 1u << 20);
@@ -260,9 +248,8 @@ TEST(facade, a_big_change_is_taken_over_in_steps)
 #define THREE KEY_OF_BATCH(3)
 #define FOUR KEY_OF_BATCH(4)
 
-TEST(facade, beyond_a_users_quota_everything_stays_as_it_was)
+TEST_F(facade, beyond_a_users_quota_everything_stays_as_it_was)
 {
-    struct fixture *f = *state;
     f->options.records_per_uid = 2;
     must(reopen(f), f->err);
     must(put_find(f, ALICE, ONE, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"), f->err);
@@ -286,9 +273,8 @@ TEST(facade, beyond_a_users_quota_everything_stays_as_it_was)
     assert_string_equal(find_value(f, ALICE, THREE), "");
 }
 
-TEST(facade, a_file_with_more_bytes_than_a_user_may_have_is_refused_whole)
+TEST_F(facade, a_file_with_more_bytes_than_a_user_may_have_is_refused_whole)
 {
-    struct fixture *f = *state;
     f->options.bytes_per_uid = 400;
     must(reopen(f), f->err);
     assert_int_equal(import_text(f, USER_FILE, TUNING_TIER_USER, ALICE,
@@ -305,9 +291,8 @@ TEST(facade, a_file_with_more_bytes_than_a_user_may_have_is_refused_whole)
 
 /* ---- care ---- */
 
-TEST(facade, a_backup_holds_all_records)
+TEST_F(facade, a_backup_holds_all_records)
 {
-    struct fixture *f = *state;
     struct tuning_job *job = NULL;
     char directory[160], path[200];
     must(put_find(f, THE_HOST, KEY, "ConvH", "1,0,h"), f->err);
@@ -350,9 +335,8 @@ static uint32_t samples_of(struct fixture *f)
     return answer.rows[0].measured.samples;
 }
 
-TEST(facade, a_put_that_comes_again_counts_once)
+TEST_F(facade, a_put_that_comes_again_counts_once)
 {
-    struct fixture *f = *state;
     struct measured again = usual;
     must(put_once(f, &usual, 1), f->err);
     assert_int_equal(f->counts.records, 1);
@@ -373,9 +357,8 @@ TEST(facade, a_put_that_comes_again_counts_once)
     assert_int_equal(samples_of(f), 20);
 }
 
-TEST(facade, a_put_of_another_user_is_another_one)
+TEST_F(facade, a_put_of_another_user_is_another_one)
 {
-    struct fixture *f = *state;
     struct measured bobs = usual;
     bobs.uid = BOB;
     must(put_once(f, &usual, 1), f->err);
@@ -384,9 +367,8 @@ TEST(facade, a_put_of_another_user_is_another_one)
     assert_string_not_equal(find_value(f, BOB, KEY), "");
 }
 
-TEST(facade, a_put_that_failed_may_come_again)
+TEST_F(facade, a_put_that_failed_may_come_again)
 {
-    struct fixture *f = *state;
     struct measured other = usual;
     other.key = KEY_OF_BATCH(7);
     f->options.records_per_uid = 1;
@@ -402,9 +384,8 @@ TEST(facade, a_put_that_failed_may_come_again)
     assert_string_not_equal(find_value(f, ALICE, other.key), "");
 }
 
-TEST(facade, a_limit_that_is_changed_counts_with_the_next_put)
+TEST_F(facade, a_limit_that_is_changed_counts_with_the_next_put)
 {
-    struct fixture *f = *state;
     struct measured other = usual;
     other.key = KEY_OF_BATCH(7);
     must(put_once(f, &usual, 1), f->err);
@@ -417,9 +398,8 @@ TEST(facade, a_limit_that_is_changed_counts_with_the_next_put)
     must(put_once(f, &other, 2), f->err);
 }
 
-TEST(facade, a_record_with_an_invalid_solver_name_is_refused)
+TEST_F(facade, a_record_with_an_invalid_solver_name_is_refused)
 {
-    struct fixture *f = *state;
     struct measured m = usual;
     m.id = "Conv A";
     refuse(f, &m, "'Conv A'");

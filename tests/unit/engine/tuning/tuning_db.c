@@ -5,9 +5,8 @@
 #include <math.h>
 #include <stdio.h>
 
-TEST(tuning_db, a_change_that_was_committed_is_there_after_a_restart)
+TEST_F(tuning_db, a_change_that_was_committed_is_there_after_a_restart)
 {
-    struct fixture *f = *state;
     for (unsigned i = 1; i <= 60; i++)
         must(put(f, i, 2), f->err);
 
@@ -19,9 +18,8 @@ TEST(tuning_db, a_change_that_was_committed_is_there_after_a_restart)
     assert_int_equal(files(f, "tuning.db.damaged-"), 0);
 }
 
-TEST(tuning_db, a_record_is_replaced_and_removed_as_a_whole)
+TEST_F(tuning_db, a_record_is_replaced_and_removed_as_a_whole)
 {
-    struct fixture *f = *state;
     must(put(f, 1, 1), f->err);
     must(put(f, 2, 1), f->err);
 
@@ -36,9 +34,8 @@ TEST(tuning_db, a_record_is_replaced_and_removed_as_a_whole)
     assert_string_equal(f->salvage.notice, "");
 }
 
-TEST(tuning_db, a_change_that_was_not_committed_never_happened)
+TEST_F(tuning_db, a_change_that_was_not_committed_never_happened)
 {
-    struct fixture *f = *state;
     must(put(f, 1, 1), f->err);
     {
         KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
@@ -52,9 +49,8 @@ TEST(tuning_db, a_change_that_was_not_committed_never_happened)
     assert_int_equal(put(f, 3, 1), KILN_OK);
 }
 
-TEST(tuning_db, a_second_change_waits_for_the_end_of_the_first)
+TEST_F(tuning_db, a_second_change_waits_for_the_end_of_the_first)
 {
-    struct fixture *f = *state;
     uint64_t freed = 0;
     KILN_AUTO(tuning_change) struct tuning_change *first = NULL;
     KILN_AUTO(tuning_change) struct tuning_change *second = NULL;
@@ -69,9 +65,8 @@ TEST(tuning_db, a_second_change_waits_for_the_end_of_the_first)
     must(tuning_change_begin(f->db, &second, &f->err), f->err);
 }
 
-TEST(tuning_db, a_user_has_no_more_records_than_the_limit_and_the_host_any_number)
+TEST_F(tuning_db, a_user_has_no_more_records_than_the_limit_and_the_host_any_number)
 {
-    struct fixture *f = *state;
     f->records_per_uid = 3;
     must(reopen(f), f->err);
     KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
@@ -118,9 +113,8 @@ static enum kiln_code put_sized(struct fixture *f, unsigned number, size_t size,
     return rc || !commits ? rc : tuning_change_commit(change, &f->err);
 }
 
-TEST(tuning_db, a_users_records_take_no_more_bytes_than_the_limit)
+TEST_F(tuning_db, a_users_records_take_no_more_bytes_than_the_limit)
 {
-    struct fixture *f = *state;
     f->bytes_per_uid = 100000;
     must(reopen(f), f->err);
     must(put_sized(f, 1, 50000, true), f->err);
@@ -179,9 +173,8 @@ static void refuse(struct fixture *f, struct refusal r, const char *words)
     must(tuning_change_commit(change, &f->err), f->err);
 }
 
-TEST(tuning_db, refuses_records_that_belong_to_nobody_or_to_two)
+TEST_F(tuning_db, refuses_records_that_belong_to_nobody_or_to_two)
 {
-    struct fixture *f = *state;
     struct refusal r = fine();
     r.place.tier = TUNING_TIER_SYSTEM;
     refuse(f, r, "one user");
@@ -193,9 +186,8 @@ TEST(tuning_db, refuses_records_that_belong_to_nobody_or_to_two)
     assert_int_equal(count_found(f), 1);
 }
 
-TEST(tuning_db, invalid_names_and_keys_are_refused)
+TEST_F(tuning_db, invalid_names_and_keys_are_refused)
 {
-    struct fixture *f = *state;
     struct refusal r = fine();
     r.place.database_id = "";
     refuse(f, r, "database id");
@@ -213,9 +205,8 @@ TEST(tuning_db, invalid_names_and_keys_are_refused)
     refuse(f, r, "key of");
 }
 
-TEST(tuning_db, invalid_entries_are_refused)
+TEST_F(tuning_db, invalid_entries_are_refused)
 {
-    struct fixture *f = *state;
     struct refusal r = fine();
     r.rows[0].id = bytes_of_text("");
     refuse(f, r, "id of");
@@ -250,9 +241,8 @@ static bool count_rows(void *context, const struct tuning_place *place,
     return true;
 }
 
-TEST(tuning_db, the_largest_record_is_stored_and_a_larger_one_refused)
+TEST_F(tuning_db, the_largest_record_is_stored_and_a_larger_one_refused)
 {
-    struct fixture *f = *state;
     struct refusal r = fine();
     static struct tuning_row rows[257];
     static char ids[257][1025];
@@ -322,9 +312,8 @@ static bool on_system(void *context, const struct tuning_system_file *file)
     return true;
 }
 
-TEST(tuning_db, a_later_import_replaces_an_earlier_one_of_the_same_database)
+TEST_F(tuning_db, a_later_import_replaces_an_earlier_one_of_the_same_database)
 {
-    struct fixture *f = *state;
     struct systems found = { 0 };
     struct tuning_system_file again = system_file("gfx90a68");
     again.records = 5;
@@ -339,9 +328,8 @@ TEST(tuning_db, a_later_import_replaces_an_earlier_one_of_the_same_database)
     assert_int_equal(found.records, 193590 + 5);
 }
 
-TEST(tuning_db, an_imported_database_can_be_removed)
+TEST_F(tuning_db, an_imported_database_can_be_removed)
 {
-    struct fixture *f = *state;
     struct systems found = { 0 };
     must(put_system(f, system_file("gfx90a68")), f->err);
     KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
@@ -358,9 +346,8 @@ TEST(tuning_db, an_imported_database_can_be_removed)
     assert_int_equal(found.count, 0);
 }
 
-TEST(tuning_db, an_index_must_be_next_to_the_database)
+TEST_F(tuning_db, an_index_must_be_next_to_the_database)
 {
-    struct fixture *f = *state;
     static const char *const names[] = { "", ".", "..", "a/b", "/etc/passwd", "a b" };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         struct tuning_system_file file = system_file("gfx90a68");
@@ -399,9 +386,8 @@ static void add_puts(struct fixture *f, unsigned first, unsigned count, uint32_t
     must(tuning_change_commit(change, &f->err), f->err);
 }
 
-TEST(tuning_db, a_put_is_remembered_in_the_same_transaction_as_its_change)
+TEST_F(tuning_db, a_put_is_remembered_in_the_same_transaction_as_its_change)
 {
-    struct fixture *f = *state;
     const struct tuning_put_token other = token_of(2);
     add_puts(f, 1, 1, 0);
     {
@@ -418,9 +404,8 @@ TEST(tuning_db, a_put_is_remembered_in_the_same_transaction_as_its_change)
     assert_false(has_put(f, 1000, 2));
 }
 
-TEST(tuning_db, the_latest_puts_of_one_user_are_remembered)
+TEST_F(tuning_db, the_latest_puts_of_one_user_are_remembered)
 {
-    struct fixture *f = *state;
     add_puts(f, 1, 1, 1); /* user 1001's */
     add_puts(f, 2, TUNING_PUTS_UID + 3, 0);
 
@@ -430,9 +415,8 @@ TEST(tuning_db, the_latest_puts_of_one_user_are_remembered)
     assert_true(has_put(f, 1001, 1));
 }
 
-TEST(tuning_db, the_number_of_remembered_puts_of_all_users_is_bounded)
+TEST_F(tuning_db, the_number_of_remembered_puts_of_all_users_is_bounded)
 {
-    struct fixture *f = *state;
     add_puts(f, 1, TUNING_PUTS_MAX + 1, 1);
 
     assert_false(has_put(f, 1001, 1));
@@ -441,9 +425,8 @@ TEST(tuning_db, the_number_of_remembered_puts_of_all_users_is_bounded)
 }
 
 /* Two puts with the same token would be indistinguishable. */
-TEST(tuning_db, a_put_that_is_remembered_is_not_added_twice)
+TEST_F(tuning_db, a_put_that_is_remembered_is_not_added_twice)
 {
-    struct fixture *f = *state;
     const struct tuning_put_token token = token_of(1);
     add_puts(f, 1, 1, 0);
     KILN_AUTO(tuning_change) struct tuning_change *change = NULL;

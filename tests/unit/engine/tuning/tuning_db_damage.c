@@ -84,9 +84,8 @@ static void write_file(const char *path, const void *data, size_t size)
     must(fs_write_all(fd, bytes_of(data, size), &err), err);
 }
 
-TEST(tuning_db, random_damage_leaves_records_that_were_stored_and_counts_the_rest)
+TEST_F(tuning_db, random_damage_leaves_records_that_were_stored_and_counts_the_rest)
 {
-    struct fixture *f = *state;
     BUFFER_AUTO struct buffer content;
     unsigned seed = 4711, salvaged = 0, lost = 0, unknown = 0;
     fill(f);
@@ -121,9 +120,8 @@ TEST(tuning_db, random_damage_leaves_records_that_were_stored_and_counts_the_res
     assert_true(salvaged > DAMAGES / 2 && lost > 0 && lost < DAMAGES * RECORDS / 2);
 }
 
-TEST(tuning_db, records_in_the_write_ahead_log_are_salvaged)
+TEST_F(tuning_db, records_in_the_write_ahead_log_are_salvaged)
 {
-    struct fixture *f = *state;
     BUFFER_AUTO struct buffer file, log;
     char path[200];
     snprintf(path, sizeof(path), "%s-wal", f->file);
@@ -149,9 +147,8 @@ TEST(tuning_db, records_in_the_write_ahead_log_are_salvaged)
     assert_false(f->salvage.lost_unknown);
 }
 
-TEST(tuning_db, a_damaged_log_loses_no_more_than_the_page_that_is_damaged)
+TEST_F(tuning_db, a_damaged_log_loses_no_more_than_the_page_that_is_damaged)
 {
-    struct fixture *f = *state;
     BUFFER_AUTO struct buffer file, log;
     struct found found = { 0 };
     char path[200];
@@ -175,9 +172,8 @@ TEST(tuning_db, a_damaged_log_loses_no_more_than_the_page_that_is_damaged)
     assert_says(f->salvage.notice, "more lost");
 }
 
-TEST(tuning_db, a_damaged_file_is_set_aside_and_reported)
+TEST_F(tuning_db, a_damaged_file_is_set_aside_and_reported)
 {
-    struct fixture *f = *state;
     fill(f);
     close_db(f);
     write_file(f->file, "nonsense", 8);
@@ -195,9 +191,8 @@ TEST(tuning_db, a_damaged_file_is_set_aside_and_reported)
     assert_int_equal(count_found(f), 1);
 }
 
-TEST(tuning_db, an_emptied_file_is_damage)
+TEST_F(tuning_db, an_emptied_file_is_damage)
 {
-    struct fixture *f = *state;
     fill(f);
     close_db(f);
     write_file(f->file, "", 0);
@@ -208,9 +203,8 @@ TEST(tuning_db, an_emptied_file_is_damage)
     assert_true(f->salvage.lost_unknown);
 }
 
-TEST(tuning_db, a_salvage_that_was_cut_off_before_its_last_step_is_finished)
+TEST_F(tuning_db, a_salvage_that_was_cut_off_before_its_last_step_is_finished)
 {
-    struct fixture *f = *state;
     char salvaged[200], log[200];
     snprintf(salvaged, sizeof(salvaged), "%s.salvaged", f->file);
     snprintf(log, sizeof(log), "%s-wal", f->file);
@@ -227,9 +221,8 @@ TEST(tuning_db, a_salvage_that_was_cut_off_before_its_last_step_is_finished)
     assert_int_equal(files(f, "tuning.db.damaged-"), 1); /* that log */
 }
 
-TEST(tuning_db, an_interrupted_salvage_starts_again)
+TEST_F(tuning_db, an_interrupted_salvage_starts_again)
 {
-    struct fixture *f = *state;
     char part[200];
     fill(f);
     close_db(f);
@@ -248,9 +241,8 @@ TEST(tuning_db, an_interrupted_salvage_starts_again)
     assert_int_equal(files(f, "tuning.db.whole"), 0);
 }
 
-TEST(tuning_db, a_damaged_file_stays_if_there_is_no_space_to_salvage_it)
+TEST_F(tuning_db, a_damaged_file_stays_if_there_is_no_space_to_salvage_it)
 {
-    struct fixture *f = *state;
     BUFFER_AUTO struct buffer content;
     fill(f);
     keep_content(f, &content);

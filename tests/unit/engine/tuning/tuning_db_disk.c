@@ -75,9 +75,8 @@ __attribute__((visibility("default"))) int open64(const char *path, int flags, .
     return -1;
 }
 
-TEST(tuning_db, a_disk_that_is_writable_again_while_it_is_opened_is_written_to)
+TEST_F(tuning_db, a_disk_that_is_writable_again_while_it_is_opened_is_written_to)
 {
-    struct fixture *f = *state;
     must(put(f, 1, 1), f->err);
     refused_opens = 1;
 
@@ -88,9 +87,8 @@ TEST(tuning_db, a_disk_that_is_writable_again_while_it_is_opened_is_written_to)
     assert_int_equal(version_of(f, 1), 2);
 }
 
-TEST(tuning_db, a_file_that_can_only_be_read_is_refused_and_said_to_be)
+TEST_F(tuning_db, a_file_that_can_only_be_read_is_refused_and_said_to_be)
 {
-    struct fixture *f = *state;
     must(put(f, 1, 1), f->err);
     refused_opens = 1000;
 
@@ -104,9 +102,8 @@ TEST(tuning_db, a_file_that_can_only_be_read_is_refused_and_said_to_be)
     must(put(f, 1, 2), f->err);
 }
 
-TEST(tuning_db, a_change_stores_nothing_after_a_failure)
+TEST_F(tuning_db, a_change_stores_nothing_after_a_failure)
 {
-    struct fixture *f = *state;
     KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
     must(tuning_change_begin(f->db, &change, &f->err), f->err);
     enum kiln_code rc = KILN_OK;
@@ -126,9 +123,8 @@ TEST(tuning_db, a_change_stores_nothing_after_a_failure)
     must(tuning_db_verify(f->db, &f->err), f->err);
 }
 
-TEST(tuning_db, a_removed_file_takes_no_more_changes)
+TEST_F(tuning_db, a_removed_file_takes_no_more_changes)
 {
-    struct fixture *f = *state;
     must(put(f, 1, 1), f->err);
     assert_int_equal(unlink(f->file), 0);
 
@@ -139,9 +135,8 @@ TEST(tuning_db, a_removed_file_takes_no_more_changes)
     assert_int_equal(count_found(f), 0);
 }
 
-TEST(tuning_db, a_log_without_its_file_is_moved_aside)
+TEST_F(tuning_db, a_log_without_its_file_is_moved_aside)
 {
-    struct fixture *f = *state;
     char log[200];
     snprintf(log, sizeof(log), "%s-wal", f->file);
     close_db(f);
@@ -192,9 +187,8 @@ TEST(tuning_db, a_directory_or_file_that_others_may_write_to_is_refused)
     must(reopen(f), f->err);
 }
 
-TEST(tuning_db, a_directory_of_another_user_is_refused)
+TEST_F(tuning_db, a_directory_of_another_user_is_refused)
 {
-    struct fixture *f = *state;
     if (geteuid() != 0)
         skip(); /* only root can change the owner */
     close_db(f);
@@ -206,9 +200,8 @@ TEST(tuning_db, a_directory_of_another_user_is_refused)
     assert_says(f->err.text, "chown 0");
 }
 
-TEST(tuning_db, a_link_in_place_of_the_file_is_refused)
+TEST_F(tuning_db, a_link_in_place_of_the_file_is_refused)
 {
-    struct fixture *f = *state;
     char other[200];
     close_db(f);
     snprintf(other, sizeof(other), "%s.other", f->file);
@@ -238,9 +231,8 @@ TEST(tuning_db, a_network_filesystem_is_refused)
     must(tuning_db_open(&options, &f->db, &f->salvage, &f->err), f->err);
 }
 
-TEST(tuning_db, the_directory_and_the_file_are_private)
+TEST_F(tuning_db, the_directory_and_the_file_are_private)
 {
-    struct fixture *f = *state;
     struct stat seen;
     close_db(f);
     fs_remove_tree(AT_FDCWD, f->directory);
@@ -290,9 +282,8 @@ static void *write_on(void *context)
     return NULL;
 }
 
-TEST(tuning_db, a_backup_is_one_consistent_state_while_a_writer_goes_on)
+TEST_F(tuning_db, a_backup_is_one_consistent_state_while_a_writer_goes_on)
 {
-    struct fixture *f = *state;
     struct writing w = { .f = f };
     pthread_t thread;
     char path[200];
@@ -321,9 +312,8 @@ TEST(tuning_db, a_backup_is_one_consistent_state_while_a_writer_goes_on)
     assert_int_equal(files(f, "copy-9.db"), 1); /* without a log */
 }
 
-TEST(tuning_db, a_backup_put_in_place_is_the_store)
+TEST_F(tuning_db, a_backup_put_in_place_is_the_store)
 {
-    struct fixture *f = *state;
     char path[200];
     snprintf(path, sizeof(path), "%s.copy", f->file);
     for (unsigned i = 1; i < 40; i++)
@@ -340,9 +330,8 @@ TEST(tuning_db, a_backup_put_in_place_is_the_store)
     must(put(f, 41, 1), f->err);
 }
 
-TEST(tuning_db, a_backup_replaces_no_file_and_leaves_none_when_it_fails)
+TEST_F(tuning_db, a_backup_replaces_no_file_and_leaves_none_when_it_fails)
 {
-    struct fixture *f = *state;
     char path[200];
     must(put(f, 1, 1), f->err);
     assert_int_equal(tuning_db_backup(f->db, f->file, &f->err), KILN_INVALID);
@@ -362,9 +351,8 @@ TEST(tuning_db, a_backup_replaces_no_file_and_leaves_none_when_it_fails)
     must(tuning_db_backup(f->db, path, &f->err), f->err);
 }
 
-TEST(tuning_db, a_vacuum_frees_the_space_of_removed_records)
+TEST_F(tuning_db, a_vacuum_frees_the_space_of_removed_records)
 {
-    struct fixture *f = *state;
     uint64_t freed = 0;
     for (unsigned i = 1; i <= 40; i++)
         must(put(f, 29 * i, 1), f->err);
@@ -383,9 +371,8 @@ TEST(tuning_db, a_vacuum_frees_the_space_of_removed_records)
     assert_int_equal(count_found(f), 6);
 }
 
-TEST(tuning_db, packing_on_a_full_disk_changes_nothing)
+TEST_F(tuning_db, packing_on_a_full_disk_changes_nothing)
 {
-    struct fixture *f = *state;
     uint64_t freed = 0;
     must(put(f, 29, 1), f->err);
     write_fails_with = ENOSPC;
@@ -407,9 +394,8 @@ static void run_sql(struct fixture *f, const char *sql)
 }
 
 /* Salvage reads every page that looks like records, also a freed one. */
-TEST(tuning_db, an_old_version_that_salvage_comes_upon_does_not_replace_the_newer_one)
+TEST_F(tuning_db, an_old_version_that_salvage_comes_upon_does_not_replace_the_newer_one)
 {
-    struct fixture *f = *state;
     must(put(f, 1, 1), f->err);
     must(put(f, 2, 1), f->err);
     run_sql(f, "create table old (id integer primary key, tier integer, uid integer, "
@@ -426,9 +412,8 @@ TEST(tuning_db, an_old_version_that_salvage_comes_upon_does_not_replace_the_newe
     assert_true(f->salvage.lost_unknown);
 }
 
-TEST(tuning_db, a_check_finds_damage_that_sqlite_accepts)
+TEST_F(tuning_db, a_check_finds_damage_that_sqlite_accepts)
 {
-    struct fixture *f = *state;
     for (unsigned i = 1; i <= 20; i++)
         must(put(f, i, 1), f->err);
     must(tuning_db_verify(f->db, &f->err), f->err);
@@ -447,9 +432,8 @@ TEST(tuning_db, a_check_finds_damage_that_sqlite_accepts)
     assert_says(f->err.text, "18 rows");
 }
 
-TEST(tuning_db, a_file_of_a_newer_version_is_refused_and_left_alone)
+TEST_F(tuning_db, a_file_of_a_newer_version_is_refused_and_left_alone)
 {
-    struct fixture *f = *state;
     must(put(f, 1, 1), f->err);
     close_db(f);
     run_sql(f, "pragma user_version = 3");
@@ -463,9 +447,8 @@ TEST(tuning_db, a_file_of_a_newer_version_is_refused_and_left_alone)
     assert_int_equal(count_found(f), 1);
 }
 
-TEST(tuning_db, a_file_of_the_first_version_is_brought_up_to_date)
+TEST_F(tuning_db, a_file_of_the_first_version_is_brought_up_to_date)
 {
-    struct fixture *f = *state;
     const struct tuning_put_token token = { { 7 } };
     bool has = true;
     must(put(f, 1, 1), f->err);

@@ -112,9 +112,8 @@ static bool is_after(enum change what, unsigned version, const struct seen *now)
     }
 }
 
-TEST(tuning_db, a_killed_change_is_there_whole_or_not_at_all)
+TEST_F(tuning_db, a_killed_change_is_there_whole_or_not_at_all)
 {
-    struct fixture *f = *state;
     const char *wanted = getenv("KILN_TEST_KILLS");
     unsigned kills = wanted ? (unsigned)strtoul(wanted, NULL, 10) : KILLS, seed = 1;
     unsigned befores = 0, acknowledged = 0;

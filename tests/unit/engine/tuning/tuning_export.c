@@ -23,9 +23,8 @@ static const struct tuning_export system_tier = { .tier = TUNING_TIER_SYSTEM };
 static const struct tuning_export host_tier = { .tier = TUNING_TIER_HOST };
 static const struct tuning_export alices = { .tier = TUNING_TIER_USER, .uid = ALICE };
 
-TEST(facade, a_system_database_comes_out_as_it_went_in)
+TEST_F(facade, a_system_database_comes_out_as_it_went_in)
 {
-    struct fixture *f = *state;
     static const char text[] = B "=ConvB:1.50,0,miopenConvolutionFwdAlgoWinograd;ConvA:0.1,64,"
                                  "miopenConvolutionFwdAlgoDirect\n" KEY
                                  "=miopenConvolutionFwdAlgoGEMM:ConvA,1,0,MIOpenGEMM,not used\n" A
@@ -37,9 +36,8 @@ TEST(facade, a_system_database_comes_out_as_it_went_in)
     assert_int_equal(f->counts.records, 3);
 }
 
-TEST(facade, a_users_file_comes_out_as_it_went_in)
+TEST_F(facade, a_users_file_comes_out_as_it_went_in)
 {
-    struct fixture *f = *state;
     static const char text[] = C "=ConvB:1.50,0,miopenConvolutionFwdAlgoWinograd;ConvA:0.1,64,"
                                  "miopenConvolutionFwdAlgoDirect\n" A
                                  "=ConvA:1,0,miopenConvolutionFwdAlgoDirect\n" B "=ConvA:2,0,"
@@ -57,9 +55,8 @@ TEST(facade, a_users_file_comes_out_as_it_went_in)
     assert_string_equal(export_text(f, USER_FILE, alices), text);
 }
 
-TEST(facade, only_the_tier_device_and_backend_asked_for_come_out)
+TEST_F(facade, only_the_tier_device_and_backend_asked_for_come_out)
 {
-    struct fixture *f = *state;
     must(put_find(f, THE_HOST, "host", "ConvA", "1,0,h"), f->err);
     must(put_find(f, ALICE, "user", "ConvA", "1,0,h"), f->err);
 
@@ -74,9 +71,8 @@ TEST(facade, only_the_tier_device_and_backend_asked_for_come_out)
 
 /* ---- merged ---- */
 
-TEST(facade, a_merged_export_has_each_key_once_as_a_look_up_answers_it)
+TEST_F(facade, a_merged_export_has_each_key_once_as_a_look_up_answers_it)
 {
-    struct fixture *f = *state;
     struct tuning_export host = { .tier = TUNING_TIER_HOST, .merged = true }, user = alices;
     user.merged = true;
     must(import_text(f, SYSTEM, TUNING_TIER_SYSTEM, 0,
@@ -98,9 +94,8 @@ TEST(facade, a_merged_export_has_each_key_once_as_a_look_up_answers_it)
                           "=H:1,0,h\n" Z "=U:1,0,u\n");
 }
 
-TEST(facade, merged_perf_records_have_the_solvers_of_all_tiers)
+TEST_F(facade, merged_perf_records_have_the_solvers_of_all_tiers)
 {
-    struct fixture *f = *state;
     struct tuning_export user = alices;
     user.merged = true;
     must(import_text(f, PERF, TUNING_TIER_SYSTEM, 0, PERF_KEY "=ConvA:s;ConvB:s\n"), f->err);
@@ -110,9 +105,8 @@ TEST(facade, merged_perf_records_have_the_solvers_of_all_tiers)
     assert_string_equal(export_text(f, PERF, user), PERF_KEY "=ConvC:u;ConvB:h;ConvA:s\n");
 }
 
-TEST(facade, merged_a_device_gets_the_nearest_ones_database_below_its_own_records)
+TEST_F(facade, merged_a_device_gets_the_nearest_ones_database_below_its_own_records)
 {
-    struct fixture *f = *state;
     struct tuning_export host = { .tier = TUNING_TIER_HOST, .merged = true };
     must(import_text(f, "gfx90a6e.HIP.fdb.txt", TUNING_TIER_SYSTEM, 0,
                      A "=S:1,0," DIRECT "\n" B "=S:1,0," DIRECT "\n"),
@@ -130,9 +124,8 @@ TEST(facade, merged_a_device_gets_the_nearest_ones_database_below_its_own_record
       "0.5,8,miopenConvolutionFwdAlgoGEMM\n" B                                                     \
       "=ConvA:1,0,miopenConvolutionFwdAlgoDirect;ConvB:1,0,miopenConvolutionFwdAlgoDirect\n"
 
-TEST(facade, converted_to_the_old_dialect_the_fastest_solver_of_an_algorithm_stays)
+TEST_F(facade, converted_to_the_old_dialect_the_fastest_solver_of_an_algorithm_stays)
 {
-    struct fixture *f = *state;
     struct tuning_export what = system_tier;
     what.converts = true;
     what.dialect = FIND_OLD;
@@ -147,9 +140,8 @@ TEST(facade, converted_to_the_old_dialect_the_fastest_solver_of_an_algorithm_sta
     assert_string_equal(export_text(f, SYSTEM, what), NEW_TEXT);
 }
 
-TEST(facade, records_of_the_old_dialect_are_rewritten_in_the_new_one)
+TEST_F(facade, records_of_the_old_dialect_are_rewritten_in_the_new_one)
 {
-    struct fixture *f = *state;
     struct tuning_export what = system_tier;
     what.converts = true;
     what.dialect = FIND_NEW;
@@ -213,9 +205,8 @@ static struct rows export_rows(struct fixture *f, struct tuning_export what)
 #define NO_ROW "64-56-56-3x3-64-56-56-32-1x1-1x1-1x1-0-NHWC-NCHW-NHWC-FP32-F"
 #define PERF_KEY_2 "2x64x28x28x1x3x3x1x64x32x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF"
 
-TEST(facade, a_perf_database_becomes_sqlite_and_comes_back_with_its_ids)
+TEST_F(facade, a_perf_database_becomes_sqlite_and_comes_back_with_its_ids)
 {
-    struct fixture *f = *state;
     struct tuning_job *job = NULL;
     must(import_text(f, PERF, TUNING_TIER_SYSTEM, 0,
                      PERF_KEY "=ConvA:1;ConvB:2\n" NO_ROW "=ConvA:1\n" PERF_KEY_2 "=ConvA:3\n"),
@@ -236,9 +227,8 @@ TEST(facade, a_perf_database_becomes_sqlite_and_comes_back_with_its_ids)
 }
 
 /* Added entries must not get the ids of later entries of the source. */
-TEST(facade, merged_into_sqlite_no_row_gets_lost)
+TEST_F(facade, merged_into_sqlite_no_row_gets_lost)
 {
-    struct fixture *f = *state;
     struct tuning_job *job = NULL;
     struct tuning_export host = { .tier = TUNING_TIER_HOST, .merged = true };
     must(import_text(f, PERF, TUNING_TIER_SYSTEM, 0,
@@ -259,9 +249,8 @@ TEST(facade, merged_into_sqlite_no_row_gets_lost)
 
 /* ---- the file ---- */
 
-TEST(facade, a_file_that_is_there_is_left_alone)
+TEST_F(facade, a_file_that_is_there_is_left_alone)
 {
-    struct fixture *f = *state;
     struct tuning_export what = host_tier;
     BUFFER_AUTO struct buffer content;
     char path[320];
@@ -308,9 +297,8 @@ static void expect_damage(struct fixture *f, const char *name, struct tuning_exp
     assert_int_not_equal(access(path, F_OK), 0);
 }
 
-TEST(facade, a_damaged_index_gives_no_file_at_all)
+TEST_F(facade, a_damaged_index_gives_no_file_at_all)
 {
-    struct fixture *f = *state;
     static const char text[] =
         A "=ConvA:1,0," DIRECT "\n" B "=ConvB:1,0," DIRECT "\n" C "=ConvC:1,0," DIRECT "\n";
     static const char perf[] = PERF_KEY "=ConvA:1\n" PERF_KEY_2 "=ConvB:2\n";
@@ -344,9 +332,8 @@ static enum kiln_code check_disk(void *context, uint64_t bytes, struct kiln_err 
     return disk->answer ? kiln_fail(err, disk->answer, "disk full") : KILN_OK;
 }
 
-TEST(facade, free_space_is_checked_before_the_first_record_and_periodically)
+TEST_F(facade, free_space_is_checked_before_the_first_record_and_periodically)
 {
-    struct fixture *f = *state;
     struct disk disk = { .answer = KILN_OK };
     char params[60000], key[16], path[320];
     struct tuning_export what = alices;

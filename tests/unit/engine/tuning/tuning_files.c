@@ -109,9 +109,8 @@ static void comes_out_as_it_went_in(struct fixture *f, const char *name, enum tu
     assert_memory_equal(before.data, after.data, before.size);
 }
 
-TEST(facade, every_genuine_find_database_comes_out_byte_by_byte)
+TEST_F(facade, every_genuine_find_database_comes_out_byte_by_byte)
 {
-    struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(find_dbs) / sizeof(find_dbs[0]); i++) {
         if (!import_file(f, find_dbs[i], TUNING_TIER_SYSTEM))
             return;
@@ -121,9 +120,8 @@ TEST(facade, every_genuine_find_database_comes_out_byte_by_byte)
     comes_out_as_it_went_in(f, find_dbs[0], TUNING_TIER_SYSTEM);
 }
 
-TEST(facade, a_genuine_users_find_database_comes_out_byte_by_byte)
+TEST_F(facade, a_genuine_users_find_database_comes_out_byte_by_byte)
 {
-    struct fixture *f = *state;
     static const char name[] = "userdb-gfx906_60/gfx906_60.HIP.2_17_0_a82233c22.ufdb.txt";
     if (import_file(f, name, TUNING_TIER_USER))
         comes_out_as_it_went_in(f, name, TUNING_TIER_USER);
@@ -174,9 +172,8 @@ static void check_line(struct fixture *f, char *line)
     }
 }
 
-TEST(facade, random_keys_of_the_largest_find_database_answer_their_line)
+TEST_F(facade, random_keys_of_the_largest_find_database_answer_their_line)
 {
-    struct fixture *f = *state;
     BUFFER_AUTO struct buffer text = { 0 };
     unsigned seed = 7;
     if (!import_file(f, "gfx90a68.HIP.fdb.txt", TUNING_TIER_SYSTEM))
@@ -235,9 +232,8 @@ static const char *params_of(char *value, const char *solver)
     return NULL;
 }
 
-TEST(facade, every_row_of_the_largest_perf_database_answers)
+TEST_F(facade, every_row_of_the_largest_perf_database_answers)
 {
-    struct fixture *f = *state;
     unsigned rows = 0;
     if (!import_file(f, "gfx906_60.db", TUNING_TIER_SYSTEM))
         return;
@@ -284,9 +280,8 @@ static void same_rows(const char *before, const char *after, const char *sql)
     sqlite3_close(b);
 }
 
-TEST(facade, every_genuine_perf_database_comes_out_row_by_row_with_its_ids)
+TEST_F(facade, every_genuine_perf_database_comes_out_row_by_row_with_its_ids)
 {
-    struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(perf_dbs) / sizeof(perf_dbs[0]); i++) {
         if (!import_file(f, perf_dbs[i], TUNING_TIER_SYSTEM))
             return;
@@ -298,9 +293,8 @@ TEST(facade, every_genuine_perf_database_comes_out_row_by_row_with_its_ids)
 }
 
 /* A user's records get new ids. */
-TEST(facade, a_genuine_users_perf_database_comes_out_row_by_row)
+TEST_F(facade, a_genuine_users_perf_database_comes_out_row_by_row)
 {
-    struct fixture *f = *state;
     static const char name[] = "userdb-gfx906_60/gfx906_60_1.1.0.udb";
     if (!import_file(f, name, TUNING_TIER_USER))
         return;

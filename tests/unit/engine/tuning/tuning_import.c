@@ -21,10 +21,8 @@ static enum kiln_code import_system(struct fixture *f, const char *text)
 
 /* ---- lines ---- */
 
-TEST(facade, a_bad_line_is_reported_and_skipped)
+TEST_F(facade, a_bad_line_is_reported_and_skipped)
 {
-    struct fixture *f = *state;
-
     must(import_system(f, GOOD "no "
                                "record\n" OTHER
                                "=ConvB:1,0,miopenConvolutionFwdAlgoWinograd\n" OTHER "="
@@ -40,9 +38,8 @@ TEST(facade, a_bad_line_is_reported_and_skipped)
     assert_string_equal(find_value(f, ALICE, OTHER), "ConvB:1,0,miopenConvolutionFwdAlgoWinograd");
 }
 
-TEST(facade, a_strict_import_stops_at_the_first_bad_line)
+TEST_F(facade, a_strict_import_stops_at_the_first_bad_line)
 {
-    struct fixture *f = *state;
     must(import_system(f, OTHER "=ConvB:1,0,miopenConvolutionFwdAlgoWinograd\n"), f->err);
     f->strict = true;
 
@@ -55,9 +52,8 @@ TEST(facade, a_strict_import_stops_at_the_first_bad_line)
     assert_int_equal(files(f, "find-", ".kti", NULL), 1);
 }
 
-TEST(facade, a_file_without_any_record_replaces_nothing)
+TEST_F(facade, a_file_without_any_record_replaces_nothing)
 {
-    struct fixture *f = *state;
     must(import_system(f, GOOD), f->err);
 
     assert_int_equal(import_system(f, "nothing\n"), KILN_INVALID);
@@ -66,9 +62,8 @@ TEST(facade, a_file_without_any_record_replaces_nothing)
     assert_string_equal(find_value(f, ALICE, KEY), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
 }
 
-TEST(facade, a_file_that_is_not_there_is_said)
+TEST_F(facade, a_file_that_is_not_there_is_said)
 {
-    struct fixture *f = *state;
     struct tuning_job *job = NULL;
     struct tuning_import import = import_of(f, SYSTEM, TUNING_TIER_SYSTEM, 0);
     must(tuning_job_import(f->t, &import, &job, &f->err), f->err);
@@ -78,9 +73,8 @@ TEST(facade, a_file_that_is_not_there_is_said)
     assert_says(f->err.text, SYSTEM);
 }
 
-TEST(facade, a_database_id_cannot_lead_an_import_out_of_the_directory)
+TEST_F(facade, a_database_id_cannot_lead_an_import_out_of_the_directory)
 {
-    struct fixture *f = *state;
     struct tuning_job *job = NULL;
     struct tuning_import import = import_of(f, SYSTEM, TUNING_TIER_SYSTEM, 0);
     snprintf(import.name.database_id, sizeof(import.name.database_id), "../files/x");
@@ -89,9 +83,8 @@ TEST(facade, a_database_id_cannot_lead_an_import_out_of_the_directory)
     assert_null(job);
 }
 
-TEST(facade, an_import_of_a_users_file_replaces_records)
+TEST_F(facade, an_import_of_a_users_file_replaces_records)
 {
-    struct fixture *f = *state;
     struct tuning_answer answer;
     struct tuning_question question = find_question(ALICE, KEY);
     must(put_find(f, ALICE, KEY, "ConvB", "2,0,miopenConvolutionFwdAlgoWinograd"), f->err);
@@ -108,9 +101,8 @@ TEST(facade, an_import_of_a_users_file_replaces_records)
     assert_string_equal(find_value(f, BOB, KEY), "");
 }
 
-TEST(facade, measurements_of_other_solvers_outlive_an_import)
+TEST_F(facade, measurements_of_other_solvers_outlive_an_import)
 {
-    struct fixture *f = *state;
     static const char *const solvers[] = { "ConvC", "ConvA" };
     for (size_t i = 0; i < 2; i++)
         must(put(f, &(struct measured){ .tier = TUNING_TIER_USER,
@@ -140,9 +132,8 @@ TEST(facade, measurements_of_other_solvers_outlive_an_import)
 }
 
 /* Old text PerfDbs use FindDb keys. */
-TEST(facade, an_old_perf_key_is_found_by_the_new_one)
+TEST_F(facade, an_old_perf_key_is_found_by_the_new_one)
 {
-    struct fixture *f = *state;
     static const char mixed[] = "64-56-56-3x3-64-56-56-32-1x1-1x1-1x1-0-NHWC-NCHW-NHWC-FP32-F";
     char text[500];
     snprintf(text, sizeof(text), "%s=ConvA:1\n%s=ConvB:2\n", KEY, mixed);
@@ -162,9 +153,8 @@ TEST(facade, an_old_perf_key_is_found_by_the_new_one)
 
 /* ---- indices ---- */
 
-TEST(facade, a_later_import_replaces_the_system_database_and_its_file)
+TEST_F(facade, a_later_import_replaces_the_system_database_and_its_file)
 {
-    struct fixture *f = *state;
     char before[320], after[320];
     must(import_system(f, GOOD), f->err);
     assert_int_equal(files(f, "find-" DEVICE ".HIP-", ".kti", before), 1);
@@ -179,9 +169,8 @@ TEST(facade, a_later_import_replaces_the_system_database_and_its_file)
     assert_string_equal(find_value(f, ALICE, KEY), "ConvB:2,0,miopenConvolutionFwdAlgoWinograd");
 }
 
-TEST(facade, an_import_that_is_given_up_leaves_no_file)
+TEST_F(facade, an_import_that_is_given_up_leaves_no_file)
 {
-    struct fixture *f = *state;
     struct tuning_job *job = NULL;
     write_source(f, SYSTEM, GOOD);
     struct tuning_import import = import_of(f, SYSTEM, TUNING_TIER_SYSTEM, 0);
@@ -202,9 +191,8 @@ TEST(facade, an_import_that_is_given_up_leaves_no_file)
     assert_string_equal(find_value(f, ALICE, KEY), "");
 }
 
-TEST(facade, an_import_that_is_on_the_disk_is_taken_over_by_its_end)
+TEST_F(facade, an_import_that_is_on_the_disk_is_taken_over_by_its_end)
 {
-    struct fixture *f = *state;
     struct tuning_job *job = NULL;
     must(import_system(f, KEY "=ConvB:2,0,miopenConvolutionFwdAlgoWinograd\n"), f->err);
     write_source(f, SYSTEM, GOOD);
@@ -227,9 +215,8 @@ static enum kiln_code remove_system(struct fixture *f, enum tuning_kind kind)
     return finish(f, rc, job);
 }
 
-TEST(facade, a_system_database_is_removed_with_its_file)
+TEST_F(facade, a_system_database_is_removed_with_its_file)
 {
-    struct fixture *f = *state;
     must(import_system(f, GOOD), f->err);
 
     assert_int_equal(remove_system(f, TUNING_PERF), KILN_NOT_FOUND);
@@ -249,9 +236,8 @@ static void touch(struct fixture *f, const char *name)
     must(fs_replace_file(path, bytes_of_text("x"), 0600, &f->err), f->err);
 }
 
-TEST(facade, leftovers_of_a_killed_import_are_removed_at_opening)
+TEST_F(facade, leftovers_of_a_killed_import_are_removed_at_opening)
 {
-    struct fixture *f = *state;
     must(import_system(f, GOOD), f->err);
     touch(f, "find-gfx90a6e.HIP-1.kti");
     touch(f, "find-gfx90a6e.HIP-1.kti.a1B2c3");
@@ -307,9 +293,8 @@ static void lost_and_imported_again(struct fixture *f, const char *why)
     assert_int_equal(files(f, "find-", ".kti", NULL), 1);
 }
 
-TEST(facade, a_missing_damaged_or_foreign_index_is_reported)
+TEST_F(facade, a_missing_damaged_or_foreign_index_is_reported)
 {
-    struct fixture *f = *state;
     char path[320], other[320];
     must(import_system(f, GOOD), f->err);
 
@@ -334,9 +319,8 @@ TEST(facade, a_missing_damaged_or_foreign_index_is_reported)
     lost_and_imported_again(f, "not the one that was imported");
 }
 
-TEST(facade, an_index_of_another_kind_is_reported)
+TEST_F(facade, an_index_of_another_kind_is_reported)
 {
-    struct fixture *f = *state;
     char find[320], perf[320];
     must(import_system(f, GOOD), f->err);
     must(import_text(f, "gfx90a68.db.txt", TUNING_TIER_SYSTEM, 0, PERF_KEY "=ConvA:1\n"), f->err);
@@ -359,9 +343,8 @@ static void limit_files(rlim_t bytes)
 }
 
 /* A failed commit may still be on the disk, so the index file must stay. */
-TEST(facade, the_index_of_a_commit_that_failed_stays_until_the_next_start)
+TEST_F(facade, the_index_of_a_commit_that_failed_stays_until_the_next_start)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < 40; i++) { /* so that the log is larger than an index */
         char key[32];
         snprintf(key, sizeof(key), "key%u", i);

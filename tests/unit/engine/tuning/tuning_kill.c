@@ -231,9 +231,8 @@ static void check(enum change what, const struct seen *before, const struct seen
     }
 }
 
-TEST(facade, a_killed_change_happened_or_did_not)
+TEST_F(facade, a_killed_change_happened_or_did_not)
 {
-    struct fixture *f = *state;
     const char *wanted = getenv("KILN_TEST_KILLS");
     unsigned kills = wanted ? (unsigned)strtoul(wanted, NULL, 10) : KILLS, seed = 1, version = 0;
     unsigned acknowledged[CHANGES] = { 0 }, befores[CHANGES] = { 0 };

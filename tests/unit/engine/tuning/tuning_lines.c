@@ -41,9 +41,8 @@ static void expect_bad(struct fixture *f, const char *name, enum tuning_tier tie
     assert_string_equal(value_for(f, &question, &answer), value);
 }
 
-TEST(facade, an_invalid_find_line_is_reported_and_not_stored)
+TEST_F(facade, an_invalid_find_line_is_reported_and_not_stored)
 {
-    struct fixture *f = *state;
     static const char *const good[2] = { KEY, OTHER };
     static const struct bad_line bad[] = {
         { "other", "ConvA:1,0," DIRECT, "FindDb key, column 1: " },
@@ -66,9 +65,8 @@ TEST(facade, an_invalid_find_line_is_reported_and_not_stored)
     }
 }
 
-TEST(facade, an_invalid_perf_line_is_reported_and_not_stored)
+TEST_F(facade, an_invalid_perf_line_is_reported_and_not_stored)
 {
-    struct fixture *f = *state;
     static const char *const good[2] = { PERF_KEY, PERF_KEY_OF(2, 0) };
     static const struct bad_line bad[] = {
         { "other", "ConvA:1", "PerfDb key, column 1: " },
@@ -85,10 +83,8 @@ TEST(facade, an_invalid_perf_line_is_reported_and_not_stored)
     }
 }
 
-TEST(facade, a_merge_reports_bad_lines_as_an_import_does)
+TEST_F(facade, a_merge_reports_bad_lines_as_an_import_does)
 {
-    struct fixture *f = *state;
-
     must(merge_text(f, USER_FILE, TUNING_TIER_USER, ALICE,
                     KEY "=ConvA:1,0," DIRECT "\n" OTHER "=ConvA:1,0," BWD "\n"),
          f->err);

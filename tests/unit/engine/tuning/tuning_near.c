@@ -37,9 +37,8 @@ static const char *near_value(struct fixture *f, const char *key, struct tuning_
     return value_for(f, &question, ret_answer);
 }
 
-TEST(facade, the_nearest_batch_size_answers_and_says_how_far_it_is)
+TEST_F(facade, the_nearest_batch_size_answers_and_says_how_far_it_is)
 {
-    struct fixture *f = *state;
     struct tuning_answer answer;
     IMPORT(f, key_of(56, 16, USUAL), key_of(56, 256, USUAL));
 
@@ -55,9 +54,8 @@ TEST(facade, the_nearest_batch_size_answers_and_says_how_far_it_is)
     assert_int_equal(tuning_stats_of(f->t).near, 2);
 }
 
-TEST(facade, a_neighbour_answers_only_requests_that_allow_one)
+TEST_F(facade, a_neighbour_answers_only_requests_that_allow_one)
 {
-    struct fixture *f = *state;
     struct tuning_answer answer;
     IMPORT(f, key_of(56, 16, USUAL));
 
@@ -68,9 +66,8 @@ TEST(facade, a_neighbour_answers_only_requests_that_allow_one)
     assert_true(answer.batch_ratio == 1 && answer.spatial_ratio == 1);
 }
 
-TEST(facade, another_batch_size_is_nearer_than_another_spatial_size)
+TEST_F(facade, another_batch_size_is_nearer_than_another_spatial_size)
 {
-    struct fixture *f = *state;
     struct tuning_answer answer;
     IMPORT(f, key_of(28, 64, USUAL), key_of(56, 1, USUAL));
 
@@ -79,9 +76,8 @@ TEST(facade, another_batch_size_is_nearer_than_another_spatial_size)
     assert_true(answer.batch_ratio == 64);
 }
 
-TEST(facade, the_nearest_spatial_size_wins_before_the_nearest_batch_size)
+TEST_F(facade, the_nearest_spatial_size_wins_before_the_nearest_batch_size)
 {
-    struct fixture *f = *state;
     struct tuning_answer answer;
     IMPORT(f, key_of(14, 64, USUAL), key_of(28, 1, USUAL), key_of(28, 32, USUAL));
 
@@ -90,9 +86,8 @@ TEST(facade, the_nearest_spatial_size_wins_before_the_nearest_batch_size)
     assert_true(answer.spatial_ratio == 4 && answer.batch_ratio == 2);
 }
 
-TEST(facade, a_record_of_another_type_layout_or_direction_is_no_neighbour)
+TEST_F(facade, a_record_of_another_type_layout_or_direction_is_no_neighbour)
 {
-    struct fixture *f = *state;
     struct tuning_answer answer;
     IMPORT(f, key_of(56, 16, "NCHW-FP16-F"), key_of(56, 16, "NHWC-NHWC-NHWC-FP32-F"),
            key_of(56, 16, "NCHW-FP32-B"), key_of(56, 16, "NCHW-FP32-F_g2"),
@@ -102,9 +97,8 @@ TEST(facade, a_record_of_another_type_layout_or_direction_is_no_neighbour)
     assert_int_equal(tuning_stats_of(f->t).misses, 1);
 }
 
-TEST(facade, the_more_private_of_two_equally_near_records_answers)
+TEST_F(facade, the_more_private_of_two_equally_near_records_answers)
 {
-    struct fixture *f = *state;
     struct tuning_answer answer;
     IMPORT(f, key_of(56, 32, USUAL));
     must(put_find(f, THE_HOST, key_of(56, 128, USUAL), "ConvHost",
@@ -128,9 +122,8 @@ TEST(facade, the_more_private_of_two_equally_near_records_answers)
                         "ConvNear:1,0,miopenConvolutionFwdAlgoDirect");
 }
 
-TEST(facade, a_stale_neighbour_is_ignored_if_stale_entries_are)
+TEST_F(facade, a_stale_neighbour_is_ignored_if_stale_entries_are)
 {
-    struct fixture *f = *state;
     struct tuning_answer answer;
     struct measured m = { .tier = TUNING_TIER_USER,
                           .uid = ALICE,
@@ -153,9 +146,8 @@ TEST(facade, a_stale_neighbour_is_ignored_if_stale_entries_are)
                         "ConvNew:2,0,miopenConvolutionFwdAlgoWinograd");
 }
 
-TEST(facade, the_nearest_is_sought_in_the_database_of_the_nearest_device_too)
+TEST_F(facade, the_nearest_is_sought_in_the_database_of_the_nearest_device_too)
 {
-    struct fixture *f = *state;
     struct tuning_answer answer;
     IMPORT(f, key_of(56, 32, USUAL));
     struct tuning_question question = find_question(ALICE, key_of(56, 64, USUAL));
@@ -167,9 +159,8 @@ TEST(facade, the_nearest_is_sought_in_the_database_of_the_nearest_device_too)
     assert_string_equal(answer.database_id, "gfx90a68");
 }
 
-TEST(facade, a_problem_has_the_neighbours_of_its_key)
+TEST_F(facade, a_problem_has_the_neighbours_of_its_key)
 {
-    struct fixture *f = *state;
     struct problem problem = problem_of(key_of(56, 64, USUAL));
     struct tuning_question question = find_question(ALICE, "");
     struct tuning_answer answer;
@@ -186,9 +177,8 @@ TEST(facade, a_problem_has_the_neighbours_of_its_key)
 
 /* With a stride, several input sizes have the same PerfDb key.  Records and questions must assume
  * the same size, or the family is never found. */
-TEST(facade, a_strided_backward_problem_has_neighbours_in_a_perf_database)
+TEST_F(facade, a_strided_backward_problem_has_neighbours_in_a_perf_database)
 {
-    struct fixture *f = *state;
     struct tuning_question question = perf_question(ALICE, "");
     struct tuning_answer answer;
     struct problem problem = problem_of("64-28-28-3x3-32-56-56-16-1x1-2x2-1x1-0-NCHW-FP32-B");

@@ -21,9 +21,8 @@ static const struct measured usual = { .tier = TUNING_TIER_USER,
 
 /* ---- promote ---- */
 
-TEST(facade, promoting_joins_all_users_and_leaves_their_records)
+TEST_F(facade, promoting_joins_all_users_and_leaves_their_records)
 {
-    struct fixture *f = *state;
     struct tuning_selection all = { .tier = TUNING_TIER_NONE };
     must(put_find(f, THE_HOST, KEY, "ConvH", "1,0,h"), f->err);
     must(put_find(f, ALICE, KEY, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"), f->err);
@@ -46,9 +45,8 @@ TEST(facade, promoting_joins_all_users_and_leaves_their_records)
                         "miopenConvolutionFwdAlgoWinograd");
 }
 
-TEST(facade, only_selected_records_are_promoted)
+TEST_F(facade, only_selected_records_are_promoted)
 {
-    struct fixture *f = *state;
     struct tuning_selection by_solver = { .solver = "ConvB", .by_uid = true, .uid = BOB };
     must(put_find(f, ALICE, OTHER, "ConvB", "1,0,miopenConvolutionFwdAlgoDirect"), f->err);
     must(put_find(f, BOB, KEY, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"), f->err);
@@ -60,9 +58,8 @@ TEST(facade, only_selected_records_are_promoted)
     assert_string_equal(find_value(f, 7, OTHER), "");
 }
 
-TEST(facade, a_list_of_keys_is_promoted_and_removed_in_one_change)
+TEST_F(facade, a_list_of_keys_is_promoted_and_removed_in_one_change)
 {
-    struct fixture *f = *state;
     const struct tuning_key keys[] = { { TUNING_FIND, bytes_of_text(KEY) },
                                        { TUNING_PERF, bytes_of_text(PERF_KEY) },
                                        { TUNING_PERF, bytes_of_text(OTHER) } };
@@ -84,9 +81,8 @@ TEST(facade, a_list_of_keys_is_promoted_and_removed_in_one_change)
     assert_string_equal(find_value(f, ALICE, OTHER), "ConvA:2,0,miopenConvolutionFwdAlgoDirect");
 }
 
-TEST(facade, a_record_that_cannot_be_stored_does_not_keep_the_others_from_being_promoted)
+TEST_F(facade, a_record_that_cannot_be_stored_does_not_keep_the_others_from_being_promoted)
 {
-    struct fixture *f = *state;
     struct tuning_selection all = { .tier = TUNING_TIER_NONE };
     must(put_find(f, ALICE, KEY, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"), f->err);
     must(put_find(f, BOB, KEY, "ConvB", "2,0,miopenConvolutionFwdAlgoWinograd"), f->err);
@@ -136,9 +132,8 @@ static void put_some(struct fixture *f)
 #define OLD_ENTRY \
     "miopenConvolutionFwdAlgoDirect:ConvOld,1,0,miopenConvolutionFwdAlgoDirect,<unused>"
 
-TEST(facade, entries_are_removed_by_solver_in_either_dialect)
+TEST_F(facade, entries_are_removed_by_solver_in_either_dialect)
 {
-    struct fixture *f = *state;
     struct tuning_selection selection = { .solver = "ConvA", .tier = TUNING_TIER_USER };
     put_some(f);
 
@@ -155,9 +150,8 @@ TEST(facade, entries_are_removed_by_solver_in_either_dialect)
     assert_string_equal(find_value(f, ALICE, KEY), "ConvB:1,64,miopenConvolutionFwdAlgoDirect");
 }
 
-TEST(facade, entries_are_removed_by_age_when_it_is_known)
+TEST_F(facade, entries_are_removed_by_age_when_it_is_known)
 {
-    struct fixture *f = *state;
     struct tuning_selection selection = { .older_than = 2000 };
     put_some(f);
 
@@ -168,9 +162,8 @@ TEST(facade, entries_are_removed_by_age_when_it_is_known)
     assert_string_equal(find_value(f, 7, KEY), "ConvA:1,0,h");
 }
 
-TEST(facade, removing_by_user_touches_only_that_users_records)
+TEST_F(facade, removing_by_user_touches_only_that_users_records)
 {
-    struct fixture *f = *state;
     struct tuning_selection selection = { .by_uid = true, .uid = ALICE };
     put_some(f);
 
@@ -184,9 +177,8 @@ TEST(facade, removing_by_user_touches_only_that_users_records)
     assert_string_equal(find_value(f, BOB, KEY), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
 }
 
-TEST(facade, records_are_removed_by_key_kind_and_device)
+TEST_F(facade, records_are_removed_by_key_kind_and_device)
 {
-    struct fixture *f = *state;
     struct tuning_selection by_key = { .tier = TUNING_TIER_HOST, .key = bytes_of_text(KEY) };
     struct tuning_selection by_kind = { .by_kind = true, .kind = TUNING_PERF };
     struct tuning_selection elsewhere = { .database_id = "gfx906_60" };
@@ -204,9 +196,8 @@ TEST(facade, records_are_removed_by_key_kind_and_device)
 
 /* ---- merge ---- */
 
-TEST(facade, a_file_is_merged_into_existing_records)
+TEST_F(facade, a_file_is_merged_into_existing_records)
 {
-    struct fixture *f = *state;
     struct measured m = usual;
     must(put(f, &m), f->err);
     must(put_find(f, ALICE, KEY, "ConvB", "2,0,miopenConvolutionFwdAlgoWinograd"), f->err);
@@ -229,10 +220,8 @@ TEST(facade, a_file_is_merged_into_existing_records)
     assert_int_equal(f->counts.replaced, 1);
 }
 
-TEST(facade, a_system_database_is_never_merged)
+TEST_F(facade, a_system_database_is_never_merged)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(merge_text(f, "gfx90a68.HIP.fdb.txt", TUNING_TIER_SYSTEM, 0,
                                 "a=b:1,0,miopenConvolutionFwdAlgoGEMM\n"),
                      KILN_INVALID);
