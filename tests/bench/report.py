@@ -44,15 +44,15 @@ def of(results, bench, **members):
 # ---- fetch ----
 
 WAYS = {
-    "round-trip": "bare round trip, nothing sent back",
-    "inline": "bare round trip, bytes in the message",
-    "descriptor": "bare descriptor, mapped, touched, unmapped",
-    "descriptor-kept": "bare descriptor, unmapped at the end as kiln's",
-    "descriptor-epoll": "bare descriptor from one event loop",
+    "round-trip": "bare socket, empty reply",
+    "inline": "bare socket, bytes in the reply",
+    "descriptor": "bare descriptor, unmapped at once",
+    "descriptor-kept": "bare descriptor, unmapped at the end",
+    "descriptor-epoll": "bare descriptor, event loop",
     "redis": "Redis GET",
     "kiln-wire": "kiln, without libkiln",
     "kiln": "kiln",
-    "kiln-table": "kiln, from the process's own table",
+    "kiln-table": "kiln, from the in-process cache",
     "miopen-kept": "MIOpen's way, database kept open",
     "miopen-fresh": "MIOpen's way, database opened each time",
 }
@@ -100,7 +100,7 @@ def fetch_budgets(table, section, ways, size, clients):
             table.add(section, f"kiln : {WAYS[way]}, p50", figure, "×", f"≤ {ROUND_TRIP_BUDGET}",
                       figure <= ROUND_TRIP_BUDGET, 2)
     if "inline" in ways:
-        table.add(section, "kiln : bare inline, p50",
+        table.add(section, "kiln : bare socket, bytes in the reply, p50",
                   ratio(kiln["p50_us"], ways["inline"]["p50_us"]), "×", digits=2)
     for way in ("miopen-kept", "miopen-fresh"):
         if way in ways and size in MIOPEN_BUDGET:
@@ -120,13 +120,13 @@ def batch_rows(table, results):
         place = ", all on one CPU" if r["one_cpu"] else ""
         section = f"Batch of {r['items']} warm kernels of {size_text(r['size'])}{place}"
         each = statistics.median(r["each_us"])
-        what = "each beyond the first round trip"
+        what = "per kernel after the first round trip"
         if r["way"] == "kiln":
             table.add(section, f"kiln: {what}", each, "µs", "≤ 2", each <= 2, 2)
             table.add(section, "kiln: the whole batch", statistics.median(r["all_us"]), "µs",
                       digits=0)
         else:
-            table.add(section, f"bare descriptors, mapped and touched: {what}", each, "µs",
+            table.add(section, f"bare descriptors: {what}", each, "µs",
                       digits=2)
 
 
@@ -148,7 +148,7 @@ def scaling_rows(table, results):
         section = f"{r['kernels']} cold kernels ({r['toolchain']})"
         bound = 0.9 * r["workers"]
         figure = ratio(r["one_s"], r["many_s"])
-        table.add(section, "kernels a second, one compiler",
+        table.add(section, "kernels per second, one compiler",
                   r["kernels"] / statistics.median(r["one_s"]), "/s")
         table.add(section, f"throughput, {r['workers']} compilers : one", figure, "×",
                   f"≥ {bound:g}", figure >= bound, 2)
@@ -157,11 +157,11 @@ def scaling_rows(table, results):
 
 def direct_rows(table, section, r):
     """The floor: the same number of processes that call the compiler without kiln."""
-    what = f"processes calling {r['toolchain']} themselves"
+    what = f"processes that call {r['toolchain']} directly"
     if "direct_not_run" in r:
         table.skip(f"{what} ({section})", r["direct_not_run"])
         return
-    table.add(section, f"kernels a second, one of the {what}",
+    table.add(section, f"kernels per second, one of the {what}",
               r["kernels"] / statistics.median(r["direct_one_s"]), "/s")
     table.add(section, f"throughput, {r['workers']} {what} : one",
               ratio(r["direct_one_s"], r["direct_many_s"]), "×", digits=2)
@@ -217,12 +217,12 @@ def start_rows(table, results):
         table.add(section, "resident, hot set empty", resident, "MiB", "≤ 30" if judged else "",
                   resident <= 30 if judged else None)
         rest = r["resident_after_mib"] - r["shared_after_mib"]
-        table.add(section, "resident after look-ups, hot set aside", rest, "MiB",
+        table.add(section, "resident after look-ups, without the hot set", rest, "MiB",
                   "≤ 30" if judged else "", rest <= 30 if judged else None)
-        table.add(section, "look-up off disk: p50", statistics.median(r["disk_us"]), "µs")
+        table.add(section, "look-up on disk: p50", statistics.median(r["disk_us"]), "µs")
         table.add(section, "look-up in the hot set: p50", statistics.median(r["hot_us"]), "µs")
         over = r["file_bytes"] / r["kernels"] - r["size"]
-        table.add(section, "bytes on disk a kernel, beside its object", over, "B", digits=0)
+        table.add(section, "disk space per kernel, without its object", over, "B", digits=0)
         table.add(section, "puts while filling", r["fill_per_s"], "/s", digits=0)
     if len(stores) > 1:
         flat_rows(table, stores[0], stores[-1])
@@ -233,7 +233,7 @@ def start_rows(table, results):
 
 def flat_rows(table, few, many):
     section = f"Look-up cost, {many['kernels']} kernels : {few['kernels']}"
-    for member, what in (("hot_us", "in the hot set"), ("disk_us", "off disk")):
+    for member, what in (("hot_us", "in the hot set"), ("disk_us", "on disk")):
         figure = ratio(many[member], few[member])
         table.add(section, what, figure, "×", f"flat (≤ {FLAT})", figure <= FLAT, 2)
 
@@ -247,9 +247,9 @@ def sandbox_rows(table, results):
         if r["missing"]:
             table.skip("layers of the sandbox", f"this host does not give {r['missing']}")
         table.add(section, "without the sandbox: p10", r["bare_p10_ms"], "ms", digits=2)
-        table.add(section, "with it: p10", r["confined_p10_ms"], "ms", digits=2)
+        table.add(section, "with the sandbox: p10", r["confined_p10_ms"], "ms", digits=2)
         added = r["confined_p10_ms"] - r["bare_p10_ms"]
-        table.add(section, "what it adds", added, "ms", "≤ 5", added <= 5, 2)
+        table.add(section, "added by the sandbox", added, "ms", "≤ 5", added <= 5, 2)
 
 
 def store_rows(table, results):
@@ -265,14 +265,14 @@ def store_rows(table, results):
                   "µs")
     table.add(section, "p50", ratio(many["p50_us"], few["p50_us"]), "×", digits=2)
     section = "Look-up in the store while another thread stores kernels of 20 KiB"
-    for way, name in (("quiet", "nobody stores"), ("filling", "below the limit"),
-                      ("evicting", "at the limit, evicting")):
+    for way, name in (("quiet", "no writes"), ("filling", "writes below the limit"),
+                      ("evicting", "writes that evict")):
         for member, what in (("p50_us", "p50"), ("p99_us", "p99")):
             table.add(section, f"{name}: {what}", statistics.median(ways[way][member]), "µs")
     figure = ratio(ways["evicting"]["p99_us"], ways["filling"]["p99_us"])
-    table.add(section, "evicting : below the limit, p99", figure, "×", f"≤ {STALL}",
+    table.add(section, "writes that evict : writes below the limit, p99", figure, "×", f"≤ {STALL}",
               figure <= STALL, 2)
-    table.add(section, "evicting : nobody stores, p99",
+    table.add(section, "writes that evict : no writes, p99",
               ratio(ways["evicting"]["p99_us"], ways["quiet"]["p99_us"]), "×", digits=2)
 
 
@@ -295,7 +295,7 @@ def disk_rows(table, results):
 
 def disk_compiler(table, section, ways):
     kiln, bzip2 = ways["kiln"], ways["bzip2"]
-    table.add(section, "as it is", kiln["raw_bytes"] / kiln["objects"], "B", digits=0)
+    table.add(section, "not packed", kiln["raw_bytes"] / kiln["objects"], "B", digits=0)
     for way, name in PACKINGS.items():
         r, judged = ways[way], way == "kiln"
         table.add(section, name, r["bytes"] / r["objects"], "B", "< bzip2" if judged else "",
@@ -314,9 +314,9 @@ TUNING_WAYS = {
     "miopen": "MIOpen's way, text in a hash map of the process",
     "miopen-kept": "MIOpen's way, database kept open",
     "miopen-fresh": "MIOpen's way, database opened each time",
-    "round-trip": "bare round trip, nothing sent back",
-    "same-bytes": "bare round trip, as many bytes back",
-    "event-loop": "bare round trip, as many bytes back from one event loop",
+    "round-trip": "bare socket, empty reply",
+    "same-bytes": "bare socket, bytes in the reply",
+    "event-loop": "bare event loop, bytes in the reply",
     "engine": "kiln, in the daemon",
     "kiln": "kiln, over the socket",
 }
@@ -345,7 +345,7 @@ def import_rows(table, results):
     for r in of(results, "tuning_import"):
         section = f"{tuning_name(r)}: import"
         table.add(section, "import", statistics.median(r["import_s"]), "s", digits=2)
-        table.add(section, "lines or rows that are none", r["bad"], digits=0)
+        table.add(section, "lines or rows that are not records", r["bad"], digits=0)
         table.add(section, "the file", r["bytes"] / (1 << 20), "MiB")
         table.add(section, "kiln's index", r["index_bytes"] / (1 << 20), "MiB")
         if "wc_s" not in r:
@@ -428,8 +428,8 @@ def tuning_batch_rows(table, results):
     for r in of(results, "tuning_batch"):
         section = f"{tuning_name(r)}: a batch of {r['items']}{TUNING_CPUS[r['cpus']]}"
         each = statistics.median(r["each_us"])
-        table.add(section, "a batch of one", statistics.median(r["one_us"]), "µs")
-        table.add(section, "each of the whole batch", each, "µs", f"≤ {TUNING_BATCH_BUDGET_US}",
+        table.add(section, "a batch of one record", statistics.median(r["one_us"]), "µs")
+        table.add(section, "per record of the batch", each, "µs", f"≤ {TUNING_BATCH_BUDGET_US}",
                   each <= TUNING_BATCH_BUDGET_US, 2)
 
 
@@ -477,7 +477,7 @@ def markdown_of(table):
     for row in table.rows:
         if row["section"] != section:
             section = row["section"]
-            lines += ["", f"**{section}**", "", "| | figure | budget | |",
+            lines += ["", f"**{section}**", "", "| | value | budget | |",
                       "| --- | ---: | --- | --- |"]
         lines.append(f"| {row['what']} | {number(row)} {row['unit']} | {row['budget']} "
                      f"| {row['verdict']} |")

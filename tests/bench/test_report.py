@@ -72,10 +72,10 @@ class Report(unittest.TestCase):
         rows = {r["what"]: r for r in table.rows}
         kiln = rows["throughput, 2 compilers : one"]
         self.assertEqual((kiln["figure"], kiln["verdict"]), (1.5, report.MISSES))
-        floor = rows["throughput, 2 processes calling hiprtc themselves : one"]
+        floor = rows["throughput, 2 processes that call hiprtc directly : one"]
         self.assertAlmostEqual(floor["figure"], 1.5)
         self.assertEqual(floor["verdict"], "")
-        both = rows["throughput, 2 compilers : 2 processes calling hiprtc themselves"]
+        both = rows["throughput, 2 compilers : 2 processes that call hiprtc directly"]
         self.assertAlmostEqual(both["figure"], 0.8)
 
     def test_a_compiler_that_cannot_be_called_directly_has_no_floor_and_says_why(self):
@@ -90,7 +90,7 @@ class Report(unittest.TestCase):
         table = report.make_table([store("few", [90, 90, 90]), store("many", [90, 90, 90], 100000),
                                    store("quiet", [90, 90, 90]), store("filling", [100, 100, 100]),
                                    store("evicting", [150, 210, 220])])
-        row = row_of(table, "evicting : below the limit, p99")
+        row = row_of(table, "writes that evict : writes below the limit, p99")
         self.assertEqual((row["figure"], row["verdict"]), (2.1, report.MISSES))
         self.assertEqual(row_of(table, "p50")["figure"], 1)
 
@@ -111,7 +111,7 @@ class Report(unittest.TestCase):
         table = report.make_table([store(1000, 99.0), store(100000, 49.0)])
         judged = [r["verdict"] for r in table.rows if r["what"] == "start to first answer"]
         self.assertEqual(judged, ["", report.MEETS])
-        self.assertEqual(row_of(table, "bytes on disk a kernel, beside its object")["figure"], 100)
+        self.assertEqual(row_of(table, "disk space per kernel, without its object")["figure"], 100)
 
     def test_objects_on_disk_are_judged_against_bzip2_for_each_compiler(self):
         def packed(way, size, unpack):
@@ -121,7 +121,7 @@ class Report(unittest.TestCase):
         table = report.make_table([
             {"bench": "disk", "target": "gfx906", "toolchain": "hiprtc", "not_run": "no hiprtc"},
             packed("bzip2", 1000, 95.0), packed("zstd", 800, 9.0), packed("kiln", 400, 10.0)])
-        self.assertEqual(row_of(table, "as it is")["figure"], 1000)
+        self.assertEqual(row_of(table, "not packed")["figure"], 1000)
         self.assertEqual(row_of(table, "kiln")["figure"], 200)
         self.assertEqual(row_of(table, "kiln")["verdict"], report.MEETS)
         self.assertEqual(row_of(table, "kiln : zstd, bytes")["figure"], 0.5)
@@ -170,7 +170,7 @@ class Report(unittest.TestCase):
         batch["genuine"] = False
         table = report.make_table([batch])
         self.assertIn("(made up)", table.rows[0]["section"])
-        self.assertEqual(row_of(table, "each of the whole batch")["verdict"], report.MEETS)
+        self.assertEqual(row_of(table, "per record of the batch")["verdict"], report.MEETS)
 
     def test_an_empty_run_prints_no_figure(self):
         table = report.make_table([], [("fetch", "kilnd ended")])
