@@ -92,7 +92,7 @@ TEST(directory, a_file_that_may_go_with_the_power_is_said)
     expect_failures(replace_file, f, FAILING("fsync", EIO), KILN_IO, f->path);
     expect_failures(replace_file, f, FAILING("open", EMFILE), KILN_IO, "sync");
     expect_failures(replace_file, f, FAILING("strdup", ENOMEM), KILN_NO_MEMORY, "write '");
-    expect_no_harm(replace, f, "write", EINTR);
+    expect_no_harm(replace_file, f, "write", EINTR);
     expect_content(f, "another");
 }
 
