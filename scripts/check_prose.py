@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Fail where a line of Markdown prose has more than 100 columns.
+"""Fail if a line of Markdown prose has more than 100 columns.
 
 Usage: scripts/check_prose.py [ROOT]
 
-Tables, code and lines with a URL may be longer. Pages that still have to be wrapped stand in
-check_prose_unwrapped.txt; that list can only shrink: a page that is wrapped must leave it.
+Tables, code and lines with a URL may be longer. check_prose_unwrapped.txt lists the pages that are
+not wrapped yet. That list can only shrink: a wrapped page must be removed from it.
 """
 import pathlib
 import re
@@ -20,7 +20,7 @@ ITEM = re.compile(r"\s*([-*+]|\d+[.)])\s")
 
 
 def prose(text):
-    """(number, line) of what is neither a table nor code."""
+    """(number, line) of all lines except tables and code."""
     fenced = in_list = in_code = False
     before = ""
     for number, line in enumerate(text.splitlines(), 1):
