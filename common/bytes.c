@@ -51,7 +51,7 @@ void buffer_done(struct buffer *b)
 }
 
 /* False when out of memory or beyond the limit.  The capacity never exceeds the limit. */
-static bool grow(struct buffer *b, size_t more)
+static bool grow_buffer(struct buffer *b, size_t more)
 {
     if (more > b->limit || b->size > b->limit - more)
         return false;
@@ -71,11 +71,11 @@ static bool grow(struct buffer *b, size_t more)
 static inline bool make_room(struct buffer *b, size_t more)
 {
     if (!b->failed && more > b->capacity - b->size)
-        b->failed = !grow(b, more);
+        b->failed = !grow_buffer(b, more);
     return !b->failed;
 }
 
-static inline void append(struct buffer *b, const void *data, size_t size)
+static inline void append_bytes(struct buffer *b, const void *data, size_t size)
 {
     memcpy(b->data + b->size, data, size);
     b->size += size;
@@ -84,14 +84,14 @@ static inline void append(struct buffer *b, const void *data, size_t size)
 void buffer_put(struct buffer *b, const void *data, size_t size)
 {
     if (make_room(b, size) && size)
-        append(b, data, size);
+        append_bytes(b, data, size);
 }
 
 /* The compiler knows the size, so it emits a store instead of a call of memcpy. */
 static inline void put_number(struct buffer *b, const void *number, size_t size)
 {
     if (make_room(b, size))
-        append(b, number, size);
+        append_bytes(b, number, size);
 }
 
 void buffer_put_u8(struct buffer *b, uint8_t v) { put_number(b, &v, sizeof(v)); }

@@ -68,7 +68,7 @@ static long long *number_slot(struct values *g, const struct flag *f)
 
 static char *word_slot(struct values *g, const struct flag *f) { return (char *)g + f->slot; }
 
-static struct values defaults(void)
+static struct values default_values(void)
 {
     struct values g = { 0 };
     for (size_t i = 0; i < FLAG_COUNT; i++) {
@@ -325,7 +325,7 @@ enum kiln_code driver_words_parse(const char *const *words, size_t count,
         enum data_type type = TYPE_FLOAT32;
         if (!program_type(words[i], &type))
             continue;
-        struct values g = defaults();
+        struct values g = default_values();
         enum kiln_code rc = read_flags(words + i + 1, count - i - 1, &g, err);
         return rc ? rc : build_line(&g, type, ret_line, err);
     }

@@ -18,20 +18,20 @@ static const struct {
 #undef KILN_CODE
 };
 
-static bool known(enum kiln_code code)
+static bool is_known_code(enum kiln_code code)
 {
     return (size_t)code < sizeof(codes) / sizeof(codes[0]) && codes[code].name;
 }
 
-static void append(char *buf, size_t cap, const char *tail)
+static void append_text(char *buf, size_t cap, const char *tail)
 {
     size_t used = strlen(buf);
     snprintf(buf + used, cap - used, "%s", tail);
 }
 
 KILN_PRINTF(3, 0)
-static enum kiln_code record(struct kiln_err *err, enum kiln_code code, const char *fmt,
-                             va_list args)
+static enum kiln_code record_error(struct kiln_err *err, enum kiln_code code, const char *fmt,
+                                   va_list args)
 {
     err->code = code;
     vsnprintf(err->text, sizeof(err->text), fmt, args);
@@ -42,7 +42,7 @@ enum kiln_code kiln_fail(struct kiln_err *err, enum kiln_code code, const char *
 {
     va_list args;
     va_start(args, fmt);
-    record(err, code, fmt, args);
+    record_error(err, code, fmt, args);
     va_end(args);
     return code;
 }
@@ -68,10 +68,10 @@ enum kiln_code kiln_fail_errno(struct kiln_err *err, int errnum, const char *fmt
     enum kiln_code code = code_from_errno(errnum);
     va_list args;
     va_start(args, fmt);
-    record(err, code, fmt, args);
+    record_error(err, code, fmt, args);
     va_end(args);
-    append(err->text, sizeof(err->text), ": ");
-    append(err->text, sizeof(err->text), strerror(errnum));
+    append_text(err->text, sizeof(err->text), ": ");
+    append_text(err->text, sizeof(err->text), strerror(errnum));
     return code;
 }
 
@@ -81,16 +81,22 @@ enum kiln_code kiln_while(struct kiln_err *err, const char *fmt, ...)
     memcpy(inner, err->text, sizeof(inner));
     va_list args;
     va_start(args, fmt);
-    record(err, err->code, fmt, args);
+    record_error(err, err->code, fmt, args);
     va_end(args);
-    append(err->text, sizeof(err->text), ": ");
-    append(err->text, sizeof(err->text), inner);
+    append_text(err->text, sizeof(err->text), ": ");
+    append_text(err->text, sizeof(err->text), inner);
     return err->code;
 }
 
-const char *kiln_code_name(enum kiln_code code) { return known(code) ? codes[code].name : "?"; }
-const char *kiln_code_text(enum kiln_code code) { return known(code) ? codes[code].text : "?"; }
+const char *kiln_code_name(enum kiln_code code)
+{
+    return is_known_code(code) ? codes[code].name : "?";
+}
+const char *kiln_code_text(enum kiln_code code)
+{
+    return is_known_code(code) ? codes[code].text : "?";
+}
 bool kiln_code_is_retryable(enum kiln_code code)
 {
-    return known(code) && codes[code].retry != NEVER;
+    return is_known_code(code) && codes[code].retry != NEVER;
 }

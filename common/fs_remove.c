@@ -64,7 +64,7 @@ static int open_closed_directory(int parent_fd, const char *name)
 }
 
 /* Moves the entry to the top directory; the next pass removes it. */
-static void lift(struct removal *r, int parent_fd, const char *name)
+static void move_up(struct removal *r, int parent_fd, const char *name)
 {
     char lifted[32];
     int rc;
@@ -87,7 +87,7 @@ static void remove_directory(struct removal *r, int parent_fd, const char *name,
     }
     if (depth == DEPTH_MAX) {
         close(fd);
-        lift(r, parent_fd, name);
+        move_up(r, parent_fd, name);
         return;
     }
     empty_directory(r, fd, depth + 1);

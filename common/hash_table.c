@@ -29,7 +29,7 @@ static void move_bucket(struct hash_link **from, struct hash_link **buckets, siz
     }
 }
 
-static void grow(struct hash_table *table)
+static void grow_table(struct hash_table *table)
 {
     size_t count = table->mask ? (table->mask + 1) * 2 : BUCKETS_MIN;
     struct hash_link **buckets = calloc(count, sizeof(struct hash_link *));
@@ -46,7 +46,7 @@ static void grow(struct hash_table *table)
 void hash_table_add(struct hash_table *table, struct hash_link *link, uint64_t hash)
 {
     if (table->mask == 0 || table->count > table->mask)
-        grow(table);
+        grow_table(table);
     link->hash = hash;
     link_in(table->mask ? &table->buckets[hash & table->mask] : &table->single, link);
     table->count++;

@@ -4,9 +4,9 @@
 #include <cjson/cJSON.h>
 
 /* struct json is never defined: a pointer to one is a cJSON pointer. */
-static cJSON *raw(struct json *json) { return (cJSON *)json; }
-static const cJSON *peek(const struct json *json) { return (const cJSON *)json; }
-static struct json *wrap(cJSON *item) { return (struct json *)item; }
+static cJSON *cjson_of(struct json *json) { return (cJSON *)json; }
+static const cJSON *const_cjson_of(const struct json *json) { return (const cJSON *)json; }
+static struct json *wrap_item(cJSON *item) { return (struct json *)item; }
 
 enum kiln_code json_parse(struct bytes text, const char *origin, struct json **ret_json,
                           struct kiln_err *err)
@@ -24,29 +24,30 @@ enum kiln_code json_parse(struct bytes text, const char *origin, struct json **r
         return kiln_fail(err, KILN_INVALID, "%s has something after its JSON, at byte %zu", origin,
                          (size_t)(end - (const char *)text.data));
     }
-    *ret_json = wrap(item);
+    *ret_json = wrap_item(item);
     return KILN_OK;
 }
 
-void json_destroy(struct json *json) { cJSON_Delete(raw(json)); }
+void json_destroy(struct json *json) { cJSON_Delete(cjson_of(json)); }
 
 char *json_print(const struct json *json, bool indent)
 {
     if (!json)
         return NULL;
-    return indent ? cJSON_Print(peek(json)) : cJSON_PrintUnformatted(peek(json));
+    return indent ? cJSON_Print(const_cjson_of(json))
+                  : cJSON_PrintUnformatted(const_cjson_of(json));
 }
 
-struct json *json_object(void) { return wrap(cJSON_CreateObject()); }
-struct json *json_array(void) { return wrap(cJSON_CreateArray()); }
-struct json *json_text(const char *text) { return wrap(cJSON_CreateString(text)); }
-struct json *json_number(double value) { return wrap(cJSON_CreateNumber(value)); }
-struct json *json_bool(bool value) { return wrap(cJSON_CreateBool(value)); }
+struct json *json_object(void) { return wrap_item(cJSON_CreateObject()); }
+struct json *json_array(void) { return wrap_item(cJSON_CreateArray()); }
+struct json *json_text(const char *text) { return wrap_item(cJSON_CreateString(text)); }
+struct json *json_number(double value) { return wrap_item(cJSON_CreateNumber(value)); }
+struct json *json_bool(bool value) { return wrap_item(cJSON_CreateBool(value)); }
 
 void json_set(struct json *object, const char *name, struct json *value)
 {
-    if (!cJSON_AddItemToObject(raw(object), name, raw(value)))
-        cJSON_Delete(raw(value));
+    if (!cJSON_AddItemToObject(cjson_of(object), name, cjson_of(value)))
+        cJSON_Delete(cjson_of(value));
 }
 
 void json_set_text(struct json *object, const char *name, const char *text)
@@ -67,7 +68,7 @@ void json_set_u64(struct json *object, const char *name, uint64_t value)
 
 void json_replace_u64(struct json *object, const char *name, uint64_t value)
 {
-    cJSON_DeleteItemFromObjectCaseSensitive(raw(object), name);
+    cJSON_DeleteItemFromObjectCaseSensitive(cjson_of(object), name);
     json_set_u64(object, name, value);
 }
 
@@ -83,34 +84,34 @@ void json_set_bool(struct json *object, const char *name, bool value)
 
 void json_append(struct json *array, struct json *value)
 {
-    if (!cJSON_AddItemToArray(raw(array), raw(value)))
-        cJSON_Delete(raw(value));
+    if (!cJSON_AddItemToArray(cjson_of(array), cjson_of(value)))
+        cJSON_Delete(cjson_of(value));
 }
 
-bool json_is_object(const struct json *json) { return cJSON_IsObject(peek(json)); }
-bool json_is_array(const struct json *json) { return cJSON_IsArray(peek(json)); }
-bool json_is_text(const struct json *json) { return cJSON_IsString(peek(json)); }
-bool json_is_number(const struct json *json) { return cJSON_IsNumber(peek(json)); }
-bool json_is_bool(const struct json *json) { return cJSON_IsBool(peek(json)); }
+bool json_is_object(const struct json *json) { return cJSON_IsObject(const_cjson_of(json)); }
+bool json_is_array(const struct json *json) { return cJSON_IsArray(const_cjson_of(json)); }
+bool json_is_text(const struct json *json) { return cJSON_IsString(const_cjson_of(json)); }
+bool json_is_number(const struct json *json) { return cJSON_IsNumber(const_cjson_of(json)); }
+bool json_is_bool(const struct json *json) { return cJSON_IsBool(const_cjson_of(json)); }
 
 const struct json *json_get(const struct json *object, const char *name)
 {
-    return (const struct json *)cJSON_GetObjectItemCaseSensitive(peek(object), name);
+    return (const struct json *)cJSON_GetObjectItemCaseSensitive(const_cjson_of(object), name);
 }
 
 const char *json_as_text(const struct json *json, const char *otherwise)
 {
-    return json_is_text(json) ? peek(json)->valuestring : otherwise;
+    return json_is_text(json) ? const_cjson_of(json)->valuestring : otherwise;
 }
 
 double json_as_number(const struct json *json, double otherwise)
 {
-    return json_is_number(json) ? peek(json)->valuedouble : otherwise;
+    return json_is_number(json) ? const_cjson_of(json)->valuedouble : otherwise;
 }
 
 bool json_as_bool(const struct json *json, bool otherwise)
 {
-    return json_is_bool(json) ? cJSON_IsTrue(peek(json)) : otherwise;
+    return json_is_bool(json) ? cJSON_IsTrue(const_cjson_of(json)) : otherwise;
 }
 
 const char *json_get_text(const struct json *object, const char *name, const char *otherwise)
@@ -128,7 +129,7 @@ uint64_t json_get_u64(const struct json *object, const char *name, uint64_t othe
     const struct json *item = json_get(object, name);
     if (!json_is_number(item))
         return otherwise;
-    double value = peek(item)->valuedouble;
+    double value = const_cjson_of(item)->valuedouble;
     if (!(value >= 0) || value > 9007199254740992.0) /* 2^53 */
         return otherwise;
     return (uint64_t)value;
@@ -143,17 +144,17 @@ const struct json *json_first(const struct json *json)
 {
     if (!json_is_object(json) && !json_is_array(json))
         return NULL;
-    return (const struct json *)peek(json)->child;
+    return (const struct json *)const_cjson_of(json)->child;
 }
 
 const struct json *json_next(const struct json *json)
 {
-    return (const struct json *)peek(json)->next;
+    return (const struct json *)const_cjson_of(json)->next;
 }
 
-const char *json_name(const struct json *json) { return peek(json)->string; }
+const char *json_name(const struct json *json) { return const_cjson_of(json)->string; }
 
 size_t json_count(const struct json *json)
 {
-    return json_first(json) ? (size_t)cJSON_GetArraySize(peek(json)) : 0;
+    return json_first(json) ? (size_t)cJSON_GetArraySize(const_cjson_of(json)) : 0;
 }

@@ -36,9 +36,9 @@ static bool send_as_file(int socket, struct bytes record)
         return false;
     union {
         struct cmsghdr header;
-        char room[CMSG_SPACE(sizeof(int))];
+        char space[CMSG_SPACE(sizeof(int))];
     } control = { 0 };
-    struct msghdr m = { .msg_control = &control, .msg_controllen = sizeof(control.room) };
+    struct msghdr m = { .msg_control = &control, .msg_controllen = sizeof(control.space) };
     struct cmsghdr *c = CMSG_FIRSTHDR(&m);
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/log_limit.h"
 
-static void earn(struct log_limit *limit, uint64_t now_ns)
+static void earn_lines(struct log_limit *limit, uint64_t now_ns)
 {
     if (limit->used == 0) {
         limit->since_ns = now_ns;
@@ -14,7 +14,7 @@ static void earn(struct log_limit *limit, uint64_t now_ns)
 
 bool log_limit_take(struct log_limit *limit, uint64_t now_ns)
 {
-    earn(limit, now_ns);
+    earn_lines(limit, now_ns);
     if (limit->used >= LOG_LIMIT_BURST) {
         limit->withheld++;
         return false;
@@ -25,7 +25,7 @@ bool log_limit_take(struct log_limit *limit, uint64_t now_ns)
 
 uint64_t log_limit_report(struct log_limit *limit, uint64_t now_ns)
 {
-    earn(limit, now_ns);
+    earn_lines(limit, now_ns);
     if (limit->withheld == 0 || limit->used >= LOG_LIMIT_BURST)
         return 0;
     uint64_t withheld = limit->withheld;

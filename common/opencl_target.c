@@ -8,11 +8,11 @@
 #include <string.h>
 
 #define DEVICE_CHARACTERS 72 /* the readable part; the hash tells the rest apart */
-#define PLATFORM_LETTERS 40
+#define PLATFORM_CHARACTERS 40
 #define DRIVER_CHARACTERS 16 /* "opencl:" 72 ":" 40 "-" 16 "-" 16: 154 < LIMIT_TARGET_TEXT */
 
 /* Replaces each run of characters that a target must not contain by one '-'. */
-static void tame(const char *name, char *out, size_t size)
+static void replace_forbidden(const char *name, char *out, size_t size)
 {
     size_t used = 0;
     for (; *name && used + 1 < size; name++) {
@@ -39,11 +39,11 @@ void opencl_target_text(const struct opencl_names *names, char text[LIMIT_TARGET
         const char *part = parts[i] ? parts[i] : "";
         hash = bytes_hash(bytes_of(part, strlen(part) + 1), hash); /* the NUL ends each part */
     }
-    char device[DEVICE_CHARACTERS + 1], platform[PLATFORM_LETTERS + 1],
+    char device[DEVICE_CHARACTERS + 1], platform[PLATFORM_CHARACTERS + 1],
         driver[DRIVER_CHARACTERS + 1];
-    tame(names->device_name ? names->device_name : "", device, sizeof(device));
-    tame(names->platform_name ? names->platform_name : "", platform, sizeof(platform));
-    tame(names->driver_version ? names->driver_version : "", driver, sizeof(driver));
+    replace_forbidden(names->device_name ? names->device_name : "", device, sizeof(device));
+    replace_forbidden(names->platform_name ? names->platform_name : "", platform, sizeof(platform));
+    replace_forbidden(names->driver_version ? names->driver_version : "", driver, sizeof(driver));
     snprintf(text, LIMIT_TARGET_TEXT, "opencl:%s:%s-%s-%016" PRIx64, device, platform, driver,
              hash);
 }

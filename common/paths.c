@@ -24,7 +24,7 @@ static const struct place config = { "/etc/kiln", "CONFIGURATION_DIRECTORY", "XD
                                      ".config",   "configuration",           NULL };
 
 KILN_PRINTF(3, 4)
-static enum kiln_code put(char path[PATH_TEXT_MAX], struct kiln_err *err, const char *fmt, ...)
+static enum kiln_code put_path(char path[PATH_TEXT_MAX], struct kiln_err *err, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -58,34 +58,34 @@ static bool is_of_a_unit(void)
     return pid && strtol(pid, NULL, 10) == (long)getpid();
 }
 
-static enum kiln_code directory(const struct place *place, char path[PATH_TEXT_MAX],
-                                struct kiln_err *err)
+static enum kiln_code find_directory(const struct place *place, char path[PATH_TEXT_MAX],
+                                     struct kiln_err *err)
 {
     const char *given = absolute_variable(place->manager);
     if (given && !strchr(given, ':') && is_of_a_unit())
-        return put(path, err, "%s", given);
+        return put_path(path, err, "%s", given);
     if (geteuid() == 0)
-        return put(path, err, "%s", place->root);
+        return put_path(path, err, "%s", place->root);
     const char *base = absolute_variable(place->variable);
     if (base)
-        return put(path, err, "%s/kiln", base);
+        return put_path(path, err, "%s/kiln", base);
     const char *home = absolute_variable("HOME");
     if (!home)
         return kiln_fail(err, KILN_INVALID,
                          "no place for the %s directory: neither %s nor HOME is set%s%s",
                          place->what, place->variable, place->flag ? "; set one, or " : "",
                          place->flag ? place->flag : "");
-    return put(path, err, "%s/%s/kiln", home, place->below_home);
+    return put_path(path, err, "%s/%s/kiln", home, place->below_home);
 }
 
 enum kiln_code paths_cache_directory(char path[PATH_TEXT_MAX], struct kiln_err *err)
 {
-    return directory(&cache, path, err);
+    return find_directory(&cache, path, err);
 }
 
 enum kiln_code paths_state_directory(char path[PATH_TEXT_MAX], struct kiln_err *err)
 {
-    return directory(&state, path, err);
+    return find_directory(&state, path, err);
 }
 
 static enum kiln_code private_directory(const struct place *place, char path[PATH_TEXT_MAX],
@@ -94,10 +94,10 @@ static enum kiln_code private_directory(const struct place *place, char path[PAT
     const char *base = absolute_variable(place->variable);
     const char *home = absolute_variable("HOME");
     if (base)
-        return put(path, err, "%s/kiln/private", base);
+        return put_path(path, err, "%s/kiln/private", base);
     if (!home)
         return kiln_fail(err, KILN_INVALID, "neither %s nor HOME is set", place->variable);
-    return put(path, err, "%s/%s/kiln/private", home, place->below_home);
+    return put_path(path, err, "%s/%s/kiln/private", home, place->below_home);
 }
 
 enum kiln_code paths_private_cache(char path[PATH_TEXT_MAX], struct kiln_err *err)
@@ -112,29 +112,29 @@ enum kiln_code paths_private_state(char path[PATH_TEXT_MAX], struct kiln_err *er
 
 enum kiln_code paths_config_directory(char path[PATH_TEXT_MAX], struct kiln_err *err)
 {
-    return directory(&config, path, err);
+    return find_directory(&config, path, err);
 }
 
 enum kiln_code paths_daemon_socket(char path[PATH_TEXT_MAX], struct kiln_err *err)
 {
     if (geteuid() == 0)
-        return put(path, err, "/run/kiln/kilnd.sock");
+        return put_path(path, err, "/run/kiln/kilnd.sock");
     const char *runtime = trusted_variable("XDG_RUNTIME_DIR");
     if (runtime && runtime[0] == '/')
-        return put(path, err, "%s/kiln/kilnd.sock", runtime);
-    return put(path, err, "/run/user/%u/kiln/kilnd.sock", (unsigned)geteuid());
+        return put_path(path, err, "%s/kiln/kilnd.sock", runtime);
+    return put_path(path, err, "/run/user/%u/kiln/kilnd.sock", (unsigned)geteuid());
 }
 
 enum kiln_code paths_client_socket(char path[PATH_TEXT_MAX], struct kiln_err *err)
 {
     const char *named = trusted_variable("KILN_SOCKET");
     if (named)
-        return put(path, err, "%s", named);
+        return put_path(path, err, "%s", named);
     enum kiln_code rc = paths_daemon_socket(path, err);
     struct stat seen;
     if (!rc && stat(path, &seen) == 0)
         return KILN_OK;
-    return put(path, err, "/run/kiln/kilnd.sock");
+    return put_path(path, err, "/run/kiln/kilnd.sock");
 }
 
 /* |relative| starts at this program's own directory. */
@@ -150,7 +150,7 @@ static bool near_this_program(const char *relative, char path[PATH_TEXT_MAX])
     if (!slash)
         return false;
     *slash = '\0';
-    return put(path, &ignored, "%s/%s", self, relative) == KILN_OK && access(path, X_OK) == 0;
+    return put_path(path, &ignored, "%s/%s", self, relative) == KILN_OK && access(path, X_OK) == 0;
 }
 
 enum kiln_code paths_program(const char *name, const char *relative, const char *installed,
@@ -159,7 +159,7 @@ enum kiln_code paths_program(const char *name, const char *relative, const char 
     if (near_this_program(name, path) || near_this_program(relative, path))
         return KILN_OK;
     if (access(installed, X_OK) == 0)
-        return put(path, err, "%s", installed);
+        return put_path(path, err, "%s", installed);
     return kiln_fail(
         err, KILN_NOT_FOUND,
         "cannot find '%s': looked beside this program, at '%s' from there, and at '%s'", name,

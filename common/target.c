@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum kiln_code refuse(struct bytes text, const char *why, struct kiln_err *err)
+static enum kiln_code refuse_target(struct bytes text, const char *why, struct kiln_err *err)
 {
     int shown = text.size > 80 ? 80 : (int)text.size;
     return kiln_fail(err, KILN_INVALID,
@@ -84,22 +84,22 @@ enum kiln_code target_parse(struct bytes text, struct target *ret_target, struct
     if (text.size == 0)
         return kiln_fail(err, KILN_INVALID, "no target was given");
     if (text.size >= sizeof(t.text))
-        return refuse(text, "too long", err);
+        return refuse_target(text, "too long", err);
     if (!letters_are_fine(text))
-        return refuse(text, "only letters, digits and _ . : + - may stand in one", err);
+        return refuse_target(text, "only letters, digits and _ . : + - may stand in one", err);
     memcpy(t.text, text.data, text.size);
     if (starts_with(t.text, "gfx")) {
         t.family = TARGET_AMDGPU;
         if (!canonical_amd(t.text, &why))
-            return refuse(text, why, err);
+            return refuse_target(text, why, err);
     } else if (starts_with(t.text, "sm_")) {
         t.family = TARGET_NVIDIA;
         if (!is_nvidia(t.text))
-            return refuse(text, "two or three digits follow sm_", err);
+            return refuse_target(text, "two or three digits follow sm_", err);
     } else if (starts_with(t.text, "opencl:") && t.text[7]) {
         t.family = TARGET_OPENCL;
     } else {
-        return refuse(text, "unknown kind", err);
+        return refuse_target(text, "unknown kind", err);
     }
     *ret_target = t;
     return KILN_OK;

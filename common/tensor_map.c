@@ -67,7 +67,8 @@ struct tensor_map tensor_map_read(struct reader *r)
 
 /* ---- what may stand in one ---- */
 
-static enum kiln_code refuse(struct kiln_err *err, const char *what, uint32_t index, int64_t value)
+static enum kiln_code refuse_map(struct kiln_err *err, const char *what, uint32_t index,
+                                 int64_t value)
 {
     return kiln_fail(err, KILN_INVALID, "tensor map: %s %u is %lld", what, index, (long long)value);
 }
@@ -84,15 +85,15 @@ static enum kiln_code check_dims(const struct tensor_map *m, struct kiln_err *er
         bool is_stride = i == 0 ? stride == ELEMENT
                                 : stride > 0 && stride % ALIGNMENT == 0 && stride < STRIDE_BELOW;
         if (m->dims[i] == 0)
-            return refuse(err, "size of dimension", i, 0);
+            return refuse_map(err, "size of dimension", i, 0);
         if (!is_stride)
-            return refuse(err, "stride of dimension", i, (int64_t)stride);
+            return refuse_map(err, "stride of dimension", i, (int64_t)stride);
         if (!is_within(m->steps[i], 1, STEP_MAX))
-            return refuse(err, "step in dimension", i, m->steps[i]);
+            return refuse_map(err, "step in dimension", i, m->steps[i]);
     }
     for (uint32_t i = m->rank; i < TENSOR_MAP_DIMS_MAX; i++)
         if (m->dims[i] || m->strides[i] || m->steps[i] || m->box[i])
-            return refuse(err, "something is said of dimension", i, m->dims[i]);
+            return refuse_map(err, "something is said of dimension", i, m->dims[i]);
     return KILN_OK;
 }
 
@@ -102,7 +103,7 @@ static enum kiln_code check_row(const struct tensor_map *m, uint32_t row, struct
     static const uint32_t swizzled[] = { 0, 32, 64, 128 };
     uint32_t bytes = row * ELEMENT, most = swizzled[m->swizzle];
     return bytes % ALIGNMENT || (most && bytes > most)
-               ? refuse(err, "elements of a row, exchanged by rule", m->swizzle, row)
+               ? refuse_map(err, "elements of a row, exchanged by rule", m->swizzle, row)
                : KILN_OK;
 }
 
@@ -111,7 +112,7 @@ static enum kiln_code check_tiled(const struct tensor_map *m, struct kiln_err *e
     static const int32_t none[TENSOR_MAP_SPATIAL_MAX] = { 0 };
     for (uint32_t i = 0; i < m->rank; i++)
         if (!is_within(m->box[i], 1, BOX_MAX))
-            return refuse(err, "box in dimension", i, m->box[i]);
+            return refuse_map(err, "box in dimension", i, m->box[i]);
     if (memcmp(m->lower, none, sizeof(none)) != 0 || memcmp(m->upper, none, sizeof(none)) != 0 ||
         m->channels || m->pixels)
         return kiln_fail(err, KILN_INVALID, "tensor map: tiled, but with pixels");
@@ -126,9 +127,9 @@ static enum kiln_code check_corner(const struct tensor_map *m, uint32_t i, struc
     if (i < m->rank - 2)
         end = beyond[m->rank - IM2COL_RANK_MIN];
     if (lower < -end || upper < -end || (end ? lower >= end || upper >= end : lower || upper))
-        return refuse(err, "corner of spatial dimension", i, lower < -end ? lower : upper);
+        return refuse_map(err, "corner of spatial dimension", i, lower < -end ? lower : upper);
     if (end && (int64_t)m->dims[1 + i] + upper - lower <= 0)
-        return refuse(err, "the box is empty in spatial dimension", i, lower);
+        return refuse_map(err, "the box is empty in spatial dimension", i, lower);
     return KILN_OK;
 }
 
@@ -138,7 +139,7 @@ static enum kiln_code check_im2col(const struct tensor_map *m, struct kiln_err *
         return kiln_fail(err, KILN_INVALID, "tensor map: im2col of %u dimensions", m->rank);
     for (uint32_t i = 0; i < TENSOR_MAP_DIMS_MAX; i++)
         if (m->box[i])
-            return refuse(err, "im2col, but the box in dimension", i, m->box[i]);
+            return refuse_map(err, "im2col, but the box in dimension", i, m->box[i]);
     for (uint32_t i = 0; i < TENSOR_MAP_SPATIAL_MAX; i++)
         if (check_corner(m, i, err))
             return err->code;

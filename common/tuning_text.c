@@ -70,13 +70,13 @@ static bool is_zero(block b)
     return (halves[0] | halves[1]) == 0;
 }
 
-static block unprintable(block b) { return (block)(b - ' ' > '~' - ' '); }
+static block find_unprintable(block b) { return (block)(b - ' ' > '~' - ' '); }
 
 bool tuning_is_printable(struct bytes text)
 {
     size_t at = 0;
     for (; text.size - at >= BLOCK; at += BLOCK)
-        if (!is_zero(unprintable(block_at(text.data + at))))
+        if (!is_zero(find_unprintable(block_at(text.data + at))))
             return false;
     while (at < text.size && text.data[at] >= ' ' && text.data[at] <= '~')
         at++;
@@ -87,7 +87,7 @@ bool tuning_is_printable(struct bytes text)
 static bool is_clean_block(const uint8_t *from, bool commas)
 {
     block b = block_at(from);
-    block bad = unprintable(b) | (block)((b & 0xfe) == ':') | (block)(b == '=');
+    block bad = find_unprintable(b) | (block)((b & 0xfe) == ':') | (block)(b == '=');
     if (!commas)
         bad |= (block)(b == ',');
     return is_zero(bad);
@@ -227,7 +227,7 @@ static bool parse_bytes(struct bytes text, uint64_t *ret_number)
 /* ---- entries ---- */
 
 /* Stores at most FIELDS_OLD fields, but counts all of them. */
-static unsigned split(struct bytes values, struct bytes fields[FIELDS_OLD])
+static unsigned split_fields(struct bytes values, struct bytes fields[FIELDS_OLD])
 {
     const uint8_t *at = values.data, *end = at + values.size;
     unsigned count = 0;
@@ -257,7 +257,7 @@ static enum kiln_code take_measure(struct bytes time, struct bytes workspace,
 static enum kiln_code parse_find(struct tuning_entry *e, struct kiln_err *err)
 {
     struct bytes f[FIELDS_OLD];
-    unsigned count = split(e->values, f);
+    unsigned count = split_fields(e->values, f);
     if (count != FIELDS_OLD && count != FIELDS_NEW)
         return kiln_fail(err, KILN_INVALID,
                          "'%.*s' has %u fields; it is %u in the old dialect and %u in the new",
@@ -336,7 +336,10 @@ enum kiln_code tuning_entry_next(enum tuning_kind kind, struct bytes *text,
 
 /* ---- writing ---- */
 
-static void put(struct buffer *to, struct bytes part) { buffer_put(to, part.data, part.size); }
+static void put_bytes(struct buffer *to, struct bytes part)
+{
+    buffer_put(to, part.data, part.size);
+}
 
 static void put_text(struct buffer *to, const char *text) { buffer_put(to, text, strlen(text)); }
 
@@ -344,7 +347,7 @@ static void begin_entry(struct buffer *to, struct bytes id)
 {
     if (to->size)
         put_text(to, ";");
-    put(to, id);
+    put_bytes(to, id);
     put_text(to, ":");
 }
 
@@ -369,11 +372,11 @@ void tuning_entry_write_find(struct buffer *to, enum find_dialect dialect,
 {
     begin_entry(to, dialect == FIND_OLD ? e->algorithm : e->solver);
     if (dialect == FIND_OLD) {
-        put(to, e->solver);
+        put_bytes(to, e->solver);
         put_text(to, ",");
     }
     put_measure(to, e);
-    put(to, e->algorithm);
+    put_bytes(to, e->algorithm);
     if (dialect == FIND_OLD)
         put_text(to, ",<unused>");
 }
@@ -381,7 +384,7 @@ void tuning_entry_write_find(struct buffer *to, enum find_dialect dialect,
 void tuning_entry_write_perf(struct buffer *to, struct bytes solver, struct bytes params)
 {
     begin_entry(to, solver);
-    put(to, params);
+    put_bytes(to, params);
 }
 
 /* ---- MIOpen's names ---- */

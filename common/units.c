@@ -141,7 +141,7 @@ bool units_parse_time(const char *text, uint64_t *ret_ms)
 
 uint64_t units_whole_seconds(uint64_t ms) { return ms / 1000 + (ms % 1000 != 0); }
 
-bool units_parse_number(const char *text, uint64_t most, uint64_t *ret_number)
+bool units_parse_number(const char *text, uint64_t max, uint64_t *ret_number)
 {
     uint64_t value = 0;
     if (!*text)
@@ -150,7 +150,7 @@ bool units_parse_number(const char *text, uint64_t most, uint64_t *ret_number)
         if (!isdigit((unsigned char)*text))
             return false;
         uint64_t digit = (uint64_t)(*text - '0');
-        if (digit > most || value > (most - digit) / 10)
+        if (digit > max || value > (max - digit) / 10)
             return false;
         value = value * 10 + digit;
     }

@@ -32,8 +32,8 @@ bool units_parse_size(const char *text, uint64_t *ret_bytes);
 bool units_parse_time(const char *text, uint64_t *ret_ms);
 /* Rounds up, so that "older than" never includes more than the user meant. */
 uint64_t units_whole_seconds(uint64_t ms);
-/* Accepts only decimal digits, with a value of at most |most|. */
-bool units_parse_number(const char *text, uint64_t most, uint64_t *ret_number);
+/* Accepts only decimal digits, with a value of at most |max|. */
+bool units_parse_number(const char *text, uint64_t max, uint64_t *ret_number);
 
 /* Each returns |text|. */
 const char *units_size(uint64_t bytes, char text[UNITS_TEXT_MAX]);    /* "1.5 MiB" */

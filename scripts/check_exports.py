@@ -4,9 +4,9 @@
 
 Usage: scripts/check_exports.py LIBKILN.SO [--map FILE] [--include FOLDER] [--sanitized]
 
-Three lists must agree: what the library exports (nm -D), what libclient/exports.map lets out, and
-the functions that the public headers declare. --sanitized leaves NEEDED alone, since a sanitizer's
-run-time library is needed then. Exits 77 when nm or readelf is absent.
+Three lists must agree: the symbols that the library exports (nm -D), the symbols that
+libclient/exports.map lists, and the functions that the public headers declare. --sanitized does not
+check NEEDED, because a sanitizer needs its run-time library. Exits 77 when nm or readelf is absent.
 """
 import argparse
 import fnmatch
@@ -26,13 +26,13 @@ def run(*command):
 
 
 def exported(library):
-    """Names of functions and data that |library| defines for others, versions cut off."""
+    """Names of functions and data that |library| exports, without versions."""
     rows = (row.split() for row in run("nm", "-D", "--defined-only", library).splitlines())
     return {row[-1].split("@")[0] for row in rows if row[-2] != "A"}
 
 
 def allowed(map_file):
-    """The names, or patterns, in the global: sections of a version script."""
+    """The names or patterns in the "global:" sections of a version script."""
     text = re.sub(r"/\*.*?\*/|#[^\n]*", " ", map_file.read_text(), flags=re.S)
     names = set()
     for section in re.findall(r"global\s*:(.*?)(?:local\s*:|\})", text, flags=re.S):
@@ -70,7 +70,7 @@ def complaints(options):
         yield f"{name} is declared in a public header, but not exported"
     for library in needed(options.binary):
         if not options.sanitized and not LIBC.match(library):
-            yield f"libkiln needs {library}; it may need libc alone"
+            yield f"libkiln needs {library}; it may need only libc"
 
 
 def main():
@@ -82,7 +82,7 @@ def main():
     options = parser.parse_args()
     for tool in ("nm", "readelf"):
         if not shutil.which(tool):
-            print(f"check_exports: no {tool} here; Debian's binutils has it", file=sys.stderr)
+            print(f"check_exports: {tool} is not installed: install Debian's binutils", file=sys.stderr)
             return 77
     found = list(complaints(options))
     print("\n".join(found) or "libkiln exports its API, and only that")

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Fail when an include crosses the architecture the wrong way.
+"""Fail if an include goes against the arrows of the architecture.
 
 Usage: scripts/check_layers.py [ROOT]
 
-The arrows are those of docs/architecture.md. A file's home is the longest directory of MAY_INCLUDE
-that its path begins with; it may include its own directory and the directories (or single headers)
-listed there. Headers of libraries that are not ours have one home each.
+docs/architecture.md shows the arrows. A file belongs to the longest directory of MAY_INCLUDE that is
+a prefix of its path. It may include that directory, and the directories or single headers of that
+row. Each external library may be included from one directory.
 """
 import re
 import sys
@@ -74,8 +74,8 @@ ONLY_IN = {  # header of a library that is not ours -> the only places that may 
     "dlfcn.h": ("libclient/device", "libclient/connection/private_kilnd.c", "engine/compile"),
     "CL/": ("libclient/device", "engine/compile"),
 }
-# The public headers (<kiln/...>) are for those who stand outside: libkiln itself, the programs of
-# cli/ and the tests. GPU sources see the prelude under the same prefix.
+# Only libkiln itself, the programs of cli/ and the tests include the public headers (<kiln/...>). GPU
+# sources include the prelude under the same prefix.
 PUBLIC_FOR = ("libclient", "cli", "tests", "kernels")
 SYSTEM_ONLY = ("libclient/include", "kernels")  # nothing of a build's own but <kiln/...>
 TESTS_SEE = ("sqlite3.h", "dlfcn.h", "CL/", "uv.h", "zstd.h", "nettle/", "bzlib.h")  # as oracles, for damage
@@ -84,7 +84,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)
 
 
 def home_of(rel):
-    """The longest entry of MAY_INCLUDE that |rel| lies under, or None."""
+    """The longest entry of MAY_INCLUDE that contains |rel|, or None."""
     fitting = [home for home in MAY_INCLUDE if rel == home or rel.startswith(home + "/")]
     return max(fitting, key=len, default=None)
 
@@ -130,7 +130,7 @@ def is_file(row):
 
 
 def stale(root, table=MAY_INCLUDE):
-    """Rows for what is gone, headers that no file of their row includes, too many single files."""
+    """Complaints: rows of removed files, unused entries of rows, too many rows for single files."""
     paths = [rel for _, rel in tree.files(root)]
     known = set(paths) | {parent for path in paths for parent in parents_of(path)}
     included = {}  # row -> what its files include
@@ -140,11 +140,11 @@ def stale(root, table=MAY_INCLUDE):
             included.setdefault(row, set()).update(INCLUDE.findall(text))
     for row, targets in table.items():
         if row not in known:
-            yield f"layer table: '{row}' is gone"
+            yield f"layer table: '{row}' does not exist"
             continue
         for target in sorted(targets):
             if target not in known:
-                yield f"layer table: '{target}', which '{row}' may include, is gone"
+                yield f"layer table: '{target}', which '{row}' may include, does not exist"
             elif is_file(target) and not any(target in included.get(other, ()) for other in table
                                              if target in table[other]):
                 yield f"layer table: no file of '{row}' includes '{target}'"

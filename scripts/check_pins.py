@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Fail where a test pins an English sentence.
+"""Fail if a test pins an English sentence.
 
 Usage: scripts/check_pins.py [ROOT]
 
-A message may be reworded without a change of behaviour. So a test asserts the code, and with
+Rewording a message does not change behaviour. Therefore a test asserts the code, and with
 assert_says one key word or datum: a path, a number, a setting's name. This check finds literals of
 assert_says that have four English words in a row.
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Fail where a line of Markdown prose has more than 100 columns.
+"""Fail if a line of Markdown prose has more than 100 columns.
 
 Usage: scripts/check_prose.py [ROOT]
 
@@ -17,7 +17,7 @@ ITEM = re.compile(r"\s*([-*+]|\d+[.)])\s")
 
 
 def prose(text):
-    """(number, line) of what is neither a table nor code."""
+    """(number, line) of all lines except tables and code."""
     fenced = in_list = in_code = False
     before = ""
     for number, line in enumerate(text.splitlines(), 1):

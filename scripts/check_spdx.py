@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Fail when a source file does not begin with the licence line.
+"""Fail if a source file does not begin with the licence line.
 
 Usage: scripts/check_spdx.py [ROOT]
 
-C and GPU sources have it as their first line; scripts in their first two lines.
+C and GPU sources have it in the first line, scripts in the first two lines.
 """
 import sys
 
@@ -15,7 +15,7 @@ FIRST_LINE = tree.CODE + tree.GPU
 
 
 def wanted_lines(path):
-    """How many lines from the top may hold the licence line; 0 where none is asked for."""
+    """How many lines from the top may hold the licence line; 0 if the file needs none."""
     if path.suffix in FIRST_LINE:
         return 1
     if path.suffix == ".py" or tree.is_script(path):

@@ -4,8 +4,8 @@
 
 Usage: scripts/gen_logs.py [--check]
 
---check changes nothing and fails when either is stale, when two events share an id, or when the
-engine reports an event that the table does not have.
+--check changes nothing and fails if either is stale, if two events share an id, or if the
+engine reports an event that the table lacks.
 """
 import re
 import sys
@@ -35,7 +35,7 @@ def events():
     text = TABLE.read_text()
     found = [(m[1], m[2].lower(), m[4], joined(m[5]), joined(m[7])) for m in EVENT.finditer(text)]
     if len(found) != text.count("\nLOG_EVENT("):
-        sys.exit("gen_logs: some lines of log_events.def are not understood")
+        sys.exit("gen_logs: cannot parse some lines of log_events.def")
     return found
 
 
@@ -59,7 +59,7 @@ def table(known):
 
 
 def reported():
-    """Events that the engine names, each with a file that does."""
+    """Events that the engine reports, each with a file that reports it."""
     found = {}
     for path, rel in tree.with_suffix((".c",)):
         if rel.startswith("engine/"):
@@ -73,7 +73,7 @@ def reported():
 def complaints(known):
     names = {event[0] for event in known}
     ids = [event[2] for event in known]
-    yield from (f"the id {id_} is no 32 digits" for id_ in ids if not ID.fullmatch(id_))
+    yield from (f"the id {id_} does not have 32 hexadecimal digits" for id_ in ids if not ID.fullmatch(id_))
     yield from (f"the id {id_} is used twice" for id_ in set(ids) if ids.count(id_) > 1)
     yield from (f"{rel} reports '{name}', which common/log_events.def lacks"
                 for name, rel in sorted(reported().items()) if name not in names)

@@ -4,8 +4,8 @@
 
 Usage: scripts/gen_metrics.py [--check]
 
---check changes nothing and fails when the table is stale, or when the dashboard or the alert rules
-beside it name a metric or a label that kilnd does not have.
+--check changes nothing and fails if the table is stale, or if the dashboard or the alert rules
+name a metric or a label that kilnd lacks.
 """
 import json
 import re
@@ -30,7 +30,7 @@ def metrics():
     found = {f"kiln_{name}": (kind.lower(), labels.split(), help_)
              for name, kind, labels, help_ in METRIC.findall(text)}
     if len(found) != text.count("\nMETRIC("):
-        sys.exit("gen_metrics: some lines of metrics.def are not understood")
+        sys.exit("gen_metrics: cannot parse some lines of metrics.def")
     return found
 
 
@@ -59,7 +59,7 @@ def base_name(name, known):
 
 
 def complain(text, where, known):
-    """What is wrong with the names and labels in |text|."""
+    """Complaints about the names and labels in |text|."""
     for name in sorted(set(NAME.findall(text))):
         if base_name(name, known) is None:
             yield f"{where}: kilnd has no metric '{name}'"

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Write the tables of docs/protocol.md from the headers and tables that the code is made of.
+"""Write the tables of docs/protocol.md from the headers and .def tables of the code.
 
 Usage: scripts/gen_protocol.py [--check]
 
-Each table stands between '<!-- begin generated: NAME -->' and '<!-- end generated -->'; the rest of
-the page is written by hand. --check changes nothing and fails when a table is stale.
+Each table is between '<!-- begin generated: NAME -->' and '<!-- end generated -->'; the rest of the
+page is written by hand. --check changes nothing and fails if a table is stale.
 """
 import re
 import sys
@@ -19,7 +19,7 @@ MARKED = re.compile(r"(<!-- begin generated: (\w+) -->\n)(.*?)(<!-- end generate
 
 
 def tidy(comment):
-    """A C comment's words, on one line, safe inside a table."""
+    """A C comment's words on one line, escaped for a table."""
     text = re.sub(r"^\s*/\*+|\*/\s*$|^\s*\*", " ", comment, flags=re.M)
     return " ".join(text.replace("|", "").split())
 
@@ -102,7 +102,7 @@ def generate_counters():
     text = (tree.ROOT / "engine/service/metrics/metrics.def").read_text()
     rows = STAT.findall(text)
     if len(rows) != len(STAT_ROW.findall(text)):
-        sys.exit("gen_protocol: some lines of metrics.def are not understood")
+        sys.exit("gen_protocol: cannot parse some lines of metrics.def")
     labels = dict(re.findall(r'^METRIC\((\w+), \w+, "(.*?)"', text, re.M))
     return table(("counter", "metric", "what it counts"),
                  [(f"`{re.sub('^hits_', 'hits.', name)}`",
@@ -111,7 +111,7 @@ def generate_counters():
 
 
 def generate_options():
-    """One row for each group of options_allowed.def: a comment, then what it stands over."""
+    """One row for each group of options_allowed.def: its comment, then its options."""
     text = (tree.ROOT / "engine/compile/options_allowed.def").read_text().split("*/", 1)[1]
     rows = []
     for note, kind, option in re.findall(r'/\*(.*?)\*/|ALLOWED_(\w+)\("(.*?)"\)', text):

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What scripts/test-gpu and scripts/bench-gpu have in common; sourced.
+# Functions that scripts/test-gpu and scripts/bench-gpu share.  Both source this file.
 #
-#   gpu_prepare   programs into $bin, from --packed FOLDER, --build DIR or a build of this checkout
-#   gpu_results   $results: $work, or the directory of --results, which must be of these programs
-#   gpu_kilnd     a private kilnd; gpu_kilnd again replaces it: gpu_kilnd NAME [keep]
+#   gpu_prepare   puts programs into $bin, from --packed FOLDER, --build DIR or a build of this checkout
+#   gpu_results   sets $results: $work, or the directory of --results, if these programs wrote it
+#   gpu_kilnd     starts a private kilnd and ends the previous one: gpu_kilnd NAME [keep]
 #
-# Everything else goes into $work, which is removed at the end; kilnd is ended then, too.
+# All other files are in $work.  At the end, $work is removed and kilnd is ended.
 
 work=
 bin=
@@ -33,7 +33,7 @@ gpu_end() {
     [[ -z $work ]] || rm -rf "$work"
 }
 
-# Packages that this machine lacks, unpacked beside the system: for building and for running.
+# Unpacks packages that this machine lacks into a separate directory, to build and run with them.
 gpu_unpack_debs() {
     local root=$work/debs deb triplet
     triplet=$(uname -m)-linux-gnu
@@ -55,7 +55,7 @@ gpu_prepare() {
     chmod 755 "$work" # compilers of root's kilnd run as another user
     [[ -z $debs ]] || gpu_unpack_debs
     if [[ -n $packed ]]; then
-        [[ -x $packed/bin/kilnd ]] || gpu_fail "'$packed' is not what scripts/pack-gpu makes"
+        [[ -x $packed/bin/kilnd ]] || gpu_fail "'$packed' was not made by scripts/pack-gpu"
         cp -r "$packed/bin" "$packed/lib" "$work"
         chmod -R a+rX "$work/bin" "$work/lib"
         bin=$work/bin
@@ -68,21 +68,20 @@ gpu_prepare() {
         cmake --build "$build" >&2
         bin=$PWD/$build/bin
     fi
-    # cuDNN's parts find one another by the loader's path.
+    # cuDNN's libraries find each other through the loader's search path.
     local directory
     for directory in /opt/*/.venv/lib/python3*/site-packages/nvidia/*/lib; do
         [[ ! -d $directory ]] || LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$directory
     done
     export LD_LIBRARY_PATH
-    # Nothing of the user's: neither records nor caches.
+    # Uses none of the user's records and caches.
     export HOME=$work/home XDG_CONFIG_HOME=$work/home/config XDG_CACHE_HOME=$work/home/cache
     export XDG_STATE_HOME=$work/home/state
     mkdir -p "$HOME"
     unset MIOPEN_FIND_MODE MIOPEN_FIND_ENFORCE KILN_SOCKET XDG_RUNTIME_DIR
 }
 
-# gpu_results NETWORK WORD...: results of other programs, of another NETWORK's lines or of other WORDs
-# are refused.
+# gpu_results NETWORK WORD...: refuses results of other programs, of another NETWORK or of other WORDs.
 gpu_results() {
     local of network=$1 programs
     shift
@@ -90,7 +89,7 @@ gpu_results() {
     mkdir -p "$results"
     chmod 755 "$results"
     results=$(realpath "$results")
-    # Find, tune and devices are libkiln's, which is a file of its own.
+    # Find, tune and devices are in libkiln, which is a separate file.
     programs=("$bin"/kilnd "$bin"/kiln-driver "$bin"/kiln-compiler)
     [[ ! -e $bin/gpu_trials ]] || programs+=("$bin"/gpu_trials)
     mapfile -t -O "${#programs[@]}" programs < <(ldd "$bin"/kiln-driver | awk '$1 ~ /^libkiln/ { print $3 }')
@@ -100,7 +99,7 @@ gpu_results() {
         gpu_fail "'$results' has results of other programs or options ($(<"$results/of")): name another directory"
 }
 
-# gpu_kilnd NAME [keep]: with the directories of NAME, emptied unless "keep".
+# gpu_kilnd NAME [keep]: uses the directories of NAME, and empties them unless "keep" is given.
 gpu_kilnd() {
     local directory=${results:-$work}/kilnd-$1
     gpu_end_kilnd
@@ -116,10 +115,10 @@ gpu_kilnd() {
         sleep 0.05
     done
     cat "$directory/log" >&2
-    gpu_fail "kilnd does not answer"
+    gpu_fail "kilnd did not answer within a minute"
 }
 
-# gpu_lines TYPE BATCH: the lines on standard input for another type (fp32 NCHW or fp16 NHWC).
+# gpu_lines TYPE BATCH: converts the lines on standard input to a type (fp32 NCHW or fp16 NHWC).
 gpu_lines() {
     local edit="s/^conv -n 1 /conv -n $2 /"
     if [[ $1 == fp16 ]]; then

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What kiln-driver's --json says of many problems, for scripts/test-gpu and scripts/bench-gpu.
+"""Evaluates kiln-driver's --json results of many problems, for scripts/test-gpu and scripts/bench-gpu.
 
-Usage: scripts/gpu_results.py verified FILE         every problem compared, and right
-       scripts/gpu_results.py found FILE            every solver of every problem right by the
+Usage: scripts/gpu_results.py verified FILE         every problem was compared, and is right
+       scripts/gpu_results.py found FILE            every solver of every problem agrees with the
                                                     reference on the GPU
-       scripts/gpu_results.py measured FILE         find or tune: what was timed of each
-       scripts/gpu_results.py chosen FILE           solver, perf config and problem, a line each, as
-                                                    gpu_trials --chosen reads them
-       scripts/gpu_results.py merged FILE...        the results of all in one document
-       scripts/gpu_results.py planned BEFORE AFTER  AFTER took what BEFORE found and timed nothing,
+       scripts/gpu_results.py measured FILE         find or tune: the timed solvers of each problem
+       scripts/gpu_results.py chosen FILE           prints solver, perf config and problem in lines
+                                                    for gpu_trials --chosen
+       scripts/gpu_results.py merged FILE...        prints the results of all files as one document
+       scripts/gpu_results.py planned BEFORE AFTER  AFTER used what BEFORE found and timed nothing,
                                                     and its kernels took as long: the median of
                                                     the ratios is from 0.9 to 1.1
 
-Ends 1 where that is not so.
+The exit status is 1 if the condition does not hold.
 """
 import json
 import statistics
@@ -21,9 +21,9 @@ import sys
 
 TIMED = ("TIMED", "CUT_SHORT")
 BAD = ("WRONG", "NOT_COMPILED", "NOT_RUN")
-# Of one problem the ratio is noise up to an eighth, the median of a network's was within 3 %: a
-# record that leads to other kernels, or to another config of theirs, shows.
-LEAST_RATIO, MOST_RATIO = 0.9, 1.1
+# The ratio of one problem varies by up to an eighth.  The median over a network stayed within 3 %, so
+# the bounds detect a record that selects other kernels or another perf config.
+RATIO_MIN, RATIO_MAX = 0.9, 1.1
 
 
 def results(path):
@@ -55,7 +55,7 @@ def states_of(rows):
 
 
 def unrecorded(rows):
-    """Problems whose times kilnd did not take."""
+    """Problems whose times kilnd did not store."""
     lost = [r for r in rows if r.get("find", {}).get("recorded") is False]
     for r in lost:
         print(f"not recorded: {r.get('command')}: {r['find'].get('not_recorded')}")
@@ -63,7 +63,7 @@ def unrecorded(rows):
 
 
 def is_right(row):
-    """The solver that is taken was compared, and none of the others failed."""
+    """Whether the chosen solver was compared and no other solver failed."""
     solvers = solvers_of(row)
     taken = [s for s in solvers if s["solver"] == row.get("solver")]
     return (row.get("ok") and len(taken) == 1 and taken[0]["state"] == "TIMED"
@@ -110,8 +110,8 @@ def took_as_long(ratios):
     median = statistics.median(ratios)
     print(f"time of the second process : of the first: median {median:.3f}, "
           f"least {min(ratios):.3f}, most {max(ratios):.3f}")
-    if not LEAST_RATIO <= median <= MOST_RATIO:
-        print(f"not as long: the median is not within {LEAST_RATIO} and {MOST_RATIO}")
+    if not RATIO_MIN <= median <= RATIO_MAX:
+        print(f"not as long: the median is not within {RATIO_MIN} and {RATIO_MAX}")
         return False
     return True
 

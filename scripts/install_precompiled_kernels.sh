@@ -1,29 +1,28 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Installs precompiled kernels for the AMD GPUs of this host: the distribution's packages, or files
-# from a server of one's own.
+# from the site's own server.
 set -euo pipefail
 
 usage() {
     cat <<'EOF'
 Usage: install_precompiled_kernels.sh [FLAGS]
 
-Finds the GPUs of this host and their compute units, and installs for each kind of them
-  1. the distribution's package: miopenkernels-<arch>-<cu>, or what later releases of MIOpen call it
+Finds the GPUs of this host and their compute units. For each kind of GPU, installs
+  1. the distribution's package: miopenkernels-<arch>-<cu>, or its name in later releases of MIOpen
      (miopenkernels-<arch>-<cu>kdb, miopen-hip-<arch>-<cu>kdb, miopen-hip-<arch>kdb); else
-  2. what the URL template leads to, by 'kilnctl pkg install'.
+  2. the file at the URL of the template, with 'kilnctl pkg install'.
 
-  --arch ARCH    for this arch (gfx90a) instead of those that are found
-  --num-cu N     with so many compute units; gfx10 and later: of those that the runtime reports,
-                 which are half as many
-  --url TEMPLATE where else to look: {arch}, {cu} and {database_id} are replaced, as in
+  --arch ARCH    use this arch (gfx90a) instead of the GPUs of this host
+  --num-cu N     use this number of compute units; on gfx10 and later, the number that the runtime
+                 reports, which is half as large
+  --url TEMPLATE the second source: {arch}, {cu} and {database_id} are replaced, as in
                  https://example.org/{database_id}.kdb.bz2 (variable KILN_PACKAGE_URL)
   --kfd FOLDER   read the GPUs from here (default: /sys/class/kfd/kfd/topology/nodes)
-  --dry-run      print what would be done, and change nothing; every name that the package manager
-                 would be asked for, as its lists are brought up to date first
+  --dry-run      print the actions, and change nothing. Prints every package name to try, because
+                 a real run updates the package lists first
 
-Ends with 0 when there is a package for every kind of GPU, in a dry run something to try, else
-with 1.
+Exits with 0 if every kind of GPU has a package (in a dry run: something to try), else with 1.
 EOF
 }
 
@@ -65,11 +64,11 @@ while [[ $# -gt 0 ]]; do
     shift
 done
 [[ -z $arch || $arch =~ ^gfx[0-9a-f]{3,4}$ ]] ||
-    refuse "'$arch' is no arch: that is gfx90a or gfx1030, without features"
-[[ -z $num_cu || $num_cu =~ ^[1-9][0-9]{0,3}$ ]] || refuse "'$num_cu' is no number of compute units"
+    refuse "'$arch' is not an arch: use gfx90a or gfx1030, for example, without features"
+[[ -z $num_cu || $num_cu =~ ^[1-9][0-9]{0,3}$ ]] || refuse "'$num_cu' is not a number of compute units (1 to 9999)"
 
-# "<arch> <compute units>" of each GPU. Kernels before 5.16 state no gfx_target_version: then the
-# PCI device tells, for the chips that there are packages for.
+# "<arch> <compute units>" of each GPU. Linux before 5.16 reports no gfx_target_version; then the PCI
+# device id identifies the chips that have packages.
 found_gpus() {
     local properties
     for properties in "$kfd"/*/properties; do
@@ -97,7 +96,7 @@ found_gpus() {
     return 0
 }
 
-# What to look for: "<arch> <compute units>", the latter 0 for packages that name none.
+# Prints "<arch> <compute units>" of the packages to find; 0 for packages without compute units.
 wanted() {
     if [[ -n $arch && -n $num_cu ]]; then
         echo "$arch $num_cu"
@@ -108,7 +107,7 @@ wanted() {
         END { if (!found && arch != "") print arch, 0 }' | sort -u
 }
 
-# MIOpen's file stem: decimal behind '_' up to 64, bare hexadecimal above.
+# MIOpen's file stem: up to 64 compute units decimal after '_', above that bare hexadecimal.
 database_id() {
     if (($2 == 0)); then
         echo "$1"
@@ -145,7 +144,7 @@ is_known() {
     esac >/dev/null 2>&1
 }
 
-# URLs may carry passwords, and signatures in their query.
+# URLs may contain passwords, and signatures in their query.
 without_secrets() { sed -E 's#(https?://)[^/@ ]*@#\1#g; s#(https?://[^? ]*)\?[^ ]*#\1#g' <<<"$*"; }
 
 run() {
@@ -198,7 +197,7 @@ from_distribution() {
     return 1
 }
 
-# From where this script is installed, else wherever the shell finds it.
+# Prefers the kilnctl that is installed with this script to the one in PATH.
 find_kilnctl() {
     local ours
     ours=$(dirname "$0")/../../bin/kilnctl
@@ -237,7 +236,7 @@ if [[ $manager == apt-get ]]; then # its lists may be older than the package
     run_as_root apt-get update -qq || complain "apt-get update complained; going on with the lists that are here"
 fi
 
-# What to do next, for a kind that there is nothing for.
+# Prints what to do for a kind of GPU that has no package.
 explain() {
     local names
     names=$(package_names "$1" "$2" | paste -sd ' ')

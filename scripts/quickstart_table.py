@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Print scripts/quickstart's table from what its steps left behind; fail where one fell short.
+"""Print scripts/quickstart's table from the results of its steps; fail if a step failed.
 
 Usage: scripts/quickstart_table.py FOLDER STEP...
 
-For each STEP there are in FOLDER: STEP.json (the program's own answer), STEP.before.json and
+FOLDER has these files of each STEP: STEP.json (the program's own answer), STEP.before.json and
 STEP.after.json (kilnctl stats --json around it) and STEP.step.json (seconds, exit status).
 """
 import json
@@ -29,14 +29,14 @@ def read(path):
 
 
 def flat(stats):
-    """stats with 'hits' taken apart: hits.hot and so on."""
+    """The counters of |stats|, with a counter such as 'hits.hot' for each member of 'hits'."""
     counters = {k: v for k, v in stats.items() if isinstance(v, (int, float))}
     counters |= {f"hits.{k}": v for k, v in stats.get("hits", {}).items()}
     return counters
 
 
 class Step:
-    """What one step did, by its own account and by the daemon's counters."""
+    """The results of one step, from its own output and from the daemon's counters."""
 
     def __init__(self, directory, name):
         answer = read(directory / f"{name}.json")
@@ -69,7 +69,7 @@ class Step:
         }
         times = own.get("times", {})
         rows |= {label: times.get(key) for key, label in TIMES}
-        # Recorded with each kernel, so that a hit has it too: shown where it was spent.
+        # Each kernel records its compile time, also for a hit.  Shown only for the step that compiled.
         if counted.get("compiles"):
             rows["compilers' own seconds"] = times.get("compile_s", own.get("compile_s"))
         return rows

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The project's own files, without build directories and what git keeps or ignores: for the lints."""
+"""The project's own files, for the lints: without build directories, .git and ignored files."""
 import pathlib
 import subprocess
 
@@ -10,8 +10,8 @@ _SKIPPED = {"build", ".git", "__pycache__"}
 
 
 def _listed(root):
-    """What git tracks below |root| or would, when that is a checkout of its own; None where it is
-    none, or git is absent."""
+    """The tracked files below |root|, and untracked ones that git does not ignore.  None if |root| is
+    not a checkout or git is absent."""
     if not (root / ".git").exists():
         return None
     try:

@@ -101,28 +101,28 @@ static int fail_write(const struct new_file *file, int errnum, struct kiln_error
 
 int new_file_write(const struct new_file *file, struct kiln_error *err)
 {
-    char beside[PATH_MAX];
+    char temporary[PATH_MAX];
     const char *name = new_file_name(file->path);
-    int size = snprintf(beside, sizeof(beside), "%.*s.%.200s.XXXXXX", (int)(name - file->path),
-                        file->path, name);
+    int size = snprintf(temporary, sizeof(temporary), "%.*s.%.200s.XXXXXX",
+                        (int)(name - file->path), file->path, name);
     struct stat seen;
-    if (!*name || size < 0 || (size_t)size >= sizeof(beside))
+    if (!*name || size < 0 || (size_t)size >= sizeof(temporary))
         return cli_fail(err, KILN_E_INVALID, "'%s' is not a valid file name", file->path);
     bool there = lstat(file->path, &seen) == 0;
     if (there && !S_ISREG(seen.st_mode)) /* renaming over a device or a link would remove it */
         return cli_fail(err, KILN_E_INVALID, "'%s' exists and is not a regular file", file->path);
     if (there && !file->replace)
         return fail_write(file, EEXIST, err);
-    int fd = mkostemp(beside, O_CLOEXEC);
+    int fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0)
         return fail_write(file, errno, err);
     int errnum = fill_file(fd, file);
     if (close(fd) != 0 && !errnum)
         errnum = errno;
     if (!errnum)
-        errnum = move_file(beside, file);
+        errnum = move_file(temporary, file);
     if (errnum) {
-        unlink(beside);
+        unlink(temporary);
         return fail_write(file, errnum, err);
     }
     sync_directory(file->path);

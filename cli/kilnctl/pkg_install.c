@@ -48,13 +48,13 @@ static bool ends_with(const char *text, const char *end)
 
 static int open_manifest(const char *path, const char *given, int *ret_fd, struct kiln_error *err)
 {
-    char beside[PATH_MAX];
-    int size = snprintf(beside, sizeof(beside), "%s" SIGN_SUFFIX, path);
+    char manifest_path[PATH_MAX];
+    int size = snprintf(manifest_path, sizeof(manifest_path), "%s" SIGN_SUFFIX, path);
     if (given)
         return snapshot_open_plain(given, ret_fd, err);
-    if (size < 0 || (size_t)size >= sizeof(beside) || access(beside, F_OK) != 0)
+    if (size < 0 || (size_t)size >= sizeof(manifest_path) || access(manifest_path, F_OK) != 0)
         return KILN_E_OK;
-    return snapshot_open_plain(beside, ret_fd, err);
+    return snapshot_open_plain(manifest_path, ret_fd, err);
 }
 
 /* Opens a snapshot if MIOpen may have the file open.  A file with a signature or a SHA-256 is

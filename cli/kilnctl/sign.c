@@ -71,13 +71,15 @@ int sign_check_key(const char *key_file, struct kiln_error *err)
 
 int sign_write_manifest(const char *path, const char *manifest, struct kiln_error *err)
 {
-    char beside[PATH_MAX];
-    int size = snprintf(beside, sizeof(beside), "%s" SIGN_SUFFIX, path);
-    if (size < 0 || (size_t)size >= sizeof(beside))
+    char manifest_path[PATH_MAX];
+    int size = snprintf(manifest_path, sizeof(manifest_path), "%s" SIGN_SUFFIX, path);
+    if (size < 0 || (size_t)size >= sizeof(manifest_path))
         return cli_fail(err, KILN_E_INVALID, "the path '%s' is too long", path);
-    const struct new_file file = {
-        .path = beside, .replace = true, .from = -1, .data = manifest, .size = strlen(manifest)
-    };
+    const struct new_file file = { .path = manifest_path,
+                                   .replace = true,
+                                   .from = -1,
+                                   .data = manifest,
+                                   .size = strlen(manifest) };
     return new_file_write(&file, err);
 }
 

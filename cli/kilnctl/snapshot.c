@@ -20,18 +20,18 @@
 
 /* ---- files ---- */
 
-static bool has_beside(const char *path, const char *suffix)
+static bool has_companion(const char *path, const char *suffix)
 {
-    char beside[PATH_MAX];
+    char companion[PATH_MAX];
     struct stat seen;
-    int size = snprintf(beside, sizeof(beside), "%s%s", path, suffix);
-    return size > 0 && (size_t)size < sizeof(beside) && stat(beside, &seen) == 0 &&
+    int size = snprintf(companion, sizeof(companion), "%s%s", path, suffix);
+    return size > 0 && (size_t)size < sizeof(companion) && stat(companion, &seen) == 0 &&
            seen.st_size > 0;
 }
 
 bool snapshot_has_log(const char *path)
 {
-    return has_beside(path, "-wal") || has_beside(path, "-journal");
+    return has_companion(path, "-wal") || has_companion(path, "-journal");
 }
 
 static int check_regular(const char *path, int fd, struct kiln_error *err)

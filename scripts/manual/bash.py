@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Completions for bash: one file a program, docs/man/completion.bash with its tables before it."""
+"""Completions for bash: one file for each program: its tables, then docs/man/completion.bash."""
 import pathlib
 
 import programs
@@ -17,7 +17,7 @@ def _spellings(option):
 
 
 def _value_cases(command, options):
-    """Lines of a case over 'COMMAND OPTION' for the options that take a value."""
+    """The branches of a case on 'COMMAND OPTION', for the options that take a value."""
     for option in options:
         kind = option["of"] if "of" in option else values.of_option(command, option)
         if kind != "":
@@ -32,7 +32,7 @@ def _function(name, lines):
 
 
 def _tables(program, commands, common, fallback):
-    """The functions that know the program: what it takes, and what that takes.
+    """The functions with the program's commands and options, and the kinds of their values.
 
     |commands| are (name, kind of its words, options); |common| are options of each of them.
     """
@@ -54,7 +54,7 @@ def _tables(program, commands, common, fallback):
 
 
 def _common_function(program, common):
-    """Values of the options that every command has."""
+    """The kinds of values of the options that every command has."""
     lines = ["    case $1 in"]
     for option in common:
         kind = values.of_option("", option)

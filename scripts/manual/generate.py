@@ -4,9 +4,9 @@
 
 Usage: scripts/manual/generate.py TABLES OUT
 
-TABLES is what the program manual_tables (cli/manual/tables.c) printed. Below OUT come man/manN/ and
-completions/. What the code does not know is in docs/man/. The pages' date is SOURCE_DATE_EPOCH's,
-else that of the newest input.
+TABLES is the output of the program manual_tables (cli/manual/tables.c). Writes OUT/man/manN/ and
+OUT/completions/. docs/man/ has the parts that are written by hand. The pages' date is
+SOURCE_DATE_EPOCH, or else the date of the newest input.
 """
 import json
 import os
@@ -43,14 +43,14 @@ def read_summaries(path):
 
 
 def known_targets():
-    """What `kilnctl toolchain ls --all` tries; it is offered beside what kilnd has tried."""
+    """The targets that `kilnctl toolchain ls --all` tries; completion also offers those of kilnd."""
     text = TOOLCHAINS.read_text()
     listed = re.search(r"toolchain_known_targets\[\] = \{(.*?)\}", text, re.S)[1]
     return re.findall(r'"(\w+)"', listed)
 
 
 def by_hand(part):
-    """A page that is all written by hand."""
+    """A page that is written by hand entirely."""
     page = roff.Page(part.name, part.section, part.summary)
     for heading, text in part.sections:
         page.add(heading, roff.blocks(text))
@@ -82,7 +82,7 @@ def main():
               page.text(date, tables["version"]))
     for part in parts.values():
         if (part.name, part.section) not in made:
-            sys.exit(f"{part.origin}: there is no page {part.name}({part.section}) to put it in")
+            sys.exit(f"{part.origin}: the page {part.name}({part.section}) does not exist")
     targets = known_targets()
     for name, text in bash.files(tables, targets).items():
         write(out / "completions/bash" / name, text)

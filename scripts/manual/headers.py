@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""libkiln's public headers, read: functions with their comments, structs, enums, callbacks.
+"""Parses libkiln's public headers: functions with their comments, structs, enums, callbacks.
 
-A comment right above a declaration belongs to it, and to those that follow without an empty line
-and without one of their own; one behind a declaration belongs to it alone. A header's opening
-comment says what holds for all of it: paragraphs, and lines 'Word  text' for one topic each.
+A comment above a declaration belongs to it, and to the following declarations that have no comment
+and no empty line before them. A comment after a declaration belongs to it alone. A header's opening
+comment applies to the whole header: paragraphs, and lines 'Word  text' with one topic each.
 """
 import re
 import textwrap
@@ -14,14 +14,14 @@ _TOPIC = re.compile(r"^([A-Z][a-z]+)\s{2,}(\S.*)$")
 
 
 def words_of(comment):
-    """A comment's text, lines kept, stars gone."""
+    """A comment's text: keeps the lines, removes the stars."""
     inner = comment.strip()[2:-2]
     return "\n".join(re.sub(r"^\s*\* ?", "", line) if i else line.strip()
                      for i, line in enumerate(inner.splitlines())).strip("\n").rstrip()
 
 
 class Item:
-    """A declaration as it stands in a header, with what its comments say."""
+    """A declaration of a header, with the text of its comments."""
 
     def __init__(self, header, code, above, behind, is_shared):
         self.header, self.code = header, code
@@ -43,7 +43,7 @@ class Item:
 
     @property
     def bare(self):
-        """Without comments, in lines that a page has room for."""
+        """The declaration without comments, in lines that fit a page."""
         words = " ".join(_COMMENT.sub("", self.code).split())
         if "{" in words or "(" not in words:
             return words
@@ -97,7 +97,7 @@ class Header:
 
     @staticmethod
     def _end_of(body, at):
-        """Behind the ';' that ends the declaration at |at|."""
+        """The position after the ';' that ends the declaration at |at|."""
         depth = 0
         while True:
             if body.startswith("/*", at):

@@ -10,14 +10,14 @@ LINK = "pkg-config --cflags --libs kiln"
 
 
 def _first_sentence(comment):
-    """What a comment says first, as a page's one line."""
+    """A comment's first sentence, as the summary line of a page."""
     text = " ".join(comment.split()).replace("|", "")
     text = re.split(r"(?<=[a-z0-9)\"])[.;](?:\s|$)", text)[0]
     return text[:1].lower() + text[1:] if text[1:2].islower() else text
 
 
 def _paragraphs(comment):
-    """A comment's text as the roff module wants it: drawings, indented, become verbatim."""
+    """A comment's text in the form of the roff module: indented drawings become verbatim blocks."""
     blocks = []
     for block in re.split(r"\n[ \t]*\n", comment):
         lines = block.splitlines()

@@ -25,7 +25,7 @@ def page_of(command):
 
 
 def _marked(text):
-    """A help text's options and quoted commands, bold."""
+    """A help text with bold options and quoted commands."""
     text = re.sub(r"(?<![\w`-])(--?[a-z][\w-]*)", r"`\1`", text)
     return text
 
@@ -41,7 +41,7 @@ def options_roff(options):
 
 
 def _help(text):
-    """The paragraphs of a command's --help; lines that are indented stay as they are."""
+    """The paragraphs of a command's --help; indented lines stay unchanged."""
     blocks = []
     for block in re.split(r"\n[ \t]*\n", text):
         run, drawn = [], []

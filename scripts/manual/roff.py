@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Plain text, lightly marked up, as roff with the man(7) macros.
+"""Converts plain text with light markup to roff with the man(7) macros.
 
 In texts, `x` is bold and name(3) a reference to a manual page. With names=True, |x| is a
-parameter's name, as comments of C headers have it.
+parameter's name, as in the comments of C headers.
 """
 import re
 import textwrap
@@ -25,12 +25,12 @@ def italic(text):
 
 
 def guard(line):
-    """A line that roff does not take for a request."""
+    """The line, escaped so that roff does not read it as a request."""
     return "\\&" + line if line[:1] in (".", "'") else line
 
 
 def inline(text, names=False):
-    """|text| with its marks turned into fonts."""
+    """|text| with its markup replaced by font changes."""
     pattern = re.compile(_MARKS.pattern + "|" + _NAMES.pattern) if names else _MARKS
     parts, at = [], 0
     for found in pattern.finditer(text):
@@ -53,19 +53,19 @@ def filled(text, names=False):
 
 
 def verbatim(text):
-    """Lines as they are, indented."""
+    """Verbatim lines, indented."""
     lines = "\n".join(guard(escape(line)) for line in text.splitlines())
     return f".PP\n.in +4n\n.nf\n{lines}\n.fi\n.in"
 
 
 def code(text):
-    """Lines as they are, bold, for a synopsis."""
+    """Verbatim bold lines, for a synopsis."""
     lines = "\n".join(guard(bold(line)) if line else "" for line in text.splitlines())
     return f".PP\n.nf\n{lines}\n.fi"
 
 
 def tagged(tag, text, names=False):
-    """A paragraph with |tag|, which is roff, in front."""
+    """A paragraph tagged with |tag|, which is roff."""
     return f".TP\n{tag}\n{filled(text, names)}"
 
 
@@ -86,14 +86,14 @@ def sentence(text):
 
 
 def blocks(text, names=False):
-    """Paragraphs; those indented by four are verbatim, 'TAG' before ': text' is a tagged one."""
+    """Paragraphs. Those indented by four are verbatim; 'TAG: text' is a tagged one."""
     parts = []
     for block in re.split(r"\n[ \t]*\n", text.strip("\n")):
         if not block.strip():
             continue
         made = _block(block.rstrip(), names)
         if parts and parts[-1].startswith(".PP\n.in") and made.startswith(".PP\n.in"):
-            # Two verbatim blocks in a row are one with an empty line.
+            # Two successive verbatim blocks become one with an empty line.
             parts[-1] = parts[-1][:-len("\n.fi\n.in")] + "\n\n" + made[len(".PP\n.in +4n\n.nf\n"):]
         else:
             parts.append(made)
@@ -123,7 +123,7 @@ class Page:
 
     def text(self, date, version):
         known = [h for h in ORDER if h in self.parts]
-        # What the usual order does not know stands after the description.
+        # Sections outside the usual order follow the description.
         odd = [h for h in self.parts if h not in ORDER]
         at = known.index("DESCRIPTION") + 1 if "DESCRIPTION" in known else 0
         lines = ['.\\" Made when kiln is built, by scripts/manual/generate.py: changes get lost.',
@@ -132,7 +132,7 @@ class Page:
                  ".nh", ".ad l",
                  ".SH NAME", f"{escape(self.name)} \\- {inline(self.summary)}"]
         for heading in known[:at] + odd + known[at:]:
-            # A paragraph right after a sub-heading is one already.
+            # A sub-heading already begins a paragraph.
             body = re.sub(r"(?m)^(\.SS .*)\n\.PP$", r"\1", "\n".join(self.parts[heading]))
             lines.append(f".SH {heading}" if " " not in heading else f'.SH "{heading}"')
             lines.append(body[len(".PP\n"):] if body.startswith(".PP\n") else body)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The hand-written parts of the manual: docs/man/*.txt.
 
-A file holds parts of one or more pages. A line 'page NAME(SECTION): SUMMARY' begins one (without a
-summary where the code has it), a line '## HEADING' a section of it.
+A file holds parts of one or more pages. A line 'page NAME(SECTION): SUMMARY' begins a part, without a
+summary if the code has one. A line '## HEADING' begins a section of the part.
 """
 import re
 
@@ -48,6 +48,6 @@ def read(directory):
     for path in sorted(set(directory.glob("*.txt")) - {directory / "CMakeLists.txt"}):
         for part in _parts_of(path):
             if (part.name, part.section) in parts:
-                raise SystemExit(f"{part.origin}: {part.name}({part.section}) is there twice")
+                raise SystemExit(f"{part.origin}: {part.name}({part.section}) occurs twice")
             parts[part.name, part.section] = part
     return parts

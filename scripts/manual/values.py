@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What the shells offer where an option or a word wants a value.
+"""The values that shell completion offers for options and words.
 
-A kind is 'none', 'file', 'directory', 'user', 'group', 'word A B C', or one of ASKED: what the running
-kilnd knows.
+A kind is 'none', 'file', 'directory', 'user', 'group', 'word A B C', or one of ASKED, whose
+values the running kilnd reports.
 """
 ASKED = ("target", "toolchain", "package", "key", "database_id")
 
-# An option's name decides before what its value is called.
+# An option's name takes precedence over its value's name.
 _OPTIONS = {
     "target": "target", "probe": "target", "toolchain": "toolchain", "db-id": "database_id",
     "package": "package", "miopen": "none",
@@ -39,18 +39,18 @@ def _names(value):
 
 
 def _kind(value):
-    """The kind by what |value| is called; None where that is not known."""
+    """The kind for the value name |value|; None if it is unknown."""
     names = _names(value)
     if not any(name in _VALUES for name in names):
         is_choice = len(names) > 1 or value.islower()
         return "word " + " ".join(names) if is_choice else None
     kinds = [_VALUES.get(name, "none") for name in names]
-    # A directory's name is a file's name on its way.
+    # Completion of a file also completes directories.
     return next((k for k in ("file", "directory", "key") if k in kinds), kinds[0])
 
 
 def of_option(command, option):
-    """The kind of |option|'s value; '' for a flag, None where nothing says it."""
+    """The kind of |option|'s value; '' for a flag, None if it is unknown."""
     if option["kind"] == "flag":
         return ""
     name = option["name"]
@@ -63,7 +63,7 @@ def of_option(command, option):
 
 
 def of_words(command):
-    """The kind of the words after |command|; '' where it takes none, None where nothing says it."""
+    """The kind of the words after |command|; '' if it takes none, None if the kind is unknown."""
     if not command["words"]:
         return ""
     by_name = _WORDS_OF_COMMANDS.get(command["name"])
@@ -85,7 +85,7 @@ def of_setting(setting):
 
 
 def kilnd_options(tables, flags):
-    """kilnd's flags and settings in the shape of the other programs' options."""
+    """kilnd's flags and settings in the form of the other programs' options."""
     options = [{"name": name, "letter": letter, "value": value, "help": text.replace("`", ""),
                 "kind": "text" if value else "flag", "of": "file" if value else ""}
                for name, letter, value, text in flags]
@@ -97,7 +97,7 @@ def kilnd_options(tables, flags):
 
 
 def unknown(tables):
-    """What nothing here says how to complete: texts for people."""
+    """Complaints about options and words whose kind is unknown."""
     own = [("kiln-driver", o) for o in tables["kiln-driver"]["options"]]
     own += [("", o) for o in tables["options"]]
     for command in tables["kilnctl"]["commands"]:

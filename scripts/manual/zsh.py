@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Completions for zsh: one file a program, its tables before docs/man/completion.zsh."""
+"""Completions for zsh: one file for each program: its tables, then docs/man/completion.zsh."""
 import pathlib
 import re
 
@@ -14,7 +14,7 @@ def _quoted(text):
 
 
 def _escaped(text):
-    """For a description or message inside a specification."""
+    """Escapes a description or message inside a specification."""
     return re.sub(r"([\[\]:\\])", r"\\\1", " ".join(text.replace("`", "").split()))
 
 

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Slurm's Epilog: takes back what MIOpen found and compiled in the job's directory, and removes it. What
-# cannot be taken back is kept beside it as failed-JOB, the newest few of each user.
-# Runs as root on each node; what touches the job's data runs as its user. Never fails a node.
+# Slurm's Epilog: imports what MIOpen found and compiled in the job's directory, then removes the
+# directory. If the import fails, keeps the directory as failed-JOB, the newest few of each user.
+# Runs as root on each node, but accesses the job's data as the job's user. Never fails a node.
 # Settings: docs/tuning.md.
 set -u
 
@@ -30,13 +30,13 @@ esac
 directory=$directories/$job
 [ -d "$directory" ] && [ -n "$user" ] || exit 0
 
-# As the user: whatever lies in there, nothing that is root's can go.
+# Runs as the user, so that links in the directory cannot make it remove root's files.
 remove() {
     runuser -u "$user" -- find "$1" -mindepth 1 -delete </dev/null || :
     [ ! -d "$1" ] || rmdir -- "$1" || say "cannot remove '$1'"
 }
 
-# Job numbers come again, and so may a job that is queued again.
+# Slurm reuses job numbers, also for a requeued job.
 keep() {
     kept=$directories/failed-$job
     count=1

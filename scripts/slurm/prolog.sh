@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Slurm's Prolog: a directory for the job in which an unmodified MIOpen starts with what kiln has.
-# Runs as root on each node; what touches the job's data runs as its user. Never fails a job.
+# Slurm's Prolog: makes a directory for the job, from which an unmodified MIOpen reads kiln's records
+# and kernels. Runs as root on each node, but accesses the job's data as the job's user. Never fails a
+# job.
 # Settings, and how the three scripts work together: docs/tuning.md.
 set -u
 
@@ -31,7 +32,7 @@ case $job in
 esac
 [ -n "$user" ] || give_up "SLURM_JOB_USER is not set"
 
-# The directory of directories is ours alone, so that nobody can put anything in a job's place.
+# Only root may write to the parent directory, so that no user can replace a job's directory.
 umask 022
 mkdir -p -- "$directories" || give_up "cannot make '$directories'"
 [ -n "$(find "$directories" -prune -type d -user "$(id -u)" ! -perm -020 ! -perm -002)" ] ||
@@ -43,7 +44,7 @@ chown -h -- "$user" "$directory" || give_up "cannot give '$directory' to $user"
 set -- "$directory/overlay" --timeout "$timeout"
 [ -z "$miopen" ] || set -- "$@" --miopen "$miopen"
 [ -z "$db_id" ] || set -- "$@" --db-id "$db_id"
-# The output goes to a file of the user's, so it is the user who opens it.
+# The output goes to a file of the user, so the user's shell opens it.
 # shellcheck disable=SC2016 # expanded by the inner shell
 runuser -u "$user" -- /bin/sh -c 'out=$1; shift; exec "$@" >"$out"' sh \
     "$directory/environment" "$kilnctl" miopen overlay "$@" </dev/null ||

@@ -74,7 +74,7 @@ class Script(unittest.TestCase):
         self.assertIn("there is no cuda:99 here", text)
 
     def test_words_that_are_no_parts_are_refused(self):
-        for word, why in (("problem", "no part 'problem'"), ("problems:soon", "are no seconds")):
+        for word, why in (("problem", "no part 'problem'"), ("problems:soon", "not a number of seconds")):
             status, text = self.run_script(word)
             self.assertEqual(status, 2, text)
             self.assertIn(why, text)

@@ -83,7 +83,7 @@ class StaleLayers(Tree):
         self.assertEqual(self.stale({"cli": {"common/used.h"}, "common": set()}), [])
 
     def test_a_row_or_a_header_that_is_gone_is_named(self):
-        self.assertEqual(self.stale({"gone": set()}), ["layer table: 'gone' is gone"])
+        self.assertEqual(self.stale({"gone": set()}), ["layer table: 'gone' does not exist"])
         self.assertIn("'common/old.h'", self.stale({"cli": {"common/old.h"}})[0])
 
     def test_a_header_that_nothing_includes_is_named(self):

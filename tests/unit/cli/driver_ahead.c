@@ -146,7 +146,7 @@ static int tear_down(void **state)
 
 FIXTURE(driver_ahead, set_up, tear_down);
 
-static void start(struct fixture *f, const char *text)
+static void start_ahead(struct fixture *f, const char *text)
 {
     char path[] = "/tmp/kiln_cli_ahead_XXXXXX";
     struct kiln_error err = { 0 };
@@ -170,7 +170,7 @@ TEST(driver_ahead, the_whole_file_is_asked_for_in_one_batch_for_later)
 {
     struct fixture *f = *state;
 
-    start(f, "conv -n 1 -F 1\nconv -n 2 -F 3\n# note\nconv -n 1 -F 1 -t 1\n");
+    start_ahead(f, "conv -n 1 -F 1\nconv -n 2 -F 3\n# note\nconv -n 1 -F 1 -t 1\n");
     wait_for_batches(1);
 
     const struct asked *asked = &fake.asked[0];
@@ -192,7 +192,7 @@ TEST(driver_ahead, each_solver_asked_for_has_a_batch_of_its_own)
 {
     struct fixture *f = *state;
 
-    start(f, "conv -n 1 -F 1\nconv -n 1 -F 1 -S ConvDirectNaive\nconv -n 2 -F 1\n");
+    start_ahead(f, "conv -n 1 -F 1\nconv -n 1 -F 1 -S ConvDirectNaive\nconv -n 2 -F 1\n");
     wait_for_batches(2);
 
     assert_int_equal(fake.asked[0].count, 2);
@@ -205,8 +205,8 @@ TEST(driver_ahead, lines_that_the_run_will_refuse_are_left_out)
 {
     struct fixture *f = *state;
 
-    start(f, "pool -n 1\nconv -S 85\n"
-             "conv -n 4000000 -c 1 -k 1 -H 46000 -W 46000 -F 1\nconv -n 2 -F 1\n");
+    start_ahead(f, "pool -n 1\nconv -S 85\n"
+                   "conv -n 4000000 -c 1 -k 1 -H 46000 -W 46000 -F 1\nconv -n 2 -F 1\n");
     wait_for_batches(1);
 
     assert_int_equal(fake.asked[0].count, 1);
@@ -216,7 +216,7 @@ TEST(driver_ahead, lines_that_the_run_will_refuse_are_left_out)
 TEST(driver_ahead, a_file_of_nothing_to_run_asks_nothing)
 {
     struct fixture *f = *state;
-    start(f, "pool -n 1\n");
+    start_ahead(f, "pool -n 1\n");
     assert_null(f->ahead);
     assert_int_equal(fake.open, 0);
 }
@@ -225,14 +225,14 @@ TEST(driver_ahead, the_time_for_all_is_that_for_each_up_to_half_an_hour)
 {
     struct fixture *f = *state;
     f->session.timeout = (struct option_number){ .value = 5000, .given = true };
-    start(f, "conv -n 1 -F 1\nconv -n 2 -F 1\n");
+    start_ahead(f, "conv -n 1 -F 1\nconv -n 2 -F 1\n");
     wait_for_batches(1);
     assert_int_equal(fake.asked[0].options.timeout_ms, 10000);
     ahead_stop(f->ahead);
     line_file_done(&f->file);
 
     f->session.timeout.value = 60 * 60 * 1000;
-    start(f, "conv -n 1 -F 1\n");
+    start_ahead(f, "conv -n 1 -F 1\n");
     wait_for_batches(1);
     assert_int_equal(fake.asked[1].options.timeout_ms, 30 * 60 * 1000);
 }
@@ -241,7 +241,7 @@ TEST(driver_ahead, a_failure_ends_it_and_is_nobodys_business)
 {
     struct fixture *f = *state;
     fake.code = KILN_E_UNAVAILABLE;
-    start(f, "conv -n 1 -F 1\nconv -n 1 -F 1 -S ConvDirectNaive\n");
+    start_ahead(f, "conv -n 1 -F 1\nconv -n 1 -F 1 -S ConvDirectNaive\n");
     wait_for_batches(1);
     ahead_stop(f->ahead);
     f->ahead = NULL;
@@ -254,7 +254,7 @@ TEST(driver_ahead, every_solver_that_find_will_time_is_asked_for)
     struct fixture *f = *state;
     struct kiln_conv_options find = { .size = sizeof(find), .mode = KILN_FIND_HYBRID };
     f->bench.find = &find;
-    start(f, "conv -n 1 -F 1\nconv -n 2 -F 1\nconv -n 3 -F 1 -S ConvB\n");
+    start_ahead(f, "conv -n 1 -F 1\nconv -n 2 -F 1\nconv -n 3 -F 1 -S ConvB\n");
     wait_for_batches(3);
     assert_string_equal(fake.asked[0].solver, "");
     assert_string_equal(fake.asked[1].solver, "ConvB");
@@ -269,7 +269,7 @@ TEST(driver_ahead, a_normal_find_wants_every_solver_whatever_is_recorded)
     struct fixture *f = *state;
     struct kiln_conv_options find = { .size = sizeof(find), .mode = KILN_FIND_NORMAL };
     f->bench.find = &find;
-    start(f, "conv -n 1 -F 1\n");
+    start_ahead(f, "conv -n 1 -F 1\n");
     wait_for_batches(3);
     assert_string_equal(fake.asked[1].solver, "ConvA");
     assert_string_equal(fake.asked[2].solver, "ConvB");
@@ -279,7 +279,7 @@ TEST(driver_ahead, stopping_takes_until_the_next_answer)
 {
     struct fixture *f = *state;
     fake.endless = true;
-    start(f, "conv -n 1 -F 1\nconv -n 1 -F 1 -S ConvDirectNaive\n");
+    start_ahead(f, "conv -n 1 -F 1\nconv -n 1 -F 1 -S ConvDirectNaive\n");
     WAIT_FOR(atomic_load(&fake.answers) >= 10);
 
     ahead_stop(f->ahead);

@@ -44,8 +44,8 @@ static struct fake {
     int code, recorded;
 } fake;
 
-static int run(unsigned *count, const struct kiln_conv_options *options,
-               struct kiln_conv_result **ret_result, struct kiln_error *err)
+static int run_find(unsigned *count, const struct kiln_conv_options *options,
+                    struct kiln_conv_result **ret_result, struct kiln_error *err)
 {
     ++*count;
     fake.options = *options;
@@ -70,7 +70,7 @@ int kiln_conv_find(struct kiln_client *client, const struct kiln_problem *proble
                    struct kiln_error *err)
 {
     (void)client, (void)problem;
-    return run(&fake.finds, options, ret_result, err);
+    return run_find(&fake.finds, options, ret_result, err);
 }
 
 int kiln_conv_tune(struct kiln_client *client, const struct kiln_problem *problem,
@@ -78,7 +78,7 @@ int kiln_conv_tune(struct kiln_client *client, const struct kiln_problem *proble
                    struct kiln_error *err)
 {
     (void)client, (void)problem;
-    return run(&fake.tunes, options, ret_result, err);
+    return run_find(&fake.tunes, options, ret_result, err);
 }
 
 unsigned kiln_conv_result_count(const struct kiln_conv_result *result) { return result ? 3 : 0; }
@@ -141,7 +141,7 @@ static int tear_down(void **state)
 
 FIXTURE(driver_find, set_up, tear_down);
 
-static const char *printed(struct fixture *f)
+static const char *read_printed(struct fixture *f)
 {
     rewind(f->out);
     f->text[fread(f->text, 1, sizeof(f->text) - 1, f->out)] = '\0';
@@ -266,7 +266,7 @@ TEST(driver_find, elsewhere_than_on_a_terminal_each_tenth_is_a_line)
     };
     fake.reports = 40;
     assert_int_equal(find_run(&call, &f->result, &f->err), KILN_E_OK);
-    const char *text = printed(f);
+    const char *text = read_printed(f);
     unsigned lines = 0;
     for (const char *at = text; (at = strchr(at, '\n')); at++)
         lines++;
@@ -280,7 +280,7 @@ TEST(driver_find, the_table_has_every_solver_and_why_it_failed)
 {
     struct fixture *f = *state;
     assert_int_equal(find_print((void *)&fake, f->out, &f->err), KILN_E_OK);
-    const char *text = printed(f);
+    const char *text = read_printed(f);
     assert_says(text, "ConvFast");
     assert_says(text, "timed");
     assert_non_null(strstr(text, "0.250000"));
@@ -310,10 +310,10 @@ TEST(driver_find, an_unrecorded_measurement_is_warned_of_and_in_the_json)
 {
     struct fixture *f = *state;
     find_warn((void *)&fake, f->out);
-    assert_string_equal(printed(f), "");
+    assert_string_equal(read_printed(f), "");
     fake.recorded = KILN_E_FULL;
     find_warn((void *)&fake, f->out);
-    assert_string_equal(printed(f),
+    assert_string_equal(read_printed(f),
                         "kiln-driver: warning: measured, but not recorded: the disk is? full\n");
     KILN_AUTO(json) struct json *json = find_json((void *)&fake);
     assert_false(json_get_bool(json, "recorded", true));
@@ -326,6 +326,6 @@ TEST(driver_find, a_recording_refused_as_not_built_in_is_warned_of_once)
     fake.recorded = KILN_E_NOT_FOUND;
     find_warn((void *)&fake, f->out);
     find_warn((void *)&fake, f->out);
-    assert_string_equal(printed(f),
+    assert_string_equal(read_printed(f),
                         "kiln-driver: warning: measured, but not recorded: the disk is? full\n");
 }

@@ -195,7 +195,7 @@ void kiln_conv_result_free(struct kiln_conv_result *result) { fake.live_results 
 
 void kiln_run_destroy(struct kiln_run *run) { fake.live_runs -= run != NULL; }
 
-static double *widen(const struct kiln_memory *memory, uint32_t type)
+static double *widen_values(const struct kiln_memory *memory, uint32_t type)
 {
     uint64_t count = memory->bytes / storage_size(type);
     double *wide = calloc(count, sizeof(*wide));
@@ -222,7 +222,7 @@ int kiln_run_launch(struct kiln_run *run, const struct kiln_tensors *tensors,
     fake.first_value = storage_load(type, x == out ? w->data : x->data, 0);
     if (fake.behaviour == WRITES_NOTHING)
         return KILN_E_OK;
-    double *wide[] = { widen(x, type), widen(w, type), widen(y, type) };
+    double *wide[] = { widen_values(x, type), widen_values(w, type), widen_values(y, type) };
     double *result = calloc(count, sizeof(*result));
     struct reference_tensors reference = {
         .x = wide[0], .w = wide[1], .y = wide[2], .result = result
@@ -316,7 +316,7 @@ static int tear_down(void **state)
 
 FIXTURE(driver_measure, set_up, tear_down);
 
-static int run(struct fixture *f, uint64_t seed)
+static int run_measurement(struct fixture *f, uint64_t seed)
 {
     measure(&f->bench, &f->problem, &f->flags, seed, &f->m);
     return f->m.err.code;
@@ -329,7 +329,7 @@ TEST(driver_measure, a_right_result_is_verified_in_every_direction_and_type)
         for (uint32_t type = 0; type < 3; type++) {
             f->problem.direction = direction;
             f->problem.type = type;
-            assert_int_equal(run(f, 42), KILN_E_OK);
+            assert_int_equal(run_measurement(f, 42), KILN_E_OK);
             assert_true(f->m.checked);
             assert_int_equal(f->m.wrong, 0);
             assert_true(f->m.elements > 0);
@@ -341,7 +341,7 @@ TEST(driver_measure, an_output_that_was_never_written_is_found_by_its_poison)
 {
     struct fixture *f = *state;
     fake.behaviour = WRITES_NOTHING;
-    assert_int_equal(run(f, 42), KILN_E_CORRUPT);
+    assert_int_equal(run_measurement(f, 42), KILN_E_CORRUPT);
     assert_int_equal(f->m.wrong, f->m.elements);
     assert_non_null(strstr(f->m.err.text, "--seed 42"));
 }
@@ -349,7 +349,7 @@ TEST(driver_measure, an_output_that_was_never_written_is_found_by_its_poison)
 TEST(driver_measure, a_plan_is_asked_for_with_the_driver_that_is_here)
 {
     struct fixture *f = *state;
-    assert_int_equal(run(f, 42), KILN_E_OK);
+    assert_int_equal(run_measurement(f, 42), KILN_E_OK);
     assert_string_equal(fake.driver, "Fake 1.0");
 }
 
@@ -357,7 +357,7 @@ TEST(driver_measure, one_wrong_element_fails_the_problem)
 {
     struct fixture *f = *state;
     fake.behaviour = IS_OFF_ONCE;
-    assert_int_equal(run(f, 42), KILN_E_CORRUPT);
+    assert_int_equal(run_measurement(f, 42), KILN_E_CORRUPT);
     assert_int_equal(f->m.wrong, 1);
 }
 
@@ -366,7 +366,7 @@ TEST(driver_measure, without_verification_a_wrong_result_goes_unnoticed)
     struct fixture *f = *state;
     fake.behaviour = WRITES_NOTHING;
     f->flags.verify = 0;
-    assert_int_equal(run(f, 42), KILN_E_OK);
+    assert_int_equal(run_measurement(f, 42), KILN_E_OK);
     assert_false(f->m.checked);
 }
 
@@ -374,12 +374,12 @@ TEST(driver_measure, the_same_seed_gives_the_same_data_and_another_does_not)
 {
     struct fixture *f = *state;
     double differing = 0;
-    assert_int_equal(run(f, 1), KILN_E_OK);
+    assert_int_equal(run_measurement(f, 1), KILN_E_OK);
     double first = fake.first_value;
-    assert_int_equal(run(f, 1), KILN_E_OK);
+    assert_int_equal(run_measurement(f, 1), KILN_E_OK);
     assert_true(fake.first_value == first);
     for (uint64_t seed = 2; seed < 12; seed++) {
-        assert_int_equal(run(f, seed), KILN_E_OK);
+        assert_int_equal(run_measurement(f, seed), KILN_E_OK);
         differing += fake.first_value != first;
     }
     assert_true(differing > 5);
@@ -388,15 +388,15 @@ TEST(driver_measure, the_same_seed_gives_the_same_data_and_another_does_not)
 TEST(driver_measure, launches_are_one_plus_those_to_time)
 {
     struct fixture *f = *state;
-    assert_int_equal(run(f, 1), KILN_E_OK);
+    assert_int_equal(run_measurement(f, 1), KILN_E_OK);
     assert_int_equal(fake.launches, 1);
     assert_true(f->m.time.steady == 0);
     f->flags.time = 1;
-    assert_int_equal(run(f, 1), KILN_E_OK);
+    assert_int_equal(run_measurement(f, 1), KILN_E_OK);
     assert_int_equal(fake.launches, 1 + 1 + 4);
     assert_true(f->m.time.steady == LAUNCH_MS / 1e3); /* by the device's clock */
     f->flags.wall = 1;
-    assert_int_equal(run(f, 1), KILN_E_OK);
+    assert_int_equal(run_measurement(f, 1), KILN_E_OK);
     assert_int_equal(fake.launches, 6 + 1 + 4 + 4);
     assert_true(f->m.time.wall > 0);
     assert_true(f->m.time.timed > f->m.time.wall);
@@ -407,18 +407,18 @@ TEST(driver_measure, a_device_that_reports_no_time_fails_the_problem)
     struct fixture *f = *state;
     fake.record_code = KILN_E_GPU_FAULT;
     f->flags.time = 1;
-    assert_int_equal(run(f, 1), KILN_E_GPU_FAULT);
+    assert_int_equal(run_measurement(f, 1), KILN_E_GPU_FAULT);
     assert_non_null(strstr(f->m.err.text, "timing Best"));
 }
 
 TEST(driver_measure, planning_never_costs_more_than_the_whole_wait)
 {
     struct fixture *f = *state;
-    assert_int_equal(run(f, 1), KILN_E_OK);
+    assert_int_equal(run_measurement(f, 1), KILN_E_OK);
     assert_true(f->m.time.plan < 60 && f->m.time.fetch >= 0);
     assert_true(f->m.time.compile == 0.25);
     fake.tier = KILN_TIER_PROCESS;
-    assert_int_equal(run(f, 1), KILN_E_OK);
+    assert_int_equal(run_measurement(f, 1), KILN_E_OK);
     assert_true(f->m.time.plan == 0);
     assert_true(f->m.time.compile == 0);
 }
@@ -427,7 +427,7 @@ TEST(driver_measure, the_solver_asked_for_is_the_one_planned_with)
 {
     struct fixture *f = *state;
     snprintf(f->flags.solver, sizeof(f->flags.solver), "ConvDirectNaive");
-    assert_int_equal(run(f, 1), KILN_E_OK);
+    assert_int_equal(run_measurement(f, 1), KILN_E_OK);
     assert_string_equal(f->m.solver, "ConvDirectNaive");
 }
 
@@ -443,7 +443,7 @@ TEST(driver_measure, without_a_solver_what_find_found_is_run)
     struct fixture *f = *state;
     struct kiln_conv_options find = find_options(KILN_FIND_HYBRID, KILN_ENFORCE_NONE);
     f->bench.find = &find;
-    assert_int_equal(run(f, 1), KILN_E_OK);
+    assert_int_equal(run_measurement(f, 1), KILN_E_OK);
     assert_int_equal(fake.finds, 1);
     assert_string_equal(fake.only, "");
     assert_string_equal(f->m.solver, "Found");
@@ -459,10 +459,10 @@ TEST(driver_measure, a_solver_that_is_named_is_not_searched_for_unless_that_is_e
     struct kiln_conv_options find = find_options(KILN_FIND_NORMAL, KILN_ENFORCE_DB_UPDATE);
     f->bench.find = &find;
     snprintf(f->flags.solver, sizeof(f->flags.solver), "ConvDirectNaive");
-    assert_int_equal(run(f, 1), KILN_E_OK);
+    assert_int_equal(run_measurement(f, 1), KILN_E_OK);
     assert_int_equal(fake.finds + fake.tunes, 0);
     find.enforce = KILN_ENFORCE_SEARCH;
-    assert_int_equal(run(f, 1), KILN_E_OK);
+    assert_int_equal(run_measurement(f, 1), KILN_E_OK);
     assert_int_equal(fake.finds, 1);
     assert_string_equal(fake.only, "ConvDirectNaive");
     measurement_done(&f->m);
@@ -473,7 +473,7 @@ TEST(driver_measure, fast_leaves_the_choice_to_kilnd)
     struct fixture *f = *state;
     struct kiln_conv_options find = find_options(KILN_FIND_FAST, KILN_ENFORCE_NONE);
     f->bench.find = &find;
-    assert_int_equal(run(f, 1), KILN_E_OK);
+    assert_int_equal(run_measurement(f, 1), KILN_E_OK);
     assert_int_equal(fake.finds, 0);
     assert_string_equal(f->m.solver, "Best");
 }
@@ -484,12 +484,12 @@ TEST(driver_measure, a_search_tunes_and_its_failure_is_the_problems)
     struct kiln_conv_options find = find_options(KILN_FIND_FAST, KILN_ENFORCE_NONE);
     f->bench.find = &find;
     f->flags.search = 1;
-    assert_int_equal(run(f, 1), KILN_E_OK);
+    assert_int_equal(run_measurement(f, 1), KILN_E_OK);
     assert_int_equal(fake.tunes, 1);
     assert_int_equal(fake.finds, 0);
     measurement_done(&f->m);
     fake.find_code = KILN_E_UNSUPPORTED;
-    assert_int_equal(run(f, 1), KILN_E_UNSUPPORTED);
+    assert_int_equal(run_measurement(f, 1), KILN_E_UNSUPPORTED);
     assert_says(f->m.err.text, "nothing found");
     assert_null(f->m.found);
 }
@@ -498,10 +498,10 @@ TEST(driver_measure, failures_on_the_way_are_kept_with_their_step)
 {
     struct fixture *f = *state;
     fake.run_code = KILN_E_GPU_FAULT;
-    assert_int_equal(run(f, 1), KILN_E_GPU_FAULT);
+    assert_int_equal(run_measurement(f, 1), KILN_E_GPU_FAULT);
     assert_says(f->m.err.text, "loading Best");
     fake.plan_code = KILN_E_UNAVAILABLE;
-    assert_int_equal(run(f, 1), KILN_E_UNAVAILABLE);
+    assert_int_equal(run_measurement(f, 1), KILN_E_UNAVAILABLE);
     assert_int_equal(f->m.object_count, 0);
 }
 
@@ -518,7 +518,7 @@ TEST(driver_measure, a_problem_larger_than_memory_is_refused_before_anything_is_
     if (!meminfo || fscanf(meminfo, "MemTotal: %llu", &total) != 1 || total * 1024 > needed)
         skip();
     fclose(meminfo);
-    assert_int_equal(run(f, 1), KILN_E_NO_MEMORY);
+    assert_int_equal(run_measurement(f, 1), KILN_E_NO_MEMORY);
     assert_int_equal(fake.launches, 0);
 }
 
@@ -526,7 +526,7 @@ TEST(driver_measure, tensors_of_8_bit_integers_are_refused_whoever_planned_for_t
 {
     struct fixture *f = *state;
     f->problem.type = KILN_INT8;
-    assert_int_equal(run(f, 1), KILN_E_UNSUPPORTED);
+    assert_int_equal(run_measurement(f, 1), KILN_E_UNSUPPORTED);
     assert_non_null(strstr(f->m.err.text, "8-bit integers"));
     assert_int_equal(fake.launches, 0);
 }
@@ -538,10 +538,10 @@ TEST(driver_measure, totals_add_up_what_the_problems_cost)
     struct report_place place = { .line = 3, .command = "conv -n 2" };
     struct kiln_error err = { .code = KILN_E_INVALID, .text = "bad line" };
     report_init(&report, true);
-    assert_int_equal(run(f, 1), KILN_E_OK);
+    assert_int_equal(run_measurement(f, 1), KILN_E_OK);
     report_add(&report, &place, &f->m);
     fake.tier = KILN_TIER_HOT;
-    assert_int_equal(run(f, 1), KILN_E_OK);
+    assert_int_equal(run_measurement(f, 1), KILN_E_OK);
     report_add(&report, &place, &f->m);
     report_add_failure(&report, &place, &err);
 

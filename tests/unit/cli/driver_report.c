@@ -35,14 +35,14 @@ static int tear_down(void **state)
 
 FIXTURE(driver_report, set_up, tear_down);
 
-static const char *printed(struct fixture *f)
+static const char *read_printed(struct fixture *f)
 {
     rewind(f->out);
     f->text[fread(f->text, 1, sizeof(f->text) - 1, f->out)] = '\0';
     return f->text;
 }
 
-static void add(struct fixture *f, int code)
+static void add_result(struct fixture *f, int code)
 {
     struct report_place place = { .line = 1, .command = "conv -n 1" };
     struct measurement m = { .problem = { .size = sizeof(m.problem) },
@@ -60,7 +60,7 @@ static const char *print_json(struct fixture *f, const struct kiln_error *failur
     dup2(kept, STDOUT_FILENO);
     close(kept);
     assert_int_equal(rc, KILN_E_OK);
-    return printed(f);
+    return read_printed(f);
 }
 
 TEST(driver_report, a_transposed_convolution_is_reported_as_transposed)
@@ -69,7 +69,7 @@ TEST(driver_report, a_transposed_convolution_is_reported_as_transposed)
     struct report_place place = { .command = "conv -n 1 -F 2" };
     struct measurement m = { .problem.direction = KILN_BACKWARD_DATA, .transposed = true };
     lines_report_print(&place, &m, f->out);
-    const char *text = printed(f);
+    const char *text = read_printed(f);
     assert_says(text, "conv -n 1 -F 2\ntransposed");
     assert_says(text, "Forward Convolution");
     assert_says(text, "Convolution Data");
@@ -81,7 +81,7 @@ TEST(driver_report, a_plain_convolution_is_not_called_transposed)
     struct report_place place = { .command = "conv -n 1 -F 1" };
     struct measurement m = { .problem.direction = KILN_FORWARD };
     lines_report_print(&place, &m, f->out);
-    assert_null(strstr(printed(f), "transposed"));
+    assert_null(strstr(read_printed(f), "transposed"));
 }
 
 TEST(driver_report, json_reports_the_direction_asked_for_of_a_transposed_convolution)
@@ -101,7 +101,7 @@ TEST(driver_report, json_reports_the_direction_asked_for_of_a_transposed_convolu
         struct measurement m = { .problem.direction = cases[i].direction, .transposed = true };
         report_add(&f->report, &place, &m);
     }
-    add(f, KILN_E_OK);
+    add_result(f, KILN_E_OK);
     const char *text = print_json(f, NULL);
     for (size_t i = 0; i < 3; i++)
         assert_non_null(strstr(text, cases[i].text));
@@ -112,8 +112,8 @@ TEST(driver_report, json_reports_the_direction_asked_for_of_a_transposed_convolu
 TEST(driver_report, problems_that_all_failed_alike_give_their_code_to_the_whole)
 {
     struct fixture *f = *state;
-    add(f, KILN_E_NOT_FOUND);
-    add(f, KILN_E_NOT_FOUND);
+    add_result(f, KILN_E_NOT_FOUND);
+    add_result(f, KILN_E_NOT_FOUND);
     assert_int_equal(report_judge(&f->report, &f->err), KILN_E_NOT_FOUND);
     assert_says(f->err.text, "2 of");
 }
@@ -121,8 +121,8 @@ TEST(driver_report, problems_that_all_failed_alike_give_their_code_to_the_whole)
 TEST(driver_report, a_code_of_some_problems_is_not_the_whole_runs_status)
 {
     struct fixture *f = *state;
-    add(f, KILN_E_NOT_FOUND);
-    add(f, KILN_E_OK);
+    add_result(f, KILN_E_NOT_FOUND);
+    add_result(f, KILN_E_OK);
     assert_int_equal(report_judge(&f->report, &f->err), KILN_E_UNSUPPORTED);
     assert_says(f->err.text, "1 of");
 }
@@ -131,7 +131,7 @@ TEST(driver_report, lines_that_are_no_problems_count_as_failures)
 {
     struct fixture *f = *state;
     struct kiln_error why = { .code = KILN_E_INVALID, .text = "not a line" };
-    add(f, KILN_E_CORRUPT);
+    add_result(f, KILN_E_CORRUPT);
     report_add_failure(&f->report, &(struct report_place){ 2, "frob" }, &why);
     assert_int_equal(report_judge(&f->report, &f->err), KILN_E_CORRUPT);
     assert_says(f->err.text, "2 of");
@@ -140,7 +140,7 @@ TEST(driver_report, lines_that_are_no_problems_count_as_failures)
 TEST(driver_report, a_run_without_failures_is_fine)
 {
     struct fixture *f = *state;
-    add(f, KILN_E_OK);
+    add_result(f, KILN_E_OK);
     assert_int_equal(report_judge(&f->report, &f->err), KILN_E_OK);
 }
 
@@ -148,7 +148,7 @@ TEST(driver_report, the_document_of_a_failed_run_holds_its_error)
 {
     struct fixture *f = *state;
     struct kiln_error failure = { .code = KILN_E_CORRUPT, .text = "1 of 1 problems failed" };
-    add(f, KILN_E_CORRUPT);
+    add_result(f, KILN_E_CORRUPT);
     const char *text = print_json(f, &failure);
     assert_non_null(strstr(text, "\"results\":[{\"line\":1,\"command\":\"conv -n 1\",\"ok\":false,"
                                  "\"error\":{\"code\":\"CORRUPT\",\"text\":\"so it went\"}"));

@@ -105,7 +105,7 @@ SCRATCH_FIXTURE(kilnctl_build, prepare);
     int rc = BUILD(f, __VA_ARGS__); \
     reported_end(&(f)->reported)
 
-static const char *content(struct fixture *f, const char *name)
+static const char *read_content(struct fixture *f, const char *name)
 {
     return scratch_read(&f->directory, name, f->text, sizeof(f->text));
 }
@@ -125,7 +125,7 @@ TEST(kilnctl_build, every_kernel_is_made_to_be_there_before_the_package_is_asked
                         "package_build {\"target\":\"gfx90a\",\"format\":\"kdb\",\"database_id\":"
                         "\"gfx90a68\",\"toolchain\":\"clang\"}");
     assert_int_equal(fake.timeouts[1], -1);
-    assert_string_equal(content(f, "gfx90a68.kdb"), "package");
+    assert_string_equal(read_content(f, "gfx90a68.kdb"), "package");
     assert_says(f->run.printed, "gfx90a68.kdb");
     assert_says(f->run.printed, "2 kernels");
     assert_says(f->reported.text, "2 of");
@@ -171,7 +171,7 @@ TEST(kilnctl_build, a_daemon_that_is_busy_is_asked_again)
     BUILD_REPORTED(f, rc, "--format", "kdb");
     assert_int_equal(rc, KILN_E_OK);
     assert_int_equal(seen.naps, 2);
-    assert_string_equal(content(f, "gfx90a68.kdb"), "package");
+    assert_string_equal(read_content(f, "gfx90a68.kdb"), "package");
 }
 
 TEST(kilnctl_build, a_daemon_that_stays_busy_is_not_asked_for_ever)
@@ -210,7 +210,7 @@ TEST(kilnctl_build, with_keep_going_the_others_are_written_and_it_still_fails)
     BUILD_REPORTED(f, rc, "--keep-going");
     assert_int_equal(rc, KILN_E_COMPILE_FAILED);
     assert_says(f->run.err.text, "1 problem");
-    assert_string_equal(content(f, "gfx90a68.kdb"), "package");
+    assert_string_equal(read_content(f, "gfx90a68.kdb"), "package");
     assert_says(f->run.printed, "1 kernel,");
     assert_says(f->reported.text, "line 2:");
     assert_says(f->reported.text, "clang");
@@ -270,7 +270,7 @@ TEST(kilnctl_build, missing_build_options_are_refused_before_kilnd_is_asked)
 }
 
 /* The error of a build into |name|, which is to be refused before anything is asked or compiled. */
-static const char *refused(struct fixture *f, const char *target, const char *name)
+static const char *refused_build(struct fixture *f, const char *target, const char *name)
 {
     scratch_path(&f->directory, name, f->out);
     assert_int_equal(
@@ -284,20 +284,20 @@ static const char *refused(struct fixture *f, const char *target, const char *na
 TEST(kilnctl_build, a_package_that_no_gpu_would_use_is_not_built)
 {
     struct fixture *f = *state;
-    assert_says(refused(f, "gfx90a", "out.kdb"), "'out.kdb'");
+    assert_says(refused_build(f, "gfx90a", "out.kdb"), "'out.kdb'");
     assert_says(f->run.err.text, "gfx90a.kdb");
     assert_says(f->run.err.text, "--db-id");
-    assert_says(refused(f, "gfx90a:xnack+", "gfx908_60.kdb"), "'gfx908_60.kdb'");
-    assert_says(refused(f, "gfx90a:xnack+", "gfx908_60.kdb"), "--target");
-    assert_says(refused(f, "gfx90a", "out.kpkg"), "gfx90a.kpkg");
-    assert_says(refused(f, "gfx90a", "out.kpkg"), "--db-id");
+    assert_says(refused_build(f, "gfx90a:xnack+", "gfx908_60.kdb"), "'gfx908_60.kdb'");
+    assert_says(refused_build(f, "gfx90a:xnack+", "gfx908_60.kdb"), "--target");
+    assert_says(refused_build(f, "gfx90a", "out.kpkg"), "gfx90a.kpkg");
+    assert_says(refused_build(f, "gfx90a", "out.kpkg"), "--db-id");
 }
 
 TEST(kilnctl_build, miopens_format_is_not_built_for_gpus_that_miopen_does_not_know)
 {
     struct fixture *f = *state;
-    assert_says(refused(f, "sm_90", "sm_90.kdb"), "--format kiln");
-    assert_says(refused(f, "sm_90", "sm_90.kdb"), "sm_90.kpkg");
+    assert_says(refused_build(f, "sm_90", "sm_90.kdb"), "--format kiln");
+    assert_says(refused_build(f, "sm_90", "sm_90.kdb"), "sm_90.kpkg");
 }
 
 TEST(kilnctl_build, no_package_is_built_for_an_opencl_device_by_name)
@@ -306,7 +306,7 @@ TEST(kilnctl_build, no_package_is_built_for_an_opencl_device_by_name)
     static const char *const NAMES[] = { "out.kpkg", "out.kdb", "opencl.kpkg",
                                          "opencl_1a2b3c4d.kpkg" };
     for (size_t i = 0; i < sizeof(NAMES) / sizeof(*NAMES); i++) {
-        assert_says(refused(f, "opencl:cpu:some-1.0-1a2b3c4d", NAMES[i]), "kilnctl prefetch");
+        assert_says(refused_build(f, "opencl:cpu:some-1.0-1a2b3c4d", NAMES[i]), "kilnctl prefetch");
         assert_says(f->run.err.text, "KILN_DEVICE_TARGETS=opencl");
     }
 }
@@ -377,7 +377,7 @@ TEST(kilnctl_build, a_name_that_would_not_apply_is_pointed_out)
     BUILD_REPORTED(f, rc, "--db-id", "gfx90a68");
     assert_int_equal(rc, KILN_E_OK);
     assert_says(f->reported.text, "'gfx90a68.kdb'");
-    assert_string_equal(content(f, "mine.kdb"), "package");
+    assert_string_equal(read_content(f, "mine.kdb"), "package");
 }
 
 TEST(kilnctl_build, an_old_manifest_next_to_a_new_package_is_reported)
@@ -405,7 +405,7 @@ static enum kiln_code check_manifest(struct fixture *f, const char *name,
     struct kiln_err err = KILN_ERR_INIT;
     snprintf(beside, sizeof(beside), "%s.manifest", name);
     const struct manifest_trust trust = { .directory = f->directory.path };
-    return manifest_check(bytes_of_text(content(f, beside)), &trust, name, ret_file, &err);
+    return manifest_check(bytes_of_text(read_content(f, beside)), &trust, name, ret_file, &err);
 }
 
 TEST(kilnctl_build, a_pair_of_keys_is_made_and_never_replaced)

@@ -73,7 +73,7 @@ static struct json *read_json(const char *text)
 }
 
 /* The only finding of that verdict so far. */
-static const struct finding *only(const struct fixture *f, enum verdict verdict)
+static const struct finding *only_finding(const struct fixture *f, enum verdict verdict)
 {
     const struct finding *found = NULL;
     for (size_t i = 0; i < f->findings.count; i++) {
@@ -86,10 +86,10 @@ static const struct finding *only(const struct fixture *f, enum verdict verdict)
     return found;
 }
 
-static void expect(const struct fixture *f, enum verdict verdict, const char *what,
-                   const char *advice)
+static void expect_finding(const struct fixture *f, enum verdict verdict, const char *what,
+                           const char *advice)
 {
-    const struct finding *found = only(f, verdict);
+    const struct finding *found = only_finding(f, verdict);
     assert_says(found->what, what);
     assert_says(found->advice, advice);
 }
@@ -109,7 +109,7 @@ TEST(kilnctl_doctor, a_missing_socket_reports_how_to_start_what_is_installed)
     f->socket.stat_errno = ENOENT;
     f->socket.has_unit = true;
     assert_false(socket_judge(&f->socket, &f->findings));
-    expect(f, VERDICT_FAIL, "'/run/kiln/kilnd.sock'", "enable --now");
+    expect_finding(f, VERDICT_FAIL, "'/run/kiln/kilnd.sock'", "enable --now");
 }
 
 TEST(kilnctl_doctor, a_missing_socket_names_ones_own_place_too)
@@ -118,15 +118,15 @@ TEST(kilnctl_doctor, a_missing_socket_names_ones_own_place_too)
     f->socket.stat_errno = ENOENT;
     snprintf(f->socket.own, sizeof(f->socket.own), "/run/user/1000/kiln/kilnd.sock");
     assert_false(socket_judge(&f->socket, &f->findings));
-    expect(f, VERDICT_FAIL, "'/run/user/1000/kiln/kilnd.sock'", "kilnd &");
+    expect_finding(f, VERDICT_FAIL, "'/run/user/1000/kiln/kilnd.sock'", "kilnd &");
     f->findings.count = 0;
     f->socket.no_runtime = true;
     assert_false(socket_judge(&f->socket, &f->findings));
-    expect(f, VERDICT_FAIL, "of your", "XDG_RUNTIME_DIR=DIR");
+    expect_finding(f, VERDICT_FAIL, "of your", "XDG_RUNTIME_DIR=DIR");
     f->findings.count = 0;
     f->socket.euid = 0; /* root has the system's */
     assert_false(socket_judge(&f->socket, &f->findings));
-    assert_null(strstr(only(f, VERDICT_FAIL)->what, "your own"));
+    assert_null(strstr(only_finding(f, VERDICT_FAIL)->what, "your own"));
 }
 
 TEST(kilnctl_doctor, a_missing_socket_of_ones_own_reports_what_to_start)
@@ -136,8 +136,8 @@ TEST(kilnctl_doctor, a_missing_socket_of_ones_own_reports_what_to_start)
                                        .stat_errno = ENOENT,
                                        .elsewhere = "/run/kiln/kilnd.sock" };
     assert_false(socket_judge(&f->socket, &f->findings));
-    expect(f, VERDICT_FAIL, "/tmp/x.sock", "--socket /tmp/x.sock");
-    assert_says(only(f, VERDICT_FAIL)->advice, "/run/kiln/kilnd.sock");
+    expect_finding(f, VERDICT_FAIL, "/tmp/x.sock", "--socket /tmp/x.sock");
+    assert_says(only_finding(f, VERDICT_FAIL)->advice, "/run/kiln/kilnd.sock");
 }
 
 TEST(kilnctl_doctor, a_user_outside_the_group_learns_its_name)
@@ -145,7 +145,7 @@ TEST(kilnctl_doctor, a_user_outside_the_group_learns_its_name)
     struct fixture *f = *state;
     f->socket.connect_errno = EACCES;
     assert_false(socket_judge(&f->socket, &f->findings));
-    expect(f, VERDICT_FAIL, "group kiln", "usermod -aG");
+    expect_finding(f, VERDICT_FAIL, "group kiln", "usermod -aG");
 }
 
 TEST(kilnctl_doctor, a_user_added_to_the_group_after_login_is_advised_to_log_in_again)
@@ -154,7 +154,7 @@ TEST(kilnctl_doctor, a_user_added_to_the_group_after_login_is_advised_to_log_in_
     f->socket.connect_errno = EACCES;
     f->socket.in_group_file = true;
     assert_false(socket_judge(&f->socket, &f->findings));
-    expect(f, VERDICT_FAIL, "logged in", "newgrp kiln");
+    expect_finding(f, VERDICT_FAIL, "logged in", "newgrp kiln");
 }
 
 TEST(kilnctl_doctor, a_socket_of_another_user_alone_is_reported_as_that)
@@ -164,7 +164,7 @@ TEST(kilnctl_doctor, a_socket_of_another_user_alone_is_reported_as_that)
     f->socket.mode = S_IFSOCK | 0600;
     f->socket.uid = 1001;
     assert_false(socket_judge(&f->socket, &f->findings));
-    expect(f, VERDICT_FAIL, "mode 0600", "as ada");
+    expect_finding(f, VERDICT_FAIL, "mode 0600", "as ada");
 }
 
 static void give_to_group_root(struct fixture *f)
@@ -182,14 +182,14 @@ TEST(kilnctl_doctor, a_socket_of_group_root_is_opened_by_a_group_of_its_own)
     f->socket.connect_errno = EACCES;
     f->socket.has_group = false;
     assert_false(socket_judge(&f->socket, &f->findings));
-    expect(f, VERDICT_FAIL, "user root", "groupadd --system");
-    assert_null(strstr(only(f, VERDICT_FAIL)->advice, "-aG root"));
+    expect_finding(f, VERDICT_FAIL, "user root", "groupadd --system");
+    assert_null(strstr(only_finding(f, VERDICT_FAIL)->advice, "-aG root"));
     f->findings.count = 0;
     f->socket.has_group = f->socket.in_group_file = true; /* of both, but kilnd began before */
     assert_false(socket_judge(&f->socket, &f->findings));
-    expect(f, VERDICT_FAIL, "user root", "log in");
-    assert_null(strstr(only(f, VERDICT_FAIL)->advice, "groupadd"));
-    assert_null(strstr(only(f, VERDICT_FAIL)->advice, "-aG root"));
+    expect_finding(f, VERDICT_FAIL, "user root", "log in");
+    assert_null(strstr(only_finding(f, VERDICT_FAIL)->advice, "groupadd"));
+    assert_null(strstr(only_finding(f, VERDICT_FAIL)->advice, "-aG root"));
 }
 
 TEST(kilnctl_doctor, root_is_warned_of_a_socket_that_lets_nobody_else_in)
@@ -201,7 +201,7 @@ TEST(kilnctl_doctor, root_is_warned_of_a_socket_that_lets_nobody_else_in)
     give_to_group_root(f);
     f->socket.has_group = false;
     assert_true(socket_judge(&f->socket, &f->findings));
-    expect(f, VERDICT_WARN, "only root", "groupadd --system");
+    expect_finding(f, VERDICT_WARN, "only root", "groupadd --system");
     f->findings.count = 0;
     f->socket.is_system = false; /* one of root's own, somewhere */
     assert_true(socket_judge(&f->socket, &f->findings));
@@ -213,7 +213,7 @@ TEST(kilnctl_doctor, a_socket_that_nobody_listens_on_is_reported_apart)
     struct fixture *f = *state;
     f->socket.connect_errno = ECONNREFUSED;
     assert_false(socket_judge(&f->socket, &f->findings));
-    expect(f, VERDICT_FAIL, "killed", "kilnd");
+    expect_finding(f, VERDICT_FAIL, "killed", "kilnd");
 }
 
 TEST(kilnctl_doctor, a_path_that_is_no_socket_or_in_a_closed_directory_is_reported)
@@ -221,11 +221,11 @@ TEST(kilnctl_doctor, a_path_that_is_no_socket_or_in_a_closed_directory_is_report
     struct fixture *f = *state;
     f->socket.mode = S_IFREG | 0644;
     assert_false(socket_judge(&f->socket, &f->findings));
-    expect(f, VERDICT_FAIL, "not a", "--socket");
+    expect_finding(f, VERDICT_FAIL, "not a", "--socket");
     f->findings.count = 0;
     f->socket.stat_errno = EACCES;
     assert_false(socket_judge(&f->socket, &f->findings));
-    expect(f, VERDICT_FAIL, "may not", "chmod 755");
+    expect_finding(f, VERDICT_FAIL, "may not", "chmod 755");
 }
 
 TEST(kilnctl_doctor, nobodys_private_directory_is_to_be_opened)
@@ -235,9 +235,9 @@ TEST(kilnctl_doctor, nobodys_private_directory_is_to_be_opened)
                                        .user = "ada",
                                        .stat_errno = EACCES };
     assert_false(socket_judge(&f->socket, &f->findings));
-    expect(f, VERDICT_FAIL, "may not", "unset KILN_SOCKET");
-    assert_says(only(f, VERDICT_FAIL)->advice, "kilnd &");
-    assert_null(strstr(only(f, VERDICT_FAIL)->advice, "chmod"));
+    expect_finding(f, VERDICT_FAIL, "may not", "unset KILN_SOCKET");
+    assert_says(only_finding(f, VERDICT_FAIL)->advice, "kilnd &");
+    assert_null(strstr(only_finding(f, VERDICT_FAIL)->advice, "chmod"));
 }
 
 static void expect_security_module(struct fixture *f)
@@ -245,9 +245,9 @@ static void expect_security_module(struct fixture *f)
     f->findings.count = 0;
     f->socket.connect_errno = EACCES;
     assert_false(socket_judge(&f->socket, &f->findings));
-    expect(f, VERDICT_FAIL, "SELinux", "ausearch");
-    assert_says(only(f, VERDICT_FAIL)->what, "SELinux");
-    assert_says(only(f, VERDICT_FAIL)->what, "AppArmor");
+    expect_finding(f, VERDICT_FAIL, "SELinux", "ausearch");
+    assert_says(only_finding(f, VERDICT_FAIL)->what, "SELinux");
+    assert_says(only_finding(f, VERDICT_FAIL)->what, "AppArmor");
 }
 
 TEST(kilnctl_doctor, a_refusal_despite_the_mode_is_explained_by_security_modules)
@@ -272,7 +272,7 @@ TEST(kilnctl_doctor, a_local_disk_with_room_is_ok)
 {
     struct fixture *f = *state;
     directory_judge(&f->directory, &f->findings);
-    expect(f, VERDICT_OK, "50.0 GiB", "");
+    expect_finding(f, VERDICT_OK, "50.0 GiB", "");
 }
 
 TEST(kilnctl_doctor, a_network_filesystem_names_the_setting)
@@ -282,7 +282,7 @@ TEST(kilnctl_doctor, a_network_filesystem_names_the_setting)
     snprintf(f->directory.setting, sizeof(f->directory.setting),
              "cache_dir in /etc/kiln/kilnd.json");
     directory_judge(&f->directory, &f->findings);
-    expect(f, VERDICT_FAIL, "(nfs)", "/etc/kiln/kilnd.json");
+    expect_finding(f, VERDICT_FAIL, "(nfs)", "/etc/kiln/kilnd.json");
 }
 
 TEST(kilnctl_doctor, a_disk_that_is_read_only_full_or_without_inodes_fails)
@@ -290,19 +290,19 @@ TEST(kilnctl_doctor, a_disk_that_is_read_only_full_or_without_inodes_fails)
     struct fixture *f = *state;
     f->directory.read_only = true;
     directory_judge(&f->directory, &f->findings);
-    expect(f, VERDICT_FAIL, "read-only", "fsck");
+    expect_finding(f, VERDICT_FAIL, "read-only", "fsck");
     f->findings.count = 0;
     f->directory.read_only = false;
     f->directory.free_bytes = 4096;
     directory_judge(&f->directory, &f->findings);
-    expect(f, VERDICT_FAIL, "disk is", "df -h");
-    assert_says(only(f, VERDICT_FAIL)->advice, "clear --all");
-    assert_says(only(f, VERDICT_FAIL)->advice, "--to 2560M");
+    expect_finding(f, VERDICT_FAIL, "disk is", "df -h");
+    assert_says(only_finding(f, VERDICT_FAIL)->advice, "clear --all");
+    assert_says(only_finding(f, VERDICT_FAIL)->advice, "--to 2560M");
     f->findings.count = 0;
     f->directory.free_bytes = 50ull << 30;
     f->directory.free_inodes = 3;
     directory_judge(&f->directory, &f->findings);
-    expect(f, VERDICT_FAIL, "3 inodes", "df -i");
+    expect_finding(f, VERDICT_FAIL, "3 inodes", "df -i");
 }
 
 TEST(kilnctl_doctor, unreadable_settings_do_not_hide_the_directories)
@@ -325,11 +325,11 @@ TEST(kilnctl_doctor, a_disk_that_gets_full_is_warned_of)
     struct fixture *f = *state;
     f->directory.free_bytes = 500ull << 20;
     directory_judge(&f->directory, &f->findings);
-    expect(f, VERDICT_WARN, "500 MiB", "--to 2560M");
+    expect_finding(f, VERDICT_WARN, "500 MiB", "--to 2560M");
     f->findings.count = 0;
     f->directory.database_bytes = 0; /* there is nothing of kiln's that could go */
     directory_judge(&f->directory, &f->findings);
-    assert_null(strstr(only(f, VERDICT_WARN)->advice, "kilnctl gc"));
+    assert_null(strstr(only_finding(f, VERDICT_WARN)->advice, "kilnctl gc"));
 }
 
 TEST(kilnctl_doctor, a_filesystem_that_is_too_small_is_not_called_full)
@@ -337,7 +337,7 @@ TEST(kilnctl_doctor, a_filesystem_that_is_too_small_is_not_called_full)
     struct fixture *f = *state;
     f->directory.bytes = f->directory.free_bytes = 2u << 20;
     directory_judge(&f->directory, &f->findings);
-    expect(f, VERDICT_FAIL, "2.0 MiB", "16.0 MiB");
+    expect_finding(f, VERDICT_FAIL, "2.0 MiB", "16.0 MiB");
 }
 
 TEST(kilnctl_doctor, a_fuse_filesystem_that_is_not_known_is_warned_of)
@@ -345,7 +345,7 @@ TEST(kilnctl_doctor, a_fuse_filesystem_that_is_not_known_is_warned_of)
     struct fixture *f = *state;
     snprintf(f->directory.fuse, sizeof(f->directory.fuse), "fuse.unheard-of");
     directory_judge(&f->directory, &f->findings);
-    expect(f, VERDICT_WARN, "(fuse.unheard-of)", "another machine");
+    expect_finding(f, VERDICT_WARN, "(fuse.unheard-of)", "another machine");
     assert_int_equal(findings_count(&f->findings, VERDICT_OK), 1); /* its room */
 }
 
@@ -354,7 +354,7 @@ TEST(kilnctl_doctor, a_filesystem_without_a_limit_of_inodes_is_fine)
     struct fixture *f = *state;
     f->directory.inodes = f->directory.free_inodes = 0;
     directory_judge(&f->directory, &f->findings);
-    only(f, VERDICT_OK);
+    only_finding(f, VERDICT_OK);
 }
 
 /* ---- systemd ---- */
@@ -389,14 +389,14 @@ TEST(kilnctl_doctor, a_socket_that_is_gone_after_a_reboot_is_warned_of)
 {
     struct fixture *f = *state;
     units_judge(UNIT("kilnd.socket", "active", "disabled"), false, &f->findings);
-    expect(f, VERDICT_WARN, "reboot", "--user enable");
+    expect_finding(f, VERDICT_WARN, "reboot", "--user enable");
 }
 
 TEST(kilnctl_doctor, no_units_are_no_trouble)
 {
     struct fixture *f = *state;
     units_judge("Id=kilnd.socket\nLoadState=not-found\nActiveState=inactive\n", true, &f->findings);
-    expect(f, VERDICT_OK, "by hand", "");
+    expect_finding(f, VERDICT_OK, "by hand", "");
     f->findings.count = 0;
     units_judge("", true, &f->findings);
     units_judge("\n\n\nno=sense\n=\n", true, &f->findings);
@@ -409,9 +409,9 @@ TEST(kilnctl_doctor, versions_are_compared_without_the_programs_name)
 {
     struct fixture *f = *state;
     daemon_judge_version("0.1.0", "kilnd 0.1.0", &f->findings);
-    only(f, VERDICT_OK);
+    only_finding(f, VERDICT_OK);
     daemon_judge_version("0.2.0", "kilnd 0.1.0", &f->findings);
-    expect(f, VERDICT_WARN, "0.1.0", "restart kilnd");
+    expect_finding(f, VERDICT_WARN, "0.1.0", "restart kilnd");
 }
 
 static void judge_status(struct fixture *f, const char *text)
@@ -425,15 +425,15 @@ TEST(kilnctl_doctor, a_store_that_cannot_be_written_to_fails)
 {
     struct fixture *f = *state;
     judge_status(f, "{\"store\":{\"mode\":\"on\",\"health\":\"full\",\"trouble\":\"no space\"}}");
-    expect(f, VERDICT_FAIL, "no space", "cache directory");
+    expect_finding(f, VERDICT_FAIL, "no space", "cache directory");
     judge_status(f, "{\"store\":{\"mode\":\"off\",\"health\":\"ok\"}}");
-    expect(f, VERDICT_WARN, "is off", "'cache'");
+    expect_finding(f, VERDICT_WARN, "is off", "'cache'");
     judge_status(f, "{\"store\":{\"mode\":\"on\",\"health\":\"ok\",\"quarantined\":2}}");
-    expect(f, VERDICT_WARN, "2 damaged", "clear --all");
+    expect_finding(f, VERDICT_WARN, "2 damaged", "clear --all");
     judge_status(f,
                  "{\"store\":{\"mode\":\"on\",\"health\":\"ok\"},\"tuning\":{\"available\":false,"
                  "\"trouble\":\"locked\"}}");
-    expect(f, VERDICT_FAIL, "locked", "state directory");
+    expect_finding(f, VERDICT_FAIL, "locked", "state directory");
 }
 
 #define STORE_OK "\"store\":{\"mode\":\"on\",\"health\":\"ok\"},"
@@ -447,14 +447,14 @@ TEST(kilnctl_doctor, compilers_that_are_not_confined_are_reported)
 {
     struct fixture *f = *state;
     judge_status(f, WORKERS("\"sandbox\":{\"policy\":\"warn\"," LACKS_NETWORK "}"));
-    expect(f, VERDICT_WARN, "network", "CAP_SYS_ADMIN");
-    expect(f, VERDICT_WARN, "Operation", "docs/security.md");
+    expect_finding(f, VERDICT_WARN, "network", "CAP_SYS_ADMIN");
+    expect_finding(f, VERDICT_WARN, "Operation", "docs/security.md");
     judge_status(f, WORKERS("\"sandbox\":{\"policy\":\"require\"," LACKS_NETWORK "}"));
-    expect(f, VERDICT_FAIL, "do not", "CAP_SYS_ADMIN");
+    expect_finding(f, VERDICT_FAIL, "do not", "CAP_SYS_ADMIN");
     judge_status(f, "{" STORE_OK "\"workers\":{\"total\":0}}");
-    expect(f, VERDICT_WARN, "switched off", "'workers'");
+    expect_finding(f, VERDICT_WARN, "switched off", "'workers'");
     judge_status(f, WORKERS("\"sandbox\":{\"policy\":\"warn\"}"));
-    only(f, VERDICT_UNSEEN);
+    only_finding(f, VERDICT_UNSEEN);
     judge_status(f, WORKERS("\"sandbox\":{\"policy\":\"warn\",\"layers\":{\"user\":true}}"));
     assert_int_equal(findings_count(&f->findings, VERDICT_OK), 2);
 }
@@ -470,9 +470,9 @@ TEST(kilnctl_doctor, a_damaged_database_fails)
 {
     struct fixture *f = *state;
     judge_health(f, "{\"cache\":{\"bytes\":4096,\"checked\":true,\"damage\":\"page 3\"}}");
-    expect(f, VERDICT_FAIL, "page 3", "clear --all");
+    expect_finding(f, VERDICT_FAIL, "page 3", "clear --all");
     judge_health(f, "{\"cache\":{\"bytes\":4096000000,\"checked\":false}}");
-    expect(f, VERDICT_UNSEEN, "3.8 GiB", "");
+    expect_finding(f, VERDICT_UNSEEN, "3.8 GiB", "");
 }
 
 TEST(kilnctl_doctor, a_sound_database_is_said_to_be_so_as_of_when)
@@ -489,19 +489,19 @@ TEST(kilnctl_doctor, clocks_that_are_wrong_are_warned_of)
 {
     struct fixture *f = *state;
     judge_health(f, "{\"now\":1000000,\"cache\":{\"newest\":1090000}}");
-    expect(f, VERDICT_WARN, "in the future", "timedatectl");
+    expect_finding(f, VERDICT_WARN, "in the future", "timedatectl");
     judge_health(f, "{\"now\":1100000,\"cache\":{}}");
-    expect(f, VERDICT_WARN, "1 d", "container");
+    expect_finding(f, VERDICT_WARN, "1 d", "container");
 }
 
 TEST(kilnctl_doctor, limits_that_are_too_low_are_reported)
 {
     struct fixture *f = *state;
     judge_health(f, "{\"now\":1000000,\"limits\":{\"open_files\":256,\"memfd_sealed\":true}}");
-    expect(f, VERDICT_WARN, "256", "LimitNOFILE");
+    expect_finding(f, VERDICT_WARN, "256", "LimitNOFILE");
     judge_health(f,
                  "{\"now\":1000000,\"limits\":{\"memfd_sealed\":false,\"memfd_trouble\":\"no\"}}");
-    expect(f, VERDICT_FAIL, "sealed", "memfd_create");
+    expect_finding(f, VERDICT_FAIL, "sealed", "memfd_create");
 }
 
 /* ---- compilers ---- */
@@ -517,9 +517,9 @@ TEST(kilnctl_doctor, no_compiler_that_makes_a_kernel_is_a_failure)
 {
     struct fixture *f = *state;
     toolchains_conclude(try_clang(f, KILN_E_COMPILE_FAILED), &f->findings);
-    expect(f, VERDICT_WARN, "gfx90a: why", "--probe gfx90a");
-    expect(f, VERDICT_FAIL, "no compiler", "apt install");
-    assert_says(only(f, VERDICT_FAIL)->advice, "'workers'");
+    expect_finding(f, VERDICT_WARN, "gfx90a: why", "--probe gfx90a");
+    expect_finding(f, VERDICT_FAIL, "no compiler", "apt install");
+    assert_says(only_finding(f, VERDICT_FAIL)->advice, "'workers'");
 }
 
 TEST(kilnctl_doctor, one_that_makes_a_kernel_is_enough)
@@ -540,10 +540,10 @@ TEST(kilnctl_doctor, a_compiler_that_could_not_be_tried_is_not_called_unable)
 {
     struct fixture *f = *state;
     toolchains_conclude(try_clang(f, KILN_E_UNAVAILABLE), &f->findings);
-    expect(f, VERDICT_WARN, "gfx90a: why", "doctor again");
-    expect(f, VERDICT_FAIL, "any kernel", "journalctl -u");
-    assert_null(strstr(only(f, VERDICT_WARN)->what, "makes none"));
-    assert_null(strstr(only(f, VERDICT_FAIL)->advice, "install"));
+    expect_finding(f, VERDICT_WARN, "gfx90a: why", "doctor again");
+    expect_finding(f, VERDICT_FAIL, "any kernel", "journalctl -u");
+    assert_null(strstr(only_finding(f, VERDICT_WARN)->what, "makes none"));
+    assert_null(strstr(only_finding(f, VERDICT_FAIL)->advice, "install"));
 }
 
 TEST(kilnctl_doctor, a_busy_host_says_nothing_about_its_compilers)
@@ -554,16 +554,16 @@ TEST(kilnctl_doctor, a_busy_host_says_nothing_about_its_compilers)
         f->findings.count = 0;
         unsigned ends = try_clang(f, KILN_E_UNSUPPORTED);
         toolchains_conclude(ends | try_clang(f, codes[i]), &f->findings);
-        expect(f, VERDICT_UNSEEN, "gfx90a: why", "");
-        assert_string_equal(only(f, VERDICT_UNSEEN)->advice, "");
+        expect_finding(f, VERDICT_UNSEEN, "gfx90a: why", "");
+        assert_string_equal(only_finding(f, VERDICT_UNSEEN)->advice, "");
         assert_int_equal(findings_count(&f->findings, VERDICT_FAIL), 0);
         f->findings.count = 0;
         toolchains_judge_unknown(codes[i], "why", &f->findings);
-        expect(f, VERDICT_UNSEEN, "why", "");
+        expect_finding(f, VERDICT_UNSEEN, "why", "");
     }
     f->findings.count = 0;
     toolchains_judge_unknown(KILN_E_UNAVAILABLE, "why", &f->findings);
-    expect(f, VERDICT_FAIL, "why", "apt install");
+    expect_finding(f, VERDICT_FAIL, "why", "apt install");
 }
 
 TEST(kilnctl_doctor, compilers_that_are_switched_off_are_known)
@@ -575,8 +575,8 @@ TEST(kilnctl_doctor, compilers_that_are_switched_off_are_known)
     assert_false(daemon_runs_no_compiler(on));
     assert_false(daemon_runs_no_compiler(NULL));
     toolchains_switched_off(&f->findings);
-    expect(f, VERDICT_WARN, "'workers'", "");
-    assert_string_equal(only(f, VERDICT_WARN)->advice, "");
+    expect_finding(f, VERDICT_WARN, "'workers'", "");
+    assert_string_equal(only_finding(f, VERDICT_WARN)->advice, "");
 }
 
 static void judge_packages(struct fixture *f, const char *list, const char *coverage)
@@ -595,16 +595,16 @@ TEST(kilnctl_doctor, packages_for_other_gpus_fail_and_name_the_right_package)
 {
     struct fixture *f = *state;
     judge_packages(f, ONE_PACKAGE, "{\"gpus\":[" GPU("none") "," GPU("none") "]}");
-    expect(f, VERDICT_FAIL, "gfx90a68", "--db-id gfx90a68");
+    expect_finding(f, VERDICT_FAIL, "gfx90a68", "--db-id gfx90a68");
     judge_packages(f, ONE_PACKAGE, "{\"gpus\":[" GPU("exact") "," GPU("exact") "]}");
-    only(f, VERDICT_OK);
+    only_finding(f, VERDICT_OK);
     judge_packages(f, "{}", "{\"gpus\":[" GPU("none") "]}");
-    expect(f, VERDICT_WARN, "none is", "pkg install");
+    expect_finding(f, VERDICT_WARN, "none is", "pkg install");
     judge_packages(f, ONE_PACKAGE, "{\"gpus\":[]}");
-    only(f, VERDICT_OK);
+    only_finding(f, VERDICT_OK);
     judge_packages(f, "{\"refused\":[{\"name\":\"bad.kdb\",\"why\":\"no database\"}]}",
                    "{\"gpus\":[]}");
-    expect(f, VERDICT_WARN, "'bad.kdb'", "pkg install");
+    expect_finding(f, VERDICT_WARN, "'bad.kdb'", "pkg install");
 }
 
 TEST(kilnctl_doctor, tuning_databases_that_are_damaged_fail)
@@ -613,9 +613,9 @@ TEST(kilnctl_doctor, tuning_databases_that_are_damaged_fail)
     KILN_AUTO(json) struct json *bad = read_json("{\"damaged\":2}");
     KILN_AUTO(json) struct json *good = read_json("{\"checked\":193590,\"damaged\":0}");
     daemon_judge_tuning(bad, &f->findings);
-    expect(f, VERDICT_FAIL, "2 of", "db verify");
+    expect_finding(f, VERDICT_FAIL, "2 of", "db verify");
     daemon_judge_tuning(good, &f->findings);
-    expect(f, VERDICT_OK, "193 590", "");
+    expect_finding(f, VERDICT_OK, "193 590", "");
 }
 
 TEST(kilnctl_doctor, answers_that_lack_everything_are_no_trouble)

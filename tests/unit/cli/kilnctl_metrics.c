@@ -38,7 +38,7 @@ static int tear_down(void **state)
 FIXTURE(kilnctl_metrics, set_up, tear_down);
 
 /* The contents of the file; "" if it does not exist. */
-static const char *content(const struct fixture *f)
+static const char *read_content(const struct fixture *f)
 {
     static char text[1024];
     FILE *file = fopen(f->file, "r");
@@ -80,9 +80,9 @@ TEST(kilnctl_metrics, a_textfile_takes_the_place_of_the_one_before)
     fake.answers[0].reply = TEXT;
     fake.answers[1].reply = "{\"text\":\"kiln_up 1\\nkiln_clients 2\\n\"}";
     assert_int_equal(RUN(&f->run, "metrics", "--textfile", f->file), KILN_E_OK);
-    assert_string_equal(content(f), "# TYPE kiln_up gauge\nkiln_up 1\n");
+    assert_string_equal(read_content(f), "# TYPE kiln_up gauge\nkiln_up 1\n");
     assert_int_equal(RUN(&f->run, "metrics", "--textfile", f->file), KILN_E_OK);
-    assert_string_equal(content(f), "kiln_up 1\nkiln_clients 2\n");
+    assert_string_equal(read_content(f), "kiln_up 1\nkiln_clients 2\n");
     assert_string_equal(f->run.printed, "");
     assert_int_equal(stat(f->file, &seen), 0);
     assert_int_equal(seen.st_mode & 0777, 0644);
@@ -98,8 +98,8 @@ TEST(kilnctl_metrics, while_no_kilnd_answers_the_textfile_says_so)
     assert_int_equal(RUN(&f->run, "metrics", "--textfile", f->file), KILN_E_OK);
     assert_int_equal(RUN(&f->run, "metrics", "--textfile", f->file), KILN_E_UNAVAILABLE);
     assert_says(f->run.err.text, "kilnd");
-    assert_says(content(f), "\nkiln_up 0\n");
-    assert_null(strstr(content(f), "\nkiln_up 1\n"));
+    assert_says(read_content(f), "\nkiln_up 0\n");
+    assert_null(strstr(read_content(f), "\nkiln_up 1\n"));
 }
 
 TEST(kilnctl_metrics, a_textfile_that_nobody_would_read_is_refused)

@@ -50,9 +50,9 @@ static void answer_all(void)
 }
 
 #define OVERLAY(f, ...) \
-    overlay((f), (const char *[]){ "miopen", "overlay", (f)->out, __VA_ARGS__, NULL })
+    run_overlay((f), (const char *[]){ "miopen", "overlay", (f)->out, __VA_ARGS__, NULL })
 
-static int overlay(struct fixture *f, const char *const *words)
+static int run_overlay(struct fixture *f, const char *const *words)
 {
     int count = 0;
     while (words[count])
@@ -301,7 +301,7 @@ TEST(kilnctl_miopen, a_file_that_no_miopen_reads_is_left_out_and_is_no_failure)
     "{\"kind\":\"find\",\"database_id\":\"gfx90a68\",\"backend\":\"HIP\",\"tier\":\"user\"," \
     "\"records\":1,\"entries\":1,\"added\":1,\"bad\":0}"
 
-static int harvest(struct fixture *f)
+static int run_harvest(struct fixture *f)
 {
     memset(&fake, 0, sizeof(fake));
     fake.answers[0].reply = TAKEN;
@@ -318,7 +318,7 @@ TEST(kilnctl_miopen, of_a_find_db_only_new_lines_are_taken)
     overlay_all(f);
     scratch_write(&f->directory, "out/user/" USER_FIND, "k3=3\nk1=1\n\nk2=changed\nk4=unfin");
 
-    assert_int_equal(harvest(f), KILN_E_OK);
+    assert_int_equal(run_harvest(f), KILN_E_OK);
 
     assert_int_equal(fake.asked, 1);
     assert_string_equal(fake.requests[0],
@@ -347,7 +347,7 @@ TEST(kilnctl_miopen, bad_lines_are_reported_with_their_numbers_in_the_jobs_file)
     assert_string_equal(fake.sent[0][0], "\n\nrubbish\n");
     snprintf(expected, sizeof(expected), "%s/user/" USER_FIND ":3: no '='\n", f->out);
     assert_says(f->reported.text, expected);
-    assert_int_equal(harvest(f), KILN_E_OK); /* once is enough */
+    assert_int_equal(run_harvest(f), KILN_E_OK); /* once is enough */
     assert_int_equal(fake.asked, 0);
 }
 
@@ -355,18 +355,18 @@ TEST(kilnctl_miopen, collected_records_are_not_collected_again)
 {
     struct fixture *f = *state;
     overlay_all(f);
-    assert_int_equal(harvest(f), KILN_E_OK);
+    assert_int_equal(run_harvest(f), KILN_E_OK);
     assert_int_equal(fake.asked, 0);
     assert_says(f->run.printed, "nothing new\n");
 
     scratch_write(&f->directory, "out/user/" USER_FIND, "k1=1\nk3=3\n");
-    assert_int_equal(harvest(f), KILN_E_OK);
+    assert_int_equal(run_harvest(f), KILN_E_OK);
     assert_int_equal(fake.asked, 1);
-    assert_int_equal(harvest(f), KILN_E_OK);
+    assert_int_equal(run_harvest(f), KILN_E_OK);
     assert_int_equal(fake.asked, 0);
 
     scratch_write(&f->directory, "out/user/" USER_FIND, "k1=1\nk3=3\nk5=555\n");
-    assert_int_equal(harvest(f), KILN_E_OK);
+    assert_int_equal(run_harvest(f), KILN_E_OK);
     assert_string_equal(fake.sent[0][0], "\n\nk5=555\n");
 }
 
@@ -378,7 +378,7 @@ TEST(kilnctl_miopen, collected_records_that_kilnd_refused_are_offered_again)
     memset(&fake, 0, sizeof(fake));
     fake.answers[0].code = KILN_E_UNAVAILABLE;
     assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out), KILN_E_UNAVAILABLE);
-    assert_int_equal(harvest(f), KILN_E_OK);
+    assert_int_equal(run_harvest(f), KILN_E_OK);
     assert_string_equal(fake.sent[0][0], "k9=9\n");
 }
 
@@ -388,7 +388,7 @@ TEST(kilnctl_miopen, files_of_another_miopen_are_new_as_a_whole)
     overlay_all(f);
     scratch_write(&f->directory, "out/user/gfx90a68.HIP.2_18_0_x.ufdb.txt", "k1=1\n");
     scratch_write(&f->directory, "out/user/gfx90a68.HIP.2_18_0_x.ufdb.txt.time", "12345");
-    assert_int_equal(harvest(f), KILN_E_OK);
+    assert_int_equal(run_harvest(f), KILN_E_OK);
     assert_int_equal(fake.asked, 1);
     assert_says(fake.requests[0], "\"gfx90a68.HIP.2_18_0_x.ufdb.txt\"");
     assert_string_equal(fake.sent[0][0], "k1=1\n");
@@ -419,7 +419,7 @@ TEST(kilnctl_miopen, a_perf_db_with_a_log_next_to_it_has_changed)
     fake_transfer_is_here = true;
     setenv(FAKE_TRANSFER, "merge", 1);
     scratch_write(&f->directory, "out/user/gfx90a68_1.1.0.udb-wal", "log");
-    assert_int_equal(harvest(f), KILN_E_CORRUPT); /* the fake's note tells of a lost page */
+    assert_int_equal(run_harvest(f), KILN_E_CORRUPT); /* the fake's note tells of a lost page */
     assert_int_equal(fake.asked, 1);
     assert_says(fake.requests[0], "tuning_merge {\"name\":\"gfx90a68_1.1.0.udb\"");
     assert_says(f->run.err.text, "one?page");
@@ -453,21 +453,21 @@ TEST(kilnctl_miopen, a_fifo_or_link_in_the_overlay_is_neither_waited_for_nor_fol
     scratch_write(&f->directory, "out/elsewhere", "k9=9\n");
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0);
-    assert_int_equal(harvest(f), KILN_E_INVALID);
+    assert_int_equal(run_harvest(f), KILN_E_INVALID);
     assert_says(f->run.err.text, "regular file");
     assert_int_equal(unlink(path), 0);
     assert_int_equal(symlink(other, path), 0);
-    assert_int_not_equal(harvest(f), KILN_E_OK);
+    assert_int_not_equal(run_harvest(f), KILN_E_OK);
     assert_int_equal(fake.asked, 0);
 }
 
 TEST(kilnctl_miopen, a_directory_that_is_no_overlay_is_not_harvested)
 {
     struct fixture *f = *state;
-    assert_int_equal(harvest(f), KILN_E_NOT_FOUND);
+    assert_int_equal(run_harvest(f), KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "miopen overlay");
     assert_int_equal(mkdir(f->out, 0700), 0);
-    assert_int_equal(harvest(f), KILN_E_NOT_FOUND);
+    assert_int_equal(run_harvest(f), KILN_E_NOT_FOUND);
     assert_int_equal(fake.asked, 0);
 }
 
@@ -485,7 +485,7 @@ TEST(kilnctl_miopen, a_damaged_manifest_is_reported)
     overlay_all(f);
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         scratch_write(&f->directory, "out/.kiln-overlay.json", texts[i]);
-        assert_int_equal(harvest(f), KILN_E_CORRUPT);
+        assert_int_equal(run_harvest(f), KILN_E_CORRUPT);
         assert_says(f->run.err.text, ".kiln-overlay.json");
         assert_int_equal(fake.asked, 0);
     }
@@ -516,7 +516,7 @@ TEST(kilnctl_miopen, a_file_that_did_not_change_is_not_sent_and_that_is_said)
     struct fixture *f = *state;
     overlay_all(f);
 
-    assert_int_equal(harvest(f), KILN_E_OK);
+    assert_int_equal(run_harvest(f), KILN_E_OK);
 
     assert_int_equal(fake.asked, 0);
     assert_says(f->run.printed, "/user/gfx90a68_1.1.0.udb: unchanged\n");
@@ -533,7 +533,7 @@ TEST(kilnctl_miopen, a_file_that_was_only_touched_is_not_sent)
     struct fixture *f = *state;
     overlay_all(f);
     an_hour_passes(f); /* other times than were noted */
-    assert_int_equal(harvest(f), KILN_E_OK);
+    assert_int_equal(run_harvest(f), KILN_E_OK);
     assert_int_equal(fake.asked, 0);
     assert_says(f->run.printed, "/cache/gfx90a68.ukdb: unchanged\n");
 }
@@ -596,15 +596,15 @@ TEST(kilnctl_miopen, a_database_whose_log_did_not_change_either_is_not_sent_agai
     fake_transfer_is_here = true;
     setenv(FAKE_TRANSFER, "merge", 1);
     scratch_write(&f->directory, "out/user/gfx90a68_1.1.0.udb-wal", "log");
-    assert_int_equal(harvest(f), KILN_E_CORRUPT); /* the fake's note tells of a lost page */
+    assert_int_equal(run_harvest(f), KILN_E_CORRUPT); /* the fake's note tells of a lost page */
     assert_int_equal(fake.asked, 1);
 
-    assert_int_equal(harvest(f), KILN_E_OK);
+    assert_int_equal(run_harvest(f), KILN_E_OK);
 
     assert_int_equal(fake.asked, 0);
     assert_says(f->run.printed, "/user/gfx90a68_1.1.0.udb: unchanged\n");
     scratch_write(&f->directory, "out/user/gfx90a68_1.1.0.udb-wal", "more");
-    assert_int_equal(harvest(f), KILN_E_CORRUPT);
+    assert_int_equal(run_harvest(f), KILN_E_CORRUPT);
     assert_int_equal(fake.asked, 1);
 }
 
@@ -657,7 +657,7 @@ TEST(kilnctl_miopen, nobody_else_may_read_an_overlay)
     expect_modes(f, 0700, 0600);
     scratch_write(&f->directory, "out/user/" USER_FIND, "k9=9\n");
     assert_int_equal(chmod(f->out, 0700), 0);
-    assert_int_equal(harvest(f), KILN_E_OK); /* writes the notes again */
+    assert_int_equal(run_harvest(f), KILN_E_OK); /* writes the notes again */
     assert_int_equal(mode_of(f, ".kiln-overlay.json"), 0600);
     umask(mask);
 }
@@ -670,7 +670,7 @@ TEST(kilnctl_miopen, an_overlay_is_shared_where_that_is_wanted)
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0.a82233c22", "--shared"),
                      KILN_E_OK);
     expect_modes(f, 0750, 0640);
-    assert_int_equal(harvest(f), KILN_E_OK);
+    assert_int_equal(run_harvest(f), KILN_E_OK);
     assert_int_equal(mode_of(f, ".kiln-overlay.json"), 0640);
     umask(mask);
 }

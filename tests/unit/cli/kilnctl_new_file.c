@@ -41,7 +41,7 @@ static int write_text(struct fixture *f, const char *text, bool replace)
     return new_file_write(&file, &f->err);
 }
 
-static const char *content(struct fixture *f)
+static const char *read_content(struct fixture *f)
 {
     return scratch_read(&f->directory, "out", f->text, sizeof(f->text));
 }
@@ -54,7 +54,7 @@ TEST(kilnctl_new_file, a_file_is_written_with_the_mode_that_the_umask_leaves)
     int rc = write_text(f, "all of it", false);
     umask(mask);
     must(rc, f->err);
-    assert_string_equal(content(f), "all of it");
+    assert_string_equal(read_content(f), "all of it");
     assert_int_equal(stat(f->path, &seen), 0);
     assert_int_equal(seen.st_mode & 0777, 0640);
     assert_int_equal(scratch_directory_count(&f->directory), 1);
@@ -69,7 +69,7 @@ TEST(kilnctl_new_file, a_file_gets_all_of_a_descriptor_from_its_start)
     int rc = new_file_write(&file, &f->err);
     close(fd);
     must(rc, f->err);
-    assert_string_equal(content(f), "descriptor");
+    assert_string_equal(read_content(f), "descriptor");
 }
 
 TEST(kilnctl_new_file, a_file_that_is_there_is_kept_unless_it_may_be_replaced)
@@ -78,9 +78,9 @@ TEST(kilnctl_new_file, a_file_that_is_there_is_kept_unless_it_may_be_replaced)
     must(write_text(f, "old", false), f->err);
     assert_int_equal(write_text(f, "new", false), KILN_E_IO);
     assert_says(f->err.text, "already");
-    assert_string_equal(content(f), "old");
+    assert_string_equal(read_content(f), "old");
     must(write_text(f, "new", true), f->err);
-    assert_string_equal(content(f), "new");
+    assert_string_equal(read_content(f), "new");
     assert_int_equal(scratch_directory_count(&f->directory), 1);
 }
 
@@ -92,7 +92,7 @@ TEST(kilnctl_new_file, a_disk_that_fails_leaves_the_old_file_and_nothing_else)
     assert_int_equal(write_text(f, "new", true), KILN_E_FULL);
     sync_fails = EIO;
     assert_int_equal(write_text(f, "new", true), KILN_E_IO);
-    assert_string_equal(content(f), "old");
+    assert_string_equal(read_content(f), "old");
     assert_int_equal(scratch_directory_count(&f->directory), 1);
 }
 
@@ -127,7 +127,7 @@ TEST(kilnctl_new_file, a_file_of_the_working_directory_needs_no_path)
     int rc = write_text(f, "here", false);
     assert_int_equal(chdir(before), 0);
     must(rc, f->err);
-    assert_string_equal(content(f), "here");
+    assert_string_equal(read_content(f), "here");
     assert_string_equal(new_file_name("a/b/c"), "c");
     assert_string_equal(new_file_name("c"), "c");
 }

@@ -84,7 +84,7 @@ struct kiln_plan {
     char key[65];
 };
 
-static int plan(size_t index, kiln_plan_ready *ready, void *context)
+static int make_plan(size_t index, kiln_plan_ready *ready, void *context)
 {
     struct kiln_plan plan = { .key = "" };
     struct kiln_error err = { .code = fake.plan_code, .text = "clang refused it", .log = "x: no" };
@@ -103,7 +103,7 @@ int kiln_plan_batch(struct kiln_client *client, const struct kiln_plan_batch *ba
     fake.batches++;
     fake.options = *batch->options;
     for (size_t i = 0; i < batch->count; i++)
-        if (plan(i, batch->ready, batch->context))
+        if (make_plan(i, batch->ready, batch->context))
             return KILN_E_OK;
     return KILN_E_OK;
 }

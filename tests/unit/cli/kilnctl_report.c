@@ -45,7 +45,7 @@ static int tear_down(void **state)
 FIXTURE(kilnctl_report, set_up, tear_down);
 
 /* Where scripts/look-report wants it, the page is left for a browser. */
-static void keep(const struct fixture *f, const char *name)
+static void keep_page(const struct fixture *f, const char *name)
 {
     char path[512];
     const char *directory = getenv("KILN_LOOK_FOLDER");
@@ -129,7 +129,7 @@ TEST(kilnctl_report, no_hostile_name_reaches_the_page_unescaped)
 {
     struct fixture *f = *state;
     write_busy_page(f);
-    keep(f, "busy");
+    keep_page(f, "busy");
     assert_int_equal(count_of(f->page, "<script"), 0);
     assert_null(strchr(f->page, '\x1b'));
     assert_int_equal(count_of(f->page, "&lt;script&gt;"), 4); /* title, heading, two tables */
@@ -198,7 +198,7 @@ TEST(kilnctl_report, a_node_where_nothing_happened_says_so_kindly)
                                    .by_user = ledger,
                                    .by_program = ledger };
     write_page(f, &report);
-    keep(f, "empty");
+    keep_page(f, "empty");
     assert_says(f->page, "class=\"none\"");
     assert_says(f->page, "db import");
     assert_int_equal(count_of(f->page, "<svg"), 0);

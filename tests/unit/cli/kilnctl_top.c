@@ -40,8 +40,8 @@ static struct json *read_json(const char *text)
     return j;
 }
 
-static struct top_sample sample(const char *stats, const char *status, const char *activity,
-                                double at)
+static struct top_sample make_sample(const char *stats, const char *status, const char *activity,
+                                     double at)
 {
     return (struct top_sample){ .stats = read_json(stats),
                                 .status = read_json(status),
@@ -82,7 +82,7 @@ static const char *page_text(const struct top_page *page)
 static const char *show_busy(struct fixture *f, enum top_sort sort, size_t width, size_t height)
 {
     if (!f->now.stats)
-        f->now = sample(STATS(10, 5, 5), STATUS(1), BUSY, 1);
+        f->now = make_sample(STATS(10, 5, 5), STATUS(1), BUSY, 1);
     struct top_rates rates = { .known = false };
     top_page_fill(
         &(struct top_view){
@@ -96,8 +96,8 @@ static const char *show_busy(struct fixture *f, enum top_sort sort, size_t width
 TEST(kilnctl_top, rates_are_of_the_time_between_two_looks)
 {
     struct fixture *f = *state;
-    f->before = sample(STATS(100, 50, 50), STATUS(1), IDLE, 10);
-    f->now = sample(STATS(300, 200, 100), STATUS(1), IDLE, 12);
+    f->before = make_sample(STATS(100, 50, 50), STATUS(1), IDLE, 10);
+    f->now = make_sample(STATS(300, 200, 100), STATUS(1), IDLE, 12);
     struct top_rates r = top_rates_of(&f->before, &f->now);
     assert_true(r.known && r.has_lookups);
     assert_true(r.requests_s == 100 && r.compiles_s == 25);
@@ -107,8 +107,8 @@ TEST(kilnctl_top, rates_are_of_the_time_between_two_looks)
 TEST(kilnctl_top, a_restarted_kilnd_has_no_rates_yet)
 {
     struct fixture *f = *state;
-    f->before = sample(STATS(100, 50, 50), STATUS(1), IDLE, 10);
-    f->now = sample(STATS(3, 2, 1), STATUS(2), IDLE, 12);
+    f->before = make_sample(STATS(100, 50, 50), STATUS(1), IDLE, 10);
+    f->now = make_sample(STATS(3, 2, 1), STATUS(2), IDLE, 12);
     assert_false(top_rates_of(&f->before, &f->now).known);
     assert_false(top_rates_of(&(struct top_sample){ 0 }, &f->now).known);
     assert_true(top_rates_since_start(&f->now).requests_s == 0.03);
@@ -117,8 +117,8 @@ TEST(kilnctl_top, a_restarted_kilnd_has_no_rates_yet)
 TEST(kilnctl_top, nothing_asked_for_is_no_share_of_nothing)
 {
     struct fixture *f = *state;
-    f->before = sample(STATS(100, 50, 50), STATUS(1), IDLE, 10);
-    f->now = sample(STATS(101, 50, 50), STATUS(1), IDLE, 11);
+    f->before = make_sample(STATS(100, 50, 50), STATUS(1), IDLE, 10);
+    f->now = make_sample(STATS(101, 50, 50), STATUS(1), IDLE, 11);
     struct top_rates r = top_rates_of(&f->before, &f->now);
     assert_true(r.known && !r.has_lookups && r.misses_share == 0);
 }
@@ -174,7 +174,7 @@ TEST(kilnctl_top, a_kilnd_that_is_gone_leaves_the_last_figures_and_a_line)
     struct top_view view = { .sample = &f->now, .rates = &rates, .trouble = "no socket" };
     top_page_fill(&view, &f->page);
     assert_says(page_text(&f->page), "no socket");
-    f->now = sample(STATS(10, 5, 5), STATUS(7), IDLE, 1);
+    f->now = make_sample(STATS(10, 5, 5), STATUS(7), IDLE, 1);
     top_page_fill(&view, &f->page);
     assert_int_equal(f->page.styles[0], TOP_WARNING);
     assert_says(page_text(&f->page), "pid 7");
@@ -183,8 +183,8 @@ TEST(kilnctl_top, a_kilnd_that_is_gone_leaves_the_last_figures_and_a_line)
 TEST(kilnctl_top, answers_that_lack_everything_are_shown_all_the_same)
 {
     struct fixture *f = *state;
-    f->now = sample("{}", "{}", "{}", 1);
-    f->before = sample("{}", "{}", "{}", 0);
+    f->now = make_sample("{}", "{}", "{}", 1);
+    f->before = make_sample("{}", "{}", "{}", 0);
     struct top_rates rates = top_rates_since_start(&f->now);
     top_page_fill(&(struct top_view){ .sample = &f->now, .rates = &rates }, &f->page);
     assert_says(page_text(&f->page), "0 of");

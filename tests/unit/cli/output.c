@@ -35,7 +35,7 @@ static int tear_down(void **state)
 
 FIXTURE(output, set_up, tear_down);
 
-static const char *printed(struct fixture *f)
+static const char *read_printed(struct fixture *f)
 {
     fflush(f->out);
     rewind(f->out);
@@ -57,9 +57,9 @@ TEST(output, columns_are_as_wide_as_their_widest_cell)
 
     assert_int_equal(table_print(table, f->out, &err), KILN_E_OK);
 
-    assert_string_equal(printed(f), "NAME            SIZE\n"
-                                    "conv               7\n"
-                                    "caf\xc3\xa9 au lait  123456\n");
+    assert_string_equal(read_printed(f), "NAME            SIZE\n"
+                                         "conv               7\n"
+                                         "caf\xc3\xa9 au lait  123456\n");
     table_destroy(table);
 }
 
@@ -69,7 +69,7 @@ TEST(output, a_table_without_memory_says_so)
     struct kiln_error err = { 0 };
     table_cell(NULL, "%s", "lost");
     assert_int_equal(table_print(NULL, f->out, &err), KILN_E_NO_MEMORY);
-    assert_string_equal(printed(f), "");
+    assert_string_equal(read_printed(f), "");
 }
 
 TEST(output, control_characters_from_elsewhere_do_not_reach_the_terminal)
@@ -85,7 +85,7 @@ TEST(output, lines_may_be_kept_while_cleaning)
 {
     struct fixture *f = *state;
     output_lines(f->out, "| ", "one\ntwo\033]0;x\007\n\nthree");
-    assert_string_equal(printed(f), "| one\n| two?]0;x?\n| three\n");
+    assert_string_equal(read_printed(f), "| one\n| two?]0;x?\n| three\n");
 }
 
 TEST(output, a_file_gets_no_colours)
@@ -101,8 +101,9 @@ TEST(output, an_error_names_program_message_log_and_advice)
                               .text = "clang refused 'x.c'",
                               .log = "x.c:1: no\nx.c:2: no" };
     output_error(f->out, "kilnctl", &err, "mend it");
-    assert_string_equal(printed(f), "kilnctl: clang refused 'x.c'\n  | x.c:1: no\n  | x.c:2: no\n"
-                                    "kilnctl: mend it\n");
+    assert_string_equal(read_printed(f),
+                        "kilnctl: clang refused 'x.c'\n  | x.c:1: no\n  | x.c:2: no\n"
+                        "kilnctl: mend it\n");
 }
 
 TEST(output, progress_prints_plain_lines_each_tenth_elsewhere_than_on_a_terminal)
@@ -115,7 +116,7 @@ TEST(output, progress_prints_plain_lines_each_tenth_elsewhere_than_on_a_terminal
         progress_update(&progress, done, done > 60, SECOND + (uint64_t)done * SECOND / 2);
     progress_clear(&progress);
 
-    const char *text = printed(f);
+    const char *text = read_printed(f);
 
     for (const char *at = text; (at = strchr(at, '\n')); at++)
         lines++;
@@ -131,7 +132,7 @@ TEST(output, progress_of_nothing_is_done_at_once)
     struct progress progress;
     progress_init(&progress, f->out, "prefetch", 0, 0);
     progress_update(&progress, 0, 0, 0);
-    assert_string_equal(printed(f), "prefetch: 0 of 0 done, 0 s\n");
+    assert_string_equal(read_printed(f), "prefetch: 0 of 0 done, 0 s\n");
 }
 
 TEST(output, progress_of_bytes_is_reported_in_their_units)
@@ -143,9 +144,9 @@ TEST(output, progress_of_bytes_is_reported_in_their_units)
     progress_update(&progress, 1u << 20, 0, SECOND);
     progress.width = 80;
     progress_update(&progress, 2u << 20, 0, 2 * SECOND);
-    assert_string_equal(printed(f), "fetching: 1.0 MiB of 2.0 MiB done, 1.00 s\n"
-                                    "\r\033[Kfetching [##############################] "
-                                    "2.0 MiB/2.0 MiB, 2.00 s");
+    assert_string_equal(read_printed(f), "fetching: 1.0 MiB of 2.0 MiB done, 1.00 s\n"
+                                         "\r\033[Kfetching [##############################] "
+                                         "2.0 MiB/2.0 MiB, 2.00 s");
 }
 
 TEST(output, the_time_reported_is_the_commands_and_the_time_left_that_of_what_is_counted)
@@ -157,9 +158,9 @@ TEST(output, the_time_reported_is_the_commands_and_the_time_left_that_of_what_is
     progress_update(&progress, 5, 0, 62 * SECOND);
     progress.width = 80;
     progress_update(&progress, 5, 0, 62 * SECOND);
-    assert_string_equal(printed(f), "checking: 5 of 10 done, 52.0 s\n"
-                                    "\r\033[Kchecking [###############...............] 5/10, "
-                                    "2.00 s left");
+    assert_string_equal(read_printed(f), "checking: 5 of 10 done, 52.0 s\n"
+                                         "\r\033[Kchecking [###############...............] 5/10, "
+                                         "2.00 s left");
 }
 
 TEST(output, progress_that_stopped_short_is_finished_once)
@@ -171,8 +172,8 @@ TEST(output, progress_that_stopped_short_is_finished_once)
     progress_update(&progress, 1u << 20, 0, SECOND);
     progress_finish(&progress, 2 * SECOND);
     progress_finish(&progress, 3 * SECOND);
-    assert_string_equal(printed(f), "fetching: 1.0 MiB of 3.0 MiB done, 1.00 s\n"
-                                    "fetching: 3.0 MiB of 3.0 MiB done, 2.00 s\n");
+    assert_string_equal(read_printed(f), "fetching: 1.0 MiB of 3.0 MiB done, 1.00 s\n"
+                                         "fetching: 3.0 MiB of 3.0 MiB done, 2.00 s\n");
 }
 
 TEST(output, progress_without_an_end_is_not_finished)
@@ -185,7 +186,7 @@ TEST(output, progress_without_an_end_is_not_finished)
     progress_init(&progress, f->out, "fetching", 10, 0);
     progress.width = 80;
     progress_finish(&progress, SECOND); /* the bar is cleared instead */
-    assert_string_equal(printed(f), "");
+    assert_string_equal(read_printed(f), "");
 }
 
 TEST(output, progress_of_nobody_knows_how_much_is_a_count_on_terminals_only)
@@ -200,8 +201,8 @@ TEST(output, progress_of_nobody_knows_how_much_is_a_count_on_terminals_only)
     progress_update(&progress, 1u << 20, 0, SECOND);
     progress_update(&progress, 2u << 20, 0, SECOND + 1); /* too soon */
     progress_update(&progress, 3u << 20, 0, 2 * SECOND);
-    assert_string_equal(printed(f), "\r\033[Kfetching 1.0 MiB, 1.00 s"
-                                    "\r\033[Kfetching 3.0 MiB, 2.00 s");
+    assert_string_equal(read_printed(f), "\r\033[Kfetching 1.0 MiB, 1.00 s"
+                                         "\r\033[Kfetching 3.0 MiB, 2.00 s");
 }
 
 TEST(output, a_terminal_gets_a_bar_that_redraws_itself)
@@ -214,8 +215,9 @@ TEST(output, a_terminal_gets_a_bar_that_redraws_itself)
     progress_update(&progress, 6, 0, 10u * SECOND + 1); /* too soon */
     progress_update(&progress, 10, 2, 20u * SECOND);
     assert_string_equal(
-        printed(f), "\r\033[Kprefetch [###############...............] 5/10, 10.0 s left"
-                    "\r\033[Kprefetch [##############################] 10/10, 2 failed, 20.0 s");
+        read_printed(f),
+        "\r\033[Kprefetch [###############...............] 5/10, 10.0 s left"
+        "\r\033[Kprefetch [##############################] 10/10, 2 failed, 20.0 s");
 }
 
 TEST(output, a_bar_in_a_narrow_terminal_stays_on_its_line)
@@ -227,8 +229,8 @@ TEST(output, a_bar_in_a_narrow_terminal_stays_on_its_line)
     progress_update(&progress, 5, 0, 10u * SECOND);
     progress.width = 12;
     progress_update(&progress, 10, 2, 20u * SECOND);
-    assert_string_equal(printed(f), "\r\033[Kprefetch [###...] 5/10, 10.0 s left"
-                                    "\r\033[Kprefetch []");
+    assert_string_equal(read_printed(f), "\r\033[Kprefetch [###...] 5/10, 10.0 s left"
+                                         "\r\033[Kprefetch []");
 }
 
 TEST(output, every_code_has_an_exit_status_and_zero_is_success_alone)

@@ -41,7 +41,7 @@ static void read_back(FILE *file, char *text, size_t size)
 }
 
 /* The exit status of |program| with words up to NULL. */
-static int run(struct fixture *f, const char *program, const char *const *words)
+static int run_program(struct fixture *f, const char *program, const char *const *words)
 {
     char *argv[24] = { (char *)(uintptr_t)program };
     posix_spawn_file_actions_t actions;
@@ -64,8 +64,8 @@ static int run(struct fixture *f, const char *program, const char *const *words)
     return WEXITSTATUS(status);
 }
 
-#define KILNCTL(f, ...) run((f), KILNCTL_PATH, (const char *[]){ __VA_ARGS__, NULL })
-#define DRIVER(f, ...) run((f), DRIVER_PATH, (const char *[]){ __VA_ARGS__, NULL })
+#define KILNCTL(f, ...) run_program((f), KILNCTL_PATH, (const char *[]){ __VA_ARGS__, NULL })
+#define DRIVER(f, ...) run_program((f), DRIVER_PATH, (const char *[]){ __VA_ARGS__, NULL })
 
 TEST(programs, every_command_says_that_there_is_no_daemon_with_status_3)
 {
@@ -94,8 +94,9 @@ TEST(programs, every_command_says_that_there_is_no_daemon_with_status_3)
     };
     struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-        int status = run(f, KILNCTL_PATH,
-                         (const char *[]){ commands[i][0], commands[i][1], commands[i][2], NULL });
+        int status =
+            run_program(f, KILNCTL_PATH,
+                        (const char *[]){ commands[i][0], commands[i][1], commands[i][2], NULL });
         assert_int_equal(status, 3);
         assert_int_equal(strncmp(f->complained, "kilnctl: ", 9), 0);
         assert_non_null(strstr(f->complained, NO_SOCKET));
@@ -127,7 +128,7 @@ static void expect_errors(struct fixture *f, const char *program, const struct c
 {
     for (size_t i = 0; i < count; i++) {
         print_message("%s %s\n", program, calls[i].words[0]);
-        assert_int_equal(run(f, program, calls[i].words), calls[i].status);
+        assert_int_equal(run_program(f, program, calls[i].words), calls[i].status);
         expect_error(f, calls[i].code);
     }
 }
@@ -287,7 +288,7 @@ TEST(programs, a_command_line_that_is_not_understood_has_status_2)
     assert_int_equal(KILNCTL(f, "kernel", "show"), 2);
     assert_int_equal(KILNCTL(f, "prefetch", "file"), 2);
     assert_int_equal(KILNCTL(f, "clear"), 2);
-    assert_int_equal(run(f, KILNCTL_PATH, (const char *[]){ NULL }), 2);
+    assert_int_equal(run_program(f, KILNCTL_PATH, (const char *[]){ NULL }), 2);
 }
 
 TEST(programs, clear_without_a_terminal_needs_yes)
@@ -340,7 +341,7 @@ TEST(programs, help_lists_commands_and_exit_statuses)
 TEST(programs, the_driver_needs_something_it_can_do)
 {
     struct fixture *f = *state;
-    assert_int_equal(run(f, DRIVER_PATH, (const char *[]){ NULL }), 2);
+    assert_int_equal(run_program(f, DRIVER_PATH, (const char *[]){ NULL }), 2);
     assert_int_equal(DRIVER(f, "pool"), 2);
     assert_int_equal(DRIVER(f, "run"), 2);
     assert_int_equal(DRIVER(f, "--help"), 0);

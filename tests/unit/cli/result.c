@@ -33,7 +33,7 @@ static int tear_down(void **state)
 
 FIXTURE(result, set_up, tear_down);
 
-static void capture(struct fixture *f)
+static void capture_streams(struct fixture *f)
 {
     fflush(NULL);
     for (int i = 0; i < 2; i++) {
@@ -43,7 +43,7 @@ static void capture(struct fixture *f)
     }
 }
 
-static void release(struct fixture *f)
+static void release_streams(struct fixture *f)
 {
     fflush(NULL);
     for (int i = 0; i < 2; i++) {
@@ -55,12 +55,12 @@ static void release(struct fixture *f)
     }
 }
 
-static enum exit_status end(struct fixture *f, const struct result *result, int rc,
-                            struct kiln_error *err)
+static enum exit_status end_result(struct fixture *f, const struct result *result, int rc,
+                                   struct kiln_error *err)
 {
-    capture(f);
+    capture_streams(f);
     enum exit_status status = result_end(result, rc, err);
-    release(f);
+    release_streams(f);
     return status;
 }
 
@@ -68,7 +68,8 @@ TEST(result, a_failure_is_a_message_and_a_status)
 {
     struct fixture *f = *state;
     struct kiln_error err = { .code = KILN_E_DENIED, .text = "not for you" };
-    assert_int_equal(end(f, &(struct result){ .program = "kilnctl" }, KILN_E_DENIED, &err), 4);
+    assert_int_equal(end_result(f, &(struct result){ .program = "kilnctl" }, KILN_E_DENIED, &err),
+                     4);
     assert_string_equal(f->texts[0], "");
     assert_string_equal(f->texts[1], "kilnctl: not for you\n");
 }
@@ -78,7 +79,7 @@ TEST(result, a_failure_is_an_object_too_where_json_was_asked_for)
     struct fixture *f = *state;
     struct kiln_error err = { .code = KILN_E_DENIED, .text = "not for \"you\"" };
     struct result result = { .program = "kilnctl", .json = true };
-    assert_int_equal(end(f, &result, KILN_E_DENIED, &err), 4);
+    assert_int_equal(end_result(f, &result, KILN_E_DENIED, &err), 4);
     assert_string_equal(f->texts[0],
                         "{\"error\":{\"code\":\"DENIED\",\"text\":\"not for \\\"you\\\"\"}}\n");
     assert_string_equal(f->texts[1], "kilnctl: not for \"you\"\n");
@@ -89,7 +90,7 @@ TEST(result, a_failure_that_was_reported_as_json_is_not_reported_again)
     struct fixture *f = *state;
     struct kiln_error err = { .code = KILN_E_IO, .text = "half of it" };
     struct result result = { .program = "kilnctl", .json = true, .reported = true };
-    assert_int_equal(end(f, &result, KILN_E_IO, &err), 1);
+    assert_int_equal(end_result(f, &result, KILN_E_IO, &err), 1);
     assert_string_equal(f->texts[0], "");
     assert_string_equal(f->texts[1], "kilnctl: half of it\n");
 }
@@ -99,9 +100,9 @@ TEST(result, unavailable_from_a_daemon_that_answers_is_not_a_missing_daemon)
     struct fixture *f = *state;
     struct kiln_error err = { .code = KILN_E_UNAVAILABLE, .text = "no such server" };
     struct result result = { .program = "kilnctl" };
-    assert_int_equal(end(f, &result, KILN_E_UNAVAILABLE, &err), 3);
+    assert_int_equal(end_result(f, &result, KILN_E_UNAVAILABLE, &err), 3);
     result.daemon_answers = true;
-    assert_int_equal(end(f, &result, KILN_E_UNAVAILABLE, &err), 1);
+    assert_int_equal(end_result(f, &result, KILN_E_UNAVAILABLE, &err), 1);
 }
 
 TEST(result, a_compilers_log_goes_with_the_error)
@@ -117,7 +118,7 @@ TEST(result, success_says_nothing)
     struct fixture *f = *state;
     struct kiln_error err = { 0 };
     struct result result = { .program = "kilnctl", .json = true };
-    assert_int_equal(end(f, &result, KILN_E_OK, &err), 0);
+    assert_int_equal(end_result(f, &result, KILN_E_OK, &err), 0);
     assert_string_equal(f->texts[0], "");
     assert_string_equal(f->texts[1], "");
 }
@@ -148,9 +149,9 @@ TEST(result, json_that_is_printed_is_utf_8_whatever_it_holds)
         char want[64];
         KILN_AUTO(json) struct json *json = json_object();
         json_set_text(json, "t", cases[i].text);
-        capture(f);
+        capture_streams(f);
         int rc = output_json(json, &err);
-        release(f);
+        release_streams(f);
         snprintf(want, sizeof(want), "{\"t\":\"%s\"}\n", cases[i].printed);
         assert_int_equal(rc, KILN_E_OK);
         assert_string_equal(f->texts[0], want);

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-static enum kiln_code parse(const char *text, struct driver_line *ret_line, struct kiln_err *err)
+static enum kiln_code parse_line(const char *text, struct driver_line *ret_line,
+                                 struct kiln_err *err)
 {
     *err = KILN_ERR_INIT;
     return driver_line_parse(bytes_of_text(text), ret_line, err);
@@ -14,9 +15,10 @@ TEST(plain, reads_a_line_as_miopen_logs_it)
 {
     struct driver_line line;
     struct kiln_err err;
-    must(parse("MIOpen(HIP): Command [LogCmdConvolution] ./bin/MIOpenDriver conv -n 64 -c 3 -H 224 "
-               "-W 230 -k 64 -y 7 -x 5 -p 3 -q 2 -u 2 -v 1 -l 1 -j 1 -m conv -g 1 -F 4 -t 1",
-               &line, &err),
+    must(parse_line(
+             "MIOpen(HIP): Command [LogCmdConvolution] ./bin/MIOpenDriver conv -n 64 -c 3 -H 224 "
+             "-W 230 -k 64 -y 7 -x 5 -p 3 -q 2 -u 2 -v 1 -l 1 -j 1 -m conv -g 1 -F 4 -t 1",
+             &line, &err),
          err);
     assert_int_equal(line.problem.n, 64);
     assert_int_equal(line.problem.c, 3);
@@ -45,7 +47,7 @@ TEST(plain, takes_types_layouts_and_long_flags)
     struct driver_line line;
     struct kiln_err err;
     must(
-        parse(
+        parse_line(
             "convbfp16 --spatial_dim 3 --in_d=8 --fil_d 3 --pad_d 1 --conv_stride_d 2 -n 2 -c 4 "
             "-H 9 -W 9 -k 6 -y 3 -x 3 -g 2 --in_layout NDHWC --fil_layout NDHWC --out_layout NCDHW",
             &line, &err),
@@ -64,7 +66,8 @@ TEST(plain, letters_long_names_and_attached_values_mean_the_same)
 {
     struct driver_line line;
     struct kiln_err err;
-    must(parse("conv -V 0 -t1 --iter 25 --wall=1 -s=1 -S ConvDirectNaive -n5", &line, &err), err);
+    must(parse_line("conv -V 0 -t1 --iter 25 --wall=1 -s=1 -S ConvDirectNaive -n5", &line, &err),
+         err);
     assert_false(line.verify);
     assert_true(line.time);
     assert_true(line.wall);
@@ -72,7 +75,7 @@ TEST(plain, letters_long_names_and_attached_values_mean_the_same)
     assert_int_equal(line.iterations, 25);
     assert_string_equal(line.solver, "ConvDirectNaive");
     assert_int_equal(line.problem.n, 5);
-    must(parse("conv -S 0 -i 0", &line, &err), err);
+    must(parse_line("conv -S 0 -i 0", &line, &err), err);
     assert_string_equal(line.solver, "");
     assert_int_equal(line.iterations, 1);
 }
@@ -81,7 +84,7 @@ TEST(plain, the_value_of_another_flag_is_not_taken_for_a_flag)
 {
     struct driver_line line;
     struct kiln_err err;
-    must(parse("-t 1 conv -S -1 --dump_output -t -i 3", &line, &err), err);
+    must(parse_line("-t 1 conv -S -1 --dump_output -t -i 3", &line, &err), err);
     assert_false(line.time);
     assert_int_equal(line.iterations, 3);
     assert_string_equal(line.solver, "");
@@ -91,10 +94,11 @@ TEST(plain, quotes_group_words)
 {
     struct driver_line line;
     struct kiln_err err;
-    must(parse("\"/opt/my tools/MIOpenDriver conv\" conv -n '7' -S \"it's\"", &line, &err), err);
+    must(parse_line("\"/opt/my tools/MIOpenDriver conv\" conv -n '7' -S \"it's\"", &line, &err),
+         err);
     assert_int_equal(line.problem.n, 7);
     assert_string_equal(line.solver, "it's");
-    assert_int_equal(parse("conv -n '7 -c 3", &line, &err), KILN_INVALID);
+    assert_int_equal(parse_line("conv -n '7 -c 3", &line, &err), KILN_INVALID);
     assert_says(err.text, "'7 -c 3'");
 }
 
@@ -115,7 +119,7 @@ TEST(plain, a_written_driver_line_is_read_back)
         struct kiln_err err;
         struct problem p;
         char text[1024];
-        must(parse(lines[i], &line, &err), err);
+        must(parse_line(lines[i], &line, &err), err);
         assert_true(driver_line_problem(&line, 0, &p));
         problem_to_driver(&p, text, sizeof(text));
         assert_string_equal(text, lines[i]);
@@ -127,10 +131,10 @@ TEST(plain, a_transposed_convolution_is_one_with_x_and_y_exchanged)
     struct driver_line line;
     struct kiln_err err;
     struct problem p;
-    must(
-        parse("conv -m trans -n 1 -c 8 -H 5 -W 5 -k 4 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -Y 1 -X 1 -F 1",
-              &line, &err),
-        err);
+    must(parse_line(
+             "conv -m trans -n 1 -c 8 -H 5 -W 5 -k 4 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -Y 1 -X 1 -F 1",
+             &line, &err),
+         err);
     assert_true(driver_line_problem(&line, 0, &p));
     assert_int_equal(p.direction, DIRECTION_BACKWARD_DATA);
     assert_int_equal(p.c, 4);
@@ -143,11 +147,13 @@ TEST(plain, pad_modes_same_and_valid_set_the_pads)
 {
     struct driver_line line;
     struct kiln_err err;
-    must(parse("conv -z same -n 1 -c 1 -H 7 -W 8 -k 1 -y 3 -x 5 -u 1 -v 2 -p 9 -q 9", &line, &err),
+    must(parse_line("conv -z same -n 1 -c 1 -H 7 -W 8 -k 1 -y 3 -x 5 -u 1 -v 2 -p 9 -q 9", &line,
+                    &err),
          err);
     assert_int_equal(line.problem.pad.h, 1);
     assert_int_equal(line.problem.pad.w, 1); /* (5 - 2) / 2 */
-    must(parse("conv -z valid -n 1 -c 1 -H 7 -W 8 -k 1 -y 3 -x 5 -p 9 -q 9", &line, &err), err);
+    must(parse_line("conv -z valid -n 1 -c 1 -H 7 -W 8 -k 1 -y 3 -x 5 -p 9 -q 9", &line, &err),
+         err);
     assert_int_equal(line.problem.pad.h, 0);
 }
 
@@ -155,9 +161,9 @@ TEST(plain, a_blank_line_and_a_comment_are_no_problem_and_no_error)
 {
     struct driver_line line;
     struct kiln_err err;
-    assert_int_equal(parse("", &line, &err), KILN_NOT_FOUND);
-    assert_int_equal(parse("  \t", &line, &err), KILN_NOT_FOUND);
-    assert_int_equal(parse("# conv -n 1", &line, &err), KILN_NOT_FOUND);
+    assert_int_equal(parse_line("", &line, &err), KILN_NOT_FOUND);
+    assert_int_equal(parse_line("  \t", &line, &err), KILN_NOT_FOUND);
+    assert_int_equal(parse_line("# conv -n 1", &line, &err), KILN_NOT_FOUND);
     assert_string_equal(err.text, "");
 }
 
@@ -193,7 +199,7 @@ TEST(plain, names_what_it_does_not_understand)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct driver_line line;
         struct kiln_err err;
-        int rc = (int)parse(bad[i].line, &line, &err);
+        int rc = (int)parse_line(bad[i].line, &line, &err);
         assert_true(rc == KILN_INVALID || rc == KILN_UNSUPPORTED);
         assert_says(err.text, bad[i].says);
     }
@@ -206,7 +212,7 @@ TEST(plain, a_line_of_too_many_words_is_refused_not_cut)
     struct kiln_err err;
     for (size_t i = 0; i < DRIVER_WORDS_MAX / 2; i++)
         strcat(text, " -n 1");
-    assert_int_equal(parse(text, &line, &err), KILN_INVALID);
+    assert_int_equal(parse_line(text, &line, &err), KILN_INVALID);
     assert_says(err.text, "128 words");
 }
 

@@ -82,7 +82,7 @@ int __wrap_unlinkat(int parent, const char *name, int flags)
 
 /* |levels| directories in each other, the last of them with a file; each may be entered by nobody.
  */
-static void dig(struct fixture *f, const char *name, unsigned levels)
+static void make_nested_directories(struct fixture *f, const char *name, unsigned levels)
 {
     int at = open(f->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     for (unsigned i = 0; i < levels; i++) {
@@ -100,7 +100,7 @@ static bool digs_and_removes(struct fixture *f, unsigned levels)
 {
     char tree[128];
     snprintf(tree, sizeof(tree), "%s/a", f->directory);
-    dig(f, "a", levels);
+    make_nested_directories(f, "a", levels);
     if (levels > 1)
         chmod(tree, levels < 10 ? 0 : 0700);
     return fs_remove(AT_FDCWD, tree, &f->err) == KILN_OK && access(tree, F_OK) != 0;
@@ -129,7 +129,7 @@ TEST(directory, names_that_are_taken_do_not_keep_what_lies_deep)
     struct fixture *f = *state;
     char tree[128], taken[192];
     snprintf(tree, sizeof(tree), "%s/a", f->directory);
-    dig(f, "a", 100);
+    make_nested_directories(f, "a", 100);
     snprintf(taken, sizeof(taken), "%s/.lifted-0", tree);
     assert_int_equal(mkdir(taken, 0700), 0);
     must(fs_remove(AT_FDCWD, tree, &f->err), f->err);

@@ -41,7 +41,7 @@ FIXTURE(directory, make_directory, remove_directory);
 
 /* ---- one file ---- */
 
-static enum kiln_code replace(void *context, struct kiln_err *err)
+static enum kiln_code replace_file(void *context, struct kiln_err *err)
 {
     const struct fixture *f = context;
     return fs_replace_file(f->path, bytes_of_text("another"), 0600, err);
@@ -73,7 +73,7 @@ TEST(directory, a_file_that_cannot_be_replaced_stays_as_it_was)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         fail_call(cases[i].call, 1, cases[i].error);
-        assert_int_equal(replace(f, &f->err), cases[i].code);
+        assert_int_equal(replace_file(f, &f->err), cases[i].code);
         assert_true(calls_failed());
         assert_says(f->err.text, cases[i].says);
         assert_says(f->err.text, f->path);
@@ -89,10 +89,10 @@ TEST(directory, a_file_that_cannot_be_replaced_stays_as_it_was)
 TEST(directory, a_file_that_may_go_with_the_power_is_said)
 {
     struct fixture *f = *state;
-    expect_failures(replace, f, FAILING("fsync", EIO), KILN_IO, f->path);
-    expect_failures(replace, f, FAILING("open", EMFILE), KILN_IO, "sync");
-    expect_failures(replace, f, FAILING("strdup", ENOMEM), KILN_NO_MEMORY, "write '");
-    expect_no_harm(replace, f, "write", EINTR);
+    expect_failures(replace_file, f, FAILING("fsync", EIO), KILN_IO, f->path);
+    expect_failures(replace_file, f, FAILING("open", EMFILE), KILN_IO, "sync");
+    expect_failures(replace_file, f, FAILING("strdup", ENOMEM), KILN_NO_MEMORY, "write '");
+    expect_no_harm(replace_file, f, "write", EINTR);
     expect_content(f, "another");
 }
 
@@ -180,7 +180,7 @@ TEST(directory, directories_that_cannot_be_made_are_named)
 }
 
 /* A file in a directory in a directory. */
-static void fill(const struct fixture *f)
+static void fill_directory(const struct fixture *f)
 {
     char path[128];
     mkdir(f->path, 0700);
@@ -194,14 +194,14 @@ static void fill(const struct fixture *f)
 static enum kiln_code fill_and_remove(void *context, struct kiln_err *err)
 {
     const struct fixture *f = context;
-    fill(f);
+    fill_directory(f);
     return fs_remove(AT_FDCWD, f->path, err);
 }
 
 static enum kiln_code fill_and_empty(void *context, struct kiln_err *err)
 {
     const struct fixture *f = context;
-    fill(f);
+    fill_directory(f);
     return fs_empty(f->path, err);
 }
 

@@ -45,7 +45,7 @@ static void add_all(struct fixture *f, uint64_t spread)
         hash_table_add(&f->table, &f->numbers[i].link, (uint64_t)i % spread);
 }
 
-static struct number *find(struct fixture *f, int value, uint64_t spread)
+static struct number *find_number(struct fixture *f, int value, uint64_t spread)
 {
     HASH_EACH (&f->table, (uint64_t)value % spread, struct number, link, n)
         if (n->value == value)
@@ -66,8 +66,8 @@ TEST(table, every_item_is_found_while_the_table_grows)
     struct fixture *f = *state;
     for (int i = 0; i < NUMBERS; i++) {
         hash_table_add(&f->table, &f->numbers[i].link, (uint64_t)i);
-        assert_ptr_equal(find(f, 0, NUMBERS), &f->numbers[0]);
-        assert_ptr_equal(find(f, i, NUMBERS), &f->numbers[i]);
+        assert_ptr_equal(find_number(f, 0, NUMBERS), &f->numbers[0]);
+        assert_ptr_equal(find_number(f, i, NUMBERS), &f->numbers[i]);
     }
     assert_int_equal(f->table.count, NUMBERS);
     assert_true(f->table.mask >= NUMBERS - 1); /* about one item a bucket */
@@ -78,7 +78,7 @@ TEST(table, items_of_one_hash_are_all_found)
     struct fixture *f = *state;
     add_all(f, 3);
     for (int i = 0; i < NUMBERS; i++)
-        assert_ptr_equal(find(f, i, 3), &f->numbers[i]);
+        assert_ptr_equal(find_number(f, i, 3), &f->numbers[i]);
     int seen = 0;
     HASH_EACH (&f->table, 1, struct number, link, n) {
         assert_int_equal(n->value % 3, 1);
@@ -98,7 +98,7 @@ TEST(table, a_removed_item_is_not_found_and_may_be_removed_twice)
     }
     assert_int_equal(f->table.count, NUMBERS / 2);
     for (int i = 0; i < NUMBERS; i++)
-        assert_ptr_equal(find(f, i, 3), i % 2 ? &f->numbers[i] : NULL);
+        assert_ptr_equal(find_number(f, i, 3), i % 2 ? &f->numbers[i] : NULL);
 }
 
 TEST(table, each_item_is_visited_once_and_may_be_removed_meanwhile)
@@ -123,11 +123,11 @@ TEST(table, a_table_without_memory_for_buckets_still_finds_everything)
     for (int i = 0; i < NUMBERS / 2; i++)
         hash_table_add(&f->table, &f->numbers[i].link, (uint64_t)i);
     assert_int_equal(hash_table_bytes(&f->table), 0);
-    assert_ptr_equal(find(f, 3, NUMBERS), &f->numbers[3]);
+    assert_ptr_equal(find_number(f, 3, NUMBERS), &f->numbers[3]);
     assert_true(calls_failed());
     for (int i = NUMBERS / 2; i < NUMBERS; i++)
         hash_table_add(&f->table, &f->numbers[i].link, (uint64_t)i);
     assert_int_not_equal(hash_table_bytes(&f->table), 0);
     for (int i = 0; i < NUMBERS; i++)
-        assert_ptr_equal(find(f, i, NUMBERS), &f->numbers[i]);
+        assert_ptr_equal(find_number(f, i, NUMBERS), &f->numbers[i]);
 }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static enum kiln_code parse(const char *text, struct json **ret_json, struct kiln_err *err)
+static enum kiln_code parse_text(const char *text, struct json **ret_json, struct kiln_err *err)
 {
     *err = KILN_ERR_INIT;
     return json_parse(bytes_of_text(text), "test", ret_json, err);
@@ -14,7 +14,8 @@ TEST(plain, reads_members_by_type_and_falls_back_otherwise)
 {
     KILN_AUTO(json) struct json *j = NULL;
     struct kiln_err err;
-    must(parse("{\"text\": \"a\", \"n\": 12, \"yes\": true, \"list\": [1, 2]}", &j, &err), err);
+    must(parse_text("{\"text\": \"a\", \"n\": 12, \"yes\": true, \"list\": [1, 2]}", &j, &err),
+         err);
     assert_string_equal(json_get_text(j, "text", "?"), "a");
     assert_int_equal(json_get_u64(j, "n", 0), 12);
     assert_true(json_get_bool(j, "yes", false));
@@ -29,7 +30,7 @@ TEST(plain, numbers_outside_of_53_bits_are_not_taken_for_counts)
 {
     KILN_AUTO(json) struct json *j = NULL;
     struct kiln_err err;
-    must(parse("{\"minus\": -1, \"huge\": 1e300, \"most\": 9007199254740992}", &j, &err), err);
+    must(parse_text("{\"minus\": -1, \"huge\": 1e300, \"most\": 9007199254740992}", &j, &err), err);
     assert_int_equal(json_get_u64(j, "minus", 7), 7);
     assert_int_equal(json_get_u64(j, "huge", 7), 7);
     assert_int_equal(json_get_u64(j, "most", 7), 9007199254740992u);
@@ -42,7 +43,7 @@ TEST(plain, says_where_it_stopped)
     static const char *const bad[] = { "",        "{",         "{\"a\": }", "nul",
                                        "{} more", "{\"a\" 1}", "\"open",    "[1,2" };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        assert_int_equal(parse(bad[i], &j, &err), KILN_INVALID);
+        assert_int_equal(parse_text(bad[i], &j, &err), KILN_INVALID);
         assert_says(err.text, "test");
         assert_says(err.text, "byte");
         assert_null(j);
@@ -55,7 +56,7 @@ TEST(plain, endless_nesting_is_refused)
     memset(deep, '[', sizeof(deep) - 1);
     struct json *j = NULL;
     struct kiln_err err;
-    assert_int_equal(parse(deep, &j, &err), KILN_INVALID);
+    assert_int_equal(parse_text(deep, &j, &err), KILN_INVALID);
 }
 
 TEST(plain, builds_and_prints_one_line)
@@ -80,12 +81,12 @@ TEST(plain, blanks_may_follow_and_nothing_else)
     static const char *const fine[] = { "{} ", "{}\n", "{}\r\n", "{}\t", " [1] \n\t" };
     for (size_t i = 0; i < sizeof(fine) / sizeof(fine[0]); i++) {
         KILN_AUTO(json) struct json *j = NULL;
-        must(parse(fine[i], &j, &err), err);
+        must(parse_text(fine[i], &j, &err), err);
         KILN_AUTO(json) struct json *with_nul = NULL;
         must(json_parse(bytes_of(fine[i], strlen(fine[i]) + 1), "test", &with_nul, &err), err);
     }
     struct json *none = NULL;
-    assert_int_equal(parse("{} \n x", &none, &err), KILN_INVALID);
+    assert_int_equal(parse_text("{} \n x", &none, &err), KILN_INVALID);
     assert_says(err.text, "byte 5");
     assert_null(none);
 }

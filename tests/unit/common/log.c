@@ -39,8 +39,8 @@ static struct log_record record_of(const char *message)
                                 .fields = &fields };
 }
 
-static char *written(void (*form)(struct buffer *, const struct log_record *),
-                     const struct log_record *record)
+static char *write_record(void (*form)(struct buffer *, const struct log_record *),
+                          const struct log_record *record)
 {
     BUFFER_AUTO struct buffer out;
     buffer_init(&out, 1u << 20);
@@ -63,7 +63,7 @@ static void expect_text(void (*form)(struct buffer *, const struct log_record *)
                         const char *message, const char *expected)
 {
     const struct log_record record = record_of(message);
-    KILN_AUTO(mem) char *text = written(form, &record);
+    KILN_AUTO(mem) char *text = write_record(form, &record);
     assert_string_equal(text, expected);
 }
 
@@ -87,10 +87,10 @@ TEST(plain, quoted_text_in_a_message_cannot_begin_a_new_line)
 
 /* ---- JSON ---- */
 
-static struct json *parsed(const char *message)
+static struct json *parse_record(const char *message)
 {
     const struct log_record record = record_of(message);
-    KILN_AUTO(mem) char *text = written(log_record_json, &record);
+    KILN_AUTO(mem) char *text = write_record(log_record_json, &record);
     struct kiln_err err = KILN_ERR_INIT;
     struct json *json = NULL;
     assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1); /* one line, whatever it says */
@@ -100,7 +100,7 @@ static struct json *parsed(const char *message)
 
 TEST(plain, an_object_has_every_field)
 {
-    KILN_AUTO(json) struct json *json = parsed("the disk is full");
+    KILN_AUTO(json) struct json *json = parse_record("the disk is full");
     assert_string_equal(json_get_text(json, "time", ""), "2026-01-02T03:04:05.000006Z");
     assert_string_equal(json_get_text(json, "level", ""), "warning");
     assert_string_equal(json_get_text(json, "event", ""), "store_error");
@@ -117,7 +117,7 @@ TEST(plain, an_object_without_fields_has_none)
     struct log_record record = record_of("plain");
     record.fields = NULL;
     record.event = NULL;
-    KILN_AUTO(mem) char *text = written(log_record_json, &record);
+    KILN_AUTO(mem) char *text = write_record(log_record_json, &record);
     assert_null(strstr(text, "\"key\""));
     assert_null(strstr(text, "\"event\""));
     assert_null(strstr(text, "\"uid\""));
@@ -138,7 +138,7 @@ TEST(plain, any_bytes_make_valid_json)
         { "cut \xf0\x9f", "cut \xef\xbf\xbd\xef\xbf\xbd" },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        KILN_AUTO(json) struct json *json = parsed(cases[i].message);
+        KILN_AUTO(json) struct json *json = parse_record(cases[i].message);
         assert_string_equal(json_get_text(json, "message", ""), cases[i].read);
     }
 }
@@ -148,7 +148,7 @@ TEST(plain, any_bytes_make_valid_json)
 TEST(plain, a_journal_record_has_the_native_fields)
 {
     const struct log_record record = record_of("the disk is full");
-    KILN_AUTO(mem) char *text = written(log_record_journal, &record);
+    KILN_AUTO(mem) char *text = write_record(log_record_journal, &record);
     static const char *const lines[] = {
         "MESSAGE=the disk is full\n",
         "PRIORITY=4\n",
@@ -228,7 +228,7 @@ TEST(journal, a_record_too_large_for_one_comes_as_a_sealed_file)
     memset(large, 'x', size);
     union {
         struct cmsghdr header;
-        char room[CMSG_SPACE(sizeof(int))];
+        char space[CMSG_SPACE(sizeof(int))];
     } control;
     char byte;
     struct iovec iov = { .iov_base = &byte, .iov_len = 1 };
@@ -367,7 +367,7 @@ TEST(plain, a_long_silence_earns_a_burst_and_no_more)
 /* ---- all of it ---- */
 
 /* What |act| writes to standard error. */
-static char *caught(void (*act)(void))
+static char *capture_stderr(void (*act)(void))
 {
     struct kiln_err err = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer text;
@@ -396,7 +396,7 @@ static void say_much(void)
 
 TEST(plain, each_kind_is_limited_by_itself_and_what_operators_cause_is_not)
 {
-    KILN_AUTO(mem) char *text = caught(say_much);
+    KILN_AUTO(mem) char *text = capture_stderr(say_much);
     assert_says(text, "full 19");
     assert_null(strstr(text, "full 20"));
     assert_says(text, "said 19");
@@ -417,7 +417,7 @@ static void say_debug(void)
 
 TEST(plain, the_level_decides_what_is_written)
 {
-    KILN_AUTO(mem) char *text = caught(say_debug);
+    KILN_AUTO(mem) char *text = capture_stderr(say_debug);
     assert_string_equal(text, "debug: shown\ndebug: also shown\n");
 }
 
@@ -432,7 +432,7 @@ static void say_json(void)
 
 TEST(plain, the_format_can_be_changed_at_any_time)
 {
-    KILN_AUTO(mem) char *text = caught(say_json);
+    KILN_AUTO(mem) char *text = capture_stderr(say_json);
     assert_says(text, "\"event\":\"started\"");
     assert_says(text, "\"message\":\"here\"}\ninfo: there\n");
 }
@@ -483,7 +483,7 @@ static void say_to_journald(void)
 
 TEST(plain, records_go_to_journald_and_lines_where_it_has_gone)
 {
-    KILN_AUTO(mem) char *text = caught(say_to_journald);
+    KILN_AUTO(mem) char *text = capture_stderr(say_to_journald);
     assert_null(strstr(text, "by record"));
     assert_says(text, "by line\n");
 }
@@ -505,7 +505,7 @@ static void say_for_journalds_stream(void)
 
 TEST(plain, a_journald_that_cannot_be_reached_leaves_lines_or_is_refused)
 {
-    KILN_AUTO(mem) char *text = caught(say_for_journalds_stream);
+    KILN_AUTO(mem) char *text = capture_stderr(say_for_journalds_stream);
     assert_says(text, "no fields\n");
     assert_says(text, "<6>all"); /* with journald's priority */
 }
@@ -522,7 +522,7 @@ static void say_to_nobody(void)
 
 TEST(plain, a_log_that_nobody_reads_ends_nothing)
 {
-    KILN_AUTO(mem) char *text = caught(say_to_nobody);
+    KILN_AUTO(mem) char *text = capture_stderr(say_to_nobody);
     assert_string_equal(text, "info: heard\n");
 }
 
@@ -550,7 +550,7 @@ static void say_to_a_sink(void)
 
 TEST(plain, with_a_sink_nothing_is_written)
 {
-    KILN_AUTO(mem) char *text = caught(say_to_a_sink);
+    KILN_AUTO(mem) char *text = capture_stderr(say_to_a_sink);
     assert_null(strstr(text, "full"));
     assert_says(text, "again");
     assert_int_equal(taken.count, 1);

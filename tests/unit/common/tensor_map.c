@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* 64 channels of 128 pixels of a matrix of 1000 x 3000. */
-static struct tensor_map tiled(void)
+static struct tensor_map tiled_map(void)
 {
     return (struct tensor_map){ .operand = ARGUMENT_X,
                                 .type = TYPE_FLOAT16,
@@ -42,7 +42,7 @@ static struct tensor_map im2col(void)
 
 TEST(plain, a_map_survives_the_wire)
 {
-    const struct tensor_map maps[] = { tiled(), im2col() };
+    const struct tensor_map maps[] = { tiled_map(), im2col() };
     for (size_t i = 0; i < 2; i++) {
         BUFFER_AUTO struct buffer b;
         buffer_init(&b, 1000);
@@ -64,7 +64,7 @@ TEST(plain, a_map_survives_the_wire)
 TEST(plain, tensor_maps_that_the_hardware_accepts_are_valid)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    struct tensor_map map = tiled();
+    struct tensor_map map = tiled_map();
     must(tensor_map_check(&map, &err), err);
     map.box[1] = 256;
     map.swizzle = TENSOR_MAP_SWIZZLE_NONE;
@@ -89,25 +89,25 @@ TEST(plain, tensor_maps_that_the_hardware_accepts_are_valid)
     must(tensor_map_check(&map, &err), err);
 }
 
-static void refuses(const struct tensor_map *map, const char *words)
+static void expect_refused(const struct tensor_map *map, const char *words)
 {
     struct kiln_err err = KILN_ERR_INIT;
     assert_int_equal(tensor_map_check(map, &err), KILN_INVALID);
     assert_says(err.text, words);
 }
 
-#define BREAK(field, value, words) \
-    do {                           \
-        map = good;                \
-        map.field = (value);       \
-        refuses(&map, words);      \
+#define BREAK(field, value, words)   \
+    do {                             \
+        map = good;                  \
+        map.field = (value);         \
+        expect_refused(&map, words); \
     } while (0)
 
 TEST(plain, a_tensor_map_with_a_field_out_of_range_is_refused)
 {
     struct tensor_map map;
     for (unsigned i = 0; i < 2; i++) {
-        const struct tensor_map good = i ? im2col() : tiled();
+        const struct tensor_map good = i ? im2col() : tiled_map();
         BREAK(operand, ARGUMENT_U32, "unknown operand 4");
         BREAK(operand, 255, "unknown operand 255");
         BREAK(type, TYPE_FLOAT32, "unknown type 0");
@@ -136,7 +136,7 @@ TEST(plain, a_tensor_map_with_a_field_out_of_range_is_refused)
 
 TEST(plain, an_invalid_box_of_a_tiled_tensor_map_is_refused)
 {
-    const struct tensor_map good = tiled();
+    const struct tensor_map good = tiled_map();
     struct tensor_map map;
     BREAK(box[0], 0, "box in dimension 0");
     BREAK(box[0], 60, "elements of a row");
@@ -169,14 +169,14 @@ TEST(plain, an_invalid_pixel_range_of_an_im2col_tensor_map_is_refused)
     BREAK(channels, 72, "elements of a row");
     BREAK(pixels, 0, "64 channels of 0 pixels");
     BREAK(pixels, 1025, "1025 pixels");
-    map = tiled();
+    map = tiled_map();
     map.mode = TENSOR_MAP_IM2COL;
-    refuses(&map, "im2col of 2 dimensions");
+    expect_refused(&map, "im2col of 2 dimensions");
 }
 
 TEST(plain, a_map_reaches_to_its_last_element)
 {
-    struct tensor_map map = tiled();
+    struct tensor_map map = tiled_map();
     assert_int_equal(tensor_map_reach(&map), 1000 * 3000 * 2);
     map.strides[1] = 4000; /* the last row ends before its stride does */
     assert_int_equal(tensor_map_reach(&map), 2999 * 4000 + 2000);
