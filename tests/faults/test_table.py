@@ -69,7 +69,7 @@ class Table(unittest.TestCase):
             page = pathlib.Path(directory) / "page.md"
             page.write_text(f"above\n{self.script.BEGIN}\nold\n{self.script.END}\nbelow\n",
                             encoding="utf-8")
-            self.script.fill(page, [row("a", "memory", 3)])
+            self.script.fill_table(page, [row("a", "memory", 3)])
             text = page.read_text(encoding="utf-8")
         self.assertTrue(text.startswith(f"above\n{self.script.BEGIN}\n| operation"))
         self.assertTrue(text.endswith(f"|\n{self.script.END}\nbelow\n"))
@@ -81,7 +81,7 @@ class Table(unittest.TestCase):
             for tried in (3, 9):
                 files.append(pathlib.Path(directory) / f"{tried}.json")
                 files[-1].write_text(json.dumps(row("a", "memory", tried)) + "\n", encoding="utf-8")
-            self.assertEqual([r["tried"] for r in self.script.read_figures(files)], [9])
+            self.assertEqual([r["tried"] for r in self.script.read_results(files)], [9])
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@
 
 #define DIRECTORY_MAX 256
 #define PATHS 4
-#define DESCRIPTORS_LOOKED_AT 128 /* an input opens fewer at once */
+#define DESCRIPTORS_LOOKED_AT 128 /* more than any input opens at once */
 
 void fuzz_expect(bool holds, const char *promise)
 {

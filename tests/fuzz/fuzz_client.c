@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* libkiln against a hostile daemon: an input picks calls and is what is answered.  Frames come
- * whole here (fuzz_transport.c is about the stream), and as answers to what was asked last. */
+/* libkiln against a hostile daemon.  The input chooses the calls and contains the replies.  Each
+ * frame arrives whole and answers the last request; fuzz_transport.c tests streams. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/messages.h"
@@ -18,13 +18,13 @@
 #define TIMEOUT_MS 1000
 #define KEY "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
-struct daemon { /* what the input says that it answers */
+struct daemon { /* the daemon that the input plays */
     struct reader input;
     unsigned connections;
-    uint64_t request_id; /* of what was asked last */
+    uint64_t request_id; /* of the last request */
 };
 
-struct hostile { /* a connection */
+struct hostile { /* a connection to it */
     struct transport base;
     struct daemon *daemon;
     bool greeted, silent;
@@ -74,7 +74,8 @@ static void welcome(struct hostile *h)
     message_welcome_write(&h->body, &m);
 }
 
-/* The next frame of the input: type, flags, how many descriptors, and whose request it answers. */
+/* Reads the next frame of the input: type, flags, number of descriptors, and the request that it
+ * answers. */
 static void next_frame(struct hostile *h, struct frame_header *header)
 {
     struct reader *r = &h->daemon->input;
@@ -98,7 +99,8 @@ static enum kiln_code receive(struct transport *base, uint64_t deadline_ns,
     struct hostile *h = (struct hostile *)base;
     struct frame_header header = { .version = FRAME_VERSION };
     (void)deadline_ns;
-    if (reader_left(&h->daemon->input) == 0 && h->silent) /* time does not pass here */
+    if (reader_left(&h->daemon->input) == 0 &&
+        h->silent) /* no time passes here, so waiting would not end */
         return kiln_fail(err, KILN_UNAVAILABLE, "it hung up");
     if (reader_left(&h->daemon->input) == 0) {
         h->silent = true;
@@ -142,7 +144,7 @@ static const struct transport_ops ops = { .name = "hostile",
                                           .stop = stop,
                                           .destroy = destroy };
 
-/* The linker's --wrap leads every connection here. */
+/* Replaces the function by the linker's --wrap, so that every connection uses this transport. */
 enum kiln_code __wrap_transport_socket_connect(const char *path, struct transport **ret_transport,
                                                struct kiln_err *err);
 enum kiln_code __wrap_transport_socket_connect(const char *path, struct transport **ret_transport,
@@ -189,7 +191,7 @@ static void use_kernel(struct kiln_kernel *kernel)
     const uint8_t *bytes = kernel ? kiln_kernel_data(kernel) : NULL;
     unsigned sum = 0;
     for (size_t i = 0; bytes && i < kiln_kernel_size(kernel); i++)
-        sum += bytes[i]; /* every one can be read */
+        sum += bytes[i]; /* every byte can be read */
     fuzz_expect(!kernel || sum + strlen(kiln_kernel_key(kernel)) >= 64, "a kernel has its key");
     kiln_kernel_unref(kernel);
 }
@@ -440,7 +442,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const struct kiln_client_options options = { .size = sizeof(options),
                                                  .socket_path = "/nonexistent",
-                                                 .fallback = "off", /* it, or nobody */
+                                                 .fallback = "off", /* no other daemon is used */
                                                  .timeout_ms = TIMEOUT_MS };
     struct kiln_client *client = NULL;
     struct kiln_error err;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Code objects: AMDGPU ELF files, cubins, OpenCL's binaries, in kilnd and in libkiln; build ids. */
+/* The parsers of code objects (AMDGPU ELF files, cubins, OpenCL binaries) of kilnd and libkiln, and
+ * of build ids. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/compile/code_object.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* MIOpenDriver command lines, one a line: the problems that they state can be stated again. */
+/* MIOpenDriver command lines, one per line.  A parsed problem is written as a line, which must
+ * parse to the same problem. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/driver_line.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Frames out of a stream: however it is cut into pieces, the same ones come out. */
+/* Frames from a stream: they must not depend on how the stream is cut into pieces. */
 #include "tests/fuzz/fuzz.h"
 
 #include "daemon/server/inbox.h"
@@ -37,7 +37,7 @@ static void note(struct result *result, const struct frame_header *header, struc
     result->frames++;
 }
 
-/* What came into |iov|, as recvmsg would put it there. */
+/* Fills |iov| as recvmsg would. */
 static size_t receive(const struct iovec *iov, int count, struct bytes part)
 {
     size_t done = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A hostile web server, on loopback: each part of an input answers one request of a fetch, and all
- * requests come here, wherever a redirect leads. */
+/* A hostile web server on loopback.  Each part of the input answers one request of a transfer.  All
+ * requests come to this server, also after a redirect to another host. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/transfer/fetch.h"
@@ -18,12 +18,13 @@
 #define ATTEMPTS_MAX 4
 
 static struct {
-    pthread_mutex_t mutex; /* of the input */
+    pthread_mutex_t mutex; /* protects the input */
     struct reader input;
     int listener;
 } server = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
-/* The request goes unread but for its end; what is left of an answer that nobody reads, too. */
+/* Reads a request only to find its end.  Drops the rest of a reply that the client does not read.
+ */
 static void answer(int fd)
 {
     char request[REQUEST_MAX];

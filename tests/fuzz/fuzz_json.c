@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* JSON: what is parsed can be printed, and parsed and printed again to the same text. */
+/* JSON: parsed text is printed, and parsing that again must print the same text. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/json.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A .kdb file that anybody may have made, by both ways of reading it. */
+/* An untrusted .kdb file, read in both ways. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/miopen/kern_db.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A row of a .kdb: blob, size and hash; and a whole .bz2 file. */
+/* A row of a .kdb file (blob, size, hash), and a .bz2 file. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/digest/md5.h"

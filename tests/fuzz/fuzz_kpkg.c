@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A .kpkg file that anybody may have made, trusted or not. */
+/* An untrusted .kpkg file, with a trusted signature or not. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/package/package.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A SQLite file and its write-ahead log, either of them damaged: what can be had of both. */
+/* Recovers rows from a damaged SQLite file and its damaged write-ahead log. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/db/log_salvage.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* The linker's --wrap leads every pause here: nobody else writes to these files. */
+/* Replaces pauses by the linker's --wrap: no other process writes to these files. */
 int __wrap_sqlite3_sleep(int ms);
 int __wrap_sqlite3_sleep(int ms) { return ms; }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Manifests, keys and signatures.  An input may have its text signed by a trusted key, so that what
- * stands behind the signature is reached. */
+/* Manifests, keys and signatures.  An input may have its text signed by a trusted key, so that the
+ * code after the signature check is reached. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/fs.h"
@@ -45,7 +45,7 @@ static void check(struct bytes manifest)
                     "what is believed was signed by the trusted key");
 }
 
-/* Signed by us, as manifest_sign does. */
+/* Signs the text as manifest_sign does. */
 static void check_signed(struct bytes text)
 {
     uint8_t pub[ED25519_KEY_SIZE], signature[ED25519_SIGNATURE_SIZE];

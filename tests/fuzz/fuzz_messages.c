@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Every message of common/messages.def: what its decoder takes, its encoder gives back. */
+/* Every message of common/messages.def: a decoded message must encode to the same bytes. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/messages.h"

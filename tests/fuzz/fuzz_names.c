@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Words with a grammar: targets, database ids, file names, compile options, URLs, device names.
- * What is taken is written again to the same thing. */
+/* Names with a grammar: targets, database ids, file names, compile options, URLs, device names.  An
+ * accepted name must be written unchanged. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/target.h"
@@ -32,7 +32,8 @@ static void check_target(struct bytes part)
     target_capability(&target);
     struct database_id parsed;
     if (database_id_of_device(&target, 304, id))
-        (void)!database_id_parse(bytes_of_text(id), &parsed, &err); /* archs we do not know */
+        (void)!database_id_parse(bytes_of_text(id), &parsed,
+                                 &err); /* also accepts unknown architectures */
 }
 
 static void check_database_id(struct bytes part)

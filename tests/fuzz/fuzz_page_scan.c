@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows out of the pages of a damaged SQLite file. */
+/* Recovers rows from the pages of a damaged SQLite file. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/db/page_scan.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A PerfDb as SQLite that anybody may have made: every record that is told is well formed. */
+/* An untrusted PerfDb in SQLite: every reported record must be well formed. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/miopen/tuning_file.h"

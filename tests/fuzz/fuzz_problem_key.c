@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* FindDb and PerfDb keys: what is parsed is written as it was. */
+/* FindDb and PerfDb keys: a parsed key must be written unchanged. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/miopen/problem_key.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The whole engine: every request, JSON and binary, of three users with different rights and of one
- * whom nobody has greeted yet, between compiles, transfers and lane tasks that end at any time,
- * well or badly. */
+/* The whole engine: all requests, JSON and binary, of three users with different rights and of a
+ * stranger without a handshake.  Meanwhile compiles, transfers and work-queue tasks end at any
+ * time, with success or failure. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/json.h"
@@ -15,8 +15,8 @@
 
 #define CALLERS 3
 #define STEPS_MAX 24
-#define STRANGER_FROM 240 /* of the byte that begins a step */
-#define TASKS_MAX 100000  /* what a few requests lead to ends */
+#define STRANGER_FROM 240 /* steps whose first byte is at least this are the stranger's */
+#define TASKS_MAX 100000  /* the requests of an input must lead to fewer tasks */
 
 struct visitor {
     struct caller base; /* first member */
@@ -28,7 +28,7 @@ struct scene {
     struct engine_host host;
     struct engine *engine;
     struct visitor visitors[CALLERS];
-    struct visitor stranger; /* says hello himself, or does not */
+    struct visitor stranger; /* sends hello only if the input says so */
     uint64_t request_id;
     char cache[512], packages[600], state[600], gpus[600];
 };
@@ -195,7 +195,7 @@ static void leave(struct scene *s, struct visitor *v)
     v->joined = false;
 }
 
-/* Everything that is out ends, badly. */
+/* Ends all outstanding work with failures. */
 static void settle(struct scene *s)
 {
     for (unsigned i = 0; i < TASKS_MAX && !engine_idle(s->engine); i++) {
@@ -220,7 +220,7 @@ static void close_scene(struct scene *s)
 
 /* ---- steps ---- */
 
-/* u8 type, u8 files; a file each; the body. */
+/* u8 type, u8 number of files, the files, the body. */
 static void request(struct scene *s, struct visitor *v, struct reader *r)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -244,7 +244,7 @@ static void request(struct scene *s, struct visitor *v, struct reader *r)
     }
     v->base.file_count = 0;
     free(body);
-    if (rc) { /* then a session ends */
+    if (rc) { /* the session ends after such an error */
         leave(s, v);
         join_all(s);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What kilnd and kiln-transfer say to each other: a hostile report for the one, any job for the
- * other. */
+/* The protocol of kilnd and kiln-transfer: hostile reports for kilnd, hostile jobs for
+ * kiln-transfer. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/transfer/transfer_wire.h"

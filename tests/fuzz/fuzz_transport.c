@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* libkiln's end of the socket: a hostile daemon's stream, in pieces, with descriptors. */
+/* libkiln's end of the socket: a hostile stream from the daemon, in pieces, with descriptors. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/clock.h"
@@ -20,7 +20,7 @@ static int some_file(void)
     return fd;
 }
 
-/* A piece of the stream, and descriptors with its first byte. */
+/* Sends a piece of the stream, with descriptors at its first byte. */
 static bool send_piece(int socket, struct bytes piece, unsigned file_count)
 {
     int files[FILES_MAX];
@@ -52,7 +52,7 @@ static bool receive_all(struct transport *transport)
         fuzz_expect(frame.body.size == frame.header.body_size, "a body is as long as it says");
         fuzz_expect(frame.descriptor_count == frame.header.descriptors,
                     "as many descriptors as it says");
-        if (frame.descriptor_count > 1) { /* one is taken, the others go with the frame */
+        if (frame.descriptor_count > 1) { /* takes one; the others are closed with the frame */
             close(frame.descriptors[0]);
             frame.descriptors[0] = -1;
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A whole tuning file into the databases of a host: read, merged, looked up, written again, and
- * read once more. */
+/* Imports a tuning file into a host's databases: reads and merges it, looks its records up, exports
+ * them, and imports the export again. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/tuning/tuning.h"
@@ -28,7 +28,7 @@ static struct tuning *open_tuning(const char *directory)
     return tuning;
 }
 
-/* False when the file was refused. */
+/* False if the file was refused. */
 static bool import(struct tuning *tuning, const struct tuning_import *import, bool merges,
                    struct tuning_counts *ret_counts)
 {
@@ -76,7 +76,7 @@ static void look_up(struct tuning *tuning, const struct tuning_import *import)
         fuzz_expect(answer.key.size > 0, "an answer names its record");
 }
 
-/* What was written can be read, and has as many records. */
+/* The exported file must be readable and have the same number of records. */
 static void export_again(struct tuning *tuning, const struct tuning_import *from, uint64_t records)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -91,7 +91,7 @@ static void export_again(struct tuning *tuning, const struct tuning_import *from
     fuzz_expect(from->tier != TUNING_TIER_SYSTEM || written.records == records,
                 "every record of a system database is written");
     again.path = path;
-    again.strict = false; /* an old PerfDb may name one problem by keys of both kinds */
+    again.strict = false; /* in an old PerfDb, keys of both kinds may name the same problem */
     fuzz_expect(import(tuning, &again, false, &read), "what was written can be read");
     fuzz_expect(read.records + read.bad == written.records, "and has as many records");
 }
@@ -121,7 +121,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         export_again(tuning, &wish, counts.records);
     }
     tuning_destroy(tuning);
-    tuning = open_tuning(directory); /* what is on the disk can be opened */
+    tuning = open_tuning(directory); /* the files must open again */
     look_up(tuning, &wish);
     tuning_destroy(tuning);
     return 0;

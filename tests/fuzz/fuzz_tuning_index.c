@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* An index file that look-ups map.  Its header's checksum is made right, and so are those of the
- * first records where the input wants it: else nothing would get behind them. */
+/* An index file that look-ups map.  The target corrects the header's checksum and, if the input
+ * says so, those of the first records.  Otherwise no input would reach the code after the checks.
+ */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/tuning/tuning_index.h"
@@ -46,7 +47,7 @@ static void repair(uint8_t *file, size_t size, bool with_records)
     memcpy(&h, file, sizeof(h));
     if (with_records)
         repair_records(file, size, &h);
-    memcpy(&h, file, sizeof(h)); /* a record may have lain in it */
+    memcpy(&h, file, sizeof(h)); /* the header may have been overwritten by a record */
     h.file_size = htole64(size);
     h.check = htole64(index_header_check(&h));
     memcpy(file, &h, sizeof(h));
@@ -61,7 +62,7 @@ static bool on_relative(void *context, const struct tuning_index_record *record)
 
 static volatile uint64_t ids_read;
 
-/* A right digest promises nothing here: libFuzzer sees what it is compared with, and puts it in. */
+/* A correct digest proves nothing here: libFuzzer sees the comparison and inserts the value. */
 static void read_record(struct tuning_index *index, uint64_t place)
 {
     struct tuning_index_record record;
@@ -70,7 +71,7 @@ static void read_record(struct tuning_index *index, uint64_t place)
     if (!tuning_index_at(index, place, &record))
         return;
     for (size_t i = 0; i < record.id_count; i++)
-        ids_read += record.ids[i]; /* every one can be read */
+        ids_read += record.ids[i]; /* every id can be read */
     KILN_AUTO(mem) uint8_t *key = fuzz_copy(record.key);
     if (tuning_index_find(index, bytes_of(key, record.key.size), &value)) {
         for (size_t i = 0; i < value.size; i++)

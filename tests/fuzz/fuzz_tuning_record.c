@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A row of tuning.db with the right checksum: what is unpacked can be packed to the same. */
+/* A row of tuning.db with the right checksum: an unpacked record must pack to the same bytes. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/tuning/checksum.h"

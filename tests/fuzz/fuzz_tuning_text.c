@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Lines of FindDb (both dialects) and PerfDb: every record that is told is well formed. */
+/* Lines of FindDb (both dialects) and PerfDb: every reported record must be well formed. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/miopen/tuning_file.h"

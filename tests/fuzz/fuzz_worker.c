@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A hostile compiler process: its greeting, its results and its files; what it says it has; and the
- * job that the other side reads. */
+/* A hostile compiler process: its hello, its results and files, its sandbox report; and the job
+ * message that a compiler process reads. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/fs.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Mutated conversations against a live kilnd, seeded and counted: fuzz_live [--rounds N]
- * [--seconds N] [--seed N] [--from N].  Each round is a connection of its own whose bytes follow
- * from seed and number alone; afterwards others must be served, descriptors and memory must be what
- * they were, and kilnd must end well.
+ * Mutated conversations with a live kilnd: fuzz_live [--rounds N] [--seconds N] [--seed N]
+ * [--from N].  Each round is one connection; its bytes depend only on the seed and the round's
+ * number.  At the end, kilnd must still serve another client, have as many descriptors and as much
+ * memory as before, and exit with 0.
  */
 #include "common/clock.h"
 #include "tests/support/raw_client.h"
@@ -18,16 +18,17 @@
 #include <sys/socket.h>
 
 #define ROUNDS_STANDARD 300
-#define WARM_ROUNDS 100 /* before they are counted: readers are opened, pools filled */
+#define WARM_ROUNDS \
+    100 /* before descriptors and memory are measured: kilnd opens readers and fills pools */
 #define FRAMES_MAX 8
 #define BODY_MAX 4096
 #define FILES_MAX 4
 #define PIECE_MAX 512
 #define CHECK_EVERY 64
-#define DESCRIPTORS_WAITING 32 /* to be closed; or of readers and compilers */
-#define DESCRIPTORS_SLACK 4    /* a compiler that is being replaced has some */
+#define DESCRIPTORS_WAITING 32 /* still to be closed, or of readers and compilers */
+#define DESCRIPTORS_SLACK 4    /* of a compiler process that is being replaced */
 #ifndef MEMORY_SLACK_KB
-#define MEMORY_SLACK_KB 65536 /* allocators keep what was freed */
+#define MEMORY_SLACK_KB 65536 /* allocators keep freed memory */
 #endif
 
 static struct {
@@ -36,10 +37,10 @@ static struct {
 
 struct fixture {
     struct daemon_process daemon;
-    int bystander; /* a greeted client that must be served whatever the others do */
+    int bystander; /* a well-behaved client, which must always be served */
     uint64_t random, rounds;
     long at_start;            /* descriptors of kilnd */
-    long descriptors, memory; /* of kilnd after the warm rounds */
+    long descriptors, memory; /* of kilnd after WARM_ROUNDS */
 };
 
 /* ---- chance ---- */
@@ -70,7 +71,7 @@ static const struct problem problem = { .spatial_dims = 2,
                                         .stride = { 1, 1, 1 },
                                         .dilation = { 1, 1, 1 } };
 
-/* Nothing here can be compiled for: what kilnd does about requests is what this is about. */
+/* No compiler supports these targets, so that the rounds test only kilnd's handling of requests. */
 #define NO_TARGET bytes_of_text("opencl:nowhere")
 
 static void write_fetch(struct buffer *b)
@@ -200,7 +201,7 @@ static const struct {
     enum message_type type;
     void (*write)(struct buffer *b);
 } requests[] = {
-    { MESSAGE_hello, write_hello }, /* the first: HELLO */
+    { MESSAGE_hello, write_hello }, /* index HELLO */
     { MESSAGE_fetch, write_fetch },
     { MESSAGE_fetch_source, write_source },
     { MESSAGE_fetch_name, write_name },
@@ -226,7 +227,7 @@ static const struct {
 
 /* ---- mutation ---- */
 
-struct piece { /* what goes out in one frame */
+struct piece { /* the content of one frame */
     uint8_t bytes[FRAME_HEADER_SIZE + BODY_MAX];
     size_t size;
     unsigned files;
@@ -238,7 +239,7 @@ static void flip_bytes(struct fixture *f, struct piece *p, size_t from)
         p->bytes[from + below(f, (unsigned)(p->size - from))] = (uint8_t)next_random(f);
 }
 
-/* A number of 4 bytes somewhere in the body: lengths and counts are such. */
+/* Overwrites a 4-byte number somewhere in the body; lengths and counts have this size. */
 static void put_number(struct fixture *f, struct piece *p)
 {
     static const uint32_t numbers[] = {
@@ -256,9 +257,9 @@ static void mutate(struct fixture *f, struct piece *p)
     case 0: flip_bytes(f, p, 0); break;
     case 1: flip_bytes(f, p, FRAME_HEADER_SIZE); break;
     case 2: put_number(f, p); break;
-    case 3: p->size = below(f, (unsigned)p->size + 1); break; /* the next frame's are its rest */
+    case 3: p->size = below(f, (unsigned)p->size + 1); break; /* the next frame becomes its rest */
     case 4: p->bytes[6] = (uint8_t)next_random(f); break;     /* its type */
-    case 5: p->files = below(f, FILES_MAX + 1); break;        /* not as the header says */
+    case 5: p->files = below(f, FILES_MAX + 1); break;        /* differs from the header's number */
     case 6:
         p->files = below(f, FILES_MAX + 1);
         p->bytes[20] = (uint8_t)p->files;
@@ -300,7 +301,8 @@ static int some_file(struct fixture *f)
     return fd;
 }
 
-/* Some bytes, descriptors with the first.  False when kilnd has closed, or has no room now. */
+/* Sends some bytes, with descriptors at the first.  False if kilnd closed the connection or its
+ * socket is full. */
 static bool send_bytes(struct fixture *f, int socket_fd, struct bytes part, unsigned file_count)
 {
     int files[FILES_MAX];
@@ -342,7 +344,7 @@ static bool send_piece(struct fixture *f, int socket_fd, const struct piece *p)
     return true;
 }
 
-/* What has come by now, and its descriptors, into nothing. */
+/* Drops all received bytes and descriptors. */
 static void drain(int socket_fd)
 {
     uint8_t room[4096];
@@ -369,7 +371,7 @@ static void run_round(struct fixture *f, uint64_t number)
 {
     static struct piece piece;
     f->random = wish.seed * 0x100000001b3u + number;
-    bool greets = below(f, 8) == 0; /* itself, and not always well */
+    bool greets = below(f, 8) == 0; /* the mutated frames include the handshake */
     int fd = greets ? raw_connect(&f->daemon) : raw_greeted(&f->daemon);
     bool goes_on = true;
     unsigned frames = 1 + below(f, FRAMES_MAX);
@@ -380,7 +382,7 @@ static void run_round(struct fixture *f, uint64_t number)
         if (below(f, 2))
             drain(fd);
     }
-    if (goes_on && below(f, 2)) { /* stays for an answer */
+    if (goes_on && below(f, 2)) { /* waits for a reply */
         struct pollfd wait = { .fd = fd, .events = POLLIN };
         (void)poll(&wait, 1, 2);
         drain(fd);
@@ -409,8 +411,8 @@ static bool descriptors_are_back(void *context)
     return count_descriptors(f) <= f->descriptors + DESCRIPTORS_SLACK;
 }
 
-/* kilnd closes what strangers sent on threads of their own, and lets a user wait who sent a lot:
- * others of the same user, too, and all here are one. */
+/* kilnd closes received descriptors on separate threads, and delays users who sent many.  All
+ * connections here belong to one user, so the bystander is delayed, too. */
 static bool most_is_closed(void *context)
 {
     struct fixture *f = context;

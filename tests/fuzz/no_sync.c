@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * These take libc's place also for SQLite: inputs need not survive a power cut.
- */
+/* Replaces libc's sync functions, also for SQLite: inputs need not survive a power cut. */
 #include <unistd.h>
 
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): libc's names are reserved

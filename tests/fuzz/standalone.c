@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs a target on files: those named, and all in directories that are named.  So corpora and past
- * crashers are tests of every build, whatever its compiler.  The first one named, the corpus, must
- * be there and hold a file.
+ * Runs a target on the given files and on all files of the given directories.  Thus corpora and
+ * earlier crashes are tests of every build, with any compiler.  The first argument is the corpus,
+ * which must exist and contain a file.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -30,7 +30,7 @@ static void run_file(const char *path)
         exit(EXIT_FAILURE);
     }
     uint8_t *data = fuzz_copy(buffer_view(&content));
-    fprintf(stderr, "%s\n", path); /* the last one is the one that failed */
+    fprintf(stderr, "%s\n", path); /* the last printed path is the one that failed */
     LLVMFuzzerTestOneInput(data, content.size);
     free(data);
     files_run++;
@@ -60,7 +60,7 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         struct stat seen;
         if (stat(argv[i], &seen) < 0) {
-            if (errno == ENOENT && i > 1) /* nothing has crashed yet */
+            if (errno == ENOENT && i > 1) /* there is no directory of crashes yet */
                 continue;
             perror(argv[i]);
             return EXIT_FAILURE;

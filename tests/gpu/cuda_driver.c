@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* CUdevice_attribute, CUfunction_attribute, CUresult: numbers of the driver's binary interface. */
+/* Values of CUdevice_attribute, CUfunction_attribute and CUresult, from cuda.h. */
 #define ATTRIBUTE_CLOCK_KHZ 13
 #define ATTRIBUTE_COMPUTE_UNITS 16
 #define ATTRIBUTE_L2_BYTES 38
@@ -18,17 +18,19 @@
 #define FUNCTION_REGISTERS 4
 #define FUNCTION_SHARED_DYNAMIC_MAX 8
 #define RESULT_OUT_OF_MEMORY 2
-#define FIRST_STICKY_RESULT 700 /* an illegal address, and all that numbers on from there */
+#define FIRST_STICKY_RESULT                                               \
+    700 /* an illegal address; the errors above it also break the context \
+         */
 #define RESULT_ECC 214
-/* Shared memory that a launch may ask for without saying so before. */
+/* Dynamic shared memory that a launch may use without an attribute of the function. */
 #define SHARED_FREE (48u << 10)
 
-/* Timing: as many batches, each about as long. */
+/* Timing: the number of batches, and the length of each. */
 #define BATCHES 15u
 #define BATCH_US 600.0
 #define BATCH_LAUNCHES_MAX 64u
 #define WARM_UP_LAUNCHES 3u
-#define FIRST_LAUNCH_US 200.0 /* what a first launch may take beyond the others */
+#define FIRST_LAUNCH_US 200.0 /* how much longer a first launch may take */
 
 static const struct {
     const char *name;
@@ -222,7 +224,8 @@ enum kiln_code cuda_time(struct cuda *cuda, const struct cuda_work *work,
 {
     const double hopeless_us = work->hopeless_us;
     double times[BATCHES], first = 0;
-    enum kiln_code rc = time_batch(cuda, work, 1, &first, err); /* may load it */
+    enum kiln_code rc =
+        time_batch(cuda, work, 1, &first, err); /* the first launch may load the kernel */
     if (!rc && hopeless_us > 0 && first > 2 * hopeless_us + FIRST_LAUNCH_US) {
         *ret_timing = summarise(&first, 1, 1);
         return KILN_OK;

@@ -2,13 +2,14 @@
 #pragma once
 
 /*
- * One NVIDIA GPU through the driver, opened at run time: nothing of CUDA's is needed to build.
+ * One NVIDIA GPU through the CUDA driver API.  The driver is opened at run time, so building needs
+ * no part of CUDA.
  *
- * Role       what the GPU tests and benchmarks stand on: memory, modules, launches, times
- * Ownership  cuda_open / cuda_close; memories and modules are the caller's to give back
+ * Role       the base of the GPU tests and benchmarks: memory, modules, launches, times
+ * Ownership  cuda_open / cuda_close; the caller frees memory and modules
  * Threading  one thread
  *
- * A kernel that fails leaves the context, and with it the process, of no more use: cuda_is_lost.
+ * A kernel that fails makes the context unusable, and with it the process: see |is_lost|.
  */
 #include "common/bytes.h"
 #include "common/err.h"
@@ -34,24 +35,25 @@ struct cuda {
     bool is_lost;
 };
 
-/* KILN_UNAVAILABLE where there is no driver or no GPU. */
+/* KILN_UNAVAILABLE if there is no driver or no GPU. */
 KILN_MUST_CHECK enum kiln_code cuda_open(struct cuda *ret_cuda, struct kiln_err *err);
 void cuda_close(struct cuda *cuda);
-/* What to compile for: with the instructions that a GPU of |target| has for itself ("sm_90a"). */
+/* The target to compile for, with the instructions that only this kind of GPU has: "sm_90a" for
+ * sm_90. */
 void cuda_full_target(const char *target, char ret_full[16]);
-/* |result| as a sentence; remembers failures after which nothing works. */
+/* Turns |result| into a message, and sets |is_lost| for failures that break the context. */
 KILN_PRINTF(4, 5)
 enum kiln_code cuda_fail(struct cuda *cuda, int result, struct kiln_err *err, const char *format,
                          ...);
-/* Waits for all that was launched. */
+/* Waits until all launched work has ended. */
 KILN_MUST_CHECK enum kiln_code cuda_finish(struct cuda *cuda, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code cuda_load(struct cuda *cuda, struct bytes object, void **ret_module,
                                          struct kiln_err *err);
 
-struct cuda_resources { /* of one kernel, as the driver counts them */
+struct cuda_resources { /* of one kernel, as the driver reports them */
     int registers;
-    int shared; /* bytes a group, static ones */
-    int local;  /* bytes an item: spills and arrays that are not in registers */
+    int shared; /* bytes per group, statically allocated */
+    int local;  /* bytes per item: spills and arrays outside registers */
 };
 
 KILN_MUST_CHECK enum kiln_code cuda_function(struct cuda *cuda, void *module, const char *name,
@@ -64,13 +66,13 @@ KILN_MUST_CHECK enum kiln_code cuda_read_resources(struct cuda *cuda, void *func
                                                    struct kiln_err *err);
 
 /*
- * Times.  Launches go out back to back, in batches long enough for the events' clock, after a
- * warm-up; a time is the median of the batches' means.  Nothing is flushed between launches: what
- * fits into the L2 cache stays there, as in frameworks' own benchmark modes.
+ * Times.  After a warm-up, work is launched in batches, without a pause.  A batch is long enough
+ * for the resolution of the events.  The time is the median of the batches' means.  The L2 cache is
+ * not flushed between launches, as in the benchmark modes of frameworks.
  */
 struct cuda_timing {
     double microseconds; /* median */
-    double spread;       /* half the distance between the quartiles, as a part of the median */
+    double spread;       /* half the distance between the quartiles, relative to the median */
     unsigned launches;
 };
 

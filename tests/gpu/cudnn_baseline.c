@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cudnn_baseline: cuDNN's best time for each problem, by both of its interfaces, timed exactly as
- * gpu_trials times kiln's solvers: the same operands, warm-up, batches and median.
+ * cudnn_baseline: cuDNN's best time for each problem, through both of its interfaces.  It is timed
+ * exactly as gpu_trials times kiln's solvers: the same operands, warm-up, batches and median.
  */
 #include "tests/gpu/cudnn_library.h"
 #include "tests/gpu/problems.h"
@@ -13,14 +13,15 @@
 #include <string.h>
 #include <time.h>
 
-/* What one algorithm may take; frameworks give about as much. */
+/* The workspace limit of an algorithm, about the same as in frameworks. */
 #define WORKSPACE_MAX ((uint64_t)4 << 30)
 
 /*
- * How far cuDNN's result may lie from the reference's, as a part of the sum of |a b|.  The check is
- * there to find a baseline that computes another problem, so it allows every arithmetic that cuDNN
- * has, TF32's operands of 11 bits and Winograd too.  A sum of n products of random signs is about
- * 1 / sqrt(n) of sum|a b|; another problem's is off by as much, these by a 64th of it at most.
+ * The bound for the difference between cuDNN's result and the reference, relative to the sum of
+ * |a b|.  The check has to find a baseline that computes another problem, so the bound allows every
+ * arithmetic that cuDNN has, including Winograd and TF32 with its operands of 11 bits.  A sum of n
+ * products with random signs is about sum|a b| / sqrt(n).  The result of another problem differs by
+ * about that much, cuDNN's arithmetic by at most a 64th of it.
  */
 #define TOLERANCE (1.0 / 64)
 
@@ -70,7 +71,7 @@ static enum kiln_code check_result(void *context, struct kiln_err *err)
     return rc ? rc : bench_verdict(check->judge, check->bench, &rounding, &verdict, err);
 }
 
-/* What cuDNN has no engine for is no failure of it: "none". */
+/* If cuDNN has no engine for a problem, the row says "none"; that is not a failure. */
 static const char *state_of(const struct cudnn_best *best)
 {
     return best->timing.microseconds > 0 ? "ok" : "none";
@@ -120,7 +121,7 @@ static enum kiln_code time_problem(struct baseline *b, struct bench *bench, stru
     enum kiln_code rc = b->find ? cudnn_find(&c, &find, &why) : KILN_OK;
     if (rc)
         fprintf(stderr, "%s\n", why.text);
-    if (rc == KILN_CORRUPT) { /* a time of something else is none of this problem */
+    if (rc == KILN_CORRUPT) { /* this is the time of another computation: drop it */
         find = (struct cudnn_best){ .tried = find.tried };
         b->failed++;
     }

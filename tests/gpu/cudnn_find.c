@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* cuDNN by its named algorithms: cudnnFindConvolution*AlgorithmEx, cudnnConvolution*. */
+/* cuDNN's legacy interface with numbered algorithms: cudnnFindConvolution*AlgorithmEx and
+ * cudnnConvolution*. */
 #include "tests/gpu/cudnn_library.h"
 
 #include <stdio.h>
@@ -8,7 +9,7 @@
 #define ALGORITHMS_MAX 16
 #define TIMED_IN_FULL 3
 
-struct found { /* what the three kinds of results have in common */
+struct found { /* the members that the three result types share */
     int algorithm;
     cudnnStatus_t status;
     float ms;
@@ -22,10 +23,10 @@ struct convolution {
     cudnnFilterDescriptor_t w;
     cudnnConvolutionDescriptor_t convolution;
     void *data[BENCH_TENSORS], *workspace;
-    struct found now; /* being timed */
+    struct found now; /* the algorithm being timed */
 };
 
-/* An int each, as these calls take sizes. */
+/* These calls take sizes as int. */
 static int narrow(const int64_t *from, int count, int *to)
 {
     for (int i = 0; i < count; i++)
@@ -104,7 +105,7 @@ static void convolution_done(struct convolution *v)
         d->cudnnDestroyConvolutionDescriptor(v->convolution);
 }
 
-/* The three calls differ in types and order alone. */
+/* The three calls differ only in types and the order of parameters. */
 #define TAKE(results)                                                                            \
     for (int i = 0; i < *ret_count; i++)                                                         \
         ret_found[i] = (struct found)                                                            \
@@ -186,7 +187,7 @@ static cudnnStatus_t find(struct convolution *v, struct found *ret_found, int *r
     }
 }
 
-/* Without TF32 and without narrower sums, where these are not wanted. */
+/* Rejects TF32 and reduced-precision sums unless the default math is allowed. */
 static bool is_allowed(const struct convolution *v, const struct found *f)
 {
     bool single = v->c->bench->problem.type == TYPE_FLOAT32;
@@ -195,7 +196,7 @@ static bool is_allowed(const struct convolution *v, const struct found *f)
     return v->c->math == CUDNN_DEFAULT || !single || f->math == CUDNN_FMA_MATH;
 }
 
-/* The fastest once more, for its result. */
+/* Runs the fastest algorithm once more and checks its result. */
 static enum kiln_code check_best(struct convolution *v, const struct found *best,
                                  struct cudnn_best *ret_best, struct kiln_err *err)
 {
@@ -240,7 +241,7 @@ static enum kiln_code time_found(struct convolution *v, const struct found *foun
     return rc ? rc : check_best(v, &fastest, best, err);
 }
 
-/* The problem described, and what cuDNN finds for it. */
+/* Describes the problem to cuDNN and lets it search for algorithms. */
 static enum kiln_code begin(struct convolution *v, struct found *ret_found, int *ret_count,
                             struct kiln_err *err)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cudnn_first_pass: first_pass by cuDNN in benchmark mode: at the first meeting of a shape it times
- * its algorithms, then takes the fastest each time.  Prints one JSON object.
+ * cudnn_first_pass: the measurement of first_pass with cuDNN in benchmark mode.  At the first
+ * convolution of each shape, cuDNN times its algorithms; then the fastest is used.  Prints one JSON
+ * object.
  */
 #include "tests/gpu/cudnn_library.h"
 #include "tests/gpu/problems.h"
@@ -13,17 +14,17 @@
 #include <string.h>
 
 #define SHAPES_MAX 512u
-/* What one algorithm may take; frameworks give about as much. */
+/* The workspace limit of an algorithm, about the same as in frameworks. */
 #define WORKSPACE_MAX ((uint64_t)1 << 30)
 #define DATA 0x3c /* every byte: a small number in each type */
 
 struct pass {
     struct problem shapes[SHAPES_MAX];
-    unsigned launches[SHAPES_MAX]; /* how often each is met */
+    unsigned launches[SHAPES_MAX]; /* how many layers have each shape */
     unsigned count, layers;
     struct cuda cuda;
     struct cudnn cudnn;
-    struct guarded tensors[BENCH_TENSORS], workspace; /* for the largest of them */
+    struct guarded tensors[BENCH_TENSORS], workspace; /* large enough for every shape */
 };
 
 static enum kiln_code take_layer(void *context, const struct problem *problem, struct kiln_err *err)

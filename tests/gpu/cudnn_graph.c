@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cuDNN by its graphs: one convolution as a graph, and every engine that the heuristics list for
- * it, as frameworks' benchmark mode does today.
+ * cuDNN's graph interface: describes one convolution as a graph and times every engine that cuDNN's
+ * heuristics list for it, as the benchmark mode of today's frameworks does.
  */
 #include "tests/gpu/cudnn_library.h"
 
@@ -15,11 +15,11 @@
 struct graph {
     const struct cudnn_case *c;
     cudnnBackendDescriptor_t tensors[BENCH_TENSORS], convolution, operation, graph;
-    cudnnBackendDescriptor_t plan, pack; /* being timed */
+    cudnnBackendDescriptor_t plan, pack; /* of the engine being timed */
     cudnnStatus_t status;                /* the first that was not a success */
 };
 
-/* After a failure these do nothing. */
+/* After a failure, these functions do nothing. */
 static void make(struct graph *g, cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t *ret)
 {
     if (!g->status)
@@ -190,7 +190,7 @@ static int64_t list_engines(struct graph *g, cudnnBackendHeurMode_t mode,
     return g->status ? 0 : count < ENGINES_MAX ? count : ENGINES_MAX;
 }
 
-/* The engine's number; -1 where it must not be used: TF32 or narrower sums. */
+/* The engine's number; -1 if it must not be used because of TF32 or reduced-precision sums. */
 static int64_t allowed_engine(struct graph *g, cudnnBackendDescriptor_t config)
 {
     const struct cudnn *d = g->c->cudnn;
@@ -217,7 +217,8 @@ static int64_t allowed_engine(struct graph *g, cudnnBackendDescriptor_t config)
     return number;
 }
 
-/* The plan's workspace; -1 where there is no such plan, or none that fits. */
+/* Makes the engine's plan and returns its workspace size; -1 if there is no plan, or if the
+ * workspace is too large. */
 static int64_t make_plan(struct graph *g, cudnnBackendDescriptor_t config)
 {
     const struct cudnn_case *c = g->c;
@@ -251,7 +252,7 @@ static enum kiln_code launch(void *context, struct kiln_err *err)
     return status ? cudnn_fail(d, status, "an engine", err) : KILN_OK;
 }
 
-/* An engine whose result is wrong is named; the fastest right one counts. */
+/* Prints the engine's number if its result is wrong. */
 static bool is_right(struct graph *g, int64_t number)
 {
     struct kiln_err why = KILN_ERR_INIT;
@@ -263,7 +264,7 @@ static bool is_right(struct graph *g, int64_t number)
     return false;
 }
 
-/* An engine that refuses or fails is passed over, as benchmark modes do. */
+/* Skips an engine that refuses or fails, as benchmark modes do. */
 static void try_config(struct graph *g, cudnnBackendDescriptor_t config, struct cudnn_best *best)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -300,7 +301,7 @@ enum kiln_code cudnn_graph(const struct cudnn_case *c, struct cudnn_best *ret_be
     for (size_t mode = 0; mode < 2 && !rc; mode++) {
         cudnnBackendDescriptor_t configs[ENGINES_MAX] = { NULL };
         int64_t count = list_engines(&g, modes[mode], configs);
-        g.status = CUDNN_STATUS_SUCCESS; /* none of that mode */
+        g.status = CUDNN_STATUS_SUCCESS; /* the heuristics list no engine in this mode */
         for (int64_t i = 0; i < count; i++)
             try_config(&g, configs[i], ret_best);
         for (int i = 0; i < ENGINES_MAX; i++)

@@ -95,7 +95,7 @@ int cudnn_extent(const struct problem *p, const struct extent *e, int64_t values
     return count;
 }
 
-/* Channels last: N, [D,] H, W, C in memory; else N, C, [D,] H, W. */
+/* Strides for N, [D,] H, W, C in memory (channels last), else for N, C, [D,] H, W. */
 static struct cudnn_shape make_shape(const struct problem *p, const uint32_t outer[2],
                                      const struct extent *e, uint32_t layout)
 {

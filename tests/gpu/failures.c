@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * failures: what goes wrong on a real CUDA device ends in the right code and one sentence, and the
- * device works afterwards.  Needs kilnd.  Prints every sentence; ends 0 when all codes were right.
+ * failures: tests that failures on a real CUDA device return the right code and one message, and
+ * that the device works afterwards.  Needs kilnd.  Prints every message; exits with 0 if all codes
+ * were right.
  *
- *     failures [fault]      "fault": a kernel that fails, after which this process is of no more
- * use
+ *     failures          all failures but the next
+ *     failures fault    a kernel that fails, which makes the process unusable
  */
 #include <kiln/kiln.h>
 
@@ -35,7 +36,7 @@ static void must(const char *what, int rc, const struct kiln_error *err)
     exit(2);
 }
 
-/* 64 MiB of output, so that memory of SMALL bytes is not nearly enough. */
+/* The output needs 64 MiB, so that SMALL bytes are far too few. */
 static struct kiln_problem problem_of_64_mib(void)
 {
     return (struct kiln_problem){ .size = sizeof(struct kiln_problem),
@@ -154,7 +155,7 @@ static void launch_on_too_little(struct kiln_device *device, struct kiln_client 
     kiln_run_destroy(run);
 }
 
-/* The job says that its memory is larger than it is: the kernel writes where nothing is. */
+/* The job claims more memory than it has, so the kernel writes to an unmapped address. */
 static void launch_beyond(struct kiln_device *device, struct kiln_client *client)
 {
     struct kiln_run *run = run_of(device, client);

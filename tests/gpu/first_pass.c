@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * first_pass: how long a job takes from its start to the end of the first forward pass of a
- * network's convolutions, with kernels from kilnd.  Prints one JSON object.  --help lists the
- * options.
+ * first_pass: the time from a job's start to the end of its first forward pass through a network's
+ * convolutions, with kernels from kilnd.  Prints one JSON object.  --help lists the options.
  *
- * Layers are planned, loaded and launched one after another, as a framework meets them; with
- * --ahead all are asked for first.  Only libkiln's public headers are used.
+ * Layers are planned, loaded and launched one after another, in the order in which a framework runs
+ * them.  With --ahead, all plans are requested first.  It uses only libkiln's public headers.
  */
 #include "tests/gpu/started.h"
 
@@ -35,7 +34,7 @@ struct pass {
     struct kiln_client *client;
     struct kiln_device *device;
     struct kiln_memory *memories[MEMORIES];
-    struct kiln_run *runs[LAYERS_MAX]; /* kept, as a job keeps its layers */
+    struct kiln_run *runs[LAYERS_MAX]; /* kept until the end, as in a job */
     double begin, opened, asked, planning, loading, launching;
 };
 
@@ -180,7 +179,7 @@ static int plan_is_ready(void *context, size_t index, struct kiln_plan *plan,
     return 0;
 }
 
-/* The client remembers them. */
+/* The client caches the plans. */
 static void ask_ahead(struct pass *pass)
 {
     struct kiln_error err;
@@ -193,7 +192,7 @@ static void ask_ahead(struct pass *pass)
     must(kiln_plan_batch(pass->client, &batch, &err), "plans", &err);
 }
 
-/* One memory for each part of all layers: large enough, and filled. */
+/* All layers share one memory for each operand, large enough for the largest layer, and filled. */
 static struct kiln_memory *memory_of(struct pass *pass, enum memory which, uint64_t bytes)
 {
     struct kiln_memory **memory = &pass->memories[which];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * gpu_peaks: what the GPU here does at most: memory copied, 32-bit multiply-adds, 16-bit ones on
- * matrix cores.  Each is the median of several batches; data looks random.
+ * gpu_peaks: the maximum rates of this GPU: memory copies, 32-bit multiply-adds, and 16-bit ones on
+ * matrix cores.  Each rate is the median of several batches, with random data.
  */
 #include "tests/gpu/cuda_driver.h"
 #include "tests/gpu/nvrtc.h"
@@ -14,9 +14,9 @@
 #define COPY_BYTES ((uint64_t)1 << 30)
 #define ROUNDS 4096u
 /* As in tests/gpu/peaks.cu. */
-#define FMA_FLOPS (2.0 * 16)                  /* a round and item */
-#define MMA_FLOPS (2.0 * 8 * 16 * 8 * 16)     /* a round and warp */
-#define WGMMA_FLOPS (2.0 * 4 * 64 * 256 * 16) /* a round and warp group */
+#define FMA_FLOPS (2.0 * 16)                  /* per round and item */
+#define MMA_FLOPS (2.0 * 8 * 16 * 8 * 16)     /* per round and warp */
+#define WGMMA_FLOPS (2.0 * 4 * 64 * 256 * 16) /* per round and warp group */
 #define WGMMA_SHARED ((2 * 64 + 256) * 128)
 
 struct launch {
@@ -52,7 +52,7 @@ static enum kiln_code time_kernel(void *module, const char *name, struct launch 
 }
 
 struct peaks {
-    double copy_gbps, fp32_tflops, mma_tflops, wgmma_tflops; /* 0: it has none */
+    double copy_gbps, fp32_tflops, mma_tflops, wgmma_tflops; /* 0: the GPU has no such unit */
 };
 
 static enum kiln_code measure_copy(struct cuda *cuda, void *module, struct peaks *peaks,
@@ -89,7 +89,7 @@ static enum kiln_code measure_arithmetic(struct cuda *cuda, void *module, struct
     const struct {
         const char *name;
         struct launch launch;
-        double flops; /* a round and item */
+        double flops; /* per round and item */
         double *tflops;
     } kernels[] = {
         { "peak_fma", { .groups = units * 8, .items = 256 }, FMA_FLOPS, &peaks->fp32_tflops },

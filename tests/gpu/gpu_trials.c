@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * gpu_trials: solvers on a real NVIDIA GPU.  Compiles with NVRTC on all cores, runs on poisoned
- * outputs between guards, compares with a double-precision reference, times with events.
+ * gpu_trials: verifies and times solvers on a real NVIDIA GPU.  It compiles with NVRTC on all
+ * cores, runs on poisoned outputs between guards, compares with a double-precision reference, and
+ * times with events.
  *
- * A bad kernel costs its own trial (watch.h).  --help lists the options.
+ * A bad kernel only spoils its own trial (watch.h).  --help lists the options.
  */
 #include "tests/gpu/judge.h"
 #include "tests/gpu/problems.h"
@@ -19,8 +20,8 @@
 
 #define FILES_MAX 16
 #define REFERENCES_CHECKED 30u
-/* A trial that is that much slower than the best of its problem is not timed in full: while
- * searching, and else. */
+/* A trial that is this many times slower than the best of its problem is not timed in full: in a
+ * search, and otherwise. */
 #define HOPELESS_IN_SEARCH 1.25
 #define HOPELESS 2.0
 #define ROUNDS 2u
@@ -35,7 +36,7 @@ struct options {
     struct trials_selection selection;
     struct watch_options watch;
     bool search;
-    struct search_options searching; /* but for what |watch| says */
+    struct search_options searching; /* without |watch|, which is filled from the other options */
     const char *json;
 };
 
@@ -53,7 +54,7 @@ static enum kiln_code add_problem(void *context, const struct problem *problem,
     return trials_add(adding->trials, problem, adding->selection, err);
 }
 
-/* Lines about one problem that follow each other share its reference. */
+/* Consecutive lines with the same problem share its reference. */
 static enum kiln_code add_chosen_problem(void *context, const struct problem *problem,
                                          struct kiln_err *err)
 {
@@ -95,7 +96,7 @@ static enum kiln_code add_all_chosen(struct trials *trials, const struct options
     return rc ? kiln_while(err, "reading '%s'", o->chosen) : KILN_OK;
 }
 
-/* Each solver gets as many problems that it applies to, in all directions. */
+/* Adds the same number of applicable problems for each solver, in all directions. */
 static enum kiln_code add_random_problems(struct trials *trials, const struct options *o,
                                           struct kiln_err *err)
 {

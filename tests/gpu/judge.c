@@ -11,9 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ITEMS 128u       /* in a group of every kernel here */
-#define GROUPS_MAX 8192u /* they stride over the rest */
-/* Both references add in double precision, in different orders. */
+#define ITEMS 128u       /* per group, in every kernel of reference.cu */
+#define GROUPS_MAX 8192u /* items stride over larger tensors */
+/* The relative difference of the two references, which add in double precision in different orders.
+ */
 #define REFERENCES_AGREE 1e-12
 
 /* As in tests/gpu/reference.cu. */
@@ -62,7 +63,7 @@ void judge_close(struct judge *judge)
     *judge = (struct judge){ .cuda = NULL };
 }
 
-/* One item for each of |items| as far as GROUPS_MAX goes. */
+/* Launches one item for each of |items|, but at most GROUPS_MAX groups. */
 static enum kiln_code launch(struct judge *judge, enum judge_kernel which, uint64_t items,
                              void **arguments, struct kiln_err *err)
 {
@@ -144,7 +145,7 @@ static struct gpu_shape shape_of(const struct problem *p)
                                .dilation = { p->dilation.d, p->dilation.h, p->dilation.w } };
 }
 
-/* Products behind one output, at most. */
+/* The maximum number of products in the sum of one output. */
 static double terms_of(const struct problem *p)
 {
     struct extent out = problem_output(p);
@@ -156,7 +157,8 @@ static double terms_of(const struct problem *p)
     }
 }
 
-/* Operands are odd multiples of 2^-bits below 1: as fine as leaves 32-bit sums of them exact. */
+/* Operands of BENCH_EXACT are odd multiples of 2^-bits below 1.  Returns the largest number of bits
+ * for which fp32 sums of the products, with their 24 bits, stay exact. */
 static uint32_t exact_bits(const struct problem *p)
 {
     double bits = floor((24 - log2(terms_of(p))) / 2);

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * A problem on the GPU: random operands, poisoned output, and the reference's verdict on it.
+ * A problem on the GPU: random operands, a poisoned output, and a comparison with the reference.
  *
- * Role       says of a solution's result whether it is right, at the speed of the GPU
- *            (tests/gpu/reference.cu); judge_check_itself compares that with the CPU's reference
- * Ownership  a bench owns its memories (bench_done)
+ * Role       decides whether a solution's result is right, with a reference that runs on the GPU
+ *            (tests/gpu/reference.cu); judge_check_itself compares that one with the CPU's
+ * Ownership  a bench owns its device memory (bench_done)
  * Threading  one thread
  */
 #include "cli/driver/rounding.h"
@@ -14,7 +14,7 @@
 #include "tests/gpu/cuda_driver.h"
 #include "tests/gpu/nvrtc.h"
 
-/* Bytes before and behind each memory that no kernel may touch. */
+/* Bytes before and after each memory that no kernel may write. */
 #define JUDGE_GUARD 4096u
 
 enum judge_kernel { JUDGE_FILL, JUDGE_CHECKSUM, JUDGE_REFERENCE, JUDGE_COMPARE, JUDGE_KERNELS };
@@ -32,7 +32,7 @@ KILN_MUST_CHECK enum kiln_code judge_open(struct cuda *cuda, struct bytes object
                                           struct judge *ret_judge, struct kiln_err *err);
 void judge_close(struct judge *judge);
 
-struct guarded { /* device memory with a guard on either side */
+struct guarded { /* device memory with a guard on each side */
     uint64_t address;
     uint64_t bytes;
 };
@@ -50,37 +50,37 @@ struct bench {
 };
 
 enum bench_data {
-    BENCH_EXACT,   /* 32-bit sums of their products need no rounding: right is right to the last bit
-                    */
-    BENCH_GENERAL, /* any values; times are of these, since data decides the GPU's power */
+    BENCH_EXACT,   /* fp32 sums of the products are exact, so results must agree to the last bit */
+    BENCH_GENERAL, /* any values; used for timing, because the GPU's power and clock depend on the
+                      data */
 };
 
 KILN_MUST_CHECK enum kiln_code bench_init(struct judge *judge, const struct problem *problem,
                                           struct bench *ret_bench, struct kiln_err *err);
-/* New operands. */
+/* Fills the operands. */
 KILN_MUST_CHECK enum kiln_code bench_fill(struct judge *judge, struct bench *bench,
                                           enum bench_data data, uint64_t seed,
                                           struct kiln_err *err);
-/* What is right for the operands as they are now. */
+/* Computes the reference for the current operands. */
 KILN_MUST_CHECK enum kiln_code bench_refer(struct judge *judge, struct bench *bench,
                                            struct kiln_err *err);
 void bench_done(struct judge *judge, struct bench *bench);
 
-/* All bits set, guards too: NaN in every type. */
+/* Memory with all bits set, guards included: NaN in every type. */
 KILN_MUST_CHECK enum kiln_code guarded_allocate(struct cuda *cuda, uint64_t bytes,
                                                 struct guarded *ret_memory, struct kiln_err *err);
 void guarded_free(struct cuda *cuda, struct guarded *memory);
 KILN_MUST_CHECK enum kiln_code guarded_poison(struct cuda *cuda, const struct guarded *memory,
                                               struct kiln_err *err);
-/* KILN_CORRUPT where something wrote beyond it. */
+/* KILN_CORRUPT if a guard was overwritten. */
 KILN_MUST_CHECK enum kiln_code guarded_check(struct cuda *cuda, const struct guarded *memory,
                                              const char *name, struct kiln_err *err);
 
 struct verdict {
     uint64_t wrong;
-    uint64_t first; /* index of the first wrong one, where */
+    uint64_t first; /* index of the first wrong element */
     double got, want, bound;
-    double error; /* largest of the right ones, as a part of its magnitude */
+    double error; /* the largest error of a right element, relative to its magnitude */
 };
 
 /* How |solver| may round the results of the bench's problem. */
@@ -91,6 +91,6 @@ KILN_MUST_CHECK enum kiln_code bench_verdict(struct judge *judge, struct bench *
                                              const struct rounding *rounding,
                                              struct verdict *ret_verdict, struct kiln_err *err);
 
-/* |count| random problems computed by both references, here and on the CPU. */
+/* Compares the GPU's reference with the CPU's on |count| random problems. */
 KILN_MUST_CHECK enum kiln_code judge_check_itself(struct judge *judge, unsigned count,
                                                   struct kiln_err *err);

@@ -84,7 +84,7 @@ static uint64_t value_of(const struct loaded *l, const struct solution_argument 
     case ARGUMENT_W:
     case ARGUMENT_Y:
     case ARGUMENT_WORKSPACE: return address_of(l, (int)a->kind) + a->value;
-    default: return a->value; /* little-endian: 32 bits come first */
+    default: return a->value; /* also for 32-bit arguments: the low bytes come first */
     }
 }
 

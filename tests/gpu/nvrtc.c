@@ -83,13 +83,13 @@ size_t nvrtc_pool_add(struct nvrtc_pool *pool, const struct solution_program *so
     for (size_t i = 0; i < pool->count; i++)
         if (is_same(pool->programs[i], source, target, hash))
             return i;
-    if (pool->count == pool->room) {
-        size_t room = pool->room * 2 + 64;
-        void *grown = realloc(pool->programs, room * sizeof(pool->programs[0]));
+    if (pool->count == pool->capacity) {
+        size_t capacity = pool->capacity * 2 + 64;
+        void *grown = realloc(pool->programs, capacity * sizeof(pool->programs[0]));
         if (!grown)
             return SIZE_MAX;
         pool->programs = grown;
-        pool->room = room;
+        pool->capacity = capacity;
     }
     struct nvrtc_program *p = calloc(1, sizeof(*p));
     if (!p)
@@ -154,7 +154,7 @@ void nvrtc_compile(const struct nvrtc *nvrtc, struct nvrtc_program *p)
     snprintf(target, sizeof(target), "--gpu-architecture=%s", p->target);
     snprintf(options, sizeof(options), "%s", p->source.options);
     size_t count = split(options, all, 3);
-    for (uint32_t i = 0; i < p->source.header_count; i++) /* embedded texts end with a NUL */
+    for (uint32_t i = 0; i < p->source.header_count; i++) /* embedded files end with a NUL */
         headers[i] = (const char *)p->source.header_texts[i].data;
     if (library->create(&handle, (const char *)p->source.source.data, p->source.name,
                         (int)p->source.header_count, headers, p->source.header_names))

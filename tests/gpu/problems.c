@@ -54,7 +54,7 @@ double problem_bytes(const struct problem *p)
     return elements * (double)data_type_size((enum data_type)p->type);
 }
 
-/* "3", or "1x3x3" where the axes differ. */
+/* "3", or "1x3x3" if the axes differ. */
 static void write_extent(const struct problem *p, const struct extent *e, bool in_full, char *text,
                          size_t size)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The programs that measure on GPUs, as far as they run where there is none. */
+/* The programs for GPUs: tests the parts that run without a GPU. */
 #include "common/fs.h"
 #include "tests/support/daemon_process.h"
 
@@ -94,8 +94,8 @@ TEST_F(plain, trials_compile_for_gpus_that_are_not_here)
     assert_says(f->result.output, "of 4 problems: ");
 }
 
-/* Every way in which bulk copies feed a product: numbered through, rows of pixels, residues; and
- * groups that last. */
+/* Every form of bulk copies: consecutive elements, rows of pixels, residues of the stride; and
+ * persistent groups. */
 TEST_F(plain, bulk_copies_compile_for_hopper)
 {
 #define CHANNELS_LAST " --in_layout NHWC --fil_layout NHWC --out_layout NHWC"

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What came of trials, for people and for programs.
+ * Prints the results of trials, as text and as JSON.
  *
  * Threading  one thread
  */
@@ -11,9 +11,9 @@
 #include <stdio.h>
 
 void report_row(const struct trials *trials, size_t index);
-/* One JSON object on a line of its own. */
+/* Writes one JSON object on a line. */
 void report_json(FILE *json, const struct trials *trials, size_t index);
-/* The fastest right trial of each problem that had several. */
+/* Prints the fastest right trial of each problem with several trials. */
 void report_best(const struct trials *trials);
-/* Counts; true when everything that was begun was right. */
+/* Prints counts; true if every trial that was begun was right. */
 bool report_summary(const struct trials *trials);

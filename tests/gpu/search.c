@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Solvers whose own choice takes more of the best time than that get no further trials. */
+/* A solver whose choice takes more than this many times the best time gets no further trials. */
 #define NEAR 2.5
-/* Configs of a problem whose neighbours are tried. */
+/* The number of best configs of a problem whose neighbours are tried. */
 #define CENTRES 2u
-/* Random points that may be invalid or known before a solver is said to have no more. */
+/* Random configs that may be invalid or known before the search of a solver ends. */
 #define DRAWS_MAX 20000u
 
 struct found {
@@ -25,19 +25,19 @@ struct search {
     const struct search_options *options;
     const struct trials *first; /* borrowed: problems and target */
     struct found *found;        /* owned; in order of problems within a round */
-    size_t count, room;
+    size_t count, capacity;
     double begin;
 };
 
 static enum kiln_code take_results(struct search *s, const struct trials *t, struct kiln_err *err)
 {
-    if (s->count + t->count > s->room) {
-        size_t room = 2 * (s->count + t->count);
-        struct found *grown = realloc(s->found, room * sizeof(*grown));
+    if (s->count + t->count > s->capacity) {
+        size_t capacity = 2 * (s->count + t->count);
+        struct found *grown = realloc(s->found, capacity * sizeof(*grown));
         if (!grown)
-            return kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu results", room);
+            return kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu results", capacity);
         s->found = grown;
-        s->room = room;
+        s->capacity = capacity;
     }
     for (size_t i = 0; i < t->count; i++) {
         const struct trial_result *r = trial_result(t, i);
@@ -51,7 +51,7 @@ static enum kiln_code take_results(struct search *s, const struct trials *t, str
     return KILN_OK;
 }
 
-/* The fastest of a problem, slower than |beyond|; NULL: there is none. */
+/* The fastest result of a problem that is slower than |beyond|; NULL: there is none. */
 static const struct found *next_best(const struct search *s, uint32_t problem, double beyond)
 {
     const struct found *best = NULL;
@@ -111,8 +111,8 @@ static uint64_t random_number(uint64_t *state)
     return *state >> 33;
 }
 
-/* Any point; every other time with about half of its values the centre's, for what is good may be
- * a small part of the space. */
+/* Draws a random config.  Every other one takes about half of its values from the centre, because
+ * good configs may be a small part of the space. */
 static void draw_point(uint64_t *state, const struct perf_space *space,
                        const struct perf_config *centre, struct perf_config *ret)
 {
@@ -123,7 +123,7 @@ static void draw_point(uint64_t *state, const struct perf_space *space,
             ret->values[i] = centre->values[i];
 }
 
-/* |best| is the solver's own so far. */
+/* |best| is this solver's best result so far. */
 static enum kiln_code add_random(struct search *s, struct trials *next, const struct found *best,
                                  struct kiln_err *err)
 {
@@ -219,7 +219,7 @@ static enum kiln_code make_round(struct search *s, uint32_t round, struct trials
     return rc || ret_next->count == 0 ? rc : trials_share(ret_next, err);
 }
 
-/* False once there is nothing left to try, no time for it, or it cannot be tried. */
+/* False if no config or no time is left, or if the round failed. */
 static bool do_round(struct search *s, uint32_t round, int *status, struct kiln_err *err)
 {
     struct watch_options watch = s->options->watch;
@@ -253,7 +253,7 @@ static void print_best(const struct search *s)
             printf("%-44s %-16s %-40s %9.1f us %6.1f TF/s\n", text, best->solver->name,
                    best->config, best->us, problem_flops(problem) / best->us * 1e-6);
         else
-            printf("%-44s none was right\n", text);
+            printf("%-44s no trial was right\n", text);
     }
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * CUDA sources of the GPU tests, as tests/gpu/CMakeLists.txt puts them into the program.
+ * CUDA sources of the GPU tests, which tests/gpu/CMakeLists.txt embeds into the program.
  *
  * Ownership  static data
  */

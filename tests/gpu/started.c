@@ -23,9 +23,9 @@ double started_at(char **argv)
         snprintf(text, sizeof(text), "%.9f", started_now());
         if (setenv(VARIABLE, text, 1) == 0)
             execv("/proc/self/exe", argv);
-        return started_now(); /* it could not be replaced: loading is not counted */
+        return started_now(); /* exec failed: the time for loading is not included */
     }
     double begin = strtod(known, NULL);
-    unsetenv(VARIABLE); /* not for programs that are started from here */
+    unsetenv(VARIABLE); /* not inherited by programs that this one starts */
     return begin;
 }

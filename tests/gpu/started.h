@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * When this process began: what a start-up measurement counts from.
+ * The time at which this process began, for start-up measurements.
  *
  * Threading  one thread
  */
 
-/* The first thing in main.  Replaces the process by the same program once, so that loading the
- * program and its libraries is after the beginning.  Returns the beginning, in seconds of
+/* Call it first in main.  It executes the same program again once, so that the measured time
+ * includes loading the program and its libraries.  Returns the time before that, in seconds of
  * started_now's clock. */
 double started_at(char **argv);
 double started_now(void);

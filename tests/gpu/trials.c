@@ -7,16 +7,16 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Address space for code objects; pages are taken as they are written. */
+/* Address space for code objects; a page uses memory only once it is written. */
 #define OBJECTS_MAX ((size_t)8 << 30)
-/* Random points that may be invalid before a solver is said to have no more. */
+/* Random configs that may be invalid or duplicates before the selection of a solver ends. */
 #define DRAWS_MAX 100000u
 
 struct trials_shared {
     size_t size;
-    atomic_size_t used;                    /* of the objects */
-    atomic_size_t next;                    /* program to compile */
-    atomic_size_t at[TRIAL_COMPILERS_MAX]; /* what each compiler is at */
+    atomic_size_t used;                    /* bytes of objects */
+    atomic_size_t next;                    /* index of the next program to compile */
+    atomic_size_t at[TRIAL_COMPILERS_MAX]; /* the program that each compiler compiles */
     size_t objects_at, results_at, slots_at;
 };
 
@@ -28,13 +28,13 @@ enum kiln_code trials_add_config(struct trials *t, const struct solver *solver, 
     const struct problem *problem = &t->problems[t->problem_count - 1];
     struct solver_choice choice = { bytes_of_text(solver->name), bytes_of_text(config) };
     KILN_AUTO(mem) struct solution *solution = malloc(sizeof(*solution));
-    if (t->count == t->room) {
-        size_t room = t->room * 2 + 256;
-        struct gpu_trial *grown = realloc(t->trials, room * sizeof(*grown));
+    if (t->count == t->capacity) {
+        size_t capacity = t->capacity * 2 + 256;
+        struct gpu_trial *grown = realloc(t->trials, capacity * sizeof(*grown));
         if (!grown)
-            return kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu trials", room);
+            return kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu trials", capacity);
         t->trials = grown;
-        t->room = room;
+        t->capacity = capacity;
     }
     if (!solution)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a solution");
@@ -78,7 +78,7 @@ static uint64_t next(uint64_t *state)
     return *state >> 33;
 }
 
-/* Different ones, of the last |count| trials too. */
+/* Whether no trial from |since| on has this config. */
 static bool is_new(const struct trials *t, size_t since, const char *config)
 {
     for (size_t i = since; i < t->count; i++)
@@ -209,7 +209,7 @@ static void publish(struct trials *t, size_t index)
 {
     struct nvrtc_program *p = t->pool.programs[index];
     struct shared_object *o = trial_object(t, index);
-    const char *log = p->log ? p->log : "the compiler died of it";
+    const char *log = p->log ? p->log : "the compiler crashed";
     const void *data = p->object ? p->object : (const void *)log;
     size_t size = p->object ? p->size : strlen(log) + 1;
     size_t at = atomic_fetch_add(&t->shared->used, rounded(size));
@@ -224,7 +224,7 @@ static void publish(struct trials *t, size_t index)
     atomic_store(&o->state, fits && data != log ? OBJECT_MADE : OBJECT_REFUSED);
 }
 
-int trials_compile(struct trials *t, unsigned seat)
+int trials_compile(struct trials *t, unsigned compiler)
 {
     struct nvrtc nvrtc;
     struct kiln_err err = KILN_ERR_INIT;
@@ -234,18 +234,18 @@ int trials_compile(struct trials *t, unsigned seat)
         return 2;
     }
     while ((i = atomic_fetch_add(&t->shared->next, 1)) < t->pool.count) {
-        atomic_store(&t->shared->at[seat], i);
+        atomic_store(&t->shared->at[compiler], i);
         nvrtc_compile(&nvrtc, t->pool.programs[i]);
         publish(t, i);
     }
-    atomic_store(&t->shared->at[seat], SIZE_MAX);
+    atomic_store(&t->shared->at[compiler], SIZE_MAX);
     return 0;
 }
 
-bool trials_compiler_died(struct trials *t, unsigned seat)
+bool trials_compiler_died(struct trials *t, unsigned compiler)
 {
-    size_t i = atomic_load(&t->shared->at[seat]);
+    size_t i = atomic_load(&t->shared->at[compiler]);
     if (i < t->pool.count && atomic_load(&trial_object(t, i)->state) == OBJECT_AWAITED)
-        publish(t, i); /* with no object */
+        publish(t, i); /* as refused, because it has no object */
     return atomic_load(&t->shared->next) < t->pool.count;
 }

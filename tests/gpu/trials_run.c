@@ -18,9 +18,9 @@ struct runner {
     struct judge judge;
     struct bench bench;
     bool has_bench;
-    uint32_t problem;   /* of the bench */
-    double best_us;     /* of that problem so far; 0: none */
-    const char *config; /* of the trial */
+    uint32_t problem;   /* the problem of |bench| */
+    double best_us;     /* the best time of that problem so far; 0: none */
+    const char *config; /* of the current trial */
 };
 
 static void finish(struct trial_result *r, enum trial_state state, const char *text)
@@ -35,7 +35,7 @@ static void wait_for(const struct shared_object *object)
         nanosleep(&(struct timespec){ .tv_nsec = POLL_NS }, NULL);
 }
 
-/* False: a program does not compile, which the result then says. */
+/* False if a program does not compile; |result| then has the reason. */
 static bool take_objects(const struct runner *r, const struct gpu_trial *trial,
                          struct trial_result *result, struct bytes objects[LIMIT_PLAN_KERNELS])
 {
@@ -51,7 +51,7 @@ static bool take_objects(const struct runner *r, const struct gpu_trial *trial,
     return true;
 }
 
-/* What is verified; every fourth problem with values that make every sum round. */
+/* Fills the operands for verification: every fourth problem gets values whose sums are rounded. */
 static enum kiln_code fill(struct runner *r, uint32_t problem, struct kiln_err *err)
 {
     uint64_t seed = r->options->seed + problem;
@@ -129,7 +129,7 @@ static enum kiln_code verify_again(struct runner *r, struct loaded *loaded, stru
     return rc ? rc : judge_output(r, loaded, &verdict, err);
 }
 
-/* Times are only compared with those of right ones. */
+/* |best_us| is the time of a right trial only. */
 static bool is_slow(const struct runner *r, const struct trial_result *result)
 {
     return r->options->skip_slow && r->best_us > 0 &&
@@ -197,7 +197,7 @@ static enum kiln_code run_trial(struct runner *r, size_t index, struct solution 
 
 static enum kiln_code open_all(struct runner *r, struct kiln_err *err)
 {
-    const struct shared_object *o = trial_object(r->trials, 0); /* the judge's, always */
+    const struct shared_object *o = trial_object(r->trials, 0); /* always the judge's program */
     enum kiln_code rc = cuda_open(&r->cuda, err);
     if (rc)
         return rc;
@@ -224,7 +224,7 @@ int trials_run(struct trials *trials, size_t first, const struct run_options *op
         err = KILN_ERR_INIT;
         (void)run_trial(&r, i, solution, &err);
         if (r.cuda.is_lost)
-            return 1; /* the next trials need another process */
+            return 1; /* another process must run the next trials */
     }
     free(solution);
     if (r.has_bench)

@@ -11,7 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define STUCK_SECONDS 30.0 /* one trial; the slowest reference takes a fraction of a second */
+#define STUCK_SECONDS \
+    30.0 /* limit of one trial; the slowest reference takes a fraction of a second */
 #define POLL_NS 1000000L
 #define NOTHING_POSSIBLE 2 /* exit status of a process */
 
@@ -20,7 +21,7 @@ struct watch {
     const struct watch_options *options;
     pid_t compilers[TRIAL_COMPILERS_MAX]; /* 0: ended */
     pid_t runner;
-    size_t started; /* where the runner began */
+    size_t started; /* the runner's first trial */
     size_t next;    /* the first trial that was not reported */
     double begin, since, compiled;
     bool is_hopeless; /* nothing can be compiled or run */
@@ -35,13 +36,13 @@ double watch_now(void)
 
 static void nap(void) { nanosleep(&(struct timespec){ .tv_nsec = POLL_NS }, NULL); }
 
-static void start_compiler(struct watch *w, unsigned seat)
+static void start_compiler(struct watch *w, unsigned compiler)
 {
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0)
-        _exit(trials_compile(w->trials, seat));
-    w->compilers[seat] = pid;
+        _exit(trials_compile(w->trials, compiler));
+    w->compilers[compiler] = pid;
     w->is_hopeless |= pid < 0;
 }
 
@@ -72,7 +73,7 @@ static void start_compilers(struct watch *w)
         start_compiler(w, i);
 }
 
-/* True while one is at work. */
+/* True while a compiler runs. */
 static bool look_after_compilers(struct watch *w)
 {
     bool any = false;
@@ -121,7 +122,7 @@ static void end_trial(struct watch *w, enum trial_state state, const char *text)
     report_finished(w);
 }
 
-/* The runner ended: done, or a trial took it down. */
+/* The runner ended: it ran all trials, or a trial crashed it. */
 static void runner_ended(struct watch *w, int status)
 {
     char text[64];

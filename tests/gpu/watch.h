@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The processes of gpu_trials: compilers, one runner, and the watching of them.
+ * The processes of gpu_trials: starts the compilers and the runner, and watches them.
  *
- * Role       a kernel that takes its process down, or hangs, costs one trial
+ * Role       a kernel that hangs or crashes its process only spoils its own trial
  * Ownership  every process that is started here is ended here
  * Threading  one thread, which must not have opened CUDA
  */
@@ -15,16 +15,17 @@
 struct watch_options {
     struct run_options run;
     unsigned compilers;
-    double seconds; /* begin nothing later; 0: no limit */
-    bool quiet;     /* print no row of what is right */
+    double seconds; /* no trial begins later; 0: no limit */
+    bool quiet;     /* print no rows of right trials */
     FILE *json;     /* borrowed, or NULL */
 };
 
 double watch_now(void); /* seconds */
-/* Returns the exit status of the program: 0 when everything that ran was right, 1 when not, 2 when
- * nothing could be run. */
+/* Returns the exit status of the program: 0 if every trial that ran was right, 1 if not, 2 if none
+ * could run. */
 int watch_trials(struct trials *trials, const struct watch_options *options);
-/* Only sees that all compiles; needs no GPU. */
+/* Only tests that all programs compile; needs no GPU. */
 int watch_compilers(struct trials *trials, const struct watch_options *options);
-/* The target of the GPU here, found out in a process of its own. */
+/* The target of this machine's GPU.  A child process queries it, so that this one need not open
+ * CUDA. */
 KILN_MUST_CHECK enum kiln_code watch_target(char ret_target[16], struct kiln_err *err);

@@ -28,7 +28,7 @@ def run_in_child(shell, seconds):
                "import test_valgrind_runner, subprocess\n"
                "module = test_valgrind_runner.script()\n"
                "module.GRACE = 0\n"
-               "module.adopt_orphans()\n"
+               "module.become_subreaper()\n"
                f"status, left = module.run_program(['sh', '-c', {shell!r}], sys.stdout, {seconds})\n"
                "print(repr(status), left)")
     ran = subprocess.run([sys.executable, "-B", "-c", program], check=True, stdout=subprocess.PIPE,
