@@ -37,7 +37,7 @@ static struct candidate_part part_of(const char *solver, const struct perf_space
 }
 
 /* Keeps the parts sorted by size, smallest first. */
-static void insert(struct candidate_order *order, const struct candidate_part *part)
+static void insert_part(struct candidate_order *order, const struct candidate_part *part)
 {
     uint32_t at = order->part_count++;
     for (; at > 0 && order->parts[at - 1].count > part->count; at--)
@@ -52,13 +52,13 @@ struct candidate_order candidate_order_of(const char *solver, const struct perf_
         struct candidate_part part = part_of(solver, space, i);
         part.first = order.count;
         order.count += part.count;
-        insert(&order, &part);
+        insert_part(&order, &part);
     }
     return order;
 }
 
 /* Mixes 64 bits well: the finaliser of SplitMix64 (Steele, Lea and Flood, 2014). */
-static uint64_t mix(uint64_t x)
+static uint64_t mix_bits(uint64_t x)
 {
     x ^= x >> 30;
     x *= 0xbf58476d1ce4e5b9ULL;
@@ -74,16 +74,16 @@ static uint32_t low_bits(uint64_t x, unsigned bits)
 
 /* A permutation of the numbers of left_bits + right_bits bits: each round XORs one half with a
  * hash of the other half and the round's key. */
-static uint32_t shuffle(const struct candidate_part *p, uint32_t number)
+static uint32_t permute_number(const struct candidate_part *p, uint32_t number)
 {
     uint32_t right = low_bits(number, p->right_bits);
     uint32_t left = (uint32_t)((uint64_t)number >> p->right_bits);
     for (uint64_t round = 1; round <= ROUNDS; round++) {
         uint64_t key = p->seed + round * 0x9e3779b97f4a7c15ULL;
         if (round % 2)
-            left ^= low_bits(mix(key ^ right), p->left_bits);
+            left ^= low_bits(mix_bits(key ^ right), p->left_bits);
         else
-            right ^= low_bits(mix(key ^ left), p->right_bits);
+            right ^= low_bits(mix_bits(key ^ left), p->right_bits);
     }
     return (uint32_t)((uint64_t)left << p->right_bits) | right;
 }
@@ -94,7 +94,8 @@ static uint32_t shuffle(const struct candidate_part *p, uint32_t number)
  * The parts take turns, smallest first, until the smallest has no points left; then the rest go on.
  * Parts of 2, 3 and 5 points (a, b, c) give: a0 b0 c0 a1 b1 c1 | b2 c2 | c3 c4.  Each pass of the
  * loop skips one such block: |done| points of every remaining part are used up, |left| parts
- * remain, and |first| is the smallest of them.
+ * remain, and |first| is the smallest of them.  Candidate 7 above: the first block has 6, so
+ * candidate 7 is number 1 in the second block, which is c2.
  */
 static uint32_t part_at(const struct candidate_order *order, uint32_t index, uint32_t *ret_within)
 {
@@ -112,24 +113,27 @@ uint32_t candidate_point(const struct candidate_order *order, uint32_t index)
 {
     uint32_t within;
     const struct candidate_part *part = &order->parts[part_at(order, index, &within)];
-    uint32_t point = shuffle(part, within);
+    uint32_t point = permute_number(part, within);
     while (point >= part->count)
-        point = shuffle(part, point);
+        point = permute_number(part, point);
     return part->first + point;
 }
 
 /* ---- counting ---- */
 
-struct sample { /* of one part */
-    uint32_t looked_at, valid;
+struct sample {
+    uint32_t checked, valid; /* points of one part */
 };
 
-static uint64_t estimate(const struct candidate_order *order,
-                         const struct sample samples[PERF_PARTS_MAX])
+/* Scales the valid share of each part's sample up to the size of the part.  Parts differ in their
+ * share of valid points, so one share for the whole space would be off.  Example: 500 of 1000
+ * checked points of a part of 8000, and 100 of 1000 of a part of 5000, give 4000 + 500. */
+static uint64_t estimate_valid(const struct candidate_order *order,
+                               const struct sample samples[PERF_PARTS_MAX])
 {
     uint64_t all = 0;
     for (uint32_t i = 0; i < order->part_count; i++)
-        all += (uint64_t)samples[i].valid * order->parts[i].count / samples[i].looked_at;
+        all += (uint64_t)samples[i].valid * order->parts[i].count / samples[i].checked;
     return all;
 }
 
@@ -140,19 +144,19 @@ struct candidate_count candidates_count_valid(const struct solver *solver,
     struct perf_space space = solver_space(solver, problem, target);
     struct candidate_order order = candidate_order_of(solver->name, &space);
     struct sample samples[PERF_PARTS_MAX] = { 0 };
-    uint32_t looked_at = order.count < SAMPLE_MAX ? order.count : SAMPLE_MAX, valid = 0;
-    for (uint32_t i = 0; i < looked_at; i++) {
+    uint32_t checked = order.count < SAMPLE_MAX ? order.count : SAMPLE_MAX, valid = 0;
+    for (uint32_t i = 0; i < checked; i++) {
         struct perf_config config;
         uint32_t within;
         struct sample *sample = &samples[part_at(&order, i, &within)];
         perf_space_at(&space, candidate_point(&order, i), &config);
         bool is_valid = solver->config_is_valid(problem, target, &config);
-        sample->looked_at++;
+        sample->checked++;
         sample->valid += is_valid;
         valid += is_valid;
     }
-    if (looked_at == order.count)
+    if (checked == order.count)
         return (struct candidate_count){ .valid = valid };
-    uint64_t all = estimate(&order, samples);
+    uint64_t all = estimate_valid(&order, samples);
     return (struct candidate_count){ .valid = all > 0 ? (uint32_t)all : 1, .is_estimate = true };
 }

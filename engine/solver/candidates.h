@@ -4,12 +4,15 @@
 /*
  * Candidates: the points of a tuning space in the order in which they are tried.
  *
- * Role       candidates 0, 1, 2 ... visit each point of the space once.  The order looks random,
- * but every process computes the same one from the solver's name and the sizes of the space's
- * parts.  Successive candidates come from successive parts (round robin) until the smaller parts
- * are used up.  So each part is represented among the first candidates, however small it is.  Any
- * range of one part is a fair sample of that part, and equal ranges of candidates (the shares of
- * engine/tuning/lease.h) take about equally long Ownership  plain values Threading  pure functions
+ * Role       numbers the points of a space in an order that looks random.  Every process computes
+ *            the same order from the solver's name and the sizes of the space's parts
+ * Ownership  plain values
+ * Threading  pure functions
+ *
+ * Candidates 0, 1, 2 ... visit each point once.  Successive candidates come from successive parts
+ * (round robin) until the smaller parts are used up.  So even the smallest part is represented
+ * among the first candidates.  Any range within one part is a fair sample of that part.  Equal
+ * ranges of candidates (the shares of engine/tuning/lease.h) therefore take about equally long.
  *
  * Points that the solver calls invalid are candidates, too.  The caller skips them when it reaches
  * them, so finding candidate n costs the same for every n.

@@ -4,7 +4,8 @@
 #include "engine/solver/geometry.h"
 
 #define ELEMENT 2u /* bytes of fp16 and bf16 */
-#define PANEL 64u  /* elements of a row in shared memory, swizzled in 128 bytes */
+#define PANEL 64u  /* elements of a row in shared memory: the 128 bytes that one swizzle permutes \
+                    */
 #define RESIDUES_MAX 4u
 #define RESULT_ROWS 64u /* rows of one box of the result when it is written */
 
@@ -25,7 +26,7 @@
  */
 #define CORNER_MIN (-128)
 #define CORNER_MAX 127
-#define HOP_MAX 255 /* maximum offset of the last tap from the first */
+#define HOP_MAX 255 /* maximum distance in pixels from the first tap to the last */
 #define STEP_MAX 8u /* maximum stride of the convolution */
 
 /* One axis of a map of pixels: corners of the bounding box under the first tap, and the offset
@@ -203,7 +204,8 @@ static void add_map(const struct packing_plan *plan, struct solution_kernel *ker
         (struct solution_argument){ ARGUMENT_TENSOR_MAP, s->map_count++ };
 }
 
-/* Adds the maps of rows of pixels of x or y; their images have the extent |in|. */
+/* Adds a map of |pixels| pixels of x or y, with one panel of their channels.  A flat convolution
+ * needs no im2col addressing: its map numbers the pixels of all images consecutively. */
 static void add_pixels(const struct packing_plan *plan, struct solution_kernel *kernel, int tensor,
                        uint32_t residue, uint32_t pixels)
 {

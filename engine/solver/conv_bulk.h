@@ -6,7 +6,9 @@
  * copy hardware of sm_90 (kernels/conv_implicit_gemm_bulk.cl).
  *
  * Role       decides which operands and results bulk copies can transfer, and adds the tensor maps
- * to the kernel's arguments Ownership  plain values Threading  pure functions
+ *            to the kernel's arguments
+ * Ownership  plain values
+ * Threading  pure functions
  */
 #include "engine/solver/conv_product.h"
 

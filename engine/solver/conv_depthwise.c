@@ -10,23 +10,29 @@
  * A depthwise convolution does few multiply-adds for each element, so memory bandwidth limits it.
  * The idea is to load each element once and to use it from registers as often as possible:
  *
- *   Forward and backward data: a work item computes a block of ROWS x COLUMNS outputs of one
- * channel (or of VECTOR neighbouring channels, where channels come last).  Neighbouring outputs
- * share most of their inputs.  For example, a 3x3 filter and a block of 2 x 4 outputs:
+ * Forward and backward data: a work item computes a block of ROWS x COLUMNS outputs of one channel
+ * (or of VECTOR neighbouring channels, where channels come last).  Neighbouring outputs share most
+ * of their inputs.  For example, a 3x3 filter and a block of 2 x 4 outputs:
  *
  *       inputs  4 x 6 = 24 loads instead of 8 * 9 = 72
  *
- *   Backward weights: a weight's gradient is a sum over all pixels of all images.  An item walks
- * over strips of COLUMNS pixels of y and keeps the sums of a block of taps in registers.  SPLITS
- * work groups each compute a partial sum; split_reduce.h adds the parts up.
+ * Backward weights: a weight's gradient is a sum over all pixels of all images.  An item walks over
+ * strips of COLUMNS pixels of y and keeps the sums of a block of taps in registers.  SPLITS work
+ * groups each compute a partial sum; split_reduce.h adds the parts up.
  *
- * Limits of the blocks, as floats that an item keeps at a time, not counting addresses.  With these
- * an item stays below 128 registers, so two groups of 256 items fit a compute unit of any target.
+ * A work group has LANES items side by side along the channels and GROUP / LANES along the pixels.
+ * Where channels come last, lanes thus read consecutive addresses.  Where they come first, LANES
+ * and VECTOR are 1 and neighbouring items read neighbouring pixels.
+ *
+ * REGISTERS_MAX counts the floats that an item keeps at a time, without addresses.  Within this
+ * limit an item needs fewer than 128 registers, so two groups of 256 items fit a compute unit of
+ * any target.
  */
 #define REGISTERS_MAX 104u
-/* Sums of weights that an item keeps.  The rest of its registers hold the inputs of these sums. */
+/* Sums of weights that an item keeps.  Its other registers hold the inputs of these sums. */
 #define SUMS_MAX 48u
-/* Maximum of multiply-adds, and of pairs of input and output, in a kernel's unrolled loops.
+/* Maximum number of multiply-adds in a kernel's unrolled loops; twice as many pairs of input and
+ * output may be tested for a tap between them.
  * Beyond that, code outgrows the instruction caches and takes seconds to compile. */
 #define UNROLLED_MAX 4096u
 #define WORKSPACE_MAX (512ull << 20) /* for partial sums */
@@ -110,12 +116,15 @@ struct tap_block {
     uint32_t rows, columns;
 };
 
+/* The size of parts of at most |most|, as even as possible: 7 in parts of at most 5 gives 4 (and
+ * 3). */
 static uint32_t part_evenly(uint32_t whole, uint32_t most)
 {
     uint32_t parts = (uint32_t)ceil_div(whole, most);
     return (uint32_t)ceil_div(whole, parts);
 }
 
+/* At most a third of the sums in a row: a few rows of taps then use each loaded row of y. */
 static struct tap_block tap_block_of(const struct problem *p, uint32_t vector)
 {
     struct tap_block block = { .columns = part_evenly(p->filter.w, SUMS_MAX / 3 / vector) };
@@ -136,6 +145,7 @@ static uint64_t channel_blocks(uint32_t channels, const struct perf_config *conf
     return ceil_div(channels, (uint64_t)config->values[LANES] * config->values[VECTOR]);
 }
 
+/* Items of a work group along the pixels. */
 static uint32_t places(const struct perf_config *config)
 {
     return config->values[GROUP] / config->values[LANES];
@@ -238,7 +248,8 @@ static uint16_t widest_vector(const struct problem *p)
     return vector;
 }
 
-static uint16_t work_queues_for(const struct problem *p, uint32_t vector)
+/* Items that share a pixel's channels: at most half of them may be idle. */
+static uint16_t lanes_for(const struct problem *p, uint32_t vector)
 {
     uint16_t lanes = is_last(p) ? 32 : 1;
     uint32_t channels = is_for_weights(p) ? p->k : output_channels(p);
@@ -253,7 +264,7 @@ static struct perf_config first_config(const struct problem *p)
 {
     struct perf_config config = { .count = AXES };
     config.values[VECTOR] = widest_vector(p);
-    config.values[LANES] = work_queues_for(p, config.values[VECTOR]);
+    config.values[LANES] = lanes_for(p, config.values[VECTOR]);
     config.values[GROUP] = 128;
     config.values[ROWS] = 1; /* the same axis is SPLITS for backward weights */
     config.values[COLUMNS] = 1;

@@ -6,8 +6,9 @@
  * them in order of preference.
  *
  * Role       from a problem and a target, makes the programs to compile, the launch geometry and
- * the kernel arguments Ownership  a solution owns its option texts (fixed arrays); sources are
- * static data Threading  pure functions
+ *            the kernel arguments
+ * Ownership  a solution owns its option texts (fixed arrays); sources are static data
+ * Threading  pure functions
  */
 #include "common/messages.h"
 #include "common/problem.h"
@@ -100,7 +101,8 @@ enum kiln_code solver_none(const struct problem *problem, const struct target *t
 struct perf_space solver_space(const struct solver *solver, const struct problem *problem,
                                const struct target *target);
 
-/* What a caller or a record chose; the rest is left to the heuristics. */
+/* The solver and the config that a caller or a tuning record demands.  Heuristics choose what is
+ * left empty. */
 struct solver_choice {
     struct bytes solver; /* empty: as solver_choose */
     struct bytes config; /* in the format of perf_config_write; empty: chosen by heuristic */
