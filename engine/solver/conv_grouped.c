@@ -8,21 +8,45 @@
 
 #include <math.h>
 
-#define BLOCK 16u             /* channels and pixels that matrix cores take at a time */
-#define CHUNK 8u              /* channels of a copy */
-#define BUNDLE_MAX 64u        /* channels; beyond, a group fills ConvImplicitGemm's tiles */
-#define FAVOURED_MAX 16u      /* channels of a group; with 32 ConvImplicitGemm is faster (H100) */
-#define TAPS_MAX 343u         /* 7x7x7 */
-#define TAPS_EACH_MAX 10u     /* whose sums a warp keeps: eight registers each */
-#define SHARED_MAX 99u * 1024 /* bytes of a work group, on any of the targets */
+/*
+ * Matrix cores multiply blocks of 16 channels by 16 pixels.  A group with 4 channels would leave
+ * three quarters of a block empty.  So groups are bundled until both c and k of the bundle are
+ * multiples of 16, and the bundle is multiplied like one group: weights that connect two different
+ * groups are zero.  The zeros cost products, but those would be idle slots of the block anyway.
+ *
+ *     4 groups with 4 channels of x and of y, w as a 16 x 16 block (k down, c across)
+ *
+ *         w0  .   .   .
+ *         .   w1  .   .         "." is a 4 x 4 block of zeros
+ *         .   .   w2  .
+ *         .   .   .   w3
+ *
+ * A work group takes SLAB bundles and a tile of ROWS x COLUMNS pixels.  It copies the patch of
+ * pixels under the tile to shared memory once, and all taps read it there.
+ *
+ *   Forward and backward data: WARPS warps divide the tile's 16 x 16 blocks of results.  A warp
+ *   multiplies BLOCKS_M blocks of pixels by each block of weights that it loads.
+ *
+ *   Backward weights: warps divide the taps (at most TAPS_EACH_MAX for each warp) and the blocks of
+ *   weights.  PARTS warps also share the pixels of a tile, and SPLITS work groups share the tiles.
+ *   Each of the PARTS * SPLITS writes its own fp32 copy of the weights, a slot; split_reduce.h adds
+ *   the slots up.
+ */
+#define BLOCK 16u         /* channels and pixels of one product on the matrix cores */
+#define CHUNK 8u          /* channels of a 16-byte copy */
+#define BUNDLE_MAX 64u    /* channels of a bundle; larger groups fill ConvImplicitGemm's tiles */
+#define FAVOURED_MAX 16u  /* channels of a group; with 32 ConvImplicitGemm is faster (H100) */
+#define TAPS_MAX 343u     /* 7x7x7 */
+#define TAPS_EACH_MAX 10u /* taps whose sums one warp keeps, in eight registers each */
+#define SHARED_MAX 99u * 1024 /* bytes that every one of the targets grants a work group */
 #define WARPS_MAX 16u
 #define SLOTS_MAX 1024u /* fp32 copies of the weights */
 #define WORKSPACE_MAX (512ull << 20)
-#define PIXELS_MAX 512u /* of a tile */
+#define PIXELS_MAX 512u /* pixels of a tile */
 
 enum axis { ROWS, COLUMNS, SLAB, WARPS, BLOCKS_M, AXES, PARTS = WARPS, SPLITS = BLOCKS_M };
 
-/* Forward and backward data; weights. */
+/* First index: forward and backward data, or backward weights. */
 static const struct perf_axis axes[2][AXES] = {
     { { "rows", PERF_VALUES(1, 2, 4, 7, 8, 14, 16) },
       { "columns", PERF_VALUES(7, 8, 14, 16, 28, 32, 56) },
@@ -49,7 +73,7 @@ static uint64_t taps_of(const struct problem *p)
     return (uint64_t)p->filter.d * p->filter.h * p->filter.w;
 }
 
-/* Groups that are multiplied like one; 0: too many channels. */
+/* Number of groups that are multiplied like one; 0: the bundle would have too many channels. */
 static uint32_t bundle_of(const struct problem *p)
 {
     uint32_t c = p->c / p->groups, k = p->k / p->groups, bundle = 1;
@@ -60,18 +84,19 @@ static uint32_t bundle_of(const struct problem *p)
                : bundle;
 }
 
-/* What a config takes. */
+/* The resources that a config needs. */
 struct cost {
-    uint32_t bundle;
-    uint32_t c, k;                   /* of a slab */
+    uint32_t bundle;                 /* groups in a bundle */
+    uint32_t c, k;                   /* channels of a slab */
     uint64_t patch, result, weights; /* bytes in shared memory */
     uint64_t slabs, tiles;           /* tiles of all images and residues */
-    uint32_t taps_each, warps;
+    uint32_t taps_each, warps;       /* taps of a warp (weights); warps of a work group */
 };
 
-/* Along one axis: pixels of the source that |pixels| neighbours meet. */
-static uint64_t met(const struct problem *p, uint32_t pixels, uint32_t filter, uint32_t stride,
-                    uint32_t dilation)
+/* Number of source pixels along one axis that |pixels| neighbouring results read.  A residue of
+ * backward data is a convolution of stride 1 (data_box in conv_bulk.c explains why). */
+static uint64_t pixels_met(const struct problem *p, uint32_t pixels, uint32_t filter,
+                           uint32_t stride, uint32_t dilation)
 {
     if (p->direction != DIRECTION_BACKWARD_DATA)
         return (uint64_t)(pixels - 1) * stride + (uint64_t)(filter - 1) * dilation + 1;
@@ -79,7 +104,8 @@ static uint64_t met(const struct problem *p, uint32_t pixels, uint32_t filter, u
     return pixels + (ceil_div(filter, step) - 1) * ((uint64_t)step * dilation / stride);
 }
 
-/* Along one axis of the result, or of y: pixels of a residue. */
+/* Number of pixels along one axis that are cut into tiles: of one residue of x for backward data,
+ * else of y. */
 static uint64_t places(const struct problem *p, uint32_t in, uint32_t out, uint32_t stride)
 {
     return p->direction == DIRECTION_BACKWARD_DATA ? ceil_div(in, stride) : out;
@@ -87,9 +113,9 @@ static uint64_t places(const struct problem *p, uint32_t in, uint32_t out, uint3
 
 static uint64_t patch_pixels(const struct problem *p, const uint16_t *v)
 {
-    uint64_t d = met(p, 1, p->filter.d, p->stride.d, p->dilation.d);
-    uint64_t h = met(p, v[ROWS], p->filter.h, p->stride.h, p->dilation.h);
-    uint64_t w = met(p, v[COLUMNS], p->filter.w, p->stride.w, p->dilation.w);
+    uint64_t d = pixels_met(p, 1, p->filter.d, p->stride.d, p->dilation.d);
+    uint64_t h = pixels_met(p, v[ROWS], p->filter.h, p->stride.h, p->dilation.h);
+    uint64_t w = pixels_met(p, v[COLUMNS], p->filter.w, p->stride.w, p->dilation.w);
     return d > SHARED_MAX || h > SHARED_MAX || w > SHARED_MAX ? SHARED_MAX : d * h * w;
 }
 
@@ -104,6 +130,8 @@ static uint64_t tiles_of(const struct problem *p, const uint16_t *v)
            ceil_div(places(p, p->in.w, out.w, p->stride.w), v[COLUMNS]);
 }
 
+/* Bytes from one pixel to the next in shared memory.  One chunk of padding makes the distance an
+ * odd number of chunks, so that eight neighbouring pixels are in different banks. */
 static uint32_t pitch_of(uint32_t channels) { return channels * 2 + 16; }
 
 static struct cost cost_of(const struct problem *p, const uint16_t *v)
@@ -137,7 +165,7 @@ static uint64_t groups_of(const struct problem *p, const struct cost *c, const u
     return c->slabs * (is_for_weights(p) ? v[SPLITS] : c->tiles);
 }
 
-/* Work groups, warps or pixels of which there are no more than half. */
+/* Whether half of the tile's pixels, of the slab or of the warps would always be idle. */
 static bool is_wasteful(const struct problem *p, const struct cost *c, const uint16_t *v)
 {
     struct extent out = problem_output(p);
@@ -176,7 +204,7 @@ static bool applies(const struct problem *p, const struct target *target)
            geometry_fits_30_bits(p) && fits(p, target, smallest[is_for_weights(p)]);
 }
 
-/* One channel a group is ConvDepthwise's. */
+/* ConvDepthwise is faster for groups of one channel. */
 static bool is_favoured(const struct problem *p, const struct target *target)
 {
     (void)target;
@@ -203,12 +231,21 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 #define WARPS_OF_PROCESSOR 64.0
 #define WARP_REGISTERS_SHARE 24.0 /* warps of a multiprocessor that registers allow */
 #define COPY_BYTES_PER_CYCLE 40.0
-#define ZEROS_COST 3.0     /* of weights that are not copied in chunks */
-#define LOAD_CYCLES 4.0    /* of 512 bytes, out of shared memory */
-#define FILL_CYCLES 2200.0 /* from a work group's start to its first product, and its end */
+#define ZEROS_COST 3.0  /* cost of weights that cannot be copied in chunks; other copies cost 1 */
+#define LOAD_CYCLES 4.0 /* a load of 512 bytes from shared memory */
+#define FILL_CYCLES 2200.0 /* start of a work group up to its first product, and its end */
 #define SLOT_BYTES_PER_CYCLE 2000.0
 
-/* In cycles. */
+/*
+ * Estimated time in cycles.
+ *
+ * A work group is limited by two pipes: copies into shared memory and loads from it for the matrix
+ * cores.  They overlap partly: the slower one counts whole, the faster one by 0.3.  |together| work
+ * groups share a multiprocessor, as far as shared memory, registers and the number of groups allow.
+ * They take either the time of their work, or the latency of one of them, whichever is longer.  The
+ * total is that time, times the rounds of work groups over the device.  Backward weights repeats it
+ * for each tile of a split, and adds the time to write and sum the slots.
+ */
 static double estimate(const struct problem *p, const uint16_t *v)
 {
     struct cost c = cost_of(p, v);
@@ -230,7 +267,7 @@ static double estimate(const struct problem *p, const uint16_t *v)
     together = fmin(together, ceil(groups / PROCESSORS));
     double work = fmax(bytes / COPY_BYTES_PER_CYCLE, loads * LOAD_CYCLES) +
                   0.3 * fmin(bytes / COPY_BYTES_PER_CYCLE, loads * LOAD_CYCLES);
-    double latency = FILL_CYCLES + loads / c.warps * 30; /* of a warp's loads */
+    double latency = FILL_CYCLES + loads / c.warps * 30; /* 30 cycles for each load of a warp */
     double rounds = ceil(groups / (PROCESSORS * together));
     return rounds * rounds_each * fmax(work * together, latency + work) +
            slots / SLOT_BYTES_PER_CYCLE;

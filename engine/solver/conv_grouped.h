@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * ConvGrouped: convolutions with few channels a group on NVIDIA's matrix cores
- * (kernels/conv_grouped.cl).  All directions, 2-D and 3-D, fp16 and bf16; x and y channels-last.
+ * ConvGrouped: convolutions with few channels in each group, on NVIDIA's matrix cores
+ * (kernels/conv_grouped.cl).  It covers all directions, 2-D and 3-D, fp16 and bf16, if the channels
+ * of x and y come last.
  *
- * Several groups are multiplied like one, with zeros between them.  Neither the batch size nor the
- * number of parts that a weight's sum is split into belongs to a program.
+ * Several groups are multiplied like one group, whose weights between different groups are zero.
+ * Neither the batch size nor the number of partial sums of a weight is compiled into a program.
  */
 #include "engine/solver/solver.h"
 

@@ -155,9 +155,9 @@ static bool turns_fit(const struct problem *p, const struct cost *c)
            (p->direction != DIRECTION_BACKWARD_WEIGHTS || t->tile_m <= t->threads);
 }
 
-static bool is_pointless(const uint16_t *v, const struct cost *c)
+static bool is_redundant(const uint16_t *v, const struct cost *c)
 {
-    return product_is_pointless(&c->packing, &c->product, &c->tiling, v[SPLIT]) ||
+    return product_is_redundant(&c->packing, &c->product, &c->tiling, v[SPLIT]) ||
            (v[STAGES] > 1 && c->tiling.slice == 1);
 }
 
@@ -176,7 +176,7 @@ static bool config_is_valid(const struct problem *p, const struct target *target
     return c.tiling.threads >= 64 && c.tiling.threads <= THREADS_MAX && c.shared <= SHARED_MAX &&
            c.sums >= SUMS_MIN && c.sums <= (is_mfma ? SUMS_MAX : SUMS_MAX_RDNA) &&
            c.others <= (is_mfma ? OTHERS_MAX : OTHERS_MAX_RDNA) && turns_fit(p, &c) &&
-           !is_pointless(v, &c) && geometry_is_launchable(target, groups, c.tiling.threads);
+           !is_redundant(v, &c) && geometry_is_launchable(target, groups, c.tiling.threads);
 }
 
 /* ---- the choice without measurements ---- */

@@ -1,6 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* On NVIDIA's matrix cores: mma.sync and ldmatrix, or on sm_90a wgmma; fed by cp.async, or on
- * sm_90a by bulk tensor copies. */
+/*
+ * ConvImplicitGemm on NVIDIA's matrix cores.  The axis "wgmma" selects the instructions and copies:
+ *
+ *   0  NARROW           mma.sync: each warp multiplies alone, with operands in registers (ldmatrix)
+ *   1  WIDE_ASYNC       wgmma (sm_90a): four warps, a "team", multiply together, with operands in
+ *                       shared memory; all warps copy (cp.async)
+ *   2  WIDE_BULK        wgmma, and one more warp copies tiles with bulk tensor copies
+ *   3  WIDE_PERSISTENT  the same with persistent work groups: each computes several tiles, and the
+ *                       copies of the next tile overlap with the end of the current one
+ *
+ * The blocking is that of conv_product.h; this file has the limits of the hardware and models of
+ * the time.
+ */
 #include "engine/solver/conv_bulk.h"
 #include "engine/solver/conv_implicit_gemm_paths.h"
 #include "engine/solver/conv_product.h"
@@ -9,14 +20,15 @@
 
 #include <string.h>
 
-/* Of a multiprocessor, sm_80 and sm_90; others of 8.x have less shared memory and fewer warps. */
+/* Of one multiprocessor of sm_80 and sm_90; the others of 8.x have less shared memory and fewer
+ * warps. */
 #define REGISTERS 65536u
 #define THREADS_MAX 2048u
-#define SHARED_RESERVED 1024u /* of each work group, by the system */
+#define SHARED_RESERVED 1024u /* bytes that CUDA reserves in each work group */
 #define THREAD_REGISTERS_MAX 255u
 #define OCCUPANCY_MAX 4u
 #define WARP_SUMS_MIN 1024u
-#define WIDE_SUMS_MAX (128u * 128u) /* of four warps: 128 registers of each item */
+#define WIDE_SUMS_MAX (128u * 128u) /* results of a team: 128 registers of each item */
 #define PROCESSORS 132u             /* multiprocessors of a large GPU */
 
 enum axis { TILE_M, TILE_N, TILE_K, WARPS_M, WARPS_N, STAGES, SPLIT, BAND, CACHE, WIDE, AXES };
@@ -30,12 +42,13 @@ static const uint16_t stages[] = { 2, 3, 4, 5, 6 };
 static const uint16_t splits[] = { 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128 };
 static const uint16_t bands[] = { 1, 16 };
 static const uint16_t caches[] = { 0, 1 };
-enum { NARROW, WIDE_FED_BY_ALL, WIDE_FED_IN_BULK, WIDE_LASTING };
+enum { NARROW, WIDE_ASYNC, WIDE_BULK, WIDE_PERSISTENT };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define VALUES(array) array, COUNT(array)
 #define FIRST(array, count) array, count
-#define BUT(array, first) (array) + (first), COUNT(array) - (first) /* all but those */
+#define FROM(array, first) \
+    (array) + (first), COUNT(array) - (first) /* the values from number |first| on */
 
 static const struct perf_axis axes[AXES] = {
     [TILE_M] = { "tile_m", VALUES(tiles_m) }, [TILE_N] = { "tile_n", VALUES(tiles_n) },
@@ -45,7 +58,7 @@ static const struct perf_axis axes[AXES] = {
     [CACHE] = { "l1", VALUES(caches) },       [WIDE] = { "wgmma", PERF_VALUES(NARROW) },
 };
 
-/* Of sm_90a. */
+/* The axes for sm_90a. */
 static const struct perf_axis wide_axes[AXES] = {
     [TILE_M] = { "tile_m", VALUES(wide_tiles_m) },
     [TILE_N] = { "tile_n", VALUES(wide_tiles_n) },
@@ -56,11 +69,12 @@ static const struct perf_axis wide_axes[AXES] = {
     [SPLIT] = { "split_k", VALUES(splits) },
     [BAND] = { "band", VALUES(bands) },
     [CACHE] = { "l1", VALUES(caches) },
-    [WIDE] = { "wgmma", PERF_VALUES(NARROW, WIDE_FED_BY_ALL, WIDE_FED_IN_BULK, WIDE_LASTING) },
+    [WIDE] = { "wgmma", PERF_VALUES(NARROW, WIDE_ASYNC, WIDE_BULK, WIDE_PERSISTENT) },
 };
 
-/* What is left of the other axes for each value of the last, where a sum is whole and where it is
- * cut (the arguments): most points beside these are invalid. */
+/* The parts of the space: one for each value of "wgmma", without split-K and with it (the macros'
+ * arguments are the values of "split_k").  Each part has only the values of the other axes that can
+ * be valid with it, because most points of the full product are invalid. */
 #define PART(m, n, k, w_m, w_n, s, l1, wide, ...)                                                  \
     {                                                                                              \
         { "tile_m", m }, { "tile_n", n }, { "tile_k", k }, { "warps_m", w_m }, { "warps_n", w_n }, \
@@ -70,27 +84,26 @@ static const struct perf_axis wide_axes[AXES] = {
 #define NARROW_PART(...)                                                                           \
     PART(VALUES(tiles_m), VALUES(tiles_n), VALUES(tiles_k), FIRST(warps, 3), VALUES(wide_warps_n), \
          VALUES(stages), VALUES(caches), NARROW, __VA_ARGS__)
-#define FED_BY_ALL_PART(...)                                                                       \
-    PART(VALUES(tiles_m), VALUES(tiles_n), VALUES(tiles_k), BUT(warps, 2), FIRST(wide_warps_n, 2), \
-         BUT(stages, 1), FIRST(caches, 1), WIDE_FED_BY_ALL, __VA_ARGS__)
-#define IN_BULK_PART(...)                                                                   \
-    PART(VALUES(wide_tiles_m), VALUES(wide_tiles_n), BUT(tiles_k, 1), BUT(wide_warps_m, 2), \
-         FIRST(wide_warps_n, 2), BUT(stages, 1), FIRST(caches, 1), WIDE_FED_IN_BULK, __VA_ARGS__)
-#define LASTING_PART(...)                                                                   \
-    PART(VALUES(wide_tiles_m), BUT(wide_tiles_n, 1), BUT(tiles_k, 1), BUT(wide_warps_m, 2), \
-         FIRST(wide_warps_n, 2), VALUES(stages), FIRST(caches, 1), WIDE_LASTING, __VA_ARGS__)
+#define ASYNC_PART(...)                                                     \
+    PART(VALUES(tiles_m), VALUES(tiles_n), VALUES(tiles_k), FROM(warps, 2), \
+         FIRST(wide_warps_n, 2), FROM(stages, 1), FIRST(caches, 1), WIDE_ASYNC, __VA_ARGS__)
+#define BULK_PART(...)                                                                        \
+    PART(VALUES(wide_tiles_m), VALUES(wide_tiles_n), FROM(tiles_k, 1), FROM(wide_warps_m, 2), \
+         FIRST(wide_warps_n, 2), FROM(stages, 1), FIRST(caches, 1), WIDE_BULK, __VA_ARGS__)
+#define PERSISTENT_PART(...)                                                                   \
+    PART(VALUES(wide_tiles_m), FROM(wide_tiles_n, 1), FROM(tiles_k, 1), FROM(wide_warps_m, 2), \
+         FIRST(wide_warps_n, 2), VALUES(stages), FIRST(caches, 1), WIDE_PERSISTENT, __VA_ARGS__)
 static const struct perf_axis wide_parts[][AXES] = {
-    NARROW_PART(FIRST(splits, 1)),     NARROW_PART(BUT(splits, 1)),
-    FED_BY_ALL_PART(FIRST(splits, 1)), FED_BY_ALL_PART(BUT(splits, 1)),
-    IN_BULK_PART(FIRST(splits, 1)),    IN_BULK_PART(BUT(splits, 1)),
-    LASTING_PART(FIRST(splits, 1)),
+    NARROW_PART(FIRST(splits, 1)),     NARROW_PART(FROM(splits, 1)), ASYNC_PART(FIRST(splits, 1)),
+    ASYNC_PART(FROM(splits, 1)),       BULK_PART(FIRST(splits, 1)),  BULK_PART(FROM(splits, 1)),
+    PERSISTENT_PART(FIRST(splits, 1)),
 };
 
 static bool has_wgmma(const struct target *target) { return strcmp(target->text, "sm_90a") == 0; }
 
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-static uint32_t shared_max(const struct target *target) /* of a multiprocessor, in bytes */
+static uint32_t shared_max(const struct target *target) /* bytes of one multiprocessor */
 {
     switch (target_capability(target)) {
     case 80:
@@ -123,37 +136,39 @@ static struct perf_space space(const struct problem *p, const struct target *tar
     return (struct perf_space){ .axes = axes, .count = AXES };
 }
 
-/* ---- what a config takes ---- */
+/* ---- the resources of a config ---- */
 
 struct cost {
     struct packing packing;
     struct product product;
     struct product_tiling tiling;
-    uint32_t registers; /* of a thread, estimated */
-    uint32_t occupancy; /* work groups on a multiprocessor */
+    uint32_t registers; /* registers of one thread, estimated */
+    uint32_t occupancy; /* work groups resident on one multiprocessor */
 };
 
-/* Beside the sums, where bulk copies feed them: with fewer, ptxas refuses the program. */
+/* Registers in addition to the sums with bulk copies; with fewer, ptxas rejects the program. */
 #define BULK_REGISTERS 26u
-#define LASTING_REGISTERS 32u
-#define REGISTERS_STEP 8u /* they are handed out in */
+#define PERSISTENT_REGISTERS 32u
+#define REGISTERS_STEP 8u /* registers are allocated in multiples of this */
 
 static uint32_t registers_of(const uint16_t *v, const struct product_tiling *t, bool has_residues)
 {
     uint32_t warp_m = v[TILE_M] / v[WARPS_M], warp_n = v[TILE_N] / v[WARPS_N];
     uint32_t sums = warp_m * warp_n / 32;
     if (t->is_bulk) {
-        uint32_t all = sums + (t->is_lasting ? LASTING_REGISTERS : BULK_REGISTERS);
+        uint32_t all = sums + (t->is_persistent ? PERSISTENT_REGISTERS : BULK_REGISTERS);
         return (all + REGISTERS_STEP - 1) / REGISTERS_STEP * REGISTERS_STEP;
     }
     uint32_t operands = v[WIDE] ? 8 : 2 * (warp_m / 4 + warp_n / 4);
-    uint32_t rows = v[TILE_M] * v[TILE_K] / 8 / t->threads; /* that an item copies */
+    uint32_t rows =
+        v[TILE_M] * v[TILE_K] / 8 / t->threads; /* 16-byte chunks that one item copies */
     return sums + operands + 16 + 2 * (rows > 4 ? rows - 4 : 0) + (has_residues ? 16 : 0);
 }
 
-/* Work groups that fill the device and do equally many of |tiles|, but for the last.  An argument
- * of the launch: on devices of other sizes the same objects run. */
-static uint32_t lasting_groups(uint64_t tiles, const struct target *target, uint32_t occupancy)
+/* Number of persistent work groups: they fill the device, and all but the last compute the same
+ * number of tiles.  The number is an argument of the launch, so devices of all sizes share the code
+ * object. */
+static uint32_t persistent_groups(uint64_t tiles, const struct target *target, uint32_t occupancy)
 {
     uint64_t together =
         (uint64_t)(target->processors ? target->processors : PROCESSORS) * occupancy;
@@ -175,37 +190,38 @@ static void cost_of(const struct problem *p, const struct target *target, const 
                                   .stages = v[STAGES],
                                   .band = v[BAND],
                                   .is_wide = v[WIDE] != NARROW,
-                                  .is_bulk = v[WIDE] >= WIDE_FED_IN_BULK,
-                                  .is_lasting = v[WIDE] == WIDE_LASTING,
+                                  .is_bulk = v[WIDE] >= WIDE_BULK,
+                                  .is_persistent = v[WIDE] == WIDE_PERSISTENT,
                                   .threads = 32u * v[WARPS_M] * v[WARPS_N] };
     if (t->is_bulk)
-        t->threads += 32; /* the warp that copies */
+        t->threads += 32; /* one warp only copies */
     product_slice(&ret->product, v[SPLIT], t);
-    if (v[WIDE] == WIDE_FED_IN_BULK) /* what is never filled makes room for another group */
+    if (v[WIDE] == WIDE_BULK) /* unused stages would only take space */
         t->stages = least(t->stages, t->slice);
     t->shared = product_tile_bytes(t, v[WIDE] == NARROW ? least(t->stages, t->slice) : t->stages);
     ret->registers = registers_of(v, t, ret->product.residues > 1);
     uint32_t fit = least(REGISTERS / (ret->registers * t->threads), THREADS_MAX / t->threads);
     ret->occupancy =
         least(least(shared_max(target) / (t->shared + SHARED_RESERVED), fit), OCCUPANCY_MAX);
-    if (t->is_lasting && ret->occupancy)
-        t->groups =
-            lasting_groups(product_groups(&ret->packing, &ret->product, t), target, ret->occupancy);
+    if (t->is_persistent && ret->occupancy)
+        t->groups = persistent_groups(product_groups(&ret->packing, &ret->product, t), target,
+                                      ret->occupancy);
 }
 
-/* Whether fewer stages are the same, for a sum of |slice| tiles. */
+/* Whether a sum of |slice| tiles is too short to use all stages, so that fewer do the same. */
 static bool has_idle_stages(const uint16_t *v, uint32_t slice)
 {
     switch (v[WIDE]) {
     case NARROW: return v[STAGES] > 2 && v[STAGES] > slice + 1;
-    case WIDE_FED_BY_ALL: return v[STAGES] > 3 && v[STAGES] > slice + 2;
-    case WIDE_FED_IN_BULK: return v[STAGES] > 3 && v[STAGES] > slice;
-    default: return false; /* the next tile's fill them */
+    case WIDE_ASYNC: return v[STAGES] > 3 && v[STAGES] > slice + 2;
+    case WIDE_BULK: return v[STAGES] > 3 && v[STAGES] > slice;
+    default: return false; /* the next tile's copies use them */
     }
 }
 
-/* Neither were points like these near the best of 1442 trials, nor do they differ from others. */
-static bool is_pointless(const struct problem *p, const uint16_t *v, const struct cost *c)
+/* Rejects points that were never near the best of 1442 trials, and points that differ from another
+ * one only in unused resources. */
+static bool is_redundant(const struct problem *p, const uint16_t *v, const struct cost *c)
 {
     uint32_t warp_sums = v[TILE_M] / v[WARPS_M] * (v[TILE_N] / v[WARPS_N]);
     if (v[WIDE] && (v[CACHE] || c->product.columns <= 32))
@@ -213,33 +229,35 @@ static bool is_pointless(const struct problem *p, const uint16_t *v, const struc
     if (warp_sums < WARP_SUMS_MIN / (v[WIDE] ? 2 : 1) ||
         (v[WARPS_M] * v[WARPS_N] > (v[WARPS_M] == 12 ? 12 : 8) && warp_sums < 2 * WARP_SUMS_MIN))
         return true;
-    /* Only backward weights has neighbours that read one pixel for many taps. */
+    /* The L1 cache only helps backward weights, where neighbouring items read the same pixel. */
     if (v[CACHE] && p->direction != DIRECTION_BACKWARD_WEIGHTS)
         return true;
-    return product_is_pointless(&c->packing, &c->product, &c->tiling, v[SPLIT]) ||
+    return product_is_redundant(&c->packing, &c->product, &c->tiling, v[SPLIT]) ||
            has_idle_stages(v, c->tiling.slice);
 }
 
-/* The copies of all items come out even for powers of two alone. */
+/* cp.async distributes copies evenly over the items only for powers of two. */
 static bool is_of_three(const uint16_t *v)
 {
     return v[TILE_M] == 192 || v[TILE_N] == 192 || v[WARPS_M] == 12;
 }
 
-/* Four warps along M share rows in steps of 64; a turned operand lies in panels of 64 columns.  One
- * tile more than is copied ahead is still multiplied. */
+/* wgmma multiplies 64 rows at a time for a team.  A transposed operand is stored in panels of 64
+ * columns.  The previous tile is still being multiplied while the next ones are copied, so at least
+ * three stages are needed, or two if the next tile's copies overlap (WIDE_PERSISTENT). */
 static bool is_wide_shape(const struct problem *p, const struct target *target, const uint16_t *v)
 {
-    if (!has_wgmma(target) || v[WARPS_M] < 4 || v[STAGES] < 3 - (v[WIDE] == WIDE_LASTING) ||
+    if (!has_wgmma(target) || v[WARPS_M] < 4 || v[STAGES] < 3 - (v[WIDE] == WIDE_PERSISTENT) ||
         v[WARPS_N] > 2 || v[TILE_M] % (v[WARPS_M] / 4) || v[TILE_N] % v[WARPS_N])
         return false;
     uint32_t team_m = v[TILE_M] / (v[WARPS_M] / 4), team_n = v[TILE_N] / v[WARPS_N];
     return team_m % 64 == 0 && team_n >= (p->direction == DIRECTION_FORWARD ? 32 : 64) &&
            team_m * team_n <= WIDE_SUMS_MAX && team_n != 96 &&
-           (v[WIDE] >= WIDE_FED_IN_BULK || !is_of_three(v));
+           (v[WIDE] >= WIDE_BULK || !is_of_three(v));
 }
 
-/* Of a thread: a quarter of a multiprocessor has a quarter of them, and whole warps. */
+/* The maximum for one thread.  Each quarter of a multiprocessor has a quarter of the registers and
+ * runs whole warps. */
 static uint32_t registers_max(uint32_t threads)
 {
     return least(THREAD_REGISTERS_MAX, REGISTERS / ((threads + 127) / 128 * 128));
@@ -256,48 +274,56 @@ static bool config_is_valid(const struct problem *p, const struct target *target
         return false;
     struct cost c;
     cost_of(p, target, v, &c);
-    if (v[WIDE] == WIDE_LASTING && !bulk_result_fits(&c.packing, &c.tiling))
+    if (v[WIDE] == WIDE_PERSISTENT && !bulk_result_fits(&c.packing, &c.tiling))
         return false;
-    if (v[WIDE] >= WIDE_FED_IN_BULK &&
-        (!target->has_tensor_maps || !bulk_fits(&c.packing, &c.tiling)))
+    if (v[WIDE] >= WIDE_BULK && (!target->has_tensor_maps || !bulk_fits(&c.packing, &c.tiling)))
         return false;
     uint64_t groups = product_groups(&c.packing, &c.product, &c.tiling);
-    return !is_pointless(p, v, &c) && c.tiling.threads >= 64 && c.occupancy >= 1 &&
+    return !is_redundant(p, v, &c) && c.tiling.threads >= 64 && c.occupancy >= 1 &&
            c.registers <= registers_max(c.tiling.threads) &&
            geometry_is_launchable(target, groups, c.tiling.threads);
 }
 
 /* ---- the choice without measurements ---- */
 
-/* Fitted to those trials: an H200, ResNet-50's 69 problems in fp16. */
+/*
+ * Three models estimate the time in microseconds.  For each tile along the reduction, the matrix
+ * cores, the reads from shared memory and the copies work in parallel, so the slowest bounds the
+ * tile (a roofline model).  A work group's time is that of its tiles, plus start and end.  Work
+ * groups run in rounds: as many at a time as are resident on all multiprocessors.  Split-K adds the
+ * time of the final reduction.
+ *
+ * The constants were fitted to the 1442 trials: an H200, ResNet-50's 69 problems in fp16.
+ */
 #define CYCLES_PER_US 1700.0
-#define FMA_PER_CYCLE 1200.0      /* of a multiprocessor's matrix cores */
-#define WIDE_FMA_PER_CYCLE 2100.0 /* the same, by wgmma */
-#define WIDE_STEP_CYCLES 50.0     /* of each tile along the reduction */
+#define FMA_PER_CYCLE 1200.0      /* of one multiprocessor, by mma.sync */
+#define WIDE_FMA_PER_CYCLE 2100.0 /* by wgmma */
+#define WIDE_STEP_CYCLES 50.0     /* overhead of a tile along the reduction */
 #define WIDE_STAGES 4
-#define SHARED_BYTES_PER_CYCLE 116.0 /* from shared memory to its registers */
+#define SHARED_BYTES_PER_CYCLE 116.0 /* from shared memory to registers */
 #define COPY_BYTES_PER_CYCLE 115.0   /* from the L2 cache */
-#define WEIGHTS_CHUNK_CYCLES 0.084   /* backward weights finds a pixel for each copy of 16 bytes */
-#define FILL_CYCLES 3100.0 /* from a work group's start to its first product, and its end */
-#define BASE_US 11.0       /* of any launch */
+#define WEIGHTS_CHUNK_CYCLES 0.084   /* backward weights computes an address for each 16-byte copy \
+                                      */
+#define FILL_CYCLES 3100.0 /* start of a work group up to its first product, and its end */
+#define BASE_US 11.0       /* overhead of a launch */
 #define REDUCE_BYTES_PER_US 6.0e6
 #define REDUCE_US 5.0
-/* Of tiles that bulk copies bring, fitted to 459 trials of their own. */
+/* WIDE_BULK, fitted to 459 trials. */
 #define BULK_FMA_PER_CYCLE 2400.0
-#define BULK_BYTES_PER_CYCLE 80.0 /* of the copies */
-#define BULK_RESULT_CYCLES 0.11   /* of each element of a tile, on its way out */
-#define BULK_SUM_CYCLES 0.30      /* the same of a slice's sums, with their sum in the end */
-#define BULK_LONE_TEAM 1.25       /* four warps alone leave gaps */
+#define BULK_BYTES_PER_CYCLE 80.0 /* of bulk copies */
+#define BULK_RESULT_CYCLES 0.11   /* to store an element of the result */
+#define BULK_SUM_CYCLES 0.30      /* to store an fp32 sum of a slice, and to add it up at the end */
+#define BULK_LONE_TEAM 1.25       /* slowdown if only one team is resident */
 #define BULK_BASE_US 3.6
 #define BULK_REDUCE_US 8.2
-/* Where work groups last, fitted to 970 trials: results leave while the next tile is multiplied. */
-#define LASTING_FMA_PER_CYCLE 2770.0
-#define LASTING_BYTES_PER_CYCLE 76.0
-#define LASTING_RESULT_CYCLES 0.10
-#define LASTING_RING 0.7 /* the stages' share in a tile's time */
-#define LASTING_BASE_US 3.3
+/* WIDE_PERSISTENT, fitted to 970 trials: results are stored while the next tile is multiplied. */
+#define PERSISTENT_FMA_PER_CYCLE 2770.0
+#define PERSISTENT_BYTES_PER_CYCLE 76.0
+#define PERSISTENT_RESULT_CYCLES 0.10
+#define PERSISTENT_RING 0.7 /* time of a tile that more stages would hide */
+#define PERSISTENT_BASE_US 3.3
 
-/* Of a work group that has the multiprocessor for itself. */
+/* Cycles of a work group that is alone on a multiprocessor. */
 static double group_cycles(const struct problem *p, const uint16_t *v, uint32_t tiles)
 {
     double products = (double)v[TILE_M] * v[TILE_N] * v[TILE_K];
@@ -319,15 +345,14 @@ static double together_of(const struct cost *c, double groups)
     return least(c->occupancy, (uint32_t)(groups / PROCESSORS) + 1);
 }
 
-/* Of work groups over the multiprocessors, so many together on one. */
+/* Number of rounds, with |together| work groups resident on each multiprocessor. */
 static double rounds_of(double groups, double together)
 {
     return (double)(uint64_t)((groups + PROCESSORS * together - 1) / (PROCESSORS * together));
 }
 
-/* Microseconds, roughly: whole rounds. */
-static double estimate_fed_by_all(const struct problem *p, const uint16_t *v, const struct cost *c,
-                                  double groups)
+static double estimate_async(const struct problem *p, const uint16_t *v, const struct cost *c,
+                             double groups)
 {
     double together = together_of(c, groups);
     double cycles =
@@ -340,7 +365,7 @@ static double estimate_fed_by_all(const struct problem *p, const uint16_t *v, co
     return us;
 }
 
-static double estimate_fed_in_bulk(const uint16_t *v, const struct cost *c, double groups)
+static double estimate_bulk(const uint16_t *v, const struct cost *c, double groups)
 {
     bool is_cut = c->tiling.slices > 1;
     double elements = (double)v[TILE_M] * v[TILE_N];
@@ -356,16 +381,16 @@ static double estimate_fed_in_bulk(const uint16_t *v, const struct cost *c, doub
            (is_cut ? BULK_REDUCE_US : 0);
 }
 
-static double estimate_lasting(const uint16_t *v, const struct cost *c, double groups)
+static double estimate_persistent(const uint16_t *v, const struct cost *c, double groups)
 {
     double elements = (double)v[TILE_M] * v[TILE_N];
-    double multiply = elements * v[TILE_K] / LASTING_FMA_PER_CYCLE;
-    double copy = ((double)v[TILE_M] + v[TILE_N]) * v[TILE_K] * 2 / LASTING_BYTES_PER_CYCLE;
+    double multiply = elements * v[TILE_K] / PERSISTENT_FMA_PER_CYCLE;
+    double copy = ((double)v[TILE_M] + v[TILE_N]) * v[TILE_K] * 2 / PERSISTENT_BYTES_PER_CYCLE;
     double step = multiply > copy ? multiply : copy;
     double together = together_of(c, groups);
-    double cycles = step * c->tiling.slice * (together + LASTING_RING / (v[STAGES] - 1)) +
-                    elements * LASTING_RESULT_CYCLES * together;
-    return LASTING_BASE_US + rounds_of(groups, together) * cycles / CYCLES_PER_US;
+    double cycles = step * c->tiling.slice * (together + PERSISTENT_RING / (v[STAGES] - 1)) +
+                    elements * PERSISTENT_RESULT_CYCLES * together;
+    return PERSISTENT_BASE_US + rounds_of(groups, together) * cycles / CYCLES_PER_US;
 }
 
 static double estimate(const struct problem *p, const struct target *target, const uint16_t *v)
@@ -375,9 +400,9 @@ static double estimate(const struct problem *p, const struct target *target, con
     double groups = (double)product_groups(&c.packing, &c.product, &c.tiling) *
                     c.product.residues_busy / c.product.residues;
     switch (v[WIDE]) {
-    case WIDE_LASTING: return estimate_lasting(v, &c, groups);
-    case WIDE_FED_IN_BULK: return estimate_fed_in_bulk(v, &c, groups);
-    default: return estimate_fed_by_all(p, v, &c, groups);
+    case WIDE_PERSISTENT: return estimate_persistent(v, &c, groups);
+    case WIDE_BULK: return estimate_bulk(v, &c, groups);
+    default: return estimate_async(p, v, &c, groups);
     }
 }
 
@@ -385,7 +410,7 @@ enum { SHAPE_M, SHAPE_N, SHAPE_WARPS_M, SHAPE_WARPS_N, SHAPE_WIDE, SHAPE };
 
 struct choice {
     struct perf_config config;
-    double us; /* estimated; 0: nothing was valid so far */
+    double us; /* estimated; 0: no valid config so far */
 };
 
 static const uint16_t shapes[][SHAPE] = {
@@ -396,7 +421,7 @@ static const uint16_t shapes[][SHAPE] = {
     { 256, 32, 4, 1 },     { 128, 32, 4, 1 },     { 64, 32, 2, 1 }
 };
 
-/* Of equals the first. */
+/* Among shapes with equal estimates, the first is chosen. */
 static const uint16_t bulk_shapes[][SHAPE_WIDE] = { { 192, 128, 12, 1 }, { 128, 128, 8, 1 },
                                                     { 128, 256, 8, 1 },  { 256, 128, 8, 1 },
                                                     { 128, 192, 8, 1 },  { 64, 128, 4, 1 },
@@ -414,7 +439,7 @@ static void consider(const struct problem *p, const struct target *target, const
         c.values[SPLIT] = splits[j / axes[TILE_K].count / axes[STAGES].count];
         c.values[BAND] = bands[0];
         c.values[WIDE] = wide;
-        if (wide == WIDE_FED_BY_ALL && (c.values[TILE_K] != 64 || c.values[STAGES] != WIDE_STAGES))
+        if (wide == WIDE_ASYNC && (c.values[TILE_K] != 64 || c.values[STAGES] != WIDE_STAGES))
             continue;
         if (!config_is_valid(p, target, &c))
             continue;
@@ -424,15 +449,16 @@ static void consider(const struct problem *p, const struct target *target, const
     }
 }
 
-/* What bulk copies can feed, they do: the models were not fitted to be compared. */
+/* Bulk copies are chosen wherever they are possible.  The models were fitted separately, so their
+ * estimates must not be compared with each other. */
 static void choose_config(const struct problem *p, const struct target *target,
                           struct perf_config *ret)
 {
     struct choice best = { .us = 0 };
     bool has_bulk = target->has_tensor_maps && has_wgmma(target);
     for (size_t i = 0; i < sizeof(bulk_shapes) / sizeof(bulk_shapes[0]) && has_bulk; i++) {
-        consider(p, target, bulk_shapes[i], WIDE_FED_IN_BULK, &best);
-        consider(p, target, bulk_shapes[i], WIDE_LASTING, &best);
+        consider(p, target, bulk_shapes[i], WIDE_BULK, &best);
+        consider(p, target, bulk_shapes[i], WIDE_PERSISTENT, &best);
     }
     has_bulk = best.us > 0;
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]) && !has_bulk; i++)

@@ -18,8 +18,9 @@ static uint32_t round_up(uint32_t value, uint32_t to) { return (value + to - 1) 
 
 static uint64_t pixels(struct extent e) { return (uint64_t)e.d * e.h * e.w; }
 
-/* The least power of two that holds |c| channels and keeps each window of the filter on a multiple
- * of 16 bytes; 0 where there is none below a whole chunk. */
+/* Channels of a pixel before folding: the least power of two that holds them and starts each window
+ * of the filter at a multiple of 16 bytes.  0: do not fold, because it would be a whole chunk or
+ * the problem has no rows to fold. */
 static uint32_t narrow_channels(const struct problem *p)
 {
     if (p->groups != 1 || p->direction == DIRECTION_BACKWARD_DATA || p->dilation.w != 1 ||
@@ -31,7 +32,9 @@ static uint32_t narrow_channels(const struct problem *p)
     return 0;
 }
 
-static void fold(struct packing *packing, uint32_t narrow)
+/* Turns the pixels under a row of the filter into channels (see conv_packing.h).  The horizontal
+ * padding becomes pixels of the packed x. */
+static void fold_rows(struct packing *packing, uint32_t narrow)
 {
     struct problem *q = &packing->problem;
     uint32_t window = round_up(q->filter.w * narrow, CHUNK);
@@ -48,7 +51,8 @@ static bool is_in_place(enum layout layout, struct extent e, bool same_channels)
     return same_channels && (layout == LAYOUT_CHANNELS_LAST || pixels(e) == 1);
 }
 
-/* Backward data goes over x by whole strides, of which each has all its pixels' places. */
+/* Backward data numbers the pixels of x residue by residue, as if each axis were a multiple of its
+ * stride.  Those numbers must fit 31 bits, too. */
 static bool strides_are_countable(const struct problem *p, uint64_t channels)
 {
     uint64_t places = (uint64_t)round_up(p->in.d, p->stride.d) * round_up(p->in.h, p->stride.h) *
@@ -66,7 +70,7 @@ bool packing_of(const struct problem *p, struct packing *ret)
     q->k = k * p->groups;
     ret->x_pixel = q->c;
     if (c != p->c / p->groups && narrow_channels(p))
-        fold(ret, narrow_channels(p));
+        fold_rows(ret, narrow_channels(p));
     bool same_c = q->c == p->c, same_k = q->k == p->k;
     ret->moves[X] = !is_in_place(p->x_layout, p->in, same_c);
     ret->moves[W] = !is_in_place(p->w_layout, p->filter, same_c && same_k);
@@ -78,7 +82,7 @@ bool packing_of(const struct problem *p, struct packing *ret)
            ret->elements[Y] < 1u << 31 && strides_are_countable(p, q->c);
 }
 
-static struct solution_argument reserve(struct solution *s, uint64_t size)
+static struct solution_argument reserve_workspace(struct solution *s, uint64_t size)
 {
     uint64_t at = s->workspace_size;
     s->workspace_size +=
@@ -86,14 +90,15 @@ static struct solution_argument reserve(struct solution *s, uint64_t size)
     return (struct solution_argument){ ARGUMENT_WORKSPACE, at };
 }
 
-/* What a reordering sees of a tensor. */
+/* A tensor as kernels/conv_reorder.cl sees it: entries (images, or rows k of the weights) of pixels
+ * (or taps) of channels. */
 struct reorder {
-    enum layout layout;
-    uint32_t groups, c, c_packed;
-    struct extent pixels;
-    uint32_t w_packed, w_first;
-    uint32_t outer, outer_packed;
-    uint32_t outers, outers_packed; /* entries in all */
+    enum layout layout;             /* of the plain tensor; a packed one has channels last */
+    uint32_t groups, c, c_packed;   /* c: channels of a group */
+    struct extent pixels;           /* of the plain tensor */
+    uint32_t w_packed, w_first;     /* width in the packed tensor, and where the plain row starts */
+    uint32_t outer, outer_packed;   /* entries of a group: weights only, else 1 */
+    uint32_t outers, outers_packed; /* all entries */
 };
 
 static struct reorder reorder_of(const struct packing_plan *plan, int tensor)
@@ -134,8 +139,8 @@ static struct reorder reorder_of(const struct packing_plan *plan, int tensor)
     return r;
 }
 
-/* One that only sums slices. */
-static struct reorder flat(uint64_t elements)
+/* Describes a tensor that keeps its layout: the kernel only sums its slices. */
+static struct reorder flat_reorder(uint64_t elements)
 {
     return (struct reorder){ .layout = LAYOUT_CHANNELS_LAST,
                              .groups = 1,
@@ -207,7 +212,7 @@ void packing_begin(struct packing_plan *plan)
     for (int i = 0; i < PACKING_TENSORS; i++) {
         plan->tensors[i] = (struct solution_argument){ ARGUMENT_X + i, 0 };
         if (plan->packing->moves[i])
-            plan->tensors[i] = reserve(plan->solution, plan->packing->elements[i] * 2);
+            plan->tensors[i] = reserve_workspace(plan->solution, plan->packing->elements[i] * 2);
         if (plan->packing->moves[i] && i != result_of(plan))
             add_pack(plan, i);
     }
@@ -217,7 +222,7 @@ void packing_slice_result(struct packing_plan *plan, uint32_t slices)
 {
     int result = result_of(plan);
     plan->tensors[result] =
-        reserve(plan->solution, plan->packing->elements[result] * sizeof(float) * slices);
+        reserve_workspace(plan->solution, plan->packing->elements[result] * sizeof(float) * slices);
 }
 
 void packing_end(struct packing_plan *plan, uint32_t slices)
@@ -227,7 +232,7 @@ void packing_end(struct packing_plan *plan, uint32_t slices)
     if (slices == 1 && !packing->moves[result])
         return;
     struct reorder r =
-        packing->moves[result] ? reorder_of(plan, result) : flat(packing->elements[result]);
+        packing->moves[result] ? reorder_of(plan, result) : flat_reorder(packing->elements[result]);
     uint64_t items = r.outers * pixels(r.pixels) * r.c * r.groups;
     struct solution_kernel *kernel = add_kernel(plan, &r, "conv_reorder_unpack", items);
     struct solution_program *program = &plan->solution->programs[kernel->program];

@@ -2,16 +2,19 @@
 #pragma once
 
 /*
- * Packing: how tensors come into the shape that the matrix-core kernels read, and out of it.
+ * Packing: converts tensors to the layout that the matrix-core kernels read, and results back.
  *
- * Role       channels last, a group's channels in multiples of 8, so that 16-byte copies do.
- *            Tensors that are so already are used where they lie; others go through the workspace
- *            (kernels/conv_reorder.cl)
+ * Role       a packed tensor has its channels last, and the channels of each group are padded to a
+ *            multiple of 8, so that 16-byte copies suffice.  Tensors that have this layout already
+ *            are used in place; others are copied to the workspace (kernels/conv_reorder.cl)
  * Ownership  plain values
  * Threading  pure functions
  *
- * Few channels (an image's three) are not filled up to 8 but to a power of two, and the pixels
- * under one row of the filter become the channels of a filter one pixel wide: folded.
+ * Folding: the three channels of an image are not padded to 8, which would waste five eighths of
+ * the products, but to 4.  The pixels under one row of the filter are neighbours in memory.  They
+ * become the channels of one wide pixel, and the filter becomes one pixel wide.  Example: a 7x7
+ * filter with stride 2 over 3 channels becomes a 7x1 filter over 7 * 4 = 28 channels, padded to 32.
+ * Neighbouring wide pixels overlap: they are 2 * 4 = 8 elements apart.
  */
 #include "engine/solver/solver.h"
 
@@ -19,28 +22,31 @@
 
 struct packing {
     struct problem problem; /* of the packed tensors */
-    struct extent out;      /* of y; a folded problem's own would count pixels that only fill up */
-    uint32_t x_pixel;       /* elements from a pixel of x to the next */
-    uint32_t narrow_c;      /* channels of a folded pixel; 0: not folded */
-    bool moves[PACKING_TENSORS];        /* whether it is not in place already */
+    struct extent out;      /* size of y; problem_output(&problem) would also count padding pixels
+                             * of a folded problem */
+    uint32_t x_pixel;       /* elements from one pixel of x to the next */
+    uint32_t narrow_c;      /* channels of a pixel before folding, padded; 0: not folded */
+    bool moves[PACKING_TENSORS];        /* whether the tensor goes through the workspace */
     uint64_t elements[PACKING_TENSORS]; /* of the packed tensor */
 };
 
-/* False where a packed tensor would have 2^31 elements or more; of backward data, x filled up to
- * whole strides along each axis. */
+/* False if a packed tensor would have 2^31 elements or more.  For backward data the same limit
+ * holds for x with each axis padded to a multiple of the stride. */
 bool packing_of(const struct problem *p, struct packing *ret_packing);
 
-/* A solution under construction: what each tensor's argument is, and what the workspace holds. */
+/* A solution under construction. */
 struct packing_plan {
-    const struct problem *problem; /* borrowed */
-    const struct packing *packing; /* borrowed */
-    struct solution *solution;     /* borrowed */
-    struct solution_argument tensors[PACKING_TENSORS];
+    const struct problem *problem;                     /* borrowed */
+    const struct packing *packing;                     /* borrowed */
+    struct solution *solution;                         /* borrowed */
+    struct solution_argument tensors[PACKING_TENSORS]; /* where the product finds each tensor */
 };
 
-/* Gives each tensor its place; adds the kernels that pack the two operands. */
+/* Decides where each tensor is, and adds the kernels that pack the two operands. */
 void packing_begin(struct packing_plan *plan);
-/* The result as |slices| slices of fp32 sums, in place of its packed elements. */
+/* Reserves workspace for the result as |slices| slices of fp32 sums (split-K), which replaces the
+ * packed result. */
 void packing_slice_result(struct packing_plan *plan, uint32_t slices);
-/* After the product: adds the kernel that brings the result to where it belongs, if it is not. */
+/* Call after the product was added.  Adds the kernel that sums the slices and unpacks the result,
+ * where either is necessary. */
 void packing_end(struct packing_plan *plan, uint32_t slices);

@@ -26,8 +26,8 @@ static const char *const kernel_names[] = { "conv_implicit_gemm_mma_forward",
 
 #define FILTER_SUM_MAX 31u /* bits of a row's mask of taps in the kernel */
 #define CHANNELS_FAVOURED 4u
-#define SPLIT_GROUPS_MAX 2048u /* what more than fills any GPU is not split further */
-/* Smaller tiles there are not. */
+#define SPLIT_GROUPS_MAX 2048u /* more work groups than any GPU holds: do not split further */
+/* The smallest tiles of any path. */
 #define TILE_M_MIN 64u
 #define TILE_N_MIN 32u
 
@@ -87,7 +87,7 @@ uint32_t product_tile_bytes(const struct product_tiling *t, uint32_t stages)
     uint32_t operands = stages * (t->tile_m + t->tile_n) * t->tile_k * ELEMENT;
     uint32_t result = t->slices > 1 ? 0 : t->tile_m * t->tile_n * ELEMENT;
     uint32_t signals = t->is_bulk ? stages * SIGNALS : 0;
-    if (t->is_lasting) /* beside them */
+    if (t->is_persistent) /* the result has its own space */
         return operands + result + signals;
     return (operands > result ? operands : result) + signals;
 }
@@ -105,7 +105,7 @@ uint64_t product_groups(const struct packing *packing, const struct product *pro
            product->residues * packing->problem.groups * t->slices;
 }
 
-bool product_is_pointless(const struct packing *packing, const struct product *product,
+bool product_is_redundant(const struct packing *packing, const struct product *product,
                           const struct product_tiling *t, uint32_t split)
 {
     if ((t->tile_m > TILE_M_MIN && product->rows * 2 <= t->tile_m) ||
@@ -147,7 +147,7 @@ static void write_options(const struct packing *packing, const struct product_ti
     option_define(&text, "PARTIAL", t->slices > 1);
     if (t->is_bulk) {
         option_define(&text, "FLAT", bulk_is_flat(packing));
-        option_define(&text, "LASTING", t->is_lasting);
+        option_define(&text, "LASTING", t->is_persistent);
     }
 }
 
@@ -216,14 +216,14 @@ static struct solution_program *add_product(const struct packing_plan *plan,
     if (t->is_bulk)
         bulk_arguments(plan, t, kernel);
     for (int i = t->is_bulk ? 2 : 0; i < 3; i++) {
-        if (t->is_lasting)
+        if (t->is_persistent)
             bulk_result(plan, order[direction][i], kernel);
         else
             add_argument(kernel, plan->tensors[order[direction][i]]);
     }
     add_argument(kernel, (struct solution_argument){ ARGUMENT_U32, packing->problem.n });
     add_argument(kernel, (struct solution_argument){ ARGUMENT_U32, t->slice });
-    if (t->is_lasting) {
+    if (t->is_persistent) {
         add_argument(kernel, (struct solution_argument){ ARGUMENT_U32, tiles });
         add_argument(kernel, (struct solution_argument){ ARGUMENT_U32, t->groups });
     }

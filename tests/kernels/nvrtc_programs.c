@@ -95,7 +95,7 @@ static void every_solver_compiles_without_diagnostics(void **state)
 /* ---- tiles that bulk copies feed ---- */
 
 enum { TILE_M, TILE_N, TILE_K, WARPS_M, WARPS_N, STAGES, SPLIT, BAND, CACHE, WIDE };
-#define FED_IN_BULK 2
+#define BULK_COPIES 2
 #define TILES_MAX 128u
 
 /* A sum of two tiles: shared memory has room for as many groups as registers have. */
@@ -137,7 +137,7 @@ static unsigned tiles_in_bulk(const struct problem *problem, const struct target
         struct perf_config c;
         unsigned known = 0;
         perf_space_at(&space, i, &c);
-        if (c.values[WIDE] < FED_IN_BULK || c.values[SPLIT] != 1 ||
+        if (c.values[WIDE] < BULK_COPIES || c.values[SPLIT] != 1 ||
             !igemm_path_mma.config_is_valid(problem, target, &c))
             continue;
         while (known < count && !is_same_tile(&ret_tiles[known], &c))

@@ -10,12 +10,12 @@
 #include <string.h>
 
 #define BULK "128,128,64,8,1,4,1,1,0,2"
-#define LASTING "128,128,64,8,1,4,1,1,0,3"
+#define PERSISTENT "128,128,64,8,1,4,1,1,0,3"
 #define KERNEL "conv_implicit_gemm_bulk"
 #define SHARED_MAX (227 * 1024)
-#define FED_BY_ALL 1
-#define FED_IN_BULK 2
-#define FED_LASTING 3
+#define ASYNC_COPIES 1
+#define BULK_COPIES 2
+#define PERSISTENT_GROUPS 3
 #define REGISTERS 65536
 #define PROCESSORS 132 /* taken where the target does not say */
 enum { TILE_M, TILE_N, TILE_K, WARPS_M, WARPS_N, STAGES, SPLIT, BAND, CACHE, WIDE };
@@ -93,7 +93,7 @@ static uint32_t number_argument(const struct fixture *f, unsigned from_the_end)
 
 /* Groups do as many tiles as each other, but for the last, and no more are launched than run at
  * once. */
-static void expect_lasting_groups(const struct fixture *f, uint32_t processors)
+static void expect_persistent_groups(const struct fixture *f, uint32_t processors)
 {
     uint32_t tiles = number_argument(f, 1), groups = number_argument(f, 0);
     uint32_t together = processors * option(f, "BLOCKS");
@@ -136,11 +136,11 @@ TEST(solver, where_it_can_be_it_is_chosen_unasked)
             f->problem.type = type;
             f->target.has_tensor_maps = true;
             assert_int_equal(solve(f, ""), KILN_OK);
-            assert_in_range(wide_of(f), FED_IN_BULK, FED_LASTING);
+            assert_in_range(wide_of(f), BULK_COPIES, PERSISTENT_GROUPS);
             assert_true(f->solution.map_count > 0);
             f->target.has_tensor_maps = false;
             assert_int_equal(solve(f, ""), KILN_OK);
-            assert_int_equal(wide_of(f), FED_BY_ALL);
+            assert_int_equal(wide_of(f), ASYNC_COPIES);
             assert_int_equal(f->solution.map_count, 0);
         }
     }
@@ -262,7 +262,7 @@ TEST(solver, without_taps_pixels_are_numbered_through)
 TEST(solver, groups_that_last_write_by_a_map_of_the_result)
 {
     struct fixture *f = *state;
-    assert_int_equal(solve(f, LASTING), KILN_OK);
+    assert_int_equal(solve(f, PERSISTENT), KILN_OK);
     const struct solution_kernel *k = product_of_solution(f);
     assert_string_equal(k->name, KERNEL "_forward");
     assert_int_equal(k->argument_count, 7); /* maps; batch, slice, tiles, groups */
@@ -283,7 +283,7 @@ TEST(solver, groups_that_last_write_by_a_map_of_the_result)
 
     f->problem.direction = DIRECTION_BACKWARD_DATA;
     f->problem.stride = (struct extent){ 1, 1, 1 };
-    assert_int_equal(solve(f, LASTING), KILN_OK);
+    assert_int_equal(solve(f, PERSISTENT), KILN_OK);
     const struct tensor_map *x = &f->solution.maps[2];
     assert_int_equal(x->operand, ARGUMENT_X);
     assert_int_equal(x->dims[0], 128);
@@ -299,25 +299,25 @@ TEST(solver, results_not_in_rows_of_pixels_have_no_persistent_groups)
     assert_int_equal(solve(f, "64,64,64,4,2,4,1,1,0,2"), KILN_OK);
     assert_int_equal(solve(f, "64,64,64,4,2,4,1,1,0,3"), KILN_INVALID); /* 32 columns each */
     f->target.has_tensor_maps = false;
-    assert_int_equal(solve(f, LASTING), KILN_INVALID);
+    assert_int_equal(solve(f, PERSISTENT), KILN_INVALID);
     f->target.has_tensor_maps = true;
     f->problem.groups = 2;
     assert_int_equal(solve(f, BULK), KILN_OK);
-    assert_int_equal(solve(f, LASTING), KILN_INVALID);
+    assert_int_equal(solve(f, PERSISTENT), KILN_INVALID);
     f->problem.groups = 1;
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
     assert_int_equal(solve(f, BULK), KILN_OK);
-    assert_int_equal(solve(f, LASTING), KILN_INVALID);
+    assert_int_equal(solve(f, PERSISTENT), KILN_INVALID);
     f->problem.direction = DIRECTION_BACKWARD_DATA; /* with strides */
     assert_int_equal(solve(f, BULK), KILN_OK);
-    assert_int_equal(solve(f, LASTING), KILN_INVALID);
+    assert_int_equal(solve(f, PERSISTENT), KILN_INVALID);
 }
 
 static void expect_groups_on(struct fixture *f, uint32_t processors)
 {
     f->target.processors = processors;
-    assert_int_equal(solve(f, LASTING), KILN_OK);
-    expect_lasting_groups(f, processors ? processors : PROCESSORS);
+    assert_int_equal(solve(f, PERSISTENT), KILN_OK);
+    expect_persistent_groups(f, processors ? processors : PROCESSORS);
 }
 
 /* Their number follows the device's multiprocessors; the program does not. */
@@ -327,14 +327,14 @@ TEST(solver, lasting_groups_fill_the_device)
     static struct solution_program program;
     struct fixture *f = *state;
     f->problem.n = 64;
-    assert_int_equal(solve(f, LASTING), KILN_OK);
+    assert_int_equal(solve(f, PERSISTENT), KILN_OK);
     program = f->solution.programs[0];
     for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
         expect_groups_on(f, devices[i]);
         assert_string_equal(f->solution.programs[0].options, program.options);
     }
     f->target.processors = UINT32_MAX;
-    assert_int_equal(solve(f, LASTING), KILN_OK);
+    assert_int_equal(solve(f, PERSISTENT), KILN_OK);
     assert_int_equal(number_argument(f, 0), number_argument(f, 1)); /* a tile each */
 }
 
@@ -412,16 +412,16 @@ static void expect_pixels(const struct fixture *f, const struct tensor_map *map,
 static void expect_shared_memory(const struct fixture *f)
 {
     const uint16_t *v = f->solution.config.values;
-    bool is_lasting = v[WIDE] == FED_LASTING;
-    uint32_t stages = v[STAGES], slice = number_argument(f, is_lasting ? 2 : 0);
-    if (!is_lasting && stages > slice)
+    bool is_persistent = v[WIDE] == PERSISTENT_GROUPS;
+    uint32_t stages = v[STAGES], slice = number_argument(f, is_persistent ? 2 : 0);
+    if (!is_persistent && stages > slice)
         stages = slice;
     uint32_t operands = stages * (v[TILE_M] + v[TILE_N]) * 128, signals = stages * 16;
     uint32_t result = v[SPLIT] > 1 ? 0 : v[TILE_M] * v[TILE_N] * 2;
-    uint32_t tiles = is_lasting ? operands + result : operands > result ? operands : result;
+    uint32_t tiles = is_persistent ? operands + result : operands > result ? operands : result;
     uint32_t bytes = product_of_solution(f)->shared_bytes;
     assert_int_equal(option(f, "STAGES"), stages);
-    assert_int_equal(option(f, "LASTING"), is_lasting);
+    assert_int_equal(option(f, "LASTING"), is_persistent);
     assert_int_equal(bytes, tiles + signals);
     assert_true(bytes <= SHARED_MAX);
 }
@@ -444,8 +444,8 @@ static void expect_solution(struct fixture *f)
     assert_int_equal(k->group[0], 32 * (v[WARPS_M] * v[WARPS_N] + 1));
     expect_shared_memory(f);
     expect_registers(f);
-    if (v[WIDE] == FED_LASTING)
-        expect_lasting_groups(f, PROCESSORS);
+    if (v[WIDE] == PERSISTENT_GROUPS)
+        expect_persistent_groups(f, PROCESSORS);
     assert_in_range(f->solution.map_count, 2, LIMIT_PLAN_MAPS);
     for (uint32_t i = 0; i < f->solution.map_count; i++) {
         const struct tensor_map *map = &f->solution.maps[i];
@@ -484,8 +484,8 @@ TEST(solver, every_valid_point_fits_and_its_maps_do)
     struct fixture *f = *state;
     for (uint32_t direction = 0; direction < 3; direction++) {
         f->problem.direction = direction;
-        assert_in_range(check_valid_points(f, FED_IN_BULK), 50, 20000);
-        unsigned lasting = check_valid_points(f, FED_LASTING);
+        assert_in_range(check_valid_points(f, BULK_COPIES), 50, 20000);
+        unsigned lasting = check_valid_points(f, PERSISTENT_GROUPS);
         assert_in_range(lasting, direction == DIRECTION_FORWARD ? 20 : 0, 2000);
     }
 }
@@ -499,8 +499,8 @@ TEST(solver, of_short_sums_as_many_groups_fit_as_there_are_registers)
     f->problem.pad = (struct extent){ 0, 0, 0 };
     for (uint32_t direction = 0; direction < 2; direction++) {
         f->problem.direction = direction;
-        assert_in_range(check_valid_points(f, FED_IN_BULK), 10, 2000);
-        assert_in_range(check_valid_points(f, FED_LASTING), 10, 2000);
+        assert_in_range(check_valid_points(f, BULK_COPIES), 10, 2000);
+        assert_in_range(check_valid_points(f, PERSISTENT_GROUPS), 10, 2000);
     }
     assert_int_equal(solve(f, "128,64,64,8,1,3,1,1,0,2"), KILN_OK);
     assert_int_equal(option(f, "STAGES"), 1);
