@@ -144,9 +144,8 @@ TEST(trial, a_long_sum_stays_within_its_rounding_bound)
     assert_true(is_right(*state, &problem, DATA_GENERAL, 3));
 }
 
-TEST(trial, one_program_of_the_naive_solver_serves_every_batch_size)
+TEST_F(trial, one_program_of_the_naive_solver_serves_every_batch_size)
 {
-    struct fixture *f = *state;
     struct trial_options options = options_of(NAIVE, DATA_EXACT, 4);
     struct problem problem = flat(DIRECTION_FORWARD, TYPE_FLOAT32);
     problem.c = problem.k = 8;

@@ -166,10 +166,8 @@ static void wait_for_batches(unsigned count)
             ;
 }
 
-TEST(driver_ahead, the_whole_file_is_asked_for_in_one_batch_for_later)
+TEST_F(driver_ahead, the_whole_file_is_asked_for_in_one_batch_for_later)
 {
-    struct fixture *f = *state;
-
     start_ahead(f, "conv -n 1 -F 1\nconv -n 2 -F 3\n# note\nconv -n 1 -F 1 -t 1\n");
     wait_for_batches(1);
 
@@ -188,10 +186,8 @@ TEST(driver_ahead, the_whole_file_is_asked_for_in_one_batch_for_later)
     assert_int_equal(asked->options.timeout_ms, 3 * 120000);
 }
 
-TEST(driver_ahead, each_solver_asked_for_has_a_batch_of_its_own)
+TEST_F(driver_ahead, each_solver_asked_for_has_a_batch_of_its_own)
 {
-    struct fixture *f = *state;
-
     start_ahead(f, "conv -n 1 -F 1\nconv -n 1 -F 1 -S ConvDirectNaive\nconv -n 2 -F 1\n");
     wait_for_batches(2);
 
@@ -201,10 +197,8 @@ TEST(driver_ahead, each_solver_asked_for_has_a_batch_of_its_own)
     assert_string_equal(fake.asked[1].solver, "ConvDirectNaive");
 }
 
-TEST(driver_ahead, lines_that_the_run_will_refuse_are_left_out)
+TEST_F(driver_ahead, lines_that_the_run_will_refuse_are_left_out)
 {
-    struct fixture *f = *state;
-
     start_ahead(f, "pool -n 1\nconv -S 85\n"
                    "conv -n 4000000 -c 1 -k 1 -H 46000 -W 46000 -F 1\nconv -n 2 -F 1\n");
     wait_for_batches(1);
@@ -213,17 +207,15 @@ TEST(driver_ahead, lines_that_the_run_will_refuse_are_left_out)
     assert_int_equal(fake.asked[0].problems[0].n, 2);
 }
 
-TEST(driver_ahead, a_file_of_nothing_to_run_asks_nothing)
+TEST_F(driver_ahead, a_file_of_nothing_to_run_asks_nothing)
 {
-    struct fixture *f = *state;
     start_ahead(f, "pool -n 1\n");
     assert_null(f->ahead);
     assert_int_equal(fake.open, 0);
 }
 
-TEST(driver_ahead, the_time_for_all_is_that_for_each_up_to_half_an_hour)
+TEST_F(driver_ahead, the_time_for_all_is_that_for_each_up_to_half_an_hour)
 {
-    struct fixture *f = *state;
     f->session.timeout = (struct option_number){ .value = 5000, .given = true };
     start_ahead(f, "conv -n 1 -F 1\nconv -n 2 -F 1\n");
     wait_for_batches(1);
@@ -237,9 +229,8 @@ TEST(driver_ahead, the_time_for_all_is_that_for_each_up_to_half_an_hour)
     assert_int_equal(fake.asked[1].options.timeout_ms, 30 * 60 * 1000);
 }
 
-TEST(driver_ahead, a_failure_ends_it_and_is_nobodys_business)
+TEST_F(driver_ahead, a_failure_ends_it_and_is_nobodys_business)
 {
-    struct fixture *f = *state;
     fake.code = KILN_E_UNAVAILABLE;
     start_ahead(f, "conv -n 1 -F 1\nconv -n 1 -F 1 -S ConvDirectNaive\n");
     wait_for_batches(1);
@@ -249,9 +240,8 @@ TEST(driver_ahead, a_failure_ends_it_and_is_nobodys_business)
     assert_int_equal(fake.stopped_with, 0);
 }
 
-TEST(driver_ahead, every_solver_that_find_will_time_is_asked_for)
+TEST_F(driver_ahead, every_solver_that_find_will_time_is_asked_for)
 {
-    struct fixture *f = *state;
     struct kiln_conv_options find = { .size = sizeof(find), .mode = KILN_FIND_HYBRID };
     f->bench.find = &find;
     start_ahead(f, "conv -n 1 -F 1\nconv -n 2 -F 1\nconv -n 3 -F 1 -S ConvB\n");
@@ -264,9 +254,8 @@ TEST(driver_ahead, every_solver_that_find_will_time_is_asked_for)
     assert_int_equal(fake.asked[2].problems[0].n, 2); /* what is recorded is not timed */
 }
 
-TEST(driver_ahead, a_normal_find_wants_every_solver_whatever_is_recorded)
+TEST_F(driver_ahead, a_normal_find_wants_every_solver_whatever_is_recorded)
 {
-    struct fixture *f = *state;
     struct kiln_conv_options find = { .size = sizeof(find), .mode = KILN_FIND_NORMAL };
     f->bench.find = &find;
     start_ahead(f, "conv -n 1 -F 1\n");
@@ -275,9 +264,8 @@ TEST(driver_ahead, a_normal_find_wants_every_solver_whatever_is_recorded)
     assert_string_equal(fake.asked[2].solver, "ConvB");
 }
 
-TEST(driver_ahead, stopping_takes_until_the_next_answer)
+TEST_F(driver_ahead, stopping_takes_until_the_next_answer)
 {
-    struct fixture *f = *state;
     fake.endless = true;
     start_ahead(f, "conv -n 1 -F 1\nconv -n 1 -F 1 -S ConvDirectNaive\n");
     WAIT_FOR(atomic_load(&fake.answers) >= 10);

@@ -155,9 +155,8 @@ static int read_options(struct fixture *f)
 
 /* ---- options ---- */
 
-TEST(driver_find, nothing_given_is_hybrid_and_forces_nothing)
+TEST_F(driver_find, nothing_given_is_hybrid_and_forces_nothing)
 {
-    struct fixture *f = *state;
     assert_int_equal(read_options(f), KILN_E_OK);
     assert_int_equal(f->options.mode, KILN_FIND_HYBRID);
     assert_int_equal(f->options.enforce, KILN_ENFORCE_NONE);
@@ -165,7 +164,7 @@ TEST(driver_find, nothing_given_is_hybrid_and_forces_nothing)
     assert_null(f->options.journal);
 }
 
-TEST(driver_find, modes_have_names_and_miopens_numbers)
+TEST_F(driver_find, modes_have_names_and_miopens_numbers)
 {
     static const struct {
         const char *text;
@@ -176,7 +175,6 @@ TEST(driver_find, modes_have_names_and_miopens_numbers)
         { "Hybrid", KILN_FIND_HYBRID }, { "3", KILN_FIND_HYBRID },
         { "5", KILN_FIND_HYBRID },      { "DYNAMIC_HYBRID", KILN_FIND_HYBRID },
     };
-    struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         f->flags.find_mode = cases[i].text;
         assert_int_equal(read_options(f), KILN_E_OK);
@@ -184,11 +182,10 @@ TEST(driver_find, modes_have_names_and_miopens_numbers)
     }
 }
 
-TEST(driver_find, enforcing_has_five_names_and_numbers)
+TEST_F(driver_find, enforcing_has_five_names_and_numbers)
 {
     static const char *const names[] = { "none", "DB_UPDATE", "search", "search_db_update",
                                          "db_clean" };
-    struct fixture *f = *state;
     for (int i = 0; i < 5; i++) {
         char number[2] = { (char)('1' + i), '\0' };
         f->flags.enforce = names[i];
@@ -200,9 +197,8 @@ TEST(driver_find, enforcing_has_five_names_and_numbers)
     }
 }
 
-TEST(driver_find, a_flag_counts_before_its_variable)
+TEST_F(driver_find, a_flag_counts_before_its_variable)
 {
-    struct fixture *f = *state;
     setenv("MIOPEN_FIND_MODE", "FAST", 1);
     setenv("MIOPEN_FIND_ENFORCE", "4", 1);
     assert_int_equal(read_options(f), KILN_E_OK);
@@ -215,9 +211,8 @@ TEST(driver_find, a_flag_counts_before_its_variable)
     assert_int_equal(f->options.enforce, KILN_ENFORCE_NONE);
 }
 
-TEST(driver_find, an_invalid_mode_is_refused_with_its_source)
+TEST_F(driver_find, an_invalid_mode_is_refused_with_its_source)
 {
-    struct fixture *f = *state;
     setenv("MIOPEN_FIND_MODE", "quick", 1);
     assert_int_equal(read_options(f), KILN_E_INVALID);
     assert_says(f->err.text, "'quick'");
@@ -228,9 +223,8 @@ TEST(driver_find, an_invalid_mode_is_refused_with_its_source)
     assert_says(f->err.text, "--enforce");
 }
 
-TEST(driver_find, the_other_flags_reach_libkiln)
+TEST_F(driver_find, the_other_flags_reach_libkiln)
 {
-    struct fixture *f = *state;
     f->flags.budget = (struct option_number){ .value = 2500, .given = true };
     f->flags.share = f->flags.no_record = true;
     f->flags.journal = "/somewhere";
@@ -247,9 +241,8 @@ TEST(driver_find, the_other_flags_reach_libkiln)
     assert_null(fake.options.reported);
 }
 
-TEST(driver_find, a_failure_says_what_was_done)
+TEST_F(driver_find, a_failure_says_what_was_done)
 {
-    struct fixture *f = *state;
     struct find_call call = { .options = &f->options, .solver = "" };
     fake.code = KILN_E_GPU_FAULT;
     assert_int_equal(find_run(&call, &f->result, &f->err), KILN_E_GPU_FAULT);
@@ -258,9 +251,8 @@ TEST(driver_find, a_failure_says_what_was_done)
 
 /* ---- printing ---- */
 
-TEST(driver_find, elsewhere_than_on_a_terminal_each_tenth_is_a_line)
+TEST_F(driver_find, elsewhere_than_on_a_terminal_each_tenth_is_a_line)
 {
-    struct fixture *f = *state;
     struct find_call call = {
         .options = &f->options, .solver = "", .tunes = true, .progress = f->out
     };
@@ -276,9 +268,8 @@ TEST(driver_find, elsewhere_than_on_a_terminal_each_tenth_is_a_line)
     assert_says(text, "0.500000 ms");
 }
 
-TEST(driver_find, the_table_has_every_solver_and_why_it_failed)
+TEST_F(driver_find, the_table_has_every_solver_and_why_it_failed)
 {
-    struct fixture *f = *state;
     assert_int_equal(find_print((void *)&fake, f->out, &f->err), KILN_E_OK);
     const char *text = read_printed(f);
     assert_says(text, "ConvFast");
@@ -306,9 +297,8 @@ TEST(driver_find, json_has_solvers_and_trials)
     assert_null(json_get(json, "not_recorded"));
 }
 
-TEST(driver_find, an_unrecorded_measurement_is_warned_of_and_in_the_json)
+TEST_F(driver_find, an_unrecorded_measurement_is_warned_of_and_in_the_json)
 {
-    struct fixture *f = *state;
     find_warn((void *)&fake, f->out);
     assert_string_equal(read_printed(f), "");
     fake.recorded = KILN_E_FULL;
@@ -320,9 +310,8 @@ TEST(driver_find, an_unrecorded_measurement_is_warned_of_and_in_the_json)
     assert_string_equal(json_get_text(json, "not_recorded", ""), "the disk is\x1b full");
 }
 
-TEST(driver_find, a_recording_refused_as_not_built_in_is_warned_of_once)
+TEST_F(driver_find, a_recording_refused_as_not_built_in_is_warned_of_once)
 {
-    struct fixture *f = *state;
     fake.recorded = KILN_E_NOT_FOUND;
     find_warn((void *)&fake, f->out);
     find_warn((void *)&fake, f->out);

@@ -322,9 +322,8 @@ static int run_measurement(struct fixture *f, uint64_t seed)
     return f->m.err.code;
 }
 
-TEST(driver_measure, a_right_result_is_verified_in_every_direction_and_type)
+TEST_F(driver_measure, a_right_result_is_verified_in_every_direction_and_type)
 {
-    struct fixture *f = *state;
     for (uint32_t direction = 0; direction < 3; direction++) {
         for (uint32_t type = 0; type < 3; type++) {
             f->problem.direction = direction;
@@ -337,42 +336,37 @@ TEST(driver_measure, a_right_result_is_verified_in_every_direction_and_type)
     }
 }
 
-TEST(driver_measure, an_output_that_was_never_written_is_found_by_its_poison)
+TEST_F(driver_measure, an_output_that_was_never_written_is_found_by_its_poison)
 {
-    struct fixture *f = *state;
     fake.behaviour = WRITES_NOTHING;
     assert_int_equal(run_measurement(f, 42), KILN_E_CORRUPT);
     assert_int_equal(f->m.wrong, f->m.elements);
     assert_non_null(strstr(f->m.err.text, "--seed 42"));
 }
 
-TEST(driver_measure, a_plan_is_asked_for_with_the_driver_that_is_here)
+TEST_F(driver_measure, a_plan_is_asked_for_with_the_driver_that_is_here)
 {
-    struct fixture *f = *state;
     assert_int_equal(run_measurement(f, 42), KILN_E_OK);
     assert_string_equal(fake.driver, "Fake 1.0");
 }
 
-TEST(driver_measure, one_wrong_element_fails_the_problem)
+TEST_F(driver_measure, one_wrong_element_fails_the_problem)
 {
-    struct fixture *f = *state;
     fake.behaviour = IS_OFF_ONCE;
     assert_int_equal(run_measurement(f, 42), KILN_E_CORRUPT);
     assert_int_equal(f->m.wrong, 1);
 }
 
-TEST(driver_measure, without_verification_a_wrong_result_goes_unnoticed)
+TEST_F(driver_measure, without_verification_a_wrong_result_goes_unnoticed)
 {
-    struct fixture *f = *state;
     fake.behaviour = WRITES_NOTHING;
     f->flags.verify = 0;
     assert_int_equal(run_measurement(f, 42), KILN_E_OK);
     assert_false(f->m.checked);
 }
 
-TEST(driver_measure, the_same_seed_gives_the_same_data_and_another_does_not)
+TEST_F(driver_measure, the_same_seed_gives_the_same_data_and_another_does_not)
 {
-    struct fixture *f = *state;
     double differing = 0;
     assert_int_equal(run_measurement(f, 1), KILN_E_OK);
     double first = fake.first_value;
@@ -385,9 +379,8 @@ TEST(driver_measure, the_same_seed_gives_the_same_data_and_another_does_not)
     assert_true(differing > 5);
 }
 
-TEST(driver_measure, launches_are_one_plus_those_to_time)
+TEST_F(driver_measure, launches_are_one_plus_those_to_time)
 {
-    struct fixture *f = *state;
     assert_int_equal(run_measurement(f, 1), KILN_E_OK);
     assert_int_equal(fake.launches, 1);
     assert_true(f->m.time.steady == 0);
@@ -402,18 +395,16 @@ TEST(driver_measure, launches_are_one_plus_those_to_time)
     assert_true(f->m.time.timed > f->m.time.wall);
 }
 
-TEST(driver_measure, a_device_that_reports_no_time_fails_the_problem)
+TEST_F(driver_measure, a_device_that_reports_no_time_fails_the_problem)
 {
-    struct fixture *f = *state;
     fake.record_code = KILN_E_GPU_FAULT;
     f->flags.time = 1;
     assert_int_equal(run_measurement(f, 1), KILN_E_GPU_FAULT);
     assert_non_null(strstr(f->m.err.text, "timing Best"));
 }
 
-TEST(driver_measure, planning_never_costs_more_than_the_whole_wait)
+TEST_F(driver_measure, planning_never_costs_more_than_the_whole_wait)
 {
-    struct fixture *f = *state;
     assert_int_equal(run_measurement(f, 1), KILN_E_OK);
     assert_true(f->m.time.plan < 60 && f->m.time.fetch >= 0);
     assert_true(f->m.time.compile == 0.25);
@@ -423,9 +414,8 @@ TEST(driver_measure, planning_never_costs_more_than_the_whole_wait)
     assert_true(f->m.time.compile == 0);
 }
 
-TEST(driver_measure, the_solver_asked_for_is_the_one_planned_with)
+TEST_F(driver_measure, the_solver_asked_for_is_the_one_planned_with)
 {
-    struct fixture *f = *state;
     snprintf(f->flags.solver, sizeof(f->flags.solver), "ConvDirectNaive");
     assert_int_equal(run_measurement(f, 1), KILN_E_OK);
     assert_string_equal(f->m.solver, "ConvDirectNaive");
@@ -438,9 +428,8 @@ static struct kiln_conv_options find_options(int mode, int enforce)
                                        .enforce = enforce };
 }
 
-TEST(driver_measure, without_a_solver_what_find_found_is_run)
+TEST_F(driver_measure, without_a_solver_what_find_found_is_run)
 {
-    struct fixture *f = *state;
     struct kiln_conv_options find = find_options(KILN_FIND_HYBRID, KILN_ENFORCE_NONE);
     f->bench.find = &find;
     assert_int_equal(run_measurement(f, 1), KILN_E_OK);
@@ -453,9 +442,8 @@ TEST(driver_measure, without_a_solver_what_find_found_is_run)
     assert_int_equal(fake.live_results, 0);
 }
 
-TEST(driver_measure, a_solver_that_is_named_is_not_searched_for_unless_that_is_enforced)
+TEST_F(driver_measure, a_solver_that_is_named_is_not_searched_for_unless_that_is_enforced)
 {
-    struct fixture *f = *state;
     struct kiln_conv_options find = find_options(KILN_FIND_NORMAL, KILN_ENFORCE_DB_UPDATE);
     f->bench.find = &find;
     snprintf(f->flags.solver, sizeof(f->flags.solver), "ConvDirectNaive");
@@ -468,9 +456,8 @@ TEST(driver_measure, a_solver_that_is_named_is_not_searched_for_unless_that_is_e
     measurement_done(&f->m);
 }
 
-TEST(driver_measure, fast_leaves_the_choice_to_kilnd)
+TEST_F(driver_measure, fast_leaves_the_choice_to_kilnd)
 {
-    struct fixture *f = *state;
     struct kiln_conv_options find = find_options(KILN_FIND_FAST, KILN_ENFORCE_NONE);
     f->bench.find = &find;
     assert_int_equal(run_measurement(f, 1), KILN_E_OK);
@@ -478,9 +465,8 @@ TEST(driver_measure, fast_leaves_the_choice_to_kilnd)
     assert_string_equal(f->m.solver, "Best");
 }
 
-TEST(driver_measure, a_search_tunes_and_its_failure_is_the_problems)
+TEST_F(driver_measure, a_search_tunes_and_its_failure_is_the_problems)
 {
-    struct fixture *f = *state;
     struct kiln_conv_options find = find_options(KILN_FIND_FAST, KILN_ENFORCE_NONE);
     f->bench.find = &find;
     f->flags.search = 1;
@@ -494,9 +480,8 @@ TEST(driver_measure, a_search_tunes_and_its_failure_is_the_problems)
     assert_null(f->m.found);
 }
 
-TEST(driver_measure, failures_on_the_way_are_kept_with_their_step)
+TEST_F(driver_measure, failures_on_the_way_are_kept_with_their_step)
 {
-    struct fixture *f = *state;
     fake.run_code = KILN_E_GPU_FAULT;
     assert_int_equal(run_measurement(f, 1), KILN_E_GPU_FAULT);
     assert_says(f->m.err.text, "loading Best");
@@ -505,9 +490,8 @@ TEST(driver_measure, failures_on_the_way_are_kept_with_their_step)
     assert_int_equal(f->m.object_count, 0);
 }
 
-TEST(driver_measure, a_problem_larger_than_memory_is_refused_before_anything_is_taken)
+TEST_F(driver_measure, a_problem_larger_than_memory_is_refused_before_anything_is_taken)
 {
-    struct fixture *f = *state;
     f->problem.n = 1;
     f->problem.c = f->problem.k = f->problem.groups = 1;
     f->problem.in[1] = f->problem.in[2] = 46000;
@@ -522,18 +506,16 @@ TEST(driver_measure, a_problem_larger_than_memory_is_refused_before_anything_is_
     assert_int_equal(fake.launches, 0);
 }
 
-TEST(driver_measure, tensors_of_8_bit_integers_are_refused_whoever_planned_for_them)
+TEST_F(driver_measure, tensors_of_8_bit_integers_are_refused_whoever_planned_for_them)
 {
-    struct fixture *f = *state;
     f->problem.type = KILN_INT8;
     assert_int_equal(run_measurement(f, 1), KILN_E_UNSUPPORTED);
     assert_non_null(strstr(f->m.err.text, "8-bit integers"));
     assert_int_equal(fake.launches, 0);
 }
 
-TEST(driver_measure, totals_add_up_what_the_problems_cost)
+TEST_F(driver_measure, totals_add_up_what_the_problems_cost)
 {
-    struct fixture *f = *state;
     struct report report;
     struct report_place place = { .line = 3, .command = "conv -n 2" };
     struct kiln_error err = { .code = KILN_E_INVALID, .text = "bad line" };

@@ -33,19 +33,17 @@ FIXTURE(driver_options, set_up, tear_down);
     driver_call_parse((int)(sizeof((const char *[]){ __VA_ARGS__ }) / sizeof(char *)), \
                       (const char *[]){ __VA_ARGS__ }, &(f)->call, &(f)->err)
 
-TEST(driver_options, a_search_is_part_of_a_job)
+TEST_F(driver_options, a_search_is_part_of_a_job)
 {
-    struct fixture *f = *state;
     assert_int_equal(job_parse("conv -s 1", &f->job, &f->err), KILN_E_OK);
     assert_int_equal(f->job.search, 1);
     assert_int_equal(job_parse("conv -s 0", &f->job, &f->err), KILN_E_OK);
     assert_int_equal(f->job.search, 0);
 }
 
-TEST(driver_options, miopens_solver_numbers_are_refused_with_an_example)
+TEST_F(driver_options, miopens_solver_numbers_are_refused_with_an_example)
 {
     static const char *const words[] = { "conv", "-S", "85" };
-    struct fixture *f = *state;
     assert_int_equal(job_parse("conv -S 85", &f->job, &f->err), KILN_E_INVALID);
     assert_says(f->err.text, "-S 85");
     assert_non_null(strstr(f->err.text, "-S ConvDirectNaive"));
@@ -56,9 +54,8 @@ TEST(driver_options, miopens_solver_numbers_are_refused_with_an_example)
     assert_string_equal(f->job.solver, "2Conv");
 }
 
-TEST(driver_options, a_job_is_its_problems_and_how_to_run_them)
+TEST_F(driver_options, a_job_is_its_problems_and_how_to_run_them)
 {
-    struct fixture *f = *state;
     assert_int_equal(job_parse("./bin/MIOpenDriver conv -n 64 -F 3", &f->job, &f->err), KILN_E_OK);
     assert_int_equal(f->job.count, 2);
     assert_int_equal(f->job.problems[1].n, 64);
@@ -66,10 +63,8 @@ TEST(driver_options, a_job_is_its_problems_and_how_to_run_them)
     assert_int_equal(f->job.iterations, 10);
 }
 
-TEST(driver_options, our_options_and_miopens_flags_mix_freely)
+TEST_F(driver_options, our_options_and_miopens_flags_mix_freely)
 {
-    struct fixture *f = *state;
-
     int rc =
         CALL(f, "--device", "opencl:1", "convfp16", "-n", "4", "--json", "--seed", "9", "-F", "1");
 
@@ -83,17 +78,15 @@ TEST(driver_options, our_options_and_miopens_flags_mix_freely)
     assert_string_equal(f->call.words.words[3], "-F");
 }
 
-TEST(driver_options, a_logged_command_line_may_be_pasted_whole)
+TEST_F(driver_options, a_logged_command_line_may_be_pasted_whole)
 {
-    struct fixture *f = *state;
     assert_int_equal(CALL(f, "/opt/rocm/bin/MIOpenDriver", "conv", "-n", "1"), KILN_E_OK);
     assert_int_equal(f->call.command, DRIVER_CONV);
     assert_int_equal(f->call.words.count, 3);
 }
 
-TEST(driver_options, other_commands_take_what_they_need_and_no_more)
+TEST_F(driver_options, other_commands_take_what_they_need_and_no_more)
 {
-    struct fixture *f = *state;
     assert_int_equal(CALL(f, "run"), KILN_E_INVALID);
     driver_call_done(&f->call);
     assert_int_equal(CALL(f, "run", "-n", "4"), KILN_E_INVALID);
@@ -110,9 +103,8 @@ TEST(driver_options, other_commands_take_what_they_need_and_no_more)
     assert_false(f->call.options.ahead);
 }
 
-TEST(driver_options, asking_ahead_is_for_files)
+TEST_F(driver_options, asking_ahead_is_for_files)
 {
-    struct fixture *f = *state;
     assert_int_equal(CALL(f, "conv", "--ahead", "-n", "4"), KILN_E_INVALID);
     assert_says(f->err.text, "--ahead");
     driver_call_done(&f->call);
@@ -120,9 +112,8 @@ TEST(driver_options, asking_ahead_is_for_files)
     assert_true(f->call.options.ahead);
 }
 
-TEST(driver_options, more_memory_than_there_is_is_refused_with_both_figures)
+TEST_F(driver_options, more_memory_than_there_is_is_refused_with_both_figures)
 {
-    struct fixture *f = *state;
     if (host_memory_available() == UINT64_MAX)
         skip();
     assert_int_equal(host_memory_check((uint64_t)1 << 60, "the problem", &f->err),

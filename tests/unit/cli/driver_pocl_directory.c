@@ -44,9 +44,8 @@ static void make_file(const char *directory, const char *name)
     fclose(out);
 }
 
-TEST(driver_pocl_directory, files_that_pocl_leaves_in_its_directory_are_removed_with_it)
+TEST_F(driver_pocl_directory, files_that_pocl_leaves_in_its_directory_are_removed_with_it)
 {
-    struct fixture *f = *state;
     char inner[512];
     pocl_directory_init(&f->directory);
     assert_string_equal(getenv("POCL_CACHE_DIR"), f->directory.path);
@@ -62,9 +61,8 @@ TEST(driver_pocl_directory, files_that_pocl_leaves_in_its_directory_are_removed_
     assert_int_equal(access(inner, F_OK), -1);
 }
 
-TEST(driver_pocl_directory, a_user_who_wants_pocls_kernel_cache_has_it)
+TEST_F(driver_pocl_directory, a_user_who_wants_pocls_kernel_cache_has_it)
 {
-    struct fixture *f = *state;
     setenv("POCL_KERNEL_CACHE", "1", 1);
     pocl_directory_init(&f->directory);
     pocl_directory_done(&f->directory);
@@ -76,9 +74,8 @@ TEST(driver_pocl_directory, a_user_who_wants_pocls_kernel_cache_has_it)
     assert_string_equal(getenv("POCL_KERNEL_CACHE"), "1");
 }
 
-TEST(driver_pocl_directory, processes_with_the_same_parent_directory_get_private_ones)
+TEST_F(driver_pocl_directory, processes_with_the_same_parent_directory_get_private_ones)
 {
-    struct fixture *f = *state;
     struct pocl_directory other;
     unsetenv("TMPDIR");
     setenv("POCL_CACHE_DIR", f->temp, 1);
@@ -94,9 +91,8 @@ TEST(driver_pocl_directory, processes_with_the_same_parent_directory_get_private
     pocl_directory_done(&f->directory);
 }
 
-TEST(driver_pocl_directory, without_a_place_for_temporary_files_pocl_keeps_its_own)
+TEST_F(driver_pocl_directory, without_a_place_for_temporary_files_pocl_keeps_its_own)
 {
-    struct fixture *f = *state;
     setenv("TMPDIR", "/nonexistent", 1);
     pocl_directory_init(&f->directory);
     assert_null(getenv("POCL_CACHE_DIR"));

@@ -63,9 +63,8 @@ static const char *print_json(struct fixture *f, const struct kiln_error *failur
     return read_printed(f);
 }
 
-TEST(driver_report, a_transposed_convolution_is_reported_as_transposed)
+TEST_F(driver_report, a_transposed_convolution_is_reported_as_transposed)
 {
-    struct fixture *f = *state;
     struct report_place place = { .command = "conv -n 1 -F 2" };
     struct measurement m = { .problem.direction = KILN_BACKWARD_DATA, .transposed = true };
     lines_report_print(&place, &m, f->out);
@@ -75,16 +74,15 @@ TEST(driver_report, a_transposed_convolution_is_reported_as_transposed)
     assert_says(text, "Convolution Data");
 }
 
-TEST(driver_report, a_plain_convolution_is_not_called_transposed)
+TEST_F(driver_report, a_plain_convolution_is_not_called_transposed)
 {
-    struct fixture *f = *state;
     struct report_place place = { .command = "conv -n 1 -F 1" };
     struct measurement m = { .problem.direction = KILN_FORWARD };
     lines_report_print(&place, &m, f->out);
     assert_null(strstr(read_printed(f), "transposed"));
 }
 
-TEST(driver_report, json_reports_the_direction_asked_for_of_a_transposed_convolution)
+TEST_F(driver_report, json_reports_the_direction_asked_for_of_a_transposed_convolution)
 {
     static const struct {
         uint32_t direction;
@@ -95,7 +93,6 @@ TEST(driver_report, json_reports_the_direction_asked_for_of_a_transposed_convolu
         { KILN_BACKWARD_WEIGHTS,
           "\"direction\":\"W\",\"transposed\":true,\"asked_direction\":\"W\"" },
     };
-    struct fixture *f = *state;
     struct report_place place = { .command = "conv" };
     for (size_t i = 0; i < 3; i++) {
         struct measurement m = { .problem.direction = cases[i].direction, .transposed = true };
@@ -109,27 +106,24 @@ TEST(driver_report, json_reports_the_direction_asked_for_of_a_transposed_convolu
     assert_null(strstr(text, "\"error\""));
 }
 
-TEST(driver_report, problems_that_all_failed_alike_give_their_code_to_the_whole)
+TEST_F(driver_report, problems_that_all_failed_alike_give_their_code_to_the_whole)
 {
-    struct fixture *f = *state;
     add_result(f, KILN_E_NOT_FOUND);
     add_result(f, KILN_E_NOT_FOUND);
     assert_int_equal(report_judge(&f->report, &f->err), KILN_E_NOT_FOUND);
     assert_says(f->err.text, "2 of");
 }
 
-TEST(driver_report, a_code_of_some_problems_is_not_the_whole_runs_status)
+TEST_F(driver_report, a_code_of_some_problems_is_not_the_whole_runs_status)
 {
-    struct fixture *f = *state;
     add_result(f, KILN_E_NOT_FOUND);
     add_result(f, KILN_E_OK);
     assert_int_equal(report_judge(&f->report, &f->err), KILN_E_UNSUPPORTED);
     assert_says(f->err.text, "1 of");
 }
 
-TEST(driver_report, lines_that_are_no_problems_count_as_failures)
+TEST_F(driver_report, lines_that_are_no_problems_count_as_failures)
 {
-    struct fixture *f = *state;
     struct kiln_error why = { .code = KILN_E_INVALID, .text = "not a line" };
     add_result(f, KILN_E_CORRUPT);
     report_add_failure(&f->report, &(struct report_place){ 2, "frob" }, &why);
@@ -137,16 +131,14 @@ TEST(driver_report, lines_that_are_no_problems_count_as_failures)
     assert_says(f->err.text, "2 of");
 }
 
-TEST(driver_report, a_run_without_failures_is_fine)
+TEST_F(driver_report, a_run_without_failures_is_fine)
 {
-    struct fixture *f = *state;
     add_result(f, KILN_E_OK);
     assert_int_equal(report_judge(&f->report, &f->err), KILN_E_OK);
 }
 
-TEST(driver_report, the_document_of_a_failed_run_holds_its_error)
+TEST_F(driver_report, the_document_of_a_failed_run_holds_its_error)
 {
-    struct fixture *f = *state;
     struct kiln_error failure = { .code = KILN_E_CORRUPT, .text = "1 of 1 problems failed" };
     add_result(f, KILN_E_CORRUPT);
     const char *text = print_json(f, &failure);

@@ -112,9 +112,8 @@ static const char *read_content(struct fixture *f, const char *name)
 
 /* ---- build ---- */
 
-TEST(kilnctl_build, every_kernel_is_made_to_be_there_before_the_package_is_asked_for)
+TEST_F(kilnctl_build, every_kernel_is_made_to_be_there_before_the_package_is_asked_for)
 {
-    struct fixture *f = *state;
     BUILD_REPORTED(f, rc, "--db-id", "gfx90a68", "--toolchain", "clang");
     assert_int_equal(rc, KILN_E_OK);
     assert_int_equal(seen.plans, 2);
@@ -138,9 +137,8 @@ static uint32_t number(const char *at)
     return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
 }
 
-TEST(kilnctl_build, problems_go_as_sealed_memory_of_25_numbers_each)
+TEST_F(kilnctl_build, problems_go_as_sealed_memory_of_25_numbers_each)
 {
-    struct fixture *f = *state;
     BUILD_REPORTED(f, rc, "--json");
     assert_int_equal(rc, KILN_E_OK);
     assert_int_equal(fake.sent_sizes[1][0], 2 * 100);
@@ -153,9 +151,8 @@ TEST(kilnctl_build, problems_go_as_sealed_memory_of_25_numbers_each)
     assert_int_equal(number(second + 22 * 4), 1); /* dilation's depth, the last but two */
 }
 
-TEST(kilnctl_build, a_package_as_json_is_reported_with_its_kernels)
+TEST_F(kilnctl_build, a_package_as_json_is_reported_with_its_kernels)
 {
-    struct fixture *f = *state;
     BUILD_REPORTED(f, rc, "--json");
     assert_int_equal(rc, KILN_E_OK);
     assert_int_equal(strncmp(f->run.printed, "{\"package\":{\"file\":\"", 20), 0);
@@ -163,9 +160,8 @@ TEST(kilnctl_build, a_package_as_json_is_reported_with_its_kernels)
                                 "\"prefetch\":{\"lines\":2,\"problems\":2,");
 }
 
-TEST(kilnctl_build, a_daemon_that_is_busy_is_asked_again)
+TEST_F(kilnctl_build, a_daemon_that_is_busy_is_asked_again)
 {
-    struct fixture *f = *state;
     fake.answers[3] = fake.answers[1];
     fake.answers[1] = fake.answers[2] = (struct fake_answer){ .code = KILN_E_BUSY };
     BUILD_REPORTED(f, rc, "--format", "kdb");
@@ -174,9 +170,8 @@ TEST(kilnctl_build, a_daemon_that_is_busy_is_asked_again)
     assert_string_equal(read_content(f, "gfx90a68.kdb"), "package");
 }
 
-TEST(kilnctl_build, a_daemon_that_stays_busy_is_not_asked_for_ever)
+TEST_F(kilnctl_build, a_daemon_that_stays_busy_is_not_asked_for_ever)
 {
-    struct fixture *f = *state;
     for (unsigned i = 1; i <= 10; i++)
         fake.answers[i] = (struct fake_answer){ .code = KILN_E_BUSY };
     BUILD_REPORTED(f, rc, "--format", "kdb");
@@ -185,9 +180,8 @@ TEST(kilnctl_build, a_daemon_that_stays_busy_is_not_asked_for_ever)
     assert_false(scratch_has(&f->directory, "gfx90a68.kdb"));
 }
 
-TEST(kilnctl_build, nothing_is_written_when_a_problem_failed)
+TEST_F(kilnctl_build, nothing_is_written_when_a_problem_failed)
 {
-    struct fixture *f = *state;
     seen.plan_code = KILN_E_COMPILE_FAILED;
     BUILD_REPORTED(f, rc, "--json");
     assert_int_equal(rc, KILN_E_COMPILE_FAILED);
@@ -200,9 +194,8 @@ TEST(kilnctl_build, nothing_is_written_when_a_problem_failed)
     assert_true(f->run.reported);
 }
 
-TEST(kilnctl_build, with_keep_going_the_others_are_written_and_it_still_fails)
+TEST_F(kilnctl_build, with_keep_going_the_others_are_written_and_it_still_fails)
 {
-    struct fixture *f = *state;
     seen.plan_code = KILN_E_COMPILE_FAILED;
     fake.answers[1].reply =
         "{\"kernels\":1,\"size\":7,\"failures\":1,\"failed\":[{\"problem\":\"conv\","
@@ -217,9 +210,8 @@ TEST(kilnctl_build, with_keep_going_the_others_are_written_and_it_still_fails)
     assert_null(strstr(f->reported.text, "again")); /* the first failure was reported */
 }
 
-TEST(kilnctl_build, failures_that_only_the_build_met_are_reported_and_nothing_is_written)
+TEST_F(kilnctl_build, failures_that_only_the_build_met_are_reported_and_nothing_is_written)
 {
-    struct fixture *f = *state;
     fake.answers[1].reply = "{\"kernels\":1,\"size\":7,\"failures\":1,\"failed\":[{\"problem\":"
                             "\"conv -n 2\",\"text\":\"too \\u001blate\"}]}";
     BUILD_REPORTED(f, rc, "--format", "kdb");
@@ -231,9 +223,8 @@ TEST(kilnctl_build, failures_that_only_the_build_met_are_reported_and_nothing_is
     assert_false(scratch_has(&f->directory, "gfx90a68.kdb"));
 }
 
-TEST(kilnctl_build, keep_going_needs_something_that_worked)
+TEST_F(kilnctl_build, keep_going_needs_something_that_worked)
 {
-    struct fixture *f = *state;
     scratch_write(&f->directory, "problems", "conv --frobnicate\n");
     BUILD_REPORTED(f, rc, "--keep-going");
     assert_int_equal(rc, KILN_E_COMPILE_FAILED);
@@ -241,9 +232,8 @@ TEST(kilnctl_build, keep_going_needs_something_that_worked)
     assert_false(scratch_has(&f->directory, "gfx90a68.kdb"));
 }
 
-TEST(kilnctl_build, an_answer_without_a_package_is_corrupt)
+TEST_F(kilnctl_build, an_answer_without_a_package_is_corrupt)
 {
-    struct fixture *f = *state;
     fake.answers[1].files[0] = NULL;
     BUILD_REPORTED(f, rc, "--format", "kdb");
     assert_int_equal(rc, KILN_E_CORRUPT);
@@ -251,9 +241,8 @@ TEST(kilnctl_build, an_answer_without_a_package_is_corrupt)
     assert_false(scratch_has(&f->directory, "gfx90a68.kdb"));
 }
 
-TEST(kilnctl_build, missing_build_options_are_refused_before_kilnd_is_asked)
+TEST_F(kilnctl_build, missing_build_options_are_refused_before_kilnd_is_asked)
 {
-    struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "pkg", "build", "--problems", "p", "-o", "o"), KILN_E_INVALID);
     assert_says(f->run.err.text, "--target");
     assert_int_equal(RUN(&f->run, "pkg", "build", "-t", "gfx90a", "-o", "o"), KILN_E_INVALID);
@@ -281,9 +270,8 @@ static const char *refused_build(struct fixture *f, const char *target, const ch
     return f->run.err.text;
 }
 
-TEST(kilnctl_build, a_package_that_no_gpu_would_use_is_not_built)
+TEST_F(kilnctl_build, a_package_that_no_gpu_would_use_is_not_built)
 {
-    struct fixture *f = *state;
     assert_says(refused_build(f, "gfx90a", "out.kdb"), "'out.kdb'");
     assert_says(f->run.err.text, "gfx90a.kdb");
     assert_says(f->run.err.text, "--db-id");
@@ -293,16 +281,14 @@ TEST(kilnctl_build, a_package_that_no_gpu_would_use_is_not_built)
     assert_says(refused_build(f, "gfx90a", "out.kpkg"), "--db-id");
 }
 
-TEST(kilnctl_build, miopens_format_is_not_built_for_gpus_that_miopen_does_not_know)
+TEST_F(kilnctl_build, miopens_format_is_not_built_for_gpus_that_miopen_does_not_know)
 {
-    struct fixture *f = *state;
     assert_says(refused_build(f, "sm_90", "sm_90.kdb"), "--format kiln");
     assert_says(refused_build(f, "sm_90", "sm_90.kdb"), "sm_90.kpkg");
 }
 
-TEST(kilnctl_build, no_package_is_built_for_an_opencl_device_by_name)
+TEST_F(kilnctl_build, no_package_is_built_for_an_opencl_device_by_name)
 {
-    struct fixture *f = *state;
     static const char *const NAMES[] = { "out.kpkg", "out.kdb", "opencl.kpkg",
                                          "opencl_1a2b3c4d.kpkg" };
     for (size_t i = 0; i < sizeof(NAMES) / sizeof(*NAMES); i++) {
@@ -312,9 +298,8 @@ TEST(kilnctl_build, no_package_is_built_for_an_opencl_device_by_name)
 }
 
 /* As an embedded build makes one: it is installed nowhere. */
-TEST(kilnctl_build, a_package_for_an_opencl_device_may_have_any_name)
+TEST_F(kilnctl_build, a_package_for_an_opencl_device_may_have_any_name)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"toolchains\":[{\"name\":\"opencl\",\"targets\":[{\"target\":"
                             "\"opencl:cpu:some-1.0-1a2b3c4d\",\"works\":true}]}]}";
     scratch_path(&f->directory, "mine.kpkg", f->out);
@@ -326,9 +311,8 @@ TEST(kilnctl_build, a_package_for_an_opencl_device_may_have_any_name)
     assert_null(strstr(f->reported.text, "installed as"));
 }
 
-TEST(kilnctl_build, kilns_format_is_built_for_nvidias_gpus_by_the_targets_name)
+TEST_F(kilnctl_build, kilns_format_is_built_for_nvidias_gpus_by_the_targets_name)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"toolchains\":[{\"name\":\"nvrtc\",\"targets\":[{\"target\":"
                             "\"sm_90\",\"works\":true}]}]}";
     scratch_path(&f->directory, "sm_90.kpkg", f->out);
@@ -341,9 +325,8 @@ TEST(kilnctl_build, kilns_format_is_built_for_nvidias_gpus_by_the_targets_name)
     assert_null(strstr(f->reported.text, "installed as"));
 }
 
-TEST(kilnctl_build, a_package_for_one_of_nvidias_gpus_bears_the_targets_name)
+TEST_F(kilnctl_build, a_package_for_one_of_nvidias_gpus_bears_the_targets_name)
 {
-    struct fixture *f = *state;
     static const char *const names[] = { "sm_90a.kpkg", "mine.kpkg" };
     fake.answers[0].reply = "{\"toolchains\":[{\"name\":\"nvrtc\",\"targets\":[{\"target\":"
                             "\"sm_90a\",\"works\":true}]}]}";
@@ -360,9 +343,8 @@ TEST(kilnctl_build, a_package_for_one_of_nvidias_gpus_bears_the_targets_name)
     }
 }
 
-TEST(kilnctl_build, the_name_of_the_package_chooses_its_format)
+TEST_F(kilnctl_build, the_name_of_the_package_chooses_its_format)
 {
-    struct fixture *f = *state;
     scratch_path(&f->directory, "gfx90a68.kpkg", f->out);
     BUILD_REPORTED(f, rc, "--db-id", "gfx90a68");
     assert_int_equal(rc, KILN_E_OK);
@@ -370,9 +352,8 @@ TEST(kilnctl_build, the_name_of_the_package_chooses_its_format)
     assert_null(strstr(f->reported.text, "installed as"));
 }
 
-TEST(kilnctl_build, a_name_that_would_not_apply_is_pointed_out)
+TEST_F(kilnctl_build, a_name_that_would_not_apply_is_pointed_out)
 {
-    struct fixture *f = *state;
     scratch_path(&f->directory, "mine.kdb", f->out);
     BUILD_REPORTED(f, rc, "--db-id", "gfx90a68");
     assert_int_equal(rc, KILN_E_OK);
@@ -380,9 +361,8 @@ TEST(kilnctl_build, a_name_that_would_not_apply_is_pointed_out)
     assert_string_equal(read_content(f, "mine.kdb"), "package");
 }
 
-TEST(kilnctl_build, an_old_manifest_next_to_a_new_package_is_reported)
+TEST_F(kilnctl_build, an_old_manifest_next_to_a_new_package_is_reported)
 {
-    struct fixture *f = *state;
     scratch_write(&f->directory, "gfx90a68.kdb.manifest", "old");
     BUILD_REPORTED(f, rc, "--format", "kdb");
     assert_int_equal(rc, KILN_E_OK);
@@ -408,9 +388,8 @@ static enum kiln_code check_manifest(struct fixture *f, const char *name,
     return manifest_check(bytes_of_text(read_content(f, beside)), &trust, name, ret_file, &err);
 }
 
-TEST(kilnctl_build, a_pair_of_keys_is_made_and_never_replaced)
+TEST_F(kilnctl_build, a_pair_of_keys_is_made_and_never_replaced)
 {
-    struct fixture *f = *state;
     struct stat found;
     make_key(f);
     assert_says(f->run.printed, "ops.key");
@@ -429,9 +408,8 @@ TEST(kilnctl_build, a_pair_of_keys_is_made_and_never_replaced)
     assert_int_equal(fake.asked, 0);
 }
 
-TEST(kilnctl_build, a_package_built_with_a_key_has_a_manifest_that_holds)
+TEST_F(kilnctl_build, a_package_built_with_a_key_has_a_manifest_that_holds)
 {
-    struct fixture *f = *state;
     struct manifest_file file;
     make_key(f);
     BUILD_REPORTED(f, rc, "--key", f->key);
@@ -441,9 +419,8 @@ TEST(kilnctl_build, a_package_built_with_a_key_has_a_manifest_that_holds)
     assert_says(f->run.printed, ", signed\n");
 }
 
-TEST(kilnctl_build, a_key_that_cannot_sign_is_reported_of_before_anything_is_compiled)
+TEST_F(kilnctl_build, a_key_that_cannot_sign_is_reported_of_before_anything_is_compiled)
 {
-    struct fixture *f = *state;
     scratch_write(&f->directory, "ops.key", "{}");
     assert_int_equal(chmod(f->key, 0600), 0);
     assert_int_not_equal(BUILD(f, "--key", f->key), KILN_E_OK);
@@ -452,9 +429,8 @@ TEST(kilnctl_build, a_key_that_cannot_sign_is_reported_of_before_anything_is_com
     assert_int_equal(seen.plans, 0);
 }
 
-TEST(kilnctl_build, packages_are_signed_and_one_that_is_missing_does_not_stop_the_others)
+TEST_F(kilnctl_build, packages_are_signed_and_one_that_is_missing_does_not_stop_the_others)
 {
-    struct fixture *f = *state;
     struct manifest_file file;
     make_key(f);
     scratch_write(&f->directory, "gfx90a68.kdb", "four");
@@ -466,9 +442,8 @@ TEST(kilnctl_build, packages_are_signed_and_one_that_is_missing_does_not_stop_th
     assert_int_equal(file.size, 4);
 }
 
-TEST(kilnctl_build, signing_as_json_lists_the_manifests)
+TEST_F(kilnctl_build, signing_as_json_lists_the_manifests)
 {
-    struct fixture *f = *state;
     make_key(f);
     scratch_write(&f->directory, "gfx90a68.kdb", "four");
     assert_int_equal(RUN(&f->run, "pkg", "sign", "--key", f->key, f->out, "--json"), KILN_E_OK);
@@ -476,9 +451,8 @@ TEST(kilnctl_build, signing_as_json_lists_the_manifests)
     assert_says(f->run.printed, "gfx90a68.kdb.manifest\"],\"failures\":[]}\n");
 }
 
-TEST(kilnctl_build, a_package_in_use_is_not_signed)
+TEST_F(kilnctl_build, a_package_in_use_is_not_signed)
 {
-    struct fixture *f = *state;
     make_key(f);
     scratch_write(&f->directory, "gfx90a68.kdb", "four");
     scratch_write(&f->directory, "gfx90a68.kdb-wal", "log");
@@ -486,9 +460,8 @@ TEST(kilnctl_build, a_package_in_use_is_not_signed)
     assert_false(scratch_has(&f->directory, "gfx90a68.kdb.manifest"));
 }
 
-TEST(kilnctl_build, signing_needs_a_key_that_only_its_owner_reads)
+TEST_F(kilnctl_build, signing_needs_a_key_that_only_its_owner_reads)
 {
-    struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "pkg", "sign", f->problems), KILN_E_INVALID);
     assert_says(f->run.err.text, "pkg keygen");
     make_key(f);
@@ -497,9 +470,8 @@ TEST(kilnctl_build, signing_needs_a_key_that_only_its_owner_reads)
     assert_false(scratch_has(&f->directory, "problems.manifest"));
 }
 
-TEST(kilnctl_build, signing_with_a_public_key_names_the_mistake)
+TEST_F(kilnctl_build, signing_with_a_public_key_names_the_mistake)
 {
-    struct fixture *f = *state;
     make_key(f);
     scratch_path(&f->directory, "ops.pub", f->pub);
     assert_int_equal(RUN(&f->run, "pkg", "sign", f->problems, "--key", f->pub), KILN_E_INVALID);

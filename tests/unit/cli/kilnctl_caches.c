@@ -36,9 +36,8 @@ SCRATCH_FIXTURE(kilnctl_caches, prepare);
     "{\"imported\":970,\"damaged\":5,\"lost\":3,\"first\":\"row 7: its md5 is another\"," \
     "\"database_id\":\"gfx90a68\",\"scope\":\"everyone\"}"
 
-TEST(kilnctl_caches, a_cache_goes_to_kilnd_as_an_open_file_with_its_name_and_source)
+TEST_F(kilnctl_caches, a_cache_goes_to_kilnd_as_an_open_file_with_its_name_and_source)
 {
-    struct fixture *f = *state;
     char expected[1024];
     fake.answers[0].reply = ALL_IN;
 
@@ -54,9 +53,8 @@ TEST(kilnctl_caches, a_cache_goes_to_kilnd_as_an_open_file_with_its_name_and_sou
     assert_says(f->run.printed, "for you");
 }
 
-TEST(kilnctl_caches, an_import_for_everyone_of_another_device_says_so_to_kilnd)
+TEST_F(kilnctl_caches, an_import_for_everyone_of_another_device_says_so_to_kilnd)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"imported\":1,\"database_id\":\"gfx90a6e\",\"scope\":\"everyone\"}";
     assert_int_equal(RUN(&f->run, "kernel", "import", "--for-all", "--db-id", "gfx90a6e", f->first),
                      KILN_E_OK);
@@ -66,9 +64,8 @@ TEST(kilnctl_caches, an_import_for_everyone_of_another_device_says_so_to_kilnd)
     assert_says(f->run.printed, "every user");
 }
 
-TEST(kilnctl_caches, an_import_goes_on_after_a_bad_file_and_fails_in_the_end)
+TEST_F(kilnctl_caches, an_import_goes_on_after_a_bad_file_and_fails_in_the_end)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .code = KILN_E_CORRUPT, .text = "no kernel database" };
     fake.answers[1].reply = ALL_IN;
     assert_int_equal(RUN(&f->run, "kernel", "import", f->second, f->first, "--json"),
@@ -81,9 +78,8 @@ TEST(kilnctl_caches, an_import_goes_on_after_a_bad_file_and_fails_in_the_end)
     assert_true(f->run.reported);
 }
 
-TEST(kilnctl_caches, lost_rows_of_a_cache_are_reported_and_fail_the_import)
+TEST_F(kilnctl_caches, lost_rows_of_a_cache_are_reported_and_fail_the_import)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = SOME_LOST;
     assert_int_equal(RUN(&f->run, "kernel", "import", f->first), KILN_E_CORRUPT);
     assert_says(f->run.err.text, "970 imported");
@@ -93,9 +89,8 @@ TEST(kilnctl_caches, lost_rows_of_a_cache_are_reported_and_fail_the_import)
     assert_says(f->run.printed, "970 kernels");
 }
 
-TEST(kilnctl_caches, the_json_of_a_lossy_import_counts_all_files_together)
+TEST_F(kilnctl_caches, the_json_of_a_lossy_import_counts_all_files_together)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = SOME_LOST;
     fake.answers[1].reply = SOME_LOST;
     reported_begin(&f->reported);
@@ -109,9 +104,8 @@ TEST(kilnctl_caches, the_json_of_a_lossy_import_counts_all_files_together)
 }
 
 /* Where the tree of a file is damaged, nothing says how many rows hung on it. */
-TEST(kilnctl_caches, where_the_number_of_lost_rows_is_unknown_that_is_reported)
+TEST_F(kilnctl_caches, where_the_number_of_lost_rows_is_unknown_that_is_reported)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"imported\":970,\"damaged\":5,\"lost\":3,\"lost_at_least\":true}";
     fake.answers[1].reply = "{\"imported\":9,\"damaged\":0,\"lost\":0,\"lost_at_least\":true}";
     reported_begin(&f->reported);
@@ -126,9 +120,8 @@ TEST(kilnctl_caches, where_the_number_of_lost_rows_is_unknown_that_is_reported)
     assert_says(f->reported.text, "unknown number");
 }
 
-TEST(kilnctl_caches, an_unknown_number_of_lost_rows_shows_in_the_sums_of_the_json_too)
+TEST_F(kilnctl_caches, an_unknown_number_of_lost_rows_shows_in_the_sums_of_the_json_too)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"imported\":970,\"damaged\":0,\"lost\":0,\"lost_at_least\":true}";
     fake.answers[1].reply = ALL_IN;
     reported_begin(&f->reported);
@@ -142,9 +135,8 @@ TEST(kilnctl_caches, an_unknown_number_of_lost_rows_shows_in_the_sums_of_the_jso
 #define BAD(id) "{\"id\":" id ",\"name\":\"conv.s.o\",\"why\":\"its \\u001b[1mmd5 is another\"}"
 #define FIVE_BAD BAD("1") "," BAD("2") "," BAD("3") "," BAD("4") "," BAD("5")
 
-TEST(kilnctl_caches, damaged_rows_are_named_the_first_ten_for_people_and_all_as_json)
+TEST_F(kilnctl_caches, damaged_rows_are_named_the_first_ten_for_people_and_all_as_json)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = fake.answers[1].reply =
         "{\"imported\":970,\"damaged\":14,\"lost\":0,\"damaged_rows\":[" FIVE_BAD "," FIVE_BAD
         "," BAD("77") "]}";
@@ -164,9 +156,8 @@ TEST(kilnctl_caches, damaged_rows_are_named_the_first_ten_for_people_and_all_as_
     assert_null(strstr(f->run.printed, "more"));
 }
 
-TEST(kilnctl_caches, rows_that_the_snapshot_lacks_count_as_lost)
+TEST_F(kilnctl_caches, rows_that_the_snapshot_lacks_count_as_lost)
 {
-    struct fixture *f = *state;
     fake_transfer_is_here = true;
     setenv(FAKE_TRANSFER, "merge", 1);
     fake.answers[0].reply = ALL_IN;
@@ -178,9 +169,8 @@ TEST(kilnctl_caches, rows_that_the_snapshot_lacks_count_as_lost)
     assert_says(f->run.printed, "\"note\":\"one?page\"");
 }
 
-TEST(kilnctl_caches, a_cache_that_cannot_be_opened_is_not_sent)
+TEST_F(kilnctl_caches, a_cache_that_cannot_be_opened_is_not_sent)
 {
-    struct fixture *f = *state;
     fake_transfer_is_here = true;
     setenv(FAKE_TRANSFER, "refuse", 1);
     assert_int_equal(RUN(&f->run, "kernel", "import", f->first), KILN_E_IO);
@@ -188,9 +178,8 @@ TEST(kilnctl_caches, a_cache_that_cannot_be_opened_is_not_sent)
     assert_int_equal(fake.asked, 0);
 }
 
-TEST(kilnctl_caches, a_cache_that_is_not_there_does_not_keep_the_others_out)
+TEST_F(kilnctl_caches, a_cache_that_is_not_there_does_not_keep_the_others_out)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = ALL_IN;
     assert_int_equal(RUN(&f->run, "kernel", "import", "/nonexistent/a.ukdb", f->first),
                      KILN_E_NOT_FOUND);
@@ -198,9 +187,8 @@ TEST(kilnctl_caches, a_cache_that_is_not_there_does_not_keep_the_others_out)
     assert_says(f->run.err.text, "'/nonexistent/a.ukdb'");
 }
 
-TEST(kilnctl_caches, an_import_that_is_not_permitted_ends_at_once)
+TEST_F(kilnctl_caches, an_import_that_is_not_permitted_ends_at_once)
 {
-    struct fixture *f = *state;
     fake.answers[0].code = KILN_E_DENIED;
     assert_int_equal(RUN(&f->run, "kernel", "import", "--for-all", f->first, f->second),
                      KILN_E_DENIED);
@@ -229,9 +217,8 @@ static const char *import_from(struct fixture *f, const char *directory, const c
     return fake.requests[0];
 }
 
-TEST(kilnctl_caches, the_version_is_read_from_the_name_of_the_caches_directory)
+TEST_F(kilnctl_caches, the_version_is_read_from_the_name_of_the_caches_directory)
 {
-    struct fixture *f = *state;
     assert_says(import_from(f, "2.17.0.a82233c22", NULL, NULL),
                 ",\"version\":\"2.17.0.a82233c22\"}");
     assert_says(f->run.printed, "978 kernels");
@@ -241,9 +228,8 @@ TEST(kilnctl_caches, the_version_is_read_from_the_name_of_the_caches_directory)
     assert_says(import_from(f, "3.5.1", NULL, NULL), ",\"version\":\"3.5.1\"}");
 }
 
-TEST(kilnctl_caches, a_version_that_is_given_counts_more_and_none_is_no_version)
+TEST_F(kilnctl_caches, a_version_that_is_given_counts_more_and_none_is_no_version)
 {
-    struct fixture *f = *state;
     assert_says(import_from(f, "2.17.0.a82233c22", "--miopen", "2.17.0"),
                 ",\"version\":\"2.17.0\"}");
     assert_says(f->run.printed, "2.17.0");
@@ -251,12 +237,11 @@ TEST(kilnctl_caches, a_version_that_is_given_counts_more_and_none_is_no_version)
     assert_null(strstr(f->run.printed, "stored for"));
 }
 
-TEST(kilnctl_caches, directories_of_other_names_say_no_version)
+TEST_F(kilnctl_caches, directories_of_other_names_say_no_version)
 {
     static const char *const directories[] = { "backup",       "2.17",      "2.17.0.a b",
                                                "2.17.0-a8",    "v2.17.0.a", "2..0.a823",
                                                "20240101.0.0", "2.17.0.a.b" };
-    struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(directories) / sizeof(directories[0]); i++)
         assert_null(strstr(import_from(f, directories[i], NULL, NULL), "version"));
 }
@@ -267,9 +252,8 @@ TEST(kilnctl_caches, directories_of_other_names_say_no_version)
     "{\"files\":[{\"name\":\"gfx90a68.ukdb\",\"kernels\":978,\"damaged\":0,\"descriptor\":0}," \
     "{\"name\":\"gfx906_60.ukdb\",\"kernels\":7,\"damaged\":2,\"descriptor\":1}]}"
 
-TEST(kilnctl_caches, exported_caches_are_written_under_their_names)
+TEST_F(kilnctl_caches, exported_caches_are_written_under_their_names)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = EXPORTED, .files = { "new 0", "new 1" } };
 
     assert_int_equal(RUN(&f->run, "kernel", "export", "--format", "ukdb", f->out), KILN_E_OK);
@@ -282,9 +266,8 @@ TEST(kilnctl_caches, exported_caches_are_written_under_their_names)
     assert_says(f->run.printed, "2 damaged");
 }
 
-TEST(kilnctl_caches, kernels_of_one_version_are_written_as_miopen_looks_for_them)
+TEST_F(kilnctl_caches, kernels_of_one_version_are_written_as_miopen_looks_for_them)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){
         .reply = "{\"files\":[{\"name\":\"gfx90a68@2.17.0.ukdb\",\"kernels\":7,\"descriptor\":0},"
                  "{\"name\":\"gfx906_60.ukdb\",\"kernels\":2,\"descriptor\":1}]}",
@@ -298,9 +281,8 @@ TEST(kilnctl_caches, kernels_of_one_version_are_written_as_miopen_looks_for_them
     assert_says(f->run.printed, "2.17.0");
 }
 
-TEST(kilnctl_caches, of_several_versions_one_must_be_named_and_nothing_is_written)
+TEST_F(kilnctl_caches, of_several_versions_one_must_be_named_and_nothing_is_written)
 {
-    struct fixture *f = *state;
     fake.answers[0] =
         (struct fake_answer){ .code = KILN_E_INVALID, .text = "name one of 2.1, none" };
     assert_int_equal(RUN(&f->run, "kernel", "export", f->out), KILN_E_INVALID);
@@ -308,9 +290,8 @@ TEST(kilnctl_caches, of_several_versions_one_must_be_named_and_nothing_is_writte
     assert_false(scratch_has(&f->directory, "out"));
 }
 
-TEST(kilnctl_caches, the_version_to_export_is_sent_as_it_is_given)
+TEST_F(kilnctl_caches, the_version_to_export_is_sent_as_it_is_given)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){
         .reply = "{\"files\":[{\"name\":\"gfx90a68.ukdb\",\"kernels\":1,\"descriptor\":0}]}",
         .files = { "x" },
@@ -320,9 +301,8 @@ TEST(kilnctl_caches, the_version_to_export_is_sent_as_it_is_given)
                         "kernel_export {\"format\":\"ukdb\",\"version\":\"none\"}");
 }
 
-TEST(kilnctl_caches, an_export_of_one_device_as_json_lists_its_file)
+TEST_F(kilnctl_caches, an_export_of_one_device_as_json_lists_its_file)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){
         .reply = "{\"files\":[{\"name\":\"gfx90a68.ukdb\",\"kernels\":1,\"descriptor\":0}]}",
         .files = { "x" },
@@ -334,9 +314,8 @@ TEST(kilnctl_caches, an_export_of_one_device_as_json_lists_its_file)
                                 "\"failures\":[]}\n");
 }
 
-TEST(kilnctl_caches, an_export_keeps_files_that_are_there_and_writes_the_others)
+TEST_F(kilnctl_caches, an_export_keeps_files_that_are_there_and_writes_the_others)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = EXPORTED, .files = { "new 0", "new 1" } };
     assert_int_equal(unlink(f->second), 0);
     assert_int_equal(RUN(&f->run, "kernel", "export", f->directory.path, "--json"), KILN_E_IO);
@@ -346,17 +325,15 @@ TEST(kilnctl_caches, an_export_keeps_files_that_are_there_and_writes_the_others)
     assert_says(f->run.printed, "\"error\":{\"code\":\"IO\"");
 }
 
-TEST(kilnctl_caches, an_export_with_force_replaces_files)
+TEST_F(kilnctl_caches, an_export_with_force_replaces_files)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = EXPORTED, .files = { "new 0", "new 1" } };
     assert_int_equal(RUN(&f->run, "kernel", "export", f->directory.path, "--force"), KILN_E_OK);
     assert_string_equal(scratch_read(&f->directory, "gfx90a68.ukdb", f->text, 256), "new 0");
 }
 
-TEST(kilnctl_caches, an_export_never_replaces_a_cache_that_is_in_use)
+TEST_F(kilnctl_caches, an_export_never_replaces_a_cache_that_is_in_use)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = EXPORTED, .files = { "new 0", "new 1" } };
     scratch_write(&f->directory, "gfx90a68.ukdb-wal", "log");
     assert_int_equal(RUN(&f->run, "kernel", "export", f->directory.path, "--force"), KILN_E_BUSY);
@@ -364,7 +341,7 @@ TEST(kilnctl_caches, an_export_never_replaces_a_cache_that_is_in_use)
     assert_string_equal(scratch_read(&f->directory, "gfx90a68.ukdb", f->text, 256), "first");
 }
 
-TEST(kilnctl_caches, an_export_writes_nowhere_but_into_its_directory)
+TEST_F(kilnctl_caches, an_export_writes_nowhere_but_into_its_directory)
 {
     static const char *const replies[] = {
         "{\"files\":[{\"name\":\"../evil.ukdb\",\"descriptor\":0}]}",
@@ -373,7 +350,6 @@ TEST(kilnctl_caches, an_export_writes_nowhere_but_into_its_directory)
         "{\"files\":[{\"name\":\"a.ukdb\",\"descriptor\":1}]}",
         "{\"files\":[{\"name\":\"a.ukdb\"}]}",
     };
-    struct fixture *f = *state;
     for (unsigned i = 0; i < sizeof(replies) / sizeof(replies[0]); i++) {
         fake.answers[i] = (struct fake_answer){ .reply = replies[i], .files = { "x" } };
         assert_int_equal(RUN(&f->run, "kernel", "export", f->out), KILN_E_CORRUPT);
@@ -381,9 +357,8 @@ TEST(kilnctl_caches, an_export_writes_nowhere_but_into_its_directory)
     assert_int_equal(scratch_directory_count(&f->directory), 3); /* with the empty directory */
 }
 
-TEST(kilnctl_caches, an_export_of_nothing_makes_no_directory)
+TEST_F(kilnctl_caches, an_export_of_nothing_makes_no_directory)
 {
-    struct fixture *f = *state;
     fake.answers[0].code = KILN_E_NOT_FOUND;
     fake.answers[1].reply = "{\"files\":[]}";
     assert_int_equal(RUN(&f->run, "kernel", "export", f->out), KILN_E_NOT_FOUND);
@@ -392,9 +367,8 @@ TEST(kilnctl_caches, an_export_of_nothing_makes_no_directory)
     assert_false(scratch_has(&f->directory, "out"));
 }
 
-TEST(kilnctl_caches, files_of_an_answer_that_cannot_be_read_are_closed)
+TEST_F(kilnctl_caches, files_of_an_answer_that_cannot_be_read_are_closed)
 {
-    struct fixture *f = *state;
     int before = dup(0);
     close(before);
     fake.answers[0] = (struct fake_answer){ .reply = "[", .files = { "x", "y" } };

@@ -115,27 +115,24 @@ TEST(kilnctl_commands, half_a_name_is_no_command)
 
 /* ---- commands ---- */
 
-TEST(kilnctl_commands, stats_as_json_is_what_the_daemon_said)
+TEST_F(kilnctl_commands, stats_as_json_is_what_the_daemon_said)
 {
-    struct fixture *f = *state;
     fake.replies[0] = "{\"fetches\":3,\"hits\":{\"hot\":1}}";
     assert_int_equal(RUN(&f->run, "stats", "--json"), KILN_E_OK);
     assert_string_equal(f->run.printed, "{\"fetches\":3,\"hits\":{\"hot\":1}}\n");
     assert_string_equal(fake.requests[0], "stats -");
 }
 
-TEST(kilnctl_commands, stats_for_people_name_nested_counters_and_units)
+TEST_F(kilnctl_commands, stats_for_people_name_nested_counters_and_units)
 {
-    struct fixture *f = *state;
     fake.replies[0] = "{\"fetches\":12345,\"hits\":{\"hot\":1},\"store_bytes\":1572864}";
     assert_int_equal(RUN(&f->run, "stats"), KILN_E_OK);
     assert_string_equal(f->run.printed,
                         "fetches      12 345\nhits.hot     1\nstore_bytes  1.5 MiB\n");
 }
 
-TEST(kilnctl_commands, an_answer_that_is_no_json_is_refused)
+TEST_F(kilnctl_commands, an_answer_that_is_no_json_is_refused)
 {
-    struct fixture *f = *state;
     fake.replies[0] = "{\"fetches\":";
     fake.replies[1] = "[1]";
     assert_int_equal(RUN(&f->run, "stats"), KILN_E_CORRUPT);
@@ -143,9 +140,8 @@ TEST(kilnctl_commands, an_answer_that_is_no_json_is_refused)
     assert_string_equal(f->run.printed, "");
 }
 
-TEST(kilnctl_commands, config_shows_value_and_origin)
+TEST_F(kilnctl_commands, config_shows_value_and_origin)
 {
-    struct fixture *f = *state;
     fake.replies[0] = "{\"workers\":{\"value\":2,\"origin\":\"flag --workers\"},"
                       "\"socket\":{\"value\":\"/run/x\",\"origin\":\"default\"}}";
     assert_int_equal(RUN(&f->run, "config"), KILN_E_OK);
@@ -154,9 +150,8 @@ TEST(kilnctl_commands, config_shows_value_and_origin)
                                         "socket   /run/x  default\n");
 }
 
-TEST(kilnctl_commands, config_shows_what_waits_for_a_restart_where_something_does)
+TEST_F(kilnctl_commands, config_shows_what_waits_for_a_restart_where_something_does)
 {
-    struct fixture *f = *state;
     fake.replies[0] = "{\"workers\":{\"value\":\"2\",\"origin\":\"default\","
                       "\"after_restart\":{\"value\":\"4\",\"origin\":\"/etc/x\"}},"
                       "\"socket\":{\"value\":\"/run/x\",\"origin\":\"default\"}}";
@@ -166,9 +161,8 @@ TEST(kilnctl_commands, config_shows_what_waits_for_a_restart_where_something_doe
                                         "socket   /run/x  default  -\n");
 }
 
-TEST(kilnctl_commands, kernels_are_listed_over_all_pages)
+TEST_F(kilnctl_commands, kernels_are_listed_over_all_pages)
 {
-    struct fixture *f = *state;
     fake.replies[0] = "{\"kernels\":[{\"key\":\"aa\",\"size\":10},{\"key\":\"bb\",\"size\":99}],"
                       "\"next\":\"bb\"}";
     fake.replies[1] = "{\"kernels\":[{\"key\":\"cc\",\"size\":50}]}";
@@ -185,9 +179,8 @@ TEST(kilnctl_commands, kernels_are_listed_over_all_pages)
     assert_non_null(strstr(fake.requests[1], "\"after\":\"bb\""));
 }
 
-TEST(kilnctl_commands, imported_kernels_are_listed_with_their_id_and_no_time_of_compiling)
+TEST_F(kilnctl_commands, imported_kernels_are_listed_with_their_id_and_no_time_of_compiling)
 {
-    struct fixture *f = *state;
     fake.replies[0] = "{\"kernels\":[{\"key\":\"aa\",\"target\":\"gfx906\",\"compile_s\":0,"
                       "\"database_id\":\"gfx906_60@3.2.0\"},{\"key\":\"bb\",\"target\":\"gfx906\","
                       "\"compile_s\":2}]}";
@@ -202,33 +195,29 @@ TEST(kilnctl_commands, imported_kernels_are_listed_with_their_id_and_no_time_of_
     assert_non_null(strstr(f->run.printed, "2.00 s"));
 }
 
-TEST(kilnctl_commands, the_limit_of_a_list_stops_the_asking)
+TEST_F(kilnctl_commands, the_limit_of_a_list_stops_the_asking)
 {
-    struct fixture *f = *state;
     fake.replies[0] = "{\"kernels\":[{\"key\":\"aa\"},{\"key\":\"bb\"}],\"next\":\"bb\"}";
     assert_int_equal(RUN(&f->run, "kernel", "ls", "--limit", "2", "--json"), KILN_E_OK);
     assert_int_equal(fake.asked, 1);
 }
 
-TEST(kilnctl_commands, a_list_without_end_is_an_error_and_prints_nothing)
+TEST_F(kilnctl_commands, a_list_without_end_is_an_error_and_prints_nothing)
 {
-    struct fixture *f = *state;
     fake.replies[0] = "{\"kernels\":[{\"key\":\"aa\"}],\"next\":\"aa\"}";
     fake.replies[1] = "{\"kernels\":[{\"key\":\"aa\"}],\"next\":\"aa\"}";
     assert_int_equal(RUN(&f->run, "kernel", "ls", "--json"), KILN_E_CORRUPT);
     assert_string_equal(f->run.printed, "");
 }
 
-TEST(kilnctl_commands, a_key_prefix_is_checked_before_anybody_is_asked)
+TEST_F(kilnctl_commands, a_key_prefix_is_checked_before_anybody_is_asked)
 {
-    struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "kernel", "show", "xyz"), KILN_E_INVALID);
     assert_int_equal(fake.asked, 0);
 }
 
-TEST(kilnctl_commands, removing_goes_on_after_a_failure_and_reports_it)
+TEST_F(kilnctl_commands, removing_goes_on_after_a_failure_and_reports_it)
 {
-    struct fixture *f = *state;
     fake.code = KILN_E_NOT_FOUND;
     fake.replies[1] = "{\"removed\":1}";
     assert_int_equal(RUN(&f->run, "kernel", "rm", "aa", "bb"), KILN_E_NOT_FOUND);
@@ -237,9 +226,8 @@ TEST(kilnctl_commands, removing_goes_on_after_a_failure_and_reports_it)
     assert_string_equal(f->run.printed, "1 removed\n");
 }
 
-TEST(kilnctl_commands, removing_as_json_reports_what_failed_and_why)
+TEST_F(kilnctl_commands, removing_as_json_reports_what_failed_and_why)
 {
-    struct fixture *f = *state;
     fake.code = KILN_E_NOT_FOUND;
     fake.replies[1] = "{\"removed\":1}";
     assert_int_equal(RUN(&f->run, "kernel", "rm", "aa", "bb", "--json"), KILN_E_NOT_FOUND);
@@ -249,9 +237,8 @@ TEST(kilnctl_commands, removing_as_json_reports_what_failed_and_why)
     assert_true(f->run.reported);
 }
 
-TEST(kilnctl_commands, removing_stops_where_it_is_not_permitted_and_leaves_the_report_to_main)
+TEST_F(kilnctl_commands, removing_stops_where_it_is_not_permitted_and_leaves_the_report_to_main)
 {
-    struct fixture *f = *state;
     fake.code = KILN_E_DENIED;
     assert_int_equal(RUN(&f->run, "kernel", "rm", "aa", "bb", "--json"), KILN_E_DENIED);
     assert_int_equal(fake.asked, 1);
@@ -259,17 +246,15 @@ TEST(kilnctl_commands, removing_stops_where_it_is_not_permitted_and_leaves_the_r
     assert_false(f->run.reported);
 }
 
-TEST(kilnctl_commands, clear_drops_nothing_that_was_not_chosen)
+TEST_F(kilnctl_commands, clear_drops_nothing_that_was_not_chosen)
 {
-    struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "clear", "--yes"), KILN_E_INVALID);
     assert_int_equal(RUN(&f->run, "clear", "--yes", "--all", "--target", "gfx90a"), KILN_E_INVALID);
     assert_int_equal(fake.asked, 0);
 }
 
-TEST(kilnctl_commands, clear_with_yes_does_not_ask)
+TEST_F(kilnctl_commands, clear_with_yes_does_not_ask)
 {
-    struct fixture *f = *state;
     fake.replies[0] = "{\"kernels\":3,\"bytes\":4096,\"dry_run\":false}";
     assert_int_equal(RUN(&f->run, "clear", "--target", "gfx90a", "--older-than", "12h", "--yes"),
                      KILN_E_OK);
@@ -279,9 +264,8 @@ TEST(kilnctl_commands, clear_with_yes_does_not_ask)
                                           "\"dry_run\":false}");
 }
 
-TEST(kilnctl_commands, clear_of_ones_own_kernels_says_so_to_kilnd_and_chooses_further)
+TEST_F(kilnctl_commands, clear_of_ones_own_kernels_says_so_to_kilnd_and_chooses_further)
 {
-    struct fixture *f = *state;
     fake.replies[0] = fake.replies[1] = "{\"kernels\":1,\"bytes\":0,\"dry_run\":false}";
     assert_int_equal(RUN(&f->run, "clear", "--own", "--yes"), KILN_E_OK);
     assert_string_equal(fake.requests[0], "clear {\"own\":true,\"dry_run\":false}");
@@ -293,9 +277,8 @@ TEST(kilnctl_commands, clear_of_ones_own_kernels_says_so_to_kilnd_and_chooses_fu
     assert_int_equal(fake.asked, 2);
 }
 
-TEST(kilnctl_commands, a_dry_run_of_clear_says_so_to_both_sides)
+TEST_F(kilnctl_commands, a_dry_run_of_clear_says_so_to_both_sides)
 {
-    struct fixture *f = *state;
     fake.replies[0] = "{\"kernels\":3,\"bytes\":4096,\"dry_run\":true}";
     assert_int_equal(RUN(&f->run, "clear", "--all", "--dry-run"), KILN_E_OK);
     assert_says(f->run.printed, "would drop");
@@ -303,9 +286,8 @@ TEST(kilnctl_commands, a_dry_run_of_clear_says_so_to_both_sides)
     assert_string_equal(fake.requests[0], "clear {\"all\":true,\"dry_run\":true}");
 }
 
-TEST(kilnctl_commands, gc_says_where_the_size_asked_for_was_missed)
+TEST_F(kilnctl_commands, gc_says_where_the_size_asked_for_was_missed)
 {
-    struct fixture *f = *state;
     fake.replies[0] = "{\"kernels\":3,\"bytes\":4096,\"store_bytes\":8192}";
     fake.replies[1] = "{\"kernels\":3,\"bytes\":4096,\"store_bytes\":2048}";
     fake.replies[2] = "{\"kernels\":0,\"bytes\":0,\"store_bytes\":8192}";
@@ -321,9 +303,8 @@ TEST(kilnctl_commands, gc_says_where_the_size_asked_for_was_missed)
     assert_says(f->run.printed, "8.0 KiB");
 }
 
-TEST(kilnctl_commands, toolchains_are_probed_for_the_targets_given)
+TEST_F(kilnctl_commands, toolchains_are_probed_for_the_targets_given)
 {
-    struct fixture *f = *state;
     fake.replies[0] =
         "{\"toolchains\":[{\"name\":\"clang\",\"version\":\"19\",\"path\":\"/"
         "c\",\"family\":\"amd\","
@@ -337,9 +318,8 @@ TEST(kilnctl_commands, toolchains_are_probed_for_the_targets_given)
     assert_says(f->run.printed, "ls --all");
 }
 
-TEST(kilnctl_commands, a_target_that_could_not_be_tried_is_neither_yes_nor_no)
+TEST_F(kilnctl_commands, a_target_that_could_not_be_tried_is_neither_yes_nor_no)
 {
-    struct fixture *f = *state;
     fake.replies[0] =
         "{\"toolchains\":[{\"name\":\"clang\",\"targets\":[],\"untried\":[{\"target\":"
         "\"gfx942\",\"detail\":\"no process\"}]}]}";
@@ -348,18 +328,16 @@ TEST(kilnctl_commands, a_target_that_could_not_be_tried_is_neither_yes_nor_no)
     assert_says(f->run.printed, "no process");
 }
 
-TEST(kilnctl_commands, toolchains_tried_for_all_targets_have_no_hint_to_do_so)
+TEST_F(kilnctl_commands, toolchains_tried_for_all_targets_have_no_hint_to_do_so)
 {
-    struct fixture *f = *state;
     fake.replies[0] = "{\"toolchains\":[{\"name\":\"clang\",\"targets\":[]}]}";
     assert_int_equal(RUN(&f->run, "toolchain", "ls", "--all"), KILN_E_OK);
     assert_non_null(strstr(f->run.printed, "clang"));
     assert_null(strstr(f->run.printed, "--all"));
 }
 
-TEST(kilnctl_commands, terminal_escapes_in_an_answer_are_defused)
+TEST_F(kilnctl_commands, terminal_escapes_in_an_answer_are_defused)
 {
-    struct fixture *f = *state;
     fake.replies[0] = "{\"kernels\":[{\"key\":\"aa\",\"program\":\"\\u001b[2Jx\"}]}";
     assert_int_equal(RUN(&f->run, "kernel", "ls"), KILN_E_OK);
     assert_null(strchr(f->run.printed, '\033'));

@@ -65,9 +65,8 @@ static int gc_with(struct fixture *f, const char *answer)
     return rc;
 }
 
-TEST(kilnctl_confirm, a_yes_on_the_terminal_drops_what_was_asked_about)
+TEST_F(kilnctl_confirm, a_yes_on_the_terminal_drops_what_was_asked_about)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"kernels\":3,\"bytes\":4096,\"dry_run\":true}";
     fake.answers[1].reply = "{\"kernels\":3,\"bytes\":4096,\"store_bytes\":0}";
     assert_int_equal(gc_with(f, "yes\n"), KILN_E_OK);
@@ -78,9 +77,8 @@ TEST(kilnctl_confirm, a_yes_on_the_terminal_drops_what_was_asked_about)
     assert_string_equal(fake.requests[1], "gc {\"stale\":true,\"dry_run\":false}");
 }
 
-TEST(kilnctl_confirm, anything_else_drops_nothing)
+TEST_F(kilnctl_confirm, anything_else_drops_nothing)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = fake.answers[1].reply = fake.answers[2].reply = "{\"kernels\":3}";
     assert_int_equal(gc_with(f, "\n"), KILN_E_CANCELLED);
     assert_says(f->run.err.text, "dropped");
@@ -89,26 +87,23 @@ TEST(kilnctl_confirm, anything_else_drops_nothing)
     assert_int_equal(fake.asked, 3);
 }
 
-TEST(kilnctl_confirm, nothing_to_lose_is_not_asked_about)
+TEST_F(kilnctl_confirm, nothing_to_lose_is_not_asked_about)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"kernels\":0}";
     fake.answers[1].reply = "{\"kernels\":0,\"store_bytes\":0}";
     assert_int_equal(gc_with(f, ""), KILN_E_OK);
     assert_string_equal(f->asked, "");
 }
 
-TEST(kilnctl_confirm, a_question_that_cannot_be_counted_is_not_asked)
+TEST_F(kilnctl_confirm, a_question_that_cannot_be_counted_is_not_asked)
 {
-    struct fixture *f = *state;
     fake.answers[0].code = KILN_E_DENIED;
     assert_int_equal(gc_with(f, ""), KILN_E_DENIED);
     assert_int_equal(fake.asked, 1);
 }
 
-TEST(kilnctl_confirm, without_a_terminal_yes_or_a_dry_run_must_be_given)
+TEST_F(kilnctl_confirm, without_a_terminal_yes_or_a_dry_run_must_be_given)
 {
-    struct fixture *f = *state;
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     assert_int_equal(confirm_possible(false, false, &f->run.err), KILN_E_OK);
     dup2(null, STDIN_FILENO);

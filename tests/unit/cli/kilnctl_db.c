@@ -44,9 +44,8 @@ FIXTURE(kilnctl_db, set_up, tear_down);
     "}],\"perf\":[{\"tier\":\"host\",\"database_id\":\"gfx90a68\",\"key\":\"2x64\",\"entries\":" \
     "[{\"solver\":\"ConvAsm3x3U\",\"params\":\"6,8,3\"}]}]}]}"
 
-TEST(kilnctl_db, a_problem_is_shown_with_solvers_times_and_who_measured_them)
+TEST_F(kilnctl_db, a_problem_is_shown_with_solvers_times_and_who_measured_them)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = RECORDED;
 
     assert_int_equal(RUN(&f->run, "db", "get", LINE, "--db-id", "gfx90a68"), KILN_E_OK);
@@ -71,9 +70,8 @@ TEST(kilnctl_db, a_problem_is_shown_with_solvers_times_and_who_measured_them)
     assert_says(f->run.printed, "6,8,3");
 }
 
-TEST(kilnctl_db, words_behind_two_dashes_are_one_problem)
+TEST_F(kilnctl_db, words_behind_two_dashes_are_one_problem)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = RECORDED;
     assert_int_equal(RUN(&f->run, "db", "get", "--db-id", "gfx90a68", "--nearest", "--driver",
                          "6.2", "--toolchain", "clang", "--backend", "OpenCL", "--json", "--",
@@ -86,9 +84,8 @@ TEST(kilnctl_db, words_behind_two_dashes_are_one_problem)
     assert_says(f->run.printed, "\"solver\":\"ConvAsm3x3U\"");
 }
 
-TEST(kilnctl_db, a_problem_needs_a_device)
+TEST_F(kilnctl_db, a_problem_needs_a_device)
 {
-    struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "db", "get", LINE), KILN_E_INVALID);
     assert_says(f->run.err.text, "needs --db-id");
     assert_int_equal(fake.asked, 0);
@@ -99,9 +96,8 @@ TEST(kilnctl_db, a_problem_needs_a_device)
     "1\",\"find_key\":\"64-1\",\"perf_key\":\"2x64\",\"find\":[]," \
     "\"perf\":[]}]}"
 
-TEST(kilnctl_db, of_a_problem_that_is_not_recorded_the_keys_are_shown)
+TEST_F(kilnctl_db, of_a_problem_that_is_not_recorded_the_keys_are_shown)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = UNRECORDED;
     assert_int_equal(RUN(&f->run, "db", "get", LINE, "--db-id", "gfx90a68"), KILN_E_NOT_FOUND);
     assert_string_equal(f->run.printed,
@@ -118,9 +114,8 @@ TEST(kilnctl_db, of_a_problem_that_is_not_recorded_the_keys_are_shown)
     assert_true(f->run.reported);
 }
 
-TEST(kilnctl_db, a_problem_of_which_kilnd_says_nothing_is_not_found)
+TEST_F(kilnctl_db, a_problem_of_which_kilnd_says_nothing_is_not_found)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .code = KILN_E_NOT_FOUND, .text = "" };
     assert_int_equal(RUN(&f->run, "db", "get", LINE, "--db-id", "gfx90a68"), KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "recorded");
@@ -133,9 +128,8 @@ TEST(kilnctl_db, a_problem_of_which_kilnd_says_nothing_is_not_found)
     "\"time_ms\":1,\"stale\":true,\"left_out\":true}]},{\"tier\":\"user\",\"entries\":["    \
     "{\"solver\":\"Older\",\"time_ms\":1,\"stale\":true,\"left_out\":true}]}],\"perf\":[]}]}"
 
-TEST(kilnctl_db, entries_that_lookups_ignore_are_marked_and_counted)
+TEST_F(kilnctl_db, entries_that_lookups_ignore_are_marked_and_counted)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = LEFT_OUT;
     assert_int_equal(RUN(&f->run, "db", "get", LINE, "--db-id", "gfx90a68"), KILN_E_OK);
     const char *fresh = strstr(f->run.printed, "Fresh"), *old = strstr(f->run.printed, "Old ");
@@ -147,9 +141,8 @@ TEST(kilnctl_db, entries_that_lookups_ignore_are_marked_and_counted)
     assert_says(f->run.printed, "tuning_stale");
 }
 
-TEST(kilnctl_db, a_problem_that_kilnd_does_not_understand_is_reported_by_its_message)
+TEST_F(kilnctl_db, a_problem_that_kilnd_does_not_understand_is_reported_by_its_message)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .code = KILN_E_INVALID, .text = "column 3" };
     assert_int_equal(RUN(&f->run, "db", "get", "12-", "--db-id", "gfx90a68"), KILN_E_INVALID);
     assert_string_equal(f->run.err.text, "column 3");
@@ -157,9 +150,8 @@ TEST(kilnctl_db, a_problem_that_kilnd_does_not_understand_is_reported_by_its_mes
 
 /* ---- promote ---- */
 
-TEST(kilnctl_db, a_promotion_shows_conflicts_and_counts)
+TEST_F(kilnctl_db, a_promotion_shows_conflicts_and_counts)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){
         .reply = "{\"records\":5,\"entries\":9,\"added\":2,\"replaced\":1,\"conflicts\":1}",
         .progress = { "{\"conflicts\":[{\"key\":\"k\",\"why\":\"1 or 2\"}]}" },
@@ -177,9 +169,8 @@ TEST(kilnctl_db, a_promotion_shows_conflicts_and_counts)
     assert_says(f->run.printed, "1 conflict");
 }
 
-TEST(kilnctl_db, conflicts_of_a_promotion_are_listed_in_json)
+TEST_F(kilnctl_db, conflicts_of_a_promotion_are_listed_in_json)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){
         .reply = "{\"records\":5,\"conflicts\":1}",
         .progress = { "{\"conflicts\":[{\"key\":\"k\",\"why\":\"1 or 2\"}]}" },
@@ -191,9 +182,8 @@ TEST(kilnctl_db, conflicts_of_a_promotion_are_listed_in_json)
 
 /* ---- rm ---- */
 
-TEST(kilnctl_db, records_are_dropped_by_what_was_chosen)
+TEST_F(kilnctl_db, records_are_dropped_by_what_was_chosen)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"records\":3,\"entries\":4,\"removed\":2,\"replaced\":1}";
     assert_int_equal(RUN(&f->run, "db", "rm", "--yes", "--solver", "S", "--older-than", "2d"),
                      KILN_E_OK);
@@ -203,9 +193,8 @@ TEST(kilnctl_db, records_are_dropped_by_what_was_chosen)
     assert_says(f->run.printed, "1 other");
 }
 
-TEST(kilnctl_db, a_system_database_is_dropped_as_a_whole)
+TEST_F(kilnctl_db, a_system_database_is_dropped_as_a_whole)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"removed\":193590}";
     assert_int_equal(RUN(&f->run, "db", "rm", "--tier", "system", "--db-id", "gfx90a68", "--yes"),
                      KILN_E_INVALID);
@@ -223,9 +212,8 @@ TEST(kilnctl_db, a_system_database_is_dropped_as_a_whole)
     assert_says(f->run.printed, "gfx90a68");
 }
 
-TEST(kilnctl_db, dropping_needs_a_choice_and_a_word)
+TEST_F(kilnctl_db, dropping_needs_a_choice_and_a_word)
 {
-    struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "db", "rm", "--yes"), KILN_E_INVALID);
     assert_says(f->run.err.text, "--db-id");
     assert_says(f->run.err.text, "--all");
@@ -239,9 +227,8 @@ TEST(kilnctl_db, dropping_needs_a_choice_and_a_word)
     assert_int_equal(fake.asked, 0);
 }
 
-TEST(kilnctl_db, everything_of_another_user_is_an_administrators_to_drop)
+TEST_F(kilnctl_db, everything_of_another_user_is_an_administrators_to_drop)
 {
-    struct fixture *f = *state;
     fake.answers[0].code = KILN_E_DENIED;
     assert_int_equal(RUN(&f->run, "db", "rm", "--all", "--uid", "1000", "--yes", "--json"),
                      KILN_E_DENIED);
@@ -260,9 +247,8 @@ TEST(kilnctl_db, everything_of_another_user_is_an_administrators_to_drop)
     "\"hits\":{\"system\":1,\"host\":2,\"user\":3},\"misses\":5,\"memory_bytes\":2048,"          \
     "\"policy\":\"warn\"}"
 
-TEST(kilnctl_db, statistics_list_imported_databases_and_counts)
+TEST_F(kilnctl_db, statistics_list_imported_databases_and_counts)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = STATS;
     assert_int_equal(RUN(&f->run, "db", "stats"), KILN_E_OK);
     assert_string_equal(fake.requests[0], "tuning_stats -");
@@ -278,9 +264,8 @@ TEST(kilnctl_db, statistics_list_imported_databases_and_counts)
     assert_says(f->run.printed, "warn");
 }
 
-TEST(kilnctl_db, statistics_of_nothing_say_how_to_begin)
+TEST_F(kilnctl_db, statistics_of_nothing_say_how_to_begin)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"system\":[],\"misses\":0}";
     fake.answers[1].reply = STATS;
     assert_int_equal(RUN(&f->run, "db", "stats"), KILN_E_OK);
@@ -296,9 +281,8 @@ TEST(kilnctl_db, statistics_of_nothing_say_how_to_begin)
     "\"gfx90a68\",\"key\":\"k\",\"solver\":\"S\",\"driver\":\"6.1\",\"toolchain\":\"clang\"," \
     "\"measured_at\":1700000000}]}"
 
-TEST(kilnctl_db, stale_entries_are_listed_and_are_no_failure)
+TEST_F(kilnctl_db, stale_entries_are_listed_and_are_no_failure)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = "{\"checked\":9,\"stale\":1,\"damaged\":0}",
                                             .progress = { STALE } };
     assert_int_equal(
@@ -315,9 +299,8 @@ TEST(kilnctl_db, stale_entries_are_listed_and_are_no_failure)
     assert_says(f->run.printed, "\n0 databases");
 }
 
-TEST(kilnctl_db, of_the_hosts_records_it_is_listed_who_measured_them)
+TEST_F(kilnctl_db, of_the_hosts_records_it_is_listed_who_measured_them)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){
         .reply = "{\"checked\":9,\"stale\":1,\"damaged\":0}",
         .progress = { "{\"stale\":[{\"tier\":\"host\",\"uid\":4000000000,\"kind\":\"find\","
@@ -333,9 +316,8 @@ TEST(kilnctl_db, of_the_hosts_records_it_is_listed_who_measured_them)
     assert_says(f->run.printed, "\"stale_entries\":[{\"tier\":\"host\",\"uid\":4000000000,");
 }
 
-TEST(kilnctl_db, a_verify_that_finds_damage_fails)
+TEST_F(kilnctl_db, a_verify_that_finds_damage_fails)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){
         .reply = "{\"checked\":9,\"unchecked\":7000,\"stale\":1,\"damaged\":2}",
         .progress = { STALE, "{\"damaged\":[{\"what\":\"record 7\",\"why\":\"its "
@@ -364,9 +346,8 @@ TEST(kilnctl_db, a_verify_that_finds_damage_fails)
 
 /* ---- vacuum ---- */
 
-TEST(kilnctl_db, a_vacuum_reports_what_was_given_back)
+TEST_F(kilnctl_db, a_vacuum_reports_what_was_given_back)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"freed\":2048,\"bytes\":4096}";
     fake.answers[1] = fake.answers[0];
     fake.answers[2].code = KILN_E_DENIED;

@@ -40,9 +40,8 @@ SCRATCH_FIXTURE(kilnctl_db_files, prepare);
     "\"records\":2,\"entries\":3,\"added\":1,\"replaced\":1,\"bad\":1,\"verbatim\":0,"       \
     "\"conflicts\":1,\"kept\":0}"
 
-TEST(kilnctl_db_files, a_find_db_goes_to_kilnd_as_an_open_file_with_its_name)
+TEST_F(kilnctl_db_files, a_find_db_goes_to_kilnd_as_an_open_file_with_its_name)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = ALL_IN;
 
     assert_int_equal(RUN(&f->run, "db", "import", f->find), KILN_E_OK);
@@ -58,9 +57,8 @@ TEST(kilnctl_db_files, a_find_db_goes_to_kilnd_as_an_open_file_with_its_name)
     assert_says(f->run.printed, "12 records");
 }
 
-TEST(kilnctl_db_files, the_options_of_an_import_go_to_kilnd)
+TEST_F(kilnctl_db_files, the_options_of_an_import_go_to_kilnd)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = ALL_IN;
     assert_int_equal(RUN(&f->run, "db", "import", "--db-id", "gfx90a6e", "--kind", "find",
                          "--backend", "OpenCL", "--tier", "host", "--strict", f->find),
@@ -69,9 +67,8 @@ TEST(kilnctl_db_files, the_options_of_an_import_go_to_kilnd)
                                   "\"OpenCL\",\"tier\":\"host\",\"strict\":true}");
 }
 
-TEST(kilnctl_db_files, a_directory_is_all_tuning_files_in_it_by_name)
+TEST_F(kilnctl_db_files, a_directory_is_all_tuning_files_in_it_by_name)
 {
-    struct fixture *f = *state;
     scratch_write(&f->directory, "README.md", "no tuning file");
     scratch_write(&f->directory, "gfx900_56.db.bz2", "packed");
     scratch_write(&f->directory, "mi9000.HIP.fdb.txt", "of a device that is not known");
@@ -93,9 +90,8 @@ TEST(kilnctl_db_files, a_directory_is_all_tuning_files_in_it_by_name)
     assert_says(f->run.printed, "\"records\":774360,");
 }
 
-TEST(kilnctl_db_files, kilns_own_files_are_among_those_of_a_directory)
+TEST_F(kilnctl_db_files, kilns_own_files_are_among_those_of_a_directory)
 {
-    struct fixture *f = *state;
     assert_int_equal(mkdir(f->out, 0700), 0);
     scratch_write(&f->directory, "out/sm_90_132.CUDA.fdb.txt", "find");
     scratch_write(&f->directory, "out/opencl_1a2b3c4d_1.1.0.udb.txt", "perf");
@@ -110,9 +106,8 @@ TEST(kilnctl_db_files, kilns_own_files_are_among_those_of_a_directory)
     assert_says(f->reported.text, "'rtx9000.CUDA.fdb.txt'");
 }
 
-TEST(kilnctl_db_files, a_database_that_lost_most_of_its_records_is_warned_of)
+TEST_F(kilnctl_db_files, a_database_that_lost_most_of_its_records_is_warned_of)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply =
         "{\"kind\":\"find\",\"database_id\":\"gfx90a68\",\"backend\":\"HIP\",\"tier\":"
         "\"system\",\"records\":12,\"entries\":12,\"records_before\":193590,\"shrunk\":true}";
@@ -130,18 +125,16 @@ TEST(kilnctl_db_files, a_database_that_lost_most_of_its_records_is_warned_of)
     assert_says(f->run.printed, "\"records_before\":193590,\"shrunk\":true");
 }
 
-TEST(kilnctl_db_files, a_directory_without_tuning_files_is_not_found)
+TEST_F(kilnctl_db_files, a_directory_without_tuning_files_is_not_found)
 {
-    struct fixture *f = *state;
     assert_int_equal(mkdir(f->out, 0700), 0);
     assert_int_equal(RUN(&f->run, "db", "import", f->out), KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "gfx90a68.HIP.fdb.txt");
     assert_int_equal(fake.asked, 0);
 }
 
-TEST(kilnctl_db_files, bad_lines_are_reported_as_file_line_and_why_and_fail_in_the_end)
+TEST_F(kilnctl_db_files, bad_lines_are_reported_as_file_line_and_why_and_fail_in_the_end)
 {
-    struct fixture *f = *state;
     char expected[700];
     fake.answers[0] = (struct fake_answer){
         .reply = ONE_BAD,
@@ -160,9 +153,8 @@ TEST(kilnctl_db_files, bad_lines_are_reported_as_file_line_and_why_and_fail_in_t
     assert_says(f->run.printed, "3 entries");
 }
 
-TEST(kilnctl_db_files, bad_lines_and_conflicts_are_in_the_json_too)
+TEST_F(kilnctl_db_files, bad_lines_and_conflicts_are_in_the_json_too)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){
         .reply = ONE_BAD,
         .progress = { "{\"progress\":{\"stage\":\"reading\",\"done\":1,\"total\":2}}",
@@ -181,9 +173,8 @@ TEST(kilnctl_db_files, bad_lines_and_conflicts_are_in_the_json_too)
     assert_true(f->run.reported);
 }
 
-TEST(kilnctl_db_files, a_strict_import_fails_by_the_file_and_not_by_its_usage)
+TEST_F(kilnctl_db_files, a_strict_import_fails_by_the_file_and_not_by_its_usage)
 {
-    struct fixture *f = *state;
     fake.answers[0] =
         (struct fake_answer){ .code = KILN_E_INVALID,
                               .text = "line 7: no '='",
@@ -197,9 +188,8 @@ TEST(kilnctl_db_files, a_strict_import_fails_by_the_file_and_not_by_its_usage)
     assert_int_equal(RUN(&f->run, "db", "import", f->find), KILN_E_INVALID);
 }
 
-TEST(kilnctl_db_files, conflicts_of_a_merge_are_shown)
+TEST_F(kilnctl_db_files, conflicts_of_a_merge_are_shown)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){
         .reply = "{\"kind\":\"find\",\"database_id\":\"gfx90a68\",\"backend\":\"HIP\",\"tier\":"
                  "\"host\",\"records\":2,\"entries\":3,\"kept\":1,\"replaced\":1,\"bad\":0}",
@@ -212,9 +202,8 @@ TEST(kilnctl_db_files, conflicts_of_a_merge_are_shown)
     assert_says(f->run.printed, "1 record");
 }
 
-TEST(kilnctl_db_files, progress_that_makes_no_sense_ends_nothing)
+TEST_F(kilnctl_db_files, progress_that_makes_no_sense_ends_nothing)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){
         .reply = ALL_IN,
         .progress = { "{", "{\"bad\":7}", "{\"bad\":[7,[]]}" },
@@ -222,9 +211,8 @@ TEST(kilnctl_db_files, progress_that_makes_no_sense_ends_nothing)
     assert_int_equal(RUN(&f->run, "db", "import", f->find), KILN_E_OK);
 }
 
-TEST(kilnctl_db_files, an_import_goes_on_after_a_file_that_fails)
+TEST_F(kilnctl_db_files, an_import_goes_on_after_a_file_that_fails)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .code = KILN_E_CORRUPT, .text = "no table config" };
     fake.answers[1].reply = ALL_IN;
     assert_int_equal(RUN(&f->run, "db", "import", f->perf, "/nonexistent/a.db", f->find),
@@ -233,18 +221,16 @@ TEST(kilnctl_db_files, an_import_goes_on_after_a_file_that_fails)
     assert_says(f->run.err.text, "gfx906_60.db:");
 }
 
-TEST(kilnctl_db_files, an_import_that_is_not_permitted_ends_at_once)
+TEST_F(kilnctl_db_files, an_import_that_is_not_permitted_ends_at_once)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .code = KILN_E_DENIED, .text = "give --tier user" };
     assert_int_equal(RUN(&f->run, "db", "import", f->find, f->perf), KILN_E_DENIED);
     assert_int_equal(fake.asked, 1);
     assert_says(f->run.err.text, "--tier user");
 }
 
-TEST(kilnctl_db_files, a_users_database_is_taken_with_its_log)
+TEST_F(kilnctl_db_files, a_users_database_is_taken_with_its_log)
 {
-    struct fixture *f = *state;
     fake_transfer_is_here = true;
     setenv(FAKE_TRANSFER, "merge", 1);
     fake.answers[0].reply = ALL_IN;
@@ -255,9 +241,8 @@ TEST(kilnctl_db_files, a_users_database_is_taken_with_its_log)
     assert_says(f->run.printed, "\"note\":\"one?page\"");
 }
 
-TEST(kilnctl_db_files, a_url_is_fetched_by_kilnd)
+TEST_F(kilnctl_db_files, a_url_is_fetched_by_kilnd)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = ALL_IN;
     assert_int_equal(RUN(&f->run, "db", "import", "https://host/gfx90a68.HIP.fdb.txt.bz2",
                          "--sha256",
@@ -270,9 +255,8 @@ TEST(kilnctl_db_files, a_url_is_fetched_by_kilnd)
     assert_int_equal(fake.file_counts[0], 0);
 }
 
-TEST(kilnctl_db_files, nothing_of_a_urls_credentials_or_query_is_reported)
+TEST_F(kilnctl_db_files, nothing_of_a_urls_credentials_or_query_is_reported)
 {
-    struct fixture *f = *state;
     const char *url = "https://me:secret@host/gfx90a68.HIP.fdb.txt?sig=abcdef";
     fake.answers[0] = (struct fake_answer){
         .reply = ALL_IN,
@@ -294,9 +278,8 @@ TEST(kilnctl_db_files, nothing_of_a_urls_credentials_or_query_is_reported)
     assert_null(strstr(f->run.err.text, "secret"));
 }
 
-TEST(kilnctl_db_files, words_that_are_no_choice_are_refused_before_kilnd_is_asked)
+TEST_F(kilnctl_db_files, words_that_are_no_choice_are_refused_before_kilnd_is_asked)
 {
-    struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "db", "import", "--tier", "mine", f->find), KILN_E_INVALID);
     assert_says(f->run.err.text, "'mine'");
     assert_says(f->run.err.text, "system, host,");
@@ -318,9 +301,8 @@ TEST(kilnctl_db_files, words_that_are_no_choice_are_refused_before_kilnd_is_aske
     "\"kind\":\"perf\",\"database_id\":\"gfx90a68\",\"backend\":\"\",\"records\":1,\"bytes\":" \
     "2048}]}"
 
-TEST(kilnctl_db_files, an_export_writes_each_file_that_came_back)
+TEST_F(kilnctl_db_files, an_export_writes_each_file_that_came_back)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = TWO_FILES, .files = { "a=b", "sql" } };
 
     assert_int_equal(RUN(&f->run, "db", "export", f->out, "--db-id", "gfx90a68", "--tier", "host",
@@ -338,9 +320,8 @@ TEST(kilnctl_db_files, an_export_writes_each_file_that_came_back)
     assert_says(f->run.printed, "2.0 KiB");
 }
 
-TEST(kilnctl_db_files, an_export_replaces_nothing_unless_reported_to)
+TEST_F(kilnctl_db_files, an_export_replaces_nothing_unless_reported_to)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = TWO_FILES, .files = { "new", "sql" } };
     fake.answers[1] = fake.answers[0];
     assert_int_equal(RUN(&f->run, "db", "export", f->directory.path), KILN_E_IO);
@@ -353,26 +334,23 @@ TEST(kilnctl_db_files, an_export_replaces_nothing_unless_reported_to)
     assert_says(f->run.printed, "\"records\":2,\"bytes\":3}");
 }
 
-TEST(kilnctl_db_files, a_name_that_leads_elsewhere_is_not_written)
+TEST_F(kilnctl_db_files, a_name_that_leads_elsewhere_is_not_written)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = "{\"files\":[{\"name\":\"../escaped\"}]}",
                                             .files = { "x" } };
     assert_int_equal(RUN(&f->run, "db", "export", f->out), KILN_E_CORRUPT);
     assert_false(scratch_has(&f->directory, "escaped"));
 }
 
-TEST(kilnctl_db_files, an_answer_that_names_other_files_than_it_sent_is_refused)
+TEST_F(kilnctl_db_files, an_answer_that_names_other_files_than_it_sent_is_refused)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = TWO_FILES, .files = { "x" } };
     assert_int_equal(RUN(&f->run, "db", "export", f->out), KILN_E_CORRUPT);
     assert_says(f->run.err.text, "list of");
 }
 
-TEST(kilnctl_db_files, an_export_of_nothing_is_not_found)
+TEST_F(kilnctl_db_files, an_export_of_nothing_is_not_found)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"files\":[]}";
     assert_int_equal(RUN(&f->run, "db", "export", f->out, "--tier", "user"), KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "user tier");
@@ -384,9 +362,8 @@ TEST(kilnctl_db_files, an_export_of_nothing_is_not_found)
 #define DIFFERS \
     "{\"a_records\":3,\"b_records\":2,\"same\":1,\"different\":1,\"only_a\":1,\"only_b\":0}"
 
-TEST(kilnctl_db_files, a_tier_is_compared_with_a_file_of_the_device_it_is_called_by)
+TEST_F(kilnctl_db_files, a_tier_is_compared_with_a_file_of_the_device_it_is_called_by)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){
         .reply = DIFFERS,
         .progress = { "{\"differences\":[{\"key\":\"k1\",\"solver\":\"S\",\"what\":"
@@ -407,9 +384,8 @@ TEST(kilnctl_db_files, a_tier_is_compared_with_a_file_of_the_device_it_is_called
     assert_says(f->run.printed, "1 only");
 }
 
-TEST(kilnctl_db_files, two_files_are_compared_in_their_order)
+TEST_F(kilnctl_db_files, two_files_are_compared_in_their_order)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = DIFFERS;
     assert_int_equal(RUN(&f->run, "db", "diff", f->perf, f->user, "--json"), KILN_E_OK);
     assert_int_equal(fake.file_counts[0], 2);
@@ -420,9 +396,8 @@ TEST(kilnctl_db_files, two_files_are_compared_in_their_order)
     assert_says(f->run.printed, "\"only_b\":0,\"differences\":[]}");
 }
 
-TEST(kilnctl_db_files, two_tiers_need_a_device_and_a_kind)
+TEST_F(kilnctl_db_files, two_tiers_need_a_device_and_a_kind)
 {
-    struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "db", "diff", "host", "user"), KILN_E_INVALID);
     assert_says(f->run.err.text, "--db-id");
     assert_says(f->run.err.text, "--kind");
@@ -435,9 +410,8 @@ TEST(kilnctl_db_files, two_tiers_need_a_device_and_a_kind)
                         "\"database_id\":\"gfx90a68\",\"uid\":1000}");
 }
 
-TEST(kilnctl_db_files, a_word_that_is_neither_tier_nor_file_is_not_found)
+TEST_F(kilnctl_db_files, a_word_that_is_neither_tier_nor_file_is_not_found)
 {
-    struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "db", "diff", "hots", "user"), KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "'hots'");
     assert_says(f->run.err.text, "tier");
@@ -445,9 +419,8 @@ TEST(kilnctl_db_files, a_word_that_is_neither_tier_nor_file_is_not_found)
 
 /* ---- backup ---- */
 
-TEST(kilnctl_db_files, a_backup_is_the_file_that_came_back)
+TEST_F(kilnctl_db_files, a_backup_is_the_file_that_came_back)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = "{\"bytes\":6}", .files = { "sqlite" } };
     assert_int_equal(RUN(&f->run, "db", "backup", f->out), KILN_E_OK);
     assert_string_equal(scratch_read(&f->directory, "out", f->text, 256), "sqlite");
@@ -457,9 +430,8 @@ TEST(kilnctl_db_files, a_backup_is_the_file_that_came_back)
     assert_int_equal(seen.st_mode & 0777, 0600); /* all users' own records are in it */
 }
 
-TEST(kilnctl_db_files, a_backup_replaces_no_file_and_asks_for_none_then)
+TEST_F(kilnctl_db_files, a_backup_replaces_no_file_and_asks_for_none_then)
 {
-    struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "db", "backup", f->find), KILN_E_IO);
     assert_int_equal(fake.asked, 0);
     fake.answers[0] = (struct fake_answer){ .reply = "{\"bytes\":6}", .files = { "sqlite" } };
@@ -469,9 +441,8 @@ TEST(kilnctl_db_files, a_backup_replaces_no_file_and_asks_for_none_then)
     assert_says(f->run.printed, "\"bytes\":6}");
 }
 
-TEST(kilnctl_db_files, a_backup_without_a_file_is_no_backup)
+TEST_F(kilnctl_db_files, a_backup_without_a_file_is_no_backup)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"bytes\":6}";
     assert_int_equal(RUN(&f->run, "db", "backup", f->out), KILN_E_CORRUPT);
     assert_false(scratch_has(&f->directory, "out"));
@@ -490,9 +461,8 @@ static void verbatim_items(unsigned count, char *text, size_t size)
     snprintf(text + used, size - used, "]}");
 }
 
-TEST(kilnctl_db_files, keys_that_are_kept_as_they_are_are_listed_with_their_lines)
+TEST_F(kilnctl_db_files, keys_that_are_kept_as_they_are_are_listed_with_their_lines)
 {
-    struct fixture *f = *state;
     char items[4096], expected[700];
     verbatim_items(12, items, sizeof(items));
     fake.answers[0] = (struct fake_answer){ .reply = ALL_IN, .progress = { items } };
@@ -509,9 +479,8 @@ TEST(kilnctl_db_files, keys_that_are_kept_as_they_are_are_listed_with_their_line
     assert_says(f->run.printed, "--verbose");
 }
 
-TEST(kilnctl_db_files, all_keys_that_are_kept_are_listed_where_that_is_wanted)
+TEST_F(kilnctl_db_files, all_keys_that_are_kept_are_listed_where_that_is_wanted)
 {
-    struct fixture *f = *state;
     char items[4096];
     verbatim_items(12, items, sizeof(items));
     for (int i = 0; i < 3; i++)
@@ -530,9 +499,8 @@ TEST(kilnctl_db_files, all_keys_that_are_kept_are_listed_where_that_is_wanted)
 
 /* ---- files that may not be read ---- */
 
-TEST(kilnctl_db_files, a_file_that_may_not_be_read_is_denied_and_the_next_one_taken)
+TEST_F(kilnctl_db_files, a_file_that_may_not_be_read_is_denied_and_the_next_one_taken)
 {
-    struct fixture *f = *state;
     const uid_t nobody = 65534;
     bool is_root = geteuid() == 0;
     fake.answers[0].reply = ALL_IN;

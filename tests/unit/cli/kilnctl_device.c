@@ -32,9 +32,8 @@ FIXTURE(kilnctl_device, set_up, tear_down);
     "\"uuid\":\"\",\"database_id\":\"gfx942_38\",\"partitions\":8,\"xcc\":1,"               \
     "\"partition_mode\":\"CPX\"}"
 
-TEST(kilnctl_device, each_device_is_a_row)
+TEST_F(kilnctl_device, each_device_is_a_row)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"devices\":[" MI210 "," PARTITION "],\"skipped\":\"\"}";
     assert_int_equal(RUN(&f->run, "device", "ls"), KILN_E_OK);
     assert_string_equal(fake.requests[0], "devices -");
@@ -45,27 +44,24 @@ TEST(kilnctl_device, each_device_is_a_row)
                "  11  gfx942:sramecc+     38         -  CPX   gfx942_38    -\n"));
 }
 
-TEST(kilnctl_device, a_host_without_gpus_has_a_message)
+TEST_F(kilnctl_device, a_host_without_gpus_has_a_message)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"devices\":[],\"skipped\":\"node 3: no simd_count\"}";
     assert_int_equal(RUN(&f->run, "device", "ls"), KILN_E_OK);
     assert_says(f->run.printed, "no AMD");
     assert_says(f->run.printed, "node 3:");
 }
 
-TEST(kilnctl_device, as_json_it_is_what_kilnd_said)
+TEST_F(kilnctl_device, as_json_it_is_what_kilnd_said)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"devices\":[" MI210 "],\"skipped\":\"\"}";
     assert_int_equal(RUN(&f->run, "device", "ls", "--json"), KILN_E_OK);
     assert_says(f->run.printed, MI210);
     assert_null(strstr(f->run.printed, "NODE"));
 }
 
-TEST(kilnctl_device, a_refusal_by_kilnd_fails_the_device_command)
+TEST_F(kilnctl_device, a_refusal_by_kilnd_fails_the_device_command)
 {
-    struct fixture *f = *state;
     fake.answers[0].code = KILN_E_INVALID;
     fake.answers[0].text = "unknown request type 48";
     assert_int_equal(RUN(&f->run, "device", "ls"), KILN_E_INVALID);

@@ -14,12 +14,8 @@
 
 /* --wrap: the settings are another user's. */
 static int opens_fail_with;
-enum kiln_code __real_fs_read_file(const char *path, size_t limit, struct buffer *ret_content,
-                                   struct kiln_err *err);
-enum kiln_code __wrap_fs_read_file(const char *path, size_t limit, struct buffer *ret_content,
-                                   struct kiln_err *err);
-enum kiln_code __wrap_fs_read_file(const char *path, size_t limit, struct buffer *ret_content,
-                                   struct kiln_err *err)
+WRAP(enum kiln_code, fs_read_file, const char *path, size_t limit, struct buffer *ret_content,
+     struct kiln_err *err)
 {
     return opens_fail_with ? kiln_fail_errno(err, opens_fail_with, "cannot open '%s'", path)
                            : __real_fs_read_file(path, limit, ret_content, err);
@@ -96,25 +92,22 @@ static void expect_finding(const struct fixture *f, enum verdict verdict, const 
 
 /* ---- socket ---- */
 
-TEST(kilnctl_doctor, a_socket_one_may_use_is_ok)
+TEST_F(kilnctl_doctor, a_socket_one_may_use_is_ok)
 {
-    struct fixture *f = *state;
     assert_true(socket_judge(&f->socket, &f->findings));
     assert_int_equal(findings_count(&f->findings, VERDICT_OK), 2);
 }
 
-TEST(kilnctl_doctor, a_missing_socket_reports_how_to_start_what_is_installed)
+TEST_F(kilnctl_doctor, a_missing_socket_reports_how_to_start_what_is_installed)
 {
-    struct fixture *f = *state;
     f->socket.stat_errno = ENOENT;
     f->socket.has_unit = true;
     assert_false(socket_judge(&f->socket, &f->findings));
     expect_finding(f, VERDICT_FAIL, "'/run/kiln/kilnd.sock'", "enable --now");
 }
 
-TEST(kilnctl_doctor, a_missing_socket_names_ones_own_place_too)
+TEST_F(kilnctl_doctor, a_missing_socket_names_ones_own_place_too)
 {
-    struct fixture *f = *state;
     f->socket.stat_errno = ENOENT;
     snprintf(f->socket.own, sizeof(f->socket.own), "/run/user/1000/kiln/kilnd.sock");
     assert_false(socket_judge(&f->socket, &f->findings));
@@ -129,9 +122,8 @@ TEST(kilnctl_doctor, a_missing_socket_names_ones_own_place_too)
     assert_null(strstr(only_finding(f, VERDICT_FAIL)->what, "your own"));
 }
 
-TEST(kilnctl_doctor, a_missing_socket_of_ones_own_reports_what_to_start)
+TEST_F(kilnctl_doctor, a_missing_socket_of_ones_own_reports_what_to_start)
 {
-    struct fixture *f = *state;
     f->socket = (struct socket_facts){ .path = "/tmp/x.sock",
                                        .stat_errno = ENOENT,
                                        .elsewhere = "/run/kiln/kilnd.sock" };
@@ -140,26 +132,23 @@ TEST(kilnctl_doctor, a_missing_socket_of_ones_own_reports_what_to_start)
     assert_says(only_finding(f, VERDICT_FAIL)->advice, "/run/kiln/kilnd.sock");
 }
 
-TEST(kilnctl_doctor, a_user_outside_the_group_learns_its_name)
+TEST_F(kilnctl_doctor, a_user_outside_the_group_learns_its_name)
 {
-    struct fixture *f = *state;
     f->socket.connect_errno = EACCES;
     assert_false(socket_judge(&f->socket, &f->findings));
     expect_finding(f, VERDICT_FAIL, "group kiln", "usermod -aG");
 }
 
-TEST(kilnctl_doctor, a_user_added_to_the_group_after_login_is_advised_to_log_in_again)
+TEST_F(kilnctl_doctor, a_user_added_to_the_group_after_login_is_advised_to_log_in_again)
 {
-    struct fixture *f = *state;
     f->socket.connect_errno = EACCES;
     f->socket.in_group_file = true;
     assert_false(socket_judge(&f->socket, &f->findings));
     expect_finding(f, VERDICT_FAIL, "logged in", "newgrp kiln");
 }
 
-TEST(kilnctl_doctor, a_socket_of_another_user_alone_is_reported_as_that)
+TEST_F(kilnctl_doctor, a_socket_of_another_user_alone_is_reported_as_that)
 {
-    struct fixture *f = *state;
     f->socket.connect_errno = EACCES;
     f->socket.mode = S_IFSOCK | 0600;
     f->socket.uid = 1001;
@@ -175,9 +164,8 @@ static void give_to_group_root(struct fixture *f)
 }
 
 /* Who follows advice must not make users members of group root. */
-TEST(kilnctl_doctor, a_socket_of_group_root_is_opened_by_a_group_of_its_own)
+TEST_F(kilnctl_doctor, a_socket_of_group_root_is_opened_by_a_group_of_its_own)
 {
-    struct fixture *f = *state;
     give_to_group_root(f);
     f->socket.connect_errno = EACCES;
     f->socket.has_group = false;
@@ -192,9 +180,8 @@ TEST(kilnctl_doctor, a_socket_of_group_root_is_opened_by_a_group_of_its_own)
     assert_null(strstr(only_finding(f, VERDICT_FAIL)->advice, "-aG root"));
 }
 
-TEST(kilnctl_doctor, root_is_warned_of_a_socket_that_lets_nobody_else_in)
+TEST_F(kilnctl_doctor, root_is_warned_of_a_socket_that_lets_nobody_else_in)
 {
-    struct fixture *f = *state;
     f->socket.euid = 0;
     assert_true(socket_judge(&f->socket, &f->findings));
     assert_int_equal(findings_count(&f->findings, VERDICT_WARN), 0);
@@ -208,17 +195,15 @@ TEST(kilnctl_doctor, root_is_warned_of_a_socket_that_lets_nobody_else_in)
     assert_int_equal(findings_count(&f->findings, VERDICT_WARN), 0);
 }
 
-TEST(kilnctl_doctor, a_socket_that_nobody_listens_on_is_reported_apart)
+TEST_F(kilnctl_doctor, a_socket_that_nobody_listens_on_is_reported_apart)
 {
-    struct fixture *f = *state;
     f->socket.connect_errno = ECONNREFUSED;
     assert_false(socket_judge(&f->socket, &f->findings));
     expect_finding(f, VERDICT_FAIL, "killed", "kilnd");
 }
 
-TEST(kilnctl_doctor, a_path_that_is_no_socket_or_in_a_closed_directory_is_reported)
+TEST_F(kilnctl_doctor, a_path_that_is_no_socket_or_in_a_closed_directory_is_reported)
 {
-    struct fixture *f = *state;
     f->socket.mode = S_IFREG | 0644;
     assert_false(socket_judge(&f->socket, &f->findings));
     expect_finding(f, VERDICT_FAIL, "not a", "--socket");
@@ -228,9 +213,8 @@ TEST(kilnctl_doctor, a_path_that_is_no_socket_or_in_a_closed_directory_is_report
     expect_finding(f, VERDICT_FAIL, "may not", "chmod 755");
 }
 
-TEST(kilnctl_doctor, nobodys_private_directory_is_to_be_opened)
+TEST_F(kilnctl_doctor, nobodys_private_directory_is_to_be_opened)
 {
-    struct fixture *f = *state;
     f->socket = (struct socket_facts){ .path = "/home/bob/kiln/kilnd.sock",
                                        .user = "ada",
                                        .stat_errno = EACCES };
@@ -250,9 +234,8 @@ static void expect_security_module(struct fixture *f)
     assert_says(only_finding(f, VERDICT_FAIL)->what, "AppArmor");
 }
 
-TEST(kilnctl_doctor, a_refusal_despite_the_mode_is_explained_by_security_modules)
+TEST_F(kilnctl_doctor, a_refusal_despite_the_mode_is_explained_by_security_modules)
 {
-    struct fixture *f = *state;
     f->socket.in_group = f->socket.in_group_file = true;
     expect_security_module(f);
     f->socket.in_group = f->socket.in_group_file = false;
@@ -268,16 +251,14 @@ TEST(kilnctl_doctor, a_refusal_despite_the_mode_is_explained_by_security_modules
 
 /* ---- directories ---- */
 
-TEST(kilnctl_doctor, a_local_disk_with_room_is_ok)
+TEST_F(kilnctl_doctor, a_local_disk_with_room_is_ok)
 {
-    struct fixture *f = *state;
     directory_judge(&f->directory, &f->findings);
     expect_finding(f, VERDICT_OK, "50.0 GiB", "");
 }
 
-TEST(kilnctl_doctor, a_network_filesystem_names_the_setting)
+TEST_F(kilnctl_doctor, a_network_filesystem_names_the_setting)
 {
-    struct fixture *f = *state;
     snprintf(f->directory.network, sizeof(f->directory.network), "nfs");
     snprintf(f->directory.setting, sizeof(f->directory.setting),
              "cache_dir in /etc/kiln/kilnd.json");
@@ -285,9 +266,8 @@ TEST(kilnctl_doctor, a_network_filesystem_names_the_setting)
     expect_finding(f, VERDICT_FAIL, "(nfs)", "/etc/kiln/kilnd.json");
 }
 
-TEST(kilnctl_doctor, a_disk_that_is_read_only_full_or_without_inodes_fails)
+TEST_F(kilnctl_doctor, a_disk_that_is_read_only_full_or_without_inodes_fails)
 {
-    struct fixture *f = *state;
     f->directory.read_only = true;
     directory_judge(&f->directory, &f->findings);
     expect_finding(f, VERDICT_FAIL, "read-only", "fsck");
@@ -320,9 +300,8 @@ TEST(kilnctl_doctor, unreadable_settings_do_not_hide_the_directories)
     assert_string_equal(facts[1].what, "state");
 }
 
-TEST(kilnctl_doctor, a_disk_that_gets_full_is_warned_of)
+TEST_F(kilnctl_doctor, a_disk_that_gets_full_is_warned_of)
 {
-    struct fixture *f = *state;
     f->directory.free_bytes = 500ull << 20;
     directory_judge(&f->directory, &f->findings);
     expect_finding(f, VERDICT_WARN, "500 MiB", "--to 2560M");
@@ -332,26 +311,23 @@ TEST(kilnctl_doctor, a_disk_that_gets_full_is_warned_of)
     assert_null(strstr(only_finding(f, VERDICT_WARN)->advice, "kilnctl gc"));
 }
 
-TEST(kilnctl_doctor, a_filesystem_that_is_too_small_is_not_called_full)
+TEST_F(kilnctl_doctor, a_filesystem_that_is_too_small_is_not_called_full)
 {
-    struct fixture *f = *state;
     f->directory.bytes = f->directory.free_bytes = 2u << 20;
     directory_judge(&f->directory, &f->findings);
     expect_finding(f, VERDICT_FAIL, "2.0 MiB", "16.0 MiB");
 }
 
-TEST(kilnctl_doctor, a_fuse_filesystem_that_is_not_known_is_warned_of)
+TEST_F(kilnctl_doctor, a_fuse_filesystem_that_is_not_known_is_warned_of)
 {
-    struct fixture *f = *state;
     snprintf(f->directory.fuse, sizeof(f->directory.fuse), "fuse.unheard-of");
     directory_judge(&f->directory, &f->findings);
     expect_finding(f, VERDICT_WARN, "(fuse.unheard-of)", "another machine");
     assert_int_equal(findings_count(&f->findings, VERDICT_OK), 1); /* its room */
 }
 
-TEST(kilnctl_doctor, a_filesystem_without_a_limit_of_inodes_is_fine)
+TEST_F(kilnctl_doctor, a_filesystem_without_a_limit_of_inodes_is_fine)
 {
-    struct fixture *f = *state;
     f->directory.inodes = f->directory.free_inodes = 0;
     directory_judge(&f->directory, &f->findings);
     only_finding(f, VERDICT_OK);
@@ -363,18 +339,16 @@ TEST(kilnctl_doctor, a_filesystem_without_a_limit_of_inodes_is_fine)
     "Id=" id "\nLoadState=loaded\nActiveState=" active "\nUnitFileState=" enabled \
     "\nResult=signal\n"
 
-TEST(kilnctl_doctor, units_that_run_are_ok)
+TEST_F(kilnctl_doctor, units_that_run_are_ok)
 {
-    struct fixture *f = *state;
     units_judge(UNIT("kilnd.socket", "active", "enabled") "\n" UNIT("kilnd.service", "inactive",
                                                                     "disabled"),
                 true, &f->findings);
     assert_int_equal(findings_count(&f->findings, VERDICT_OK), 2); /* the socket starts it */
 }
 
-TEST(kilnctl_doctor, a_unit_that_failed_or_is_off_reports_what_to_type)
+TEST_F(kilnctl_doctor, a_unit_that_failed_or_is_off_reports_what_to_type)
 {
-    struct fixture *f = *state;
     units_judge(UNIT("kilnd.socket", "inactive", "disabled") "\n" UNIT("kilnd.service", "failed",
                                                                        "enabled"),
                 true, &f->findings);
@@ -385,16 +359,14 @@ TEST(kilnctl_doctor, a_unit_that_failed_or_is_off_reports_what_to_type)
     assert_says(f->findings.items[1].advice, "kilnd.service");
 }
 
-TEST(kilnctl_doctor, a_socket_that_is_gone_after_a_reboot_is_warned_of)
+TEST_F(kilnctl_doctor, a_socket_that_is_gone_after_a_reboot_is_warned_of)
 {
-    struct fixture *f = *state;
     units_judge(UNIT("kilnd.socket", "active", "disabled"), false, &f->findings);
     expect_finding(f, VERDICT_WARN, "reboot", "--user enable");
 }
 
-TEST(kilnctl_doctor, no_units_are_no_trouble)
+TEST_F(kilnctl_doctor, no_units_are_no_trouble)
 {
-    struct fixture *f = *state;
     units_judge("Id=kilnd.socket\nLoadState=not-found\nActiveState=inactive\n", true, &f->findings);
     expect_finding(f, VERDICT_OK, "by hand", "");
     f->findings.count = 0;
@@ -405,9 +377,8 @@ TEST(kilnctl_doctor, no_units_are_no_trouble)
 
 /* ---- what kilnd says ---- */
 
-TEST(kilnctl_doctor, versions_are_compared_without_the_programs_name)
+TEST_F(kilnctl_doctor, versions_are_compared_without_the_programs_name)
 {
-    struct fixture *f = *state;
     daemon_judge_version("0.1.0", "kilnd 0.1.0", &f->findings);
     only_finding(f, VERDICT_OK);
     daemon_judge_version("0.2.0", "kilnd 0.1.0", &f->findings);
@@ -443,9 +414,8 @@ TEST(kilnctl_doctor, a_store_that_cannot_be_written_to_fails)
     "\"layers\":{\"user\":true,\"network\":false},\"missing\":\"network\"," \
     "\"why\":\"network: Operation not permitted\",\"to_do\":\"start kilnd with CAP_SYS_ADMIN\""
 
-TEST(kilnctl_doctor, compilers_that_are_not_confined_are_reported)
+TEST_F(kilnctl_doctor, compilers_that_are_not_confined_are_reported)
 {
-    struct fixture *f = *state;
     judge_status(f, WORKERS("\"sandbox\":{\"policy\":\"warn\"," LACKS_NETWORK "}"));
     expect_finding(f, VERDICT_WARN, "network", "CAP_SYS_ADMIN");
     expect_finding(f, VERDICT_WARN, "Operation", "docs/security.md");
@@ -466,18 +436,16 @@ static void judge_health(struct fixture *f, const char *text)
     daemon_judge_health(health, 1000000, &f->findings);
 }
 
-TEST(kilnctl_doctor, a_damaged_database_fails)
+TEST_F(kilnctl_doctor, a_damaged_database_fails)
 {
-    struct fixture *f = *state;
     judge_health(f, "{\"cache\":{\"bytes\":4096,\"checked\":true,\"damage\":\"page 3\"}}");
     expect_finding(f, VERDICT_FAIL, "page 3", "clear --all");
     judge_health(f, "{\"cache\":{\"bytes\":4096000000,\"checked\":false}}");
     expect_finding(f, VERDICT_UNSEEN, "3.8 GiB", "");
 }
 
-TEST(kilnctl_doctor, a_sound_database_is_said_to_be_so_as_of_when)
+TEST_F(kilnctl_doctor, a_sound_database_is_said_to_be_so_as_of_when)
 {
-    struct fixture *f = *state;
     judge_health(f, "{\"cache\":{\"bytes\":4096,\"checked\":true,\"checked_age_s\":0}}");
     assert_string_equal(f->findings.items[0].what, "sound (4.0 KiB)");
     f->findings.count = 0;
@@ -485,18 +453,16 @@ TEST(kilnctl_doctor, a_sound_database_is_said_to_be_so_as_of_when)
     assert_string_equal(f->findings.items[0].what, "sound (4.0 KiB, as of 37 s ago)");
 }
 
-TEST(kilnctl_doctor, clocks_that_are_wrong_are_warned_of)
+TEST_F(kilnctl_doctor, clocks_that_are_wrong_are_warned_of)
 {
-    struct fixture *f = *state;
     judge_health(f, "{\"now\":1000000,\"cache\":{\"newest\":1090000}}");
     expect_finding(f, VERDICT_WARN, "in the future", "timedatectl");
     judge_health(f, "{\"now\":1100000,\"cache\":{}}");
     expect_finding(f, VERDICT_WARN, "1 d", "container");
 }
 
-TEST(kilnctl_doctor, limits_that_are_too_low_are_reported)
+TEST_F(kilnctl_doctor, limits_that_are_too_low_are_reported)
 {
-    struct fixture *f = *state;
     judge_health(f, "{\"now\":1000000,\"limits\":{\"open_files\":256,\"memfd_sealed\":true}}");
     expect_finding(f, VERDICT_WARN, "256", "LimitNOFILE");
     judge_health(f,
@@ -513,19 +479,17 @@ static enum trial_end try_clang(struct fixture *f, int rc)
         &f->findings);
 }
 
-TEST(kilnctl_doctor, no_compiler_that_makes_a_kernel_is_a_failure)
+TEST_F(kilnctl_doctor, no_compiler_that_makes_a_kernel_is_a_failure)
 {
-    struct fixture *f = *state;
     toolchains_conclude(try_clang(f, KILN_E_COMPILE_FAILED), &f->findings);
     expect_finding(f, VERDICT_WARN, "gfx90a: why", "--probe gfx90a");
     expect_finding(f, VERDICT_FAIL, "no compiler", "apt install");
     assert_says(only_finding(f, VERDICT_FAIL)->advice, "'workers'");
 }
 
-TEST(kilnctl_doctor, one_that_makes_a_kernel_is_enough)
+TEST_F(kilnctl_doctor, one_that_makes_a_kernel_is_enough)
 {
     static const int codes[] = { KILN_E_UNSUPPORTED, KILN_E_UNAVAILABLE };
-    struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
         f->findings.count = 0;
         unsigned ends = try_clang(f, codes[i]);
@@ -536,9 +500,8 @@ TEST(kilnctl_doctor, one_that_makes_a_kernel_is_enough)
 }
 
 /* To install another compiler would be of no use. */
-TEST(kilnctl_doctor, a_compiler_that_could_not_be_tried_is_not_called_unable)
+TEST_F(kilnctl_doctor, a_compiler_that_could_not_be_tried_is_not_called_unable)
 {
-    struct fixture *f = *state;
     toolchains_conclude(try_clang(f, KILN_E_UNAVAILABLE), &f->findings);
     expect_finding(f, VERDICT_WARN, "gfx90a: why", "doctor again");
     expect_finding(f, VERDICT_FAIL, "any kernel", "journalctl -u");
@@ -546,10 +509,9 @@ TEST(kilnctl_doctor, a_compiler_that_could_not_be_tried_is_not_called_unable)
     assert_null(strstr(only_finding(f, VERDICT_FAIL)->advice, "install"));
 }
 
-TEST(kilnctl_doctor, a_busy_host_says_nothing_about_its_compilers)
+TEST_F(kilnctl_doctor, a_busy_host_says_nothing_about_its_compilers)
 {
     static const int codes[] = { KILN_E_BUSY, KILN_E_FULL, KILN_E_TIMED_OUT, KILN_E_DENIED };
-    struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
         f->findings.count = 0;
         unsigned ends = try_clang(f, KILN_E_UNSUPPORTED);
@@ -566,9 +528,8 @@ TEST(kilnctl_doctor, a_busy_host_says_nothing_about_its_compilers)
     expect_finding(f, VERDICT_FAIL, "why", "apt install");
 }
 
-TEST(kilnctl_doctor, compilers_that_are_switched_off_are_known)
+TEST_F(kilnctl_doctor, compilers_that_are_switched_off_are_known)
 {
-    struct fixture *f = *state;
     KILN_AUTO(json) struct json *off = read_json("{\"workers\":{\"total\":0}}");
     KILN_AUTO(json) struct json *on = read_json("{\"workers\":{\"total\":2}}");
     assert_true(daemon_runs_no_compiler(off));
@@ -591,9 +552,8 @@ static void judge_packages(struct fixture *f, const char *list, const char *cove
 #define GPU(coverage) \
     "{\"arch\":\"gfx90a\",\"database_id\":\"gfx90a68\",\"coverage\":\"" coverage "\"}"
 
-TEST(kilnctl_doctor, packages_for_other_gpus_fail_and_name_the_right_package)
+TEST_F(kilnctl_doctor, packages_for_other_gpus_fail_and_name_the_right_package)
 {
-    struct fixture *f = *state;
     judge_packages(f, ONE_PACKAGE, "{\"gpus\":[" GPU("none") "," GPU("none") "]}");
     expect_finding(f, VERDICT_FAIL, "gfx90a68", "--db-id gfx90a68");
     judge_packages(f, ONE_PACKAGE, "{\"gpus\":[" GPU("exact") "," GPU("exact") "]}");
@@ -607,9 +567,8 @@ TEST(kilnctl_doctor, packages_for_other_gpus_fail_and_name_the_right_package)
     expect_finding(f, VERDICT_WARN, "'bad.kdb'", "pkg install");
 }
 
-TEST(kilnctl_doctor, tuning_databases_that_are_damaged_fail)
+TEST_F(kilnctl_doctor, tuning_databases_that_are_damaged_fail)
 {
-    struct fixture *f = *state;
     KILN_AUTO(json) struct json *bad = read_json("{\"damaged\":2}");
     KILN_AUTO(json) struct json *good = read_json("{\"checked\":193590,\"damaged\":0}");
     daemon_judge_tuning(bad, &f->findings);
@@ -618,9 +577,8 @@ TEST(kilnctl_doctor, tuning_databases_that_are_damaged_fail)
     expect_finding(f, VERDICT_OK, "193 590", "");
 }
 
-TEST(kilnctl_doctor, answers_that_lack_everything_are_no_trouble)
+TEST_F(kilnctl_doctor, answers_that_lack_everything_are_no_trouble)
 {
-    struct fixture *f = *state;
     judge_status(f, "{}");
     judge_health(f, "{\"directories\":[{}]}");
     judge_packages(f, "{}", "{}");
@@ -629,9 +587,8 @@ TEST(kilnctl_doctor, answers_that_lack_everything_are_no_trouble)
 
 /* ---- printing ---- */
 
-TEST(kilnctl_doctor, no_finding_prints_what_moves_the_cursor)
+TEST_F(kilnctl_doctor, no_finding_prints_what_moves_the_cursor)
 {
-    struct fixture *f = *state;
     char text[512];
     findings_advise(findings_add(&f->findings, "a check", VERDICT_FAIL, "bad\x1b[2J\nname"),
                     "do this\nthen that");
@@ -643,9 +600,8 @@ TEST(kilnctl_doctor, no_finding_prints_what_moves_the_cursor)
                               "                          then that\n");
 }
 
-TEST(kilnctl_doctor, more_findings_than_fit_are_left_out)
+TEST_F(kilnctl_doctor, more_findings_than_fit_are_left_out)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < FINDINGS_MAX + 5; i++)
         findings_advise(findings_add(&f->findings, "x", VERDICT_OK, "%u", i), "y");
     assert_int_equal(f->findings.count, FINDINGS_MAX);

@@ -84,9 +84,8 @@ SCRATCH_FIXTURE(kilnctl_kernels, prepare);
 
 #define KEY "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
-TEST(kilnctl_kernels, a_kernel_is_fetched_by_name_and_arguments_to_the_blank)
+TEST_F(kilnctl_kernels, a_kernel_is_fetched_by_name_and_arguments_to_the_blank)
 {
-    struct fixture *f = *state;
     int rc = RUN(&f->run, "kernel", "fetch", "--db-id", "gfx906_60", "--name", "conv3x3.s.o",
                  "--args", "  -Wa,-defsym  x", "-o", f->out);
     assert_int_equal(rc, KILN_E_OK);
@@ -98,9 +97,8 @@ TEST(kilnctl_kernels, a_kernel_is_fetched_by_name_and_arguments_to_the_blank)
     assert_int_equal(fake_kernels.unrefs, 1);
 }
 
-TEST(kilnctl_kernels, a_kernel_may_have_no_arguments)
+TEST_F(kilnctl_kernels, a_kernel_may_have_no_arguments)
 {
-    struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "kernel", "fetch", "--db-id", "gfx906_60", "--name", "n", "-o",
                          f->out, "--args", "", "--json"),
                      KILN_E_OK);
@@ -108,26 +106,23 @@ TEST(kilnctl_kernels, a_kernel_may_have_no_arguments)
     assert_says(f->run.printed, "/out\",\"key\":\"abcd\",\"size\":4,\"tier\":\"package\"}\n");
 }
 
-TEST(kilnctl_kernels, a_whole_key_is_fetched_without_being_looked_up)
+TEST_F(kilnctl_kernels, a_whole_key_is_fetched_without_being_looked_up)
 {
-    struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "kernel", "fetch", KEY, "-o", f->out), KILN_E_OK);
     assert_string_equal(fake_kernels.asked, KEY);
     assert_int_equal(fake.asked, 0);
 }
 
-TEST(kilnctl_kernels, the_beginning_of_a_key_is_completed_first)
+TEST_F(kilnctl_kernels, the_beginning_of_a_key_is_completed_first)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"key\":\"" KEY "\"}";
     assert_int_equal(RUN(&f->run, "kernel", "fetch", "0011", "-o", f->out), KILN_E_OK);
     assert_string_equal(fake.requests[0], "kernel_show {\"key\":\"0011\"}");
     assert_string_equal(fake_kernels.asked, KEY);
 }
 
-TEST(kilnctl_kernels, a_kernel_that_nobody_has_is_reported_of_and_nothing_is_written)
+TEST_F(kilnctl_kernels, a_kernel_that_nobody_has_is_reported_of_and_nothing_is_written)
 {
-    struct fixture *f = *state;
     fake_kernels.code = KILN_E_NOT_FOUND;
     assert_int_equal(RUN(&f->run, "kernel", "fetch", KEY, "-o", f->out), KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "why-miss");
@@ -142,9 +137,8 @@ TEST(kilnctl_kernels, a_kernel_that_nobody_has_is_reported_of_and_nothing_is_wri
 #define ROW(id, args) \
     "{\"key\":\"aa\",\"database_id\":\"" id "\",\"program\":\"n\",\"options\":\"" args "\"}"
 
-TEST(kilnctl_kernels, a_plain_id_that_misses_names_the_versions_that_have_the_kernel)
+TEST_F(kilnctl_kernels, a_plain_id_that_misses_names_the_versions_that_have_the_kernel)
 {
-    struct fixture *f = *state;
     fake_kernels.code = KILN_E_NOT_FOUND;
     fake_kernels.text = "no kernel 'n' for gfx906_60 here"; /* kilnd's own sentence */
     fake.answers[0].reply =
@@ -160,9 +154,8 @@ TEST(kilnctl_kernels, a_plain_id_that_misses_names_the_versions_that_have_the_ke
     assert_says(f->run.err.text, "gfx906_60@2.17.0");
 }
 
-TEST(kilnctl_kernels, a_miss_of_one_version_is_not_looked_up_again)
+TEST_F(kilnctl_kernels, a_miss_of_one_version_is_not_looked_up_again)
 {
-    struct fixture *f = *state;
     fake_kernels.code = KILN_E_NOT_FOUND;
     assert_int_equal(
         RUN(&f->run, "kernel", "fetch", "--db-id", "gfx906_60@3.2.0", "--name", "n", "-o", f->out),
@@ -171,9 +164,8 @@ TEST(kilnctl_kernels, a_miss_of_one_version_is_not_looked_up_again)
     assert_int_equal(fake.asked, 0);
 }
 
-TEST(kilnctl_kernels, a_miss_is_reported_although_the_versions_cannot_be_listed)
+TEST_F(kilnctl_kernels, a_miss_is_reported_although_the_versions_cannot_be_listed)
 {
-    struct fixture *f = *state;
     fake_kernels.code = KILN_E_NOT_FOUND;
     fake.answers[0].code = KILN_E_BUSY;
     assert_int_equal(
@@ -182,9 +174,8 @@ TEST(kilnctl_kernels, a_miss_is_reported_although_the_versions_cannot_be_listed)
     assert_says(f->run.err.text, "blanks");
 }
 
-TEST(kilnctl_kernels, a_fetch_that_the_environment_kept_from_asking_says_so)
+TEST_F(kilnctl_kernels, a_fetch_that_the_environment_kept_from_asking_says_so)
 {
-    struct fixture *f = *state;
     fake_kernels.code = KILN_E_NOT_FOUND;
     fake_kernels.text = "stored kernels are not used: KILN_DISABLE_CACHE is set";
     assert_int_equal(setenv("KILN_DISABLE_CACHE", "1", 1), 0);
@@ -198,9 +189,8 @@ TEST(kilnctl_kernels, a_fetch_that_the_environment_kept_from_asking_says_so)
     assert_int_equal(fake.asked, 0);
 }
 
-TEST(kilnctl_kernels, a_fetch_needs_to_know_what_and_where_to)
+TEST_F(kilnctl_kernels, a_fetch_needs_to_know_what_and_where_to)
 {
-    struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "kernel", "fetch", "-o", f->out), KILN_E_INVALID);
     assert_int_equal(RUN(&f->run, "kernel", "fetch", "--name", "n", "-o", f->out), KILN_E_INVALID);
     assert_int_equal(RUN(&f->run, "kernel", "fetch", KEY, "--name", "n", "-o", f->out),
@@ -212,9 +202,8 @@ TEST(kilnctl_kernels, a_fetch_needs_to_know_what_and_where_to)
     assert_string_equal(fake_kernels.asked, "");
 }
 
-TEST(kilnctl_kernels, a_kernel_may_go_to_standard_output)
+TEST_F(kilnctl_kernels, a_kernel_may_go_to_standard_output)
 {
-    struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "kernel", "fetch", KEY, "-o", "-"), KILN_E_OK);
     assert_string_equal(f->run.printed, "\x7f"
                                         "ELF");
@@ -222,18 +211,16 @@ TEST(kilnctl_kernels, a_kernel_may_go_to_standard_output)
 
 /* ---- pin ---- */
 
-TEST(kilnctl_kernels, kernels_are_pinned_by_key)
+TEST_F(kilnctl_kernels, kernels_are_pinned_by_key)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"pinned\":true,\"kernels\":2}";
     assert_int_equal(RUN(&f->run, "kernel", "pin", "aa", "bb"), KILN_E_OK);
     assert_string_equal(fake.requests[0], "kernel_pin {\"keys\":[\"aa\",\"bb\"],\"pin\":true}");
     assert_says(f->run.printed, "2 kernels");
 }
 
-TEST(kilnctl_kernels, kernels_are_unpinned_by_target)
+TEST_F(kilnctl_kernels, kernels_are_unpinned_by_target)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"pinned\":false,\"kernels\":1200}";
     assert_int_equal(RUN(&f->run, "kernel", "unpin", "--target", "gfx90a"), KILN_E_OK);
     assert_string_equal(fake.requests[0], "kernel_pin {\"target\":\"gfx90a\",\"pin\":false}");
@@ -241,9 +228,8 @@ TEST(kilnctl_kernels, kernels_are_unpinned_by_target)
     assert_says(f->run.printed, "no longer");
 }
 
-TEST(kilnctl_kernels, kernels_are_pinned_by_name_and_device_and_reported_as_json)
+TEST_F(kilnctl_kernels, kernels_are_pinned_by_name_and_device_and_reported_as_json)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"pinned\":true,\"kernels\":3}";
     assert_int_equal(
         RUN(&f->run, "kernel", "pin", "--name", "n.o", "--db-id", "gfx90a68", "--json"), KILN_E_OK);
@@ -252,18 +238,16 @@ TEST(kilnctl_kernels, kernels_are_pinned_by_name_and_device_and_reported_as_json
     assert_string_equal(f->run.printed, "{\"pinned\":true,\"kernels\":3}\n");
 }
 
-TEST(kilnctl_kernels, pinning_needs_keys_or_a_choice_and_not_both)
+TEST_F(kilnctl_kernels, pinning_needs_keys_or_a_choice_and_not_both)
 {
-    struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "kernel", "pin"), KILN_E_INVALID);
     assert_int_equal(RUN(&f->run, "kernel", "pin", "aa", "--target", "gfx90a"), KILN_E_INVALID);
     assert_int_equal(RUN(&f->run, "kernel", "pin", "aa", "nokey"), KILN_E_INVALID);
     assert_int_equal(fake.asked, 0);
 }
 
-TEST(kilnctl_kernels, a_choice_that_no_kernel_matches_is_not_found)
+TEST_F(kilnctl_kernels, a_choice_that_no_kernel_matches_is_not_found)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = fake.answers[1].reply = "{\"pinned\":true,\"kernels\":0}";
     assert_int_equal(RUN(&f->run, "kernel", "pin", "--db-id", "gfx90a68"), KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "kernel ls");
@@ -271,9 +255,8 @@ TEST(kilnctl_kernels, a_choice_that_no_kernel_matches_is_not_found)
     assert_string_equal(f->run.printed, "");
 }
 
-TEST(kilnctl_kernels, many_keys_are_pinned_in_requests_that_kilnd_reads)
+TEST_F(kilnctl_kernels, many_keys_are_pinned_in_requests_that_kilnd_reads)
 {
-    struct fixture *f = *state;
     const char *argv[2 + 1001] = { "kernel", "pin" };
     for (size_t i = 2; i < 1003; i++)
         argv[i] = "aa";
@@ -285,9 +268,8 @@ TEST(kilnctl_kernels, many_keys_are_pinned_in_requests_that_kilnd_reads)
     assert_string_equal(f->run.printed, "");
 }
 
-TEST(kilnctl_kernels, a_list_without_kernels_says_so)
+TEST_F(kilnctl_kernels, a_list_without_kernels_says_so)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = "{\"kernels\":[]}" };
     assert_int_equal(RUN(&f->run, "kernel", "ls", "--target", "gfx90"), KILN_E_OK);
     assert_says(f->run.printed, "no stored");

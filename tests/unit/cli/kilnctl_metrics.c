@@ -64,18 +64,16 @@ static unsigned count_files(const struct fixture *f)
 
 /* ---- metrics ---- */
 
-TEST(kilnctl_metrics, the_text_is_printed_as_it_is)
+TEST_F(kilnctl_metrics, the_text_is_printed_as_it_is)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = TEXT;
     assert_int_equal(RUN(&f->run, "metrics"), KILN_E_OK);
     assert_string_equal(fake.requests[0], "metrics -");
     assert_string_equal(f->run.printed, "# TYPE kiln_up gauge\nkiln_up 1\n");
 }
 
-TEST(kilnctl_metrics, a_textfile_takes_the_place_of_the_one_before)
+TEST_F(kilnctl_metrics, a_textfile_takes_the_place_of_the_one_before)
 {
-    struct fixture *f = *state;
     struct stat seen;
     fake.answers[0].reply = TEXT;
     fake.answers[1].reply = "{\"text\":\"kiln_up 1\\nkiln_clients 2\\n\"}";
@@ -89,9 +87,8 @@ TEST(kilnctl_metrics, a_textfile_takes_the_place_of_the_one_before)
     assert_int_equal(count_files(f), 1); /* no temporary file is left */
 }
 
-TEST(kilnctl_metrics, while_no_kilnd_answers_the_textfile_says_so)
+TEST_F(kilnctl_metrics, while_no_kilnd_answers_the_textfile_says_so)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = TEXT;
     fake.answers[1].code = KILN_E_UNAVAILABLE;
     fake.answers[1].text = "no kilnd answers";
@@ -102,25 +99,22 @@ TEST(kilnctl_metrics, while_no_kilnd_answers_the_textfile_says_so)
     assert_null(strstr(read_content(f), "\nkiln_up 1\n"));
 }
 
-TEST(kilnctl_metrics, a_textfile_that_nobody_would_read_is_refused)
+TEST_F(kilnctl_metrics, a_textfile_that_nobody_would_read_is_refused)
 {
-    struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "metrics", "--textfile", "/tmp/kiln.txt"), KILN_E_INVALID);
     assert_says(f->run.err.text, ".prom");
     assert_int_equal(fake.asked, 0);
 }
 
-TEST(kilnctl_metrics, a_textfile_that_cannot_be_written_is_a_failure)
+TEST_F(kilnctl_metrics, a_textfile_that_cannot_be_written_is_a_failure)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = TEXT;
     assert_int_equal(RUN(&f->run, "metrics", "--textfile", "/nowhere/at/all/kiln.prom"), KILN_E_IO);
     assert_says(f->run.err.text, "/nowhere/at/all/kiln.prom");
 }
 
-TEST(kilnctl_metrics, an_answer_without_a_text_is_no_answer)
+TEST_F(kilnctl_metrics, an_answer_without_a_text_is_no_answer)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{}";
     assert_int_equal(RUN(&f->run, "metrics"), KILN_E_CORRUPT);
 }
@@ -132,9 +126,8 @@ TEST(kilnctl_metrics, an_answer_without_a_text_is_no_answer)
     ",\"compiles\":3,\"compile_s\":6.5,\"kernels\":3,\"bytes\":4096}"
 #define NONE "{\"saved_s\":0,\"hits\":0,\"compiles\":0,\"compile_s\":0,\"kernels\":0,\"bytes\":0}"
 
-TEST(kilnctl_metrics, saved_time_is_shown_as_a_table)
+TEST_F(kilnctl_metrics, saved_time_is_shown_as_a_table)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"by\":\"program\",\"since\":0,\"kept\":true,\"total\":{" SUMS(
         "7325", "12345") ","
                          "\"rows\":[{\"program\":\"conv.cl\"," SUMS(
@@ -149,9 +142,8 @@ TEST(kilnctl_metrics, saved_time_is_shown_as_a_table)
     assert_null(strstr(f->run.printed, "not kept"));
 }
 
-TEST(kilnctl_metrics, users_have_names_and_others_are_one_row)
+TEST_F(kilnctl_metrics, users_have_names_and_others_are_one_row)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"by\":\"uid\",\"since\":0,\"kept\":false,\"total\":{" SUMS(
         "9", "4") ","
                   "\"rows\":[{\"uid\":0," SUMS("5", "3") "],\"others\":{" SUMS("4", "1") "}";
@@ -161,17 +153,15 @@ TEST(kilnctl_metrics, users_have_names_and_others_are_one_row)
     assert_says(f->run.printed, "cache");
 }
 
-TEST(kilnctl_metrics, by_something_else_is_refused_with_the_choices)
+TEST_F(kilnctl_metrics, by_something_else_is_refused_with_the_choices)
 {
-    struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "stats", "--by", "moon"), KILN_E_INVALID);
     assert_says(f->run.err.text, "uid, target,");
     assert_int_equal(fake.asked, 0);
 }
 
-TEST(kilnctl_metrics, as_json_it_is_what_kilnd_said)
+TEST_F(kilnctl_metrics, as_json_it_is_what_kilnd_said)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"by\":\"uid\",\"rows\":[]}";
     fake.answers[1].reply = "{\"fetches\":7}";
     assert_int_equal(RUN(&f->run, "stats", "--by", "uid", "--json"), KILN_E_OK);

@@ -78,9 +78,8 @@ static const char *out_text(struct fixture *f, const char *name)
     return scratch_read(&f->directory, path, f->text, sizeof(f->text));
 }
 
-TEST(kilnctl_miopen, an_overlay_has_all_that_kilnd_has_where_miopen_looks)
+TEST_F(kilnctl_miopen, an_overlay_has_all_that_kilnd_has_where_miopen_looks)
 {
-    struct fixture *f = *state;
     overlay_all(f);
 
     assert_string_equal(fake.requests[0],
@@ -105,9 +104,8 @@ TEST(kilnctl_miopen, an_overlay_has_all_that_kilnd_has_where_miopen_looks)
     assert_string_equal(out_text(f, "cache/gfx90a68.ukdb"), "kernels");
 }
 
-TEST(kilnctl_miopen, an_overlay_prints_the_variables_to_set_and_nothing_else)
+TEST_F(kilnctl_miopen, an_overlay_prints_the_variables_to_set_and_nothing_else)
 {
-    struct fixture *f = *state;
     char expected[2048];
     overlay_all(f);
     KILN_AUTO(mem) char *real = realpath(f->out, NULL);
@@ -121,18 +119,16 @@ TEST(kilnctl_miopen, an_overlay_prints_the_variables_to_set_and_nothing_else)
     assert_says(f->reported.text, "/cache/gfx90a68.ukdb: 3");
 }
 
-TEST(kilnctl_miopen, a_path_that_a_shell_would_split_is_quoted)
+TEST_F(kilnctl_miopen, a_path_that_a_shell_would_split_is_quoted)
 {
-    struct fixture *f = *state;
     scratch_path(&f->directory, "it's mine", f->out);
     overlay_all(f);
     assert_says(f->run.printed, "export MIOPEN_USER_DB_PATH='/");
     assert_says(f->run.printed, "/it'\\''s mine/user'\n");
 }
 
-TEST(kilnctl_miopen, an_overlay_as_json_lists_variables_files_and_remarks)
+TEST_F(kilnctl_miopen, an_overlay_as_json_lists_variables_files_and_remarks)
 {
-    struct fixture *f = *state;
     answer_all();
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0.a82233c22", "--json"),
                      KILN_E_OK);
@@ -142,9 +138,8 @@ TEST(kilnctl_miopen, an_overlay_as_json_lists_variables_files_and_remarks)
 }
 
 /* Its own databases would be hidden from it. */
-TEST(kilnctl_miopen, miopen_keeps_its_own_databases_if_kilnd_has_none)
+TEST_F(kilnctl_miopen, miopen_keeps_its_own_databases_if_kilnd_has_none)
 {
-    struct fixture *f = *state;
     for (int i = 0; i < 4; i++)
         fake.answers[i].reply = "{\"files\":[]}";
     fake.answers[2].reply = NULL;
@@ -160,9 +155,8 @@ TEST(kilnctl_miopen, miopen_keeps_its_own_databases_if_kilnd_has_none)
     assert_says(fake.requests[1], "\"format\":\"text\"");
 }
 
-TEST(kilnctl_miopen, a_kind_that_kilnd_lacks_is_reported)
+TEST_F(kilnctl_miopen, a_kind_that_kilnd_lacks_is_reported)
 {
-    struct fixture *f = *state;
     answer_all();
     fake.answers[1] = (struct fake_answer){ .reply = "{\"files\":[]}" };
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_OK);
@@ -171,9 +165,8 @@ TEST(kilnctl_miopen, a_kind_that_kilnd_lacks_is_reported)
     assert_says(f->reported.text, "db import");
 }
 
-TEST(kilnctl_miopen, without_a_version_the_users_find_db_is_in_the_systems_file)
+TEST_F(kilnctl_miopen, without_a_version_the_users_find_db_is_in_the_systems_file)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = FILE_ENTRY("gfx90a68.HIP.x.ufdb.txt", 9),
                                             .files = { "a=1\n" } };
     fake.answers[1].reply = "{\"files\":[]}";
@@ -192,9 +185,8 @@ TEST(kilnctl_miopen, without_a_version_the_users_find_db_is_in_the_systems_file)
     assert_says(f->reported.text, "--miopen");
 }
 
-TEST(kilnctl_miopen, an_installed_package_is_linked_where_miopen_can_read_it)
+TEST_F(kilnctl_miopen, an_installed_package_is_linked_where_miopen_can_read_it)
 {
-    struct fixture *f = *state;
     char reply[1200], package[512], target[512];
     char head[] = "SQLite format 3_\020_\001\001___";
     scratch_write(&f->directory, "p.kdb", head);
@@ -213,9 +205,8 @@ TEST(kilnctl_miopen, an_installed_package_is_linked_where_miopen_can_read_it)
     assert_string_equal(target, package);
 }
 
-TEST(kilnctl_miopen, a_package_that_miopen_could_not_read_is_left_out_and_reported)
+TEST_F(kilnctl_miopen, a_package_that_miopen_could_not_read_is_left_out_and_reported)
 {
-    struct fixture *f = *state;
     char reply[1200], package[512];
     char head[] = "SQLite format 3_\020_\002\002___"; /* in WAL mode */
     scratch_write(&f->directory, "p.kdb", head);
@@ -229,9 +220,8 @@ TEST(kilnctl_miopen, a_package_that_miopen_could_not_read_is_left_out_and_report
     assert_false(scratch_has(&f->directory, "out/system/gfx90a68.kdb"));
 }
 
-TEST(kilnctl_miopen, an_overlay_without_a_device_is_for_those_of_the_host)
+TEST_F(kilnctl_miopen, an_overlay_without_a_device_is_for_those_of_the_host)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply =
         "{\"gpus\":[{\"database_id\":\"gfx906_60\"},{\"database_id\":\"gfx906_60\"}]}";
     for (int i = 1; i < 4; i++)
@@ -245,9 +235,8 @@ TEST(kilnctl_miopen, an_overlay_without_a_device_is_for_those_of_the_host)
     assert_says(f->run.err.text, "--db-id");
 }
 
-TEST(kilnctl_miopen, an_overlay_does_not_take_the_place_of_another)
+TEST_F(kilnctl_miopen, an_overlay_does_not_take_the_place_of_another)
 {
-    struct fixture *f = *state;
     overlay_all(f);
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_IO);
     assert_says(f->run.err.text, "miopen harvest");
@@ -255,9 +244,8 @@ TEST(kilnctl_miopen, an_overlay_does_not_take_the_place_of_another)
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0", "--force"), KILN_E_OK);
 }
 
-TEST(kilnctl_miopen, an_invalid_device_or_miopen_version_is_refused)
+TEST_F(kilnctl_miopen, an_invalid_device_or_miopen_version_is_refused)
 {
-    struct fixture *f = *state;
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68,../x"), KILN_E_INVALID);
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68,"), KILN_E_INVALID);
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68,sm_90_132"), KILN_E_INVALID);
@@ -270,9 +258,8 @@ TEST(kilnctl_miopen, an_invalid_device_or_miopen_version_is_refused)
     assert_false(scratch_has(&f->directory, "out"));
 }
 
-TEST(kilnctl_miopen, a_name_from_kilnd_that_is_no_tuning_file_is_not_written)
+TEST_F(kilnctl_miopen, a_name_from_kilnd_that_is_no_tuning_file_is_not_written)
 {
-    struct fixture *f = *state;
     answer_all();
     fake.answers[0].reply = FILE_ENTRY("../../x.db", 1);
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_CORRUPT);
@@ -280,9 +267,8 @@ TEST(kilnctl_miopen, a_name_from_kilnd_that_is_no_tuning_file_is_not_written)
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_CORRUPT);
 }
 
-TEST(kilnctl_miopen, a_file_that_no_miopen_reads_is_left_out_and_is_no_failure)
+TEST_F(kilnctl_miopen, a_file_that_no_miopen_reads_is_left_out_and_is_no_failure)
 {
-    struct fixture *f = *state;
     answer_all();
     fake.answers[0] = (struct fake_answer){
         .reply = "{\"files\":[{\"name\":\"gfx90a68.CUDA.fdb.txt\",\"backend\":\"CUDA\","
@@ -312,9 +298,8 @@ static int run_harvest(struct fixture *f)
     return rc;
 }
 
-TEST(kilnctl_miopen, of_a_find_db_only_new_lines_are_taken)
+TEST_F(kilnctl_miopen, of_a_find_db_only_new_lines_are_taken)
 {
-    struct fixture *f = *state;
     overlay_all(f);
     scratch_write(&f->directory, "out/user/" USER_FIND, "k3=3\nk1=1\n\nk2=changed\nk4=unfin");
 
@@ -329,9 +314,8 @@ TEST(kilnctl_miopen, of_a_find_db_only_new_lines_are_taken)
 }
 
 /* What the reader says of a line must be true of the job's file. */
-TEST(kilnctl_miopen, bad_lines_are_reported_with_their_numbers_in_the_jobs_file)
+TEST_F(kilnctl_miopen, bad_lines_are_reported_with_their_numbers_in_the_jobs_file)
 {
-    struct fixture *f = *state;
     char expected[800];
     overlay_all(f);
     scratch_write(&f->directory, "out/user/" USER_FIND, "k1=1\nk2=2\nrubbish\n");
@@ -351,9 +335,8 @@ TEST(kilnctl_miopen, bad_lines_are_reported_with_their_numbers_in_the_jobs_file)
     assert_int_equal(fake.asked, 0);
 }
 
-TEST(kilnctl_miopen, collected_records_are_not_collected_again)
+TEST_F(kilnctl_miopen, collected_records_are_not_collected_again)
 {
-    struct fixture *f = *state;
     overlay_all(f);
     assert_int_equal(run_harvest(f), KILN_E_OK);
     assert_int_equal(fake.asked, 0);
@@ -370,9 +353,8 @@ TEST(kilnctl_miopen, collected_records_are_not_collected_again)
     assert_string_equal(fake.sent[0][0], "\n\nk5=555\n");
 }
 
-TEST(kilnctl_miopen, collected_records_that_kilnd_refused_are_offered_again)
+TEST_F(kilnctl_miopen, collected_records_that_kilnd_refused_are_offered_again)
 {
-    struct fixture *f = *state;
     overlay_all(f);
     scratch_write(&f->directory, "out/user/" USER_FIND, "k9=9\n");
     memset(&fake, 0, sizeof(fake));
@@ -382,9 +364,8 @@ TEST(kilnctl_miopen, collected_records_that_kilnd_refused_are_offered_again)
     assert_string_equal(fake.sent[0][0], "k9=9\n");
 }
 
-TEST(kilnctl_miopen, files_of_another_miopen_are_new_as_a_whole)
+TEST_F(kilnctl_miopen, files_of_another_miopen_are_new_as_a_whole)
 {
-    struct fixture *f = *state;
     overlay_all(f);
     scratch_write(&f->directory, "out/user/gfx90a68.HIP.2_18_0_x.ufdb.txt", "k1=1\n");
     scratch_write(&f->directory, "out/user/gfx90a68.HIP.2_18_0_x.ufdb.txt.time", "12345");
@@ -394,9 +375,8 @@ TEST(kilnctl_miopen, files_of_another_miopen_are_new_as_a_whole)
     assert_string_equal(fake.sent[0][0], "k1=1\n");
 }
 
-TEST(kilnctl_miopen, new_kernels_are_imported_as_of_the_jobs_miopen)
+TEST_F(kilnctl_miopen, new_kernels_are_imported_as_of_the_jobs_miopen)
 {
-    struct fixture *f = *state;
     char expected[900];
     overlay_all(f);
     scratch_write(&f->directory, "out/cache/gfx90a68.ukdb", "more kernels");
@@ -412,9 +392,8 @@ TEST(kilnctl_miopen, new_kernels_are_imported_as_of_the_jobs_miopen)
     assert_says(f->run.printed, "/cache/gfx90a68.ukdb: 31");
 }
 
-TEST(kilnctl_miopen, a_perf_db_with_a_log_next_to_it_has_changed)
+TEST_F(kilnctl_miopen, a_perf_db_with_a_log_next_to_it_has_changed)
 {
-    struct fixture *f = *state;
     overlay_all(f);
     fake_transfer_is_here = true;
     setenv(FAKE_TRANSFER, "merge", 1);
@@ -425,9 +404,8 @@ TEST(kilnctl_miopen, a_perf_db_with_a_log_next_to_it_has_changed)
     assert_says(f->run.err.text, "one?page");
 }
 
-TEST(kilnctl_miopen, damaged_kernels_are_reported_and_the_rest_goes_on)
+TEST_F(kilnctl_miopen, damaged_kernels_are_reported_and_the_rest_goes_on)
 {
-    struct fixture *f = *state;
     overlay_all(f);
     scratch_write(&f->directory, "out/user/" USER_FIND, "k9=9\n");
     scratch_write(&f->directory, "out/cache/gfx90a68.ukdb", "more kernels");
@@ -443,9 +421,8 @@ TEST(kilnctl_miopen, damaged_kernels_are_reported_and_the_rest_goes_on)
 }
 
 /* The job may have put anything there. */
-TEST(kilnctl_miopen, a_fifo_or_link_in_the_overlay_is_neither_waited_for_nor_followed)
+TEST_F(kilnctl_miopen, a_fifo_or_link_in_the_overlay_is_neither_waited_for_nor_followed)
 {
-    struct fixture *f = *state;
     char path[600], other[600];
     overlay_all(f);
     snprintf(path, sizeof(path), "%s/user/" USER_FIND, f->out);
@@ -461,9 +438,8 @@ TEST(kilnctl_miopen, a_fifo_or_link_in_the_overlay_is_neither_waited_for_nor_fol
     assert_int_equal(fake.asked, 0);
 }
 
-TEST(kilnctl_miopen, a_directory_that_is_no_overlay_is_not_harvested)
+TEST_F(kilnctl_miopen, a_directory_that_is_no_overlay_is_not_harvested)
 {
-    struct fixture *f = *state;
     assert_int_equal(run_harvest(f), KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "miopen overlay");
     assert_int_equal(mkdir(f->out, 0700), 0);
@@ -471,7 +447,7 @@ TEST(kilnctl_miopen, a_directory_that_is_no_overlay_is_not_harvested)
     assert_int_equal(fake.asked, 0);
 }
 
-TEST(kilnctl_miopen, a_damaged_manifest_is_reported)
+TEST_F(kilnctl_miopen, a_damaged_manifest_is_reported)
 {
     static const char *const texts[] = {
         "{",
@@ -481,7 +457,6 @@ TEST(kilnctl_miopen, a_damaged_manifest_is_reported)
         "{\"layout\":1,\"files\":[{\"name\":\"a\",\"lines\":\"0123\"}]}",
         "{\"layout\":1,\"files\":[{\"name\":\"a\"},{\"name\":\"a\"}]}",
     };
-    struct fixture *f = *state;
     overlay_all(f);
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         scratch_write(&f->directory, "out/.kiln-overlay.json", texts[i]);
@@ -511,9 +486,8 @@ static void an_hour_passes(struct fixture *f)
         set_age(f, names[i], 3600);
 }
 
-TEST(kilnctl_miopen, a_file_that_did_not_change_is_not_sent_and_that_is_said)
+TEST_F(kilnctl_miopen, a_file_that_did_not_change_is_not_sent_and_that_is_said)
 {
-    struct fixture *f = *state;
     overlay_all(f);
 
     assert_int_equal(run_harvest(f), KILN_E_OK);
@@ -528,9 +502,8 @@ TEST(kilnctl_miopen, a_file_that_did_not_change_is_not_sent_and_that_is_said)
     assert_says(f->run.printed, "{\"files\":[],\"unchanged\":[\"user/");
 }
 
-TEST(kilnctl_miopen, a_file_that_was_only_touched_is_not_sent)
+TEST_F(kilnctl_miopen, a_file_that_was_only_touched_is_not_sent)
 {
-    struct fixture *f = *state;
     overlay_all(f);
     an_hour_passes(f); /* other times than were noted */
     assert_int_equal(run_harvest(f), KILN_E_OK);
@@ -538,9 +511,8 @@ TEST(kilnctl_miopen, a_file_that_was_only_touched_is_not_sent)
     assert_says(f->run.printed, "/cache/gfx90a68.ukdb: unchanged\n");
 }
 
-TEST(kilnctl_miopen, a_file_of_the_same_size_and_time_in_another_place_is_another)
+TEST_F(kilnctl_miopen, a_file_of_the_same_size_and_time_in_another_place_is_another)
 {
-    struct fixture *f = *state;
     char path[600], other[600];
     struct stat seen;
     overlay_all(f);
@@ -561,9 +533,8 @@ TEST(kilnctl_miopen, a_file_of_the_same_size_and_time_in_another_place_is_anothe
 }
 
 /* Within one step of the filesystem's clock nothing but the content tells. */
-TEST(kilnctl_miopen, a_change_right_after_a_harvest_is_seen_though_size_and_time_are_the_same)
+TEST_F(kilnctl_miopen, a_change_right_after_a_harvest_is_seen_though_size_and_time_are_the_same)
 {
-    struct fixture *f = *state;
     char path[600];
     struct stat seen;
     overlay_all(f);
@@ -589,9 +560,8 @@ TEST(kilnctl_miopen, a_change_right_after_a_harvest_is_seen_though_size_and_time
 }
 
 /* A job that was killed leaves its log; once it was taken with it, it is not taken again. */
-TEST(kilnctl_miopen, a_database_whose_log_did_not_change_either_is_not_sent_again)
+TEST_F(kilnctl_miopen, a_database_whose_log_did_not_change_either_is_not_sent_again)
 {
-    struct fixture *f = *state;
     overlay_all(f);
     fake_transfer_is_here = true;
     setenv(FAKE_TRANSFER, "merge", 1);
@@ -609,9 +579,8 @@ TEST(kilnctl_miopen, a_database_whose_log_did_not_change_either_is_not_sent_agai
 }
 
 /* Nothing is known of it: as if it had changed. */
-TEST(kilnctl_miopen, notes_without_times_or_digests_make_all_new)
+TEST_F(kilnctl_miopen, notes_without_times_or_digests_make_all_new)
 {
-    struct fixture *f = *state;
     overlay_all(f);
     an_hour_passes(f);
     scratch_write(&f->directory, "out/.kiln-overlay.json",
@@ -648,9 +617,8 @@ static void expect_modes(struct fixture *f, mode_t directory, mode_t file)
         assert_int_equal(mode_of(f, files[i]), file);
 }
 
-TEST(kilnctl_miopen, nobody_else_may_read_an_overlay)
+TEST_F(kilnctl_miopen, nobody_else_may_read_an_overlay)
 {
-    struct fixture *f = *state;
     mode_t mask = umask(022);
     overlay_all(f);
     assert_int_equal(mode_of(f, "."), 0700);
@@ -662,9 +630,8 @@ TEST(kilnctl_miopen, nobody_else_may_read_an_overlay)
     umask(mask);
 }
 
-TEST(kilnctl_miopen, an_overlay_is_shared_where_that_is_wanted)
+TEST_F(kilnctl_miopen, an_overlay_is_shared_where_that_is_wanted)
 {
-    struct fixture *f = *state;
     mode_t mask = umask(027);
     answer_all();
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0.a82233c22", "--shared"),
@@ -676,9 +643,8 @@ TEST(kilnctl_miopen, an_overlay_is_shared_where_that_is_wanted)
 }
 
 /* Its parts are closed, too; what else is in the directory is not ours. */
-TEST(kilnctl_miopen, a_directory_that_is_there_stays_open_and_its_parts_do_not)
+TEST_F(kilnctl_miopen, a_directory_that_is_there_stays_open_and_its_parts_do_not)
 {
-    struct fixture *f = *state;
     char user[600];
     snprintf(user, sizeof(user), "%s/user", f->out);
     assert_int_equal(mkdir(f->out, 0700) | chmod(f->out, 0755), 0);
@@ -688,9 +654,8 @@ TEST(kilnctl_miopen, a_directory_that_is_there_stays_open_and_its_parts_do_not)
     expect_modes(f, 0700, 0600);
 }
 
-TEST(kilnctl_miopen, a_part_that_is_a_link_is_not_followed)
+TEST_F(kilnctl_miopen, a_part_that_is_a_link_is_not_followed)
 {
-    struct fixture *f = *state;
     char user[600];
     snprintf(user, sizeof(user), "%s/user", f->out);
     assert_int_equal(mkdir(f->out, 0700), 0);

@@ -9,9 +9,7 @@
 /* The descriptor whose fsync fails; see --wrap in the CMakeLists. */
 static int sync_fails;
 
-int __real_fsync(int fd);
-int __wrap_fsync(int fd);
-int __wrap_fsync(int fd)
+WRAP(int, fsync, int fd)
 {
     if (!sync_fails)
         return __real_fsync(fd);
@@ -46,9 +44,8 @@ static const char *read_content(struct fixture *f)
     return scratch_read(&f->directory, "out", f->text, sizeof(f->text));
 }
 
-TEST(kilnctl_new_file, a_file_is_written_with_the_mode_that_the_umask_leaves)
+TEST_F(kilnctl_new_file, a_file_is_written_with_the_mode_that_the_umask_leaves)
 {
-    struct fixture *f = *state;
     struct stat seen;
     mode_t mask = umask(0027);
     int rc = write_text(f, "all of it", false);
@@ -60,9 +57,8 @@ TEST(kilnctl_new_file, a_file_is_written_with_the_mode_that_the_umask_leaves)
     assert_int_equal(scratch_directory_count(&f->directory), 1);
 }
 
-TEST(kilnctl_new_file, a_file_gets_all_of_a_descriptor_from_its_start)
+TEST_F(kilnctl_new_file, a_file_gets_all_of_a_descriptor_from_its_start)
 {
-    struct fixture *f = *state;
     int fd = memfd_create("content", MFD_CLOEXEC);
     const struct new_file file = { .path = f->path, .replace = true, .from = fd };
     assert_int_equal(write(fd, "descriptor", 10), 10);
@@ -72,9 +68,8 @@ TEST(kilnctl_new_file, a_file_gets_all_of_a_descriptor_from_its_start)
     assert_string_equal(read_content(f), "descriptor");
 }
 
-TEST(kilnctl_new_file, a_file_that_is_there_is_kept_unless_it_may_be_replaced)
+TEST_F(kilnctl_new_file, a_file_that_is_there_is_kept_unless_it_may_be_replaced)
 {
-    struct fixture *f = *state;
     must(write_text(f, "old", false), f->err);
     assert_int_equal(write_text(f, "new", false), KILN_E_IO);
     assert_says(f->err.text, "already");
@@ -84,9 +79,8 @@ TEST(kilnctl_new_file, a_file_that_is_there_is_kept_unless_it_may_be_replaced)
     assert_int_equal(scratch_directory_count(&f->directory), 1);
 }
 
-TEST(kilnctl_new_file, a_disk_that_fails_leaves_the_old_file_and_nothing_else)
+TEST_F(kilnctl_new_file, a_disk_that_fails_leaves_the_old_file_and_nothing_else)
 {
-    struct fixture *f = *state;
     must(write_text(f, "old", false), f->err);
     sync_fails = ENOSPC;
     assert_int_equal(write_text(f, "new", true), KILN_E_FULL);
@@ -96,9 +90,8 @@ TEST(kilnctl_new_file, a_disk_that_fails_leaves_the_old_file_and_nothing_else)
     assert_int_equal(scratch_directory_count(&f->directory), 1);
 }
 
-TEST(kilnctl_new_file, a_target_that_is_no_regular_file_is_not_replaced)
+TEST_F(kilnctl_new_file, a_target_that_is_no_regular_file_is_not_replaced)
 {
-    struct fixture *f = *state;
     assert_int_equal(symlink("/dev/null", f->path), 0);
     assert_int_equal(write_text(f, "new", true), KILN_E_INVALID);
     assert_says(f->err.text, "regular file");
@@ -107,9 +100,8 @@ TEST(kilnctl_new_file, a_target_that_is_no_regular_file_is_not_replaced)
     assert_true(S_ISLNK(seen.st_mode));
 }
 
-TEST(kilnctl_new_file, a_directory_that_is_not_there_is_an_error_that_names_the_file)
+TEST_F(kilnctl_new_file, a_directory_that_is_not_there_is_an_error_that_names_the_file)
 {
-    struct fixture *f = *state;
     snprintf(f->path, sizeof(f->path), "%s/none/out", f->directory.path);
     assert_int_equal(write_text(f, "x", true), KILN_E_IO);
     assert_says(f->err.text, f->path);
@@ -117,9 +109,8 @@ TEST(kilnctl_new_file, a_directory_that_is_not_there_is_an_error_that_names_the_
     assert_int_equal(write_text(f, "x", true), KILN_E_INVALID);
 }
 
-TEST(kilnctl_new_file, a_file_of_the_working_directory_needs_no_path)
+TEST_F(kilnctl_new_file, a_file_of_the_working_directory_needs_no_path)
 {
-    struct fixture *f = *state;
     char before[512];
     assert_non_null(getcwd(before, sizeof(before)));
     assert_int_equal(chdir(f->directory.path), 0);

@@ -29,9 +29,8 @@ SCRATCH_FIXTURE(kilnctl_packages, prepare);
 
 /* ---- install ---- */
 
-TEST(kilnctl_packages, a_package_goes_to_kilnd_as_an_open_file_with_its_name_and_source)
+TEST_F(kilnctl_packages, a_package_goes_to_kilnd_as_an_open_file_with_its_name_and_source)
 {
-    struct fixture *f = *state;
     char expected[1024];
     fake.answers[0].reply = INSTALLED;
 
@@ -60,9 +59,8 @@ static void install_beside(struct fixture *f, const char *coverage)
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_OK);
 }
 
-TEST(kilnctl_packages, a_package_that_fits_no_gpu_here_says_so)
+TEST_F(kilnctl_packages, a_package_that_fits_no_gpu_here_says_so)
 {
-    struct fixture *f = *state;
     install_beside(f, FITS("gfx906_60.kdb", "exact"));
     assert_says(f->run.printed, "pkg coverage");
     install_beside(f, FITS("gfx90a68.kdb", "other-cus"));
@@ -73,17 +71,15 @@ TEST(kilnctl_packages, a_package_that_fits_no_gpu_here_says_so)
     assert_null(strstr(f->run.printed, "pkg coverage"));
 }
 
-TEST(kilnctl_packages, an_installed_package_as_json_is_what_kilnd_said)
+TEST_F(kilnctl_packages, an_installed_package_as_json_is_what_kilnd_said)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = INSTALLED;
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path, "--json"), KILN_E_OK);
     assert_string_equal(f->run.printed, INSTALLED "\n");
 }
 
-TEST(kilnctl_packages, a_package_may_be_given_another_name)
+TEST_F(kilnctl_packages, a_package_may_be_given_another_name)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply =
         "{\"name\":\"gfx90a.kdb\",\"database_id\":\"gfx90a\",\"signer\":\"ops\"}";
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path, "--name", "gfx90a.kdb"), KILN_E_OK);
@@ -91,9 +87,8 @@ TEST(kilnctl_packages, a_package_may_be_given_another_name)
     assert_says(f->run.printed, "'ops'");
 }
 
-TEST(kilnctl_packages, a_manifest_next_to_a_package_is_sent_with_it)
+TEST_F(kilnctl_packages, a_manifest_next_to_a_package_is_sent_with_it)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = INSTALLED;
     scratch_write(&f->directory, "gfx90a68.kdb.manifest", "manifest");
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_OK);
@@ -101,9 +96,8 @@ TEST(kilnctl_packages, a_manifest_next_to_a_package_is_sent_with_it)
     assert_string_equal(fake.sent[0][1], "manifest");
 }
 
-TEST(kilnctl_packages, a_manifest_given_is_the_one_that_goes)
+TEST_F(kilnctl_packages, a_manifest_given_is_the_one_that_goes)
 {
-    struct fixture *f = *state;
     char path[512];
     fake.answers[0].reply = INSTALLED;
     scratch_write(&f->directory, "gfx90a68.kdb.manifest", "beside");
@@ -114,18 +108,16 @@ TEST(kilnctl_packages, a_manifest_given_is_the_one_that_goes)
     assert_string_equal(fake.sent[0][1], "given");
 }
 
-TEST(kilnctl_packages, a_manifest_that_is_not_there_is_named_before_kilnd_is_asked)
+TEST_F(kilnctl_packages, a_manifest_that_is_not_there_is_named_before_kilnd_is_asked)
 {
-    struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path, "--manifest", "/nonexistent/m"),
                      KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "'/nonexistent/m'");
     assert_int_equal(fake.asked, 0);
 }
 
-TEST(kilnctl_packages, a_package_that_is_not_there_or_no_file_is_named)
+TEST_F(kilnctl_packages, a_package_that_is_not_there_or_no_file_is_named)
 {
-    struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "pkg", "install", "/nonexistent/x.kdb"), KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "'/nonexistent/x.kdb'");
     assert_int_equal(RUN(&f->run, "pkg", "install", f->directory.path), KILN_E_INVALID);
@@ -133,9 +125,8 @@ TEST(kilnctl_packages, a_package_that_is_not_there_or_no_file_is_named)
     assert_int_equal(fake.asked, 0);
 }
 
-TEST(kilnctl_packages, a_url_goes_as_it_is_and_without_a_file)
+TEST_F(kilnctl_packages, a_url_goes_as_it_is_and_without_a_file)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = fake.answers[1].reply = INSTALLED;
     assert_int_equal(RUN(&f->run, "pkg", "install", "https://h/p/gfx90a68.kdb.bz2"), KILN_E_OK);
     assert_int_equal(RUN(&f->run, "pkg", "install", "file:///p/a.kdb", "--name", "b.kdb"),
@@ -147,9 +138,8 @@ TEST(kilnctl_packages, a_url_goes_as_it_is_and_without_a_file)
     assert_int_equal(fake.file_counts[0], 0);
 }
 
-TEST(kilnctl_packages, a_signed_package_is_given_up_only_when_that_is_said)
+TEST_F(kilnctl_packages, a_signed_package_is_given_up_only_when_that_is_said)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = fake.answers[1].reply = INSTALLED;
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_OK);
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path, "--replace-signed"), KILN_E_OK);
@@ -157,9 +147,8 @@ TEST(kilnctl_packages, a_signed_package_is_given_up_only_when_that_is_said)
     assert_says(fake.requests[1], ",\"replace_signed\":true}");
 }
 
-TEST(kilnctl_packages, a_manifest_of_a_url_is_not_ours_to_send)
+TEST_F(kilnctl_packages, a_manifest_of_a_url_is_not_ours_to_send)
 {
-    struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "pkg", "install", "https://h/a.kdb", "--manifest", f->path),
                      KILN_E_INVALID);
     assert_says(f->run.err.text, "URL.manifest");
@@ -168,9 +157,8 @@ TEST(kilnctl_packages, a_manifest_of_a_url_is_not_ours_to_send)
 
 #define SUM "0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef"
 
-TEST(kilnctl_packages, a_sum_is_checked_to_be_one_and_sent_in_small_letters)
+TEST_F(kilnctl_packages, a_sum_is_checked_to_be_one_and_sent_in_small_letters)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = INSTALLED;
     assert_int_equal(RUN(&f->run, "pkg", "install", "https://h/a.kdb", "--sha256", SUM), KILN_E_OK);
     assert_says(fake.requests[0], "\"sha256\":\"0123456789abcdef0123456789abcdef"
@@ -182,18 +170,16 @@ TEST(kilnctl_packages, a_sum_is_checked_to_be_one_and_sent_in_small_letters)
     assert_int_equal(fake.asked, 1);
 }
 
-TEST(kilnctl_packages, a_package_with_a_log_is_not_installed_without_the_program_that_merges)
+TEST_F(kilnctl_packages, a_package_with_a_log_is_not_installed_without_the_program_that_merges)
 {
-    struct fixture *f = *state;
     scratch_write(&f->directory, "gfx90a68.kdb-wal", "log");
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_UNSUPPORTED);
     assert_says(f->run.err.text, "kiln-transfer");
     assert_int_equal(fake.asked, 0);
 }
 
-TEST(kilnctl_packages, a_users_cache_is_installed_by_way_of_a_snapshot)
+TEST_F(kilnctl_packages, a_users_cache_is_installed_by_way_of_a_snapshot)
 {
-    struct fixture *f = *state;
     char path[512];
     fake_transfer_is_here = true;
     setenv(FAKE_TRANSFER, "merge", 1);
@@ -207,18 +193,16 @@ TEST(kilnctl_packages, a_users_cache_is_installed_by_way_of_a_snapshot)
     assert_string_equal(f->reported.text, "kilnctl: one?page\n"); /* what the snapshot lacks */
 }
 
-TEST(kilnctl_packages, a_package_at_rest_needs_no_snapshot)
+TEST_F(kilnctl_packages, a_package_at_rest_needs_no_snapshot)
 {
-    struct fixture *f = *state;
     fake_transfer_is_here = true;
     setenv(FAKE_TRANSFER, "refuse", 1);
     fake.answers[0].reply = INSTALLED;
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_OK);
 }
 
-TEST(kilnctl_packages, a_package_with_a_log_goes_with_no_sum_or_manifest)
+TEST_F(kilnctl_packages, a_package_with_a_log_goes_with_no_sum_or_manifest)
 {
-    struct fixture *f = *state;
     scratch_write(&f->directory, "gfx90a68.kdb-wal", "log");
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path, "--sha256", SUM), KILN_E_INVALID);
     assert_says(f->run.err.text, "in use");
@@ -227,18 +211,16 @@ TEST(kilnctl_packages, a_package_with_a_log_goes_with_no_sum_or_manifest)
     assert_int_equal(fake.asked, 0);
 }
 
-TEST(kilnctl_packages, kilnds_refusal_of_a_package_is_the_error)
+TEST_F(kilnctl_packages, kilnds_refusal_of_a_package_is_the_error)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .code = KILN_E_DENIED, .text = "it is not signed" };
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_DENIED);
     assert_says(f->run.err.text, "signed");
     assert_string_equal(f->run.printed, "");
 }
 
-TEST(kilnctl_packages, an_install_reports_how_far_it_is_and_why_it_tries_again)
+TEST_F(kilnctl_packages, an_install_reports_how_far_it_is_and_why_it_tries_again)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){
         .reply = INSTALLED,
         .progress = { "{\"progress\":{\"stage\":\"fetching\",\"done\":1048576,\"total\":2097152,"
@@ -264,9 +246,8 @@ TEST(kilnctl_packages, an_install_reports_how_far_it_is_and_why_it_tries_again)
         "{\"progress\":{\"stage\":\"checking\",\"done\":500,\"total\":1000}}" \
     }
 
-TEST(kilnctl_packages, the_last_stage_is_reported_as_done_only_if_the_install_succeeded)
+TEST_F(kilnctl_packages, the_last_stage_is_reported_as_done_only_if_the_install_succeeded)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = INSTALLED, .progress = CHECKED_HALF };
     fake.answers[1] = (struct fake_answer){ .code = KILN_E_CORRUPT, .progress = CHECKED_HALF };
     reported_begin(&f->reported);
@@ -282,9 +263,8 @@ TEST(kilnctl_packages, the_last_stage_is_reported_as_done_only_if_the_install_su
     assert_null(strstr(f->reported.text, "checking: 1000"));
 }
 
-TEST(kilnctl_packages, nothing_of_a_urls_credentials_or_query_is_shown)
+TEST_F(kilnctl_packages, nothing_of_a_urls_credentials_or_query_is_shown)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = INSTALLED, .progress = CHECKED_HALF };
     reported_begin(&f->reported);
     int rc = RUN(&f->run, "pkg", "install", "http://me:secret@h/p/gfx90a68.kdb?sig=abc/def#frag");
@@ -298,9 +278,8 @@ TEST(kilnctl_packages, nothing_of_a_urls_credentials_or_query_is_shown)
     assert_null(strstr(f->reported.text, "def"));
 }
 
-TEST(kilnctl_packages, a_url_that_ends_in_its_host_shows_no_credentials_either)
+TEST_F(kilnctl_packages, a_url_that_ends_in_its_host_shows_no_credentials_either)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = INSTALLED, .progress = CHECKED_HALF };
     reported_begin(&f->reported);
     int rc = RUN(&f->run, "pkg", "install", "http://me:se/cret@h");
@@ -309,9 +288,8 @@ TEST(kilnctl_packages, a_url_that_ends_in_its_host_shows_no_credentials_either)
     assert_null(strstr(f->reported.text, "cret@"));
 }
 
-TEST(kilnctl_packages, progress_that_is_nonsense_is_let_pass)
+TEST_F(kilnctl_packages, progress_that_is_nonsense_is_let_pass)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){
         .reply = INSTALLED,
         .progress = { "{", "{\"progress\":7}", "{\"progress\":{\"stage\":\"unpacking\"}}" },
@@ -323,9 +301,8 @@ TEST(kilnctl_packages, progress_that_is_nonsense_is_let_pass)
     assert_string_equal(f->reported.text, ""); /* nobody knows how much there is to unpack */
 }
 
-TEST(kilnctl_packages, the_time_given_bounds_an_install)
+TEST_F(kilnctl_packages, the_time_given_bounds_an_install)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = INSTALLED;
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path, "--timeout", "5m"), KILN_E_OK);
     assert_int_equal(fake.timeouts[0], 300000);
@@ -333,9 +310,8 @@ TEST(kilnctl_packages, the_time_given_bounds_an_install)
 
 /* ---- ls ---- */
 
-TEST(kilnctl_packages, packages_are_listed_with_what_they_are_for)
+TEST_F(kilnctl_packages, packages_are_listed_with_what_they_are_for)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply =
         "{\"packages\":[{\"name\":\"gfx90a68.kdb\",\"path\":\"/p/gfx90a68.kdb\",\"format\":\"kdb\","
         "\"database_id\":\"gfx90a68\",\"kernels\":978,\"size\":1048576,\"signer\":\"ops\","
@@ -352,9 +328,8 @@ TEST(kilnctl_packages, packages_are_listed_with_what_they_are_for)
     "\"refused\":[{\"name\":\"gfx906_60.kdb.bz2\",\"directory\":\"/opt/db\",\"why\":\"packed: " \
     "\\u001b[2Jinstall it\"}]}"
 
-TEST(kilnctl_packages, packages_that_are_not_used_are_listed_with_the_reason)
+TEST_F(kilnctl_packages, packages_that_are_not_used_are_listed_with_the_reason)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"packages\":[{\"name\":\"gfx90a68.kdb\"}]," REFUSED;
     fake.answers[1].reply = fake.answers[2].reply = "{\"packages\":[]," REFUSED;
     assert_int_equal(RUN(&f->run, "pkg", "ls"), KILN_E_OK);
@@ -368,9 +343,8 @@ TEST(kilnctl_packages, packages_that_are_not_used_are_listed_with_the_reason)
     assert_says(f->run.printed, "\"directory\":\"/opt/db\",\"why\":");
 }
 
-TEST(kilnctl_packages, a_list_of_no_packages_says_what_to_do)
+TEST_F(kilnctl_packages, a_list_of_no_packages_says_what_to_do)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = fake.answers[1].reply = "{\"packages\":[]}";
     assert_int_equal(RUN(&f->run, "pkg", "ls"), KILN_E_OK);
     assert_says(f->run.printed, "pkg install");
@@ -380,9 +354,8 @@ TEST(kilnctl_packages, a_list_of_no_packages_says_what_to_do)
 
 /* ---- show ---- */
 
-TEST(kilnctl_packages, a_package_is_shown_without_its_kernels_unless_asked)
+TEST_F(kilnctl_packages, a_package_is_shown_without_its_kernels_unless_asked)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"name\":\"a.kdb\",\"size\":2048,\"kernels\":978}";
     assert_int_equal(RUN(&f->run, "pkg", "show", "a.kdb"), KILN_E_OK);
     assert_string_equal(fake.requests[0], "package_show {\"name\":\"a.kdb\",\"count\":0}");
@@ -398,9 +371,8 @@ static void script_rows_of_two_pages(void)
     fake.answers[2].reply = "{\"name\":\"a.kdb\",\"rows\":[{\"id\":5,\"name\":\"n5\"}]}";
 }
 
-TEST(kilnctl_packages, rows_of_a_package_are_listed_over_all_pages_with_their_blanks)
+TEST_F(kilnctl_packages, rows_of_a_package_are_listed_over_all_pages_with_their_blanks)
 {
-    struct fixture *f = *state;
     script_rows_of_two_pages();
     assert_int_equal(RUN(&f->run, "pkg", "show", "a.kdb", "--rows"), KILN_E_OK);
     assert_string_equal(fake.requests[1], "package_show {\"name\":\"a.kdb\"}");
@@ -410,9 +382,8 @@ TEST(kilnctl_packages, rows_of_a_package_are_listed_over_all_pages_with_their_bl
     assert_says(f->run.printed, "n5    ''\n");
 }
 
-TEST(kilnctl_packages, rows_of_a_package_as_json_are_one_object)
+TEST_F(kilnctl_packages, rows_of_a_package_as_json_are_one_object)
 {
-    struct fixture *f = *state;
     script_rows_of_two_pages();
     assert_int_equal(RUN(&f->run, "pkg", "show", "a.kdb", "--rows", "--json"), KILN_E_OK);
     assert_string_equal(f->run.printed,
@@ -421,18 +392,16 @@ TEST(kilnctl_packages, rows_of_a_package_as_json_are_one_object)
                         "{\"id\":2,\"name\":\"n2\",\"args\":\"\"},{\"id\":5,\"name\":\"n5\"}]}\n");
 }
 
-TEST(kilnctl_packages, rows_without_end_are_an_error_and_print_nothing)
+TEST_F(kilnctl_packages, rows_without_end_are_an_error_and_print_nothing)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"name\":\"a.kdb\"}";
     fake.answers[1].reply = fake.answers[2].reply = "{\"next\":2,\"rows\":[{\"id\":2}]}";
     assert_int_equal(RUN(&f->run, "pkg", "show", "a.kdb", "--rows", "--json"), KILN_E_CORRUPT);
     assert_string_equal(f->run.printed, "");
 }
 
-TEST(kilnctl_packages, a_list_of_rows_that_breaks_off_prints_nothing)
+TEST_F(kilnctl_packages, a_list_of_rows_that_breaks_off_prints_nothing)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"name\":\"a.kdb\"}";
     fake.answers[1].reply = "{\"next\":2,\"rows\":[{\"id\":2}]}";
     fake.answers[2].code = KILN_E_TIMED_OUT;
@@ -442,9 +411,8 @@ TEST(kilnctl_packages, a_list_of_rows_that_breaks_off_prints_nothing)
 
 /* ---- verify ---- */
 
-TEST(kilnctl_packages, a_package_that_is_whole_verifies)
+TEST_F(kilnctl_packages, a_package_that_is_whole_verifies)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"name\":\"a.kdb\",\"kernels\":1200,\"good\":1200,\"damaged\":0,"
                             "\"first\":\"\"}";
     assert_int_equal(RUN(&f->run, "pkg", "verify", "a.kdb"), KILN_E_OK);
@@ -454,9 +422,8 @@ TEST(kilnctl_packages, a_package_that_is_whole_verifies)
     assert_says(f->run.printed, "1 200");
 }
 
-TEST(kilnctl_packages, verifying_goes_on_after_damage_and_fails_in_the_end)
+TEST_F(kilnctl_packages, verifying_goes_on_after_damage_and_fails_in_the_end)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"name\":\"a.kdb\",\"kernels\":9,\"good\":7,\"damaged\":2,"
                             "\"first\":\"row 3: its md5 is another\"}";
     fake.answers[1].reply = "{\"name\":\"b.kdb\",\"kernels\":1,\"good\":1,\"damaged\":0}";
@@ -468,9 +435,8 @@ TEST(kilnctl_packages, verifying_goes_on_after_damage_and_fails_in_the_end)
     assert_says(f->run.printed, "1 kernel");
 }
 
-TEST(kilnctl_packages, verifying_as_json_has_every_report_and_the_error)
+TEST_F(kilnctl_packages, verifying_as_json_has_every_report_and_the_error)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"name\":\"a.kdb\",\"kernels\":9,\"damaged\":2}";
     fake.answers[1].code = KILN_E_NOT_FOUND;
     reported_begin(&f->reported);
@@ -487,9 +453,8 @@ TEST(kilnctl_packages, verifying_as_json_has_every_report_and_the_error)
 
 /* ---- rm ---- */
 
-TEST(kilnctl_packages, packages_are_removed_and_those_that_are_not_there_named)
+TEST_F(kilnctl_packages, packages_are_removed_and_those_that_are_not_there_named)
 {
-    struct fixture *f = *state;
     fake.answers[0] =
         (struct fake_answer){ .code = KILN_E_NOT_FOUND, .text = "no package 'a.kdb' is installed" };
     fake.answers[1].reply = "{\"name\":\"b.kdb\"}";
@@ -499,9 +464,8 @@ TEST(kilnctl_packages, packages_are_removed_and_those_that_are_not_there_named)
     assert_string_equal(f->run.printed, "removed 'b.kdb'\n");
 }
 
-TEST(kilnctl_packages, removing_packages_as_json_lists_both)
+TEST_F(kilnctl_packages, removing_packages_as_json_lists_both)
 {
-    struct fixture *f = *state;
     fake.answers[0].code = KILN_E_NOT_FOUND;
     fake.answers[1].reply = "{\"name\":\"b.kdb\"}";
     assert_int_equal(RUN(&f->run, "pkg", "rm", "a.kdb", "b.kdb", "--json"), KILN_E_NOT_FOUND);
@@ -509,9 +473,8 @@ TEST(kilnctl_packages, removing_packages_as_json_lists_both)
     assert_true(f->run.reported);
 }
 
-TEST(kilnctl_packages, removing_packages_stops_where_it_is_not_permitted)
+TEST_F(kilnctl_packages, removing_packages_stops_where_it_is_not_permitted)
 {
-    struct fixture *f = *state;
     fake.answers[0].code = KILN_E_DENIED;
     assert_int_equal(RUN(&f->run, "pkg", "rm", "a.kdb", "b.kdb", "--json"), KILN_E_DENIED);
     assert_int_equal(fake.asked, 1);
@@ -527,9 +490,8 @@ TEST(kilnctl_packages, removing_packages_stops_where_it_is_not_permitted)
     "],\"sentence\":\"" message "\"}"
 #define PACKAGE(name, fit) "{\"name\":\"" name "\",\"fit\":\"" fit "\"}"
 
-TEST(kilnctl_packages, coverage_lists_each_gpu_and_says_once_what_to_do)
+TEST_F(kilnctl_packages, coverage_lists_each_gpu_and_says_once_what_to_do)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"gpus\":[" GPU("1", "none", "", "install one") "," GPU(
         "2", "other-cus", PACKAGE("gfx90a6e.kdb", "other-cus"),
         "install one") "],\"skipped\":\"\"}";
@@ -541,9 +503,8 @@ TEST(kilnctl_packages, coverage_lists_each_gpu_and_says_once_what_to_do)
                                         "\ninstall one\n");
 }
 
-TEST(kilnctl_packages, coverage_names_the_packages_that_apply_to_a_gpu)
+TEST_F(kilnctl_packages, coverage_names_the_packages_that_apply_to_a_gpu)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply =
         "{\"gpus\":[" GPU("3", "exact",
                           PACKAGE("gfx90a68.kdb", "exact") "," PACKAGE(
@@ -554,9 +515,8 @@ TEST(kilnctl_packages, coverage_names_the_packages_that_apply_to_a_gpu)
     assert_says(f->run.printed, "gfx90a68.kdb, gfx90a.kdb");
 }
 
-TEST(kilnctl_packages, a_host_without_gpus_is_covered_by_a_message)
+TEST_F(kilnctl_packages, a_host_without_gpus_is_covered_by_a_message)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"gpus\":[],\"skipped\":\"node 3 has no simd_count\"}";
     assert_int_equal(RUN(&f->run, "pkg", "coverage"), KILN_E_OK);
     assert_says(f->run.printed, "no AMD");

@@ -185,9 +185,8 @@ static void write_lines(struct fixture *f, const char *text)
     "# comment\n"                                           \
     "conv -n 2 -c 8 -k 8 -F 1\n"
 
-TEST(kilnctl_prefetch, prefetch_asks_for_each_problem_once_without_objects)
+TEST_F(kilnctl_prefetch, prefetch_asks_for_each_problem_once_without_objects)
 {
-    struct fixture *f = *state;
     write_lines(f, LINES);
 
     int rc =
@@ -205,9 +204,8 @@ TEST(kilnctl_prefetch, prefetch_asks_for_each_problem_once_without_objects)
     assert_non_null(strstr(f->run.printed, "\"failed\":0"));
 }
 
-TEST(kilnctl_prefetch, prefetch_counts_a_kernel_that_problems_share_once)
+TEST_F(kilnctl_prefetch, prefetch_counts_a_kernel_that_problems_share_once)
 {
-    struct fixture *f = *state;
     write_lines(f, LINES);
     fake.same_key = 2;
     fake.tier = KILN_TIER_DISK;
@@ -216,9 +214,8 @@ TEST(kilnctl_prefetch, prefetch_counts_a_kernel_that_problems_share_once)
     assert_non_null(strstr(f->run.printed, "\"disk\":2"));
 }
 
-TEST(kilnctl_prefetch, prefetch_fails_when_any_kernel_failed_and_gives_reason_and_log)
+TEST_F(kilnctl_prefetch, prefetch_fails_when_any_kernel_failed_and_gives_reason_and_log)
 {
-    struct fixture *f = *state;
     write_lines(f, LINES);
     fake.plan_code = KILN_E_COMPILE_FAILED;
     assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--json"),
@@ -230,9 +227,8 @@ TEST(kilnctl_prefetch, prefetch_fails_when_any_kernel_failed_and_gives_reason_an
     assert_says(f->run.err.text, "2 failed");
 }
 
-TEST(kilnctl_prefetch, prefetch_names_a_line_it_cannot_read_and_does_the_rest)
+TEST_F(kilnctl_prefetch, prefetch_names_a_line_it_cannot_read_and_does_the_rest)
 {
-    struct fixture *f = *state;
     write_lines(f, "conv -n 1 -F 1\nconv -n 1 --frobnicate 3\n");
     assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--json"),
                      KILN_E_COMPILE_FAILED);
@@ -241,18 +237,16 @@ TEST(kilnctl_prefetch, prefetch_names_a_line_it_cannot_read_and_does_the_rest)
     assert_non_null(strstr(f->run.printed, "frobnicate"));
 }
 
-TEST(kilnctl_prefetch, prefetch_needs_a_target_and_lines)
+TEST_F(kilnctl_prefetch, prefetch_needs_a_target_and_lines)
 {
-    struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "prefetch", f->path), KILN_E_INVALID);
     assert_non_null(strstr(f->run.err.text, "--target"));
     assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "gfx90a"), KILN_E_INVALID);
     assert_says(f->run.err.text, "MIOpenDriver");
 }
 
-TEST(kilnctl_prefetch, prefetch_with_jobs_asks_for_every_problem_once)
+TEST_F(kilnctl_prefetch, prefetch_with_jobs_asks_for_every_problem_once)
 {
-    struct fixture *f = *state;
     FILE *out = fopen(f->path, "we");
     assert_non_null(out);
     for (unsigned n = 1; n <= 300; n++)
@@ -266,9 +260,8 @@ TEST(kilnctl_prefetch, prefetch_with_jobs_asks_for_every_problem_once)
     assert_non_null(strstr(f->run.printed, "\"problems\":300,\"repeats\":0,\"kernels\":300"));
 }
 
-TEST(kilnctl_prefetch, prefetch_with_jobs_ends_when_the_daemon_is_gone)
+TEST_F(kilnctl_prefetch, prefetch_with_jobs_ends_when_the_daemon_is_gone)
 {
-    struct fixture *f = *state;
     write_lines(f, LINES);
     fake.plan_code = KILN_E_UNAVAILABLE;
     fake.first_failure = 3;
@@ -315,9 +308,8 @@ TEST(kilnctl_prefetch, prefetch_knows_of_each_arch_whether_its_gpus_state_featur
     }
 }
 
-TEST(kilnctl_prefetch, prefetch_notes_that_gpus_state_features_where_the_target_does_not)
+TEST_F(kilnctl_prefetch, prefetch_notes_that_gpus_state_features_where_the_target_does_not)
 {
-    struct fixture *f = *state;
     write_lines(f, LINES);
     assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--json"), KILN_E_OK);
     assert_says(f->run.printed, "\"note\":\"");
@@ -344,9 +336,8 @@ static int prefetch_lines(struct fixture *f)
     return RUN(&f->run, "prefetch", f->path, "--target", "gfx90a");
 }
 
-TEST(kilnctl_prefetch, prefetch_fails_where_kernels_are_not_stored)
+TEST_F(kilnctl_prefetch, prefetch_fails_where_kernels_are_not_stored)
 {
-    struct fixture *f = *state;
     fake.stats[0] = STATS("7", "5", "1", "true");
     fake.stats[1] = STATS("11", "6", "2", "false"); /* three are waiting */
     fake.stats[2] = STATS("12", "7", "4", "false"); /* the twelfth is somebody else's */
@@ -359,9 +350,8 @@ TEST(kilnctl_prefetch, prefetch_fails_where_kernels_are_not_stored)
     assert_int_equal(fake.naps, 1);
 }
 
-TEST(kilnctl_prefetch, prefetch_fails_where_nothing_is_stored_any_more)
+TEST_F(kilnctl_prefetch, prefetch_fails_where_nothing_is_stored_any_more)
 {
-    struct fixture *f = *state;
     fake.tier = KILN_TIER_HOT; /* compiled by an earlier one that could not store it */
     fake.stats[0] = STATS("7", "5", "2", "false");
     fake.status = STATUS("on");
@@ -371,9 +361,8 @@ TEST(kilnctl_prefetch, prefetch_fails_where_nothing_is_stored_any_more)
     assert_non_null(strstr(f->run.printed, "not stored"));
 }
 
-TEST(kilnctl_prefetch, prefetch_is_content_where_only_others_lost_kernels)
+TEST_F(kilnctl_prefetch, prefetch_is_content_where_only_others_lost_kernels)
 {
-    struct fixture *f = *state;
     fake.stats[0] = STATS("7", "5", "1", "true");
     fake.stats[1] = STATS("12", "7", "5", "true");
     fake.status = STATUS("on");
@@ -382,9 +371,8 @@ TEST(kilnctl_prefetch, prefetch_is_content_where_only_others_lost_kernels)
     assert_null(strstr(f->run.printed, "not stored"));
 }
 
-TEST(kilnctl_prefetch, prefetch_is_content_with_a_full_disk_that_has_all)
+TEST_F(kilnctl_prefetch, prefetch_is_content_with_a_full_disk_that_has_all)
 {
-    struct fixture *f = *state;
     fake.stats[0] = STATS("7", "5", "2", "false");
     fake.status = STATUS("on");
     fake.stored = 4;
@@ -395,9 +383,8 @@ TEST(kilnctl_prefetch, prefetch_is_content_with_a_full_disk_that_has_all)
     assert_int_equal(prefetch_lines(f), KILN_E_OK);
 }
 
-TEST(kilnctl_prefetch, prefetch_waits_for_its_turn_among_others)
+TEST_F(kilnctl_prefetch, prefetch_waits_for_its_turn_among_others)
 {
-    struct fixture *f = *state;
     fake.stats[0] = STATS("7", "5", "2", "true");
     fake.busy = 3;
     assert_int_equal(prefetch_lines(f), KILN_E_OK);
@@ -407,17 +394,15 @@ TEST(kilnctl_prefetch, prefetch_waits_for_its_turn_among_others)
     assert_says(f->run.err.text, "4 are");
 }
 
-TEST(kilnctl_prefetch, prefetch_does_not_wait_for_ever_for_a_disk)
+TEST_F(kilnctl_prefetch, prefetch_does_not_wait_for_ever_for_a_disk)
 {
-    struct fixture *f = *state;
     fake.stats[0] = STATS("2", "1", "0", "true");
     assert_int_equal(prefetch_lines(f), KILN_E_TIMED_OUT);
     assert_says(f->run.err.text, "writing");
 }
 
-TEST(kilnctl_prefetch, prefetch_is_content_with_what_is_stored_or_not_to_be)
+TEST_F(kilnctl_prefetch, prefetch_is_content_with_what_is_stored_or_not_to_be)
 {
-    struct fixture *f = *state;
     fake.stats[0] = STATS("7", "5", "1", "true");
     fake.stats[1] = STATS("8", "7", "1", "true");
     assert_int_equal(prefetch_lines(f), KILN_E_OK);
@@ -440,9 +425,8 @@ static void expect_nothing_asked_or_printed(const struct fixture *f)
     assert_false(f->run.reported);
 }
 
-TEST(kilnctl_prefetch, a_target_that_is_none_fails_once_before_any_problem)
+TEST_F(kilnctl_prefetch, a_target_that_is_none_fails_once_before_any_problem)
 {
-    struct fixture *f = *state;
     write_lines(f, LINES);
     fake.toolchains = NULL;
     fake.admin_code = KILN_E_INVALID;
@@ -453,9 +437,8 @@ TEST(kilnctl_prefetch, a_target_that_is_none_fails_once_before_any_problem)
     expect_nothing_asked_or_printed(f);
 }
 
-TEST(kilnctl_prefetch, a_target_that_no_compiler_can_build_fails_once_with_all_reasons)
+TEST_F(kilnctl_prefetch, a_target_that_no_compiler_can_build_fails_once_with_all_reasons)
 {
-    struct fixture *f = *state;
     write_lines(f, LINES);
     assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "gfx999"), KILN_E_UNSUPPORTED);
     assert_says(f->run.err.text, "'gfx999'");
@@ -465,9 +448,8 @@ TEST(kilnctl_prefetch, a_target_that_no_compiler_can_build_fails_once_with_all_r
 }
 
 /* kilnd asks again when it can; what is not known is not said. */
-TEST(kilnctl_prefetch, a_target_that_a_compiler_could_not_be_tried_for_now_is_left_to_kilnd)
+TEST_F(kilnctl_prefetch, a_target_that_a_compiler_could_not_be_tried_for_now_is_left_to_kilnd)
 {
-    struct fixture *f = *state;
     write_lines(f, LINES);
     fake.toolchains =
         "{\"toolchains\":[{\"name\":\"hiprtc\",\"targets\":[],\"untried\":[{\"target\":"
@@ -480,9 +462,8 @@ TEST(kilnctl_prefetch, a_target_that_a_compiler_could_not_be_tried_for_now_is_le
     assert_says(f->run.err.text, "the fake");
 }
 
-TEST(kilnctl_prefetch, a_toolchain_that_is_not_here_fails_once_and_those_here_are_named)
+TEST_F(kilnctl_prefetch, a_toolchain_that_is_not_here_fails_once_and_those_here_are_named)
 {
-    struct fixture *f = *state;
     write_lines(f, LINES);
     assert_int_equal(
         RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--toolchain", "icc", "--json"),
@@ -492,9 +473,8 @@ TEST(kilnctl_prefetch, a_toolchain_that_is_not_here_fails_once_and_those_here_ar
     expect_nothing_asked_or_printed(f);
 }
 
-TEST(kilnctl_prefetch, a_database_id_that_is_none_fails_once_before_any_problem)
+TEST_F(kilnctl_prefetch, a_database_id_that_is_none_fails_once_before_any_problem)
 {
-    struct fixture *f = *state;
     write_lines(f, LINES);
     assert_int_equal(
         RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--db-id", "rubbish", "--json"),
@@ -503,9 +483,8 @@ TEST(kilnctl_prefetch, a_database_id_that_is_none_fails_once_before_any_problem)
     expect_nothing_asked_or_printed(f);
 }
 
-TEST(kilnctl_prefetch, a_database_id_of_another_device_fails_once_before_any_problem)
+TEST_F(kilnctl_prefetch, a_database_id_of_another_device_fails_once_before_any_problem)
 {
-    struct fixture *f = *state;
     write_lines(f, LINES);
     assert_int_equal(
         RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--db-id", "gfx906_60"),
@@ -514,9 +493,8 @@ TEST(kilnctl_prefetch, a_database_id_of_another_device_fails_once_before_any_pro
     expect_nothing_asked_or_printed(f);
 }
 
-TEST(kilnctl_prefetch, a_toolchain_asked_for_by_name_gets_one_try_even_if_it_is_known_to_fail)
+TEST_F(kilnctl_prefetch, a_toolchain_asked_for_by_name_gets_one_try_even_if_it_is_known_to_fail)
 {
-    struct fixture *f = *state;
     write_lines(f, LINES);
     fake.plan_code = KILN_E_COMPILE_FAILED;
     assert_int_equal(
@@ -528,9 +506,8 @@ TEST(kilnctl_prefetch, a_toolchain_asked_for_by_name_gets_one_try_even_if_it_is_
     assert_string_equal(f->run.printed, "");
 }
 
-TEST(kilnctl_prefetch, a_doubted_toolchain_that_proves_itself_does_the_rest)
+TEST_F(kilnctl_prefetch, a_doubted_toolchain_that_proves_itself_does_the_rest)
 {
-    struct fixture *f = *state;
     write_lines(f, LINES);
     assert_int_equal(
         RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--toolchain", "hiprtc", "--json"),
@@ -540,9 +517,8 @@ TEST(kilnctl_prefetch, a_doubted_toolchain_that_proves_itself_does_the_rest)
     assert_non_null(strstr(f->run.printed, "\"problems\":4,\"repeats\":1,\"kernels\":4"));
 }
 
-TEST(kilnctl_prefetch, a_target_with_its_features_the_other_way_round_is_the_same)
+TEST_F(kilnctl_prefetch, a_target_with_its_features_the_other_way_round_is_the_same)
 {
-    struct fixture *f = *state;
     write_lines(f, LINES);
     assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "gfx90a:xnack-:sramecc+"),
                      KILN_E_OK);
@@ -550,9 +526,8 @@ TEST(kilnctl_prefetch, a_target_with_its_features_the_other_way_round_is_the_sam
     assert_int_equal(fake.plans, 4);
 }
 
-TEST(kilnctl_prefetch, a_solver_that_is_not_there_fails_once)
+TEST_F(kilnctl_prefetch, a_solver_that_is_not_there_fails_once)
 {
-    struct fixture *f = *state;
     write_lines(f, LINES);
     fake.plan_code = KILN_E_NOT_FOUND;
     assert_int_equal(
@@ -562,9 +537,8 @@ TEST(kilnctl_prefetch, a_solver_that_is_not_there_fails_once)
     assert_string_equal(f->run.printed, "");
 }
 
-TEST(kilnctl_prefetch, a_solver_that_cannot_do_the_first_problem_does_the_others)
+TEST_F(kilnctl_prefetch, a_solver_that_cannot_do_the_first_problem_does_the_others)
 {
-    struct fixture *f = *state;
     write_lines(f, LINES);
     fake.plan_code = KILN_E_UNSUPPORTED;
     assert_int_equal(
@@ -574,9 +548,8 @@ TEST(kilnctl_prefetch, a_solver_that_cannot_do_the_first_problem_does_the_others
     assert_non_null(strstr(f->run.printed, "\"failed\":2"));
 }
 
-TEST(kilnctl_prefetch, a_report_with_failures_holds_the_error_of_the_whole)
+TEST_F(kilnctl_prefetch, a_report_with_failures_holds_the_error_of_the_whole)
 {
-    struct fixture *f = *state;
     write_lines(f, LINES);
     fake.plan_code = KILN_E_COMPILE_FAILED;
     assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--json"),

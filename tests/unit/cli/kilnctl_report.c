@@ -101,9 +101,8 @@ static unsigned count_of(const char *text, const char *part)
 
 /* ---- escaping ---- */
 
-TEST(kilnctl_report, hostile_text_in_a_report_is_escaped)
+TEST_F(kilnctl_report, hostile_text_in_a_report_is_escaped)
 {
-    struct fixture *f = *state;
     FILE *out = open_memstream(&f->page, &f->page_size);
     html_text(out, HOSTILE "\x80");
     fclose(out);
@@ -111,9 +110,8 @@ TEST(kilnctl_report, hostile_text_in_a_report_is_escaped)
                                  "&amp;amp; ?[2J?");
 }
 
-TEST(kilnctl_report, a_name_without_end_is_cut)
+TEST_F(kilnctl_report, a_name_without_end_is_cut)
 {
-    struct fixture *f = *state;
     char name[5000];
     memset(name, '&', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
@@ -125,9 +123,8 @@ TEST(kilnctl_report, a_name_without_end_is_cut)
     assert_int_equal(count_of(f->page, "&amp;"), 1023);
 }
 
-TEST(kilnctl_report, no_hostile_name_reaches_the_page_unescaped)
+TEST_F(kilnctl_report, no_hostile_name_reaches_the_page_unescaped)
 {
-    struct fixture *f = *state;
     write_busy_page(f);
     keep_page(f, "busy");
     assert_int_equal(count_of(f->page, "<script"), 0);
@@ -135,9 +132,8 @@ TEST(kilnctl_report, no_hostile_name_reaches_the_page_unescaped)
     assert_int_equal(count_of(f->page, "&lt;script&gt;"), 4); /* title, heading, two tables */
 }
 
-TEST(kilnctl_report, the_page_needs_nothing_from_elsewhere)
+TEST_F(kilnctl_report, the_page_needs_nothing_from_elsewhere)
 {
-    struct fixture *f = *state;
     write_busy_page(f);
     assert_int_equal(count_of(f->page, "http://"), 0);
     assert_int_equal(count_of(f->page, "https://"), 0);
@@ -147,12 +143,11 @@ TEST(kilnctl_report, the_page_needs_nothing_from_elsewhere)
     assert_int_equal(count_of(f->page, "url("), 0);
 }
 
-TEST(kilnctl_report, each_element_that_begins_ends)
+TEST_F(kilnctl_report, each_element_that_begins_ends)
 {
     static const char *const tags[] = { "section", "table", "tbody",  "tr", "td", "th",
                                         "svg",     "g",     "figure", "ul", "li", "dl",
                                         "dt",      "code",  "p",      "div" };
-    struct fixture *f = *state;
     write_busy_page(f);
     for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++) {
         char begins[16], with_class[16], ends[16];
@@ -166,9 +161,8 @@ TEST(kilnctl_report, each_element_that_begins_ends)
 
 /* ---- what it says ---- */
 
-TEST(kilnctl_report, a_busy_node_is_shown_in_figures)
+TEST_F(kilnctl_report, a_busy_node_is_shown_in_figures)
 {
-    struct fixture *f = *state;
     write_busy_page(f);
     assert_int_equal(strncmp(f->page, REPORT_MARK, strlen(REPORT_MARK)), 0);
     assert_says(f->page, "97.0 %"); /* hits since the start */
@@ -182,9 +176,8 @@ TEST(kilnctl_report, a_busy_node_is_shown_in_figures)
     assert_says(f->page, "100.0 %");
 }
 
-TEST(kilnctl_report, a_node_where_nothing_happened_says_so_kindly)
+TEST_F(kilnctl_report, a_node_where_nothing_happened_says_so_kindly)
 {
-    struct fixture *f = *state;
     KILN_AUTO(json) struct json *status = read_json(BUSY_STATUS);
     KILN_AUTO(json)
     struct json *history =
@@ -205,18 +198,16 @@ TEST(kilnctl_report, a_node_where_nothing_happened_says_so_kindly)
     assert_int_equal(count_of(f->page, "nan"), 0);
 }
 
-TEST(kilnctl_report, answers_that_hold_nothing_are_no_trouble)
+TEST_F(kilnctl_report, answers_that_hold_nothing_are_no_trouble)
 {
-    struct fixture *f = *state;
     const struct report report = { .host = "", .now = 0 };
     write_page(f, &report);
     assert_says(f->page, "</html>");
     assert_says(f->page, "answer is");
 }
 
-TEST(kilnctl_report, a_column_stays_within_its_chart)
+TEST_F(kilnctl_report, a_column_stays_within_its_chart)
 {
-    struct fixture *f = *state;
     const struct chart_column column = { .time = 150, .span_s = 10, .layers = { 70, 70 } };
     const struct chart chart = { .name = "n",
                                  .classes = { "hot", "disk", "x", "x" },
@@ -247,9 +238,8 @@ static void answer_all(void)
         fake.answers[i].reply = replies[i];
 }
 
-TEST(kilnctl_report, a_report_asks_kilnd_and_writes_one_file)
+TEST_F(kilnctl_report, a_report_asks_kilnd_and_writes_one_file)
 {
-    struct fixture *f = *state;
     struct stat seen;
     answer_all();
     assert_int_equal(RUN(&f->run, "report", "-o", f->file), KILN_E_OK);
@@ -267,18 +257,16 @@ TEST(kilnctl_report, a_report_asks_kilnd_and_writes_one_file)
     assert_int_equal(seen.st_mode & 0777, 0644); /* as its owner has chosen */
 }
 
-TEST(kilnctl_report, a_host_without_tuning_and_gpus_has_a_page_too)
+TEST_F(kilnctl_report, a_host_without_tuning_and_gpus_has_a_page_too)
 {
-    struct fixture *f = *state;
     answer_all();
     fake.answers[6] = (struct fake_answer){ .code = KILN_E_UNAVAILABLE };
     fake.answers[7] = (struct fake_answer){ .code = KILN_E_UNSUPPORTED };
     assert_int_equal(RUN(&f->run, "report", "-o", f->file), KILN_E_OK);
 }
 
-TEST(kilnctl_report, another_file_of_that_name_stays)
+TEST_F(kilnctl_report, another_file_of_that_name_stays)
 {
-    struct fixture *f = *state;
     char content[16] = "";
     FILE *out = fopen(f->file, "w");
     fputs("my thesis", out);
@@ -293,9 +281,8 @@ TEST(kilnctl_report, another_file_of_that_name_stays)
     assert_string_equal(content, "my thesis");
 }
 
-TEST(kilnctl_report, a_directory_or_no_name_is_refused)
+TEST_F(kilnctl_report, a_directory_or_no_name_is_refused)
 {
-    struct fixture *f = *state;
     answer_all();
     assert_int_equal(RUN(&f->run, "report"), KILN_E_INVALID);
     assert_says(f->run.err.text, "-o FILE");
@@ -303,9 +290,8 @@ TEST(kilnctl_report, a_directory_or_no_name_is_refused)
     assert_int_equal(RUN(&f->run, "report", "-o", "/dev/null"), KILN_E_INVALID);
 }
 
-TEST(kilnctl_report, without_kilnd_nothing_is_written)
+TEST_F(kilnctl_report, without_kilnd_nothing_is_written)
 {
-    struct fixture *f = *state;
     fake.answers[0].code = KILN_E_UNAVAILABLE;
     assert_int_equal(RUN(&f->run, "report", "-o", f->file), KILN_E_UNAVAILABLE);
     assert_int_not_equal(access(f->file, F_OK), 0);

@@ -44,9 +44,8 @@ static int open_with(struct fixture *f, const char *behaviour)
     return snapshot_open(f->path, &f->snapshot, &f->err);
 }
 
-TEST(kilnctl_snapshot, the_program_opens_the_file_and_says_what_it_lacks)
+TEST_F(kilnctl_snapshot, the_program_opens_the_file_and_says_what_it_lacks)
 {
-    struct fixture *f = *state;
     char text[16] = "";
     must(open_with(f, "merge"), f->err);
     assert_int_equal(pread(f->snapshot.fd, text, sizeof(text), 0), 5);
@@ -56,34 +55,30 @@ TEST(kilnctl_snapshot, the_program_opens_the_file_and_says_what_it_lacks)
     assert_true(fcntl(f->snapshot.fd, F_GETFD) & FD_CLOEXEC);
 }
 
-TEST(kilnctl_snapshot, a_refusal_by_the_transfer_program_is_reported_with_its_message)
+TEST_F(kilnctl_snapshot, a_refusal_by_the_transfer_program_is_reported_with_its_message)
 {
-    struct fixture *f = *state;
     assert_int_equal(open_with(f, "refuse"), KILN_E_IO);
     assert_says(f->err.text, "cannot open");
 }
 
-TEST(kilnctl_snapshot, an_answer_without_a_file_or_that_is_none_is_corrupt)
+TEST_F(kilnctl_snapshot, an_answer_without_a_file_or_that_is_none_is_corrupt)
 {
-    struct fixture *f = *state;
     assert_int_equal(open_with(f, "forget"), KILN_E_CORRUPT);
     assert_int_equal(open_with(f, "babble"), KILN_E_CORRUPT);
     assert_int_equal(open_with(f, "directory"), KILN_E_INVALID);
     assert_int_equal(f->snapshot.fd, -1);
 }
 
-TEST(kilnctl_snapshot, a_program_that_ends_without_a_word_is_reported_of_with_its_status)
+TEST_F(kilnctl_snapshot, a_program_that_ends_without_a_word_is_reported_of_with_its_status)
 {
-    struct fixture *f = *state;
     assert_int_equal(open_with(f, "leave"), KILN_E_IO);
     assert_says(f->err.text, "status 7");
     assert_int_equal(open_with(f, "die"), KILN_E_IO);
     assert_says(f->err.text, "signal 9");
 }
 
-TEST(kilnctl_snapshot, no_descriptors_are_left_behind_by_failures)
+TEST_F(kilnctl_snapshot, no_descriptors_are_left_behind_by_failures)
 {
-    struct fixture *f = *state;
     int before = dup(0);
     close(before);
     for (unsigned i = 0; i < 3; i++) {
@@ -95,9 +90,8 @@ TEST(kilnctl_snapshot, no_descriptors_are_left_behind_by_failures)
     assert_int_equal(after, before);
 }
 
-TEST(kilnctl_snapshot, without_the_program_a_file_at_rest_is_opened_as_it_is)
+TEST_F(kilnctl_snapshot, without_the_program_a_file_at_rest_is_opened_as_it_is)
 {
-    struct fixture *f = *state;
     fake_transfer_is_here = false;
     scratch_write(&f->directory, "a.ukdb-wal", ""); /* of no bytes: nothing is in it */
     must(snapshot_open(f->path, &f->snapshot, &f->err), f->err);
@@ -105,18 +99,16 @@ TEST(kilnctl_snapshot, without_the_program_a_file_at_rest_is_opened_as_it_is)
     assert_string_equal(f->snapshot.note, "");
 }
 
-TEST(kilnctl_snapshot, without_the_program_a_file_in_use_is_refused)
+TEST_F(kilnctl_snapshot, without_the_program_a_file_in_use_is_refused)
 {
-    struct fixture *f = *state;
     fake_transfer_is_here = false;
     scratch_write(&f->directory, "a.ukdb-journal", "log");
     assert_int_equal(snapshot_open(f->path, &f->snapshot, &f->err), KILN_E_UNSUPPORTED);
     assert_says(f->err.text, "kiln-transfer");
 }
 
-TEST(kilnctl_snapshot, a_pipe_is_no_file_and_is_not_waited_for)
+TEST_F(kilnctl_snapshot, a_pipe_is_no_file_and_is_not_waited_for)
 {
-    struct fixture *f = *state;
     char path[512];
     int fd = -1;
     assert_int_equal(mkfifo(scratch_path(&f->directory, "pipe", path), 0600), 0);

@@ -93,9 +93,8 @@ static const char *show_busy(struct fixture *f, enum top_sort sort, size_t width
 
 /* ---- rates ---- */
 
-TEST(kilnctl_top, rates_are_of_the_time_between_two_looks)
+TEST_F(kilnctl_top, rates_are_of_the_time_between_two_looks)
 {
-    struct fixture *f = *state;
     f->before = make_sample(STATS(100, 50, 50), STATUS(1), IDLE, 10);
     f->now = make_sample(STATS(300, 200, 100), STATUS(1), IDLE, 12);
     struct top_rates r = top_rates_of(&f->before, &f->now);
@@ -104,9 +103,8 @@ TEST(kilnctl_top, rates_are_of_the_time_between_two_looks)
     assert_true(r.hits_share[TOP_HOT] == 0.75 && r.misses_share == 0.25);
 }
 
-TEST(kilnctl_top, a_restarted_kilnd_has_no_rates_yet)
+TEST_F(kilnctl_top, a_restarted_kilnd_has_no_rates_yet)
 {
-    struct fixture *f = *state;
     f->before = make_sample(STATS(100, 50, 50), STATUS(1), IDLE, 10);
     f->now = make_sample(STATS(3, 2, 1), STATUS(2), IDLE, 12);
     assert_false(top_rates_of(&f->before, &f->now).known);
@@ -114,9 +112,8 @@ TEST(kilnctl_top, a_restarted_kilnd_has_no_rates_yet)
     assert_true(top_rates_since_start(&f->now).requests_s == 0.03);
 }
 
-TEST(kilnctl_top, nothing_asked_for_is_no_share_of_nothing)
+TEST_F(kilnctl_top, nothing_asked_for_is_no_share_of_nothing)
 {
-    struct fixture *f = *state;
     f->before = make_sample(STATS(100, 50, 50), STATUS(1), IDLE, 10);
     f->now = make_sample(STATS(101, 50, 50), STATUS(1), IDLE, 11);
     struct top_rates r = top_rates_of(&f->before, &f->now);
@@ -125,9 +122,8 @@ TEST(kilnctl_top, nothing_asked_for_is_no_share_of_nothing)
 
 /* ---- the page ---- */
 
-TEST(kilnctl_top, compiles_come_oldest_first_with_age_and_program)
+TEST_F(kilnctl_top, compiles_come_oldest_first_with_age_and_program)
 {
-    struct fixture *f = *state;
     const char *text = show_busy(f, TOP_BY_AGE, 100, 0);
     assert_says(text, "3 of");
     assert_says(text, "by age");
@@ -138,9 +134,8 @@ TEST(kilnctl_top, compiles_come_oldest_first_with_age_and_program)
     assert_says(text, "others");
 }
 
-TEST(kilnctl_top, compiles_can_be_sorted_by_program_and_by_user)
+TEST_F(kilnctl_top, compiles_can_be_sorted_by_program_and_by_user)
 {
-    struct fixture *f = *state;
     const char *text = show_busy(f, TOP_BY_PROGRAM, 100, 0);
     assert_true(strstr(text, "(tries") < strstr(text, "old.cl"));
     assert_says(text, "by program");
@@ -148,17 +143,15 @@ TEST(kilnctl_top, compiles_can_be_sorted_by_program_and_by_user)
     assert_true(strstr(text, "young.cl") < strstr(text, "(tries"));
 }
 
-TEST(kilnctl_top, no_name_moves_the_cursor)
+TEST_F(kilnctl_top, no_name_moves_the_cursor)
 {
-    struct fixture *f = *state;
     const char *text = show_busy(f, TOP_BY_AGE, 100, 0);
     assert_null(strchr(text, '\x1b'));
     assert_says(text, "a?[2Jold.cl");
 }
 
-TEST(kilnctl_top, a_small_window_gets_what_fits)
+TEST_F(kilnctl_top, a_small_window_gets_what_fits)
 {
-    struct fixture *f = *state;
     show_busy(f, TOP_BY_AGE, 20, 5);
     assert_int_equal(f->page.count, 5);
     for (size_t i = 0; i < f->page.count; i++)
@@ -167,9 +160,8 @@ TEST(kilnctl_top, a_small_window_gets_what_fits)
     assert_int_equal(f->page.count, 1);
 }
 
-TEST(kilnctl_top, a_kilnd_that_is_gone_leaves_the_last_figures_and_a_line)
+TEST_F(kilnctl_top, a_kilnd_that_is_gone_leaves_the_last_figures_and_a_line)
 {
-    struct fixture *f = *state;
     struct top_rates rates = { .known = false };
     struct top_view view = { .sample = &f->now, .rates = &rates, .trouble = "no socket" };
     top_page_fill(&view, &f->page);
@@ -180,9 +172,8 @@ TEST(kilnctl_top, a_kilnd_that_is_gone_leaves_the_last_figures_and_a_line)
     assert_says(page_text(&f->page), "pid 7");
 }
 
-TEST(kilnctl_top, answers_that_lack_everything_are_shown_all_the_same)
+TEST_F(kilnctl_top, answers_that_lack_everything_are_shown_all_the_same)
 {
-    struct fixture *f = *state;
     f->now = make_sample("{}", "{}", "{}", 1);
     f->before = make_sample("{}", "{}", "{}", 0);
     struct top_rates rates = top_rates_since_start(&f->now);
@@ -200,9 +191,8 @@ static void answer_twice(void)
         fake.answers[i].reply = replies[i];
 }
 
-TEST(kilnctl_top, one_look_is_of_one_second)
+TEST_F(kilnctl_top, one_look_is_of_one_second)
 {
-    struct fixture *f = *state;
     answer_twice();
     assert_int_equal(RUN(&f->run, "top", "--once"), KILN_E_OK);
     assert_int_equal(naps, 1);
@@ -213,9 +203,8 @@ TEST(kilnctl_top, one_look_is_of_one_second)
     assert_says(f->run.printed, "young.cl");
 }
 
-TEST(kilnctl_top, for_scripts_it_is_an_object)
+TEST_F(kilnctl_top, for_scripts_it_is_an_object)
 {
-    struct fixture *f = *state;
     answer_twice();
     assert_int_equal(RUN(&f->run, "top", "--json"), KILN_E_OK);
     KILN_AUTO(json) struct json *j = read_json(f->run.printed);
@@ -225,16 +214,14 @@ TEST(kilnctl_top, for_scripts_it_is_an_object)
     assert_int_equal(json_get_u64(json_get(j, "others"), "waiting", 0), 2);
 }
 
-TEST(kilnctl_top, without_kilnd_one_look_fails)
+TEST_F(kilnctl_top, without_kilnd_one_look_fails)
 {
-    struct fixture *f = *state;
     fake.answers[0].code = KILN_E_UNAVAILABLE;
     assert_int_equal(RUN(&f->run, "top", "--once"), KILN_E_UNAVAILABLE);
 }
 
-TEST(kilnctl_top, without_a_terminal_it_says_what_to_use_instead)
+TEST_F(kilnctl_top, without_a_terminal_it_says_what_to_use_instead)
 {
-    struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "top"), KILN_E_INVALID);
     assert_says(f->run.err.text, "--once");
     assert_int_equal(fake.asked, 0);

@@ -34,9 +34,8 @@ FIXTURE(kilnctl_why_miss, set_up, tear_down);
     "{\"part\":\"features\",\"wanted\":\":xnack-\",\"there\":\"\"},"                             \
     "{\"part\":\"options\",\"wanted\":\"-DA=1\",\"there\":\"-DA=2\"}]}]}"
 
-TEST(kilnctl_why_miss, a_missing_key_is_compared_part_by_part)
+TEST_F(kilnctl_why_miss, a_missing_key_is_compared_part_by_part)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = NEAREST;
     assert_int_equal(RUN(&f->run, "why-miss", KEY), KILN_E_OK);
     assert_string_equal(fake.requests[0], "why_miss {\"key\":\"" KEY "\"}");
@@ -49,9 +48,8 @@ TEST(kilnctl_why_miss, a_missing_key_is_compared_part_by_part)
                                         "            there   -DA=2\n");
 }
 
-TEST(kilnctl_why_miss, a_key_in_capitals_is_the_same_key)
+TEST_F(kilnctl_why_miss, a_key_in_capitals_is_the_same_key)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = NEAREST;
     assert_int_equal(RUN(&f->run, "why-miss",
                          "00112233445566778899AABBCCDDEEFF00112233445566778899AABBCCDDEEFF"),
@@ -59,9 +57,8 @@ TEST(kilnctl_why_miss, a_key_in_capitals_is_the_same_key)
     assert_string_equal(fake.requests[0], "why_miss {\"key\":\"" KEY "\"}");
 }
 
-TEST(kilnctl_why_miss, a_kernel_that_is_there_is_not_compared)
+TEST_F(kilnctl_why_miss, a_kernel_that_is_there_is_not_compared)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"key\":\"" KEY "\"}";
     fake.answers[1].reply = "{\"found\":true,\"key\":\"" KEY "\",\"sentence\":\"it is there\","
                             "\"nearest\":[{\"key\":\"ff\",\"different\":[]}]}";
@@ -70,17 +67,15 @@ TEST(kilnctl_why_miss, a_kernel_that_is_there_is_not_compared)
     assert_string_equal(f->run.printed, "key " KEY "\nit is there\n");
 }
 
-TEST(kilnctl_why_miss, of_a_kernel_that_is_not_stored_all_digits_are_needed)
+TEST_F(kilnctl_why_miss, of_a_kernel_that_is_not_stored_all_digits_are_needed)
 {
-    struct fixture *f = *state;
     fake.answers[0].code = KILN_E_NOT_FOUND;
     assert_int_equal(RUN(&f->run, "why-miss", "0011"), KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "64");
 }
 
-TEST(kilnctl_why_miss, a_problem_is_asked_about_for_a_target)
+TEST_F(kilnctl_why_miss, a_problem_is_asked_about_for_a_target)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = NEAREST;
     int rc = RUN(&f->run, "why-miss", "./bin/MIOpenDriver conv -n 1 -c 8 -k 8 -F 1", "--target",
                  "gfx90a", "--toolchain", "clang", "--db-id", "gfx90a68", "--json");
@@ -94,9 +89,8 @@ TEST(kilnctl_why_miss, a_problem_is_asked_about_for_a_target)
     assert_says(f->run.printed, "\"problem\":\"");
 }
 
-TEST(kilnctl_why_miss, a_line_of_three_problems_is_three_questions)
+TEST_F(kilnctl_why_miss, a_line_of_three_problems_is_three_questions)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = fake.answers[1].reply = fake.answers[2].reply = NEAREST;
     int rc = RUN(&f->run, "why-miss", "-t", "gfx90a", "--", "conv", "-n", "1", "-c", "8", "-k", "8",
                  "-F", "0");
@@ -107,9 +101,8 @@ TEST(kilnctl_why_miss, a_line_of_three_problems_is_three_questions)
     assert_says(fake.requests[2], "-F 4");
 }
 
-TEST(kilnctl_why_miss, a_problem_without_a_target_or_that_is_none_is_refused_here)
+TEST_F(kilnctl_why_miss, a_problem_without_a_target_or_that_is_none_is_refused_here)
 {
-    struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "why-miss", "conv -n 1"), KILN_E_INVALID);
     assert_says(f->run.err.text, "--target");
     assert_int_equal(RUN(&f->run, "why-miss", "pool -n 1", "--target", "gfx90a"), KILN_E_INVALID);
@@ -121,9 +114,8 @@ TEST(kilnctl_why_miss, a_problem_without_a_target_or_that_is_none_is_refused_her
 
 #define COLLECTED "{\"kernels\":3,\"bytes\":4096,\"dry_run\":false,\"store_bytes\":1048576}"
 
-TEST(kilnctl_why_miss, gc_with_yes_says_what_went_and_what_is_left)
+TEST_F(kilnctl_why_miss, gc_with_yes_says_what_went_and_what_is_left)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = COLLECTED;
     assert_int_equal(RUN(&f->run, "gc", "--stale", "--to", "1M", "--yes"), KILN_E_OK);
     assert_string_equal(fake.requests[0],
@@ -133,9 +125,8 @@ TEST(kilnctl_why_miss, gc_with_yes_says_what_went_and_what_is_left)
     assert_says(f->run.printed, "1.0 MiB");
 }
 
-TEST(kilnctl_why_miss, a_dry_run_of_gc_says_so_to_both_sides)
+TEST_F(kilnctl_why_miss, a_dry_run_of_gc_says_so_to_both_sides)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"kernels\":1,\"bytes\":0,\"dry_run\":true,\"store_bytes\":0}";
     assert_int_equal(RUN(&f->run, "gc", "--to", "0", "--dry-run"), KILN_E_OK);
     assert_string_equal(fake.requests[0], "gc {\"to_bytes\":0,\"dry_run\":true}");
@@ -143,17 +134,15 @@ TEST(kilnctl_why_miss, a_dry_run_of_gc_says_so_to_both_sides)
     assert_says(f->run.printed, "0 B");
 }
 
-TEST(kilnctl_why_miss, gc_as_json_is_what_kilnd_said)
+TEST_F(kilnctl_why_miss, gc_as_json_is_what_kilnd_said)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = COLLECTED;
     assert_int_equal(RUN(&f->run, "gc", "-y", "--json"), KILN_E_OK);
     assert_string_equal(f->run.printed, COLLECTED "\n");
 }
 
-TEST(kilnctl_why_miss, gc_that_kilnd_refuses_fails_with_its_words)
+TEST_F(kilnctl_why_miss, gc_that_kilnd_refuses_fails_with_its_words)
 {
-    struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .code = KILN_E_UNAVAILABLE, .text = "not known" };
     assert_int_equal(RUN(&f->run, "gc", "--stale", "-y"), KILN_E_UNAVAILABLE);
     assert_string_equal(f->run.err.text, "not known");
@@ -161,9 +150,8 @@ TEST(kilnctl_why_miss, gc_that_kilnd_refuses_fails_with_its_words)
 
 /* ---- clear ---- */
 
-TEST(kilnctl_why_miss, clear_chooses_by_name_user_toolchain_and_package)
+TEST_F(kilnctl_why_miss, clear_chooses_by_name_user_toolchain_and_package)
 {
-    struct fixture *f = *state;
     fake.answers[0].reply = "{\"kernels\":1,\"bytes\":10}";
     int rc = RUN(&f->run, "clear", "--name", "n.o", "--uid", "0", "--toolchain", "miopen",
                  "--package", "a.ukdb", "-n");
@@ -175,9 +163,8 @@ TEST(kilnctl_why_miss, clear_chooses_by_name_user_toolchain_and_package)
     assert_says(f->run.printed, "10 B");
 }
 
-TEST(kilnctl_why_miss, clear_of_all_leaves_nothing_to_choose)
+TEST_F(kilnctl_why_miss, clear_of_all_leaves_nothing_to_choose)
 {
-    struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "clear", "--all", "--uid", "0", "-y"), KILN_E_INVALID);
     assert_says(f->run.err.text, "--all");
     assert_says(f->run.err.text, "--uid");

@@ -56,10 +56,8 @@ FIXTURE(options, set_up, tear_down);
     options_parse(&(f)->parser, (int)(sizeof((const char *[]){ __VA_ARGS__ }) / sizeof(char *)), \
                   (const char *[]){ __VA_ARGS__ }, &(f)->words, &(f)->err)
 
-TEST(options, every_form_of_an_option_is_understood)
+TEST_F(options, every_form_of_an_option_is_understood)
 {
-    struct fixture *f = *state;
-
     int rc = PARSE(f, "--target", "gfx90a", "-a", "-c3", "--age=12h", "--size", "64K");
 
     assert_int_equal(rc, KILN_E_OK);
@@ -72,10 +70,8 @@ TEST(options, every_form_of_an_option_is_understood)
     assert_int_equal(f->words.count, 0);
 }
 
-TEST(options, other_words_are_kept_in_order)
+TEST_F(options, other_words_are_kept_in_order)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(PARSE(f, "one", "--all", "-", "--", "--target"), KILN_E_OK);
 
     assert_int_equal(f->words.count, 3);
@@ -85,10 +81,8 @@ TEST(options, other_words_are_kept_in_order)
     assert_null(f->values.target);
 }
 
-TEST(options, a_list_takes_the_words_up_to_the_next_option)
+TEST_F(options, a_list_takes_the_words_up_to_the_next_option)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(PARSE(f, "--probe", "gfx906", "gfx90a", "-a", "--probe=sm_90", "rest"),
                      KILN_E_OK);
 
@@ -98,29 +92,24 @@ TEST(options, a_list_takes_the_words_up_to_the_next_option)
     assert_true(f->values.all);
 }
 
-TEST(options, an_unknown_option_is_named_with_the_nearest_option)
+TEST_F(options, an_unknown_option_is_named_with_the_nearest_option)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(PARSE(f, "--traget", "gfx90a"), KILN_E_INVALID);
 
     assert_non_null(strstr(f->err.text, "'--traget'"));
     assert_non_null(strstr(f->err.text, "--target?"));
 }
 
-TEST(options, an_unknown_option_like_no_other_is_named_alone)
+TEST_F(options, an_unknown_option_like_no_other_is_named_alone)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(PARSE(f, "--frobnicate"), KILN_E_INVALID);
     assert_says(f->err.text, "'--frobnicate'");
     assert_int_equal(PARSE(f, "-x"), KILN_E_INVALID);
     assert_says(f->err.text, "'-x'");
 }
 
-TEST(options, unknown_options_pass_where_they_belong_to_somebody_else)
+TEST_F(options, unknown_options_pass_where_they_belong_to_somebody_else)
 {
-    struct fixture *f = *state;
     f->parser.pass_unknown = true;
 
     assert_int_equal(PARSE(f, "conv", "-n", "64", "--target", "gfx90a", "--in_layout", "NHWC"),
@@ -132,9 +121,8 @@ TEST(options, unknown_options_pass_where_they_belong_to_somebody_else)
     assert_string_equal(f->values.target, "gfx90a");
 }
 
-TEST(options, the_first_word_ends_the_options_where_asked)
+TEST_F(options, the_first_word_ends_the_options_where_asked)
 {
-    struct fixture *f = *state;
     f->parser.stop_at_word = true;
 
     assert_int_equal(PARSE(f, "-a", "clear", "--nonsense"), KILN_E_OK);
@@ -144,10 +132,8 @@ TEST(options, the_first_word_ends_the_options_where_asked)
     assert_string_equal(f->words.words[1], "--nonsense");
 }
 
-TEST(options, values_that_do_not_fit_are_named)
+TEST_F(options, values_that_do_not_fit_are_named)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(PARSE(f, "--count", "11"), KILN_E_INVALID);
     assert_says(f->err.text, "1 to");
     assert_int_equal(PARSE(f, "--count", "0"), KILN_E_INVALID);
@@ -159,20 +145,16 @@ TEST(options, values_that_do_not_fit_are_named)
     assert_says(f->err.text, "value");
 }
 
-TEST(options, a_value_that_is_missing_is_asked_for)
+TEST_F(options, a_value_that_is_missing_is_asked_for)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(PARSE(f, "--target"), KILN_E_INVALID);
     assert_says(f->err.text, "--target");
     assert_says(f->err.text, "TARGET");
     assert_int_equal(PARSE(f, "--target="), KILN_E_INVALID);
 }
 
-TEST(options, a_verbatim_text_may_be_empty_but_not_missing)
+TEST_F(options, a_verbatim_text_may_be_empty_but_not_missing)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(PARSE(f, "--args", ""), KILN_E_OK);
     assert_string_equal(f->values.args, "");
     assert_int_equal(PARSE(f, "--args", "  -x "), KILN_E_OK);
@@ -180,29 +162,24 @@ TEST(options, a_verbatim_text_may_be_empty_but_not_missing)
     assert_int_equal(PARSE(f, "--args"), KILN_E_INVALID);
 }
 
-TEST(options, a_list_does_not_begin_with_an_option)
+TEST_F(options, a_list_does_not_begin_with_an_option)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(PARSE(f, "--probe", "--all"), KILN_E_INVALID);
 
     assert_says(f->err.text, "--probe");
     assert_int_equal(PARSE(f, "--probe=-x"), KILN_E_OK);
 }
 
-TEST(options, a_value_may_look_like_an_option)
+TEST_F(options, a_value_may_look_like_an_option)
 {
-    struct fixture *f = *state;
-
     assert_int_equal(PARSE(f, "--target", "-a"), KILN_E_OK);
 
     assert_string_equal(f->values.target, "-a");
     assert_false(f->values.all);
 }
 
-TEST(options, help_has_a_line_for_every_option)
+TEST_F(options, help_has_a_line_for_every_option)
 {
-    struct fixture *f = *state;
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);

@@ -44,10 +44,9 @@ static const char *read_printed(struct fixture *f)
     return f->text;
 }
 
-TEST(output, columns_are_as_wide_as_their_widest_cell)
+TEST_F(output, columns_are_as_wide_as_their_widest_cell)
 {
     static const struct column columns[] = { { "NAME", ALIGN_LEFT }, { "SIZE", ALIGN_RIGHT } };
-    struct fixture *f = *state;
     struct kiln_error err = { 0 };
     struct table *table = table_create(columns, 2);
     table_cell(table, "%s", "conv");
@@ -63,9 +62,8 @@ TEST(output, columns_are_as_wide_as_their_widest_cell)
     table_destroy(table);
 }
 
-TEST(output, a_table_without_memory_says_so)
+TEST_F(output, a_table_without_memory_says_so)
 {
-    struct fixture *f = *state;
     struct kiln_error err = { 0 };
     table_cell(NULL, "%s", "lost");
     assert_int_equal(table_print(NULL, f->out, &err), KILN_E_NO_MEMORY);
@@ -81,22 +79,16 @@ TEST(output, control_characters_from_elsewhere_do_not_reach_the_terminal)
     assert_string_equal(text, "a?[31mb???c?d?e?31m\xc3\xa9");
 }
 
-TEST(output, lines_may_be_kept_while_cleaning)
+TEST_F(output, lines_may_be_kept_while_cleaning)
 {
-    struct fixture *f = *state;
     output_lines(f->out, "| ", "one\ntwo\033]0;x\007\n\nthree");
     assert_string_equal(read_printed(f), "| one\n| two?]0;x?\n| three\n");
 }
 
-TEST(output, a_file_gets_no_colours)
-{
-    struct fixture *f = *state;
-    assert_false(output_has_colour(f->out));
-}
+TEST_F(output, a_file_gets_no_colours) { assert_false(output_has_colour(f->out)); }
 
-TEST(output, an_error_names_program_message_log_and_advice)
+TEST_F(output, an_error_names_program_message_log_and_advice)
 {
-    struct fixture *f = *state;
     struct kiln_error err = { .code = KILN_E_COMPILE_FAILED,
                               .text = "clang refused 'x.c'",
                               .log = "x.c:1: no\nx.c:2: no" };
@@ -106,9 +98,8 @@ TEST(output, an_error_names_program_message_log_and_advice)
                         "kilnctl: mend it\n");
 }
 
-TEST(output, progress_prints_plain_lines_each_tenth_elsewhere_than_on_a_terminal)
+TEST_F(output, progress_prints_plain_lines_each_tenth_elsewhere_than_on_a_terminal)
 {
-    struct fixture *f = *state;
     struct progress progress;
     size_t lines = 0;
     progress_init(&progress, f->out, "prefetch", 69, SECOND);
@@ -126,18 +117,16 @@ TEST(output, progress_prints_plain_lines_each_tenth_elsewhere_than_on_a_terminal
     assert_non_null(strstr(text, "prefetch: 69 of 69 done, 1 failed, 34.5 s\n"));
 }
 
-TEST(output, progress_of_nothing_is_done_at_once)
+TEST_F(output, progress_of_nothing_is_done_at_once)
 {
-    struct fixture *f = *state;
     struct progress progress;
     progress_init(&progress, f->out, "prefetch", 0, 0);
     progress_update(&progress, 0, 0, 0);
     assert_string_equal(read_printed(f), "prefetch: 0 of 0 done, 0 s\n");
 }
 
-TEST(output, progress_of_bytes_is_reported_in_their_units)
+TEST_F(output, progress_of_bytes_is_reported_in_their_units)
 {
-    struct fixture *f = *state;
     struct progress progress;
     progress_init(&progress, f->out, "fetching", 2u << 20, 0);
     progress.bytes = true;
@@ -149,9 +138,8 @@ TEST(output, progress_of_bytes_is_reported_in_their_units)
                                          "2.0 MiB/2.0 MiB, 2.00 s");
 }
 
-TEST(output, the_time_reported_is_the_commands_and_the_time_left_that_of_what_is_counted)
+TEST_F(output, the_time_reported_is_the_commands_and_the_time_left_that_of_what_is_counted)
 {
-    struct fixture *f = *state;
     struct progress progress;
     progress_init(&progress, f->out, "checking", 10, 60 * SECOND);
     progress.started_ns = 10 * SECOND;
@@ -163,9 +151,8 @@ TEST(output, the_time_reported_is_the_commands_and_the_time_left_that_of_what_is
                                          "2.00 s left");
 }
 
-TEST(output, progress_that_stopped_short_is_finished_once)
+TEST_F(output, progress_that_stopped_short_is_finished_once)
 {
-    struct fixture *f = *state;
     struct progress progress;
     progress_init(&progress, f->out, "fetching", 3u << 20, 0);
     progress.bytes = true;
@@ -176,9 +163,8 @@ TEST(output, progress_that_stopped_short_is_finished_once)
                                          "fetching: 3.0 MiB of 3.0 MiB done, 2.00 s\n");
 }
 
-TEST(output, progress_without_an_end_is_not_finished)
+TEST_F(output, progress_without_an_end_is_not_finished)
 {
-    struct fixture *f = *state;
     struct progress progress;
     progress_init(&progress, f->out, "unpacking", 0, 0);
     progress.no_total = true;
@@ -189,9 +175,8 @@ TEST(output, progress_without_an_end_is_not_finished)
     assert_string_equal(read_printed(f), "");
 }
 
-TEST(output, progress_of_nobody_knows_how_much_is_a_count_on_terminals_only)
+TEST_F(output, progress_of_nobody_knows_how_much_is_a_count_on_terminals_only)
 {
-    struct fixture *f = *state;
     struct progress progress;
     progress_init(&progress, f->out, "fetching", 0, 0);
     progress.bytes = true;
@@ -205,9 +190,8 @@ TEST(output, progress_of_nobody_knows_how_much_is_a_count_on_terminals_only)
                                          "\r\033[Kfetching 3.0 MiB, 2.00 s");
 }
 
-TEST(output, a_terminal_gets_a_bar_that_redraws_itself)
+TEST_F(output, a_terminal_gets_a_bar_that_redraws_itself)
 {
-    struct fixture *f = *state;
     struct progress progress;
     progress_init(&progress, f->out, "prefetch", 10, 0);
     progress.width = 80;
@@ -220,9 +204,8 @@ TEST(output, a_terminal_gets_a_bar_that_redraws_itself)
         "\r\033[Kprefetch [##############################] 10/10, 2 failed, 20.0 s");
 }
 
-TEST(output, a_bar_in_a_narrow_terminal_stays_on_its_line)
+TEST_F(output, a_bar_in_a_narrow_terminal_stays_on_its_line)
 {
-    struct fixture *f = *state;
     struct progress progress;
     progress_init(&progress, f->out, "prefetch", 10, 0);
     progress.width = 36;

@@ -50,10 +50,9 @@ static struct kiln_problem a_problem(uint32_t n, uint32_t k)
         struct kiln_problem){ .size = sizeof(struct kiln_problem), .n = n, .k = k, .groups = 1 };
 }
 
-TEST(problems, blank_lines_and_comments_are_left_out_and_numbers_kept)
+TEST_F(problems, blank_lines_and_comments_are_left_out_and_numbers_kept)
 {
     static const char text[] = "# head\n\n  conv -n 1 \r\n\t# more\nconv -n 2";
-    struct fixture *f = *state;
     write_file(f, text, strlen(text));
 
     assert_int_equal(line_file_read(f->path, &f->file, &f->err), KILN_E_OK);
@@ -65,31 +64,27 @@ TEST(problems, blank_lines_and_comments_are_left_out_and_numbers_kept)
     assert_int_equal(f->file.lines[1].number, 5);
 }
 
-TEST(problems, an_empty_file_has_no_lines)
+TEST_F(problems, an_empty_file_has_no_lines)
 {
-    struct fixture *f = *state;
     assert_int_equal(line_file_read(f->path, &f->file, &f->err), KILN_E_OK);
     assert_int_equal(f->file.count, 0);
 }
 
-TEST(problems, a_binary_file_is_refused_by_line)
+TEST_F(problems, a_binary_file_is_refused_by_line)
 {
-    struct fixture *f = *state;
     write_file(f, "conv\n\0\n", 7);
     assert_int_equal(line_file_read(f->path, &f->file, &f->err), KILN_E_INVALID);
     assert_non_null(strstr(f->err.text, "line 2"));
 }
 
-TEST(problems, a_file_that_is_not_there_is_named)
+TEST_F(problems, a_file_that_is_not_there_is_named)
 {
-    struct fixture *f = *state;
     assert_int_equal(line_file_read("/nonexistent/kiln", &f->file, &f->err), KILN_E_IO);
     assert_non_null(strstr(f->err.text, "'/nonexistent/kiln'"));
 }
 
-TEST(problems, repeated_problems_are_counted_once)
+TEST_F(problems, repeated_problems_are_counted_once)
 {
-    struct fixture *f = *state;
     for (uint32_t round = 0; round < 2; round++) {
         for (uint32_t i = 0; i < 1000; i++) {
             struct kiln_problem p = a_problem(i % 10 + 1, i / 10 + 1);

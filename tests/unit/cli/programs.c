@@ -67,7 +67,7 @@ static int run_program(struct fixture *f, const char *program, const char *const
 #define KILNCTL(f, ...) run_program((f), KILNCTL_PATH, (const char *[]){ __VA_ARGS__, NULL })
 #define DRIVER(f, ...) run_program((f), DRIVER_PATH, (const char *[]){ __VA_ARGS__, NULL })
 
-TEST(programs, every_command_says_that_there_is_no_daemon_with_status_3)
+TEST_F(programs, every_command_says_that_there_is_no_daemon_with_status_3)
 {
     static const char *const commands[][3] = {
         { "status" },
@@ -92,7 +92,6 @@ TEST(programs, every_command_says_that_there_is_no_daemon_with_status_3)
         { "kernel", "export", "/nonexistent" },
         { "why-miss", "ab" },
     };
-    struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
         int status =
             run_program(f, KILNCTL_PATH,
@@ -195,9 +194,8 @@ TEST(programs, every_command_of_the_driver_has_its_error_in_json_too)
     expect_errors(*state, DRIVER_PATH, calls, sizeof(calls) / sizeof(calls[0]));
 }
 
-TEST(programs, a_listing_of_no_devices_is_json_with_the_reasons_and_the_error)
+TEST_F(programs, a_listing_of_no_devices_is_json_with_the_reasons_and_the_error)
 {
-    struct fixture *f = *state;
     setenv("KILN_HIP_LIBRARY", "/nonexistent", 1);
     setenv("KILN_CUDA_LIBRARY", "/nonexistent", 1);
     setenv("KILN_OPENCL_LIBRARY", "/nonexistent", 1);
@@ -221,9 +219,8 @@ static int list_hip(struct fixture *f, const char *directory, const char *json)
     return status;
 }
 
-TEST(programs, devices_of_a_runtime_in_the_directory_given_are_reported_with_all_there_is)
+TEST_F(programs, devices_of_a_runtime_in_the_directory_given_are_reported_with_all_there_is)
 {
-    struct fixture *f = *state;
     struct kiln_err why = KILN_ERR_INIT;
     KILN_AUTO(json) struct json *json = NULL;
     assert_int_equal(list_hip(f, "/nonexistent:" FAKE_HIP, "--json"), 0);
@@ -245,9 +242,8 @@ TEST(programs, devices_of_a_runtime_in_the_directory_given_are_reported_with_all
     assert_true(*json_get_text(absent, "reason", ""));
 }
 
-TEST(programs, a_list_of_devices_is_a_table_and_then_what_is_not_here)
+TEST_F(programs, a_list_of_devices_is_a_table_and_then_what_is_not_here)
 {
-    struct fixture *f = *state;
     assert_int_equal(list_hip(f, FAKE_HIP, NULL), 0);
     const char *first = "DEVICE  MODEL       TARGET                  UUID\n"
                         "hip:0   Fake GPU 0  gfx90a:sramecc+:xnack-  GPU-1901ead3a2ecd400\n";
@@ -256,25 +252,22 @@ TEST(programs, a_list_of_devices_is_a_table_and_then_what_is_not_here)
     assert_says(f->printed, "opencl");
 }
 
-TEST(programs, a_directory_for_the_runtime_is_absolute)
+TEST_F(programs, a_directory_for_the_runtime_is_absolute)
 {
-    struct fixture *f = *state;
     assert_int_equal(DRIVER(f, "devices", "--hip-library-path", "lib"), 2);
     assert_says(f->complained, "--hip-library-path:");
 }
 
-TEST(programs, the_socket_given_is_the_one_looked_for)
+TEST_F(programs, the_socket_given_is_the_one_looked_for)
 {
-    struct fixture *f = *state;
     assert_int_equal(KILNCTL(f, "status", "--socket", "/nonexistent/other.sock"), 3);
     assert_non_null(strstr(f->complained, "/nonexistent/other.sock"));
     assert_int_equal(KILNCTL(f, "--socket", "/nonexistent/third.sock", "status", "--json"), 3);
     assert_non_null(strstr(f->complained, "/nonexistent/third.sock"));
 }
 
-TEST(programs, a_command_line_that_is_not_understood_has_status_2)
+TEST_F(programs, a_command_line_that_is_not_understood_has_status_2)
 {
-    struct fixture *f = *state;
     assert_int_equal(KILNCTL(f, "frobnicate"), 2);
     assert_says(f->complained, "'frobnicate'");
     assert_null(strstr(f->complained, "did you mean"));
@@ -291,17 +284,15 @@ TEST(programs, a_command_line_that_is_not_understood_has_status_2)
     assert_int_equal(run_program(f, KILNCTL_PATH, (const char *[]){ NULL }), 2);
 }
 
-TEST(programs, clear_without_a_terminal_needs_yes)
+TEST_F(programs, clear_without_a_terminal_needs_yes)
 {
-    struct fixture *f = *state;
     assert_int_equal(KILNCTL(f, "clear", "--all"), 2);
     assert_non_null(strstr(f->complained, "--yes"));
 }
 
-TEST(programs, help_of_a_group_lists_its_commands_alone)
+TEST_F(programs, help_of_a_group_lists_its_commands_alone)
 {
     static const char *const groups[] = { "pkg", "kernel", "db", "miopen", "toolchain" };
-    struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
         assert_int_equal(KILNCTL(f, groups[i], "--help"), 0);
         assert_non_null(strstr(f->printed, groups[i]));
@@ -320,9 +311,8 @@ TEST(programs, help_of_a_group_lists_its_commands_alone)
     assert_int_equal(KILNCTL(f, "kernel", "frob", "--help"), 2);
 }
 
-TEST(programs, help_lists_commands_and_exit_statuses)
+TEST_F(programs, help_lists_commands_and_exit_statuses)
 {
-    struct fixture *f = *state;
     assert_int_equal(KILNCTL(f, "--help"), 0);
     assert_non_null(strstr(f->printed, "toolchain ls"));
     assert_says(f->printed, "no daemon");
@@ -338,9 +328,8 @@ TEST(programs, help_lists_commands_and_exit_statuses)
     assert_int_equal(strncmp(f->printed, "{\"program\":\"kilnctl\"", 20), 0);
 }
 
-TEST(programs, the_driver_needs_something_it_can_do)
+TEST_F(programs, the_driver_needs_something_it_can_do)
 {
-    struct fixture *f = *state;
     assert_int_equal(run_program(f, DRIVER_PATH, (const char *[]){ NULL }), 2);
     assert_int_equal(DRIVER(f, "pool"), 2);
     assert_int_equal(DRIVER(f, "run"), 2);
@@ -350,9 +339,8 @@ TEST(programs, the_driver_needs_something_it_can_do)
     assert_int_equal(DRIVER(f, "--version"), 0);
 }
 
-TEST(programs, a_command_line_at_fault_is_named_before_any_device)
+TEST_F(programs, a_command_line_at_fault_is_named_before_any_device)
 {
-    struct fixture *f = *state;
     assert_int_equal(DRIVER(f, "conv", "-n", "many", "--device", "abacus:0"), 2);
     assert_says(f->complained, "'many'");
     assert_says(f->complained, "--batchsize");
@@ -363,9 +351,8 @@ TEST(programs, a_command_line_at_fault_is_named_before_any_device)
     assert_non_null(strstr(f->complained, "/nonexistent/file"));
 }
 
-TEST(programs, the_driver_says_which_device_it_cannot_open)
+TEST_F(programs, the_driver_says_which_device_it_cannot_open)
 {
-    struct fixture *f = *state;
     assert_int_equal(DRIVER(f, "conv", "-n", "1", "--device", "abacus:0"), 2);
     assert_non_null(strstr(f->complained, "abacus"));
 }

@@ -64,9 +64,8 @@ static enum exit_status end_result(struct fixture *f, const struct result *resul
     return status;
 }
 
-TEST(result, a_failure_is_a_message_and_a_status)
+TEST_F(result, a_failure_is_a_message_and_a_status)
 {
-    struct fixture *f = *state;
     struct kiln_error err = { .code = KILN_E_DENIED, .text = "not for you" };
     assert_int_equal(end_result(f, &(struct result){ .program = "kilnctl" }, KILN_E_DENIED, &err),
                      4);
@@ -74,9 +73,8 @@ TEST(result, a_failure_is_a_message_and_a_status)
     assert_string_equal(f->texts[1], "kilnctl: not for you\n");
 }
 
-TEST(result, a_failure_is_an_object_too_where_json_was_asked_for)
+TEST_F(result, a_failure_is_an_object_too_where_json_was_asked_for)
 {
-    struct fixture *f = *state;
     struct kiln_error err = { .code = KILN_E_DENIED, .text = "not for \"you\"" };
     struct result result = { .program = "kilnctl", .json = true };
     assert_int_equal(end_result(f, &result, KILN_E_DENIED, &err), 4);
@@ -85,9 +83,8 @@ TEST(result, a_failure_is_an_object_too_where_json_was_asked_for)
     assert_string_equal(f->texts[1], "kilnctl: not for \"you\"\n");
 }
 
-TEST(result, a_failure_that_was_reported_as_json_is_not_reported_again)
+TEST_F(result, a_failure_that_was_reported_as_json_is_not_reported_again)
 {
-    struct fixture *f = *state;
     struct kiln_error err = { .code = KILN_E_IO, .text = "half of it" };
     struct result result = { .program = "kilnctl", .json = true, .reported = true };
     assert_int_equal(end_result(f, &result, KILN_E_IO, &err), 1);
@@ -95,9 +92,8 @@ TEST(result, a_failure_that_was_reported_as_json_is_not_reported_again)
     assert_string_equal(f->texts[1], "kilnctl: half of it\n");
 }
 
-TEST(result, unavailable_from_a_daemon_that_answers_is_not_a_missing_daemon)
+TEST_F(result, unavailable_from_a_daemon_that_answers_is_not_a_missing_daemon)
 {
-    struct fixture *f = *state;
     struct kiln_error err = { .code = KILN_E_UNAVAILABLE, .text = "no such server" };
     struct result result = { .program = "kilnctl" };
     assert_int_equal(end_result(f, &result, KILN_E_UNAVAILABLE, &err), 3);
@@ -113,9 +109,8 @@ TEST(result, a_compilers_log_goes_with_the_error)
     assert_string_equal(json_get_text(json, "text", ""), kiln_error_text(KILN_E_COMPILE_FAILED));
 }
 
-TEST(result, success_says_nothing)
+TEST_F(result, success_says_nothing)
 {
-    struct fixture *f = *state;
     struct kiln_error err = { 0 };
     struct result result = { .program = "kilnctl", .json = true };
     assert_int_equal(end_result(f, &result, KILN_E_OK, &err), 0);
@@ -130,7 +125,7 @@ TEST(result, json_is_seen_anywhere_but_among_plain_words)
     assert_false(result_wants_json(1, (const char *[]){ "json" }));
 }
 
-TEST(result, json_that_is_printed_is_utf_8_whatever_it_holds)
+TEST_F(result, json_that_is_printed_is_utf_8_whatever_it_holds)
 {
     static const struct {
         const char *text, *printed;
@@ -143,7 +138,6 @@ TEST(result, json_that_is_printed_is_utf_8_whatever_it_holds)
         { "\xf4\x90\x80\x80", "????" },        /* beyond the last one */
         { "\xe2\x82 \xf0\x9f\x94", "?? ???" }, /* cut off */
     };
-    struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct kiln_error err = { 0 };
         char want[64];

@@ -41,9 +41,8 @@ static int remove_directory(void **state)
 
 FIXTURE(directory, make_directory, remove_directory);
 
-TEST(directory, removes_a_tree_and_follows_no_link)
+TEST_F(directory, removes_a_tree_and_follows_no_link)
 {
-    struct fixture *f = *state;
     char tree[128], deep[192], link[192], kept[128];
     snprintf(tree, sizeof(tree), "%s/tree", f->directory);
     snprintf(deep, sizeof(deep), "%s/a/b", tree);
@@ -69,10 +68,7 @@ TEST(directory, removes_a_tree_and_follows_no_link)
 
 static int refused = -1; /* unlinkat(2) of the name "stays" fails with it; -1: it does not */
 
-int __real_unlinkat(int parent, const char *name, int flags);
-int __wrap_unlinkat(int parent, const char *name, int flags);
-
-int __wrap_unlinkat(int parent, const char *name, int flags)
+WRAP(int, unlinkat, int parent, const char *name, int flags)
 {
     if (refused < 0 || strcmp(name, "stays") != 0)
         return __real_unlinkat(parent, name, flags);
@@ -107,9 +103,8 @@ static bool digs_and_removes(struct fixture *f, unsigned levels)
 }
 
 /* Modes are no obstacle to root. */
-TEST(directory, removes_what_lies_deep_and_may_not_be_entered)
+TEST_F(directory, removes_what_lies_deep_and_may_not_be_entered)
 {
-    struct fixture *f = *state;
     const uid_t nobody = 65534;
     int status;
     assert_int_equal(chmod(f->directory, 0777), 0);
@@ -124,9 +119,8 @@ TEST(directory, removes_what_lies_deep_and_may_not_be_entered)
     assert_int_equal(status, 0);
 }
 
-TEST(directory, names_that_are_taken_do_not_keep_what_lies_deep)
+TEST_F(directory, names_that_are_taken_do_not_keep_what_lies_deep)
 {
-    struct fixture *f = *state;
     char tree[128], taken[192];
     snprintf(tree, sizeof(tree), "%s/a", f->directory);
     make_nested_directories(f, "a", 100);
@@ -137,9 +131,8 @@ TEST(directory, names_that_are_taken_do_not_keep_what_lies_deep)
 }
 
 /* A name that may not be changed, as with chattr +i, keeps its directories alone. */
-TEST(directory, a_file_that_cannot_be_removed_is_named_and_the_rest_is_removed)
+TEST_F(directory, a_file_that_cannot_be_removed_is_named_and_the_rest_is_removed)
 {
-    struct fixture *f = *state;
     char tree[128], stays[192], goes[192];
     snprintf(tree, sizeof(tree), "%s/a", f->directory);
     snprintf(stays, sizeof(stays), "%s/b/stays", tree);
@@ -162,9 +155,8 @@ TEST(directory, a_file_that_cannot_be_removed_is_named_and_the_rest_is_removed)
     must(fs_remove(AT_FDCWD, tree, &f->err), f->err);
 }
 
-TEST(directory, more_files_than_may_be_removed_at_a_time_go_in_several)
+TEST_F(directory, more_files_than_may_be_removed_at_a_time_go_in_several)
 {
-    struct fixture *f = *state;
     char tree[128], path[192];
     snprintf(tree, sizeof(tree), "%s/a", f->directory);
     must(fs_make_directories(tree, &f->err), f->err);
@@ -181,9 +173,8 @@ TEST(directory, more_files_than_may_be_removed_at_a_time_go_in_several)
     assert_int_not_equal(access(tree, F_OK), 0);
 }
 
-TEST(directory, removing_a_missing_file_succeeds)
+TEST_F(directory, removing_a_missing_file_succeeds)
 {
-    struct fixture *f = *state;
     char path[128];
     snprintf(path, sizeof(path), "%s/a", f->directory);
     must(fs_remove(AT_FDCWD, path, &f->err), f->err);
@@ -194,9 +185,8 @@ TEST(directory, removing_a_missing_file_succeeds)
     must(fs_remove(AT_FDCWD, path, &f->err), f->err);
 }
 
-TEST(directory, makes_missing_parents_private)
+TEST_F(directory, makes_missing_parents_private)
 {
-    struct fixture *f = *state;
     char path[128];
     struct stat seen;
     snprintf(path, sizeof(path), "%s/a/b/c", f->directory);
@@ -206,9 +196,8 @@ TEST(directory, makes_missing_parents_private)
     assert_int_equal(seen.st_mode & 0777, 0700);
 }
 
-TEST(directory, a_file_in_the_way_of_a_directory_is_named)
+TEST_F(directory, a_file_in_the_way_of_a_directory_is_named)
 {
-    struct fixture *f = *state;
     char path[128];
     snprintf(path, sizeof(path), "%s/file", f->directory);
     int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
@@ -224,9 +213,8 @@ TEST(directory, a_file_in_the_way_of_a_directory_is_named)
     assert_true(bytes_equal_text(buffer_view(&b), "content"));
 }
 
-TEST(directory, reading_stops_at_the_limit)
+TEST_F(directory, reading_stops_at_the_limit)
 {
-    struct fixture *f = *state;
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, 100);
     assert_int_equal(fs_read_file("/proc/self/maps", 10, &b, &f->err), KILN_FULL);
@@ -235,9 +223,8 @@ TEST(directory, reading_stops_at_the_limit)
     assert_says(f->err.text, "/does/not/exist");
 }
 
-TEST(directory, a_sealed_memfd_can_be_neither_written_nor_grown)
+TEST_F(directory, a_sealed_memfd_can_be_neither_written_nor_grown)
 {
-    struct fixture *f = *state;
     int fd = -1;
     must(fs_memfd("test", &fd, &f->err), f->err);
     must(fs_write_all(fd, bytes_of_text("object"), &f->err), f->err);
@@ -250,9 +237,8 @@ TEST(directory, a_sealed_memfd_can_be_neither_written_nor_grown)
     close(fd);
 }
 
-TEST(directory, a_memfd_mapped_for_writing_is_not_sealed)
+TEST_F(directory, a_memfd_mapped_for_writing_is_not_sealed)
 {
-    struct fixture *f = *state;
     int fd = -1;
     must(fs_memfd("test", &fd, &f->err), f->err);
     assert_int_equal(ftruncate(fd, 4096), 0);
@@ -263,9 +249,8 @@ TEST(directory, a_memfd_mapped_for_writing_is_not_sealed)
     close(fd);
 }
 
-TEST(directory, network_filesystems_are_known_by_their_magic)
+TEST_F(directory, network_filesystems_are_known_by_their_magic)
 {
-    struct fixture *f = *state;
     assert_string_equal(fs_network_name(0x6969), "nfs");
     assert_string_equal(fs_network_name(0x0bd00bd0), "lustre");
     assert_string_equal(fs_network_name((long)0xfffffffffe534d42ull), "smb2"); /* sign-extended */
@@ -278,9 +263,7 @@ TEST(directory, network_filesystems_are_known_by_their_magic)
 static const char *mount_type; /* of the temporary directory, to fs_look; NULL: it is as it is */
 static enum kiln_code mounts_result;
 
-int __real_statfs(const char *path, struct statfs *buf);
-int __wrap_statfs(const char *path, struct statfs *buf);
-int __wrap_statfs(const char *path, struct statfs *buf)
+WRAP(int, statfs, const char *path, struct statfs *buf)
 {
     int rc = __real_statfs(path, buf);
     if (rc == 0 && mount_type)
@@ -288,12 +271,8 @@ int __wrap_statfs(const char *path, struct statfs *buf)
     return rc;
 }
 
-enum kiln_code __real_fs_read_file(const char *path, size_t limit, struct buffer *ret_content,
-                                   struct kiln_err *err);
-enum kiln_code __wrap_fs_read_file(const char *path, size_t limit, struct buffer *ret_content,
-                                   struct kiln_err *err);
-enum kiln_code __wrap_fs_read_file(const char *path, size_t limit, struct buffer *ret_content,
-                                   struct kiln_err *err)
+WRAP(enum kiln_code, fs_read_file, const char *path, size_t limit, struct buffer *ret_content,
+     struct kiln_err *err)
 {
     char text[512];
     struct stat seen;
@@ -317,12 +296,11 @@ static struct fs_place look_as(const char *type)
     return place;
 }
 
-TEST(directory, network_filesystems_by_fuse_are_known_by_their_mount)
+TEST_F(directory, network_filesystems_by_fuse_are_known_by_their_mount)
 {
     static const char *const networks[] = { "fuse.sshfs",  "fuse.glusterfs", "fuse.ceph-fuse",
                                             "fuse.s3fs",   "fuse.juicefs",   "fuse.beegfs",
                                             "fuse.rclone", "fuse.gcsfuse" };
-    struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(networks) / sizeof(networks[0]); i++) {
         struct fs_place place = look_as(networks[i]);
         assert_true(place.network);
@@ -336,9 +314,8 @@ TEST(directory, network_filesystems_by_fuse_are_known_by_their_mount)
     assert_says(f->err.text, "cache_dir");
 }
 
-TEST(directory, a_fuse_filesystem_that_is_not_known_is_reported_as_that)
+TEST_F(directory, a_fuse_filesystem_that_is_not_known_is_reported_as_that)
 {
-    struct fixture *f = *state;
     struct fs_place place = look_as("fuse.\033[2J");
     assert_true(place.unknown_fuse);
     assert_false(place.network);
@@ -369,10 +346,7 @@ TEST(directory, local_filesystems_by_fuse_are_like_others)
 static unsigned interruptions;
 static size_t read_max;
 
-ssize_t __real_pread(int fd, void *to, size_t size, off_t at);
-ssize_t __wrap_pread(int fd, void *to, size_t size, off_t at);
-
-ssize_t __wrap_pread(int fd, void *to, size_t size, off_t at)
+WRAP(ssize_t, pread, int fd, void *to, size_t size, off_t at)
 {
     if (interruptions > 0) {
         interruptions--;
@@ -382,9 +356,8 @@ ssize_t __wrap_pread(int fd, void *to, size_t size, off_t at)
     return __real_pread(fd, to, read_max && size > read_max ? read_max : size, at);
 }
 
-TEST(directory, reads_through_short_reads_and_interruptions_up_to_the_end)
+TEST_F(directory, reads_through_short_reads_and_interruptions_up_to_the_end)
 {
-    struct fixture *f = *state;
     char path[128], got[16] = "";
     snprintf(path, sizeof(path), "%s/file", f->directory);
     must(fs_replace_file(path, bytes_of_text("0123456789"), 0600, &f->err), f->err);

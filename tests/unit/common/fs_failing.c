@@ -56,9 +56,8 @@ static void expect_content(const struct fixture *f, const char *expected)
     assert_true(bytes_equal_text(buffer_view(&b), expected));
 }
 
-TEST(directory, a_file_that_cannot_be_replaced_stays_as_it_was)
+TEST_F(directory, a_file_that_cannot_be_replaced_stays_as_it_was)
 {
-    struct fixture *f = *state;
     must(fs_replace_file(f->path, bytes_of_text("before"), 0600, &f->err), f->err);
     static const struct {
         const char *call, *says;
@@ -86,9 +85,8 @@ TEST(directory, a_file_that_cannot_be_replaced_stays_as_it_was)
     assert_says(f->err.text, "too long");
 }
 
-TEST(directory, a_file_that_may_go_with_the_power_is_said)
+TEST_F(directory, a_file_that_may_go_with_the_power_is_said)
 {
-    struct fixture *f = *state;
     expect_failures(replace_file, f, FAILING("fsync", EIO), KILN_IO, f->path);
     expect_failures(replace_file, f, FAILING("open", EMFILE), KILN_IO, "sync");
     expect_failures(replace_file, f, FAILING("strdup", ENOMEM), KILN_NO_MEMORY, "write '");
@@ -107,9 +105,8 @@ static enum kiln_code read_it(void *context, struct kiln_err *err)
     return rc;
 }
 
-TEST(directory, a_file_that_cannot_be_read_is_named)
+TEST_F(directory, a_file_that_cannot_be_read_is_named)
 {
-    struct fixture *f = *state;
     must(fs_replace_file(f->path, bytes_of_text("content"), 0600, &f->err), f->err);
     expect_failures(read_it, f, FAILING("open", EMFILE), KILN_IO, "open '/tmp/kiln-test-fsf");
     expect_failures(read_it, f, FAILING("pread", EIO), KILN_IO, "/thing'");
@@ -124,9 +121,8 @@ static enum kiln_code note_pid(void *context, struct kiln_err *err)
     return KILN_OK;
 }
 
-TEST(directory, a_lock_without_its_pid_is_a_lock)
+TEST_F(directory, a_lock_without_its_pid_is_a_lock)
 {
-    struct fixture *f = *state;
     char text[32] = "", expected[32];
     int fd = open(f->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
@@ -171,9 +167,8 @@ static enum kiln_code make_three(void *context, struct kiln_err *err)
     return rc;
 }
 
-TEST(directory, directories_that_cannot_be_made_are_named)
+TEST_F(directory, directories_that_cannot_be_made_are_named)
 {
-    struct fixture *f = *state;
     expect_failures(make_three, f, FAILING("strdup", ENOMEM), KILN_NO_MEMORY, "/thing/b/c'");
     expect_failures(make_three, f, FAILING("mkdir", EACCES), KILN_DENIED, "directory '");
     expect_failures(make_three, f, FAILING("stat", EIO), KILN_IO, "directory");
@@ -205,9 +200,8 @@ static enum kiln_code fill_and_empty(void *context, struct kiln_err *err)
     return fs_empty(f->path, err);
 }
 
-TEST(directory, a_file_that_cannot_be_removed_from_a_directory_is_reported)
+TEST_F(directory, a_file_that_cannot_be_removed_from_a_directory_is_reported)
 {
-    struct fixture *f = *state;
     expect_failures(fill_and_remove, f, FAILING("unlinkat", EIO), KILN_IO, "cannot remove");
     expect_failures(fill_and_remove, f, FAILING("openat", EMFILE), KILN_IO, "remove");
     expect_failures(fill_and_remove, f, FAILING("fdopendir", ENOMEM), KILN_IO, "not empty");
@@ -231,15 +225,13 @@ static enum kiln_code dig_and_remove(void *context, struct kiln_err *err)
     return fs_remove(AT_FDCWD, f->path, err);
 }
 
-TEST(directory, a_directory_too_deep_to_remove_that_cannot_be_moved_is_reported)
+TEST_F(directory, a_directory_too_deep_to_remove_that_cannot_be_moved_is_reported)
 {
-    struct fixture *f = *state;
     expect_failures(dig_and_remove, f, FAILING("renameat2", EIO), KILN_IO, "'d'");
 }
 
-TEST(directory, a_directory_that_closes_itself_is_opened_again)
+TEST_F(directory, a_directory_that_closes_itself_is_opened_again)
 {
-    struct fixture *f = *state;
     assert_int_equal(mkdir(f->path, 0700), 0);
     fail_call("openat", 1, EACCES);
     must(fs_remove(AT_FDCWD, f->path, &f->err), f->err);
@@ -257,9 +249,8 @@ static enum kiln_code ask_for_place(void *context, struct kiln_err *err)
     return fs_refuse_network(f->directory, "cache_dir", err);
 }
 
-TEST(directory, a_filesystem_that_cannot_be_asked_is_said)
+TEST_F(directory, a_filesystem_that_cannot_be_asked_is_said)
 {
-    struct fixture *f = *state;
     expect_failures(ask_for_place, f, FAILING("statfs", EIO), KILN_IO, "filesystem");
     expect_failures(ask_for_place, f, FAILING("stat", EACCES), KILN_DENIED, "filesystem");
 }

@@ -53,17 +53,15 @@ static struct number *find_number(struct fixture *f, int value, uint64_t spread)
     return NULL;
 }
 
-TEST(table, an_empty_table_finds_nothing)
+TEST_F(table, an_empty_table_finds_nothing)
 {
-    struct fixture *f = *state;
     assert_null(hash_table_first(&f->table, 7));
     assert_null(hash_table_begin(&f->table));
     assert_int_equal(hash_table_bytes(&f->table), 0);
 }
 
-TEST(table, every_item_is_found_while_the_table_grows)
+TEST_F(table, every_item_is_found_while_the_table_grows)
 {
-    struct fixture *f = *state;
     for (int i = 0; i < NUMBERS; i++) {
         hash_table_add(&f->table, &f->numbers[i].link, (uint64_t)i);
         assert_ptr_equal(find_number(f, 0, NUMBERS), &f->numbers[0]);
@@ -73,9 +71,8 @@ TEST(table, every_item_is_found_while_the_table_grows)
     assert_true(f->table.mask >= NUMBERS - 1); /* about one item a bucket */
 }
 
-TEST(table, items_of_one_hash_are_all_found)
+TEST_F(table, items_of_one_hash_are_all_found)
 {
-    struct fixture *f = *state;
     add_all(f, 3);
     for (int i = 0; i < NUMBERS; i++)
         assert_ptr_equal(find_number(f, i, 3), &f->numbers[i]);
@@ -87,9 +84,8 @@ TEST(table, items_of_one_hash_are_all_found)
     assert_int_equal(seen, 333);
 }
 
-TEST(table, a_removed_item_is_not_found_and_may_be_removed_twice)
+TEST_F(table, a_removed_item_is_not_found_and_may_be_removed_twice)
 {
-    struct fixture *f = *state;
     add_all(f, 3);
     for (int i = 0; i < NUMBERS; i += 2) {
         hash_table_remove(&f->table, &f->numbers[i].link);
@@ -101,9 +97,8 @@ TEST(table, a_removed_item_is_not_found_and_may_be_removed_twice)
         assert_ptr_equal(find_number(f, i, 3), i % 2 ? &f->numbers[i] : NULL);
 }
 
-TEST(table, each_item_is_visited_once_and_may_be_removed_meanwhile)
+TEST_F(table, each_item_is_visited_once_and_may_be_removed_meanwhile)
 {
-    struct fixture *f = *state;
     bool seen[NUMBERS] = { false };
     add_all(f, 77);
     HASH_ALL (&f->table, struct number, link, n) {
@@ -116,9 +111,8 @@ TEST(table, each_item_is_visited_once_and_may_be_removed_meanwhile)
         assert_true(seen[i]);
 }
 
-TEST(table, a_table_without_memory_for_buckets_still_finds_everything)
+TEST_F(table, a_table_without_memory_for_buckets_still_finds_everything)
 {
-    struct fixture *f = *state;
     fail_calls("calloc", ENOMEM);
     for (int i = 0; i < NUMBERS / 2; i++)
         hash_table_add(&f->table, &f->numbers[i].link, (uint64_t)i);

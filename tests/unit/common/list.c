@@ -47,16 +47,14 @@ static int digits_backwards(const struct list *list)
     return digits;
 }
 
-TEST(list, items_are_visited_in_both_directions)
+TEST_F(list, items_are_visited_in_both_directions)
 {
-    struct fixture *f = *state;
     assert_int_equal(digits_of(&f->list), 123);
     assert_int_equal(digits_backwards(&f->list), 3210);
 }
 
-TEST(list, the_visited_item_may_leave_the_list)
+TEST_F(list, the_visited_item_may_leave_the_list)
 {
-    struct fixture *f = *state;
     LIST_EACH (&f->list, struct number, link, n) {
         if (n->value % 2 == 0)
             list_remove(&n->link);
@@ -65,18 +63,16 @@ TEST(list, the_visited_item_may_leave_the_list)
     assert_false(list_holds(&f->numbers[0].link));
 }
 
-TEST(list, popped_items_come_from_the_front_until_the_list_is_empty)
+TEST_F(list, popped_items_come_from_the_front_until_the_list_is_empty)
 {
-    struct fixture *f = *state;
     for (int i = 0; i < NUMBERS; i++)
         assert_ptr_equal(LIST_POP(&f->list, struct number, link), &f->numbers[i]);
     assert_null(LIST_POP(&f->list, struct number, link));
     assert_true(list_is_empty(&f->list));
 }
 
-TEST(list, appending_a_list_moves_its_items)
+TEST_F(list, appending_a_list_moves_its_items)
 {
-    struct fixture *f = *state;
     struct list other = LIST_INIT(other);
     list_append_all(&other, &f->list);
     assert_true(list_is_empty(&f->list));
@@ -89,9 +85,8 @@ TEST(list, appending_a_list_moves_its_items)
     assert_int_equal(digits_backwards(&f->list), 3210);
 }
 
-TEST(list, prepended_items_come_first_and_last)
+TEST_F(list, prepended_items_come_first_and_last)
 {
-    struct fixture *f = *state;
     struct number one = { .value = 9 };
     struct list empty = LIST_INIT(empty);
     assert_null(LIST_LAST(&empty, struct number, link));

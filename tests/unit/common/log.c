@@ -445,16 +445,12 @@ static struct {
     int socket;           /* owned until it is given away */
 } journald = { .socket = -1 };
 
-bool __wrap_journal_is_stream(const char *variable, int fd);
-bool __real_journal_is_stream(const char *variable, int fd);
-bool __wrap_journal_is_stream(const char *variable, int fd)
+WRAP(bool, journal_is_stream, const char *variable, int fd)
 {
     return journald.is_stream || __real_journal_is_stream(variable, fd);
 }
 
-enum kiln_code __wrap_journal_open(const char *path, int *ret_fd, struct kiln_err *err);
-enum kiln_code __real_journal_open(const char *path, int *ret_fd, struct kiln_err *err);
-enum kiln_code __wrap_journal_open(const char *path, int *ret_fd, struct kiln_err *err)
+WRAP(enum kiln_code, journal_open, const char *path, int *ret_fd, struct kiln_err *err)
 {
     if (strncmp(path, "/run/", 5) != 0)
         return __real_journal_open(path, ret_fd, err);

@@ -73,9 +73,8 @@ static void expect_nothing_made(const struct fixture *f)
     assert_int_not_equal(access(below, F_OK), 0);
 }
 
-TEST(own_directory, a_directory_within_the_users_own_is_made_private)
+TEST_F(own_directory, a_directory_within_the_users_own_is_made_private)
 {
-    struct fixture *f = *state;
     struct stat seen;
     must(own_directory_make(f->path, &f->err), f->err);
     assert_int_equal(stat(f->path, &seen), 0);
@@ -97,9 +96,8 @@ TEST(own_directory, root_makes_nothing_in_another_users_directory)
     expect_nothing_made(f);
 }
 
-TEST(own_directory, root_follows_no_link_of_another_users)
+TEST_F(own_directory, root_follows_no_link_of_another_users)
 {
-    struct fixture *f = *state;
     char link[128];
     snprintf(link, sizeof(link), "%s/to-etc", f->directory);
     assert_int_equal(symlink("/etc", link), 0);
@@ -107,9 +105,8 @@ TEST(own_directory, root_follows_no_link_of_another_users)
     assert_int_equal(own_directory_check(link, &f->err), KILN_DENIED);
 }
 
-TEST(own_directory, a_world_writable_directory_is_refused_unless_sticky)
+TEST_F(own_directory, a_world_writable_directory_is_refused_unless_sticky)
 {
-    struct fixture *f = *state;
     assert_int_equal(chmod(f->directory, 0777), 0);
     assert_int_equal(own_directory_make(f->path, &f->err), KILN_DENIED);
     assert_says(f->err.text, "write");
@@ -118,9 +115,8 @@ TEST(own_directory, a_world_writable_directory_is_refused_unless_sticky)
     must(own_directory_make(f->path, &f->err), f->err);
 }
 
-TEST(own_directory, one_that_is_there_already_has_to_be_this_users_alone)
+TEST_F(own_directory, one_that_is_there_already_has_to_be_this_users_alone)
 {
-    struct fixture *f = *state;
     must(own_directory_make(f->path, &f->err), f->err);
     assert_int_equal(chmod(f->path, 0770), 0);
     assert_int_equal(own_directory_make(f->path, &f->err), KILN_DENIED);

@@ -106,10 +106,9 @@ static void expect_persistent_groups(const struct fixture *f, uint32_t processor
 
 /* ---- where it applies ---- */
 
-TEST(solver, the_bulk_solver_needs_sm_90a_and_a_client_that_encodes_tensor_maps)
+TEST_F(solver, the_bulk_solver_needs_sm_90a_and_a_client_that_encodes_tensor_maps)
 {
     static const char *const others[] = { "sm_80", "sm_90", "sm_100", "sm_120" };
-    struct fixture *f = *state;
     for (uint32_t direction = 0; direction < 3; direction++) {
         f->problem.direction = direction;
         f->target.has_tensor_maps = false;
@@ -126,9 +125,8 @@ TEST(solver, the_bulk_solver_needs_sm_90a_and_a_client_that_encodes_tensor_maps)
     }
 }
 
-TEST(solver, where_it_can_be_it_is_chosen_unasked)
+TEST_F(solver, where_it_can_be_it_is_chosen_unasked)
 {
-    struct fixture *f = *state;
     f->problem.n = 64;
     for (uint32_t direction = 0; direction < 3; direction++) {
         f->problem.direction = direction;
@@ -146,9 +144,8 @@ TEST(solver, where_it_can_be_it_is_chosen_unasked)
     }
 }
 
-TEST(solver, a_problem_that_no_tensor_map_can_describe_is_refused)
+TEST_F(solver, a_problem_that_no_tensor_map_can_describe_is_refused)
 {
-    struct fixture *f = *state;
     const struct problem good = f->problem;
 #define WITH(direction_, field, ...)                                  \
     do {                                                              \
@@ -180,18 +177,16 @@ TEST(solver, a_problem_that_no_tensor_map_can_describe_is_refused)
 #undef WITH
 }
 
-TEST(solver, a_volume_is_refused)
+TEST_F(solver, a_volume_is_refused)
 {
-    struct fixture *f = *state;
     f->problem.spatial_dims = 3;
     assert_int_equal(solve(f, BULK), KILN_OK);
     f->problem.in.d = 2;
     assert_int_equal(solve(f, BULK), KILN_INVALID);
 }
 
-TEST(solver, tiles_of_192_are_for_bulk_copies_alone)
+TEST_F(solver, tiles_of_192_are_for_bulk_copies_alone)
 {
-    struct fixture *f = *state;
     assert_int_equal(solve(f, "192,128,64,12,1,5,1,1,0,2"), KILN_OK);
     assert_int_equal(product_of_solution(f)->group[0], 13 * 32);
     assert_int_equal(solve(f, "192,128,64,12,1,5,1,1,0,1"), KILN_INVALID);
@@ -205,9 +200,8 @@ TEST(solver, tiles_of_192_are_for_bulk_copies_alone)
 
 /* ---- the maps ---- */
 
-TEST(solver, forward_reads_pixels_under_the_first_tap_and_the_weights)
+TEST_F(solver, forward_reads_pixels_under_the_first_tap_and_the_weights)
 {
-    struct fixture *f = *state;
     assert_int_equal(solve(f, BULK), KILN_OK);
     const struct solution_kernel *k = product_of_solution(f);
     assert_string_equal(k->name, KERNEL "_forward");
@@ -243,9 +237,8 @@ TEST(solver, forward_reads_pixels_under_the_first_tap_and_the_weights)
     assert_memory_equal(&f->solution.maps[1], &w, sizeof(w));
 }
 
-TEST(solver, without_taps_pixels_are_numbered_through)
+TEST_F(solver, without_taps_pixels_are_numbered_through)
 {
-    struct fixture *f = *state;
     f->problem.filter = f->problem.stride = (struct extent){ 1, 1, 1 };
     f->problem.pad = (struct extent){ 0, 0, 0 };
     f->problem.c = 256;
@@ -259,9 +252,8 @@ TEST(solver, without_taps_pixels_are_numbered_through)
     }
 }
 
-TEST(solver, groups_that_last_write_by_a_map_of_the_result)
+TEST_F(solver, groups_that_last_write_by_a_map_of_the_result)
 {
-    struct fixture *f = *state;
     assert_int_equal(solve(f, PERSISTENT), KILN_OK);
     const struct solution_kernel *k = product_of_solution(f);
     assert_string_equal(k->name, KERNEL "_forward");
@@ -290,9 +282,8 @@ TEST(solver, groups_that_last_write_by_a_map_of_the_result)
     assert_int_equal(x->dims[1], 8 * 56 * 56);
 }
 
-TEST(solver, results_not_in_rows_of_pixels_have_no_persistent_groups)
+TEST_F(solver, results_not_in_rows_of_pixels_have_no_persistent_groups)
 {
-    struct fixture *f = *state;
     assert_int_equal(solve(f, "128,128,64,8,1,4,2,1,0,3"), KILN_INVALID); /* slices */
     assert_int_equal(solve(f, "128,128,64,8,1,2,1,1,0,3"), KILN_OK);
     assert_int_equal(solve(f, "128,128,64,8,1,2,1,1,0,2"), KILN_INVALID); /* 3 stages at least */
@@ -321,11 +312,10 @@ static void expect_groups_on(struct fixture *f, uint32_t processors)
 }
 
 /* Their number follows the device's multiprocessors; the program does not. */
-TEST(solver, lasting_groups_fill_the_device)
+TEST_F(solver, lasting_groups_fill_the_device)
 {
     static const uint32_t devices[] = { 0, 1, 78, 114, 132, 1000 };
     static struct solution_program program;
-    struct fixture *f = *state;
     f->problem.n = 64;
     assert_int_equal(solve(f, PERSISTENT), KILN_OK);
     program = f->solution.programs[0];
@@ -338,9 +328,8 @@ TEST(solver, lasting_groups_fill_the_device)
     assert_int_equal(number_argument(f, 0), number_argument(f, 1)); /* a tile each */
 }
 
-TEST(solver, backward_data_with_strides_has_a_map_for_each_remainder)
+TEST_F(solver, backward_data_with_strides_has_a_map_for_each_remainder)
 {
-    struct fixture *f = *state;
     f->problem.direction = DIRECTION_BACKWARD_DATA;
     assert_int_equal(solve(f, BULK), KILN_OK);
     assert_int_equal(f->solution.map_count, 5);
@@ -479,9 +468,8 @@ static unsigned check_valid_points(struct fixture *f, uint16_t wide)
     return valid;
 }
 
-TEST(solver, every_valid_point_fits_and_its_maps_do)
+TEST_F(solver, every_valid_point_fits_and_its_maps_do)
 {
-    struct fixture *f = *state;
     for (uint32_t direction = 0; direction < 3; direction++) {
         f->problem.direction = direction;
         assert_in_range(check_valid_points(f, BULK_COPIES), 50, 20000);
@@ -491,9 +479,8 @@ TEST(solver, every_valid_point_fits_and_its_maps_do)
 }
 
 /* Where a sum has a single tile, shared memory bounds nothing. */
-TEST(solver, of_short_sums_as_many_groups_fit_as_there_are_registers)
+TEST_F(solver, of_short_sums_as_many_groups_fit_as_there_are_registers)
 {
-    struct fixture *f = *state;
     f->problem.c = f->problem.k = 64;
     f->problem.filter = f->problem.stride = (struct extent){ 1, 1, 1 };
     f->problem.pad = (struct extent){ 0, 0, 0 };
@@ -534,11 +521,10 @@ static void draw_problem(uint64_t *seed, struct problem *p)
     p->dilation = draw_extent(seed, 1, 3);
 }
 
-TEST(solver, odd_problems_have_right_maps_or_another_way)
+TEST_F(solver, odd_problems_have_right_maps_or_another_way)
 {
     static const char *const configs[] = { "64,64,64,4,1,3,1,1,0,2", "128,128,64,4,1,4,1,1,0,2",
                                            "64,64,64,4,1,4,2,1,0,2", "64,64,64,4,1,2,1,1,0,3" };
-    struct fixture *f = *state;
     uint64_t seed = 42;
     unsigned in_bulk = 0;
     for (unsigned i = 0; i < 2000; i++) {

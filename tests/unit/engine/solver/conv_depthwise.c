@@ -73,9 +73,8 @@ static bool default_is_valid(const struct fixture *f, struct perf_config *ret_co
     return choice_is_valid(&solver_conv_depthwise, &f->problem, &f->target, ret_config);
 }
 
-TEST(solver, applies_where_each_group_has_one_input_channel)
+TEST_F(solver, applies_where_each_group_has_one_input_channel)
 {
-    struct fixture *f = *state;
     assert_true(applies(f));
     f->problem.k = 512; /* two outputs of each */
     assert_true(applies(f));
@@ -83,9 +82,8 @@ TEST(solver, applies_where_each_group_has_one_input_channel)
     assert_false(applies(f));
 }
 
-TEST(solver, applies_to_volumes_strides_and_dilation)
+TEST_F(solver, applies_to_volumes_strides_and_dilation)
 {
-    struct fixture *f = *state;
     f->problem.spatial_dims = 3;
     f->problem.in.d = f->problem.filter.d = 3;
     f->problem.stride = (struct extent){ 1, 2, 3 };
@@ -93,9 +91,8 @@ TEST(solver, applies_to_volumes_strides_and_dilation)
     assert_true(applies(f));
 }
 
-TEST(solver, does_not_apply_to_integers_or_layouts_that_differ)
+TEST_F(solver, does_not_apply_to_integers_or_layouts_that_differ)
 {
-    struct fixture *f = *state;
     f->problem.type = TYPE_INT8;
     assert_false(applies(f));
     f->problem.type = TYPE_FLOAT16;
@@ -105,18 +102,16 @@ TEST(solver, does_not_apply_to_integers_or_layouts_that_differ)
     assert_false(applies(f));
 }
 
-TEST(solver, one_channel_in_one_group_is_not_favoured)
+TEST_F(solver, one_channel_in_one_group_is_not_favoured)
 {
-    struct fixture *f = *state;
     assert_true(solver_conv_depthwise.is_favoured(&f->problem, &f->target));
     f->problem.c = f->problem.groups = 1;
     assert_true(applies(f));
     assert_false(solver_conv_depthwise.is_favoured(&f->problem, &f->target));
 }
 
-TEST(solver, the_space_has_hundreds_of_valid_points)
+TEST_F(solver, the_space_has_hundreds_of_valid_points)
 {
-    struct fixture *f = *state;
     for (uint32_t direction = 0; direction < 3; direction++) {
         f->problem.direction = direction;
         assert_in_range(count_valid(f), 100, 5000);
@@ -128,9 +123,8 @@ TEST(solver, the_space_has_hundreds_of_valid_points)
     }
 }
 
-TEST(solver, the_heuristic_is_valid_for_every_target_type_and_direction)
+TEST_F(solver, the_heuristic_is_valid_for_every_target_type_and_direction)
 {
-    struct fixture *f = *state;
     struct perf_config config;
     for (uint32_t at = 0; at < 18; at++) {
         f->problem.direction = at % 3;
@@ -144,7 +138,7 @@ TEST(solver, the_heuristic_is_valid_for_every_target_type_and_direction)
     }
 }
 
-TEST(solver, the_heuristic_is_valid_for_odd_problems)
+TEST_F(solver, the_heuristic_is_valid_for_odd_problems)
 {
     static const struct {
         uint32_t n, c, multiplier, h, w, filter, pad, stride, dilation;
@@ -153,7 +147,6 @@ TEST(solver, the_heuristic_is_valid_for_odd_problems)
         { 3, 7, 1, 40, 1, 5, 2, 3, 1 },  { 1, 130, 2, 9, 9, 31, 15, 1, 1 },
         { 2, 12, 1, 5, 6, 3, 40, 7, 9 }, { 64, 1024, 1, 112, 112, 7, 3, 1, 1 },
     };
-    struct fixture *f = *state;
     struct perf_config config;
     for (size_t i = 0; i < 6 * sizeof(odd) / sizeof(odd[0]); i++) {
         size_t at = i / 6;
@@ -173,7 +166,7 @@ TEST(solver, the_heuristic_is_valid_for_odd_problems)
 }
 
 /* The fastest of those tried on an H200, or within a sixth of it. */
-TEST(solver, the_heuristic_config_is_one_measured_to_be_fast)
+TEST_F(solver, the_heuristic_config_is_one_measured_to_be_fast)
 {
     static const struct {
         uint32_t direction, c, size, stride;
@@ -184,7 +177,6 @@ TEST(solver, the_heuristic_config_is_one_measured_to_be_fast)
         { 0, 512, 14, 1, "2,4,1,1,128" },  { 1, 1024, 7, 1, "1,7,1,1,128" },
         { 2, 1024, 7, 1, "7,1,1,1,64" },
     };
-    struct fixture *f = *state;
     struct perf_config config;
     f->problem.n = 64;
     for (size_t i = 0; i < sizeof(measured) / sizeof(measured[0]); i++) {
@@ -199,9 +191,8 @@ TEST(solver, the_heuristic_config_is_one_measured_to_be_fast)
     }
 }
 
-TEST(solver, a_config_survives_its_text)
+TEST_F(solver, a_config_survives_its_text)
 {
-    struct fixture *f = *state;
     char text[PERF_CONFIG_TEXT_MAX];
     must(solve(f, "2,7,1,1,256"), f->err);
     perf_config_write(&f->solution.config, text);
@@ -212,9 +203,8 @@ TEST(solver, a_config_survives_its_text)
     assert_says(options, "-DKILN_GROUP_SIZE=256");
 }
 
-TEST(solver, a_value_that_is_on_no_axis_is_refused_by_its_name)
+TEST_F(solver, a_value_that_is_on_no_axis_is_refused_by_its_name)
 {
-    struct fixture *f = *state;
     assert_int_equal(solve(f, "2,7,1,1,100"), KILN_INVALID);
     assert_says(f->err.text, "group");
     assert_says(f->err.text, "ConvDepthwise");
@@ -222,9 +212,8 @@ TEST(solver, a_value_that_is_on_no_axis_is_refused_by_its_name)
     assert_says(f->err.text, "vector");
 }
 
-TEST(solver, a_config_that_does_not_fit_is_refused)
+TEST_F(solver, a_config_that_does_not_fit_is_refused)
 {
-    struct fixture *f = *state;
     assert_int_equal(solve(f, "8,14,1,1,128"), KILN_INVALID); /* registers */
     assert_says(f->err.text, "fit");
     f->problem.in.h = f->problem.in.w = 4;
@@ -237,9 +226,8 @@ TEST(solver, a_config_that_does_not_fit_is_refused)
     assert_int_equal(solve(f, "1,1,8,4,128"), KILN_INVALID); /* 12 is no multiple of 8 */
 }
 
-TEST(solver, the_grid_covers_every_block_of_every_channel)
+TEST_F(solver, the_grid_covers_every_block_of_every_channel)
 {
-    struct fixture *f = *state;
     must(solve(f, "2,7,1,1,256"), f->err);
     assert_int_equal(f->solution.kernel_count, 1);
     assert_string_equal(f->solution.kernels[0].name, "conv_depthwise_forward");
@@ -249,9 +237,8 @@ TEST(solver, the_grid_covers_every_block_of_every_channel)
     assert_int_equal(f->solution.workspace_size, 0);
 }
 
-TEST(solver, split_sums_go_through_the_workspace)
+TEST_F(solver, split_sums_go_through_the_workspace)
 {
-    struct fixture *f = *state;
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
     must(solve(f, "7,1,1,1,64"), f->err);
     assert_int_equal(f->solution.kernel_count, 1);
@@ -266,9 +253,8 @@ TEST(solver, split_sums_go_through_the_workspace)
 }
 
 /* Filters as large as a volume, of a thousand channels: a copy of w is 28 MB. */
-TEST(solver, parts_of_sums_take_no_more_than_a_job_spares)
+TEST_F(solver, parts_of_sums_take_no_more_than_a_job_spares)
 {
-    struct fixture *f = *state;
     struct perf_config config;
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
     f->problem.spatial_dims = 3;
@@ -287,10 +273,9 @@ TEST(solver, parts_of_sums_take_no_more_than_a_job_spares)
     assert_int_equal(config.values[SPLITS], 2);
 }
 
-TEST(solver, another_batch_compiles_nothing)
+TEST_F(solver, another_batch_compiles_nothing)
 {
     static struct solution first;
-    struct fixture *f = *state;
     must(solve(f, "2,7,1,1,128"), f->err);
     first = f->solution;
     f->problem.n = 5;

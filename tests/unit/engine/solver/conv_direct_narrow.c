@@ -45,9 +45,8 @@ static enum kiln_code solve(struct fixture *f, const char *config)
     return solver_solve(&f->problem, &f->target, &choice, &f->solution, &f->err);
 }
 
-TEST(solver, the_first_layer_of_an_image_network_is_its_to_solve)
+TEST_F(solver, the_first_layer_of_an_image_network_is_its_to_solve)
 {
-    struct fixture *f = *state;
     assert_ptr_equal(solver_choose(&f->problem, &f->target), narrow);
     f->problem.direction = DIRECTION_FORWARD;
     assert_false(narrow->applies(&f->problem, &f->target));
@@ -55,9 +54,8 @@ TEST(solver, the_first_layer_of_an_image_network_is_its_to_solve)
     assert_false(narrow->applies(&f->problem, &f->target));
 }
 
-TEST(solver, does_not_apply_to_integers_volumes_or_too_many_sums)
+TEST_F(solver, does_not_apply_to_integers_volumes_or_too_many_sums)
 {
-    struct fixture *f = *state;
     f->problem.type = TYPE_INT8;
     assert_false(narrow->applies(&f->problem, &f->target));
     f->problem.type = TYPE_BFLOAT16;
@@ -72,17 +70,15 @@ TEST(solver, does_not_apply_to_integers_volumes_or_too_many_sums)
     assert_false(narrow->applies(&f->problem, &f->target));
 }
 
-TEST(solver, sums_beyond_64_bits_are_too_many)
+TEST_F(solver, sums_beyond_64_bits_are_too_many)
 {
-    struct fixture *f = *state;
     f->problem.c = 16;
     f->problem.stride = (struct extent){ 1, 1u << 29, 1u << 29 }; /* with 4 columns: 2^64 */
     assert_false(narrow->applies(&f->problem, &f->target));
 }
 
-TEST(solver, does_not_apply_where_a_strip_meets_too_much)
+TEST_F(solver, does_not_apply_where_a_strip_meets_too_much)
 {
-    struct fixture *f = *state;
     f->problem.stride = (struct extent){ 1, 1, 1 };
     f->problem.dilation = (struct extent){ 1, 1, 10 };
     assert_true(narrow->applies(&f->problem, &f->target));
@@ -91,9 +87,8 @@ TEST(solver, does_not_apply_where_a_strip_meets_too_much)
     assert_false(narrow->applies(&f->problem, &f->target));
 }
 
-TEST(solver, is_not_favoured_where_a_product_has_rows_enough)
+TEST_F(solver, is_not_favoured_where_a_product_has_rows_enough)
 {
-    struct fixture *f = *state;
     f->problem.filter = f->problem.stride = (struct extent){ 1, 1, 1 };
     f->problem.pad = (struct extent){ 0, 0, 0 };
     f->problem.c = 7;
@@ -103,9 +98,8 @@ TEST(solver, is_not_favoured_where_a_product_has_rows_enough)
     assert_false(narrow->is_favoured(&f->problem, &f->target));
 }
 
-TEST(solver, the_space_has_points_and_the_heuristic_takes_one)
+TEST_F(solver, the_space_has_points_and_the_heuristic_takes_one)
 {
-    struct fixture *f = *state;
     struct perf_config config = { 0 };
     assert_in_range(valid_points(narrow, &f->problem, &f->target), 30, 1000);
     assert_true(choice_is_valid(narrow, &f->problem, &f->target, &config));
@@ -113,9 +107,8 @@ TEST(solver, the_space_has_points_and_the_heuristic_takes_one)
     assert_int_equal(112 % (config.values[0] * config.values[1]), 0); /* no idle strips */
 }
 
-TEST(solver, the_heuristic_is_valid_for_the_smallest_problem)
+TEST_F(solver, the_heuristic_is_valid_for_the_smallest_problem)
 {
-    struct fixture *f = *state;
     struct perf_config config = { 0 };
     f->problem.n = f->problem.c = f->problem.k = 1;
     f->problem.in = f->problem.filter = f->problem.stride = (struct extent){ 1, 1, 1 };
@@ -125,9 +118,8 @@ TEST(solver, the_heuristic_is_valid_for_the_smallest_problem)
     assert_int_equal(f->solution.kernels[0].grid[0], 1);
 }
 
-TEST(solver, the_grid_covers_images_groups_and_blocks)
+TEST_F(solver, the_grid_covers_images_groups_and_blocks)
 {
-    struct fixture *f = *state;
     f->problem.c = 6;
     f->problem.groups = 2;
     assert_int_equal(solve(f, "8,7,16,4"), KILN_OK);
@@ -142,9 +134,8 @@ TEST(solver, the_grid_covers_images_groups_and_blocks)
     assert_int_equal(k->arguments[2].kind, ARGUMENT_X);
 }
 
-TEST(solver, a_config_that_needs_too_much_is_refused)
+TEST_F(solver, a_config_that_needs_too_much_is_refused)
 {
-    struct fixture *f = *state;
     assert_int_equal(solve(f, "16,7,16,4"), KILN_INVALID); /* sums */
     assert_int_equal(solve(f, "8,14,32,4"), KILN_INVALID); /* items */
     assert_int_equal(solve(f, "8,14,16,4"), KILN_INVALID); /* shared memory */
@@ -153,9 +144,8 @@ TEST(solver, a_config_that_needs_too_much_is_refused)
     assert_non_null(strstr(f->err.text, "strips"));
 }
 
-TEST(solver, another_batch_size_compiles_nothing)
+TEST_F(solver, another_batch_size_compiles_nothing)
 {
-    struct fixture *f = *state;
     static struct solution first;
     assert_int_equal(solve(f, "8,7,16,4"), KILN_OK);
     first = f->solution;

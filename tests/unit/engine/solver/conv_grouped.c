@@ -41,9 +41,8 @@ static bool applies_on(struct fixture *f, const char *target)
     return solver_conv_grouped.applies(&f->problem, &f->target);
 }
 
-TEST(solver, applies_to_grouped_channels_last_halves_on_nvidia)
+TEST_F(solver, applies_to_grouped_channels_last_halves_on_nvidia)
 {
-    struct fixture *f = *state;
     assert_true(applies_on(f, "sm_80"));
     assert_true(applies_on(f, "sm_90a"));
     assert_false(applies_on(f, "sm_75"));
@@ -59,9 +58,8 @@ TEST(solver, applies_to_grouped_channels_last_halves_on_nvidia)
     assert_false(applies_on(f, "sm_90a"));
 }
 
-TEST(solver, few_channels_a_group_are_favoured_and_one_is_not)
+TEST_F(solver, few_channels_a_group_are_favoured_and_one_is_not)
 {
-    struct fixture *f = *state;
     assert_true(solver_conv_grouped.is_favoured(&f->problem, &f->target));
     f->problem.groups = 128;
     assert_false(solver_conv_grouped.is_favoured(&f->problem, &f->target));
@@ -69,9 +67,8 @@ TEST(solver, few_channels_a_group_are_favoured_and_one_is_not)
     assert_false(solver_conv_grouped.is_favoured(&f->problem, &f->target));
 }
 
-TEST(solver, the_heuristic_is_valid_among_hundreds_of_configs)
+TEST_F(solver, the_heuristic_is_valid_among_hundreds_of_configs)
 {
-    struct fixture *f = *state;
     struct perf_config config;
     for (uint32_t direction = 0; direction < 3; direction++)
         for (uint32_t groups = 4; groups <= 64; groups *= 2) {

@@ -81,9 +81,8 @@ static uint32_t count_valid(const struct fixture *f)
     return valid;
 }
 
-TEST(solver, each_problem_has_exactly_one_path_on_every_target)
+TEST_F(solver, each_problem_has_exactly_one_path_on_every_target)
 {
-    struct fixture *f = *state;
     for (uint32_t type = TYPE_FLOAT32; type <= TYPE_BFLOAT16; type++) {
         for (size_t i = 0; i < TARGETS; i++) {
             f->problem.type = type;
@@ -95,18 +94,16 @@ TEST(solver, each_problem_has_exactly_one_path_on_every_target)
     }
 }
 
-TEST(solver, fp32_goes_to_the_vector_path)
+TEST_F(solver, fp32_goes_to_the_vector_path)
 {
-    struct fixture *f = *state;
     for (size_t i = 0; i < TARGETS; i++) {
         set_target(f, targets[i]);
         assert_ptr_equal(igemm_path_for(&f->problem, &f->target), &igemm_path_vector);
     }
 }
 
-TEST(solver, does_not_apply_to_integers_or_very_large_filters)
+TEST_F(solver, does_not_apply_to_integers_or_very_large_filters)
 {
-    struct fixture *f = *state;
     f->problem.filter = (struct extent){ 1, 15, 15 };
     f->problem.pad = (struct extent){ 0, 7, 7 };
     assert_true(igemm_path_vector.applies(&f->problem, &f->target));
@@ -117,9 +114,8 @@ TEST(solver, does_not_apply_to_integers_or_very_large_filters)
     assert_false(igemm_path_vector.applies(&f->problem, &f->target));
 }
 
-TEST(solver, backward_data_does_not_apply_to_too_many_classes)
+TEST_F(solver, backward_data_does_not_apply_to_too_many_classes)
 {
-    struct fixture *f = *state;
     f->problem.stride = (struct extent){ 1, 9, 8 };
     assert_true(igemm_path_vector.applies(&f->problem, &f->target));
     f->problem.direction = DIRECTION_BACKWARD_DATA;
@@ -128,17 +124,15 @@ TEST(solver, backward_data_does_not_apply_to_too_many_classes)
     assert_true(igemm_path_vector.applies(&f->problem, &f->target));
 }
 
-TEST(solver, is_not_favoured_where_a_tile_would_stay_mostly_empty)
+TEST_F(solver, is_not_favoured_where_a_tile_would_stay_mostly_empty)
 {
-    struct fixture *f = *state;
     assert_true(solver_conv_implicit_gemm.is_favoured(&f->problem, &f->target));
     f->problem.groups = 128;
     assert_false(solver_conv_implicit_gemm.is_favoured(&f->problem, &f->target));
 }
 
-TEST(solver, the_space_has_hundreds_of_valid_points_in_every_direction)
+TEST_F(solver, the_space_has_hundreds_of_valid_points_in_every_direction)
 {
-    struct fixture *f = *state;
     for (uint32_t direction = 0; direction < 3; direction++) {
         f->problem.direction = direction;
         assert_in_range(count_valid(f), 500, 50000);
@@ -150,9 +144,8 @@ TEST(solver, the_space_has_hundreds_of_valid_points_in_every_direction)
     }
 }
 
-TEST(solver, the_heuristic_is_valid_for_every_target_type_and_direction)
+TEST_F(solver, the_heuristic_is_valid_for_every_target_type_and_direction)
 {
-    struct fixture *f = *state;
     for (size_t i = 0; i < TARGETS; i++) {
         for (uint32_t at = 0; at < 9; at++) {
             struct perf_config config;
@@ -165,9 +158,8 @@ TEST(solver, the_heuristic_is_valid_for_every_target_type_and_direction)
     }
 }
 
-TEST(solver, the_heuristic_is_valid_for_the_smallest_problem)
+TEST_F(solver, the_heuristic_is_valid_for_the_smallest_problem)
 {
-    struct fixture *f = *state;
     struct perf_config config;
     make_pointwise(f);
     f->problem.n = f->problem.c = f->problem.k = 1;
@@ -182,9 +174,8 @@ TEST(solver, the_heuristic_is_valid_for_the_smallest_problem)
 }
 
 /* A filter of 1.7 GB that the workspace has no room for once more. */
-TEST(solver, weights_too_large_to_rearrange_are_read_as_they_come)
+TEST_F(solver, weights_too_large_to_rearrange_are_read_as_they_come)
 {
-    struct fixture *f = *state;
     f->problem.c = f->problem.k = 4096;
     f->problem.filter = (struct extent){ 1, 5, 5 };
     f->problem.pad = (struct extent){ 0, 2, 2 };
@@ -226,9 +217,8 @@ static void make_layer(struct fixture *f, struct layer l)
 }
 
 /* Each was measured within 15 % of the best of dozens on an H200. */
-TEST(solver, the_heuristic_is_as_measured_for_layers_of_resnet_50)
+TEST_F(solver, the_heuristic_is_as_measured_for_layers_of_resnet_50)
 {
-    struct fixture *f = *state;
     make_layer(f, (struct layer){ DIRECTION_FORWARD, 3, 64, 224, 7, 2 });
     expect_default(f, "64,128,16,8,8,3,1,1,1");
     make_layer(f, (struct layer){ DIRECTION_FORWARD, 64, 64, 56, 1, 1 });
@@ -250,9 +240,8 @@ TEST(solver, the_heuristic_is_as_measured_for_layers_of_resnet_50)
 
 /* Long and short sums mix where there are many tiles; the long ones go first where there are few.
  */
-TEST(solver, backward_data_with_strides_orders_its_tiles_by_how_many_there_are)
+TEST_F(solver, backward_data_with_strides_orders_its_tiles_by_how_many_there_are)
 {
-    struct fixture *f = *state;
     struct perf_config config;
     make_layer(f, (struct layer){ DIRECTION_BACKWARD_DATA, 128, 128, 56, 3, 2 });
     igemm_path_vector.choose_config(&f->problem, &f->target, &config);
@@ -263,9 +252,8 @@ TEST(solver, backward_data_with_strides_orders_its_tiles_by_how_many_there_are)
 }
 
 /* What a program includes comes with it. */
-TEST(solver, each_program_brings_its_headers)
+TEST_F(solver, each_program_brings_its_headers)
 {
-    struct fixture *f = *state;
     assert_int_equal(solve(f, "64,128,8,8,8,3,1,1,0"), KILN_OK);
     for (uint32_t i = 0; i < f->solution.program_count; i++) {
         const struct solution_program *program = &f->solution.programs[i];
@@ -277,35 +265,31 @@ TEST(solver, each_program_brings_its_headers)
     }
 }
 
-TEST(solver, a_config_survives_its_text)
+TEST_F(solver, a_config_survives_its_text)
 {
-    struct fixture *f = *state;
     char text[PERF_CONFIG_TEXT_MAX];
     assert_int_equal(solve(f, "64,128,8,8,8,3,2,1,0"), KILN_OK);
     perf_config_write(&f->solution.config, text);
     assert_string_equal(text, "64,128,8,8,8,3,2,1,0");
 }
 
-TEST(solver, an_unknown_value_is_refused_by_its_axis_name)
+TEST_F(solver, an_unknown_value_is_refused_by_its_axis_name)
 {
-    struct fixture *f = *state;
     assert_int_equal(solve(f, "64,100,8,8,8,3,1,1,0"), KILN_INVALID);
     assert_non_null(strstr(f->err.text, "tile_n"));
     assert_non_null(strstr(f->err.text, "ConvImplicitGemm"));
 }
 
-TEST(solver, a_config_that_needs_too_much_is_refused)
+TEST_F(solver, a_config_that_needs_too_much_is_refused)
 {
-    struct fixture *f = *state;
     assert_int_equal(solve(f, "256,256,32,16,8,4,1,1,0"), KILN_INVALID); /* shared memory */
     assert_int_equal(solve(f, "128,128,8,16,16,2,1,1,0"), KILN_INVALID); /* registers */
     assert_int_equal(solve(f, "16,16,8,4,4,2,1,1,0"), KILN_INVALID);     /* 16 items */
     assert_int_equal(solve(f, "64,128,8,8,8,2,256,1,0"), KILN_INVALID);  /* steps */
 }
 
-TEST(solver, weights_are_rearranged_multiplied_and_summed_in_this_order)
+TEST_F(solver, weights_are_rearranged_multiplied_and_summed_in_this_order)
 {
-    struct fixture *f = *state;
     assert_int_equal(solve(f, "64,128,8,8,8,3,2,1,0"), KILN_OK);
     assert_int_equal(f->solution.kernel_count, 3);
     assert_string_equal(f->solution.kernels[0].name, "conv_implicit_gemm_vector_prepare");
@@ -321,9 +305,8 @@ TEST(solver, weights_are_rearranged_multiplied_and_summed_in_this_order)
     assert_int_equal(f->solution.kernels[2].arguments[1].kind, ARGUMENT_Y);
 }
 
-TEST(solver, a_plain_product_needs_no_workspace)
+TEST_F(solver, a_plain_product_needs_no_workspace)
 {
-    struct fixture *f = *state;
     make_pointwise(f);
     assert_int_equal(solve(f, "64,128,8,8,8,3,1,0,1"), KILN_OK);
     assert_int_equal(f->solution.kernel_count, 1);
@@ -333,9 +316,8 @@ TEST(solver, a_plain_product_needs_no_workspace)
     assert_int_equal(f->solution.kernels[0].arguments[2].kind, ARGUMENT_Y);
 }
 
-TEST(solver, the_grid_covers_rows_pixels_groups_and_splits)
+TEST_F(solver, the_grid_covers_rows_pixels_groups_and_splits)
 {
-    struct fixture *f = *state;
     f->problem.groups = 2;
     assert_int_equal(solve(f, "64,128,8,8,8,3,3,1,0"), KILN_OK);
     const struct solution_kernel *k = kernel_named(f, "conv_implicit_gemm_vector_forward");
@@ -344,9 +326,8 @@ TEST(solver, the_grid_covers_rows_pixels_groups_and_splits)
 }
 
 /* A pixel's place modulo the stride decides which taps it meets: 28 x 28 of each of four kinds. */
-TEST(solver, backward_data_tiles_each_residue_for_itself)
+TEST_F(solver, backward_data_tiles_each_residue_for_itself)
 {
-    struct fixture *f = *state;
     f->problem.direction = DIRECTION_BACKWARD_DATA;
     f->problem.n = 1;
     assert_int_equal(solve(f, "64,128,8,8,8,3,1,1,0"), KILN_OK);
@@ -354,9 +335,8 @@ TEST(solver, backward_data_tiles_each_residue_for_itself)
     assert_int_equal(k->grid[0], 128 / 64 * 4 * ((28 * 28 + 127) / 128));
 }
 
-TEST(solver, configs_that_differ_in_splits_and_order_alone_share_their_programs)
+TEST_F(solver, configs_that_differ_in_splits_and_order_alone_share_their_programs)
 {
-    struct fixture *f = *state;
     static struct solution first;
     assert_int_equal(solve(f, "64,128,8,8,8,3,2,1,0"), KILN_OK);
     first = f->solution;
@@ -365,9 +345,8 @@ TEST(solver, configs_that_differ_in_splits_and_order_alone_share_their_programs)
         assert_string_equal(first.programs[i].options, f->solution.programs[i].options);
 }
 
-TEST(solver, another_batch_size_compiles_nothing)
+TEST_F(solver, another_batch_size_compiles_nothing)
 {
-    struct fixture *f = *state;
     static struct solution first;
     assert_int_equal(solve(f, "64,128,8,8,8,3,1,1,0"), KILN_OK);
     first = f->solution;
@@ -377,9 +356,8 @@ TEST(solver, another_batch_size_compiles_nothing)
         assert_string_equal(first.programs[i].options, f->solution.programs[i].options);
 }
 
-TEST(solver, only_nvidia_copies_past_the_registers_and_in_fp32_alone)
+TEST_F(solver, only_nvidia_copies_past_the_registers_and_in_fp32_alone)
 {
-    struct fixture *f = *state;
     struct perf_config config;
     for (size_t i = 0; i < TARGETS; i++) {
         for (uint32_t type = TYPE_FLOAT32; type <= TYPE_BFLOAT16; type++) {
@@ -397,9 +375,8 @@ TEST(solver, only_nvidia_copies_past_the_registers_and_in_fp32_alone)
 }
 
 /* cp.async came with compute capability 8.0. */
-TEST(solver, older_gpus_of_nvidias_copy_through_registers)
+TEST_F(solver, older_gpus_of_nvidias_copy_through_registers)
 {
-    struct fixture *f = *state;
     static const char *const older[] = { "sm_70", "sm_75" };
     for (size_t i = 0; i < 2; i++) {
         set_target(f, older[i]);
@@ -412,9 +389,8 @@ TEST(solver, older_gpus_of_nvidias_copy_through_registers)
 }
 
 /* Each item of the last launch sums a share of the parts where there are few outputs. */
-TEST(solver, a_small_output_of_many_parts_is_summed_by_many_items)
+TEST_F(solver, a_small_output_of_many_parts_is_summed_by_many_items)
 {
-    struct fixture *f = *state;
     make_pointwise(f);
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
     f->problem.c = f->problem.k = 64;

@@ -89,9 +89,8 @@ static long option(const struct fixture *f, const char *kernel, const char *name
     return at ? strtol(at + strlen(text), NULL, 10) : -1;
 }
 
-TEST(solver, fp16_and_bf16_go_to_the_matrix_cores_of_each_vendor)
+TEST_F(solver, fp16_and_bf16_go_to_the_matrix_cores_of_each_vendor)
 {
-    struct fixture *f = *state;
     for (uint32_t type = TYPE_FLOAT16; type <= TYPE_BFLOAT16; type++) {
         f->problem.type = type;
         for (size_t i = 0; i < COUNT(nvidia); i++) {
@@ -107,18 +106,16 @@ TEST(solver, fp16_and_bf16_go_to_the_matrix_cores_of_each_vendor)
     }
 }
 
-TEST(solver, targets_without_matrix_units_use_the_vector_units)
+TEST_F(solver, targets_without_matrix_units_use_the_vector_units)
 {
-    struct fixture *f = *state;
     for (size_t i = 0; i < COUNT(others); i++) {
         set_target(f, others[i]);
         assert_ptr_equal(igemm_path_for(&f->problem, &f->target), &igemm_path_vector);
     }
 }
 
-TEST(solver, do_not_apply_to_fp32_or_very_large_filters)
+TEST_F(solver, do_not_apply_to_fp32_or_very_large_filters)
 {
-    struct fixture *f = *state;
     f->problem.filter = (struct extent){ 1, 15, 15 };
     f->problem.pad = (struct extent){ 0, 7, 7 };
     set_target(f, "sm_90");
@@ -135,9 +132,8 @@ TEST(solver, do_not_apply_to_fp32_or_very_large_filters)
 }
 
 /* Padded to eight channels a group, a depthwise filter of 2^28 elements would have 2^34. */
-TEST(solver, do_not_apply_where_packing_would_outgrow_an_index)
+TEST_F(solver, do_not_apply_where_packing_would_outgrow_an_index)
 {
-    struct fixture *f = *state;
     shrink(f);
     f->problem.in = (struct extent){ 1, 16384, 16384 };
     set_target(f, "sm_90");
@@ -147,9 +143,8 @@ TEST(solver, do_not_apply_where_packing_would_outgrow_an_index)
 }
 
 /* Work groups go by the strides' remainders: more of them than a launch can count. */
-TEST(solver, do_not_apply_where_strides_have_too_many_remainders)
+TEST_F(solver, do_not_apply_where_strides_have_too_many_remainders)
 {
-    struct fixture *f = *state;
     shrink(f);
     f->problem.direction = DIRECTION_BACKWARD_DATA;
     f->problem.stride = (struct extent){ 1, 4096, 65535 }; /* with 8 channels 2^31 - 32768 */
@@ -163,9 +158,8 @@ TEST(solver, do_not_apply_where_strides_have_too_many_remainders)
     assert_true(igemm_path_mfma.applies(&f->problem, &f->target));
 }
 
-TEST(solver, are_not_favoured_for_groups_of_few_channels)
+TEST_F(solver, are_not_favoured_for_groups_of_few_channels)
 {
-    struct fixture *f = *state;
     set_target(f, "sm_90");
     assert_true(igemm_path_mma.is_favoured(&f->problem, &f->target));
     f->problem.groups = 128;
@@ -185,9 +179,8 @@ static void expect_many_valid(struct fixture *f, const struct igemm_path *path)
     assert_in_range(valid, 200, 20000);
 }
 
-TEST(solver, the_spaces_have_hundreds_of_valid_points_in_every_direction)
+TEST_F(solver, the_spaces_have_hundreds_of_valid_points_in_every_direction)
 {
-    struct fixture *f = *state;
     for (uint32_t direction = 0; direction < 3; direction++) {
         f->problem.direction = direction;
         set_target(f, "sm_90");
@@ -219,9 +212,8 @@ static void enlarge(struct fixture *f)
     f->problem.stride = (struct extent){ 1, 1, 1 };
 }
 
-TEST(solver, wgmma_is_for_sm_90a_alone)
+TEST_F(solver, wgmma_is_for_sm_90a_alone)
 {
-    struct fixture *f = *state;
     char text[PERF_CONFIG_TEXT_MAX];
     for (uint32_t direction = 0; direction < 3; direction++) {
         f->problem.direction = direction;
@@ -238,10 +230,9 @@ TEST(solver, wgmma_is_for_sm_90a_alone)
     assert_string_equal(text, WGMMA);
 }
 
-TEST(solver, no_point_with_wgmma_is_valid_on_another_target)
+TEST_F(solver, no_point_with_wgmma_is_valid_on_another_target)
 {
     static const char *const without[] = { "sm_80", "sm_90", "sm_100" };
-    struct fixture *f = *state;
     for (size_t i = 0; i < COUNT(without); i++) {
         set_target(f, without[i]);
         struct perf_space space = igemm_path_mma.space(&f->problem, &f->target);
@@ -255,9 +246,8 @@ TEST(solver, no_point_with_wgmma_is_valid_on_another_target)
     }
 }
 
-TEST(solver, wgmma_refuses_shapes_that_four_warps_cannot_share)
+TEST_F(solver, wgmma_refuses_shapes_that_four_warps_cannot_share)
 {
-    struct fixture *f = *state;
     enlarge(f);
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
     assert_int_equal(solve(f, "sm_90a", WGMMA), KILN_OK);
@@ -272,10 +262,9 @@ TEST(solver, wgmma_refuses_shapes_that_four_warps_cannot_share)
 }
 
 /* A turned operand lies in panels of 64; forward turns none. */
-TEST(solver, wgmma_takes_32_columns_forward_alone)
+TEST_F(solver, wgmma_takes_32_columns_forward_alone)
 {
     static const char narrow[] = "128,64,64,4,2,3,1,1,0,1";
-    struct fixture *f = *state;
     enlarge(f);
     assert_int_equal(solve(f, "sm_90a", narrow), KILN_OK);
     assert_int_equal(option(f, "conv_implicit_gemm_mma_forward", "WIDE"), 32);
@@ -285,9 +274,8 @@ TEST(solver, wgmma_takes_32_columns_forward_alone)
     assert_int_equal(solve(f, "sm_90a", narrow), KILN_INVALID);
 }
 
-TEST(solver, large_problems_on_sm_90a_take_wgmma_unasked)
+TEST_F(solver, large_problems_on_sm_90a_take_wgmma_unasked)
 {
-    struct fixture *f = *state;
     enlarge(f);
     for (uint32_t direction = 0; direction < 3; direction++) {
         f->problem.direction = direction;
@@ -315,9 +303,8 @@ static void expect_launch_fits(const struct fixture *f)
     assert_int_equal(option(f, k->name, "WIDE"), v[1] / v[4]);
 }
 
-TEST(solver, every_valid_point_with_wgmma_fits_a_multiprocessor)
+TEST_F(solver, every_valid_point_with_wgmma_fits_a_multiprocessor)
 {
-    struct fixture *f = *state;
     enlarge(f);
     set_target(f, "sm_90a");
     for (uint32_t direction = 0; direction < 3; direction++) {
@@ -350,9 +337,8 @@ static void expect_valid_choice(struct fixture *f, const char *target)
     assert_int_equal(solve(f, target, ""), KILN_OK);
 }
 
-TEST(solver, the_heuristic_is_valid_on_every_target_in_every_direction)
+TEST_F(solver, the_heuristic_is_valid_on_every_target_in_every_direction)
 {
-    struct fixture *f = *state;
     for (unsigned round = 0; round < 2; round++) {
         for (uint32_t direction = 0; direction < 3; direction++) {
             f->problem.direction = direction;
@@ -365,9 +351,8 @@ TEST(solver, the_heuristic_is_valid_on_every_target_in_every_direction)
     }
 }
 
-TEST(solver, a_config_survives_its_text)
+TEST_F(solver, a_config_survives_its_text)
 {
-    struct fixture *f = *state;
     char text[PERF_CONFIG_TEXT_MAX];
     assert_int_equal(solve(f, "sm_90", "128,128,64,2,2,3,2,1,0,0"), KILN_OK);
     perf_config_write(&f->solution.config, text);
@@ -377,18 +362,16 @@ TEST(solver, a_config_survives_its_text)
     assert_string_equal(text, "128,128,32,2,2,2,2,4");
 }
 
-TEST(solver, an_unknown_value_is_refused_by_its_axis_name)
+TEST_F(solver, an_unknown_value_is_refused_by_its_axis_name)
 {
-    struct fixture *f = *state;
     assert_int_equal(solve(f, "sm_90", "128,100,64,2,2,3,1,1,0,0"), KILN_INVALID);
     assert_says(f->err.text, "tile_n");
     assert_int_equal(solve(f, "gfx90a", "128,128,32,3,2,2,1,1"), KILN_INVALID);
     assert_says(f->err.text, "waves_m");
 }
 
-TEST(solver, a_config_that_needs_too_much_is_refused)
+TEST_F(solver, a_config_that_needs_too_much_is_refused)
 {
-    struct fixture *f = *state;
     assert_int_equal(solve(f, "sm_90", "256,256,64,4,4,6,1,1,0,0"),
                      KILN_INVALID); /* shared memory */
     assert_int_equal(solve(f, "sm_90", "256,128,64,1,1,2,1,1,0,0"), KILN_INVALID); /* registers */
@@ -400,18 +383,16 @@ TEST(solver, a_config_that_needs_too_much_is_refused)
 }
 
 /* Turned on its way into shared memory, a tile may not be wider than there are items. */
-TEST(solver, amd_takes_no_wide_turned_tiles_with_few_items)
+TEST_F(solver, amd_takes_no_wide_turned_tiles_with_few_items)
 {
-    struct fixture *f = *state;
     assert_int_equal(solve(f, "gfx90a", "64,128,32,1,1,1,1,1"), KILN_OK);
     f->problem.direction = DIRECTION_BACKWARD_DATA;
     assert_int_equal(solve(f, "gfx90a", "64,128,32,1,1,1,1,1"), KILN_INVALID);
     assert_int_equal(solve(f, "gfx90a", "64,128,32,1,2,1,1,1"), KILN_OK);
 }
 
-TEST(solver, channels_last_in_eights_needs_no_workspace)
+TEST_F(solver, channels_last_in_eights_needs_no_workspace)
 {
-    struct fixture *f = *state;
     assert_int_equal(solve(f, "sm_90", "128,128,64,2,2,3,1,1,0,0"), KILN_OK);
     assert_int_equal(f->solution.kernel_count, 1);
     assert_int_equal(f->solution.workspace_size, 0);
@@ -426,9 +407,8 @@ TEST(solver, channels_last_in_eights_needs_no_workspace)
     assert_int_equal(k->shared_bytes, 3 * (128 + 128) * 64 * 2);
 }
 
-TEST(solver, other_layouts_are_packed_and_unpacked_in_the_workspace)
+TEST_F(solver, other_layouts_are_packed_and_unpacked_in_the_workspace)
 {
-    struct fixture *f = *state;
     f->problem.x_layout = f->problem.w_layout = f->problem.y_layout = LAYOUT_CHANNELS_FIRST;
     assert_int_equal(solve(f, "gfx942", ""), KILN_OK);
     assert_int_equal(f->solution.kernel_count, 4);
@@ -441,9 +421,8 @@ TEST(solver, other_layouts_are_packed_and_unpacked_in_the_workspace)
     assert_int_equal(f->solution.kernels[2].arguments[1].value, x);
 }
 
-TEST(solver, a_sliced_sum_goes_through_the_workspace)
+TEST_F(solver, a_sliced_sum_goes_through_the_workspace)
 {
-    struct fixture *f = *state;
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
     assert_int_equal(solve(f, "sm_90", "128,128,64,2,2,3,4,1,1,0"), KILN_OK);
     assert_int_equal(f->solution.kernel_count, 2);
@@ -455,9 +434,8 @@ TEST(solver, a_sliced_sum_goes_through_the_workspace)
     assert_int_equal(sum->arguments[3].value, 4);
 }
 
-TEST(solver, another_batch_size_compiles_nothing)
+TEST_F(solver, another_batch_size_compiles_nothing)
 {
-    struct fixture *f = *state;
     static struct solution first;
     for (unsigned i = 0; i < 2; i++) {
         const char *target = i ? "gfx90a" : "sm_90";
@@ -471,7 +449,7 @@ TEST(solver, another_batch_size_compiles_nothing)
     }
 }
 
-TEST(solver, each_amd_target_gets_its_instructions)
+TEST_F(solver, each_amd_target_gets_its_instructions)
 {
     static const struct {
         const char *target;
@@ -483,7 +461,6 @@ TEST(solver, each_amd_target_gets_its_instructions)
                      { "gfx1100", 3, 32, false },
                      { "gfx1201", 4, 32, false } };
     static const char name[] = "conv_implicit_gemm_mma_forward";
-    struct fixture *f = *state;
     f->problem.type = TYPE_BFLOAT16;
     for (size_t i = 0; i < COUNT(expected); i++) {
         assert_int_equal(solve(f, expected[i].target, "128,64,32,4,2,2,1,1"), KILN_OK);

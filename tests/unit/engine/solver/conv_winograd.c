@@ -78,9 +78,8 @@ static bool default_is_valid(const struct fixture *f, struct perf_config *ret_co
     return choice_is_valid(&solver_conv_winograd, &f->problem, &f->target, ret_config);
 }
 
-TEST(solver, applies_to_3x3_of_stride_and_dilation_1_alone)
+TEST_F(solver, applies_to_3x3_of_stride_and_dilation_1_alone)
 {
-    struct fixture *f = *state;
     for (uint32_t direction = 0; direction < 3; direction++) {
         f->problem.direction = direction;
         f->problem.type = direction; /* fp32, fp16, bf16 */
@@ -96,9 +95,8 @@ TEST(solver, applies_to_3x3_of_stride_and_dilation_1_alone)
     assert_false(applies(f));
 }
 
-TEST(solver, does_not_apply_to_integers_or_volumes)
+TEST_F(solver, does_not_apply_to_integers_or_volumes)
 {
-    struct fixture *f = *state;
     f->problem.type = TYPE_INT8;
     assert_false(applies(f));
     f->problem.type = TYPE_FLOAT32;
@@ -106,9 +104,8 @@ TEST(solver, does_not_apply_to_integers_or_volumes)
     assert_false(applies(f));
 }
 
-TEST(solver, does_not_apply_where_the_workspace_would_be_too_large)
+TEST_F(solver, does_not_apply_where_the_workspace_would_be_too_large)
 {
-    struct fixture *f = *state;
     f->problem.n = 1024; /* 1.8 GiB of transformed tiles */
     assert_true(applies(f));
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS; /* which may split sums beside */
@@ -117,9 +114,8 @@ TEST(solver, does_not_apply_where_the_workspace_would_be_too_large)
     assert_true(applies(f));
 }
 
-TEST(solver, is_favoured_for_the_3x3_layers_of_resnet_in_fp32)
+TEST_F(solver, is_favoured_for_the_3x3_layers_of_resnet_in_fp32)
 {
-    struct fixture *f = *state;
     for (uint32_t i = 0; i < 12; i++) {
         f->problem.direction = i % 3;
         set_size(f, 64u << i / 3, 56u >> i / 3);
@@ -127,9 +123,8 @@ TEST(solver, is_favoured_for_the_3x3_layers_of_resnet_in_fp32)
     }
 }
 
-TEST(solver, is_not_favoured_where_the_transforms_cost_more_than_they_save)
+TEST_F(solver, is_not_favoured_where_the_transforms_cost_more_than_they_save)
 {
-    struct fixture *f = *state;
     set_size(f, 8, 56);
     assert_false(is_favoured(f));
     set_size(f, 128, 28);
@@ -137,9 +132,8 @@ TEST(solver, is_not_favoured_where_the_transforms_cost_more_than_they_save)
     assert_false(is_favoured(f));
 }
 
-TEST(solver, is_never_favoured_where_matrix_cores_multiply)
+TEST_F(solver, is_never_favoured_where_matrix_cores_multiply)
 {
-    struct fixture *f = *state;
     for (uint32_t direction = 0; direction < 3; direction++) {
         f->problem.direction = direction;
         f->problem.type = TYPE_FLOAT16;
@@ -149,9 +143,8 @@ TEST(solver, is_never_favoured_where_matrix_cores_multiply)
     }
 }
 
-TEST(solver, the_space_has_hundreds_of_valid_points)
+TEST_F(solver, the_space_has_hundreds_of_valid_points)
 {
-    struct fixture *f = *state;
     for (uint32_t i = 0; i < 12; i++) {
         f->problem.direction = i % 3;
         set_size(f, 64u << i / 3, 56u >> i / 3);
@@ -159,9 +152,8 @@ TEST(solver, the_space_has_hundreds_of_valid_points)
     }
 }
 
-TEST(solver, the_heuristic_is_valid_for_every_target_type_and_direction)
+TEST_F(solver, the_heuristic_is_valid_for_every_target_type_and_direction)
 {
-    struct fixture *f = *state;
     struct perf_config config;
     for (uint32_t at = 0; at < 18; at++) {
         f->problem.direction = at % 3;
@@ -174,7 +166,7 @@ TEST(solver, the_heuristic_is_valid_for_every_target_type_and_direction)
     }
 }
 
-TEST(solver, the_heuristic_is_valid_for_the_smallest_and_odd_problems)
+TEST_F(solver, the_heuristic_is_valid_for_the_smallest_and_odd_problems)
 {
     static const struct {
         uint32_t n, c, k, groups, h, w, pad;
@@ -182,7 +174,6 @@ TEST(solver, the_heuristic_is_valid_for_the_smallest_and_odd_problems)
                 { 3, 5, 7, 1, 1, 40, 2 },
                 { 2, 12, 6, 3, 9, 11, 0 },
                 { 1, 2048, 3, 1, 7, 7, 1 } };
-    struct fixture *f = *state;
     struct perf_config config;
     for (size_t i = 0; i < 3 * sizeof(odd) / sizeof(odd[0]); i++) {
         size_t at = i / 3;
@@ -201,11 +192,10 @@ TEST(solver, the_heuristic_is_valid_for_the_smallest_and_odd_problems)
 }
 
 /* Within a tenth of the fastest of those tried on an H200. */
-TEST(solver, the_heuristic_config_is_one_measured_to_be_fast)
+TEST_F(solver, the_heuristic_config_is_one_measured_to_be_fast)
 {
     static const char *const measured[] = { "4,64,128,16,8,8,2", "4,128,64,16,8,8,2",
                                             "4,128,64,16,8,8,2", "4,128,64,16,8,8,2" };
-    struct fixture *f = *state;
     struct perf_config config;
     for (uint32_t i = 0; i < 8; i++) {
         char text[PERF_CONFIG_TEXT_MAX];
@@ -218,9 +208,8 @@ TEST(solver, the_heuristic_config_is_one_measured_to_be_fast)
 }
 
 /* cp.async came with compute capability 8.0. */
-TEST(solver, products_on_older_gpus_of_nvidias_copy_through_registers)
+TEST_F(solver, products_on_older_gpus_of_nvidias_copy_through_registers)
 {
-    struct fixture *f = *state;
     struct perf_config config;
     for (uint32_t direction = 0; direction < 3; direction++) {
         f->problem.direction = direction;
@@ -232,18 +221,16 @@ TEST(solver, products_on_older_gpus_of_nvidias_copy_through_registers)
     }
 }
 
-TEST(solver, small_tiles_are_chosen_for_small_images)
+TEST_F(solver, small_tiles_are_chosen_for_small_images)
 {
-    struct fixture *f = *state;
     struct perf_config config;
     set_size(f, 512, 2); /* a tile of 4x4 would be mostly empty */
     assert_true(default_is_valid(f, &config));
     assert_int_equal(config.values[0], 2);
 }
 
-TEST(solver, a_config_survives_its_text)
+TEST_F(solver, a_config_survives_its_text)
 {
-    struct fixture *f = *state;
     char text[PERF_CONFIG_TEXT_MAX];
     must(solve(f, "2,64,128,8,8,4,3"), f->err);
     perf_config_write(&f->solution.config, text);
@@ -251,9 +238,8 @@ TEST(solver, a_config_survives_its_text)
     assert_says(f->solution.programs[0].options, "-DKILN_TILE=2 ");
 }
 
-TEST(solver, a_value_that_is_on_no_axis_is_refused_by_its_name)
+TEST_F(solver, a_value_that_is_on_no_axis_is_refused_by_its_name)
 {
-    struct fixture *f = *state;
     assert_int_equal(solve(f, "6,64,128,8,8,8,3"), KILN_INVALID);
     assert_says(f->err.text, "tile");
     assert_says(f->err.text, "ConvWinograd");
@@ -261,9 +247,8 @@ TEST(solver, a_value_that_is_on_no_axis_is_refused_by_its_name)
     assert_says(f->err.text, "stages");
 }
 
-TEST(solver, a_config_whose_product_does_not_fit_is_refused)
+TEST_F(solver, a_config_whose_product_does_not_fit_is_refused)
 {
-    struct fixture *f = *state;
     assert_int_equal(solve(f, "4,256,256,32,8,8,4"), KILN_INVALID); /* items, shared memory */
     assert_says(f->err.text, "fit");
     assert_int_equal(solve(f, "4,16,16,8,8,8,2"), KILN_INVALID); /* four items */
@@ -273,9 +258,8 @@ TEST(solver, a_config_whose_product_does_not_fit_is_refused)
 }
 
 /* 49 tiles of an image, in places for 52. */
-TEST(solver, pixels_and_filters_are_transformed_multiplied_and_transformed_back)
+TEST_F(solver, pixels_and_filters_are_transformed_multiplied_and_transformed_back)
 {
-    struct fixture *f = *state;
     must(solve(f, "4,64,128,16,8,8,2"), f->err);
     const struct solution_kernel *k = f->solution.kernels;
     assert_int_equal(f->solution.kernel_count, 4);
@@ -296,18 +280,16 @@ TEST(solver, pixels_and_filters_are_transformed_multiplied_and_transformed_back)
     assert_int_equal(k[3].arguments[1].kind, ARGUMENT_Y);
 }
 
-TEST(solver, backward_data_reads_y_and_writes_x)
+TEST_F(solver, backward_data_reads_y_and_writes_x)
 {
-    struct fixture *f = *state;
     f->problem.direction = DIRECTION_BACKWARD_DATA;
     must(solve(f, "4,64,128,16,8,8,2"), f->err);
     assert_int_equal(f->solution.kernels[1].arguments[0].kind, ARGUMENT_Y);
     assert_int_equal(f->solution.kernels[3].arguments[1].kind, ARGUMENT_X);
 }
 
-TEST(solver, backward_weights_multiplies_both_tensors_and_splits_the_sum)
+TEST_F(solver, backward_weights_multiplies_both_tensors_and_splits_the_sum)
 {
-    struct fixture *f = *state;
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
     must(solve(f, "4,64,64,16,8,8,2,4"), f->err);
     const struct solution_kernel *k = f->solution.kernels;
@@ -327,9 +309,8 @@ TEST(solver, backward_weights_multiplies_both_tensors_and_splits_the_sum)
     assert_int_equal(k[4].arguments[0].value, 0);
 }
 
-TEST(solver, no_valid_config_takes_more_workspace_than_a_job_spares)
+TEST_F(solver, no_valid_config_takes_more_workspace_than_a_job_spares)
 {
-    struct fixture *f = *state;
     struct perf_space space;
     f->problem.n = 820; /* as large as applies */
     for (uint32_t direction = 0; direction < 3; direction++) {
@@ -348,10 +329,9 @@ TEST(solver, no_valid_config_takes_more_workspace_than_a_job_spares)
     }
 }
 
-TEST(solver, another_batch_compiles_nothing)
+TEST_F(solver, another_batch_compiles_nothing)
 {
     static struct solution first;
-    struct fixture *f = *state;
     for (uint32_t direction = 0; direction < 3; direction++) {
         const char *config = direction < 2 ? "4,64,64,8,8,8,3" : "4,64,64,8,8,8,3,4";
         f->problem.direction = direction;

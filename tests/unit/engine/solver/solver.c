@@ -58,9 +58,8 @@ static uint64_t items(const struct fixture *f)
     return (uint64_t)kernel->grid[0] * kernel->group[0];
 }
 
-TEST(solver, solves_every_direction_on_every_family)
+TEST_F(solver, solves_every_direction_on_every_family)
 {
-    struct fixture *f = *state;
     static const char *const kernels[] = { "conv_direct_naive_forward",
                                            "conv_direct_naive_backward_data",
                                            "conv_direct_naive_backward_weights" };
@@ -75,9 +74,8 @@ TEST(solver, solves_every_direction_on_every_family)
     }
 }
 
-TEST(solver, states_every_size_but_the_batch_as_an_option)
+TEST_F(solver, states_every_size_but_the_batch_as_an_option)
 {
-    struct fixture *f = *state;
     assert_int_equal(solve(f, NAIVE), KILN_OK);
     static const char *const expected[] = {
         "-DKILN_DIRECTION=0", "-DKILN_TYPE=1",     "-DKILN_C=64",         "-DKILN_K=64",
@@ -90,9 +88,8 @@ TEST(solver, states_every_size_but_the_batch_as_an_option)
         assert_true(defines(f, expected[i]));
 }
 
-TEST(solver, another_batch_size_is_the_same_program_with_a_larger_grid)
+TEST_F(solver, another_batch_size_is_the_same_program_with_a_larger_grid)
 {
-    struct fixture *f = *state;
     char options[sizeof(f->solution.programs[0].options)];
     assert_int_equal(solve(f, NAIVE), KILN_OK);
     uint32_t groups = f->solution.kernels[0].grid[0];
@@ -106,9 +103,8 @@ TEST(solver, another_batch_size_is_the_same_program_with_a_larger_grid)
     assert_int_equal(f->solution.kernels[0].arguments[3].value, 64);
 }
 
-TEST(solver, passes_x_w_y_and_the_batch_size)
+TEST_F(solver, passes_x_w_y_and_the_batch_size)
 {
-    struct fixture *f = *state;
     assert_int_equal(solve(f, NAIVE), KILN_OK);
     const struct solution_kernel *kernel = &f->solution.kernels[0];
     assert_int_equal(kernel->argument_count, 4);
@@ -120,9 +116,8 @@ TEST(solver, passes_x_w_y_and_the_batch_size)
     assert_int_equal(f->solution.workspace_size, 0);
 }
 
-TEST(solver, the_grid_covers_every_output_and_less_than_a_group_more)
+TEST_F(solver, the_grid_covers_every_output_and_less_than_a_group_more)
 {
-    struct fixture *f = *state;
     f->problem.k = 60; /* blocks of 4; 28 * 28 * 15 * 4 is no multiple of 64 */
     f->problem.n = 3;
     assert_int_equal(solve(f, NAIVE), KILN_OK);
@@ -138,9 +133,8 @@ TEST(solver, the_grid_covers_every_output_and_less_than_a_group_more)
     assert_true(items(f) >= needed && items(f) < needed + 64);
 }
 
-TEST(solver, blocks_never_cross_a_group)
+TEST_F(solver, blocks_never_cross_a_group)
 {
-    struct fixture *f = *state;
     f->problem.groups = 64; /* depthwise: one channel a group */
     for (unsigned direction = 0; direction < 3; direction++) {
         f->problem.direction = direction;
@@ -149,9 +143,8 @@ TEST(solver, blocks_never_cross_a_group)
     }
 }
 
-TEST(solver, the_largest_tensor_allowed_still_has_a_grid)
+TEST_F(solver, the_largest_tensor_allowed_still_has_a_grid)
 {
-    struct fixture *f = *state;
     f->problem.c = 1;
     f->problem.k = 1;
     f->problem.filter = f->problem.stride = (struct extent){ 1, 1, 1 };
@@ -162,9 +155,8 @@ TEST(solver, the_largest_tensor_allowed_still_has_a_grid)
     assert_int_equal(items(f), 127ull << 24);
 }
 
-TEST(solver, brings_the_source_and_the_prelude_it_includes)
+TEST_F(solver, brings_the_source_and_the_prelude_it_includes)
 {
-    struct fixture *f = *state;
     assert_int_equal(solve(f, NAIVE), KILN_OK);
     const struct solution_program *program = &f->solution.programs[0];
     assert_string_equal(program->name, "conv_direct_naive.cl");
@@ -176,16 +168,14 @@ TEST(solver, brings_the_source_and_the_prelude_it_includes)
         memmem(program->header_texts[0].data, program->header_texts[0].size, "KILN_KERNEL", 11));
 }
 
-TEST(solver, a_solver_can_be_forced_by_name)
+TEST_F(solver, a_solver_can_be_forced_by_name)
 {
-    struct fixture *f = *state;
     assert_int_equal(solve(f, NAIVE), KILN_OK);
     assert_string_equal(f->solution.solver->name, "ConvDirectNaive");
 }
 
-TEST(solver, the_first_favoured_that_applies_solves_when_none_is_forced)
+TEST_F(solver, the_first_favoured_that_applies_solves_when_none_is_forced)
 {
-    struct fixture *f = *state;
     assert_int_equal(solve(f, ""), KILN_OK);
     assert_string_not_equal(f->solution.solver->name, NAIVE);
     const struct solver *chosen = f->solution.solver;
@@ -193,18 +183,16 @@ TEST(solver, the_first_favoured_that_applies_solves_when_none_is_forced)
     assert_true(!chosen->is_favoured || chosen->is_favoured(&f->problem, &f->target));
 }
 
-TEST(solver, an_unknown_name_is_refused_with_those_there_are)
+TEST_F(solver, an_unknown_name_is_refused_with_those_there_are)
 {
-    struct fixture *f = *state;
     assert_int_equal(solve(f, "ConvMagic"), KILN_NOT_FOUND);
     assert_says(f->err.text, "'ConvMagic'");
     for (size_t i = 0; solvers[i]; i++)
         assert_says(f->err.text, solvers[i]->name);
 }
 
-TEST(solver, eight_bit_integers_are_refused_by_name)
+TEST_F(solver, eight_bit_integers_are_refused_by_name)
 {
-    struct fixture *f = *state;
     f->problem.type = TYPE_INT8;
     assert_int_equal(solve(f, ""), KILN_UNSUPPORTED);
     assert_says(f->err.text, "int8");
@@ -213,9 +201,8 @@ TEST(solver, eight_bit_integers_are_refused_by_name)
     assert_says(f->err.text, "ConvDirectNaive cannot");
 }
 
-TEST(solver, a_meaningless_problem_is_refused_before_any_solver_sees_it)
+TEST_F(solver, a_meaningless_problem_is_refused_before_any_solver_sees_it)
 {
-    struct fixture *f = *state;
     f->problem.groups = 3;
     assert_int_equal(solve(f, ""), KILN_INVALID);
     f->problem.groups = 0;
@@ -223,9 +210,8 @@ TEST(solver, a_meaningless_problem_is_refused_before_any_solver_sees_it)
 }
 
 /* Longer coordinates than the kernel counts in: problem_check may once allow them. */
-TEST(solver, does_not_apply_where_coordinates_exceed_32_bits)
+TEST_F(solver, does_not_apply_where_coordinates_exceed_32_bits)
 {
-    struct fixture *f = *state;
     const struct solver *naive = solver_find(bytes_of_text(NAIVE));
     assert_true(naive->applies(&f->problem, &f->target));
     f->problem.pad.w = UINT32_MAX;

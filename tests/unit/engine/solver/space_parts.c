@@ -88,9 +88,8 @@ static void expect_every_valid_point_in_one_part(const struct fixture *f, const 
     assert_true(valid > 0);
 }
 
-TEST(plain, no_valid_point_is_left_out_or_there_twice)
+TEST_F(plain, no_valid_point_is_left_out_or_there_twice)
 {
-    const struct fixture *f = *state;
     for (unsigned i = 4; i < f->count; i += 23) /* each direction */
         expect_every_valid_point_in_one_part(f, &f->problems[i]);
     struct problem grouped = f->problems[6];
@@ -123,9 +122,8 @@ static struct draws draw(const struct fixture *f, const struct problem *p)
     return d;
 }
 
-TEST(plain, each_way_to_feed_wgmma_has_its_share_of_the_first_draws)
+TEST_F(plain, each_way_to_feed_wgmma_has_its_share_of_the_first_draws)
 {
-    const struct fixture *f = *state;
     unsigned in_bulk = 0;
     for (unsigned i = 0; i < f->count; i++) {
         const struct draws d = draw(f, &f->problems[i]);
@@ -141,9 +139,8 @@ TEST(plain, each_way_to_feed_wgmma_has_its_share_of_the_first_draws)
 }
 
 /* What kilnd walks through for a whole search, and libkiln's tune asks for as one list. */
-TEST(plain, the_whole_space_is_no_larger_than_one_list)
+TEST_F(plain, the_whole_space_is_no_larger_than_one_list)
 {
-    const struct fixture *f = *state;
     const struct perf_space space = solver_space(f->solver, &f->problems[0], &f->target);
     assert_in_range(perf_space_size(&space), 1, 1u << 17);
 }
