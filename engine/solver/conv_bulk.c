@@ -4,8 +4,8 @@
 #include "engine/solver/geometry.h"
 
 #define ELEMENT 2u /* bytes of fp16 and bf16 */
-#define PANEL 64u  /* elements of a row in shared memory: the 128 bytes that one swizzle permutes \
-                    */
+/* Elements of a row in shared memory: the 128 bytes that one swizzle permutes. */
+#define PANEL 64u
 #define RESIDUES_MAX 4u
 #define RESULT_ROWS 64u /* rows of one box of the result when it is written */
 

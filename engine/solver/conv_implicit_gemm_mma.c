@@ -302,8 +302,7 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 #define WIDE_STAGES 4
 #define SHARED_BYTES_PER_CYCLE 116.0 /* from shared memory to registers */
 #define COPY_BYTES_PER_CYCLE 115.0   /* from the L2 cache */
-#define WEIGHTS_CHUNK_CYCLES 0.084   /* backward weights computes an address for each 16-byte copy \
-                                      */
+#define WEIGHTS_CHUNK_CYCLES 0.084   /* backward weights: the address of each 16-byte copy */
 #define FILL_CYCLES 3100.0 /* start of a work group up to its first product, and its end */
 #define BASE_US 11.0       /* overhead of a launch */
 #define REDUCE_BYTES_PER_US 6.0e6

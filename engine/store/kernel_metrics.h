@@ -25,9 +25,8 @@ struct kernel_sums {
     uint64_t compile_us;
 };
 
-#define KERNEL_ACCOUNTING_OTHERS                                    \
-    (-1) /* uid of the row for all users without a row of their own \
-          */
+/* The uid of the row for all users without a row of their own. */
+#define KERNEL_ACCOUNTING_OTHERS (-1)
 
 struct kernel_accounting_row {
     bool is_user; /* true: |uid| identifies the row; false: |target| and |program| do */

@@ -11,9 +11,8 @@
  */
 #include "engine/transfer/transfer_job.h"
 
-#define SNAPSHOT_COPY                                                          \
-    "copy" /* the file that snapshot_take creates and removes in the directory \
-            */
+/* The file that snapshot_take creates and removes in the directory. */
+#define SNAPSHOT_COPY "copy"
 
 struct snapshot {
     int fd;

@@ -18,9 +18,8 @@
 #define FUNCTION_REGISTERS 4
 #define FUNCTION_SHARED_DYNAMIC_MAX 8
 #define RESULT_OUT_OF_MEMORY 2
-#define FIRST_STICKY_RESULT                                               \
-    700 /* an illegal address; the errors above it also break the context \
-         */
+/* An illegal address; the errors above it also break the context. */
+#define FIRST_STICKY_RESULT 700
 #define RESULT_ECC 214
 /* Dynamic shared memory that a launch may use without an attribute of the function. */
 #define SHARED_FREE (48u << 10)

@@ -12,9 +12,8 @@
 
 /* stat(2) of a few directories and files: cheap enough to be done this often. */
 #define RESCAN_EVERY_NS 2000000000u
-#define REPORTED_FILE                                                                           \
-    "package-missing.told" /* in the staging directory's parent: the reports made, and at which \
-                              boot */
+/* In the staging directory's parent: the missing packages that were reported, and at which boot. */
+#define REPORTED_FILE "package-missing.told"
 
 /* ---- packages that appeared or disappeared ---- */
 

@@ -24,9 +24,8 @@
 #define KEY_ROOM 80
 #define SLOWEST 1000000u /* a merge keeps the faster time, so times decrease from here */
 
-#define NAMED                                                                          \
-    6u /* keys that a promotion by problem names, as those of a command line: two each \
-        */
+/* Keys that a promotion by problem names: two for each command line. */
+#define NAMED 6u
 
 enum change { IMPORT, PUT, MERGE, PROMOTE, PROMOTE_NAMED, CHANGES };
 static const char *const names[CHANGES] = { "import", "put", "merge", "promote",
