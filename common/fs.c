@@ -125,7 +125,8 @@ enum kiln_code fs_replace_file(const char *path, struct bytes content, mode_t mo
         return kiln_fail(err, KILN_INVALID, "the path '%.80s...' is too long", path);
     KILN_AUTO(fd) int fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0)
-        return kiln_fail_errno(err, errno, "cannot make a file beside '%s'", path);
+        return kiln_fail_errno(err, errno,
+                               "cannot create a temporary file in the directory of '%s'", path);
     enum kiln_code rc = fs_write_all(fd, content, err);
     if (!rc && (fchmod(fd, mode) != 0 || fsync(fd) != 0 || rename(temporary, path) != 0))
         rc = kiln_fail_errno(err, errno, "cannot replace '%s'", path);

@@ -162,6 +162,6 @@ enum kiln_code paths_program(const char *name, const char *relative, const char 
         return put_path(path, err, "%s", installed);
     return kiln_fail(
         err, KILN_NOT_FOUND,
-        "cannot find '%s': looked beside this program, at '%s' from there, and at '%s'", name,
-        relative, installed);
+        "cannot find '%s': looked in this program's directory, at '%s' from there, and at '%s'",
+        name, relative, installed);
 }

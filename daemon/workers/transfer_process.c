@@ -19,7 +19,7 @@ static struct kiln_err *err_of(struct transfer_process *p) { return &p->task->re
 
 static bool is_launched(const struct transfer_process *p) { return *p->options->service != '\0'; }
 
-/* ---- what it is told to have been ---- */
+/* ---- the result ---- */
 
 static void say_stop(struct transfer_process *p, enum transfer_stop stop)
 {

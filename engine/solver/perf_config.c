@@ -42,7 +42,7 @@ enum kiln_code perf_config_read(struct bytes text, const struct perf_space *spac
                              (unsigned)space->count);
         if (!read_value(&at, end, &config.values[i]) ||
             !perf_axis_has(&space->axes[i], config.values[i]))
-            return kiln_fail(err, KILN_INVALID, "value %u of the perf config is none that %s takes",
+            return kiln_fail(err, KILN_INVALID, "value %u of the perf config is not allowed for %s",
                              (unsigned)i + 1, space->axes[i].name);
     }
     if (at != end)

@@ -6,8 +6,10 @@
  * calls that it may make (seccomp), and gives up its capabilities and the right to gain others.
  *
  * Role       a transfer talks to unknown servers and unpacks their files. If one of them takes over
- *            the process, it can write only to the staging directory, and cannot reach the stores
- * or start programs Ownership  permanent for this process Threading  before any thread is started
+ *            the process, it can only write to the staging directory. It cannot reach the stores or
+ *            start programs
+ * Ownership  permanent for this process
+ * Threading  before any thread is started
  */
 #include "engine/transfer/transfer_job.h"
 

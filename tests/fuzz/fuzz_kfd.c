@@ -67,7 +67,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (kfd_gpus(directory, gpus, &count, skipped, &err))
         return 0;
     fuzz_expect(count <= GPUS_MAX, "no more GPUs than there is room for");
-    fuzz_expect(memchr(skipped, '\0', sizeof(skipped)), "what was skipped is told in a text");
+    fuzz_expect(memchr(skipped, '\0', sizeof(skipped)),
+                "skipped files are reported in a terminated text");
     for (size_t i = 0; i < count; i++)
         check_gpu(directory, gpus, count, i);
     return 0;

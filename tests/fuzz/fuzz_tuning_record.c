@@ -76,7 +76,7 @@ static void check_system(uint8_t *packed, size_t size)
     buffer_init(&to, PACKED_MAX);
     tuning_system_pack(&file, &to);
     fuzz_expect(bytes_equal(buffer_view(&to), bytes_of(packed, size)), "it is packed to the same");
-    fuzz_expect(!strchr(file.index_file, '/'), "an index lies beside tuning.db");
+    fuzz_expect(!strchr(file.index_file, '/'), "an index is in tuning.db's directory");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -51,7 +51,7 @@ static bool on_record(void *context, const struct tuning_record *record)
 static bool on_bad(void *context, uint64_t line, const char *why)
 {
     (void)context;
-    fuzz_expect(line > 0 && why && *why, "a bad line is told with its number and a reason");
+    fuzz_expect(line > 0 && why && *why, "a bad line is reported with its number and a reason");
     fuzz_expect(tuning_is_printable(bytes_of_text(why)), "which can be printed");
     return true;
 }

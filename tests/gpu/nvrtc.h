@@ -6,7 +6,8 @@
  *
  * Role       compiles as the engine's compiler processes do, with the same names and options, but
  * in one process Ownership  a pool owns its programs and their objects; sources and names are
- * borrowed Threading  nvrtc_compile from many threads, of different programs; all else: one thread
+ * borrowed Threading  nvrtc_compile from many threads, with different programs; all else: one
+ * thread
  */
 #include "common/bytes.h"
 #include "common/err.h"

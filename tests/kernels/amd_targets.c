@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every solver, direction and type built for the AMD targets, by the compilers that kilnd takes for
- * them: what a solver says it solves compiles, the kernels that a plan launches are in its objects,
- * and those of default configs keep everything in registers.  Prints what each kernel takes.
+ * Compiles every solver, direction and type for the AMD targets, with the compilers that kilnd
+ * uses. The programs of each applicable solver must compile, the kernels that a plan launches must
+ * be in the objects, and default configs must not spill registers.  Prints the resources of each
+ * kernel.
  *
  *     amd_targets [TARGET|all]... [PROBLEMS [SEED]]
  *
- * Without arguments it builds a sample: each solver, direction and type once for each family of
- * targets that it can do, by turns for the targets of the family.
+ * Without arguments, it compiles a sample: each solver, direction and type once for each family of
+ * targets, alternating between the targets of the family.
  *
- * With PROBLEMS, beside those below as many random ones of each solver, direction and target: by
- * turns layers as networks have them and odd ones.
+ * PROBLEMS adds that many random problems for each solver, direction and target, alternating
+ * between layers as in networks and unusual ones.
  */
 #include "common/target.h"
 #include "engine/compile/code_object.h"
@@ -28,15 +29,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PROBLEMS_MAX 64u /* of a batch */
-#define DRAWS_MAX 20000u /* of random problems, for a solver of few of them */
+#define PROBLEMS_MAX 64u /* problems in a batch */
+#define DRAWS_MAX 20000u /* random problems to try until a solver applies to one */
 #define WHAT_MAX 320
 #define TIMEOUT_MS 600000
 #define OBJDUMP "llvm-objdump-19"
 
 static const struct {
     const char *name;
-    const char *matrix_cores; /* how their instructions begin; NULL: it has none */
+    const char *matrix_cores; /* prefix of the matrix instructions; NULL: the target has none */
     enum { GCN, CDNA, RDNA } family;
 } targets[] = {
     { "gfx906", NULL, GCN },        { "gfx908", "v_mfma_", CDNA }, { "gfx90a", "v_mfma_", CDNA },
@@ -45,17 +46,17 @@ static const struct {
 };
 #define TARGETS (sizeof(targets) / sizeof(targets[0]))
 
-/* Bits of types, and of directions as MIOpenDriver's -F has them. */
+/* Masks of types, and of directions as in MIOpenDriver's -F. */
 enum { FP32 = 1, FP16 = 2, BF16 = 4 };
 enum { F = 1, B = 2, W = 4 };
-#define EVERY_SOLVER "" /* that applies */
+#define EVERY_SOLVER "" /* every applicable solver */
 
-/* Layers of 28 x 28 pixels; in 3-D 6 x 14 x 14, of which depth has no stride. */
+/* Layers of 28 x 28 pixels; in 3-D of 6 x 14 x 14 pixels without a stride in depth. */
 static const struct shape {
     const char *name;
     uint32_t dims, n, c, k, groups, filter, stride, dilation;
     unsigned types, directions;
-    const char *solver; /* NULL: the one that is likely the fastest */
+    const char *solver; /* NULL: the one that solver_choose prefers */
 } shapes[] = {
     { "3x3", 2, 8, 64, 64, 1, 3, 1, 1, FP32 | FP16, F | B | W, EVERY_SOLVER },
     { "3x3, few tiles", 2, 4, 32, 32, 1, 3, 1, 1, BF16, F | B | W, EVERY_SOLVER },
@@ -81,19 +82,19 @@ struct fixture {
 /* One solver on one target. */
 struct batch {
     struct fixture *fixture;
-    size_t number; /* of the target */
+    size_t number; /* index of the target */
     struct target target;
     const struct solver *solver;
     const char *matrix_cores;
     size_t count;
     struct {
         struct problem problem;
-        char what[WHAT_MAX]; /* "3x3", or all of it */
+        char what[WHAT_MAX]; /* the filter ("3x3") or the whole problem */
     } trials[PROBLEMS_MAX];
     unsigned solved, bad;
 };
 
-static unsigned random_problems; /* of each solver, direction and target */
+static unsigned random_problems; /* per solver, direction and target */
 static uint64_t seed = 1;
 static bool only_a_sample;
 
@@ -140,7 +141,7 @@ static bool has(const struct shape *shape, uint32_t direction, uint32_t type)
     return (shape->types >> type & 1) && (shape->directions >> direction & 1);
 }
 
-/* The first shape of this type and direction that is for the solver on a target, or NULL. */
+/* The first shape of this type and direction that the solver supports on a target, or NULL. */
 static const struct shape *first_shape(const struct solver *solver, const struct target *target,
                                        uint32_t direction, uint32_t type)
 {
@@ -152,8 +153,8 @@ static const struct shape *first_shape(const struct solver *solver, const struct
     return NULL;
 }
 
-/* Whether it is this target that stands for its family: the first, counted from another one for
- * each direction and type, that has a shape of them for the solver. */
+/* Whether this target represents its family in the sample.  It is the first target of the family
+ * with a shape for the solver; each direction and type starts the count at another target. */
 static bool stands_for_family(const struct batch *b, uint32_t direction, uint32_t type)
 {
     size_t members[TARGETS], count = 0;
@@ -197,7 +198,8 @@ static void add_sample(struct batch *b)
     }
 }
 
-/* By turns as networks have them, and odd ones; none where the solver applies to hardly any. */
+/* Alternates between layers as in networks and unusual ones.  Adds none if the solver applies to
+ * hardly any random problem. */
 static void add_random_problem(struct batch *b, enum direction direction, unsigned turn)
 {
     for (unsigned i = 0; i < DRAWS_MAX; i++) {
@@ -217,7 +219,7 @@ static void add_random_problem(struct batch *b, enum direction direction, unsign
 struct search {
     struct batch *batch;
     const char *what;   /* "F fp16 3x3" */
-    const char *kernel; /* that is launched */
+    const char *kernel; /* the launched kernel */
     const char *toolchain;
     unsigned found;
 };
@@ -253,7 +255,7 @@ static void write_object(const char *path, struct kiln_kernel *kernel)
     assert_int_equal(fclose(file), 0);
 }
 
-/* The disassembler, with its output in |ret_output|. */
+/* Runs the disassembler; |ret_output| gets its output. */
 static pid_t start_objdump(const char *path, FILE **ret_output)
 {
     int fds[2];
@@ -272,7 +274,7 @@ static pid_t start_objdump(const char *path, FILE **ret_output)
     return pid;
 }
 
-/* Lines of the disassembly that begin with |instruction|. */
+/* Counts the lines of the disassembly that begin with |instruction|. */
 static unsigned count_instructions(struct fixture *f, struct kiln_kernel *kernel,
                                    const char *instruction)
 {
@@ -311,7 +313,7 @@ static bool is_for_matrix_cores(const char *kernel)
     return strstr(kernel, "_mma_") || strstr(kernel, "_mfma_");
 }
 
-/* What multiplies 16-bit matrices does it with the target's instructions for that. */
+/* Kernels that multiply 16-bit matrices must use the target's matrix instructions. */
 static void look_for_matrix_cores(struct batch *b, struct kiln_plan *plan, const char *what)
 {
     unsigned kernels = 0;
@@ -425,7 +427,7 @@ static bool is_asked_for(const char *target, int count, char **asked)
     return count == 0;
 }
 
-/* How many of the arguments are targets: numbers stand behind them. */
+/* The number of arguments that are targets; numbers follow them. */
 static int read_numbers(int argc, char **argv)
 {
     int names = 1;

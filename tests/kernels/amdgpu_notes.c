@@ -90,7 +90,7 @@ TEST(plain, kernels_that_are_no_list_of_maps_are_damaged)
     assert_int_equal(seen.count, 0);
 }
 
-/* An ELF file of two sections: the note, and nothing. */
+/* An ELF file with two sections: the note and an empty one. */
 struct object {
     Elf64_Ehdr header;
     Elf64_Shdr sections[2];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What every solver must do at the edges of a convolution and of its types, and the solver that all
- * others are measured against on many random problems.  solver_numerics has random ones for each.
+ * Edge cases of convolutions and of their types for every solver, and many random problems for
+ * ConvDirectNaive, the reference of the other solvers.  solver_numerics has random problems for
+ * each solver.
  */
 #include "cli/driver/storage.h"
 #include "tests/kernels/random_problem.h"
@@ -14,8 +15,8 @@
 #include <string.h>
 
 #define NAIVE "ConvDirectNaive"
-/* Compiling is what takes the time: a tenth of a second each on one core. */
-#define RANDOM_PROBLEMS 16 /* a direction */
+/* Compiling dominates the time: a tenth of a second per problem on one core. */
+#define RANDOM_PROBLEMS 16 /* per direction */
 
 struct fixture {
     struct opencl_device *device;
@@ -53,7 +54,7 @@ static bool is_right_by(struct fixture *f, const struct problem *problem,
     return right;
 }
 
-/* By every solver that applies; solver_numerics has all their kernels optimised, too. */
+/* Runs every applicable solver.  solver_numerics also runs all their kernels with optimisation. */
 static bool is_right(struct fixture *f, const struct problem *problem, enum trial_data data,
                      uint64_t seed)
 {
@@ -106,7 +107,7 @@ TEST(trial, backward_data_clears_inputs_that_no_output_read)
     assert_true(is_right(*state, &problem, DATA_EXACT, 1));
 }
 
-/* Kernels may store two blocks at once, or a row of one: by whether widths are even. */
+/* Depending on whether widths are even, kernels store two blocks at once or one row of a block. */
 TEST(trial, backward_data_clears_between_pixels_whatever_the_width)
 {
     static const uint32_t widths[] = { 8, 10, 9 };

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Worked out by hand: a 3x3 image, a 2x2 filter, a pad of one on every side, stride 2. */
+/* Computed by hand: a 3x3 image, a 2x2 filter, a pad of one on every side, stride 2. */
 static struct kiln_problem by_hand(uint32_t direction)
 {
     return (struct kiln_problem){ .size = sizeof(struct kiln_problem),
@@ -36,7 +36,7 @@ static void expect(const struct kiln_problem *problem, const double *want, size_
     assert_int_equal(reference_run(problem, &tensors, 2, NULL), KILN_E_OK);
     for (size_t i = 0; i < count; i++) {
         assert_true(result[i] == want[i]);
-        assert_true(magnitude[i] == want[i]); /* nothing is negative here */
+        assert_true(magnitude[i] == want[i]); /* all values are positive */
     }
 }
 
@@ -58,7 +58,7 @@ TEST(plain, backward_data_spreads_each_output_over_its_window)
 TEST(plain, backward_weights_sums_the_inputs_each_tap_met)
 {
     struct kiln_problem problem = by_hand(KILN_BACKWARD_WEIGHTS);
-    /* tap 00 met 0 0 0 5; 01: 0 0 4 6; 10: 0 2 0 8; 11: 1 3 7 9 */
+    /* pixels under tap 00: 0 0 0 5; 01: 0 0 4 6; 10: 0 2 0 8; 11: 1 3 7 9 */
     const double want[] = { 4 * 5, 3 * 4 + 4 * 6, 2 * 2 + 4 * 8, 1 + 2 * 3 + 3 * 7 + 4 * 9 };
     expect(&problem, want, 4);
 }
@@ -128,10 +128,10 @@ TEST(plain, stores_round_to_nearest_with_ties_to_even)
         { KILN_FLOAT16, 65504, 0x7bff },                 /* the largest */
         { KILN_FLOAT16, 65519.9, 0x7bff },
         { KILN_FLOAT16, 65520, 0x7c00 },   /* infinity */
-        { KILN_FLOAT16, 0x1p-24, 0x0001 }, /* the least subnormal */
+        { KILN_FLOAT16, 0x1p-24, 0x0001 }, /* the smallest subnormal */
         { KILN_FLOAT16, 0x1p-25, 0x0000 }, /* a tie, to zero */
         { KILN_FLOAT16, 0x1.8p-25, 0x0001 },
-        { KILN_FLOAT16, 0x1p-14, 0x0400 },           /* the least normal */
+        { KILN_FLOAT16, 0x1p-14, 0x0400 },           /* the smallest normal */
         { KILN_FLOAT16, 0x1p-14 - 0x1p-26, 0x0400 }, /* rounds up to it */
         { KILN_BFLOAT16, 1, 0x3f80 },
         { KILN_BFLOAT16, 1 + 0x1p-8, 0x3f80 },
@@ -216,7 +216,7 @@ TEST(plain, winograd_may_round_more_with_larger_tiles_and_never_as_much_as_a_ter
     double least_term = 1.0 / 16 / 16;
     assert_true(small > 2048 * 0x1p-24 && small < large);
     assert_true(large == bound_of(&problem, "ConvWinograd", NULL));
-    assert_true(large < 8 * least_term); /* of an average term, 1/4, a small part */
+    assert_true(large < 8 * least_term); /* small compared with an average term of 1/4 */
 }
 
 TEST(plain, winograd_s_backward_weights_round_with_the_tiles_of_all_images)

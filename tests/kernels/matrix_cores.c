@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Matrix-core kernels (ConvImplicitGemm's paths, ConvGrouped) without such a GPU:
- * kernels/matrix_cores.h passes registers through local memory by the layouts that the vendors
- * document, so that an OpenCL device runs the solutions for all of them.  Slow; hence small
- * problems in small tiles.
+ * Matrix-core kernels (ConvImplicitGemm's paths, ConvGrouped) without a GPU.  On OpenCL devices,
+ * kernels/matrix_cores.h emulates matrix instructions: it exchanges registers through local memory,
+ * with the layouts that the vendors document.  This is slow, so problems and tiles are small.
  */
 #include "tests/kernels/trial.h"
 #include "tests/support/test.h"
@@ -16,7 +15,7 @@ struct fixture {
     struct opencl_device *device;
 };
 
-/* Has every edge: tiles that stick out in all three ways. */
+/* Tiles exceed the product in rows, columns and reduction. */
 static struct problem plain(enum direction direction)
 {
     return (struct problem){ .direction = direction,
@@ -36,7 +35,7 @@ static struct problem plain(enum direction direction)
                              .dilation = { 1, 1, 1 } };
 }
 
-/* Packed on the way in and out; residues that meet different taps. */
+/* Needs packing of operands and result; residues with different taps. */
 static struct problem awkward(enum direction direction)
 {
     struct problem p = plain(direction);
@@ -55,7 +54,7 @@ static struct problem awkward(enum direction direction)
     return p;
 }
 
-/* An image: a filter's row of few channels becomes one of many. */
+/* An image with few channels, which is folded (conv_packing.h). */
 static struct problem image(enum direction direction)
 {
     struct problem p = plain(direction);
@@ -67,8 +66,8 @@ static struct problem image(enum direction direction)
     return p;
 }
 
-/* As plain() and awkward(), with rows and columns enough for a warp group and three or more tiles
- * along the reduction. */
+/* Like plain() and awkward(), with enough rows and columns for a warp group, and at least three
+ * tiles along the reduction. */
 static struct problem plain_for_warp_groups(enum direction direction)
 {
     struct problem p = plain(direction);
@@ -87,7 +86,7 @@ static struct problem awkward_for_warp_groups(enum direction direction)
     return p;
 }
 
-/* What the emulation wants to know beside. */
+/* Adds the options that the emulation needs. */
 static void emulate(struct solution *s)
 {
     for (uint32_t i = 0; i < s->kernel_count; i++) {
@@ -104,7 +103,7 @@ static void emulate(struct solution *s)
 }
 
 struct named_config {
-    const char *solver, *config; /* config "": the solver's own */
+    const char *solver, *config; /* config "": the solver's choice */
 };
 
 static void expect_solver_right(struct fixture *f, struct named_config named,
@@ -135,7 +134,7 @@ static void expect_right(struct fixture *f, const char *target_text, const char 
                         problem, data);
 }
 
-/* With whole sums, then with sums in slices. */
+/* Without split-K, then with it. */
 static void expect_every_direction_right(struct fixture *f, const char *target, const char *whole,
                                          const char *sliced)
 {
@@ -165,7 +164,7 @@ TEST(device, wgmma_matches_the_reference)
     }
 }
 
-/* Rows of 64 bytes, warp groups side by side, several blocks of rows, the narrowest product. */
+/* Rows of 64 bytes, several warp groups, several blocks of rows, the narrowest product. */
 TEST(device, wgmma_in_other_shapes_matches_the_reference)
 {
     struct problem forward = plain_for_warp_groups(DIRECTION_FORWARD);
@@ -203,7 +202,7 @@ TEST(device, a_folded_image_matches_the_reference)
     expect_right(*state, "gfx90a", "64,32,32,1,1,2,2,1", &weights, DATA_EXACT);
 }
 
-/* Groups that share a bundle, one that is not full, several slabs and tiles that stick out. */
+/* Full and partial bundles, several slabs, and tiles that exceed the image. */
 static struct problem grouped(enum direction direction, uint32_t c, uint32_t k, uint32_t groups)
 {
     struct problem p = plain(direction);

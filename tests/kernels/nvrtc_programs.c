@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every solver's programs for NVIDIA's GPUs old and new, by NVRTC: random problems that the solver
- * says it solves, in 2-D and in 3-D, compile, and without a warning.  And every tile that bulk
- * copies can feed, where as many work groups of it are promised to a multiprocessor as ever are.
+ * Compiles every solver's programs for old and new NVIDIA GPUs with NVRTC.  Random problems in 2-D
+ * and 3-D to which the solver applies must compile without a warning.  So must every tile for which
+ * bulk copies are possible, with the highest number of resident work groups.
  *
- *     nvrtc_programs [PROBLEMS [SEED]]     as many of each solver, direction and target
+ *     nvrtc_programs [PROBLEMS [SEED]]     PROBLEMS of each solver, direction and target
  *
- * Without arguments it is a sample: one problem of each, and each tile for one of the problems that
- * it can be fed for.
+ * Without arguments, it compiles a sample: one problem of each, and each tile for one problem.
  */
 #include "engine/solver/conv_implicit_gemm_paths.h"
 #include "tests/gpu/nvrtc.h"
@@ -18,17 +17,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Before cp.async; with it; with instructions of its own. */
+/* Before cp.async; with cp.async; with wgmma. */
 static const char *const targets[] = { "sm_75", "sm_80", "sm_90a" };
 #define TARGETS (sizeof(targets) / sizeof(targets[0]))
-#define DRAWS_MAX 20000u /* of random problems, for a solver of few of them */
+#define DRAWS_MAX 20000u /* random problems to try until a solver applies to one */
 
 static struct nvrtc nvrtc;
 static unsigned problems = 1;
 static bool every_tile_of_every_problem;
 static uint64_t seed = 1;
 
-/* Of |dims|, where the solver has those. */
+/* A problem with |dims| dimensions, if the solver applies to any. */
 static bool draw(const struct solver *solver, enum direction direction, uint32_t dims,
                  const struct target *target, struct problem *ret_problem)
 {
@@ -83,7 +82,7 @@ static void every_solver_compiles_without_diagnostics(void **state)
     for (size_t i = 0; solvers[i]; i++) {
         for (unsigned at = 0; at < 3 * problems; at++) {
             struct problem problem;
-            /* By turns, over the targets, too: each direction has both. */
+            /* Alternates 2-D and 3-D over the targets, so that each direction has both. */
             uint32_t dims = (at % 3 + at / 3 + (unsigned)(text - targets)) % 2 ? 3 : 2;
             if (draw(solvers[i], at % 3, dims, &target, &problem))
                 bad += compile(solvers[i], &problem, &target);
@@ -98,7 +97,7 @@ enum { TILE_M, TILE_N, TILE_K, WARPS_M, WARPS_N, STAGES, SPLIT, BAND, CACHE, WID
 #define BULK_COPIES 2
 #define TILES_MAX 128u
 
-/* A sum of two tiles: shared memory has room for as many groups as registers have. */
+/* A sum of two tiles, so that only registers limit the number of resident work groups. */
 static struct problem short_sum(enum direction direction, uint32_t stride)
 {
     return (struct problem){ .direction = direction,
@@ -126,7 +125,7 @@ static bool is_same_tile(const struct perf_config *a, const struct perf_config *
     return true;
 }
 
-/* The valid config of each tile with the fewest stages, and so the most groups. */
+/* Each tile's valid config with the fewest stages, and so with the most resident work groups. */
 static unsigned tiles_in_bulk(const struct problem *problem, const struct target *target,
                               struct perf_config ret_tiles[TILES_MAX])
 {
@@ -151,7 +150,7 @@ static unsigned tiles_in_bulk(const struct problem *problem, const struct target
     return count;
 }
 
-/* The tiles that are |number|th of |step|. */
+/* Every |step|-th tile, from |number| on. */
 static unsigned compile_tiles(const struct problem *problem, const struct target *target,
                               unsigned number, unsigned step)
 {

@@ -85,7 +85,7 @@ static cl_program program_of(struct opencl_device *device, struct bytes text)
 
 static void read_log(struct opencl_device *device, cl_program program, char log[LOG_MAX])
 {
-    log[0] = '\0'; /* so it stays where the log is longer than there is room for */
+    log[0] = '\0'; /* left empty if the log is too long for the buffer */
     size_t size = 0;
     cl_program_build_info what = CL_PROGRAM_BUILD_LOG;
     if (clGetProgramBuildInfo(program, device->id, what, LOG_MAX - 1, log, &size) != CL_SUCCESS &&
@@ -93,7 +93,7 @@ static void read_log(struct opencl_device *device, cl_program program, char log[
         snprintf(log, LOG_MAX, "warning: a log of %zu bytes", size);
 }
 
-/* What a compiler warns of is wrong, or drowns what would be. */
+/* Any warning is a failure: it is an error, or it hides one. */
 static bool is_clean(struct opencl_device *device, cl_program program, bool is_compiled,
                      const char *options)
 {
@@ -171,7 +171,7 @@ void opencl_kernels_destroy(struct opencl_kernels *kernels)
     free(kernels);
 }
 
-/* Buffers, and those parts of them that arguments begin at. */
+/* Buffers, and sub-buffers at which arguments start. */
 struct memories {
     cl_mem whole[OPENCL_MEMORIES]; /* NULL: there is none */
     size_t size[OPENCL_MEMORIES];
@@ -179,7 +179,7 @@ struct memories {
     size_t part_count;
 };
 
-/* NULL where the device cannot begin a buffer there. */
+/* NULL if the device does not support a sub-buffer with this alignment. */
 static cl_mem memory_at(struct memories *m, enum opencl_memory which, uint64_t offset)
 {
     if (offset == 0 || !m->whole[which] || offset >= m->size[which])

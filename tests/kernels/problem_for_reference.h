@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A problem as the public headers, and so the reference of the driver, have it. */
+/* Converts a problem to the type of the public headers, which kiln-driver's reference takes. */
 #include "common/problem.h"
 
 #include <kiln/problem.h>

@@ -3,7 +3,7 @@
 
 #define MULTIPLY_ADDS_MAX 4e6
 
-/* Between |least| and |most|, both included. */
+/* A number from |least| to |most|, inclusive. */
 static uint32_t between(uint64_t *state, uint32_t least, uint32_t most)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -30,7 +30,7 @@ static struct axis choose_axis(uint64_t *state)
 static void choose_channels(uint64_t *state, struct problem *p)
 {
     bool depthwise = one_in(state, 5);
-    if (one_in(state, 4)) { /* as networks have them: what kernels read several at a time */
+    if (one_in(state, 4)) { /* typical channel counts, which kernels read with vector loads */
         p->groups = one_in(state, 3) ? 2 : 1;
         p->c = p->groups * 8 * between(state, 1, 12);
         p->k = p->groups * 8 * between(state, 1, 12);
@@ -115,7 +115,8 @@ static struct problem choose_layer(uint64_t *state, enum direction direction)
     choose_layer_channels(state, &p);
     if (one_in(state, 6))
         p.filter.h = 1;
-    if (dims == 3 && one_in(state, 2)) { /* video: frames keep their number */
+    if (dims == 3 &&
+        one_in(state, 2)) { /* as in video networks: the number of frames does not change */
         p.in.d = between(state, 3, 16);
         p.stride.d = 1;
     }

@@ -8,9 +8,10 @@
  */
 #include "common/problem.h"
 
-/* A valid problem of |direction| that looks for trouble: odd sizes, images one pixel wide, pads
- * beyond the filter, strides beyond the filter, dilation, groups, depthwise, mixed layouts, all
- * types; small enough for the reference to be instant. */
+/* A valid, difficult problem of |direction|: odd sizes, images one pixel wide, pads and strides
+ * larger than the filter, dilation, groups, depthwise, mixed layouts, all types.  It is so small
+ * that the reference takes no noticeable time. */
 struct problem random_problem(uint64_t *state, enum direction direction);
-/* A layer as networks have them, for what compiles and is not run: more channels, larger images. */
+/* A layer as in real networks, with more channels and larger images: for tests that only compile.
+ */
 struct problem random_layer(uint64_t *state, enum direction direction);

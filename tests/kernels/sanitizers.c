@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What PoCL, its LLVM and NVRTC do is not ours to mend; everything else is still watched. */
+/* Suppresses findings in PoCL, its LLVM and NVRTC; all other code is still checked. */
 
 __attribute__((visibility("default"))) const char *__lsan_default_options(void);
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 
-/* Programs' output is read by tests. */
+/* Tests read the programs' output, so it must have no extra lines. */
 const char *__lsan_default_options(void) { return "print_suppressions=0"; }
 
 const char *__lsan_default_suppressions(void)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every solver, in every direction, type and layout, against the double-precision reference: random
- * problems that it says it solves, by turns with the config that it chooses and with a random one.
+ * Compares every solver, in every direction, type and layout, with the double-precision reference.
+ * It runs random problems to which the solver applies, alternating between the config that the
+ * solver chooses and a random one.
  *
- *     solver_numerics [SOLVER|all [PROBLEMS [SEED]]]     as many problems a direction
+ *     solver_numerics [SOLVER|all [PROBLEMS [SEED]]]     PROBLEMS per direction
  */
 #include "tests/kernels/random_problem.h"
 #include "tests/kernels/trial.h"
@@ -14,18 +15,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Each type in each layout, then as they come: layouts mixed, too.  The first half of them, which
- * CTest runs, has each type once, in layouts by turns; scripts/test-kernels asks for more. */
+/* Each type in each layout, then random ones, including mixed layouts.  CTest runs the first half,
+ * which has each type once, in alternating layouts; scripts/test-kernels runs more. */
 #define TYPES 3u
 #define LAYOUTS 2u
 #define UNIFORM (TYPES * LAYOUTS)
-/* A solver and direction.  Compiling is what takes the time: up to a second each on one core, a
- * third of that where it is not told to optimise. */
+/* The problems of a solver and direction.  Compiling dominates the time: up to a second for each
+ * problem on one core, and a third of that without optimisation. */
 #define PROBLEMS TYPES
 #define ONE_IN_OPTIMISED 7u
 #define DIRECTIONS 3u
 #define SOLVERS_MAX 16u
-/* Of random problems and of random points: a solver for few of them has its own tests beside. */
+/* Random problems and configs to try.  A solver that applies to few of them has its own tests. */
 #define DRAWS_MAX 20000u
 
 struct suite {
@@ -48,7 +49,7 @@ static uint64_t next(uint64_t *state)
     return *state >> 33;
 }
 
-/* False where the solver does no such problem. */
+/* False if the solver applies to no such problem. */
 static bool draw_problem(const struct subject *s, unsigned index, uint64_t *state,
                          struct problem *ret_problem)
 {
@@ -66,7 +67,7 @@ static bool draw_problem(const struct subject *s, unsigned index, uint64_t *stat
     return false;
 }
 
-/* False where the solver has nothing to tune, or no random point was valid. */
+/* False if the solver has nothing to tune, or if no random config was valid. */
 static bool draw_config(const struct subject *s, const struct problem *problem, uint64_t *state,
                         char ret_text[PERF_CONFIG_TEXT_MAX])
 {
@@ -122,7 +123,7 @@ static void random_problems_match_the_reference(void **state)
     }
     assert_int_equal(wrong, 0);
     if (problems == 0)
-        skip(); /* this solver does not do this direction, or not on OpenCL devices */
+        skip(); /* the solver does not support the direction, or OpenCL devices */
 }
 
 static size_t add_subjects(struct suite *suite, const char *only, struct subject *subjects,

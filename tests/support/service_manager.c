@@ -18,7 +18,7 @@
 #define ASIDE 512
 #define BACKLOG 4096
 
-/* ---- what it is told ---- */
+/* ---- received notifications ---- */
 
 static void drop(struct service_manager *m, const char *name)
 {

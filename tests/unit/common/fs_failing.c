@@ -64,7 +64,7 @@ TEST_F(directory, a_file_that_cannot_be_replaced_stays_as_it_was)
         int error;
         enum kiln_code code;
     } cases[] = {
-        { "mkostemp", "cannot make a file beside", EACCES, KILN_DENIED },
+        { "mkostemp", "temporary", EACCES, KILN_DENIED },
         { "write", "cannot write 7 bytes: No space left", ENOSPC, KILN_FULL },
         { "fchmod", "cannot replace", EPERM, KILN_DENIED },
         { "fsync", "cannot replace", EIO, KILN_IO },

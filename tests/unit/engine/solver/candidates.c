@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A space of |count| points: its first axis has that many. */
+/* A space with |count| points, all on its first axis. */
 struct made_up {
     struct perf_axis axis;
     struct perf_space space;
@@ -42,7 +42,7 @@ TEST(plain, a_space_without_axes_has_no_candidates)
     assert_int_equal(candidate_order_of("Some", &none).count, 0);
 }
 
-/* Processes of two versions may share a lease: the order is pinned. */
+/* Processes of different versions may share a lease, so the order must never change. */
 TEST(plain, the_order_stays_as_it_is)
 {
     static const uint32_t pinned[] = { 210, 646, 715, 230, 102, 638, 125, 894 };
@@ -62,10 +62,10 @@ TEST(plain, solvers_and_sizes_have_orders_of_their_own)
         same_as_b += candidate_point(&a, i) == candidate_point(&b, i);
         c_same_as_b += candidate_point(&c, i) == candidate_point(&b, i);
     }
-    assert_true(same_as_b < 20 && c_same_as_b < 20); /* one is what chance gives */
+    assert_true(same_as_b < 20 && c_same_as_b < 20); /* about one is expected by chance */
 }
 
-/* Whatever part of the space is invalid, each share of it has about as many. */
+/* Invalid points are spread evenly over the shares of a space. */
 TEST(plain, every_range_is_a_fair_sample)
 {
     struct made_up m;
@@ -77,8 +77,9 @@ TEST(plain, every_range_is_a_fair_sample)
             in_first_tenth += point < 6553;
             odd += point % 2;
         }
-        assert_in_range(in_first_tenth, 52, 153); /* 102 expected; five deviations of chance */
-        assert_in_range(odd, 431, 592);           /* 511 */
+        assert_in_range(in_first_tenth, 52,
+                        153);           /* 102 expected, within five standard deviations */
+        assert_in_range(odd, 431, 592); /* 511 */
     }
 }
 
@@ -87,7 +88,7 @@ TEST(plain, every_range_is_a_fair_sample)
 #define PARTS 3
 static const uint32_t sizes[PARTS] = { 100, 3, 10 };
 
-/* Of one axis; values say which part they are of, in hundreds. */
+/* Parts of one axis; the hundreds of a value are the part's number. */
 static struct perf_space parted_space(void)
 {
     static uint16_t values[PARTS][100], all[PARTS * 100];
@@ -119,7 +120,7 @@ TEST(plain, parts_alternate_until_they_are_used_up)
     assert_int_equal(order.count, 113);
     for (uint32_t i = 0; i < order.count; i++) {
         taken[part_of_candidate(&space, &order, i)]++;
-        if (i == 8) /* three of each: the second has no more */
+        if (i == 8) /* three of each part: the second part has no more */
             assert_true(taken[0] == 3 && taken[1] == 3 && taken[2] == 3);
         if (i == 22)
             assert_true(taken[0] == 10 && taken[1] == 3 && taken[2] == 10);
@@ -241,8 +242,9 @@ TEST(plain, valid_points_are_counted_or_estimated)
     axis_count = 2;
     count = candidates_count_valid(&solver, NULL, NULL);
     assert_true(count.is_estimate);
-    assert_in_range(count.valid, 300 * 512 - 29400, 300 * 512 + 29400); /* five deviations */
-    solver.config_is_valid = is_the_last; /* no sample has it, but there is one */
+    assert_in_range(count.valid, 300 * 512 - 29400,
+                    300 * 512 + 29400);   /* five standard deviations */
+    solver.config_is_valid = is_the_last; /* no sampled point is valid, but one point is */
     count = candidates_count_valid(&solver, NULL, NULL);
     assert_true(count.is_estimate);
     assert_int_equal(count.valid, 1);
@@ -261,7 +263,7 @@ static bool is_of_forty(const struct problem *p, const struct target *t,
     return c->values[0] < 40;
 }
 
-/* All 40 of one part are looked at, and so are 2008 of 2048 of the other, of which 40 are valid. */
+/* All 40 points of one part are checked, and 2008 of 2048 of the other, of which 40 are valid. */
 TEST(plain, each_part_is_estimated_by_its_own_sample)
 {
     const struct solver solver = { .name = "Made",

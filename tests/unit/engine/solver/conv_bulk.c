@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* ConvImplicitGemm with bulk tensor copies: where it applies, and the maps of a solution. */
+/* ConvImplicitGemm with bulk tensor copies: the problems to which it applies, and its tensor maps.
+ */
 #include "engine/solver/conv_bulk.h"
 
 #include "engine/solver/conv_implicit_gemm_paths.h"
@@ -17,7 +18,7 @@
 #define BULK_COPIES 2
 #define PERSISTENT_GROUPS 3
 #define REGISTERS 65536
-#define PROCESSORS 132 /* taken where the target does not say */
+#define PROCESSORS 132 /* the default if the target does not say */
 enum { TILE_M, TILE_N, TILE_K, WARPS_M, WARPS_N, STAGES, SPLIT, BAND, CACHE, WIDE };
 
 struct fixture {
@@ -91,8 +92,8 @@ static uint32_t number_argument(const struct fixture *f, unsigned from_the_end)
     return (uint32_t)a->value;
 }
 
-/* Groups do as many tiles as each other, but for the last, and no more are launched than run at
- * once. */
+/* All persistent work groups but the last compute the same number of tiles, and no more are
+ * launched than are resident at once. */
 static void expect_persistent_groups(const struct fixture *f, uint32_t processors)
 {
     uint32_t tiles = number_argument(f, 1), groups = number_argument(f, 0);
@@ -147,13 +148,13 @@ TEST_F(solver, where_it_can_be_it_is_chosen_unasked)
 TEST_F(solver, a_problem_that_no_tensor_map_can_describe_is_refused)
 {
     const struct problem good = f->problem;
-#define WITH(direction_, field, ...)                                  \
-    do {                                                              \
-        f->problem = good;                                            \
-        f->problem.direction = (direction_);                          \
-        f->problem.field = __VA_ARGS__;                               \
-        assert_int_equal(solve(f, ""), KILN_OK); /* by another way */ \
-        assert_int_equal(solve(f, BULK), KILN_INVALID);               \
+#define WITH(direction_, field, ...)                                   \
+    do {                                                               \
+        f->problem = good;                                             \
+        f->problem.direction = (direction_);                           \
+        f->problem.field = __VA_ARGS__;                                \
+        assert_int_equal(solve(f, ""), KILN_OK); /* on another path */ \
+        assert_int_equal(solve(f, BULK), KILN_INVALID);                \
     } while (0)
     for (uint32_t direction = 0; direction < 3; direction++) {
         WITH(direction, pad, (struct extent){ 0, 300, 1 }); /* a corner beyond 127 */
@@ -163,16 +164,16 @@ TEST_F(solver, a_problem_that_no_tensor_map_can_describe_is_refused)
     WITH(DIRECTION_FORWARD, stride, (struct extent){ 1, 9, 1 });
     WITH(DIRECTION_BACKWARD_WEIGHTS, stride, (struct extent){ 1, 1, 9 });
     WITH(DIRECTION_BACKWARD_DATA, stride, (struct extent){ 1, 3, 2 }); /* six residues */
-    WITH(DIRECTION_BACKWARD_WEIGHTS, c, 96);                           /* a panel of two taps */
+    WITH(DIRECTION_BACKWARD_WEIGHTS, c, 96); /* a panel would have channels of two taps */
     f->problem = good;
     f->problem.in.w = 299;
     f->problem.pad.w = 128;
     f->problem.dilation.w = 127;
     assert_int_equal(solve(f, BULK), KILN_OK);
-    f->problem.dilation.w = 128; /* 256 to the last tap */
+    f->problem.dilation.w = 128; /* 256 pixels to the last tap */
     assert_int_equal(solve(f, BULK), KILN_INVALID);
     f->problem = good;
-    f->problem.groups = 4; /* 32 channels of a group: the next one's follow */
+    f->problem.groups = 4; /* 32 channels per group: a copy would read the next group's */
     assert_int_equal(solve(f, BULK), KILN_INVALID);
 #undef WITH
 }
@@ -221,7 +222,8 @@ TEST_F(solver, forward_reads_pixels_under_the_first_tap_and_the_weights)
                                   .strides = { 2, 256, 14336, 802816 },
                                   .steps = { 1, 2, 2, 1 },
                                   .lower = { -1, -1 },
-                                  .upper = { -2, -2 }, /* the last begins at 53 of 0 to 55 */
+                                  .upper = { -2,
+                                             -2 }, /* the last tap starts at pixel 53 of 0 to 55 */
                                   .channels = 64,
                                   .pixels = 128 };
     const struct tensor_map w = { .operand = ARGUMENT_W,
@@ -325,7 +327,7 @@ TEST_F(solver, lasting_groups_fill_the_device)
     }
     f->target.processors = UINT32_MAX;
     assert_int_equal(solve(f, PERSISTENT), KILN_OK);
-    assert_int_equal(number_argument(f, 0), number_argument(f, 1)); /* a tile each */
+    assert_int_equal(number_argument(f, 0), number_argument(f, 1)); /* one tile per work group */
 }
 
 TEST_F(solver, backward_data_with_strides_has_a_map_for_each_remainder)
@@ -337,7 +339,7 @@ TEST_F(solver, backward_data_with_strides_has_a_map_for_each_remainder)
         assert_int_equal(f->solution.maps[i].operand, ARGUMENT_Y);
     f->problem.stride = (struct extent){ 1, 1, 2 };
     assert_int_equal(solve(f, BULK), KILN_OK);
-    assert_int_equal(f->solution.map_count, 5); /* the kernel has four, or one */
+    assert_int_equal(f->solution.map_count, 5); /* the kernel takes four maps, or one */
     f->problem.stride = (struct extent){ 1, 1, 1 };
     assert_int_equal(solve(f, BULK), KILN_OK);
     assert_int_equal(f->solution.map_count, 2);
@@ -376,7 +378,7 @@ static uint32_t residues_of(const struct problem *p)
     return p->direction == DIRECTION_BACKWARD_DATA ? p->stride.w * p->stride.h : 2;
 }
 
-/* The copies walk over as many pixels, along an axis, as y has or x of a residue. */
+/* Along an axis, the copies cover as many pixels as y has, or x with one residue. */
 static void expect_pixels(const struct fixture *f, const struct tensor_map *map, uint32_t index)
 {
     const struct problem *p = &f->problem;
@@ -389,15 +391,16 @@ static void expect_pixels(const struct fixture *f, const struct tensor_map *map,
                                               p->dilation.h, index / p->stride.w });
     }
     if (wanted[0] == 0 || wanted[1] == 0 || index >= residues_of(p))
-        return; /* nobody reads it */
+        return; /* no copy reads it */
     for (unsigned axis = 0; axis < 2; axis++) {
         int64_t span = (int64_t)map->dims[1 + axis] + map->upper[axis] - map->lower[axis] - 1;
         assert_int_equal(span / map->steps[1 + axis] + 1, wanted[axis]);
     }
 }
 
-/* The tiles of the operands; the result's, in their place or, where work groups last, beside them;
- * behind all of it two barriers a stage, which nothing else may be written over. */
+/* Shared memory has the tiles of the operands.  The result's tile replaces them, or has its own
+ * space for persistent work groups.  Two barriers for each stage follow, which nothing may
+ * overwrite. */
 static void expect_shared_memory(const struct fixture *f)
 {
     const uint16_t *v = f->solution.config.values;
@@ -415,8 +418,8 @@ static void expect_shared_memory(const struct fixture *f)
     assert_true(bytes <= SHARED_MAX);
 }
 
-/* So many work groups are promised to fit a multiprocessor that ptxas has this many registers for a
- * thread: it needs 26 beside the sums (NVRTC 13.0), and refuses with fewer. */
+/* The promised number of resident work groups limits ptxas's registers for a thread.  It needs 26
+ * in addition to the sums (NVRTC 13.0), and rejects the program with fewer. */
 static void expect_registers(const struct fixture *f)
 {
     const uint16_t *v = f->solution.config.values;
@@ -478,7 +481,7 @@ TEST_F(solver, every_valid_point_fits_and_its_maps_do)
     }
 }
 
-/* Where a sum has a single tile, shared memory bounds nothing. */
+/* With a single tile in a sum, shared memory limits nothing. */
 TEST_F(solver, of_short_sums_as_many_groups_fit_as_there_are_registers)
 {
     f->problem.c = f->problem.k = 64;

@@ -76,7 +76,7 @@ static bool default_is_valid(const struct fixture *f, struct perf_config *ret_co
 TEST_F(solver, applies_where_each_group_has_one_input_channel)
 {
     assert_true(applies(f));
-    f->problem.k = 512; /* two outputs of each */
+    f->problem.k = 512; /* two outputs for each channel */
     assert_true(applies(f));
     f->problem.groups = 128;
     assert_false(applies(f));
@@ -96,7 +96,7 @@ TEST_F(solver, does_not_apply_to_integers_or_layouts_that_differ)
     f->problem.type = TYPE_INT8;
     assert_false(applies(f));
     f->problem.type = TYPE_FLOAT16;
-    f->problem.w_layout = LAYOUT_CHANNELS_LAST; /* one channel: it lies as it would first */
+    f->problem.w_layout = LAYOUT_CHANNELS_LAST; /* with one channel, both layouts are the same */
     assert_true(applies(f));
     f->problem.y_layout = LAYOUT_CHANNELS_LAST;
     assert_false(applies(f));
@@ -165,7 +165,7 @@ TEST_F(solver, the_heuristic_is_valid_for_odd_problems)
     }
 }
 
-/* The fastest of those tried on an H200, or within a sixth of it. */
+/* Within a sixth of the fastest that was tried on an H200. */
 TEST_F(solver, the_heuristic_config_is_one_measured_to_be_fast)
 {
     static const struct {
@@ -220,10 +220,10 @@ TEST_F(solver, a_config_that_does_not_fit_is_refused)
     assert_int_equal(solve(f, "8,1,1,1,128"), KILN_INVALID); /* half of it is outside */
     f->problem.direction = DIRECTION_BACKWARD_DATA;
     f->problem.stride.h = f->problem.stride.w = 2;
-    assert_int_equal(solve(f, "3,2,1,1,128"), KILN_INVALID); /* no multiple of the stride */
+    assert_int_equal(solve(f, "3,2,1,1,128"), KILN_INVALID); /* not a multiple of the stride */
     put_channels_last(f);
     f->problem.c = f->problem.k = f->problem.groups = 12;
-    assert_int_equal(solve(f, "1,1,8,4,128"), KILN_INVALID); /* 12 is no multiple of 8 */
+    assert_int_equal(solve(f, "1,1,8,4,128"), KILN_INVALID); /* 12 is not a multiple of 8 */
 }
 
 TEST_F(solver, the_grid_covers_every_block_of_every_channel)
@@ -232,7 +232,7 @@ TEST_F(solver, the_grid_covers_every_block_of_every_channel)
     assert_int_equal(f->solution.kernel_count, 1);
     assert_string_equal(f->solution.kernels[0].name, "conv_depthwise_forward");
     assert_int_equal(f->solution.kernels[0].group[0], 256);
-    /* 32 images of 4 x 14 blocks, 256 to a group, of 256 channels. */
+    /* 32 images with 4 x 14 blocks in 256 channels; a work group has 256 items. */
     assert_int_equal(f->solution.kernels[0].grid[0], 32 * 4 * 14 / 256 * 256);
     assert_int_equal(f->solution.workspace_size, 0);
 }
@@ -252,7 +252,7 @@ TEST_F(solver, split_sums_go_through_the_workspace)
     assert_int_equal(f->solution.kernels[1].arguments[1].kind, ARGUMENT_W);
 }
 
-/* Filters as large as a volume, of a thousand channels: a copy of w is 28 MB. */
+/* Filters as large as the volume, with a thousand channels: a copy of w is 28 MB. */
 TEST_F(solver, parts_of_sums_take_no_more_than_a_job_spares)
 {
     struct perf_config config;

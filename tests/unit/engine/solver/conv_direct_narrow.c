@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ConvDirectNarrow: where it applies, its launch, its space. */
+/* ConvDirectNarrow: the problems to which it applies, its launch, its space. */
 #include "engine/solver/conv_direct_narrow.h"
 
 #include "tests/support/test.h"
@@ -82,7 +82,7 @@ TEST_F(solver, does_not_apply_where_a_strip_meets_too_much)
     f->problem.stride = (struct extent){ 1, 1, 1 };
     f->problem.dilation = (struct extent){ 1, 1, 10 };
     assert_true(narrow->applies(&f->problem, &f->target));
-    f->problem.dilation.w = 11; /* 66 pixels more than blocks */
+    f->problem.dilation.w = 11; /* 66 more pixels of y than blocks */
     f->problem.pad.w = 33;
     assert_false(narrow->applies(&f->problem, &f->target));
 }

@@ -11,7 +11,7 @@ static const char *const targets[] = { "gfx906",  "gfx908",  "gfx90a",  "gfx942"
                                        "gfx1030", "gfx1100", "gfx1201", "sm_90" };
 #define TARGETS (sizeof(targets) / sizeof(targets[0]))
 
-/* Places on the axes. */
+/* Indices of the axes. */
 enum { TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, STAGES, SPLITS, PREPARE, ROWS_FIRST, AXES };
 
 struct fixture {
@@ -107,7 +107,7 @@ TEST_F(solver, does_not_apply_to_integers_or_very_large_filters)
     f->problem.filter = (struct extent){ 1, 15, 15 };
     f->problem.pad = (struct extent){ 0, 7, 7 };
     assert_true(igemm_path_vector.applies(&f->problem, &f->target));
-    f->problem.filter = (struct extent){ 1, 16, 15 }; /* one bit more than a mask has */
+    f->problem.filter = (struct extent){ 1, 16, 15 }; /* one more bit than a mask has */
     assert_false(igemm_path_vector.applies(&f->problem, &f->target));
     f->problem.filter = (struct extent){ 1, 3, 3 };
     f->problem.type = TYPE_INT8;
@@ -173,7 +173,7 @@ TEST_F(solver, the_heuristic_is_valid_for_the_smallest_problem)
     }
 }
 
-/* A filter of 1.7 GB that the workspace has no room for once more. */
+/* A filter of 1.7 GB, whose rearranged copy does not fit the workspace. */
 TEST_F(solver, weights_too_large_to_rearrange_are_read_as_they_come)
 {
     f->problem.c = f->problem.k = 4096;
@@ -181,7 +181,7 @@ TEST_F(solver, weights_too_large_to_rearrange_are_read_as_they_come)
     f->problem.pad = (struct extent){ 0, 2, 2 };
     for (size_t i = 0; i < 2 * TARGETS; i++) {
         set_target(f, targets[i / 2]);
-        f->problem.direction = i % 2; /* W never rearranges */
+        f->problem.direction = i % 2; /* backward weights never rearranges */
         assert_int_equal(solve(f, ""), KILN_OK);
         assert_int_equal(f->solution.config.values[PREPARE], 0);
         assert_true(
@@ -238,8 +238,7 @@ TEST_F(solver, the_heuristic_is_as_measured_for_layers_of_resnet_50)
     expect_default(f, "128,64,16,8,8,3,4,0,1");
 }
 
-/* Long and short sums mix where there are many tiles; the long ones go first where there are few.
- */
+/* With many tiles, long and short sums are mixed; with few, the long ones go first. */
 TEST_F(solver, backward_data_with_strides_orders_its_tiles_by_how_many_there_are)
 {
     struct perf_config config;
@@ -251,7 +250,7 @@ TEST_F(solver, backward_data_with_strides_orders_its_tiles_by_how_many_there_are
     assert_int_equal(config.values[ROWS_FIRST], 1);
 }
 
-/* What a program includes comes with it. */
+/* A program contains all headers that it includes. */
 TEST_F(solver, each_program_brings_its_headers)
 {
     assert_int_equal(solve(f, "64,128,8,8,8,3,1,1,0"), KILN_OK);
@@ -325,7 +324,8 @@ TEST_F(solver, the_grid_covers_rows_pixels_groups_and_splits)
     assert_int_equal(k->grid[0], 128 / 64 * (8 * 28 * 28 / 128) * 2 * 3);
 }
 
-/* A pixel's place modulo the stride decides which taps it meets: 28 x 28 of each of four kinds. */
+/* A pixel's residue modulo the stride decides which taps reach it: four classes of 28 x 28 pixels.
+ */
 TEST_F(solver, backward_data_tiles_each_residue_for_itself)
 {
     f->problem.direction = DIRECTION_BACKWARD_DATA;
@@ -388,7 +388,7 @@ TEST_F(solver, older_gpus_of_nvidias_copy_through_registers)
     }
 }
 
-/* Each item of the last launch sums a share of the parts where there are few outputs. */
+/* With few outputs, several items of the last launch share the parts of one output. */
 TEST_F(solver, a_small_output_of_many_parts_is_summed_by_many_items)
 {
     make_pointwise(f);

@@ -78,7 +78,7 @@ static const struct solution_kernel *kernel_named(const struct fixture *f, const
     return NULL;
 }
 
-/* The number that -DKILN_<name>= gives in the program of a launch; -1: it does not. */
+/* The value of -DKILN_<name>= in the program of a launch; -1: it is not defined. */
 static long option(const struct fixture *f, const char *kernel, const char *name)
 {
     const struct solution_kernel *k = kernel_named(f, kernel);
@@ -120,7 +120,7 @@ TEST_F(solver, do_not_apply_to_fp32_or_very_large_filters)
     f->problem.pad = (struct extent){ 0, 7, 7 };
     set_target(f, "sm_90");
     assert_true(igemm_path_mma.applies(&f->problem, &f->target));
-    f->problem.filter = (struct extent){ 1, 16, 15 }; /* one bit more than a mask has */
+    f->problem.filter = (struct extent){ 1, 16, 15 }; /* one more bit than a mask has */
     assert_false(igemm_path_mma.applies(&f->problem, &f->target));
     set_target(f, "gfx942");
     assert_false(igemm_path_mfma.applies(&f->problem, &f->target));
@@ -131,7 +131,7 @@ TEST_F(solver, do_not_apply_to_fp32_or_very_large_filters)
     assert_false(igemm_path_mma.applies(&f->problem, &f->target));
 }
 
-/* Padded to eight channels a group, a depthwise filter of 2^28 elements would have 2^34. */
+/* A depthwise filter of 2^28 elements would have 2^34 after padding to eight channels per group. */
 TEST_F(solver, do_not_apply_where_packing_would_outgrow_an_index)
 {
     shrink(f);
@@ -142,7 +142,7 @@ TEST_F(solver, do_not_apply_where_packing_would_outgrow_an_index)
     assert_true(igemm_path_mma.applies(&f->problem, &f->target));
 }
 
-/* Work groups go by the strides' remainders: more of them than a launch can count. */
+/* One work group per residue class is more than a launch can have. */
 TEST_F(solver, do_not_apply_where_strides_have_too_many_remainders)
 {
     shrink(f);
@@ -261,7 +261,7 @@ TEST_F(solver, wgmma_refuses_shapes_that_four_warps_cannot_share)
     assert_int_equal(solve(f, "sm_90a", "256,128,64,8,1,5,1,1,0,1"), KILN_INVALID); /* 240 KiB */
 }
 
-/* A turned operand lies in panels of 64; forward turns none. */
+/* A transposed operand is in panels of 64 columns; forward transposes none. */
 TEST_F(solver, wgmma_takes_32_columns_forward_alone)
 {
     static const char narrow[] = "128,64,64,4,2,3,1,1,0,1";
@@ -382,7 +382,8 @@ TEST_F(solver, a_config_that_needs_too_much_is_refused)
     assert_int_equal(solve(f, "gfx1100", "128,128,32,2,2,1,1,1"), KILN_INVALID);   /* registers */
 }
 
-/* Turned on its way into shared memory, a tile may not be wider than there are items. */
+/* A tile that is transposed on its way to shared memory must not be wider than the number of items.
+ */
 TEST_F(solver, amd_takes_no_wide_turned_tiles_with_few_items)
 {
     assert_int_equal(solve(f, "gfx90a", "64,128,32,1,1,1,1,1"), KILN_OK);

@@ -108,7 +108,7 @@ TEST_F(solver, does_not_apply_where_the_workspace_would_be_too_large)
 {
     f->problem.n = 1024; /* 1.8 GiB of transformed tiles */
     assert_true(applies(f));
-    f->problem.direction = DIRECTION_BACKWARD_WEIGHTS; /* which may split sums beside */
+    f->problem.direction = DIRECTION_BACKWARD_WEIGHTS; /* which may also split sums */
     assert_false(applies(f));
     f->problem.n = 768;
     assert_true(applies(f));
@@ -128,7 +128,7 @@ TEST_F(solver, is_not_favoured_where_the_transforms_cost_more_than_they_save)
     set_size(f, 8, 56);
     assert_false(is_favoured(f));
     set_size(f, 128, 28);
-    f->problem.n = 1; /* four launches for what takes one a few microseconds */
+    f->problem.n = 1; /* one launch takes a few microseconds, so four are slower */
     assert_false(is_favoured(f));
 }
 
@@ -191,7 +191,7 @@ TEST_F(solver, the_heuristic_is_valid_for_the_smallest_and_odd_problems)
     }
 }
 
-/* Within a tenth of the fastest of those tried on an H200. */
+/* Within a tenth of the fastest that was tried on an H200. */
 TEST_F(solver, the_heuristic_config_is_one_measured_to_be_fast)
 {
     static const char *const measured[] = { "4,64,128,16,8,8,2", "4,128,64,16,8,8,2",
@@ -253,11 +253,11 @@ TEST_F(solver, a_config_whose_product_does_not_fit_is_refused)
     assert_says(f->err.text, "fit");
     assert_int_equal(solve(f, "4,16,16,8,8,8,2"), KILN_INVALID); /* four items */
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
-    f->problem.n = 1; /* 52 places for tiles: no 256 parts of four steps */
+    f->problem.n = 1; /* 52 tile slots, too few for 256 parts of four steps */
     assert_int_equal(solve(f, "4,64,64,8,8,8,2,256"), KILN_INVALID);
 }
 
-/* 49 tiles of an image, in places for 52. */
+/* 49 tiles per image, in 52 slots. */
 TEST_F(solver, pixels_and_filters_are_transformed_multiplied_and_transformed_back)
 {
     must(solve(f, "4,64,128,16,8,8,2"), f->err);
@@ -312,7 +312,7 @@ TEST_F(solver, backward_weights_multiplies_both_tensors_and_splits_the_sum)
 TEST_F(solver, no_valid_config_takes_more_workspace_than_a_job_spares)
 {
     struct perf_space space;
-    f->problem.n = 820; /* as large as applies */
+    f->problem.n = 820; /* the largest batch to which it applies */
     for (uint32_t direction = 0; direction < 3; direction++) {
         f->problem.direction = direction;
         space = solver_space(&solver_conv_winograd, &f->problem, &f->target);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Problems at the edges of what problem_check allows: whatever a caller asks, each solver that says
- * it applies chooses a valid config, and its plan can be launched.
+ * Problems at the limits of problem_check.  Every applicable solver must choose a valid config, and
+ * its plan must be launchable.
  */
 #include "engine/solver/candidates.h"
 #include "engine/solver/geometry.h"
@@ -19,12 +19,12 @@ static const struct {
 };
 #define TARGETS (sizeof(targets) / sizeof(targets[0]))
 
-/* What a training job spares for one layer, beside copies of its tensors. */
+/* The workspace that a training job can spare for one layer, without copies of its tensors. */
 #define WORKSPACE_MAX (2ull << 30)
 #define GROUP_MAX 1024u
-#define CANDIDATES 24u /* that are looked at */
+#define CANDIDATES 24u /* checked candidates */
 
-/* Sizes that |p| leaves out are 1; it is flat unless it says otherwise. */
+/* Sizes that |p| does not set become 1; it becomes 2-D unless it sets spatial_dims. */
 static struct problem problem_of(struct problem p)
 {
     uint32_t *const sizes[] = { &p.spatial_dims, &p.n,        &p.c,          &p.k,
@@ -52,7 +52,7 @@ static void complain(const struct problem *p, const struct target *t, const char
              (unsigned)p->w_layout, (unsigned)p->y_layout, what);
 }
 
-/* Of the plan with a valid config; NULL: nothing. */
+/* Checks the plan of a valid config.  NULL: no failure. */
 static const char *what_is_wrong_with(const struct solver *solver, const struct problem *p,
                                       const struct target *t, const struct perf_config *config)
 {
@@ -71,11 +71,11 @@ static const char *what_is_wrong_with(const struct solver *solver, const struct 
         if (t->family == TARGET_AMDGPU && (uint64_t)k->grid[0] * k->group[0] > UINT32_MAX)
             return "more work items than HIP launches";
     }
-    /* Packed, a group's channels are multiples of eight, in three tensors. */
+    /* Bytes of the three packed tensors, in which a group's channels are a multiple of eight. */
     return solution.workspace_size > WORKSPACE_MAX + 8 * tensors_of(p) ? "its workspace" : NULL;
 }
 
-/* With what the solver chooses, and with the valid ones of its first candidates. */
+/* Checks the solver's choice and the valid ones of its first candidates. */
 static const char *what_is_wrong(const struct solver *solver, const struct problem *p,
                                  const struct target *t)
 {
@@ -138,7 +138,7 @@ TEST(plain, images_one_pixel_wide_or_high_are_solved)
         expect_sane_in_every_way(problem_of(problems[i]));
 }
 
-/* 400 MB to 8 GB of weights: more than a workspace may hold once more. */
+/* 400 MB to 8 GB of weights: a copy may exceed the workspace. */
 TEST(plain, huge_weights_are_solved)
 {
     static const struct problem problems[] = {
@@ -238,8 +238,7 @@ TEST(plain, a_launch_ends_where_the_runtimes_counting_does)
     }
 }
 
-/* Most of a tile, or of a work group's items, has nothing to do: there are many more items than
- * elements. */
+/* Most of a tile, or of a work group's items, is idle: there are many more items than elements. */
 TEST(plain, launches_of_mostly_idle_items_are_bounded)
 {
     static const struct problem problems[] = {
@@ -284,7 +283,7 @@ static uint32_t below(uint64_t *state, uint32_t count)
     return (uint32_t)((*state >> 33) % count);
 }
 
-/* 1 to 2^|bits| - 1; small as often as large. */
+/* 1 to 2^|bits| - 1, with logarithmic distribution. */
 static uint32_t size_of(uint64_t *state, uint32_t bits)
 {
     uint32_t whole = below(state, bits);

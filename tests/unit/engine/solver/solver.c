@@ -118,7 +118,7 @@ TEST_F(solver, passes_x_w_y_and_the_batch_size)
 
 TEST_F(solver, the_grid_covers_every_output_and_less_than_a_group_more)
 {
-    f->problem.k = 60; /* blocks of 4; 28 * 28 * 15 * 4 is no multiple of 64 */
+    f->problem.k = 60; /* blocks of 4; 28 * 28 * 15 * 4 is not a multiple of 64 */
     f->problem.n = 3;
     assert_int_equal(solve(f, NAIVE), KILN_OK);
     assert_true(defines(f, "-DKILN_BLOCK=4"));
@@ -135,7 +135,7 @@ TEST_F(solver, the_grid_covers_every_output_and_less_than_a_group_more)
 
 TEST_F(solver, blocks_never_cross_a_group)
 {
-    f->problem.groups = 64; /* depthwise: one channel a group */
+    f->problem.groups = 64; /* depthwise: one channel per group */
     for (unsigned direction = 0; direction < 3; direction++) {
         f->problem.direction = direction;
         assert_int_equal(solve(f, NAIVE), KILN_OK);
@@ -209,7 +209,7 @@ TEST_F(solver, a_meaningless_problem_is_refused_before_any_solver_sees_it)
     assert_int_equal(solve(f, NAIVE), KILN_INVALID);
 }
 
-/* Longer coordinates than the kernel counts in: problem_check may once allow them. */
+/* Coordinates that the kernel's integers cannot hold: problem_check might allow them one day. */
 TEST_F(solver, does_not_apply_where_coordinates_exceed_32_bits)
 {
     const struct solver *naive = solver_find(bytes_of_text(NAIVE));

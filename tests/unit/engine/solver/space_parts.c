@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Spaces of parts: that nothing valid is left out, and what a search meets first on Hopper, where
- * the value of one axis (wgmma) decides which others there are.
+ * Spaces of several parts: no valid point is missing.  Also the first points of a search on Hopper,
+ * where the value of the axis "wgmma" restricts the other axes.
  */
 #include "common/driver_line.h"
 #include "common/fs.h"
@@ -13,8 +13,8 @@
 #define LINES KILN_SOURCE "/scripts/networks/resnet50.txt"
 #define SOLVER "ConvImplicitGemm"
 #define PROBLEMS 69
-#define FEEDS 4u   /* values of wgmma: none, fed by all, in bulk, lasting */
-#define DRAWS 200u /* valid candidates: what a search of some seconds gets to */
+#define FEEDS 4u   /* values of wgmma: narrow, async, bulk, persistent */
+#define DRAWS 200u /* valid candidates that a search of some seconds tries */
 #define SHARE_MIN (DRAWS / 15)
 
 struct fixture {
@@ -67,7 +67,7 @@ static bool is_in(const struct perf_space *space, uint32_t part, const struct pe
     return true;
 }
 
-/* All of them: the parts are there to leave out what is invalid, and nothing else. */
+/* Checks all points: the parts may leave out invalid points only. */
 static void expect_every_valid_point_in_one_part(const struct fixture *f, const struct problem *p)
 {
     const struct perf_space space = solver_space(f->solver, p, &f->target);
@@ -98,9 +98,9 @@ TEST_F(plain, no_valid_point_is_left_out_or_there_twice)
 }
 
 struct draws {
-    unsigned all;          /* of valid candidates, |DRAWS| at most */
-    unsigned of[FEEDS];    /* these, by the value of wgmma */
-    unsigned there[FEEDS]; /* valid ones in the whole space */
+    unsigned all;          /* number of valid candidates, at most |DRAWS| */
+    unsigned of[FEEDS];    /* the same by the value of wgmma */
+    unsigned there[FEEDS]; /* valid points in the whole space */
 };
 
 static struct draws draw(const struct fixture *f, const struct problem *p)
@@ -135,10 +135,10 @@ TEST_F(plain, each_way_to_feed_wgmma_has_its_share_of_the_first_draws)
         }
         in_bulk += d.there[2] > 0;
     }
-    assert_int_equal(in_bulk, PROBLEMS - 3); /* but for the first layer */
+    assert_int_equal(in_bulk, PROBLEMS - 3); /* all but the first layer */
 }
 
-/* What kilnd walks through for a whole search, and libkiln's tune asks for as one list. */
+/* The list that kilnd makes for a whole search, and that libkiln's tune requests. */
 TEST_F(plain, the_whole_space_is_no_larger_than_one_list)
 {
     const struct perf_space space = solver_space(f->solver, &f->problems[0], &f->target);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What tests ask of every solver's tuning space.
+ * Checks of every solver's tuning space.
  *
  * Ownership  plain values
  * Threading  pure functions
