@@ -4,8 +4,9 @@
 /*
  * Opens a consistent copy of a kernel database that MIOpen may have open.
  *
- * Role       runs kiln-transfer --snapshot with the user's permissions, which merges the
- * write-ahead log; the descriptor is then sent to kilnd Ownership  the descriptor is the caller's
+ * Role       Runs kiln-transfer --snapshot with the user's permissions.  It merges the write-ahead
+ *            log into the copy, whose descriptor the caller then sends to kilnd
+ * Ownership  the caller owns the descriptor
  * Threading  main thread; blocks
  */
 #include "cli/fail.h"
