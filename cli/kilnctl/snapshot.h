@@ -5,8 +5,9 @@
  * Opens a consistent copy of a kernel database that MIOpen may have open.
  *
  * Role       runs kiln-transfer --snapshot with the user's permissions, which merges the
- * write-ahead log; the caller then sends the descriptor to kilnd Ownership  the caller owns the
- * descriptor Threading  main thread; blocks
+ *            write-ahead log; the caller then sends the descriptor to kilnd
+ * Ownership  the caller owns the descriptor
+ * Threading  main thread; blocks
  */
 #include "cli/fail.h"
 

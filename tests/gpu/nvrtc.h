@@ -4,10 +4,10 @@
 /*
  * NVRTC, and a pool of the programs of many solutions, without duplicates.
  *
- * Role       compiles as the engine's compiler processes do, with the same names and options, but
- * in one process Ownership  a pool owns its programs and their objects; sources and names are
- * borrowed Threading  nvrtc_compile from many threads, with different programs; all else: one
- * thread
+ * Role       compiles as the engine's compiler processes do, with the same names and options,
+ *            but in one process
+ * Ownership  a pool owns its programs and their objects; sources and names are borrowed
+ * Threading  nvrtc_compile from many threads, with different programs; all else: one thread
  */
 #include "common/bytes.h"
 #include "common/err.h"
