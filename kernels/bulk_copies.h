@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bulk tensor copies (TMA) of sm_90a, and the barriers that they report to.  Included as
- * "kiln/bulk_copies.h".  One item asks for a copy; the hardware works out addresses, writes zeros
- * for what is outside of the tensor, and exchanges chunks as kiln/wide_products.h reads them.
+ * Bulk tensor copies (TMA) of sm_90a, and the barriers (mbarrier) at which they signal their end.
+ * Included as "kiln/bulk_copies.h".  One item starts a copy.  The hardware computes the addresses,
+ * writes zeros for elements outside the tensor, and swizzles 16-byte chunks in the layout that
+ * kiln/wide_products.h reads.
  *
  *   kiln_tensor_map                  a parameter of the kernel, KILN_MAP(name)
  *   kiln_signal                      a barrier's byte in shared memory, aligned to 8
- *   kiln_signal_init(signal, count)  one item, before all others; then kiln_signals_publish()
+ *   kiln_signal_init(signal, count)  initialises it for |count| arrivals: called by one item before
+ *                                    any other use, followed by kiln_signals_publish()
  *   kiln_signal_expect(signal, bytes)
- *                                    arrives, and so many bytes of copies are to come
+ *                                    arrives; the phase also waits for |bytes| bytes of copies
  *   kiln_signal_arrive(signal)       arrives
- *   kiln_signal_wait(signal, phase)  until phase |phase| (its parity) is complete
+ *   kiln_signal_wait(signal, phase)  waits until the phase with parity |phase| is complete
  *   kiln_bulk2(to, map, signal, a, b), kiln_bulk3(to, map, signal, a, b, c)
- *                                    a box from those coordinates on
+ *                                    copies a box that starts at these coordinates
  *   kiln_bulk_pixels(to, map, signal, c, w, h, n, tap_w, tap_h)
- *                                    a row of pixels of a 4-dimensional im2col map
+ *                                    copies a row of pixels of a 4-dimensional im2col map
  *   kiln_bulk_store2(map, from, a, b)
- *                                    a box from shared memory, kiln_copies_publish()ed, to there
+ *                                    copies a box from shared memory to these coordinates; call
+ *                                    kiln_copies_publish() before
  *   kiln_bulk_stores_end(), kiln_bulk_stores_wait()
- *                                    closes a group of an item's; waits until all that it closed
- *                                    have left shared memory
- *   kiln_map_prefetch(map)           it will be used soon
+ *                                    closes a group of this item's stores; waits until all closed
+ *                                    groups have been read from shared memory
+ *   kiln_map_prefetch(map)           prefetches a map that will be used soon
  */
 #ifndef KILN_BULK_COPIES_H
 #define KILN_BULK_COPIES_H

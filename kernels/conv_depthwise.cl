@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ConvDepthwise: convolutions whose groups hold one input channel each, and K / C outputs of it.
- * An element takes part in few products, so memory is what they wait for.
+ * ConvDepthwise: convolutions whose groups have one input channel and K / C output channels.  Each
+ * element takes part in few products, so memory bandwidth limits the speed;
+ * engine/solver/conv_depthwise.c explains the blocking.
  *
- * One program holds one direction (KILN_DIRECTION: 0 forward, 1 backward data, 2 backward weights).
- * Every size but the batch is a -D:
+ * A program has one direction (KILN_DIRECTION: 0 forward, 1 backward data, 2 backward weights).
+ * Every size but the batch is defined by -D:
  *   KILN_C KILN_K, and for each of _D _H _W:
  *   KILN_IN KILN_OUT KILN_FILTER KILN_PAD KILN_STRIDE KILN_DILATION
  *   KILN_X_LAST       1 where the channels of x and y come last
- *   KILN_COLUMNS      neighbours along w that an item works on at a time
- *   KILN_ROWS         (0, 1) outputs along h that an item computes from rows it has read.  Unless
- *                     both are 1, direction 1 takes multiples of the strides
- *   KILN_VECTOR       channels of an item, neighbours in memory; 1 where channels come first
+ *   KILN_COLUMNS      neighbouring pixels along w that an item processes at a time
+ *   KILN_ROWS         (direction 0, 1) outputs along h of an item, which share loaded rows.  In
+ *                     direction 1, KILN_ROWS and KILN_COLUMNS are multiples of the strides, or both
+ *                     are 1
+ *   KILN_VECTOR       neighbouring channels of an item; 1 where channels come first
  *   KILN_LANES        items side by side along the channels of a group; 1 where they come first
  *   KILN_GROUP_SIZE   items in a work group: KILN_LANES times a power of two
- *   KILN_TAP_ROWS     (2) rows of the filter whose sums an item keeps
- *   KILN_TAP_COLUMNS  (2) and how much of each
- *   KILN_IS_SPLIT     (2) 1: |splits| work groups share the sum of a weight, and write their parts
- *                     to a workspace, one fp32 copy of w after the other
+ *   KILN_TAP_ROWS     (direction 2) rows of the filter whose sums an item keeps
+ *   KILN_TAP_COLUMNS  (direction 2) columns of each of these rows
+ *   KILN_IS_SPLIT     (direction 2) 1: |splits| work groups share the sum of a weight; each writes
+ *                     its own fp32 copy of w to the workspace
  * Memory is 16-byte aligned.  Tensors have fewer than 2^31 elements; padded inputs and filters with
  * their dilation are shorter than 2^30.
  */
@@ -26,16 +28,16 @@
 #define TAPS (KILN_FILTER_D * KILN_FILTER_H * KILN_FILTER_W)
 #define MULTIPLIER (KILN_K / KILN_C)
 #define CEIL_DIV(a, b) (((a) + (b)-1) / (b))
-/* Of any a and a positive b. */
+/* Floor and ceiling of a / b, for any a and a positive b. */
 #define FLOOR_DIV(a, b) ((a) >= 0 ? (a) / (b) : -CEIL_DIV(-(a), b))
 
-/* A group's items: LANES along the channels by PLACES elsewhere. */
+/* The items of a work group: LANES along the channels times PLACES along the pixels. */
 #define LANE (kiln_item() % KILN_LANES)
 #define PLACE (kiln_item() / KILN_LANES)
 #define PLACES (KILN_GROUP_SIZE / KILN_LANES)
 #define GROUP_CHANNELS (KILN_LANES * KILN_VECTOR)
 
-/* Elements from one to the next along each axis. */
+/* Distance between neighbours along each axis, in elements. */
 #define X_W (KILN_X_LAST ? KILN_C : 1)
 #define X_H (X_W * KILN_IN_W)
 #define X_D (X_H * KILN_IN_H)
@@ -47,7 +49,7 @@
 #define Y_K (KILN_X_LAST ? 1 : KILN_OUT_D * KILN_OUT_H * KILN_OUT_W)
 #define Y_N (KILN_K * KILN_OUT_D * KILN_OUT_H * KILN_OUT_W)
 
-/* KILN_VECTOR channels, at an index that is a multiple of it. */
+/* Loads and stores KILN_VECTOR channels at an index that is a multiple of KILN_VECTOR. */
 KILN_INLINE void load_vector(KILN_GLOBAL const kiln_value *from, kiln_u32 at, float *ret_values)
 {
 #if KILN_VECTOR % 4 == 0
@@ -81,7 +83,7 @@ KILN_INLINE void store_vector(KILN_GLOBAL kiln_value *to, kiln_u32 at, const flo
 #endif
 }
 
-/* y from x, or x from y: TO from FROM. */
+/* FROM is the tensor that is read, TO the one that is computed: forward x and y, else y and x. */
 #if KILN_DIRECTION == 0
 #define TO_CHANNELS KILN_K
 #define TO_(axis) KILN_OUT_##axis
@@ -90,7 +92,7 @@ KILN_INLINE void store_vector(KILN_GLOBAL kiln_value *to, kiln_u32 at, const flo
 #define FROM_(axis) KILN_IN_##axis
 #define FROM_STRIDE(axis) X_##axis
 #define FROM_CHANNEL_STRIDE X_C
-#define FILTERS 1 /* that an output meets */
+#define FILTERS 1 /* filters that contribute to an output */
 #define FROM_CHANNEL(to) ((to) / MULTIPLIER)
 #else
 #define TO_CHANNELS KILN_C
@@ -104,7 +106,7 @@ KILN_INLINE void store_vector(KILN_GLOBAL kiln_value *to, kiln_u32 at, const flo
 #define FROM_CHANNEL(to) ((to)*MULTIPLIER)
 #endif
 
-/* Along an axis, what output |to| meets at |tap|: a place of FROM times FROM_TIMES. */
+/* The coordinate of FROM, times FROM_TIMES, that |tap| reads for output |to|, along one axis. */
 #if KILN_DIRECTION == 0
 #define FROM_TIMES(axis) 1
 #define FROM_AT(axis, to, tap) \
@@ -117,8 +119,9 @@ KILN_INLINE void store_vector(KILN_GLOBAL kiln_value *to, kiln_u32 at, const flo
     ((at) >= 0 && (at) % FROM_TIMES(axis) == 0 && (at) / FROM_TIMES(axis) < FROM_(axis))
 
 /*
- * A block of |count| neighbouring outputs along an axis meets WINDOW places of FROM, from FIRST on.
- * The i-th of them meets the j-th output at tap DISTANCE / dilation, where that is one: a constant.
+ * Along an axis, a block of |count| neighbouring outputs reads WINDOW elements of FROM, from FIRST
+ * on.  Element i contributes to output j through tap DISTANCE / dilation, if that is a whole number
+ * and a tap.  All of these are constants, so the loops unroll without conditions.
  */
 #if KILN_DIRECTION == 0
 #define FIRST(axis, block, count) ((int)(block) * ((count)*KILN_STRIDE_##axis) - KILN_PAD_##axis)
@@ -140,12 +143,12 @@ KILN_INLINE void store_vector(KILN_GLOBAL kiln_value *to, kiln_u32 at, const flo
 #define ROW_BLOCKS CEIL_DIV(TO_(H), KILN_ROWS)
 #define IMAGE_BLOCKS (TO_(D) * ROW_BLOCKS * COLUMN_BLOCKS)
 
-/* What an item computes: ROWS x COLUMNS pixels of VECTOR channels. */
+/* The outputs of an item: ROWS x COLUMNS pixels of VECTOR channels. */
 struct block {
     kiln_u32 n, channel, d, row, column;
 };
 
-/* Groups are numbered as their outputs lie in memory. */
+/* The work groups' order is that of their outputs in memory. */
 KILN_DEVICE struct block block_of_item(kiln_u32 n)
 {
     struct block b;
@@ -168,7 +171,8 @@ KILN_DEVICE struct block block_of_item(kiln_u32 n)
     return b;
 }
 
-/* What KILN_VECTOR channels from |channel| on meet; |at| is the first's. */
+/* Adds up the outputs of KILN_VECTOR channels from |channel| on; |at| is the first one's
+ * position. */
 KILN_INLINE void load_from(KILN_GLOBAL const kiln_value *from, kiln_u32 at, kiln_u32 channel,
                            float *ret_values)
 {
@@ -187,7 +191,7 @@ KILN_INLINE void load_from(KILN_GLOBAL const kiln_value *from, kiln_u32 at, kiln
 
 #if IS_BLOCK
 
-/* Adds what the plane that begins at |plane| gives to a block; all loops unroll. */
+/* Adds the contributions of the plane at |plane| to a block; all loops unroll. */
 KILN_INLINE void add_plane(KILN_GLOBAL const kiln_value *from, kiln_u32 plane, struct block b,
                            float weight[PLANE_TAPS][KILN_VECTOR],
                            float sum[KILN_ROWS][KILN_COLUMNS][KILN_VECTOR])
@@ -220,9 +224,11 @@ KILN_INLINE void add_plane(KILN_GLOBAL const kiln_value *from, kiln_u32 plane, s
 
 #endif
 
-/* The group's weights lie in shared memory where they fit, neighbouring channels side by side. */
+/* If the group's weights fit, they are in shared memory, with neighbouring channels side by
+ * side. */
 #define WEIGHTS (FILTERS * TAPS)
-#define PITCH (GROUP_CHANNELS == 1 ? 1 : GROUP_CHANNELS + KILN_VECTOR) /* few bank conflicts */
+/* The padding avoids most bank conflicts. */
+#define PITCH (GROUP_CHANNELS == 1 ? 1 : GROUP_CHANNELS + KILN_VECTOR)
 #define IS_STAGED (WEIGHTS * PITCH <= 8192)
 #if IS_STAGED
 #define WEIGHT(at, v) staged[(at)*PITCH + LANE * KILN_VECTOR + (v)]
@@ -301,13 +307,13 @@ void conv_depthwise_backward_data(KILN_GLOBAL kiln_value *KILN_RESTRICT to,
 
 #else
 
-#define STRIPS CEIL_DIV(KILN_OUT_W, KILN_COLUMNS) /* of a row of y */
+#define STRIPS CEIL_DIV(KILN_OUT_W, KILN_COLUMNS) /* strips in a row of y */
 #define IMAGE_STRIPS (KILN_OUT_D * KILN_OUT_H * STRIPS)
 #define CHANNEL_BLOCKS CEIL_DIV(KILN_K, GROUP_CHANNELS)
 #define TAP_ROW_BLOCKS CEIL_DIV(KILN_FILTER_D *KILN_FILTER_H, KILN_TAP_ROWS)
 #define TAP_COLUMN_BLOCKS CEIL_DIV(KILN_FILTER_W, KILN_TAP_COLUMNS)
 
-/* The pixels of a row of x that a strip meets, and which of them column c meets at tap t. */
+/* The pixels of a row of x that a strip reads, and the one that tap t reads for column c. */
 #if KILN_COLUMNS == 1
 #define MEETS KILN_TAP_COLUMNS
 #define MET_AT(i) ((i)*KILN_DILATION_W)
@@ -318,7 +324,7 @@ void conv_depthwise_backward_data(KILN_GLOBAL kiln_value *KILN_RESTRICT to,
 #define MET(c, t) ((c)*KILN_STRIDE_W + (t)*KILN_DILATION_W)
 #endif
 
-/* Which weights a group sums up, and over which strips. */
+/* The weights that a work group sums, and the strips over which it sums. */
 struct share {
     kiln_u32 channel, split, tap_row, tap_column;
 };
@@ -336,7 +342,7 @@ KILN_DEVICE struct share share_of_group(void)
     return s;
 }
 
-/* What KILN_VECTOR outputs from |k| on met; |at| is the first's. */
+/* Stores the sums of KILN_VECTOR outputs from |k| on; |at| is the first one's position. */
 KILN_INLINE void load_x(KILN_GLOBAL const kiln_value *x, kiln_u32 at, kiln_u32 k, float *ret_values)
 {
 #if MULTIPLIER == 1
@@ -349,7 +355,7 @@ KILN_INLINE void load_x(KILN_GLOBAL const kiln_value *x, kiln_u32 at, kiln_u32 k
 #endif
 }
 
-/* Adds the products of one strip: its outputs dy with the pixels of x that each tap met. */
+/* Adds the products of one strip: its gradients dy times the pixels of x under each tap. */
 KILN_INLINE void add_strip(KILN_GLOBAL const kiln_value *x, KILN_GLOBAL const kiln_value *y,
                            struct share s, kiln_u32 strip,
                            float sum[KILN_TAP_ROWS][KILN_TAP_COLUMNS][KILN_VECTOR])
@@ -391,7 +397,7 @@ KILN_INLINE void add_strip(KILN_GLOBAL const kiln_value *x, KILN_GLOBAL const ki
 }
 
 #define SUMS (KILN_TAP_ROWS * KILN_TAP_COLUMNS * KILN_VECTOR)
-/* Sums that are added up over the places at a time: 16 KiB of shared memory at most. */
+/* Number of sums that are added over the PLACES at a time: at most 16 KiB of shared memory. */
 #define ROUND_MOST (4096 / KILN_GROUP_SIZE)
 #define ROUND (SUMS < ROUND_MOST ? SUMS : ROUND_MOST)
 

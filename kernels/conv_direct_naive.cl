@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ConvDirectNaive: any convolution, straight from its definition, summed in 32-bit floating point.
+ * ConvDirectNaive: any convolution, computed from its definition, with fp32 sums.
  *
- * One program holds one direction (KILN_DIRECTION: 0 forward, 1 backward data, 2 backward
- * weights).  Every size but the batch is a -D, so that divisions are by constants:
+ * A program has one direction (KILN_DIRECTION: 0 forward, 1 backward data, 2 backward weights).
+ * Every size but the batch is defined by -D, so that the compiler divides by constants:
  *   KILN_C KILN_K KILN_GROUPS, and for each of _D _H _W:
  *   KILN_IN KILN_OUT KILN_FILTER KILN_PAD KILN_STRIDE KILN_DILATION
  *   KILN_X_LAST KILN_W_LAST KILN_Y_LAST   1 where that tensor's channels come last
  *   KILN_GROUP_SIZE   items in a work group
- *   KILN_BLOCK        outputs that one item computes, neighbours in channel; divides the channels
- *                     of a group
- * Tensors have fewer than 2^31 elements, and a padded input is shorter than 2^31: 32 bits do.
+ *   KILN_BLOCK        outputs that one item computes, in neighbouring channels; divides the
+ *                     channels of a group
+ * Tensors have fewer than 2^31 elements and padded inputs fewer than 2^31 pixels along an axis, so
+ * 32-bit indices suffice.
  *
- * Items are numbered as their outputs lie in memory.
+ * The items' order is that of their outputs in memory.
  */
 #include "kiln/prelude.h"
 
 #define GROUP_C (KILN_C / KILN_GROUPS)
 #define GROUP_K (KILN_K / KILN_GROUPS)
 
-/* LLVM for AMD brings the reads of all channels to the begin, and runs out of registers. */
+/* Without this, LLVM for AMD moves the reads of all channels to the front and spills registers. */
 #if defined(KILN_HIP)
 #define UNROLL_CHANNELS _Pragma("unroll 4")
 #else
 #define UNROLL_CHANNELS
 #endif
 
-/* Elements from one to the next along each axis. */
+/* Distance between neighbours along each axis, in elements. */
 #define X_W (KILN_X_LAST ? KILN_C : 1)
 #define X_H (X_W * KILN_IN_W)
 #define X_D (X_H * KILN_IN_H)
@@ -43,12 +44,12 @@
 #define Y_K (KILN_Y_LAST ? 1 : KILN_OUT_D * KILN_OUT_H * KILN_OUT_W)
 #define Y_N (KILN_K * KILN_OUT_D * KILN_OUT_H * KILN_OUT_W)
 
-/* An element of a tensor; |outer| is n, or k of w; |channel| the first of a block. */
+/* Position in a tensor: |outer| is n, or k for w; |channel| is the first of a block. */
 struct place {
     kiln_u32 outer, channel, d, h, w;
 };
 
-/* Which outputs the |item|-th work item computes. */
+/* Computes the position of the outputs of work item |item|. */
 KILN_DEVICE struct place locate(kiln_u32 item, kiln_u32 channels, kiln_u32 depth, kiln_u32 height,
                                 kiln_u32 width, int channels_last)
 {
@@ -74,11 +75,11 @@ KILN_DEVICE struct place locate(kiln_u32 item, kiln_u32 channels, kiln_u32 depth
 
 #define WORK_ITEM (kiln_group() * KILN_GROUP_SIZE + kiln_item())
 
-/* Along one axis (D, H or W), the input that an output meets at a filter tap. */
+/* The coordinate of x, along one axis (D, H or W), that tap |tap| reads for an output of y. */
 #define INPUT_AT(out, tap, axis) \
     ((int)(out)*KILN_STRIDE_##axis + (int)(tap)*KILN_DILATION_##axis - KILN_PAD_##axis)
 #define IS_INPUT(at, axis) ((at) >= 0 && (at) < KILN_IN_##axis)
-/* The other way, times the stride. */
+/* The inverse: the coordinate of y, times the stride. */
 #define STRIDED_OUTPUT_AT(in, tap, axis) \
     ((int)(in) + KILN_PAD_##axis - (int)(tap)*KILN_DILATION_##axis)
 #define IS_STRIDED_OUTPUT(at, axis) \
@@ -179,7 +180,7 @@ void conv_direct_naive_backward_data(KILN_GLOBAL kiln_value *KILN_RESTRICT x,
 
 #else
 
-/* How many outputs of a row meet an input left of |bound|, when output 0 meets |left|. */
+/* The number of outputs of a row whose input is left of |bound|, if that of output 0 is |left|. */
 KILN_DEVICE int outputs_left_of(int bound, int left)
 {
     int distance = bound - left;
@@ -214,7 +215,8 @@ void conv_direct_naive_backward_weights(KILN_GLOBAL const kiln_value *KILN_RESTR
                 kiln_u32 from = i * X_N + x_group + (kiln_u32)(d * X_D + h * X_H) +
                                 (kiln_u32)(left + first * KILN_STRIDE_W) * X_W;
                 kiln_u32 with = i * Y_N + at.outer * Y_K + od * Y_D + oh * Y_H;
-                float row[KILN_BLOCK] = { 0 }; /* short sums lose less than one long sum */
+                /* A sum of short sums has a smaller rounding error. */
+                float row[KILN_BLOCK] = { 0 };
                 for (int ow = first; ow < end; ow++, from += KILN_STRIDE_W * X_W) {
                     float value = kiln_load(y, with + ow * Y_W);
                     for (int b = 0; b < KILN_BLOCK; b++)

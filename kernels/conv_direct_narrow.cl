@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Backward data for few channels of x: what the first layer of an image network asks for, where a
- * product of matrices would have three rows.
+ * ConvDirectNarrow: backward data for few channels of x, as in the first layer of an image network.
+ * There a matrix product would have only three rows.
  *
- * x falls into blocks of KILN_STRIDE_H x KILN_STRIDE_W pixels.  A tap meets exactly one place in
- * every block, and there the pixel of y that lies OFFSET from the block, so that nothing is
- * multiplied by zero.  An item sums the channels of a group in KILN_COLUMNS blocks that lie in a
- * row, a work group KILN_ROWS rows of KILN_STRIPS such strips; KILN_DEPTH channels of y and their
- * weights come into shared memory at a time.
+ * x is cut into blocks of KILN_STRIDE_H x KILN_STRIDE_W pixels.  A tap reaches exactly one pixel of
+ * every block.  That pixel receives the pixel of y whose distance from the block's number is the
+ * tap's OFFSET, so no product with zero is computed.  engine/solver/conv_direct_narrow.c has an
+ * example.
  *
- * Every size but the batch is a -D: KILN_TYPE KILN_C KILN_K KILN_GROUPS, and for each of _D _H _W
- * KILN_IN KILN_OUT KILN_FILTER KILN_PAD KILN_STRIDE KILN_DILATION, of which those in D are 1 but a
- * pad of 0, and
+ * An item sums the channels of a group in a strip of KILN_COLUMNS neighbouring blocks.  A work
+ * group computes KILN_ROWS rows of KILN_STRIPS strips.  KILN_DEPTH channels of y and their weights
+ * are in shared memory at a time.
+ *
+ * Every size but the batch is defined by -D: KILN_TYPE KILN_C KILN_K KILN_GROUPS, and for each of
+ * _D _H _W: KILN_IN KILN_OUT KILN_FILTER KILN_PAD KILN_STRIDE KILN_DILATION (in D all are 1, and
+ * the pad is 0), and
  *   KILN_X_LAST KILN_W_LAST KILN_Y_LAST   1 where that tensor's channels come last
  *   KILN_COLUMNS KILN_STRIPS KILN_ROWS KILN_DEPTH   see above; KILN_COLUMNS is a multiple of 4
  * Memory is 16-byte aligned.
@@ -22,7 +25,7 @@
 #define GROUP_C (KILN_C / KILN_GROUPS)
 #define GROUP_K (KILN_K / KILN_GROUPS)
 
-/* Elements from one to the next along each axis. */
+/* Distance between neighbours along each axis, in elements. */
 #define X_W (KILN_X_LAST ? KILN_C : 1)
 #define X_H (X_W * KILN_IN_W)
 #define X_C (KILN_X_LAST ? 1 : KILN_IN_H * KILN_IN_W)
@@ -35,7 +38,7 @@
 #define Y_K (KILN_Y_LAST ? 1 : KILN_OUT_H * KILN_OUT_W)
 #define Y_N (KILN_K * KILN_OUT_H * KILN_OUT_W)
 
-/* Of a tap: the pixel of y it meets, from the block's own number; and its place in the block. */
+/* A tap's offset from a block's number to the pixel of y, and the pixel of the block it reaches. */
 #define CEIL_DIV(a, b) ((a) >= 0 ? ((a) + (b)-1) / (b) : -(-(a) / (b)))
 #define OFFSET_H(r) CEIL_DIV(KILN_PAD_H - (int)(r)*KILN_DILATION_H, KILN_STRIDE_H)
 #define OFFSET_W(s) CEIL_DIV(KILN_PAD_W - (int)(s)*KILN_DILATION_W, KILN_STRIDE_W)
@@ -50,27 +53,27 @@
 #define TILES_H ((BLOCKS_H + KILN_ROWS - 1) / KILN_ROWS)
 #define TILES_W ((BLOCKS_W + TILE_W - 1) / TILE_W)
 
-/* y in shared memory; an odd number of fours in a row spreads rows over the banks. */
+/* y in shared memory: a row is an odd multiple of 4 floats, which spreads rows over the banks. */
 #define FOURS(count) (((count) + 3) / 4)
 #define WINDOW (KILN_COLUMNS + OFFSET_W(0) - FIRST_W)
 #define Y_ROWS (KILN_ROWS + OFFSET_H(0) - FIRST_H)
 #define Y_COLUMNS (TILE_W + OFFSET_W(0) - FIRST_W)
 #define Y_ROW (FOURS(Y_COLUMNS) / 2 * 8 + 4)
 #define Y_CHANNEL (Y_ROWS * Y_ROW)
-/* Weights there: a row of taps, its channels together. */
+/* Weights in shared memory: a row of taps, with the channels of a tap together. */
 #define W_ROW (FOURS(KILN_FILTER_W * GROUP_C) * 4)
 #define W_CHANNEL (KILN_FILTER_H * W_ROW)
 
-/* sum[place in the block][channel][block] */
+/* sum[pixel of the block][channel][block] */
 #define SUM(h, w, c, j) ((((h)*KILN_STRIDE_W + (w)) * GROUP_C + (c)) * KILN_COLUMNS + (j))
-/* The last that row |r| of the taps adds to. */
+/* The last sum to which row |r| of the taps contributes. */
 #define LAST_SUM(r) SUM(PLACE_H(r), PLACE_W(KILN_FILTER_W - 1), GROUP_C - 1, KILN_COLUMNS - 1)
 #define SUMS (KILN_STRIDE_H * KILN_STRIDE_W * GROUP_C * KILN_COLUMNS)
 
 /* Strips are stored four pixels at a time. */
 #define FOUR_PIXELS (!KILN_X_LAST && KILN_IN_W % 4 == 0)
 
-/* Whether |channel| of y is one of the group's. */
+/* Whether |channel| of y belongs to the group. */
 #define HAS_CHANNEL(channel) (GROUP_K % KILN_DEPTH == 0 || (channel) < GROUP_K)
 
 KILN_INLINE void fetch_y(KILN_GLOBAL const kiln_value *y, kiln_u32 from, int row, int column,
@@ -105,7 +108,7 @@ KILN_INLINE void fetch_w(KILN_GLOBAL const kiln_value *w, kiln_u32 group, kiln_u
     }
 }
 
-/* One channel of y: |y| is the first pixel that the item's strip meets. */
+/* Adds one channel of y: |y| points to the first pixel that the item's strip reads. */
 KILN_INLINE void multiply(KILN_LOCAL const float *y, KILN_LOCAL const float *w, float *sum)
 {
     float window[FOURS(WINDOW) * 4], weights[W_ROW];
@@ -141,7 +144,8 @@ KILN_INLINE void multiply(KILN_LOCAL const float *y, KILN_LOCAL const float *w, 
 /* Pixel |i| of a row of the strip. */
 #define PIXEL(i) sum[SUM(0, (i) % KILN_STRIDE_W, 0, (i) / KILN_STRIDE_W)]
 
-/* A row of a strip's blocks, one channel: |x| is its first pixel, in column |column|. */
+/* Stores one channel of a row of a strip's blocks: |x| points to its first pixel, in column
+ * |column|. */
 KILN_INLINE void put_row(KILN_GLOBAL kiln_value *x, kiln_u32 column, const float *sum)
 {
     KILN_UNROLL

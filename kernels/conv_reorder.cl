@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tensors into the shape that the matrix-core kernels read, and results out of it.
+ * Converts tensors to the layout that the matrix-core kernels read ("packed"), and results back to
+ * the caller's layout ("plain").
  *
- * Plain is the caller's layout.  Packed is outer, d, h, w, group, channel, with zeros where a
- * group's channels, a row's pixels or a group's outer entries are fewer than in packed:
+ * The packed layout is outer, d, h, w, group, channel.  It is padded with zeros: channels of a
+ * group, pixels of a row, and outer entries of a group:
  *   KILN_PLAIN_LAST                1 where plain's channels come last
- *   KILN_GROUPS                    of channels
- *   KILN_C KILN_C_PACKED           channels of a group; packed in 1, 2, 4 or a multiple of 8
- *   KILN_D KILN_H KILN_W           pixels
- *   KILN_W_PACKED KILN_W_FIRST     pixels of a packed row; what lies in front of plain's first
- *   KILN_OUTER KILN_OUTER_PACKED   entries (of n, or of k of a group) in plain for each so many in
- *                                  packed; 1 and 1 where they are the same
- *   KILN_PARTIAL                   unpack: 1 where packed is fp32, in slices to be summed
+ *   KILN_GROUPS                    groups of channels
+ *   KILN_C KILN_C_PACKED           channels of a group, plain and packed; packed is 1, 2, 4 or a
+ *                                  multiple of 8
+ *   KILN_D KILN_H KILN_W           plain pixels along each axis
+ *   KILN_W_PACKED KILN_W_FIRST     pixels of a packed row; index of the first plain one in it
+ *   KILN_OUTER KILN_OUTER_PACKED   KILN_OUTER plain entries (n, or k of a group) are padded to
+ *                                  KILN_OUTER_PACKED; both are 1 without such padding
+ *   KILN_PARTIAL                   unpack: 1 if packed has fp32 slices, which are summed
  *   KILN_GROUP_SIZE                items of a work group
- * A row of packed is a multiple of 8 elements.
+ * A packed row is a multiple of 8 elements.
  */
 #include "kiln/prelude.h"
 
-typedef unsigned short bits; /* an element, untouched */
+typedef unsigned short bits; /* an element, copied without conversion */
 
 #define CHANNELS (KILN_C * KILN_GROUPS)
 #define PACKED_PIXEL (KILN_C_PACKED * KILN_GROUPS)
@@ -48,7 +50,7 @@ KILN_DEVICE kiln_u32 packed_at(const struct spot *s)
 #define ROW_CHUNKS (KILN_W_PACKED / CHUNK_PIXELS)
 #define PIXEL_CHUNKS (KILN_C_PACKED < 8 ? 1 : PACKED_PIXEL / 8)
 
-/* The first of eight neighbours in packed.  Neighbouring items have neighbours in plain. */
+/* Position of the first of eight packed neighbours.  Neighbouring items read plain neighbours. */
 KILN_DEVICE struct spot chunk_at(kiln_u32 item)
 {
     struct spot s;
@@ -73,7 +75,7 @@ KILN_DEVICE struct spot chunk_at(kiln_u32 item)
     return s;
 }
 
-/* |outers| entries of packed. */
+/* Packs |outers| packed entries. */
 KILN_KERNEL(KILN_GROUP_SIZE)
 void conv_reorder_pack(KILN_GLOBAL const bits *KILN_RESTRICT plain,
                        KILN_GLOBAL bits *KILN_RESTRICT packed, kiln_u32 outers)
@@ -84,7 +86,7 @@ void conv_reorder_pack(KILN_GLOBAL const bits *KILN_RESTRICT plain,
     kiln_u32 to = packed_at(&s);
     kiln_u32 entry = s.outer % KILN_OUTER_PACKED;
     s.outer = s.outer / KILN_OUTER_PACKED * KILN_OUTER + entry;
-    s.w -= KILN_W_FIRST; /* may wrap */
+    s.w -= KILN_W_FIRST; /* may wrap around, which the comparison below detects */
     bits v[8];
     for (int i = 0; i < 8; i++) {
         struct spot one = s;
@@ -101,7 +103,8 @@ void conv_reorder_pack(KILN_GLOBAL const bits *KILN_RESTRICT plain,
 
 #else
 
-/* |outers| entries of plain; |slices| of |slice_size| elements, where they are partial. */
+/* Unpacks |outers| plain entries.  If KILN_PARTIAL, adds up |slices| slices of |slice_size|
+ * elements. */
 KILN_KERNEL(KILN_GROUP_SIZE)
 #if KILN_PARTIAL
 void conv_reorder_unpack(KILN_GLOBAL const float *KILN_RESTRICT packed,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What split sums end with: output[i] = sum over s of parts[s][i], in 32-bit floating point and
- * always in the same order.
+ * The final reduction of split sums: output[i] = sum over s of parts[s][i], in fp32 and always in
+ * the same order.
  *
- *   KILN_TYPE     of the output
- *   KILN_SLICES   1, 2, 4, ... 64: so many items share the parts of one output; 256 / KILN_SLICES
- *                 outputs a work group
+ *   KILN_TYPE     type of the output
+ *   KILN_SLICES   items that share the parts of one output: 1, 2, 4, ... 64; a work group computes
+ *                 256 / KILN_SLICES outputs
  */
 #include "kiln/prelude.h"
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which pixels of a convolution's result meet which pixels of its source.  Included as
- * "kiln/conv_view.h", by kernels that multiply pixels with channels; reads KILN_DIRECTION and the
- * sizes IN OUT FILTER PAD STRIDE DILATION TAP_STEP, _D _H _W.
+ * Maps pixels of a convolution's result to the pixels of its source that contribute to them.
+ * Included as "kiln/conv_view.h" by kernels that multiply pixels with channels.  Reads
+ * KILN_DIRECTION and the sizes IN OUT FILTER PAD STRIDE DILATION TAP_STEP, _D _H _W.
  *
- * Forward's result is y and its source x; so are those of backward weights, whose result is summed
- * over them.  Backward data's result is x, its source y, and it goes residue by residue: pixels of
- * x whose padded coordinates leave the same remainders meet the same taps.
+ * Forward: the result is y, the source x.  Backward weights: the same; its sum runs over them.
+ * Backward data: the result is x, the source y.  It is computed for one residue class at a time:
+ * the pixels of x whose padded coordinates have the same residues modulo the strides.  The same
+ * taps contribute to all pixels of a class (engine/solver/conv_bulk.c explains this).
  *
- *   view_of(residue)          of forward and backward weights: 0
- *   pixel_at(view, index)     the |index|-th pixel of the batch
- *   inside(at, limit)         whether a coordinate is in the source
+ *   view_of(residue)          the view of a class; forward and backward weights: residue 0
+ *   pixel_at(view, index)     pixel number |index| of the batch
+ *   inside(at, limit)         whether a coordinate is inside the source
  */
 #ifndef KILN_CONV_VIEW_H
 #define KILN_CONV_VIEW_H
@@ -22,12 +23,12 @@
 #define WEIGHTS (KILN_DIRECTION == 2)
 
 struct axis {               /* one of D, H, W */
-    kiln_u32 pixels;        /* of the result, with this residue */
-    kiln_u32 first, step;   /* their coordinates in the result */
-    int scale, origin, hop; /* in the source: pixel * scale + origin + tap * hop */
-    kiln_u32 limit;         /* of the source */
-    kiln_u32 taps;          /* that they meet */
-    kiln_u32 tap, tap_step; /* their coordinates in the filter */
+    kiln_u32 pixels;        /* number of result pixels in the class */
+    kiln_u32 first, step;   /* their coordinates in the result: first + i * step */
+    int scale, origin, hop; /* coordinate in the source: pixel * scale + origin + tap * hop */
+    kiln_u32 limit;         /* size of the source */
+    kiln_u32 taps;          /* number of taps that contribute to the class */
+    kiln_u32 tap, tap_step; /* their coordinates in the filter: tap + i * tap_step */
 };
 
 struct view {
@@ -62,7 +63,7 @@ KILN_INLINE struct axis data_axis(int in, int out, int filter, int pad, int stri
     a.first = first;
     a.step = stride;
     a.scale = 1;
-    a.origin = (first + pad - tap * dilation) / stride; /* exact if met */
+    a.origin = (first + pad - tap * dilation) / stride; /* a whole number if any tap contributes */
     a.hop = -(tap_step * dilation / stride);
     a.limit = out;
     a.taps = met ? (filter - tap + tap_step - 1) / tap_step : 0;
@@ -97,7 +98,7 @@ struct pixel {
     kiln_u32 n, d, h, w;
 };
 
-/* The |index|-th pixel of the batch. */
+/* Pixel number |index| of the batch. */
 KILN_INLINE struct pixel pixel_at(const struct view *v, kiln_u32 index)
 {
     struct pixel p;
