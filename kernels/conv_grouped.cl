@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ConvGrouped: convolutions with few channels a group on NVIDIA's matrix cores (sm_80 and later),
- * fp16 or bf16, summed in fp32.  x and y are channels-last.
+ * ConvGrouped: convolutions with few channels per group on NVIDIA's matrix cores (sm_80 and later),
+ * fp16 or bf16, with fp32 sums.  The channels of x and y come last.
  *
- * As many groups as fill 16 channels on either side are a bundle, multiplied like one group whose
- * weights are zeros between them.  A work group has a slab of bundles and a tile of pixels; it
- * reads each pixel that the tile meets once, into a patch in shared memory.  Rows of the patch lie
- * an odd number of 16-byte chunks apart, so that eight neighbours do not meet in a bank.
+ * Groups are bundled until c and k of a bundle are multiples of 16.  A bundle is multiplied like
+ * one group; the weights between different groups are zero.  A work group computes a slab of
+ * bundles for a tile of pixels.  It copies the pixels that contribute to the tile to shared
+ * memory once: the patch.  Pixels of the patch are an odd number of 16-byte chunks apart, so
+ * that eight neighbours are in different banks.  engine/solver/conv_grouped.c has a picture.
  *
  *   KILN_DIRECTION KILN_TYPE KILN_C KILN_K KILN_GROUPS KILN_IN KILN_OUT KILN_FILTER KILN_PAD
  *   KILN_STRIDE KILN_DILATION KILN_W_LAST   of the problem
  *   KILN_TAP_STEP      _D _H _W; stride / gcd(stride, dilation)
  *   KILN_BUNDLE        groups in a bundle
  *   KILN_SLAB          bundles of a work group
- *   KILN_ROWS KILN_COLUMNS                 of a tile: pixels of the result, for weights of y
- *   KILN_WARPS         of a work group
- *   KILN_BLOCKS_M      forward and data: 16 pixels each, that a warp multiplies at a time
+ *   KILN_ROWS KILN_COLUMNS                 pixels of a tile of the result (weights: of y)
+ *   KILN_WARPS         warps of a work group
+ *   KILN_BLOCKS_M      forward and data: blocks of 16 pixels that a warp multiplies at a time
  *   KILN_TAPS_EACH     weights: taps whose sums a warp keeps
- *   KILN_PARTS         weights: warps that share the tile's pixels and sum for themselves
- *   KILN_PARTIAL       weights: 1: fp32 sums of each split's parts, one after the other
+ *   KILN_PARTS         weights: warps that share the tile's pixels; each has its own sums
+ *   KILN_PARTIAL       weights: 1: write the fp32 sums of each part of each split in turn
  */
 #include "kiln/conv_view.h"
 #include "kiln/matrix_cores.h"
@@ -35,7 +36,7 @@
 #define K_SLAB (K_BUNDLE * KILN_SLAB)
 #define SLABS CEIL_DIV(KILN_GROUPS, KILN_BUNDLE *KILN_SLAB)
 
-/* Of the patch: x, but for backward data y. */
+/* The patch is of x, for backward data of y. */
 #if DATA
 #define FROM(axis) KILN_OUT_##axis
 #define FROM_CHANNELS KILN_K
@@ -46,7 +47,8 @@
 #define TO_BUNDLE C_BUNDLE
 #define TO_SLAB C_SLAB
 #define RESIDUES (KILN_STRIDE_D * KILN_STRIDE_H * KILN_STRIDE_W)
-#define PLACES(axis) CEIL_DIV(KILN_IN_##axis, KILN_STRIDE_##axis) /* pixels of most residues */
+/* Pixels of the largest residue class. */
+#define PLACES(axis) CEIL_DIV(KILN_IN_##axis, KILN_STRIDE_##axis)
 #define PATCH(axis, pixels)                                                \
     ((pixels) + (CEIL_DIV(KILN_FILTER_##axis, KILN_TAP_STEP_##axis) - 1) * \
                     (KILN_TAP_STEP_##axis * KILN_DILATION_##axis / KILN_STRIDE_##axis))
@@ -78,7 +80,7 @@
 
 struct tile {
     struct view view;
-    kiln_u32 slab, n, d, h, w; /* the first pixel's */
+    kiln_u32 slab, n, d, h, w; /* position of the tile's first pixel */
 };
 
 #define ROW_TILES CEIL_DIV(PLACES(H), KILN_ROWS)
@@ -99,13 +101,13 @@ KILN_INLINE struct tile tile_of(kiln_u32 slab, kiln_u32 residue, kiln_u32 index)
     return t;
 }
 
-/* Pixels of the patch before the one that the tile's first pixel meets at tap 0. */
+/* Number of patch pixels before the one that tap 0 reads for the tile's first pixel. */
 KILN_INLINE int ahead(const struct axis *a)
 {
     return a->hop < 0 && a->taps > 0 ? -a->hop * ((int)a->taps - 1) : 0;
 }
 
-/* Where in the patch, in bytes, the pixel lies that the tile's |m|-th meets at tap 0. */
+/* Byte offset in the patch of the pixel that tap 0 reads for the tile's pixel |m|. */
 KILN_INLINE kiln_u32 met_first(const struct tile *t, kiln_u32 m)
 {
     kiln_u32 pixel = m < PIXELS ? m : PIXELS - 1;
@@ -114,7 +116,7 @@ KILN_INLINE kiln_u32 met_first(const struct tile *t, kiln_u32 m)
     return (kiln_u32)((ahead(&t->view.d) * PATCH_H + h) * PATCH_W + w) * FROM_PITCH;
 }
 
-/* From there to the one of another tap. */
+/* Byte distance from that pixel to the one of another tap. */
 KILN_INLINE kiln_u32 tap_offset(const struct tile *t, int d, int h, int w)
 {
     return (kiln_u32)(((d * t->view.d.hop * PATCH_H + h * t->view.h.hop) * PATCH_W +
@@ -147,7 +149,7 @@ KILN_INLINE void copy_patch(kiln_tiles tiles, KILN_GLOBAL const kiln_value *from
 
 #define TO_CHUNKS (TO_SLAB / 8)
 
-/* An element of the result's tensor (for weights: of y) at the tile's |m|-th pixel. */
+/* Index of the tile's pixel |m| in the result (weights: in y). */
 KILN_INLINE kiln_u32 place_of(const struct tile *t, kiln_u32 m, kiln_u32 channel)
 {
     kiln_u32 d = t->view.d.first + t->d * t->view.d.step;
@@ -166,7 +168,7 @@ KILN_INLINE int is_pixel(const struct tile *t, kiln_u32 m)
 
 #define W_BYTES (TAPS * K_SLAB * W_PITCH)
 
-/* Eight neighbours along c of what multiplies like the weights of one group. */
+/* Eight neighbours along c of a bundle's weights. */
 KILN_INLINE void put_weights(kiln_tiles tiles, kiln_u32 to, KILN_GLOBAL const kiln_value *w,
                              kiln_u32 k, kiln_u32 tap, kiln_u32 c)
 {
@@ -213,7 +215,7 @@ KILN_INLINE void expand_weights(kiln_tiles tiles, KILN_GLOBAL const kiln_value *
 #define UNROLLED_TAPS
 #endif
 
-/* Where the lane's row of a step's weights lies, for 16 channels of the result. */
+/* Position of the lane's row of weights in a step, for 16 channels of the result. */
 KILN_INLINE kiln_u32 weights_at(kiln_u32 lane, kiln_u32 unit_n)
 {
     kiln_u32 bundle = unit_n / (TO_BUNDLE / 16), n = unit_n % (TO_BUNDLE / 16) * 16;
@@ -234,7 +236,7 @@ KILN_INLINE kiln_u32 weights_at(kiln_u32 lane, kiln_u32 unit_n)
 #define load_weights kiln_load8x8
 #endif
 
-/* 16 channels of 16 * KILN_BLOCKS_M pixels. */
+/* Computes 16 channels of 16 * KILN_BLOCKS_M pixels. */
 KILN_INLINE void multiply_unit(kiln_tiles tiles, const struct tile *t, kiln_u32 unit_n,
                                kiln_u32 first, float sums[KILN_BLOCKS_M][2][4])
 {
@@ -297,7 +299,7 @@ void conv_grouped_forward(KILN_GLOBAL const kiln_value *KILN_RESTRICT from,
         kiln_u32 unit = pass * KILN_WARPS + warp;
 #if UNITS % KILN_WARPS
 #if defined(KILN_OPENCL)
-        unit = unit < UNITS ? unit : UNITS - 1; /* all meet at the emulation's barriers */
+        unit = unit < UNITS ? unit : UNITS - 1; /* all warps must reach the emulation's barriers */
 #else
         if (unit >= UNITS)
             break;
@@ -334,7 +336,7 @@ void conv_grouped_forward(KILN_GLOBAL const kiln_value *KILN_RESTRICT from,
 #define UNITS_C (C_BUNDLE / 16)
 #define TAP_PARTS CEIL_DIV(TAPS, KILN_TAPS_EACH)
 
-/* Of the tile's pixels of y; zeros for those that it has not. */
+/* Copies the tile's pixels of y, with zeros outside the image. */
 KILN_INLINE void copy_result(kiln_tiles tiles, KILN_GLOBAL const kiln_value *y,
                              const struct tile *t)
 {
@@ -347,7 +349,7 @@ KILN_INLINE void copy_result(kiln_tiles tiles, KILN_GLOBAL const kiln_value *y,
     }
 }
 
-/* What a warp sums up: 16 channels of y with 16 of x, at KILN_TAPS_EACH taps. */
+/* The sums of a warp: 16 channels of y times 16 of x, for KILN_TAPS_EACH taps. */
 struct unit {
     kiln_u32 bundle, k, c, tap, part;
 };
@@ -417,7 +419,7 @@ void conv_grouped_backward_weights(KILN_GLOBAL const kiln_value *KILN_RESTRICT x
     float sums[KILN_TAPS_EACH][2][4] = { { { 0 } } };
     for (kiln_u32 i = split; i < n * IMAGE_TILES; i += splits) {
         struct tile t = tile_of(slab, 0, i);
-        kiln_barrier(); /* the last tile was read */
+        kiln_barrier(); /* all warps have read the previous tile */
         copy_patch(tiles, x, &t);
         copy_result(tiles, y, &t);
         kiln_copies_end();

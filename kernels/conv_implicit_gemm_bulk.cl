@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ConvImplicitGemm on sm_90a: wgmma out of tiles that bulk tensor copies (TMA) bring.
+ * ConvImplicitGemm on sm_90a: wgmma with tiles that bulk tensor copies (TMA) load.
  *
- * The products, the tensors and the options are conv_implicit_gemm_mma.cl's; what differs is how
- * tiles arrive.  One warp more than those that multiply asks for copies, a ring of KILN_STAGES
- * tiles ahead; it waits only for tiles to be free, the others only for tiles to be there.
+ * The products, tensors and options are those of conv_implicit_gemm_mma.cl; only the copies differ.
+ * One additional warp starts the copies into a ring of KILN_STAGES tiles.  It waits only for free
+ * stages, and the other warps wait only for full ones.
  *
- *   KILN_FLAT     1: 1x1 with stride 1 and no pads, pixels are numbered through; 0: im2col
+ *   KILN_FLAT     1: 1x1 filter, stride 1, no padding: pixels numbered consecutively; 0: im2col
  *   KILN_TILE_K   64
- *   KILN_LASTING  1: a work group does one tile after another, and the next one's copies arrive
- *                 while bulk copies write the last one's results.  One group of channels, no
- *                 slices, no residues
+ *   KILN_LASTING  1: persistent work groups, which compute several tiles.  Copies for the next tile
+ *                 arrive while bulk copies store the previous result.  Requires one group of
+ *                 channels, no slices and no residue classes
  *
- * Backward data with strides has a map of y for each residue: each is a convolution of its own.
- * Backward weights takes channels of a group in multiples of 64, unless it is flat: a panel of 64
- * columns is one tap's.
+ * Backward data with strides has a map of y for each residue class, because each class is a
+ * separate convolution.  Backward weights needs channels per group in multiples of 64, unless
+ * KILN_FLAT is 1: a panel of 64 columns must belong to one tap.
  */
 #include "kiln/bulk_copies.h"
 #include "kiln/conv_mma_place.h"
 #include "kiln/conv_view.h"
 #include "kiln/prelude.h"
 
-#define THREADS (KILN_WAVE * KILN_WARPS_M * KILN_WARPS_N) /* that multiply */
+#define THREADS (KILN_WAVE * KILN_WARPS_M * KILN_WARPS_N) /* of the warps that multiply */
 
 #define LEFT_BYTES (KILN_TILE_M * KILN_TILE_K * 2)
 #define RIGHT_BYTES (KILN_TILE_N * KILN_TILE_K * 2)
 #define STAGE_BYTES (LEFT_BYTES + RIGHT_BYTES)
-#define PANEL 64 /* columns of a turned operand that lie together */
+#define PANEL 64 /* contiguous columns of a transposed operand */
 #define PANEL_BYTES (KILN_TILE_K * PANEL * 2)
 #define TILES_BYTES (KILN_STAGES * STAGE_BYTES)
 
@@ -35,8 +35,8 @@
 #else
 #define RESULT_BYTES (KILN_TILE_M * KILN_TILE_N * 2)
 #endif
-/* Results leave by where tiles were, unless these are being filled again.  Nothing is ever written
- * over the ring's signals. */
+/* Results are stored from the space of the tiles, unless the tiles are already being refilled.  The
+ * ring's barriers are never overwritten. */
 #if KILN_LASTING
 #define SIGNALS_AT (TILES_BYTES + RESULT_BYTES)
 #else
@@ -54,7 +54,7 @@ KILN_INLINE kiln_u32 turn(kiln_u32 row, kiln_u32 chunk, kiln_u32 chunks)
 
 /* ---- the product ---- */
 
-#define BLOCK_ROWS 64 /* a warp's 16 of them */
+#define BLOCK_ROWS 64 /* of a team; each warp has 16 of them */
 #define WARP_M (KILN_TILE_M * 4 / KILN_WARPS_M)
 #define WARP_N (KILN_TILE_N / KILN_WARPS_N)
 #define BLOCKS_M (WARP_M / BLOCK_ROWS)
@@ -68,7 +68,7 @@ KILN_INLINE kiln_u32 block_row(int block)
 }
 
 #define KILN_WIDE_COLUMNS KILN_WIDE
-#if WEIGHTS /* as digits: they become part of an instruction's text */
+#if WEIGHTS /* literals, because they become part of an instruction's text */
 #define KILN_LEFT_TURNED 1
 #else
 #define KILN_LEFT_TURNED 0
@@ -104,13 +104,13 @@ KILN_INLINE void multiply_tile(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles sha
     kiln_wide_end();
 }
 
-/* The warp that copies takes no part. */
+/* The copying warp does not take part. */
 #define RESULT_BARRIER() asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory")
 #include "kiln/conv_mma_result.h"
 
 /* ---- the copies ---- */
 
-/* For each stage, that it is full and that it is free. */
+/* Two barriers for each stage: "full" and "free". */
 KILN_INLINE kiln_signal full_of(kiln_tiles shared, kiln_u32 stage)
 {
     return shared + SIGNALS_AT + stage * 16;
@@ -124,7 +124,7 @@ struct maps {
     const kiln_tensor_map *left, *right;
 };
 
-/* Where in the ring an item is: the stage, and the parity of its turn. */
+/* An item's position in the ring: the stage, and the parity of its phase. */
 struct turn {
     kiln_u32 stage, phase;
 };
@@ -137,15 +137,16 @@ KILN_INLINE void turn_on(struct turn *at)
     }
 }
 
-/* Which part of the product's reduction comes next, and where the tile's rows or columns begin. */
+/* The next step of the reduction, and the first row or column of the tile. */
 struct cursor {
-    kiln_u32 pixel;           /* weights: of y; flat: the first row */
-    int w, h;                 /* of the source, under the first pixel and the first tap */
+    kiln_u32 pixel;           /* weights: pixel of y; flat: the first row */
+    int w, h;                 /* pixel of the source at the first pixel and the first tap */
     kiln_u32 n;               /* image */
-    kiln_u32 c, tap_w, tap_h; /* channel of the source; taps, counted among those met */
+    /* Channel of the source; taps, numbered among those that contribute. */
+    kiln_u32 c, tap_w, tap_h;
 };
 
-/* Pixel |index| of the batch. */
+/* Pixel number |index| of the batch. */
 KILN_INLINE void cursor_move(const struct view *v, struct cursor *at, kiln_u32 index)
 {
     struct pixel p = pixel_at(v, index);
@@ -153,7 +154,7 @@ KILN_INLINE void cursor_move(const struct view *v, struct cursor *at, kiln_u32 i
     at->n = p.n;
     at->w = (int)p.w * v->w.scale + v->w.origin;
     at->h = (int)p.h * v->h.scale + v->h.origin;
-#if DATA /* the box begins under the last tap */
+#if DATA /* the box begins at the last tap */
     at->w += ((int)v->w.taps - 1) * v->w.hop;
     at->h += ((int)v->h.taps - 1) * v->h.hop;
 #endif
@@ -239,7 +240,7 @@ KILN_INLINE void copy_tile(const struct maps *maps, kiln_u32 to, kiln_signal sig
 #if KILN_FLAT
         kiln_bulk2(panel, maps->right, signal, tile->group * KILN_C + column, at->pixel);
 #else
-        if (column >= W_ROW) /* nobody needs it, but its bytes are expected */
+        if (column >= W_ROW) /* its data is not used, but the barrier expects its bytes */
             column = W_ROW - PANEL;
         kiln_u32 tap = column / KILN_C;
         kiln_bulk_pixels(panel, maps->right, signal, tile->group * KILN_C + column % KILN_C, at->w,
@@ -251,7 +252,7 @@ KILN_INLINE void copy_tile(const struct maps *maps, kiln_u32 to, kiln_signal sig
 
 #endif
 
-/* One item's work. */
+/* Executed by one item. */
 KILN_INLINE void copy_all(const struct maps *maps, kiln_tiles shared, const struct view *v,
                           const struct place *tile, struct turn *turn)
 {
@@ -294,12 +295,12 @@ KILN_INLINE void multiply_all(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles shar
     for (int i = 0; i < BLOCKS_M * BLOCKS_N * KILN_SUMS; i++)
         sum[i / (BLOCKS_N * KILN_SUMS)][i / KILN_SUMS % BLOCKS_N][i % KILN_SUMS] = 0;
     if (tile->steps == 0)
-        return; /* so that no path around the products meets them while they run */
+        return; /* no branch may join the products while they run */
 #pragma unroll 1
     for (kiln_u32 i = 0; i < tile->steps; i++) {
         kiln_signal_wait(full_of(shared, turn->stage), turn->phase);
         multiply_tile(sum, shared, turn->stage * STAGE_BYTES);
-        kiln_wide_wait(1); /* the tile before is done with */
+        kiln_wide_wait(1); /* the products of the previous tile have ended */
         if (i > 0 && kiln_item() % KILN_WAVE == 0)
             kiln_signal_arrive(free_of(shared, previous));
         previous = turn->stage;
@@ -326,20 +327,20 @@ KILN_INLINE void begin(kiln_tiles shared)
 
 #if KILN_LASTING
 
-#define TEAM 128 /* items that multiply together */
+#define TEAM 128 /* items whose warps multiply together */
 #define BOX_ROWS 64
 #define BOX_BYTES (BOX_ROWS * PANEL * 2)
 #define BOXES_N (WARP_N / PANEL)
 #define TEAM_BARRIER() asm volatile("bar.sync %0, 128;" ::"r"(1 + kiln_item() / TEAM) : "memory")
 
-/* Each team by itself, in boxes of 64 rows and columns. */
+/* Each team stores its own results, in boxes of 64 rows and columns. */
 KILN_INLINE void store_in_bulk(const kiln_tensor_map *to, kiln_tiles shared,
                                const struct place *tile, kiln_sums sum[BLOCKS_M][BLOCKS_N])
 {
     kiln_u32 lane = kiln_item() % KILN_WAVE;
     kiln_u32 boxes = TILES_BYTES + kiln_item() / TEAM * (BLOCKS_M * BOXES_N * BOX_BYTES);
     if (kiln_item() % TEAM == 0)
-        kiln_bulk_stores_wait(); /* the last tile's have left */
+        kiln_bulk_stores_wait(); /* the previous tile's results have been read from shared memory */
     TEAM_BARRIER();
     KILN_UNROLLED
     for (int i = 0; i < BLOCKS_M * KILN_SUMS; i += KILN_RUN) {
@@ -366,7 +367,7 @@ KILN_INLINE void store_in_bulk(const kiln_tensor_map *to, kiln_tiles shared,
     }
 }
 
-/* F: x, w, y; B: y, w, x; W: y, x, w.  There are |tiles| for |kiln_groups| work groups. */
+/* Maps: F: x, w, y; B: y, w, x; W: y, x, w.  |kiln_groups| work groups share |tiles| tiles. */
 KILN_KERNEL_OCCUPYING(THREADS + KILN_WAVE, KILN_BLOCKS)
 void KERNEL(LEFT_MAPS, KILN_MAP(right), KILN_MAP(result), kiln_u32 n, kiln_u32 slice,
             kiln_u32 tiles, kiln_u32 groups)
@@ -382,7 +383,8 @@ void KERNEL(LEFT_MAPS, KILN_MAP(right), KILN_MAP(result), kiln_u32 n, kiln_u32 s
     begin(shared);
     if (kiln_item() >= THREADS) {
         struct maps maps = { &left0, &right };
-        struct turn turn = { 0, 1 }; /* free before it was used: the turn before the first */
+        /* All stages are free before their first use, as if a phase had ended. */
+        struct turn turn = { 0, 1 };
         if (kiln_item() == THREADS)
             for (kiln_u32 i = kiln_group(); i < tiles; i += groups)
                 if (place_of(i, n, slice, &tile, &v))
@@ -404,7 +406,7 @@ void KERNEL(LEFT_MAPS, KILN_MAP(right), KILN_MAP(result), kiln_u32 n, kiln_u32 s
 
 #else
 
-/* F: x, w, y; B: y, w, x; W: y, x, w.  A work group sums |slice| tiles of the reduction. */
+/* Maps: F: x, w, y; B: y, w, x; W: y, x, w.  A work group sums |slice| tiles of the reduction. */
 KILN_KERNEL_OCCUPYING(THREADS + KILN_WAVE, KILN_BLOCKS)
 void KERNEL(LEFT_MAPS, KILN_MAP(right), KILN_GLOBAL RESULT *KILN_RESTRICT to, kiln_u32 n,
             kiln_u32 slice)
@@ -421,7 +423,8 @@ void KERNEL(LEFT_MAPS, KILN_MAP(right), KILN_GLOBAL RESULT *KILN_RESTRICT to, ki
     }
     begin(shared);
     if (kiln_item() >= THREADS) {
-        struct turn turn = { 0, 1 }; /* free before it was used: the turn before the first */
+        /* All stages are free before their first use, as if a phase had ended. */
+        struct turn turn = { 0, 1 };
         if (kiln_item() == THREADS)
             copy_all(&maps, shared, &v, &tile, &turn);
         return;
@@ -433,7 +436,7 @@ void KERNEL(LEFT_MAPS, KILN_MAP(right), KILN_GLOBAL RESULT *KILN_RESTRICT to, ki
 #if KILN_PARTIAL
     store(to + (kiln_u64)tile.slice * result_size(n), &v, &tile, sum);
 #else
-    RESULT_BARRIER(); /* nobody reads the tiles any more */
+    RESULT_BARRIER(); /* all warps have read the tiles */
     store(to, shared, &v, &tile, sum);
 #endif
 }

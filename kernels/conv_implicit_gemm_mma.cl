@@ -1,38 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ConvImplicitGemm on matrix cores of NVIDIA GPUs (sm_80 and later) and AMD GPUs (CDNA, RDNA 3 and
- * 4): fp16 or bf16, summed in fp32.
+ * 4): fp16 or bf16, with fp32 sums.
  *
- * A product of matrices, left (rows x reduction) times right (reduction x columns), whose operands
- * are read from the tensors as they are needed:
+ * It computes a product of two matrices, left (rows x reduction) times right (reduction x columns).
+ * Their elements are read from the tensors when they are needed:
  *
  *   KILN_DIRECTION        rows                columns       reduction
  *   0 forward             pixels of y         k             taps of the filter x c
  *   1 backward data       pixels of x         c             taps x k
  *   2 backward weights    k                   taps x c      pixels of y
  *
- * Tensors are channels-last, with channels of a group in multiples of 8 (conv_reorder.cl makes
- * them so).  Backward data with a stride goes residue by residue: the pixels of x whose padded
- * coordinate leaves the same remainder meet the same taps, and only those are multiplied.
+ * The tensors' channels come last, in multiples of 8 for each group (conv_reorder.cl packs them).
+ * Backward data with a stride is computed for one residue class at a time: the pixels of x whose
+ * padded coordinates have the same residue.  The same taps contribute to all of them, and only
+ * these taps are multiplied.
  *
  * Options, with _D _H _W where it says so:
  *   KILN_TYPE  KILN_C KILN_K (of one group)  KILN_GROUPS
  *   KILN_IN KILN_OUT KILN_FILTER KILN_PAD KILN_STRIDE KILN_DILATION   _D _H _W
  *   KILN_TAP_STEP      _D _H _W; stride / gcd(stride, dilation)
- *   KILN_X_PIXEL       elements from a pixel of x to the next: C * GROUPS, or fewer where a
- *                      pixel's channels are a window over several narrow pixels
- *   KILN_TILE_M KILN_TILE_N KILN_TILE_K    of one work group
- *   KILN_WARPS_M KILN_WARPS_N              warps (waves) that share it
- *   KILN_WIDE          0; or four warps (along M) multiply together out of shared memory (sm_90a),
- *                      and this is KILN_TILE_N / KILN_WARPS_N
- *   KILN_STAGES        tiles in shared memory: one is multiplied while others arrive
- *   KILN_BAND          rows of tiles that are done together
- *   KILN_CACHE         1: copies go through the L1 cache too
- *   KILN_BLOCKS        work groups that must fit a multiprocessor: bounds registers (NVIDIA)
- *   KILN_CORES KILN_PAIRS                  which matrix cores: kiln/matrix_cores.h (AMD)
- *   KILN_TILES_BYTES   of shared memory (AMD)
- *   KILN_PARTIAL       1: the reduction is sliced; fp32 sums of each slice are written one slice
- *                      after the other
+ *   KILN_X_PIXEL       elements from a pixel of x to the next: C * GROUPS, or fewer if x is folded,
+ *                      so that neighbouring pixels overlap (engine/solver/conv_packing.h)
+ *   KILN_TILE_M KILN_TILE_N KILN_TILE_K    tile of one work group
+ *   KILN_WARPS_M KILN_WARPS_N              warps (waves) of a work group along M and N
+ *   KILN_WIDE          0: each warp multiplies alone.  Else four warps along M multiply together
+ *                      with operands in shared memory (sm_90a): KILN_TILE_N / KILN_WARPS_N
+ *   KILN_STAGES        tiles in shared memory: one is multiplied while others are copied
+ *   KILN_BAND          rows of tiles that are computed together
+ *   KILN_CACHE         1: copies use the L1 cache, too
+ *   KILN_BLOCKS        work groups that must fit one multiprocessor; limits registers (NVIDIA)
+ *   KILN_CORES KILN_PAIRS                  kind of matrix cores (AMD), see kiln/matrix_cores_amd.h
+ *   KILN_TILES_BYTES   bytes of shared memory (AMD)
+ *   KILN_PARTIAL       1: the reduction is split; the fp32 sums of the slices are written one slice
+ *                      after another
  */
 #include "kiln/conv_mma_place.h"
 #include "kiln/conv_view.h"
@@ -43,8 +44,8 @@
 
 /* ---- tiles in shared memory ---- */
 
-/* A tile lies in rows of up to 128 bytes whose 16-byte chunks are exchanged by an exclusive or
- * with the row, so that neither eight rows of a column nor eight chunks of a row meet in a bank. */
+/* A tile has rows of up to 128 bytes.  Its 16-byte chunks are swizzled: the chunk's number is XORed
+ * with the row's.  So eight rows of a column, and eight chunks of a row, are in different banks. */
 #define LEFT_BYTES (KILN_TILE_M * KILN_TILE_K * 2)
 #define RIGHT_BYTES (KILN_TILE_N * KILN_TILE_K * 2)
 #define STAGE_BYTES (LEFT_BYTES + RIGHT_BYTES)
@@ -52,19 +53,20 @@
 KILN_INLINE kiln_u32 turn(kiln_u32 row, kiln_u32 chunk, kiln_u32 chunks)
 {
 #if KILN_STAGED
-    row ^= row >> 2 & 6; /* nor rows 8 apart, which a turned tile is written by */
+    row ^= row >> 2 & 6; /* the same for rows 8 apart, in which a transposed tile is written */
 #endif
     return chunk ^ (chunks >= 8 ? row & 7 : chunks == 4 ? row >> 1 & 3 : row >> 2 & 1);
 }
 
-/* Where the chunk lies, in a tile whose rows go along the reduction. */
+/* Byte offset of a chunk in a tile whose rows run along the reduction. */
 KILN_INLINE kiln_u32 along(kiln_u32 row, kiln_u32 chunk)
 {
     return row * (KILN_TILE_K * 2) + turn(row, chunk, KILN_TILE_K / 8) * 16;
 }
 
 #if !KILN_STAGED
-/* In a tile with a row for each step of the reduction: in panels 64 elements wide. */
+/* Byte offset in a transposed tile: it has a row for each step of the reduction, in panels that are
+ * 64 elements wide. */
 KILN_INLINE kiln_u32 across(kiln_u32 step, kiln_u32 chunk, kiln_u32 width)
 {
     kiln_u32 chunks = width < 64 ? width / 8 : 8;
@@ -79,14 +81,14 @@ KILN_INLINE kiln_u32 across(kiln_u32 step, kiln_u32 chunk, kiln_u32 width)
 #define M_CHUNKS (KILN_TILE_M / 8)
 #define N_CHUNKS (KILN_TILE_N / 8)
 #define PASSES(chunks) (((chunks) + THREADS - 1) / THREADS)
-/* Whether the item has a chunk in that pass. */
+/* Whether the item copies a chunk in this pass. */
 #define HAS_CHUNK(pass, chunks) ((chunks) % THREADS == 0 || (pass)*THREADS + kiln_item() < (chunks))
 
-/* Operands whose neighbours in memory do not follow each other along the reduction: an item copies
- * |chunks| wide rows' chunk across_chunk() of steps across_step() + BEYOND(pass). */
+/* For operands whose neighbours in memory are not neighbours along the reduction.  With rows of
+ * |chunks| chunks, an item copies chunk across_chunk() of step across_step() + BEYOND(pass). */
 #if KILN_STAGED
-/* Two steps at a time, so that their elements are written by pairs into a turned tile.  Of 32
- * neighbours 4 lie side by side, 8 in each other's steps. */
+/* An item copies two steps at a time, so that it writes pairs of elements into a transposed tile.
+ * Of 32 neighbouring items, 4 have neighbouring chunks and 8 have neighbouring steps. */
 KILN_INLINE kiln_u32 across_chunk(kiln_u32 chunks)
 {
     return kiln_item() % 4 + kiln_item() / 32 % (chunks / 4) * 4;
@@ -117,7 +119,7 @@ KILN_INLINE kiln_u32 across_step(kiln_u32 chunks) { return kiln_item() / chunks;
 #define RIGHT_PASSES PASSES_ACROSS(N_CHUNKS)
 #endif
 
-/* What is on its way into the tiles. */
+/* The chunks in registers that are being copied to the tiles. */
 #if KILN_STAGED
 struct landing {
     kiln_chunk left[LEFT_PASSES], right[RIGHT_PASSES];
@@ -179,9 +181,9 @@ struct landing {
 #define SOURCE_W (FORWARD ? KILN_IN_W : KILN_OUT_W)
 #define SOURCE_D (FORWARD ? KILN_IN_D : KILN_OUT_D)
 
-/* Which part of the reduction comes next. */
+/* The next step of the reduction. */
 struct cursor {
-    kiln_u32 c, w, h, d; /* first channel; taps, counted among those met */
+    kiln_u32 c, w, h, d; /* first channel; taps, numbered among those that contribute */
 };
 
 KILN_INLINE struct cursor cursor_at(const struct view *v, kiln_u32 tile)
@@ -211,15 +213,15 @@ KILN_INLINE void advance(const struct view *v, struct cursor *at)
     at->d++;
 }
 
-/* What stays the same of an item's rows of the left matrix. */
+/* Values for an item's rows of the left matrix that do not change along the reduction. */
 struct rows {
-    kiln_u32 from[LEFT_PASSES]; /* element of the source under tap 0 */
-    kiln_u32 taps[LEFT_PASSES]; /* bit set: inside the image with that tap of W, then H, then D */
+    kiln_u32 from[LEFT_PASSES]; /* element of the source at tap 0 */
+    kiln_u32 taps[LEFT_PASSES]; /* bit set: inside the image at that tap along W, then H, then D */
 };
 #define TAP_W(tap) (1u << (tap))
 #define TAP_H(tap) (1u << (KILN_FILTER_W + (tap)))
 #define TAP_D(tap) (1u << (KILN_FILTER_W + KILN_FILTER_H + (tap)))
-#define NO_TAP 0x80000000u /* never set: filters are shorter than 32 in all */
+#define NO_TAP 0x80000000u /* never set: the filter's sizes add up to less than 32 */
 
 KILN_INLINE kiln_u32 taps_inside(const struct axis *a, kiln_u32 pixel)
 {
@@ -325,7 +327,7 @@ KILN_INLINE void copy_right(struct landing *landing, kiln_tiles shared, kiln_u32
 
 #define RIGHT_ALONG 0
 
-/* y: the left matrix, turned. */
+/* y: the transposed left matrix. */
 KILN_INLINE void copy_left(struct landing *landing, kiln_tiles shared, kiln_u32 to,
                            KILN_GLOBAL const kiln_value *y, const struct place *tile,
                            kiln_u32 pixel, kiln_u32 pixels)
@@ -343,10 +345,11 @@ KILN_INLINE void copy_left(struct landing *landing, kiln_tiles shared, kiln_u32 
     }
 }
 
-/* What stays the same of an item's columns of the right matrix: a tap and eight channels. */
+/* Values for an item's columns of the right matrix (a tap and eight channels) that do not
+ * change. */
 struct column {
-    int d, h, w;   /* of x, under pixel 0 of y */
-    kiln_u32 from; /* element of x, from the pixel */
+    int d, h, w;   /* pixel of x at pixel 0 of y */
+    kiln_u32 from; /* offset in x from that pixel */
     int is_there;
 };
 
@@ -363,7 +366,7 @@ KILN_INLINE struct column find_column(const struct place *tile)
     return c;
 }
 
-/* x under the pixels of y. */
+/* x at the pixels of y. */
 KILN_INLINE void copy_right(struct landing *landing, kiln_tiles shared, kiln_u32 to,
                             KILN_GLOBAL const kiln_value *x, const struct view *v,
                             const struct column *column, kiln_u32 pixel, kiln_u32 pixels)
@@ -391,11 +394,11 @@ KILN_INLINE void copy_right(struct landing *landing, kiln_tiles shared, kiln_u32
 
 /* ---- the product ---- */
 
-/* Warps that multiply together have WARP_M x WARP_N of the tile; an item's share are blocks of 16
- * rows x KILN_BLOCK_N columns, block i from row block_row(i) on. */
+/* Warps that multiply together compute WARP_M x WARP_N of the tile.  An item takes part in blocks
+ * of 16 rows x KILN_BLOCK_N columns; block i starts at row block_row(i). */
 #if KILN_WIDE
 #define TEAM 4
-#define BLOCK_ROWS 64 /* a warp's 16 of them */
+#define BLOCK_ROWS 64 /* each warp has 16 of them */
 #else
 #define TEAM 1
 #define BLOCK_ROWS 16
@@ -421,7 +424,7 @@ KILN_INLINE kiln_u32 block_row(int block)
 #if KILN_WIDE
 
 #define KILN_WIDE_COLUMNS KILN_WIDE
-#if WEIGHTS /* as digits: they become part of an instruction's text */
+#if WEIGHTS /* literals, because they become part of an instruction's text */
 #define KILN_LEFT_TURNED 1
 #else
 #define KILN_LEFT_TURNED 0
@@ -574,7 +577,8 @@ KILN_INLINE void multiply_tile(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles sha
 
 /* ---- the kernel ---- */
 
-/* Tiles that are copied ahead: all that nobody reads.  Wide products run on two tiles at once. */
+/* Tiles that are copied ahead: all that are not being read.  Wide products read two tiles at
+ * once. */
 #if KILN_WIDE
 #define AHEAD (KILN_STAGES - 2)
 #else
@@ -589,7 +593,8 @@ KILN_INLINE void multiply_tile(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles sha
 #define KERNEL conv_implicit_gemm_mma_backward_weights
 #endif
 
-/* F: x, w, y; B: y, w, x; W: y, x, w.  A work group sums |slice| tiles of the reduction. */
+/* Operands: F: x, w, y; B: y, w, x; W: y, x, w.  A work group sums |slice| tiles of the
+ * reduction. */
 KILN_KERNEL_OCCUPYING(THREADS, KILN_BLOCKS)
 void KERNEL(KILN_GLOBAL const kiln_value *KILN_RESTRICT left,
             KILN_GLOBAL const kiln_value *KILN_RESTRICT right, KILN_GLOBAL RESULT *KILN_RESTRICT to,
@@ -639,7 +644,7 @@ void KERNEL(KILN_GLOBAL const kiln_value *KILN_RESTRICT left,
         kiln_u32 stage = i % KILN_STAGES * STAGE_BYTES;
         if (i + 1 < tile.steps)
             COPY_TILE(0);
-        kiln_barrier(); /* this tile is there; and all are done with the one before */
+        kiln_barrier(); /* this tile has arrived, and all warps have read the previous one */
         multiply_tile(sum, shared, stage, stage + LEFT_BYTES);
         if (KILN_STAGES == 1)
             kiln_barrier();
@@ -659,7 +664,7 @@ void KERNEL(KILN_GLOBAL const kiln_value *KILN_RESTRICT left,
 #define BEGIN_WIDE() multiply_tile(sum, shared, stage *STAGE_BYTES, stage *STAGE_BYTES + LEFT_BYTES)
 #define END_TILE() kiln_wide_wait(1)
     if (tile.steps == 0)
-        goto summed; /* so that no path around the products meets them while they run */
+        goto summed; /* no branch may join the products while they run */
 #pragma unroll 1
 #else
 #define COPIES_ARE_THERE() ((void)0)
@@ -669,7 +674,8 @@ void KERNEL(KILN_GLOBAL const kiln_value *KILN_RESTRICT left,
     for (kiln_u32 i = 0; i < tile.steps; i++) {
         kiln_copies_wait(AHEAD - 1);
         COPIES_ARE_THERE();
-        kiln_barrier(); /* the copies of all items; and all are done with the tile that is next */
+        /* All items' copies have arrived, and all warps have read the next stage's old tile. */
+        kiln_barrier();
         BEGIN_WIDE();
         if (i + AHEAD < tile.steps)
             COPY_TILE(next);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where a tile of conv_implicit_gemm_mma.cl's product lies: a part of that program and of
- * conv_implicit_gemm_bulk.cl, whose options it reads.  Included as "kiln/conv_mma_place.h".
+ * The position of a tile in the product of conv_implicit_gemm_mma.cl and
+ * conv_implicit_gemm_bulk.cl, which include it as "kiln/conv_mma_place.h".  It reads their
+ * options.
  *
  *   place_of(number, n, slice, tile, view)
- *                           the |number|-th tile of a batch of |n|, in slices of |slice| steps; 0:
- *                           it lies beyond the last row
- *   result_size(n)          elements of the result, of all groups
+ *                           computes the position of tile |number| for a batch of |n| and slices of
+ *                           |slice| steps.  Returns 0 if the tile is beyond the last row
+ *   result_size(n)          elements of the result, in all groups
  *
- * Tiles follow each other along the columns within a band of KILN_BAND rows of tiles; then come
- * residues, bands, groups, slices.
+ * The order of tiles: along the columns within a band of KILN_BAND rows of tiles, then residue
+ * classes, bands, groups, slices.
  */
 #ifndef KILN_CONV_MMA_PLACE_H
 #define KILN_CONV_MMA_PLACE_H
@@ -34,14 +35,14 @@
 #define RESULT kiln_value
 #endif
 
-struct place {                   /* of one tile in the problem */
-    kiln_u32 group, row, column; /* the first */
-    kiln_u32 rows;               /* of all tiles of this residue */
+struct place {                   /* position of one tile in the problem */
+    kiln_u32 group, row, column; /* its first row and column */
+    kiln_u32 rows;               /* number of rows of this residue class */
     kiln_u32 residue, slice;
-    kiln_u32 first, steps; /* of the reduction, in tiles */
+    kiln_u32 first, steps; /* range of the reduction, in tiles */
 };
 
-/* Rows of the left matrix, with the most of a residue. */
+/* Rows of the left matrix in the largest residue class. */
 KILN_INLINE kiln_u32 most_rows(kiln_u32 n)
 {
 #if WEIGHTS

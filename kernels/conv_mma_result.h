@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How conv_implicit_gemm_mma.cl writes its sums: a part of that program, in a file of its own.
+ * The part of conv_implicit_gemm_mma.cl that stores the sums.
  *
- *   result_row(view, tile, row)           element of the result where a row of the product begins
+ *   result_row(view, tile, row)           index in the result of a row's first element
  *   store(to, [shared,] view, tile, sum)
- *                                         writes the work group's tile: fp32 sums of a slice
- *                                         (KILN_PARTIAL), or the result, rounded
+ *                                         writes the work group's tile: the fp32 sums of a slice
+ *                                         (KILN_PARTIAL), or the rounded result
  *
- * RESULT_BARRIER(), of the items that store, is defined before.
+ * The including file defines RESULT_BARRIER(), a barrier of the items that store.
  */
 #ifndef KILN_CONV_MMA_RESULT_H
 #define KILN_CONV_MMA_RESULT_H
 
-/* Element of the result where a row of the product begins, in this group. */
+/* Index in the result of the first element of a row of the product, in this group. */
 KILN_INLINE kiln_u32 result_row(const struct view *v, const struct place *tile, kiln_u32 row)
 {
 #if WEIGHTS
@@ -32,7 +32,7 @@ KILN_INLINE kiln_u32 result_row(const struct view *v, const struct place *tile, 
 
 #if KILN_PARTIAL
 
-/* Neighbouring lanes write side by side. */
+/* Neighbouring lanes write neighbouring elements. */
 KILN_INLINE void store(KILN_GLOBAL float *to, const struct view *v, const struct place *tile,
                        kiln_sums sum[BLOCKS_M][BLOCKS_N])
 {
@@ -63,7 +63,7 @@ KILN_INLINE void store(KILN_GLOBAL float *to, const struct view *v, const struct
 
 #else
 
-/* Through shared memory, so that whole rows of the tile are written side by side. */
+/* Goes through shared memory, so that whole rows of the tile are written with wide stores. */
 KILN_INLINE void store(KILN_GLOBAL kiln_value *to, kiln_tiles shared, const struct view *v,
                        const struct place *tile, kiln_sums sum[BLOCKS_M][BLOCKS_N])
 {
