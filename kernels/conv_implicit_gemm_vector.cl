@@ -1,38 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ConvImplicitGemm's vector path: products of matrices that are never written out, on the vector
- * units, summed in 32-bit floating point.
+ * ConvImplicitGemm's vector path: a matrix product whose matrices are never stored, on the vector
+ * units, with fp32 sums.  engine/solver/conv_implicit_gemm_vector.c explains the blocking.
  *
  *   KILN_DIRECTION   rows (M)   columns (N)          summed over (K)
  *   0 forward        k          pixels of y          channels of x and taps
  *   1 backward data  c          pixels of x          channels of y and taps
  *   2 backward w     k          channels of x, taps  pixels of y
  *
- * A work group computes KILN_TILE_M x KILN_TILE_N results of one group of the convolution, an item
- * KILN_ITEM_M x KILN_ITEM_N of them, in pieces of four.  A step sums KILN_TILE_K products: operand
- * A (rows: weights, or y) and operand B (columns) come into one of KILN_STAGES buffers of shared
- * memory while another is being multiplied.
+ * A work group computes KILN_TILE_M x KILN_TILE_N results of one group of the convolution.  An item
+ * computes KILN_ITEM_M x KILN_ITEM_N of them, in pieces of four.  A step adds KILN_TILE_K products.
+ * Operand A (rows: weights, or y) and operand B (columns) are copied to one of KILN_STAGES buffers
+ * of shared memory while another buffer is multiplied.
  *
- * Forward and backward data: a step is one tap and KILN_TILE_K channels; the channels of a block
- * meet all taps before the next block comes.  With KILN_FLAT (forward, few channels) the sum runs
- * over channels and taps as one row of w has them, through a table of places.
- * Backward data with strides: the pixels of x fall into classes by their place modulo the stride,
- * and each meets only the taps that can reach it.  With a filter of 1 and no pad the columns are
- * y's pixels, each of which clears the rest of its block of x.
+ * Forward and backward data: a step is one tap and KILN_TILE_K channels.  All taps of a block of
+ * channels come before the next block.  With KILN_FLAT (forward, few channels), the sum runs over
+ * channels and taps in the order of a row of w, with a table of their positions.
  *
- * Every size but the batch is a -D: KILN_TYPE KILN_C KILN_K KILN_GROUPS, and for each of _D _H _W
- * KILN_IN KILN_OUT KILN_FILTER KILN_PAD KILN_STRIDE KILN_DILATION, and
+ * Backward data with strides: the pixels of x are divided into residue classes modulo the stride,
+ * and only the taps that reach a class are summed.  With a 1x1 filter and no padding, the columns
+ * are y's pixels; each also writes zeros to the rest of its block of x.
+ *
+ * Every size but the batch is defined by -D: KILN_TYPE KILN_C KILN_K KILN_GROUPS, and for each
+ * of _D _H _W KILN_IN KILN_OUT KILN_FILTER KILN_PAD KILN_STRIDE KILN_DILATION, and
  *   KILN_X_LAST KILN_W_LAST KILN_Y_LAST   1 where that tensor's channels come last
- *   KILN_TAP_STRIDE_D _H _W   backward data: taps from one that reaches a pixel to the next,
+ *   KILN_TAP_STRIDE_D _H _W   backward data: distance between taps that reach the same pixel:
  *                      stride / gcd(stride, dilation)
  *   KILN_TILE_M _N _K, KILN_ITEM_M _N, KILN_STAGES, KILN_FLAT   see above
  *   KILN_ASYNC         1: copies to shared memory that bypass registers (fp32, NVIDIA)
  *   KILN_PREPARED      1: A is w rearranged by conv_implicit_gemm_vector_prepare
- *   KILN_SPLIT         1: the sum is cut into |splits| parts, and the output is a fp32 workspace of
- *                      that many outputs for conv_split_reduce
- *   KILN_PREPARE       1: compile conv_implicit_gemm_vector_prepare instead; of the sizes
- *                      it needs those of w alone, beside KILN_TILE_K and KILN_FLAT
- * Memory is 16-byte aligned.  Sums of filter sizes over D, H and W stay below 32.
+ *   KILN_SPLIT         1: the sum is cut into |splits| parts; the output is a fp32 workspace with
+ *                      |splits| copies of the result, for conv_split_reduce
+ *   KILN_PREPARE       1: compile conv_implicit_gemm_vector_prepare instead, which needs only the
+ *                      sizes of w, KILN_TILE_K and KILN_FLAT
+ * Memory is 16-byte aligned.  The filter's sizes over D, H and W add up to less than 32.
  */
 #include "kiln/prelude.h"
 
@@ -48,9 +49,9 @@
 #define UNIT_STRIDE (KILN_STRIDE_D == 1 && KILN_STRIDE_H == 1 && KILN_STRIDE_W == 1)
 #define UNPADDED (KILN_PAD_D == 0 && KILN_PAD_H == 0 && KILN_PAD_W == 0)
 #define POINTWISE (TAPS == 1 && UNPADDED)
-#define SAME_PLANE (POINTWISE && UNIT_STRIDE) /* pixels of x and y are the same */
+#define SAME_PLANE (POINTWISE && UNIT_STRIDE) /* x and y have the same pixels */
 
-/* Elements from one to the next along each axis. */
+/* Distance between neighbours along each axis, in elements. */
 #define X_W (KILN_X_LAST ? KILN_C : 1)
 #define X_H (X_W * KILN_IN_W)
 #define X_D (X_H * KILN_IN_H)
@@ -67,12 +68,12 @@
 
 #define M_COUNT (KILN_DIRECTION == 1 ? GROUP_C : GROUP_K)
 #define M_TILES BLOCKS(M_COUNT, KILN_TILE_M)
-/* Forward and backward data: channels that are summed over. */
+/* Forward and backward data: the channels of the sum. */
 #define CHANNELS (KILN_DIRECTION == 0 ? GROUP_C : GROUP_K)
 #define FLAT_COUNT (GROUP_C * TAPS)
 
-/* Prepared weights: [group][tap][channel][row], rows filled up to a multiple of 4 and channels to
- * one of KILN_TILE_K with zeros; flat ones have one tap and FLAT_COUNT channels. */
+/* Prepared weights: [group][tap][channel][row].  Rows are padded with zeros to a multiple of 4,
+ * channels to a multiple of KILN_TILE_K.  Flat ones have one tap and FLAT_COUNT channels. */
 #define PREPARED_TAPS (KILN_FLAT ? 1 : TAPS)
 #define PREPARED_ROWS (BLOCKS(M_COUNT, 4) * 4)
 #define PREPARED_CHANNELS (BLOCKS(KILN_FLAT ? FLAT_COUNT : CHANNELS, KILN_TILE_K) * KILN_TILE_K)
@@ -80,11 +81,11 @@
 #if KILN_PREPARE
 
 #define ITEMS 256
-#define ROWS 32 /* of a work group's block */
+#define ROWS 32 /* rows of a work group's block */
 #define DEPTH LESSER(GREATER(32 / TAPS, 1), 8)
 #define ROW_BLOCKS BLOCKS(PREPARED_ROWS, ROWS)
 #define DEPTH_BLOCKS BLOCKS(KILN_FLAT ? GROUP_C : PREPARED_CHANNELS, DEPTH)
-/* A block of w as it lies in memory: runs of channels and taps, one for each row in forward. */
+/* A block of w in its layout in memory: runs of channels and taps, one for each row in forward. */
 #define RUN (KILN_DIRECTION == 0 ? DEPTH : ROWS)
 #define RUNS (KILN_DIRECTION == 0 ? ROWS : DEPTH)
 
@@ -121,7 +122,7 @@ void conv_implicit_gemm_vector_prepare(KILN_GLOBAL const kiln_value *KILN_RESTRI
                        block[k * (RUN * TAPS + 1) + c * TAPS + tap]);
     }
 #if KILN_FLAT && PREPARED_CHANNELS > FLAT_COUNT
-    /* What fills a flat sum up to whole steps lies behind its last channel. */
+    /* The padding of a flat sum to whole steps follows its last channel. */
     if (channel == 0)
         for (kiln_u32 i = kiln_item(); i < (PREPARED_CHANNELS - FLAT_COUNT) * ROWS; i += ITEMS)
             if (row + i % ROWS < PREPARED_ROWS)
@@ -154,7 +155,8 @@ void conv_implicit_gemm_vector_prepare(KILN_GLOBAL const kiln_value *KILN_RESTRI
 #define PUT_FOUR(place, index, v) kiln_store4(place, index, v)
 #endif
 
-/* Rows and columns of an item, in pieces of four; 32 neighbours share few of each. */
+/* Rows and columns of an item, in pieces of four.  32 neighbouring items share few of each, so they
+ * read little shared memory. */
 #define LANES_M LESSER(M_ITEMS, GREATER(4, 32 / N_ITEMS))
 #define LANES_N (32 / LANES_M)
 #define ITEM_COLUMN (kiln_item() / 32 % (N_ITEMS / LANES_N) * LANES_N + kiln_item() % 32 % LANES_N)
@@ -162,7 +164,7 @@ void conv_implicit_gemm_vector_prepare(KILN_GLOBAL const kiln_value *KILN_RESTRI
 #define ROW_OF(i) ((i) / 4 * (M_ITEMS * 4) + (i) % 4)
 #define COLUMN_OF(j) ((j) / 4 * (N_ITEMS * 4) + (j) % 4)
 
-/* LLVM for AMD reads all of an unrolled loop's shared memory first, and runs out of registers. */
+/* Without this, LLVM for AMD moves all reads of an unrolled loop to its start and spills. */
 #if defined(KILN_HIP)
 #define UNROLL_STEP _Pragma("unroll 4")
 #else
@@ -189,9 +191,8 @@ KILN_INLINE void multiply(KILN_LOCAL const float *a, KILN_LOCAL const float *b, 
     }
 }
 
-/* Pointwise backward data with strides: a pixel of y has a block of x to itself, its value and
- * zeros.  Where a block is two pixels wide, two blocks are stored at once, or else a block's row.
- */
+/* Pointwise backward data with strides: a pixel of y determines a whole block of x: one value and
+ * zeros.  If blocks are two pixels wide, two blocks are stored at once, else one row of a block. */
 #define BLOCKED (KILN_DIRECTION == 1 && POINTWISE && !UNIT_STRIDE)
 #define BLOCKS_TWO (BLOCKED && !KILN_X_LAST && KILN_STRIDE_W == 2 && KILN_IN_W % 4 == 0)
 #define BLOCK_ROW \
@@ -199,11 +200,12 @@ KILN_INLINE void multiply(KILN_LOCAL const float *a, KILN_LOCAL const float *b, 
 
 #if KILN_DIRECTION == 1
 
-/* Whether place |at| of a block that begins at |first| is outside; none is where strides divide. */
+/* Whether pixel |at| of a block that begins at |first| is outside the image; never if the strides
+ * divide its size. */
 #define IS_BEYOND(first, at, stride, size) \
     ((size) % (stride) != 0 && (first) * (stride) + (at) >= (size))
 
-/* The rest of one row of the block, whose first pixel is at |to|. */
+/* Stores the rest of one row of the block, whose first pixel is at |to|. */
 KILN_INLINE void put_block_row(KILN_GLOBAL OUTPUT *place, const struct pixel *p, kiln_u32 to,
                                kiln_float4 four)
 {
@@ -218,7 +220,8 @@ KILN_INLINE void put_block_row(KILN_GLOBAL OUTPUT *place, const struct pixel *p,
     }
 }
 
-/* |four|: rows of one column (ROWS_FOUR), or .x and .y: a column and with BLOCKS_TWO the next. */
+/* |four|: four rows of one column (ROWS_FOUR); or .x is one column and, with BLOCKS_TWO, .y the
+ * next. */
 KILN_INLINE void put_block(KILN_GLOBAL OUTPUT *place, const struct tile *tile, kiln_u32 column,
                            kiln_u32 at, kiln_float4 four)
 {
@@ -257,7 +260,7 @@ KILN_INLINE void put_results(KILN_GLOBAL OUTPUT *output, const struct tile *tile
         kiln_u32 column = first + COLUMN_OF(j);
         if (column >= tile->columns)
             continue;
-        /* One address, and constants from there. */
+        /* All reads are at constant offsets from one address. */
         KILN_GLOBAL OUTPUT *place = output + (output_place(tile, column) + row * ROW_STEP);
         KILN_UNROLL
         for (int i = 0; i < KILN_ITEM_M; i += ROWS_FOUR ? 4 : 1) {
@@ -299,7 +302,7 @@ KILN_INLINE void put_results(KILN_GLOBAL OUTPUT *output, const struct tile *tile
 #define FETCH_ALL(stage) fetch_all(&f, &tile, &at, n, a, b, stage)
 #endif
 
-/* |column_tiles| over all classes; |rows_first|: neighbouring work groups differ in rows. */
+/* |column_tiles|: of all classes.  |rows_first|: neighbouring work groups have different rows. */
 KILN_KERNEL(ITEMS)
 void ENTRY(KILN_GLOBAL const kiln_value *KILN_RESTRICT a,
            KILN_GLOBAL const kiln_value *KILN_RESTRICT b, KILN_GLOBAL OUTPUT *KILN_RESTRICT output,

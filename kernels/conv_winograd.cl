@@ -1,34 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ConvWinograd: the transforms of F(2x2, 3x3) and F(4x4, 3x3); what lies between them is a product
- * of matrices for each of the transformed tile's elements, which conv_implicit_gemm_vector.cl
- * computes.
+ * ConvWinograd: the transforms of F(2x2, 3x3) and F(4x4, 3x3).  Between them,
+ * conv_implicit_gemm_vector.cl computes one matrix product for each element of a transformed tile.
+ * engine/solver/conv_winograd.c explains the algorithm.
  *
- * FROM is x and TO is y in KILN_DIRECTION 0; in 1 FROM is y, TO is x, and the filter is turned by
- * half.  A tile is TILE x TILE pixels of TO and comes from EDGE x EDGE of FROM, EDGE = TILE + 2:
+ * In KILN_DIRECTION 0, FROM is x and TO is y.  In direction 1, FROM is y, TO is x, and the
+ * filter is rotated by 180 degrees.  A tile is TILE x TILE pixels of TO.  It is computed from
+ * EDGE x EDGE pixels of FROM, with EDGE = TILE + 2:
  *     to = A' [ sum over channels of (G filter G') . (B' from B) ] A
  * The elements of a transformed tile are numbered by |at|, 0 to EDGE^2 - 1.  The workspace, fp32:
  *     filter   [at][group][channel of FROM][channel of TO]
  *     from     [n][at][channel][tile], or [n][tile][at][channel] where FROM's channels come last
  *     to       likewise
  *
- * In direction 2, backward weights, FROM is x, and y's tiles of TILE x TILE are transformed too:
+ * In direction 2, backward weights, FROM is x, and y's tiles of TILE x TILE are also transformed:
  *     w = G' [ sum over tiles of (A y A') . (B' from B) ] G
  *     gradient [n][at][channel][tile], or [n][tile][at][channel] where y's channels come last
  *     product  [at][group][channel of y][channel of x]
  *
  * The points of TILE 2 are 0, 1, -1 and infinity.  Those of TILE 4 are 0, +-sqrt(1/2), +-sqrt(2)
- * and infinity: at the same cost they lose half as much to rounding as the usual 0, +-1, +-2.
+ * and infinity.  They cost the same as the usual 0, +-1, +-2, and halve the rounding error.
  *
- * One program holds one step (KILN_STEP: 0 filter; 1 from; 2 to; of direction 2: 1 from, 3
- * gradient, 4 weights).  Sizes but the batch are a -D: KILN_C KILN_K KILN_GROUPS KILN_TILE 2 or 4
+ * A program has one step (KILN_STEP: 0 filter; 1 from; 2 to; in direction 2: 1 from, 3 gradient,
+ * 4 weights).  Every size but the batch is defined by -D: KILN_C KILN_K KILN_GROUPS KILN_TILE 2
+ * or 4
  *   KILN_W_LAST       (0) 1 where w's channels come last
- * and of steps 1, 2 and 3 alone
+ * and only for steps 1, 2 and 3
  *   for each of _H _W KILN_IN KILN_OUT KILN_PAD
  *   KILN_X_LAST KILN_Y_LAST   1 where that tensor's channels come last
- *   KILN_TILES        places for the tiles of an image, as many or more
+ *   KILN_TILES        tile slots of an image, at least as many as it has tiles
  *   KILN_GROUP_SIZE   items in a work group
- * Memory is 16-byte aligned.  Tensors, transformed ones too, have fewer than 2^31 elements.
+ * Memory is 16-byte aligned.  All tensors, also the transformed ones, have fewer than 2^31
+ * elements.
  */
 #include "kiln/prelude.h"
 
@@ -38,7 +41,7 @@
 #define GROUP_K (KILN_K / KILN_GROUPS)
 #define CEIL_DIV(a, b) (((a) + (b)-1) / (b))
 
-/* The constants of TILE 4: the points, their cubes. */
+/* The constants of TILE 4: powers of the points. */
 #define NEAR 0.70710678118654752f
 #define NEAR_CUBED 0.35355339059327376f
 #define FAR 1.4142135623730950f
@@ -48,7 +51,7 @@
 
 /* ---- the filter ---- */
 
-/* G times three weights. */
+/* Multiplies G by three weights. */
 KILN_INLINE void transform(const float *w, int step, float *ret_points)
 {
     float a = w[0], b = w[step], c = w[2 * step];
@@ -70,7 +73,7 @@ KILN_INLINE void transform(const float *w, int step, float *ret_points)
 #endif
 }
 
-/* A work group takes a block of w: 32 channels of TO by 8 of FROM. */
+/* A work group transforms a block of w: 32 channels of TO by 8 of FROM. */
 #define BLOCK_K (KILN_DIRECTION == 0 ? 32 : 8)
 #define BLOCK_C (KILN_DIRECTION == 0 ? 8 : 32)
 #define K_BLOCKS CEIL_DIV(GROUP_K, BLOCK_K)
@@ -124,7 +127,7 @@ void conv_winograd_filter(KILN_GLOBAL const kiln_value *KILN_RESTRICT w,
 
 /* ---- the filter's gradient ---- */
 
-/* G' times EDGE sums. */
+/* Multiplies G' by EDGE sums. */
 KILN_INLINE void transform(const float *v, int step, float *ret_taps)
 {
     float a = v[0], b = v[step], c = v[2 * step], d = v[3 * step];
@@ -142,11 +145,11 @@ KILN_INLINE void transform(const float *v, int step, float *ret_taps)
 }
 
 #define TAPS 9
-#define WEIGHTS (KILN_K * GROUP_C) /* of one point, or tap */
+#define WEIGHTS (KILN_K * GROUP_C) /* weights of one point, or of one tap */
 #define ITEMS 64
 
-/* An item computes the taps of one pair of channels; a group's lie together in w, unless their
- * channels come last. */
+/* An item computes the taps of one pair of channels.  A work group's pairs are contiguous in w
+ * unless its channels come last. */
 KILN_KERNEL(ITEMS)
 void conv_winograd_weights(KILN_GLOBAL const float *KILN_RESTRICT points,
                            KILN_GLOBAL kiln_value *KILN_RESTRICT w)
@@ -199,7 +202,7 @@ void conv_winograd_weights(KILN_GLOBAL const float *KILN_RESTRICT points,
 #define FROM_W KILN_IN_W
 #define FROM_LAST KILN_X_LAST
 #define FROM_CHANNELS KILN_C
-#define LEFT KILN_PAD_W /* of FROM's first pixel, where the first tile begins */
+#define LEFT KILN_PAD_W /* distance from the first tile's start to FROM's first pixel */
 #define ABOVE KILN_PAD_H
 #else
 #define FROM_H KILN_OUT_H
@@ -210,7 +213,7 @@ void conv_winograd_weights(KILN_GLOBAL const float *KILN_RESTRICT points,
 #define ABOVE (2 - KILN_PAD_H)
 #endif
 
-/* What is cut into tiles. */
+/* The image that is cut into tiles. */
 #if KILN_DIRECTION != 1
 #define TO_H KILN_OUT_H
 #define TO_W KILN_OUT_W
@@ -225,12 +228,12 @@ void conv_winograd_weights(KILN_GLOBAL const float *KILN_RESTRICT points,
 
 #define COLUMN_TILES CEIL_DIV(TO_W, KILN_TILE)
 
-/* A channel of one tile: the item that computes it. */
+/* The position of an item: one channel of one tile. */
 struct spot {
     kiln_u32 n, channel, tile;
 };
 
-/* Items are numbered as the workspace lies. */
+/* The items' order is that of their results in the workspace. */
 KILN_DEVICE struct spot spot_of_item(kiln_u32 channels, int channels_last)
 {
     kiln_u32 item = kiln_group() * KILN_GROUP_SIZE + kiln_item();
@@ -249,7 +252,8 @@ KILN_DEVICE struct spot spot_of_item(kiln_u32 channels, int channels_last)
     return s;
 }
 
-/* Element 0 of a transformed tile in the workspace; POINT_STRIDE further is the next one. */
+/* Index of element 0 of a transformed tile in the workspace; the next one is POINT_STRIDE
+ * further. */
 #define POINT_STRIDE(channels, last) ((last) ? (channels) : (channels)*KILN_TILES)
 #define POINTS_AT(s, channels, last)                                                \
     ((last) ? ((s).n * KILN_TILES + (s).tile) * (POINTS * (channels)) + (s).channel \
@@ -257,13 +261,13 @@ KILN_DEVICE struct spot spot_of_item(kiln_u32 channels, int channels_last)
 
 #if KILN_STEP != 2
 
-/* ---- from, and the gradient, which differs in the transform and in what a tile reads ---- */
+/* ---- from, and the gradient, which has another transform and reads other pixels ---- */
 
 #if KILN_STEP == 3
 
 #define SIDE KILN_TILE
 
-/* A times TILE pixels. */
+/* Multiplies A by TILE pixels. */
 KILN_INLINE void transform(const float *v, int step, float *ret_points)
 {
     float a = v[0], b = v[step];
@@ -288,7 +292,7 @@ KILN_INLINE void transform(const float *v, int step, float *ret_points)
 
 #define SIDE EDGE
 
-/* B' times EDGE pixels. */
+/* Multiplies B' by EDGE pixels. */
 KILN_INLINE void transform(const float *v, int step, float *ret_points)
 {
     float a = v[0], b = v[step], c = v[2 * step], d = v[3 * step];
@@ -312,13 +316,13 @@ KILN_INLINE void transform(const float *v, int step, float *ret_points)
 
 #endif
 
-/* Elements of FROM from one to the next along each axis. */
+/* Distance between neighbours of FROM along each axis, in elements. */
 #define W_STEP (FROM_LAST ? FROM_CHANNELS : 1)
 #define H_STEP (W_STEP * FROM_W)
 #define C_STEP (FROM_LAST ? 1 : FROM_H * FROM_W)
 #define N_STEP (FROM_CHANNELS * FROM_H * FROM_W)
 
-/* Four pixels in the middle of a row are there together, and aligned. */
+/* Whether four pixels in the middle of a row are aligned, and all inside. */
 #define FOUR (KILN_TILE == 4 && !FROM_LAST && FROM_W % 4 == 0 && LEFT == (SIDE == EDGE))
 
 KILN_INLINE float load_pixel(KILN_GLOBAL const kiln_value *from, kiln_u32 row, int is_in, int w)
@@ -326,7 +330,7 @@ KILN_INLINE float load_pixel(KILN_GLOBAL const kiln_value *from, kiln_u32 row, i
     return is_in && w >= 0 && w < FROM_W ? kiln_load(from, row + (kiln_u32)(w * W_STEP)) : 0.0f;
 }
 
-/* SIDE pixels of row h from column w on. */
+/* Loads SIDE pixels of row h from column w on. */
 KILN_INLINE void load_row(KILN_GLOBAL const kiln_value *from, kiln_u32 plane, int h, int w,
                           float *row)
 {
@@ -380,7 +384,7 @@ void conv_winograd_from(KILN_GLOBAL const kiln_value *KILN_RESTRICT from,
 
 /* ---- to ---- */
 
-/* A' times EDGE sums. */
+/* Multiplies A' by EDGE sums. */
 KILN_INLINE void transform(const float *v, int step, float *ret_pixels)
 {
     float a = v[0], b = v[step], c = v[2 * step], d = v[3 * step];
@@ -404,13 +408,14 @@ KILN_INLINE void transform(const float *v, int step, float *ret_pixels)
 
 #define FOUR (KILN_TILE == 4 && !TO_LAST && TO_W % 4 == 0)
 
-/* Tile by tile a plane whose rows are no multiple of four would be written in scraps: where a work
- * group holds whole planes, which lie together in TO, it first puts them together. */
+/* If a plane's rows are not a multiple of four, stores of single tiles would be narrow and
+ * unaligned.  A work group that computes whole, contiguous planes of TO first assembles them. */
 #define STAGED (!TO_LAST && !FOUR && KILN_GROUP_SIZE % KILN_TILES == 0)
 #define PLANE (TO_H * TO_W)
 #define PLANES (KILN_GROUP_SIZE / KILN_TILES)
 
-/* Pixels of a tile from EDGE x EDGE sums; |at| is the first's, |step| from one to the next. */
+/* Computes a tile's pixels from EDGE x EDGE sums; |at| is the first sum, |step| the distance to the
+ * next. */
 KILN_INLINE void pixels_of(KILN_GLOBAL const float *points, kiln_u32 at, kiln_u32 step,
                            float *ret_pixels)
 {
@@ -422,7 +427,7 @@ KILN_INLINE void pixels_of(KILN_GLOBAL const float *points, kiln_u32 at, kiln_u3
             sums[j] = points[at + (kiln_u32)(i * EDGE + j) * step];
         transform(sums, 1, half_way + i * KILN_TILE);
     }
-    /* half_way is EDGE rows of KILN_TILE columns; turned, a column at a time, into pixels. */
+    /* half_way has EDGE rows of KILN_TILE columns; each column is transformed to pixels. */
     KILN_UNROLL
     for (int j = 0; j < KILN_TILE; j++) {
         transform(half_way + j, KILN_TILE, pixels);

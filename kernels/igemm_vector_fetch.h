@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fetching for conv_implicit_gemm_vector.cl: how items bring a step's operands from memory into a
- * stage of shared memory.
+ * Fetching for conv_implicit_gemm_vector.cl: copies a step's operands from memory to a stage of
+ * shared memory.
  *
- * Included behind the operands' descriptions, with X being A and B:
- *   X_ALONG   1: neighbours of the tile lie together in memory; 0: neighbours of the sum do
- *   X_FOUR    1: four neighbours are all inside or all outside, and aligned
- * It gives struct fetcher, struct tile, FETCH_A and FETCH_B (one fetch of an item), and, where
- * copies pass through registers, keep_all.
+ * Include it after the description of the operands.  With A and B for X:
+ *   X_ALONG   1: neighbours of the tile are contiguous in memory; 0: neighbours of the sum are
+ *   X_FOUR    1: four neighbours are aligned, and all inside or all outside
+ * It defines struct fetcher, struct tile, FETCH_A and FETCH_B (one fetch of an item), and keep_all
+ * if copies pass through registers.
  */
 #ifndef KILN_IGEMM_VECTOR_FETCH_H
 #define KILN_IGEMM_VECTOR_FETCH_H
 
 /*
- * How items share the fetching of an operand's TILE x KILN_TILE_K elements.  An operand that lies
- * along its rows or columns in memory is fetched "along": neighbouring items fetch neighbours of
- * the tile; else "across": neighbouring items fetch what is summed.  Each fetches |width| elements
- * at SPANS places along the tile times DEPTHS along the sum.
+ * The items share the fetches of an operand's TILE x KILN_TILE_K elements.  If the operand is
+ * contiguous along its rows or columns, it is fetched "along": neighbouring items fetch neighbours
+ * of the tile.  Otherwise it is fetched "across": neighbouring items fetch neighbours of the sum.
+ * Each item fetches |width| elements at SPANS positions along the tile times DEPTHS along the sum.
  */
 #define LANES(along, tile, width)              \
     ((along) ? LESSER((tile) / (width), ITEMS) \
@@ -38,7 +38,7 @@
 #define FIRST_DEPTH(along, tile, width)                \
     ((along) ? kiln_item() / LANES(along, tile, width) \
              : kiln_item() % LANES(along, tile, width) * (width))
-/* Fewer fetches than items: the last ones have none. */
+/* With fewer fetches than items, the last items have none. */
 #define IS_SPARSE(along, tile, width) \
     ((along) ? PASS(along, tile, width) > KILN_TILE_K : PASS(along, tile, width) > (tile))
 
@@ -55,25 +55,28 @@
 #define A_SPARSE IS_SPARSE(A_ALONG, KILN_TILE_M, A_WIDTH)
 #define B_SPARSE IS_SPARSE(B_ALONG, KILN_TILE_N, B_WIDTH)
 
-/* Shared memory: rows of KILN_TILE_M or _N; four more keep stores across from one bank. */
+/* Shared memory has rows of KILN_TILE_M or _N floats.  Four floats of padding spread the stores of
+ * "across" over the banks. */
 #define A_ROW (KILN_TILE_M + (A_ALONG ? 0 : 4))
 #define B_ROW (KILN_TILE_N + (B_ALONG ? 0 : 4))
 #define A_STAGE (KILN_TILE_K * A_ROW)
 #define B_STAGE (KILN_TILE_K * B_ROW)
 
-/* What an item fetches, and where to. */
+/* The sources and targets of an item's fetches. */
 struct fetcher {
-    kiln_u32 a_at[A_SPANS], b_at[B_SPANS]; /* elements from the operand's begin */
-    kiln_u32 a_depth, b_depth;             /* first depth */
-    kiln_u32 a_to, b_to;                   /* in a stage: floats, or a shared address */
+    kiln_u32 a_at[A_SPANS], b_at[B_SPANS]; /* offsets from the operand's start, in elements */
+    kiln_u32 a_depth, b_depth;             /* first position along the sum */
+    /* Target in a stage: index of a float, or address in shared memory. */
+    kiln_u32 a_to, b_to;
     int a_active, b_active;
 #if !KILN_ASYNC
     float a_held[A_SPANS * A_DEPTHS * A_WIDTH], b_held[B_SPANS * B_DEPTHS * B_WIDTH];
 #endif
 #if KILN_DIRECTION == 2
-    int b_d[B_SPANS], b_h[B_SPANS], b_w[B_SPANS]; /* of x, where the tap meets y's first pixel */
+    /* Pixel of x that the tap reads for y's first pixel. */
+    int b_d[B_SPANS], b_h[B_SPANS], b_w[B_SPANS];
 #else
-    kiln_u32 b_taps[B_SPANS]; /* which rows and columns of taps are inside, a bit each */
+    kiln_u32 b_taps[B_SPANS]; /* bit set: that row or column of taps is inside */
 #endif
 };
 
@@ -114,7 +117,7 @@ KILN_INLINE void fetch(float *held, KILN_GLOBAL const kiln_value *from, kiln_u32
     fetch(f->b_held + ((span)*B_DEPTHS + (depth)) * B_WIDTH, b, index, B_WIDTH, \
           !(checked) || (valid))
 
-/* |held| elements of one fetch into shared memory. */
+/* Stores the |held| elements of one fetch to shared memory. */
 KILN_INLINE void keep(KILN_LOCAL float *to, const float *held, int width, int along, int row)
 {
     if (width == 1) {
@@ -153,18 +156,19 @@ KILN_INLINE void keep_all(const struct fetcher *f, KILN_LOCAL float *a, KILN_LOC
 
 #endif
 
-/* One result tile: the same for all items of a work group. */
+/* One tile of the result, the same for all items of a work group. */
 struct tile {
     kiln_u32 group, split;
     kiln_u32 m, n;    /* first row and column */
-    kiln_u32 columns; /* there are, in this class */
+    kiln_u32 columns; /* number of columns in this class */
 #if KILN_DIRECTION == 1
-    kiln_u32 count_d, count_h, count_w; /* pixels of the class, of one image */
+    kiln_u32 count_d, count_h, count_w; /* pixels of the class in one image */
     kiln_u32 first_d, first_h, first_w; /* its first pixel */
     kiln_u32 tap_d, tap_h, tap_w;       /* its first tap */
-    int from_d, from_h, from_w;         /* where that tap meets y, for the first pixel */
+    /* Pixel of y that the first tap reads for the first pixel. */
+    int from_d, from_h, from_w;
 #endif
-    kiln_u32 taps_d, taps_h, taps_w; /* taps that meet this class */
+    kiln_u32 taps_d, taps_h, taps_w; /* number of taps that reach this class */
 };
 
 #endif

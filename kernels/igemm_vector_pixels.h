@@ -2,7 +2,7 @@
 /*
  * Forward and backward data in conv_implicit_gemm_vector.cl: the sum runs over channels and taps.
  *
- * Gives what igemm_vector_weights.h gives for the other direction.
+ * Defines the same functions as igemm_vector_weights.h does for backward weights.
  */
 #ifndef KILN_IGEMM_VECTOR_PIXELS_H
 #define KILN_IGEMM_VECTOR_PIXELS_H
@@ -19,14 +19,14 @@
 #define A_GROUP (GROUP_K * W_K)
 #endif
 #define A_ALONG (A_M <= A_K)
-/* Four neighbours are all inside or all outside, and aligned. */
+/* Whether four neighbours are aligned, and all inside or all outside. */
 #define A_FOUR                                                                           \
     (A_ALONG ? A_M == 1 && A_K % 4 == 0 && (TAPS == 1 || A_TAP % 4 == 0) &&              \
                    (KILN_PREPARED || M_COUNT % 4 == 0)                                   \
              : A_K == 1 && A_M % 4 == 0 && (TAPS == 1 || KILN_FLAT || A_TAP % 4 == 0) && \
                    (KILN_FLAT ? FLAT_COUNT : CHANNELS) % 4 == 0 && !KILN_ASYNC)
 
-/* The tensor that B is gathered from, and the one that is written. */
+/* The tensor from which B is gathered, and the one that is written. */
 #if KILN_DIRECTION == 0
 #define S_LAST KILN_X_LAST
 #define S_W X_W
@@ -63,7 +63,7 @@
 #define T_N X_N
 #define T_W X_W
 #define T_CHANNELS KILN_C
-/* Exact: a tap stride is a multiple of stride / gcd. */
+/* Exact, because a tap stride is a multiple of stride / gcd. */
 #define TAP_STEP_D (-(KILN_TAP_STRIDE_D * KILN_DILATION_D / KILN_STRIDE_D))
 #define TAP_STEP_H (-(KILN_TAP_STRIDE_H * KILN_DILATION_H / KILN_STRIDE_H))
 #define TAP_STEP_W (-(KILN_TAP_STRIDE_W * KILN_DILATION_W / KILN_STRIDE_W))
@@ -73,9 +73,9 @@
 #define B_FOUR                                                                      \
     (S_LAST ? CHANNELS % 4 == 0 && S_CHANNELS % 4 == 0 && !KILN_FLAT && !KILN_ASYNC \
             : POINTWISE && (KILN_DIRECTION == 1 || UNIT_STRIDE) && OUT_PLANE % 4 == 0)
-/* Whether a tap may meet what is not there. */
+/* Whether a tap may read outside the image. */
 #define BOUNDED (KILN_DIRECTION == 0 ? !UNPADDED : !POINTWISE)
-/* Pixels of one image and class lie one behind the other in the tensor that is written. */
+/* Whether the pixels of one image and class are contiguous in the written tensor. */
 #define T_DENSE (KILN_DIRECTION == 0 || (CLASSES == 1 && UNIT_STRIDE))
 #define T_PLANE (KILN_DIRECTION == 0 || POINTWISE ? OUT_PLANE : IN_PLANE)
 
@@ -83,8 +83,8 @@
 
 #if KILN_DIRECTION == 1
 
-/* Class |q| along one axis: its first pixel, how many there are, its first tap, how many reach it,
- * and which pixel of y the first tap meets at the first pixel. */
+/* Class |q| along one axis: its first pixel, its number of pixels, its first tap, the number of
+ * taps that reach it, and the pixel of y that the first tap reads for the first pixel. */
 KILN_INLINE void axis_class(kiln_u32 q, kiln_u32 in, int pad, int stride, int dilation,
                             kiln_u32 filter, kiln_u32 tap_stride, kiln_u32 *ret_first,
                             kiln_u32 *ret_count, kiln_u32 *ret_tap, kiln_u32 *ret_taps,
@@ -102,7 +102,7 @@ KILN_INLINE void axis_class(kiln_u32 q, kiln_u32 in, int pad, int stride, int di
 
 KILN_INLINE void class_init(struct tile *tile, kiln_u32 q)
 {
-    if (POINTWISE) { /* by pixels of y */
+    if (POINTWISE) { /* the columns are pixels of y */
         tile->count_d = KILN_OUT_D;
         tile->count_h = KILN_OUT_H;
         tile->count_w = KILN_OUT_W;
@@ -158,9 +158,9 @@ KILN_INLINE kiln_u32 step_count(const struct tile *tile, kiln_u32 n)
 }
 
 struct cursor {
-    kiln_u32 channel, d, h, w; /* |channel| is the place in a flat sum */
+    kiln_u32 channel, d, h, w; /* in a flat sum, |channel| is the position in the sum */
 };
-/* Whether a step is one of several taps. */
+/* Whether there are several taps, so that a step is one tap. */
 #define TAP_BY_TAP (!KILN_FLAT && TAPS > 1)
 
 KILN_INLINE void cursor_init(struct cursor *at, const struct tile *tile, kiln_u32 step)
@@ -194,11 +194,11 @@ KILN_INLINE void cursor_advance(struct cursor *at, const struct tile *tile)
     at->channel += KILN_TILE_K;
 }
 
-/* Bits of a tap's place along the axes, as fetcher.b_taps has them. */
+/* The bits of a tap's coordinates in fetcher.b_taps. */
 #define TAP_BITS(d, h, w) \
     (1u << (w) | 1u << (KILN_FILTER_W + (h)) | 1u << (KILN_FILTER_W + KILN_FILTER_H + (d)))
 
-/* The taps of one axis that meet something when the first meets |from|. */
+/* The taps of one axis that read inside the image if the first one reads |from|. */
 KILN_INLINE kiln_u32 taps_inside(int from, int step, kiln_u32 taps, kiln_u32 most, int size)
 {
     kiln_u32 bits = 0;
@@ -209,10 +209,10 @@ KILN_INLINE kiln_u32 taps_inside(int from, int step, kiln_u32 taps, kiln_u32 mos
     return bits;
 }
 
-/* A column's pixel, and where its first tap meets the source. */
+/* A column's pixel, and the pixel of the source that its first tap reads. */
 struct pixel {
     kiln_u32 image;
-    kiln_u32 d, h, w; /* of the class */
+    kiln_u32 d, h, w; /* pixel of the class */
 };
 
 KILN_INLINE struct pixel pixel_at(const struct tile *tile, kiln_u32 column)
@@ -278,8 +278,8 @@ KILN_INLINE void fetcher_init(struct fetcher *f, const struct tile *tile, kiln_u
 
 #if KILN_FLAT
 
-/* Place |at| of the flat sum: elements from a pixel's first to what it meets there, and the taps
- * bits that must be set; a bit that never is behind the end. */
+/* Position |at| of the flat sum: the offset from a pixel's first element to the one to read, and
+ * the bits of taps that must be set.  Beyond the end, it is a bit that is never set. */
 struct place {
     kiln_u32 offset, bits;
 };

@@ -2,9 +2,9 @@
 /*
  * Backward weights in conv_implicit_gemm_vector.cl: the sum runs over y's pixels.
  *
- * Gives what the kernel calls: locate, step_count, cursor_init, cursor_advance, fetcher_init,
- * fetch_all, and where results go: output_place, COLUMNS_FOUR, ROWS_FOUR, ROW_STEP,
- * OUTPUT_ELEMENTS.
+ * Defines the functions that the kernel calls: locate, step_count, cursor_init, cursor_advance,
+ * fetcher_init and fetch_all.  For the position of results it defines output_place, COLUMNS_FOUR,
+ * ROWS_FOUR, ROW_STEP and OUTPUT_ELEMENTS.
  */
 #ifndef KILN_IGEMM_VECTOR_WEIGHTS_H
 #define KILN_IGEMM_VECTOR_WEIGHTS_H
@@ -49,7 +49,8 @@ KILN_INLINE void cursor_advance(struct cursor *at, const struct tile *tile)
     at->pixel += KILN_TILE_K;
 }
 
-/* Column |j| of the result is channel and tap as x has them, so that neighbours lie together. */
+/* Column |j| of the result is a channel and a tap, in x's order, so that neighbours are
+ * contiguous. */
 KILN_INLINE void split_column(kiln_u32 j, kiln_u32 *ret_c, kiln_u32 *ret_tap)
 {
     *ret_c = KILN_X_LAST ? j % GROUP_C : j / TAPS;
@@ -78,7 +79,7 @@ KILN_INLINE void fetcher_init(struct fetcher *f, const struct tile *tile, kiln_u
     }
 }
 
-/* An input in range: |at| may be below zero. */
+/* Whether the input is inside; |at| may be negative. */
 #define IS_IN(at, size) ((kiln_u32)(at) < (kiln_u32)(size))
 
 KILN_INLINE void fetch_all(struct fetcher *f, const struct tile *tile, const struct cursor *at,
@@ -121,7 +122,7 @@ KILN_INLINE void fetch_all(struct fetcher *f, const struct tile *tile, const str
     }
 }
 
-/* Where results go: neighbouring columns, or none, lie together. */
+/* The position of results: only neighbouring columns can be contiguous. */
 #define COLUMNS_FOUR (N_COUNT % 4 == 0 && (KILN_X_LAST == KILN_W_LAST || TAPS == 1 || GROUP_C == 1))
 #define ROWS_FOUR 0
 #define ROW_STEP W_K

@@ -1,35 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Matrix cores behind a few functions, for kernels that multiply tiles lying in shared memory.
- * Included as "kiln/matrix_cores.h".  KILN_TYPE is 1 (fp16) or 2 (bf16); sums are fp32.  OpenCL has
- * none: there the same functions pass registers through local memory by the documented layouts;
- * slow, for tests.
+ * Functions for matrix cores, for kernels that multiply tiles in shared memory.  Included as
+ * "kiln/matrix_cores.h".  KILN_TYPE is 1 (fp16) or 2 (bf16); sums are fp32.  OpenCL has no matrix
+ * cores: there, the functions emulate them.  They exchange registers through local memory with the
+ * documented layouts, which is slow and only for tests.
  *
- * A warp has 32 items.  kiln_tiles is a kernel's shared memory, |at| a byte in it.
+ * A warp has 32 items.  kiln_tiles is a kernel's shared memory; |at| is a byte offset in it.
  *
- *   KILN_TILES(name)                     declares it, at the kernel's top; 1024-byte aligned
+ *   KILN_TILES(name)                     declares it at the kernel's start; 1024-byte aligned
  *   kiln_copy16(tiles, at, from, is_there)
- *                                        16 bytes of global memory, zeros unless is_there; async
+ *                                        copies 16 bytes of global memory asynchronously, or writes
+ *                                        zeros if is_there is 0
  *   kiln_copies_end(), kiln_copies_wait(n)
  *                                        closes a group of copies; waits for all but n groups
  *   kiln_load8x8(r, tiles, at), kiln_load8x8_turned(r, tiles, at)
- *                                        four 8x8 matrices; lane i gives the place of row i % 8 of
- *                                        matrix i / 8.  Lane i gets elements 2 * (i % 4) and the
- *                                        next of row i / 4, turned: of column i / 4
+ *                                        loads four 8x8 matrices.  Lane i passes the offset of row
+ *                                        i % 8 of matrix i / 8, and receives elements 2 * (i % 4)
+ *                                        and the next of row i / 4; "turned": of column i / 4
  *   kiln_multiply16x8x16(d, a, b, tiles) d += a * b
- *   kiln_pack(low, high)                 two floats rounded to kiln_value's type
+ *   kiln_pack(low, high)                 two floats, rounded to kiln_value's type
  *   kiln_tiles_put4(tiles, at, v), kiln_tiles_store16(to, tiles, at)
- *                                        into it; from it to global memory
- *   kiln_store_floats(to, a, b)          two neighbours
- *   KILN_WAVE, KILN_STEP, KILN_BLOCK_N   items of a warp; what one step takes of the reduction;
- *                                        columns of a block, whose rows are 16
- *   kiln_sums, KILN_SUMS, KILN_RUN       an item's sums of a block, so many; how many of them are
- *                                        neighbours
+ *                                        writes to shared memory; copies from it to global memory
+ *   kiln_store_floats(to, a, b)          stores two neighbours
+ *   KILN_WAVE, KILN_STEP, KILN_BLOCK_N   items of a warp; length of a step along the reduction;
+ *                                        columns of a block, which has 16 rows
+ *   kiln_sums, KILN_SUMS, KILN_RUN       an item's sums in a block; their number; how many of them
+ *                                        are contiguous
  *   kiln_sum_row(lane, i), kiln_sum_column(lane, i)
- *                                        where in the block sum i lies
+ *                                        position of sum i in the block
  *
- * KILN_CORES is 1 or not defined for NVIDIA's; AMD's (matrix_cores_amd.h) multiply otherwise:
- * instead of kiln_copy16, kiln_load8x8 and kiln_multiply16x8x16 they have functions of their own.
+ * KILN_CORES is undefined or 1 for NVIDIA.  For AMD, matrix_cores_amd.h has other functions instead
+ * of kiln_copy16, kiln_load8x8 and kiln_multiply16x8x16.
  */
 #ifndef KILN_MATRIX_CORES_H
 #define KILN_MATRIX_CORES_H
@@ -44,7 +45,7 @@
 #endif
 
 #if KILN_CORES == 1
-#define KILN_STAGED 0 /* copies pass the registers by */
+#define KILN_STAGED 0 /* copies bypass registers */
 #define KILN_WAVE 32
 #define KILN_STEP 16
 #define KILN_BLOCK_N 8
@@ -133,8 +134,8 @@ KILN_INLINE void kiln_store_floats(float *to, float a, float b)
 #elif defined(KILN_OPENCL)
 
 typedef __local uchar *kiln_tiles;
-#define KILN_UNROLLED _Pragma("nounroll") /* barriers multiply */
-/* In front of the tiles lies a mailbox for each item. */
+#define KILN_UNROLLED _Pragma("nounroll") /* the emulation's barriers must not be duplicated */
+/* Each item has a mailbox before the tiles, for the emulation. */
 #if KILN_CORES == 1
 #define KILN_MAIL_WORDS 6
 #else
@@ -147,7 +148,7 @@ typedef __local uchar *kiln_tiles;
 #define KILN_KERNEL_OCCUPYING(items, groups) KILN_KERNEL(items)
 #define KILN_MAIL(tiles) ((__local kiln_u32 *)((tiles)-KILN_MAIL_BYTES))
 
-/* Half |index| of the mailbox. */
+/* The fp16 or bf16 value |index| of the mailbox. */
 KILN_DEVICE float kiln_mailed(__local const kiln_u32 *mail, kiln_u32 index)
 {
 #if KILN_TYPE == 1

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Matrix cores of AMD GPUs behind the functions that matrix_cores.h names; it includes this.
+ * Matrix cores of AMD GPUs: the functions that matrix_cores.h lists.  That header includes this
+ * one.
  *
  *   KILN_CORES  2  MFMA of CDNA, v_mfma_f32_16x16x16: waves of 64
  *               3  WMMA of RDNA 3, v_wmma_f32_16x16x16: waves of 32
  *               4  WMMA of RDNA 4, the same with another layout
- *   KILN_PAIRS  1  MFMA of gfx908 takes bf16 two by two, v_mfma_f32_16x16x8: else four by four
+ *   KILN_PAIRS  1  gfx908's MFMA takes two bf16 values from an item (v_mfma_f32_16x16x8); the
+ *                  others take four
  *
- * An operand is what an item holds of 16 rows (or columns): those of row lane % 16 which follow
- * each other along the reduction, 8 from chunk kiln_operand_chunk(lane) of the step on, or 16.
- * The instructions number them otherwise; both operands alike, so that the sum stays the same.
+ * An operand of an item is a part of row (or column) lane % 16: 8 or 16 neighbours along the
+ * reduction, from chunk kiln_operand_chunk(lane) of the step on.  The instructions number them in
+ * another order.  The order is the same for both operands, so the sum does not change.
  *
  *   kiln_chunk, kiln_fetch16(chunk, from, is_there)
- *                                     16 bytes of global memory in registers, zeros unless is_there
+ *                                     loads 16 bytes to registers, zeros if is_there is 0
  *   kiln_tiles_put16(tiles, at, chunk)
- *   kiln_pair(low, high, i)           element i of both
+ *   kiln_pair(low, high, i)           packs element i of both chunks
  *   kiln_load_operand(r, part, tiles, at)
- *                                     chunk |part| of it
+ *                                     loads chunk |part| of an operand
  *   kiln_multiply(d, left, right, tiles)
  */
 #ifndef KILN_MATRIX_CORES_AMD_H
@@ -49,11 +51,11 @@
 #define KILN_PARTS (KILN_OPERAND_CHUNKS * 8 / KILN_PART)
 #define KILN_OPERAND_WORDS (KILN_OPERAND_CHUNKS * 4)
 
-/* Both halves of a wave of RDNA 3 hold the same. */
+/* On RDNA 3, both halves of a wave hold the same operands. */
 KILN_INLINE kiln_u32 kiln_operand_chunk(kiln_u32 lane) { return KILN_CORES == 3 ? 0 : lane / 16; }
 
-/* Where sum i of an item lies in its block of 16 x 16.  MFMA and WMMA of RDNA 4 get the operands
- * in the other order, which turns the block: an item's sums are neighbours then. */
+/* The position of an item's sum i in its block of 16 x 16.  MFMA and RDNA 4's WMMA get the operands
+ * in exchanged order, which transposes the block: an item's sums are then contiguous. */
 KILN_INLINE kiln_u32 kiln_sum_row(kiln_u32 lane, kiln_u32 i)
 {
     return KILN_CORES == 3 ? i * 2 + lane / 16 : lane % 16;
@@ -181,10 +183,10 @@ KILN_DEVICE void kiln_load_operand(kiln_operand *r, int part, kiln_tiles tiles, 
         (*r)[part * 4 + i] = ((__local const kiln_u32 *)(tiles + at))[i];
 }
 
-/* Which lane gives element |k| of a row of the first operand, or of a column of the second, and as
- * the how manieth of its part; and which lane gets an element of the result, as which sum.  As the
- * instruction-set documents of CDNA, RDNA 3 and RDNA 4 lay out the matrices.  RDNA 3 asks each
- * half of the wave for a copy of the operands: |half| reads its own. */
+/* The matrix layouts of the instruction-set documents of CDNA, RDNA 3 and RDNA 4.  These functions
+ * give the lane that supplies element |k| of a row of the first operand (a column of the second),
+ * and the element's index in its part; and the lane and sum that receive an element of the result.
+ * On RDNA 3, each half of the wave needs its own copy of the operands: |half| selects it. */
 #if KILN_CORES == 2
 #define KILN_DEPTH (4 * KILN_PART)
 #define KILN_GIVER(row, k, half) ((row) + 16 * ((k) / KILN_PART))
@@ -205,7 +207,7 @@ KILN_DEVICE void kiln_load_operand(kiln_operand *r, int part, kiln_tiles tiles, 
 #define KILN_GOT(row) ((row) % 8)
 #endif
 
-/* One instruction: d += first * second, from part |part| of what lies in the mailboxes. */
+/* Emulates one instruction: d += first * second, with part |part| of the mailboxes' contents. */
 KILN_DEVICE void kiln_emulate(float *d, __local const kiln_u32 *first,
                               __local const kiln_u32 *second, int part)
 {

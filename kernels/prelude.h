@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What kiln's kernel sources stand on: one dialect over HIP, CUDA and OpenCL C 1.2.
+ * The common base of kiln's kernel sources: one dialect for HIP, CUDA and OpenCL C 1.2.
  *
- * The compiler's caller defines exactly one of KILN_HIP, KILN_CUDA, KILN_OPENCL as 1.  Nothing
- * but the compilers' own builtins is used: no vendor header, no device library.  A kernel is
+ * The caller of the compiler defines exactly one of KILN_HIP, KILN_CUDA, KILN_OPENCL as 1.  Sources
+ * use only the compilers' builtins, no vendor headers and no device libraries.  A kernel is
  *
  *     KILN_KERNEL(64) void name(KILN_GLOBAL const kiln_value *x, ..., kiln_u32 n) { ... }
  *
- * for work groups of 64.  Sources stay within what C99 and C++11 share.
+ * for work groups of 64 items.  Sources use the common subset of C99 and C++11.
  *
- *   KILN_DEVICE                    in front of every other function
- *   KILN_INLINE                    the same, and never called: its arrays may live in registers.
- *                                  Either may stay unused
- *   KILN_UNROLL                    in front of a loop of constant length
- *   KILN_ROLLED                    in front of one that LLVM for AMD must not unroll: it would bring
- *                                  the reads of all rounds to the begin, and run out of registers
- *   KILN_SHARED, KILN_SHARED16     in front of a kernel's array in shared memory (LDS), the latter
- *                                  aligned to 16 bytes; KILN_LOCAL: of a pointer into one
- *   kiln_barrier()                 all items of the group, with what they wrote to shared memory
+ *   KILN_DEVICE                    before every other function
+ *   KILN_INLINE                    the same, but always inlined: arrays can then be in registers.
+ *                                  Functions of both kinds may stay unused
+ *   KILN_UNROLL                    before a loop of constant length
+ *   KILN_ROLLED                    before a loop that LLVM for AMD must not unroll: it would move the
+ *                                  reads of all iterations to the start and spill registers
+ *   KILN_SHARED, KILN_SHARED16     before a kernel's array in shared memory (LDS); KILN_SHARED16
+ *                                  aligns it to 16 bytes.  KILN_LOCAL: before a pointer into one
+ *   kiln_barrier()                 waits for the group's items and their writes to shared memory
  *   kiln_group(), kiln_item()      index of the work group, and of the item in its group
- *   kiln_value                     how an element is stored: KILN_TYPE is 0 fp32, 1 fp16, 2 bf16
+ *   kiln_value                     type of a stored element: KILN_TYPE is 0 fp32, 1 fp16, 2 bf16
  *   kiln_load(p, i)                element i as a float
- *   kiln_store(p, i, v)            rounded to nearest, ties to even
+ *   kiln_store(p, i, v)            stores v, rounded to nearest, ties to even
  *   kiln_float4                    .x .y .z .w, made by kiln_make4
  *   kiln_load4(p, i)               elements i to i + 3, where i is a multiple of 4 and p is aligned
  *   kiln_store4(p, i, v)           likewise
- *   KILN_HAS_ASYNC_COPY            1: kiln_copy_async and its kind are there
+ *   KILN_HAS_ASYNC_COPY            1: kiln_copy_async and the functions for it exist
  */
 #ifndef KILN_PRELUDE_H
 #define KILN_PRELUDE_H
@@ -34,7 +34,7 @@
 #error "KILN_TYPE must be 0 (fp32), 1 (fp16) or 2 (bf16)"
 #endif
 
-/* Which functions a program calls depends on its options. */
+/* Depending on its options, a program may not call all functions. */
 #define KILN_UNUSED __attribute__((unused))
 
 #if defined(KILN_OPENCL)
@@ -144,7 +144,7 @@ typedef float kiln_value;
 
 #elif KILN_TYPE == 1 && defined(KILN_OPENCL)
 
-typedef half kiln_value; /* storage only: arithmetic on it is an extension */
+typedef half kiln_value; /* only for storage: arithmetic on half is an extension */
 #define kiln_load(from, index) vload_half(index, from)
 #define kiln_store(to, index, v) vstore_half_rte(v, index, to)
 #define kiln_load4(from, index) vload_half4(0, (from) + (index))
@@ -163,7 +163,7 @@ typedef _Float16 kiln_half4 __attribute__((ext_vector_type(4)));
 
 #elif KILN_TYPE == 1
 
-typedef unsigned short kiln_value; /* CUDA's half lives in a header that NVRTC may lack */
+typedef unsigned short kiln_value; /* CUDA's half is defined in a header that NVRTC may lack */
 KILN_DEVICE float kiln_widen(kiln_value bits)
 {
     float v;
@@ -222,7 +222,7 @@ KILN_DEVICE void kiln_store4(KILN_GLOBAL kiln_value *to, kiln_u32 index, kiln_fl
 
 #endif
 
-/* Four floats of shared memory, 16-byte aligned, and of a float tensor whatever KILN_TYPE is. */
+/* Four 16-byte aligned floats of shared memory, or of a tensor of floats (for any KILN_TYPE). */
 KILN_INLINE void kiln_get_shared4(KILN_LOCAL const float *from, float *four)
 {
     kiln_float4 v = *(KILN_LOCAL const kiln_float4 *)from;
@@ -240,24 +240,25 @@ KILN_INLINE void kiln_store_float4(KILN_GLOBAL float *to, kiln_u32 index, kiln_f
     *(KILN_GLOBAL kiln_float4 *)(to + index) = v;
 }
 
-/* Memory is read in the order of the text: LLVM for AMD else brings all of an unrolled loop's reads
- * to its begin, and runs out of registers. */
+/* Keeps memory reads in the order of the source.  Otherwise, LLVM for AMD moves all reads of an
+ * unrolled loop to its start and spills registers. */
 #if defined(KILN_HIP)
 #define kiln_in_order() asm volatile("" ::: "memory")
 #else
 #define kiln_in_order() ((void)0)
 #endif
 
-/* An item's number that is added to as it is: LLVM for AMD else takes its sum apart, adds each
- * constant that follows to what all items share, and runs out of scalar registers. */
+/* Hides how an item's number was computed.  Otherwise, LLVM for AMD splits the sum and adds each
+ * constant to the part that all items share, which needs too many scalar registers. */
 #if defined(KILN_HIP)
 #define kiln_as_one(v) asm("" : "+v"(v))
 #else
 #define kiln_as_one(v) ((void)0)
 #endif
 
-/* |index| is known no earlier than the float |v|.  LLVM for AMD reads shared memory for several
- * rounds of an unrolled loop at once, in whatever order the text has it. */
+/* Makes |index| depend on the float |v|, so that a read at |index| comes after |v| is computed.
+ * Otherwise, LLVM for AMD reads shared memory for several iterations of an unrolled loop at
+ * once. */
 #if defined(KILN_HIP)
 #define kiln_know_after(index, v) asm("" : "+v"(index), "+v"(v))
 #else
@@ -272,10 +273,10 @@ KILN_INLINE void kiln_store_float2(KILN_GLOBAL float *to, kiln_u32 index, float 
 }
 
 /*
- * Copies from global to shared memory that go round the registers and run beside what follows:
- * kiln_copy_async starts one of 4 or 16 |bytes|, both sides aligned to as much, which writes zeros
- * where |valid| is 0 and then reads nothing; kiln_copy_commit ends a batch of them;
- * kiln_copy_wait(k) waits until all but the latest k batches of this item are done.
+ * Asynchronous copies from global to shared memory, which bypass registers.  kiln_copy_async
+ * starts a copy of 4 or 16 |bytes|; both addresses must be aligned to the size.  If |valid| is
+ * 0, it reads nothing and writes zeros.  kiln_copy_commit ends a batch of copies. 
+ * kiln_copy_wait(k) waits until all but the latest k batches of this item are complete.
  */
 #if defined(KILN_CUDA) && __CUDA_ARCH__ >= 800
 

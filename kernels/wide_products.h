@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products of a warp group (four warps) whose operands both lie in shared memory: wgmma of sm_90a.
- * Included as "kiln/wide_products.h"; 64 rows, KILN_WIDE_COLUMNS (32, 64, 128,
- * 192 or 256) columns and 16 steps of the reduction at once.  OpenCL has none: there the same
- * functions read local memory by the documented layouts; slow, for tests.
+ * Products of a warp group (four warps) with both operands in shared memory: wgmma of sm_90a.
+ * Included as "kiln/wide_products.h".  A product has 64 rows, KILN_WIDE_COLUMNS (32, 64, 128,
+ * 192 or 256) columns and 16 steps of the reduction.  OpenCL has no such instruction: there, the
+ * functions read local memory with the documented layouts, which is slow and only for tests.
  *
- * An operand lies in rows of 128 (or 64) bytes, eight after eight; 16-byte chunks of a row are
- * exchanged by an exclusive or with the row, so its beginning is aligned to eight rows.  A plain
- * one has a row for each of its rows; a turned one has a row for each step, 64 elements wide, and
- * panels of these for further elements.  Source: PTX ISA, "Asynchronous warpgroup-level matrix
- * shared memory layout".
+ * An operand is stored in rows of 128 (or 64) bytes, in blocks of eight rows.  The number of each
+ * 16-byte chunk is XORed with its row's number, so an operand must start at a multiple of eight
+ * rows.  A plain operand has one stored row for each row.  A transposed ("turned") one has a stored
+ * row for each step, 64 elements wide, and further panels for further elements.  Source: PTX ISA,
+ * "Asynchronous warpgroup-level matrix shared memory layout".
  *
  *   KILN_LEFT_TURNED, KILN_RIGHT_TURNED  0 or 1, defined before this is included
  *   kiln_wide_plain(tiles, at, row_bytes), kiln_wide_turned(tiles, at, panel_bytes)
- *                               at byte |at|: rows of |row_bytes|; panels |panel_bytes| apart
- *   kiln_multiply_wide(d, a, b) d += a * b, later; d[j] is the warp's 16 x 8 fragment of columns
- *                               8 * j on, as kiln_multiply16x8x16 has it, of rows from
- *                               16 * (warp % 4)
- *   kiln_wide_begin()           before products: sums and shared memory are as they should be
+ *                               operands at byte |at|: with rows of |row_bytes|, or with panels
+ *                               |panel_bytes| apart
+ *   kiln_multiply_wide(d, a, b) starts d += a * b.  d[j] is the warp's 16 x 8 fragment, in the
+ *                               layout of kiln_multiply16x8x16: rows from 16 * (warp % 4) on,
+ *                               columns from 8 * j on
+ *   kiln_wide_begin()           call it before products, after writes to sums or shared memory
  *   kiln_wide_end()             closes a group of products
- *   kiln_wide_wait(n)           waits for all but n groups; until then sums must not be touched
- *   kiln_copies_publish()       what this item's copies have written may be multiplied
+ *   kiln_wide_wait(n)           waits for all but n groups; until then sums must not be used
+ *   kiln_copies_publish()       makes this item's copies visible to products
  */
 #ifndef KILN_WIDE_PRODUCTS_H
 #define KILN_WIDE_PRODUCTS_H
@@ -58,7 +59,7 @@ KILN_INLINE void kiln_copies_publish(void)
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* Names of operands in the assembly: ten, and lists of them. */
+/* Lists of operand names for the assembly, in tens. */
 #define TEN(t)                                                                             \
     "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t "7, %" #t \
     "8, %" #t "9, "
@@ -144,7 +145,7 @@ KILN_DEVICE void kiln_wide_end(void) {}
 #define kiln_wide_wait(left) ((void)0)
 KILN_DEVICE void kiln_copies_publish(void) {}
 
-/* Of row |row| (of the right operand: column) at step |step|. */
+/* The element of row |row| (of the right operand: column) at step |step|. */
 KILN_DEVICE float kiln_wide_element(const kiln_wide_operand *o, int turned, kiln_u32 row,
                                     kiln_u32 step)
 {
