@@ -5,7 +5,7 @@
  * The interface through which the engine runs blocking work.
  *
  * Role       the engine decides what to do; an executor has the threads and processes to do it.
- *            kilnd uses daemon/executor_uv.c (libuv's thread pool, worker processes).  Tests use an
+ *            kilnd's executor is daemon/executor_uv.c (threads, worker processes).  Tests use an
  *            executor that runs a task when the test asks for it
  * Ownership  the engine borrows the executor; tasks belong to the engine and stay valid until their
  *            done callback returns

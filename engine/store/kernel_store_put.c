@@ -26,9 +26,8 @@ struct put {
     struct bytes stored;     /* the object packed; borrowed from the codec */
     enum codec_id codec;
     uint64_t texts_size;
-    uint64_t object_id; /* 0: the store has no such object */
-    uint64_t
-        unreadable_id; /* 0: no; else the object's, stored in a form that this kiln cannot read */
+    uint64_t object_id;     /* 0: the store has no such object */
+    uint64_t unreadable_id; /* the object's id if it is stored with an unknown codec; else 0 */
     uint64_t stored_size;
     uint64_t need;         /* bytes on the disk */
     bool pinned;           /* the record is pinned, or the kernel that it replaces */

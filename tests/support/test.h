@@ -101,10 +101,10 @@ int test_main(int argc, char **argv);
     } while (0)
 
 /* The head of a function that the linker calls in place of |name| (--wrap). The body follows. It
- * may call __real_NAME(). */
+ * may call __real_NAME(). An attribute may stand in front. */
 #define WRAP(type, name, ...)        \
-    type __real_##name(__VA_ARGS__); \
     type __wrap_##name(__VA_ARGS__); \
+    type __real_##name(__VA_ARGS__); \
     type __wrap_##name(__VA_ARGS__)
 
 /* Skips the rest of a test that only root can run. */

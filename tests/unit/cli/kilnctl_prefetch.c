@@ -352,7 +352,7 @@ TEST_F(kilnctl_prefetch, prefetch_fails_where_kernels_are_not_stored)
 
 TEST_F(kilnctl_prefetch, prefetch_fails_where_nothing_is_stored_any_more)
 {
-    fake.tier = KILN_TIER_HOT; /* compiled by an earlier one that could not store it */
+    fake.tier = KILN_TIER_HOT; /* compiled by an earlier prefetch, which could not store it */
     fake.stats[0] = STATS("7", "5", "2", "false");
     fake.status = STATUS("on");
     assert_int_equal(prefetch_lines(f), KILN_E_FULL);

@@ -23,6 +23,7 @@ WRAP(unsigned, warmup_wanted, struct warmup_need *need, uint64_t now_ns)
     return wanted_now ? wanted_now : __real_warmup_wanted(need, now_ns);
 }
 
+KILN_PRINTF(3, 4)
 WRAP(void, log_event, enum log_event event, const struct log_fields *fields, const char *fmt, ...)
 {
     va_list list;

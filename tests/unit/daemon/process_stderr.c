@@ -14,6 +14,7 @@
 /* The records of the fake log, one per line. */
 static char reported[4096];
 
+KILN_PRINTF(3, 4)
 WRAP(void, log_event, enum log_event event, const struct log_fields *fields, const char *fmt, ...)
 {
     size_t used = strlen(reported);

@@ -126,6 +126,7 @@ WRAP(int, unlinkat, int parent, const char *name, int flags)
     return -1;
 }
 
+KILN_PRINTF(3, 4)
 WRAP(void, log_event, enum log_event event, const struct log_fields *fields, const char *fmt, ...)
 {
     (void)fields;
