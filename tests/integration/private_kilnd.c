@@ -385,7 +385,7 @@ TEST(private_kilnd, a_job_notices_nothing_of_a_private_kilnd) { run_job(*state, 
 
 static int notice_nothing_as_subreaper(struct fixture *f)
 {
-    NEED(20, prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+    NEED(20, prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0);
     return notice_nothing(f);
 }
 
