@@ -1,6 +1,7 @@
-# Which commit this is made from: kiln_build_info of kilnd's metrics says it.  As git says when the
-# build is configured, with "-dirty" where files differ; of an archive, what git or scripts/package
-# wrote into commit.txt; else "unknown".  The same source gives the same text, wherever it lies.
+# The commit that this is built from, for kiln_build_info in kilnd's metrics.  In a git checkout, git
+# names it while CMake configures, with "-dirty" if files differ.  In an archive, git or
+# scripts/package wrote it into commit.txt.  Otherwise it is "unknown".  The text does not depend on
+# the directory.
 set(KILN_COMMIT "" CACHE STRING "Commit that kilnd's metrics name; empty: what git or the archive says")
 
 function(kiln_find_commit source ret_commit)

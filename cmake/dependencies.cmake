@@ -1,4 +1,4 @@
-# Every library that is not ours; docs/architecture.md says why each is there.
+# All external libraries; docs/architecture.md has the reason for each.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 include(cmake/requirements.cmake)

@@ -1,6 +1,6 @@
-# The embedded build (docs/embedding.md): what is to be built in, checked while CMake configures.
-# Sets KILN_BUILT_IN_DATABASES and KILN_BUILT_IN_PACKAGE: files; KILN_BUILT_IN_DEVICES, whose these
-# databases are; KILN_BUILT_IN_TARGETS.
+# The embedded build (docs/embedding.md): checks the data to build in while CMake configures.  Sets
+# KILN_BUILT_IN_DATABASES and KILN_BUILT_IN_PACKAGE (files), KILN_BUILT_IN_DEVICES (the devices of
+# these databases) and KILN_BUILT_IN_TARGETS.
 option(KILN_EMBED_BUILD "Make libkiln.a and a kiln-driver that need no daemon and no file" OFF)
 set(KILN_EMBED_DB "" CACHE STRING "Devices whose FindDb and PerfDb are built in: gfx906_60;gfx900_56")
 set(KILN_DB_PATH "" CACHE PATH "Directory of these files, as MIOpen has them")
@@ -29,7 +29,7 @@ function(kiln_embed_needs_build)
   endforeach()
 endfunction()
 
-# The first of these names, packed or not, below KILN_DB_PATH; stops where there is none.
+# The first of these names that exists below KILN_DB_PATH, packed or not; stops if none does.
 function(kiln_embed_find_database ret device kind)
   set(found "")
   foreach(name ${ARGN})
@@ -89,7 +89,7 @@ function(kiln_embed_fetch url to)
   file(RENAME ${to}.part ${to})
 endfunction()
 
-# Stops where |file| is another than KILN_BINCACHE_SHA256 says.
+# Stops if |file| does not have the digest KILN_BINCACHE_SHA256.
 function(kiln_embed_check_package file)
   string(TOLOWER "${KILN_BINCACHE_SHA256}" wanted)
   file(SHA256 ${file} found)
@@ -139,8 +139,8 @@ endfunction()
 set(KILN_NVIDIA_MACHINES 50 52 53 60 61 62 70 72 75 80 86 87 88 89 90 90a 100 100a 101 101a 103 103a 110 110a 120
   120a 121 121a)
 
-# Canonical: what an AMD GPU's code object can be of, with its features in HIP's order.  Stops where it
-# is none.
+# The canonical target of an AMD GPU's code object, with its features in HIP's order.  Stops if the
+# target is not an AMD GPU's.
 function(kiln_embed_target ret target)
   file(STRINGS ${PROJECT_SOURCE_DIR}/common/amdgpu_machines.def machines REGEX "^AMDGPU_MACHINE")
   list(TRANSFORM machines REPLACE "^AMDGPU_MACHINE.\"([^\"]*)\".*" "\\1")
@@ -168,7 +168,7 @@ function(kiln_embed_target ret target)
     ":sramecc+ or -, :xnack+ or -, or neither), sm_${nvidia}, or opencl for this host's OpenCL device")
 endfunction()
 
-# What devices ask for a package by: their processor, and of AMD's whether xnack is on.
+# The part of a target by which devices select a package: the processor and, for AMD, xnack.
 function(kiln_embed_target_id ret target)
   string(REGEX REPLACE ":.*" "" id ${target})
   if(target MATCHES ":xnack[+]")
@@ -177,7 +177,7 @@ function(kiln_embed_target_id ret target)
   set(${ret} ${id} PARENT_SCOPE)
 endfunction()
 
-# One package would be in the way of the other.
+# Two packages for the same devices would conflict.
 function(kiln_embed_check_ids)
   foreach(target ${ARGN})
     kiln_embed_target_id(id ${target})

@@ -1,8 +1,8 @@
-# What no single directory installs.  Components: kilnd (with kiln-compiler, kiln-transfer, kiln-launch),
+# Installs files that belong to no single directory.  Components: kilnd (with kiln-compiler, kiln-transfer, kiln-launch),
 # kiln-tools, kiln-systemd, libkiln0, libkiln-dev, kiln-doc.
 include(cmake/systemd.cmake)
 
-# The programs that link libkiln find it beside them, in whatever prefix the tree is put.
+# Programs find libkiln relative to their own directory, in any prefix.
 file(RELATIVE_PATH KILN_LIBRARIES_FROM_PROGRAMS ${CMAKE_INSTALL_FULL_BINDIR}
   ${CMAKE_INSTALL_FULL_LIBDIR})
 set_target_properties(kilnctl kiln-driver PROPERTIES
@@ -12,7 +12,7 @@ install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT kiln-doc
   FILES_MATCHING PATTERN "*.md" PATTERN "*.json" PATTERN "*.yml" PATTERN man EXCLUDE)
 
-# Not in the programs' directory: MIOpen may have one of that name there.
+# Not in the directory of programs, where MIOpen may have a file with this name.
 install(PROGRAMS scripts/install_precompiled_kernels.sh
   DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/kiln COMPONENT kiln-tools)
 install(PROGRAMS scripts/slurm/prolog.sh scripts/slurm/task-prolog.sh scripts/slurm/epilog.sh

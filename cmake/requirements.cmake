@@ -1,4 +1,4 @@
-# What kiln is built with: one list for cmake/dependencies.cmake and install_deps.cmake.  A row:
+# The build requirements: one list for cmake/dependencies.cmake and install_deps.cmake.  A row:
 #   name | module of pkg-config with its least version, or header:, program: or file: and which
 #   | Debian's package | Fedora's package | always, or tests: not with --minimum
 set(KILN_REQUIREMENTS

@@ -1,5 +1,5 @@
-# Units, accounts and directories of the system's kilnd, and units of a user's own; component
-# kiln-systemd.  ExecStart= names programs of the prefix that the tree is installed to.
+# Units, accounts and directories of the system's kilnd, and units for a user's kilnd; component
+# kiln-systemd.  ExecStart= names programs in the installation prefix.
 set(KILN_SYSTEMD_DIR lib/systemd CACHE STRING
   "Where systemd has its directories 'system' and 'user'; relative to the prefix, or absolute")
 set(KILN_SYSUSERS_DIR lib/sysusers.d CACHE STRING "Likewise: accounts")
@@ -23,7 +23,7 @@ foreach(manager system user)
   install(FILES ${plain} DESTINATION ${KILN_SYSTEMD_DIR}/${manager} COMPONENT kiln-systemd)
 endforeach()
 
-# What systemd knows from a version on: an older one complains of each such line.
+# Lines that need a version of systemd: an older one prints a warning for each of them.
 set(KILN_SYSTEMD_VERSION "" CACHE STRING
   "Version of the systemd that the units are installed for; empty: of the one here")
 set(systemd_version ${KILN_SYSTEMD_VERSION})

@@ -30,26 +30,13 @@ static enum kiln_code make_usable(const char *path, struct kiln_err *err)
     return rc ? rc : fs_refuse_network(path, "XDG_CACHE_HOME and XDG_STATE_HOME", err);
 }
 
-/* Earlier versions ran the server inside the job and kept the same files in `embedded`. */
-static void take_over_earlier(const char *path)
-{
-    char earlier[PATH_TEXT_MAX];
-    int base = (int)(strrchr(path, '/') - path);
-    int size = snprintf(earlier, sizeof(earlier), "%.*s/embedded", base, path);
-    if (size > 0 && (size_t)size < sizeof(earlier) && access(path, F_OK) != 0)
-        (void)rename(earlier, path); /* usually it does not exist */
-}
-
 static enum kiln_code make_in_home(enum kiln_code (*find)(char *, struct kiln_err *),
                                    char path[PATH_TEXT_MAX], struct kiln_err *err)
 {
     enum kiln_code rc = find(path, err);
     if (!rc)
         rc = check_length(path, err);
-    if (rc)
-        return rc;
-    take_over_earlier(path);
-    return make_usable(path, err);
+    return rc ? rc : make_usable(path, err);
 }
 
 static enum kiln_code make_temporary(const char *name, char path[PATH_TEXT_MAX],

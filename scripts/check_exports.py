@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Fail unless libkiln exports exactly its API and needs nothing but libc.
 
-Usage: scripts/check_exports.py LIBKILN.SO [--map FILE] [--include FOLDER] [--sanitized]
+Usage: scripts/check_exports.py LIBKILN.SO [--map FILE] [--include DIR] [--sanitized]
 
 Three lists must agree: the symbols that the library exports (nm -D), the symbols that
 libclient/exports.map lists, and the functions that the public headers declare. --sanitized does not

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Functions that scripts/test-gpu and scripts/bench-gpu share.  Both source this file.
 #
-#   gpu_prepare   puts programs into $bin, from --packed FOLDER, --build DIR or a build of this checkout
+#   gpu_prepare   puts programs into $bin, from --packed DIR, --build DIR or a build of this checkout
 #   gpu_results   sets $results: $work, or the directory of --results, if these programs wrote it
 #   gpu_kilnd     starts a private kilnd and ends the previous one: gpu_kilnd NAME [keep]
 #
@@ -68,11 +68,13 @@ gpu_prepare() {
         cmake --build "$build" >&2
         bin=$PWD/$build/bin
     fi
-    # cuDNN's libraries find each other through the loader's search path.
+    # NVIDIA's Python packages contain cuDNN and NVRTC.  Their libraries find each other through the
+    # loader's search path.
     local directory
-    for directory in /opt/*/.venv/lib/python3*/site-packages/nvidia/*/lib; do
-        [[ ! -d $directory ]] || LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$directory
-    done
+    while read -r directory; do
+        LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$directory
+    done < <(python3 -c 'import glob, nvidia; print(*(lib for path in nvidia.__path__
+        for lib in sorted(glob.glob(path + "/*/lib"))), sep="\n")' 2>/dev/null | grep . || true)
     export LD_LIBRARY_PATH
     # Uses none of the user's records and caches.
     export HOME=$work/home XDG_CONFIG_HOME=$work/home/config XDG_CACHE_HOME=$work/home/cache

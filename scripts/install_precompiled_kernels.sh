@@ -18,7 +18,7 @@ Finds the GPUs of this host and their compute units. For each kind of GPU, insta
                  reports, which is half as large
   --url TEMPLATE the second source: {arch}, {cu} and {database_id} are replaced, as in
                  https://example.org/{database_id}.kdb.bz2 (variable KILN_PACKAGE_URL)
-  --kfd FOLDER   read the GPUs from here (default: /sys/class/kfd/kfd/topology/nodes)
+  --kfd DIR      read the GPUs from here (default: /sys/class/kfd/kfd/topology/nodes)
   --dry-run      print the actions, and change nothing. Prints every package name to try, because
                  a real run updates the package lists first
 

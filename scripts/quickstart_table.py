@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 """Print scripts/quickstart's table from the results of its steps; fail if a step failed.
 
-Usage: scripts/quickstart_table.py FOLDER STEP...
+Usage: scripts/quickstart_table.py DIR STEP...
 
-FOLDER has these files of each STEP: STEP.json (the program's own answer), STEP.before.json and
+DIR has these files of each STEP: STEP.json (the program's own answer), STEP.before.json and
 STEP.after.json (kilnctl stats --json around it) and STEP.step.json (seconds, exit status).
 """
 import json

@@ -4,20 +4,18 @@
 #   quick     scripts/test runs these: no more than 10 s each on an idle core
 #   long      the others: compilers, damage byte by byte, processes killed again and again
 #   no-asan   left out of .ci/run with the address sanitizer: minutes of compilers and of processes
-#             that are killed or restarted; shorter tests take the same code there
+#             that are killed or restarted; shorter tests run the same code
 #   no-tsan   the same with the thread sanitizer, and what one thread does with damaged files
 
 set(KILN_LONG_TESTS
   "^kernels\\." "^python\\." "^gpu\\.programs$"
-  "^integration\\..*\\.embedded$"
   "^integration\\.(caches|disk|doctor|find_tune|packages|resnet50|restart|sandbox|store|targets|work)$"
   "_kill$" "worker_process$" "_damage$" "db\\.snapshot$")
 list(JOIN KILN_LONG_TESTS "|" KILN_LONG_TESTS)
 
 set(KILN_NO_ASAN_TESTS
   "^kernels\\."
-  "^integration\\.(work|find_tune|targets|packages|store|restart|doctor|resnet50|caches|sandbox)(\\.embedded)?$"
-  "^integration\\.(limits|disk|metrics|caches_damaged|tuning_api|tools)\\.embedded$"
+  "^integration\\.(work|find_tune|targets|packages|store|restart|doctor|resnet50|caches|sandbox)$"
   "worker_process$" "tuning_db_kill$" "tuning_kill$" "^faults\\.daemon$")
 set(KILN_NO_TSAN_TESTS ${KILN_NO_ASAN_TESTS}
   "_damage|_damaged|_flips|_salvage|_limit$" "db\\.snapshot$" "page_scan$" "kern_db_live$" "solver\\.")

@@ -8,7 +8,7 @@
 /* The exit status of a program that does not know its flags. */
 #define EXIT_USAGE 2
 
-/* An allocator's message is searched for in so many bytes at the end of the log. */
+/* Bytes at the end of the log in which to look for an allocator's message. */
 #define LOG_TAIL 4096
 
 /* When memory runs out, compilers print a message and abort. */

@@ -32,18 +32,23 @@ static void *try_pattern(const char *pattern, struct cudnn *cudnn)
     return dl;
 }
 
+static void *try_name(const char *name, struct cudnn *cudnn)
+{
+    snprintf(cudnn->path, sizeof(cudnn->path), "%s", name);
+    return dlopen(name, RTLD_NOW | RTLD_GLOBAL);
+}
+
 static void *find_library(struct cudnn *cudnn)
 {
     static const char *const patterns[] = {
         "/usr/local/cuda/lib64/libcudnn.so.9",
-        "/opt/*/.venv/lib/python3*/site-packages/nvidia/cudnn/lib/libcudnn.so.9",
         "/usr/lib/x86_64-linux-gnu/libcudnn.so.9",
     };
     const char *given = getenv("KILN_CUDNN");
     void *dl = given ? try_pattern(given, cudnn) : NULL;
     for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]) && !dl && !given; i++)
         dl = try_pattern(patterns[i], cudnn);
-    return dl;
+    return dl || given ? dl : try_name("libcudnn.so.9", cudnn); /* in LD_LIBRARY_PATH */
 }
 
 enum kiln_code cudnn_fail(const struct cudnn *cudnn, cudnnStatus_t status, const char *what,

@@ -34,11 +34,16 @@ static void *try_pattern(const char *pattern, struct nvrtc *nvrtc)
     return dl;
 }
 
+static void *try_name(const char *name, struct nvrtc *nvrtc)
+{
+    snprintf(nvrtc->path, sizeof(nvrtc->path), "%s", name);
+    return dlopen(name, RTLD_NOW | RTLD_LOCAL);
+}
+
 static void *find_library(struct nvrtc *nvrtc)
 {
     static const char *const patterns[] = {
         "/usr/local/cuda/lib64/libnvrtc.so.1[0-9]",
-        "/opt/*/.venv/lib/python3*/site-packages/nvidia/cu1[0-9]/lib/libnvrtc.so.1[0-9]",
         "/usr/lib/python3*/*-packages/nvidia/cu1[0-9]/lib/libnvrtc.so.1[0-9]",
         "/usr/local/lib/python3*/*-packages/nvidia/cu1[0-9]/lib/libnvrtc.so.1[0-9]",
     };
@@ -46,7 +51,7 @@ static void *find_library(struct nvrtc *nvrtc)
     void *dl = given ? try_pattern(given, nvrtc) : NULL;
     for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]) && !dl && !given; i++)
         dl = try_pattern(patterns[i], nvrtc);
-    return dl;
+    return dl || given ? dl : try_name("libnvrtc.so.13", nvrtc); /* in LD_LIBRARY_PATH */
 }
 
 enum kiln_code nvrtc_open(struct nvrtc *ret_nvrtc, struct kiln_err *err)

@@ -635,20 +635,6 @@ TEST_F(private_kilnd, a_home_that_cannot_be_written_to_is_replaced_by_a_temporar
     assert_says(f->shared->error, "/proc/nowhere");
 }
 
-TEST(private_kilnd, the_store_of_an_earlier_release_is_taken_over)
-{
-    struct fixture *f = *state;
-    char path[256];
-    struct kiln_err err = KILN_ERR_INIT;
-    path_of(f, "state-home/kiln/embedded", path);
-    must(fs_make_directories(path, &err), err);
-    path_of(f, "state-home/kiln/embedded/mark", path);
-    close(open(path, O_CREAT | O_WRONLY, 0600));
-    run_job(f, use_once);
-    path_of(f, "state-home/kiln/private/mark", path);
-    assert_int_equal(access(path, F_OK), 0);
-}
-
 TEST(private_kilnd, a_directory_of_another_user_is_not_used)
 {
     struct fixture *f = *state;

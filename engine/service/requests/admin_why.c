@@ -56,7 +56,8 @@ static void take_stored(void *context, const struct kernel_record *record)
         w->base.rc = keep_wanted(w, record);
 }
 
-/* The name by which a fetch of the program looks in packages, if it does. */
+/* Sets the name under which a fetch looks for the program in packages. False: it does not look
+ * there. */
 static bool name_for_packages(const struct why *w, const struct wanted_program *p,
                               struct kernel_name *ret_name)
 {

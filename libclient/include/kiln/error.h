@@ -43,7 +43,7 @@ enum {
 
 struct kiln_error {
     int code;
-    char text[512]; /* terminated; "" after success */
+    char text[512]; /* terminated; not changed by success */
     char log[4096]; /* the beginning of the compiler's log; "" if no compiler ran */
 };
 

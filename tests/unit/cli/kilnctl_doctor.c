@@ -190,7 +190,7 @@ TEST_F(kilnctl_doctor, root_is_warned_of_a_socket_that_lets_nobody_else_in)
     assert_true(socket_judge(&f->socket, &f->findings));
     expect_finding(f, VERDICT_WARN, "only root", "groupadd --system");
     f->findings.count = 0;
-    f->socket.is_system = false; /* one of root's own, somewhere */
+    f->socket.is_system = false; /* a socket that root created at another path */
     assert_true(socket_judge(&f->socket, &f->findings));
     assert_int_equal(findings_count(&f->findings, VERDICT_WARN), 0);
 }
