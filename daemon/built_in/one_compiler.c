@@ -156,8 +156,8 @@ static enum compile_end end_of_signal(int signal)
     switch (signal) {
     case SIGXCPU: return COMPILE_TIMED_OUT;
     case SIGXFSZ: return COMPILE_OUTPUT;
-    case SIGKILL: return COMPILE_MEMORY; /* sent by the kernel's OOM killer, not by kiln */
-    default: return COMPILE_CRASHED;     /* unless the log names memory: worker_collect */
+    case SIGKILL: return COMPILE_UNAVAILABLE; /* sent by the kernel's OOM killer or by a person */
+    default: return COMPILE_CRASHED;          /* unless the log names memory: worker_collect */
     }
 }
 

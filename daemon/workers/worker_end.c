@@ -34,7 +34,9 @@ static enum compile_end end_of_signal(const struct worker *w, int signal)
     switch (signal) {
     case SIGXCPU: return COMPILE_TIMED_OUT;
     case SIGXFSZ: return COMPILE_OUTPUT;
-    case SIGKILL: return COMPILE_MEMORY; /* sent by the kernel's OOM killer, not by kilnd */
+    case SIGKILL:
+        return COMPILE_UNAVAILABLE; /* sent by the kernel's OOM killer or by a person, so
+                                       it is no property of the kernel */
     default: return log_says_memory(w->files.log_fd) ? COMPILE_MEMORY : COMPILE_CRASHED;
     }
 }
@@ -84,6 +86,10 @@ static void describe_end(const struct worker *w, enum compile_end end, int statu
     const struct process_limits *limits = &w->options->limits;
     if (end == COMPILE_UNAVAILABLE && w->blame == BLAME_STOPPED)
         snprintf(how, HOW_MAX, "was stopped because kilnd is shutting down");
+    else if (end == COMPILE_UNAVAILABLE && signal == SIGKILL)
+        snprintf(how, HOW_MAX,
+                 "was killed by another process, or by the kernel for lack of memory (see the "
+                 "kernel's log, then ask again)");
     else if (end == COMPILE_TIMED_OUT && signal == SIGXCPU)
         snprintf(how, HOW_MAX, "used more than %llu s of processor time (setting compile_cpu)",
                  (unsigned long long)limits->cpu_s);

@@ -59,6 +59,12 @@ static enum compile_end out_of_memory(struct kiln_err *err)
 
 static enum compile_end report_death(int number, struct kiln_err *err)
 {
+    if (number == SIGKILL) { /* sent by the kernel's OOM killer or by a person */
+        kiln_fail(err, KILN_UNAVAILABLE,
+                  "clang was killed by another process, or by the kernel for lack of memory (see "
+                  "the kernel's log, then ask again)");
+        return COMPILE_UNAVAILABLE;
+    }
     enum compile_end end = number == SIGXCPU   ? COMPILE_TIMED_OUT
                            : number == SIGXFSZ ? COMPILE_OUTPUT
                                                : COMPILE_CRASHED;

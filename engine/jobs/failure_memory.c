@@ -12,6 +12,8 @@ struct entry {
     struct hash_link by_key;
     struct list_link by_age;
     struct digest key;
+    uid_t uid; /* the first user whose compile failed */
+    bool is_for_all;
     struct kiln_err err;
     uint64_t noted_ns;
     char log[];
@@ -80,32 +82,49 @@ void failure_memory_destroy(struct failure_memory *m)
     free(m);
 }
 
-void failure_memory_add(struct failure_memory *m, const struct digest *key,
-                        const struct kiln_err *failure, const char *log, uint64_t now_ns)
+static struct entry *make_entry(const struct failure_report *report, uint64_t now_ns)
 {
-    forget_expired(m, now_ns);
-    if (m->ttl_ns == 0 || find_entry(m, key))
-        return;
-    if (m->entries.count == FAILURES_MAX)
-        forget_entry(m, LIST_FIRST(&m->by_age, struct entry, by_age));
-    size_t size = log ? strnlen(log, LOG_KEPT) : 0;
+    size_t size = report->log ? strnlen(report->log, LOG_KEPT) : 0;
     struct entry *e = malloc(sizeof(*e) + size + 1);
     if (!e)
-        return;
-    *e = (struct entry){ .key = *key, .err = *failure, .noted_ns = now_ns };
+        return NULL;
+    *e = (struct entry){ .key = *report->key,
+                         .uid = report->uid,
+                         .is_for_all = report->is_for_all,
+                         .err = report->err,
+                         .noted_ns = now_ns };
     if (size)
-        memcpy(e->log, log, size);
+        memcpy(e->log, report->log, size);
     e->log[size] = '\0';
-    hash_table_add(&m->entries, &e->by_key, digest_hash(key));
+    return e;
+}
+
+void failure_memory_add(struct failure_memory *m, const struct failure_report *report,
+                        uint64_t now_ns)
+{
+    forget_expired(m, now_ns);
+    if (m->ttl_ns == 0)
+        return;
+    struct entry *e = find_entry(m, report->key);
+    if (e) {
+        e->is_for_all |= report->is_for_all || report->uid != e->uid;
+        return;
+    }
+    if (m->entries.count == FAILURES_MAX)
+        forget_entry(m, LIST_FIRST(&m->by_age, struct entry, by_age));
+    e = make_entry(report, now_ns);
+    if (!e)
+        return;
+    hash_table_add(&m->entries, &e->by_key, digest_hash(&e->key));
     list_append(&m->by_age, &e->by_age);
 }
 
-bool failure_memory_find(struct failure_memory *m, const struct digest *key, uint64_t now_ns,
-                         struct failure *ret_failure)
+bool failure_memory_find(struct failure_memory *m, const struct digest *key, uid_t uid,
+                         uint64_t now_ns, struct failure *ret_failure)
 {
     forget_expired(m, now_ns);
     struct entry *e = find_entry(m, key);
-    if (!e)
+    if (!e || (!e->is_for_all && e->uid != uid))
         return false;
     *ret_failure = (struct failure){ .err = e->err, .log = e->log };
     return true;

@@ -5,7 +5,9 @@
  * Compile failures, remembered for a while so that the same compile is not repeated.
  *
  * Role       answers the next request for the same key at once, with the same message and log.  A
- *            key covers the toolchain's identity, so an upgraded compiler is tried again
+ *            key covers the toolchain's identity, so an upgraded compiler is tried again.  A
+ * failure that may be due to how one user's compile ran (it exceeded a limit, or crashed) answers
+ *            that user only, until the compile fails for a second user, too
  * Ownership  keeps copies; what failure_memory_find returns is borrowed until the next call
  * Threading  the engine's thread
  *
@@ -16,6 +18,8 @@
 #include "common/digest.h"
 #include "common/err.h"
 
+#include <sys/types.h>
+
 #define FAILURES_MAX 4096
 
 struct failure_memory;
@@ -23,6 +27,14 @@ struct failure_memory;
 struct failure {
     struct kiln_err err;
     const char *log; /* "" if there was none */
+};
+
+struct failure_report {
+    const struct digest *key;
+    uid_t uid;       /* the user whose compile failed */
+    bool is_for_all; /* every compile of this key fails, whoever needs it */
+    const char *log; /* NULL: none */
+    struct kiln_err err;
 };
 
 KILN_MUST_CHECK enum kiln_code failure_memory_create(unsigned ttl_s,
@@ -34,11 +46,11 @@ KILN_DEFINE_AUTO(failure_memory)
 /* Applies to existing entries, too. */
 void failure_memory_set_ttl(struct failure_memory *memory, unsigned ttl_s);
 /* Remembers the failure until |now_ns| + ttl. Does nothing if memory is short (the compile is only
- * tried again) or if the ttl is 0. |log| may be NULL. */
-void failure_memory_add(struct failure_memory *memory, const struct digest *key,
-                        const struct kiln_err *failure, const char *log, uint64_t now_ns);
-/* False: no failure of this key is remembered, or it has expired. */
-bool failure_memory_find(struct failure_memory *memory, const struct digest *key, uint64_t now_ns,
-                         struct failure *ret_failure);
+ * tried again) or if the ttl is 0. */
+void failure_memory_add(struct failure_memory *memory, const struct failure_report *report,
+                        uint64_t now_ns);
+/* False: no failure of this key is remembered for |uid|, or it has expired. */
+bool failure_memory_find(struct failure_memory *memory, const struct digest *key, uid_t uid,
+                         uint64_t now_ns, struct failure *ret_failure);
 void failure_memory_clear(struct failure_memory *memory);
 unsigned failure_memory_count(const struct failure_memory *memory);

@@ -22,7 +22,7 @@ static bool answer_cached_failure(struct engine *e, const struct digest *key,
                                   struct fetch_result *ret_result)
 {
     struct failure failure;
-    if (!failure_memory_find(e->failures, key, ticket->began_ns, &failure))
+    if (!failure_memory_find(e->failures, key, ticket->uid, ticket->began_ns, &failure))
         return false;
     *ret_result = (struct fetch_result){
         .err = failure.err, .key = *key, .log = failure.log, .reason = MISS_REMEMBERED

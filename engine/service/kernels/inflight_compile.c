@@ -35,17 +35,34 @@ static void seal_work(struct task *task)
         f->found = check_object(f->object, &f->source->job, &f->err);
 }
 
-static void fail_compile(struct inflight *f, const struct kiln_err *why)
+/* The compiler rejected the source, so it rejects it for everybody. Any other end may be due to the
+ * user's own job: a crash, or a limit that it exceeded. */
+static bool fails_for_all(const struct inflight *f)
 {
-    struct engine *e = f->engine;
-    const char *log = f->order.task.result.log;
+    enum compile_end end = f->order.task.result.end;
+    return end == COMPILE_REFUSED || end == COMPILE_DONE;
+}
+
+static void remember_failure(struct inflight *f, const struct kiln_err *why)
+{
     bool lasting = why->code == KILN_COMPILE_FAILED || why->code == KILN_INVALID ||
                    why->code == KILN_CORRUPT; /* other codes describe this host's current state */
-    e->stats.compile_errors++;
-    if (lasting && !f->no_cache)
-        failure_memory_add(e->failures, &f->asked, why, log, clock_monotonic_ns());
-    event_kernel(e, "compile_failed", &f->asked, f->source, &f->order.task.result);
-    inflight_deliver_failure(f, why, log);
+    if (!lasting || f->no_cache)
+        return;
+    const struct failure_report report = { .key = &f->asked,
+                                           .uid = f->uid,
+                                           .is_for_all = fails_for_all(f),
+                                           .log = f->order.task.result.log,
+                                           .err = *why };
+    failure_memory_add(f->engine->failures, &report, clock_monotonic_ns());
+}
+
+static void fail_compile(struct inflight *f, const struct kiln_err *why)
+{
+    f->engine->stats.compile_errors++;
+    remember_failure(f, why);
+    event_kernel(f->engine, "compile_failed", &f->asked, f->source, &f->order.task.result);
+    inflight_deliver_failure(f, why, f->order.task.result.log);
 }
 
 static void count_compile(struct inflight *f, unsigned result)

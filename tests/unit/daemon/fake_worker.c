@@ -83,6 +83,8 @@ static void do_order(const char *order, char **argv, int before)
         abort();
     else if (strcmp(order, "exit") == 0)
         _exit(3);
+    else if (strcmp(order, "killed") == 0)
+        raise(SIGKILL);
     else if (strcmp(order, "hang") == 0)
         wait_for_ever();
     else if (strcmp(order, "cpu") == 0)

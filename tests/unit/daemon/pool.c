@@ -187,6 +187,13 @@ TEST_F(pool, each_exceeded_limit_is_reported_with_its_setting)
     }
 }
 
+TEST_F(pool, a_worker_that_was_killed_from_outside_says_nothing_about_its_kernel)
+{
+    start_pool(f);
+    expect_end(f, kernel("killed"), COMPILE_UNAVAILABLE, "killed");
+    assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
+}
+
 /* The worker must have received the limits of set_up and the namespaces of this process. */
 static void expect_arguments(struct fixture *f)
 {

@@ -86,7 +86,9 @@ void worker_collect(struct worker_files *files, enum compile_end end, const char
     *ret_result = COMPILE_RESULT_INIT;
     ret_result->end = result ? result->end : end;
     if (ret_result->end != COMPILE_DONE)
-        kiln_fail(&ret_result->err, KILN_COMPILE_FAILED, "%s", text);
+        kiln_fail(&ret_result->err,
+                  ret_result->end == COMPILE_UNAVAILABLE ? KILN_UNAVAILABLE : KILN_COMPILE_FAILED,
+                  "%s", text);
 }
 
 /* ---- fixture ---- */
