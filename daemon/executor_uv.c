@@ -35,6 +35,11 @@ static void start_compile(struct executor *base, struct compile_task *task)
     pool_compile(self_of(base)->parts.pool, task);
 }
 
+static void stop_compile(struct executor *base, struct compile_task *task)
+{
+    pool_stop_compile(self_of(base)->parts.pool, task);
+}
+
 static unsigned count_compile_slots(struct executor *base)
 {
     return pool_counts(self_of(base)->parts.pool).total;
@@ -59,6 +64,7 @@ static const struct executor_ops ops = {
     .run = run_task,
     .later = defer_task,
     .compile = start_compile,
+    .compile_stop = stop_compile,
     .compile_slots = count_compile_slots,
     .transfer = start_transfer,
     .transfer_cancel = cancel_transfer,

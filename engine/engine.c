@@ -168,6 +168,7 @@ struct engine_pulse engine_pulse(const struct engine *e)
 
 void engine_tick(struct engine *e)
 {
+    compile_queue_tick(e->queue);
     recency_write(e, /* force= */ false);
     accounting_write(e, /* force= */ false);
     history_write(e, /* force= */ false);

@@ -589,6 +589,27 @@ void pool_compile(struct pool *p, struct compile_task *task)
         loop_timer_start(&p->settle, 0, 0);
 }
 
+static bool is_waiting(const struct pool *p, const struct compile_task *task)
+{
+    LIST_EACH (&p->waiting, const struct compile_task, link, other)
+        if (other == task)
+            return true;
+    return false;
+}
+
+void pool_stop_compile(struct pool *p, struct compile_task *task)
+{
+    LIST_EACH (&p->workers, struct worker, link, w)
+        if (w->task == task)
+            worker_yield(w);
+    if (!is_waiting(p, task))
+        return;
+    struct kiln_err err = KILN_ERR_INIT;
+    kiln_fail(&err, KILN_UNAVAILABLE, "the compile was stopped before a compiler was ready");
+    list_remove(&task->link);
+    end_soon(p, task, &err);
+}
+
 void pool_set_timeout(struct pool *p, uint64_t timeout_ms) { p->options.timeout_ms = timeout_ms; }
 
 struct pool_counts pool_counts(const struct pool *p)

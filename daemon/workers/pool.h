@@ -55,6 +55,9 @@ KILN_MUST_CHECK enum kiln_code pool_create(const struct pool_options *options,
 /* Queues the job in order.  When no worker can be started, the result is COMPILE_UNAVAILABLE
  * with the reason. */
 void pool_compile(struct pool *pool, struct compile_task *task);
+/* Kills the worker that runs the job, or takes the job from the queue. The job ends as
+ * COMPILE_UNAVAILABLE unless it had ended. */
+void pool_stop_compile(struct pool *pool, struct compile_task *task);
 /* Sets the wall-clock limit of jobs that start from now on. */
 void pool_set_timeout(struct pool *pool, uint64_t timeout_ms);
 struct pool_counts pool_counts(const struct pool *pool);

@@ -318,3 +318,5 @@ enum kiln_code worker_run_job(struct worker *w, struct compile_task *task, struc
 void worker_retire(struct worker *w) { kill_for(w, BLAME_RETIRED); }
 
 void worker_stop(struct worker *w) { kill_for(w, BLAME_STOPPED); }
+
+void worker_yield(struct worker *w) { kill_for(w, BLAME_YIELDED); }

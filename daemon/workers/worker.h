@@ -58,6 +58,7 @@ enum worker_blame { /* why kilnd killed it */
                     BLAME_LINGERED,
                     BLAME_RETIRED,
                     BLAME_STOPPED,
+                    BLAME_YIELDED, /* so that another job gets a compiler */
 };
 
 struct worker {
@@ -107,3 +108,5 @@ KILN_MUST_CHECK enum kiln_code worker_run_job(struct worker *worker, struct comp
 void worker_retire(struct worker *worker);
 /* Kills it; its current job ends as COMPILE_UNAVAILABLE. */
 void worker_stop(struct worker *worker);
+/* The same for one BUSY worker, because its job must give way to others. */
+void worker_yield(struct worker *worker);

@@ -45,7 +45,8 @@ static enum compile_end end_of(const struct worker *w, int status, int signal)
 {
     switch (w->blame) {
     case BLAME_DEADLINE: return COMPILE_TIMED_OUT;
-    case BLAME_STOPPED: return COMPILE_UNAVAILABLE;
+    case BLAME_STOPPED:
+    case BLAME_YIELDED: return COMPILE_UNAVAILABLE;
     case BLAME_NONSENSE: return COMPILE_CRASHED;
     case BLAME_CLOSED:
         if (signal == SIGKILL)
@@ -86,6 +87,8 @@ static void describe_end(const struct worker *w, enum compile_end end, int statu
     const struct process_limits *limits = &w->options->limits;
     if (end == COMPILE_UNAVAILABLE && w->blame == BLAME_STOPPED)
         snprintf(how, HOW_MAX, "was stopped because kilnd is shutting down");
+    else if (w->blame == BLAME_YIELDED)
+        snprintf(how, HOW_MAX, "gave its place to another job (ask again)");
     else if (end == COMPILE_UNAVAILABLE && signal == SIGKILL)
         snprintf(how, HOW_MAX,
                  "was killed by another process, or by the kernel for lack of memory (see the "

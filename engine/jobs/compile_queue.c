@@ -2,6 +2,7 @@
 #include "engine/jobs/compile_queue.h"
 
 #include "common/clock.h"
+#include "engine/jobs/compile_yield.h"
 
 #include <limits.h>
 
@@ -53,11 +54,29 @@ void compile_queue_set_limits(struct compile_queue *q, unsigned limit, unsigned 
     q->limit_uid = limit_uid;
 }
 
-static struct compile_order *take_next(struct compile_queue *q)
+static unsigned count_compilers(const struct compile_queue *q)
 {
+    return q->executor->ops->compile_slots(q->executor);
+}
+
+static struct yield_question yield_now(const struct compile_queue *q)
+{
+    return (struct yield_question){ .running = &q->running,
+                                    .compilers = count_compilers(q),
+                                    .now_ns = clock_monotonic_ns() };
+}
+
+static bool may_start(void *context, const struct fair_item *item)
+{
+    return yield_may_start(context, LIST_ENTRY(item, struct compile_order, slot));
+}
+
+static struct compile_order *take_next(struct compile_queue *q, fair_filter *filter)
+{
+    struct yield_question question = yield_now(q);
     struct fair_item *item = NULL;
     for (int i = 0; i < PRIORITIES && !item; i++)
-        item = fair_queue_pop(&q->waiting[i]);
+        item = fair_queue_pop_if(&q->waiting[i], filter, &question);
     return item ? order_of(item) : NULL;
 }
 
@@ -65,16 +84,136 @@ static void on_compiled(struct compile_task *task);
 
 static void start_some(struct compile_queue *q)
 {
-    while (q->running_count < q->executor->ops->compile_slots(q->executor)) {
-        struct compile_order *order = take_next(q);
+    while (q->running_count < count_compilers(q)) {
+        struct compile_order *order = take_next(q, may_start);
         if (!order)
             return;
         q->running_count++;
         list_prepend(&q->running, &order->running);
         order->task.done = on_compiled;
         order->started_ns = clock_monotonic_ns();
+        order->is_stopping = false;
+        order->has_delayed_others = false;
         q->executor->ops->compile(q->executor, &order->task);
     }
+}
+
+/* ---- giving way ---- */
+
+static void stop_order(struct compile_queue *q, struct compile_order *order)
+{
+    if (order->is_stopping || !q->executor->ops->compile_stop)
+        return;
+    order->is_stopping = true;
+    q->executor->ops->compile_stop(q->executor, &order->task);
+}
+
+static bool one_is_stopping(const struct compile_queue *q)
+{
+    LIST_EACH (&q->running, const struct compile_order, running, order)
+        if (order->is_stopping)
+            return true;
+    return false;
+}
+
+struct need { /* of a user who holds no compiler */
+    const struct compile_queue *queue;
+    uint64_t now_ns;
+    uint64_t wait_ns; /* so long at least the order has waited */
+};
+
+static bool is_in_need(void *context, const struct fair_item *item)
+{
+    const struct need *need = context;
+    const struct compile_order *order = LIST_ENTRY(item, struct compile_order, slot);
+    return need->now_ns - order->queued_ns >= need->wait_ns &&
+           yield_count_of(&need->queue->running, order->uid) == 0;
+}
+
+static const struct compile_order *find_in_need(const struct compile_queue *q, uint64_t wait_ns)
+{
+    struct need need = { .queue = q, .now_ns = clock_monotonic_ns(), .wait_ns = wait_ns };
+    struct fair_item *item = NULL;
+    for (int i = 0; i < PRIORITIES && !item; i++)
+        item = fair_queue_peek_if(&q->waiting[i], is_in_need, &need);
+    return item ? order_of(item) : NULL;
+}
+
+static const struct compile_order *find_abandoned(const struct compile_queue *q)
+{
+    LIST_EACH (&q->running, const struct compile_order, running, order)
+        if (order->is_abandoned)
+            return order;
+    return NULL;
+}
+
+/* Frees one compiler at a time: the next one is not chosen before the last one is free. An order
+ * that nobody waits for gives way to every order, also of the same user. */
+static void free_a_compiler(struct compile_queue *q)
+{
+    if (q->running_count < count_compilers(q) || compile_queue_waiting(q) == 0 ||
+        one_is_stopping(q))
+        return;
+    struct yield_question question = yield_now(q);
+    const struct compile_order *order = find_in_need(q, YIELD_WAIT_NS);
+    struct compile_order *chosen = NULL;
+    if (order || find_abandoned(q))
+        chosen = yield_choose(&question, order ? order->uid : (uid_t)-1);
+    if (chosen)
+        stop_order(q, chosen);
+}
+
+static void note_delays(struct compile_queue *q)
+{
+    if (!find_in_need(q, 0))
+        return;
+    LIST_EACH (&q->running, struct compile_order, running, order)
+        order->has_delayed_others = true;
+}
+
+void compile_queue_tick(struct compile_queue *q)
+{
+    uint64_t now_ns = clock_monotonic_ns();
+    note_delays(q);
+    LIST_EACH (&q->running, struct compile_order, running, order)
+        if (order->is_abandoned && now_ns - order->started_ns >= YIELD_SHARE_NS)
+            stop_order(q, order);
+    free_a_compiler(q);
+}
+
+void compile_queue_set_abandoned(struct compile_queue *q, struct compile_order *order,
+                                 bool is_abandoned)
+{
+    order->is_abandoned = is_abandoned;
+    if (is_abandoned)
+        free_a_compiler(q);
+}
+
+/* The order was stopped, and somebody waits for it: it waits for its next start. False: it ends as
+ * it is. */
+static bool starts_again(struct compile_queue *q, struct compile_order *order)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    bool was_stopped = order->is_stopping && order->task.result.end == COMPILE_UNAVAILABLE;
+    if (!was_stopped || order->is_abandoned || order->has_yielded)
+        return false;
+    if (fair_queue_push(&q->waiting[order->priority], order->uid, &order->slot, &err))
+        return false;
+    compile_result_done(&order->task.result);
+    order->task.result = COMPILE_RESULT_INIT;
+    order->has_yielded = true;
+    return true;
+}
+
+/* On a crowded host, the time-out may be due to the other users' compiles. */
+static void excuse_time_out(struct compile_order *order)
+{
+    struct compile_result *result = &order->task.result;
+    if (result->end != COMPILE_TIMED_OUT || !order->has_delayed_others)
+        return;
+    result->end = COMPILE_UNAVAILABLE;
+    result->err.code = KILN_UNAVAILABLE;
+    kiln_while(&result->err, "other users needed compilers meanwhile, so ask again");
 }
 
 static void on_compiled(struct compile_task *task)
@@ -86,8 +225,11 @@ static void on_compiled(struct compile_task *task)
     list_remove(&order->running);
     if (took > FAIR_QUEUE_UNIT) /* that much was charged when it was popped */
         fair_queue_charge(&q->waiting[order->priority], order->uid, took - FAIR_QUEUE_UNIT);
+    excuse_time_out(order);
+    bool ends = !starts_again(q, order);
     start_some(q);
-    order->done(order);
+    if (ends)
+        order->done(order);
 }
 
 static unsigned count_of_user(const struct compile_queue *q, uid_t uid)
@@ -121,7 +263,9 @@ enum kiln_code compile_queue_submit(struct compile_queue *q, struct compile_orde
     order->task.result = COMPILE_RESULT_INIT;
     order->queued_ns = clock_monotonic_ns();
     order->started_ns = 0;
+    order->is_abandoned = order->has_yielded = false;
     start_some(q);
+    free_a_compiler(q);
     return KILN_OK;
 }
 
@@ -159,7 +303,7 @@ void compile_queue_drain(struct compile_queue *q)
 {
     for (int i = 0; i < PRIORITIES; i++)
         fair_queue_close(&q->waiting[i]);
-    for (struct compile_order *order = take_next(q); order; order = take_next(q)) {
+    for (struct compile_order *order = take_next(q, NULL); order; order = take_next(q, NULL)) {
         order->task.result.end = COMPILE_UNAVAILABLE;
         kiln_fail(&order->task.result.err, KILN_UNAVAILABLE,
                   "kilnd is stopping: ask again when it is back");

@@ -7,7 +7,8 @@
  * Role       interactive orders go before prefetch orders.  Each priority has a fair_queue: the
  *            user who has used the least compile time is served next, and each user's orders run in
  *            the order of submission.  Keeps as many orders running as the executor has compile
- *            slots
+ *            slots.  Stops running orders that must give way to another user (compile_yield.h) or
+ *            that nobody waits for
  * Ownership  borrows an order until its done callback has run or compile_queue_cancel returned true
  * Threading  the engine's thread
  */
@@ -31,6 +32,10 @@ struct compile_order {        /* embed it; the caller fills the first part */
     struct compile_queue *queue;
     struct fair_item slot;    /* used while the order waits */
     struct list_link running; /* in the list of running orders */
+    bool is_abandoned;        /* nobody waits for its result */
+    bool is_stopping;         /* it is running, and the executor was asked to stop it */
+    bool has_yielded;         /* it gave its compiler to another user, and starts again */
+    bool has_delayed_others;  /* another user waited for a compiler while it ran */
     /* When the order was submitted, and when it was handed to the executor; 0: not yet. */
     uint64_t queued_ns, started_ns;
 };
@@ -58,6 +63,12 @@ KILN_MUST_CHECK enum kiln_code compile_queue_submit(struct compile_queue *queue,
 /* True: the order was still waiting; it is removed and done will not be called. False: the order is
  * running, and done will be called. */
 bool compile_queue_cancel(struct compile_queue *queue, struct compile_order *order);
+/* Says whether anybody still waits for the order. A running order that nobody waits for is stopped
+ * as soon as another one needs its compiler, or after YIELD_SHARE_NS. */
+void compile_queue_set_abandoned(struct compile_queue *queue, struct compile_order *order,
+                                 bool is_abandoned);
+/* Call it once a second: stops running orders that have to give way. */
+void compile_queue_tick(struct compile_queue *queue);
 /* Makes a waiting prefetch order interactive, because a request now waits for it. */
 void compile_queue_promote(struct compile_queue *queue, struct compile_order *order);
 /* Another user, |uid|, now needs a waiting order too. The order moves to the end of |uid|'s orders

@@ -62,6 +62,9 @@ struct executor_ops {
     void (*later)(struct executor *executor, struct task *task);
     /* Hands the job to a free compiler, or waits for one to become free. */
     void (*compile)(struct executor *executor, struct compile_task *task);
+    /* Stops a compile before its end. done is still called, never within this call; the result is
+     * COMPILE_UNAVAILABLE unless the compile had ended. NULL: compiles cannot be stopped. */
+    void (*compile_stop)(struct executor *executor, struct compile_task *task);
     /* How many compiles may run in parallel; the engine never hands over more. */
     unsigned (*compile_slots)(struct executor *executor);
     /* NULL if this executor cannot transfer files. */

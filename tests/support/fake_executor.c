@@ -31,6 +31,16 @@ static void take_compile(struct executor *executor, struct compile_task *task)
     f->compiles_handed_over++;
 }
 
+/* The test ends the compile: done is never called from within this call. */
+static void stop_compile(struct executor *executor, struct compile_task *task)
+{
+    struct fake_executor *f = (struct fake_executor *)executor;
+    if (!list_holds(&task->link))
+        fail_msg("a compile was stopped that is not pending");
+    f->stopped = task;
+    f->compiles_stopped++;
+}
+
 static unsigned count_slots(struct executor *executor)
 {
     return ((struct fake_executor *)executor)->slots;
@@ -57,6 +67,7 @@ static const struct executor_ops ops = {
     .run = take_task,
     .later = take_later,
     .compile = take_compile,
+    .compile_stop = stop_compile,
     .compile_slots = count_slots,
     .transfer = take_transfer,
     .transfer_cancel = cancel_transfer,
@@ -102,6 +113,18 @@ unsigned fake_executor_run_tasks(struct fake_executor *f)
 struct compile_task *fake_executor_next_compile(struct fake_executor *f)
 {
     return LIST_FIRST(&f->compiles, struct compile_task, link);
+}
+
+void fake_executor_end_stopped(struct fake_executor *f)
+{
+    struct compile_task *task = f->stopped;
+    assert_non_null(task);
+    f->stopped = NULL;
+    list_remove(&task->link);
+    task->result = COMPILE_RESULT_INIT;
+    task->result.end = COMPILE_UNAVAILABLE;
+    kiln_fail(&task->result.err, KILN_UNAVAILABLE, "stopped");
+    task->done(task);
 }
 
 static struct compile_task *pop_compile(struct fake_executor *f)

@@ -18,6 +18,8 @@ struct fake_executor {
     unsigned tasks_of[WORK_QUEUES]; /* tasks received so far, by work queue */
     unsigned laters;                /* received so far; likewise the next */
     unsigned compiles_handed_over;
+    unsigned compiles_stopped;
+    struct compile_task *stopped; /* the last one; the test ends it */
     unsigned transfers_handed_over;
     unsigned transfers_cancelled;
 };
@@ -32,7 +34,9 @@ bool fake_executor_run_task(struct fake_executor *f);
 struct compile_task *fake_executor_next_compile(struct fake_executor *f);
 /* Ends it successfully, with |content| as the object. */
 void fake_executor_compile(struct fake_executor *f, struct bytes content);
-/* Ends it with an error. */
+/* Ends the compile that the engine stopped. */
+void fake_executor_end_stopped(struct fake_executor *f);
+/* Ends the oldest pending compile with an error. */
 void fake_executor_fail(struct fake_executor *f, enum compile_end end, const char *text,
                         const char *log);
 

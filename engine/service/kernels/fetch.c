@@ -174,4 +174,6 @@ void fetch_cancel(struct engine *e, struct fetch_ticket *ticket)
         return;
     if (compile_queue_cancel(e->queue, &f->order))
         inflight_destroy(f);
+    else
+        compile_queue_set_abandoned(e->queue, &f->order, true);
 }

@@ -142,6 +142,7 @@ void inflight_join_queue(struct inflight *f, struct fetch_ticket *ticket)
     inflight_attach(f, ticket);
     if (f->stage != QUEUED)
         return;
+    compile_queue_set_abandoned(e->queue, &f->order, false);
     if (ticket->priority == PRIORITY_INTERACTIVE)
         compile_queue_promote(e->queue, &f->order);
     compile_queue_share(e->queue, &f->order, ticket->uid);

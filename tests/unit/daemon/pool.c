@@ -194,6 +194,32 @@ TEST_F(pool, a_worker_that_was_killed_from_outside_says_nothing_about_its_kernel
     assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
 }
 
+TEST_F(pool, a_compile_can_be_stopped_and_its_worker_is_replaced)
+{
+    struct job hanging = kernel("hang"), next = kernel("a");
+    start_workers(f, 1);
+    pool_compile(f->pool, &hanging.task);
+    pool_stop_compile(f->pool, &hanging.task);
+    wait_for_job(f, &hanging);
+    assert_int_equal(hanging.task.result.end, COMPILE_UNAVAILABLE);
+    assert_says(hanging.task.result.err.text, "ask again");
+    assert_int_equal(run_job(f, &next)->end, COMPILE_DONE);
+}
+
+TEST_F(pool, a_compile_that_has_no_worker_yet_can_be_stopped)
+{
+    struct job hanging = kernel("hang"), waiting = kernel("a");
+    start_workers(f, 1);
+    pool_compile(f->pool, &hanging.task);
+    pool_compile(f->pool, &waiting.task);
+    pool_stop_compile(f->pool, &waiting.task);
+    assert_false(waiting.ended); /* never from within the call */
+    pool_stop_compile(f->pool, &hanging.task);
+    wait_for_job(f, &waiting);
+    wait_for_job(f, &hanging);
+    assert_int_equal(waiting.task.result.end, COMPILE_UNAVAILABLE);
+}
+
 /* The worker must have received the limits of set_up and the namespaces of this process. */
 static void expect_arguments(struct fixture *f)
 {

@@ -235,3 +235,163 @@ TEST_F(queue, running_and_waiting_compiles_are_listed_until_they_end)
     assert_string_equal(seen.running, "");
     assert_int_equal(seen.users, 0);
 }
+
+/* ---- giving way to another user ---- */
+
+#define MOMENT_NS 1000000000ull
+#define HOUR_NS (3600 * MOMENT_NS)
+
+static void let_time_pass(struct fixture *f, uint64_t ns)
+{
+    for (unsigned i = 0; i < f->count; i++) {
+        f->orders[i].order.queued_ns -= ns;
+        f->orders[i].order.started_ns -= f->orders[i].order.started_ns ? ns : 0;
+    }
+    compile_queue_tick(f->queue);
+}
+
+static struct named_order *stopped(const struct fixture *f)
+{
+    return (struct named_order *)f->executor.stopped;
+}
+
+static void fill_compilers(struct fixture *f, unsigned compilers, uid_t uid)
+{
+    f->executor.slots = compilers;
+    for (unsigned i = 0; i < compilers; i++)
+        must(submit(f, (char)('a' + i), uid, PRIORITY_INTERACTIVE), f->err);
+}
+
+TEST_F(queue, a_user_with_all_compilers_gives_one_to_a_user_with_none)
+{
+    fill_compilers(f, 2, 1);
+    must(submit(f, 'X', 2, PRIORITY_INTERACTIVE), f->err);
+    assert_int_equal(f->executor.compiles_stopped, 0);
+    f->orders[1].order.started_ns -= MOMENT_NS; /* b has run longer than a */
+    let_time_pass(f, MOMENT_NS);
+    assert_int_equal(stopped(f)->name, 'b');
+    let_time_pass(f, MOMENT_NS);
+    assert_int_equal(f->executor.compiles_stopped, 1); /* one compiler is enough */
+
+    fake_executor_end_stopped(&f->executor);
+    assert_string_equal(look(f).running, "Xa");
+    compile_all(f);
+    assert_string_equal(f->finished, "aXb"); /* b started again */
+    assert_int_equal(f->orders[1].end, COMPILE_DONE);
+}
+
+TEST_F(queue, a_user_alone_keeps_all_compilers)
+{
+    fill_compilers(f, 2, 1);
+    must(submit(f, 'c', 1, PRIORITY_INTERACTIVE), f->err);
+    let_time_pass(f, HOUR_NS);
+    assert_int_equal(f->executor.compiles_stopped, 0);
+    compile_all(f);
+}
+
+TEST_F(queue, compiles_that_gave_way_never_occupy_all_compilers)
+{
+    fill_compilers(f, 2, 1);
+    must(submit(f, 'c', 1, PRIORITY_INTERACTIVE), f->err);
+    for (char name = 'X'; name <= 'Y'; name++) { /* a and b give way, one after the other */
+        must(submit(f, name, 2, PRIORITY_INTERACTIVE), f->err);
+        let_time_pass(f, MOMENT_NS);
+        fake_executor_end_stopped(&f->executor);
+        while (strchr(look(f).running, name))
+            fake_executor_compile(&f->executor, bytes_of_text("object"));
+    }
+    compile_all(f);
+    assert_int_equal(f->finished_count, 5);
+}
+
+TEST_F(queue, a_compile_gives_way_only_once_where_there_are_several_compilers)
+{
+    fill_compilers(f, 2, 1);
+    must(submit(f, 'X', 2, PRIORITY_INTERACTIVE), f->err);
+    let_time_pass(f, MOMENT_NS);
+    char first = stopped(f)->name;
+    fake_executor_end_stopped(&f->executor);
+    fake_executor_compile(&f->executor, bytes_of_text("object")); /* the other one of user 1 */
+    assert_int_equal(compile_queue_running(f->queue), 2);
+    must(submit(f, 'Y', 3, PRIORITY_INTERACTIVE), f->err);
+    let_time_pass(f, HOUR_NS);
+    assert_int_not_equal(stopped(f)->name, first);
+    fake_executor_end_stopped(&f->executor);
+    compile_all(f);
+}
+
+TEST_F(queue, the_only_compiler_changes_hands_after_a_fair_share)
+{
+    fill_compilers(f, 1, 1);
+    must(submit(f, 'X', 2, PRIORITY_INTERACTIVE), f->err);
+    let_time_pass(f, 9 * MOMENT_NS);
+    assert_int_equal(f->executor.compiles_stopped, 0);
+    let_time_pass(f, 2 * MOMENT_NS);
+    assert_int_equal(stopped(f)->name, 'a');
+    fake_executor_end_stopped(&f->executor);
+    assert_string_equal(look(f).running, "X");
+    compile_all(f);
+    assert_string_equal(f->finished, "Xa");
+}
+
+TEST_F(queue, the_only_compiler_is_taken_from_a_compile_twice_at_most)
+{
+    fill_compilers(f, 1, 1);
+    must(submit(f, 'X', 2, PRIORITY_INTERACTIVE), f->err);
+    let_time_pass(f, 11 * MOMENT_NS);
+    fake_executor_end_stopped(&f->executor);
+    fake_executor_compile(&f->executor, bytes_of_text("object")); /* X */
+    must(submit(f, 'Y', 2, PRIORITY_INTERACTIVE), f->err);
+    let_time_pass(f, 59 * MOMENT_NS);
+    assert_int_equal(f->executor.compiles_stopped, 1);
+    let_time_pass(f, 2 * MOMENT_NS);
+    fake_executor_end_stopped(&f->executor);
+    assert_int_equal(f->orders[0].end, COMPILE_UNAVAILABLE);
+    compile_all(f);
+    assert_string_equal(f->finished, "XaY");
+}
+
+TEST_F(queue, a_compile_that_nobody_waits_for_gives_way_at_once)
+{
+    fill_compilers(f, 2, 1);
+    compile_queue_set_abandoned(f->queue, &f->orders[1].order, true);
+    assert_int_equal(f->executor.compiles_stopped, 0); /* nobody else needs its compiler */
+    must(submit(f, 'c', 1, PRIORITY_INTERACTIVE), f->err);
+    assert_int_equal(stopped(f)->name, 'b');
+    fake_executor_end_stopped(&f->executor);
+    assert_int_equal(f->orders[1].end, COMPILE_UNAVAILABLE);
+    compile_all(f);
+    assert_string_equal(f->finished, "bac");
+}
+
+TEST_F(queue, a_compile_that_nobody_waits_for_ends_soon)
+{
+    fill_compilers(f, 1, 1);
+    compile_queue_set_abandoned(f->queue, &f->orders[0].order, true);
+    let_time_pass(f, 11 * MOMENT_NS);
+    assert_int_equal(stopped(f)->name, 'a');
+    fake_executor_end_stopped(&f->executor);
+}
+
+TEST_F(queue, a_stopped_compile_that_is_wanted_again_starts_again)
+{
+    fill_compilers(f, 1, 1);
+    compile_queue_set_abandoned(f->queue, &f->orders[0].order, true);
+    must(submit(f, 'b', 1, PRIORITY_INTERACTIVE), f->err);
+    compile_queue_set_abandoned(f->queue, &f->orders[0].order, false);
+    fake_executor_end_stopped(&f->executor);
+    compile_all(f);
+    assert_string_equal(f->finished, "ba");
+    assert_int_equal(f->orders[0].end, COMPILE_DONE);
+}
+
+TEST_F(queue, a_time_out_on_a_crowded_host_is_no_property_of_the_kernel)
+{
+    fill_compilers(f, 1, 1);
+    must(submit(f, 'X', 2, PRIORITY_INTERACTIVE), f->err);
+    let_time_pass(f, 1);
+    fake_executor_fail(&f->executor, COMPILE_TIMED_OUT, "too slow", NULL);
+    assert_int_equal(f->orders[0].end, COMPILE_UNAVAILABLE);
+    fake_executor_fail(&f->executor, COMPILE_TIMED_OUT, "too slow", NULL);
+    assert_int_equal(f->orders[1].end, COMPILE_TIMED_OUT); /* nobody waited for its compiler */
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The rule by which a running compile gives its compiler to another user.
+ *
+ * Role       one compiler is always within reach of a user who holds none, however long the others'
+ *            compiles take.  The choice is a pure function; compile_queue.c carries it out
+ * Threading  the engine's thread
+ *
+ * A compile gives way when a user who holds no compiler has waited for one, all are busy, and the
+ * compile has had its share of time:
+ *
+ *     its user holds                      share
+ *     several compilers                   YIELD_WAIT_NS: as long as the other user waited
+ *     one                                 YIELD_SHARE_NS
+ *     one, and it gave way before         YIELD_SHARE_AGAIN_NS, only where there is one compiler
+ *
+ * Of these, a compile of the user who holds the most compilers gives way, and of that user's the
+ * one that has run the longest.  It starts again later, from its beginning.  On hosts with several
+ * compilers it does not give way a second time: instead, such compiles never occupy all compilers
+ * (yield_may_start), so the remaining one always falls to a user who holds none.
+ */
+#include "engine/jobs/compile_queue.h"
+
+/* Longer than a loop iteration under load, and short beside a compile. */
+#define YIELD_WAIT_NS 500000000u
+/* Nine of ten kernels compile in less time. */
+#define YIELD_SHARE_NS 10000000000u
+#define YIELD_SHARE_AGAIN_NS 60000000000u
+
+struct yield_question {
+    const struct list *running; /* of struct compile_order.running */
+    unsigned compilers;
+    uint64_t now_ns;
+};
+
+/* How many of the running orders are |uid|'s. */
+unsigned yield_count_of(const struct list *running, uid_t uid);
+/* False: |order| gave way before, and would occupy the last compiler for others. */
+bool yield_may_start(const struct yield_question *question, const struct compile_order *order);
+/* The running order that gives its compiler to |uid|; NULL: none has to. An order that nobody waits
+ * for gives way first, at any time. */
+struct compile_order *yield_choose(const struct yield_question *question, uid_t uid);
