@@ -3,6 +3,7 @@
 
 #include "common/json.h"
 #include "common/units.h"
+#include "common/utf8.h"
 
 #include <stdarg.h>
 #include <stdint.h>
@@ -19,29 +20,11 @@ bool output_has_colour(FILE *out)
     return isatty(fileno(out)) && term && strcmp(term, "dumb") != 0;
 }
 
-/* The size in bytes of the UTF-8 character at |at|; 0 if it is invalid. */
-static size_t character_size(const unsigned char *at)
-{
-    size_t size = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
-    for (size_t i = 1; i < size; i++)
-        if ((at[i] & 0xc0) != 0x80)
-            return 0;
-    bool overlong = (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xf0 && at[1] < 0x90);
-    bool no_scalar = (at[0] == 0xed && at[1] >= 0xa0) || (at[0] == 0xf4 && at[1] >= 0x90);
-    return overlong || no_scalar || at[0] > 0xf4 ? 0 : size;
-}
-
-/* C0, DEL, and C1 in UTF-8 (c2 80..9f). */
-static bool is_control(const unsigned char *at)
-{
-    return at[0] < 0x20 || at[0] == 0x7f || (at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0);
-}
-
 void output_clean(char *text, bool keep_lines)
 {
     for (unsigned char *at = (unsigned char *)text; *at;) {
-        size_t size = character_size(at);
-        bool fine = size > 0 && !is_control(at);
+        size_t size = utf8_size(at);
+        bool fine = size > 0 && !utf8_control(at);
         bool kept = keep_lines && (*at == '\n' || *at == '\t');
         size += size == 0; /* a lone byte may be an escape of 8-bit terminals */
         if (!fine && !kept)
@@ -78,7 +61,7 @@ void output_error(FILE *out, const char *program, const struct kiln_error *err, 
 static void make_utf8(char *text)
 {
     for (unsigned char *at = (unsigned char *)text; *at;) {
-        size_t size = character_size(at);
+        size_t size = utf8_size(at);
         if (size == 0)
             *at = '?';
         at += size ? size : 1;

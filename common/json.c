@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/json.h"
 
+#include "common/utf8.h"
+
 #include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* struct json is never defined: a pointer to one is a cJSON pointer. */
 static cJSON *cjson_of(struct json *json) { return (cJSON *)json; }
@@ -30,12 +35,39 @@ enum kiln_code json_parse(struct bytes text, const char *origin, struct json **r
 
 void json_destroy(struct json *json) { cJSON_Delete(cjson_of(json)); }
 
+#define ESCAPED 6 /* bytes: \\u009b */
+
+/* cJSON escapes C0 only.  In a printed tree, DEL and C1 stand only within texts, so they can be
+ * escaped afterwards.  NULL: out of memory. */
+static char *escape_controls(char *printed)
+{
+    size_t controls = 0;
+    for (const unsigned char *at = (unsigned char *)printed; *at; at++)
+        controls += utf8_control(at) >= 0x7f;
+    if (controls == 0)
+        return printed;
+    char *escaped = malloc(strlen(printed) + controls * ESCAPED + 1), *to = escaped;
+    for (const unsigned char *at = (unsigned char *)printed; escaped && *at; at++) {
+        unsigned control = utf8_control(at);
+        if (control < 0x7f)
+            *to++ = (char)*at;
+        else
+            to += snprintf(to, ESCAPED + 1, "\\u%04x", control);
+        at += control > 0x7f; /* C1 has two bytes */
+    }
+    if (to)
+        *to = '\0';
+    free(printed);
+    return escaped;
+}
+
 char *json_print(const struct json *json, bool indent)
 {
     if (!json)
         return NULL;
-    return indent ? cJSON_Print(const_cjson_of(json))
-                  : cJSON_PrintUnformatted(const_cjson_of(json));
+    char *printed =
+        indent ? cJSON_Print(const_cjson_of(json)) : cJSON_PrintUnformatted(const_cjson_of(json));
+    return printed ? escape_controls(printed) : NULL;
 }
 
 struct json *json_object(void) { return wrap_item(cJSON_CreateObject()); }

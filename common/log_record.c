@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/log_record.h"
 
+#include "common/utf8.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -18,19 +20,27 @@ static void put_number(struct buffer *out, uint64_t number)
 
 /* ---- text ---- */
 
-static bool is_control(unsigned char c) { return c < 0x20 || c == 0x7f; }
+/* Writes \x1b or \u001b. */
+static void put_escaped(struct buffer *out, char kind, int digits, unsigned number)
+{
+    char escaped[8];
+    snprintf(escaped, sizeof(escaped), "\\%c%0*x", kind, digits, number);
+    put_text(out, escaped);
+}
 
+/* A byte that is not UTF-8 may be a control character on a terminal of 8-bit characters. */
 static void put_on_one_line(struct buffer *out, const char *text)
 {
-    for (; *text; text++) {
-        char escaped[8];
-        unsigned char c = (unsigned char)*text;
-        if (c == '\n')
+    const unsigned char *at = (const unsigned char *)text;
+    for (size_t size; *at; at += size) {
+        bool is_plain = utf8_size(at) > 0 && !utf8_control(at);
+        size = is_plain ? utf8_size(at) : 1;
+        if (is_plain)
+            buffer_put(out, at, size);
+        else if (*at == '\n')
             put_text(out, "\\n");
-        else if (is_control(c) && snprintf(escaped, sizeof(escaped), "\\x%02x", c) > 0)
-            put_text(out, escaped);
         else
-            buffer_put_u8(out, c);
+            put_escaped(out, 'x', 2, *at);
     }
 }
 
@@ -47,36 +57,18 @@ void log_record_text(struct buffer *line, const struct log_record *record, bool 
 
 /* ---- JSON ---- */
 
-/* Bytes of the UTF-8 character at |text|; 0 if the bytes are not valid UTF-8 (RFC 3629: overlong
- * forms, surrogates and values above U+10FFFF are invalid). */
-static size_t character_at(const unsigned char *text)
-{
-    unsigned char c = text[0];
-    size_t more = c < 0x80 ? 0 : c >= 0xc2 && c <= 0xdf ? 1 : c >= 0xe0 && c <= 0xef ? 2 : 3;
-    if (c >= 0x80 && (c < 0xc2 || c > 0xf4))
-        return 0;
-    for (size_t i = 1; i <= more; i++) {
-        if ((text[i] & 0xc0) != 0x80) /* also the terminating NUL */
-            return 0;
-    }
-    bool overlong = (c == 0xe0 && text[1] < 0xa0) || (c == 0xf0 && text[1] < 0x90);
-    bool beyond = (c == 0xed && text[1] > 0x9f) || (c == 0xf4 && text[1] > 0x8f);
-    return overlong || beyond ? 0 : more + 1;
-}
-
 static void put_json_text(struct buffer *out, const char *text)
 {
     const unsigned char *at = (const unsigned char *)text;
     buffer_put_u8(out, '"');
     while (*at) {
-        char escaped[8];
-        size_t size = character_at(at);
+        size_t size = utf8_size(at);
         if (size == 0)
             put_text(out, "\\ufffd");
-        else if (is_control(*at) && snprintf(escaped, sizeof(escaped), "\\u%04x", *at) > 0)
-            put_text(out, escaped);
-        else if ((*at == '"' || *at == '\\') && snprintf(escaped, sizeof(escaped), "\\%c", *at) > 0)
-            put_text(out, escaped);
+        else if (utf8_control(at))
+            put_escaped(out, 'u', 4, utf8_control(at));
+        else if (*at == '"' || *at == '\\')
+            put_text(out, *at == '"' ? "\\\"" : "\\\\");
         else
             buffer_put(out, at, size);
         at += size ? size : 1;

@@ -110,3 +110,18 @@ TEST(plain, prints_with_indents_for_people)
     KILN_AUTO(mem) char *text = json_print(j, true);
     assert_string_equal(text, "{\n\t\"n\":\t2\n}");
 }
+
+/* A terminal of 8-bit characters, or one that reads UTF-8, obeys C1 as it obeys ESC. */
+TEST(plain, control_characters_are_printed_as_escapes)
+{
+    KILN_AUTO(json) struct json *j = json_object();
+    json_set_text(j, "name",
+                  "a\x1b[2J\x7f\xc2\x9b"
+                  "2J\xc2\x9d\xc3\xa9\xc2\xa0");
+    KILN_AUTO(mem) char *text = json_print(j, false);
+    assert_string_equal(text, "{\"name\":\"a\\u001b[2J\\u007f\\u009b2J\\u009d\xc3\xa9\xc2\xa0\"}");
+    struct kiln_err err;
+    KILN_AUTO(json) struct json *again = NULL;
+    must(parse_text(text, &again, &err), err);
+    assert_string_equal(json_get_text(again, "name", ""), json_get_text(j, "name", ""));
+}

@@ -83,6 +83,10 @@ TEST(plain, quoted_text_in_a_message_cannot_begin_a_new_line)
 {
     expect_text(plain_text, "file 'a\nerror: b\x1b[0m\x7f'",
                 "warning: file 'a\\nerror: b\\x1b[0m\\x7f'\n");
+    expect_text(plain_text,
+                "file '\xc2\x9b"
+                "2J\x9b\xc3\xa9'",
+                "warning: file '\\xc2\\x9b2J\\x9b\xc3\xa9'\n");
 }
 
 /* ---- JSON ---- */
@@ -135,6 +139,10 @@ TEST(plain, any_bytes_make_valid_json)
                                             "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
         { "surrogate \xed\xa0\x80", "surrogate \xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
         { "beyond \xf4\x90\x80\x80", "beyond \xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
+        { "C1 \xc2\x9b"
+          "2J",
+          "C1 \xc2\x9b"
+          "2J" },
         { "cut \xf0\x9f", "cut \xef\xbf\xbd\xef\xbf\xbd" },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Characters of UTF-8 (RFC 3629) in terminated texts.
+ *
+ * Names and messages come from clients, packages and compilers.  A terminal that shows them must
+ * not obey control characters in them: C0 (below 0x20), DEL, and C1 (U+0080 to U+009F, of which
+ * U+009B begins a command like ESC [).
+ */
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The size in bytes of the character at |at|; 0 if the bytes are not valid UTF-8: overlong forms,
+ * surrogates, values above U+10FFFF. */
+static inline size_t utf8_size(const unsigned char *at)
+{
+    size_t size = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
+    for (size_t i = 1; i < size; i++) {
+        if ((at[i] & 0xc0) != 0x80) /* also the terminating NUL */
+            return 0;
+    }
+    bool overlong = (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xf0 && at[1] < 0x90);
+    bool no_scalar = (at[0] == 0xed && at[1] >= 0xa0) || (at[0] == 0xf4 && at[1] >= 0x90);
+    return overlong || no_scalar || at[0] > 0xf4 ? 0 : size;
+}
+
+/* The control character at |at|, or 0 for any other character.  NUL ends the text and is none. */
+static inline unsigned utf8_control(const unsigned char *at)
+{
+    if (at[0] < 0x20 || at[0] == 0x7f)
+        return at[0];
+    return at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0 ? at[1] : 0;
+}
