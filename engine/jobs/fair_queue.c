@@ -15,6 +15,8 @@ struct fair_user {
 void fair_queue_init(struct fair_queue *queue, const struct fair_queue_options *options)
 {
     *queue = (struct fair_queue){ .options = *options };
+    if (!queue->options.unit)
+        queue->options.unit = FAIR_QUEUE_UNIT;
     list_init(&queue->users);
 }
 
@@ -112,6 +114,13 @@ enum kiln_code fair_queue_push(struct fair_queue *queue, uid_t uid, struct fair_
     return KILN_OK;
 }
 
+void fair_queue_push_unlimited(struct fair_queue *queue, uid_t uid, uid_t reserved,
+                               struct fair_item *item)
+{
+    struct fair_user *user = find_or_add_user(queue, uid);
+    add_item(queue, user ? user : find_or_add_user(queue, reserved), item);
+}
+
 static struct fair_item *first_item(const struct fair_user *user)
 {
     return LIST_FIRST(&user->items, struct fair_item, link);
@@ -153,7 +162,7 @@ struct fair_item *fair_queue_pop_if(struct fair_queue *queue, fair_filter *may_s
     if (user->served < queue->now) /* the user was skipped, which earns no credit either */
         user->served = queue->now;
     queue->now = user->served;
-    user->served += FAIR_QUEUE_UNIT;
+    user->served += queue->options.unit;
     list_remove(&user->link); /* behind users with the same virtual time */
     list_append(&queue->users, &user->link);
     forget_idle_users(queue);
@@ -179,6 +188,12 @@ void fair_queue_charge(struct fair_queue *queue, uid_t uid, uint64_t cost)
     struct fair_user *user = find_or_add_user(queue, uid);
     if (user) /* no memory: one uncharged item does little harm */
         user->served += cost;
+}
+
+void fair_queue_settle(struct fair_queue *queue, uid_t uid, uint64_t cost)
+{
+    if (cost > queue->options.unit)
+        fair_queue_charge(queue, uid, cost - queue->options.unit);
 }
 
 bool fair_queue_reserve(struct fair_queue *queue, uid_t uid)

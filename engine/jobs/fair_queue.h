@@ -24,7 +24,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define FAIR_QUEUE_UNIT 1000000u /* initial cost of an item: 1 ms if costs are times */
+#define FAIR_QUEUE_UNIT 1000000u /* the usual initial cost of an item: 1 ms if costs are times */
 
 struct fair_item { /* embed it, zeroed */
     struct list_link link;
@@ -35,6 +35,7 @@ struct fair_queue_options {
     unsigned max;     /* waiting items of all users */
     unsigned max_uid; /* waiting items of one user */
     const char *noun; /* plural, for messages: "compiles" */
+    uint64_t unit;    /* initial cost of an item; 0: FAIR_QUEUE_UNIT */
 };
 
 struct fair_queue {
@@ -53,7 +54,11 @@ void fair_queue_done(struct fair_queue *queue);
  * when the queue is closed. */
 KILN_MUST_CHECK enum kiln_code fair_queue_push(struct fair_queue *queue, uid_t uid,
                                                struct fair_item *item, struct kiln_err *err);
-/* Removes and returns the next item, or NULL. Its user is charged FAIR_QUEUE_UNIT. */
+/* For a queue without limits: the push cannot fail. Without memory for a record of |uid|, the item
+ * waits among those of |reserved|, who has a reservation. */
+void fair_queue_push_unlimited(struct fair_queue *queue, uid_t uid, uid_t reserved,
+                               struct fair_item *item);
+/* Removes and returns the next item, or NULL. Its user is charged the queue's unit. */
 struct fair_item *fair_queue_pop(struct fair_queue *queue);
 /* Returns the item that fair_queue_pop would return, and leaves it in the queue. */
 struct fair_item *fair_queue_peek(const struct fair_queue *queue);
@@ -67,6 +72,9 @@ struct fair_item *fair_queue_peek_if(const struct fair_queue *queue, fair_filter
 bool fair_queue_remove(struct fair_queue *queue, struct fair_item *item);
 /* Adds |cost| to |uid|'s virtual time, for an item that cost more than it was charged. */
 void fair_queue_charge(struct fair_queue *queue, uid_t uid, uint64_t cost);
+/* Charges what an item cost in all, now that it is known: the unit was charged when it was
+ * popped. */
+void fair_queue_settle(struct fair_queue *queue, uid_t uid, uint64_t cost);
 /* Moves a waiting item of |from| to the end of |uid|'s items in |to|, which may be the same queue.
  * Ignores the limits. False: no memory; the item stays where it is. */
 bool fair_queue_move(struct fair_queue *from, struct fair_item *item, struct fair_queue *to,

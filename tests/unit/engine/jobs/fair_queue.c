@@ -119,6 +119,37 @@ TEST_F(case, a_user_whose_item_cost_more_than_one_unit_waits_longer)
     assert_string_equal(pop_some(f, 5), "cdebf");
 }
 
+TEST_F(case, a_settled_cost_counts_the_unit_that_was_charged_at_the_start)
+{
+    push_each(f, 1, "ab");
+    push_each(f, 2, "cdef");
+    assert_string_equal(pop_some(f, 1), "a");
+    fair_queue_settle(&f->queue, 1, 3 * FAIR_QUEUE_UNIT);
+    fair_queue_settle(&f->queue, 1, FAIR_QUEUE_UNIT / 2);
+    assert_string_equal(pop_some(f, 5), "cdebf");
+}
+
+TEST_F(case, a_queue_may_have_a_unit_of_its_own)
+{
+    f->queue.options.unit = 1;
+    push_each(f, 1, "ab");
+    push_each(f, 2, "cdef");
+    assert_string_equal(pop_some(f, 1), "a");
+    fair_queue_settle(&f->queue, 1, 3);
+    assert_string_equal(pop_some(f, 5), "cdebf");
+}
+
+TEST_F(case, an_unlimited_push_exceeds_the_limits)
+{
+    assert_true(fair_queue_reserve(&f->queue, 3));
+    push_each(f, 1, "abcdefgh");
+    struct named_item ninth = { .name = 'i' };
+    fair_queue_push_unlimited(&f->queue, 1, 3, &ninth.item);
+    assert_int_equal(fair_queue_count_of(&f->queue, 1), 9);
+    pop_some(f, 9);
+    fair_queue_release(&f->queue, 3);
+}
+
 TEST_F(case, a_charge_is_kept_for_a_user_without_items)
 {
     fair_queue_charge(&f->queue, 1, 2 * FAIR_QUEUE_UNIT);
