@@ -11,6 +11,11 @@ static void run_task(struct executor *base, enum work_queue work_queue, struct t
     work_queues_run(self_of(base)->parts.work_queues, work_queue, task);
 }
 
+static bool cancel_task(struct executor *base, enum work_queue work_queue, struct task *task)
+{
+    return work_queues_cancel(self_of(base)->parts.work_queues, work_queue, task);
+}
+
 /* Takes the whole list first: tasks that are deferred meanwhile wait for another iteration.  A
  * done callback may free its task. */
 static void on_next_iteration(struct loop_timer *timer)
@@ -18,7 +23,7 @@ static void on_next_iteration(struct loop_timer *timer)
     struct executor_uv *executor = LOOP_OWNER_OF(struct executor_uv, next_iteration, timer);
     struct list due = LIST_INIT(due);
     list_append_all(&due, &executor->deferred);
-    for (struct task *task; (task = LIST_POP(&due, struct task, link));)
+    for (struct task *task; (task = LIST_POP(&due, struct task, item.link));)
         task->done(task);
 }
 
@@ -27,7 +32,7 @@ static void defer_task(struct executor *base, struct task *task)
     struct executor_uv *executor = self_of(base);
     if (list_is_empty(&executor->deferred))
         loop_timer_start(&executor->next_iteration, 0, 0);
-    list_append(&executor->deferred, &task->link);
+    list_append(&executor->deferred, &task->item.link);
 }
 
 static void start_compile(struct executor *base, struct compile_task *task)
@@ -62,6 +67,7 @@ static void close_file(struct executor *base, uid_t uid, int fd)
 
 static const struct executor_ops ops = {
     .run = run_task,
+    .cancel = cancel_task,
     .later = defer_task,
     .compile = start_compile,
     .compile_stop = stop_compile,

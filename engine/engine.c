@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 static enum kiln_code open_parts(struct engine *e, const struct engine_options *o,
                                  struct kiln_err *err)
@@ -73,6 +74,7 @@ enum kiln_code engine_open(const struct engine_options *options, struct engine *
     if (!e)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open the engine");
     list_init(&e->callers);
+    e->own_uid = getuid();
     e->executor = options->executor;
     e->host = options->host;
     buffer_init(&e->records, LIMIT_FRAME_BODY);

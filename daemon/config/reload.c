@@ -127,7 +127,7 @@ void reload_begin(struct reload *r)
         log_event(LOG_EVENT_reload_refused, NULL, "the configuration is not read: out of memory");
         return;
     }
-    t->task = (struct task){ .work = on_work_queue, .done = on_loop };
+    t->task = (struct task){ .work = on_work_queue, .done = on_loop, .uid = getuid() };
     t->reload = r;
     t->err = KILN_ERR_INIT;
     r->task = t;

@@ -5,29 +5,35 @@
  */
 #include "daemon/loop/work_queues.h"
 
+#include "common/clock.h"
 #include "daemon/loop/masked_thread.h"
 #include "daemon/loop/uv_handle.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* A thread runs up to so many brief tasks before it wakes the loop: waking it for each would cost
  * as much as some of the tasks. */
 #define BRIEF_MAX 8
+/* What a task costs its user when it starts; the rest is charged when its time is known.  A look-up
+ * of a kernel that is not in the store takes about this long. */
+#define TASK_UNIT_NS 20000u
 
 struct slot { /* one thread and its current tasks */
     struct work_queues *work_queues;
     pthread_t thread;
     enum work_queue work_queue;
     pthread_cond_t given;  /* signalled when |tasks| or |ending| is set */
-    struct list tasks;     /* borrowed: one, or several brief ones in their order */
+    struct list tasks;     /* borrowed, by item.link: one, or several brief ones in their order */
     struct list finished;  /* the same tasks, for the loop's thread, once they are done */
     struct list_link link; /* in the list of free slots, or of done ones */
 };
 
 struct queue {
-    struct list tasks; /* borrowed: they wait for a free slot */
-    unsigned waiting, threads;
+    struct fair_queue waiting; /* of struct task, borrowed: they wait for a free slot */
+    unsigned threads;
     struct list free; /* of struct slot */
 };
 
@@ -35,6 +41,7 @@ struct work_queues {
     struct loop *loop;
     uv_async_t wake; /* sent when a slot is done; keeps the loop running while tasks are out */
     unsigned out, started;
+    uid_t own_uid; /* kilnd's: its record in each queue is reserved */
     struct queue queues[WORK_QUEUES];
     pthread_mutex_t mutex; /* protects the members below, and each slot's |tasks| */
     struct list done;      /* of struct slot */
@@ -45,6 +52,17 @@ struct work_queues {
 static void start_waiting(struct work_queues *work_queues, enum work_queue work_queue);
 
 /* ---- on a worker thread ---- */
+
+static void run_tasks(struct list *tasks)
+{
+    uint64_t began_ns = clock_monotonic_ns();
+    LIST_EACH (tasks, struct task, item.link, task) {
+        task->work(task);
+        uint64_t ended_ns = clock_monotonic_ns();
+        task->worked_ns = ended_ns - began_ns;
+        began_ns = ended_ns;
+    }
+}
 
 static void *run_slot(void *context)
 {
@@ -57,8 +75,7 @@ static void *run_slot(void *context)
         if (list_is_empty(&slot->tasks))
             break;
         pthread_mutex_unlock(&work_queues->mutex);
-        LIST_EACH (&slot->tasks, struct task, link, task)
-            task->work(task);
+        run_tasks(&slot->tasks);
         pthread_mutex_lock(&work_queues->mutex);
         list_append_all(&slot->finished, &slot->tasks);
         if (list_is_empty(&work_queues->done))
@@ -71,18 +88,31 @@ static void *run_slot(void *context)
 
 /* ---- on the loop's thread ---- */
 
+static void count_one_less(struct work_queues *work_queues)
+{
+    if (--work_queues->out == 0)
+        uv_unref((uv_handle_t *)&work_queues->wake);
+}
+
+static void charge_users(struct queue *q, struct list *finished)
+{
+    LIST_EACH (finished, struct task, item.link, task)
+        fair_queue_settle(&q->waiting, task->uid, task->worked_ns);
+}
+
 /* Refills the slot before the done callbacks, so that its thread is busy while they run.  A done
  * callback may free its task. */
 static void finish_slot(struct slot *slot)
 {
     struct work_queues *work_queues = slot->work_queues;
+    struct queue *q = &work_queues->queues[slot->work_queue];
     struct list finished = LIST_INIT(finished);
     list_append_all(&finished, &slot->finished);
-    list_prepend(&work_queues->queues[slot->work_queue].free, &slot->link);
+    charge_users(q, &finished);
+    list_prepend(&q->free, &slot->link);
     start_waiting(work_queues, slot->work_queue);
-    for (struct task *task; (task = LIST_POP(&finished, struct task, link));) {
-        if (--work_queues->out == 0)
-            uv_unref((uv_handle_t *)&work_queues->wake);
+    for (struct task *task; (task = LIST_POP(&finished, struct task, item.link));) {
+        count_one_less(work_queues);
         task->done(task);
     }
 }
@@ -98,26 +128,30 @@ static void on_wake(uv_async_t *wake)
         finish_slot(slot);
 }
 
-/* Moves the first waiting task to |tasks|.  If more wait than there are threads, brief tasks that
- * follow it go with it. */
+static bool next_is_brief(const struct queue *q)
+{
+    const struct fair_item *next = fair_queue_peek(&q->waiting);
+    return next && LIST_ENTRY(next, const struct task, item)->is_brief;
+}
+
+/* Moves the first waiting task, in fair order, to |tasks|.  If more wait than there are threads,
+ * brief tasks that follow it go with it. */
 static void take_tasks(struct queue *q, struct list *tasks)
 {
-    const unsigned share = q->waiting / q->threads;
+    const unsigned share = q->waiting.count / q->threads;
     unsigned taken = 0;
     struct task *task;
     do {
-        task = LIST_POP(&q->tasks, struct task, link);
-        list_append(tasks, &task->link);
+        task = LIST_ENTRY(fair_queue_pop(&q->waiting), struct task, item);
+        list_append(tasks, &task->item.link);
         taken++;
-    } while (taken < share && taken < BRIEF_MAX && task->is_brief &&
-             LIST_FIRST(&q->tasks, struct task, link)->is_brief);
-    q->waiting -= taken;
+    } while (taken < share && taken < BRIEF_MAX && task->is_brief && next_is_brief(q));
 }
 
 static void start_waiting(struct work_queues *work_queues, enum work_queue work_queue)
 {
     struct queue *q = &work_queues->queues[work_queue];
-    while (!list_is_empty(&q->tasks) && !list_is_empty(&q->free)) {
+    while (q->waiting.count > 0 && !list_is_empty(&q->free)) {
         struct slot *slot = LIST_POP(&q->free, struct slot, link);
         pthread_mutex_lock(&work_queues->mutex);
         take_tasks(q, &slot->tasks);
@@ -166,6 +200,23 @@ static void end_threads(struct work_queues *work_queues)
         pthread_join(work_queues->slots[i].thread, /* ret_value= */ NULL);
 }
 
+static bool init_queue(struct queue *q, uid_t own_uid)
+{
+    const struct fair_queue_options options = {
+        .max = UINT_MAX, .max_uid = UINT_MAX, .noun = "tasks", .unit = TASK_UNIT_NS
+    };
+    fair_queue_init(&q->waiting, &options);
+    list_init(&q->free);
+    return fair_queue_reserve(&q->waiting, own_uid);
+}
+
+static void free_work_queues(struct work_queues *work_queues)
+{
+    for (unsigned i = 0; i < WORK_QUEUES; i++)
+        fair_queue_done(&work_queues->queues[i].waiting);
+    free(work_queues);
+}
+
 static struct work_queues *make_work_queues(struct loop *loop, unsigned readers)
 {
     struct work_queues *work_queues =
@@ -173,11 +224,14 @@ static struct work_queues *make_work_queues(struct loop *loop, unsigned readers)
     if (!work_queues)
         return NULL;
     work_queues->loop = loop;
+    work_queues->own_uid = getuid();
     pthread_mutex_init(&work_queues->mutex, /* attr= */ NULL);
     list_init(&work_queues->done);
     for (unsigned i = 0; i < WORK_QUEUES; i++) {
-        list_init(&work_queues->queues[i].tasks);
-        list_init(&work_queues->queues[i].free);
+        if (!init_queue(&work_queues->queues[i], work_queues->own_uid)) {
+            free_work_queues(work_queues);
+            return NULL;
+        }
     }
     for (unsigned i = 0; i < readers; i++)
         add_slot(work_queues, &work_queues->slots[i], WORK_QUEUE_READ);
@@ -194,7 +248,7 @@ enum kiln_code work_queues_create(struct loop *loop, unsigned readers,
         return kiln_fail(err, KILN_NO_MEMORY, "cannot make the work queues");
     int status = uv_async_init(&loop->uv, &work_queues->wake, on_wake);
     if (status) {
-        free(work_queues);
+        free_work_queues(work_queues);
         return loop_fail(err, status, "cannot make the work queues");
     }
     work_queues->wake.data = work_queues;
@@ -208,7 +262,7 @@ enum kiln_code work_queues_create(struct loop *loop, unsigned readers,
     return KILN_OK;
 }
 
-static void on_closed(uv_handle_t *wake) { free(wake->data); }
+static void on_closed(uv_handle_t *wake) { free_work_queues(wake->data); }
 
 void work_queues_destroy(struct work_queues *work_queues)
 {
@@ -220,12 +274,20 @@ void work_queues_destroy(struct work_queues *work_queues)
 
 void work_queues_run(struct work_queues *work_queues, enum work_queue work_queue, struct task *task)
 {
-    struct queue *q = &work_queues->queues[work_queue];
-    list_append(&q->tasks, &task->link);
-    q->waiting++;
+    fair_queue_push_unlimited(&work_queues->queues[work_queue].waiting, task->uid,
+                              work_queues->own_uid, &task->item);
     if (work_queues->out++ == 0)
         uv_ref((uv_handle_t *)&work_queues->wake);
     start_waiting(work_queues, work_queue);
+}
+
+bool work_queues_cancel(struct work_queues *work_queues, enum work_queue work_queue,
+                        struct task *task)
+{
+    if (!fair_queue_remove(&work_queues->queues[work_queue].waiting, &task->item))
+        return false;
+    count_one_less(work_queues);
+    return true;
 }
 
 unsigned work_queues_out(const struct work_queues *work_queues) { return work_queues->out; }

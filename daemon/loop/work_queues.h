@@ -5,13 +5,16 @@
  * Work queues: blocking work outside the loop, on threads with signals blocked.
  *
  * Role       WORK_QUEUE_READ runs up to |readers| tasks at once.  WORK_QUEUE_WRITE and
- *            WORK_QUEUE_TUNING each run one task at a time, in order.  When many brief tasks wait,
- *            a thread runs several of them in a row
+ *            WORK_QUEUE_TUNING each run one task at a time.  Each is fair between users, by the
+ *            time that their tasks take.  When many brief tasks wait, a thread runs several of them
+ *            in a row
  * Ownership  tasks are borrowed until their done callback returns
  * Threading  called on the loop's thread; done runs there, exactly once, never within the call
  */
 #include "daemon/loop/loop.h"
 #include "engine/jobs/executor.h"
+
+#include <stdbool.h>
 
 struct work_queues;
 
@@ -23,5 +26,8 @@ KILN_MUST_CHECK enum kiln_code work_queues_create(struct loop *loop, unsigned re
 void work_queues_destroy(struct work_queues *work_queues);
 void work_queues_run(struct work_queues *work_queues, enum work_queue work_queue,
                      struct task *task);
+/* True: the task was waiting; neither of its callbacks is called. */
+bool work_queues_cancel(struct work_queues *work_queues, enum work_queue work_queue,
+                        struct task *task);
 /* Counts the tasks that wait, run, or have not had their done callback. */
 unsigned work_queues_out(const struct work_queues *work_queues);

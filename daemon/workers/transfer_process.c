@@ -146,7 +146,7 @@ static void on_cleared(struct task *task)
 static void start_clearing(struct transfer_process *p)
 {
     p->running = false;
-    p->work = (struct task){ .work = clear, .done = on_cleared };
+    p->work = (struct task){ .work = clear, .done = on_cleared, .uid = p->uid };
     work_queues_run(p->options->work_queues, WORK_QUEUE_READ, &p->work);
 }
 
@@ -440,7 +440,7 @@ struct transfer_process *transfer_process_start(const struct transfer_process_op
         .task = task,
         .uid = task->uid,
         .is_admin = task->is_admin,
-        .work = { .work = make_directory, .done = on_directory_made },
+        .work = { .work = make_directory, .done = on_directory_made, .uid = task->uid },
         .owner = { .gone = on_handles_closed },
         .socket = -1,
         .stage = "starting",

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 /* How long a worker may take to exit after its last job. */
 #define LEAVE_MS 5000
@@ -193,7 +194,7 @@ static void on_handles_closed(struct loop_owner *owner)
         free(w);
         return;
     }
-    w->removal = (struct task){ .work = remove_directory, .done = on_removed };
+    w->removal = (struct task){ .work = remove_directory, .done = on_removed, .uid = getuid() };
     work_queues_run(w->options->work_queues, WORK_QUEUE_READ, &w->removal);
 }
 

@@ -14,12 +14,22 @@ static struct direct_executor *self_of(struct executor *base)
 static void run_on_work_queue(struct executor *base, enum work_queue work_queue, struct task *task)
 {
     (void)work_queue;
-    list_append(&self_of(base)->tasks, &task->link);
+    list_append(&self_of(base)->tasks, &task->item.link);
+}
+
+/* A task that is about to run is in no list. */
+static bool cancel_task(struct executor *base, enum work_queue work_queue, struct task *task)
+{
+    (void)base;
+    (void)work_queue;
+    bool was_waiting = list_holds(&task->item.link);
+    list_remove(&task->item.link);
+    return was_waiting;
 }
 
 static void run_later(struct executor *base, struct task *task)
 {
-    list_append(&self_of(base)->later, &task->link);
+    list_append(&self_of(base)->later, &task->item.link);
 }
 
 static void take_compile(struct executor *base, struct compile_task *task)
@@ -34,6 +44,7 @@ static unsigned compile_slots(struct executor *base) { return self_of(base)->com
 
 static const struct executor_ops ops = {
     .run = run_on_work_queue,
+    .cancel = cancel_task,
     .later = run_later,
     .compile = take_compile,
     .compile_slots = compile_slots,
@@ -73,11 +84,11 @@ void direct_executor_end_compile(struct direct_executor *x)
 /* A task's done callback may free it. */
 static bool run_due_task(struct direct_executor *x)
 {
-    struct task *task = LIST_POP(&x->due, struct task, link);
+    struct task *task = LIST_POP(&x->due, struct task, item.link);
     if (task)
         task->work(task);
     else
-        task = LIST_POP(&x->due_later, struct task, link);
+        task = LIST_POP(&x->due_later, struct task, item.link);
     if (task)
         task->done(task);
     return task != NULL;

@@ -21,18 +21,22 @@
 
 enum work_queue {
     WORK_QUEUE_READ,   /* several tasks in parallel */
-    WORK_QUEUE_WRITE,  /* one task at a time, in order */
+    WORK_QUEUE_WRITE,  /* one task at a time */
     WORK_QUEUE_TUNING, /* likewise, in parallel with WORK_QUEUE_WRITE: for tuning.db and the
                           databases imported into it */
     WORK_QUEUES
 };
 
+/* Each queue serves users in fair order, by the time that their tasks took, and the tasks of one
+ * user in the order in which they came. */
 struct task {
     void (*work)(struct task *task); /* off the loop: may block */
     void (*done)(struct task *task); /* on the loop */
+    uid_t uid;                       /* the user for whom it works; kilnd's own for its upkeep */
     bool is_brief; /* one thread may run several waiting brief tasks before the first done callback
                     */
-    struct list_link link; /* for the executor's queue */
+    uint64_t worked_ns;    /* how long |work| took; filled before done */
+    struct fair_item item; /* for the executor's queue */
 };
 
 struct compile_task {
@@ -57,6 +61,9 @@ struct executor;
 
 struct executor_ops {
     void (*run)(struct executor *executor, enum work_queue work_queue, struct task *task);
+    /* True: the task was waiting, and belongs to the caller again; neither callback is called.
+     * False: it runs, or its done is due. */
+    bool (*cancel)(struct executor *executor, enum work_queue work_queue, struct task *task);
     /* Calls only |done|, after the callbacks that are already due. Lets many callbacks share one
      * follow-up. */
     void (*later)(struct executor *executor, struct task *task);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/deferred.h"
 
-#include "common/clock.h"
 #include "engine/service/metrics/request_metrics.h"
 #include "engine/service/requests/admin.h"
 
@@ -92,9 +91,7 @@ static struct deferred *deferred_of_task(struct task *task)
 static void step_work(struct task *task)
 {
     struct deferred *d = deferred_of_task(task);
-    uint64_t began = clock_monotonic_ns();
     d->step->work(d);
-    d->worked_ns = clock_monotonic_ns() - began;
 }
 
 static void start_next(struct request_queue *queue);
@@ -106,10 +103,20 @@ static void leave_work_queue(struct deferred *d)
     d->queue = NULL;
     if (!queue)
         return;
-    if (d->worked_ns > FAIR_QUEUE_UNIT)
-        fair_queue_charge(&queue->waiting, d->uid, d->worked_ns - FAIR_QUEUE_UNIT);
+    fair_queue_settle(&queue->waiting, d->uid, d->task.worked_ns);
     queue->running = NULL;
     start_next(queue);
+}
+
+/* True: the step was still waiting on its work queue, and never runs. */
+static bool withdraw_step(struct deferred *d)
+{
+    if (!d->is_running || !d->step->work ||
+        !engine_cancel(d->engine, d->step->work_queue, &d->task))
+        return false;
+    d->is_running = false;
+    leave_work_queue(d);
+    return true;
 }
 
 static void free_deferred(struct deferred *d)
@@ -142,9 +149,9 @@ static void start_step(struct deferred *d)
         d->step->begin(d);
     d->task = (struct task){ .work = step_work, .done = step_done };
     if (d->step->work)
-        engine_run(d->engine, d->step->work_queue, &d->task);
+        engine_run(d->engine, d->uid, d->step->work_queue, &d->task);
     else
-        engine_later(d->engine, &d->task);
+        engine_later(d->engine, d->uid, &d->task);
 }
 
 void deferred_run(struct deferred *d, const struct deferred_step *step)
@@ -215,16 +222,21 @@ void deferred_destroy(struct deferred *d)
     if (d->queue && !d->is_running)
         fair_queue_remove(&d->queue->waiting, &d->slot);
     list_remove(&d->member);
-    if (d->is_running)
+    if (d->is_running && !withdraw_step(d))
         d->is_over = true;
     else
         free_deferred(d);
 }
 
+static bool may_stop(struct deferred *d) { return !d->kind->stop || d->kind->stop(d); }
+
 void deferred_cancel(struct deferred *d)
 {
     deferred_leave(d);
-    if ((!d->kind->stop || d->kind->stop(d)) && !d->is_running)
+    bool may_end = may_stop(d);
+    if (may_end && withdraw_step(d))
+        may_end = may_stop(d); /* no step is in the way any more */
+    if (may_end && !d->is_running)
         deferred_destroy(d);
 }
 

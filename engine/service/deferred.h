@@ -41,8 +41,8 @@ struct deferred_kind {
      * d->answer is sent as JSON. */
     void (*reply)(struct deferred *d, struct caller *caller);
     /* The caller left or cancelled: stops work that is under way elsewhere. True: the request may
-     * be destroyed as soon as none of its steps runs. False: the request ends by itself. NULL: like
-     * true. */
+     * be destroyed as soon as none of its steps runs; a step that still waits is dropped, and
+     * |stop| is called again. False: the request ends by itself. NULL: like true. */
     bool (*stop)(struct deferred *d);
     /* Frees what the request owns in addition to question, answer and its own block. May be
      * NULL. */
@@ -94,7 +94,6 @@ struct deferred {
     bool is_over;    /* it was destroyed while a step ran: the block is freed after the step */
     const struct deferred_step *step; /* the step that runs or waits */
     struct task task;
-    uint64_t worked_ns;          /* how long the step's work took */
     struct request_queue *queue; /* the queue in which the step waits or runs; NULL: none */
     struct fair_item slot;
     struct request_group *group; /* NULL: none */

@@ -31,6 +31,7 @@ struct stats {
 
 struct engine {
     struct executor *executor; /* borrowed */
+    uid_t own_uid;             /* kilnd's: work for no user is queued as this user's */
     struct engine_host *host;  /* borrowed; may be NULL */
     struct built_in *built_in; /* owned: the data built into the program */
     struct kernel_store *store;
@@ -67,11 +68,13 @@ struct engine {
     struct buffer records, body; /* scratch of the reply being built */
 };
 
-/* tasks.c: runs |task| on a work queue and counts it; the task's done first calls
- * engine_task_ended. */
-void engine_run(struct engine *e, enum work_queue work_queue, struct task *task);
-/* The same, but only done is called, at the end of this loop iteration. */
-void engine_later(struct engine *e, struct task *task);
+/* tasks.c: runs |task| for |uid| on a work queue and counts it; the task's done first calls
+ * engine_task_ended.  For kilnd's own upkeep, |uid| is e->own_uid. */
+void engine_run(struct engine *e, uid_t uid, enum work_queue work_queue, struct task *task);
+/* True: the task was still waiting; neither of its callbacks is called. */
+bool engine_cancel(struct engine *e, enum work_queue work_queue, struct task *task);
+/* As engine_run, but only done is called, at the end of this loop iteration. */
+void engine_later(struct engine *e, uid_t uid, struct task *task);
 void engine_task_ended(struct engine *e);
 
 /* tasks.c: an object was removed or replaced, so the hot set is emptied. All of it, because the hot

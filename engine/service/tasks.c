@@ -1,14 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/internal.h"
 
-void engine_run(struct engine *e, enum work_queue work_queue, struct task *task)
+void engine_run(struct engine *e, uid_t uid, enum work_queue work_queue, struct task *task)
 {
+    task->uid = uid;
     e->tasks_out++;
     e->executor->ops->run(e->executor, work_queue, task);
 }
 
-void engine_later(struct engine *e, struct task *task)
+bool engine_cancel(struct engine *e, enum work_queue work_queue, struct task *task)
 {
+    bool was_waiting = e->executor->ops->cancel(e->executor, work_queue, task);
+    e->tasks_out -= was_waiting;
+    return was_waiting;
+}
+
+void engine_later(struct engine *e, uid_t uid, struct task *task)
+{
+    task->uid = uid;
     e->tasks_out++;
     e->executor->ops->later(e->executor, task);
 }

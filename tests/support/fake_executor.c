@@ -14,14 +14,23 @@ static void take_task(struct executor *executor, enum work_queue work_queue, str
 {
     struct fake_executor *f = (struct fake_executor *)executor;
     f->tasks_of[work_queue]++;
-    list_append(&f->tasks, &task->link);
+    list_append(&f->tasks, &task->item.link);
+}
+
+static bool cancel_task(struct executor *executor, enum work_queue work_queue, struct task *task)
+{
+    struct fake_executor *f = (struct fake_executor *)executor;
+    bool was_waiting = list_holds(&task->item.link);
+    list_remove(&task->item.link);
+    f->tasks_cancelled_of[work_queue] += was_waiting;
+    return was_waiting;
 }
 
 static void take_later(struct executor *executor, struct task *task)
 {
     struct fake_executor *f = (struct fake_executor *)executor;
     f->laters++;
-    list_append(&f->later, &task->link);
+    list_append(&f->later, &task->item.link);
 }
 
 static void take_compile(struct executor *executor, struct compile_task *task)
@@ -65,6 +74,7 @@ static void cancel_transfer(struct executor *executor, struct transfer_task *tas
 
 static const struct executor_ops ops = {
     .run = take_task,
+    .cancel = cancel_task,
     .later = take_later,
     .compile = take_compile,
     .compile_stop = stop_compile,
@@ -87,17 +97,28 @@ static bool end_iteration(struct fake_executor *f)
     struct list due = LIST_INIT(due);
     list_append_all(&due, &f->later);
     bool any = !list_is_empty(&due);
-    for (struct task *task; (task = LIST_POP(&due, struct task, link));)
+    for (struct task *task; (task = LIST_POP(&due, struct task, item.link));)
         task->done(task);
     return any;
 }
 
+void fake_executor_begin_task(struct fake_executor *f)
+{
+    struct task *task = LIST_POP(&f->tasks, struct task, item.link);
+    assert_non_null(task);
+    assert_null(f->begun);
+    task->work(task);
+    f->begun = task;
+}
+
 bool fake_executor_run_task(struct fake_executor *f)
 {
-    struct task *task = LIST_POP(&f->tasks, struct task, link);
-    if (!task)
+    if (!f->begun && list_is_empty(&f->tasks))
         return end_iteration(f);
-    task->work(task);
+    if (!f->begun)
+        fake_executor_begin_task(f);
+    struct task *task = f->begun;
+    f->begun = NULL;
     task->done(task);
     return true;
 }

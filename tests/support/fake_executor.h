@@ -13,10 +13,12 @@ struct fake_executor {
     struct executor base;           /* first member */
     unsigned slots;                 /* the result of compile_slots */
     struct list tasks, later;       /* borrowed, like the next: of struct task */
+    struct task *begun;             /* its work has run and its done is due; borrowed; NULL: none */
     struct list compiles;           /* of struct compile_task */
     struct list transfers;          /* of struct transfer_task */
     unsigned tasks_of[WORK_QUEUES]; /* tasks received so far, by work queue */
-    unsigned laters;                /* received so far; likewise the next */
+    unsigned tasks_cancelled_of[WORK_QUEUES]; /* before they ran */
+    unsigned laters;                          /* received so far; likewise the next */
     unsigned compiles_handed_over;
     unsigned compiles_stopped;
     struct compile_task *stopped; /* the last one; the test ends it */
@@ -30,6 +32,9 @@ unsigned fake_executor_run_tasks(struct fake_executor *f);
 /* Runs the first task; if there is none, ends the loop iteration, which runs the tasks of |later|.
  * False: there is neither. */
 bool fake_executor_run_task(struct fake_executor *f);
+/* Runs the work of the first task, which then counts as running until the next of the two calls
+ * above. */
+void fake_executor_begin_task(struct fake_executor *f);
 /* The oldest pending compile; NULL: there is none. */
 struct compile_task *fake_executor_next_compile(struct fake_executor *f);
 /* Ends it successfully, with |content| as the object. */

@@ -283,7 +283,7 @@ static void check_done(struct task *task)
     struct engine *e = t->engine;
     engine_task_ended(e);
     if (!t->is_done && !e->draining) {
-        engine_run(e, WORK_QUEUE_TUNING, &t->task);
+        engine_run(e, e->own_uid, WORK_QUEUE_TUNING, &t->task);
         return;
     }
     e->built_in->is_checking = false;
@@ -305,5 +305,5 @@ void built_in_tick(struct engine *e)
                              .engine = e,
                              .check = check };
     e->built_in->is_checking = true;
-    engine_run(e, WORK_QUEUE_TUNING, &t->task);
+    engine_run(e, e->own_uid, WORK_QUEUE_TUNING, &t->task);
 }

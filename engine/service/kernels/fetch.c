@@ -170,9 +170,11 @@ void fetch_cancel(struct engine *e, struct fetch_ticket *ticket)
         return;
     inflight_detach(ticket);
     e->stats.cancelled++;
-    if (!list_is_empty(&f->tickets) || f->stage != QUEUED)
+    if (!list_is_empty(&f->tickets))
         return;
-    if (compile_queue_cancel(e->queue, &f->order))
+    bool was_waiting = (f->stage == LOOKING && engine_cancel(e, WORK_QUEUE_READ, &f->task)) ||
+                       (f->stage == QUEUED && compile_queue_cancel(e->queue, &f->order));
+    if (was_waiting)
         inflight_destroy(f);
     else
         compile_queue_set_abandoned(e->queue, &f->order, true);

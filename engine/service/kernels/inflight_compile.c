@@ -113,7 +113,7 @@ static void compile_done(struct compile_order *order)
     }
     f->stage = SEALING;
     f->task = (struct task){ .work = seal_work, .done = seal_done };
-    engine_run(f->engine, WORK_QUEUE_READ, &f->task);
+    engine_run(f->engine, f->uid, WORK_QUEUE_READ, &f->task);
 }
 
 static enum priority wanted_priority(const struct inflight *f)

@@ -78,5 +78,5 @@ void inflight_look_up(struct inflight *f)
     f->lookup.asked = f->asked;
     f->lookup.name = f->name_key ? &f->name_key->name : NULL;
     f->task = (struct task){ .work = lookup_work, .done = lookup_done, .is_brief = true };
-    engine_run(f->engine, WORK_QUEUE_READ, &f->task);
+    engine_run(f->engine, f->uid, WORK_QUEUE_READ, &f->task);
 }

@@ -104,7 +104,7 @@ void store_later(struct engine *e, const struct digest *key, struct source *sour
         .last_used = clock_wall_s(),
         .uid = (uint32_t)source->uid,
     };
-    engine_run(e, WORK_QUEUE_WRITE, &p->task);
+    engine_run(e, p->source->uid, WORK_QUEUE_WRITE, &p->task);
 }
 
 /* ---- damaged kernels ---- */
@@ -144,7 +144,7 @@ void quarantine_later(struct engine *e, const struct digest *key)
     q->engine = e;
     q->key = *key;
     q->err = KILN_ERR_INIT;
-    engine_run(e, WORK_QUEUE_WRITE, &q->task);
+    engine_run(e, e->own_uid, WORK_QUEUE_WRITE, &q->task);
 }
 
 /* ---- recency ---- */
@@ -210,7 +210,7 @@ void recency_write(struct engine *e, bool force)
     u->touched_count = 0;
     u->touched_at_ns = now;
     u->is_touching = true;
-    engine_run(e, WORK_QUEUE_WRITE, &t->task);
+    engine_run(e, e->own_uid, WORK_QUEUE_WRITE, &t->task);
 }
 
 /* ---- damaged rows of packages ---- */
@@ -249,7 +249,7 @@ static void keep_for_inspection(struct engine *e, const struct package_found *fo
     p->engine = e;
     p->found = *found;
     p->err = KILN_ERR_INIT;
-    engine_run(e, WORK_QUEUE_WRITE, &p->task);
+    engine_run(e, e->own_uid, WORK_QUEUE_WRITE, &p->task);
 }
 
 void quarantine_package(struct engine *e, const struct package_found *found,
@@ -295,7 +295,8 @@ static void tidy_done(struct task *task)
     event_after_write(e, t->rc, &t->err);
     if (t->more && !t->rc && !e->draining) {
         t->more = false;
-        engine_run(e, WORK_QUEUE_WRITE, &t->task); /* after the writes that were queued meanwhile */
+        engine_run(e, e->own_uid, WORK_QUEUE_WRITE,
+                   &t->task); /* after the writes that were queued meanwhile */
         return;
     }
     e->upkeep->is_tidying = false;
@@ -313,5 +314,5 @@ void store_tidy(struct engine *e)
     t->engine = e;
     t->err = KILN_ERR_INIT;
     e->upkeep->is_tidying = true;
-    engine_run(e, WORK_QUEUE_WRITE, &t->task);
+    engine_run(e, e->own_uid, WORK_QUEUE_WRITE, &t->task);
 }

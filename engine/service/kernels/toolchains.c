@@ -355,7 +355,7 @@ static void describe_done(struct compile_order *order)
     struct kiln_err err = KILN_ERR_INIT;
     if (read_description(e, &order->task.result, &err) == KILN_OK) {
         p->task = (struct task){ .work = cached_probes_work, .done = cached_probes_done };
-        engine_run(e, WORK_QUEUE_READ, &p->task);
+        engine_run(e, e->own_uid, WORK_QUEUE_READ, &p->task);
         return;
     }
     kiln_while(&err, "asking which toolchains are installed");
@@ -439,7 +439,7 @@ static void store_probe(struct engine *e, const struct probe *p, bool works, con
     r->works = works;
     r->err = KILN_ERR_INIT;
     memcpy(r->detail, detail, strnlen(detail, sizeof(r->detail) - 1));
-    engine_run(e, WORK_QUEUE_WRITE, &r->task);
+    engine_run(e, e->own_uid, WORK_QUEUE_WRITE, &r->task);
 }
 
 static void forget_failure(struct engine *e, struct failed_probe *f)

@@ -97,7 +97,7 @@ static void load_done(struct task *task)
     for (unsigned i = 0; !t->rc && i < ROWS_A_STEP && t->taken < t->count; i++)
         accounting_take(t->engine->metrics.accounting, &t->rows[t->taken++]);
     if (!t->rc && t->taken < t->count)
-        engine_later(t->engine, &t->task);
+        engine_later(t->engine, t->engine->own_uid, &t->task);
     else
         load_ended(t);
 }
@@ -111,7 +111,7 @@ void accounting_load(struct engine *e)
         return; /* tried again with the next write */
     t->task = (struct task){ .work = load_work, .done = load_done };
     e->metrics.accounting->is_busy = true;
-    engine_run(e, WORK_QUEUE_READ, &t->task);
+    engine_run(e, e->own_uid, WORK_QUEUE_READ, &t->task);
 }
 
 /* ---- writing ---- */
@@ -180,7 +180,7 @@ static void begin_write(struct engine *e, struct accounting_task *t)
     l->rewrites_users = l->rewrites_kinds = l->has_changed = false;
     l->is_busy = true;
     t->task = (struct task){ .work = write_work, .done = write_done };
-    engine_run(e, WORK_QUEUE_WRITE, &t->task);
+    engine_run(e, e->own_uid, WORK_QUEUE_WRITE, &t->task);
 }
 
 void accounting_write(struct engine *e, bool force)

@@ -144,5 +144,5 @@ void history_write(struct engine *e, bool force)
     t->sample = sample;
     t->err = KILN_ERR_INIT;
     h->is_busy = true;
-    engine_run(e, WORK_QUEUE_WRITE, &t->task);
+    engine_run(e, e->own_uid, WORK_QUEUE_WRITE, &t->task);
 }

@@ -102,7 +102,7 @@ void packages_tick(struct engine *e)
     r->events = json_array();
     r->err = KILN_ERR_INIT;
     e->package_service->is_rescanning = true;
-    engine_run(e, WORK_QUEUE_WRITE, &r->task);
+    engine_run(e, e->own_uid, WORK_QUEUE_WRITE, &r->task);
 }
 
 /* ---- GPUs without a package: one report for each boot ---- */
@@ -184,7 +184,7 @@ void packages_start(struct engine *e)
     c->task = (struct task){ .work = coverage_work, .done = coverage_done };
     c->engine = e;
     c->lines = json_array();
-    engine_run(e, WORK_QUEUE_READ, &c->task);
+    engine_run(e, e->own_uid, WORK_QUEUE_READ, &c->task);
 }
 
 /* ---- open and close ---- */

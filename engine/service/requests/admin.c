@@ -176,10 +176,14 @@ static const struct deferred_step admin_steps[WORK_QUEUES] = {
     ADMIN_STEP(WORK_QUEUE_TUNING),
 };
 
-static struct request_queue *queue_of(struct engine *e, const struct admin_kind *kind)
+/* The work queues are fair between users. Only scans wait for each other as well. */
+static enum kiln_code start_admin(struct admin *a, struct kiln_err *err)
 {
-    bool is_slow = kind->scans || kind->work_queue == WORK_QUEUE_WRITE;
-    return is_slow ? &e->requests->slow_admin : &e->requests->quick_admin;
+    const struct deferred_step *step = &admin_steps[a->kind->work_queue];
+    if (a->kind->scans)
+        return deferred_enqueue(&a->base, &a->base.engine->requests->scans, step, err);
+    deferred_run(&a->base, step);
+    return KILN_OK;
 }
 
 enum kiln_code admin_run(struct engine *e, const struct request *request,
@@ -202,6 +206,6 @@ enum kiln_code admin_run(struct engine *e, const struct request *request,
         a->toolchains[a->toolchain_count++] = toolchain_table_at(e->toolchains, i)->identity;
     rc = deferred_join(&a->base, &e->requests->admin, err);
     if (!rc)
-        rc = deferred_enqueue(&a->base, queue_of(e, kind), &admin_steps[kind->work_queue], err);
+        rc = start_admin(a, err);
     return deferred_wait_or_destroy(&a->base, rc);
 }

@@ -235,5 +235,5 @@ void exported_files_tick(struct engine *e)
     t->task = (struct task){ .work = sweep_work, .done = sweep_done };
     t->engine = e;
     e->exported->is_sweeping = true;
-    engine_run(e, WORK_QUEUE_READ, &t->task);
+    engine_run(e, e->own_uid, WORK_QUEUE_READ, &t->task);
 }

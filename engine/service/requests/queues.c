@@ -45,8 +45,7 @@ enum kiln_code requests_create(struct requests **ret_requests, struct kiln_err *
     init_group(&r->builds, "package builds");
     r->builds.max_uid = r->builds.max_uid_admin = 1;
     init_group(&r->lease_waits, "requests for a lease"); /* engine/tuning/lease.c bounds them */
-    init_unbounded(&r->quick_admin);
-    init_unbounded(&r->slow_admin);
+    init_unbounded(&r->scans);
     init_unbounded(&r->build_steps);
     request_queue_init(&r->solver_questions, &questions);
     *ret_requests = r;
@@ -57,8 +56,7 @@ void requests_destroy(struct requests *r)
 {
     if (!r)
         return;
-    request_queue_done(&r->quick_admin);
-    request_queue_done(&r->slow_admin);
+    request_queue_done(&r->scans);
     request_queue_done(&r->solver_questions);
     request_queue_done(&r->build_steps);
     free(r);

@@ -14,10 +14,9 @@ struct requests {
     struct request_group verifications;
     struct request_group builds;
     struct request_group lease_waits;
-    struct request_queue quick_admin;
     /* Scans of the whole store run one at a time, so that fetches, which look up one kernel each,
-     * still find free readers. Quick requests wait neither for scans nor for writes. */
-    struct request_queue slow_admin;
+     * still find free readers. */
+    struct request_queue scans;
     /* Walks through tuning spaces take milliseconds: one at a time, so that kernel look-ups have
      * the other readers. */
     struct request_queue solver_questions;

@@ -82,5 +82,5 @@ void tuning_open_retry_tick(struct engine *e)
     o->options = service->options;
     o->err = KILN_ERR_INIT;
     service->is_opening = true;
-    engine_run(e, WORK_QUEUE_TUNING, &o->task);
+    engine_run(e, e->own_uid, WORK_QUEUE_TUNING, &o->task);
 }

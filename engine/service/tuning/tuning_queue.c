@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/tuning/tuning_queue.h"
 
-#include "common/clock.h"
 #include "engine/service/tuning/tuning_state.h"
 
 /* Limit of waiting changes of either queue: each is a request whose client waits with a
@@ -78,10 +77,7 @@ static void work_step(struct tuning_change *change)
 
 static void work_on_work_queue(struct task *task)
 {
-    struct tuning_change *change = LIST_ENTRY(task, struct tuning_change, task);
-    uint64_t begun_ns = clock_monotonic_ns();
-    work_step(change);
-    change->worked_ns += clock_monotonic_ns() - begun_ns;
+    work_step(LIST_ENTRY(task, struct tuning_change, task));
 }
 
 /* False: the change failed to begin its next step. */
@@ -94,7 +90,7 @@ static bool begin_step(struct tuning_change *change)
         change->more = false;
         return false;
     }
-    engine_run(e, WORK_QUEUE_TUNING, &change->task);
+    engine_run(e, change->request->uid, WORK_QUEUE_TUNING, &change->task);
     return true;
 }
 
@@ -109,6 +105,7 @@ static void work_queue_done(struct task *task)
     struct engine *e = change->request->engine;
     struct tuning_queue *queue = &e->tuning->queue;
     engine_task_ended(e);
+    change->worked_ns += task->worked_ns;
     bool again = send_progress(change);
     if (!change->request->rc && change->job && !change->taken) {
         change->taken = tuning_job_take(e->tuning->databases, change->job);
@@ -116,7 +113,7 @@ static void work_queue_done(struct task *task)
     }
     if (again) {
         change->stepping = true;
-        engine_run(e, WORK_QUEUE_TUNING, &change->task);
+        engine_run(e, change->request->uid, WORK_QUEUE_TUNING, &change->task);
         return;
     }
     drop_job(change);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/executor_uv.h"
 
+#include "common/clock.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
 
@@ -166,6 +167,130 @@ TEST_F(work_queues, no_queue_waits_for_another)
     for (int i = 0; i < READERS + 2; i++)
         run_task(f, order[i], &tasks[i], (struct task){ .work = work_with_another });
     finish_tasks(f, READERS + 2);
+}
+
+/* ---- users ---- */
+
+/* Tasks of this user wait before those of others are queued. */
+#define EARLY_UID 1000
+#define LATE_UID 2000
+#define LONG_NS 2000000u /* a hundred times what a brief task is charged */
+
+static void work_long(struct task *task)
+{
+    uint64_t end_ns = clock_monotonic_ns() + LONG_NS;
+    note_start((struct counted *)(void *)task);
+    while (clock_monotonic_ns() < end_ns) {
+    }
+    atomic_fetch_sub(&seen.running, 1);
+}
+
+/* The first tasks hold all threads of the work queue until all others wait. */
+static void queue_for_two_users(struct fixture *f, enum work_queue work_queue, unsigned threads,
+                                struct counted *tasks)
+{
+    expect_together(threads);
+    for (unsigned i = 0; i < TASKS; i++)
+        run_task(f, work_queue, &tasks[i],
+                 (struct task){ .work = i < threads ? work_with_another : work_alone,
+                                .uid = i < TASKS - 2 ? EARLY_UID : LATE_UID });
+    finish_tasks(f, TASKS);
+}
+
+static void expect_fair_order(struct fixture *f, enum work_queue work_queue, unsigned threads)
+{
+    struct counted tasks[TASKS];
+    queue_for_two_users(f, work_queue, threads, tasks);
+    /* Of the many tasks of the other user, few start before those of the late user. */
+    assert_true(tasks[TASKS - 2].started <= 2 * threads);
+    assert_true(tasks[TASKS - 1].started <= 3 * threads + 1);
+}
+
+TEST_F(work_queues, a_users_many_reads_do_not_delay_those_of_another_user)
+{
+    expect_fair_order(f, WORK_QUEUE_READ, READERS);
+}
+
+TEST_F(work_queues, a_users_many_writes_do_not_delay_those_of_another_user)
+{
+    expect_fair_order(f, WORK_QUEUE_WRITE, 1);
+}
+
+TEST_F(work_queues, a_users_many_changes_do_not_delay_those_of_another_user)
+{
+    expect_fair_order(f, WORK_QUEUE_TUNING, 1);
+}
+
+/* After the first long task, all brief tasks of the other user together cost less time. */
+TEST_F(work_queues, users_are_charged_for_the_time_of_their_tasks_not_for_their_number)
+{
+    struct counted tasks[TASKS];
+    expect_together(1);
+    for (unsigned i = 0; i < TASKS; i++)
+        run_task(f, WORK_QUEUE_WRITE, &tasks[i],
+                 (struct task){ .work = i < 3 ? work_long : work_alone,
+                                .uid = i < 3 ? EARLY_UID : LATE_UID });
+
+    finish_tasks(f, TASKS);
+
+    assert_int_equal(tasks[0].started, 0);
+    assert_true(tasks[0].task.worked_ns >= LONG_NS);
+    assert_int_equal(tasks[1].started, TASKS - 2);
+    assert_int_equal(tasks[2].started, TASKS - 1);
+}
+
+TEST_F(work_queues, brief_tasks_that_share_a_thread_are_taken_in_fair_order)
+{
+    struct counted tasks[TASKS];
+    expect_together(1);
+    for (unsigned i = 0; i < TASKS; i++)
+        run_task(f, WORK_QUEUE_WRITE, &tasks[i],
+                 (struct task){ .work = work_alone,
+                                .is_brief = true,
+                                .uid = i < TASKS - 2 ? EARLY_UID : LATE_UID });
+
+    finish_tasks(f, TASKS);
+
+    assert_true(tasks[TASKS - 2].started <= 2);
+    assert_true(tasks[TASKS - 1].started <= 4);
+    assert_true(pthread_equal(tasks[TASKS - 1].thread, tasks[1].thread));
+}
+
+TEST_F(work_queues, a_task_that_waits_can_be_cancelled)
+{
+    struct executor *executor = &f->executor.base;
+    static const enum work_queue queues[] = { WORK_QUEUE_READ, WORK_QUEUE_WRITE,
+                                              WORK_QUEUE_TUNING };
+    for (unsigned q = 0; q < sizeof(queues) / sizeof(queues[0]); q++) {
+        unsigned threads = queues[q] == WORK_QUEUE_READ ? READERS : 1;
+        struct counted tasks[READERS + 2];
+        seen.done = 0;
+        expect_together(threads);
+        for (unsigned i = 0; i < threads + 2; i++)
+            run_task(f, queues[q], &tasks[i],
+                     (struct task){ .work = i < threads ? work_with_another : work_alone });
+
+        assert_true(executor->ops->cancel(executor, queues[q], &tasks[threads].task));
+        assert_false(executor->ops->cancel(executor, queues[q], &tasks[threads].task));
+        assert_false(executor->ops->cancel(executor, queues[q], &tasks[0].task)); /* it runs */
+        finish_tasks(f, threads + 1);
+
+        assert_false(tasks[threads].done);
+        assert_true(tasks[threads + 1].done);
+    }
+}
+
+TEST_F(work_queues, the_loop_does_not_wait_for_a_cancelled_task)
+{
+    struct counted tasks[2];
+    expect_together(1);
+    for (unsigned i = 0; i < 2; i++)
+        run_task(f, WORK_QUEUE_WRITE, &tasks[i], (struct task){ .work = work_alone });
+
+    assert_true(work_queues_cancel(f->work_queues, WORK_QUEUE_WRITE, &tasks[1].task));
+
+    assert_int_equal(work_queues_out(f->work_queues), 1);
+    finish_tasks(f, 1);
 }
 
 /* ---- brief tasks ---- */

@@ -566,6 +566,7 @@ TEST(build, a_user_who_leaves_a_running_build_waits_for_its_end)
     struct users *f = *state;
     const struct problem problem = small_problem(8);
     begin_quietly(&f->ann, &problem, 1);
+    fake_executor_begin_task(&f->engine.executor);
     test_caller_leave(&f->ann);
     test_caller_connect(&f->ann, &f->engine, 1000, ROLE_USE);
     test_caller_forget_replies(&f->ann);

@@ -62,6 +62,59 @@ TEST(users, a_key_alone_never_compiles)
     assert_int_equal(users_stat(f, "compiles"), 0);
 }
 
+static void ask_for_key(struct test_caller *c, uint64_t id, const struct digest *key)
+{
+    struct message_fetch m = { .key = *key };
+    SEND_MESSAGE(c, fetch, id, &m);
+}
+
+TEST(users, a_lookup_that_waits_vanishes_when_its_last_client_leaves)
+{
+    struct users *f = *state;
+    struct digest nowhere = { { 1, 2, 3 } };
+    ask_for_key(&f->ann, 1, &nowhere);
+    ask_for_key(&f->bob, 1, &nowhere);
+    assert_int_equal(count_tasks(f), 1);
+
+    test_caller_leave(&f->ann);
+    assert_int_equal(count_tasks(f), 1); /* bob waits for it */
+    test_caller_leave(&f->bob);
+
+    assert_int_equal(count_tasks(f), 0);
+    assert_int_equal(f->engine.executor.tasks_cancelled_of[WORK_QUEUE_READ], 1);
+}
+
+TEST(users, a_lookup_that_runs_ends_although_its_client_left)
+{
+    struct users *f = *state;
+    struct digest nowhere = { { 1, 2, 3 } };
+    ask_for_key(&f->ann, 1, &nowhere);
+    fake_executor_begin_task(&f->engine.executor);
+
+    test_caller_leave(&f->ann);
+
+    assert_int_equal(f->engine.executor.tasks_cancelled_of[WORK_QUEUE_READ], 0);
+    fake_executor_run_tasks(&f->engine.executor);
+    fetch_key(f, &f->bob, 1, &nowhere, 0);
+    assert_int_equal(reply_result(&f->bob, 0).code, KILN_NOT_FOUND);
+}
+
+TEST(users, work_is_queued_as_that_of_the_user_who_asked)
+{
+    struct users *f = *state;
+    struct digest nowhere = { { 1, 2, 3 } };
+    fake_executor_run_tasks(&f->engine.executor);
+    ask_for_key(&f->bob, 1, &nowhere);
+    test_caller_send(&f->ann, MESSAGE_stats, 1, bytes_of_text("{}"));
+    uid_t uids[2] = { 0 };
+    unsigned count = 0;
+    LIST_EACH (&f->engine.executor.tasks, const struct task, item.link, task)
+        uids[count++] = task->uid;
+    assert_int_equal(count, 2);
+    assert_int_equal(uids[0], 1001);
+    assert_int_equal(uids[1], 1000);
+}
+
 TEST(users, an_object_is_inline_only_up_to_the_requested_limit)
 {
     struct users *f = *state;

@@ -81,7 +81,7 @@ uint64_t users_stat(struct users *f, const char *name)
 unsigned count_tasks(const struct users *f)
 {
     unsigned count = 0;
-    LIST_EACH (&f->engine.executor.tasks, const struct task, link, t)
+    LIST_EACH (&f->engine.executor.tasks, const struct task, item.link, t)
         count++;
     return count;
 }
