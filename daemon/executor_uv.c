@@ -16,23 +16,9 @@ static bool cancel_task(struct executor *base, enum work_queue work_queue, struc
     return work_queues_cancel(self_of(base)->parts.work_queues, work_queue, task);
 }
 
-/* Takes the whole list first: tasks that are deferred meanwhile wait for another iteration.  A
- * done callback may free its task. */
-static void on_next_iteration(struct loop_timer *timer)
-{
-    struct executor_uv *executor = LOOP_OWNER_OF(struct executor_uv, next_iteration, timer);
-    struct list due = LIST_INIT(due);
-    list_append_all(&due, &executor->deferred);
-    for (struct task *task; (task = LIST_POP(&due, struct task, item.link));)
-        task->done(task);
-}
-
 static void defer_task(struct executor *base, struct task *task)
 {
-    struct executor_uv *executor = self_of(base);
-    if (list_is_empty(&executor->deferred))
-        loop_timer_start(&executor->next_iteration, 0, 0);
-    list_append(&executor->deferred, &task->item.link);
+    loop_queue_add(self_of(base)->parts.loop, task);
 }
 
 static void start_compile(struct executor *base, struct compile_task *task)
@@ -80,11 +66,4 @@ static const struct executor_ops ops = {
 void executor_uv_init(struct executor_uv *executor, const struct executor_uv_parts *parts)
 {
     *executor = (struct executor_uv){ .base = { .ops = &ops }, .parts = *parts };
-    list_init(&executor->deferred);
-    loop_timer_init(parts->loop, &executor->next_iteration, parts->owner, on_next_iteration);
-}
-
-void executor_uv_close(struct executor_uv *executor)
-{
-    loop_timer_close(&executor->next_iteration);
 }

@@ -5,10 +5,10 @@
  * The executor that runs the engine's work: work queues for blocking tasks, processes for compiles
  * and transfers, threads that close clients' files.
  *
- * Ownership  borrows all parts; embed it.  Call executor_uv_close when no work is outstanding
+ * Ownership  borrows all parts; embed it
  * Threading  the loop's thread
  */
-#include "daemon/loop/timer.h"
+#include "daemon/loop/loop_queue.h"
 #include "daemon/loop/work_queues.h"
 #include "daemon/server/closer.h"
 #include "daemon/workers/pool.h"
@@ -17,7 +17,6 @@
 
 struct executor_uv_parts { /* all borrowed */
     struct loop *loop;
-    struct loop_owner *owner; /* of the executor's handle */
     struct work_queues *work_queues;
     struct pool *pool;
     struct transfers *transfers;
@@ -27,10 +26,6 @@ struct executor_uv_parts { /* all borrowed */
 struct executor_uv {
     struct executor base; /* first: hand out its address */
     struct executor_uv_parts parts;
-    struct loop_timer next_iteration; /* runs the deferred tasks */
-    struct list deferred;             /* of struct task, borrowed */
 };
 
 void executor_uv_init(struct executor_uv *executor, const struct executor_uv_parts *parts);
-/* Accepts a zeroed one. */
-void executor_uv_close(struct executor_uv *executor);

@@ -61,7 +61,6 @@ void serving_close(struct serving *s)
         pool_close(s->pool, on_pool_closed, s);
     if (s->transfers)
         transfers_close(s->transfers, on_transfers_closed, s);
-    executor_uv_close(&s->executor);
     loop_timer_close(&s->tick);
 }
 
@@ -153,7 +152,6 @@ static enum kiln_code open_transfers(struct serving *s, const struct serving_opt
 static void init_executor(struct serving *s)
 {
     const struct executor_uv_parts parts = { .loop = s->loop,
-                                             .owner = &s->owner,
                                              .work_queues = s->work_queues,
                                              .pool = s->pool,
                                              .transfers = s->transfers,

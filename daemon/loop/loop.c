@@ -42,6 +42,17 @@ static enum kiln_code check_descriptors(struct kiln_err *err)
                                  DESCRIPTORS);
 }
 
+static enum kiln_code open_parts(struct loop *loop, struct kiln_err *err)
+{
+    enum kiln_code rc = loop_timers_open(loop, err);
+    if (rc)
+        return rc;
+    rc = loop_queue_open(loop, err);
+    if (rc)
+        loop_timers_close(loop);
+    return rc;
+}
+
 enum kiln_code loop_create(struct loop **ret_loop, struct kiln_err *err)
 {
     enum kiln_code enough = check_descriptors(err);
@@ -55,7 +66,7 @@ enum kiln_code loop_create(struct loop **ret_loop, struct kiln_err *err)
         free(loop);
         return loop_fail(err, status, "cannot make the event loop");
     }
-    enum kiln_code rc = loop_timers_open(loop, err);
+    enum kiln_code rc = open_parts(loop, err);
     if (rc) {
         uv_loop_close(&loop->uv);
         free(loop);
@@ -69,6 +80,7 @@ void loop_destroy(struct loop *loop)
 {
     if (!loop)
         return;
+    loop_queue_close(loop);
     loop_timers_close(loop);
     /* If a handle is still open, libuv still uses the memory: a leak is better than a use after
      * free. */

@@ -4,6 +4,7 @@
 /* Shared by the files of this directory: handle storage as libuv sees it. */
 #include "common/list.h"
 #include "daemon/loop/loop.h"
+#include "engine/jobs/executor.h"
 
 #include <uv.h>
 
@@ -14,6 +15,11 @@ struct loop {
     int alarm_fd;            /* owned timerfd: fires when the first of |timers| is due */
     uv_check_t after_events; /* runs after the events that arrived together with the alarm */
     struct list timers;      /* of struct loop_timer: the pending ones, earliest first */
+    /* used by loop_queue.c only: */
+    struct fair_queue waiting; /* of struct task, borrowed */
+    uid_t own_uid;             /* kilnd's: its record in |waiting| is reserved */
+    uv_check_t queue_check;    /* runs waiting tasks */
+    uv_idle_t queue_idle;      /* active while tasks wait */
 };
 
 #define LOOP_UV(type, handle) ((type *)(void *)(handle)->uv)
@@ -25,7 +31,10 @@ struct loop {
 void loop_handle_opened(struct loop_handle *handle, struct loop_owner *owner, void *self);
 /* Accepts a handle that is closed, closing or was never opened. */
 void loop_handle_close(struct loop_handle *handle);
-/* Called when the loop is created and destroyed; loop_timers_close runs one loop iteration. */
+/* Called when the loop is created and destroyed.  loop_timers_close, the last one, runs one loop
+ * iteration. */
+KILN_MUST_CHECK enum kiln_code loop_queue_open(struct loop *loop, struct kiln_err *err);
+void loop_queue_close(struct loop *loop);
 KILN_MUST_CHECK enum kiln_code loop_timers_open(struct loop *loop, struct kiln_err *err);
 void loop_timers_close(struct loop *loop);
 /* The code for a libuv status, which is a negated errno on this platform. */

@@ -12,18 +12,46 @@ void inbox_init(struct inbox *inbox, struct account *account)
     *inbox = (struct inbox){ .account = account, .wanted = FRAME_HEADER_SIZE };
 }
 
+/* Ends the current frame. */
 static void reset_inbox(struct inbox *inbox)
 {
-    struct account *account = inbox->account;
     if (inbox->capacity)
-        account_release(account, inbox->capacity);
+        account_release(inbox->account, inbox->capacity);
     free(inbox->data);
-    inbox_init(inbox, account);
+    inbox->data = NULL;
+    inbox->size = inbox->capacity = 0;
+    inbox->wanted = FRAME_HEADER_SIZE;
+    inbox->header = (struct frame_header){ 0 };
+    inbox->is_returned = false;
 }
 
-void inbox_done(struct inbox *inbox) { reset_inbox(inbox); }
+static void drop_kept(struct inbox *inbox)
+{
+    if (inbox->kept)
+        account_release(inbox->account, inbox->kept_size);
+    free(inbox->kept);
+    inbox->kept = NULL;
+    inbox->kept_size = 0;
+    inbox->left = (struct bytes){ 0 };
+}
+
+void inbox_done(struct inbox *inbox)
+{
+    reset_inbox(inbox);
+    drop_kept(inbox);
+}
 
 bool inbox_is_partial(const struct inbox *inbox) { return inbox->size > 0 && !inbox->is_returned; }
+
+static enum kiln_code charge_bytes(struct inbox *inbox, size_t bytes, struct kiln_err *err)
+{
+    if (account_charge(inbox->account, bytes))
+        return KILN_OK;
+    return kiln_fail(err, KILN_BUSY,
+                     "user %u has %zu bytes of unfinished requests and unread replies in kilnd, "
+                     "the limit: read replies, or send less at once",
+                     (unsigned)inbox->account->uid, inbox->account->bytes);
+}
 
 static enum kiln_code grow_data(struct inbox *inbox, size_t size, struct kiln_err *err)
 {
@@ -34,12 +62,9 @@ static enum kiln_code grow_data(struct inbox *inbox, size_t size, struct kiln_er
         capacity *= 2;
     if (inbox->wanted > FRAME_HEADER_SIZE && capacity > inbox->wanted)
         capacity = inbox->wanted;
-    if (!account_charge(inbox->account, capacity - inbox->capacity))
-        return kiln_fail(
-            err, KILN_BUSY,
-            "user %u has %zu bytes of unfinished requests and unread replies in kilnd, "
-            "the limit: read replies, or send less at once",
-            (unsigned)inbox->account->uid, inbox->account->bytes);
+    enum kiln_code rc = charge_bytes(inbox, capacity - inbox->capacity, err);
+    if (rc)
+        return rc;
     uint8_t *data = realloc(inbox->data, capacity);
     if (!data) {
         account_release(inbox->account, capacity - inbox->capacity);
@@ -47,6 +72,33 @@ static enum kiln_code grow_data(struct inbox *inbox, size_t size, struct kiln_er
     }
     inbox->data = data;
     inbox->capacity = capacity;
+    return KILN_OK;
+}
+
+static enum kiln_code copy_rest(struct inbox *inbox, struct bytes rest, struct kiln_err *err)
+{
+    enum kiln_code rc = charge_bytes(inbox, rest.size, err);
+    if (rc)
+        return rc;
+    inbox->kept = malloc(rest.size);
+    if (!inbox->kept) {
+        account_release(inbox->account, rest.size);
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep requests of %zu bytes", rest.size);
+    }
+    inbox->kept_size = rest.size;
+    memcpy(inbox->kept, rest.data, rest.size);
+    inbox->left = bytes_of(inbox->kept, rest.size);
+    return KILN_OK;
+}
+
+enum kiln_code inbox_keep(struct inbox *inbox, struct bytes rest, struct kiln_err *err)
+{
+    if (rest.size == 0)
+        drop_kept(inbox);
+    else if (!inbox->kept)
+        return copy_rest(inbox, rest, err);
+    else
+        inbox->left = rest; /* a part of what is kept already */
     return KILN_OK;
 }
 

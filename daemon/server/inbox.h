@@ -5,10 +5,10 @@
  * Splits a byte stream into frames.
  *
  * Role       returns whole frames in place; copies and keeps only the beginning of an unfinished
- *            frame
+ *            frame, and the bytes that inbox_keep was given
  * Ownership  owns the unfinished frame, at most a header and LIMIT_FRAME_BODY.  Its memory grows
- *            with the bytes received, not with the size in the header, and is charged to the
- *            account
+ *            with the bytes received, not with the size in the header.  It and kept bytes are
+ *            charged to the account
  * Threading  the loop's thread
  */
 #include "common/frame.h"
@@ -23,7 +23,10 @@ struct inbox {
     size_t capacity;
     size_t wanted; /* of the current frame; FRAME_HEADER_SIZE until its header is complete */
     struct frame_header header;
-    bool is_returned; /* data is the body that the last inbox_next returned */
+    bool is_returned;  /* data is the body that the last inbox_next returned */
+    uint8_t *kept;     /* owned; NULL: none */
+    size_t kept_size;  /* in memory */
+    struct bytes left; /* the part of |kept| that was not used yet */
 };
 
 void inbox_init(struct inbox *inbox, struct account *account);
@@ -37,6 +40,12 @@ bool inbox_is_partial(const struct inbox *inbox);
 int inbox_buffers(struct inbox *inbox, struct bytes scratch, struct iovec iov[2]);
 /* Call after |received| bytes arrived in those buffers.  Returns the part that is in |scratch|. */
 struct bytes inbox_received(struct inbox *inbox, struct bytes scratch, size_t received);
+/* Keeps |rest|, received bytes that inbox_next has not used, for later: inbox_kept returns them
+ * until the next call.  An empty |rest| drops what was kept.  KILN_BUSY: the user holds too many
+ * bytes. */
+KILN_MUST_CHECK enum kiln_code inbox_keep(struct inbox *inbox, struct bytes rest,
+                                          struct kiln_err *err);
+static inline struct bytes inbox_kept(const struct inbox *inbox) { return inbox->left; }
 /* Returns the next frame and removes its bytes from |from|.  The body is valid until the next call.
  *   KILN_NOT_FOUND  no whole frame yet; all of |from| was consumed
  *   KILN_INVALID    not a frame, or beyond a limit: the stream is lost

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/server/session.h"
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "daemon/server/server.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+
+/* After this time, and after the frame that is being handled, other sessions get their turn. */
+#define TURN_NS 1000000u
 
 static struct session *session_of(struct caller *caller)
 {
@@ -19,9 +23,18 @@ static bool may_read(const struct session *s)
            s->outbox.bytes <= s->server->limits.pause_bytes;
 }
 
+static void await_turn(struct session *s, unsigned events)
+{
+    s->events |= events;
+    if (!s->turn.item.user)
+        loop_queue_add(s->server->loop, &s->turn);
+}
+
 static void update_watch(struct session *s)
 {
     unsigned events = may_read(s) ? WATCH_READ : 0;
+    if (events && inbox_kept(&s->inbox).size > 0)
+        await_turn(s, WATCH_READ);
     if (!outbox_is_empty(&s->outbox) && !s->outbox.starved)
         events |= WATCH_WRITE;
     loop_watch_set(&s->watch, events);
@@ -142,16 +155,29 @@ static void handle_frame(struct session *s, const struct frame_header *header, s
 /* Closes descriptors that no frame announced, or whose frame will not be read. */
 static void drop_strays(struct session *s)
 {
-    bool expected = inbox_is_partial(&s->inbox) && s->end == END_NOT;
+    bool expected =
+        (inbox_is_partial(&s->inbox) || inbox_kept(&s->inbox).size > 0) && s->end == END_NOT;
     if ((s->files.count == 0 && !s->files.is_cut) || expected)
         return;
     request_files_drop(&s->files);
     s->server->counts.protocol_errors++;
 }
 
-/* Handles each complete frame of |received|; the rest stays in the inbox. */
+/* Keeps what is left of |received| for the session's next turn. */
+static void keep_rest(struct session *s, struct bytes received)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    if (s->end != END_NOT)
+        received.size = 0;
+    if (inbox_keep(&s->inbox, received, &err))
+        refuse_stream(s, /* request_id= */ 0, &err);
+}
+
+/* Handles complete frames of |received| until the session's turn is over.  The beginning of an
+ * incomplete frame stays in the inbox, and so do the frames that are left. */
 static void handle_frames(struct session *s, struct bytes received)
 {
+    const uint64_t end_ns = clock_monotonic_ns() + TURN_NS;
     while (s->end == END_NOT) {
         struct kiln_err err;
         struct frame_header header = { 0 };
@@ -166,7 +192,10 @@ static void handle_frames(struct session *s, struct bytes received)
         }
         s->hold = s->hold || received.size >= FRAME_HEADER_SIZE;
         handle_frame(s, &header, body);
+        if (received.size > 0 && clock_monotonic_ns() > end_ns)
+            break;
     }
+    keep_rest(s, received);
     if (!s->hold)
         return;
     s->hold = false;
@@ -214,24 +243,34 @@ static bool may_receive_files(struct session *s)
     return false;
 }
 
-/* Reads once in a loop iteration, so that a peer that floods does not delay the others. */
-static void on_readable(struct session *s)
+/* False if nothing was received. */
+static bool receive_some(struct session *s, struct bytes *ret_received)
 {
     if (!may_receive_files(s))
-        return;
+        return false;
     struct bytes scratch = bytes_of(s->server->scratch, sizeof(s->server->scratch));
     struct iovec iov[2];
     int count = inbox_buffers(&s->inbox, scratch, iov);
     ssize_t got = receive(s, iov, count);
     if (got < 0 && errno == EAGAIN)
-        return;
+        return false;
     if (got <= 0) {
         session_end(s, END_GONE);
         update_watch(s);
-        return;
+        return false;
     }
+    *ret_received = inbox_received(&s->inbox, scratch, (size_t)got);
+    return true;
+}
+
+/* Reads once in a turn, unless requests of the last turn are left, so that a peer that floods does
+ * not delay the others. */
+static void read_requests(struct session *s)
+{
     bool was_partial = inbox_is_partial(&s->inbox);
-    struct bytes received = inbox_received(&s->inbox, scratch, (size_t)got);
+    struct bytes received = inbox_kept(&s->inbox);
+    if (received.size == 0 && !receive_some(s, &received))
+        return;
     size_t owed = s->inbox.wanted - s->inbox.size;
     handle_frames(s, received);
     drop_strays(s);
@@ -239,17 +278,24 @@ static void on_readable(struct session *s)
     update_watch(s);
 }
 
-static void on_ready(struct loop_watch *watch, unsigned events)
+static void take_turn(struct task *turn)
 {
-    struct session *s = LOOP_OWNER_OF(struct session, watch, watch);
-    if (events & WATCH_BROKEN) {
-        session_end(s, END_GONE);
-        return;
-    }
+    struct session *s = LOOP_OWNER_OF(struct session, turn, turn);
+    unsigned events = s->events;
+    s->events = 0;
     if ((events & WATCH_WRITE) && !outbox_is_empty(&s->outbox))
         session_retry(s);
     if ((events & WATCH_READ) && may_read(s))
-        on_readable(s);
+        read_requests(s);
+}
+
+static void on_ready(struct loop_watch *watch, unsigned events)
+{
+    struct session *s = LOOP_OWNER_OF(struct session, watch, watch);
+    if (events & WATCH_BROKEN)
+        session_end(s, END_GONE);
+    else
+        await_turn(s, events);
 }
 
 void session_retry(struct session *s)
@@ -335,7 +381,8 @@ enum kiln_code session_open(struct server *server, int fd, const struct peer *pe
                            .closer = server->closer,
                            .fd = fd,
                            .watch.ready = on_ready,
-                           .owner.gone = on_gone };
+                           .owner.gone = on_gone,
+                           .turn = { .done = take_turn, .uid = peer->uid } };
     request_files_init(&s->files, server->closer, peer->uid);
     s->caller = (struct caller){ .ops = &caller_ops,
                                  .uid = peer->uid,
@@ -357,6 +404,7 @@ enum kiln_code session_open(struct server *server, int fd, const struct peer *pe
 
 void session_close(struct session *s)
 {
+    loop_queue_cancel(s->server->loop, &s->turn);
     service_leave(s->server->engine, &s->caller);
     inbox_done(&s->inbox);
     request_files_drop(&s->files);

@@ -6,11 +6,13 @@
  *
  * Role       reads when the socket is readable, answers at once if possible, stops reading from a
  *            peer that does not read its replies, and closes one that is too slow, floods or breaks
- *            the protocol
+ *            the protocol.  All that costs time waits in the loop's queue, which is fair between
+ *            users
  * Ownership  belongs to its server; frees itself after its last handle closed
  * Threading  the loop's thread.  The service may reply from within session's own calls, so a broken
  *            session is only marked; the server's reaper closes it
  */
+#include "daemon/loop/loop_queue.h"
 #include "daemon/loop/watch.h"
 #include "daemon/server/inbox.h"
 #include "daemon/server/outbox.h"
@@ -35,6 +37,8 @@ struct session {
     struct account *account; /* borrowed */
     struct loop_owner owner;
     struct loop_watch watch;
+    struct task turn; /* waits in the loop's queue while |events| are due */
+    unsigned events;
     int fd; /* owned */
     struct inbox inbox;
     struct outbox outbox;

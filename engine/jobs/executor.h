@@ -64,8 +64,8 @@ struct executor_ops {
     /* True: the task was waiting, and belongs to the caller again; neither callback is called.
      * False: it runs, or its done is due. */
     bool (*cancel)(struct executor *executor, enum work_queue work_queue, struct task *task);
-    /* Calls only |done|, after the callbacks that are already due. Lets many callbacks share one
-     * follow-up. */
+    /* Calls only |done|, after the callbacks that are already due, in fair order. Lets many
+     * callbacks share one follow-up, and long work on the loop run in slices. */
     void (*later)(struct executor *executor, struct task *task);
     /* Hands the job to a free compiler, or waits for one to become free. */
     void (*compile)(struct executor *executor, struct compile_task *task);

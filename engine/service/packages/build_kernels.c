@@ -159,9 +159,6 @@ static void choose_next(struct build *b, const char *toolchain)
 
 static void ask_for_next(struct build *b);
 
-/* An empty step, so that other requests run in between. */
-static void choose_nothing(struct deferred *d) { (void)d; }
-
 static void choose_some(struct deferred *d)
 {
     struct build *b = build_of(d);
@@ -174,9 +171,8 @@ static void choose_some(struct deferred *d)
     ask_for_next(b);
 }
 
-static const struct deferred_step choose_step = { .work_queue = WORK_QUEUE_READ,
-                                                  .work = choose_nothing,
-                                                  .done = choose_some };
+/* In steps, so that other requests run in between. */
+static const struct deferred_step choose_step = { .done = choose_some };
 static const struct deferred_step solve_step = { .work_queue = WORK_QUEUE_READ,
                                                  .work = solve_problems,
                                                  .done = gather_kernels };

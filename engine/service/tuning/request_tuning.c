@@ -195,8 +195,6 @@ struct long_get {
     uint8_t problems[]; /* the problems that are left */
 };
 
-static void do_nothing(struct deferred *d) { (void)d; }
-
 static void go_on(struct deferred *d)
 {
     struct long_get *l = (struct long_get *)d;
@@ -207,9 +205,7 @@ static void go_on(struct deferred *d)
 }
 
 static const struct deferred_kind deferred_get = { .size = sizeof(struct long_get) };
-static const struct deferred_step pause_step = { .work_queue = WORK_QUEUE_READ,
-                                                 .work = do_nothing,
-                                                 .done = go_on };
+static const struct deferred_step pause_step = { .done = go_on };
 
 static enum kiln_code go_on_later(const struct get *get, struct kiln_err *err)
 {

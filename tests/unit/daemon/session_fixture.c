@@ -60,6 +60,8 @@ enum kiln_code service_handle(struct engine *engine, struct caller *caller,
     service.last_id = header->request_id;
     service.last_body = body.size;
     note_files(caller);
+    if (service.handling)
+        service.handling();
     if (service.refuse)
         return kiln_fail(err, KILN_INVALID, "say hello first");
     switch (header->type) {

@@ -20,6 +20,7 @@ struct fake_service {
     uint64_t waiting_id;
     size_t reply_size; /* of the answer to a ping; 0: as long as the ping */
     struct object *object;
+    void (*handling)(void); /* called for each request; may be NULL */
     bool refuse;
     bool takes_files;    /* the service keeps the descriptors of a request */
     unsigned file_count; /* of the last request */

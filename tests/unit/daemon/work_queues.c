@@ -16,7 +16,6 @@
 
 struct fixture {
     struct loop *loop;
-    struct loop_owner owner;
     struct work_queues *work_queues;
     struct executor_uv executor;
     struct kiln_err err;
@@ -81,9 +80,7 @@ static int set_up(void **state)
     seen.loop_thread = pthread_self();
     must(loop_create(&f.loop, &f.err), f.err);
     must(work_queues_create(f.loop, READERS, &f.work_queues, &f.err), f.err);
-    const struct executor_uv_parts parts = { .loop = f.loop,
-                                             .owner = &f.owner,
-                                             .work_queues = f.work_queues };
+    const struct executor_uv_parts parts = { .loop = f.loop, .work_queues = f.work_queues };
     executor_uv_init(&f.executor, &parts);
     *state = &f;
     return 0;
@@ -92,8 +89,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct fixture *f = *state;
-    executor_uv_close(&f->executor);
-    LOOP_TO_END(f->loop, "the executor to close");
+    LOOP_TO_END(f->loop, "the executor to end");
     assert_int_equal(work_queues_out(f->work_queues), 0);
     work_queues_destroy(f->work_queues);
     loop_destroy(f->loop);

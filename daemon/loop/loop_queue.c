@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A check handle runs the tasks, after the events of an iteration.  While tasks wait, an idle
+ * handle keeps the loop from blocking.  A timer of zero would not do: libuv 1.44 runs a timer that
+ * is started by a timer's callback at once, before it looks for events.
+ */
+#include "daemon/loop/loop_queue.h"
+
+#include "common/clock.h"
+#include "daemon/loop/uv_handle.h"
+
+#include <limits.h>
+#include <unistd.h>
+
+/* What a task costs its user when it starts: about as much as a request for a hot kernel takes. */
+#define TASK_UNIT_NS 5000u
+
+static void do_nothing(uv_idle_t *uv) { (void)uv; }
+
+/* Runs the first waiting task, and returns the time at which it ended. */
+static uint64_t run_next(struct loop *loop, uint64_t began_ns)
+{
+    struct task *task = LIST_ENTRY(fair_queue_pop(&loop->waiting), struct task, item);
+    const uid_t uid = task->uid;
+    task->done(task);
+    uint64_t ended_ns = clock_monotonic_ns();
+    fair_queue_settle(&loop->waiting, uid, ended_ns - began_ns);
+    return ended_ns;
+}
+
+/* Tasks that are added meanwhile wait for the next iteration. */
+static void on_check(uv_check_t *uv)
+{
+    struct loop *loop = uv_handle_get_data((uv_handle_t *)uv);
+    uint64_t now_ns = clock_monotonic_ns();
+    const uint64_t end_ns = now_ns + LOOP_SLICE_NS;
+    for (unsigned left = loop->waiting.count; left > 0 && loop->waiting.count > 0; left--) {
+        now_ns = run_next(loop, now_ns);
+        if (now_ns > end_ns)
+            break;
+    }
+    if (loop->waiting.count > 0)
+        return;
+    uv_check_stop(&loop->queue_check);
+    uv_idle_stop(&loop->queue_idle);
+}
+
+void loop_queue_add(struct loop *loop, struct task *task)
+{
+    if (loop->waiting.count == 0) {
+        uv_check_start(&loop->queue_check, on_check);
+        uv_idle_start(&loop->queue_idle, do_nothing);
+    }
+    fair_queue_push_unlimited(&loop->waiting, task->uid, loop->own_uid, &task->item);
+}
+
+bool loop_queue_cancel(struct loop *loop, struct task *task)
+{
+    return fair_queue_remove(&loop->waiting, &task->item);
+}
+
+enum kiln_code loop_queue_open(struct loop *loop, struct kiln_err *err)
+{
+    const struct fair_queue_options options = {
+        .max = UINT_MAX, .max_uid = UINT_MAX, .noun = "tasks", .unit = TASK_UNIT_NS
+    };
+    fair_queue_init(&loop->waiting, &options);
+    loop->own_uid = getuid();
+    if (!fair_queue_reserve(&loop->waiting, loop->own_uid))
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot make the event loop's queue");
+    uv_check_init(&loop->uv, &loop->queue_check);
+    uv_idle_init(&loop->uv, &loop->queue_idle);
+    uv_handle_set_data((uv_handle_t *)&loop->queue_check, loop);
+    return KILN_OK;
+}
+
+void loop_queue_close(struct loop *loop)
+{
+    uv_close((uv_handle_t *)&loop->queue_check, NULL);
+    uv_close((uv_handle_t *)&loop->queue_idle, NULL);
+    fair_queue_done(&loop->waiting);
+}
