@@ -55,18 +55,20 @@ static struct share *find_share(struct budget *b, uid_t uid)
 static enum kiln_code check_limits(const struct budget *b, const struct share *s, uid_t uid,
                                    uint64_t bytes, struct kiln_err *err)
 {
-    uint64_t taken = s ? s->taken : 0;
+    uint64_t taken = s ? s->taken : 0, others = b->taken - taken;
+    uint64_t share = b->limit > others ? (b->limit - others) / 2 : 0;
     if (taken > b->limit_uid || bytes > b->limit_uid - taken)
         return kiln_fail(
             err, KILN_BUSY,
             "waiting requests of user %u hold %llu bytes, and the limit of the setting "
             "queue_bytes_per_uid is %llu: ask again when some are done",
             (unsigned)uid, (unsigned long long)taken, (unsigned long long)b->limit_uid);
-    if (b->taken > b->limit || bytes > b->limit - b->taken)
+    if (taken > share || bytes > share - taken)
         return kiln_fail(err, KILN_BUSY,
-                         "waiting requests hold %llu bytes, and the limit of the setting "
-                         "queue_bytes is %llu: ask again when some are done",
-                         (unsigned long long)b->taken, (unsigned long long)b->limit);
+                         "waiting requests of other users hold %llu bytes, and user %u may hold "
+                         "half of what is left of %llu, the setting queue_bytes: ask again when "
+                         "some are done",
+                         (unsigned long long)others, (unsigned)uid, (unsigned long long)b->limit);
     return KILN_OK;
 }
 

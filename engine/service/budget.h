@@ -2,10 +2,12 @@
 #pragma once
 
 /*
- * Memory that waiting requests hold: sources of queued compiles, requests deferred for a toolchain.
+ * What waiting requests hold: every deferred request, every look-up in flight, every item of a
+ * batch that waits, with the sources and texts that they copy.  Hot kernels wait for nothing.
  *
- * Role       limits these bytes for each user and in total, so that waiting work cannot fill the
- *            daemon's memory
+ * Role       admits work: it is charged to its user before it is accepted.  One user has a limit.
+ *            A user may also hold at most half of what others leave of the total, so that users
+ *            who hold much leave something to those who come
  * Ownership  whoever frees the bytes also returns the charge (budget_return)
  * Threading  the engine's thread
  */

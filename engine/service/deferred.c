@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/deferred.h"
 
+#include "engine/service/budget.h"
 #include "engine/service/metrics/request_metrics.h"
 #include "engine/service/requests/admin.h"
 
@@ -8,9 +9,17 @@
 
 /* ---- beginning ---- */
 
-void deferred_init(struct deferred *d, const struct deferred_kind *kind, struct engine *e,
-                   struct caller *caller, uint64_t request_id)
+void *deferred_create(const struct deferred_kind *kind, struct engine *e, struct caller *caller,
+                      uint64_t request_id, struct kiln_err *err)
 {
+    if (budget_take(e->budget, caller->uid, kind->size, err))
+        return NULL;
+    struct deferred *d = calloc(1, kind->size);
+    if (!d) {
+        budget_return(e->budget, caller->uid, kind->size);
+        kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request: out of memory");
+        return NULL;
+    }
     d->kind = kind;
     d->engine = e;
     d->caller = caller;
@@ -18,17 +27,22 @@ void deferred_init(struct deferred *d, const struct deferred_kind *kind, struct 
     d->uid = caller->uid;
     d->role = caller->role;
     d->is_admin = caller->role == ROLE_ADMIN;
+    d->charged = kind->size;
+    return d;
 }
 
-void *deferred_create(const struct deferred_kind *kind, struct engine *e, struct caller *caller,
-                      uint64_t request_id, struct kiln_err *err)
+enum kiln_code deferred_charge(struct deferred *d, uint64_t bytes, struct kiln_err *err)
 {
-    struct deferred *d = calloc(1, kind->size);
-    if (d)
-        deferred_init(d, kind, e, caller, request_id);
-    else
-        kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request: out of memory");
-    return d;
+    enum kiln_code rc = budget_take(d->engine->budget, d->uid, bytes, err);
+    if (!rc)
+        d->charged += bytes;
+    return rc;
+}
+
+void deferred_refund(struct deferred *d, uint64_t bytes)
+{
+    d->charged -= bytes;
+    budget_return(d->engine->budget, d->uid, bytes);
 }
 
 void deferred_wait(struct deferred *d)
@@ -125,6 +139,7 @@ static void free_deferred(struct deferred *d)
         d->kind->release(d);
     json_destroy(d->question);
     json_destroy(d->answer);
+    budget_return(d->engine->budget, d->uid, d->charged);
     free(d);
 }
 

@@ -7,7 +7,8 @@
  * Role       one life cycle for all of them: the caller that waits, the number of requests a user
  *            may have, the place in a fair queue, the steps on a work queue, the answer, one cancel
  *            and one destroy
- * Ownership  struct deferred is the first member of a request, and the request is one heap block.
+ * Ownership  struct deferred is the first member of a request, and the request is one heap block,
+ *            charged to its user's budget.
  *            The block belongs to its handler until deferred_wait.  From then on it frees itself:
  *            in deferred_end, in deferred_destroy, or in deferred_cancel when its caller leaves
  * Threading  the engine's thread, except for a step's |work|, which runs on a work queue.  While
@@ -90,8 +91,9 @@ struct deferred {
     uid_t uid;             /* the user and role of the request, which outlive the caller */
     enum role role;
     bool is_admin;
-    bool is_running; /* a step is on its work queue, or waits for the end of the loop iteration */
-    bool is_over;    /* it was destroyed while a step ran: the block is freed after the step */
+    uint64_t charged; /* bytes of the user's budget, returned when the request is freed */
+    bool is_running;  /* a step is on its work queue, or waits for the end of the loop iteration */
+    bool is_over;     /* it was destroyed while a step ran: the block is freed after the step */
     const struct deferred_step *step; /* the step that runs or waits */
     struct task task;
     struct request_queue *queue; /* the queue in which the step waits or runs; NULL: none */
@@ -108,12 +110,15 @@ struct deferred {
 
 /* ---- its beginning ---- */
 
-/* Allocates a request, zeroed except for its struct deferred. NULL and err: out of memory. */
+/* Allocates a request, zeroed except for its struct deferred, and charges it to its user. NULL and
+ * err: out of memory, or KILN_BUSY: the user's waiting requests hold too much of it. */
 void *deferred_create(const struct deferred_kind *kind, struct engine *e, struct caller *caller,
                       uint64_t request_id, struct kiln_err *err);
-/* The same for a zeroed heap block that the caller allocated. */
-void deferred_init(struct deferred *d, const struct deferred_kind *kind, struct engine *e,
-                   struct caller *caller, uint64_t request_id);
+/* Charges what the request needs in addition, until it is refunded or the request is freed.
+ * KILN_BUSY beyond the budget. */
+KILN_MUST_CHECK enum kiln_code deferred_charge(struct deferred *d, uint64_t bytes,
+                                               struct kiln_err *err);
+void deferred_refund(struct deferred *d, uint64_t bytes);
 /* Call it only within the request's handler: from now on the caller waits for the request. */
 void deferred_wait(struct deferred *d);
 /* For a handler's last line. If |rc| is not KILN_OK, the request is refused and destroyed. */

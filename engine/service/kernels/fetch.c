@@ -83,11 +83,12 @@ static enum kiln_code start_inflight(struct engine *e, const struct digest *key,
                                      const struct fetch_options *options,
                                      struct fetch_ticket *ticket, struct kiln_err *err)
 {
-    struct inflight *f = inflight_create(e, key, ticket);
-    if (!f)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot look up a kernel");
+    struct inflight *f;
+    enum kiln_code rc = inflight_create(e, key, ticket, &f, err);
+    if (rc)
+        return rc;
     inflight_attach(f, ticket);
-    enum kiln_code rc = begin_inflight(f, options, ticket->uid, err);
+    rc = begin_inflight(f, options, ticket->uid, err);
     if (!rc)
         return KILN_OK;
     inflight_detach(ticket);

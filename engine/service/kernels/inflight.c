@@ -2,9 +2,16 @@
 #include "engine/service/kernels/inflight.h"
 
 #include "engine/digest/sha256.h"
+#include "engine/service/budget.h"
 #include "engine/service/kernels/source.h"
 
 #include <assert.h>
+
+/* What an in-flight request costs its user's budget: more than its memory, because it also stands
+ * for the memory of its task and for the time that the loop needs to begin, end or cancel it. */
+#define LOOKUP_COST 4096u
+
+_Static_assert(sizeof(struct inflight) <= LOOKUP_COST, "a look-up is charged for its memory");
 
 struct inflights {
     struct hash_table by_place;
@@ -61,28 +68,37 @@ void inflight_destroy(struct inflight *f)
 {
     inflight_leave_table(f);
     f->engine->inflights->count--;
+    budget_return(f->engine->budget, f->uid, LOOKUP_COST);
     compile_result_done(&f->order.task.result);
     object_unref(f->object);
     source_destroy(f->source);
     name_key_destroy(f->name_key);
+    free(f->result);
+    free(f->report);
     free(f);
 }
 
-struct inflight *inflight_create(struct engine *e, const struct digest *asked,
-                                 const struct fetch_ticket *asker)
+enum kiln_code inflight_create(struct engine *e, const struct digest *asked,
+                               const struct fetch_ticket *asker, struct inflight **ret_inflight,
+                               struct kiln_err *err)
 {
+    enum kiln_code rc = budget_take(e->budget, asker->uid, LOOKUP_COST, err);
+    if (rc)
+        return rc;
     struct inflight *f = calloc(1, sizeof(*f));
-    if (!f)
-        return NULL;
+    if (!f) {
+        budget_return(e->budget, asker->uid, LOOKUP_COST);
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot look up a kernel");
+    }
     f->engine = e;
     f->asked = *asked;
     list_init(&f->tickets);
     f->uid = asker->uid;
     f->lookup.reader.uid = (uint32_t)asker->uid;
-    f->err = KILN_ERR_INIT;
     f->order.task.result = COMPILE_RESULT_INIT;
     e->inflights->count++;
-    return f;
+    *ret_inflight = f;
+    return KILN_OK;
 }
 
 struct digest inflight_place(const struct digest *key, const struct fetch_options *options)

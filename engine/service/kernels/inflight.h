@@ -7,9 +7,9 @@
  *
  * Role       the state that the steps in fetch.h's diagram share, and the table that finds an
  *            in-flight request by what it fetches
- * Ownership  an in-flight request owns its copies; its tickets belong to the callers
- * Threading  the engine's thread; while the task is on a work queue, only the task touches the
- *            fields that it fills
+ * Ownership  an in-flight request owns its copies; its tickets belong to the callers.  It is
+ * charged to the user who asked first Threading  the engine's thread; while the task is on a work
+ * queue, only the task touches the fields that it fills
  */
 #include "engine/service/kernels/fetch.h"
 #include "engine/service/kernels/kernel_lookup.h"
@@ -35,7 +35,8 @@ struct inflight {
     struct object *object; /* owned reference */
     enum tier tier;
     enum kiln_code found;
-    struct kiln_err err;
+    struct fetch_result *result;  /* owned: for the tickets that do not have it yet; NULL: none */
+    struct lookup_report *report; /* owned; NULL: the look-up met nothing to report */
 };
 
 struct inflights; /* the table */
@@ -47,9 +48,12 @@ void inflights_destroy(struct inflights *inflights);
 /* Counts all in-flight requests, in the table or not. */
 unsigned inflights_count(const struct inflights *inflights);
 
-/* The new in-flight request is in no queue and not in the table. NULL: out of memory. */
-struct inflight *inflight_create(struct engine *e, const struct digest *asked,
-                                 const struct fetch_ticket *asker);
+/* The new in-flight request is in no queue and not in the table. It is charged to the asker until
+ * it is destroyed: KILN_BUSY beyond the asker's budget. */
+KILN_MUST_CHECK enum kiln_code inflight_create(struct engine *e, const struct digest *asked,
+                                               const struct fetch_ticket *asker,
+                                               struct inflight **ret_inflight,
+                                               struct kiln_err *err);
 /* No ticket may be left. */
 void inflight_destroy(struct inflight *f);
 struct inflight *inflight_of_task(struct task *t);

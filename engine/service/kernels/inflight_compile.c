@@ -30,9 +30,9 @@ static void seal_work(struct task *task)
     struct compile_result *result = &f->order.task.result;
     int fd = result->object_fd;
     result->object_fd = -1;
-    f->found = object_from_memfd(fd, result->wall_ns, &f->object, &f->err);
+    f->found = object_from_memfd(fd, result->wall_ns, &f->object, &result->err);
     if (!f->found)
-        f->found = check_object(f->object, &f->source->job, &f->err);
+        f->found = check_object(f->object, &f->source->job, &result->err);
 }
 
 /* The compiler rejected the source, so it rejects it for everybody. Any other end may be due to the
@@ -77,9 +77,10 @@ static void seal_done(struct task *task)
     engine_task_ended(f->engine);
     count_compile(f, f->found ? COMPILED_INVALID : COMPILE_DONE);
     if (f->found) {
-        kiln_while(&f->err, "the compiler's result for '%s'",
+        struct kiln_err *why = &f->order.task.result.err;
+        kiln_while(why, "the compiler's result for '%s'",
                    (const char *)f->source->job.program.data);
-        fail_compile(f, &f->err);
+        fail_compile(f, why);
         return;
     }
     inflight_label_object(f);
@@ -152,9 +153,10 @@ void inflight_compile_or_join(struct inflight *f)
 {
     struct inflight *other = inflight_find(f->engine, &f->asked);
     if (!other || other == f) {
+        struct kiln_err err = KILN_ERR_INIT;
         inflight_enter_table(f, &f->asked);
-        if (inflight_submit(f, &f->err))
-            inflight_deliver_failure(f, &f->err, NULL);
+        if (inflight_submit(f, &err))
+            inflight_deliver_failure(f, &err, NULL);
         return;
     }
     if (!other->source && other->stage == LOOKING)

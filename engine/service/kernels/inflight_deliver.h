@@ -2,7 +2,7 @@
 #pragma once
 
 /* The end of an in-flight request: every ticket gets the result, and the in-flight request is freed
- * when the call returns. */
+ * when the call returns, or later if very many wait for it. */
 #include "engine/service/kernels/inflight.h"
 #include "engine/service/kernels/store_tasks.h"
 

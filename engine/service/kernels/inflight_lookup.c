@@ -5,10 +5,24 @@
 #include "engine/service/kernels/inflight_deliver.h"
 #include "engine/service/kernels/store_tasks.h"
 
+/* Without memory nothing is reported now: the next look-up meets the same damage. */
+static void keep_report(struct inflight *f, const struct lookup_report *report)
+{
+    free(f->report);
+    f->report = malloc(sizeof(*f->report));
+    if (f->report)
+        *f->report = *report;
+}
+
 static void lookup_work(struct task *task)
 {
     struct inflight *f = inflight_of_task(task);
+    struct lookup_report report = { .trouble = KILN_ERR_INIT };
+    f->lookup.report = &report;
     kernel_lookup(&f->lookup);
+    f->lookup.report = NULL;
+    if (lookup_report_is_needed(&report))
+        keep_report(f, &report);
     f->object = f->lookup.object;
     f->lookup.object = NULL;
     f->found = f->lookup.found;
@@ -22,12 +36,13 @@ static void report_lookup(struct inflight *f)
         quarantine_later(e, &f->asked);
     if (f->lookup.shared_damaged)
         quarantine_later(e, &f->lookup.shared_key);
-    if (f->lookup.by_key.damaged[0])
-        quarantine_package(e, &f->lookup.by_key, f->name_key ? &f->name_key->name : NULL);
-    if (f->lookup.by_name.damaged[0])
-        quarantine_package(e, &f->lookup.by_name, &f->name_key->name);
-    if (f->lookup.trouble.code)
-        event_report(e, "store_error", f->lookup.trouble.text); /* the client sees a miss */
+    const struct lookup_report *r = f->report;
+    if (r && r->by_key.damaged[0])
+        quarantine_package(e, &r->by_key, f->name_key ? &f->name_key->name : NULL);
+    if (r && r->by_name.damaged[0])
+        quarantine_package(e, &r->by_name, &f->name_key->name);
+    if (r && r->trouble.code)
+        event_report(e, "store_error", r->trouble.text); /* the client sees a miss */
 }
 
 /* True if the object's owner has joined a look-up that another user started by key. */
@@ -59,13 +74,13 @@ static void lookup_done(struct task *task)
             inflight_deliver_object(f, f->tier);
         return;
     }
-    f->err = (struct kiln_err){ .code = KILN_NOT_FOUND };
+    const struct kiln_err miss = { .code = KILN_NOT_FOUND };
     if (list_is_empty(&f->tickets))
         inflight_destroy(f); /* all callers left during the look-up */
     else if (f->source)
         inflight_compile_or_join(f);
     else
-        inflight_deliver_failure(f, &f->err, NULL);
+        inflight_deliver_failure(f, &miss, NULL);
 }
 
 void inflight_look_up(struct inflight *f)

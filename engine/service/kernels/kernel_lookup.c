@@ -23,7 +23,7 @@ static enum kiln_code check_packaged(struct kernel_lookup *l, struct bytes raw)
 {
     struct target target, plain;
     struct bytes wanted = l->name->target;
-    struct package_found *p = &l->by_name;
+    struct package_found *p = &l->report->by_name;
     struct kiln_err why = KILN_ERR_INIT;
     if (wanted.size == 0)
         return KILN_OK;
@@ -39,8 +39,8 @@ static enum kiln_code check_packaged(struct kernel_lookup *l, struct bytes raw)
 /* Keeps an error for the report: an error at one tier must not prevent looking in the next. */
 static void note_trouble(struct kernel_lookup *l, const struct kiln_err *why)
 {
-    if (l->found && l->found != KILN_NOT_FOUND && !l->trouble.code)
-        l->trouble = *why;
+    if (l->found && l->found != KILN_NOT_FOUND && !l->report->trouble.code)
+        l->report->trouble = *why;
 }
 
 static void look_into_store(struct kernel_lookup *l, const struct digest *key, bool *ret_damaged)
@@ -81,7 +81,7 @@ static void look_by_key(struct kernel_lookup *l)
     BUFFER_AUTO struct buffer raw;
     buffer_init(&raw, LIMIT_CODE_OBJECT);
     struct kiln_err why = KILN_ERR_INIT;
-    l->found = package_set_find_key(l->packages, &l->asked, &raw, &l->by_key, &why);
+    l->found = package_set_find_key(l->packages, &l->asked, &raw, &l->report->by_key, &why);
     if (!l->found)
         l->found = object_from_bytes(buffer_view(&raw), /* compile_ns= */ 0, &l->object, &why);
     note_trouble(l, &why);
@@ -94,7 +94,7 @@ static void look_by_name(struct kernel_lookup *l)
     const struct kernel_name *n = l->name;
     struct kiln_err why = KILN_ERR_INIT;
     const struct package_query query = { n->database_id, { n->name, n->args } };
-    l->found = package_set_find_named(l->packages, &query, &raw, &l->by_name, &why);
+    l->found = package_set_find_named(l->packages, &query, &raw, &l->report->by_name, &why);
     if (!l->found)
         l->found = check_packaged(l, buffer_view(&raw));
     if (!l->found)

@@ -49,6 +49,12 @@ static inline struct object *kernel_lookup_hot(struct hot_set *hot, hot_set_find
     return object && kernel_is_visible(object, l->uid) ? object : NULL;
 }
 
+/* What a look-up met on its way. It is large, and most look-ups need none of it. */
+struct lookup_report {
+    struct package_found by_key, by_name; /* the packages' results */
+    struct kiln_err trouble;              /* code KILN_OK if there was none */
+};
+
 struct kernel_lookup {
     struct kernel_store *store;   /* borrowed */
     struct package_set *packages; /* borrowed */
@@ -65,11 +71,16 @@ struct kernel_lookup {
     enum tier tier;
     struct object *object; /* owned reference */
     bool damaged, shared_damaged;
-    bool is_shared;                       /* the object was found under shared_key */
-    bool packaged;                        /* the object is from a package, found by name only */
-    struct package_found by_key, by_name; /* the packages' results */
-    struct kiln_err trouble;              /* code KILN_OK if there was none */
+    bool is_shared;               /* the object was found under shared_key */
+    bool packaged;                /* the object is from a package, found by name only */
+    struct lookup_report *report; /* borrowed, zeroed */
 };
+
+/* Whether there is damage or trouble to report. */
+static inline bool lookup_report_is_needed(const struct lookup_report *r)
+{
+    return r->by_key.damaged[0] || r->by_name.damaged[0] || r->trouble.code;
+}
 
 /* Looks in the store, then in the packages. */
 void kernel_lookup(struct kernel_lookup *l);

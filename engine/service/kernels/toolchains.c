@@ -6,7 +6,6 @@
 
 #include "common/clock.h"
 #include "common/fs.h"
-#include "engine/service/budget.h"
 #include "engine/service/internal.h"
 #include "engine/service/kernels/built_in.h"
 
@@ -57,12 +56,11 @@ struct probe_wait {
 
 struct waiting_request {
     struct deferred base; /* first member */
-    size_t charged;
     struct frame_header header;
-    struct bytes body; /* stored behind the last of |waits| */
-    unsigned tries;    /* how often the handler has run */
+    struct probe_wait *waits; /* owned */
+    struct bytes body;        /* stored behind the last of |waits| */
+    unsigned tries;           /* how often the handler has run */
     unsigned wait_count, waits_left;
-    struct probe_wait waits[];
 };
 
 /* A describe (no target) or a probe under way. */
@@ -127,12 +125,10 @@ static bool stop_waiting(struct deferred *d)
     return true;
 }
 
-static void release_waiting(struct deferred *d)
-{
-    budget_return(d->engine->budget, d->uid, ((struct waiting_request *)d)->charged);
-}
+static void release_waiting(struct deferred *d) { free(((struct waiting_request *)d)->waits); }
 
-static const struct deferred_kind waiting_kind = { .stop = stop_waiting,
+static const struct deferred_kind waiting_kind = { .size = sizeof(struct waiting_request),
+                                                   .stop = stop_waiting,
                                                    .release = release_waiting };
 
 void toolchains_keep_asked(struct engine *e)
@@ -174,6 +170,21 @@ static void wait_for_asked(struct waiting_request *rq)
     }
 }
 
+static enum kiln_code keep_body(struct waiting_request *rq, struct bytes body, struct kiln_err *err)
+{
+    size_t head = count_asked(rq->base.engine) * sizeof(struct probe_wait);
+    enum kiln_code rc = deferred_charge(&rq->base, head + body.size, err);
+    if (rc)
+        return rc;
+    rq->waits = calloc(1, head + body.size);
+    if (!rq->waits && head + body.size > 0)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep a request of %zu bytes", body.size);
+    rq->body = bytes_of((uint8_t *)rq->waits + head, body.size);
+    if (body.size)
+        memcpy((uint8_t *)rq->waits + head, body.data, body.size);
+    return KILN_OK;
+}
+
 enum kiln_code toolchains_wait(struct engine *e, struct caller *caller,
                                const struct frame_header *header, struct bytes body,
                                struct kiln_err *err)
@@ -183,59 +194,51 @@ enum kiln_code toolchains_wait(struct engine *e, struct caller *caller,
             err, KILN_UNAVAILABLE,
             "kilnd could not determine the toolchain in %u tries: ask again in a moment",
             TRIES_MAX);
-    size_t head = sizeof(struct waiting_request) + count_asked(e) * sizeof(struct probe_wait);
-    enum kiln_code rc = budget_take(e->budget, caller->uid, head + body.size, err);
-    if (rc)
-        return rc;
-    struct waiting_request *rq = calloc(1, head + body.size);
-    if (!rq) {
-        budget_return(e->budget, caller->uid, head + body.size);
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep a request of %zu bytes", body.size);
-    }
-    deferred_init(&rq->base, &waiting_kind, e, caller, header->request_id);
-    rq->charged = head + body.size;
+    struct waiting_request *rq = deferred_create(&waiting_kind, e, caller, header->request_id, err);
+    if (!rq)
+        return err->code;
     rq->tries = e->probes->tries + 1;
     rq->header = *header;
-    rq->body = bytes_of((uint8_t *)rq + head, body.size);
-    if (body.size)
-        memcpy((uint8_t *)rq + head, body.data, body.size);
-    wait_for_asked(rq);
-    deferred_wait(&rq->base);
-    return KILN_OK;
+    enum kiln_code rc = keep_body(rq, body, err);
+    if (!rc)
+        wait_for_asked(rq);
+    return deferred_wait_or_destroy(&rq->base, rc);
 }
 
 /* Runs the request's handler again; the handler may wait again. */
-static void resume_request(struct waiting_request *rq)
+static void resume_request(struct deferred *d)
 {
+    struct waiting_request *rq = (struct waiting_request *)d;
     struct engine *e = rq->base.engine;
     struct caller *caller = rq->base.caller;
+    if (!caller) {
+        deferred_destroy(d);
+        return;
+    }
     deferred_forget(&rq->base);
-    budget_return(e->budget, rq->base.uid, rq->charged); /* the handler may charge it again */
-    rq->charged = 0;
+    deferred_refund(d, d->charged); /* the handler may charge it again */
     e->probes->tries = rq->tries;
     service_resume(e, caller, &rq->header, rq->body);
     e->probes->tries = 0;
     deferred_destroy(&rq->base);
 }
 
+static const struct deferred_step resume_step = { .done = resume_request };
+
 /* ---- describe and probe ---- */
 
-/* Resumes the requests that waited for nothing else, in order of arrival. */
+/* Resumes the requests that waited for nothing else, in order of arrival. Each is a step of its
+ * own, as there may be many. */
 static void end_probe(struct probe *p)
 {
-    struct list ready = LIST_INIT(ready);
     list_remove(&p->link);
     LIST_EACH (&p->waits, struct probe_wait, link, wait) {
         list_remove(&wait->link);
         if (--wait->request->waits_left == 0)
-            list_append(&ready, &wait->request->base.member);
+            deferred_run(&wait->request->base, &resume_step);
     }
     compile_result_done(&p->order.task.result);
     free(p);
-    while (!list_is_empty(&ready)) {
-        struct deferred *d = LIST_POP(&ready, struct deferred, member);
-        resume_request((struct waiting_request *)d);
-    }
 }
 
 static enum kiln_code start_probe(struct engine *e, struct probe *p, enum compile_kind kind,

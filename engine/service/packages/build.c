@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/packages/build.h"
 
-#include "engine/service/budget.h"
 #include "engine/service/requests/admin.h"
 
 void build_drop_item(struct build_item *item)
@@ -49,7 +48,6 @@ static void release_build(struct deferred *d)
     buffer_done(&b->problems);
     free(b->choices);
     package_writer_destroy(b->writer);
-    budget_return(d->engine->budget, d->uid, b->charged);
     object_unref(b->file);
     json_destroy(b->failures);
 }

@@ -50,8 +50,7 @@ struct build {
     size_t item_count, capacity;
     struct build_item **order; /* owned: each kernel once, as the package has them */
     size_t count;
-    uint64_t charged;     /* bytes charged to the user's budget */
-    size_t charged_items; /* how many kernels |charged| covers */
+    size_t charged_items; /* how many kernels are charged to the user's budget */
     size_t begun, ended, failed;
     size_t ready;             /* index in |order|: the fetches before it have ended */
     size_t written, step_end; /* all rows before |written| are written; |step_end|: where the

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/packages/build.h"
 
-#include "engine/service/budget.h"
 #include "engine/service/kernels/program_job.h"
 #include "engine/service/tuning/tuning_service.h"
 
@@ -117,10 +116,9 @@ static enum kiln_code charge_more(struct build *b, struct kiln_err *err)
     if (b->count <= b->charged_items)
         return KILN_OK;
     uint64_t bytes = (b->count - b->charged_items) * BUILD_ITEM_BYTES;
-    enum kiln_code rc = budget_take(b->base.engine->budget, b->base.uid, bytes, err);
+    enum kiln_code rc = deferred_charge(&b->base, bytes, err);
     if (rc)
         return kiln_while(err, "keeping %zu kernels", b->count);
-    b->charged += bytes;
     b->charged_items = b->count;
     return KILN_OK;
 }

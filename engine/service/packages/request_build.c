@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The request package_build: the question, and what a build takes from its user's budget. */
 #include "common/fs.h"
-#include "engine/service/budget.h"
 #include "engine/service/packages/build.h"
 #include "engine/service/requests/admin.h"
 
@@ -33,10 +32,9 @@ static enum kiln_code read_problems(struct build *b, int fd, struct kiln_err *er
     b->problem_count = count;
     b->capacity = b->charged_items = count * KERNELS_A_PROBLEM + LIMIT_PLAN_KERNELS;
     uint64_t bytes = b->capacity * BUILD_ITEM_BYTES + size + count * sizeof(*b->choices);
-    rc = budget_take(b->base.engine->budget, b->base.uid, bytes, err);
+    rc = deferred_charge(&b->base, bytes, err);
     if (rc)
         return kiln_while(err, "keeping %zu problems", count);
-    b->charged = bytes;
     b->items = calloc(b->capacity, sizeof(*b->items));
     b->choices = calloc(count, sizeof(*b->choices));
     if (!b->items || !b->choices)

@@ -142,6 +142,7 @@ static void work_admin(struct deferred *d)
 static void finish_admin(struct deferred *d)
 {
     struct admin *a = admin_of(d);
+    deferred_refund(d, d->charged); /* an answer does not count itself among what waits */
     if (!d->rc && a->kind->finish)
         a->kind->finish(a);
     if (a->kind->ended)

@@ -96,6 +96,7 @@ static void look_as_fetch(struct why *w, const struct wanted_program *p)
     struct kernel_name name;
     bool has_name = name_for_packages(w, p, &name);
     bool was_hot = p ? p->is_hot : w->is_hot;
+    struct lookup_report report = { .trouble = KILN_ERR_INIT };
     struct kernel_lookup lookup = { .store = w->base.engine->store,
                                     .packages = w->base.engine->packages,
                                     .uid = w->base.uid,
@@ -103,7 +104,7 @@ static void look_as_fetch(struct why *w, const struct wanted_program *p)
                                     .asked = w->key,
                                     .name = has_name ? &name : NULL,
                                     .has_shared_key = w->by_name,
-                                    .trouble = KILN_ERR_INIT };
+                                    .report = &report };
     if (w->by_name)
         lookup.shared_key = kernel_name_key(
             KERNEL_SCOPE_EVERYONE, bytes_of_text(p->record.database_id), name.name, name.args);
@@ -118,7 +119,7 @@ static void look_as_fetch(struct why *w, const struct wanted_program *p)
         w->key = lookup.shared_key;
     if (lookup.tier == TIER_PACKAGE)
         memcpy(w->package,
-               lookup.by_name.package[0] ? lookup.by_name.package : lookup.by_key.package,
+               report.by_name.package[0] ? report.by_name.package : report.by_key.package,
                sizeof(w->package));
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The requests fetch, fetch_source and batch. */
+#include "common/clock.h"
 #include "engine/compile/headers.h"
 #include "engine/compile/options.h"
 #include "engine/service/requests/results.h"
@@ -7,16 +8,23 @@
 
 #include <string.h>
 
-struct item {
+/* What an item that waits costs its user's budget: more than its memory, because it also stands for
+ * the time that the loop needs to answer or cancel it. */
+#define ITEM_COST 1024u
+
+struct item {                   /* waits for its kernel, or for the end of the loop iteration */
     struct fetch_ticket ticket; /* first member */
     struct fetch_request *request;
+    struct list_link link; /* in |waiting| or |ready| of its request */
     struct result_options options;
-    struct object
-        *object; /* owned reference: ready and not sent yet; the next three belong to it */
+    /* Ready and not sent yet: */
+    struct object *object; /* owned reference; NULL: a miss */
+    enum kiln_code code;
     enum tier tier;
     struct digest key;
-    struct list_link ready;
 };
+
+_Static_assert(sizeof(struct item) <= ITEM_COST, "an item is charged for its memory");
 
 /* Bytes that one request may get inside frames. Beyond it, objects are sent as descriptors, which
  * use no memory while the client is slow to read. */
@@ -25,34 +33,50 @@ struct item {
 struct fetch_request {
     struct deferred base; /* first member */
     uint32_t remaining;   /* items that are not ready */
-    uint32_t count;
     uint64_t inline_left; /* bytes */
-    struct list ready;    /* of struct item, found in this loop iteration: they share frames */
-    struct item items[];
+    struct list waiting;  /* of struct item; owned, like the next */
+    struct list ready;    /* found in this loop iteration: they share frames */
+    uint64_t batch;       /* number of the batch; 0: none */
+    /* The items of a batch that were not begun: */
+    struct reader items; /* in |rest|, once the handler has returned */
+    uint32_t next, count;
+    uint8_t *rest; /* owned; NULL: none */
 };
+
+static void destroy_item(struct item *item)
+{
+    list_remove(&item->link);
+    object_unref(item->object);
+    deferred_refund(&item->request->base, ITEM_COST);
+    free(item);
+}
 
 static bool stop_fetch(struct deferred *d)
 {
     struct fetch_request *rq = (struct fetch_request *)d;
-    for (uint32_t i = 0; i < rq->count; i++)
-        fetch_cancel(d->engine, &rq->items[i].ticket);
+    LIST_EACH (&rq->waiting, struct item, link, item)
+        fetch_cancel(d->engine, &item->ticket);
     return true;
 }
 
 static void release_fetch(struct deferred *d)
 {
     struct fetch_request *rq = (struct fetch_request *)d;
-    LIST_EACH (&rq->ready, struct item, ready, item)
-        object_unref(item->object);
+    LIST_EACH (&rq->waiting, struct item, link, item)
+        destroy_item(item);
+    LIST_EACH (&rq->ready, struct item, link, item)
+        destroy_item(item);
+    free(rq->rest);
 }
 
-static const struct deferred_kind fetch_kind = { .stop = stop_fetch, .release = release_fetch };
+static const struct deferred_kind fetch_kind = { .size = sizeof(struct fetch_request),
+                                                 .stop = stop_fetch,
+                                                 .release = release_fetch };
 
 /* Adds a result to the current frame; a full frame is sent first, marked that others follow. */
-static void add_result(struct result_list *list, struct item *item,
-                       const struct fetch_result *result)
+static void add_result(struct fetch_request *rq, struct result_list *list,
+                       struct result_options *options, const struct fetch_result *result)
 {
-    struct fetch_request *rq = item->request;
     struct caller *caller = rq->base.caller;
     uint64_t size = result->object ? result->object->size : 0;
     if (result_list_is_full(list)) {
@@ -60,21 +84,21 @@ static void add_result(struct result_list *list, struct item *item,
         result_list_begin_frame(list, rq->base.engine, caller);
     }
     if (size > rq->inline_left)
-        item->options.inline_limit = 0;
-    if (size <= item->options.inline_limit)
+        options->inline_limit = 0;
+    if (size <= options->inline_limit)
         rq->inline_left -= size;
-    result_list_add(list, &item->options, result);
+    result_list_add(list, options, result);
 }
 
-static void add_ready(struct result_list *list, struct fetch_request *rq)
+static void add_ready(struct fetch_request *rq, struct result_list *list)
 {
-    LIST_EACH (&rq->ready, struct item, ready, item) {
-        const struct fetch_result result = { .tier = item->tier,
+    LIST_EACH (&rq->ready, struct item, link, item) {
+        const struct fetch_result result = { .err = { .code = item->code },
+                                             .tier = item->tier,
                                              .key = item->key,
                                              .object = item->object };
-        add_result(list, item, &result);
-        list_remove(&item->ready);
-        object_unref(item->object);
+        add_result(rq, list, &item->options, &result);
+        destroy_item(item);
     }
 }
 
@@ -90,32 +114,27 @@ static void send_results(struct fetch_request *rq, struct result_list *list)
         result_list_send(list, caller, id, more ? FRAME_MORE : 0);
 }
 
-static void send_ready(struct deferred *d)
+static void go_on(struct deferred *d);
+static const struct deferred_step go_on_step = { .done = go_on };
+
+/* Calls go_on at the end of this loop iteration. */
+static void go_on_later(struct fetch_request *rq)
 {
-    struct fetch_request *rq = (struct fetch_request *)d;
-    struct result_list list;
-    if (!d->caller) {
-        deferred_destroy(d);
-        return;
-    }
-    result_list_begin_frame(&list, d->engine, d->caller);
-    add_ready(&list, rq);
-    send_results(rq, &list);
+    if (!rq->base.is_running)
+        deferred_run(&rq->base, &go_on_step);
 }
 
-static const struct deferred_step send_step = { .done = send_ready };
-
-/* Keeps a result until the end of this loop iteration, when others of its request may be ready,
- * too. */
+/* Keeps a result until then, when others of its request may be ready, too. */
 static void keep_ready(struct item *item, const struct fetch_result *result)
 {
     struct fetch_request *rq = item->request;
-    item->object = object_ref(result->object);
+    item->object = result->object ? object_ref(result->object) : NULL;
+    item->code = result->err.code;
     item->tier = result->tier;
     item->key = result->key;
-    list_append(&rq->ready, &item->ready);
-    if (!rq->base.is_running)
-        deferred_run(&rq->base, &send_step);
+    list_remove(&item->link);
+    list_append(&rq->ready, &item->link);
+    go_on_later(rq);
 }
 
 static void item_ready(struct fetch_ticket *ticket, const struct fetch_result *result)
@@ -124,31 +143,49 @@ static void item_ready(struct fetch_ticket *ticket, const struct fetch_result *r
     struct fetch_request *rq = item->request;
     struct result_list list;
     rq->remaining--;
-    if (result->object && rq->remaining > 0) {
+    bool has_text = result->err.text[0] || result->log;
+    if (!has_text && rq->remaining > 0) {
         keep_ready(item, result);
         return;
     }
     result_list_begin_frame(&list, rq->base.engine, rq->base.caller);
-    add_ready(&list, rq);
-    add_result(&list, item, result);
+    add_ready(rq, &list);
+    add_result(rq, &list, &item->options, result);
+    destroy_item(item);
     send_results(rq, &list);
 }
 
 static struct fetch_request *request_create(struct engine *e, struct caller *caller, uint64_t id,
                                             uint32_t count, struct kiln_err *err)
 {
-    struct fetch_request *rq = calloc(1, sizeof(*rq) + count * sizeof(rq->items[0]));
-    if (!rq) {
-        kiln_fail(err, KILN_NO_MEMORY, "cannot keep a request for %u kernels", (unsigned)count);
+    struct fetch_request *rq = deferred_create(&fetch_kind, e, caller, id, err);
+    if (!rq)
         return NULL;
-    }
-    rq->count = count;
-    rq->remaining = count;
+    rq->count = rq->remaining = count;
     rq->inline_left = INLINE_BYTES;
+    list_init(&rq->waiting);
     list_init(&rq->ready);
-    deferred_init(&rq->base, &fetch_kind, e, caller, id);
     deferred_wait(&rq->base);
     return rq;
+}
+
+/* NULL: the user's budget is used up, or out of memory. */
+static struct item *create_item(struct fetch_request *rq, const struct fetch_ticket *ticket,
+                                const struct result_options *options, struct kiln_err *err)
+{
+    if (deferred_charge(&rq->base, ITEM_COST, err))
+        return NULL;
+    struct item *item = calloc(1, sizeof(*item));
+    if (!item) {
+        deferred_refund(&rq->base, ITEM_COST);
+        kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request: out of memory");
+        return NULL;
+    }
+    item->ticket = *ticket;
+    item->request = rq;
+    item->options = *options;
+    list_append(&rq->waiting, &item->link);
+    return item;
 }
 
 /* One item of a request: first as it came, then with what its fetch needs. */
@@ -251,18 +288,44 @@ static enum kiln_code read_name(uid_t uid, struct bytes body, struct item_reques
     return KILN_OK;
 }
 
-/* True: *ret_result holds the answer. */
-static bool begin_item(struct engine *e, const struct item_request *w, struct item *item,
-                       const struct caller *caller, struct fetch_result *ret_result)
+/* Lets an item that is not at hand wait for its kernel. True: *ret_result holds the answer. */
+static bool start_item(struct fetch_request *rq, const struct item_request *w,
+                       const struct fetch_ticket *ticket, const struct digest *key,
+                       struct fetch_result *ret_result)
 {
+    struct engine *e = rq->base.engine;
+    struct kiln_err err = KILN_ERR_INIT;
+    struct item *item = create_item(rq, ticket, &w->result, &err);
+    if (!item) {
+        fetch_refuse(e, ticket, key, &err);
+        *ret_result = (struct fetch_result){ .err = err, .key = *key };
+        return true;
+    }
+    if (!fetch_start(e, &w->fetch, key, &item->ticket, ret_result))
+        return false;
+    destroy_item(item);
+    return true;
+}
+
+static struct fetch_ticket ticket_of(const struct caller *caller, const struct item_request *w)
+{
+    return (
+        struct fetch_ticket){ .uid = caller->uid, .priority = w->priority, .ready = item_ready };
+}
+
+/* True: *ret_result holds the answer. */
+static bool begin_item(struct fetch_request *rq, const struct item_request *w,
+                       struct fetch_result *ret_result)
+{
+    struct fetch_ticket ticket = ticket_of(rq->base.caller, w);
+    struct digest key;
+    ticket.batch = rq->batch;
     if (w->err.code) {
         *ret_result = (struct fetch_result){ .err = w->err };
         return true;
     }
-    item->ticket.uid = caller->uid;
-    item->ticket.priority = w->priority;
-    item->ticket.ready = item_ready;
-    return fetch_begin(e, &w->fetch, &item->ticket, ret_result);
+    return fetch_at_hand(rq->base.engine, &w->fetch, &ticket, &key, ret_result) ||
+           start_item(rq, w, &ticket, &key, ret_result);
 }
 
 static void answer_one(struct engine *e, struct caller *caller, uint64_t id,
@@ -281,9 +344,7 @@ static enum kiln_code handle_one(struct engine *e, struct caller *caller, uint64
 {
     struct fetch_result result;
     struct digest key;
-    struct fetch_ticket ticket = { .uid = caller->uid,
-                                   .priority = w->priority,
-                                   .ready = item_ready };
+    struct fetch_ticket ticket = ticket_of(caller, w);
     if (w->err.code)
         result = (struct fetch_result){ .err = w->err };
     if (w->err.code || fetch_at_hand(e, &w->fetch, &ticket, &key, &result)) {
@@ -295,8 +356,7 @@ static enum kiln_code handle_one(struct engine *e, struct caller *caller, uint64
         fetch_refuse(e, &ticket, &key, err);
         return err->code;
     }
-    rq->items[0] = (struct item){ .ticket = ticket, .request = rq, .options = w->result };
-    if (!fetch_start(e, &w->fetch, &key, &rq->items[0].ticket, &result))
+    if (!start_item(rq, w, &ticket, &key, &result))
         return KILN_OK;
     deferred_destroy(&rq->base);
     answer_one(e, caller, id, &w->result, &result);
@@ -357,6 +417,12 @@ static enum kiln_code read_item(struct engine *e, uid_t uid, struct reader *item
     return kiln_fail(&w->err, KILN_INVALID, "batch item of unknown kind %u", (unsigned)m.kind);
 }
 
+/* After this time other requests run, and the batch goes on in the next loop iteration. The clock
+ * is read only now and then: a hot item takes less than a microsecond. */
+#define SLICE_NS 4000000u
+#define ITEMS_A_CHECK 16u
+#define LARGE_ITEM 4096
+
 /* New targets that one batch may name; each costs probes. */
 #define NEW_TARGETS_MAX 16
 
@@ -412,33 +478,85 @@ static enum kiln_code look_ahead(struct engine *e, uid_t uid, const struct messa
     return seen.count ? KILN_BUSY : KILN_OK;
 }
 
-/* Available results are sent many to a frame; the rest follow as they become ready. */
-static void begin_items(struct engine *e, struct fetch_request *rq, const struct message_batch *m,
-                        struct buffer *storage)
+static void begin_next(struct fetch_request *rq, struct buffer *storage, struct result_list *list)
 {
-    struct caller *caller = rq->base.caller;
-    struct reader items = reader_of(m->items);
-    struct result_list list;
-    const uint64_t batch = ++e->metrics.batches;
-    result_list_begin_frame(&list, e, caller);
-    for (uint32_t i = 0; i < m->count; i++) {
-        struct item_request w = { .err = KILN_ERR_INIT };
-        struct fetch_result result;
-        struct item *item = &rq->items[i];
-        enum kiln_code rc = read_item(e, caller->uid, &items, storage, &w);
-        if (rc && !w.err.code) { /* look_ahead has made sure of this */
-            toolchains_keep_asked(e);
-            kiln_fail(&w.err, rc, "asked again too soon");
-        }
-        item->request = rq;
-        item->options = w.result;
-        item->options.index = i;
-        item->ticket.batch = batch;
-        if (!begin_item(e, &w, item, caller, &result))
-            continue;
-        add_result(&list, item, &result);
-        rq->remaining--;
+    struct engine *e = rq->base.engine;
+    struct item_request w = { .err = KILN_ERR_INIT };
+    struct fetch_result result;
+    enum kiln_code rc = read_item(e, rq->base.uid, &rq->items, storage, &w);
+    if (rc && !w.err.code) { /* look_ahead has made sure of this */
+        toolchains_keep_asked(e);
+        kiln_fail(&w.err, rc, "asked again too soon");
     }
+    w.result.index = rq->next++;
+    if (!begin_item(rq, &w, &result))
+        return;
+    add_result(rq, list, &w.result, &result);
+    rq->remaining--;
+}
+
+/* Begins items for a slice of the loop's time. Available results are sent many to a frame; the rest
+ * follow as they become ready. */
+static void begin_some(struct fetch_request *rq, struct result_list *list)
+{
+    BUFFER_AUTO struct buffer storage;
+    buffer_init(&storage, 2 * LIMIT_OPTIONS_TEXT);
+    const uint64_t end_ns = clock_monotonic_ns() + SLICE_NS;
+    for (unsigned begun = 1; rq->next < rq->count; begun++) {
+        const uint8_t *at = rq->items.at;
+        begin_next(rq, &storage, list);
+        bool is_large = rq->items.at - at > LARGE_ITEM;
+        if ((is_large || begun % ITEMS_A_CHECK == 0) && clock_monotonic_ns() > end_ns)
+            return;
+    }
+}
+
+/* Keeps the items that were not begun. False: the user's budget is used up, or memory is. */
+static bool keep_rest(struct fetch_request *rq)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    size_t size = reader_left(&rq->items);
+    if (deferred_charge(&rq->base, size, &ignored))
+        return false;
+    rq->rest = malloc(size);
+    if (!rq->rest)
+        return false;
+    memcpy(rq->rest, rq->items.at, size);
+    rq->items = reader_of(bytes_of(rq->rest, size));
+    return true;
+}
+
+/* Sends what is ready, and begins more items if some are left. */
+static void go_on(struct deferred *d)
+{
+    struct fetch_request *rq = (struct fetch_request *)d;
+    struct result_list list;
+    if (!d->caller) {
+        deferred_destroy(d);
+        return;
+    }
+    result_list_begin_frame(&list, d->engine, d->caller);
+    add_ready(rq, &list);
+    begin_some(rq, &list);
+    if (rq->next < rq->count)
+        go_on_later(rq);
+    send_results(rq, &list);
+}
+
+/* Without a place for the rest, all items are begun at once: they are hot, or fail for the same
+ * reason. */
+static void begin_batch(struct fetch_request *rq, struct bytes items)
+{
+    struct result_list list;
+    rq->items = reader_of(items);
+    rq->batch = ++rq->base.engine->metrics.batches;
+    result_list_begin_frame(&list, rq->base.engine, rq->base.caller);
+    begin_some(rq, &list);
+    bool is_kept = rq->next < rq->count && keep_rest(rq);
+    while (rq->next < rq->count && !is_kept)
+        begin_some(rq, &list);
+    if (is_kept)
+        go_on_later(rq);
     send_results(rq, &list);
 }
 
@@ -464,6 +582,6 @@ enum kiln_code handle_batch(struct engine *e, struct caller *caller,
     struct fetch_request *rq = request_create(e, caller, header->request_id, m.count, err);
     if (!rq)
         return err->code;
-    begin_items(e, rq, &m, &storage);
+    begin_batch(rq, m.items);
     return KILN_OK;
 }

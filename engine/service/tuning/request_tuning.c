@@ -192,7 +192,7 @@ static bool answer_some(struct get *get)
 struct long_get {
     struct deferred base; /* first member */
     struct get get;
-    uint8_t problems[]; /* the problems that are left */
+    uint8_t *problems; /* owned: the problems that are left */
 };
 
 static void go_on(struct deferred *d)
@@ -204,22 +204,37 @@ static void go_on(struct deferred *d)
         deferred_destroy(d);
 }
 
-static const struct deferred_kind deferred_get = { .size = sizeof(struct long_get) };
+static void release_get(struct deferred *d) { free(((struct long_get *)d)->problems); }
+
+static const struct deferred_kind deferred_get = { .size = sizeof(struct long_get),
+                                                   .release = release_get };
 static const struct deferred_step pause_step = { .done = go_on };
+
+static enum kiln_code keep_problems(struct long_get *l, struct bytes problems, struct kiln_err *err)
+{
+    enum kiln_code rc = deferred_charge(&l->base, problems.size, err);
+    if (rc)
+        return rc;
+    l->problems = malloc(problems.size);
+    if (!l->problems)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request: out of memory");
+    memcpy(l->problems, problems.data, problems.size);
+    l->get.problems = reader_of(bytes_of(l->problems, problems.size));
+    return KILN_OK;
+}
 
 static enum kiln_code go_on_later(const struct get *get, struct kiln_err *err)
 {
-    size_t size = reader_left(&get->problems);
-    struct long_get *l = calloc(1, sizeof(*l) + size);
+    struct long_get *l =
+        deferred_create(&deferred_get, get->engine, get->caller, get->request_id, err);
     if (!l)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request: out of memory");
-    deferred_init(&l->base, &deferred_get, get->engine, get->caller, get->request_id);
+        return err->code;
     l->get = *get;
-    memcpy(l->problems, get->problems.at, size);
-    l->get.problems = reader_of(bytes_of(l->problems, size));
-    deferred_wait(&l->base);
-    deferred_run(&l->base, &pause_step);
-    return KILN_OK;
+    enum kiln_code rc =
+        keep_problems(l, bytes_of(get->problems.at, reader_left(&get->problems)), err);
+    if (!rc)
+        deferred_run(&l->base, &pause_step);
+    return deferred_wait_or_destroy(&l->base, rc);
 }
 
 enum kiln_code handle_tuning_get(struct engine *e, struct caller *caller,

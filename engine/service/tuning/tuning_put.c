@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/tuning/tuning_put.h"
 
-#include "engine/service/budget.h"
 #include "engine/service/tuning/tuning_state.h"
 
 static struct tuning_put *put_of(struct tuning_change *change)
@@ -58,8 +57,6 @@ static bool stop_put(struct deferred *d)
 static void release_put(struct deferred *d)
 {
     struct tuning_put *put = (struct tuning_put *)d;
-    if (put->charged)
-        budget_return(d->engine->budget, d->uid, put->charged);
     record_destroy(put->record);
 }
 
@@ -79,11 +76,9 @@ static uint64_t size_of(const struct tuning_row *rows, size_t count)
 static enum kiln_code keep_rows(struct tuning_put *put, const struct tuning_putting *what,
                                 struct kiln_err *err)
 {
-    uint64_t size = size_of(what->rows, what->count);
-    enum kiln_code rc = budget_take(put->base.engine->budget, put->base.uid, size, err);
+    enum kiln_code rc = deferred_charge(&put->base, size_of(what->rows, what->count), err);
     if (rc)
         return rc;
-    put->charged = size;
     put->record = record_create(&what->rows[0].place, what->rows, what->count);
     return put->record ? KILN_OK
                        : kiln_fail(err, KILN_NO_MEMORY, "cannot record what was measured");

@@ -28,8 +28,7 @@ struct tuning_put {
     struct record *record;         /* owned */
     struct tuning_put_token token; /* valid if |is_once| */
     bool is_once;
-    uint64_t charged; /* bytes charged to the user's budget */
-    uint64_t lease;   /* the lease that the put ends; 0: none */
+    uint64_t lease; /* the lease that the put ends; 0: none */
 };
 
 struct tuning_putting { /* the rows to record; borrowed */

@@ -158,19 +158,33 @@ TEST_F(batch, kernels_found_on_disk_are_sent_at_the_end_of_the_loop_iteration)
 
 TEST_F(batch, a_failed_item_is_sent_with_the_results_that_are_ready)
 {
-    static const struct digest nowhere = { { 1, 2, 3 } };
+    put_source(f, "bad.cl");
     put_key(f, &f->keys[0], LIMIT_INLINE_OBJECT);
-    put_key(f, &nowhere, LIMIT_INLINE_OBJECT);
-    put_key(f, &f->keys[1], LIMIT_INLINE_OBJECT);
     put_source(f, "cold.cl");
     send_batch(f);
     look_up(f, 2);
+    fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "it does not compile", "line 7");
 
     assert_int_equal(read_reply(f, false), 2);
     assert_int_equal(f->failed, 1);
-    look_up(f, 3); /* the third, the cold one, and the end of the loop iteration */
-    assert_int_equal(read_reply(f, false), 1);
-    assert_int_equal(f->ann.reply_count, 2); /* no empty frame */
+    look_up(f, 2);                           /* the cold one, and the end of the loop iteration */
+    assert_int_equal(f->ann.reply_count, 1); /* no empty frame */
+}
+
+TEST_F(batch, a_miss_is_sent_at_the_end_of_the_loop_iteration)
+{
+    static const struct digest nowhere = { { 1, 2, 3 } };
+    put_key(f, &f->keys[0], LIMIT_INLINE_OBJECT);
+    put_key(f, &nowhere, LIMIT_INLINE_OBJECT);
+    put_source(f, "cold.cl");
+    send_batch(f);
+    look_up(f, 3);
+    assert_int_equal(f->ann.reply_count, 0);
+
+    assert_true(fake_executor_run_task(&f->engine.executor)); /* the end of the loop iteration */
+
+    assert_int_equal(read_reply(f, false), 2);
+    assert_int_equal(f->failed, 1);
 }
 
 TEST_F(batch, a_kernel_that_a_batch_names_twice_is_answered_twice)

@@ -14,7 +14,7 @@
 static void reopen(struct users *f, uint64_t bytes, unsigned compiles)
 {
     f->engine.options.queue_bytes_uid = bytes;
-    f->engine.options.queue_bytes = bytes;
+    f->engine.options.queue_bytes = 4 * bytes;
     f->engine.options.queue_limit_uid = compiles;
     users_reopen(f);
 }

@@ -264,13 +264,21 @@ TEST(users, a_source_that_a_client_sends_is_compiled_as_a_clients_job)
     finish_compile(f, "object");
 }
 
+/* Bounds what the waiting requests of one user may hold. */
+static void limit_bytes(struct users *f, uint64_t bytes)
+{
+    f->engine.options.queue_bytes_uid = bytes;
+    users_reopen(f);
+}
+
 TEST(users, waiting_sources_of_one_user_are_bounded_in_bytes)
 {
     struct users *f = *state;
     KILN_AUTO(mem) char *large = malloc(40000);
     assert_non_null(large);
     memset(large, ' ', 40000);
-    for (int i = 0; i < 3; i++) { /* 100 KiB may wait: two sources of 40,000 bytes */
+    limit_bytes(f, 100u << 10);
+    for (int i = 0; i < 3; i++) { /* two sources of 40,000 bytes may wait */
         char program[16];
         snprintf(program, sizeof(program), "%d.cl", i);
         struct message_fetch_source m = { .target = bytes_of_text(FIXTURE_TARGET),

@@ -20,7 +20,7 @@ static int setup(void **state)
 {
     int rc = users_setup(state);
     struct users *f = *state;
-    f->engine.options.queue_bytes_uid = f->engine.options.queue_bytes = 4u << 20;
+    f->engine.options.queue_bytes_uid = 4u << 20;
     users_reopen(f);
     return rc;
 }
@@ -457,7 +457,8 @@ TEST(with_engine, every_problem_of_a_long_build_is_looked_up)
     const uint32_t count = 600; /* several loop iterations */
     char config[PERF_CONFIG_TEXT_MAX];
     uint64_t before, after;
-    f->engine.options.queue_bytes_uid = f->engine.options.queue_bytes = 64u << 20;
+    f->engine.options.queue_bytes_uid = 64u << 20;
+    f->engine.options.queue_bytes = 256u << 20;
     users_reopen(f);
     build_problems(f, count, DEVICE, &before);
     other_config_of_batch(count, true, 0, config);

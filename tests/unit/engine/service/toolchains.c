@@ -84,6 +84,14 @@ TEST(undescribed, a_client_that_leaves_while_waiting_for_toolchains_is_forgotten
     assert_null(fake_executor_next_compile(&f->engine.executor));
 }
 
+/* Two requests with a source of 60,000 bytes exceed this limit. */
+static void limit_bytes(struct users *f)
+{
+    f->engine.options.queue_bytes_uid = 100u << 10;
+    users_stop(f);
+    users_start_as(f, NULL);
+}
+
 TEST(undescribed, deferred_requests_of_one_user_are_bounded_in_bytes)
 {
     struct users *f = *state;
@@ -92,6 +100,7 @@ TEST(undescribed, deferred_requests_of_one_user_are_bounded_in_bytes)
     KILN_AUTO(mem) char *large = calloc(1, 60000);
     assert_non_null(large);
     m.source = bytes_of(large, 60000);
+    limit_bytes(f);
     for (uint64_t id = 0; id < 2; id++)
         SEND_MESSAGE(&f->ann, fetch_source, id, &m);
     assert_int_equal(f->ann.reply_count, 1);
@@ -115,6 +124,7 @@ TEST(undescribed, a_failed_describe_fails_requests_with_its_reason)
     struct users *f = *state;
     test_caller_fetch_source(&f->ann, 1, "k.cl", PRIORITY_INTERACTIVE);
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGSEGV", NULL);
+    fake_executor_run_tasks(&f->engine.executor);
     struct message_result o = reply_result(&f->ann, 0);
     assert_int_equal(o.code, KILN_UNAVAILABLE);
     KILN_AUTO(mem) char *text = bytes_to_text(o.text);
@@ -140,6 +150,7 @@ TEST(undescribed, a_toolchain_whose_probe_crashes_is_replaced_by_the_next)
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     assert_true(bytes_equal_text(next_job(f)->toolchain, "hiprtc"));
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
+    fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     assert_true(bytes_equal_text(next_job(f)->toolchain, "clang"));
     finish_compile(f, "probe");
@@ -155,6 +166,7 @@ TEST(undescribed, probe_results_survive_a_restart)
     describe_two(f);
     fetch_amd(f, 1, "");
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
+    fake_executor_run_tasks(&f->engine.executor);
     finish_compile(f, "probe");
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "no", NULL);
     fake_executor_run_tasks(&f->engine.executor);
@@ -174,6 +186,7 @@ TEST(undescribed, a_forced_toolchain_is_tried_even_if_its_probe_failed)
     assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
     assert_false(next_job(f)->target_works);
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
+    fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(reply_result(&f->ann, 0).code, KILN_COMPILE_FAILED);
     fetch_amd(f, 2, "gcc");
     assert_int_equal(reply_result(&f->ann, 1).code, KILN_NOT_FOUND);
@@ -268,6 +281,7 @@ static void crash_for(struct users *f, uint64_t id, const char *target)
     fetch_for(f, id, target, "");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "died", NULL);
+    fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(reply_result(&f->ann, 0).code, KILN_UNSUPPORTED);
     test_caller_forget_replies(&f->ann);
 }
@@ -474,6 +488,7 @@ TEST(undescribed, a_request_that_cannot_be_deferred_queues_no_probe)
     struct users *f = *state;
     KILN_AUTO(mem) char *large = calloc(1, 60000);
     assert_non_null(large);
+    limit_bytes(f);
     describe_one(f);
     fetch_of(f, &f->bob, 1, "gfx1030", "k"); /* it is running */
     static const char *const targets[] = { "gfx1100", "gfx1101" };
@@ -558,6 +573,7 @@ TEST(undescribed, a_probe_without_a_process_proves_nothing)
     fetch_amd(f, 1, "");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, NO_PROCESS, NULL);
+    fake_executor_run_tasks(&f->engine.executor);
     struct message_result o = reply_result(&f->ann, 0);
     assert_int_equal(o.code, KILN_UNAVAILABLE);
     KILN_AUTO(mem) char *text = bytes_to_text(o.text);
@@ -600,6 +616,7 @@ TEST(undescribed, a_probe_is_not_repeated_forever_if_its_result_is_forgotten)
     for (; f->ann.reply_count == 0 && tries < 100; tries++) {
         forget_what_was_found(f, "gfx942");
         fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, NO_PROCESS, NULL);
+        fake_executor_run_tasks(&f->engine.executor);
     }
     assert_int_equal(tries, 8);
     assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "8 tries");
@@ -616,6 +633,7 @@ TEST(undescribed, a_request_that_gives_up_queues_no_probe)
         for (size_t i = 0; i < 3; i++)
             forget_what_was_found(f, targets[i]);
         fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, NO_PROCESS, NULL);
+        fake_executor_run_tasks(&f->engine.executor);
     }
     assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "8 tries");
     assert_int_equal(count_queued(f), 0);

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/* What waits is charged to its user before it is accepted, and work on the loop runs in slices. The
+ * clock is fake: each reading of it takes time. */
+#include "common/clock.h"
+#include "engine/service/budget.h"
+#include "engine/service/internal.h"
+#include "tests/unit/engine/service/users_fixture.h"
+
+#include <string.h>
+
+#define ITEMS 200u
+#define LIMIT (100u << 10)
+
+static uint64_t step_ns, skew_ns;
+
+uint64_t __real_clock_monotonic_ns(void);
+uint64_t __wrap_clock_monotonic_ns(void);
+uint64_t __wrap_clock_monotonic_ns(void)
+{
+    skew_ns += step_ns;
+    return __real_clock_monotonic_ns() + skew_ns;
+}
+
+static int setup(void **state)
+{
+    step_ns = 0;
+    return users_setup(state);
+}
+
+static int teardown(void **state)
+{
+    struct users *f = *state;
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(budget_taken(f->engine.engine->budget), 0);
+    return users_teardown(state);
+}
+
+FIXTURE(admission, setup, teardown);
+
+static uint64_t charged(const struct users *f) { return budget_taken(f->engine.engine->budget); }
+
+/* A batch of |count| look-ups of different kernels that do not exist. */
+static void send_lookups(struct test_caller *c, uint64_t id, uint32_t count)
+{
+    BUFFER_AUTO struct buffer items;
+    buffer_init(&items, 1u << 20);
+    for (uint32_t i = 0; i < count; i++) {
+        struct message_fetch m = { .key = { { 1 } } };
+        const uint64_t which[] = { id, i };
+        memcpy(m.key.bytes + 1, which, sizeof(which));
+        PUT_BATCH_ITEM(&items, 0, fetch, &m);
+    }
+    const struct message_batch batch = { .count = count, .items = buffer_view(&items) };
+    SEND_MESSAGE(c, batch, id, &batch);
+}
+
+struct counts {
+    unsigned found, missed, busy, frames_last;
+};
+
+static struct counts count_results(const struct test_caller *c)
+{
+    struct counts counts = { 0 };
+    for (size_t i = 0; i < c->reply_count; i++) {
+        struct reader r = reader_of(c->replies[i].body);
+        struct message_kernels m = message_kernels_read(&r);
+        struct reader results = reader_of(m.results);
+        counts.frames_last += !(c->replies[i].flags & FRAME_MORE);
+        for (uint32_t k = 0; k < m.count; k++) {
+            enum kiln_code code = message_result_read(&results).code;
+            counts.found += code == KILN_OK;
+            counts.missed += code == KILN_NOT_FOUND;
+            counts.busy += code == KILN_BUSY;
+        }
+    }
+    return counts;
+}
+
+TEST(admission, lookups_of_a_batch_are_charged_until_they_are_answered)
+{
+    struct users *f = *state;
+    send_lookups(&f->ann, 1, ITEMS);
+    assert_true(charged(f) >= ITEMS * (sizeof(struct deferred) + 1024));
+
+    fake_executor_run_tasks(&f->engine.executor);
+
+    assert_int_equal(charged(f), 0);
+    struct counts counts = count_results(&f->ann);
+    assert_int_equal(counts.missed, ITEMS);
+    assert_int_equal(counts.frames_last, 1);
+}
+
+TEST(admission, misses_of_a_batch_share_frames)
+{
+    struct users *f = *state;
+    send_lookups(&f->ann, 1, ITEMS);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_true(f->ann.reply_count <= 3);
+}
+
+TEST(admission, a_client_that_leaves_gives_back_all_charges_at_once)
+{
+    struct users *f = *state;
+    send_lookups(&f->ann, 1, ITEMS);
+    test_caller_fetch_source(&f->ann, 2, "k.cl", PRIORITY_INTERACTIVE);
+    test_caller_send(&f->ann, MESSAGE_stats, 3, bytes_of_text("{}"));
+    fake_executor_begin_task(&f->engine.executor); /* one look-up runs */
+
+    test_caller_leave(&f->ann);
+
+    assert_int_equal(count_tasks(f), 0);
+    assert_true(charged(f) <= 4096); /* for the one that runs */
+}
+
+TEST(admission, a_cancelled_batch_gives_back_all_charges)
+{
+    struct users *f = *state;
+    send_lookups(&f->ann, 1, ITEMS);
+    test_caller_cancel(&f->ann, 1);
+    assert_int_equal(charged(f), 0);
+    assert_int_equal(count_tasks(f), 0);
+}
+
+static void limit_bytes(struct users *f)
+{
+    f->engine.options.queue_bytes_uid = LIMIT;
+    users_reopen(f);
+}
+
+static struct message_result first_result(const struct test_caller *c)
+{
+    struct reader r = reader_of(c->replies[0].body);
+    struct reader results = reader_of(message_kernels_read(&r).results);
+    return message_result_read(&results);
+}
+
+TEST(admission, items_beyond_the_users_budget_are_busy_and_the_others_are_answered)
+{
+    struct users *f = *state;
+    limit_bytes(f);
+    send_lookups(&f->ann, 1, ITEMS);
+    assert_true(charged(f) <= LIMIT);
+    struct message_result first = first_result(&f->ann);
+    KILN_AUTO(mem) char *text = bytes_to_text(first.text);
+    assert_int_equal(first.code, KILN_BUSY);
+    assert_says(text, "user 1000");
+    assert_says(text, "queue_bytes_per_uid");
+    assert_says(text, "ask again");
+
+    fake_executor_run_tasks(&f->engine.executor);
+
+    struct counts counts = count_results(&f->ann);
+    assert_int_equal(counts.busy + counts.missed, ITEMS);
+    assert_true(counts.missed >= LIMIT / (2 * 5120));
+    assert_int_equal(counts.frames_last, 1);
+}
+
+TEST(admission, a_user_at_the_limit_still_gets_hot_kernels)
+{
+    struct users *f = *state;
+    limit_bytes(f);
+    struct digest key = compile_program(&f->ann, "hot.cl");
+    send_lookups(&f->ann, 1, ITEMS);
+    test_caller_forget_replies(&f->ann);
+    for (uint64_t id = 2; id < 20; id++) { /* uses up what the batch left */
+        struct message_fetch m = { .key = { { 2, (uint8_t)id } } };
+        SEND_MESSAGE(&f->ann, fetch, id, &m);
+    }
+    test_caller_forget_replies(&f->ann);
+    const struct message_fetch m = { .key = key };
+
+    SEND_MESSAGE(&f->ann, fetch, 30, &m);
+
+    assert_int_equal(reply_result(&f->ann, 0).code, KILN_OK);
+}
+
+TEST(admission, a_user_at_the_limit_does_not_limit_others)
+{
+    struct users *f = *state;
+    limit_bytes(f);
+    send_lookups(&f->ann, 1, ITEMS);
+    send_lookups(&f->bob, 1, 10);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(count_results(&f->bob).missed, 10);
+}
+
+/* However many users ask for as much as they may have. */
+TEST(admission, users_who_hold_much_leave_something_to_those_who_come)
+{
+    struct users *f = *state;
+    f->engine.options.queue_bytes = 4u * LIMIT;
+    limit_bytes(f);
+    struct test_caller *greedy[] = { &f->ann, &f->publisher, &f->admin };
+    for (unsigned i = 0; i < 3; i++)
+        send_lookups(greedy[i], 1, ITEMS);
+    struct test_caller fourth;
+    test_caller_connect(&fourth, &f->engine, 1003, ROLE_USE);
+    send_lookups(&fourth, 1, ITEMS);
+
+    send_lookups(&f->bob, 1, 2);
+    fake_executor_run_tasks(&f->engine.executor);
+
+    assert_int_equal(count_results(&f->bob).missed, 2);
+    test_caller_leave(&fourth);
+}
+
+/* ---- slices ---- */
+
+TEST(admission, a_large_batch_runs_in_slices)
+{
+    struct users *f = *state;
+    step_ns = 1000000;
+    send_lookups(&f->ann, 1, ITEMS);
+    assert_true(count_tasks(f) > 0 && count_tasks(f) < ITEMS);
+
+    fake_executor_run_tasks(&f->engine.executor);
+
+    struct counts counts = count_results(&f->ann);
+    assert_int_equal(counts.missed, ITEMS);
+    assert_int_equal(counts.frames_last, 1);
+}
+
+TEST(admission, a_client_that_leaves_between_two_slices_leaves_nothing)
+{
+    struct users *f = *state;
+    step_ns = 1000000;
+    send_lookups(&f->ann, 1, ITEMS);
+    assert_true(count_tasks(f) < ITEMS);
+
+    test_caller_leave(&f->ann);
+
+    assert_int_equal(count_tasks(f), 0);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(charged(f), 0);
+}
+
+TEST(admission, a_batch_without_budget_for_its_rest_ends_at_once)
+{
+    struct users *f = *state;
+    limit_bytes(f);
+    step_ns = 1000000;
+    send_lookups(&f->ann, 1, ITEMS);
+    fake_executor_run_tasks(&f->engine.executor);
+    struct counts counts = count_results(&f->ann);
+    assert_int_equal(counts.busy + counts.missed, ITEMS);
+    assert_int_equal(counts.frames_last, 1);
+}
+
+TEST(admission, a_kernel_for_which_many_wait_is_delivered_in_slices)
+{
+    struct users *f = *state;
+    const uint32_t count = 4096;
+    BUFFER_AUTO struct buffer items;
+    buffer_init(&items, 1u << 20);
+    const struct message_fetch_source m = { .target = bytes_of_text(FIXTURE_TARGET),
+                                            .program = bytes_of_text("k.cl"),
+                                            .source = bytes_of_text("kernel") };
+    for (uint32_t i = 0; i < count; i++)
+        PUT_BATCH_ITEM(&items, 1, fetch_source, &m);
+    const struct message_batch batch = { .count = count, .items = buffer_view(&items) };
+    SEND_MESSAGE(&f->ann, batch, 1, &batch);
+    fake_executor_run_tasks(&f->engine.executor);
+    fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
+    fake_executor_begin_task(&f->engine.executor); /* the object is sealed */
+    unsigned laters = f->engine.executor.laters;
+
+    fake_executor_run_tasks(&f->engine.executor);
+
+    assert_true(f->engine.executor.laters >= laters + 2);
+    struct counts counts = count_results(&f->ann);
+    assert_int_equal(counts.found, count);
+    assert_int_equal(counts.frames_last, 1);
+}
