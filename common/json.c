@@ -76,10 +76,26 @@ struct json *json_text(const char *text) { return wrap_item(cJSON_CreateString(t
 struct json *json_number(double value) { return wrap_item(cJSON_CreateNumber(value)); }
 struct json *json_bool(bool value) { return wrap_item(cJSON_CreateBool(value)); }
 
+/* Marks a tree that lost a value, so that json_print rejects the tree: cJSON does not print an item
+ * that has no type. */
+static void mark_incomplete(struct json *container)
+{
+    if (container)
+        cjson_of(container)->type = cJSON_Invalid;
+}
+
 void json_set(struct json *object, const char *name, struct json *value)
 {
-    if (!cJSON_AddItemToObject(cjson_of(object), name, cjson_of(value)))
-        cJSON_Delete(cjson_of(value));
+    if (cJSON_AddItemToObject(cjson_of(object), name, cjson_of(value)))
+        return;
+    cJSON_Delete(cjson_of(value));
+    mark_incomplete(object);
+}
+
+struct json *json_set_array(struct json *object, const char *name)
+{
+    json_set(object, name, json_array());
+    return wrap_item(cJSON_GetObjectItemCaseSensitive(cjson_of(object), name));
 }
 
 void json_set_text(struct json *object, const char *name, const char *text)
@@ -116,8 +132,10 @@ void json_set_bool(struct json *object, const char *name, bool value)
 
 void json_append(struct json *array, struct json *value)
 {
-    if (!cJSON_AddItemToArray(cjson_of(array), cjson_of(value)))
-        cJSON_Delete(cjson_of(value));
+    if (cJSON_AddItemToArray(cjson_of(array), cjson_of(value)))
+        return;
+    cJSON_Delete(cjson_of(value));
+    mark_incomplete(array);
 }
 
 bool json_is_object(const struct json *json) { return cJSON_IsObject(const_cjson_of(json)); }
@@ -174,9 +192,7 @@ bool json_get_bool(const struct json *object, const char *name, bool otherwise)
 
 const struct json *json_first(const struct json *json)
 {
-    if (!json_is_object(json) && !json_is_array(json))
-        return NULL;
-    return (const struct json *)const_cjson_of(json)->child;
+    return json ? (const struct json *)const_cjson_of(json)->child : NULL;
 }
 
 const struct json *json_next(const struct json *json)

@@ -10,7 +10,8 @@
  *            value to a parent transfers ownership; getters borrow from the tree
  * Threading  one thread per tree
  *
- * Building reports no errors: if memory runs out, json_print rejects the tree.
+ * Building reports no errors.  A tree that lost a value because memory ran out is incomplete:
+ * json_print rejects the tree, so that nobody sees a part of it.
  */
 #include "common/bytes.h"
 #include "common/err.h"
@@ -22,17 +23,21 @@ KILN_MUST_CHECK enum kiln_code json_parse(struct bytes text, const char *origin,
                                           struct json **ret_json, struct kiln_err *err);
 void json_destroy(struct json *json);
 KILN_DEFINE_AUTO(json)
-/* Returns an owned heap text, indented or on one line; NULL if out of memory. */
+/* Returns an owned heap text, indented or on one line. NULL: memory ran out, now or when |json| was
+ * built; |json| may be NULL. */
 char *json_print(const struct json *json, bool indent);
 
-/* Building. */
+/* Building. A NULL object, array, value or text means that memory ran out before: the tree that
+ * should contain it becomes incomplete. */
 struct json *json_object(void);
 struct json *json_array(void);
 struct json *json_text(const char *text);
 struct json *json_number(double value);
 struct json *json_bool(bool value);
 void json_set(struct json *object, const char *name,
-              struct json *value); /* takes ownership of |value| */
+              struct json *value); /* takes ownership of |value|: do not use it afterwards */
+/* Adds an empty array. Returns it, borrowed, to be filled; NULL if out of memory. */
+struct json *json_set_array(struct json *object, const char *name);
 void json_set_text(struct json *object, const char *name, const char *text);
 /* Up to its first NUL. */
 void json_set_bytes(struct json *object, const char *name, struct bytes text);

@@ -10,11 +10,18 @@
 
 static inline void reply_auto(char **text) { kiln_free(*text); }
 
+/* Only its address is used. */
+static const char nothing;
+const struct json *const admin_no_arguments = (const struct json *)&nothing;
+
+/* A request must not be sent without an argument that is missing because memory ran out: 'clear'
+ * would remove more than the user wants, or would not wait for a confirmation. */
 static int print_arguments(const char *request, const struct json *arguments, char **ret_text,
                            struct kiln_error *err)
 {
-    *ret_text = arguments ? json_print(arguments, false) : NULL;
-    if (arguments && !*ret_text)
+    bool has_some = arguments != admin_no_arguments;
+    *ret_text = has_some ? json_print(arguments, false) : NULL;
+    if (has_some && !*ret_text)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the request '%s'", request);
     return KILN_E_OK;
 }
@@ -66,7 +73,9 @@ int admin_ask(const struct invocation *invocation, const char *request,
 int admin_ask_within(const struct invocation *invocation, const char *request, int timeout_ms,
                      struct json **ret_reply, struct kiln_error *err)
 {
-    const struct admin_call call = { .request = request, .timeout_ms = timeout_ms };
+    const struct admin_call call = { .request = request,
+                                     .arguments = admin_no_arguments,
+                                     .timeout_ms = timeout_ms };
     return send_request(invocation, &call, ret_reply, err);
 }
 

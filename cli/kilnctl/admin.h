@@ -9,7 +9,11 @@
 #include "cli/kilnctl/call_progress.h"
 #include "cli/kilnctl/command.h"
 
-/* Sends |request| with |arguments| (NULL: none).  KILN_E_CORRUPT if the reply is not an object. */
+/* The arguments of a request that has none. */
+extern const struct json *const admin_no_arguments;
+
+/* Sends |request| with |arguments|.  KILN_E_NO_MEMORY, and nothing is sent, if memory ran out while
+ * |arguments| were built.  KILN_E_CORRUPT if the reply is not an object. */
 CLI_MUST_CHECK int admin_ask(const struct invocation *invocation, const char *request,
                              const struct json *arguments, struct json **ret_reply,
                              struct kiln_error *err);
@@ -23,7 +27,7 @@ CLI_MUST_CHECK int admin_ask_within(const struct invocation *invocation, const c
 struct db_progress;
 struct admin_call {
     const char *request;
-    const struct json *arguments;    /* NULL: none */
+    const struct json *arguments;    /* or admin_no_arguments */
     int file;                        /* sent with the request; -1: none */
     int second_file;                 /* likewise */
     struct call_progress *progress;  /* NULL: not shown */

@@ -38,7 +38,7 @@ static int print_settings(const struct json *reply, struct kiln_error *err)
 static int run_config(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
-    int rc = admin_ask(invocation, "config", NULL, &reply, err);
+    int rc = admin_ask(invocation, "config", admin_no_arguments, &reply, err);
     if (rc)
         return rc;
     return invocation->common->json ? output_json(reply, err) : print_settings(reply, err);

@@ -45,8 +45,10 @@ static int run_db_backup(const struct invocation *invocation, struct kiln_error 
     KILN_AUTO(json) struct json *reply = NULL;
     KILN_AUTO(fd) int fd = -1;
     size_t count = 0;
-    const struct admin_call call = { ADMIN_CALL_INIT, .request = "tuning_backup", .ret_files = &fd,
-                                     .ret_files_max = 1, .ret_file_count = &count };
+    const struct admin_call call = {
+        ADMIN_CALL_INIT,  .request = "tuning_backup", .arguments = admin_no_arguments,
+        .ret_files = &fd, .ret_files_max = 1,         .ret_file_count = &count
+    };
     int rc = check_free(o, path, err);
     if (!rc)
         rc = admin_call(invocation, &call, &reply, err);

@@ -88,8 +88,7 @@ static int write_all(const struct invocation *invocation, const struct db_export
     const struct export_options *o = invocation->options;
     SEVERAL_AUTO struct several several;
     KILN_AUTO(json) struct json *json = json_object();
-    struct json *written = json_array();
-    json_set(json, "files", written);
+    struct json *written = json_set_array(json, "files");
     several_init(&several, invocation, "file");
     for (size_t i = 0; i < exported->count; i++) {
         const struct json *entry = db_exported_entry(exported, i);

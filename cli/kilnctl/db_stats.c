@@ -75,7 +75,7 @@ static int print_rest(const struct json *reply, struct kiln_error *err)
 static int run_db_stats(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
-    int rc = admin_ask(invocation, "tuning_stats", NULL, &reply, err);
+    int rc = admin_ask(invocation, "tuning_stats", admin_no_arguments, &reply, err);
     if (rc)
         return rc;
     if (invocation->common->json)

@@ -8,7 +8,8 @@ static int run_db_vacuum(const struct invocation *invocation, struct kiln_error 
 {
     KILN_AUTO(json) struct json *reply = NULL;
     char freed[UNITS_TEXT_MAX], bytes[UNITS_TEXT_MAX];
-    const struct admin_call call = { ADMIN_CALL_INIT, .request = "tuning_vacuum" };
+    const struct admin_call call = { ADMIN_CALL_INIT, .request = "tuning_vacuum",
+                                     .arguments = admin_no_arguments };
     int rc = admin_call(invocation, &call, &reply, err);
     if (rc)
         return rc;

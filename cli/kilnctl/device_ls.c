@@ -37,7 +37,7 @@ static int print_table(const struct json *devices, struct kiln_error *err)
 static int run_device_ls(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
-    int rc = admin_ask(invocation, "devices", NULL, &reply, err);
+    int rc = admin_ask(invocation, "devices", admin_no_arguments, &reply, err);
     if (rc)
         return rc;
     if (invocation->common->json)

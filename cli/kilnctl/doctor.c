@@ -134,27 +134,30 @@ static void check_health(struct doctor *d)
 
 static void check_databases(struct doctor *d)
 {
-    KILN_AUTO(json) struct json *status = query_kilnd(d, "status", NULL, "status");
+    KILN_AUTO(json) struct json *status = query_kilnd(d, "status", admin_no_arguments, "status");
     if (status)
         daemon_judge_status(status, &d->findings);
     d->runs_no_compiler = daemon_runs_no_compiler(status);
     if (!json_get_bool(json_get(status, "tuning"), "available", false))
         return;
-    KILN_AUTO(json) struct json *verified = query_kilnd(d, "tuning_verify", NULL, "tuning.db");
+    KILN_AUTO(json)
+    struct json *verified = query_kilnd(d, "tuning_verify", admin_no_arguments, "tuning.db");
     if (verified)
         daemon_judge_tuning(verified, &d->findings);
 }
 
 static void check_devices(struct doctor *d)
 {
-    KILN_AUTO(json) struct json *devices = query_kilnd(d, "devices", NULL, "devices");
+    KILN_AUTO(json) struct json *devices = query_kilnd(d, "devices", admin_no_arguments, "devices");
     if (d->runs_no_compiler)
         toolchains_switched_off(&d->findings);
     else
         toolchains_check(d->invocation, devices, &d->findings);
-    KILN_AUTO(json) struct json *list = query_kilnd(d, "package_list", NULL, "packages");
     KILN_AUTO(json)
-    struct json *coverage = list ? query_kilnd(d, "package_coverage", NULL, "packages") : NULL;
+    struct json *list = query_kilnd(d, "package_list", admin_no_arguments, "packages");
+    KILN_AUTO(json)
+    struct json *coverage =
+        list ? query_kilnd(d, "package_coverage", admin_no_arguments, "packages") : NULL;
     if (coverage)
         daemon_judge_packages(list, coverage, &d->findings);
 }

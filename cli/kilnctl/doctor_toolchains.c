@@ -198,7 +198,7 @@ void toolchains_check(const struct invocation *invocation, const struct json *de
 {
     KILN_AUTO(json) struct json *answer = NULL;
     struct kiln_error err = { 0 };
-    int rc = admin_ask(invocation, "toolchains", NULL, &answer, &err);
+    int rc = admin_ask(invocation, "toolchains", admin_no_arguments, &answer, &err);
     const struct json *list = json_get(answer, "toolchains");
     if (rc)
         toolchains_judge_unknown(rc, err.text, f);

@@ -131,8 +131,7 @@ static int write_all(const struct invocation *invocation, const struct json *ent
 {
     SEVERAL_AUTO struct several several;
     KILN_AUTO(json) struct json *json = json_object();
-    struct json *written = json_array();
-    json_set(json, "files", written);
+    struct json *written = json_set_array(json, "files");
     several_init(&several, invocation, "file");
     for (const struct json *j = json_first(entries); j; j = json_next(j)) {
         struct place place = { .path = "" };

@@ -191,9 +191,8 @@ static int run_kernel_import(const struct invocation *invocation, struct kiln_er
 {
     SEVERAL_AUTO struct several files;
     KILN_AUTO(json) struct json *json = json_object();
-    struct json *replies = json_array();
+    struct json *replies = json_set_array(json, "files");
     struct sums sums = { 0 };
-    json_set(json, "files", replies);
     several_init(&files, invocation, "file");
     for (size_t i = 0; i < invocation->word_count && !files.over; i++) {
         struct json *reply = NULL;

@@ -56,7 +56,7 @@ static int take_text(const struct json *reply, char **ret_text, struct kiln_erro
 static int fetch_metrics(const struct invocation *invocation, struct json **ret_reply,
                          char **ret_text, struct kiln_error *err)
 {
-    int rc = admin_ask(invocation, "metrics", NULL, ret_reply, err);
+    int rc = admin_ask(invocation, "metrics", admin_no_arguments, ret_reply, err);
     return rc ? rc : take_text(*ret_reply, ret_text, err);
 }
 

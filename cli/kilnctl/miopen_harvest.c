@@ -278,10 +278,8 @@ static void harvest_part(struct harvest *h, const char *part)
 static int harvest_parts(struct harvest *h, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *json = json_object();
-    h->files = json_array();
-    json_set(json, "files", h->files);
-    h->unchanged = json_array();
-    json_set(json, "unchanged", h->unchanged);
+    h->files = json_set_array(json, "files");
+    h->unchanged = json_set_array(json, "unchanged");
     harvest_part(h, "user");
     if (!h->several.over)
         harvest_part(h, "cache");

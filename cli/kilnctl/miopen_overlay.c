@@ -121,7 +121,7 @@ static int ask_devices(const struct invocation *invocation, struct devices *devi
                        struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
-    int rc = admin_ask(invocation, "package_coverage", NULL, &reply, err);
+    int rc = admin_ask(invocation, "package_coverage", admin_no_arguments, &reply, err);
     const struct json *gpus = json_get(reply, "gpus");
     for (const struct json *j = json_first(gpus); j && !rc; j = json_next(j)) {
         const char *id = json_get_text(j, "database_id", "");
@@ -230,7 +230,6 @@ static int report_overlay(struct overlay *o, struct kiln_error *err)
     KILN_AUTO(json) struct json *json = json_object();
     struct json *set = json_object();
     json_set_text(json, "directory", o->directory);
-    json_set(json, "variables", set);
     for (size_t i = 0; i < 3; i++) {
         if (!is_variable_set(o, i))
             continue;
@@ -239,6 +238,7 @@ static int report_overlay(struct overlay *o, struct kiln_error *err)
         if (!o->invocation->common->json)
             print_export(variables[i].name, o->directory, variables[i].directory);
     }
+    json_set(json, "variables", set);
     json_set(json, "files", KILN_TAKE(o->files));
     json_set(json, "remarks", KILN_TAKE(o->remarks));
     return o->invocation->common->json ? output_json(json, err) : KILN_E_OK;

@@ -130,7 +130,7 @@ static int link_package(struct overlay *o, const char *id, const char *package, 
 static int fill_package(struct overlay *o, const char *id, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
-    int rc = admin_ask(o->invocation, "package_list", NULL, &reply, err);
+    int rc = admin_ask(o->invocation, "package_list", admin_no_arguments, &reply, err);
     if (rc)
         return rc;
     const struct json *package = find_package(json_get(reply, "packages"), id);

@@ -175,7 +175,7 @@ static struct json *file_json(const struct overlay_file *file)
     struct json *json = json_object();
     json_set_text(json, "name", file->name);
     overlay_fingerprint_set(json, &file->fingerprint);
-    if (file->lines.count > 0 && digits)
+    if (file->lines.count > 0)
         json_set_text(json, "lines", digits);
     return json;
 }
@@ -185,12 +185,11 @@ int overlay_manifest_write(const char *directory, const struct overlay_manifest 
 {
     char path[PATH_MAX];
     KILN_AUTO(json) struct json *json = json_object();
-    struct json *files = json_array();
     json_set_u64(json, "layout", LAYOUT);
     json_set_text(json, "miopen", manifest->version);
     if (manifest->is_shared)
         json_set_bool(json, "shared", true);
-    json_set(json, "files", files);
+    struct json *files = json_set_array(json, "files");
     for (size_t i = 0; i < manifest->count; i++)
         json_append(files, file_json(&manifest->files[i]));
     KILN_AUTO(mem) char *text = json_print(json, false);

@@ -80,7 +80,7 @@ static int print_coverage(const struct json *reply, struct kiln_error *err)
 static int run_pkg_coverage(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
-    int rc = admin_ask(invocation, "package_coverage", NULL, &reply, err);
+    int rc = admin_ask(invocation, "package_coverage", admin_no_arguments, &reply, err);
     if (rc)
         return rc;
     return invocation->common->json ? output_json(reply, err) : print_coverage(reply, err);

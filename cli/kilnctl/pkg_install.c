@@ -164,7 +164,7 @@ static void note_fit(const struct invocation *invocation, const struct json *pac
     KILN_AUTO(json) struct json *coverage = NULL;
     struct kiln_error unknown = { .code = KILN_E_OK }; /* then nothing is printed */
     const char *name = json_get_text(package, "name", "?");
-    if (admin_ask(invocation, "package_coverage", NULL, &coverage, &unknown))
+    if (admin_ask(invocation, "package_coverage", admin_no_arguments, &coverage, &unknown))
         return;
     const struct json *gpus = json_get(coverage, "gpus");
     for (const struct json *j = json_first(gpus); j; j = json_next(j)) {

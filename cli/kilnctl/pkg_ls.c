@@ -61,7 +61,7 @@ static int print_list(const struct json *reply, struct kiln_error *err)
 static int run_pkg_ls(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
-    int rc = admin_ask(invocation, "package_list", NULL, &reply, err);
+    int rc = admin_ask(invocation, "package_list", admin_no_arguments, &reply, err);
     if (rc)
         return rc;
     return invocation->common->json ? output_json(reply, err) : print_list(reply, err);

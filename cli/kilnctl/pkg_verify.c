@@ -58,8 +58,7 @@ static int run_pkg_verify(const struct invocation *invocation, struct kiln_error
 {
     SEVERAL_AUTO struct several packages;
     KILN_AUTO(json) struct json *json = json_object();
-    struct json *reports = json_array();
-    json_set(json, "packages", reports);
+    struct json *reports = json_set_array(json, "packages");
     several_init(&packages, invocation, "package");
     for (size_t i = 0; i < invocation->word_count && !packages.over; i++) {
         struct json *report = NULL;

@@ -91,7 +91,7 @@ static bool packages_may_serve(const struct invocation *invocation, const char *
     KILN_AUTO(json) struct json *reply = NULL;
     struct kiln_error ignored = { .code = KILN_E_OK };
     size_t arch = strcspn(target, ":");
-    if (admin_ask(invocation, "package_list", NULL, &reply, &ignored))
+    if (admin_ask(invocation, "package_list", admin_no_arguments, &reply, &ignored))
         return false; /* an older kilnd, without packages */
     for (const struct json *j = json_first(json_get(reply, "packages")); j; j = json_next(j)) {
         if (strncmp(json_get_text(j, "database_id", ""), target, arch) == 0)

@@ -34,7 +34,7 @@ static int read_puts(const struct invocation *invocation, struct puts *ret_puts,
                      struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *stats = NULL;
-    int rc = ask_in_turn(invocation, "stats", NULL, &stats, err);
+    int rc = ask_in_turn(invocation, "stats", admin_no_arguments, &stats, err);
     if (rc)
         return rc;
     uint64_t lost = json_get_u64(stats, "puts_lost", 0);
@@ -121,7 +121,7 @@ int prefetch_stored_check(const struct invocation *invocation, const struct pref
     int rc = wait_for_puts(invocation, &puts, err);
     if (rc || (puts.lost <= kept->lost_before && puts.writable))
         return rc;
-    rc = ask_in_turn(invocation, "status", NULL, &status, err);
+    rc = ask_in_turn(invocation, "status", admin_no_arguments, &status, err);
     const struct json *store = json_get(status, "store");
     if (rc || strcmp(json_get_text(store, "mode", "on"), "on") != 0)
         return rc;

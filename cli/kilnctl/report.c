@@ -66,9 +66,9 @@ static int gather_answers(const struct invocation *invocation, uint64_t now, str
                           struct kiln_error *err)
 {
     struct kiln_error unused = { 0 };
-    int rc = admin_ask(invocation, "status", NULL, &a->status, err);
+    int rc = admin_ask(invocation, "status", admin_no_arguments, &a->status, err);
     if (!rc)
-        rc = admin_ask(invocation, "stats", NULL, &a->stats, err);
+        rc = admin_ask(invocation, "stats", admin_no_arguments, &a->stats, err);
     if (!rc)
         rc = ask_history(invocation, now, &a->history, err);
     if (!rc)
@@ -78,9 +78,9 @@ static int gather_answers(const struct invocation *invocation, uint64_t now, str
     if (!rc)
         rc = ask_ledger(invocation, "program", &a->by_program, err);
     /* There may be no tuning.db or no GPU; the report says so. */
-    if (!rc && admin_ask(invocation, "tuning_stats", NULL, &a->tuning, &unused))
+    if (!rc && admin_ask(invocation, "tuning_stats", admin_no_arguments, &a->tuning, &unused))
         a->tuning = NULL;
-    if (!rc && admin_ask(invocation, "package_coverage", NULL, &a->coverage, &unused))
+    if (!rc && admin_ask(invocation, "package_coverage", admin_no_arguments, &a->coverage, &unused))
         a->coverage = NULL;
     return rc;
 }

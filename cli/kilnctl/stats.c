@@ -116,7 +116,7 @@ static int run_stats(const struct invocation *invocation, struct kiln_error *err
     KILN_AUTO(json) struct json *reply = NULL;
     if (by)
         return run_by(invocation, by, err);
-    int rc = admin_ask(invocation, "stats", NULL, &reply, err);
+    int rc = admin_ask(invocation, "stats", admin_no_arguments, &reply, err);
     if (rc)
         return rc;
     return invocation->common->json ? output_json(reply, err) : show_object(reply, stdout, err);

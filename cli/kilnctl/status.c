@@ -6,7 +6,7 @@
 static int run_status(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
-    int rc = admin_ask(invocation, "status", NULL, &reply, err);
+    int rc = admin_ask(invocation, "status", admin_no_arguments, &reply, err);
     if (rc)
         return rc;
     return invocation->common->json ? output_json(reply, err) : show_object(reply, stdout, err);

@@ -80,11 +80,14 @@ struct top_rates top_rates_since_start(const struct top_sample *now)
 
 static struct json *copy_of(const struct json *from, const char *name)
 {
-    KILN_AUTO(mem) char *text = json_print(json_get(from, name), false);
+    const struct json *member = json_get(from, name);
+    if (!member)
+        return json_array();
+    KILN_AUTO(mem) char *text = json_print(member, false);
     struct json *copy = NULL;
     struct kiln_err ignored = KILN_ERR_INIT;
-    if (!text || json_parse(bytes_of(text, strlen(text)), name, &copy, &ignored))
-        return json_array();
+    if (!text || json_parse(bytes_of_text(text), name, &copy, &ignored))
+        return NULL;
     return copy;
 }
 

@@ -161,8 +161,7 @@ static int print_answers(const struct json *answers, struct kiln_error *err)
 static int run_why_miss(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *json = json_object();
-    struct json *answers = json_array();
-    json_set(json, "answers", answers);
+    struct json *answers = json_set_array(json, "answers");
     int rc = is_key(invocation) ? ask_key(invocation, answers, err)
                                 : ask_problems(invocation, answers, err);
     if (rc)

@@ -78,21 +78,6 @@ static bool is_recorded(const struct stated *s, const struct file_identity *iden
            s->identity.modified_ns == identity->modified_ns;
 }
 
-/* If memory ran out, a member is missing from |json|, and json_print does not report it. */
-static bool states_all(const struct json *json, const struct stated *s)
-{
-    struct stated written;
-    return parse_record(json, &written) &&
-           digest_equal(&written.record.sha256, &s->record.sha256) &&
-           written.identity.size == s->identity.size &&
-           written.identity.inode == s->identity.inode &&
-           written.identity.modified_ns == s->identity.modified_ns &&
-           written.record.rows == s->record.rows &&
-           written.record.installed == s->record.installed &&
-           strcmp(written.record.signer, s->record.signer) == 0 &&
-           strcmp(written.record.source, s->record.source) == 0;
-}
-
 static enum kiln_code write_record(const char *directory, const char *name, const char *suffix,
                                    const struct stated *s, struct kiln_err *err)
 {
@@ -111,7 +96,7 @@ static enum kiln_code write_record(const char *directory, const char *name, cons
     json_set_u64(json, "installed", s->record.installed);
     json_set_text(json, "signer", s->record.signer);
     json_set_text(json, "source", s->record.source);
-    KILN_AUTO(mem) char *text = states_all(json, s) ? json_print(json, /* indent= */ true) : NULL;
+    KILN_AUTO(mem) char *text = json_print(json, /* indent= */ true);
     if (!text)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the record of '%s'", name);
     struct whole_file file = { .directory = directory,

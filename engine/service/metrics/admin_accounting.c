@@ -77,8 +77,7 @@ static enum kiln_code ask_store(struct admin *a, enum by by)
 {
     struct sum sum = { 0 };
     struct kernel_store *store = a->base.engine->store;
-    struct json *rows = json_array();
-    json_set(a->base.answer, "rows", rows);
+    struct json *rows = json_set_array(a->base.answer, "rows");
     const struct kernel_share_request request = { .by_program = by == BY_PROGRAM,
                                                   .max = SHARES_MAX };
     enum kiln_code rc = kernel_store_usage_by_uid(store, add_to_sum, &sum, &a->base.err);

@@ -108,8 +108,7 @@ enum kiln_code handle_activity(struct engine *e, struct caller *caller,
     struct activity a = { .caller_uid = caller->uid,
                           .is_admin = caller->role == ROLE_ADMIN,
                           .now_ns = clock_monotonic_ns(),
-                          .compiles = json_array() };
-    json_set(answer, "compiles", a.compiles);
+                          .compiles = json_set_array(answer, "compiles") };
     compile_queue_each_running(e->queue, add_running, &a);
     compile_queue_each_user(e->queue, add_waiting, &a);
     json_set(answer, "users", users_to_json(&a));

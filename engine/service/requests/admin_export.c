@@ -252,8 +252,7 @@ static enum kiln_code work_export(struct admin *a)
     if (!rc && ids->more)
         rc = kiln_fail(&a->base.err, KILN_FULL, "more than %d database ids: name one of them",
                        ADMIN_FILES_MAX);
-    struct json *files = json_array();
-    json_set(a->base.answer, "files", files);
+    struct json *files = json_set_array(a->base.answer, "files");
     for (size_t i = 0; !rc && i < ids->count; i++)
         rc = export_id(a, ids->list[i], files);
     if (!rc && a->file_count == 0)

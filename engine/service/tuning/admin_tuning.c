@@ -243,11 +243,10 @@ enum kiln_code handle_tuning_show(struct engine *e, struct caller *caller,
         rc = tuning_ready(e, err);
     if (rc)
         return rc;
-    struct json *problems = json_array();
+    struct json *problems = json_set_array(answer, "problems");
     struct showing s = { .tuning = e->tuning->databases,
                          .q = show.q,
                          .ignores_stale = e->tuning->options.stale == TUNING_IGNORE };
-    json_set(answer, "problems", problems);
     for (unsigned i = 0; i < tuning_keys_count(&show.keys); i++)
         json_append(problems, show_problem(&s, &show.keys, i));
     if (s.records == 0 && show.keys.why.code) {
@@ -311,9 +310,7 @@ enum kiln_code handle_tuning_stats(struct engine *e, struct caller *caller,
         return rc;
     const struct tuning *tuning = e->tuning->databases;
     struct tuning_stats s = tuning_stats_of(tuning);
-    struct json *system = json_array();
-    json_set(answer, "system", system);
-    tuning_each_system(tuning, add_system, system);
+    tuning_each_system(tuning, add_system, json_set_array(answer, "system"));
     add_tiers(answer, tuning, &s, caller->uid);
     json_set_u64(answer, "misses", s.misses);
     json_set_u64(answer, "near", s.near);

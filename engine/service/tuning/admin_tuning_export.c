@@ -183,8 +183,7 @@ static enum kiln_code plan_export(struct tuning_query *query, const struct tunin
                                   struct kiln_err *err)
 {
     struct export *x = query->state;
-    x->files = json_array();
-    json_set(query->base.answer, "files", x->files);
+    x->files = json_set_array(query->base.answer, "files");
     gather_names(tuning, x);
     x->is_gathered = true;
     if (x->more)

@@ -164,21 +164,21 @@ static struct json *make_stage_frame(const struct tuning_progress *progress)
     return frame;
 }
 
-struct json *tuning_progress_take(struct tuning_progress *progress)
+bool tuning_progress_take(struct tuning_progress *progress, struct json **ret_frame)
 {
-    struct json *taken = NULL;
     pthread_mutex_lock(&progress->lock);
-    struct progress_frame *items = progress->stage ? NULL : pop_frame(progress);
-    if (progress->stage)
-        taken = make_stage_frame(progress);
+    bool has_stage = progress->stage != NULL;
+    struct progress_frame *items = has_stage ? NULL : pop_frame(progress);
+    if (has_stage)
+        *ret_frame = make_stage_frame(progress);
     progress->stage = NULL;
     pthread_mutex_unlock(&progress->lock);
     if (items) {
-        taken = json_object();
-        json_set(taken, items->list->name, items->items);
+        *ret_frame = json_object();
+        json_set(*ret_frame, items->list->name, items->items);
         free(items);
     }
-    return taken;
+    return has_stage || items;
 }
 
 void tuning_progress_stop(struct tuning_progress *progress)

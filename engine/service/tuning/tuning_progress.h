@@ -35,8 +35,8 @@ void tuning_progress_add(struct tuning_progress *progress, const char *name, str
 /* Sets |text| as a member of an item. If it is longer than PROGRESS_VALUE_MAX, only its
  * beginning and its length. */
 void tuning_progress_set_value(struct json *item, const char *name, struct bytes text);
-/* Returns the next frame, which the caller owns. NULL: nothing is new. */
-struct json *tuning_progress_take(struct tuning_progress *progress);
+/* Gets the next frame, which the caller owns; NULL if out of memory. False: nothing is new. */
+bool tuning_progress_take(struct tuning_progress *progress, struct json **ret_frame);
 /* Call it when the client has left: the collecting thread checks for it and gives up. */
 void tuning_progress_stop(struct tuning_progress *progress);
 bool tuning_progress_is_stopped(const struct tuning_progress *progress);

@@ -20,8 +20,8 @@ bool tuning_send_progress(const struct deferred *d, struct tuning_progress *prog
         tuning_progress_stop(progress);
         return false;
     }
-    KILN_AUTO(json) struct json *frame = tuning_progress_take(progress);
-    if (!frame)
+    KILN_AUTO(json) struct json *frame = NULL;
+    if (!tuning_progress_take(progress, &frame))
         return false;
     admin_send(d->engine, d->caller, d->request_id, frame, FRAME_MORE);
     return true;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/json.h"
+
+#include "tests/support/failing_json.h"
 #include "tests/support/test.h"
 
+#include <errno.h>
 #include <string.h>
 
 static enum kiln_code parse_text(const char *text, struct json **ret_json, struct kiln_err *err)
@@ -10,7 +13,7 @@ static enum kiln_code parse_text(const char *text, struct json **ret_json, struc
     return json_parse(bytes_of_text(text), "test", ret_json, err);
 }
 
-TEST(plain, reads_members_by_type_and_falls_back_otherwise)
+TEST(plain, a_json_member_of_another_type_reads_as_the_default)
 {
     KILN_AUTO(json) struct json *j = NULL;
     struct kiln_err err;
@@ -26,7 +29,7 @@ TEST(plain, reads_members_by_type_and_falls_back_otherwise)
     assert_null(json_get(j, "absent"));
 }
 
-TEST(plain, numbers_outside_of_53_bits_are_not_taken_for_counts)
+TEST(plain, json_numbers_outside_53_bits_are_not_read_as_counts)
 {
     KILN_AUTO(json) struct json *j = NULL;
     struct kiln_err err;
@@ -36,7 +39,7 @@ TEST(plain, numbers_outside_of_53_bits_are_not_taken_for_counts)
     assert_int_equal(json_get_u64(j, "most", 7), 9007199254740992u);
 }
 
-TEST(plain, says_where_it_stopped)
+TEST(plain, an_error_in_json_text_is_reported_with_its_byte)
 {
     struct json *j = NULL;
     struct kiln_err err;
@@ -50,7 +53,7 @@ TEST(plain, says_where_it_stopped)
     }
 }
 
-TEST(plain, endless_nesting_is_refused)
+TEST(plain, endlessly_nested_json_is_refused)
 {
     static char deep[200001];
     memset(deep, '[', sizeof(deep) - 1);
@@ -59,7 +62,7 @@ TEST(plain, endless_nesting_is_refused)
     assert_int_equal(parse_text(deep, &j, &err), KILN_INVALID);
 }
 
-TEST(plain, builds_and_prints_one_line)
+TEST(plain, a_json_tree_is_printed_on_one_line)
 {
     KILN_AUTO(json) struct json *j = json_object();
     struct json *list = json_array();
@@ -75,7 +78,7 @@ TEST(plain, builds_and_prints_one_line)
     assert_null(json_next(json_next(first)));
 }
 
-TEST(plain, blanks_may_follow_and_nothing_else)
+TEST(plain, only_blanks_may_follow_json_text)
 {
     struct kiln_err err;
     static const char *const fine[] = { "{} ", "{}\n", "{}\r\n", "{}\t", " [1] \n\t" };
@@ -91,18 +94,66 @@ TEST(plain, blanks_may_follow_and_nothing_else)
     assert_null(none);
 }
 
-/* As where memory ran out when it was made: what was to go into it is not lost for ever. */
-TEST(plain, a_json_value_that_cannot_be_added_is_freed)
+TEST(plain, a_json_value_for_a_parent_that_was_not_allocated_is_freed)
 {
     json_set(NULL, "text", json_text("a"));
     json_append(NULL, json_number(1));
     json_set_bytes(NULL, "bytes", bytes_of_text("b"));
+    assert_null(json_set_array(NULL, "list"));
     assert_null(json_print(NULL, false));
     assert_null(json_first(NULL));
     assert_int_equal(json_count(NULL), 0);
 }
 
-TEST(plain, prints_with_indents_for_people)
+/* Builds a tree with every kind of value and prints it, with indents if |context| says so. */
+static enum kiln_code print_tree(void *context, struct kiln_err *err)
+{
+    static const char *const whole[] = {
+        "{\"text\":\"a\",\"bytes\":\"b\",\"number\":0.5,\"yes\":true,\"list\":[{\"in\":[1]}],"
+        "\"count\":2}",
+        "{\n\t\"text\":\t\"a\",\n\t\"bytes\":\t\"b\",\n\t\"number\":\t0.5,\n\t\"yes\":\ttrue,\n"
+        "\t\"list\":\t[{\n\t\t\t\"in\":\t[1]\n\t\t}],\n\t\"count\":\t2\n}",
+    };
+    bool indent = *(const bool *)context;
+    KILN_AUTO(json) struct json *j = json_object();
+    json_set_text(j, "text", "a");
+    json_set_bytes(j, "bytes", bytes_of_text("b"));
+    json_set_number(j, "number", 0.5);
+    json_set_bool(j, "yes", true);
+    json_set_u64(j, "count", 1);
+    struct json *list = json_set_array(j, "list"), *item = json_object(), *inner = json_array();
+    json_append(inner, json_number(1));
+    json_set(item, "in", inner);
+    json_append(list, item);
+    json_replace_u64(j, "count", 2);
+    KILN_AUTO(mem) char *text = json_print(j, indent);
+    if (!text)
+        return kiln_fail(err, KILN_NO_MEMORY, "no text");
+    assert_string_equal(text, whole[indent]);
+    return KILN_OK;
+}
+
+TEST(plain, a_json_tree_is_printed_whole_or_not_at_all_when_memory_runs_out)
+{
+    json_allocations_can_fail();
+    for (int indent = 0; indent <= 1; indent++)
+        expect_failures(print_tree, &(bool){ indent }, FAILING("malloc", ENOMEM), KILN_NO_MEMORY,
+                        "text");
+}
+
+TEST(plain, a_json_tree_that_lost_a_value_is_still_readable)
+{
+    KILN_AUTO(json) struct json *j = json_object();
+    json_set_text(j, "before", "a");
+    json_set(j, "lost", NULL);
+    json_set_text(j, "after", "b");
+    assert_string_equal(json_get_text(j, "before", "?"), "a");
+    assert_string_equal(json_get_text(j, "after", "?"), "b");
+    assert_int_equal(json_count(j), 2);
+    assert_null(json_print(j, false));
+}
+
+TEST(plain, a_json_tree_is_printed_with_indents_on_request)
 {
     KILN_AUTO(json) struct json *j = json_object();
     json_set_u64(j, "n", 1);

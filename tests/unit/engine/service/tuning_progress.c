@@ -53,8 +53,7 @@ TEST(tuning_progress, long_progress_items_are_split_over_more_frames)
     size_t items = 0, frames = 0;
     for (int i = 0; i < 2000; i++)
         add_of(progress, PROGRESS_VALUE_MAX);
-    for (struct json *frame = tuning_progress_take(progress); frame;
-         frame = tuning_progress_take(progress)) {
+    for (struct json *frame = NULL; tuning_progress_take(progress, &frame);) {
         KILN_AUTO(mem) char *text = json_print(frame, false);
         assert_true(strlen(text) < 2u << 20);
         items += json_count(json_get(frame, "differences"));
@@ -93,8 +92,7 @@ TEST(tuning_progress, a_full_progress_list_takes_no_space_from_another)
     assert_int_equal(tuning_progress_left_out_of(progress, "verbatim"), 7);
     assert_int_equal(tuning_progress_left_out_of(progress, "bad"), 0);
     assert_int_equal(tuning_progress_left_out(progress), 7);
-    for (struct json *frame = tuning_progress_take(progress); frame;
-         frame = tuning_progress_take(progress)) {
+    for (struct json *frame = NULL; tuning_progress_take(progress, &frame);) {
         items += json_count(json_get(frame, "bad"));
         json_destroy(frame);
     }
@@ -107,8 +105,7 @@ TEST(tuning_progress, alternating_progress_lists_share_few_frames)
     size_t frames = 0, items = 0;
     for (unsigned i = 0; i < 3000; i++)
         add_number(progress, i % 2 ? "verbatim" : "bad", i);
-    for (struct json *frame = tuning_progress_take(progress); frame;
-         frame = tuning_progress_take(progress)) {
+    for (struct json *frame = NULL; tuning_progress_take(progress, &frame);) {
         items += json_count(json_get(frame, "bad")) + json_count(json_get(frame, "verbatim"));
         frames++;
         json_destroy(frame);
@@ -121,9 +118,10 @@ TEST(tuning_progress, progress_after_a_frame_was_taken_goes_into_the_next_one)
 {
     struct tuning_progress *progress = *state;
     add_number(progress, "bad", 1);
-    json_destroy(tuning_progress_take(progress));
-    assert_null(tuning_progress_take(progress));
+    KILN_AUTO(json) struct json *first = NULL, *frame = NULL;
+    assert_true(tuning_progress_take(progress, &first));
+    assert_false(tuning_progress_take(progress, &frame));
     add_number(progress, "bad", 2);
-    KILN_AUTO(json) struct json *frame = tuning_progress_take(progress);
+    assert_true(tuning_progress_take(progress, &frame));
     assert_int_equal(json_get_u64(json_first(json_get(frame, "bad")), "line", 0), 2);
 }

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+
+/* kilnctl's commands while each allocation in turn fails: no request or file may lack a part. */
+#include "cli/kilnctl/overlay_manifest.h"
+#include "tests/support/failing_json.h"
+#include "tests/unit/cli/kilnctl_fake.h"
+#include "tests/unit/cli/scratch_directory.h"
+
+#include <errno.h>
+
+struct fixture {
+    struct command_run run;
+    struct scratch_directory directory;
+};
+
+static void prepare(struct fixture *f)
+{
+    (void)f;
+    memset(&fake, 0, sizeof(fake));
+    json_allocations_can_fail();
+}
+
+SCRATCH_FIXTURE(kilnctl_failing, prepare);
+
+/* Runs the command until no allocation of it fails: kilnd may get |request| or nothing. */
+#define EXPECT_ONLY(f, request, ...)                                                   \
+    do {                                                                               \
+        bool failed_ = true;                                                           \
+        for (unsigned nth_ = 1; failed_; nth_++) {                                     \
+            memset(&fake, 0, sizeof(fake));                                            \
+            fake.answers[0].reply = "{\"kernels\":3,\"bytes\":4096}";                  \
+            fail_call("malloc", nth_, ENOMEM);                                         \
+            int rc_ = RUN(&(f)->run, __VA_ARGS__);                                     \
+            failed_ = calls_failed();                                                  \
+            assert_true(rc_ == KILN_E_OK || failed_);                                  \
+            assert_true(fake.asked == 1 || (fake.asked == 0 && failed_));              \
+            assert_string_equal(fake.asked ? fake.requests[0] : (request), (request)); \
+        }                                                                              \
+    } while (0)
+
+TEST_F(kilnctl_failing, gc_and_clear_never_lose_an_argument_when_memory_runs_out)
+{
+    EXPECT_ONLY(f, "gc {\"stale\":true,\"dry_run\":true}", "gc", "--stale", "--dry-run");
+    EXPECT_ONLY(f, "clear {\"target\":\"gfx90a\",\"dry_run\":true}", "clear", "--target", "gfx90a",
+                "--dry-run");
+}
+
+static void check_overlay(struct fixture *f, int rc, bool failed)
+{
+    OVERLAY_MANIFEST_AUTO struct overlay_manifest read = { .count = 0 };
+    struct kiln_error err = { 0 };
+    if (rc) {
+        assert_true(failed);
+        assert_int_equal(scratch_directory_count(&f->directory), 0);
+        return;
+    }
+    must(overlay_manifest_read(f->directory.path, &read, &err), err);
+    assert_int_equal(read.count, 1);
+    assert_int_equal(read.files[0].lines.count, 2);
+    assert_int_equal(read.files[0].fingerprint.parts[0].size, 7);
+}
+
+TEST_F(kilnctl_failing, an_overlay_manifest_is_written_whole_or_not_at_all_when_memory_runs_out)
+{
+    uint64_t digests[] = { 1, 2 };
+    struct overlay_file file = { .name = "user/a.udb",
+                                 .fingerprint.parts[0].size = 7,
+                                 .lines = { .digests = digests, .count = 2 } };
+    const struct overlay_manifest manifest = { .version = "3.2.0", .files = &file, .count = 1 };
+    char path[512];
+    bool failed = true;
+    for (unsigned nth = 1; failed; nth++) {
+        struct kiln_error err = { 0 };
+        fail_call("malloc", nth, ENOMEM);
+        int rc = overlay_manifest_write(f->directory.path, &manifest, &err);
+        failed = calls_failed();
+        check_overlay(f, rc, failed);
+        unlink(scratch_path(&f->directory, OVERLAY_MANIFEST, path));
+    }
+}
