@@ -346,7 +346,7 @@ static enum kiln_code split_words(char *text, const char *words[DRIVER_WORDS_MAX
         if (!*at)
             break;
         if (*ret_count == DRIVER_WORDS_MAX)
-            return kiln_fail(err, KILN_INVALID, "more than %d words in a command line",
+            return kiln_fail(err, KILN_INVALID, "a command line has more than %d words",
                              DRIVER_WORDS_MAX);
         char quote = *at == '"' || *at == '\'' ? *at++ : '\0';
         words[(*ret_count)++] = at;

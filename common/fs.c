@@ -16,7 +16,7 @@ enum kiln_code fs_make_directories(const char *path, struct kiln_err *err)
 {
     KILN_AUTO(mem) char *partial = strdup(path);
     if (!partial)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot make the directory '%s'", path);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to make the directory '%s'", path);
     for (char *at = partial + 1;; at++) {
         if (*at != '/' && *at != '\0')
             continue;
@@ -30,7 +30,7 @@ enum kiln_code fs_make_directories(const char *path, struct kiln_err *err)
     }
     struct stat seen;
     if (stat(path, &seen) != 0)
-        return kiln_fail_errno(err, errno, "cannot look at the directory '%s'", path);
+        return kiln_fail_errno(err, errno, "cannot read the attributes of '%s'", path);
     if (!S_ISDIR(seen.st_mode))
         return kiln_fail(err, KILN_INVALID, "'%s' is not a directory", path);
     return KILN_OK;
@@ -66,10 +66,11 @@ enum kiln_code fs_read_fd(int fd, size_t limit, struct buffer *ret_content, stru
             return KILN_OK;
         at += got;
         if ((size_t)at > limit)
-            return kiln_fail(err, KILN_FULL, "content exceeds %zu bytes", limit);
+            return kiln_fail(err, KILN_FULL, "it has more than the %zu bytes that are allowed",
+                             limit);
         buffer_put(ret_content, chunk, (size_t)got);
         if (ret_content->failed)
-            return kiln_fail(err, KILN_NO_MEMORY, "cannot hold %lld bytes", (long long)at);
+            return kiln_fail(err, KILN_NO_MEMORY, "no memory for %lld bytes", (long long)at);
     }
 }
 
@@ -110,7 +111,7 @@ static enum kiln_code sync_directory_of(const char *path, struct kiln_err *err)
 {
     KILN_AUTO(mem) char *copy = strdup(path);
     if (!copy)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot write '%s'", path);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to sync the directory of '%s'", path);
     KILN_AUTO(fd) int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 || fsync(fd) != 0)
         return kiln_fail_errno(err, errno, "cannot sync the directory of '%s'", path);

@@ -145,7 +145,7 @@ enum kiln_code fs_refuse_network(const char *path, const char *setting, struct k
 {
     struct fs_place place;
     if (fs_look(path, &place) != 0)
-        return kiln_fail_errno(err, errno, "cannot ask which filesystem '%s' is on", path);
+        return kiln_fail_errno(err, errno, "cannot determine the filesystem of '%s'", path);
     if (!place.network)
         return KILN_OK;
     return kiln_fail(err, KILN_UNSUPPORTED,

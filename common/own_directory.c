@@ -32,8 +32,11 @@ static enum kiln_code refuse_other_users(const char *path, const struct stat *se
                                          struct kiln_err *err)
 {
     if (seen->st_uid != 0 && seen->st_uid != geteuid() && !is_unmapped_host_user(seen->st_uid))
-        return kiln_fail(err, KILN_DENIED, "'%s' belongs to user %u, not to user %u", path,
-                         (unsigned)seen->st_uid, (unsigned)geteuid());
+        return kiln_fail(
+            err, KILN_DENIED,
+            "'%s' belongs to user %u, not to user %u: change its owner, or use another "
+            "directory",
+            path, (unsigned)seen->st_uid, (unsigned)geteuid());
     if (S_ISDIR(seen->st_mode) && seen->st_mode & S_IWOTH && !(seen->st_mode & S_ISVTX))
         return kiln_fail(err, KILN_DENIED, "every user may write to '%s': run chmod o-w on it",
                          path);
@@ -66,8 +69,8 @@ enum kiln_code own_directory_check(const char *path, struct kiln_err *err)
 {
     char real[PATH_MAX];
     if (path[0] != '/' || strlen(path) >= sizeof(real))
-        return kiln_fail(err, KILN_INVALID, "'%.100s' is not an absolute path, or is too long",
-                         path);
+        return kiln_fail(err, KILN_INVALID,
+                         "'%.100s' is too long or not an absolute path: give another one", path);
     if (!realpath(path, real))
         return kiln_fail_errno(err, errno, "cannot read the attributes of '%s'", path);
     if (geteuid() != 0)
@@ -82,8 +85,8 @@ static enum kiln_code find_existing(const char *path, char ret_there[PATH_MAX],
 {
     struct stat seen;
     if (path[0] != '/' || strlen(path) >= PATH_MAX)
-        return kiln_fail(err, KILN_INVALID, "'%.100s' is not an absolute path, or is too long",
-                         path);
+        return kiln_fail(err, KILN_INVALID,
+                         "'%.100s' is too long or not an absolute path: give another one", path);
     strcpy(ret_there, path);
     while (lstat(ret_there, &seen) != 0) {
         if (errno != ENOENT)
@@ -123,10 +126,13 @@ enum kiln_code own_directory_make(const char *path, struct kiln_err *err)
     if (stat(path, &seen) != 0)
         return kiln_fail_errno(err, errno, "cannot read the attributes of '%s'", path);
     if (seen.st_uid != geteuid())
-        return kiln_fail(err, KILN_DENIED, "'%s' belongs to user %u, not to user %u", path,
-                         (unsigned)seen.st_uid, (unsigned)geteuid());
+        return kiln_fail(
+            err, KILN_DENIED,
+            "'%s' belongs to user %u, not to user %u: change its owner, or use another "
+            "directory",
+            path, (unsigned)seen.st_uid, (unsigned)geteuid());
     if (seen.st_mode & (S_IWGRP | S_IWOTH))
-        return kiln_fail(err, KILN_DENIED, "others than its owner may write to '%s': chmod go-w",
+        return kiln_fail(err, KILN_DENIED, "other users may write to '%s': run chmod go-w on it",
                          path);
     return KILN_OK;
 }

@@ -96,7 +96,10 @@ static enum kiln_code private_directory(const struct place *place, char path[PAT
     if (base)
         return put_path(path, err, "%s/kiln/private", base);
     if (!home)
-        return kiln_fail(err, KILN_INVALID, "neither %s nor HOME is set", place->variable);
+        return kiln_fail(err, KILN_INVALID,
+                         "no place for the private %s directory: neither %s nor HOME is set: set "
+                         "one to an absolute path",
+                         place->what, place->variable);
     return put_path(path, err, "%s/%s/kiln/private", home, place->below_home);
 }
 

@@ -18,7 +18,10 @@ static enum kiln_code check_length(const char *path, struct kiln_err *err)
     size_t most = sizeof(((struct private_directories *)0)->socket) - sizeof(SOCKET_NAME);
     if (strlen(path) <= most)
         return KILN_OK;
-    return kiln_fail(err, KILN_INVALID, "'%s" SOCKET_NAME "' is longer than a socket's path may be",
+    return kiln_fail(err, KILN_INVALID,
+                     "'%s" SOCKET_NAME
+                     "' is too long for a socket: set XDG_CACHE_HOME to a shorter "
+                     "path",
                      path);
 }
 
@@ -26,7 +29,7 @@ static enum kiln_code make_usable(const char *path, struct kiln_err *err)
 {
     enum kiln_code rc = own_directory_make(path, err);
     if (!rc && faccessat(AT_FDCWD, path, W_OK | X_OK, AT_EACCESS) != 0)
-        rc = kiln_fail_errno(err, errno, "'%s' cannot be written to", path);
+        rc = kiln_fail_errno(err, errno, "cannot write to '%s'", path);
     return rc ? rc : fs_refuse_network(path, "XDG_CACHE_HOME and XDG_STATE_HOME", err);
 }
 

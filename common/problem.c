@@ -77,7 +77,7 @@ static const struct bound flat_bounds[] = {
 
 static enum kiln_code refuse_number(const struct bound *b, uint32_t value, struct kiln_err *err)
 {
-    return kiln_fail(err, KILN_INVALID, "%s is %u, allowed are %u to %u", b->name, (unsigned)value,
+    return kiln_fail(err, KILN_INVALID, "'%s' is %u: give %u to %u", b->name, (unsigned)value,
                      (unsigned)b->least, (unsigned)b->most);
 }
 
@@ -135,7 +135,7 @@ static enum kiln_code check_tensor(const char *name, uint64_t elements, struct k
 {
     if (elements >= 1u << 31)
         return kiln_fail(err, KILN_UNSUPPORTED,
-                         "tensor %s has %llu elements; 2147483647 are the most", name,
+                         "tensor '%s' has %llu elements; the maximum is 2147483647", name,
                          (unsigned long long)elements);
     return KILN_OK;
 }
@@ -147,13 +147,14 @@ enum kiln_code problem_check(const struct problem *p, struct kiln_err *err)
         return rc;
     if (p->c % p->groups || p->k % p->groups)
         return kiln_fail(err, KILN_INVALID,
-                         "group_count %u does not divide in_channels %u and out_channels %u",
+                         "group_count %u does not divide in_channels %u and out_channels %u: give "
+                         "a common divisor",
                          (unsigned)p->groups, (unsigned)p->c, (unsigned)p->k);
     struct extent out = problem_output(p);
     if (out.d == 0 || out.h == 0 || out.w == 0)
         return kiln_fail(err, KILN_INVALID,
                          "the output is empty (%ux%ux%u): the dilated filter is larger than the "
-                         "padded input",
+                         "padded input: enlarge the padding, or reduce the filter or its dilation",
                          (unsigned)out.d, (unsigned)out.h, (unsigned)out.w);
     rc = check_tensor("x", problem_x_elements(p), err);
     if (!rc)

@@ -6,13 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define EXAMPLES "gfx90a, gfx90a:sramecc+:xnack-, sm_90 or opencl:<device>"
+
 static enum kiln_code refuse_target(struct bytes text, const char *why, struct kiln_err *err)
 {
     int shown = text.size > 80 ? 80 : (int)text.size;
     return kiln_fail(err, KILN_INVALID,
-                     "'%.*s' is not a target: %s (a target looks like gfx90a, "
-                     "gfx90a:sramecc+:xnack-, sm_90 or opencl:<device>)",
-                     shown, (const char *)text.data, why);
+                     "'%.*s' is not a target: %s; name one, for example " EXAMPLES, shown,
+                     (const char *)text.data, why);
 }
 
 static bool letters_are_fine(struct bytes text)
@@ -47,7 +48,7 @@ static bool canonical_amd(char text[LIMIT_TARGET_TEXT], const char **ret_why)
     snprintf(copy, sizeof(copy), "%s", text);
     char *rest = NULL;
     char *part = strtok_r(copy, ":", &rest);
-    *ret_why = "no such arch: 'gfx' and three or four digits or letters are one";
+    *ret_why = "an arch is 'gfx' and at least three digits or letters";
     if (!part || strlen(part) < 6 || strlen(part) >= sizeof(arch) || !all_alnum(part))
         return false;
     *ret_why = "features are sramecc+, sramecc-, xnack+ or xnack-";
@@ -82,11 +83,11 @@ enum kiln_code target_parse(struct bytes text, struct target *ret_target, struct
     const char *why = NULL;
     struct target t = { 0 };
     if (text.size == 0)
-        return kiln_fail(err, KILN_INVALID, "no target was given");
+        return kiln_fail(err, KILN_INVALID, "no target was given: name one, for example " EXAMPLES);
     if (text.size >= sizeof(t.text))
-        return refuse_target(text, "too long", err);
+        return refuse_target(text, "it is too long", err);
     if (!letters_are_fine(text))
-        return refuse_target(text, "only letters, digits and _ . : + - may stand in one", err);
+        return refuse_target(text, "only letters, digits and _ . : + - are allowed", err);
     memcpy(t.text, text.data, text.size);
     if (starts_with(t.text, "gfx")) {
         t.family = TARGET_AMDGPU;
@@ -95,11 +96,11 @@ enum kiln_code target_parse(struct bytes text, struct target *ret_target, struct
     } else if (starts_with(t.text, "sm_")) {
         t.family = TARGET_NVIDIA;
         if (!is_nvidia(t.text))
-            return refuse_target(text, "two or three digits follow sm_", err);
+            return refuse_target(text, "two or three digits must follow 'sm_'", err);
     } else if (starts_with(t.text, "opencl:") && t.text[7]) {
         t.family = TARGET_OPENCL;
     } else {
-        return refuse_target(text, "unknown kind", err);
+        return refuse_target(text, "its beginning is unknown", err);
     }
     *ret_target = t;
     return KILN_OK;

@@ -65,12 +65,14 @@ struct tensor_map tensor_map_read(struct reader *r)
     return map;
 }
 
-/* ---- what may stand in one ---- */
+/* ---- the bounds of each part ---- */
 
+/* |rule|: the values that are allowed. */
 static enum kiln_code refuse_map(struct kiln_err *err, const char *what, uint32_t index,
-                                 int64_t value)
+                                 int64_t value, const char *rule)
 {
-    return kiln_fail(err, KILN_INVALID, "tensor map: %s %u is %lld", what, index, (long long)value);
+    return kiln_fail(err, KILN_INVALID, "invalid tensor map: the %s %u is %lld, not %s", what,
+                     index, (long long)value, rule);
 }
 
 static bool is_within(uint64_t value, uint64_t least, uint64_t most)
@@ -85,15 +87,19 @@ static enum kiln_code check_dims(const struct tensor_map *m, struct kiln_err *er
         bool is_stride = i == 0 ? stride == ELEMENT
                                 : stride > 0 && stride % ALIGNMENT == 0 && stride < STRIDE_BELOW;
         if (m->dims[i] == 0)
-            return refuse_map(err, "size of dimension", i, 0);
+            return refuse_map(err, "size of dimension", i, 0, "positive");
         if (!is_stride)
-            return refuse_map(err, "stride of dimension", i, (int64_t)stride);
+            return refuse_map(err, "stride of dimension", i, (int64_t)stride,
+                              i == 0 ? "the size of an element" : "a multiple of 16 below 2^40");
         if (!is_within(m->steps[i], 1, STEP_MAX))
-            return refuse_map(err, "step in dimension", i, m->steps[i]);
+            return refuse_map(err, "step in dimension", i, m->steps[i], "1 to 8");
     }
     for (uint32_t i = m->rank; i < TENSOR_MAP_DIMS_MAX; i++)
         if (m->dims[i] || m->strides[i] || m->steps[i] || m->box[i])
-            return refuse_map(err, "something is said of dimension", i, m->dims[i]);
+            return kiln_fail(err, KILN_INVALID,
+                             "invalid tensor map: dimension %u has values, and the map has %u "
+                             "dimensions",
+                             i, m->rank);
     return KILN_OK;
 }
 
@@ -103,7 +109,8 @@ static enum kiln_code check_row(const struct tensor_map *m, uint32_t row, struct
     static const uint32_t swizzled[] = { 0, 32, 64, 128 };
     uint32_t bytes = row * ELEMENT, most = swizzled[m->swizzle];
     return bytes % ALIGNMENT || (most && bytes > most)
-               ? refuse_map(err, "elements of a row, exchanged by rule", m->swizzle, row)
+               ? refuse_map(err, "number of elements in a row with swizzle", m->swizzle, row,
+                            "a multiple of 16 bytes within the swizzle's span")
                : KILN_OK;
 }
 
@@ -112,10 +119,11 @@ static enum kiln_code check_tiled(const struct tensor_map *m, struct kiln_err *e
     static const int32_t none[TENSOR_MAP_SPATIAL_MAX] = { 0 };
     for (uint32_t i = 0; i < m->rank; i++)
         if (!is_within(m->box[i], 1, BOX_MAX))
-            return refuse_map(err, "box in dimension", i, m->box[i]);
+            return refuse_map(err, "box in dimension", i, m->box[i], "1 to 256");
     if (memcmp(m->lower, none, sizeof(none)) != 0 || memcmp(m->upper, none, sizeof(none)) != 0 ||
         m->channels || m->pixels)
-        return kiln_fail(err, KILN_INVALID, "tensor map: tiled, but with pixels");
+        return kiln_fail(err, KILN_INVALID,
+                         "invalid tensor map: a tiled map has no corners, channels and pixels");
     return check_row(m, m->box[0], err);
 }
 
@@ -127,42 +135,52 @@ static enum kiln_code check_corner(const struct tensor_map *m, uint32_t i, struc
     if (i < m->rank - 2)
         end = beyond[m->rank - IM2COL_RANK_MIN];
     if (lower < -end || upper < -end || (end ? lower >= end || upper >= end : lower || upper))
-        return refuse_map(err, "corner of spatial dimension", i, lower < -end ? lower : upper);
+        return refuse_map(err, "corner of spatial dimension", i, lower < -end ? lower : upper,
+                          "within the range of a map of this rank");
     if (end && (int64_t)m->dims[1 + i] + upper - lower <= 0)
-        return refuse_map(err, "the box is empty in spatial dimension", i, lower);
+        return refuse_map(err, "lower corner of spatial dimension", i, lower,
+                          "below the upper corner: the box is empty");
     return KILN_OK;
 }
 
 static enum kiln_code check_im2col(const struct tensor_map *m, struct kiln_err *err)
 {
     if (m->rank < IM2COL_RANK_MIN)
-        return kiln_fail(err, KILN_INVALID, "tensor map: im2col of %u dimensions", m->rank);
+        return kiln_fail(err, KILN_INVALID,
+                         "invalid tensor map: an im2col map has %u dimensions, not 3 to 5",
+                         m->rank);
     for (uint32_t i = 0; i < TENSOR_MAP_DIMS_MAX; i++)
         if (m->box[i])
-            return refuse_map(err, "im2col, but the box in dimension", i, m->box[i]);
+            return refuse_map(err, "box of an im2col map in dimension", i, m->box[i], "0");
     for (uint32_t i = 0; i < TENSOR_MAP_SPATIAL_MAX; i++)
         if (check_corner(m, i, err))
             return err->code;
     if (!is_within(m->channels, 1, CHANNELS_MAX) || !is_within(m->pixels, 1, PIXELS_MAX))
-        return kiln_fail(err, KILN_INVALID, "tensor map: %u channels of %u pixels", m->channels,
-                         m->pixels);
+        return kiln_fail(err, KILN_INVALID,
+                         "invalid tensor map: it has %u channels, not 1 to %u, or %u pixels, not 1 "
+                         "to %u",
+                         m->channels, CHANNELS_MAX, m->pixels, PIXELS_MAX);
     return check_row(m, m->channels, err);
 }
 
 enum kiln_code tensor_map_check(const struct tensor_map *m, struct kiln_err *err)
 {
     if (m->operand > ARGUMENT_WORKSPACE)
-        return kiln_fail(err, KILN_INVALID, "tensor map: of unknown operand %u", m->operand);
+        return kiln_fail(err, KILN_INVALID, "invalid tensor map: operand %u is unknown",
+                         m->operand);
     if (m->type != TYPE_FLOAT16 && m->type != TYPE_BFLOAT16)
-        return kiln_fail(err, KILN_INVALID, "tensor map: of unknown type %u", m->type);
+        return kiln_fail(err, KILN_INVALID, "invalid tensor map: type %u is not fp16 or bf16",
+                         m->type);
     if (m->mode > TENSOR_MAP_IM2COL || m->swizzle > TENSOR_MAP_SWIZZLE_128)
-        return kiln_fail(err, KILN_INVALID, "tensor map: of unknown mode %u or exchange %u",
+        return kiln_fail(err, KILN_INVALID, "invalid tensor map: mode %u or swizzle %u is unknown",
                          m->mode, m->swizzle);
     if (!is_within(m->rank, 1, TENSOR_MAP_DIMS_MAX))
-        return kiln_fail(err, KILN_INVALID, "tensor map: of %u dimensions", m->rank);
+        return kiln_fail(err, KILN_INVALID, "invalid tensor map: it has %u dimensions, not 1 to %d",
+                         m->rank, TENSOR_MAP_DIMS_MAX);
     if (m->offset % ALIGNMENT)
-        return kiln_fail(err, KILN_INVALID, "tensor map: begins at byte %llu",
-                         (unsigned long long)m->offset);
+        return kiln_fail(err, KILN_INVALID,
+                         "invalid tensor map: it begins at byte %llu, not at a multiple of %u",
+                         (unsigned long long)m->offset, ALIGNMENT);
     enum kiln_code rc = check_dims(m, err);
     if (!rc)
         rc = m->mode == TENSOR_MAP_TILED ? check_tiled(m, err) : check_im2col(m, err);

@@ -45,9 +45,11 @@ static enum kiln_code refuse_byte(const char *what, struct bytes word, size_t at
 {
     uint8_t c = word.data[at];
     if (c < ' ' || c > '~')
-        return kiln_fail(err, KILN_INVALID, "the %s has the byte 0x%02x in it, which no record may",
-                         what, c);
-    return kiln_fail(err, KILN_INVALID, "the %s has a '%c' in it", what, c);
+        return kiln_fail(err, KILN_INVALID,
+                         "the %s contains the byte 0x%02x, which is not allowed in a record", what,
+                         c);
+    return kiln_fail(err, KILN_INVALID,
+                     "the %s contains '%c', which separates the parts of a record", what, c);
 }
 
 /* Tests sixteen bytes at a time, which compilers turn into vector instructions. */
@@ -246,10 +248,11 @@ static enum kiln_code take_measure(struct bytes time, struct bytes workspace,
 {
     if (!parse_time(time, &e->time_ms))
         return kiln_fail(err, KILN_INVALID,
-                         "the time '%.*s' of '%.*s' is no finite decimal number of milliseconds",
+                         "the time '%.*s' of '%.*s' is not a finite decimal number of milliseconds",
                          SHOWN(time), SHOWN(e->id));
     if (!parse_bytes(workspace, &e->workspace))
-        return kiln_fail(err, KILN_INVALID, "the workspace '%.*s' of '%.*s' is no number of bytes",
+        return kiln_fail(err, KILN_INVALID,
+                         "the workspace '%.*s' of '%.*s' is not a number of bytes",
                          SHOWN(workspace), SHOWN(e->id));
     return KILN_OK;
 }
@@ -268,7 +271,7 @@ static enum kiln_code parse_find(struct tuning_entry *e, struct kiln_err *err)
     e->solver = old ? f[0] : e->id;
     e->algorithm = old ? e->id : f[2];
     if (e->solver.size == 0 || e->algorithm.size == 0)
-        return kiln_fail(err, KILN_INVALID, "'%.*s' names no %s", SHOWN(e->id),
+        return kiln_fail(err, KILN_INVALID, "'%.*s' has no %s", SHOWN(e->id),
                          e->solver.size ? "algorithm" : "solver");
     if (e->solver.size > TUNING_WORD_MAX || e->algorithm.size > TUNING_WORD_MAX)
         return kiln_fail(err, KILN_INVALID, "'%.*s' has a name of more than %u bytes", SHOWN(e->id),
@@ -428,7 +431,7 @@ enum kiln_code tuning_solver_check(struct bytes solver, struct kiln_err *err)
         return KILN_OK;
     enum kiln_code rc = tuning_word_check("solver", solver, /* commas= */ false, err);
     return rc ? rc
-              : kiln_fail(err, KILN_INVALID, "'%.*s' is no solver's name",
+              : kiln_fail(err, KILN_INVALID, "'%.*s' is not the name of a solver",
                           (int)(solver.size < 80 ? solver.size : 80), (const char *)solver.data);
 }
 
@@ -440,7 +443,7 @@ enum kiln_code tuning_entry_check(enum tuning_kind kind, const struct tuning_ent
         return rc;
     rc = tuning_word_check("algorithm", e->algorithm, /* commas= */ false, err);
     return rc ? rc
-              : kiln_fail(err, KILN_INVALID, "'%.*s' is no algorithm of MIOpen's%s",
+              : kiln_fail(err, KILN_INVALID, "'%.*s' is not an algorithm of MIOpen%s",
                           (int)(e->algorithm.size < 80 ? e->algorithm.size : 80),
                           (const char *)e->algorithm.data, direction ? " for this direction" : "");
 }
@@ -451,6 +454,6 @@ enum kiln_code tuning_backend_check(struct bytes backend, struct kiln_err *err)
         return KILN_OK;
     enum kiln_code rc = tuning_word_check("backend", backend, /* commas= */ false, err);
     return rc ? rc
-              : kiln_fail(err, KILN_INVALID, "'%.*s' is no backend: HIP, CUDA or OpenCL",
+              : kiln_fail(err, KILN_INVALID, "'%.*s' is not a backend: use HIP, CUDA or OpenCL",
                           (int)(backend.size < 40 ? backend.size : 40), (const char *)backend.data);
 }

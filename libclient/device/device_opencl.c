@@ -33,7 +33,10 @@ static enum kiln_code find_all(const struct opencl_library *cl, cl_device_id *re
         *ret_count += count < left ? count : left;
     }
     if (*ret_count == 0)
-        return kiln_fail(err, KILN_UNAVAILABLE, "no OpenCL platform has a device");
+        return kiln_fail(
+            err, KILN_UNAVAILABLE,
+            "no OpenCL platform has a device: check with clinfo that the driver of the "
+            "device is installed and that this user may open the device");
     return KILN_OK;
 }
 

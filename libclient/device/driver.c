@@ -279,22 +279,36 @@ static enum kiln_code driver_elapsed(struct kiln_device *device, void *begin, vo
 
 /* ---- code objects ---- */
 
+/* Advice is given only if the reason is the object, not the device. */
+static enum kiln_code fail_load(struct driver_device *d, struct bytes object, int status,
+                                struct kiln_err *err)
+{
+    const struct kiln_device *device = &d->base;
+    struct kiln_err why = KILN_ERR_INIT;
+    enum kiln_code rc =
+        driver_fail(d->kind, &why, status, "%s does not accept it", d->kind->runtime);
+    bool is_object = rc == KILN_CORRUPT || rc == KILN_UNSUPPORTED;
+    return kiln_fail(err, rc, "cannot load a code object of %zu bytes on '%s' (%s): %s%s",
+                     object.size, device->name, device->target, why.text,
+                     is_object ? ": compile it for this target, with a compiler that is not newer "
+                                 "than the driver"
+                               : "");
+}
+
 static enum kiln_code driver_load(struct kiln_device *device, struct bytes object,
                                   void **ret_module, struct kiln_err *err)
 {
     struct driver_device *d = driver_of(device);
     enum kiln_code rc = elf_check(object, d->kind->elf_machine, err);
     if (rc)
-        return kiln_while(err, "%s (%s) cannot load the code object", device->name, device->target);
+        return kiln_while(err, "cannot load a code object on '%s' (%s)", device->name,
+                          device->target);
     DRIVER_SCOPE(scope);
     rc = driver_enter(d, &scope, err);
     if (rc)
         return rc;
     int status = d->calls->module_load(ret_module, object.data);
-    return status
-               ? driver_fail(d->kind, err, status, "%s (%s) cannot load a code object of %zu bytes",
-                             device->name, device->target, object.size)
-               : KILN_OK;
+    return status ? fail_load(d, object, status, err) : KILN_OK;
 }
 
 static void driver_unload(struct kiln_device *device, void *module)
@@ -314,7 +328,9 @@ static enum kiln_code driver_find(struct kiln_device *device, void *module,
     void *function = NULL;
     int status = d->calls->module_function(&function, module, entry->name);
     if (status)
-        return driver_fail(d->kind, err, status, "%s found no kernel '%s' in its code object",
+        return driver_fail(d->kind, err, status,
+                           "'%s' found no kernel '%s' in its code object: "
+                           "compile it again from the source that defines the kernel",
                            device->name, entry->name);
     if (entry->shared_bytes && d->kind->allow_shared)
         rc = d->kind->allow_shared(d, function, entry->name, entry->shared_bytes, err);
@@ -335,8 +351,8 @@ static enum kiln_code driver_encode(struct kiln_device *device, const struct ten
 {
     struct driver_device *d = driver_of(device);
     if (!d->kind->encode)
-        return kiln_fail(err, KILN_UNSUPPORTED, "%s (%s) has no tensor maps", device->name,
-                         device->target);
+        return kiln_fail(err, KILN_UNSUPPORTED, "'%s' (%s) has no tensor maps: use another solver",
+                         device->name, device->target);
     DRIVER_SCOPE(scope);
     enum kiln_code rc =
         driver_enter(d, &scope, err); /* CUDA needs a current context for this call */

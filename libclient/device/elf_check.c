@@ -46,13 +46,17 @@ enum kiln_code elf_check(struct bytes object, unsigned machine, struct kiln_err 
     Elf64_Ehdr header;
     if (object.size < sizeof(header) || memcmp(object.data, ELFMAG, SELFMAG) != 0 ||
         object.data[EI_CLASS] != ELFCLASS64 || object.data[EI_DATA] != ELFDATA2LSB)
-        return kiln_fail(err, KILN_CORRUPT, "the %zu bytes are not a 64-bit ELF file", object.size);
+        return kiln_fail(err, KILN_CORRUPT,
+                         "its %zu bytes are not a 64-bit ELF file: compile or fetch it again",
+                         object.size);
     memcpy(&header, object.data, sizeof(header));
     if (header.e_machine != machine)
         return kiln_fail(err, KILN_CORRUPT,
-                         "it is for ELF machine %u, not %u: the object is for another target",
+                         "it is for ELF machine %u, not %u: compile it for the device's target",
                          header.e_machine, machine);
     if (!are_sections_within(object, &header) || !are_segments_within(object, &header))
-        return kiln_fail(err, KILN_CORRUPT, "its parts extend beyond its %zu bytes", object.size);
+        return kiln_fail(err, KILN_CORRUPT,
+                         "its parts extend beyond its %zu bytes: compile or fetch it again",
+                         object.size);
     return KILN_OK;
 }

@@ -211,17 +211,28 @@ static void opencl_unload(struct kiln_device *device, void *module)
     (void)opencl_of(device)->cl->clReleaseProgram(module);
 }
 
-static enum kiln_code build_program(struct opencl_device *d, cl_program program,
+/* |log|: what the driver's compiler printed, or "". */
+static enum kiln_code fail_load(struct opencl_device *d, size_t size, cl_int status,
+                                const char *log, struct kiln_err *err)
+{
+    struct kiln_err why = KILN_ERR_INIT;
+    enum kiln_code rc = opencl_fail(&why, status, "the OpenCL driver does not accept it%s%s",
+                                    log[0] ? ": " : "", log);
+    return kiln_fail(err, rc, "cannot load a program binary of %zu bytes on '%s': %s%s", size,
+                     d->base.name, why.text,
+                     rc == KILN_CORRUPT ? ": build it again for this device and driver" : "");
+}
+
+static enum kiln_code build_program(struct opencl_device *d, cl_program program, size_t size,
                                     struct kiln_err *err)
 {
-    char log[300] = "";
+    char log[200] = "";
     cl_int status = d->cl->clBuildProgram(program, 1, &d->id, "", NULL, NULL);
     if (!status)
         return KILN_OK;
     d->cl->clGetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, sizeof(log), log, NULL);
     log[sizeof(log) - 1] = '\0';
-    return opencl_fail(err, status, "%s rejected a program binary%s%s", d->base.name,
-                       log[0] ? ": " : "", log);
+    return fail_load(d, size, status, log, err);
 }
 
 static enum kiln_code opencl_load(struct kiln_device *device, struct bytes object,
@@ -234,10 +245,9 @@ static enum kiln_code opencl_load(struct kiln_device *device, struct bytes objec
                                                           &data, &of_binary, &status);
     enum kiln_code rc = KILN_OK;
     if (!program || of_binary)
-        rc = opencl_fail(err, of_binary ? of_binary : status,
-                         "%s cannot load a program binary of %zu bytes", device->name, object.size);
+        rc = fail_load(d, object.size, of_binary ? of_binary : status, "", err);
     else
-        rc = build_program(d, program, err);
+        rc = build_program(d, program, object.size, err);
     if (rc && program)
         opencl_unload(device, program);
     if (!rc)
@@ -261,8 +271,8 @@ static enum kiln_code opencl_find(struct kiln_device *device, void *module,
     entry->kernel = opencl_of(device)->cl->clCreateKernel(module, point->name, &status);
     if (!entry->kernel) {
         free(entry);
-        return opencl_fail(err, status, "%s found no kernel '%s' in its code object", device->name,
-                           point->name);
+        return opencl_fail(err, status, "'%s' found no kernel '%s' in its program binary",
+                           device->name, point->name);
     }
     pthread_mutex_init(&entry->mutex, /* attr= */ NULL);
     *ret_function = entry;

@@ -33,7 +33,9 @@ const struct answer_ops plan_value_ops = { .ref = ref_value, .unref = unref_valu
 
 static enum kiln_code fail_damaged(struct failure *f, const char *what)
 {
-    return kiln_fail(&f->err, KILN_CORRUPT, "kilnd's plan is damaged: %s", what);
+    return kiln_fail(&f->err, KILN_CORRUPT,
+                     "kilnd's plan is damaged: %s: use matching versions of libkiln and kilnd",
+                     what);
 }
 
 static bool is_name(struct bytes text)

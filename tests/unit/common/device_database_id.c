@@ -84,13 +84,12 @@ TEST(plain, records_of_another_backend_than_the_devices_are_refused)
     } ways[] = {
         { "gfx90a68", "HIP", NULL },
         { "gfx90a68", "OpenCL", NULL },
-        { "gfx90a68", "CUDA",
-          "find records of gfx90a68 have the backend HIP or OpenCL, not 'CUDA'" },
+        { "gfx90a68", "CUDA", "HIP or OpenCL" },
         { "sm_90_132", "CUDA", NULL },
-        { "sm_90_132", "HIP", "find records of sm_90_132 have the backend CUDA, not 'HIP'" },
+        { "sm_90_132", "HIP", "sm_90_132" },
         { "sm_90_132", "OpenCL", "not 'OpenCL'" },
         { "opencl_1a2b3c4d", "OpenCL", NULL },
-        { "opencl_1a2b3c4d", "HIP", "have the backend OpenCL, not 'HIP'" },
+        { "opencl_1a2b3c4d", "HIP", "not 'HIP'" },
         { "opencl_1a2b3c4d", "", "not ''" },
     };
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {

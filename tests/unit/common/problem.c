@@ -68,7 +68,7 @@ TEST(plain, refuses_an_empty_output_and_tensors_beyond_31_bits)
     p = resnet_first();
     p.n = 1u << 20;
     assert_int_equal(problem_check(&p, &err), KILN_UNSUPPORTED);
-    assert_says(err.text, "tensor x");
+    assert_says(err.text, "tensor 'x'");
 }
 
 TEST(plain, sizes_that_would_overflow_are_refused_and_not_wrapped)

@@ -62,7 +62,7 @@ TEST(plain, refuses_everything_else_and_says_what_a_target_looks_like)
         struct target t;
         struct kiln_err err = KILN_ERR_INIT;
         assert_int_equal(target_parse(bytes_of_text(bad[i]), &t, &err), KILN_INVALID);
-        assert_says(err.text, "like gfx90a");
+        assert_says(err.text, "sm_90 or");
     }
 }
 
@@ -83,6 +83,7 @@ TEST(plain, refuses_an_empty_and_an_overlong_target)
     char longer[LIMIT_TARGET_TEXT + 1];
     memset(longer, 'a', sizeof(longer));
     assert_int_equal(target_parse(bytes_of_text(""), &t, &err), KILN_INVALID);
+    assert_says(err.text, "gfx90a");
     assert_int_equal(target_parse(bytes_of(longer, sizeof(longer)), &t, &err), KILN_INVALID);
     assert_says(err.text, "too long");
     assert_int_equal(target_parse(bytes_of("gfx90a\0junk", 11), &t, &err), KILN_INVALID);

