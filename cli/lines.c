@@ -32,7 +32,7 @@ static int grow_text(struct text *text, const char *path, struct kiln_error *err
     return KILN_E_OK;
 }
 
-static int read_all(FILE *in, const char *path, struct text *text, struct kiln_error *err)
+static int read_text(FILE *in, const char *path, struct text *text, struct kiln_error *err)
 {
     for (;;) {
         int rc = grow_text(text, path, err);
@@ -52,11 +52,11 @@ static int read_all(FILE *in, const char *path, struct text *text, struct kiln_e
 static int read_path(const char *path, struct text *text, struct kiln_error *err)
 {
     if (strcmp(path, "-") == 0)
-        return read_all(stdin, "standard input", text, err);
+        return read_text(stdin, "standard input", text, err);
     FILE *in = fopen(path, "re");
     if (!in)
         return cli_fail_errno(err, errno, "cannot open '%s'", path);
-    int rc = read_all(in, path, text, err);
+    int rc = read_text(in, path, text, err);
     fclose(in);
     return rc;
 }

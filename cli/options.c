@@ -56,7 +56,7 @@ static const struct option *find_option(const struct option_parser *parser, cons
 }
 
 /* The value inside the word itself ("--name=v", "-nv"); NULL if there is none. */
-static const char *attached_value(const char *word)
+static const char *find_attached_value(const char *word)
 {
     if (word[1] != '-')
         return word[2] ? word + 2 : NULL;
@@ -165,19 +165,21 @@ static int take_option(const struct option *option, struct words_left *left, voi
                        struct kiln_error *err)
 {
     const char *word = left->argv[left->at++];
-    const char *text = attached_value(word);
+    const char *text = find_attached_value(word);
     if (option->kind == OPTION_FLAG && text)
         return cli_fail(err, KILN_E_INVALID, "--%s takes no value", option->name);
     if (option->kind != OPTION_FLAG && !text && left->at < left->argc)
         text = left->argv[left->at++];
-    bool is_next = option->kind == OPTION_LIST && text && is_option(text) && !attached_value(word);
+    bool is_next =
+        option->kind == OPTION_LIST && text && is_option(text) && !find_attached_value(word);
     bool is_empty = !text || (!*text && option->kind != OPTION_VERBATIM);
     if (option->kind != OPTION_FLAG && (is_empty || is_next))
         return cli_fail(err, KILN_E_INVALID, "--%s needs a value: %s", option->name, option->value);
     return set_value(option, text, left, (char *)values + option->offset, err);
 }
 
-static int take_rest(struct words_left *left, struct option_list *words, struct kiln_error *err)
+static int take_other_words(struct words_left *left, struct option_list *words,
+                            struct kiln_error *err)
 {
     int rc = KILN_E_OK;
     while (!rc && left->at < left->argc)
@@ -196,10 +198,10 @@ int options_parse(const struct option_parser *parser, int argc, const char *cons
         const struct option *option = is_option(word) ? find_option(parser, word, &values) : NULL;
         if (strcmp(word, "--") == 0) {
             left.at++;
-            return take_rest(&left, words, err);
+            return take_other_words(&left, words, err);
         }
         if (!is_option(word) && parser->stop_at_word)
-            return take_rest(&left, words, err);
+            return take_other_words(&left, words, err);
         if (option)
             rc = take_option(option, &left, values, err);
         else if (is_option(word) && !parser->pass_unknown)

@@ -24,7 +24,7 @@ void find_progress_init(struct find_progress *progress, FILE *out, const char *l
 }
 
 /* The completed part, 0 to 1: by time or by count, whichever is larger. */
-static double part_of(const struct kiln_conv_progress *reported)
+static double completed_part(const struct kiln_conv_progress *reported)
 {
     double by_time = reported->budget_ms > 0 ? reported->spent_ms / reported->budget_ms : 0;
     double by_count = reported->total > 0 ? (double)reported->done / reported->total : 0;
@@ -51,7 +51,7 @@ static void draw_bar(struct find_progress *p, const char *head,
 {
     char counts[160], bar[BAR_WIDTH + 1], line[384];
     uint64_t now = now_ns();
-    unsigned full = (unsigned)(part_of(reported) * BAR_WIDTH);
+    unsigned full = (unsigned)(completed_part(reported) * BAR_WIDTH);
     if (p->drawn_ns && now - p->drawn_ns < REDRAW_NS)
         return;
     p->drawn_ns = now;
@@ -77,7 +77,7 @@ int find_progress_reported(void *context, const struct kiln_conv_progress *repor
     if (strcmp(p->solver, reported->solver) != 0)
         p->tenths = 0;
     snprintf(p->solver, sizeof(p->solver), "%s", reported->solver);
-    unsigned tenths = (unsigned)(part_of(reported) * 10);
+    unsigned tenths = (unsigned)(completed_part(reported) * 10);
     if (tenths > p->tenths) {
         p->tenths = tenths;
         write_counts(reported, counts);

@@ -105,8 +105,8 @@ static int read_input(struct driver *d, const struct driver_call *call, struct k
 }
 
 /* Tries GPUs first, as "auto" does.  PoCL's directory is created only if no GPU can be opened. */
-static int open_any(struct pocl_directory *directory, struct kiln_device **ret_device,
-                    struct kiln_error *err)
+static int open_any_device(struct pocl_directory *directory, struct kiln_device **ret_device,
+                           struct kiln_error *err)
 {
     static const char *const gpus[] = { "hip", "cuda" };
     for (size_t i = 0; i < sizeof(gpus) / sizeof(gpus[0]); i++) {
@@ -123,8 +123,8 @@ static int open_device(const char *name, struct pocl_directory *directory,
     bool is_any = !name || strcmp(name, "auto") == 0;
     if (!is_any && pocl_directory_is_for(name))
         pocl_directory_init(directory);
-    int rc =
-        is_any ? open_any(directory, ret_device, err) : kiln_device_open(name, ret_device, err);
+    int rc = is_any ? open_any_device(directory, ret_device, err)
+                    : kiln_device_open(name, ret_device, err);
     bool may_be_why = rc || pocl_directory_is_used(kiln_device_target(*ret_device));
     if (directory->why_not[0] && may_be_why)
         fprintf(stderr, "kiln-driver: warning: %s\n", directory->why_not);
@@ -176,8 +176,8 @@ static int run_problems(struct driver *d, struct driver_call *call, struct kiln_
 
 /* Opens the device first, because that changes the environment, which is safe only while there is
  * one thread.  If there is no daemon either, that error is the one to report. */
-static int open_both(const struct driver_call *call, struct pocl_directory *directory,
-                     struct bench *bench, struct kiln_error *err)
+static int open_client_and_device(const struct driver_call *call, struct pocl_directory *directory,
+                                  struct bench *bench, struct kiln_error *err)
 {
     struct kiln_error no_device = { 0 };
     int device_rc = open_device(call->options.device, directory, &bench->device, &no_device);
@@ -201,7 +201,7 @@ static int run_convolutions(struct driver_call *call, struct pocl_directory *dir
     if (!rc)
         rc = read_input(&d, call, err);
     if (!rc)
-        rc = open_both(call, directory, &d.bench, err);
+        rc = open_client_and_device(call, directory, &d.bench, err);
     report_init(&d.report, call->options.common.json);
     if (!rc)
         rc = run_problems(&d, call, err);

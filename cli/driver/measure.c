@@ -186,8 +186,8 @@ static void clock_done(struct clock *clock)
     kiln_event_destroy(clock->end);
 }
 
-static int time_one(const struct attempt *a, const struct clock *clock, double *ret_seconds,
-                    struct kiln_error *err)
+static int time_launch(const struct attempt *a, const struct clock *clock, double *ret_seconds,
+                       struct kiln_error *err)
 {
     double ms = 0;
     int rc = kiln_event_record(clock->begin, NULL, err);
@@ -201,14 +201,15 @@ static int time_one(const struct attempt *a, const struct clock *clock, double *
     return rc;
 }
 
-static int time_each(const struct attempt *a, double *times, unsigned count, struct kiln_error *err)
+static int time_launches(const struct attempt *a, double *times, unsigned count,
+                         struct kiln_error *err)
 {
     __attribute__((cleanup(clock_done))) struct clock clock = { .begin = NULL };
     int rc = kiln_event_create(a->bench->device, &clock.begin, err);
     if (!rc)
         rc = kiln_event_create(a->bench->device, &clock.end, err);
     for (unsigned i = 0; !rc && i < count; i++)
-        rc = time_one(a, &clock, &times[i], err);
+        rc = time_launch(a, &clock, &times[i], err);
     return rc ? cli_while(err, "timing %s", a->m->solver) : KILN_E_OK;
 }
 
@@ -218,7 +219,7 @@ static int time_steady(struct attempt *a, struct kiln_error *err)
     KILN_AUTO(mem) double *times = calloc(count, sizeof(*times));
     if (!times)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the times of %u launches", count);
-    int rc = time_each(a, times, count, err);
+    int rc = time_launches(a, times, count, err);
     if (rc)
         return rc;
     qsort(times, count, sizeof(*times), compare_seconds);
@@ -228,7 +229,7 @@ static int time_steady(struct attempt *a, struct kiln_error *err)
     return KILN_E_OK;
 }
 
-static int launch_all(struct attempt *a, struct kiln_error *err)
+static int launch_as_requested(struct attempt *a, struct kiln_error *err)
 {
     int rc = launch_and_wait(a, 1, &a->m->time.first, err);
     uint64_t start = now_ns();
@@ -319,7 +320,8 @@ void measure(const struct bench *bench, const struct kiln_problem *problem,
              struct measurement *ret_measurement)
 {
     static int (*const steps[])(struct attempt *, struct kiln_error *) = {
-        check_memory, choose_solver, get_plan, load_plan, make_tensors, launch_all, check_result,
+        check_memory, choose_solver,       get_plan,     load_plan,
+        make_tensors, launch_as_requested, check_result,
     };
     struct measurement *m = ret_measurement;
     struct attempt a = { .bench = bench, .flags = flags, .m = m };

@@ -53,7 +53,7 @@ void pocl_directory_init(struct pocl_directory *directory)
     setenv("POCL_CACHE_DIR", directory->path, /* overwrite= */ 1);
 }
 
-static int remove_one(const char *path, const struct stat *unused, int kind, struct FTW *place)
+static int remove_entry(const char *path, const struct stat *unused, int kind, struct FTW *place)
 {
     (void)unused, (void)kind, (void)place;
     remove(path); /* best effort: the rest stays among the temporary files */
@@ -63,6 +63,6 @@ static int remove_one(const char *path, const struct stat *unused, int kind, str
 void pocl_directory_done(struct pocl_directory *directory)
 {
     if (directory->path[0])
-        nftw(directory->path, remove_one, OPEN_DIRECTORIES_MAX, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+        nftw(directory->path, remove_entry, OPEN_DIRECTORIES_MAX, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
     directory->path[0] = '\0';
 }

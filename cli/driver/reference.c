@@ -48,7 +48,7 @@ static const enum axis channels_last[] = { OUTER, DEPTH, HEIGHT, WIDTH, CHANNEL 
 static const enum axis outer_last[] = { DEPTH, HEIGHT, WIDTH, CHANNEL, OUTER };
 static const enum axis channel_slowest[] = { CHANNEL, OUTER, DEPTH, HEIGHT, WIDTH };
 
-static void lay_out(struct tensor *t, const enum axis order[AXES])
+static void set_strides(struct tensor *t, const enum axis order[AXES])
 {
     uint64_t stride = 1;
     for (int i = AXES; i-- > 0;) {
@@ -61,7 +61,7 @@ static struct tensor tensor_of(uint32_t outer, uint32_t channels, const uint32_t
                                uint32_t layout)
 {
     struct tensor t = { .extent = { outer, channels, spatial[0], spatial[1], spatial[2] } };
-    lay_out(&t, layout == KILN_CHANNELS_LAST ? channels_last : channels_first);
+    set_strides(&t, layout == KILN_CHANNELS_LAST ? channels_last : channels_first);
     return t;
 }
 
@@ -99,7 +99,7 @@ static bool pack_tensor(struct tensor *t, const double *from, const enum axis or
     t->data = malloc(count * sizeof(double));
     if (!t->data)
         return false;
-    lay_out(t, order);
+    set_strides(t, order);
     for (uint64_t i = 0; i < count; i++) {
         uint64_t at[AXES];
         locate_element(t, order, i, at);
@@ -199,8 +199,8 @@ static void tap_at(const struct kiln_problem *p, uint64_t index, uint64_t ret_at
 
 typedef bool maps(const struct job *job, int axis, uint64_t from, uint64_t tap, uint64_t *ret_to);
 
-static bool map_all(const struct job *job, maps *map, const uint64_t from[AXES],
-                    const uint64_t tap[AXES], uint64_t ret_to[AXES])
+static bool map_axes(const struct job *job, maps *map, const uint64_t from[AXES],
+                     const uint64_t tap[AXES], uint64_t ret_to[AXES])
 {
     for (int i = 0; i < 3; i++)
         if (!map(job, i, from[DEPTH + i], tap[DEPTH + i], &ret_to[DEPTH + i]))
@@ -218,7 +218,7 @@ static struct sum sum_forward(const struct job *job, const uint64_t at[AXES])
     struct sum sum = { 0, 0 };
     for (uint64_t t = 0; t < tap_count(job->problem); t++) {
         tap_at(job->problem, t, tap);
-        if (map_all(job, input_at, at, tap, in))
+        if (map_axes(job, input_at, at, tap, in))
             add_dot(&sum, vector_of(&job->x, in, job->x.stride[CHANNEL]),
                     vector_of(&job->w, tap, job->w.stride[CHANNEL]), group_c);
     }
@@ -236,7 +236,7 @@ static struct sum sum_backward_data(const struct job *job, const uint64_t at[AXE
     struct sum sum = { 0, 0 };
     for (uint64_t t = 0; t < tap_count(job->problem); t++) {
         tap_at(job->problem, t, tap);
-        if (map_all(job, output_at, at, tap, out))
+        if (map_axes(job, output_at, at, tap, out))
             add_dot(&sum, vector_of(&job->y, out, job->y.stride[CHANNEL]),
                     vector_of(&job->w, tap, job->w.stride[OUTER]), group_k);
     }
@@ -312,7 +312,7 @@ static void work_on_threads(struct job *job, unsigned threads)
         pthread_join(ids[--started], NULL);
 }
 
-static struct job job_of(const struct kiln_problem *p)
+static struct job make_job(const struct kiln_problem *p)
 {
     uint32_t out[3];
     for (int i = 0; i < 3; i++) {
@@ -351,7 +351,7 @@ static bool prepare_job(struct job *job, const struct reference_tensors *tensors
 int reference_run(const struct kiln_problem *problem, const struct reference_tensors *tensors,
                   unsigned threads, struct kiln_error *err)
 {
-    struct job job = job_of(problem);
+    struct job job = make_job(problem);
     struct tensor *all[] = { &job.x, &job.w, &job.y };
     bool ready = prepare_job(&job, tensors);
     struct tensor *output = all[(job.output == &job.w) + 2 * (job.output == &job.y)];
@@ -379,7 +379,7 @@ struct reference_verdict reference_compare(const struct kiln_problem *problem, c
                                            const double *result, const double *magnitude,
                                            const struct rounding *rounding)
 {
-    struct job job = job_of(problem);
+    struct job job = make_job(problem);
     const struct tensor *outputs[] = { &job.y, &job.x, &job.w };
     uint64_t count = count_elements(outputs[problem->direction]);
     struct reference_verdict verdict = { 0 };

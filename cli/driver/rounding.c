@@ -20,14 +20,14 @@ static uint64_t output_size(const struct kiln_problem *p, int axis)
 }
 
 /* The number of square tiles that cover y, in all images. */
-static double tiles_of(const struct kiln_problem *p, uint32_t tile)
+static double count_tiles(const struct kiln_problem *p, uint32_t tile)
 {
     double rows = ceil((double)output_size(p, 1) / tile);
     return p->n * rows * ceil((double)output_size(p, 2) / tile);
 }
 
 /* The largest number of products in the sum of one element. */
-static double terms_of(const struct kiln_problem *p)
+static double count_terms(const struct kiln_problem *p)
 {
     double taps = (double)p->filter[0] * p->filter[1] * p->filter[2], outputs = p->n;
     for (int i = 0; i < 3; i++)
@@ -51,9 +51,9 @@ static double terms_of(const struct kiln_problem *p)
  * rounding, and the error is 0.
  * One more rounding is allowed for a solver that adds a partial sum stored in 32 bits.
  */
-static struct rounding of_sums(const struct kiln_problem *p, double quantum)
+static struct rounding bound_sums(const struct kiln_problem *p, double quantum)
 {
-    double n = terms_of(p) + 1;
+    double n = count_terms(p) + 1;
     double always = expm1(n * log1p(FLOAT_UNIT));
     double nearly = expm1(DEVIATIONS * sqrt(n) * FLOAT_UNIT + n * FLOAT_UNIT * FLOAT_UNIT);
     return (struct rounding){ .relative = always < nearly ? always : nearly,
@@ -80,13 +80,13 @@ static struct rounding of_sums(const struct kiln_problem *p, double quantum)
  * derivation is the same with s(k) = |B' row k| |A row k| and weights g(k, p).  The squares are 4.0
  * and 23.9.
  */
-static struct rounding of_winograd(const struct kiln_problem *p, const char *config)
+static struct rounding bound_winograd(const struct kiln_problem *p, const char *config)
 {
     bool is_small = config && strtoul(config, NULL, 10) == 2;
     double terms = p->direction == KILN_FORWARD ? p->c / p->groups : p->k / p->groups;
     double gain = is_small ? 5.0 : 21.4;
     if (p->direction == KILN_BACKWARD_WEIGHTS) {
-        terms = tiles_of(p, config && !is_small ? 4 : 2);
+        terms = count_tiles(p, config && !is_small ? 4 : 2);
         gain = is_small ? 4.0 : 23.9;
     }
     double steps = terms / sqrt(2) + 8 * sqrt(terms);
@@ -98,8 +98,8 @@ struct rounding rounding_of(const struct kiln_problem *problem, const char *solv
                             const char *config, double quantum)
 {
     if (solver && strcmp(solver, "ConvWinograd") == 0)
-        return of_winograd(problem, config);
-    return of_sums(problem, quantum);
+        return bound_winograd(problem, config);
+    return bound_sums(problem, quantum);
 }
 
 double rounding_bound(const struct rounding *rounding, double magnitude)

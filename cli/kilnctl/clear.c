@@ -63,7 +63,7 @@ static int confirm_clear(const struct invocation *invocation, struct kiln_error 
 }
 
 /* The first option that selects kernels; NULL: none. */
-static const char *chosen_by(const struct clear_options *o)
+static const char *first_selector(const struct clear_options *o)
 {
     return o->target             ? "--target"
            : o->older_than.given ? "--older-than"
@@ -78,7 +78,7 @@ static const char *chosen_by(const struct clear_options *o)
 
 static int check_choice(const struct clear_options *o, struct kiln_error *err)
 {
-    const char *chosen = chosen_by(o);
+    const char *chosen = first_selector(o);
     if (!o->all && !chosen)
         return cli_fail(err, KILN_E_INVALID,
                         "nothing is selected: give --target, --older-than, --name, --uid, "

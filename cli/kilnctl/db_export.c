@@ -82,8 +82,8 @@ static void print_written(const struct json *entry, const char *path)
            units_size(json_get_u64(entry, "bytes", 0), size));
 }
 
-static int write_all(const struct invocation *invocation, const struct db_exported *exported,
-                     struct kiln_error *err)
+static int write_databases(const struct invocation *invocation, const struct db_exported *exported,
+                           struct kiln_error *err)
 {
     const struct export_options *o = invocation->options;
     SEVERAL_AUTO struct several several;
@@ -117,7 +117,7 @@ static int run_db_export(const struct invocation *invocation, struct kiln_error 
         rc = ask_daemon(invocation, &exported, err);
     if (!rc)
         rc = db_make_directory(invocation->words[0], 0777, err);
-    return rc ? rc : write_all(invocation, &exported, err);
+    return rc ? rc : write_databases(invocation, &exported, err);
 }
 
 const struct command command_db_export = {

@@ -93,7 +93,7 @@ int db_send(const struct invocation *invocation, struct db_sending *sending,
     return rc;
 }
 
-static void print_rest(const struct json *answer, const char *member, const char *what)
+static void print_nonzero_count(const struct json *answer, const char *member, const char *what)
 {
     char count[DB_NAME_MAX];
     uint64_t number = json_get_u64(answer, member, 0);
@@ -129,13 +129,14 @@ void db_send_print(const struct db_sending *sending, const struct json *answer)
            json_get_text(answer, "database_id", "?"),
            sending->merges ? "merged into" : "imported into", json_get_text(answer, "tier", "?"));
     warn_shrunk(sending, answer);
-    print_rest(answer, "added", "added");
-    print_rest(answer, "replaced", "replaced");
-    print_rest(answer, "kept", "not changed");
+    print_nonzero_count(answer, "added", "added");
+    print_nonzero_count(answer, "replaced", "replaced");
+    print_nonzero_count(answer, "kept", "not changed");
     uint64_t unlisted = json_get_u64(answer, "left_out", 0);
     if (unlisted > 0)
         db_say("  %llu more bad lines or conflicts are not listed", (unsigned long long)unlisted);
-    print_rest(answer, "verbatim", "kept unchanged: their keys match no problem known to kiln");
+    print_nonzero_count(answer, "verbatim",
+                        "kept unchanged: their keys match no problem known to kiln");
     uint64_t verbatim = json_get_u64(answer, "verbatim", 0);
     if (verbatim > sending->listed_keys)
         db_say("  %llu more of these are not listed%s%s%s",

@@ -49,7 +49,7 @@ static int print_systems(const struct json *systems, struct kiln_error *err)
 }
 
 /* Prints everything except the list of system databases. */
-static int print_rest(const struct json *reply, struct kiln_error *err)
+static int print_counts(const struct json *reply, struct kiln_error *err)
 {
     static const struct column columns[] = { { NULL, ALIGN_LEFT }, { NULL, ALIGN_LEFT } };
     static const char *const groups[] = { "host", "user", "hits" };
@@ -81,7 +81,7 @@ static int run_db_stats(const struct invocation *invocation, struct kiln_error *
     if (invocation->common->json)
         return output_json(reply, err);
     rc = print_systems(json_get(reply, "system"), err);
-    return rc ? rc : print_rest(reply, err);
+    return rc ? rc : print_counts(reply, err);
 }
 
 const struct command command_db_stats = {

@@ -64,7 +64,7 @@ static const char *colour_of(enum verdict verdict)
     return colours[verdict];
 }
 
-static void print_one(const struct finding *finding, bool colour, FILE *out)
+static void print_finding(const struct finding *finding, bool colour, FILE *out)
 {
     char text[sizeof(finding->advice)];
     snprintf(text, sizeof(text), "%s", finding->what);
@@ -86,7 +86,7 @@ void findings_print(const struct findings *f, FILE *out)
 {
     bool colour = output_has_colour(out);
     for (size_t i = 0; i < f->count; i++)
-        print_one(&f->items[i], colour, out);
+        print_finding(&f->items[i], colour, out);
 }
 
 struct json *findings_to_json(const struct findings *f)

@@ -55,7 +55,7 @@ static void choose_targets(const struct line *line, const struct json *toolchain
                    json_get_text(json_first(json_get(toolchain, "targets")), "target", "opencl"));
 }
 
-static enum trial_end end_of(int rc)
+static enum trial_end classify_end(int rc)
 {
     switch (rc) {
     case KILN_E_OK: return TRIAL_MADE;
@@ -72,7 +72,7 @@ enum trial_end toolchain_judge(const struct toolchain_trial *trial, struct findi
 {
     struct finding *finding;
     const char *name = trial->name, *target = trial->target;
-    enum trial_end end = end_of(trial->rc);
+    enum trial_end end = classify_end(trial->rc);
     switch (end) {
     case TRIAL_MADE:
         findings_add(f, CHECK, VERDICT_OK, "%.20s compiles for %.100s", name, target);
@@ -101,8 +101,8 @@ enum trial_end toolchain_judge(const struct toolchain_trial *trial, struct findi
     return end;
 }
 
-static enum trial_end try_one(struct kiln_client *client, const char *name, const struct line *line,
-                              const char *target, struct findings *f)
+static enum trial_end try_target(struct kiln_client *client, const char *name,
+                                 const struct line *line, const char *target, struct findings *f)
 {
     struct kiln_kernel *kernel = NULL;
     struct kiln_error err = { 0 };
@@ -129,8 +129,8 @@ static unsigned try_toolchain(struct kiln_client *client, const struct json *too
             continue;
         choose_targets(&lines[i], toolchain, devices, &targets);
         for (size_t t = 0; t < targets.count; t++)
-            ends |= try_one(client, json_get_text(toolchain, "name", ""), &lines[i],
-                            targets.items[t], f);
+            ends |= try_target(client, json_get_text(toolchain, "name", ""), &lines[i],
+                               targets.items[t], f);
     }
     return ends;
 }
@@ -164,7 +164,7 @@ void toolchains_conclude(unsigned ends, struct findings *f)
 
 void toolchains_judge_unknown(int rc, const char *why, struct findings *f)
 {
-    if (end_of(rc) == TRIAL_UNTRIED)
+    if (classify_end(rc) == TRIAL_UNTRIED)
         findings_add(f, CHECK, VERDICT_UNSEEN, "kilnd's answer is missing: %.300s", why);
     else
         advise_install(findings_add(f, CHECK, VERDICT_FAIL, "%.400s", why));
@@ -176,8 +176,8 @@ void toolchains_switched_off(struct findings *f)
                  "none was tried: the setting 'workers' switches compilers off");
 }
 
-static void try_all(const struct invocation *invocation, const struct json *list,
-                    const struct json *devices, struct findings *f)
+static void try_toolchains(const struct invocation *invocation, const struct json *list,
+                           const struct json *devices, struct findings *f)
 {
     __attribute__((cleanup(kiln_client_auto))) struct kiln_client *client = NULL;
     struct kiln_error err = { 0 };
@@ -207,5 +207,5 @@ void toolchains_check(const struct invocation *invocation, const struct json *de
                                     "this host has no compiler that "
                                     "kilnd can use"));
     else
-        try_all(invocation, list, devices, f);
+        try_toolchains(invocation, list, devices, f);
 }

@@ -47,7 +47,7 @@ static const char *take_unit(const char *text, struct unit *ret_unit)
     return text;
 }
 
-static void judge_one(const struct unit *unit, bool is_system, struct findings *f)
+static void judge_unit(const struct unit *unit, bool is_system, struct findings *f)
 {
     const char *user = is_system ? "" : " --user", *as_root = is_system ? "as root: " : "";
     bool is_socket = strstr(unit->name, ".socket") != NULL;
@@ -85,7 +85,7 @@ void units_judge(const char *text, bool is_system, struct findings *f)
         if (!unit.name[0] || strcmp(unit.load, "loaded") != 0)
             continue;
         known++;
-        judge_one(&unit, is_system, f);
+        judge_unit(&unit, is_system, f);
     }
     if (!known)
         findings_add(f, "systemd", VERDICT_OK,
@@ -109,7 +109,7 @@ static int start_systemctl(char *const *argv, int output, pid_t *ret_pid)
     return errnum;
 }
 
-static void read_all(int fd, char text[ANSWER_MAX])
+static void read_output(int fd, char text[ANSWER_MAX])
 {
     size_t used = 0;
     for (;;) {
@@ -136,7 +136,7 @@ static bool query_systemctl(bool is_system, char text[ANSWER_MAX])
     close(ends[1]);
     text[0] = '\0';
     if (!errnum)
-        read_all(ends[0], text);
+        read_output(ends[0], text);
     close(ends[0]);
     while (!errnum && waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;

@@ -88,8 +88,8 @@ static int choose_place(const char *directory, const struct json *entry, struct 
     return KILN_E_OK;
 }
 
-static int write_one(const struct export_options *o, const struct json *entry,
-                     const struct files *files, const char *path, struct kiln_error *err)
+static int export_cache(const struct export_options *o, const struct json *entry,
+                        const struct files *files, const char *path, struct kiln_error *err)
 {
     uint64_t descriptor = json_get_u64(entry, "descriptor", UINT64_MAX);
     if (descriptor >= files->count)
@@ -126,8 +126,8 @@ static struct json *written_json(const struct json *entry, const struct place *p
     return json;
 }
 
-static int write_all(const struct invocation *invocation, const struct json *entries,
-                     const struct files *files, struct kiln_error *err)
+static int write_caches(const struct invocation *invocation, const struct json *entries,
+                        const struct files *files, struct kiln_error *err)
 {
     SEVERAL_AUTO struct several several;
     KILN_AUTO(json) struct json *json = json_object();
@@ -138,7 +138,7 @@ static int write_all(const struct invocation *invocation, const struct json *ent
         struct kiln_error why = { 0 };
         int rc = choose_place(invocation->words[0], j, &place, &why);
         if (!rc)
-            rc = write_one(invocation->options, j, files, place.path, &why);
+            rc = export_cache(invocation->options, j, files, place.path, &why);
         several_note(&several, place.path, rc, &why);
         if (rc)
             continue;
@@ -161,7 +161,7 @@ static int run_kernel_export(const struct invocation *invocation, struct kiln_er
                       "MIOpen's caches");
     if (!rc)
         rc = db_make_directory(invocation->words[0], 0777, err);
-    return rc ? rc : write_all(invocation, entries, &files, err);
+    return rc ? rc : write_caches(invocation, entries, &files, err);
 }
 
 const struct command command_kernel_export = {

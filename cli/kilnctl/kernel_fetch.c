@@ -126,7 +126,7 @@ static int fetch_by_name(const struct invocation *invocation, struct kiln_kernel
     return rc == KILN_E_NOT_FOUND && !(unused && *err->text) ? fail_named(invocation, err) : rc;
 }
 
-static int write_out(const char *path, const struct kiln_kernel *kernel, struct kiln_error *err)
+static int write_object(const char *path, const struct kiln_kernel *kernel, struct kiln_error *err)
 {
     const void *data = kiln_kernel_data(kernel);
     size_t size = kiln_kernel_size(kernel);
@@ -161,7 +161,7 @@ static int run_kernel_fetch(const struct invocation *invocation, struct kiln_err
         rc = invocation->word_count > 0 ? fetch_by_key(invocation, &kernel, err)
                                         : fetch_by_name(invocation, &kernel, err);
     if (!rc)
-        rc = write_out(o->output, kernel, err);
+        rc = write_object(o->output, kernel, err);
     if (rc || strcmp(o->output, "-") == 0)
         return rc;
     if (invocation->common->json)

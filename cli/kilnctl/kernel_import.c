@@ -172,8 +172,8 @@ static void add_counts(struct sums *sums, const struct json *reply)
 }
 
 /* Returns |ret_reply| even if parts of the file were lost. */
-static int import_one(const struct invocation *invocation, const char *path,
-                      struct json **ret_reply, struct kiln_error *err)
+static int import_cache(const struct invocation *invocation, const char *path,
+                        struct json **ret_reply, struct kiln_error *err)
 {
     char note[512] = "";
     int rc = send_file(invocation, path, note, ret_reply, err);
@@ -197,7 +197,7 @@ static int run_kernel_import(const struct invocation *invocation, struct kiln_er
     for (size_t i = 0; i < invocation->word_count && !files.over; i++) {
         struct json *reply = NULL;
         struct kiln_error why = { 0 };
-        int rc = import_one(invocation, invocation->words[i], &reply, &why);
+        int rc = import_cache(invocation, invocation->words[i], &reply, &why);
         several_note(&files, invocation->words[i], rc, &why);
         if (!reply)
             continue;

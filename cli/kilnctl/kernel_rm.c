@@ -2,8 +2,8 @@
 #include "cli/kilnctl/key_prefix.h"
 #include "cli/kilnctl/several.h"
 
-static int remove_one(const struct invocation *invocation, const char *prefix, uint64_t *removed,
-                      struct kiln_error *err)
+static int remove_kernel(const struct invocation *invocation, const char *prefix, uint64_t *removed,
+                         struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
     int rc = key_prefix_ask(invocation, "kernel_remove", prefix, &reply, err);
@@ -19,7 +19,7 @@ static int run_kernel_rm(const struct invocation *invocation, struct kiln_error 
     several_init(&keys, invocation, "key");
     for (size_t i = 0; i < invocation->word_count && !keys.over; i++) {
         struct kiln_error why = { 0 };
-        int rc = remove_one(invocation, invocation->words[i], &removed, &why);
+        int rc = remove_kernel(invocation, invocation->words[i], &removed, &why);
         several_note(&keys, invocation->words[i], rc, &why);
     }
     if (!invocation->common->json && (keys.done > 0 || !keys.over))

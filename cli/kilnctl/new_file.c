@@ -18,7 +18,7 @@ const char *new_file_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-static int write_all(int fd, const void *data, size_t size)
+static int write_bytes(int fd, const void *data, size_t size)
 {
     const char *at = data;
     while (size > 0) {
@@ -33,7 +33,7 @@ static int write_all(int fd, const void *data, size_t size)
     return 0;
 }
 
-static int copy_all(int fd, int from)
+static int copy_bytes(int fd, int from)
 {
     char *part = malloc(COPY_SIZE);
     int errnum = part ? 0 : ENOMEM;
@@ -44,7 +44,7 @@ static int copy_all(int fd, int from)
         if (got < 0)
             errnum = errno == EINTR ? 0 : errno;
         else
-            errnum = write_all(fd, part, (size_t)got);
+            errnum = write_bytes(fd, part, (size_t)got);
         at += got > 0 ? got : 0;
     }
     free(part);
@@ -56,7 +56,8 @@ static int fill_file(int fd, const struct new_file *file)
     mode_t mask = umask(0);
     umask(mask);
     mode_t mode = file->mode ? file->mode : 0666 & ~mask;
-    int errnum = file->from >= 0 ? copy_all(fd, file->from) : write_all(fd, file->data, file->size);
+    int errnum =
+        file->from >= 0 ? copy_bytes(fd, file->from) : write_bytes(fd, file->data, file->size);
     if (!errnum && (fchmod(fd, mode) != 0 || fsync(fd) != 0))
         errnum = errno;
     return errnum;

@@ -85,8 +85,8 @@ static bool is_for_miopen(const struct json *entry)
     return !*backend || db_word_is(backend, DB_MIOPEN_BACKENDS);
 }
 
-static int write_one(struct overlay *o, const struct db_exported *exported, size_t index,
-                     bool to_user, struct kiln_error *err)
+static int write_database(struct overlay *o, const struct db_exported *exported, size_t index,
+                          bool to_user, struct kiln_error *err)
 {
     const struct json *entry = db_exported_entry(exported, index);
     const char *given = json_get_text(entry, "name", "");
@@ -140,7 +140,7 @@ static int fill_tier(struct overlay *o, const struct selection *s, bool *ret_any
     for (size_t i = 0; i < exported.count && !rc; i++) {
         if (!is_for_miopen(db_exported_entry(&exported, i)))
             continue;
-        rc = write_one(o, &exported, i, s->to_user, err);
+        rc = write_database(o, &exported, i, s->to_user, err);
         if (ret_any)
             *ret_any |= !rc;
     }

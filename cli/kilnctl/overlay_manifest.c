@@ -194,7 +194,7 @@ int overlay_manifest_write(const char *directory, const struct overlay_manifest 
         json_append(files, file_json(&manifest->files[i]));
     KILN_AUTO(mem) char *text = json_print(json, false);
     if (!text)
-        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the notes of an overlay");
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the manifest of an overlay");
     int rc = overlay_path(directory, OVERLAY_MANIFEST, path, sizeof(path), err);
     const struct new_file file = { .path = path,
                                    .replace = true,

@@ -113,7 +113,7 @@ static void advise_on_name(const struct build *b)
     fprintf(stderr, "%s\n", text);
 }
 
-static int prefetch_all(struct build *b, struct kiln_error *err)
+static int prefetch_problems(struct build *b, struct kiln_error *err)
 {
     const struct prefetch_question question = {
         .invocation = b->invocation,
@@ -128,7 +128,8 @@ static int prefetch_all(struct build *b, struct kiln_error *err)
 
 /* ---- kilnd's part ---- */
 
-static int ask_once(struct build *b, const struct json *ask, int problems, struct kiln_error *err)
+static int request_package(struct build *b, const struct json *ask, int problems,
+                           struct kiln_error *err)
 {
     struct call_progress progress;
     size_t count = 0;
@@ -163,7 +164,7 @@ static int ask_daemon(struct build *b, struct kiln_error *err)
     for (unsigned tries = 0; tries < TRIES_MAX; tries++) {
         if (tries)
             nap_ms(NAP_MS);
-        rc = ask_once(b, ask, problems, err);
+        rc = request_package(b, ask, problems, err);
         if (rc != KILN_E_BUSY)
             break;
     }
@@ -222,7 +223,7 @@ static int build_package(struct build *b, struct kiln_error *err)
 {
     int rc = check_options(b, err);
     if (!rc)
-        rc = prefetch_all(b, err);
+        rc = prefetch_problems(b, err);
     bool some = rc == KILN_E_COMPILE_FAILED && b->prefetch.report.done > 0;
     if (some && !b->o->keep_going)
         return cli_fail(err, rc,

@@ -3,8 +3,8 @@
 #include "cli/kilnctl/several.h"
 #include "cli/output.h"
 
-static int remove_one(const struct invocation *invocation, const char *name, struct json *removed,
-                      struct kiln_error *err)
+static int remove_package(const struct invocation *invocation, const char *name,
+                          struct json *removed, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *ask = json_object();
     KILN_AUTO(json) struct json *reply = NULL;
@@ -33,7 +33,7 @@ static int run_pkg_rm(const struct invocation *invocation, struct kiln_error *er
     several_init(&packages, invocation, "package");
     for (size_t i = 0; i < invocation->word_count && !packages.over; i++) {
         struct kiln_error why = { 0 };
-        int rc = remove_one(invocation, invocation->words[i], removed, &why);
+        int rc = remove_package(invocation, invocation->words[i], removed, &why);
         several_note(&packages, invocation->words[i], rc, &why);
     }
     return several_end(&packages, json, err);

@@ -14,7 +14,7 @@ static const struct option options[] = {
       "the secret key, made by 'pkg keygen' (required)", 0, 0 },
 };
 
-static int sign_one(const char *key, const char *path, struct kiln_error *err)
+static int sign_package(const char *key, const char *path, struct kiln_error *err)
 {
     KILN_AUTO(fd) int fd = -1;
     KILN_AUTO(mem) char *manifest = NULL;
@@ -57,7 +57,7 @@ static int run_pkg_sign(const struct invocation *invocation, struct kiln_error *
     several_init(&packages, invocation, "package");
     for (size_t i = 0; i < invocation->word_count; i++) {
         struct kiln_error why = { 0 };
-        rc = sign_one(o->key, invocation->words[i], &why);
+        rc = sign_package(o->key, invocation->words[i], &why);
         several_note(&packages, invocation->words[i], rc, &why);
         if (!rc)
             note_signed(invocation, invocation->words[i], manifests);

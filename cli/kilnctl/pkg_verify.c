@@ -36,8 +36,8 @@ static int judge_report(const struct json *report, const char *name, struct kiln
                     json_get_text(report, "first", "no details"));
 }
 
-static int verify_one(const struct invocation *invocation, const char *name,
-                      struct json **ret_report, struct kiln_error *err)
+static int verify_package(const struct invocation *invocation, const char *name,
+                          struct json **ret_report, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *ask = json_object();
     json_set_text(ask, "name", name);
@@ -63,7 +63,7 @@ static int run_pkg_verify(const struct invocation *invocation, struct kiln_error
     for (size_t i = 0; i < invocation->word_count && !packages.over; i++) {
         struct json *report = NULL;
         struct kiln_error why = { 0 };
-        int rc = verify_one(invocation, invocation->words[i], &report, &why);
+        int rc = verify_package(invocation, invocation->words[i], &report, &why);
         if (report)
             json_append(reports, report);
         several_note(&packages, invocation->words[i], rc, &why);

@@ -107,7 +107,7 @@ static bool is_end(int code)
     return code == KILN_E_UNAVAILABLE || code == KILN_E_TIMED_OUT || code == KILN_E_DENIED;
 }
 
-static void break_off(struct prefetch *p, const struct kiln_error *why)
+static void stop_prefetch(struct prefetch *p, const struct kiln_error *why)
 {
     pthread_mutex_lock(&p->lock);
     if (!p->broken) {
@@ -127,7 +127,7 @@ static void *request_plans(void *context)
         struct kiln_error why = { 0 };
         int rc = kiln_plan_get(p->client, &p->problems.problems[i], &p->options, &plan, &why);
         if (is_end(rc))
-            break_off(p, &why);
+            stop_prefetch(p, &why);
         else
             note_answer(p, i, plan, &why);
         kiln_plan_unref(plan);
@@ -183,7 +183,7 @@ static int try_first(struct prefetch *p, bool doubtful, struct kiln_error *err)
     return KILN_E_OK;
 }
 
-static int run_all(struct prefetch *p, size_t jobs, bool doubtful, struct kiln_error *err)
+static int request_problems(struct prefetch *p, size_t jobs, bool doubtful, struct kiln_error *err)
 {
     uint64_t started = now_ns();
     progress_init(&p->progress, stderr, p->label, p->problems.count + p->report.failed, started);
@@ -223,7 +223,7 @@ int prefetch_run(const struct prefetch_question *question, struct prefetch *ret_
         rc = device_id_check(question->database_id, question->target, err);
     if (!rc)
         rc = read_problems(p, question->path, err);
-    return rc ? rc : run_all(p, question->jobs, doubtful, err);
+    return rc ? rc : request_problems(p, question->jobs, doubtful, err);
 }
 
 void prefetch_done(struct prefetch *p)

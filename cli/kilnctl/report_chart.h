@@ -14,7 +14,7 @@
 #define CHART_LAYERS 4
 
 struct chart_column {
-    uint64_t time, span_s;       /* seconds since the epoch, where it begins */
+    uint64_t time, span_s;       /* begin, in seconds since the epoch; length */
     double layers[CHART_LAYERS]; /* from the bottom; unused ones are 0 */
     char label[160];             /* the tooltip */
 };

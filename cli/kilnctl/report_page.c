@@ -29,8 +29,8 @@ static const char style[] =
     ".tiles b{display:block;font-size:1.5rem;line-height:1.25;font-weight:600;"
     "font-variant-numeric:tabular-nums;white-space:nowrap}\n"
     ".tiles span{color:var(--soft);font-size:.875rem}\n"
-    /* Where there is more of a table beyond an edge, that edge is shaded; the end covers the shade.
-     */
+    /* A wide table scrolls.  An edge is shaded while there is more of the table beyond it: the
+     * covers scroll with the table, the shades do not. */
     ".wide{overflow-x:auto;margin:.5rem 0 1rem;background:"
     "linear-gradient(90deg,var(--paper) 40%,transparent) local 0 0/2.5rem 100% no-repeat,"
     "linear-gradient(270deg,var(--paper) 40%,transparent) local 100% 0/2.5rem 100% no-repeat,"

@@ -91,7 +91,7 @@ static void write_usage_row(FILE *out, const char *class, const char *name, cons
     fputs("</tr>", out);
 }
 
-static void sum_up(const struct json *row, struct json *sum)
+static void add_to_sum(const struct json *row, struct json *sum)
 {
     static const char *const counts[] = { "hits", "compiles", "kernels", "bytes" };
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
@@ -123,7 +123,7 @@ static void write_usage_rows(const struct json *ledger, const char *by, FILE *ou
     double most = most_bytes(rows),
            saved = json_get_number(json_get(ledger, "others"), "saved_s", 0);
     size_t shown = 0;
-    sum_up(json_get(ledger, "others"), rest);
+    add_to_sum(json_get(ledger, "others"), rest);
     for (const struct json *j = json_first(rows); j; j = json_next(j)) {
         char user[DB_NAME_MAX];
         if (shown++ < ROWS_MAX) {
@@ -132,7 +132,7 @@ static void write_usage_rows(const struct json *ledger, const char *by, FILE *ou
                 j, most);
             continue;
         }
-        sum_up(j, rest);
+        add_to_sum(j, rest);
         saved += json_get_number(j, "saved_s", 0);
     }
     json_set_number(rest, "saved_s", saved);
@@ -243,7 +243,7 @@ static void tuning_table(const struct json *t, FILE *out)
     tuning_row(out, "this host, for all", json_get_u64(json_get(t, "host"), "records", 0), host,
                all);
     tuning_row(out, "imported databases", system_records(t), system, all);
-    tuning_row(out, "nobody: not found", 0, misses, all);
+    tuning_row(out, "not found", 0, misses, all);
     fputs("</tbody></table></div>", out);
 }
 

@@ -89,7 +89,7 @@ static void print_since(const struct json *reply)
            kept ? "" : ", and lost at the next restart: the cache is off or read-only");
 }
 
-static int run_by(const struct invocation *invocation, const char *by, struct kiln_error *err)
+static int print_usage(const struct invocation *invocation, const char *by, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *question = json_object();
     KILN_AUTO(json) struct json *reply = NULL;
@@ -115,7 +115,7 @@ static int run_stats(const struct invocation *invocation, struct kiln_error *err
     const char *by = ((const struct stats_options *)invocation->options)->by;
     KILN_AUTO(json) struct json *reply = NULL;
     if (by)
-        return run_by(invocation, by, err);
+        return print_usage(invocation, by, err);
     int rc = admin_ask(invocation, "stats", admin_no_arguments, &reply, err);
     if (rc)
         return rc;

@@ -37,7 +37,7 @@ struct top {
 
 /* ---- --once ---- */
 
-static int print_once(const struct invocation *invocation, struct kiln_error *err)
+static int print_one_page(const struct invocation *invocation, struct kiln_error *err)
 {
     TOP_SAMPLE_AUTO struct top_sample before = { 0 };
     TOP_SAMPLE_AUTO struct top_sample now = { 0 };
@@ -139,7 +139,7 @@ static int run_top(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct top_options *o = invocation->options;
     if (o->once || invocation->common->json)
-        return print_once(invocation, err);
+        return print_one_page(invocation, err);
     struct top top = { .invocation = invocation };
     int rc = top_screen_open(err);
     if (rc)

@@ -78,7 +78,7 @@ struct top_rates top_rates_since_start(const struct top_sample *now)
 
 /* ---- for scripts ---- */
 
-static struct json *copy_of(const struct json *from, const char *name)
+static struct json *copy_member(const struct json *from, const char *name)
 {
     const struct json *member = json_get(from, name);
     if (!member)
@@ -114,8 +114,8 @@ struct json *top_to_json(const struct top_sample *now, const struct top_rates *r
     json_set_u64(j, "uptime_s", json_get_u64(now->status, "uptime_s", 0));
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
         json_set_u64(j, counts[i], json_get_u64(now->stats, counts[i], 0));
-    json_set(j, "compiles", copy_of(now->activity, "compiles"));
-    json_set(j, "users", copy_of(now->activity, "users"));
-    json_set(j, "others", copy_of(now->activity, "others"));
+    json_set(j, "compiles", copy_member(now->activity, "compiles"));
+    json_set(j, "users", copy_member(now->activity, "users"));
+    json_set(j, "others", copy_member(now->activity, "others"));
     return j;
 }

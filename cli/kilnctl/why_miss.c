@@ -134,7 +134,7 @@ static int print_nearest(const struct json *nearest, struct kiln_error *err)
     return table_print(table, stdout, err);
 }
 
-static int print_one(const struct json *answer, struct kiln_error *err)
+static int print_comparison(const struct json *answer, struct kiln_error *err)
 {
     int rc = KILN_E_OK;
     output_lines(stdout, "", json_get_text(answer, "problem", ""));
@@ -153,7 +153,7 @@ static int print_answers(const struct json *answers, struct kiln_error *err)
     for (const struct json *j = json_first(answers); j && !rc; j = json_next(j)) {
         if (j != json_first(answers))
             putchar('\n');
-        rc = print_one(j, err);
+        rc = print_comparison(j, err);
     }
     return rc;
 }
