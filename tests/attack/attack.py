@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: MIT
+"""What attacks have in common, and the measurement of those that take turns or memory."""
+from __future__ import annotations
+
+import mmap
+import os
+import pathlib
+import struct
+import time
+from typing import Callable, ClassVar, NamedTuple
+
+import figures
+import host as hosts
+import material
+import victim as victims
+import wire
+
+SETTLE_S = 1.0
+LEAVE_S = 1.0  # after which everything must be as before
+PROCESSES_MAX = 16  # of attackers
+COUNT = struct.Struct("<Q")
+PROBES = 3
+# Requests of attackers, or frames of answers, that may be served during one request of the victim.  An attacker reads its
+# answers late on a busy machine, so that the counts are too high.
+BEFORE_MAX = 16
+RECOVER_MAX_S = 120.0
+
+
+class Options(NamedTuple):
+    programs: pathlib.Path  # directory of the built programs
+    helpers: pathlib.Path  # directory of fault_compiler and of the library that takes over
+    short: bool  # the form for CTest: made compilers, one round, generous bounds
+    made: bool  # fault_compiler instead of real compilers
+    seconds: float
+    rounds: int
+
+
+class Skipped(Exception):
+    """Something is missing on this host."""
+
+
+class Stage:
+    """An attack's surroundings: kilnd, sources, and flags of the attackers' processes."""
+
+    def __init__(self, options: Options, settings: dict[str, str]) -> None:
+        self.options = options
+        settings = dict(settings)
+        if options.made:
+            settings["compiler"] = str(options.helpers / "fault_compiler")
+        self.host = hosts.Host(options.programs, settings)
+        self.ready = mmap.mmap(-1, PROCESSES_MAX)
+        self.counts = mmap.mmap(-1, PROCESSES_MAX * COUNT.size)
+        self.sources: material.Sources
+
+    def start(self) -> None:
+        self.host.start()
+        try:
+            self.sources = material.Sources(self.host, self.options.made)
+        except LookupError as missing:
+            raise Skipped(str(missing)) from missing
+
+    def is_ready(self, count: int) -> bool:
+        return all(self.ready[i] for i in range(count))
+
+    def count(self, number: int, answered: int) -> None:
+        """Requests of an attacker's process that were served, or parts of them."""
+        COUNT.pack_into(self.counts, number * COUNT.size, answered)
+
+    def counted(self) -> int:
+        """Of all attackers' processes."""
+        return sum(int(row[0]) for row in COUNT.iter_unpack(self.counts[:]))
+
+
+class Attack:
+    """One attack.  The first sentence of a class's docstring says what the attacker does."""
+    name: ClassVar[str]
+    finding: ClassVar[str]  # of the list in docs/security.md
+    settings: ClassVar[dict[str, str]] = {}
+    needs_compiler: ClassVar[bool] = False  # a real one, also in the short form
+
+    def says(self) -> str:
+        return " ".join((self.__doc__ or "").split())
+
+    def run(self, options: Options) -> figures.Outcome:
+        raise NotImplementedError
+
+
+class Load(Attack):
+    """An attack on time or memory: a victim is measured quiet, under attack, and afterwards."""
+    uids: ClassVar[tuple[int, ...]] = (hosts.ATTACKER,)
+    processes: ClassVar[int] = 1  # of each uid
+    ready_max_s: ClassVar[float] = 30.0  # until the attack is at its full strength
+
+    def prepare(self, stage: Stage) -> None:
+        """As the attacker, before the victim is measured."""
+
+    def assail(self, stage: Stage, number: int) -> None:
+        """In a process of an attacker, until that is killed; sets stage.ready[number]."""
+        raise NotImplementedError
+
+    def inspect(self, _stage: Stage) -> list[str]:
+        """What else is broken while the attack runs."""
+        return []
+
+    @staticmethod
+    def first_come(stage: Stage) -> list[str]:
+        """For inspect(): whether a look-up of the victim waits until kilnd has served what the
+        attackers sent before.  This does not depend on speed."""
+        def probe(connection: wire.Connection) -> int:
+            before = stage.counted()
+            connection.fetch(os.urandom(32))
+            return stage.counted() - before
+        served = min(stage.host.as_user(hosts.VICTIM, probe) for _ in range(PROBES))
+        return [] if served <= BEFORE_MAX else \
+            [f"a look-up waited for {served} (parts of) requests of the attackers"]
+
+    def run(self, options: Options) -> figures.Outcome:
+        return Measurement(self, options).run()
+
+
+class Windows(NamedTuple):
+    """Monotonic times of one round: begin and end."""
+    quiet: tuple[float, float]
+    attacked: tuple[float, float]
+    after: tuple[float, float]
+
+
+class Measurement:
+    def __init__(self, attack: Load, options: Options) -> None:
+        self.attack, self.options = attack, options
+        self.stage = Stage(options, attack.settings)
+        self.attackers: list[int] = []
+        self.victim: victims.Victim
+        self.windows: list[Windows] = []
+        self.memories: list[figures.Memory] = []
+        self.notes: list[str] = []
+        self.broken: list[str] = []  # what the last round's inspection found
+
+    def run(self) -> figures.Outcome:
+        try:
+            self.stage.start()
+            self.victim = victims.Victim(self.stage.host, self.stage.sources)
+            self.victim.prepare()
+            self.attack.prepare(self.stage)
+            self.victim.start()
+            time.sleep(SETTLE_S)
+            for _ in range(self.options.rounds):
+                self._round()
+                if not self._recovers():
+                    break
+            return self._outcome()
+        finally:
+            self._end_attackers()
+            if hasattr(self, "victim"):
+                self.victim.stop()
+            self.stage.host.stop()
+
+    # ---- a round ----
+
+    def _window(self, seconds: float) -> tuple[float, float]:
+        begin = time.monotonic()
+        time.sleep(seconds)
+        return begin, time.monotonic()
+
+    def _start_attackers(self) -> None:
+        self.stage.ready[:] = bytes(PROCESSES_MAX)
+        number = 0
+        for uid in self.attack.uids:
+            for _ in range(self.attack.processes):
+                self.attackers.append(hosts.start_as(uid, self._assault(number)))
+                number += 1
+        try:
+            hosts.wait_until("the attack", lambda: self.stage.is_ready(number),
+                             self.attack.ready_max_s)
+        except TimeoutError:
+            self._note("the attack did not reach its full strength")
+
+    def _assault(self, number: int) -> Callable[[], None]:
+        return lambda: self.attack.assail(self.stage, number)
+
+    def _end_attackers(self) -> None:
+        for pid in self.attackers:
+            hosts.end_process(pid)
+        self.attackers.clear()
+
+    def _round(self) -> None:
+        host, seconds = self.stage.host, self.options.seconds
+        memory = host.memory()
+        quiet = self._window(seconds)
+        host.forget_peak()
+        self._start_attackers()
+        attacked = self._window(seconds)
+        self._wait_for_answers(attacked[1], figures.SHORT_WAIT_MAX_S if self.options.short else 0)
+        self.broken = self.attack.inspect(self.stage)
+        peak = host.memory("VmHWM")
+        self._end_attackers()
+        time.sleep(LEAVE_S)
+        after_memory = host.memory()
+        after = self._window(max(2.0, seconds / 2))
+        self._wait_for_answers(after[1], figures.SHORT_WAIT_MAX_S)
+        self.windows.append(Windows(quiet, attacked, after))
+        self.memories.append(figures.Memory(memory, peak, after_memory, 
+                                            hosts.memory_limit(1 + len(self.attack.uids))))
+
+    def _wait_for_answers(self, since: float, most_s: float) -> bool:
+        """False: something that the victim requested before |since| still waits."""
+        try:
+            hosts.wait_until("answers", lambda: self.victim.are_answered(since), most_s + 0.2)
+        except TimeoutError:
+            return False
+        return True
+
+    def _recovers(self) -> bool:
+        """A further round begins only when the victim is no longer delayed."""
+        if self.options.rounds == 1 or self._wait_for_answers(time.monotonic(), RECOVER_MAX_S):
+            time.sleep(SETTLE_S)
+            return True
+        self._note(f"the victim still waited {RECOVER_MAX_S:.0f} s after the attack")
+        return False
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    # ---- the outcome ----
+
+    def _waits(self, which: str) -> dict[str, figures.Wait]:
+        waits = {}
+        for operation in victims.OPERATIONS:
+            samples = self.victim.records[operation.name].samples()
+            waits[operation.name] = figures.median_wait(
+                [figures.wait_of(operation, samples, *getattr(windows, which))
+                 for windows in self.windows])
+        return waits
+
+    def _outcome(self) -> figures.Outcome:
+        quiet, attacked, after = map(self._waits, Windows._fields)
+        quiets, peaks, afters, limits = zip(*self.memories)
+        memory = figures.Memory(quiets[0], max(peaks), max(afters), limits[0])
+        broken = self.broken + memory.broken()
+        if self.options.short:
+            broken += figures.broken_short_waits("under attack", attacked)
+            broken += figures.broken_short_waits("after the attack", after)
+        else:
+            broken += figures.broken_waits("under attack", quiet, attacked)
+            broken += figures.broken_waits("after the attack", quiet, after)
+        return figures.Outcome(self.attack.name, self.attack.finding, self.attack.says(), quiet,
+                               attacked, after, memory, broken, self.notes)
+
+
+class Trust(Attack):
+    """An attack on what others believe or see: no time is measured."""
+
+    def judge(self, stage: Stage) -> list[str]:
+        """Attacks, and returns what is broken."""
+        raise NotImplementedError
+
+    def run(self, options: Options) -> figures.Outcome:
+        stage = Stage(options._replace(made=options.made and not self.needs_compiler),
+                      self.settings)
+        try:
+            stage.start()
+            broken = self.judge(stage)
+        finally:
+            stage.host.stop()
+        return figures.Outcome(self.name, self.finding, self.says(), {}, {}, {}, None, broken, [])

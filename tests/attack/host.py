@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: MIT
+"""A private kilnd of root in temporary directories, and processes of several users around it."""
+from __future__ import annotations
+
+import ctypes
+import os
+import pathlib
+import pickle
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import traceback
+from typing import Any, Callable, NoReturn, TypeVar
+
+import wire
+
+VICTIM, ATTACKER, ACCOMPLICE = 45001, 45002, 45003
+START_MAX_S = 60
+STOP_MAX_S = 20
+MIB = 1 << 20
+
+HOT_LIMIT = 64 * MIB
+QUEUE_PER_UID = 256 * MIB  # kilnd's default
+KILND_ITSELF = 64 * MIB
+SETTINGS = {
+    "hot-limit": str(HOT_LIMIT),
+    "hot-count": "16",  # few, so that the victim's other kernels come from the disk
+    "queue-bytes-per-uid": str(QUEUE_PER_UID),
+    "workers": "2",
+    "compile-timeout": "40s",
+    "drain-timeout": "1s",
+    "package-path": "",
+}
+
+PR_SET_PDEATHSIG = 1
+
+T = TypeVar("T")
+
+
+def memory_limit(users: int) -> int:
+    """What kilnd may hold for requests of so many users, for objects, and for itself."""
+    return users * QUEUE_PER_UID + HOT_LIMIT + KILND_ITSELF
+
+
+def become(uid: int) -> None:
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+
+
+def run_as(uid: int, function: Callable[[], T]) -> T:
+    """The result of |function| in a process of that user."""
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        _answer(uid, function, write_end)
+    os.close(write_end)
+    with open(read_end, "rb") as stream:
+        data = stream.read()
+    os.waitpid(pid, 0)
+    done, value = pickle.loads(data) if data else (False, RuntimeError("the process died"))
+    if not done:
+        raise value
+    result: T = value
+    return result
+
+
+def _answer(uid: int, function: Callable[[], Any], write_end: int) -> NoReturn:
+    try:
+        become(uid)
+        answer: tuple[bool, Any] = (True, function())
+    except wire.Refused as refused:
+        answer = (False, RuntimeError(str(refused)))
+    except BaseException:  # pylint: disable=broad-except  # the parent reports it
+        answer = (False, RuntimeError(traceback.format_exc()))
+    with open(write_end, "wb") as stream:
+        stream.write(pickle.dumps(answer))
+    os._exit(0)
+
+
+def start_as(uid: int, function: Callable[[], None]) -> int:
+    """The pid of a process of that user.  Attackers get little processor time, so that only kilnd
+    lets the victim wait, not the scheduler."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if uid != VICTIM:
+            os.nice(15)
+        become(uid)
+        die_with_parent()
+        function()
+    except (wire.Closed, ConnectionError, BrokenPipeError):
+        os._exit(3)  # kilnd refused the connection, or ended
+    except BaseException:  # pylint: disable=broad-except
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
+def die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def end_process(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def wait_until(what: str, holds: Callable[[], bool], most_s: float = 30) -> None:
+    end = time.monotonic() + most_s
+    while not holds():
+        if time.monotonic() > end:
+            raise TimeoutError(f"waited {most_s:.0f} s for {what}")
+        time.sleep(0.02)
+
+
+class Host:
+    """kilnd with its directory.  |bin| has the programs of a build."""
+
+    def __init__(self, programs: pathlib.Path, settings: dict[str, str], user: int = 0) -> None:
+        self.programs, self.user = programs, user
+        self.settings = {**SETTINGS, **settings}
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="kiln-attack-"))
+        self.directory.chmod(0o711)
+        self.cache = self.directory / "cache"
+        self.socket = self.directory / "run" / "kilnd.sock"
+        self.log = self.directory / "kilnd.log"
+        self.process: subprocess.Popen[bytes] | None = None
+        for name in ("home", "run", "pocl", "files"):
+            (self.directory / name).mkdir()
+            os.chown(self.directory / name, user, user)
+        (self.directory / "run").chmod(0o711)
+        (self.directory / "files").chmod(0o755)
+
+    # ---- life ----
+
+    def environment(self) -> dict[str, str]:
+        own = {"HOME": "home", "XDG_RUNTIME_DIR": "run", "XDG_CACHE_HOME": "home/cache",
+               "XDG_STATE_HOME": "home/state", "XDG_CONFIG_HOME": "home/config",
+               "POCL_CACHE_DIR": "pocl"}
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("KILN", "XDG_"))}
+        return {**kept, **{k: str(self.directory / v) for k, v in own.items()},
+                "KILN_SOCKET": str(self.socket)}
+
+    def start(self) -> None:
+        command = ["setpriv", "--pdeathsig", "KILL", str(self.programs / "kilnd"), "--socket", str(self.socket),
+                   "--cache-dir", str(self.cache),
+                   "--state-dir", str(self.directory / "home" / "state"), "--log-format", "text"]
+        for key, value in self.settings.items():
+            command += [f"--{key}", value]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log,
+                                            stdin=subprocess.DEVNULL, env=self.environment(),
+                                            user=self.user, group=self.user, extra_groups=[])
+        wait_until("kilnd to answer", self._answers, START_MAX_S)
+        self.socket.chmod(0o666)
+        wait_until("compilers to start", self.compilers_are_idle, START_MAX_S)
+
+    def _answers(self) -> bool:
+        assert self.process
+        if self.process.poll() is not None:
+            raise RuntimeError(f"kilnd ended at once: {self.log.read_text(errors='replace')}")
+        try:
+            wire.Connection(str(self.socket)).close()
+        except (FileNotFoundError, ConnectionError, wire.Closed):
+            return False
+        return True
+
+    def compilers_are_idle(self) -> bool:
+        workers = self.ask("status")["workers"]
+        return bool(workers["idle"] == workers["total"])
+
+    def stop(self) -> None:
+        if self.process and self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(STOP_MAX_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    # ---- requests of root ----
+
+    def connect(self, timeout_s: float = 120) -> wire.Connection:
+        return wire.Connection(str(self.socket), timeout_s)
+
+    def ask(self, kind: str, members: dict[str, Any] | None = None,
+            timeout_s: float = 120) -> dict[str, Any]:
+        connection = self.connect(timeout_s)
+        try:
+            return connection.ask(kind, members)
+        finally:
+            connection.close()
+
+    def as_user(self, uid: int, function: Callable[[wire.Connection], T]) -> T:
+        """The result of |function| with a connection of that user."""
+        return run_as(uid, lambda: function(wire.Connection(str(self.socket))))
+
+    def kilnctl(self, *words: str, timeout_s: float = 60) -> tuple[int, bytes]:
+        """Exit status and output of a command of root."""
+        done = subprocess.run([str(self.programs / "kilnctl"), *words], env=self.environment(),
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              stdin=subprocess.DEVNULL, timeout=timeout_s, check=False)
+        return done.returncode, done.stdout
+
+    # ---- kilnd as the system sees it ----
+
+    @property
+    def pid(self) -> int:
+        assert self.process
+        return self.process.pid
+
+    def memory(self, name: str = "VmRSS") -> int:
+        """Bytes; VmHWM is the peak since forget_peak()."""
+        text = pathlib.Path(f"/proc/{self.pid}/status").read_text(encoding="utf-8")
+        return next(int(line.split()[1]) * 1024 for line in text.splitlines()
+                    if line.startswith(name + ":"))
+
+    def forget_peak(self) -> None:
+        pathlib.Path(f"/proc/{self.pid}/clear_refs").write_text("5", encoding="utf-8")
+
+    def descendants(self, name: str) -> list[int]:
+        """Processes below kilnd whose program's name contains |name|."""
+        found, pending = [], [self.pid]
+        while pending:
+            below = children(pending.pop())
+            pending += below
+            found += [pid for pid in below if name in command_name(pid)]
+        return found
+
+    def file(self, name: str, content: bytes) -> pathlib.Path:
+        """A file that all users can read."""
+        path = self.directory / "files" / name
+        path.write_bytes(content)
+        path.chmod(0o644)
+        return path
+
+
+def children(pid: int) -> list[int]:
+    try:
+        text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8")
+    except OSError:  # it has ended
+        return []
+    return [int(child) for child in text.split()]
+
+
+def command_name(pid: int) -> str:
+    try:
+        return pathlib.Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
+def toolchain_names(host: Host) -> list[str]:
+    return [str(chain["name"]) for chain in host.ask("status")["toolchains"]]
+
+
+def opencl_target(host: Host) -> str:
+    """The target of the host's own OpenCL device; empty: none."""
+    for chain in host.ask("toolchains")["toolchains"]:
+        for target in chain["targets"]:
+            if chain["name"] == "opencl" and target["works"]:
+                return str(target["target"])
+    return ""

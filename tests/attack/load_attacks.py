@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: MIT
+"""Attacks on time and memory, each at the full allowance of a user."""
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import struct
+import time
+
+import host as hosts
+import material
+import wire
+from attack import Load, Stage
+
+MIB = 1 << 20
+REFUSED_PAUSE_S = 0.02  # before an attacker repeats what was refused
+FULL_MAX_S = 3.0  # kilnd may stop reading: then the attack has its full strength, too
+GC_MAX_S = 10
+BOMB_SIZE = 255 * MIB
+DEVICE = material.DEVICE
+
+
+class Flood:
+    """A connection that always has |depth| of |requests| in flight: (type, body)."""
+
+    def __init__(self, stage: Stage, requests: list[tuple[str, bytes]], depth: int) -> None:
+        self.connection = wire.Connection(str(stage.host.socket), None)
+        self.socket = self.connection.socket
+        self.socket.setblocking(False)
+        self.frames = [wire.frame(kind, 1 + i, body) for i, (kind, body) in enumerate(requests)]
+        self.depth, self.sent, self.answered, self.refused = depth, 0, 0, 0
+        self.frames_read = 0
+        self.rest = memoryview(b"")  # of the frame that is being sent
+
+    def send(self) -> None:
+        """As much as fits."""
+        try:
+            while self.rest or self.sent - self.answered < self.depth:
+                if not self.rest:
+                    self.rest = memoryview(self.frames[self.sent % len(self.frames)])
+                    self.sent += 1
+                self.rest = self.rest[self.socket.send(self.rest):]
+        except BlockingIOError:
+            pass
+
+    def receive(self) -> int:
+        """What arrived.  Returns how many requests were refused."""
+        frames, answers, errors = self.connection.skip_frames(0)
+        self.frames_read += frames
+        self.answered += answers
+        self.refused += errors
+        return errors
+
+    def served(self, in_frames: bool) -> int:
+        return (self.frames_read if in_frames else self.answered) - self.refused
+
+    def is_full(self) -> bool:
+        """Everything that may be in flight was sent once."""
+        return self.sent >= self.depth and not self.rest
+
+
+def run_floods(stage: Stage, number: int, floods: list[Flood], in_frames: bool = False) -> None:
+    """|in_frames|: each frame of an answer is a piece of work."""
+    begin = time.monotonic()
+    while True:
+        for flood in floods:
+            flood.send()
+        sockets = [flood.socket for flood in floods]
+        unsent = [flood.socket for flood in floods if flood.rest]
+        can_read, _, _ = select.select(sockets, unsent, [], 1.0)
+        errors = sum(flood.receive() for flood in floods if flood.socket in can_read)
+        stage.count(number, sum(flood.served(in_frames) for flood in floods))
+        if all(flood.is_full() for flood in floods) or time.monotonic() > begin + FULL_MAX_S:
+            stage.ready[number] = 1
+        if errors:
+            time.sleep(REFUSED_PAUSE_S)
+
+
+class Lookups(Load):
+    """Keeps batches of 4,096 fetches by random key in flight."""
+    name, finding = "lookups", "H1"
+    processes = 2
+
+    def assail(self, stage: Stage, number: int) -> None:
+        depth = 32 if stage.options.short else 100
+        bodies = [wire.batch_body(os.urandom(32) for _ in range(wire.BATCH_ITEMS_MAX))
+                  for _ in range(depth)]
+        run_floods(stage, number, [Flood(stage, [("batch", body) for body in bodies], depth)])
+
+    def inspect(self, stage: Stage) -> list[str]:
+        return self.first_come(stage)
+
+
+class SlowReader(Load):
+    """Sends batches of 4,096 fetches on many connections, and reads no answer."""
+    name, finding = "unread", "H1"
+    CONNECTIONS = 16
+
+    def assail(self, stage: Stage, number: int) -> None:
+        body = wire.batch_body(os.urandom(32) for _ in range(wire.BATCH_ITEMS_MAX))
+        connections = [wire.Connection(str(stage.host.socket), None)
+                       for _ in range(self.CONNECTIONS)]
+        for connection in connections:
+            connection.socket.setblocking(False)
+        data = wire.frame("batch", 7, body)
+        pending = [b""] * len(connections)
+        rounds = 0
+        while True:
+            for i, connection in enumerate(connections):
+                pending[i] = pending[i] or data
+                try:
+                    pending[i] = pending[i][connection.socket.send(pending[i]):]
+                except BlockingIOError:
+                    continue
+                except OSError:  # kilnd closed it
+                    connections[i] = wire.Connection(str(stage.host.socket), None)
+                    connections[i].socket.setblocking(False)
+                    pending[i] = b""
+            rounds += 1
+            stage.ready[number] = rounds > 20
+            time.sleep(0.005)
+
+
+class Nearest(Load):
+    """Asks for the nearest records of 4,096 problems at a time, against 20,000 own records."""
+    name, finding = "nearest", "H3"
+    processes = 2
+    RECORDS = 20_000
+    CONNECTIONS, DEPTH = 16, 20
+
+    def prepare(self, stage: Stage) -> None:
+        path = stage.host.file("gfx906_60.HIP.fdb.txt", material.find_db(self.RECORDS))
+        for uid in self.uids:
+            stage.host.as_user(uid, lambda c: c.ask("tuning_import",
+                                                    {"name": path.name, "tier": "user"}, [path]))
+
+    def assail(self, stage: Stage, number: int) -> None:
+        problems = [wire.problem(101 + i % 64, size=300 + i // 64)
+                    for i in range(wire.BATCH_ITEMS_MAX)]
+        body = wire.get_body(problems, DEVICE, wire.TUNING_NEAREST)
+        run_floods(stage, number, [Flood(stage, [("tuning_get", body)], self.DEPTH)
+                                   for _ in range(self.CONNECTIONS)], in_frames=True)
+
+    def inspect(self, stage: Stage) -> list[str]:
+        return self.first_come(stage)
+
+
+class BombImport(Load):
+    """Imports caches of few bytes whose rows unpack to 255 MiB each."""
+    name, finding = "bomb_import", "H2"
+    ROWS = 6
+    CHECKED = b'"checking","done":%d' % ROWS  # kiln-transfer is done: now kilnd unpacks
+    ready_max_s = 60.0
+
+    def prepare(self, stage: Stage) -> None:
+        bomb = material.make_bomb(BOMB_SIZE)
+        self.path = material.write_cache(stage.host.directory / "files" / "bomb.ukdb",
+                                         material.bomb_rows(bomb, self.ROWS))
+
+    def assail(self, stage: Stage, number: int) -> None:
+        connection = wire.Connection(str(stage.host.socket), None)
+        while True:
+            body = f'{{"name":"bomb.ukdb","database_id":"{DEVICE}"}}'.encode()
+            with self.path.open("rb") as opened:
+                connection.send("kernel_import", body, [opened.fileno()])
+            self._follow(stage, number, connection)
+
+    @staticmethod
+    def _follow(stage: Stage, number: int, connection: wire.Connection) -> None:
+        """The attack is at its strength when kilnd itself unpacks."""
+        while True:
+            got = connection.receive()
+            if BombImport.CHECKED in got.body:
+                stage.ready[number] = 1
+            if not got.flags & wire.MORE:
+                if got.type == wire.TYPES["error"]:
+                    time.sleep(REFUSED_PAUSE_S)
+                return
+
+    def inspect(self, stage: Stage) -> list[str]:
+        try:
+            stage.host.ask("gc", {"dry_run": True, "to_bytes": 1 << 40}, timeout_s=GC_MAX_S)
+        except (TimeoutError, OSError):
+            return [f"an administrator's gc was not answered in {GC_MAX_S} s"]
+        return []
+
+
+class SlowTransfers(Load):
+    """Two users import caches of thousands of rows that each take seconds to check."""
+    name, finding = "slow_transfers", "suspected"
+    uids = (hosts.ATTACKER, hosts.ACCOMPLICE)
+    ROWS = 4096
+
+    def prepare(self, stage: Stage) -> None:
+        bomb = material.make_bomb(BOMB_SIZE)
+        self.path = material.write_cache(stage.host.directory / "files" / "slow.ukdb",
+                                         material.bomb_rows(bomb, self.ROWS))
+
+    def assail(self, stage: Stage, number: int) -> None:
+        connections = [wire.Connection(str(stage.host.socket), None) for _ in range(2)]
+        body = f'{{"name":"slow.ukdb","database_id":"{DEVICE}"}}'.encode()
+        for connection in connections:
+            with self.path.open("rb") as opened:
+                connection.send("kernel_import", body, [opened.fileno()])
+        while True:
+            connections[0].receive()
+            stage.ready[number] = 1
+
+
+class EndlessSources(Load):
+    """Sends eight sources that no compiler finishes, again and again."""
+    name, finding = "endless_sources", "H4"
+    SOURCES = 8
+
+    def assail(self, stage: Stage, number: int) -> None:
+        base = int.from_bytes(os.urandom(3), "little") * 64
+        requests = [("fetch_source", wire.source_body(stage.sources.endless(base + i)))
+                    for i in range(self.SOURCES)]
+        run_floods(stage, number, [Flood(stage, requests, self.SOURCES)])
+
+
+class Scans(Load):
+    """Two users have kilnd search a store of 20,000 kernels in every way that users may."""
+    name, finding = "scans", "suspected"
+    uids = (hosts.ATTACKER, hosts.ACCOMPLICE)
+    ROWS = 20_000
+    DEPTH = 4  # administrative requests of one user
+    REQUESTS = (("kernel_list", b'{"program":"none"}'), ("kernel_list", b'{"count":1000}'),
+                ("ledger", b'{"by":"program"}'), ("history", b'{"slowest":100}'),
+                ("why_miss", b'{"name":"none.o","args":"","database_id":"gfx906_60"}'),
+                ("clear", b'{"own":true,"name":"none","dry_run":true}'), ("metrics", b""),
+                ("health", b""))
+
+    def prepare(self, stage: Stage) -> None:
+        rows = material.random_rows(2000 if stage.options.short else self.ROWS, 64, "scanned")
+        path = material.write_cache(stage.host.directory / "files" / "many.ukdb", rows)
+        members = {"name": path.name, "database_id": DEVICE}
+        stage.host.as_user(hosts.ATTACKER, lambda c: c.ask("kernel_import", members, [path]))
+
+    def assail(self, stage: Stage, number: int) -> None:
+        run_floods(stage, number, [Flood(stage, list(self.REQUESTS), self.DEPTH)])
+
+
+class Exports(Load):
+    """Imports a cache, exports it and removes it, without a pause, and keeps no file."""
+    name, finding = "exports", "suspected"
+    ROWS = 2000
+
+    def prepare(self, stage: Stage) -> None:
+        self.path = material.write_cache(stage.host.directory / "files" / "export.ukdb",
+                                         material.random_rows(self.ROWS, 4096, "exported"))
+
+    def assail(self, stage: Stage, number: int) -> None:
+        connection = wire.Connection(str(stage.host.socket), None)
+        members = {"name": self.path.name, "database_id": DEVICE}
+        while True:
+            try:
+                connection.ask("kernel_import", members, [self.path])
+                stage.ready[number] = 1
+                connection.ask("kernel_export", {"database_id": DEVICE})
+                connection.ask("clear", {"own": True})
+            except wire.Refused:
+                time.sleep(REFUSED_PAUSE_S)
+
+
+class Builds(Load):
+    """Two users build packages of 20,000 problems."""
+    name, finding = "builds", "suspected"
+    uids = (hosts.ATTACKER, hosts.ACCOMPLICE)
+    PROBLEMS = 20_000
+
+    def assail(self, stage: Stage, number: int) -> None:
+        connection = wire.Connection(str(stage.host.socket), None)
+        count = 2000 if stage.options.short else self.PROBLEMS
+        problems = b"".join(wire.problem(1 + i % 100, size=8 + i // 100) for i in range(count))
+        fd = os.memfd_create("problems", os.MFD_ALLOW_SEALING)
+        os.write(fd, problems)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK |
+                    fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE)
+        members = f'{{"target":"{stage.sources.target}","format":"kiln"}}'.encode()
+        while True:
+            connection.send("package_build", members, [fd])
+            while connection.receive().flags & wire.MORE:
+                stage.ready[number] = 1
+            time.sleep(REFUSED_PAUSE_S)
+
+
+class Puts(Load):
+    """Records measurements for ever new problems, as many at once as a user may."""
+    name, finding = "puts", "H7"
+    DEPTH = 64
+
+    def assail(self, stage: Stage, number: int) -> None:
+        entry = wire.Entry("ConvDirectNaiveConvFwd", 1.5, 9)
+        requests = [("tuning_put", wire.put_body(wire.problem(1 + i % 200, size=8 + i // 200),
+                                                 DEVICE, entry)) for i in range(20_000)]
+        run_floods(stage, number, [Flood(stage, requests, self.DEPTH)])
+
+
+class Sources(Load):
+    """Queues as many trivial compiles as a user may."""
+    name, finding = "queue", "H1"
+    CONNECTIONS = 4
+
+    def assail(self, stage: Stage, number: int) -> None:
+        base = int.from_bytes(os.urandom(3), "little") * 4096
+        count = 200 if stage.options.short else wire.IN_FLIGHT_MAX
+        items = [wire.source_body(stage.sources.trivial(base + i), wire.FETCH_NO_OBJECT)
+                 for i in range(4 * count)]
+        bodies = [struct.pack("<I", count) + wire.block(
+            b"".join(b"\1" + wire.block(item) for item in items[i * count:(i + 1) * count]))
+            for i in range(self.CONNECTIONS)]
+        run_floods(stage, number,
+                   [Flood(stage, [("batch", body) for body in bodies], self.CONNECTIONS)])
+
+
+ATTACKS = (Lookups, SlowReader, BombImport, Nearest, EndlessSources, SlowTransfers, Scans, Exports,
+           Builds, Puts, Sources)

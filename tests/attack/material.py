@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: MIT
+"""Files and sources that victims and attackers send."""
+from __future__ import annotations
+
+import bz2
+import hashlib
+import os
+import pathlib
+import sqlite3
+from typing import Iterable, NamedTuple
+
+import host as hosts
+import wire
+
+DEVICE = "gfx906_60"
+MACROS = 40  # 2 to this power expansions
+
+CREATE = """CREATE TABLE `kern_db` (`id` INTEGER PRIMARY KEY ASC,`kernel_name` TEXT NOT NULL,
+`kernel_args` TEXT NOT NULL,`kernel_blob` BLOB NOT NULL,`kernel_hash` TEXT NOT NULL,
+`uncompressed_size` INT NOT NULL);
+CREATE UNIQUE INDEX `idx_kern_db` ON kern_db(kernel_name, kernel_args);"""
+
+
+# ---- caches of kernels ----
+
+class Row(NamedTuple):
+    name: str
+    args: str
+    blob: bytes
+    md5: str
+    size: int  # unpacked; 0: the blob is not packed
+
+
+def plain_row(name: str, content: bytes) -> Row:
+    return Row(name, "", content, hashlib.md5(content).hexdigest(), 0)
+
+
+class Bomb(NamedTuple):
+    """A blob of a few bytes that unpacks to |size| zeros."""
+    blob: bytes
+    md5: str
+    size: int
+
+
+def make_bomb(size: int) -> Bomb:
+    packer, digest, left = bz2.BZ2Compressor(9), hashlib.md5(), size
+    blob = b""
+    while left:
+        zeros = bytes(min(left, 1 << 20))
+        blob += packer.compress(zeros)
+        digest.update(zeros)
+        left -= len(zeros)
+    return Bomb(blob + packer.flush(), digest.hexdigest(), size)
+
+
+def bomb_rows(bomb: Bomb, count: int) -> list[Row]:
+    return [Row(f"bomb{i}.o", "", *bomb) for i in range(count)]
+
+
+def write_cache(path: pathlib.Path, rows: Iterable[Row]) -> pathlib.Path:
+    """A MIOpen cache (docs/formats/kdb.md)."""
+    database = sqlite3.connect(path)
+    database.executescript(CREATE)
+    database.executemany("INSERT INTO kern_db(kernel_name, kernel_args, kernel_blob, kernel_hash,"
+                         " uncompressed_size) VALUES(?, ?, ?, ?, ?)", rows)
+    database.commit()
+    database.close()
+    path.chmod(0o644)
+    return path
+
+
+def random_rows(count: int, size: int, prefix: str) -> list[Row]:
+    return [plain_row(f"{prefix}{i}.o", os.urandom(size)) for i in range(count)]
+
+
+def find_db(records: int) -> bytes:
+    """A FindDb whose problems differ only in batch and spatial size, so that each is a neighbour of
+    all others."""
+    lines = []
+    for i in range(records):
+        size, batch = 8 + i // 100, 1 + i % 100
+        key = f"64-{size}-{size}-3x3-64-{size}-{size}-{batch}-1x1-1x1-1x1-0-NCHW-FP32-F"
+        lines.append(f"{key}=miopenConvolutionFwdAlgoDirect:ConvDirectNaiveConvFwd,1.5,0,"
+                     "miopenConvolutionFwdAlgoDirect,<unused>\n")
+    return "".join(lines).encode()
+
+
+# ---- sources ----
+
+class Sources:
+    """Sources for the compilers of |host|: made ones of fault_compiler, or real ones."""
+
+    def __init__(self, host: hosts.Host, made: bool) -> None:
+        self.made, self.target, self.toolchain = made, "opencl:test", ""
+        if made:
+            return
+        names = hosts.toolchain_names(host)
+        amd = [name for name in ("hiprtc", "clang") if name in names]
+        self.toolchain = amd[0] if amd else "opencl" if "opencl" in names else ""
+        self.target = "gfx90a" if amd else hosts.opencl_target(host)
+        if not self.toolchain or not self.target:
+            raise LookupError("no toolchain for gfx90a and no OpenCL device")
+
+    def _kernel(self) -> str:
+        if self.toolchain == "opencl":
+            return "kernel void k(global float *y) { *y = N; }\n"
+        return 'extern "C" __attribute__((global)) void k(float *y) { *y = N; }\n'
+
+    def trivial(self, number: int) -> wire.Source:
+        if self.made:
+            return wire.Source(self.target, f"made kernel {number}", "k.cl")
+        return wire.Source(self.target, self._kernel(), "k.cpp", f"-DN={number}", self.toolchain)
+
+    def endless(self, number: int) -> wire.Source:
+        """One that no compiler finishes: 2^40 expansions of an empty macro."""
+        if self.made:
+            return wire.Source(self.target, f"made kernel {number} without end", "k.cl")
+        lines = ["#define A0"] + [f"#define A{i} A{i - 1} A{i - 1}" for i in range(1, MACROS + 1)]
+        text = "\n".join(lines) + f"\nA{MACROS}\n" + self._kernel()
+        return wire.Source(self.target, text, "k.cpp", f"-DN={number}", self.toolchain)
+
+    def including(self, header: str, toolchain: str, target: str) -> wire.Source:
+        return wire.Source(target, f'#include "{header}"\n', "k.cpp", "", toolchain)

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: MIT
+"""A user who works while others attack: one process for each operation, which repeats it."""
+from __future__ import annotations
+
+import functools
+import mmap
+import os
+import pathlib
+import struct
+import time
+from typing import Callable, NamedTuple
+
+import host as hosts
+import material
+import wire
+
+DISK_KERNELS = 64
+KERNEL_SIZE = 20000
+SAMPLES_MAX = 200_000
+CLOSED = 255  # code of an operation whose connection broke
+HEADER = struct.Struct("<Qd")  # samples; start of the running operation, or 0
+SAMPLE = struct.Struct("<ddQ")  # start, seconds, code
+RETRY_S = 0.1
+
+Work = Callable[[], int]
+
+
+class Operation(NamedTuple):
+    name: str
+    interval_s: float
+    expected: int  # code
+
+
+OPERATIONS = (
+    Operation("ping", 0.01, wire.OK),
+    Operation("warm", 0.01, wire.OK),
+    Operation("miss", 0.01, wire.NOT_FOUND),
+    Operation("disk", 0.02, wire.OK),
+    Operation("import", 0.5, wire.OK),
+    Operation("compile", 1.0, wire.OK),
+    Operation("stats", 0.05, wire.OK),
+)
+COMPILE = "compile"
+
+
+class Sample(NamedTuple):
+    start: float
+    seconds: float
+    code: int
+
+
+class Record:
+    """Samples of one operation, in memory that the victim's process shares with the parent."""
+
+    def __init__(self) -> None:
+        self.memory = mmap.mmap(-1, HEADER.size + SAMPLE.size * SAMPLES_MAX)
+
+    def begin(self, start: float) -> None:
+        count, _ = HEADER.unpack_from(self.memory)
+        HEADER.pack_into(self.memory, 0, count, start)
+
+    def end(self, code: int) -> None:
+        count, start = HEADER.unpack_from(self.memory)
+        if count < SAMPLES_MAX:
+            SAMPLE.pack_into(self.memory, HEADER.size + SAMPLE.size * count, start,
+                             time.monotonic() - start, code)
+        HEADER.pack_into(self.memory, 0, min(count + 1, SAMPLES_MAX), 0.0)
+
+    def running_since(self) -> float:
+        """0.0: nothing is running."""
+        start: float = HEADER.unpack_from(self.memory)[1]
+        return start
+
+    def samples(self) -> list[Sample]:
+        """With the running operation, as if it ended now."""
+        count, running = HEADER.unpack_from(self.memory)
+        found = [Sample(*SAMPLE.unpack_from(self.memory, HEADER.size + SAMPLE.size * i))
+                 for i in range(count)]
+        if running:
+            found.append(Sample(running, time.monotonic() - running, -1))
+        return found
+
+
+class Victim:
+    def __init__(self, host: hosts.Host, sources: material.Sources) -> None:
+        self.host, self.sources = host, sources
+        self.records = {operation.name: Record() for operation in OPERATIONS}
+        self.pids: list[int] = []
+        self.keys: list[bytes] = []
+        self.import_path = pathlib.Path()
+
+    # ---- preparation ----
+
+    def prepare(self) -> None:
+        """Imports the kernels that the victim fetches later."""
+        files = self.host.directory / "files"
+        rows = material.random_rows(DISK_KERNELS, KERNEL_SIZE, "victim")
+        store = material.write_cache(files / "store.ukdb", rows)
+        small = material.random_rows(4, KERNEL_SIZE, "again")
+        self.import_path = material.write_cache(files / "small.ukdb", small)
+        self.keys = self.host.as_user(hosts.VICTIM, lambda c: self._import(c, store))
+
+    @staticmethod
+    def _import(connection: wire.Connection, path: pathlib.Path) -> list[bytes]:
+        connection.ask("kernel_import", {"name": path.name, "database_id": material.DEVICE}, [path])
+        keys = [connection.fetch_name(material.DEVICE, f"victim{i}.o", "").key
+                for i in range(DISK_KERNELS)]
+        return keys
+
+    # ---- operations ----
+
+    def _work(self, name: str, connection: wire.Connection) -> Work:
+        state = {"turn": 0}
+
+        def turn() -> int:
+            state["turn"] += 1
+            return state["turn"]
+
+        def ping() -> int:
+            connection.ping()
+            return wire.OK
+
+        def take_file() -> int:
+            connection.ask("kernel_import", {"name": "again.ukdb", "database_id": material.DEVICE},
+                           [self.import_path])
+            return wire.OK
+
+        def stats() -> int:
+            connection.ask("stats")
+            return wire.OK
+
+        number = int.from_bytes(os.urandom(3), "little") * 64
+        works: dict[str, Work] = {
+            "ping": ping,
+            "warm": lambda: connection.fetch(self.keys[0]).code,
+            "miss": lambda: connection.fetch(os.urandom(32)).code,
+            "disk": lambda: connection.fetch(self.keys[1 + turn() % (DISK_KERNELS - 1)]).code,
+            "import": take_file,
+            "compile": lambda: connection.fetch_source(self.sources.trivial(number + turn())).code,
+            "stats": stats,
+        }
+        return works[name]
+
+    def _repeat(self, operation: Operation) -> None:
+        record = self.records[operation.name]
+        work: Work | None = None
+        while True:
+            start = time.monotonic()
+            record.begin(start)
+            try:
+                if not work:
+                    work = self._work(operation.name,
+                                      wire.Connection(str(self.host.socket), None))
+                code = work()
+            except wire.Refused as refused:
+                code = refused.code
+            except (wire.Closed, OSError):
+                code, work = CLOSED, None
+                time.sleep(RETRY_S)
+            record.end(code)
+            time.sleep(max(0.0, start + operation.interval_s - time.monotonic()))
+
+    def start(self) -> None:
+        for operation in OPERATIONS:
+            self.pids.append(hosts.start_as(hosts.VICTIM,
+                                            functools.partial(self._repeat, operation)))
+
+    def stop(self) -> None:
+        for pid in self.pids:
+            hosts.end_process(pid)
+        self.pids.clear()
+
+    # ---- what the parent sees ----
+
+    def are_answered(self, since: float) -> bool:
+        """Every operation that began before |since| has ended."""
+        running = [record.running_since() for record in self.records.values()]
+        return all(start == 0.0 or start >= since for start in running)
