@@ -37,6 +37,8 @@ class Sources:
         self.text = {path: path.read_text(encoding="utf-8") for path in tests.rglob("*.c")}
         self.cmake = "\n".join(path.read_text(encoding="utf-8") for path in tests.rglob("CMakeLists.txt"))
         self.all = "\n".join(self.text.values())
+        attacks = re.search(r"set\(KILN_ATTACKS\s([^)]*)\)", self.cmake)
+        self.attacks = {f"attack.{name}" for name in attacks[1].split()} if attacks else set()
         self.cases = set(re.findall(r"^TEST(?:_F)?\(\w+, (\w+)\)", self.all, re.M))
 
     def has_case(self, name):
@@ -44,9 +46,10 @@ class Sources:
         return any(map(pattern.fullmatch, self.cases))
 
     def has_test(self, name):
-        """A file that CMake makes a test of (kiln_test), or one that it names so."""
+        """A file that CMake makes a test of (kiln_test), one that it names so, or an attack."""
         file = self.tests.joinpath(*name.split(".")).with_suffix(".c")
-        return file in self.text or re.search(rf"NAME {re.escape(name)}\s", self.cmake) is not None
+        return (file in self.text or name in self.attacks
+                or re.search(rf"NAME {re.escape(name)}\s", self.cmake) is not None)
 
     def has_file(self, name):
         return any(str(path).endswith("/" + name.lstrip("/")) for path in self.text)
