@@ -4,8 +4,11 @@
 
 #include <string.h>
 
-/* Limit of compared relatives; the family of a common filter has thousands. */
+/* Limit of compared relatives in an imported database; the family of a common filter has
+ * thousands. */
 #define RELATIVES_MAX 20000u
+/* Limit of measured relatives that a search skips because all their entries are stale. */
+#define STALE_RELATIVES_MAX 256u
 
 /* ---- staleness ---- */
 
@@ -245,7 +248,7 @@ struct search { /* for the nearest relative */
     struct system_slot *slot; /* the database that is searched */
     struct kinship wanted;
     enum family family;
-    unsigned seen;
+    unsigned seen, stale;
     bool found;
     double batch_ratio, spatial_ratio; /* of the nearest record so far */
     struct tuning_answer best;
@@ -290,21 +293,23 @@ static bool consider_record(void *context, const struct tuning_index_record *rec
     return true;
 }
 
+/* The table's records come in order, so the first usable one is the nearest of its tier, and behind
+ * one that is not nearer than the best so far none is. */
 static bool consider_held(void *context, const struct tuning_held *held)
 {
     struct search *s = context;
     double batch, spatial;
     struct tuning_answer answer;
     if (!consider_kin(s, &held->kin, &batch, &spatial))
-        return s->seen <= RELATIVES_MAX;
+        return false;
     if (!answer_held(s->lookup->scratch, s->lookup->question, held, &answer))
-        return true;
+        return ++s->stale < STALE_RELATIVES_MAX;
     /* The next record overwrites the scratch, so find_near looks the best one up again. */
     s->found = true;
     s->batch_ratio = batch;
     s->spatial_ratio = spatial;
     s->best = answer;
-    return true;
+    return false;
 }
 
 /* Searches one family in all tiers.  Of two equally near records, the more private tier's wins. */
@@ -312,11 +317,12 @@ static void search_family(struct search *s)
 {
     struct tuning *t = s->lookup->tuning;
     const struct tuning_question *q = s->lookup->question;
+    const struct tuning_relatives relatives = { &s->wanted, s->family };
     struct bytes name = s->wanted.families[s->family];
     for (enum tuning_tier tier = TUNING_TIER_USER; tier > TUNING_TIER_SYSTEM; tier--) {
         struct tuning_place place = place_of(q, tier, (struct bytes){ 0 });
         if (tier != TUNING_TIER_USER || !t->without_user)
-            tuning_table_family(t->table, &place, name, consider_held, s);
+            tuning_table_near(t->table, &place, relatives, consider_held, s);
     }
     s->slot = t->without_system ? NULL : system_slot_for(t, q->kind, q->database_id, backend_of(q));
     if (s->slot)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/tuning/tuning_table.h"
 
+#include "common/list.h"
+#include "engine/tuning/kin_order.h"
 #include "engine/tuning/shared_texts.h"
 
 #include <errno.h>
@@ -16,7 +18,8 @@ struct owner { /* a user with records */
 };
 
 struct tuning_table {
-    struct hash_table by_place, by_family, owners;
+    struct hash_table by_place, owners;
+    struct kin_order kin;      /* links of families */
     struct shared_texts texts; /* database ids, backends, origins */
     struct hash_key key;
     uint64_t counts[TIERS];
@@ -25,10 +28,7 @@ struct tuning_table {
 
 struct held_record { /* one allocation, followed by its rows and bytes */
     struct hash_link by_place;
-    struct relation {
-        struct hash_link link; /* of by_family */
-        struct held_record *record;
-    } relations[FAMILIES];
+    struct kin_link relations[FAMILIES]; /* in |kin| unless the record has no such family */
     struct tuning_held held;
     struct owner *owner; /* of the user tier; else NULL */
     size_t size;         /* of the allocation */
@@ -242,16 +242,35 @@ static struct held_record *record_make(struct tuning_table *t, const struct tuni
     return NULL;
 }
 
+static void leave_families(struct tuning_table *t, struct held_record *r)
+{
+    for (int f = 0; f < FAMILIES; f++) {
+        if (r->held.kin.families[f].size)
+            kin_order_remove(&t->kin, &r->relations[f]);
+    }
+}
+
+/* False: out of memory; the record is in no family then. */
+static bool join_families(struct tuning_table *t, struct held_record *r)
+{
+    bool ok = true;
+    for (int f = 0; f < FAMILIES; f++) {
+        struct bytes name = r->held.kin.families[f];
+        r->relations[f] = (struct kin_link){ .family = hash_in_group(t, &r->held.place, name),
+                                             .volume = r->held.kin.volume,
+                                             .batch = r->held.kin.batch };
+        ok = ok && (!name.size || kin_order_add(&t->kin, &r->relations[f]));
+    }
+    if (!ok)
+        leave_families(t, r);
+    return ok;
+}
+
+/* The record has joined its families. */
 static void record_add(struct tuning_table *t, struct held_record *r)
 {
     const struct tuning_place *place = &r->held.place;
     hash_table_add(&t->by_place, &r->by_place, hash_in_group(t, place, place->key));
-    for (int f = 0; f < FAMILIES; f++) {
-        r->relations[f].record = r;
-        if (r->held.kin.families[f].size)
-            hash_table_add(&t->by_family, &r->relations[f].link,
-                           hash_in_group(t, place, r->held.kin.families[f]));
-    }
     t->counts[place->tier]++;
     t->bytes += r->size;
 }
@@ -259,8 +278,7 @@ static void record_add(struct tuning_table *t, struct held_record *r)
 static void record_remove(struct tuning_table *t, struct held_record *r)
 {
     hash_table_remove(&t->by_place, &r->by_place);
-    for (int f = 0; f < FAMILIES; f++)
-        hash_table_remove(&t->by_family, &r->relations[f].link);
+    leave_families(t, r);
     t->counts[r->held.place.tier]--;
     t->bytes -= r->size;
     record_free(t, r);
@@ -273,7 +291,6 @@ void tuning_table_destroy(struct tuning_table *t)
     HASH_ALL (&t->by_place, struct held_record, by_place, r)
         record_remove(t, r);
     hash_table_done(&t->by_place);
-    hash_table_done(&t->by_family);
     hash_table_done(&t->owners); /* freed with their records */
     shared_texts_done(&t->texts);
     free(t);
@@ -286,6 +303,10 @@ enum kiln_code tuning_table_put(struct tuning_table *t, const struct tuning_plac
     if (full.tier != TUNING_TIER_HOST && full.tier != TUNING_TIER_USER)
         return kiln_fail(err, KILN_INVALID, "only the host and user tiers hold measured records");
     struct held_record *fresh = count ? record_make(t, &full, rows, count) : NULL;
+    if (fresh && !join_families(t, fresh)) {
+        record_free(t, fresh);
+        fresh = NULL;
+    }
     if (count && !fresh)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a tuning record of %zu entries",
                          count);
@@ -332,18 +353,23 @@ void tuning_table_each(const struct tuning_table *t, const struct tuning_place *
             return;
 }
 
-void tuning_table_family(const struct tuning_table *t, const struct tuning_place *place,
-                         struct bytes family,
-                         bool (*each)(void *context, const struct tuning_held *held), void *context)
+void tuning_table_near(const struct tuning_table *t, const struct tuning_place *place,
+                       struct tuning_relatives relatives,
+                       bool (*each)(void *context, const struct tuning_held *held), void *context)
 {
-    if (family.size == 0 || family.data[0] >= FAMILIES)
+    const struct kinship *kin = relatives.of;
+    const enum family family = relatives.family;
+    struct bytes name = kin->families[family];
+    if (name.size == 0)
         return;
     struct tuning_place full = in_full(place);
-    uint64_t hash = hash_in_group(t, &full, family);
-    HASH_EACH (&t->by_family, hash, struct relation, link, relation) {
-        const struct tuning_held *held = &relation->record->held;
-        if (bytes_equal(held->kin.families[family.data[0]], family) &&
-            is_same_group(&held->place, &full) && !each(context, held))
+    const struct kin_link wanted = { hash_in_group(t, &full, name), kin->volume, kin->batch };
+    struct kin_walk walk;
+    kin_walk_begin(&walk, &t->kin, &wanted);
+    for (const struct kin_link *link; (link = kin_walk_next(&walk));) {
+        const struct held_record *r = LIST_ENTRY(link, struct held_record, relations[family]);
+        if (bytes_equal(r->held.kin.families[family], name) &&
+            is_same_group(&r->held.place, &full) && !each(context, &r->held))
             return;
     }
 }
@@ -362,6 +388,6 @@ uint64_t tuning_table_count_of(const struct tuning_table *t, uint32_t uid)
 uint64_t tuning_table_bytes(const struct tuning_table *t)
 {
     return sizeof(*t) + t->bytes + t->texts.bytes + t->owners.count * sizeof(struct owner) +
-           hash_table_bytes(&t->by_place) + hash_table_bytes(&t->by_family) +
+           hash_table_bytes(&t->by_place) + t->kin.count * KIN_NODE_BYTES +
            hash_table_bytes(&t->owners) + hash_table_bytes(&t->texts.table);
 }

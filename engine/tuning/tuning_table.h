@@ -40,12 +40,15 @@ const struct tuning_held *tuning_table_find(const struct tuning_table *table,
  * tier user.  |filter| NULL: all records. */
 void tuning_table_each(const struct tuning_table *table, const struct tuning_place *filter,
                        bool (*each)(void *context, const struct tuning_held *held), void *context);
-/* Calls |each| for the records of |place| (ignoring its key) in the named family (struct
- * kinship), in no order, until it returns false. */
-void tuning_table_family(const struct tuning_table *table, const struct tuning_place *place,
-                         struct bytes family,
-                         bool (*each)(void *context, const struct tuning_held *held),
-                         void *context);
+struct tuning_relatives { /* which records are related to a problem */
+    const struct kinship *of;
+    enum family family;
+};
+/* Calls |each| for the relatives among the records of |place| (ignoring its key), the nearest first
+ * (engine/tuning/kin_order.h), until it returns false. */
+void tuning_table_near(const struct tuning_table *table, const struct tuning_place *place,
+                       struct tuning_relatives relatives,
+                       bool (*each)(void *context, const struct tuning_held *held), void *context);
 uint64_t tuning_table_count(const struct tuning_table *table, enum tuning_tier tier);
 /* Number of one user's records in the user tier. */
 uint64_t tuning_table_count_of(const struct tuning_table *table, uint32_t uid);

@@ -117,7 +117,8 @@ static unsigned count_family(struct fixture *f, struct tuning_place place, enum 
     struct family_names names;
     struct kinship kin = kinship_of_key(place.kind, place.key, &names);
     unsigned seen = 0;
-    tuning_table_family(f->table, &place, kin.families[family], count_one, &seen);
+    const struct tuning_relatives relatives = { &kin, family };
+    tuning_table_near(f->table, &place, relatives, count_one, &seen);
     return seen;
 }
 
@@ -311,7 +312,8 @@ TEST_F(table, stops_when_the_caller_has_seen_enough)
     unsigned listed = 0, related = 0;
 
     tuning_table_each(f->table, NULL, count_one_and_stop, &listed);
-    tuning_table_family(f->table, &place, kin.families[FAMILY_BATCH], count_one_and_stop, &related);
+    const struct tuning_relatives relatives = { &kin, FAMILY_BATCH };
+    tuning_table_near(f->table, &place, relatives, count_one_and_stop, &related);
 
     assert_int_equal(listed, 1);
     assert_int_equal(related, 1);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "facade_fixture.h"
 
+#include "engine/tuning/kin_order.h"
+
 #include <stdio.h>
 
 #define SYSTEM "gfx90a68.HIP.fdb.txt"
@@ -196,4 +198,72 @@ TEST_F(facade, a_strided_backward_problem_has_neighbours_in_a_perf_database)
     question.uid = BOB;
     assert_string_equal(value_for(f, &question, &answer), "ConvA:1");
     assert_true(answer.batch_ratio == 4 && answer.spatial_ratio == 1);
+}
+
+/* ---- how many records a search visits ---- */
+
+#define RECORDS 3000u
+
+static unsigned visited;
+
+const struct kin_link *__real_kin_walk_next(struct kin_walk *walk);
+const struct kin_link *__wrap_kin_walk_next(struct kin_walk *walk);
+const struct kin_link *__wrap_kin_walk_next(struct kin_walk *walk)
+{
+    visited++;
+    return __real_kin_walk_next(walk);
+}
+
+/* The 3x3 problem of 56 x 56 with each even batch size. */
+static void import_many(struct fixture *f)
+{
+    KILN_AUTO(mem) char *text = malloc(RECORDS * 160);
+    size_t size = 0;
+    assert_non_null(text);
+    for (unsigned i = 1; i <= RECORDS; i++)
+        size += (size_t)sprintf(text + size, "%s=Conv%u:1,0,miopenConvolutionFwdAlgoDirect\n",
+                                key_of(56, 2 * i, USUAL), 2 * i);
+    must(import_text(f, "gfx90a68.HIP.ufdb.txt", TUNING_TIER_USER, ALICE, text), f->err);
+}
+
+TEST_F(facade, a_search_visits_few_of_many_relatives)
+{
+    struct tuning_answer answer;
+    import_many(f);
+    visited = 0;
+
+    assert_string_equal(near_value(f, key_of(56, 3001, USUAL), &answer),
+                        "Conv3002:1,0,miopenConvolutionFwdAlgoDirect");
+    assert_true(visited <= 4);
+    assert_string_equal(near_value(f, key_of(14, 4001, USUAL), &answer),
+                        "Conv4002:1,0,miopenConvolutionFwdAlgoDirect");
+    assert_true(visited <= 12);
+}
+
+TEST_F(facade, a_search_skips_a_bounded_number_of_stale_relatives)
+{
+    struct tuning_answer answer;
+    f->options.stale = TUNING_IGNORE;
+    must(reopen(f), f->err);
+    for (unsigned i = 1; i <= 400; i++) {
+        const struct measured m = { .tier = TUNING_TIER_USER,
+                                    .uid = ALICE,
+                                    .kind = TUNING_FIND,
+                                    .key = key_of(56, i, USUAL),
+                                    .id = "ConvA",
+                                    .values = "1,0,miopenConvolutionFwdAlgoDirect",
+                                    .driver = "old",
+                                    .samples = 1,
+                                    .median_ms = 1,
+                                    .spread_ms = 0.1 };
+        must(put(f, &m), f->err);
+    }
+    struct tuning_question question = find_question(ALICE, key_of(56, 1000, USUAL));
+    question.nearest = true;
+    question.driver = "new";
+    visited = 0;
+
+    assert_string_equal(value_for(f, &question, &answer), "");
+
+    assert_true(visited <= 300);
 }

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The records of all families in order, so that the nearest one of a family is found without a
+ * scan.
+ *
+ * Role       an ordered set by family, volume and batch size. A walk returns the members of one
+ *            family, the nearest first: each step costs the logarithm of the set's size, so a user
+ *            who measures 100 000 problems of one family does not make look-ups slow
+ * Ownership  links are embedded in records, which leave the set before they are freed; the set owns
+ *            the nodes of its tree
+ * Threading  one thread (the engine's)
+ *
+ * Near means: a small ratio of the volumes, and if those are equal, of the batch sizes.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct kin_link {           /* set before kin_order_add, and not changed until kin_order_remove */
+    uint64_t family;        /* hash of the family's name and group */
+    uint64_t volume, batch; /* see struct kinship; not 0 */
+};
+
+struct kin_order { /* zeroed: empty */
+    void *root;    /* owned */
+    size_t count;
+};
+
+/* Memory that the set takes for one link. */
+#define KIN_NODE_BYTES 48u
+
+/* False: out of memory. */
+bool kin_order_add(struct kin_order *order, const struct kin_link *link);
+void kin_order_remove(struct kin_order *order, const struct kin_link *link);
+
+/* The members with one volume that come next: below and above the wanted batch size. */
+struct kin_group {
+    const struct kin_link *below, *above; /* NULL: none */
+    uint64_t volume;
+};
+
+struct kin_walk {
+    const struct kin_order *order;
+    struct kin_link wanted;
+    struct kin_group small, large; /* volumes up to the wanted one, and beyond it */
+};
+
+/* The order must not change during the walk. */
+void kin_walk_begin(struct kin_walk *walk, const struct kin_order *order,
+                    const struct kin_link *wanted);
+/* The next member of the wanted family, or NULL. */
+const struct kin_link *kin_walk_next(struct kin_walk *walk);
