@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-TEST(plain, reads_back_what_was_written)
+TEST(plain, values_in_a_buffer_are_read_back)
 {
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, 1000);
@@ -26,7 +26,7 @@ TEST(plain, reads_back_what_was_written)
     assert_int_equal(reader_left(&r), 0);
 }
 
-TEST(plain, writes_numbers_little_endian)
+TEST(plain, a_buffer_stores_numbers_in_little_endian_order)
 {
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, 1000);
@@ -34,7 +34,7 @@ TEST(plain, writes_numbers_little_endian)
     assert_memory_equal(b.data, "\x04\x03\x02\x01", 4);
 }
 
-TEST(plain, refuses_to_grow_beyond_its_limit_and_stays_failed)
+TEST(plain, a_buffer_that_exceeded_its_limit_stays_failed)
 {
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, 4);
@@ -47,7 +47,7 @@ TEST(plain, refuses_to_grow_beyond_its_limit_and_stays_failed)
     assert_int_equal(b.size, 4);
 }
 
-TEST(plain, grows_up_to_its_limit_and_no_further)
+TEST(plain, a_buffer_grows_up_to_its_limit_and_no_further)
 {
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, 300); /* no power of two times what it begins with */
@@ -62,7 +62,7 @@ TEST(plain, grows_up_to_its_limit_and_no_further)
         assert_int_equal(b.data[i], (uint8_t)i);
 }
 
-TEST(plain, a_length_beyond_the_end_fails_and_yields_nothing)
+TEST(plain, a_reader_refuses_a_length_beyond_its_end)
 {
     const uint8_t lying[] = { 0xff, 0xff, 0xff, 0xff, 'x' };
     struct reader r = reader_of(bytes_of(lying, sizeof(lying)));
@@ -72,14 +72,14 @@ TEST(plain, a_length_beyond_the_end_fails_and_yields_nothing)
     assert_int_equal(reader_left(&r), 0);
 }
 
-TEST(plain, reading_nothing_fails_without_touching_memory)
+TEST(plain, reading_from_no_bytes_fails_without_touching_memory)
 {
     struct reader r = reader_of((struct bytes){ 0 });
     assert_int_equal(reader_u64(&r), 0);
     assert_true(r.failed);
 }
 
-TEST(plain, a_digest_survives_hexadecimal)
+TEST(plain, a_digest_is_read_back_from_hexadecimal)
 {
     struct digest d, back;
     for (int i = 0; i < DIGEST_SIZE; i++)
@@ -91,7 +91,7 @@ TEST(plain, a_digest_survives_hexadecimal)
     assert_true(digest_equal(&d, &back));
 }
 
-TEST(plain, refuses_hexadecimal_of_other_lengths_and_letters)
+TEST(plain, a_hexadecimal_digest_of_another_length_or_alphabet_is_refused)
 {
     struct digest d;
     char hex[DIGEST_HEX_SIZE];

@@ -32,7 +32,7 @@ static struct target target_of(const char *text)
     return target;
 }
 
-TEST(plain, a_device_has_one_id)
+TEST(plain, a_device_has_one_database_id)
 {
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         const struct target target = target_of(known[i].target);
@@ -42,7 +42,7 @@ TEST(plain, a_device_has_one_id)
     }
 }
 
-TEST(plain, an_id_reports_the_backend_of_its_records)
+TEST(plain, a_database_id_implies_the_backend_of_its_records)
 {
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         const struct target target = target_of(known[i].target);
@@ -55,7 +55,7 @@ TEST(plain, an_id_reports_the_backend_of_its_records)
     assert_false(target_is_backend(bytes_of_text("HIPNOGPU")));
 }
 
-TEST(plain, opencl_devices_differ_by_all_of_their_target)
+TEST(plain, opencl_devices_with_different_targets_have_different_database_ids)
 {
     const struct target a = target_of("opencl:pthread-x:PoCL-3.1-0123456789abcdef"),
                         b = target_of("opencl:pthread-x:PoCL-3.1-0123456789abcdee");
@@ -67,7 +67,7 @@ TEST(plain, opencl_devices_differ_by_all_of_their_target)
     assert_string_equal(id_of_a, more_units);
 }
 
-TEST(plain, an_id_that_is_too_long_is_none)
+TEST(plain, a_database_id_that_is_too_long_is_not_returned)
 {
     const struct target longest = target_of("gfx906aaaaaaaaaaaaaaaaaaaaaaaaa"),
                         with_xnack = target_of("gfx906aaaaaaaaaaaaaaaaaaaaaaaaa:xnack+");
@@ -77,7 +77,7 @@ TEST(plain, an_id_that_is_too_long_is_none)
     assert_false(database_id_of_device(&with_xnack, 0, id));
 }
 
-TEST(plain, records_of_another_backend_than_the_devices_are_refused)
+TEST(plain, tuning_records_of_another_backend_than_the_devices_are_refused)
 {
     static const struct {
         const char *id, *backend, *says; /* NULL: it fits */

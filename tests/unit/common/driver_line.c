@@ -11,7 +11,7 @@ static enum kiln_code parse_line(const char *text, struct driver_line *ret_line,
     return driver_line_parse(bytes_of_text(text), ret_line, err);
 }
 
-TEST(plain, reads_a_line_as_miopen_logs_it)
+TEST(plain, a_driver_line_from_miopens_log_is_read)
 {
     struct driver_line line;
     struct kiln_err err;
@@ -42,7 +42,7 @@ TEST(plain, reads_a_line_as_miopen_logs_it)
     assert_false(driver_line_problem(&line, 1, &p));
 }
 
-TEST(plain, takes_types_layouts_and_long_flags)
+TEST(plain, a_driver_line_may_have_types_layouts_and_long_flags)
 {
     struct driver_line line;
     struct kiln_err err;
@@ -62,7 +62,7 @@ TEST(plain, takes_types_layouts_and_long_flags)
     assert_int_equal(line.directions, 7); /* -F 0 is all */
 }
 
-TEST(plain, letters_long_names_and_attached_values_mean_the_same)
+TEST(plain, short_long_and_attached_driver_flags_mean_the_same)
 {
     struct driver_line line;
     struct kiln_err err;
@@ -80,7 +80,7 @@ TEST(plain, letters_long_names_and_attached_values_mean_the_same)
     assert_int_equal(line.iterations, 1);
 }
 
-TEST(plain, the_value_of_another_flag_is_not_taken_for_a_flag)
+TEST(plain, the_value_of_a_driver_flag_is_not_read_as_a_flag)
 {
     struct driver_line line;
     struct kiln_err err;
@@ -90,7 +90,7 @@ TEST(plain, the_value_of_another_flag_is_not_taken_for_a_flag)
     assert_string_equal(line.solver, "");
 }
 
-TEST(plain, quotes_group_words)
+TEST(plain, quotes_group_words_of_a_driver_line)
 {
     struct driver_line line;
     struct kiln_err err;
@@ -126,7 +126,7 @@ TEST(plain, a_written_driver_line_is_read_back)
     }
 }
 
-TEST(plain, a_transposed_convolution_is_one_with_x_and_y_exchanged)
+TEST(plain, a_transposed_convolution_exchanges_x_and_y)
 {
     struct driver_line line;
     struct kiln_err err;
@@ -143,7 +143,7 @@ TEST(plain, a_transposed_convolution_is_one_with_x_and_y_exchanged)
     assert_int_equal(problem_output(&p).h, 5);
 }
 
-TEST(plain, pad_modes_same_and_valid_set_the_pads)
+TEST(plain, pad_modes_same_and_valid_determine_the_padding)
 {
     struct driver_line line;
     struct kiln_err err;
@@ -157,7 +157,7 @@ TEST(plain, pad_modes_same_and_valid_set_the_pads)
     assert_int_equal(line.problem.pad.h, 0);
 }
 
-TEST(plain, a_blank_line_and_a_comment_are_no_problem_and_no_error)
+TEST(plain, a_blank_driver_line_or_a_comment_is_skipped_without_error)
 {
     struct driver_line line;
     struct kiln_err err;
@@ -167,7 +167,7 @@ TEST(plain, a_blank_line_and_a_comment_are_no_problem_and_no_error)
     assert_string_equal(err.text, "");
 }
 
-TEST(plain, names_what_it_does_not_understand)
+TEST(plain, an_unknown_part_of_a_driver_line_is_named)
 {
     static const struct {
         const char *line;
@@ -205,7 +205,7 @@ TEST(plain, names_what_it_does_not_understand)
     }
 }
 
-TEST(plain, a_line_of_too_many_words_is_refused_not_cut)
+TEST(plain, a_driver_line_of_too_many_words_is_refused_not_cut)
 {
     char text[8 + 5 * DRIVER_WORDS_MAX] = "conv";
     struct driver_line line;
@@ -216,7 +216,7 @@ TEST(plain, a_line_of_too_many_words_is_refused_not_cut)
     assert_says(err.text, "128 words");
 }
 
-TEST(plain, an_endless_line_and_a_nul_are_refused)
+TEST(plain, a_driver_line_that_is_too_long_or_contains_a_nul_is_refused)
 {
     static char longer[8192];
     struct driver_line line;
@@ -228,7 +228,7 @@ TEST(plain, an_endless_line_and_a_nul_are_refused)
     assert_says(err.text, "NUL");
 }
 
-TEST(plain, every_flag_has_a_help_line)
+TEST(plain, every_driver_flag_has_a_help_line)
 {
     char letter;
     const char *name;
@@ -242,7 +242,7 @@ TEST(plain, every_flag_has_a_help_line)
     assert_true(count > 40);
 }
 
-TEST(plain, no_two_flags_are_written_alike)
+TEST(plain, no_two_driver_flags_have_the_same_name)
 {
     char letters[64] = "", letter;
     const char *name;

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-TEST(plain, records_code_and_message_and_returns_the_code)
+TEST(plain, kiln_fail_records_a_message_and_returns_the_code)
 {
     struct kiln_err err = KILN_ERR_INIT;
     assert_int_equal(kiln_fail(&err, KILN_FULL, "%d bytes", 7), KILN_FULL);
@@ -13,7 +13,7 @@ TEST(plain, records_code_and_message_and_returns_the_code)
     assert_string_equal(err.text, "7 bytes");
 }
 
-TEST(plain, puts_context_in_front_on_the_way_up)
+TEST(plain, kiln_while_puts_context_in_front_of_an_error)
 {
     struct kiln_err err = KILN_ERR_INIT;
     assert_int_equal(kiln_fail_errno(&err, ENOSPC, "cannot write '%s'", "x"), KILN_FULL);
@@ -21,7 +21,7 @@ TEST(plain, puts_context_in_front_on_the_way_up)
     assert_string_equal(err.text, "storing a kernel: cannot write 'x': No space left on device");
 }
 
-TEST(plain, cuts_a_message_that_is_too_long_without_losing_its_end)
+TEST(plain, an_error_message_that_is_too_long_is_cut)
 {
     struct kiln_err err = KILN_ERR_INIT;
     char longer[2 * sizeof(err.text)];
@@ -33,7 +33,7 @@ TEST(plain, cuts_a_message_that_is_too_long_without_losing_its_end)
     assert_int_equal(strlen(err.text), sizeof(err.text) - 1);
 }
 
-TEST(plain, knows_every_code_by_name_and_no_other)
+TEST(plain, every_error_code_has_a_name_and_unknown_codes_have_none)
 {
     assert_string_equal(kiln_code_name(KILN_COMPILE_FAILED), "COMPILE_FAILED");
     assert_string_equal(kiln_code_text(KILN_NOT_FOUND), "no such entry");

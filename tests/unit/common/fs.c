@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/fs.h"
-#include "tests/support/test.h"
+
+#include "tests/support/child.h"
+#include "tests/unit/common/fs_fixture.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,35 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-struct fixture {
-    char directory[64];
-    struct kiln_err err;
-};
-
-static int make_directory(void **state)
-{
-    static struct fixture f;
-    f = (struct fixture){ .directory = "/tmp/kiln-test-fs-XXXXXX", .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f.directory));
-    *state = &f;
-    return 0;
-}
-
-static int remove_directory(void **state)
-{
-    struct fixture *f = *state;
-    char path[128];
-    static const char *const left[] = { "a/b/c", "a/b", "a", "file" };
-    for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++) {
-        snprintf(path, sizeof(path), "%s/%s", f->directory, left[i]);
-        remove(path);
-    }
-    return rmdir(f->directory);
-}
-
-FIXTURE(directory, make_directory, remove_directory);
-
-TEST_F(directory, removes_a_tree_and_follows_no_link)
+TEST_F(directory, removing_a_tree_follows_no_links)
 {
     char tree[128], deep[192], link[192], kept[128];
     snprintf(tree, sizeof(tree), "%s/tree", f->directory);
@@ -103,10 +77,9 @@ static bool digs_and_removes(struct fixture *f, unsigned levels)
 }
 
 /* Modes are no obstacle to root. */
-TEST_F(directory, removes_what_lies_deep_and_may_not_be_entered)
+TEST_F(directory, deep_directories_without_permissions_are_removed)
 {
     const uid_t nobody = 65534;
-    int status;
     assert_int_equal(chmod(f->directory, 0777), 0);
     pid_t pid = fork();
     if (pid == 0) {
@@ -115,11 +88,10 @@ TEST_F(directory, removes_what_lies_deep_and_may_not_be_entered)
         /* 1000: more than there may be descriptors */
         _exit(digs_and_removes(f, 1000) && digs_and_removes(f, 3) ? 0 : 1);
     }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
+    assert_int_equal(await_child(pid), 0);
 }
 
-TEST_F(directory, names_that_are_taken_do_not_keep_what_lies_deep)
+TEST_F(directory, a_deep_directory_is_removed_although_its_new_name_is_taken)
 {
     char tree[128], taken[192];
     snprintf(tree, sizeof(tree), "%s/a", f->directory);
@@ -131,7 +103,7 @@ TEST_F(directory, names_that_are_taken_do_not_keep_what_lies_deep)
 }
 
 /* A name that may not be changed, as with chattr +i, keeps its directories alone. */
-TEST_F(directory, a_file_that_cannot_be_removed_is_named_and_the_rest_is_removed)
+TEST_F(directory, a_file_that_cannot_be_removed_is_named_and_the_others_are_removed)
 {
     char tree[128], stays[192], goes[192];
     snprintf(tree, sizeof(tree), "%s/a", f->directory);
@@ -155,7 +127,7 @@ TEST_F(directory, a_file_that_cannot_be_removed_is_named_and_the_rest_is_removed
     must(fs_remove(AT_FDCWD, tree, &f->err), f->err);
 }
 
-TEST_F(directory, more_files_than_may_be_removed_at_a_time_go_in_several)
+TEST_F(directory, more_files_than_the_limit_are_removed_in_several_calls)
 {
     char tree[128], path[192];
     snprintf(tree, sizeof(tree), "%s/a", f->directory);
@@ -185,7 +157,7 @@ TEST_F(directory, removing_a_missing_file_succeeds)
     must(fs_remove(AT_FDCWD, path, &f->err), f->err);
 }
 
-TEST_F(directory, makes_missing_parents_private)
+TEST_F(directory, missing_parent_directories_are_made_private)
 {
     char path[128];
     struct stat seen;
@@ -213,7 +185,7 @@ TEST_F(directory, a_file_in_the_way_of_a_directory_is_named)
     assert_true(bytes_equal_text(buffer_view(&b), "content"));
 }
 
-TEST_F(directory, reading_stops_at_the_limit)
+TEST_F(directory, reading_a_file_stops_at_the_size_limit)
 {
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, 100);
@@ -223,7 +195,7 @@ TEST_F(directory, reading_stops_at_the_limit)
     assert_says(f->err.text, "/does/not/exist");
 }
 
-TEST_F(directory, a_sealed_memfd_can_be_neither_written_nor_grown)
+TEST_F(directory, a_sealed_memory_file_can_be_neither_written_nor_grown)
 {
     int fd = -1;
     must(fs_memfd("test", &fd, &f->err), f->err);
@@ -237,7 +209,7 @@ TEST_F(directory, a_sealed_memfd_can_be_neither_written_nor_grown)
     close(fd);
 }
 
-TEST_F(directory, a_memfd_mapped_for_writing_is_not_sealed)
+TEST_F(directory, a_memory_file_mapped_for_writing_cannot_be_sealed)
 {
     int fd = -1;
     must(fs_memfd("test", &fd, &f->err), f->err);
@@ -249,7 +221,7 @@ TEST_F(directory, a_memfd_mapped_for_writing_is_not_sealed)
     close(fd);
 }
 
-TEST_F(directory, network_filesystems_are_known_by_their_magic)
+TEST_F(directory, network_filesystems_are_recognised_by_their_magic_number)
 {
     assert_string_equal(fs_network_name(0x6969), "nfs");
     assert_string_equal(fs_network_name(0x0bd00bd0), "lustre");
@@ -296,7 +268,7 @@ static struct fs_place look_as(const char *type)
     return place;
 }
 
-TEST_F(directory, network_filesystems_by_fuse_are_known_by_their_mount)
+TEST_F(directory, network_filesystems_in_fuse_are_recognised_by_their_mount)
 {
     static const char *const networks[] = { "fuse.sshfs",  "fuse.glusterfs", "fuse.ceph-fuse",
                                             "fuse.s3fs",   "fuse.juicefs",   "fuse.beegfs",
@@ -314,7 +286,7 @@ TEST_F(directory, network_filesystems_by_fuse_are_known_by_their_mount)
     assert_says(f->err.text, "cache_dir");
 }
 
-TEST_F(directory, a_fuse_filesystem_that_is_not_known_is_reported_as_that)
+TEST_F(directory, an_unknown_fuse_filesystem_is_reported_by_its_type)
 {
     struct fs_place place = look_as("fuse.\033[2J");
     assert_true(place.unknown_fuse);
@@ -333,7 +305,7 @@ TEST_F(directory, a_fuse_filesystem_that_is_not_known_is_reported_as_that)
     mount_type = NULL;
 }
 
-TEST(directory, local_filesystems_by_fuse_are_like_others)
+TEST(directory, local_filesystems_in_fuse_are_accepted)
 {
     struct fs_place place = look_as("fuseblk");
     assert_false(place.network || place.unknown_fuse);
@@ -356,7 +328,7 @@ WRAP(ssize_t, pread, int fd, void *to, size_t size, off_t at)
     return __real_pread(fd, to, read_max && size > read_max ? read_max : size, at);
 }
 
-TEST_F(directory, reads_through_short_reads_and_interruptions_up_to_the_end)
+TEST_F(directory, a_file_is_read_to_its_end_despite_short_and_interrupted_reads)
 {
     char path[128], got[16] = "";
     snprintf(path, sizeof(path), "%s/file", f->directory);

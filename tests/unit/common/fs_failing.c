@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Files and directories where the system refuses: what is said, and what is there afterwards. */
+/* Files and directories whose system calls fail: the error, and the files afterwards. */
 #include "common/fs.h"
 
 #include "tests/support/failing_calls.h"
-#include "tests/support/test.h"
+#include "tests/unit/common/fs_fixture.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,24 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-struct fixture {
-    char directory[64];
-    char path[96]; /* in it */
-    struct kiln_err err;
-};
-
-static int make_directory(void **state)
-{
-    static struct fixture f;
-    f = (struct fixture){ .directory = "/tmp/kiln-test-fsf-XXXXXX", .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f.directory));
-    snprintf(f.path, sizeof(f.path), "%s/thing", f.directory);
-    *state = &f;
-    return 0;
-}
-
-/* Fails where anything else is left in the directory. */
-static int remove_directory(void **state)
+/* Fails if anything but |path| is left in the directory. */
+static int end_failures(void **state)
 {
     struct fixture *f = *state;
     calls_failed();
@@ -37,7 +21,7 @@ static int remove_directory(void **state)
     return rmdir(f->directory);
 }
 
-FIXTURE(directory, make_directory, remove_directory);
+FIXTURE(fs_failing, make_directory, end_failures);
 
 /* ---- one file ---- */
 
@@ -56,7 +40,7 @@ static void expect_content(const struct fixture *f, const char *expected)
     assert_true(bytes_equal_text(buffer_view(&b), expected));
 }
 
-TEST_F(directory, a_file_that_cannot_be_replaced_stays_as_it_was)
+TEST_F(fs_failing, a_file_that_cannot_be_replaced_stays_as_it_was)
 {
     must(fs_replace_file(f->path, bytes_of_text("before"), 0600, &f->err), f->err);
     static const struct {
@@ -85,7 +69,7 @@ TEST_F(directory, a_file_that_cannot_be_replaced_stays_as_it_was)
     assert_says(f->err.text, "too long");
 }
 
-TEST_F(directory, a_file_that_may_go_with_the_power_is_said)
+TEST_F(fs_failing, a_failed_sync_of_a_directory_is_reported)
 {
     expect_failures(replace_file, f, FAILING("fsync", EIO), KILN_IO, f->path);
     expect_failures(replace_file, f, FAILING("open", EMFILE), KILN_IO, "sync");
@@ -105,10 +89,10 @@ static enum kiln_code read_it(void *context, struct kiln_err *err)
     return rc;
 }
 
-TEST_F(directory, a_file_that_cannot_be_read_is_named)
+TEST_F(fs_failing, a_file_that_cannot_be_read_is_named)
 {
     must(fs_replace_file(f->path, bytes_of_text("content"), 0600, &f->err), f->err);
-    expect_failures(read_it, f, FAILING("open", EMFILE), KILN_IO, "open '/tmp/kiln-test-fsf");
+    expect_failures(read_it, f, FAILING("open", EMFILE), KILN_IO, "open '/tmp/kiln-test-fs");
     expect_failures(read_it, f, FAILING("pread", EIO), KILN_IO, "/thing'");
     expect_failures(read_it, f, FAILING("realloc", ENOMEM), KILN_NO_MEMORY, "7 bytes");
     expect_no_harm(read_it, f, "pread", EINTR);
@@ -121,7 +105,7 @@ static enum kiln_code note_pid(void *context, struct kiln_err *err)
     return KILN_OK;
 }
 
-TEST_F(directory, a_lock_without_its_pid_is_a_lock)
+TEST_F(fs_failing, a_lock_file_without_a_pid_is_still_locked)
 {
     char text[32] = "", expected[32];
     int fd = open(f->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -145,7 +129,7 @@ static enum kiln_code make_memory_file(void *context, struct kiln_err *err)
     return rc;
 }
 
-TEST(directory, a_memory_file_is_there_and_sealed_or_refused)
+TEST(fs_failing, a_memory_file_is_sealed_or_its_failure_is_reported)
 {
     expect_failures(make_memory_file, NULL, FAILING("memfd_create", ENOMEM), KILN_NO_MEMORY,
                     "'test'");
@@ -167,7 +151,7 @@ static enum kiln_code make_three(void *context, struct kiln_err *err)
     return rc;
 }
 
-TEST_F(directory, directories_that_cannot_be_made_are_named)
+TEST_F(fs_failing, directories_that_cannot_be_made_are_named)
 {
     expect_failures(make_three, f, FAILING("strdup", ENOMEM), KILN_NO_MEMORY, "/thing/b/c'");
     expect_failures(make_three, f, FAILING("mkdir", EACCES), KILN_DENIED, "directory '");
@@ -200,7 +184,7 @@ static enum kiln_code fill_and_empty(void *context, struct kiln_err *err)
     return fs_empty(f->path, err);
 }
 
-TEST_F(directory, a_file_that_cannot_be_removed_from_a_directory_is_reported)
+TEST_F(fs_failing, a_file_that_cannot_be_removed_from_a_directory_is_reported)
 {
     expect_failures(fill_and_remove, f, FAILING("unlinkat", EIO), KILN_IO, "cannot remove");
     expect_failures(fill_and_remove, f, FAILING("openat", EMFILE), KILN_IO, "remove");
@@ -225,12 +209,12 @@ static enum kiln_code dig_and_remove(void *context, struct kiln_err *err)
     return fs_remove(AT_FDCWD, f->path, err);
 }
 
-TEST_F(directory, a_directory_too_deep_to_remove_that_cannot_be_moved_is_reported)
+TEST_F(fs_failing, a_directory_too_deep_to_remove_that_cannot_be_moved_is_reported)
 {
     expect_failures(dig_and_remove, f, FAILING("renameat2", EIO), KILN_IO, "'d'");
 }
 
-TEST_F(directory, a_directory_that_closes_itself_is_opened_again)
+TEST_F(fs_failing, a_directory_without_search_permission_is_opened_again_for_removal)
 {
     assert_int_equal(mkdir(f->path, 0700), 0);
     fail_call("openat", 1, EACCES);
@@ -249,7 +233,7 @@ static enum kiln_code ask_for_place(void *context, struct kiln_err *err)
     return fs_refuse_network(f->directory, "cache_dir", err);
 }
 
-TEST_F(directory, a_filesystem_that_cannot_be_asked_is_said)
+TEST_F(fs_failing, a_failing_statfs_is_reported_with_its_path)
 {
     expect_failures(ask_for_place, f, FAILING("statfs", EIO), KILN_IO, "filesystem");
     expect_failures(ask_for_place, f, FAILING("stat", EACCES), KILN_DENIED, "filesystem");

@@ -53,14 +53,14 @@ static struct number *find_number(struct fixture *f, int value, uint64_t spread)
     return NULL;
 }
 
-TEST_F(table, an_empty_table_finds_nothing)
+TEST_F(table, an_empty_hash_table_finds_nothing)
 {
     assert_null(hash_table_first(&f->table, 7));
     assert_null(hash_table_begin(&f->table));
     assert_int_equal(hash_table_bytes(&f->table), 0);
 }
 
-TEST_F(table, every_item_is_found_while_the_table_grows)
+TEST_F(table, every_item_is_found_while_the_hash_table_grows)
 {
     for (int i = 0; i < NUMBERS; i++) {
         hash_table_add(&f->table, &f->numbers[i].link, (uint64_t)i);
@@ -71,7 +71,7 @@ TEST_F(table, every_item_is_found_while_the_table_grows)
     assert_true(f->table.mask >= NUMBERS - 1); /* about one item a bucket */
 }
 
-TEST_F(table, items_of_one_hash_are_all_found)
+TEST_F(table, hash_table_items_with_the_same_hash_are_all_found)
 {
     add_all(f, 3);
     for (int i = 0; i < NUMBERS; i++)
@@ -84,7 +84,7 @@ TEST_F(table, items_of_one_hash_are_all_found)
     assert_int_equal(seen, 333);
 }
 
-TEST_F(table, a_removed_item_is_not_found_and_may_be_removed_twice)
+TEST_F(table, an_item_removed_from_a_hash_table_is_not_found_and_may_be_removed_again)
 {
     add_all(f, 3);
     for (int i = 0; i < NUMBERS; i += 2) {
@@ -97,7 +97,7 @@ TEST_F(table, a_removed_item_is_not_found_and_may_be_removed_twice)
         assert_ptr_equal(find_number(f, i, 3), i % 2 ? &f->numbers[i] : NULL);
 }
 
-TEST_F(table, each_item_is_visited_once_and_may_be_removed_meanwhile)
+TEST_F(table, hash_table_items_may_be_removed_while_each_is_visited_once)
 {
     bool seen[NUMBERS] = { false };
     add_all(f, 77);
@@ -111,7 +111,7 @@ TEST_F(table, each_item_is_visited_once_and_may_be_removed_meanwhile)
         assert_true(seen[i]);
 }
 
-TEST_F(table, a_table_without_memory_for_buckets_still_finds_everything)
+TEST_F(table, a_hash_table_without_memory_for_buckets_still_finds_everything)
 {
     fail_calls("calloc", ENOMEM);
     for (int i = 0; i < NUMBERS / 2; i++)

@@ -47,7 +47,7 @@ static int digits_backwards(const struct list *list)
     return digits;
 }
 
-TEST_F(list, items_are_visited_in_both_directions)
+TEST_F(list, list_items_are_visited_in_both_directions)
 {
     assert_int_equal(digits_of(&f->list), 123);
     assert_int_equal(digits_backwards(&f->list), 3210);
@@ -63,7 +63,7 @@ TEST_F(list, the_visited_item_may_leave_the_list)
     assert_false(list_holds(&f->numbers[0].link));
 }
 
-TEST_F(list, popped_items_come_from_the_front_until_the_list_is_empty)
+TEST_F(list, items_are_popped_from_the_front_until_the_list_is_empty)
 {
     for (int i = 0; i < NUMBERS; i++)
         assert_ptr_equal(LIST_POP(&f->list, struct number, link), &f->numbers[i]);
@@ -85,7 +85,7 @@ TEST_F(list, appending_a_list_moves_its_items)
     assert_int_equal(digits_backwards(&f->list), 3210);
 }
 
-TEST_F(list, prepended_items_come_first_and_last)
+TEST_F(list, list_items_can_be_prepended_and_appended)
 {
     struct number one = { .value = 9 };
     struct list empty = LIST_INIT(empty);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Log records in their forms, journald's socket, and how many lines are too many. */
+/* The forms of log records, journald's socket, and the limits on the number of lines. */
 #include "common/log.h"
 
 #include "common/fs.h"
@@ -9,6 +9,7 @@
 #include "common/log_record.h"
 #include "tests/support/failing_calls.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -69,17 +70,17 @@ static void expect_text(void (*form)(struct buffer *, const struct log_record *)
 
 /* ---- text ---- */
 
-TEST(plain, a_line_of_text_has_its_level)
+TEST(plain, a_log_line_of_text_shows_its_level)
 {
     expect_text(plain_text, "the disk is full", "warning: the disk is full\n");
 }
 
-TEST(plain, a_line_for_the_journals_stream_has_its_priority)
+TEST(plain, a_log_line_for_the_journals_stream_has_its_priority)
 {
     expect_text(stream_text, "the disk is full", "<4>the disk is full\n");
 }
 
-TEST(plain, quoted_text_in_a_message_cannot_begin_a_new_line)
+TEST(plain, text_quoted_in_a_log_message_cannot_begin_a_new_line)
 {
     expect_text(plain_text, "file 'a\nerror: b\x1b[0m\x7f'",
                 "warning: file 'a\\nerror: b\\x1b[0m\\x7f'\n");
@@ -97,12 +98,13 @@ static struct json *parse_record(const char *message)
     KILN_AUTO(mem) char *text = write_record(log_record_json, &record);
     struct kiln_err err = KILN_ERR_INIT;
     struct json *json = NULL;
-    assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1); /* one line, whatever it says */
+    assert_ptr_equal(strchr(text, '\n'),
+                     text + strlen(text) - 1); /* one line, whatever the message */
     must(json_parse(bytes_of_text(text), "log line", &json, &err), err);
     return json;
 }
 
-TEST(plain, an_object_has_every_field)
+TEST(plain, a_log_record_in_json_has_every_field)
 {
     KILN_AUTO(json) struct json *json = parse_record("the disk is full");
     assert_string_equal(json_get_text(json, "time", ""), "2026-01-02T03:04:05.000006Z");
@@ -116,7 +118,7 @@ TEST(plain, an_object_has_every_field)
     assert_int_equal(json_get_u64(json, "duration_us", 0), 1500);
 }
 
-TEST(plain, an_object_without_fields_has_none)
+TEST(plain, a_log_record_in_json_without_fields_is_valid)
 {
     struct log_record record = record_of("plain");
     record.fields = NULL;
@@ -127,7 +129,7 @@ TEST(plain, an_object_without_fields_has_none)
     assert_null(strstr(text, "\"uid\""));
 }
 
-TEST(plain, any_bytes_make_valid_json)
+TEST(plain, a_log_record_of_any_bytes_is_valid_json)
 {
     static const struct {
         const char *message, *read;
@@ -172,7 +174,7 @@ TEST(plain, a_journal_record_has_the_native_fields)
         assert_says(text, lines[i]);
 }
 
-TEST(plain, a_message_of_several_lines_cannot_forge_a_field)
+TEST(plain, a_log_message_of_several_lines_cannot_forge_a_journal_field)
 {
     const char message[] = "a\nPRIORITY=0";
     const struct log_record record = record_of(message);
@@ -181,22 +183,22 @@ TEST(plain, a_message_of_several_lines_cannot_forge_a_field)
     log_record_journal(&out, &record);
     struct reader r = reader_of(buffer_view(&out));
     assert_memory_equal(reader_take(&r, 8).data, "MESSAGE\n", 8);
-    assert_int_equal(reader_u64(&r), sizeof(message) - 1); /* a size, then whatever bytes */
+    assert_int_equal(reader_u64(&r), sizeof(message) - 1); /* a size, then the bytes as they are */
     assert_memory_equal(reader_take(&r, sizeof(message) - 1).data, message, sizeof(message) - 1);
     assert_memory_equal(reader_take(&r, 12).data, "\nPRIORITY=4\n", 12);
 }
 
-struct journal {
+struct fixture {
     char directory[64], path[96];
     int server, client;
 };
 
 static int open_journal(void **state)
 {
-    static struct journal j;
+    static struct fixture j;
     struct kiln_err err = KILN_ERR_INIT;
     struct sockaddr_un address = { .sun_family = AF_UNIX };
-    j = (struct journal){ .directory = "/tmp/kiln_journal_XXXXXX", .client = -1 };
+    j = (struct fixture){ .directory = "/tmp/kiln_journal_XXXXXX", .client = -1 };
     assert_non_null(mkdtemp(j.directory));
     snprintf(j.path, sizeof(j.path), "%s/socket", j.directory);
     strcpy(address.sun_path, j.path);
@@ -209,7 +211,7 @@ static int open_journal(void **state)
 
 static int close_journal(void **state)
 {
-    struct journal *j = *state;
+    struct fixture *j = *state;
     close(j->server);
     close(j->client);
     fs_remove_tree(AT_FDCWD, j->directory);
@@ -218,18 +220,16 @@ static int close_journal(void **state)
 
 FIXTURE(journal, open_journal, close_journal);
 
-TEST(journal, a_record_is_one_datagram)
+TEST_F(journal, a_journal_record_is_one_datagram)
 {
-    struct journal *j = *state;
     char got[64] = "";
-    assert_true(journal_send(j->client, bytes_of_text("MESSAGE=a\n")));
-    assert_int_equal(recv(j->server, got, sizeof(got), 0), 10);
+    assert_true(journal_send(f->client, bytes_of_text("MESSAGE=a\n")));
+    assert_int_equal(recv(f->server, got, sizeof(got), 0), 10);
     assert_string_equal(got, "MESSAGE=a\n");
 }
 
-TEST(journal, a_record_too_large_for_one_comes_as_a_sealed_file)
+TEST_F(journal, a_journal_record_too_large_for_a_datagram_is_sent_as_a_sealed_file)
 {
-    struct journal *j = *state;
     struct kiln_err err = KILN_ERR_INIT;
     size_t size = 4u << 20;
     KILN_AUTO(mem) char *large = malloc(size);
@@ -244,9 +244,9 @@ TEST(journal, a_record_too_large_for_one_comes_as_a_sealed_file)
         .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
     };
 
-    assert_true(journal_send(j->client, bytes_of(large, size)));
+    assert_true(journal_send(f->client, bytes_of(large, size)));
 
-    assert_int_equal(recvmsg(j->server, &m, MSG_CMSG_CLOEXEC), 0);
+    assert_int_equal(recvmsg(f->server, &m, MSG_CMSG_CLOEXEC), 0);
     assert_non_null(CMSG_FIRSTHDR(&m));
     int fd;
     memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(fd));
@@ -259,16 +259,15 @@ TEST(journal, a_record_too_large_for_one_comes_as_a_sealed_file)
     close(fd);
 }
 
-TEST(journal, a_journald_that_reads_nothing_is_not_waited_for)
+TEST_F(journal, a_journald_that_reads_nothing_does_not_block_the_log)
 {
-    struct journal *j = *state;
     unsigned sent = 0;
-    while (sent < 100000 && journal_send(j->client, bytes_of_text("MESSAGE=a\n")))
+    while (sent < 100000 && journal_send(f->client, bytes_of_text("MESSAGE=a\n")))
         sent++;
     assert_in_range(sent, 1, 99999);
 }
 
-TEST(plain, a_journald_that_is_not_there_is_an_error_with_its_path)
+TEST(plain, an_absent_journald_is_reported_with_its_path)
 {
     int fd = -1;
     struct kiln_err err = KILN_ERR_INIT;
@@ -277,7 +276,7 @@ TEST(plain, a_journald_that_is_not_there_is_an_error_with_its_path)
     assert_int_equal(fd, -1);
 }
 
-TEST(plain, a_journald_that_cannot_be_asked_is_reported)
+TEST(plain, a_journald_without_a_usable_socket_is_reported)
 {
     int fd = -1;
     char longer[200];
@@ -293,28 +292,27 @@ TEST(plain, a_journald_that_cannot_be_asked_is_reported)
     assert_int_equal(fd, -1);
 }
 
-/* By its stream then, as lines. */
-TEST(journal, a_record_that_no_file_can_be_made_for_is_not_sent)
+/* The log then writes the record as a line. */
+TEST_F(journal, a_large_journal_record_is_not_sent_if_its_file_cannot_be_made)
 {
-    struct journal *j = *state;
     size_t size = 4u << 20;
     KILN_AUTO(mem) char *large = calloc(1, size);
     static const char *const calls[] = { "memfd_create", "write", "fcntl", "sendmsg", "send" };
     assert_non_null(large);
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         fail_call(calls[i], 1, ENOSPC);
-        assert_false(journal_send(j->client, bytes_of(large, size)));
+        assert_false(journal_send(f->client, bytes_of(large, size)));
         assert_true(calls_failed());
     }
     char got[64];
-    assert_int_equal(recv(j->server, got, sizeof(got), 0), -1);
-    fail_call("send", 1, ENOBUFS); /* a small one may go as a file where a datagram does not */
-    assert_true(journal_send(j->client, bytes_of_text("MESSAGE=a\n")));
+    assert_int_equal(recv(f->server, got, sizeof(got), 0), -1);
+    fail_call("send", 1, ENOBUFS); /* a small record is sent as a file if a datagram fails */
+    assert_true(journal_send(f->client, bytes_of_text("MESSAGE=a\n")));
     assert_true(calls_failed());
-    assert_int_equal(recv(j->server, got, sizeof(got), 0), 0);
+    assert_int_equal(recv(f->server, got, sizeof(got), 0), 0);
 }
 
-TEST(plain, the_journals_stream_is_known_by_device_and_inode)
+TEST(plain, the_journals_stream_is_recognised_by_device_and_inode)
 {
     struct stat seen;
     char text[64];
@@ -334,7 +332,7 @@ TEST(plain, the_journals_stream_is_known_by_device_and_inode)
 
 /* ---- how often ---- */
 
-TEST(plain, a_burst_is_written_and_the_rest_counted)
+TEST(plain, a_burst_of_log_events_is_written_and_the_rest_counted)
 {
     struct log_limit limit = { 0 };
     uint64_t now = 1000 * LOG_LIMIT_EVERY_NS;
@@ -342,12 +340,12 @@ TEST(plain, a_burst_is_written_and_the_rest_counted)
         assert_true(log_limit_take(&limit, now));
     for (unsigned i = 0; i < 7; i++)
         assert_false(log_limit_take(&limit, now));
-    assert_int_equal(log_limit_report(&limit, now), 0); /* not while nothing may be written */
+    assert_int_equal(log_limit_report(&limit, now), 0); /* no line may be written now */
     assert_int_equal(log_limit_report(&limit, now + LOG_LIMIT_EVERY_NS), 7);
-    assert_int_equal(log_limit_report(&limit, now + LOG_LIMIT_EVERY_NS), 0); /* told once */
+    assert_int_equal(log_limit_report(&limit, now + LOG_LIMIT_EVERY_NS), 0); /* reported once */
 }
 
-TEST(plain, one_is_earned_every_few_seconds)
+TEST(plain, a_limited_log_event_is_allowed_again_every_few_seconds)
 {
     struct log_limit limit = { 0 };
     uint64_t now = 1000 * LOG_LIMIT_EVERY_NS;
@@ -359,7 +357,7 @@ TEST(plain, one_is_earned_every_few_seconds)
     assert_true(log_limit_take(&limit, now + 2 * LOG_LIMIT_EVERY_NS));
 }
 
-TEST(plain, a_long_silence_earns_a_burst_and_no_more)
+TEST(plain, a_long_silence_allows_at_most_one_burst_of_log_events)
 {
     struct log_limit limit = { 0 };
     uint64_t now = 1000 * LOG_LIMIT_EVERY_NS;
@@ -372,9 +370,9 @@ TEST(plain, a_long_silence_earns_a_burst_and_no_more)
     assert_int_equal(written_now, LOG_LIMIT_BURST);
 }
 
-/* ---- all of it ---- */
+/* ---- the whole log ---- */
 
-/* What |act| writes to standard error. */
+/* Returns what |act| writes to standard error. */
 static char *capture_stderr(void (*act)(void))
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -402,13 +400,13 @@ static void say_much(void)
         log_event(LOG_EVENT_reload_refused, NULL, "refused %u", i);
 }
 
-TEST(plain, each_kind_is_limited_by_itself_and_what_operators_cause_is_not)
+TEST(plain, each_kind_of_log_event_has_its_own_limit_and_operators_events_have_none)
 {
     KILN_AUTO(mem) char *text = capture_stderr(say_much);
     assert_says(text, "full 19");
     assert_null(strstr(text, "full 20"));
     assert_says(text, "said 19");
-    assert_null(strstr(text, "said 20")); /* what a client's source prints */
+    assert_null(strstr(text, "said 20")); /* a client's source can print any number */
     assert_says(text, "another kind");
     assert_says(text, "refused 24");
 }
@@ -423,7 +421,7 @@ static void say_debug(void)
     log_debug("hidden");
 }
 
-TEST(plain, the_level_decides_what_is_written)
+TEST(plain, only_log_events_of_the_chosen_level_are_written)
 {
     KILN_AUTO(mem) char *text = capture_stderr(say_debug);
     assert_string_equal(text, "debug: shown\ndebug: also shown\n");
@@ -438,7 +436,7 @@ static void say_json(void)
     log_event(LOG_EVENT_started, NULL, "there");
 }
 
-TEST(plain, the_format_can_be_changed_at_any_time)
+TEST(plain, the_log_format_can_be_changed_at_any_time)
 {
     KILN_AUTO(mem) char *text = capture_stderr(say_json);
     assert_says(text, "\"event\":\"started\"");
@@ -448,9 +446,9 @@ TEST(plain, the_format_can_be_changed_at_any_time)
 /* ---- journald ---- */
 
 static struct {
-    bool is_stream;       /* what standard error is taken for */
-    enum kiln_code fails; /* how it is that journald cannot be reached */
-    int socket;           /* owned until it is given away */
+    bool is_stream;       /* standard error counts as journald's stream */
+    enum kiln_code fails; /* why journald cannot be reached; KILN_OK: it can */
+    int socket;           /* owned until journal_open returns it */
 } journald = { .socket = -1 };
 
 WRAP(bool, journal_is_stream, const char *variable, int fd)
@@ -478,14 +476,14 @@ static void say_to_journald(void)
     journald.socket = ends[1];
     must(log_set_format(LOG_FORMAT_JOURNAL, &err), err);
     log_event(LOG_EVENT_started, NULL, "by record");
-    assert_true(recv(ends[0], got, sizeof(got) - 1, 0) > 0);
+    IN_TIME(assert_true(recv(ends[0], got, sizeof(got) - 1, 0) > 0));
     assert_says(got, "MESSAGE=by record\n");
     close(ends[0]);
     log_event(LOG_EVENT_started, NULL, "by line"); /* journald has gone */
     must(log_set_format(LOG_FORMAT_TEXT, &err), err);
 }
 
-TEST(plain, records_go_to_journald_and_lines_where_it_has_gone)
+TEST(plain, log_records_become_lines_when_journald_has_gone)
 {
     KILN_AUTO(mem) char *text = capture_stderr(say_to_journald);
     assert_null(strstr(text, "by record"));
@@ -507,7 +505,7 @@ static void say_for_journalds_stream(void)
     must(log_set_format(LOG_FORMAT_AUTO, &err), err);
 }
 
-TEST(plain, a_journald_that_cannot_be_reached_leaves_lines_or_is_refused)
+TEST(plain, without_journald_the_log_falls_back_to_lines_or_reports_an_error)
 {
     KILN_AUTO(mem) char *text = capture_stderr(say_for_journalds_stream);
     assert_says(text, "no fields\n");
@@ -524,7 +522,7 @@ static void say_to_nobody(void)
     log_event(LOG_EVENT_started, NULL, "heard");
 }
 
-TEST(plain, a_log_that_nobody_reads_ends_nothing)
+TEST(plain, a_closed_standard_error_does_not_end_the_process)
 {
     KILN_AUTO(mem) char *text = capture_stderr(say_to_nobody);
     assert_string_equal(text, "info: heard\n");
@@ -552,7 +550,7 @@ static void say_to_a_sink(void)
     log_event(LOG_EVENT_reload_refused, NULL, "to all again");
 }
 
-TEST(plain, with_a_sink_nothing_is_written)
+TEST(plain, a_log_with_a_sink_writes_no_lines)
 {
     KILN_AUTO(mem) char *text = capture_stderr(say_to_a_sink);
     assert_null(strstr(text, "full"));
@@ -562,7 +560,7 @@ TEST(plain, with_a_sink_nothing_is_written)
     assert_true(taken.level <= LOG_LEVEL_WARNING);
 }
 
-TEST(plain, an_event_is_found_by_its_name)
+TEST(plain, a_log_event_is_found_by_its_name)
 {
     assert_int_equal(log_event_named("store_error"), LOG_EVENT_store_error);
     assert_int_equal(log_event_named("something else"), LOG_EVENT_notice);

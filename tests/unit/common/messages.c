@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-TEST(plain, a_frame_header_survives_the_wire)
+TEST(plain, a_frame_header_is_read_back)
 {
     struct frame_header h = { .version = 1,
                               .type = MESSAGE_fetch,
@@ -25,7 +25,7 @@ TEST(plain, a_frame_header_survives_the_wire)
     assert_int_equal(back.flags, h.flags);
 }
 
-TEST(plain, refuses_headers_that_lie)
+TEST(plain, an_invalid_frame_header_is_refused)
 {
     struct frame_header h = { .version = 1, .type = MESSAGE_ping };
     uint8_t raw[FRAME_HEADER_SIZE];
@@ -49,7 +49,7 @@ TEST(plain, refuses_headers_that_lie)
     assert_says(err.text, "descriptors");
 }
 
-TEST(plain, a_binary_message_survives_the_wire)
+TEST(plain, a_binary_message_is_read_back)
 {
     struct message_result m = {
         .index = 7,
@@ -78,7 +78,7 @@ TEST(plain, a_binary_message_survives_the_wire)
     assert_int_equal(back.log.size, 0);
 }
 
-TEST(plain, every_truncation_of_a_message_is_noticed)
+TEST(plain, every_truncated_message_is_refused)
 {
     struct message_fetch_source m = { .target = bytes_of_text("gfx90a"),
                                       .program = bytes_of_text("p"),
@@ -95,7 +95,7 @@ TEST(plain, every_truncation_of_a_message_is_noticed)
     }
 }
 
-TEST(plain, bytes_after_the_last_field_are_refused)
+TEST(plain, bytes_after_the_last_field_of_a_message_are_refused)
 {
     struct message_fetch m = { .inline_limit = 1 };
     BUFFER_AUTO struct buffer b;
@@ -109,7 +109,7 @@ TEST(plain, bytes_after_the_last_field_are_refused)
     assert_says(err.text, "1 bytes");
 }
 
-TEST(plain, names_are_known_for_every_number_of_the_table)
+TEST(plain, every_message_number_has_a_name)
 {
     assert_string_equal(message_name(MESSAGE_hello), "hello");
     assert_string_equal(message_name(MESSAGE_error), "error");

@@ -15,7 +15,7 @@ static void expect_text(const struct opencl_names *names, const char *begin)
     assert_int_equal(strspn(text + strlen(begin), "0123456789abcdef"), 16);
 }
 
-TEST(plain, characters_not_allowed_in_a_target_become_one_dash)
+TEST(plain, characters_not_allowed_in_an_opencl_target_become_one_dash)
 {
     expect_text(&(struct opencl_names){ .platform_name = "A (Platform)!",
                                         .device_name = " cpu--x,\t\xc3\xa9_1.0+ ",
@@ -23,13 +23,13 @@ TEST(plain, characters_not_allowed_in_a_target_become_one_dash)
                 "opencl:cpu--x-_1.0+:A-Platform-3.1-");
 }
 
-TEST(plain, names_that_say_nothing_are_a_dash)
+TEST(plain, an_opencl_device_name_without_letters_becomes_a_dash)
 {
     expect_text(&(struct opencl_names){ .device_name = "", .driver_version = "???" },
                 "opencl:-:----");
 }
 
-TEST(plain, long_names_are_cut_and_reported_apart_by_the_hash)
+TEST(plain, long_opencl_names_are_cut_and_differ_by_a_hash)
 {
     char longer[300], other[300], one[LIMIT_TARGET_TEXT], two[LIMIT_TARGET_TEXT];
     memset(longer, 'x', sizeof(longer) - 1);

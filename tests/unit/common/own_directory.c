@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which directories are a user's own, and so which a private kilnd has. */
+/* The checks of a user's own directories, and the directories of a private kilnd. */
 #include "common/own_directory.h"
 
 #include "common/fs.h"
@@ -17,16 +17,14 @@
 
 struct fixture {
     char directory[64];
-    char path[128]; /* below it, not there */
+    char path[128]; /* below |directory|; does not exist */
     struct kiln_err err;
     struct private_directories directories;
 };
 
 static bool seems_root;
 
-uid_t __real_geteuid(void);
-uid_t __wrap_geteuid(void);
-uid_t __wrap_geteuid(void) { return seems_root ? 0 : __real_geteuid(); }
+WRAP(uid_t, geteuid, void) { return seems_root ? 0 : __real_geteuid(); }
 
 static int set_up(void **state)
 {
@@ -54,7 +52,7 @@ static int tear_down(void **state)
 
 FIXTURE(own_directory, set_up, tear_down);
 
-/* As for root, with a directory of another user's. */
+/* Makes the code under test run as root in a directory of another user. */
 static void be_root_in_anothers_directory(struct fixture *f)
 {
     if (__real_geteuid() == 0)
@@ -82,9 +80,8 @@ TEST_F(own_directory, a_directory_within_the_users_own_is_made_private)
     must(own_directory_make(f->path, &f->err), f->err); /* once it is there */
 }
 
-TEST(own_directory, root_makes_nothing_in_another_users_directory)
+TEST_F(own_directory, root_makes_nothing_in_another_users_directory)
 {
-    struct fixture *f = *state;
     be_root_in_anothers_directory(f);
     assert_int_equal(own_directory_make(f->path, &f->err), KILN_DENIED);
     assert_says(f->err.text, f->directory);
@@ -96,7 +93,7 @@ TEST(own_directory, root_makes_nothing_in_another_users_directory)
     expect_nothing_made(f);
 }
 
-TEST_F(own_directory, root_follows_no_link_of_another_users)
+TEST_F(own_directory, root_follows_no_link_of_another_user)
 {
     char link[128];
     snprintf(link, sizeof(link), "%s/to-etc", f->directory);
@@ -105,7 +102,7 @@ TEST_F(own_directory, root_follows_no_link_of_another_users)
     assert_int_equal(own_directory_check(link, &f->err), KILN_DENIED);
 }
 
-TEST_F(own_directory, a_world_writable_directory_is_refused_unless_sticky)
+TEST_F(own_directory, a_world_writable_directory_is_refused_unless_it_is_sticky)
 {
     assert_int_equal(chmod(f->directory, 0777), 0);
     assert_int_equal(own_directory_make(f->path, &f->err), KILN_DENIED);
@@ -115,7 +112,7 @@ TEST_F(own_directory, a_world_writable_directory_is_refused_unless_sticky)
     must(own_directory_make(f->path, &f->err), f->err);
 }
 
-TEST_F(own_directory, one_that_is_there_already_has_to_be_this_users_alone)
+TEST_F(own_directory, an_existing_private_directory_must_be_writable_by_its_owner_only)
 {
     must(own_directory_make(f->path, &f->err), f->err);
     assert_int_equal(chmod(f->path, 0770), 0);
@@ -125,9 +122,8 @@ TEST_F(own_directory, one_that_is_there_already_has_to_be_this_users_alone)
     assert_int_not_equal(own_directory_check("/nonexistent", &f->err), KILN_OK);
 }
 
-TEST(own_directory, a_path_too_long_for_a_socket_is_replaced_by_a_temporary_directory)
+TEST_F(own_directory, a_private_path_too_long_for_a_socket_is_replaced_by_a_temporary_directory)
 {
-    struct fixture *f = *state;
     char cache[256];
     snprintf(cache, sizeof(cache), "%s/%0100d", f->directory, 0);
     setenv("XDG_CACHE_HOME", cache, 1);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/paths.h"
+
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -22,9 +24,7 @@ static void as_user(const char *const variables[], void (*check)(void))
         check();
         _exit(0);
     }
-    int status = 0;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    assert_int_equal(await_child(child), 0);
 }
 
 #define CHECK(condition)  \
@@ -70,7 +70,7 @@ static void check_unit(void)
     CHECK(strcmp(path, "/home/u/.local/state/kiln") == 0);
 }
 
-TEST(plain, the_process_of_a_unit_has_the_directories_that_the_unit_names)
+TEST(plain, the_main_process_of_a_unit_uses_the_directories_of_the_unit)
 {
     as_user((const char *const[]){ "HOME=/home/u", "CACHE_DIRECTORY=/var/cache/kiln",
                                    "CONFIGURATION_DIRECTORY=/etc/kiln",
@@ -91,7 +91,7 @@ static void check_nothing(void)
     CHECK(strcmp(path, "/run/kiln/kilnd.sock") == 0);
 }
 
-TEST(plain, without_home_the_message_says_what_to_set)
+TEST(plain, without_home_the_message_names_the_variables_to_set)
 {
     as_user((const char *const[]){ NULL }, check_nothing);
 }
@@ -104,12 +104,12 @@ static void check_named(void)
     CHECK(strcmp(path, "/else/where.sock") == 0);
 }
 
-TEST(plain, kiln_socket_wins_for_clients)
+TEST(plain, the_variable_kiln_socket_takes_precedence_for_clients)
 {
     as_user((const char *const[]){ "KILN_SOCKET=/else/where.sock", NULL }, check_named);
 }
 
-TEST(plain, an_absent_helper_is_named_with_where_it_was_sought)
+TEST(plain, an_absent_helper_program_is_named_with_the_searched_places)
 {
     char path[PATH_TEXT_MAX];
     struct kiln_err err = KILN_ERR_INIT;
@@ -121,7 +121,7 @@ TEST(plain, an_absent_helper_is_named_with_where_it_was_sought)
 }
 
 /* This very program is the helper. */
-TEST(plain, a_helper_is_found_beside_the_program_then_relative_to_it_then_where_installed)
+TEST(plain, a_helper_program_is_found_beside_the_program_then_relative_to_it_then_where_installed)
 {
     char self[PATH_TEXT_MAX] = { 0 }, path[PATH_TEXT_MAX], from_above[PATH_TEXT_MAX];
     struct kiln_err err = KILN_ERR_INIT;

@@ -18,7 +18,7 @@ static struct problem resnet_first(void)
                              .dilation = { 1, 1, 1 } };
 }
 
-TEST(plain, computes_the_output_as_the_field_does)
+TEST(plain, the_output_size_of_a_convolution_is_computed)
 {
     struct problem p = resnet_first();
     struct extent out = problem_output(&p);
@@ -31,7 +31,7 @@ TEST(plain, computes_the_output_as_the_field_does)
     assert_true(problem_flops(&p) == 2.0 * 64 * 64 * 112 * 112 * 3 * 7 * 7);
 }
 
-TEST(plain, names_the_field_that_is_wrong)
+TEST(plain, an_invalid_number_of_a_problem_is_named)
 {
     struct kiln_err err = KILN_ERR_INIT;
     struct problem p = resnet_first();
@@ -57,7 +57,7 @@ TEST(plain, names_the_field_that_is_wrong)
     assert_says(err.text, "in_d");
 }
 
-TEST(plain, refuses_an_empty_output_and_tensors_beyond_31_bits)
+TEST(plain, problems_with_an_empty_output_or_more_than_31_bits_of_elements_are_refused)
 {
     struct kiln_err err = KILN_ERR_INIT;
     struct problem p = resnet_first();
@@ -71,7 +71,7 @@ TEST(plain, refuses_an_empty_output_and_tensors_beyond_31_bits)
     assert_says(err.text, "tensor 'x'");
 }
 
-TEST(plain, sizes_that_would_overflow_are_refused_and_not_wrapped)
+TEST(plain, problem_sizes_that_would_overflow_are_refused)
 {
     struct kiln_err err = KILN_ERR_INIT;
     struct problem p = resnet_first();
@@ -81,7 +81,7 @@ TEST(plain, sizes_that_would_overflow_are_refused_and_not_wrapped)
     assert_int_equal(problem_check(&p, &err), KILN_INVALID);
 }
 
-TEST(plain, knows_name_and_size_of_every_type)
+TEST(plain, every_data_type_has_a_name_and_a_size)
 {
     static const struct {
         const char *name;
@@ -105,7 +105,7 @@ TEST(plain, knows_name_and_size_of_every_type)
     assert_string_equal(data_type_name((enum data_type)p.type), "?");
 }
 
-TEST(plain, survives_the_wire)
+TEST(plain, a_problem_is_read_back_from_its_wire_form)
 {
     struct problem p = resnet_first();
     p.direction = DIRECTION_BACKWARD_WEIGHTS;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TEST(plain, canonicalises_the_order_of_amd_features)
+TEST(plain, amd_target_features_are_put_into_canonical_order)
 {
     struct target t;
     struct kiln_err err = KILN_ERR_INIT;
@@ -17,7 +17,7 @@ TEST(plain, canonicalises_the_order_of_amd_features)
     assert_string_equal(arch, "gfx90a");
 }
 
-TEST(plain, accepts_what_devices_are_called)
+TEST(plain, targets_of_real_devices_are_accepted)
 {
     static const struct {
         const char *text;
@@ -37,7 +37,7 @@ TEST(plain, accepts_what_devices_are_called)
     }
 }
 
-TEST(plain, refuses_everything_else_and_says_what_a_target_looks_like)
+TEST(plain, an_invalid_target_is_refused_with_an_example)
 {
     static const char *const bad[] = {
         "gfx",
@@ -66,7 +66,7 @@ TEST(plain, refuses_everything_else_and_says_what_a_target_looks_like)
     }
 }
 
-TEST(plain, reports_an_arch_that_is_none_from_a_feature_that_is_none)
+TEST(plain, an_invalid_arch_and_an_invalid_feature_are_reported_differently)
 {
     struct target t;
     struct kiln_err err = KILN_ERR_INIT;
@@ -76,7 +76,7 @@ TEST(plain, reports_an_arch_that_is_none_from_a_feature_that_is_none)
     assert_says(err.text, "sramecc+");
 }
 
-TEST(plain, refuses_an_empty_and_an_overlong_target)
+TEST(plain, an_empty_or_overlong_target_is_refused)
 {
     struct target t;
     struct kiln_err err = KILN_ERR_INIT;
@@ -89,7 +89,7 @@ TEST(plain, refuses_an_empty_and_an_overlong_target)
     assert_int_equal(target_parse(bytes_of("gfx90a\0junk", 11), &t, &err), KILN_INVALID);
 }
 
-TEST(plain, reports_the_compute_capability_of_nvidias)
+TEST(plain, nvidia_targets_have_a_compute_capability)
 {
     static const struct {
         const char *text;

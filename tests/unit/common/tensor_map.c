@@ -40,7 +40,7 @@ static struct tensor_map im2col(void)
                                 .pixels = 128 };
 }
 
-TEST(plain, a_map_survives_the_wire)
+TEST(plain, a_tensor_map_is_read_back_from_its_wire_form)
 {
     const struct tensor_map maps[] = { tiled_map(), im2col() };
     for (size_t i = 0; i < 2; i++) {
@@ -174,7 +174,7 @@ TEST(plain, an_invalid_pixel_range_of_an_im2col_tensor_map_is_refused)
     expect_refused(&map, "2 dimensions");
 }
 
-TEST(plain, a_map_reaches_to_its_last_element)
+TEST(plain, the_reach_of_a_tensor_map_ends_with_its_last_element)
 {
     struct tensor_map map = tiled_map();
     assert_int_equal(tensor_map_reach(&map), 1000 * 3000 * 2);

@@ -20,7 +20,7 @@ static struct tuning_entry only_entry(enum tuning_kind kind, const char *text)
 
 #define assert_bytes(bytes, text) assert_true(bytes_equal_text(bytes, text))
 
-TEST(plain, reads_an_entry_of_the_new_dialect)
+TEST(plain, a_tuning_entry_of_the_new_dialect_is_read)
 {
     struct tuning_entry e =
         only_entry(TUNING_FIND, "GemmBwdRest:3.19093,32768,miopenConvolutionBwdDataAlgoGEMM");
@@ -33,7 +33,7 @@ TEST(plain, reads_an_entry_of_the_new_dialect)
     assert_int_equal(e.workspace, 32768);
 }
 
-TEST(plain, reads_an_entry_of_the_old_dialect_and_keeps_what_opencl_wrote)
+TEST(plain, a_tuning_entry_of_the_old_dialect_keeps_its_opencl_fields)
 {
     struct tuning_entry e = only_entry(TUNING_FIND, "miopenConvolutionBwdDataAlgoGEMM:GemmBwdRest,"
                                                     "220.513,14450688,MIOpenGEMM,0_1_3136_36");
@@ -46,7 +46,7 @@ TEST(plain, reads_an_entry_of_the_old_dialect_and_keeps_what_opencl_wrote)
     assert_int_equal(e.workspace, 14450688);
 }
 
-TEST(plain, an_entry_is_that_of_its_two_parts)
+TEST(plain, a_tuning_entry_is_read_from_its_id_and_values)
 {
     struct kiln_err err = KILN_ERR_INIT;
     struct tuning_entry e = { 0 };
@@ -63,7 +63,7 @@ TEST(plain, an_entry_is_that_of_its_two_parts)
     assert_int_equal(tuning_entry_of(TUNING_PERF, (struct bytes){ 0 }, id, &e, &err), KILN_INVALID);
 }
 
-TEST(plain, reads_entries_one_after_the_other)
+TEST(plain, tuning_entries_are_read_in_order)
 {
     struct kiln_err err = KILN_ERR_INIT;
     struct tuning_entry e;
@@ -80,7 +80,7 @@ TEST(plain, reads_entries_one_after_the_other)
     assert_int_equal(tuning_entry_next(TUNING_PERF, &left, &e, &err), KILN_NOT_FOUND);
 }
 
-TEST(plain, fields_that_a_kind_lacks_are_empty_in_its_entries)
+TEST(plain, fields_that_a_kind_of_tuning_entry_lacks_are_empty)
 {
     struct kiln_err err = KILN_ERR_INIT;
     struct tuning_entry e;
@@ -97,7 +97,7 @@ TEST(plain, fields_that_a_kind_lacks_are_empty_in_its_entries)
 }
 
 /* It looks at sixteen bytes at once, and at the rest one by one. */
-TEST(plain, finds_what_is_not_printable_wherever_it_stands)
+TEST(plain, an_unprintable_byte_in_tuning_text_is_found_at_any_position)
 {
     uint8_t text[40];
     for (size_t size = 0; size <= sizeof(text); size++) {
@@ -160,7 +160,7 @@ static const struct {
     { TUNING_PERF, "a:1\t2", "0x09" },
 };
 
-TEST(plain, says_what_is_wrong_with_a_malformed_entry)
+TEST(plain, a_malformed_tuning_entry_is_refused_with_its_fault)
 {
     for (size_t i = 0; i < sizeof(malformed) / sizeof(malformed[0]); i++) {
         struct kiln_err err = KILN_ERR_INIT;
@@ -173,7 +173,7 @@ TEST(plain, says_what_is_wrong_with_a_malformed_entry)
     }
 }
 
-TEST(plain, a_nul_in_an_entry_ends_nothing)
+TEST(plain, a_nul_in_a_tuning_entry_does_not_end_it)
 {
     struct kiln_err err = KILN_ERR_INIT;
     struct tuning_entry e;
@@ -191,7 +191,7 @@ static void assert_time(const char *digits)
         fail_msg("'%s' was read as %a", digits, e.time_ms);
 }
 
-TEST(plain, reads_times_to_the_last_bit)
+TEST(plain, tuning_times_are_read_exactly)
 {
     static const char *const times[] = { "0",
                                          "1.",
@@ -224,7 +224,7 @@ TEST(plain, reads_times_to_the_last_bit)
 }
 
 /* Locales of other languages are not there everywhere; what is tested then is the plain one. */
-TEST(plain, no_locale_changes_what_is_read_and_written)
+TEST(plain, the_locale_does_not_change_tuning_text)
 {
     bool comma = setlocale(LC_ALL, "de_DE.UTF-8") || setlocale(LC_ALL, "fr_FR.UTF-8");
     if (!comma)
@@ -238,7 +238,7 @@ TEST(plain, no_locale_changes_what_is_read_and_written)
     assert_bytes(buffer_view(&text), "a:0.1,7,b");
 }
 
-TEST(plain, writes_both_dialects_as_miopen_does)
+TEST(plain, tuning_entries_are_written_in_both_dialects_of_miopen)
 {
     struct tuning_entry e = { .solver = bytes_of_text("ConvAsm1x1U"),
                               .algorithm = bytes_of_text("miopenConvolutionFwdAlgoDirect"),
@@ -254,7 +254,7 @@ TEST(plain, writes_both_dialects_as_miopen_does)
                                      "miopenConvolutionFwdAlgoDirect,<unused>");
 }
 
-TEST(plain, writes_perf_entries)
+TEST(plain, perf_entries_are_written_in_miopens_form)
 {
     BUFFER_AUTO struct buffer text;
     buffer_init(&text, 1000);
@@ -263,7 +263,7 @@ TEST(plain, writes_perf_entries)
     assert_bytes(buffer_view(&text), "A:1,2;B:");
 }
 
-TEST(plain, a_word_of_a_record_holds_nothing_that_divides_one)
+TEST(plain, a_word_of_a_tuning_record_cannot_contain_separators)
 {
     static const char *const bad[] = { "", "a;b", "a:b", "a=b", "a,b", "a\nb", "a\rb", "\x1b[m" };
     struct kiln_err err = KILN_ERR_INIT;
@@ -284,7 +284,7 @@ TEST(plain, a_word_of_a_record_holds_nothing_that_divides_one)
 
 #define DIRECT "miopenConvolutionFwdAlgoDirect"
 
-TEST(plain, names_of_miopens_are_taken)
+TEST(plain, solver_and_algorithm_names_of_miopen_are_accepted)
 {
     static const struct {
         enum tuning_kind kind;
@@ -305,7 +305,7 @@ TEST(plain, names_of_miopens_are_taken)
     }
 }
 
-TEST(plain, names_that_are_none_of_miopens_are_reported)
+TEST(plain, names_unknown_to_miopen_are_refused)
 {
     static const struct {
         enum tuning_kind kind;
@@ -334,7 +334,7 @@ TEST(plain, names_that_are_none_of_miopens_are_reported)
     }
 }
 
-TEST(plain, a_nul_in_a_name_is_no_letter_of_it)
+TEST(plain, a_solver_name_with_a_nul_is_refused)
 {
     struct kiln_err err = KILN_ERR_INIT;
     struct tuning_entry e = { .solver = bytes_of("ConvA\0", 6) };
@@ -343,7 +343,7 @@ TEST(plain, a_nul_in_a_name_is_no_letter_of_it)
     assert_int_equal(tuning_entry_check(TUNING_PERF, &e, 0, &err), KILN_INVALID);
 }
 
-TEST(plain, a_solvers_name_is_judged_by_one_rule)
+TEST(plain, solver_names_follow_the_same_rule_in_every_check)
 {
     struct kiln_err err = KILN_ERR_INIT;
     char longest[TUNING_WORD_MAX + 1];
@@ -366,7 +366,7 @@ TEST(plain, a_solvers_name_is_judged_by_one_rule)
     must(tuning_solver_check(bytes_of_text("ConvOclBwdWrW2<16>"), &err), err);
 }
 
-TEST(plain, an_algorithms_name_has_a_bound)
+TEST(plain, an_algorithm_name_that_is_too_long_is_refused)
 {
     struct kiln_err err = KILN_ERR_INIT;
     char longest[TUNING_WORD_MAX + 1];
@@ -380,7 +380,7 @@ TEST(plain, an_algorithms_name_has_a_bound)
     assert_int_equal(tuning_entry_check(TUNING_FIND, &entry, 'F', &err), KILN_INVALID);
 }
 
-TEST(plain, a_backend_is_one_of_those_there_are)
+TEST(plain, only_known_backends_are_accepted)
 {
     struct kiln_err err = KILN_ERR_INIT;
     static const char *const bad[] = { "", "hip", "Metal", "HIPx", "a:b", "OpenCL " };

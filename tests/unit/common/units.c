@@ -78,7 +78,7 @@ TEST(plain, invalid_times_are_refused)
         assert_int_equal(time_of(bad[i]), UINT64_MAX);
 }
 
-TEST(plain, numbers_are_digits_within_their_limit)
+TEST(plain, numbers_with_other_characters_or_beyond_the_limit_are_refused)
 {
     uint64_t number = 7;
     assert_true(units_parse_number("18446744073709551615", UINT64_MAX, &number));
@@ -104,7 +104,7 @@ TEST(plain, sizes_are_written_in_the_largest_unit)
     assert_string_equal(units_size(UINT64_MAX, text), "16.0 EiB");
 }
 
-TEST(plain, settings_are_written_as_they_are_read)
+TEST(plain, a_written_setting_is_read_back)
 {
     static const char *const sizes[] = { "0",    "1B",   "1023B",  "64KiB",   "1kB",
                                          "3TiB", "20GB", "512MiB", "1025KiB", "100MB" };
@@ -144,7 +144,7 @@ TEST(plain, counts_are_grouped_by_thousands)
     assert_string_equal(units_kernels(148096, text), "148 096 kernels");
 }
 
-TEST(plain, a_time_that_never_was_is_a_dash)
+TEST(plain, a_time_that_is_not_set_is_shown_as_a_dash)
 {
     char text[UNITS_TEXT_MAX];
     assert_string_equal(units_when(0, text), "-");
@@ -152,7 +152,7 @@ TEST(plain, a_time_that_never_was_is_a_dash)
     assert_string_equal(units_when(UINT64_MAX >> 1, text), "-");
 }
 
-TEST(plain, parts_of_a_second_count_as_one)
+TEST(plain, a_fraction_of_a_second_is_rounded_up)
 {
     assert_int_equal(units_whole_seconds(0), 0);
     assert_int_equal(units_whole_seconds(1), 1);
