@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/server/server.h"
 
+#include "common/clock.h"
 #include "common/log.h"
 
 #include <errno.h>
@@ -10,6 +11,8 @@
 
 #define SWEEP_MS 1000
 #define RETRY_MS 10
+/* After this time, the reaper goes on in the next loop iteration. */
+#define REAP_NS 1000000u
 /* Connections accepted in one loop iteration, so that many of them do not delay requests. */
 #define ACCEPTS_MAX 64
 /* One in so many connections, but at most ADMINS_MAX, is reserved for administrators, so that many
@@ -145,19 +148,26 @@ static void drop_session(struct server *server, struct session *s)
     session_close(s);
 }
 
-static void on_reap(struct loop_timer *timer)
+/* A user may end thousands of sessions at once, each with many waiting requests. */
+static void on_reap(struct task *reaper)
 {
-    struct server *server = LOOP_OWNER_OF(struct server, reaper, timer);
+    struct server *server = LOOP_OWNER_OF(struct server, reaper, reaper);
+    const uint64_t end_ns = clock_monotonic_ns() + REAP_NS;
     LIST_EACH (&server->sessions, struct session, link, s) {
-        if (is_over(s))
-            drop_session(server, s);
+        if (!is_over(s))
+            continue;
+        drop_session(server, s);
+        if (clock_monotonic_ns() < end_ns)
+            continue;
+        server_reap_soon(server);
+        return;
     }
 }
 
 void server_reap_soon(struct server *server)
 {
-    if (!loop_timer_is_running(&server->reaper))
-        loop_timer_start(&server->reaper, 0, 0);
+    if (!server->reaper.item.user)
+        loop_queue_add(server->loop, &server->reaper);
 }
 
 void server_check_times(struct server *server, uint64_t now_ms)
@@ -240,6 +250,7 @@ enum kiln_code server_create(const struct server_options *options, struct server
     if (!server)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot make the server");
     server->loop = loop;
+    server->reaper = (struct task){ .done = on_reap, .uid = geteuid() };
     server->engine = options->engine;
     server->closer = options->closer;
     server->spare_fd = -1;
@@ -253,7 +264,6 @@ enum kiln_code server_create(const struct server_options *options, struct server
     if (rc)
         return rc;
     loop_timer_init(loop, &server->sweep, &server->owner, on_sweep);
-    loop_timer_init(loop, &server->reaper, &server->owner, on_reap);
     loop_timer_init(loop, &server->retry, &server->owner, on_retry);
     loop_timer_start(&server->sweep, SWEEP_MS, SWEEP_MS);
     *ret_server = KILN_TAKE(server);
@@ -296,7 +306,7 @@ void server_close(struct server *server, void (*closed)(void *context), void *co
     server->context = context;
     loop_watch_close(&server->watch);
     loop_timer_close(&server->sweep);
-    loop_timer_close(&server->reaper);
+    loop_queue_cancel(server->loop, &server->reaper);
     loop_timer_close(&server->retry);
 }
 

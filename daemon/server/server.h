@@ -69,7 +69,7 @@ struct server {
     struct loop_owner owner;
     struct loop_watch watch;  /* of the listener */
     struct loop_timer sweep;  /* once a second: find slow peers */
-    struct loop_timer reaper; /* next iteration: close ended sessions */
+    struct task reaper;       /* in the loop's queue: closes ended sessions */
     struct loop_timer retry;  /* soon: the kernel or the closer was full */
     void (*closed)(void *context);
     void *context;

@@ -171,12 +171,31 @@ enum kiln_code handle_config(struct engine *e, struct caller *caller,
 
 /* ---- events ---- */
 
+/* Connections of one user that get events: each event is sent to all of them at once. */
+#define SUBSCRIBERS_MAX_UID 64u
+
+static enum kiln_code check_subscribers(const struct engine *e, const struct caller *caller,
+                                        struct kiln_err *err)
+{
+    unsigned count = 0;
+    LIST_EACH (&e->callers, struct caller, joined, c)
+        count += c->wants_events && c->uid == caller->uid;
+    if (caller->wants_events || count < SUBSCRIBERS_MAX_UID)
+        return KILN_OK;
+    return kiln_fail(
+        err, KILN_BUSY,
+        "user %u gets events on %u connections, the maximum: close one, then ask again",
+        (unsigned)caller->uid, count);
+}
+
 enum kiln_code handle_events(struct engine *e, struct caller *caller,
                              const struct frame_header *header, struct bytes body,
                              struct kiln_err *err)
 {
     KILN_AUTO(json) struct json *question = NULL;
     enum kiln_code rc = admin_read(header, body, admin_no_members, &question, err);
+    if (!rc)
+        rc = check_subscribers(e, caller, err);
     if (rc)
         return rc;
     caller->wants_events = true;

@@ -341,6 +341,25 @@ TEST(users, the_reason_of_a_failed_compile_goes_to_its_user_and_administrators)
         test_caller_leave(all[i]);
 }
 
+TEST(users, a_user_gets_events_on_a_bounded_number_of_connections)
+{
+    struct users *f = *state;
+    enum { CONNECTIONS = 65 };
+    KILN_AUTO(mem) struct test_caller *callers = calloc(CONNECTIONS, sizeof(*callers));
+    assert_non_null(callers);
+    for (unsigned i = 0; i < CONNECTIONS; i++) {
+        test_caller_connect(&callers[i], &f->engine, 1000, ROLE_USE);
+        test_caller_forget_replies(&callers[i]);
+        must(send_text(f, &callers[i], MESSAGE_events, ""), f->engine.err);
+    }
+    assert_int_equal(callers[CONNECTIONS - 2].replies[0].type, MESSAGE_json);
+    assert_reply_refuses(&callers[CONNECTIONS - 1], 0, KILN_BUSY, "user 1000");
+    must(send_text(f, &f->bob, MESSAGE_events, ""), f->engine.err);
+    assert_int_equal(f->bob.replies[f->bob.reply_count - 1].type, MESSAGE_json);
+    for (unsigned i = 0; i < CONNECTIONS; i++)
+        test_caller_leave(&callers[i]);
+}
+
 /* All anonymous clients share one uid, so nothing can be private to one of them. */
 TEST(users, an_anonymous_client_may_fetch_but_not_keep_private_data)
 {
