@@ -66,17 +66,35 @@ static struct yield_question yield_now(const struct compile_queue *q)
                                     .now_ns = clock_monotonic_ns() };
 }
 
+struct start { /* which waiting orders may start now */
+    struct yield_question question;
+    bool in_need;     /* only those of users who hold no compiler */
+    uint64_t wait_ns; /* and have waited at least this long */
+};
+
 static bool may_start(void *context, const struct fair_item *item)
 {
-    return yield_may_start(context, LIST_ENTRY(item, struct compile_order, slot));
+    const struct start *start = context;
+    const struct yield_question *q = &start->question;
+    const struct compile_order *order = LIST_ENTRY(item, struct compile_order, slot);
+    if (start->in_need && (q->now_ns - order->queued_ns < start->wait_ns ||
+                           yield_count_of(q->running, order->uid) > 0))
+        return false;
+    return yield_may_start(q, order);
 }
 
-static struct compile_order *take_next(struct compile_queue *q, fair_filter *filter)
+/* The order of a user in need comes first in its priority: another compile may have been stopped
+ * for it. */
+static struct compile_order *take_next(struct compile_queue *q)
 {
-    struct yield_question question = yield_now(q);
+    struct start any = { .question = yield_now(q) };
+    struct start need = { .question = any.question, .in_need = true, .wait_ns = YIELD_WAIT_NS };
     struct fair_item *item = NULL;
-    for (int i = 0; i < PRIORITIES && !item; i++)
-        item = fair_queue_pop_if(&q->waiting[i], filter, &question);
+    for (int i = 0; i < PRIORITIES && !item; i++) {
+        item = fair_queue_pop_if(&q->waiting[i], may_start, &need);
+        if (!item)
+            item = fair_queue_pop_if(&q->waiting[i], may_start, &any);
+    }
     return item ? order_of(item) : NULL;
 }
 
@@ -85,7 +103,7 @@ static void on_compiled(struct compile_task *task);
 static void start_some(struct compile_queue *q)
 {
     while (q->running_count < count_compilers(q)) {
-        struct compile_order *order = take_next(q, may_start);
+        struct compile_order *order = take_next(q);
         if (!order)
             return;
         q->running_count++;
@@ -116,27 +134,19 @@ static bool one_is_stopping(const struct compile_queue *q)
     return false;
 }
 
-struct need { /* of a user who holds no compiler */
-    const struct compile_queue *queue;
-    uint64_t now_ns;
-    uint64_t wait_ns; /* so long at least the order has waited */
-};
-
-static bool is_in_need(void *context, const struct fair_item *item)
-{
-    const struct need *need = context;
-    const struct compile_order *order = LIST_ENTRY(item, struct compile_order, slot);
-    return need->now_ns - order->queued_ns >= need->wait_ns &&
-           yield_count_of(&need->queue->running, order->uid) == 0;
-}
-
+/* The order that would get the next free compiler, if its user is in need.  A prefetch order is in
+ * no need while interactive orders wait, which go before it. */
 static const struct compile_order *find_in_need(const struct compile_queue *q, uint64_t wait_ns)
 {
-    struct need need = { .queue = q, .now_ns = clock_monotonic_ns(), .wait_ns = wait_ns };
-    struct fair_item *item = NULL;
-    for (int i = 0; i < PRIORITIES && !item; i++)
-        item = fair_queue_peek_if(&q->waiting[i], is_in_need, &need);
-    return item ? order_of(item) : NULL;
+    struct start need = { .question = yield_now(q), .in_need = true, .wait_ns = wait_ns };
+    for (int i = 0; i < PRIORITIES; i++) {
+        struct fair_item *item = fair_queue_peek_if(&q->waiting[i], may_start, &need);
+        if (item)
+            return order_of(item);
+        if (q->waiting[i].count > 0)
+            return NULL;
+    }
+    return NULL;
 }
 
 static const struct compile_order *find_abandoned(const struct compile_queue *q)
@@ -299,11 +309,19 @@ void compile_queue_promote(struct compile_queue *q, struct compile_order *order)
         move_order(order, PRIORITY_INTERACTIVE, order->uid);
 }
 
+static struct compile_order *pop_any(struct compile_queue *q)
+{
+    struct fair_item *item = NULL;
+    for (int i = 0; i < PRIORITIES && !item; i++)
+        item = fair_queue_pop(&q->waiting[i]);
+    return item ? order_of(item) : NULL;
+}
+
 void compile_queue_drain(struct compile_queue *q)
 {
     for (int i = 0; i < PRIORITIES; i++)
         fair_queue_close(&q->waiting[i]);
-    for (struct compile_order *order = take_next(q, NULL); order; order = take_next(q, NULL)) {
+    for (struct compile_order *order = pop_any(q); order; order = pop_any(q)) {
         order->task.result.end = COMPILE_UNAVAILABLE;
         kiln_fail(&order->task.result.err, KILN_UNAVAILABLE,
                   "kilnd is stopping: ask again when it is back");

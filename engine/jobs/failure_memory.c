@@ -106,8 +106,12 @@ void failure_memory_add(struct failure_memory *m, const struct failure_report *r
     if (m->ttl_ns == 0)
         return;
     struct entry *e = find_entry(m, report->key);
+    if (e && report->is_for_all && !e->is_for_all) {
+        forget_entry(m, e); /* the compiler's own message is the better one */
+        e = NULL;
+    }
     if (e) {
-        e->is_for_all |= report->is_for_all || report->uid != e->uid;
+        e->is_for_all |= report->uid != e->uid;
         return;
     }
     if (m->entries.count == FAILURES_MAX)

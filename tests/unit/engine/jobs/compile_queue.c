@@ -395,3 +395,41 @@ TEST_F(queue, a_time_out_on_a_crowded_host_is_no_property_of_the_kernel)
     fake_executor_fail(&f->executor, COMPILE_TIMED_OUT, "too slow", NULL);
     assert_int_equal(f->orders[1].end, COMPILE_TIMED_OUT); /* nobody waited for its compiler */
 }
+
+TEST_F(queue, no_compile_is_stopped_for_a_prefetch_while_interactive_orders_wait)
+{
+    fill_compilers(f, 2, 1);
+    must(submit(f, 'c', 1, PRIORITY_INTERACTIVE), f->err);
+    must(submit(f, 'P', 2, PRIORITY_PREFETCH), f->err);
+    let_time_pass(f, HOUR_NS);
+    assert_int_equal(f->executor.compiles_stopped, 0);
+    compile_all(f);
+}
+
+TEST_F(queue, a_freed_compiler_falls_to_the_user_in_need_even_after_long_compiles)
+{
+    fill_compilers(f, 2, 1);
+    fake_executor_compile(&f->executor, bytes_of_text("object"));
+    must(submit(f, 'X', 2, PRIORITY_INTERACTIVE), f->err);
+    f->orders[2].order.started_ns -= HOUR_NS; /* user 2 is charged for an hour */
+    compile_all(f);
+    fill_compilers(f, 2, 1);
+    must(submit(f, 'c', 1, PRIORITY_INTERACTIVE), f->err);
+    must(submit(f, 'Y', 2, PRIORITY_INTERACTIVE), f->err);
+    let_time_pass(f, MOMENT_NS);
+    fake_executor_end_stopped(&f->executor);
+    assert_non_null(strchr(look(f).running, 'Y'));
+    compile_all(f);
+}
+
+TEST_F(queue, no_compile_is_stopped_for_an_order_that_may_not_start)
+{
+    fill_compilers(f, 2, 1);
+    f->orders[0].order.has_yielded = true;
+    f->orders[1].order.uid = 3;
+    must(submit(f, 'Z', 2, PRIORITY_INTERACTIVE), f->err);
+    f->orders[2].order.has_yielded = true;
+    let_time_pass(f, HOUR_NS);
+    assert_int_equal(f->executor.compiles_stopped, 0);
+    compile_all(f);
+}
