@@ -109,10 +109,8 @@ static int list_table(struct listing *listing, struct kiln_error *err)
 static int list_json(struct listing *listing, bool *ret_reported, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *json = json_object();
-    listing->devices = json_array();
-    listing->not_found = json_array();
-    json_set(json, "devices", listing->devices);
-    json_set(json, "unavailable", listing->not_found);
+    listing->devices = json_set_array(json, "devices");
+    listing->not_found = json_set_array(json, "unavailable");
     int rc = kiln_device_list(on_device, listing, err);
     if (rc)
         return rc;

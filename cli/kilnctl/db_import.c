@@ -122,8 +122,7 @@ static int import_or_merge(const struct invocation *invocation, bool merges, str
         return rc;
     SEVERAL_AUTO struct several several;
     KILN_AUTO(json) struct json *json = json_object();
-    struct json *answers = json_array();
-    json_set(json, "files", answers);
+    struct json *answers = json_set_array(json, "files");
     several_init(&several, invocation, "file");
     for (size_t i = 0; i < invocation->word_count && !several.over; i++)
         send_word(invocation, merges, invocation->words[i], &several, answers);

@@ -28,8 +28,7 @@ static int run_pkg_rm(const struct invocation *invocation, struct kiln_error *er
 {
     SEVERAL_AUTO struct several packages;
     KILN_AUTO(json) struct json *json = json_object();
-    struct json *removed = json_array();
-    json_set(json, "removed", removed);
+    struct json *removed = json_set_array(json, "removed");
     several_init(&packages, invocation, "package");
     for (size_t i = 0; i < invocation->word_count && !packages.over; i++) {
         struct kiln_error why = { 0 };

@@ -52,8 +52,7 @@ static int run_pkg_sign(const struct invocation *invocation, struct kiln_error *
         return rc;
     SEVERAL_AUTO struct several packages;
     KILN_AUTO(json) struct json *json = json_object();
-    struct json *manifests = json_array();
-    json_set(json, "manifests", manifests);
+    struct json *manifests = json_set_array(json, "manifests");
     several_init(&packages, invocation, "package");
     for (size_t i = 0; i < invocation->word_count; i++) {
         struct kiln_error why = { 0 };

@@ -111,13 +111,12 @@ static enum kiln_code work_history(struct admin *a)
     uint64_t wanted = json_get_u64(a->base.question, "slowest", SLOWEST_WANTED);
     size_t slowest_max = wanted < SLOWEST_MAX ? (size_t)wanted : SLOWEST_MAX;
     const struct kernel_history_range range = range_of(a->base.question, now);
-    struct json *samples = json_array(), *slowest = json_array();
     json_set_u64(a->base.answer, "now", now);
     json_set_u64(a->base.answer, "every_s", HISTORY_EVERY_S);
     json_set_u64(a->base.answer, "kept_s", HISTORY_KEPT_S);
     json_set_u64(a->base.answer, "step_s", range.step_s);
-    json_set(a->base.answer, "samples", samples);
-    json_set(a->base.answer, "slowest", slowest);
+    struct json *samples = json_set_array(a->base.answer, "samples");
+    struct json *slowest = json_set_array(a->base.answer, "slowest");
     const struct kernel_slowest_request request = { .uid = a->base.is_admin ? NULL : &uid,
                                                     .max = slowest_max };
     struct slowest found = { .admin = a, .list = slowest };

@@ -45,6 +45,13 @@ TEST_F(kilnctl_failing, gc_and_clear_never_lose_an_argument_when_memory_runs_out
                 "--dry-run");
 }
 
+/* What failed to be added to the output must not be used afterwards (seen by sanitizers). */
+TEST_F(kilnctl_failing, lists_of_results_are_not_used_after_memory_ran_out)
+{
+    EXPECT_ONLY(f, "package_remove {\"name\":\"a\"}", "pkg", "rm", "a", "--json");
+    EXPECT_ONLY(f, "package_verify {\"name\":\"a\"}", "pkg", "verify", "a", "--json");
+}
+
 static void check_overlay(struct fixture *f, int rc, bool failed)
 {
     OVERLAY_MANIFEST_AUTO struct overlay_manifest read = { .count = 0 };

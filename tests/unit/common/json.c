@@ -109,14 +109,14 @@ TEST(plain, a_json_value_for_a_parent_that_was_not_allocated_is_freed)
 static enum kiln_code print_tree(void *context, struct kiln_err *err)
 {
     static const char *const whole[] = {
-        "{\"text\":\"a\",\"bytes\":\"b\",\"number\":0.5,\"yes\":true,\"list\":[{\"in\":[1]}],"
-        "\"count\":2}",
-        "{\n\t\"text\":\t\"a\",\n\t\"bytes\":\t\"b\",\n\t\"number\":\t0.5,\n\t\"yes\":\ttrue,\n"
-        "\t\"list\":\t[{\n\t\t\t\"in\":\t[1]\n\t\t}],\n\t\"count\":\t2\n}",
+        "{\"text\":\"a\\u007f\",\"bytes\":\"b\",\"number\":0.5,\"yes\":true,"
+        "\"list\":[{\"in\":[1]}],\"count\":2}",
+        "{\n\t\"text\":\t\"a\\u007f\",\n\t\"bytes\":\t\"b\",\n\t\"number\":\t0.5,\n"
+        "\t\"yes\":\ttrue,\n\t\"list\":\t[{\n\t\t\t\"in\":\t[1]\n\t\t}],\n\t\"count\":\t2\n}",
     };
     bool indent = *(const bool *)context;
     KILN_AUTO(json) struct json *j = json_object();
-    json_set_text(j, "text", "a");
+    json_set_text(j, "text", "a\x7f"); /* one more allocation escapes it */
     json_set_bytes(j, "bytes", bytes_of_text("b"));
     json_set_number(j, "number", 0.5);
     json_set_bool(j, "yes", true);
