@@ -68,7 +68,7 @@ UNWATCHED static int spawn_and_end(void *context)
  * calling thread; hence the assembly.  On other processors nothing waits here, and the children of
  * a killed program are adopted by the job. */
 #if defined __x86_64__
-UNWATCHED static long wait_for_any(void)
+UNWATCHED static long reap_any_child(void)
 {
     long result;
     register long r10 __asm__("r10") = 0;
@@ -79,7 +79,7 @@ UNWATCHED static long wait_for_any(void)
     return result;
 }
 #elif defined __aarch64__
-UNWATCHED static long wait_for_any(void)
+UNWATCHED static long reap_any_child(void)
 {
     register long x8 __asm__("x8") = SYS_wait4;
     register long x0 __asm__("x0") = -1;
@@ -88,7 +88,7 @@ UNWATCHED static long wait_for_any(void)
     return x0;
 }
 #else
-static long wait_for_any(void) { return -1; }
+static long reap_any_child(void) { return -1; }
 #endif
 
 /* After the write to |done|, the calling thread runs again and uses the shared memory.  From there
@@ -109,13 +109,13 @@ UNWATCHED static int spawn_and_wait(void *context)
     syscall(SYS_close, done);
     if (child)
         syscall(SYS_wait4, child, NULL, 0, NULL);
-    while (wait_for_any() > 0)
+    while (reap_any_child() > 0)
         continue;
     syscall(SYS_exit_group, 0);
     return 0;
 }
 
-static int start_and_leave(struct spawn *s)
+static int start_without_reaper(struct spawn *s)
 {
     _Alignas(16) char stack[STACK];
     pid_t pid = clone(spawn_and_end, stack + sizeof(stack), CLONE_VM | CLONE_VFORK, s);
@@ -128,7 +128,7 @@ static int start_and_leave(struct spawn *s)
 
 /* Never frees the stack, because the intermediate runs on it.  A process starts only a few programs
  * in this way in its life. */
-static int start_and_keep(struct spawn *s)
+static int start_with_reaper(struct spawn *s)
 {
     int ends[2];
     char byte;
@@ -155,7 +155,7 @@ static int start_and_keep(struct spawn *s)
     return pid < 0 ? errnum : got == 1 ? s->result : EAGAIN;
 }
 
-static bool would_adopt(void)
+static bool adopts_orphans(void)
 {
     int is_subreaper = 0;
     return getpid() == 1 ||
@@ -204,7 +204,7 @@ static int start_with_files(struct spawn *s, const int *files)
         return rc;
     sigfillset(&all); /* so that no handler of the job runs in the intermediate */
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    rc = would_adopt() ? start_and_keep(s) : start_and_leave(s);
+    rc = adopts_orphans() ? start_with_reaper(s) : start_without_reaper(s);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc;
 }

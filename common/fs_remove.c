@@ -19,7 +19,7 @@
 #define DEPTH_MAX 32
 
 struct removal {
-    int top;         /* borrowed: the directory to empty_directory */
+    int top;         /* borrowed: the directory to empty */
     unsigned max;    /* entries that may be removed */
     unsigned seen;   /* entries so far */
     unsigned lifted; /* directories that were moved up */
@@ -38,7 +38,7 @@ static void note_failure(struct removal *r, const char *name, int number)
         r->rc = kiln_fail_errno(r->err, number, "cannot remove '%.200s'", name);
 }
 
-static bool may_go_on(struct removal *r)
+static bool may_remove_more(struct removal *r)
 {
     r->is_full = r->is_full || r->seen++ >= r->max;
     if (r->is_full && !r->rc)
@@ -64,14 +64,14 @@ static int open_closed_directory(int parent_fd, const char *name)
 }
 
 /* Moves the entry to the top directory; the next pass removes it. */
-static void move_up(struct removal *r, int parent_fd, const char *name)
+static void move_entry_up(struct removal *r, int parent_fd, const char *name)
 {
     char lifted[32];
     int rc;
     do {
         snprintf(lifted, sizeof(lifted), ".lifted-%u", r->names++);
         rc = renameat2(parent_fd, name, r->top, lifted, RENAME_NOREPLACE);
-    } while (rc != 0 && errno == EEXIST && may_go_on(r));
+    } while (rc != 0 && errno == EEXIST && may_remove_more(r));
     if (rc != 0)
         note_failure(r, name, errno);
     else
@@ -87,7 +87,7 @@ static void remove_directory(struct removal *r, int parent_fd, const char *name,
     }
     if (depth == DEPTH_MAX) {
         close(fd);
-        move_up(r, parent_fd, name);
+        move_entry_up(r, parent_fd, name);
         return;
     }
     empty_directory(r, fd, depth + 1);
@@ -97,7 +97,7 @@ static void remove_directory(struct removal *r, int parent_fd, const char *name,
 
 static void remove_entry(struct removal *r, int parent_fd, const char *name, unsigned depth)
 {
-    if (!may_go_on(r) || unlinkat(parent_fd, name, 0) == 0 || errno == ENOENT)
+    if (!may_remove_more(r) || unlinkat(parent_fd, name, 0) == 0 || errno == ENOENT)
         return;
     if (errno == EISDIR || errno == EPERM)
         remove_directory(r, parent_fd, name, depth);
@@ -111,7 +111,7 @@ static void empty_directory(struct removal *r, int directory_fd, unsigned depth)
     DIR *dir = fdopendir(directory_fd);
     if (!dir) {
         close(directory_fd);
-        return; /* removing it then fails and reports that it is not empty_directory */
+        return; /* removing it then fails and reports that it is not empty */
     }
     for (struct dirent *e; !r->is_full && (e = readdir(dir));) {
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)

@@ -11,7 +11,7 @@ void hash_table_done(struct hash_table *table)
     *table = (struct hash_table){ 0 };
 }
 
-static void link_in(struct hash_link **bucket, struct hash_link *link)
+static void link_item(struct hash_link **bucket, struct hash_link *link)
 {
     link->next = *bucket;
     link->at = bucket;
@@ -25,7 +25,7 @@ static void move_bucket(struct hash_link **from, struct hash_link **buckets, siz
     while (*from) {
         struct hash_link *link = *from;
         *from = link->next;
-        link_in(&buckets[link->hash & mask], link);
+        link_item(&buckets[link->hash & mask], link);
     }
 }
 
@@ -48,7 +48,7 @@ void hash_table_add(struct hash_table *table, struct hash_link *link, uint64_t h
     if (table->mask == 0 || table->count > table->mask)
         grow_table(table);
     link->hash = hash;
-    link_in(table->mask ? &table->buckets[hash & table->mask] : &table->single, link);
+    link_item(table->mask ? &table->buckets[hash & table->mask] : &table->single, link);
     table->count++;
 }
 

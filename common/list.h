@@ -49,7 +49,8 @@ struct list {
 #define LIST_LAST(list, type, member) \
     (list_is_empty(list) ? NULL : LIST_ENTRY((list)->head.previous, type, member))
 
-/* The link of |item|.  At the end of a list |item| is no item: nothing else of it may be used. */
+/* The link of |item|.  At the end of a list, |item| is computed from the list's head: only its link
+ * may be used. */
 #define LIST_LINK(item, type, member) \
     ((struct list_link *)(void *)((char *)(item) + offsetof(type, member)))
 

@@ -44,7 +44,7 @@ static enum kiln_code refuse_other_users(const char *path, const struct stat *se
 }
 
 /* |as_link|: checks the owner of a symbolic link, who can make it point anywhere. */
-static enum kiln_code check_one(const char *path, bool as_link, struct kiln_err *err)
+static enum kiln_code check_owner(const char *path, bool as_link, struct kiln_err *err)
 {
     struct stat seen;
     if ((as_link ? lstat(path, &seen) : stat(path, &seen)) != 0)
@@ -53,14 +53,14 @@ static enum kiln_code check_one(const char *path, bool as_link, struct kiln_err 
 }
 
 /* Checks all directories and links on |path|, which starts with a '/'. */
-static enum kiln_code check_parts(const char *path, struct kiln_err *err)
+static enum kiln_code check_path_parts(const char *path, struct kiln_err *err)
 {
     char part[PATH_MAX];
-    enum kiln_code rc = check_one("/", /* as_link= */ false, err);
+    enum kiln_code rc = check_owner("/", /* as_link= */ false, err);
     for (const char *at = path + 1; !rc && *at; at += *at == '/') {
         at += strcspn(at, "/");
         snprintf(part, sizeof(part), "%.*s", (int)(at - path), path);
-        rc = check_one(part, /* as_link= */ true, err);
+        rc = check_owner(part, /* as_link= */ true, err);
     }
     return rc;
 }
@@ -74,14 +74,14 @@ enum kiln_code own_directory_check(const char *path, struct kiln_err *err)
     if (!realpath(path, real))
         return kiln_fail_errno(err, errno, "cannot read the attributes of '%s'", path);
     if (geteuid() != 0)
-        return check_one(real, /* as_link= */ false, err);
-    enum kiln_code rc = check_parts(path, err);
-    return rc ? rc : check_parts(real, err);
+        return check_owner(real, /* as_link= */ false, err);
+    enum kiln_code rc = check_path_parts(path, err);
+    return rc ? rc : check_path_parts(real, err);
 }
 
 /* Finds the deepest existing directory on |path|. */
-static enum kiln_code find_existing(const char *path, char ret_there[PATH_MAX],
-                                    struct kiln_err *err)
+static enum kiln_code find_existing_directory(const char *path, char ret_there[PATH_MAX],
+                                              struct kiln_err *err)
 {
     struct stat seen;
     if (path[0] != '/' || strlen(path) >= PATH_MAX)
@@ -98,13 +98,14 @@ static enum kiln_code find_existing(const char *path, char ret_there[PATH_MAX],
 }
 
 /* Another user may have created a directory between |there| and |path| first. */
-static enum kiln_code check_made(const char *path, const char *there, struct kiln_err *err)
+static enum kiln_code check_made_directories(const char *path, const char *there,
+                                             struct kiln_err *err)
 {
     char part[PATH_MAX];
     enum kiln_code rc = KILN_OK;
     strcpy(part, path);
     for (char *end; !rc && strlen(part) > strlen(there); *end = '\0') {
-        rc = check_one(part, /* as_link= */ true, err);
+        rc = check_owner(part, /* as_link= */ true, err);
         end = strrchr(part, '/');
     }
     return rc;
@@ -114,13 +115,13 @@ enum kiln_code own_directory_make(const char *path, struct kiln_err *err)
 {
     char there[PATH_MAX];
     struct stat seen;
-    enum kiln_code rc = find_existing(path, there, err);
+    enum kiln_code rc = find_existing_directory(path, there, err);
     if (!rc)
         rc = own_directory_check(there, err);
     if (!rc)
         rc = fs_make_directories(path, err);
     if (!rc)
-        rc = check_made(path, there, err);
+        rc = check_made_directories(path, there, err);
     if (rc)
         return rc;
     if (stat(path, &seen) != 0)

@@ -13,7 +13,7 @@
 
 #define SOCKET_NAME "/kilnd.sock"
 
-static enum kiln_code check_length(const char *path, struct kiln_err *err)
+static enum kiln_code check_socket_length(const char *path, struct kiln_err *err)
 {
     size_t most = sizeof(((struct private_directories *)0)->socket) - sizeof(SOCKET_NAME);
     if (strlen(path) <= most)
@@ -25,7 +25,7 @@ static enum kiln_code check_length(const char *path, struct kiln_err *err)
                      path);
 }
 
-static enum kiln_code make_usable(const char *path, struct kiln_err *err)
+static enum kiln_code make_writable_directory(const char *path, struct kiln_err *err)
 {
     enum kiln_code rc = own_directory_make(path, err);
     if (!rc && faccessat(AT_FDCWD, path, W_OK | X_OK, AT_EACCESS) != 0)
@@ -33,17 +33,17 @@ static enum kiln_code make_usable(const char *path, struct kiln_err *err)
     return rc ? rc : fs_refuse_network(path, "XDG_CACHE_HOME and XDG_STATE_HOME", err);
 }
 
-static enum kiln_code make_in_home(enum kiln_code (*find)(char *, struct kiln_err *),
-                                   char path[PATH_TEXT_MAX], struct kiln_err *err)
+static enum kiln_code make_home_directory(enum kiln_code (*find)(char *, struct kiln_err *),
+                                          char path[PATH_TEXT_MAX], struct kiln_err *err)
 {
     enum kiln_code rc = find(path, err);
     if (!rc)
-        rc = check_length(path, err);
-    return rc ? rc : make_usable(path, err);
+        rc = check_socket_length(path, err);
+    return rc ? rc : make_writable_directory(path, err);
 }
 
-static enum kiln_code make_temporary(const char *name, char path[PATH_TEXT_MAX],
-                                     struct kiln_err *err)
+static enum kiln_code make_temporary_directory(const char *name, char path[PATH_TEXT_MAX],
+                                               struct kiln_err *err)
 {
     const char *const places[] = { getenv("TMPDIR"), "/tmp" };
     enum kiln_code rc = KILN_INVALID;
@@ -51,24 +51,24 @@ static enum kiln_code make_temporary(const char *name, char path[PATH_TEXT_MAX],
         if (!places[i] || places[i][0] != '/' || strlen(places[i]) > PATH_TEXT_MAX / 2)
             continue;
         snprintf(path, PATH_TEXT_MAX, "%s/kiln-private-%u%s", places[i], (unsigned)geteuid(), name);
-        rc = check_length(path, err);
+        rc = check_socket_length(path, err);
         if (!rc)
-            rc = make_usable(path, err);
+            rc = make_writable_directory(path, err);
         if (!rc)
             return KILN_OK;
     }
     return rc;
 }
 
-static enum kiln_code make_one(enum kiln_code (*find)(char *, struct kiln_err *), const char *name,
-                               struct private_directories *f, char path[PATH_TEXT_MAX],
-                               struct kiln_err *err)
+static enum kiln_code make_either_directory(enum kiln_code (*find)(char *, struct kiln_err *),
+                                            const char *name, struct private_directories *f,
+                                            char path[PATH_TEXT_MAX], struct kiln_err *err)
 {
-    if (make_in_home(find, path, err) == KILN_OK)
+    if (make_home_directory(find, path, err) == KILN_OK)
         return KILN_OK;
     snprintf(f->why_temporary, sizeof(f->why_temporary), "%s", err->text);
     struct kiln_err second = KILN_ERR_INIT;
-    if (make_temporary(name, path, &second) == KILN_OK)
+    if (make_temporary_directory(name, path, &second) == KILN_OK)
         return KILN_OK;
     return kiln_fail(err, second.code, "no directory for a private kilnd: %s; and %s",
                      f->why_temporary, second.text);
@@ -79,9 +79,9 @@ enum kiln_code private_directories_find(struct private_directories *ret_director
 {
     struct private_directories *f = ret_directories;
     *f = (struct private_directories){ .cache = "" };
-    enum kiln_code rc = make_one(paths_private_cache, "", f, f->cache, err);
+    enum kiln_code rc = make_either_directory(paths_private_cache, "", f, f->cache, err);
     if (!rc)
-        rc = make_one(paths_private_state, "/state", f, f->state, err);
+        rc = make_either_directory(paths_private_state, "/state", f, f->state, err);
     if (rc)
         return rc;
     snprintf(f->socket, sizeof(f->socket), "%.*s" SOCKET_NAME,

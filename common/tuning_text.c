@@ -181,7 +181,7 @@ static bool scan_decimal(struct bytes text, struct decimal *d)
     return at == end;
 }
 
-static double parse_slowly(struct bytes text)
+static double parse_with_strtod(struct bytes text)
 {
     char copy[TIME_DIGITS_MAX + 1];
     memcpy(copy, text.data, text.size);
@@ -205,7 +205,7 @@ static bool parse_time(struct bytes text, double *ret_time)
     double value = (double)d.mantissa;
     if (d.digits > 18 || d.mantissa > EXACT_MANTISSA || d.power > EXACT_POWER ||
         d.power < -EXACT_POWER)
-        value = parse_slowly(text);
+        value = parse_with_strtod(text);
     else
         value = d.power < 0 ? value / tens[-d.power] : value * tens[d.power];
     if (!(value >= 0 && value <= __DBL_MAX__))
