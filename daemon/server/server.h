@@ -67,10 +67,10 @@ struct server {
                      with a reason */
     bool draining, own_user_only;
     struct loop_owner owner;
-    struct loop_watch watch;  /* of the listener */
-    struct loop_timer sweep;  /* once a second: find slow peers */
-    struct task reaper;       /* in the loop's queue: closes ended sessions */
-    struct loop_timer retry;  /* soon: the kernel or the closer was full */
+    struct loop_watch watch; /* of the listener */
+    struct loop_timer sweep; /* once a second: find slow peers */
+    struct task reaper;      /* in the loop's queue: closes ended sessions */
+    struct loop_timer retry; /* soon: the kernel or the closer was full */
     void (*closed)(void *context);
     void *context;
     uint8_t scratch[SERVER_SCRATCH];
