@@ -1,9 +1,8 @@
 # Attacks that kilnd does not resist yet.  Their tests expect a broken bound, and fail as soon as all
 # bounds hold: the commit that repairs the last one of an attack removes it here.
 set(KILN_KNOWN_ATTACKS
-  lookups unread                         # H1: look-ups and their answers are charged to nobody
+  lookups                                # H1: a bound of look-ups is still broken
   bomb_import slow_transfers             # H2: an import unpacks without a bound on bytes or time
-  nearest                                # H3: searches for neighbours are charged to nobody
   decompressor rollback                  # H5: a signature covers only the packed file
   false_claims                           # H7: any measurement is believed
   foreign_runtime foreign_cache shared_user)
