@@ -152,9 +152,20 @@ static void stop_when_idle(struct daemon *d)
         start_drain(d);
 }
 
+/* glibc keeps freed memory between blocks that are in use.  After a user's burst of requests, this
+ * memory must not stay with kilnd. */
+#define FREE_BYTES_MAX (16u << 20)
+
+static void return_free_memory(void)
+{
+    if (mallinfo2().fordblks > FREE_BYTES_MAX)
+        malloc_trim(0);
+}
+
 static void on_tick(struct serving *serving)
 {
     struct daemon *d = daemon_of(serving);
+    return_free_memory();
     manager_tick(&d->manager);
     log_report_withheld();
     stop_when_idle(d);

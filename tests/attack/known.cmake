@@ -1,7 +1,6 @@
 # Attacks that kilnd does not resist yet.  Their tests expect a broken bound, and fail as soon as all
 # bounds hold: the commit that repairs the last one of an attack removes it here.
 set(KILN_KNOWN_ATTACKS
-  lookups                                # H1: a bound of look-ups is still broken
   bomb_import slow_transfers             # H2: an import unpacks without a bound on bytes or time
   decompressor rollback                  # H5: a signature covers only the packed file
   false_claims                           # H7: any measurement is believed
