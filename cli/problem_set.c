@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The members from direction to dilation are 25 numbers without padding, so they can be compared
+/* The members from direction to allow_tf32 are 26 numbers without padding, so they can be compared
  * and hashed as bytes. */
-#define NUMBERS_SIZE                                                                             \
-    (offsetof(struct kiln_problem, dilation) + sizeof(((struct kiln_problem *)NULL)->dilation) - \
+#define NUMBERS_SIZE                                                \
+    (offsetof(struct kiln_problem, allow_tf32) + sizeof(uint32_t) - \
      offsetof(struct kiln_problem, direction))
-_Static_assert(NUMBERS_SIZE == 25 * sizeof(uint32_t), "struct kiln_problem has padding inside");
+_Static_assert(NUMBERS_SIZE == 26 * sizeof(uint32_t), "struct kiln_problem has padding inside");
 
 static const void *numbers_of(const struct kiln_problem *problem) { return &problem->direction; }
 

@@ -11,7 +11,7 @@ struct values {
     long long n, c, k, g, spatial, directions;
     long long in_d, in_h, in_w, fil_d, fil_h, fil_w;
     long long pad_d, pad_h, pad_w, stride_d, stride_h, stride_w;
-    long long dil_d, dil_h, dil_w, trans_d, trans_h, trans_w;
+    long long dil_d, dil_h, dil_w, trans_d, trans_h, trans_w, allow_tf32;
     long long iterations, verify, time, wall, search;
     long long bias, tensor_vect, vector_length;
     char in_cast[16], wei_cast[16], out_cast[16];
@@ -265,6 +265,7 @@ static struct problem problem_of(const struct values *g, enum data_type type)
         .stride = { deep ? (uint32_t)g->stride_d : 1, (uint32_t)g->stride_h,
                     (uint32_t)g->stride_w },
         .dilation = { deep ? (uint32_t)g->dil_d : 1, (uint32_t)g->dil_h, (uint32_t)g->dil_w },
+        .allow_tf32 = g->allow_tf32 && type == TYPE_FLOAT32,
     };
 }
 

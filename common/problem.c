@@ -65,6 +65,7 @@ static const struct bound bounds[] = {
     BOUND("dilation_d", dilation.d, 1, SMALL_MAX),
     BOUND("dilation_h", dilation.h, 1, SMALL_MAX),
     BOUND("dilation_w", dilation.w, 1, SMALL_MAX),
+    BOUND("allow_tf32", allow_tf32, 0, 1),
 };
 
 static const struct bound flat_bounds[] = {
@@ -150,6 +151,9 @@ enum kiln_code problem_check(const struct problem *p, struct kiln_err *err)
                          "group_count %u does not divide in_channels %u and out_channels %u: give "
                          "a common divisor",
                          (unsigned)p->groups, (unsigned)p->c, (unsigned)p->k);
+    if (p->allow_tf32 && p->type != TYPE_FLOAT32)
+        return kiln_fail(err, KILN_INVALID, "allow_tf32 is 1, but the data type is %s, not fp32",
+                         data_type_name((enum data_type)p->type));
     struct extent out = problem_output(p);
     if (out.d == 0 || out.h == 0 || out.w == 0)
         return kiln_fail(err, KILN_INVALID,
@@ -200,10 +204,10 @@ const char *layout_name(enum layout layout, uint32_t spatial_dims)
 
 bool problem_equal(const struct problem *a, const struct problem *b)
 {
-    return memcmp(a, b, sizeof(*a)) == 0; /* 25 u32: no padding, asserted below */
+    return memcmp(a, b, sizeof(*a)) == 0; /* 26 u32: no padding, asserted below */
 }
 
-_Static_assert(sizeof(struct problem) == PROBLEM_WIRE_SIZE, "a problem is its 25 wire numbers");
+_Static_assert(sizeof(struct problem) == PROBLEM_WIRE_SIZE, "a problem is its 26 wire numbers");
 
 static size_t put_sizes(const struct problem *p, char *text, size_t size)
 {
@@ -243,11 +247,12 @@ static size_t put_layouts(const struct problem *p, char *text, size_t size)
 
 void problem_to_driver(const struct problem *p, char *text, size_t size)
 {
-    char line[768]; /* 25 numbers of at most 10 digits and their flags: 620 bytes */
+    char line[768]; /* 26 numbers of at most 10 digits and their flags: 640 bytes */
     size_t at = put_sizes(p, line, sizeof(line));
     at += put_depth(p, line + at, sizeof(line) - at);
     at += put_layouts(p, line + at, sizeof(line) - at);
-    snprintf(line + at, sizeof(line) - at, " -F %u", 1u << (p->direction & 3));
+    snprintf(line + at, sizeof(line) - at, "%s -F %u", p->allow_tf32 ? " --allow_tf32 1" : "",
+             1u << (p->direction & 3));
     snprintf(text, size, "%s", line);
 }
 

@@ -34,13 +34,14 @@ struct problem {
     uint32_t x_layout, w_layout, y_layout; /* enum layout */
     uint32_t n, c, k, groups;
     struct extent in, filter, pad, stride, dilation;
+    uint32_t allow_tf32; /* 1: solvers may round the operands of fp32 products to TF32 */
 };
 
 /* Spatial size of y, from x, filter, pad, stride and dilation.  Valid problems only. */
 struct extent problem_output(const struct problem *p);
 
-/* Rejects zero sizes, groups that do not divide c and k, an empty output, and tensors of 2^31
- * elements or more.  The message names the field and its value. */
+/* Rejects zero sizes, groups that do not divide c and k, an empty output, tensors of 2^31 elements
+ * or more, and TF32 for another type than fp32.  The message names the field and its value. */
 KILN_MUST_CHECK enum kiln_code problem_check(const struct problem *p, struct kiln_err *err);
 
 /* Elements of each tensor.  Valid problems only. */
@@ -61,8 +62,8 @@ bool problem_equal(const struct problem *a, const struct problem *b);
 /* One line for people and logs: the MIOpenDriver command for this problem. */
 void problem_to_driver(const struct problem *p, char *text, size_t size);
 
-/* The wire format: every field as u32 in declaration order (25 numbers, 100 bytes).  Reading does
+/* The wire format: every field as u32 in declaration order (26 numbers, 104 bytes).  Reading does
  * not check the values; problem_check does. */
-#define PROBLEM_WIRE_SIZE 100
+#define PROBLEM_WIRE_SIZE 104
 void problem_write(struct buffer *b, const struct problem *p);
 struct problem problem_read(struct reader *r);

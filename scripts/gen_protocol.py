@@ -191,7 +191,7 @@ def generate_constants():
 
 
 def generate_problem():
-    """The 25 numbers of PROBLEM, from struct problem's declaration."""
+    """The 26 numbers of PROBLEM, from struct problem's declaration."""
     body = re.search(r"struct problem {(.*?)\n};", read("problem.h"), re.S).group(1)
     rows = []
     for kind, names, note in re.findall(r"(uint32_t|struct extent) ([^;]+);\s*(/\*.*?\*/)?", body):

@@ -41,7 +41,7 @@ static char *put_text(char *at, const char *word)
     return at;
 }
 
-static char *put_type(char *at, uint32_t type)
+static char *put_type(char *at, const struct problem *p)
 {
     static const char names[][5] = {
         [TYPE_FLOAT32] = "FP32",
@@ -49,7 +49,7 @@ static char *put_type(char *at, uint32_t type)
         [TYPE_BFLOAT16] = "BF16",
         [TYPE_INT8] = "INT8",
     };
-    return put_text(at, names[type & 3]);
+    return put_text(at, p->allow_tf32 ? "TF32" : names[p->type & 3]);
 }
 
 static char *put_layout(char *at, uint32_t layout, const struct problem *p)
@@ -103,7 +103,7 @@ size_t find_key_write(const struct problem *p, char text[PROBLEM_KEY_MAX])
     at = put_extent(at, p->dilation, 'x', '-', p);
     at = put_text(at, "0-");
     at = put_layouts(at, &s, p);
-    at = put_type(at, p->type);
+    at = put_type(at, p);
     *at++ = '-';
     at = put_text(at, direction_name((enum direction)p->direction));
     if (p->groups != 1) {
@@ -148,11 +148,16 @@ size_t perf_key_write(const struct problem *p, char text[PROBLEM_KEY_MAX])
     at = put_column(at, p->groups);
     at = put_layout(at, s.in_layout, p);
     *at++ = 'x';
-    at = put_type(at, p->type);
+    at = put_type(at, p);
     *at++ = 'x';
     at = put_text(at, direction_name((enum direction)p->direction));
     *at = '\0';
     return (size_t)(at - text);
+}
+
+bool problem_key_has_tf32(struct bytes key)
+{
+    return memmem(key.data, key.size, "TF32", 4) != NULL; /* part of no other word of a key */
 }
 
 static bool is_blank(uint8_t byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }

@@ -18,6 +18,9 @@
  * (NCDHW). A PerfDb key names only the layout of "in". A problem with mixed layouts would therefore
  * share the row of another problem, so it has no PerfDb key.
  *
+ * MIOpen has no TF32. The keys of a problem that allows TF32 have the type TF32 instead of FP32, so
+ * its records are separate. kiln never exports them to a file that MIOpen would read.
+ *
  * MIOpen infers a layout from strides. If layouts are mixed and extents are 1, it may choose
  * another name for the same memory. kiln writes the layouts that the problem states.
  *
@@ -31,6 +34,9 @@
 size_t find_key_write(const struct problem *p, char text[PROBLEM_KEY_MAX]);
 /* Like find_key_write; 0 and "" for a problem with mixed layouts. */
 size_t perf_key_write(const struct problem *p, char text[PROBLEM_KEY_MAX]);
+
+/* Whether a key is that of a problem that allows TF32. */
+bool problem_key_has_tf32(struct bytes key);
 
 /* On success, the problem is valid, and writing its key gives the same bytes. KILN_INVALID: not
  * such a key; the message states the error and its column, from 1. KILN_UNSUPPORTED: a key that no

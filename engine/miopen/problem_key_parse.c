@@ -7,21 +7,22 @@ static enum kiln_code refuse_value(struct kiln_err *err, const char *what, struc
                      (int)(value.size < 40 ? value.size : 40), (const char *)value.data);
 }
 
-static enum kiln_code read_type(const struct key_parts *parts, uint32_t *ret_type,
+static enum kiln_code read_type(const struct key_parts *parts, struct problem *p,
                                 struct kiln_err *err)
 {
     static const struct {
         const char *name;
         enum data_type type;
+        bool allow_tf32;
     } types[] = {
-        { "FP32", TYPE_FLOAT32 },
-        { "FP16", TYPE_FLOAT16 },
-        { "BF16", TYPE_BFLOAT16 },
-        { "INT8", TYPE_INT8 },
+        { "FP32", TYPE_FLOAT32, false }, { "TF32", TYPE_FLOAT32, true },
+        { "FP16", TYPE_FLOAT16, false }, { "BF16", TYPE_BFLOAT16, false },
+        { "INT8", TYPE_INT8, false },
     };
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
         if (bytes_equal_text(parts->type, types[i].name)) {
-            *ret_type = types[i].type;
+            p->type = types[i].type;
+            p->allow_tf32 = types[i].allow_tf32;
             return KILN_OK;
         }
     }
@@ -109,7 +110,7 @@ static enum kiln_code read_parts(const struct key_parts *parts, struct problem *
         p->filter.d = p->stride.d = p->dilation.d = 1;
         p->pad.d = 0;
     }
-    enum kiln_code rc = read_type(parts, &p->type, err);
+    enum kiln_code rc = read_type(parts, p, err);
     return rc ? rc : read_layouts(parts, p, err);
 }
 

@@ -22,7 +22,7 @@ enum family {
     FAMILIES
 };
 
-#define FAMILY_NAME_MAX 128
+#define FAMILY_NAME_MAX 136
 
 struct family_names {
     uint8_t bytes[FAMILIES][FAMILY_NAME_MAX];

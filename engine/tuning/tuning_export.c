@@ -55,7 +55,8 @@ static enum kiln_code check_free_space(struct out *out)
     return out->what->check_space(out->what->context, out->bytes, out->err);
 }
 
-/* A key that was kept verbatim may not fit a SQLite database; such records are counted. */
+/* A key that was kept verbatim may not fit a SQLite database; such records are counted.  Records
+ * with TF32 would only confuse MIOpen. */
 static void write_record(struct out *out, struct bytes key, struct bytes value,
                          const struct tuning_index_record *source)
 {
@@ -63,7 +64,7 @@ static void write_record(struct out *out, struct bytes key, struct bytes value,
     enum kiln_code rc = KILN_OK;
     if (!out->rc)
         out->rc = check_free_space(out);
-    if (out->rc)
+    if (out->rc || (tuning_file_name_is_miopens(&out->what->name) && problem_key_has_tf32(key)))
         return;
     out->bytes += key.size + value.size;
     const struct tuning_record record = { .key = key,

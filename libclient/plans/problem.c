@@ -30,7 +30,7 @@ static void from_extent(struct extent e, uint32_t ret_v[3])
 enum kiln_code problem_from_public(const struct kiln_problem *from, struct problem *ret_problem,
                                    struct kiln_err *err)
 {
-    if (!from || !sized_is_fine(from->size, SIZED_TO(struct kiln_problem, dilation)))
+    if (!from || !sized_is_fine(from->size, SIZED_TO(struct kiln_problem, allow_tf32)))
         return kiln_fail(err, KILN_INVALID,
                          "kiln_problem.size is not set: give it sizeof the struct");
     struct problem p = {
@@ -49,6 +49,7 @@ enum kiln_code problem_from_public(const struct kiln_problem *from, struct probl
         .pad = to_extent(from->pad),
         .stride = to_extent(from->stride),
         .dilation = to_extent(from->dilation),
+        .allow_tf32 = from->allow_tf32 && from->type == KILN_FLOAT32,
     };
     enum kiln_code rc = problem_check(&p, err);
     if (!rc)
@@ -70,6 +71,7 @@ void problem_to_public(const struct problem *from, struct kiln_problem *ret_prob
         .c = from->c,
         .k = from->k,
         .groups = from->groups,
+        .allow_tf32 = from->allow_tf32,
     };
     from_extent(from->in, ret_problem->in);
     from_extent(from->filter, ret_problem->filter);

@@ -94,6 +94,7 @@ static struct kiln_problem public_of(const struct problem *p)
         .c = p->c,
         .k = p->k,
         .groups = p->groups,
+        .allow_tf32 = p->allow_tf32,
     };
     put_extent(p->in, q.in);
     put_extent(p->filter, q.filter);

@@ -40,7 +40,8 @@ static struct kiln_problem public_form(const struct problem *p)
                                .n = p->n,
                                .c = p->c,
                                .k = p->k,
-                               .groups = p->groups };
+                               .groups = p->groups,
+                               .allow_tf32 = p->allow_tf32 };
     copy_extent(&p->in, to.in);
     copy_extent(&p->filter, to.filter);
     copy_extent(&p->pad, to.pad);

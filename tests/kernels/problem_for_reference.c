@@ -15,6 +15,7 @@ struct kiln_problem problem_for_reference(const struct problem *p)
         .c = p->c,
         .k = p->k,
         .groups = p->groups,
+        .allow_tf32 = p->allow_tf32,
         .in = { p->in.d, p->in.h, p->in.w },
         .filter = { p->filter.d, p->filter.h, p->filter.w },
         .pad = { p->pad.d, p->pad.h, p->pad.w },

@@ -206,8 +206,8 @@ class Protocol(unittest.TestCase):
         numbers = [r[1] for r in requests] + [r[1] for r in replies]
         self.assertEqual(len(numbers), len(set(numbers)))
 
-    def test_a_problem_is_25_numbers_on_the_wire(self):
-        self.assertEqual(gen_protocol.generate_problem().count("\n"), 25 + 2)
+    def test_a_problem_is_26_numbers_on_the_wire(self):
+        self.assertEqual(gen_protocol.generate_problem().count("\n"), 26 + 2)
 
 
 class Metrics(unittest.TestCase):

@@ -24,9 +24,16 @@ def test_a_line_gives_the_problems_it_asks_for():
     kiln.Problem(n=2, c=4, k=8, input=(7, 8, 9), filter=(1, 2, 3), stride=(1, 2, 1)),
     kiln.Problem(n=2, c=4, k=8, input=[8, 8], filter=1, type=kiln.DataType.BFLOAT16,
                  x_layout=kiln.Layout.CHANNELS_LAST, w_layout=kiln.Layout.CHANNELS_LAST,
-                 y_layout=kiln.Layout.CHANNELS_LAST, direction=kiln.Direction.BACKWARD_DATA)])
+                 y_layout=kiln.Layout.CHANNELS_LAST, direction=kiln.Direction.BACKWARD_DATA),
+    kiln.Problem(n=2, c=4, k=8, input=[8, 8], filter=1, allow_tf32=True)])
 def test_a_problem_survives_its_line(problem):
     assert kiln.Problem.from_driver(problem.to_driver()) == [problem]
+
+
+def test_only_fp32_allows_tf32():
+    half = kiln.Problem(n=1, c=1, k=1, input=(9, 8), filter=3, type=kiln.DataType.FLOAT16,
+                        allow_tf32=True)
+    assert not half.allow_tf32
 
 
 def test_one_number_stands_for_all_dimensions():

@@ -6,7 +6,7 @@
  * One convolution.  Tensors keep their forward names in every direction:
  *   x  n, c, [d,] h, w           w  k, c/groups, [z,] y, x           y  n, k, [do,] ho, wo
  * FORWARD computes y from x and w; BACKWARD_DATA x from y and w; BACKWARD_WEIGHTS w from x and y.
- * All arithmetic is in 32-bit floating point, whatever the storage type.
+ * Sums are in 32-bit floating point, whatever the storage type.
  */
 #include <kiln/error.h>
 
@@ -32,6 +32,9 @@ struct kiln_problem {
     /* Depth, height, width.  In 2-D, in, filter, stride and dilation have depth 1; pad has depth
      * 0. */
     uint32_t in[3], filter[3], pad[3], stride[3], dilation[3];
+    /* 1: solvers may round the operands of KILN_FLOAT32 products to TF32 (11 significant bits), as
+     * cuDNN does by default.  0, MIOpen's meaning: they may not.  Other types ignore it. */
+    uint32_t allow_tf32;
 };
 
 /* One parsed MIOpenDriver command line. */

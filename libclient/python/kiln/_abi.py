@@ -66,7 +66,8 @@ class Problem(ctypes.Structure):
                 ("type", c_uint32), ("x_layout", c_uint32), ("w_layout", c_uint32),
                 ("y_layout", c_uint32), ("n", c_uint32), ("c", c_uint32), ("k", c_uint32),
                 ("groups", c_uint32), ("in", c_uint32 * 3), ("filter", c_uint32 * 3),
-                ("pad", c_uint32 * 3), ("stride", c_uint32 * 3), ("dilation", c_uint32 * 3)]
+                ("pad", c_uint32 * 3), ("stride", c_uint32 * 3), ("dilation", c_uint32 * 3),
+                ("allow_tf32", c_uint32)]
 
 
 class DriverLine(ctypes.Structure):

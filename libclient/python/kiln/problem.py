@@ -58,13 +58,14 @@ class Problem:
     x_layout: Layout
     w_layout: Layout
     y_layout: Layout
+    allow_tf32: bool  #: fp32 operands may be rounded to TF32, as cuDNN does by default
 
     def __init__(self, *, n: int, c: int, k: int, input: Sequence[int], filter: Extent,
                  pad: Extent = 0, stride: Extent = 1, dilation: Extent = 1, groups: int = 1,
                  direction: Direction = Direction.FORWARD, type: DataType = DataType.FLOAT32,
                  x_layout: Layout = Layout.CHANNELS_FIRST,
                  w_layout: Layout = Layout.CHANNELS_FIRST,
-                 y_layout: Layout = Layout.CHANNELS_FIRST) -> None:
+                 y_layout: Layout = Layout.CHANNELS_FIRST, allow_tf32: bool = False) -> None:
         sizes = tuple(input)
         if len(sizes) not in (2, 3):
             raise invalid(f"input is {input!r}: height and width, in 3-D depth before them")
@@ -78,6 +79,8 @@ class Problem:
         for name, layout in (("x_layout", x_layout), ("w_layout", w_layout),
                              ("y_layout", y_layout)):
             object.__setattr__(self, name, _member(Layout, layout, name))
+        object.__setattr__(self, "allow_tf32",
+                           bool(allow_tf32) and self.type == DataType.FLOAT32)
 
     @classmethod
     def from_driver(cls, line: str) -> "List[Problem]":
@@ -150,7 +153,8 @@ def to_struct(problem: Problem) -> _abi.Problem:
     made = _abi.Problem(size=ctypes.sizeof(_abi.Problem), direction=problem.direction,
                         spatial_dims=dimensions, type=problem.type, x_layout=problem.x_layout,
                         w_layout=problem.w_layout, y_layout=problem.y_layout, n=problem.n,
-                        c=problem.c, k=problem.k, groups=problem.groups)
+                        c=problem.c, k=problem.k, groups=problem.groups,
+                        allow_tf32=problem.allow_tf32)
     for field, name, flat in _EXTENTS:
         sizes = (flat,) * (3 - dimensions) + tuple(getattr(problem, name))
         setattr(made, field, (ctypes.c_uint32 * 3)(*sizes))
@@ -163,7 +167,7 @@ def from_struct(made: _abi.Problem) -> Problem:
     return Problem(n=made.n, c=made.c, k=made.k, groups=made.groups,
                    direction=Direction(made.direction), type=DataType(made.type),
                    x_layout=Layout(made.x_layout), w_layout=Layout(made.w_layout),
-                   y_layout=Layout(made.y_layout), **extents)
+                   y_layout=Layout(made.y_layout), allow_tf32=bool(made.allow_tf32), **extents)
 
 
 def to_array(problems: Sequence[Problem]) -> "ctypes.Array[_abi.Problem]":

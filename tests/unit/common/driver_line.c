@@ -62,6 +62,18 @@ TEST(plain, a_driver_line_may_have_types_layouts_and_long_flags)
     assert_int_equal(line.directions, 7); /* -F 0 is all */
 }
 
+TEST(plain, a_driver_line_has_tf32_off_by_default_and_ignored_for_other_types)
+{
+    struct driver_line line;
+    struct kiln_err err;
+    must(parse_line("conv -n 1", &line, &err), err);
+    assert_int_equal(line.problem.allow_tf32, 0);
+    must(parse_line("conv -n 1 --allow_tf32 1", &line, &err), err);
+    assert_int_equal(line.problem.allow_tf32, 1);
+    must(parse_line("convfp16 -n 1 --allow_tf32 1", &line, &err), err);
+    assert_int_equal(line.problem.allow_tf32, 0);
+}
+
 TEST(plain, short_long_and_attached_driver_flags_mean_the_same)
 {
     struct driver_line line;
@@ -113,6 +125,8 @@ TEST(plain, a_written_driver_line_is_read_back)
         "-F 1",
         "convbfp16 -n 2 -c 4 -H 9 -W 9 -k 6 -y 3 -x 3 -p 0 -q 0 -u 1 -v 1 -l 1 -j 1 -m conv -g 2 "
         "--spatial_dim 3 --in_d 8 --fil_d 3 --pad_d 1 --conv_stride_d 2 --dilation_d 1 -F 4",
+        "conv -n 1 -c 4 -H 5 -W 5 -k 16 -y 1 -x 1 -p 0 -q 0 -u 1 -v 1 -l 1 -j 1 -m conv -g 1 "
+        "--allow_tf32 1 -F 1",
     };
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
         struct driver_line line;

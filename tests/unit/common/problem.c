@@ -105,6 +105,21 @@ TEST(plain, every_data_type_has_a_name_and_a_size)
     assert_string_equal(data_type_name((enum data_type)p.type), "?");
 }
 
+TEST(plain, a_problem_may_allow_tf32_only_in_fp32)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct problem p = resnet_first();
+    p.type = TYPE_FLOAT32;
+    p.allow_tf32 = 1;
+    must(problem_check(&p, &err), err);
+    p.type = TYPE_FLOAT16;
+    assert_int_equal(problem_check(&p, &err), KILN_INVALID);
+    assert_says(err.text, "allow_tf32");
+    p.type = TYPE_FLOAT32;
+    p.allow_tf32 = 2;
+    assert_int_equal(problem_check(&p, &err), KILN_INVALID);
+}
+
 TEST(plain, a_problem_is_read_back_from_its_wire_form)
 {
     struct problem p = resnet_first();

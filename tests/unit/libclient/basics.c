@@ -86,6 +86,19 @@ TEST(plain, a_driver_line_gives_a_problem_a_direction)
     assert_memory_equal(&again[0], &problems[1], sizeof(again[0]));
 }
 
+TEST(plain, a_problem_of_another_type_ignores_tf32)
+{
+    struct kiln_problem problems[3];
+    unsigned count = 0;
+    char text[512];
+    struct kiln_error err = { 0 };
+    must(kiln_problem_from_driver("conv -n 2 -F 1 --allow_tf32 1", problems, &count, &err), err);
+    assert_int_equal(problems[0].allow_tf32, 1);
+    problems[0].type = KILN_FLOAT16;
+    must(kiln_problem_to_driver(&problems[0], text, sizeof(text), &err), err);
+    assert_null(strstr(text, "tf32"));
+}
+
 TEST(plain, lines_that_hold_no_problem_are_reported_apart)
 {
     struct kiln_problem problems[3];

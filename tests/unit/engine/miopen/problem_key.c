@@ -126,6 +126,19 @@ TEST(plain, mixed_layouts_stand_in_the_order_of_miopens_tensors)
     assert_int_equal(p.y_layout, LAYOUT_CHANNELS_LAST);
 }
 
+TEST(plain, a_problem_that_allows_tf32_has_keys_of_its_own)
+{
+    struct problem p =
+        survives(find_key_parse, find_key_write, "8-5-5-1x1-4-5-5-1-0x0-1x1-1x1-0-NCHW-TF32-F");
+    assert_int_equal(p.type, TYPE_FLOAT32);
+    assert_int_equal(p.allow_tf32, 1);
+    p = survives(perf_key_parse, perf_key_write,
+                 "2x128x28x27x1x3x3x1x64x32x0x1x0x2x2x0x1x1x0x0x1xNHWCxTF32xB");
+    assert_int_equal(p.allow_tf32, 1);
+    p = survives(find_key_parse, find_key_write, "8-5-5-1x1-4-5-5-1-0x0-1x1-1x1-0-NCHW-FP32-F");
+    assert_int_equal(p.allow_tf32, 0);
+}
+
 TEST(plain, a_problem_of_mixed_layouts_has_no_perf_key)
 {
     char text[PROBLEM_KEY_MAX] = "left over";
@@ -373,6 +386,7 @@ static struct problem random_valid(uint64_t *seed)
             .stride = random_extent(seed, 1, 4, 1, dims),
             .dilation = random_extent(seed, 1, 3, 1, dims),
         };
+        p.allow_tf32 = p.type == TYPE_FLOAT32 && between(seed, 0, 1);
     } while (problem_check(&p, &err));
     return p;
 }

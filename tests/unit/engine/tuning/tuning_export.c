@@ -69,6 +69,19 @@ TEST_F(facade, only_the_tier_device_and_backend_asked_for_come_out)
     assert_string_equal(export_text(f, SYSTEM, bobs), "");
 }
 
+TEST_F(facade, a_record_with_tf32_is_found_apart_and_stays_out_of_miopens_files)
+{
+#define TF32_KEY "64-56-56-3x3-64-56-56-64-1x1-1x1-1x1-0-NCHW-TF32-F"
+#define FP32_KEY "64-56-56-3x3-64-56-56-64-1x1-1x1-1x1-0-NCHW-FP32-F"
+    must(put_find(f, ALICE, TF32_KEY, "ConvT", "1,0," DIRECT), f->err);
+    assert_string_equal(find_value(f, ALICE, FP32_KEY), "");
+    must(put_find(f, ALICE, FP32_KEY, "ConvF", "2,0," DIRECT), f->err);
+
+    assert_string_equal(find_value(f, ALICE, TF32_KEY), "ConvT:1,0," DIRECT);
+    assert_string_equal(find_value(f, ALICE, FP32_KEY), "ConvF:2,0," DIRECT);
+    assert_string_equal(export_text(f, USER_FILE, alices), FP32_KEY "=ConvF:2,0," DIRECT "\n");
+}
+
 /* ---- merged ---- */
 
 TEST_F(facade, a_merged_export_has_each_key_once_as_a_look_up_answers_it)
