@@ -8,6 +8,8 @@
 
 /* Unit roundoff of 32-bit floating point. */
 #define FLOAT_UNIT 0x1p-24
+/* Unit roundoff of TF32, which has 11 significant bits. */
+#define TF32_UNIT 0x1p-11
 /* The bound, in standard deviations.  By Hoeffding's inequality, fewer than one error in 10^13 is
  * larger: the probability is at most 2 exp(-8 * 8 / 2). */
 #define DEVIATIONS 8.0
@@ -61,6 +63,38 @@ static struct rounding bound_sums(const struct kiln_problem *p, double quantum)
 }
 
 /*
+ * The bound for sums of n products whose operands are rounded to TF32 first.  With t = 2^-11, a
+ * product a b then has an error of at most p |a b|, where p = 2 t + t^2.  Therefore, in addition to
+ * the error of the sum,
+ *     |error| <= p sum|a b|                   (always)
+ *     |error| <= 8 p sqrt(sum|a b|)           (but for one in 10^13)
+ * The second bound is Hoeffding's inequality, with sum|a b|^2 <= sum|a b| because operands are
+ * below 1.  A rounding is linear in the magnitude m, so the function uses the tangent of the root
+ * at m = n / 4, the mean for random operands: sqrt(m) <= (m / s + s) / 2, s = sqrt(n) / 2. Operands
+ * with at most 11 bits are exact, so that exact data stays exact.
+ */
+static struct rounding bound_tf32(const struct kiln_problem *p, double quantum)
+{
+    struct rounding r = bound_sums(p, quantum);
+    double product = 2 * TF32_UNIT + TF32_UNIT * TF32_UNIT;
+    double root = sqrt(count_terms(p)) / 2;
+    if (root <= DEVIATIONS) { /* the second bound is larger, even at the mean */
+        r.relative += product;
+    } else {
+        r.relative += DEVIATIONS * product / (2 * root);
+        r.absolute = DEVIATIONS * product * root / 2;
+    }
+    return r;
+}
+
+static bool may_use_tf32(const struct kiln_problem *p, const char *solver)
+{
+    return p->allow_tf32 && p->type == KILN_FLOAT32 &&
+           (!solver || strcmp(solver, "ConvImplicitGemm") == 0 ||
+            strcmp(solver, "ConvGrouped") == 0);
+}
+
+/*
  * The bound for Winograd's F(m x m, 3 x 3): y = A' [ sum over C channels of (G w G') . (B' x B) ]
  * A. Intermediate values are larger than the result and cancel at the end.  An intermediate error
  * therefore counts for more than the magnitude of the result suggests.
@@ -99,6 +133,8 @@ struct rounding rounding_of(const struct kiln_problem *problem, const char *solv
 {
     if (solver && strcmp(solver, "ConvWinograd") == 0)
         return bound_winograd(problem, config);
+    if (may_use_tf32(problem, solver))
+        return bound_tf32(problem, quantum);
     return bound_sums(problem, quantum);
 }
 

@@ -9,6 +9,7 @@
 /* Below this, 32-bit floating point represents every integer. */
 #define FLOAT_EXACT 0x1p24
 #define FLOAT_UNIT 0x1p-24
+#define TF32_UNIT 0x1p-11
 /* Only one in 10^13 samples of a normal distribution is this many standard deviations off. */
 #define DEVIATIONS 8.0
 
@@ -189,7 +190,8 @@ double operands_largest(enum data_type type, const void *data, uint64_t count)
  *
  * An element is a sum of n products with magnitudes up to |largest|, rounded up to n times.  With u
  * = 2^-24, its error is at most 8 sqrt(n) u times the sum of the magnitudes, but for one in 10^13
- * (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019).  Winograd's
+ * (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019).  Rounding
+ * both operands to TF32 changes a product by at most 2 t + t^2 of it, t = 2^-11.  Winograd's
  * transforms enlarge intermediate numbers by up to 23.9, for F(3x3, 4x4); cli/driver/rounding.c
  * derives that.  The bound is doubled because both results are rounded.
  */
@@ -200,6 +202,8 @@ struct agreement agreement_of(const struct problem *problem, bool is_winograd, d
     (void)exact_bits(problem, &is_exact);
     if (largest > 0 || !is_exact)
         bound = DEVIATIONS * square_root(n) * FLOAT_UNIT * n * (largest > 0 ? largest : 1);
+    if (largest > 0 && problem->allow_tf32)
+        bound += 2.001 * TF32_UNIT * n * largest;
     if (is_winograd) {
         double steps = n * M_SQRT1_2 + DEVIATIONS * square_root(n);
         bound += DEVIATIONS * FLOAT_UNIT * 23.9 * steps * (largest > 0 ? largest : 1);

@@ -233,6 +233,22 @@ TEST(plain, winograd_s_backward_weights_round_with_the_tiles_of_all_images)
     assert_true(more_images > 4 * large && more_images < 8 * large);
 }
 
+TEST(plain, tf32_may_round_operands_but_not_exact_data_and_only_where_it_is_used)
+{
+    struct kiln_problem problem = by_hand(KILN_FORWARD);
+    double exact = bound_of(&problem, "ConvImplicitGemm", NULL);
+    problem.allow_tf32 = 1;
+    double few = bound_of(&problem, "ConvImplicitGemm", NULL);
+    assert_true(few > 0x1p-10 && few < 0x1.1p-10 + exact);
+    assert_true(bound_of(&problem, "ConvDirectNaive", NULL) == exact);
+    problem.c = 1024; /* 4096 terms; their magnitudes are a quarter on average */
+    struct rounding many = rounding_of(&problem, "ConvImplicitGemm", NULL, 0);
+    double at_the_mean = rounding_bound(&many, 1024);
+    assert_true(at_the_mean > 8 * 0x1p-10 * 32 && at_the_mean < 0.3);
+    struct rounding of_exact_data = rounding_of(&problem, NULL, NULL, STORAGE_QUANTUM);
+    assert_true(rounding_bound(&of_exact_data, 1024) == 0);
+}
+
 TEST(plain, fill_makes_no_zero_and_never_the_same_twice)
 {
     uint16_t one[256], other[256];
