@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ConvImplicitGemm on matrix cores of NVIDIA GPUs (sm_80 and later) and AMD GPUs (CDNA, RDNA 3 and
- * 4): fp16 or bf16, with fp32 sums.
+ * 4): fp16 or bf16, on NVIDIA also fp32 rounded to TF32, with fp32 sums.
  *
  * It computes a product of two matrices, left (rows x reduction) times right (reduction x columns).
  * Their elements are read from the tensors when they are needed:
@@ -11,7 +11,8 @@
  *   1 backward data       pixels of x         c             taps x k
  *   2 backward weights    k                   taps x c      pixels of y
  *
- * The tensors' channels come last, in multiples of 8 for each group (conv_reorder.cl packs them).
+ * The tensors' channels come last, in multiples of 16 bytes for each group (conv_reorder.cl packs
+ * them).
  * Backward data with a stride is computed for one residue class at a time: the pixels of x whose
  * padded coordinates have the same residue.  The same taps contribute to all of them, and only
  * these taps are multiplied.
@@ -46,8 +47,8 @@
 
 /* A tile has rows of up to 128 bytes.  Its 16-byte chunks are swizzled: the chunk's number is XORed
  * with the row's.  So eight rows of a column, and eight chunks of a row, are in different banks. */
-#define LEFT_BYTES (KILN_TILE_M * KILN_TILE_K * 2)
-#define RIGHT_BYTES (KILN_TILE_N * KILN_TILE_K * 2)
+#define LEFT_BYTES (KILN_TILE_M * KILN_TILE_K * KILN_ELEMENT)
+#define RIGHT_BYTES (KILN_TILE_N * KILN_TILE_K * KILN_ELEMENT)
 #define STAGE_BYTES (LEFT_BYTES + RIGHT_BYTES)
 
 KILN_INLINE kiln_u32 turn(kiln_u32 row, kiln_u32 chunk, kiln_u32 chunks)
@@ -61,25 +62,30 @@ KILN_INLINE kiln_u32 turn(kiln_u32 row, kiln_u32 chunk, kiln_u32 chunks)
 /* Byte offset of a chunk in a tile whose rows run along the reduction. */
 KILN_INLINE kiln_u32 along(kiln_u32 row, kiln_u32 chunk)
 {
-    return row * (KILN_TILE_K * 2) + turn(row, chunk, KILN_TILE_K / 8) * 16;
+    return row * (KILN_TILE_K * KILN_ELEMENT) + turn(row, chunk, KILN_TILE_K / KILN_CHUNK) * 16;
 }
 
 #if !KILN_STAGED
 /* Byte offset in a transposed tile: it has a row for each step of the reduction, in panels that are
- * 64 elements wide. */
+ * 128 bytes wide. */
 KILN_INLINE kiln_u32 across(kiln_u32 step, kiln_u32 chunk, kiln_u32 width)
 {
-    kiln_u32 chunks = width < 64 ? width / 8 : 8;
-    return chunk / chunks * (KILN_TILE_K * 128) + step * chunks * 16 +
-           turn(step, chunk % chunks, chunks) * 16;
+    kiln_u32 chunks = width < 8 * KILN_CHUNK ? width / KILN_CHUNK : 8;
+    kiln_u32 at = chunk % chunks;
+#if KILN_TYPE == 0 /* a warp reads two chunks of each of four steps */
+    at ^= (step & 3) * 2;
+#else
+    at = turn(step, at, chunks);
+#endif
+    return chunk / chunks * (KILN_TILE_K * 128) + step * chunks * 16 + at * 16;
 }
 #endif
 
 /* ---- operands ---- */
 
-#define K_CHUNKS (KILN_TILE_K / 8)
-#define M_CHUNKS (KILN_TILE_M / 8)
-#define N_CHUNKS (KILN_TILE_N / 8)
+#define K_CHUNKS (KILN_TILE_K / KILN_CHUNK)
+#define M_CHUNKS (KILN_TILE_M / KILN_CHUNK)
+#define N_CHUNKS (KILN_TILE_N / KILN_CHUNK)
 #define PASSES(chunks) (((chunks) + THREADS - 1) / THREADS)
 /* Whether the item copies a chunk in this pass. */
 #define HAS_CHUNK(pass, chunks) ((chunks) % THREADS == 0 || (pass)*THREADS + kiln_item() < (chunks))
@@ -243,7 +249,7 @@ KILN_INLINE void find_rows(const struct view *v, const struct place *tile, struc
         int w = (int)p.w * v->w.scale + v->w.origin;
         ret->from[i] =
             (kiln_u32)((((int)p.n * SOURCE_D + d) * SOURCE_H + h) * SOURCE_W + w) * SOURCE_PIXEL +
-            tile->group * SOURCE_C + kiln_item() % K_CHUNKS * 8;
+            tile->group * SOURCE_C + kiln_item() % K_CHUNKS * KILN_CHUNK;
         ret->taps[i] = taps_inside(&v->w, p.w) | taps_inside(&v->h, p.h) << KILN_FILTER_W |
                        taps_inside(&v->d, p.d) << (KILN_FILTER_W + KILN_FILTER_H);
         if (row >= tile->rows)
@@ -261,7 +267,7 @@ KILN_INLINE void copy_left(struct landing *landing, kiln_tiles shared, kiln_u32 
                 (int)at->w * v->w.hop) *
                    SOURCE_PIXEL +
                (int)at->c;
-    if (SOURCE_C % KILN_TILE_K && at->c + chunk * 8 >= SOURCE_C)
+    if (SOURCE_C % KILN_TILE_K && at->c + chunk * KILN_CHUNK >= SOURCE_C)
         need = NO_TAP;
     KILN_UNROLLED
     for (int i = 0; i < LEFT_PASSES; i++)
@@ -287,8 +293,8 @@ KILN_INLINE void copy_right(struct landing *landing, kiln_tiles shared, kiln_u32
 {
     kiln_u32 chunk = kiln_item() % K_CHUNKS, row = kiln_item() / K_CHUNKS;
     kiln_u32 from = (tile->group * KILN_K + tile->column + row) * W_ROW +
-                    filter_tap(v, at) * KILN_C + at->c + chunk * 8;
-    int is_there = !(KILN_C % KILN_TILE_K) || at->c + chunk * 8 < KILN_C;
+                    filter_tap(v, at) * KILN_C + at->c + chunk * KILN_CHUNK;
+    int is_there = !(KILN_C % KILN_TILE_K) || at->c + chunk * KILN_CHUNK < KILN_C;
     KILN_UNROLLED
     for (int i = 0; i < RIGHT_PASSES; i++) {
         kiln_u32 beyond = i * (THREADS / K_CHUNKS);
@@ -308,7 +314,7 @@ KILN_INLINE void copy_right(struct landing *landing, kiln_tiles shared, kiln_u32
                             const struct place *tile, const struct cursor *at)
 {
     kiln_u32 chunk = across_chunk(N_CHUNKS), step = across_step(N_CHUNKS);
-    kiln_u32 c = tile->column + chunk * 8;
+    kiln_u32 c = tile->column + chunk * KILN_CHUNK;
     kiln_u32 from = (tile->group * KILN_K + at->c + step) * W_ROW + filter_tap(v, at) * KILN_C + c;
     int is_there = !(KILN_C % KILN_TILE_N) || c < KILN_C;
     KILN_UNROLLED
@@ -333,7 +339,7 @@ KILN_INLINE void copy_left(struct landing *landing, kiln_tiles shared, kiln_u32 
                            kiln_u32 pixel, kiln_u32 pixels)
 {
     kiln_u32 chunk = across_chunk(M_CHUNKS), step = across_step(M_CHUNKS);
-    kiln_u32 k = tile->row + chunk * 8;
+    kiln_u32 k = tile->row + chunk * KILN_CHUNK;
     kiln_u32 from = (pixel + step) * Y_PIXEL + tile->group * KILN_K + k;
     int is_there = !(KILN_K % KILN_TILE_M) || k < KILN_K;
     KILN_UNROLLED
@@ -345,7 +351,7 @@ KILN_INLINE void copy_left(struct landing *landing, kiln_tiles shared, kiln_u32 
     }
 }
 
-/* Values for an item's columns of the right matrix (a tap and eight channels) that do not
+/* Values for an item's columns of the right matrix (a tap and a chunk of channels) that do not
  * change. */
 struct column {
     int d, h, w;   /* pixel of x at pixel 0 of y */
@@ -356,7 +362,7 @@ struct column {
 KILN_INLINE struct column find_column(const struct place *tile)
 {
     struct column c;
-    kiln_u32 column = tile->column + across_chunk(N_CHUNKS) * 8;
+    kiln_u32 column = tile->column + across_chunk(N_CHUNKS) * KILN_CHUNK;
     kiln_u32 tap = column / KILN_C;
     c.w = (int)(tap % KILN_FILTER_W) * KILN_DILATION_W - KILN_PAD_W;
     c.h = (int)(tap / KILN_FILTER_W % KILN_FILTER_H) * KILN_DILATION_H - KILN_PAD_H;
@@ -494,10 +500,52 @@ KILN_INLINE void load_operands(struct operands *ret, kiln_tiles shared, kiln_u32
 
 #else
 
-struct operands { /* of one step of 16 along the reduction */
+struct operands { /* of one step of 16 (TF32: 8) along the reduction */
     kiln_u32 left[BLOCKS_M][4];
     kiln_u32 right[BLOCKS_N][2];
 };
+
+#if KILN_TYPE == 0
+
+KILN_INLINE void round_fragments(kiln_u32 r[4])
+{
+    KILN_UNROLLED
+    for (int i = 0; i < 4; i++)
+        r[i] = kiln_tf32(kiln_bits_float(r[i]));
+}
+
+/* Transposed loads exchange elements of two bytes, so TF32 is read one element at a time. */
+KILN_INLINE kiln_u32 load_turned(kiln_tiles shared, kiln_u32 from, kiln_u32 step, kiln_u32 at,
+                                 kiln_u32 width)
+{
+    return kiln_tf32(kiln_tiles_get4(shared, from + across(step, at / 4, width) + at % 4 * 4));
+}
+
+#define LOAD_LEFT_TURNED(r, block)                                            \
+    KILN_UNROLLED                                                             \
+    for (int part = 0; part < 4; part++)                                      \
+    (r)[part] = load_turned(shared, left, step * 8 + lane % 4 + part / 2 * 4, \
+                            row + (block)*16 + lane / 4 + part % 2 * 8, KILN_TILE_M)
+#define LOAD_RIGHT_TURNED(r, block)                                            \
+    KILN_UNROLLED                                                              \
+    for (int part = 0; part < 4; part++)                                       \
+    (r)[part] = load_turned(shared, right, step * 8 + lane % 4 + part % 2 * 4, \
+                            column + ((block) + part / 2) * 8 + lane / 4, KILN_TILE_N)
+#define ROUND_FRAGMENTS(r) round_fragments(r)
+
+#else
+
+#define LOAD_LEFT_TURNED(r, block)                                              \
+    kiln_load8x8_turned(r, shared,                                              \
+                        left + across(step * 16 + (lane & 7) + (lane >> 4) * 8, \
+                                      row / 8 + (block)*2 + (lane >> 3 & 1), KILN_TILE_M))
+#define LOAD_RIGHT_TURNED(r, block) \
+    kiln_load8x8_turned(            \
+        r, shared,                  \
+        right + across(step * 16 + (lane & 15), column / 8 + (block) + (lane >> 4), KILN_TILE_N))
+#define ROUND_FRAGMENTS(r) ((void)0)
+
+#endif
 
 KILN_INLINE void load_operands(struct operands *ret, kiln_tiles shared, kiln_u32 left,
                                kiln_u32 right, int step)
@@ -506,12 +554,11 @@ KILN_INLINE void load_operands(struct operands *ret, kiln_tiles shared, kiln_u32
     KILN_UNROLLED
     for (int i = 0; i < BLOCKS_M; i++) {
 #if WEIGHTS
-        kiln_load8x8_turned(ret->left[i], shared,
-                            left + across(step * 16 + (lane & 7) + (lane >> 4) * 8,
-                                          row / 8 + i * 2 + (lane >> 3 & 1), KILN_TILE_M));
+        LOAD_LEFT_TURNED(ret->left[i], i);
 #else
         kiln_load8x8(ret->left[i], shared,
                      left + along(row + i * 16 + (lane & 15), step * 2 + (lane >> 4)));
+        ROUND_FRAGMENTS(ret->left[i]);
 #endif
     }
     KILN_UNROLLED
@@ -521,10 +568,9 @@ KILN_INLINE void load_operands(struct operands *ret, kiln_tiles shared, kiln_u32
         kiln_load8x8(both, shared,
                      right + along(column + i * 8 + (lane & 7) + (lane >> 4) * 8,
                                    step * 2 + (lane >> 3 & 1)));
+        ROUND_FRAGMENTS(both);
 #else
-        kiln_load8x8_turned(
-            both, shared,
-            right + across(step * 16 + (lane & 15), column / 8 + i + (lane >> 4), KILN_TILE_N));
+        LOAD_RIGHT_TURNED(both, i);
 #endif
         ret->right[i][0] = both[0];
         ret->right[i][1] = both[1];
@@ -533,7 +579,11 @@ KILN_INLINE void load_operands(struct operands *ret, kiln_tiles shared, kiln_u32
     }
 }
 
+#if KILN_TYPE == 0
+#define MULTIPLY(d, a, b, shared) kiln_multiply16x8x8(d, a, b, shared)
+#else
 #define MULTIPLY(d, a, b, shared) kiln_multiply16x8x16(d, a, b, shared)
+#endif
 
 #endif
 
@@ -690,7 +740,7 @@ summed:;
 #endif
 #endif
 
-#if KILN_PARTIAL
+#if STORES_SUMS
     store(to + (kiln_u64)tile.slice * result_size(n), &v, &tile, sum);
 #else
     kiln_barrier();

@@ -28,6 +28,7 @@
  *                      stride / gcd(stride, dilation)
  *   KILN_TILE_M _N _K, KILN_ITEM_M _N, KILN_STAGES, KILN_FLAT   see above
  *   KILN_ASYNC         1: copies to shared memory that bypass registers (fp32, NVIDIA)
+ *   KILN_TF32          1: products on NVIDIA's matrix cores, with fp32 operands rounded to TF32
  *   KILN_PREPARED      1: A is w rearranged by conv_implicit_gemm_vector_prepare
  *   KILN_SPLIT         1: the sum is cut into |splits| parts; the output is a fp32 workspace with
  *                      |splits| copies of the result, for conv_split_reduce
@@ -35,7 +36,18 @@
  *                      sizes of w, KILN_TILE_K and KILN_FLAT
  * Memory is 16-byte aligned.  The filter's sizes over D, H and W add up to less than 32.
  */
+#ifndef KILN_TF32
+#define KILN_TF32 0
+#endif
+#if KILN_TF32
+#include "kiln/matrix_cores.h"
+#endif
 #include "kiln/prelude.h"
+
+#if KILN_TF32 && !defined(KILN_HAS_ASYNC_COPY) /* the emulation in OpenCL */
+#undef KILN_ASYNC
+#define KILN_ASYNC 0
+#endif
 
 #define LESSER(a, b) ((a) < (b) ? (a) : (b))
 #define GREATER(a, b) ((a) > (b) ? (a) : (b))
@@ -156,13 +168,19 @@ void conv_implicit_gemm_vector_prepare(KILN_GLOBAL const kiln_value *KILN_RESTRI
 #endif
 
 /* Rows and columns of an item, in pieces of four.  32 neighbouring items share few of each, so they
- * read little shared memory. */
+ * read little shared memory.  On matrix cores, columns are in pieces of eight (see multiply). */
+#if KILN_TF32
+#define LANES_M 8
+#define COLUMN_PIECE 8
+#else
 #define LANES_M LESSER(M_ITEMS, GREATER(4, 32 / N_ITEMS))
+#define COLUMN_PIECE 4
+#endif
 #define LANES_N (32 / LANES_M)
 #define ITEM_COLUMN (kiln_item() / 32 % (N_ITEMS / LANES_N) * LANES_N + kiln_item() % 32 % LANES_N)
 #define ITEM_ROW (kiln_item() / 32 / (N_ITEMS / LANES_N) * LANES_M + kiln_item() % 32 / LANES_N)
 #define ROW_OF(i) ((i) / 4 * (M_ITEMS * 4) + (i) % 4)
-#define COLUMN_OF(j) ((j) / 4 * (N_ITEMS * 4) + (j) % 4)
+#define COLUMN_OF(j) ((j) / COLUMN_PIECE * (N_ITEMS * COLUMN_PIECE) + (j) % COLUMN_PIECE)
 
 /* Without this, LLVM for AMD moves all reads of an unrolled loop to its start and spills. */
 #if defined(KILN_HIP)
@@ -170,6 +188,72 @@ void conv_implicit_gemm_vector_prepare(KILN_GLOBAL const kiln_value *KILN_RESTRI
 #else
 #define UNROLL_STEP KILN_UNROLL
 #endif
+
+#if KILN_TF32
+
+/*
+ * A warp multiplies blocks of 16 x 8 with 8 products each.  With g = lane / 4 and q = lane % 4, the
+ * instruction takes from a lane the rows g and g + 8 of A, and the column g of B, at the steps q
+ * and q + 4.  It returns rows g and g + 8 of the columns 2 * q and 2 * q + 1.
+ *
+ * Which row and column of the tile these numbers mean is free.  Each piece of 32 rows is two
+ * blocks: rows g and g + 8 of block h are rows 4 * g + 2 * h and the next.  Each piece of 32
+ * columns is four blocks: column n of block e is column 4 * n + e.  So a lane reads four neighbours
+ * at a time, and gets the sums of four neighbouring rows (4 * g) and eight neighbouring columns (8
+ * * q).
+ */
+#define LANE (kiln_item() % 32)
+#define FIRST_ROW (LANE % 4 * A_ROW + ITEM_ROW * 4)
+#define FIRST_COLUMN (LANE % 4 * B_ROW + (ITEM_COLUMN - LANE % 4) * 8 + LANE / 4 * 4)
+
+/* Rounds four neighbours at a step and at the fourth one after it. */
+KILN_INLINE void take_fours(KILN_LOCAL const float *from, kiln_u32 row, kiln_u32 ret[4][2])
+{
+    float four[4], later[4];
+    kiln_get_shared4(from, four);
+    kiln_get_shared4(from + 4 * row, later);
+    KILN_UNROLL
+    for (int i = 0; i < 4; i++) {
+        ret[i][0] = kiln_tf32(four[i]);
+        ret[i][1] = kiln_tf32(later[i]);
+    }
+}
+
+KILN_INLINE void multiply(KILN_LOCAL const float *a, KILN_LOCAL const float *b, float *sum,
+                          kiln_tiles tiles)
+{
+    KILN_UNROLLED
+    for (int k = 0; k < KILN_TILE_K; k += 8) {
+        kiln_u32 rows[KILN_ITEM_M][2], columns[KILN_ITEM_N / 2][2];
+        KILN_UNROLLED
+        for (int i = 0; i < KILN_ITEM_M; i += 4)
+            take_fours(a + k * A_ROW + ROW_OF(i), A_ROW, rows + i);
+        KILN_UNROLLED
+        for (int j = 0; j < KILN_ITEM_N; j += 8)
+            take_fours(b + k * B_ROW + COLUMN_OF(j), B_ROW, columns + j / 2);
+        KILN_UNROLLED
+        for (int i = 0; i < KILN_ITEM_M; i += 2) {
+            kiln_u32 left[4] = { rows[i][0], rows[i + 1][0], rows[i][1], rows[i + 1][1] };
+            KILN_UNROLLED
+            for (int j = 0; j < KILN_ITEM_N / 2; j++) {
+                float *low = sum + i * KILN_ITEM_N + j / 4 * 8 + j % 4, *high = low + KILN_ITEM_N;
+                float d[4] = { low[0], low[4], high[0], high[4] };
+                kiln_multiply16x8x8(d, left, columns[j], tiles);
+                low[0] = d[0];
+                low[4] = d[1];
+                high[0] = d[2];
+                high[4] = d[3];
+            }
+        }
+    }
+}
+
+#define MULTIPLY(a, b, sum) multiply(a, b, sum, tiles)
+
+#else
+
+#define FIRST_ROW (ITEM_ROW * 4)
+#define FIRST_COLUMN (ITEM_COLUMN * 4)
 
 KILN_INLINE void multiply(KILN_LOCAL const float *a, KILN_LOCAL const float *b, float *sum)
 {
@@ -190,6 +274,10 @@ KILN_INLINE void multiply(KILN_LOCAL const float *a, KILN_LOCAL const float *b, 
         }
     }
 }
+
+#define MULTIPLY(a, b, sum) multiply(a, b, sum)
+
+#endif
 
 /* Pointwise backward data with strides: a pixel of y determines a whole block of x: one value and
  * zeros.  If blocks are two pixels wide, two blocks are stored at once, else one row of a block. */
@@ -254,7 +342,7 @@ KILN_INLINE void put_block(KILN_GLOBAL OUTPUT *place, const struct tile *tile, k
 
 KILN_INLINE void put_results(KILN_GLOBAL OUTPUT *output, const struct tile *tile, const float *sum)
 {
-    kiln_u32 row = tile->m + ITEM_ROW * 4, first = tile->n + ITEM_COLUMN * 4;
+    kiln_u32 row = tile->m + ITEM_ROW * 4, first = tile->n + ITEM_COLUMN * COLUMN_PIECE;
     KILN_UNROLL
     for (int j = 0; j < KILN_ITEM_N; j += COLUMNS_FOUR ? 4 : BLOCKS_TWO ? 2 : 1) {
         kiln_u32 column = first + COLUMN_OF(j);
@@ -308,8 +396,14 @@ void ENTRY(KILN_GLOBAL const kiln_value *KILN_RESTRICT a,
            KILN_GLOBAL const kiln_value *KILN_RESTRICT b, KILN_GLOBAL OUTPUT *KILN_RESTRICT output,
            kiln_u32 n, kiln_u32 column_tiles, kiln_u32 splits, kiln_u32 rows_first)
 {
+#if KILN_TF32
+    KILN_TILES(tiles);
+    KILN_LOCAL float *const a_stages = KILN_TILES_FLOATS(tiles);
+    KILN_LOCAL float *const b_stages = a_stages + KILN_STAGES * A_STAGE;
+#else
     KILN_SHARED16 float a_stages[KILN_STAGES * A_STAGE];
     KILN_SHARED16 float b_stages[KILN_STAGES * B_STAGE];
+#endif
 #if KILN_FLAT
     KILN_SHARED struct place places[PLACES];
 #endif
@@ -358,8 +452,8 @@ void ENTRY(KILN_GLOBAL const kiln_value *KILN_RESTRICT a,
         places[i] = place_at(i);
     kiln_barrier();
 #endif
-    KILN_LOCAL const float *rows = a_stages + ITEM_ROW * 4;
-    KILN_LOCAL const float *columns = b_stages + ITEM_COLUMN * 4;
+    KILN_LOCAL const float *rows = a_stages + FIRST_ROW;
+    KILN_LOCAL const float *columns = b_stages + FIRST_COLUMN;
 
 #if KILN_ASYNC
     f.a_to = kiln_shared_address(a_stages) + f.a_to * 4;
@@ -381,7 +475,7 @@ void ENTRY(KILN_GLOBAL const kiln_value *KILN_RESTRICT a,
             cursor_advance(&at, &tile);
         }
         kiln_copy_commit();
-        multiply(rows + stage * A_STAGE, columns + stage * B_STAGE, sum);
+        MULTIPLY(rows + stage * A_STAGE, columns + stage * B_STAGE, sum);
         stage = stage + 1 < KILN_STAGES ? stage + 1 : 0;
         next = next + 1 < KILN_STAGES ? next + 1 : 0;
     }
@@ -399,7 +493,7 @@ void ENTRY(KILN_GLOBAL const kiln_value *KILN_RESTRICT a,
             cursor_advance(&at, &tile);
             FETCH_ALL(0);
         }
-        multiply(rows + stage * A_STAGE, columns + stage * B_STAGE, sum);
+        MULTIPLY(rows + stage * A_STAGE, columns + stage * B_STAGE, sum);
         if (KILN_STAGES == 1)
             kiln_barrier();
         if (i + 1 < steps)

@@ -29,7 +29,8 @@
 #define SOURCE_C (FORWARD ? KILN_C : KILN_K)
 #define C_TILES ((SOURCE_C + KILN_TILE_K - 1) / KILN_TILE_K)
 
-#if KILN_PARTIAL
+#define STORES_SUMS (KILN_PARTIAL || KILN_TYPE == 0)
+#if STORES_SUMS
 #define RESULT float
 #else
 #define RESULT kiln_value

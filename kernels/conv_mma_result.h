@@ -4,8 +4,8 @@
  *
  *   result_row(view, tile, row)           index in the result of a row's first element
  *   store(to, [shared,] view, tile, sum)
- *                                         writes the work group's tile: the fp32 sums of a slice
- *                                         (KILN_PARTIAL), or the rounded result
+ *                                         writes the work group's tile: the fp32 sums (of a slice,
+ *                                         or of an fp32 result), or the rounded result
  *
  * The including file defines RESULT_BARRIER(), a barrier of the items that store.
  */
@@ -30,7 +30,7 @@ KILN_INLINE kiln_u32 result_row(const struct view *v, const struct place *tile, 
 #endif
 }
 
-#if KILN_PARTIAL
+#if STORES_SUMS
 
 /* Neighbouring lanes write neighbouring elements. */
 KILN_INLINE void store(KILN_GLOBAL float *to, const struct view *v, const struct place *tile,

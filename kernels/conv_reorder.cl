@@ -7,19 +7,25 @@
  * group, pixels of a row, and outer entries of a group:
  *   KILN_PLAIN_LAST                1 where plain's channels come last
  *   KILN_GROUPS                    groups of channels
- *   KILN_C KILN_C_PACKED           channels of a group, plain and packed; packed is 1, 2, 4 or a
- *                                  multiple of 8
+ *   KILN_C KILN_C_PACKED           channels of a group, plain and packed; packed is a multiple of
+ *                                  CHUNK, or a smaller power of two
  *   KILN_D KILN_H KILN_W           plain pixels along each axis
  *   KILN_W_PACKED KILN_W_FIRST     pixels of a packed row; index of the first plain one in it
  *   KILN_OUTER KILN_OUTER_PACKED   KILN_OUTER plain entries (n, or k of a group) are padded to
  *                                  KILN_OUTER_PACKED; both are 1 without such padding
  *   KILN_PARTIAL                   unpack: 1 if packed has fp32 slices, which are summed
  *   KILN_GROUP_SIZE                items of a work group
- * A packed row is a multiple of 8 elements.
+ * A packed row is a multiple of CHUNK elements, which are 16 bytes.
  */
 #include "kiln/prelude.h"
 
-typedef unsigned short bits; /* an element, copied without conversion */
+#if KILN_TYPE == 0
+typedef kiln_u32 bits; /* an element, copied without conversion */
+#define CHUNK 4
+#else
+typedef unsigned short bits;
+#define CHUNK 8
+#endif
 
 #define CHANNELS (KILN_C * KILN_GROUPS)
 #define PACKED_PIXEL (KILN_C_PACKED * KILN_GROUPS)
@@ -46,11 +52,11 @@ KILN_DEVICE kiln_u32 packed_at(const struct spot *s)
 
 #ifndef KILN_PARTIAL
 
-#define CHUNK_PIXELS (KILN_C_PACKED < 8 ? 8 / KILN_C_PACKED : 1)
+#define CHUNK_PIXELS (KILN_C_PACKED < CHUNK ? CHUNK / KILN_C_PACKED : 1)
 #define ROW_CHUNKS (KILN_W_PACKED / CHUNK_PIXELS)
-#define PIXEL_CHUNKS (KILN_C_PACKED < 8 ? 1 : PACKED_PIXEL / 8)
+#define PIXEL_CHUNKS (KILN_C_PACKED < CHUNK ? 1 : PACKED_PIXEL / CHUNK)
 
-/* Position of the first of eight packed neighbours.  Neighbouring items read plain neighbours. */
+/* Position of the first packed neighbour of a chunk.  Neighbouring items read plain neighbours. */
 KILN_DEVICE struct spot chunk_at(kiln_u32 item)
 {
     struct spot s;
@@ -70,8 +76,8 @@ KILN_DEVICE struct spot chunk_at(kiln_u32 item)
     item /= PIXEL_CHUNKS;
 #endif
     s.outer = item;
-    s.group = chunk * 8 / KILN_C_PACKED;
-    s.c = chunk * 8 % KILN_C_PACKED;
+    s.group = chunk * CHUNK / KILN_C_PACKED;
+    s.c = chunk * CHUNK % KILN_C_PACKED;
     return s;
 }
 
@@ -87,8 +93,8 @@ void conv_reorder_pack(KILN_GLOBAL const bits *KILN_RESTRICT plain,
     kiln_u32 entry = s.outer % KILN_OUTER_PACKED;
     s.outer = s.outer / KILN_OUTER_PACKED * KILN_OUTER + entry;
     s.w -= KILN_W_FIRST; /* may wrap around, which the comparison below detects */
-    bits v[8];
-    for (int i = 0; i < 8; i++) {
+    bits v[CHUNK];
+    for (int i = 0; i < CHUNK; i++) {
         struct spot one = s;
         one.c += i % KILN_C_PACKED;
         one.w += i / KILN_C_PACKED;
@@ -96,9 +102,13 @@ void conv_reorder_pack(KILN_GLOBAL const bits *KILN_RESTRICT plain,
         if (entry < KILN_OUTER && one.c < KILN_C && one.w < KILN_W)
             v[i] = plain[plain_at(&one)];
     }
-    for (int i = 0; i < 8; i += 2) {
+#if KILN_TYPE == 0
+    for (int i = 0; i < CHUNK; i++)
+        packed[to + i] = v[i];
+#else
+    for (int i = 0; i < CHUNK; i += 2)
         *(KILN_GLOBAL kiln_u32 *)(packed + to + i) = v[i] | (kiln_u32)v[i + 1] << 16;
-    }
+#endif
 }
 
 #else

@@ -56,9 +56,11 @@
 #define B_SPARSE IS_SPARSE(B_ALONG, KILN_TILE_N, B_WIDTH)
 
 /* Shared memory has rows of KILN_TILE_M or _N floats.  Four floats of padding spread the stores of
- * "across" over the banks. */
-#define A_ROW (KILN_TILE_M + (A_ALONG ? 0 : 4))
-#define B_ROW (KILN_TILE_N + (B_ALONG ? 0 : 4))
+ * "across" over the banks.  Eight floats do the same for matrix cores, where two items read the
+ * same four rows. */
+#define PADDING(along) (KILN_TF32 ? 8 : (along) ? 0 : 4)
+#define A_ROW (KILN_TILE_M + PADDING(A_ALONG))
+#define B_ROW (KILN_TILE_N + PADDING(B_ALONG))
 #define A_STAGE (KILN_TILE_K * A_ROW)
 #define B_STAGE (KILN_TILE_K * B_ROW)
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Functions for matrix cores, for kernels that multiply tiles in shared memory.  Included as
- * "kiln/matrix_cores.h".  KILN_TYPE is 1 (fp16) or 2 (bf16); sums are fp32.  OpenCL has no matrix
- * cores: there, the functions emulate them.  They exchange registers through local memory with the
- * documented layouts, which is slow and only for tests.
+ * "kiln/matrix_cores.h".  KILN_TYPE is 1 (fp16), 2 (bf16), or on NVIDIA 0: fp32 operands, which
+ * the caller rounds to TF32 (8 bits of exponent, 10 of mantissa).  Sums are fp32.  OpenCL has no
+ * matrix cores: there, the functions emulate them.  They exchange registers through local memory
+ * with the documented layouts, which is slow and only for tests.
  *
  * A warp has 32 items.  kiln_tiles is a kernel's shared memory; |at| is a byte offset in it.
  *
@@ -17,11 +18,18 @@
  *                                        loads four 8x8 matrices.  Lane i passes the offset of row
  *                                        i % 8 of matrix i / 8, and receives elements 2 * (i % 4)
  *                                        and the next of row i / 4; "turned": of column i / 4
- *   kiln_multiply16x8x16(d, a, b, tiles) d += a * b
+ *                                        (four-byte types: the element is i % 4; never turned)
+ *   kiln_multiply16x8x16(d, a, b, tiles) d += a * b; TF32: kiln_multiply16x8x8, whose lane i has
+ *                                        rows i / 4 of a and columns i / 4 of b at steps i % 4 and
+ *                                        i % 4 + 4
+ *   kiln_tf32(v)                         the bits of a float, rounded to the nearest TF32 value,
+ * ties away from zero KILN_TILES_FLOATS(name)              the shared memory as an array of floats
  *   kiln_pack(low, high)                 two floats, rounded to kiln_value's type
  *   kiln_tiles_put4(tiles, at, v), kiln_tiles_store16(to, tiles, at)
  *                                        writes to shared memory; copies from it to global memory
  *   kiln_store_floats(to, a, b)          stores two neighbours
+ *   kiln_tiles_get4(tiles, at)           reads a float from shared memory (TF32)
+ *   KILN_ELEMENT, KILN_CHUNK             bytes of an element; elements of a copy of 16 bytes
  *   KILN_WAVE, KILN_STEP, KILN_BLOCK_N   items of a warp; length of a step along the reduction;
  *                                        columns of a block, which has 16 rows
  *   kiln_sums, KILN_SUMS, KILN_RUN       an item's sums in a block; their number; how many of them
@@ -37,17 +45,24 @@
 
 #include "kiln/prelude.h"
 
-#if KILN_TYPE != 1 && KILN_TYPE != 2
-#error "matrix cores take fp16 and bf16"
-#endif
 #ifndef KILN_CORES
 #define KILN_CORES 1
 #endif
+#if KILN_TYPE == 0 && KILN_CORES != 1
+#error "these matrix cores take fp16 and bf16"
+#endif
+
+#define KILN_ELEMENT (KILN_TYPE == 0 ? 4 : 2)
+#define KILN_CHUNK (16 / KILN_ELEMENT)
 
 #if KILN_CORES == 1
 #define KILN_STAGED 0 /* copies bypass registers */
 #define KILN_WAVE 32
+#if KILN_TYPE == 0
+#define KILN_STEP 8
+#else
 #define KILN_STEP 16
+#endif
 #define KILN_BLOCK_N 8
 #define KILN_SUMS 4
 #define KILN_RUN 2
@@ -63,6 +78,7 @@ typedef kiln_u32 kiln_tiles;
 #define KILN_TILES(name)                                            \
     extern __shared__ __align__(1024) unsigned char name##_bytes[]; \
     const kiln_tiles name = (kiln_u32)__cvta_generic_to_shared(name##_bytes)
+#define KILN_TILES_FLOATS(name) ((float *)name##_bytes)
 #define KILN_KERNEL_OCCUPYING(items, groups) extern "C" __global__ __launch_bounds__(items, groups)
 
 #if KILN_CACHE
@@ -91,6 +107,32 @@ KILN_INLINE void kiln_load8x8_turned(kiln_u32 r[4], kiln_tiles tiles, kiln_u32 a
                  : "r"(tiles + at));
 }
 
+#if KILN_TYPE == 0
+
+KILN_INLINE kiln_u32 kiln_tf32(float v)
+{
+    kiln_u32 bits;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(v));
+    return bits;
+}
+KILN_INLINE float kiln_tiles_get4(kiln_tiles tiles, kiln_u32 at)
+{
+    float v;
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(tiles + at));
+    return v;
+}
+KILN_INLINE void kiln_multiply16x8x8(float d[4], const kiln_u32 a[4], const kiln_u32 b[2],
+                                     kiln_tiles tiles)
+{
+    (void)tiles;
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+#else
+
 #if KILN_TYPE == 1
 #define KILN_MULTIPLY "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
 #define KILN_PACK "cvt.rn.f16x2.f32 %0, %1, %2;"
@@ -114,6 +156,9 @@ KILN_INLINE kiln_u32 kiln_pack(float low, float high)
     asm(KILN_PACK : "=r"(both) : "f"(high), "f"(low));
     return both;
 }
+
+#endif
+
 KILN_INLINE void kiln_tiles_put4(kiln_tiles tiles, kiln_u32 at, kiln_u32 v)
 {
     asm volatile("st.shared.u32 [%0], %1;" ::"r"(tiles + at), "r"(v) : "memory");
@@ -145,8 +190,43 @@ typedef __local uchar *kiln_tiles;
 #define KILN_TILES(name)                                                                         \
     __local uchar name##_bytes[KILN_MAIL_BYTES + KILN_TILES_BYTES] __attribute__((aligned(16))); \
     kiln_tiles name = name##_bytes + KILN_MAIL_BYTES
+#define KILN_TILES_FLOATS(name) ((__local float *)(name))
 #define KILN_KERNEL_OCCUPYING(items, groups) KILN_KERNEL(items)
 #define KILN_MAIL(tiles) ((__local kiln_u32 *)((tiles)-KILN_MAIL_BYTES))
+
+#if KILN_TYPE == 0
+
+KILN_DEVICE kiln_u32 kiln_tf32(float v)
+{
+    kiln_u32 bits = as_uint(v);
+    return (bits & 0x7f800000u) == 0x7f800000u ? bits : (bits + 0x1000u) & 0xffffe000u;
+}
+KILN_DEVICE float kiln_tiles_get4(kiln_tiles tiles, kiln_u32 at)
+{
+    return *(__local const float *)(tiles + at);
+}
+KILN_DEVICE void kiln_multiply16x8x8(float *d, const kiln_u32 *a, const kiln_u32 *b,
+                                     kiln_tiles tiles)
+{
+    __local kiln_u32 *mail = KILN_MAIL(tiles);
+    kiln_u32 lane = kiln_item() % 32, warp = kiln_item() - lane;
+    for (int i = 0; i < 4; i++)
+        mail[kiln_item() * 6 + i] = a[i];
+    mail[kiln_item() * 6 + 4] = b[0];
+    mail[kiln_item() * 6 + 5] = b[1];
+    kiln_barrier();
+    for (int i = 0; i < 4; i++) {
+        kiln_u32 row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+        for (kiln_u32 k = 0; k < 8; k++) {
+            kiln_u32 a_lane = warp + row % 8 * 4 + k % 4, b_lane = warp + column * 4 + k % 4;
+            d[i] += as_float(mail[a_lane * 6 + row / 8 + k / 4 * 2]) *
+                    as_float(mail[b_lane * 6 + 4 + k / 4]);
+        }
+    }
+    kiln_barrier();
+}
+
+#else
 
 /* The fp16 or bf16 value |index| of the mailbox. */
 KILN_DEVICE float kiln_mailed(__local const kiln_u32 *mail, kiln_u32 index)
@@ -172,6 +252,9 @@ KILN_DEVICE kiln_u32 kiln_pack(float low, float high)
 {
     return kiln_rounded(low) | kiln_rounded(high) << 16;
 }
+
+#endif
+
 KILN_DEVICE void kiln_tiles_put4(kiln_tiles tiles, kiln_u32 at, kiln_u32 v)
 {
     *(__local kiln_u32 *)(tiles + at) = v;
@@ -207,6 +290,8 @@ KILN_DEVICE void kiln_load8x8(kiln_u32 *r, kiln_tiles tiles, kiln_u32 at)
         r[i] = *(__local kiln_u32 *)(tiles + mail[warp + i * 8 + lane / 4] + lane % 4 * 4);
     kiln_barrier();
 }
+#if KILN_TYPE != 0
+
 KILN_DEVICE void kiln_load8x8_turned(kiln_u32 *r, kiln_tiles tiles, kiln_u32 at)
 {
     __local kiln_u32 *mail = KILN_MAIL(tiles);
@@ -244,6 +329,7 @@ KILN_DEVICE void kiln_multiply16x8x16(float *d, const kiln_u32 *a, const kiln_u3
     kiln_barrier();
 }
 
+#endif
 #endif
 #endif
 

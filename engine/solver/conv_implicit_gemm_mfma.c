@@ -93,7 +93,7 @@ static bool smallest_is_launchable(const struct packing *packing, const struct t
 static bool applies(const struct problem *p, const struct target *target)
 {
     struct packing packing;
-    return machine_of(target) && product_covers(p, &packing) &&
+    return machine_of(target) && product_covers(p, /* has_tf32= */ false, &packing) &&
            smallest_is_launchable(&packing, target);
 }
 
@@ -130,6 +130,7 @@ static void cost_of(const struct problem *p, const struct machine *machine, cons
     *t = (struct product_tiling){ .tile_m = v[TILE_M],
                                   .tile_n = v[TILE_N],
                                   .tile_k = v[TILE_K],
+                                  .element = (uint32_t)data_type_size((enum data_type)p->type),
                                   .warps_m = v[WAVES_M],
                                   .warps_n = v[WAVES_N],
                                   .stages = v[STAGES],

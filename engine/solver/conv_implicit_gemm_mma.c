@@ -36,6 +36,7 @@ enum axis { TILE_M, TILE_N, TILE_K, WARPS_M, WARPS_N, STAGES, SPLIT, BAND, CACHE
 static const uint16_t tiles_m[] = { 64, 128, 256 }, wide_tiles_m[] = { 64, 128, 192, 256 };
 static const uint16_t tiles_n[] = { 32, 64, 128, 256 }, wide_tiles_n[] = { 32, 64, 128, 192, 256 };
 static const uint16_t tiles_k[] = { 32, 64 };
+static const uint16_t tf32_tiles_k[] = { 16, 32 };
 static const uint16_t warps[] = { 1, 2, 4, 8 };
 static const uint16_t wide_warps_m[] = { 1, 2, 4, 8, 12 }, wide_warps_n[] = { 1, 2, 4 };
 static const uint16_t stages[] = { 2, 3, 4, 5, 6 };
@@ -56,6 +57,19 @@ static const struct perf_axis axes[AXES] = {
     [WARPS_N] = { "warps_n", VALUES(warps) }, [STAGES] = { "stages", VALUES(stages) },
     [SPLIT] = { "split_k", VALUES(splits) },  [BAND] = { "band", VALUES(bands) },
     [CACHE] = { "l1", VALUES(caches) },       [WIDE] = { "wgmma", PERF_VALUES(NARROW) },
+};
+
+static const struct perf_axis tf32_axes[AXES] = {
+    [TILE_M] = { "tile_m", VALUES(tiles_m) },
+    [TILE_N] = { "tile_n", VALUES(tiles_n) },
+    [TILE_K] = { "tile_k", VALUES(tf32_tiles_k) },
+    [WARPS_M] = { "warps_m", VALUES(warps) },
+    [WARPS_N] = { "warps_n", VALUES(warps) },
+    [STAGES] = { "stages", VALUES(stages) },
+    [SPLIT] = { "split_k", VALUES(splits) },
+    [BAND] = { "band", VALUES(bands) },
+    [CACHE] = { "l1", VALUES(caches) },
+    [WIDE] = { "wgmma", PERF_VALUES(NARROW) },
 };
 
 /* The axes for sm_90a. */
@@ -119,7 +133,7 @@ static uint32_t shared_max(const struct target *target) /* bytes of one multipro
 static bool applies(const struct problem *p, const struct target *target)
 {
     struct packing unused;
-    return target_capability(target) >= 80 && product_covers(p, &unused);
+    return target_capability(target) >= 80 && product_covers(p, /* has_tf32= */ true, &unused);
 }
 
 static bool is_favoured(const struct problem *p, const struct target *target)
@@ -130,7 +144,8 @@ static bool is_favoured(const struct problem *p, const struct target *target)
 
 static struct perf_space space(const struct problem *p, const struct target *target)
 {
-    (void)p;
+    if (p->type == TYPE_FLOAT32)
+        return (struct perf_space){ .axes = tf32_axes, .count = AXES };
     if (has_wgmma(target))
         return (struct perf_space){ wide_axes, AXES, wide_parts[0], COUNT(wide_parts) };
     return (struct perf_space){ .axes = axes, .count = AXES };
@@ -160,8 +175,8 @@ static uint32_t registers_of(const uint16_t *v, const struct product_tiling *t, 
         return (all + REGISTERS_STEP - 1) / REGISTERS_STEP * REGISTERS_STEP;
     }
     uint32_t operands = v[WIDE] ? 8 : 2 * (warp_m / 4 + warp_n / 4);
-    uint32_t rows =
-        v[TILE_M] * v[TILE_K] / 8 / t->threads; /* 16-byte chunks that one item copies */
+    uint32_t rows = v[TILE_M] * v[TILE_K] * t->element / 16 /
+                    t->threads; /* 16-byte chunks that one item copies */
     return sums + operands + 16 + 2 * (rows > 4 ? rows - 4 : 0) + (has_residues ? 16 : 0);
 }
 
@@ -185,6 +200,7 @@ static void cost_of(const struct problem *p, const struct target *target, const 
     *t = (struct product_tiling){ .tile_m = v[TILE_M],
                                   .tile_n = v[TILE_N],
                                   .tile_k = v[TILE_K],
+                                  .element = (uint32_t)data_type_size((enum data_type)p->type),
                                   .warps_m = v[WARPS_M],
                                   .warps_n = v[WARPS_N],
                                   .stages = v[STAGES],
@@ -268,7 +284,7 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 {
     const uint16_t *v = config->values;
     uint32_t warp_m = v[TILE_M] / v[WARPS_M], warp_n = v[TILE_N] / v[WARPS_N];
-    if (v[WIDE] ? !is_wide_shape(p, target, v)
+    if (v[WIDE] ? p->type == TYPE_FLOAT32 || !is_wide_shape(p, target, v)
                 : v[WARPS_M] > 4 || is_of_three(v) || warp_m % 16 || warp_n % 16 ||
                       warp_m > 64 + 64 * (warp_n <= 32) || warp_n > 128)
         return false;
@@ -297,6 +313,7 @@ static bool config_is_valid(const struct problem *p, const struct target *target
  */
 #define CYCLES_PER_US 1700.0
 #define FMA_PER_CYCLE 1200.0      /* of one multiprocessor, by mma.sync */
+#define TF32_FMA_PER_CYCLE 600.0  /* likewise in TF32; not measured, half of it */
 #define WIDE_FMA_PER_CYCLE 2100.0 /* by wgmma */
 #define WIDE_STEP_CYCLES 50.0     /* overhead of a tile along the reduction */
 #define WIDE_STAGES 4
@@ -328,14 +345,16 @@ static double group_cycles(const struct problem *p, const uint16_t *v, uint32_t 
     double products = (double)v[TILE_M] * v[TILE_N] * v[TILE_K];
     double elements = ((double)v[TILE_M] + v[TILE_N]) * v[TILE_K];
     double shares = (double)v[WARPS_M] / v[TILE_M] + (double)v[WARPS_N] / v[TILE_N];
-    double multiply = products / (v[WIDE] ? WIDE_FMA_PER_CYCLE : FMA_PER_CYCLE);
-    double read = v[WIDE] ? 0 : products * shares * 2 / SHARED_BYTES_PER_CYCLE;
-    double copy = elements * 2 / COPY_BYTES_PER_CYCLE;
+    double size = (double)data_type_size((enum data_type)p->type);
+    double narrow_rate = p->type == TYPE_FLOAT32 ? TF32_FMA_PER_CYCLE : FMA_PER_CYCLE;
+    double multiply = products / (v[WIDE] ? WIDE_FMA_PER_CYCLE : narrow_rate);
+    double read = v[WIDE] ? 0 : products * shares * size / SHARED_BYTES_PER_CYCLE;
+    double copy = elements * size / COPY_BYTES_PER_CYCLE;
     double most = multiply > read ? multiply : read;
     if (copy > most)
         most = copy;
     if (p->direction == DIRECTION_BACKWARD_WEIGHTS)
-        most += elements / 8 * WEIGHTS_CHUNK_CYCLES;
+        most += elements * size / 16 * WEIGHTS_CHUNK_CYCLES;
     return (most + (v[WIDE] ? WIDE_STEP_CYCLES : 0)) * tiles;
 }
 
@@ -431,7 +450,8 @@ static void consider(const struct problem *p, const struct target *target, const
 {
     for (size_t j = 0; j < axes[TILE_K].count * axes[STAGES].count * axes[SPLIT].count; j++) {
         struct perf_config c = { AXES, { shape[SHAPE_M], shape[SHAPE_N] } };
-        c.values[TILE_K] = tiles_k[j % axes[TILE_K].count];
+        c.values[TILE_K] =
+            (p->type == TYPE_FLOAT32 ? tf32_tiles_k : tiles_k)[j % axes[TILE_K].count];
         c.values[WARPS_M] = shape[SHAPE_WARPS_M];
         c.values[WARPS_N] = shape[SHAPE_WARPS_N];
         c.values[STAGES] = stages[j / axes[TILE_K].count % axes[STAGES].count];

@@ -37,5 +37,8 @@ extern const struct igemm_path *const igemm_paths[]; /* NULL-terminated, best fi
  * fp32 where the GPU can (cp.async of sm_80 and later). */
 bool igemm_vector_copies_are_async(enum data_type type, const struct target *target);
 
+/* Whether products are computed in TF32: the problem allows it and the GPU has it. */
+bool igemm_uses_tf32(const struct problem *problem, const struct target *target);
+
 /* Returns NULL when no path applies. */
 const struct igemm_path *igemm_path_for(const struct problem *problem, const struct target *target);

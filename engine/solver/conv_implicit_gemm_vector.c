@@ -19,6 +19,9 @@
  * Example: 64 x 64 tiles with 8 x 4 results each need 128 items; one value of K costs an item 12
  * loads from shared memory for 32 multiply-adds.
  *
+ * If the problem allows TF32 and the GPU has it, matrix cores compute the products of a warp.  Its
+ * 32 items then hold 8 x 4 sets of sums, so tiles have at least 8 items along M and 4 along N.
+ *
  * The batch size, the number of splits and the order of the tiles are kernel arguments.  Configs
  * that differ only in them share their programs.
  */
@@ -35,8 +38,10 @@
 #define SHARED_NVIDIA 49152u
 #define SHARED_AMDGPU 65536u
 #define SHARED_OPENCL 32768u
+#define SHARED_DYNAMIC (99u * 1024) /* that every GPU with TF32 grants a work group */
 #define WORKSPACE_MAX (512ull << 20)
-#define ASYNC_FROM 80u        /* compute capability 8.0 */
+#define ASYNC_FROM 80u /* compute capability 8.0 */
+#define TF32_FROM 80u
 #define TAP_BITS_MAX 31u      /* filter sizes of all axes: a bit of a mask for each */
 #define PLACES_MAX 1024u      /* entries of a flat sum's table, which is in shared memory */
 #define PREPARE_TAPS_MAX 128u /* taps of a block of weights that is being rearranged */
@@ -64,6 +69,21 @@ static const struct perf_axis spaces[2][2][AXES] = {
     { SPACE(PERF_VALUES(1, 2), PERF_VALUES(0)), SPACE(PERF_VALUES(1, 2), PERF_VALUES(0, 1)) },
     { SPACE(PERF_VALUES(2, 3, 4), PERF_VALUES(0)), SPACE(PERF_VALUES(2, 3, 4), PERF_VALUES(0, 1)) },
 };
+
+/* On matrix cores. */
+#define TF32_SPACE(prepare)                                                                     \
+    {                                                                                           \
+        [TILE_M] = { "tile_m", PERF_VALUES(32, 64, 128, 256) },                                 \
+        [TILE_N] = { "tile_n", PERF_VALUES(32, 64, 128, 256) },                                 \
+        [TILE_K] = { "tile_k", PERF_VALUES(8, 16, 32) },                                        \
+        [ITEM_M] = { "item_m", PERF_VALUES(4, 8, 16) },                                         \
+        [ITEM_N] = { "item_n", PERF_VALUES(8, 16) },                                            \
+        [STAGES] = { "stages", PERF_VALUES(2, 3, 4, 5) },                                       \
+        [SPLITS] = { "splits", PERF_VALUES(SPLIT_VALUES) }, [PREPARE] = { "prepare", prepare }, \
+        [ROWS_FIRST] = { "rows_first", PERF_VALUES(0, 1) },                                     \
+    }
+static const struct perf_axis tf32_spaces[2][AXES] = { TF32_SPACE(PERF_VALUES(0)),
+                                                       TF32_SPACE(PERF_VALUES(0, 1)) };
 
 /* The product: |m| rows and |n| columns.  The columns fall into |classes|, each of which has its
  * own tiles (see classes_of). */
@@ -219,8 +239,16 @@ static bool weights_may_be_prepared(const struct problem *p)
            (taps_of(p) > 1 && p->w_layout == LAYOUT_CHANNELS_FIRST);
 }
 
+bool igemm_uses_tf32(const struct problem *p, const struct target *target)
+{
+    return p->allow_tf32 && target_capability(target) >= TF32_FROM;
+}
+
 static struct perf_space space(const struct problem *p, const struct target *target)
 {
+    if (igemm_uses_tf32(p, target))
+        return (struct perf_space){ .axes = tf32_spaces[weights_may_be_prepared(p)],
+                                    .count = AXES };
     return (struct perf_space){
         .axes = spaces[copies_are_async(p, target)][weights_may_be_prepared(p)],
         .count = AXES,
@@ -293,17 +321,33 @@ static bool registers_suffice(const uint16_t *v, bool async)
     return sums <= (items > 256 ? 64 : 128) && fetched <= (async ? 64u : sums > 64 ? 16u : 32u);
 }
 
+#define PADDING_MAX 4u  /* floats after each row in shared memory */
+#define TF32_PADDING 8u /* the same for matrix cores */
+
+/* Whether warps of 8 x 4 items fill the tile. */
+static bool warps_suit(const uint16_t *v)
+{
+    return v[TILE_M] / v[ITEM_M] % 8 == 0 && v[TILE_N] / v[ITEM_N] % 4 == 0;
+}
+
+/* Bytes of the stages, with rows that are padded by |padding| floats. */
+static uint32_t stages_bytes(const uint16_t *v, uint32_t padding)
+{
+    return (uint32_t)v[STAGES] * v[TILE_K] * (v[TILE_M] + v[TILE_N] + 2 * padding) *
+           (uint32_t)sizeof(float);
+}
+
 static bool shared_memory_suffices(const struct problem *p, const struct target *target,
                                    const uint16_t *v)
 {
     static const uint32_t most[] = { [TARGET_AMDGPU] = SHARED_AMDGPU,
                                      [TARGET_NVIDIA] = SHARED_NVIDIA,
                                      [TARGET_OPENCL] = SHARED_OPENCL };
-    uint32_t rows = v[TILE_M] + 4u + v[TILE_N] + 4u; /* 4: the maximum padding of a row */
-    uint32_t bytes = (uint32_t)v[STAGES] * v[TILE_K] * rows * (uint32_t)sizeof(float);
+    bool tf32 = igemm_uses_tf32(p, target);
+    uint32_t bytes = stages_bytes(v, tf32 ? TF32_PADDING : PADDING_MAX);
     if (is_flat(p, v[TILE_K]))
         bytes += PLACES_MAX * 8;
-    return bytes <= most[target->family];
+    return bytes <= (tf32 ? SHARED_DYNAMIC : most[target->family]);
 }
 
 /* Rejects tiles of which more than half would always be idle, except small ones. */
@@ -345,7 +389,7 @@ static bool config_is_valid(const struct problem *p, const struct target *target
     struct product product = product_of(p);
     if (!registers_suffice(v, copies_are_async(p, target)) ||
         !shared_memory_suffices(p, target, v) || !tiles_suit(&product, v, is_flat(p, v[TILE_K])) ||
-        !splits_suit(p, target, &product, v))
+        !splits_suit(p, target, &product, v) || (igemm_uses_tf32(p, target) && !warps_suit(v)))
         return false;
     return (!v[PREPARE] || prepared_weights_fit(p, target, v[TILE_K])) &&
            workspace_of(p, v).size <= WORKSPACE_MAX;
@@ -374,6 +418,20 @@ static const struct tiling async_tilings[] = {
     { { 32, 32, 8, 4, 4, 2 }, 16, 23.7F, 23.7F },   { { 16, 64, 8, 4, 4, 2 }, 16, 23.7F, 23.7F },
     { { 16, 64, 4, 4, 4, 2 }, 16, 20.0F, 20.0F },   { { 64, 16, 4, 4, 4, 2 }, 16, 20.0F, 20.0F },
     { { 32, 32, 4, 4, 4, 2 }, 16, 20.0F, 20.0F },
+};
+
+/* On matrix cores, unmeasured: ranked by how often an item reads shared memory. */
+static const struct tiling tf32_tilings[] = {
+    { { 128, 128, 16, 8, 16, 3 }, 2, 150.0F, 150.0F },
+    { { 128, 128, 16, 8, 8, 3 }, 2, 140.0F, 140.0F },
+    { { 64, 128, 16, 8, 8, 3 }, 4, 125.0F, 125.0F },
+    { { 128, 64, 16, 8, 8, 3 }, 4, 125.0F, 125.0F },
+    { { 64, 64, 16, 8, 8, 3 }, 6, 110.0F, 110.0F },
+    { { 32, 128, 16, 4, 8, 3 }, 6, 80.0F, 80.0F },
+    { { 128, 32, 16, 8, 8, 3 }, 6, 80.0F, 80.0F },
+    { { 32, 64, 16, 4, 8, 3 }, 8, 70.0F, 70.0F },
+    { { 64, 32, 8, 8, 8, 2 }, 8, 50.0F, 50.0F },
+    { { 32, 64, 8, 4, 8, 2 }, 8, 50.0F, 50.0F },
 };
 
 /* On other targets, unmeasured: ranked by how often an item reads shared memory. */
@@ -472,16 +530,30 @@ static void order_tiles(const struct problem *p, const struct product *product, 
         v[ROWS_FIRST] = 0;
 }
 
+struct tilings {
+    const struct tiling *first;
+    size_t count;
+};
+#define TILINGS(array, from) \
+    (struct tilings) { (array) + (from), sizeof(array) / sizeof((array)[0]) - (size_t)(from) }
+
+static struct tilings tilings_for(const struct problem *p, const struct target *target)
+{
+    if (igemm_uses_tf32(p, target))
+        return TILINGS(tf32_tilings, 0);
+    if (copies_are_async(p, target))
+        return TILINGS(async_tilings, 0);
+    return TILINGS(other_tilings, target->family == TARGET_OPENCL ? FIRST_SMALL : 0);
+}
+
 static void choose_config(const struct problem *p, const struct target *target,
                           struct perf_config *ret_config)
 {
-    bool async = copies_are_async(p, target);
     struct product product = product_of(p);
     struct choice best = { .us = INFINITY };
-    size_t count = async ? sizeof(async_tilings) / sizeof(async_tilings[0])
-                         : sizeof(other_tilings) / sizeof(other_tilings[0]);
-    for (size_t i = target->family == TARGET_OPENCL ? FIRST_SMALL : 0; i < count; i++)
-        consider(p, target, &product, async ? &async_tilings[i] : &other_tilings[i], &best);
+    struct tilings tilings = tilings_for(p, target);
+    for (size_t i = 0; i < tilings.count; i++)
+        consider(p, target, &product, &tilings.first[i], &best);
     order_tiles(p, &product, best.config.values);
     *ret_config = best.config;
 }
@@ -503,6 +575,8 @@ static void write_options(const struct problem *p, const struct target *target, 
     option_define(&text, "STAGES", v[STAGES]);
     option_define(&text, "FLAT", is_flat(p, v[TILE_K]));
     option_define(&text, "ASYNC", copies_are_async(p, target));
+    if (igemm_uses_tf32(p, target))
+        option_define(&text, "TF32", 1);
     option_define(&text, "PREPARED", v[PREPARE]);
     option_define(&text, "SPLIT", v[SPLITS] > 1);
     option_define(&text, "PREPARE", 0);
@@ -525,9 +599,12 @@ static void write_prepare_options(const struct problem *p, const uint16_t *v, ch
     option_define(&text, "PREPARE", 1);
 }
 
-static const char *const header_names[] = { "kiln/prelude.h", "kiln/igemm_vector_fetch.h",
+static const char *const header_names[] = { "kiln/prelude.h",
+                                            "kiln/igemm_vector_fetch.h",
                                             "kiln/igemm_vector_pixels.h",
-                                            "kiln/igemm_vector_weights.h" };
+                                            "kiln/igemm_vector_weights.h",
+                                            "kiln/matrix_cores.h",
+                                            "kiln/matrix_cores_amd.h" };
 static const char *const kernel_names[] = { "conv_implicit_gemm_vector_forward",
                                             "conv_implicit_gemm_vector_backward_data",
                                             "conv_implicit_gemm_vector_backward_weights" };
@@ -548,6 +625,15 @@ static struct solution_program *add_program(struct solution *solution)
         bytes_of(kernels_igemm_vector_weights, kernels_igemm_vector_weights_size);
     program->header_count = 4;
     return program;
+}
+
+/* Only for programs that use them: a kernel's key covers its headers. */
+static void add_matrix_cores(struct solution_program *program)
+{
+    program->header_texts[program->header_count++] =
+        bytes_of(kernels_matrix_cores, kernels_matrix_cores_size);
+    program->header_texts[program->header_count++] =
+        bytes_of(kernels_matrix_cores_amd, kernels_matrix_cores_amd_size);
 }
 
 static void add_prepare(const struct problem *p, const uint16_t *v, struct solution *solution)
@@ -577,11 +663,14 @@ static void add_product(const struct problem *p, const struct target *target, co
     uint64_t tiles = tiles_of(&product, p->groups, v) * v[SPLITS];
     struct solution_program *program = add_program(solution);
     write_options(p, target, v, program->options, sizeof(program->options));
+    if (igemm_uses_tf32(p, target))
+        add_matrix_cores(program);
     solution->kernels[solution->kernel_count++] = (struct solution_kernel){
         .name = kernel_names[p->direction],
         .program = (uint32_t)(program - solution->programs),
         .grid = { (uint32_t)tiles, 1, 1 },
         .group = { items_of(v), 1, 1 },
+        .shared_bytes = igemm_uses_tf32(p, target) ? stages_bytes(v, TF32_PADDING) : 0,
         .argument_count = 7,
         .arguments = { { v[PREPARE] ? ARGUMENT_WORKSPACE : operands[p->direction].a, 0 },
                        { operands[p->direction].b, 0 },

@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-#define CHUNK 8u /* elements of a copy of 16 bytes */
+#define COPY_BYTES 16u
+#define NARROW_MAX 4u
 #define GROUP_SIZE 256u
 #define WORKSPACE_ALIGNMENT 256u
 
@@ -16,18 +17,26 @@ static const char *const header_names[] = { "kiln/prelude.h" };
 
 static uint32_t round_up(uint32_t value, uint32_t to) { return (value + to - 1) / to * to; }
 
+static uint32_t element_size(const struct problem *p)
+{
+    return (uint32_t)data_type_size((enum data_type)p->type);
+}
+
+/* Elements of a copy. */
+static uint32_t chunk_of(const struct problem *p) { return COPY_BYTES / element_size(p); }
+
 static uint64_t pixels(struct extent e) { return (uint64_t)e.d * e.h * e.w; }
 
 /* Channels of a pixel before folding: the least power of two that holds them and starts each window
- * of the filter at a multiple of 16 bytes.  0: do not fold, because it would be a whole chunk or
- * the problem has no rows to fold. */
+ * of the filter at a multiple of 16 bytes.  0: do not fold, because there are more channels or the
+ * problem has no rows to fold. */
 static uint32_t narrow_channels(const struct problem *p)
 {
     if (p->groups != 1 || p->direction == DIRECTION_BACKWARD_DATA || p->dilation.w != 1 ||
         p->filter.w == 1)
         return 0;
-    for (uint32_t c = 1; c < CHUNK; c *= 2)
-        if (c >= p->c && c * p->stride.w % CHUNK == 0)
+    for (uint32_t c = 1; c <= NARROW_MAX; c *= 2)
+        if (c >= p->c && c * p->stride.w % chunk_of(p) == 0)
             return c;
     return 0;
 }
@@ -37,10 +46,10 @@ static uint32_t narrow_channels(const struct problem *p)
 static void fold_rows(struct packing *packing, uint32_t narrow)
 {
     struct problem *q = &packing->problem;
-    uint32_t window = round_up(q->filter.w * narrow, CHUNK);
+    uint32_t chunk = chunk_of(q), window = round_up(q->filter.w * narrow, chunk);
     uint32_t row = (packing->out.w - 1) * q->stride.w * narrow + window;
     packing->narrow_c = packing->x_pixel = narrow;
-    q->in.w = round_up(row, CHUNK) / narrow;
+    q->in.w = round_up(row, chunk) / narrow;
     q->c = window;
     q->filter.w = 1;
     q->pad.w = 0;
@@ -63,13 +72,14 @@ static bool strides_are_countable(const struct problem *p, uint64_t channels)
 bool packing_of(const struct problem *p, struct packing *ret)
 {
     struct problem *q = &ret->problem;
-    uint32_t c = round_up(p->c / p->groups, CHUNK), k = round_up(p->k / p->groups, CHUNK);
+    uint32_t chunk = chunk_of(p);
+    uint32_t c = round_up(p->c / p->groups, chunk), k = round_up(p->k / p->groups, chunk);
     *ret = (struct packing){ .problem = *p, .out = problem_output(p) };
     q->x_layout = q->w_layout = q->y_layout = LAYOUT_CHANNELS_LAST;
     q->c = c * p->groups;
     q->k = k * p->groups;
     ret->x_pixel = q->c;
-    if (c != p->c / p->groups && narrow_channels(p))
+    if (narrow_channels(p))
         fold_rows(ret, narrow_channels(p));
     bool same_c = q->c == p->c, same_k = q->k == p->k;
     ret->moves[X] = !is_in_place(p->x_layout, p->in, same_c);
@@ -193,8 +203,8 @@ static struct solution_kernel *add_kernel(struct packing_plan *plan, const struc
 static void add_pack(struct packing_plan *plan, int tensor)
 {
     struct reorder r = reorder_of(plan, tensor);
-    struct solution_kernel *kernel =
-        add_kernel(plan, &r, "conv_reorder_pack", plan->packing->elements[tensor] / CHUNK);
+    struct solution_kernel *kernel = add_kernel(
+        plan, &r, "conv_reorder_pack", plan->packing->elements[tensor] / chunk_of(plan->problem));
     kernel->argument_count = 3;
     kernel->arguments[0] = (struct solution_argument){ ARGUMENT_X + tensor, 0 };
     kernel->arguments[1] = plan->tensors[tensor];
@@ -212,7 +222,8 @@ void packing_begin(struct packing_plan *plan)
     for (int i = 0; i < PACKING_TENSORS; i++) {
         plan->tensors[i] = (struct solution_argument){ ARGUMENT_X + i, 0 };
         if (plan->packing->moves[i])
-            plan->tensors[i] = reserve_workspace(plan->solution, plan->packing->elements[i] * 2);
+            plan->tensors[i] = reserve_workspace(plan->solution, plan->packing->elements[i] *
+                                                                     element_size(plan->problem));
         if (plan->packing->moves[i] && i != result_of(plan))
             add_pack(plan, i);
     }

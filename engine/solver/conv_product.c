@@ -6,7 +6,6 @@
 #include "engine/solver/options.h"
 #include "engine/solver/sources.h"
 
-#define ELEMENT 2u  /* bytes of fp16 and bf16 */
 #define SIGNALS 16u /* bytes of a stage's barriers in shared memory */
 
 static const char *const header_names[] = { "kiln/prelude.h",          "kiln/matrix_cores.h",
@@ -34,9 +33,17 @@ static const char *const kernel_names[] = { "conv_implicit_gemm_mma_forward",
 static uint32_t divide_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-bool product_covers(const struct problem *p, struct packing *ret_packing)
+static bool is_of_type(const struct problem *p, bool has_tf32)
 {
-    if ((p->type != TYPE_FLOAT16 && p->type != TYPE_BFLOAT16) || !packing_of(p, ret_packing))
+    if (p->type == TYPE_FLOAT32)
+        return has_tf32 && p->allow_tf32 && p->x_layout == LAYOUT_CHANNELS_LAST &&
+               p->y_layout == LAYOUT_CHANNELS_LAST;
+    return p->type == TYPE_FLOAT16 || p->type == TYPE_BFLOAT16;
+}
+
+bool product_covers(const struct problem *p, bool has_tf32, struct packing *ret_packing)
+{
+    if (!is_of_type(p, has_tf32) || !packing_of(p, ret_packing))
         return false;
     struct extent filter = ret_packing->problem.filter;
     return filter.d + filter.h + filter.w <= FILTER_SUM_MAX;
@@ -84,8 +91,10 @@ void product_slice(const struct product *product, uint32_t split, struct product
 
 uint32_t product_tile_bytes(const struct product_tiling *t, uint32_t stages)
 {
-    uint32_t operands = stages * (t->tile_m + t->tile_n) * t->tile_k * ELEMENT;
-    uint32_t result = t->slices > 1 ? 0 : t->tile_m * t->tile_n * ELEMENT;
+    uint32_t operands = stages * (t->tile_m + t->tile_n) * t->tile_k * t->element;
+    /* fp32 sums are stored from registers. */
+    bool is_rounded = t->slices == 1 && t->element < sizeof(float);
+    uint32_t result = is_rounded ? t->tile_m * t->tile_n * t->element : 0;
     uint32_t signals = t->is_bulk ? stages * SIGNALS : 0;
     if (t->is_persistent) /* the result has its own space */
         return operands + result + signals;

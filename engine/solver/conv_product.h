@@ -19,9 +19,11 @@ struct product {
     uint32_t residues_busy; /* the classes that at least one tap meets */
 };
 
-/* Whether the kernel supports the problem on any target: fp16 or bf16, packed tensors that can be
- * indexed, and filter sizes that fit a row's mask of taps.  Fills |ret_packing| then. */
-bool product_covers(const struct problem *problem, struct packing *ret_packing);
+/* Whether the kernel supports the problem: fp16 or bf16, packed tensors that can be indexed, and
+ * filter sizes that fit a row's mask of taps.  With |has_tf32|, also fp32 that may be rounded to
+ * TF32, if x and y are channels-last already: packing them would take longer than it saves.  Fills
+ * |ret_packing| then. */
+bool product_covers(const struct problem *problem, bool has_tf32, struct packing *ret_packing);
 /* False for groups with few channels, which leave matrix cores mostly idle. */
 bool product_is_favoured(const struct problem *problem);
 
@@ -30,6 +32,7 @@ struct product product_of(const struct packing *packing, uint32_t tile_k);
 /* How a kernel divides the product. */
 struct product_tiling {
     uint32_t tile_m, tile_n, tile_k;   /* of a work group */
+    uint32_t element;                  /* bytes of an operand's element */
     uint32_t warps_m, warps_n, stages; /* warps (waves) of a work group; tiles in shared memory */
     uint32_t band;            /* rows of tiles that are computed together, for the L2 cache */
     uint32_t slice, slices;   /* split-K: tiles in a slice; number of slices */

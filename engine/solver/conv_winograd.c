@@ -230,7 +230,7 @@ static bool is_favoured(const struct problem *p, const struct target *target)
 {
     const struct igemm_path *direct = igemm_path_for(p, target);
     return target->family != TARGET_OPENCL && (!direct || direct == &igemm_path_vector) &&
-           cost(p, best_tile(p)) < problem_flops(p) / DIRECT_A_US;
+           !igemm_uses_tf32(p, target) && cost(p, best_tile(p)) < problem_flops(p) / DIRECT_A_US;
 }
 
 /* ---- the space ---- */

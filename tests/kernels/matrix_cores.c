@@ -250,6 +250,51 @@ TEST(device, convolutions_in_groups_with_strides_and_depth_match_the_reference)
     }
 }
 
+static struct problem with_tf32(struct problem p, uint32_t layout)
+{
+    p.type = TYPE_FLOAT32;
+    p.allow_tf32 = 1;
+    p.x_layout = p.w_layout = p.y_layout = layout;
+    return p;
+}
+
+TEST(device, tf32_with_channels_last_matches_the_reference)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        struct problem p = with_tf32(plain((enum direction)i), LAYOUT_CHANNELS_LAST);
+        struct problem q = with_tf32(awkward((enum direction)i), LAYOUT_CHANNELS_LAST);
+        q.w_layout = LAYOUT_CHANNELS_FIRST;
+        expect_right(*state, "sm_90", "64,64,16,2,2,3,1,1,0,0", &p, DATA_EXACT);
+        expect_right(*state, "sm_80", "64,32,32,2,1,2,2,16,0,0", &q, DATA_EXACT);
+        expect_right(*state, "sm_90a", "64,32,16,2,1,4,1,1,0,0", &p, DATA_GENERAL);
+    }
+}
+
+TEST(device, tf32_with_channels_first_matches_the_reference)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        struct problem p = with_tf32(plain((enum direction)i), LAYOUT_CHANNELS_FIRST);
+        struct problem q = with_tf32(awkward((enum direction)i), LAYOUT_CHANNELS_FIRST);
+        expect_right(*state, "sm_90", "32,64,8,4,8,2,2,0,1", &p, DATA_EXACT);
+        expect_right(*state, "sm_80", "64,128,16,8,16,3,1,0,0", &p, DATA_EXACT);
+        expect_right(*state, "sm_90a", "32,64,8,4,8,2,1,0,1", &q, DATA_EXACT);
+        expect_right(*state, "sm_90a", "", &p, DATA_GENERAL);
+    }
+}
+
+TEST(device, tf32_of_folded_images_and_mixed_layouts_matches_the_reference)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        struct problem last = with_tf32(image((enum direction)i), LAYOUT_CHANNELS_LAST);
+        struct problem first = with_tf32(image((enum direction)i), LAYOUT_CHANNELS_FIRST);
+        struct problem mixed = with_tf32(plain((enum direction)i), LAYOUT_CHANNELS_FIRST);
+        mixed.x_layout = LAYOUT_CHANNELS_LAST;
+        expect_right(*state, "sm_90", "", &last, DATA_EXACT);
+        expect_right(*state, "sm_90", "", &first, DATA_EXACT);
+        expect_right(*state, "sm_90", "", &mixed, DATA_EXACT);
+    }
+}
+
 TEST(device, any_values_stay_within_their_rounding_bound)
 {
     struct problem p = plain(DIRECTION_FORWARD);

@@ -91,6 +91,36 @@ static void every_solver_compiles_without_diagnostics(void **state)
     assert_int_equal(bad, 0);
 }
 
+static void products_in_tf32_compile_without_diagnostics(void **state)
+{
+    const struct solver *solver = solver_find(bytes_of_text("ConvImplicitGemm"));
+    unsigned bad = 0;
+    (void)state;
+    for (unsigned i = 0; i < 2 * 3 * 2; i++) {
+        struct kiln_err err = KILN_ERR_INIT;
+        struct target target;
+        uint32_t layout = i / 3 % 2 ? LAYOUT_CHANNELS_LAST : LAYOUT_CHANNELS_FIRST;
+        struct problem p = { .direction = i % 3,
+                             .spatial_dims = 2,
+                             .allow_tf32 = 1,
+                             .x_layout = layout,
+                             .w_layout = layout,
+                             .y_layout = layout,
+                             .n = 8,
+                             .c = 96,
+                             .k = 64,
+                             .groups = 1 + i / 6,
+                             .in = { 1, 15, 14 },
+                             .filter = { 1, 3, 3 },
+                             .pad = { 0, 1, 1 },
+                             .stride = { 1, 1 + i / 6, 1 },
+                             .dilation = { 1, 1, 1 } };
+        must(target_parse(bytes_of_text(i / 6 ? "sm_80" : "sm_90a"), &target, &err), err);
+        bad += compile(solver, &p, &target);
+    }
+    assert_int_equal(bad, 0);
+}
+
 /* ---- tiles that bulk copies feed ---- */
 
 enum { TILE_M, TILE_N, TILE_K, WARPS_M, WARPS_N, STAGES, SPLIT, BAND, CACHE, WIDE };
@@ -197,8 +227,10 @@ static void every_tile_that_bulk_copies_feed_compiles(void **state)
 
 int main(int argc, char **argv)
 {
-    struct CMUnitTest tests[TARGETS + 1] = { [TARGETS] = cmocka_unit_test(
-                                                 every_tile_that_bulk_copies_feed_compiles) };
+    struct CMUnitTest tests[TARGETS + 2] = {
+        [TARGETS] = cmocka_unit_test(every_tile_that_bulk_copies_feed_compiles),
+        [TARGETS + 1] = cmocka_unit_test(products_in_tf32_compile_without_diagnostics),
+    };
     static char names[TARGETS][64];
     struct kiln_err err = KILN_ERR_INIT;
     if (nvrtc_open(&nvrtc, &err)) {
@@ -216,5 +248,5 @@ int main(int argc, char **argv)
         tests[i] = (struct CMUnitTest){ names[i], every_solver_compiles_without_diagnostics, NULL,
                                         NULL, (void *)&targets[i] };
     }
-    return _cmocka_run_group_tests("nvrtc_programs", tests, TARGETS + 1, NULL, NULL);
+    return _cmocka_run_group_tests("nvrtc_programs", tests, TARGETS + 2, NULL, NULL);
 }

@@ -388,6 +388,41 @@ TEST_F(solver, older_gpus_of_nvidias_copy_through_registers)
     }
 }
 
+/* TF32 needs compute capability 8.0, too.  Only tensors with channels last need no packing. */
+TEST_F(solver, tf32_is_used_where_the_problem_allows_it_and_the_gpu_has_it)
+{
+    set_target(f, "sm_90");
+    assert_int_equal(solve(f, ""), KILN_OK);
+    const char *product = "conv_implicit_gemm_vector_forward";
+    const struct solution_program *programs = f->solution.programs;
+    assert_null(strstr(programs[kernel_named(f, product)->program].options, "TF32"));
+    f->problem.allow_tf32 = 1;
+    assert_int_equal(solve(f, ""), KILN_OK);
+    assert_non_null(strstr(programs[kernel_named(f, product)->program].options, "-DKILN_TF32=1"));
+    set_target(f, "sm_75");
+    assert_int_equal(solve(f, ""), KILN_OK);
+    assert_null(strstr(programs[kernel_named(f, product)->program].options, "TF32"));
+    f->problem.x_layout = f->problem.y_layout = LAYOUT_CHANNELS_LAST;
+    assert_ptr_equal(igemm_path_for(&f->problem, &f->target), &igemm_path_vector);
+    set_target(f, "sm_80");
+    assert_ptr_equal(igemm_path_for(&f->problem, &f->target), &igemm_path_mma);
+    set_target(f, "gfx90a");
+    assert_ptr_equal(igemm_path_for(&f->problem, &f->target), &igemm_path_vector);
+}
+
+/* A warp is 8 x 4 items. */
+TEST_F(solver, tf32_needs_tiles_that_warps_fill)
+{
+    f->problem.allow_tf32 = 1;
+    set_target(f, "sm_90");
+    assert_int_equal(solve(f, "64,128,16,8,8,3,1,1,0"), KILN_OK);
+    const struct solution_kernel *product = kernel_named(f, "conv_implicit_gemm_vector_forward");
+    assert_int_equal(product->group[0], 128);
+    assert_int_equal(product->shared_bytes, 3 * 16 * (64 + 8 + 128 + 8) * 4);
+    assert_int_equal(solve(f, "64,128,16,16,8,3,1,1,0"), KILN_INVALID);
+    assert_int_equal(solve(f, "64,128,16,8,4,3,1,1,0"), KILN_INVALID);
+}
+
 /* With few outputs, several items of the last launch share the parts of one output. */
 TEST_F(solver, a_small_output_of_many_parts_is_summed_by_many_items)
 {

@@ -78,6 +78,13 @@ static bool default_is_valid(const struct fixture *f, struct perf_config *ret_co
     return choice_is_valid(&solver_conv_winograd, &f->problem, &f->target, ret_config);
 }
 
+TEST_F(solver, is_not_favoured_where_tf32_is_allowed)
+{
+    assert_true(is_favoured(f));
+    f->problem.allow_tf32 = 1;
+    assert_false(is_favoured(f));
+}
+
 TEST_F(solver, applies_to_3x3_of_stride_and_dilation_1_alone)
 {
     for (uint32_t direction = 0; direction < 3; direction++) {

@@ -119,6 +119,7 @@ static void expect_sane_in_every_way(struct problem p)
         struct kiln_err err = KILN_ERR_INIT;
         p.direction = way % 3;
         p.type = way / 3 % 3;
+        p.allow_tf32 = p.type == TYPE_FLOAT32 && p.direction != DIRECTION_FORWARD;
         p.x_layout = p.w_layout = p.y_layout = way / 9;
         must(problem_check(&p, &err), err);
         assert_true(expect_sane(&p) >= TARGETS);
@@ -321,6 +322,7 @@ static struct problem draw(uint64_t *state)
         p.pad = (struct extent){ 0, 0, 0 };
     if (!has_depth)
         p.pad.d = 0;
+    p.allow_tf32 = p.type == TYPE_FLOAT32 && below(state, 2);
     return p;
 }
 
