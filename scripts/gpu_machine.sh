@@ -120,12 +120,17 @@ gpu_kilnd() {
     gpu_fail "kilnd did not answer within a minute"
 }
 
-# gpu_lines TYPE BATCH: converts the lines on standard input to a type (fp32 NCHW or fp16 NHWC).
+# gpu_lines TYPE BATCH: converts the lines on standard input to a type: fp32 and tf32 (NCHW), fp16 and
+# tf32-nhwc (NHWC).
 gpu_lines() {
-    local edit="s/^conv -n 1 /conv -n $2 /"
-    if [[ $1 == fp16 ]]; then
-        edit+="; s/^conv \(.*\)/convfp16 \1 --in_layout NHWC --fil_layout NHWC --out_layout NHWC/"
-    fi
+    local edit="s/^conv -n 1 /conv -n $2 /" nhwc='--in_layout NHWC --fil_layout NHWC --out_layout NHWC'
+    case $1 in
+    fp32) ;;
+    fp16) edit+="; s/^conv \(.*\)/convfp16 \1 $nhwc/" ;;
+    tf32) edit+="; s/^conv .*/& --allow_tf32 1/" ;;
+    tf32-nhwc) edit+="; s/^conv .*/& --allow_tf32 1 $nhwc/" ;;
+    *) gpu_fail "the type '$1' is not one of fp32, fp16, tf32, tf32-nhwc" ;;
+    esac
     sed "$edit"
 }
 

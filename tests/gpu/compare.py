@@ -41,9 +41,16 @@ def read(paths):
     return problems
 
 
+def arithmetic_of(row, peaks):
+    """TFLOP/s of the row's type. TF32 operands are twice as wide as fp16: half as many a second."""
+    if row["type"] == "tf32":
+        return peaks["fp16_tflops"] / 2 if peaks.get("fp16_tflops") else None
+    return peaks.get("fp32_tflops" if row["type"] == "fp32" else "fp16_tflops")
+
+
 def floor_of(row, peaks):
     """(microseconds below which nothing can be, what binds), or (None, None) without peaks."""
-    arithmetic = peaks.get("fp32_tflops" if row["type"] == "fp32" else "fp16_tflops")
+    arithmetic = arithmetic_of(row, peaks)
     if not arithmetic or not peaks.get("copy_gbps"):
         return None, None
     memory_us = row["bytes"] / peaks["copy_gbps"] * 1e-3
@@ -53,7 +60,7 @@ def floor_of(row, peaks):
 
 def impossible(row, peaks):
     """Why the row's time cannot be one of its problem, or None."""
-    arithmetic = peaks.get("fp32_tflops" if row["type"] == "fp32" else "fp16_tflops")
+    arithmetic = arithmetic_of(row, peaks)
     if not arithmetic or not peaks.get("copy_gbps") or not row["us"]:
         return None
     memory_us = row["bytes"] / (peaks["copy_gbps"] * L2_FACTOR) * 1e-3

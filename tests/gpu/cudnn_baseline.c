@@ -114,7 +114,7 @@ static enum kiln_code time_problem(struct baseline *b, struct bench *bench, stru
                             .cudnn = &b->cudnn,
                             .bench = bench,
                             .workspace = b->workspace,
-                            .math = b->math,
+                            .math = bench->problem.allow_tf32 ? CUDNN_DEFAULT : b->math,
                             .check = b->check ? check_result : NULL,
                             .context = &check };
     struct kiln_err why = KILN_ERR_INIT;
@@ -183,7 +183,8 @@ static enum kiln_code run(struct baseline *b, struct kiln_err *err)
     if (rc)
         return rc;
     printf("%s, cuDNN %zu (%s), %s\n", b->cuda.name, b->cudnn.cudnnGetVersion(), b->cudnn.path,
-           b->math == CUDNN_DEFAULT ? "its default arithmetic" : "no TF32");
+           b->math == CUDNN_DEFAULT ? "its default arithmetic"
+                                    : "TF32 only where problems allow it");
     b->json = b->json_path ? fopen(b->json_path, "we") : NULL;
     rc = problems_read(b->file, &b->change, take_problem, b, err);
     if (b->json)
@@ -194,9 +195,9 @@ static enum kiln_code run(struct baseline *b, struct kiln_err *err)
 static const char usage[] =
     "Usage: cudnn_baseline --problems FILE [OPTION]...\n"
     "  --problems FILE   MIOpenDriver command lines\n"
-    "  --batch N, --type fp32|fp16|bf16, --layout NCHW|NHWC, --direction F|B|W\n"
+    "  --batch N, --type fp32|fp16|bf16|tf32, --layout NCHW|NHWC, --direction F|B|W\n"
     "                    instead of what the lines say\n"
-    "  --default-math    let cuDNN use TF32 in fp32 problems\n"
+    "  --default-math    let cuDNN use TF32 in all fp32 problems\n"
     "  --no-check        do not compare results with the reference (it takes a second or more)\n"
     "  --find, --graph   by that interface only   --seconds S  begin nothing later than that\n"
     "  --json FILE       one object a line\n";
@@ -212,13 +213,12 @@ static int which(const char *text, const char *const *names, int count)
 
 static void take_option(struct baseline *b, int letter, char *value)
 {
-    static const char *const types[] = { "fp32", "fp16", "bf16" };
     static const char *const layouts[] = { "NCHW", "NHWC" };
     static const char *const directions[] = { "F", "B", "W" };
     switch (letter) {
     case 'p': b->file = value; break;
     case 'n': b->change.batch = (uint32_t)strtoul(value, NULL, 10); break;
-    case 't': b->change.type = which(value, types, 3); break;
+    case 't': b->change.type = which(value, problem_types, PROBLEM_TYPES); break;
     case 'l': b->change.layout = which(value, layouts, 2); break;
     case 'd': b->change.direction = which(value, directions, 3); break;
     case 'm': b->math = CUDNN_DEFAULT; break;

@@ -119,8 +119,10 @@ static void add_layer(struct pass *pass, const struct kiln_problem *problem)
     *p = *problem;
     if (pass->batch)
         p->n = pass->batch;
-    if (pass->type >= 0)
+    if (pass->type >= 0) {
         p->type = (uint32_t)pass->type;
+        p->allow_tf32 = p->allow_tf32 && p->type == KILN_FLOAT32;
+    }
     if (pass->layout >= 0)
         p->x_layout = p->w_layout = p->y_layout = (uint32_t)pass->layout;
 }

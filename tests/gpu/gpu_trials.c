@@ -131,7 +131,7 @@ static const char usage[] =
     "  --chosen FILE     lines of solver, config ('-': none) and one command line, with tabs "
     "between\n"
     "  --random N        N random problems for each solver\n"
-    "  --batch N, --type fp32|fp16|bf16, --layout NCHW|NHWC, --direction F|B|W\n"
+    "  --batch N, --type fp32|fp16|bf16|tf32, --layout NCHW|NHWC, --direction F|B|W\n"
     "                    instead of what the lines and the random problems say\n"
     "  --solver NAME     this one instead of all that apply\n"
     "  --without NAME    all but this one\n"
@@ -171,7 +171,6 @@ static void take_configs(struct options *o, const char *text)
 
 static void take_option(struct options *o, int letter, char *value)
 {
-    static const char *const types[] = { "fp32", "fp16", "bf16" };
     static const char *const layouts[] = { "NCHW", "NHWC" };
     static const char *const directions[] = { "F", "B", "W" };
     switch (letter) {
@@ -182,7 +181,7 @@ static void take_option(struct options *o, int letter, char *value)
     case 'H': o->chosen = value; break;
     case 'r': o->random = (unsigned)strtoul(value, NULL, 10); break;
     case 'n': o->change.batch = (uint32_t)strtoul(value, NULL, 10); break;
-    case 't': o->change.type = which(value, types, 3); break;
+    case 't': o->change.type = which(value, problem_types, PROBLEM_TYPES); break;
     case 'l': o->change.layout = which(value, layouts, 2); break;
     case 'd': o->change.direction = which(value, directions, 3); break;
     case 's': o->selection.solver = value; break;

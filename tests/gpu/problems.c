@@ -5,12 +5,23 @@
 
 #include <string.h>
 
+#define TYPE_TF32 3
+
+const char *const problem_types[PROBLEM_TYPES] = { "fp32", "fp16", "bf16", [TYPE_TF32] = "tf32" };
+
+static const char *type_name(const struct problem *p)
+{
+    return p->allow_tf32 ? problem_types[TYPE_TF32] : data_type_name((enum data_type)p->type);
+}
+
 void problem_change(struct problem *p, const struct problem_change *change)
 {
     if (change->batch)
         p->n = change->batch;
-    if (change->type >= 0)
-        p->type = (uint32_t)change->type;
+    if (change->type >= 0) {
+        p->allow_tf32 = change->type == TYPE_TF32;
+        p->type = p->allow_tf32 ? TYPE_FLOAT32 : (uint32_t)change->type;
+    }
     if (change->layout >= 0)
         p->x_layout = p->w_layout = p->y_layout = (uint32_t)change->layout;
 }
@@ -83,9 +94,9 @@ void problem_label(const struct problem *p, char *text, size_t size)
                  layout_name((enum layout)p->y_layout, p->spatial_dims));
     bool dilated = strcmp(part[DILATION], "1") != 0;
     snprintf(text, size, "%s %s %s %ux%ux%s k%u %s s%s p%s%s%s%s",
-             direction_name((enum direction)p->direction), data_type_name((enum data_type)p->type),
-             layout, (unsigned)p->n, (unsigned)p->c, part[IN], (unsigned)p->k, part[FILTER],
-             part[STRIDE], part[PAD], dilated ? " d" : "", dilated ? part[DILATION] : "", groups);
+             direction_name((enum direction)p->direction), type_name(p), layout, (unsigned)p->n,
+             (unsigned)p->c, part[IN], (unsigned)p->k, part[FILTER], part[STRIDE], part[PAD],
+             dilated ? " d" : "", dilated ? part[DILATION] : "", groups);
 }
 
 void json_write_text(FILE *json, const char *name, const char *text)
@@ -110,7 +121,7 @@ void problem_write_json(FILE *json, const struct problem *p)
     problem_label(p, text, sizeof(text));
     json_write_text(json, "label", text);
     json_write_text(json, "direction", direction_name((enum direction)p->direction));
-    json_write_text(json, "type", data_type_name((enum data_type)p->type));
+    json_write_text(json, "type", type_name(p));
     json_write_text(json, "layout", layout_name((enum layout)p->x_layout, p->spatial_dims));
     fprintf(json, "\"flops\": %.0f, \"bytes\": %.0f, ", problem_flops(p), problem_bytes(p));
 }

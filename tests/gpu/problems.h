@@ -13,7 +13,7 @@
 
 struct problem_change { /* changes to a problem */
     uint32_t batch;     /* 0: no change */
-    int type;           /* -1: as it is */
+    int type;           /* a place in problem_types[]; -1: as it is */
     int layout;
     int direction; /* -1: any; else others are left out */
 };
@@ -22,6 +22,10 @@ struct problem_change { /* changes to a problem */
     {                     \
         0, -1, -1, -1     \
     }
+
+/* "fp32", "fp16", "bf16", "tf32": fp32 that allows TF32. */
+#define PROBLEM_TYPES 4
+extern const char *const problem_types[PROBLEM_TYPES];
 
 void problem_change(struct problem *problem, const struct problem_change *change);
 
