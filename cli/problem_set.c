@@ -4,12 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The members from direction to allow_tf32 are 26 numbers without padding, so they can be compared
- * and hashed as bytes. */
-#define NUMBERS_SIZE                                                \
-    (offsetof(struct kiln_problem, allow_tf32) + sizeof(uint32_t) - \
-     offsetof(struct kiln_problem, direction))
-_Static_assert(NUMBERS_SIZE == 26 * sizeof(uint32_t), "struct kiln_problem has padding inside");
+#define NUMBERS_SIZE (PROBLEM_NUMBERS * sizeof(uint32_t))
 
 static const void *numbers_of(const struct kiln_problem *problem) { return &problem->direction; }
 

@@ -11,6 +11,14 @@
 
 #include <kiln/problem.h>
 
+/* A problem's members from direction to allow_tf32 are numbers without padding, in the order of the
+ * wire format.  They can be compared, hashed and sent as bytes. */
+#define PROBLEM_NUMBERS 26
+_Static_assert(offsetof(struct kiln_problem, allow_tf32) + sizeof(uint32_t) -
+                       offsetof(struct kiln_problem, direction) ==
+                   PROBLEM_NUMBERS * sizeof(uint32_t),
+               "struct kiln_problem has padding inside");
+
 struct problem_set {
     struct kiln_problem *problems; /* owned */
     unsigned *lines;               /* owned: the first line with each problem */

@@ -9,21 +9,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define NUMBERS 25
 #define ALL_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
-
-_Static_assert(offsetof(struct kiln_problem, dilation) + 3 * sizeof(uint32_t) -
-                       offsetof(struct kiln_problem, direction) ==
-                   NUMBERS * sizeof(uint32_t),
-               "struct kiln_problem has padding inside");
 
 static uint32_t *write_numbers(const struct problem_set *problems)
 {
-    uint32_t *numbers = calloc(problems->count + 1, NUMBERS * sizeof(*numbers));
+    uint32_t *numbers = calloc(problems->count + 1, PROBLEM_NUMBERS * sizeof(*numbers));
     for (size_t i = 0; numbers && i < problems->count; i++) {
-        uint32_t *at = numbers + i * NUMBERS;
-        memcpy(at, &problems->problems[i].direction, NUMBERS * sizeof(*at));
-        for (size_t j = 0; j < NUMBERS; j++)
+        uint32_t *at = numbers + i * PROBLEM_NUMBERS;
+        memcpy(at, &problems->problems[i].direction, PROBLEM_NUMBERS * sizeof(*at));
+        for (size_t j = 0; j < PROBLEM_NUMBERS; j++)
             at[j] = htole32(at[j]);
     }
     return numbers;
@@ -47,8 +41,9 @@ int problem_file_make(const struct problem_set *problems, int *ret_fd, struct ki
     if (fd < 0)
         return cli_fail_errno(err, errno, "cannot make a memory file for the problems");
     uint32_t *numbers = write_numbers(problems);
-    int errnum =
-        numbers ? fill_file(fd, numbers, problems->count * NUMBERS * sizeof(*numbers)) : ENOMEM;
+    int errnum = numbers
+                     ? fill_file(fd, numbers, problems->count * PROBLEM_NUMBERS * sizeof(*numbers))
+                     : ENOMEM;
     free(numbers);
     if (errnum) {
         close(fd);

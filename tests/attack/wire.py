@@ -110,8 +110,8 @@ def name_body(database_id: str, name: str, args: str) -> bytes:
 
 def problem(n: int, c: int = 64, k: int = 64, size: int = 56) -> bytes:
     """A forward convolution in fp32, NCHW, 3x3, in the form of common/problem.h."""
-    numbers = (0, 2, 0, 0, 0, 0, n, c, k, 1, 1, size, size, 1, 3, 3, 0, 1, 1, 1, 1, 1, 1, 1, 1)
-    return struct.pack("<25I", *numbers)
+    numbers = (0, 2, 0, 0, 0, 0, n, c, k, 1, 1, size, size, 1, 3, 3, 0, 1, 1, 1, 1, 1, 1, 1, 1, 0)
+    return struct.pack("<26I", *numbers)
 
 
 class Entry(NamedTuple):

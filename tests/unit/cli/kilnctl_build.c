@@ -3,6 +3,7 @@
 /* kilnctl pkg build, sign and keygen against a libkiln of this file's own; keys and manifests are
  * real. */
 #include "cli/kilnctl/nap.h"
+#include "common/problem.h"
 #include "engine/package/manifest.h"
 #include "tests/support/test.h"
 #include "tests/unit/cli/kilnctl_fake.h"
@@ -137,18 +138,18 @@ static uint32_t number(const char *at)
     return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
 }
 
-TEST_F(kilnctl_build, problems_go_as_sealed_memory_of_25_numbers_each)
+TEST_F(kilnctl_build, problems_go_as_sealed_memory_in_the_wire_format)
 {
     BUILD_REPORTED(f, rc, "--json");
     assert_int_equal(rc, KILN_E_OK);
-    assert_int_equal(fake.sent_sizes[1][0], 2 * 100);
+    assert_int_equal(fake.sent_sizes[1][0], 2 * PROBLEM_WIRE_SIZE);
     assert_int_equal(fake.seals[1], F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
-    const char *second = fake.sent[1][0] + 100;
+    const char *second = fake.sent[1][0] + PROBLEM_WIRE_SIZE;
     assert_int_equal(number(second), KILN_FORWARD);
     assert_int_equal(number(second + 4), 2);      /* spatial dimensions */
     assert_int_equal(number(second + 6 * 4), 2);  /* n */
     assert_int_equal(number(second + 7 * 4), 8);  /* c */
-    assert_int_equal(number(second + 22 * 4), 1); /* dilation's depth, the last but two */
+    assert_int_equal(number(second + 22 * 4), 1); /* dilation's depth, the last but three */
 }
 
 TEST_F(kilnctl_build, a_package_as_json_is_reported_with_its_kernels)
