@@ -28,6 +28,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -727,6 +728,21 @@ VISIBLE int clock_gettime(clockid_t clock, struct timespec *ret_time)
         ret_time->tv_nsec = ns % NS;
     }
     return rc;
+}
+
+/* The kernel's clock does not jump, so an absolute time that was computed from ours is set back.
+ * All timers of the product are on a monotonic clock. */
+VISIBLE int timerfd_settime(int fd, int flags, const struct itimerspec *at,
+                            struct itimerspec *ret_before)
+{
+    struct itimerspec real = *at;
+    int64_t more = ahead(CLOCK_MONOTONIC);
+    int64_t ns = (int64_t)at->it_value.tv_sec * NS + at->it_value.tv_nsec;
+    if ((flags & TFD_TIMER_ABSTIME) && ns > 0) {
+        ns = ns > more ? ns - more : 1;
+        real.it_value = (struct timespec){ .tv_sec = ns / NS, .tv_nsec = ns % NS };
+    }
+    return (int)syscall(SYS_timerfd_settime, fd, flags, &real, ret_before);
 }
 
 VISIBLE time_t time(time_t *ret_seconds)
