@@ -77,10 +77,11 @@ bool engine_cancel(struct engine *e, enum work_queue work_queue, struct task *ta
 void engine_later(struct engine *e, uid_t uid, struct task *task);
 void engine_task_ended(struct engine *e);
 
-/* tasks.c: an object was removed or replaced, so the hot set is emptied. All of it, because the hot
- * set does not record where an object came from. */
-void engine_forget_hot(struct engine *e);
-/* The same if only objects private to |uid| were removed or replaced. */
+/* tasks.c: an object was added, removed or replaced. Empties the hot set, which does not record
+ * where an object came from, and forgets failed compiles: a package may hold such a kernel now. */
+void engine_forget_answers(struct engine *e);
+/* tasks.c: only objects private to |uid| were removed or replaced. Failed compiles stay remembered,
+ * because they answer other users, too. */
 void engine_forget_hot_of(struct engine *e, uid_t uid);
 
 /* Runs the handler of a request again after the request waited. The request was counted when it

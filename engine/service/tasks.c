@@ -26,4 +26,8 @@ void engine_task_ended(struct engine *e) { e->tasks_out--; }
 
 void engine_forget_hot_of(struct engine *e, uid_t uid) { hot_set_remove_of(e->hot, (uint32_t)uid); }
 
-void engine_forget_hot(struct engine *e) { hot_set_clear(e->hot); }
+void engine_forget_answers(struct engine *e)
+{
+    hot_set_clear(e->hot);
+    failure_memory_clear(e->failures);
+}

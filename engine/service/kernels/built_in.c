@@ -253,7 +253,7 @@ static void report_damage(struct engine *e, const struct engine_item *item)
              "'%s', which is built into this program, is damaged: kiln no longer uses it; "
              "reinstall the program",
              item->name);
-    engine_forget_hot(e);
+    engine_forget_answers(e);
     event_report(e, "built_in_damaged", text);
 }
 

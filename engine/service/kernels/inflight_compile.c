@@ -47,7 +47,8 @@ static void remember_failure(struct inflight *f, const struct kiln_err *why)
 {
     bool lasting = why->code == KILN_COMPILE_FAILED || why->code == KILN_INVALID ||
                    why->code == KILN_CORRUPT; /* other codes describe this host's current state */
-    if (!lasting || f->no_cache)
+    bool is_outdated = f->generation != hot_set_generation(f->engine->hot);
+    if (!lasting || f->no_cache || is_outdated) /* a package may hold the kernel by now */
         return;
     const struct failure_report report = { .key = &f->asked,
                                            .uid = f->uid,

@@ -297,7 +297,7 @@ static void finish_import(struct upload *u)
      * private import changes only what that user's names lead to: a plain id finds the only
      * version, and none if there are several. */
     if (json_get_bool(u->base.question, "for_all", false))
-        engine_forget_hot(u->base.engine);
+        engine_forget_answers(u->base.engine);
     else
         engine_forget_hot_of(u->base.engine, u->base.uid);
 }

@@ -105,7 +105,7 @@ static void finish_package(struct upload *u)
 {
     if (u->base.rc)
         return;
-    engine_forget_hot(u->base.engine); /* the package may have replaced one of the same name */
+    engine_forget_answers(u->base.engine); /* the package may have replaced one of the same name */
     event_note(u->base.engine, "package_installed", json_get_text(u->base.answer, "name", ""));
 }
 
@@ -280,7 +280,7 @@ static enum kiln_code work_remove(struct admin *a)
 
 static void finish_remove(struct admin *a)
 {
-    engine_forget_hot(
+    engine_forget_answers(
         a->base.engine); /* the hot set does not know which package an object is from */
     event_note(a->base.engine, "package_removed", json_get_text(a->base.answer, "name", ""));
 }

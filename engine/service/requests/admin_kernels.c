@@ -245,7 +245,7 @@ static enum kiln_code work_remove(struct admin *a)
 static void finish_remove(struct admin *a)
 {
     if (a->base.is_admin)
-        engine_forget_hot(a->base.engine);
+        engine_forget_answers(a->base.engine);
     else
         engine_forget_hot_of(a->base.engine, a->base.uid);
 }
@@ -301,7 +301,7 @@ static enum kiln_code work_clear(struct admin *a)
 }
 
 /* The hot set knows only keys, so all of it is cleared, whatever the request named; the disk fills
- * it again. Failures are forgotten as well, because an administrator who clears wants a new try. */
+ * it again. */
 static void finish_clear(struct admin *a)
 {
     bool own = json_get_bool(a->base.question, "own", false);
@@ -312,8 +312,7 @@ static void finish_clear(struct admin *a)
         engine_forget_hot_of(a->base.engine, a->base.uid);
         return;
     }
-    engine_forget_hot(a->base.engine);
-    failure_memory_clear(a->base.engine->failures);
+    engine_forget_answers(a->base.engine);
     event_text(a->base.engine, "cleared", "kernels were cleared by request");
 }
 

@@ -390,6 +390,58 @@ TEST(users, a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone)
     assert_content(last_result(&f->ann), TIER_PACKAGE, "the signed object");
 }
 
+/* Fetches conv.cl, whose compile fails; the reply has its key. */
+static struct digest fail_conv(struct users *f)
+{
+    test_caller_forget_replies(&f->ann);
+    fetch_program(&f->ann, 1, "conv.cl");
+    fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "it does not compile", NULL);
+    assert_int_equal(last_result(&f->ann).code, KILN_COMPILE_FAILED);
+    return last_result(&f->ann).key;
+}
+
+static void make_release(struct users *f, const struct digest *key, char path[static 100])
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    snprintf(path, 100, "%s/made.kpkg", f->engine.directory);
+    must(manifest_keygen(f->engine.keys, "release", &err), err);
+    write_kpkg(path, key);
+}
+
+TEST(users, an_installed_package_serves_a_kernel_whose_compile_failed_before)
+{
+    struct users *f = *state;
+    char path[100];
+    struct digest key = fail_conv(f);
+    make_release(f, &key, path);
+
+    install_signed(f, path, "gfx90a68.kpkg", "release");
+    test_caller_forget_replies(&f->ann);
+    fetch_program(&f->ann, 1, "conv.cl");
+
+    assert_int_equal(last_result(&f->ann).code, KILN_OK);
+    assert_int_equal(last_result(&f->ann).tier, TIER_PACKAGE);
+}
+
+TEST(users, a_compile_that_fails_after_an_install_is_not_remembered)
+{
+    struct users *f = *state;
+    char path[100];
+    struct digest key = fail_conv(f);
+    test_caller_send(&f->admin, MESSAGE_clear, 9, bytes_of_text("{\"all\":true}"));
+    fake_executor_run_tasks(&f->engine.executor);
+    make_release(f, &key, path);
+
+    fetch_program(&f->ann, 1, "conv.cl");
+    install_signed(f, path, "gfx90a68.kpkg", "release");
+    fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "it does not compile", NULL);
+    test_caller_forget_replies(&f->ann);
+    fetch_program(&f->ann, 1, "conv.cl");
+
+    assert_int_equal(last_result(&f->ann).code, KILN_OK);
+    assert_int_equal(last_result(&f->ann).tier, TIER_PACKAGE);
+}
+
 /* A failure at one tier must not prevent a look at the next. */
 TEST(users, a_kernel_damaged_under_its_key_is_found_by_name_in_another_package)
 {
