@@ -217,6 +217,7 @@ enum kiln_code db_open(const struct db_options *options, struct db **ret_db, str
     if (!db || !db->path)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open '%s': out of memory", options->path);
     db->read_only = options->read_only;
+    db->misreads = options->read_only ? options->misreads : NULL;
 
     bool fresh = false;
     enum kiln_code rc = open_file(db, options, err);

@@ -64,6 +64,9 @@ struct db_options {
      * SQLite's features, and a step that takes longer than any valid file needs counts as
      * damage. */
     bool foreign;
+    /* Borrowed; NULL: no. A damaged page may be intact on the disk. With read_only, a statement
+     * that meets one runs once more, from the disk; this counts those that then succeed. */
+    _Atomic uint64_t *misreads;
     const struct db_table *table; /* a table that must exist with these columns; NULL: no check */
 };
 

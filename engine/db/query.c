@@ -4,6 +4,7 @@
 #include "engine/db/connection.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 
 struct query query_of(struct db *db, size_t statement)
 {
@@ -54,6 +55,30 @@ void query_bind_bytes(struct query *q, int at, struct bytes bytes)
     note_failure(q, sqlite3_bind_blob64(q->statement, at, data, bytes.size, SQLITE_STATIC));
 }
 
+/* Starts over with pages from the disk, and skips the rows that were returned before. */
+static int step_again(struct query *q)
+{
+    int rc = SQLITE_ROW;
+    sqlite3_reset(q->statement); /* its pages are in use until then */
+    db_forget_pages(q->db);
+    for (uint64_t i = 0; rc == SQLITE_ROW && i <= q->rows; i++)
+        rc = sqlite3_step(q->statement);
+    return rc;
+}
+
+static int step_statement(struct query *q)
+{
+    if (q->failed)
+        return q->failed;
+    int rc = sqlite3_step(q->statement);
+    if ((rc & 0xff) != SQLITE_CORRUPT || !q->db->misreads)
+        return rc;
+    rc = step_again(q);
+    if (rc == SQLITE_ROW || rc == SQLITE_DONE)
+        atomic_fetch_add(q->db->misreads, 1);
+    return rc;
+}
+
 enum kiln_code query_step(struct query *q, bool *ret_row, struct kiln_err *err)
 {
     if (q->db->stuck) {
@@ -63,10 +88,11 @@ enum kiln_code query_step(struct query *q, bool *ret_row, struct kiln_err *err)
     }
     q->db->work = 0;
     errno = 0;
-    int rc = q->failed ? q->failed : sqlite3_step(q->statement);
+    int rc = step_statement(q);
     if (rc != SQLITE_ROW && rc != SQLITE_DONE)
         return db_fail(q->db, rc, sqlite3_stmt_readonly(q->statement) ? "read" : "write to", err);
     *ret_row = rc == SQLITE_ROW;
+    q->rows += *ret_row;
     return KILN_OK;
 }
 

@@ -22,6 +22,7 @@ struct query {
     struct db *db;                  /* borrowed */
     struct sqlite3_stmt *statement; /* borrowed from the connection */
     int failed;                     /* SQLite's code of the first bind that failed */
+    uint64_t rows;                  /* returned so far */
 };
 
 struct query query_of(struct db *db, size_t statement);

@@ -11,7 +11,7 @@
 #define WRITER_CACHE_KIB 2048u
 #define READER_CACHE_KIB 512u
 
-struct db_options store_db_options(const struct kernel_store *store, enum store_access access)
+struct db_options store_db_options(struct kernel_store *store, enum store_access access)
 {
     bool writes = access == STORE_WRITER;
     bool alone = access == STORE_LOG_ALONE || access == STORE_FILE_ALONE;
@@ -26,6 +26,7 @@ struct db_options store_db_options(const struct kernel_store *store, enum store_
         .read_only = !writes,
         .leave_files = access == STORE_LOG_ALONE,
         .immutable = access == STORE_FILE_ALONE,
+        .misreads = &store->misreads,
     };
 }
 
@@ -174,6 +175,8 @@ enum kiln_code kernel_store_open(const struct kernel_store_options *options,
     return KILN_OK;
 }
 
+uint64_t kernel_store_misreads(const struct kernel_store *store) { return store->misreads; }
+
 void kernel_store_destroy(struct kernel_store *store)
 {
     if (!store)
@@ -226,8 +229,11 @@ static enum kiln_code run_work(struct kernel_store *store, store_work work, void
     if (rc)
         return rc;
     rc = work(store, context, err);
-    if (rc == KILN_CORRUPT) /* a single read error of the disk is not damage of the file */
+    if (rc == KILN_CORRUPT && store->writer) { /* one misread is not damage of the file */
+        db_forget_pages(store->writer);
         rc = work(store, context, err);
+        store->misreads += rc == KILN_OK;
+    }
     if (rc == KILN_CORRUPT) {
         struct kiln_err why = *err;
         rc = store_reopen(store, why.text, err);

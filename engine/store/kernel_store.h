@@ -130,6 +130,10 @@ enum kernel_notice kernel_store_opening_notice(const struct kernel_store *store)
 /* Returns each notice once; |ret_notice| is the message for the log. Any thread. */
 enum kernel_notice kernel_store_take_notice(struct kernel_store *store, char ret_notice[512]);
 
+/* How often damage of the file or of a kernel was read that a second read from the disk did not
+ * confirm, since the store was opened. Any thread. */
+uint64_t kernel_store_misreads(const struct kernel_store *store);
+
 /* ---- health ---- */
 
 enum kernel_health_state {

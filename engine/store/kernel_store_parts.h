@@ -98,7 +98,8 @@ struct kernel_store {
     uint64_t retry_after_ns;  /* length of that wait */
     uint64_t wanted_bytes;    /* bytes that did not fit on the disk */
 
-    atomic_bool file_damaged; /* set by a reader: the next write rebuilds the file */
+    atomic_bool file_damaged;  /* set by a reader: the next write rebuilds the file */
+    _Atomic uint64_t misreads; /* damage that a second read from the disk did not confirm */
 
     struct db_pool readers;           /* of struct store_reader */
     enum store_access opens_as;       /* how new readers are opened */
@@ -136,7 +137,7 @@ bool store_file_size(const struct kernel_store *store, const char *name, uint64_
 /* ---- connections ---- */
 
 /* Options of every connection to kernels.db. */
-struct db_options store_db_options(const struct kernel_store *store, enum store_access access);
+struct db_options store_db_options(struct kernel_store *store, enum store_access access);
 /* Call once, before anything is opened. */
 void store_readers_init(struct kernel_store *store, unsigned count);
 /* Opens all readers and replaces those that were open. */

@@ -136,9 +136,10 @@ static enum kiln_code get_object(struct kernel_store *store, struct object_reque
     if (store_reader_take(store, &reader, err) != KILN_OK || !reader)
         return KILN_NOT_FOUND;
     enum kiln_code rc = store_read_object(reader->db, reader->codec, request, ret_object, err);
-    if (rc == KILN_CORRUPT) { /* a single read error of the disk is not damage of the file */
+    if (rc == KILN_CORRUPT && request->damage != DAMAGE_FILE) { /* else SQLite has read twice */
         db_forget_pages(reader->db);
         rc = store_read_object(reader->db, reader->codec, request, ret_object, err);
+        store->misreads += rc != KILN_CORRUPT;
     }
     if (request->damage == DAMAGE_FILE)
         store_note_read(store, rc);

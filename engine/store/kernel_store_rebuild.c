@@ -30,8 +30,10 @@ enum kiln_code store_open_or_rebuild(struct kernel_store *store, const char *dam
     struct kiln_err why = KILN_ERR_INIT;
     if (!damage) {
         enum kiln_code rc = store_open_all(store, &why);
-        if (rc == KILN_CORRUPT) /* a single read error of the disk is not damage of the file */
+        if (rc == KILN_CORRUPT) { /* one misread is not damage of the file */
             rc = store_open_all(store, &why);
+            store->misreads += rc == KILN_OK;
+        }
         if (rc != KILN_CORRUPT) {
             *err = why;
             return rc;
