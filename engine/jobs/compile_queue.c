@@ -211,7 +211,7 @@ static bool starts_again(struct compile_queue *q, struct compile_order *order)
         return false;
     compile_result_done(&order->task.result);
     order->task.result = COMPILE_RESULT_INIT;
-    order->has_yielded = true;
+    order->has_yielded = order->slot.lets_pass = true;
     return true;
 }
 
@@ -273,7 +273,7 @@ enum kiln_code compile_queue_submit(struct compile_queue *q, struct compile_orde
     order->task.result = COMPILE_RESULT_INIT;
     order->queued_ns = clock_monotonic_ns();
     order->started_ns = 0;
-    order->is_abandoned = order->has_yielded = false;
+    order->is_abandoned = order->has_yielded = order->slot.lets_pass = false;
     start_some(q);
     free_a_compiler(q);
     return KILN_OK;

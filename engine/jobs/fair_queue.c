@@ -121,30 +121,30 @@ void fair_queue_push_unlimited(struct fair_queue *queue, uid_t uid, uid_t reserv
     add_item(queue, user ? user : find_or_add_user(queue, reserved), item);
 }
 
-static struct fair_item *first_item(const struct fair_user *user)
+static struct fair_item *first_item(const struct fair_user *user, fair_filter *may_start,
+                                    void *context)
 {
-    return LIST_FIRST(&user->items, struct fair_item, link);
+    LIST_EACH (&user->items, struct fair_item, link, item) {
+        if (!may_start || may_start(context, item))
+            return item;
+        if (!item->lets_pass)
+            return NULL;
+    }
+    return NULL;
 }
 
 /* Ties go to the user who is first in the list: new users and users just served go to its end. */
-static struct fair_user *next_user(const struct fair_queue *queue, fair_filter *may_start,
-                                   void *context)
-{
-    struct fair_user *least = NULL;
-    LIST_EACH (&queue->users, struct fair_user, link, user) {
-        if (user->count == 0 || (least && user->served >= least->served))
-            continue;
-        if (!may_start || may_start(context, first_item(user)))
-            least = user;
-    }
-    return least;
-}
-
 struct fair_item *fair_queue_peek_if(const struct fair_queue *queue, fair_filter *may_start,
                                      void *context)
 {
-    struct fair_user *user = next_user(queue, may_start, context);
-    return user ? first_item(user) : NULL;
+    struct fair_item *next = NULL;
+    LIST_EACH (&queue->users, const struct fair_user, link, user) {
+        if (next && user->served >= next->user->served)
+            continue;
+        struct fair_item *first = first_item(user, may_start, context);
+        next = first ? first : next;
+    }
+    return next;
 }
 
 struct fair_item *fair_queue_peek(const struct fair_queue *queue)
@@ -154,10 +154,10 @@ struct fair_item *fair_queue_peek(const struct fair_queue *queue)
 
 struct fair_item *fair_queue_pop_if(struct fair_queue *queue, fair_filter *may_start, void *context)
 {
-    struct fair_user *user = next_user(queue, may_start, context);
-    if (!user)
+    struct fair_item *item = fair_queue_peek_if(queue, may_start, context);
+    if (!item)
         return NULL;
-    struct fair_item *item = first_item(user);
+    struct fair_user *user = item->user;
     take_item(queue, item);
     if (user->served < queue->now) /* the user was skipped, which earns no credit either */
         user->served = queue->now;

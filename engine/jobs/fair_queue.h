@@ -29,6 +29,7 @@
 struct fair_item { /* embed it, zeroed */
     struct list_link link;
     struct fair_user *user; /* NULL: not in a queue */
+    bool lets_pass; /* while it may not start, later items of its user may start before it */
 };
 
 struct fair_queue_options {
@@ -62,7 +63,8 @@ void fair_queue_push_unlimited(struct fair_queue *queue, uid_t uid, uid_t reserv
 struct fair_item *fair_queue_pop(struct fair_queue *queue);
 /* Returns the item that fair_queue_pop would return, and leaves it in the queue. */
 struct fair_item *fair_queue_peek(const struct fair_queue *queue);
-/* The same two, but skipping users whose first item may not start now. NULL: no item may start. */
+/* The same two, but skipping users whose first item may not start now, unless it lets others pass.
+ * NULL: no item may start. */
 typedef bool fair_filter(void *context, const struct fair_item *item);
 struct fair_item *fair_queue_pop_if(struct fair_queue *queue, fair_filter *may_start,
                                     void *context);

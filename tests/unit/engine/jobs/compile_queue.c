@@ -422,6 +422,40 @@ TEST_F(queue, a_freed_compiler_falls_to_the_user_in_need_even_after_long_compile
     compile_all(f);
 }
 
+static void finish(struct fixture *f, char name)
+{
+    struct compile_task *task = &f->orders[0].order.task;
+    for (unsigned i = 0; i < f->count; i++)
+        task = f->orders[i].name == name ? &f->orders[i].order.task : task;
+    list_remove(&task->link);
+    list_prepend(&f->executor.compiles, &task->link);
+    fake_executor_compile(&f->executor, bytes_of_text("object"));
+}
+
+TEST_F(queue, an_order_that_gave_way_does_not_block_its_users_later_orders)
+{
+    fill_compilers(f, 2, 1);
+    must(submit(f, 'X', 2, PRIORITY_INTERACTIVE), f->err);
+    let_time_pass(f, MOMENT_NS);
+    assert_int_equal(stopped(f)->name, 'a');
+    fake_executor_end_stopped(&f->executor);
+    finish(f, 'b'); /* a runs again */
+    must(submit(f, 'c', 1, PRIORITY_INTERACTIVE), f->err);
+    finish(f, 'X');
+    must(submit(f, 'Y', 2, PRIORITY_INTERACTIVE), f->err);
+    let_time_pass(f, MOMENT_NS);
+    assert_int_equal(stopped(f)->name, 'c');
+    fake_executor_end_stopped(&f->executor);
+    must(submit(f, 'd', 1, PRIORITY_INTERACTIVE), f->err);
+    assert_string_equal(look(f).running, "Ya");
+
+    finish(f, 'Y'); /* c must not start beside a, because both gave way */
+
+    assert_string_equal(look(f).running, "da");
+    compile_all(f);
+    assert_int_equal(f->finished_count, 6);
+}
+
 TEST_F(queue, no_compile_is_stopped_for_an_order_that_may_not_start)
 {
     fill_compilers(f, 2, 1);

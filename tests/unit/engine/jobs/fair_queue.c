@@ -238,6 +238,15 @@ TEST_F(case, a_user_whose_item_may_not_start_is_passed_over)
     assert_int_equal(pop_unless(f, ""), 'a');
 }
 
+TEST_F(case, an_item_that_lets_others_pass_keeps_its_place)
+{
+    push_each(f, 1, "abc");
+    item_named(f, 'a')->lets_pass = true;
+    assert_int_equal(pop_unless(f, "a"), 'b');
+    assert_int_equal(pop_unless(f, "ac"), '-');
+    assert_string_equal(pop_some(f, 2), "ac");
+}
+
 TEST_F(case, a_user_who_was_passed_over_earns_no_credit)
 {
     push_each(f, 1, "abc");
