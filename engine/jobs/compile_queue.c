@@ -233,8 +233,7 @@ static void on_compiled(struct compile_task *task)
     uint64_t took = clock_monotonic_ns() - order->started_ns;
     q->running_count--;
     list_remove(&order->running);
-    if (took > FAIR_QUEUE_UNIT) /* that much was charged when it was popped */
-        fair_queue_charge(&q->waiting[order->priority], order->uid, took - FAIR_QUEUE_UNIT);
+    fair_queue_settle(&q->waiting[order->priority], order->uid, took);
     excuse_time_out(order);
     bool ends = !starts_again(q, order);
     start_some(q);

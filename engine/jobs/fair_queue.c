@@ -59,6 +59,15 @@ static struct fair_user *find_or_add_user(struct fair_queue *queue, uid_t uid)
     return user;
 }
 
+/* Once nothing waits and nothing runs, the debts are forgotten. */
+static void end_busy_time(struct fair_queue *queue)
+{
+    if (queue->count > 0 || queue->running > 0)
+        return;
+    LIST_EACH (&queue->users, const struct fair_user, link, user)
+        queue->now = user->served > queue->now ? user->served : queue->now;
+}
+
 /* Drops users without waiting items, except those who owe time or have a reservation. */
 static void forget_idle_users(struct fair_queue *queue)
 {
@@ -159,6 +168,7 @@ struct fair_item *fair_queue_pop_if(struct fair_queue *queue, fair_filter *may_s
         return NULL;
     struct fair_user *user = item->user;
     take_item(queue, item);
+    queue->running++;
     if (user->served < queue->now) /* the user was skipped, which earns no credit either */
         user->served = queue->now;
     queue->now = user->served;
@@ -179,21 +189,19 @@ bool fair_queue_remove(struct fair_queue *queue, struct fair_item *item)
     if (!item->user)
         return false;
     take_item(queue, item);
+    end_busy_time(queue);
     forget_idle_users(queue);
     return true;
 }
 
-void fair_queue_charge(struct fair_queue *queue, uid_t uid, uint64_t cost)
-{
-    struct fair_user *user = find_or_add_user(queue, uid);
-    if (user) /* no memory: one uncharged item does little harm */
-        user->served += cost;
-}
-
 void fair_queue_settle(struct fair_queue *queue, uid_t uid, uint64_t cost)
 {
-    if (cost > queue->options.unit)
-        fair_queue_charge(queue, uid, cost - queue->options.unit);
+    struct fair_user *user = cost > queue->options.unit ? find_or_add_user(queue, uid) : NULL;
+    if (user) /* no memory: one uncharged item does little harm */
+        user->served += cost - queue->options.unit;
+    queue->running--;
+    end_busy_time(queue);
+    forget_idle_users(queue);
 }
 
 bool fair_queue_reserve(struct fair_queue *queue, uid_t uid)

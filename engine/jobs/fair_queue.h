@@ -11,9 +11,11 @@
  *
  * The algorithm is start-time fair queuing (Goyal, Vin, Cheng, 1996).  Each user has a virtual
  * time: the sum of the costs of the user's items so far, in any unit.  The user with the lowest
- * virtual time is served next.  Each item costs one unit when it is popped; fair_queue_charge adds
+ * virtual time is served next.  Each item costs one unit when it is popped; fair_queue_settle adds
  * the rest once the true cost is known.  The queue's virtual time is that of the user served last.
- * A user who returns after a pause starts at that time, so a pause earns no credit:
+ * A user who returns after a pause starts at that time, so a pause earns no credit.  When nothing
+ * waits and nothing runs, the queue's virtual time becomes the highest of all users': nobody had to
+ * wait for what was served so far, so nobody owes anything for it:
  *
  *     user 1 pushes a b c, user 2 then pushes d    popped: a d b c
  */
@@ -43,6 +45,7 @@ struct fair_queue {
     struct fair_queue_options options;
     struct list users; /* of struct fair_user; owned */
     unsigned count;    /* items */
+    unsigned running;  /* items popped and not settled; an owner that never settles ignores it */
     uint64_t now;      /* virtual time */
     bool is_closed;
 };
@@ -72,10 +75,8 @@ struct fair_item *fair_queue_peek_if(const struct fair_queue *queue, fair_filter
                                      void *context);
 /* True: the item was waiting, and belongs to the caller again. */
 bool fair_queue_remove(struct fair_queue *queue, struct fair_item *item);
-/* Adds |cost| to |uid|'s virtual time, for an item that cost more than it was charged. */
-void fair_queue_charge(struct fair_queue *queue, uid_t uid, uint64_t cost);
-/* Charges what an item cost in all, now that it is known: the unit was charged when it was
- * popped. */
+/* Call it once for each popped item, when it has ended. Charges what it cost in all: the unit was
+ * charged when it was popped. */
 void fair_queue_settle(struct fair_queue *queue, uid_t uid, uint64_t cost);
 /* Moves a waiting item of |from| to the end of |uid|'s items in |to|, which may be the same queue.
  * Ignores the limits. False: no memory; the item stays where it is. */

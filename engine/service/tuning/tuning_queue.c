@@ -46,18 +46,11 @@ static void drop_job(struct tuning_change *change)
     change->job = NULL;
 }
 
-/* Charges users for the time that their changes use the work queue. */
-static void charge_user(struct tuning_change *change)
-{
-    fair_queue_charge(queue_of(&change->request->engine->tuning->queue, change),
-                      change->request->uid, change->worked_ns);
-    change->worked_ns = 0;
-}
-
 static void end_change(struct tuning_change *change)
 {
-    change->request->engine->tuning->queue.running = NULL;
-    charge_user(change);
+    struct tuning_queue *queue = &change->request->engine->tuning->queue;
+    queue->running = NULL;
+    fair_queue_settle(queue_of(queue, change), change->request->uid, change->worked_ns);
     change->kind->ended(change);
 }
 

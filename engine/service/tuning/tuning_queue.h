@@ -44,7 +44,7 @@ struct tuning_change {
     struct fair_item item;
     const struct tuning_change_kind *kind;
     struct deferred *request; /* the request that the change is part of; borrowed */
-    uint64_t worked_ns;       /* time on the work queue that was not charged to the user yet */
+    uint64_t worked_ns;       /* time on the work queue so far, for which its user is charged */
     struct tuning_job *job;   /* owned */
     struct tuning_job_events events;
     struct tuning_counts counts; /* sums of its jobs so far */

@@ -115,7 +115,7 @@ TEST_F(case, a_user_whose_item_cost_more_than_one_unit_waits_longer)
     push_each(f, 1, "ab");
     push_each(f, 2, "cdef");
     assert_string_equal(pop_some(f, 1), "a");
-    fair_queue_charge(&f->queue, 1, 2 * FAIR_QUEUE_UNIT);
+    fair_queue_settle(&f->queue, 1, 3 * FAIR_QUEUE_UNIT);
     assert_string_equal(pop_some(f, 5), "cdebf");
 }
 
@@ -123,10 +123,10 @@ TEST_F(case, a_settled_cost_counts_the_unit_that_was_charged_at_the_start)
 {
     push_each(f, 1, "ab");
     push_each(f, 2, "cdef");
-    assert_string_equal(pop_some(f, 1), "a");
+    assert_string_equal(pop_some(f, 2), "ac");
     fair_queue_settle(&f->queue, 1, 3 * FAIR_QUEUE_UNIT);
-    fair_queue_settle(&f->queue, 1, FAIR_QUEUE_UNIT / 2);
-    assert_string_equal(pop_some(f, 5), "cdebf");
+    fair_queue_settle(&f->queue, 2, FAIR_QUEUE_UNIT / 2);
+    assert_string_equal(pop_some(f, 4), "debf");
 }
 
 TEST_F(case, a_queue_may_have_a_unit_of_its_own)
@@ -152,10 +152,34 @@ TEST_F(case, an_unlimited_push_exceeds_the_limits)
 
 TEST_F(case, a_charge_is_kept_for_a_user_without_items)
 {
-    fair_queue_charge(&f->queue, 1, 2 * FAIR_QUEUE_UNIT);
+    push_each(f, 1, "x");
+    push_each(f, 2, "b");
+    assert_string_equal(pop_some(f, 1), "x");
+    fair_queue_settle(&f->queue, 1, 3 * FAIR_QUEUE_UNIT);
+    push_each(f, 2, "cde");
     push_each(f, 1, "a");
-    push_each(f, 2, "bcd");
-    assert_string_equal(pop_some(f, 4), "bcad");
+    assert_string_equal(pop_some(f, 5), "bcdae");
+}
+
+TEST_F(case, use_of_an_idle_queue_leaves_no_debt)
+{
+    push_each(f, 1, "a");
+    assert_string_equal(pop_some(f, 1), "a");
+    fair_queue_settle(&f->queue, 1, 9 * FAIR_QUEUE_UNIT);
+    push_each(f, 1, "bc");
+    push_each(f, 2, "de");
+    assert_string_equal(pop_some(f, 4), "bdce");
+}
+
+TEST_F(case, a_debt_lasts_while_another_item_runs)
+{
+    push_each(f, 1, "a");
+    push_each(f, 3, "x");
+    assert_string_equal(pop_some(f, 2), "ax");
+    fair_queue_settle(&f->queue, 1, 9 * FAIR_QUEUE_UNIT);
+    push_each(f, 1, "bc");
+    push_each(f, 2, "de");
+    assert_string_equal(pop_some(f, 4), "debc");
 }
 
 TEST_F(case, a_removed_item_is_not_popped)
@@ -264,8 +288,9 @@ TEST_F(case, a_reservation_outlasts_the_items)
     pop_some(f, 2);
     push_each(f, 2, "c");
     pop_some(f, 1);
+    for (uid_t uid = 1; uid <= 3; uid++)
+        fair_queue_settle(&f->queue, uid, 0);
     assert_false(list_is_empty(&f->queue.users));
     fair_queue_release(&f->queue, 1);
-    fair_queue_charge(&f->queue, 2, 0);
-    assert_null(fair_queue_peek(&f->queue));
+    assert_true(list_is_empty(&f->queue.users));
 }
