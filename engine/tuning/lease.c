@@ -265,7 +265,7 @@ bool lease_wait(struct lease_table *table, const struct lease_request *request,
     if (!lease || *ret_full)
         return false;
     waiter->lease = lease;
-    list_prepend(&lease->waiting, &waiter->link);
+    list_append(&lease->waiting, &waiter->link);
     lease->waiting_count++;
     return true;
 }
