@@ -3,6 +3,7 @@
 
 #include "common/cleanup.h"
 #include "common/fs.h"
+#include "common/server_socket.h"
 #include "daemon/config/directories.h"
 #include "daemon/server/peer.h"
 
@@ -10,15 +11,9 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-
-#define BACKLOG 4096
-/* Another daemon may remove its lock file between our open and our lock; then try again. */
-#define LOCK_TRIES 8
 
 /* ---- opened by the service manager ---- */
 
@@ -112,48 +107,22 @@ static enum kiln_code probe_daemon(const struct sockaddr_un *address, pid_t *ret
                            address->sun_path);
 }
 
-static enum kiln_code refuse_locked(const struct sockaddr_un *address, int lock_fd,
-                                    struct kiln_err *err)
-{
-    pid_t pid;
-    struct kiln_err ignored = KILN_ERR_INIT;
-    if (probe_daemon(address, &pid, &ignored) == KILN_OK || pid <= 0) {
-        char text[32] = { 0 };
-        ssize_t got = pread(lock_fd, text, sizeof(text) - 1, 0);
-        pid = got > 0 ? (pid_t)strtol(text, NULL, 10) : 0;
-    }
-    return refuse_live(address->sun_path, pid, err);
-}
-
-static bool is_same_file(int fd, const char *path)
-{
-    struct stat by_fd, by_name;
-    return fstat(fd, &by_fd) == 0 && lstat(path, &by_name) == 0 && by_fd.st_dev == by_name.st_dev &&
-           by_fd.st_ino == by_name.st_ino;
-}
-
 static enum kiln_code acquire_lock(const struct sockaddr_un *address, int *ret_fd,
                                    struct kiln_err *err)
 {
     char path[sizeof(address->sun_path) + sizeof(LISTENER_LOCK_SUFFIX)];
+    pid_t holder, pid;
     snprintf(path, sizeof(path), "%s" LISTENER_LOCK_SUFFIX, address->sun_path);
-    for (unsigned i = 0; i < LOCK_TRIES; i++) {
-        KILN_AUTO(fd) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (fd < 0) {
-            kiln_fail_errno(err, errno, "cannot open the lock '%s'", path);
-            return add_advice(err);
-        }
-        if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-            return refuse_locked(address, fd, err);
-        if (!is_same_file(fd, path))
-            continue;
-        fs_write_pid(fd);
-        *ret_fd = fd;
-        fd = -1;
-        return KILN_OK;
+    enum kiln_code rc = server_lock_take(path, ret_fd, &holder, err);
+    if (rc == KILN_BUSY) {
+        struct kiln_err ignored = KILN_ERR_INIT;
+        bool is_known = probe_daemon(address, &pid, &ignored) != KILN_OK && pid > 0;
+        return refuse_live(address->sun_path, is_known ? pid : holder, err);
     }
-    return kiln_fail(err, KILN_BUSY,
-                     "cannot lock '%s': daemons start and stop there again and again", path);
+    if (rc)
+        return add_advice(err);
+    fs_write_pid(*ret_fd);
+    return KILN_OK;
 }
 
 static enum kiln_code remove_dead_socket(const struct sockaddr_un *address, struct kiln_err *err)
@@ -177,16 +146,13 @@ static enum kiln_code remove_dead_socket(const struct sockaddr_un *address, stru
 /* Members of its group may use root's socket, too. */
 static mode_t mode_of_socket(void) { return geteuid() == 0 ? 0660 : 0600; }
 
-static enum kiln_code give_to_group(const char *path, const char *group, bool *ret_root_only,
-                                    struct kiln_err *err)
+/* The group that may connect to root's socket; kilnd's own if |group| does not exist. */
+static gid_t group_of_socket(const char *group, bool *ret_root_only)
 {
     bool root = geteuid() == 0;
     const struct group *entry = root && *group ? getgrnam(group) : NULL;
-    if (root && lchown(path, (uid_t)-1, entry ? entry->gr_gid : getegid()) < 0)
-        return kiln_fail_errno(err, errno, "cannot give the socket '%s' to the group '%s'", path,
-                               entry ? group : "of kilnd");
     *ret_root_only = root && *group && !entry;
-    return KILN_OK;
+    return entry ? entry->gr_gid : root ? getegid() : (gid_t)-1;
 }
 
 /* From here on, listener_close removes the file if a later step fails. */
@@ -203,34 +169,11 @@ static enum kiln_code record_file(struct listener *l, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* fchmod before bind: the file never has more than its final mode, so nobody can connect too early.
- * chmod after it restores the bits that the umask removed. */
-static enum kiln_code bind_to(struct listener *l, const struct sockaddr_un *address,
-                              const char *group, struct kiln_err *err)
+static enum kiln_code make_socket(const char *group, struct listener *l, struct kiln_err *err)
 {
-    if (fchmod(l->fd, mode_of_socket()) < 0 ||
-        bind(l->fd, (const struct sockaddr *)address, sizeof(*address)) < 0) {
-        kiln_fail_errno(err, errno, "cannot bind the socket '%s'", address->sun_path);
-        return add_advice(err);
-    }
-    enum kiln_code rc = record_file(l, err);
-    if (!rc)
-        rc = give_to_group(address->sun_path, group, &l->root_only, err);
-    if (!rc && chmod(address->sun_path, mode_of_socket()) < 0)
-        rc = kiln_fail_errno(err, errno, "cannot change the mode of the socket '%s'",
-                             address->sun_path);
-    if (!rc && listen(l->fd, BACKLOG) < 0)
-        rc = kiln_fail_errno(err, errno, "cannot listen on '%s'", address->sun_path);
-    return rc;
-}
-
-static enum kiln_code make_socket(const struct sockaddr_un *address, const char *group,
-                                  struct listener *l, struct kiln_err *err)
-{
-    l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (l->fd < 0)
-        return kiln_fail_errno(err, errno, "cannot make a socket");
-    return bind_to(l, address, group, err);
+    gid_t gid = group_of_socket(group, &l->root_only);
+    enum kiln_code rc = server_socket_listen(l->path, mode_of_socket(), gid, &l->fd, err);
+    return rc ? add_advice(err) : record_file(l, err);
 }
 
 static enum kiln_code address_of(const char *path, struct sockaddr_un *ret_address,
@@ -257,7 +200,7 @@ static enum kiln_code open_own(const struct sockaddr_un *address, const char *gr
     if (!rc)
         rc = remove_dead_socket(address, err);
     if (!rc)
-        rc = make_socket(address, group, l, err);
+        rc = make_socket(group, l, err);
     return rc;
 }
 
@@ -310,7 +253,9 @@ static enum kiln_code renew_access(struct listener *l, const char *group, struct
 {
     if (chmod(l->path, mode_of_socket()) < 0)
         return kiln_fail_errno(err, errno, "cannot change the mode of the socket '%s'", l->path);
-    return give_to_group(l->path, group, &l->root_only, err);
+    if (lchown(l->path, (uid_t)-1, group_of_socket(group, &l->root_only)) < 0)
+        return kiln_fail_errno(err, errno, "cannot change the group of the socket '%s'", l->path);
+    return KILN_OK;
 }
 
 enum kiln_code listener_resume(struct inherited_fd *kept, const char *path, const char *group,

@@ -13,6 +13,7 @@
 #include "common/clock.h"
 #include "common/detached.h"
 #include "common/private_directories.h"
+#include "common/server_socket.h"
 #include "libclient/connection/transport_socket.h"
 #include "libclient/load_lock.h"
 
@@ -27,16 +28,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/file.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #ifndef KILN_KILND_FROM_LIBRARY
 #define KILN_KILND_FROM_LIBRARY "../bin/kilnd"
 #endif
 #define PROGRAM_VARIABLE "KILN_KILND"
-#define BACKLOG 4096
 #define RETRY_MS 1
 /* If this many connections in a row end without an answer, kilnd cannot start. */
 #define FAILURES_MAX 2
@@ -125,32 +122,10 @@ static enum kiln_code take_lock(const struct private_directories *f, int *ret_fd
                                 struct kiln_err *err)
 {
     char path[sizeof(f->socket) + 8];
+    pid_t holder;
     snprintf(path, sizeof(path), "%s.lock", f->socket);
-    KILN_AUTO(fd) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return kiln_fail_errno(err, errno, "cannot open the lock '%s'", path);
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0)
-        return kiln_fail(err, KILN_BUSY, "the process that holds the lock '%s' does not listen yet",
-                         path);
-    *ret_fd = fd;
-    fd = -1;
-    return KILN_OK;
-}
-
-static enum kiln_code make_socket(const char *path, int *ret_fd, struct kiln_err *err)
-{
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    strcpy(address.sun_path, path);
-    KILN_AUTO(fd) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return kiln_fail_errno(err, errno, "cannot make a socket");
-    (void)unlink(path); /* the socket of a kilnd that has exited: this process holds the lock */
-    if (fchmod(fd, 0600) != 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
-        listen(fd, BACKLOG) != 0)
-        return kiln_fail_errno(err, errno, "cannot listen on '%s'", path);
-    *ret_fd = fd;
-    fd = -1;
-    return KILN_OK;
+    enum kiln_code rc = server_lock_take(path, ret_fd, &holder, err);
+    return rc == KILN_BUSY ? kiln_while(err, "waiting for the kilnd at '%s'", f->socket) : rc;
 }
 
 static int open_log(const struct private_directories *f)
@@ -208,8 +183,10 @@ static enum kiln_code start_kilnd(const struct private_directories *f, struct ki
     int lock_fd = -1, socket_fd = -1;
     load_lock();
     enum kiln_code rc = take_lock(f, &lock_fd, err);
-    if (!rc)
-        rc = make_socket(f->socket, &socket_fd, err);
+    if (!rc) {
+        (void)unlink(f->socket); /* of a kilnd that has exited: this process holds the lock */
+        rc = server_socket_listen(f->socket, 0600, (gid_t)-1, &socket_fd, err);
+    }
     if (!rc)
         rc = run_kilnd(f, socket_fd, lock_fd, err);
     if (rc && socket_fd >= 0)
