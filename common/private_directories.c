@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define SOCKET_NAME "/kilnd.sock"
+#define LOCK_NAME "/private.lock"
 
 static enum kiln_code check_socket_length(const char *path, struct kiln_err *err)
 {
@@ -86,5 +87,6 @@ enum kiln_code private_directories_find(struct private_directories *ret_director
         return rc;
     snprintf(f->socket, sizeof(f->socket), "%.*s" SOCKET_NAME,
              (int)(sizeof(f->socket) - sizeof(SOCKET_NAME)), f->cache);
+    snprintf(f->lock, sizeof(f->lock), "%s" LOCK_NAME, f->state);
     return KILN_OK;
 }

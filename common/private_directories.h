@@ -19,6 +19,7 @@
 struct private_directories {
     char cache[PATH_TEXT_MAX], state[PATH_TEXT_MAX];
     char socket[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* in |cache| */
+    char lock[PATH_TEXT_MAX + 16]; /* in |state|, so that it survives if the cache is deleted */
     char why_temporary[sizeof(((struct kiln_err *)0)->text)]; /* why a directory is below $TMPDIR or
                                                                  /tmp; "" if none is */
 };

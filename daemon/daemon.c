@@ -66,10 +66,10 @@ static struct descriptor_shares share_descriptors(const struct config *c)
                                     .workers = (unsigned)config_number(c, CONFIG_workers) });
 }
 
-static void start_drain(struct daemon *d)
+static void start_drain(struct daemon *d, const char *why)
 {
     uint64_t timeout_ms = config_number(d->config, CONFIG_drain_timeout);
-    log_event(LOG_EVENT_stopping, NULL, "stopping: running work may take %.0f s more",
+    log_event(LOG_EVENT_stopping, NULL, "stopping%s: running work may take %.0f s more", why,
               (double)timeout_ms / 1e3);
     manager_stopping(&d->manager, timeout_ms);
     reload_cancel(&d->reload);
@@ -82,7 +82,7 @@ static void on_stop_signal(struct loop_signal *signal, int number)
     struct daemon *d = number == SIGTERM ? LOOP_OWNER_OF(struct daemon, term, signal)
                                          : LOOP_OWNER_OF(struct daemon, interrupt, signal);
     if (d->serving.phase == SERVING_RUNS)
-        start_drain(d);
+        start_drain(d, "");
     else
         serving_hurry(&d->serving); /* the second signal: stop at once */
 }
@@ -149,7 +149,16 @@ static void stop_when_idle(struct daemon *d)
     if (!server_is_empty(s->server) || pool_out(s->pool) > 0 || transfers_out(s->transfers) > 0)
         d->busy_ms = now_ms;
     else if (now_ms - d->busy_ms >= limit_ms)
-        start_drain(d);
+        start_drain(d, ", as it has no clients");
+}
+
+/* Clients start another private kilnd when they cannot find this one's socket, because the user
+ * deleted the cache directory.  That kilnd waits for this one to end. */
+static void stop_when_unreachable(struct daemon *d)
+{
+    if (d->config->is_private && d->serving.phase == SERVING_RUNS &&
+        !listener_is_reachable(&d->listener))
+        start_drain(d, ", as its socket was deleted");
 }
 
 /* glibc keeps freed memory between blocks that are in use.  After a user's burst of requests, this
@@ -168,6 +177,7 @@ static void on_tick(struct serving *serving)
     return_free_memory();
     manager_tick(&d->manager);
     log_report_withheld();
+    stop_when_unreachable(d);
     stop_when_idle(d);
 }
 

@@ -15,6 +15,16 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+static enum kiln_code record_file(struct listener *l, struct kiln_err *err)
+{
+    struct stat st;
+    if (lstat(l->path, &st) < 0)
+        return kiln_fail_errno(err, errno, "cannot look at '%s'", l->path);
+    l->device = st.st_dev;
+    l->inode = st.st_ino;
+    return KILN_OK;
+}
+
 /* ---- opened by the service manager ---- */
 
 static enum kiln_code check_inherited(int fd, struct sockaddr_un *address, struct kiln_err *err)
@@ -45,6 +55,8 @@ enum kiln_code listener_adopt(int fd, struct listener *ret_listener, struct kiln
     struct listener l = { .fd = fd, .lock_fd = -1, .inherited = true };
     memcpy(l.path, address.sun_path, sizeof(l.path));
     l.path[sizeof(l.path) - 1] = '\0';
+    struct kiln_err ignored = KILN_ERR_INIT;
+    (void)record_file(&l, &ignored); /* its path may be in another mount namespace */
     *ret_listener = l;
     return KILN_OK;
 }
@@ -155,25 +167,16 @@ static gid_t group_of_socket(const char *group, bool *ret_root_only)
     return entry ? entry->gr_gid : root ? getegid() : (gid_t)-1;
 }
 
-/* From here on, listener_close removes the file if a later step fails. */
-static enum kiln_code record_file(struct listener *l, struct kiln_err *err)
-{
-    struct stat st;
-    if (lstat(l->path, &st) < 0) {
-        enum kiln_code rc = kiln_fail_errno(err, errno, "cannot look at '%s'", l->path);
-        unlink(l->path); /* this process has just made it, and holds the lock */
-        return rc;
-    }
-    l->device = st.st_dev;
-    l->inode = st.st_ino;
-    return KILN_OK;
-}
-
 static enum kiln_code make_socket(const char *group, struct listener *l, struct kiln_err *err)
 {
     gid_t gid = group_of_socket(group, &l->root_only);
     enum kiln_code rc = server_socket_listen(l->path, mode_of_socket(), gid, &l->fd, err);
-    return rc ? add_advice(err) : record_file(l, err);
+    if (rc)
+        return add_advice(err);
+    rc = record_file(l, err);
+    if (rc)
+        unlink(l->path);
+    return rc;
 }
 
 static enum kiln_code address_of(const char *path, struct sockaddr_un *ret_address,
@@ -222,10 +225,10 @@ enum kiln_code listener_open(const char *path, const char *group, struct listene
     return KILN_OK;
 }
 
-static bool is_ours(const struct listener *l)
+bool listener_is_reachable(const struct listener *l)
 {
     struct stat st;
-    return l->inode && lstat(l->path, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_dev == l->device &&
+    return lstat(l->path, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_dev == l->device &&
            st.st_ino == l->inode;
 }
 
@@ -272,7 +275,7 @@ enum kiln_code listener_resume(struct inherited_fd *kept, const char *path, cons
     if (strcmp(l.path, path) != 0)
         return kiln_fail(err, KILN_NOT_FOUND, "it listens on '%s', but the setting socket is '%s'",
                          l.path, path);
-    if (!is_ours(&l))
+    if (!listener_is_reachable(&l))
         return kiln_fail(err, KILN_NOT_FOUND, "'%s' is now another file", path);
     rc = acquire_lock(&address, &l.lock_fd, err);
     if (rc)
@@ -292,7 +295,7 @@ enum kiln_code listener_resume(struct inherited_fd *kept, const char *path, cons
 
 void listener_close(struct listener *l)
 {
-    if (!l->inherited && !l->kept && is_ours(l))
+    if (!l->inherited && !l->kept && listener_is_reachable(l))
         unlink(l->path);
     if (l->fd >= 0)
         close(l->fd);

@@ -29,7 +29,7 @@ struct listener {
     bool kept;      /* the service manager keeps it too: leave the file for the next kilnd */
     bool root_only; /* the host lacks the group, so only root may connect */
     int lock_fd;    /* owned; -1 when inherited */
-    dev_t device;   /* of the socket file, if made here */
+    dev_t device;   /* of the socket file */
     ino_t inode;
 };
 
@@ -54,5 +54,7 @@ void listener_name(const struct listener *listener, char name[LISTENER_NAME_MAX]
 KILN_MUST_CHECK enum kiln_code listener_resume(struct inherited_fd *kept, const char *path,
                                                const char *group, struct listener *ret_listener,
                                                struct kiln_err *err);
+/* Whether the socket's file still exists.  If not, no new client can connect. */
+bool listener_is_reachable(const struct listener *listener);
 /* Accepts a closed listener. */
 void listener_close(struct listener *listener);

@@ -121,10 +121,8 @@ static char **copy_environment(void)
 static enum kiln_code take_lock(const struct private_directories *f, int *ret_fd,
                                 struct kiln_err *err)
 {
-    char path[sizeof(f->socket) + 8];
     pid_t holder;
-    snprintf(path, sizeof(path), "%s.lock", f->socket);
-    enum kiln_code rc = server_lock_take(path, ret_fd, &holder, err);
+    enum kiln_code rc = server_lock_take(f->lock, ret_fd, &holder, err);
     return rc == KILN_BUSY ? kiln_while(err, "waiting for the kilnd at '%s'", f->socket) : rc;
 }
 

@@ -25,6 +25,7 @@
 
 #define RACERS 20
 #define PRIVATE "cache-home/kiln/private"
+#define LOCK "state-home/kiln/private/private.lock"
 #define POLLS_MAX 500 /* polls, every 10 ms */
 #define LOOK_US 10000
 
@@ -66,7 +67,7 @@ static void path_of(const struct fixture *f, const char *below, char path[256])
 static int holder_of_lock(const struct fixture *f)
 {
     char path[256], text[32] = "";
-    path_of(f, PRIVATE "/kilnd.sock.lock", path);
+    path_of(f, LOCK, path);
     KILN_AUTO(fd) int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0 || flock(fd, LOCK_SH | LOCK_NB) == 0 || pread(fd, text, sizeof(text) - 1, 0) <= 0)
         return 0;
@@ -467,6 +468,29 @@ static int outlive_it(struct fixture *f)
 
 TEST(private_kilnd, a_killed_private_kilnd_is_replaced) { run_job(*state, outlive_it); }
 
+static int lose_the_cache(struct fixture *f)
+{
+    struct kiln_client *client;
+    char path[256];
+    NEED(50, open_client(f, &client) == 0);
+    NEED(51, ping_kilnd(f, client, 0) == 0);
+    int first = client_status(client).daemon_pid;
+    path_of(f, "cache-home", path);
+    fs_remove_tree(AT_FDCWD, path);
+    int rc = use_once(f);
+    NEED(rc, rc == 0);
+    int second = atomic_load(&f->shared->servers[0]);
+    NEED(52, second != first && holder_of_lock(f) == second);
+    NEED(53, ping_kilnd(f, client, 0) == 0 && client_status(client).daemon_pid == second);
+    kiln_client_close(client);
+    return 0;
+}
+
+TEST(private_kilnd, a_private_kilnd_whose_cache_is_deleted_gives_way_to_another)
+{
+    run_job(*state, lose_the_cache);
+}
+
 static int go_over(struct fixture *f)
 {
     struct kiln_client *client;
@@ -606,10 +630,10 @@ static int wait_for_the_lock(struct fixture *f)
 TEST_F(private_kilnd, a_lock_without_a_socket_is_waited_for)
 {
     char path[256];
-    path_of(f, PRIVATE, path);
+    path_of(f, "state-home/kiln/private", path);
     struct kiln_err err = KILN_ERR_INIT;
     must(fs_make_directories(path, &err), err);
-    path_of(f, PRIVATE "/kilnd.sock.lock", path);
+    path_of(f, LOCK, path);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
     run_job(f, wait_for_the_lock);
