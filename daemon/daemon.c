@@ -189,7 +189,8 @@ static enum kiln_code open_socket(struct daemon *d, struct kiln_err *err)
             ? listening_socket_open_private(config_text(c, CONFIG_socket), &d->listener, err)
             : listening_socket_open(&d->inherited, config_text(c, CONFIG_socket),
                                     config_text(c, CONFIG_socket_group), &d->listener, err);
-    return rc ? rc : config_use_socket(d->config, d->listener.path, d->listener.inherited, err);
+    bool is_managers = d->listener.inherited && !c->is_private;
+    return rc ? rc : config_use_socket(d->config, d->listener.path, is_managers, err);
 }
 
 static enum kiln_code make_state_directory(const struct daemon *d, struct kiln_err *err)

@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <kiln/admin.h>
 #include <kiln/kiln.h>
 #include <pthread.h>
 #include <signal.h>
@@ -217,6 +218,27 @@ TEST(private_kilnd, a_job_without_a_kilnd_starts_a_private_one)
     assert_int_equal(access(path, F_OK), 0);
     path_of(f, "state-home/kiln/private/tuning.db", path);
     assert_int_equal(access(path, F_OK), 0);
+}
+
+static int ask_for_the_configuration(struct fixture *f)
+{
+    struct kiln_client *client;
+    const struct kiln_admin_call call = { .size = sizeof(call), .request = "config" };
+    char *json = NULL;
+    NEED(1, open_client(f, &client) == 0);
+    NEED(2, kiln_admin(client, &call, &json, NULL) == 0);
+    const char *socket = strstr(json, "\"socket\"");
+    snprintf(f->shared->error, sizeof(f->shared->error), "%s", socket ? socket : json);
+    kiln_free(json);
+    kiln_client_close(client);
+    return 0;
+}
+
+TEST_F(private_kilnd, a_private_kilnd_names_its_own_option_as_the_origin_of_its_socket)
+{
+    run_job(f, ask_for_the_configuration);
+    *strchr(f->shared->error, '}') = '\0';
+    assert_says(f->shared->error, "\"--private\"");
 }
 
 static int ping_twice_with_two_clients(struct fixture *f)
