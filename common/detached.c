@@ -5,11 +5,14 @@
  * its end sends no SIGCHLD.  There are two cases:
  *
  *   - Usually the intermediate exits at once.  Process 1 or a subreaper adopts the program.
- *   - If this process would be the adopter, the intermediate stays until the program exits.
+ *   - If this process would be the adopter, the intermediate stays until the program or this
+ *     process exits.
  *
  * The intermediate shares this process's memory, as after vfork, because fork would copy the page
- * tables of a process with much memory.  The calling thread waits until the intermediate has exited
- * or only waits for the program.
+ * tables of a process with much memory.  An exec would separate the two, but also make the
+ * intermediate an ordinary child, which sends SIGCHLD.  So an intermediate that stays exits with
+ * this process; otherwise it would keep all its memory.  The calling thread waits until the
+ * intermediate has exited or only waits for the program.
  */
 #include "common/detached.h"
 
@@ -44,8 +47,9 @@ struct spawn { /* valid until the calling thread continues */
     const struct detached *detached;
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
-    int result; /* an errno */
-    int done;   /* descriptor that a staying intermediate closes after it has spawned the program */
+    pid_t parent; /* this process */
+    int result;   /* an errno */
+    int done; /* descriptor that a staying intermediate closes after it has spawned the program */
 };
 
 UNWATCHED static pid_t spawn_program(struct spawn *s)
@@ -64,53 +68,66 @@ UNWATCHED static int spawn_and_end(void *context)
     return 0;
 }
 
-/* Calls wait4(-1), which fails when no child is left.  It must not set errno, which belongs to the
- * calling thread; hence the assembly.  On other processors nothing waits here, and the children of
- * a killed program are adopted by the job. */
+/* A system call that does not set errno, which belongs to the calling thread; hence the assembly.
+ */
 #if defined __x86_64__
-UNWATCHED static long reap_any_child(void)
+UNWATCHED static long call_system(long number, long a, long b, long c, long d)
 {
     long result;
-    register long r10 __asm__("r10") = 0;
+    register long r10 __asm__("r10") = d;
     __asm__ volatile("syscall"
                      : "=a"(result)
-                     : "a"(SYS_wait4), "D"(-1L), "S"(0L), "d"(0L), "r"(r10)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10)
                      : "rcx", "r11", "memory");
     return result;
 }
 #elif defined __aarch64__
-UNWATCHED static long reap_any_child(void)
+UNWATCHED static long call_system(long number, long a, long b, long c, long d)
 {
-    register long x8 __asm__("x8") = SYS_wait4;
-    register long x0 __asm__("x0") = -1;
-    register long x1 __asm__("x1") = 0, x2 __asm__("x2") = 0, x3 __asm__("x3") = 0;
+    register long x8 __asm__("x8") = number;
+    register long x0 __asm__("x0") = a;
+    register long x1 __asm__("x1") = b, x2 __asm__("x2") = c, x3 __asm__("x3") = d;
     __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3) : "memory");
     return x0;
 }
 #else
-static long reap_any_child(void) { return -1; }
+#define call_system syscall /* sets errno only once, when the last child has ended */
 #endif
+
+/* Returns when this process has no child left, or when |parent| has exited.  SIGCHLD, which is
+ * blocked, announces both. */
+UNWATCHED static void reap_children(pid_t parent)
+{
+    static const unsigned long child_signal[_NSIG / CHAR_BIT] = { 1ul << (SIGCHLD - 1) };
+    for (;;) {
+        long reaped = call_system(SYS_wait4, -1l, 0l, (long)WNOHANG, 0l);
+        if (reaped > 0)
+            continue;
+        if (reaped < 0 || call_system(SYS_getppid, 0l, 0l, 0l, 0l) != parent)
+            return;
+        call_system(SYS_rt_sigtimedwait, (long)child_signal, 0l, 0l, (long)(_NSIG / CHAR_BIT));
+    }
+}
 
 /* After the write to |done|, the calling thread runs again and uses the shared memory.  From there
  * on this function must not touch that memory, including errno, so it only makes system calls that
- * succeed. */
+ * succeed, or uses call_system(). */
 UNWATCHED static int spawn_and_wait(void *context)
 {
     static const unsigned long by_default[16];
+    struct spawn *s = context;
+    pid_t parent = s->parent;
     syscall(SYS_rt_sigaction, SIGCHLD, by_default, NULL, _NSIG / CHAR_BIT);
     syscall(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); /* adopts the program's children */
-    struct spawn *s = context;
-    pid_t child = spawn_program(s);
+    syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGCHLD, 0, 0, 0); /* also sent when a thread exits */
+    spawn_program(s);
     int done = s->done;
     if (done > 0)
         syscall(SYS_close_range, 0, done - 1, 0);
     syscall(SYS_close_range, done + 1, UINT_MAX, 0);
     syscall(SYS_write, done, "", 1);
     syscall(SYS_close, done);
-    if (child)
-        syscall(SYS_wait4, child, NULL, 0, NULL);
-    while (reap_any_child() > 0)
-        continue;
+    reap_children(parent);
     syscall(SYS_exit_group, 0);
     return 0;
 }
@@ -127,7 +144,8 @@ static int start_without_reaper(struct spawn *s)
 }
 
 /* Never frees the stack, because the intermediate runs on it.  A process starts only a few programs
- * in this way in its life. */
+ * in this way in its life.  The intermediate also needs this code, so libkiln is linked as a
+ * library that is never unloaded. */
 static int start_with_reaper(struct spawn *s)
 {
     int ends[2];
@@ -211,7 +229,7 @@ static int start_with_files(struct spawn *s, const int *files)
 
 int detached_start(const struct detached *detached)
 {
-    struct spawn s = { .detached = detached };
+    struct spawn s = { .detached = detached, .parent = getpid() };
     int files[FILES_MAX], rc = posix_spawnattr_init(&s.attributes);
     size_t count = 0;
     if (rc)

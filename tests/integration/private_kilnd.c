@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -417,6 +418,67 @@ TEST(private_kilnd, a_job_that_is_a_subreaper_notices_nothing_of_a_private_kilnd
     run_job(*state, notice_nothing_as_subreaper);
 }
 
+/* Returns the field |number| (from 4 on, proc_pid_stat(5)) of a process; 0: it has ended. */
+static int stat_field(int pid, int number)
+{
+    char text[1024];
+    read_proc(pid, "stat", text, sizeof(text));
+    const char *at = strrchr(text, ')');
+    for (int i = 2; at && i < number; i++)
+        at = strchr(at + 1, ' ');
+    return at ? atoi(at + 1) : 0;
+}
+
+static int parent_of(int pid) { return stat_field(pid, 4); }
+
+static int use_as_subreaper(struct fixture *f)
+{
+    NEED(1, prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0);
+    int rc = use_once(f);
+    NEED(rc, rc == 0);
+    int parent = parent_of(atomic_load(&f->shared->servers[0]));
+    atomic_store(&f->shared->servers[1], parent);
+    NEED(2, parent != getpid() && parent_of(parent) == getpid());
+    return 0;
+}
+
+static bool has_another_parent(void *context)
+{
+    struct fixture *f = context;
+    return parent_of(atomic_load(&f->shared->servers[0])) != atomic_load(&f->shared->servers[1]);
+}
+
+TEST_F(private_kilnd, the_memory_of_a_job_that_is_a_subreaper_is_freed_when_it_ends)
+{
+    run_job(f, use_as_subreaper);
+    wait_until("the process that shares the job's memory", has_another_parent, f);
+    assert_int_equal(holder_of_lock(f), atomic_load(&f->shared->servers[0]));
+}
+
+static void *use_on_a_thread(void *context)
+{
+    return (void *)(intptr_t)use_once(context); /* NOLINT(performance-no-int-to-ptr) */
+}
+
+static int outlive_the_starting_thread(struct fixture *f)
+{
+    pthread_t thread;
+    void *rc;
+    int status;
+    NEED(1, prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0);
+    NEED(2, pthread_create(&thread, NULL, use_on_a_thread, f) == 0);
+    NEED(3, pthread_join(thread, &rc) == 0 && !rc);
+    kill(atomic_load(&f->shared->servers[0]), SIGKILL);
+    NEED(4, holds_in_time(is_unlocked, f));
+    NEED(5, waitpid(-1, &status, WNOHANG) == -1 && errno == ECHILD);
+    return 0;
+}
+
+TEST(private_kilnd, a_subreaper_whose_starting_thread_has_ended_notices_nothing)
+{
+    run_job(*state, outlive_the_starting_thread);
+}
+
 static int block_and_close(struct fixture *f)
 {
     sigset_t all;
@@ -437,16 +499,27 @@ TEST_F(private_kilnd, sigterm_ends_the_private_kilnd_of_a_job_that_blocks_signal
     wait_until("the private kilnd to end", has_ended, f);
 }
 
-TEST_F(private_kilnd, a_program_that_unloads_libkiln_may_use_it_again)
+static void run_unloading_job(struct fixture *f, const char *mode)
 {
     pid_t pid = fork();
     if (pid == 0) {
         be_a_job(f);
+        setenv("KILND_IDLE_EXIT", "1s", 1);
         execl(KILN_BIN "/../tests/unloading_job", "unloading_job", KILN_BIN "/../lib/libkiln.so.0",
-              (char *)NULL);
+              mode, (char *)NULL);
         _exit(127);
     }
     assert_int_equal(wait_program(pid), 0);
+}
+
+TEST_F(private_kilnd, a_program_that_unloads_libkiln_may_use_it_again)
+{
+    run_unloading_job(f, NULL);
+}
+
+TEST_F(private_kilnd, a_subreaper_that_unloads_libkiln_is_not_harmed)
+{
+    run_unloading_job(f, "reaper");
 }
 
 /* ---- exit ---- */

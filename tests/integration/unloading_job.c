@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* unloading_job LIBKILN: opens libkiln with dlopen and closes it, twice in the right order, then
- * with a client still open. */
+ * with a client still open.
+ * unloading_job LIBKILN reaper: does so three times in the right order, as a reaper of orphans,
+ * then waits until the private kilnd has ended. */
 #include <kiln/client.h>
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define WAIT_MAX_S 60
 
 static struct kiln_client *client;
 
@@ -31,16 +38,31 @@ static void close_client(void *library)
     close_it(client);
 }
 
+/* Waits for children that other waits skip. */
+static int wait_for_all_children(void)
+{
+    int status, count = 0;
+    alarm(WAIT_MAX_S);
+    for (; waitpid(-1, &status, __WALL) > 0; count++) {
+        if (status != 0)
+            return 3;
+    }
+    return count > 0 ? 0 : 4;
+}
+
 int main(int argc, char **argv)
 {
+    int is_reaper = argc > 2;
+    if (is_reaper && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
+        return 5;
     for (int i = 0; i < 3; i++) {
         void *library = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
         if (!library || use_libkiln(library))
             return 1;
-        if (i < 2)
+        if (i < 2 || is_reaper)
             close_client(library);
         if (dlclose(library) != 0)
             return 2;
     }
-    return 0;
+    return is_reaper ? wait_for_all_children() : 0;
 }
