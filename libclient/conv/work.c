@@ -128,7 +128,7 @@ static enum kiln_code clean_records(struct work *work, struct kiln_err *err)
                                           .request = "tuning_remove",
                                           .json = json,
                                           .timeout_ms = work->options.timeout_ms };
-    int rc = kiln_admin_call(work->client, &call, &reply, &e);
+    int rc = kiln_admin(work->client, &call, &reply, &e);
     kiln_free(reply);
     plans_forget(work->client, &work->problem);
     return rc == KILN_E_NOT_FOUND ? KILN_OK : error_take(rc, &e, err);

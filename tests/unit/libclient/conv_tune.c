@@ -105,6 +105,7 @@ TEST(conv, clean_forgets_the_config_and_searches_nothing)
     f->options.enforce = KILN_ENFORCE_DB_CLEAN;
     must(conv_tune(f), f->err);
     assert_int_equal(f->removals, 1);
+    assert_int_equal(f->daemon.connections, 1); /* a private kilnd has no other */
     assert_int_equal(f->config_requests, 0);
     assert_string_equal(conv_at(f, 0).config, "0,1");
     f->options.no_record = 1;
