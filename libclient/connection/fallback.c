@@ -131,6 +131,8 @@ void fallback_destroy(struct fallback *f)
     free(f);
 }
 
+const char *fallback_mode(const struct fallback *f) { return f->off ? "off" : substitute.mode; }
+
 uint64_t fallback_grace_ns(const struct fallback *f) { return f->grace_ms * MS; }
 
 /* ---- connections ---- */

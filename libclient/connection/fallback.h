@@ -37,6 +37,8 @@ KILN_MUST_CHECK enum kiln_code fallback_connect(struct fallback *fallback, uint6
  * grace period. */
 bool fallback_on_handshake(struct fallback *fallback, enum kiln_code rc,
                            const struct kiln_err *err);
+/* The mode in use, for another client of the same kind. */
+const char *fallback_mode(const struct fallback *fallback);
 /* How long a silent kilnd counts as busy (KILN_FALLBACK_PATIENCE). */
 uint64_t fallback_grace_ns(const struct fallback *fallback);
 /* True if the substitute serves and kilnd would accept this client now.  Called before requests;

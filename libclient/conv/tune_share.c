@@ -157,9 +157,11 @@ enum kiln_code tuner_search_shared(struct tuner *tuner, struct kiln_err *err)
     struct kiln_error e;
     struct kiln_err why = KILN_ERR_INIT;
     struct sharing s = { .tuner = tuner };
+    const struct kiln_client *client = tuner->work->client;
     const struct kiln_client_options options = { .size = sizeof(options),
-                                                 .socket_path = tuner->work->client->socket_path,
-                                                 .timeout_ms = tuner->work->client->timeout_ms,
+                                                 .socket_path = client->socket_path,
+                                                 .timeout_ms = client->timeout_ms,
+                                                 .fallback = fallback_mode(client->fallback),
                                                  .name = "kiln_conv_tune" };
     enum kiln_code rc = error_take(kiln_client_open(&options, &s.client, &e), &e, err);
     if (!rc)

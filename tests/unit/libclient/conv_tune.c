@@ -113,6 +113,18 @@ TEST(conv, clean_forgets_the_config_and_searches_nothing)
     assert_int_equal(f->removals, 1);
 }
 
+TEST(conv, processes_share_a_search_in_the_clients_own_fallback_mode)
+{
+    struct conv_fixture *f = *state;
+    CONV_USE(f, conv_tunable);
+    f->options.share = 1;
+    setenv("KILN_FALLBACK", "changed later", 1);
+    int rc = conv_tune(f);
+    unsetenv("KILN_FALLBACK");
+    must(rc, f->err);
+    assert_int_equal(f->leases, 1);
+}
+
 TEST(conv, clean_measures_whatever_find_records_say)
 {
     static const struct conv_solver known[] = {
