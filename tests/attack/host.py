@@ -182,7 +182,7 @@ class Host:
                 self.process.wait(STOP_MAX_S)
             except subprocess.TimeoutExpired:
                 self.process.kill()
-                self.process.wait()
+                self.process.wait(STOP_MAX_S)
         shutil.rmtree(self.directory, ignore_errors=True)
 
     # ---- requests of root ----

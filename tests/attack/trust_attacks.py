@@ -274,9 +274,8 @@ class ControlCharacters(Trust):
             shown = self._show(stage)
         finally:
             events.terminate()
-        assert events.stdout
-        shown["kilnctl events --json"] = events.stdout.read()
-        events.wait()
+            said, _ = events.communicate(timeout=hosts.STOP_MAX_S)
+        shown["kilnctl events --json"] = said
         shown["the log"] = host.log.read_bytes()
         return [f"{where} contains {', '.join(sorted(found))}" for where, text in shown.items()
                 if (found := control_characters(text))]

@@ -2,6 +2,7 @@
 #include "tests/faults/cases.h"
 
 #include "common/fs.h"
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 
 #include <errno.h>
@@ -149,7 +150,6 @@ static void run_child(const struct fault_case *c, int output)
 /* True if the operation survived all places of the case. */
 static bool run_case(const struct fault_case *c, bool keep)
 {
-    int status = 0;
     int output = memfd_create("output", MFD_CLOEXEC);
     if (output < 0)
         abort();
@@ -157,8 +157,9 @@ static bool run_case(const struct fault_case *c, bool keep)
     pid_t child = fork();
     if (child == 0)
         run_child(c, output);
-    if (child < 0 || waitpid(child, &status, 0) != child)
+    if (child < 0)
         abort();
+    int status = await_process(child, "a case to end", 2 * CASE_SECONDS);
     kill(-child, SIGKILL); /* processes that the case left behind */
     bool survived = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     if (!survived)

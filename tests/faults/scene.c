@@ -5,6 +5,7 @@
 #include "engine/package/package_writer.h"
 #include "tests/faults/invariants.h"
 #include "tests/faults/made_kernel.h"
+#include "tests/support/child.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,7 +23,6 @@
 #define BATCH_MAX 64u
 #define LEASED 1000u /* problems from this number on are tuned under leases */
 #define LEASED_SOLVER "SolverC"
-#define END_SECONDS 60
 #define REST_POLLS 20u
 /* kilnd's reader threads. Each opens its own descriptor of a package at its first look-up. */
 #define PACKAGE_READERS 4u
@@ -227,7 +227,7 @@ bool scene_try_start(struct scene *s)
     use_shim(s, true);
     daemon_process_begin(&s->daemon);
     use_shim(s, false);
-    uint64_t end = clock_monotonic_ns() + END_SECONDS * UINT64_C(1000000000);
+    uint64_t end = clock_monotonic_ns() + WAIT_MAX_S * UINT64_C(1000000000);
     while (clock_monotonic_ns() < end) {
         pid_t ended = waitpid(s->daemon.pid, &status, WNOHANG);
         if (ended == 0 && kilnd_answers(s))
@@ -240,22 +240,14 @@ bool scene_try_start(struct scene *s)
         assert_true(WIFSIGNALED(status) || log_size(s) > before); /* it logged the reason */
         return false;
     }
-    fail_msg("waited %d s for kilnd to serve or to exit", END_SECONDS);
+    fail_msg("waited %d s for kilnd to serve or to exit", WAIT_MAX_S);
     return false;
 }
 
 void scene_reap(struct scene *s)
 {
-    int status = 0;
-    uint64_t end = clock_monotonic_ns() + END_SECONDS * UINT64_C(1000000000);
-    if (s->daemon.pid == 0)
-        return;
-    while (waitpid(s->daemon.pid, &status, WNOHANG) == 0) {
-        if (clock_monotonic_ns() > end)
-            fail_msg("waited %d s for the killed kilnd to end", END_SECONDS);
-        poll(NULL, 0, 2);
-    }
-    expect_ended(s, status);
+    if (s->daemon.pid != 0)
+        expect_ended(s, await_process(s->daemon.pid, "the killed kilnd to end", WAIT_MAX_S));
 }
 
 bool scene_has_no_child(void *context)
@@ -268,14 +260,8 @@ bool scene_has_no_child(void *context)
 
 void scene_stop(struct scene *s)
 {
-    int status = 0;
     assert_int_equal(kill(s->daemon.pid, SIGTERM), 0);
-    uint64_t end = clock_monotonic_ns() + END_SECONDS * UINT64_C(1000000000);
-    while (waitpid(s->daemon.pid, &status, WNOHANG) == 0) {
-        if (clock_monotonic_ns() > end)
-            fail_msg("waited %d s for kilnd to stop", END_SECONDS);
-        poll(NULL, 0, 2);
-    }
+    int status = await_process(s->daemon.pid, "kilnd to stop", WAIT_MAX_S);
     expect_ended(s, status);
     assert_int_equal(status, 0);
     wait_until("the processes of kilnd to end", scene_has_no_child, NULL);

@@ -3,6 +3,7 @@
 
 #include "common/fs.h"
 #include "tests/faults/descriptors.h"
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 
 #include <dirent.h>
@@ -98,7 +99,7 @@ static void copy_to(const char *from, char to[96])
 
 #define LEFT_OPEN 4 /* exit status: descriptors were left open */
 
-static _Noreturn void run_in_child(const struct trial_steps *steps, struct trial *t)
+static _Noreturn void run_trial_steps(const struct trial_steps *steps, struct trial *t)
 {
     struct descriptors before, after;
     char difference[512];
@@ -118,9 +119,8 @@ static void run_trial(const struct fault_case *c, const struct trial_steps *step
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0)
-        run_in_child(steps, t);
-    int status = 0;
-    assert_int_equal(waitpid(child, &status, 0), child);
+        run_trial_steps(steps, t);
+    int status = await_child(child);
     t->injected = fault_plan_disarm(t->plan);
     bool deadly = t->plan->action == FAULT_KILL || t->plan->action == FAULT_TEAR;
     t->killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && deadly && t->injected;

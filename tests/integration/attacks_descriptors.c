@@ -191,7 +191,7 @@ TEST(attack, a_file_that_shrinks_and_grows_while_it_is_read_harms_nobody)
             fail_msg("'%s' takes a file that changes", message_name(file_requests[i].type));
     }
     atomic_store(&c.stop, true);
-    pthread_join(thread, NULL);
+    await_thread(thread, NULL);
     close(c.file);
     expect_descriptors_at_most(a, before);
 }
@@ -213,6 +213,7 @@ TEST(attack, a_request_that_takes_no_file_refuses_one)
 #define KILN_REQUEST(name, number, role, body, purpose) number,
 #define KILN_REPLY(name, number, body, purpose)
 #include "common/messages.def"
+#include "tests/support/wait.h"
 #undef KILN_REQUEST
 #undef KILN_REPLY
     };

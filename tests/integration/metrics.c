@@ -10,6 +10,7 @@
  */
 #include "tests/support/metrics_page.h"
 #include "tests/support/raw_client.h"
+#include "tests/support/wait.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -438,7 +439,7 @@ TEST(metrics, metrics_agree_with_the_counts_of_clients)
     for (unsigned second = 0; second < plan.seconds; second++)
         one_second(load, second, &first, &before);
     for (unsigned i = 0; i < plan.clients; i++)
-        pthread_join(load->clients[i].thread, NULL);
+        await_thread(load->clients[i].thread, NULL);
     print_report(load);
     for (unsigned i = 0; i < plan.clients; i++)
         close(load->clients[i].fd);

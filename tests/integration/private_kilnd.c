@@ -4,6 +4,7 @@
  * check. */
 #include "common/clock.h"
 #include "common/fs.h"
+#include "tests/support/child.h"
 #include "tests/support/daemon_process.h"
 
 #include <dirent.h>
@@ -295,7 +296,6 @@ TEST_F(private_kilnd, processes_that_start_together_share_one)
 static int use_in_children(struct fixture *f)
 {
     struct kiln_client *client;
-    int status;
     NEED(1, open_client(f, &client) == 0);
     NEED(2, ping_kilnd(f, client, 0) == 0);
     int server = client_status(client).daemon_pid;
@@ -303,7 +303,7 @@ static int use_in_children(struct fixture *f)
         pid_t child = fork();
         if (child == 0)
             _exit(use_once(f));
-        NEED(3, waitpid(child, &status, 0) == child && status == 0);
+        NEED(3, child > 0 && await_child(child) == 0);
         NEED(4, atomic_load(&f->shared->servers[0]) == server);
     }
     NEED(5, ping_kilnd(f, client, 0) == 0 && client_status(client).reconnects == 0);

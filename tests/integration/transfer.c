@@ -24,7 +24,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define ROWS 40
@@ -90,7 +89,7 @@ static int tear_down(void **state)
     struct fixture *f = *state;
     loop_timer_close(&f->tick);
     transfers_close(f->transfers, on_closed, f);
-    loop_run(f->loop);
+    LOOP_TO_END(f->loop, "the transfers to close");
     assert_true(f->closed);
     work_queues_destroy(f->work_queues);
     loop_destroy(f->loop);

@@ -7,6 +7,7 @@
 #include "common/fs.h"
 #include "common/messages.h"
 #include "tests/integration/host.h"
+#include "tests/support/wait.h"
 
 #include <fcntl.h>
 #include <kiln/kiln.h>
@@ -18,7 +19,6 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 
 #define DEVICE "gfx90a68"
 #define RECORDS 700u /* records of the system database, with batch sizes 1, 2, ... */
@@ -418,7 +418,7 @@ static void relay_start(struct relay *r, const struct fixture *f)
 static void relay_stop(struct relay *r)
 {
     close(r->stop[1]);
-    pthread_join(r->thread, NULL);
+    await_thread(r->thread, NULL);
     close(r->stop[0]);
     close(r->listening);
 }
@@ -688,7 +688,7 @@ TEST_F(tuning_api, an_unshared_lease_goes_to_a_waiter_when_its_holder_leaves)
 
     kiln_client_close(f->client);
 
-    pthread_join(waiting, &failed);
+    await_thread(waiting, &failed);
     assert_null(failed);
     f->client = NULL;
 }

@@ -29,7 +29,7 @@ class Commit(unittest.TestCase):
         return subprocess.run(
             ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments],
             cwd=directory or self.tree, env={**environment, "GIT_CONFIG_GLOBAL": "/dev/null"},
-            check=True, capture_output=True).stdout
+            check=True, capture_output=True, timeout=60).stdout
 
     def commit(self, directory=None):
         self.git("init", "-q", directory=directory)
@@ -39,7 +39,7 @@ class Commit(unittest.TestCase):
 
     def found(self, *options, status=0):
         ended = subprocess.run(["cmake", *options, "-P", self.tree / "print.cmake"],
-                               capture_output=True, text=True)
+                               capture_output=True, text=True, timeout=60)
         self.assertEqual(ended.returncode, status, ended.stderr)
         return ended.stderr.strip()
 
@@ -56,7 +56,7 @@ class Commit(unittest.TestCase):
         archive = self.git("archive", "HEAD")
         shutil.rmtree(self.tree)
         self.tree.mkdir()
-        subprocess.run(["tar", "-x", "-C", self.tree], input=archive, check=True)
+        subprocess.run(["tar", "-x", "-C", self.tree], input=archive, check=True, timeout=60)
         self.assertEqual(self.found(), commit)
 
     def test_what_was_written_into_the_tree_is_taken_over(self):

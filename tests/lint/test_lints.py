@@ -11,10 +11,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import check_layers  # noqa: E402
-import check_pins  # noqa: E402
 import check_prose  # noqa: E402
 import check_size  # noqa: E402
 import check_spdx  # noqa: E402
+import check_tests  # noqa: E402
 import gen_metrics  # noqa: E402
 import gen_protocol  # noqa: E402
 import tree  # noqa: E402
@@ -109,12 +109,12 @@ class Files(Tree):
 
     @unittest.skipUnless(shutil.which("git"), "git is not installed")
     def test_what_git_ignores_is_not_looked_at(self):
-        subprocess.run(["git", "init", "-q", self.root], check=True)
+        subprocess.run(["git", "init", "-q", self.root], check=True, timeout=60)
         self.write(".gitignore", "/scratch/\n")
         self.write("scratch/a.c", "")
         self.write("new.c", "")
         self.write("gone.c", "")
-        subprocess.run(["git", "-C", self.root, "add", "gone.c"], check=True)
+        subprocess.run(["git", "-C", self.root, "add", "gone.c"], check=True, timeout=60)
         (self.root / "gone.c").unlink()
         self.assertEqual(self.names(), [".gitignore", "new.c"])
 
@@ -180,7 +180,7 @@ class Prose(Tree):
 class Pins(Tree):
     def pinned(self, literal):
         self.write("tests/unit/a.c", f"assert_says(err.text,\n            {literal});\n")
-        return check_pins.complaints(self.root)
+        return list(check_tests.complaints(self.root))
 
     def test_a_sentence_is_found(self):
         self.assertIn("tests/unit/a.c:1:", self.pinned('"cannot open the file"')[0])
@@ -189,6 +189,31 @@ class Pins(Tree):
     def test_a_key_word_or_a_datum_is_fine(self):
         for literal in ('"gfx90a"', '"package_limit"', '"2 records, 3 problems"', '"\\"a\\":{}"'):
             self.assertEqual(self.pinned(literal), [], literal)
+
+
+class Waits(Tree):
+    def endless(self, text, rel="tests/unit/a.c"):
+        self.write(rel, text)
+        return list(check_tests.complaints(self.root))
+
+    def test_an_endless_wait_in_c_is_found(self):
+        for call in ("waitpid(child, &status, 0)", "pthread_join(t, NULL)", "loop_run(f->loop)"):
+            self.assertEqual(len(self.endless(f"    {call};\n")), 1, call)
+
+    def test_a_bounded_wait_in_c_is_fine(self):
+        for call in ("waitpid(-1, NULL, WNOHANG)", "await_child(child)", "await_thread(t, NULL)"):
+            self.assertEqual(self.endless(f"    {call};\n"), [], call)
+
+    def test_an_endless_wait_in_python_is_found(self):
+        for call in ("thread.join()", "process.communicate()", 'subprocess.run(["a", f(1)])'):
+            self.assertEqual(len(self.endless(f"{call}\n", "tests/a.py")), 1, call)
+
+    def test_a_bounded_wait_in_python_is_fine(self):
+        for call in ('" ".join(words)', "process.wait(60)", 'subprocess.run(["a", f(1)], timeout=6)'):
+            self.assertEqual(self.endless(f"{call}\n", "tests/a.py"), [], call)
+
+    def test_programs_that_measure_are_free(self):
+        self.assertEqual(self.endless("pthread_join(t, NULL);\n", "tests/bench/a.c"), [])
 
 
 class Protocol(unittest.TestCase):

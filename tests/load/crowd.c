@@ -2,7 +2,9 @@
 #include "tests/load/crowd.h"
 
 #include "tests/load/peer.h"
+#include "tests/support/child.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/wait.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -13,8 +15,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
+
+#define RUN_MAX_S 3600 /* with the largest numbers of scripts/load */
 
 #define STACK_BYTES (512u << 10)
 
@@ -163,7 +166,7 @@ static void kill_clients(struct crowd *c)
     for (unsigned i = 0; i < c->clients; i++) {
         struct crowd_member *m = &c->members[i];
         if (m->kind == KILLED && kill(m->pid, SIGKILL) == 0)
-            waitpid(m->pid, NULL, 0);
+            await_child(m->pid);
     }
 }
 
@@ -172,7 +175,7 @@ static void join_threads(struct crowd *c, bool stalled)
     for (unsigned i = 0; i < c->clients; i++) {
         struct crowd_member *m = &c->members[i];
         if (m->kind != KILLED && (m->kind == STALLED) == stalled)
-            pthread_join(m->thread, NULL);
+            await_thread_long(m->thread, NULL, "a client of the crowd to end", RUN_MAX_S);
     }
 }
 

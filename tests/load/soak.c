@@ -14,6 +14,7 @@
 #include "tests/load/process_usage.h"
 #include "tests/support/metrics_page.h"
 #include "tests/support/raw_client.h"
+#include "tests/support/wait.h"
 
 #include <kiln/kiln.h>
 
@@ -274,7 +275,7 @@ TEST(soak, a_day_leaves_memory_and_descriptors_flat)
         assert_int_equal(pthread_create(&work_queues[i], NULL, run_work_queue, s), 0);
     take_samples(s);
     for (unsigned i = 0; i < WORK_QUEUES; i++)
-        pthread_join(work_queues[i], NULL);
+        await_thread(work_queues[i], NULL);
     double took = seconds_since(&s->start);
     if (atomic_load(&s->wrong) > 0)
         fail_msg("%u wrong answers: %s", atomic_load(&s->wrong), s->why);

@@ -39,7 +39,7 @@ class Manual:
 
     def help(self, *words):
         return subprocess.run([self.programs / words[0], *words[1:], "--help"], check=True, text=True,
-                              capture_output=True).stdout
+                              capture_output=True, timeout=60).stdout
 
     def commands(self):
         listed = self.help("kilnctl").split("Commands:\n")[1].split("\n'kilnctl")[0]
@@ -54,7 +54,8 @@ class Manual:
         script = self.directory / "completions/bash" / program
         name = program.replace("-", "_")
         done = subprocess.run(["bash", "--norc", "-c", f'source "$1"; _{name}_options "$2"; echo $options',
-                               "bash", script, command], check=True, text=True, capture_output=True)
+                               "bash", script, command], check=True, text=True, capture_output=True,
+                              timeout=60)
         return {option for option in done.stdout.split() if option.startswith("--")}
 
     def zsh_options(self, program, command):

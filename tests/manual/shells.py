@@ -6,8 +6,10 @@ import os
 import pathlib
 import pty
 import re
+import select
 import subprocess
 import tempfile
+import time
 
 # As readline does: a word ends at blanks, and ':' and '=' are words of their own.
 BASH = r"""
@@ -67,7 +69,8 @@ def _zsh_on_terminal(environment, seconds):
         os.close(child)
         child = -1
         said = b""
-        while True:
+        end = time.monotonic() + seconds
+        while select.select([parent], [], [], max(0.0, end - time.monotonic()))[0]:
             try:
                 some = os.read(parent, 4096)
             except OSError:  # Linux: the other end was closed
@@ -75,7 +78,7 @@ def _zsh_on_terminal(environment, seconds):
             if not some:
                 break
             said += some
-        process.wait(timeout=seconds)
+        process.wait(timeout=max(0.1, end - time.monotonic()))
         return said.decode(errors="replace")
     finally:
         os.close(parent)

@@ -76,7 +76,7 @@ class Kilnd:
 
     def kilnctl(self, *words):
         done = subprocess.run([BIN / "kilnctl", *words, "--socket", self.socket, "--timeout", "60s"],
-                              check=True, text=True, capture_output=True)
+                              check=True, text=True, capture_output=True, timeout=120)
         return done.stdout
 
     def stop(self):

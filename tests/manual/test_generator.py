@@ -148,7 +148,7 @@ class DateTest(unittest.TestCase):
                 "print(generate.date_of(pathlib.Path(sys.argv[1])))")
         done = subprocess.run([sys.executable, "-B", "-c", code, str(ROOT / "scripts/manual")],
                               env={**os.environ, "SOURCE_DATE_EPOCH": "86400"}, check=True, text=True,
-                              capture_output=True)
+                              capture_output=True, timeout=60)
         self.assertEqual(done.stdout.strip(), "1970-01-02")
 
 

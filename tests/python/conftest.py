@@ -18,8 +18,23 @@ BUILD = pathlib.Path(os.environ["KILN_BUILD"])
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 TARGET = "gfx1030"  # whose compiler needs no GPU
 DATABASE_ID = "gfx90a68"
-START_MOST_S = 60
+WAIT_MAX_S = 60  # sanitizers on a loaded machine
 PR_SET_PDEATHSIG = 1
+
+
+def wait_until(what, holds):
+    """Calls |holds| until it returns true, and fails after a minute."""
+    end = time.monotonic() + WAIT_MAX_S
+    while not holds():
+        assert time.monotonic() < end, f"waited {WAIT_MAX_S} s for {what}"
+        time.sleep(0.001)
+
+
+def join(*threads):
+    """Waits for |threads| to end, and fails after a minute."""
+    for thread in threads:
+        thread.join(WAIT_MAX_S)
+        assert not thread.is_alive(), f"waited {WAIT_MAX_S} s for the thread '{thread.name}' to end"
 
 
 class Daemon:
@@ -45,20 +60,17 @@ class Daemon:
                 [BUILD / "bin/kilnd", "--socket", self.socket, "--cache-dir", self.directory / "cache",
                  "--state-dir", self.directory / "state"], env=self.environment, stdout=log,
                 stderr=log, preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
-        end = time.monotonic() + START_MOST_S
-        while not self._answers():
-            assert self.process.poll() is None, (self.directory / "kilnd.log").read_text()
-            assert time.monotonic() < end, f"kilnd does not listen at '{self.socket}'"
-            time.sleep(0.01)
+        wait_until(f"kilnd to listen at '{self.socket}'", self._answers)
 
     def _answers(self):
+        assert self.process.poll() is None, (self.directory / "kilnd.log").read_text()
         with socket.socket(socket.AF_UNIX) as s:
             return s.connect_ex(self.socket) == 0
 
     def stop(self):
         if self.process:
             self.process.terminate()
-            self.process.wait()
+            self.process.wait(WAIT_MAX_S)
             self.process = None
 
     def remove(self):
@@ -67,7 +79,8 @@ class Daemon:
 
     def kilnctl(self, *arguments):
         return subprocess.run([BUILD / "bin/kilnctl", *arguments], env=self.environment,
-                              check=True, capture_output=True, text=True).stdout
+                              check=True, capture_output=True, text=True,
+                              timeout=WAIT_MAX_S).stdout
 
 
 @pytest.fixture(scope="session")

@@ -34,7 +34,7 @@ def compiler(*arguments, text):
     command = shlex.split(os.environ.get("CC", "cc"))
     try:
         return subprocess.run([*command, "-I", INCLUDE, *arguments], input=text, text=True,
-                              check=True, capture_output=True).stdout
+                              check=True, capture_output=True, timeout=60).stdout
     except FileNotFoundError:
         pytest.skip(f"no C compiler here: '{command[0]}'")
 
@@ -66,7 +66,7 @@ def facts(tmp_path_factory):
     program = tmp_path_factory.mktemp("abi") / "facts"
     compiler("-x", "c", "-", "-o", program, text="#include <kiln/kiln.h>\n#include <stdio.h>\n"
              "int main(void) {\n" + "\n".join(lines) + "\nreturn 0; }\n")
-    printed = subprocess.run([program], check=True, capture_output=True, text=True).stdout
+    printed = subprocess.run([program], check=True, capture_output=True, text=True, timeout=60).stdout
     return {name: tuple(map(int, values))
             for name, *values in (line.split() for line in printed.splitlines())}
 

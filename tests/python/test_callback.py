@@ -6,13 +6,12 @@ import gc
 import signal
 import sys
 import threading
-import time
 import types
 
 import pytest
 
 import kiln
-from conftest import TARGET
+from conftest import TARGET, join, wait_until
 from kiln._callback import Callback, _is_of
 from test_kernel import UNKNOWN, freed  # noqa: F401  (a fixture)
 
@@ -30,8 +29,7 @@ def interrupted(own_daemon):
             own_daemon.process.send_signal(signal.SIGSTOP)
 
             def interrupt():
-                while client.status().requests == before:
-                    time.sleep(0.001)
+                wait_until("the request", lambda: client.status().requests > before)
                 signal.pthread_kill(threading.get_ident(), number)
                 own_daemon.process.send_signal(signal.SIGCONT)
 
@@ -41,7 +39,7 @@ def interrupted(own_daemon):
                 return batch(client)
             finally:
                 own_daemon.process.send_signal(signal.SIGCONT)
-                thread.join()
+                join(thread)
 
     return run
 
@@ -196,7 +194,7 @@ def test_a_missing_item_is_never_a_result(client, problem, name):
     thread = threading.Thread(target=ask)
     with hooked() as told:
         thread.start()
-        thread.join()
+        join(thread)
     assert [type(outcome) for outcome in outcomes] == [RuntimeError]
     assert "lost" in str(outcomes[0]) and told == [MemoryError]
 

@@ -7,12 +7,12 @@ import pickle
 import signal
 import socket
 import threading
-import time
 import weakref
 
 import pytest
 
 import kiln
+from conftest import join, wait_until
 from kiln._call import Handle, to_milliseconds
 from kiln._library import library
 
@@ -179,12 +179,11 @@ def test_closing_lets_calls_under_way_end(own_daemon, closed):
     answers = []
     thread = threading.Thread(target=lambda: answers.append(client.ping()))
     thread.start()
-    while client.status().requests == before:
-        time.sleep(0.001)
+    wait_until("the request", lambda: client.status().requests > before)
     client.close()
     assert closed == [] and answers == []
     own_daemon.process.send_signal(signal.SIGCONT)
-    thread.join()
+    join(thread)
     assert len(answers) == 1 and len(closed) == 1
 
 
@@ -215,8 +214,7 @@ def test_threads_share_a_client(client):
     threads = [threading.Thread(target=ask) for _ in range(THREADS)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    join(*threads)
     assert results == [True] * 50 * THREADS
 
 
@@ -229,7 +227,7 @@ def test_other_threads_run_during_a_call(silent):
         with pytest.raises(kiln.TimedOutError):
             client.ping(timeout=0.1)
         assert moved.is_set()
-        thread.join()
+        join(thread)
 
 
 def in_child(work):

@@ -82,7 +82,8 @@ for _ in range(3):
 before = len(asked)
 ended.set()
 for thread in threads:
-    thread.join()
+    thread.join(60)
+    assert not thread.is_alive(), "waited 60 s for a thread to end"
 assert before > 0 and parent.status().reconnects == 0
 check_all_is_there(parent)
 print(served)
@@ -105,7 +106,7 @@ def run(code, tmp_path, socket, fallback):
                        XDG_CONFIG_HOME=str(tmp_path / "config"), XDG_RUNTIME_DIR=str(tmp_path), KILND_IDLE_EXIT="1s")
     process = subprocess.Popen([sys.executable, "-B", "-c", code], env=environment, text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    said, complaints = process.communicate()
+    said, complaints = process.communicate(timeout=240)
     assert (process.returncode, complaints) == (0, "")
     return process.pid, said.strip()
 

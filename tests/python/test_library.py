@@ -17,7 +17,7 @@ def run(code, **variables):
     removed = ("KILN_LIBRARY_PATH", "KILN_FALLBACK")
     environment = {k: v for k, v in os.environ.items() if k not in removed}
     return subprocess.run([sys.executable, "-B", *code], env={**environment, **variables},
-                          capture_output=True, text=True)
+                          capture_output=True, text=True, timeout=60)
 
 
 def test_the_variable_names_the_folder():
@@ -87,7 +87,7 @@ def test_where_no_kilnd_is_installed_its_package_is_named(tmp_path):
     ended = subprocess.run(
         [sys.executable, "-B", "-c", ASKS], capture_output=True, text=True, cwd=tmp_path,
         env={**os.environ, "KILN_LIBRARY_PATH": str(tmp_path), "KILN_FALLBACK": "private",
-             "HOME": str(tmp_path), "PATH": "/nowhere"})
+             "HOME": str(tmp_path), "PATH": "/nowhere"}, timeout=60)
     assert "/nowhere/kilnd.sock" in ended.stdout, ended.stderr
     assert "install the package kiln" in ended.stdout
 

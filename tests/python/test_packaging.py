@@ -17,7 +17,7 @@ def test_a_build_has_every_module_and_the_types_marker(tmp_path):
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", "build", "*-info"))
     subprocess.run([sys.executable, "-B", "-c", "import setuptools; setuptools.setup()", "-q",
                     "build", "--build-base", tmp_path / "base", "--build-lib", tmp_path / "lib"],
-                   cwd=copy, check=True, capture_output=True)
+                   cwd=copy, check=True, capture_output=True, timeout=60)
     built = {p.relative_to(tmp_path / "lib").as_posix() for p in (tmp_path / "lib").rglob("*.*")}
     wanted = {p.relative_to(PACKAGE).as_posix()
               for p in (PACKAGE / "kiln").iterdir() if p.is_file()}
@@ -33,11 +33,11 @@ def test_pip_installs_it_without_a_network(tmp_path):
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-index",
                     "--no-build-isolation", "--no-deps", "--no-cache-dir", "--no-compile",
                     "--disable-pip-version-check", "--target", there, copy],
-                   check=True, capture_output=True)
+                   check=True, capture_output=True, timeout=60)
     said = subprocess.run([sys.executable, "-B", "-c",
                            "import kiln; print(kiln.__file__, kiln.__version__)"],
                           cwd=tmp_path, env={"PYTHONPATH": str(there)}, check=True,
-                          capture_output=True, text=True).stdout
+                          capture_output=True, text=True, timeout=60).stdout
     assert said.startswith(f"{there}/kiln/__init__.py ")
     assert (there / "kiln/py.typed").is_file()
 
@@ -55,5 +55,5 @@ def test_nothing_beyond_the_standard_library_is_imported():
     if sys.version_info < (3, 10):
         pytest.skip("this Python has no list of its standard modules")
     ended = subprocess.run([sys.executable, "-B", "-c", code], check=True, capture_output=True,
-                           text=True)
+                           text=True, timeout=60)
     assert ended.stdout.strip() == ""

@@ -5,14 +5,29 @@
 #include "tests/support/wait.h"
 
 #include <poll.h>
+#include <signal.h>
+#include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-int await_child(pid_t pid)
+#define PAUSE_MS 5
+
+int await_process(pid_t pid, const char *what, int max_s)
 {
     int status = 0;
     pid_t ended;
-    WAIT_FOR((ended = waitpid(pid, &status, WNOHANG)) != 0);
+    /* Wakes the loop at once when the process ends; without one, the loop pauses. */
+    struct pollfd end = { .fd = pid > 0 ? pidfd_open(pid, 0) : -1, .events = POLLIN };
+    for (int waited_ms = 0; (ended = waitpid(pid, &status, WNOHANG)) == 0; waited_ms += PAUSE_MS) {
+        if (waited_ms >= max_s * 1000) {
+            if (pid > 0)
+                kill(pid, SIGKILL);
+            fail_wait(max_s, what);
+        }
+        poll(&end, 1, PAUSE_MS);
+    }
+    if (end.fd >= 0)
+        close(end.fd);
     assert_true(ended > 0);
     return status;
 }

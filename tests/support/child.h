@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Child processes of tests. Every wait ends after WAIT_MAX_S (tests/support/wait.h). */
+/* Child processes of tests. Every wait has a bound, by default WAIT_MAX_S. */
+#include "tests/support/wait.h"
+
 #include <stdbool.h>
 #include <sys/types.h>
 
 /* Runs |run| in a child process and returns its result. The child ends without closing or flushing
  * anything, like a killed process. */
 bool run_in_child(bool (*run)(void *context), void *context);
-/* Waits until |pid| (-1: any child) has ended. Returns its status as waitpid(2) does. */
-int await_child(pid_t pid);
+/* Waits until |pid| (-1: any child) has ended. Returns its status as waitpid(2) does. A child that
+ * does not end is killed, and the test fails: "waited 60 s for the process 'PID' to end". */
+#define await_child(pid) await_process((pid), "the process '" #pid "' to end", WAIT_MAX_S)
+int await_process(pid_t pid, const char *what, int max_s);
 /* Reads |count| bytes from a pipe into which a child reports its progress. */
 void await_progress(int fd, unsigned count);
 /* True while any process holds the writing end of the pipe that |reading_fd| reads. */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/daemon_process.h"
 
+#include "common/clock.h"
 #include "common/fs.h"
+#include "tests/support/child.h"
 #include "tests/support/raw_client.h"
 
 #include <errno.h>
@@ -19,6 +21,7 @@
 #include <unistd.h>
 
 #define ARGUMENTS_MAX 48
+#define PROGRAM_MAX_S 240 /* one that compiles, under a sanitizer, on a loaded machine */
 
 static void set(const char *name, const char *directory, const char *below)
 {
@@ -124,18 +127,20 @@ void daemon_process_start(struct daemon_process *d)
     close(raw_greeted(d)); /* a socket takes connections before its daemon looks at them */
 }
 
+static int exit_status(int status)
+{
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
 int wait_program(pid_t pid)
 {
-    int status = 0;
-    while (waitpid(pid, &status, 0) < 0)
-        assert_int_equal(errno, EINTR);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return exit_status(await_process(pid, "a program to end", PROGRAM_MAX_S));
 }
 
 int daemon_process_wait(struct daemon_process *d)
 {
     assert_true(d->pid > 0);
-    int status = wait_program(d->pid);
+    int status = exit_status(await_process(d->pid, "kilnd to end", PROGRAM_MAX_S));
     d->pid = 0;
     return status;
 }
@@ -247,18 +252,23 @@ pid_t start_program(struct daemon_process *d, int *ret_fd, const char *name, ...
     return pid;
 }
 
-static void read_all(int fd, struct program_result *result)
+/* Reads to the end of the output; kills the program if that takes too long. */
+static void read_output(pid_t pid, const char *name, int fd, struct program_result *result)
 {
     size_t used = 0;
     char spill[4096];
-    for (;;) {
+    uint64_t end = clock_monotonic_ns() + PROGRAM_MAX_S * UINT64_C(1000000000);
+    for (ssize_t got = 1; got > 0; result->output[used] = '\0') {
         size_t room = sizeof(result->output) - 1 - used;
-        ssize_t got = read(fd, room ? result->output + used : spill, room ? room : sizeof(spill));
-        if (got <= 0)
-            break;
-        used += room ? (size_t)got : 0;
+        struct pollfd p = { .fd = fd, .events = POLLIN };
+        if (clock_monotonic_ns() > end || poll(&p, 1, PROGRAM_MAX_S * 1000) == 0) {
+            kill(pid, SIGKILL);
+            fprintf(stderr, "%s said: '%s'\n", name, result->output);
+            fail_wait(PROGRAM_MAX_S, "the end of the output of a program");
+        }
+        got = read(fd, room ? result->output + used : spill, room ? room : sizeof(spill));
+        used += room && got > 0 ? (size_t)got : 0;
     }
-    result->output[used] = '\0';
 }
 
 void run_program(struct daemon_process *d, struct program_result *ret_result, const char *name, ...)
@@ -270,7 +280,7 @@ void run_program(struct daemon_process *d, struct program_result *ret_result, co
     pid_t pid = spawn(d, name, more, ends[1]);
     va_end(more);
     close(ends[1]);
-    read_all(ends[0], ret_result);
+    read_output(pid, name, ends[0], ret_result);
     close(ends[0]);
     ret_result->status = wait_program(pid);
 }

@@ -2,6 +2,7 @@
 #include "tests/support/http_script.h"
 
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -95,7 +96,7 @@ void http_script_stop(struct http_script *s)
     if (!s->running)
         return;
     assert_int_equal(write(s->stop[1], "", 1), 1);
-    pthread_join(s->thread, NULL);
+    await_thread(s->thread, NULL);
     close(s->stop[0]);
     close(s->stop[1]);
     close(s->listen_fd);

@@ -2,6 +2,7 @@
 #include "tests/support/launch_service.h"
 
 #include "common/fs.h"
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>
@@ -13,7 +14,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define GIVEN_FD 3
@@ -75,11 +75,10 @@ void launch_service_end_units(struct launch_service *service) { kill(-service->p
 
 void launch_service_stop(struct launch_service *service)
 {
-    int status;
     if (service->pid <= 0)
         return;
     launch_service_end_units(service);
-    assert_int_equal(waitpid(service->pid, &status, 0), service->pid);
+    await_child(service->pid);
     service->pid = 0;
     fs_remove_tree(AT_FDCWD, service->directory);
 }

@@ -2,6 +2,7 @@
 #include "tests/support/service_manager.h"
 
 #include "common/clock.h"
+#include "tests/support/wait.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -295,7 +296,7 @@ void service_manager_forget(struct service_manager *m)
 void service_manager_close(struct service_manager *m)
 {
     assert_int_equal(write(m->wake[1], "", 1), 1);
-    pthread_join(m->thread, NULL);
+    await_thread(m->thread, NULL);
     service_manager_forget(m);
     close(m->wake[0]);
     close(m->wake[1]);

@@ -3,6 +3,7 @@
 
 #include "tests/support/test.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,11 +19,11 @@ static const char *awaited; /* by LOOP_UNTIL or IN_TIME */
 static void __attribute__((constructor)) note_process(void) { test_process = getpid(); }
 
 /* cmocka's fail jumps to the test, which only the test's own thread may do. */
-static void fail_wait(const char *what)
+void fail_wait(int seconds, const char *what)
 {
     if (getpid() == test_process && gettid() == test_process)
-        fail_msg("waited %d s for %s", WAIT_MAX_S, what);
-    fprintf(stderr, "process %d waited %d s for %s\n", (int)getpid(), WAIT_MAX_S, what);
+        fail_msg("waited %d s for %s", seconds, what);
+    fprintf(stderr, "process %d waited %d s for %s\n", (int)getpid(), seconds, what);
     abort();
 }
 
@@ -54,13 +55,13 @@ bool holds_in_time(bool (*holds)(void *context), void *context)
 void wait_until(const char *what, bool (*holds)(void *context), void *context)
 {
     if (!holds_in_time(holds, context))
-        fail_wait(what);
+        fail_wait(WAIT_MAX_S, what);
 }
 
 void wait_a_little(unsigned waited, const char *what)
 {
     if (waited > WAIT_MAX_S * 1000 / PAUSE_MS)
-        fail_wait(what);
+        fail_wait(WAIT_MAX_S, what);
     pause_briefly();
 }
 
@@ -82,3 +83,14 @@ void wait_begin(const char *what)
 }
 
 void wait_end(void) { alarm(0); }
+
+void await_thread_long(pthread_t thread, void **ret_value, const char *what, int max_s)
+{
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += max_s;
+    int rc = pthread_timedjoin_np(thread, ret_value, &end);
+    if (rc == ETIMEDOUT)
+        fail_wait(max_s, what);
+    assert_int_equal(rc, 0);
+}

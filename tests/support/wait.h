@@ -3,6 +3,7 @@
 
 /* Waits of tests. Each has a bound, and a failure names the condition. In the test's own thread, a
  * failed wait fails the test; in another thread or a child process, it ends the process. */
+#include <pthread.h>
 #include <stdbool.h>
 
 #define WAIT_MAX_S 60 /* sanitizers on a loaded machine */
@@ -53,6 +54,15 @@ bool holds_in_time(bool (*holds)(void *context), void *context);
         statement;              \
         wait_end();             \
     } while (0)
+
+/* pthread_join(3) with a bound: "waited 60 s for the thread 'THREAD' to end". |ret_value| may be
+ * NULL. */
+#define await_thread(thread, ret_value) \
+    await_thread_long((thread), (ret_value), "the thread '" #thread "' to end", WAIT_MAX_S)
+void await_thread_long(pthread_t thread, void **ret_value, const char *what, int max_s);
+
+/* Fails the test: "waited SECONDS s for WHAT". For the helpers of tests/support. */
+void fail_wait(int seconds, const char *what);
 
 /* Used by the macros only. */
 void wait_a_little(unsigned waited, const char *what);

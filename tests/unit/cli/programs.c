@@ -2,6 +2,7 @@
 
 /* kilnctl and kiln-driver as processes, with no daemon about. */
 #include "common/json.h"
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 
 #include <spawn.h>
@@ -46,7 +47,6 @@ static int run_program(struct fixture *f, const char *program, const char *const
     char *argv[24] = { (char *)(uintptr_t)program };
     posix_spawn_file_actions_t actions;
     pid_t pid = 0;
-    int status = 0;
     for (size_t i = 0; words[i]; i++)
         argv[i + 1] = (char *)(uintptr_t)words[i];
     f->out = tmpfile();
@@ -57,7 +57,7 @@ static int run_program(struct fixture *f, const char *program, const char *const
     posix_spawn_file_actions_adddup2(&actions, fileno(f->err), STDERR_FILENO);
     assert_int_equal(posix_spawn(&pid, program, &actions, NULL, argv, environ), 0);
     posix_spawn_file_actions_destroy(&actions);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
+    int status = await_child(pid);
     read_back(f->out, f->printed, sizeof(f->printed));
     read_back(f->err, f->complained, sizeof(f->complained));
     assert_true(WIFEXITED(status));

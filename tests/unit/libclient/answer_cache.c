@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/kernels/answer_cache.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -178,7 +179,7 @@ TEST_F(answer_cache, many_threads_may_use_the_cache_at_once)
     for (size_t i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, hammer, f), 0);
     for (size_t i = 0; i < 4; i++)
-        pthread_join(threads[i], NULL);
+        await_thread(threads[i], NULL);
     assert_int_equal(answer_cache_count(f->cache), 3);
 }
 

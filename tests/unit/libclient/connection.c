@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The shared connection: hello, time-outs, reconnecting, damaged answers, fork, threads. */
 #include "common/clock.h"
+#include "tests/support/child.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 #include "tests/unit/libclient/fake_daemon.h"
 
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 
 struct fixture {
     struct fake_daemon daemon;
@@ -234,7 +235,7 @@ TEST_F(connection, a_client_that_was_connected_waits_for_the_daemon_to_return)
     assert_int_equal(pthread_create(&thread, NULL, ping_in_a_thread, f), 0);
     fake_daemon_start(&f->daemon);
     void *rc;
-    pthread_join(thread, &rc);
+    await_thread(thread, &rc);
 
     assert_int_equal((intptr_t)rc, KILN_E_OK);
     assert_int_equal(status(f).level, KILN_LEVEL_DAEMON);
@@ -351,9 +352,7 @@ TEST_F(connection, a_forked_child_is_reported_to_open_its_own_client)
         _exit(said ? 0 : 1);
     }
 
-    int how;
-    assert_int_equal(waitpid(child, &how, 0), child);
-    assert_int_equal(how, 0);
+    assert_int_equal(await_child(child), 0);
     must(ping(f, 0), f->err); /* the parent's connection still works */
     assert_int_equal(f->daemon.connections, 1);
 }
@@ -379,7 +378,7 @@ static void run_threads(struct fixture *f)
         assert_int_equal(pthread_create(&threads[i], NULL, ping_often, f), 0);
     for (size_t i = 0; i < THREADS; i++) {
         void *rc;
-        pthread_join(threads[i], &rc);
+        await_thread(threads[i], &rc);
         assert_int_equal((intptr_t)rc, KILN_E_OK);
     }
 }
@@ -437,7 +436,7 @@ TEST_F(connection, requests_of_all_threads_are_in_flight_together)
         assert_int_equal(pthread_create(&threads[i], NULL, ping_in_a_thread, f), 0);
     for (size_t i = 0; i < THREADS; i++) {
         void *rc;
-        pthread_join(threads[i], &rc);
+        await_thread(threads[i], &rc);
         assert_int_equal((intptr_t)rc, KILN_E_OK);
     }
 }
@@ -464,7 +463,7 @@ TEST_F(connection, a_thread_that_times_out_hands_the_reading_over)
         unsigned ok = 0, late = 0;
         for (size_t i = 0; i < THREADS; i++) {
             void *rc;
-            pthread_join(threads[i], &rc);
+            await_thread(threads[i], &rc);
             ok += (intptr_t)rc == KILN_E_OK;
             late += (intptr_t)rc == KILN_E_TIMED_OUT;
         }

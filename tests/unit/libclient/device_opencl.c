@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* OpenCL, if a platform is installed: streams, events, the job's objects, threads. */
 #include "libclient/device/opencl_device.h"
+#include "tests/support/child.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 #include "tests/unit/libclient/made_plan.h"
 #include "tests/unit/libclient/opencl_scale.h"
 
@@ -9,7 +11,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define BYTES (MADE_ELEMENTS * sizeof(float))
@@ -373,9 +374,7 @@ TEST_F(device_opencl, a_child_is_refused)
         unload(f); /* frees memory, and does not touch the runtime */
         _exit(refused ? 0 : 1);
     }
-    int status = -1;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    assert_int_equal(await_child(child), 0);
     must(kiln_run_launch(f->run, &f->tensors, NULL, &f->err), f->err);
     expect_scaled(f, f->tensors.y);
 }
@@ -423,7 +422,7 @@ TEST_F(device_opencl, threads_that_share_a_run_do_not_mix_their_arguments)
                          0);
     }
     for (int i = 0; i < CROWD; i++)
-        pthread_join(crowd[i].thread, NULL);
+        await_thread(crowd[i].thread, NULL);
     for (int i = 0; i < CROWD; i++) {
         must(crowd[i].rc, crowd[i].err);
         expect_scaled(f, crowd[i].y);

@@ -4,6 +4,7 @@
 #include "libclient/device/dynamic_library.h"
 
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -246,7 +247,7 @@ TEST_F(dynamic_library, threads_may_open_a_library_at_once)
         assert_int_equal(pthread_create(&threads[i], NULL, use, f), 0);
     for (int i = 0; i < 4; i++) {
         void *failed;
-        pthread_join(threads[i], &failed);
+        await_thread(threads[i], &failed);
         assert_null(failed);
     }
 }

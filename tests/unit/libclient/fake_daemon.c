@@ -3,6 +3,7 @@
 
 #include "common/fs.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -276,7 +277,7 @@ void fake_daemon_kill(struct fake_daemon *d)
         return;
     uint64_t one = 1;
     assert_int_equal(write(d->stop_fd, &one, sizeof(one)), sizeof(one));
-    pthread_join(d->thread, NULL);
+    await_thread(d->thread, NULL);
     close(d->listener);
     close(d->stop_fd);
     while (d->peer_count)

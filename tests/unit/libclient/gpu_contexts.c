@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The context that libkiln uses; the calling thread's context must not change. */
+#include "tests/support/wait.h"
 #include "tests/unit/libclient/gpu_fixture.h"
 
 #include <pthread.h>
@@ -99,7 +100,7 @@ TEST(gpu, without_a_context_the_primary_one_is_used)
     use(d, NULL);
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, use_in_a_thread, d), 0);
-    pthread_join(thread, NULL);
+    await_thread(thread, NULL);
     kiln_device_close(d);
     assert_false(primary_is_in_use(1));
     assert_null(current());

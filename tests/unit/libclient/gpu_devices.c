@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* HIP and CUDA devices on fake runtimes: names, properties, forks. */
 #include "libclient/device/device.h"
+#include "tests/support/child.h"
 #include "tests/unit/libclient/gpu_fixture.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static const char *uuid_of(int number)
@@ -347,9 +347,7 @@ TEST(gpu, a_forked_child_is_refused_and_releases_nothing_to_the_runtime)
     assert_true(child >= 0);
     if (child == 0)
         _exit(use_in_child(d, &work, stream, event));
-    int status = -1;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    assert_int_equal(await_child(child), 0);
 
     must(kiln_run_launch(work.run, &work.tensors, stream, &gpu.err), gpu.err);
     gpu_work_end(&work);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tensor maps of a plan, on fake CUDA devices with and without support for them. */
 #include "libclient/device/device.h"
+#include "tests/support/wait.h"
 #include "tests/unit/libclient/gpu_fixture.h"
 
 #include <pthread.h>
@@ -230,7 +231,7 @@ TEST(gpu, threads_share_a_run_each_with_its_own_memory)
     }
     for (unsigned i = 0; i < CROWD; i++) {
         void *failed;
-        pthread_join(threads[i], &failed);
+        await_thread(threads[i], &failed);
         assert_null(failed);
     }
     for (unsigned i = 0; i < CROWD; i++) {

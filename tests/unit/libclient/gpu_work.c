@@ -2,6 +2,7 @@
 /* The operations of HIP and CUDA devices on fake runtimes: memory, streams, events, runs, failures.
  */
 #include "libclient/device/device.h"
+#include "tests/support/wait.h"
 #include "tests/unit/libclient/gpu_fixture.h"
 
 #include <pthread.h>
@@ -522,7 +523,7 @@ TEST(gpu, many_threads_launch_at_once)
     void *failed = NULL;
     for (int i = 0; i < CROWD; i++) {
         void *result;
-        pthread_join(threads[i], &result);
+        await_thread(threads[i], &result);
         failed = result ? result : failed;
     }
     assert_null(failed);
@@ -554,7 +555,7 @@ TEST(gpu, many_threads_open_devices_at_once)
         assert_int_equal(pthread_create(&threads[i], NULL, open_and_close, NULL), 0);
     for (int i = 0; i < CROWD; i++) {
         void *failed;
-        pthread_join(threads[i], &failed);
+        await_thread(threads[i], &failed);
         assert_null(failed);
     }
 }

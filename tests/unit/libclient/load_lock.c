@@ -138,7 +138,7 @@ static int fork_meanwhile(struct fixture *f)
     atomic_store(&f->has_forked, true);
     assert_true(child > 0);
     int status = await_child(child);
-    pthread_join(releaser, NULL);
+    await_thread(releaser, NULL);
     return status;
 }
 
@@ -156,7 +156,7 @@ static int load_and_fork(struct fixture *f, int (*how)(void), intptr_t *ret_own)
     IN_TIME(got = read(f->says[0], &byte, 1));
     assert_int_equal(got, 1);
     int status = fork_meanwhile(f);
-    pthread_join(loader, &own);
+    await_thread(loader, &own);
     *ret_own = (intptr_t)own;
     return status;
 }

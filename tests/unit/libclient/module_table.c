@@ -199,7 +199,7 @@ static unsigned ask_all_at_once(void)
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, ask, &failed[i]), 0);
     for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
+        await_thread(threads[i], NULL);
     for (int i = 0; i < THREADS; i++)
         count += failed[i];
     return count;
@@ -238,7 +238,7 @@ TEST(module_table, threads_that_load_and_evict_keep_the_counts_consistent)
         assert_int_equal(pthread_create(&threads[i], NULL, mix, &seeds[i]), 0);
     }
     for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
+        await_thread(threads[i], NULL);
     size_t count = 0;
     LIST_EACH (&f.device->modules.by_use, struct device_module, by_use, m) {
         assert_int_equal(m->users, 0);

@@ -9,6 +9,7 @@
 #include "libclient/include/kiln/client.h"
 #include "libclient/include/kiln/device.h"
 #include "libclient/include/kiln/error.h"
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>
@@ -147,7 +148,7 @@ _Noreturn static void start(const struct fixture *f, const char *work, int fd)
 /* Runs the copy and stores its output.  False if it has no more rights than its caller. */
 static bool run_copy(struct fixture *f, const char *work)
 {
-    int ends[2], status = 0;
+    int ends[2];
     size_t used = 0;
     ssize_t got;
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
@@ -160,7 +161,7 @@ static bool run_copy(struct fixture *f, const char *work)
         used += (size_t)got;
     f->said[used] = '\0';
     close(ends[0]);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
+    int status = await_child(pid);
     if (!WIFEXITED(status) || WEXITSTATUS(status) > 1)
         fail_msg("the copy ended with wait status %d: '%s'", status, f->said);
     return WEXITSTATUS(status) == 1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A stopping daemon rejects new requests, and the client sends them to the next daemon. */
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 #include "tests/unit/libclient/fake_daemon.h"
 
 #include <string.h>
@@ -213,7 +214,7 @@ TEST_F(stopping, answers_in_progress_are_still_read_from_a_stopping_daemon)
 
     for (size_t i = 0; i < 2; i++) {
         void *rc;
-        pthread_join(threads[i], &rc);
+        await_thread(threads[i], &rc);
         assert_int_equal((intptr_t)rc, KILN_E_OK);
     }
     assert_int_equal(f->daemon.requests, 3);

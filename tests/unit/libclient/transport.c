@@ -2,7 +2,9 @@
 /* The socket transport on a socket pair: framing, back pressure, descriptors. */
 #include "common/clock.h"
 #include "libclient/connection/transport_socket.h"
+#include "tests/support/child.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 #include "tests/unit/libclient/fake_daemon.h"
 
 #include <fcntl.h>
@@ -14,7 +16,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 
 struct fixture {
     struct transport *transport;
@@ -125,7 +126,7 @@ TEST_F(transport, frames_up_to_the_limit_are_read_whole)
         assert_int_equal(f->frame.body.size, LIMIT_FRAME_BODY);
         assert_int_equal(f->frame.body.data[LIMIT_FRAME_BODY - 1], id);
     }
-    pthread_join(thread, NULL);
+    await_thread(thread, NULL);
 }
 
 TEST_F(transport, larger_frames_are_refused_by_their_header)
@@ -223,7 +224,7 @@ TEST_F(transport, unsent_frames_are_sent_even_if_a_reader_was_already_asleep)
     }
 
     void *rc;
-    pthread_join(thread, &rc);
+    await_thread(thread, &rc);
     assert_int_equal((intptr_t)rc, KILN_BUSY);
 }
 
@@ -233,7 +234,7 @@ TEST_F(transport, stop_ends_a_receive_in_progress)
     assert_int_equal(pthread_create(&thread, NULL, receive_in_a_thread, f), 0);
     f->transport->ops->stop(f->transport);
     void *rc;
-    pthread_join(thread, &rc);
+    await_thread(thread, &rc);
     assert_int_equal((intptr_t)rc, KILN_UNAVAILABLE);
 }
 
@@ -272,8 +273,7 @@ static void ask_as_another_user(uid_t owner, gid_t group, mode_t mode, struct ki
             _exit(1);
         _exit(transport_socket_connect(address.sun_path, &none, shared) == KILN_DENIED ? 0 : 2);
     }
-    int status = -1;
-    assert_int_equal(waitpid(child, &status, 0), child);
+    int status = await_child(child);
     close(fd);
     assert_int_equal(unlink(address.sun_path) || rmdir(directory), 0);
     assert_int_equal(status, 0);
@@ -318,9 +318,7 @@ TEST(plain, a_user_without_a_kilnd_is_advised_to_start_one)
         int rc = transport_socket_connect("/run/kiln/kiln-test-absent.sock", &none, shared);
         _exit(rc == KILN_UNAVAILABLE ? 0 : 2);
     }
-    int status = -1;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    assert_int_equal(await_child(child), 0);
     assert_says(shared->text, "XDG_RUNTIME_DIR");
     assert_null(strstr(shared->text, "kilnd --socket"));
     munmap(shared, sizeof(*shared));

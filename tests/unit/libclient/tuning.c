@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Records of one problem: requests, valid answers, invalid answers. */
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_tuning.h"
 
 #include <math.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #define FIND_NEW "SolverA:0.25,4096,AlgoOne;SolverB:1.5e-05,0,AlgoTwo"
 #define FIND_OLD "AlgoOne:SolverA,0.25,4096,AlgoOne,<unused>"
@@ -451,9 +451,7 @@ TEST_F(tuning, a_forked_child_is_reported_to_open_its_own_client)
         bool still = strcmp(kiln_tuned_key(f->tuned), "key") == 0;
         _exit(rc == KILN_E_INVALID && strstr(f->err.text, "before fork") && still ? 0 : 1);
     }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    assert_int_equal(await_child(child), 0);
 }
 
 /* ---- nonsense ---- */

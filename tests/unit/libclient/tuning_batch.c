@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Look-ups of many problems: requests within the limits, and answers in several frames. */
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 #include "tests/unit/libclient/fake_tuning.h"
 
 #include <stdio.h>
@@ -280,7 +281,7 @@ TEST_F(tuning_batch, threads_share_a_client)
         assert_int_equal(pthread_create(&threads[i], NULL, ask_all, f), 0);
     for (size_t i = 0; i < THREADS; i++) {
         void *wrong;
-        pthread_join(threads[i], &wrong);
+        await_thread(threads[i], &wrong);
         assert_null(wrong);
     }
     assert_int_equal(f->daemon.connections, 1);

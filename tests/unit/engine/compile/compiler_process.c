@@ -3,6 +3,7 @@
 #include "common/clock.h"
 #include "common/fs.h"
 #include "engine/compile/worker_wire.h"
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 
 #include <errno.h>
@@ -11,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 
 #define WAIT_MS 60000
 #define SOCKET_FD 3
@@ -119,10 +119,8 @@ struct compile_result compiler_run(struct compiler_process *p, const struct comp
 
 int compiler_stop(struct compiler_process *p)
 {
-    int status = -1;
     close(p->socket_fd);
-    while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
-        continue;
+    int status = await_child(p->pid);
     fs_remove_tree(AT_FDCWD, p->directory);
     return status;
 }

@@ -8,7 +8,9 @@
 #include "common/fs.h"
 #include "engine/sandbox/capabilities.h"
 #include "engine/sandbox/change_user.h"
+#include "tests/support/child.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -122,7 +124,6 @@ static void enter_sandbox(struct fixture *f)
 static int run_within(struct fixture *f, enum sandbox_layer layer,
                       void (*attempt)(struct fixture *))
 {
-    int status = 0;
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -130,7 +131,7 @@ static int run_within(struct fixture *f, enum sandbox_layer layer,
         attempt(f);
         _exit(0);
     }
-    assert_int_equal(waitpid(child, &status, 0), child);
+    int status = await_child(child);
     if (WIFEXITED(status) && WEXITSTATUS(status) >= 90)
         fail_msg("the sandbox cannot be entered (%d): %s", WEXITSTATUS(status), f->seen->err.text);
     if (!report_has(&f->seen->report, layer)) {
@@ -391,15 +392,15 @@ static void start_programs(struct fixture *f)
     int status = -1;
     f->seen->numbers[0] = posix_spawn(&pid, "/bin/true", NULL, NULL, argv, no_environment);
     if (f->seen->numbers[0] == 0)
-        waitpid(pid, &status, 0);
+        status = await_child(pid);
     f->seen->numbers[1] = status;
     f->seen->numbers[2] = pthread_create(&thread, NULL, do_nothing, NULL);
     if (f->seen->numbers[2] == 0)
-        pthread_join(thread, NULL);
+        await_thread(thread, NULL);
     pid = fork();
     if (pid == 0)
         execv("/bin/true", argv);
-    f->seen->numbers[3] = waitpid(pid, &status, 0) == pid ? status : -1;
+    f->seen->numbers[3] = pid < 0 ? -1 : await_child(pid);
 }
 
 TEST_F(box, programs_and_threads_can_be_started)

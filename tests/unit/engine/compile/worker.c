@@ -4,13 +4,13 @@
 #include "engine/compile/compiler.h"
 #include "engine/compile/scratch.h"
 #include "engine/compile/worker_wire.h"
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define WAIT_MS 60000
@@ -111,7 +111,7 @@ static struct compile_result run_job(uint8_t id)
     struct kiln_err err = KILN_ERR_INIT;
     struct worker_files files;
     struct compile_result result;
-    int ends[2], status = 0;
+    int ends[2];
     struct compile_job job = { .kind = COMPILE_KERNEL,
                                .toolchain = bytes_of_text("fake"),
                                .target = bytes_of_text("gfx942"),
@@ -130,8 +130,7 @@ static struct compile_result run_job(uint8_t id)
     must(worker_send_job(ends[0], &job, &files, &err), err);
     struct worker_result collected = receive_message(ends[0]);
     worker_collect(&files, COMPILE_CRASHED, "", &collected, &result);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
+    assert_int_equal(await_child(pid), 0);
     close(ends[0]);
     return result;
 }

@@ -5,6 +5,7 @@
 #include "engine/compile/code_object.h"
 #include "engine/digest/sha256.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 #include "tests/unit/engine/compile/compiler_process.h"
 
 #include <fcntl.h>
@@ -686,10 +687,9 @@ TEST(plain, a_worker_ends_after_its_jobs)
         assert_int_equal(result.end, COMPILE_DONE);
         compile_result_done(&result);
     }
-    int status = -1;
-    assert_int_equal(waitpid(brief.pid, &status, 0), brief.pid);
-    assert_int_equal(status, 0);
-    compiler_stop(&brief);
+    siginfo_t end;
+    IN_TIME(waitid(P_PID, (id_t)brief.pid, &end, WEXITED | WNOWAIT));
+    assert_int_equal(compiler_stop(&brief), 0);
 }
 
 TEST(plain, a_worker_ends_when_its_socket_closes)

@@ -122,7 +122,7 @@ TEST_F(pool, if_opening_another_connection_fails_acquirers_wait_for_an_open_one)
     void *taken = NULL;
     IN_TIME(taken = db_pool_take(&f->pool));
     assert_ptr_equal(taken, first);
-    IN_TIME(pthread_join(thread, NULL));
+    await_thread(thread, NULL);
     db_pool_return(&f->pool, first);
 }
 
@@ -134,7 +134,7 @@ TEST_F(pool, new_connections_replace_old_ones_after_these_are_returned)
     void *context[] = { &f->pool, db_pool_take(&f->pool) };
     assert_int_equal(pthread_create(&thread, NULL, return_later, context), 0);
     IN_TIME(must(db_pool_open(&f->pool, 2, &f->err), f->err));
-    IN_TIME(pthread_join(thread, NULL));
+    await_thread(thread, NULL);
     assert_int_equal(atomic_load(&f->open), 2);
 }
 
@@ -157,6 +157,6 @@ TEST_F(pool, an_acquirer_of_a_pool_that_is_held_blocks_until_it_is_open_again)
     void *connection = NULL;
     IN_TIME(connection = db_pool_take(&f->pool));
     assert_non_null(connection);
-    IN_TIME(pthread_join(thread, NULL));
+    await_thread(thread, NULL);
     db_pool_return(&f->pool, connection);
 }

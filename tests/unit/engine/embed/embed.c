@@ -7,6 +7,7 @@
 #include "common/messages.h"
 #include "engine/data/engine_data.h"
 #include "engine/embed/embed.h"
+#include "tests/support/child.h"
 #include "tests/support/wait.h"
 
 #include <fcntl.h>
@@ -302,7 +303,7 @@ TEST_F(embed, two_threads_get_their_own_replies)
     pthread_t other;
     assert_int_equal(pthread_create(&other, NULL, ping_often, &f->setup), 0);
     ping_often(&f->setup);
-    pthread_join(other, NULL);
+    await_thread(other, NULL);
 }
 
 static void *receive_until_stopped(void *context)
@@ -320,7 +321,7 @@ static void check_stop(struct fixture *f)
     assert_int_equal(pthread_create(&other, NULL, receive_until_stopped, f->t), 0);
     poll(NULL, 0, 20); /* most likely the thread waits by now; the test is correct in either case */
     f->t->ops->stop(f->t);
-    pthread_join(other, &rc);
+    await_thread(other, &rc);
     assert_int_equal((intptr_t)rc, KILN_UNAVAILABLE);
 }
 
@@ -339,7 +340,7 @@ TEST_F(compiler, other_requests_are_answered_during_a_compile)
     assert_int_equal(pthread_create(&waits, NULL, receive_until_stopped, f->t), 0);
     ping_often(&f->setup);
     f->t->ops->stop(f->t);
-    pthread_join(waits, NULL);
+    await_thread(waits, NULL);
 }
 
 /* ---- compiles ---- */
@@ -399,8 +400,7 @@ TEST_F(compiler, closing_drops_unread_replies)
 
 static int wait_status(pid_t child)
 {
-    int status = -1;
-    assert_int_equal(waitpid(child, &status, 0), child);
+    int status = await_child(child);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
@@ -484,7 +484,7 @@ TEST_F(compiler, a_child_that_was_forked_while_a_thread_was_inside_is_reported)
     if (child == 0)
         _exit(connect_in_lost_child(f));
     atomic_store(&f->compiler.stays_in_begin, false);
-    pthread_join(inside, NULL);
+    await_thread(inside, NULL);
     assert_int_equal(wait_status(child), 0);
     send_ping(f->t, 3, 0);
     expect_frame(f->t, MESSAGE_pong, 3);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "kern_db_fixture.h"
+#include "tests/support/child.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #define ROWS 40
 
@@ -49,10 +49,9 @@ static void writer_do(struct writer *w, const char *sql)
 
 static void writer_wait(struct writer *w)
 {
-    int status = 0;
     fclose(w->in);
     fclose(w->out);
-    assert_int_equal(waitpid(w->pid, &status, 0), w->pid);
+    await_child(w->pid);
 }
 
 static void writer_kill(struct writer *w)

@@ -2,6 +2,7 @@
 #include "package_fixture.h"
 
 #include "engine/digest/sha256.h"
+#include "tests/support/wait.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -95,7 +96,7 @@ TEST_F(package, packages_come_and_go_while_others_look_them_up)
     atomic_store(&stop, true);
     unsigned found = 0;
     for (unsigned i = 0; i < LOOKERS; i++) {
-        pthread_join(lookers[i].thread, NULL);
+        await_thread(lookers[i].thread, NULL);
         assert_int_equal(lookers[i].wrong, 0);
         assert_int_equal(lookers[i].failed, 0);
         found += lookers[i].found;
@@ -142,7 +143,7 @@ TEST_F(package, more_threads_than_readers_share_the_readers)
             assert_int_equal(pthread_create(&threads[i].thread, NULL, find_all, &threads[i]), 0);
         }
         for (unsigned i = 0; i < 6; i++) {
-            pthread_join(threads[i].thread, NULL);
+            await_thread(threads[i].thread, NULL);
             assert_int_equal(threads[i].found, 10 * KERNELS);
         }
     }

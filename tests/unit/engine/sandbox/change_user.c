@@ -2,6 +2,7 @@
 /* Becoming another user.  Each test does it in a child process, because it is permanent. */
 #include "engine/sandbox/change_user.h"
 
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>
@@ -13,7 +14,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define USER 4321
@@ -69,9 +69,7 @@ static struct seen change_in_child(void (*prepare)(void))
         observe(shared);
         _exit(0);
     }
-    int status = 1;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    assert_int_equal(await_child(child), 0);
     struct seen seen = *shared;
     munmap(shared, sizeof(*shared));
     return seen;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/sandbox/landlock.h"
 
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 TEST(plain, each_landlock_version_gets_only_the_rights_it_knows)
@@ -48,14 +48,12 @@ static int open_inside_and_outside(void)
 
 TEST(plain, a_file_that_landlock_does_not_allow_cannot_be_opened)
 {
-    int status = 0;
     if (landlock_version() == 0)
         skip();
     pid_t child = fork();
     if (child == 0)
         _exit(open_inside_and_outside());
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    assert_int_equal(await_child(child), 0);
 }
 
 TEST(plain, landlock_rights_unknown_to_the_kernel_are_an_error)

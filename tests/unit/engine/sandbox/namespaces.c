@@ -2,11 +2,11 @@
 #include "engine/sandbox/namespaces.h"
 
 #include "engine/sandbox/capabilities.h"
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 struct seen { /* what the child process observed */
@@ -42,7 +42,6 @@ static struct seen leave_in_child(uid_t uid)
     struct seen *shared =
         mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(shared != MAP_FAILED);
-    int status = 1;
     pid_t child = fork();
     if (child == 0) {
         if (uid && setresuid(uid, uid, uid) != 0)
@@ -55,8 +54,7 @@ static struct seen leave_in_child(uid_t uid)
         shared->uid = getuid();
         _exit(0);
     }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    assert_int_equal(await_child(child), 0);
     struct seen seen = *shared;
     munmap(shared, sizeof(*shared));
     return seen;

@@ -6,6 +6,7 @@
 #include "common/fs.h"
 #include "engine/sandbox/capabilities.h"
 #include "engine/sandbox/mounts.h"
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>
@@ -61,7 +62,7 @@ static int check_in_child(struct fixture *f, int flags, int (*check)(struct fixt
         _exit(check(f));
     }
     if (child > 0)
-        assert_int_equal(waitpid(child, &status, 0), child);
+        status = await_child(child);
     if (child < 0 || WEXITSTATUS(status) == EXIT_NOT_ALLOWED) {
         print_message("skipped: this host gives no namespaces\n");
         tear_down(&state);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "store_fixture.h"
+#include "tests/support/wait.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -114,7 +115,7 @@ TEST_F(store, disk_use_never_exceeds_the_limit)
     }
 
     atomic_store(&w.stop, true); /* before any assertion can end this function */
-    pthread_join(thread, NULL);
+    await_thread(thread, NULL);
     assert_int_equal(missed, 0);
     assert_int_equal(differs, 0);
     assert_in_range(after, limit / 2, limit);

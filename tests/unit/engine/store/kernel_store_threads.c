@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "store_fixture.h"
+#include "tests/support/wait.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -54,7 +55,7 @@ static void finish(struct shared *s, pthread_t threads[READERS])
 {
     atomic_store(&s->stop, true);
     for (unsigned i = 0; i < READERS; i++)
-        pthread_join(threads[i], NULL);
+        await_thread(threads[i], NULL);
     assert_int_equal(atomic_load(&s->wrong), 0);
     assert_true(atomic_load(&s->gets) >= READERS * KERNELS);
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/transfer/confine.h"
 
+#include "tests/support/child.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 #include "tests/unit/engine/transfer/package_fixture.h"
 
 #include <errno.h>
@@ -61,8 +63,7 @@ static int confined(const struct fixture *f, int (*act)(const struct fixture *f)
         enum kiln_code rc = transfer_confine(&f->job, NULL, &err);
         _exit(rc == KILN_UNSUPPORTED ? 100 : rc ? 101 : act(f));
     }
-    int status = 0;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
+    int status = await_child(pid);
     assert_true(WIFEXITED(status));
     assert_int_not_equal(WEXITSTATUS(status), 101);
     if (WEXITSTATUS(status) == 100) {
@@ -224,7 +225,10 @@ static int make_calls(const struct fixture *f)
     if (fd < 0) /* a transfer needs sockets */
         return 21;
     close(fd);
-    return pthread_create(&thread, NULL, do_nothing, NULL) || pthread_join(thread, NULL) ? 22 : 0;
+    if (pthread_create(&thread, NULL, do_nothing, NULL))
+        return 22;
+    await_thread(thread, NULL);
+    return 0;
 }
 
 TEST(confine, calls_that_no_transfer_needs_are_refused)

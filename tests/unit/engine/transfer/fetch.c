@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "tests/support/wait.h"
 #include "tests/unit/engine/transfer/fetch_fixture.h"
 
 #include <errno.h>
@@ -138,7 +139,7 @@ TEST_F(fetch, https_to_an_http_server_is_not_retried)
     f->request = (struct fetch_request){ .url = &f->url, .size_limit = SIZE, .policy = &f->policy };
     enum kiln_code rc = fetch(&f->request, f->fd, &f->status_seen, &f->err);
     shutdown(listener, SHUT_RDWR);
-    pthread_join(server, NULL);
+    await_thread(server, NULL);
     close(listener);
     url_done(&f->url);
 

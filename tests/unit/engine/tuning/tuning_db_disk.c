@@ -305,7 +305,7 @@ TEST_F(tuning_db, a_backup_is_one_consistent_state_while_a_writer_goes_on)
     }
 
     atomic_store(&w.stop, true);
-    pthread_join(thread, &failure);
+    await_thread(thread, &failure);
     assert_null(failure);
     assert_int_equal(stat(path, &seen), 0);
     assert_int_equal(seen.st_mode & 0777, 0600);

@@ -6,6 +6,7 @@
  *
  * By default a few kills of each kind of change; KILN_TEST_KILLS sets the number.
  */
+#include "tests/support/child.h"
 #include "tuning_db_fixture.h"
 
 #include <poll.h>
@@ -76,7 +77,7 @@ static void run_child(struct fixture *f, enum change what, unsigned version, int
 /* Whether the change was acknowledged. */
 static bool kill_child(struct fixture *f, enum change what, unsigned version, unsigned after_us)
 {
-    int ends[2], status = 0;
+    int ends[2];
     char letter = 0;
     assert_int_equal(pipe(ends), 0);
     pid_t child = fork();
@@ -89,7 +90,7 @@ static bool kill_child(struct fixture *f, enum change what, unsigned version, un
     struct timespec wait = { .tv_nsec = (long)after_us * 1000 };
     ppoll(&p, 1, &wait, NULL);
     kill(child, SIGKILL);
-    assert_int_equal(waitpid(child, &status, 0), child);
+    int status = await_child(child);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     bool done = read(ends[0], &letter, 1) == 1;
     assert_true(!done || letter == 'd');

@@ -10,6 +10,7 @@
 #include "facade_fixture.h"
 
 #include "common/clock.h"
+#include "tests/support/child.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -178,7 +179,7 @@ static void run_child(struct fixture *f, enum change what, unsigned version, int
 static bool kill_child(struct fixture *f, enum change what, unsigned version, uint64_t after_ns,
                        uint64_t *ret_span_ns)
 {
-    int ends[2], status = 0;
+    int ends[2];
     char letter = 0;
     assert_int_equal(pipe(ends), 0);
     pid_t child = fork();
@@ -195,7 +196,7 @@ static bool kill_child(struct fixture *f, enum change what, unsigned version, ui
     if (ret_span_ns)
         *ret_span_ns = clock_monotonic_ns() - start;
     kill(child, SIGKILL);
-    assert_int_equal(waitpid(child, &status, 0), child);
+    int status = await_child(child);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     bool done = read(ends[0], &letter, 1) == 1;
     assert_true(!done || letter == 'd');

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Fail if a test pins an English sentence, or waits without a bound.
+
+Usage: scripts/check_tests.py [ROOT]
+
+Rewording a message does not change behaviour. Therefore a test asserts the code, and with
+assert_says one key word or datum: a path, a number, a setting's name. This check finds literals of
+assert_says that have four English words in a row.
+
+A test that waits for ever does not say what it waited for. In C, await_child, await_thread and the
+macros of tests/support/wait.h have a bound; in Python, the calls take a time-out. The measuring
+programs in tests/bench and tests/gpu, and the programs that a static build links, are free.
+"""
+import re
+import sys
+
+import tree
+
+CALL = re.compile(r"\bassert_says\((?:[^;\"]|\"(?:[^\"\\]|\\.)*\")*;")
+LITERALS = re.compile(r"(?:\"(?:[^\"\\]|\\.)*\"\s*)+")
+SENTENCE = re.compile(r"(?:[A-Za-z][a-z]*[,;:]? ){3}[A-Za-z][a-z]+")
+
+FREE = ("tests/bench/", "tests/gpu/", "tests/embedded/", "tests/support/wait.",
+        "tests/lint/test_lints.py")
+ENDLESS_C = re.compile(r"\b(?:waitpid\([^;]*, 0\)|wait\(NULL\)|pthread_join\(|loop_run\()")
+ENDLESS_PYTHON = re.compile(r"\.(?:join|wait|communicate)\(\)")
+PROGRAM = re.compile(r"\bsubprocess\.(?:run|call|check_call|check_output)\(")
+
+
+def pins(text):
+    """(line, literal) of every pinned sentence."""
+    for call in CALL.finditer(text):
+        for literals in LITERALS.findall(call.group()):
+            literal = re.sub(r"\"\s*\"", "", literals.strip())
+            if SENTENCE.search(literal):
+                yield text.count("\n", 0, call.start()) + 1, literal
+
+
+def call_at(text, start):
+    """The call whose first parenthesis is the next one after |start|."""
+    depth = 0
+    for at in range(text.index("(", start), len(text)):
+        depth += {"(": 1, ")": -1}.get(text[at], 0)
+        if depth == 0:
+            return text[start:at + 1]
+    return text[start:]
+
+
+def endless_waits(text, is_python):
+    """(line, call) of every wait without a bound."""
+    for wait in (ENDLESS_PYTHON if is_python else ENDLESS_C).finditer(text):
+        yield text.count("\n", 0, wait.start()) + 1, wait.group()
+    for program in PROGRAM.finditer(text) if is_python else ():
+        if "timeout=" not in call_at(text, program.start()):
+            yield text.count("\n", 0, program.start()) + 1, program.group()
+
+
+def complaints(root):
+    for path, rel in tree.with_suffix((".c", ".h", ".py"), root):
+        if not rel.startswith("tests/"):
+            continue
+        text = path.read_text(encoding="utf-8")
+        for line, literal in pins(text):
+            yield f"{rel}:{line}: {literal} is a sentence: assert the code and one key word of it"
+        if not rel.startswith(FREE):
+            for line, wait in endless_waits(text, path.suffix == ".py"):
+                yield f"{rel}:{line}: '{wait}' waits without a bound: see tests/support/wait.h"
+
+
+def main():
+    found = list(complaints(sys.argv[1] if len(sys.argv) > 1 else tree.ROOT))
+    print("\n".join(found) or "no test pins a sentence or waits without a bound")
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
