@@ -195,8 +195,9 @@ static int write_files(struct build *b, struct kiln_error *err)
     const char *out = b->o->output;
     const struct new_file file = { .path = out, .replace = true, .from = b->package };
     int rc = KILN_E_OK;
+    const struct sign_file content = { .fd = b->package, .name = new_file_name(out) };
     if (b->o->key)
-        rc = sign_manifest(b->o->key, b->package, new_file_name(out), &b->manifest, err);
+        rc = sign_manifest(b->o->key, &content, &b->manifest, err);
     if (!rc)
         rc = new_file_write(&file, err);
     b->written = !rc;

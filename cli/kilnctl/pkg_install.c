@@ -13,7 +13,7 @@
 
 struct install_options {
     const char *name, *sha256, *manifest;
-    bool replace_signed;
+    bool replace_signed, allow_downgrade;
 };
 
 #define AT(field) offsetof(struct install_options, field)
@@ -26,6 +26,8 @@ static const struct option options[] = {
       "its signed manifest (PATH.manifest if it exists)", 0, 0 },
     { "replace-signed", 0, OPTION_FLAG, AT(replace_signed), NULL,
       "allow an unsigned package to replace a signed one", 0, 0 },
+    { "allow-downgrade", 0, OPTION_FLAG, AT(allow_downgrade), NULL,
+      "allow an older signed package to replace a newer one", 0, 0 },
 };
 #undef AT
 
@@ -122,6 +124,8 @@ static int install_package(const struct invocation *invocation, struct json **re
         return rc;
     if (o->replace_signed)
         json_set_bool(ask, "replace_signed", true);
+    if (o->allow_downgrade)
+        json_set_bool(ask, "allow_downgrade", true);
     struct call_progress progress;
     char label[URL_LABEL_MAX];
     call_progress_init(&progress, url_label(word, label));
@@ -144,6 +148,9 @@ static void print_package(const struct json *package)
              *signer ? "signed by '" : "not signed", signer, *signer ? "'" : "");
     output_clean(line, false);
     puts(line);
+    if (json_get_bool(package, "only_packed_signed", false))
+        puts("its manifest covers only the packed file, not the content, so it counts as unsigned: "
+             "have it signed again with 'kilnctl pkg sign'");
 }
 
 static bool fits_gpu(const struct json *gpu, const char *name)

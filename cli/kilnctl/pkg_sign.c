@@ -5,16 +5,22 @@
 #include "cli/kilnctl/snapshot.h"
 #include "cli/output.h"
 
+/* JSON represents larger numbers inexactly. */
+#define VERSION_MAX ((uint64_t)1 << 53)
+
 struct sign_options {
     const char *key;
+    struct option_number version;
 };
 
 static const struct option options[] = {
     { "key", 0, OPTION_TEXT, offsetof(struct sign_options, key), "FILE",
       "the secret key, made by 'pkg keygen' (required)", 0, 0 },
+    { "package-version", 0, OPTION_NUMBER, offsetof(struct sign_options, version), "N",
+      "a number that grows with each release (none: the time of signing counts)", 1, VERSION_MAX },
 };
 
-static int sign_package(const char *key, const char *path, struct kiln_error *err)
+static int sign_package(const struct sign_options *o, const char *path, struct kiln_error *err)
 {
     KILN_AUTO(fd) int fd = -1;
     KILN_AUTO(mem) char *manifest = NULL;
@@ -26,7 +32,8 @@ static int sign_package(const char *key, const char *path, struct kiln_error *er
             path);
     int rc = snapshot_open_plain(path, &fd, err);
     if (!rc)
-        rc = sign_manifest(key, fd, new_file_name(path), &manifest, err);
+        rc = sign_manifest(o->key, &(struct sign_file){ fd, new_file_name(path), o->version.value },
+                           &manifest, err);
     return rc ? rc : sign_write_manifest(path, manifest, err);
 }
 
@@ -56,7 +63,7 @@ static int run_pkg_sign(const struct invocation *invocation, struct kiln_error *
     several_init(&packages, invocation, "package");
     for (size_t i = 0; i < invocation->word_count; i++) {
         struct kiln_error why = { 0 };
-        rc = sign_package(o->key, invocation->words[i], &why);
+        rc = sign_package(o, invocation->words[i], &why);
         several_note(&packages, invocation->words[i], rc, &why);
         if (!rc)
             note_signed(invocation, invocation->words[i], manifests);
@@ -69,8 +76,12 @@ const struct command command_pkg_sign = {
     .words = "PACKAGE...",
     .summary = "sign packages, so that others can trust them",
     .help = "Writes PACKAGE" SIGN_SUFFIX
-            " next to each package: its name, size and SHA-256, signed with\n"
-            "your secret key.  'pkg install' fetches and checks it.  Needs no kilnd.",
+            " next to each package: its name, size and SHA-256, of a .bz2\n"
+            "file also those of its content, and the time, signed with your secret key.\n"
+            "'pkg install' fetches and checks it.  Needs no kilnd."
+            "\n\n"
+            "'pkg install' replaces a signed package only by one of a higher version; of equal\n"
+            "versions, by one that was signed later.",
     .least_words = 1,
     .most_words = SIZE_MAX,
     .options = options,

@@ -4,12 +4,15 @@
 #include "cli/kilnctl/new_file.h"
 #include "common/json.h"
 #include "engine/digest/sha256.h"
+#include "engine/miopen/bzip2.h"
 #include "engine/package/manifest.h"
 
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* kiln_code and KILN_E_ codes are the same numbers, from common/err_codes.def. */
 static int fail_as(struct kiln_error *err, const struct kiln_err *why)
@@ -34,13 +37,26 @@ static bool is_public_key(const char *key_file)
     return strcmp(json_get_text(json, "format", ""), PUBLIC_FORMAT) == 0;
 }
 
-static int sign_entry(const char *key_file, const struct manifest_entry *entry, char **ret_text,
-                      struct kiln_error *err)
+/* Reproducible builds set SOURCE_DATE_EPOCH. */
+static uint64_t time_of_signing(void)
+{
+    const char *fixed = getenv("SOURCE_DATE_EPOCH");
+    char *end = NULL;
+    unsigned long long seconds = fixed ? strtoull(fixed, &end, 10) : 0;
+    return fixed && *fixed && *end == '\0' ? seconds : (uint64_t)time(NULL);
+}
+
+static int sign_entry(const char *key_file, const struct manifest_entry *entry, uint64_t version,
+                      char **ret_text, struct kiln_error *err)
 {
     struct kiln_err why = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer manifest;
+    const struct manifest_content content = { .entries = entry,
+                                              .count = 1,
+                                              .edition = { .version = version,
+                                                           .time = time_of_signing() } };
     buffer_init(&manifest, MANIFEST_MAX);
-    if (manifest_sign(key_file, entry, 1, &manifest, &why)) {
+    if (manifest_sign(key_file, &content, &manifest, &why)) {
         if (is_public_key(key_file))
             return cli_fail(err, KILN_E_INVALID,
                             "'%s' is a public key, which can only check signatures: sign with the "
@@ -52,21 +68,24 @@ static int sign_entry(const char *key_file, const struct manifest_entry *entry, 
     return *ret_text ? KILN_E_OK : cli_fail(err, KILN_E_NO_MEMORY, "out of memory for a manifest");
 }
 
-int sign_manifest(const char *key_file, int fd, const char *name, char **ret_text,
+int sign_manifest(const char *key_file, const struct sign_file *file, char **ret_text,
                   struct kiln_error *err)
 {
-    struct manifest_entry entry = { .name = name };
+    struct manifest_entry entry = { .name = file->name, .is_packed = bzip2_is_packed(file->fd) };
     struct kiln_err why = KILN_ERR_INIT;
-    if (sha256_of_file(fd, &entry.sha256, &entry.size, &why))
-        return cli_fail(err, why.code, "checking '%s': %s", name, why.text);
-    return sign_entry(key_file, &entry, ret_text, err);
+    enum kiln_code rc = sha256_of_file(file->fd, &entry.sha256, &entry.size, &why);
+    if (!rc && entry.is_packed)
+        rc = bzip2_digest_file(file->fd, &entry.unpacked_sha256, &entry.unpacked_size, &why);
+    if (rc)
+        return cli_fail(err, why.code, "checking '%s': %s", file->name, why.text);
+    return sign_entry(key_file, &entry, file->version, ret_text, err);
 }
 
 int sign_check_key(const char *key_file, struct kiln_error *err)
 {
     const struct manifest_entry entry = { .name = "try" };
     KILN_AUTO(mem) char *unused = NULL;
-    return sign_entry(key_file, &entry, &unused, err);
+    return sign_entry(key_file, &entry, /* version= */ 0, &unused, err);
 }
 
 int sign_write_manifest(const char *path, const char *manifest, struct kiln_error *err)

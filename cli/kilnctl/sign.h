@@ -10,11 +10,18 @@
  */
 #include "cli/fail.h"
 
+#include <stdint.h>
+
 #define SIGN_SUFFIX ".manifest"
 
-/* Creates the signed manifest of the file |fd|, whose name will be |name|. */
-CLI_MUST_CHECK int sign_manifest(const char *key_file, int fd, const char *name, char **ret_text,
-                                 struct kiln_error *err);
+struct sign_file { /* what is signed; borrowed */
+    int fd;
+    const char *name; /* its later file name */
+    uint64_t version; /* the signer's own number; 0: none */
+};
+/* Creates the signed manifest of a file, which states also the content of a packed file. */
+CLI_MUST_CHECK int sign_manifest(const char *key_file, const struct sign_file *file,
+                                 char **ret_text, struct kiln_error *err);
 /* Checks that |key_file| can sign, so that a bad key is found before hours of compiling. */
 CLI_MUST_CHECK int sign_check_key(const char *key_file, struct kiln_error *err);
 /* Writes "<path>.manifest"; replaces an existing one. */

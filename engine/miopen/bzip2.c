@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/miopen/bzip2.h"
 #include "common/fs.h"
+#include "engine/digest/sha256.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include <bzlib.h>
 
@@ -102,7 +104,8 @@ struct unpacking {
     uint64_t read, put; /* bytes so far */
     uint64_t limit;
     int to_fd;
-    char *in, *out; /* owned, FILE_CHUNK each */
+    struct sha256 *sha256; /* borrowed; NULL: write to |to_fd| */
+    char *in, *out;        /* owned, FILE_CHUNK each */
 };
 
 static void unpacking_done(struct unpacking *u)
@@ -143,6 +146,14 @@ static void end_stream(struct unpacking *u)
     u->open = false;
 }
 
+static enum kiln_code put_output(struct unpacking *u, size_t size, struct kiln_err *err)
+{
+    if (!u->sha256)
+        return fs_write_all(u->to_fd, bytes_of(u->out, size), err);
+    sha256_put(u->sha256, bytes_of(u->out, size));
+    return KILN_OK;
+}
+
 /* Writes one full output chunk, or as much as the input yields. */
 static enum kiln_code unpack_chunk(struct unpacking *u, struct kiln_err *err)
 {
@@ -158,7 +169,7 @@ static enum kiln_code unpack_chunk(struct unpacking *u, struct kiln_err *err)
     u->put += got;
     if (rc == BZ_STREAM_END)
         end_stream(u);
-    return fs_write_all(u->to_fd, bytes_of(u->out, got), err);
+    return put_output(u, got, err);
 }
 
 /* Unpacks the |size| bytes in |u->in|. */
@@ -176,27 +187,59 @@ static enum kiln_code unpack_input(struct unpacking *u, size_t size, struct kiln
     return rc;
 }
 
-enum kiln_code bzip2_unpack_file(int from_fd, int to_fd, uint64_t limit,
-                                 const struct bzip2_progress *progress, struct kiln_err *err)
+static enum kiln_code unpack_whole(struct unpacking *u, int from_fd,
+                                   const struct bzip2_progress *progress, struct kiln_err *err)
 {
-    __attribute__((cleanup(unpacking_done))) struct unpacking u = {
-        .limit = limit, .to_fd = to_fd, .in = malloc(FILE_CHUNK), .out = malloc(FILE_CHUNK)
-    };
-    if (!u.in || !u.out)
+    u->in = malloc(FILE_CHUNK);
+    u->out = malloc(FILE_CHUNK);
+    if (!u->in || !u->out)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot unpack bzip2: out of memory");
     enum kiln_code rc = KILN_OK;
     size_t size = 1;
     while (!rc && size > 0) {
-        rc = read_chunk(from_fd, u.in, &size, err);
+        rc = read_chunk(from_fd, u->in, &size, err);
         if (!rc)
-            rc = unpack_input(&u, size, err);
-        u.read += rc ? 0 : size;
+            rc = unpack_input(u, size, err);
+        u->read += rc ? 0 : size;
         if (!rc && size > 0 && progress)
-            progress->report(progress->context, u.read);
+            progress->report(progress->context, u->read);
     }
-    if (!rc && u.read == 0)
+    if (!rc && u->read == 0)
         return kiln_fail(err, KILN_CORRUPT, "the compressed file is empty");
-    if (!rc && u.open)
+    if (!rc && u->open)
         return kiln_fail(err, KILN_CORRUPT, "the compressed file ends too early");
     return rc;
+}
+
+enum kiln_code bzip2_unpack_file(int from_fd, int to_fd, uint64_t limit,
+                                 const struct bzip2_progress *progress, struct kiln_err *err)
+{
+    __attribute__((cleanup(unpacking_done))) struct unpacking u = { .limit = limit,
+                                                                    .to_fd = to_fd };
+    return unpack_whole(&u, from_fd, progress, err);
+}
+
+bool bzip2_is_packed(int fd)
+{
+    uint8_t head[10];
+    static const uint8_t block[] = { 0x31, 0x41, 0x59, 0x26, 0x53, 0x59 };
+    return fs_read_at(fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
+           memcmp(head, "BZh", 3) == 0 && memcmp(head + 4, block, sizeof(block)) == 0;
+}
+
+enum kiln_code bzip2_digest_file(int fd, struct digest *ret_sha256, uint64_t *ret_size,
+                                 struct kiln_err *err)
+{
+    struct sha256 sha256;
+    sha256_init(&sha256);
+    __attribute__((cleanup(unpacking_done))) struct unpacking u = { .limit = UINT64_MAX,
+                                                                    .sha256 = &sha256 };
+    if (lseek(fd, 0, SEEK_SET) < 0)
+        return kiln_fail_errno(err, errno, "cannot read the compressed file");
+    enum kiln_code rc = unpack_whole(&u, fd, /* progress= */ NULL, err);
+    if (rc)
+        return rc;
+    *ret_sha256 = sha256_end(&sha256);
+    *ret_size = u.put;
+    return KILN_OK;
 }

@@ -7,6 +7,7 @@
  * Threading  any thread; there is no shared state
  */
 #include "common/bytes.h"
+#include "common/digest.h"
 #include "common/err.h"
 
 /* Appends the content of one stream, which must unpack to exactly |raw_size| bytes. KILN_CORRUPT: a
@@ -29,3 +30,9 @@ struct bzip2_progress {
 KILN_MUST_CHECK enum kiln_code bzip2_unpack_file(int from_fd, int to_fd, uint64_t limit,
                                                  const struct bzip2_progress *progress,
                                                  struct kiln_err *err);
+
+/* Whether the file begins like a bzip2 file, whatever its name is. */
+bool bzip2_is_packed(int fd);
+/* Size and SHA-256 of the content of the bzip2 file |fd|. */
+KILN_MUST_CHECK enum kiln_code bzip2_digest_file(int fd, struct digest *ret_sha256,
+                                                 uint64_t *ret_size, struct kiln_err *err);

@@ -11,11 +11,19 @@
 /* More entries, even of minimal length, do not fit into MANIFEST_MAX. */
 #define FILES_MAX 4096
 #define FILE_NAME_MAX 255 /* bytes; the limit for directory entries */
+#define PACKED_SUFFIX ".bz2"
 
 static bool file_name_is_fine(const char *name)
 {
     size_t size = strlen(name);
     return size > 0 && size <= FILE_NAME_MAX && name[0] != '.' && !strchr(name, '/');
+}
+
+int manifest_edition_compare(const struct manifest_edition *a, const struct manifest_edition *b)
+{
+    if (a->version != b->version)
+        return a->version < b->version ? -1 : 1;
+    return a->time < b->time ? -1 : a->time > b->time;
 }
 
 /* ---- checking ---- */
@@ -103,12 +111,29 @@ static enum kiln_code check_signature(const struct statement *s, const struct ma
     return KILN_OK;
 }
 
+static bool read_unpacked(const struct json *entry, struct manifest_entry *ret_entry)
+{
+    const char *sha256 = json_get_text(entry, "unpacked_sha256", NULL);
+    ret_entry->is_packed = sha256 != NULL;
+    ret_entry->unpacked_size = json_get_u64(entry, "unpacked_size", UINT64_MAX);
+    return !sha256 || (ret_entry->unpacked_size != UINT64_MAX &&
+                       digest_from_hex(sha256, &ret_entry->unpacked_sha256));
+}
+
 static bool read_entry(const struct json *entry, struct manifest_entry *ret_entry)
 {
     ret_entry->name = json_get_text(entry, "name", "");
     ret_entry->size = json_get_u64(entry, "size", UINT64_MAX);
     return file_name_is_fine(ret_entry->name) && ret_entry->size != UINT64_MAX &&
-           digest_from_hex(json_get_text(entry, "sha256", ""), &ret_entry->sha256);
+           digest_from_hex(json_get_text(entry, "sha256", ""), &ret_entry->sha256) &&
+           read_unpacked(entry, ret_entry);
+}
+
+/* Whether |packed| is |name| with the suffix of packed files. */
+static bool is_packed_name(const char *packed, const char *name)
+{
+    size_t size = strlen(name);
+    return strncmp(packed, name, size) == 0 && strcmp(packed + size, PACKED_SUFFIX) == 0;
 }
 
 static enum kiln_code refuse_unlisted(const struct json *files, const char *file_name,
@@ -128,8 +153,46 @@ static enum kiln_code refuse_unlisted(const struct json *files, const char *file
                      signer, file_name, names[0] ? names : "nothing");
 }
 
-/* Fills size and SHA-256 of |file|, whose signer is set. The signature of |text| is valid, so any
- * error in it is the signer's. */
+struct listed { /* the entries for one file */
+    unsigned count;
+    struct manifest_entry entry;
+    bool has_content; /* an entry for the file that is in this packed file */
+    struct digest content;
+};
+
+/* False if an entry is incomplete. */
+static bool find_entries(const struct json *files, const char *file_name, struct listed *listed)
+{
+    for (const struct json *j = json_first(files); j; j = json_next(j)) {
+        struct manifest_entry entry;
+        if (!read_entry(j, &entry))
+            return false;
+        if (is_packed_name(file_name, entry.name)) {
+            listed->has_content = true;
+            listed->content = entry.sha256;
+        }
+        if (strcmp(entry.name, file_name) != 0)
+            continue;
+        listed->count++;
+        listed->entry = entry;
+    }
+    return true;
+}
+
+static void set_file(const struct json *json, const struct listed *listed,
+                     struct manifest_file *file)
+{
+    const struct manifest_entry *entry = &listed->entry;
+    file->size = entry->size;
+    file->sha256 = entry->sha256;
+    file->has_unpacked = entry->is_packed || listed->has_content;
+    file->unpacked_sha256 = entry->is_packed ? entry->unpacked_sha256 : listed->content;
+    file->edition.version = json_get_u64(json, "version", 0);
+    file->edition.time = json_get_u64(json, "time", 0);
+}
+
+/* Fills |file|, whose signer is set. The signature of |text| is valid, so any error in it is the
+ * signer's. */
 static enum kiln_code find_file(const char *text, const char *file_name, struct manifest_file *file,
                                 struct kiln_err *err)
 {
@@ -140,21 +203,14 @@ static enum kiln_code find_file(const char *text, const char *file_name, struct 
     if (strcmp(json_get_text(json, "format", ""), FORMAT) != 0 || !json_is_array(files) ||
         json_count(files) > FILES_MAX)
         return refuse_manifest(err, "the signed text does not have the format " FORMAT);
-    unsigned count = 0;
-    for (const struct json *j = json_first(files); j; j = json_next(j)) {
-        struct manifest_entry entry;
-        if (!read_entry(j, &entry))
-            return refuse_manifest(err, "an entry lacks its name, size or sha256");
-        if (strcmp(entry.name, file_name) != 0)
-            continue;
-        count++;
-        file->size = entry.size;
-        file->sha256 = entry.sha256;
-    }
-    if (count > 1)
+    struct listed listed = { 0 };
+    if (!find_entries(files, file_name, &listed))
+        return refuse_manifest(err, "an entry lacks its name, a size or a sha256");
+    if (listed.count > 1)
         return refuse_manifest(err, "it lists the file twice");
-    if (count == 0)
+    if (listed.count == 0)
         return refuse_unlisted(files, file_name, file->signer, err);
+    set_file(json, &listed, file);
     return KILN_OK;
 }
 
@@ -179,9 +235,10 @@ enum kiln_code manifest_check(struct bytes manifest, const struct manifest_trust
 
 /* ---- signing ---- */
 
-static enum kiln_code check_entries(const struct manifest_entry *entries, size_t count,
-                                    struct kiln_err *err)
+static enum kiln_code check_content(const struct manifest_content *content, struct kiln_err *err)
 {
+    const struct manifest_entry *entries = content->entries;
+    size_t count = content->count;
     if (count == 0 || count > FILES_MAX)
         return kiln_fail(err, KILN_INVALID, "a manifest lists 1 to %d files, not %zu", FILES_MAX,
                          count);
@@ -197,20 +254,33 @@ static enum kiln_code check_entries(const struct manifest_entry *entries, size_t
     return KILN_OK;
 }
 
-static char *print_text(const struct manifest_entry *entries, size_t count)
+static struct json *entry_to_json(const struct manifest_entry *entry)
+{
+    struct json *json = json_object();
+    char hex[DIGEST_HEX_SIZE];
+    digest_to_hex(&entry->sha256, hex);
+    json_set_text(json, "name", entry->name);
+    json_set_u64(json, "size", entry->size);
+    json_set_text(json, "sha256", hex);
+    if (!entry->is_packed)
+        return json;
+    digest_to_hex(&entry->unpacked_sha256, hex);
+    json_set_u64(json, "unpacked_size", entry->unpacked_size);
+    json_set_text(json, "unpacked_sha256", hex);
+    return json;
+}
+
+static char *print_text(const struct manifest_content *content)
 {
     KILN_AUTO(json) struct json *json = json_object();
     struct json *files = json_array();
-    for (size_t i = 0; i < count; i++) {
-        struct json *entry = json_object();
-        char hex[DIGEST_HEX_SIZE];
-        digest_to_hex(&entries[i].sha256, hex);
-        json_set_text(entry, "name", entries[i].name);
-        json_set_u64(entry, "size", entries[i].size);
-        json_set_text(entry, "sha256", hex);
-        json_append(files, entry);
-    }
+    for (size_t i = 0; i < content->count; i++)
+        json_append(files, entry_to_json(&content->entries[i]));
     json_set_text(json, "format", FORMAT);
+    if (content->edition.version)
+        json_set_u64(json, "version", content->edition.version);
+    if (content->edition.time)
+        json_set_u64(json, "time", content->edition.time);
     json_set(json, "files", files);
     return json_print(json, /* indent= */ false);
 }
@@ -231,11 +301,11 @@ static char *print_signed(const char *text, const uint8_t secret[ED25519_KEY_SIZ
     return json_print(json, /* indent= */ true);
 }
 
-static enum kiln_code sign_entries(const uint8_t secret[ED25519_KEY_SIZE],
-                                   const struct manifest_entry *entries, size_t count,
+static enum kiln_code sign_content(const uint8_t secret[ED25519_KEY_SIZE],
+                                   const struct manifest_content *content,
                                    struct buffer *ret_manifest, struct kiln_err *err)
 {
-    KILN_AUTO(mem) char *text = print_text(entries, count);
+    KILN_AUTO(mem) char *text = print_text(content);
     KILN_AUTO(mem) char *whole = text ? print_signed(text, secret) : NULL;
     if (!whole)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a manifest");
@@ -244,22 +314,22 @@ static enum kiln_code sign_entries(const uint8_t secret[ED25519_KEY_SIZE],
         return kiln_fail(err, KILN_FULL,
                          "a manifest of %zu files would have %zu bytes; the limit is %u: make "
                          "several manifests",
-                         count, size + 1, MANIFEST_MAX);
+                         content->count, size + 1, MANIFEST_MAX);
     buffer_put(ret_manifest, whole, size);
     buffer_put(ret_manifest, "\n", 1);
     return ret_manifest->failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory for a manifest")
                                 : KILN_OK;
 }
 
-enum kiln_code manifest_sign(const char *secret_key_file, const struct manifest_entry *entries,
-                             size_t count, struct buffer *ret_manifest, struct kiln_err *err)
+enum kiln_code manifest_sign(const char *secret_key_file, const struct manifest_content *content,
+                             struct buffer *ret_manifest, struct kiln_err *err)
 {
     uint8_t secret[ED25519_KEY_SIZE];
-    enum kiln_code rc = check_entries(entries, count, err);
+    enum kiln_code rc = check_content(content, err);
     if (!rc)
         rc = keys_read_secret(secret_key_file, secret, err);
     if (!rc)
-        rc = sign_entries(secret, entries, count, ret_manifest, err);
+        rc = sign_content(secret, content, ret_manifest, err);
     explicit_bzero(secret, sizeof(secret));
     return rc ? kiln_while(err, "signing a manifest") : KILN_OK;
 }

@@ -52,6 +52,7 @@ static enum kiln_code set_info(struct package *package, const struct package_opt
         info->sha256 = options->record->sha256;
         info->rows = options->record->rows;
         info->installed = options->record->installed;
+        info->edition = options->record->edition;
         memcpy(info->signer, options->record->signer, sizeof(info->signer));
         memcpy(info->source, options->record->source, sizeof(info->source));
     }

@@ -40,6 +40,7 @@ KILN_MUST_CHECK enum kiln_code package_names_agree(const char *signed_name, cons
 
 struct package_record { /* results of the checks at installation (FILE.json) */
     struct digest sha256;
+    struct manifest_edition edition; /* zeros when unsigned, or if the manifest states none */
     uint64_t rows;
     uint64_t installed;              /* seconds since the epoch */
     char signer[KEY_NAME_MAX];       /* name of the key; "" when unsigned */
@@ -55,7 +56,8 @@ struct package_info {
     uint64_t rows;        /* 0: not yet counted (package_rows) */
     struct digest sha256; /* of the file, as checked at installation; zeros if kiln did not install
                              it (a distribution's directory) */
-    char signer[KEY_NAME_MAX]; /* name of the trusted key; "" when unsigned */
+    char signer[KEY_NAME_MAX];       /* name of the trusted key; "" when unsigned */
+    struct manifest_edition edition; /* as in the record */
     char source[PACKAGE_SOURCE_MAX];
     uint64_t installed; /* seconds since the epoch; 0 if kiln did not install it */
 };

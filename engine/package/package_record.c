@@ -49,6 +49,8 @@ static bool parse_record(const struct json *json, struct stated *ret_stated)
     s.identity.modified_ns = (int64_t)number_of(json, "modified");
     s.record.rows = json_get_u64(json, "rows", 0);
     s.record.installed = json_get_u64(json, "installed", 0);
+    s.record.edition.version = json_get_u64(json, "version", 0);
+    s.record.edition.time = json_get_u64(json, "signed", 0);
     snprintf(s.record.signer, sizeof(s.record.signer), "%s", signer);
     snprintf(s.record.source, sizeof(s.record.source), "%s", json_get_text(json, "source", ""));
     *ret_stated = s;
@@ -95,6 +97,8 @@ static enum kiln_code write_record(const char *directory, const char *name, cons
     json_set_u64(json, "rows", s->record.rows);
     json_set_u64(json, "installed", s->record.installed);
     json_set_text(json, "signer", s->record.signer);
+    json_set_u64(json, "version", s->record.edition.version);
+    json_set_u64(json, "signed", s->record.edition.time);
     json_set_text(json, "source", s->record.source);
     KILN_AUTO(mem) char *text = json_print(json, /* indent= */ true);
     if (!text)

@@ -5,7 +5,7 @@
  * FILE.json of an installed package: the results of the checks at installation.
  *
  *   {"format": "kiln-package-record-1", "sha256", "size", "inode", "modified", "rows", "installed",
- *    "signer", "source"}
+ *    "signer", "version", "signed", "source"}
  *
  * Hashing a package of 400 MB takes longer than a daemon may take to start. Only the daemon can
  * write to the directory, so a file with the recorded inode, size and time of change is accepted as

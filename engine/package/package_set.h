@@ -122,29 +122,33 @@ struct package_upload { /* a file that kiln-transfer has fetched, unpacked and c
     struct bytes manifest; /* empty: none */
     const char *fetched;   /* the file's name in the manifest, perhaps of the packed file */
     const char *wanted;    /* the SHA-256 that the user gave, in hexadecimal; NULL: none */
-    bool may_be_packed;    /* |wanted| and the manifest may refer to the .bz2 file */
+    bool may_be_packed;    /* |wanted| may refer to the .bz2 file */
     const char *source;    /* URL or path, for messages */
     bool replace_signed;   /* an unsigned file may replace one that a trusted key signed */
+    bool allow_downgrade;  /* an older signed file may replace a newer one */
 };
 
 struct package_checked { /* a verified file that nobody else can change */
     struct file_identity identity;
     uint64_t rows;
     char signer[KEY_NAME_MAX]; /* "" when unsigned */
+    struct manifest_edition edition;
+    bool only_packed_signed; /* the manifest does not state the content: unsigned */
 };
 /* Does all checks of an upload that read the whole file. Takes over the file and hashes it
  * again. Compares the hash with |wanted| and with the manifest, and checks the manifest's
- * signature. Then opens the package and counts its rows. A packed file no longer exists:
- * kiln trusts kiln-transfer that it matched the manifest, unless the manifest also names
- * the unpacked file. Any thread: reading gigabytes must not block the write queue. */
+ * signature. Then opens the package and counts its rows. A packed file no longer exists, and
+ * kiln-transfer may have unpacked something else: the file counts as signed only if the manifest
+ * states the SHA-256 of the content. Any thread: reading gigabytes must not block the write
+ * queue. */
 KILN_MUST_CHECK enum kiln_code package_set_check(const struct package_set *set,
                                                  const struct package_upload *upload,
                                                  struct package_checked *ret_checked,
                                                  struct kiln_err *err);
 /* Moves the checked file into place (rename and sync) and opens it; a package of the same name
  * is replaced atomically. On failure, the old package and the upload stay where they are.
- * KILN_CORRUPT: the file is no longer the one that was checked. KILN_DENIED: an unsigned file
- * would replace one that a trusted key signed. */
+ * KILN_CORRUPT: the file is no longer the one that was checked. KILN_DENIED: an unsigned or
+ * older file would replace one that a trusted key signed. */
 KILN_MUST_CHECK enum kiln_code package_set_adopt(struct package_set *set,
                                                  const struct package_upload *upload,
                                                  const struct package_checked *checked,

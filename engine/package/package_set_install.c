@@ -4,6 +4,7 @@
 #include "engine/package/whole_file.h"
 
 #include "common/clock.h"
+#include "common/units.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -120,35 +121,47 @@ static bool unpacked_name(const char *name, char ret_name[PACKAGE_NAME_MAX])
     return true;
 }
 
+static enum kiln_code refuse_only_packed(const char *signer, const char *fetched,
+                                         struct kiln_err *err)
+{
+    return kiln_fail(err, KILN_DENIED,
+                     "the manifest of '%s' covers only the packed file '%.100s', not its content: "
+                     "have the file signed again with kilnctl pkg sign",
+                     signer, fetched);
+}
+
+/* Fills signer and edition of |checked| if the manifest states the hash of this file. */
 static enum kiln_code check_manifest(const struct package_set *set,
                                      const struct package_upload *upload,
-                                     char ret_signer[KEY_NAME_MAX], struct kiln_err *err)
+                                     struct package_checked *checked, struct kiln_err *err)
 {
     const struct manifest_trust trust = { .directory = set->keys_directory };
     char name[PACKAGE_NAME_MAX];
     struct manifest_file file;
-    struct kiln_err ignored = KILN_ERR_INIT;
-    bool packed = unpacked_name(upload->fetched, name) && upload->may_be_packed;
+    bool is_packed = unpacked_name(upload->fetched, name);
     enum kiln_code rc = manifest_check(upload->manifest, &trust, upload->fetched, &file, err);
+    if (!rc)
+        rc = package_names_agree(name, upload->name, err);
     if (rc)
         return rc;
-    memcpy(ret_signer, file.signer, KEY_NAME_MAX);
-    rc = package_names_agree(name, upload->name, err);
-    if (rc || digest_equal(&file.sha256, &upload->sha256))
-        return rc;
-    if (packed && (manifest_check(upload->manifest, &trust, name, &file, &ignored) ||
-                   digest_equal(&file.sha256, &upload->sha256)))
+    bool is_same = digest_equal(&file.sha256, &upload->sha256) ||
+                   (file.has_unpacked && digest_equal(&file.unpacked_sha256, &upload->sha256));
+    checked->only_packed_signed = !is_same && is_packed && !file.has_unpacked;
+    if (checked->only_packed_signed && set->require_signature)
+        return refuse_only_packed(file.signer, upload->fetched, err);
+    if (checked->only_packed_signed)
         return KILN_OK;
-    return refuse_other("the one in its manifest", err);
+    memcpy(checked->signer, file.signer, KEY_NAME_MAX);
+    checked->edition = file.edition;
+    return is_same ? KILN_OK : refuse_other("the one in its manifest", err);
 }
 
 static enum kiln_code check_signature(const struct package_set *set,
                                       const struct package_upload *upload,
-                                      char ret_signer[KEY_NAME_MAX], struct kiln_err *err)
+                                      struct package_checked *checked, struct kiln_err *err)
 {
     if (upload->manifest.size > 0)
-        return check_manifest(set, upload, ret_signer, err);
-    ret_signer[0] = '\0';
+        return check_manifest(set, upload, checked, err);
     if (!set->require_signature)
         return KILN_OK;
     return kiln_fail(err, KILN_DENIED,
@@ -177,7 +190,7 @@ enum kiln_code package_set_check(const struct package_set *set, const struct pac
     if (!rc)
         rc = check_wanted(upload, err);
     if (!rc)
-        rc = check_signature(set, upload, checked.signer, err);
+        rc = check_signature(set, upload, &checked, err);
     if (!rc)
         rc = check_upload(upload, &checked.identity, err);
     if (!rc)
@@ -241,20 +254,42 @@ static enum kiln_code check_unchanged(const struct package_upload *upload,
     return refuse_changed(upload, err);
 }
 
-/* A signature would be worthless if an unsigned file of the same name could replace the package. */
+static enum kiln_code refuse_older(const struct package_info *there,
+                                   const struct package_checked *checked, struct kiln_err *err)
+{
+    char old_time[UNITS_TEXT_MAX], new_time[UNITS_TEXT_MAX];
+    return kiln_fail(err, KILN_DENIED,
+                     "the installed package is newer: '%s' signed it as version %llu at %s, and "
+                     "'%s' signed the new file as version %llu at %s: get a newer file, or allow "
+                     "the replacement with kilnctl pkg install --allow-downgrade",
+                     there->signer, (unsigned long long)there->edition.version,
+                     units_when(there->edition.time, old_time), checked->signer,
+                     (unsigned long long)checked->edition.version,
+                     units_when(checked->edition.time, new_time));
+}
+
+/* A signature would be worthless if an unsigned file of the same name could replace the package,
+ * or an old file whose faults are known. */
 static enum kiln_code protect_signed(const struct package_set *set,
                                      const struct package_upload *upload,
                                      const struct package_checked *checked, struct kiln_err *err)
 {
     const struct member *there = view_find(set->view, OWN, upload->name);
-    if (!there || !there->signature_counts || upload->replace_signed ||
-        signer_is_trusted(set, checked->signer))
+    if (!there || !there->signature_counts)
+        return KILN_OK;
+    const struct package_info *info = package_info(there->package);
+    if (signer_is_trusted(set, checked->signer))
+        return upload->allow_downgrade ||
+                       manifest_edition_compare(&checked->edition, &info->edition) >= 0
+                   ? KILN_OK
+                   : refuse_older(info, checked, err);
+    if (upload->replace_signed)
         return KILN_OK;
     return kiln_fail(err, KILN_DENIED,
                      "the installed package is signed by '%s', but the new file is not signed by a "
                      "trusted key: install it with its manifest, or allow the replacement with "
                      "kilnctl pkg install --replace-signed",
-                     package_info(there->package)->signer);
+                     info->signer);
 }
 
 /* Makes the file that is now in place visible to all lookups that begin later. */
@@ -279,6 +314,7 @@ enum kiln_code package_set_adopt(struct package_set *set, const struct package_u
                                  struct package_info *ret_info, struct kiln_err *err)
 {
     struct package_record record = { .sha256 = upload->sha256,
+                                     .edition = checked->edition,
                                      .rows = checked->rows,
                                      .installed = clock_wall_s() };
     snprintf(record.signer, sizeof(record.signer), "%s", checked->signer);

@@ -208,15 +208,6 @@ static void on_unpacked(void *context, uint64_t read)
     t->sink->progress(t->sink->context, &progress);
 }
 
-/* Checks the content, not the name: some servers decompress files before they send them. */
-static bool is_bzip2(int fd)
-{
-    uint8_t head[10];
-    static const uint8_t block[] = { 0x31, 0x41, 0x59, 0x26, 0x53, 0x59 };
-    return fs_read_at(fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
-           memcmp(head, "BZh", 3) == 0 && memcmp(head + 4, block, sizeof(block)) == 0;
-}
-
 static enum kiln_code unpack_file(struct transfer *t)
 {
     struct digest sha256;
@@ -251,7 +242,8 @@ static enum kiln_code rename_fetched(struct transfer *t)
 
 static enum kiln_code finish_file(struct transfer *t)
 {
-    enum kiln_code rc = is_bzip2(t->file_fd) ? unpack_file(t) : rename_fetched(t);
+    /* Checks the content, not the name: some servers decompress files before they send them. */
+    enum kiln_code rc = bzip2_is_packed(t->file_fd) ? unpack_file(t) : rename_fetched(t);
     if (rc)
         return rc;
     if (fchmod(t->file_fd, 0644) < 0 || fsync(t->file_fd) < 0)

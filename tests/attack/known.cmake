@@ -2,6 +2,5 @@
 # bounds hold: the commit that repairs the last one of an attack removes it here.
 set(KILN_KNOWN_ATTACKS
   bomb_import slow_transfers             # H2: an import unpacks without a bound on bytes or time
-  decompressor rollback                  # H5: a signature covers only the packed file
   false_claims                           # H7: any measurement is believed
   foreign_runtime foreign_cache shared_user)

@@ -107,6 +107,7 @@ static int build_all(void **state)
     (void)state;
     struct fixture *f = &builder;
     open_fixture(f);
+    setenv("SOURCE_DATE_EPOCH", "1764288000", /* overwrite= */ 1); /* for equal manifests */
     daemon_process_start(&f->daemon);
     kilnctl_ok(f, "pkg", "keygen", "ops", "--directory", f->files);
     kilnctl_ok(f, "pkg", "keygen", "stranger", "--directory", f->files);

@@ -221,7 +221,8 @@ static void sign_file(const struct transfer_task *task, const char *signer,
     if (!signer[0] || access(key, R_OK) != 0)
         return;
     buffer_init(&manifest, MANIFEST_MAX);
-    must(manifest_sign(key, &entry, 1, &manifest, &err), err);
+    const struct manifest_content content = { .entries = &entry, .count = 1 };
+    must(manifest_sign(key, &content, &manifest, &err), err);
     o->manifest = manifest.data;
     o->manifest_size = manifest.size;
 }

@@ -26,6 +26,10 @@ static struct json *info_to_json(const struct package_info *info)
     digest_to_hex(&info->sha256, text);
     json_set_text(j, "sha256", digest_equal(&info->sha256, &none) ? "" : text);
     json_set_text(j, "signer", info->signer);
+    if (info->edition.version)
+        json_set_u64(j, "version", info->edition.version);
+    if (info->edition.time)
+        json_set_u64(j, "signed", info->edition.time);
     json_set_u64(j, "installed", info->installed);
     return j;
 }
@@ -33,8 +37,13 @@ static struct json *info_to_json(const struct package_info *info)
 /* ---- install ---- */
 
 static const struct admin_member install_members[] = {
-    { "url", MEMBER_TEXT },    { "name", MEMBER_TEXT },           { "sha256", MEMBER_TEXT },
-    { "source", MEMBER_TEXT }, { "replace_signed", MEMBER_FLAG }, { 0 },
+    { "url", MEMBER_TEXT },
+    { "name", MEMBER_TEXT },
+    { "sha256", MEMBER_TEXT },
+    { "source", MEMBER_TEXT },
+    { "replace_signed", MEMBER_FLAG },
+    { "allow_downgrade", MEMBER_FLAG },
+    { 0 },
 };
 
 /* True if the file may be compressed: then no stated SHA-256 applies to the unpacked file. */
@@ -59,6 +68,7 @@ static enum kiln_code describe_upload(const struct upload *u, struct package_upl
         .may_be_packed = may_be_packed(&u->transfer.job),
         .source = url ? o->source : json_get_text(u->base.question, "source", ""),
         .replace_signed = json_get_bool(u->base.question, "replace_signed", false),
+        .allow_downgrade = json_get_bool(u->base.question, "allow_downgrade", false),
     };
     if (!digest_from_hex(o->sha256, &ret_upload->sha256))
         return kiln_fail(err, KILN_CORRUPT, "the transfer did not return a valid SHA-256");
@@ -89,15 +99,18 @@ static enum kiln_code take_package(struct upload *u, bool *ret_more, struct kiln
     (void)ret_more;
     struct package_upload package;
     struct package_info info;
+    const struct package_checked *checked = u->state;
     enum kiln_code rc = describe_upload(u, &package, err);
     if (!rc)
-        rc = package_set_adopt(u->base.engine->packages, &package, u->state, &info, err);
+        rc = package_set_adopt(u->base.engine->packages, &package, checked, &info, err);
     if (rc)
         return rc;
     upload_taken(u);
     forget_damage(u->base.engine, info.name);
     json_destroy(u->base.answer);
     u->base.answer = info_to_json(&info);
+    if (checked->only_packed_signed)
+        json_set_bool(u->base.answer, "only_packed_signed", true);
     return KILN_OK;
 }
 

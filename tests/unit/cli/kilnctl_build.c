@@ -4,6 +4,7 @@
  * real. */
 #include "cli/kilnctl/nap.h"
 #include "common/problem.h"
+#include "engine/digest/sha256.h"
 #include "engine/package/manifest.h"
 #include "tests/support/test.h"
 #include "tests/unit/cli/kilnctl_fake.h"
@@ -441,6 +442,27 @@ TEST_F(kilnctl_build, packages_are_signed_and_one_that_is_missing_does_not_stop_
     assert_says(f->run.printed, "gfx90a68.kdb.manifest'\n");
     assert_int_equal(check_manifest(f, "gfx90a68.kdb", &file), KILN_OK);
     assert_int_equal(file.size, 4);
+}
+
+TEST_F(kilnctl_build, signing_states_the_content_of_a_packed_file_and_the_edition)
+{
+    char path[512], command[1100];
+    struct manifest_file file;
+    make_key(f);
+    scratch_write(&f->directory, "gfx90a68.kdb", "four");
+    snprintf(command, sizeof(command), "bzip2 '%s'", f->out);
+    assert_int_equal(system(command), 0);
+
+    assert_int_equal(RUN(&f->run, "pkg", "sign", "--key", f->key, "--package-version", "12",
+                         scratch_path(&f->directory, "gfx90a68.kdb.bz2", path)),
+                     KILN_E_OK);
+
+    assert_int_equal(check_manifest(f, "gfx90a68.kdb.bz2", &file), KILN_OK);
+    const struct digest content = sha256_of(bytes_of_text("four"));
+    assert_true(file.has_unpacked);
+    assert_true(digest_equal(&file.unpacked_sha256, &content));
+    assert_int_equal(file.edition.version, 12);
+    assert_true(file.edition.time > 1700000000);
 }
 
 TEST_F(kilnctl_build, signing_as_json_lists_the_manifests)

@@ -145,6 +145,17 @@ TEST_F(kilnctl_packages, a_signed_package_is_given_up_only_when_that_is_said)
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path, "--replace-signed"), KILN_E_OK);
     assert_null(strstr(fake.requests[0], "replace_signed"));
     assert_says(fake.requests[1], ",\"replace_signed\":true}");
+    fake.asked = 0;
+    assert_int_equal(RUN(&f->run, "pkg", "install", f->path, "--allow-downgrade"), KILN_E_OK);
+    assert_says(fake.requests[0], ",\"allow_downgrade\":true}");
+}
+
+TEST_F(kilnctl_packages, a_signature_of_only_the_packed_file_is_reported)
+{
+    fake.answers[0].reply = "{\"name\":\"gfx90a68.kdb\",\"only_packed_signed\":true}";
+    assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_OK);
+    assert_says(f->run.printed, "not signed");
+    assert_says(f->run.printed, "kilnctl pkg sign");
 }
 
 TEST_F(kilnctl_packages, a_manifest_of_a_url_is_not_ours_to_send)

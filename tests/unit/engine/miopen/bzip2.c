@@ -2,6 +2,7 @@
 #include "tests/support/test.h"
 
 #include "common/fs.h"
+#include "engine/digest/sha256.h"
 #include "engine/miopen/bzip2.h"
 
 #include <fcntl.h>
@@ -242,6 +243,27 @@ TEST_F(bzip2, a_bzip2_file_with_several_streams_is_unpacked)
     BUFFER_AUTO struct buffer packed = content_of(f, "ab.bz2");
     assert_true(reported.calls >= 1);
     assert_int_equal(reported.latest, packed.size);
+}
+
+TEST_F(bzip2, the_content_of_a_bzip2_file_is_hashed_from_its_first_byte)
+{
+    struct digest sha256;
+    uint64_t size = 0;
+    fill(&f->raw, 700000, 3);
+    put_file(f, "a", buffer_view(&f->raw));
+    run_command(f, "bzip2 -k a");
+    KILN_AUTO(fd) int plain = open_file(f, "a", O_RDONLY);
+    KILN_AUTO(fd) int packed = open_file(f, "a.bz2", O_RDONLY);
+    assert_int_equal(lseek(packed, 0, SEEK_END) > 0, 1);
+
+    must(bzip2_digest_file(packed, &sha256, &size, &f->err), f->err);
+
+    const struct digest expected = sha256_of(buffer_view(&f->raw));
+    assert_true(digest_equal(&sha256, &expected));
+    assert_int_equal(size, f->raw.size);
+    assert_true(bzip2_is_packed(packed));
+    assert_false(bzip2_is_packed(plain));
+    assert_int_equal(bzip2_digest_file(plain, &sha256, &size, &f->err), KILN_CORRUPT);
 }
 
 TEST_F(bzip2, a_bzip2_file_read_byte_by_byte_is_unpacked)

@@ -88,11 +88,18 @@ static struct manifest_entry entry_of(const char *name)
                                     .sha256 = sha256_of(bytes_of_text(name)) };
 }
 
+static enum kiln_code sign_entries(struct fixture *f, const char *key_file,
+                                   const struct manifest_entry *entries, size_t count)
+{
+    const struct manifest_content content = { .entries = entries, .count = count };
+    return manifest_sign(key_file, &content, &f->manifest, &f->err);
+}
+
 static void sign_two(struct fixture *f)
 {
     struct manifest_entry entries[] = { entry_of("gfx90a68.kdb"), entry_of("gfx906_60.kpkg") };
     f->manifest.size = 0;
-    must(manifest_sign(f->secret, entries, 2, &f->manifest, &f->err), f->err);
+    must(sign_entries(f, f->secret, entries, 2), f->err);
 }
 
 static enum kiln_code check_bytes(struct fixture *f, struct bytes manifest, const char *name)
@@ -125,6 +132,50 @@ TEST_F(manifest, a_manifest_gives_size_hash_and_signer_of_a_signed_file)
     assert_int_equal(f->file.size, expected.size);
     assert_true(digest_equal(&f->file.sha256, &expected.sha256));
     assert_string_equal(f->file.signer, "alice");
+}
+
+TEST_F(manifest, a_manifest_states_the_content_of_a_packed_file_and_its_edition)
+{
+    struct manifest_entry entry = entry_of("gfx90a68.kdb.bz2");
+    const struct digest content = sha256_of(bytes_of_text("content"));
+    const struct manifest_content signed_content = { &entry, 1, { .version = 7, .time = 1000 } };
+    entry.is_packed = true;
+    entry.unpacked_size = 7;
+    entry.unpacked_sha256 = content;
+    must(manifest_sign(f->secret, &signed_content, &f->manifest, &f->err), f->err);
+
+    must(check_trusted(f, "gfx90a68.kdb.bz2"), f->err);
+
+    assert_true(f->file.has_unpacked);
+    assert_true(digest_equal(&f->file.unpacked_sha256, &content));
+    assert_true(digest_equal(&f->file.sha256, &entry.sha256));
+    assert_int_equal(f->file.edition.version, 7);
+    assert_int_equal(f->file.edition.time, 1000);
+}
+
+TEST_F(manifest, an_entry_of_the_content_also_covers_the_packed_file)
+{
+    struct manifest_entry entries[] = { entry_of("gfx90a68.kdb"), entry_of("gfx90a68.kdb.bz2"),
+                                        entry_of("gfx90a68.kdb.bz2.bz2") };
+    must(sign_entries(f, f->secret, entries, 3), f->err);
+
+    must(check_trusted(f, "gfx90a68.kdb.bz2"), f->err);
+
+    assert_true(f->file.has_unpacked);
+    assert_true(digest_equal(&f->file.unpacked_sha256, &entries[0].sha256));
+    must(check_trusted(f, "gfx90a68.kdb"), f->err);
+    assert_false(f->file.has_unpacked);
+    assert_int_equal(f->file.edition.time, 0);
+}
+
+TEST(plain, a_higher_version_is_newer_and_of_equal_versions_the_later_one)
+{
+    const struct manifest_edition first = { 1, 900 }, later = { 1, 901 }, second = { 2, 100 };
+    assert_true(manifest_edition_compare(&first, &later) < 0);
+    assert_true(manifest_edition_compare(&later, &first) > 0);
+    assert_true(manifest_edition_compare(&second, &later) > 0);
+    assert_true(manifest_edition_compare(&later, &second) < 0);
+    assert_int_equal(manifest_edition_compare(&first, &first), 0);
 }
 
 TEST_F(manifest, the_same_entries_give_the_same_manifest)
@@ -406,7 +457,7 @@ TEST_F(manifest, a_secret_key_that_others_can_read_is_refused)
     static const mode_t modes[] = { 0640, 0604, 0660 };
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(chmod(f->secret, modes[i]), 0);
-        assert_int_equal(manifest_sign(f->secret, &entry, 1, &f->manifest, &f->err), KILN_DENIED);
+        assert_int_equal(sign_entries(f, f->secret, &entry, 1), KILN_DENIED);
         assert_says(f->err.text, "chmod 600");
         assert_int_equal(f->manifest.size, 0);
     }
@@ -417,17 +468,17 @@ TEST_F(manifest, an_invalid_secret_key_is_refused_with_a_reason)
     struct manifest_entry entry = entry_of("f");
     const char *path = path_in(f->directory, "bad.key");
 
-    assert_int_equal(manifest_sign(path, &entry, 1, &f->manifest, &f->err), KILN_NOT_FOUND);
+    assert_int_equal(sign_entries(f, path, &entry, 1), KILN_NOT_FOUND);
     assert_says(f->err.text, "secret");
     write_text(path, "x", 0600);
-    assert_int_equal(manifest_sign(path, &entry, 1, &f->manifest, &f->err), KILN_INVALID);
+    assert_int_equal(sign_entries(f, path, &entry, 1), KILN_INVALID);
     write_text(path, "{\"format\":\"kiln-secret-key-1\",\"name\":\"a\",\"secret\":\"zz\"}", 0600);
-    assert_int_equal(manifest_sign(path, &entry, 1, &f->manifest, &f->err), KILN_INVALID);
+    assert_int_equal(sign_entries(f, path, &entry, 1), KILN_INVALID);
     assert_says(f->err.text, "hexadecimal");
     write_text(path, "{\"format\":\"kiln-public-key-1\",\"name\":\"a\"}", 0600);
-    assert_int_equal(manifest_sign(path, &entry, 1, &f->manifest, &f->err), KILN_INVALID);
+    assert_int_equal(sign_entries(f, path, &entry, 1), KILN_INVALID);
     assert_says(f->err.text, "kiln-secret-key-1");
-    assert_int_equal(manifest_sign(f->directory, &entry, 1, &f->manifest, &f->err), KILN_INVALID);
+    assert_int_equal(sign_entries(f, f->directory, &entry, 1), KILN_INVALID);
 }
 
 TEST_F(manifest, invalid_manifest_entries_are_not_signed)
@@ -435,12 +486,12 @@ TEST_F(manifest, invalid_manifest_entries_are_not_signed)
     struct manifest_entry entries[] = { entry_of("a"), entry_of("b"), entry_of("a") };
     static const char *const names[] = { "", "..", ".hidden", "a/b" };
 
-    assert_int_equal(manifest_sign(f->secret, entries, 3, &f->manifest, &f->err), KILN_INVALID);
+    assert_int_equal(sign_entries(f, f->secret, entries, 3), KILN_INVALID);
     assert_says(f->err.text, "'a'");
-    assert_int_equal(manifest_sign(f->secret, entries, 0, &f->manifest, &f->err), KILN_INVALID);
+    assert_int_equal(sign_entries(f, f->secret, entries, 0), KILN_INVALID);
     for (unsigned i = 0; i < 4; i++) {
         entries[0].name = names[i];
-        assert_int_equal(manifest_sign(f->secret, entries, 1, &f->manifest, &f->err), KILN_INVALID);
+        assert_int_equal(sign_entries(f, f->secret, entries, 1), KILN_INVALID);
         assert_says(f->err.text, "name");
     }
 }
@@ -455,7 +506,7 @@ TEST_F(manifest, too_many_manifest_entries_are_refused)
         entries[i] = entry_of(names[i]);
     }
 
-    assert_int_equal(manifest_sign(f->secret, entries, COUNT, &f->manifest, &f->err), KILN_FULL);
+    assert_int_equal(sign_entries(f, f->secret, entries, COUNT), KILN_FULL);
 
     assert_says(f->err.text, "make several");
     free(entries);

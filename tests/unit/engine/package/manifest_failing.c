@@ -56,8 +56,9 @@ static bool sign_while_failing(struct fixture *f, unsigned nth, struct buffer *r
                                enum kiln_code *ret_rc)
 {
     const struct manifest_entry entries[] = { entry_of("gfx90a68.kdb"), entry_of("gfx906_60.kdb") };
+    const struct manifest_content content = { .entries = entries, .count = 2 };
     fail_call("malloc", nth, ENOMEM);
-    *ret_rc = manifest_sign(f->secret, entries, 2, ret_manifest, &f->err);
+    *ret_rc = manifest_sign(f->secret, &content, ret_manifest, &f->err);
     return calls_failed();
 }
 

@@ -178,7 +178,8 @@ struct buffer sign_upload(struct fixture *f, const struct package_upload *upload
                                           .sha256 = upload->sha256 };
     snprintf(key, sizeof(key), "%s/%s.key", f->keys, signer);
     buffer_init(&manifest, MANIFEST_MAX);
-    must(manifest_sign(key, &entry, 1, &manifest, &f->err), f->err);
+    const struct manifest_content content = { .entries = &entry, .count = 1 };
+    must(manifest_sign(key, &content, &manifest, &f->err), f->err);
     return manifest;
 }
 

@@ -325,7 +325,6 @@ TEST_F(package_install, an_upload_that_differs_from_its_manifest_is_refused)
     other.sha256 = (struct digest){ { 1 } };
     BUFFER_AUTO struct buffer manifest = sign_upload(f, &other, "gfx90a68.kdb", "alice");
     upload.manifest = buffer_view(&manifest);
-    upload.may_be_packed = true; /* contradicts its name */
 
     assert_int_equal(adopt_upload(f, &upload), KILN_CORRUPT);
     assert_says(f->err.text, "manifest");
@@ -356,20 +355,96 @@ TEST_F(package_install, an_upload_with_a_manifest_for_another_device_is_refused)
     assert_says(f->err.text, "'gfx906_60.kdb'");
 }
 
-TEST_F(package_install, a_manifest_of_the_packed_file_is_accepted)
+/* Signs gfx90a68.kdb.bz2, whose content is stated as |content|; NULL: not at all. */
+static struct buffer sign_packed(struct fixture *f, const struct digest *content)
+{
+    char key[200];
+    struct manifest_entry entry = { .name = "gfx90a68.kdb.bz2", .size = 1, .sha256 = { { 1 } } };
+    const struct manifest_content signed_content = { .entries = &entry, .count = 1 };
+    struct buffer manifest;
+    entry.is_packed = content != NULL;
+    if (content)
+        entry.unpacked_sha256 = *content;
+    snprintf(key, sizeof(key), "%s/alice.key", f->keys);
+    buffer_init(&manifest, MANIFEST_MAX);
+    must(manifest_sign(key, &signed_content, &manifest, &f->err), f->err);
+    return manifest;
+}
+
+TEST_F(package_install, a_packed_file_is_signed_only_if_its_manifest_states_the_content)
 {
     struct package_info info;
+    struct package_checked checked;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
-    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb"), packed = upload;
-    packed.sha256 = (struct digest){ { 1 } };
-    BUFFER_AUTO struct buffer manifest = sign_upload(f, &packed, "gfx90a68.kdb.bz2", "alice");
-    upload.manifest = buffer_view(&manifest);
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
     upload.fetched = "gfx90a68.kdb.bz2";
-    assert_int_equal(adopt_upload(f, &upload), KILN_CORRUPT);
-
-    upload.may_be_packed = true;
+    BUFFER_AUTO struct buffer whole = sign_packed(f, &upload.sha256);
+    upload.manifest = buffer_view(&whole);
     must(adopt_into(f, &upload, &info), f->err);
     assert_string_equal(info.signer, "alice");
+
+    put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
+    BUFFER_AUTO struct buffer bare = sign_packed(f, NULL);
+    upload.manifest = buffer_view(&bare);
+    must(package_set_check(f->set, &upload, &checked, &f->err), f->err);
+    assert_string_equal(checked.signer, "");
+    assert_true(checked.only_packed_signed);
+
+    const struct digest other = { { 2 } };
+    BUFFER_AUTO struct buffer forged = sign_packed(f, &other);
+    upload.manifest = buffer_view(&forged);
+    assert_int_equal(adopt_upload(f, &upload), KILN_CORRUPT);
+}
+
+TEST_F(package_install, a_signature_of_only_the_packed_file_is_not_enough_if_one_is_required)
+{
+    f->require_signature = true;
+    must(open_set(f), f->err);
+    const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
+    upload.fetched = "gfx90a68.kdb.bz2";
+    upload.may_be_packed = true;
+    BUFFER_AUTO struct buffer bare = sign_packed(f, NULL);
+    upload.manifest = buffer_view(&bare);
+
+    assert_int_equal(adopt_upload(f, &upload), KILN_DENIED);
+
+    assert_says(f->err.text, "kilnctl pkg sign");
+    assert_false(is_there(f->own, "gfx90a68.kdb"));
+}
+
+static enum kiln_code install_edition(struct fixture *f, struct manifest_edition edition,
+                                      bool allow_downgrade)
+{
+    char key[200];
+    const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
+    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
+    const struct manifest_entry entry = { .name = upload.name, .sha256 = upload.sha256 };
+    const struct manifest_content content = { &entry, 1, edition };
+    BUFFER_AUTO struct buffer manifest;
+    buffer_init(&manifest, MANIFEST_MAX);
+    snprintf(key, sizeof(key), "%s/alice.key", f->keys);
+    must(manifest_sign(key, &content, &manifest, &f->err), f->err);
+    upload.manifest = buffer_view(&manifest);
+    upload.allow_downgrade = allow_downgrade;
+    return adopt_upload(f, &upload);
+}
+
+TEST_F(package_install, an_older_signed_package_replaces_a_newer_one_only_on_request)
+{
+    must(install_edition(f, (struct manifest_edition){ 0 }, false), f->err); /* an old manifest */
+    must(install_edition(f, (struct manifest_edition){ 0, 2000 }, false), f->err);
+    must(install_edition(f, (struct manifest_edition){ 0, 2000 }, false), f->err);
+    must(install_edition(f, (struct manifest_edition){ 3, 1000 }, false), f->err);
+
+    must(open_set(f), f->err); /* the edition survives a restart */
+    rescan(f);
+    assert_int_equal(install_edition(f, (struct manifest_edition){ 2, 3000 }, false), KILN_DENIED);
+    assert_says(f->err.text, "--allow-downgrade");
+    assert_int_equal(install_edition(f, (struct manifest_edition){ 0 }, false), KILN_DENIED);
+
+    must(install_edition(f, (struct manifest_edition){ 2, 3000 }, true), f->err);
+    must(install_edition(f, (struct manifest_edition){ 3, 1000 }, false), f->err);
 }
 
 TEST_F(package_install, an_upload_without_the_requested_sha256_is_refused)

@@ -129,7 +129,8 @@ void package_sign(const struct package_fixture *f, const char *name, const char 
                                           .size = (uint64_t)seen.st_size,
                                           .sha256 = package_digest(package_path(f, name)) };
     buffer_init(&manifest, MANIFEST_MAX);
-    must(manifest_sign(secret, &entry, 1, &manifest, &err), err);
+    const struct manifest_content content = { .entries = &entry, .count = 1 };
+    must(manifest_sign(secret, &content, &manifest, &err), err);
     snprintf(manifest_name, sizeof(manifest_name), "%s.manifest", name);
     write_all(package_path(f, manifest_name), buffer_view(&manifest));
 }
