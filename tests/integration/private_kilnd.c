@@ -467,7 +467,8 @@ static int outlive_the_starting_thread(struct fixture *f)
     int status;
     NEED(1, prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0);
     NEED(2, pthread_create(&thread, NULL, use_on_a_thread, f) == 0);
-    NEED(3, pthread_join(thread, &rc) == 0 && !rc);
+    await_thread(thread, &rc);
+    NEED(3, !rc);
     kill(atomic_load(&f->shared->servers[0]), SIGKILL);
     NEED(4, holds_in_time(is_unlocked, f));
     NEED(5, waitpid(-1, &status, WNOHANG) == -1 && errno == ECHILD);
