@@ -3,20 +3,39 @@
 
 #include <nettle/md5.h>
 
+#undef md5_init /* nettle defines it as a macro */
+
 _Static_assert(MD5_HEX_SIZE == 2 * MD5_DIGEST_SIZE + 1, "two digits a byte and a NUL");
 
-void md5_hex_of(struct bytes content, char hex[MD5_HEX_SIZE])
+_Static_assert(sizeof(struct md5_ctx) <= sizeof(((struct md5 *)0)->state),
+               "struct md5 must hold nettle's state");
+
+static struct md5_ctx *inner(struct md5 *m) { return (struct md5_ctx *)m->state; }
+
+void md5_init(struct md5 *m) { nettle_md5_init(inner(m)); }
+
+void md5_put(struct md5 *m, struct bytes part)
+{
+    if (part.size)
+        nettle_md5_update(inner(m), part.size, part.data);
+}
+
+void md5_end(struct md5 *m, char hex[MD5_HEX_SIZE])
 {
     static const char digits[] = "0123456789abcdef";
-    struct md5_ctx md5;
     uint8_t digest[MD5_DIGEST_SIZE];
-    md5_init(&md5);
-    if (content.size)
-        md5_update(&md5, content.size, content.data);
-    md5_digest(&md5, sizeof(digest), digest);
+    nettle_md5_digest(inner(m), sizeof(digest), digest);
     for (size_t i = 0; i < sizeof(digest); i++) {
         hex[2 * i] = digits[digest[i] >> 4];
         hex[2 * i + 1] = digits[digest[i] & 15];
     }
     hex[2 * sizeof(digest)] = '\0';
+}
+
+void md5_hex_of(struct bytes content, char hex[MD5_HEX_SIZE])
+{
+    struct md5 m;
+    md5_init(&m);
+    md5_put(&m, content);
+    md5_end(&m, hex);
 }

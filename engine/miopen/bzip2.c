@@ -11,7 +11,6 @@
 /* MIOpen's values, because the same input must give the same stream. */
 #define BLOCK_SIZE 9
 #define WORK_FACTOR 30
-#define CHUNK (16u << 10)       /* on the stack */
 #define FILE_CHUNK (256u << 10) /* one read or write of a file */
 
 static enum kiln_code fail_unpacking(int rc, struct kiln_err *err)
@@ -21,54 +20,65 @@ static enum kiln_code fail_unpacking(int rc, struct kiln_err *err)
     return kiln_fail(err, KILN_CORRUPT, "the content is damaged or not a bzip2 stream");
 }
 
-/* Unpacks until the stream or the input ends, or an error occurs. */
-static enum kiln_code unpack_stream(bz_stream *s, uint64_t raw_size, struct buffer *raw,
-                                    struct kiln_err *err)
-{
-    char chunk[CHUNK];
-    uint64_t left = raw_size;
-    int rc = BZ_OK;
-    while (rc == BZ_OK) {
-        s->next_out = chunk;
-        s->avail_out = sizeof(chunk);
-        rc = BZ2_bzDecompress(s);
-        size_t got = sizeof(chunk) - s->avail_out;
-        if (rc != BZ_OK && rc != BZ_STREAM_END)
-            return fail_unpacking(rc, err);
-        if (got > left)
-            return kiln_fail(err, KILN_CORRUPT, "it unpacks to more than the %llu bytes stated",
-                             (unsigned long long)raw_size);
-        if (rc == BZ_OK && s->avail_in == 0 && s->avail_out > 0)
-            return kiln_fail(err, KILN_CORRUPT, "the bzip2 stream ends too early");
-        buffer_put(raw, chunk, got);
-        left -= got;
-    }
-    if (left > 0)
-        return kiln_fail(err, KILN_CORRUPT, "it unpacks to %llu bytes instead of %llu",
-                         (unsigned long long)(raw_size - left), (unsigned long long)raw_size);
-    if (s->avail_in > 0)
-        return kiln_fail(err, KILN_CORRUPT, "%u bytes follow the bzip2 stream", s->avail_in);
-    return KILN_OK;
-}
+struct bzip2_reader {
+    bz_stream stream;
+    bool is_over;
+};
 
-enum kiln_code bzip2_unpack(struct bytes stored, uint64_t raw_size, struct buffer *ret_raw,
-                            struct kiln_err *err)
+enum kiln_code bzip2_reader_open(struct bytes stored, struct bzip2_reader **ret_reader,
+                                 struct kiln_err *err)
 {
     if (stored.size > UINT32_MAX)
         return kiln_fail(err, KILN_CORRUPT, "the bzip2 stream is longer than 4 GiB");
-    bz_stream s = { .next_in = (char *)stored.data, .avail_in = (unsigned)stored.size };
-    size_t before = ret_raw->size;
-    int begun = BZ2_bzDecompressInit(&s, 0, 0);
-    if (begun != BZ_OK)
-        return fail_unpacking(begun, err);
-    enum kiln_code rc = unpack_stream(&s, raw_size, ret_raw, err);
-    BZ2_bzDecompressEnd(&s);
-    if (!rc && ret_raw->failed)
-        rc = kiln_fail(err, KILN_NO_MEMORY, "cannot hold %llu unpacked bytes",
-                       (unsigned long long)raw_size);
-    if (rc)
-        ret_raw->size = before;
-    return rc;
+    struct bzip2_reader *r = calloc(1, sizeof(*r));
+    int rc = BZ_MEM_ERROR;
+    if (r) {
+        r->stream.next_in = (char *)stored.data;
+        r->stream.avail_in = (unsigned)stored.size;
+        rc = BZ2_bzDecompressInit(&r->stream, 0, 0);
+    }
+    if (rc != BZ_OK) {
+        free(r);
+        return fail_unpacking(rc, err);
+    }
+    *ret_reader = r;
+    return KILN_OK;
+}
+
+static enum kiln_code end_reading(struct bzip2_reader *r, struct kiln_err *err)
+{
+    r->is_over = true;
+    return r->stream.avail_in == 0
+               ? KILN_OK
+               : kiln_fail(err, KILN_CORRUPT, "%u bytes follow the bzip2 stream",
+                           r->stream.avail_in);
+}
+
+enum kiln_code bzip2_read(struct bzip2_reader *r, void *into, size_t size, size_t *ret_got,
+                          struct kiln_err *err)
+{
+    enum kiln_code code = KILN_OK;
+    r->stream.next_out = into;
+    r->stream.avail_out = (unsigned)size;
+    while (!code && !r->is_over && r->stream.avail_out > 0) {
+        int rc = BZ2_bzDecompress(&r->stream);
+        if (rc == BZ_STREAM_END)
+            code = end_reading(r, err);
+        else if (rc != BZ_OK)
+            code = fail_unpacking(rc, err);
+        else if (r->stream.avail_in == 0 && r->stream.avail_out > 0)
+            code = kiln_fail(err, KILN_CORRUPT, "the bzip2 stream ends too early");
+    }
+    *ret_got = size - r->stream.avail_out;
+    return code;
+}
+
+void bzip2_reader_destroy(struct bzip2_reader *reader)
+{
+    if (!reader)
+        return;
+    BZ2_bzDecompressEnd(&reader->stream);
+    free(reader);
 }
 
 enum kiln_code bzip2_pack(struct bytes raw, struct buffer *ret_stored, bool *ret_fits,

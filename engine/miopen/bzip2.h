@@ -10,11 +10,19 @@
 #include "common/digest.h"
 #include "common/err.h"
 
-/* Appends the content of one stream, which must unpack to exactly |raw_size| bytes. KILN_CORRUPT: a
- * damaged stream, another size, or trailing bytes; nothing is appended then. Memory is allocated
- * only for output that really appears, whatever |raw_size| is. */
-KILN_MUST_CHECK enum kiln_code bzip2_unpack(struct bytes stored, uint64_t raw_size,
-                                            struct buffer *ret_raw, struct kiln_err *err);
+/* Unpacks one stream piece by piece. */
+struct bzip2_reader;
+/* |stored| is borrowed until the reader is destroyed. */
+KILN_MUST_CHECK enum kiln_code bzip2_reader_open(struct bytes stored,
+                                                 struct bzip2_reader **ret_reader,
+                                                 struct kiln_err *err);
+/* Fills |into|; |ret_got| is less than |size| only at the end of the stream. KILN_CORRUPT: the
+ * stream is damaged or ends too early, or other bytes follow it. */
+KILN_MUST_CHECK enum kiln_code bzip2_read(struct bzip2_reader *reader, void *into, size_t size,
+                                          size_t *ret_got, struct kiln_err *err);
+void bzip2_reader_destroy(struct bzip2_reader *reader);
+KILN_DEFINE_AUTO(bzip2_reader)
+
 /* Packs with block size 9 and work factor 30, as MIOpen does. If the result would be longer than
  * |raw|, |ret_fits| is false and nothing is appended: MIOpen stores such content uncompressed. */
 KILN_MUST_CHECK enum kiln_code bzip2_pack(struct bytes raw, struct buffer *ret_stored,

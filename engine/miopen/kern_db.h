@@ -61,6 +61,18 @@ KILN_MUST_CHECK enum kiln_code kern_db_find(struct kern_db *db, const struct ker
 /* Checks one row as kern_db_find does and appends its object. KILN_CORRUPT: the row is damaged. */
 KILN_MUST_CHECK enum kiln_code kern_row_unpack(const struct kern_row *row, struct buffer *ret_raw,
                                                struct kiln_err *err);
+/* The same, piece by piece, for callers that must not be busy for long. */
+struct kern_unpacking;
+/* Borrows from |row|, not the row itself, until the unpacking is destroyed. */
+KILN_MUST_CHECK enum kiln_code kern_unpacking_begin(const struct kern_row *row,
+                                                    struct kern_unpacking **ret_unpacking,
+                                                    struct kiln_err *err);
+/* Fills |into|; if |ret_got| is less than |size|, the object ended and is correct. */
+KILN_MUST_CHECK enum kiln_code kern_unpacking_read(struct kern_unpacking *unpacking, void *into,
+                                                   size_t size, size_t *ret_got,
+                                                   struct kiln_err *err);
+void kern_unpacking_destroy(struct kern_unpacking *unpacking);
+KILN_DEFINE_AUTO(kern_unpacking)
 struct kern_listing { /* which rows to list, and the callback for each of them */
     uint64_t after;   /* only rows with a higher id */
     uint64_t count;   /* at most so many */
@@ -73,10 +85,7 @@ struct kern_listing { /* which rows to list, and the callback for each of them *
  * (kern_row_unpack). */
 KILN_MUST_CHECK enum kiln_code kern_db_each(struct kern_db *db, const struct kern_listing *listing,
                                             uint64_t *ret_lost, struct kiln_err *err);
-/* Reads the whole file once, so that later calls of kern_db_each find no new damage. Call it
- * where it may take long. */
-KILN_MUST_CHECK enum kiln_code kern_db_examine(struct kern_db *db, struct kiln_err *err);
-/* Whether kern_db_open, kern_db_examine or kern_db_each found damage: the number of lost rows
+/* Whether kern_db_open or kern_db_each found damage: the number of lost rows
  * may then be unknown. */
 bool kern_db_is_damaged(const struct kern_db *db);
 KILN_MUST_CHECK enum kiln_code kern_db_count(struct kern_db *db, uint64_t *ret_rows,

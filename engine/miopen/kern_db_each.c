@@ -102,24 +102,6 @@ static enum kiln_code list_by_pages(struct kern_db *db, struct progress *p, stru
     return rc;
 }
 
-static bool skip_row(void *context, const struct kern_row *row)
-{
-    (void)context, (void)row;
-    return true;
-}
-
-enum kiln_code kern_db_examine(struct kern_db *db, struct kiln_err *err)
-{
-    struct progress p = { .left = { .count = UINT64_MAX, .each = skip_row } };
-    if (db->salvage)
-        return KILN_OK;
-    db->listed = 0;
-    enum kiln_code rc = compare_counts(db, err);
-    if (!rc)
-        rc = list_by_sqlite(db, &p, err);
-    return rc == KILN_CORRUPT && db->fd >= 0 ? kern_salvage_open(db->fd, &db->salvage, err) : rc;
-}
-
 enum kiln_code kern_db_each(struct kern_db *db, const struct kern_listing *listing,
                             uint64_t *ret_lost, struct kiln_err *err)
 {

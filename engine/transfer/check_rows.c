@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/transfer/check_rows.h"
 
-#include "common/limits.h"
 #include "engine/miopen/kern_db.h"
 #include "engine/package/package.h"
 
@@ -44,44 +43,14 @@ enum kiln_code check_package_rows(const char *path, const struct transfer_sink *
     return KILN_OK;
 }
 
-/* ---- users' caches: damaged rows are counted ---- */
+/* ---- users' caches ---- */
 
-struct rescue {
-    const struct transfer_sink *sink;
-    uint64_t total, seen, damaged;
-    struct buffer raw; /* owned; reused for each row */
-};
-
-static bool on_row(void *context, const struct kern_row *row)
+enum kiln_code count_salvaged_rows(const char *path, uint64_t *ret_rows, struct kiln_err *err)
 {
-    struct rescue *r = context;
-    struct kiln_err ignored = KILN_ERR_INIT;
-    r->raw.size = 0;
-    r->raw.failed = false;
-    r->damaged += kern_row_unpack(row, &r->raw, &ignored) != KILN_OK;
-    report_progress(r->sink, ++r->seen, r->total);
-    return true;
-}
-
-enum kiln_code check_salvaged_rows(const char *path, const struct transfer_sink *sink,
-                                   uint64_t *ret_rows, uint64_t *ret_damaged, struct kiln_err *err)
-{
-    struct rescue r = { .sink = sink };
-    uint64_t lost = 0;
-    struct kiln_err ignored = KILN_ERR_INIT;
     KILN_AUTO(kern_db) struct kern_db *db = NULL;
+    struct kiln_err ignored = KILN_ERR_INIT;
     enum kiln_code rc = kern_db_open(path, KERN_DB_SALVAGE, &db, err);
-    if (rc)
-        return rc;
-    if (kern_db_count(db, &r.total, &ignored))
-        r.total = 0; /* rows may be readable nevertheless */
-    buffer_init(&r.raw, LIMIT_CODE_OBJECT);
-    const struct kern_listing all = { 0, UINT64_MAX, on_row, &r };
-    rc = kern_db_each(db, &all, &lost, err);
-    buffer_done(&r.raw);
-    if (rc)
-        return rc;
-    *ret_rows = r.seen;
-    *ret_damaged = r.damaged + lost;
-    return KILN_OK;
+    if (!rc && kern_db_count(db, ret_rows, &ignored))
+        *ret_rows = 0; /* rows may be readable nevertheless */
+    return rc;
 }

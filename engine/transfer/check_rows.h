@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Unpacks and checks every object of a package before anybody else opens it.
+ * Checks a file before anybody else opens it: of a package, every object.
  *
  * Threading  blocks
  */
@@ -12,8 +12,7 @@
 KILN_MUST_CHECK enum kiln_code check_package_rows(const char *path,
                                                   const struct transfer_sink *sink,
                                                   uint64_t *ret_rows, struct kiln_err *err);
-/* For a user's cache: counts damaged and unreadable rows instead. */
-KILN_MUST_CHECK enum kiln_code check_salvaged_rows(const char *path,
-                                                   const struct transfer_sink *sink,
-                                                   uint64_t *ret_rows, uint64_t *ret_damaged,
+/* For a user's cache: damaged rows are acceptable, and kilnd checks each object when it imports it.
+ * KILN_CORRUPT: it has no readable row. */
+KILN_MUST_CHECK enum kiln_code count_salvaged_rows(const char *path, uint64_t *ret_rows,
                                                    struct kiln_err *err);

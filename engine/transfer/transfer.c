@@ -251,8 +251,7 @@ static enum kiln_code finish_file(struct transfer *t)
     if (t->job->unchecked)
         return KILN_OK;
     if (t->job->salvage)
-        return check_salvaged_rows(t->result->path, t->sink, &t->result->rows, &t->result->damaged,
-                                   t->err);
+        return count_salvaged_rows(t->result->path, &t->result->rows, t->err);
     return check_package_rows(t->result->path, t->sink, &t->result->rows, t->err);
 }
 

@@ -26,7 +26,7 @@ struct transfer_job {
     uint64_t size_limit;      /* bytes, for the fetched and for the unpacked file */
     unsigned disk_part;       /* a user's file may take 1/disk_part of the disk's free space */
     bool require_signature;
-    bool salvage;   /* damaged rows are counted, not refused: a user's cache that is imported */
+    bool salvage;   /* damaged rows are acceptable: a user's cache that is imported */
     bool unchecked; /* with salvage: not a kernel database; its reader must check the rows */
 };
 
@@ -50,7 +50,7 @@ struct transfer_result {
     char signer[64];     /* "" when unsigned */
     char source[256];    /* the URL without credentials and query; "" for a descriptor */
     uint64_t size;       /* bytes */
-    uint64_t rows, damaged;
+    uint64_t rows;
     char fetched[256]; /* its name in the manifest: "gfx90a68.kdb.bz2" */
     uint8_t *manifest; /* owned by the receiver of the result; NULL: none */
     size_t manifest_size;

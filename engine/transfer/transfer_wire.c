@@ -206,7 +206,6 @@ void transfer_send_result(int socket, const struct transfer_result *result, cons
     json_set_text(text, "fetched", result->fetched);
     json_set_u64(text, "size", result->size);
     json_set_u64(text, "rows", result->rows);
-    json_set_u64(text, "damaged", result->damaged);
     json_set_text(text, "notice", notice);
     const struct packet packet = { .json = text };
     if (send_packet(socket, &packet, &ignored))
@@ -264,7 +263,6 @@ static bool read_result(const struct json *text, struct transfer_result *o)
     o->err.code = (enum kiln_code)json_get_u64(text, "code", KILN_INVALID);
     o->size = json_get_u64(text, "size", 0);
     o->rows = json_get_u64(text, "rows", 0);
-    o->damaged = json_get_u64(text, "damaged", 0);
     if (!copy_text(text, "text", o->err.text, sizeof(o->err.text)) ||
         !copy_text(text, "name", o->name, sizeof(o->name)) ||
         !copy_text(text, "sha256", o->sha256, sizeof(o->sha256)) ||

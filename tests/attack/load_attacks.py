@@ -17,7 +17,7 @@ MIB = 1 << 20
 REFUSED_PAUSE_S = 0.02  # before an attacker repeats what was refused
 FULL_MAX_S = 3.0  # kilnd may stop reading: then the attack has its full strength, too
 GC_MAX_S = 10
-BOMB_SIZE = 255 * MIB
+BOMB_SIZE = 64 * MIB  # of the largest object that kilnd imports
 DEVICE = material.DEVICE
 
 
@@ -147,10 +147,10 @@ class Nearest(Load):
 
 
 class BombImport(Load):
-    """Imports caches of few bytes whose rows unpack to 255 MiB each."""
+    """Imports caches of few bytes whose rows unpack to 64 MiB each."""
     name, finding = "bomb_import", "H2"
     ROWS = 6
-    CHECKED = b'"checking","done":%d' % ROWS  # kiln-transfer is done: now kilnd unpacks
+    UNPACKING = b'"importing"'  # kiln-transfer is done: now kilnd unpacks
     ready_max_s = 60.0
 
     def prepare(self, stage: Stage) -> None:
@@ -171,7 +171,7 @@ class BombImport(Load):
         """The attack is at its strength when kilnd itself unpacks."""
         while True:
             got = connection.receive()
-            if BombImport.CHECKED in got.body:
+            if BombImport.UNPACKING in got.body:
                 stage.ready[number] = 1
             if not got.flags & wire.MORE:
                 if got.type == wire.TYPES["error"]:

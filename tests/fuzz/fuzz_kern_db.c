@@ -44,10 +44,8 @@ static void read_file(const char *path, enum kern_db_mode mode)
     struct reading reading = { .db = db };
     (void)!kern_db_count(db, &rows, &err);
     (void)!kern_db_each(db, &(struct kern_listing){ 0, ROWS_MAX, on_row, &reading }, &lost, &err);
-    if (mode == KERN_DB_SALVAGE) {
-        (void)!kern_db_examine(db, &err);
+    if (mode == KERN_DB_SALVAGE)
         (void)!kern_db_each(db, &(struct kern_listing){ 1, 4, on_row, &reading }, &lost, &err);
-    }
     kern_db_is_damaged(db);
 }
 

@@ -29,22 +29,35 @@ static void check_row(struct reader *r)
     fuzz_expect(rc == KILN_OK || raw.size == 0, "of a damaged row nothing is taken");
 }
 
+/* Unpacks the whole of |stored|, in pieces of an odd size. */
+static enum kiln_code unpack(struct bytes stored, struct buffer *back, struct kiln_err *err)
+{
+    char piece[1021];
+    size_t got = sizeof(piece);
+    KILN_AUTO(bzip2_reader) struct bzip2_reader *reader = NULL;
+    enum kiln_code rc = bzip2_reader_open(stored, &reader, err);
+    while (!rc && got == sizeof(piece)) {
+        rc = bzip2_read(reader, piece, sizeof(piece), &got, err);
+        if (!rc)
+            buffer_put(back, piece, got);
+    }
+    return rc;
+}
+
 static void check_stream(struct reader *r)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    uint64_t size = reader_u16(r);
     BUFFER_AUTO struct buffer raw, packed, again;
     buffer_init(&raw, OBJECT_MAX);
     buffer_init(&packed, OBJECT_MAX);
     buffer_init(&again, OBJECT_MAX);
     bool fits = false;
-    if (bzip2_unpack(fuzz_rest(r), size, &raw, &err))
+    if (unpack(fuzz_rest(r), &raw, &err) || raw.failed)
         return;
-    fuzz_expect(raw.size == size, "as many bytes as the row says");
     fuzz_expect(raw.size == 0 || bzip2_pack(buffer_view(&raw), &packed, &fits, &err) == KILN_OK,
-                "and they can be packed");
+                "what was unpacked can be packed");
     if (fits)
-        fuzz_expect(bzip2_unpack(buffer_view(&packed), size, &again, &err) == KILN_OK &&
+        fuzz_expect(unpack(buffer_view(&packed), &again, &err) == KILN_OK &&
                         bytes_equal(buffer_view(&raw), buffer_view(&again)),
                     "to the same");
 }

@@ -31,6 +31,7 @@ struct test_caller {
     struct engine_fixture *fixture; /* borrowed while joined, else NULL */
     struct kept_reply replies[REPLIES_KEPT];
     size_t reply_count;
+    size_t import_progress_count; /* progress of imports, which is not kept: it depends on time */
 };
 
 struct kept_report {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* The request kernel_import: MIOpen's per-user caches. */
 #include "common/clock.h"
-#include "engine/miopen/kern_db.h"
+#include "engine/service/packages/cache_rows.h"
 #include "engine/service/packages/uploads.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Kernels that one task imports, so that other users' tasks run in between. */
-#define KERNELS_A_STEP 256
 /* Damaged kernels that the answer names. */
 #define DAMAGED_NAMED 200
+/* Time between two frames that report progress. */
+#define PROGRESS_NS 200000000u
 
 static const struct admin_member import_members[] = {
     { "name", MEMBER_TEXT },    { "database_id", MEMBER_TEXT }, { "version", MEMBER_TEXT },
@@ -20,47 +20,42 @@ static const struct admin_member import_members[] = {
 
 /* State of an import that lasts from step to step. */
 struct import {
-    struct kern_db *db;                 /* owned; used on WORK_QUEUE_WRITE */
-    uint64_t after;                     /* id of the last row that was read */
-    uint64_t begun;                     /* seconds since the epoch; all its kernels are as old */
-    struct digest keys[KERNELS_A_STEP]; /* imported in this step */
-    size_t key_count;
+    struct cache_rows *rows;   /* owned */
+    uint64_t begun;            /* seconds since the epoch; all its kernels are as old */
+    struct buffer keys;        /* of struct digest: imported in this step */
+    uint64_t charged;          /* bytes, for the object that is being unpacked */
+    uint64_t reported_ns;      /* when progress was last reported */
     struct json *damaged_rows; /* owned until it is in the answer */
+    uint64_t damaged;
+    char first[256]; /* message of the first damage */
 };
 
-struct import_step {
+struct import_step { /* storing what was unpacked */
     struct upload *upload;
     struct import *import;
     const char *gpu, *database_id; /* database_id includes the version, if one was given */
-    uint64_t imported, damaged, evicted, replaced;
-    char first[256]; /* message of the first damage */
-    uint64_t rows;
-    enum kiln_code rc; /* failure of the store, which ends the import */
-    struct kiln_err *err;
+    uint64_t imported, evicted, replaced;
 };
 
-static void name_damaged(struct json *rows, const struct kern_row *row, const struct kiln_err *why)
-{
-    char name[PACKAGE_ROW_TEXT];
-    if (json_count(rows) >= DAMAGED_NAMED)
-        return;
-    size_t size = row->name.size < sizeof(name) ? row->name.size : sizeof(name) - 1;
-    snprintf(name, sizeof(name), "%.*s", (int)size, (const char *)row->name.data);
-    struct json *j = json_object();
-    json_set_u64(j, "id", row->id);
-    json_set_text(j, "name", name);
-    json_set_text(j, "why", why->text);
-    json_append(rows, j);
-}
-
-static void note_damage(struct import_step *s, const struct kern_row *row,
+/* A struct cache_listener's. */
+static void note_damage(void *context, uint64_t id, struct bytes row_name,
                         const struct kiln_err *why)
 {
-    if (s->damaged++ == 0)
-        snprintf(s->first, sizeof(s->first), "%.250s", why->text);
-    if (!s->import->damaged_rows)
-        s->import->damaged_rows = json_array();
-    name_damaged(s->import->damaged_rows, row, why);
+    struct import *import = context;
+    char name[PACKAGE_ROW_TEXT];
+    if (import->damaged++ == 0)
+        snprintf(import->first, sizeof(import->first), "%.250s", why->text);
+    if (!import->damaged_rows)
+        import->damaged_rows = json_array();
+    if (json_count(import->damaged_rows) >= DAMAGED_NAMED)
+        return;
+    size_t size = row_name.size < sizeof(name) ? row_name.size : sizeof(name) - 1;
+    snprintf(name, sizeof(name), "%.*s", (int)size, (const char *)row_name.data);
+    struct json *j = json_object();
+    json_set_u64(j, "id", id);
+    json_set_text(j, "name", name);
+    json_set_text(j, "why", why->text);
+    json_append(import->damaged_rows, j);
 }
 
 struct other {
@@ -85,66 +80,51 @@ static bool would_replace(struct kernel_store *store, const struct digest *key,
 }
 
 /* Texts that the store keeps end at a NUL. */
-static enum kiln_code store_row(struct import_step *s, const struct kern_row *row, struct bytes raw,
-                                struct kiln_err *err)
+static enum kiln_code store_object(struct import_step *s, const struct cache_object *o,
+                                   struct kiln_err *err)
 {
     const struct upload *u = s->upload;
     bool for_all = json_get_bool(u->base.question, "for_all", false);
-    KILN_AUTO(mem) char *name = bytes_to_text(row->name), *args = bytes_to_text(row->args);
-    struct object *object = NULL;
-    if (!name || !args)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot import a kernel");
-    enum kiln_code rc = object_from_bytes(raw, /* compile_ns= */ 0, &object, err);
-    if (rc)
-        return rc;
     const struct kernel_record record = {
         .key = kernel_name_key(for_all ? KERNEL_SCOPE_EVERYONE : (uint64_t)u->base.uid,
-                               bytes_of_text(s->database_id), row->name, row->args),
-        .object = object->digest,
+                               bytes_of_text(s->database_id), o->name, o->args),
+        .object = o->object->digest,
         .target = s->gpu,
         .toolchain = "miopen",
-        .program = name,
-        .options = args,
+        .program = (const char *)o->name.data,
+        .options = (const char *)o->args.data,
         .database_id = s->database_id,
         .package = u->transfer.result.name,
         .version = KILN_VERSION,
-        .raw_size = raw.size,
+        .raw_size = o->object->size,
         .created = s->import->begun,
         .last_used = s->import->begun,
         .uid = (uint32_t)u->base.uid,
         .is_private = !for_all,
     };
-    s->import->keys[s->import->key_count++] = record.key;
+    buffer_put(&s->import->keys, &record.key, sizeof(record.key));
     bool replaces = would_replace(u->base.engine->store, &record.key, &record.object);
-    rc = kernel_store_import(u->base.engine->store, &record, object, &s->evicted, err);
+    enum kiln_code rc =
+        kernel_store_import(u->base.engine->store, &record, o->object, &s->evicted, err);
+    s->imported += !rc;
     s->replaced += !rc && replaces;
-    object_unref(object);
     return rc;
 }
 
-static bool import_row(void *context, const struct kern_row *row)
+/* The other rows are imported all the same if this one is invalid. */
+static enum kiln_code take_object(struct import_step *s, const struct cache_object *o,
+                                  struct kiln_err *err)
 {
-    struct import_step *s = context;
     struct kiln_err why = KILN_ERR_INIT;
-    BUFFER_AUTO struct buffer raw;
-    buffer_init(&raw, LIMIT_CODE_OBJECT);
-    s->rows++;
-    s->import->after = row->id;
-    if (kern_row_unpack(row, &raw, &why)) {
-        note_damage(s, row, &why);
-        return true;
-    }
-    enum kiln_code rc = store_row(s, row, buffer_view(&raw), &why);
-    if (rc == KILN_INVALID) { /* the row is invalid; the other rows are imported all the same */
-        kiln_while(&why, "row %llu", (unsigned long long)row->id);
-        note_damage(s, row, &why);
-        return true;
+    enum kiln_code rc = store_object(s, o, &why);
+    if (rc == KILN_INVALID) {
+        kiln_while(&why, "row %llu", (unsigned long long)o->id);
+        note_damage(s->import, o->id, o->name, &why);
+        return KILN_OK;
     }
     if (rc)
-        *s->err = why;
-    s->rc = rc;
-    s->imported += !rc;
-    return !rc;
+        *err = why;
+    return rc;
 }
 
 /* Adds to a member of the answer, which counts over all steps. */
@@ -157,79 +137,68 @@ static void add_count(struct json *answer, const char *name, uint64_t more)
 static void import_destroy(void *state)
 {
     struct import *import = state;
-    kern_db_destroy(import->db);
+    cache_rows_destroy(import->rows);
     json_destroy(import->damaged_rows);
+    buffer_done(&import->keys);
     free(import);
 }
 
-/* The cache stays open from the first step to the last, so that damage found once is not searched
- * again. */
-static enum kiln_code open_cache(struct upload *u, struct import **ret_import, struct kiln_err *err)
+static enum kiln_code open_cache(struct upload *u, struct kiln_err *err)
 {
-    struct import *import = u->state;
-    if (!import)
-        import = calloc(1, sizeof(*import));
+    struct import *import = calloc(1, sizeof(*import));
     if (!import)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot import a cache");
-    if (!import->begun)
-        import->begun = clock_wall_s();
+    import->begun = clock_wall_s();
+    import->reported_ns = clock_monotonic_ns();
+    buffer_init(&import->keys, SIZE_MAX);
     u->state = import;
-    *ret_import = import;
-    return import->db ? KILN_OK
-                      : kern_db_open(u->transfer.result.path, KERN_DB_SALVAGE, &import->db, err);
-}
-
-static void answer_counts(struct json *answer, const struct import_step *s, uint64_t lost)
-{
-    add_count(answer, "imported", s->imported);
-    add_count(answer, "damaged", s->damaged);
-    add_count(answer, "lost", lost);
-    add_count(answer, "evicted", s->evicted);
-    add_count(answer, "replaced", s->replaced);
-    if (s->first[0] && !json_get(answer, "first"))
-        json_set_text(answer, "first", s->first);
+    return cache_rows_open(u->transfer.result.path, &import->rows, err);
 }
 
 /* Counts the lost rows that something in the file still names: there may have been more. */
-static void answer_damage(struct json *answer, bool is_last)
+static void answer_damage(struct json *answer, struct import *import)
 {
-    if (!json_get(answer, "file_damaged"))
-        json_set_bool(answer, "file_damaged", true);
-    if (!is_last)
+    uint64_t lost = cache_rows_lost(import->rows);
+    json_replace_u64(answer, "damaged", import->damaged);
+    json_replace_u64(answer, "lost", lost);
+    if (import->first[0])
+        json_set_text(answer, "first", import->first);
+    if (import->damaged_rows)
+        json_set(answer, "damaged_rows", KILN_TAKE(import->damaged_rows));
+    if (!cache_rows_is_damaged(import->rows))
         return;
+    json_set_bool(answer, "file_damaged", true);
     json_set_bool(answer, "lost_at_least", true);
-    if (json_get_u64(answer, "lost", 0) == 0)
+    if (lost == 0)
         json_set_bool(answer, "lost_unknown", true);
 }
 
 static enum kiln_code stopped_short(const struct upload *u, struct kiln_err *err)
 {
     uint64_t imported = json_get_u64(u->base.answer, "imported", 0);
-    uint64_t done = imported + json_get_u64(u->base.answer, "damaged", 0);
+    const struct import *import = u->state;
+    uint64_t done = imported + import->damaged;
     uint64_t rows = u->transfer.result.rows;
     return kiln_while(err, "importing '%s': %llu kernels were imported and stay, %llu were not",
                       u->transfer.result.name, (unsigned long long)imported,
                       (unsigned long long)(rows > done ? rows - done : 1));
 }
 
-static enum kiln_code import_step(struct upload *u, struct import_step *s, bool *ret_more,
-                                  struct kiln_err *err)
+/* Stores unpacked objects for one step. */
+static enum kiln_code import_step(struct import_step *s, struct kiln_err *err)
 {
-    uint64_t lost = 0;
-    struct import *import = s->import;
-    const struct kern_listing listing = { import->after, KERNELS_A_STEP, import_row, s };
-    enum kiln_code rc = kern_db_each(import->db, &listing, &lost, err);
-    *ret_more = s->rows == KERNELS_A_STEP;
-    answer_counts(u->base.answer, s, lost);
-    if (kern_db_is_damaged(import->db))
-        answer_damage(u->base.answer, !*ret_more);
-    if (!*ret_more || rc) {
-        kern_db_destroy(import->db);
-        import->db = NULL;
-        if (import->damaged_rows)
-            json_set(u->base.answer, "damaged_rows", KILN_TAKE(import->damaged_rows));
+    struct json *answer = s->upload->base.answer;
+    uint64_t end_ns = clock_monotonic_ns() + CACHE_STEP_NS;
+    struct cache_object o;
+    enum kiln_code rc = KILN_OK;
+    while (!rc && clock_monotonic_ns() < end_ns && cache_rows_pop(s->import->rows, &o)) {
+        rc = take_object(s, &o, err);
+        cache_object_done(&o);
     }
-    return s->rc ? stopped_short(u, err) : rc;
+    add_count(answer, "imported", s->imported);
+    add_count(answer, "evicted", s->evicted);
+    add_count(answer, "replaced", s->replaced);
+    return rc ? stopped_short(s->upload, err) : KILN_OK;
 }
 
 static enum kiln_code find_gpu(const struct upload *u, char gpu[DATABASE_ID_MAX],
@@ -248,20 +217,23 @@ static enum kiln_code find_gpu(const struct upload *u, char gpu[DATABASE_ID_MAX]
               : KILN_OK;
 }
 
-/* Runs the slow check on WORK_QUEUE_READ, so that it does not block other users' writes. */
-static enum kiln_code check_cache(struct upload *u, struct kiln_err *err)
+static enum kiln_code unpack_cache(struct upload *u, struct kiln_err *err)
 {
     char gpu[DATABASE_ID_MAX];
-    struct import *import = NULL;
     enum kiln_code rc = find_gpu(u, gpu, err);
-    if (!rc)
-        rc = open_cache(u, &import, err);
-    return rc ? rc : kern_db_examine(import->db, err);
+    if (!rc && !u->state)
+        rc = open_cache(u, err);
+    if (rc)
+        return rc;
+    struct import *import = u->state;
+    const struct cache_listener listener = { note_damage, import };
+    return cache_rows_unpack(import->rows, &listener, err);
 }
 
 static enum kiln_code take_cache(struct upload *u, bool *ret_more, struct kiln_err *err)
 {
     char gpu[DATABASE_ID_MAX], text[VERSIONED_ID_MAX];
+    struct import *import = u->state;
     enum kiln_code rc = find_gpu(u, gpu, err);
     if (rc)
         return rc;
@@ -271,21 +243,51 @@ static enum kiln_code take_cache(struct upload *u, bool *ret_more, struct kiln_e
         json_set_text(u->base.answer, "scope",
                       json_get_bool(u->base.question, "for_all", false) ? "everyone" : "own");
     }
-    struct import_step step = { .upload = u, .gpu = gpu, .database_id = text, .err = err };
-    rc = open_cache(u, &step.import, err);
-    return rc ? rc : import_step(u, &step, ret_more, err);
+    struct import_step step = { .upload = u, .import = import, .gpu = gpu, .database_id = text };
+    rc = import_step(&step, err);
+    *ret_more = !rc && !cache_rows_is_over(import->rows);
+    if (!*ret_more)
+        answer_damage(u->base.answer, import);
+    return rc;
+}
+
+/* Charges the memory of a large object, which stays from step to step, to the user. */
+static enum kiln_code charge_object(struct upload *u, struct import *import, struct kiln_err *err)
+{
+    uint64_t bytes = cache_rows_bytes(import->rows);
+    if (bytes <= import->charged)
+        return KILN_OK;
+    enum kiln_code rc = deferred_charge(&u->base, bytes - import->charged, err);
+    import->charged += rc ? 0 : bytes - import->charged;
+    return rc;
+}
+
+static void report_import(struct upload *u, struct import *import)
+{
+    uint64_t now = clock_monotonic_ns();
+    if (now - import->reported_ns < PROGRESS_NS)
+        return;
+    import->reported_ns = now;
+    const struct transfer_progress progress = {
+        .stage = "importing",
+        .done = json_get_u64(u->base.answer, "imported", 0) + import->damaged,
+        .total = u->transfer.result.rows,
+        .attempt = 1,
+        .note = "",
+    };
+    upload_report(u, &progress);
 }
 
 /* The imported names may lead to other objects now. */
-static void forget_replaced(struct upload *u)
+static enum kiln_code after_step(struct upload *u, struct kiln_err *err)
 {
-    struct engine *e = u->base.engine;
     struct import *import = u->state;
-    if (!import || import->key_count == 0)
-        return;
-    for (size_t i = 0; i < import->key_count; i++)
-        hot_set_remove(e->hot, &import->keys[i]);
-    import->key_count = 0;
+    const struct digest *keys = (const void *)import->keys.data;
+    for (size_t i = 0; i < import->keys.size / sizeof(*keys); i++)
+        hot_set_remove(u->base.engine->hot, &keys[i]);
+    import->keys.size = 0;
+    report_import(u, import);
+    return charge_object(u, import, err) ? stopped_short(u, err) : KILN_OK;
 }
 
 static void finish_import(struct upload *u)
@@ -306,9 +308,10 @@ static const struct upload_kind import_kind = {
     .members = import_members,
     .tier = TRANSFER_DISK,
     .salvage = true,
-    .check = check_cache,
+    .prepare = unpack_cache,
+    .in_turn = true,
     .take = take_cache,
-    .taken = forget_replaced,
+    .taken = after_step,
     .finish = finish_import,
     .state_destroy = import_destroy,
 };

@@ -125,7 +125,7 @@ static void finish_package(struct upload *u)
 static const struct upload_kind install_kind = {
     .members = install_members,
     .tier = TRANSFER_PACKAGE,
-    .check = check_package,
+    .prepare = check_package,
     .take = take_package,
     .finish = finish_package,
     .state_destroy = free,

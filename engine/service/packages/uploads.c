@@ -2,6 +2,7 @@
 #include "engine/service/packages/uploads.h"
 
 #include "engine/service/packages/packages_state.h"
+#include "engine/service/requests/queues.h"
 
 #include <string.h>
 
@@ -72,55 +73,77 @@ static void take_work(struct deferred *d)
     d->rc = u->kind->take(u, &u->more, &d->err);
 }
 
+static void start_taking(struct upload *u);
+
+static void finish(struct upload *u)
+{
+    if (u->kind->finish)
+        u->kind->finish(u);
+    upload_end(u);
+}
+
 static void take_done(struct deferred *d)
 {
     struct upload *u = upload_of(d);
     struct engine *e = d->engine;
-    if (u->kind->taken)
-        u->kind->taken(u);
+    struct kiln_err why = KILN_ERR_INIT;
+    if (u->kind->taken && u->kind->taken(u, &why) && !d->rc) {
+        d->err = why;
+        d->rc = why.code;
+    }
     event_after_write(e, KILN_OK, &d->err); /* the answer reports a failure */
     if (!d->rc && u->more && !e->draining && d->caller) {
-        deferred_run(d, d->step); /* so that other writes run in between */
+        start_taking(u); /* a step of its own, so that other users' work runs in between */
         return;
     }
     if (!d->rc && u->more)
         d->rc = kiln_fail(&d->err, KILN_UNAVAILABLE, STOPPING);
-    if (u->kind->finish)
-        u->kind->finish(u);
-    upload_end(u);
+    finish(u);
 }
 
 static const struct deferred_step take_step = { .work_queue = WORK_QUEUE_WRITE,
                                                 .work = take_work,
                                                 .done = take_done };
 
-static void check_work(struct deferred *d)
+static void prepare_work(struct deferred *d)
 {
     struct upload *u = upload_of(d);
-    d->rc = u->kind->check(u, &d->err);
+    d->rc = u->kind->prepare(u, &d->err);
 }
 
-static void check_done(struct deferred *d)
+static void prepare_done(struct deferred *d)
 {
     if (!d->rc && d->engine->draining)
         d->rc = kiln_fail(&d->err, KILN_UNAVAILABLE, STOPPING);
     else if (!d->rc && !d->caller)
         d->rc = d->err.code = KILN_CANCELLED;
-    if (d->rc)
-        upload_end(upload_of(d));
-    else
+    if (!d->rc) {
         deferred_run(d, &take_step);
+        return;
+    }
+    finish(upload_of(d));
 }
 
-static const struct deferred_step check_step = { .work_queue = WORK_QUEUE_READ,
-                                                 .work = check_work,
-                                                 .done = check_done };
+static const struct deferred_step prepare_step = { .work_queue = WORK_QUEUE_READ,
+                                                   .work = prepare_work,
+                                                   .done = prepare_done };
+
+static void start_taking(struct upload *u)
+{
+    struct deferred *d = &u->base;
+    if (!u->kind->in_turn) {
+        deferred_run(d, u->kind->prepare ? &prepare_step : &take_step);
+        return;
+    }
+    d->rc = deferred_enqueue(d, &d->engine->requests->import_steps, &prepare_step, &d->err);
+    if (d->rc)
+        finish(u);
+}
 
 /* ---- the transfer ---- */
 
-static void on_progress(struct transfer_task *transfer, const struct transfer_progress *p)
+void upload_report(struct upload *u, const struct transfer_progress *p)
 {
-    struct upload *u = upload_of_transfer(transfer);
     if (!u->base.caller)
         return;
     KILN_AUTO(json) struct json *j = json_object();
@@ -132,6 +155,11 @@ static void on_progress(struct transfer_task *transfer, const struct transfer_pr
     json_set_text(progress, "note", p->note);
     json_set(j, "progress", progress);
     admin_send(u->base.engine, u->base.caller, u->base.request_id, j, FRAME_MORE);
+}
+
+static void on_progress(struct transfer_task *transfer, const struct transfer_progress *p)
+{
+    upload_report(upload_of_transfer(transfer), p);
 }
 
 static void on_transferred(struct transfer_task *transfer)
@@ -153,7 +181,7 @@ static void on_transferred(struct transfer_task *transfer)
     if (u->kind->pass)
         u->kind->pass(u);
     else
-        deferred_run(&u->base, u->kind->check ? &check_step : &take_step);
+        start_taking(u);
 }
 
 static void cancel_transfer(struct upload *u)

@@ -9,7 +9,7 @@
  *            beyond the limits of engine/jobs/transfer_limits.h
  * Ownership  an upload lives until its last task is done, also when its caller left; the staged
  *            file is removed unless it was moved away
- * Threading  the engine's thread; check runs on WORK_QUEUE_READ, take on WORK_QUEUE_WRITE
+ * Threading  the engine's thread; prepare runs on WORK_QUEUE_READ, take on WORK_QUEUE_WRITE
  */
 #include "engine/service/requests/admin.h"
 
@@ -21,17 +21,21 @@ struct upload_kind {
     bool salvage;                       /* as transfer_job.salvage */
     uint64_t size_limit; /* limit of the file's bytes; 0: the limit of packages or caches */
     bool unchecked;      /* as transfer_job.unchecked; the second file is no manifest */
-    /* Instead of check and take, on the engine's thread: the file is at transfer.result.path;
+    /* Instead of prepare and take, on the engine's thread: the file is at transfer.result.path;
      * calls upload_next or, in the end, upload_end.  May be NULL. */
     void (*pass)(struct upload *u);
-    /* Once, on WORK_QUEUE_READ, before the first take: reads the whole file; may be NULL. */
-    enum kiln_code (*check)(struct upload *u, struct kiln_err *err);
+    /* On WORK_QUEUE_READ, before each take: the part of the work that does not write. May be
+     * NULL. */
+    enum kiln_code (*prepare)(struct upload *u, struct kiln_err *err);
+    bool in_turn; /* prepare runs for one upload at a time, in fair order */
     /* On WORK_QUEUE_WRITE, again and again until *ret_more stays false: takes the checked file. */
     enum kiln_code (*take)(struct upload *u, bool *ret_more, struct kiln_err *err);
-    /* On the engine's thread after it; may be NULL. */
+    /* On the engine's thread after each take that ended well or badly; a failure ends the upload.
+     * May be NULL. */
+    enum kiln_code (*taken)(struct upload *u, struct kiln_err *err);
+    /* On the engine's thread at the end, also of an upload that failed after its transfer; may be
+     * NULL. */
     void (*finish)(struct upload *u);
-    /* On the engine's thread after each take that ended well or badly; may be NULL. */
-    void (*taken)(struct upload *u);
     /* Frees |state| at the end, on WORK_QUEUE_READ. May be NULL if there is no state. */
     void (*state_destroy)(void *state);
 };
@@ -58,6 +62,8 @@ void upload_end(struct upload *u);
 /* Fetches the |index|-th file (from 0) that came with the request, called |name|; pass is called
  * again. */
 void upload_next(struct upload *u, unsigned index, const char *name);
+/* Sends |progress| to the caller, if it still waits. */
+void upload_report(struct upload *u, const struct transfer_progress *progress);
 /* Call it when the staged file was moved away. */
 void upload_taken(struct upload *u);
 /* Cancels the transfers of all uploads. */

@@ -47,6 +47,7 @@ enum kiln_code requests_create(struct requests **ret_requests, struct kiln_err *
     init_group(&r->lease_waits, "requests for a lease"); /* engine/tuning/lease.c bounds them */
     init_unbounded(&r->scans);
     init_unbounded(&r->build_steps);
+    init_unbounded(&r->import_steps);
     request_queue_init(&r->solver_questions, &questions);
     *ret_requests = r;
     return KILN_OK;
@@ -59,5 +60,6 @@ void requests_destroy(struct requests *r)
     request_queue_done(&r->scans);
     request_queue_done(&r->solver_questions);
     request_queue_done(&r->build_steps);
+    request_queue_done(&r->import_steps);
     free(r);
 }

@@ -21,6 +21,8 @@ struct requests {
      * the other readers. */
     struct request_queue solver_questions;
     struct request_queue build_steps; /* one step of one build runs at a time */
+    /* One step of one import unpacks at a time, so that look-ups have the other readers. */
+    struct request_queue import_steps;
 };
 
 KILN_MUST_CHECK enum kiln_code requests_create(struct requests **ret_requests,

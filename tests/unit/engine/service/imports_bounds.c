@@ -6,13 +6,14 @@
 #include "engine/service/packages/uploads.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define LARGE (64u << 10)
 #define LARGE_COUNT 20
 
 static void run_first_step(struct users *f)
 {
-    assert_true(fake_executor_run_task(&f->engine.executor)); /* the step that checks the file */
+    assert_true(fake_executor_run_task(&f->engine.executor)); /* the step that unpacks */
     assert_true(fake_executor_run_task(&f->engine.executor));
 }
 
@@ -34,6 +35,57 @@ TEST(users, a_large_import_runs_in_steps_and_lets_others_in)
     assert_int_equal(json_get_u64(answer, "lost", 9), 0);
     assert_int_equal(users_stat(f, "store_objects"), MANY);
     assert_int_equal(ask_imported(&f->ann, "k599.o").code, KILN_OK);
+}
+
+#define HUGE (12u << 20)
+
+/* Writes a cache with one object of |size| bytes, which compresses well. */
+static void write_huge(struct users *f, size_t size)
+{
+    char *content = malloc(size);
+    assert_non_null(content);
+    memset(content, 'h', size);
+    const struct kernel_row row = { "huge.o", ARGS, content, size };
+    write_cache(f, &row, 1);
+    free(content);
+}
+
+TEST(users, a_large_object_is_unpacked_in_steps_of_four_mebibytes)
+{
+    struct users *f = *state;
+    write_huge(f, HUGE);
+    const unsigned *tasks = f->engine.executor.tasks_of;
+    unsigned reads = tasks[WORK_QUEUE_READ];
+
+    import_cache(f, &f->ann, "{}");
+
+    KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
+    assert_int_equal(json_get_u64(answer, "imported", 0), 1);
+    assert_true(tasks[WORK_QUEUE_READ] - reads >= HUGE / (4u << 20));
+    assert_int_equal(ask_imported(&f->ann, "huge.o").code, KILN_OK);
+    assert_int_equal(f->ann.replies[f->ann.reply_count - 1].first_object_size, HUGE);
+}
+
+TEST(users, an_object_beyond_64_mib_is_damaged_and_not_unpacked)
+{
+    struct users *f = *state;
+    write_huge(f, (64u << 20) + 1);
+    import_cache(f, &f->ann, "{}");
+    KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
+    assert_int_equal(json_get_u64(answer, "imported", 9), 0);
+    assert_int_equal(json_get_u64(answer, "damaged", 0), 1);
+    assert_says(json_get_text(answer, "first", ""), "67108864");
+}
+
+TEST(users, the_memory_of_a_large_object_is_charged_to_its_user)
+{
+    struct users *f = *state;
+    write_huge(f, HUGE);
+    f->engine.options.queue_bytes_uid = HUGE / 2;
+    users_reopen(f);
+    import_cache(f, &f->ann, "{}");
+    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "queue_bytes_per_uid");
+    assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }
 
 TEST(users, a_cache_of_exactly_one_step_is_imported_once)

@@ -359,7 +359,7 @@ TEST_F(transfer, a_package_with_a_damaged_object_is_refused_with_its_name)
     assert_says(f->result.err.text, "conv");
 }
 
-TEST_F(transfer, damaged_rows_of_an_imported_cache_are_counted)
+TEST_F(transfer, a_cache_with_a_damaged_row_is_accepted)
 {
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     package_damage(&f->p, PACKAGE);
@@ -368,11 +368,10 @@ TEST_F(transfer, damaged_rows_of_an_imported_cache_are_counted)
 
     run(f);
 
-    assert_int_equal(f->result.damaged, 1);
     expect_installed(f);
 }
 
-TEST_F(transfer, rows_of_a_cache_with_a_damaged_header_are_counted)
+TEST_F(transfer, a_cache_with_a_damaged_header_is_accepted)
 {
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     int fd = open(package_path(&f->p, PACKAGE), O_WRONLY | O_CLOEXEC);
@@ -386,7 +385,6 @@ TEST_F(transfer, rows_of_a_cache_with_a_damaged_header_are_counted)
 
     run(f);
 
-    assert_int_equal(f->result.damaged, 0);
     expect_installed(f);
 }
 

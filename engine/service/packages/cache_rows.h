@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The rows of a cache of MIOpen that a user imports.
+ *
+ * Role       unpacks and checks one object after the other, in steps that end after a few
+ *            milliseconds, so that a file made to be slow delays nobody but its user
+ * Ownership  owns the open file, and the objects until cache_rows_pop returns them
+ * Threading  one thread at a time for each cache_rows
+ */
+#include "engine/miopen/kern_db.h"
+#include "engine/store/object.h"
+
+/* A step ends after so much time, or when the objects that it unpacked have so many bytes. */
+#define CACHE_STEP_NS 20000000u
+#define CACHE_STEP_BYTES (4u << 20)
+
+/* An object of a cache, packed or unpacked. The largest in AMD's packages has 19 MiB. */
+#define LIMIT_IMPORTED_OBJECT (64u << 20)
+
+struct cache_rows;
+
+struct cache_object { /* one correct row */
+    uint64_t id;
+    struct bytes name, args; /* a NUL follows each; they point into |texts| */
+    struct buffer texts;     /* owned */
+    struct object *object;   /* owned */
+};
+
+struct cache_listener {
+    /* A row cannot be imported because of |why|. */
+    void (*damaged)(void *context, uint64_t id, struct bytes name, const struct kiln_err *why);
+    void *context;
+};
+
+KILN_MUST_CHECK enum kiln_code cache_rows_open(const char *path, struct cache_rows **ret_rows,
+                                               struct kiln_err *err);
+/* Removes the objects that were not popped, too. Accepts NULL. */
+void cache_rows_destroy(struct cache_rows *rows);
+KILN_DEFINE_AUTO(cache_rows)
+
+/* Unpacks for one step. */
+KILN_MUST_CHECK enum kiln_code cache_rows_unpack(struct cache_rows *rows,
+                                                 const struct cache_listener *listener,
+                                                 struct kiln_err *err);
+/* Moves the next unpacked object to |ret_object|; false: none is left of the latest step. */
+bool cache_rows_pop(struct cache_rows *rows, struct cache_object *ret_object);
+void cache_object_done(struct cache_object *object);
+/* Whether every row was unpacked and popped. */
+bool cache_rows_is_over(const struct cache_rows *rows);
+/* Memory that a large object occupies which is not complete yet; 0: there is none. */
+uint64_t cache_rows_bytes(const struct cache_rows *rows);
+/* Rows that could not be read so far, as far as they are known. */
+uint64_t cache_rows_lost(const struct cache_rows *rows);
+/* The file itself is damaged: there may be more lost rows. */
+bool cache_rows_is_damaged(const struct cache_rows *rows);
