@@ -16,8 +16,6 @@
 #define TRANSFER_EXIT_MS 5000
 
 const struct transfers_options TRANSFERS_STANDARD = {
-    .at_once = TRANSFERS_AT_ONCE,
-    .for_admins = TRANSFERS_FOR_ADMINS,
     .timeout_ms = TRANSFER_MAX_MS,
     .silence_ms = TRANSFER_SILENCE_MS,
     .exit_ms = TRANSFER_EXIT_MS,

@@ -7,14 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The imports of users together fill at most half of the free space. */
+#define USERS_DISK_PART (2 * (UPLOADS_MAX - UPLOADS_FOR_ADMINS))
+
 struct transfers {
     char *program, *service; /* owned */
     struct transfer_process_options options;
-    unsigned at_once, for_admins;
     struct list processes, stuck; /* of struct transfer_process */
-    unsigned running, out;
-    struct fair_queue waiting; /* of struct transfer_task */
-    struct list ended;         /* of struct transfer_task: their done callbacks are due */
+    unsigned out;
+    struct list ended; /* of struct transfer_task: their done callbacks are due */
     struct loop_owner owner;
     struct loop_timer settle; /* runs callbacks in the next loop iteration, never within a call */
     bool stopping, closing;
@@ -28,35 +29,6 @@ static unsigned count_of(const struct list *processes, uid_t uid)
     LIST_EACH (processes, const struct transfer_process, link, p)
         count += p->uid == uid;
     return count;
-}
-
-static unsigned count_of_users(const struct transfers *t)
-{
-    unsigned count = 0;
-    LIST_EACH (&t->processes, const struct transfer_process, link, p)
-        count += !p->is_admin;
-    return count;
-}
-
-static bool may_start(const struct transfers *t, const struct transfer_task *task)
-{
-    unsigned most = t->at_once - (task->is_admin ? 0 : t->for_admins);
-    unsigned running = task->is_admin ? t->running : count_of_users(t);
-    return running < most && t->running < t->at_once &&
-           count_of(&t->processes, task->uid) < (most > 1 ? most - 1 : 1);
-}
-
-static bool may_start_item(void *context, const struct fair_item *item)
-{
-    const struct transfers *t = context;
-    return t->stopping || may_start(t, LIST_ENTRY(item, struct transfer_task, item));
-}
-
-/* The next transfer that may run now, or NULL. */
-static struct transfer_task *pop_waiting(struct transfers *t)
-{
-    struct fair_item *item = fair_queue_pop_if(&t->waiting, may_start_item, t);
-    return item ? LIST_ENTRY(item, struct transfer_task, item) : NULL;
 }
 
 KILN_PRINTF(4, 5)
@@ -83,23 +55,19 @@ static void start_one(struct transfers *t, struct transfer_task *task)
                             count_of(&t->stuck, task->uid), (unsigned)task->uid);
     else if (!(p = transfer_process_start(&t->options, t, task)))
         end_without_process(t, task, KILN_NO_MEMORY, "cannot start kiln-transfer");
-    if (!p)
-        return;
-    list_prepend(&t->processes, &p->link);
-    t->running++;
+    if (p)
+        list_prepend(&t->processes, &p->link);
 }
 
 static void on_settle(struct loop_timer *timer)
 {
     struct transfers *t = LOOP_OWNER_OF(struct transfers, settle, timer);
-    for (struct transfer_task *task; (task = pop_waiting(t));)
-        start_one(t, task);
     for (struct transfer_task *task;
          (task = LIST_POP(&t->ended, struct transfer_task, item.link));) {
         t->out--;
         task->done(task);
     }
-    if (t->closing && t->out == 0 && t->running == 0 && list_is_empty(&t->stuck))
+    if (t->closing && t->out == 0 && list_is_empty(&t->processes) && list_is_empty(&t->stuck))
         loop_timer_close(&t->settle);
 }
 
@@ -107,7 +75,6 @@ static void on_ended(struct transfer_process *p)
 {
     struct transfers *t = p->context;
     list_remove(&p->link);
-    t->running--;
     list_append(&t->ended, &p->task->item.link);
     if (p->is_stuck)
         list_prepend(&t->stuck, &p->link);
@@ -130,7 +97,6 @@ static void on_closed(struct loop_owner *owner)
     void *context = t->context;
     free(t->program);
     free(t->service);
-    fair_queue_done(&t->waiting);
     free(t);
     closed(context);
 }
@@ -149,12 +115,6 @@ enum kiln_code transfers_create(const struct transfers_options *options,
     }
     t->program = program;
     t->service = service;
-    t->at_once = options->at_once;
-    t->for_admins = options->for_admins;
-    const struct fair_queue_options queue = { .max = UPLOADS_MAX,
-                                              .max_uid = UPLOADS_MAX,
-                                              .noun = "transfers" };
-    fair_queue_init(&t->waiting, &queue);
     list_init(&t->processes);
     list_init(&t->stuck);
     list_init(&t->ended);
@@ -165,8 +125,7 @@ enum kiln_code transfers_create(const struct transfers_options *options,
         .program = program,
         .service = service,
         .user = options->user,
-        .disk_part =
-            2 * options->at_once, /* all processes together use at most half of the free space */
+        .disk_part = USERS_DISK_PART,
         .timeout_ms = options->timeout_ms,
         .silence_ms = options->silence_ms,
         .exit_ms = options->exit_ms,
@@ -180,20 +139,13 @@ enum kiln_code transfers_create(const struct transfers_options *options,
 
 void transfers_start(struct transfers *t, struct transfer_task *task)
 {
-    struct kiln_err why = KILN_ERR_INIT;
     t->out++;
-    if (fair_queue_push(&t->waiting, task->uid, &task->item, &why) != KILN_OK)
-        end_without_process(t, task, why.code, "%s", why.text);
+    start_one(t, task);
     loop_timer_start(&t->settle, 0, 0);
 }
 
 void transfers_cancel(struct transfers *t, struct transfer_task *task)
 {
-    if (fair_queue_remove(&t->waiting, &task->item)) {
-        end_without_process(t, task, KILN_CANCELLED, "the transfer was cancelled");
-        loop_timer_start(&t->settle, 0, 0);
-        return;
-    }
     LIST_EACH (&t->processes, struct transfer_process, link, p) {
         if (p->task == task)
             transfer_process_stop(p, STOP_CANCELLED);

@@ -2,13 +2,12 @@
 #pragma once
 
 /*
- * Transfers: a few kiln-transfer processes at a time, scheduled fairly by user.
+ * Transfers: one kiln-transfer process for each.
  *
- * Role       keeps one process available to other users, so that one user's long transfers do not
- *            block the others; the rest waits in a fair queue.  A process that SIGKILL does not end
- *            no longer counts as running.  A user with TRANSFERS_STUCK_MAX_UID of them starts no
- *            new transfer until one ends.  The engine limits how many wait:
- *            engine/jobs/transfer_limits.h
+ * Role       starts them at once: they share the processors and the network as the system's other
+ *            processes do, and the engine limits their number (engine/jobs/transfer_limits.h).  A
+ *            user with TRANSFERS_STUCK_MAX_UID processes that SIGKILL does not end starts no new
+ *            transfer until one of them ends
  * Ownership  owns the processes; borrows tasks until their done callback
  * Threading  the loop's thread; done callbacks never run from within a call
  */
@@ -22,7 +21,6 @@ struct transfers_options {
     const char *program;             /* path of kiln-transfer; copied */
     const char *service;     /* of the unit that starts it; NULL, "": there is none; copied */
     struct worker_user user; /* the user that the processes run as */
-    unsigned at_once;        /* at least 1 */
     unsigned for_admins; /* kept for administrators; one user may use all but one of the others, but
                             at least 1 */
     uint64_t timeout_ms; /* wall clock of one transfer */
@@ -33,13 +31,12 @@ struct transfers_options {
 KILN_MUST_CHECK enum kiln_code transfers_create(const struct transfers_options *options,
                                                 struct transfers **ret_transfers,
                                                 struct kiln_err *err);
-/* At most UPLOADS_MAX at a time. */
 void transfers_start(struct transfers *transfers, struct transfer_task *task);
 /* Ends the task with KILN_CANCELLED unless it already ended.  Ignores an unknown task. */
 void transfers_cancel(struct transfers *transfers, struct transfer_task *task);
 /* Counts the tasks that were handed in and have not ended. */
 unsigned transfers_out(const struct transfers *transfers);
-/* Ends running transfers.  They, waiting tasks and later ones end as KILN_UNAVAILABLE. */
+/* Ends running transfers.  They and later ones end as KILN_UNAVAILABLE. */
 void transfers_stop(struct transfers *transfers);
 /* Stops all transfers.  |closed| is called, never from within, once all is freed except for
  * processes that cannot be killed.  No more tasks may be handed in. */

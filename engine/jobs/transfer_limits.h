@@ -6,18 +6,13 @@
  *
  * An upload is a request that brings a package, a cache or a tuning file.  The engine refuses
  * uploads beyond the limit (engine/service/packages/uploads.c).  Each upload has at most one
- * transfer at a time, which waits for one of a few kiln-transfer processes
- * (daemon/workers/transfer.c).
+ * transfer at a time: one kiln-transfer process (daemon/workers/transfer.c).
  */
 #define UPLOADS_MAX 16u
 /* Of UPLOADS_MAX, reserved for administrators: users' imports must not block packages. */
 #define UPLOADS_FOR_ADMINS 4u
 /* Uploads of one user who is not an administrator. */
 #define UPLOADS_MAX_UID 2u
-/* kiln-transfer processes in parallel. More would only share the same network line. */
-#define TRANSFERS_AT_ONCE 3u
-/* Of TRANSFERS_AT_ONCE, reserved for administrators. */
-#define TRANSFERS_FOR_ADMINS 1u
 /* Processes of one user that SIGKILL does not end. At this number the user's further transfers are
  * refused. */
 #define TRANSFERS_STUCK_MAX_UID 2u

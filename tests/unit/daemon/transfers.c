@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/daemon/transfers_fixture.h"
 
+#include "engine/jobs/transfer_limits.h"
+
 #include "common/cleanup.h"
 #include "common/fs.h"
 
@@ -288,74 +290,21 @@ TEST_F(transfers, a_transfer_that_is_being_started_can_be_cancelled)
     sem_destroy(&gate);
 }
 
-TEST_F(transfers, transfers_beyond_the_limit_wait_and_can_be_cancelled)
+/* Otherwise users with slow transfers would hold up all others. */
+TEST_F(transfers, all_transfers_run_at_once)
 {
-    f->options.at_once = 1;
-    struct transfer first = transfer_of(f, "hangs"), second = transfer_of(f, "hangs"),
-                    third = transfer_of(f, "good");
-    start_transfer(f, &first);
-    transfers_start(f->transfers, &second.task);
-    transfers_start(f->transfers, &third.task);
-    assert_int_equal(transfers_out(f->transfers), 3);
-
-    transfers_cancel(f->transfers, &second.task);
-    wait_for_end(f, &second);
-    assert_int_equal(second.task.result.err.code, KILN_CANCELLED);
-    assert_int_equal(second.reported + third.reported, 0);
-    transfers_cancel(f->transfers, &first.task);
-    wait_for_end(f, &third);
-
-    assert_int_equal(first.ended, 1);
-    take_result(&third.task.result, "package");
-}
-
-TEST_F(transfers, several_transfers_run_at_once)
-{
-    struct transfer first = transfer_of(f, "hangs"), second = transfer_of_user(f, "hangs", 7);
+    struct transfer slow[UPLOADS_MAX];
     open_transfers(f);
-    transfers_start(f->transfers, &first.task);
-    transfers_start(f->transfers, &second.task);
-
-    LOOP_UNTIL(f->loop, first.reported && second.reported);
+    for (unsigned i = 0; i < UPLOADS_MAX; i++) {
+        slow[i] = transfer_of_user(f, "hangs", 7 + i / UPLOADS_MAX_UID);
+        transfers_start(f->transfers, &slow[i].task);
+    }
+    for (unsigned i = 0; i < UPLOADS_MAX; i++)
+        LOOP_UNTIL(f->loop, slow[i].reported > 0);
 
     transfers_stop(f->transfers);
-    wait_for_end(f, &first);
-    wait_for_end(f, &second);
-}
-
-TEST_F(transfers, one_user_does_not_occupy_all_processes)
-{
-    struct transfer own[] = { transfer_of(f, "hangs"), transfer_of(f, "hangs") },
-                    other = transfer_of_user(f, "good", 7);
-    start_transfer(f, &own[0]);
-    transfers_start(f->transfers, &own[1].task);
-
-    take_result(run_among_others(f, &other), "package");
-
-    assert_int_equal(own[1].reported, 0);
-    cancel_transfer(f, &own[0]);
-    LOOP_UNTIL(f->loop, own[1].reported);
-    cancel_transfer(f, &own[1]);
-}
-
-TEST_F(transfers, a_users_first_transfer_precedes_another_users_second_one)
-{
-    f->options.at_once = 1;
-    struct transfer own[] = { transfer_of(f, "hangs"), transfer_of(f, "hangs"),
-                              transfer_of(f, "hangs") },
-                    other = transfer_of_user(f, "hangs", 7);
-    start_transfer(f, &own[0]);
-    transfers_start(f->transfers, &own[1].task);
-    transfers_start(f->transfers, &own[2].task);
-    transfers_start(f->transfers, &other.task);
-    cancel_transfer(f, &own[0]);
-    LOOP_UNTIL(f->loop, other.reported); /* although own[1] was started earlier */
-    assert_int_equal(own[1].reported + own[2].reported, 0);
-    cancel_transfer(f, &other);
-    for (size_t i = 1; i < 3; i++) {
-        LOOP_UNTIL(f->loop, own[i].reported);
-        cancel_transfer(f, &own[i]);
-    }
+    for (unsigned i = 0; i < UPLOADS_MAX; i++)
+        wait_for_end(f, &slow[i]);
 }
 
 TEST_F(transfers, cancelling_an_ended_transfer_has_no_effect)
@@ -368,21 +317,16 @@ TEST_F(transfers, cancelling_an_ended_transfer_has_no_effect)
     take_result(o, "package");
 }
 
-TEST_F(transfers, a_stop_ends_running_and_waiting_transfers)
+TEST_F(transfers, a_stop_ends_running_and_later_transfers)
 {
-    f->options.at_once = 1;
-    struct transfer first = transfer_of(f, "hangs"), second = transfer_of(f, "good"),
-                    later = transfer_of(f, "good");
+    struct transfer first = transfer_of(f, "hangs"), later = transfer_of(f, "good");
     start_transfer(f, &first);
-    transfers_start(f->transfers, &second.task);
 
     transfers_stop(f->transfers);
     wait_for_end(f, &first);
-    wait_for_end(f, &second);
     run_transfer(f, &later);
 
     assert_int_equal(first.task.result.err.code, KILN_UNAVAILABLE);
-    assert_int_equal(second.task.result.err.code, KILN_UNAVAILABLE);
     assert_int_equal(later.task.result.err.code, KILN_UNAVAILABLE);
     assert_says(later.task.result.err.text, "shutting");
 }

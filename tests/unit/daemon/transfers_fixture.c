@@ -86,7 +86,6 @@ int set_up(void **state)
         .loop = f.loop,
         .work_queues = f.work_queues,
         .program = FAKE_TRANSFER,
-        .at_once = 2,
         .timeout_ms = 60000,
         .silence_ms = 60000,
         .exit_ms = 60000,

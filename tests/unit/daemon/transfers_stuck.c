@@ -17,10 +17,9 @@
 
 /* ---- processes that do not end ---- */
 
-TEST_F(transfers, a_process_that_survives_its_kill_frees_its_place)
+TEST_F(transfers, a_process_that_survives_its_kill_is_reported)
 {
     struct transfer stuck = transfer_of_user(f, "hangs", 7), other = transfer_of_user(f, "good", 8);
-    f->options.at_once = 1;
     make_immortal(f);
 
     struct transfer_result *o = run_transfer(f, &stuck);
@@ -125,21 +124,4 @@ TEST_F(transfers, a_child_process_of_a_transfer_is_ended_with_it)
     unlink(o->path);
     int status = await_child(child);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-}
-
-TEST_F(transfers, a_place_is_reserved_for_administrators)
-{
-    struct transfer users[] = { transfer_of_user(f, "hangs", 7), transfer_of_user(f, "hangs", 8) },
-                    admin = transfer_of_user(f, "good", 0);
-    admin.task.is_admin = true;
-    f->options.for_admins = 1;
-    start_transfer(f, &users[0]);
-    transfers_start(f->transfers, &users[1].task);
-
-    take_result(run_among_others(f, &admin), "package");
-
-    assert_int_equal(users[1].reported, 0);
-    cancel_transfer(f, &users[0]);
-    LOOP_UNTIL(f->loop, users[1].reported);
-    cancel_transfer(f, &users[1]);
 }
