@@ -38,6 +38,11 @@
 #define PROCESSES_MAX 4096
 /* One object of the largest allowed size, packed and unpacked, and the libraries' memory. */
 #define MEMORY_MAX (2ull << 30)
+/* Processor time of a transfer, in seconds. Unpacking a package of the largest allowed size takes
+ * some 400. */
+#define CPU_MAX_S 1200u
+/* The same for a user's file: its content may be made to be slow, and nothing in it is checked. */
+#define CPU_MAX_USER_S 300u
 #define PROGRESS_EVERY_NS 200000000u
 
 /* The sanitizers' own memory exceeds any useful limit, and LeakSanitizer reads /proc, which is
@@ -119,6 +124,7 @@ static bool set_limits(const struct transfer_job *job)
 {
     signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit is an error that can be reported */
     return set_limit(RLIMIT_FSIZE, job->size_limit) && set_limit(RLIMIT_CORE, 0) &&
+           set_limit(RLIMIT_CPU, job->salvage ? CPU_MAX_USER_S : CPU_MAX_S) &&
            set_limit(RLIMIT_NOFILE, FILES_MAX) && set_limit(RLIMIT_NPROC, PROCESSES_MAX) &&
            (!LIMIT_MEMORY || set_limit(RLIMIT_DATA, MEMORY_MAX));
 }
