@@ -4,13 +4,11 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "daemon/server/server.h"
+#include "engine/jobs/executor.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
-
-/* After this time, and after the frame that is being handled, other sessions get their turn. */
-#define TURN_NS 1000000u
 
 static struct session *session_of(struct caller *caller)
 {
@@ -177,7 +175,7 @@ static void keep_rest(struct session *s, struct bytes received)
  * incomplete frame stays in the inbox, and so do the frames that are left. */
 static void handle_frames(struct session *s, struct bytes received)
 {
-    const uint64_t end_ns = clock_monotonic_ns() + TURN_NS;
+    const uint64_t end_ns = clock_monotonic_ns() + TASK_SLICE_NS;
     while (s->end == END_NOT) {
         struct kiln_err err;
         struct frame_header header = { 0 };

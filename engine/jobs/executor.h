@@ -27,6 +27,10 @@ enum work_queue {
     WORK_QUEUES
 };
 
+/* After this time on the engine's thread, a task with more to do lets other users' tasks run, and
+ * goes on later (executor_ops.later). So do the requests of a connection. */
+#define TASK_SLICE_NS 1000000u
+
 /* Each queue serves users in fair order, by the time that their tasks took, and the tasks of one
  * user in the order in which they came. */
 struct task {

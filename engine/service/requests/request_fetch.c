@@ -210,14 +210,23 @@ static enum kiln_code canonical_options(struct bytes text, struct buffer *storag
     return rc;
 }
 
+/* KILN_BUSY: toolchains_wait. */
+static enum kiln_code find_toolchain(struct engine *e, uid_t uid,
+                                     const struct message_fetch_source *m, struct item_request *w)
+{
+    const struct toolchain_question question = { .uid = uid,
+                                                 .target = &w->target,
+                                                 .forced = m->toolchain };
+    enum kiln_code rc = target_parse(m->target, &w->target, &w->err);
+    return rc ? rc : toolchains_resolve(e, &question, &w->fetch.tc, &w->err);
+}
+
 static enum kiln_code check_source(struct engine *e, uid_t uid,
                                    const struct message_fetch_source *m, struct buffer *storage,
                                    struct item_request *w)
 {
     struct kiln_err *err = &w->err;
-    enum kiln_code rc = target_parse(m->target, &w->target, err);
-    if (!rc)
-        rc = program_name_check(m->program, err);
+    enum kiln_code rc = program_name_check(m->program, err);
     if (!rc && m->source.size == 0)
         rc = kiln_fail(err, KILN_INVALID, "program '%.*s' has no source", (int)m->program.size,
                        (const char *)m->program.data);
@@ -225,12 +234,7 @@ static enum kiln_code check_source(struct engine *e, uid_t uid,
         rc = headers_check(m->headers, m->header_count, err);
     if (!rc)
         rc = canonical_options(m->options, storage, &w->job.options, err);
-    if (!rc)
-        rc = toolchains_resolve(e,
-                                &(struct toolchain_question){
-                                    .uid = uid, .target = &w->target, .forced = m->toolchain },
-                                &w->fetch.tc, err);
-    return rc;
+    return rc ? rc : find_toolchain(e, uid, m, w);
 }
 
 /* KILN_BUSY: toolchains_wait.  Other failures are the item's and stay in |ret_wanted|. */
@@ -417,9 +421,7 @@ static enum kiln_code read_item(struct engine *e, uid_t uid, struct reader *item
     return kiln_fail(&w->err, KILN_INVALID, "batch item of unknown kind %u", (unsigned)m.kind);
 }
 
-/* After this time other requests run, and the batch goes on in the next loop iteration. The clock
- * is read only now and then: a hot item takes less than a microsecond. */
-#define SLICE_NS 4000000u
+/* The clock is read only now and then: a hot item takes less than a microsecond. */
 #define ITEMS_A_CHECK 16u
 #define LARGE_ITEM 4096
 
@@ -446,9 +448,10 @@ static enum kiln_code note_target(struct new_targets *seen, const struct target 
 }
 
 /* Checks, before anything begins, that every toolchain is known; KILN_BUSY if not. Most batches are
- * for one target, so the last one that passed is remembered. */
+ * for one target, so the last one that passed is remembered. This is not done in slices: it looks
+ * only at the targets and toolchains of at most LIMIT_BATCH_ITEMS items. */
 static enum kiln_code look_ahead(struct engine *e, uid_t uid, const struct message_batch *m,
-                                 struct buffer *storage, struct kiln_err *err)
+                                 struct kiln_err *err)
 {
     struct reader items = reader_of(m->items);
     struct new_targets seen = { .count = 0 };
@@ -463,7 +466,7 @@ static enum kiln_code look_ahead(struct engine *e, uid_t uid, const struct messa
             bytes_equal(source.toolchain, fine.toolchain))
             continue;
         struct item_request w = { .err = KILN_ERR_INIT };
-        enum kiln_code rc = read_source(e, uid, item.request, storage, &w);
+        enum kiln_code rc = find_toolchain(e, uid, &source, &w);
         if (!rc)
             fine = source;
         if (rc != KILN_BUSY)
@@ -501,7 +504,7 @@ static void begin_some(struct fetch_request *rq, struct result_list *list)
 {
     BUFFER_AUTO struct buffer storage;
     buffer_init(&storage, 2 * LIMIT_OPTIONS_TEXT);
-    const uint64_t end_ns = clock_monotonic_ns() + SLICE_NS;
+    const uint64_t end_ns = clock_monotonic_ns() + TASK_SLICE_NS;
     for (unsigned begun = 1; rq->next < rq->count; begun++) {
         const uint8_t *at = rq->items.at;
         begin_next(rq, &storage, list);
@@ -544,7 +547,7 @@ static void go_on(struct deferred *d)
 }
 
 /* Without a place for the rest, all items are begun at once: they are hot, or fail for the same
- * reason. */
+ * reason. That takes as long as hashing one frame, at most LIMIT_FRAME_BODY. */
 static void begin_batch(struct fetch_request *rq, struct bytes items)
 {
     struct result_list list;
@@ -572,9 +575,7 @@ enum kiln_code handle_batch(struct engine *e, struct caller *caller,
     if (m.count == 0 || m.count > LIMIT_BATCH_ITEMS)
         return kiln_fail(err, KILN_INVALID, "a batch has 1 to %u items, not %u", LIMIT_BATCH_ITEMS,
                          (unsigned)m.count);
-    BUFFER_AUTO struct buffer storage;
-    buffer_init(&storage, 2 * LIMIT_OPTIONS_TEXT);
-    rc = look_ahead(e, caller->uid, &m, &storage, err);
+    rc = look_ahead(e, caller->uid, &m, err);
     if (rc == KILN_BUSY)
         return toolchains_wait(e, caller, header, body, err);
     if (rc)

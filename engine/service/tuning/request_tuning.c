@@ -9,9 +9,6 @@
 
 /* A frame is sent when it has this many bytes. One more record always fits. */
 #define FRAME_ENOUGH (1u << 20)
-/* After this time other requests run: a search for a neighbour visits thousands of records, and
- * a record may have hundreds of entries in each tier. */
-#define SLICE_NS 5000000u
 
 /* ---- get ---- */
 
@@ -164,13 +161,14 @@ static void answer_next(struct get *get)
     get->written++;
 }
 
-/* Answers some of the questions. False: the time is used up for now. The transport takes each frame
- * whole or not at all. */
+/* Answers some of the questions. False: the time is used up for now, as a search for a neighbour
+ * visits thousands of records, and a record may have hundreds of entries in each tier. The
+ * transport takes each frame whole or not at all. */
 static bool answer_some(struct get *get)
 {
     struct engine *e = get->engine;
     bool may_be_long = get->count - get->next > 1; /* otherwise the clock need not be read */
-    uint64_t end_ns = may_be_long ? clock_monotonic_ns() + SLICE_NS : 0;
+    uint64_t end_ns = may_be_long ? clock_monotonic_ns() + TASK_SLICE_NS : 0;
     e->records.size = 0;
     e->records.failed = false;
     while (get->next < get->count) {
