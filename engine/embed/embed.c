@@ -47,7 +47,8 @@ struct embed_transport {
 };
 
 static struct {
-    /* The process that owns this state. 0: none yet; CHANGING: a child is taking it over. */
+    /* The process that owns this state; negated while a thread of it takes the state over.
+     * 0: none yet. */
     _Atomic pid_t pid;
     /* A thread is inside the engine. A child that is forked at this moment can have no engine. */
     atomic_bool is_inside;
@@ -62,8 +63,6 @@ static struct {
 } here = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
 /* ---- fork ---- */
-
-#define CHANGING (-1)
 
 /* Makes waits on |changed| use the monotonic clock. */
 static void init_changed(void)
@@ -89,12 +88,13 @@ static void reset_in_child(void)
     here.is_waiting = false;
 }
 
-/* Detects a fork at the child's first call. */
+/* Detects a fork at the child's first call. A child that is forked while its parent takes the state
+ * over does not wait for a thread that only the parent has. */
 static void detect_fork(void)
 {
     pid_t own = getpid(), had = atomic_load(&here.pid);
     while (had != own) {
-        if (had != CHANGING && atomic_compare_exchange_strong(&here.pid, &had, CHANGING)) {
+        if (had != -own && atomic_compare_exchange_strong(&here.pid, &had, -own)) {
             init_changed();
             if (had)
                 reset_in_child();

@@ -435,6 +435,37 @@ TEST_F(embed, a_forked_child_opens_its_own_engine)
     expect_frame(f->t, MESSAGE_pong, 2);
 }
 
+/* If not NULL, the next pthread_cond_init forks, in the middle of the take-over of the engine. */
+static struct fixture *forks_in_take_over;
+static pid_t grandchild;
+
+int __real_pthread_cond_init(pthread_cond_t *, const pthread_condattr_t *);
+int __wrap_pthread_cond_init(pthread_cond_t *cond, const pthread_condattr_t *attributes);
+int __wrap_pthread_cond_init(pthread_cond_t *cond, const pthread_condattr_t *attributes)
+{
+    struct fixture *f = forks_in_take_over;
+    forks_in_take_over = NULL;
+    grandchild = f ? fork() : grandchild;
+    if (f && grandchild == 0)
+        _exit(use_in_child(f));
+    return __real_pthread_cond_init(cond, attributes);
+}
+
+static int fork_in_take_over(struct fixture *f)
+{
+    forks_in_take_over = f;
+    int wrong = use_in_child(f);
+    return wrong ? wrong : wait_status(grandchild);
+}
+
+TEST_F(embed, a_child_that_was_forked_during_a_take_over_opens_its_own_engine)
+{
+    pid_t child = fork();
+    if (child == 0)
+        _exit(fork_in_take_over(f));
+    assert_int_equal(wait_status(child), 0);
+}
+
 TEST_F(compiler, a_forked_child_forgets_its_parents_compiler)
 {
     struct transport_frame frame;
