@@ -131,6 +131,8 @@ void db_pool_return(struct db_pool *pool, void *connection)
 {
     pthread_mutex_lock(&pool->mutex);
     pool->idle[pool->idle_count++] = connection;
+    if (pool->max > 0) /* descriptors or memory may be free again */
+        pool->max = pool->options.max;
     /* Acquirers and the thread that closes wait on the same condition. */
     pthread_cond_broadcast(&pool->changed);
     pthread_mutex_unlock(&pool->mutex);

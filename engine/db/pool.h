@@ -31,8 +31,8 @@ struct db_pool {
     void *idle[DB_POOL_MAX]; /* owned */
     unsigned idle_count;
     unsigned opened; /* idle connections and those in use */
-    unsigned max;    /* lowered after opening another connection has failed */
-    bool held;       /* acquirers block */
+    unsigned max; /* after opening another one has failed, fewer until one is returned; 0: closed */
+    bool held;    /* acquirers block */
 };
 
 void db_pool_init(struct db_pool *pool, const struct db_pool_options *options);
@@ -49,6 +49,6 @@ void db_pool_close(struct db_pool *pool);
 void db_pool_hold(struct db_pool *pool, bool hold);
 
 /* Returns an idle connection, opens another one below the maximum, or waits. If opening fails,
- * the pool goes on with fewer connections. NULL: the pool is closed. */
+ * the pool goes on with fewer connections until one is returned. NULL: the pool is closed. */
 void *db_pool_take(struct db_pool *pool);
 void db_pool_return(struct db_pool *pool, void *connection);

@@ -126,6 +126,26 @@ TEST_F(pool, if_opening_another_connection_fails_acquirers_wait_for_an_open_one)
     db_pool_return(&f->pool, first);
 }
 
+TEST_F(pool, a_pool_opens_more_connections_once_opening_succeeds_again)
+{
+    void *taken[3];
+    pthread_t thread;
+    must(db_pool_open(&f->pool, 1, &f->err), f->err);
+    f->opens_left = 0;
+    void *context[] = { &f->pool, db_pool_take(&f->pool) };
+    assert_int_equal(pthread_create(&thread, NULL, return_later, context), 0);
+    IN_TIME(taken[0] = db_pool_take(&f->pool)); /* after a failure to open another one */
+    IN_TIME(pthread_join(thread, NULL));
+    f->opens_left = 2;
+
+    for (unsigned i = 1; i < 3; i++)
+        IN_TIME(taken[i] = db_pool_take(&f->pool));
+
+    assert_int_equal(atomic_load(&f->open), 3);
+    for (unsigned i = 0; i < 3; i++)
+        db_pool_return(&f->pool, taken[i]);
+}
+
 /* Replaces the connections, as when the file is replaced. */
 TEST_F(pool, new_connections_replace_old_ones_after_these_are_returned)
 {
