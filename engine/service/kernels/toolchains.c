@@ -362,7 +362,8 @@ static void describe_done(struct compile_order *order)
         return;
     }
     kiln_while(&err, "asking which toolchains are installed");
-    event_report(e, "toolchains_unknown", err.text);
+    if (!e->draining) /* a stopping kilnd ends this job: no trouble */
+        event_report(e, "toolchains_unknown", err.text);
     memcpy(e->probes->describe_failure, err.text, sizeof(e->probes->describe_failure));
     e->probes->describe_at_ns = clock_monotonic_ns() + DESCRIBE_AGAIN_NS;
     end_probe(p);

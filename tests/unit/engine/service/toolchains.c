@@ -253,6 +253,14 @@ TEST(undescribed, a_probe_that_cannot_start_is_not_remembered)
     assert_says(text, "hiprtc");
 }
 
+TEST(undescribed, a_description_that_a_stop_ends_is_not_reported)
+{
+    struct users *f = *state;
+    engine_drain(f->engine.engine);
+    fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "kilnd is stopping", NULL);
+    assert_null(engine_fixture_reported(&f->engine, "toolchains_unknown"));
+}
+
 TEST(undescribed, a_batch_of_made_up_targets_is_refused)
 {
     struct users *f = *state;
