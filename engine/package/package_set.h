@@ -146,7 +146,8 @@ KILN_MUST_CHECK enum kiln_code package_set_check(const struct package_set *set,
                                                  struct package_checked *ret_checked,
                                                  struct kiln_err *err);
 /* Moves the checked file into place (rename and sync) and opens it; a package of the same name
- * is replaced atomically. On failure, the old package and the upload stay where they are.
+ * is replaced atomically. If it cannot be moved, the old package and the upload stay where they
+ * are. If a later step fails, the new file stays in place, and package_set_rescan uses it.
  * KILN_CORRUPT: the file is no longer the one that was checked. KILN_DENIED: an unsigned or
  * older file would replace one that a trusted key signed. */
 KILN_MUST_CHECK enum kiln_code package_set_adopt(struct package_set *set,
