@@ -7,6 +7,7 @@
  *   daemon.c         the order in which parts start and stop; signals
  *   serving.c        the serving core: loop, engine, processes, server
  *   executor_uv.c    runs the engine's work on threads and in processes
+ *   leave_job.c      undoes what a private kilnd inherits from its job
  *   host.c           what this process adds to 'status' and 'stats'; the engine's log
  *   describe.c       compilers and connections in 'status' and 'stats'
  *   config/          config.def lists the settings; reload.c reads them again on SIGHUP
@@ -33,6 +34,7 @@
 #include "common/fs.h"
 #include "common/log.h"
 #include "daemon/daemon.h"
+#include "daemon/leave_job.h"
 
 #include <errno.h>
 #include <libgen.h>
@@ -76,6 +78,10 @@ int main(int argc, char **argv)
 {
     static struct config config;
     struct kiln_err err = KILN_ERR_INIT;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--private") == 0)
+            leave_job(); /* first: defaults depend on the number of processors */
+    }
     enum kiln_code rc =
         config_load(argc, (const char *const *)argv, (const char *const *)environ, &config, &err);
     if (rc) {

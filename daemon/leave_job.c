@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/leave_job.h"
+
+#include <sched.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/resource.h>
+
+/* More processors than the kernel supports; it ignores those that do not exist or that the cgroup
+ * excludes. */
+#define PROCESSORS_MAX 16384
+
+/* Not RLIMIT_STACK, which determines the size of each thread's stack, and not RLIMIT_CORE.
+ * server/descriptors.c raises RLIMIT_NOFILE. */
+static void raise_limits(void)
+{
+    static const __rlimit_resource_t raised[] = { RLIMIT_AS,    RLIMIT_CPU,     RLIMIT_DATA,
+                                                  RLIMIT_FSIZE, RLIMIT_MEMLOCK, RLIMIT_NPROC };
+    for (size_t i = 0; i < sizeof(raised) / sizeof(raised[0]); i++) {
+        struct rlimit limit;
+        if (getrlimit(raised[i], &limit) != 0 || limit.rlim_cur == limit.rlim_max)
+            continue;
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(raised[i], &limit);
+    }
+}
+
+void leave_job(void)
+{
+    unsigned char all[PROCESSORS_MAX / 8];
+    memset(all, 0xff, sizeof(all));
+    (void)sched_setaffinity(0, sizeof(all), (const cpu_set_t *)(const void *)all);
+    raise_limits();
+    (void)setpriority(PRIO_PROCESS, 0, 0);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Jobs on a host without a kilnd, which start a private one.
+ *
+ * Role       a job is a separate process with its own home directory.  It runs a list of checks,
+ * and its exit status is the number of the failed check Ownership  private_set_up /
+ * private_tear_down
+ */
+#include "tests/support/child.h"
+#include "tests/support/daemon_process.h"
+
+#include <kiln/kiln.h>
+#include <stdatomic.h>
+
+#define PRIVATE_RACERS 20
+#define PRIVATE "cache-home/kiln/private"
+#define PRIVATE_LOCK "state-home/kiln/private/private.lock"
+
+struct private_shared { /* by all jobs of a test */
+    atomic_int ready, go, servers[PRIVATE_RACERS];
+    char error[1024];
+};
+
+struct fixture {
+    struct daemon_process daemon; /* usually not started; provides a directory and a socket */
+    struct program_result result;
+    struct private_shared *shared;
+};
+
+#define NEED(step, condition) \
+    do {                      \
+        if (!(condition))     \
+            return (step);    \
+    } while (0)
+
+int private_set_up(void **state);
+int private_tear_down(void **state);
+FIXTURE(private_kilnd, private_set_up, private_tear_down);
+
+void private_path_of(const struct fixture *f, const char *below, char path[256]);
+/* The process id that a private kilnd has written to its lock; 0: no process holds the lock. */
+int private_holder_of_lock(const struct fixture *f);
+/* |context|: the fixture. */
+bool private_has_ended(void *context);
+/* A file of /proc/|pid|, with spaces for NULs. */
+void private_read_proc(int pid, const char *name, char *text, size_t size);
+
+/* Sets the environment of a job. */
+void private_be_a_job(const struct fixture *f);
+void private_set_variable(const struct fixture *f, const char *name, const char *below);
+pid_t private_start_job(struct fixture *f, int (*body)(struct fixture *f));
+/* Fails the test if the job fails. */
+void private_run_job(struct fixture *f, int (*body)(struct fixture *f));
+
+/* Steps of a job; |shared->error| gets the message. */
+int private_open_client(struct fixture *f, struct kiln_client **ret_client);
+int private_ping(struct fixture *f, struct kiln_client *client, int timeout_ms);
+struct kiln_status private_status(struct kiln_client *client);
+/* Pings the private kilnd with a client of its own.  |shared->servers[0]| gets its process id, and
+ * |shared->error| the reason why it serves. */
+int private_use_once(struct fixture *f);
