@@ -2,7 +2,6 @@
 #include "libclient/connection/transport_socket.h"
 
 #include <errno.h>
-#include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,15 +24,21 @@ enum kiln_code transport_socket_check(const char *path, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* The group's name, or its number if it has no name. */
+/* The group's name if /etc/group has it, else its number.  getgrgid() would also ask the network's
+ * directory service, which may hang. */
 static void write_group_name(gid_t gid, char *text, size_t size)
 {
-    char storage[1024]; /* a group with many members does not fit: then its number is written */
-    struct group group, *found = NULL;
-    if (getgrgid_r(gid, &group, storage, sizeof(storage), &found) == 0 && found)
-        snprintf(text, size, "%s", found->gr_name);
-    else
-        snprintf(text, size, "%u", (unsigned)gid);
+    char line[512]; /* "NAME:PASSWORD:GID:MEMBERS"; of a longer line, the rest has no colon */
+    FILE *groups = fopen("/etc/group", "re");
+    snprintf(text, size, "%u", (unsigned)gid);
+    while (groups && fgets(line, sizeof(line), groups)) {
+        const char *password = strchr(line, ':');
+        const char *number = password ? strchr(password + 1, ':') : NULL;
+        if (number && number[1] >= '0' && number[1] <= '9' && strtoul(number + 1, NULL, 10) == gid)
+            snprintf(text, size, "%.*s", (int)(password - line), line);
+    }
+    if (groups)
+        fclose(groups);
 }
 
 /* The message says what helps: to join the socket's group, or to ask an administrator. */
