@@ -34,16 +34,20 @@ static enum kiln_code make_writable_directory(const char *path, struct kiln_err 
     return rc ? rc : fs_refuse_network(path, "XDG_CACHE_HOME and XDG_STATE_HOME", err);
 }
 
-static enum kiln_code make_home_directory(enum kiln_code (*find)(char *, struct kiln_err *),
-                                          char path[PATH_TEXT_MAX], struct kiln_err *err)
+struct kind { /* of a directory */
+    enum kiln_code (*find)(char path[PATH_TEXT_MAX], struct kiln_err *err);
+    const char *temporary; /* suffix of its path in a temporary directory */
+    bool has_socket;
+};
+
+static enum kiln_code make_directory(const struct kind *kind, const char *path,
+                                     struct kiln_err *err)
 {
-    enum kiln_code rc = find(path, err);
-    if (!rc)
-        rc = check_socket_length(path, err);
+    enum kiln_code rc = kind->has_socket ? check_socket_length(path, err) : KILN_OK;
     return rc ? rc : make_writable_directory(path, err);
 }
 
-static enum kiln_code make_temporary_directory(const char *name, char path[PATH_TEXT_MAX],
+static enum kiln_code make_temporary_directory(const struct kind *kind, char path[PATH_TEXT_MAX],
                                                struct kiln_err *err)
 {
     const char *const places[] = { getenv("TMPDIR"), "/tmp" };
@@ -51,25 +55,23 @@ static enum kiln_code make_temporary_directory(const char *name, char path[PATH_
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         if (!places[i] || places[i][0] != '/' || strlen(places[i]) > PATH_TEXT_MAX / 2)
             continue;
-        snprintf(path, PATH_TEXT_MAX, "%s/kiln-private-%u%s", places[i], (unsigned)geteuid(), name);
-        rc = check_socket_length(path, err);
-        if (!rc)
-            rc = make_writable_directory(path, err);
+        snprintf(path, PATH_TEXT_MAX, "%s/kiln-private-%u%s", places[i], (unsigned)geteuid(),
+                 kind->temporary);
+        rc = make_directory(kind, path, err);
         if (!rc)
             return KILN_OK;
     }
     return rc;
 }
 
-static enum kiln_code make_either_directory(enum kiln_code (*find)(char *, struct kiln_err *),
-                                            const char *name, struct private_directories *f,
+static enum kiln_code make_either_directory(const struct kind *kind, struct private_directories *f,
                                             char path[PATH_TEXT_MAX], struct kiln_err *err)
 {
-    if (make_home_directory(find, path, err) == KILN_OK)
+    if (kind->find(path, err) == KILN_OK && make_directory(kind, path, err) == KILN_OK)
         return KILN_OK;
     snprintf(f->why_temporary, sizeof(f->why_temporary), "%s", err->text);
     struct kiln_err second = KILN_ERR_INIT;
-    if (make_temporary_directory(name, path, &second) == KILN_OK)
+    if (make_temporary_directory(kind, path, &second) == KILN_OK)
         return KILN_OK;
     return kiln_fail(err, second.code, "no directory for a private kilnd: %s; and %s",
                      f->why_temporary, second.text);
@@ -78,11 +80,13 @@ static enum kiln_code make_either_directory(enum kiln_code (*find)(char *, struc
 enum kiln_code private_directories_find(struct private_directories *ret_directories,
                                         struct kiln_err *err)
 {
+    static const struct kind cache = { paths_private_cache, "", .has_socket = true };
+    static const struct kind state = { paths_private_state, "/state", .has_socket = false };
     struct private_directories *f = ret_directories;
     *f = (struct private_directories){ .cache = "" };
-    enum kiln_code rc = make_either_directory(paths_private_cache, "", f, f->cache, err);
+    enum kiln_code rc = make_either_directory(&cache, f, f->cache, err);
     if (!rc)
-        rc = make_either_directory(paths_private_state, "/state", f, f->state, err);
+        rc = make_either_directory(&state, f, f->state, err);
     if (rc)
         return rc;
     snprintf(f->socket, sizeof(f->socket), "%.*s" SOCKET_NAME,

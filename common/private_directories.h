@@ -8,7 +8,7 @@
  * Role       The cache is $XDG_CACHE_HOME/kiln/private, else ~/.cache/kiln/private; the state
  *            likewise with XDG_STATE_HOME and ~/.local/state.  A directory cannot be used if there
  *            is no home, if it is not writable or belongs to another user, if it is on a network
- *            filesystem, or if its path is too long for a socket.  Then it is placed below
+ *            filesystem, or if the cache's path is too long for a socket.  Then it is placed below
  *            kiln-private-UID in $TMPDIR, else in /tmp
  * Threading  pure functions of the environment and the filesystem; may block
  */

@@ -136,3 +136,29 @@ TEST_F(own_directory, a_private_path_too_long_for_a_socket_is_replaced_by_a_temp
     assert_says(f->directories.why_temporary, "socket");
     assert_says(f->directories.socket, f->directories.cache);
 }
+
+TEST_F(own_directory, the_state_may_have_a_path_too_long_for_a_socket)
+{
+    char home[256];
+    snprintf(home, sizeof(home), "%s/%0100d", f->directory, 0);
+    setenv("XDG_STATE_HOME", home, 1);
+    must(private_directories_find(&f->directories, &f->err), f->err);
+    unsetenv("XDG_STATE_HOME");
+    assert_says(f->directories.state, home);
+    assert_string_equal(f->directories.why_temporary, "");
+}
+
+TEST_F(own_directory, a_temporary_directory_may_be_reached_through_a_link)
+{
+    char link[128], real[128];
+    snprintf(link, sizeof(link), "%s/link", f->directory);
+    snprintf(real, sizeof(real), "%s/real", f->directory);
+    assert_int_equal(mkdir(real, 0700) || symlink(real, link), 0);
+    setenv("XDG_CACHE_HOME", "/proc/nowhere", 1);
+    setenv("TMPDIR", link, 1);
+    must(private_directories_find(&f->directories, &f->err), f->err);
+    must(private_directories_find(&f->directories, &f->err), f->err); /* once it is there */
+    unsetenv("XDG_CACHE_HOME");
+    unsetenv("TMPDIR");
+    assert_says(f->directories.cache, "/link/kiln-private-");
+}
