@@ -13,12 +13,14 @@
 
 #define COMPILE_VARIABLE "KILN_EMBED_COMPILE"
 
-static enum kiln_code connect_built_in(uint64_t deadline_ns, struct transport **ret_transport,
-                                       struct kiln_err *err)
+static enum kiln_code connect_built_in(struct substitute_use *use, uint64_t deadline_ns,
+                                       struct transport **ret_transport, struct kiln_err *err)
 {
     const char *setting = secure_getenv(COMPILE_VARIABLE);
     bool compiles = setting && strcmp(setting, "on") == 0;
     (void)deadline_ns;
+    snprintf(use->place, sizeof(use->place),
+             "this process serves itself and keeps no kernel that it compiles");
     if (setting && setting[0] && !compiles && strcmp(setting, "off") != 0)
         return kiln_fail(err, KILN_INVALID,
                          COMPILE_VARIABLE " is '%.100s': set it to 'on' or 'off'", setting);
@@ -26,16 +28,6 @@ static enum kiln_code connect_built_in(uint64_t deadline_ns, struct transport **
     return rc ? kiln_while(err, "the engine in this program cannot serve") : KILN_OK;
 }
 
-static void ignore_handshake(enum kiln_code rc) { (void)rc; }
-
-static void describe_built_in(char *text, size_t size)
-{
-    snprintf(text, size, "this process serves itself and keeps no kernel that it compiles");
-}
-
-const struct substitute substitute = { .mode = "embedded",
-                                       .level = KILN_LEVEL_EMBEDDED,
-                                       .is_first = true,
-                                       .connect = connect_built_in,
-                                       .on_handshake = ignore_handshake,
-                                       .describe = describe_built_in };
+const struct substitute substitute = {
+    .mode = "embedded", .level = KILN_LEVEL_EMBEDDED, .is_first = true, .connect = connect_built_in
+};

@@ -35,7 +35,8 @@ struct fallback {
     uint64_t failing_ns;   /* since when attempts to reach kilnd fail; 0: it accepted this client */
     enum kiln_code refusal; /* why kilnd rejected this client, with |why|; OK: it did not */
     struct daemon_check check;
-    char why[512]; /* why the last connection is not kilnd's */
+    char why[512];             /* why the last connection is not kilnd's */
+    struct substitute_use use; /* |failures|: only for the thread that connects */
 };
 
 /* ---- the notice, printed once per process ---- */
@@ -55,14 +56,13 @@ static void write_line(const char *line, size_t size)
     pthread_sigmask(SIG_SETMASK, &before, /* old= */ NULL);
 }
 
-static void print_notice(const char *why)
+static void print_notice(const char *why, const char *place)
 {
     static atomic_bool is_given;
     const char *setting = getenv(NOTICE_VARIABLE);
-    char place[450], line[1100];
+    char line[1100];
     if ((setting && strcmp(setting, "off") == 0) || atomic_exchange(&is_given, true))
         return;
-    substitute.describe(place, sizeof(place));
     int size = snprintf(line, sizeof(line),
                         "kiln: %.400s; meanwhile %s; to get an error instead, set " MODE_VARIABLE
                         "=off; to hide this line, set " NOTICE_VARIABLE "=off\n",
@@ -148,8 +148,10 @@ static enum kiln_code connect_substitute(struct fallback *f, uint64_t deadline_n
                                          struct transport **ret_transport, struct kiln_err *err)
 {
     struct kiln_err why = *err;
-    enum kiln_code rc = substitute.connect(deadline_ns, ret_transport, err);
+    struct substitute_use use = f->use;
+    enum kiln_code rc = substitute.connect(&use, deadline_ns, ret_transport, err);
     pthread_mutex_lock(&f->mutex);
+    f->use = use;
     snprintf(f->why, sizeof(f->why), "%s", why.text);
     daemon_check_postpone(&f->check);
     if (rc)
@@ -170,10 +172,12 @@ static bool is_first(const struct fallback *f) { return !f->off && substitute.is
 static enum kiln_code connect_own_engine(struct fallback *f, uint64_t deadline_ns,
                                          struct transport **ret_transport, struct kiln_err *err)
 {
-    enum kiln_code rc = substitute.connect(deadline_ns, ret_transport, err);
+    struct substitute_use use = f->use;
+    enum kiln_code rc = substitute.connect(&use, deadline_ns, ret_transport, err);
     if (rc)
         return rc;
     pthread_mutex_lock(&f->mutex);
+    f->use = use;
     snprintf(f->why, sizeof(f->why), "the engine is built into this program");
     pthread_mutex_unlock(&f->mutex);
     atomic_store(&f->serves, true);
@@ -230,21 +234,19 @@ enum kiln_code fallback_connect(struct fallback *f, uint64_t deadline_ns,
 
 static void notify_user(struct fallback *f)
 {
-    char why[sizeof(f->why)];
-    if (is_first(f))
-        return;
-    pthread_mutex_lock(&f->mutex);
-    memcpy(why, f->why, sizeof(why));
-    pthread_mutex_unlock(&f->mutex);
-    print_notice(why);
+    if (!is_first(f))
+        print_notice(f->why, f->use.place);
 }
 
 bool fallback_on_handshake(struct fallback *f, enum kiln_code rc, const struct kiln_err *err)
 {
     if (atomic_load(&f->serves)) {
-        substitute.on_handshake(rc);
-        if (rc == KILN_OK)
+        if (rc == KILN_UNAVAILABLE)
+            f->use.failures++;
+        if (rc == KILN_OK) {
+            f->use.failures = 0;
             notify_user(f);
+        }
         return false;
     }
     pthread_mutex_lock(&f->mutex);
@@ -277,10 +279,8 @@ bool fallback_serves(struct fallback *f, char *ret_reason, size_t size)
 {
     if (!atomic_load(&f->serves))
         return false;
-    char place[400];
-    substitute.describe(place, sizeof(place));
     pthread_mutex_lock(&f->mutex);
-    snprintf(ret_reason, size, "%.250s; %.250s", f->why, place);
+    snprintf(ret_reason, size, "%.250s; %.250s", f->why, f->use.place);
     pthread_mutex_unlock(&f->mutex);
     return true;
 }

@@ -22,8 +22,6 @@
 #include <fcntl.h>
 #include <kiln/client.h>
 #include <poll.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,10 +37,6 @@
 #define FAILURES_MAX 2
 #define LOG_TAIL 2048
 #define ENVIRONMENT_MAX 4096
-
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects |directories| */
-static struct private_directories directories;            /* of the last connection */
-static atomic_uint failures;                              /* in a row */
 
 /* ---- the program ---- */
 
@@ -61,7 +55,7 @@ static bool find_near_library(char path[PATH_TEXT_MAX])
     char self[PATH_TEXT_MAX];
     Dl_info us;
     const char *slash =
-        dladdr(&directories, &us) && us.dli_fname ? strrchr(us.dli_fname, '/') : NULL;
+        dladdr(&substitute, &us) && us.dli_fname ? strrchr(us.dli_fname, '/') : NULL;
     if (!slash)
         return false;
     snprintf(self, sizeof(self), "%s", us.dli_fname);
@@ -199,24 +193,26 @@ static enum kiln_code start_kilnd(const struct private_directories *f, struct ki
 
 /* ---- connecting ---- */
 
-static enum kiln_code refuse_to_start_again(const struct private_directories *f,
+static enum kiln_code refuse_to_start_again(struct substitute_use *use,
+                                            const struct private_directories *f,
                                             struct kiln_err *err)
 {
     char why[256];
     read_last_log_line(f, why, sizeof(why));
-    atomic_store(&failures, 0); /* a later call tries again */
+    use->failures = 0; /* a later call tries again */
     return kiln_fail(err, KILN_IO,
                      "the private kilnd exits right after its start: %s ('%s/kilnd.log')", why,
                      f->cache);
 }
 
-static enum kiln_code connect_or_start(const struct private_directories *f, uint64_t deadline_ns,
+static enum kiln_code connect_or_start(struct substitute_use *use,
+                                       const struct private_directories *f, uint64_t deadline_ns,
                                        struct transport **ret_transport, struct kiln_err *err)
 {
     for (;;) {
         enum kiln_code rc = transport_socket_connect(f->socket, ret_transport, err);
-        if (rc == KILN_UNAVAILABLE && atomic_load(&failures) >= FAILURES_MAX)
-            return refuse_to_start_again(f, err);
+        if (rc == KILN_UNAVAILABLE && use->failures >= FAILURES_MAX)
+            return refuse_to_start_again(use, f, err);
         if (rc == KILN_UNAVAILABLE) {
             rc = start_kilnd(f, err);
             if (!rc)
@@ -232,8 +228,8 @@ static enum kiln_code connect_or_start(const struct private_directories *f, uint
     }
 }
 
-static enum kiln_code connect_private(uint64_t deadline_ns, struct transport **ret_transport,
-                                      struct kiln_err *err)
+static enum kiln_code connect_private(struct substitute_use *use, uint64_t deadline_ns,
+                                      struct transport **ret_transport, struct kiln_err *err)
 {
     struct private_directories f;
     if (getauxval(AT_SECURE))
@@ -243,31 +239,13 @@ static enum kiln_code connect_private(uint64_t deadline_ns, struct transport **r
     enum kiln_code rc = private_directories_find(&f, err);
     if (rc)
         return rc;
-    pthread_mutex_lock(&mutex);
-    directories = f;
-    pthread_mutex_unlock(&mutex);
-    return connect_or_start(&f, deadline_ns, ret_transport, err);
-}
-
-static void note_handshake(enum kiln_code rc)
-{
-    if (rc == KILN_UNAVAILABLE)
-        atomic_fetch_add(&failures, 1);
-    else if (rc == KILN_OK)
-        atomic_store(&failures, 0);
-}
-
-static void describe_private(char *text, size_t size)
-{
-    pthread_mutex_lock(&mutex);
-    const char *why = directories.why_temporary;
-    snprintf(text, size, "a private kilnd serves, which stores kernels in '%.200s'%s%.160s%s",
-             directories.cache, *why ? ", temporarily (" : "", why, *why ? ")" : "");
-    pthread_mutex_unlock(&mutex);
+    const char *why = f.why_temporary;
+    snprintf(use->place, sizeof(use->place),
+             "a private kilnd serves, which stores kernels in '%.200s'%s%.160s%s", f.cache,
+             *why ? ", temporarily (" : "", why, *why ? ")" : "");
+    return connect_or_start(use, &f, deadline_ns, ret_transport, err);
 }
 
 const struct substitute substitute = { .mode = "private",
                                        .level = KILN_LEVEL_PRIVATE,
-                                       .connect = connect_private,
-                                       .on_handshake = note_handshake,
-                                       .describe = describe_private };
+                                       .connect = connect_private };

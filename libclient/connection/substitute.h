@@ -10,17 +10,20 @@
  */
 #include "common/transport.h"
 
+#define SUBSTITUTE_PLACE_MAX 450
+
+struct substitute_use { /* by one client */
+    unsigned failures;  /* connections in a row that ended without an answer to hello */
+    char place[SUBSTITUTE_PLACE_MAX]; /* what serves, and where it stores its files, as a clause */
+};
+
 struct substitute {
     const char *mode; /* its value of KILN_FALLBACK */
     int level;        /* KILN_LEVEL_* */
     bool is_first;    /* use it without looking for a kilnd, unless KILN_FALLBACK is off */
-    /* KILN_TIMED_OUT: not ready by |deadline_ns|. */
-    enum kiln_code (*connect)(uint64_t deadline_ns, struct transport **ret_transport,
-                              struct kiln_err *err);
-    /* Reports the result of the handshake on its last connection. */
-    void (*on_handshake)(enum kiln_code rc);
-    /* Writes what serves, and where it stores its files, as a clause of a message. */
-    void (*describe)(char *text, size_t size);
+    /* Sets |use->place|.  KILN_TIMED_OUT: not ready by |deadline_ns|. */
+    enum kiln_code (*connect)(struct substitute_use *use, uint64_t deadline_ns,
+                              struct transport **ret_transport, struct kiln_err *err);
 };
 
 extern const struct substitute substitute;

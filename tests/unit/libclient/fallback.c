@@ -30,15 +30,16 @@ static struct fixture {
 /* ---- the substitute ---- */
 
 static struct {
-    unsigned connects, greetings;
+    unsigned connects;
     bool is_broken; /* connect fails */
     bool is_late;   /* connect times out */
 } entry;
 
-static enum kiln_code connect_engine(uint64_t deadline_ns, struct transport **ret_transport,
-                                     struct kiln_err *err)
+static enum kiln_code connect_engine(struct substitute_use *use, uint64_t deadline_ns,
+                                     struct transport **ret_transport, struct kiln_err *err)
 {
     (void)deadline_ns;
+    snprintf(use->place, sizeof(use->place), "a fake serves in '/the/store'");
     if (entry.is_broken)
         return kiln_fail(err, KILN_IO, "the engine is broken");
     if (entry.is_late)
@@ -47,18 +48,10 @@ static enum kiln_code connect_engine(uint64_t deadline_ns, struct transport **re
     return transport_socket_connect(fixture.engine.path, ret_transport, err);
 }
 
-static void note_handshake(enum kiln_code rc) { entry.greetings += rc == KILN_OK; }
-static void describe(char *text, size_t size)
-{
-    snprintf(text, size, "a fake serves in '/the/store'");
-}
-
 /* Replaces libkiln's own. */
 const struct substitute substitute = { .mode = "private",
                                        .level = KILN_LEVEL_PRIVATE,
-                                       .connect = connect_engine,
-                                       .on_handshake = note_handshake,
-                                       .describe = describe };
+                                       .connect = connect_engine };
 
 /* ---- the system's part ---- */
 
@@ -328,7 +321,7 @@ TEST_F(fallback, the_notice_is_one_line_for_a_process)
     take_lines(ends[0], text, sizeof(text));
     close(ends[0]);
     must(rc, f->err);
-    assert_int_equal(entry.greetings, 2);
+    assert_int_equal(entry.connects, 2);
     assert_says(text, "/the/store");
     assert_non_null(strchr(text, '\n'));
     assert_string_equal(strchr(text, '\n'), "\n");
