@@ -36,7 +36,6 @@
 /* If this many connections in a row end without an answer, kilnd cannot start. */
 #define FAILURES_MAX 2
 #define LOG_TAIL 2048
-#define ENVIRONMENT_MAX 4096
 
 /* ---- the program ---- */
 
@@ -70,6 +69,9 @@ static bool find_near_library(char path[PATH_TEXT_MAX])
 static enum kiln_code find_program(char path[PATH_TEXT_MAX], struct kiln_err *err)
 {
     const char *named = secure_getenv(PROGRAM_VARIABLE);
+    if (named && named[0] && named[0] != '/')
+        return kiln_fail(err, KILN_INVALID,
+                         PROGRAM_VARIABLE " is '%.200s': set it to an absolute path", named);
     if (named && named[0]) {
         snprintf(path, PATH_TEXT_MAX, "%s", named);
         return access(path, X_OK) == 0
@@ -98,9 +100,11 @@ static char **copy_environment(void)
         "LD_PRELOAD=", "LD_AUDIT=", "NOTIFY_SOCKET=",  "WATCHDOG_",
         "LISTEN_",     "FDSTORE=",  "JOURNAL_STREAM=", "SYSTEMD_EXEC_PID="
     };
-    char **copy = calloc(ENVIRONMENT_MAX + 1, sizeof(*copy));
-    size_t count = 0;
-    for (char **at = environ; copy && at && *at && count < ENVIRONMENT_MAX; at++) {
+    size_t count = 0, max = 0;
+    while (environ && environ[max])
+        max++;
+    char **copy = calloc(max + 1, sizeof(*copy));
+    for (char **at = environ; copy && count < max && *at; at++) {
         bool is_left_out = false;
         for (size_t i = 0; i < sizeof(left_out) / sizeof(left_out[0]); i++)
             is_left_out |= strncmp(*at, left_out[i], strlen(left_out[i])) == 0;

@@ -327,6 +327,19 @@ TEST_F(private_kilnd, a_missing_kilnd_program_is_named)
     assert_int_equal(private_holder_of_lock(f), 0);
 }
 
+static int name_a_relative_program(struct fixture *f)
+{
+    setenv("KILN_KILND", "bin/kilnd", 1);
+    return fail_with(f, 0) ? 0 : 1;
+}
+
+TEST_F(private_kilnd, a_relative_kilnd_program_is_refused)
+{
+    private_run_job(f, name_a_relative_program);
+    assert_says(f->shared->error, "KILN_KILND");
+    assert_says(f->shared->error, "absolute");
+}
+
 static int set_what_is_no_setting(struct fixture *f)
 {
     uint64_t begin = clock_monotonic_ns();

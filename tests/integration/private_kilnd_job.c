@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <kiln/admin.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -227,6 +228,32 @@ static int use_with_few_resources(struct fixture *f)
 TEST(private_kilnd, a_private_kilnd_is_not_limited_to_the_resources_of_its_job)
 {
     private_run_job(*state, use_with_few_resources);
+}
+
+static int use_with_a_large_environment(struct fixture *f)
+{
+    char name[32];
+    for (int i = 0; i < 5000; i++) {
+        snprintf(name, sizeof(name), "LARGE_%d", i);
+        setenv(name, "", 1);
+    }
+    unsetenv("KILND_WORKERS");
+    setenv("KILND_WORKERS", "3", 1); /* the last one */
+    struct kiln_client *client;
+    const struct kiln_admin_call call = { .size = sizeof(call), .request = "config" };
+    char *json = NULL;
+    NEED(1, private_open_client(f, &client) == 0);
+    NEED(2, kiln_admin(client, &call, &json, NULL) == 0);
+    const char *workers = strstr(json, "\"workers\"");
+    NEED(3, workers && strncmp(strchr(workers, '{'), "{\"value\":\"3\"", 12) == 0);
+    kiln_free(json);
+    kiln_client_close(client);
+    return 0;
+}
+
+TEST(private_kilnd, a_private_kilnd_gets_all_variables_of_a_large_environment)
+{
+    private_run_job(*state, use_with_a_large_environment);
 }
 
 static int block_and_close(struct fixture *f)
