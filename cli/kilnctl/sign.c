@@ -51,10 +51,9 @@ static int sign_entry(const char *key_file, const struct manifest_entry *entry, 
 {
     struct kiln_err why = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer manifest;
-    const struct manifest_content content = { .entries = entry,
-                                              .count = 1,
-                                              .edition = { .version = version,
-                                                           .time = time_of_signing() } };
+    const struct manifest_content content = {
+        .entries = entry, .count = 1, .edition = { .version = version, .time = time_of_signing() }
+    };
     buffer_init(&manifest, MANIFEST_MAX);
     if (manifest_sign(key_file, &content, &manifest, &why)) {
         if (is_public_key(key_file))
