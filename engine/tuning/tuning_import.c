@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "engine/tuning/claim.h"
 #include "engine/tuning/tuning_job.h"
 #include "engine/tuning/tuning_record.h"
 
@@ -24,17 +25,20 @@ struct reading { /* of one file */
 
 /* ---- keys ---- */
 
-struct named { /* a record's key and its families */
+struct named { /* a record's key, its problem and its families */
     char text[PROBLEM_KEY_MAX];
     struct bytes key;
+    struct problem problem;
+    bool has_problem; /* false: kiln cannot describe it */
     struct family_names names;
     struct kinship kin;
 };
 
 /* Old text PerfDbs use FindDb keys, but look-ups use PerfDb keys, so the key is converted.  A
  * problem with mixed layouts has no PerfDb key and keeps its own. */
-static void convert_key(struct named *named, const struct problem *problem, struct kiln_err *why)
+static void convert_key(struct named *named, struct kiln_err *why)
 {
+    const struct problem *problem = &named->problem;
     size_t size = perf_key_write(problem, named->text);
     if (size == 0) {
         kiln_fail(why, KILN_UNSUPPORTED, "a PerfDb has no key for tensors that differ in layout");
@@ -47,42 +51,47 @@ static void convert_key(struct named *named, const struct problem *problem, stru
 /* KILN_INVALID: the text is no key.  A key of a problem that kiln cannot describe gets no families,
  * and |err| says why. */
 static enum kiln_code name_record(const struct tuning_job *job, struct bytes key,
-                                  struct named *named, char *ret_direction, struct kiln_err *err)
+                                  struct named *named, struct kiln_err *err)
 {
     struct kiln_err as_find = KILN_ERR_INIT;
-    struct problem problem;
+    struct problem *problem = &named->problem;
     bool is_perf = job->import.name.kind == TUNING_PERF;
     named->key = key;
+    named->has_problem = false;
     named->kin = (struct kinship){ 0 };
-    *ret_direction = 0;
     enum kiln_code rc =
-        is_perf ? perf_key_parse(key, &problem, err) : find_key_parse(key, &problem, err);
+        is_perf ? perf_key_parse(key, problem, err) : find_key_parse(key, problem, err);
     bool is_find = !is_perf;
     if (is_perf && rc == KILN_INVALID) {
-        enum kiln_code found = find_key_parse(key, &problem, &as_find);
+        enum kiln_code found = find_key_parse(key, problem, &as_find);
         is_find = found != KILN_INVALID;
         rc = is_find ? found : rc;
         *err = is_find ? as_find : *err;
     }
     if (rc)
         return rc == KILN_UNSUPPORTED ? KILN_OK : rc;
-    *ret_direction = *direction_name((enum direction)problem.direction);
+    named->has_problem = true;
     if (is_perf == is_find)
-        convert_key(named, &problem, err);
+        convert_key(named, err);
     else
-        named->kin = kinship_of(&problem, &named->names);
+        named->kin = kinship_of(problem, &named->names);
     return KILN_OK;
 }
 
 static enum kiln_code check_entries(const struct tuning_job *job, struct bytes value,
-                                    char direction, struct kiln_err *err)
+                                    const struct named *named, struct kiln_err *err)
 {
     struct tuning_entry entry;
     struct kiln_err ignored = KILN_ERR_INIT;
     enum tuning_kind kind = job->import.name.kind;
+    const struct problem *problem = named->has_problem ? &named->problem : NULL;
+    char direction = problem ? *direction_name((enum direction)problem->direction) : 0;
     enum kiln_code rc = KILN_OK;
-    while (!rc && tuning_entry_next(kind, &value, &entry, &ignored) == KILN_OK)
+    while (!rc && tuning_entry_next(kind, &value, &entry, &ignored) == KILN_OK) {
         rc = tuning_entry_check(kind, &entry, direction, err);
+        if (!rc && kind == TUNING_FIND)
+            rc = claim_check_time(problem, entry.time_ms, err);
+    }
     return rc;
 }
 
@@ -193,11 +202,10 @@ static bool on_record(void *context, const struct tuning_record *record)
     struct reading *r = context;
     struct kiln_err why = KILN_ERR_INIT;
     struct named named;
-    char direction;
     if (is_too_much(r))
         return false;
-    if (name_record(r->job, record->key, &named, &direction, &why) != KILN_OK ||
-        check_entries(r->job, record->value, direction, &why) != KILN_OK)
+    if (name_record(r->job, record->key, &named, &why) != KILN_OK ||
+        check_entries(r->job, record->value, &named, &why) != KILN_OK)
         return on_bad(r, record->line, why.text);
     r->job->counts.records++;
     r->job->counts.entries += record->entry_count;

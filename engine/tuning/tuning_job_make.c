@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "engine/tuning/claim.h"
 #include "engine/tuning/tuning_job.h"
 
 #include <stdio.h>
@@ -85,6 +86,7 @@ static enum kiln_code check_measured(const struct tuning_place *place,
 {
     struct tuning_row checked = *measured, *row = &checked;
     struct tuning_entry entry;
+    struct problem problem;
     row->place = *place;
     enum kiln_code rc = tuning_word_check("key", row->place.key, /* commas= */ false, err);
     if (!rc && (!is_amount(row->measured.median_ms) || !is_amount(row->measured.spread_ms)))
@@ -99,7 +101,10 @@ static enum kiln_code check_measured(const struct tuning_place *place,
         rc = kiln_fail(err, KILN_INVALID, "the entry '%.*s' is not valid in a %s record",
                        (int)(row->id.size < 60 ? row->id.size : 60), (const char *)row->id.data,
                        tuning_kind_name(row->place.kind));
-    return rc ? rc : tuning_solver_check(entry.solver, err);
+    if (!rc)
+        rc = tuning_solver_check(entry.solver, err);
+    bool is_known = !rc && claim_problem(place->kind, place->key, &problem);
+    return rc ? rc : claim_check(is_known ? &problem : NULL, &row->measured, err);
 }
 
 /* Limits the stated number of samples, so that one client cannot outvote all later measurements. */

@@ -7,6 +7,9 @@
  * clocks of GPUs tick every 0.5 or 1 µs, and an event costs about as much. */
 #define SAMPLE_MIN_MS 0.25
 #define LAUNCHES_MAX 32u
+/* A clock's tick hides smaller spreads, so no spread of several samples is 0.  kilnd refuses 0 as a
+ * claim that nobody measured. */
+#define SPREAD_MIN_MS 1e-6
 /* The events around a single launch may include this much time for the way to the device.  It is
  * added to |hopeless_ms|.  Kernels as short as that are cheap to time. */
 #define ALONE_MS 0.05
@@ -44,9 +47,10 @@ struct timing timing_of(double *samples, unsigned count)
         end--;
     const double *kept = samples + first;
     unsigned left = end - first;
+    double spread = (quantile_of(kept, left, 0.75) - quantile_of(kept, left, 0.25)) / 2;
     return (struct timing){
         .median_ms = quantile_of(kept, left, 0.5),
-        .spread_ms = (quantile_of(kept, left, 0.75) - quantile_of(kept, left, 0.25)) / 2,
+        .spread_ms = left > 1 && spread < SPREAD_MIN_MS ? SPREAD_MIN_MS : spread,
         .samples = left,
         .outliers = count - left,
     };

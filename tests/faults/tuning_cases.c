@@ -92,7 +92,7 @@ static enum kiln_code put_record(struct tuning *tuning, enum owner owner, unsign
                                       version % 2 ? "6.3" : "6.4", /* the newest record counts */
                                   .toolchain = "clang 18",
                                   .library = "libkiln" },
-                      .samples = 5,
+                      .samples = 1,
                       .median_ms = SLOWEST_MS - version,
                       .measured_at = 1000 + version,
                       .uid = ALICE },

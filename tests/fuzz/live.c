@@ -159,7 +159,7 @@ static void write_tuning_put(struct buffer *b)
     const struct message_tuning_entry entry = { .solver = bytes_of_text("ConvA"),
                                                 .algorithm =
                                                     bytes_of_text("miopenConvolutionFwdAlgoDirect"),
-                                                .samples = 3 };
+                                                .samples = 1 };
     message_tuning_entry_write(&entries, &entry);
     const struct message_tuning_put m = { .tier = 3,
                                           .problem = problem,

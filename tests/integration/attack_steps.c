@@ -227,6 +227,7 @@ enum kiln_code attack_put(int fd, uint32_t n, unsigned tier, const char *solver,
         .algorithm = bytes_of_text("miopenConvolutionFwdAlgoDirect"),
         .samples = 9,
         .median_ms = bits_of(ms),
+        .spread_ms = bits_of(ms / 100),
     };
     BUFFER_AUTO struct buffer entries, body;
     buffer_init(&entries, 1000);
@@ -300,6 +301,7 @@ struct attack_lease attack_lease_report(int fd, const struct attack_lease *held)
                                              .first = held->first,
                                              .params = bytes_of_text("1,2"),
                                              .median_ms = bits_of(0.001),
+                                             .spread_ms = bits_of(0.0001),
                                              .samples = 9 };
     BUFFER_AUTO struct buffer body;
     buffer_init(&body, 1000);

@@ -103,7 +103,8 @@ struct kiln_measurement { /* of one solver */
     const char *params;    /* for perf: comma-separated, in MIOpen's form for this solver */
     uint64_t workspace;    /* for find, in bytes */
     uint32_t samples;      /* at least 1 */
-    double median_ms, spread_ms;
+    double median_ms;      /* KILN_E_INVALID if no GPU can be that fast */
+    double spread_ms;      /* half the interquartile range; not 0 if there are several samples */
 };
 struct kiln_recording {
     size_t size; /* sizeof(struct kiln_recording) */

@@ -52,7 +52,7 @@ class Measurement:
 
     solver: str
     median_ms: float
-    spread_ms: float = 0.0
+    spread_ms: float = 0.0  #: half the interquartile range; not 0 if there are several samples
     samples: int = 1
     algorithm: Optional[str] = None  #: for find: "miopenConvolutionFwdAlgoWinograd"
     params: Optional[str] = None  #: for perf: comma-separated, in MIOpen's form

@@ -74,7 +74,8 @@ TEST(conv_timing, samples_that_are_all_alike_have_no_outlier_within_a_percent)
     double samples[] = { 2, 2, 2, 2, 2, 2, 2, 2.01 };
     struct timing t = timing_of(samples, 8);
     assert_int_equal(t.outliers, 0);
-    assert_true(is_near(t.spread_ms, 0));
+    assert_true(t.spread_ms > 0); /* kilnd refuses 0 */
+    assert_true(t.spread_ms < 1e-3);
 }
 
 TEST(conv_timing, one_sample_is_its_own_median)

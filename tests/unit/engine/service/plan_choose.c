@@ -462,7 +462,7 @@ TEST(with_engine, every_problem_of_a_long_build_is_looked_up)
     users_reopen(f);
     build_problems(f, count, DEVICE, &before);
     other_config_of_batch(count, true, 0, config);
-    struct put put = of_device(perf_put(GEMM_SOLVER, config, 0.04));
+    struct put put = of_device(perf_put(GEMM_SOLVER, config, 0.4));
     put.m.problem = problem_of_batch(count); /* of the last problem */
     tuning_put(f, &f->ann, &put);
 

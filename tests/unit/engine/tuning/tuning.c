@@ -110,7 +110,8 @@ TEST_F(facade, measurements_stay_where_the_tiers_below_have_nothing_more)
                           .id = "ConvA",
                           .values = "u,1",
                           .samples = 7,
-                          .median_ms = 2 };
+                          .median_ms = 2,
+                          .spread_ms = 0.1 };
     must(import_text(f, "gfx90a68.db.txt", TUNING_TIER_SYSTEM, 0, PERF_KEY "=ConvA:s,1\n"), f->err);
     must(put_perf(f, THE_HOST, "ConvA", "h,1"), f->err);
     must(put(f, &m), f->err);

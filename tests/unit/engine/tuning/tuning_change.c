@@ -126,8 +126,17 @@ TEST_F(facade, impossible_values_are_refused_and_samples_are_capped)
     m.spread_ms = 0.1;
     m.median_ms = 1.1e9;
     assert_int_equal(put(f, &m), KILN_INVALID);
+    m.median_ms = 1e-6; /* no GPU is that fast */
+    assert_int_equal(put(f, &m), KILN_INVALID);
+    assert_says(f->err.text, "20 TB/s");
     m.median_ms = 1;
-    m.samples = 0xffffffffu;
+    m.samples = 0xffffffffu; /* would take 49 days */
+    assert_int_equal(put(f, &m), KILN_INVALID);
+    m.samples = 2;
+    m.spread_ms = 0;
+    assert_int_equal(put(f, &m), KILN_INVALID);
+    m.samples = 3000000;
+    m.spread_ms = 0.1;
     must(put(f, &m), f->err);
     value_for(f, &question, &answer);
     assert_int_equal(answer.rows[0].measured.samples, 1000000);

@@ -28,7 +28,7 @@ TEST_F(facade, a_system_database_comes_out_as_it_went_in)
     static const char text[] = B "=ConvB:1.50,0,miopenConvolutionFwdAlgoWinograd;ConvA:0.1,64,"
                                  "miopenConvolutionFwdAlgoDirect\n" KEY
                                  "=miopenConvolutionFwdAlgoGEMM:ConvA,1,0,MIOpenGEMM,not used\n" A
-                                 "=ConvA:1e-05,0,miopenConvolutionFwdAlgoDirect\n";
+                                 "=ConvA:1e-04,0,miopenConvolutionFwdAlgoDirect\n";
     must(import_text(f, SYSTEM, TUNING_TIER_SYSTEM, 0, text), f->err);
     must(put_find(f, THE_HOST, KEY, "ConvH", "1,0,h"), f->err);
 

@@ -101,6 +101,18 @@ TEST_F(facade, an_import_of_a_users_file_replaces_records)
     assert_string_equal(find_value(f, BOB, KEY), "");
 }
 
+TEST_F(facade, a_find_time_that_no_gpu_reaches_is_a_bad_line)
+{
+    must(import_text(f, "gfx90a68.HIP.fdb.txt", TUNING_TIER_SYSTEM, 0,
+                     KEY "=ConvA:1e-06,0,miopenConvolutionFwdAlgoDirect\n" OTHER
+                         "=ConvB:0,0,miopenConvolutionFwdAlgoWinograd\n"),
+         f->err);
+    assert_int_equal(f->bad, 1);
+    assert_int_equal(f->bad_line, 1);
+    assert_says(f->bad_why, "20 TB/s");
+    assert_int_equal(f->counts.records, 1); /* AMD's files have times of 0 */
+}
+
 TEST_F(facade, measurements_of_other_solvers_outlive_an_import)
 {
     static const char *const solvers[] = { "ConvC", "ConvA" };
@@ -112,7 +124,8 @@ TEST_F(facade, measurements_of_other_solvers_outlive_an_import)
                                         .id = solvers[i],
                                         .values = "3,0,miopenConvolutionFwdAlgoGEMM",
                                         .samples = 5,
-                                        .median_ms = 3 }),
+                                        .median_ms = 3,
+                                        .spread_ms = 0.1 }),
              f->err);
     must(put_find(f, ALICE, KEY, "ConvB", "2,0,miopenConvolutionFwdAlgoWinograd"),
          f->err); /* not measured here */

@@ -116,7 +116,7 @@ static void put_named(struct fixture *f, unsigned version)
                                        "AlgoDirect",
                  SLOWEST - version);
         const struct measured m = { TUNING_TIER_USER,  ALICE,  kind,          key,
-                                    "ConvK",           values, NULL,          5,
+                                    "ConvK",           values, NULL,          1,
                                     SLOWEST - version, 0,      1000 + version };
         must(put(f, &m), f->err);
     }
