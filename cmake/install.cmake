@@ -19,5 +19,6 @@ install(PROGRAMS scripts/slurm/prolog.sh scripts/slurm/task-prolog.sh scripts/sl
   DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/kiln/slurm COMPONENT kiln-tools)
 
 # Problems of well-known networks, for 'kilnctl prefetch'.
-install(FILES scripts/networks/resnet50.txt scripts/networks/resnet50-forward.txt
-  DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln/networks COMPONENT kiln-tools)
+install(DIRECTORY scripts/networks/ DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln/networks
+  COMPONENT kiln-tools
+  FILES_MATCHING PATTERN "*.txt" PATTERN dictionary.txt EXCLUDE PATTERN smoke.txt EXCLUDE)
