@@ -240,15 +240,10 @@ static void read_options(struct options *o, int argc, char **argv)
 static enum kiln_code make_list(struct trials *trials, const struct options *o,
                                 struct kiln_err *err)
 {
-    char target[16];
-    enum kiln_code rc = KILN_OK;
     struct solution_program judge = judge_program();
     struct adding adding = { trials, &o->selection };
-    snprintf(target, sizeof(target), "%s", o->target ? o->target : "");
-    if (!o->target)
-        rc = watch_target(target, err);
-    if (!rc)
-        rc = target_parse(bytes_of_text(target), &trials->target, err);
+    enum kiln_code rc = o->target ? target_parse(bytes_of_text(o->target), &trials->target, err)
+                                  : watch_target(&trials->target, err);
     trials->target.has_tensor_maps = true;
     if (!rc && nvrtc_pool_add(&trials->pool, &judge, trials->target.text) == SIZE_MAX)
         rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for the reference's program");

@@ -225,23 +225,31 @@ int watch_compilers(struct trials *trials, const struct watch_options *options)
 
 /* ---- the target ---- */
 
+struct answer {
+    char text[256]; /* the target, or the error */
+    int compute_units;
+};
+
 static int say_target(int fd)
 {
     struct cuda cuda;
     struct kiln_err err = KILN_ERR_INIT;
-    char text[256];
+    struct answer answer = { .compute_units = 0 };
     enum kiln_code rc = cuda_open(&cuda, &err);
-    snprintf(text, sizeof(text), "%.255s", rc ? err.text : cuda.target);
-    if (!rc)
+    snprintf(answer.text, sizeof(answer.text), "%.255s", rc ? err.text : cuda.target);
+    if (!rc) {
+        answer.compute_units = cuda.compute_units;
         printf("%s, %s, %d multiprocessors, L2 %d MiB, %d MHz\n", cuda.name, cuda.target,
                cuda.compute_units, cuda.l2_bytes >> 20, cuda.clock_khz / 1000);
+    }
     fflush(stdout);
-    return write(fd, text, sizeof(text)) != (ssize_t)sizeof(text) || rc;
+    return write(fd, &answer, sizeof(answer)) != (ssize_t)sizeof(answer) || rc;
 }
 
-enum kiln_code watch_target(char ret_target[16], struct kiln_err *err)
+enum kiln_code watch_target(struct target *ret_target, struct kiln_err *err)
 {
-    char text[256] = "the process that asked died";
+    struct answer answer = { .text = "the process that asked died" };
+    char full[16];
     int fds[2], status = 1;
     if (pipe(fds))
         return kiln_fail_errno(err, errno, "cannot make a pipe");
@@ -250,11 +258,13 @@ enum kiln_code watch_target(char ret_target[16], struct kiln_err *err)
     if (pid == 0)
         _exit(say_target(fds[1]));
     close(fds[1]);
-    ssize_t got = read(fds[0], text, sizeof(text));
+    ssize_t got = read(fds[0], &answer, sizeof(answer));
     close(fds[0]);
     waitpid(pid, &status, 0);
-    if (got != (ssize_t)sizeof(text) || status)
-        return kiln_fail(err, KILN_UNAVAILABLE, "%s", text);
-    cuda_full_target(text, ret_target);
-    return KILN_OK;
+    if (got != (ssize_t)sizeof(answer) || status)
+        return kiln_fail(err, KILN_UNAVAILABLE, "%s", answer.text);
+    cuda_full_target(answer.text, full);
+    enum kiln_code rc = target_parse(bytes_of_text(full), ret_target, err);
+    ret_target->processors = (uint32_t)answer.compute_units;
+    return rc;
 }

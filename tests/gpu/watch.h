@@ -26,6 +26,6 @@ double watch_now(void); /* seconds */
 int watch_trials(struct trials *trials, const struct watch_options *options);
 /* Only tests that all programs compile; needs no GPU. */
 int watch_compilers(struct trials *trials, const struct watch_options *options);
-/* The target of this machine's GPU.  A child process queries it, so that this one need not open
- * CUDA. */
-KILN_MUST_CHECK enum kiln_code watch_target(char ret_target[16], struct kiln_err *err);
+/* The target of this machine's GPU, with its multiprocessors.  A child process queries it, so that
+ * this one need not open CUDA. */
+KILN_MUST_CHECK enum kiln_code watch_target(struct target *ret_target, struct kiln_err *err);
