@@ -32,7 +32,7 @@ struct options {
     unsigned random;
     struct problem_change change;
     const char *target;
-    bool compile_only;
+    bool compile_only, untuned, list;
     struct trials_selection selection;
     struct watch_options watch;
     bool search;
@@ -45,13 +45,22 @@ struct options {
 struct adding {
     struct trials *trials;
     const struct trials_selection *selection;
+    bool untuned;
 };
 
 static enum kiln_code add_problem(void *context, const struct problem *problem,
                                   struct kiln_err *err)
 {
     struct adding *adding = context;
-    return trials_add(adding->trials, problem, adding->selection, err);
+    struct trials_selection selection = *adding->selection;
+    enum kiln_code rc = problem_check(problem, err);
+    if (!rc && adding->untuned) {
+        const struct solver *solver = solver_choose(problem, &adding->trials->target);
+        if (!solver)
+            return solver_none(problem, &adding->trials->target, err);
+        selection.solver = solver->name;
+    }
+    return rc ? rc : trials_add(adding->trials, problem, &selection, err);
 }
 
 /* Consecutive lines with the same problem share its reference. */
@@ -73,7 +82,7 @@ static enum kiln_code add_chosen(struct trials *trials, const struct options *o,
 {
     char *rest = NULL, *solver = strtok_r(text, "\t", &rest), *config = strtok_r(NULL, "\t", &rest);
     struct trials_selection selection = { .solver = solver };
-    struct adding adding = { trials, &selection };
+    struct adding adding = { .trials = trials, .selection = &selection };
     if (!solver || !config)
         return kiln_fail(err, KILN_INVALID, "a line has no solver, config and command");
     selection.config = strcmp(config, "-") == 0 ? "" : config;
@@ -133,6 +142,8 @@ static const char usage[] =
     "  --random N        N random problems for each solver\n"
     "  --batch N, --type fp32|fp16|bf16|tf32, --layout NCHW|NHWC, --direction F|B|W\n"
     "                    instead of what the lines and the random problems say\n"
+    "  --untuned         for each problem only what kiln chooses without measurements\n"
+    "  --list            print the trials as lines for --chosen; needs no GPU, but --target\n"
     "  --solver NAME     this one instead of all that apply\n"
     "  --without NAME    all but this one\n"
     "  --configs TEXT    default, random:N (beside the default), all, or one config\n"
@@ -199,6 +210,8 @@ static void take_option(struct options *o, int letter, char *value)
     case 'R': o->watch.run.check_references = (unsigned)strtoul(value, NULL, 10); break;
     case 'q': o->watch.quiet = true; break;
     case 'C': o->compile_only = true; break;
+    case 'U': o->untuned = true; break;
+    case 'L': o->list = true; break;
     case 'h': fputs(usage, stdout); exit(0);
     default: fputs(usage, stderr); exit(2);
     }
@@ -228,6 +241,8 @@ static void read_options(struct options *o, int argc, char **argv)
         { "check-references", required_argument, NULL, 'R' },
         { "without", required_argument, NULL, 'w' },
         { "search", required_argument, NULL, 'A' },
+        { "untuned", no_argument, NULL, 'U' },
+        { "list", no_argument, NULL, 'L' },
         { "rounds", required_argument, NULL, 'B' },
         { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
@@ -241,7 +256,7 @@ static enum kiln_code make_list(struct trials *trials, const struct options *o,
                                 struct kiln_err *err)
 {
     struct solution_program judge = judge_program();
-    struct adding adding = { trials, &o->selection };
+    struct adding adding = { trials, &o->selection, o->untuned };
     enum kiln_code rc = o->target ? target_parse(bytes_of_text(o->target), &trials->target, err)
                                   : watch_target(&trials->target, err);
     trials->target.has_tensor_maps = true;
@@ -256,6 +271,17 @@ static enum kiln_code make_list(struct trials *trials, const struct options *o,
     if (!rc && trials->count == 0)
         rc = kiln_fail(err, KILN_INVALID, "there is nothing to try; see --help");
     return rc ? rc : trials_share(trials, err);
+}
+
+static int print_list(const struct trials *trials)
+{
+    for (size_t i = 0; i < trials->count; i++) {
+        const struct gpu_trial *trial = &trials->trials[i];
+        char line[512];
+        problem_to_driver(&trials->problems[trial->problem], line, sizeof(line));
+        printf("%s\t%s\t%s\n", trial->solver->name, trial->config[0] ? trial->config : "-", line);
+    }
+    return 0;
 }
 
 static int run(struct trials *trials, struct options *o)
@@ -302,7 +328,7 @@ int main(int argc, char **argv)
     enum kiln_code rc = make_list(&trials, &o, &err);
     if (rc)
         fprintf(stderr, "gpu_trials: %s\n", err.text);
-    int status = rc ? 2 : run(&trials, &o);
+    int status = rc ? 2 : o.list ? print_list(&trials) : run(&trials, &o);
     trials_done(&trials);
     return status;
 }

@@ -123,6 +123,26 @@ TEST_F(plain, bulk_copies_compile_for_hopper)
     assert_says(f->result.output, "of 9 problems: ");
 }
 
+/* Also: kiln reads every list of scripts/networks/. */
+TEST_F(plain, untuned_choices_are_listed_without_a_gpu)
+{
+    static const char *const networks[] = { "dcgan",   "deeplabv3", "mobilenetv3-l",
+                                            "patches", "r3d-18",    "sdxl-vae" };
+    char file[256];
+    for (size_t i = 0; i < sizeof(networks) / sizeof(networks[0]); i++) {
+        snprintf(file, sizeof(file), KILN_SOURCE "/scripts/networks/%s.txt", networks[i]);
+        run_program(&f->daemon, &f->result, "gpu_trials", "--untuned", "--list", "--target",
+                    "gfx942", "--problems", file, "--type", "bf16", "--batch", "2", NULL);
+        if (f->result.status)
+            fail_msg("%s", f->result.output);
+    }
+    run_program(&f->daemon, &f->result, "gpu_trials", "--untuned", "--list", "--target", "sm_90a",
+                "--problems", LINES, NULL);
+    assert_int_equal(f->result.status, 0);
+    assert_says(f->result.output, "ConvDepthwise\t");
+    assert_says(f->result.output, "\tconv -n 1 -c 8 -H 16 -W 16 -k 8 ");
+}
+
 TEST_F(plain, trials_are_refused_with_a_reason)
 {
     run_program(&f->daemon, &f->result, "gpu_trials", "--compile-only", "--target", "sm_90a", NULL);
