@@ -120,17 +120,25 @@ gpu_kilnd() {
     gpu_fail "kilnd did not answer within a minute"
 }
 
-# gpu_lines TYPE BATCH: converts the lines on standard input to a type: fp32 and tf32 (NCHW), fp16 and
-# tf32-nhwc (NHWC).
+# gpu_lines TYPE BATCH: converts the lines on standard input to a type, as scripts/bench-gpu names them.
 gpu_lines() {
-    local edit="s/^conv -n 1 /conv -n $2 /" nhwc='--in_layout NHWC --fil_layout NHWC --out_layout NHWC'
+    local edit="s/^conv -n 1 /conv -n $2 /" layout=NCHW flag
     case $1 in
-    fp32) ;;
-    fp16) edit+="; s/^conv \(.*\)/convfp16 \1 $nhwc/" ;;
-    tf32) edit+="; s/^conv .*/& --allow_tf32 1/" ;;
-    tf32-nhwc) edit+="; s/^conv .*/& --allow_tf32 1 $nhwc/" ;;
-    *) gpu_fail "the type '$1' is not one of fp32, fp16, tf32, tf32-nhwc" ;;
+    *-nhwc | fp16 | bf16) layout=NHWC ;;
     esac
+    case ${1%-*} in
+    fp32) ;;
+    tf32) edit+='; s/^conv .*/& --allow_tf32 1/' ;;
+    fp16) edit+='; s/^conv /convfp16 /' ;;
+    bf16) edit+='; s/^conv /convbfp16 /' ;;
+    *) gpu_fail "the type '$1' is not fp32, tf32, fp16 or bf16, with or without -nchw or -nhwc" ;;
+    esac
+    if [[ $layout == NHWC ]]; then
+        for flag in in_layout fil_layout out_layout; do
+            edit+="; s/^conv.*/& --$flag NHWC/"
+        done
+        edit+='; /--spatial_dim 3/s/NHWC/NDHWC/g'
+    fi
     sed "$edit"
 }
 

@@ -2,9 +2,14 @@
 # SPDX-License-Identifier: MIT
 """kiln beside cuDNN, problem by problem, from the JSON lines of gpu_trials and cudnn_baseline.
 
-Usage: tests/gpu/compare.py [--peaks FILE] [--json FILE] [--markdown FILE] FILE...
+Usage: tests/gpu/compare.py [--peaks FILE] [--untuned FILE]... [--json FILE] [--markdown FILE]
+                            [FILE]...
 
-The best right trial of each problem counts. The floor is the longer of moving each tensor once at
+The best right trial of each problem counts. The files of --untuned have the trials of what kiln
+chooses without measurements. The status is 1 if a time is impossible, or if kiln chooses
+ConvDirectNaive without measurements.
+
+The floor is the longer of moving each tensor once at
 the speed of a copy and of doing the multiply-adds at the arithmetic's peak, as gpu_peaks measured
 both on the same GPU (--peaks); "binds" says which. What lies in the L2 cache is quicker than a
 copy, and Winograd's algorithm does fewer multiply-adds: either may go below the floor.
@@ -12,9 +17,11 @@ copy, and Winograd's algorithm does fewer multiply-adds: either may go below the
 import argparse
 import json
 import math
+import os
 import sys
 
-WORST = 5
+WORST = 10
+NAIVE = "ConvDirectNaive"
 # What may lie below the floor: operands that stay in the L2 cache, and Winograd's algorithm, which
 # does a quarter of the multiply-adds of a 3x3 filter at best. Anything quicker measures another
 # problem.
@@ -23,15 +30,21 @@ WINOGRAD_FACTOR = 5
 CLOCK_FACTOR = 1.2
 
 
-def read(paths):
-    """Per problem: {'kiln': fastest row, 'cuDNN': fastest row, 'wrong': rows}, in the files' order."""
+def read(paths, untuned=()):
+    """Per problem: {'kiln': fastest row, 'untuned': its row, 'cuDNN': fastest row, 'wrong': rows},
+    in the files' order. 'choice' is the untuned row even if it was not right or not timed; 'none'
+    says that cuDNN has no engine."""
     problems = {}
-    for path in paths:
+    for path, kind in [(p, "untuned") for p in untuned] + [(p, "kiln") for p in paths]:
         with open(path, encoding="utf-8") as lines:
             for line in lines:
                 row = json.loads(line)
-                who = "cuDNN" if row["solver"] == "cuDNN" else "kiln"
+                who = "cuDNN" if row["solver"] == "cuDNN" else kind
                 best = problems.setdefault(row["label"], {})
+                if who == "untuned":
+                    best["choice"] = row
+                if row["state"] == "none":
+                    best["none"] = True
                 if row["state"] in ("slow", "out of time", "none"):
                     continue
                 if row["state"] != "ok":
@@ -79,40 +92,54 @@ def geometric_mean(values):
     return math.exp(sum(map(math.log, values)) / len(values)) if values else None
 
 
+TIMED = ("kiln", "untuned", "cuDNN")
+
+
 def figures(best, peaks):
-    row = best.get("kiln") or best.get("cuDNN")
+    row = next(best[who] for who in (*TIMED, "choice") if who in best)
     floor_us, binds = floor_of(row, peaks)
     result = {"label": row["label"], "problem": row["problem"], "type": row["type"],
               "layout": row["layout"], "direction": row["direction"], "floor_us": floor_us,
-              "binds": binds}
-    for who in ("kiln", "cuDNN"):
+              "binds": binds, "no_cuDNN": best.get("none", False) and "cuDNN" not in best}
+    for who in TIMED:
         result[f"{who}_us"] = best[who]["us"] if who in best else None
         result[f"{who}_tflops"] = row["flops"] / best[who]["us"] * 1e-6 if who in best else None
     for field in ("solver", "config", "workspace", "spread"):
         result[field] = best.get("kiln", {}).get(field)
+    for field in ("solver", "config"):
+        result[f"untuned_{field}"] = best.get("choice", {}).get(field)
     if "kiln" in best and "cuDNN" in best:
         result["ratio"] = best["cuDNN"]["us"] / best["kiln"]["us"]
+    if "untuned" in best and "cuDNN" in best:
+        result["untuned_ratio"] = best["cuDNN"]["us"] / best["untuned"]["us"]
+    if "untuned" in best and "kiln" in best:
+        result["untuned_loss"] = best["untuned"]["us"] / best["kiln"]["us"]
     return result
 
 
-def means(rows):
-    """[(what, count, geometric mean of cuDNN's time : kiln's)], by type and layout."""
+def means(rows, field="ratio"):
+    """[(what, count, geometric mean of the field)], by type and layout."""
     result = []
     for key in sorted({(r["type"], r["layout"]) for r in rows}):
         for direction in ("F", "B", "W", None):
-            ratios = [r["ratio"] for r in rows if (r["type"], r["layout"]) == key and "ratio" in r
+            values = [r[field] for r in rows if (r["type"], r["layout"]) == key and field in r
                       and direction in (None, r["direction"])]
-            result.append((f"{key[0]} {key[1]} {direction or 'all'}", len(ratios),
-                           geometric_mean(ratios)))
+            result.append((f"{key[0]} {key[1]} {direction or 'all'}", len(values),
+                           geometric_mean(values)))
     return result
+
+
+def ratio_of(row):
+    """The tuned ratio; the untuned one if nothing was tuned."""
+    return row.get("ratio", row.get("untuned_ratio"))
 
 
 def worst(rows):
     """Of each type and layout: the rows with the least ratios."""
     result = []
     for key in sorted({(r["type"], r["layout"]) for r in rows}):
-        compared = [r for r in rows if (r["type"], r["layout"]) == key and "ratio" in r]
-        result += sorted(compared, key=lambda r: r["ratio"])[:WORST]
+        compared = [r for r in rows if (r["type"], r["layout"]) == key and ratio_of(r)]
+        result += sorted(compared, key=ratio_of)[:WORST]
     return result
 
 
@@ -120,39 +147,50 @@ def number(value, digits):
     return "-" if value is None else format(value, f".{digits}f")
 
 
-COLUMNS = ("problem", "kiln µs", "TFLOP/s", "cuDNN µs", "ratio", "floor µs", "binds", "solver",
-           "config")
+COLUMNS = ("problem", "kiln µs", "untuned µs", "TFLOP/s", "cuDNN µs", "ratio", "floor µs", "binds",
+           "tuned", "config", "untuned", "config")
 
 
 def cells(r):
-    return (r["label"], number(r["kiln_us"], 1), number(r["kiln_tflops"], 1),
-            number(r["cuDNN_us"], 1), number(r.get("ratio"), 2), number(r["floor_us"], 1),
-            r["binds"] or "-", r["solver"] or "-", r["config"] or "")
+    return (r["label"], number(r["kiln_us"], 1), number(r["untuned_us"], 1),
+            number(r["kiln_tflops"] or r["untuned_tflops"], 1),
+            "none" if r["no_cuDNN"] else number(r["cuDNN_us"], 1), number(ratio_of(r), 2),
+            number(r["floor_us"], 1), r["binds"] or "-", r["solver"] or "-", r["config"] or "",
+            r["untuned_solver"] or "-", r["untuned_config"] or "")
 
 
 def print_table(rows):
-    widths = (44, 9, 8, 9, 6, 9, 6, 17, 0)
+    widths = (46, 9, 10, 8, 9, 6, 9, 6, 17, 28, 17, 0)
     for row in [COLUMNS] + [cells(r) for r in rows]:
-        text = "".join(f"{c:<{w}}" if i in (0, 7, 8) else f"{c:>{w}} "
+        text = "".join(f"{c:<{w}} " if i in (0, 7, 8, 9, 10, 11) else f"{c:>{w}} "
                        for i, (c, w) in enumerate(zip(row, widths)))
         print(text.rstrip())
 
 
+MEANS = (("ratio", "cuDNN : kiln"), ("untuned_ratio", "cuDNN : untuned kiln"),
+         ("untuned_loss", "untuned kiln : tuned"))
+
+
 def print_markdown(rows, file):
     print("| " + " | ".join(COLUMNS) + " |", file=file)
-    print("| --- |" + " --: |" * 5 + " --- |" * 3, file=file)
+    print("| --- |" + " --: |" * 6 + " --- |" * 5, file=file)
     for r in rows:
         print("| " + " | ".join(cells(r)) + " |", file=file)
-    print(file=file)
-    print("| geometric mean of cuDNN's time : kiln's | problems | ratio |", file=file)
-    print("| --- | --: | --: |", file=file)
-    for what, count, mean in means(rows):
-        print(f"| {what} | {count} | {number(mean, 3)} |", file=file)
+    for field, title in MEANS:
+        print(file=file)
+        print(f"| geometric mean of {title} | problems | ratio |", file=file)
+        print("| --- | --: | --: |", file=file)
+        for what, count, mean in means(rows, field):
+            print(f"| {what} | {count} | {number(mean, 3)} |", file=file)
 
 
 def print_summary(rows, problems):
-    for what, count, mean in means(rows):
-        print(f"geometric mean of cuDNN : kiln, {what}: {number(mean, 3)} over {count}")
+    for field, title in MEANS:
+        for what, count, mean in means(rows, field):
+            if count or field == "ratio":
+                print(f"geometric mean of {title}, {what}: {number(mean, 3)} over {count}")
+    missing = [r["label"] for r in rows if r["no_cuDNN"]]
+    print(f"cuDNN has no engine for {len(missing)} of {len(rows)} problems")
     print("the worst:")
     print_table(worst(rows))
     wrong = [row for best in problems.values() for row in best.get("wrong", [])]
@@ -162,38 +200,61 @@ def print_summary(rows, problems):
     print(f"{len(wrong)} trials were not right")
 
 
+def print_naive(rows):
+    """Whether kiln chooses ConvDirectNaive anywhere without measurements."""
+    naive = [r for r in rows if r["untuned_solver"] == NAIVE]
+    for r in naive:
+        print(f"NAIVE: {r['label']}: {NAIVE} is chosen without measurements "
+              f"({number(r['untuned_us'], 1)} µs; tuned {number(r['kiln_us'], 1)} µs by "
+              f"{r['solver'] or '-'})")
+    return bool(naive)
+
+
+def print_impossible(problems, peaks):
+    """Whether any time is impossible."""
+    found = False
+    for best in problems.values():
+        for who in TIMED:
+            why = impossible(best[who], peaks) if who in best else None
+            if why:
+                print(f"IMPOSSIBLE: {best[who]['solver']}, {best[who]['label']}: {why}")
+                found = True
+    return found
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--peaks", help="what gpu_peaks printed")
+    parser.add_argument("--untuned", action="append", default=[])
     parser.add_argument("--json")
     parser.add_argument("--markdown")
     parser.add_argument("--summary", action="store_true", help="without the table")
-    parser.add_argument("files", nargs="+")
+    parser.add_argument("files", nargs="*")
     options = parser.parse_args(arguments)
     peaks = {}
-    if options.peaks:
+    if options.peaks and os.path.exists(options.peaks):
         with open(options.peaks, encoding="utf-8") as file:
             peaks = json.load(file)
-    problems = read(options.files)
+    problems = read(options.files, options.untuned)
     rows = [figures(best, peaks) for best in problems.values()
-            if "kiln" in best or "cuDNN" in best]
+            if any(who in best for who in (*TIMED, "choice"))]
     if not options.summary:
         print_table(rows)
     print_summary(rows, problems)
-    wrong = [(best[who], impossible(best[who], peaks)) for best in problems.values()
-             for who in ("kiln", "cuDNN") if who in best]
-    for row, why in wrong:
-        if why:
-            print(f"IMPOSSIBLE: {row['solver']}, {row['label']}: {why}")
+    is_naive = print_naive(rows)
+    is_impossible = print_impossible(problems, peaks)
+    if not peaks:
+        print("no peaks: impossible times go unnoticed")
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({"peaks": peaks, "problems": rows,
-                       "means": [{"what": w, "count": c, "ratio": m} for w, c, m in means(rows)]},
+                       "means": [{"what": f"{title}, {w}", "count": c, "ratio": m}
+                                 for field, title in MEANS for w, c, m in means(rows, field)]},
                       file, indent=1)
     if options.markdown:
         with open(options.markdown, "w", encoding="utf-8") as file:
             print_markdown(rows, file)
-    return any(why for _, why in wrong)
+    return is_naive or is_impossible
 
 
 if __name__ == "__main__":

@@ -71,6 +71,10 @@ class Compare(Files):
         best = compare.read([path])["F a"]
         self.assertNotIn("cuDNN", best)
         self.assertNotIn("wrong", best)
+        status, text = self.output_of(compare.main, path)
+        self.assertFalse(status)
+        self.assertRegex(text, r"F a .* none ")
+        self.assertIn("cuDNN has no engine for 1 of 1 problems", text)
 
     def test_a_time_far_below_the_floor_is_impossible(self):
         def why(us, **more):
@@ -97,9 +101,33 @@ class Compare(Files):
         self.assertAlmostEqual(means["fp32 NCHW all"][1], 2.0)
         self.assertEqual(means["fp32 NCHW W"], (0, None))
 
-    def test_the_worst_five_come_first_to_last(self):
-        rows = [{"type": "fp32", "layout": "NCHW", "ratio": r} for r in (5, 3, 1, 2, 4, 6, 7)]
-        self.assertEqual([r["ratio"] for r in compare.worst(rows)], [1, 2, 3, 4, 5])
+    def test_the_worst_ten_come_first_to_last(self):
+        rows = [{"type": "fp32", "layout": "NCHW", "ratio": r} for r in range(12, 0, -1)]
+        self.assertEqual([r["ratio"] for r in compare.worst(rows)], list(range(1, 11)))
+
+    def test_untuned_choices_are_compared_with_tuned_ones_and_with_cudnn(self):
+        untuned = self.lines("untuned", [row("F a", "ConvB", 40.0), row("B b", "ConvB", 10.0)])
+        tuned = self.lines("tuned", [row("F a", "ConvA", 20.0), row("F a", "cuDNN", 30.0),
+                                     row("B b", "cuDNN", 5.0)])
+        problems = compare.read([tuned], [untuned])
+        a, b = (compare.figures(problems[label], {}) for label in ("F a", "B b"))
+        self.assertEqual((a["ratio"], a["untuned_ratio"], a["untuned_loss"]), (1.5, 0.75, 2.0))
+        self.assertEqual((a["solver"], a["untuned_solver"]), ("ConvA", "ConvB"))
+        self.assertNotIn("ratio", b)
+        self.assertEqual([r["label"] for r in compare.worst([a, b])], ["B b", "F a"])
+        status, text = self.output_of(compare.main, "--untuned", untuned, tuned)
+        self.assertFalse(status)
+        self.assertIn("geometric mean of untuned kiln : tuned, fp32 NCHW all: 2.000 over 1", text)
+        self.assertIn("cuDNN : untuned kiln, fp32 NCHW all: 0.612 over 2", text)
+
+    def test_the_naive_solver_as_untuned_choice_fails_the_comparison(self):
+        tuned = self.lines("tuned", [row("F a", "ConvDirectNaive", 20.0)])
+        self.assertFalse(self.output_of(compare.main, tuned)[0])
+        for state in ("ok", "slow", "out of time"):
+            untuned = self.lines("untuned", [row("F a", "ConvDirectNaive", 20.0, state=state)])
+            status, text = self.output_of(compare.main, "--untuned", untuned, tuned)
+            self.assertTrue(status)
+            self.assertIn("NAIVE: F a: ConvDirectNaive is chosen", text)
 
     def test_all_of_it_is_written(self):
         path = self.lines("all", [row("F a", "ConvA", 10.0), row("F a", "cuDNN", 20.0),
@@ -110,7 +138,7 @@ class Compare(Files):
         self.assertIn("fp32 NCHW all: 2.000 over 1", text)
         self.assertIn("FAILED: B b ConvA 1,2: lost", text)
         self.assertIn("1 trials were not right", text)
-        self.assertIn("| F a | 10.0 | 100.0 | 20.0 | 2.00 | 100.0 | flops | ConvA | 1,2 |",
+        self.assertIn("| F a | 10.0 | - | 100.0 | 20.0 | 2.00 | 100.0 | flops | ConvA | 1,2 | - |  |",
                       markdown.read_text())
         self.assertEqual(json.loads(figures.read_text())["problems"][0]["ratio"], 2.0)
 
@@ -215,6 +243,19 @@ class Results(Files):
         status, text = self.run_on("chosen", [result(), result(config="", command="conv 2")])
         self.assertEqual(status, 0)
         self.assertEqual(text, "ConvA\t1\tconv 1\nConvA\t-\tconv 2\n")
+
+    def test_a_sample_has_the_same_lines_every_time(self):
+        path = self.directory / "list"
+        path.write_text("# a list\n" + "".join(f"conv -n 1 -c {c}\n" for c in range(50)))
+        all_of = self.output_of(gpu_results.main, "sample", "0", str(path))[1].splitlines()
+        some = self.output_of(gpu_results.main, "sample", "9", str(path))[1].splitlines()
+        self.assertEqual(len(all_of), 50)
+        self.assertEqual(len(some), 9)
+        self.assertEqual(some, [line for line in all_of if line in some])
+        again = self.output_of(gpu_results.main, "sample", "9", str(path))[1].splitlines()
+        self.assertEqual(some, again)
+        more = self.output_of(gpu_results.main, "sample", "10", str(path))[1].splitlines()
+        self.assertLess(set(some), set(more))
 
     def test_other_words_are_refused(self):
         with contextlib.redirect_stderr(io.StringIO()):

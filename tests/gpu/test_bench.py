@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""scripts/bench-gpu without a GPU: with packed programs that only print invented results."""
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+
+# One program under several names. UNTUNED names the solver that is chosen without measurements.
+FAKE = '''#!/usr/bin/env python3
+import json, os, sys
+name, words = os.path.basename(sys.argv[0]), sys.argv[1:]
+value = lambda flag: words[words.index(flag) + 1]
+if name == "kiln-driver":
+    print(json.dumps({"devices": [{"name": "cuda:0"}]}))
+elif name == "gpu_peaks":
+    print(json.dumps({"copy_gbps": 1000.0, "fp32_tflops": 10.0, "fp16_tflops": 100.0}))
+else:
+    kind = "cuDNN" if name == "cudnn_baseline" else \\
+        os.environ["UNTUNED"] if "--untuned" in words else "ConvImplicitGemm"
+    us = {"cuDNN": float(os.environ["CUDNN_US"]), "ConvImplicitGemm": 20.0}.get(kind, 40.0)
+    with open(value("--json"), "w") as out, open(value("--problems")) as problems:
+        for line in problems:
+            label = " ".join((value("--type"), value("--layout"), value("--batch"), line.strip()))
+            print(json.dumps({"label": label, "problem": line, "type": value("--type"),
+                              "layout": value("--layout"), "direction": "F", "flops": 1e8,
+                              "bytes": 1e6, "solver": kind, "config": "", "us": us,
+                              "state": "ok" if us else "none"}), file=out)
+    print("1 trial")
+'''
+
+
+class Bench(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory(prefix="kiln-bench-gpu-")
+        self.addCleanup(directory.cleanup)
+        self.directory = pathlib.Path(directory.name)
+        (self.directory / "packed/bin").mkdir(parents=True)
+        (self.directory / "packed/lib").mkdir()
+        for name in ("kilnd", "kiln-driver", "gpu_peaks", "gpu_trials", "cudnn_baseline"):
+            path = self.directory / "packed/bin" / name
+            path.write_text(FAKE)
+            path.chmod(0o755)
+        self.out = self.directory / "out"
+
+    def bench(self, *arguments, untuned="ConvWinograd", cudnn_us=30.0):
+        done = subprocess.run(
+            [SOURCE / "scripts/bench-gpu", "--packed", self.directory / "packed", "--out", self.out,
+             *arguments], text=True, capture_output=True,
+            env=os.environ | {"UNTUNED": untuned, "CUDNN_US": str(cudnn_us)})
+        return done.returncode, done.stdout + done.stderr
+
+    def problems(self, network):
+        return json.loads((self.out / network / "problems.json").read_text())["problems"]
+
+    def test_each_network_is_compared_untuned_and_tuned_in_its_own_directory(self):
+        status, text = self.bench("--network", "dcgan", "--network", "r3d-18", "--types",
+                                  "tf32,bf16-nchw", "cudnn", "untuned", "kiln")
+        self.assertEqual(status, 0, text)
+        self.assertIn("== dcgan: kiln compared with cuDNN", text)
+        self.assertIn("geometric mean of cuDNN : kiln, tf32 NCHW all: 1.500 over ", text)
+        self.assertIn("geometric mean of cuDNN : untuned kiln, bf16 NCHW all: 0.750 over ", text)
+        for network, batch, count in (("dcgan", " 128 ", 30), ("r3d-18", " 32 ", 33)):
+            rows = self.problems(network)
+            self.assertEqual(len(rows), 2 * count)
+            self.assertTrue(all(batch in r["label"] for r in rows))
+            self.assertTrue((self.out / network / "problems.md").exists())
+
+    def test_a_sample_is_the_same_for_all_programs(self):
+        status, text = self.bench("--network", "slowfast", "--sample", "7", "--types", "fp32",
+                                  "cudnn", "untuned", "kiln")
+        self.assertEqual(status, 0, text)
+        rows = self.problems("slowfast")
+        self.assertEqual(len(rows), 7)
+        self.assertTrue(all("ratio" in r and "untuned_ratio" in r for r in rows))
+
+    def test_the_naive_solver_as_untuned_choice_and_an_impossible_time_fail(self):
+        status, text = self.bench("--sample", "2", "untuned", untuned="ConvDirectNaive")
+        self.assertEqual(status, 1, text)
+        self.assertIn("NAIVE: ", text)
+        self.assertTrue((self.out / "peaks.json").exists())
+        status, text = self.bench("--network", "patches", "--sample", "2", "cudnn", cudnn_us=0.01)
+        self.assertEqual(status, 1, text)
+        self.assertIn("IMPOSSIBLE: cuDNN", text)
+
+    def test_a_problem_without_an_engine_of_cudnn_has_a_row(self):
+        status, text = self.bench("--network", "patches", "--types", "fp32", "cudnn", "kiln",
+                                  cudnn_us=0.0)
+        self.assertEqual(status, 0, text)
+        self.assertIn("cuDNN has no engine for 12 of 12 problems", text)
+
+    def test_networks_are_listed_with_their_batches(self):
+        status, text = self.bench("--list")
+        self.assertEqual(status, 0, text)
+        self.assertRegex(text, r"nnunet-3d +batch +2 +81 problems")
+        self.assertNotIn("smoke", text)
+
+    def test_unknown_words_are_refused(self):
+        for words, why in ((("--network", "alexnet"), "no network 'alexnet'"),
+                           (("--types", "fp64"), "the type 'fp64' is not one of"),
+                           (("quickly",), "no part 'quickly'")):
+            status, text = self.bench(*words)
+            self.assertEqual(status, 2, text)
+            self.assertIn(why, text)
