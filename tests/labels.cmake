@@ -8,7 +8,7 @@
 #   no-tsan   the same with the thread sanitizer, and what one thread does with damaged files
 
 set(KILN_LONG_TESTS
-  "^kernels\\." "^python\\." "^gpu\\.programs$"
+  "^kernels\\." "^python\\." "^gpu\\.(programs|script)$"
   "^attack\\.(lookups|unread|bomb_import|nearest|endless_sources|slow_transfers|scans|exports|builds)$"
   "^attack\\.(puts|queue|control_characters|system_files)$"
   "^integration\\.(caches|disk|doctor|find_tune|packages|resnet50|restart|sandbox|store|targets|work)$"
