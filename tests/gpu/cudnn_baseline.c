@@ -106,6 +106,24 @@ static void print_row(struct baseline *b, const struct problem *p, const struct 
             (unsigned long long)best->workspace);
 }
 
+/* A row for a problem without a time. */
+static void print_untimed(struct baseline *b, const struct problem *p, const char *state,
+                          const char *why)
+{
+    char text[160];
+    problem_label(p, text, sizeof(text));
+    printf("%-46s %s: %s\n", text, state, why);
+    if (!b->json)
+        return;
+    fprintf(b->json, "{");
+    problem_write_json(b->json, p);
+    json_write_text(b->json, "solver", "cuDNN");
+    json_write_text(b->json, "config", "");
+    json_write_text(b->json, "state", state);
+    json_write_text(b->json, "text", why);
+    fprintf(b->json, "\"us\": 0}\n");
+}
+
 static enum kiln_code time_problem(struct baseline *b, struct bench *bench, struct kiln_err *err)
 {
     struct cudnn_best find = { .tried = 0 }, graph = { .tried = 0 };
@@ -132,13 +150,10 @@ static enum kiln_code time_problem(struct baseline *b, struct bench *bench, stru
     return b->cuda.is_lost ? kiln_fail(err, KILN_UNAVAILABLE, "the GPU is lost") : KILN_OK;
 }
 
-static enum kiln_code take_problem(void *context, const struct problem *problem,
-                                   struct kiln_err *err)
+static enum kiln_code measure_problem(struct baseline *b, const struct problem *problem,
+                                      struct kiln_err *err)
 {
-    struct baseline *b = context;
     struct bench bench;
-    if (b->deadline > 0 && now() > b->deadline)
-        return KILN_OK;
     enum kiln_code rc = bench_init(&b->judge, problem, &bench, err);
     if (rc)
         return rc;
@@ -147,10 +162,28 @@ static enum kiln_code take_problem(void *context, const struct problem *problem,
         rc = bench_refer(&b->judge, &bench, err);
     if (!rc)
         rc = time_problem(b, &bench, err);
-    b->count++;
     if (!b->cuda.is_lost)
         bench_done(&b->judge, &bench);
     return rc;
+}
+
+/* Each problem gets a row, so one that does not fit the device must not end the others. */
+static enum kiln_code take_problem(void *context, const struct problem *problem,
+                                   struct kiln_err *err)
+{
+    struct baseline *b = context;
+    struct kiln_err why = KILN_ERR_INIT;
+    if (b->deadline > 0 && now() > b->deadline) {
+        print_untimed(b, problem, "out of time", "");
+        return KILN_OK;
+    }
+    enum kiln_code rc = measure_problem(b, problem, &why);
+    b->count++;
+    if (!rc)
+        return KILN_OK;
+    print_untimed(b, problem, "FAILED", why.text);
+    b->failed++;
+    return b->cuda.is_lost ? kiln_fail(err, rc, "%s", why.text) : KILN_OK;
 }
 
 static enum kiln_code open_judge(struct baseline *b, struct kiln_err *err)
@@ -264,8 +297,8 @@ int main(int argc, char **argv)
     enum kiln_code rc = run(&b, &err);
     if (rc)
         fprintf(stderr, "cudnn_baseline: %s\n", err.text);
-    printf("%u problems in %.1f s, %u that cuDNN has nothing for, %u with a wrong result\n",
-           b.count, now() - begin, b.without, b.failed);
+    printf("%u problems in %.1f s, %u that cuDNN has nothing for, %u that failed\n", b.count,
+           now() - begin, b.without, b.failed);
     cudnn_close(&b.cudnn);
     return rc || b.failed ? 1 : 0;
 }

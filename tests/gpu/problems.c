@@ -58,10 +58,40 @@ enum kiln_code problems_read(const char *path, const struct problem_change *chan
     return rc ? kiln_while(err, "reading '%s'", path) : KILN_OK;
 }
 
+struct axis {
+    uint32_t in, out, filter, pad, stride, dilation;
+};
+
+/* The positions of x along an axis that any output reads.  With a stride larger than the filter,
+ * these are not all. */
+static double read_positions(struct axis a)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < a.in; i++) {
+        bool is_read = false;
+        for (uint32_t tap = 0; tap < a.filter && !is_read; tap++) {
+            uint64_t at = (uint64_t)i + a.pad, first = (uint64_t)tap * a.dilation;
+            is_read =
+                at >= first && (at - first) % a.stride == 0 && (at - first) / a.stride < a.out;
+        }
+        count += is_read;
+    }
+    return count;
+}
+
 double problem_bytes(const struct problem *p)
 {
-    double elements = (double)problem_x_elements(p) + (double)problem_w_elements(p) +
-                      (double)problem_y_elements(p);
+    const struct extent y = problem_output(p);
+    double x = (double)problem_x_elements(p);
+    if (p->direction != DIRECTION_BACKWARD_DATA)
+        x = (double)p->n * p->c *
+            read_positions(
+                (struct axis){ p->in.d, y.d, p->filter.d, p->pad.d, p->stride.d, p->dilation.d }) *
+            read_positions(
+                (struct axis){ p->in.h, y.h, p->filter.h, p->pad.h, p->stride.h, p->dilation.h }) *
+            read_positions(
+                (struct axis){ p->in.w, y.w, p->filter.w, p->pad.w, p->stride.w, p->dilation.w });
+    double elements = x + (double)problem_w_elements(p) + (double)problem_y_elements(p);
     return elements * (double)data_type_size((enum data_type)p->type);
 }
 

@@ -40,7 +40,7 @@ KILN_MUST_CHECK enum kiln_code problems_read(const char *path, const struct prob
                                              problem_found *found, void *context,
                                              struct kiln_err *err);
 
-/* Bytes of the three tensors, the least that must be moved. */
+/* The least that must be moved: the bytes of the three tensors, without what no output reads. */
 double problem_bytes(const struct problem *p);
 /* "F fp16 NHWC 64x256x56x56 k64 1x1 s1 p0": distinguishes the problems of a network. */
 void problem_label(const struct problem *p, char *text, size_t size);
