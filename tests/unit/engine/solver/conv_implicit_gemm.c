@@ -124,11 +124,24 @@ TEST_F(solver, backward_data_does_not_apply_to_too_many_classes)
     assert_true(igemm_path_vector.applies(&f->problem, &f->target));
 }
 
-TEST_F(solver, is_not_favoured_where_a_tile_would_stay_mostly_empty)
+/* Heads of segmentation networks, and ResNeXt's groups of four channels. */
+TEST_F(solver, is_chosen_before_the_naive_solver_where_tiles_are_mostly_empty)
 {
-    assert_true(solver_conv_implicit_gemm.is_favoured(&f->problem, &f->target));
-    f->problem.groups = 128;
-    assert_false(solver_conv_implicit_gemm.is_favoured(&f->problem, &f->target));
+    f->problem.spatial_dims = 3;
+    f->problem.filter = (struct extent){ 3, 3, 3 };
+    f->problem.pad.d = 1;
+    f->problem.in.d = 8;
+    for (uint32_t direction = 0; direction < 3; direction++) {
+        f->problem.direction = direction;
+        for (uint32_t rows = 1; rows < 8; rows++) {
+            f->problem.c = direction == DIRECTION_BACKWARD_DATA ? rows : 32;
+            f->problem.k = direction == DIRECTION_BACKWARD_DATA ? 32 : rows;
+            assert_ptr_equal(solver_choose(&f->problem, &f->target), &solver_conv_implicit_gemm);
+        }
+    }
+    f->problem.c = f->problem.k = 128;
+    f->problem.groups = 32;
+    assert_ptr_equal(solver_choose(&f->problem, &f->target), &solver_conv_implicit_gemm);
 }
 
 TEST_F(solver, the_space_has_hundreds_of_valid_points_in_every_direction)
