@@ -135,7 +135,7 @@ TEST_F(pool, a_pool_opens_more_connections_once_opening_succeeds_again)
     void *context[] = { &f->pool, db_pool_take(&f->pool) };
     assert_int_equal(pthread_create(&thread, NULL, return_later, context), 0);
     IN_TIME(taken[0] = db_pool_take(&f->pool)); /* after a failure to open another one */
-    IN_TIME(pthread_join(thread, NULL));
+    await_thread(thread, NULL);
     f->opens_left = 2;
 
     for (unsigned i = 1; i < 3; i++)
