@@ -46,8 +46,6 @@ size_t hash_table_bytes(const struct hash_table *table);
 struct hash_link *hash_table_begin(const struct hash_table *table);
 struct hash_link *hash_table_behind(const struct hash_table *table, const struct hash_link *link);
 
-static inline bool hash_table_holds(const struct hash_link *link) { return link->at != NULL; }
-
 static inline struct hash_link *hash_table_same(struct hash_link *link, uint64_t hash)
 {
     while (link && link->hash != hash)

@@ -296,18 +296,6 @@ enum kiln_code package_rows(struct package *package, uint64_t *ret_rows, struct 
     return KILN_OK;
 }
 
-enum kiln_code package_source_of(struct package *package, uint64_t id, struct package_text *text,
-                                 struct kiln_err *err)
-{
-    if (!package->ops->source_of)
-        return kiln_fail(err, KILN_UNSUPPORTED, "'%s' does not contain its kernels' sources",
-                         package->info.name);
-    void *connection = db_pool_take(&package->connections);
-    enum kiln_code rc = package->ops->source_of(connection, id, text, err);
-    db_pool_return(&package->connections, connection);
-    return rc;
-}
-
 /* ---- checking the whole package ---- */
 
 void package_report_damage(struct package_report *report, const struct kiln_err *why)

@@ -123,16 +123,6 @@ KILN_MUST_CHECK enum kiln_code package_each(struct package *package,
                                             const struct package_listing *listing,
                                             struct kiln_err *err);
 
-struct package_text { /* what a row's object was compiled from */
-    struct buffer source;
-    struct buffer headers; /* header_count x message_header */
-    uint32_t header_count;
-};
-/* Appends to both buffers of |text|. KILN_NOT_FOUND without a message if there is no row |id|;
- * KILN_UNSUPPORTED for a KDB. */
-KILN_MUST_CHECK enum kiln_code package_source_of(struct package *package, uint64_t id,
-                                                 struct package_text *text, struct kiln_err *err);
-
 struct package_report { /* result of a check of the whole package */
     uint64_t rows, good, damaged;
     bool file_changed; /* its SHA-256 differs from the one recorded at installation */

@@ -35,8 +35,6 @@ struct package_ops {
                                bool *ret_damaged, struct kiln_err *err);
     enum kiln_code (*each)(void *connection, const struct package_listing *listing,
                            struct kiln_err *err);
-    enum kiln_code (*source_of)(void *connection, uint64_t id, struct package_text *text,
-                                struct kiln_err *err);
     /* Fills good, damaged and first; rows is set already. */
     enum kiln_code (*check)(void *connection, const struct package_progress *progress,
                             struct package_report *report, struct kiln_err *err);

@@ -269,6 +269,5 @@ const struct package_ops package_kiln_ops = {
     .find_named = find_named,
     .find_key = find_key,
     .each = each_row,
-    .source_of = kpkg_source_of,
     .check = kpkg_check_all,
 };

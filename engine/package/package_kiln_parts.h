@@ -55,9 +55,7 @@ KILN_MUST_CHECK enum kiln_code kpkg_take_object(struct kpkg *kpkg, const struct 
 KILN_MUST_CHECK enum kiln_code kpkg_next_id(uint64_t id, uint64_t *latest, struct kiln_err *err);
 bool kpkg_is_digest(struct bytes stored, const struct digest *digest);
 
-/* Members of struct package_ops. */
-KILN_MUST_CHECK enum kiln_code kpkg_source_of(void *connection, uint64_t id,
-                                              struct package_text *text, struct kiln_err *err);
+/* A member of struct package_ops. */
 KILN_MUST_CHECK enum kiln_code kpkg_check_all(void *connection,
                                               const struct package_progress *progress,
                                               struct package_report *report, struct kiln_err *err);

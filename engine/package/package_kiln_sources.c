@@ -2,12 +2,10 @@
 #include "engine/package/package_kiln_parts.h"
 
 #include "common/limits.h"
-#include "common/messages.h"
 #include "engine/digest/sha256.h"
 
-/* Appends the text whose SHA-256 is |sha256|. */
-static enum kiln_code take_text(struct kpkg *kpkg, struct bytes sha256, struct buffer *ret_text,
-                                struct kiln_err *err)
+/* Checks the text that is stored under |sha256|. */
+static enum kiln_code check_text(struct kpkg *kpkg, struct bytes sha256, struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(kpkg->db, KPKG_TEXT);
     query_bind_bytes(&q, 1, sha256);
@@ -26,73 +24,37 @@ static enum kiln_code take_text(struct kpkg *kpkg, struct bytes sha256, struct b
     struct digest digest = sha256_of(text);
     if (!rc && !kpkg_is_digest(sha256, &digest))
         rc = kiln_fail(err, KILN_CORRUPT, "a source does not have its SHA-256");
-    if (!rc)
-        buffer_put(ret_text, text.data, text.size);
     return rc;
 }
 
-/* Appends the headers of |list|, whose form is that of struct kpkg_claim. */
-static enum kiln_code take_headers(struct kpkg *kpkg, struct bytes list,
-                                   struct package_text *ret_text, struct kiln_err *err)
+/* Checks the headers of |list|, whose form is that of struct kpkg_claim. */
+static enum kiln_code check_headers(struct kpkg *kpkg, struct bytes list, struct kiln_err *err)
 {
     struct reader r = reader_of(list);
-    uint32_t count = 0;
-    for (; reader_left(&r) > 0; count++) {
-        struct bytes name = reader_sized(&r), sha256 = reader_take(&r, DIGEST_SIZE);
-        BUFFER_AUTO struct buffer text;
-        buffer_init(&text, LIMIT_CODE_OBJECT);
-        enum kiln_code rc = r.failed
-                                ? kiln_fail(err, KILN_CORRUPT, "a list of headers is truncated")
-                                : take_text(kpkg, sha256, &text, err);
-        if (rc)
-            return rc;
-        struct message_header header = { .name = name, .text = buffer_view(&text) };
-        message_header_write(&ret_text->headers, &header);
+    enum kiln_code rc = KILN_OK;
+    while (!rc && reader_left(&r) > 0) {
+        reader_sized(&r); /* its name */
+        struct bytes sha256 = reader_take(&r, DIGEST_SIZE);
+        rc = r.failed ? kiln_fail(err, KILN_CORRUPT, "a list of headers is truncated")
+                      : check_text(kpkg, sha256, err);
     }
-    ret_text->header_count = count;
-    return KILN_OK;
-}
-
-enum kiln_code kpkg_source_of(void *connection, uint64_t id, struct package_text *text,
-                              struct kiln_err *err)
-{
-    struct kpkg *kpkg = connection;
-    QUERY_AUTO struct query q = query_of(kpkg->db, KPKG_FIND_ID);
-    query_bind_u64(&q, 1, id);
-    bool row = false;
-    enum kiln_code rc = query_step(&q, &row, err);
-    if (!rc && !row)
-        return KILN_NOT_FOUND;
-    if (!rc)
-        rc = kpkg_check_claim(&q, err);
-    if (!rc)
-        rc = take_text(kpkg, query_bytes(&q, KPKG_SOURCE), &text->source, err);
-    if (!rc)
-        rc = take_headers(kpkg, query_bytes(&q, KPKG_HEADERS), text, err);
-    if (!rc && (text->source.failed || text->headers.failed))
-        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for a source");
     return rc;
 }
-
-/* ---- checking the whole package ---- */
 
 static enum kiln_code check_row(struct kpkg *kpkg, uint64_t id, struct kiln_err *err)
 {
     BUFFER_AUTO struct buffer raw;
-    struct package_text text = { .header_count = 0 };
     buffer_init(&raw, LIMIT_CODE_OBJECT);
-    buffer_init(&text.source, LIMIT_CODE_OBJECT);
-    buffer_init(&text.headers, LIMIT_CODE_OBJECT);
-    enum kiln_code rc = kpkg_source_of(kpkg, id, &text, err);
-    buffer_done(&text.source);
-    buffer_done(&text.headers);
-    if (rc)
-        return rc;
     QUERY_AUTO struct query q = query_of(kpkg->db, KPKG_FIND_ID);
     query_bind_u64(&q, 1, id);
     bool row = false;
-    rc = query_step(&q, &row, err);
-    return rc || !row ? rc : kpkg_take_object(kpkg, &q, &raw, err);
+    enum kiln_code rc = query_step(&q, &row, err);
+    if (rc || !row)
+        return rc ? rc : KILN_NOT_FOUND;
+    rc = kpkg_take_object(kpkg, &q, &raw, err);
+    if (!rc)
+        rc = check_text(kpkg, query_bytes(&q, KPKG_SOURCE), err);
+    return rc ? rc : check_headers(kpkg, query_bytes(&q, KPKG_HEADERS), err);
 }
 
 enum kiln_code kpkg_check_all(void *connection, const struct package_progress *progress,

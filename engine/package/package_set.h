@@ -95,8 +95,6 @@ bool package_set_covers(struct package_set *set, struct bytes database_id);
  * |ret_name| is the name of the first such package. */
 bool package_set_built_in_is_damaged(struct package_set *set, struct bytes database_id,
                                      char ret_name[PACKAGE_NAME_MAX]);
-/* Whether there is any signed kiln package; otherwise find_key always misses. */
-bool package_set_has_keys(struct package_set *set);
 
 /* In search order. Counts rows where necessary, so do not call it on the daemon's loop. */
 void package_set_list(struct package_set *set,

@@ -91,17 +91,6 @@ bool package_set_built_in_is_damaged(struct package_set *set, struct bytes datab
     return name != NULL;
 }
 
-bool package_set_has_keys(struct package_set *set)
-{
-    struct view *view = view_take(set);
-    bool has = false;
-    for (size_t i = 0; !has && i < view->count; i++)
-        has = view->members[i]->signature_counts &&
-              package_info(view->members[i]->package)->format == PACKAGE_KILN;
-    view_return(set, view);
-    return has;
-}
-
 /* ---- lookups ---- */
 
 struct answer { /* of one package */

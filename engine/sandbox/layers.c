@@ -5,16 +5,14 @@
 #include <string.h>
 
 static const struct {
-    const char *name, *purpose, *advice;
+    const char *name, *advice;
 } layers[LAYERS] = {
-#define LAYER(name, purpose, advice) [LAYER_##name] = { #name, purpose, advice },
+#define LAYER(name, purpose, advice) [LAYER_##name] = { #name, advice },
 #include "engine/sandbox/layers.def"
 #undef LAYER
 };
 
 const char *layer_name(enum sandbox_layer layer) { return layers[layer].name; }
-const char *layer_purpose(enum sandbox_layer layer) { return layers[layer].purpose; }
-const char *layer_advice(enum sandbox_layer layer) { return layers[layer].advice; }
 
 static void append_text(char text[LAYERS_TEXT_MAX], const char *separator, const char *more)
 {

@@ -31,9 +31,6 @@ struct sandbox_report {
 
 /* For example "no_new_privileges". */
 const char *layer_name(enum sandbox_layer layer);
-/* What compilers can do without the layer, and how an operator enables it (layers.def). */
-const char *layer_purpose(enum sandbox_layer layer);
-const char *layer_advice(enum sandbox_layer layer);
 
 static inline bool report_has(const struct sandbox_report *report, enum sandbox_layer layer)
 {

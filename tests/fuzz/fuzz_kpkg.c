@@ -13,7 +13,6 @@ struct rows {
     struct package *package;
     struct digest keys[ROWS_MAX];
     struct buffer names[ROWS_MAX], args[ROWS_MAX];
-    uint64_t ids[ROWS_MAX];
     size_t count;
 };
 
@@ -22,7 +21,6 @@ static bool on_row(void *context, const struct package_row *row)
     struct rows *rows = context;
     size_t at = rows->count++;
     rows->keys[at] = row->key;
-    rows->ids[at] = row->id;
     buffer_init(&rows->names[at], OBJECT_MAX);
     buffer_init(&rows->args[at], OBJECT_MAX);
     buffer_put(&rows->names[at], row->name.data, row->name.size);
@@ -34,19 +32,13 @@ static void look_up(struct rows *rows, size_t at)
 {
     struct kiln_err err = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer raw;
-    struct package_text text;
     bool damaged = false;
     buffer_init(&raw, OBJECT_MAX);
-    buffer_init(&text.source, OBJECT_MAX);
-    buffer_init(&text.headers, OBJECT_MAX);
     (void)!package_find_named(
         rows->package,
         &(struct kern_name){ buffer_view(&rows->names[at]), buffer_view(&rows->args[at]) }, &raw,
         &damaged, &err);
     (void)!package_find_key(rows->package, &rows->keys[at], &raw, &damaged, &err);
-    (void)!package_source_of(rows->package, rows->ids[at], &text, &err);
-    buffer_done(&text.source);
-    buffer_done(&text.headers);
     package_shun(rows->package, &(struct kern_name){ buffer_view(&rows->names[at]),
                                                      buffer_view(&rows->args[at]) });
     buffer_done(&rows->names[at]);

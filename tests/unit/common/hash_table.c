@@ -90,7 +90,6 @@ TEST_F(table, an_item_removed_from_a_hash_table_is_not_found_and_may_be_removed_
     for (int i = 0; i < NUMBERS; i += 2) {
         hash_table_remove(&f->table, &f->numbers[i].link);
         hash_table_remove(&f->table, &f->numbers[i].link);
-        assert_false(hash_table_holds(&f->numbers[i].link));
     }
     assert_int_equal(f->table.count, NUMBERS / 2);
     for (int i = 0; i < NUMBERS; i++)

@@ -262,42 +262,6 @@ static const char *package_with_headers(struct fixture *f)
     return path;
 }
 
-static void text_done(struct package_text *text)
-{
-    buffer_done(&text->source);
-    buffer_done(&text->headers);
-}
-
-#define TEXT_AUTO __attribute__((cleanup(text_done)))
-
-static enum kiln_code source_of(struct fixture *f, struct package *package, uint64_t id,
-                                struct package_text *text)
-{
-    buffer_init(&text->source, 1 << 20);
-    buffer_init(&text->headers, 1 << 20);
-    f->err = KILN_ERR_INIT;
-    return package_source_of(package, id, text, &f->err);
-}
-
-TEST_F(package, a_package_states_the_origin_of_each_object)
-{
-    KILN_AUTO(package) struct package *package = opened(f, package_with_headers(f), false);
-    TEXT_AUTO struct package_text text;
-
-    must(source_of(f, package, 3, &text), f->err);
-
-    assert_true(bytes_equal_text(buffer_view(&text.source), "#include <kiln/prelude.h>\n"));
-    assert_int_equal(text.header_count, 2);
-    struct reader r = reader_of(buffer_view(&text.headers));
-    struct message_header first = message_header_read(&r), second = message_header_read(&r);
-    assert_true(bytes_equal_text(first.name, "kiln/prelude.h"));
-    assert_true(bytes_equal_text(first.text, "#define TWO 2\n"));
-    assert_true(bytes_equal_text(second.name, "empty.h"));
-    assert_int_equal(second.text.size, 0);
-    assert_false(r.failed);
-    assert_int_equal(reader_left(&r), 0);
-}
-
 TEST_F(package, a_package_stores_each_source_once)
 {
     const char *path = package_with_headers(f);
@@ -309,20 +273,6 @@ TEST_F(package, a_package_stores_each_source_once)
     assert_int_equal(sqlite3_column_int(count, 0), 4); /* a source, two headers and an empty one */
     sqlite3_finalize(count);
     sqlite3_close(db);
-}
-
-TEST_F(package, a_kdb_has_no_sources)
-{
-    KILN_AUTO(package) struct package *package = opened(f, package_with_headers(f), false);
-    KILN_AUTO(package)
-    struct package *kdb = opened(f, put_package(f, f->directory, "gfx906_60.kdb", 0, 1), false);
-    TEXT_AUTO struct package_text text;
-    TEXT_AUTO struct package_text kdb_text;
-
-    assert_int_equal(source_of(f, package, 99, &text), KILN_NOT_FOUND);
-    assert_string_equal(f->err.text, "");
-    assert_int_equal(source_of(f, kdb, 1, &kdb_text), KILN_UNSUPPORTED);
-    assert_says(f->err.text, "gfx906_60.kdb");
 }
 
 /* ---- damage ---- */

@@ -38,17 +38,10 @@ static enum kiln_code exercise(void *context, struct package *package, struct ki
     struct kiln_err why = KILN_ERR_INIT;
     struct package_report report;
     uint64_t last = 0, rows = 0;
-    struct package_text text = { .header_count = 0 };
-    buffer_init(&text.source, 1 << 20);
-    buffer_init(&text.headers, 1 << 20);
     enum kiln_code rc =
         package_each(package, &(struct package_listing){ 0, 100, take_row, &last }, &why);
     if (!rc)
         rc = package_rows(package, &rows, &why);
-    if (!rc)
-        rc = package_source_of(package, 3, &text, &why);
-    buffer_done(&text.source);
-    buffer_done(&text.headers);
     if (!rc || rc == KILN_NOT_FOUND)
         rc = package_check(package, NULL, NULL, &report, &why);
     assert_true(!rc || strlen(why.text) > 0);

@@ -5,10 +5,11 @@
 
 #include <string.h>
 
-TEST(plain, every_sandbox_layer_has_a_purpose_and_advice)
+TEST(plain, every_sandbox_layer_has_a_name_and_advice)
 {
     for (enum sandbox_layer l = 0; l < LAYERS; l++) {
-        assert_true(*layer_name(l) && *layer_purpose(l) && *layer_advice(l));
+        const struct sandbox_report report = { .has = LAYERS_ALL & ~(1u << l) };
+        assert_true(*layer_name(l) && *report_advice(&report));
         assert_true(strlen(layer_name(l)) < 32);
     }
 }
@@ -24,7 +25,9 @@ TEST(plain, missing_sandbox_layers_are_named_with_the_first_advice)
     report.has &= ~(1u << LAYER_network | 1u << LAYER_seccomp);
     report_missing(&report, text);
     assert_string_equal(text, "network, seccomp");
-    assert_string_equal(report_advice(&report), layer_advice(LAYER_network));
+    const char *first = report_advice(&report);
+    report.has |= 1u << LAYER_seccomp;
+    assert_string_equal(report_advice(&report), first);
 }
 
 TEST(plain, all_layer_names_fit_a_report_and_long_reasons_are_cut)
