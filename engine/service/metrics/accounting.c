@@ -7,19 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PLACES (2u * ACCOUNTING_USERS_MAX) /* a power of two; the table is at most half full */
-/* 2^64 divided by the golden ratio (Fibonacci hashing): spreads consecutive uids over the table. */
-#define SPREAD UINT64_C(0x9e3779b97f4a7c15)
-
 enum kiln_code accounting_create(struct accounting **ret_accounting, struct kiln_err *err)
 {
     KILN_AUTO(accounting) struct accounting *accounting = calloc(1, sizeof(*accounting));
     if (accounting) {
         accounting->users = calloc(ACCOUNTING_USERS_MAX, sizeof(*accounting->users));
-        accounting->places = calloc(PLACES, sizeof(*accounting->places));
         accounting->kinds = calloc(ACCOUNTING_KINDS_MAX, sizeof(*accounting->kinds));
     }
-    if (!accounting || !accounting->users || !accounting->places || !accounting->kinds)
+    if (!accounting || !accounting->users || !accounting->kinds)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open the usage accounting: out of memory");
     accounting->kind_count = 1;
     accounting->others.uid = UINT32_MAX; /* no user's */
@@ -51,8 +46,8 @@ void accounting_destroy(struct accounting *accounting)
 {
     if (!accounting)
         return;
+    hash_table_done(&accounting->by_uid);
     free(accounting->users);
-    free(accounting->places);
     free(accounting->kinds);
     free(accounting);
 }
@@ -79,46 +74,31 @@ static bool is_worth_less(const struct kernel_sums *a, const struct kernel_sums 
 
 /* ---- users ---- */
 
-/* The user's place in the hash table, or the free place where the user belongs. */
-static unsigned place_of(const struct accounting *accounting, uint32_t uid)
+/* Folds the user with the least compile time into the others, and returns the free row. */
+static struct accounting_user *user_gives_way(struct accounting *accounting)
 {
-    unsigned at = (unsigned)((uid * SPREAD) >> 40) % PLACES;
-    while (accounting->places[at] && accounting->users[accounting->places[at] - 1].uid != uid)
-        at = (at + 1) % PLACES;
-    return at;
-}
-
-/* Folds the user with the least compile time into the others, and returns the index of the free
- * row. */
-static unsigned user_gives_way(struct accounting *accounting)
-{
-    unsigned least = 0;
+    struct accounting_user *least = accounting->users;
     for (unsigned i = 1; i < accounting->user_count; i++) {
-        if (is_worth_less(&accounting->users[i].sums, &accounting->users[least].sums))
-            least = i;
+        if (is_worth_less(&accounting->users[i].sums, &least->sums))
+            least = &accounting->users[i];
     }
-    accounting_sums_add(&accounting->others.sums, &accounting->users[least].sums);
+    accounting_sums_add(&accounting->others.sums, &least->sums);
     accounting->others.is_changed = accounting->rewrites_users = accounting->has_changed = true;
-    memset(accounting->places, 0, PLACES * sizeof(*accounting->places));
-    for (unsigned i = 0; i < accounting->user_count; i++) {
-        if (i != least)
-            accounting->places[place_of(accounting, accounting->users[i].uid)] = (uint16_t)(i + 1);
-    }
+    hash_table_remove(&accounting->by_uid, &least->link);
     return least;
 }
 
 struct accounting_user *accounting_user_of(struct accounting *accounting, uint32_t uid)
 {
-    unsigned at = place_of(accounting, uid);
-    if (accounting->places[at])
-        return &accounting->users[accounting->places[at] - 1];
-    bool has_space = accounting->user_count < ACCOUNTING_USERS_MAX;
-    unsigned number = has_space ? accounting->user_count++ : user_gives_way(accounting);
-    if (!has_space)
-        at = place_of(accounting, uid); /* the other users' places have changed */
-    accounting->places[at] = (uint16_t)(number + 1);
-    accounting->users[number] = (struct accounting_user){ .uid = uid };
-    return &accounting->users[number];
+    HASH_EACH (&accounting->by_uid, uid, struct accounting_user, link, user)
+        if (user->uid == uid)
+            return user;
+    struct accounting_user *fresh = accounting->user_count < ACCOUNTING_USERS_MAX
+                                        ? &accounting->users[accounting->user_count++]
+                                        : user_gives_way(accounting);
+    *fresh = (struct accounting_user){ .uid = uid };
+    hash_table_add(&accounting->by_uid, &fresh->link, uid);
+    return fresh;
 }
 
 /* ---- kinds ---- */

@@ -13,6 +13,7 @@
  * row replaces the one with the least compile time spent here.  A loop of hits cannot raise this
  * sum.  Usage without a row is counted under "others", so totals stay exact.
  */
+#include "common/hash_table.h"
 #include "engine/store/kernel_metrics.h"
 
 #include <sys/types.h>
@@ -24,6 +25,7 @@
 #define ACCOUNTING_WORTH_MAX_US 1000000000u
 
 struct accounting_user {
+    struct hash_link link;
     uint32_t uid;
     bool is_changed; /* since the row was last written to the store */
     struct kernel_sums sums;
@@ -39,8 +41,8 @@ struct accounting_kind {
 };
 
 struct accounting {
-    struct accounting_user *users; /* owned, like the next; by place */
-    uint16_t *places;              /* 1 + the place of a user, by a hash of the uid; 0: free */
+    struct accounting_user *users; /* owned */
+    struct hash_table by_uid;      /* the same users; empty in a copy */
     unsigned user_count;
     struct accounting_user others;  /* users without a row */
     struct accounting_user *latest; /* borrowed: the user counted last */
