@@ -9,7 +9,6 @@
 #include "common/clock.h"
 #include "daemon/loop/uv_handle.h"
 
-#include <limits.h>
 #include <unistd.h>
 
 /* What a task costs its user when it starts: about as much as a request for a hot kernel takes. */
@@ -61,9 +60,7 @@ bool loop_queue_cancel(struct loop *loop, struct task *task)
 
 enum kiln_code loop_queue_open(struct loop *loop, struct kiln_err *err)
 {
-    const struct fair_queue_options options = {
-        .max = UINT_MAX, .max_uid = UINT_MAX, .noun = "tasks", .unit = TASK_UNIT_NS
-    };
+    const struct fair_queue_options options = { .noun = "tasks", .unit = TASK_UNIT_NS };
     fair_queue_init(&loop->waiting, &options);
     loop->own_uid = getuid();
     if (!fair_queue_reserve(&loop->waiting, loop->own_uid))

@@ -9,7 +9,6 @@
 #include "daemon/loop/masked_thread.h"
 #include "daemon/loop/uv_handle.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -202,9 +201,7 @@ static void end_threads(struct work_queues *work_queues)
 
 static bool init_queue(struct queue *q, uid_t own_uid)
 {
-    const struct fair_queue_options options = {
-        .max = UINT_MAX, .max_uid = UINT_MAX, .noun = "tasks", .unit = TASK_UNIT_NS
-    };
+    const struct fair_queue_options options = { .noun = "tasks", .unit = TASK_UNIT_NS };
     fair_queue_init(&q->waiting, &options);
     list_init(&q->free);
     return fair_queue_reserve(&q->waiting, own_uid);

@@ -6,7 +6,6 @@
 #include "engine/jobs/fair_queue.h"
 
 #include <assert.h>
-#include <limits.h>
 #include <linux/sockios.h>
 #include <pthread.h>
 #include <signal.h>
@@ -255,9 +254,7 @@ static void start_thread(struct closer *closer)
 enum kiln_code closer_create(const struct closer_limits *limits, struct closer **ret_closer,
                              struct kiln_err *err)
 {
-    static const struct fair_queue_options queue = { .max = UINT_MAX,
-                                                     .max_uid = UINT_MAX,
-                                                     .noun = "descriptors" };
+    static const struct fair_queue_options queue = { .noun = "descriptors" };
     struct closer *closer = calloc(1, sizeof(*closer));
     if (!closer || pthread_mutex_init(&closer->lock, NULL) != 0) {
         free(closer);

@@ -4,8 +4,6 @@
 #include "common/clock.h"
 #include "engine/jobs/compile_yield.h"
 
-#include <limits.h>
-
 #define PRIORITIES 2
 
 struct compile_queue {
@@ -25,9 +23,7 @@ static struct compile_order *order_of(struct fair_item *item)
 enum kiln_code compile_queue_create(const struct compile_queue_options *options,
                                     struct compile_queue **ret_queue, struct kiln_err *err)
 {
-    const struct fair_queue_options unlimited = { .max = UINT_MAX,
-                                                  .max_uid = UINT_MAX,
-                                                  .noun = "compiles" };
+    const struct fair_queue_options unlimited = { .noun = "compiles" }; /* see check_limits */
     struct compile_queue *q = calloc(1, sizeof(*q));
     if (!q)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot make the compile queue");

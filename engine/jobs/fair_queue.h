@@ -35,8 +35,8 @@ struct fair_item { /* embed it, zeroed */
 };
 
 struct fair_queue_options {
-    unsigned max;     /* waiting items of all users */
-    unsigned max_uid; /* waiting items of one user */
+    unsigned max;     /* waiting items of all users; 0: no limit */
+    unsigned max_uid; /* waiting items of one user; 0: no limit */
     const char *noun; /* plural, for messages: "compiles" */
     uint64_t unit;    /* initial cost of an item; 0: FAIR_QUEUE_UNIT */
 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/requests/queues.h"
 
-#include <limits.h>
 #include <stdlib.h>
 
 /* Requests of one user, waiting or running. */
@@ -21,9 +20,7 @@ static void init_group(struct request_group *group, const char *noun)
 /* For queues whose requests are bounded by a group. */
 static void init_unbounded(struct request_queue *queue)
 {
-    const struct fair_queue_options options = { .max = UINT_MAX,
-                                                .max_uid = UINT_MAX,
-                                                .noun = "requests" };
+    const struct fair_queue_options options = { .noun = "requests" };
     request_queue_init(queue, &options);
 }
 

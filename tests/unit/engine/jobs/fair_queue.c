@@ -212,6 +212,13 @@ TEST_F(case, the_queue_bounds_each_user_and_all_together)
     must(push_one(f, 3, 'o'), f->err);
 }
 
+TEST_F(case, a_limit_of_zero_bounds_nothing)
+{
+    f->queue.options.max = f->queue.options.max_uid = 0;
+    push_each(f, 1, "abcdefghijklmnopqrst");
+    assert_int_equal(fair_queue_count_of(&f->queue, 1), 20);
+}
+
 TEST_F(case, a_closed_queue_takes_nothing_and_can_be_emptied)
 {
     push_each(f, 1, "ab");
