@@ -24,6 +24,9 @@
 
 #define DATABASE_ID_MAX 32         /* with the terminating NUL */
 #define DATABASE_ID_DECIMAL_MAX 64 /* AMD's compute units are decimal up to here */
+#define DATABASE_VERSION_MAX 40    /* of MIOpen: letters, digits and ". _ -" */
+/* An id with a version, "gfx90a68@2.17.0.a82233c22", and the terminating NUL. */
+#define VERSIONED_ID_MAX (DATABASE_ID_MAX + 1 + DATABASE_VERSION_MAX)
 
 struct database_id {
     char device[DATABASE_ID_MAX]; /* "gfx906", "gfx906_xnack", "sm_90", "opencl_1a2b3c4d" */

@@ -21,9 +21,6 @@
 #include "common/device_database_id.h"
 #include "common/err.h"
 
-#define DATABASE_VERSION_MAX 40 /* letters, digits and ". _ -" */
-#define VERSIONED_ID_MAX (DATABASE_ID_MAX + 1 + DATABASE_VERSION_MAX)
-
 /* Uses the arches of common/amdgpu_machines.def: "gfx90878" is gfx908 with 120 compute units. The
  * message of KILN_INVALID describes the form of an id. */
 KILN_MUST_CHECK enum kiln_code database_id_parse(struct bytes text, struct database_id *ret_id,

@@ -22,6 +22,7 @@
  * dropped with KILN_OK, apart from an occasional retry. Explicitly requested writes (all others)
  * are always tried. A notice reports when writing works again.
  */
+#include "common/device_database_id.h"
 #include "engine/store/kernel_name.h"
 #include "engine/store/object.h"
 
@@ -271,13 +272,12 @@ struct kernel_position { /* of an export; zeroed: the start */
     uint64_t id;         /* of the last reported kernel */
 };
 
-#define KERNEL_VERSIONED_ID_MAX 128 /* bytes of "gfx90a68@2.17.0.a82233c22" and a NUL */
 /* Returns "gfx90a68@VERSION" if all named kernels of this device that the uid may fetch are
  * stored under this one version. Otherwise, also if some have no version, KILN_NOT_FOUND without
  * a message. */
 KILN_MUST_CHECK enum kiln_code kernel_store_only_version(struct kernel_store *store, uint32_t uid,
                                                          struct bytes database_id,
-                                                         char ret_id[KERNEL_VERSIONED_ID_MAX],
+                                                         char ret_id[VERSIONED_ID_MAX],
                                                          struct kiln_err *err);
 
 struct kernel_export { /* the named kernels to report; borrowed for the call */

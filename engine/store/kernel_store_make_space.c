@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/store/kernel_store_parts.h"
 
+#include "common/units.h"
 #include <stdio.h>
 
 /*
@@ -138,43 +139,42 @@ static enum kiln_code count_pinned_bytes(struct kernel_store *store, uint64_t *r
 static void refuse_put(const struct kernel_store *store, uint64_t need,
                        struct store_space_result *result)
 {
-    char a[STORE_SIZE_TEXT], limit[STORE_SIZE_TEXT];
-    store_size_text(store->limit_bytes, limit);
+    char a[UNITS_TEXT_MAX], limit[UNITS_TEXT_MAX];
+    units_size(store->limit_bytes, limit);
     result->never = true;
     if (store->pinned_bytes)
         snprintf(result->why, sizeof(result->why),
                  "pinned kernels, which are never evicted, use %s of the kernel cache's limit of "
                  "%s: unpin some, or raise cache_limit",
-                 store_size_text(store->pinned_bytes, a), limit);
+                 units_size(store->pinned_bytes, a), limit);
     else
         snprintf(result->why, sizeof(result->why),
                  "a kernel that needs %s on disk (compressed, with its rows) does not fit into the "
                  "kernel cache (limit %s, including its log): raise cache_limit",
-                 store_size_text(need, a), limit);
+                 units_size(need, a), limit);
 }
 
 static void refuse_own(const struct kernel_store *store, const struct store_own *own,
                        struct store_space_result *result)
 {
-    char taken[STORE_SIZE_TEXT], limit[STORE_SIZE_TEXT];
+    char taken[UNITS_TEXT_MAX], limit[UNITS_TEXT_MAX];
     result->never = true;
     snprintf(result->why, sizeof(result->why),
              "the kernel cache is full (%s of %s), and a private import evicts only the user's own "
              "kernels: remove some of yours with 'kilnctl clear --own', or have an administrator "
              "run 'kilnctl clear --uid %u' or 'kilnctl gc --to SIZE' or raise cache_limit",
-             store_size_text(store_taken_bytes(store), taken),
-             store_size_text(store->limit_bytes, limit), (unsigned)own->uid);
+             units_size(store_taken_bytes(store), taken), units_size(store->limit_bytes, limit),
+             (unsigned)own->uid);
 }
 
 static void refuse_for_now(struct kernel_store *store, struct store_space_result *result)
 {
-    char taken[STORE_SIZE_TEXT], limit[STORE_SIZE_TEXT];
+    char taken[UNITS_TEXT_MAX], limit[UNITS_TEXT_MAX];
     result->later = true;
     snprintf(result->why, sizeof(result->why),
              "the kernel cache uses %s, its limit is %s: it is being shrunk, and stores new "
              "kernels again when that is done",
-             store_size_text(store_taken_bytes(store), taken),
-             store_size_text(store->limit_bytes, limit));
+             units_size(store_taken_bytes(store), taken), units_size(store->limit_bytes, limit));
     if (!store->shrinking)
         store_set_notice(store, KERNEL_NOTICE_TROUBLE, result->why);
     store->shrinking = true;

@@ -157,13 +157,13 @@ enum kiln_code kernel_store_each_named(struct kernel_store *store,
 
 /* ---- versions ---- */
 
-struct versions {                /* the versions of one device's database id, found so far */
-    struct store_reader *reader; /* borrowed */
-    char plain[KERNEL_VERSIONED_ID_MAX - 2]; /* "gfx90a68" */
-    char first[KERNEL_VERSIONED_ID_MAX];     /* "gfx90a68@": sorts before every version */
-    char end[KERNEL_VERSIONED_ID_MAX];       /* "gfx90a68A": sorts after every version */
-    char only[KERNEL_VERSIONED_ID_MAX];      /* the version; "": none */
-    bool several;                            /* several versions, or kernels without a version */
+struct versions {                     /* the versions of one device's database id, found so far */
+    struct store_reader *reader;      /* borrowed */
+    char plain[VERSIONED_ID_MAX - 2]; /* "gfx90a68" */
+    char first[VERSIONED_ID_MAX];     /* "gfx90a68@": sorts before every version */
+    char end[VERSIONED_ID_MAX];       /* "gfx90a68A": sorts after every version */
+    char only[VERSIONED_ID_MAX];      /* the version; "": none */
+    bool several;                     /* several versions, or kernels without a version */
 };
 
 static bool name_versions(struct versions *v, struct bytes database_id)
@@ -189,7 +189,7 @@ static enum kiln_code has_id(const struct versions *v, int64_t scope, struct kil
 
 /* Returns the first version that sorts after |after|, or "". */
 static enum kiln_code next_id(const struct versions *v, int64_t scope, const char *after,
-                              char ret_id[KERNEL_VERSIONED_ID_MAX], struct kiln_err *err)
+                              char ret_id[VERSIONED_ID_MAX], struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(v->reader->db, KERNEL_NEXT_ID);
     bool row = false;
@@ -198,7 +198,7 @@ static enum kiln_code next_id(const struct versions *v, int64_t scope, const cha
     query_bind_text(&q, 3, v->end);
     enum kiln_code rc = query_step(&q, &row, err);
     const char *id = !rc && row ? query_text(&q, 0) : "";
-    if (strlen(id) >= KERNEL_VERSIONED_ID_MAX)
+    if (strlen(id) >= VERSIONED_ID_MAX)
         id = ""; /* kiln stores no such id: the row is damaged */
     memcpy(ret_id, id, strlen(id) + 1);
     return rc;
@@ -206,7 +206,7 @@ static enum kiln_code next_id(const struct versions *v, int64_t scope, const cha
 
 static enum kiln_code find_versions(struct versions *v, int64_t scope, struct kiln_err *err)
 {
-    char first[KERNEL_VERSIONED_ID_MAX], second[KERNEL_VERSIONED_ID_MAX];
+    char first[VERSIONED_ID_MAX], second[VERSIONED_ID_MAX];
     enum kiln_code rc = has_id(v, scope, err);
     v->several |= rc == KILN_OK;
     if (rc != KILN_NOT_FOUND)
@@ -221,8 +221,8 @@ static enum kiln_code find_versions(struct versions *v, int64_t scope, struct ki
 }
 
 enum kiln_code kernel_store_only_version(struct kernel_store *store, uint32_t uid,
-                                         struct bytes database_id,
-                                         char ret_id[KERNEL_VERSIONED_ID_MAX], struct kiln_err *err)
+                                         struct bytes database_id, char ret_id[VERSIONED_ID_MAX],
+                                         struct kiln_err *err)
 {
     struct versions v = { 0 };
     KILN_AUTO(store_reader) struct store_reader *reader = NULL;

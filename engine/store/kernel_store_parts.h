@@ -340,9 +340,6 @@ enum kiln_code store_advise_space(const struct kernel_store *store, enum kiln_co
 KILN_MUST_CHECK enum kiln_code store_vacuum(struct kernel_store *store, struct kiln_err *err);
 /* Disk blocks of kernels.db and its log. */
 uint64_t store_taken_bytes(const struct kernel_store *store);
-#define STORE_SIZE_TEXT 24
-/* Formats a size into |text|: "38.6 KiB". */
-const char *store_size_text(uint64_t bytes, char text[STORE_SIZE_TEXT]);
 /* The number of kernels that one transaction may change; store_before_batch makes space for it
  * in the log. */
 unsigned store_batch(const struct kernel_store *store);

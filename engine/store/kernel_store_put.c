@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "common/limits.h"
+#include "common/units.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -228,14 +229,14 @@ static enum kiln_code refuse_quota(const struct kernel_store *store, struct put 
                                    const char *addition)
 {
     char why[sizeof(put->why)];
-    char has_text[STORE_SIZE_TEXT], quota[STORE_SIZE_TEXT], wants[STORE_SIZE_TEXT];
+    char has_text[UNITS_TEXT_MAX], quota[UNITS_TEXT_MAX], wants[UNITS_TEXT_MAX];
     snprintf(why, sizeof(why),
              "user %u's kernels use %s of the quota of %s, and this one needs %s%s: remove your "
              "private kernels with 'kilnctl clear --own', or have an administrator run "
              "'kilnctl clear --uid %u' or raise cache_limit_per_uid",
-             (unsigned)put->record->uid, store_size_text(has, has_text),
-             store_size_text(store->quota_bytes_uid, quota),
-             store_size_text(counted_row_bytes(put) + put->stored_size, wants), addition,
+             (unsigned)put->record->uid, units_size(has, has_text),
+             units_size(store->quota_bytes_uid, quota),
+             units_size(counted_row_bytes(put) + put->stored_size, wants), addition,
              (unsigned)put->record->uid);
     return refuse_put(put, KILN_FULL, why);
 }

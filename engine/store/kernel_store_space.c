@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/store/kernel_store_parts.h"
 
+#include "common/units.h"
 #include <stdio.h>
 
 /*
@@ -127,25 +128,12 @@ enum kiln_code store_vacuum(struct kernel_store *store, struct kiln_err *err)
 enum kiln_code store_advise_space(const struct kernel_store *store, enum kiln_code rc,
                                   struct kiln_err *err)
 {
-    char share[STORE_SIZE_TEXT], taken[STORE_SIZE_TEXT];
+    char share[UNITS_TEXT_MAX], taken[UNITS_TEXT_MAX];
     if (rc != KILN_FULL)
         return rc;
     return kiln_fail(err, rc,
                      "the disk of '%.200s' is full, and deleting needs some free space (the cache "
                      "uses %s): free %s there, or empty the cache with 'kilnctl clear --all --yes'",
-                     store->directory, store_size_text(store_taken_bytes(store), taken),
-                     store_size_text(store_log_share(store->limit_bytes), share));
-}
-
-const char *store_size_text(uint64_t bytes, char text[STORE_SIZE_TEXT])
-{
-    static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
-    double number = (double)bytes;
-    size_t unit = 0;
-    while (number >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0])) {
-        number /= 1024;
-        unit++;
-    }
-    snprintf(text, STORE_SIZE_TEXT, "%.*f %s", unit ? 1 : 0, number, units[unit]);
-    return text;
+                     store->directory, units_size(store_taken_bytes(store), taken),
+                     units_size(store_log_share(store->limit_bytes), share));
 }

@@ -64,7 +64,7 @@ static bool is_plain(const struct kernel_lookup *l)
 static void look_into_version(struct kernel_lookup *l)
 {
     const uint64_t scopes[] = { l->uid, KERNEL_SCOPE_EVERYONE };
-    char id[KERNEL_VERSIONED_ID_MAX];
+    char id[VERSIONED_ID_MAX];
     const struct kernel_name *n = l->name;
     struct kiln_err why = KILN_ERR_INIT;
     if (kernel_store_only_version(l->store, l->uid, n->database_id, id, &why) != KILN_OK)

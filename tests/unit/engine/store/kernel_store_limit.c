@@ -274,7 +274,7 @@ TEST_F(store, a_put_that_would_need_to_evict_pinned_kernels_is_refused)
 
     assert_int_equal(put(f, (struct kernel){ .number = 7, .size = 300000 }), KILN_FULL);
 
-    assert_says(f->err.text, "488.3 KiB");
+    assert_says(f->err.text, "488 KiB");
     assert_says(f->err.text, "unpin");
     assert_true(holds(f, 3)); /* nothing was evicted for the refused put */
     assert_int_equal(stored(f, large(8, NOW)), 1);
