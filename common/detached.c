@@ -21,7 +21,6 @@
 #include <limits.h>
 #include <sched.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -180,7 +179,7 @@ static bool adopts_orphans(void)
            (prctl(PR_GET_CHILD_SUBREAPER, &is_subreaper) == 0 && is_subreaper != 0);
 }
 
-static int set_signals(posix_spawnattr_t *attributes)
+int detached_set_signals(posix_spawnattr_t *attributes)
 {
     sigset_t all, none;
     sigfillset(&all);
@@ -215,7 +214,7 @@ static int set_files(struct spawn *s, const int *files)
 static int start_with_files(struct spawn *s, const int *files)
 {
     sigset_t all, before;
-    int rc = set_signals(&s->attributes);
+    int rc = detached_set_signals(&s->attributes);
     if (!rc)
         rc = set_files(s, files);
     if (rc)

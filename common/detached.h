@@ -9,6 +9,7 @@
  *            directory do not change, and no handler of pthread_atfork runs
  * Threading  one thread at a time
  */
+#include <spawn.h>
 #include <stddef.h>
 
 struct detached {
@@ -23,3 +24,7 @@ struct detached {
 /* Starts the program in a new session, with default actions for all signals and none blocked.
  * Returns 0 or an errno. */
 int detached_start(const struct detached *detached);
+
+/* Prepares posix_spawn to start a program in a new session, with default actions for all signals
+ * and none blocked.  Returns 0 or an errno. */
+int detached_set_signals(posix_spawnattr_t *attributes);

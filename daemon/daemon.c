@@ -425,6 +425,7 @@ int daemon_run(struct config *config, int argc, const char *const *argv)
 {
     struct daemon d = { .config = config, .listener = LISTENER_CLOSED };
     struct kiln_err err = KILN_ERR_INIT;
+    signal(SIGCHLD, SIG_DFL); /* if it is ignored, the exit statuses of workers are lost */
     signal(SIGPIPE, SIG_IGN); /* a log reader that exits must not end kilnd */
     signal(SIGXFSZ, SIG_IGN); /* a file too large fails the write instead of ending kilnd */
     keep_memory();

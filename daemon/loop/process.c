@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does not use libuv's processes: they need SIGCHLD, and they reap by pid.  A pidfd names the
- * process even after other code has reaped it.
+ * Does not use libuv's processes: they need a handler for SIGCHLD, and reap by pid.
  */
 #include "daemon/loop/process.h"
 
@@ -18,8 +17,7 @@
 
 /* ---- end of a process ---- */
 
-/* Fills |ret_info| with si_pid 0 if other code has reaped the process.  False: it still runs.  The
- * pid cannot be reused before this code reaps the process by its pidfd. */
+/* False: it still runs. */
 static bool get_status(const struct loop_process *p, int options, siginfo_t *ret_info)
 {
     bool has_fd = loop_handle_is_open(&p->watch.handle);
@@ -40,10 +38,6 @@ static void check_end(struct loop_process *p)
         return;
     loop_watch_set(&p->watch, 0);
     loop_timer_stop(&p->poll);
-    if (info.si_pid == 0) {
-        p->exited(p, LOOP_PROCESS_UNKNOWN, 0);
-        return;
-    }
     loop_process_kill(p);
     get_status(p, 0, &same);
     p->pid = 0;

@@ -4,8 +4,10 @@
 /*
  * Child processes; spawn.h says which state they start in.
  *
- * Does not use SIGCHLD.  If other code in this process reaps all children (waitpid(-1), or SIGCHLD
- * ignored), the exit status is lost but the end of the process is still reported.
+ * Role       starts and reaps them, without a handler for SIGCHLD.  No other code in this process
+ *            may reap them, and SIGCHLD must not be ignored
+ * Ownership  embed it; loop_process_close
+ * Threading  the loop's thread
  */
 #include "daemon/loop/spawn.h"
 #include "daemon/loop/timer.h"
@@ -13,16 +15,13 @@
 
 #include <sys/types.h>
 
-/* In place of an exit status: the process ended, and other code in this process took its status. */
-#define LOOP_PROCESS_UNKNOWN (-2)
-
 struct loop_process {
     struct loop_watch watch; /* of |pid_fd| */
     struct loop_timer poll;  /* polls for the end if there is no |pid_fd| */
     int pid_fd;              /* owned while |watch| is open */
     pid_t pid;               /* also its process group; 0 if it never started or was reaped here */
-    /* Called once, after the process was reaped and (except for LOOP_PROCESS_UNKNOWN) its group
-     * killed.  The caller must still close the handles. */
+    /* Called once, after the process was reaped and its group killed.  The caller must still close
+     * the handles. */
     void (*exited)(struct loop_process *process, int status, int signal);
 };
 
@@ -32,9 +31,7 @@ KILN_MUST_CHECK enum kiln_code loop_process_start(struct loop *loop, struct loop
                                                   struct loop_owner *owner,
                                                   const struct loop_spawn *spawn,
                                                   struct kiln_err *err);
-/* Sends SIGKILL to the process group.  After LOOP_PROCESS_UNKNOWN the number may already belong
- * to another group; the signal is sent nevertheless, to end leftover children.  Does nothing
- * once the process was reaped here. */
+/* Sends SIGKILL to the process group.  Does nothing once the process was reaped. */
 void loop_process_kill(const struct loop_process *process);
 /* Accepts a zeroed process.  The process itself is not touched. */
 void loop_process_close(struct loop_process *process);

@@ -1,28 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/loop/spawn.h"
 
+#include "common/detached.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdint.h>
 #include <unistd.h>
 
 #define FIRST_CLOSED 4 /* the child gets no descriptor from this number on */
-
-static int set_signals(posix_spawnattr_t *attributes)
-{
-    sigset_t all, none;
-    sigfillset(&all);
-    sigemptyset(&none);
-    int rc = posix_spawnattr_setsigdefault(attributes, &all);
-    if (!rc)
-        rc = posix_spawnattr_setsigmask(attributes, &none);
-    if (!rc)
-        rc = posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGDEF |
-                                                      POSIX_SPAWN_SETSIGMASK);
-    return rc;
-}
 
 static int set_files(posix_spawn_file_actions_t *actions, int fd_2, int fd_3)
 {
@@ -49,7 +35,7 @@ static int spawn_with(const struct loop_spawn *spawn, int fd_2, int fd_3, pid_t 
         return rc;
     rc = posix_spawn_file_actions_init(&actions);
     if (!rc) {
-        rc = set_signals(&attributes);
+        rc = detached_set_signals(&attributes);
         if (!rc)
             rc = set_files(&actions, fd_2, fd_3);
         if (!rc)

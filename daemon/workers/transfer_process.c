@@ -180,10 +180,6 @@ static void say_death(struct transfer_process *p, int status, int number)
                   "kiln-transfer was not started, or ended, by the service manager while %s: see "
                   "'journalctl -u \"kiln-transfer@*\"'",
                   p->stage);
-    else if (status == LOOP_PROCESS_UNKNOWN)
-        kiln_fail(err_of(p), KILN_IO,
-                  "kiln-transfer ended while %s (how, another part of this program was told)",
-                  p->stage);
     else if (name)
         kiln_fail(err_of(p), KILN_IO, "kiln-transfer died of SIG%s (%s) while %s", name,
                   sigdescr_np(number), p->stage);

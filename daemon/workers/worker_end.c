@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/workers/worker_end.h"
 
+#include "common/cleanup.h"
+#include "engine/compile/worker_log.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,25 +11,12 @@
 /* The exit status of a program that does not know its flags. */
 #define EXIT_USAGE 2
 
-/* Bytes at the end of the log in which to look for an allocator's message. */
-#define LOG_TAIL 4096
-
 /* When memory runs out, compilers print a message and abort. */
-static bool log_says_memory(int log_fd)
+static enum compile_end end_by_log(const struct worker *w)
 {
-    char tail[LOG_TAIL + 1];
-    off_t size = lseek(log_fd, 0, SEEK_END);
-    off_t from = size > LOG_TAIL ? size - LOG_TAIL : 0;
-    ssize_t got = pread(log_fd, tail, LOG_TAIL, from);
-    if (got <= 0)
-        return false;
-    tail[got] = '\0';
-    static const char *const words[] = { "out of memory", "bad_alloc", "Cannot allocate memory" };
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (memmem(tail, (size_t)got, words[i], strlen(words[i])))
-            return true;
-    }
-    return false;
+    const char *unused;
+    KILN_AUTO(mem) char *log = worker_log_read(w->files.log_fd);
+    return worker_log_cause(log, COMPILE_CRASHED, &unused);
 }
 
 static enum compile_end end_of_signal(const struct worker *w, int signal)
@@ -37,7 +27,7 @@ static enum compile_end end_of_signal(const struct worker *w, int signal)
     case SIGKILL:
         return COMPILE_UNAVAILABLE; /* sent by the kernel's OOM killer or by a person, so
                                        it is no property of the kernel */
-    default: return log_says_memory(w->files.log_fd) ? COMPILE_MEMORY : COMPILE_CRASHED;
+    default: return end_by_log(w);
     }
 }
 
@@ -70,8 +60,6 @@ static void describe_exit(const struct worker *w, int status, int signal, char h
     else if (status == WORKER_PROCESS_LOST)
         snprintf(how, HOW_MAX,
                  "was not started, or ended, by the service manager (see the journal)");
-    else if (status == LOOP_PROCESS_UNKNOWN)
-        snprintf(how, HOW_MAX, "ended (how, another part of this program was told)");
     else if (name)
         snprintf(how, HOW_MAX, "died of SIG%s (%s)", name, sigdescr_np(signal));
     else if (signal)

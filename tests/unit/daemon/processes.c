@@ -290,31 +290,3 @@ TEST_F(process, the_sigchld_handler_of_the_program_stays)
     assert_ptr_equal(after.sa_handler, on_child_signal);
     assert_int_equal(f->status, 3);
 }
-
-TEST_F(process, a_program_that_ignores_sigchld_loses_only_the_status)
-{
-    signal(SIGCHLD, SIG_IGN);
-    run_command(f, "exit 3");
-    assert_int_equal(f->status, LOOP_PROCESS_UNKNOWN);
-    assert_int_equal(f->signal, 0);
-}
-
-static void expect_unknown_after_waitpid(struct fixture *f)
-{
-    start_with(f, "exit 3", -1);
-    assert_int_equal(WEXITSTATUS(await_child(-1)), 3);
-    finish_child(f);
-    assert_int_equal(f->status, LOOP_PROCESS_UNKNOWN);
-    assert_int_equal(killed, 0); /* another group may have the number by now */
-}
-
-TEST(process, a_program_that_reaps_all_children_loses_only_the_status)
-{
-    expect_unknown_after_waitpid(*state);
-}
-
-TEST(process, a_program_that_reaps_all_children_loses_only_the_status_without_pidfds)
-{
-    no_pidfds = true;
-    expect_unknown_after_waitpid(*state);
-}
