@@ -22,7 +22,7 @@
  *                    account     what one user holds
  *                    closer      closes clients' descriptors on other threads
  *   workers/         pool        gives jobs to compilers, restarts compilers
- *                    worker      one kiln-compiler process; its states: worker_state
+ *                    worker      one kiln-compiler process, and its states
  *                    worker_process  a child, or a process in a unit of its own (kiln_launch.c)
  *                    transfer    schedules kiln-transfer processes; one of them: transfer_process
  *   built_in/        compiles for the static build; not part of kilnd

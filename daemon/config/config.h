@@ -62,8 +62,6 @@ void config_print_help(void);
 KILN_MUST_CHECK enum kiln_code config_fill_defaults(struct config *config, struct kiln_err *err);
 /* What --private changes: directories and socket, unless flags name them, and some defaults. */
 KILN_MUST_CHECK enum kiln_code config_make_private(struct config *config, struct kiln_err *err);
-/* The default of cache_limit for that directory. */
-uint64_t config_cache_limit(const char *directory);
 /* "--cache-dir" or "KILND_CACHE_DIR" of "cache_dir". */
 void config_flag_name(const char *key, char name[64]);
 void config_variable_name(const char *key, char name[64]);

@@ -67,7 +67,7 @@ static bool find_existing(const char *directory, char found[PATH_TEXT_MAX], stru
     return true;
 }
 
-uint64_t config_cache_limit(const char *directory)
+static uint64_t cache_limit_of(const char *directory)
 {
     char found[PATH_TEXT_MAX];
     struct stat seen;
@@ -191,7 +191,7 @@ enum kiln_code config_fill_defaults(struct config *c, struct kiln_err *err)
         c->entries[CONFIG_workers].value.number = processors();
     if (is_unset(c, CONFIG_cache_limit))
         c->entries[CONFIG_cache_limit].value.number =
-            config_cache_limit(config_text(c, CONFIG_cache_dir));
+            cache_limit_of(config_text(c, CONFIG_cache_dir));
     return KILN_OK;
 }
 

@@ -38,7 +38,8 @@ static void update_watch(struct session *s)
     loop_watch_set(&s->watch, events);
 }
 
-void session_end(struct session *s, enum session_end end)
+/* The reaper closes the session after the current work. */
+static void end_session(struct session *s, enum session_end end)
 {
     if (s->end != END_NOT && s->end != END_ANSWERED)
         return;
@@ -55,7 +56,7 @@ static void after_send(struct session *s, enum kiln_code rc, const struct kiln_e
 {
     if (rc) {
         log_debug("closing the connection of pid %d: %s", (int)s->caller.pid, err->text);
-        session_end(s, rc == KILN_FULL ? END_SLOW : END_GONE);
+        end_session(s, rc == KILN_FULL ? END_SLOW : END_GONE);
     }
     if (s->outbox.starved)
         server_retry_soon(s->server);
@@ -112,7 +113,7 @@ static void refuse_stream(struct session *s, uint64_t request_id, const struct k
                                 .body = buffer_view(&body) };
     log_debug("refusing pid %d: %s", (int)s->caller.pid, why->text);
     send_reply(&s->caller, &last);
-    session_end(s, END_ANSWERED);
+    end_session(s, END_ANSWERED);
 }
 
 /* Passes the frame's descriptors to the handler, and closes those that it does not take. */
@@ -147,7 +148,7 @@ static void handle_frame(struct session *s, const struct frame_header *header, s
         return;
     }
     if (handle_with_files(s, header, body, &err) != KILN_OK)
-        session_end(s, END_ANSWERED);
+        end_session(s, END_ANSWERED);
 }
 
 /* Closes descriptors that no frame announced, or whose frame will not be read. */
@@ -253,7 +254,7 @@ static bool receive_some(struct session *s, struct bytes *ret_received)
     if (got < 0 && errno == EAGAIN)
         return false;
     if (got <= 0) {
-        session_end(s, END_GONE);
+        end_session(s, END_GONE);
         update_watch(s);
         return false;
     }
@@ -291,7 +292,7 @@ static void on_ready(struct loop_watch *watch, unsigned events)
 {
     struct session *s = LOOP_OWNER_OF(struct session, watch, watch);
     if (events & WATCH_BROKEN)
-        session_end(s, END_GONE);
+        end_session(s, END_GONE);
     else
         await_turn(s, events);
 }
@@ -337,7 +338,7 @@ void session_check_time(struct session *s, uint64_t now_ms)
     const struct log_fields fields = { .uid = &uid };
     log_event(LOG_EVENT_client_slow, &fields, "closing the connection of pid %d, uid %u: it %s",
               (int)s->caller.pid, (unsigned)s->caller.uid, why);
-    session_end(s, END_SLOW);
+    end_session(s, END_SLOW);
 }
 
 static void on_gone(struct loop_owner *owner)

@@ -58,8 +58,6 @@ KILN_MUST_CHECK enum kiln_code session_open(struct server *server, int fd, const
                                             struct session **ret_session, struct kiln_err *err);
 /* Leaves the service and closes.  The session no longer belongs to the server. */
 void session_close(struct session *session);
-/* The reaper ends the session after the current work. */
-void session_end(struct session *session, enum session_end end);
 /* Called once a second: ends the session when it is too slow.  |now_ms| is on the loop's clock. */
 void session_check_time(struct session *session, uint64_t now_ms);
 /* Retries what failed because the kernel or the closer was full. */

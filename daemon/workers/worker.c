@@ -26,9 +26,20 @@ static struct worker *worker_of_watch(struct loop_watch *watch)
     return LOOP_OWNER_OF(struct worker, watch, watch);
 }
 
+#define TO(state) (1u << WORKER_##state)
+
 static void move(struct worker *w, enum worker_state to)
 {
-    assert(worker_may_move(w->state, to));
+    static const unsigned allowed[] = {
+        [WORKER_STARTING] = TO(IDLE) | TO(KILLED) | TO(GONE),
+        [WORKER_IDLE] = TO(BUSY) | TO(KILLED) | TO(GONE),
+        [WORKER_BUSY] = TO(IDLE) | TO(LEAVING) | TO(KILLED) | TO(GONE),
+        [WORKER_LEAVING] = TO(KILLED) | TO(GONE),
+        [WORKER_KILLED] = TO(GONE),
+        [WORKER_GONE] = 0,
+    };
+    (void)allowed; /* NDEBUG */
+    assert(allowed[w->state] & (1u << to));
     w->state = to;
 }
 

@@ -9,17 +9,32 @@
  * Ownership  frees itself after its |gone| event; borrows options and the current job
  * Threading  the loop's thread; events never come from within a call on the same worker
  *
- * States and transitions: worker_state.h.  Socket protocol: engine/compile/worker_wire.h.
+ * Socket protocol: engine/compile/worker_wire.h.  States:
+ *
+ *   STARTING --ready--> IDLE --job--> BUSY --result--> IDLE
+ *                                     BUSY --last result--> LEAVING   its share of jobs is done
+ *                                     BUSY --result--> KILLED         of a client's job
+ *   STARTING | IDLE | BUSY | LEAVING --kill--> KILLED    time-out, invalid message, the pool stops;
+ *                                                        IDLE: its loaded libraries are useless
+ *   any --exit--> GONE
  */
 #include "daemon/loop/work_queues.h"
 #include "daemon/workers/temp_directory.h"
 #include "daemon/workers/warmup.h"
 #include "daemon/workers/worker_process.h"
-#include "daemon/workers/worker_state.h"
 #include "engine/compile/process_limits.h"
 #include "engine/compile/worker_wire.h"
 
 struct worker;
+
+enum worker_state {
+    WORKER_STARTING,
+    WORKER_IDLE,
+    WORKER_BUSY,
+    WORKER_LEAVING,
+    WORKER_KILLED,
+    WORKER_GONE,
+};
 
 struct worker_events {
     /* |sandbox|: the layers that confine it. */

@@ -19,8 +19,6 @@ KILN_MUST_CHECK enum kiln_code transport_socket_check(const char *path, struct k
 KILN_MUST_CHECK enum kiln_code transport_socket_connect(const char *path,
                                                         struct transport **ret_transport,
                                                         struct kiln_err *err);
-/* Whether a process accepts connections there now; does not wait. */
-bool transport_socket_answers(const char *path);
 /* Wraps a connected stream socket, and takes it over, even on failure. */
 KILN_MUST_CHECK enum kiln_code transport_socket_adopt(int fd, struct transport **ret_transport,
                                                       struct kiln_err *err);

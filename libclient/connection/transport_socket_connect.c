@@ -127,11 +127,3 @@ enum kiln_code transport_socket_connect(const char *path, struct transport **ret
     return fd < 0 ? connect_failed(errno, path, err)
                   : transport_socket_adopt(fd, ret_transport, err);
 }
-
-bool transport_socket_answers(const char *path)
-{
-    int fd = try_connect(path);
-    if (fd >= 0)
-        close(fd);
-    return fd >= 0;
-}

@@ -202,7 +202,8 @@ static enum kiln_code ensure_bench(struct work *work, struct kiln_err *err)
     return work->bench ? KILN_OK : bench_create(&options, &work->bench, err);
 }
 
-enum kiln_code work_find(struct work *work, struct kiln_err *err)
+/* Times every solver with its best known config. */
+static enum kiln_code find_fastest(struct work *work, struct kiln_err *err)
 {
     __attribute__((cleanup(batch_done))) struct batch batch = { .work = work };
     enum kiln_code rc = ensure_bench(work, err);
@@ -342,7 +343,7 @@ static enum kiln_code measure_solvers(struct work *work, bool is_tune, struct ki
         work->end_ns = work->start_ns + TUNE_BUDGET_MS * 1000000ull;
     if (!does_search && !is_tune && use_records(work))
         return get_current_plan(work, err);
-    enum kiln_code rc = work_find(work, err);
+    enum kiln_code rc = find_fastest(work, err);
     if (!rc && does_search &&
         !work->unchecked.code) /* a program with built-in kernels has no other configs */
         rc = work_tune(work, err);

@@ -53,8 +53,6 @@ struct work {
 KILN_MUST_CHECK enum kiln_code work_init(struct work *work, const struct kiln_conv_options *options,
                                          struct kiln_err *err);
 void work_done(struct work *work);
-/* Times every solver with its best known config. */
-KILN_MUST_CHECK enum kiln_code work_find(struct work *work, struct kiln_err *err);
 /* Searches each tuning space that is worth it. */
 KILN_MUST_CHECK enum kiln_code work_tune(struct work *work, struct kiln_err *err);
 

@@ -57,8 +57,8 @@ enum kiln_code driver_fail(const struct driver_kind *kind, struct kiln_err *err,
     return kiln_fail(err, code, "%s: %s (%d)", text, name ? name : "an unknown error", status);
 }
 
-enum kiln_code driver_enter(struct driver_device *d, struct driver_scope *scope,
-                            struct kiln_err *err)
+static enum kiln_code driver_enter(struct driver_device *d, struct driver_scope *scope,
+                                   struct kiln_err *err)
 {
     return d->kind->enter(d, scope, err);
 }

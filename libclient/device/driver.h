@@ -81,8 +81,6 @@ KILN_MUST_CHECK enum kiln_code driver_start(struct driver_device *d, struct kiln
 enum kiln_code driver_fail(const struct driver_kind *kind, struct kiln_err *err, int status,
                            const char *fmt, ...) KILN_PRINTF(4, 5);
 
-KILN_MUST_CHECK enum kiln_code driver_enter(struct driver_device *d, struct driver_scope *scope,
-                                            struct kiln_err *err);
 static inline void driver_leave(struct driver_scope *scope)
 {
     if (scope->device)

@@ -57,7 +57,7 @@ enum kiln_code problem_from_public(const struct kiln_problem *from, struct probl
     return rc;
 }
 
-void problem_to_public(const struct problem *from, struct kiln_problem *ret_problem)
+static void problem_to_public(const struct problem *from, struct kiln_problem *ret_problem)
 {
     *ret_problem = (struct kiln_problem){
         .size = sizeof(*ret_problem),

@@ -10,4 +10,3 @@
 KILN_MUST_CHECK enum kiln_code problem_from_public(const struct kiln_problem *from,
                                                    struct problem *ret_problem,
                                                    struct kiln_err *err);
-void problem_to_public(const struct problem *from, struct kiln_problem *ret_problem);

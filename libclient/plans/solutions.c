@@ -103,9 +103,14 @@ static enum kiln_code accept_solved(struct request *request, const struct reply 
 
 /* ---- requests ---- */
 
-enum kiln_code solutions_ask(struct kiln_client *client, const struct solutions_question *question,
-                             uint64_t deadline_ns, struct kiln_solutions **ret_solutions,
-                             struct failure *failure)
+struct solutions_question {
+    const struct problem *problem;                       /* borrowed, like the texts */
+    struct bytes target, database_id, driver, toolchain; /* all except |target| may be empty */
+};
+
+static enum kiln_code ask_solutions(struct kiln_client *client,
+                                    const struct solutions_question *question, uint64_t deadline_ns,
+                                    struct kiln_solutions **ret_solutions, struct failure *failure)
 {
     const struct message_solutions m = { .problem = *question->problem,
                                          .target = question->target,
@@ -173,7 +178,7 @@ int kiln_solutions_get(struct kiln_client *client, const struct kiln_problem *pr
     if (!rc)
         rc = problem_from_public(problem, &p, &f.err);
     if (!rc)
-        rc = solutions_ask(client, &question, deadline_ns, ret_solutions, &f);
+        rc = ask_solutions(client, &question, deadline_ns, ret_solutions, &f);
     return failure_return(&f, rc, err);
 }
 

@@ -12,21 +12,10 @@
 
 #include <kiln/solutions.h>
 
-struct solutions_question {
-    const struct problem *problem;                       /* borrowed, like the texts */
-    struct bytes target, database_id, driver, toolchain; /* all except |target| may be empty */
-};
-
 struct kiln_solutions {
     unsigned count;             /* at least 1 */
     struct kiln_solution *list; /* after this struct, in the same allocation, like the texts */
 };
-
-KILN_MUST_CHECK enum kiln_code solutions_ask(struct kiln_client *client,
-                                             const struct solutions_question *question,
-                                             uint64_t deadline_ns,
-                                             struct kiln_solutions **ret_solutions,
-                                             struct failure *failure);
 
 /*
  * A solver's candidates are numbered 0 .. kiln_solution.candidates - 1, in a pseudo-random order
