@@ -45,11 +45,12 @@ struct transport_ops {
     bool (*is_sending)(struct transport *transport);
     /* Receives the next frame.
      *   KILN_BUSY         no frame, but all pending output has been sent
-     *   KILN_TIMED_OUT    no message: |deadline_ns| (clock_monotonic_ns) passed; the caller may
-     * retry KILN_UNAVAILABLE  the other side is gone KILN_FULL         this process cannot accept
-     * the descriptors that came KILN_NO_MEMORY    out of memory KILN_CORRUPT      not a frame, or
-     * its descriptors differ from its header After the last four, the transport can only be
-     * destroyed. */
+     *   KILN_TIMED_OUT    no message until |deadline_ns| (clock_monotonic_ns): call again
+     *   KILN_UNAVAILABLE  the other side is gone
+     *   KILN_FULL         this process cannot accept the descriptors that came
+     *   KILN_NO_MEMORY    out of memory
+     *   KILN_CORRUPT      not a frame, or its descriptors differ from its header
+     * After the last four, the transport can only be destroyed. */
     enum kiln_code (*receive)(struct transport *transport, uint64_t deadline_ns,
                               struct transport_frame *ret_frame, struct kiln_err *err);
     /* Makes a receive in progress, and all later ones, return KILN_UNAVAILABLE. */

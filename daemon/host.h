@@ -5,6 +5,7 @@
  * Adds kilnd's configuration, paths, pool and counters to the answers of administrative requests.
  *
  * Ownership  borrows everything; embed it
+ * Threading  the loop's thread
  */
 #include "daemon/config/config.h"
 #include "daemon/config/reload.h"

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Signals, delivered as callbacks on the loop. */
+/*
+ * Signals, delivered as callbacks on the loop.
+ *
+ * Ownership  embed it; loop_signal_close
+ * Threading  the loop's thread
+ */
 #include "daemon/loop/loop.h"
 
 struct loop_signal {

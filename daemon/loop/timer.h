@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Timers.  A delay of zero milliseconds means the next loop iteration, never within the call. */
+/*
+ * Timers.  A delay of zero milliseconds means the next loop iteration, never within the call.
+ *
+ * Ownership  embed it; loop_timer_close
+ * Threading  the loop's thread
+ */
 #include "common/list.h"
 #include "daemon/loop/loop.h"
 

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Shared by the files of this directory: handle storage as libuv sees it. */
+/*
+ * Shared by the files of this directory: handle storage as libuv sees it.
+ *
+ * Threading  the loop's thread
+ */
 #include "common/list.h"
 #include "daemon/loop/loop.h"
 #include "engine/jobs/executor.h"

@@ -2,8 +2,10 @@
 #pragma once
 
 /*
- * Waits until a descriptor is readable or writable (level-triggered).  The caller keeps the
- * descriptor and closes it after loop_watch_close.
+ * Waits until a descriptor is readable or writable (level-triggered).
+ *
+ * Ownership  embed it.  The caller keeps the descriptor and closes it after loop_watch_close
+ * Threading  the loop's thread
  */
 #include "daemon/loop/loop.h"
 

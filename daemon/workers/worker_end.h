@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Explains why a worker ended, and what that means for its job. */
+/*
+ * Explains why a worker ended, and what that means for its job.
+ *
+ * Threading  the loop's thread
+ */
 #include "daemon/workers/worker.h"
 
 /* |status| and |signal| as the process left them.  |text| is a complete message: it names the

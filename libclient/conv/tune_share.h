@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Tunes one solver together with other processes of the user on identical devices: each process
- * searches the shares of the candidates that kilnd leases to it. */
+/*
+ * Tunes one solver together with other processes of the user on identical devices: each process
+ * searches the shares of the candidates that kilnd leases to it.
+ *
+ * Threading  the thread that uses |tuner|; blocks
+ */
 #include "libclient/conv/tuner.h"
 
 /* Runs until every share was searched or the time is up.  Then tries the best that others found,
