@@ -203,7 +203,7 @@ struct flag { /* one argument of the command line */
     const char *value; /* NULL: none */
 };
 
-static struct flag split(const char *argument)
+static struct flag split_argument(const char *argument)
 {
     const char *equals = strchr(argument, '=');
     size_t size = equals ? (size_t)(equals - argument) : strlen(argument);
@@ -271,7 +271,7 @@ static enum kiln_code take_flags(struct config *config, int argc, const char *co
                                  const char **ret_file, struct kiln_err *err)
 {
     for (int i = 0; i < argc; i++) {
-        struct flag flag = split(argv[i]);
+        struct flag flag = split_argument(argv[i]);
         if (take_request(config, &flag))
             continue;
         if (!flag.value && is_known(flag.name)) {

@@ -39,7 +39,7 @@ enum kiln_code directory_make_mode(const char *path, mode_t mode, struct kiln_er
     return rc ? rc : fs_make_directories(path, err); /* its message says if it is not a directory */
 }
 
-static enum kiln_code make(const char *path, mode_t mode, struct kiln_err *err)
+static enum kiln_code make_checked_directory(const char *path, mode_t mode, struct kiln_err *err)
 {
     struct stat seen;
     enum kiln_code rc = directory_make_mode(path, mode, err);
@@ -58,6 +58,6 @@ enum kiln_code directory_make(const char *path, mode_t mode, const char *what, c
                               struct kiln_err *err)
 {
     struct kiln_err why = KILN_ERR_INIT;
-    enum kiln_code rc = make(path, mode, &why);
+    enum kiln_code rc = make_checked_directory(path, mode, &why);
     return rc ? kiln_fail(err, rc, "%s: %s; set another with %s", what, why.text, advice) : KILN_OK;
 }

@@ -86,7 +86,7 @@ static void say_reloaded(const struct reload *r)
                   "these settings have changed and wait for a restart: %s", waiting);
 }
 
-static void finish(struct reload *r, struct reload_task *t)
+static void finish_reload(struct reload *r, struct reload_task *t)
 {
     if (!t->rc)
         t->rc = r->parts.apply(r, t->fresh, &t->groups, &t->err);
@@ -106,7 +106,7 @@ static void on_loop(struct task *task)
 {
     struct reload_task *t = (struct reload_task *)task;
     struct reload *r = t->reload;
-    finish(r, t);
+    finish_reload(r, t);
     r->task = NULL;
     r->parts.ended(r, t->rc ? "the new configuration is wrong: see the log" : "");
     task_destroy(t);

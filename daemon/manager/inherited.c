@@ -42,7 +42,7 @@ static enum kiln_code name_all(struct inherited *in, const char *names, struct k
                      count, in->count);
 }
 
-static enum kiln_code take(struct inherited *in, struct kiln_err *err)
+static enum kiln_code take_descriptors(struct inherited *in, struct kiln_err *err)
 {
     for (size_t i = 0; i < in->count; i++) {
         struct inherited_fd *item = &in->items[i];
@@ -68,7 +68,7 @@ enum kiln_code inherited_take(struct inherited *ret_inherited, struct kiln_err *
                        INHERITED_MAX);
     else if (is_ours) {
         in.count = (size_t)count;
-        rc = take(&in, err);
+        rc = take_descriptors(&in, err);
     }
     unsetenv("LISTEN_PID");
     unsetenv("LISTEN_FDS");

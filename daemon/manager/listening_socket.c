@@ -35,8 +35,8 @@ static enum kiln_code find_given(struct inherited *in, struct inherited_fd **ret
 }
 
 /* KILN_NOT_FOUND: kilnd makes a new socket.  Fails if another daemon listens at the path. */
-static enum kiln_code resume(struct inherited *in, const char *path, const char *group,
-                             struct listener *ret_listener, struct kiln_err *err)
+static enum kiln_code resume_listener(struct inherited *in, const char *path, const char *group,
+                                      struct listener *ret_listener, struct kiln_err *err)
 {
     struct inherited_fd *kept = inherited_find(in, LISTENER_NAME_PREFIX, 0);
     struct kiln_err why = KILN_ERR_INIT;
@@ -64,7 +64,7 @@ enum kiln_code listening_socket_open(struct inherited *in, const char *path, con
         given->fd = rc ? given->fd : -1;
         return rc;
     }
-    rc = resume(in, path, group, ret_listener, err);
+    rc = resume_listener(in, path, group, ret_listener, err);
     return rc == KILN_NOT_FOUND ? listener_open(path, group, ret_listener, err) : rc;
 }
 

@@ -15,7 +15,7 @@
 
 /* ---- telling ---- */
 
-static void describe(const struct manager *m, char status[160])
+static void describe_status(const struct manager *m, char status[160])
 {
     struct engine_pulse pulse = engine_pulse(m->engine);
     unsigned clients = m->server ? server_counts(m->server).clients : 0;
@@ -31,7 +31,7 @@ static void describe(const struct manager *m, char status[160])
 static void report_status(struct manager *m, const char *before)
 {
     char message[320], status[160];
-    describe(m, status);
+    describe_status(m, status);
     m->reported_ms = loop_now_ms(m->loop);
     if (!*before && strcmp(status, m->status) == 0)
         return;

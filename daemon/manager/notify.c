@@ -98,7 +98,8 @@ static int open_socket(enum notify_urgency urgency)
     return fd;
 }
 
-static void attach(struct msghdr *m, const struct notify_files *files, void *room, size_t room_size)
+static void attach_files(struct msghdr *m, const struct notify_files *files, void *room,
+                         size_t room_size)
 {
     size_t size = files->count * sizeof(int);
     memset(room, 0, room_size);
@@ -126,7 +127,7 @@ bool notify_manager(const char *state, const struct notify_files *files,
                         .msg_iov = &text,
                         .msg_iovlen = 1 };
     if (files && files->count > 0)
-        attach(&m, files, &control, sizeof(control));
+        attach_files(&m, files, &control, sizeof(control));
     KILN_AUTO(fd) int fd = open_socket(urgency);
     if (fd >= 0 && sendmsg(fd, &m, MSG_NOSIGNAL) >= 0)
         return true;

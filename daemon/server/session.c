@@ -208,7 +208,7 @@ static void note_partial(struct session *s, bool was_partial, bool had_frames)
         s->frame_ms = loop_now_ms(s->server->loop);
 }
 
-static ssize_t receive(struct session *s, struct iovec *iov, int count)
+static ssize_t receive_bytes(struct session *s, struct iovec *iov, int count)
 {
     struct msghdr m = { .msg_iov = iov, .msg_iovlen = (size_t)count };
     struct request_files_buffer control;
@@ -250,7 +250,7 @@ static bool receive_some(struct session *s, struct bytes *ret_received)
     struct bytes scratch = bytes_of(s->server->scratch, sizeof(s->server->scratch));
     struct iovec iov[2];
     int count = inbox_buffers(&s->inbox, scratch, iov);
-    ssize_t got = receive(s, iov, count);
+    ssize_t got = receive_bytes(s, iov, count);
     if (got < 0 && errno == EAGAIN)
         return false;
     if (got <= 0) {

@@ -8,7 +8,7 @@
  *   main                  reads the arguments, confines the process, runs the jobs
  *   enter_box             sets limits, a process group, namespaces and the user: everything that
  *                         needs privileges, until none are left
- *   settle                ends with kilnd; private directory, short environment, no access to the
+ *   prepare_process       ends with kilnd; private directory, short environment, no access to the
  *                         host except what a compiler needs
  *   compiler_worker_serve runs the jobs (engine/compile/worker.c)
  *
@@ -117,7 +117,7 @@ static bool read_user(const char *text, struct arguments_given *given)
     return sscanf(text, "%u:%u", &given->uid, &given->gid) == 2;
 }
 
-static int refuse(const char *flag, const char *wanted, const char *text)
+static int refuse_flag(const char *flag, const char *wanted, const char *text)
 {
     fprintf(stderr, "kiln-compiler: %s takes %s, not '%s'\n", flag, wanted, text);
     return EXIT_USAGE;
@@ -144,15 +144,15 @@ static int read_arguments(int argc, char **argv, struct arguments_given *given)
         case 'n':
             if (read_count(optarg, &given->max_jobs))
                 break;
-            return refuse("--max-jobs", "a number", optarg);
+            return refuse_flag("--max-jobs", "a number", optarg);
         case 'l':
             if (read_limits(optarg, given))
                 break;
-            return refuse("--limits", "S,MEMORY,OUTPUT", optarg);
+            return refuse_flag("--limits", "S,MEMORY,OUTPUT", optarg);
         case 'u':
             if (read_user(optarg, given))
                 break;
-            return refuse("--user", "UID:GID", optarg);
+            return refuse_flag("--user", "UID:GID", optarg);
         default: return usage(stderr, EXIT_USAGE);
         }
     }
@@ -286,7 +286,7 @@ static bool die_with_parent(pid_t starter)
     return parent == starter || parent == 0;
 }
 
-static int settle(struct arguments_given *given, pid_t starter, struct confinement *c)
+static int prepare_process(struct arguments_given *given, pid_t starter, struct confinement *c)
 {
     char directory[PATH_MAX];
     struct kiln_err err = KILN_ERR_INIT;
@@ -338,7 +338,7 @@ int main(int argc, char **argv)
     if (!given.resume) /* a source must not reach descriptors that kilnd inherited */
         closefrom(SOCKET_FD + 1);
     static struct confinement confinement;
-    status = settle(&given, starter, &confinement);
+    status = prepare_process(&given, starter, &confinement);
     if (status)
         return status;
     const struct compiler_worker_options options = {

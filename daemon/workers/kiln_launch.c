@@ -10,11 +10,12 @@
  *     descriptor 3 is a connection to that program, which sends programs to start, each with a
  *     connection of its own (daemon/built_in/one_compiler.c)
  *
- *   main     waits for the request to start a program (daemon/workers/launch.h)
- *   become   in the child: sets descriptor 3 and the directory, executes the program
- *   keep     reports the start to kilnd; kills the process when kilnd asks for it or ends; reports
- *            how the process ended
- *   serve    --keep: forks a child that does all of this for each program, until the engine ends
+ *   main            waits for the request to start a program (daemon/workers/launch.h)
+ *   become_program  in the child: sets descriptor 3 and the directory, executes the program
+ *   keep_process    reports the start to kilnd; kills the process when kilnd asks for it or ends;
+ *                   reports how the process ended
+ *   serve_requests  --keep: forks a child that does all of this for each program, until the engine
+ *                   ends
  *
  * So kilnd needs no right to become another user, and no network for processes that fetch.  When
  * this program ends, the service manager ends everything that the process left running.  With
@@ -79,13 +80,13 @@ static int take_connection(void)
     return make_blocking(control) ? control : -1;
 }
 
-static bool redirect(int fd, int to)
+static bool redirect_descriptor(int fd, int to)
 {
     return fd == to ? fcntl(fd, F_SETFD, 0) == 0 : dup2(fd, to) == to;
 }
 
 /* Does not return. */
-static void become(const char *program, pid_t parent, const struct launch_received *request)
+static void become_program(const char *program, pid_t parent, const struct launch_received *request)
 {
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
     unsetenv("LISTEN_PID");
@@ -96,8 +97,9 @@ static void become(const char *program, pid_t parent, const struct launch_receiv
         _exit(EXIT_SURROUNDINGS);
     setsid();
     if (nothing < 0 || (request->directory >= 0 && fchdir(request->directory) != 0) ||
-        !redirect(nothing, STDIN_FILENO) || !redirect(nothing, STDOUT_FILENO) ||
-        !redirect(request->fd_3, GIVEN_FD)) {
+        !redirect_descriptor(nothing, STDIN_FILENO) ||
+        !redirect_descriptor(nothing, STDOUT_FILENO) ||
+        !redirect_descriptor(request->fd_3, GIVEN_FD)) {
         fprintf(stderr, "kiln-launch: cannot set up '%s': %s\n", program, strerror(errno));
         _exit(EXIT_SURROUNDINGS);
     }
@@ -107,7 +109,7 @@ static void become(const char *program, pid_t parent, const struct launch_receiv
 }
 
 /* Kills its process group, and the process itself if it does not lead a group yet. */
-static void end(pid_t pid)
+static void end_group(pid_t pid)
 {
     kill(-pid, SIGKILL);
     kill(pid, SIGKILL);
@@ -136,7 +138,7 @@ static int wait_for_news(struct pollfd polled[3], const struct watched *process,
 
 /* kilnd sends nothing more, so any event is the end of the connection.  |other| is its process, or
  * NULL. */
-static void keep(int control, const struct watched *process, const struct watched *other)
+static void keep_process(int control, const struct watched *process, const struct watched *other)
 {
     const struct launch_report started = { .kind = LAUNCH_STARTED,
                                            .pid = (uint32_t)process->pid,
@@ -154,10 +156,10 @@ static void keep(int control, const struct watched *process, const struct watche
         if (polled[1].revents || (other && watched_has_ended(other, polled[2].revents))) {
             polled[1].fd = polled[2].fd = -1;
             other = NULL;
-            end(process->pid);
+            end_group(process->pid);
         }
     }
-    end(process->pid); /* it is not reaped yet, so its pid is not reused */
+    end_group(process->pid); /* it is not reaped yet, so its pid is not reused */
     report_end(control, process->pid);
 }
 
@@ -181,11 +183,11 @@ static int watch_and_keep(int control, pid_t pid, bool is_kept)
     if (!watched_begin(&process, pid) || (is_kept && !watched_begin_peer(&other, control))) {
         fprintf(stderr, "kiln-launch: cannot watch who started it: %s\n", strerror(errno));
         watched_end(&process);
-        end(pid);
+        end_group(pid);
         report_end(control, pid);
         return EXIT_SURROUNDINGS;
     }
-    keep(control, &process, is_kept ? &other : NULL);
+    keep_process(control, &process, is_kept ? &other : NULL);
     watched_end(&process);
     watched_end(&other);
     if (is_kept)
@@ -193,7 +195,8 @@ static int watch_and_keep(int control, pid_t pid, bool is_kept)
     return EXIT_SUCCESS;
 }
 
-static int start(int control, const char *program, bool is_kept, struct launch_received *request)
+static int start_program(int control, const char *program, bool is_kept,
+                         struct launch_received *request)
 {
     pid_t own = getpid(), pid = fork();
     if (pid < 0) {
@@ -201,14 +204,14 @@ static int start(int control, const char *program, bool is_kept, struct launch_r
         return EXIT_SURROUNDINGS;
     }
     if (pid == 0)
-        become(program, own, request);
+        become_program(program, own, request);
     fd_auto(&request->fd_3);
     fd_auto(&request->directory);
     return watch_and_keep(control, pid, is_kept);
 }
 
 /* Handles one message from |control|. */
-static int launch(int control, const char *program, bool is_kept)
+static int launch_program(int control, const char *program, bool is_kept)
 {
     static struct launch_received request;
     struct kiln_err err = KILN_ERR_INIT;
@@ -219,7 +222,7 @@ static int launch(int control, const char *program, bool is_kept)
         fprintf(stderr, "kiln-launch: %s\n", err.text);
         return EXIT_SURROUNDINGS;
     }
-    return start(control, program, is_kept, &request);
+    return start_program(control, program, is_kept, &request);
 }
 
 /* ---- for the engine in a job ---- */
@@ -229,11 +232,11 @@ static int launch_kept(const struct launch_received *given)
 {
     signal(SIGCHLD, SIG_DFL);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    if (!redirect(given->directory, STDERR_FILENO) || !make_blocking(given->fd_3)) {
+    if (!redirect_descriptor(given->directory, STDERR_FILENO) || !make_blocking(given->fd_3)) {
         fprintf(stderr, "kiln-launch: cannot take a connection: %s\n", strerror(errno));
         return EXIT_SURROUNDINGS;
     }
-    return launch(given->fd_3, given->arguments[0], /* is_kept= */ true);
+    return launch_program(given->fd_3, given->arguments[0], /* is_kept= */ true);
 }
 
 /* False once the other end is closed. */
@@ -261,7 +264,7 @@ static bool take_one(int control, struct launch_received *ret_given)
 
 /* Each child ends with its own connection, so none is left when this returns.  If a child cannot be
  * started, its connection is closed. */
-static int serve(int control)
+static int serve_requests(int control)
 {
     static struct launch_received given;
     struct watched other;
@@ -304,5 +307,6 @@ int main(int argc, char **argv)
         fprintf(stderr, "kiln-launch: cannot take the connection: %s\n", strerror(errno));
         return EXIT_SURROUNDINGS;
     }
-    return is_supervisor ? serve(control) : launch(control, argv[1], /* is_kept= */ false);
+    return is_supervisor ? serve_requests(control)
+                         : launch_program(control, argv[1], /* is_kept= */ false);
 }

@@ -5,11 +5,11 @@
  *     kiln-transfer [--user UID:GID | --launched]  the socket is descriptor 3; started by kilnd
  *     kiln-transfer --snapshot PATH   the same; started by kilnctl, with its user's rights
  *
- *   main          reads the arguments, then does one thing
- *   serve         receives the job, confines itself, runs engine/transfer/transfer.c, sends the
- *                 result
- *   snapshot      opens a database that may be in use, and sends its descriptor
- *   on_terminate  removes all files when SIGTERM comes
+ *   main            reads the arguments, then does one thing
+ *   serve_job       receives the job, confines itself, runs engine/transfer/transfer.c, sends the
+ *                   result
+ *   send_snapshot   opens a database that may be in use, and sends its descriptor
+ *   on_terminate    removes all files when SIGTERM comes
  */
 #include "common/clock.h"
 #include "common/fs.h"
@@ -96,7 +96,7 @@ struct reporter {
     uint64_t reported_ns;
 };
 
-static void report(void *context, const struct transfer_progress *progress)
+static void report_progress(void *context, const struct transfer_progress *progress)
 {
     struct reporter *r = context;
     uint64_t now = clock_monotonic_ns();
@@ -145,8 +145,9 @@ static void die_with_parent(int number)
 }
 
 /* |ret_notice| does not change if every layer is in place. */
-static enum kiln_code settle(struct received_job *received, const struct transfer_user *user,
-                             struct kiln_err *ret_notice, struct kiln_err *err)
+static enum kiln_code prepare_process(struct received_job *received,
+                                      const struct transfer_user *user, struct kiln_err *ret_notice,
+                                      struct kiln_err *err)
 {
     struct transfer_job *job = &received->job;
     umask(0022);
@@ -171,7 +172,7 @@ static enum kiln_code settle(struct received_job *received, const struct transfe
     return rc == KILN_UNSUPPORTED ? KILN_OK : rc;
 }
 
-static int serve(const struct transfer_user *user)
+static int serve_job(const struct transfer_user *user)
 {
     struct received_job received;
     struct kiln_err err = KILN_ERR_INIT, notice = KILN_ERR_INIT;
@@ -181,8 +182,8 @@ static int serve(const struct transfer_user *user)
         return EXIT_SURROUNDINGS;
     }
     struct reporter reporter = { 0 };
-    const struct transfer_sink sink = { .progress = report, .context = &reporter };
-    if (settle(&received, user, &notice, &workplace.result.err) == KILN_OK)
+    const struct transfer_sink sink = { .progress = report_progress, .context = &reporter };
+    if (prepare_process(&received, user, &notice, &workplace.result.err) == KILN_OK)
         transfer_run(&received.job, &fetch_policy_standard, &sink, &workplace.result);
     int status = workplace.result.err.code ? EXIT_FAILURE : EXIT_SUCCESS;
     if (!status)
@@ -205,7 +206,7 @@ static enum kiln_code make_directory(char directory[512], struct kiln_err *err)
     return KILN_OK;
 }
 
-static int snapshot(const char *path)
+static int send_snapshot(const char *path)
 {
     char directory[512];
     struct snapshot taken;
@@ -280,5 +281,5 @@ int main(int argc, char **argv)
     }
     closefrom(SOCKET_FD + 1); /* a server must not reach descriptors that kilnd inherited */
     signal(SIGPIPE, SIG_IGN); /* servers close connections */
-    return path ? snapshot(path) : serve(other ? &user : NULL);
+    return path ? send_snapshot(path) : serve_job(other ? &user : NULL);
 }

@@ -45,7 +45,7 @@ static int lock_directory(int base_fd, const char *name)
     return locked;
 }
 
-static bool mark(const struct temp_root *root)
+static bool mark_directory(const struct temp_root *root)
 {
     KILN_AUTO(fd) int fd = openat(root->fd, MARKER, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
     return fd >= 0;
@@ -106,7 +106,7 @@ static void remove_ours(int parent_fd, const char *path, int fd)
                   err.text);
 }
 
-static void sweep(const char *base)
+static void sweep_directories(const char *base)
 {
     __attribute__((cleanup(dir_auto))) DIR *dir = opendir(base);
     if (!dir)
@@ -133,10 +133,10 @@ static bool still_there(const char *path, int fd)
 }
 
 /* Locks and marks the new directory.  On failure removes it and sets errno. */
-static bool claim(struct temp_root *root)
+static bool claim_directory(struct temp_root *root)
 {
     root->fd = lock_directory(AT_FDCWD, root->path);
-    if (root->fd >= 0 && still_there(root->path, root->fd) && mark(root))
+    if (root->fd >= 0 && still_there(root->path, root->fd) && mark_directory(root))
         return true;
     int why = errno == ENOENT ? EAGAIN : errno; /* a sweep removed it just now */
     if (root->fd >= 0)
@@ -147,7 +147,7 @@ static bool claim(struct temp_root *root)
 }
 
 /* Names the full filesystem, and what to do. */
-static enum kiln_code advise(const char *base, struct kiln_err *err)
+static enum kiln_code advise_temp_dir(const char *base, struct kiln_err *err)
 {
     struct kiln_err why = *err;
     if (why.code != KILN_FULL)
@@ -178,9 +178,9 @@ enum kiln_code temp_root_open(const char *base, const struct worker_user *user,
 {
     if (directory_make_mode(base, temp_base_mode(user), err)) {
         kiln_while(err, "making the directory for temporary files");
-        return advise(base, err);
+        return advise_temp_dir(base, err);
     }
-    sweep(base);
+    sweep_directories(base);
     for (unsigned i = 0; i < TRIES_MAX; i++) {
         struct temp_root root = { .fd = -1, .user = *user };
         int length = snprintf(root.path, sizeof(root.path), "%s/" PREFIX "XXXXXX", base);
@@ -188,9 +188,9 @@ enum kiln_code temp_root_open(const char *base, const struct worker_user *user,
             return kiln_fail(err, KILN_INVALID, "temp_dir '%s' is too long", base);
         if (!mkdtemp(root.path)) {
             kiln_fail_errno(err, errno, "cannot make a temporary directory in '%s'", base);
-            return advise(base, err);
+            return advise_temp_dir(base, err);
         }
-        if (claim(&root)) {
+        if (claim_directory(&root)) {
             enum kiln_code rc = let_in(&root, err);
             if (rc)
                 temp_root_close(&root);
@@ -200,7 +200,7 @@ enum kiln_code temp_root_open(const char *base, const struct worker_user *user,
         }
     }
     kiln_fail_errno(err, errno, "cannot lock and mark a temporary directory in '%s'", base);
-    return advise(base, err);
+    return advise_temp_dir(base, err);
 }
 
 void temp_root_close(struct temp_root *root)

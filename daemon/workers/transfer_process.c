@@ -119,7 +119,7 @@ static void take_manifest(struct transfer_process *p)
     o->manifest = content.data;
 }
 
-static void clear(struct task *task)
+static void clear_directory(struct task *task)
 {
     struct transfer_process *p = LOOP_OWNER_OF(struct transfer_process, work, task);
     if (p->directory[0] == '\0')
@@ -146,7 +146,7 @@ static void on_cleared(struct task *task)
 static void start_clearing(struct transfer_process *p)
 {
     p->running = false;
-    p->work = (struct task){ .work = clear, .done = on_cleared, .uid = p->uid };
+    p->work = (struct task){ .work = clear_directory, .done = on_cleared, .uid = p->uid };
     work_queues_run(p->options->work_queues, WORK_QUEUE_READ, &p->work);
 }
 
@@ -385,7 +385,7 @@ static enum kiln_code run_program(struct transfer_process *p, int their_fd)
 }
 
 /* Once a handle is open, the process struct is freed only after all handles have closed. */
-static void start(struct transfer_process *p)
+static void start_process(struct transfer_process *p)
 {
     int pair[2];
     struct kiln_err why;
@@ -421,7 +421,7 @@ static void on_directory_made(struct task *task)
     if (err_of(p)->code)
         start_clearing(p);
     else
-        start(p);
+        start_process(p);
 }
 
 struct transfer_process *transfer_process_start(const struct transfer_process_options *options,

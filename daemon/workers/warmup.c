@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void copy(struct bytes text, char *room, size_t size)
+static void copy_text(struct bytes text, char *room, size_t size)
 {
     snprintf(room, size, "%.*s", (int)text.size, text.size ? (const char *)text.data : "");
 }
@@ -25,8 +25,8 @@ void warmup_note(struct warmup_need *need, const struct compile_job *job, unsign
                  uint64_t now_ns)
 {
     turn_window(need, now_ns);
-    copy(job->toolchain, need->toolchain, sizeof(need->toolchain));
-    copy(job->target, need->target, sizeof(need->target));
+    copy_text(job->toolchain, need->toolchain, sizeof(need->toolchain));
+    copy_text(job->target, need->target, sizeof(need->target));
     need->toolchain_id = job->toolchain_id;
     if (under_way > need->most)
         need->most = under_way;

@@ -23,7 +23,7 @@ struct sight {
     unsigned long long born;
 };
 
-static bool look(pid_t pid, struct sight *ret_sight)
+static bool look_at_process(pid_t pid, struct sight *ret_sight)
 {
     char path[32], text[1024] = "";
     snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
@@ -48,7 +48,7 @@ bool watched_begin(struct watched *ret_watched, pid_t pid)
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (fd < 0 && errno == ESRCH)
         return false;
-    if (fd < 0 && !look(pid, &sight))
+    if (fd < 0 && !look_at_process(pid, &sight))
         sight.born = 0;
     *ret_watched = (struct watched){ .pid = pid, .fd = fd, .born = sight.born };
     return true;
@@ -81,7 +81,7 @@ static bool is_gone(const struct watched *w)
     struct sight sight;
     if (waitid(P_PID, (id_t)w->pid, &child, WEXITED | WNOHANG | WNOWAIT) == 0)
         return child.si_pid != 0;
-    if (!look(w->pid, &sight))
+    if (!look_at_process(w->pid, &sight))
         return kill(w->pid, 0) != 0 && errno == ESRCH;
     bool is_another = w->born && sight.born != w->born;
     return is_another || (strchr("ZXx", sight.state) && sight.threads <= 1);

@@ -28,7 +28,7 @@ static struct worker *worker_of_watch(struct loop_watch *watch)
 
 #define TO(state) (1u << WORKER_##state)
 
-static void move(struct worker *w, enum worker_state to)
+static void move_to_state(struct worker *w, enum worker_state to)
 {
     static const unsigned allowed[] = {
         [WORKER_STARTING] = TO(IDLE) | TO(KILLED) | TO(GONE),
@@ -58,7 +58,7 @@ static void kill_for(struct worker *w, enum worker_blame blame)
     w->blame = blame;
     /* A starting worker keeps its state, because the message about its exit depends on it. */
     if (w->state != WORKER_STARTING)
-        move(w, WORKER_KILLED);
+        move_to_state(w, WORKER_KILLED);
     loop_timer_stop(&w->deadline);
     worker_process_kill(&w->process);
 }
@@ -83,8 +83,8 @@ static void on_hang_up(struct worker *w)
 }
 
 /* The task may be freed by its done callback, so it leaves the worker first. */
-static void finish(struct worker *w, enum compile_end end, const char *text,
-                   const struct worker_result *result)
+static void finish_job(struct worker *w, enum compile_end end, const char *text,
+                       const struct worker_result *result)
 {
     struct compile_task *task = w->task;
     w->task = NULL;
@@ -101,13 +101,13 @@ static void on_result(struct worker *w, const struct worker_result *result)
     if (w->is_spent) {
         kill_for(w, BLAME_RETIRED);
     } else if (w->jobs < w->options->limits.jobs) {
-        move(w, WORKER_IDLE);
+        move_to_state(w, WORKER_IDLE);
     } else {
-        move(w, WORKER_LEAVING);
+        move_to_state(w, WORKER_LEAVING);
         loop_timer_start(&w->deadline, LEAVE_MS, 0);
         close_socket(w);
     }
-    finish(w, result->end, result->text, result);
+    finish_job(w, result->end, result->text, result);
 }
 
 static void on_ready_message(struct worker *w, const struct worker_result *handshake)
@@ -118,7 +118,7 @@ static void on_ready_message(struct worker *w, const struct worker_result *hands
         return;
     }
     loop_timer_stop(&w->deadline);
-    move(w, WORKER_IDLE);
+    move_to_state(w, WORKER_IDLE);
     w->options->events.ready(w, &w->sandbox);
 }
 
@@ -155,7 +155,7 @@ static void end_job(struct worker *w, int status, int signal)
 {
     char text[sizeof(((struct kiln_err *)0)->text)];
     enum compile_end end = worker_end_of_job(w, status, signal, text, sizeof(text));
-    finish(w, end, text, NULL);
+    finish_job(w, end, text, NULL);
 }
 
 static void on_exit_status(struct worker_process *process, int status, int signal)
@@ -168,7 +168,7 @@ static void on_exit_status(struct worker_process *process, int status, int signa
     worker_process_kill(process); /* its process group may still run */
     struct kiln_err err = KILN_ERR_INIT;
     worker_end_text(w, status, signal, &err);
-    move(w, WORKER_GONE);
+    move_to_state(w, WORKER_GONE);
     close_socket(w);
     loop_timer_close(&w->deadline);
     worker_process_close(process);
@@ -314,7 +314,7 @@ enum kiln_code worker_run_job(struct worker *w, struct compile_task *task, struc
         kill_for(w, BLAME_CLOSED);
     if (rc)
         return rc;
-    move(w, WORKER_BUSY);
+    move_to_state(w, WORKER_BUSY);
     w->jobs++;
     w->is_spent = task->job.origin == COMPILE_OF_CLIENT;
     w->task = task;

@@ -38,7 +38,7 @@ static enum kiln_code start_child(struct loop *loop, struct worker_process *p,
 
 /* ---- launched, or kept ---- */
 
-static void end(struct worker_process *p, int status, int signal)
+static void end_process(struct worker_process *p, int status, int signal)
 {
     loop_watch_set(&p->watch, 0);
     loop_timer_stop(&p->lost);
@@ -47,7 +47,7 @@ static void end(struct worker_process *p, int status, int signal)
 
 static void on_lost(struct loop_timer *timer)
 {
-    end(LOOP_OWNER_OF(struct worker_process, lost, timer), WORKER_PROCESS_LOST, 0);
+    end_process(LOOP_OWNER_OF(struct worker_process, lost, timer), WORKER_PROCESS_LOST, 0);
 }
 
 /* The first report names the user, the second is the end. */
@@ -60,16 +60,17 @@ static void on_control(struct loop_watch *watch, unsigned events)
     if (rc == KILN_BUSY)
         return;
     if (rc)
-        end(p, WORKER_PROCESS_LOST, 0);
+        end_process(p, WORKER_PROCESS_LOST, 0);
     else if (report.kind == LAUNCH_STARTED)
         p->uid = (uid_t)report.uid;
     else
-        end(p, (int)report.status, (int)report.signal_);
+        end_process(p, (int)report.status, (int)report.signal_);
 }
 
 /* Handles the reports of kiln-launch on |control|. */
-static enum kiln_code ask(struct loop *loop, struct worker_process *p, struct loop_owner *owner,
-                          const struct worker_spawn *spawn, struct kiln_err *err)
+static enum kiln_code ask_service(struct loop *loop, struct worker_process *p,
+                                  struct loop_owner *owner, const struct worker_spawn *spawn,
+                                  struct kiln_err *err)
 {
     const struct launch_request request = { .arguments = spawn->arguments,
                                             .fd_3 = spawn->fd_3,
@@ -93,7 +94,7 @@ static enum kiln_code start_launched(struct loop *loop, struct worker_process *p
                                      struct kiln_err *err)
 {
     enum kiln_code rc = launch_connect(spawn->service, &p->control, err);
-    return rc ? rc : ask(loop, p, owner, spawn, err);
+    return rc ? rc : ask_service(loop, p, owner, spawn, err);
 }
 
 enum kiln_code worker_process_start(struct loop *loop, struct worker_process *process,
