@@ -379,9 +379,8 @@ static void relay_one(struct relay *r, int client)
 /* Records have times in seconds; equal measurements within one second would be equal records. */
 static void wait_for_another_second(void)
 {
-    const struct timespec pause = { .tv_nsec = 10000000 };
-    for (uint64_t then = clock_wall_s(); clock_wall_s() == then;)
-        nanosleep(&pause, NULL);
+    uint64_t then = clock_wall_s();
+    WAIT_FOR(clock_wall_s() != then);
 }
 
 static void *relay_run(void *argument)

@@ -65,6 +65,21 @@ void wait_a_little(unsigned waited, const char *what)
     pause_briefly();
 }
 
+static bool thread_sleeps(void *context)
+{
+    char path[64], text[256] = "";
+    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", *(const pid_t *)context);
+    FILE *file = fopen(path, "re");
+    size_t used = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
+    if (file)
+        fclose(file);
+    text[used] = '\0';
+    const char *state = strrchr(text, ')'); /* behind the name of the program */
+    return state && strncmp(state, ") S", 3) == 0;
+}
+
+void await_sleep(pid_t tid) { wait_until("a thread to block", thread_sleeps, &tid); }
+
 static void on_alarm(int number)
 {
     static const char head[] = "waited a minute for: ";

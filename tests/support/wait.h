@@ -5,6 +5,7 @@
  * failed wait fails the test; in another thread or a child process, it ends the process. */
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 #define WAIT_MAX_S 60 /* sanitizers on a loaded machine */
 
@@ -60,6 +61,10 @@ bool holds_in_time(bool (*holds)(void *context), void *context);
 #define await_thread(thread, ret_value) \
     await_thread_long((thread), (ret_value), "the thread '" #thread "' to end", WAIT_MAX_S)
 void await_thread_long(pthread_t thread, void **ret_value, const char *what, int max_s);
+
+/* Waits until the thread |tid| of this process sleeps in a system call, for a test that lets one
+ * thread go on when another one blocks. */
+void await_sleep(pid_t tid);
 
 /* Fails the test: "waited SECONDS s for WHAT". For the helpers of tests/support. */
 void fail_wait(int seconds, const char *what);

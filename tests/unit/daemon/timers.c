@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/loop/timer.h"
 
+#include "common/clock.h"
 #include "daemon/loop/uv_handle.h"
 #include "daemon/loop/watch.h"
 #include "tests/support/test.h"
@@ -76,6 +77,13 @@ FIXTURE(timers, set_up, tear_down);
 static void run_until_fired(struct fixture *f, const struct probe *probe, unsigned times)
 {
     LOOP_UNTIL(f->loop, probe->fired >= times);
+}
+
+/* By the clock of the timers. */
+static void let_pass_ms(unsigned ms)
+{
+    uint64_t end = clock_monotonic_ns() + ms * UINT64_C(1000000);
+    WAIT_FOR(clock_monotonic_ns() >= end);
 }
 
 TEST_F(timers, timers_fire_in_the_order_of_their_times)
@@ -174,7 +182,7 @@ TEST_F(timers, an_event_of_the_same_iteration_precedes_a_timer_and_can_postpone_
     loop_watch_set(&f->watch, WATCH_READ);
     loop_timer_start(&f->a.timer, 1, 0);
     loop_timer_start(&f->b.timer, 2, 0);
-    nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL); /* both are due */
+    let_pass_ms(5); /* both are due */
     assert_int_equal(write(ends[1], "", 1), 1);
 
     run_until_fired(f, &f->b, 1);
@@ -189,7 +197,7 @@ static void on_readable_slowly(struct loop_watch *watch, unsigned events)
 {
     (void)events;
     loop_watch_set(watch, 0);
-    nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
+    let_pass_ms(20);
 }
 
 /* The time of the loop does not advance during an iteration. */
@@ -202,7 +210,7 @@ TEST_F(timers, a_timer_that_restarts_itself_does_not_block_a_long_iteration)
     loop_watch_set(&f->watch, WATCH_READ);
     f->a.starts_again = true;
     loop_timer_start(&f->a.timer, 1, 0);
-    nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL); /* it is due */
+    let_pass_ms(5); /* it is due */
     assert_int_equal(write(ends[1], "", 1), 1);
 
     run_until_fired(f, &f->a, 3); /* once in each iteration */

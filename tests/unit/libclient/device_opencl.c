@@ -165,9 +165,7 @@ static cl_uint references(const struct job *job, const void *object)
 /* Waits: a runtime may release the objects of a command some time after it is done. */
 static void expect_references_at_most(const struct job *job, const void *object, cl_uint count)
 {
-    for (int i = 0; i < 10000 && references(job, object) > count; i++)
-        usleep(1000);
-    assert_true(references(job, object) <= count);
+    WAIT_FOR(references(job, object) <= count);
 }
 
 static struct job job_start(const struct fixture *f, cl_command_queue_properties properties)

@@ -4,6 +4,7 @@
 #include "libclient/connection/substitute.h"
 #include "libclient/connection/transport_socket.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 #include "tests/unit/libclient/fake_daemon.h"
 
 #include <errno.h>
@@ -18,7 +19,6 @@
 #define BRIEF_MS 30            /* a grace period that the test lets expire */
 #define NOT_LONG_MS 400
 #define LONG_MS 60000u
-#define LOOKS_MAX 60000
 
 static struct fixture {
     struct fake_daemon kilnd, engine;
@@ -265,6 +265,14 @@ TEST_F(fallback, a_kilnd_that_still_refuses_is_looked_at_and_left_alone)
     assert_int_equal(entry.connects, 1);
 }
 
+static bool has_gone_over(void *context)
+{
+    struct fixture *f = context;
+    ahead_ns += CHECK_NS;
+    must(ping(f, 0), f->err);
+    return status(f).level == KILN_LEVEL_DAEMON;
+}
+
 TEST_F(fallback, one_that_lets_us_in_is_gone_over_to)
 {
     f->kilnd.refusal = "the client is too old";
@@ -273,12 +281,7 @@ TEST_F(fallback, one_that_lets_us_in_is_gone_over_to)
     fake_daemon_kill(&f->kilnd);
     f->kilnd.refusal = NULL;
     fake_daemon_start(&f->kilnd);
-    for (unsigned i = 0; i < LOOKS_MAX && status(f).level != KILN_LEVEL_DAEMON; i++) {
-        ahead_ns += CHECK_NS;
-        must(ping(f, 0), f->err);
-        usleep(1000);
-    }
-    assert_int_equal(status(f).level, KILN_LEVEL_DAEMON);
+    wait_until("the client to use the host's kilnd", has_gone_over, f);
     assert_string_equal(status(f).reason, "");
 }
 

@@ -104,8 +104,7 @@ TEST_F(pool, a_pool_that_fails_to_reopen_is_unchanged)
 static void *return_later(void *context)
 {
     void **connection = context;
-    const struct timespec while_others_wait = { .tv_nsec = 20000000 };
-    nanosleep(&while_others_wait, NULL);
+    await_sleep(getpid());
     db_pool_return(connection[0], connection[1]);
     return NULL;
 }
@@ -160,9 +159,8 @@ TEST_F(pool, new_connections_replace_old_ones_after_these_are_returned)
 
 static void *release_later(void *context)
 {
-    const struct timespec while_others_wait = { .tv_nsec = 20000000 };
-    nanosleep(&while_others_wait, NULL);
     struct fixture *f = context;
+    await_sleep(getpid());
     must(db_pool_open(&f->pool, 1, &f->err), f->err);
     return NULL;
 }

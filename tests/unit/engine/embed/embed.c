@@ -306,11 +306,14 @@ TEST_F(embed, two_threads_get_their_own_replies)
     await_thread(other, NULL);
 }
 
+static atomic_int receiver; /* the thread id */
+
 static void *receive_until_stopped(void *context)
 {
     struct transport *t = context;
     struct kiln_err err = KILN_ERR_INIT;
     struct transport_frame frame;
+    atomic_store(&receiver, gettid());
     return (void *)(intptr_t)t->ops->receive(t, PATIENT, &frame, &err);
 }
 
@@ -318,8 +321,10 @@ static void check_stop(struct fixture *f)
 {
     pthread_t other;
     void *rc;
+    atomic_store(&receiver, 0);
     assert_int_equal(pthread_create(&other, NULL, receive_until_stopped, f->t), 0);
-    poll(NULL, 0, 20); /* most likely the thread waits by now; the test is correct in either case */
+    WAIT_FOR(atomic_load(&receiver));
+    await_sleep(atomic_load(&receiver));
     f->t->ops->stop(f->t);
     await_thread(other, &rc);
     assert_int_equal((intptr_t)rc, KILN_UNAVAILABLE);
