@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Fail if a test pins an English sentence, or waits without a bound.
+"""Fail if a test pins an English sentence, waits without a bound, or skips without a reason.
 
 Usage: scripts/check_tests.py [ROOT]
 
@@ -11,6 +11,8 @@ assert_says that have four English words in a row.
 A test that waits for ever does not say what it waited for. In C, await_child, await_thread and the
 macros of tests/support/wait.h have a bound; in Python, the calls take a time-out. The measuring
 programs in tests/bench and tests/gpu, and the programs that a static build links, are free.
+
+A test that skips reports what this host lacks: SKIP and SKIP_IF of tests/support/test.h.
 """
 import re
 import sys
@@ -23,8 +25,10 @@ SENTENCE = re.compile(r"(?:[A-Za-z][a-z]*[,;:]? ){3}[A-Za-z][a-z]+")
 
 FREE = ("tests/bench/", "tests/gpu/", "tests/embedded/", "tests/support/wait.",
         "tests/lint/test_lints.py")
+SKIPPING = ("tests/gpu/", "tests/support/test", "tests/lint/test_lints.py")
 ENDLESS_C = re.compile(r"\b(?:waitpid\([^;]*, 0\)|wait\(NULL\)|pthread_join\(|loop_run\()")
 ENDLESS_PYTHON = re.compile(r"\.(?:join|wait|communicate)\(\)")
+REASONLESS = re.compile(r"^[^#\n]*\bskip\(\);", re.M)
 PROGRAM = re.compile(r"\bsubprocess\.(?:run|call|check_call|check_output)\(")
 
 
@@ -63,6 +67,9 @@ def complaints(root):
         text = path.read_text(encoding="utf-8")
         for line, literal in pins(text):
             yield f"{rel}:{line}: {literal} is a sentence: assert the code and one key word of it"
+        for skip in REASONLESS.finditer(text) if not rel.startswith(SKIPPING) else ():
+            line = text.count("\n", 0, skip.start()) + 1
+            yield f"{rel}:{line}: skip() gives no reason: use SKIP or SKIP_IF"
         if not rel.startswith(FREE):
             for line, wait in endless_waits(text, path.suffix == ".py"):
                 yield f"{rel}:{line}: '{wait}' waits without a bound: see tests/support/wait.h"
@@ -70,7 +77,7 @@ def complaints(root):
 
 def main():
     found = list(complaints(sys.argv[1] if len(sys.argv) > 1 else tree.ROOT))
-    print("\n".join(found) or "no test pins a sentence or waits without a bound")
+    print("\n".join(found) or "no test pins a sentence, waits without a bound or skips without a reason")
     return bool(found)
 
 

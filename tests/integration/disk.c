@@ -51,8 +51,7 @@ static void mount_disk(struct fixture *f, const char *options)
     shell(f->daemon.directory, "mkdir -p -m 0700 '%s'", f->cache);
     if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("tmpfs", f->cache, "tmpfs", 0, options) != 0) {
-        print_message("SKIPPED: no filesystem can be mounted here\n");
-        skip();
+        SKIP("no filesystem can be mounted here");
     }
     f->mounted = true;
 }

@@ -78,27 +78,22 @@ static void need_other_users(void)
     bool logs = getenv("KILN_TEST_VALGRIND"); /* scripts/test-valgrind: its log belongs to root */
     if (geteuid() == 0 && !logs)
         return;
-    print_message("SKIPPED: %s\n", logs ? "valgrind cannot log what another user runs"
-                                        : "only root can ask as another user");
-    skip();
+    SKIP("%s",
+         logs ? "valgrind cannot log what another user runs" : "only root can ask as another user");
 }
 
 /* From now on, only this process and its children see new mounts. */
 static void need_mounts(void)
 {
-    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) != 0) {
-        print_message("SKIPPED: no filesystem can be mounted here\n");
-        skip();
-    }
+    SKIP_IF(unshare(CLONE_NEWNS) != 0 || mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) != 0,
+            "no filesystem can be mounted here");
 }
 
 static void mount_at(struct fixture *f, const char *path, const char *options)
 {
     assert_true(f->mount_count < MOUNTS_MAX);
-    if (mount("tmpfs", path, "tmpfs", 0, options) != 0) {
-        print_message("SKIPPED: no filesystem can be mounted at '%s'\n", path);
-        skip();
-    }
+    SKIP_IF(mount("tmpfs", path, "tmpfs", 0, options) != 0, "no filesystem can be mounted at '%s'",
+            path);
     snprintf(f->mounted[f->mount_count++], sizeof(f->mounted[0]), "%s", path);
 }
 
@@ -210,10 +205,7 @@ TEST_F(doctor, a_user_outside_the_group_is_advised_to_join_it_and_log_in_again)
     daemon_process_start(&f->daemon);
 
     doctor_as_nobody(f, true, NULL);
-    if (f->result.status == 127) {
-        print_message("SKIPPED: other users cannot run what is in '%s'\n", KILN_BIN);
-        skip();
-    }
+    SKIP_IF(f->result.status == 127, "other users cannot run what is in '%s'", KILN_BIN);
     expect_status(&f->result, 1, "group " GROUP);
     assert_says(f->result.output, "usermod -aG " GROUP " nobody");
 
@@ -239,10 +231,7 @@ TEST(doctor, unreadable_settings_do_not_hide_the_directories)
     put_file(in_directory(f, "settings.json"), "{}");
     assert_int_equal(chmod(in_directory(f, "settings.json"), 0600), 0);
     doctor_as_nobody(f, true, in_directory(f, "settings.json"));
-    if (f->result.status == 127) {
-        print_message("SKIPPED: other users cannot run what is in '%s'\n", KILN_BIN);
-        skip();
-    }
+    SKIP_IF(f->result.status == 127, "other users cannot run what is in '%s'", KILN_BIN);
     expect_status(&f->result, 1, "unseen  settings");
     assert_says(f->result.output, "cache directory");
     assert_says(f->result.output, "state directory");

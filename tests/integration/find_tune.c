@@ -45,10 +45,8 @@ static void start_kilnd(struct fixture *f)
 {
     daemon_process_start(&f->daemon);
     run_program(&f->daemon, &f->result, "kiln-driver", "devices", "--json", NULL);
-    if (!strstr(f->result.output, "opencl:0")) {
-        print_message("skipped: no OpenCL device here: %.200s\n", f->result.output);
-        skip();
-    }
+    SKIP_IF(!strstr(f->result.output, "opencl:0"), "no OpenCL device here: %.200s",
+            f->result.output);
 }
 
 #define driver(f, ...)                                                                       \

@@ -26,8 +26,7 @@ void need_root(void)
 {
     if (geteuid() == 0)
         return;
-    print_message("SKIPPED: only root can act as another user\n");
-    skip();
+    SKIP("only root can act as another user");
 }
 
 void admit_all_users(struct daemon_process *daemon)
@@ -43,8 +42,7 @@ void run_programs_as(struct daemon_process *daemon, uid_t uid)
     run_program(daemon, &result, "kilnctl", "--version", NULL);
     if (result.status == 0)
         return;
-    print_message("SKIPPED: user %u cannot run programs in '%s'\n", (unsigned)uid, KILN_BIN);
-    skip();
+    SKIP("user %u cannot run programs in '%s'", (unsigned)uid, KILN_BIN);
 }
 
 bool become_other_user(void)

@@ -280,8 +280,7 @@ static bool answer_quotes(struct fixture *f, const char *file, const char *optio
 TEST_F(hostile, a_file_only_root_may_read_is_not_quoted_in_a_compile_log)
 {
     char directory[64], file[128];
-    if (geteuid() != 0)
-        skip();
+    NEED_ROOT();
     make_roots_own(f, directory, file);
 
     bool closed = answer_quotes(f, file, "-DTRY=1");

@@ -133,8 +133,7 @@ TEST(lifecycle, a_pending_stop_signal_stops_a_starting_kilnd_in_order)
 {
     struct host *f = *state;
     if (getenv("KILN_TEST_VALGRIND")) { /* scripts/test-valgrind */
-        print_message("skipped: valgrind loses a signal that waits when a program starts\n");
-        skip();
+        SKIP("valgrind loses a signal that waits when a program starts");
     }
     f->daemon.pid = fork();
     if (f->daemon.pid == 0) {
@@ -171,8 +170,7 @@ TEST(lifecycle, a_stop_during_the_creation_of_the_socket_leaves_nothing_behind)
     close(go[0]);
     close(go[1]);
     int status = daemon_process_wait(&f->daemon);
-    if (!reported)
-        skip(); /* a kernel without dnotify */
+    SKIP_IF(!reported, "the kernel has no dnotify");
     assert_int_equal(status, 0);
     assert_int_equal(count_leftovers(f), 0);
 }
@@ -352,8 +350,7 @@ TEST(lifecycle, a_compiler_that_cannot_change_its_user_refuses_to_start)
 {
     struct host *f = *state;
     char path[256];
-    if (geteuid() != 0)
-        skip();
+    NEED_ROOT();
     copy_compiler(f, path);
     f->daemon.keep_log = true;
     f->daemon.arguments[0] = "--compiler";

@@ -109,8 +109,7 @@ static void send_large_sources(int fd)
 TEST_F(limits, queued_sources_are_limited_in_bytes)
 {
     if (getenv("KILN_TEST_VALGRIND")) { /* scripts/test-valgrind */
-        print_message("skipped: valgrind keeps what was freed, and copies too slowly to be read\n");
-        skip();
+        SKIP("valgrind keeps what was freed, and copies too slowly to be read");
     }
     stop_compilers(f);
     send_large_sources(f->client);

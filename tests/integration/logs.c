@@ -78,8 +78,7 @@ static void set_journal_stream(void *context)
 TEST(logs, a_stream_of_an_unreachable_journal_gets_lines_with_priorities)
 {
     struct host *f = *state;
-    if (access(JOURNAL, F_OK) == 0)
-        skip(); /* this host has journald */
+    SKIP_IF(access(JOURNAL, F_OK) == 0, "this host has journald");
     f->daemon.prepare = set_journal_stream;
     KILN_AUTO(mem) char *log = log_of_one_run(f);
     assert_says(log, "<4>cannot reach");
@@ -105,8 +104,7 @@ TEST(logs, a_stream_that_is_not_a_journal_gets_plain_lines)
 TEST(logs, a_configured_journal_that_is_absent_is_refused)
 {
     struct host *f = *state;
-    if (access(JOURNAL, F_OK) == 0)
-        skip();
+    SKIP_IF(access(JOURNAL, F_OK) == 0, "this host has journald");
     run_program(&f->daemon, &f->result, "kilnd", "--socket", f->daemon.socket, "--log-format",
                 "journal", NULL);
     assert_int_equal(f->result.status, 2);

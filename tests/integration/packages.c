@@ -153,8 +153,7 @@ static void start_with(struct fixture *f, const char *flag, const char *value)
 
 static void serve_files(struct fixture *f)
 {
-    if (!nginx_start(&f->nginx, f->daemon.directory, f->files, NULL, NULL))
-        skip();
+    SKIP_IF(!nginx_start(&f->nginx, f->daemon.directory, f->files, NULL, NULL), "no nginx here");
 }
 
 /* ---- built files ---- */

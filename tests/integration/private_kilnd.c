@@ -252,9 +252,7 @@ TEST(private_kilnd, a_private_kilnd_ends_with_the_cgroup_of_its_job)
     snprintf(path, sizeof(path), "%s/cgroup.kill", group);
     if (mkdir(group, 0755) != 0 || access(path, W_OK) != 0) {
         rmdir(group);
-        print_message("skipped: there is no cgroup v2 that this user may make groups in\n");
-        private_tear_down(state);
-        skip();
+        SKIP("there is no cgroup v2 that this user may make groups in");
     }
     pid_t job = private_start_job(f, wait_to_be_killed);
     snprintf(path, sizeof(path), "%s/cgroup.procs", group);
@@ -392,10 +390,7 @@ TEST(private_kilnd, a_directory_of_another_user_is_not_used)
     struct fixture *f = *state;
     char path[256];
     struct kiln_err err = KILN_ERR_INIT;
-    if (geteuid() != 0) {
-        private_tear_down(state);
-        skip();
-    }
+    NEED_ROOT();
     private_path_of(f, PRIVATE, path);
     must(fs_make_directories(path, &err), err);
     assert_int_equal(chown(path, 12345, 12345), 0);

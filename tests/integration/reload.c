@@ -162,8 +162,7 @@ TEST_F(reload_and_wait, a_broken_file_changes_nothing_and_is_named_with_its_key)
 
 TEST_F(reload_and_wait, an_unavailable_log_format_changes_nothing)
 {
-    if (access("/run/systemd/journal/socket", F_OK) == 0)
-        skip(); /* this host has journald */
+    SKIP_IF(access("/run/systemd/journal/socket", F_OK) == 0, "this host has journald");
     reload_and_wait(f, "{\"workers\": 1, \"hot_limit\": \"32MiB\", \"log_format\": \"journal\"}",
                     "log_format journal: cannot reach journald");
     expect_setting(f, "hot_limit", "64MiB");

@@ -178,8 +178,7 @@ FIXTURE(resnet50, setup, teardown);
 
 static void serve_files(struct journey *j)
 {
-    if (!nginx_start(&j->nginx, j->host.daemon.directory, files, NULL, NULL))
-        skip();
+    SKIP_IF(!nginx_start(&j->nginx, j->host.daemon.directory, files, NULL, NULL), "no nginx here");
 }
 
 static const char *url_of(uint16_t port, const char *name, char text[URL_MAX])

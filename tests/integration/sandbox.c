@@ -106,9 +106,7 @@ static void need_compiler(struct fixture *f)
     run_program(&f->daemon, &f->result, "kilnctl", "toolchain", "ls", "--json", NULL);
     if (f->result.status == 0 && strstr(f->result.output, "\"amdgpu\""))
         return;
-    print_message("skipped: no compiler for AMD GPUs here\n");
-    teardown((void **)&f);
-    skip();
+    SKIP("no compiler for AMD GPUs here");
 }
 
 static void still_compiles(struct fixture *f)
@@ -208,8 +206,7 @@ static char *bomb_source(void)
 TEST_F(sandbox, a_template_bomb_ends_at_the_memory_limit)
 {
     char text[512];
-    if (!ADDRESSES_ARE_LIMITED)
-        skip();
+    SKIP_IF(!ADDRESSES_ARE_LIMITED, "sanitizers need more addresses than a limit allows");
     f->daemon.arguments[0] = "--compile-memory";
     f->daemon.arguments[1] = "1GiB";
     start_kilnd(f);
@@ -642,11 +639,7 @@ static void expect_layer_missing(struct fixture *f, void (*prepare)(void *contex
                                  const char *layer)
 {
     char line[96];
-    if (geteuid() != 0) {
-        print_message("skipped: only root's kilnd can be kept from having '%s'\n", layer);
-        teardown((void **)&f);
-        skip();
-    }
+    SKIP_IF(geteuid() != 0, "only root's kilnd can be kept from having '%s'", layer);
     f->daemon.prepare = prepare;
     start_kilnd(f);
     expect_missing(f, layer);
@@ -670,11 +663,7 @@ TEST(sandbox, a_compiler_that_stays_root_is_rejected)
 {
     struct fixture *f = *state;
     char text[512];
-    if (geteuid() != 0) {
-        print_message("skipped: only root's kilnd changes its compilers' user\n");
-        teardown(state);
-        skip();
-    }
+    SKIP_IF(geteuid() != 0, "only root's kilnd changes its compilers' user");
     f->daemon.prepare = pretend_to_change_user;
     start_kilnd(f);
     assert_int_equal(compile_source(f, "-DVALUE=1", KERNEL, text), KILN_UNAVAILABLE);
@@ -725,11 +714,9 @@ TEST(sandbox, compilers_work_where_every_layer_is_required_and_present)
     start_kilnd(f);
     wait_until("the report of the sandbox", has_said, f);
     if (json_get(sandbox_of(f, &status), "missing")) {
-        print_message("skipped: this host does not give all layers\n");
         json_auto(&status);
         status = NULL;
-        teardown(state);
-        skip();
+        SKIP("this host does not give all layers");
     }
     need_compiler(f);
     every_toolchain_compiles(f);

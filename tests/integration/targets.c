@@ -180,8 +180,7 @@ static void need_toolchain(struct fixture *f, const char *target)
         return;
     if (strncmp(target, "sm_", 3) != 0 || why[0])
         fail_msg("no toolchain here compiles %s: %s", target, why);
-    print_message("skipped: there is no NVRTC here, so nothing compiles %s\n", target);
-    skip();
+    SKIP("there is no NVRTC here, so nothing compiles %s", target);
 }
 
 static void build_all(struct fixture *f, const char *target)

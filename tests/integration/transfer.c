@@ -192,8 +192,7 @@ TEST_F(transfer, a_signed_package_arrives_though_the_line_is_cut_twice)
     package_sign(&f->p, PACKAGE ".bz2", "amd", true);
     f->cut_after = 200000; /* the manifest is shorter */
     f->cuts = 2;
-    if (!serve_files(f))
-        skip();
+    SKIP_IF(!serve_files(f), "no nginx here");
     prepare_files(f, &t, f->line.port, PACKAGE ".bz2");
     t.task.job.require_signature = true;
 
@@ -235,8 +234,7 @@ TEST_F(transfer, a_flipped_bit_behind_a_signature_leaves_no_trace)
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     package_sign(&f->p, PACKAGE, "amd", true);
     package_damage(&f->p, PACKAGE);
-    if (!serve_files(f))
-        skip();
+    SKIP_IF(!serve_files(f), "no nginx here");
     prepare_files(f, &t, f->nginx.port, PACKAGE);
 
     const struct transfer_result *o = run_transfer(f, &t);
@@ -248,8 +246,7 @@ TEST_F(transfer, a_flipped_bit_behind_a_signature_leaves_no_trace)
 TEST_F(transfer, a_missing_package_is_reported_with_its_url)
 {
     struct transfer t;
-    if (!serve_files(f))
-        skip();
+    SKIP_IF(!serve_files(f), "no nginx here");
     prepare_files(f, &t, 0, PACKAGE);
     /* Uses a host name, because name look-ups read files. */
     snprintf(t.url, sizeof(t.url), "http://localhost:%u/" PACKAGE, f->nginx.port);
@@ -329,8 +326,7 @@ TEST_F(transfer, a_transfer_process_runs_as_a_user_without_privileges)
 {
     struct transfer t;
     char path[64], status[4096] = "";
-    if (geteuid() != 0)
-        skip();
+    NEED_ROOT();
     f->line.answer = answer_a_little;
     http_script_start(&f->line);
     prepare_files(f, &t, f->line.port, PACKAGE);
@@ -524,10 +520,7 @@ static void expect_full_disk(struct fixture *f, const char *name)
     if (pid == 0)
         _exit(copy_to_a_full_disk(f, name));
     int status = wait_program(pid);
-    if (status == 77) {
-        print_message("SKIPPED: no mount namespace can be made here\n");
-        skip();
-    }
+    SKIP_IF(status == 77, "no mount namespace can be made here");
     assert_int_equal(status, 0);
 }
 
@@ -571,7 +564,7 @@ static bool make_certificate(struct fixture *f, char certificate[256], char key[
         exec_openssl(certificate, key);
     if (wait_program(pid) == 0)
         return true;
-    print_message("SKIPPED: there is no openssl program here to make a certificate\n");
+    print_message("there is no openssl program here to make a certificate\n");
     return false;
 }
 
@@ -581,9 +574,9 @@ static void serve_by_tls(struct fixture *f, struct transfer *t, const char *path
 {
     char key[256];
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
-    if (!make_certificate(f, certificate, key) ||
-        !nginx_start(&f->nginx, f->p.directory, f->p.files, certificate, key))
-        skip();
+    SKIP_IF(!make_certificate(f, certificate, key) ||
+                !nginx_start(&f->nginx, f->p.directory, f->p.files, certificate, key),
+            "no server with TLS here");
     prepare_files(f, t, 0, PACKAGE);
     snprintf(t->url, sizeof(t->url), "https://127.0.0.1:%u/%s" PACKAGE, f->nginx.tls_port, path);
 }

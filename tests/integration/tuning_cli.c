@@ -5,14 +5,11 @@
  */
 #include "tests/integration/cache_steps.h"
 #include "tests/integration/host.h"
+#include "tests/support/test_data.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#ifndef KILN_TEST_DATA
-#define KILN_TEST_DATA "../shared/data"
-#endif
 
 /* MIOpen's keys and values; kiln has no problem for the type of the third record. */
 #define KEY "64-56-56-3x3-64-56-56-32-1x1-1x1-1x1-0-NCHW-FP32-F"
@@ -95,13 +92,10 @@ TEST(tuning_cli, genuine_databases_are_exported_unchanged)
 {
     struct node *f = *state;
     static const char *const names[] = { "gfx942130.HIP.fdb.txt", "gfx900_56.OpenCL.fdb.txt" };
-    if (access(KILN_TEST_DATA "/gfx942130.HIP.fdb.txt.bz2", R_OK) != 0) {
-        print_message("SKIPPED: there are no genuine databases in '%s'\n", KILN_TEST_DATA);
-        skip();
-    }
     for (size_t i = 0; i < 2; i++) {
-        char path[512];
-        snprintf(path, sizeof(path), KILN_TEST_DATA "/%s.bz2", names[i]);
+        char packed[64], path[512];
+        snprintf(packed, sizeof(packed), "%s.bz2", names[i]);
+        test_data_path(packed, path);
         kilnctl(f, "db", "import", path);
         assert_true(f->result.status <= 1); /* 1: the import reported lines that are not records */
         kilnctl_ok(f, "db", "export", "--force", f->out);

@@ -56,10 +56,8 @@ FIXTURE(work, setup, teardown);
 static void need_opencl(struct fixture *f)
 {
     run_program(&f->daemon, &f->result, "kiln-driver", "devices", "--json", NULL);
-    if (!strstr(f->result.output, "opencl:0")) {
-        print_message("skipped: no OpenCL device here: %.200s\n", f->result.output);
-        skip();
-    }
+    SKIP_IF(!strstr(f->result.output, "opencl:0"), "no OpenCL device here: %.200s",
+            f->result.output);
     const char *target = strstr(f->result.output, "\"opencl:");
     for (; target; target = strstr(target + 1, "\"opencl:")) {
         sscanf(target, "\"%255[^\"]\"", f->target);
@@ -273,10 +271,7 @@ TEST_F(work, a_compiler_that_aborts_costs_one_request_and_is_remembered)
     daemon_process_start(&f->daemon);
     run_program(&f->daemon, &f->result, "kilnctl", "toolchain", "ls", "--json", NULL);
     assert_int_equal(f->result.status, 0);
-    if (!strstr(f->result.output, "\"hiprtc\"")) {
-        print_message("skipped: no hiprtc here\n");
-        skip();
-    }
+    SKIP_IF(!strstr(f->result.output, "\"hiprtc\""), "no hiprtc here");
     const char *file = KILN_SOURCE "/scripts/networks/smoke.txt";
     run_program(&f->daemon, &f->result, "kilnctl", "prefetch", file, "--target", "gfx942",
                 "--toolchain", "hiprtc", "--solver", "ConvDirectNaive", NULL);

@@ -122,8 +122,7 @@ static void random_problems_match_the_reference(void **state)
         problems++;
     }
     assert_int_equal(wrong, 0);
-    if (problems == 0)
-        skip(); /* the solver does not support the direction, or OpenCL devices */
+    SKIP_IF(problems == 0, "the solver does not support the direction, or OpenCL devices");
 }
 
 static size_t add_subjects(struct suite *suite, const char *only, struct subject *subjects,

@@ -212,6 +212,10 @@ class Waits(Tree):
         for call in ('" ".join(words)', "process.wait(60)", 'subprocess.run(["a", f(1)], timeout=6)'):
             self.assertEqual(self.endless(f"{call}\n", "tests/a.py"), [], call)
 
+    def test_a_skip_without_a_reason_is_found(self):
+        self.assertEqual(len(self.endless("    if (!root)\n        skip();\n")), 1)
+        self.assertEqual(self.endless('    SKIP_IF(!root, "needs root");\n'), [])
+
     def test_programs_that_measure_are_free(self):
         self.assertEqual(self.endless("pthread_join(t, NULL);\n", "tests/bench/a.c"), [])
 

@@ -233,8 +233,7 @@ static void skip_unless_root(void)
 {
     if (geteuid() == 0)
         return;
-    print_message("skipped: two users are needed, and only root can be both\n");
-    skip();
+    SKIP("two users are needed, and only root can be both");
 }
 
 TEST(one, a_single_compile_waits_for_one_of_anothers_many)

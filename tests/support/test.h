@@ -107,14 +107,22 @@ int test_main(int argc, char **argv);
     type __real_##name(__VA_ARGS__); \
     type __wrap_##name(__VA_ARGS__)
 
-/* Skips the rest of a test that only root can run. */
-#define NEED_ROOT()                                 \
-    do {                                            \
-        if (geteuid() != 0) {                       \
-            print_message("skipped: needs root\n"); \
-            skip();                                 \
-        }                                           \
+/* Skips the rest of a test, and reports the reason, a format. The tear-down runs. */
+#define SKIP(...)                   \
+    do {                            \
+        print_message("skipped: "); \
+        print_message(__VA_ARGS__); \
+        print_message("\n");        \
+        skip();                     \
     } while (0)
+#define SKIP_IF(condition, ...) \
+    do {                        \
+        if (condition)          \
+            SKIP(__VA_ARGS__);  \
+    } while (0)
+
+/* Skips the rest of a test that only root can run. */
+#define NEED_ROOT() SKIP_IF(geteuid() != 0, "needs root")
 
 /* |text| must contain |part|. */
 #define assert_says(text, part)                               \

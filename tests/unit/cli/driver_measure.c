@@ -499,8 +499,8 @@ TEST_F(driver_measure, a_problem_larger_than_memory_is_refused_before_anything_i
     uint64_t needed = (uint64_t)46000 * 46000 * (2 * 4 + 4 + 4 * 8);
     FILE *meminfo = fopen("/proc/meminfo", "re");
     unsigned long long total = 0;
-    if (!meminfo || fscanf(meminfo, "MemTotal: %llu", &total) != 1 || total * 1024 > needed)
-        skip();
+    SKIP_IF(!meminfo || fscanf(meminfo, "MemTotal: %llu", &total) != 1 || total * 1024 > needed,
+            "this host has enough memory");
     fclose(meminfo);
     assert_int_equal(run_measurement(f, 1), KILN_E_NO_MEMORY);
     assert_int_equal(fake.launches, 0);

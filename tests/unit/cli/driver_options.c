@@ -114,8 +114,7 @@ TEST_F(driver_options, asking_ahead_is_for_files)
 
 TEST_F(driver_options, more_memory_than_there_is_is_refused_with_both_figures)
 {
-    if (host_memory_available() == UINT64_MAX)
-        skip();
+    SKIP_IF(host_memory_available() == UINT64_MAX, "the free memory of this host is unknown");
     assert_int_equal(host_memory_check((uint64_t)1 << 60, "the problem", &f->err),
                      KILN_E_NO_MEMORY);
     assert_non_null(strstr(f->err.text, "1.0 EiB"));

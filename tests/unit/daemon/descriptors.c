@@ -18,8 +18,7 @@ TEST(plain, descriptors_of_many_workers_reduce_the_other_shares)
     struct descriptor_shares with_many = wanted;
     struct rlimit files;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
-    if (files.rlim_max < 8000)
-        skip();
+    SKIP_IF(files.rlim_max < 8000, "a process may have fewer than 8000 descriptors here");
     log_set_sink(ignore_message);
     struct descriptor_shares alone = descriptors_share(wanted);
     with_many.workers = 500;

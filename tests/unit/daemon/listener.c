@@ -103,8 +103,7 @@ TEST_F(listener, the_configured_group_may_open_the_socket_of_root)
     struct stat st;
     const struct group *nobody = getgrgid(65534);
     NEED_ROOT();
-    if (!nobody)
-        skip();
+    SKIP_IF(!nobody, "this host has no group 65534");
 
     must(listener_open(f->path, nobody->gr_name, &f->listener, &f->err), f->err);
 
@@ -301,8 +300,7 @@ TEST_F(listener, a_resumed_socket_gets_the_configured_group)
     struct stat st;
     const struct group *nobody = getgrgid(65534);
     NEED_ROOT();
-    if (!nobody)
-        skip();
+    SKIP_IF(!nobody, "this host has no group 65534");
     struct inherited_fd stored = store_socket(f);
     assert_int_equal(chmod(f->path, 0666), 0);
     must(listener_resume(&stored, f->path, nobody->gr_name, &f->listener, &f->err), f->err);

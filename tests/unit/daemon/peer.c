@@ -154,10 +154,7 @@ TEST_F(peer, a_user_unmapped_in_the_user_namespace_is_anonymous)
     close(ends[0]);
     close(ends[1]);
     int status = await_child(child);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
-        print_message("skipped: this host allows no user namespace\n");
-        skip();
-    }
+    SKIP_IF(WIFEXITED(status) && WEXITSTATUS(status) == 77, "this host allows no user namespace");
     assert_int_equal(status, 0);
 }
 

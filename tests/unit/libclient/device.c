@@ -109,8 +109,7 @@ FIXTURE(device, set_up, tear_down);
 
 static void get_plan(struct fixture *f)
 {
-    if (!f->device)
-        skip();
+    SKIP_IF(!f->device, "no OpenCL device here");
     struct kiln_plan_options options = { .size = sizeof(options),
                                          .target = kiln_device_target(f->device) };
     must(kiln_plan_get(f->client, &f->problem, &options, &f->plan, &f->err), f->err);
@@ -129,8 +128,7 @@ static struct kiln_memory *memory(struct fixture *f, const void *from, uint64_t 
 
 TEST_F(device, an_opencl_device_has_a_name_a_model_and_a_target)
 {
-    if (!f->device)
-        skip();
+    SKIP_IF(!f->device, "no OpenCL device here");
     assert_string_equal(kiln_device_name(f->device), "opencl:0");
     assert_true(strlen(kiln_device_model(f->device)) > 0);
     assert_memory_equal(kiln_device_target(f->device), "opencl:", 7);
@@ -174,8 +172,7 @@ TEST_F(device, a_plan_runs_with_all_kinds_of_arguments)
 
 TEST_F(device, an_argument_may_begin_inside_its_tensor)
 {
-    if (!f->device)
-        skip();
+    SKIP_IF(!f->device, "no OpenCL device here");
     f->x_offset = 4096;
     get_plan(f);
     static float x[1024 + COUNT];
@@ -220,8 +217,7 @@ TEST_F(device, memories_that_do_not_fit_the_problem_are_refused)
 
 TEST_F(device, a_binary_that_the_runtime_refuses_is_an_error_and_no_crash)
 {
-    if (!f->device)
-        skip();
+    SKIP_IF(!f->device, "no OpenCL device here");
     memset((void *)f->binary.data, 'x', f->binary.size);
     get_plan(f);
     struct kiln_run *run = NULL;
@@ -243,8 +239,7 @@ TEST_F(device, an_entry_point_that_is_not_there_is_named)
 
 TEST_F(device, a_plan_for_another_target_is_refused)
 {
-    if (!f->device)
-        skip();
+    SKIP_IF(!f->device, "no OpenCL device here");
     struct kiln_plan_options options = { .size = sizeof(options), .target = "gfx90a" };
     must(kiln_plan_get(f->client, &f->problem, &options, &f->plan, &f->err), f->err);
     struct kiln_run *run = NULL;
@@ -254,8 +249,7 @@ TEST_F(device, a_plan_for_another_target_is_refused)
 
 TEST_F(device, a_device_number_that_does_not_exist_says_how_many_there_are)
 {
-    if (!f->device)
-        skip();
+    SKIP_IF(!f->device, "no OpenCL device here");
     struct kiln_device *none = NULL;
     assert_int_equal(kiln_device_open("opencl:999", &none, &f->err), KILN_E_NOT_FOUND);
     assert_says(f->err.text, "opencl:999");
@@ -306,8 +300,7 @@ TEST_F(device, the_list_of_devices_has_reasons_for_those_that_do_not_work)
 
 TEST_F(device, auto_takes_the_first_that_works)
 {
-    if (!f->device)
-        skip();
+    SKIP_IF(!f->device, "no OpenCL device here");
     struct kiln_device *device = NULL;
     must(kiln_device_open("auto", &device, &f->err), f->err);
     assert_string_equal(kiln_device_name(device), "opencl:0");

@@ -56,7 +56,7 @@ static int set_up(void **state)
     f = (struct fixture){ .device = NULL };
     *state = &f;
     if (kiln_device_open("opencl", &f.device, &f.err)) {
-        print_message("SKIPPED: no OpenCL device here: %s\n", f.err.text);
+        print_message("no OpenCL device here: %s\n", f.err.text);
         return 0;
     }
     struct kiln_err err = KILN_ERR_INIT;
@@ -98,8 +98,7 @@ static void expect_scaled(struct fixture *f, struct kiln_memory *y)
 
 TEST_F(device_opencl, work_is_done_in_the_order_of_its_stream)
 {
-    if (!f->device)
-        skip();
+    SKIP_IF(!f->device, "no OpenCL device here");
     load(f);
     struct kiln_stream *stream = NULL;
     must(kiln_stream_create(f->device, &stream, &f->err), f->err);
@@ -118,8 +117,7 @@ TEST_F(device_opencl, work_is_done_in_the_order_of_its_stream)
 
 TEST_F(device_opencl, events_report_the_time_between_them)
 {
-    if (!f->device)
-        skip();
+    SKIP_IF(!f->device, "no OpenCL device here");
     load(f);
     struct kiln_event *begin = NULL, *end = NULL;
     double ms = -1;
@@ -197,8 +195,7 @@ static void open_in(struct fixture *f, const struct job *job)
 
 TEST_F(device_opencl, a_jobs_context_queue_and_memory_are_used_and_left_to_it)
 {
-    if (!f->device)
-        skip();
+    SKIP_IF(!f->device, "no OpenCL device here");
     struct job job = job_start(f, 0);
     float numbers[MADE_ELEMENTS] = { 0 };
     assert_int_equal(
@@ -234,8 +231,7 @@ TEST_F(device_opencl, a_jobs_context_queue_and_memory_are_used_and_left_to_it)
 
 TEST_F(device_opencl, objects_that_the_job_releases_first_are_held)
 {
-    if (!f->device)
-        skip();
+    SKIP_IF(!f->device, "no OpenCL device here");
     struct job job = job_start(f, 0);
     open_in(f, &job);
     load(f);
@@ -255,8 +251,7 @@ TEST_F(device_opencl, objects_that_the_job_releases_first_are_held)
 
 TEST_F(device_opencl, an_object_of_another_context_is_refused)
 {
-    if (!f->device)
-        skip();
+    SKIP_IF(!f->device, "no OpenCL device here");
     struct job job = job_start(f, 0);
     struct kiln_stream *stream = NULL;
     struct kiln_memory *y = NULL;
@@ -274,8 +269,7 @@ TEST_F(device_opencl, an_object_of_another_context_is_refused)
 
 TEST_F(device_opencl, a_memory_smaller_than_stated_is_refused)
 {
-    if (!f->device)
-        skip();
+    SKIP_IF(!f->device, "no OpenCL device here");
     struct job job = job_start(f, 0);
     struct kiln_memory *y = NULL;
     open_in(f, &job);
@@ -288,8 +282,7 @@ TEST_F(device_opencl, a_memory_smaller_than_stated_is_refused)
 
 TEST_F(device_opencl, a_queue_that_keeps_no_order_is_refused)
 {
-    if (!f->device)
-        skip();
+    SKIP_IF(!f->device, "no OpenCL device here");
     struct job job = job_start(f, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
     struct kiln_stream *stream = NULL;
     open_in(f, &job);
@@ -300,8 +293,7 @@ TEST_F(device_opencl, a_queue_that_keeps_no_order_is_refused)
 
 TEST_F(device_opencl, a_queue_without_profiling_cannot_measure_time)
 {
-    if (!f->device)
-        skip();
+    SKIP_IF(!f->device, "no OpenCL device here");
     struct job job = job_start(f, 0);
     struct kiln_stream *stream = NULL;
     struct kiln_event *event = NULL;
@@ -322,8 +314,7 @@ TEST_F(device_opencl, a_queue_without_profiling_cannot_measure_time)
 
 TEST_F(device_opencl, dynamic_shared_memory_is_unsupported)
 {
-    if (!f->device)
-        skip();
+    SKIP_IF(!f->device, "no OpenCL device here");
     struct made_plan made = made_plan_scale(kiln_device_target(f->device), binary);
     made.shared_bytes = 16;
     f->plan = made_plan_create(&made);
@@ -333,8 +324,7 @@ TEST_F(device_opencl, dynamic_shared_memory_is_unsupported)
 
 TEST_F(device_opencl, a_launch_of_another_shape_than_the_kernels_is_refused)
 {
-    if (!f->device)
-        skip();
+    SKIP_IF(!f->device, "no OpenCL device here");
     load(f);
     kiln_run_destroy(f->run);
     kiln_plan_unref(f->plan);
@@ -349,8 +339,7 @@ TEST_F(device_opencl, a_launch_of_another_shape_than_the_kernels_is_refused)
 
 TEST_F(device_opencl, too_large_a_memory_fails_with_no_memory)
 {
-    if (!f->device)
-        skip();
+    SKIP_IF(!f->device, "no OpenCL device here");
     struct kiln_memory *m = NULL;
     assert_int_equal(kiln_memory_create(f->device, 1ull << 50, &m, &f->err), KILN_E_NO_MEMORY);
     assert_says(f->err.text, "1125899906842624");
@@ -360,8 +349,7 @@ TEST_F(device_opencl, too_large_a_memory_fails_with_no_memory)
 
 TEST_F(device_opencl, a_child_is_refused)
 {
-    if (!f->device)
-        skip();
+    SKIP_IF(!f->device, "no OpenCL device here");
     load(f);
     pid_t child = fork();
     assert_true(child >= 0);
@@ -410,8 +398,7 @@ static void *launch_again_and_again(void *argument)
 /* A cl_kernel stores its arguments: those of one run must not reach another run's launch. */
 TEST_F(device_opencl, threads_that_share_a_run_do_not_mix_their_arguments)
 {
-    if (!f->device)
-        skip();
+    SKIP_IF(!f->device, "no OpenCL device here");
     load(f);
     struct member crowd[CROWD];
     for (int i = 0; i < CROWD; i++) {

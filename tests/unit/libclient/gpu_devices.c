@@ -49,8 +49,7 @@ TEST(gpu, a_device_reports_its_properties)
 /* And only if the driver encodes tensor maps, which such code needs. */
 TEST(gpu, only_hopper_has_a_target_with_the_letter_a)
 {
-    if (!gpu.is_cuda)
-        skip();
+    SKIP_IF(!gpu.is_cuda, "only CUDA has this");
     const struct {
         int capability;
         const char *target;
@@ -68,8 +67,7 @@ TEST(gpu, only_hopper_has_a_target_with_the_letter_a)
 /* Acts like a runtime whose struct has another layout. */
 TEST(gpu, an_arch_that_makes_no_sense_is_refused)
 {
-    if (gpu.is_cuda)
-        skip();
+    SKIP_IF(gpu.is_cuda, "only HIP has this");
     static const char *const wrong[] = { "", "0000:43:00.0", "gfx90a:sramecc", "gfx" };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         struct kiln_device *d = NULL;
@@ -82,8 +80,7 @@ TEST(gpu, an_arch_that_makes_no_sense_is_refused)
 
 TEST(gpu, a_part_of_a_gpu_has_a_uuid_of_its_own)
 {
-    if (!gpu.is_cuda)
-        skip();
+    SKIP_IF(!gpu.is_cuda, "only CUDA has this");
     gpu.fake->is_mig = true;
     struct kiln_device *d = NULL;
     const char *name = "cuda://MIG-12121212-1212-1212-1212-121212121212";

@@ -10,11 +10,7 @@
 #define CROWD 4
 #define LAUNCHES_EACH 40
 
-#define SKIP_WITHOUT_MAPS()       \
-    do {                          \
-        if (!gpu.has_tensor_maps) \
-            skip();               \
-    } while (0)
+#define SKIP_WITHOUT_MAPS() SKIP_IF(!gpu.has_tensor_maps, "this runtime has no tensor maps")
 
 static void expect_copied(struct kiln_memory *y, unsigned first)
 {
@@ -163,8 +159,7 @@ TEST(gpu, a_map_of_a_workspace_that_was_not_given_is_refused)
 TEST(gpu, a_driver_without_tensor_maps_is_unsupported)
 {
     struct made_plan made = gpu_copy_mapped();
-    if (gpu.has_tensor_maps)
-        skip();
+    SKIP_IF(gpu.has_tensor_maps, "this runtime has tensor maps");
     expect_refused(&made, KILN_E_UNSUPPORTED, gpu.is_cuda ? "(801)" : "tensor maps");
 }
 

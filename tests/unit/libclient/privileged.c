@@ -169,11 +169,7 @@ static bool run_copy(struct fixture *f, const char *work)
 
 static void run_without_more_rights(struct fixture *f, const char *work)
 {
-    if (geteuid() != 0) {
-        print_message("skipped: only root can start a program as another user\n");
-        tear_down((void **)&f);
-        skip();
-    }
+    SKIP_IF(geteuid() != 0, "only root can start a program as another user");
     assert_false(run_copy(f, work));
 }
 
@@ -183,10 +179,7 @@ static void run_setuid(struct fixture *f, const char *work)
     assert_int_equal(chmod(f->copy, 04755), 0);
     if (run_copy(f, work))
         return;
-    print_message("skipped: setuid has no effect in '%s' (nosuid, or no_new_privs)\n",
-                  f->directory);
-    tear_down((void **)&f);
-    skip();
+    SKIP("setuid has no effect in '%s' (nosuid, or no_new_privs)", f->directory);
 }
 
 static bool is_there(const struct fixture *f, const char *below)

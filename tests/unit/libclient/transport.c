@@ -284,8 +284,7 @@ static void ask_as_another_user(uid_t owner, gid_t group, mode_t mode, struct ki
 TEST(plain, a_user_refused_by_the_socket_learns_the_group_to_join)
 {
     struct kiln_err err;
-    if (geteuid() != 0)
-        skip();
+    NEED_ROOT();
     ask_as_another_user(0, 1, 0660, &err); /* group 1 is "daemon" on every Linux */
     assert_says(err.text, "daemon USER");
     ask_as_another_user(0, 4000000000u, 0660, &err); /* a number without a group */
@@ -295,8 +294,7 @@ TEST(plain, a_user_refused_by_the_socket_learns_the_group_to_join)
 TEST(plain, a_socket_that_is_roots_alone_needs_an_administrator)
 {
     struct kiln_err err;
-    if (geteuid() != 0)
-        skip();
+    NEED_ROOT();
     ask_as_another_user(0, 0, 0660, &err);
     assert_says(err.text, "root");
     assert_says(err.text, "groupadd");
@@ -327,8 +325,7 @@ TEST(plain, a_user_without_a_kilnd_is_advised_to_start_one)
 TEST(plain, a_socket_of_another_user_is_that_users_alone)
 {
     struct kiln_err err;
-    if (geteuid() != 0)
-        skip();
+    NEED_ROOT();
     ask_as_another_user(1234, 1234, 0600, &err);
     assert_says(err.text, "1234");
     assert_says(err.text, "KILN_SOCKET");

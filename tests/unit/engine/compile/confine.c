@@ -134,11 +134,7 @@ static int run_within(struct fixture *f, enum sandbox_layer layer,
     int status = await_child(child);
     if (WIFEXITED(status) && WEXITSTATUS(status) >= 90)
         fail_msg("the sandbox cannot be entered (%d): %s", WEXITSTATUS(status), f->seen->err.text);
-    if (!report_has(&f->seen->report, layer)) {
-        print_message("skipped: %s\n", f->seen->report.why);
-        tear_down((void **)&f);
-        skip();
-    }
+    SKIP_IF(!report_has(&f->seen->report, layer), "%s", f->seen->report.why);
     return status;
 }
 

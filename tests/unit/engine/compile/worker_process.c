@@ -108,10 +108,7 @@ TEST_PROGRAM(look_around, forget)
 static const struct toolchain *need(const char *name)
 {
     const struct toolchain *tc = toolchain_table_find(fixture.table, bytes_of_text(name));
-    if (!tc) {
-        print_message("skipped: there is no %s here\n", name);
-        skip();
-    }
+    SKIP_IF(!tc, "there is no %s here", name);
     return tc;
 }
 
@@ -227,8 +224,7 @@ static bool object_holds(const char *text)
 TEST(worker, a_pocl_binary_carries_compiled_kernels_for_the_required_size)
 {
     const char *target = target_for("opencl");
-    if (!strstr(target, "Portable-Computing-Language"))
-        skip();
+    SKIP_IF(!strstr(target, "Portable-Computing-Language"), "PoCL is not the OpenCL platform here");
     struct compile_job job = job_of("opencl", target,
                                     "__kernel __attribute__((reqd_work_group_size(64, 1, 1)))\n"
                                     "void answer(__global float *y) { y[get_global_id(0)] = 1; }");
@@ -249,13 +245,23 @@ TEST(worker, one_worker_serves_all_toolchains_one_after_another)
     }
 }
 
-static void each_toolchain(void (*test)(const char *toolchain, const char *target))
+typedef void toolchain_test(const char *toolchain, const char *target);
+
+static void each_toolchain_of(toolchain_test *test, bool for_gpus_only)
 {
+    unsigned tested = 0;
     for (size_t i = 0; i < toolchain_table_count(fixture.table); i++) {
-        const char *name = toolchain_table_at(fixture.table, i)->name;
-        test(name, target_for(name));
+        const struct toolchain *tc = toolchain_table_at(fixture.table, i);
+        if (for_gpus_only && tc->family == TARGET_OPENCL)
+            continue;
+        test(tc->name, target_for(tc->name));
+        tested++;
     }
+    SKIP_IF(tested == 0, "there is no such compiler here");
 }
+
+static void each_toolchain(toolchain_test *test) { each_toolchain_of(test, false); }
+static void each_gpu_toolchain(toolchain_test *test) { each_toolchain_of(test, true); }
 
 static void reports_its_error(const char *toolchain, const char *target)
 {
@@ -427,11 +433,8 @@ static void can_take(const char *toolchain, const char *target)
 TEST(worker, a_source_cannot_quote_files_of_this_machine)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    if (syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) < 2) {
-        print_message("skipped: this system has no Landlock, or one from before Linux 5.19\n");
-        stop(state);
-        skip();
-    }
+    SKIP_IF(syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) < 2,
+            "this system has no Landlock, or one from before Linux 5.19");
     int fd = open("kiln-test-secret.h", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     assert_true(fd >= 0 && realpath("kiln-test-secret.h", secret));
     must(fs_write_all(fd, bytes_of_text(HIDDEN), &err), err);
@@ -479,11 +482,7 @@ FIXTURE(beside_roots_own, start_beside_roots_own, remove_roots_own);
 
 TEST(beside_roots_own, a_file_only_root_may_read_is_not_quoted_by_another_users_compile)
 {
-    if (geteuid() != 0) {
-        print_message("skipped: only root has a file that another user may not read\n");
-        remove_roots_own(state);
-        skip();
-    }
+    SKIP_IF(geteuid() != 0, "only root has a file that another user may not read");
     each_toolchain(cannot_read);
     each_toolchain(cannot_take);
     assert_int_equal(chmod(secret, 0644), 0);
@@ -501,8 +500,7 @@ TEST(as_another, as_another_user_it_serves_every_toolchain_in_turn)
 {
     char path[64], line[128];
     unsigned real = 0, effective = 0, saved = 0;
-    if (geteuid() != 0)
-        skip();
+    NEED_ROOT();
     one_worker_serves_all_toolchains_one_after_another(state); /* restarts for several toolchains */
     snprintf(path, sizeof(path), "/proc/%d/status", (int)fixture.worker.worker);
     FILE *status = fopen(path, "re");
@@ -566,8 +564,7 @@ TEST(worker, another_machines_opencl_target_is_refused)
  * know. */
 TEST(plain, hiprtc_for_gfx942_crashes_the_worker_and_is_reported)
 {
-    if (strcmp(need("hiprtc")->version, "hiprtc 9.0") != 0)
-        skip();
+    SKIP_IF(strcmp(need("hiprtc")->version, "hiprtc 9.0") != 0, "this hiprtc does not crash");
     struct compiler_process doomed;
     compiler_start(&doomed, NULL);
     struct compile_job job = job_of("hiprtc", "gfx942", ANSWER);
@@ -599,11 +596,7 @@ static void writes_too_much(const char *toolchain, const char *target)
 
 TEST(plain, an_object_beyond_the_file_size_limit_is_not_made)
 {
-    static const char *const names[] = { "hiprtc", "clang", "nvrtc" };
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (toolchain_table_find(fixture.table, bytes_of_text(names[i])))
-            writes_too_much(names[i], target_for(names[i]));
-    }
+    each_gpu_toolchain(writes_too_much);
 }
 
 static rlim_t bound_of(const struct compiler_process *p, int resource)
@@ -666,11 +659,7 @@ static void builds_the_same_bytes_elsewhere(const char *toolchain, const char *t
 
 TEST(worker, the_directory_of_a_worker_does_not_show_in_its_objects)
 {
-    static const char *const names[] = { "hiprtc", "clang", "nvrtc" };
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (toolchain_table_find(fixture.table, bytes_of_text(names[i])))
-            builds_the_same_bytes_elsewhere(names[i], target_for(names[i]));
-    }
+    each_gpu_toolchain(builds_the_same_bytes_elsewhere);
 }
 
 TEST(plain, a_worker_ends_after_its_jobs)

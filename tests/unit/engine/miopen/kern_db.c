@@ -18,8 +18,7 @@ TEST_F(kern_db, finds_every_row_that_plain_tools_wrote)
 
 TEST_F(kern_db, finds_every_genuine_name_and_its_arguments)
 {
-    if (!add_genuine_rows(f))
-        skip();
+    add_genuine_rows(f);
     assert_int_equal(f->count, 978);
     write_rows(f, "pragma journal_mode = wal;", NULL); /* as MIOpen leaves its files */
     open_db(f, KERN_DB_IMMUTABLE);

@@ -2,6 +2,7 @@
 #include "kern_db_fixture.h"
 
 #include "common/fs.h"
+#include "tests/support/test_data.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -67,19 +68,12 @@ void add_rows(struct fixture *f, size_t count)
     }
 }
 
-bool add_genuine_rows(struct fixture *f)
+void add_genuine_rows(struct fixture *f)
 {
-    const char *data = getenv("KILN_TEST_DATA");
-    char command[512], name[256];
+    char path[512], command[600], name[256];
     static char line[4096];
-    snprintf(command, sizeof(command), "%s/mio-kernels-gfx906_60.tsv.gz",
-             data ? data : KILN_TEST_DATA);
-    if (access(command, R_OK) != 0) {
-        print_error("SKIPPED: there is no '%s'; KILN_TEST_DATA may name its directory\n", command);
-        return false;
-    }
-    snprintf(command, sizeof(command), "gzip -dc %s/mio-kernels-gfx906_60.tsv.gz",
-             data ? data : KILN_TEST_DATA);
+    test_data_path(GENUINE_ROWS, path);
+    snprintf(command, sizeof(command), "gzip -dc %s", path);
     FILE *rows = popen(command, "re"); // NOLINT(cert-env33-c)
     assert_non_null(rows);
     assert_non_null(fgets(line, sizeof(line), rows)); /* the column names */
@@ -92,7 +86,6 @@ bool add_genuine_rows(struct fixture *f)
         add_row(f, name, line + args, raw_size / 4, true);
     }
     assert_int_equal(pclose(rows), 0);
-    return true;
 }
 
 /* Compressible like machine code: repeated words with varying bits in between. */

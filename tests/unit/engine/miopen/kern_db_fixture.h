@@ -32,8 +32,9 @@ void add_row(struct fixture *f, const char *name, const char *args, size_t raw_s
 /* Adds |count| rows like MIOpen's: with leading and double blanks, quotes, arguments of up to 2 KB
  * and keys that differ in one bit. Some objects are stored uncompressed. */
 void add_rows(struct fixture *f, size_t count);
-/* Adds the rows of a genuine file. False, with a line on the terminal, if the file is missing. */
-bool add_genuine_rows(struct fixture *f);
+/* Adds the rows of this file of tests/support/test_data.h; skips the test if it is missing. */
+#define GENUINE_ROWS "mio-kernels-gfx906_60.tsv.gz"
+void add_genuine_rows(struct fixture *f);
 /* Writes the rows to a file. |pragmas| and |index| may be NULL. */
 void write_rows(struct fixture *f, const char *pragmas, const char *index);
 /* Runs a shell command in the directory. It must succeed. */

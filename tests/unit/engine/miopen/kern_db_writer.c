@@ -106,8 +106,7 @@ TEST_F(kern_db, sqlite3_and_bzip2_read_every_written_row)
 TEST_F(kern_db, written_rows_equal_those_of_sqlite3_and_bzip2)
 {
     char plain[PATH_LENGTH_MAX];
-    if (!add_genuine_rows(f))
-        skip();
+    add_genuine_rows(f);
     write_rows(f, NULL, NULL);
     snprintf(plain, sizeof(plain), "%s/plain.kdb", f->directory);
     run(f, "mv %s plain.kdb", f->path);

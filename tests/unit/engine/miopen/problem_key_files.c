@@ -6,9 +6,9 @@
  */
 #include "common/driver_line.h"
 #include "engine/db/query.h"
-#include "engine/miopen/bzip2.h"
 #include "engine/miopen/problem_key.h"
 #include "tests/support/test.h"
+#include "tests/support/test_data.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -91,30 +91,14 @@ static void compare(const struct tally *t, const struct expected *expected)
     assert_memory_equal(t->verbatim, expected->verbatim, sizeof(t->verbatim));
 }
 
-static void path_of(const char *name, char path[512])
+/* Makes an unpacked copy, which the caller unlinks. */
+static void unpack(const char *name, char ret_copy[64])
 {
-    const char *data = getenv("KILN_TEST_DATA");
-    snprintf(path, 512, "%s/%s", data ? data : KILN_TEST_DATA, name);
-}
-
-/* Opens an unpacked copy, which the caller unlinks. -1, with a line on the terminal, if the file is
- * missing. */
-static int unpacked(const char *name, char ret_copy[64])
-{
-    char path[512];
-    struct kiln_err err = KILN_ERR_INIT;
-    path_of(name, path);
-    int packed = open(path, O_RDONLY | O_CLOEXEC);
-    if (packed < 0) {
-        print_error("SKIPPED: there is no '%s'; KILN_TEST_DATA may name its directory\n", path);
-        return -1;
-    }
     snprintf(ret_copy, 64, "/tmp/kiln-test-XXXXXX");
-    int plain = mkstemp(ret_copy);
-    assert_true(plain >= 0);
-    must(bzip2_unpack_file(packed, plain, FILE_MAX, NULL, &err), err);
-    close(packed);
-    return plain;
+    int fd = mkstemp(ret_copy);
+    assert_true(fd >= 0);
+    close(fd);
+    test_data_copy(name, ret_copy);
 }
 
 static void try_find_file(const struct expected *expected)
@@ -122,9 +106,8 @@ static void try_find_file(const struct expected *expected)
     struct tally t = { .reader = find_key_parse, .writer = find_key_write };
     char copy[64];
     struct stat about;
-    int fd = unpacked(expected->file, copy);
-    if (fd < 0)
-        return;
+    unpack(expected->file, copy);
+    int fd = open(copy, O_RDONLY | O_CLOEXEC);
     assert_int_equal(unlink(copy), 0);
     assert_int_equal(fstat(fd, &about), 0);
     void *text = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -181,49 +164,42 @@ static void try_perf_rows(const char *path, bool is_copy, const struct expected 
 static void try_perf_file(const struct expected *expected)
 {
     char copy[64];
-    int fd = unpacked(expected->file, copy);
-    if (fd < 0)
-        return;
-    close(fd);
+    unpack(expected->file, copy);
     try_perf_rows(copy, true, expected);
 }
 
 TEST(plain, every_find_key_of_gfx900_survives_or_is_reported)
 {
-    try_find_file(&(struct expected){ "gfx900_56.HIP.fdb.txt.bz2", 64583, { 78, 2, 0 } });
-    try_find_file(&(struct expected){ "gfx900_56.OpenCL.fdb.txt.bz2", 1711, { 0, 0, 0 } });
+    try_find_file(&(struct expected){ "gfx900_56.HIP.fdb.txt", 64583, { 78, 2, 0 } });
+    try_find_file(&(struct expected){ "gfx900_56.OpenCL.fdb.txt", 1711, { 0, 0, 0 } });
 }
 
 TEST(plain, every_find_key_of_gfx906_survives_or_is_reported)
 {
-    try_find_file(&(struct expected){ "gfx906_60.HIP.fdb.txt.bz2", 120454, { 77, 34, 0 } });
+    try_find_file(&(struct expected){ "gfx906_60.HIP.fdb.txt", 120454, { 77, 34, 0 } });
 }
 
 TEST(plain, every_find_key_of_gfx90a_survives_or_is_reported)
 {
-    try_find_file(&(struct expected){ "gfx90a68.HIP.fdb.txt.bz2", 193590, { 364, 762, 0 } });
+    try_find_file(&(struct expected){ "gfx90a68.HIP.fdb.txt", 193590, { 364, 762, 0 } });
 }
 
 TEST(plain, every_find_key_of_gfx942_survives)
 {
-    try_find_file(&(struct expected){ "gfx942130.HIP.fdb.txt.bz2", 9600, { 0, 0, 0 } });
+    try_find_file(&(struct expected){ "gfx942130.HIP.fdb.txt", 9600, { 0, 0, 0 } });
 }
 
 TEST(plain, every_perf_row_survives_or_is_reported)
 {
-    try_perf_file(&(struct expected){ "gfx900_56.db.bz2", 41922, { 8, 0, 39 } });
-    try_perf_file(&(struct expected){ "gfx906_60.db.bz2", 99522, { 6, 6, 0 } });
-    try_perf_file(&(struct expected){ "gfx942130.db.bz2", 9393, { 0, 0, 0 } });
+    try_perf_file(&(struct expected){ "gfx900_56.db", 41922, { 8, 0, 39 } });
+    try_perf_file(&(struct expected){ "gfx906_60.db", 99522, { 6, 6, 0 } });
+    try_perf_file(&(struct expected){ "gfx942130.db", 9393, { 0, 0, 0 } });
 }
 
 TEST(plain, every_perf_row_that_miopen_wrote_for_a_user_survives)
 {
     char path[512];
-    path_of("userdb-gfx906_60/gfx906_60_1.1.0.udb", path);
-    if (access(path, R_OK) != 0) {
-        print_error("SKIPPED: there is no '%s'; KILN_TEST_DATA may name its directory\n", path);
-        return;
-    }
+    test_data_path("userdb-gfx906_60/gfx906_60_1.1.0.udb", path);
     try_perf_rows(path, false, &(struct expected){ "gfx906_60_1.1.0.udb", 216, { 0, 0, 0 } });
 }
 
@@ -232,12 +208,9 @@ static void try_driver_file(const char *name)
 {
     char path[512], line[4096], driver[1024], key[PROBLEM_KEY_MAX];
     unsigned lines = 0;
-    path_of(name, path);
+    test_data_path(name, path);
     FILE *file = fopen(path, "re");
-    if (!file) {
-        print_error("SKIPPED: there is no '%s'; KILN_TEST_DATA may name its directory\n", path);
-        return;
-    }
+    assert_non_null(file);
     for (; fgets(line, sizeof(line), file); lines++) {
         struct kiln_err err = KILN_ERR_INIT;
         struct problem first[3], by_line[3], by_key[3];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/test.h"
+#include "tests/support/test_data.h"
 
 #include "common/fs.h"
 #include "engine/miopen/bzip2.h"
@@ -61,33 +62,6 @@ static int teardown(void **state)
 
 FIXTURE(tuning_real, setup, teardown);
 
-/* Reads a file and unpacks it if necessary. False, with a line on the terminal, if it is missing.
- */
-static bool put_file(struct fixture *f, const char *name)
-{
-    const char *data = getenv("KILN_TEST_DATA");
-    char from[512];
-    snprintf(from, sizeof(from), "%s/%s.bz2", data ? data : KILN_TEST_DATA, name);
-    bool packed = access(from, R_OK) == 0;
-    if (!packed)
-        from[strlen(from) - 4] = '\0';
-    KILN_AUTO(fd) int in = open(from, O_RDONLY | O_CLOEXEC);
-    if (in < 0) {
-        print_error("SKIPPED: there is no '%s'; KILN_TEST_DATA may name its directory\n", from);
-        return false;
-    }
-    KILN_AUTO(fd) int out = open(f->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    BUFFER_AUTO struct buffer plain;
-    buffer_init(&plain, FILE_MAX);
-    if (packed) {
-        must(bzip2_unpack_file(in, out, FILE_MAX, NULL, &f->err), f->err);
-    } else {
-        must(fs_read_fd(in, FILE_MAX, &plain, &f->err), f->err);
-        must(fs_write_all(out, buffer_view(&plain), &f->err), f->err);
-    }
-    return true;
-}
-
 static bool on_record(void *context, const struct tuning_record *r)
 {
     struct fixture *f = context;
@@ -134,8 +108,7 @@ TEST_F(tuning_real, every_line_of_genuine_texts_is_read_and_comes_back_byte_by_b
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         BUFFER_AUTO struct buffer text;
         buffer_init(&text, FILE_MAX);
-        if (!put_file(f, texts[i].name))
-            return;
+        test_data_copy(texts[i].name, f->path);
         start(f);
         must(fs_read_file(f->path, FILE_MAX, &text, &f->err), f->err);
 
@@ -154,8 +127,7 @@ TEST_F(tuning_real, each_of_1000_damaged_lines_is_reported_and_no_other_is_lost)
     struct tuning_reader_events events = { on_record, on_bad_quietly, NULL, f };
     BUFFER_AUTO struct buffer text;
     buffer_init(&text, FILE_MAX);
-    if (!put_file(f, "gfx942130.HIP.fdb.txt"))
-        return;
+    test_data_copy("gfx942130.HIP.fdb.txt", f->path);
     must(fs_read_file(f->path, FILE_MAX, &text, &f->err), f->err);
     size_t line = 1, spoilt = 0;
     uint64_t x = 1, sum = 0;
@@ -190,8 +162,7 @@ TEST_F(tuning_real, every_row_of_genuine_databases_is_read_and_written)
 {
     struct tuning_reader_events events = { on_record, on_bad, NULL, f };
     for (size_t i = 0; i < sizeof(databases) / sizeof(databases[0]); i++) {
-        if (!put_file(f, databases[i].name))
-            return;
+        test_data_copy(databases[i].name, f->path);
         start(f);
         unlink(f->copy);
         must(perf_db_create(f->copy, &f->writer, &f->err), f->err);

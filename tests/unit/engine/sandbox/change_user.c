@@ -75,11 +75,7 @@ static struct seen change_in_child(void (*prepare)(void))
     return seen;
 }
 
-static void need_root(void)
-{
-    if (geteuid() != 0)
-        skip();
-}
+static void need_root(void) { NEED_ROOT(); }
 
 static void expect_the_user_alone(const struct seen *seen)
 {
@@ -151,8 +147,7 @@ static void drop_capabilities(void)
 TEST(plain, root_unable_to_change_users_is_reported_with_setting_and_capability)
 {
     need_root();
-    if (SANITIZER_HAS_THREADS)
-        skip();
+    SKIP_IF(SANITIZER_HAS_THREADS, "the sanitizer has threads");
     struct seen seen = change_in_child(drop_capabilities);
     assert_int_equal(seen.code, KILN_DENIED);
     assert_says(seen.err.text, "4321");

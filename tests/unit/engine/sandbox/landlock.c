@@ -48,8 +48,7 @@ static int open_inside_and_outside(void)
 
 TEST(plain, a_file_that_landlock_does_not_allow_cannot_be_opened)
 {
-    if (landlock_version() == 0)
-        skip();
+    SKIP_IF(landlock_version() == 0, "this kernel has no Landlock");
     pid_t child = fork();
     if (child == 0)
         _exit(open_inside_and_outside());

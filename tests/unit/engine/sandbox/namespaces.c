@@ -74,11 +74,9 @@ static void expect_private(const struct seen *seen)
 
 TEST(plain, root_leaves_all_but_its_user_namespace)
 {
-    if (geteuid() != 0)
-        skip();
+    NEED_ROOT();
     struct seen seen = leave_in_child(0);
-    if (seen.first.of[NAMESPACE_NETWORK]) /* root of a container without the capability */
-        skip();
+    SKIP_IF(seen.first.of[NAMESPACE_NETWORK], "root has no capability for namespaces here");
     expect_private(&seen);
     if (seen.after.of[NAMESPACE_USER] == seen.before.of[NAMESPACE_USER])
         assert_memory_equal(&seen.after.of[NAMESPACE_NETWORK], &seen.again.of[NAMESPACE_NETWORK],
@@ -94,7 +92,7 @@ TEST(plain, an_unprivileged_user_leaves_all_through_a_user_namespace)
         for (enum namespace_kind k = NAMESPACE_MOUNT; k < NAMESPACES; k++)
             assert_int_not_equal(seen.first.of[k], 0);
         assert_memory_equal(&seen.before, &seen.after, sizeof(seen.before));
-        skip();
+        SKIP("this host refuses user namespaces");
     }
     expect_private(&seen);
     assert_int_not_equal(seen.after.of[NAMESPACE_USER], seen.before.of[NAMESPACE_USER]);

@@ -103,9 +103,8 @@ static int end_of(pid_t supervisor)
 {
     int status = await_child(supervisor);
     if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NO_NAMESPACE) {
-        print_message("skipped: this host allows no process namespace\n");
         close(pipe_ends[0]);
-        skip();
+        SKIP("this host allows no process namespace");
     }
     return status;
 }

@@ -53,7 +53,6 @@ FIXTURE(verify, set_up, tear_down);
 static int check_in_child(struct fixture *f, int flags, int (*check)(struct fixture *))
 {
     int status = 1;
-    void *state = f;
     pid_t child = has_capability(CAP_SYS_ADMIN) ? fork() : -1;
     if (child == 0) {
         if (unshare(flags | CLONE_NEWNS) != 0 ||
@@ -63,11 +62,7 @@ static int check_in_child(struct fixture *f, int flags, int (*check)(struct fixt
     }
     if (child > 0)
         status = await_child(child);
-    if (child < 0 || WEXITSTATUS(status) == EXIT_NOT_ALLOWED) {
-        print_message("skipped: this host gives no namespaces\n");
-        tear_down(&state);
-        skip();
-    }
+    SKIP_IF(child < 0 || WEXITSTATUS(status) == EXIT_NOT_ALLOWED, "this host gives no namespaces");
     assert_true(WIFEXITED(status));
     return WEXITSTATUS(status);
 }

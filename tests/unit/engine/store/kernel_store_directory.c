@@ -207,8 +207,7 @@ TEST_F(store, child_processes_do_not_inherit_the_lock)
 TEST_F(store, a_directory_that_may_not_be_written_to_is_refused_with_what_to_set)
 {
     close_store(f);
-    if (geteuid() != 0)
-        skip();
+    NEED_ROOT();
     fs_empty_directory(f->directory);
     assert_int_equal(chmod(f->directory, 0755), 0);
     assert_int_equal(seteuid(65534), 0);
@@ -249,8 +248,7 @@ TEST_F(store, a_store_that_others_may_write_to_is_refused_with_advice)
 TEST_F(store, a_store_of_another_owner_is_refused_with_advice)
 {
     close_store(f);
-    if (geteuid() != 0)
-        skip();
+    NEED_ROOT();
     assert_int_equal(chown(f->directory, 1234, 0), 0);
     assert_int_equal(reopen(f, ROOMY), KILN_DENIED);
     assert_says(f->err.text, "cache directory");

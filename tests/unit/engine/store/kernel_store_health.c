@@ -364,8 +364,7 @@ static void empty_disk(struct fixture *f)
 TEST(disk, a_full_disk_serves_and_stores_again_when_space_is_free)
 {
     struct fixture *f = *state;
-    if (!f->store)
-        skip();
+    SKIP_IF(!f->store, "no filesystem can be mounted here");
     store_one(f, 1);
     fill_disk(f);
 
@@ -389,8 +388,7 @@ TEST(disk, a_full_disk_stays_full_while_only_small_writes_work)
 {
     struct fixture *f = *state;
     struct digest key = key_of(1);
-    if (!f->store)
-        skip();
+    SKIP_IF(!f->store, "no filesystem can be mounted here");
     store_one(f, 1);
     for (unsigned i = 0; i < 60; i++) /* the log gets free space */
         assert_int_equal(kernel_store_touch(f->store, &key, 1, 1700000000 + i, &f->err), KILN_OK);
@@ -412,8 +410,7 @@ TEST(disk, a_full_disk_can_be_cleared)
     struct fixture *f = *state;
     struct kernel_filter all = { 0 };
     uint64_t count = 0, bytes = 0;
-    if (!f->store)
-        skip();
+    SKIP_IF(!f->store, "no filesystem can be mounted here");
     for (unsigned i = 0; i < 100; i++)
         store_one(f, i);
     assert_int_equal(reopen(f, ROOMY), KILN_OK); /* the log is empty, so nothing can be written */
@@ -434,8 +431,7 @@ TEST(disk, a_full_disk_can_be_cleared)
 TEST(disk, opening_on_a_full_disk_serves_stored_kernels)
 {
     struct fixture *f = *state;
-    if (!f->store)
-        skip();
+    SKIP_IF(!f->store, "no filesystem can be mounted here");
     store_one(f, 1);
     close_store(f);
     fill_disk(f);
@@ -457,8 +453,7 @@ TEST(disk, opening_on_a_full_disk_serves_stored_kernels)
 TEST(disk, opening_an_empty_directory_on_a_full_disk_serves_nothing_until_space_is_free)
 {
     struct fixture *f = *state;
-    if (!f->store)
-        skip();
+    SKIP_IF(!f->store, "no filesystem can be mounted here");
     close_store(f);
     umount2(f->directory, MNT_DETACH);
     assert_int_equal(mount("kiln-test", f->directory, "tmpfs", 0, TMPFS), 0);
@@ -486,8 +481,7 @@ TEST(disk, opening_on_a_read_only_disk_serves_stored_kernels)
 {
     struct fixture *f = *state;
     bool more = false;
-    if (!f->store)
-        skip();
+    SKIP_IF(!f->store, "no filesystem can be mounted here");
     store_one(f, 1);
     close_store(f);
     make_read_only(f, true);
@@ -526,8 +520,7 @@ TEST(disk, a_log_on_a_read_only_disk_is_read)
 {
     struct fixture *f = *state;
     bool more = false;
-    if (!f->store)
-        skip();
+    SKIP_IF(!f->store, "no filesystem can be mounted here");
     store_one(f, 1);
     close_store(f);
     assert_true(run_in_child(put_second, f));
@@ -551,8 +544,7 @@ TEST(disk, a_disk_that_becomes_writable_during_a_try_is_written_to)
 {
     struct fixture *f = *state;
     bool more = false;
-    if (!f->store)
-        skip();
+    SKIP_IF(!f->store, "no filesystem can be mounted here");
     store_one(f, 1);
     close_store(f);
     make_read_only(f, true);
@@ -575,8 +567,7 @@ TEST(disk, a_disk_that_becomes_writable_during_a_try_is_written_to)
 TEST(disk, an_empty_directory_on_a_read_only_disk_serves_nothing)
 {
     struct fixture *f = *state;
-    if (!f->store)
-        skip();
+    SKIP_IF(!f->store, "no filesystem can be mounted here");
     close_store(f);
     umount2(f->directory, MNT_DETACH);
     assert_int_equal(mount("kiln-test", f->directory, "tmpfs", MS_RDONLY, TMPFS), 0);
@@ -592,8 +583,7 @@ TEST(kernel_store_health, a_directory_without_write_permission_serves_stored_ker
 {
     struct fixture *f = *state;
     char command[400];
-    if (geteuid() != 0)
-        skip();
+    NEED_ROOT();
     store_one(f, 1);
     close_store(f);
     snprintf(command, sizeof(command), "chown -R 65534 '%s' && chmod 0500 '%s'", f->directory,

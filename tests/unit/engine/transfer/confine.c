@@ -66,10 +66,7 @@ static int confined(const struct fixture *f, int (*act)(const struct fixture *f)
     int status = await_child(pid);
     assert_true(WIFEXITED(status));
     assert_int_not_equal(WEXITSTATUS(status), 101);
-    if (WEXITSTATUS(status) == 100) {
-        print_message("SKIPPED: this kernel has no Landlock\n");
-        skip();
-    }
+    SKIP_IF(WEXITSTATUS(status) == 100, "this kernel has no Landlock");
     return WEXITSTATUS(status);
 }
 

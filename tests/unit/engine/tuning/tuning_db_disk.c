@@ -189,8 +189,7 @@ TEST(tuning_db, a_directory_or_file_that_others_may_write_to_is_refused)
 
 TEST_F(tuning_db, a_directory_of_another_user_is_refused)
 {
-    if (geteuid() != 0)
-        skip(); /* only root can change the owner */
+    NEED_ROOT();
     close_db(f);
     assert_int_equal(chown(f->directory, 12345, 12345), 0);
 

@@ -7,6 +7,7 @@
 #include "common/fs.h"
 #include "engine/miopen/bzip2.h"
 #include "engine/miopen/problem_key.h"
+#include "tests/support/test_data.h"
 
 #include <fcntl.h>
 #include <sqlite3.h>
@@ -40,33 +41,6 @@ static const char *path_to(struct fixture *f, const char *directory, const char 
     return path;
 }
 
-/* Unpacks a compressed file; prints a message and returns false if it is missing. */
-static bool put_file(struct fixture *f, const char *name)
-{
-    const char *data = getenv("KILN_TEST_DATA");
-    char from[512];
-    snprintf(from, sizeof(from), "%s/%s.bz2", data ? data : KILN_TEST_DATA, name);
-    bool packed = access(from, R_OK) == 0;
-    if (!packed)
-        from[strlen(from) - 4] = '\0';
-    KILN_AUTO(fd) int in = open(from, O_RDONLY | O_CLOEXEC);
-    if (in < 0) {
-        print_error("SKIPPED: there is no '%s'; KILN_TEST_DATA may name its directory\n", from);
-        return false;
-    }
-    KILN_AUTO(fd)
-    int out = open(path_to(f, "", name), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    BUFFER_AUTO struct buffer plain;
-    buffer_init(&plain, FILE_MAX);
-    if (packed) {
-        must(bzip2_unpack_file(in, out, FILE_MAX, NULL, &f->err), f->err);
-    } else {
-        must(fs_read_fd(in, FILE_MAX, &plain, &f->err), f->err);
-        must(fs_write_all(out, buffer_view(&plain), &f->err), f->err);
-    }
-    return true;
-}
-
 static void read_whole(struct fixture *f, const char *path, struct buffer *text)
 {
     buffer_done(text);
@@ -75,16 +49,14 @@ static void read_whole(struct fixture *f, const char *path, struct buffer *text)
     buffer_put_u8(text, '\0');
 }
 
-static bool import_file(struct fixture *f, const char *name, enum tuning_tier tier)
+static void import_file(struct fixture *f, const char *name, enum tuning_tier tier)
 {
     struct tuning_job *job = NULL;
-    if (!put_file(f, name))
-        return false;
+    test_data_copy(name, path_to(f, "", name));
     struct tuning_import import = import_of(f, base_of(name), tier, ALICE);
     enum kiln_code rc = tuning_job_import(f->t, &import, &job, &f->err);
     must(finish(f, rc, job), f->err);
     assert_int_equal(f->bad, 0);
-    return true;
 }
 
 static const char *export_file(struct fixture *f, const char *name, enum tuning_tier tier)
@@ -112,8 +84,7 @@ static void comes_out_as_it_went_in(struct fixture *f, const char *name, enum tu
 TEST_F(facade, every_genuine_find_database_comes_out_byte_by_byte)
 {
     for (size_t i = 0; i < sizeof(find_dbs) / sizeof(find_dbs[0]); i++) {
-        if (!import_file(f, find_dbs[i], TUNING_TIER_SYSTEM))
-            return;
+        import_file(f, find_dbs[i], TUNING_TIER_SYSTEM);
         comes_out_as_it_went_in(f, find_dbs[i], TUNING_TIER_SYSTEM);
     }
     must(reopen(f), f->err);
@@ -123,8 +94,8 @@ TEST_F(facade, every_genuine_find_database_comes_out_byte_by_byte)
 TEST_F(facade, a_genuine_users_find_database_comes_out_byte_by_byte)
 {
     static const char name[] = "userdb-gfx906_60/gfx906_60.HIP.2_17_0_a82233c22.ufdb.txt";
-    if (import_file(f, name, TUNING_TIER_USER))
-        comes_out_as_it_went_in(f, name, TUNING_TIER_USER);
+    import_file(f, name, TUNING_TIER_USER);
+    comes_out_as_it_went_in(f, name, TUNING_TIER_USER);
 }
 
 /* Splits at each |separator|, without the project's own parser. */
@@ -176,8 +147,7 @@ TEST_F(facade, random_keys_of_the_largest_find_database_answer_their_line)
 {
     BUFFER_AUTO struct buffer text = { 0 };
     unsigned seed = 7;
-    if (!import_file(f, "gfx90a68.HIP.fdb.txt", TUNING_TIER_SYSTEM))
-        return;
+    import_file(f, "gfx90a68.HIP.fdb.txt", TUNING_TIER_SYSTEM);
     assert_int_equal(f->counts.records, 193590);
     assert_int_equal(f->counts.entries, 648924);
     read_whole(f, path_to(f, "", "gfx90a68.HIP.fdb.txt"), &text);
@@ -235,8 +205,7 @@ static const char *params_of(char *value, const char *solver)
 TEST_F(facade, every_row_of_the_largest_perf_database_answers)
 {
     unsigned rows = 0;
-    if (!import_file(f, "gfx906_60.db", TUNING_TIER_SYSTEM))
-        return;
+    import_file(f, "gfx906_60.db", TUNING_TIER_SYSTEM);
     sqlite3 *db = open_database(path_to(f, "", "gfx906_60.db"));
     sqlite3_stmt *s = select_from(db, "select " COLUMNS ", solver, params from perf_db join config "
                                       "on config.id = perf_db.config");
@@ -283,8 +252,7 @@ static void same_rows(const char *before, const char *after, const char *sql)
 TEST_F(facade, every_genuine_perf_database_comes_out_row_by_row_with_its_ids)
 {
     for (size_t i = 0; i < sizeof(perf_dbs) / sizeof(perf_dbs[0]); i++) {
-        if (!import_file(f, perf_dbs[i], TUNING_TIER_SYSTEM))
-            return;
+        import_file(f, perf_dbs[i], TUNING_TIER_SYSTEM);
         const char *after = export_file(f, perf_dbs[i], TUNING_TIER_SYSTEM);
         const char *before = path_to(f, "", perf_dbs[i]);
         same_rows(before, after, "select id, " COLUMNS " from config order by id");
@@ -296,8 +264,7 @@ TEST_F(facade, every_genuine_perf_database_comes_out_row_by_row_with_its_ids)
 TEST_F(facade, a_genuine_users_perf_database_comes_out_row_by_row)
 {
     static const char name[] = "userdb-gfx906_60/gfx906_60_1.1.0.udb";
-    if (!import_file(f, name, TUNING_TIER_USER))
-        return;
+    import_file(f, name, TUNING_TIER_USER);
     const char *after = export_file(f, name, TUNING_TIER_USER);
     same_rows(path_to(f, "", name), after,
               "select " COLUMNS ", solver, params from perf_db join config on config.id = "
