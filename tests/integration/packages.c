@@ -340,6 +340,19 @@ static void flip_byte(const struct fixture *f, const char *name, size_t at)
     assert_int_equal(fclose(target), 0);
 }
 
+/* The place of the first digit from |at| on, which flip_byte makes another digit: the manifest
+ * remains well-formed. */
+static size_t digit_from(const struct fixture *f, const char *name, size_t at)
+{
+    FILE *file = fopen(path_of_file(f, name), "r");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, (long)at, SEEK_SET), 0);
+    for (int byte = fgetc(file); byte < '0' || byte > '9'; byte = fgetc(file), at++)
+        assert_true(byte != EOF && byte != '"');
+    assert_int_equal(fclose(file), 0);
+    return at;
+}
+
 static size_t size_of(const struct fixture *f, const char *name)
 {
     struct stat seen;
@@ -372,6 +385,8 @@ TEST_F(packages, a_bad_download_is_refused_and_leaves_nothing)
     size_t middle = size_of(f, KDB) / 2;
     size_t digits = place_of(f, KDB ".manifest", "sha256") + strlen("sha256\\\":\\\"");
     size_t signature = place_of(f, KDB ".manifest", "\"signature\"") + 20;
+    digits = digit_from(f, KDB ".manifest", digits);
+    signature = digit_from(f, KDB ".manifest", signature);
 
     flip_byte(f, KDB, middle);
     expect_refused(f, from, "manifest");
