@@ -7,6 +7,7 @@
 struct promote_options {
     const char *database_id, *kind, *backend, *problem, *solver;
     struct option_number uid;
+    bool dry_run, undo;
 };
 
 #define AT(field) offsetof(struct promote_options, field)
@@ -19,7 +20,11 @@ static const struct option options[] = {
     { "problem", 0, OPTION_TEXT, AT(problem), "PROBLEM",
       "only this problem: a MIOpenDriver line or a key", 0, 0 },
     { "solver", 0, OPTION_TEXT, AT(solver), "NAME", "only entries of this solver", 0, 0 },
-    { "uid", 0, OPTION_NUMBER, AT(uid), "UID", "only records of this user", 0, UINT32_MAX - 1 },
+    { "uid", 0, OPTION_NUMBER, AT(uid), "UID",
+      "only records of this user, even if no other user measured the same", 0, UINT32_MAX - 1 },
+    { "dry-run", 0, OPTION_FLAG, AT(dry_run), NULL, "only show which plans would change", 0, 0 },
+    { "undo", 0, OPTION_FLAG, AT(undo), NULL,
+      "restore the host's records that the last promotion changed", 0, 0 },
 };
 #undef AT
 
@@ -28,6 +33,37 @@ static void print_conflict(void *context, const struct json *item)
     (void)context;
     db_say("conflict: %.400s: %.500s", json_get_text(item, "key", "?"),
            json_get_text(item, "why", "?"));
+}
+
+static const char *decider(const struct json *item, const char *name)
+{
+    const char *text = json_get_text(item, name, "");
+    return *text ? text : "the heuristic";
+}
+
+/* Only of a dry run: a promotion may change thousands of plans. */
+static void print_change(void *context, const struct json *item)
+{
+    const struct promote_options *o = context;
+    char user[DB_NAME_MAX];
+    if (!o->dry_run)
+        return;
+    db_say("%s: %s of %.32s, %.400s: %.64s: %.200s -> %.200s%s", db_user_name(item, user),
+           json_get_text(item, "kind", "?"), json_get_text(item, "database_id", "?"),
+           json_get_text(item, "key", "?"), json_get_text(item, "solver", "?"),
+           decider(item, "from"), decider(item, "to"),
+           json_get_bool(item, "held", false) ? " (held)" : "");
+}
+
+static void print_user(void *context, const struct json *item)
+{
+    const struct promote_options *o = context;
+    char user[DB_NAME_MAX], entries[DB_NAME_MAX], plans[DB_NAME_MAX];
+    uint64_t all = json_get_u64(item, "entries", 0), promoted = json_get_u64(item, "promoted", 0);
+    db_say("%s: %s, %llu %s, %llu held; would decide %s of others", db_user_name(item, user),
+           db_count(all, "entry", entries), (unsigned long long)promoted,
+           o->dry_run ? "to promote" : "promoted", (unsigned long long)(all - promoted),
+           db_count(json_get_u64(item, "changes", 0), "plan", plans));
 }
 
 static void fill_request(const struct promote_options *o, struct json *ask)
@@ -39,11 +75,29 @@ static void fill_request(const struct promote_options *o, struct json *ask)
     admin_set_text(ask, "solver", o->solver);
     if (o->uid.given)
         json_set_u64(ask, "uid", o->uid.value);
+    if (o->dry_run)
+        json_set_bool(ask, "dry_run", true);
+    if (o->undo)
+        json_set_bool(ask, "undo", true);
+}
+
+static void print_undone(const struct json *reply)
+{
+    char records[DB_NAME_MAX];
+    db_say("%s of the host restored, %llu of them removed",
+           db_count(json_get_u64(reply, "records", 0), "record", records),
+           (unsigned long long)json_get_u64(reply, "removed", 0));
 }
 
 static void print_counts(const struct json *reply)
 {
     char records[DB_NAME_MAX], conflicts[DB_NAME_MAX];
+    uint64_t held = json_get_u64(reply, "held", 0);
+    if (held > 0)
+        db_say("%s held, because no other user measured the same: if you trust a user, give --uid",
+               db_count(held, "entry", records));
+    if (json_get_bool(reply, "dry_run", false))
+        db_say("dry run: nothing was changed");
     db_say("%s checked: %llu added to the host's, %llu replaced, %s",
            db_count(json_get_u64(reply, "records", 0), "record", records),
            (unsigned long long)json_get_u64(reply, "added", 0),
@@ -51,30 +105,42 @@ static void print_counts(const struct json *reply)
            db_count(json_get_u64(reply, "conflicts", 0), "conflict", conflicts));
 }
 
+static int print_json(struct db_progress *progress, bool undo, struct json *reply,
+                      struct kiln_error *err)
+{
+    static const char *const names[] = { "conflicting", "changes", "users" };
+    for (size_t i = 0; !undo && i < sizeof(names) / sizeof(names[0]); i++)
+        db_progress_move(progress, i, reply, names[i]);
+    return output_json(reply, err);
+}
+
 static int run_db_promote(const struct invocation *invocation, struct kiln_error *err)
 {
     static const struct db_list lists[] = {
         { "conflicts", print_conflict, .even_with_json = false },
+        { "changes", print_change, .even_with_json = false },
+        { "users", print_user, .even_with_json = false },
         { NULL, NULL, false },
     };
-    const struct promote_options *o = invocation->options;
+    struct promote_options o = *(const struct promote_options *)invocation->options;
     KILN_AUTO(json) struct json *ask = json_object(), *reply = NULL;
     DB_PROGRESS_AUTO struct db_progress progress;
-    db_progress_init(&progress, "promote", lists, NULL, invocation->common->json);
-    fill_request(o, ask);
+    db_progress_init(&progress, "promote", lists, &o, invocation->common->json);
+    fill_request(&o, ask);
     const struct admin_call call = { ADMIN_CALL_INIT, .request = "tuning_promote", .arguments = ask,
                                      .db_progress = &progress };
-    int rc = db_check_word("kind", o->kind, DB_KINDS, err);
+    int rc = db_check_word("kind", o.kind, DB_KINDS, err);
     if (!rc)
         rc = admin_call(invocation, &call, &reply, err);
     if (rc)
         return rc;
-    if (!invocation->common->json) {
+    if (invocation->common->json)
+        return print_json(&progress, o.undo, reply, err);
+    if (o.undo)
+        print_undone(reply);
+    else
         print_counts(reply);
-        return KILN_E_OK;
-    }
-    db_progress_move(&progress, 0, reply, "conflicting");
-    return output_json(reply, err);
+    return KILN_E_OK;
 }
 
 const struct command command_db_promote = {
@@ -84,7 +150,11 @@ const struct command command_db_promote = {
     .help =
         "Merges users' records into the host's by statistics, as 'db merge' does; the users keep\n"
         "their own.  Only records that match all given options are merged; without options, all\n"
-        "are.  For administrators.",
+        "are.  For administrators.\n"
+        "\n"
+        "A measurement is a claim, and the host's records decide plans of all users.  So an entry\n"
+        "is held unless a second user measured about the same, it is your own, or you name its\n"
+        "user with --uid.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct promote_options),

@@ -104,8 +104,23 @@ struct tuning_counts {                 /* results of a job */
     uint64_t bad;                      /* malformed lines or rows */
     uint64_t verbatim;                 /* records whose key kiln cannot parse as a problem */
     uint64_t conflicts;
+    uint64_t held;   /* entries that a promotion did not copy, because only one user has them */
     uint64_t bytes;  /* of the source */
     uint64_t before; /* records in the system database that it replaced */
+};
+
+struct tuning_promoter { /* one user of a promotion */
+    uint32_t uid;
+    uint64_t entries, promoted; /* looked at; copied to the host's records */
+    uint64_t changes;           /* plans of other users that the entries decide, or would */
+};
+
+struct tuning_plan_change {           /* borrowed for the call */
+    uint32_t uid;                     /* whose entry decides */
+    const struct tuning_place *place; /* of the host's record */
+    struct bytes solver;
+    struct bytes from, to; /* solvers of find, parameters of perf; |from| empty: a heuristic */
+    bool is_held;          /* no other user has measured it, so it was not promoted */
 };
 
 struct tuning_job_events { /* called on the work queue; any may be NULL */
@@ -114,6 +129,8 @@ struct tuning_job_events { /* called on the work queue; any may be NULL */
     /* A record whose key kiln cannot parse as a problem, and why; it is kept verbatim. */
     void (*verbatim)(void *context, uint64_t line, struct bytes key, const char *why);
     void (*conflict)(void *context, const struct tuning_place *place, const char *why);
+    void (*plan_change)(void *context, const struct tuning_plan_change *change);
+    void (*promoter)(void *context, const struct tuning_promoter *user); /* at the end */
     void (*progress)(void *context, const char *step, uint64_t done, uint64_t total);
     void *context;
 };
@@ -162,12 +179,24 @@ KILN_MUST_CHECK enum kiln_code tuning_job_put(struct tuning *tuning, const struc
 /* Makes a put idempotent: if this user's put with the same token was recorded recently, the job
  * succeeds without effect and counts no records. */
 void tuning_job_once(struct tuning_job *job, const struct tuning_put_token *token);
+struct tuning_promotion {
+    bool needs_two;  /* copy only entries that a second user has too, with about the same time or,
+                      * for  perf, the same parameters */
+    uint32_t caller; /* whose own entries need no second user */
+    bool is_dry_run; /* change nothing */
+};
 /* Copies records of the user tier to the host tier in the order in which they were stored,
  * merged by engine/tuning/merge.h.  The users' records stay. */
 KILN_MUST_CHECK enum kiln_code tuning_job_promote(struct tuning *tuning,
                                                   const struct tuning_selection *selection,
+                                                  const struct tuning_promotion *promotion,
                                                   struct tuning_job **ret_job,
                                                   struct kiln_err *err);
+/* Restores the host's records that the last promotion changed.  What changed them since is lost.
+ * KILN_NOT_FOUND when the job's work finds none. */
+KILN_MUST_CHECK enum kiln_code tuning_job_undo_promotion(struct tuning *tuning,
+                                                         struct tuning_job **ret_job,
+                                                         struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code tuning_job_remove(struct tuning *tuning,
                                                  const struct tuning_selection *selection,
                                                  struct tuning_job **ret_job, struct kiln_err *err);

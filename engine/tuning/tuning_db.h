@@ -103,6 +103,22 @@ KILN_MUST_CHECK enum kiln_code tuning_change_commit(struct tuning_change *change
 void tuning_change_destroy(struct tuning_change *change); /* rolls back what was not committed */
 KILN_DEFINE_AUTO(tuning_change)
 
+/* ---- the host's records before the last promotion ---- */
+
+/* Stores the record at |place| as it is now, for tuning_db_each_before. */
+KILN_MUST_CHECK enum kiln_code tuning_change_keep_before(struct tuning_change *change,
+                                                         const struct tuning_place *place,
+                                                         struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code tuning_change_forget_before(struct tuning_change *change,
+                                                           struct kiln_err *err);
+/* |count| 0: there was no record. */
+KILN_MUST_CHECK enum kiln_code tuning_db_each_before(struct tuning_db *db,
+                                                     bool (*each)(void *context,
+                                                                  const struct tuning_place *place,
+                                                                  const struct tuning_row *rows,
+                                                                  size_t count),
+                                                     void *context, struct kiln_err *err);
+
 /* ---- imported system databases ---- */
 
 struct tuning_system_file {

@@ -228,6 +228,28 @@ enum kiln_code tuning_change_record(struct tuning_change *change, const struct t
     return rc;
 }
 
+/* ---- the host's records before the last promotion ---- */
+
+enum kiln_code tuning_change_keep_before(struct tuning_change *change,
+                                         const struct tuning_place *place, struct kiln_err *err)
+{
+    enum kiln_code rc = refuse_failed(change, err);
+    if (rc)
+        return rc;
+    QUERY_AUTO struct query q = query_of(change->owner->db, TUNING_BEFORE_KEEP);
+    tuning_bind_place(&q, place);
+    return note_result(change, query_run(&q, err), err);
+}
+
+enum kiln_code tuning_change_forget_before(struct tuning_change *change, struct kiln_err *err)
+{
+    enum kiln_code rc = refuse_failed(change, err);
+    if (rc)
+        return rc;
+    QUERY_AUTO struct query q = query_of(change->owner->db, TUNING_BEFORE_FORGET);
+    return note_result(change, query_run(&q, err), err);
+}
+
 /* ---- imported system databases ---- */
 
 static void bind_system(struct query *q, enum tuning_kind kind, const char *database_id,

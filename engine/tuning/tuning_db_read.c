@@ -30,13 +30,27 @@ bool tuning_read_place(const struct query *q, struct tuning_place *ret_place)
     return true;
 }
 
-/* |each| is NULL if the rows are only to be checked. */
-static enum kiln_code each_record(struct db *file, struct tuning_row *rows,
-                                  bool (*each)(void *, const struct tuning_place *,
-                                               const struct tuning_row *, size_t),
-                                  void *context, struct kiln_err *err)
+struct visit { /* a call for each record */
+    bool (*each)(void *context, const struct tuning_place *place, const struct tuning_row *rows,
+                 size_t count); /* NULL: the rows are only to be checked */
+    void *context;
+};
+
+/* Only records before a promotion may have no content: there was none. */
+static bool read_record(const struct query *q, struct tuning_place *place, struct tuning_row *rows,
+                        size_t *ret_count)
 {
-    QUERY_AUTO struct query q = query_of(file, TUNING_RECORD_EACH);
+    struct bytes content = query_bytes(q, 6);
+    *ret_count = 0;
+    return tuning_read_place(q, place) &&
+           (content.size == 0 || tuning_record_unpack(place, content, rows, ret_count));
+}
+
+static enum kiln_code each_record(struct db *file, enum tuning_statement statement,
+                                  struct tuning_row *rows, const struct visit *visit,
+                                  struct kiln_err *err)
+{
+    QUERY_AUTO struct query q = query_of(file, statement);
     bool more = true, go_on = true;
     enum kiln_code rc = KILN_OK;
     while (!rc && more && go_on) {
@@ -45,13 +59,13 @@ static enum kiln_code each_record(struct db *file, struct tuning_row *rows,
         rc = query_step(&q, &more, err);
         if (rc || !more)
             break;
-        if (!tuning_read_place(&q, &place) ||
-            !tuning_record_unpack(&place, query_bytes(&q, 6), rows, &count))
+        if (!read_record(&q, &place, rows, &count) ||
+            (count == 0 && statement == TUNING_RECORD_EACH))
             rc = kiln_fail(err, KILN_CORRUPT,
                            "a record of the tuning database fails its check: kilnd salvages the "
                            "others when it is started again");
-        if (!rc && each)
-            go_on = each(context, &place, rows, count);
+        if (!rc && visit->each)
+            go_on = visit->each(visit->context, &place, rows, count);
     }
     return rc;
 }
@@ -86,7 +100,17 @@ enum kiln_code tuning_db_each(struct tuning_db *db,
                                            const struct tuning_row *rows, size_t count),
                               void *context, struct kiln_err *err)
 {
-    return each_record(db->db, db->rows, each, context, err);
+    const struct visit visit = { each, context };
+    return each_record(db->db, TUNING_RECORD_EACH, db->rows, &visit, err);
+}
+
+enum kiln_code tuning_db_each_before(struct tuning_db *db,
+                                     bool (*each)(void *context, const struct tuning_place *place,
+                                                  const struct tuning_row *rows, size_t count),
+                                     void *context, struct kiln_err *err)
+{
+    const struct visit visit = { each, context };
+    return each_record(db->db, TUNING_BEFORE_EACH, db->rows, &visit, err);
 }
 
 enum kiln_code tuning_db_each_system(struct tuning_db *db,
@@ -162,7 +186,7 @@ enum kiln_code tuning_file_check(struct db *file, struct tuning_row *rows, struc
 {
     enum kiln_code rc = check_pages(file, err);
     if (!rc)
-        rc = each_record(file, rows, NULL, NULL, err);
+        rc = each_record(file, TUNING_RECORD_EACH, rows, &(struct visit){ 0 }, err);
     if (!rc)
         rc = each_system(file, NULL, NULL, err);
     if (!rc)

@@ -35,35 +35,16 @@ struct walk { /* over the records of a selection */
     struct kiln_err *err;
 };
 
-/* Copies the record's selected (or not selected) entries; |ret_rows| must have space for all. */
-static size_t pick_rows(const struct tuning_job *job, const struct tuning_held *held, bool selected,
-                        struct tuning_row *ret_rows)
+/* Copies the record's entries that are not selected; |ret_rows| must have space for all. */
+static size_t pick_others(const struct tuning_job *job, const struct tuning_held *held,
+                          struct tuning_row *ret_rows)
 {
     size_t count = 0;
     for (size_t i = 0; i < held->row_count; i++) {
-        if (tuning_row_is_selected(&job->selection, &held->rows[i]) == selected)
+        if (!tuning_row_is_selected(&job->selection, &held->rows[i]))
             ret_rows[count++] = held->rows[i];
     }
     return count;
-}
-
-static bool promote_one(void *context, const struct tuning_held *held)
-{
-    struct walk *walk = context;
-    struct tuning_job *job = walk->job;
-    struct tuning_place host = held->place;
-    host.tier = TUNING_TIER_HOST;
-    host.uid = TUNING_NOBODY;
-    KILN_AUTO(mem)
-    struct tuning_row *rows = malloc(held->row_count * sizeof(*rows));
-    size_t count = rows ? pick_rows(job, held, /* selected= */ true, rows) : 0;
-    job->counts.records++;
-    job->counts.entries += count;
-    if (!rows)
-        walk->rc = job_no_memory(walk->err);
-    else if (count > 0)
-        walk->rc = job_merge_record(job, &host, rows, count, walk->err);
-    return walk->rc == KILN_OK;
 }
 
 static bool remove_one(void *context, const struct tuning_held *held)
@@ -72,7 +53,7 @@ static bool remove_one(void *context, const struct tuning_held *held)
     struct tuning_job *job = walk->job;
     KILN_AUTO(mem)
     struct tuning_row *rows = malloc(held->row_count * sizeof(*rows));
-    size_t kept = rows ? pick_rows(job, held, /* selected= */ false, rows) : 0;
+    size_t kept = rows ? pick_others(job, held, rows) : 0;
     job->counts.records++;
     job->counts.entries += held->row_count - kept;
     if (!rows)
@@ -84,24 +65,6 @@ static bool remove_one(void *context, const struct tuning_held *held)
             record_list_add(&job->changes, record_create(&held->place, rows, kept), walk->err);
     }
     return walk->rc == KILN_OK;
-}
-
-/* Promotes the rows in memory, not those just read from the file. */
-static bool promote_stored(void *context, const struct tuning_place *place,
-                           const struct tuning_row *rows, size_t count)
-{
-    struct walk *walk = context;
-    (void)rows;
-    (void)count;
-    const struct tuning_held *held = tuning_table_find(walk->job->tuning->table, place);
-    return !held || !tuning_is_selected(&walk->job->selection, held) || promote_one(walk, held);
-}
-
-static enum kiln_code work_promote(struct tuning_job *job, struct kiln_err *err)
-{
-    struct walk walk = { .job = job, .err = err };
-    enum kiln_code rc = tuning_db_each(job->tuning->db, promote_stored, &walk, err);
-    return rc ? rc : walk.rc;
 }
 
 static enum kiln_code work_remove(struct tuning_job *job, struct kiln_err *err)
@@ -127,6 +90,19 @@ static enum kiln_code put_changes(const struct tuning_job *job, struct tuning_ch
     return rc;
 }
 
+/* Before the first change, so that a promotion can be undone. */
+static enum kiln_code keep_before(const struct tuning_job *job, struct tuning_change *change,
+                                  struct kiln_err *err)
+{
+    bool promotes = job->type == JOB_PROMOTE && job->changes.count > 0;
+    enum kiln_code rc = KILN_OK;
+    if (promotes || job->type == JOB_UNDO_PROMOTION)
+        rc = tuning_change_forget_before(change, err);
+    for (size_t i = 0; promotes && !rc && i < job->changes.count; i++)
+        rc = tuning_change_keep_before(change, &job->changes.records[i]->place, err);
+    return rc;
+}
+
 static enum kiln_code commit_changes(struct tuning_job *job, struct kiln_err *err)
 {
     KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
@@ -135,6 +111,8 @@ static enum kiln_code commit_changes(struct tuning_job *job, struct kiln_err *er
         return KILN_OK;
     }
     enum kiln_code rc = tuning_change_begin(job->tuning->db, &change, err);
+    if (!rc)
+        rc = keep_before(job, change, err);
     if (!rc)
         rc = put_changes(job, change, err);
     if (!rc && job->is_once && job->counts.records > 0)
@@ -164,7 +142,8 @@ static enum kiln_code work_out(struct tuning_job *job, struct kiln_err *err)
                                                       : job_read_records(job, err);
     case JOB_MERGE: return job_read_records(job, err);
     case JOB_PUT: return work_put(job, err);
-    case JOB_PROMOTE: return work_promote(job, err);
+    case JOB_PROMOTE: return job_promote(job, err);
+    case JOB_UNDO_PROMOTION: return job_undo_promotion(job, err);
     case JOB_REMOVE: return work_remove(job, err);
     default: return KILN_OK;
     }
@@ -179,7 +158,9 @@ enum kiln_code tuning_job_work(struct tuning_job *job, const struct tuning_job_e
         return tuning_db_vacuum(job->tuning->db, &job->counts.bytes, err);
     job->events = events;
     enum kiln_code rc = work_out(job, err);
-    if (!rc)
+    if (job->promotion.is_dry_run)
+        record_list_done(&job->changes);
+    else if (!rc)
         rc = commit_changes(job, err);
     job->events = NULL;
     return rc;

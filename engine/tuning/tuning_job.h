@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The internals of a change, shared by tuning_job.c, tuning_blend.c and tuning_import.c; private to
- * this directory.
+ * The internals of a change, shared by tuning_job.c, tuning_blend.c, tuning_import.c and
+ * tuning_promote.c; private to this directory.
  */
 #include "engine/tuning/merge.h"
 #include "engine/tuning/record.h"
@@ -14,6 +14,7 @@ enum job_type {
     JOB_MERGE,
     JOB_PUT,
     JOB_PROMOTE,
+    JOB_UNDO_PROMOTION,
     JOB_REMOVE,
     JOB_REMOVE_SYSTEM,
     JOB_VACUUM,
@@ -26,9 +27,10 @@ struct tuning_job {
     enum job_type type;
     struct tuning_import import;       /* its texts are owned */
     struct tuning_selection selection; /* its texts and keys are owned */
-    char *path;                        /* owned; of the backup */
-    struct record_list given;          /* for put: the measured rows */
-    struct tuning_put_token token;     /* for put, if |is_once| */
+    struct tuning_promotion promotion;
+    char *path;                    /* owned; of the backup */
+    struct record_list given;      /* for put: the measured rows */
+    struct tuning_put_token token; /* for put, if |is_once| */
     bool is_once;
     struct record_list changes;   /* new contents of records; in tuning.db once the work
                                    * succeeded */
@@ -47,6 +49,10 @@ struct tuning_job {
 /* Reads the file: for tier system into |job->slot|, otherwise into |job->changes|. */
 KILN_MUST_CHECK enum kiln_code job_read_system(struct tuning_job *job, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code job_read_records(struct tuning_job *job, struct kiln_err *err);
+
+/* Add the new contents of the host's records to |job->changes|. */
+KILN_MUST_CHECK enum kiln_code job_promote(struct tuning_job *job, struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code job_undo_promotion(struct tuning_job *job, struct kiln_err *err);
 
 /* Merges |from|'s entries into the record at |place| (engine/tuning/merge.h) and adds the result
  * to the changes.  In an import the record becomes |from|, but keeps measurements of other

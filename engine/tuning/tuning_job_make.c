@@ -250,11 +250,21 @@ static enum kiln_code create_selecting_job(struct tuning *t, enum job_type type,
 }
 
 enum kiln_code tuning_job_promote(struct tuning *t, const struct tuning_selection *selection,
+                                  const struct tuning_promotion *promotion,
                                   struct tuning_job **ret_job, struct kiln_err *err)
 {
     struct tuning_selection of_users = *selection;
     of_users.tier = TUNING_TIER_USER;
-    return create_selecting_job(t, JOB_PROMOTE, &of_users, ret_job, err);
+    enum kiln_code rc = create_selecting_job(t, JOB_PROMOTE, &of_users, ret_job, err);
+    if (!rc)
+        (*ret_job)->promotion = *promotion;
+    return rc;
+}
+
+enum kiln_code tuning_job_undo_promotion(struct tuning *t, struct tuning_job **ret_job,
+                                         struct kiln_err *err)
+{
+    return create_job(t, JOB_UNDO_PROMOTION, ret_job, err);
 }
 
 enum kiln_code tuning_job_remove(struct tuning *t, const struct tuning_selection *selection,

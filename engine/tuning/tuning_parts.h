@@ -10,6 +10,7 @@
  *   tuning_job.c       executing changes and taking them over
  *   tuning_blend.c     combining the measurements of one record
  *   tuning_import.c    reading MIOpen's files for a job
+ *   tuning_promote.c   copying users' records to the host's, and undoing that
  *   tuning_export.c    writing MIOpen's files
  */
 #include "engine/miopen/problem_key.h"

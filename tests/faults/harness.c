@@ -114,7 +114,7 @@ static const char tuning[] = "create table record (id integer primary key, key, 
                              "insert into record values (1, x'01', x'02');"
                              "insert into system_file values (1, cast('..a.kti..' as blob));"
                              "insert into tally values (1, 1, -2), (2, 1, -2);"
-                             "pragma user_version = 2;";
+                             "pragma user_version = 3;";
 
 static const struct broken stores[] = {
     { "sound-kernels", "", expect_sound_kernels },
@@ -153,7 +153,7 @@ static const struct broken stores[] = {
       "delete from system_file; update tally set number = 0, inverse = -1 where id"
       " = 2",
       expect_tidy_tuning },
-    { "tuning-version", "pragma user_version = 1", expect_sound_tuning },
+    { "tuning-version", "pragma user_version = 2", expect_sound_tuning },
 };
 #define STORES (sizeof(stores) / sizeof(stores[0]))
 

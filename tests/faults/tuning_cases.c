@@ -129,7 +129,8 @@ static enum kiln_code promote_records(struct tuning *tuning, struct kiln_err *er
 {
     struct tuning_job *job = NULL;
     const struct tuning_selection alices = { .by_uid = true, .uid = ALICE };
-    enum kiln_code rc = tuning_job_promote(tuning, &alices, &job, err);
+    const struct tuning_promotion alone = { .needs_two = false };
+    enum kiln_code rc = tuning_job_promote(tuning, &alices, &alone, &job, err);
     return finish_job(tuning, rc, job, err);
 }
 

@@ -17,6 +17,8 @@ static void answer_counts(struct tuning_query *query)
 struct change {
     struct tuning_selected selected;
     enum tuning_tier tier;
+    struct tuning_promotion promotion;
+    bool undoes; /* the last promotion */
 };
 
 /* A name that is not a problem may be that of a record kept verbatim. Only the walk over the
@@ -34,13 +36,9 @@ static void refuse_unknown(struct tuning_query *query, uint64_t found)
 /* ---- promote ---- */
 
 static const struct admin_member promote_members[] = {
-    { "database_id", MEMBER_TEXT },
-    { "kind", MEMBER_TEXT },
-    { "backend", MEMBER_TEXT },
-    { "problem", MEMBER_TEXT },
-    { "solver", MEMBER_TEXT },
-    { "uid", MEMBER_COUNT },
-    { 0 },
+    { "database_id", MEMBER_TEXT }, { "kind", MEMBER_TEXT },   { "backend", MEMBER_TEXT },
+    { "problem", MEMBER_TEXT },     { "solver", MEMBER_TEXT }, { "uid", MEMBER_COUNT },
+    { "dry_run", MEMBER_FLAG },     { "undo", MEMBER_FLAG },   { 0 },
 };
 
 static enum kiln_code check_uid(const struct json *question, uint32_t *ret_uid, bool *ret_has,
@@ -57,13 +55,21 @@ static enum kiln_code check_uid(const struct json *question, uint32_t *ret_uid, 
 static enum kiln_code check_promote(struct tuning_query *query, struct kiln_err *err)
 {
     struct change *c = query->state;
+    const struct json *q = query->base.question;
     uint32_t uid = 0;
     bool has_uid = false;
-    enum kiln_code rc = tuning_select(query->base.question, TUNING_TIER_USER, &c->selected, err);
+    c->undoes = json_get_bool(q, "undo", false);
+    if (c->undoes && json_count(q) > 1)
+        return kiln_fail(err, KILN_INVALID,
+                         "'undo' undoes the last promotion as a whole: give nothing else");
+    enum kiln_code rc = tuning_select(q, TUNING_TIER_USER, &c->selected, err);
     if (!rc)
-        rc = check_uid(query->base.question, &uid, &has_uid, err);
+        rc = check_uid(q, &uid, &has_uid, err);
     if (!rc && has_uid)
         tuning_select_uid(&c->selected, uid);
+    c->promotion = (struct tuning_promotion){ .needs_two = !has_uid,
+                                              .caller = (uint32_t)query->base.uid,
+                                              .is_dry_run = json_get_bool(q, "dry_run", false) };
     return rc;
 }
 
@@ -71,15 +77,26 @@ static enum kiln_code begin_promote(struct tuning_query *query, struct tuning *t
                                     struct kiln_err *err)
 {
     const struct change *c = query->state;
-    return tuning_job_promote(tuning, &c->selected.selection, &query->change.job, err);
+    if (c->undoes)
+        return tuning_job_undo_promotion(tuning, &query->change.job, err);
+    return tuning_job_promote(tuning, &c->selected.selection, &c->promotion, &query->change.job,
+                              err);
 }
 
 static void finish_promote(struct tuning_query *query)
 {
-    refuse_unknown(query, query->change.counts.records);
+    const struct change *c = query->state;
+    const struct tuning_counts *counts = &query->change.counts;
+    refuse_unknown(query, counts->records);
     answer_counts(query);
-    json_set_u64(query->base.answer, "added", query->change.counts.added);
-    json_set_u64(query->base.answer, "conflicts", query->change.counts.conflicts);
+    if (c->undoes) {
+        json_set_u64(query->base.answer, "removed", counts->removed);
+        return;
+    }
+    json_set_u64(query->base.answer, "added", counts->added);
+    json_set_u64(query->base.answer, "conflicts", counts->conflicts);
+    json_set_u64(query->base.answer, "held", counts->held);
+    json_set_bool(query->base.answer, "dry_run", c->promotion.is_dry_run);
 }
 
 static const struct tuning_query_kind promote_kind = {

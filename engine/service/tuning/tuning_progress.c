@@ -241,6 +241,30 @@ static void on_conflict(void *context, const struct tuning_place *place, const c
     tuning_progress_add(context, "conflicts", item);
 }
 
+static void on_plan_change(void *context, const struct tuning_plan_change *change)
+{
+    struct json *item = json_object();
+    json_set_u64(item, "uid", change->uid);
+    json_set_text(item, "kind", tuning_kind_name(change->place->kind));
+    json_set_text(item, "database_id", change->place->database_id);
+    json_set_bytes(item, "key", change->place->key);
+    json_set_bytes(item, "solver", change->solver);
+    tuning_progress_set_value(item, "from", change->from);
+    tuning_progress_set_value(item, "to", change->to);
+    json_set_bool(item, "held", change->is_held);
+    tuning_progress_add(context, "changes", item);
+}
+
+static void on_promoter(void *context, const struct tuning_promoter *user)
+{
+    struct json *item = json_object();
+    json_set_u64(item, "uid", user->uid);
+    json_set_u64(item, "entries", user->entries);
+    json_set_u64(item, "promoted", user->promoted);
+    json_set_u64(item, "changes", user->changes);
+    tuning_progress_add(context, "users", item);
+}
+
 static void on_progress(void *context, const char *step, uint64_t done, uint64_t total)
 {
     tuning_progress_set_stage(context, step, done, total);
@@ -251,6 +275,8 @@ struct tuning_job_events tuning_progress_events(struct tuning_progress *progress
     return (struct tuning_job_events){ .bad = on_bad,
                                        .verbatim = on_verbatim,
                                        .conflict = on_conflict,
+                                       .plan_change = on_plan_change,
+                                       .promoter = on_promoter,
                                        .progress = on_progress,
                                        .context = progress };
 }

@@ -17,7 +17,7 @@
 #define PROGRESS_ITEMS_MAX 20000u
 #define PROGRESS_BYTES_MAX (32u << 20)
 #define PROGRESS_VALUE_MAX 1024u
-#define PROGRESS_LISTS_MAX 3u /* of one request: "bad", "verbatim", "conflicts" */
+#define PROGRESS_LISTS_MAX 3u /* of one request, such as "bad", "verbatim", "conflicts" */
 
 struct tuning_progress;
 

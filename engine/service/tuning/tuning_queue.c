@@ -34,6 +34,7 @@ static void add_counts(struct tuning_counts *to, const struct tuning_counts *mor
     to->bad += more->bad;
     to->verbatim += more->verbatim;
     to->conflicts += more->conflicts;
+    to->held += more->held;
     to->bytes += more->bytes;
     to->before += more->before;
 }

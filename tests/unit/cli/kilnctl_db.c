@@ -169,6 +169,46 @@ TEST_F(kilnctl_db, a_promotion_shows_conflicts_and_counts)
     assert_says(f->run.printed, "1 conflict");
 }
 
+#define CHANGES                                                                                    \
+    "{\"changes\":[{\"uid\":4000000,\"kind\":\"find\",\"database_id\":\"gfx90a68\",\"key\":\"k\"," \
+    "\"solver\":\"ConvB\",\"from\":\"\",\"to\":\"ConvB\",\"held\":true}]}"
+#define USERS "{\"users\":[{\"uid\":4000000,\"entries\":5,\"promoted\":3,\"changes\":1}]}"
+
+TEST_F(kilnctl_db, a_dry_run_of_a_promotion_shows_changes_and_users)
+{
+    fake.answers[0] = (struct fake_answer){
+        .reply = "{\"records\":5,\"held\":2,\"dry_run\":true}",
+        .progress = { CHANGES, USERS },
+    };
+    assert_int_equal(RUN(&f->run, "db", "promote", "--dry-run"), KILN_E_OK);
+    assert_string_equal(fake.requests[0], "tuning_promote {\"dry_run\":true}");
+    assert_says(f->run.printed, "uid 4000000: find of gfx90a68, k: ConvB: the heuristic -> ConvB "
+                                "(held)");
+    assert_says(f->run.printed, "5 entries, 3 to promote, 2 held; would decide 1 plan");
+    assert_says(f->run.printed, "--uid");
+    assert_says(f->run.printed, "nothing was changed");
+}
+
+TEST_F(kilnctl_db, a_promotion_lists_users_but_not_every_plan)
+{
+    fake.answers[0] = (struct fake_answer){
+        .reply = "{\"records\":5,\"added\":1}",
+        .progress = { CHANGES, USERS },
+    };
+    assert_int_equal(RUN(&f->run, "db", "promote"), KILN_E_OK);
+    assert_null(strstr(f->run.printed, "->"));
+    assert_says(f->run.printed, "3 promoted");
+}
+
+TEST_F(kilnctl_db, a_promotion_is_undone)
+{
+    fake.answers[0].reply = "{\"records\":3,\"removed\":2}";
+    assert_int_equal(RUN(&f->run, "db", "promote", "--undo"), KILN_E_OK);
+    assert_string_equal(fake.requests[0], "tuning_promote {\"undo\":true}");
+    assert_says(f->run.printed, "3 records");
+    assert_says(f->run.printed, "2 of them removed");
+}
+
 TEST_F(kilnctl_db, conflicts_of_a_promotion_are_listed_in_json)
 {
     fake.answers[0] = (struct fake_answer){
@@ -177,7 +217,7 @@ TEST_F(kilnctl_db, conflicts_of_a_promotion_are_listed_in_json)
     };
     assert_int_equal(RUN(&f->run, "db", "promote", "--json"), KILN_E_OK);
     assert_says(f->run.printed, "\"conflicts\":1,\"conflicting\":[{\"key\":\"k\",\"why\":\"1 or "
-                                "2\"}]}");
+                                "2\"}],\"changes\":[],\"users\":[]}");
 }
 
 /* ---- rm ---- */

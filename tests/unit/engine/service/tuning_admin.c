@@ -108,6 +108,34 @@ TEST(users, only_administrators_promote_records_to_all_users)
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).tier, 3);
 }
 
+TEST(users, one_users_claim_is_promoted_only_for_a_named_user_and_can_be_undone)
+{
+    struct users *f = *state;
+    struct put put = find_put("Mine", 0.03);
+    tuning_put(f, &f->ann, &put);
+
+    KILN_AUTO(json) struct json *held = test_caller_ask(&f->admin, MESSAGE_tuning_promote, "{}");
+    assert_int_equal(answer_number(held, "held"), 1);
+    assert_int_equal(answer_number(held, "added"), 0);
+    assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_NOT_FOUND);
+    KILN_AUTO(json)
+    struct json *dry =
+        test_caller_ask(&f->admin, MESSAGE_tuning_promote, "{\"uid\":1000,\"dry_run\":true}");
+    assert_int_equal(answer_number(dry, "added"), 1);
+    assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_NOT_FOUND);
+
+    tuning_put(f, &f->bob, &put); /* a second user */
+    KILN_AUTO(json) struct json *both = test_caller_ask(&f->admin, MESSAGE_tuning_promote, "{}");
+    assert_int_equal(answer_number(both, "held"), 0);
+    KILN_AUTO(json)
+    struct json *undone = test_caller_ask(&f->admin, MESSAGE_tuning_promote, "{\"undo\":true}");
+    assert_int_equal(answer_number(undone, "removed"), 1);
+    test_caller_refused(&f->admin, MESSAGE_tuning_promote, "{\"undo\":true}", KILN_NOT_FOUND,
+                        "undo");
+    test_caller_refused(&f->admin, MESSAGE_tuning_promote, "{\"undo\":true,\"uid\":1000}",
+                        KILN_INVALID, "undo");
+}
+
 TEST(users, a_problem_is_promoted_in_both_kinds_or_in_none)
 {
     struct users *f = *state;
@@ -116,7 +144,7 @@ TEST(users, a_problem_is_promoted_in_both_kinds_or_in_none)
     tuning_put(f, &f->ann, &perf);
     test_caller_forget_replies(&f->admin);
     test_caller_send(&f->admin, MESSAGE_tuning_promote, 3,
-                     bytes_of_text("{\"problem\":\"" DRIVER "\"}"));
+                     bytes_of_text("{\"problem\":\"" DRIVER "\",\"uid\":1000}"));
     assert_true(fake_executor_run_task(&f->engine.executor));
     engine_drain(f->engine.engine); /* would reject a second step */
     fake_executor_run_tasks(&f->engine.executor);

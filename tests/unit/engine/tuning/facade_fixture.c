@@ -107,12 +107,31 @@ static void on_conflict(void *context, const struct tuning_place *place, const c
     snprintf(f->conflict_why, sizeof(f->conflict_why), "%s", why);
 }
 
+static void on_plan_change(void *context, const struct tuning_plan_change *change)
+{
+    struct fixture *f = context;
+    snprintf(f->plan_change, sizeof(f->plan_change), "%u: %.*s -> %.*s%s", (unsigned)change->uid,
+             (int)change->from.size, (const char *)change->from.data, (int)change->to.size,
+             (const char *)change->to.data, change->is_held ? ", held" : "");
+}
+
+static void on_promoter(void *context, const struct tuning_promoter *user)
+{
+    struct fixture *f = context;
+    f->promoters++;
+    f->promoter = *user;
+}
+
 enum kiln_code finish(struct fixture *f, enum kiln_code rc, struct tuning_job *job)
 {
-    struct tuning_job_events events = {
-        .bad = on_bad, .verbatim = on_verbatim, .conflict = on_conflict, .context = f
-    };
-    f->bad = f->verbatim = f->conflicts = 0;
+    struct tuning_job_events events = { .bad = on_bad,
+                                        .verbatim = on_verbatim,
+                                        .conflict = on_conflict,
+                                        .plan_change = on_plan_change,
+                                        .promoter = on_promoter,
+                                        .context = f };
+    f->bad = f->verbatim = f->conflicts = f->promoters = 0;
+    f->plan_change[0] = '\0';
     if (!rc)
         rc = tuning_job_work(job, &events, &f->err);
     if (!rc) {
@@ -234,7 +253,14 @@ enum kiln_code remove_selected(struct fixture *f, const struct tuning_selection 
 enum kiln_code promote(struct fixture *f, const struct tuning_selection *selection)
 {
     struct tuning_job *job = NULL;
-    enum kiln_code rc = tuning_job_promote(f->t, selection, &job, &f->err);
+    enum kiln_code rc = tuning_job_promote(f->t, selection, &f->promotion, &job, &f->err);
+    return finish(f, rc, job);
+}
+
+enum kiln_code undo_promotion(struct fixture *f)
+{
+    struct tuning_job *job = NULL;
+    enum kiln_code rc = tuning_job_undo_promotion(f->t, &job, &f->err);
     return finish(f, rc, job);
 }
 

@@ -30,8 +30,12 @@ struct fixture {
     unsigned bad, verbatim, conflicts; /* reported by the last change */
     uint64_t bad_line, verbatim_line;  /* lines of the last reports */
     char bad_why[256], verbatim_why[256], conflict_why[400];
-    bool strict;       /* of the next import */
-    struct buffer out; /* what export_text read */
+    unsigned promoters;                /* of the last promotion */
+    struct tuning_promoter promoter;   /* the last one that was reported */
+    char plan_change[200];             /* "1000: ConvA -> ConvB, held" */
+    struct tuning_promotion promotion; /* how promote does it */
+    bool strict;                       /* of the next import */
+    struct buffer out;                 /* what export_text read */
     struct kiln_err err;
 };
 
@@ -75,6 +79,7 @@ enum kiln_code put_find(struct fixture *f, uint32_t uid, const char *key, const 
 enum kiln_code put_perf(struct fixture *f, uint32_t uid, const char *id, const char *params);
 enum kiln_code remove_selected(struct fixture *f, const struct tuning_selection *selection);
 enum kiln_code promote(struct fixture *f, const struct tuning_selection *selection);
+enum kiln_code undo_promotion(struct fixture *f);
 
 struct tuning_question find_question(uint32_t uid, const char *key);
 struct tuning_question perf_question(uint32_t uid, const char *key);

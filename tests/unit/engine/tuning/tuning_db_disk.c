@@ -435,13 +435,13 @@ TEST_F(tuning_db, a_file_of_a_newer_version_is_refused_and_left_alone)
 {
     must(put(f, 1, 1), f->err);
     close_db(f);
-    run_sql(f, "pragma user_version = 3");
+    run_sql(f, "pragma user_version = 4");
 
     assert_int_equal(reopen(f), KILN_UNSUPPORTED);
 
     assert_says(f->err.text, "newer version");
     assert_int_equal(files(f, "tuning.db.damaged-"), 0);
-    run_sql(f, "pragma user_version = 2");
+    run_sql(f, "pragma user_version = 3");
     must(reopen(f), f->err);
     assert_int_equal(count_found(f), 1);
 }
@@ -452,7 +452,7 @@ TEST_F(tuning_db, a_file_of_the_first_version_is_brought_up_to_date)
     bool has = true;
     must(put(f, 1, 1), f->err);
     close_db(f);
-    run_sql(f, "drop table recent_put; pragma user_version = 1");
+    run_sql(f, "drop table before_promotion; drop table recent_put; pragma user_version = 1");
 
     must(reopen(f), f->err);
 

@@ -135,7 +135,7 @@ static enum kiln_code promote_named(struct fixture *f, struct tuning_job **ret_j
     const struct tuning_selection selection = {
         .by_uid = true, .uid = ALICE, .keys = named, .key_count = NAMED
     };
-    return tuning_job_promote(f->t, &selection, ret_job, &f->err);
+    return tuning_job_promote(f->t, &selection, &f->promotion, ret_job, &f->err);
 }
 
 static enum kiln_code make_job(struct fixture *f, enum change what, unsigned version,
@@ -157,7 +157,7 @@ static enum kiln_code make_job(struct fixture *f, enum change what, unsigned ver
     case PUT: return tuning_job_put(f->t, &row, 1, ret_job, &f->err);
     case MERGE: return tuning_job_merge(f->t, &import, ret_job, &f->err);
     case PROMOTE_NAMED: return promote_named(f, ret_job);
-    default: return tuning_job_promote(f->t, &selection, ret_job, &f->err);
+    default: return tuning_job_promote(f->t, &selection, &f->promotion, ret_job, &f->err);
     }
 }
 

@@ -4,6 +4,8 @@
 #include "engine/tuning/tuning_parts.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #define OTHER "64-28-28-3x3-64-28-28-32-1x1-1x1-1x1-0-NCHW-FP32-F"
 #define USER_FILE "gfx90a68.HIP.2_17_0_a82233c22.ufdb.txt"
@@ -20,6 +22,116 @@ static const struct measured usual = { .tier = TUNING_TIER_USER,
                                        .measured_at = 1000 };
 
 /* ---- promote ---- */
+
+#define FASTER "0.5,0,miopenConvolutionFwdAlgoDirect"
+
+/* One user's entries for KEY, with samples. */
+static void measure(struct fixture *f, uint32_t uid, const char *solver, double ms)
+{
+    char values[80];
+    struct measured m = usual;
+    snprintf(values, sizeof(values), "%g,64,miopenConvolutionFwdAlgoDirect", ms);
+    m.uid = uid;
+    m.id = solver;
+    m.values = values;
+    m.median_ms = ms;
+    must(put(f, &m), f->err);
+}
+
+static const struct tuning_selection all_records = { .tier = TUNING_TIER_NONE };
+
+TEST_F(facade, a_claim_of_one_user_is_held_until_a_second_one_has_it_too)
+{
+    f->promotion = (struct tuning_promotion){ .needs_two = true, .caller = THE_HOST };
+    measure(f, ALICE, "ConvA", 1);
+    must(promote(f, &all_records), f->err);
+    assert_int_equal(f->counts.held, 1);
+    assert_int_equal(f->counts.added, 0);
+    assert_string_equal(find_value(f, 7, KEY), "");
+    assert_string_equal(f->plan_change, "1000:  -> ConvA, held");
+    assert_int_equal(f->promoters, 1);
+    assert_int_equal(f->promoter.changes, 1);
+    assert_int_equal(f->promoter.promoted, 0);
+
+    measure(f, BOB, "ConvA", 1.3); /* another time */
+    measure(f, BOB, "ConvB", 1);   /* another solver */
+    must(promote(f, &all_records), f->err);
+    assert_string_equal(find_value(f, 7, KEY), "");
+
+    measure(f, 1002, "ConvA", 1.2); /* agrees with both */
+    must(promote(f, &all_records), f->err);
+    assert_int_equal(f->counts.held, 1);
+    assert_int_equal(f->counts.added, 1);
+    assert_says(find_value(f, 7, KEY), "ConvA:");
+    assert_null(strstr(find_value(f, 7, KEY), "ConvB:"));
+}
+
+TEST_F(facade, a_named_user_and_the_promoter_need_no_second_user)
+{
+    const struct tuning_selection bobs = { .by_uid = true, .uid = BOB };
+    f->promotion = (struct tuning_promotion){ .needs_two = true, .caller = ALICE };
+    measure(f, ALICE, "ConvA", 1);
+    measure(f, BOB, "ConvB", 0.5);
+    must(promote(f, &all_records), f->err);
+    assert_string_equal(find_value(f, 7, KEY), "ConvA:1,64,miopenConvolutionFwdAlgoDirect");
+
+    f->promotion.needs_two = false;
+    must(promote(f, &bobs), f->err);
+    assert_string_equal(f->plan_change, "1001: ConvA -> ConvB");
+    assert_says(find_value(f, 7, KEY), "ConvB:0.5");
+}
+
+TEST_F(facade, parameters_of_perf_need_a_second_user_with_the_same)
+{
+    f->promotion = (struct tuning_promotion){ .needs_two = true, .caller = THE_HOST };
+    must(put_perf(f, ALICE, "ConvA", "1,2"), f->err);
+    must(put_perf(f, BOB, "ConvA", "2,2"), f->err);
+    must(promote(f, &all_records), f->err);
+    assert_int_equal(f->counts.held, 2);
+    assert_int_equal(f->counts.added, 0);
+
+    must(put_perf(f, 1002, "ConvA", "1,2"), f->err);
+    must(promote(f, &all_records), f->err);
+    assert_int_equal(f->counts.held, 1);
+    assert_int_equal(f->counts.added, 1);
+    assert_string_equal(f->plan_change, "1002:  -> 1,2");
+}
+
+TEST_F(facade, a_dry_run_of_a_promotion_changes_nothing)
+{
+    f->promotion.is_dry_run = true;
+    measure(f, ALICE, "ConvA", 1);
+    must(promote(f, &all_records), f->err);
+    assert_int_equal(f->counts.added, 1);
+    assert_string_equal(f->plan_change, "1000:  -> ConvA");
+    assert_string_equal(find_value(f, 7, KEY), "");
+    must(reopen(f), f->err);
+    assert_string_equal(find_value(f, 7, KEY), "");
+    assert_int_equal(undo_promotion(f), KILN_NOT_FOUND);
+}
+
+TEST_F(facade, the_last_promotion_can_be_undone_once)
+{
+    must(put_find(f, THE_HOST, KEY, "ConvH", "1,0,miopenConvolutionFwdAlgoDirect"), f->err);
+    must(put_find(f, ALICE, KEY, "ConvA", FASTER), f->err);
+    must(put_find(f, ALICE, OTHER, "ConvA", FASTER), f->err);
+    must(promote(f, &all_records), f->err);
+    assert_says(find_value(f, 7, KEY), "ConvA:");
+    must(promote(f, &all_records), f->err); /* changes nothing, so it is not the one to undo */
+    must(reopen(f), f->err);
+
+    must(undo_promotion(f), f->err);
+
+    assert_int_equal(f->counts.records, 2);
+    assert_int_equal(f->counts.removed, 1);
+    assert_string_equal(find_value(f, 7, KEY), "ConvH:1,0,miopenConvolutionFwdAlgoDirect");
+    assert_string_equal(find_value(f, 7, OTHER), "");
+    assert_says(find_value(f, ALICE, KEY), "ConvA:");
+    must(reopen(f), f->err);
+    assert_string_equal(find_value(f, 7, KEY), "ConvH:1,0,miopenConvolutionFwdAlgoDirect");
+    assert_string_equal(find_value(f, 7, OTHER), "");
+    assert_int_equal(undo_promotion(f), KILN_NOT_FOUND);
+}
 
 TEST_F(facade, promoting_joins_all_users_and_leaves_their_records)
 {
