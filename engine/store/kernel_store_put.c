@@ -14,7 +14,6 @@
 /* Kernels of the same user that one put may evict. A lowered quota takes effect over several
  * puts. */
 #define EVICT_OF_UID_MAX 512u
-#define DATABASE_ID_MAX 128u
 #define VERSION_MAX 64u
 
 static size_t text_length(const char *text) { return text ? strlen(text) : 0; }
@@ -51,7 +50,7 @@ static enum kiln_code check_record(const struct kernel_record *r, uint64_t *ret_
         { "program", text_length(r->program),
           text_length(r->database_id) ? LIMIT_OPTIONS_TEXT : LIMIT_PROGRAM_NAME },
         { "options", text_length(r->options), LIMIT_OPTIONS_TEXT },
-        { "database id", text_length(r->database_id), DATABASE_ID_MAX },
+        { "database id", text_length(r->database_id), VERSIONED_ID_MAX - 1 },
         { "package", text_length(r->package), LIMIT_PROGRAM_NAME },
         { "version", text_length(r->version), VERSION_MAX },
     };
