@@ -27,25 +27,25 @@ class Table(unittest.TestCase):
     def setUp(self):
         self.script = load()
 
-    def test_sums_up_faults_by_column_and_operations_at_the_end(self):
+    def test_the_table_sums_faults_by_column_and_operations_in_the_last_row(self):
         lines = self.script.table([row("a", "memory", 3), row("a", "map", 4, lost=1, every=5),
                                    row("b", "kill", 10)]).splitlines()
         self.assertEqual(lines[2], "| `a` | 7 | - | - | - | - | - | - | - | 7 | 6 | 1 | 1, 5 |")
         self.assertEqual(lines[3], "| `b` | - | - | - | - | - | - | 10 | - | 10 | 10 | 0 | 1 |")
         self.assertEqual(lines[4], "| **all** | 7 | - | - | - | - | - | 10 | - | 17 | 16 | 1 |  |")
 
-    def test_every_fault_has_one_column(self):
+    def test_every_fault_kind_belongs_to_one_column(self):
         source = (SCRIPT.parent.parent / "tests/faults/cases.c").read_text(encoding="utf-8")
         faults = [line.split('"')[1] for line in source.splitlines() if "] = { \"" in line]
         faults.append("interrupted")  # its row takes several lines
         columns = [fault for faults in self.script.COLUMNS.values() for fault in faults]
         self.assertEqual(sorted(set(faults)), sorted(columns))
 
-    def test_strides_are_of_what_was_tried(self):
+    def test_strides_are_reported_for_the_faults_tried(self):
         rows = [row("a", "kill", 2, every=5), row("a", "step", 9), row("a", "sync", 0, every=7)]
         self.assertEqual(self.script.strides(rows), "5")
 
-    def test_kilnd_has_strides_of_its_own(self):
+    def test_kilnd_has_separate_strides(self):
         options = self.script.parse(["--every", "5", "--memory-every", "300", "--daemon-every", "13",
                                      "--daemon-most", "2"])
         engine = self.script.command_of(pathlib.Path("engine_faults"), "a", options)
@@ -54,7 +54,7 @@ class Table(unittest.TestCase):
                                       "300"])
         self.assertEqual(daemon[1:], ["--go-on", "--every", "13", "--only", "b", "--most", "2"])
 
-    def test_an_operation_without_the_fault_is_not_asked_for_it(self):
+    def test_a_pattern_selects_only_cases_that_an_operation_has(self):
         with tempfile.TemporaryDirectory() as directory:
             program = pathlib.Path(directory) / "program"
             program.write_text("#!/bin/sh\nprintf 'a:kill\\na:sync\\nb:kill\\n'\n", encoding="utf-8")
@@ -64,7 +64,7 @@ class Table(unittest.TestCase):
             every = self.script.parse([])
             self.assertEqual(self.script.operations_of(program, every), ["a", "b"])
 
-    def test_changes_only_what_is_between_the_marks(self):
+    def test_the_table_changes_only_text_between_its_marks(self):
         with tempfile.TemporaryDirectory() as directory:
             page = pathlib.Path(directory) / "page.md"
             page.write_text(f"above\n{self.script.BEGIN}\nold\n{self.script.END}\nbelow\n",
@@ -75,7 +75,7 @@ class Table(unittest.TestCase):
         self.assertTrue(text.endswith(f"|\n{self.script.END}\nbelow\n"))
         self.assertNotIn("old", text)
 
-    def test_of_two_runs_the_later_counts(self):
+    def test_the_later_of_two_fault_runs_counts(self):
         with tempfile.TemporaryDirectory() as directory:
             files = []
             for tried in (3, 9):

@@ -74,7 +74,7 @@ TEST(lifecycle, starts_answers_and_leaves_nothing_behind_at_sigterm)
     assert_int_equal(count_leftovers(f), 0);
 }
 
-TEST(lifecycle, sigint_ends_it_like_sigterm)
+TEST(lifecycle, sigint_ends_kilnd_like_sigterm)
 {
     struct host *f = *state;
     daemon_process_start(&f->daemon);

@@ -43,7 +43,7 @@ class Commit(unittest.TestCase):
         self.assertEqual(ended.returncode, status, ended.stderr)
         return ended.stderr.strip()
 
-    def test_a_work_tree_says_its_commit_and_whether_it_differs(self):
+    def test_a_work_tree_reports_its_commit_and_whether_it_differs(self):
         commit = self.commit()
         self.assertEqual(self.found(), commit)
         self.git("tag", "v1")
@@ -51,7 +51,7 @@ class Commit(unittest.TestCase):
         shutil.copy(self.tree / "print.cmake", self.tree / "cmake/commit.txt")
         self.assertEqual(self.found(), f"{commit}-dirty")
 
-    def test_gits_archive_says_the_same(self):
+    def test_an_archive_of_git_reports_the_commit_of_its_work_tree(self):
         commit = self.commit()
         archive = self.git("archive", "HEAD")
         shutil.rmtree(self.tree)
@@ -59,22 +59,22 @@ class Commit(unittest.TestCase):
         subprocess.run(["tar", "-x", "-C", self.tree], input=archive, check=True, timeout=60)
         self.assertEqual(self.found(), commit)
 
-    def test_what_was_written_into_the_tree_is_taken_over(self):
+    def test_a_commit_written_into_the_tree_is_used(self):
         (self.tree / "cmake/commit.txt").write_text(f"{HASH[:12]}-dirty\n")
         self.assertEqual(self.found(), f"{HASH[:12]}-dirty")
 
-    def test_without_either_it_is_unknown(self):
+    def test_without_git_and_a_written_commit_the_commit_is_unknown(self):
         self.assertEqual(self.found(), "unknown")
         (self.tree / "cmake/commit.txt").unlink()
         self.assertEqual(self.found(), "unknown")
         (self.tree / ".git").mkdir()  # and no repository
         self.assertEqual(self.found(), "unknown")
 
-    def test_the_commit_of_a_folder_around_it_is_another(self):
+    def test_the_commit_of_an_enclosing_repository_is_not_used(self):
         self.commit(directory=self.tree.parent)
         self.assertEqual(self.found(), "unknown")
 
-    def test_what_is_given_counts(self):
+    def test_a_given_commit_takes_precedence(self):
         self.commit()
         self.assertEqual(self.found(f"-DKILN_COMMIT={HASH}"), HASH)
         self.assertIn("KILN_COMMIT", self.found('-DKILN_COMMIT=a"b', status=1))

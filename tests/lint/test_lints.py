@@ -51,16 +51,16 @@ class Layers(Tree):
         self.assertEqual(len(found), 1)
         self.assertIn("engine/store may not include 'engine/service/service.h'", found[0])
 
-    def test_the_command_line_sees_nothing_of_the_engine(self):
+    def test_the_command_line_may_not_include_the_engine(self):
         self.assertTrue(self.including("cli/kilnctl/a.c", '"engine/engine.h"'))
         self.assertTrue(self.including("cli/kilnctl/a.c", '"common/frame.h"'))
 
-    def test_the_compiler_process_sees_no_store(self):
+    def test_the_compiler_process_may_not_include_the_store(self):
         rel = "daemon/workers/kiln_compiler.c"
         self.assertEqual(self.including(rel, '"engine/compile/worker_wire.h"'), [])
         self.assertTrue(self.including(rel, '"engine/store/object.h"'))
 
-    def test_a_library_is_known_to_its_one_home(self):
+    def test_a_library_may_be_included_only_in_its_directory(self):
         self.assertEqual(self.including("daemon/loop/loop.c", "<uv.h>"), [])
         found = self.including("daemon/server/session.c", "<uv.h>")
         self.assertIn("only daemon/loop may include <uv.h>", found[0])
@@ -68,7 +68,7 @@ class Layers(Tree):
     def test_the_engine_does_not_use_the_public_headers(self):
         self.assertTrue(self.including("engine/engine.c", "<kiln/kiln.h>"))
 
-    def test_build_folders_are_not_looked_at(self):
+    def test_build_directories_are_not_checked(self):
         self.assertEqual(self.including("build/release/engine/a.c", "<uv.h>"), [])
 
 
@@ -79,18 +79,18 @@ class StaleLayers(Tree):
         self.write("common/unused.h", "")
         return list(check_layers.stale(self.root, table))
 
-    def test_rows_that_are_needed_are_left_alone(self):
+    def test_needed_rows_of_the_layer_table_are_accepted(self):
         self.assertEqual(self.stale({"cli": {"common/used.h"}, "common": set()}), [])
 
-    def test_a_row_or_a_header_that_is_gone_is_named(self):
+    def test_a_stale_row_or_header_of_the_layer_table_is_reported(self):
         self.assertEqual(self.stale({"gone": set()}), ["layer table: 'gone' does not exist"])
         self.assertIn("'common/old.h'", self.stale({"cli": {"common/old.h"}})[0])
 
-    def test_a_header_that_nothing_includes_is_named(self):
+    def test_an_unused_header_is_reported(self):
         self.assertEqual(self.stale({"cli": {"common/unused.h"}}),
                          ["layer table: no file of 'cli' includes 'common/unused.h'"])
 
-    def test_five_rows_may_be_for_single_files(self):
+    def test_five_rows_of_the_layer_table_may_name_single_files(self):
         names = [f"cli/{letter}.c" for letter in "bcdefg"]
         for name in names:
             self.write(name, "")
@@ -102,13 +102,13 @@ class Files(Tree):
     def names(self):
         return [rel for _, rel in tree.files(self.root)]
 
-    def test_a_folder_that_is_no_checkout_is_walked(self):
+    def test_a_directory_that_is_no_checkout_is_walked(self):
         self.write("a/b.c", "")
         self.write("build/c.c", "")
         self.assertEqual(self.names(), ["a/b.c"])
 
     @unittest.skipUnless(shutil.which("git"), "git is not installed")
-    def test_what_git_ignores_is_not_looked_at(self):
+    def test_files_ignored_by_git_are_not_checked(self):
         subprocess.run(["git", "init", "-q", self.root], check=True, timeout=60)
         self.write(".gitignore", "/scratch/\n")
         self.write("scratch/a.c", "")
@@ -182,11 +182,11 @@ class Pins(Tree):
         self.write("tests/unit/a.c", f"assert_says(err.text,\n            {literal});\n")
         return list(check_tests.complaints(self.root))
 
-    def test_a_sentence_is_found(self):
+    def test_a_pinned_sentence_is_found(self):
         self.assertIn("tests/unit/a.c:1:", self.pinned('"cannot open the file"')[0])
         self.assertEqual(len(self.pinned('"cannot open " "the file"')), 1)
 
-    def test_a_key_word_or_a_datum_is_fine(self):
+    def test_a_pinned_key_word_or_datum_is_accepted(self):
         for literal in ('"gfx90a"', '"package_limit"', '"2 records, 3 problems"', '"\\"a\\":{}"'):
             self.assertEqual(self.pinned(literal), [], literal)
 
@@ -216,7 +216,7 @@ class Waits(Tree):
         self.assertEqual(len(self.endless("    if (!root)\n        skip();\n")), 1)
         self.assertEqual(self.endless('    SKIP_IF(!root, "needs root");\n'), [])
 
-    def test_programs_that_measure_are_free(self):
+    def test_measuring_programs_may_wait_without_a_bound(self):
         self.assertEqual(self.endless("pthread_join(t, NULL);\n", "tests/bench/a.c"), [])
 
 
@@ -247,20 +247,20 @@ class Metrics(unittest.TestCase):
     def complaints(self, text):
         return list(gen_metrics.complain(text, "here", self.KNOWN))
 
-    def test_what_kilnd_has_may_be_asked_for(self):
+    def test_a_known_metric_may_be_queried(self):
         self.assertEqual(self.complaints('sum(rate(kiln_hits_total{tier="hot",instance="a"}[5m]))'), [])
         self.assertEqual(self.complaints('kiln_wait_seconds_bucket{le="1"} > kiln_clients'), [])
 
-    def test_a_metric_that_is_none_is_named(self):
+    def test_an_unknown_metric_is_reported(self):
         self.assertEqual(self.complaints("kiln_wishes_total > 1"),
                          ["here: kilnd has no metric 'kiln_wishes_total'"])
         self.assertTrue(self.complaints("kiln_clients_bucket"))  # it is no histogram
 
-    def test_a_label_that_is_none_is_named(self):
+    def test_an_unknown_metric_label_is_reported(self):
         self.assertEqual(self.complaints('kiln_hits_total{uid!="7"}'),
                          ["here: 'kiln_hits_total' has no label 'uid'"])
 
-    def test_the_unit_is_the_name_s(self):
+    def test_the_unit_of_a_metric_agrees_with_its_name(self):
         self.assertEqual(gen_metrics.unit_of("kiln_saved_seconds_total"), "seconds")
         self.assertEqual(gen_metrics.unit_of("kiln_clients"), "")
 

@@ -67,14 +67,14 @@ class Migration(unittest.TestCase):
     def setUp(self):
         self.text = (ROOT / PAGE).read_text()
 
-    def test_the_page_has_each_name(self):
+    def test_the_migration_page_has_each_renamed_name(self):
         self.assertEqual(missing(self.text), [], f"{PAGE} has no row for these")
 
-    def test_a_name_that_is_taken_out_is_missed(self):
+    def test_a_name_missing_on_the_migration_page_is_reported(self):
         for name in ("MIOPEN_DEVICE_ARCH", "MIOPEN_EMBED_DB", "MIOPEN_DRIVER_*"):
             self.assertTrue(missing(self.text.replace(f"`{name}`", "")), name)
 
-    def test_the_page_has_each_option_of_an_embedded_build(self):
+    def test_the_migration_page_has_each_option_of_an_embedded_build(self):
         options = options_of_embedded_builds((ROOT / "cmake/embedded.cmake").read_text())
         self.assertGreaterEqual(len(options), 8, options)
         self.assertEqual([o for o in sorted(options) if f"`{o}`" not in self.text], [])

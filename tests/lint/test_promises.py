@@ -97,10 +97,10 @@ class Promises(unittest.TestCase):
     def test_every_promise_names_tests_that_exist(self):
         self.look_at("docs/reliability.md", "shown by", 20)
 
-    def test_so_does_every_attack(self):
+    def test_every_attack_names_tests_that_exist(self):
         self.look_at("docs/security.md", "test", 40, points_up=("the same two",))
 
-    def test_what_does_not_exist_is_noticed(self):
+    def test_a_missing_test_name_is_reported(self):
         for cell in ("`unit.daemon.nosuch`", "`a_case_that_nobody_wrote`", "`nosuch.c`", "`nosuch-*`",
                      "`faults.nosuch`"):
             self.assertTrue(self.sources.lacks(cell), cell)

@@ -45,19 +45,19 @@ def runs(pid):
 
 
 class Leftovers(unittest.TestCase):
-    def test_one_left_by_a_test_whose_time_was_up_is_ended(self):
+    def test_a_process_left_by_a_timed_out_test_is_ended(self):
         pid, said = run_in_child(LEAVES_ONE.format(rest="sleep 600"), 1)
         self.assertFalse(runs(pid))
         self.assertIn("its time was up", said)
         self.assertIn(f"sleep ({pid})", said)
 
-    def test_one_left_by_a_test_that_passed_is_ended_and_named(self):
+    def test_a_process_left_by_a_passing_test_is_ended_and_named(self):
         pid, said = run_in_child(LEAVES_ONE.format(rest="exit 0"), 60)
         self.assertFalse(runs(pid))
         self.assertIn("0 [", said)
         self.assertIn(f"({pid})", said)
 
-    def test_a_pattern_takes_no_test_that_is_left_out(self):
+    def test_a_pattern_selects_no_excluded_test(self):
         module = script()
         there = {"limits": None, "work": None, "unit.daemon.pool": None, "unit.daemon.tally": None}
         self.assertEqual(module.choose(there, []), ["limits"])

@@ -136,12 +136,12 @@ class WithoutKilndTest(unittest.TestCase):
         self.assertIn("root", self.offered("kilnd --compiler-user ro"))
         self.assertIn("root", self.offered("kilnd --socket-group ro"))
 
-    def test_offers_what_the_driver_does(self):
+    def test_offers_the_operations_of_the_driver(self):
         self.assert_offers("kiln-driver ", "conv", "convbfp16", "convfp16", "convint8", "devices", "run")
         self.assertIn("--batchsize", self.offered("kiln-driver conv --b"))
         self.assertNotIn("--batchsize", self.offered("kiln-driver run --b"))
 
-    def test_offers_nothing_where_there_is_nothing_to_know(self):
+    def test_offers_nothing_for_numbers_and_unknown_commands(self):
         self.assert_offers("kilnctl kernel ls --limit ")
         self.assert_offers("kilnctl nonsense ")
         self.assert_offers("kilnd --workers ")
@@ -153,7 +153,7 @@ class WithoutKilndTest(unittest.TestCase):
         self.assert_offers("kilnctl kernel show ")
         self.assert_offers("kilnctl pkg rm ")
 
-    def test_a_kilnd_that_never_answers_is_not_waited_for(self):
+    def test_completion_does_not_wait_for_a_hung_kilnd(self):
         with socket.socket(socket.AF_UNIX) as mute:
             mute.bind(str(self.directory / "mute.sock"))
             mute.listen(8)

@@ -56,11 +56,11 @@ class RoffTest(unittest.TestCase):
         self.assertEqual(roff.inline("see `gc --to` and kilnd(8)"),
                          "see \\fBgc \\-\\-to\\fR and \\fBkilnd\\fR(8)")
 
-    def test_names_are_marked_only_where_they_are_names(self):
+    def test_only_names_are_marked_as_names(self):
         self.assertEqual(roff.inline("|err| says", names=True), "\\fIerr\\fR says")
         self.assertEqual(roff.inline("system|host|user"), "system|host|user")
 
-    def test_blocks_are_paragraphs_drawings_and_tagged_ones(self):
+    def test_blocks_are_paragraphs_drawings_or_tagged_paragraphs(self):
         made = roff.blocks("one\n\n    two\n\nthree\n: four")
         self.assertEqual(made, ".PP\none\n.PP\n.in +4n\n.nf\ntwo\n.fi\n.in\n.TP\nthree\nFour.")
 
@@ -86,21 +86,21 @@ class HeadersTest(unittest.TestCase):
         self.assertEqual(before.strip(), "Toys: for tests.")
         self.assertEqual(topics, [("Ownership", "a toy is the caller's"), ("Threads", "none")])
 
-    def test_comments_belong_to_what_they_stand_at(self):
+    def test_comments_belong_to_the_declaration_below(self):
         create, destroy = self.functions["kiln_toy_create"], self.functions["kiln_toy_destroy"]
         self.assertEqual((create.above, create.is_shared), ("Makes a toy of |size|.", False))
         self.assertEqual((destroy.above, destroy.is_shared), ("Makes a toy of |size|.", True))
         self.assertEqual(destroy.behind, "accepts NULL")
         self.assertEqual(self.functions["kiln_toy_size"].above, "")
 
-    def test_kinds_of_declarations_are_told_apart(self):
+    def test_kinds_of_declarations_are_distinguished(self):
         self.assertEqual(len(self.functions), 3)
         self.assertEqual([i.struct for i in self.header.items if i.struct], ["kiln_toy_options"])
         self.assertEqual([i.callback for i in self.header.items if i.callback], ["kiln_toy_told"])
         self.assertEqual([i.constants for i in self.header.items if i.constants],
                          [["KILN_TOY_SMALL", "KILN_TOY_LARGE"]])
 
-    def test_a_function_that_may_fail_is_known(self):
+    def test_a_function_that_may_fail_is_recognized(self):
         self.assertTrue(self.functions["kiln_toy_create"].is_fallible())
         self.assertFalse(self.functions["kiln_toy_size"].is_fallible())
 
@@ -120,7 +120,7 @@ class TextsTest(unittest.TestCase):
         with self.assertRaisesRegex(SystemExit, "a.txt:2: text before"):
             self.read("page a(1)\nlost\n")
 
-    def test_a_page_that_is_there_twice_is_refused(self):
+    def test_a_duplicate_page_is_refused(self):
         with self.assertRaisesRegex(SystemExit, "twice"):
             self.read("page a(1)\n## X\npage a(1)\n")
 
@@ -129,7 +129,7 @@ class ValuesTest(unittest.TestCase):
     def kind(self, value, name="any", kind="text"):
         return values.of_option("some command", {"name": name, "value": value, "kind": kind})
 
-    def test_a_value_is_completed_by_what_it_is_called(self):
+    def test_a_value_is_completed_by_its_name(self):
         self.assertEqual(self.kind("FILE.html"), "file")
         self.assertEqual(self.kind("FILE|FOLDER|URL..."), "file")
         self.assertEqual(self.kind("find|perf"), "word find perf")
@@ -138,7 +138,7 @@ class ValuesTest(unittest.TestCase):
         self.assertEqual(self.kind("X", kind="number"), "none")
         self.assertEqual(self.kind("", kind="flag"), "")
 
-    def test_a_value_of_an_unknown_name_is_told(self):
+    def test_a_value_of_an_unknown_name_is_reported(self):
         self.assertIsNone(self.kind("WHEREVER"))
 
 

@@ -72,7 +72,7 @@ def facts(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", STRUCTS)
-def test_structs_have_the_headers_layout(name, facts, headers):
+def test_structs_have_the_layout_of_the_c_headers(name, facts, headers):
     struct = STRUCTS[name]
     assert facts[name] == (ctypes.sizeof(struct),)
     for field, *_ in struct._fields_:
@@ -96,7 +96,7 @@ def members(body):
 
 
 @pytest.mark.parametrize("name", STRUCTS)
-def test_members_have_the_headers_kinds(name, headers):
+def test_struct_members_have_the_types_of_the_c_headers(name, headers):
     """Of one size are a pointer and a size_t, an int and an unsigned."""
     body = body_of(name, headers)
     for declaration in filter(str.strip, body.split(";")):
@@ -154,7 +154,7 @@ CALLBACKS = {_abi.KernelReady: "kiln_kernel_ready", _abi.PlanReady: "kiln_plan_r
 
 @pytest.mark.parametrize("name,result,arguments", _abi.FUNCTIONS,
                          ids=[name for name, *_ in _abi.FUNCTIONS])
-def test_functions_have_the_headers_types(name, result, arguments, headers):
+def test_functions_have_the_types_of_the_c_headers(name, result, arguments, headers):
     found = re.search(r"([\w ]+[ *]+)\b%s\(([^;]*)\);" % name, headers)
     assert found, "the headers have no such function"
     assert written(result) == plain(found.group(1))
@@ -162,14 +162,14 @@ def test_functions_have_the_headers_types(name, result, arguments, headers):
 
 
 @pytest.mark.parametrize("callback", CALLBACKS, ids=CALLBACKS.get)
-def test_callbacks_have_the_headers_types(callback, headers):
+def test_callbacks_have_the_types_of_the_c_headers(callback, headers):
     found = re.search(r"typedef (\w+) %s\(([^;]*)\);" % CALLBACKS[callback], headers)
     assert written(callback._restype_) == found.group(1)
     assert [written(a) for a in callback._argtypes_] == parameters(found.group(2))
 
 
 @pytest.mark.parametrize("kind", PREFIXES)
-def test_enums_have_the_headers_values(kind, facts, headers):
+def test_enums_have_the_values_of_the_c_headers(kind, facts, headers):
     for member in getattr(enums, kind):
         assert facts[f"{kind}.{member.name}"] == (member.value,), member
     # and all of them: the enum of C with the first member has as many

@@ -85,13 +85,13 @@ BATCHES = {
 
 
 @pytest.mark.parametrize("name", BATCHES)
-def test_a_batch_is_interrupted(interrupted, problem, name):
+def test_a_signal_interrupts_a_batch(interrupted, problem, name):
     with hooked() as told, pytest.raises(KeyboardInterrupt):
         interrupted(lambda client: BATCHES[name](client, problem))
     assert told == []
 
 
-def test_any_handlers_exception_comes_out(interrupted):
+def test_an_exception_of_any_signal_handler_ends_the_batch(interrupted):
     def handler(number, frame):
         raise SystemExit(7)
 
@@ -103,7 +103,7 @@ def test_any_handlers_exception_comes_out(interrupted):
         signal.signal(signal.SIGUSR1, before)
 
 
-def test_a_handler_that_raises_nothing_disturbs_nothing(interrupted):
+def test_a_signal_handler_that_raises_nothing_does_not_interrupt_a_batch(interrupted):
     seen = []
     before = signal.signal(signal.SIGUSR1, lambda number, frame: seen.append(number))
     try:
@@ -115,7 +115,7 @@ def test_a_handler_that_raises_nothing_disturbs_nothing(interrupted):
 
 
 @pytest.mark.parametrize("entered", [1, 2, 3])
-def test_no_item_is_told_after_an_interrupt(client, entered):
+def test_no_item_is_reported_after_an_interrupt(client, entered):
     told = []
     raise_on_entry(KeyboardInterrupt(), entered)
     with pytest.raises(KeyboardInterrupt):
@@ -123,7 +123,7 @@ def test_no_item_is_told_after_an_interrupt(client, entered):
     assert len(told) == entered - 1
 
 
-def test_an_interrupt_comes_before_what_programs_swallow():
+def test_an_interrupt_takes_precedence_over_an_error_of_the_call():
     def call(callback, _context):
         callback(None)
         raise_on_entry(KeyboardInterrupt())
@@ -137,7 +137,7 @@ def test_an_interrupt_comes_before_what_programs_swallow():
         Callback(fail).run(call, ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p))
 
 
-def test_a_batch_within_a_batch_is_interrupted_alone(client):
+def test_a_nested_batch_is_interrupted_alone(client):
     """The outer one goes on when its callback takes it."""
     inner = []
 
@@ -154,7 +154,7 @@ def test_a_batch_within_a_batch_is_interrupted_alone(client):
     assert [type(result) for result in results] == [kiln.NotFoundError] * 2
 
 
-def test_what_belongs_to_others_goes_on_to_their_hook(client):
+def test_unrelated_exceptions_reach_the_previous_hook(client):
     class Failing:
         def __del__(self):
             raise KeyError("theirs")
@@ -169,7 +169,7 @@ def test_what_belongs_to_others_goes_on_to_their_hook(client):
     assert told == [KeyError] and isinstance(results[0], kiln.NotFoundError)
 
 
-def test_a_hook_that_the_callback_sets_stays(client, monkeypatch):
+def test_a_hook_set_by_the_callback_stays(client, monkeypatch):
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)  # restored afterwards
 
     def theirs(_unraisable):
@@ -180,7 +180,7 @@ def test_a_hook_that_the_callback_sets_stays(client, monkeypatch):
 
 
 @pytest.mark.parametrize("name", BATCHES)
-def test_a_missing_item_is_never_a_result(client, problem, name):
+def test_a_missing_batch_item_is_never_a_result(client, problem, name):
     """Other threads run no handlers and leave the hook alone; what is lost there is told."""
     outcomes = []
 
@@ -199,14 +199,14 @@ def test_a_missing_item_is_never_a_result(client, problem, name):
     assert "lost" in str(outcomes[0]) and told == [MemoryError]
 
 
-def test_listing_devices_is_interrupted():
+def test_a_signal_interrupts_a_listing_of_devices():
     raise_on_entry(KeyboardInterrupt())
     with hooked() as told, pytest.raises(KeyboardInterrupt):
         kiln.devices()
     assert told == []
 
 
-def test_a_callback_is_known_by_its_message_too():
+def test_a_callback_exception_is_recognized_by_its_message():
     """As from Python 3.13 on."""
     mine, other = Callback(print)._enter, Callback(print)._enter
     told = types.SimpleNamespace(

@@ -45,11 +45,11 @@ def silent(tmp_path):
         yield path
 
 
-def test_ping_says_how_long_it_took(client):
+def test_ping_returns_its_duration(client):
     assert 0 < client.ping() < 60
 
 
-def test_status_names_the_daemon(client, daemon):
+def test_the_status_names_the_daemon(client, daemon):
     before = client.status()
     assert (before.level, before.daemon, before.daemon_pid) == (kiln.Level.NONE, "", 0)
     client.ping()
@@ -60,14 +60,14 @@ def test_status_names_the_daemon(client, daemon):
     assert after.requests > before.requests
 
 
-def test_administration_is_json_in_and_out(client, daemon):
+def test_admin_calls_send_and_return_json(client, daemon):
     assert client.admin("status")["pid"] == daemon.process.pid
     assert client.admin("kernel_list", {"target": "gfx90c"})["kernels"] == []
     with pytest.raises(kiln.InvalidError, match="no_such_request"):
         client.admin("no_such_request")
 
 
-def test_without_a_daemon_opening_works_and_asking_fails(tmp_path):
+def test_without_a_daemon_a_client_opens_but_requests_fail(tmp_path):
     with kiln.Client(tmp_path / "none.sock") as client:
         with pytest.raises(kiln.UnavailableError, match="none.sock") as caught:
             client.ping()
@@ -114,7 +114,7 @@ def test_a_timeout_is_a_positive_number_of_seconds(client, wrong):
         kiln.Client(timeout=wrong)
 
 
-def test_what_libkiln_refuses_is_an_exception():
+def test_a_request_that_libkiln_refuses_raises():
     with pytest.raises(kiln.InvalidError):
         kiln.Client("/" + "x" * 200)  # longer than a socket's path
     with pytest.raises(kiln.InvalidError, match="cache_entries"):
@@ -123,7 +123,7 @@ def test_what_libkiln_refuses_is_an_exception():
         kiln.Client("a\0b")
 
 
-def test_the_variable_names_the_socket(daemon, monkeypatch):
+def test_kiln_socket_names_the_socket(daemon, monkeypatch):
     monkeypatch.setenv("KILN_SOCKET", daemon.socket)
     with kiln.Client(name="test") as client:
         client.ping()
@@ -133,7 +133,7 @@ def test_the_variable_names_the_socket(daemon, monkeypatch):
 # ---- closing ----
 
 
-def test_leaving_the_block_closes_once(daemon, closed):
+def test_leaving_the_with_block_closes_the_client_once(daemon, closed):
     with kiln.Client(daemon.socket) as client:
         client.ping()
         assert closed == []
@@ -152,7 +152,7 @@ def test_a_forgotten_client_is_closed(daemon, closed):
     assert gone() is None and len(closed) == 1
 
 
-def test_a_closed_client_says_so(daemon, problem):
+def test_a_closed_client_raises(daemon, problem):
     client = kiln.Client(daemon.socket)
     client.close()
     for call in (client.ping, client.status, lambda: client.fetch("0" * 64),
@@ -170,7 +170,7 @@ def test_a_failed_open_leaves_nothing_to_close(closed):
     assert closed == []
 
 
-def test_closing_lets_calls_under_way_end(own_daemon, closed):
+def test_close_waits_for_running_calls(own_daemon, closed):
     own_daemon.start()
     client = kiln.Client(own_daemon.socket)
     client.ping()
@@ -187,7 +187,7 @@ def test_closing_lets_calls_under_way_end(own_daemon, closed):
     assert len(answers) == 1 and len(closed) == 1
 
 
-def test_an_exception_that_is_kept_keeps_no_client_open(silent, closed):
+def test_a_kept_exception_does_not_keep_its_client_open(silent, closed):
     client = kiln.Client(silent)
     with pytest.raises(kiln.TimedOutError) as caught:
         client.ping(timeout=0.02)
@@ -218,7 +218,7 @@ def test_threads_share_a_client(client):
     assert results == [True] * 50 * THREADS
 
 
-def test_other_threads_run_during_a_call(silent):
+def test_other_python_threads_run_during_a_call(silent):
     """The call waits for an answer that only another Python thread could let end."""
     moved = threading.Event()
     with kiln.Client(silent) as client:
@@ -248,13 +248,13 @@ def in_child(work):
     return text
 
 
-def test_a_child_may_not_use_its_parents_client(client):
+def test_a_forked_child_cannot_use_its_parents_client(client):
     client.ping()
     assert in_child(lambda: str(client.ping())).startswith("InvalidError: ")
     client.ping()
 
 
-def test_a_child_may_close_its_parents_client_and_open_its_own(daemon, client):
+def test_a_forked_child_can_close_its_parents_client_and_open_another(daemon, client):
     client.ping()
 
     def work():

@@ -112,7 +112,7 @@ def run(code, tmp_path, socket, fallback):
 
 
 @pytest.mark.parametrize("code", [USED, BUSY, UNUSED], ids=["used", "busy", "unused"])
-def test_with_kilnd_each_worker_asks_it(daemon, tmp_path, code):
+def test_with_kilnd_each_forked_worker_connects_to_it(daemon, tmp_path, code):
     _, said = run(code, tmp_path, daemon.socket, "off")
     assert said == str({"DAEMON"} if code is UNUSED else {("DAEMON", daemon.process.pid)})
 

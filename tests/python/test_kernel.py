@@ -70,19 +70,19 @@ def test_a_source_becomes_a_code_object(small):
     assert small.key[:12] in repr(small)
 
 
-def test_a_key_finds_what_was_compiled(daemon, small):
+def test_a_key_finds_its_compiled_kernel(daemon, small):
     with kiln.Client(daemon.socket) as client:
         again = client.fetch(small.key)
     assert bytes(again) == bytes(small) and again.tier in (kiln.Tier.HOT, kiln.Tier.DISK)
 
 
-def test_this_process_remembers_answers(client, small):
+def test_a_process_caches_fetched_kernels(client, small):
     client.fetch(small.key)
     assert client.fetch(small.key).tier == kiln.Tier.PROCESS
     assert client.status().cache_hits == 1
 
 
-def test_a_miss_is_an_exception_with_a_code(client):
+def test_a_kernel_miss_raises_with_its_code(client):
     with pytest.raises(kiln.NotFoundError) as caught:
         client.fetch(UNKNOWN)
     assert caught.value.code == kiln.ErrorCode.NOT_FOUND and caught.value.text
@@ -98,21 +98,21 @@ def test_headers_options_and_bytes_reach_the_compiler(client, compiler):
     assert bytes(client.fetch_source(made)).startswith(ELF)
 
 
-def test_a_compilers_complaint_comes_with_its_log(client, compiler, source):
+def test_a_compile_error_carries_the_compilers_log(client, compiler, source):
     with pytest.raises(kiln.CompileFailedError) as caught:
         client.fetch_source(source("broken", "this is not C"))
     assert "this" in caught.value.log and caught.value.text
     assert not caught.value.retryable
 
 
-def test_what_ctypes_would_cut_short_is_refused(client, source):
+def test_text_that_ctypes_would_truncate_is_refused(client, source):
     with pytest.raises(kiln.InvalidError, match="options holds a NUL"):
         client.fetch_source(source(options="-O1\0-O2"))
     with pytest.raises(TypeError, match="source must be str or bytes"):
         client.fetch_source(kiln.KernelSource(target=TARGET, program="a.cpp", source=17))
 
 
-def test_a_name_finds_what_was_imported(daemon, client, small):
+def test_a_kernel_name_finds_an_imported_kernel(daemon, client, small):
     directory = daemon.directory / "2.17.0.a82233c22"
     directory.mkdir(exist_ok=True)
     path = directory / f"{DATABASE_ID}.ukdb"
@@ -136,7 +136,7 @@ def test_a_name_finds_what_was_imported(daemon, client, small):
 # ---- the bytes ----
 
 
-def test_the_view_is_read_only_and_of_bytes(small):
+def test_the_view_of_a_kernel_is_read_only_and_of_bytes(small):
     view = small.data
     assert view.readonly and view.format == "B" and view.contiguous
     assert view[:4] == ELF and view == bytes(small)
@@ -144,7 +144,7 @@ def test_the_view_is_read_only_and_of_bytes(small):
         view[0] = 0
 
 
-def test_nothing_behind_the_view_can_be_written_to(small, large):
+def test_the_memory_of_a_kernel_view_cannot_be_written(small, large):
     """Of large ones other processes have the same memory."""
     for kernel in (small, large):
         view = kernel.data
@@ -156,7 +156,7 @@ def test_nothing_behind_the_view_can_be_written_to(small, large):
         assert kernel.data.obj is view.obj  # one copy, however often it is asked for
 
 
-def test_the_bytes_live_as_long_as_a_view(daemon, compiler, large, freed):
+def test_the_bytes_of_a_kernel_live_as_long_as_a_view(daemon, compiler, large, freed):
     with kiln.Client(daemon.socket, cache_entries=-1) as client:
         kernel = client.fetch(large.key)
     expected = bytes(large)
@@ -170,7 +170,7 @@ def test_the_bytes_live_as_long_as_a_view(daemon, compiler, large, freed):
     assert part == expected[4:]
 
 
-def test_a_closed_kernel_says_so(client, small):
+def test_a_closed_kernel_raises(client, small):
     with client.fetch(small.key) as kernel:
         assert kernel.data[:4] == ELF
     kernel.close()
@@ -205,7 +205,7 @@ def test_kernels_are_not_copied(small):
 # ---- batches ----
 
 
-def test_a_batch_of_sources_is_answered_in_its_order(client, compiler, source):
+def test_a_batch_of_sources_is_answered_in_order(client, compiler, source):
     wanted = [source(f"batch{i}") for i in range(3)]
     told = []
     kernels = client.fetch_batch(wanted, ready=lambda i, k: told.append((i, k)))
@@ -215,7 +215,7 @@ def test_a_batch_of_sources_is_answered_in_its_order(client, compiler, source):
     assert [client.fetch_source(s).key for s in wanted] == [k.key for k in kernels]
 
 
-def test_a_batch_of_keys_tells_what_is_missing(client, small, large):
+def test_a_batch_of_keys_reports_missing_kernels(client, small, large):
     first, second, third = client.fetch_batch([small.key, UNKNOWN, large.key])
     assert bytes(first) == bytes(small) and bytes(third) == bytes(large)
     assert isinstance(second, kiln.NotFoundError)
@@ -225,18 +225,18 @@ def test_a_batch_of_nothing_is_nothing(client):
     assert client.fetch_batch([]) == []
 
 
-def test_one_key_is_no_batch(client):
+def test_a_batch_must_be_a_list_of_keys(client):
     with pytest.raises(TypeError, match="sequence"):
         client.fetch_batch(UNKNOWN)
 
 
-def test_the_callback_may_use_the_client(client, small):
+def test_a_batch_callback_may_use_the_client(client, small):
     inner = []
     client.fetch_batch([small.key], ready=lambda i, k: inner.append(client.fetch(small.key)))
     assert bytes(inner[0]) == bytes(small)
 
 
-def test_an_exception_of_the_callback_comes_out(client, small):
+def test_an_exception_of_a_batch_callback_propagates(client, small):
     told = []
 
     def ready(index, kernel):
@@ -248,7 +248,7 @@ def test_an_exception_of_the_callback_comes_out(client, small):
     assert len(told) == 1
 
 
-def test_an_exception_ends_the_batch_itself(client, small, monkeypatch):
+def test_an_exception_of_a_batch_callback_ends_the_batch(client, small, monkeypatch):
     """libkiln is told to stop, so that nothing is waited for, or compiled, for nothing."""
     ends = []
     original = kiln.client.call
@@ -269,7 +269,7 @@ def test_an_exception_ends_the_batch_itself(client, small, monkeypatch):
     assert ends == [("kiln_kernel_fetch_batch", kiln.ErrorCode.CANCELLED)]
 
 
-def test_a_batch_that_fails_as_a_whole_is_an_exception(tmp_path):
+def test_a_batch_that_fails_as_a_whole_raises(tmp_path):
     with kiln.Client(tmp_path / "none.sock") as client:
         with pytest.raises(kiln.UnavailableError):
             client.fetch_batch([UNKNOWN])

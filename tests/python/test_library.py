@@ -20,30 +20,30 @@ def run(code, **variables):
                           capture_output=True, text=True, timeout=60)
 
 
-def test_the_variable_names_the_folder():
+def test_kiln_library_path_may_name_a_directory():
     ended = run(["-c", "import kiln; print(kiln.version())"], KILN_LIBRARY_PATH=str(BUILD / "lib"))
     assert ended.stdout.strip() == kiln.__version__, ended.stderr
 
 
-def test_the_variable_names_the_file():
+def test_kiln_library_path_may_name_a_file():
     ended = run(["-c", "import kiln; print(kiln.load_library())"],
                 KILN_LIBRARY_PATH=str(BUILD / "lib/libkiln.so.0"))
     assert ended.stdout.strip() == str(BUILD / "lib/libkiln.so.0"), ended.stderr
 
 
-def test_a_parameter_counts_before_the_variable():
+def test_a_path_parameter_precedes_kiln_library_path():
     ended = run(["-c", f"import kiln; kiln.load_library('{BUILD}/lib'); print(kiln.version())"],
                 KILN_LIBRARY_PATH="/nowhere/libkiln.so.0")
     assert ended.stdout.strip() == kiln.__version__, ended.stderr
 
 
-def test_without_either_the_loader_looks_for_it():
+def test_without_a_path_the_dynamic_linker_finds_libkiln():
     ended = run(["-c", "import kiln; print(kiln.load_library())"],
                 LD_LIBRARY_PATH=str(BUILD / "lib"))
     assert ended.stdout.strip() == "libkiln.so.0", ended.stderr
 
 
-def test_importing_needs_no_library():
+def test_importing_kiln_needs_no_libkiln():
     ended = run(["-c", "import kiln; kiln.Problem(n=1, c=1, k=1, input=(1, 1), filter=1)"],
                 KILN_LIBRARY_PATH="/nowhere/libkiln.so.0")
     assert ended.returncode == 0, ended.stderr
@@ -60,13 +60,13 @@ except kiln.LibraryError as error:
 """
 
 
-def test_an_absent_library_is_named_with_what_to_do():
+def test_an_absent_libkiln_is_reported_with_advice():
     ended = run(["-c", FAILS], KILN_LIBRARY_PATH="/nowhere/libkiln.so.0")
     assert "'/nowhere/libkiln.so.0'" in ended.stdout, ended.stderr
     assert "KILN_LIBRARY_PATH" in ended.stdout
 
 
-def test_another_library_is_not_taken_for_libkiln():
+def test_a_library_other_than_libkiln_is_refused():
     ended = run(["-c", FAILS], KILN_LIBRARY_PATH="libc.so.6")
     assert "'libc.so.6' lacks" in ended.stdout, ended.stderr
     assert "kiln_error_name" in ended.stdout
@@ -81,7 +81,7 @@ except kiln.UnavailableError as error:
 """
 
 
-def test_where_no_kilnd_is_installed_its_package_is_named(tmp_path):
+def test_without_an_installed_kilnd_its_package_is_named(tmp_path):
     """A copy of libkiln alone, as where that package alone is installed."""
     shutil.copy(BUILD / "lib/libkiln.so.0", tmp_path)
     ended = subprocess.run(
@@ -98,7 +98,7 @@ MAJOR, MINOR, _ = map(int, kiln.__version__.split("."))
 @pytest.mark.parametrize("version,taken", [
     (f"{MAJOR}.{MINOR}.99", True), (f"{MAJOR}.{MINOR + 1}.0", False),
     (f"{MAJOR + 1}.{MINOR}.0", False)])
-def test_a_library_of_another_minor_version_is_refused(tmp_path, version, taken):
+def test_a_libkiln_of_another_minor_version_is_refused(tmp_path, version, taken):
     functions = [f"int {name}(void) {{ return 0; }}" for name, *_ in _abi.FUNCTIONS
                  if name != "kiln_version"]
     compiler("-x", "c", "-", "-shared", "-fPIC", "-o", tmp_path / "libkiln.so.0", text="\n".join(
@@ -108,7 +108,7 @@ def test_a_library_of_another_minor_version_is_refused(tmp_path, version, taken)
     assert taken or f"libkiln {version}, and this package is for {kiln.__version__}:" in ended.stderr
 
 
-def test_a_second_library_is_refused(tmp_path):
+def test_a_second_libkiln_in_one_process_is_refused(tmp_path):
     other = tmp_path / "libkiln.so.0"
     other.write_bytes((BUILD / "lib/libkiln.so.0").read_bytes())
     kiln.load_library(BUILD / "lib")
@@ -121,13 +121,13 @@ def test_a_second_library_is_refused(tmp_path):
         raise AssertionError("two libraries in one process")
 
 
-def test_the_versions_agree():
+def test_the_versions_of_the_package_and_libkiln_agree():
     project = (SOURCE / "libclient/python/pyproject.toml").read_text()
     assert kiln.version() == kiln.__version__ == os.environ.get("KILN_VERSION", kiln.__version__)
     assert f'\nversion = "{kiln.__version__}"\n' in project
 
 
-def test_main_says_what_it_found(daemon):
+def test_python_m_kiln_reports_the_library_and_the_daemon(daemon):
     ended = run(["-m", "kiln"], KILN_LIBRARY_PATH=str(BUILD / "lib"), KILN_SOCKET=daemon.socket)
     assert ended.returncode == 0, ended.stderr
     assert f"pid {daemon.process.pid}, answers" in ended.stdout
@@ -144,20 +144,20 @@ def main_without_kilnd(tmp_path, **variables):
     return ended
 
 
-def test_main_without_kilnd_fails_and_says_what_serves_instead(tmp_path):
+def test_python_m_kiln_without_kilnd_fails_and_reports_the_fallback(tmp_path):
     ended = main_without_kilnd(tmp_path)
     assert ended.returncode == 3
     assert "no kilnd of the host: a private one, pid " in ended.stdout
     assert "kiln/private" in ended.stderr
 
 
-def test_main_fails_where_nothing_may_serve_instead(tmp_path):
+def test_python_m_kiln_fails_without_kilnd_and_fallback(tmp_path):
     ended = main_without_kilnd(tmp_path, KILN_FALLBACK="off")
     assert ended.returncode == 3
     assert "engine" not in ended.stdout
 
 
-def test_main_fails_without_the_library():
+def test_python_m_kiln_fails_without_libkiln():
     ended = run(["-m", "kiln"], KILN_LIBRARY_PATH="/nowhere/libkiln.so.0")
     assert ended.returncode == 1
     assert "'/nowhere/libkiln.so.0'" in ended.stderr

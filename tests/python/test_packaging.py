@@ -11,7 +11,7 @@ from conftest import SOURCE
 PACKAGE = SOURCE / "libclient/python"
 
 
-def test_a_build_has_every_module_and_the_types_marker(tmp_path):
+def test_a_python_build_has_every_module_and_the_types_marker(tmp_path):
     pytest.importorskip("setuptools", minversion="61", reason="no setuptools that reads pyproject")
     copy = tmp_path / "source"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", "build", "*-info"))
@@ -24,7 +24,7 @@ def test_a_build_has_every_module_and_the_types_marker(tmp_path):
     assert built == wanted and "kiln/py.typed" in built
 
 
-def test_pip_installs_it_without_a_network(tmp_path):
+def test_pip_installs_the_package_without_a_network(tmp_path):
     for module in ("pip", "wheel", "setuptools"):
         pytest.importorskip(module, reason=f"no {module} for this Python")
     copy = tmp_path / "source"
@@ -42,7 +42,7 @@ def test_pip_installs_it_without_a_network(tmp_path):
     assert (there / "kiln/py.typed").is_file()
 
 
-def test_all_public_names_are_there():
+def test_the_installed_package_has_all_public_names():
     import kiln
     assert sorted(kiln.__all__) == kiln.__all__
     assert all(hasattr(kiln, name) for name in kiln.__all__)

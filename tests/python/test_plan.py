@@ -34,13 +34,13 @@ def test_a_solver_can_be_forced(client, compiler, problem):
         client.plan(problem, TARGET, solver="NoSuchSolver")
 
 
-def test_without_objects_only_their_names_come(client, compiler, problem):
+def test_a_plan_without_objects_has_only_their_names(client, compiler, problem):
     plan = client.plan(problem, TARGET, objects=False)
     assert [made.kernel for made in plan.objects] == [None] * len(plan.objects)
     assert all(len(made.key) == 64 and made.size > 0 for made in plan.objects)
 
 
-def test_a_batch_answers_in_its_order(client, compiler, problem):
+def test_a_batch_of_plans_is_answered_in_order(client, compiler, problem):
     problems = [problem, dataclasses.replace(problem, groups=3), dataclasses.replace(problem, n=1)]
     told = []
     plans = client.plan_batch(problems, TARGET, ready=lambda i, p: told.append(i))
@@ -61,7 +61,7 @@ def test_an_exception_of_the_callback_ends_the_batch(client, compiler, problem):
         client.plan_batch([problem] * 3, TARGET, ready=ready)
 
 
-def test_prefetched_kernels_are_there_afterwards(client, compiler, problem):
+def test_prefetched_kernels_are_cached_afterwards(client, compiler, problem):
     wanted = [dataclasses.replace(problem, direction=d) for d in kiln.Direction]
     plans = client.prefetch(wanted, TARGET)
     assert len(plans) == 3
@@ -71,7 +71,7 @@ def test_prefetched_kernels_are_there_afterwards(client, compiler, problem):
             assert len(client.fetch(made.key)) == made.size
 
 
-def test_prefetching_stands_behind_what_is_interactive(client, compiler, problem, monkeypatch):
+def test_prefetches_wait_behind_interactive_requests(client, compiler, problem, monkeypatch):
     asked = []
     original = kiln.plan.to_options
 
@@ -85,14 +85,14 @@ def test_prefetching_stands_behind_what_is_interactive(client, compiler, problem
     assert [(o.priority, o.no_objects) for o in asked] == [(1, 1), (0, 0)]
 
 
-def test_a_target_that_is_none_is_refused(client, problem):
+def test_a_malformed_target_is_refused(client, problem):
     with pytest.raises(kiln.KilnError):
         client.plan(problem, "no such target")
     with pytest.raises(kiln.InvalidError, match="NUL"):
         client.plan(problem, "gfx90a\0")
 
 
-def test_a_problem_is_a_problem(client):
+def test_a_plan_accepts_only_a_problem_object(client):
     with pytest.raises(TypeError, match="kiln.Problem"):
         client.plan("conv -n 1", TARGET)
 
@@ -105,7 +105,7 @@ def test_solutions_name_every_solver_that_applies(client, compiler, problem):
         assert solution.find_ms == 0 and solution.best_config == ""
 
 
-def test_devices_are_listed_with_what_is_missing():
+def test_devices_are_listed_with_the_reason_why_they_are_unusable():
     found = kiln.devices()
     assert {d.name.split(":")[0] for d in found} == {"hip", "cuda", "opencl"}
     for device in found:

@@ -31,7 +31,7 @@ def own(problem):
     return dataclasses.replace(problem, n=next(batch_sizes))
 
 
-def test_nobody_knows_at_first(client, own):
+def test_an_unrecorded_problem_has_no_record(client, own):
     with pytest.raises(kiln.NotFoundError):
         client.find_get(own, DATABASE_ID)
     with pytest.raises(kiln.NotFoundError):
@@ -57,7 +57,7 @@ def test_a_perf_record_comes_back(client, own):
     assert (entry.solver, entry.params) == ("ConvImplicitGemm", CONFIG)
 
 
-def test_measurements_say_who_and_how(client, own):
+def test_a_measurement_reports_its_device_driver_and_library(client, own):
     client.find_put(own, recording(found(), library="test 1"))
     assert client.find_get(own, DATABASE_ID).entries[0].samples == 0
     entry, = client.find_get(own, DATABASE_ID, measurements=True).entries
@@ -73,7 +73,7 @@ def test_a_record_of_another_driver_is_stale(client, own):
     assert client.find_get(own, DATABASE_ID, driver="driver 2").is_stale
 
 
-def test_a_neighbour_answers_where_it_may(client, own):
+def test_a_near_record_answers_if_allowed(client, own):
     near = dataclasses.replace(own, c=16, k=16)  # no other test's
     client.find_put(near, recording(found()))
     asked = dataclasses.replace(near, n=near.n * 2)
@@ -83,7 +83,7 @@ def test_a_neighbour_answers_where_it_may(client, own):
     assert tuned.is_near and tuned.batch_distance == 2 and tuned.spatial_distance == 1
 
 
-def test_a_batch_is_answered_in_its_order(client, own):
+def test_a_batch_of_tuning_questions_is_answered_in_order(client, own):
     problems = [dataclasses.replace(own, k=8 * (i + 1)) for i in range(5)]
     for i in (0, 3):
         client.find_put(problems[i], recording(found(median_ms=i + 1.0)))
@@ -99,7 +99,7 @@ def test_a_batch_is_answered_in_its_order(client, own):
 @pytest.mark.parametrize("wrong", [
     {"measurements": [found(median_ms=-1.0)]}, {"measurements": [found()], "tier": 1},
     {"measurements": []}, {"measurements": [found(solver="two words")]}])
-def test_what_cannot_be_a_record_is_refused(client, own, wrong):
+def test_an_invalid_tuning_record_is_refused(client, own, wrong):
     with pytest.raises(kiln.KilnError) as caught:
         client.find_put(own, dataclasses.replace(recording(found()), **wrong))
     assert caught.value.text
@@ -108,12 +108,12 @@ def test_what_cannot_be_a_record_is_refused(client, own, wrong):
 
 
 @pytest.mark.parametrize("wrong", [{"samples": -1}, {"samples": 2**32}, {"workspace": 2**64}])
-def test_numbers_that_do_not_fit_are_refused(client, own, wrong):
+def test_numbers_that_exceed_their_type_are_refused(client, own, wrong):
     with pytest.raises(kiln.InvalidError, match=next(iter(wrong))):
         client.find_put(own, recording(dataclasses.replace(found(), **wrong)))
 
 
-def test_plans_take_what_was_recorded(client, compiler, own):
+def test_plans_use_recorded_perf_configs(client, compiler, own):
     client.find_put(own, recording(
         kiln.Measurement(solver="ConvDirectNaive", algorithm="miopenConvolutionFwdAlgoDirect",
                          median_ms=0.5)))

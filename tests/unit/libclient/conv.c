@@ -110,7 +110,7 @@ TEST(conv, a_device_without_a_database_id_is_reported_as_not_recorded)
     assert_int_equal(f->puts_asked, 0);
 }
 
-TEST(conv, one_solver_alone_may_be_asked_for)
+TEST(conv, a_find_may_be_limited_to_one_solver)
 {
     struct conv_fixture *f = *state;
     f->options.solver = "ConvGood";

@@ -126,7 +126,7 @@ TEST_F(conv_operands, exact_results_agree_to_the_last_bit_or_not_at_all)
     assert_true(d.want == (double)f->w[9] && d.got == (double)f->x[9]);
 }
 
-TEST_F(conv_operands, zero_has_no_sign)
+TEST_F(conv_operands, negative_zero_equals_zero_in_a_comparison)
 {
     const struct agreement a = agreement_of(&f->problem, false, 0);
     static const float minus[] = { -0.0F }, plus[] = { 0.0F };

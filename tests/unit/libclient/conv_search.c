@@ -239,7 +239,7 @@ TEST_F(conv_search, neighbours_lead_from_a_sample_to_the_best)
     assert_true(f->search.tried < SIDE * SIDE / 2);
 }
 
-TEST_F(conv_search, the_budget_ends_it)
+TEST_F(conv_search, a_search_ends_at_its_budget)
 {
     search_whole(f, 200);
     assert_true(f->search.tried >= 1 && f->search.tried < 20);

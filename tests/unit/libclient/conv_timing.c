@@ -99,7 +99,7 @@ TEST_F(conv_timing, the_warm_up_does_not_count)
     assert_int_equal(f->launches, 21);
 }
 
-TEST_F(conv_timing, a_hopeless_one_is_launched_twice_and_never_more)
+TEST_F(conv_timing, a_hopeless_candidate_is_launched_only_twice)
 {
     f->one_ms = 30;
     f->limits.hopeless_ms = 29;
@@ -111,7 +111,7 @@ TEST_F(conv_timing, a_hopeless_one_is_launched_twice_and_never_more)
 }
 
 /* A single launch of 0.01 ms may measure 0.04 ms. */
-TEST_F(conv_timing, a_short_one_is_not_judged_by_its_way_to_the_device)
+TEST_F(conv_timing, a_short_kernel_is_not_judged_by_its_launch_latency)
 {
     f->one_ms = 0.04;
     f->limits.hopeless_ms = 0.02;

@@ -347,7 +347,7 @@ TEST_F(device_opencl, too_large_a_memory_fails_with_no_memory)
 
 /* ---- forks, threads ---- */
 
-TEST_F(device_opencl, a_child_is_refused)
+TEST_F(device_opencl, a_forked_child_cannot_use_its_parents_device)
 {
     SKIP_IF(!f->device, "no OpenCL device here");
     load(f);

@@ -273,7 +273,7 @@ static bool has_gone_over(void *context)
     return status(f).level == KILN_LEVEL_DAEMON;
 }
 
-TEST_F(fallback, one_that_lets_us_in_is_gone_over_to)
+TEST_F(fallback, a_kilnd_that_accepts_the_client_replaces_the_private_one)
 {
     f->kilnd.refusal = "the client is too old";
     open_client(f, "private", 0);
@@ -285,7 +285,7 @@ TEST_F(fallback, one_that_lets_us_in_is_gone_over_to)
     assert_string_equal(status(f).reason, "");
 }
 
-TEST_F(fallback, one_that_takes_connections_alone_is_not)
+TEST_F(fallback, a_kilnd_that_never_greets_does_not_replace_the_private_one)
 {
     f->kilnd.silent = true;
     open_client(f, "private", BRIEF_MS);

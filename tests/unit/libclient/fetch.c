@@ -282,7 +282,7 @@ TEST_F(fetch, a_source_is_asked_for_once_and_then_known_by_source_and_by_key)
     kiln_kernel_unref(other);
 }
 
-TEST_F(fetch, a_miss_says_which_key_is_not_there)
+TEST_F(fetch, a_miss_reports_its_key)
 {
     struct kiln_kernel *kernel;
     start(f, miss);

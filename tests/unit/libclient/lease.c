@@ -149,7 +149,7 @@ TEST(lease, a_granted_lease_names_its_share)
     assert_int_equal(f->asked.wait_ms, 0);
 }
 
-TEST(lease, one_that_cannot_be_shared_has_no_part)
+TEST(lease, a_lease_that_cannot_be_shared_has_no_share)
 {
     struct fixture *f = *state;
     f->request.candidates = 0;

@@ -149,7 +149,7 @@ TEST(module_table, the_least_recently_used_goes_when_too_many_are_idle)
     assert_int_equal(f.device->modules.idle, MODULES_IDLE_MAX);
 }
 
-TEST(module_table, one_that_is_in_use_never_goes)
+TEST(module_table, a_module_in_use_is_never_unloaded)
 {
     struct device_module *kept = get(0);
     for (unsigned i = 1; i <= MODULES_IDLE_MAX + 3; i++)

@@ -167,7 +167,7 @@ static int get(struct fixture *f, struct kiln_plan **ret_plan)
     return kiln_plan_get(f->client, &f->problem, &f->options, ret_plan, &f->err);
 }
 
-TEST_F(plan, a_plan_says_what_to_launch_and_with_which_object)
+TEST_F(plan, a_plan_reports_its_launches_and_their_objects)
 {
     struct kiln_plan *plan;
 

@@ -126,7 +126,7 @@ static int on_ready(void *context, size_t index, struct kiln_kernel *kernel,
     return 0;
 }
 
-TEST_F(stopping, of_a_batch_each_item_is_reported_once)
+TEST_F(stopping, each_item_of_a_batch_is_reported_once_although_kilnd_stops)
 {
     const char *keys[] = { f->hex[0], f->hex[1] };
     start(f, put_off_or_give);

@@ -185,7 +185,7 @@ TEST_F(tuning_batch, look_ups_left_open_by_a_lost_connection_are_repeated)
     assert_true(f->daemon.connections >= 2);
 }
 
-TEST_F(tuning_batch, one_wrong_problem_fails_all_and_is_named)
+TEST_F(tuning_batch, a_wrong_problem_fails_its_batch_and_is_named)
 {
     f->problems[2500].groups = 3;
 
@@ -196,7 +196,7 @@ TEST_F(tuning_batch, one_wrong_problem_fails_all_and_is_named)
     expect_none(f);
 }
 
-TEST_F(tuning_batch, one_that_kilnd_cannot_answer_fails_all_with_its_reason)
+TEST_F(tuning_batch, a_problem_that_kilnd_cannot_answer_fails_the_batch_with_its_reason)
 {
     f->damaged = 1501;
 

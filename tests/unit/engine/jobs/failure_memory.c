@@ -96,7 +96,7 @@ TEST(plain, forgets_the_oldest_when_it_is_full)
     assert_true(failure_memory_find(m, &last, USER, 9000, &f));
 }
 
-TEST(plain, a_huge_log_is_cut)
+TEST(plain, the_huge_log_of_a_failed_compile_is_cut)
 {
     KILN_AUTO(failure_memory) struct failure_memory *m = NULL;
     struct kiln_err err = KILN_ERR_INIT;

@@ -178,7 +178,7 @@ TEST_F(solver, a_problem_that_no_tensor_map_can_describe_is_refused)
 #undef WITH
 }
 
-TEST_F(solver, a_volume_is_refused)
+TEST_F(solver, a_3d_problem_is_refused_by_the_bulk_solver)
 {
     f->problem.spatial_dims = 3;
     assert_int_equal(solve(f, BULK), KILN_OK);
@@ -482,7 +482,7 @@ TEST_F(solver, every_valid_point_fits_and_its_maps_do)
 }
 
 /* With a single tile in a sum, shared memory limits nothing. */
-TEST_F(solver, of_short_sums_as_many_groups_fit_as_there_are_registers)
+TEST_F(solver, short_sums_have_as_many_groups_as_registers_allow)
 {
     f->problem.c = f->problem.k = 64;
     f->problem.filter = f->problem.stride = (struct extent){ 1, 1, 1 };

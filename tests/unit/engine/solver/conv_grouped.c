@@ -58,7 +58,7 @@ TEST_F(solver, applies_to_grouped_channels_last_halves_on_nvidia)
     assert_false(applies_on(f, "sm_90a"));
 }
 
-TEST_F(solver, few_channels_a_group_are_favoured_and_one_is_not)
+TEST_F(solver, the_grouped_solver_is_favoured_for_few_channels_but_not_for_one)
 {
     assert_true(solver_conv_grouped.is_favoured(&f->problem, &f->target));
     f->problem.groups = 128;

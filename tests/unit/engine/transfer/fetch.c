@@ -302,7 +302,7 @@ WRAP(ssize_t, pwrite, int fd, const void *data, size_t size, off_t at)
     return __real_pwrite(fd, data, size, at);
 }
 
-TEST_F(fetch, a_full_disk_is_final)
+TEST_F(fetch, a_fetch_does_not_retry_on_a_full_disk)
 {
     serve(f, answer_file);
     writes_left = 1;

@@ -85,7 +85,7 @@ TEST(plain, a_key_gives_family_batch_and_volume)
         assert_true(bytes_equal(kin.families[f], wanted.families[f]));
 }
 
-TEST(plain, both_databases_keys_name_one_family)
+TEST(plain, find_and_perf_keys_of_one_problem_name_one_family)
 {
     struct family_names of_find, of_perf;
     struct kinship find = kinship_of_key(

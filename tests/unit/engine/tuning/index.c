@@ -160,7 +160,7 @@ TEST(index, an_empty_database_has_an_index)
     must(tuning_index_verify(index, &f->err), f->err);
 }
 
-TEST(index, a_value_may_be_empty)
+TEST(index, the_value_of_an_indexed_record_may_be_empty)
 {
     struct index_fixture *f = *state;
     KILN_AUTO(tuning_index_builder) struct tuning_index_builder *builder = NULL;
