@@ -4,7 +4,7 @@
 #include "engine/solver/conv_bulk.h"
 
 #include "engine/solver/conv_implicit_gemm_paths.h"
-#include "tests/support/test.h"
+#include "tests/unit/engine/solver/solver_fixture.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,45 +21,20 @@
 #define PROCESSORS 132 /* the default if the target does not say */
 enum { TILE_M, TILE_N, TILE_K, WARPS_M, WARPS_N, STAGES, SPLIT, BAND, CACHE, WIDE };
 
-struct fixture {
-    struct problem problem; /* ResNet-50's 3x3 with stride 2, fp16, batch 8 */
-    struct target target;
-    struct solution solution;
-    struct kiln_err err;
-};
-
 static int make_fixture(void **state)
 {
-    static struct fixture f;
-    f = (struct fixture){ .err = KILN_ERR_INIT };
-    f.problem = (struct problem){ .direction = DIRECTION_FORWARD,
-                                  .spatial_dims = 2,
-                                  .type = TYPE_FLOAT16,
-                                  .x_layout = LAYOUT_CHANNELS_LAST,
-                                  .w_layout = LAYOUT_CHANNELS_LAST,
-                                  .y_layout = LAYOUT_CHANNELS_LAST,
-                                  .n = 8,
-                                  .c = 128,
-                                  .k = 256,
-                                  .groups = 1,
-                                  .in = { 1, 56, 56 },
-                                  .filter = { 1, 3, 3 },
-                                  .pad = { 0, 1, 1 },
-                                  .stride = { 1, 2, 2 },
-                                  .dilation = { 1, 1, 1 } };
-    assert_int_equal(target_parse(bytes_of_text("sm_90a"), &f.target, &f.err), KILN_OK);
-    f.target.has_tensor_maps = true;
-    *state = &f;
+    /* ResNet-50's 3x3 with stride 2, fp16, batch 8 */
+    const struct problem problem = {
+        .type = TYPE_FLOAT16, .n = 8, .c = 128, .k = 256, .in = { 1, 56, 56 }, .stride = { 1, 2, 2 }
+    };
+    struct fixture *f = make_solver_fixture("ConvImplicitGemm", "sm_90a", &problem);
+    put_channels_last(f);
+    f->target.has_tensor_maps = true;
+    *state = f;
     return 0;
 }
 
 FIXTURE(solver, make_fixture, NULL);
-
-static enum kiln_code solve(struct fixture *f, const char *config)
-{
-    struct solver_choice choice = { bytes_of_text("ConvImplicitGemm"), bytes_of_text(config) };
-    return solver_solve(&f->problem, &f->target, &choice, &f->solution, &f->err);
-}
 
 static const struct solution_kernel *product_of_solution(const struct fixture *f)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/solver/conv_depthwise.h"
 
-#include "tests/support/test.h"
+#include "tests/unit/engine/solver/solver_fixture.h"
 #include "tests/unit/engine/solver/spaces.h"
 
 #include <string.h>
@@ -12,55 +12,21 @@ static const char *const targets[] = { "gfx906",  "gfx908",  "gfx90a", "gfx942",
 /* Places on the axes; backward weights have splits for rows. */
 enum { COLUMNS, ROWS, VECTOR, LANES, GROUP, AXES, SPLITS = ROWS };
 
-struct fixture {
-    struct problem problem; /* MobileNet's 3x3 at 28x28, batch 32 */
-    struct target target;
-    struct solution solution;
-    struct kiln_err err;
-};
-
 static int make_fixture(void **state)
 {
-    static struct fixture f;
-    f = (struct fixture){ .target = { .family = TARGET_NVIDIA, .text = "sm_90" },
-                          .err = KILN_ERR_INIT };
-    f.problem = (struct problem){ .direction = DIRECTION_FORWARD,
-                                  .spatial_dims = 2,
-                                  .type = TYPE_FLOAT32,
-                                  .n = 32,
-                                  .c = 256,
-                                  .k = 256,
-                                  .groups = 256,
-                                  .in = { 1, 28, 28 },
-                                  .filter = { 1, 3, 3 },
-                                  .pad = { 0, 1, 1 },
-                                  .stride = { 1, 1, 1 },
-                                  .dilation = { 1, 1, 1 } };
-    *state = &f;
+    /* MobileNet's 3x3 at 28x28, batch 32 */
+    const struct problem problem = {
+        .n = 32, .c = 256, .k = 256, .groups = 256, .in = { 1, 28, 28 }
+    };
+    *state = make_solver_fixture("ConvDepthwise", "sm_90", &problem);
     return 0;
 }
 
 FIXTURE(solver, make_fixture, NULL);
 
-static void put_channels_last(struct fixture *f)
-{
-    f->problem.x_layout = f->problem.w_layout = f->problem.y_layout = LAYOUT_CHANNELS_LAST;
-}
-
-static void set_target(struct fixture *f, const char *text)
-{
-    must(target_parse(bytes_of_text(text), &f->target, &f->err), f->err);
-}
-
 static bool applies(const struct fixture *f)
 {
     return solver_conv_depthwise.applies(&f->problem, &f->target);
-}
-
-static enum kiln_code solve(struct fixture *f, const char *config)
-{
-    struct solver_choice choice = { bytes_of_text("ConvDepthwise"), bytes_of_text(config) };
-    return solver_solve(&f->problem, &f->target, &choice, &f->solution, &f->err);
 }
 
 static uint32_t count_valid(const struct fixture *f)

@@ -2,48 +2,29 @@
 /* ConvDirectNarrow: the problems to which it applies, its launch, its space. */
 #include "engine/solver/conv_direct_narrow.h"
 
-#include "tests/support/test.h"
+#include "tests/unit/engine/solver/solver_fixture.h"
 #include "tests/unit/engine/solver/spaces.h"
 
 #include <string.h>
-
-struct fixture {
-    struct problem problem; /* ResNet-50's first layer, batch 64 */
-    struct target target;
-    struct solution solution;
-    struct kiln_err err;
-};
 
 static const struct solver *const narrow = &solver_conv_direct_narrow;
 
 static int make_fixture(void **state)
 {
-    static struct fixture f;
-    f = (struct fixture){ .target = { .family = TARGET_NVIDIA, .text = "sm_90" },
-                          .err = KILN_ERR_INIT };
-    f.problem = (struct problem){ .direction = DIRECTION_BACKWARD_DATA,
-                                  .spatial_dims = 2,
-                                  .type = TYPE_FLOAT32,
-                                  .n = 64,
-                                  .c = 3,
-                                  .k = 64,
-                                  .groups = 1,
-                                  .in = { 1, 224, 224 },
-                                  .filter = { 1, 7, 7 },
-                                  .pad = { 0, 3, 3 },
-                                  .stride = { 1, 2, 2 },
-                                  .dilation = { 1, 1, 1 } };
-    *state = &f;
+    /* ResNet-50's first layer, batch 64 */
+    const struct problem problem = { .direction = DIRECTION_BACKWARD_DATA,
+                                     .n = 64,
+                                     .c = 3,
+                                     .k = 64,
+                                     .in = { 1, 224, 224 },
+                                     .filter = { 1, 7, 7 },
+                                     .pad = { 0, 3, 3 },
+                                     .stride = { 1, 2, 2 } };
+    *state = make_solver_fixture("ConvDirectNarrow", "sm_90", &problem);
     return 0;
 }
 
 FIXTURE(solver, make_fixture, NULL);
-
-static enum kiln_code solve(struct fixture *f, const char *config)
-{
-    struct solver_choice choice = { bytes_of_text("ConvDirectNarrow"), bytes_of_text(config) };
-    return solver_solve(&f->problem, &f->target, &choice, &f->solution, &f->err);
-}
 
 TEST_F(solver, the_first_layer_of_an_image_network_is_its_to_solve)
 {

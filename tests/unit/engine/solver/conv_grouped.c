@@ -1,35 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/solver/conv_grouped.h"
 
-#include "tests/support/test.h"
+#include "tests/unit/engine/solver/solver_fixture.h"
 #include "tests/unit/engine/solver/spaces.h"
-
-struct fixture {
-    struct problem problem;
-    struct target target;
-    struct kiln_err err;
-};
 
 static int make_fixture(void **state)
 {
-    static struct fixture f;
-    f = (struct fixture){ .err = KILN_ERR_INIT };
-    f.problem = (struct problem){ .spatial_dims = 2,
-                                  .type = TYPE_FLOAT16,
-                                  .x_layout = LAYOUT_CHANNELS_LAST,
-                                  .w_layout = LAYOUT_CHANNELS_LAST,
-                                  .y_layout = LAYOUT_CHANNELS_LAST,
-                                  .n = 16,
-                                  .c = 128,
-                                  .k = 128,
-                                  .groups = 32,
-                                  .in = { 1, 28, 28 },
-                                  .filter = { 1, 3, 3 },
-                                  .pad = { 0, 1, 1 },
-                                  .stride = { 1, 1, 1 },
-                                  .dilation = { 1, 1, 1 } };
-    must(target_parse(bytes_of_text("sm_90a"), &f.target, &f.err), f.err);
-    *state = &f;
+    /* A 3x3 with 32 groups at 28x28, fp16, batch 16 */
+    const struct problem problem = {
+        .type = TYPE_FLOAT16, .n = 16, .c = 128, .k = 128, .groups = 32, .in = { 1, 28, 28 }
+    };
+    struct fixture *f = make_solver_fixture("ConvGrouped", "sm_90a", &problem);
+    put_channels_last(f);
+    *state = f;
     return 0;
 }
 

@@ -3,7 +3,7 @@
 #include "engine/solver/conv_implicit_gemm.h"
 
 #include "engine/solver/conv_implicit_gemm_paths.h"
-#include "tests/support/test.h"
+#include "tests/unit/engine/solver/solver_fixture.h"
 
 #include <string.h>
 
@@ -14,59 +14,22 @@ static const char *const targets[] = { "gfx906",  "gfx908",  "gfx90a",  "gfx942"
 /* Indices of the axes. */
 enum { TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, STAGES, SPLITS, PREPARE, ROWS_FIRST, AXES };
 
-struct fixture {
-    struct problem problem; /* ResNet-50's 3x3 with stride 2, batch 8 */
-    struct target target;
-    struct solution solution;
-    struct kiln_err err;
-};
-
 static int make_fixture(void **state)
 {
-    static struct fixture f;
-    f = (struct fixture){ .target = { .family = TARGET_NVIDIA, .text = "sm_90" },
-                          .err = KILN_ERR_INIT };
-    f.problem = (struct problem){ .direction = DIRECTION_FORWARD,
-                                  .spatial_dims = 2,
-                                  .type = TYPE_FLOAT32,
-                                  .n = 8,
-                                  .c = 128,
-                                  .k = 256,
-                                  .groups = 1,
-                                  .in = { 1, 56, 56 },
-                                  .filter = { 1, 3, 3 },
-                                  .pad = { 0, 1, 1 },
-                                  .stride = { 1, 2, 2 },
-                                  .dilation = { 1, 1, 1 } };
-    *state = &f;
+    /* ResNet-50's 3x3 with stride 2, batch 8 */
+    const struct problem problem = {
+        .n = 8, .c = 128, .k = 256, .in = { 1, 56, 56 }, .stride = { 1, 2, 2 }
+    };
+    *state = make_solver_fixture("ConvImplicitGemm", "sm_90", &problem);
     return 0;
 }
 
 FIXTURE(solver, make_fixture, NULL);
 
-static void set_target(struct fixture *f, const char *text)
-{
-    assert_int_equal(target_parse(bytes_of_text(text), &f->target, &f->err), KILN_OK);
-}
-
 static void make_pointwise(struct fixture *f)
 {
     f->problem.filter = f->problem.stride = (struct extent){ 1, 1, 1 };
     f->problem.pad = (struct extent){ 0, 0, 0 };
-}
-
-static enum kiln_code solve(struct fixture *f, const char *config)
-{
-    struct solver_choice choice = { bytes_of_text("ConvImplicitGemm"), bytes_of_text(config) };
-    return solver_solve(&f->problem, &f->target, &choice, &f->solution, &f->err);
-}
-
-static const struct solution_kernel *kernel_named(const struct fixture *f, const char *name)
-{
-    for (uint32_t i = 0; i < f->solution.kernel_count; i++)
-        if (strcmp(f->solution.kernels[i].name, name) == 0)
-            return &f->solution.kernels[i];
-    return NULL;
 }
 
 static uint32_t count_valid(const struct fixture *f)

@@ -3,18 +3,11 @@
 #include "engine/solver/conv_implicit_gemm.h"
 
 #include "engine/solver/conv_implicit_gemm_paths.h"
-#include "tests/support/test.h"
+#include "tests/unit/engine/solver/solver_fixture.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct fixture {
-    struct problem problem; /* ResNet-50's 3x3 with stride 2, fp16, batch 8 */
-    struct target target;
-    struct solution solution;
-    struct kiln_err err;
-};
 
 static const char *const nvidia[] = { "sm_80",  "sm_86",  "sm_89", "sm_90",
                                       "sm_90a", "sm_100", "sm_120" };
@@ -28,33 +21,17 @@ static const char *const others[] = { "sm_70",   "sm_75",   "gfx900",     "gfx90
 
 static int make_fixture(void **state)
 {
-    static struct fixture f;
-    f = (struct fixture){ .err = KILN_ERR_INIT };
-    f.problem = (struct problem){ .direction = DIRECTION_FORWARD,
-                                  .spatial_dims = 2,
-                                  .type = TYPE_FLOAT16,
-                                  .x_layout = LAYOUT_CHANNELS_LAST,
-                                  .w_layout = LAYOUT_CHANNELS_LAST,
-                                  .y_layout = LAYOUT_CHANNELS_LAST,
-                                  .n = 8,
-                                  .c = 128,
-                                  .k = 256,
-                                  .groups = 1,
-                                  .in = { 1, 56, 56 },
-                                  .filter = { 1, 3, 3 },
-                                  .pad = { 0, 1, 1 },
-                                  .stride = { 1, 2, 2 },
-                                  .dilation = { 1, 1, 1 } };
-    *state = &f;
+    /* ResNet-50's 3x3 with stride 2, fp16, batch 8 */
+    const struct problem problem = {
+        .type = TYPE_FLOAT16, .n = 8, .c = 128, .k = 256, .in = { 1, 56, 56 }, .stride = { 1, 2, 2 }
+    };
+    struct fixture *f = make_solver_fixture("ConvImplicitGemm", "sm_90", &problem);
+    put_channels_last(f);
+    *state = f;
     return 0;
 }
 
 FIXTURE(solver, make_fixture, NULL);
-
-static void set_target(struct fixture *f, const char *text)
-{
-    assert_int_equal(target_parse(bytes_of_text(text), &f->target, &f->err), KILN_OK);
-}
 
 static void shrink(struct fixture *f)
 {
@@ -63,19 +40,10 @@ static void shrink(struct fixture *f)
     f->problem.pad = (struct extent){ 0, 0, 0 };
 }
 
-static enum kiln_code solve(struct fixture *f, const char *target, const char *config)
+static enum kiln_code solve_on(struct fixture *f, const char *target, const char *config)
 {
-    struct solver_choice choice = { bytes_of_text("ConvImplicitGemm"), bytes_of_text(config) };
     set_target(f, target);
-    return solver_solve(&f->problem, &f->target, &choice, &f->solution, &f->err);
-}
-
-static const struct solution_kernel *kernel_named(const struct fixture *f, const char *name)
-{
-    for (uint32_t i = 0; i < f->solution.kernel_count; i++)
-        if (strcmp(f->solution.kernels[i].name, name) == 0)
-            return &f->solution.kernels[i];
-    return NULL;
+    return solve(f, config);
 }
 
 /* The value of -DKILN_<name>= in the program of a launch; -1: it is not defined. */
@@ -219,13 +187,13 @@ TEST_F(solver, wgmma_is_for_sm_90a_alone)
         f->problem.direction = direction;
         for (size_t i = 0; i < COUNT(nvidia); i++) {
             bool is_expected = strcmp(nvidia[i], "sm_90a") == 0;
-            assert_int_equal(solve(f, nvidia[i], WGMMA), is_expected ? KILN_OK : KILN_INVALID);
-            assert_int_equal(solve(f, nvidia[i], ""), KILN_OK);
+            assert_int_equal(solve_on(f, nvidia[i], WGMMA), is_expected ? KILN_OK : KILN_INVALID);
+            assert_int_equal(solve_on(f, nvidia[i], ""), KILN_OK);
             if (!is_expected)
                 assert_false(is_wgmma(&f->solution.config));
         }
     }
-    assert_int_equal(solve(f, "sm_90a", WGMMA), KILN_OK);
+    assert_int_equal(solve_on(f, "sm_90a", WGMMA), KILN_OK);
     perf_config_write(&f->solution.config, text);
     assert_string_equal(text, WGMMA);
 }
@@ -250,15 +218,16 @@ TEST_F(solver, wgmma_refuses_shapes_that_four_warps_cannot_share)
 {
     enlarge(f);
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
-    assert_int_equal(solve(f, "sm_90a", WGMMA), KILN_OK);
-    assert_int_equal(solve(f, "sm_90a", "128,128,64,2,1,4,1,1,0,1"), KILN_INVALID); /* two warps */
-    assert_int_equal(solve(f, "sm_90a", "64,128,64,8,1,4,1,1,0,1"),
+    assert_int_equal(solve_on(f, "sm_90a", WGMMA), KILN_OK);
+    assert_int_equal(solve_on(f, "sm_90a", "128,128,64,2,1,4,1,1,0,1"),
+                     KILN_INVALID); /* two warps */
+    assert_int_equal(solve_on(f, "sm_90a", "64,128,64,8,1,4,1,1,0,1"),
                      KILN_INVALID); /* 32 rows each */
-    assert_int_equal(solve(f, "sm_90a", "128,256,64,4,4,3,1,1,0,1"), KILN_INVALID); /* 4 teams */
-    assert_int_equal(solve(f, "sm_90a", "128,128,64,8,1,2,1,1,0,1"), KILN_INVALID); /* stages */
-    assert_int_equal(solve(f, "sm_90a", "128,256,64,4,1,3,1,1,0,1"), KILN_INVALID); /* sums */
-    assert_int_equal(solve(f, "sm_90a", "128,128,64,8,1,4,1,1,1,1"), KILN_INVALID); /* L1 */
-    assert_int_equal(solve(f, "sm_90a", "256,128,64,8,1,5,1,1,0,1"), KILN_INVALID); /* 240 KiB */
+    assert_int_equal(solve_on(f, "sm_90a", "128,256,64,4,4,3,1,1,0,1"), KILN_INVALID); /* 4 teams */
+    assert_int_equal(solve_on(f, "sm_90a", "128,128,64,8,1,2,1,1,0,1"), KILN_INVALID); /* stages */
+    assert_int_equal(solve_on(f, "sm_90a", "128,256,64,4,1,3,1,1,0,1"), KILN_INVALID); /* sums */
+    assert_int_equal(solve_on(f, "sm_90a", "128,128,64,8,1,4,1,1,1,1"), KILN_INVALID); /* L1 */
+    assert_int_equal(solve_on(f, "sm_90a", "256,128,64,8,1,5,1,1,0,1"), KILN_INVALID); /* 240 KiB */
 }
 
 /* A transposed operand is in panels of 64 columns; forward transposes none. */
@@ -266,12 +235,12 @@ TEST_F(solver, wgmma_takes_32_columns_forward_alone)
 {
     static const char narrow[] = "128,64,64,4,2,3,1,1,0,1";
     enlarge(f);
-    assert_int_equal(solve(f, "sm_90a", narrow), KILN_OK);
+    assert_int_equal(solve_on(f, "sm_90a", narrow), KILN_OK);
     assert_int_equal(option(f, "conv_implicit_gemm_mma_forward", "WIDE"), 32);
     f->problem.direction = DIRECTION_BACKWARD_DATA;
-    assert_int_equal(solve(f, "sm_90a", narrow), KILN_INVALID);
+    assert_int_equal(solve_on(f, "sm_90a", narrow), KILN_INVALID);
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
-    assert_int_equal(solve(f, "sm_90a", narrow), KILN_INVALID);
+    assert_int_equal(solve_on(f, "sm_90a", narrow), KILN_INVALID);
 }
 
 TEST_F(solver, large_problems_on_sm_90a_take_wgmma_unasked)
@@ -281,7 +250,7 @@ TEST_F(solver, large_problems_on_sm_90a_take_wgmma_unasked)
         f->problem.direction = direction;
         for (uint32_t type = TYPE_FLOAT16; type <= TYPE_BFLOAT16; type++) {
             f->problem.type = type;
-            assert_int_equal(solve(f, "sm_90a", ""), KILN_OK);
+            assert_int_equal(solve_on(f, "sm_90a", ""), KILN_OK);
             assert_true(is_wgmma(&f->solution.config));
         }
     }
@@ -319,7 +288,7 @@ TEST_F(solver, every_valid_point_with_wgmma_fits_a_multiprocessor)
                 !igemm_path_mma.config_is_valid(&f->problem, &f->target, &config))
                 continue;
             perf_config_write(&config, text);
-            assert_int_equal(solve(f, "sm_90a", text), KILN_OK);
+            assert_int_equal(solve_on(f, "sm_90a", text), KILN_OK);
             expect_launch_fits(f);
             valid++;
         }
@@ -334,7 +303,7 @@ static void expect_valid_choice(struct fixture *f, const char *target)
     const struct igemm_path *path = igemm_path_for(&f->problem, &f->target);
     path->choose_config(&f->problem, &f->target, &config);
     assert_true(path->config_is_valid(&f->problem, &f->target, &config));
-    assert_int_equal(solve(f, target, ""), KILN_OK);
+    assert_int_equal(solve_on(f, target, ""), KILN_OK);
 }
 
 TEST_F(solver, the_heuristic_is_valid_on_every_target_in_every_direction)
@@ -354,47 +323,49 @@ TEST_F(solver, the_heuristic_is_valid_on_every_target_in_every_direction)
 TEST_F(solver, a_config_survives_its_text)
 {
     char text[PERF_CONFIG_TEXT_MAX];
-    assert_int_equal(solve(f, "sm_90", "128,128,64,2,2,3,2,1,0,0"), KILN_OK);
+    assert_int_equal(solve_on(f, "sm_90", "128,128,64,2,2,3,2,1,0,0"), KILN_OK);
     perf_config_write(&f->solution.config, text);
     assert_string_equal(text, "128,128,64,2,2,3,2,1,0,0");
-    assert_int_equal(solve(f, "gfx90a", "128,128,32,2,2,2,2,4"), KILN_OK);
+    assert_int_equal(solve_on(f, "gfx90a", "128,128,32,2,2,2,2,4"), KILN_OK);
     perf_config_write(&f->solution.config, text);
     assert_string_equal(text, "128,128,32,2,2,2,2,4");
 }
 
 TEST_F(solver, an_unknown_value_is_refused_by_its_axis_name)
 {
-    assert_int_equal(solve(f, "sm_90", "128,100,64,2,2,3,1,1,0,0"), KILN_INVALID);
+    assert_int_equal(solve_on(f, "sm_90", "128,100,64,2,2,3,1,1,0,0"), KILN_INVALID);
     assert_says(f->err.text, "tile_n");
-    assert_int_equal(solve(f, "gfx90a", "128,128,32,3,2,2,1,1"), KILN_INVALID);
+    assert_int_equal(solve_on(f, "gfx90a", "128,128,32,3,2,2,1,1"), KILN_INVALID);
     assert_says(f->err.text, "waves_m");
 }
 
 TEST_F(solver, a_config_that_needs_too_much_is_refused)
 {
-    assert_int_equal(solve(f, "sm_90", "256,256,64,4,4,6,1,1,0,0"),
+    assert_int_equal(solve_on(f, "sm_90", "256,256,64,4,4,6,1,1,0,0"),
                      KILN_INVALID); /* shared memory */
-    assert_int_equal(solve(f, "sm_90", "256,128,64,1,1,2,1,1,0,0"), KILN_INVALID); /* registers */
-    assert_int_equal(solve(f, "sm_90", "64,32,32,1,1,2,1,1,0,0"), KILN_INVALID);   /* one warp */
-    assert_int_equal(solve(f, "sm_90", "128,128,64,2,2,3,1,1,1,0"), KILN_INVALID); /* L1: only W */
-    assert_int_equal(solve(f, "gfx90a", "256,256,64,4,2,2,1,1"), KILN_INVALID);    /* LDS */
-    assert_int_equal(solve(f, "gfx90a", "256,128,32,2,1,1,1,1"), KILN_INVALID);    /* registers */
-    assert_int_equal(solve(f, "gfx1100", "128,128,32,2,2,1,1,1"), KILN_INVALID);   /* registers */
+    assert_int_equal(solve_on(f, "sm_90", "256,128,64,1,1,2,1,1,0,0"),
+                     KILN_INVALID);                                                 /* registers */
+    assert_int_equal(solve_on(f, "sm_90", "64,32,32,1,1,2,1,1,0,0"), KILN_INVALID); /* one warp */
+    assert_int_equal(solve_on(f, "sm_90", "128,128,64,2,2,3,1,1,1,0"),
+                     KILN_INVALID);                                                 /* L1: only W */
+    assert_int_equal(solve_on(f, "gfx90a", "256,256,64,4,2,2,1,1"), KILN_INVALID);  /* LDS */
+    assert_int_equal(solve_on(f, "gfx90a", "256,128,32,2,1,1,1,1"), KILN_INVALID);  /* registers */
+    assert_int_equal(solve_on(f, "gfx1100", "128,128,32,2,2,1,1,1"), KILN_INVALID); /* registers */
 }
 
 /* A tile that is transposed on its way to shared memory must not be wider than the number of items.
  */
 TEST_F(solver, amd_takes_no_wide_turned_tiles_with_few_items)
 {
-    assert_int_equal(solve(f, "gfx90a", "64,128,32,1,1,1,1,1"), KILN_OK);
+    assert_int_equal(solve_on(f, "gfx90a", "64,128,32,1,1,1,1,1"), KILN_OK);
     f->problem.direction = DIRECTION_BACKWARD_DATA;
-    assert_int_equal(solve(f, "gfx90a", "64,128,32,1,1,1,1,1"), KILN_INVALID);
-    assert_int_equal(solve(f, "gfx90a", "64,128,32,1,2,1,1,1"), KILN_OK);
+    assert_int_equal(solve_on(f, "gfx90a", "64,128,32,1,1,1,1,1"), KILN_INVALID);
+    assert_int_equal(solve_on(f, "gfx90a", "64,128,32,1,2,1,1,1"), KILN_OK);
 }
 
 TEST_F(solver, channels_last_in_eights_needs_no_workspace)
 {
-    assert_int_equal(solve(f, "sm_90", "128,128,64,2,2,3,1,1,0,0"), KILN_OK);
+    assert_int_equal(solve_on(f, "sm_90", "128,128,64,2,2,3,1,1,0,0"), KILN_OK);
     assert_int_equal(f->solution.kernel_count, 1);
     assert_int_equal(f->solution.workspace_size, 0);
     const struct solution_kernel *k = &f->solution.kernels[0];
@@ -411,7 +382,7 @@ TEST_F(solver, channels_last_in_eights_needs_no_workspace)
 TEST_F(solver, other_layouts_are_packed_and_unpacked_in_the_workspace)
 {
     f->problem.x_layout = f->problem.w_layout = f->problem.y_layout = LAYOUT_CHANNELS_FIRST;
-    assert_int_equal(solve(f, "gfx942", ""), KILN_OK);
+    assert_int_equal(solve_on(f, "gfx942", ""), KILN_OK);
     assert_int_equal(f->solution.kernel_count, 4);
     static const char *const names[] = { "conv_reorder_pack", "conv_reorder_pack",
                                          "conv_implicit_gemm_mma_forward", "conv_reorder_unpack" };
@@ -425,7 +396,7 @@ TEST_F(solver, other_layouts_are_packed_and_unpacked_in_the_workspace)
 TEST_F(solver, a_sliced_sum_goes_through_the_workspace)
 {
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
-    assert_int_equal(solve(f, "sm_90", "128,128,64,2,2,3,4,1,1,0"), KILN_OK);
+    assert_int_equal(solve_on(f, "sm_90", "128,128,64,2,2,3,4,1,1,0"), KILN_OK);
     assert_int_equal(f->solution.kernel_count, 2);
     assert_int_equal(f->solution.workspace_size, 4ull * 256 * 9 * 128 * sizeof(float));
     assert_int_equal(option(f, "conv_implicit_gemm_mma_backward_weights", "PARTIAL"), 1);
@@ -442,10 +413,10 @@ TEST_F(solver, another_batch_size_compiles_nothing)
         const char *target = i ? "gfx90a" : "sm_90";
         const char *config = i ? "128,128,32,2,2,2,1,1" : "128,128,64,2,2,3,1,1,0,0";
         f->problem.n = 8;
-        assert_int_equal(solve(f, target, config), KILN_OK);
+        assert_int_equal(solve_on(f, target, config), KILN_OK);
         first = f->solution;
         f->problem.n = 7;
-        assert_int_equal(solve(f, target, config), KILN_OK);
+        assert_int_equal(solve_on(f, target, config), KILN_OK);
         assert_string_equal(first.programs[0].options, f->solution.programs[0].options);
     }
 }
@@ -464,7 +435,7 @@ TEST_F(solver, each_amd_target_gets_its_instructions)
     static const char name[] = "conv_implicit_gemm_mma_forward";
     f->problem.type = TYPE_BFLOAT16;
     for (size_t i = 0; i < COUNT(expected); i++) {
-        assert_int_equal(solve(f, expected[i].target, "128,64,32,4,2,2,1,1"), KILN_OK);
+        assert_int_equal(solve_on(f, expected[i].target, "128,64,32,4,2,2,1,1"), KILN_OK);
         assert_int_equal(option(f, name, "CORES"), expected[i].cores);
         assert_int_equal(option(f, name, "PAIRS"), expected[i].pairs);
         assert_int_equal(option(f, name, "TILES_BYTES"), 2 * (128 + 64) * 32 * 2);

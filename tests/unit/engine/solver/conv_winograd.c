@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/solver/conv_winograd.h"
 
-#include "tests/support/test.h"
+#include "tests/unit/engine/solver/solver_fixture.h"
 #include "tests/unit/engine/solver/spaces.h"
 
 #include <string.h>
@@ -11,40 +11,15 @@ static const char *const targets[] = { "gfx906",  "gfx908",  "gfx90a", "gfx942",
 
 #define WORKSPACE_MAX (2ull << 30)
 
-struct fixture {
-    struct problem problem; /* ResNet-50's 3x3 at 28x28, batch 64 */
-    struct target target;
-    struct solution solution;
-    struct kiln_err err;
-};
-
 static int make_fixture(void **state)
 {
-    static struct fixture f;
-    f = (struct fixture){ .target = { .family = TARGET_NVIDIA, .text = "sm_90" },
-                          .err = KILN_ERR_INIT };
-    f.problem = (struct problem){ .direction = DIRECTION_FORWARD,
-                                  .spatial_dims = 2,
-                                  .type = TYPE_FLOAT32,
-                                  .n = 64,
-                                  .c = 128,
-                                  .k = 128,
-                                  .groups = 1,
-                                  .in = { 1, 28, 28 },
-                                  .filter = { 1, 3, 3 },
-                                  .pad = { 0, 1, 1 },
-                                  .stride = { 1, 1, 1 },
-                                  .dilation = { 1, 1, 1 } };
-    *state = &f;
+    /* ResNet-50's 3x3 at 28x28, batch 64 */
+    const struct problem problem = { .n = 64, .c = 128, .k = 128, .in = { 1, 28, 28 } };
+    *state = make_solver_fixture("ConvWinograd", "sm_90", &problem);
     return 0;
 }
 
 FIXTURE(solver, make_fixture, NULL);
-
-static void set_target(struct fixture *f, const char *text)
-{
-    must(target_parse(bytes_of_text(text), &f->target, &f->err), f->err);
-}
 
 static void set_size(struct fixture *f, uint32_t channels, uint32_t pixels)
 {
@@ -60,12 +35,6 @@ static bool applies(const struct fixture *f)
 static bool is_favoured(const struct fixture *f)
 {
     return solver_conv_winograd.is_favoured(&f->problem, &f->target);
-}
-
-static enum kiln_code solve(struct fixture *f, const char *config)
-{
-    struct solver_choice choice = { bytes_of_text("ConvWinograd"), bytes_of_text(config) };
-    return solver_solve(&f->problem, &f->target, &choice, &f->solution, &f->err);
 }
 
 static uint32_t count_valid(const struct fixture *f)
