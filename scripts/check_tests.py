@@ -6,7 +6,9 @@ Usage: scripts/check_tests.py [ROOT]
 
 Rewording a message does not change behaviour. Therefore a test asserts the code, and with
 assert_says one key word or datum: a path, a number, a setting's name. This check finds literals of
-assert_says that have four English words in a row.
+assert_says, assert_string_equal and strstr that have four English words in a row. A text that another
+literal of the file contains is no message of kiln: the test sends it and expects it back. Output of
+several lines may be compared as a whole.
 
 A test that waits for ever does not say what it waited for. In C, await_child, await_thread and the
 macros of tests/support/wait.h have a bound; in Python, the calls take a time-out. The measuring
@@ -19,8 +21,10 @@ import sys
 
 import tree
 
-CALL = re.compile(r"\bassert_says\((?:[^;\"]|\"(?:[^\"\\]|\\.)*\")*;")
+CALL = re.compile(r"\b(?:assert_says|assert_string_equal|strstr)\((?:[^();\"]|\([^();\"]*\)|"
+                  r"\"(?:[^\"\\]|\\.)*\")*\)")
 LITERALS = re.compile(r"(?:\"(?:[^\"\\]|\\.)*\"\s*)+")
+STRING = re.compile(r"\"((?:[^\"\\\n]|\\.)*)\"")
 SENTENCE = re.compile(r"(?:[A-Za-z][a-z]*[,;:]? ){3}[A-Za-z][a-z]+")
 
 FREE = ("tests/bench/", "tests/gpu/", "tests/embedded/", "tests/support/wait.",
@@ -32,13 +36,23 @@ REASONLESS = re.compile(r"^[^#\n]*\bskip\(\);", re.M)
 PROGRAM = re.compile(r"\bsubprocess\.(?:run|call|check_call|check_output)\(")
 
 
+def without_echoes(literal, others):
+    """|literal| without the texts that it has from other literals of the file."""
+    for other in STRING.findall(others):
+        if len(other) > 5:
+            literal = literal.replace(other, "")
+    return literal
+
+
 def pins(text):
     """(line, literal) of every pinned sentence."""
     for call in CALL.finditer(text):
         for literals in LITERALS.findall(call.group()):
-            literal = re.sub(r"\"\s*\"", "", literals.strip())
-            if SENTENCE.search(literal):
-                yield text.count("\n", 0, call.start()) + 1, literal
+            content = re.sub(r"\"\s*\"", "", literals.strip())[1:-1]
+            if "\\n" in content[:-2] or not SENTENCE.search(content):
+                continue
+            if SENTENCE.search(without_echoes(content, text[:call.start()] + text[call.end():])):
+                yield text.count("\n", 0, call.start()) + 1, f'"{content}"'
 
 
 def call_at(text, start):

@@ -186,6 +186,19 @@ class Pins(Tree):
         self.assertIn("tests/unit/a.c:1:", self.pinned('"cannot open the file"')[0])
         self.assertEqual(len(self.pinned('"cannot open " "the file"')), 1)
 
+    def test_a_sentence_is_found_in_other_comparisons(self):
+        self.write("tests/unit/a.c", 'assert_string_equal(text_of(f), "cannot open the file");\n'
+                   'assert_non_null(strstr(err.text, "cannot close the file"));\n')
+        self.assertEqual(len(list(check_tests.complaints(self.root))), 2)
+
+    def test_a_sentence_that_the_test_sends_is_fine(self):
+        self.write("tests/unit/a.c", 'f->refusal = "the disk is broken";\n'
+                   'assert_string_equal(f->err.text, "the disk is broken");\n')
+        self.assertEqual(list(check_tests.complaints(self.root)), [])
+
+    def test_output_of_several_lines_may_be_compared(self):
+        self.assertEqual(self.pinned('"it is not in the store\\nkey 1\\n"'), [])
+
     def test_a_pinned_key_word_or_datum_is_accepted(self):
         for literal in ('"gfx90a"', '"package_limit"', '"2 records, 3 problems"', '"\\"a\\":{}"'):
             self.assertEqual(self.pinned(literal), [], literal)

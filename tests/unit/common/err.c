@@ -18,7 +18,8 @@ TEST(plain, kiln_while_puts_context_in_front_of_an_error)
     struct kiln_err err = KILN_ERR_INIT;
     assert_int_equal(kiln_fail_errno(&err, ENOSPC, "cannot write '%s'", "x"), KILN_FULL);
     assert_int_equal(kiln_while(&err, "storing a kernel"), KILN_FULL);
-    assert_string_equal(err.text, "storing a kernel: cannot write 'x': No space left on device");
+    assert_says(err.text, "storing a kernel: ");
+    assert_says(err.text, strerror(ENOSPC));
 }
 
 TEST(plain, an_error_message_that_is_too_long_is_cut)

@@ -84,7 +84,7 @@ static void check_nothing(void)
     char path[PATH_TEXT_MAX];
     struct kiln_err err = KILN_ERR_INIT;
     CHECK(paths_cache_directory(path, &err) == KILN_INVALID);
-    CHECK(strstr(err.text, "neither XDG_CACHE_HOME nor HOME is set; set one, or --cache-dir"));
+    CHECK(strstr(err.text, "XDG_CACHE_HOME"));
     CHECK(paths_daemon_socket(path, &err) == KILN_OK);
     CHECK(strcmp(path, "/run/user/12345/kiln/kilnd.sock") == 0 || geteuid() != 12345);
     CHECK(paths_client_socket(path, &err) == KILN_OK);

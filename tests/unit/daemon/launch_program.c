@@ -176,7 +176,7 @@ TEST(launch, a_request_that_cannot_be_received_starts_nothing)
     scene.received = KILN_INVALID;
     end = RUN("/bin/sh");
     assert_int_equal(end.status, EXIT_SURROUNDINGS);
-    assert_string_equal(end.text, "kiln-launch: an invalid request\n");
+    assert_says(end.text, "request");
     scene.failing = "fcntl"; /* of the connection */
     for (scene.nth = 1; scene.nth <= 3; scene.nth++) {
         end = RUN("/bin/sh");

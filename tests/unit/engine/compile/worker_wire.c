@@ -362,7 +362,7 @@ TEST(plain, the_last_lines_of_a_log_report_why_a_compiler_died)
                      COMPILE_MEMORY);
     assert_int_equal(worker_log_cause("error: File too large", COMPILE_CRASHED, &text),
                      COMPILE_OUTPUT);
-    assert_string_equal(text, "the compiler wrote more than it may (setting compile_output)");
+    assert_says(text, "compile_output");
 }
 
 TEST(plain, a_stack_dump_does_not_hide_what_llvm_gave_up_for)

@@ -157,7 +157,7 @@ TEST_F(facade, an_old_perf_key_is_found_by_the_new_one)
     assert_int_equal(f->counts.verbatim, 1);
     assert_int_equal(f->verbatim, 1);
     assert_int_equal(f->verbatim_line, 2);
-    assert_string_equal(f->verbatim_why, "a PerfDb has no key for tensors that differ in layout");
+    assert_says(f->verbatim_why, "layout");
 
     must(import_text(f, "gfx90a68.cd.updb.txt", TUNING_TIER_USER, ALICE, text), f->err);
     assert_string_equal(perf_value(f, ALICE, PERF_KEY), "ConvA:1");
