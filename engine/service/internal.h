@@ -89,6 +89,11 @@ void engine_forget_hot_of(struct engine *e, uid_t uid);
 void service_resume(struct engine *e, struct caller *caller, const struct frame_header *header,
                     struct bytes body);
 
+/* Answers with the body that was written to |e->body|, or with an error if memory was short. */
+void service_reply_body(struct engine *e, struct caller *caller, uint16_t type,
+                        uint64_t request_id);
+/* Answers that memory was short for the answer. */
+void service_refuse_unbuilt(struct engine *e, struct caller *caller, uint64_t request_id);
 /* Answers with an error frame.  |log| may be NULL. */
 void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id,
                     const struct kiln_err *why, const char *log);

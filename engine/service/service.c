@@ -81,6 +81,23 @@ void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id
     caller->ops->reply(caller, &reply);
 }
 
+void service_refuse_unbuilt(struct engine *e, struct caller *caller, uint64_t request_id)
+{
+    const struct kiln_err why = { .code = KILN_NO_MEMORY, .text = "cannot build the answer" };
+    service_refuse(e, caller, request_id, &why, NULL);
+}
+
+void service_reply_body(struct engine *e, struct caller *caller, uint16_t type, uint64_t request_id)
+{
+    const struct reply reply = { .type = type,
+                                 .request_id = request_id,
+                                 .body = buffer_view(&e->body) };
+    if (e->body.failed)
+        service_refuse_unbuilt(e, caller, request_id);
+    else
+        caller->ops->reply(caller, &reply);
+}
+
 /* The command that sends the request, by which users know it. */
 static const char *command_of(unsigned type)
 {
@@ -197,11 +214,9 @@ static void send_welcome(struct engine *e, struct caller *caller, uint64_t reque
         .software = bytes_of_text("kilnd " KILN_VERSION),
     };
     e->body.size = 0;
+    e->body.failed = false;
     message_welcome_write(&e->body, &m);
-    struct reply reply = { .type = MESSAGE_welcome,
-                           .request_id = request_id,
-                           .body = buffer_view(&e->body) };
-    caller->ops->reply(caller, &reply);
+    service_reply_body(e, caller, MESSAGE_welcome, request_id);
 }
 
 enum kiln_code handle_hello(struct engine *e, struct caller *caller,

@@ -13,8 +13,7 @@ static void send_text(struct engine *e, struct caller *caller, struct reply *rep
                       const char *text)
 {
     if (!text || strlen(text) > LIMIT_FRAME_BODY) {
-        struct kiln_err why = { .code = KILN_NO_MEMORY, .text = "cannot build the answer" };
-        service_refuse(e, caller, reply->request_id, &why, NULL);
+        service_refuse_unbuilt(e, caller, reply->request_id);
         return;
     }
     reply->type = MESSAGE_json;

@@ -57,15 +57,7 @@ static void send_candidates(struct deferred *d, struct caller *caller)
     e->body.size = 0;
     e->body.failed = rq->records.failed;
     message_candidates_write(&e->body, &m);
-    if (e->body.failed) {
-        const struct kiln_err why = { .code = KILN_NO_MEMORY, .text = "cannot build the answer" };
-        service_refuse(e, caller, d->request_id, &why, NULL);
-        return;
-    }
-    const struct reply reply = { .type = MESSAGE_candidates,
-                                 .request_id = d->request_id,
-                                 .body = buffer_view(&e->body) };
-    caller->ops->reply(caller, &reply);
+    service_reply_body(e, caller, MESSAGE_candidates, d->request_id);
 }
 
 static const struct deferred_kind configs_kind = { .size = sizeof(struct configs_request),

@@ -32,10 +32,7 @@ static void send_leased(struct engine *e, struct caller *caller, uint64_t reques
     e->body.size = 0;
     e->body.failed = false;
     message_leased_write(&e->body, &m);
-    struct reply reply = { .type = MESSAGE_leased,
-                           .request_id = request_id,
-                           .body = buffer_view(&e->body) };
-    caller->ops->reply(caller, &reply);
+    service_reply_body(e, caller, MESSAGE_leased, request_id);
 }
 
 /* ---- waiting ---- */

@@ -130,8 +130,7 @@ static void send_plan(struct deferred *d, struct caller *caller)
     e->body.failed = e->records.failed || kernels.failed;
     message_planned_write(&e->body, &m);
     if (e->body.failed) {
-        struct kiln_err why = { .code = KILN_NO_MEMORY, .text = "cannot build the answer" };
-        service_refuse(e, caller, rq->base.request_id, &why, NULL);
+        service_refuse_unbuilt(e, caller, rq->base.request_id);
         result_list_done(&list);
         return;
     }

@@ -146,15 +146,7 @@ static void send_solved(struct deferred *d, struct caller *caller)
     const struct message_solved m = { .count = rq->count, .solutions = buffer_view(&e->records) };
     e->body.failed = e->records.failed;
     message_solved_write(&e->body, &m);
-    if (e->body.failed) {
-        const struct kiln_err why = { .code = KILN_NO_MEMORY, .text = "cannot build the answer" };
-        service_refuse(e, caller, d->request_id, &why, NULL);
-        return;
-    }
-    const struct reply reply = { .type = MESSAGE_solved,
-                                 .request_id = d->request_id,
-                                 .body = buffer_view(&e->body) };
-    caller->ops->reply(caller, &reply);
+    service_reply_body(e, caller, MESSAGE_solved, d->request_id);
 }
 
 static void keep_counts(const struct solutions_request *rq)

@@ -122,8 +122,7 @@ void result_list_send(struct result_list *list, struct caller *caller, uint64_t 
 {
     struct engine *e = list->engine;
     if (e->records.failed) {
-        struct kiln_err why = { .code = KILN_NO_MEMORY, .text = "cannot build the answer" };
-        service_refuse(e, caller, request_id, &why, NULL);
+        service_refuse_unbuilt(e, caller, request_id);
         result_list_done(list);
         return;
     }

@@ -414,10 +414,7 @@ static void reply_recorded(struct tuning_put *put, struct caller *caller)
     e->body.size = 0;
     e->body.failed = false;
     message_recorded_write(&e->body, &m);
-    struct reply reply = { .type = MESSAGE_recorded,
-                           .request_id = put->base.request_id,
-                           .body = buffer_view(&e->body) };
-    caller->ops->reply(caller, &reply);
+    service_reply_body(e, caller, MESSAGE_recorded, put->base.request_id);
 }
 
 static const struct tuning_put_kind put_kind = { .reply = reply_recorded };
