@@ -67,7 +67,9 @@ static enum kiln_code connect_to_daemon(void *context, uint64_t deadline_ns,
 {
     const struct kiln_client *client = context;
     (void)deadline_ns;
-    return transport_socket_connect(client->socket_path, ret_transport, err);
+    return client->socket_is_found
+               ? transport_socket_connect_found(client->socket_path, ret_transport, err)
+               : transport_socket_connect(client->socket_path, ret_transport, err);
 }
 
 enum kiln_code client_open_multiplexer(struct kiln_client *client,
@@ -85,15 +87,18 @@ static enum kiln_code create_fallback(struct kiln_client *c, const char *mode, s
 {
     const struct fallback_options options = { .mode = mode,
                                               .socket_path = c->socket_path,
-                                              .software = c->software };
+                                              .software = c->software,
+                                              .is_found = c->socket_is_found };
     return fallback_create(&options, &c->fallback, err);
 }
 
-static enum kiln_code choose_socket(const struct kiln_client_options *options, char *ret_path,
-                                    size_t size, struct kiln_err *err)
+static enum kiln_code choose_socket(const struct kiln_client_options *options,
+                                    struct kiln_client *client, struct kiln_err *err)
 {
     char path[PATH_TEXT_MAX];
+    const char *named = secure_getenv("KILN_SOCKET");
     enum kiln_code rc = KILN_OK;
+    client->socket_is_found = !options->socket_path && !(named && *named);
     if (options->socket_path)
         snprintf(path, sizeof(path), "%s", options->socket_path);
     else
@@ -101,7 +106,8 @@ static enum kiln_code choose_socket(const struct kiln_client_options *options, c
     if (!rc)
         rc = transport_socket_check(path, err);
     if (!rc)
-        snprintf(ret_path, size, "%.*s", (int)size - 1, path);
+        snprintf(client->socket_path, sizeof(client->socket_path), "%.*s",
+                 (int)sizeof(client->socket_path) - 1, path);
     return rc;
 }
 
@@ -157,7 +163,7 @@ static enum kiln_code open_client(const struct kiln_client_options *given,
     c->timeout_ms = options.timeout_ms ? options.timeout_ms : DEFAULT_TIMEOUT_MS;
     snprintf(c->software, sizeof(c->software), "libkiln %s%s%s", KILN_VERSION,
              options.name ? " in " : "", options.name ? options.name : "");
-    rc = choose_socket(&options, c->socket_path, sizeof(c->socket_path), err);
+    rc = choose_socket(&options, c, err);
     if (rc)
         return rc;
     int entries = options.cache_entries ? options.cache_entries : DEFAULT_CACHE_ENTRIES;

@@ -23,7 +23,8 @@ struct kiln_client {
     int timeout_ms;
     bool no_cache; /* KILN_DISABLE_CACHE, MIOPEN_DISABLE_CACHE: use no stored kernels */
     char socket_path[256];
-    char software[128]; /* for hello */
+    bool socket_is_found; /* nobody named it */
+    char software[128];   /* for hello */
 };
 
 /* Every public call begins with this.  Rejects a NULL client, a child of the process that opened

@@ -16,13 +16,15 @@ void daemon_check_done(struct daemon_check *check)
 
 void daemon_check_postpone(struct daemon_check *check) { check->begun_ns = clock_monotonic_ns(); }
 
-static bool begin_check(struct daemon_check *check, const char *path, const char *software)
+static bool begin_check(struct daemon_check *check, const struct fallback_options *options)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
+    const char *path = options->socket_path;
     daemon_check_postpone(check);
-    if (transport_socket_connect(path, &check->transport, &ignored))
+    if (options->is_found ? transport_socket_connect_found(path, &check->transport, &ignored)
+                          : transport_socket_connect(path, &check->transport, &ignored))
         return false;
-    if (handshake_send(check->transport, software, &ignored) == KILN_OK)
+    if (handshake_send(check->transport, options->software, &ignored) == KILN_OK)
         return true;
     daemon_check_done(check);
     return false;
@@ -38,11 +40,11 @@ static bool is_welcome(struct daemon_check *check, uint64_t deadline_ns)
     return rc == KILN_OK;
 }
 
-bool daemon_check_poll(struct daemon_check *check, const char *path, const char *software)
+bool daemon_check_poll(struct daemon_check *check, const struct fallback_options *options)
 {
     if (check->transport)
         return is_welcome(check, 0);
     uint64_t now = clock_monotonic_ns();
-    return now - check->begun_ns >= INTERVAL_NS && begin_check(check, path, software) &&
+    return now - check->begun_ns >= INTERVAL_NS && begin_check(check, options) &&
            is_welcome(check, now + FIRST_WAIT_NS);
 }

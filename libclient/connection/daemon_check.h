@@ -11,7 +11,7 @@
  * Threading  One thread at a time.  Waits for some milliseconds at most, and only after a daemon
  *            has just accepted the connection
  */
-#include "common/transport.h"
+#include "libclient/connection/fallback.h"
 
 struct daemon_check {
     struct transport *transport; /* owned; waits for the answer to hello.  NULL: no check is in
@@ -19,9 +19,9 @@ struct daemon_check {
     uint64_t begun_ns;           /* when the last check began */
 };
 
-/* True once a daemon at |path| has accepted this client.  Connects at most once every two
- * seconds. */
-bool daemon_check_poll(struct daemon_check *check, const char *path, const char *software);
+/* True once a daemon at the socket of |options| has accepted this client.  Connects at most once
+ * every two seconds. */
+bool daemon_check_poll(struct daemon_check *check, const struct fallback_options *options);
 /* Postpones the next check by two seconds. */
 void daemon_check_postpone(struct daemon_check *check);
 void daemon_check_done(struct daemon_check *check);

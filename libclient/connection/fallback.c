@@ -208,9 +208,11 @@ static enum kiln_code connect_to_kilnd(struct fallback *f, struct transport **re
     pthread_mutex_lock(&f->mutex);
     if (!f->failing_ns)
         f->failing_ns = clock_monotonic_ns();
-    enum kiln_code rc = f->refusal
-                            ? kiln_fail(err, f->refusal, "%s", f->why)
-                            : transport_socket_connect(f->options.socket_path, ret_transport, err);
+    const char *path = f->options.socket_path;
+    enum kiln_code rc = f->refusal ? kiln_fail(err, f->refusal, "%s", f->why)
+                        : f->options.is_found
+                            ? transport_socket_connect_found(path, ret_transport, err)
+                            : transport_socket_connect(path, ret_transport, err);
     f->reached |= rc == KILN_OK;
     bool is_gone = rc == KILN_UNAVAILABLE || rc == KILN_DENIED || rc == KILN_BUSY;
     *ret_falls = f->refusal || (is_gone && !is_awaited(f, rc));
@@ -266,7 +268,7 @@ bool fallback_may_leave(struct fallback *f)
     if (!atomic_load(&f->serves) || is_first(f))
         return false;
     pthread_mutex_lock(&f->mutex);
-    bool is_back = daemon_check_poll(&f->check, f->options.socket_path, f->options.software);
+    bool is_back = daemon_check_poll(&f->check, &f->options);
     if (is_back) {
         f->refusal = KILN_OK;
         f->failing_ns = 0;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/connection/transport_socket.h"
 
+#include "common/cleanup.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,12 +70,16 @@ static enum kiln_code fail_refused(const char *path, struct kiln_err *err)
         path, (unsigned)seen.st_uid);
 }
 
+static bool is_hosts(const char *path)
+{
+    return strncmp(path, HOSTS_DIRECTORY, sizeof(HOSTS_DIRECTORY) - 1) == 0;
+}
+
 /* Ordinary users cannot start the host's kilnd.  Clients find a user's own one by XDG_RUNTIME_DIR,
  * which must be set for both sides. */
 static enum kiln_code fail_absent(int errnum, const char *path, struct kiln_err *err)
 {
-    bool is_hosts = strncmp(path, HOSTS_DIRECTORY, sizeof(HOSTS_DIRECTORY) - 1) == 0;
-    if (!is_hosts || geteuid() == 0)
+    if (!is_hosts(path) || geteuid() == 0)
         return kiln_fail(err, KILN_UNAVAILABLE,
                          "no kilnd at '%s' (%s): start one with 'kilnd --socket %s', or set "
                          "KILN_SOCKET to the socket of the one that runs",
@@ -117,13 +123,53 @@ static int try_connect(const char *path)
     return -1;
 }
 
-enum kiln_code transport_socket_connect(const char *path, struct transport **ret_transport,
-                                        struct kiln_err *err)
+/* Compares the user that listens, as the kernel recorded it, not the owner of the file.  Only whom
+ * root permits can listen in /run/kiln. */
+static enum kiln_code check_peer(int fd, const char *path, struct kiln_err *err)
+{
+    if (is_hosts(path))
+        return KILN_OK;
+    struct ucred peer = { .uid = (uid_t)-1 };
+    socklen_t size = sizeof(peer);
+    struct stat hosts;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+        return kiln_fail_errno(err, errno, "cannot see whose kilnd listens at '%s'", path);
+    if (peer.uid == 0 || peer.uid == geteuid() ||
+        (stat(HOSTS_DIRECTORY, &hosts) == 0 && hosts.st_uid == peer.uid))
+        return KILN_OK;
+    return kiln_fail(err, KILN_DENIED,
+                     "the kilnd at '%s' belongs to user %u, who could give you any code: set "
+                     "XDG_RUNTIME_DIR to a directory of yours, or KILN_SOCKET to this socket if "
+                     "you trust that user",
+                     path, (unsigned)peer.uid);
+}
+
+static enum kiln_code connect_socket(const char *path, bool is_found,
+                                     struct transport **ret_transport, struct kiln_err *err)
 {
     enum kiln_code rc = transport_socket_check(path, err);
     if (rc)
         return rc;
-    int fd = try_connect(path);
-    return fd < 0 ? connect_failed(errno, path, err)
-                  : transport_socket_adopt(fd, ret_transport, err);
+    KILN_AUTO(fd) int fd = try_connect(path);
+    if (fd < 0)
+        return connect_failed(errno, path, err);
+    if (is_found)
+        rc = check_peer(fd, path, err);
+    if (rc)
+        return rc;
+    int connected = fd;
+    fd = -1;
+    return transport_socket_adopt(connected, ret_transport, err);
+}
+
+enum kiln_code transport_socket_connect(const char *path, struct transport **ret_transport,
+                                        struct kiln_err *err)
+{
+    return connect_socket(path, /* is_found= */ false, ret_transport, err);
+}
+
+enum kiln_code transport_socket_connect_found(const char *path, struct transport **ret_transport,
+                                              struct kiln_err *err)
+{
+    return connect_socket(path, /* is_found= */ true, ret_transport, err);
 }

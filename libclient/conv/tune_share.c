@@ -159,7 +159,9 @@ enum kiln_code tuner_search_shared(struct tuner *tuner, struct kiln_err *err)
     struct sharing s = { .tuner = tuner };
     const struct kiln_client *client = tuner->work->client;
     const struct kiln_client_options options = { .size = sizeof(options),
-                                                 .socket_path = client->socket_path,
+                                                 .socket_path = client->socket_is_found
+                                                                    ? NULL
+                                                                    : client->socket_path,
                                                  .timeout_ms = client->timeout_ms,
                                                  .fallback = fallback_mode(client->fallback),
                                                  .name = "kiln_conv_tune" };

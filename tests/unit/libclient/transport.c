@@ -331,6 +331,52 @@ TEST(plain, a_socket_of_another_user_is_that_users_alone)
     assert_says(err.text, "KILN_SOCKET");
 }
 
+/* A user's socket; -1 in case of failure.  The user counts who called listen. */
+static int listen_as(uid_t uid, const char *path)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool listens = bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
+                   seteuid(uid) == 0 && listen(fd, 4) == 0;
+    assert_int_equal(seteuid(0), 0);
+    assert_true(listens);
+    return fd;
+}
+
+static enum kiln_code connect_found(const char *path, struct kiln_err *ret_err)
+{
+    struct transport *transport = NULL;
+    *ret_err = KILN_ERR_INIT;
+    enum kiln_code rc = transport_socket_connect_found(path, &transport, ret_err);
+    transport_destroy(transport);
+    return rc;
+}
+
+TEST(plain, a_socket_that_was_found_must_not_be_another_users)
+{
+    struct kiln_err err;
+    struct transport *named = NULL;
+    char directory[] = "/tmp/kiln-transport-XXXXXX", theirs[64], ours[64];
+    if (geteuid() != 0)
+        skip();
+    assert_non_null(mkdtemp(directory));
+    snprintf(theirs, sizeof(theirs), "%s/theirs", directory);
+    snprintf(ours, sizeof(ours), "%s/ours", directory);
+    int fds[] = { listen_as(45678, theirs), listen_as(0, ours) };
+
+    assert_int_equal(connect_found(theirs, &err), KILN_DENIED);
+    assert_says(err.text, "45678");
+    assert_says(err.text, "KILN_SOCKET");
+    must(connect_found(ours, &err), err);
+    must(transport_socket_connect(theirs, &named, &err), err); /* the user chose it */
+
+    transport_destroy(named);
+    close(fds[0]);
+    close(fds[1]);
+    assert_int_equal(unlink(theirs) || unlink(ours) || rmdir(directory), 0);
+}
+
 static enum kiln_code send_files(struct fixture *f, const int *files, size_t count)
 {
     return f->transport->ops->send_files(f->transport, bytes_of("frame", 5), files, count, &f->err);
