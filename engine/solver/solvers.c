@@ -9,8 +9,8 @@
 
 const struct solver *const solvers[] = {
     &solver_conv_depthwise,
+    &solver_conv_grouped, /* on matrix cores, so before the vector units' narrow groups */
     &solver_conv_direct_narrow,
-    &solver_conv_grouped,
     &solver_conv_winograd,
     &solver_conv_implicit_gemm,
     &solver_conv_direct_naive, /* applies to almost everything, so it comes last */

@@ -50,6 +50,13 @@ TEST_F(solver, the_grouped_solver_is_favoured_for_few_channels_but_not_for_one)
     assert_false(solver_conv_grouped.is_favoured(&f->problem, &f->target));
 }
 
+/* ConvDirectNarrow applies, too, but computes on the vector units. */
+TEST_F(solver, backward_data_of_narrow_groups_is_chosen_over_vector_units)
+{
+    f->problem.direction = DIRECTION_BACKWARD_DATA;
+    assert_ptr_equal(solver_choose(&f->problem, &f->target), &solver_conv_grouped);
+}
+
 TEST_F(solver, the_heuristic_is_valid_among_hundreds_of_configs)
 {
     struct perf_config config;
