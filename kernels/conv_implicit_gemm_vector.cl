@@ -21,6 +21,9 @@
  * and only the taps that reach a class are summed.  With a 1x1 filter and no padding, the columns
  * are y's pixels; each also writes zeros to the rest of its block of x.
  *
+ * Backward data of patches (the filter is as large as the stride and tiles x): a row is a channel
+ * and a tap, in w's order, and the columns are y's pixels.  Every result is another pixel of x.
+ *
  * Every size but the batch is defined by -D: KILN_TYPE KILN_C KILN_K KILN_GROUPS, and for each
  * of _D _H _W KILN_IN KILN_OUT KILN_FILTER KILN_PAD KILN_STRIDE KILN_DILATION, and
  *   KILN_X_LAST KILN_W_LAST KILN_Y_LAST   1 where that tensor's channels come last
@@ -34,7 +37,8 @@
  *                      |splits| copies of the result, for conv_split_reduce
  *   KILN_PREPARE       1: compile conv_implicit_gemm_vector_prepare instead, which needs only the
  *                      sizes of w, KILN_TILE_K and KILN_FLAT
- * Memory is 16-byte aligned.  The filter's sizes over D, H and W add up to less than 32.
+ * Memory is 16-byte aligned.  The filter's sizes over D, H and W add up to less than 32, except in
+ * backward weights, in backward data of patches, and in forward without padding.
  */
 #ifndef KILN_TF32
 #define KILN_TF32 0
@@ -61,6 +65,16 @@
 #define UNIT_STRIDE (KILN_STRIDE_D == 1 && KILN_STRIDE_H == 1 && KILN_STRIDE_W == 1)
 #define UNPADDED (KILN_PAD_D == 0 && KILN_PAD_H == 0 && KILN_PAD_W == 0)
 #define POINTWISE (TAPS == 1 && UNPADDED)
+#if KILN_PREPARE
+#define PATCHES 0 /* their weights are used as they are */
+#else
+#define PATCHES                                                                              \
+    (KILN_DIRECTION == 1 && TAPS > 1 && UNPADDED && KILN_FILTER_D == KILN_STRIDE_D &&        \
+     KILN_FILTER_H == KILN_STRIDE_H && KILN_FILTER_W == KILN_STRIDE_W &&                     \
+     KILN_DILATION_D == 1 && KILN_DILATION_H == 1 && KILN_DILATION_W == 1 &&                 \
+     KILN_IN_D == KILN_OUT_D * KILN_STRIDE_D && KILN_IN_H == KILN_OUT_H * KILN_STRIDE_H &&   \
+     KILN_IN_W == KILN_OUT_W * KILN_STRIDE_W)
+#endif
 #define SAME_PLANE (POINTWISE && UNIT_STRIDE) /* x and y have the same pixels */
 
 /* Distance between neighbours along each axis, in elements. */
@@ -78,7 +92,7 @@
 #define Y_K (KILN_Y_LAST ? 1 : OUT_PLANE)
 #define Y_N (KILN_K * OUT_PLANE)
 
-#define M_COUNT (KILN_DIRECTION == 1 ? GROUP_C : GROUP_K)
+#define M_COUNT (PATCHES ? GROUP_C * TAPS : KILN_DIRECTION == 1 ? GROUP_C : GROUP_K)
 #define M_TILES BLOCKS(M_COUNT, KILN_TILE_M)
 /* Forward and backward data: the channels of the sum. */
 #define CHANNELS (KILN_DIRECTION == 0 ? GROUP_C : GROUP_K)
@@ -340,6 +354,27 @@ KILN_INLINE void put_block(KILN_GLOBAL OUTPUT *place, const struct tile *tile, k
 
 #endif
 
+#if KILN_DIRECTION == 1
+
+/* Of one column: its pixels of x, from |place| on. */
+KILN_INLINE void put_patch(KILN_GLOBAL OUTPUT *place, kiln_u32 row, const float *v)
+{
+    KILN_UNROLL
+    for (kiln_u32 i = 0; i < KILN_ITEM_M; i += PATCH_FOUR ? 4 : 1) {
+        kiln_u32 m = row + ROW_OF(i);
+        if (M_COUNT % KILN_TILE_M != 0 && m >= M_COUNT)
+            continue;
+        if (PATCH_FOUR)
+            PUT_FOUR(place, patch_place(m),
+                     kiln_make4(v[i * KILN_ITEM_N], v[(i + 1) * KILN_ITEM_N],
+                                v[(i + 2) * KILN_ITEM_N], v[(i + 3) * KILN_ITEM_N]));
+        else
+            PUT(place, patch_place(m), v[i * KILN_ITEM_N]);
+    }
+}
+
+#endif
+
 KILN_INLINE void put_results(KILN_GLOBAL OUTPUT *output, const struct tile *tile, const float *sum)
 {
     kiln_u32 row = tile->m + ITEM_ROW * 4, first = tile->n + ITEM_COLUMN * COLUMN_PIECE;
@@ -350,6 +385,12 @@ KILN_INLINE void put_results(KILN_GLOBAL OUTPUT *output, const struct tile *tile
             continue;
         /* All reads are at constant offsets from one address. */
         KILN_GLOBAL OUTPUT *place = output + (output_place(tile, column) + row * ROW_STEP);
+#if KILN_DIRECTION == 1
+        if (PATCHES) {
+            put_patch(output + output_place(tile, column), row, sum + j);
+            continue;
+        }
+#endif
         KILN_UNROLL
         for (int i = 0; i < KILN_ITEM_M; i += ROWS_FOUR ? 4 : 1) {
             const float *v = sum + i * KILN_ITEM_N + j;

@@ -7,13 +7,16 @@
 #ifndef KILN_IGEMM_VECTOR_PIXELS_H
 #define KILN_IGEMM_VECTOR_PIXELS_H
 
+/* Taps that are summed over. */
+#define SUM_TAPS (PATCHES ? 1 : TAPS)
+
 #if KILN_PREPARED
 #define A_M 1
 #define A_K PREPARED_ROWS
 #define A_TAP (PREPARED_CHANNELS * PREPARED_ROWS)
 #define A_GROUP (PREPARED_TAPS * PREPARED_CHANNELS * PREPARED_ROWS)
 #else
-#define A_M (KILN_DIRECTION == 0 ? W_K : W_C)
+#define A_M (PATCHES ? 1 : KILN_DIRECTION == 0 ? W_K : W_C)
 #define A_K (KILN_FLAT ? 1 : KILN_DIRECTION == 0 ? W_C : W_K)
 #define A_TAP W_TAP
 #define A_GROUP (GROUP_K * W_K)
@@ -21,9 +24,9 @@
 #define A_ALONG (A_M <= A_K)
 /* Whether four neighbours are aligned, and all inside or all outside. */
 #define A_FOUR                                                                           \
-    (A_ALONG ? A_M == 1 && A_K % 4 == 0 && (TAPS == 1 || A_TAP % 4 == 0) &&              \
+    (A_ALONG ? A_M == 1 && A_K % 4 == 0 && (SUM_TAPS == 1 || A_TAP % 4 == 0) &&          \
                    (KILN_PREPARED || M_COUNT % 4 == 0)                                   \
-             : A_K == 1 && A_M % 4 == 0 && (TAPS == 1 || KILN_FLAT || A_TAP % 4 == 0) && \
+             : A_K == 1 && A_M % 4 == 0 && (SUM_TAPS == 1 || KILN_FLAT || A_TAP % 4 == 0) && \
                    (KILN_FLAT ? FLAT_COUNT : CHANNELS) % 4 == 0 && !KILN_ASYNC)
 
 /* The tensor from which B is gathered, and the one that is written. */
@@ -42,6 +45,8 @@
 #define T_C Y_K
 #define T_N Y_N
 #define T_W Y_W
+#define T_H Y_H
+#define T_D Y_D
 #define T_CHANNELS KILN_K
 #define TAP_STEP_D KILN_DILATION_D
 #define TAP_STEP_H KILN_DILATION_H
@@ -62,19 +67,21 @@
 #define T_C X_C
 #define T_N X_N
 #define T_W X_W
+#define T_H X_H
+#define T_D X_D
 #define T_CHANNELS KILN_C
 /* Exact, because a tap stride is a multiple of stride / gcd. */
 #define TAP_STEP_D (-(KILN_TAP_STRIDE_D * KILN_DILATION_D / KILN_STRIDE_D))
 #define TAP_STEP_H (-(KILN_TAP_STRIDE_H * KILN_DILATION_H / KILN_STRIDE_H))
 #define TAP_STEP_W (-(KILN_TAP_STRIDE_W * KILN_DILATION_W / KILN_STRIDE_W))
-#define CLASSES (POINTWISE ? 1 : KILN_STRIDE_D * KILN_STRIDE_H * KILN_STRIDE_W)
+#define CLASSES (POINTWISE || PATCHES ? 1 : KILN_STRIDE_D * KILN_STRIDE_H * KILN_STRIDE_W)
 #endif
 #define B_ALONG (!S_LAST)
 #define B_FOUR                                                                      \
     (S_LAST ? CHANNELS % 4 == 0 && S_CHANNELS % 4 == 0 && !KILN_FLAT && !KILN_ASYNC \
-            : POINTWISE && (KILN_DIRECTION == 1 || UNIT_STRIDE) && OUT_PLANE % 4 == 0)
+            : (PATCHES || (POINTWISE && (KILN_DIRECTION == 1 || UNIT_STRIDE))) && OUT_PLANE % 4 == 0)
 /* Whether a tap may read outside the image. */
-#define BOUNDED (KILN_DIRECTION == 0 ? !UNPADDED : !POINTWISE)
+#define BOUNDED (KILN_DIRECTION == 0 ? !UNPADDED : !POINTWISE && !PATCHES)
 /* Whether the pixels of one image and class are contiguous in the written tensor. */
 #define T_DENSE (KILN_DIRECTION == 0 || (CLASSES == 1 && UNIT_STRIDE))
 #define T_PLANE (KILN_DIRECTION == 0 || POINTWISE ? OUT_PLANE : IN_PLANE)
@@ -102,7 +109,7 @@ KILN_INLINE void axis_class(kiln_u32 q, kiln_u32 in, int pad, int stride, int di
 
 KILN_INLINE void class_init(struct tile *tile, kiln_u32 q)
 {
-    if (POINTWISE) { /* the columns are pixels of y */
+    if (POINTWISE || PATCHES) { /* the columns are pixels of y */
         tile->count_d = KILN_OUT_D;
         tile->count_h = KILN_OUT_H;
         tile->count_w = KILN_OUT_W;
@@ -161,7 +168,7 @@ struct cursor {
     kiln_u32 channel, d, h, w; /* in a flat sum, |channel| is the position in the sum */
 };
 /* Whether there are several taps, so that a step is one tap. */
-#define TAP_BY_TAP (!KILN_FLAT && TAPS > 1)
+#define TAP_BY_TAP (!KILN_FLAT && SUM_TAPS > 1)
 
 KILN_INLINE void cursor_init(struct cursor *at, const struct tile *tile, kiln_u32 step)
 {
@@ -194,9 +201,17 @@ KILN_INLINE void cursor_advance(struct cursor *at, const struct tile *tile)
     at->channel += KILN_TILE_K;
 }
 
-/* The bits of a tap's coordinates in fetcher.b_taps. */
-#define TAP_BITS(d, h, w) \
-    (1u << (w) | 1u << (KILN_FILTER_W + (h)) | 1u << (KILN_FILTER_W + KILN_FILTER_H + (d)))
+/* The bits of a tap's coordinates in fetcher.b_taps.  If no tap can be outside, filters may have
+ * more taps than there are bits. */
+#if BOUNDED
+#define SHIFT_H KILN_FILTER_W
+#define SHIFT_D (KILN_FILTER_W + KILN_FILTER_H)
+#define TAP_BITS(d, h, w) (1u << (w) | 1u << (SHIFT_H + (h)) | 1u << (SHIFT_D + (d)))
+#else
+#define SHIFT_H 0
+#define SHIFT_D 0
+#define TAP_BITS(d, h, w) 0u
+#endif
 
 /* The taps of one axis that read inside the image if the first one reads |from|. */
 KILN_INLINE kiln_u32 taps_inside(int from, int step, kiln_u32 taps, kiln_u32 most, int size)
@@ -246,12 +261,11 @@ KILN_INLINE void find_source(const struct tile *tile, kiln_u32 column, kiln_u32 
 #endif
     *ret_at = p.image * S_N + (kiln_u32)(d * S_D + h * S_H + w * S_W);
     *ret_taps = 0;
-    if (BOUNDED || KILN_FLAT)
-        *ret_taps = taps_inside(w, TAP_STEP_W, tile->taps_w, KILN_FILTER_W, SOURCE_W) |
-                    taps_inside(h, TAP_STEP_H, tile->taps_h, KILN_FILTER_H, SOURCE_H)
-                        << KILN_FILTER_W |
-                    taps_inside(d, TAP_STEP_D, tile->taps_d, KILN_FILTER_D, SOURCE_D)
-                        << (KILN_FILTER_W + KILN_FILTER_H);
+    if (BOUNDED)
+        *ret_taps =
+            taps_inside(w, TAP_STEP_W, tile->taps_w, KILN_FILTER_W, SOURCE_W) |
+            taps_inside(h, TAP_STEP_H, tile->taps_h, KILN_FILTER_H, SOURCE_H) << SHIFT_H |
+            taps_inside(d, TAP_STEP_D, tile->taps_d, KILN_FILTER_D, SOURCE_D) << SHIFT_D;
 }
 
 KILN_INLINE void fetcher_init(struct fetcher *f, const struct tile *tile, kiln_u32 n)
@@ -378,6 +392,18 @@ KILN_INLINE void fetch_all(struct fetcher *f, const struct tile *tile, const str
 
 #endif
 
+/* Where row |m| of a patch is in x, from the patch's first pixel.  Rows are in w's order. */
+KILN_INLINE kiln_u32 patch_place(kiln_u32 m)
+{
+    kiln_u32 c = KILN_W_LAST ? m % GROUP_C : m / TAPS, tap = KILN_W_LAST ? m / GROUP_C : m % TAPS;
+    return c * T_C + tap % KILN_FILTER_W * T_W + tap / KILN_FILTER_W % KILN_FILTER_H * T_H +
+           tap / (KILN_FILTER_W * KILN_FILTER_H) * T_D;
+}
+
+/* Whether four rows of a patch are neighbours in x. */
+#define PATCH_FOUR                                                   \
+    (T_LAST ? KILN_W_LAST && GROUP_C % 4 == 0 && T_CHANNELS % 4 == 0 \
+            : !KILN_W_LAST && KILN_FILTER_W % 4 == 0)
 #define COLUMNS_FOUR (!T_LAST && T_DENSE && T_PLANE % 4 == 0)
 #define ROWS_FOUR (T_LAST && T_CHANNELS % 4 == 0 && M_COUNT % 4 == 0)
 #define ROW_STEP T_C
@@ -385,7 +411,7 @@ KILN_INLINE void fetch_all(struct fetcher *f, const struct tile *tile, const str
 
 KILN_INLINE kiln_u32 output_place(const struct tile *tile, kiln_u32 column)
 {
-    kiln_u32 base = tile->group * M_COUNT * T_C;
+    kiln_u32 base = tile->group * (PATCHES ? GROUP_C : M_COUNT) * T_C;
     if (T_DENSE) {
         kiln_u32 image = column / T_PLANE;
         return base + image * T_N + (column - image * T_PLANE) * T_W;

@@ -105,6 +105,19 @@ static bool is_pointwise(const struct problem *p)
     return taps_of(p) == 1 && !p->pad.d && !p->pad.h && !p->pad.w;
 }
 
+/* Backward data if the filter is as large as the stride and tiles x, as in the first layer of a
+ * vision transformer.  Each pixel of x then gets one product for each channel of y.  With channels
+ * and taps as rows, this is a product of w, as it is, and y.  By classes of the stride, it would
+ * be stride x stride products with the few rows of an image's channels. */
+static bool is_patches(const struct problem *p)
+{
+    struct extent f = p->filter, s = p->stride, out = problem_output(p);
+    return p->direction == DIRECTION_BACKWARD_DATA && taps_of(p) > 1 && f.d == s.d && f.h == s.h &&
+           f.w == s.w && !p->pad.d && !p->pad.h && !p->pad.w && p->dilation.d == 1 &&
+           p->dilation.h == 1 && p->dilation.w == 1 && p->in.d == out.d * s.d &&
+           p->in.h == out.h * s.h && p->in.w == out.w * s.w;
+}
+
 /*
  * Number of classes of columns: 1, except for backward data with strides.
  *
@@ -115,7 +128,7 @@ static bool is_pointwise(const struct problem *p)
  */
 static uint64_t classes_of(const struct problem *p)
 {
-    if (p->direction != DIRECTION_BACKWARD_DATA || is_pointwise(p))
+    if (p->direction != DIRECTION_BACKWARD_DATA || is_pointwise(p) || is_patches(p))
         return 1;
     return (uint64_t)p->stride.d * p->stride.h * p->stride.w;
 }
@@ -163,7 +176,11 @@ static struct product product_of(const struct problem *p)
         product.m = group_c;
         product.channels = group_k;
     }
-    if (p->direction == DIRECTION_BACKWARD_DATA && !is_pointwise(p))
+    if (is_patches(p)) {
+        product.m *= product.taps;
+        product.taps = 1;
+    }
+    if (p->direction == DIRECTION_BACKWARD_DATA && !is_pointwise(p) && !is_patches(p))
         add_classes(p, &product);
     else
         product.columns[product.classes++] = out;
@@ -200,12 +217,20 @@ static bool smallest_is_launchable(const struct problem *p, const struct target 
                                   items_of(smallest));
 }
 
+/* Whether the kernel keeps a mask of the taps that read inside the image. */
+static bool taps_are_masked(const struct problem *p)
+{
+    bool is_padded = p->pad.d || p->pad.h || p->pad.w;
+    return p->direction == DIRECTION_FORWARD
+               ? is_padded
+               : p->direction == DIRECTION_BACKWARD_DATA && !is_patches(p);
+}
+
 /* The kernel's dialect covers every family. */
 static bool applies(const struct problem *p, const struct target *target)
 {
-    if (p->type == TYPE_INT8)
-        return false;
-    if ((uint64_t)p->filter.d + p->filter.h + p->filter.w > TAP_BITS_MAX)
+    uint64_t bits = (uint64_t)p->filter.d + p->filter.h + p->filter.w;
+    if (p->type == TYPE_INT8 || (taps_are_masked(p) && bits > TAP_BITS_MAX))
         return false;
     return classes_of(p) <= CLASSES_MAX && geometry_fits_30_bits(p) &&
            smallest_is_launchable(p, target);
@@ -233,7 +258,8 @@ static bool is_flat(const struct problem *p, uint32_t tile_k)
 
 static bool weights_may_be_prepared(const struct problem *p)
 {
-    if (p->direction == DIRECTION_BACKWARD_WEIGHTS || taps_of(p) > PREPARE_TAPS_MAX)
+    if (p->direction == DIRECTION_BACKWARD_WEIGHTS || taps_of(p) > PREPARE_TAPS_MAX ||
+        is_patches(p))
         return false;
     return p->direction == DIRECTION_FORWARD ||
            (taps_of(p) > 1 && p->w_layout == LAYOUT_CHANNELS_FIRST);

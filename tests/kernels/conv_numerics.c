@@ -124,6 +124,42 @@ TEST(trial, backward_data_clears_between_pixels_whatever_the_width)
     assert_int_equal(wrong, 0);
 }
 
+/* Filters side by side: of 4, 16 and 3 pixels, the last ones in 3-D and with groups. */
+static struct problem patches(enum direction direction, unsigned variant)
+{
+    static const uint32_t sizes[] = { 4, 16, 3 };
+    uint32_t size = sizes[variant % 3];
+    struct problem problem = flat(direction, (variant + variant / 3) % 3);
+    problem.filter = problem.stride = (struct extent){ 1, size, size };
+    problem.in = (struct extent){ 1, 2 * size, 3 * size };
+    problem.c = 3;
+    problem.k = 10;
+    problem.n = 2;
+    if (size == 3) {
+        problem.spatial_dims = 3;
+        problem.filter.d = problem.stride.d = 2;
+        problem.in.d = 4;
+        problem.c = 8;
+        problem.groups = 2;
+    }
+    problem.x_layout = problem.y_layout = variant % 2;
+    problem.w_layout = variant / 2 % 2;
+    return problem;
+}
+
+TEST(trial, patches_larger_than_any_mask_of_taps_are_right)
+{
+    unsigned wrong = 0;
+    for (unsigned direction = 0; direction < 3; direction++) {
+        for (unsigned i = 0; i < 6; i++) {
+            struct problem problem = patches(direction, i);
+            const struct trial_options options = options_of("ConvImplicitGemm", DATA_EXACT, i);
+            wrong += !is_right_by(*state, &problem, &options, OPENCL_QUICK);
+        }
+    }
+    assert_int_equal(wrong, 0);
+}
+
 TEST(trial, taps_that_only_meet_padding_get_zero_weights)
 {
     struct problem problem = flat(DIRECTION_BACKWARD_WEIGHTS, TYPE_FLOAT16);

@@ -27,6 +27,13 @@ static struct axis choose_axis(uint64_t *state)
     return a;
 }
 
+/* As in the first layer of a vision transformer: filters side by side, sometimes large ones. */
+static struct axis choose_patches(uint64_t *state)
+{
+    uint32_t size = one_in(state, 4) ? between(state, 14, 33) : between(state, 1, 4);
+    return (struct axis){ size * between(state, 1, 4), size, 0, size, 1 };
+}
+
 static void choose_channels(uint64_t *state, struct problem *p)
 {
     bool depthwise = one_in(state, 5);
@@ -52,9 +59,11 @@ static struct problem choose(uint64_t *state, enum direction direction)
                          .n = between(state, 1, 4) };
     struct axis d = { .in = 1, .filter = 1, .stride = 1, .dilation = 1 };
     choose_channels(state, &p);
+    bool patches = one_in(state, 8);
     if (p.spatial_dims == 3)
-        d = choose_axis(state);
-    struct axis h = choose_axis(state), w = choose_axis(state);
+        d = patches ? choose_patches(state) : choose_axis(state);
+    struct axis h = patches ? choose_patches(state) : choose_axis(state);
+    struct axis w = patches ? choose_patches(state) : choose_axis(state);
     p.in = (struct extent){ d.in, h.in, w.in };
     p.filter = (struct extent){ d.filter, h.filter, w.filter };
     p.pad = (struct extent){ d.pad, h.pad, w.pad };

@@ -87,6 +87,41 @@ TEST_F(solver, backward_data_does_not_apply_to_too_many_classes)
     assert_true(igemm_path_vector.applies(&f->problem, &f->target));
 }
 
+/* A mask has a bit for each row and column of taps, but only where taps can be outside. */
+TEST_F(solver, filters_of_any_size_apply_where_no_tap_is_masked)
+{
+    f->problem.filter = (struct extent){ 1, 16, 16 };
+    f->problem.stride = (struct extent){ 1, 8, 8 };
+    assert_false(igemm_path_vector.applies(&f->problem, &f->target));
+    f->problem.pad = (struct extent){ 0, 0, 0 };
+    assert_true(igemm_path_vector.applies(&f->problem, &f->target));
+    f->problem.direction = DIRECTION_BACKWARD_DATA;
+    assert_false(igemm_path_vector.applies(&f->problem, &f->target));
+    f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
+    f->problem.pad = (struct extent){ 0, 1, 1 };
+    assert_true(igemm_path_vector.applies(&f->problem, &f->target));
+}
+
+static uint64_t count_work_groups(struct fixture *f, const char *config)
+{
+    assert_int_equal(solve(f, config), KILN_OK);
+    return f->solution.kernels[f->solution.kernel_count - 1].grid[0];
+}
+
+TEST_F(solver, backward_data_of_patches_has_a_row_for_each_channel_and_tap)
+{
+    f->problem.direction = DIRECTION_BACKWARD_DATA;
+    f->problem.c = 3;
+    f->problem.pad = (struct extent){ 0, 0, 0 };
+    f->problem.filter = f->problem.stride = (struct extent){ 1, 16, 16 };
+    f->problem.in = (struct extent){ 1, 64, 64 };
+    assert_ptr_equal(solver_choose(&f->problem, &f->target), &solver_conv_implicit_gemm);
+    /* 768 rows, and 8 images of 16 pixels of y */
+    assert_int_equal(count_work_groups(f, "128,64,8,8,8,2,1,0,1"), 6 * 2);
+    f->problem.in.w = 65; /* one column of x that no output reads */
+    assert_false(igemm_path_vector.applies(&f->problem, &f->target));
+}
+
 /* Heads of segmentation networks, and ResNeXt's groups of four channels. */
 TEST_F(solver, is_chosen_before_the_naive_solver_where_tiles_are_mostly_empty)
 {
