@@ -65,7 +65,7 @@ static int check_config(const struct config *config)
         log_event(LOG_EVENT_configuration_refused, NULL, "%s", err.text);
         return EXIT_USAGE;
     }
-    printf("configuration is fine\n");
+    printf("the configuration is valid\n");
     for (int i = 0; i < CONFIG_KEYS; i++) {
         char text[PATH_TEXT_MAX];
         setting_print(&config_table[i], &config->entries[i].value, text, sizeof(text));

@@ -144,8 +144,8 @@ static void fail_other_build(struct one_compiler *c, const char *how)
 {
     struct kiln_err said = KILN_ERR_INIT;
     kiln_fail(&said, KILN_UNAVAILABLE,
-              "name the kiln-compiler of this build of kiln " KILN_VERSION " in KILN_COMPILER: "
-              "'%s' is of another, it %s",
+              "'%s' belongs to another build of kiln, because it %s: set KILN_COMPILER to the "
+              "kiln-compiler of this build (" KILN_VERSION ")",
               c->programs.compiler, how);
     finish(c, COMPILE_UNAVAILABLE, said.text, NULL);
     end_process(c);
@@ -181,7 +181,7 @@ static void fail_late(struct one_compiler *c)
 {
     char how[80];
     if (c->has_hung_up)
-        fail_job(c, COMPILE_CRASHED, "hung up in the middle of the job");
+        fail_job(c, COMPILE_CRASHED, "closed its connection during the job");
     else if (c->state == PROCESS_STARTING)
         fail_job(c, COMPILE_UNAVAILABLE, "was not ready within 30 s");
     else {
@@ -348,7 +348,7 @@ static void read_message(struct one_compiler *c)
     } else if (c->state == PROCESS_STARTING) {
         fail_other_build(c, "greets otherwise");
     } else {
-        fail_job(c, COMPILE_CRASHED, "answered what is not an answer");
+        fail_job(c, COMPILE_CRASHED, "sent an invalid answer");
     }
 }
 

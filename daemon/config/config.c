@@ -76,7 +76,7 @@ static enum kiln_code take_member(struct config *config, const char *path,
     if (key < 0)
         return kiln_fail(err, KILN_INVALID, "'%s': unknown key '%s'", path, json_name(member));
     if (seen[key])
-        return kiln_fail(err, KILN_INVALID, "'%s': key '%s' is there twice: keep one", path,
+        return kiln_fail(err, KILN_INVALID, "'%s': key '%s' occurs twice: keep one", path,
                          json_name(member));
     seen[key] = true;
     enum kiln_code rc =
@@ -314,7 +314,7 @@ enum kiln_code config_load(int argc, const char *const *argv, const char *const 
 {
     KILN_AUTO(mem) struct config *c = calloc(1, sizeof(*c));
     if (!c)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot hold the configuration");
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the configuration");
     const char *file = NULL;
     enum kiln_code rc = take_flags(c, argc - 1, argv + 1, &file, err);
     if (!rc && !file)

@@ -171,7 +171,8 @@ static enum kiln_code make_absolute(struct config *c, enum config_key key, struc
     if (config_table[key].type != SETTING_PATH || key == CONFIG_socket || text[0] == '/')
         return KILN_OK;
     if (!getcwd(here, sizeof(here)))
-        return kiln_fail_errno(err, errno, "cannot tell the working directory for %s",
+        return kiln_fail_errno(err, errno,
+                               "cannot determine the working directory, to which %s is relative",
                                config_table[key].key);
     int size = snprintf(whole, sizeof(whole), "%s/%s", here, text);
     if (size < 0 || size >= PATH_TEXT_MAX)
@@ -249,14 +250,14 @@ void config_print_help(void)
     printf(
         "usage: kilnd [flags]\n\n"
         "Serves compiled kernels to the processes of this host.\n\n"
-        "  --help          show this\n"
-        "  --version       show the version\n"
-        "  --private       serve one user from directories below ~/.cache and ~/.local/state, as\n"
-        "                  libkiln starts it where no other kilnd answers; reads no kilnd.json\n"
-        "  --check-config  read the configuration, say what is wrong with it, and exit\n"
+        "  --help          print this help and exit\n"
+        "  --version       print the version and exit\n"
+        "  --private       serve one user from directories below ~/.cache and ~/.local/state,\n"
+        "                  without kilnd.json; libkiln starts kilnd so if no other one answers\n"
+        "  --check-config  read the configuration, report errors in it, and exit\n"
         "  --config FILE   read FILE instead of kilnd.json and kilnd.json.d/*.json in /etc/kiln\n"
         "                  (root) or $XDG_CONFIG_HOME/kiln (variable KILND_CONFIG)\n\n"
-        "Settings: a flag, or a variable, or a key of the configuration file.\n\n");
+        "Every setting is a flag, a variable and a key of the configuration file.\n\n");
     for (int i = 0; i < CONFIG_KEYS; i++) {
         const struct setting *s = &config_table[i];
         char flag[64], variable[64];

@@ -48,9 +48,9 @@ static enum kiln_code make_checked_directory(const char *path, mode_t mode, stru
     if (faccessat(AT_FDCWD, path, W_OK | X_OK, AT_EACCESS) != 0)
         return kiln_fail_errno(err, errno, "cannot write to '%s'", path);
     if (stat(path, &seen) != 0)
-        return kiln_fail_errno(err, errno, "cannot look at '%s'", path);
+        return kiln_fail_errno(err, errno, "cannot read the attributes of '%s'", path);
     if ((seen.st_mode & S_IWOTH) && !(seen.st_mode & S_ISVTX))
-        return kiln_fail(err, KILN_DENIED, "everybody may write to '%s' (chmod o-w)", path);
+        return kiln_fail(err, KILN_DENIED, "every user may write to '%s' (chmod o-w)", path);
     return KILN_OK;
 }
 

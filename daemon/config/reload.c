@@ -80,7 +80,7 @@ static void say_reloaded(const struct reload *r)
     char waiting[512];
     list_waiting(r, waiting, sizeof(waiting));
     log_event(LOG_EVENT_reloaded, NULL, "the configuration was read again%s",
-              waiting[0] ? "" : ": all of it is in force");
+              waiting[0] ? "" : ": all settings are in effect");
     if (waiting[0])
         log_event(LOG_EVENT_reload_waits, NULL,
                   "these settings have changed and wait for a restart: %s", waiting);
@@ -92,7 +92,8 @@ static void finish_reload(struct reload *r, struct reload_task *t)
         t->rc = r->parts.apply(r, t->fresh, &t->groups, &t->err);
     if (t->rc) {
         log_event(LOG_EVENT_reload_refused, NULL,
-                  "the configuration is not taken over, all stays as it was: %s", t->err.text);
+                  "the new configuration is invalid, and all settings are unchanged: %s",
+                  t->err.text);
         return;
     }
     free(r->fresh);
@@ -108,7 +109,7 @@ static void on_loop(struct task *task)
     struct reload *r = t->reload;
     finish_reload(r, t);
     r->task = NULL;
-    r->parts.ended(r, t->rc ? "the new configuration is wrong: see the log" : "");
+    r->parts.ended(r, t->rc ? "the new configuration is invalid: see the log" : "");
     task_destroy(t);
     if (r->again)
         reload_begin(r);
@@ -124,7 +125,7 @@ void reload_begin(struct reload *r)
         t->fresh = calloc(1, sizeof(*t->fresh));
     if (!t || !t->fresh) {
         task_destroy(t);
-        log_event(LOG_EVENT_reload_refused, NULL, "the configuration is not read: out of memory");
+        log_event(LOG_EVENT_reload_refused, NULL, "cannot read the configuration: out of memory");
         return;
     }
     t->task = (struct task){ .work = on_work_queue, .done = on_loop, .uid = getuid() };
@@ -148,7 +149,7 @@ enum kiln_code reload_init(struct reload *r, const struct reload_parts *parts, s
 {
     *r = (struct reload){ .parts = *parts, .started = malloc(sizeof(*r->started)) };
     if (!r->started)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot hold the configuration: out of memory");
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot read the configuration: out of memory");
     *r->started = *parts->config;
     return KILN_OK;
 }

@@ -27,7 +27,8 @@ static enum kiln_code name_all(struct inherited *in, const char *names, struct k
     for (const char *at = names;; at++) {
         size_t size = strcspn(at, ":");
         if (size >= INHERITED_NAME_MAX)
-            return kiln_fail(err, KILN_INVALID, "LISTEN_FDNAMES: a name has %zu bytes", size);
+            return kiln_fail(err, KILN_INVALID, "LISTEN_FDNAMES: a name of %zu bytes is too long",
+                             size);
         if (count < in->count)
             snprintf(in->items[count].name, INHERITED_NAME_MAX, "%.*s", (int)size, at);
         count++;
@@ -49,8 +50,8 @@ static enum kiln_code take_descriptors(struct inherited *in, struct kiln_err *er
         item->fd = FIRST + (int)i;
         snprintf(item->name, sizeof(item->name), "unknown");
         if (fcntl(item->fd, F_SETFD, FD_CLOEXEC) < 0)
-            return kiln_fail_errno(err, errno, "LISTEN_FDS=%zu: descriptor %d", in->count,
-                                   item->fd);
+            return kiln_fail_errno(err, errno, "LISTEN_FDS=%zu: cannot use descriptor %d",
+                                   in->count, item->fd);
     }
     const char *names = getenv("LISTEN_FDNAMES");
     return names ? name_all(in, names, err) : KILN_OK;
@@ -64,8 +65,8 @@ enum kiln_code inherited_take(struct inherited *ret_inherited, struct kiln_err *
                    number_of(getenv("LISTEN_FDS"), &count) && count > 0;
     enum kiln_code rc = KILN_OK;
     if (is_ours && count > INHERITED_MAX)
-        rc = kiln_fail(err, KILN_INVALID, "LISTEN_FDS=%ld: at most %d are taken", count,
-                       INHERITED_MAX);
+        rc = kiln_fail(err, KILN_INVALID, "LISTEN_FDS=%ld exceeds the limit of %d descriptors",
+                       count, INHERITED_MAX);
     else if (is_ours) {
         in.count = (size_t)count;
         rc = take_descriptors(&in, err);

@@ -29,8 +29,10 @@ static enum kiln_code find_given(struct inherited *in, struct inherited_fd **ret
         count++;
     }
     if (count > 1)
-        return kiln_fail(err, KILN_INVALID, "LISTEN_FDS: %zu sockets, kilnd takes exactly one",
-                         count);
+        return kiln_fail(
+            err, KILN_INVALID,
+            "LISTEN_FDS: the service manager passed %zu sockets, but kilnd accepts exactly one",
+            count);
     return KILN_OK;
 }
 
@@ -48,7 +50,7 @@ static enum kiln_code resume_listener(struct inherited *in, const char *path, co
     if (rc == KILN_OK || rc == KILN_BUSY)
         return rc;
     log_event(LOG_EVENT_descriptor_dropped, NULL,
-              "'%.64s', which the service manager kept, is not used: %s", kept->name, why.text);
+              "'%.64s', which the service manager stored, is not used: %s", kept->name, why.text);
     return KILN_NOT_FOUND;
 }
 

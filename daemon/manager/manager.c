@@ -20,7 +20,7 @@ static void describe_status(const struct manager *m, char status[160])
     struct engine_pulse pulse = engine_pulse(m->engine);
     unsigned clients = m->server ? server_counts(m->server).clients : 0;
     double rate = pulse.asked ? 100.0 * (double)pulse.found / (double)pulse.asked : 0;
-    int used = snprintf(status, 160, "%.80s%s%llu kernels asked for", m->note, *m->note ? "; " : "",
+    int used = snprintf(status, 160, "%.80s%s%llu kernels requested", m->note, *m->note ? "; " : "",
                         (unsigned long long)pulse.asked);
     if (pulse.asked)
         used += snprintf(status + used, 160 - (size_t)used, ", %.1f%% found", rate);
@@ -114,7 +114,7 @@ void manager_stopping(struct manager *m, uint64_t timeout_ms)
     char message[128];
     (void)m;
     snprintf(message, sizeof(message),
-             "STOPPING=1\nEXTEND_TIMEOUT_USEC=%llu\nSTATUS=stopping: what runs may end",
+             "STOPPING=1\nEXTEND_TIMEOUT_USEC=%llu\nSTATUS=stopping: running work may finish",
              (unsigned long long)(timeout_ms + STOP_MARGIN_MS) * 1000);
     notify_manager(message, NULL, NOTIFY_MUST_ARRIVE);
 }

@@ -59,8 +59,8 @@ static void adopt_watchdog(const char *interval, const char *pid)
         return;
     if (!number_of(interval, &us) || (pid && !number_of(pid, &for_pid))) {
         log_event(LOG_EVENT_manager_odd, NULL,
-                  "WATCHDOG_USEC '%.40s' (WATCHDOG_PID '%.40s') is no number: the watchdog is not "
-                  "told that kilnd lives",
+                  "WATCHDOG_USEC '%.40s' (WATCHDOG_PID '%.40s') is not a number: kilnd sends no "
+                  "watchdog messages",
                   interval, pid ? pid : "");
         return;
     }
@@ -131,7 +131,7 @@ bool notify_manager(const char *state, const struct notify_files *files,
     KILN_AUTO(fd) int fd = open_socket(urgency);
     if (fd >= 0 && sendmsg(fd, &m, MSG_NOSIGNAL) >= 0)
         return true;
-    log_event(LOG_EVENT_manager_unreachable, NULL, "cannot tell the service manager '%.*s': %s",
+    log_event(LOG_EVENT_manager_unreachable, NULL, "cannot send '%.*s' to the service manager: %s",
               (int)strcspn(state, "\n"), state, strerror(errno));
     return false;
 }

@@ -372,10 +372,8 @@ enum closer_state closer_check(struct closer *closer, uid_t uid, uint64_t grace_
 
 enum kiln_code closer_refuse(uid_t uid, struct kiln_err *err)
 {
-    return kiln_fail(
-        err, KILN_BUSY,
-        "kilnd holds as many files of user %u as allowed: their requests are not finished, or "
-        "their filesystem does not answer when kilnd closes them; finish those requests, or "
-        "connect again when the filesystem answers",
-        (unsigned)uid);
+    return kiln_fail(err, KILN_BUSY,
+                     "kilnd holds the maximum number of open files of user %u: finish the requests "
+                     "that use them, or connect again when the filesystem of these files responds",
+                     (unsigned)uid);
 }

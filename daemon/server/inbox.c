@@ -49,7 +49,7 @@ static enum kiln_code charge_bytes(struct inbox *inbox, size_t bytes, struct kil
         return KILN_OK;
     return kiln_fail(err, KILN_BUSY,
                      "user %u has %zu bytes of unfinished requests and unread replies in kilnd, "
-                     "the limit: read replies, or send less at once",
+                     "which is the limit: read replies, or send less at once",
                      (unsigned)inbox->account->uid, inbox->account->bytes);
 }
 
@@ -68,7 +68,8 @@ static enum kiln_code grow_data(struct inbox *inbox, size_t size, struct kiln_er
     uint8_t *data = realloc(inbox->data, capacity);
     if (!data) {
         account_release(inbox->account, capacity - inbox->capacity);
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot hold a request of %zu bytes", inbox->wanted);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a request of %zu bytes",
+                         inbox->wanted);
     }
     inbox->data = data;
     inbox->capacity = capacity;
@@ -83,7 +84,7 @@ static enum kiln_code copy_rest(struct inbox *inbox, struct bytes rest, struct k
     inbox->kept = malloc(rest.size);
     if (!inbox->kept) {
         account_release(inbox->account, rest.size);
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep requests of %zu bytes", rest.size);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for requests of %zu bytes", rest.size);
     }
     inbox->kept_size = rest.size;
     memcpy(inbox->kept, rest.data, rest.size);

@@ -142,7 +142,9 @@ static enum kiln_code remove_dead_socket(const struct sockaddr_un *address, stru
     const char *path = address->sun_path;
     struct stat st;
     if (lstat(path, &st) < 0)
-        return errno == ENOENT ? KILN_OK : kiln_fail_errno(err, errno, "cannot look at '%s'", path);
+        return errno == ENOENT
+                   ? KILN_OK
+                   : kiln_fail_errno(err, errno, "cannot read the attributes of '%s'", path);
     if (!S_ISSOCK(st.st_mode))
         return kiln_fail(err, KILN_INVALID,
                          "'%s' exists and is not a socket: remove it, or choose another socket "

@@ -209,7 +209,7 @@ static enum kiln_code charge_bytes(struct outbox *o, size_t bytes, struct kiln_e
         return kiln_fail(err, KILN_FULL, "%zu bytes of replies wait for a peer that does not read",
                          o->bytes);
     if (!account_charge(o->account, bytes))
-        return kiln_fail(err, KILN_FULL, "user %u has %zu bytes of unread replies here",
+        return kiln_fail(err, KILN_FULL, "user %u has %zu bytes of unread replies in kilnd",
                          (unsigned)o->account->uid, o->account->bytes);
     o->bytes += bytes;
     return KILN_OK;

@@ -67,8 +67,9 @@ static enum kiln_code open_connection(struct server *server, int fd, uid_t *ret_
         return closer_refuse(peer.uid, err);
     if (server->counts.clients >= connections_for(server, peer.role))
         return kiln_fail(
-            err, KILN_BUSY, "kilnd has %u connections, the limit (setting connections)%s",
-            server->counts.clients, peer.role == ROLE_ADMIN ? "" : " less some for administrators");
+            err, KILN_BUSY, "kilnd has %u connections, which is the limit (setting connections)%s",
+            server->counts.clients,
+            peer.role == ROLE_ADMIN ? "" : ", minus those reserved for administrators");
     struct session *s;
     rc = session_open(server, fd, &peer, &s, err);
     if (rc)

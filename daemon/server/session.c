@@ -140,10 +140,11 @@ static void handle_frame(struct session *s, const struct frame_header *header, s
     struct kiln_err err;
     kiln_err_init(&err);
     if (header->descriptors > 0 && !request_files_are(&s->files, header->descriptors)) {
-        kiln_fail(&err, KILN_INVALID,
-                  "request '%s' announces %u descriptors, %u%s came with it (at most %u may)",
-                  message_name(header->type), header->descriptors, s->files.count,
-                  s->files.is_cut ? " and more" : "", LIMIT_REQUEST_FILES);
+        kiln_fail(
+            &err, KILN_INVALID,
+            "request '%s' announces %u descriptors, but %u%s arrived (at most %u are allowed)",
+            message_name(header->type), header->descriptors, s->files.count,
+            s->files.is_cut ? " and more" : "", LIMIT_REQUEST_FILES);
         refuse_stream(s, header->request_id, &err);
         return;
     }
@@ -355,10 +356,10 @@ static enum kiln_code connect_session(struct session *s, uid_t uid, struct kiln_
     struct server *server = s->server;
     s->account = account_join(&server->accounts, uid);
     if (!s->account)
-        return kiln_fail(err, KILN_BUSY,
-                         "user %u has %u connections to kilnd, the limit (setting "
-                         "connections_per_uid)",
-                         (unsigned)uid, server->limits.connections_per_uid);
+        return kiln_fail(
+            err, KILN_BUSY,
+            "user %u has %u connections to kilnd, which is the limit (setting connections_per_uid)",
+            (unsigned)uid, server->limits.connections_per_uid);
     enum kiln_code rc = closer_join(server->closer, uid, err);
     if (!rc) {
         rc = loop_watch_init(server->loop, &s->watch, &s->owner, s->fd, err);

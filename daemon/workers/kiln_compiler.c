@@ -77,13 +77,13 @@ static int usage(FILE *to, int status)
     fprintf(to,
             "usage: kiln-compiler --temp DIR [--max-jobs N] [--limits S,MEMORY,OUTPUT] "
             "[--user UID:GID] [--outside N,...]\n"
-            "Started by kilnd with a socket as descriptor 3; of no use by hand.\n"
-            "  --temp DIR      private directory, the only one it writes to\n"
-            "  --max-jobs N    ends after N jobs (default: when kilnd closes the socket)\n"
-            "  --limits ...    processor seconds of a job, bytes of addresses, bytes of one file\n"
-            "  --user UID:GID  becomes that user and group before anything else\n"
-            "  --outside N,... numbers of the namespaces that it must not be in\n"
-            "  --version       prints the version\n");
+            "Compiles jobs for kilnd, which starts it with a socket as descriptor 3.\n"
+            "  --temp DIR      the only directory that it writes to\n"
+            "  --max-jobs N    exit after N jobs (default: when kilnd closes the socket)\n"
+            "  --limits ...    limits: processor seconds, bytes of addresses, bytes of one file\n"
+            "  --user UID:GID  first change to that user and group\n"
+            "  --outside N,... numbers of the namespaces that it must have left\n"
+            "  --version       print the version\n");
     return status;
 }
 
@@ -212,7 +212,7 @@ static enum kiln_code give_up_privileges(const struct arguments_given *given, st
         rc = change_user(given->uid, given->gid, "compiler_user", err);
     /* Every user gets these privileges in a user namespace of its own. */
     if (!rc && !give_up_capabilities())
-        rc = kiln_fail_errno(err, errno, "cannot give up the privileges of a compiler process");
+        rc = kiln_fail_errno(err, errno, "cannot drop the privileges of a compiler process");
     return rc;
 }
 
@@ -272,7 +272,7 @@ static enum kiln_code enter_box(struct arguments_given *given, char directory[PA
 static enum kiln_code stay_in_box(char directory[PATH_MAX], struct kiln_err *err)
 {
     if (!getcwd(directory, PATH_MAX))
-        return kiln_fail_errno(err, errno, "cannot tell the directory for temporary files");
+        return kiln_fail_errno(err, errno, "cannot determine the directory for temporary files");
     return KILN_OK;
 }
 
@@ -309,7 +309,7 @@ static int prepare_process(struct arguments_given *given, pid_t starter, struct 
         return EXIT_SURROUNDINGS;
     }
     if (!keep_few_variables() || !set_variables(directory) || !no_input()) {
-        fprintf(stderr, "kiln-compiler: cannot set up its surroundings: %s\n", strerror(errno));
+        fprintf(stderr, "kiln-compiler: cannot set up its environment: %s\n", strerror(errno));
         return EXIT_SURROUNDINGS;
     }
     /* Programs that it runs must not read its memory and the sources of others.  execve cleared
@@ -331,7 +331,8 @@ int main(int argc, char **argv)
         return compiler_describe_to(given.describe, SOCKET_FD);
     struct stat seen;
     if (fstat(SOCKET_FD, &seen) != 0 || !S_ISSOCK(seen.st_mode)) {
-        fprintf(stderr, "kiln-compiler: descriptor 3 is not a socket; it is started by kilnd\n");
+        fprintf(stderr,
+                "kiln-compiler: descriptor 3 is not a socket: only kilnd can start this program\n");
         return EXIT_USAGE;
     }
     fcntl(SOCKET_FD, F_SETFD, FD_CLOEXEC);

@@ -52,9 +52,9 @@ int __lsan_is_turned_off(void) { return 1; }
 static int usage(FILE *to, int status)
 {
     fprintf(to, "usage: kiln-launch PROGRAM, or kiln-launch --keep\n"
-                "Started by the service manager with a connection of kilnd's as descriptor 3, or "
-                "(--keep)\nby the engine in a job's process with one of its own; of no use by "
-                "hand.\n");
+                "Starts PROGRAM for kilnd.  The service manager starts kiln-launch with a "
+                "connection from\nkilnd as descriptor 3.  With --keep, the engine in a job's "
+                "process starts it.\n");
     return status;
 }
 
@@ -181,7 +181,8 @@ static int watch_and_keep(int control, pid_t pid, bool is_kept)
 {
     struct watched process = { .fd = -1 }, other = { .fd = -1 };
     if (!watched_begin(&process, pid) || (is_kept && !watched_begin_peer(&other, control))) {
-        fprintf(stderr, "kiln-launch: cannot watch who started it: %s\n", strerror(errno));
+        fprintf(stderr, "kiln-launch: cannot watch the process that started it: %s\n",
+                strerror(errno));
         watched_end(&process);
         end_group(pid);
         report_end(control, pid);
@@ -233,7 +234,7 @@ static int launch_kept(const struct launch_received *given)
     signal(SIGCHLD, SIG_DFL);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     if (!redirect_descriptor(given->directory, STDERR_FILENO) || !make_blocking(given->fd_3)) {
-        fprintf(stderr, "kiln-launch: cannot take a connection: %s\n", strerror(errno));
+        fprintf(stderr, "kiln-launch: cannot accept a connection: %s\n", strerror(errno));
         return EXIT_SURROUNDINGS;
     }
     return launch_program(given->fd_3, given->arguments[0], /* is_kept= */ true);
@@ -304,7 +305,7 @@ int main(int argc, char **argv)
     prctl(PR_SET_DUMPABLE, 0); /* other processes of this user cannot read its memory */
     KILN_AUTO(fd) int control = take_connection();
     if (control < 0) {
-        fprintf(stderr, "kiln-launch: cannot take the connection: %s\n", strerror(errno));
+        fprintf(stderr, "kiln-launch: cannot accept the connection: %s\n", strerror(errno));
         return EXIT_SURROUNDINGS;
     }
     return is_supervisor ? serve_requests(control)

@@ -227,12 +227,13 @@ static int send_snapshot(const char *path)
 static int usage(FILE *to, int status)
 {
     fprintf(to, "usage: kiln-transfer [--user UID:GID | --launched | --snapshot PATH]\n"
-                "Started by kilnd and kilnctl with a socket as descriptor 3; of no use by hand.\n"
-                "  --user UID:GID   becomes that user and group once it has what it needs\n"
-                "  --launched       started by a unit of kilnd's, in its staging directory\n"
-                "  --snapshot PATH  opens one kernel database, merged with its write-ahead log,\n"
-                "                   and passes it on\n"
-                "  --version        prints the version\n");
+                "Fetches files for kilnd and kilnctl, which start it with a socket as descriptor "
+                "3.\n"
+                "  --user UID:GID   change to that user and group after opening files\n"
+                "  --launched       a systemd unit started it, in kilnd's staging directory\n"
+                "  --snapshot PATH  open one kernel database, merge its write-ahead log, and send\n"
+                "                   the descriptor\n"
+                "  --version        print the version\n");
     return status;
 }
 
@@ -275,8 +276,8 @@ int main(int argc, char **argv)
     if (optind != argc)
         return usage(stderr, EXIT_USAGE);
     if (!has_socket()) {
-        fprintf(stderr, "kiln-transfer: descriptor 3 is not a socket; it is started by kilnd and "
-                        "kilnctl\n");
+        fprintf(stderr, "kiln-transfer: descriptor 3 is not a socket: only kilnd and kilnctl can "
+                        "start this program\n");
         return EXIT_USAGE;
     }
     closefrom(SOCKET_FD + 1); /* a server must not reach descriptors that kilnd inherited */

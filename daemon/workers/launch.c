@@ -78,7 +78,7 @@ enum kiln_code launch_send_request(int control, const struct launch_request *req
         sent = sendmsg(control, &message, MSG_NOSIGNAL);
     while (sent < 0 && errno == EINTR);
     if (sent < 0)
-        return kiln_fail(err, KILN_UNAVAILABLE, "cannot ask for '%s' to be started: %s",
+        return kiln_fail(err, KILN_UNAVAILABLE, "cannot request the start of '%s': %s",
                          request->arguments[0], strerror(errno));
     return KILN_OK;
 }
@@ -139,12 +139,11 @@ enum kiln_code launch_receive_request(int control, struct launch_received *ret_r
     if (got == 0 || (got < 0 && errno == ECONNRESET))
         return KILN_NOT_FOUND;
     if (got < 0)
-        return kiln_fail_errno(err, errno, "cannot receive what to start");
+        return kiln_fail_errno(err, errno, "cannot receive the start request");
     take_descriptors(&message, ret_request);
     if (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC) || ret_request->fd_3 < 0 ||
         !take_arguments(ret_request, (size_t)got))
-        return kiln_fail(err, KILN_INVALID, "%zd bytes came that ask for nothing to be started",
-                         got);
+        return kiln_fail(err, KILN_INVALID, "received %zd bytes that are not a start request", got);
     return KILN_OK;
 }
 

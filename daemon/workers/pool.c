@@ -73,7 +73,7 @@ static void keep_up(struct pool *p);
 /* The process is gone, or kilnd itself lacks a resource. */
 static void log_not_given(enum kiln_code rc, struct kiln_err *err)
 {
-    kiln_while(err, "giving a job to a compiler process");
+    kiln_while(err, "sending a job to a compiler process");
     if (rc == KILN_UNAVAILABLE)
         log_event(LOG_EVENT_compiler_died, NULL, "%s", err->text);
     else
@@ -341,8 +341,9 @@ static void log_probe_end(const struct compile_task *task)
                                        .duration_us = task->result.wall_ns / 1000 };
     const struct bytes name = task->job.toolchain;
     if (task->job.kind == COMPILE_PROBE) /* many compilers abort if they do not know the target */
-        log_event(LOG_EVENT_probe_failed, &fields, "'%.*s' makes no kernel of one line for %s: %s",
-                  (int)name.size, (const char *)name.data, target, task->result.err.text);
+        log_event(LOG_EVENT_probe_failed, &fields,
+                  "'%.*s' failed the one-line test compile for %s: %s", (int)name.size,
+                  (const char *)name.data, target, task->result.err.text);
     else
         log_event(LOG_EVENT_compile_ended_badly, &fields, "%s", task->result.err.text);
 }
@@ -489,7 +490,7 @@ static void on_exited(struct worker *w, const struct kiln_err *err)
         on_start_failed(p, err); /* it never became ready: pause before the next start */
     else if (!w->task && w->blame != BLAME_LINGERED && w->blame != BLAME_RETIRED &&
              w->jobs < p->options.limits.jobs)
-        log_event(LOG_EVENT_compiler_died, NULL, "%s while it had nothing to do", err->text);
+        log_event(LOG_EVENT_compiler_died, NULL, "%s while it was idle", err->text);
     keep_up(p);
 }
 

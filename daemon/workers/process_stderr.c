@@ -59,7 +59,7 @@ static void split_lines(struct process_stderr *o, const char *bytes, size_t size
             o->line[o->used++] = bytes[i];
     }
     if (counts.left_out)
-        log_event(LOG_EVENT_worker_said, NULL, "%s: (%u lines left out)", o->program,
+        log_event(LOG_EVENT_worker_said, NULL, "%s: (%u lines omitted)", o->program,
                   counts.left_out);
 }
 
@@ -95,10 +95,10 @@ enum kiln_code process_stderr_open(struct loop *loop, struct process_stderr *o,
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
-        return kiln_fail_errno(err, errno, "cannot make a pipe for what %s prints", o->program);
+        return kiln_fail_errno(err, errno, "cannot create a pipe for the output of %s", o->program);
     enum kiln_code rc = KILN_OK;
     if (fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0)
-        rc = kiln_fail_errno(err, errno, "cannot make a pipe for what %s prints", o->program);
+        rc = kiln_fail_errno(err, errno, "cannot create a pipe for the output of %s", o->program);
     o->watch.ready = on_ready;
     if (!rc)
         rc = loop_watch_init(loop, &o->watch, owner, ends[0], err);

@@ -19,8 +19,8 @@ static enum kiln_code check_size(const struct stat *seen, uint64_t size_max, str
     if ((uint64_t)seen->st_size <= size_max)
         return KILN_OK;
     return kiln_fail(err, KILN_FULL,
-                     "kiln-transfer left a file of %llu bytes, %llu are allowed (the setting "
-                     "package_limit)",
+                     "kiln-transfer wrote a file of %llu bytes, but at most %llu are allowed "
+                     "(setting package_limit)",
                      (unsigned long long)seen->st_size, (unsigned long long)size_max);
 }
 
@@ -45,7 +45,7 @@ static enum kiln_code copy_bytes(const struct original *from, int to, struct kil
         if (done < 0 && errno == EINTR)
             continue;
         if (done < 0 || fdatasync(to) != 0)
-            return kiln_fail_errno(err, errno, "cannot copy what kiln-transfer left");
+            return kiln_fail_errno(err, errno, "cannot copy the file that kiln-transfer wrote");
         if (done == 0)
             break;
         left -= done;
@@ -64,7 +64,7 @@ static enum kiln_code copy_file(const struct original *from, const char *to_path
         return kiln_fail_errno(err, errno, "cannot make the file '%s'", to_path);
     enum kiln_code rc = copy_bytes(from, to, err);
     if (!rc && fstat(to, &copied) != 0)
-        rc = kiln_fail_errno(err, errno, "cannot look at the file '%s'", to_path);
+        rc = kiln_fail_errno(err, errno, "cannot read the attributes of the file '%s'", to_path);
     if (!rc)
         rc = check_size(&copied, from->size_max, err);
     if (!rc && fsync(to) != 0)
@@ -79,7 +79,7 @@ enum kiln_code take_copy(const char *path, uint64_t size_max, const atomic_int *
     struct stat seen;
     KILN_AUTO(fd) int from = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (from < 0 || fstat(from, &seen) != 0 || !S_ISREG(seen.st_mode))
-        return kiln_fail(err, KILN_IO, "kiln-transfer left no file '%s'", path);
+        return kiln_fail(err, KILN_IO, "kiln-transfer did not write the file '%s'", path);
     if ((size_t)snprintf(own, sizeof(own), "%s.own", path) >= sizeof(own))
         return kiln_fail(err, KILN_INVALID, "the path '%s' is too long", path);
     enum kiln_code rc = check_size(&seen, size_max, err);

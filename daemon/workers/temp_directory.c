@@ -102,7 +102,7 @@ static void remove_ours(int parent_fd, const char *path, int fd)
     else
         rc = fs_remove(parent_fd, path, &err);
     if (rc)
-        log_event(LOG_EVENT_folder_kept, NULL, "what compilers left cannot be removed: %s",
+        log_event(LOG_EVENT_folder_kept, NULL, "files of compilers cannot be removed: %s",
                   err.text);
 }
 
@@ -153,7 +153,7 @@ static enum kiln_code advise_temp_dir(const char *base, struct kiln_err *err)
     if (why.code != KILN_FULL)
         return why.code;
     return kiln_fail(err, why.code,
-                     "%s: the filesystem of '%s' is full: make room there (bytes and inodes), or "
+                     "%s: the filesystem of '%s' is full: free space there (bytes and inodes), or "
                      "set another directory with --temp-dir",
                      why.text, base);
 }
@@ -168,8 +168,8 @@ static enum kiln_code let_in(const struct temp_root *root, struct kiln_err *err)
     if (worker_user_may_enter(&root->user, root->path))
         return KILN_OK;
     return kiln_fail(err, KILN_DENIED,
-                     "user '%s', which compilers run as, may not enter '%s': let it pass through "
-                     "(chmod o+x) every directory on the way, or set another with --temp-dir",
+                     "compilers run as user '%s', which may not enter '%s': run chmod o+x on every "
+                     "directory of that path, or set another directory with --temp-dir",
                      root->user.name, root->path);
 }
 

@@ -50,8 +50,8 @@ static void start_one(struct transfers *t, struct transfer_task *task)
         end_without_process(t, task, KILN_UNAVAILABLE, "kilnd is shutting down");
     else if (count_of(&t->stuck, task->uid) >= TRANSFERS_STUCK_MAX_UID)
         end_without_process(t, task, KILN_BUSY,
-                            "%u transfers of user %u cannot be ended, as the filesystem that they "
-                            "read from does not answer: ask again when it does",
+                            "%u transfers of user %u cannot be ended, because the filesystem that "
+                            "they read from does not respond: try again when it does",
                             count_of(&t->stuck, task->uid), (unsigned)task->uid);
     else if (!(p = transfer_process_start(&t->options, t, task)))
         end_without_process(t, task, KILN_NO_MEMORY, "cannot start kiln-transfer");

@@ -32,14 +32,13 @@ static void say_stop(struct transfer_process *p, enum transfer_stop stop)
                   (double)p->options->timeout_ms / 3.6e6);
         break;
     case STOP_SILENCE:
-        kiln_fail(
-            err, KILN_TIMED_OUT,
-            "kiln-transfer made no progress for %.0f seconds while %s, and was ended: is the "
-            "disk of kilnd's state directory, or the filesystem that the file comes from, hung?",
-            (double)p->options->silence_ms / 1e3, p->stage);
+        kiln_fail(err, KILN_TIMED_OUT,
+                  "kiln-transfer made no progress for %.0f seconds while %s, and was killed: check "
+                  "the disk of kilnd's state directory and the filesystem of the file",
+                  (double)p->options->silence_ms / 1e3, p->stage);
         break;
     default:
-        kiln_fail(err, KILN_IO, "kiln-transfer answered what is not an answer while %s", p->stage);
+        kiln_fail(err, KILN_IO, "kiln-transfer sent an invalid answer while %s", p->stage);
         break;
     }
 }
@@ -67,8 +66,7 @@ static void say_kept(const struct transfer_process *p)
 {
     if (p->kept.code)
         log_event(LOG_EVENT_folder_kept, NULL,
-                  "what kiln-transfer left cannot be removed, and is tried again when kilnd is "
-                  "started: %s",
+                  "files of kiln-transfer cannot be removed; kilnd tries again when it starts: %s",
                   p->kept.text);
 }
 
@@ -84,11 +82,11 @@ static enum kiln_code take_file(struct transfer_process *p)
     if ((size_t)snprintf(o->path, sizeof(o->path), "%s.file", p->directory) >= sizeof(o->path))
         return kiln_fail(&o->err, KILN_INVALID, "the directory '%s' is too long", p->directory);
     if (rename(made, o->path) != 0)
-        return kiln_fail(&o->err, KILN_IO, "kiln-transfer left no file '%s' (%s)", made,
+        return kiln_fail(&o->err, KILN_IO, "kiln-transfer did not write the file '%s' (%s)", made,
                          strerror(errno));
     enum kiln_code rc = take_copy(o->path, p->task->job.size_limit, &p->unwanted, &o->err);
     if (!rc && !make_ours(o->path, &seen))
-        rc = kiln_fail(&o->err, KILN_IO, "kiln-transfer left no file '%s'", made);
+        rc = kiln_fail(&o->err, KILN_IO, "kiln-transfer did not write the file '%s'", made);
     if (rc) {
         remove_it(p, o->path);
         o->err.code = rc;
@@ -174,7 +172,8 @@ static void say_death(struct transfer_process *p, int status, int number)
     const char *name = number ? sigabbrev_np(number) : NULL;
     if (status == WORKER_PROCESS_LOST && !is_launched(p))
         kiln_fail(err_of(p), KILN_IO,
-                  "kiln-transfer ended while %s, with the kiln-launch that kept it", p->stage);
+                  "kiln-transfer ended while %s, with the kiln-launch that supervised it",
+                  p->stage);
     else if (status == WORKER_PROCESS_LOST)
         kiln_fail(err_of(p), KILN_IO,
                   "kiln-transfer was not started, or ended, by the service manager while %s: see "
@@ -194,8 +193,8 @@ static void say_orphan(struct transfer_process *p)
         say_stop(p, p->stop);
     else
         kiln_fail(err_of(p), KILN_TIMED_OUT,
-                  "kiln-transfer was killed while %s and is still there: the filesystem that the "
-                  "file comes from does not answer; copy the file to another one",
+                  "kiln-transfer was killed while %s but has not ended, because the filesystem of "
+                  "the file does not respond: copy the file to another filesystem",
                   p->stage);
 }
 
@@ -206,8 +205,8 @@ static void on_still_there(struct loop_timer *timer)
     const struct log_fields fields = { .uid = &uid };
     say_orphan(p);
     log_event(LOG_EVENT_transfer_stuck, &fields,
-              "kiln-transfer, pid %d, cannot be ended: a filesystem that user %u brings files "
-              "from does not answer",
+              "kiln-transfer, pid %d, cannot be ended: the filesystem of a file from user %u does "
+              "not respond",
               (int)p->process.child.pid, (unsigned)p->uid);
     p->is_stuck = true;
     close_handles(p);
@@ -320,8 +319,8 @@ static void give_directory(struct transfer_process *p)
     else if (is_launched(p) &&
              (chown(p->directory, (uid_t)-1, user->gid) != 0 || chmod(p->directory, 0770) != 0))
         kiln_fail_errno(err_of(p), errno,
-                        "cannot give '%s' to group %u: kilnd has to be in it (SupplementaryGroups= "
-                        "of its unit)",
+                        "cannot give '%s' to group %u: kilnd must be a member of it "
+                        "(SupplementaryGroups= of its unit)",
                         p->directory, (unsigned)user->gid);
     if (err_of(p)->code)
         rmdir(p->directory);

@@ -56,10 +56,10 @@ static void describe_exit(const struct worker *w, int status, int signal, char h
 {
     const char *name = signal ? sigabbrev_np(signal) : NULL;
     if (status == WORKER_PROCESS_LOST && !*w->options->service)
-        snprintf(how, HOW_MAX, "ended with the kiln-launch that kept it");
+        snprintf(how, HOW_MAX, "ended with the kiln-launch that supervised it");
     else if (status == WORKER_PROCESS_LOST)
         snprintf(how, HOW_MAX,
-                 "was not started, or ended, by the service manager (see the journal)");
+                 "was not started, or was ended, by the service manager (see the journal)");
     else if (name)
         snprintf(how, HOW_MAX, "died of SIG%s (%s)", name, sigdescr_np(signal));
     else if (signal)
@@ -76,11 +76,11 @@ static void describe_end(const struct worker *w, enum compile_end end, int statu
     if (end == COMPILE_UNAVAILABLE && w->blame == BLAME_STOPPED)
         snprintf(how, HOW_MAX, "was stopped because kilnd is shutting down");
     else if (w->blame == BLAME_YIELDED)
-        snprintf(how, HOW_MAX, "gave its place to another job (ask again)");
+        snprintf(how, HOW_MAX, "was stopped for another job (try again)");
     else if (end == COMPILE_UNAVAILABLE && signal == SIGKILL)
         snprintf(how, HOW_MAX,
                  "was killed by another process, or by the kernel for lack of memory (see the "
-                 "kernel's log, then ask again)");
+                 "kernel's log, then try again)");
     else if (end == COMPILE_TIMED_OUT && signal == SIGXCPU)
         snprintf(how, HOW_MAX, "used more than %llu s of processor time (setting compile_cpu)",
                  (unsigned long long)limits->cpu_s);
@@ -94,9 +94,9 @@ static void describe_end(const struct worker *w, enum compile_end end, int statu
         snprintf(how, HOW_MAX, "ran out of memory (setting compile_memory is %llu MiB)",
                  (unsigned long long)(limits->memory >> 20));
     else if (w->blame == BLAME_NONSENSE)
-        snprintf(how, HOW_MAX, "answered what is not an answer");
+        snprintf(how, HOW_MAX, "sent an invalid answer");
     else if (w->blame == BLAME_CLOSED && signal == SIGKILL)
-        snprintf(how, HOW_MAX, "hung up in the middle of the job");
+        snprintf(how, HOW_MAX, "closed its connection during the job");
     else
         describe_exit(w, status, signal, how);
 }
@@ -128,8 +128,8 @@ static void say_lack(const struct sandbox_report *sandbox, struct kiln_err *ret_
     char missing[LAYERS_TEXT_MAX];
     report_missing(sandbox, missing);
     kiln_fail(ret_err, KILN_UNAVAILABLE,
-              "this host does not give compilers every layer of their sandbox, and the setting "
-              "sandbox is 'require'; missing: %s; to do: %s, or set sandbox to 'warn' (%s)",
+              "this host lacks layers of the compilers' sandbox, and the setting sandbox is "
+              "'require'; missing: %s; to do: %s, or set sandbox to 'warn' (%s)",
               missing, report_advice(sandbox), sandbox->why);
 }
 
@@ -142,11 +142,12 @@ static bool is_of_another_build(const struct worker *w, int status, int signal)
 
 static void say_other_build(const struct worker *w, struct kiln_err *ret_err)
 {
-    kiln_fail(ret_err, KILN_UNAVAILABLE,
-              "name the kiln-compiler of this build of kiln " KILN_VERSION " (KILN_COMPILER in a "
-              "job, the setting compiler of kilnd): '%s' is of another, it %s",
-              w->options->program,
-              w->blame == BLAME_NONSENSE ? "greets otherwise" : "does not know its flags");
+    kiln_fail(
+        ret_err, KILN_UNAVAILABLE,
+        "'%s' belongs to another build of kiln, because it %s: set KILN_COMPILER (in a job) or "
+        "the setting compiler (of kilnd) to the kiln-compiler of this build (" KILN_VERSION ")",
+        w->options->program,
+        w->blame == BLAME_NONSENSE ? "sent another handshake" : "does not know its flags");
 }
 
 void worker_end_text(const struct worker *w, int status, int signal, struct kiln_err *ret_err)

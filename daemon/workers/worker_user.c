@@ -65,8 +65,8 @@ enum kiln_code worker_user_find(const struct worker_kind *kind, const char *name
     user.other = user.uid != geteuid();
     if (user.other && geteuid() != 0)
         return kiln_fail(err, KILN_DENIED,
-                         "%s cannot run as '%s' (setting %s): only root's kilnd "
-                         "may name another user than its own",
+                         "%s cannot run as '%s' (setting %s): only root's kilnd can run processes "
+                         "as another user",
                          kind->who, user.name, kind->setting);
     if (!user.other)
         user.gid = getegid();
@@ -81,7 +81,7 @@ enum kiln_code worker_user_of_service(const struct worker_kind *kind, struct wor
     const struct passwd *account = getpwnam(kind->account);
     if (!account)
         return kiln_fail(err, KILN_NOT_FOUND,
-                         "there is no user '%s', which the unit of %s runs as: make it with "
+                         "there is no user '%s', which the unit of %s runs as: create it with "
                          "'systemd-sysusers kiln.conf'",
                          kind->account, kind->who);
     ret_user->uid = account->pw_uid;

@@ -101,7 +101,7 @@ TEST_F(reload_and_wait, a_changed_limit_applies_at_once)
 {
     char text[256];
     assert_int_equal(hot_limit_in_force(f), 64u << 20);
-    reload_and_wait(f, "{\"workers\": 1, \"hot_limit\": \"32MiB\"}", "all of it is in force");
+    reload_and_wait(f, "{\"workers\": 1, \"hot_limit\": \"32MiB\"}", "all settings are in effect");
     expect_setting(f, "hot_limit", "32MiB");
     read_setting(f, "hot_limit", "origin", text);
     assert_string_equal(text, f->file);
@@ -110,7 +110,7 @@ TEST_F(reload_and_wait, a_changed_limit_applies_at_once)
 
 TEST_F(reload_and_wait, a_removed_key_gets_its_default_again)
 {
-    reload_and_wait(f, "{\"workers\": 1}", "all of it is in force");
+    reload_and_wait(f, "{\"workers\": 1}", "all settings are in effect");
     expect_setting(f, "hot_limit", "512MiB");
 }
 
@@ -134,29 +134,30 @@ TEST_F(reload_and_wait, a_changed_setting_that_needs_a_restart_is_shown)
     assert_says(f->result.output, "RESTART");
 
     reload_and_wait(f, "{\"workers\": 1}",
-                    "all of it is in force"); /* changed back, so no restart is needed */
+                    "all settings are in effect"); /* changed back, so no restart is needed */
     run_program(&f->daemon, &f->result, "kilnctl", "config", "--json", NULL);
     assert_null(strstr(f->result.output, "after_restart"));
 }
 
 TEST_F(reload_and_wait, a_flag_still_wins_over_the_file)
 {
-    reload_and_wait(f, "{\"workers\": 1, \"queue\": 7}", "all of it is in force");
+    reload_and_wait(f, "{\"workers\": 1, \"queue\": 7}", "all settings are in effect");
     expect_setting(f, "queue", "500");
 }
 
 TEST_F(reload_and_wait, a_broken_file_changes_nothing_and_is_named_with_its_key)
 {
     char words[512];
-    snprintf(words, sizeof(words),
-             "the configuration is not taken over, all stays as it was: '%s': key 'hot_limit'",
-             f->file);
+    snprintf(
+        words, sizeof(words),
+        "the new configuration is invalid, and all settings are unchanged: '%s': key 'hot_limit'",
+        f->file);
     reload_and_wait(f, "{\"workers\": 1, \"queue_per_uid\": 5, \"hot_limit\": \"much\"}", words);
     expect_setting(f, "hot_limit", "64MiB");
     expect_setting(f, "queue_per_uid", "20000");
     assert_int_equal(hot_limit_in_force(f), 64u << 20);
 
-    reload_and_wait(f, "{", "all stays as it was: "); /* not JSON */
+    reload_and_wait(f, "{", "all settings are unchanged: "); /* not JSON */
     expect_setting(f, "hot_limit", "64MiB");
 }
 

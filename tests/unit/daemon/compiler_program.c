@@ -170,7 +170,7 @@ TEST(compiler, kiln_compiler_prints_its_version_and_usage)
     assert_string_equal(end.text, "kiln-compiler " KILN_VERSION "\n");
     end = RUN("--help");
     assert_int_equal(end.status, 0);
-    assert_says(end.text, "by hand");
+    assert_says(end.text, "Compiles jobs");
     end = RUN("--describe", "hiprtc");
     assert_int_equal(end.status, DESCRIBED);
     assert_says(end.text, "hiprtc");
@@ -278,9 +278,9 @@ TEST(compiler, a_compiler_environment_that_cannot_be_set_up_is_reported)
         const char *call, *says;
         unsigned calls; /* that the program makes */
     } cases[] = {
-        { "access", "user 45", 1 },      { "chdir", "directory '", 1 },
-        { "strdup", "surroundings", 1 }, { "setenv", "surroundings", 9 },
-        { "open", "surroundings", 1 },   { "dup2", "surroundings", 1 },
+        { "access", "user 45", 1 },     { "chdir", "directory '", 1 },
+        { "strdup", "environment", 1 }, { "setenv", "environment", 9 },
+        { "open", "environment", 1 },   { "dup2", "environment", 1 },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         scene.failing = cases[i].call;

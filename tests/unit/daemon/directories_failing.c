@@ -80,7 +80,7 @@ TEST(directory, a_directory_that_cannot_be_made_is_reported_with_its_setting)
     /* stat(2) shows if the directory exists, later if mkdir made it, and then its mode. */
     expect_failure(make_and_remove, f, FAILING("stat", EIO), KILN_OK, "");
     expect_failure(make_and_remove, f, FAILING_NTH("stat", 4, EIO), KILN_IO, "attributes");
-    expect_failure(make_and_remove, f, FAILING_NTH("stat", 5, EIO), KILN_IO, "look");
+    expect_failure(make_and_remove, f, FAILING_NTH("stat", 5, EIO), KILN_IO, "attributes");
     /* Another process makes the directory first. */
     assert_int_equal(mkdir(f->path, 0700), 0);
     expect_failure(make_and_remove, f, FAILING_NTH("stat", 2, ENOENT), KILN_OK, "");
@@ -226,10 +226,10 @@ TEST_F(directory, a_file_that_cannot_be_taken_is_reported_and_no_copy_is_left)
         enum kiln_code code;
         const char *says;
     } cases[] = {
-        { FAILING("open", EACCES), KILN_IO, "no file" },
-        { FAILING("fstat", EIO), KILN_IO, "no file" },
+        { FAILING("open", EACCES), KILN_IO, "did not write" },
+        { FAILING("fstat", EIO), KILN_IO, "did not write" },
         { FAILING_NTH("open", 2, ENOSPC), KILN_FULL, "make" },
-        { FAILING_NTH("fstat", 2, EIO), KILN_IO, "look" },
+        { FAILING_NTH("fstat", 2, EIO), KILN_IO, "attributes" },
         { FAILING("fsync", EIO), KILN_IO, "write" },
         { FAILING("rename", EIO), KILN_IO, "rename" },
     };
@@ -254,7 +254,7 @@ TEST_F(directory, a_result_that_is_no_regular_file_or_too_large_is_not_taken)
     assert_int_equal(remove(f->path), 0);
     assert_int_equal(mkfifo(f->path, 0600), 0);
     assert_int_equal(take_thing(f, &f->err), KILN_IO);
-    assert_says(f->err.text, "no file");
+    assert_says(f->err.text, "did not write");
 }
 
 /* ---- settings ---- */

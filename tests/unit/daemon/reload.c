@@ -127,7 +127,7 @@ TEST_F(reload, a_configuration_that_cannot_be_applied_changes_nothing)
     f->applies = KILN_DENIED;
     reload_times(f, 1);
     assert_int_equal(f->ended, 1);
-    assert_says(f->note, "wrong");
+    assert_says(f->note, "invalid");
     assert_null(reload_waiting(&f->reload, CONFIG_workers));
 }
 
@@ -147,7 +147,7 @@ TEST_F(reload, a_reloaded_setting_applies_at_once_or_waits_for_a_restart)
     }
     setenv("KILND_WORKERS", "none", 1);
     reload_times(f, 1);
-    assert_says(f->note, "wrong");
+    assert_says(f->note, "invalid");
     unsetenv("KILND_WORKERS");
     unsetenv("KILND_CACHE_DIR");
     unsetenv("KILND_LOG_LEVEL");

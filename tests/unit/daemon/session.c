@@ -117,7 +117,7 @@ TEST_F(session, a_request_that_announces_descriptors_is_refused)
     const struct frame_header header = { .type = MESSAGE_fetch, .request_id = 3, .descriptors = 1 };
     frame_header_write(raw, &header);
     send_raw(f->client, raw, sizeof(raw));
-    assert_refused(f, f->client, 3, "0 came");
+    assert_refused(f, f->client, 3, "0 arrived");
     assert_true(is_closed(f, f->client));
 }
 

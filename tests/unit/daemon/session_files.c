@@ -166,7 +166,7 @@ TEST_F(session, a_request_without_its_announced_descriptors_is_refused)
 {
     uint8_t raw[128];
     send_raw(f->client, raw, put_install_frame(raw, REQUEST, "{}", 2));
-    assert_refused(f, f->client, REQUEST, "0 came");
+    assert_refused(f, f->client, REQUEST, "0 arrived");
     assert_true(is_closed(f, f->client));
     assert_int_equal(service.handled, 0);
     assert_int_equal(server_counts(f->server).protocol_errors, 1);
@@ -174,7 +174,7 @@ TEST_F(session, a_request_without_its_announced_descriptors_is_refused)
 
 TEST(session, fewer_descriptors_than_announced_are_refused_and_closed)
 {
-    expect_refusal(*state, 2, 1, "1 came");
+    expect_refusal(*state, 2, 1, "1 arrived");
 }
 
 TEST_F(session, descriptors_sent_without_announcement_are_closed_and_the_request_handled)
@@ -189,7 +189,7 @@ TEST_F(session, descriptors_sent_without_announcement_are_closed_and_the_request
 
 TEST(session, more_descriptors_than_announced_are_refused_and_closed)
 {
-    expect_refusal(*state, 1, 2, "2 came");
+    expect_refusal(*state, 1, 2, "2 arrived");
 }
 
 TEST(session, more_descriptors_than_a_request_may_have_are_refused_and_closed)

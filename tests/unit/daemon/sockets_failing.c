@@ -108,7 +108,8 @@ TEST_F(socket, the_file_at_the_sockets_path_is_checked)
     expect_failure(open_over_dead_socket, f, FAILING("connect", ENOENT), KILN_OK, "");
     expect_failure(open_over_dead_socket, f, FAILING_NTH("socket", 2, EMFILE), KILN_IO, "make a");
     expect_failure(open_over_dead_socket, f, FAILING("unlink", EACCES), KILN_DENIED, "remove");
-    expect_failure(open_over_dead_socket, f, FAILING_NTH("lstat", 2, EACCES), KILN_DENIED, "look");
+    expect_failure(open_over_dead_socket, f, FAILING_NTH("lstat", 2, EACCES), KILN_DENIED,
+                   "attributes");
 }
 
 TEST_F(socket, a_lock_file_that_is_removed_during_locking_is_made_again)
@@ -116,7 +117,8 @@ TEST_F(socket, a_lock_file_that_is_removed_during_locking_is_made_again)
     expect_no_harm(open_and_close, f, "fstat", EIO);
     expect_failure(open_and_close, f, FAILING_ALWAYS("fstat", EIO), KILN_BUSY, "daemon");
     expect_failure(open_and_close, f, FAILING("lstat", ENOENT), KILN_OK, "");
-    expect_failure(open_leaving_nothing, f, FAILING_NTH("lstat", 3, EACCES), KILN_DENIED, "look");
+    expect_failure(open_leaving_nothing, f, FAILING_NTH("lstat", 3, EACCES), KILN_DENIED,
+                   "attributes");
 }
 
 /* The lock file contains the pid of a daemon that does not listen yet. */

@@ -157,7 +157,7 @@ TEST(transfer, invalid_arguments_of_kiln_transfer_are_refused)
     assert_string_equal(end.text, "kiln-transfer " KILN_VERSION "\n");
     end = RUN("--help", NULL);
     assert_int_equal(end.status, 0);
-    assert_says(end.text, "by hand");
+    assert_says(end.text, "Fetches files");
 }
 
 TEST(transfer, kiln_transfer_without_a_socket_does_nothing)

@@ -129,7 +129,7 @@ TEST_F(transfers, a_units_file_that_is_larger_than_the_limit_is_not_copied)
 TEST_F(transfers, a_process_of_a_unit_that_leaves_no_file_is_an_error)
 {
     start_unit(f);
-    expect_failure(f, "links", KILN_IO, "no file");
+    expect_failure(f, "links", KILN_IO, "did not write");
     expect_failure(f, "dies", KILN_IO, "SIGABRT");
 }
 
@@ -186,8 +186,8 @@ TEST(transfers, a_process_that_sends_no_valid_answer_is_killed)
 
 TEST(transfers, a_transferred_file_that_is_not_regular_is_not_taken)
 {
-    expect_failure(*state, "links", KILN_IO, "no file");
-    expect_failure(*state, "no file", KILN_IO, "no file");
+    expect_failure(*state, "links", KILN_IO, "did not write");
+    expect_failure(*state, "no file", KILN_IO, "did not write");
 }
 
 /* A second name gives access to the file, like a descriptor that the process kept open. */

@@ -27,7 +27,7 @@ TEST_F(transfers, a_process_that_survives_its_kill_is_reported)
     const struct transfer_result *next = run_transfer(f, &other);
 
     assert_int_equal(o->err.code, KILN_TIMED_OUT);
-    assert_says(o->err.text, "still there");
+    assert_says(o->err.text, "has not ended");
     take_result(next, "package");
     let_them_die();
     LOOP_UNTIL(f->loop, files_in_staging(f) <= 0); /* its directory is removed after it has ended */
