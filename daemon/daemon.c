@@ -381,6 +381,7 @@ static void run_until_stopped(struct daemon *d)
     d->host.server = s->server;
     d->manager.server = s->server;
     d->manager.engine = s->engine;
+    d->manager.work_queues = s->work_queues;
     listening_socket_drop_unused(&d->inherited);
     serving_start(&d->serving);
     log_event(LOG_EVENT_started, NULL,

@@ -9,6 +9,7 @@
 #include "daemon/loop/masked_thread.h"
 #include "daemon/loop/uv_handle.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,6 +29,7 @@ struct slot { /* one thread and its current tasks */
     struct list tasks;     /* borrowed, by item.link: one, or several brief ones in their order */
     struct list finished;  /* the same tasks, for the loop's thread, once they are done */
     struct list_link link; /* in the list of free slots, or of done ones */
+    _Atomic uint64_t began_ns; /* when its current task began; 0: it has none */
 };
 
 struct queue {
@@ -52,15 +54,17 @@ static void start_waiting(struct work_queues *work_queues, enum work_queue work_
 
 /* ---- on a worker thread ---- */
 
-static void run_tasks(struct list *tasks)
+static void run_tasks(struct slot *slot)
 {
     uint64_t began_ns = clock_monotonic_ns();
-    LIST_EACH (tasks, struct task, item.link, task) {
+    LIST_EACH (&slot->tasks, struct task, item.link, task) {
+        atomic_store_explicit(&slot->began_ns, began_ns, memory_order_relaxed);
         task->work(task);
         uint64_t ended_ns = clock_monotonic_ns();
         task->worked_ns = ended_ns - began_ns;
         began_ns = ended_ns;
     }
+    atomic_store_explicit(&slot->began_ns, 0, memory_order_relaxed);
 }
 
 static void *run_slot(void *context)
@@ -74,7 +78,7 @@ static void *run_slot(void *context)
         if (list_is_empty(&slot->tasks))
             break;
         pthread_mutex_unlock(&work_queues->mutex);
-        run_tasks(&slot->tasks);
+        run_tasks(slot);
         pthread_mutex_lock(&work_queues->mutex);
         list_append_all(&slot->finished, &slot->tasks);
         if (list_is_empty(&work_queues->done))
@@ -288,3 +292,15 @@ bool work_queues_cancel(struct work_queues *work_queues, enum work_queue work_qu
 }
 
 unsigned work_queues_out(const struct work_queues *work_queues) { return work_queues->out; }
+
+uint64_t work_queues_longest_ns(const struct work_queues *work_queues)
+{
+    uint64_t now_ns = clock_monotonic_ns(), longest = 0;
+    for (unsigned i = 0; i < work_queues->started; i++) {
+        uint64_t began_ns =
+            atomic_load_explicit(&work_queues->slots[i].began_ns, memory_order_relaxed);
+        if (began_ns && now_ns > began_ns && now_ns - began_ns > longest)
+            longest = now_ns - began_ns;
+    }
+    return longest;
+}

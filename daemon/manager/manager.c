@@ -40,10 +40,20 @@ static void report_status(struct manager *m, const char *before)
     notify_manager(message, NULL, *before ? NOTIFY_MUST_ARRIVE : NOTIFY_MAY_BE_LOST);
 }
 
+/* The loop may run while a thread hangs, for example in a filesystem. Then the manager restarts
+ * kilnd, which loses no request. */
 static void on_watchdog(struct loop_timer *timer)
 {
-    (void)timer;
-    notify_manager("WATCHDOG=1", NULL, NOTIFY_MAY_BE_LOST);
+    struct manager *m = LOOP_OWNER_OF(struct manager, watchdog, timer);
+    uint64_t longest_s = work_queues_longest_ns(m->work_queues) / 1000000000;
+    bool is_stuck = longest_s >= MANAGER_STUCK_S;
+    if (is_stuck && !m->is_stuck)
+        log_event(LOG_EVENT_work_stuck, NULL,
+                  "a thread has worked on one task for %llu s: no more watchdog signals",
+                  (unsigned long long)longest_s);
+    m->is_stuck = is_stuck;
+    if (!is_stuck)
+        notify_manager("WATCHDOG=1", NULL, NOTIFY_MAY_BE_LOST);
 }
 
 /* ---- keeping ---- */

@@ -4,22 +4,30 @@
 /*
  * Talks to the service manager while kilnd serves.
  *
- * Role       sends the status line and the watchdog's signal; gives the listening socket to the
+ * Role       sends the status line; sends the watchdog's signal while the loop runs and no task of
+ *            a work queue is stuck; gives the listening socket to the
  *            manager's descriptor store (decision 12)
  * Ownership  borrows all; embed it
  * Threading  the loop's thread
  */
 #include "daemon/loop/timer.h"
+#include "daemon/loop/work_queues.h"
 #include "daemon/manager/inherited.h"
 #include "daemon/server/server.h"
 #include "engine/engine.h"
+
+/* A task of a work queue that takes so long hangs. The longest genuine ones read a whole package or
+ * compact the kernel store: minutes on a slow disk. */
+#define MANAGER_STUCK_S 900u
 
 struct manager {
     struct loop *loop;     /* borrowed, like all below */
     struct engine *engine; /* NULL until it exists */
     struct server *server; /* NULL until it exists */
+    const struct work_queues *work_queues;
     struct listener *listener;
     struct loop_timer watchdog;
+    bool is_stuck;        /* a task of a work queue; it was logged */
     bool keeps;           /* the manager has a descriptor store for the socket */
     char status[160];     /* the last one sent */
     char note[160];       /* precedes the status; usually "" */

@@ -250,6 +250,24 @@ TEST_F(work_queues, brief_tasks_that_share_a_thread_are_taken_in_fair_order)
     assert_true(pthread_equal(tasks[TASKS - 1].thread, tasks[1].thread));
 }
 
+TEST_F(work_queues, the_longest_running_task_is_known)
+{
+    struct counted tasks[3];
+    assert_int_equal(work_queues_longest_ns(f->work_queues), 0);
+    expect_together(2);
+    run_task(f, WORK_QUEUE_WRITE, &tasks[0], (struct task){ .work = work_long });
+    run_task(f, WORK_QUEUE_WRITE, &tasks[1], (struct task){ .work = work_with_another });
+    LOOP_UNTIL(f->loop, seen.done == 1);
+
+    now_ns = LONG_NS + 7; /* the thread's clock is at LONG_NS */
+    WAIT_FOR(work_queues_longest_ns(f->work_queues) == 7);
+    now_ns = 0;
+
+    run_task(f, WORK_QUEUE_TUNING, &tasks[2], (struct task){ .work = work_with_another });
+    finish_tasks(f, 3);
+    assert_int_equal(work_queues_longest_ns(f->work_queues), 0);
+}
+
 TEST_F(work_queues, a_task_that_waits_can_be_cancelled)
 {
     struct executor *executor = &f->executor.base;
