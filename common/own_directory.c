@@ -43,11 +43,11 @@ static enum kiln_code refuse_other_users(const char *path, const struct stat *se
     return KILN_OK;
 }
 
-/* |as_link|: checks the owner of a symbolic link, who can make it point anywhere. */
-static enum kiln_code check_owner(const char *path, bool as_link, struct kiln_err *err)
+/* Of a symbolic link the owner counts, who can make it point anywhere. */
+static enum kiln_code check_owner(const char *path, struct kiln_err *err)
 {
     struct stat seen;
-    if ((as_link ? lstat(path, &seen) : stat(path, &seen)) != 0)
+    if (lstat(path, &seen) != 0)
         return kiln_fail_errno(err, errno, "cannot read the attributes of '%s'", path);
     return refuse_other_users(path, &seen, err);
 }
@@ -56,11 +56,11 @@ static enum kiln_code check_owner(const char *path, bool as_link, struct kiln_er
 static enum kiln_code check_path_parts(const char *path, struct kiln_err *err)
 {
     char part[PATH_MAX];
-    enum kiln_code rc = check_owner("/", /* as_link= */ false, err);
+    enum kiln_code rc = check_owner("/", err);
     for (const char *at = path + 1; !rc && *at; at += *at == '/') {
         at += strcspn(at, "/");
         snprintf(part, sizeof(part), "%.*s", (int)(at - path), path);
-        rc = check_owner(part, /* as_link= */ true, err);
+        rc = check_owner(part, err);
     }
     return rc;
 }
@@ -73,8 +73,6 @@ enum kiln_code own_directory_check(const char *path, struct kiln_err *err)
                          "'%.100s' is too long or not an absolute path: give another one", path);
     if (!realpath(path, real))
         return kiln_fail_errno(err, errno, "cannot read the attributes of '%s'", path);
-    if (geteuid() != 0)
-        return check_owner(real, /* as_link= */ false, err);
     enum kiln_code rc = check_path_parts(path, err);
     return rc ? rc : check_path_parts(real, err);
 }
@@ -105,7 +103,7 @@ static enum kiln_code check_made_directories(const char *path, const char *there
     enum kiln_code rc = KILN_OK;
     strcpy(part, path);
     for (char *end; !rc && strlen(part) > strlen(there); *end = '\0') {
-        rc = check_owner(part, /* as_link= */ true, err);
+        rc = check_owner(part, err);
         end = strrchr(part, '/');
     }
     return rc;

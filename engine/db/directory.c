@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "common/fs.h"
+#include "common/own_directory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -55,6 +56,22 @@ static enum kiln_code refuse_foreign_access(const struct db_directory_options *o
     return KILN_OK;
 }
 
+/* SQLite opens the database by its path, so whoever can exchange a directory on the path could give
+ * it another file. */
+static enum kiln_code refuse_foreign_path(const struct db_directory_options *o,
+                                          struct kiln_err *err)
+{
+    KILN_AUTO(mem) char *real = realpath(o->path, NULL);
+    if (!real) {
+        kiln_fail_errno(err, errno, "cannot open the %s '%s'", o->what, o->path);
+        return add_advice(o, "make the directory readable, or ", err);
+    }
+    if (own_directory_check(o->path[0] == '/' ? o->path : real, err) == KILN_OK)
+        return KILN_OK;
+    kiln_while(err, "the %s '%s'", o->what, o->path);
+    return add_advice(o, "", err);
+}
+
 static enum kiln_code refuse_network(const struct db_directory_options *o, struct kiln_err *err)
 {
     char setting[96];
@@ -91,6 +108,8 @@ static enum kiln_code open_directory(struct db_directory *directory, struct kiln
     char what[64];
     snprintf(what, sizeof(what), "the %s", o->what);
     rc = refuse_foreign_access(o, what, "", &seen, err);
+    if (!rc)
+        rc = refuse_foreign_path(o, err);
     if (rc)
         close_fd(
             &directory->fd); /* an open descriptor means that the directory passed the checks */

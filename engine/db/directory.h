@@ -32,7 +32,7 @@ struct db_directory {
 };
 
 /* Creates the directory if absent, mode 0700, and locks it. KILN_BUSY: another process uses it;
- * KILN_DENIED: others may access it; KILN_UNSUPPORTED: a network filesystem. */
+ * KILN_DENIED: others may access or exchange it; KILN_UNSUPPORTED: a network filesystem. */
 KILN_MUST_CHECK enum kiln_code db_directory_open(const struct db_directory_options *options,
                                                  struct db_directory *ret_directory,
                                                  struct kiln_err *err);

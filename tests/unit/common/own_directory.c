@@ -4,6 +4,7 @@
 
 #include "common/fs.h"
 #include "common/private_directories.h"
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>
@@ -100,6 +101,25 @@ TEST_F(own_directory, root_follows_no_link_of_another_user)
     assert_int_equal(symlink("/etc", link), 0);
     be_root_in_anothers_directory(f);
     assert_int_equal(own_directory_check(link, &f->err), KILN_DENIED);
+}
+
+TEST_F(own_directory, every_directory_on_the_path_must_be_the_users_or_roots)
+{
+    char below[128];
+    snprintf(below, sizeof(below), "%s/a", f->directory);
+    SKIP_IF(__real_geteuid() != 0, "needs root");
+    assert_int_equal(mkdir(below, 0700) || mkdir(f->path, 0700), 0);
+    assert_int_equal(chown(below, STRANGER, STRANGER) || chown(f->path, 1234, 1234), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        if (chmod(f->directory, 0711) || chmod(below, 0711) || setresuid(1234, 1234, 1234))
+            _exit(1);
+        _exit(own_directory_check(f->path, &f->err) == KILN_DENIED &&
+                      own_directory_make(f->path, &f->err) == KILN_DENIED
+                  ? 0
+                  : 2);
+    }
+    assert_int_equal(await_child(child), 0);
 }
 
 TEST_F(own_directory, a_world_writable_directory_is_refused_unless_it_is_sticky)
