@@ -358,8 +358,7 @@ TEST(plain, a_socket_that_was_found_must_not_be_another_users)
     struct kiln_err err;
     struct transport *named = NULL;
     char directory[] = "/tmp/kiln-transport-XXXXXX", theirs[64], ours[64];
-    if (geteuid() != 0)
-        skip();
+    NEED_ROOT();
     assert_non_null(mkdtemp(directory));
     snprintf(theirs, sizeof(theirs), "%s/theirs", directory);
     snprintf(ours, sizeof(ours), "%s/ours", directory);
