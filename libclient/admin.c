@@ -91,7 +91,7 @@ static const char *call_complaint(const struct kiln_admin_call *call, char **ret
     if (!call || !sized_is_fine(call->size, SIZED_TO(struct kiln_admin_call, ret_file_count)))
         return "kiln_admin_call.size is not set: give it sizeof the struct";
     if (!ret_json)
-        return "an administration request needs a place for the answer";
+        return "an administration request needs a pointer for the answer";
     if (call->file_count > LIMIT_REQUEST_FILES || (call->file_count && !call->files))
         return "kiln_admin_call.files: at most 2 files go with a request";
     if (call->ret_files_max && !call->ret_files)

@@ -185,7 +185,7 @@ int kiln_client_open(const struct kiln_client_options *options, struct kiln_clie
                      struct kiln_error *err)
 {
     if (!ret_client)
-        return error_argument(err, "kiln_client_open needs a place for the client");
+        return error_argument(err, "kiln_client_open needs a pointer for the client");
     struct kiln_err e = KILN_ERR_INIT;
     return error_return(&e, open_client(options, ret_client, &e), err);
 }

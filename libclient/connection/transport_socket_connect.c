@@ -63,11 +63,10 @@ static enum kiln_code fail_refused(const char *path, struct kiln_err *err)
             "to a group ('groupadd --system kiln', 'usermod -aG kiln USER', then start "
             "kilnd again)",
             path);
-    return kiln_fail(
-        err, KILN_DENIED,
-        "the kilnd at '%s' only serves user %u: set KILN_SOCKET to another one's socket, "
-        "or start your own with 'kilnd'",
-        path, (unsigned)seen.st_uid);
+    return kiln_fail(err, KILN_DENIED,
+                     "the kilnd at '%s' only serves user %u: set KILN_SOCKET to the socket of "
+                     "another kilnd, or start your own with 'kilnd'",
+                     path, (unsigned)seen.st_uid);
 }
 
 static bool is_hosts(const char *path)
@@ -82,11 +81,11 @@ static enum kiln_code fail_absent(int errnum, const char *path, struct kiln_err 
     if (!is_hosts(path) || geteuid() == 0)
         return kiln_fail(err, KILN_UNAVAILABLE,
                          "no kilnd at '%s' (%s): start one with 'kilnd --socket %s', or set "
-                         "KILN_SOCKET to the socket of the one that runs",
+                         "KILN_SOCKET to the socket of a running kilnd",
                          path, strerror(errnum), path);
     return kiln_fail(err, KILN_UNAVAILABLE,
                      "no kilnd at '%s' (%s): ask an administrator to start it, or start your own "
-                     "with 'kilnd'%s, or set KILN_SOCKET to the socket of the one that runs",
+                     "with 'kilnd'%s, or set KILN_SOCKET to the socket of a running kilnd",
                      path, strerror(errnum),
                      getenv("XDG_RUNTIME_DIR")
                          ? ""

@@ -57,7 +57,7 @@ static enum kiln_code write_message(int fd, struct msghdr *message, size_t *ret_
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS || errno == ENOMEM))
         return kiln_fail(err, KILN_BUSY, "kilnd is too busy to take files: try again");
     if (n < 0 && errno == EBADF)
-        return kiln_fail(err, KILN_INVALID, "a file to send to kilnd is no open file");
+        return kiln_fail(err, KILN_INVALID, "a file to send to kilnd is not open");
     if (n < 0 && errno == ETOOMANYREFS)
         return kiln_fail(err, KILN_BUSY,
                          "too many files of this user are in transit already: try again");

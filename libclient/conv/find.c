@@ -370,7 +370,7 @@ static int find_or_tune(const struct work *given, const struct kiln_conv_options
 {
     struct kiln_err e = KILN_ERR_INIT;
     if (!given->public_problem || !ret_result)
-        return error_argument(err, "find and tune need a problem and a place for the result");
+        return error_argument(err, "find and tune need a problem and a pointer for the result");
     struct work *work = malloc(sizeof(*work));
     if (!work)
         return error_return(&e, kiln_fail(&e, KILN_NO_MEMORY, "no memory to measure with"), err);

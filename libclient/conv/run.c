@@ -152,7 +152,7 @@ int kiln_run_create(struct kiln_device *device, struct kiln_plan *plan, struct k
                     struct kiln_error *err)
 {
     if (!device || !plan || !ret_run)
-        return error_argument(err, "kiln_run_create needs a device, a plan and a place for the "
+        return error_argument(err, "kiln_run_create needs a device, a plan and a pointer for the "
                                    "run");
     struct kiln_err e = KILN_ERR_INIT;
     return error_return(&e, create_run(device, plan, ret_run, &e), err);

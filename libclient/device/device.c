@@ -167,7 +167,7 @@ int kiln_device_open_in(const char *name, void *context, struct kiln_device **re
                         struct kiln_error *err)
 {
     if (!ret_device)
-        return error_argument(err, "kiln_device_open needs a place for the device");
+        return error_argument(err, "kiln_device_open needs a pointer for the device");
     struct kiln_err e = KILN_ERR_INIT;
     return error_return(&e, open_device(name, context, ret_device, &e), err);
 }
@@ -196,8 +196,9 @@ int kiln_device_open_list(const char *names, struct kiln_device **ret_devices, s
                           size_t *ret_count, struct kiln_error *err)
 {
     if (!names || !ret_devices || !ret_count || capacity == 0)
-        return error_argument(err, "kiln_device_open_list needs a list and a place for devices and "
-                                   "their number");
+        return error_argument(err,
+                              "kiln_device_open_list needs a list and a pointer for devices and "
+                              "their number");
     struct kiln_err e = KILN_ERR_INIT;
     enum kiln_code rc = KILN_OK;
     char name[DEVICE_NAME_MAX];

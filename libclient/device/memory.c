@@ -43,7 +43,7 @@ int kiln_memory_wrap(struct kiln_device *device, void *native, uint64_t bytes,
 {
     if (!device || !native || !ret_memory || bytes == 0)
         return error_argument(err, "kiln_memory_wrap needs a device, its memory, a size above 0 "
-                                   "and a place for the result");
+                                   "and a pointer for the result");
     struct kiln_err e = KILN_ERR_INIT;
     return error_return(&e, make_memory(device, native, bytes, ret_memory, &e), err);
 }

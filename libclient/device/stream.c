@@ -29,7 +29,8 @@ int kiln_stream_create(struct kiln_device *device, struct kiln_stream **ret_stre
                        struct kiln_error *err)
 {
     if (!device || !ret_stream)
-        return error_argument(err, "kiln_stream_create needs a device and a place for the stream");
+        return error_argument(err,
+                              "kiln_stream_create needs a device and a pointer for the stream");
     struct kiln_err e = KILN_ERR_INIT;
     return error_return(&e, make_stream(device, /* is_ours= */ true, NULL, ret_stream, &e), err);
 }
@@ -38,7 +39,7 @@ int kiln_stream_wrap(struct kiln_device *device, void *native, struct kiln_strea
                      struct kiln_error *err)
 {
     if (!device || !ret_stream)
-        return error_argument(err, "kiln_stream_wrap needs a device and a place for the stream");
+        return error_argument(err, "kiln_stream_wrap needs a device and a pointer for the stream");
     struct kiln_err e = KILN_ERR_INIT;
     return error_return(&e, make_stream(device, /* is_ours= */ false, native, ret_stream, &e), err);
 }
@@ -92,7 +93,7 @@ int kiln_event_create(struct kiln_device *device, struct kiln_event **ret_event,
                       struct kiln_error *err)
 {
     if (!device || !ret_event)
-        return error_argument(err, "kiln_event_create needs a device and a place for the event");
+        return error_argument(err, "kiln_event_create needs a device and a pointer for the event");
     struct kiln_err e = KILN_ERR_INIT;
     return error_return(&e, make_event(device, ret_event, &e), err);
 }
@@ -142,7 +143,7 @@ int kiln_event_elapsed(struct kiln_event *begin, struct kiln_event *end, double 
     if (!begin || !end || !ret_ms || !begin->is_recorded || !end->is_recorded ||
         begin->device != end->device)
         return error_argument(err, "kiln_event_elapsed needs two events of one device that were "
-                                   "recorded, and a place for the time");
+                                   "recorded, and a pointer for the time");
     struct kiln_device *device = begin->device;
     struct kiln_err e = KILN_ERR_INIT;
     enum kiln_code rc = device_enter(device, &e);

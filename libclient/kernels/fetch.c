@@ -222,7 +222,8 @@ int kiln_kernel_fetch_named(struct kiln_client *client, const struct kiln_kernel
     enum kiln_code rc = client_enter(client, name->timeout_ms, &deadline_ns, &f.err);
     if (!rc && (!ret_kernel || !name->database_id || !name->name))
         return error_argument(
-            err, "kiln_kernel_fetch_named needs a database id, a name and a place for the kernel");
+            err,
+            "kiln_kernel_fetch_named needs a database id, a name and a pointer for the kernel");
     const struct message_fetch_name m = { .inline_limit = LIMIT_INLINE_OBJECT,
                                           .database_id = bytes_of_text(name->database_id),
                                           .name = bytes_of_text(name->name),
@@ -244,7 +245,7 @@ int kiln_kernel_fetch(struct kiln_client *client, const char *key, int timeout_m
     struct kiln_kernel *kernel = NULL;
     enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
     if (!rc && !ret_kernel)
-        return error_argument(err, "kiln_kernel_fetch needs a place for the kernel");
+        return error_argument(err, "kiln_kernel_fetch needs a pointer for the kernel");
     if (!rc)
         rc = fetch_by_key(client, key, deadline_ns, &kernel, &f);
     if (!rc)
@@ -262,7 +263,7 @@ int kiln_kernel_fetch_source(struct kiln_client *client, const struct kiln_kerne
     if (!rc)
         rc = client_enter(client, source->timeout_ms, &deadline_ns, &f.err);
     if (!rc && !ret_kernel)
-        return error_argument(err, "kiln_kernel_fetch_source needs a place for the kernel");
+        return error_argument(err, "kiln_kernel_fetch_source needs a pointer for the kernel");
     if (!rc)
         rc = fetch_by_source(client, source, deadline_ns, &kernel, &f);
     if (!rc)

@@ -194,8 +194,9 @@ int kiln_lease_take(struct kiln_client *client, const struct kiln_problem *probl
     struct problem p;
     struct taking taking = { .problem = &p, .request = &r };
     if (!is_lease(ret_lease))
-        return error_argument(err, "kiln_lease_take needs a place for the lease, with size set to "
-                                   "sizeof the struct");
+        return error_argument(err,
+                              "kiln_lease_take needs a pointer for the lease, with size set to "
+                              "sizeof the struct");
     enum kiln_code rc = read_request(request, &r, &f.err);
     if (!rc)
         rc = client_enter(client, r.timeout_ms, &taking.deadline_ns, &f.err);

@@ -242,7 +242,7 @@ int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem
     struct plan_request asked;
     struct problem p;
     if (!ret_plan)
-        return error_argument(err, "kiln_plan_get needs a place for the plan");
+        return error_argument(err, "kiln_plan_get needs a pointer for the plan");
     enum kiln_code rc = read_options(options, &asked, &f.err);
     if (!rc)
         rc = problem_from_public(problem, &p, &f.err);

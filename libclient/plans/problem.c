@@ -120,7 +120,7 @@ int kiln_driver_line_parse(const char *line, struct kiln_driver_line *ret_line,
     struct kiln_err e = KILN_ERR_INIT;
     struct driver_line parsed;
     if (!line || !is_line(ret_line))
-        return error_argument(err, "kiln_driver_line_parse needs a line and a place for it, with "
+        return error_argument(err, "kiln_driver_line_parse needs a line and a pointer for it, with "
                                    "size set to sizeof the struct");
     enum kiln_code rc = driver_line_parse(bytes_of_text(line), &parsed, &e);
     return return_line(rc, &parsed, &e, ret_line, err);
@@ -133,7 +133,7 @@ int kiln_driver_words_parse(const char *const *words, size_t count,
     struct driver_line parsed;
     if ((!words && count) || !is_line(ret_line))
         return error_argument(err,
-                              "kiln_driver_words_parse needs arguments and a place for the line, "
+                              "kiln_driver_words_parse needs arguments and a pointer for the line, "
                               "with size set to sizeof the struct");
     enum kiln_code rc = driver_words_parse(words, count, &parsed, &e);
     return return_line(rc, &parsed, &e, ret_line, err);
@@ -157,7 +157,7 @@ int kiln_problem_from_driver(const char *line, struct kiln_problem ret_problems[
     struct kiln_driver_line parsed = { .size = sizeof(parsed) };
     if (!line || !ret_problems || !ret_count)
         return error_argument(err,
-                              "kiln_problem_from_driver needs a line and places for the results");
+                              "kiln_problem_from_driver needs a line and pointers for the results");
     int rc = kiln_driver_line_parse(line, &parsed, err);
     if (rc)
         return rc;

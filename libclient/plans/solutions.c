@@ -171,7 +171,7 @@ int kiln_solutions_get(struct kiln_client *client, const struct kiln_problem *pr
     struct solutions_question question = { .problem = &p };
     int timeout_ms = 0;
     if (!ret_solutions)
-        return error_argument(err, "kiln_solutions_get needs a place for the list");
+        return error_argument(err, "kiln_solutions_get needs a pointer for the list");
     enum kiln_code rc = read_options(options, &question, &timeout_ms, &f.err);
     if (!rc)
         rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);

@@ -248,7 +248,7 @@ int kiln_tuned_entry(const struct kiln_tuned *tuned, unsigned index,
 {
     if (!tuned || !ret_entry ||
         !sized_is_fine(ret_entry->size, SIZED_TO(struct kiln_tuned_entry, clock_mhz)))
-        return error_argument(err, "kiln_tuned_entry needs a record and a place for the entry, "
+        return error_argument(err, "kiln_tuned_entry needs a record and a pointer for the entry, "
                                    "with size set to sizeof the struct");
     if (index >= tuned->count)
         return error_argument(err, "there is no entry %u: the record has %u", index, tuned->count);

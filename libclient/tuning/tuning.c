@@ -21,7 +21,7 @@ static enum kiln_code get_one(struct kiln_client *client, const struct question 
     struct problem p;
     uint64_t deadline_ns;
     if (!ret_tuned)
-        return kiln_fail(&failure->err, KILN_INVALID, "kiln_%s_get needs a place for the record",
+        return kiln_fail(&failure->err, KILN_INVALID, "kiln_%s_get needs a pointer for the record",
                          tuning_kind_name(question->kind));
     enum kiln_code rc = client_enter(client, question->timeout_ms, &deadline_ns, &failure->err);
     if (!rc)
@@ -226,7 +226,7 @@ static int get_batch(enum tuning_kind kind, struct kiln_client *client,
     if (!batch || !sized_is_fine(batch->size, SIZED_TO(struct kiln_tuning_batch, options)))
         return error_argument(err, "kiln_tuning_batch.size is not set: give it sizeof the struct");
     if (batch->count && (!batch->problems || !ret_tuned))
-        return error_argument(err, "kiln_%s_get_batch needs problems and places for the records",
+        return error_argument(err, "kiln_%s_get_batch needs problems and pointers for the records",
                               tuning_kind_name(kind));
     if (batch->count && batch->problems->size > SIZED_MAX)
         return error_argument(err, "kiln_problem.size is not set: give it sizeof the struct");

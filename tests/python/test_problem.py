@@ -67,9 +67,9 @@ def test_problems_are_values(problem):
     ({"n": -1}, "n is -1"),
     ({"k": 2**32}, "k is 4294967296"),
     ({"pad": (0, -1)}, "pad is -1"),
-    ({"type": 77}, "type is no DataType: 77"),
-    ({"x_layout": 2}, "x_layout is no Layout"),
-    ({"direction": 3}, "direction is no Direction")])
+    ({"type": 77}, "type is not a valid DataType: 77"),
+    ({"x_layout": 2}, "x_layout is not a valid Layout"),
+    ({"direction": 3}, "direction is not a valid Direction")])
 def test_an_invalid_problem_is_refused_at_construction(wrong, words):
     with pytest.raises(kiln.InvalidError, match=words):
         kiln.Problem(**{"n": 1, "c": 1, "k": 1, "input": (8, 8), "filter": 1, **wrong})

@@ -41,7 +41,7 @@ def _open(path: str) -> ctypes.CDLL:
         raise LibraryError(
             ErrorCode.UNAVAILABLE,
             f"'{path}' lacks {len(missing)} of {len(FUNCTIONS)} functions, '{missing[0]}' for one: "
-            "it is no libkiln, or one of another version than this package")
+            "it is not libkiln, or its version differs from that of this package")
     _check_version(found, path)
     return found
 

@@ -30,7 +30,7 @@ def _member(kind: Type[E], value: int, what: str) -> E:
     try:
         return kind(value)
     except ValueError:
-        raise invalid(f"{what} is no {kind.__name__}: {value!r}") from None
+        raise invalid(f"{what} is not a valid {kind.__name__}: {value!r}") from None
 
 
 @dataclass(frozen=True, init=False)

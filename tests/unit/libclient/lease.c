@@ -229,7 +229,7 @@ TEST_F(lease, invalid_arguments_are_refused_without_asking_kilnd)
 {
     const struct kiln_lease_request good = f->request;
     refused(f, kiln_lease_take(NULL, &f->problem, &f->request, &f->lease, &f->err), "no client");
-    refused(f, kiln_lease_take(f->client, &f->problem, &f->request, NULL, &f->err), "place");
+    refused(f, kiln_lease_take(f->client, &f->problem, &f->request, NULL, &f->err), "pointer");
     f->request.timeout_ms = -1;
     refused(f, take(f), "-1");
     f->request.timeout_ms = 0;
