@@ -127,7 +127,7 @@ RETRY = {"NEVER": "no", "SAME_HOST": "once, on this host", "LATER": "later"}
 
 
 def generate_codes():
-    return table(("code", "name", "ask again?", "meaning"),
+    return table(("code", "name", "retry?", "meaning"),
                  [(number, f"`{name}`", RETRY[retry], text)
                   for name, number, retry, text in CODE.findall(read("err_codes.def"))])
 

@@ -75,8 +75,8 @@ static enum kiln_code check_feature(const struct target *target, const char *nam
         return KILN_OK;
     static const char *const states[] = { "cannot have it", "is for either", "is for off",
                                           "is for on" };
-    return kiln_fail(err, KILN_CORRUPT, "target %s asks for %s%c but the code object %s",
-                     target->text, name, sign, states[bits & 3u]);
+    return kiln_fail(err, KILN_CORRUPT, "target %s has %s%c, but the code object %s", target->text,
+                     name, sign, states[bits & 3u]);
 }
 
 static enum kiln_code check_amd(const struct elf_image *image, const struct target *target,

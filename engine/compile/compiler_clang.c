@@ -62,7 +62,7 @@ static enum compile_end report_death(int number, struct kiln_err *err)
     if (number == SIGKILL) { /* sent by the kernel's OOM killer or by a person */
         kiln_fail(err, KILN_UNAVAILABLE,
                   "clang was killed by another process, or by the kernel for lack of memory (see "
-                  "the kernel's log, then ask again)");
+                  "the kernel's log, then try again)");
         return COMPILE_UNAVAILABLE;
     }
     enum compile_end end = number == SIGXCPU   ? COMPILE_TIMED_OUT

@@ -130,7 +130,7 @@ enum kiln_code confine_begin(struct confinement *c, const struct confine_options
     namespaces_read(&c->outside);
     uint64_t user = c->outside.of[NAMESPACE_USER];
     if (outside && !namespaces_from_text(outside, &c->outside))
-        return kiln_fail(err, KILN_INVALID, "'%s' is no list of namespace numbers", outside);
+        return kiln_fail(err, KILN_INVALID, "'%s' is not a list of namespace numbers", outside);
     namespaces_leave(&c->outside, &errors);
     note_errors(c, &errors);
     enum kiln_code rc = errors.of[NAMESPACE_PID]

@@ -39,8 +39,8 @@ enum kiln_code program_name_check(struct bytes name, struct kiln_err *err)
     if (header_name_is_fine(name) && !memchr(name.data, '/', name.size))
         return KILN_OK;
     return kiln_fail(err, KILN_INVALID,
-                     "'%.*s' cannot name a program: 1 to %u letters, digits and _ . + -, no "
-                     "directories, not starting with '.' or '-'",
+                     "'%.*s' is not a valid program name: use 1 to %u letters, digits and _ . + -, "
+                     "no directories, no '.' or '-' at the beginning",
                      shown_size(name), (const char *)name.data, LIMIT_PROGRAM_NAME);
 }
 
@@ -56,22 +56,22 @@ static bool seen_before(const struct bytes *names, uint32_t count, struct bytes 
 enum kiln_code headers_check(struct bytes records, uint32_t count, struct kiln_err *err)
 {
     if (count > LIMIT_HEADERS)
-        return kiln_fail(err, KILN_INVALID, "%u headers came with the source, at most %u may",
+        return kiln_fail(err, KILN_INVALID, "the source has %u headers, but at most %u are allowed",
                          (unsigned)count, LIMIT_HEADERS);
     struct bytes names[LIMIT_HEADERS];
     struct reader r = reader_of(records);
     for (uint32_t i = 0; i < count; i++) {
         struct message_header h = message_header_read(&r);
         if (r.failed)
-            return kiln_fail(err, KILN_INVALID, "header %u of %u is cut short", (unsigned)i + 1,
+            return kiln_fail(err, KILN_INVALID, "header %u of %u is truncated", (unsigned)i + 1,
                              (unsigned)count);
         if (!header_name_is_fine(h.name))
             return kiln_fail(err, KILN_INVALID,
-                             "'%.*s' cannot name a header: relative paths of letters, digits and "
-                             "_ . + - only, without '..'",
+                             "'%.*s' is not a valid header name: use a relative path of letters, "
+                             "digits and _ . + - without '..'",
                              shown_size(h.name), (const char *)h.name.data);
         if (seen_before(names, i, h.name))
-            return kiln_fail(err, KILN_INVALID, "header '%.*s' came twice", shown_size(h.name),
+            return kiln_fail(err, KILN_INVALID, "header '%.*s' occurs twice", shown_size(h.name),
                              (const char *)h.name.data);
         names[i] = h.name;
     }

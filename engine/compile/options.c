@@ -90,12 +90,13 @@ static bool switch_is_fine(struct bytes option)
 static enum kiln_code check_letters(struct bytes text, struct kiln_err *err)
 {
     if (text.size > LIMIT_OPTIONS_TEXT)
-        return kiln_fail(err, KILN_INVALID, "%zu bytes of compile options, at most %u may come",
+        return kiln_fail(err, KILN_INVALID,
+                         "the compile options have %zu bytes, but at most %u are allowed",
                          text.size, LIMIT_OPTIONS_TEXT);
     for (size_t i = 0; i < text.size; i++) {
         if (iscntrl(text.data[i]))
             return kiln_fail(err, KILN_INVALID,
-                             "compile options hold the control character %u at byte %zu",
+                             "the compile options contain the control character %u at byte %zu",
                              text.data[i], i);
     }
     return KILN_OK;
@@ -193,7 +194,7 @@ enum kiln_code options_canonicalise(struct bytes text, struct buffer *ret_canoni
         return rc;
     KILN_AUTO(mem) struct option *options = calloc(text.size / 2 + 1, sizeof(*options));
     if (!options)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot hold %zu bytes of compile options",
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu bytes of compile options",
                          text.size);
     size_t count = 0;
     rc = split_options(text, options, &count, err);
@@ -208,6 +209,6 @@ enum kiln_code options_canonicalise(struct bytes text, struct buffer *ret_canoni
         buffer_put(ret_canonical, options[i].text.data, options[i].text.size);
     }
     if (ret_canonical->failed)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot hold the canonical compile options");
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the canonical compile options");
     return KILN_OK;
 }

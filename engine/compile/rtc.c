@@ -118,8 +118,9 @@ static enum compile_end take_code(const struct rtc *rtc, void *program, struct b
     if (result)
         return judge_result(rtc, result, err);
     if (size > LIMIT_CODE_OBJECT) {
-        kiln_fail(err, KILN_COMPILE_FAILED, "the code object has %zu bytes, at most %u are allowed",
-                  size, LIMIT_CODE_OBJECT);
+        kiln_fail(err, KILN_COMPILE_FAILED,
+                  "the code object has %zu bytes, but at most %u are allowed", size,
+                  LIMIT_CODE_OBJECT);
         return COMPILE_OUTPUT;
     }
     KILN_AUTO(mem) char *code = malloc(size + 1);

@@ -138,8 +138,7 @@ static enum kiln_code read_present(const struct json *row, struct rows *rows, st
     struct toolchain tc = { 0 };
     const char *name = json_get_text(row, "name", "");
     if (rows->count == TOOLCHAINS_MAX)
-        return kiln_fail(err, KILN_INVALID, "more than %d toolchains were described",
-                         TOOLCHAINS_MAX);
+        return kiln_fail(err, KILN_INVALID, "more than %d toolchains were listed", TOOLCHAINS_MAX);
     if (!name_is_fine(name) || has_name(rows, name))
         return kiln_fail(err, KILN_INVALID, "toolchain %zu has a bad or repeated name",
                          rows->count + 1);
@@ -348,7 +347,7 @@ static enum kiln_code nothing_can(const struct toolchain_table *table, const str
     if (is_untried(table, target))
         return kiln_fail(
             err, KILN_UNAVAILABLE,
-            "no toolchain here is known to compile for %s yet: %sask again in a moment",
+            "kilnd does not know yet which toolchain can compile for %s: %stry again in a moment",
             target->text, why);
     return kiln_fail(err, KILN_UNSUPPORTED, "no toolchain here can compile for %s: %s%s",
                      target->text, why, families[target->family].installs);
@@ -364,7 +363,7 @@ static enum kiln_code choose_forced(const struct toolchain_table *table,
         char names[TOOLCHAINS_MAX * 20] = "";
         for (size_t i = 0; i < table->rows.count; i++)
             append_text(names, sizeof(names), "%s%s", i ? ", " : "", table->rows.present[i].name);
-        return kiln_fail(err, KILN_NOT_FOUND, "there is no toolchain '%.*s' here (here are: %s)",
+        return kiln_fail(err, KILN_NOT_FOUND, "there is no toolchain '%.*s' here (installed: %s)",
                          shown, (const char *)forced.data, *names ? names : "none");
     }
     if (tc->family != target->family)

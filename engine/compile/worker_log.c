@@ -13,8 +13,8 @@
  * source.
  */
 #define LAST_WORDS 400
-#define NO_MEMORY "the compiler ran out of the memory it may use (setting compile_memory)"
-#define TOO_LARGE "the compiler wrote more than it may (setting compile_output)"
+#define NO_MEMORY "the compiler used more memory than allowed (setting compile_memory)"
+#define TOO_LARGE "the compiler wrote more than allowed (setting compile_output)"
 
 static size_t read_at(int fd, char *to, size_t size, off_t from)
 {
@@ -43,7 +43,7 @@ char *worker_log_read(int log_fd)
         used = read_at(log_fd, log, (size_t)seen.st_size, 0);
     } else {
         used = read_at(log_fd, log, HALF, 0);
-        used += (size_t)snprintf(log + used, CUT_LINE_MAX, "\n... %lld bytes left out ...\n",
+        used += (size_t)snprintf(log + used, CUT_LINE_MAX, "\n... %lld bytes omitted ...\n",
                                  (long long)seen.st_size - 2 * (long long)HALF);
         used += read_at(log_fd, log + used, HALF, seen.st_size - HALF);
     }

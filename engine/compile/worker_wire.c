@@ -15,7 +15,7 @@ static enum kiln_code job_file(const struct compile_job *job, int *ret_fd, struc
     buffer_init(&content, WORKER_JOB_MAX);
     worker_job_write(&content, job);
     if (content.failed)
-        return kiln_fail(err, KILN_INVALID, "the job exceeds %u bytes or the memory there is",
+        return kiln_fail(err, KILN_INVALID, "the job exceeds %u bytes or the available memory",
                          WORKER_JOB_MAX);
     KILN_AUTO(fd) int fd = -1;
     enum kiln_code rc = fs_memfd("kiln-job", &fd, err);
@@ -49,7 +49,7 @@ static enum kiln_code send_files(int socket_fd, const int fds[WORKER_JOB_FILES],
         sent = sendmsg(socket_fd, &message, MSG_NOSIGNAL);
     while (sent < 0 && errno == EINTR);
     if (sent < 0 && (errno == EPIPE || errno == ECONNRESET))
-        return kiln_fail(err, KILN_UNAVAILABLE, "the compiler process is gone");
+        return kiln_fail(err, KILN_UNAVAILABLE, "the compiler process has ended");
     if (sent < 0)
         return kiln_fail_errno(err, errno, "cannot send the job to the compiler process");
     return KILN_OK;
@@ -129,7 +129,8 @@ static void take_object(struct compile_result *result, struct worker_files *file
         return;
     }
     if ((uint64_t)seen.st_size > LIMIT_CODE_OBJECT) {
-        fail_result(result, COMPILE_OUTPUT, "the code object exceeds 256 MiB, the most kiln keeps");
+        fail_result(result, COMPILE_OUTPUT,
+                    "the code object exceeds 256 MiB, which is the maximum");
         return;
     }
     result->end = COMPILE_DONE;

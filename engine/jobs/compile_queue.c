@@ -219,7 +219,7 @@ static void excuse_time_out(struct compile_order *order)
         return;
     result->end = COMPILE_UNAVAILABLE;
     result->err.code = KILN_UNAVAILABLE;
-    kiln_while(&result->err, "other users needed compilers meanwhile, so ask again");
+    kiln_while(&result->err, "other users needed compilers at the same time: try again");
 }
 
 static void on_compiled(struct compile_task *task)
@@ -248,11 +248,14 @@ static enum kiln_code check_limits(const struct compile_queue *q, uid_t uid, str
 {
     unsigned waiting = compile_queue_waiting(q);
     if (waiting >= q->limit)
-        return kiln_fail(err, KILN_BUSY, "%u compiles wait already, the maximum", q->limit);
-    if (waiting >= q->limit_uid && count_of_user(q, uid) >= q->limit_uid)
         return kiln_fail(err, KILN_BUSY,
-                         "%u compiles of user %u wait already, the maximum of one user",
-                         q->limit_uid, (unsigned)uid);
+                         "%u compiles are waiting, which is the maximum: try again later",
+                         q->limit);
+    if (waiting >= q->limit_uid && count_of_user(q, uid) >= q->limit_uid)
+        return kiln_fail(
+            err, KILN_BUSY,
+            "%u compiles of user %u are waiting, which is the maximum of one user: try again later",
+            q->limit_uid, (unsigned)uid);
     return KILN_OK;
 }
 
@@ -319,7 +322,7 @@ void compile_queue_drain(struct compile_queue *q)
     for (struct compile_order *order = pop_any(q); order; order = pop_any(q)) {
         order->task.result.end = COMPILE_UNAVAILABLE;
         kiln_fail(&order->task.result.err, KILN_UNAVAILABLE,
-                  "kilnd is stopping: ask again when it is back");
+                  "kilnd is stopping: try again when it is back");
         order->done(order);
     }
 }

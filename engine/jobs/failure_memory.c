@@ -30,7 +30,7 @@ enum kiln_code failure_memory_create(unsigned ttl_s, struct failure_memory **ret
 {
     struct failure_memory *m = calloc(1, sizeof(*m));
     if (!m)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot make the memory of failures");
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot create the cache of failed compiles");
     m->ttl_ns = (uint64_t)ttl_s * 1000000000u;
     list_init(&m->by_age);
     *ret_memory = m;

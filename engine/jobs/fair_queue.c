@@ -97,15 +97,15 @@ static enum kiln_code check_limits(const struct fair_queue *queue, uid_t uid, st
 {
     const struct fair_queue_options *o = &queue->options;
     if (queue->is_closed)
-        return kiln_fail(err, KILN_UNAVAILABLE, "kilnd is stopping: ask again when it is back");
+        return kiln_fail(err, KILN_UNAVAILABLE, "kilnd is stopping: try again when it is back");
     if (o->max && queue->count >= o->max)
         return kiln_fail(err, KILN_BUSY,
-                         "%u %s wait already, the maximum: ask again when some are done",
+                         "%u %s are waiting, which is the maximum: try again when some are done",
                          queue->count, o->noun);
     if (o->max_uid && fair_queue_count_of(queue, uid) >= o->max_uid)
         return kiln_fail(err, KILN_BUSY,
-                         "%u %s of user %u wait already, the maximum of one user: ask again when "
-                         "some are done",
+                         "%u %s of user %u are waiting, which is the maximum of one user: try "
+                         "again when some are done",
                          o->max_uid, o->noun, (unsigned)uid);
     return KILN_OK;
 }

@@ -61,12 +61,12 @@ static enum kiln_code check_limits(const struct budget *b, const struct share *s
         return kiln_fail(
             err, KILN_BUSY,
             "waiting requests of user %u hold %llu bytes, and the limit of the setting "
-            "queue_bytes_per_uid is %llu: ask again when some are done",
+            "queue_bytes_per_uid is %llu: try again when some are done",
             (unsigned)uid, (unsigned long long)taken, (unsigned long long)b->limit_uid);
     if (taken > share || bytes > share - taken)
         return kiln_fail(err, KILN_BUSY,
                          "waiting requests of other users hold %llu bytes, and user %u may hold "
-                         "half of what is left of %llu, the setting queue_bytes: ask again when "
+                         "half of what is left of %llu, the setting queue_bytes: try again when "
                          "some are done",
                          (unsigned long long)others, (unsigned)uid, (unsigned long long)b->limit);
     return KILN_OK;

@@ -75,13 +75,14 @@ static enum kiln_code check_group(const struct deferred *d, const struct request
     }
     if (max_uid && own >= max_uid)
         return kiln_fail(err, KILN_BUSY,
-                         "%s: user %u has %u unanswered, the maximum of one user: ask again when "
-                         "some are done",
+                         "%s: user %u has %u unanswered requests, which is the maximum of one "
+                         "user: try again when some are done",
                          group->noun, (unsigned)d->uid, own);
     if (group->max && all >= max)
-        return kiln_fail(err, KILN_BUSY,
-                         "%s: %u are under way, the maximum: ask again when some are done",
-                         group->noun, all);
+        return kiln_fail(
+            err, KILN_BUSY,
+            "%s: %u requests are in progress, which is the maximum: try again when some are done",
+            group->noun, all);
     return KILN_OK;
 }
 

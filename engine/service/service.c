@@ -156,7 +156,7 @@ static enum kiln_code handle_request(struct engine *e, struct caller *caller,
     const struct route *route = route_of(header->type);
     request_begins(&e->metrics, caller, header->request_id, route ? header->type : 0);
     if (!caller->greeted && header->type != MESSAGE_hello)
-        return kiln_fail(err, KILN_INVALID, "say hello first");
+        return kiln_fail(err, KILN_INVALID, "the first request of a connection must be hello");
     enum kiln_code rc = check_request(caller, route, header, err);
     if (!rc)
         rc = built_in_check_request(e, header->type, command_of(header->type), err);

@@ -129,8 +129,8 @@ static struct merge merge_imported(enum tuning_kind kind, const struct side *a,
                                    const struct side *b)
 {
     if (kind == TUNING_PERF)
-        return decide_merge(false, !bytes_equal(a->row->values, b->row->values), "it was there", a,
-                            b);
+        return decide_merge(false, !bytes_equal(a->row->values, b->row->values),
+                            "it existed before", a, b);
     double larger = a->time_ms > b->time_ms ? a->time_ms : b->time_ms;
     bool differ = fabs(a->time_ms - b->time_ms) > IMPORTED_TOLERANCE * larger &&
                   !are_alternatives(kind, a, b);
@@ -150,7 +150,7 @@ static struct merge merge_measured(enum tuning_kind kind, struct tuning_row *int
     if (pools && pool_samples(into, b->row))
         return (struct merge){ .result = MERGE_POOLED };
     if (pools)
-        return decide_merge(false, true, "together they are no number", a, b);
+        return decide_merge(false, true, "they cannot be combined", a, b);
     bool take = second_counts(a, b, &reason);
     return decide_merge(take, !competes && !near, reason, a, b);
 }

@@ -50,7 +50,7 @@ static enum kiln_code check_index(const struct system_slot *slot, struct kiln_er
 {
     struct digest digest = tuning_index_digest(slot->index);
     if (tuning_index_kind(slot->index) != slot->file.kind)
-        return kiln_fail(err, KILN_CORRUPT, "the index '%s' is of another kind of database",
+        return kiln_fail(err, KILN_CORRUPT, "the index '%s' belongs to another kind of database",
                          slot->file.index_file);
     if (!digest_equal(&digest, &slot->file.digest))
         return kiln_fail(err, KILN_CORRUPT, "the index '%s' is not the one that was imported",
@@ -116,7 +116,7 @@ static enum kiln_code open_image(struct engine_item *item, enum tuning_kind kind
     KILN_AUTO(tuning_index) struct tuning_index *index = NULL;
     enum kiln_code rc = tuning_index_open_image(engine_item_view(item), item->name, &index, err);
     if (!rc && tuning_index_kind(index) != kind)
-        rc = kiln_fail(err, KILN_CORRUPT, "it is of another kind of database than its name says");
+        rc = kiln_fail(err, KILN_CORRUPT, "its name states another kind of database");
     *ret_index = rc ? NULL : KILN_TAKE(index);
     return rc;
 }
@@ -220,7 +220,7 @@ static bool load_system(void *context, const struct tuning_system_file *file)
     struct tuning *t = load->tuning;
     if (t->system_count == SYSTEMS_MAX)
         load->rc = kiln_fail(load->err, KILN_CORRUPT,
-                             "more than %u system databases are listed; none was imported beyond",
+                             "more than %u system databases are listed: the others are ignored",
                              SYSTEMS_MAX);
     else
         load->rc = system_slot_open(t, file, &t->systems[t->system_count], load->err);
@@ -450,7 +450,7 @@ void tuning_each_system(const struct tuning *t,
                                         .why = slot->why };
         if (slot->item && engine_item_is_damaged(slot->item)) {
             system.index = NULL;
-            system.why = "its bytes in the program are damaged";
+            system.why = "the program's copy is damaged";
         }
         if (!each(context, &system))
             return;

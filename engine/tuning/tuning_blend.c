@@ -63,11 +63,11 @@ static enum kiln_code refuse_entry(struct blend *b, const struct tuning_row *fro
     if (b->job->type == JOB_PUT)
         return kiln_fail(b->err, KILN_FULL,
                          "a tuning record has at most %u entries and %u bytes, so '%.*s' does not "
-                         "fit: remove entries of solvers that are gone (kilnctl db rm)",
+                         "fit: remove entries of solvers that no longer exist (kilnctl db rm)",
                          TUNING_ENTRIES_MAX, TUNING_VALUE_MAX,
                          (int)(from->id.size < 60 ? from->id.size : 60),
                          (const char *)from->id.data);
-    report_conflict(b, from->id, "left out, because the record is full");
+    report_conflict(b, from->id, "omitted, because the record is full");
     return KILN_OK;
 }
 
@@ -183,7 +183,8 @@ static bool may_be_stored(struct blend *b, const struct tuning_row *from, enum k
     if (!rc)
         rc = tuning_record_pack(b->place, b->rows, b->count, &packed, &why);
     if (rc == KILN_INVALID) {
-        snprintf(text, sizeof(text), "left out, with what else user %u has there: %.200s",
+        snprintf(text, sizeof(text),
+                 "omitted with the other entries of user %u in this record: %.200s",
                  (unsigned)from->measured.uid, why.text);
         report_conflict(b, from->id, text);
         return false;

@@ -65,7 +65,7 @@ static enum kiln_code make_private(const struct tuning_db *db, const char *name,
     KILN_AUTO(fd)
     int fd = openat(db->home.fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     return fd >= 0 ? KILN_OK
-                   : kiln_fail_errno(err, errno, "cannot make '%s/%s'", db->directory, name);
+                   : kiln_fail_errno(err, errno, "cannot create '%s/%s'", db->directory, name);
 }
 
 enum kiln_code tuning_file_open(const struct tuning_db *db, const char *name, struct db **ret_db,
@@ -126,7 +126,7 @@ static enum kiln_code open_directory(struct tuning_db *db, bool allow_network_fs
 static enum kiln_code rename_to(const struct tuning_db *db, const char *from, struct kiln_err *err)
 {
     if (renameat(db->home.fd, from, db->home.fd, TUNING_FILE) != 0)
-        return kiln_fail_errno(err, errno, "cannot put '%s/%s' in its place", db->directory, from);
+        return kiln_fail_errno(err, errno, "cannot move '%s/%s' into place", db->directory, from);
     return db_directory_sync(&db->home, err);
 }
 
@@ -158,11 +158,13 @@ static enum kiln_code put_in_place(struct tuning_db *db, struct tuning_salvage *
         rc ? rc : db_directory_check_file(&db->home, TUNING_FILE_SALVAGED, &seen, err);
     if (found == KILN_OK)
         snprintf(salvage->notice, sizeof(salvage->notice),
-                 "the tuning database '%.400s' was salvaged before kilnd ended", db->path);
+                 "the previous kilnd ended while it replaced the damaged tuning database '%.400s': "
+                 "kilnd uses the recovered copy",
+                 db->path);
     else if (found == KILN_NOT_FOUND && left_over)
         snprintf(salvage->notice, sizeof(salvage->notice),
-                 "the tuning database '%.300s' was gone: a new one was made, what was left of its "
-                 "log is '%.95s-wal'",
+                 "the tuning database '%.300s' was missing: a new one was created, and the rest of "
+                 "its log is in '%.95s-wal'",
                  db->path, aside);
     if (found == KILN_NOT_FOUND)
         return make_first(db, err);

@@ -42,14 +42,15 @@ enum kiln_code tuning_db_vacuum(struct tuning_db *db, uint64_t *ret_freed, struc
 {
     struct kiln_err ignored = KILN_ERR_INIT;
     if (db->changing)
-        return kiln_fail(err, KILN_BUSY, "the tuning database is being changed: try again");
+        return kiln_fail(err, KILN_BUSY,
+                         "another change of the tuning database is in progress: try again");
     (void)!db_checkpoint(db->db, &ignored); /* so that the log's size does not count */
     uint64_t before = tuning_db_bytes(db);
     enum kiln_code rc = db_vacuum(db->db, err);
     if (!rc)
         rc = db_checkpoint(db->db, err);
     if (rc)
-        return kiln_while(err, "packing the tuning database");
+        return kiln_while(err, "vacuuming the tuning database");
     uint64_t after = tuning_db_bytes(db);
     *ret_freed = before > after ? before - after : 0;
     return KILN_OK;

@@ -24,7 +24,7 @@ static enum kiln_code check_in_place(const struct tuning_db *db, struct kiln_err
         return KILN_OK; /* unknown: SQLite will report a failure */
     return kiln_fail(err, KILN_UNAVAILABLE,
                      "the tuning database '%s' was removed or replaced while kilnd ran: put it "
-                     "back, or start kilnd again to go on with what is there",
+                     "back, or restart kilnd to use the present file",
                      db->path);
 }
 
@@ -32,7 +32,8 @@ enum kiln_code tuning_change_begin(struct tuning_db *db, struct tuning_change **
                                    struct kiln_err *err)
 {
     if (db->changing)
-        return kiln_fail(err, KILN_BUSY, "the tuning database is being changed: try again");
+        return kiln_fail(err, KILN_BUSY,
+                         "another change of the tuning database is in progress: try again");
     enum kiln_code rc = check_in_place(db, err);
     if (rc)
         return rc;
@@ -85,7 +86,7 @@ static enum kiln_code refuse_failed(const struct tuning_change *change, struct k
 {
     if (!change->transaction.db)
         return kiln_fail(err, KILN_INVALID,
-                         "a change of the tuning database goes on after its end");
+                         "a change of the tuning database was continued after its end");
     if (change->failure.code)
         *err = change->failure;
     return change->failure.code;
@@ -133,19 +134,18 @@ static enum kiln_code full_of_records(uint32_t uid, uint64_t has, uint64_t max,
                                       struct kiln_err *err)
 {
     return kiln_fail(err, KILN_FULL,
-                     "user %u has %llu tuning records, and no more than %llu are kept for one: "
-                     "remove some (kilnctl db rm), or have the host's set larger (setting "
-                     "tuning_records_per_uid)",
+                     "user %u has %llu tuning records, and the limit is %llu: remove some (kilnctl "
+                     "db rm), or ask an administrator to raise the setting tuning_records_per_uid",
                      (unsigned)uid, (unsigned long long)has, (unsigned long long)max);
 }
 
 static enum kiln_code full_of_bytes(uint32_t uid, uint64_t has, uint64_t max, struct kiln_err *err)
 {
-    return kiln_fail(err, KILN_FULL,
-                     "the tuning records of user %u take %llu bytes, and one user's may take %llu: "
-                     "remove some (kilnctl db rm), or have the host's limit set higher (setting "
-                     "tuning_bytes_per_uid)",
-                     (unsigned)uid, (unsigned long long)has, (unsigned long long)max);
+    return kiln_fail(
+        err, KILN_FULL,
+        "the tuning records of user %u take %llu bytes, and the limit is %llu: remove some "
+        "(kilnctl db rm), or ask an administrator to raise the setting tuning_bytes_per_uid",
+        (unsigned)uid, (unsigned long long)has, (unsigned long long)max);
 }
 
 /* KILN_FULL leaves the change as it was.  |old| and |new| are the record's costs; 0: no record. */
@@ -290,7 +290,7 @@ enum kiln_code tuning_change_system(struct tuning_change *change,
     tuning_system_pack(file, &change->content);
     if (change->content.failed)
         return note_result(
-            change, kiln_fail(err, KILN_NO_MEMORY, "cannot note an import: out of memory"), err);
+            change, kiln_fail(err, KILN_NO_MEMORY, "cannot record an import: out of memory"), err);
     rc = system_is_there(change->owner->db, file, &there, err);
     if (!rc)
         rc = put_system(change, file, err);

@@ -62,8 +62,8 @@ static enum kiln_code each_record(struct db *file, enum tuning_statement stateme
         if (!read_record(&q, &place, rows, &count) ||
             (count == 0 && statement == TUNING_RECORD_EACH))
             rc = kiln_fail(err, KILN_CORRUPT,
-                           "a record of the tuning database fails its check: kilnd salvages the "
-                           "others when it is started again");
+                           "a record of the tuning database failed its check: restart kilnd, which "
+                           "then recovers the others");
         if (!rc && visit->each)
             go_on = visit->each(visit->context, &place, rows, count);
     }
@@ -87,8 +87,8 @@ static enum kiln_code each_system(struct db *file,
                                              .backend = query_text(&q, 2) };
         if (!tuning_system_unpack(&system, query_bytes(&q, 3)))
             return kiln_fail(err, KILN_CORRUPT,
-                             "what the tuning database says of an imported database fails its "
-                             "check: kilnd salvages the others when it is started again");
+                             "the tuning database's entry for an imported database failed its "
+                             "check: restart kilnd, which then recovers the others");
         if (each)
             go_on = each(context, &system);
     }
@@ -144,7 +144,7 @@ enum kiln_code tuning_tally_add(struct db *file, enum tuning_tally tally, int64_
     query_bind_i64(&q, 2, count);
     enum kiln_code rc = query_run(&q, err);
     if (!rc && db_changes(file) != 1)
-        rc = kiln_fail(err, KILN_CORRUPT, "the tuning database has lost count of its rows");
+        rc = kiln_fail(err, KILN_CORRUPT, "the tuning database has no count of its rows");
     return rc;
 }
 
@@ -162,7 +162,7 @@ static enum kiln_code check_tally(struct db *file, enum tuning_tally tally,
         return rc;
     if (!row || query_u64(&q, 0) != counted || query_i64(&q, 1) != -1 - (int64_t)counted)
         return kiln_fail(err, KILN_CORRUPT,
-                         "the tuning database has %llu rows where it says otherwise",
+                         "the tuning database has %llu rows, but its own count differs",
                          (unsigned long long)counted);
     return KILN_OK;
 }

@@ -55,7 +55,8 @@ static enum kiln_code look_at_header(const struct tuning_db *db, struct kiln_err
     bool ours = got == (ssize_t)sizeof(header) &&
                 memcmp(header, HEADER_TEXT, sizeof(HEADER_TEXT)) == 0 && header[18] >= 1 &&
                 header[18] <= VERSION_WAL && header[19] == header[18];
-    return ours ? KILN_OK : kiln_fail(err, KILN_CORRUPT, "it does not begin as a database does");
+    return ours ? KILN_OK
+                : kiln_fail(err, KILN_CORRUPT, "it does not begin like a SQLite database");
 }
 
 enum kiln_code tuning_file_look(const struct tuning_db *db, struct kiln_err *err)
@@ -272,7 +273,7 @@ static enum kiln_code make_whole(struct salvage *s, struct kiln_err *err)
     KILN_AUTO(fd)
     int to = openat(db->home.fd, TUNING_FILE_WHOLE, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (from < 0 || to < 0)
-        return kiln_fail_errno(err, errno, "cannot copy '%s' to salvage it", db->path);
+        return kiln_fail_errno(err, errno, "cannot copy '%s' to recover it", db->path);
     enum kiln_code rc = copy_content(from, to, db->path, err);
     return rc ? rc : add_log(s, err);
 }
@@ -288,7 +289,7 @@ static enum kiln_code open_scan(struct salvage *s, int *ret_fd, struct kiln_err 
     int fd = openat(db->home.fd, has_log ? TUNING_FILE_WHOLE : TUNING_FILE,
                     O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
-        return kiln_fail_errno(err, errno, "cannot open '%s' to salvage it", db->path);
+        return kiln_fail_errno(err, errno, "cannot open '%s' to recover it", db->path);
     *ret_fd = fd;
     rc = page_scan_open(fd, &s->scan, err);
     return rc == KILN_CORRUPT ? KILN_OK : rc; /* the file has no page that can be read */
@@ -351,7 +352,7 @@ static enum kiln_code rename_in(const struct tuning_db *db, const char *from, co
                                 struct kiln_err *err)
 {
     if (renameat(db->home.fd, from, db->home.fd, to) != 0)
-        return kiln_fail_errno(err, errno, "cannot put '%s/%s' in its place", db->directory, from);
+        return kiln_fail_errno(err, errno, "cannot move '%s/%s' into place", db->directory, from);
     return KILN_OK;
 }
 
@@ -372,12 +373,11 @@ static enum kiln_code swap_files(const struct tuning_db *db, char aside[96], str
 static void report_salvage(const struct tuning_db *db, const char *why, const char *aside,
                            struct tuning_salvage *result)
 {
-    snprintf(
-        result->notice, sizeof(result->notice),
-        "the tuning database was damaged (%.160s): moved to '%.180s/%.60s'; %llu records saved, "
-        "%llu%s lost",
-        why, db->directory, aside, (unsigned long long)result->saved,
-        (unsigned long long)result->lost, result->lost_unknown ? " or more" : "");
+    snprintf(result->notice, sizeof(result->notice),
+             "the tuning database was damaged (%.160s) and moved to '%.180s/%.60s': %llu records "
+             "recovered, %llu%s lost",
+             why, db->directory, aside, (unsigned long long)result->saved,
+             (unsigned long long)result->lost, result->lost_unknown ? " or more" : "");
     for (char *at = result->notice; *at; at++) /* SQLite's integrity check reports several lines */
         *at = (unsigned char)*at < ' ' ? ' ' : *at;
 }
@@ -398,7 +398,7 @@ enum kiln_code tuning_salvage(struct tuning_db *db, const char *why,
     if (!rc)
         rc = swap_files(db, aside, err);
     if (rc)
-        return kiln_while(err, "salvaging '%s', which is damaged", db->path);
+        return kiln_while(err, "recovering '%s', which is damaged", db->path);
     report_salvage(db, why, aside, &result);
     *ret_salvage = result;
     return KILN_OK;

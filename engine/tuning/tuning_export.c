@@ -245,7 +245,7 @@ static void write_tier(struct out *out, enum tuning_tier tier, struct tuning_ind
     if (out->rc)
         return;
     if (!out->tuning->db) {
-        out->rc = kiln_fail(out->err, KILN_UNSUPPORTED, "this program keeps no records on a disk");
+        out->rc = kiln_fail(out->err, KILN_UNSUPPORTED, "this program stores no records on disk");
         return;
     }
     enum kiln_code rc = tuning_db_each(out->tuning->db, write_tier_record, &walk, out->err);
@@ -288,7 +288,7 @@ static enum kiln_code open_out(struct out *out, const char *path, struct kiln_er
     if (out->what->name.format == TUNING_SQLITE)
         return perf_db_create(path, &out->writer, err);
     out->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    return out->fd < 0 ? kiln_fail_errno(err, errno, "cannot make '%s'", path) : KILN_OK;
+    return out->fd < 0 ? kiln_fail_errno(err, errno, "cannot create '%s'", path) : KILN_OK;
 }
 
 static enum kiln_code close_out(struct out *out, struct kiln_err *err)

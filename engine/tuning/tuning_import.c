@@ -282,8 +282,8 @@ static enum kiln_code check_room(const struct tuning_job *job, struct kiln_err *
         system_slot_find(job->tuning, name->kind, name->database_id, name->backend))
         return KILN_OK;
     return kiln_fail(err, KILN_FULL,
-                     "there are %u system databases already: remove one with 'kilnctl db rm "
-                     "--system'",
+                     "there are %u system databases already, which is the maximum: remove one with "
+                     "'kilnctl db rm --tier system'",
                      SYSTEMS_MAX);
 }
 
@@ -350,8 +350,7 @@ enum kiln_code job_read_system(struct tuning_job *job, struct kiln_err *err)
     if (!rc)
         rc = read_file(r, err);
     if (!rc && job->counts.records == 0)
-        rc = kiln_fail(err, KILN_INVALID,
-                       "'%s' holds no record that could be read: nothing was imported",
+        rc = kiln_fail(err, KILN_INVALID, "'%s' contains no readable record: nothing was imported",
                        job->import.source_name);
     if (!rc)
         rc = write_index(job, builder, err);

@@ -30,7 +30,7 @@ struct tuning_index {
 static enum kiln_code check_file(const struct stat *st, struct kiln_err *err)
 {
     if (!S_ISREG(st->st_mode))
-        return kiln_fail(err, KILN_DENIED, "it is no regular file");
+        return kiln_fail(err, KILN_DENIED, "it is not a regular file");
     if (st->st_uid != geteuid() && st->st_uid != 0)
         return kiln_fail(err, KILN_DENIED, "it belongs to uid %u: import the database again",
                          st->st_uid);
@@ -38,9 +38,10 @@ static enum kiln_code check_file(const struct stat *st, struct kiln_err *err)
         return kiln_fail(err, KILN_DENIED, "others may write to it (mode %04o): chmod go-w",
                          st->st_mode & 07777);
     if ((uint64_t)st->st_size < sizeof(struct index_header) || (uint64_t)st->st_size > SIZE_MAX / 2)
-        return kiln_fail(err, KILN_CORRUPT,
-                         "its size of %lld bytes is no index's: import the database again",
-                         (long long)st->st_size);
+        return kiln_fail(
+            err, KILN_CORRUPT,
+            "its size of %lld bytes is impossible for an index: import the database again",
+            (long long)st->st_size);
     return KILN_OK;
 }
 
@@ -67,11 +68,12 @@ static enum kiln_code check_header(const struct tuning_index *index, struct kiln
 {
     const struct index_header *h = &index->header;
     if (memcmp(h->magic, INDEX_MAGIC, sizeof(h->magic)) != 0)
-        return kiln_fail(err, KILN_CORRUPT, "it is no index: import the database again");
+        return kiln_fail(err, KILN_CORRUPT, "it is not an index: import the database again");
     if (le32toh(h->version) != INDEX_VERSION)
-        return kiln_fail(err, KILN_UNSUPPORTED,
-                         "it has format %u, this kiln reads %u: import the database again",
-                         le32toh(h->version), INDEX_VERSION);
+        return kiln_fail(
+            err, KILN_UNSUPPORTED,
+            "it has format %u, but this kiln reads format %u: import the database again",
+            le32toh(h->version), INDEX_VERSION);
     if (le64toh(h->check) != index_header_check(h) || le32toh(h->kind) > TUNING_PERF)
         return kiln_fail(err, KILN_CORRUPT, "its header is damaged: import the database again");
     if (le64toh(h->file_size) != index->size)
@@ -111,7 +113,7 @@ static enum kiln_code find_parts(struct tuning_index *index, struct kiln_err *er
         uint64_t size = le64toh(index->header.parts[i].size);
         if (!is_part(index, i, offset, size))
             return kiln_fail(err, KILN_CORRUPT,
-                             "part %d of it cannot be where it should: import the database again",
+                             "the position of its part %d is impossible: import the database again",
                              i);
         index->parts[i] = bytes_of(index->map + offset, size);
     }
@@ -157,7 +159,7 @@ enum kiln_code tuning_index_open_image(struct bytes image, const char *name,
     index->size = image.size;
     enum kiln_code rc = KILN_OK;
     if (image.size < sizeof(struct index_header) || (uintptr_t)image.data % sizeof(uint64_t) != 0)
-        rc = kiln_fail(err, KILN_CORRUPT, "%zu bytes at %p are no index", image.size,
+        rc = kiln_fail(err, KILN_CORRUPT, "the %zu bytes at %p are not an index", image.size,
                        (const void *)image.data);
     if (!rc)
         rc = read_header(index, err);
@@ -225,8 +227,8 @@ enum kiln_code tuning_index_verify(const struct tuning_index *index, struct kiln
     struct digest wanted = tuning_index_digest(index);
     if (!digest_equal(&digest, &wanted))
         return kiln_fail(err, KILN_CORRUPT,
-                         "the index is damaged: its content is not what was written; import the "
-                         "database again");
+                         "the index is damaged: its contents do not match their checksum; import "
+                         "the database again");
     return KILN_OK;
 }
 

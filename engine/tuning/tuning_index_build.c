@@ -164,17 +164,17 @@ static enum kiln_code check_size(const struct tuning_index_builder *b,
                                  const struct tuning_index_record *r, struct kiln_err *err)
 {
     if (r->key.size == 0 || r->key.size > INDEX_KEY_MAX)
-        return kiln_fail(err, KILN_INVALID, "a key of %zu bytes, 1 to %u are allowed", r->key.size,
+        return kiln_fail(err, KILN_INVALID, "a key has %zu bytes; 1 to %u are allowed", r->key.size,
                          INDEX_KEY_MAX);
     if (r->value.size > INDEX_VALUE_MAX)
-        return kiln_fail(err, KILN_INVALID, "a value of %zu bytes, at most %u are allowed",
+        return kiln_fail(err, KILN_INVALID, "a value has %zu bytes; at most %u are allowed",
                          r->value.size, INDEX_VALUE_MAX);
     if (r->id_count > INDEX_IDS_MAX)
-        return kiln_fail(err, KILN_INVALID, "a record of %zu rows, at most %u are allowed",
+        return kiln_fail(err, KILN_INVALID, "a record has %zu rows; at most %u are allowed",
                          r->id_count, INDEX_IDS_MAX);
     for (int f = 0; f < FAMILIES; f++)
         if (!is_family_name(r->kin.families[f], f))
-            return kiln_fail(err, KILN_INVALID, "a family's name that kinship_of() did not write");
+            return kiln_fail(err, KILN_INVALID, "the name of a family is invalid");
     if (record_count(b) == INDEX_RECORDS_MAX ||
         b->text.size + r->key.size + r->value.size > INDEX_TEXT_MAX)
         return kiln_fail(err, KILN_INVALID,
@@ -434,7 +434,7 @@ static enum kiln_code write_image(int fd, struct image *image, struct kiln_err *
     (void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
     sign_header(image);
     if (lseek(fd, 0, SEEK_SET) != 0)
-        return kiln_fail_errno(err, errno, "cannot go back to the header");
+        return kiln_fail_errno(err, errno, "cannot seek to the header");
     return fs_write_all(fd, header, err);
 }
 

@@ -11,9 +11,10 @@ static enum kiln_code create_job(struct tuning *t, enum job_type type, struct tu
 {
     if (!t->db && type != JOB_PUT)
         return kiln_fail(err, KILN_UNSUPPORTED,
-                         "this program has no tuning databases on a disk: ask kilnd");
+                         "this program has no tuning databases on disk: use kilnd");
     if (t->has_job)
-        return kiln_fail(err, KILN_BUSY, "another change of the tuning databases is under way");
+        return kiln_fail(err, KILN_BUSY,
+                         "another change of the tuning databases is in progress: try again");
     struct tuning_job *job = calloc(1, sizeof(*job));
     if (!job)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot change tuning records: out of memory");
@@ -36,7 +37,7 @@ static enum kiln_code check_name(const struct tuning_file_name *name, struct kil
 {
     if (*name->database_id && !strchr(name->database_id, '/') && !strchr(name->backend, '/'))
         return KILN_OK;
-    return kiln_fail(err, KILN_INVALID, "'%s' is no database id: gfx90a68 would be one",
+    return kiln_fail(err, KILN_INVALID, "'%s' is not a database id such as gfx90a68",
                      name->database_id);
 }
 
@@ -90,12 +91,13 @@ static enum kiln_code check_measured(const struct tuning_place *place,
     row->place = *place;
     enum kiln_code rc = tuning_word_check("key", row->place.key, /* commas= */ false, err);
     if (!rc && (!is_amount(row->measured.median_ms) || !is_amount(row->measured.spread_ms)))
-        rc = kiln_fail(err, KILN_INVALID, "a measured time is 0 to %g ms, not %g with spread %g",
+        rc = kiln_fail(err, KILN_INVALID,
+                       "a measured time must be 0 to %g ms, not %g with spread %g",
                        TUNING_FIGURE_MAX, row->measured.median_ms, row->measured.spread_ms);
     if (!rc)
         rc = tuning_word_check("id of an entry", row->id, /* commas= */ false, err);
     if (!rc && row->values.size > TUNING_VALUE_MAX)
-        rc = kiln_fail(err, KILN_INVALID, "an entry has %zu bytes, but at most %u are allowed",
+        rc = kiln_fail(err, KILN_INVALID, "an entry has %zu bytes; at most %u are allowed",
                        row->values.size, TUNING_VALUE_MAX);
     if (!rc && !tuning_row_entry(row, &entry))
         rc = kiln_fail(err, KILN_INVALID, "the entry '%.*s' is not valid in a %s record",
@@ -155,16 +157,15 @@ static enum kiln_code check_memory(const struct tuning *t, const struct tuning_p
     if (held && has_all(held, rows, count))
         return KILN_OK;
     if (t->bytes_per_uid > 0 && tuning_table_bytes(t->table) >= t->bytes_per_uid)
-        return kiln_fail(
-            err, KILN_FULL,
-            "the records in memory take %llu bytes, and there is no directory for more "
-            "(setting tuning_bytes_per_uid)",
-            (unsigned long long)tuning_table_bytes(t->table));
+        return kiln_fail(err, KILN_FULL,
+                         "the records take %llu bytes in memory, which is the limit of this "
+                         "program (setting tuning_bytes_per_uid)",
+                         (unsigned long long)tuning_table_bytes(t->table));
     if (max == 0 || held || tuning_table_count_of(t->table, place->uid) < max)
         return KILN_OK;
     return kiln_fail(err, KILN_FULL,
-                     "%llu records are kept in memory, and there is no directory for more "
-                     "(setting tuning_records_per_uid)",
+                     "%llu records are in memory, which is the limit of this program (setting "
+                     "tuning_records_per_uid)",
                      (unsigned long long)max);
 }
 
@@ -174,11 +175,11 @@ enum kiln_code tuning_job_put(struct tuning *t, const struct tuning_row *rows, s
     KILN_AUTO(tuning_job) struct tuning_job *job = NULL;
     enum kiln_code rc = KILN_OK;
     if (count == 0 || count > TUNING_ENTRIES_MAX)
-        return kiln_fail(err, KILN_INVALID, "a record has 1 to %u entries, this one has %zu",
+        return kiln_fail(err, KILN_INVALID, "a record must have 1 to %u entries; this one has %zu",
                          TUNING_ENTRIES_MAX, count);
     if (t->without_user)
         return kiln_fail(err, KILN_UNSUPPORTED,
-                         "this kiln was built with KILN_DISABLE_USERDB: it keeps no records");
+                         "this kiln was built with KILN_DISABLE_USERDB: it stores no records");
     for (size_t i = 0; !rc && i < count; i++)
         rc = check_measured(&rows[0].place, &rows[i], err);
     struct tuning_place place = normal_place(&rows[0].place);

@@ -93,14 +93,13 @@ enum kiln_code tuning_place_check(const struct tuning_place *place, struct kiln_
                          "user %u",
                          (int)place->tier, (unsigned)place->uid);
     if (!names_are_sane(place->kind, place->database_id, place->backend))
-        return kiln_fail(
-            err, KILN_INVALID,
-            "database id and backend are words of at most %u characters, and only find "
-            "records have a backend",
-            TUNING_NAME_MAX);
+        return kiln_fail(err, KILN_INVALID,
+                         "a database id and a backend have 1 to %u characters without blanks, and "
+                         "only find records have a backend",
+                         TUNING_NAME_MAX);
     if (!is_word(place->key, TUNING_KEY_MAX))
         return kiln_fail(err, KILN_INVALID,
-                         "the key of a record is one line of 1 to %u bytes, this one has %zu",
+                         "the key of a record must be one line of 1 to %u bytes; this one has %zu",
                          TUNING_KEY_MAX, place->key.size);
     return KILN_OK;
 }
@@ -124,17 +123,19 @@ static enum kiln_code check_row(const struct tuning_row *row, struct kiln_err *e
     const struct tuning_measurement *m = &row->measured;
     if (!is_word(row->id, TUNING_ID_MAX))
         return kiln_fail(err, KILN_INVALID,
-                         "the id of an entry is one line of 1 to %u bytes, this one has %zu",
+                         "the id of an entry must be one line of 1 to %u bytes; this one has %zu",
                          TUNING_ID_MAX, row->id.size);
     if (!is_line(row->values, TUNING_VALUES_MAX))
-        return kiln_fail(err, KILN_INVALID,
-                         "the values of an entry are one line of at most %u bytes, these have %zu",
-                         TUNING_VALUES_MAX, row->values.size);
+        return kiln_fail(
+            err, KILN_INVALID,
+            "the values of an entry must be one line of at most %u bytes; these have %zu",
+            TUNING_VALUES_MAX, row->values.size);
     if (!is_amount(m->median_ms) || !is_amount(m->spread_ms))
-        return kiln_fail(err, KILN_INVALID, "a measured time is a number from 0 on");
+        return kiln_fail(err, KILN_INVALID,
+                         "a measured time must be a finite number and not negative");
     if (!origin_fits(&m->origin))
         return kiln_fail(err, KILN_INVALID,
-                         "the texts that say where a measurement comes from have at most %u bytes",
+                         "the texts of a measurement's origin may have at most %u bytes",
                          TUNING_ORIGIN_MAX);
     return KILN_OK;
 }
@@ -260,7 +261,7 @@ static struct tuning_row row_of(struct reader *r, const struct tuning_place *pla
 static enum kiln_code check_rows(const struct tuning_row *rows, size_t count, struct kiln_err *err)
 {
     if (count == 0 || count > TUNING_ENTRIES_MAX)
-        return kiln_fail(err, KILN_INVALID, "a record has 1 to %u entries, this one has %zu",
+        return kiln_fail(err, KILN_INVALID, "a record must have 1 to %u entries; this one has %zu",
                          TUNING_ENTRIES_MAX, count);
     enum kiln_code rc = KILN_OK;
     for (size_t i = 0; !rc && i < count; i++) {
@@ -322,15 +323,15 @@ static bool is_file_name(const char *name)
 enum kiln_code tuning_system_check(const struct tuning_system_file *file, struct kiln_err *err)
 {
     if (!names_are_sane(file->kind, file->database_id, file->backend))
-        return kiln_fail(
-            err, KILN_INVALID,
-            "database id and backend are words of at most %u characters, and only find "
-            "databases have a backend",
-            TUNING_NAME_MAX);
+        return kiln_fail(err, KILN_INVALID,
+                         "a database id and a backend have 1 to %u characters without blanks, and "
+                         "only find databases have a backend",
+                         TUNING_NAME_MAX);
     if (!is_file_name(file->index_file))
-        return kiln_fail(err, KILN_INVALID, "'%.100s' is no name for an index", file->index_file);
+        return kiln_fail(err, KILN_INVALID, "'%.100s' is not a valid file name of an index",
+                         file->index_file);
     if (!is_word(bytes_of_text(file->source), TUNING_FILE_NAME_MAX))
-        return kiln_fail(err, KILN_INVALID, "an imported file's name has 1 to %u bytes",
+        return kiln_fail(err, KILN_INVALID, "the name of an imported file must have 1 to %u bytes",
                          TUNING_FILE_NAME_MAX);
     return KILN_OK;
 }

@@ -16,5 +16,5 @@ enum kiln_code object_of_file(const char *path, struct object **ret_object, stru
     fd = -1;
     enum kiln_code rc =
         object_from_checked(given, (uint64_t)seen.st_size, &unknown, ret_object, err);
-    return rc ? kiln_while(err, "handing over '%s'", path) : KILN_OK;
+    return rc ? kiln_while(err, "exporting '%s'", path) : KILN_OK;
 }

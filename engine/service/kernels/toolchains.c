@@ -192,7 +192,7 @@ enum kiln_code toolchains_wait(struct engine *e, struct caller *caller,
     if (e->probes->tries == TRIES_MAX)
         return kiln_fail(
             err, KILN_UNAVAILABLE,
-            "kilnd could not determine the toolchain in %u tries: ask again in a moment",
+            "kilnd could not determine the toolchain in %u tries: try again in a moment",
             TRIES_MAX);
     struct waiting_request *rq = deferred_create(&waiting_kind, e, caller, header->request_id, err);
     if (!rq)
@@ -536,7 +536,7 @@ enum kiln_code toolchains_probe(struct engine *e, uid_t uid, const struct toolch
     if (own >= PROBES_MAX_UID)
         return kiln_fail(err, KILN_UNAVAILABLE,
                          "%u probes of new targets are under way for user %u, which is the "
-                         "maximum: ask for %s again when they have ended",
+                         "maximum: try %s again when they have ended",
                          own, (unsigned)uid, target->text);
     struct probe *p = calloc(1, sizeof(*p));
     if (!p)

@@ -118,7 +118,7 @@ static bool begin_more(struct build *b)
 static void fail_as_it_stops(struct build *b)
 {
     struct kiln_err why = KILN_ERR_INIT;
-    why.code = kiln_fail(&why, KILN_UNAVAILABLE, "kilnd is stopping: ask again");
+    why.code = kiln_fail(&why, KILN_UNAVAILABLE, "kilnd is stopping: try again");
     deferred_fail(&b->base, &why, NULL);
 }
 

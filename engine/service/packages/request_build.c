@@ -66,7 +66,7 @@ static enum kiln_code check_question(struct build *b, uid_t uid, struct kiln_err
     if (rc == KILN_BUSY) {
         toolchains_keep_asked(b->base.engine);
         return kiln_fail(err, rc,
-                         "kilnd is still determining which compiler supports %s: ask again",
+                         "kilnd is still determining which compiler supports %s: try again",
                          b->target.text);
     }
     if (!rc)
@@ -79,7 +79,7 @@ enum kiln_code handle_package_build(struct engine *e, struct caller *caller,
                                     struct kiln_err *err)
 {
     if (e->draining)
-        return kiln_fail(err, KILN_UNAVAILABLE, "kilnd is stopping: ask again");
+        return kiln_fail(err, KILN_UNAVAILABLE, "kilnd is stopping: try again");
     struct build *b = build_create(e, caller, header->request_id, err);
     if (!b)
         return err->code;

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define STOPPING "kilnd is stopping: ask again"
+#define STOPPING "kilnd is stopping: try again"
 
 static struct upload *upload_of(struct deferred *d) { return (struct upload *)d; }
 
@@ -220,9 +220,11 @@ static enum kiln_code check_question(struct engine *e, const struct caller *call
     if (e->draining)
         return kiln_fail(err, KILN_UNAVAILABLE, STOPPING);
     if (url && caller->file_count > 0)
-        return kiln_fail(err, KILN_INVALID, "both a URL and a file came: give one of them");
+        return kiln_fail(err, KILN_INVALID,
+                         "the request has both a URL and a file: give one of them");
     if (!url && caller->file_count == 0)
-        return kiln_fail(err, KILN_INVALID, "neither a URL nor a file came");
+        return kiln_fail(err, KILN_INVALID,
+                         "the request has neither a URL nor a file: give one of them");
     return KILN_OK;
 }
 

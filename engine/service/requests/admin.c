@@ -78,7 +78,7 @@ static enum kiln_code check_member(const struct json *question, const struct jso
             return KILN_OK;
         return kiln_fail(err, KILN_INVALID, "'%s' is not %s", members->name, types[members->type]);
     }
-    return kiln_fail(err, KILN_INVALID, "the question has no member '%.60s'", json_name(j));
+    return kiln_fail(err, KILN_INVALID, "the request has an unknown member '%.60s'", json_name(j));
 }
 
 enum kiln_code admin_read(const struct frame_header *header, struct bytes body,

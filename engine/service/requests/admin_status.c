@@ -184,7 +184,7 @@ static enum kiln_code check_subscribers(const struct engine *e, const struct cal
         return KILN_OK;
     return kiln_fail(
         err, KILN_BUSY,
-        "user %u gets events on %u connections, the maximum: close one, then ask again",
+        "user %u gets events on %u connections, the maximum: close one, then try again",
         (unsigned)caller->uid, count);
 }
 

@@ -31,7 +31,7 @@ static enum kiln_code probe_wanted(struct engine *e, uid_t uid, const struct jso
 {
     const struct json *list = json_get(question, "probe");
     if (json_count(list) > TARGETS_ASKED_MAX)
-        return kiln_fail(err, KILN_INVALID, "the question has %zu targets; the maximum is %d",
+        return kiln_fail(err, KILN_INVALID, "the request has %zu targets; the maximum is %d",
                          json_count(list), TARGETS_ASKED_MAX);
     bool asked = false;
     enum kiln_code rc = KILN_OK;

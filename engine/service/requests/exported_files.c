@@ -142,17 +142,17 @@ static enum kiln_code check_user(struct exported_files *exported, const struct e
     if (held.files >= EXPORTED_FILES_MAX_UID)
         return kiln_fail(err, KILN_BUSY,
                          "user %u still has %u exported files open, and the maximum is %u: copy "
-                         "and close them, then ask again",
+                         "and close them, then try again",
                          (unsigned)to->uid, held.files, EXPORTED_FILES_MAX_UID);
     if (held.bytes + size > EXPORTED_BYTES_MAX_UID)
         return kiln_fail(err, KILN_BUSY,
                          "user %u still has %llu MiB of exported files open, and with this one "
-                         "there would be more than %llu: copy and close them, then ask again",
+                         "there would be more than %llu: copy and close them, then try again",
                          (unsigned)to->uid, (unsigned long long)(held.bytes >> 20),
                          EXPORTED_BYTES_MAX_UID >> 20);
     if (held.files_of_all >= EXPORTED_FILES_MAX)
         return kiln_fail(err, KILN_BUSY,
-                         "users still have %u exported files open, which is the maximum: ask "
+                         "users still have %u exported files open, which is the maximum: try "
                          "again when some are closed",
                          held.files_of_all);
     return KILN_OK;
@@ -179,7 +179,7 @@ static enum kiln_code note_file(struct exported_files *exported, const char *pat
         return kiln_fail_errno(err, errno, "cannot read '%s'", path);
     struct exported_file *file = calloc(1, sizeof(*file));
     if (!file)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep account of '%s'", path);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to count the exported file '%s'", path);
     *file = (struct exported_file){
         .to = *to, .fd = fd, .size = size, .since_s = clock_monotonic_ns() / 1000000000u
     };

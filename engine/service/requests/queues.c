@@ -29,7 +29,7 @@ enum kiln_code requests_create(struct requests **ret_requests, struct kiln_err *
     const struct fair_queue_options questions = { .max = SOLVER_QUESTIONS_MAX,
                                                   .max_uid = SOLVER_QUESTIONS_MAX_UID,
                                                   .noun =
-                                                      "questions about solvers and their configs" };
+                                                      "queries about solvers and their configs" };
     struct requests *r = calloc(1, sizeof(*r));
     if (!r)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open the queues of requests");

@@ -489,7 +489,9 @@ static void begin_next(struct fetch_request *rq, struct buffer *storage, struct 
     enum kiln_code rc = read_item(e, rq->base.uid, &rq->items, storage, &w);
     if (rc && !w.err.code) { /* look_ahead has made sure of this */
         toolchains_keep_asked(e);
-        kiln_fail(&w.err, rc, "asked again too soon");
+        kiln_fail(
+            &w.err, rc,
+            "kilnd does not know yet which toolchain can compile this item: try again in a moment");
     }
     w.result.index = rq->next++;
     if (!begin_item(rq, &w, &result))

@@ -86,7 +86,7 @@ static enum kiln_code join_waiters(struct deferred_lease *lease, bool *ret_waits
     if (is_full)
         return kiln_fail(err, KILN_BUSY,
                          "%u requests wait for this lease already, which is the maximum: use the "
-                         "best known result, or ask again later",
+                         "best known result, or try again later",
                          LEASE_WAITERS_MAX);
     return KILN_OK;
 }

@@ -173,7 +173,7 @@ static enum kiln_code check_remove(struct tuning_query *query, struct kiln_err *
         return check_system(q, &c->selected, err);
     if (!c->selected.selects_some && !json_get_bool(q, "all", false))
         return kiln_fail(err, KILN_INVALID,
-                         "the question selects no %s records: name a database id, a kind, a "
+                         "the request selects no %s records: name a database id, a kind, a "
                          "problem, a solver or an age, or set 'all'",
                          tuning_tier_name(c->tier));
     return c->tier == TUNING_TIER_USER ? select_owner(query, &c->selected, err) : KILN_OK;

@@ -430,7 +430,7 @@ static enum kiln_code check_files(const struct diff *d, const struct caller *cal
 {
     unsigned wanted = (d->tiers[0] == TUNING_TIER_NONE) + (d->tiers[1] == TUNING_TIER_NONE);
     if (caller->file_count != wanted)
-        return kiln_fail(err, KILN_INVALID, "%u files came, the question names %u",
+        return kiln_fail(err, KILN_INVALID, "%u files arrived, but the request names %u",
                          caller->file_count, wanted);
     return KILN_OK;
 }

@@ -295,7 +295,8 @@ static enum kiln_code check_question(struct engine *e, const struct caller *call
                        "only an administrator may have kilnd fetch a URL: fetch it, then give the "
                        "file");
     if (!rc && caller->file_count > 1)
-        rc = kiln_fail(err, KILN_INVALID, "%u files came: send one at a time", caller->file_count);
+        rc = kiln_fail(err, KILN_INVALID, "%u files arrived: send one at a time",
+                       caller->file_count);
     return rc;
 }
 

@@ -273,7 +273,7 @@ static enum kiln_code read_place(const struct message_tuning_put *m, const struc
     enum kiln_code rc = tuning_kind_take(m->kind, &place->kind, err);
     if (!rc && m->tier != TUNING_TIER_HOST && m->tier != TUNING_TIER_USER)
         rc = kiln_fail(err, KILN_INVALID,
-                       "tier %u takes no measurements: 2 is the host's, 3 is the user's",
+                       "tier %u does not accept measurements: use 2 (host) or 3 (user)",
                        (unsigned)m->tier);
     if (!rc)
         rc = tuning_publisher_check(caller->role, (enum tuning_tier)m->tier, err);
@@ -349,7 +349,7 @@ static enum kiln_code read_find_entry(const struct message_tuning_entry *m, stru
     tuning_entry_write_find(&one, FIND_NEW, &entry);
     buffer_put(&x->values, one.data, one.size);
     return one.failed || x->values.failed
-               ? kiln_fail(err, KILN_NO_MEMORY, "cannot record what was measured")
+               ? kiln_fail(err, KILN_NO_MEMORY, "cannot record the measurement")
                : KILN_OK;
 }
 
@@ -428,7 +428,7 @@ enum kiln_code handle_tuning_put(struct engine *e, struct caller *caller,
     enum kiln_code rc = message_body_check(&r, MESSAGE_tuning_put, err);
     KILN_AUTO(mem) struct measured *x = calloc(1, sizeof(*x));
     if (!rc && !x)
-        rc = kiln_fail(err, KILN_NO_MEMORY, "cannot record what was measured");
+        rc = kiln_fail(err, KILN_NO_MEMORY, "cannot record the measurement");
     if (rc)
         return rc;
     buffer_init(&x->values, TUNING_ENTRIES_MAX * TUNING_VALUE_MAX);

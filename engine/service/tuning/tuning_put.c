@@ -80,8 +80,7 @@ static enum kiln_code keep_rows(struct tuning_put *put, const struct tuning_putt
     if (rc)
         return rc;
     put->record = record_create(&what->rows[0].place, what->rows, what->count);
-    return put->record ? KILN_OK
-                       : kiln_fail(err, KILN_NO_MEMORY, "cannot record what was measured");
+    return put->record ? KILN_OK : kiln_fail(err, KILN_NO_MEMORY, "cannot record the measurement");
 }
 
 enum kiln_code tuning_put_begin(struct engine *e, struct caller *caller, uint64_t request_id,

@@ -17,7 +17,7 @@
 #include "engine/jobs/fair_queue.h"
 #include "engine/service/internal.h"
 
-#define TUNING_STOPPING "kilnd is stopping: ask again"
+#define TUNING_STOPPING "kilnd is stopping: try again"
 
 struct tuning_change;
 

@@ -165,7 +165,7 @@ TEST_F(job, headers_cut_short_or_with_a_rest_are_refused)
     add_header(f, "a.h", "A");
     f->job.headers.size--;
     assert_int_equal(check(f, &err), KILN_INVALID);
-    assert_says(err.text, "cut short");
+    assert_says(err.text, "truncated");
     f->job.headers.size++;
     f->job.header_count = 0;
     assert_int_equal(check(f, &err), KILN_INVALID);

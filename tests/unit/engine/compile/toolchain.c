@@ -174,7 +174,7 @@ TEST_F(table, a_toolchain_that_could_not_be_probed_gives_no_advice_to_install)
     assert_int_equal(choose(f, "gfx942", "", &name), KILN_UNAVAILABLE);
     assert_says(f->err.text, "hiprtc: no");
     assert_says(f->err.text, "invalid target");
-    assert_says(f->err.text, "ask again");
+    assert_says(f->err.text, "try again");
     assert_null(strstr(f->err.text, "install"));
 
     must(choose(f, "gfx942", "hiprtc", &name), f->err); /* which is to be seen trying */

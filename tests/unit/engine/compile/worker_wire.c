@@ -130,7 +130,7 @@ TEST_F(connected, sending_to_a_worker_that_is_gone_is_unavailable)
     fd_auto(&f->worker_fd);
     f->worker_fd = -1;
     assert_int_equal(worker_send_job(f->daemon_fd, &job, &files, &f->err), KILN_UNAVAILABLE);
-    assert_says(f->err.text, "gone");
+    assert_says(f->err.text, "has ended");
 }
 
 TEST_F(connected, receiving_does_not_wait)
@@ -348,7 +348,7 @@ TEST(plain, a_long_log_loses_its_middle)
     assert_true(length <= LIMIT_COMPILE_LOG);
     assert_int_equal(strncmp(result.log, "first\n", 6), 0);
     assert_string_equal(result.log + length - 5, "last\n");
-    assert_says(result.log, "bytes left");
+    assert_says(result.log, "bytes omitted");
     compile_result_done(&result);
 }
 

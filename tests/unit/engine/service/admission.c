@@ -142,7 +142,7 @@ TEST(admission, items_beyond_the_users_budget_are_busy_and_the_others_are_answer
     assert_int_equal(first.code, KILN_BUSY);
     assert_says(text, "user 1000");
     assert_says(text, "queue_bytes_per_uid");
-    assert_says(text, "ask again");
+    assert_says(text, "try again");
 
     fake_executor_run_tasks(&f->engine.executor);
 

@@ -475,5 +475,5 @@ TEST(users, an_import_needs_a_file_and_no_url)
     struct users *f = *state;
     test_caller_refused(&f->ann, MESSAGE_kernel_import, "{\"url\":\"file:///etc/passwd\"}",
                         KILN_INVALID, "'url'");
-    test_caller_refused(&f->ann, MESSAGE_kernel_import, "{}", KILN_INVALID, "came");
+    test_caller_refused(&f->ann, MESSAGE_kernel_import, "{}", KILN_INVALID, "neither");
 }

@@ -463,7 +463,7 @@ TEST(users, a_user_has_at_most_256_solver_questions_waiting)
         must(send_one_config(&f->ann, id), f->engine.err);
     (void)send_one_config(&f->ann, 258);
     assert_int_equal(f->ann.reply_count, 1);
-    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "256 questions");
+    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "256 queries");
     const struct message_solutions m = question();
     (void)send_solutions(&f->ann, &m);
     assert_reply_refuses(&f->ann, 0, KILN_BUSY, "user 1000");

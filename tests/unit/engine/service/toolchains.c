@@ -520,7 +520,7 @@ TEST(undescribed, a_build_that_is_refused_for_unknown_toolchains_still_starts_pr
     fetch_of(f, &f->bob, 1, "gfx1030", "k");
     int file = sealed_file(bytes_of_text("problems"));
     test_caller_send_files(&f->ann, MESSAGE_package_build, "{\"target\":\"gfx908\"}", &file, 1);
-    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "ask again");
+    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "try again");
     assert_int_equal(count_queued(f), 1);
     take_probe(f, "gfx1030");
     take_probe(f, "gfx908");
@@ -586,7 +586,7 @@ TEST(undescribed, a_probe_without_a_process_proves_nothing)
     assert_int_equal(o.code, KILN_UNAVAILABLE);
     KILN_AUTO(mem) char *text = bytes_to_text(o.text);
     assert_says(text, NO_PROCESS);
-    assert_says(text, "ask again");
+    assert_says(text, "try again");
 
     test_caller_forget_replies(&f->ann);
     test_caller_send(&f->ann, MESSAGE_toolchains, 2, bytes_of_text("{}"));

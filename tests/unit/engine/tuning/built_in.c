@@ -284,7 +284,7 @@ TEST(built_in, an_item_that_cannot_be_opened_for_damage_is_a_miss)
         tuning_each_system(b->f->t, note_system, &listed);
         assert_int_equal(listed.count, 2);
         assert_int_equal(listed.damaged, 1);
-        assert_says(listed.why, "are damaged");
+        assert_says(listed.why, "is damaged");
         open_again(b, &options); /* the damage is known */
         assert_string_equal(find_value(b->f, ALICE, KEY), "");
         b->images[0].bytes[places[i]] ^= 0xff;

@@ -179,5 +179,5 @@ TEST(index, an_index_of_another_version_is_reported)
     assert_says(f->err.text, "format 2");
     assert_int_equal(pwrite(fd, "SQLite", 6, 0), 6);
     assert_int_equal(tuning_index_open(f->path, &index, &f->err), KILN_CORRUPT);
-    assert_says(f->err.text, "no index");
+    assert_says(f->err.text, "not an index");
 }

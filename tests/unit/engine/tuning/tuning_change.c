@@ -180,7 +180,7 @@ TEST_F(facade, a_second_change_waits_for_the_first)
     assert_int_equal(tuning_job_put(f->t, &row, 1, &second, &f->err), KILN_BUSY);
     assert_int_equal(tuning_job_vacuum(f->t, &second, &f->err), KILN_BUSY);
     assert_null(second);
-    assert_says(f->err.text, "under way");
+    assert_says(f->err.text, "in progress");
     tuning_job_destroy(first);
     must(tuning_job_put(f->t, &row, 1, &second, &f->err), f->err);
     tuning_job_destroy(second);

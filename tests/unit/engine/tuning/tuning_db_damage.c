@@ -216,7 +216,7 @@ TEST_F(tuning_db, a_salvage_that_was_cut_off_before_its_last_step_is_finished)
     must(reopen(f), f->err);
 
     assert_int_equal(count_found(f), RECORDS);
-    assert_says(f->salvage.notice, "salvaged before");
+    assert_says(f->salvage.notice, "recovered copy");
     assert_int_equal(files(f, "tuning.db.salvaged"), 0);
     assert_int_equal(files(f, "tuning.db.damaged-"), 1); /* that log */
 }
@@ -254,7 +254,7 @@ TEST_F(tuning_db, a_damaged_file_stays_if_there_is_no_space_to_salvage_it)
     write_fails_with = 0;
 
     assert_int_equal(rc, KILN_FULL);
-    assert_says(f->err.text, "salvaging");
+    assert_says(f->err.text, "recovering");
     assert_int_equal(files(f, "tuning.db.damaged-"), 0);
     must(reopen(f), f->err);
     assert_int_equal(count_found(f), RECORDS);

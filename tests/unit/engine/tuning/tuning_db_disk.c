@@ -145,7 +145,7 @@ TEST_F(tuning_db, a_log_without_its_file_is_moved_aside)
 
     must(reopen(f), f->err);
 
-    assert_says(f->salvage.notice, "was gone");
+    assert_says(f->salvage.notice, "was missing");
     assert_int_equal(files(f, "tuning.db.damaged-"), 1);
     must(put(f, 1, 1), f->err);
 }

@@ -321,7 +321,7 @@ TEST_F(facade, a_missing_damaged_or_foreign_index_is_reported)
 
     files(f, "find-", ".kti", path);
     must(fs_replace_file(path, bytes_of_text("x"), 0600, &f->err), f->err);
-    lost_and_imported_again(f, "no index");
+    lost_and_imported_again(f, "of 1 bytes is impossible");
 
     files(f, "find-", ".kti", path);
     snprintf(other, sizeof(other), "%s/kept", f->sources);

@@ -218,7 +218,7 @@ TEST_F(facade, a_record_that_cannot_be_stored_does_not_keep_the_others_from_bein
     assert_int_equal(f->counts.added, 2);
     assert_int_equal(f->counts.replaced, 0);
     assert_int_equal(f->conflicts, 1);
-    assert_says(f->conflict_why, "left out");
+    assert_says(f->conflict_why, "omitted");
     assert_says(f->conflict_why, "user 1001");
 }
 
