@@ -52,7 +52,7 @@ enum kiln_code server_lock_take(const char *path, int *ret_fd, pid_t *ret_holder
         return KILN_OK;
     }
     return kiln_fail(err, KILN_BUSY,
-                     "cannot lock '%s': daemons start and stop there again and again", path);
+                     "cannot lock '%s': other daemons start and stop there continuously", path);
 }
 
 /* ---- socket ---- */

@@ -19,7 +19,7 @@ static enum kiln_code record_file(struct listener *l, struct kiln_err *err)
 {
     struct stat st;
     if (lstat(l->path, &st) < 0)
-        return kiln_fail_errno(err, errno, "cannot look at '%s'", l->path);
+        return kiln_fail_errno(err, errno, "cannot read the attributes of '%s'", l->path);
     l->device = st.st_dev;
     l->inode = st.st_ino;
     return KILN_OK;

@@ -105,7 +105,7 @@ static int copy_entry(const struct conv_list *list, unsigned index,
     if (!ret_entry || !sized_is_fine(ret_entry->size, SIZED_TO(struct kiln_conv_entry, tried)))
         return error_argument(err, "kiln_conv_entry.size is not set: give it sizeof the struct");
     if (index >= list->count)
-        return error_argument(err, "entry %u of %u", index, list->count);
+        return error_argument(err, "there is no entry %u: the result has %u", index, list->count);
     size_t size = ret_entry->size;
     const struct kiln_conv_entry *e = &list->entries[index];
     memcpy(ret_entry, e, size < sizeof(*e) ? size : sizeof(*e));

@@ -343,7 +343,8 @@ int kiln_plan_launch(const struct kiln_plan *plan, unsigned index,
     if (!ret_launch || !sized_is_fine(ret_launch->size, SIZED_TO(struct kiln_plan_launch, group)))
         return error_argument(err, "kiln_plan_launch.size is not set: give it sizeof the struct");
     if (index >= plan->content->launch_count)
-        return error_argument(err, "launch %u of %u", index, plan->content->launch_count);
+        return error_argument(err, "there is no launch %u: the plan has %u", index,
+                              plan->content->launch_count);
     const struct plan_launch *l = &plan->content->launches[index];
     struct kiln_plan_launch reported = { .size = ret_launch->size,
                                          .kernel = l->name,

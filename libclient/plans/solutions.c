@@ -193,7 +193,8 @@ int kiln_solutions_at(const struct kiln_solutions *solutions, unsigned index,
         !sized_is_fine(ret_solution->size, SIZED_TO(struct kiln_solution, valid_is_an_estimate)))
         return error_argument(err, "kiln_solution.size is not set: give it sizeof the struct");
     if (index >= solutions->count)
-        return error_argument(err, "solution %u of %u", index, solutions->count);
+        return error_argument(err, "there is no solution %u: the list has %u", index,
+                              solutions->count);
     size_t size = ret_solution->size;
     const struct kiln_solution *s = &solutions->list[index];
     memcpy(ret_solution, s, size < sizeof(*s) ? size : sizeof(*s));

@@ -41,10 +41,11 @@ extern "C" {
 struct kiln_client;
 
 struct kiln_client_options {
-    size_t size;             /* sizeof(struct kiln_client_options) */
-    const char *socket_path; /* NULL: $KILN_SOCKET, else $XDG_RUNTIME_DIR/kiln/kilnd.sock if that
-                                exists, else /run/kiln/kilnd.sock */
-    int timeout_ms;          /* default for every call; 0: 120 000 */
+    size_t size; /* sizeof(struct kiln_client_options) */
+    /* NULL: $KILN_SOCKET, else $XDG_RUNTIME_DIR/kiln/kilnd.sock if that exists, else
+     * /run/kiln/kilnd.sock. */
+    const char *socket_path;
+    int timeout_ms;    /* default for every call; 0: 120 000 */
     const char *name;  /* the program's name, sent to the daemon (not used yet); may be NULL */
     int cache_entries; /* size of the in-process cache, in answers; 0: 8192; negative: no cache */
     /* What to do if no daemon is running or it rejects this user.  "private": use a private daemon

@@ -36,8 +36,9 @@ enum {
     KILN_ENFORCE_DB_UPDATE = 2,        /* tune searches even if one is recorded */
     KILN_ENFORCE_SEARCH = 3,           /* find also tunes */
     KILN_ENFORCE_SEARCH_DB_UPDATE = 4, /* find also tunes, even if a perf config is recorded */
-    KILN_ENFORCE_DB_CLEAN = 5, /* removes the user's perf configs for the problem, ignores those of
-                                  others, and searches nothing */
+    /* Removes the user's perf configs for the problem, ignores those of others, and searches
+     * nothing. */
+    KILN_ENFORCE_DB_CLEAN = 5,
 };
 
 struct kiln_conv_progress {
@@ -68,10 +69,10 @@ struct kiln_conv_options {
     const char *toolchain;      /* NULL: kilnd chooses */
     int no_record;              /* 1: return the result without recording it */
     int tier;                   /* tier to record in; 0: KILN_TUNING_USER */
-    int share;           /* 1: share the work with other processes that tune the same problem */
-    const char *journal; /* directory for tune's journal of timings, which lets a later call resume
-                            an interrupted one; NULL: $XDG_STATE_HOME/kiln/tune, else
-                            ~/.local/state/kiln/tune; "": no journal */
+    int share; /* 1: share the work with other processes that tune the same problem */
+    /* The directory for tune's journal of timings, from which a later call resumes an interrupted
+     * one.  NULL: $XDG_STATE_HOME/kiln/tune, else ~/.local/state/kiln/tune; "": no journal. */
+    const char *journal;
     kiln_conv_report_fn *reported; /* may be NULL */
     void *context;                 /* passed to |reported| */
 };
@@ -118,10 +119,12 @@ int kiln_conv_tune(struct kiln_client *client, const struct kiln_problem *proble
 void kiln_conv_result_free(struct kiln_conv_result *result); /* accepts NULL */
 /* The solvers, fastest first; solvers without a time come last. */
 unsigned kiln_conv_result_count(const struct kiln_conv_result *result);
+/* KILN_E_INVALID if |index| is too large. */
 int kiln_conv_result_entry(const struct kiln_conv_result *result, unsigned index,
                            struct kiln_conv_entry *ret_entry, struct kiln_error *err);
 /* Every perf config that tune tried, grouped by solver, in the order of the trials. */
 unsigned kiln_conv_result_trial_count(const struct kiln_conv_result *result);
+/* KILN_E_INVALID if |index| is too large. */
 int kiln_conv_result_trial(const struct kiln_conv_result *result, unsigned index,
                            struct kiln_conv_entry *ret_entry, struct kiln_error *err);
 /* Whether the measurements were recorded.  KILN_E_OK: all of them were, or there was nothing to

@@ -91,6 +91,7 @@ const char *kiln_library_file(const char *kind);
 
 /* ---- memory ---- */
 
+/* Allocates device memory.  KILN_E_NO_MEMORY if the device has too little. */
 int kiln_memory_create(struct kiln_device *device, uint64_t bytes, struct kiln_memory **ret_memory,
                        struct kiln_error *err);
 /* Wraps the job's own memory: a device pointer of CUDA or HIP, which must outlive the result, or a
@@ -101,7 +102,8 @@ int kiln_memory_wrap(struct kiln_device *device, void *native, uint64_t bytes,
 void kiln_memory_destroy(struct kiln_memory *memory); /* accepts NULL */
 void *kiln_memory_native(const struct kiln_memory *memory);
 uint64_t kiln_memory_bytes(const struct kiln_memory *memory);
-/* Reading and writing wait for the device's own stream, and return when the copy is complete. */
+/* Reading and writing wait for the device's own stream, and return when the copy is complete.
+ * KILN_E_INVALID if the memory is smaller than |bytes|. */
 int kiln_memory_write(struct kiln_memory *memory, const void *from, uint64_t bytes,
                       struct kiln_error *err);
 int kiln_memory_read(struct kiln_memory *memory, void *to, uint64_t bytes, struct kiln_error *err);
@@ -120,9 +122,9 @@ int kiln_stream_wrap(struct kiln_device *device, void *native, struct kiln_strea
                      struct kiln_error *err);
 void kiln_stream_destroy(struct kiln_stream *stream); /* accepts NULL */
 void *kiln_stream_native(const struct kiln_stream *stream);
-/* Waits for all work submitted to the stream so far, and reports its failures. */
+/* Waits for all work submitted to the stream so far.  KILN_E_GPU_FAULT if some of it failed. */
 int kiln_stream_finish(struct kiln_stream *stream, struct kiln_error *err);
-/* Waits for all work submitted to the device's own stream so far, and reports its failures. */
+/* Like kiln_stream_finish, for the device's own stream. */
 int kiln_device_finish(struct kiln_device *device, struct kiln_error *err);
 
 /* ---- events ---- */
@@ -133,6 +135,7 @@ void kiln_event_destroy(struct kiln_event *event); /* accepts NULL */
 /* Marks the work submitted to |stream| so far; recording again replaces the earlier mark.
  * kiln_event_elapsed needs CL_QUEUE_PROFILING_ENABLE on a command queue of the job. */
 int kiln_event_record(struct kiln_event *event, struct kiln_stream *stream, struct kiln_error *err);
+/* Waits until the work before the mark is done. */
 int kiln_event_wait(struct kiln_event *event, struct kiln_error *err);
 /* Waits for both events; |ret_ms| receives the device's time from |begin| to |end|. */
 int kiln_event_elapsed(struct kiln_event *begin, struct kiln_event *end, double *ret_ms,

@@ -66,7 +66,9 @@ struct kiln_kernel_name {
 int kiln_kernel_fetch(struct kiln_client *client, const char *key, int timeout_ms,
                       struct kiln_kernel **ret_kernel, struct kiln_error *err);
 /* Fetches the kernel of a source with its target and options.  The daemon compiles it if it is not
- * cached. */
+ * cached.  KILN_E_COMPILE_FAILED if the compiler failed, with its log in err->log;
+ * KILN_E_UNSUPPORTED if no compiler of this host supports the target; KILN_E_DENIED for an option
+ * that is not allowed (docs/protocol.md lists those that are). */
 int kiln_kernel_fetch_source(struct kiln_client *client, const struct kiln_kernel_source *source,
                              struct kiln_kernel **ret_kernel, struct kiln_error *err);
 

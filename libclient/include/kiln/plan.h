@@ -42,16 +42,19 @@ struct kiln_plan_options {
     int no_objects;          /* 1: compile and cache the kernels, but do not send them (prefetch) */
     const char *config;      /* with |solver|: a perf config to force; NULL: the best known */
     int heuristic;           /* 1: ignore all records */
-    const char
-        *driver;    /* the device's driver version, to detect stale records; NULL: none is stale */
+    /* The device's driver version, to detect stale records; NULL: none is stale. */
+    const char *driver;
     int timeout_ms; /* of the call, or of the whole batch; 0: the client's default */
 };
 
-/* Returns a plan with its code objects; the daemon compiles those that are not cached.  An
- * identical request is answered from the in-process cache, except with no_objects or a config.
- * A cached answer is dropped when this client records something for the problem, or takes a
- * lease to tune it (<kiln/tuning.h>).  Records of other clients only affect clients that are
- * opened later. */
+/* Returns a plan with its code objects; the daemon compiles those that are not cached.
+ * KILN_E_UNSUPPORTED if no solver or no compiler of this host can do it; KILN_E_COMPILE_FAILED if a
+ * compiler failed, with its log in err->log.
+ *
+ * An identical request is answered from the in-process cache, except with no_objects or a config.
+ * A cached answer is dropped when this client records something for the problem, or takes a lease
+ * to tune it (<kiln/tuning.h>).  Records of other clients only affect clients that are opened
+ * later. */
 int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem,
                   const struct kiln_plan_options *options, struct kiln_plan **ret_plan,
                   struct kiln_error *err);
@@ -96,7 +99,7 @@ uint64_t kiln_plan_ns(const struct kiln_plan *plan);
 
 /* The distinct code objects, and the launches that use them in order. */
 unsigned kiln_plan_object_count(const struct kiln_plan *plan);
-/* Borrowed; NULL with no_objects. */
+/* Borrowed; NULL with no_objects, or if |index| is too large. */
 struct kiln_kernel *kiln_plan_object(const struct kiln_plan *plan, unsigned index);
 /* Key and tier are known even with no_objects. */
 const char *kiln_plan_object_key(const struct kiln_plan *plan, unsigned index);
@@ -113,6 +116,7 @@ struct kiln_plan_launch {
     uint32_t shared_bytes; /* dynamic shared memory (LDS) that the launch must request */
 };
 unsigned kiln_plan_launch_count(const struct kiln_plan *plan);
+/* KILN_E_INVALID if |index| is too large. */
 int kiln_plan_launch(const struct kiln_plan *plan, unsigned index,
                      struct kiln_plan_launch *ret_launch, struct kiln_error *err);
 

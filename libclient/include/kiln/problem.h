@@ -28,7 +28,7 @@ struct kiln_problem {
     uint32_t spatial_dims;                 /* 2 or 3 */
     uint32_t type;                         /* KILN_FLOAT32, ...: of x, w and y */
     uint32_t x_layout, w_layout, y_layout; /* KILN_CHANNELS_FIRST or _LAST */
-    uint32_t n, c, k, groups;
+    uint32_t n, c, k, groups;              /* images; input channels; output channels; groups */
     /* Depth, height, width.  In 2-D, in, filter, stride and dilation have depth 1; pad has depth
      * 0. */
     uint32_t in[3], filter[3], pad[3], stride[3], dilation[3];
@@ -40,8 +40,8 @@ struct kiln_problem {
 /* One parsed MIOpenDriver command line. */
 struct kiln_driver_line {
     size_t size; /* in: sizeof(struct kiln_driver_line) */
-    struct kiln_problem
-        problems[3];                /* those that -F selects, in the order forward, data, weights */
+    /* Those that -F selects, in the order forward, backward data, backward weights. */
+    struct kiln_problem problems[3];
     unsigned count;                 /* of |problems|: 1 to 3 */
     unsigned iterations;            /* -i, at least 1 */
     int verify, time, wall, search; /* -V -t -w -s: 0 or 1 */

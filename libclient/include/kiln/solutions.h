@@ -44,7 +44,8 @@ int kiln_solutions_get(struct kiln_client *client, const struct kiln_problem *pr
                        struct kiln_solutions **ret_solutions, struct kiln_error *err);
 void kiln_solutions_free(struct kiln_solutions *solutions); /* accepts NULL */
 unsigned kiln_solutions_count(const struct kiln_solutions *solutions);
-/* In order of preference: solvers with a find record, fastest first, then the favoured ones. */
+/* In order of preference: solvers with a find record, fastest first, then the favoured ones.
+ * KILN_E_INVALID if |index| is too large. */
 int kiln_solutions_at(const struct kiln_solutions *solutions, unsigned index,
                       struct kiln_solution *ret_solution, struct kiln_error *err);
 

@@ -90,7 +90,7 @@ struct kiln_tuned_entry {
     uint32_t clock_mhz;
 };
 unsigned kiln_tuned_count(const struct kiln_tuned *tuned);
-/* In the order of the record. */
+/* In the order of the record.  KILN_E_INVALID if |index| is too large. */
 int kiln_tuned_entry(const struct kiln_tuned *tuned, unsigned index,
                      struct kiln_tuned_entry *ret_entry, struct kiln_error *err);
 
@@ -122,10 +122,12 @@ struct kiln_recording {
     int timeout_ms;           /* 0: the client's default */
 };
 /* When these calls return KILN_E_OK, the measurements are on disk.  In a program with built-in
- * databases, they stay in memory until its last client is closed.  Entries of other solvers in the
- * problem's record are kept.  An earlier measurement of the same solver with the same device,
- * driver and toolchain is merged with the new one statistically.  One call counts once, even if the
- * connection was lost and the request was sent again. */
+ * databases, they stay in memory until its last client is closed.  KILN_E_DENIED if this user may
+ * not write to |tier|; KILN_E_FULL if the user has too many records.
+ *
+ * Entries of other solvers in the problem's record are kept.  An earlier measurement of the same
+ * solver with the same device, driver and toolchain is merged with the new one statistically.  One
+ * call counts once, even if the connection was lost and the request was sent again. */
 int kiln_find_put(struct kiln_client *client, const struct kiln_problem *problem,
                   const struct kiln_recording *recording, struct kiln_error *err);
 int kiln_perf_put(struct kiln_client *client, const struct kiln_problem *problem,
