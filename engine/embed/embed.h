@@ -16,7 +16,7 @@
  *            waits for the compiler or for another thread's work
  * Fork       a child opens its own engine with its first transport; transports that its parent
  *            opened return KILN_UNAVAILABLE in the child. A child that was forked while a thread
- * was inside the engine can never open one: KILN_UNAVAILABLE
+ *            was inside the engine can never open one: KILN_UNAVAILABLE
  */
 #include "common/transport.h"
 #include "engine/embed/embed_compiler.h"

@@ -5,9 +5,9 @@
  * Compile failures, remembered for a while so that the same compile is not repeated.
  *
  * Role       answers the next request for the same key at once, with the same message and log.  A
- *            key covers the toolchain's identity, so an upgraded compiler is tried again.  A
- * failure that may be due to how one user's compile ran (it exceeded a limit, or crashed) answers
- *            that user only, until the compile fails for a second user, too
+ *            key covers the toolchain's identity, so an upgraded compiler is tried again.  Some
+ *            failures may be due to how one user's compile ran: it exceeded a limit, or crashed.
+ *            They answer that user only, until the compile fails for a second user, too
  * Ownership  keeps copies; what failure_memory_find returns is borrowed until the next call
  * Threading  the engine's thread
  *

@@ -6,8 +6,10 @@
  *
  * Role       a packed tensor has its channels last, and the channels of each group are padded to a
  *            multiple of 16 bytes, so that 16-byte copies suffice.  Tensors that have this layout
- * already are used in place; others are copied to the workspace (kernels/conv_reorder.cl) Ownership
- * plain values Threading  pure functions
+ *            already are used in place; others are copied to the workspace
+ *            (kernels/conv_reorder.cl)
+ * Ownership  plain values
+ * Threading  pure functions
  *
  * Folding: the three channels of an image are not padded to 8, which would waste five eighths of
  * the products, but to 4.  The pixels under one row of the filter are neighbours in memory.  They

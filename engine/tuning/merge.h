@@ -9,10 +9,10 @@
  *   - A measurement with known samples wins over an imported one without statistics.
  *   - Measurements from the same setting (kind of device, driver, toolchain) are pooled if their
  *     medians differ by no more than the sum of their spreads.  Median and spread become those of
- * all samples.  If the result is not finite, the existing measurement stays and a conflict is
+ *     all samples.  If the result is not finite, the existing measurement stays and a conflict is
  *     reported.
  *   - Otherwise they contradict each other, which is reported as a conflict.  More samples win;
- * then the smaller spread relative to its median; then the newer one.
+ *     then the smaller spread relative to its median; then the newer one.
  *   - Of two without statistics, find keeps the faster and perf the existing one.  It is a conflict
  *     if find's times differ by more than 5 %, or if perf's parameters differ at all.
  *   - Perf entries with different parameters compete, and so do find entries of one algorithm with

@@ -6,8 +6,9 @@
  * (docs/formats/tuning-index.md).
  *
  * Role       compiled once from MIOpen's file, then usable at once after a restart, with one
- * physical copy for the host.  Holds the records verbatim in source order, a hash table over keys,
- *            a second one over families (for the nearest record), and the ids of SQLite's rows
+ *            physical copy for the host.  Holds the records verbatim in source order, a hash table
+ *            over keys, a second one over families (for the nearest record), and the ids of the
+ *            rows in SQLite
  * Ownership  an index owns its mapping, or borrows an image; look-ups return data borrowed from it
  * Threading  building: one thread; reading: any number of threads
  *

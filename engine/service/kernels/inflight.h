@@ -8,8 +8,9 @@
  * Role       the state that the steps in fetch.h's diagram share, and the table that finds an
  *            in-flight request by what it fetches
  * Ownership  an in-flight request owns its copies; its tickets belong to the callers.  It is
- * charged to the user who asked first Threading  the engine's thread; while the task is on a work
- * queue, only the task touches the fields that it fills
+ *            charged to the user who asked first
+ * Threading  the engine's thread; while the task is on a work queue, only the task touches the
+ *            fields that it fills
  */
 #include "engine/service/kernels/fetch.h"
 #include "engine/service/kernels/kernel_lookup.h"
