@@ -30,42 +30,66 @@ enum kiln_code store_upkeep_create(struct store_upkeep **ret_upkeep, struct kiln
 
 void store_upkeep_destroy(struct store_upkeep *upkeep) { free(upkeep); }
 
+/* ---- one write ---- */
+
+static void work_on_write(struct task *task)
+{
+    struct store_write *w = (struct store_write *)task;
+    w->rc = w->write(w, &w->err);
+}
+
+static void end_write(struct task *task)
+{
+    struct store_write *w = (struct store_write *)task;
+    engine_task_ended(w->engine);
+    event_after_write(w->engine, w->rc, &w->err);
+    if (w->written)
+        w->written(w);
+    else
+        free(w);
+}
+
+void store_write_run(struct engine *e, uid_t uid, struct store_write *w)
+{
+    w->task = (struct task){ .work = work_on_write, .done = end_write };
+    w->engine = e;
+    w->err = KILN_ERR_INIT;
+    engine_run(e, uid, WORK_QUEUE_WRITE, &w->task);
+}
+
 /* ---- compiled kernels ---- */
 
 struct put_task {
-    struct task task; /* first member */
-    struct engine *engine;
-    struct source *source; /* owned */
-    struct object *object; /* owned reference */
+    struct store_write base; /* first member */
+    struct source *source;   /* owned */
+    struct object *object;   /* owned reference */
     struct kernel_record record;
     uint64_t evicted, evicted_for_quota;
     bool kept;
-    enum kiln_code rc;
-    struct kiln_err err;
 };
 
-static void put_work(struct task *task)
+static enum kiln_code put_kernel(struct store_write *w, struct kiln_err *err)
 {
-    struct put_task *p = (struct put_task *)task;
+    struct put_task *p = (struct put_task *)w;
+    struct kernel_store *store = w->engine->store;
     p->record.source_id = kernel_source_id(&p->source->job);
     p->record.headers_id = kernel_headers_id(&p->source->job);
-    uint64_t before = kernel_store_quota_evictions(p->engine->store);
-    uint64_t kept_before = kernel_store_stored_count(p->engine->store);
-    p->rc = kernel_store_put(p->engine->store, &p->record, p->object, &p->evicted, &p->err);
-    p->evicted_for_quota = kernel_store_quota_evictions(p->engine->store) - before;
-    p->kept = kernel_store_stored_count(p->engine->store) > kept_before;
+    uint64_t before = kernel_store_quota_evictions(store);
+    uint64_t kept_before = kernel_store_stored_count(store);
+    enum kiln_code rc = kernel_store_put(store, &p->record, p->object, &p->evicted, err);
+    p->evicted_for_quota = kernel_store_quota_evictions(store) - before;
+    p->kept = kernel_store_stored_count(store) > kept_before;
+    return rc;
 }
 
-static void put_done(struct task *task)
+static void end_put(struct store_write *w)
 {
-    struct put_task *p = (struct put_task *)task;
-    struct engine *e = p->engine;
-    engine_task_ended(e);
-    e->stats.puts_kept += p->kept;
-    e->stats.puts_lost += !p->kept;
-    e->stats.evictions += p->evicted;
-    e->stats.evictions_quota += p->evicted_for_quota;
-    event_after_write(e, p->rc, &p->err);
+    struct put_task *p = (struct put_task *)w;
+    struct stats *stats = &w->engine->stats;
+    stats->puts_kept += p->kept;
+    stats->puts_lost += !p->kept;
+    stats->evictions += p->evicted;
+    stats->evictions_quota += p->evicted_for_quota;
     object_unref(p->object);
     source_destroy(p->source);
     free(p);
@@ -84,11 +108,10 @@ void store_later(struct engine *e, const struct digest *key, struct source *sour
         return;
     }
     const struct compile_job *job = &source->job;
-    p->task = (struct task){ .work = put_work, .done = put_done };
-    p->engine = e;
+    p->base.write = put_kernel;
+    p->base.written = end_put;
     p->source = source;
     p->object = object_ref(object);
-    p->err = KILN_ERR_INIT;
     p->record = (struct kernel_record){
         .key = *key,
         .object = object->digest,
@@ -104,31 +127,19 @@ void store_later(struct engine *e, const struct digest *key, struct source *sour
         .last_used = clock_wall_s(),
         .uid = (uint32_t)source->uid,
     };
-    engine_run(e, p->source->uid, WORK_QUEUE_WRITE, &p->task);
+    store_write_run(e, source->uid, &p->base);
 }
 
 /* ---- damaged kernels ---- */
 
 struct quarantine_task {
-    struct task task; /* first member */
-    struct engine *engine;
+    struct store_write base; /* first member */
     struct digest key;
-    enum kiln_code rc;
-    struct kiln_err err;
 };
 
-static void quarantine_work(struct task *task)
+static enum kiln_code quarantine_kernel(struct store_write *w, struct kiln_err *err)
 {
-    struct quarantine_task *q = (struct quarantine_task *)task;
-    q->rc = kernel_store_quarantine(q->engine->store, &q->key, &q->err);
-}
-
-static void quarantine_done(struct task *task)
-{
-    struct quarantine_task *q = (struct quarantine_task *)task;
-    engine_task_ended(q->engine);
-    event_after_write(q->engine, q->rc, &q->err);
-    free(q);
+    return kernel_store_quarantine(w->engine->store, &((struct quarantine_task *)w)->key, err);
 }
 
 void quarantine_later(struct engine *e, const struct digest *key)
@@ -140,11 +151,9 @@ void quarantine_later(struct engine *e, const struct digest *key)
     struct quarantine_task *q = calloc(1, sizeof(*q));
     if (!q)
         return; /* the next look-up reports the damage again */
-    q->task = (struct task){ .work = quarantine_work, .done = quarantine_done };
-    q->engine = e;
+    q->base.write = quarantine_kernel;
     q->key = *key;
-    q->err = KILN_ERR_INIT;
-    engine_run(e, e->own_uid, WORK_QUEUE_WRITE, &q->task);
+    store_write_run(e, e->own_uid, &q->base);
 }
 
 /* ---- recency ---- */
@@ -163,28 +172,22 @@ void recency_touch(struct engine *e, const struct digest *key)
 }
 
 struct touch_task {
-    struct task task; /* first member */
-    struct engine *engine;
+    struct store_write base; /* first member */
     size_t count;
     uint64_t now;
-    struct kiln_err err;
-    enum kiln_code rc;
     struct digest keys[];
 };
 
-static void touch_work(struct task *task)
+static enum kiln_code touch_kernels(struct store_write *w, struct kiln_err *err)
 {
-    struct touch_task *t = (struct touch_task *)task;
-    t->rc = kernel_store_touch(t->engine->store, t->keys, t->count, t->now, &t->err);
+    const struct touch_task *t = (const struct touch_task *)w;
+    return kernel_store_touch(w->engine->store, t->keys, t->count, t->now, err);
 }
 
-static void touch_done(struct task *task)
+static void end_touch(struct store_write *w)
 {
-    struct touch_task *t = (struct touch_task *)task;
-    engine_task_ended(t->engine);
-    t->engine->upkeep->is_touching = false;
-    event_after_write(t->engine, t->rc, &t->err);
-    free(t);
+    w->engine->upkeep->is_touching = false;
+    free(w);
 }
 
 void recency_write(struct engine *e, bool force)
@@ -197,11 +200,8 @@ void recency_write(struct engine *e, bool force)
     struct touch_task *t = malloc(sizeof(*t) + u->touched_count * sizeof(t->keys[0]));
     if (!t)
         return;
-    t->task = (struct task){ .work = touch_work, .done = touch_done };
-    t->engine = e;
-    t->count = 0;
-    t->now = clock_wall_s();
-    t->err = KILN_ERR_INIT;
+    *t = (struct touch_task){ .base = { .write = touch_kernels, .written = end_touch },
+                              .now = clock_wall_s() };
     for (unsigned slot = 0; slot < TOUCHES_MAX; slot++) {
         if (u->is_touched[slot])
             t->keys[t->count++] = u->touched[slot];
@@ -210,34 +210,23 @@ void recency_write(struct engine *e, bool force)
     u->touched_count = 0;
     u->touched_at_ns = now;
     u->is_touching = true;
-    engine_run(e, e->own_uid, WORK_QUEUE_WRITE, &t->task);
+    store_write_run(e, e->own_uid, &t->base);
 }
 
 /* ---- damaged rows of packages ---- */
 
 struct packaged_task {
-    struct task task; /* first member */
-    struct engine *engine;
+    struct store_write base;    /* first member */
     struct package_found found; /* damaged, damage, damaged_row */
-    enum kiln_code rc;
-    struct kiln_err err;
 };
 
-static void packaged_work(struct task *task)
+static enum kiln_code quarantine_row(struct store_write *w, struct kiln_err *err)
 {
-    struct packaged_task *p = (struct packaged_task *)task;
-    const struct kernel_damage damage = { .package = p->found.damaged,
-                                          .row = p->found.damaged_row,
-                                          .reason = p->found.damage };
-    p->rc = kernel_store_quarantine_packaged(p->engine->store, &damage, &p->err);
-}
-
-static void packaged_done(struct task *task)
-{
-    struct packaged_task *p = (struct packaged_task *)task;
-    engine_task_ended(p->engine);
-    event_after_write(p->engine, p->rc, &p->err);
-    free(p);
+    const struct package_found *found = &((struct packaged_task *)w)->found;
+    const struct kernel_damage damage = { .package = found->damaged,
+                                          .row = found->damaged_row,
+                                          .reason = found->damage };
+    return kernel_store_quarantine_packaged(w->engine->store, &damage, err);
 }
 
 static void keep_for_inspection(struct engine *e, const struct package_found *found)
@@ -245,11 +234,9 @@ static void keep_for_inspection(struct engine *e, const struct package_found *fo
     struct packaged_task *p = calloc(1, sizeof(*p));
     if (!p)
         return; /* the operator has the report already */
-    p->task = (struct task){ .work = packaged_work, .done = packaged_done };
-    p->engine = e;
+    p->base.write = quarantine_row;
     p->found = *found;
-    p->err = KILN_ERR_INIT;
-    engine_run(e, e->own_uid, WORK_QUEUE_WRITE, &p->task);
+    store_write_run(e, e->own_uid, &p->base);
 }
 
 void quarantine_package(struct engine *e, const struct package_found *found,
@@ -274,29 +261,22 @@ void quarantine_package(struct engine *e, const struct package_found *found,
 /* ---- cleaning ---- */
 
 struct tidy_task {
-    struct task task; /* first member */
-    struct engine *engine;
+    struct store_write base; /* first member */
     bool more;
-    enum kiln_code rc;
-    struct kiln_err err;
 };
 
-static void tidy_work(struct task *task)
+static enum kiln_code tidy_once(struct store_write *w, struct kiln_err *err)
 {
-    struct tidy_task *t = (struct tidy_task *)task;
-    t->rc = kernel_store_tidy(t->engine->store, &t->more, &t->err);
+    return kernel_store_tidy(w->engine->store, &((struct tidy_task *)w)->more, err);
 }
 
-static void tidy_done(struct task *task)
+static void end_tidy(struct store_write *w)
 {
-    struct tidy_task *t = (struct tidy_task *)task;
-    struct engine *e = t->engine;
-    engine_task_ended(e);
-    event_after_write(e, t->rc, &t->err);
-    if (t->more && !t->rc && !e->draining) {
+    struct tidy_task *t = (struct tidy_task *)w;
+    struct engine *e = w->engine;
+    if (t->more && !w->rc && !e->draining) {
         t->more = false;
-        engine_run(e, e->own_uid, WORK_QUEUE_WRITE,
-                   &t->task); /* after the writes that were queued meanwhile */
+        store_write_run(e, e->own_uid, w); /* after the writes that were queued meanwhile */
         return;
     }
     e->upkeep->is_tidying = false;
@@ -310,9 +290,8 @@ void store_tidy(struct engine *e)
     struct tidy_task *t = calloc(1, sizeof(*t));
     if (!t)
         return;
-    t->task = (struct task){ .work = tidy_work, .done = tidy_done };
-    t->engine = e;
-    t->err = KILN_ERR_INIT;
+    t->base.write = tidy_once;
+    t->base.written = end_tidy;
     e->upkeep->is_tidying = true;
-    engine_run(e, e->own_uid, WORK_QUEUE_WRITE, &t->task);
+    store_write_run(e, e->own_uid, &t->base);
 }

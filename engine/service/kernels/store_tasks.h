@@ -11,6 +11,18 @@
 #include "engine/service/kernels/name_key.h"
 #include "engine/service/kernels/source.h"
 
+struct store_write { /* one write that no request waits for; embed it as the first member */
+    struct task task;
+    struct engine *engine;
+    enum kiln_code (*write)(struct store_write *write, struct kiln_err *err); /* may block */
+    /* On the engine's thread; frees the write. NULL: only frees it. */
+    void (*written)(struct store_write *write);
+    enum kiln_code rc;
+    struct kiln_err err;
+};
+/* |write|, from malloc, needs only its two functions. Reports a failure. */
+void store_write_run(struct engine *e, uid_t uid, struct store_write *write);
+
 struct store_upkeep; /* the use marks, and the tasks that are running */
 
 KILN_MUST_CHECK enum kiln_code store_upkeep_create(struct store_upkeep **ret_upkeep,

@@ -8,6 +8,7 @@
 #include "common/fs.h"
 #include "engine/service/internal.h"
 #include "engine/service/kernels/built_in.h"
+#include "engine/service/kernels/store_tasks.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -403,32 +404,21 @@ void toolchains_describe(struct engine *e)
 /* ---- remembering what a probe found ---- */
 
 struct probe_put_task {
-    struct task task; /* first member */
-    struct engine *engine;
+    struct store_write base; /* first member */
     struct digest toolchain_id;
     struct target target;
     bool works;
     char detail[512];
-    enum kiln_code rc;
-    struct kiln_err err;
 };
 
-static void probe_put_work(struct task *task)
+static enum kiln_code put_probe(struct store_write *w, struct kiln_err *err)
 {
-    struct probe_put_task *r = (struct probe_put_task *)task;
+    const struct probe_put_task *r = (const struct probe_put_task *)w;
     const struct kernel_probe probe = { .toolchain_id = r->toolchain_id,
                                         .target = r->target.text,
                                         .works = r->works,
                                         .detail = r->detail };
-    r->rc = kernel_store_probe_put(r->engine->store, &probe, &r->err);
-}
-
-static void probe_put_done(struct task *task)
-{
-    struct probe_put_task *r = (struct probe_put_task *)task;
-    engine_task_ended(r->engine);
-    event_after_write(r->engine, r->rc, &r->err);
-    free(r);
+    return kernel_store_probe_put(w->engine->store, &probe, err);
 }
 
 static void store_probe(struct engine *e, const struct probe *p, bool works, const char *detail)
@@ -436,14 +426,12 @@ static void store_probe(struct engine *e, const struct probe *p, bool works, con
     struct probe_put_task *r = calloc(1, sizeof(*r));
     if (!r)
         return; /* kiln probes again after the next start */
-    r->task = (struct task){ .work = probe_put_work, .done = probe_put_done };
-    r->engine = e;
+    r->base.write = put_probe;
     r->toolchain_id = p->tc.identity;
     r->target = p->target;
     r->works = works;
-    r->err = KILN_ERR_INIT;
     memcpy(r->detail, detail, strnlen(detail, sizeof(r->detail) - 1));
-    engine_run(e, e->own_uid, WORK_QUEUE_WRITE, &r->task);
+    store_write_run(e, e->own_uid, &r->base);
 }
 
 static void forget_failure(struct engine *e, struct failed_probe *f)

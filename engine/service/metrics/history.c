@@ -2,6 +2,7 @@
 #include "engine/service/metrics/history.h"
 
 #include "engine/service/internal.h"
+#include "engine/service/kernels/store_tasks.h"
 
 #include <string.h>
 
@@ -15,12 +16,9 @@ struct history {
 };
 
 struct history_task {
-    struct task task; /* first member */
-    struct engine *engine;
+    struct store_write base; /* first member */
     struct kernel_sample sample;
     bool written;
-    enum kiln_code rc;
-    struct kiln_err err;
 };
 
 static uint64_t count_clients(const struct engine *e)
@@ -97,30 +95,26 @@ static bool is_quiet(const struct kernel_sample *s)
            s->values[HISTORY_evictions] == 0;
 }
 
-static void write_work(struct task *task)
+static enum kiln_code write_sample(struct store_write *w, struct kiln_err *err)
 {
-    struct history_task *t = (struct history_task *)task;
+    struct history_task *t = (struct history_task *)w;
+    struct kernel_store *store = w->engine->store;
     struct kernel_usage usage = { 0 };
-    t->rc = kernel_store_usage(t->engine->store, &usage, &t->err);
+    enum kiln_code rc = kernel_store_usage(store, &usage, err);
     t->sample.values[HISTORY_store_bytes] = usage.stored_bytes;
     t->sample.values[HISTORY_store_objects] = usage.objects;
-    if (!t->rc)
-        t->rc = kernel_store_history_put(t->engine->store, &t->sample, HISTORY_KEPT_S, &t->written,
-                                         &t->err);
+    return rc ? rc : kernel_store_history_put(store, &t->sample, HISTORY_KEPT_S, &t->written, err);
 }
 
-static void write_done(struct task *task)
+static void end_sample(struct store_write *w)
 {
-    struct history_task *t = (struct history_task *)task;
-    struct engine *e = t->engine;
-    engine_task_ended(e);
-    struct history *h = e->history;
+    struct history_task *t = (struct history_task *)w;
+    struct history *h = w->engine->history;
     h->is_busy = false;
     for (int i = 0; t->written && i < HISTORY_SUMS; i++)
         h->written[i] += t->sample.values[i];
     if (t->written)
         h->since = t->sample.time;
-    event_after_write(e, t->rc, &t->err);
     free(t);
 }
 
@@ -139,10 +133,9 @@ void history_write(struct engine *e, bool force)
     struct history_task *t = calloc(1, sizeof(*t));
     if (!t)
         return; /* its counts become part of the next sample */
-    t->task = (struct task){ .work = write_work, .done = write_done };
-    t->engine = e;
+    t->base.write = write_sample;
+    t->base.written = end_sample;
     t->sample = sample;
-    t->err = KILN_ERR_INIT;
     h->is_busy = true;
-    engine_run(e, e->own_uid, WORK_QUEUE_WRITE, &t->task);
+    store_write_run(e, e->own_uid, &t->base);
 }
