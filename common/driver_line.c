@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/driver_line.h"
 
+#include "common/units.h"
+
 #include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -107,14 +108,12 @@ static enum kiln_code set_flag(struct values *g, const struct flag *f, const cha
         snprintf(word_slot(g, f), f->size, "%s", value);
     if (f->value != NUMBER)
         return KILN_OK;
-    char *end = NULL;
-    errno = 0;
-    long long number = isdigit((unsigned char)value[0]) ? strtoll(value, &end, 10) : -1;
-    if (errno || !end || *end || number < f->min || number > f->max)
+    uint64_t number = 0;
+    if (!units_parse_number(value, (uint64_t)f->max, &number) || (long long)number < f->min)
         return kiln_fail(err, KILN_INVALID,
                          "the value '%.40s' of --%s is not a number from %lld to %lld", value,
                          f->name, f->min, f->max);
-    *number_slot(g, f) = number;
+    *number_slot(g, f) = (long long)number;
     return KILN_OK;
 }
 
