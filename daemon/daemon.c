@@ -217,9 +217,10 @@ static enum kiln_code find_users(struct daemon *d, struct kiln_err *err)
     const struct config *c = d->config;
     enum kiln_code rc = find_user(&worker_compilers, config_text(c, CONFIG_compiler_service),
                                   config_text(c, CONFIG_compiler_user), &d->compilers_user, err);
-    return rc ? rc
-              : find_user(&worker_transfers, config_text(c, CONFIG_transfer_service),
-                          config_text(c, CONFIG_transfer_user), &d->transfers_user, err);
+    if (!rc)
+        rc = find_user(&worker_transfers, config_text(c, CONFIG_transfer_service),
+                       config_text(c, CONFIG_transfer_user), &d->transfers_user, err);
+    return rc ? rc : worker_users_differ(&d->compilers_user, &d->transfers_user, err);
 }
 
 static enum kiln_code make_directories(const struct daemon *d, struct kiln_err *err)
@@ -359,13 +360,7 @@ static void report_compilers_user(const struct daemon *d)
 static void report_transfers_user(const struct daemon *d)
 {
     const struct worker_user *user = &d->transfers_user;
-    struct worker_user compilers = pool_confinement(d->serving.pool).user;
-    if (user->other && compilers.other && compilers.uid == user->uid)
-        log_event(LOG_EVENT_transfers_user, NULL,
-                  "transfers run as '%s' (uid %u), the same user as compilers: 'useradd --system "
-                  "--shell /usr/sbin/nologin %s' creates a separate user for them",
-                  user->name, (unsigned)user->uid, worker_transfers.account);
-    else if (user->other)
+    if (user->other)
         log_event(LOG_EVENT_transfers_user, NULL, "transfers run as '%s' (uid %u)", user->name,
                   (unsigned)user->uid);
     else if (user->uid == 0)

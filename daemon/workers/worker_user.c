@@ -12,18 +12,28 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define NOBODY "nobody"
-/* The uid of nobody on Linux; used even if no account has it (in a minimal container). */
-#define NOBODY_NUMBER "65534"
-
-const struct worker_kind worker_compilers = { "compilers", "compiler_user", "kiln-worker" };
-const struct worker_kind worker_transfers = { "transfers", "transfer_user", "kiln-transfer" };
+/* 65534 is nobody on Linux, also if no account has it (in a minimal container).  Distributions and
+ * systemd assign no user the number 65533 (systemd's UIDS-GIDS.md). */
+const struct worker_kind worker_compilers = { "compilers", "compiler_user", "kiln-worker",
+                                              "65534" };
+const struct worker_kind worker_transfers = { "transfers", "transfer_user", "kiln-transfer",
+                                              "65533" };
 
 const char *worker_user_standard(const struct worker_kind *kind)
 {
-    if (getpwnam(kind->account))
-        return kind->account;
-    return getpwnam(NOBODY) ? NOBODY : NOBODY_NUMBER;
+    return getpwnam(kind->account) ? kind->account : kind->stand_in;
+}
+
+enum kiln_code worker_users_differ(const struct worker_user *compilers,
+                                   const struct worker_user *transfers, struct kiln_err *err)
+{
+    if (!compilers->other || !transfers->other || compilers->uid != transfers->uid)
+        return KILN_OK;
+    return kiln_fail(
+        err, KILN_INVALID,
+        "compilers and transfers would both run as '%s', and could disturb each other: "
+        "name another user with --compiler-user or --transfer-user",
+        compilers->name);
 }
 
 static bool read_number(const char *text, uid_t *ret_uid)

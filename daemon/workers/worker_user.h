@@ -16,7 +16,8 @@
 
 struct worker_kind {
     const char *who, *setting;
-    const char *account; /* the account dedicated to them */
+    const char *account;  /* the account dedicated to them */
+    const char *stand_in; /* a user number for hosts without it, another one for each kind */
 };
 extern const struct worker_kind worker_compilers, worker_transfers;
 
@@ -35,7 +36,12 @@ KILN_MUST_CHECK enum kiln_code worker_user_find(const struct worker_kind *kind, 
 KILN_MUST_CHECK enum kiln_code worker_user_of_service(const struct worker_kind *kind,
                                                       struct worker_user *ret_user,
                                                       struct kiln_err *err);
-/* The default when kilnd runs as root: the dedicated account, else the account nobody. */
+/* The default when kilnd runs as root: the dedicated account, else the stand-in. */
 const char *worker_user_standard(const struct worker_kind *kind);
+/* KILN_INVALID if both are the same user, unless it is kilnd's own.  A process may send signals to
+ * others of its user, so a transfer that was taken over could disturb compilers. */
+KILN_MUST_CHECK enum kiln_code worker_users_differ(const struct worker_user *compilers,
+                                                   const struct worker_user *transfers,
+                                                   struct kiln_err *err);
 /* Judged by the modes of the directories on the path. */
 bool worker_user_may_enter(const struct worker_user *user, const char *directory);

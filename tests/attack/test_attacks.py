@@ -15,7 +15,7 @@ PING = victims.Operation("ping", 0.01, 0)
 
 def cmake_list(file, name):
     text = re.sub(r"#.*", "", (HERE / file).read_text(encoding="utf-8"))
-    return re.search(rf"set\({name}\s([^)]*)\)", text)[1].split()
+    return re.search(rf"set\({name}\b([^)]*)\)", text)[1].split()
 
 
 class Lists(unittest.TestCase):

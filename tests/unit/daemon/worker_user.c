@@ -52,8 +52,8 @@ TEST_F(user, an_empty_name_means_the_user_of_kilnd)
 
 TEST_F(user, the_user_of_a_unit_is_its_account)
 {
-    static const struct worker_kind nobody = { "tests", "no_setting", "nobody" };
-    static const struct worker_kind unknown = { "tests", "no_setting", "kiln-test-nobody" };
+    static const struct worker_kind nobody = { "tests", "no_setting", "nobody", "1" };
+    static const struct worker_kind unknown = { "tests", "no_setting", "kiln-test-nobody", "1" };
 
     must(worker_user_of_service(&nobody, &f->user, &f->err), f->err);
     assert_string_equal(f->user.name, "nobody");
@@ -102,6 +102,23 @@ TEST_F(user, transfers_have_their_own_setting_and_account)
                      KILN_NOT_FOUND);
     assert_says(f->err.text, "transfer_user");
     assert_string_not_equal(worker_transfers.account, worker_compilers.account);
+}
+
+TEST_F(user, compilers_and_transfers_are_never_one_user)
+{
+    struct worker_user compilers, transfers;
+    NEED_ROOT();
+    must(worker_user_find(&worker_compilers, worker_compilers.stand_in, &compilers, &f->err),
+         f->err);
+    must(worker_user_find(&worker_transfers, worker_transfers.stand_in, &transfers, &f->err),
+         f->err);
+    assert_true(transfers.other && compilers.uid != transfers.uid);
+    must(worker_users_differ(&compilers, &transfers, &f->err), f->err);
+
+    assert_int_equal(worker_users_differ(&compilers, &compilers, &f->err), KILN_INVALID);
+    assert_says(f->err.text, "--transfer-user");
+    must(find_user(f, ""), f->err); /* kilnd's own user, as for an ordinary user's kilnd */
+    must(worker_users_differ(&f->user, &f->user, &f->err), f->err);
 }
 
 TEST_F(user, an_ordinary_user_may_name_only_themselves)
