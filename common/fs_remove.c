@@ -4,7 +4,7 @@
  * very deep, very large, or without permissions.
  *
  * Each level of recursion keeps a descriptor open.  At DEPTH_MAX levels, a directory is therefore
- * moved up to the top directory, under a temporary name, and the next pass over the top removes it.
+ * moved up to the top directory, under a temporary name.  The next pass over the top removes it.
  */
 #include "common/cleanup.h"
 #include "common/fs.h"

@@ -10,9 +10,10 @@
  */
 #include "common/err.h"
 
-/* Creates |path| and its missing parents with mode 0700.  KILN_DENIED, with nothing created, if a
- * directory or link on the path belongs to neither root nor this user, or is world-writable without
- * the sticky bit, or if |path| is not private to this user. */
+/* Creates |path| and its missing parents with mode 0700.  Every directory and link
+ * on the path must belong to root or to this user, and must not be world-writable without the
+ * sticky bit.  |path| must be private to this user.  Otherwise KILN_DENIED, with nothing created.
+ */
 KILN_MUST_CHECK enum kiln_code own_directory_make(const char *path, struct kiln_err *err);
 /* Whether a directory that is private to this user may be created in |path|: KILN_DENIED as
  * above. */

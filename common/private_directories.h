@@ -6,10 +6,10 @@
  * this code to find the same ones.
  *
  * Role       The cache is $XDG_CACHE_HOME/kiln/private, else ~/.cache/kiln/private; the state
- *            likewise with XDG_STATE_HOME and ~/.local/state.  A directory cannot be used if there
- *            is no home, if it is not writable or belongs to another user, if it is on a network
- *            filesystem, or if the cache's path is too long for a socket.  Then it is placed below
- *            kiln-private-UID in $TMPDIR, else in /tmp
+ *            likewise with XDG_STATE_HOME and ~/.local/state.  If such a
+ *            directory cannot be used, it is below kiln-private-UID in $TMPDIR, else in /tmp.
+ *            Reasons are: no home, not writable, another user's, on a network filesystem, or a path
+ *            of the cache that is too long for a socket
  * Threading  pure functions of the environment and the filesystem; may block
  */
 #include "common/paths.h"

@@ -40,8 +40,9 @@ struct problem {
 /* Spatial size of y, from x, filter, pad, stride and dilation.  Valid problems only. */
 struct extent problem_output(const struct problem *p);
 
-/* Rejects zero sizes, groups that do not divide c and k, an empty output, tensors of 2^31 elements
- * or more, and TF32 for another type than fp32.  The message names the field and its value. */
+/* Rejects zero sizes, groups that do not divide c and k, and an empty output.  Also rejects tensors
+ * of 2^31 elements or more, and TF32 for another type than fp32.  The message names the field and
+ * its value. */
 KILN_MUST_CHECK enum kiln_code problem_check(const struct problem *p, struct kiln_err *err);
 
 /* Elements of each tensor.  Valid problems only. */

@@ -90,8 +90,8 @@
 
 #if KILN_DIRECTION == 1
 
-/* Class |q| along one axis: its first pixel, its number of pixels, its first tap, the number of
- * taps that reach it, and the pixel of y that the first tap reads for the first pixel. */
+/* Class |q| along one axis: its first pixel, its number of pixels, its first tap, and the number of
+ * taps that reach it.  |ret_from|: the pixel of y that the first tap reads for the first pixel. */
 KILN_INLINE void axis_class(kiln_u32 q, kiln_u32 in, int pad, int stride, int dilation,
                             kiln_u32 filter, kiln_u32 tap_stride, kiln_u32 *ret_first,
                             kiln_u32 *ret_count, kiln_u32 *ret_tap, kiln_u32 *ret_taps,

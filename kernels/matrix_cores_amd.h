@@ -183,9 +183,10 @@ KILN_DEVICE void kiln_load_operand(kiln_operand *r, int part, kiln_tiles tiles, 
         (*r)[part * 4 + i] = ((__local const kiln_u32 *)(tiles + at))[i];
 }
 
-/* The matrix layouts of the instruction-set documents of CDNA, RDNA 3 and RDNA 4.  These functions
- * give the lane that supplies element |k| of a row of the first operand (a column of the second),
- * and the element's index in its part; and the lane and sum that receive an element of the result.
+/* The matrix layouts of the instruction-set documents of CDNA, RDNA 3 and RDNA 4.  KILN_GIVER
+ * is the lane that supplies element |k| of a row of the first operand (a column of the second), and
+ * KILN_GIVEN the element's index in its part.  KILN_GETTER is the lane that receives an
+ * element of the result, and KILN_GOT the number of its sum.
  * On RDNA 3, each half of the wave needs its own copy of the operands: |half| selects it. */
 #if KILN_CORES == 2
 #define KILN_DEPTH (4 * KILN_PART)

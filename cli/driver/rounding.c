@@ -69,9 +69,9 @@ static struct rounding bound_sums(const struct kiln_problem *p, double quantum)
  *     |error| <= p sum|a b|                   (always)
  *     |error| <= 8 p sqrt(sum|a b|)           (but for one in 10^13)
  * The second bound is Hoeffding's inequality, with sum|a b|^2 <= sum|a b| because operands are
- * below 1.  A rounding is linear in the magnitude m, so the function uses the tangent of the root
- * at m = n / 4, the mean for random operands: sqrt(m) <= (m / s + s) / 2, s = sqrt(n) / 2. Operands
- * with at most 11 bits are exact, so that exact data stays exact.
+ * below 1.  struct rounding is linear in the magnitude m.  So the function uses the tangent of the
+ * root at m = n / 4, which is the mean for random operands: sqrt(m) <= (m / s + s) / 2 with
+ * s = sqrt(n) / 2.  Operands with at most 11 bits are exact, so that exact data stays exact.
  */
 static struct rounding bound_tf32(const struct kiln_problem *p, double quantum)
 {

@@ -120,7 +120,7 @@ static void finish(struct one_compiler *c, enum compile_end end, const char *tex
     c->result = NULL;
 }
 
-/* |how| completes a sentence about the process: "exited with status 1". */
+/* |how| completes a message about the process: "exited with status 1". */
 static void fail_job(struct one_compiler *c, enum compile_end end, const char *how)
 {
     struct kiln_err said = KILN_ERR_INIT;

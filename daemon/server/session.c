@@ -163,7 +163,7 @@ static void drop_strays(struct session *s)
     s->server->counts.protocol_errors++;
 }
 
-/* Keeps what is left of |received| for the session's next turn. */
+/* Keeps the rest of |received| for the session's next time slice. */
 static void keep_rest(struct session *s, struct bytes received)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -173,8 +173,8 @@ static void keep_rest(struct session *s, struct bytes received)
         refuse_stream(s, /* request_id= */ 0, &err);
 }
 
-/* Handles complete frames of |received| until the session's turn is over.  The beginning of an
- * incomplete frame stays in the inbox, and so do the frames that are left. */
+/* Handles complete frames of |received| until the time slice is over.  The rest stays in the inbox:
+ * complete frames, and the beginning of an incomplete one. */
 static void handle_frames(struct session *s, struct bytes received)
 {
     const uint64_t end_ns = clock_monotonic_ns() + TASK_SLICE_NS;
@@ -263,8 +263,8 @@ static bool receive_some(struct session *s, struct bytes *ret_received)
     return true;
 }
 
-/* Reads once in a turn, unless requests of the last turn are left, so that a peer that floods does
- * not delay the others. */
+/* Reads once in a time slice, unless requests of the last one are left, so that a peer that floods
+ * does not delay the others. */
 static void read_requests(struct session *s)
 {
     bool was_partial = inbox_is_partial(&s->inbox);

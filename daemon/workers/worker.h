@@ -4,8 +4,8 @@
 /*
  * One kiln-compiler process.
  *
- * Role       starts it with its limits and its user, gives it one job at a time, enforces the
- *            time-out, and turns every end of a job, crashes included, into a result
+ * Role       starts it with its limits and its user, gives it one job at a time, and enforces the
+ *            time-out.  Every end of a job, crashes included, becomes a result
  * Ownership  frees itself after its |gone| event; borrows options and the current job
  * Threading  the loop's thread; events never come from within a call on the same worker
  *

@@ -49,7 +49,7 @@ static enum compile_end end_of(const struct worker *w, int status, int signal)
     return signal ? end_of_signal(w, signal) : COMPILE_CRASHED;
 }
 
-/* Room for the end of a sentence about the process: "exited with status 1". */
+/* Space for the end of a message about the process: "exited with status 1". */
 #define HOW_MAX 160
 
 static void describe_exit(const struct worker *w, int status, int signal, char how[HOW_MAX])

@@ -22,9 +22,9 @@ enum compile_kind {
     COMPILE_DESCRIBE, /* which toolchains are installed? The object is JSON (compile/toolchain.h) */
 };
 
-/* The origin of what the compiler reads.  Source code can exploit a bug and take over the
- * compiler process, and so may the name of a target that the compiler does not know.  So no
- * other job may follow a job of outside origin in the same process. */
+/* The origin of the compiler's input.  Source code can exploit a bug and take over the compiler
+ * process.  So may the name of a target that the compiler does not know.  Therefore no other job
+ * may follow a job of outside origin in the same process. */
 enum compile_origin {
     COMPILE_OF_CLIENT, /* source, headers or options came from outside, or the target was never
                         * tried */

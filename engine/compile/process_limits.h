@@ -20,6 +20,6 @@ struct process_limits {
  * kernel's first choice to kill when memory runs out. */
 KILN_MUST_CHECK enum kiln_code process_limits_apply(const struct process_limits *limits,
                                                     struct kiln_err *err);
-/* Call it before each job.  The system limits the CPU time of a whole process, so the limit
- * moves with the time already used, but never beyond that of all jobs. */
+/* Call it before each job.  The system limits the CPU time of a whole process.  So the limit
+ * moves with the time already used, but never beyond the limit of all jobs. */
 void process_limits_next_job(uint64_t cpu_s);

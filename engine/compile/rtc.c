@@ -228,8 +228,8 @@ static enum kiln_code open_library(struct rtc *rtc, struct kiln_err *err)
 
 /* NVRTC loads its builtins library by bare name at the first compile.  The dynamic linker looks the
  * name up in /etc/ld.so.cache.  Every ldconfig (that is, every package installation) replaces this
- * file, and Landlock lets a process read only the file that existed when the process was confined.
- * So load the builtins early from NVRTC's own directory: the dynamic linker then answers NVRTC's
+ * file.  Landlock lets a process read only the file that existed when the process was confined.  So
+ * load the builtins early from NVRTC's own directory: the dynamic linker then answers NVRTC's
  * request with the loaded library, which has that name.  A failure is reported only if NVRTC misses
  * the library. */
 static void load_builtins(struct rtc *rtc)

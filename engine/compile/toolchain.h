@@ -12,7 +12,7 @@
  * Threading  one thread at a time (the daemon's loop)
  *
  * A toolchain's identity is the SHA-256 over the build ids of every library and program that
- * decides its output, so stale objects are not served after an upgrade.  Probe results are cached
+ * decides its output.  So stale objects are not served after an upgrade.  Probe results are cached
  * by (identity, target).
  */
 #include "common/digest.h"

@@ -4,8 +4,8 @@
 /*
  * One connection to a SQLite database. Only this directory uses SQLite directly.
  *
- * Role       opens a file as a daemon needs it (WAL, bounded waiting, no trust in the content),
- *            migrates its schema, and prepares a fixed table of statements
+ * Role       opens a file as a daemon needs it: WAL, bounded waiting, no trust in the content.
+ *            Migrates its schema, and prepares a fixed table of statements
  * Ownership  the connection owns its statements; paths and SQL texts are borrowed for its lifetime
  * Threading  one thread at a time for each connection; several connections concurrently
  *

@@ -22,11 +22,11 @@
  * When a log is full and checkpointed, the writer starts over at its beginning with another salt.
  * Frames with the old salt after that are leftovers.
  *
- * The checksum is cumulative: that of a frame starts with the one of the frame before it and
+ * The checksum is cumulative. A frame's checksum starts with that of the frame before it, and
  * continues over the first 8 bytes of the header and the page. SQLite therefore rejects every frame
  * after a damaged one. But each frame also stores its checksum. So this file starts each frame with
- * the checksum that the previous frame stores, not with a computed one, and one damaged page makes
- * at most two frames bad: itself and, if its stored checksum is damaged, the next one.
+ * the checksum that the previous frame stores, not with a computed one. One damaged page then makes
+ * at most two frames bad: its own and, if its stored checksum is damaged, the next one.
  *
  * Example: of frames 1 to 6, frames 2, 4 and 6 end transactions, and the page of frame 3 is
  * damaged. SQLite recovers frames 1 and 2. Here, 1, 2, 4, 5 and 6 are applied, and one page counts

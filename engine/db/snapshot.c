@@ -12,11 +12,11 @@
 /*
  * Why the copy is consistent. kiln holds SQLite's shared lock on the file during the copy. So no
  * writer in rollback mode changes the file, and nobody deletes a log. A writer in WAL mode may
- * still append to the log, copy pages from the log into the file (checkpoint), and then start the
- * log over. kiln copies the file first and the log afterwards. Unless the log started over in
- * between, the copied log contains every page that a checkpoint changed during the copy. Recovery
- * then replaces whatever version the copy of the file has. A log that starts over gets a new header
- * (with new salts), so the header is compared before and after.
+ * still append to the log. It may copy pages from the log into the file (checkpoint), and then
+ * start the log over. kiln copies the file first and the log afterwards. Unless the log started
+ * over in between, the copied log contains every page that a checkpoint changed during the copy.
+ * Recovery then replaces whatever version the copy of the file has. A log that starts over gets a
+ * new header (with new salts), so the header is compared before and after.
  *
  * Example: page 7 is in the log. While kiln copies the file, a checkpoint writes page 7, and the
  * copy has half of the old page and half of the new one. The copied log still has all of page 7.

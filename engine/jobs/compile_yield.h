@@ -4,12 +4,12 @@
 /*
  * The rule by which a running compile gives its compiler to another user.
  *
- * Role       one compiler is always within reach of a user who holds none, however long the others'
- *            compiles take.  The choice is a pure function; compile_queue.c carries it out
+ * Role       a user who holds no compiler gets one soon, however long the others' compiles take.
+ *            The choice is a pure function; compile_queue.c carries it out
  * Threading  the engine's thread
  *
- * A compile gives way when a user who holds no compiler has waited for one, all are busy, and the
- * compile has had its share of time:
+ * A compile gives way when all compilers are busy and a user who holds none has waited for one.
+ * The compile must have had its share of time:
  *
  *     its user holds                      share
  *     several compilers                   YIELD_WAIT_NS: as long as the other user waited
@@ -23,7 +23,7 @@
  */
 #include "engine/jobs/compile_queue.h"
 
-/* Longer than a loop iteration under load, and short beside a compile. */
+/* Longer than a loop iteration under load, and shorter than most compiles. */
 #define YIELD_WAIT_NS 500000000u
 /* Nine of ten kernels compile in less time. */
 #define YIELD_SHARE_NS 10000000000u

@@ -28,11 +28,11 @@ enum work_queue {
 };
 
 /* After this time on the engine's thread, a task with more to do lets other users' tasks run, and
- * goes on later (executor_ops.later). So do the requests of a connection. */
+ * continues later (executor_ops.later). So do the requests of a connection. */
 #define TASK_SLICE_NS 1000000u
 
-/* Each queue serves users in fair order, by the time that their tasks took, and the tasks of one
- * user in the order in which they came. */
+/* Each queue is fair between users by the time that their tasks took.  It serves the tasks of one
+ * user in order of submission. */
 struct task {
     void (*work)(struct task *task); /* off the loop: may block */
     void (*done)(struct task *task); /* on the loop */

@@ -8,7 +8,7 @@
  *    "signer", "version", "signed", "source"}
  *
  * Hashing a package of 400 MB takes longer than a daemon may take to start. Only the daemon can
- * write to the directory, so a file with the recorded inode, size and time of change is accepted as
+ * write to the directory. So a file with the recorded inode, size and time of change is accepted as
  * the checked one. Any other file is hashed. Numbers that JSON cannot represent are stored as
  * texts.
  *

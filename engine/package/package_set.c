@@ -36,8 +36,8 @@ void member_destroy(struct member *member)
     free(member);
 }
 
-/* Moves the members without any reference to the front of |view| and returns their number, so that
- * the caller can close their files without the lock. */
+/* Moves the members without any reference to the front of |view| and returns their number.  The
+ * caller can then close their files without the lock. */
 static size_t unref_members(struct view *view)
 {
     size_t gone = 0;

@@ -6,8 +6,8 @@
  * batch that waits, with the sources and texts that they copy.  Hot kernels wait for nothing.
  *
  * Role       admits work: it is charged to its user before it is accepted.  One user has a limit.
- *            A user may also hold at most half of what others leave of the total, so that users
- *            who hold much leave something to those who come
+ *            A user may also hold at most half of what others leave of the total.  So users who
+ *            hold much leave something to those who come later
  * Ownership  whoever frees the bytes also returns the charge (budget_return)
  * Threading  the engine's thread
  */

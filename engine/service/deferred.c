@@ -251,7 +251,7 @@ void deferred_cancel(struct deferred *d)
     deferred_leave(d);
     bool may_end = may_stop(d);
     if (may_end && withdraw_step(d))
-        may_end = may_stop(d); /* no step is in the way any more */
+        may_end = may_stop(d); /* no step prevents it now */
     if (may_end && !d->is_running)
         deferred_destroy(d);
 }

@@ -4,9 +4,9 @@
 /*
  * Requests that are answered later.
  *
- * Role       one life cycle for all of them: the caller that waits, the number of requests a user
- *            may have, the place in a fair queue, the steps on a work queue, the answer, one cancel
- *            and one destroy
+ * Role       one life cycle for all of them: the caller that waits, the limit for each user, the
+ *            place in a fair queue, the steps on a work queue, and the answer.  There is one way to
+ *            cancel and one to destroy
  * Ownership  struct deferred is the first member of a request, and the request is one heap block,
  *            charged to its user's budget.
  *            The block belongs to its handler until deferred_wait.  From then on it frees itself:

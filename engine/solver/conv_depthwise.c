@@ -273,7 +273,7 @@ static struct perf_config first_config(const struct problem *p)
     return config;
 }
 
-/* The kernel's dialect covers every family. */
+/* The kernel compiles for every family of targets (kernels/prelude.h). */
 static bool applies(const struct problem *p, const struct target *target)
 {
     if (p->groups != p->c || p->type == TYPE_INT8 || p->x_layout != p->y_layout ||

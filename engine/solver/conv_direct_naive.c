@@ -19,7 +19,7 @@ static const char *const kernel_names[] = { "conv_direct_naive_forward",
 
 static bool applies(const struct problem *p, const struct target *target)
 {
-    (void)target;             /* the kernel's dialect covers every family */
+    (void)target;             /* the kernel compiles for every family of targets */
     if (p->type == TYPE_INT8) /* not in kernels/prelude.h */
         return false;
     return geometry_fits_30_bits(p);

@@ -18,12 +18,14 @@ static const struct perf_axis axes[AXES] = {
 };
 
 /*
- * Backward data, written as a gather: pixel i of x is the sum over the taps t, for which
- * (i + pad - t * dilation) / stride is whole, of w[t] times that pixel of y.
+ * Backward data, written as a gather.  Along one axis:
+ *
+ *     x[i] = sum of w[t] * y[q] over the taps t where q = (i + pad - t * dilation) / stride is
+ * whole
  *
  * x is cut into blocks of stride_h x stride_w pixels.  A tap reaches exactly one pixel of every
- * block, and takes it from the pixel of y that is a fixed offset away from the block's number.  So
- * no product with zero is computed.  Example along one axis: stride 2, pad 1, 3 taps, dilation 1.
+ * block.  Its pixel of y is a fixed offset away from the block's number.  So no product with zero
+ * is computed.  Example along one axis: stride 2, pad 1, 3 taps, dilation 1.
  *
  *     pixel of block b      reached by tap     from pixel of y
  *     2b                    1                  b
@@ -107,8 +109,8 @@ static bool fits(const struct problem *p, const struct target *target, const uin
            geometry_is_launchable(target, tiles_of(p, v), items);
 }
 
-/* Any problem that fits is valid with these smallest values.  The kernel's dialect covers every
- * family. */
+/* Any problem that fits is valid with these smallest values.  The kernel compiles for every
+ * family of targets. */
 static const uint16_t smallest[AXES] = { 4, 8, 4, 1 };
 
 static bool applies(const struct problem *p, const struct target *target)

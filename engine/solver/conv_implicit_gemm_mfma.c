@@ -147,8 +147,8 @@ static void cost_of(const struct problem *p, const struct machine *machine, cons
     ret->others = operand * (wave_m + wave_n) / 16 + 4 * (left + right) + 2 * left;
 }
 
-/* A transposed operand is copied by items that each keep the same chunk of a row in all steps,
- * so a row must not have more chunks than the group has items. */
+/* Items that copy a transposed operand each keep the same chunk of a row in all steps.  So a row
+ * must not have more chunks than the group has items. */
 static bool turns_fit(const struct problem *p, const struct cost *c)
 {
     const struct product_tiling *t = &c->tiling;
@@ -194,7 +194,7 @@ static bool config_is_valid(const struct problem *p, const struct target *target
  *
  * For each tile along the reduction three pipes work in parallel: matrix cores, LDS reads and
  * copies into LDS.  The slowest one bounds the tile.  The total is that time, times the tiles of
- * one work group (plus its start and end), times the rounds of work groups over the compute units.
+ * one work group (plus its start and end), times the rounds that the work groups take.
  * Where a sum is cut into slices, the final reduction is added.
  */
 static double estimate(const struct problem *p, const struct machine *machine, const uint16_t *v)

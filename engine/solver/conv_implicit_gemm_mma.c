@@ -224,7 +224,7 @@ static void cost_of(const struct problem *p, const struct target *target, const 
                                       ret->occupancy);
 }
 
-/* Whether a sum of |slice| tiles is too short to use all stages, so that fewer do the same. */
+/* Whether a sum of |slice| tiles is too short to use all stages, so that fewer stages would do. */
 static bool has_idle_stages(const uint16_t *v, uint32_t slice)
 {
     switch (v[WIDE]) {
@@ -259,8 +259,8 @@ static bool is_of_three(const uint16_t *v)
 }
 
 /* wgmma multiplies 64 rows at a time for a team.  A transposed operand is stored in panels of 64
- * columns.  The previous tile is still being multiplied while the next ones are copied, so at least
- * three stages are needed, or two if the next tile's copies overlap (WIDE_PERSISTENT). */
+ * columns.  The previous tile is still being multiplied while the next ones are copied.  So at
+ * least three stages are needed, or two if the next tile's copies overlap (WIDE_PERSISTENT). */
 static bool is_wide_shape(const struct problem *p, const struct target *target, const uint16_t *v)
 {
     if (!has_wgmma(target) || v[WARPS_M] < 4 || v[STAGES] < 3 - (v[WIDE] == WIDE_PERSISTENT) ||
@@ -304,7 +304,7 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 
 /*
  * Three models estimate the time in microseconds.  For each tile along the reduction, the matrix
- * cores, the reads from shared memory and the copies work in parallel, so the slowest bounds the
+ * cores, the reads from shared memory and the copies work in parallel.  So the slowest bounds the
  * tile (a roofline model).  A work group's time is that of its tiles, plus start and end.  Work
  * groups run in rounds: as many at a time as are resident on all multiprocessors.  Split-K adds the
  * time of the final reduction.

@@ -226,7 +226,7 @@ static bool taps_are_masked(const struct problem *p)
                : p->direction == DIRECTION_BACKWARD_DATA && !is_patches(p);
 }
 
-/* The kernel's dialect covers every family. */
+/* The kernel compiles for every family of targets (kernels/prelude.h). */
 static bool applies(const struct problem *p, const struct target *target)
 {
     uint64_t bits = (uint64_t)p->filter.d + p->filter.h + p->filter.w;

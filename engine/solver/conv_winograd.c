@@ -191,7 +191,7 @@ static bool is_3x3(const struct problem *p)
 
 static bool applies(const struct problem *p, const struct target *target)
 {
-    (void)target; /* the kernels' dialect covers every family */
+    (void)target; /* the kernels compile for every family of targets */
     return p->type != TYPE_INT8 && is_3x3(p) && geometry_fits_30_bits(p) &&
            (fits(p, 2) || fits(p, 4));
 }

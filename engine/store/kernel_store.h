@@ -131,8 +131,8 @@ enum kernel_notice kernel_store_opening_notice(const struct kernel_store *store)
 /* Returns each notice once; |ret_notice| is the message for the log. Any thread. */
 enum kernel_notice kernel_store_take_notice(struct kernel_store *store, char ret_notice[512]);
 
-/* How often damage of the file or of a kernel was read that a second read from the disk did not
- * confirm, since the store was opened. Any thread. */
+/* How often, since the store was opened, a read found damage that a second read from the disk did
+ * not confirm. Any thread. */
 uint64_t kernel_store_misreads(const struct kernel_store *store);
 
 /* ---- health ---- */
@@ -198,7 +198,7 @@ uint64_t kernel_store_stored_count(const struct kernel_store *store);
 uint64_t kernel_store_quota_evictions(const struct kernel_store *store);
 /* Like put, for a kernel that a user imports. The quota evicts nothing: beyond it the result is
  * KILN_FULL, with the uid's usage and what to do. For a private kernel, the limit evicts only
- * private kernels of the same uid (or all of the uid's, if it uses more than half of the limit).
+ * private kernels of the same uid, or any of the uid's if they use more than half of the limit.
  * These must have been last used before |record|'s last_used, so that kernels of one import do
  * not evict each other. KILN_FULL: that does not free enough space. */
 KILN_MUST_CHECK enum kiln_code kernel_store_import(struct kernel_store *store,

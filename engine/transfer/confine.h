@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Confines a transfer process to the files that a transfer needs (Linux Landlock) and to the system
- * calls that it may make (seccomp), and gives up its capabilities and the right to gain others.
+ * Confines a transfer process to the files (Linux Landlock) and the system calls (seccomp) that a
+ * transfer needs. Drops its capabilities and the right to gain others.
  *
  * Role       a transfer talks to unknown servers and unpacks their files. If one of them takes over
  *            the process, it can only write to the staging directory. It cannot reach the stores or

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A share takes so long that the request for the next one costs little, and is so short that eight
- * ranks end at about the same time. */
+/* A share is so long that the request for the next one costs little in comparison.  It is so short
+ * that eight ranks end at about the same time. */
 #define SHARE_PARTS 64u
 #define SHARE_MIN 4u
 

@@ -10,8 +10,8 @@
  * Ownership  an answer borrows until the next look-up, or until a change is taken over
  *
  * Threading  tuning_find and listing functions: the engine's thread.  A change is prepared and
- *            written on the tuning work queue (tuning_job_work), then taken over on the engine's
- *            thread (tuning_job_take), so a look-up never waits for the disk.  One change at a time
+ *            written on the tuning work queue (tuning_job_work).  The engine's thread then takes it
+ *            over (tuning_job_take), so a look-up never waits for the disk.  One change at a time
  */
 #include "common/problem.h"
 #include "engine/data/engine_data.h"

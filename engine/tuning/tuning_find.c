@@ -293,8 +293,8 @@ static bool consider_record(void *context, const struct tuning_index_record *rec
     return true;
 }
 
-/* The table's records come in order, so the first usable one is the nearest of its tier, and behind
- * one that is not nearer than the best so far none is. */
+/* The table's records come nearest first.  So the first usable one is the nearest of its tier, and
+ * after one that is not nearer than the best so far, the walk ends. */
 static bool consider_held(void *context, const struct tuning_held *held)
 {
     struct search *s = context;

@@ -12,8 +12,8 @@
  * Ownership  an index owns its mapping, or borrows an image; look-ups return data borrowed from it
  * Threading  building: one thread; reading: any number of threads
  *
- * The file is untrusted.  Truncating a mapped file would kill the reader, so only files that belong
- * to this user or to root, and that no other user may write, are mapped.  Every offset is checked
+ * The file is untrusted.  Truncating a mapped file would kill the reader.  So kiln maps only files
+ * that belong to this user or to root and that no other user may write.  Every offset is checked
  * against the mapping before use.  A record that fails its checksum is a miss.
  */
 #include "common/digest.h"

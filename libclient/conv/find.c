@@ -325,7 +325,7 @@ static enum kiln_code build_result(struct work *work, struct kiln_err *err)
     return rc;
 }
 
-/* Whether |enforce| makes find search, or keeps tune from it. */
+/* Whether the call searches for perf configs: tune does, find does not, unless |enforce| says. */
 static bool shall_search(const struct work *work, bool is_tune)
 {
     switch (work->options.enforce) {

@@ -189,8 +189,8 @@ double operands_largest(enum data_type type, const void *data, uint64_t count)
  * How far two correct results may differ.
  *
  * An element is a sum of n products with magnitudes up to |largest|, rounded up to n times.  With u
- * = 2^-24, its error is at most 8 sqrt(n) u times the sum of the magnitudes, but for one in 10^13
- * (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019).  Rounding
+ * = 2^-24, its error is at most 8 sqrt(n) u times the sum of the magnitudes, but for one in 10^13.
+ * (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019.)  Rounding
  * both operands to TF32 changes a product by at most 2 t + t^2 of it, t = 2^-11.  Winograd's
  * transforms enlarge intermediate numbers by up to 23.9, for F(3x3, 4x4); cli/driver/rounding.c
  * derives that.  The bound is doubled because both results are rounded.

@@ -8,8 +8,8 @@
  *            search_ops hides compilers and devices, so that tests can use a fake
  *
  *   try     many configs, each timed briefly; one that is far slower than the best is cut short
- *   halve   of the fastest sixteen, the better half is timed twice as long, until two are left; a
- *           result is checked before it may win, and a wrong one is dropped
+ *   halve   of the fastest sixteen, the better half is timed twice as long, until two are left.  A
+ *           result is checked before it may win; a wrong one is dropped
  *   refine  the neighbours of the best along each axis are tried, as long as one of them is better
  *
  * Ownership  a search owns its trials and their texts; the ops own what a trial has compiled and

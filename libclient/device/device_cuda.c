@@ -172,8 +172,8 @@ static enum kiln_code start_cuda(const struct cuda_library **ret_cuda, int *ret_
     return KILN_OK;
 }
 
-/* The newer function returns the uuid of the part of a GPU (MIG) that this process sees, and the
- * older one that of the whole GPU. */
+/* The newer function returns the uuid of the part of a GPU (MIG) that this process sees.  The older
+ * one returns that of the whole GPU. */
 static bool uuid_of(const struct cuda_library *cuda, int handle, char text[DEVICE_UUID_SIZE])
 {
     unsigned char whole[DEVICE_UUID_BYTES] = { 0 }, seen[DEVICE_UUID_BYTES] = { 0 };

@@ -9,8 +9,8 @@
 #define POINTER_DEVICE_ORDINAL 9
 
 /* CUresult and hipError_t have the same numbers.  A launch returns this status if it has too many
- * threads, groups or bytes, and a tensor map if the driver does not support its sizes.  The device
- * still works. */
+ * threads, groups or bytes.  So does a tensor map with sizes that the driver does not support.  The
+ * device still works. */
 #define STATUS_INVALID_VALUE 1
 static const struct {
     int status;

@@ -7,8 +7,8 @@
 
 #include <assert.h>
 
-/* What an in-flight request costs its user's budget: more than its memory, because it also stands
- * for the memory of its task and for the time that the loop needs to begin, end or cancel it. */
+/* The charge of an in-flight request to its user's budget.  It covers the request's memory, the
+ * memory of its task, and the time that the loop needs to begin, end or cancel it. */
 #define LOOKUP_COST 4096u
 
 _Static_assert(sizeof(struct inflight) <= LOOKUP_COST, "a look-up is charged for its memory");

@@ -4,8 +4,8 @@
 #include "engine/service/kernels/program_job.h"
 #include "engine/service/tuning/tuning_service.h"
 
-#define CHOSEN_AT_ONCE \
-    256 /* problems, a few microseconds each: other requests must run in between */
+/* Problems planned in one step: a few microseconds each, so that other requests run in between. */
+#define CHOSEN_AT_ONCE 256
 
 static int compare_items(const void *a, const void *b)
 {

@@ -17,7 +17,7 @@ static void init_group(struct request_group *group, const char *noun)
     list_init(&group->members);
 }
 
-/* For queues whose requests are bounded by a group. */
+/* For queues without a limit, because the limit of a request group bounds their requests. */
 static void init_unbounded(struct request_queue *queue)
 {
     const struct fair_queue_options options = { .noun = "requests" };
