@@ -59,7 +59,7 @@ MAY_INCLUDE = {  # directory -> directories, or single headers, that it may incl
 SINGLE_FILES_MAX = 5  # rows of MAY_INCLUDE for one file: each is an exception to remember
 OURS = ("common", "libclient", "engine", "daemon", "cli", "kernels", "db", "tests")
 
-ONLY_IN = {  # header of a library that is not ours -> the only places that may name it
+ONLY_IN = {  # header of an external library -> the only places that may include it
     "uv.h": ("daemon/loop",),
     "sqlite3.h": ("engine/db",),
     "zstd.h": ("engine/store",),

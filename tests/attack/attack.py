@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What attacks have in common, and the measurement of those that take turns or memory."""
+"""The common part of attacks, and the measurement of those that take time or memory."""
 from __future__ import annotations
 
 import mmap
@@ -16,12 +16,12 @@ import victim as victims
 import wire
 
 SETTLE_S = 1.0
-LEAVE_S = 1.0  # after which everything must be as before
+LEAVE_S = 1.0  # after this time, everything must be as before
 PROCESSES_MAX = 16  # of attackers
 COUNT = struct.Struct("<Q")
 PROBES = 3
-# Requests of attackers, or frames of answers, that may be served during one request of the victim.  An attacker reads its
-# answers late on a busy machine, so that the counts are too high.
+# Requests of attackers, or frames of answers, that may be served during one request of the victim.
+# On a busy machine, an attacker reads its answers late, so its counts are too high.
 BEFORE_MAX = 16
 RECOVER_MAX_S = 120.0
 
@@ -40,7 +40,7 @@ class Skipped(Exception):
 
 
 class Stage:
-    """An attack's surroundings: kilnd, sources, and flags of the attackers' processes."""
+    """The environment of an attack: kilnd, sources, and flags of the attackers' processes."""
 
     def __init__(self, options: Options, settings: dict[str, str]) -> None:
         self.options = options
@@ -86,7 +86,7 @@ class Attack:
 
 
 class Load(Attack):
-    """An attack on time or memory: a victim is measured quiet, under attack, and afterwards."""
+    """An attack on time or memory: a victim is measured before, during and after the attack."""
     uids: ClassVar[tuple[int, ...]] = (hosts.ATTACKER,)
     processes: ClassVar[int] = 1  # of each uid
     ready_max_s: ClassVar[float] = 30.0  # until the attack is at its full strength
@@ -95,11 +95,12 @@ class Load(Attack):
         """As the attacker, before the victim is measured."""
 
     def assail(self, stage: Stage, number: int) -> None:
-        """In a process of an attacker, until that is killed; sets stage.ready[number]."""
+        """Runs in a process of an attacker until the process is killed; sets
+        stage.ready[number]."""
         raise NotImplementedError
 
     def inspect(self, _stage: Stage) -> list[str]:
-        """What else is broken while the attack runs."""
+        """Further broken promises while the attack runs."""
         return []
 
     @staticmethod
@@ -249,10 +250,10 @@ class Measurement:
 
 
 class Trust(Attack):
-    """An attack on what others believe or see: no time is measured."""
+    """An attack on the data that others trust or see: no time is measured."""
 
     def judge(self, stage: Stage) -> list[str]:
-        """Attacks, and returns what is broken."""
+        """Attacks, and returns the broken promises."""
         raise NotImplementedError
 
     def run(self, options: Options) -> figures.Outcome:

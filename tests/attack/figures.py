@@ -15,8 +15,8 @@ SHORT_WAIT_MAX_S = 10.0  # the bound of the short form, which may not depend on 
 
 
 def with_missed(samples: Iterable[victims.Sample], interval_s: float) -> list[victims.Sample]:
-    """Adds the operations that would have begun while a longer one blocked.  Without them, a victim
-    who waits 20 s once counts like one who waits 0.1 ms once."""
+    """Adds the operations that would have begun while a longer one blocked. Without them, one wait
+    of 20 s would count like one of 0.1 ms."""
     found = []
     for sample in samples:
         late = 0.0
@@ -72,7 +72,7 @@ def bound_ms(name: str, quiet: Wait) -> float:
 
 
 def broken_waits(when: str, quiet: dict[str, Wait], now: dict[str, Wait]) -> list[str]:
-    """A sentence for each operation that waits beyond its bound, or is refused."""
+    """A message for each operation that waits beyond its bound, or is refused."""
     found = []
     for name, wait in now.items():
         bound = bound_ms(name, quiet[name])

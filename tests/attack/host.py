@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A private kilnd of root in temporary directories, and processes of several users around it."""
+"""A kilnd of root in temporary directories, and processes of several users."""
 from __future__ import annotations
 
 import ctypes
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 def memory_limit(users: int) -> int:
-    """What kilnd may hold for requests of so many users, for objects, and for itself."""
+    """The memory that kilnd may use for requests of |users| users, for objects, and for itself."""
     return users * QUEUE_PER_UID + HOT_LIMIT + KILND_ITSELF
 
 
@@ -81,8 +81,8 @@ def _answer(uid: int, function: Callable[[], Any], write_end: int) -> NoReturn:
 
 
 def start_as(uid: int, function: Callable[[], None]) -> int:
-    """The pid of a process of that user.  Attackers get little processor time, so that only kilnd
-    lets the victim wait, not the scheduler."""
+    """The pid of a process of that user. Attackers get little processor time, so that kilnd, not
+    the scheduler, delays the victim."""
     pid = os.fork()
     if pid:
         return pid

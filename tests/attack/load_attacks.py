@@ -15,7 +15,7 @@ from attack import Load, Stage
 
 MIB = 1 << 20
 REFUSED_PAUSE_S = 0.02  # before an attacker repeats what was refused
-FULL_MAX_S = 3.0  # kilnd may stop reading: then the attack has its full strength, too
+FULL_MAX_S = 3.0  # kilnd may stop reading; the attack is at its full strength then, too
 GC_MAX_S = 10
 BOMB_SIZE = 64 * MIB  # of the largest object that kilnd imports
 DEVICE = material.DEVICE
@@ -56,7 +56,7 @@ class Flood:
         return (self.frames_read if in_frames else self.answered) - self.refused
 
     def is_full(self) -> bool:
-        """Everything that may be in flight was sent once."""
+        """Every request that may be in flight was sent once."""
         return self.sent >= self.depth and not self.rest
 
 
@@ -209,7 +209,7 @@ class SlowTransfers(Load):
 
 
 class EndlessSources(Load):
-    """Sends eight sources that no compiler finishes, again and again."""
+    """Sends eight sources that no compiler finishes, repeatedly."""
     name, finding = "endless_sources", "H4"
     SOURCES = 8
 

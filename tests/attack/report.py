@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The outcomes of attacks as text, JSON and Markdown."""
+"""The results of attacks as text, JSON and Markdown."""
 from __future__ import annotations
 
 import argparse

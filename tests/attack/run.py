@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Attacks a private kilnd with one user beside another, and reports what the other one suffers.
+"""Attacks a kilnd as one user, and measures the effect on another user.
 
 Usage: scripts/attack [OPTION]...
 """
@@ -73,7 +73,7 @@ def options_of(given: argparse.Namespace) -> attacks.Options:
 
 
 class Run:
-    """The outcomes of the attacks that were run."""
+    """The results of the attacks that were run."""
 
     def __init__(self) -> None:
         self.outcomes: list[figures.Outcome] = []

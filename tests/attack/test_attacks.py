@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The figures, and the list of attacks in CMake."""
+"""The percentiles and bounds, and the list of attacks in CMake."""
 import math
 import pathlib
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Attacks on what others believe or see."""
+"""Attacks on the data that others trust or see."""
 from __future__ import annotations
 
 import bz2
@@ -129,7 +129,7 @@ class Rollback(PackageAttack):
 # ---- compilers ----
 
 class KilledCompiler(Trust):
-    """Has the compiler of a common source killed, as the system does when memory is short."""
+    """Kills the compiler of a common source, as the system does when memory is short."""
     name, finding = "killed_compiler", "H6"
 
     def judge(self, stage: Stage) -> list[str]:
@@ -158,7 +158,7 @@ class KilledCompiler(Trust):
 
 
 class SystemFiles(Trust):
-    """Includes files of /sys that tell who the host is, and reads the compilers' messages."""
+    """Includes files of /sys that identify the host, and reads the compilers' messages."""
     name, finding = "system_files", "H9"
     needs_compiler = True
     TARGETS: ClassVar[dict[str, str]] = {"hiprtc": "gfx90a", "clang": "gfx90a", "nvrtc": "sm_90"}
@@ -180,7 +180,8 @@ class SystemFiles(Trust):
 
 
 class SharedUser(Trust):
-    """Looks which users compilers and transfers run as: those of one user can attack each other."""
+    """Checks which users compilers and transfers run as: processes of one user can attack each
+    other."""
     name, finding = "shared_user", "suspected"
 
     def judge(self, stage: Stage) -> list[str]:
@@ -281,7 +282,7 @@ class ControlCharacters(Trust):
                 if (found := control_characters(text))]
 
     def _show(self, stage: Stage) -> dict[str, bytes]:
-        """What an administrator's commands print after the attacker's requests."""
+        """The output of an administrator's commands after the attacker's requests."""
         host, name = stage.host, f"evil{self.EVIL}.o"
         content = os.urandom(OBJECT_SIZE)
         damaged = material.plain_row(f"damaged{name}", content)._replace(md5="0" * 32)
@@ -360,7 +361,7 @@ class ForeignRuntime(Trust):
 
 
 class ForeignCache(Trust):
-    """Owns the directory above the cache of another user's kilnd, and exchanges what is in it."""
+    """Owns the directory above the cache of another user's kilnd, and replaces its contents."""
     name, finding = "foreign_cache", "suspected"
 
     def judge(self, stage: Stage) -> list[str]:

@@ -89,7 +89,7 @@ class Victim:
         self.keys: list[bytes] = []
         self.import_path = pathlib.Path()
 
-    # ---- preparation ----
+    # ---- set-up ----
 
     def prepare(self) -> None:
         """Imports the kernels that the victim fetches later."""
@@ -170,7 +170,7 @@ class Victim:
             hosts.end_process(pid)
         self.pids.clear()
 
-    # ---- what the parent sees ----
+    # ---- for the parent ----
 
     def are_answered(self, since: float) -> bool:
         """Every operation that began before |since| has ended."""

@@ -225,8 +225,8 @@ class Connection:
         return Frame(kind, request, flags, body, fds)
 
     def skip_frames(self, wait_s: float) -> tuple[int, int, int]:
-        """Reads what has arrived, at least one frame unless the time passes; counts the frames, the
-        last frames of answers, and the errors.  Keeps nothing, so it is fast."""
+        """Reads the frames that have arrived, at least one unless the time passes. Counts frames,
+        last frames of answers, and errors. Stores nothing, so it is fast."""
         frames = answers = errors = 0
         if not select.select([self.socket], [], [], wait_s)[0]:
             return 0, 0, 0

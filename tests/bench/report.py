@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Tables of the benchmarks' JSON lines, with budgets.
 
-Every function here is pure: results in, rows out. A row's figure is the median of the rounds; a
-ratio is the median of the rounds' own ratios, so that a noisy moment affects both sides. What
-was not measured in this run has no row, and is listed under "Not run".
+Every function here is pure: results in, rows out. A row's value is the median of the rounds. A
+ratio is the median of the ratios of the rounds, so that a noisy moment affects both sides.
+Benchmarks that did not run have no row, and are listed under "Not run".
 """
 import statistics
 
@@ -203,7 +203,7 @@ def first_answer_rows(table, results):
                   more <= FIRST_ANSWER_BUDGET_MS if judged else None, 2)
 
 
-FLAT = 1.25  # "flat" as a number: what a thousandfold store may add to a look-up
+FLAT = 1.25  # "flat" as a number: how much a store of 1000 times the size may add to a look-up
 
 
 def start_rows(table, results):
@@ -238,7 +238,7 @@ def flat_rows(table, few, many):
         table.add(section, what, figure, "×", f"flat (≤ {FLAT})", figure <= FLAT, 2)
 
 
-STALL = 2.0  # "without stalling": what storing and evicting may make of a look-up's p99
+STALL = 2.0  # "without stalling": the p99 of look-ups while kernels are stored and evicted
 
 
 def sandbox_rows(table, results):
@@ -369,7 +369,7 @@ def first_rows(table, results):
         if r["way"] == "engine":
             table.add(section, "kiln's daemon after a restart: opening, first look-up", time, "ms",
                       digits=2)
-        elif r["greeted"]:  # what a connection takes is in the other lines
+        elif r["greeted"]:  # the other lines have the time of a connection
             name += ", connected before"
             table.add(section, f"{name}: time", time, "ms", digits=2)
             table.add(section, f"{name}: memory kept", kept, "B", "= 0", kept <= 0, 0)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A job's start-up, from the JSON lines of first_pass and cudnn_first_pass.
+"""The start-up of a job, from the JSON lines of first_pass and cudnn_first_pass.
 
 Usage: tests/gpu/startup.py [--markdown FILE] FILE
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""cmake/commit.cmake: what a source tree knows of its commit."""
+"""Tests of cmake/commit.cmake, which finds the commit of a source tree."""
 import os
 import pathlib
 import shutil

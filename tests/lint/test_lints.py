@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The lints themselves: each must complain about what it is there to catch."""
+"""Tests of the lints: each must report the errors that it exists for."""
 import pathlib
 import shutil
 import subprocess
@@ -34,7 +34,7 @@ class Tree(unittest.TestCase):
         path.write_text(text)
 
     def including(self, rel, target):
-        """What check_layers says about a file |rel| with one include."""
+        """The complaints of check_layers about a file |rel| with one include."""
         self.write(rel, f"#include {target}\n")
         return list(check_layers.complaints(self.root))
 

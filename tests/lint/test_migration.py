@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What docs/migrating-from-miopen.md must have a word on: the names of MIOpen's variables and options.
+"""docs/migrating-from-miopen.md must mention the names of MIOpen's variables and options.
 
-Those of the page of its environment variables (3.5.1), of its build and cache pages, and the ones that
-only its source has but that decide which of its files count.
+These are the names on the page of environment variables (3.5.1) and on the build and cache pages,
+and names in the source that decide which files MIOpen reads.
 """
 import fnmatch
 import pathlib

@@ -7,7 +7,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
 
-# A case: three words or more, perhaps with ... for some of them.
+# The name of a test case: three words or more; "..." may replace some of them.
 CASE = re.compile(r"[a-z0-9]+(_(\.\.\.|[a-z0-9]+)){2,}|without_\.\.\.")
 # A test as ctest has it: unit.daemon.pool.
 TEST = re.compile(r"[a-z]+(\.[a-z_0-9]+)+")
@@ -16,7 +16,7 @@ OPERATION = re.compile(r"[a-z]+(-[a-z]+)*(-\*)?")
 
 
 def rows(text, last_column):
-    """(line, last cell) of the tables whose last column is called so."""
+    """(line, last cell) of the tables whose last column has that heading."""
     inside = False
     for line in text.splitlines():
         if not line.startswith("|"):
@@ -30,7 +30,7 @@ def rows(text, last_column):
 
 
 class Sources:
-    """What the tests are called, read once."""
+    """The names of the tests, read once."""
 
     def __init__(self, tests):
         self.tests = tests
@@ -46,7 +46,8 @@ class Sources:
         return any(map(pattern.fullmatch, self.cases))
 
     def has_test(self, name):
-        """A file that CMake makes a test of (kiln_test), one that it names so, or an attack."""
+        """Whether it is a test that CMake makes from a file (kiln_test), one that CMake names, or
+        an attack."""
         file = self.tests.joinpath(*name.split(".")).with_suffix(".c")
         return (file in self.text or name in self.attacks
                 or re.search(rf"NAME {re.escape(name)}\s", self.cmake) is not None)
@@ -58,7 +59,7 @@ class Sources:
         return f'"{name.rstrip("*")}' in self.all
 
     def lacks(self, cell):
-        """What a cell names and nothing has; None where it names no test at all."""
+        """The names in a cell that no test has; None if the cell names no test."""
         words = [word.rstrip(":") for word in re.findall(r"`([^`]+)`", cell)]
         judged = [word for word in words if self.knows_how(word)]
         if not judged:

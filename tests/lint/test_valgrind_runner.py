@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""scripts/test-valgrind ends all that a test started, whatever became of the test."""
+"""scripts/test-valgrind ends every process that a test started, however the test ended."""
 import importlib.machinery
 import importlib.util
 import os
@@ -10,7 +10,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# Starts a process that is not in its group, says its number, then does |rest|.
+# Starts a process outside of its group, prints the process's number, then runs |rest|.
 LEAVES_ONE = "setsid sleep 600 & echo $! ; {rest}"
 
 
@@ -23,7 +23,8 @@ def script():
 
 
 def run_in_child(shell, seconds):
-    """What run_program says of |shell|, in a process of its own: (printed, status, left behind)."""
+    """The result of run_program for |shell|, in a separate process: (output, status, left
+    running)."""
     program = (f"import sys; sys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})\n"
                "import test_valgrind_runner, subprocess\n"
                "module = test_valgrind_runner.script()\n"

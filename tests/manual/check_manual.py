@@ -4,8 +4,8 @@
 
 Usage: tests/manual/check_manual.py BIN MANUAL
 
-BIN holds kilnctl, kiln-driver and kilnd, whose --help is compared; MANUAL what
-scripts/manual/generate.py wrote. Functions are those that libclient/exports.map lets out.
+BIN contains kilnctl, kiln-driver and kilnd, whose --help is compared. MANUAL is the output of
+scripts/manual/generate.py. The functions are those that libclient/exports.map exports.
 """
 import json
 import pathlib
@@ -23,7 +23,7 @@ LONG = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 IN_HELP = re.compile(r"^  (?:(-.), |    )?(--[\w-]+)", re.M)
 TAG = re.compile(r"^\.TP\n(.*)$", re.M)
 REFERENCE = re.compile(r"\b((?:kiln|libkiln)[\w.-]*)\((\d)\)")
-# How a comment goes on from the one above it in the header; its page has none above it.
+# Words with which a comment refers to the one above it in the header. On its page, there is none.
 HANGING = re.compile(r"^\.SH DESCRIPTION\n(?:\.PP\n)?(The same|The other way|Its|Both)\b", re.M)
 
 

@@ -44,7 +44,7 @@ def write_package(path):
 
 
 class Kilnd:
-    """A kilnd with its own directories; ready when it has notified its service manager."""
+    """A kilnd with private directories; ready when it has notified its service manager."""
 
     def __init__(self, directory):
         self.socket = directory / "kilnd.sock"
@@ -159,7 +159,8 @@ class WithoutKilndTest(unittest.TestCase):
             mute.listen(8)
             words = environment(self.directory, KILN_SOCKET=str(self.directory / "mute.sock"))
             del words["KILN_COMPLETION_TIMEOUT"]
-            # 30 s are for the shell; the answer is not waited for longer than half a second.
+            # The shell may take 30 s; completion waits for kilnd's answer for at most half a
+            # second.
             self.assertEqual(ASK(COMPLETIONS, "kilnctl kernel show ", words, 30), [])
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A kilnd of the tests' own, and what they ask it for."""
+"""The fixtures: a kilnd for the tests, and sources to compile."""
 import ctypes
 import os
 import pathlib
@@ -38,7 +38,7 @@ def join(*threads):
 
 
 class Daemon:
-    """kilnd with directories of its own, below a short path: a socket's may have 107 bytes."""
+    """kilnd with private directories below a short path: a socket's path may have 107 bytes."""
 
     def __init__(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="kiln-test-", dir="/tmp"))
@@ -111,7 +111,7 @@ def client(daemon):
 
 @pytest.fixture(scope="session")
 def compiler(daemon):
-    """Skips where this host has no compiler for TARGET; the name of one."""
+    """The name of a compiler for TARGET; skips the test if this host has none."""
     with kiln.Client(daemon.socket) as c:
         for toolchain in c.admin("toolchains")["toolchains"]:
             if toolchain["family"] == "amdgpu":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The binding against the public headers: a compiler says what they mean."""
+"""Compares the binding with the public headers, with the help of a C compiler."""
 import ctypes
 import os
 import re
@@ -14,7 +14,7 @@ from kiln import _abi, enums
 INCLUDE = SOURCE / "libclient/include"
 STRUCTS = {name: value for name, value in vars(_abi).items()
            if isinstance(value, type) and issubclass(value, ctypes.Structure)}
-# What Python programs get otherwise, or not at all: they launch by their framework.
+# Functions that the binding omits, because the framework of a Python program launches kernels.
 LEFT_OUT = re.compile(
     r"kiln_(admin_call|events|conv_\w+|device_(?!list$)\w+|driver_flag|event_\w+|lease_\w+"
     r"|library_\w+|memory_\w+|plan_ref|problem_from_driver|run_\w+|stream_\w+)$")
@@ -26,7 +26,7 @@ NOT_IN_C = {"Role"}  # a number with a comment there
 C_TYPES = {ctypes.c_int: "int", ctypes.c_uint: "unsigned", ctypes.c_size_t: "size_t",
            ctypes.c_uint64: "uint64_t", ctypes.c_uint32: "uint32_t", ctypes.c_double: "double",
            ctypes.c_char_p: "char *", None: "void"}
-# The same size to ctypes, so it does not tell them apart: size_t is uint64_t, unsigned uint32_t.
+# ctypes does not distinguish types of the same size: size_t is uint64_t, unsigned is uint32_t.
 SAME = {"size_t": "uint64_t", "unsigned": "uint32_t"}
 
 
@@ -52,7 +52,8 @@ def headers():
 
 @pytest.fixture(scope="module")
 def facts(tmp_path_factory):
-    """What a C program prints: {"struct.field": (offset, size), "struct": size, "NAME": value}."""
+    """From a C program's output: {"struct.field": (offset, size), "struct": size, "NAME":
+    value}."""
     lines = []
     for name, struct in STRUCTS.items():
         c = f"struct {c_name(name)}"
@@ -97,7 +98,7 @@ def members(body):
 
 @pytest.mark.parametrize("name", STRUCTS)
 def test_struct_members_have_the_types_of_the_c_headers(name, headers):
-    """Of one size are a pointer and a size_t, an int and an unsigned."""
+    """A pointer and a size_t have the same size, and so have an int and an unsigned."""
     body = body_of(name, headers)
     for declaration in filter(str.strip, body.split(";")):
         first, *more = declaration.split(",")
@@ -112,7 +113,7 @@ def test_struct_members_have_the_types_of_the_c_headers(name, headers):
 
 
 def plain(c_type):
-    """As written() writes it."""
+    """The same, in the form of written()."""
     text = re.sub(r"\b(const|struct)\b", "", c_type)
     text = re.sub(r"\s+", " ", text.replace("*", " * ")).strip()
     text = re.sub(r"^\w+", lambda word: SAME.get(word[0], word[0]), text)
@@ -172,7 +173,7 @@ def test_callbacks_have_the_types_of_the_c_headers(callback, headers):
 def test_enums_have_the_values_of_the_c_headers(kind, facts, headers):
     for member in getattr(enums, kind):
         assert facts[f"{kind}.{member.name}"] == (member.value,), member
-    # and all of them: the enum of C with the first member has as many
+    # all members are there: C's enum with the first member has as many
     first = PREFIXES[kind] + next(iter(getattr(enums, kind))).name
     bodies = re.findall(r"enum \{([^}]*)\}", headers)
     body = next(b for b in bodies if re.search(rf"\b{first}\b", b))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Exceptions in callbacks of libkiln's, those of signal handlers above all."""
+"""Exceptions in callbacks from libkiln, especially those of signal handlers."""
 import contextlib
 import ctypes
 import gc
@@ -18,8 +18,8 @@ from test_kernel import UNKNOWN, freed  # noqa: F401  (a fixture)
 
 @pytest.fixture
 def interrupted(own_daemon):
-    """Runs a batch, and raises a signal while libkiln waits for its answers: the handler is due
-    when the callback is entered."""
+    """Runs a batch, and raises a signal while libkiln waits for answers. The handler then runs when
+    the callback is entered."""
     own_daemon.start()
 
     def run(batch, number=signal.SIGINT):
@@ -46,7 +46,8 @@ def interrupted(own_daemon):
 
 @contextlib.contextmanager
 def hooked():
-    """What sys.unraisablehook is told; no fixture, as pytest sets its own behind these."""
+    """Collects the calls of sys.unraisablehook. Not a fixture, because pytest sets its own hook
+    later."""
     told = []
     before = sys.unraisablehook
 
@@ -62,8 +63,8 @@ def hooked():
 
 
 def raise_on_entry(error, entered=1):
-    """In this thread, where a callback is entered for the |entered|th time: before its first
-    instruction, as a handler that is due."""
+    """Raises in this thread when a callback is entered for the |entered|th time: before its first
+    instruction, as a pending signal handler does."""
     count = 0
 
     def profile(frame, event, _argument):
@@ -138,7 +139,7 @@ def test_an_interrupt_takes_precedence_over_an_error_of_the_call():
 
 
 def test_a_nested_batch_is_interrupted_alone(client):
-    """The outer one goes on when its callback takes it."""
+    """The outer batch continues when its callback catches the exception."""
     inner = []
 
     def ready(index, kernel):
@@ -181,7 +182,8 @@ def test_a_hook_set_by_the_callback_stays(client, monkeypatch):
 
 @pytest.mark.parametrize("name", BATCHES)
 def test_a_missing_batch_item_is_never_a_result(client, problem, name):
-    """Other threads run no handlers and leave the hook alone; what is lost there is told."""
+    """Other threads run no handlers and do not set the hook; an exception lost there is
+    reported."""
     outcomes = []
 
     def ask():
@@ -207,7 +209,7 @@ def test_a_signal_interrupts_a_listing_of_devices():
 
 
 def test_a_callback_exception_is_recognized_by_its_message():
-    """As from Python 3.13 on."""
+    """The behaviour of Python 3.13 and later."""
     mine, other = Callback(print)._enter, Callback(print)._enter
     told = types.SimpleNamespace(
         object=None, err_msg=f"Exception ignored on calling ctypes callback function {mine!r}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A client's life: opened, asked, closed, shared by threads, left behind by a fork."""
+"""The life of a client: open, request, close; threads and forks."""
 import copy
 import gc
 import os
@@ -21,7 +21,7 @@ THREADS = 8
 
 @pytest.fixture
 def closed(monkeypatch):
-    """Pointers of clients given back, in order."""
+    """Pointers of released clients, in order."""
     gc.collect()  # what earlier tests left
     given = []
     original = Handle.__del__
@@ -37,7 +37,7 @@ def closed(monkeypatch):
 
 @pytest.fixture
 def silent(tmp_path):
-    """A socket that takes connections and says nothing."""
+    """A socket that accepts connections and never answers."""
     path = tmp_path / "silent.sock"
     with socket.socket(socket.AF_UNIX) as s:
         s.bind(str(path))
@@ -219,7 +219,7 @@ def test_threads_share_a_client(client):
 
 
 def test_other_python_threads_run_during_a_call(silent):
-    """The call waits for an answer that only another Python thread could let end."""
+    """The call waits for an answer that only another Python thread can cause."""
     moved = threading.Event()
     with kiln.Client(silent) as client:
         thread = threading.Thread(target=moved.set)

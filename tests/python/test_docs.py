@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The examples of docs/python.md do what it says, and its table of errors is complete."""
+"""The examples of docs/python.md work as shown, and its table of errors is complete."""
 import doctest
 import re
 

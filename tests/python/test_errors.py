@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Errors: each code's class, what it says, and that it travels between processes."""
+"""Errors: the class of each code, its message, and pickling between processes."""
 import pickle
 
 import pytest

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Workers of multiprocessing's start method 'fork', as a DataLoader's: with kilnd, and without.
+"""Workers with multiprocessing's start method 'fork', like a DataLoader's: with and without kilnd.
 
-Each case is an interpreter of its own, as a job is: what forks has no threads of the tests'.
+Each case is a separate interpreter, like a job, so that the forking process has no threads of the
+tests.
 """
 import ast
 import os
@@ -15,8 +16,8 @@ from conftest import BUILD
 WORKERS = 3
 TASKS = 12
 
-# Below, |parent| was opened before the fork.  A task asks with its process's own client, opened at
-# the first task, and says who served it.
+# Below, |parent| was opened before the fork. A task uses the client of its process, opened at the
+# first task, and returns which kilnd served it.
 COMMON = f"""
 import multiprocessing, os, sys
 import kiln
@@ -98,7 +99,7 @@ print({level for level, _ in served})
 
 
 def run(code, tmp_path, socket, fallback):
-    """What |code| prints, with directories of its own."""
+    """The output of |code|, with private directories."""
     environment = dict(os.environ, KILN_LIBRARY_PATH=str(BUILD / "lib"), KILN_SOCKET=str(socket),
                        KILN_FALLBACK=fallback, KILN_FALLBACK_NOTICE="off",
                        KILN_FALLBACK_PATIENCE="600000", HOME=str(tmp_path),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Kernels by key, by source and by name; their bytes, and how long these live."""
+"""Kernels by key, by source and by name; their bytes, and the lifetime of these."""
 import bz2
 import copy
 import ctypes
@@ -24,7 +24,7 @@ UNKNOWN = "0" * 64
 
 @pytest.fixture
 def freed(monkeypatch):
-    """Pointers of kernels given back."""
+    """Pointers of released kernels."""
     gc.collect()  # what earlier tests left
     given = []
     original = Handle.__del__
@@ -46,7 +46,7 @@ def small(daemon, compiler, source):
 
 @pytest.fixture(scope="session")
 def large(daemon, compiler, source):
-    """Above what a private copy may have."""
+    """More bytes than a private copy may have."""
     table = "__device__ int table[8192] = {1, 2, 3};\n"
     made = source("large", "p[0] += table[(int)p[1]];")
     made = kiln.KernelSource(target=made.target, program=made.program, source=table + made.source)
@@ -145,7 +145,7 @@ def test_the_view_of_a_kernel_is_read_only_and_of_bytes(small):
 
 
 def test_the_memory_of_a_kernel_view_cannot_be_written(small, large):
-    """Of large ones other processes have the same memory."""
+    """Large kernels share their memory with other processes."""
     for kernel in (small, large):
         view = kernel.data
         assert isinstance(view.obj, bytes)
@@ -249,7 +249,7 @@ def test_an_exception_of_a_batch_callback_propagates(client, small):
 
 
 def test_an_exception_of_a_batch_callback_ends_the_batch(client, small, monkeypatch):
-    """libkiln is told to stop, so that nothing is waited for, or compiled, for nothing."""
+    """The callback stops libkiln, so that it neither waits nor compiles in vain."""
     ends = []
     original = kiln.client.call
 

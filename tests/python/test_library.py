@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Where libkiln comes from, each time in an interpreter of its own: a process has one libkiln."""
+"""Where libkiln is found. Each case is a separate interpreter, because a process has one
+libkiln."""
 import os
 import shutil
 import subprocess
@@ -82,7 +83,7 @@ except kiln.UnavailableError as error:
 
 
 def test_without_an_installed_kilnd_its_package_is_named(tmp_path):
-    """A copy of libkiln alone, as where that package alone is installed."""
+    """A copy of libkiln alone, as if only its package were installed."""
     shutil.copy(BUILD / "lib/libkiln.so.0", tmp_path)
     ended = subprocess.run(
         [sys.executable, "-B", "-c", ASKS], capture_output=True, text=True, cwd=tmp_path,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What an installation gets, built without a network."""
+"""The contents of an installation, built without a network."""
 import shutil
 import subprocess
 import sys

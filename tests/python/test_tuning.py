@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tuning records: put, then got one by one and in batches."""
+"""Tuning records: put, then read one by one and in batches."""
 import dataclasses
 import itertools
 import time
@@ -27,7 +27,7 @@ def found(solver="ConvWinograd", median_ms=1.5, **other):
 
 @pytest.fixture
 def own(problem):
-    """A problem of the test's own."""
+    """A problem that no other test uses."""
     return dataclasses.replace(problem, n=next(batch_sizes))
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """python3 -m kiln: reports whether libkiln is found, and what serves: kilnd or its fallback.
 
-The exit status is 0 when the host's kilnd serves, 3 when it does not, as kilnctl's, and 1 for anything else.
+The exit status is 0 if the host's kilnd serves, 3 if it does not (as for kilnctl), and 1 for any
+other failure.
 """
 import os
 import sys

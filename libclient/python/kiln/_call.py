@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Between Python's values and libkiln's: texts, times, whole numbers, failures, handles."""
+"""Converts between the values of Python and libkiln: texts, times, integers, failures, handles."""
 import ctypes
 import math
 import operator
@@ -53,7 +53,7 @@ def _to_unsigned(value: SupportsIndex, most: int, what: str) -> int:
 
 
 def to_uint32(value: SupportsIndex, what: str) -> int:
-    """Rejects what does not fit: ctypes would wrap it."""
+    """Rejects a number that does not fit: ctypes would wrap it."""
     return _to_unsigned(value, _UINT32_MAX, what)
 
 
@@ -86,7 +86,7 @@ class Handle:
     __slots__ = ("place", "_release")
 
     def __init__(self, release: str, pointer: Optional[int] = None) -> None:
-        """Without |pointer|, libkiln writes one into |place|; until then nothing is held."""
+        """Without |pointer|, libkiln writes one into |place|; until then the Handle is empty."""
         self.place = ctypes.c_void_p(pointer)
         self._release = getattr(library(), release)
 

@@ -59,7 +59,7 @@ def _check_version(found: ctypes.CDLL, path: str) -> None:
 def library() -> ctypes.CDLL:
     """libkiln, loaded on the first call.
 
-    Without a lock, which a forked child might find held: threads that race each get the same
+    There is no lock, because a forked child might find it held. Threads that race get the same
     library from the dynamic loader.
     """
     global _loaded
@@ -71,9 +71,9 @@ def library() -> ctypes.CDLL:
 def load_library(path: Union[str, "os.PathLike[str]", None] = None) -> str:
     """Loads libkiln from |path|, a file or its directory, and returns the name it was loaded by.
 
-    Without |path|: from $KILN_LIBRARY_PATH, else libkiln.so.0 as the dynamic loader finds it, which
-    is also what the first call that needs it does.  There is one libkiln in a process: asking for
-    another one later is InvalidError.
+    Without |path|: from $KILN_LIBRARY_PATH, else libkiln.so.0 as the dynamic loader finds it. The
+    first call that needs libkiln loads it in this way, too. A process has one libkiln: loading
+    another one later raises InvalidError.
     """
     global _loaded
     name = _wanted(os.fspath(path) if path is not None else None)

@@ -87,8 +87,8 @@ class Client:
         """Does not connect yet, so it succeeds even if no daemon is running.
 
         |socket_path|: None for $KILN_SOCKET, else the usual places.  |cache_entries|: answers that
-        this process remembers; 0: 8192; negative: none.  |fallback|: what serves where no daemon is
-        there, "private" or "off"; None for $KILN_FALLBACK, else "private".
+        this process remembers; 0: 8192; negative: none.  |fallback|: what to do if no daemon
+        serves, "private" or "off"; None for $KILN_FALLBACK, else "private".
         """
         self._handle: Optional[Handle] = None
         path = os.fspath(socket_path) if socket_path is not None else None
@@ -135,7 +135,7 @@ class Client:
         self._call(name, ctypes.byref(batch))
 
     def _ask(self, name: str, release: str, *arguments: Any) -> Handle:
-        """Calls a function whose last parameter but one is a place for a handle."""
+        """Calls a function whose last parameter but one receives a handle."""
         handle = Handle(release)  # before the call, so that an exception after it loses nothing
         self._call(name, *arguments, ctypes.byref(handle.place))
         return handle

@@ -24,7 +24,7 @@ class KilnError(Exception):
 
     @property
     def retryable(self) -> bool:
-        """Whether asking again later may succeed."""
+        """Whether the same call may succeed later."""
         from ._library import library
 
         return bool(library().kiln_error_is_retryable(int(self.code)))

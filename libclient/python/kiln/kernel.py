@@ -63,8 +63,8 @@ class Kernel:
 
     @property
     def data(self) -> memoryview:
-        """The bytes, read-only: a copy, made when it is first asked for, as all of ctypes' views of
-        the mapping itself could be written to through their `obj`.  Stays valid after close()."""
+        """The bytes, read-only: a copy, made at the first access. A view that ctypes makes of the
+        mapping itself would be writable through its `obj`. Stays valid after close()."""
         handle = self._handle
         if handle is None:
             raise invalid("the kernel is closed")

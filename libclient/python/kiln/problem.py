@@ -39,9 +39,9 @@ class Problem:
 
     x  n, c, [d,] h, w        w  k, c/groups, [z,] y, x        y  n, k, [do,] ho, wo
 
-    |input| is ([d,] h, w) of x and says whether it is a 2-D or a 3-D problem; for |filter|, |pad|,
-    |stride| and |dilation| one number stands for all dimensions.  A plain value: to be compared,
-    hashed, kept as a dict's key, pickled.
+    |input| is ([d,] h, w) of x, so its length decides between 2-D and 3-D. For |filter|, |pad|,
+    |stride| and |dilation|, one number stands for all dimensions.  A plain value: it can be
+    compared, hashed, used as a dict's key, and pickled.
     """
 
     n: int
