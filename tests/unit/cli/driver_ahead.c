@@ -166,7 +166,7 @@ static void wait_for_batches(unsigned count)
             ;
 }
 
-TEST_F(driver_ahead, the_whole_file_is_asked_for_in_one_batch_for_later)
+TEST_F(driver_ahead, ahead_requests_the_whole_file_in_one_batch)
 {
     start_ahead(f, "conv -n 1 -F 1\nconv -n 2 -F 3\n# note\nconv -n 1 -F 1 -t 1\n");
     wait_for_batches(1);
@@ -186,7 +186,7 @@ TEST_F(driver_ahead, the_whole_file_is_asked_for_in_one_batch_for_later)
     assert_int_equal(asked->options.timeout_ms, 3 * 120000);
 }
 
-TEST_F(driver_ahead, each_solver_asked_for_has_a_batch_of_its_own)
+TEST_F(driver_ahead, each_named_solver_has_a_separate_batch)
 {
     start_ahead(f, "conv -n 1 -F 1\nconv -n 1 -F 1 -S ConvDirectNaive\nconv -n 2 -F 1\n");
     wait_for_batches(2);
@@ -197,7 +197,7 @@ TEST_F(driver_ahead, each_solver_asked_for_has_a_batch_of_its_own)
     assert_string_equal(fake.asked[1].solver, "ConvDirectNaive");
 }
 
-TEST_F(driver_ahead, lines_that_the_run_will_refuse_are_left_out)
+TEST_F(driver_ahead, ahead_skips_lines_that_the_run_will_refuse)
 {
     start_ahead(f, "pool -n 1\nconv -S 85\n"
                    "conv -n 4000000 -c 1 -k 1 -H 46000 -W 46000 -F 1\nconv -n 2 -F 1\n");
@@ -207,14 +207,14 @@ TEST_F(driver_ahead, lines_that_the_run_will_refuse_are_left_out)
     assert_int_equal(fake.asked[0].problems[0].n, 2);
 }
 
-TEST_F(driver_ahead, a_file_of_nothing_to_run_asks_nothing)
+TEST_F(driver_ahead, a_file_without_problems_sends_no_request)
 {
     start_ahead(f, "pool -n 1\n");
     assert_null(f->ahead);
     assert_int_equal(fake.open, 0);
 }
 
-TEST_F(driver_ahead, the_time_for_all_is_that_for_each_up_to_half_an_hour)
+TEST_F(driver_ahead, ahead_multiplies_the_timeout_by_the_problems_up_to_half_an_hour)
 {
     f->session.timeout = (struct option_number){ .value = 5000, .given = true };
     start_ahead(f, "conv -n 1 -F 1\nconv -n 2 -F 1\n");
@@ -229,7 +229,7 @@ TEST_F(driver_ahead, the_time_for_all_is_that_for_each_up_to_half_an_hour)
     assert_int_equal(fake.asked[1].options.timeout_ms, 30 * 60 * 1000);
 }
 
-TEST_F(driver_ahead, a_failure_ends_it_and_is_nobodys_business)
+TEST_F(driver_ahead, ahead_ends_after_a_failure_and_reports_nothing)
 {
     fake.code = KILN_E_UNAVAILABLE;
     start_ahead(f, "conv -n 1 -F 1\nconv -n 1 -F 1 -S ConvDirectNaive\n");
@@ -240,7 +240,7 @@ TEST_F(driver_ahead, a_failure_ends_it_and_is_nobodys_business)
     assert_int_equal(fake.stopped_with, 0);
 }
 
-TEST_F(driver_ahead, every_solver_that_find_will_time_is_asked_for)
+TEST_F(driver_ahead, every_solver_that_find_will_time_is_requested)
 {
     struct kiln_conv_options find = { .size = sizeof(find), .mode = KILN_FIND_HYBRID };
     f->bench.find = &find;
@@ -254,7 +254,7 @@ TEST_F(driver_ahead, every_solver_that_find_will_time_is_asked_for)
     assert_int_equal(fake.asked[2].problems[0].n, 2); /* what is recorded is not timed */
 }
 
-TEST_F(driver_ahead, a_normal_find_wants_every_solver_whatever_is_recorded)
+TEST_F(driver_ahead, normal_find_times_every_solver_despite_records)
 {
     struct kiln_conv_options find = { .size = sizeof(find), .mode = KILN_FIND_NORMAL };
     f->bench.find = &find;
@@ -264,7 +264,7 @@ TEST_F(driver_ahead, a_normal_find_wants_every_solver_whatever_is_recorded)
     assert_string_equal(fake.asked[2].solver, "ConvB");
 }
 
-TEST_F(driver_ahead, stopping_takes_until_the_next_answer)
+TEST_F(driver_ahead, ahead_stops_at_the_next_answer)
 {
     fake.endless = true;
     start_ahead(f, "conv -n 1 -F 1\nconv -n 1 -F 1 -S ConvDirectNaive\n");

@@ -155,7 +155,7 @@ static int read_options(struct fixture *f)
 
 /* ---- options ---- */
 
-TEST_F(driver_find, nothing_given_is_hybrid_and_forces_nothing)
+TEST_F(driver_find, without_options_the_mode_is_hybrid_and_nothing_is_enforced)
 {
     assert_int_equal(read_options(f), KILN_E_OK);
     assert_int_equal(f->options.mode, KILN_FIND_HYBRID);
@@ -182,7 +182,7 @@ TEST_F(driver_find, modes_have_names_and_miopens_numbers)
     }
 }
 
-TEST_F(driver_find, enforcing_has_five_names_and_numbers)
+TEST_F(driver_find, enforce_has_five_names_and_numbers)
 {
     static const char *const names[] = { "none", "DB_UPDATE", "search", "search_db_update",
                                          "db_clean" };
@@ -197,7 +197,7 @@ TEST_F(driver_find, enforcing_has_five_names_and_numbers)
     }
 }
 
-TEST_F(driver_find, a_flag_counts_before_its_variable)
+TEST_F(driver_find, a_flag_takes_precedence_over_its_variable)
 {
     setenv("MIOPEN_FIND_MODE", "FAST", 1);
     setenv("MIOPEN_FIND_ENFORCE", "4", 1);
@@ -241,7 +241,7 @@ TEST_F(driver_find, the_other_flags_reach_libkiln)
     assert_null(fake.options.reported);
 }
 
-TEST_F(driver_find, a_failure_says_what_was_done)
+TEST_F(driver_find, a_failed_find_returns_its_message)
 {
     struct find_call call = { .options = &f->options, .solver = "" };
     fake.code = KILN_E_GPU_FAULT;
@@ -251,7 +251,7 @@ TEST_F(driver_find, a_failure_says_what_was_done)
 
 /* ---- printing ---- */
 
-TEST_F(driver_find, elsewhere_than_on_a_terminal_each_tenth_is_a_line)
+TEST_F(driver_find, without_a_terminal_progress_is_a_line_for_each_tenth)
 {
     struct find_call call = {
         .options = &f->options, .solver = "", .tunes = true, .progress = f->out
@@ -297,7 +297,7 @@ TEST(driver_find, json_has_solvers_and_trials)
     assert_null(json_get(json, "not_recorded"));
 }
 
-TEST_F(driver_find, an_unrecorded_measurement_is_warned_of_and_in_the_json)
+TEST_F(driver_find, an_unrecorded_measurement_causes_a_warning_and_is_in_the_json)
 {
     find_warn((void *)&fake, f->out);
     assert_string_equal(read_printed(f), "");
@@ -309,7 +309,7 @@ TEST_F(driver_find, an_unrecorded_measurement_is_warned_of_and_in_the_json)
     assert_string_equal(json_get_text(json, "not_recorded", ""), "the disk is\x1b full");
 }
 
-TEST_F(driver_find, a_recording_refused_as_not_built_in_is_warned_of_once)
+TEST_F(driver_find, a_recording_that_the_build_does_not_support_causes_one_warning)
 {
     fake.recorded = KILN_E_NOT_FOUND;
     find_warn((void *)&fake, f->out);

@@ -322,7 +322,7 @@ static int run_measurement(struct fixture *f, uint64_t seed)
     return f->m.err.code;
 }
 
-TEST_F(driver_measure, a_right_result_is_verified_in_every_direction_and_type)
+TEST_F(driver_measure, a_correct_result_is_verified_in_every_direction_and_type)
 {
     for (uint32_t direction = 0; direction < 3; direction++) {
         for (uint32_t type = 0; type < 3; type++) {
@@ -336,7 +336,7 @@ TEST_F(driver_measure, a_right_result_is_verified_in_every_direction_and_type)
     }
 }
 
-TEST_F(driver_measure, an_output_that_was_never_written_is_found_by_its_poison)
+TEST_F(driver_measure, an_output_that_was_never_written_is_detected_by_its_poison)
 {
     fake.behaviour = WRITES_NOTHING;
     assert_int_equal(run_measurement(f, 42), KILN_E_CORRUPT);
@@ -344,7 +344,7 @@ TEST_F(driver_measure, an_output_that_was_never_written_is_found_by_its_poison)
     assert_non_null(strstr(f->m.err.text, "--seed 42"));
 }
 
-TEST_F(driver_measure, a_plan_is_asked_for_with_the_driver_that_is_here)
+TEST_F(driver_measure, a_plan_request_states_the_driver_of_the_device)
 {
     assert_int_equal(run_measurement(f, 42), KILN_E_OK);
     assert_string_equal(fake.driver, "Fake 1.0");
@@ -379,7 +379,7 @@ TEST_F(driver_measure, the_same_seed_gives_the_same_data_and_another_does_not)
     assert_true(differing > 5);
 }
 
-TEST_F(driver_measure, launches_are_one_plus_those_to_time)
+TEST_F(driver_measure, a_run_launches_once_more_than_it_times)
 {
     assert_int_equal(run_measurement(f, 1), KILN_E_OK);
     assert_int_equal(fake.launches, 1);
@@ -403,7 +403,7 @@ TEST_F(driver_measure, a_device_that_reports_no_time_fails_the_problem)
     assert_non_null(strstr(f->m.err.text, "timing Best"));
 }
 
-TEST_F(driver_measure, planning_never_costs_more_than_the_whole_wait)
+TEST_F(driver_measure, the_time_of_planning_is_at_most_the_whole_wait)
 {
     assert_int_equal(run_measurement(f, 1), KILN_E_OK);
     assert_true(f->m.time.plan < 60 && f->m.time.fetch >= 0);
@@ -414,7 +414,7 @@ TEST_F(driver_measure, planning_never_costs_more_than_the_whole_wait)
     assert_true(f->m.time.compile == 0);
 }
 
-TEST_F(driver_measure, the_solver_asked_for_is_the_one_planned_with)
+TEST_F(driver_measure, a_named_solver_is_used_for_the_plan)
 {
     snprintf(f->flags.solver, sizeof(f->flags.solver), "ConvDirectNaive");
     assert_int_equal(run_measurement(f, 1), KILN_E_OK);
@@ -428,7 +428,7 @@ static struct kiln_conv_options find_options(int mode, int enforce)
                                        .enforce = enforce };
 }
 
-TEST_F(driver_measure, without_a_solver_what_find_found_is_run)
+TEST_F(driver_measure, without_a_solver_the_run_uses_finds_result)
 {
     struct kiln_conv_options find = find_options(KILN_FIND_HYBRID, KILN_ENFORCE_NONE);
     f->bench.find = &find;
@@ -442,7 +442,7 @@ TEST_F(driver_measure, without_a_solver_what_find_found_is_run)
     assert_int_equal(fake.live_results, 0);
 }
 
-TEST_F(driver_measure, a_solver_that_is_named_is_not_searched_for_unless_that_is_enforced)
+TEST_F(driver_measure, a_named_solver_skips_find_unless_enforced)
 {
     struct kiln_conv_options find = find_options(KILN_FIND_NORMAL, KILN_ENFORCE_DB_UPDATE);
     f->bench.find = &find;
@@ -456,7 +456,7 @@ TEST_F(driver_measure, a_solver_that_is_named_is_not_searched_for_unless_that_is
     measurement_done(&f->m);
 }
 
-TEST_F(driver_measure, fast_leaves_the_choice_to_kilnd)
+TEST_F(driver_measure, fast_mode_leaves_the_choice_to_kilnd)
 {
     struct kiln_conv_options find = find_options(KILN_FIND_FAST, KILN_ENFORCE_NONE);
     f->bench.find = &find;
@@ -465,7 +465,7 @@ TEST_F(driver_measure, fast_leaves_the_choice_to_kilnd)
     assert_string_equal(f->m.solver, "Best");
 }
 
-TEST_F(driver_measure, a_search_tunes_and_its_failure_is_the_problems)
+TEST_F(driver_measure, a_failed_search_fails_its_problem)
 {
     struct kiln_conv_options find = find_options(KILN_FIND_FAST, KILN_ENFORCE_NONE);
     f->bench.find = &find;
@@ -490,7 +490,7 @@ TEST_F(driver_measure, failures_on_the_way_are_kept_with_their_step)
     assert_int_equal(f->m.object_count, 0);
 }
 
-TEST_F(driver_measure, a_problem_larger_than_memory_is_refused_before_anything_is_taken)
+TEST_F(driver_measure, a_problem_larger_than_memory_is_refused_before_allocation)
 {
     f->problem.n = 1;
     f->problem.c = f->problem.k = f->problem.groups = 1;
@@ -506,7 +506,7 @@ TEST_F(driver_measure, a_problem_larger_than_memory_is_refused_before_anything_i
     assert_int_equal(fake.launches, 0);
 }
 
-TEST_F(driver_measure, tensors_of_8_bit_integers_are_refused_whoever_planned_for_them)
+TEST_F(driver_measure, tensors_of_8_bit_integers_are_refused)
 {
     f->problem.type = KILN_INT8;
     assert_int_equal(run_measurement(f, 1), KILN_E_UNSUPPORTED);
@@ -514,7 +514,7 @@ TEST_F(driver_measure, tensors_of_8_bit_integers_are_refused_whoever_planned_for
     assert_int_equal(fake.launches, 0);
 }
 
-TEST_F(driver_measure, totals_add_up_what_the_problems_cost)
+TEST_F(driver_measure, totals_are_the_sums_over_the_problems)
 {
     struct report report;
     struct report_place place = { .line = 3, .command = "conv -n 2" };

@@ -33,7 +33,7 @@ FIXTURE(driver_options, set_up, tear_down);
     driver_call_parse((int)(sizeof((const char *[]){ __VA_ARGS__ }) / sizeof(char *)), \
                       (const char *[]){ __VA_ARGS__ }, &(f)->call, &(f)->err)
 
-TEST_F(driver_options, a_search_is_part_of_a_job)
+TEST_F(driver_options, the_search_flag_is_part_of_the_settings)
 {
     assert_int_equal(job_parse("conv -s 1", &f->job, &f->err), KILN_E_OK);
     assert_int_equal(f->job.search, 1);
@@ -54,7 +54,7 @@ TEST_F(driver_options, miopens_solver_numbers_are_refused_with_an_example)
     assert_string_equal(f->job.solver, "2Conv");
 }
 
-TEST_F(driver_options, a_job_is_its_problems_and_how_to_run_them)
+TEST_F(driver_options, a_command_line_becomes_problems_and_settings)
 {
     assert_int_equal(job_parse("./bin/MIOpenDriver conv -n 64 -F 3", &f->job, &f->err), KILN_E_OK);
     assert_int_equal(f->job.count, 2);
@@ -85,7 +85,7 @@ TEST_F(driver_options, a_logged_command_line_may_be_pasted_whole)
     assert_int_equal(f->call.words.count, 3);
 }
 
-TEST_F(driver_options, other_commands_take_what_they_need_and_no_more)
+TEST_F(driver_options, other_commands_check_the_number_of_their_arguments)
 {
     assert_int_equal(CALL(f, "run"), KILN_E_INVALID);
     driver_call_done(&f->call);
@@ -103,7 +103,7 @@ TEST_F(driver_options, other_commands_take_what_they_need_and_no_more)
     assert_false(f->call.options.ahead);
 }
 
-TEST_F(driver_options, asking_ahead_is_for_files)
+TEST_F(driver_options, ahead_works_only_with_files)
 {
     assert_int_equal(CALL(f, "conv", "--ahead", "-n", "4"), KILN_E_INVALID);
     assert_says(f->err.text, "--ahead");
@@ -112,7 +112,7 @@ TEST_F(driver_options, asking_ahead_is_for_files)
     assert_true(f->call.options.ahead);
 }
 
-TEST_F(driver_options, more_memory_than_there_is_is_refused_with_both_figures)
+TEST_F(driver_options, too_much_memory_is_refused_with_both_numbers)
 {
     SKIP_IF(host_memory_available() == UINT64_MAX, "the free memory of this host is unknown");
     assert_int_equal(host_memory_check((uint64_t)1 << 60, "the problem", &f->err),

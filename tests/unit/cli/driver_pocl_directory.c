@@ -61,7 +61,7 @@ TEST_F(driver_pocl_directory, files_that_pocl_leaves_in_its_directory_are_remove
     assert_int_equal(access(inner, F_OK), -1);
 }
 
-TEST_F(driver_pocl_directory, a_user_who_wants_pocls_kernel_cache_has_it)
+TEST_F(driver_pocl_directory, pocls_kernel_cache_stays_on_if_the_user_enabled_it)
 {
     setenv("POCL_KERNEL_CACHE", "1", 1);
     pocl_directory_init(&f->directory);
@@ -91,7 +91,7 @@ TEST_F(driver_pocl_directory, processes_with_the_same_parent_directory_get_priva
     pocl_directory_done(&f->directory);
 }
 
-TEST_F(driver_pocl_directory, without_a_place_for_temporary_files_pocl_keeps_its_own)
+TEST_F(driver_pocl_directory, without_a_temporary_directory_pocl_uses_its_default)
 {
     setenv("TMPDIR", "/nonexistent", 1);
     pocl_directory_init(&f->directory);
@@ -106,7 +106,7 @@ TEST_F(driver_pocl_directory, without_a_place_for_temporary_files_pocl_keeps_its
     pocl_directory_done(&f->directory);
 }
 
-TEST(driver_pocl_directory, a_directory_is_for_opencl_devices_alone)
+TEST(driver_pocl_directory, only_opencl_devices_get_a_directory_for_pocl)
 {
     assert_true(pocl_directory_is_for(NULL));
     assert_true(pocl_directory_is_for("auto"));

@@ -106,7 +106,7 @@ TEST_F(driver_report, json_reports_the_direction_asked_for_of_a_transposed_convo
     assert_null(strstr(text, "\"error\""));
 }
 
-TEST_F(driver_report, problems_that_all_failed_alike_give_their_code_to_the_whole)
+TEST_F(driver_report, problems_that_failed_with_one_code_give_it_to_the_run)
 {
     add_result(f, KILN_E_NOT_FOUND);
     add_result(f, KILN_E_NOT_FOUND);
@@ -114,7 +114,7 @@ TEST_F(driver_report, problems_that_all_failed_alike_give_their_code_to_the_whol
     assert_says(f->err.text, "2 of");
 }
 
-TEST_F(driver_report, a_code_of_some_problems_is_not_the_whole_runs_status)
+TEST_F(driver_report, an_error_code_of_some_problems_is_not_the_status_of_the_run)
 {
     add_result(f, KILN_E_NOT_FOUND);
     add_result(f, KILN_E_OK);
@@ -122,7 +122,7 @@ TEST_F(driver_report, a_code_of_some_problems_is_not_the_whole_runs_status)
     assert_says(f->err.text, "1 of");
 }
 
-TEST_F(driver_report, lines_that_are_no_problems_count_as_failures)
+TEST_F(driver_report, lines_that_are_not_problems_count_as_failures)
 {
     struct kiln_error why = { .code = KILN_E_INVALID, .text = "not a line" };
     add_result(f, KILN_E_CORRUPT);
@@ -137,7 +137,7 @@ TEST_F(driver_report, a_run_without_failures_is_fine)
     assert_int_equal(report_judge(&f->report, &f->err), KILN_E_OK);
 }
 
-TEST_F(driver_report, the_document_of_a_failed_run_holds_its_error)
+TEST_F(driver_report, the_json_of_a_failed_run_has_its_error)
 {
     struct kiln_error failure = { .code = KILN_E_CORRUPT, .text = "1 of 1 problems failed" };
     add_result(f, KILN_E_CORRUPT);

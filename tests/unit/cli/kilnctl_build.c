@@ -114,7 +114,7 @@ static const char *read_content(struct fixture *f, const char *name)
 
 /* ---- build ---- */
 
-TEST_F(kilnctl_build, every_kernel_is_made_to_be_there_before_the_package_is_asked_for)
+TEST_F(kilnctl_build, every_kernel_is_compiled_before_the_package_is_requested)
 {
     BUILD_REPORTED(f, rc, "--db-id", "gfx90a68", "--toolchain", "clang");
     assert_int_equal(rc, KILN_E_OK);
@@ -162,7 +162,7 @@ TEST_F(kilnctl_build, a_package_as_json_is_reported_with_its_kernels)
                                 "\"prefetch\":{\"lines\":2,\"problems\":2,");
 }
 
-TEST_F(kilnctl_build, a_daemon_that_is_busy_is_asked_again)
+TEST_F(kilnctl_build, a_request_to_a_busy_daemon_is_repeated)
 {
     fake.answers[3] = fake.answers[1];
     fake.answers[1] = fake.answers[2] = (struct fake_answer){ .code = KILN_E_BUSY };
@@ -172,7 +172,7 @@ TEST_F(kilnctl_build, a_daemon_that_is_busy_is_asked_again)
     assert_string_equal(read_content(f, "gfx90a68.kdb"), "package");
 }
 
-TEST_F(kilnctl_build, a_daemon_that_stays_busy_is_not_asked_for_ever)
+TEST_F(kilnctl_build, requests_to_a_daemon_that_stays_busy_end)
 {
     for (unsigned i = 1; i <= 10; i++)
         fake.answers[i] = (struct fake_answer){ .code = KILN_E_BUSY };
@@ -196,7 +196,7 @@ TEST_F(kilnctl_build, nothing_is_written_when_a_problem_failed)
     assert_true(f->run.reported);
 }
 
-TEST_F(kilnctl_build, with_keep_going_the_others_are_written_and_it_still_fails)
+TEST_F(kilnctl_build, keep_going_writes_the_other_problems_and_still_fails)
 {
     seen.plan_code = KILN_E_COMPILE_FAILED;
     fake.answers[1].reply =
@@ -212,7 +212,7 @@ TEST_F(kilnctl_build, with_keep_going_the_others_are_written_and_it_still_fails)
     assert_null(strstr(f->reported.text, "again")); /* the first failure was reported */
 }
 
-TEST_F(kilnctl_build, failures_that_only_the_build_met_are_reported_and_nothing_is_written)
+TEST_F(kilnctl_build, failures_found_only_by_the_build_are_reported_and_nothing_is_written)
 {
     fake.answers[1].reply = "{\"kernels\":1,\"size\":7,\"failures\":1,\"failed\":[{\"problem\":"
                             "\"conv -n 2\",\"text\":\"too \\u001blate\"}]}";
@@ -225,7 +225,7 @@ TEST_F(kilnctl_build, failures_that_only_the_build_met_are_reported_and_nothing_
     assert_false(scratch_has(&f->directory, "gfx90a68.kdb"));
 }
 
-TEST_F(kilnctl_build, keep_going_needs_something_that_worked)
+TEST_F(kilnctl_build, keep_going_fails_if_no_problem_succeeded)
 {
     scratch_write(&f->directory, "problems", "conv --frobnicate\n");
     BUILD_REPORTED(f, rc, "--keep-going");
@@ -283,7 +283,7 @@ TEST_F(kilnctl_build, a_package_that_no_gpu_would_use_is_not_built)
     assert_says(refused_build(f, "gfx90a", "out.kpkg"), "--db-id");
 }
 
-TEST_F(kilnctl_build, miopens_format_is_not_built_for_gpus_that_miopen_does_not_know)
+TEST_F(kilnctl_build, the_kdb_format_is_refused_for_gpus_that_miopen_does_not_support)
 {
     assert_says(refused_build(f, "sm_90", "sm_90.kdb"), "--format kiln");
     assert_says(refused_build(f, "sm_90", "sm_90.kdb"), "sm_90.kpkg");
@@ -327,7 +327,7 @@ TEST_F(kilnctl_build, kilns_format_is_built_for_nvidias_gpus_by_the_targets_name
     assert_null(strstr(f->reported.text, "installed as"));
 }
 
-TEST_F(kilnctl_build, a_package_for_one_of_nvidias_gpus_bears_the_targets_name)
+TEST_F(kilnctl_build, a_package_for_nvidia_is_named_after_its_target)
 {
     static const char *const names[] = { "sm_90a.kpkg", "mine.kpkg" };
     fake.answers[0].reply = "{\"toolchains\":[{\"name\":\"nvrtc\",\"targets\":[{\"target\":"
@@ -354,7 +354,7 @@ TEST_F(kilnctl_build, the_name_of_the_package_chooses_its_format)
     assert_null(strstr(f->reported.text, "installed as"));
 }
 
-TEST_F(kilnctl_build, a_name_that_would_not_apply_is_pointed_out)
+TEST_F(kilnctl_build, a_package_name_that_applies_to_no_device_causes_a_notice)
 {
     scratch_path(&f->directory, "mine.kdb", f->out);
     BUILD_REPORTED(f, rc, "--db-id", "gfx90a68");
@@ -410,7 +410,7 @@ TEST_F(kilnctl_build, a_pair_of_keys_is_made_and_never_replaced)
     assert_int_equal(fake.asked, 0);
 }
 
-TEST_F(kilnctl_build, a_package_built_with_a_key_has_a_manifest_that_holds)
+TEST_F(kilnctl_build, a_package_built_with_a_key_has_a_valid_manifest)
 {
     struct manifest_file file;
     make_key(f);
@@ -421,7 +421,7 @@ TEST_F(kilnctl_build, a_package_built_with_a_key_has_a_manifest_that_holds)
     assert_says(f->run.printed, ", signed\n");
 }
 
-TEST_F(kilnctl_build, a_key_that_cannot_sign_is_reported_of_before_anything_is_compiled)
+TEST_F(kilnctl_build, an_unusable_key_is_reported_before_anything_is_compiled)
 {
     scratch_write(&f->directory, "ops.key", "{}");
     assert_int_equal(chmod(f->key, 0600), 0);

@@ -53,7 +53,7 @@ TEST_F(kilnctl_caches, a_cache_goes_to_kilnd_as_an_open_file_with_its_name_and_s
     assert_says(f->run.printed, "for you");
 }
 
-TEST_F(kilnctl_caches, an_import_for_everyone_of_another_device_says_so_to_kilnd)
+TEST_F(kilnctl_caches, an_import_sends_its_device_and_for_all_to_kilnd)
 {
     fake.answers[0].reply = "{\"imported\":1,\"database_id\":\"gfx90a6e\",\"scope\":\"everyone\"}";
     assert_int_equal(RUN(&f->run, "kernel", "import", "--for-all", "--db-id", "gfx90a6e", f->first),
@@ -64,7 +64,7 @@ TEST_F(kilnctl_caches, an_import_for_everyone_of_another_device_says_so_to_kilnd
     assert_says(f->run.printed, "every user");
 }
 
-TEST_F(kilnctl_caches, an_import_goes_on_after_a_bad_file_and_fails_in_the_end)
+TEST_F(kilnctl_caches, an_import_continues_after_a_bad_file_and_fails_at_the_end)
 {
     fake.answers[0] = (struct fake_answer){ .code = KILN_E_CORRUPT, .text = "no kernel database" };
     fake.answers[1].reply = ALL_IN;
@@ -104,7 +104,7 @@ TEST_F(kilnctl_caches, the_json_of_a_lossy_import_counts_all_files_together)
 }
 
 /* Where the tree of a file is damaged, nothing says how many rows hung on it. */
-TEST_F(kilnctl_caches, where_the_number_of_lost_rows_is_unknown_that_is_reported)
+TEST_F(kilnctl_caches, an_unknown_number_of_lost_rows_is_reported)
 {
     fake.answers[0].reply = "{\"imported\":970,\"damaged\":5,\"lost\":3,\"lost_at_least\":true}";
     fake.answers[1].reply = "{\"imported\":9,\"damaged\":0,\"lost\":0,\"lost_at_least\":true}";
@@ -178,7 +178,7 @@ TEST_F(kilnctl_caches, a_cache_that_cannot_be_opened_is_not_sent)
     assert_int_equal(fake.asked, 0);
 }
 
-TEST_F(kilnctl_caches, a_cache_that_is_not_there_does_not_keep_the_others_out)
+TEST_F(kilnctl_caches, a_missing_cache_does_not_stop_the_import_of_others)
 {
     fake.answers[0].reply = ALL_IN;
     assert_int_equal(RUN(&f->run, "kernel", "import", "/nonexistent/a.ukdb", f->first),
@@ -228,7 +228,7 @@ TEST_F(kilnctl_caches, the_version_is_read_from_the_name_of_the_caches_directory
     assert_says(import_from(f, "3.5.1", NULL, NULL), ",\"version\":\"3.5.1\"}");
 }
 
-TEST_F(kilnctl_caches, a_version_that_is_given_counts_more_and_none_is_no_version)
+TEST_F(kilnctl_caches, the_miopen_option_overrides_the_directory_and_none_means_no_version)
 {
     assert_says(import_from(f, "2.17.0.a82233c22", "--miopen", "2.17.0"),
                 ",\"version\":\"2.17.0\"}");
@@ -237,7 +237,7 @@ TEST_F(kilnctl_caches, a_version_that_is_given_counts_more_and_none_is_no_versio
     assert_null(strstr(f->run.printed, "stored for"));
 }
 
-TEST_F(kilnctl_caches, directories_of_other_names_say_no_version)
+TEST_F(kilnctl_caches, only_directories_named_after_a_version_give_a_version)
 {
     static const char *const directories[] = { "backup",       "2.17",      "2.17.0.a b",
                                                "2.17.0-a8",    "v2.17.0.a", "2..0.a823",
@@ -281,7 +281,7 @@ TEST_F(kilnctl_caches, kernels_of_one_version_are_written_as_miopen_looks_for_th
     assert_says(f->run.printed, "2.17.0");
 }
 
-TEST_F(kilnctl_caches, of_several_versions_one_must_be_named_and_nothing_is_written)
+TEST_F(kilnctl_caches, an_overlay_with_several_versions_needs_a_choice)
 {
     fake.answers[0] =
         (struct fake_answer){ .code = KILN_E_INVALID, .text = "name one of 2.1, none" };
@@ -314,7 +314,7 @@ TEST_F(kilnctl_caches, an_export_of_one_device_as_json_lists_its_file)
                                 "\"failures\":[]}\n");
 }
 
-TEST_F(kilnctl_caches, an_export_keeps_files_that_are_there_and_writes_the_others)
+TEST_F(kilnctl_caches, an_export_keeps_existing_files_and_writes_the_others)
 {
     fake.answers[0] = (struct fake_answer){ .reply = EXPORTED, .files = { "new 0", "new 1" } };
     assert_int_equal(unlink(f->second), 0);
@@ -341,7 +341,7 @@ TEST_F(kilnctl_caches, an_export_never_replaces_a_cache_that_is_in_use)
     assert_string_equal(scratch_read(&f->directory, "gfx90a68.ukdb", f->text, 256), "first");
 }
 
-TEST_F(kilnctl_caches, an_export_writes_nowhere_but_into_its_directory)
+TEST_F(kilnctl_caches, an_export_writes_only_into_its_directory)
 {
     static const char *const replies[] = {
         "{\"files\":[{\"name\":\"../evil.ukdb\",\"descriptor\":0}]}",
@@ -357,7 +357,7 @@ TEST_F(kilnctl_caches, an_export_writes_nowhere_but_into_its_directory)
     assert_int_equal(scratch_directory_count(&f->directory), 3); /* with the empty directory */
 }
 
-TEST_F(kilnctl_caches, an_export_of_nothing_makes_no_directory)
+TEST_F(kilnctl_caches, an_export_without_records_creates_no_directory)
 {
     fake.answers[0].code = KILN_E_NOT_FOUND;
     fake.answers[1].reply = "{\"files\":[]}";

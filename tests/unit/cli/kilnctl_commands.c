@@ -64,7 +64,7 @@ FIXTURE(kilnctl_commands, set_up, tear_down);
 
 /* ---- the table ---- */
 
-TEST(kilnctl_commands, every_command_is_whole_and_found_by_its_name)
+TEST(kilnctl_commands, every_command_is_complete_and_found_by_its_name)
 {
     const struct command *command = NULL;
     for (size_t i = 0; (command = command_at(i)); i++) {
@@ -104,7 +104,7 @@ TEST(kilnctl_commands, no_two_options_of_a_command_share_a_name_or_letter)
     }
 }
 
-TEST(kilnctl_commands, half_a_name_is_no_command)
+TEST(kilnctl_commands, a_part_of_a_name_is_not_a_command)
 {
     size_t used = 0;
     assert_null(command_find((const char *[]){ "kernel" }, 1, &used));
@@ -131,7 +131,7 @@ TEST_F(kilnctl_commands, stats_for_people_name_nested_counters_and_units)
                         "fetches      12 345\nhits.hot     1\nstore_bytes  1.5 MiB\n");
 }
 
-TEST_F(kilnctl_commands, an_answer_that_is_no_json_is_refused)
+TEST_F(kilnctl_commands, an_answer_that_is_not_json_is_refused)
 {
     fake.replies[0] = "{\"fetches\":";
     fake.replies[1] = "[1]";
@@ -150,7 +150,7 @@ TEST_F(kilnctl_commands, config_shows_value_and_origin)
                                         "socket   /run/x  default\n");
 }
 
-TEST_F(kilnctl_commands, config_shows_what_waits_for_a_restart_where_something_does)
+TEST_F(kilnctl_commands, config_shows_settings_that_wait_for_a_restart)
 {
     fake.replies[0] = "{\"workers\":{\"value\":\"2\",\"origin\":\"default\","
                       "\"after_restart\":{\"value\":\"4\",\"origin\":\"/etc/x\"}},"
@@ -195,7 +195,7 @@ TEST_F(kilnctl_commands, imported_kernels_are_listed_with_their_id_and_no_time_o
     assert_non_null(strstr(f->run.printed, "2.00 s"));
 }
 
-TEST_F(kilnctl_commands, the_limit_of_a_list_stops_the_asking)
+TEST_F(kilnctl_commands, a_list_stops_its_requests_at_the_limit)
 {
     fake.replies[0] = "{\"kernels\":[{\"key\":\"aa\"},{\"key\":\"bb\"}],\"next\":\"bb\"}";
     assert_int_equal(RUN(&f->run, "kernel", "ls", "--limit", "2", "--json"), KILN_E_OK);
@@ -210,13 +210,13 @@ TEST_F(kilnctl_commands, a_list_without_end_is_an_error_and_prints_nothing)
     assert_string_equal(f->run.printed, "");
 }
 
-TEST_F(kilnctl_commands, a_key_prefix_is_checked_before_anybody_is_asked)
+TEST_F(kilnctl_commands, an_invalid_key_prefix_is_refused_before_a_request)
 {
     assert_int_equal(RUN(&f->run, "kernel", "show", "xyz"), KILN_E_INVALID);
     assert_int_equal(fake.asked, 0);
 }
 
-TEST_F(kilnctl_commands, removing_goes_on_after_a_failure_and_reports_it)
+TEST_F(kilnctl_commands, removing_continues_after_a_failure_and_reports_it)
 {
     fake.code = KILN_E_NOT_FOUND;
     fake.replies[1] = "{\"removed\":1}";
@@ -246,14 +246,14 @@ TEST_F(kilnctl_commands, removing_stops_where_it_is_not_permitted_and_leaves_the
     assert_false(f->run.reported);
 }
 
-TEST_F(kilnctl_commands, clear_drops_nothing_that_was_not_chosen)
+TEST_F(kilnctl_commands, clear_needs_a_selection)
 {
     assert_int_equal(RUN(&f->run, "clear", "--yes"), KILN_E_INVALID);
     assert_int_equal(RUN(&f->run, "clear", "--yes", "--all", "--target", "gfx90a"), KILN_E_INVALID);
     assert_int_equal(fake.asked, 0);
 }
 
-TEST_F(kilnctl_commands, clear_with_yes_does_not_ask)
+TEST_F(kilnctl_commands, clear_with_yes_needs_no_confirmation)
 {
     fake.replies[0] = "{\"kernels\":3,\"bytes\":4096,\"dry_run\":false}";
     assert_int_equal(RUN(&f->run, "clear", "--target", "gfx90a", "--older-than", "12h", "--yes"),
@@ -264,7 +264,7 @@ TEST_F(kilnctl_commands, clear_with_yes_does_not_ask)
                                           "\"dry_run\":false}");
 }
 
-TEST_F(kilnctl_commands, clear_of_ones_own_kernels_says_so_to_kilnd_and_chooses_further)
+TEST_F(kilnctl_commands, clear_own_is_sent_to_kilnd_with_further_filters)
 {
     fake.replies[0] = fake.replies[1] = "{\"kernels\":1,\"bytes\":0,\"dry_run\":false}";
     assert_int_equal(RUN(&f->run, "clear", "--own", "--yes"), KILN_E_OK);
@@ -277,7 +277,7 @@ TEST_F(kilnctl_commands, clear_of_ones_own_kernels_says_so_to_kilnd_and_chooses_
     assert_int_equal(fake.asked, 2);
 }
 
-TEST_F(kilnctl_commands, a_dry_run_of_clear_says_so_to_both_sides)
+TEST_F(kilnctl_commands, a_dry_run_of_clear_is_sent_to_kilnd_and_shown_to_the_user)
 {
     fake.replies[0] = "{\"kernels\":3,\"bytes\":4096,\"dry_run\":true}";
     assert_int_equal(RUN(&f->run, "clear", "--all", "--dry-run"), KILN_E_OK);
@@ -286,7 +286,7 @@ TEST_F(kilnctl_commands, a_dry_run_of_clear_says_so_to_both_sides)
     assert_string_equal(fake.requests[0], "clear {\"all\":true,\"dry_run\":true}");
 }
 
-TEST_F(kilnctl_commands, gc_says_where_the_size_asked_for_was_missed)
+TEST_F(kilnctl_commands, gc_reports_that_the_requested_size_was_missed)
 {
     fake.replies[0] = "{\"kernels\":3,\"bytes\":4096,\"store_bytes\":8192}";
     fake.replies[1] = "{\"kernels\":3,\"bytes\":4096,\"store_bytes\":2048}";
@@ -318,7 +318,7 @@ TEST_F(kilnctl_commands, toolchains_are_probed_for_the_targets_given)
     assert_says(f->run.printed, "ls --all");
 }
 
-TEST_F(kilnctl_commands, a_target_that_could_not_be_tried_is_neither_yes_nor_no)
+TEST_F(kilnctl_commands, an_untried_target_is_shown_as_unknown)
 {
     fake.replies[0] =
         "{\"toolchains\":[{\"name\":\"clang\",\"targets\":[],\"untried\":[{\"target\":"
@@ -328,7 +328,7 @@ TEST_F(kilnctl_commands, a_target_that_could_not_be_tried_is_neither_yes_nor_no)
     assert_says(f->run.printed, "no process");
 }
 
-TEST_F(kilnctl_commands, toolchains_tried_for_all_targets_have_no_hint_to_do_so)
+TEST_F(kilnctl_commands, toolchain_ls_all_prints_no_hint_about_all)
 {
     fake.replies[0] = "{\"toolchains\":[{\"name\":\"clang\",\"targets\":[]}]}";
     assert_int_equal(RUN(&f->run, "toolchain", "ls", "--all"), KILN_E_OK);
@@ -336,7 +336,7 @@ TEST_F(kilnctl_commands, toolchains_tried_for_all_targets_have_no_hint_to_do_so)
     assert_null(strstr(f->run.printed, "--all"));
 }
 
-TEST_F(kilnctl_commands, terminal_escapes_in_an_answer_are_defused)
+TEST_F(kilnctl_commands, terminal_escapes_in_an_answer_are_replaced)
 {
     fake.replies[0] = "{\"kernels\":[{\"key\":\"aa\",\"program\":\"\\u001b[2Jx\"}]}";
     assert_int_equal(RUN(&f->run, "kernel", "ls"), KILN_E_OK);
@@ -344,7 +344,7 @@ TEST_F(kilnctl_commands, terminal_escapes_in_an_answer_are_defused)
     assert_non_null(strstr(f->run.printed, "?[2Jx"));
 }
 
-TEST(kilnctl_commands, numbers_are_shown_in_the_unit_their_name_reports)
+TEST(kilnctl_commands, numbers_are_shown_in_the_unit_of_their_name)
 {
     char text[64];
     struct kiln_err why = KILN_ERR_INIT;

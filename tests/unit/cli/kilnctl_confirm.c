@@ -65,7 +65,7 @@ static int gc_with(struct fixture *f, const char *answer)
     return rc;
 }
 
-TEST_F(kilnctl_confirm, a_yes_on_the_terminal_drops_what_was_asked_about)
+TEST_F(kilnctl_confirm, a_yes_on_the_terminal_drops_the_selection)
 {
     fake.answers[0].reply = "{\"kernels\":3,\"bytes\":4096,\"dry_run\":true}";
     fake.answers[1].reply = "{\"kernels\":3,\"bytes\":4096,\"store_bytes\":0}";
@@ -77,7 +77,7 @@ TEST_F(kilnctl_confirm, a_yes_on_the_terminal_drops_what_was_asked_about)
     assert_string_equal(fake.requests[1], "gc {\"stale\":true,\"dry_run\":false}");
 }
 
-TEST_F(kilnctl_confirm, anything_else_drops_nothing)
+TEST_F(kilnctl_confirm, an_answer_other_than_yes_drops_nothing)
 {
     fake.answers[0].reply = fake.answers[1].reply = fake.answers[2].reply = "{\"kernels\":3}";
     assert_int_equal(gc_with(f, "\n"), KILN_E_CANCELLED);
@@ -87,7 +87,7 @@ TEST_F(kilnctl_confirm, anything_else_drops_nothing)
     assert_int_equal(fake.asked, 3);
 }
 
-TEST_F(kilnctl_confirm, nothing_to_lose_is_not_asked_about)
+TEST_F(kilnctl_confirm, an_empty_selection_needs_no_confirmation)
 {
     fake.answers[0].reply = "{\"kernels\":0}";
     fake.answers[1].reply = "{\"kernels\":0,\"store_bytes\":0}";
@@ -95,7 +95,7 @@ TEST_F(kilnctl_confirm, nothing_to_lose_is_not_asked_about)
     assert_string_equal(f->asked, "");
 }
 
-TEST_F(kilnctl_confirm, a_question_that_cannot_be_counted_is_not_asked)
+TEST_F(kilnctl_confirm, a_failed_count_ends_gc_without_a_second_request)
 {
     fake.answers[0].code = KILN_E_DENIED;
     assert_int_equal(gc_with(f, ""), KILN_E_DENIED);

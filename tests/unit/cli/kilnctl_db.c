@@ -70,7 +70,7 @@ TEST_F(kilnctl_db, a_problem_is_shown_with_solvers_times_and_who_measured_them)
     assert_says(f->run.printed, "6,8,3");
 }
 
-TEST_F(kilnctl_db, words_behind_two_dashes_are_one_problem)
+TEST_F(kilnctl_db, arguments_after_two_dashes_are_one_problem)
 {
     fake.answers[0].reply = RECORDED;
     assert_int_equal(RUN(&f->run, "db", "get", "--db-id", "gfx90a68", "--nearest", "--driver",
@@ -96,7 +96,7 @@ TEST_F(kilnctl_db, a_problem_needs_a_device)
     "1\",\"find_key\":\"64-1\",\"perf_key\":\"2x64\",\"find\":[]," \
     "\"perf\":[]}]}"
 
-TEST_F(kilnctl_db, of_a_problem_that_is_not_recorded_the_keys_are_shown)
+TEST_F(kilnctl_db, the_keys_of_an_unrecorded_problem_are_shown)
 {
     fake.answers[0].reply = UNRECORDED;
     assert_int_equal(RUN(&f->run, "db", "get", LINE, "--db-id", "gfx90a68"), KILN_E_NOT_FOUND);
@@ -114,7 +114,7 @@ TEST_F(kilnctl_db, of_a_problem_that_is_not_recorded_the_keys_are_shown)
     assert_true(f->run.reported);
 }
 
-TEST_F(kilnctl_db, a_problem_of_which_kilnd_says_nothing_is_not_found)
+TEST_F(kilnctl_db, a_problem_without_an_answer_from_kilnd_is_not_found)
 {
     fake.answers[0] = (struct fake_answer){ .code = KILN_E_NOT_FOUND, .text = "" };
     assert_int_equal(RUN(&f->run, "db", "get", LINE, "--db-id", "gfx90a68"), KILN_E_NOT_FOUND);
@@ -141,7 +141,7 @@ TEST_F(kilnctl_db, entries_that_lookups_ignore_are_marked_and_counted)
     assert_says(f->run.printed, "tuning_stale");
 }
 
-TEST_F(kilnctl_db, a_problem_that_kilnd_does_not_understand_is_reported_by_its_message)
+TEST_F(kilnctl_db, a_problem_that_kilnd_rejects_is_reported_with_its_message)
 {
     fake.answers[0] = (struct fake_answer){ .code = KILN_E_INVALID, .text = "column 3" };
     assert_int_equal(RUN(&f->run, "db", "get", "12-", "--db-id", "gfx90a68"), KILN_E_INVALID);
@@ -222,7 +222,7 @@ TEST_F(kilnctl_db, conflicts_of_a_promotion_are_listed_in_json)
 
 /* ---- rm ---- */
 
-TEST_F(kilnctl_db, records_are_dropped_by_what_was_chosen)
+TEST_F(kilnctl_db, records_are_dropped_by_the_given_filters)
 {
     fake.answers[0].reply = "{\"records\":3,\"entries\":4,\"removed\":2,\"replaced\":1}";
     assert_int_equal(RUN(&f->run, "db", "rm", "--yes", "--solver", "S", "--older-than", "2d"),
@@ -252,7 +252,7 @@ TEST_F(kilnctl_db, a_system_database_is_dropped_as_a_whole)
     assert_says(f->run.printed, "gfx90a68");
 }
 
-TEST_F(kilnctl_db, dropping_needs_a_choice_and_a_word)
+TEST_F(kilnctl_db, db_rm_needs_a_selection_and_a_confirmation)
 {
     assert_int_equal(RUN(&f->run, "db", "rm", "--yes"), KILN_E_INVALID);
     assert_says(f->run.err.text, "--db-id");
@@ -267,7 +267,7 @@ TEST_F(kilnctl_db, dropping_needs_a_choice_and_a_word)
     assert_int_equal(fake.asked, 0);
 }
 
-TEST_F(kilnctl_db, everything_of_another_user_is_an_administrators_to_drop)
+TEST_F(kilnctl_db, dropping_another_users_records_needs_an_administrator)
 {
     fake.answers[0].code = KILN_E_DENIED;
     assert_int_equal(RUN(&f->run, "db", "rm", "--all", "--uid", "1000", "--yes", "--json"),
@@ -304,7 +304,7 @@ TEST_F(kilnctl_db, statistics_list_imported_databases_and_counts)
     assert_says(f->run.printed, "warn");
 }
 
-TEST_F(kilnctl_db, statistics_of_nothing_say_how_to_begin)
+TEST_F(kilnctl_db, statistics_without_databases_say_how_to_import)
 {
     fake.answers[0].reply = "{\"system\":[],\"misses\":0}";
     fake.answers[1].reply = STATS;
@@ -339,7 +339,7 @@ TEST_F(kilnctl_db, stale_entries_are_listed_and_are_no_failure)
     assert_says(f->run.printed, "\n0 databases");
 }
 
-TEST_F(kilnctl_db, of_the_hosts_records_it_is_listed_who_measured_them)
+TEST_F(kilnctl_db, records_of_the_host_show_the_user_who_measured_them)
 {
     fake.answers[0] = (struct fake_answer){
         .reply = "{\"checked\":9,\"stale\":1,\"damaged\":0}",
@@ -386,7 +386,7 @@ TEST_F(kilnctl_db, a_verify_that_finds_damage_fails)
 
 /* ---- vacuum ---- */
 
-TEST_F(kilnctl_db, a_vacuum_reports_what_was_given_back)
+TEST_F(kilnctl_db, a_vacuum_reports_the_freed_space)
 {
     fake.answers[0].reply = "{\"freed\":2048,\"bytes\":4096}";
     fake.answers[1] = fake.answers[0];

@@ -67,7 +67,7 @@ TEST_F(kilnctl_db_files, the_options_of_an_import_go_to_kilnd)
                                   "\"OpenCL\",\"tier\":\"host\",\"strict\":true}");
 }
 
-TEST_F(kilnctl_db_files, a_directory_is_all_tuning_files_in_it_by_name)
+TEST_F(kilnctl_db_files, a_directory_stands_for_its_tuning_files_in_order_of_name)
 {
     scratch_write(&f->directory, "README.md", "no tuning file");
     scratch_write(&f->directory, "gfx900_56.db.bz2", "packed");
@@ -106,7 +106,7 @@ TEST_F(kilnctl_db_files, kilns_own_files_are_among_those_of_a_directory)
     assert_says(f->reported.text, "'rtx9000.CUDA.fdb.txt'");
 }
 
-TEST_F(kilnctl_db_files, a_database_that_lost_most_of_its_records_is_warned_of)
+TEST_F(kilnctl_db_files, a_database_that_shrank_by_more_than_half_causes_a_warning)
 {
     fake.answers[0].reply =
         "{\"kind\":\"find\",\"database_id\":\"gfx90a68\",\"backend\":\"HIP\",\"tier\":"
@@ -173,7 +173,7 @@ TEST_F(kilnctl_db_files, bad_lines_and_conflicts_are_in_the_json_too)
     assert_true(f->run.reported);
 }
 
-TEST_F(kilnctl_db_files, a_strict_import_fails_by_the_file_and_not_by_its_usage)
+TEST_F(kilnctl_db_files, a_strict_import_of_a_bad_file_is_not_a_usage_error)
 {
     fake.answers[0] =
         (struct fake_answer){ .code = KILN_E_INVALID,
@@ -202,7 +202,7 @@ TEST_F(kilnctl_db_files, conflicts_of_a_merge_are_shown)
     assert_says(f->run.printed, "1 record");
 }
 
-TEST_F(kilnctl_db_files, progress_that_makes_no_sense_ends_nothing)
+TEST_F(kilnctl_db_files, invalid_progress_does_not_end_the_call)
 {
     fake.answers[0] = (struct fake_answer){
         .reply = ALL_IN,
@@ -211,7 +211,7 @@ TEST_F(kilnctl_db_files, progress_that_makes_no_sense_ends_nothing)
     assert_int_equal(RUN(&f->run, "db", "import", f->find), KILN_E_OK);
 }
 
-TEST_F(kilnctl_db_files, an_import_goes_on_after_a_file_that_fails)
+TEST_F(kilnctl_db_files, an_import_continues_after_a_failed_file)
 {
     fake.answers[0] = (struct fake_answer){ .code = KILN_E_CORRUPT, .text = "no table config" };
     fake.answers[1].reply = ALL_IN;
@@ -229,7 +229,7 @@ TEST_F(kilnctl_db_files, an_import_that_is_not_permitted_ends_at_once)
     assert_says(f->run.err.text, "--tier user");
 }
 
-TEST_F(kilnctl_db_files, a_users_database_is_taken_with_its_log)
+TEST_F(kilnctl_db_files, a_users_database_is_imported_with_its_log)
 {
     fake_transfer_is_here = true;
     setenv(FAKE_TRANSFER, "merge", 1);
@@ -278,7 +278,7 @@ TEST_F(kilnctl_db_files, nothing_of_a_urls_credentials_or_query_is_reported)
     assert_null(strstr(f->run.err.text, "secret"));
 }
 
-TEST_F(kilnctl_db_files, words_that_are_no_choice_are_refused_before_kilnd_is_asked)
+TEST_F(kilnctl_db_files, invalid_choices_are_refused_before_a_request)
 {
     assert_int_equal(RUN(&f->run, "db", "import", "--tier", "mine", f->find), KILN_E_INVALID);
     assert_says(f->run.err.text, "'mine'");
@@ -301,7 +301,7 @@ TEST_F(kilnctl_db_files, words_that_are_no_choice_are_refused_before_kilnd_is_as
     "\"kind\":\"perf\",\"database_id\":\"gfx90a68\",\"backend\":\"\",\"records\":1,\"bytes\":" \
     "2048}]}"
 
-TEST_F(kilnctl_db_files, an_export_writes_each_file_that_came_back)
+TEST_F(kilnctl_db_files, an_export_writes_each_file_that_kilnd_sent)
 {
     fake.answers[0] = (struct fake_answer){ .reply = TWO_FILES, .files = { "a=b", "sql" } };
 
@@ -320,7 +320,7 @@ TEST_F(kilnctl_db_files, an_export_writes_each_file_that_came_back)
     assert_says(f->run.printed, "2.0 KiB");
 }
 
-TEST_F(kilnctl_db_files, an_export_replaces_nothing_unless_reported_to)
+TEST_F(kilnctl_db_files, an_export_replaces_files_only_with_force)
 {
     fake.answers[0] = (struct fake_answer){ .reply = TWO_FILES, .files = { "new", "sql" } };
     fake.answers[1] = fake.answers[0];
@@ -334,7 +334,7 @@ TEST_F(kilnctl_db_files, an_export_replaces_nothing_unless_reported_to)
     assert_says(f->run.printed, "\"records\":2,\"bytes\":3}");
 }
 
-TEST_F(kilnctl_db_files, a_name_that_leads_elsewhere_is_not_written)
+TEST_F(kilnctl_db_files, an_export_refuses_a_name_with_a_path)
 {
     fake.answers[0] = (struct fake_answer){ .reply = "{\"files\":[{\"name\":\"../escaped\"}]}",
                                             .files = { "x" } };
@@ -349,7 +349,7 @@ TEST_F(kilnctl_db_files, an_answer_that_names_other_files_than_it_sent_is_refuse
     assert_says(f->run.err.text, "list of");
 }
 
-TEST_F(kilnctl_db_files, an_export_of_nothing_is_not_found)
+TEST_F(kilnctl_db_files, an_export_without_records_is_not_found)
 {
     fake.answers[0].reply = "{\"files\":[]}";
     assert_int_equal(RUN(&f->run, "db", "export", f->out, "--tier", "user"), KILN_E_NOT_FOUND);
@@ -362,7 +362,7 @@ TEST_F(kilnctl_db_files, an_export_of_nothing_is_not_found)
 #define DIFFERS \
     "{\"a_records\":3,\"b_records\":2,\"same\":1,\"different\":1,\"only_a\":1,\"only_b\":0}"
 
-TEST_F(kilnctl_db_files, a_tier_is_compared_with_a_file_of_the_device_it_is_called_by)
+TEST_F(kilnctl_db_files, a_file_name_gives_the_device_of_the_compared_tier)
 {
     fake.answers[0] = (struct fake_answer){
         .reply = DIFFERS,
@@ -410,7 +410,7 @@ TEST_F(kilnctl_db_files, two_tiers_need_a_device_and_a_kind)
                         "\"database_id\":\"gfx90a68\",\"uid\":1000}");
 }
 
-TEST_F(kilnctl_db_files, a_word_that_is_neither_tier_nor_file_is_not_found)
+TEST_F(kilnctl_db_files, an_argument_that_is_neither_tier_nor_file_is_not_found)
 {
     assert_int_equal(RUN(&f->run, "db", "diff", "hots", "user"), KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "'hots'");
@@ -419,7 +419,7 @@ TEST_F(kilnctl_db_files, a_word_that_is_neither_tier_nor_file_is_not_found)
 
 /* ---- backup ---- */
 
-TEST_F(kilnctl_db_files, a_backup_is_the_file_that_came_back)
+TEST_F(kilnctl_db_files, a_backup_writes_the_file_that_kilnd_sent)
 {
     fake.answers[0] = (struct fake_answer){ .reply = "{\"bytes\":6}", .files = { "sqlite" } };
     assert_int_equal(RUN(&f->run, "db", "backup", f->out), KILN_E_OK);
@@ -430,7 +430,7 @@ TEST_F(kilnctl_db_files, a_backup_is_the_file_that_came_back)
     assert_int_equal(seen.st_mode & 0777, 0600); /* all users' own records are in it */
 }
 
-TEST_F(kilnctl_db_files, a_backup_replaces_no_file_and_asks_for_none_then)
+TEST_F(kilnctl_db_files, a_backup_does_not_replace_a_file_and_sends_no_request)
 {
     assert_int_equal(RUN(&f->run, "db", "backup", f->find), KILN_E_IO);
     assert_int_equal(fake.asked, 0);
@@ -441,7 +441,7 @@ TEST_F(kilnctl_db_files, a_backup_replaces_no_file_and_asks_for_none_then)
     assert_says(f->run.printed, "\"bytes\":6}");
 }
 
-TEST_F(kilnctl_db_files, a_backup_without_a_file_is_no_backup)
+TEST_F(kilnctl_db_files, a_backup_answer_without_a_file_fails)
 {
     fake.answers[0].reply = "{\"bytes\":6}";
     assert_int_equal(RUN(&f->run, "db", "backup", f->out), KILN_E_CORRUPT);
@@ -461,7 +461,7 @@ static void verbatim_items(unsigned count, char *text, size_t size)
     snprintf(text + used, size - used, "]}");
 }
 
-TEST_F(kilnctl_db_files, keys_that_are_kept_as_they_are_are_listed_with_their_lines)
+TEST_F(kilnctl_db_files, keys_that_are_stored_unparsed_are_listed_with_their_lines)
 {
     char items[4096], expected[700];
     verbatim_items(12, items, sizeof(items));
@@ -479,7 +479,7 @@ TEST_F(kilnctl_db_files, keys_that_are_kept_as_they_are_are_listed_with_their_li
     assert_says(f->run.printed, "--verbose");
 }
 
-TEST_F(kilnctl_db_files, all_keys_that_are_kept_are_listed_where_that_is_wanted)
+TEST_F(kilnctl_db_files, verbose_lists_all_keys_that_are_stored_unparsed)
 {
     char items[4096];
     verbatim_items(12, items, sizeof(items));
@@ -499,7 +499,7 @@ TEST_F(kilnctl_db_files, all_keys_that_are_kept_are_listed_where_that_is_wanted)
 
 /* ---- files that may not be read ---- */
 
-TEST_F(kilnctl_db_files, a_file_that_may_not_be_read_is_denied_and_the_next_one_taken)
+TEST_F(kilnctl_db_files, an_unreadable_file_is_denied_and_the_next_one_is_imported)
 {
     const uid_t nobody = 65534;
     bool is_root = geteuid() == 0;

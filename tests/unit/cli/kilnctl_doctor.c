@@ -92,13 +92,13 @@ static void expect_finding(const struct fixture *f, enum verdict verdict, const 
 
 /* ---- socket ---- */
 
-TEST_F(kilnctl_doctor, a_socket_one_may_use_is_ok)
+TEST_F(kilnctl_doctor, a_usable_socket_is_ok)
 {
     assert_true(socket_judge(&f->socket, &f->findings));
     assert_int_equal(findings_count(&f->findings, VERDICT_OK), 2);
 }
 
-TEST_F(kilnctl_doctor, a_missing_socket_reports_how_to_start_what_is_installed)
+TEST_F(kilnctl_doctor, the_message_about_a_missing_socket_says_how_to_start_the_installed_units)
 {
     f->socket.stat_errno = ENOENT;
     f->socket.has_unit = true;
@@ -106,7 +106,7 @@ TEST_F(kilnctl_doctor, a_missing_socket_reports_how_to_start_what_is_installed)
     expect_finding(f, VERDICT_FAIL, "'/run/kiln/kilnd.sock'", "enable --now");
 }
 
-TEST_F(kilnctl_doctor, a_missing_socket_names_ones_own_place_too)
+TEST_F(kilnctl_doctor, the_message_about_a_missing_socket_names_the_users_socket_too)
 {
     f->socket.stat_errno = ENOENT;
     snprintf(f->socket.own, sizeof(f->socket.own), "/run/user/1000/kiln/kilnd.sock");
@@ -122,7 +122,7 @@ TEST_F(kilnctl_doctor, a_missing_socket_names_ones_own_place_too)
     assert_null(strstr(only_finding(f, VERDICT_FAIL)->what, "your own"));
 }
 
-TEST_F(kilnctl_doctor, a_missing_socket_of_ones_own_reports_what_to_start)
+TEST_F(kilnctl_doctor, the_message_about_a_users_missing_socket_says_how_to_start_kilnd)
 {
     f->socket = (struct socket_facts){ .path = "/tmp/x.sock",
                                        .stat_errno = ENOENT,
@@ -132,7 +132,7 @@ TEST_F(kilnctl_doctor, a_missing_socket_of_ones_own_reports_what_to_start)
     assert_says(only_finding(f, VERDICT_FAIL)->advice, "/run/kiln/kilnd.sock");
 }
 
-TEST_F(kilnctl_doctor, a_user_outside_the_group_learns_its_name)
+TEST_F(kilnctl_doctor, the_message_to_a_user_outside_the_group_names_the_group)
 {
     f->socket.connect_errno = EACCES;
     assert_false(socket_judge(&f->socket, &f->findings));
@@ -180,7 +180,7 @@ TEST_F(kilnctl_doctor, a_socket_of_group_root_is_opened_by_a_group_of_its_own)
     assert_null(strstr(only_finding(f, VERDICT_FAIL)->advice, "-aG root"));
 }
 
-TEST_F(kilnctl_doctor, root_is_warned_of_a_socket_that_lets_nobody_else_in)
+TEST_F(kilnctl_doctor, a_socket_that_only_root_can_use_causes_a_warning)
 {
     f->socket.euid = 0;
     assert_true(socket_judge(&f->socket, &f->findings));
@@ -195,14 +195,14 @@ TEST_F(kilnctl_doctor, root_is_warned_of_a_socket_that_lets_nobody_else_in)
     assert_int_equal(findings_count(&f->findings, VERDICT_WARN), 0);
 }
 
-TEST_F(kilnctl_doctor, a_socket_that_nobody_listens_on_is_reported_apart)
+TEST_F(kilnctl_doctor, a_socket_without_a_listener_is_reported_separately)
 {
     f->socket.connect_errno = ECONNREFUSED;
     assert_false(socket_judge(&f->socket, &f->findings));
     expect_finding(f, VERDICT_FAIL, "killed", "kilnd");
 }
 
-TEST_F(kilnctl_doctor, a_path_that_is_no_socket_or_in_a_closed_directory_is_reported)
+TEST_F(kilnctl_doctor, a_path_that_is_not_a_socket_or_not_reachable_is_reported)
 {
     f->socket.mode = S_IFREG | 0644;
     assert_false(socket_judge(&f->socket, &f->findings));
@@ -213,7 +213,7 @@ TEST_F(kilnctl_doctor, a_path_that_is_no_socket_or_in_a_closed_directory_is_repo
     expect_finding(f, VERDICT_FAIL, "may not", "chmod 755");
 }
 
-TEST_F(kilnctl_doctor, nobodys_private_directory_is_to_be_opened)
+TEST_F(kilnctl_doctor, doctor_does_not_advise_opening_another_users_directory)
 {
     f->socket = (struct socket_facts){ .path = "/home/bob/kiln/kilnd.sock",
                                        .user = "ada",
@@ -234,7 +234,7 @@ static void expect_security_module(struct fixture *f)
     assert_says(only_finding(f, VERDICT_FAIL)->what, "AppArmor");
 }
 
-TEST_F(kilnctl_doctor, a_refusal_despite_the_mode_is_explained_by_security_modules)
+TEST_F(kilnctl_doctor, a_refusal_despite_the_mode_names_security_modules)
 {
     f->socket.in_group = f->socket.in_group_file = true;
     expect_security_module(f);
@@ -251,7 +251,7 @@ TEST_F(kilnctl_doctor, a_refusal_despite_the_mode_is_explained_by_security_modul
 
 /* ---- directories ---- */
 
-TEST_F(kilnctl_doctor, a_local_disk_with_room_is_ok)
+TEST_F(kilnctl_doctor, a_local_disk_with_free_space_is_ok)
 {
     directory_judge(&f->directory, &f->findings);
     expect_finding(f, VERDICT_OK, "50.0 GiB", "");
@@ -300,7 +300,7 @@ TEST(kilnctl_doctor, unreadable_settings_do_not_hide_the_directories)
     assert_string_equal(facts[1].what, "state");
 }
 
-TEST_F(kilnctl_doctor, a_disk_that_gets_full_is_warned_of)
+TEST_F(kilnctl_doctor, an_almost_full_disk_causes_a_warning)
 {
     f->directory.free_bytes = 500ull << 20;
     directory_judge(&f->directory, &f->findings);
@@ -311,14 +311,14 @@ TEST_F(kilnctl_doctor, a_disk_that_gets_full_is_warned_of)
     assert_null(strstr(only_finding(f, VERDICT_WARN)->advice, "kilnctl gc"));
 }
 
-TEST_F(kilnctl_doctor, a_filesystem_that_is_too_small_is_not_called_full)
+TEST_F(kilnctl_doctor, a_filesystem_that_is_too_small_is_not_reported_as_full)
 {
     f->directory.bytes = f->directory.free_bytes = 2u << 20;
     directory_judge(&f->directory, &f->findings);
     expect_finding(f, VERDICT_FAIL, "2.0 MiB", "16.0 MiB");
 }
 
-TEST_F(kilnctl_doctor, a_fuse_filesystem_that_is_not_known_is_warned_of)
+TEST_F(kilnctl_doctor, an_unknown_fuse_filesystem_causes_a_warning)
 {
     snprintf(f->directory.fuse, sizeof(f->directory.fuse), "fuse.unheard-of");
     directory_judge(&f->directory, &f->findings);
@@ -339,7 +339,7 @@ TEST_F(kilnctl_doctor, a_filesystem_without_a_limit_of_inodes_is_fine)
     "Id=" id "\nLoadState=loaded\nActiveState=" active "\nUnitFileState=" enabled \
     "\nResult=signal\n"
 
-TEST_F(kilnctl_doctor, units_that_run_are_ok)
+TEST_F(kilnctl_doctor, running_units_are_ok)
 {
     units_judge(UNIT("kilnd.socket", "active", "enabled") "\n" UNIT("kilnd.service", "inactive",
                                                                     "disabled"),
@@ -347,7 +347,7 @@ TEST_F(kilnctl_doctor, units_that_run_are_ok)
     assert_int_equal(findings_count(&f->findings, VERDICT_OK), 2); /* the socket starts it */
 }
 
-TEST_F(kilnctl_doctor, a_unit_that_failed_or_is_off_reports_what_to_type)
+TEST_F(kilnctl_doctor, a_failed_or_disabled_unit_is_reported_with_the_command_to_run)
 {
     units_judge(UNIT("kilnd.socket", "inactive", "disabled") "\n" UNIT("kilnd.service", "failed",
                                                                        "enabled"),
@@ -359,13 +359,13 @@ TEST_F(kilnctl_doctor, a_unit_that_failed_or_is_off_reports_what_to_type)
     assert_says(f->findings.items[1].advice, "kilnd.service");
 }
 
-TEST_F(kilnctl_doctor, a_socket_that_is_gone_after_a_reboot_is_warned_of)
+TEST_F(kilnctl_doctor, a_socket_that_will_not_survive_a_reboot_causes_a_warning)
 {
     units_judge(UNIT("kilnd.socket", "active", "disabled"), false, &f->findings);
     expect_finding(f, VERDICT_WARN, "reboot", "--user enable");
 }
 
-TEST_F(kilnctl_doctor, no_units_are_no_trouble)
+TEST_F(kilnctl_doctor, a_host_without_units_is_ok)
 {
     units_judge("Id=kilnd.socket\nLoadState=not-found\nActiveState=inactive\n", true, &f->findings);
     expect_finding(f, VERDICT_OK, "by hand", "");
@@ -392,7 +392,7 @@ static void judge_status(struct fixture *f, const char *text)
     daemon_judge_status(status, &f->findings);
 }
 
-TEST(kilnctl_doctor, a_store_that_cannot_be_written_to_fails)
+TEST(kilnctl_doctor, a_store_that_is_not_writable_is_a_failed_check)
 {
     struct fixture *f = *state;
     judge_status(f, "{\"store\":{\"mode\":\"on\",\"health\":\"full\",\"trouble\":\"no space\"}}");
@@ -444,7 +444,7 @@ TEST_F(kilnctl_doctor, a_damaged_database_fails)
     expect_finding(f, VERDICT_UNSEEN, "3.8 GiB", "");
 }
 
-TEST_F(kilnctl_doctor, a_sound_database_is_said_to_be_so_as_of_when)
+TEST_F(kilnctl_doctor, an_undamaged_database_is_reported_with_the_time_of_its_check)
 {
     judge_health(f, "{\"cache\":{\"bytes\":4096,\"checked\":true,\"checked_age_s\":0}}");
     assert_string_equal(f->findings.items[0].what, "sound (4.0 KiB)");
@@ -453,7 +453,7 @@ TEST_F(kilnctl_doctor, a_sound_database_is_said_to_be_so_as_of_when)
     assert_string_equal(f->findings.items[0].what, "sound (4.0 KiB, as of 37 s ago)");
 }
 
-TEST_F(kilnctl_doctor, clocks_that_are_wrong_are_warned_of)
+TEST_F(kilnctl_doctor, a_wrong_clock_causes_a_warning)
 {
     judge_health(f, "{\"now\":1000000,\"cache\":{\"newest\":1090000}}");
     expect_finding(f, VERDICT_WARN, "in the future", "timedatectl");
@@ -479,7 +479,7 @@ static enum trial_end try_clang(struct fixture *f, int rc)
         &f->findings);
 }
 
-TEST_F(kilnctl_doctor, no_compiler_that_makes_a_kernel_is_a_failure)
+TEST_F(kilnctl_doctor, a_host_without_a_working_compiler_is_a_failed_check)
 {
     toolchains_conclude(try_clang(f, KILN_E_COMPILE_FAILED), &f->findings);
     expect_finding(f, VERDICT_WARN, "gfx90a: why", "--probe gfx90a");
@@ -487,7 +487,7 @@ TEST_F(kilnctl_doctor, no_compiler_that_makes_a_kernel_is_a_failure)
     assert_says(only_finding(f, VERDICT_FAIL)->advice, "'workers'");
 }
 
-TEST_F(kilnctl_doctor, one_that_makes_a_kernel_is_enough)
+TEST_F(kilnctl_doctor, one_working_compiler_is_enough)
 {
     static const int codes[] = { KILN_E_UNSUPPORTED, KILN_E_UNAVAILABLE };
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
@@ -500,7 +500,7 @@ TEST_F(kilnctl_doctor, one_that_makes_a_kernel_is_enough)
 }
 
 /* To install another compiler would be of no use. */
-TEST_F(kilnctl_doctor, a_compiler_that_could_not_be_tried_is_not_called_unable)
+TEST_F(kilnctl_doctor, an_untried_compiler_is_not_reported_as_unable)
 {
     toolchains_conclude(try_clang(f, KILN_E_UNAVAILABLE), &f->findings);
     expect_finding(f, VERDICT_WARN, "gfx90a: why", "doctor again");
@@ -509,7 +509,7 @@ TEST_F(kilnctl_doctor, a_compiler_that_could_not_be_tried_is_not_called_unable)
     assert_null(strstr(only_finding(f, VERDICT_FAIL)->advice, "install"));
 }
 
-TEST_F(kilnctl_doctor, a_busy_host_says_nothing_about_its_compilers)
+TEST_F(kilnctl_doctor, a_refused_or_late_compile_does_not_fail_a_compiler)
 {
     static const int codes[] = { KILN_E_BUSY, KILN_E_FULL, KILN_E_TIMED_OUT, KILN_E_DENIED };
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
@@ -528,7 +528,7 @@ TEST_F(kilnctl_doctor, a_busy_host_says_nothing_about_its_compilers)
     expect_finding(f, VERDICT_FAIL, "why", "apt install");
 }
 
-TEST_F(kilnctl_doctor, compilers_that_are_switched_off_are_known)
+TEST_F(kilnctl_doctor, doctor_knows_that_compilers_are_switched_off)
 {
     KILN_AUTO(json) struct json *off = read_json("{\"workers\":{\"total\":0}}");
     KILN_AUTO(json) struct json *on = read_json("{\"workers\":{\"total\":2}}");
@@ -577,7 +577,7 @@ TEST_F(kilnctl_doctor, tuning_databases_that_are_damaged_fail)
     expect_finding(f, VERDICT_OK, "193 590", "");
 }
 
-TEST_F(kilnctl_doctor, answers_that_lack_everything_are_no_trouble)
+TEST_F(kilnctl_doctor, top_accepts_answers_without_members)
 {
     judge_status(f, "{}");
     judge_health(f, "{\"directories\":[{}]}");
@@ -587,7 +587,7 @@ TEST_F(kilnctl_doctor, answers_that_lack_everything_are_no_trouble)
 
 /* ---- printing ---- */
 
-TEST_F(kilnctl_doctor, no_finding_prints_what_moves_the_cursor)
+TEST_F(kilnctl_doctor, no_finding_prints_control_characters)
 {
     char text[512];
     findings_advise(findings_add(&f->findings, "a check", VERDICT_FAIL, "bad\x1b[2J\nname"),
@@ -600,7 +600,7 @@ TEST_F(kilnctl_doctor, no_finding_prints_what_moves_the_cursor)
                               "                          then that\n");
 }
 
-TEST_F(kilnctl_doctor, more_findings_than_fit_are_left_out)
+TEST_F(kilnctl_doctor, findings_beyond_the_maximum_are_omitted)
 {
     for (unsigned i = 0; i < FINDINGS_MAX + 5; i++)
         findings_advise(findings_add(&f->findings, "x", VERDICT_OK, "%u", i), "y");

@@ -84,7 +84,7 @@ SCRATCH_FIXTURE(kilnctl_kernels, prepare);
 
 #define KEY "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
-TEST_F(kilnctl_kernels, a_kernel_is_fetched_by_name_and_arguments_to_the_blank)
+TEST_F(kilnctl_kernels, kernel_fetch_sends_name_and_arguments_verbatim)
 {
     int rc = RUN(&f->run, "kernel", "fetch", "--db-id", "gfx906_60", "--name", "conv3x3.s.o",
                  "--args", "  -Wa,-defsym  x", "-o", f->out);
@@ -121,7 +121,7 @@ TEST_F(kilnctl_kernels, the_beginning_of_a_key_is_completed_first)
     assert_string_equal(fake_kernels.asked, KEY);
 }
 
-TEST_F(kilnctl_kernels, a_kernel_that_nobody_has_is_reported_of_and_nothing_is_written)
+TEST_F(kilnctl_kernels, a_missing_kernel_is_reported_and_no_file_is_written)
 {
     fake_kernels.code = KILN_E_NOT_FOUND;
     assert_int_equal(RUN(&f->run, "kernel", "fetch", KEY, "-o", f->out), KILN_E_NOT_FOUND);
@@ -137,7 +137,7 @@ TEST_F(kilnctl_kernels, a_kernel_that_nobody_has_is_reported_of_and_nothing_is_w
 #define ROW(id, args) \
     "{\"key\":\"aa\",\"database_id\":\"" id "\",\"program\":\"n\",\"options\":\"" args "\"}"
 
-TEST_F(kilnctl_kernels, a_plain_id_that_misses_names_the_versions_that_have_the_kernel)
+TEST_F(kilnctl_kernels, a_miss_of_a_plain_id_names_the_versions_with_the_kernel)
 {
     fake_kernels.code = KILN_E_NOT_FOUND;
     fake_kernels.text = "no kernel 'n' for gfx906_60 here"; /* kilnd's own sentence */
@@ -174,7 +174,7 @@ TEST_F(kilnctl_kernels, a_miss_is_reported_although_the_versions_cannot_be_liste
     assert_says(f->run.err.text, "blanks");
 }
 
-TEST_F(kilnctl_kernels, a_fetch_that_the_environment_kept_from_asking_says_so)
+TEST_F(kilnctl_kernels, kernel_fetch_reports_that_the_environment_disables_the_cache)
 {
     fake_kernels.code = KILN_E_NOT_FOUND;
     fake_kernels.text = "stored kernels are not used: KILN_DISABLE_CACHE is set";
@@ -189,7 +189,7 @@ TEST_F(kilnctl_kernels, a_fetch_that_the_environment_kept_from_asking_says_so)
     assert_int_equal(fake.asked, 0);
 }
 
-TEST_F(kilnctl_kernels, a_fetch_needs_to_know_what_and_where_to)
+TEST_F(kilnctl_kernels, kernel_fetch_needs_a_kernel_and_an_output)
 {
     assert_int_equal(RUN(&f->run, "kernel", "fetch", "-o", f->out), KILN_E_INVALID);
     assert_int_equal(RUN(&f->run, "kernel", "fetch", "--name", "n", "-o", f->out), KILN_E_INVALID);
@@ -238,7 +238,7 @@ TEST_F(kilnctl_kernels, kernels_are_pinned_by_name_and_device_and_reported_as_js
     assert_string_equal(f->run.printed, "{\"pinned\":true,\"kernels\":3}\n");
 }
 
-TEST_F(kilnctl_kernels, pinning_needs_keys_or_a_choice_and_not_both)
+TEST_F(kilnctl_kernels, pinning_needs_either_keys_or_filters)
 {
     assert_int_equal(RUN(&f->run, "kernel", "pin"), KILN_E_INVALID);
     assert_int_equal(RUN(&f->run, "kernel", "pin", "aa", "--target", "gfx90a"), KILN_E_INVALID);
@@ -246,7 +246,7 @@ TEST_F(kilnctl_kernels, pinning_needs_keys_or_a_choice_and_not_both)
     assert_int_equal(fake.asked, 0);
 }
 
-TEST_F(kilnctl_kernels, a_choice_that_no_kernel_matches_is_not_found)
+TEST_F(kilnctl_kernels, a_selection_without_matching_kernels_is_not_found)
 {
     fake.answers[0].reply = fake.answers[1].reply = "{\"pinned\":true,\"kernels\":0}";
     assert_int_equal(RUN(&f->run, "kernel", "pin", "--db-id", "gfx90a68"), KILN_E_NOT_FOUND);

@@ -64,7 +64,7 @@ static unsigned count_files(const struct fixture *f)
 
 /* ---- metrics ---- */
 
-TEST_F(kilnctl_metrics, the_text_is_printed_as_it_is)
+TEST_F(kilnctl_metrics, metrics_prints_kilnds_text_unchanged)
 {
     fake.answers[0].reply = TEXT;
     assert_int_equal(RUN(&f->run, "metrics"), KILN_E_OK);
@@ -72,7 +72,7 @@ TEST_F(kilnctl_metrics, the_text_is_printed_as_it_is)
     assert_string_equal(f->run.printed, "# TYPE kiln_up gauge\nkiln_up 1\n");
 }
 
-TEST_F(kilnctl_metrics, a_textfile_takes_the_place_of_the_one_before)
+TEST_F(kilnctl_metrics, a_textfile_replaces_the_previous_one)
 {
     struct stat seen;
     fake.answers[0].reply = TEXT;
@@ -87,7 +87,7 @@ TEST_F(kilnctl_metrics, a_textfile_takes_the_place_of_the_one_before)
     assert_int_equal(count_files(f), 1); /* no temporary file is left */
 }
 
-TEST_F(kilnctl_metrics, while_no_kilnd_answers_the_textfile_says_so)
+TEST_F(kilnctl_metrics, the_textfile_says_that_no_kilnd_answers)
 {
     fake.answers[0].reply = TEXT;
     fake.answers[1].code = KILN_E_UNAVAILABLE;
@@ -99,7 +99,7 @@ TEST_F(kilnctl_metrics, while_no_kilnd_answers_the_textfile_says_so)
     assert_null(strstr(read_content(f), "\nkiln_up 1\n"));
 }
 
-TEST_F(kilnctl_metrics, a_textfile_that_nobody_would_read_is_refused)
+TEST_F(kilnctl_metrics, a_textfile_name_that_node_exporter_ignores_is_refused)
 {
     assert_int_equal(RUN(&f->run, "metrics", "--textfile", "/tmp/kiln.txt"), KILN_E_INVALID);
     assert_says(f->run.err.text, ".prom");
@@ -113,7 +113,7 @@ TEST_F(kilnctl_metrics, a_textfile_that_cannot_be_written_is_a_failure)
     assert_says(f->run.err.text, "/nowhere/at/all/kiln.prom");
 }
 
-TEST_F(kilnctl_metrics, an_answer_without_a_text_is_no_answer)
+TEST_F(kilnctl_metrics, an_answer_without_a_text_is_refused)
 {
     fake.answers[0].reply = "{}";
     assert_int_equal(RUN(&f->run, "metrics"), KILN_E_CORRUPT);
@@ -153,7 +153,7 @@ TEST_F(kilnctl_metrics, users_have_names_and_others_are_one_row)
     assert_says(f->run.printed, "cache");
 }
 
-TEST_F(kilnctl_metrics, by_something_else_is_refused_with_the_choices)
+TEST_F(kilnctl_metrics, an_invalid_choice_for_by_is_refused_with_the_choices)
 {
     assert_int_equal(RUN(&f->run, "stats", "--by", "moon"), KILN_E_INVALID);
     assert_says(f->run.err.text, "uid, target,");

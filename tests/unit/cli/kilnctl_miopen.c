@@ -205,7 +205,7 @@ TEST_F(kilnctl_miopen, an_installed_package_is_linked_where_miopen_can_read_it)
     assert_string_equal(target, package);
 }
 
-TEST_F(kilnctl_miopen, a_package_that_miopen_could_not_read_is_left_out_and_reported)
+TEST_F(kilnctl_miopen, a_package_that_miopen_cannot_read_is_omitted_and_reported)
 {
     char reply[1200], package[512];
     char head[] = "SQLite format 3_\020_\002\002___"; /* in WAL mode */
@@ -220,7 +220,7 @@ TEST_F(kilnctl_miopen, a_package_that_miopen_could_not_read_is_left_out_and_repo
     assert_false(scratch_has(&f->directory, "out/system/gfx90a68.kdb"));
 }
 
-TEST_F(kilnctl_miopen, an_overlay_without_a_device_is_for_those_of_the_host)
+TEST_F(kilnctl_miopen, an_overlay_without_a_device_covers_those_of_the_host)
 {
     fake.answers[0].reply =
         "{\"gpus\":[{\"database_id\":\"gfx906_60\"},{\"database_id\":\"gfx906_60\"}]}";
@@ -235,7 +235,7 @@ TEST_F(kilnctl_miopen, an_overlay_without_a_device_is_for_those_of_the_host)
     assert_says(f->run.err.text, "--db-id");
 }
 
-TEST_F(kilnctl_miopen, an_overlay_does_not_take_the_place_of_another)
+TEST_F(kilnctl_miopen, an_overlay_does_not_replace_another_without_force)
 {
     overlay_all(f);
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_IO);
@@ -258,7 +258,7 @@ TEST_F(kilnctl_miopen, an_invalid_device_or_miopen_version_is_refused)
     assert_false(scratch_has(&f->directory, "out"));
 }
 
-TEST_F(kilnctl_miopen, a_name_from_kilnd_that_is_no_tuning_file_is_not_written)
+TEST_F(kilnctl_miopen, an_export_refuses_a_name_that_is_not_a_tuning_file)
 {
     answer_all();
     fake.answers[0].reply = FILE_ENTRY("../../x.db", 1);
@@ -267,7 +267,7 @@ TEST_F(kilnctl_miopen, a_name_from_kilnd_that_is_no_tuning_file_is_not_written)
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_CORRUPT);
 }
 
-TEST_F(kilnctl_miopen, a_file_that_no_miopen_reads_is_left_out_and_is_no_failure)
+TEST_F(kilnctl_miopen, a_file_that_miopen_does_not_read_is_skipped_without_failure)
 {
     answer_all();
     fake.answers[0] = (struct fake_answer){
@@ -298,7 +298,7 @@ static int run_harvest(struct fixture *f)
     return rc;
 }
 
-TEST_F(kilnctl_miopen, of_a_find_db_only_new_lines_are_taken)
+TEST_F(kilnctl_miopen, harvest_takes_only_new_lines_of_a_find_db)
 {
     overlay_all(f);
     scratch_write(&f->directory, "out/user/" USER_FIND, "k3=3\nk1=1\n\nk2=changed\nk4=unfin");
@@ -364,7 +364,7 @@ TEST_F(kilnctl_miopen, collected_records_that_kilnd_refused_are_offered_again)
     assert_string_equal(fake.sent[0][0], "k9=9\n");
 }
 
-TEST_F(kilnctl_miopen, files_of_another_miopen_are_new_as_a_whole)
+TEST_F(kilnctl_miopen, files_of_another_miopen_count_as_entirely_new)
 {
     overlay_all(f);
     scratch_write(&f->directory, "out/user/gfx90a68.HIP.2_18_0_x.ufdb.txt", "k1=1\n");
@@ -375,7 +375,7 @@ TEST_F(kilnctl_miopen, files_of_another_miopen_are_new_as_a_whole)
     assert_string_equal(fake.sent[0][0], "k1=1\n");
 }
 
-TEST_F(kilnctl_miopen, new_kernels_are_imported_as_of_the_jobs_miopen)
+TEST_F(kilnctl_miopen, new_kernels_are_imported_for_the_jobs_miopen_version)
 {
     char expected[900];
     overlay_all(f);
@@ -392,7 +392,7 @@ TEST_F(kilnctl_miopen, new_kernels_are_imported_as_of_the_jobs_miopen)
     assert_says(f->run.printed, "/cache/gfx90a68.ukdb: 31");
 }
 
-TEST_F(kilnctl_miopen, a_perf_db_with_a_log_next_to_it_has_changed)
+TEST_F(kilnctl_miopen, a_perf_db_with_a_log_counts_as_changed)
 {
     overlay_all(f);
     fake_transfer_is_here = true;
@@ -404,7 +404,7 @@ TEST_F(kilnctl_miopen, a_perf_db_with_a_log_next_to_it_has_changed)
     assert_says(f->run.err.text, "one?page");
 }
 
-TEST_F(kilnctl_miopen, damaged_kernels_are_reported_and_the_rest_goes_on)
+TEST_F(kilnctl_miopen, damaged_kernels_are_reported_and_the_others_are_imported)
 {
     overlay_all(f);
     scratch_write(&f->directory, "out/user/" USER_FIND, "k9=9\n");
@@ -421,7 +421,7 @@ TEST_F(kilnctl_miopen, damaged_kernels_are_reported_and_the_rest_goes_on)
 }
 
 /* The job may have put anything there. */
-TEST_F(kilnctl_miopen, a_fifo_or_link_in_the_overlay_is_neither_waited_for_nor_followed)
+TEST_F(kilnctl_miopen, harvest_neither_waits_for_a_fifo_nor_follows_a_link)
 {
     char path[600], other[600];
     overlay_all(f);
@@ -438,7 +438,7 @@ TEST_F(kilnctl_miopen, a_fifo_or_link_in_the_overlay_is_neither_waited_for_nor_f
     assert_int_equal(fake.asked, 0);
 }
 
-TEST_F(kilnctl_miopen, a_directory_that_is_no_overlay_is_not_harvested)
+TEST_F(kilnctl_miopen, harvest_refuses_a_directory_that_is_not_an_overlay)
 {
     assert_int_equal(run_harvest(f), KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "miopen overlay");
@@ -486,7 +486,7 @@ static void an_hour_passes(struct fixture *f)
         set_age(f, names[i], 3600);
 }
 
-TEST_F(kilnctl_miopen, a_file_that_did_not_change_is_not_sent_and_that_is_said)
+TEST_F(kilnctl_miopen, an_unchanged_file_is_not_sent_and_is_reported_as_unchanged)
 {
     overlay_all(f);
 
@@ -511,7 +511,7 @@ TEST_F(kilnctl_miopen, a_file_that_was_only_touched_is_not_sent)
     assert_says(f->run.printed, "/cache/gfx90a68.ukdb: unchanged\n");
 }
 
-TEST_F(kilnctl_miopen, a_file_of_the_same_size_and_time_in_another_place_is_another)
+TEST_F(kilnctl_miopen, a_file_with_another_inode_counts_as_changed)
 {
     char path[600], other[600];
     struct stat seen;
@@ -533,7 +533,7 @@ TEST_F(kilnctl_miopen, a_file_of_the_same_size_and_time_in_another_place_is_anot
 }
 
 /* Within one step of the filesystem's clock nothing but the content tells. */
-TEST_F(kilnctl_miopen, a_change_right_after_a_harvest_is_seen_though_size_and_time_are_the_same)
+TEST_F(kilnctl_miopen, harvest_detects_a_change_with_the_same_size_and_time)
 {
     char path[600];
     struct stat seen;
@@ -560,7 +560,7 @@ TEST_F(kilnctl_miopen, a_change_right_after_a_harvest_is_seen_though_size_and_ti
 }
 
 /* A job that was killed leaves its log; once it was taken with it, it is not taken again. */
-TEST_F(kilnctl_miopen, a_database_whose_log_did_not_change_either_is_not_sent_again)
+TEST_F(kilnctl_miopen, a_database_with_an_unchanged_log_is_not_sent_again)
 {
     overlay_all(f);
     fake_transfer_is_here = true;
@@ -579,7 +579,7 @@ TEST_F(kilnctl_miopen, a_database_whose_log_did_not_change_either_is_not_sent_ag
 }
 
 /* Nothing is known of it: as if it had changed. */
-TEST_F(kilnctl_miopen, notes_without_times_or_digests_make_all_new)
+TEST_F(kilnctl_miopen, a_manifest_without_times_or_digests_makes_every_file_new)
 {
     overlay_all(f);
     an_hour_passes(f);
@@ -617,7 +617,7 @@ static void expect_modes(struct fixture *f, mode_t directory, mode_t file)
         assert_int_equal(mode_of(f, files[i]), file);
 }
 
-TEST_F(kilnctl_miopen, nobody_else_may_read_an_overlay)
+TEST_F(kilnctl_miopen, only_its_user_may_read_an_overlay)
 {
     mode_t mask = umask(022);
     overlay_all(f);
@@ -630,7 +630,7 @@ TEST_F(kilnctl_miopen, nobody_else_may_read_an_overlay)
     umask(mask);
 }
 
-TEST_F(kilnctl_miopen, an_overlay_is_shared_where_that_is_wanted)
+TEST_F(kilnctl_miopen, an_overlay_is_readable_by_others_only_with_shared)
 {
     mode_t mask = umask(027);
     answer_all();
@@ -643,7 +643,7 @@ TEST_F(kilnctl_miopen, an_overlay_is_shared_where_that_is_wanted)
 }
 
 /* Its parts are closed, too; what else is in the directory is not ours. */
-TEST_F(kilnctl_miopen, a_directory_that_is_there_stays_open_and_its_parts_do_not)
+TEST_F(kilnctl_miopen, an_existing_overlay_directory_keeps_its_mode_and_its_parts_are_private)
 {
     char user[600];
     snprintf(user, sizeof(user), "%s/user", f->out);

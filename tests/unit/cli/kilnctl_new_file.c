@@ -44,7 +44,7 @@ static const char *read_content(struct fixture *f)
     return scratch_read(&f->directory, "out", f->text, sizeof(f->text));
 }
 
-TEST_F(kilnctl_new_file, a_file_is_written_with_the_mode_that_the_umask_leaves)
+TEST_F(kilnctl_new_file, a_new_file_has_the_mode_that_the_umask_allows)
 {
     struct stat seen;
     mode_t mask = umask(0027);
@@ -57,7 +57,7 @@ TEST_F(kilnctl_new_file, a_file_is_written_with_the_mode_that_the_umask_leaves)
     assert_int_equal(scratch_directory_count(&f->directory), 1);
 }
 
-TEST_F(kilnctl_new_file, a_file_gets_all_of_a_descriptor_from_its_start)
+TEST_F(kilnctl_new_file, a_new_file_gets_the_whole_content_of_a_descriptor)
 {
     int fd = memfd_create("content", MFD_CLOEXEC);
     const struct new_file file = { .path = f->path, .replace = true, .from = fd };
@@ -68,7 +68,7 @@ TEST_F(kilnctl_new_file, a_file_gets_all_of_a_descriptor_from_its_start)
     assert_string_equal(read_content(f), "descriptor");
 }
 
-TEST_F(kilnctl_new_file, a_file_that_is_there_is_kept_unless_it_may_be_replaced)
+TEST_F(kilnctl_new_file, an_existing_file_is_kept_unless_force_is_given)
 {
     must(write_text(f, "old", false), f->err);
     assert_int_equal(write_text(f, "new", false), KILN_E_IO);
@@ -79,7 +79,7 @@ TEST_F(kilnctl_new_file, a_file_that_is_there_is_kept_unless_it_may_be_replaced)
     assert_int_equal(scratch_directory_count(&f->directory), 1);
 }
 
-TEST_F(kilnctl_new_file, a_disk_that_fails_leaves_the_old_file_and_nothing_else)
+TEST_F(kilnctl_new_file, a_failed_write_keeps_the_old_file_and_leaves_no_other)
 {
     must(write_text(f, "old", false), f->err);
     sync_fails = ENOSPC;
@@ -100,7 +100,7 @@ TEST_F(kilnctl_new_file, a_target_that_is_no_regular_file_is_not_replaced)
     assert_true(S_ISLNK(seen.st_mode));
 }
 
-TEST_F(kilnctl_new_file, a_directory_that_is_not_there_is_an_error_that_names_the_file)
+TEST_F(kilnctl_new_file, a_missing_directory_is_reported_with_the_file)
 {
     snprintf(f->path, sizeof(f->path), "%s/none/out", f->directory.path);
     assert_int_equal(write_text(f, "x", true), KILN_E_IO);

@@ -71,7 +71,7 @@ TEST_F(kilnctl_packages, a_package_that_fits_no_gpu_here_says_so)
     assert_null(strstr(f->run.printed, "pkg coverage"));
 }
 
-TEST_F(kilnctl_packages, an_installed_package_as_json_is_what_kilnd_said)
+TEST_F(kilnctl_packages, the_json_of_an_install_is_kilnds_answer)
 {
     fake.answers[0].reply = INSTALLED;
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path, "--json"), KILN_E_OK);
@@ -96,7 +96,7 @@ TEST_F(kilnctl_packages, a_manifest_next_to_a_package_is_sent_with_it)
     assert_string_equal(fake.sent[0][1], "manifest");
 }
 
-TEST_F(kilnctl_packages, a_manifest_given_is_the_one_that_goes)
+TEST_F(kilnctl_packages, the_manifest_of_the_option_is_sent)
 {
     char path[512];
     fake.answers[0].reply = INSTALLED;
@@ -108,7 +108,7 @@ TEST_F(kilnctl_packages, a_manifest_given_is_the_one_that_goes)
     assert_string_equal(fake.sent[0][1], "given");
 }
 
-TEST_F(kilnctl_packages, a_manifest_that_is_not_there_is_named_before_kilnd_is_asked)
+TEST_F(kilnctl_packages, a_missing_manifest_is_named_before_a_request)
 {
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path, "--manifest", "/nonexistent/m"),
                      KILN_E_NOT_FOUND);
@@ -116,7 +116,7 @@ TEST_F(kilnctl_packages, a_manifest_that_is_not_there_is_named_before_kilnd_is_a
     assert_int_equal(fake.asked, 0);
 }
 
-TEST_F(kilnctl_packages, a_package_that_is_not_there_or_no_file_is_named)
+TEST_F(kilnctl_packages, a_missing_or_irregular_package_file_is_named)
 {
     assert_int_equal(RUN(&f->run, "pkg", "install", "/nonexistent/x.kdb"), KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "'/nonexistent/x.kdb'");
@@ -125,7 +125,7 @@ TEST_F(kilnctl_packages, a_package_that_is_not_there_or_no_file_is_named)
     assert_int_equal(fake.asked, 0);
 }
 
-TEST_F(kilnctl_packages, a_url_goes_as_it_is_and_without_a_file)
+TEST_F(kilnctl_packages, a_url_is_sent_unchanged_and_without_a_file)
 {
     fake.answers[0].reply = fake.answers[1].reply = INSTALLED;
     assert_int_equal(RUN(&f->run, "pkg", "install", "https://h/p/gfx90a68.kdb.bz2"), KILN_E_OK);
@@ -138,7 +138,7 @@ TEST_F(kilnctl_packages, a_url_goes_as_it_is_and_without_a_file)
     assert_int_equal(fake.file_counts[0], 0);
 }
 
-TEST_F(kilnctl_packages, a_signed_package_is_given_up_only_when_that_is_said)
+TEST_F(kilnctl_packages, replacing_a_signed_package_needs_its_option)
 {
     fake.answers[0].reply = fake.answers[1].reply = INSTALLED;
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_OK);
@@ -158,7 +158,7 @@ TEST_F(kilnctl_packages, a_signature_of_only_the_packed_file_is_reported)
     assert_says(f->run.printed, "kilnctl pkg sign");
 }
 
-TEST_F(kilnctl_packages, a_manifest_of_a_url_is_not_ours_to_send)
+TEST_F(kilnctl_packages, a_manifest_option_with_a_url_is_refused)
 {
     assert_int_equal(RUN(&f->run, "pkg", "install", "https://h/a.kdb", "--manifest", f->path),
                      KILN_E_INVALID);
@@ -168,7 +168,7 @@ TEST_F(kilnctl_packages, a_manifest_of_a_url_is_not_ours_to_send)
 
 #define SUM "0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef"
 
-TEST_F(kilnctl_packages, a_sum_is_checked_to_be_one_and_sent_in_small_letters)
+TEST_F(kilnctl_packages, a_sha256_option_is_checked_and_sent_in_lower_case)
 {
     fake.answers[0].reply = INSTALLED;
     assert_int_equal(RUN(&f->run, "pkg", "install", "https://h/a.kdb", "--sha256", SUM), KILN_E_OK);
@@ -181,7 +181,7 @@ TEST_F(kilnctl_packages, a_sum_is_checked_to_be_one_and_sent_in_small_letters)
     assert_int_equal(fake.asked, 1);
 }
 
-TEST_F(kilnctl_packages, a_package_with_a_log_is_not_installed_without_the_program_that_merges)
+TEST_F(kilnctl_packages, a_package_with_a_log_is_refused_without_kiln_transfer)
 {
     scratch_write(&f->directory, "gfx90a68.kdb-wal", "log");
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_UNSUPPORTED);
@@ -204,7 +204,7 @@ TEST_F(kilnctl_packages, a_users_cache_is_installed_by_way_of_a_snapshot)
     assert_string_equal(f->reported.text, "kilnctl: one?page\n"); /* what the snapshot lacks */
 }
 
-TEST_F(kilnctl_packages, a_package_at_rest_needs_no_snapshot)
+TEST_F(kilnctl_packages, a_package_that_is_not_in_use_needs_no_snapshot)
 {
     fake_transfer_is_here = true;
     setenv(FAKE_TRANSFER, "refuse", 1);
@@ -212,7 +212,7 @@ TEST_F(kilnctl_packages, a_package_at_rest_needs_no_snapshot)
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_OK);
 }
 
-TEST_F(kilnctl_packages, a_package_with_a_log_goes_with_no_sum_or_manifest)
+TEST_F(kilnctl_packages, a_package_with_a_log_is_refused_with_a_digest_or_a_manifest)
 {
     scratch_write(&f->directory, "gfx90a68.kdb-wal", "log");
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path, "--sha256", SUM), KILN_E_INVALID);
@@ -222,7 +222,7 @@ TEST_F(kilnctl_packages, a_package_with_a_log_goes_with_no_sum_or_manifest)
     assert_int_equal(fake.asked, 0);
 }
 
-TEST_F(kilnctl_packages, kilnds_refusal_of_a_package_is_the_error)
+TEST_F(kilnctl_packages, a_package_that_kilnd_refuses_fails_with_its_message)
 {
     fake.answers[0] = (struct fake_answer){ .code = KILN_E_DENIED, .text = "it is not signed" };
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_DENIED);
@@ -230,7 +230,7 @@ TEST_F(kilnctl_packages, kilnds_refusal_of_a_package_is_the_error)
     assert_string_equal(f->run.printed, "");
 }
 
-TEST_F(kilnctl_packages, an_install_reports_how_far_it_is_and_why_it_tries_again)
+TEST_F(kilnctl_packages, an_install_reports_progress_and_the_reason_of_a_retry)
 {
     fake.answers[0] = (struct fake_answer){
         .reply = INSTALLED,
@@ -289,7 +289,7 @@ TEST_F(kilnctl_packages, nothing_of_a_urls_credentials_or_query_is_shown)
     assert_null(strstr(f->reported.text, "def"));
 }
 
-TEST_F(kilnctl_packages, a_url_that_ends_in_its_host_shows_no_credentials_either)
+TEST_F(kilnctl_packages, a_url_without_a_path_shows_no_credentials)
 {
     fake.answers[0] = (struct fake_answer){ .reply = INSTALLED, .progress = CHECKED_HALF };
     reported_begin(&f->reported);
@@ -299,7 +299,7 @@ TEST_F(kilnctl_packages, a_url_that_ends_in_its_host_shows_no_credentials_either
     assert_null(strstr(f->reported.text, "cret@"));
 }
 
-TEST_F(kilnctl_packages, progress_that_is_nonsense_is_let_pass)
+TEST_F(kilnctl_packages, invalid_progress_is_ignored)
 {
     fake.answers[0] = (struct fake_answer){
         .reply = INSTALLED,
@@ -312,7 +312,7 @@ TEST_F(kilnctl_packages, progress_that_is_nonsense_is_let_pass)
     assert_string_equal(f->reported.text, ""); /* nobody knows how much there is to unpack */
 }
 
-TEST_F(kilnctl_packages, the_time_given_bounds_an_install)
+TEST_F(kilnctl_packages, the_timeout_option_bounds_an_install)
 {
     fake.answers[0].reply = INSTALLED;
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path, "--timeout", "5m"), KILN_E_OK);
@@ -321,7 +321,7 @@ TEST_F(kilnctl_packages, the_time_given_bounds_an_install)
 
 /* ---- ls ---- */
 
-TEST_F(kilnctl_packages, packages_are_listed_with_what_they_are_for)
+TEST_F(kilnctl_packages, packages_are_listed_with_their_devices)
 {
     fake.answers[0].reply =
         "{\"packages\":[{\"name\":\"gfx90a68.kdb\",\"path\":\"/p/gfx90a68.kdb\",\"format\":\"kdb\","
@@ -411,7 +411,7 @@ TEST_F(kilnctl_packages, rows_without_end_are_an_error_and_print_nothing)
     assert_string_equal(f->run.printed, "");
 }
 
-TEST_F(kilnctl_packages, a_list_of_rows_that_breaks_off_prints_nothing)
+TEST_F(kilnctl_packages, an_interrupted_list_of_rows_prints_nothing)
 {
     fake.answers[0].reply = "{\"name\":\"a.kdb\"}";
     fake.answers[1].reply = "{\"next\":2,\"rows\":[{\"id\":2}]}";
@@ -422,7 +422,7 @@ TEST_F(kilnctl_packages, a_list_of_rows_that_breaks_off_prints_nothing)
 
 /* ---- verify ---- */
 
-TEST_F(kilnctl_packages, a_package_that_is_whole_verifies)
+TEST_F(kilnctl_packages, an_undamaged_package_verifies)
 {
     fake.answers[0].reply = "{\"name\":\"a.kdb\",\"kernels\":1200,\"good\":1200,\"damaged\":0,"
                             "\"first\":\"\"}";
@@ -433,7 +433,7 @@ TEST_F(kilnctl_packages, a_package_that_is_whole_verifies)
     assert_says(f->run.printed, "1 200");
 }
 
-TEST_F(kilnctl_packages, verifying_goes_on_after_damage_and_fails_in_the_end)
+TEST_F(kilnctl_packages, verify_continues_after_damage_and_fails_at_the_end)
 {
     fake.answers[0].reply = "{\"name\":\"a.kdb\",\"kernels\":9,\"good\":7,\"damaged\":2,"
                             "\"first\":\"row 3: its md5 is another\"}";
@@ -464,7 +464,7 @@ TEST_F(kilnctl_packages, verifying_as_json_has_every_report_and_the_error)
 
 /* ---- rm ---- */
 
-TEST_F(kilnctl_packages, packages_are_removed_and_those_that_are_not_there_named)
+TEST_F(kilnctl_packages, packages_are_removed_and_missing_ones_are_named)
 {
     fake.answers[0] =
         (struct fake_answer){ .code = KILN_E_NOT_FOUND, .text = "no package 'a.kdb' is installed" };

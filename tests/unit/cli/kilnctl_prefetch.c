@@ -288,7 +288,7 @@ static bool has_features(const char *arch)
     return false;
 }
 
-TEST(kilnctl_prefetch, prefetch_knows_of_each_arch_whether_its_gpus_state_features)
+TEST(kilnctl_prefetch, prefetch_knows_which_archs_have_features_in_their_targets)
 {
     static const char *const archs[] = {
 #define AMDGPU_MACHINE(arch, number) arch,
@@ -308,7 +308,7 @@ TEST(kilnctl_prefetch, prefetch_knows_of_each_arch_whether_its_gpus_state_featur
     }
 }
 
-TEST_F(kilnctl_prefetch, prefetch_notes_that_gpus_state_features_where_the_target_does_not)
+TEST_F(kilnctl_prefetch, prefetch_notes_that_the_target_lacks_features)
 {
     write_lines(f, LINES);
     assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--json"), KILN_E_OK);
@@ -336,7 +336,7 @@ static int prefetch_lines(struct fixture *f)
     return RUN(&f->run, "prefetch", f->path, "--target", "gfx90a");
 }
 
-TEST_F(kilnctl_prefetch, prefetch_fails_where_kernels_are_not_stored)
+TEST_F(kilnctl_prefetch, prefetch_fails_if_kernels_are_not_stored)
 {
     fake.stats[0] = STATS("7", "5", "1", "true");
     fake.stats[1] = STATS("11", "6", "2", "false"); /* three are waiting */
@@ -350,7 +350,7 @@ TEST_F(kilnctl_prefetch, prefetch_fails_where_kernels_are_not_stored)
     assert_int_equal(fake.naps, 1);
 }
 
-TEST_F(kilnctl_prefetch, prefetch_fails_where_nothing_is_stored_any_more)
+TEST_F(kilnctl_prefetch, prefetch_fails_if_storing_has_stopped)
 {
     fake.tier = KILN_TIER_HOT; /* compiled by an earlier prefetch, which could not store it */
     fake.stats[0] = STATS("7", "5", "2", "false");
@@ -361,7 +361,7 @@ TEST_F(kilnctl_prefetch, prefetch_fails_where_nothing_is_stored_any_more)
     assert_non_null(strstr(f->run.printed, "not stored"));
 }
 
-TEST_F(kilnctl_prefetch, prefetch_is_content_where_only_others_lost_kernels)
+TEST_F(kilnctl_prefetch, prefetch_succeeds_if_only_others_lost_kernels)
 {
     fake.stats[0] = STATS("7", "5", "1", "true");
     fake.stats[1] = STATS("12", "7", "5", "true");
@@ -371,7 +371,7 @@ TEST_F(kilnctl_prefetch, prefetch_is_content_where_only_others_lost_kernels)
     assert_null(strstr(f->run.printed, "not stored"));
 }
 
-TEST_F(kilnctl_prefetch, prefetch_is_content_with_a_full_disk_that_has_all)
+TEST_F(kilnctl_prefetch, prefetch_succeeds_on_a_full_disk_that_has_all_kernels)
 {
     fake.stats[0] = STATS("7", "5", "2", "false");
     fake.status = STATUS("on");
@@ -383,7 +383,7 @@ TEST_F(kilnctl_prefetch, prefetch_is_content_with_a_full_disk_that_has_all)
     assert_int_equal(prefetch_lines(f), KILN_E_OK);
 }
 
-TEST_F(kilnctl_prefetch, prefetch_waits_for_its_turn_among_others)
+TEST_F(kilnctl_prefetch, prefetch_waits_while_other_prefetches_run)
 {
     fake.stats[0] = STATS("7", "5", "2", "true");
     fake.busy = 3;
@@ -394,14 +394,14 @@ TEST_F(kilnctl_prefetch, prefetch_waits_for_its_turn_among_others)
     assert_says(f->run.err.text, "4 are");
 }
 
-TEST_F(kilnctl_prefetch, prefetch_does_not_wait_for_ever_for_a_disk)
+TEST_F(kilnctl_prefetch, prefetch_bounds_its_wait_for_the_disk)
 {
     fake.stats[0] = STATS("2", "1", "0", "true");
     assert_int_equal(prefetch_lines(f), KILN_E_TIMED_OUT);
     assert_says(f->run.err.text, "writing");
 }
 
-TEST_F(kilnctl_prefetch, prefetch_is_content_with_what_is_stored_or_not_to_be)
+TEST_F(kilnctl_prefetch, prefetch_succeeds_if_kernels_are_stored_or_the_cache_is_off)
 {
     fake.stats[0] = STATS("7", "5", "1", "true");
     fake.stats[1] = STATS("8", "7", "1", "true");
@@ -425,7 +425,7 @@ static void expect_nothing_asked_or_printed(const struct fixture *f)
     assert_false(f->run.reported);
 }
 
-TEST_F(kilnctl_prefetch, a_target_that_is_none_fails_once_before_any_problem)
+TEST_F(kilnctl_prefetch, an_invalid_target_fails_once_before_any_problem)
 {
     write_lines(f, LINES);
     fake.toolchains = NULL;
@@ -448,7 +448,7 @@ TEST_F(kilnctl_prefetch, a_target_that_no_compiler_can_build_fails_once_with_all
 }
 
 /* kilnd asks again when it can; what is not known is not said. */
-TEST_F(kilnctl_prefetch, a_target_that_a_compiler_could_not_be_tried_for_now_is_left_to_kilnd)
+TEST_F(kilnctl_prefetch, an_untried_target_does_not_stop_prefetch)
 {
     write_lines(f, LINES);
     fake.toolchains =
@@ -462,7 +462,7 @@ TEST_F(kilnctl_prefetch, a_target_that_a_compiler_could_not_be_tried_for_now_is_
     assert_says(f->run.err.text, "the fake");
 }
 
-TEST_F(kilnctl_prefetch, a_toolchain_that_is_not_here_fails_once_and_those_here_are_named)
+TEST_F(kilnctl_prefetch, an_unknown_toolchain_fails_once_and_the_message_lists_the_installed_ones)
 {
     write_lines(f, LINES);
     assert_int_equal(
@@ -473,7 +473,7 @@ TEST_F(kilnctl_prefetch, a_toolchain_that_is_not_here_fails_once_and_those_here_
     expect_nothing_asked_or_printed(f);
 }
 
-TEST_F(kilnctl_prefetch, a_database_id_that_is_none_fails_once_before_any_problem)
+TEST_F(kilnctl_prefetch, an_invalid_database_id_fails_once_before_any_problem)
 {
     write_lines(f, LINES);
     assert_int_equal(
@@ -493,7 +493,7 @@ TEST_F(kilnctl_prefetch, a_database_id_of_another_device_fails_once_before_any_p
     expect_nothing_asked_or_printed(f);
 }
 
-TEST_F(kilnctl_prefetch, a_toolchain_asked_for_by_name_gets_one_try_even_if_it_is_known_to_fail)
+TEST_F(kilnctl_prefetch, a_named_toolchain_is_tried_once_even_if_it_failed_before)
 {
     write_lines(f, LINES);
     fake.plan_code = KILN_E_COMPILE_FAILED;
@@ -506,7 +506,7 @@ TEST_F(kilnctl_prefetch, a_toolchain_asked_for_by_name_gets_one_try_even_if_it_i
     assert_string_equal(f->run.printed, "");
 }
 
-TEST_F(kilnctl_prefetch, a_doubted_toolchain_that_proves_itself_does_the_rest)
+TEST_F(kilnctl_prefetch, a_toolchain_that_succeeds_after_a_failed_try_is_used_for_the_rest)
 {
     write_lines(f, LINES);
     assert_int_equal(
@@ -526,7 +526,7 @@ TEST_F(kilnctl_prefetch, a_target_with_its_features_the_other_way_round_is_the_s
     assert_int_equal(fake.plans, 4);
 }
 
-TEST_F(kilnctl_prefetch, a_solver_that_is_not_there_fails_once)
+TEST_F(kilnctl_prefetch, an_unknown_solver_fails_once)
 {
     write_lines(f, LINES);
     fake.plan_code = KILN_E_NOT_FOUND;
@@ -537,7 +537,7 @@ TEST_F(kilnctl_prefetch, a_solver_that_is_not_there_fails_once)
     assert_string_equal(f->run.printed, "");
 }
 
-TEST_F(kilnctl_prefetch, a_solver_that_cannot_do_the_first_problem_does_the_others)
+TEST_F(kilnctl_prefetch, a_solver_that_does_not_apply_to_the_first_problem_solves_the_others)
 {
     write_lines(f, LINES);
     fake.plan_code = KILN_E_UNSUPPORTED;
@@ -548,7 +548,7 @@ TEST_F(kilnctl_prefetch, a_solver_that_cannot_do_the_first_problem_does_the_othe
     assert_non_null(strstr(f->run.printed, "\"failed\":2"));
 }
 
-TEST_F(kilnctl_prefetch, a_report_with_failures_holds_the_error_of_the_whole)
+TEST_F(kilnctl_prefetch, the_json_of_a_partly_failed_run_has_an_error)
 {
     write_lines(f, LINES);
     fake.plan_code = KILN_E_COMPILE_FAILED;

@@ -132,7 +132,7 @@ TEST_F(kilnctl_report, no_hostile_name_reaches_the_page_unescaped)
     assert_int_equal(count_of(f->page, "&lt;script&gt;"), 4); /* title, heading, two tables */
 }
 
-TEST_F(kilnctl_report, the_page_needs_nothing_from_elsewhere)
+TEST_F(kilnctl_report, the_report_needs_no_other_files)
 {
     write_busy_page(f);
     assert_int_equal(count_of(f->page, "http://"), 0);
@@ -143,7 +143,7 @@ TEST_F(kilnctl_report, the_page_needs_nothing_from_elsewhere)
     assert_int_equal(count_of(f->page, "url("), 0);
 }
 
-TEST_F(kilnctl_report, each_element_that_begins_ends)
+TEST_F(kilnctl_report, each_html_element_that_begins_ends)
 {
     static const char *const tags[] = { "section", "table", "tbody",  "tr", "td", "th",
                                         "svg",     "g",     "figure", "ul", "li", "dl",
@@ -161,7 +161,7 @@ TEST_F(kilnctl_report, each_element_that_begins_ends)
 
 /* ---- what it says ---- */
 
-TEST_F(kilnctl_report, a_busy_node_is_shown_in_figures)
+TEST_F(kilnctl_report, the_report_of_a_busy_node_shows_its_numbers)
 {
     write_busy_page(f);
     assert_int_equal(strncmp(f->page, REPORT_MARK, strlen(REPORT_MARK)), 0);
@@ -176,7 +176,7 @@ TEST_F(kilnctl_report, a_busy_node_is_shown_in_figures)
     assert_says(f->page, "100.0 %");
 }
 
-TEST_F(kilnctl_report, a_node_where_nothing_happened_says_so_kindly)
+TEST_F(kilnctl_report, the_report_of_an_idle_node_says_that_it_is_empty)
 {
     KILN_AUTO(json) struct json *status = read_json(BUSY_STATUS);
     KILN_AUTO(json)
@@ -198,7 +198,7 @@ TEST_F(kilnctl_report, a_node_where_nothing_happened_says_so_kindly)
     assert_int_equal(count_of(f->page, "nan"), 0);
 }
 
-TEST_F(kilnctl_report, answers_that_hold_nothing_are_no_trouble)
+TEST_F(kilnctl_report, the_report_accepts_empty_answers)
 {
     const struct report report = { .host = "", .now = 0 };
     write_page(f, &report);
@@ -206,7 +206,7 @@ TEST_F(kilnctl_report, answers_that_hold_nothing_are_no_trouble)
     assert_says(f->page, "answer is");
 }
 
-TEST_F(kilnctl_report, a_column_stays_within_its_chart)
+TEST_F(kilnctl_report, a_chart_column_stays_within_the_chart)
 {
     const struct chart_column column = { .time = 150, .span_s = 10, .layers = { 70, 70 } };
     const struct chart chart = { .name = "n",
@@ -238,7 +238,7 @@ static void answer_all(void)
         fake.answers[i].reply = replies[i];
 }
 
-TEST_F(kilnctl_report, a_report_asks_kilnd_and_writes_one_file)
+TEST_F(kilnctl_report, report_sends_requests_and_writes_one_file)
 {
     struct stat seen;
     answer_all();
@@ -257,7 +257,7 @@ TEST_F(kilnctl_report, a_report_asks_kilnd_and_writes_one_file)
     assert_int_equal(seen.st_mode & 0777, 0644); /* as its owner has chosen */
 }
 
-TEST_F(kilnctl_report, a_host_without_tuning_and_gpus_has_a_page_too)
+TEST_F(kilnctl_report, the_report_works_without_tuning_records_and_gpus)
 {
     answer_all();
     fake.answers[6] = (struct fake_answer){ .code = KILN_E_UNAVAILABLE };
@@ -290,7 +290,7 @@ TEST_F(kilnctl_report, a_directory_or_no_name_is_refused)
     assert_int_equal(RUN(&f->run, "report", "-o", "/dev/null"), KILN_E_INVALID);
 }
 
-TEST_F(kilnctl_report, without_kilnd_nothing_is_written)
+TEST_F(kilnctl_report, without_kilnd_no_report_is_written)
 {
     fake.answers[0].code = KILN_E_UNAVAILABLE;
     assert_int_equal(RUN(&f->run, "report", "-o", f->file), KILN_E_UNAVAILABLE);

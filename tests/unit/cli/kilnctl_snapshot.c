@@ -44,7 +44,7 @@ static int open_with(struct fixture *f, const char *behaviour)
     return snapshot_open(f->path, &f->snapshot, &f->err);
 }
 
-TEST_F(kilnctl_snapshot, the_program_opens_the_file_and_says_what_it_lacks)
+TEST_F(kilnctl_snapshot, kiln_transfer_opens_the_file_and_reports_lost_pages)
 {
     char text[16] = "";
     must(open_with(f, "merge"), f->err);
@@ -61,7 +61,7 @@ TEST_F(kilnctl_snapshot, a_refusal_by_the_transfer_program_is_reported_with_its_
     assert_says(f->err.text, "cannot open");
 }
 
-TEST_F(kilnctl_snapshot, an_answer_without_a_file_or_that_is_none_is_corrupt)
+TEST_F(kilnctl_snapshot, an_answer_without_a_regular_file_is_corrupt)
 {
     assert_int_equal(open_with(f, "forget"), KILN_E_CORRUPT);
     assert_int_equal(open_with(f, "babble"), KILN_E_CORRUPT);
@@ -69,7 +69,7 @@ TEST_F(kilnctl_snapshot, an_answer_without_a_file_or_that_is_none_is_corrupt)
     assert_int_equal(f->snapshot.fd, -1);
 }
 
-TEST_F(kilnctl_snapshot, a_program_that_ends_without_a_word_is_reported_of_with_its_status)
+TEST_F(kilnctl_snapshot, a_program_that_ends_without_a_message_is_reported_with_its_status)
 {
     assert_int_equal(open_with(f, "leave"), KILN_E_IO);
     assert_says(f->err.text, "status 7");
@@ -90,7 +90,7 @@ TEST_F(kilnctl_snapshot, no_descriptors_are_left_behind_by_failures)
     assert_int_equal(after, before);
 }
 
-TEST_F(kilnctl_snapshot, without_the_program_a_file_at_rest_is_opened_as_it_is)
+TEST_F(kilnctl_snapshot, without_kiln_transfer_an_unused_file_is_opened_directly)
 {
     fake_transfer_is_here = false;
     scratch_write(&f->directory, "a.ukdb-wal", ""); /* of no bytes: nothing is in it */
@@ -99,7 +99,7 @@ TEST_F(kilnctl_snapshot, without_the_program_a_file_at_rest_is_opened_as_it_is)
     assert_string_equal(f->snapshot.note, "");
 }
 
-TEST_F(kilnctl_snapshot, without_the_program_a_file_in_use_is_refused)
+TEST_F(kilnctl_snapshot, without_kiln_transfer_a_file_in_use_is_refused)
 {
     fake_transfer_is_here = false;
     scratch_write(&f->directory, "a.ukdb-journal", "log");
@@ -107,7 +107,7 @@ TEST_F(kilnctl_snapshot, without_the_program_a_file_in_use_is_refused)
     assert_says(f->err.text, "kiln-transfer");
 }
 
-TEST_F(kilnctl_snapshot, a_pipe_is_no_file_and_is_not_waited_for)
+TEST_F(kilnctl_snapshot, a_pipe_is_refused_without_waiting)
 {
     char path[512];
     int fd = -1;

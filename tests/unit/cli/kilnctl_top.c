@@ -93,7 +93,7 @@ static const char *show_busy(struct fixture *f, enum top_sort sort, size_t width
 
 /* ---- rates ---- */
 
-TEST_F(kilnctl_top, rates_are_of_the_time_between_two_looks)
+TEST_F(kilnctl_top, rates_refer_to_the_time_between_two_samples)
 {
     f->before = make_sample(STATS(100, 50, 50), STATUS(1), IDLE, 10);
     f->now = make_sample(STATS(300, 200, 100), STATUS(1), IDLE, 12);
@@ -112,7 +112,7 @@ TEST_F(kilnctl_top, a_restarted_kilnd_has_no_rates_yet)
     assert_true(top_rates_since_start(&f->now).requests_s == 0.03);
 }
 
-TEST_F(kilnctl_top, nothing_asked_for_is_no_share_of_nothing)
+TEST_F(kilnctl_top, a_hit_rate_without_requests_is_not_a_number)
 {
     f->before = make_sample(STATS(100, 50, 50), STATUS(1), IDLE, 10);
     f->now = make_sample(STATS(101, 50, 50), STATUS(1), IDLE, 11);
@@ -143,14 +143,14 @@ TEST_F(kilnctl_top, compiles_can_be_sorted_by_program_and_by_user)
     assert_true(strstr(text, "young.cl") < strstr(text, "(tries"));
 }
 
-TEST_F(kilnctl_top, no_name_moves_the_cursor)
+TEST_F(kilnctl_top, no_name_in_top_prints_control_characters)
 {
     const char *text = show_busy(f, TOP_BY_AGE, 100, 0);
     assert_null(strchr(text, '\x1b'));
     assert_says(text, "a?[2Jold.cl");
 }
 
-TEST_F(kilnctl_top, a_small_window_gets_what_fits)
+TEST_F(kilnctl_top, a_small_window_shows_as_much_as_fits)
 {
     show_busy(f, TOP_BY_AGE, 20, 5);
     assert_int_equal(f->page.count, 5);
@@ -160,7 +160,7 @@ TEST_F(kilnctl_top, a_small_window_gets_what_fits)
     assert_int_equal(f->page.count, 1);
 }
 
-TEST_F(kilnctl_top, a_kilnd_that_is_gone_leaves_the_last_figures_and_a_line)
+TEST_F(kilnctl_top, top_keeps_the_last_numbers_when_kilnd_has_ended)
 {
     struct top_rates rates = { .known = false };
     struct top_view view = { .sample = &f->now, .rates = &rates, .trouble = "no socket" };
@@ -172,7 +172,7 @@ TEST_F(kilnctl_top, a_kilnd_that_is_gone_leaves_the_last_figures_and_a_line)
     assert_says(page_text(&f->page), "pid 7");
 }
 
-TEST_F(kilnctl_top, answers_that_lack_everything_are_shown_all_the_same)
+TEST_F(kilnctl_top, the_report_accepts_answers_without_members)
 {
     f->now = make_sample("{}", "{}", "{}", 1);
     f->before = make_sample("{}", "{}", "{}", 0);
@@ -191,7 +191,7 @@ static void answer_twice(void)
         fake.answers[i].reply = replies[i];
 }
 
-TEST_F(kilnctl_top, one_look_is_of_one_second)
+TEST_F(kilnctl_top, top_once_samples_one_second)
 {
     answer_twice();
     assert_int_equal(RUN(&f->run, "top", "--once"), KILN_E_OK);
@@ -203,7 +203,7 @@ TEST_F(kilnctl_top, one_look_is_of_one_second)
     assert_says(f->run.printed, "young.cl");
 }
 
-TEST_F(kilnctl_top, for_scripts_it_is_an_object)
+TEST_F(kilnctl_top, with_json_doctor_prints_one_object)
 {
     answer_twice();
     assert_int_equal(RUN(&f->run, "top", "--json"), KILN_E_OK);
@@ -214,13 +214,13 @@ TEST_F(kilnctl_top, for_scripts_it_is_an_object)
     assert_int_equal(json_get_u64(json_get(j, "others"), "waiting", 0), 2);
 }
 
-TEST_F(kilnctl_top, without_kilnd_one_look_fails)
+TEST_F(kilnctl_top, top_once_fails_without_kilnd)
 {
     fake.answers[0].code = KILN_E_UNAVAILABLE;
     assert_int_equal(RUN(&f->run, "top", "--once"), KILN_E_UNAVAILABLE);
 }
 
-TEST_F(kilnctl_top, without_a_terminal_it_says_what_to_use_instead)
+TEST_F(kilnctl_top, top_without_a_terminal_names_the_alternatives)
 {
     assert_int_equal(RUN(&f->run, "top"), KILN_E_INVALID);
     assert_says(f->run.err.text, "--once");

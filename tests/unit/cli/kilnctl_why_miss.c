@@ -57,7 +57,7 @@ TEST_F(kilnctl_why_miss, a_key_in_capitals_is_the_same_key)
     assert_string_equal(fake.requests[0], "why_miss {\"key\":\"" KEY "\"}");
 }
 
-TEST_F(kilnctl_why_miss, a_kernel_that_is_there_is_not_compared)
+TEST_F(kilnctl_why_miss, why_miss_does_not_compare_a_kernel_that_is_found)
 {
     fake.answers[0].reply = "{\"key\":\"" KEY "\"}";
     fake.answers[1].reply = "{\"found\":true,\"key\":\"" KEY "\",\"sentence\":\"it is there\","
@@ -67,14 +67,14 @@ TEST_F(kilnctl_why_miss, a_kernel_that_is_there_is_not_compared)
     assert_string_equal(f->run.printed, "key " KEY "\nit is there\n");
 }
 
-TEST_F(kilnctl_why_miss, of_a_kernel_that_is_not_stored_all_digits_are_needed)
+TEST_F(kilnctl_why_miss, a_kernel_that_is_not_stored_needs_its_whole_key)
 {
     fake.answers[0].code = KILN_E_NOT_FOUND;
     assert_int_equal(RUN(&f->run, "why-miss", "0011"), KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "64");
 }
 
-TEST_F(kilnctl_why_miss, a_problem_is_asked_about_for_a_target)
+TEST_F(kilnctl_why_miss, why_miss_sends_the_problem_with_its_target)
 {
     fake.answers[0].reply = NEAREST;
     int rc = RUN(&f->run, "why-miss", "./bin/MIOpenDriver conv -n 1 -c 8 -k 8 -F 1", "--target",
@@ -89,7 +89,7 @@ TEST_F(kilnctl_why_miss, a_problem_is_asked_about_for_a_target)
     assert_says(f->run.printed, "\"problem\":\"");
 }
 
-TEST_F(kilnctl_why_miss, a_line_of_three_problems_is_three_questions)
+TEST_F(kilnctl_why_miss, why_miss_asks_about_each_problem_of_a_line)
 {
     fake.answers[0].reply = fake.answers[1].reply = fake.answers[2].reply = NEAREST;
     int rc = RUN(&f->run, "why-miss", "-t", "gfx90a", "--", "conv", "-n", "1", "-c", "8", "-k", "8",
@@ -101,7 +101,7 @@ TEST_F(kilnctl_why_miss, a_line_of_three_problems_is_three_questions)
     assert_says(fake.requests[2], "-F 4");
 }
 
-TEST_F(kilnctl_why_miss, a_problem_without_a_target_or_that_is_none_is_refused_here)
+TEST_F(kilnctl_why_miss, a_missing_target_or_an_invalid_problem_is_refused_before_a_request)
 {
     assert_int_equal(RUN(&f->run, "why-miss", "conv -n 1"), KILN_E_INVALID);
     assert_says(f->run.err.text, "--target");
@@ -114,7 +114,7 @@ TEST_F(kilnctl_why_miss, a_problem_without_a_target_or_that_is_none_is_refused_h
 
 #define COLLECTED "{\"kernels\":3,\"bytes\":4096,\"dry_run\":false,\"store_bytes\":1048576}"
 
-TEST_F(kilnctl_why_miss, gc_with_yes_says_what_went_and_what_is_left)
+TEST_F(kilnctl_why_miss, gc_with_yes_reports_dropped_and_remaining_sizes)
 {
     fake.answers[0].reply = COLLECTED;
     assert_int_equal(RUN(&f->run, "gc", "--stale", "--to", "1M", "--yes"), KILN_E_OK);
@@ -125,7 +125,7 @@ TEST_F(kilnctl_why_miss, gc_with_yes_says_what_went_and_what_is_left)
     assert_says(f->run.printed, "1.0 MiB");
 }
 
-TEST_F(kilnctl_why_miss, a_dry_run_of_gc_says_so_to_both_sides)
+TEST_F(kilnctl_why_miss, a_dry_run_of_gc_is_sent_to_kilnd_and_shown_to_the_user)
 {
     fake.answers[0].reply = "{\"kernels\":1,\"bytes\":0,\"dry_run\":true,\"store_bytes\":0}";
     assert_int_equal(RUN(&f->run, "gc", "--to", "0", "--dry-run"), KILN_E_OK);
@@ -141,7 +141,7 @@ TEST_F(kilnctl_why_miss, gc_as_json_is_what_kilnd_said)
     assert_string_equal(f->run.printed, COLLECTED "\n");
 }
 
-TEST_F(kilnctl_why_miss, gc_that_kilnd_refuses_fails_with_its_words)
+TEST_F(kilnctl_why_miss, gc_that_kilnd_refuses_fails_with_its_message)
 {
     fake.answers[0] = (struct fake_answer){ .code = KILN_E_UNAVAILABLE, .text = "not known" };
     assert_int_equal(RUN(&f->run, "gc", "--stale", "-y"), KILN_E_UNAVAILABLE);
@@ -163,7 +163,7 @@ TEST_F(kilnctl_why_miss, clear_chooses_by_name_user_toolchain_and_package)
     assert_says(f->run.printed, "10 B");
 }
 
-TEST_F(kilnctl_why_miss, clear_of_all_leaves_nothing_to_choose)
+TEST_F(kilnctl_why_miss, clear_all_cannot_be_combined_with_filters)
 {
     assert_int_equal(RUN(&f->run, "clear", "--all", "--uid", "0", "-y"), KILN_E_INVALID);
     assert_says(f->run.err.text, "--all");

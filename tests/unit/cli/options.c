@@ -70,7 +70,7 @@ TEST_F(options, every_form_of_an_option_is_understood)
     assert_int_equal(f->words.count, 0);
 }
 
-TEST_F(options, other_words_are_kept_in_order)
+TEST_F(options, other_arguments_keep_their_order)
 {
     assert_int_equal(PARSE(f, "one", "--all", "-", "--", "--target"), KILN_E_OK);
 
@@ -81,7 +81,7 @@ TEST_F(options, other_words_are_kept_in_order)
     assert_null(f->values.target);
 }
 
-TEST_F(options, a_list_takes_the_words_up_to_the_next_option)
+TEST_F(options, a_list_option_takes_the_arguments_up_to_the_next_option)
 {
     assert_int_equal(PARSE(f, "--probe", "gfx906", "gfx90a", "-a", "--probe=sm_90", "rest"),
                      KILN_E_OK);
@@ -100,7 +100,7 @@ TEST_F(options, an_unknown_option_is_named_with_the_nearest_option)
     assert_non_null(strstr(f->err.text, "--target?"));
 }
 
-TEST_F(options, an_unknown_option_like_no_other_is_named_alone)
+TEST_F(options, an_unknown_option_without_a_similar_one_is_named_alone)
 {
     assert_int_equal(PARSE(f, "--frobnicate"), KILN_E_INVALID);
     assert_says(f->err.text, "'--frobnicate'");
@@ -108,7 +108,7 @@ TEST_F(options, an_unknown_option_like_no_other_is_named_alone)
     assert_says(f->err.text, "'-x'");
 }
 
-TEST_F(options, unknown_options_pass_where_they_belong_to_somebody_else)
+TEST_F(options, unknown_options_are_passed_on_if_requested)
 {
     f->parser.pass_unknown = true;
 
@@ -121,7 +121,7 @@ TEST_F(options, unknown_options_pass_where_they_belong_to_somebody_else)
     assert_string_equal(f->values.target, "gfx90a");
 }
 
-TEST_F(options, the_first_word_ends_the_options_where_asked)
+TEST_F(options, the_first_argument_ends_the_options_if_requested)
 {
     f->parser.stop_at_word = true;
 
@@ -145,7 +145,7 @@ TEST_F(options, values_that_do_not_fit_are_named)
     assert_says(f->err.text, "value");
 }
 
-TEST_F(options, a_value_that_is_missing_is_asked_for)
+TEST_F(options, a_missing_option_value_is_reported)
 {
     assert_int_equal(PARSE(f, "--target"), KILN_E_INVALID);
     assert_says(f->err.text, "--target");

@@ -85,7 +85,7 @@ TEST_F(output, lines_may_be_kept_while_cleaning)
     assert_string_equal(read_printed(f), "| one\n| two?]0;x?\n| three\n");
 }
 
-TEST_F(output, a_file_gets_no_colours) { assert_false(output_has_colour(f->out)); }
+TEST_F(output, output_to_a_file_has_no_colours) { assert_false(output_has_colour(f->out)); }
 
 TEST_F(output, an_error_names_program_message_log_and_advice)
 {
@@ -117,7 +117,7 @@ TEST_F(output, progress_prints_plain_lines_each_tenth_elsewhere_than_on_a_termin
     assert_non_null(strstr(text, "prefetch: 69 of 69 done, 1 failed, 34.5 s\n"));
 }
 
-TEST_F(output, progress_of_nothing_is_done_at_once)
+TEST_F(output, progress_of_zero_items_is_complete_at_once)
 {
     struct progress progress;
     progress_init(&progress, f->out, "prefetch", 0, 0);
@@ -138,7 +138,7 @@ TEST_F(output, progress_of_bytes_is_reported_in_their_units)
                                          "2.0 MiB/2.0 MiB, 2.00 s");
 }
 
-TEST_F(output, the_time_reported_is_the_commands_and_the_time_left_that_of_what_is_counted)
+TEST_F(output, progress_shows_the_commands_time_and_the_stages_time_left)
 {
     struct progress progress;
     progress_init(&progress, f->out, "checking", 10, 60 * SECOND);
@@ -175,7 +175,7 @@ TEST_F(output, progress_without_an_end_is_not_finished)
     assert_string_equal(read_printed(f), "");
 }
 
-TEST_F(output, progress_of_nobody_knows_how_much_is_a_count_on_terminals_only)
+TEST_F(output, progress_without_a_total_is_a_count_on_terminals_only)
 {
     struct progress progress;
     progress_init(&progress, f->out, "fetching", 0, 0);
@@ -204,7 +204,7 @@ TEST_F(output, a_terminal_gets_a_bar_that_redraws_itself)
         "\r\033[Kprefetch [##############################] 10/10, 2 failed, 20.0 s");
 }
 
-TEST_F(output, a_bar_in_a_narrow_terminal_stays_on_its_line)
+TEST_F(output, a_progress_bar_fits_a_narrow_terminal)
 {
     struct progress progress;
     progress_init(&progress, f->out, "prefetch", 10, 0);

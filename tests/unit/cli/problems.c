@@ -50,7 +50,7 @@ static struct kiln_problem a_problem(uint32_t n, uint32_t k)
         struct kiln_problem){ .size = sizeof(struct kiln_problem), .n = n, .k = k, .groups = 1 };
 }
 
-TEST_F(problems, blank_lines_and_comments_are_left_out_and_numbers_kept)
+TEST_F(problems, blank_lines_and_comments_are_skipped_and_line_numbers_stay_right)
 {
     static const char text[] = "# head\n\n  conv -n 1 \r\n\t# more\nconv -n 2";
     write_file(f, text, strlen(text));
@@ -77,7 +77,7 @@ TEST_F(problems, a_binary_file_is_refused_by_line)
     assert_non_null(strstr(f->err.text, "line 2"));
 }
 
-TEST_F(problems, a_file_that_is_not_there_is_named)
+TEST_F(problems, a_missing_file_is_named)
 {
     assert_int_equal(line_file_read("/nonexistent/kiln", &f->file, &f->err), KILN_E_IO);
     assert_non_null(strstr(f->err.text, "'/nonexistent/kiln'"));

@@ -242,7 +242,7 @@ TEST_F(programs, devices_of_a_runtime_in_the_directory_given_are_reported_with_a
     assert_true(*json_get_text(absent, "reason", ""));
 }
 
-TEST_F(programs, a_list_of_devices_is_a_table_and_then_what_is_not_here)
+TEST_F(programs, a_device_list_ends_with_the_unavailable_runtimes)
 {
     assert_int_equal(list_hip(f, FAKE_HIP, NULL), 0);
     const char *first = "DEVICE  MODEL       TARGET                  UUID\n"
@@ -252,13 +252,13 @@ TEST_F(programs, a_list_of_devices_is_a_table_and_then_what_is_not_here)
     assert_says(f->printed, "opencl");
 }
 
-TEST_F(programs, a_directory_for_the_runtime_is_absolute)
+TEST_F(programs, the_directory_of_a_runtime_must_be_absolute)
 {
     assert_int_equal(DRIVER(f, "devices", "--hip-library-path", "lib"), 2);
     assert_says(f->complained, "--hip-library-path:");
 }
 
-TEST_F(programs, the_socket_given_is_the_one_looked_for)
+TEST_F(programs, doctor_checks_the_socket_of_the_option)
 {
     assert_int_equal(KILNCTL(f, "status", "--socket", "/nonexistent/other.sock"), 3);
     assert_non_null(strstr(f->complained, "/nonexistent/other.sock"));
@@ -266,7 +266,7 @@ TEST_F(programs, the_socket_given_is_the_one_looked_for)
     assert_non_null(strstr(f->complained, "/nonexistent/third.sock"));
 }
 
-TEST_F(programs, a_command_line_that_is_not_understood_has_status_2)
+TEST_F(programs, an_invalid_command_line_has_status_2)
 {
     assert_int_equal(KILNCTL(f, "frobnicate"), 2);
     assert_says(f->complained, "'frobnicate'");
@@ -328,7 +328,7 @@ TEST_F(programs, help_lists_commands_and_exit_statuses)
     assert_int_equal(strncmp(f->printed, "{\"program\":\"kilnctl\"", 20), 0);
 }
 
-TEST_F(programs, the_driver_needs_something_it_can_do)
+TEST_F(programs, kiln_driver_needs_a_known_command)
 {
     assert_int_equal(run_program(f, DRIVER_PATH, (const char *[]){ NULL }), 2);
     assert_int_equal(DRIVER(f, "pool"), 2);
@@ -339,7 +339,7 @@ TEST_F(programs, the_driver_needs_something_it_can_do)
     assert_int_equal(DRIVER(f, "--version"), 0);
 }
 
-TEST_F(programs, a_command_line_at_fault_is_named_before_any_device)
+TEST_F(programs, a_bad_command_line_is_reported_before_devices_are_opened)
 {
     assert_int_equal(DRIVER(f, "conv", "-n", "many", "--device", "abacus:0"), 2);
     assert_says(f->complained, "'many'");
@@ -351,7 +351,7 @@ TEST_F(programs, a_command_line_at_fault_is_named_before_any_device)
     assert_non_null(strstr(f->complained, "/nonexistent/file"));
 }
 
-TEST_F(programs, the_driver_says_which_device_it_cannot_open)
+TEST_F(programs, kiln_driver_names_the_device_that_it_cannot_open)
 {
     assert_int_equal(DRIVER(f, "conv", "-n", "1", "--device", "abacus:0"), 2);
     assert_non_null(strstr(f->complained, "abacus"));

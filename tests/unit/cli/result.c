@@ -73,7 +73,7 @@ TEST_F(result, a_failure_is_a_message_and_a_status)
     assert_string_equal(f->texts[1], "kilnctl: not for you\n");
 }
 
-TEST_F(result, a_failure_is_an_object_too_where_json_was_asked_for)
+TEST_F(result, with_json_a_failure_is_a_json_object)
 {
     struct kiln_error err = { .code = KILN_E_DENIED, .text = "not for \"you\"" };
     struct result result = { .program = "kilnctl", .json = true };
@@ -101,7 +101,7 @@ TEST_F(result, unavailable_from_a_daemon_that_answers_is_not_a_missing_daemon)
     assert_int_equal(end_result(f, &result, KILN_E_UNAVAILABLE, &err), 1);
 }
 
-TEST(result, a_compilers_log_goes_with_the_error)
+TEST(result, a_compilers_log_is_printed_with_the_error)
 {
     struct kiln_error err = { .code = KILN_E_COMPILE_FAILED, .log = "x.c:1: no" };
     KILN_AUTO(json) struct json *json = result_error_json(&err);
@@ -109,7 +109,7 @@ TEST(result, a_compilers_log_goes_with_the_error)
     assert_string_equal(json_get_text(json, "text", ""), kiln_error_text(KILN_E_COMPILE_FAILED));
 }
 
-TEST_F(result, success_says_nothing)
+TEST_F(result, a_command_that_succeeds_prints_no_error)
 {
     struct kiln_error err = { 0 };
     struct result result = { .program = "kilnctl", .json = true };
@@ -118,7 +118,7 @@ TEST_F(result, success_says_nothing)
     assert_string_equal(f->texts[1], "");
 }
 
-TEST(result, json_is_seen_anywhere_but_among_plain_words)
+TEST(result, the_json_option_is_recognised_except_after_two_dashes)
 {
     assert_true(result_wants_json(2, (const char *[]){ "--frob", "--json" }));
     assert_false(result_wants_json(2, (const char *[]){ "--", "--json" }));

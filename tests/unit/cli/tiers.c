@@ -16,7 +16,7 @@ static struct tier_counts count_seen(void)
     return counts;
 }
 
-TEST(plain, a_compile_is_no_hit_and_an_unknown_tier_counts_only_as_a_kernel)
+TEST(plain, a_compile_is_not_a_hit_and_an_unknown_tier_counts_only_as_a_kernel)
 {
     struct tier_counts counts = count_seen();
     assert_int_equal(counts.kernels, 6);
@@ -36,7 +36,7 @@ TEST(plain, every_tier_has_a_name_and_others_are_unknown)
     assert_string_equal(tier_name(KILN_TIER_PROCESS + 1), "unknown");
 }
 
-TEST(plain, rows_name_the_tiers_that_had_some)
+TEST(plain, rows_name_only_tiers_with_kernels)
 {
     static const struct column columns[] = { { NULL, ALIGN_LEFT }, { NULL, ALIGN_RIGHT } };
     struct tier_counts counts = count_seen();
