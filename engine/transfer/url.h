@@ -10,8 +10,8 @@
 #include "common/err.h"
 
 #define URL_MAX 4096      /* bytes of a URL; signed URLs have a kilobyte of query */
-#define URL_SHOWN_MAX 256 /* of a URL in messages, which have more to say */
-#define URL_NAME_MAX 256  /* as for a file name */
+#define URL_SHOWN_MAX 256 /* bytes of a URL in a message, which contains more text */
+#define URL_NAME_MAX 256  /* bytes of its file name, as in a directory */
 
 enum url_scheme { URL_HTTP, URL_HTTPS, URL_FILE };
 

@@ -15,7 +15,7 @@ struct axis { /* one spatial dimension */
     int64_t in, filter, pad, stride, dilation, out;
 };
 
-struct reach {       /* how much of an axis is needed; lower bounds */
+struct reach {       /* lower bounds of the work along one axis */
     double products; /* (output, tap) pairs whose input is not in the padding */
     double taps;     /* taps with such a pair */
     double points;   /* different inputs, and different outputs, of such pairs */
