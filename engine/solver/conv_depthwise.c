@@ -6,6 +6,8 @@
 #include "engine/solver/sources.h"
 #include "engine/solver/split_reduce.h"
 
+#include <math.h>
+
 /*
  * A depthwise convolution does few multiply-adds for each element, so memory bandwidth limits it.
  * The idea is to load each element once and to use it from registers as often as possible:
@@ -40,6 +42,8 @@
 #define ITEMS_WANTED (1u << 17)
 /* Blocks of two columns take more registers, so they need more items to hide latency. */
 #define ITEMS_FOR_WIDE (1u << 19)
+/* With more taps in a plane, a block of four channels has no room for its weights. */
+#define BLOCK_TAPS_MAX 16u
 /* Strips that an item sums before another split pays off, where channels come first. */
 #define STRIPS_OF_ITEM 7ull
 
@@ -330,6 +334,57 @@ static const struct wanted_block *wanted_blocks(const struct problem *p)
     return p->stride.h > 1 || p->stride.w > 1 ? first_blocks_strided : first_blocks;
 }
 
+/* Estimated instructions of an item for one plane of the filter, as NVRTC compiles them: for each
+ * element an address, a test and a conversion; multiply-adds; weights from shared memory; stores.
+ */
+static double estimate_item(const struct problem *p, const struct perf_config *config)
+{
+    double columns = config->values[COLUMNS], rows = config->values[ROWS];
+    double vector = config->values[VECTOR], taps = (double)p->filter.h * p->filter.w;
+    double met =
+        (double)window(p, config->values[ROWS], p->filter.h, p->stride.h, p->dilation.h) *
+        (double)window(p, config->values[COLUMNS], p->filter.w, p->stride.w, p->dilation.w);
+    double reached = taps;
+    if (p->direction == DIRECTION_BACKWARD_DATA)
+        reached /= (double)p->stride.h * p->stride.w;
+    return 60 + met * (6 + vector) + rows * columns * (reached * vector + 3 + vector) +
+           taps * vector;
+}
+
+/*
+ * Chooses vector, rows and columns for a filter too large for blocks of four channels: its weights
+ * alone, times four, exceed the registers.  Fewer channels leave registers for a block, which loads
+ * each element less often.  Fewer items than ITEMS_WANTED take as long, because they leave a part
+ * of the GPU idle.  Blocks of more than four rows are left out: NVRTC uses 160 to 220 registers for
+ * some of them.
+ */
+#define NARROW_ROWS_MAX 4
+
+static void choose_narrow_block(const struct problem *p, const struct target *target,
+                                struct perf_config *config)
+{
+    const struct perf_axis *all = axes[0][1];
+    struct perf_config best = *config;
+    double least = INFINITY;
+    for (uint32_t i = 0; i < 2 * all[ROWS].count * all[COLUMNS].count; i++) {
+        struct perf_config next = *config;
+        next.values[VECTOR] = 2 - i % 2;
+        next.values[ROWS] = all[ROWS].values[i / 2 % all[ROWS].count];
+        next.values[COLUMNS] = all[COLUMNS].values[i / 2 / all[ROWS].count];
+        next.values[LANES] = lanes_for(p, next.values[VECTOR]);
+        if (next.values[ROWS] * next.values[COLUMNS] == 1 || next.values[ROWS] > NARROW_ROWS_MAX ||
+            !config_is_valid(p, target, &next))
+            continue;
+        double items = (double)blocks(p, &next) * output_channels(p) / next.values[VECTOR];
+        double cost = estimate_item(p, &next) * fmax(items, ITEMS_WANTED);
+        if (cost < least) {
+            least = cost;
+            best = next;
+        }
+    }
+    *config = best;
+}
+
 /* Chooses the first block that covers the output well and leaves enough items; 1 x 1 is always
  * valid. */
 static void choose_block(const struct problem *p, const struct target *target,
@@ -345,8 +400,11 @@ static void choose_block(const struct problem *p, const struct target *target,
                                                                round_up(out.w, wanted[i].columns));
         if ((covers || is_last(p)) && config_is_valid(p, target, config) &&
             blocks(p, config) * vectors >= wanted[i].items)
-            return;
+            break;
     }
+    bool is_single = config->values[ROWS] * config->values[COLUMNS] == 1;
+    if (is_single && is_last(p) && p->filter.h * p->filter.w > BLOCK_TAPS_MAX)
+        choose_narrow_block(p, target, config);
 }
 
 /* Chooses the columns of a strip from lists that begin with the best. */

@@ -204,12 +204,13 @@ static bool applies(const struct problem *p, const struct target *target)
            geometry_fits_30_bits(p) && fits(p, target, smallest[is_for_weights(p)]);
 }
 
-/* ConvDepthwise is faster for groups of one channel. */
+/* Of groups of one channel only the weights' gradient is faster than ConvDepthwise's: that one adds
+ * up the sums of all its items in shared memory. */
 static bool is_favoured(const struct problem *p, const struct target *target)
 {
     (void)target;
     uint32_t c = p->c / p->groups, k = p->k / p->groups;
-    return c > 1 && c <= FAVOURED_MAX && k <= FAVOURED_MAX;
+    return (c > 1 || is_for_weights(p)) && c <= FAVOURED_MAX && k <= FAVOURED_MAX;
 }
 
 static struct perf_space space(const struct problem *p, const struct target *target)

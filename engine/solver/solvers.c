@@ -8,8 +8,8 @@
 #include "engine/solver/conv_winograd.h"
 
 const struct solver *const solvers[] = {
+    &solver_conv_grouped, /* on matrix cores, so before solvers on the vector units */
     &solver_conv_depthwise,
-    &solver_conv_grouped, /* on matrix cores, so before the vector units' narrow groups */
     &solver_conv_direct_narrow,
     &solver_conv_winograd,
     &solver_conv_implicit_gemm,

@@ -41,11 +41,13 @@ TEST_F(solver, applies_to_grouped_channels_last_halves_on_nvidia)
     assert_false(applies_on(f, "sm_90a"));
 }
 
-TEST_F(solver, the_grouped_solver_is_favoured_for_few_channels_but_not_for_one)
+TEST_F(solver, the_grouped_solver_is_favoured_for_few_channels_and_for_weights_of_one)
 {
     assert_true(solver_conv_grouped.is_favoured(&f->problem, &f->target));
     f->problem.groups = 128;
     assert_false(solver_conv_grouped.is_favoured(&f->problem, &f->target));
+    f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
+    assert_ptr_equal(solver_choose(&f->problem, &f->target), &solver_conv_grouped);
     f->problem.groups = 2;
     assert_false(solver_conv_grouped.is_favoured(&f->problem, &f->target));
 }
