@@ -17,6 +17,8 @@
  *                                    copies a box that starts at these coordinates
  *   kiln_bulk_pixels(to, map, signal, c, w, h, n, tap_w, tap_h)
  *                                    copies a row of pixels of a 4-dimensional im2col map
+ *   kiln_bulk_voxels(to, map, signal, c, w, h, d, n, tap_w, tap_h, tap_d)
+ *                                    the same for a 5-dimensional one
  *   kiln_bulk_store2(map, from, a, b)
  *                                    copies a box from shared memory to these coordinates; call
  *                                    kiln_copies_publish() before
@@ -103,6 +105,17 @@ KILN_INLINE void kiln_bulk_pixels(kiln_u32 to, const kiln_tensor_map *map, kiln_
         "[%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8};" ::"r"(to),
         "l"(map), "r"(signal), "r"(c), "r"(w), "r"(h), "r"(n), "h"((unsigned short)tap_w),
         "h"((unsigned short)tap_h)
+        : "memory");
+}
+KILN_INLINE void kiln_bulk_voxels(kiln_u32 to, const kiln_tensor_map *map, kiln_signal signal,
+                                  kiln_u32 c, int w, int h, int d, kiln_u32 n, kiln_u32 tap_w,
+                                  kiln_u32 tap_h, kiln_u32 tap_d)
+{
+    asm volatile(
+        "cp.async.bulk.tensor.5d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
+        "[%0], [%1, {%3, %4, %5, %6, %7}], [%2], {%8, %9, %10};" ::"r"(to),
+        "l"(map), "r"(signal), "r"(c), "r"(w), "r"(h), "r"(d), "r"(n), "h"((unsigned short)tap_w),
+        "h"((unsigned short)tap_h), "h"((unsigned short)tap_d)
         : "memory");
 }
 KILN_INLINE void kiln_bulk_store2(const kiln_tensor_map *map, kiln_u32 from, kiln_u32 a, kiln_u32 b)

@@ -21,6 +21,10 @@
 #include "kiln/conv_view.h"
 #include "kiln/prelude.h"
 
+/* Whether the pixels' maps have the dimension d (is_volume in engine/solver/conv_bulk.c). */
+#define VOLUME \
+    (KILN_IN_D > 1 || KILN_FILTER_D > 1 || KILN_PAD_D > 0 || KILN_STRIDE_D > 1)
+
 #define THREADS (KILN_WAVE * KILN_WARPS_M * KILN_WARPS_N) /* of the warps that multiply */
 
 #define LEFT_BYTES (KILN_TILE_M * KILN_TILE_K * 2)
@@ -140,10 +144,10 @@ KILN_INLINE void turn_on(struct turn *at)
 /* The next step of the reduction, and the first row or column of the tile. */
 struct cursor {
     kiln_u32 pixel;           /* weights: pixel of y; flat: the first row */
-    int w, h;                 /* pixel of the source at the first pixel and the first tap */
+    int w, h, d;              /* pixel of the source at the first pixel and the first tap */
     kiln_u32 n;               /* image */
     /* Channel of the source; taps, numbered among those that contribute. */
-    kiln_u32 c, tap_w, tap_h;
+    kiln_u32 c, tap_w, tap_h, tap_d;
 };
 
 /* Pixel number |index| of the batch. */
@@ -154,9 +158,23 @@ KILN_INLINE void cursor_move(const struct view *v, struct cursor *at, kiln_u32 i
     at->n = p.n;
     at->w = (int)p.w * v->w.scale + v->w.origin;
     at->h = (int)p.h * v->h.scale + v->h.origin;
+    at->d = (int)p.d * v->d.scale + v->d.origin;
 #if DATA /* the box begins at the last tap */
     at->w += ((int)v->w.taps - 1) * v->w.hop;
     at->h += ((int)v->h.taps - 1) * v->h.hop;
+    at->d += ((int)v->d.taps - 1) * v->d.hop;
+#endif
+}
+
+/* Copies pixels of channel |c| on under the tap at this offset from the first. */
+KILN_INLINE void copy_pixels(kiln_u32 to, const kiln_tensor_map *map, kiln_signal signal,
+                             kiln_u32 c, const struct cursor *at, kiln_u32 tap_w, kiln_u32 tap_h,
+                             kiln_u32 tap_d)
+{
+#if VOLUME
+    kiln_bulk_voxels(to, map, signal, c, at->w, at->h, at->d, at->n, tap_w, tap_h, tap_d);
+#else
+    kiln_bulk_pixels(to, map, signal, c, at->w, at->h, at->n, tap_w, tap_h);
 #endif
 }
 
@@ -168,7 +186,9 @@ KILN_INLINE struct cursor cursor_at(const struct view *v, const struct place *ti
     kiln_u32 tap = number / C_TILES;
     at.c = number % C_TILES * KILN_TILE_K;
     at.tap_w = tap % (v->w.taps ? v->w.taps : 1);
-    at.tap_h = tap / (v->w.taps ? v->w.taps : 1);
+    tap /= v->w.taps ? v->w.taps : 1;
+    at.tap_h = tap % (v->h.taps ? v->h.taps : 1);
+    at.tap_d = tap / (v->h.taps ? v->h.taps : 1);
     cursor_move(v, &at, tile->row);
     return at;
 }
@@ -182,24 +202,28 @@ KILN_INLINE void advance(const struct view *v, struct cursor *at)
     if (++at->tap_w < v->w.taps)
         return;
     at->tap_w = 0;
-    at->tap_h++;
+    if (++at->tap_h < v->h.taps)
+        return;
+    at->tap_h = 0;
+    at->tap_d++;
 }
 
 KILN_INLINE void copy_tile(const struct maps *maps, kiln_u32 to, kiln_signal signal,
                            const struct view *v, const struct place *tile, const struct cursor *at)
 {
-    kiln_u32 tap = (v->h.tap + at->tap_h * v->h.tap_step) * KILN_FILTER_W + v->w.tap +
-                   at->tap_w * v->w.tap_step;
+    kiln_u32 row = (v->d.tap + at->tap_d * v->d.tap_step) * KILN_FILTER_H + v->h.tap +
+                   at->tap_h * v->h.tap_step;
+    kiln_u32 tap = row * KILN_FILTER_W + v->w.tap + at->tap_w * v->w.tap_step;
     kiln_u32 c = tile->group * SOURCE_C + at->c;
 #if KILN_FLAT
     kiln_bulk2(to, maps->left, signal, c, at->pixel);
 #elif FORWARD
-    kiln_bulk_pixels(to, maps->left, signal, c, at->w, at->h, at->n, at->tap_w * v->w.hop,
-                     at->tap_h * v->h.hop);
+    copy_pixels(to, maps->left, signal, c, at, at->tap_w * v->w.hop, at->tap_h * v->h.hop,
+                at->tap_d * v->d.hop);
 #else
-    kiln_bulk_pixels(to, maps->left, signal, c, at->w, at->h, at->n,
-                     (v->w.taps - 1 - at->tap_w) * (kiln_u32)-v->w.hop,
-                     (v->h.taps - 1 - at->tap_h) * (kiln_u32)-v->h.hop);
+    copy_pixels(to, maps->left, signal, c, at, (v->w.taps - 1 - at->tap_w) * (kiln_u32)-v->w.hop,
+                (v->h.taps - 1 - at->tap_h) * (kiln_u32)-v->h.hop,
+                (v->d.taps - 1 - at->tap_d) * (kiln_u32)-v->d.hop);
 #endif
 #if FORWARD
     kiln_bulk3(to + LEFT_BYTES, maps->right, signal, at->c, tap,
@@ -217,7 +241,7 @@ KILN_INLINE void copy_tile(const struct maps *maps, kiln_u32 to, kiln_signal sig
 KILN_INLINE struct cursor cursor_at(const struct view *v, const struct place *tile, kiln_u32 number)
 {
     struct cursor at;
-    at.c = at.tap_w = at.tap_h = 0;
+    at.c = at.tap_w = at.tap_h = at.tap_d = 0;
     cursor_move(v, &at, number * KILN_TILE_K);
     return at;
 }
@@ -243,9 +267,10 @@ KILN_INLINE void copy_tile(const struct maps *maps, kiln_u32 to, kiln_signal sig
         if (column >= W_ROW) /* its data is not used, but the barrier expects its bytes */
             column = W_ROW - PANEL;
         kiln_u32 tap = column / KILN_C;
-        kiln_bulk_pixels(panel, maps->right, signal, tile->group * KILN_C + column % KILN_C, at->w,
-                         at->h, at->n, tap % KILN_FILTER_W * KILN_DILATION_W,
-                         tap / KILN_FILTER_W * KILN_DILATION_H);
+        copy_pixels(panel, maps->right, signal, tile->group * KILN_C + column % KILN_C, at,
+                    tap % KILN_FILTER_W * KILN_DILATION_W,
+                    tap / KILN_FILTER_W % KILN_FILTER_H * KILN_DILATION_H,
+                    tap / (KILN_FILTER_W * KILN_FILTER_H) * KILN_DILATION_D);
 #endif
     }
 }
@@ -278,7 +303,7 @@ KILN_INLINE void copy_all(const struct maps *maps, kiln_tiles shared, const stru
 #define KERNEL conv_implicit_gemm_bulk_backward_weights
 #endif
 
-#if DATA && KILN_STRIDE_H * KILN_STRIDE_W > 1
+#if RESIDUES > 1
 #define LEFT_MAPS KILN_MAP(left0), KILN_MAP(left1), KILN_MAP(left2), KILN_MAP(left3)
 #define LEFT_MAP(residue) \
     (residue == 0 ? &left0 : residue == 1 ? &left1 : residue == 2 ? &left2 : &left3)

@@ -10,8 +10,8 @@
 #define RESULT_ROWS 64u /* rows of one box of the result when it is written */
 
 /*
- * Limits of 4-dimensional im2col tensor maps and of the copies that use them (CUDA driver API,
- * cuTensorMapEncodeIm2col).
+ * Limits of im2col tensor maps and of the copies that use them (CUDA driver API,
+ * cuTensorMapEncodeIm2col; PTX, cp.async.bulk.tensor).
  *
  * An im2col map describes a bounding box of the pixels that the filter's first tap meets.  A copy
  * names a pixel of that box and the offset of a tap, so the hardware does the im2col addressing.
@@ -22,11 +22,11 @@
  *     last tap meets             1  2  3  4  .       reach 2
  *
  * The lower corner counts from the tensor's first pixel, the upper corner from its last.  Corners
- * must fit 8 bits with a sign, tap offsets 8 bits without.
+ * must fit 8 bits with a sign, tap offsets 8 bits without.  Maps of volumes have one dimension
+ * more, and only 5 bits for each.
  */
-#define CORNER_MIN (-128)
-#define CORNER_MAX 127
-#define HOP_MAX 255 /* maximum distance in pixels from the first tap to the last */
+#define PLANE_BITS 8
+#define VOLUME_BITS 5
 #define STEP_MAX 8u /* maximum stride of the convolution */
 
 /* One axis of a map of pixels: corners of the bounding box under the first tap, and the offset
@@ -85,61 +85,77 @@ static struct box data_box(const struct axis *a)
                          .is_met = true };
 }
 
-static struct box width_box(const struct packing *packing, uint32_t residue)
+/* Boxes along w, h and d. */
+enum { AXIS_W, AXIS_H, AXIS_D, BOXES };
+
+/* Fills |ret| for a residue class of backward data; other directions have only class 0.  Returns
+ * whether any tap reaches the pixels of the class. */
+static bool boxes_of(const struct packing *packing, uint32_t residue, struct box ret[BOXES])
 {
     const struct problem *q = &packing->problem;
-    const struct axis a = { .in = q->in.w,
-                            .out = packing->out.w,
-                            .filter = q->filter.w,
-                            .pad = q->pad.w,
-                            .stride = q->stride.w,
-                            .dilation = q->dilation.w,
-                            .residue = residue % q->stride.w };
-    return q->direction == DIRECTION_BACKWARD_DATA ? data_box(&a) : forward_box(&a);
+    struct extent in = q->in, out = packing->out, filter = q->filter, pad = q->pad;
+    struct extent stride = q->stride, dilation = q->dilation;
+    const struct axis all[BOXES] = {
+        { in.w, out.w, filter.w, pad.w, stride.w, dilation.w, residue % stride.w },
+        { in.h, out.h, filter.h, pad.h, stride.h, dilation.h, residue / stride.w % stride.h },
+        { in.d, out.d, filter.d, pad.d, stride.d, dilation.d, residue / stride.w / stride.h },
+    };
+    bool is_met = true;
+    for (int i = 0; i < BOXES; i++) {
+        ret[i] = q->direction == DIRECTION_BACKWARD_DATA ? data_box(&all[i]) : forward_box(&all[i]);
+        is_met = is_met && ret[i].is_met;
+    }
+    return is_met;
 }
 
-static struct box height_box(const struct packing *packing, uint32_t residue)
-{
-    const struct problem *q = &packing->problem;
-    const struct axis a = { .in = q->in.h,
-                            .out = packing->out.h,
-                            .filter = q->filter.h,
-                            .pad = q->pad.h,
-                            .stride = q->stride.h,
-                            .dilation = q->dilation.h,
-                            .residue = residue / q->stride.w };
-    return q->direction == DIRECTION_BACKWARD_DATA ? data_box(&a) : forward_box(&a);
-}
-
+/* Beyond RESIDUES_MAX, any number beyond it. */
 static uint32_t residues_of(const struct packing *packing)
 {
     const struct problem *q = &packing->problem;
-    return q->direction == DIRECTION_BACKWARD_DATA ? q->stride.w * q->stride.h : 1;
+    struct extent s = q->stride;
+    if (q->direction != DIRECTION_BACKWARD_DATA)
+        return 1;
+    if (s.d > RESIDUES_MAX || s.h > RESIDUES_MAX || s.w > RESIDUES_MAX)
+        return RESIDUES_MAX + 1; /* the product below might overflow */
+    return s.d * s.h * s.w;
 }
 
 bool bulk_is_flat(const struct packing *packing)
 {
     const struct problem *q = &packing->problem;
-    return q->filter.h == 1 && q->filter.w == 1 && q->stride.h == 1 && q->stride.w == 1 &&
-           q->pad.h == 0 && q->pad.w == 0;
+    return q->filter.d == 1 && q->filter.h == 1 && q->filter.w == 1 && q->stride.d == 1 &&
+           q->stride.h == 1 && q->stride.w == 1 && q->pad.d == 0 && q->pad.h == 0 && q->pad.w == 0;
+}
+
+/* Whether a map needs the dimension d: VOLUME in kernels/conv_implicit_gemm_bulk.cl. */
+static bool is_volume(const struct packing *packing)
+{
+    const struct problem *q = &packing->problem;
+    return q->in.d > 1 || q->filter.d > 1 || q->pad.d > 0 || q->stride.d > 1;
 }
 
 /* ---- what fits ---- */
 
-static bool box_fits(const struct box *b)
+static bool box_fits(const struct box *b, int bits)
 {
-    return b->lower >= CORNER_MIN && b->lower <= CORNER_MAX && b->upper >= CORNER_MIN &&
-           b->upper <= CORNER_MAX && b->reach <= HOP_MAX && b->step <= STEP_MAX;
+    int end = 1 << (bits - 1);
+    return b->lower >= -end && b->lower < end && b->upper >= -end && b->upper < end &&
+           b->reach < 1 << bits && b->step <= STEP_MAX;
 }
 
 static bool boxes_fit(const struct packing *packing)
 {
+    bool has_depth = is_volume(packing);
+    int bits = has_depth ? VOLUME_BITS : PLANE_BITS;
     if (bulk_is_flat(packing))
         return true;
     for (uint32_t residue = 0; residue < residues_of(packing); residue++) {
-        struct box w = width_box(packing, residue), h = height_box(packing, residue);
-        if (w.is_met && h.is_met && (!box_fits(&w) || !box_fits(&h)))
-            return false;
+        struct box boxes[BOXES];
+        if (!boxes_of(packing, residue, boxes))
+            continue; /* nothing is copied */
+        for (int i = 0; i < BOXES - !has_depth; i++)
+            if (!box_fits(&boxes[i], bits))
+                return false;
     }
     return true;
 }
@@ -161,10 +177,8 @@ static bool channels_fit(const struct packing *packing, const struct product_til
 
 bool bulk_fits(const struct packing *packing, const struct product_tiling *t)
 {
-    const struct problem *q = &packing->problem;
-    bool is_plane = q->in.d == 1 && q->filter.d == 1 && q->pad.d == 0 && q->stride.d == 1;
-    return t->tile_k == PANEL && is_plane && packing->narrow_c == 0 &&
-           residues_of(packing) <= RESIDUES_MAX && boxes_fit(packing) && channels_fit(packing, t);
+    return t->tile_k == PANEL && packing->narrow_c == 0 && residues_of(packing) <= RESIDUES_MAX &&
+           boxes_fit(packing) && channels_fit(packing, t);
 }
 
 bool bulk_result_fits(const struct packing *packing, const struct product_tiling *t)
@@ -217,21 +231,22 @@ static void add_pixels(const struct packing_plan *plan, struct solution_kernel *
     struct tensor_map map = map_of(plan, tensor);
     add_dim(&map, channels, ELEMENT, PANEL);
     if (bulk_is_flat(packing)) {
-        add_dim(&map, q->n * in.h * in.w, row, pixels);
+        add_dim(&map, q->n * in.d * in.h * in.w, row, pixels);
         add_map(plan, kernel, &map);
         return;
     }
     add_dim(&map, in.w, row, 0);
     add_dim(&map, in.h, row * in.w, 0);
-    add_dim(&map, q->n, row * in.w * in.h, 0);
+    if (is_volume(packing))
+        add_dim(&map, in.d, row * in.w * in.h, 0);
+    add_dim(&map, q->n, row * in.w * in.h * in.d, 0);
     map.mode = TENSOR_MAP_IM2COL;
     map.box[0] = 0;
     map.channels = PANEL;
     map.pixels = pixels;
-    const struct box boxes[] = { width_box(packing, residue), height_box(packing, residue) };
-    bool is_met = boxes[0].is_met && boxes[1].is_met; /* if not met, the kernel never reads this
-                                                       * map */
-    for (int axis = 0; axis < 2; axis++) {
+    struct box boxes[BOXES];
+    bool is_met = boxes_of(packing, residue, boxes); /* if not, the kernel never reads this map */
+    for (uint32_t axis = 0; axis < map.rank - 2; axis++) {
         map.lower[axis] = is_met ? boxes[axis].lower : 0;
         map.upper[axis] = is_met ? boxes[axis].upper : 0;
         map.steps[1 + axis] = boxes[axis].step;
@@ -244,7 +259,7 @@ static void add_weights(const struct packing_plan *plan, struct solution_kernel 
                         uint32_t rows)
 {
     const struct problem *q = &plan->packing->problem;
-    uint32_t c = q->c / q->groups, taps = q->filter.h * q->filter.w;
+    uint32_t c = q->c / q->groups, taps = q->filter.d * q->filter.h * q->filter.w;
     struct tensor_map map = map_of(plan, ARGUMENT_W);
     add_dim(&map, c, ELEMENT, PANEL);
     add_dim(&map, taps, (uint64_t)c * ELEMENT, 1);
@@ -260,7 +275,8 @@ static void add_gradient(const struct packing_plan *plan, struct solution_kernel
     const struct problem *q = &packing->problem;
     struct tensor_map map = map_of(plan, ARGUMENT_Y);
     add_dim(&map, q->k, ELEMENT, PANEL);
-    add_dim(&map, q->n * packing->out.h * packing->out.w, (uint64_t)q->k * ELEMENT, pixels);
+    struct extent out = packing->out;
+    add_dim(&map, q->n * out.d * out.h * out.w, (uint64_t)q->k * ELEMENT, pixels);
     add_map(plan, kernel, &map);
 }
 
@@ -292,6 +308,6 @@ void bulk_result(const struct packing_plan *plan, int tensor, struct solution_ke
     uint32_t channels = tensor == ARGUMENT_X ? q->c : q->k;
     struct tensor_map map = map_of(plan, tensor);
     add_dim(&map, channels, ELEMENT, PANEL);
-    add_dim(&map, q->n * pixels.h * pixels.w, (uint64_t)channels * ELEMENT, RESULT_ROWS);
+    add_dim(&map, q->n * pixels.d * pixels.h * pixels.w, (uint64_t)channels * ELEMENT, RESULT_ROWS);
     add_map(plan, kernel, &map);
 }
