@@ -37,7 +37,7 @@ static const struct {
     { "bytes", show_size },  { "size", show_size },      { "limit", show_size },
     { "stored", show_size }, { "_ns", show_ns },         { "_ms", show_ms },
     { "_s", units_seconds }, { "created", show_when },   { "last_used", show_when },
-    { "time", show_when },   { "installed", show_when },
+    { "time", show_when },   { "installed", show_when }, { "signed", show_when },
 };
 
 static bool ends_with(const char *name, const char *ending)

@@ -373,6 +373,14 @@ TEST_F(kilnctl_packages, a_package_is_shown_without_its_kernels_unless_asked)
     assert_string_equal(f->run.printed, "name     a.kdb\nsize     2.0 KiB\nkernels  978\n");
 }
 
+TEST_F(kilnctl_packages, a_package_is_shown_with_its_version_and_the_day_of_its_signature)
+{
+    fake.answers[0].reply = "{\"name\":\"a.kdb\",\"version\":12,\"signed\":1764288000}";
+    assert_int_equal(RUN(&f->run, "pkg", "show", "a.kdb"), KILN_E_OK);
+    assert_says(f->run.printed, "version  12\n");
+    assert_says(f->run.printed, "signed   2025-11-2"); /* in any time zone */
+}
+
 static void script_rows_of_two_pages(void)
 {
     fake.answers[0].reply = "{\"name\":\"a.kdb\"}";
