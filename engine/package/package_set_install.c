@@ -286,10 +286,13 @@ static enum kiln_code protect_signed(const struct package_set *set,
     if (upload->replace_signed)
         return KILN_OK;
     return kiln_fail(err, KILN_DENIED,
-                     "the installed package is signed by '%s', but the new file is not signed by a "
-                     "trusted key: install it with its manifest, or allow the replacement with "
-                     "kilnctl pkg install --replace-signed",
-                     info->signer);
+                     "the installed package is signed by '%s', but %s: install it with a manifest "
+                     "made by kilnctl pkg sign, or allow the replacement with kilnctl pkg install "
+                     "--replace-signed",
+                     info->signer,
+                     checked->only_packed_signed
+                         ? "the new file's manifest does not state its content"
+                         : "the new file is not signed by a trusted key");
 }
 
 /* Makes the file that is now in place visible to all lookups that begin later. */

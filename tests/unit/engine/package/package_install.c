@@ -388,6 +388,8 @@ TEST_F(package_install, a_packed_file_is_signed_only_if_its_manifest_states_the_
     must(package_set_check(f->set, &upload, &checked, &f->err), f->err);
     assert_string_equal(checked.signer, "");
     assert_true(checked.only_packed_signed);
+    assert_int_equal(adopt_upload(f, &upload), KILN_DENIED); /* it would replace a signed one */
+    assert_says(f->err.text, "pkg sign");
 
     const struct digest other = { { 2 } };
     BUFFER_AUTO struct buffer forged = sign_packed(f, &other);
