@@ -14,6 +14,10 @@
  *   KILN_OUTER KILN_OUTER_PACKED   KILN_OUTER plain entries (n, or k of a group) are padded to
  *                                  KILN_OUTER_PACKED; both are 1 without such padding
  *   KILN_PARTIAL                   unpack: 1 if packed has fp32 slices, which are summed
+ *   KILN_PATCH_D, _H, _W           unpack, optional: size of the patches of plain pixels that are one
+ *                                  packed pixel (engine/solver/conv_packing.h).  Pixels outside the
+ *                                  KILN_PATCHES_D x _H x _W patches are zero.  KILN_PATCH_TAP and
+ *                                  KILN_PATCH_C are the distances of a packed pixel's elements
  *   KILN_GROUP_SIZE                items of a work group
  * A packed row is a multiple of CHUNK elements, which are 16 bytes.
  */
@@ -49,6 +53,28 @@ KILN_DEVICE kiln_u32 packed_at(const struct spot *s)
     return (((s->outer * KILN_D + s->d) * KILN_H + s->h) * KILN_W_PACKED + s->w) * PACKED_PIXEL +
            s->group * KILN_C_PACKED + s->c;
 }
+
+#ifdef KILN_PATCH_W
+KILN_DEVICE int in_patch(const struct spot *s)
+{
+    return s->d / KILN_PATCH_D < KILN_PATCHES_D && s->h / KILN_PATCH_H < KILN_PATCHES_H &&
+           s->w / KILN_PATCH_W < KILN_PATCHES_W;
+}
+KILN_DEVICE kiln_u32 patch_at(const struct spot *s)
+{
+    kiln_u32 tap = (s->d % KILN_PATCH_D * KILN_PATCH_H + s->h % KILN_PATCH_H) * KILN_PATCH_W +
+                   s->w % KILN_PATCH_W;
+    kiln_u32 image = s->outer * KILN_PATCHES_D + s->d / KILN_PATCH_D;
+    kiln_u32 row = image * KILN_PATCHES_H + s->h / KILN_PATCH_H;
+    return (row * KILN_PATCHES_W + s->w / KILN_PATCH_W) * KILN_C_PACKED + tap * KILN_PATCH_TAP +
+           s->c * KILN_PATCH_C;
+}
+#define IN_PACKED(s) in_patch(s)
+#define UNPACKED_AT(s) patch_at(s)
+#else
+#define IN_PACKED(s) 1
+#define UNPACKED_AT(s) packed_at(s)
+#endif
 
 #ifndef KILN_PARTIAL
 
@@ -147,13 +173,13 @@ void conv_reorder_unpack(KILN_GLOBAL const bits *KILN_RESTRICT packed,
     s.outer = item / KILN_OUTER * KILN_OUTER_PACKED + item % KILN_OUTER;
     s.w += KILN_W_FIRST;
 #if KILN_PARTIAL
-    KILN_GLOBAL const float *from = packed + packed_at(&s);
+    KILN_GLOBAL const float *from = packed + UNPACKED_AT(&s);
     float sum = 0;
-    for (kiln_u32 i = 0; i < slices; i++, from += slice_size)
+    for (kiln_u32 i = 0; i < slices && IN_PACKED(&s); i++, from += slice_size)
         sum += *from;
     kiln_store(plain, to, sum);
 #else
-    ((KILN_GLOBAL bits *)plain)[to] = packed[packed_at(&s)];
+    ((KILN_GLOBAL bits *)plain)[to] = IN_PACKED(&s) ? packed[UNPACKED_AT(&s)] : 0;
 #endif
 }
 

@@ -8,6 +8,7 @@
 
 #define COPY_BYTES 16u
 #define NARROW_MAX 4u
+#define PATCH_CHANNELS_MAX 7u /* of x; 8 are copied without padding */
 #define GROUP_SIZE 256u
 #define WORKSPACE_ALIGNMENT 256u
 
@@ -55,6 +56,33 @@ static void fold_rows(struct packing *packing, uint32_t narrow)
     q->pad.w = 0;
 }
 
+static bool is_cut(uint32_t filter, uint32_t pad, uint32_t stride, uint32_t dilation)
+{
+    return filter == stride && pad == 0 && (filter == 1 || dilation == 1);
+}
+
+/* Whether to pack x in patches (see conv_packing.h). */
+static bool is_in_patches(const struct problem *p)
+{
+    return p->direction == DIRECTION_BACKWARD_DATA && p->groups == 1 &&
+           p->c <= PATCH_CHANNELS_MAX && pixels(p->filter) > 1 &&
+           pixels(p->filter) * p->c <= INT32_MAX &&
+           is_cut(p->filter.d, p->pad.d, p->stride.d, p->dilation.d) &&
+           is_cut(p->filter.h, p->pad.h, p->stride.h, p->dilation.h) &&
+           is_cut(p->filter.w, p->pad.w, p->stride.w, p->dilation.w);
+}
+
+/* Turns the pixels under the filter into channels, in the order of the weights. */
+static void cut_patches(struct packing *packing, uint32_t channels)
+{
+    static const struct extent one = { 1, 1, 1 };
+    struct problem *q = &packing->problem;
+    packing->has_patches = true;
+    q->c = packing->x_pixel = round_up((uint32_t)pixels(q->filter) * channels, chunk_of(q));
+    q->in = packing->out;
+    q->filter = q->stride = q->dilation = one;
+}
+
 static bool is_in_place(enum layout layout, struct extent e, bool same_channels)
 {
     return same_channels && (layout == LAYOUT_CHANNELS_LAST || pixels(e) == 1);
@@ -84,12 +112,17 @@ bool packing_of(const struct problem *p, struct packing *ret)
     bool same_c = q->c == p->c, same_k = q->k == p->k;
     ret->moves[X] = !is_in_place(p->x_layout, p->in, same_c);
     ret->moves[W] = !is_in_place(p->w_layout, p->filter, same_c && same_k);
+    if (is_in_patches(p)) {
+        cut_patches(ret, p->c);
+        ret->moves[X] = true;
+        ret->moves[W] = q->c != pixels(p->filter) * p->c || !same_k;
+    }
     ret->moves[Y] = !is_in_place(p->y_layout, ret->out, same_k);
     ret->elements[X] = p->n * pixels(q->in) * ret->x_pixel;
     ret->elements[W] = q->k * pixels(q->filter) * (q->c / q->groups);
     ret->elements[Y] = p->n * pixels(ret->out) * q->k;
     return ret->elements[X] < 1u << 31 && ret->elements[W] < 1u << 31 &&
-           ret->elements[Y] < 1u << 31 && strides_are_countable(p, q->c);
+           ret->elements[Y] < 1u << 31 && strides_are_countable(q, q->c);
 }
 
 static struct solution_argument reserve_workspace(struct solution *s, uint64_t size)
@@ -111,11 +144,29 @@ struct reorder {
     uint32_t outers, outers_packed; /* all entries */
 };
 
+/* Describes weights that are packed for patches: rows of k, which only get longer. */
+static struct reorder row_reorder(const struct packing_plan *plan)
+{
+    const struct problem *p = plan->problem, *q = &plan->packing->problem;
+    return (struct reorder){ .layout = LAYOUT_CHANNELS_LAST,
+                             .groups = 1,
+                             .c = (uint32_t)pixels(p->filter) * p->c,
+                             .c_packed = q->c,
+                             .pixels = { 1, 1, 1 },
+                             .w_packed = 1,
+                             .outer = p->k,
+                             .outer_packed = q->k,
+                             .outers = p->k,
+                             .outers_packed = q->k };
+}
+
 static struct reorder reorder_of(const struct packing_plan *plan, int tensor)
 {
     const struct problem *p = plan->problem, *q = &plan->packing->problem;
     uint32_t groups = p->groups, narrow = plan->packing->narrow_c;
     struct reorder r = { .groups = groups, .outer = 1, .outer_packed = 1 };
+    if (tensor == W && plan->packing->has_patches)
+        return row_reorder(plan);
     switch (tensor) {
     case X:
         r.layout = p->x_layout;
@@ -250,6 +301,15 @@ void packing_end(struct packing_plan *plan, uint32_t slices)
     struct option_text text = { program->options, sizeof(program->options),
                                 strlen(program->options) };
     option_define(&text, "PARTIAL", slices > 1);
+    if (packing->has_patches) {
+        const struct problem *p = plan->problem;
+        uint32_t taps = (uint32_t)pixels(p->filter);
+        bool is_last = p->w_layout == LAYOUT_CHANNELS_LAST;
+        option_define_extent(&text, "PATCH", p->filter);
+        option_define_extent(&text, "PATCHES", packing->out);
+        option_define(&text, "PATCH_TAP", is_last ? p->c : 1);
+        option_define(&text, "PATCH_C", is_last ? 1 : taps);
+    }
     kernel->argument_count = 5;
     kernel->arguments[0] = plan->tensors[result];
     kernel->arguments[1] = (struct solution_argument){ ARGUMENT_X + result, 0 };

@@ -16,6 +16,13 @@
  * become the channels of one wide pixel, and the filter becomes one pixel wide.  Example: a 7x7
  * filter with stride 2 over 3 channels becomes a 7x1 filter over 7 * 4 = 28 channels, padded to 32.
  * Neighbouring wide pixels overlap: they are 2 * 4 = 8 elements apart.
+ *
+ * Patches: where strides equal the filter and nothing is padded, each pixel of x belongs to one
+ * pixel of y at most.  Backward data for few channels of x is then one 1x1 convolution: the pixels
+ * under the filter become the channels of one wide pixel, and a patch of x is a row of the product.
+ * Example: a 4x4 filter with stride 4 over 3 channels becomes a 1x1 filter over 48 channels.
+ * Without it, backward data would pad the 3 channels to 8, and read y 16 times, once for each
+ * residue modulo the strides.
  */
 #include "engine/solver/solver.h"
 
@@ -27,6 +34,7 @@ struct packing {
                              * of a folded problem */
     uint32_t x_pixel;       /* elements from one pixel of x to the next */
     uint32_t narrow_c;      /* channels of a pixel before folding, padded; 0: not folded */
+    bool has_patches;       /* x is packed in patches */
     bool moves[PACKING_TENSORS];        /* whether the tensor goes through the workspace */
     uint64_t elements[PACKING_TENSORS]; /* of the packed tensor */
 };

@@ -393,6 +393,36 @@ TEST_F(solver, other_layouts_are_packed_and_unpacked_in_the_workspace)
     assert_int_equal(f->solution.kernels[2].arguments[1].value, x);
 }
 
+/* ConvNeXt's first layer: 48 channels of a patch, instead of 8 in each of 16 residues. */
+TEST_F(solver, backward_data_of_patches_is_one_pointwise_product)
+{
+    f->problem.direction = DIRECTION_BACKWARD_DATA;
+    f->problem.c = 3;
+    f->problem.filter = f->problem.stride = (struct extent){ 1, 4, 4 };
+    f->problem.pad = (struct extent){ 0, 0, 0 };
+    assert_int_equal(solve_on(f, "sm_90a", ""), KILN_OK);
+    assert_int_equal(f->solution.kernel_count, 2);
+    assert_int_equal(option(f, f->solution.kernels[0].name, "C"), 48);
+    assert_int_equal(option(f, f->solution.kernels[0].name, "FILTER_W"), 1);
+    assert_int_equal(option(f, f->solution.kernels[0].name, "STRIDE_W"), 1);
+    assert_string_equal(f->solution.kernels[1].name, "conv_reorder_unpack");
+    assert_int_equal(f->solution.workspace_size, 8ull * 14 * 14 * 48 * 2);
+    f->problem.stride.w = 3; /* patches that overlap */
+    assert_int_equal(solve_on(f, "sm_90a", ""), KILN_OK);
+    assert_int_equal(option(f, f->solution.kernels[1].name, "STRIDE_W"), 3);
+}
+
+/* Of ViT-B/16.  Without patches, the filter's sizes sum to more than the path supports. */
+TEST_F(solver, patches_of_any_size_go_to_the_matrix_cores)
+{
+    f->problem.direction = DIRECTION_BACKWARD_DATA;
+    f->problem.c = 3;
+    f->problem.filter = f->problem.stride = (struct extent){ 1, 16, 16 };
+    f->problem.pad = (struct extent){ 0, 0, 0 };
+    set_target(f, "sm_90a");
+    assert_ptr_equal(igemm_path_for(&f->problem, &f->target), &igemm_path_mma);
+}
+
 TEST_F(solver, a_sliced_sum_goes_through_the_workspace)
 {
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
