@@ -192,6 +192,12 @@ static void cut_tail(struct lines *lines)
         add_line_to(&lines->others, &lines->items[--lines->count]);
 }
 
+/* The copy of the accounting; NULL: out of memory. */
+static const struct accounting *copy_of(const struct admin *a)
+{
+    return *(struct accounting *const *)a->own;
+}
+
 /* The store's rows were cut as well, so what no line counts belongs to the others. */
 static void balance_lines(struct lines *lines, const struct admin *a)
 {
@@ -200,7 +206,7 @@ static void balance_lines(struct lines *lines, const struct admin *a)
         kernels += lines->items[i].kernels;
         bytes += lines->items[i].bytes;
     }
-    lines->total.sums = accounting_total(a->accounting);
+    lines->total.sums = accounting_total(copy_of(a));
     lines->total.kernels = json_get_u64(a->base.answer, "kernels", 0);
     lines->total.bytes = json_get_u64(a->base.answer, "bytes", 0);
     if (lines->total.kernels > kernels)
@@ -231,7 +237,7 @@ static struct json *lines_to_json(const struct lines *lines, const struct admin 
 {
     struct json *answer = json_object(), *rows = json_array();
     json_set_text(answer, "by", by_names[lines->by]);
-    json_set_u64(answer, "since", a->accounting->since);
+    json_set_u64(answer, "since", copy_of(a)->since);
     json_set_bool(answer, "kept", kernel_store_mode(a->base.engine->store) == KERNEL_STORE_ON);
     json_set(answer, "total", line_to_json(lines, &lines->total, /* named= */ false));
     for (size_t i = 0; i < lines->count; i++)
@@ -244,12 +250,15 @@ static struct json *lines_to_json(const struct lines *lines, const struct admin 
 /* Copies the accounting, so that a work queue can sum up thousands of rows. */
 static void begin_accounting(struct admin *a)
 {
-    a->accounting = accounting_copy(a->base.engine->metrics.accounting);
+    struct accounting **copy = a->own;
+    *copy = accounting_copy(a->base.engine->metrics.accounting);
 }
+
+static void release_accounting(void *own) { accounting_destroy(*(struct accounting **)own); }
 
 static enum kiln_code sum_up(struct admin *a, enum by by)
 {
-    const struct accounting *l = a->accounting;
+    const struct accounting *l = copy_of(a);
     const struct json *rows = json_get(a->base.answer, "rows");
     struct lines lines = { .by = by };
     if (l) {
@@ -288,8 +297,10 @@ static const struct admin_kind accounting_kind = {
     .work_queue = WORK_QUEUE_READ,
     .scans = true,
     .members = accounting_members,
+    .own_size = sizeof(struct accounting *),
     .begin = begin_accounting,
     .work = work_accounting,
+    .release = release_accounting,
 };
 
 enum kiln_code handle_ledger(struct engine *e, struct caller *caller,

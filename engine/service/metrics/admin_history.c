@@ -124,7 +124,7 @@ static enum kiln_code work_history(struct admin *a)
     if (!rc && slowest_max > 0)
         rc = kernel_store_slowest(store, &request, append_kernel, &found, &a->base.err);
     if (!rc)
-        rc = kernel_store_usage(store, &a->usage, &a->base.err);
+        rc = kernel_store_usage(store, a->own, &a->base.err);
     return rc;
 }
 
@@ -133,9 +133,10 @@ static enum kiln_code work_history(struct admin *a)
 static void finish_history(struct admin *a)
 {
     const struct engine *e = a->base.engine;
+    const struct kernel_usage *usage = a->own;
     struct kernel_sample current = history_unwritten(e);
-    current.values[HISTORY_store_bytes] = a->usage.stored_bytes;
-    current.values[HISTORY_store_objects] = a->usage.objects;
+    current.values[HISTORY_store_bytes] = usage->stored_bytes;
+    current.values[HISTORY_store_objects] = usage->objects;
     json_set(a->base.answer, "current", sample_to_json(&current));
     for (int i = HISTORY_misses_new; i <= HISTORY_misses_refused; i++)
         current.values[i] += history_written(e, i); /* since the daemon started */
@@ -145,6 +146,7 @@ static void finish_history(struct admin *a)
 static const struct admin_kind history_kind = {
     .work_queue = WORK_QUEUE_READ,
     .scans = true,
+    .own_size = sizeof(struct kernel_usage),
     .members = history_members,
     .work = work_history,
     .finish = finish_history,

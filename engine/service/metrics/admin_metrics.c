@@ -356,7 +356,7 @@ static void write_metric(struct page *p, enum metric_name name)
 /* If the store cannot be read, only its sizes are left out. */
 static enum kiln_code work_metrics(struct admin *a)
 {
-    a->base.err.code = kernel_store_usage(a->base.engine->store, &a->usage, &a->base.err);
+    a->base.err.code = kernel_store_usage(a->base.engine->store, a->own, &a->base.err);
     return KILN_OK;
 }
 
@@ -375,7 +375,7 @@ static void finish_metrics(struct admin *a)
                          .e = e,
                          .host_stats = stats,
                          .host_status = status,
-                         .usage = a->base.err.code ? NULL : &a->usage };
+                         .usage = a->base.err.code ? NULL : a->own };
     for (enum metric_name name = 0; name < METRIC_NAMES; name++)
         if (is_known(&page, name))
             write_metric(&page, name);
@@ -386,6 +386,7 @@ static void finish_metrics(struct admin *a)
 
 static const struct admin_kind metrics_kind = {
     .work_queue = WORK_QUEUE_READ,
+    .own_size = sizeof(struct kernel_usage),
     .members = admin_no_members,
     .work = work_metrics,
     .finish = finish_metrics,

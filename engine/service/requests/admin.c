@@ -112,10 +112,11 @@ static void release_admin(struct deferred *d)
 {
     struct admin *a = admin_of(d);
     free(a->text);
-    accounting_destroy(a->accounting);
+    if (a->own && a->kind->release)
+        a->kind->release(a->own);
+    free(a->own);
     for (size_t i = 0; i < a->file_count; i++)
         object_unref(a->files[i]);
-    free(a->damaged);
 }
 
 static void begin_admin(struct deferred *d)
@@ -186,6 +187,15 @@ static enum kiln_code start_admin(struct admin *a, struct kiln_err *err)
     return KILN_OK;
 }
 
+/* The part of the request that only its kind needs. */
+static enum kiln_code make_own(struct admin *a, struct kiln_err *err)
+{
+    a->own = a->kind->own_size ? calloc(1, a->kind->own_size) : NULL;
+    return a->own || !a->kind->own_size
+               ? KILN_OK
+               : kiln_fail(err, KILN_NO_MEMORY, "cannot answer: no memory");
+}
+
 enum kiln_code admin_run(struct engine *e, const struct request *request,
                          const struct admin_kind *kind, struct kiln_err *err)
 {
@@ -193,7 +203,6 @@ enum kiln_code admin_run(struct engine *e, const struct request *request,
     enum kiln_code rc = admin_read(request->header, request->body, kind->members, &question, err);
     if (rc)
         return rc;
-    const char *ignored;
     struct admin *a =
         deferred_create(&deferred_admin, e, request->caller, request->header->request_id, err);
     if (!a)
@@ -201,10 +210,9 @@ enum kiln_code admin_run(struct engine *e, const struct request *request,
     a->kind = kind;
     a->base.question = KILN_TAKE(question);
     a->base.answer = json_object();
-    a->toolchains_known = toolchains_described(e, &ignored);
-    for (size_t i = 0; i < toolchain_table_count(e->toolchains); i++)
-        a->toolchains[a->toolchain_count++] = toolchain_table_at(e->toolchains, i)->identity;
-    rc = deferred_join(&a->base, &e->requests->admin, err);
+    rc = make_own(a, err);
+    if (!rc)
+        rc = deferred_join(&a->base, &e->requests->admin, err);
     if (!rc)
         rc = start_admin(a, err);
     return deferred_wait_or_destroy(&a->base, rc);

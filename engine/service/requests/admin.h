@@ -24,7 +24,8 @@ struct admin;
 
 struct admin_kind {
     enum work_queue work_queue;
-    bool scans; /* scans the whole store, which may take seconds */
+    size_t own_size; /* bytes of a->own; 0: none */
+    bool scans;      /* scans the whole store, which may take seconds */
     const struct admin_member *members;
     /* Called on the engine's thread right before it: takes what it needs from the engine; may be
      * NULL. */
@@ -36,22 +37,17 @@ struct admin_kind {
     void (*finish)(struct admin *a);
     /* The same, whether it succeeded or failed. */
     void (*ended)(struct admin *a);
+    /* Frees what a->own owns. May be NULL. */
+    void (*release)(void *own);
 };
 
 struct admin {
     struct deferred base; /* first member; in the group |admin| */
     const struct admin_kind *kind;
-    char *text;                               /* owned: the answer as text; NULL: not printed yet */
-    struct digest toolchains[TOOLCHAINS_MAX]; /* identities of the installed toolchains */
-    size_t toolchain_count;
-    bool toolchains_known;
+    void *own;                             /* owned: what only this kind needs; zeroed at first */
+    char *text;                            /* owned: the answer as text; NULL: not printed yet */
     struct object *files[ADMIN_FILES_MAX]; /* owned references: descriptors of the answer */
     size_t file_count;
-    struct accounting *accounting; /* owned copy of the accounting; NULL: none */
-    struct digest *damaged;        /* owned: keys of kernels that failed their check */
-    size_t damaged_count;
-    struct digest key;         /* the kernel that the request is about, if it is about one */
-    struct kernel_usage usage; /* what stats and status need to know about the store */
 };
 
 /* A JSON object that holds members of |members| only, each of its type.  KILN_INVALID names the

@@ -122,13 +122,17 @@ struct export_file {
     struct kiln_err *err;
 };
 
+struct damaged { /* keys of kernels that failed their check */
+    size_t count;
+    struct digest keys[DAMAGED_MAX];
+};
+
 /* Notes a damaged kernel; those beyond the limit are found by the next export. */
 static void note_damaged(struct admin *a, const struct digest *key)
 {
-    if (!a->damaged)
-        a->damaged = calloc(DAMAGED_MAX, sizeof(*a->damaged));
-    if (a->damaged && a->damaged_count < DAMAGED_MAX)
-        a->damaged[a->damaged_count++] = *key;
+    struct damaged *damaged = a->own;
+    if (damaged->count < DAMAGED_MAX)
+        damaged->keys[damaged->count++] = *key;
 }
 
 static bool export_one(void *context, const struct kernel_record *r, struct bytes raw)
@@ -263,13 +267,15 @@ static enum kiln_code work_export(struct admin *a)
 
 static void ended_export(struct admin *a)
 {
-    for (size_t i = 0; i < a->damaged_count; i++)
-        quarantine_later(a->base.engine, &a->damaged[i]);
+    const struct damaged *damaged = a->own;
+    for (size_t i = 0; i < damaged->count; i++)
+        quarantine_later(a->base.engine, &damaged->keys[i]);
 }
 
 static const struct admin_kind export_kind = {
     .work_queue = WORK_QUEUE_READ,
     .scans = true,
+    .own_size = sizeof(struct damaged),
     .members = export_members,
     .work = work_export,
     .ended = ended_export,

@@ -10,18 +10,35 @@ static const struct admin_member gc_members[] = {
     { "stale", MEMBER_FLAG }, { "to_bytes", MEMBER_COUNT }, { "dry_run", MEMBER_FLAG }, { 0 }
 };
 
+struct installed { /* identities of the installed toolchains */
+    struct digest toolchains[TOOLCHAINS_MAX];
+    size_t count;
+    bool is_known;
+};
+
+static void begin_gc(struct admin *a)
+{
+    struct installed *installed = a->own;
+    const struct toolchain_table *table = a->base.engine->toolchains;
+    const char *ignored;
+    installed->is_known = toolchains_described(a->base.engine, &ignored);
+    for (size_t i = 0; i < toolchain_table_count(table); i++)
+        installed->toolchains[installed->count++] = toolchain_table_at(table, i)->identity;
+}
+
 static enum kiln_code work_gc(struct admin *a)
 {
     const struct json *q = a->base.question;
+    const struct installed *installed = a->own;
     const struct kernel_gc gc = {
         .stale = json_get_bool(q, "stale", false),
-        .toolchains = a->toolchains,
-        .toolchain_count = a->toolchain_count,
+        .toolchains = installed->toolchains,
+        .toolchain_count = installed->count,
         .shrink = json_get(q, "to_bytes") != NULL,
         .to_bytes = json_get_u64(q, "to_bytes", 0),
         .dry_run = json_get_bool(q, "dry_run", false),
     };
-    if (gc.stale && !a->toolchains_known)
+    if (gc.stale && !installed->is_known)
         return kiln_fail(&a->base.err, KILN_UNAVAILABLE,
                          "kilnd does not know which compilers are installed, so it cannot tell "
                          "which kernels are stale: 'kilnctl status' shows why");
@@ -56,7 +73,9 @@ static void finish_gc(struct admin *a)
 
 static const struct admin_kind gc_kind = {
     .work_queue = WORK_QUEUE_WRITE,
+    .own_size = sizeof(struct installed),
     .members = gc_members,
+    .begin = begin_gc,
     .work = work_gc,
     .finish = finish_gc,
 };

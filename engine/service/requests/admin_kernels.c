@@ -176,7 +176,7 @@ static void show_one(void *context, const struct kernel_record *r)
     json_set_text(a->base.answer, "source_id", hex);
     digest_to_hex(&r->headers_id, hex);
     json_set_text(a->base.answer, "headers_id", hex);
-    a->key = r->key;
+    *(struct digest *)a->own = r->key;
 }
 
 static enum kiln_code work_show(struct admin *a)
@@ -190,12 +190,13 @@ static enum kiln_code work_show(struct admin *a)
 
 static void finish_show(struct admin *a)
 {
-    bool hot = hot_set_peek(a->base.engine->hot, &a->key) != NULL;
+    bool hot = hot_set_peek(a->base.engine->hot, a->own) != NULL;
     json_set_text(a->base.answer, "tier", tier_name(hot ? TIER_HOT : TIER_DISK));
 }
 
 static const struct admin_kind kernel_show_kind = {
     .work_queue = WORK_QUEUE_READ,
+    .own_size = sizeof(struct digest), /* the kernel's key */
     .members = key_members,
     .work = work_show,
     .finish = finish_show,
@@ -225,17 +226,17 @@ static enum kiln_code check_owner(struct admin *a)
     if (a->base.is_admin)
         return KILN_OK;
     enum kiln_code rc =
-        kernel_store_show(a->base.engine->store, &a->key, note_owner, a, &a->base.err);
+        kernel_store_show(a->base.engine->store, a->own, note_owner, a, &a->base.err);
     return rc ? rc : a->base.rc;
 }
 
 static enum kiln_code work_remove(struct admin *a)
 {
-    enum kiln_code rc = admin_find_kernel(a, json_get_text(a->base.question, "key", ""), &a->key);
+    enum kiln_code rc = admin_find_kernel(a, json_get_text(a->base.question, "key", ""), a->own);
     if (!rc)
         rc = check_owner(a);
     if (!rc)
-        rc = kernel_store_remove(a->base.engine->store, &a->key, &a->base.err);
+        rc = kernel_store_remove(a->base.engine->store, a->own, &a->base.err);
     json_set_u64(a->base.answer, "removed", rc ? 0 : 1);
     return rc;
 }
@@ -252,6 +253,7 @@ static void finish_remove(struct admin *a)
 
 static const struct admin_kind kernel_remove_kind = {
     .work_queue = WORK_QUEUE_WRITE,
+    .own_size = sizeof(struct digest), /* the kernel's key */
     .members = key_members,
     .work = work_remove,
     .finish = finish_remove,

@@ -10,7 +10,7 @@
 
 static enum kiln_code work_usage(struct admin *a)
 {
-    return kernel_store_usage(a->base.engine->store, &a->usage, &a->base.err);
+    return kernel_store_usage(a->base.engine->store, a->own, &a->base.err);
 }
 
 static void add_counter(struct json *stats, struct json *hits, const char *name, uint64_t value)
@@ -31,16 +31,17 @@ static bool is_writable(struct engine *e)
 static void finish_stats(struct admin *a)
 {
     struct engine *e = a->base.engine;
+    const struct kernel_usage *usage = a->own;
     struct json *hits = json_object();
 #define STAT(name, metric, values, purpose) add_counter(a->base.answer, hits, #name, e->stats.name);
 #define LEVEL(name, metric, values, expression, purpose) \
     json_set_u64(a->base.answer, #name, expression);
 #include "engine/service/metrics/metrics.def"
     json_set(a->base.answer, "hits", hits);
-    json_set_u64(a->base.answer, "store_bytes", a->usage.stored_bytes);
-    json_set_u64(a->base.answer, "store_objects", a->usage.objects);
-    json_set_u64(a->base.answer, "store_quarantined", a->usage.quarantined);
-    json_set_u64(a->base.answer, "store_taken_bytes", a->usage.taken_bytes);
+    json_set_u64(a->base.answer, "store_bytes", usage->stored_bytes);
+    json_set_u64(a->base.answer, "store_objects", usage->objects);
+    json_set_u64(a->base.answer, "store_quarantined", usage->quarantined);
+    json_set_u64(a->base.answer, "store_taken_bytes", usage->taken_bytes);
     json_set_bool(a->base.answer, "store_writable", is_writable(e));
     if (e->host)
         e->host->add_stats(e->host, a->base.answer);
@@ -48,6 +49,7 @@ static void finish_stats(struct admin *a)
 
 static const struct admin_kind stats_kind = {
     .work_queue = WORK_QUEUE_READ,
+    .own_size = sizeof(struct kernel_usage),
     .members = admin_no_members,
     .work = work_usage,
     .finish = finish_stats,
@@ -128,7 +130,7 @@ static void finish_status(struct admin *a)
         json_set_text(a->base.answer, "toolchains_unknown", describe_failure);
     json_set(a->base.answer, "queue", describe_queue(e));
     json_set(a->base.answer, "hot", describe_hot_set(e));
-    json_set(a->base.answer, "store", describe_store(e, &a->usage));
+    json_set(a->base.answer, "store", describe_store(e, a->own));
     json_set(a->base.answer, "tuning", tuning_service_describe(e));
     if (built_in_exists(e))
         json_set(a->base.answer, "built_in_damaged", built_in_describe_damage(e));
@@ -140,6 +142,7 @@ static void finish_status(struct admin *a)
 
 static const struct admin_kind status_kind = {
     .work_queue = WORK_QUEUE_READ,
+    .own_size = sizeof(struct kernel_usage),
     .members = admin_no_members,
     .work = work_usage,
     .finish = finish_status,
