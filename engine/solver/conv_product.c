@@ -25,6 +25,7 @@ static const char *const kernel_names[] = { "conv_implicit_gemm_mma_forward",
 
 #define FILTER_SUM_MAX 31u /* bits of a row's mask of taps in the kernel */
 #define CHANNELS_FAVOURED 4u
+#define SHORT_SUM_ELEMENTS_MAX (1u << 21)
 #define SPLIT_GROUPS_MAX 2048u /* more work groups than any GPU holds: do not split further */
 /* The smallest tiles of any path. */
 #define TILE_M_MIN 64u
@@ -49,8 +50,18 @@ bool product_covers(const struct problem *p, bool has_tf32, struct packing *ret_
     return filter.d + filter.h + filter.w <= FILTER_SUM_MAX;
 }
 
+/* Backward data of one channel of y: a product whose sum has one element for each tap, padded to
+ * 32 or more.  If x is small, the kernels that pack take longer than the vector units. */
+static bool is_short_sum(const struct problem *p)
+{
+    return p->direction == DIRECTION_BACKWARD_DATA && p->k == p->groups &&
+           problem_x_elements(p) <= SHORT_SUM_ELEMENTS_MAX;
+}
+
 bool product_is_favoured(const struct problem *p)
 {
+    if (is_short_sum(p))
+        return false;
     return p->groups == 1 ||
            (p->c / p->groups >= CHANNELS_FAVOURED && p->k / p->groups >= CHANNELS_FAVOURED);
 }

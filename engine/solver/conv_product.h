@@ -24,7 +24,8 @@ struct product {
  * TF32, if x and y are channels-last already: packing them would take longer than it saves.  Fills
  * |ret_packing| then. */
 bool product_covers(const struct problem *problem, bool has_tf32, struct packing *ret_packing);
-/* False for groups with few channels, which leave matrix cores mostly idle. */
+/* False for groups with few channels, which leave matrix cores mostly idle, and for small backward
+ * data of one channel of y. */
 bool product_is_favoured(const struct problem *problem);
 
 struct product product_of(const struct packing *packing, uint32_t tile_k);

@@ -135,6 +135,22 @@ TEST_F(solver, are_not_favoured_for_groups_of_few_channels)
     assert_false(igemm_path_mfma.is_favoured(&f->problem, &f->target));
 }
 
+/* DCGAN's last layer: packing a single channel of y takes longer than the products. */
+TEST_F(solver, are_not_favoured_for_small_backward_data_of_one_channel)
+{
+    f->problem.direction = DIRECTION_BACKWARD_DATA;
+    f->problem.n = 128;
+    f->problem.c = 512;
+    f->problem.k = 1;
+    f->problem.in = f->problem.filter = (struct extent){ 1, 4, 4 };
+    f->problem.stride = (struct extent){ 1, 1, 1 };
+    f->problem.pad = (struct extent){ 0, 0, 0 };
+    set_target(f, "sm_90a");
+    assert_ptr_equal(igemm_path_for(&f->problem, &f->target), &igemm_path_vector);
+    f->problem.n = 1024;
+    assert_ptr_equal(igemm_path_for(&f->problem, &f->target), &igemm_path_mma);
+}
+
 static void expect_many_valid(struct fixture *f, const struct igemm_path *path)
 {
     struct perf_space space = path->space(&f->problem, &f->target);
