@@ -36,5 +36,5 @@
 #define LIMIT_PLAN_KERNELS 8u
 /* Arguments of one kernel. */
 #define LIMIT_KERNEL_ARGUMENTS 32u
-/* Tensor maps of one plan.  Backward data with a stride of two needs five. */
-#define LIMIT_PLAN_MAPS 8u
+/* Tensor maps of one plan.  Backward data with strides of two needs five, and nine in 3-D. */
+#define LIMIT_PLAN_MAPS 9u

@@ -303,10 +303,16 @@ KILN_INLINE void copy_all(const struct maps *maps, kiln_tiles shared, const stru
 #define KERNEL conv_implicit_gemm_bulk_backward_weights
 #endif
 
-#if RESIDUES > 1
-#define LEFT_MAPS KILN_MAP(left0), KILN_MAP(left1), KILN_MAP(left2), KILN_MAP(left3)
-#define LEFT_MAP(residue) \
-    (residue == 0 ? &left0 : residue == 1 ? &left1 : residue == 2 ? &left2 : &left3)
+#define FOUR_MAPS KILN_MAP(left0), KILN_MAP(left1), KILN_MAP(left2), KILN_MAP(left3)
+#define ONE_OF(number, a, b, c, d) (number == 0 ? &a : number == 1 ? &b : number == 2 ? &c : &d)
+#if RESIDUES > 4
+#define LEFT_MAPS FOUR_MAPS, KILN_MAP(left4), KILN_MAP(left5), KILN_MAP(left6), KILN_MAP(left7)
+#define LEFT_MAP(residue)                                      \
+    (residue < 4 ? ONE_OF(residue, left0, left1, left2, left3) \
+                 : ONE_OF(residue - 4, left4, left5, left6, left7))
+#elif RESIDUES > 1
+#define LEFT_MAPS FOUR_MAPS
+#define LEFT_MAP(residue) ONE_OF(residue, left0, left1, left2, left3)
 #else
 #define LEFT_MAPS KILN_MAP(left0)
 #define LEFT_MAP(residue) (&left0)

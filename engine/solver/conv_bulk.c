@@ -6,7 +6,8 @@
 #define ELEMENT 2u /* bytes of fp16 and bf16 */
 /* Elements of a row in shared memory: the 128 bytes that one swizzle permutes. */
 #define PANEL 64u
-#define RESIDUES_MAX 4u
+#define RESIDUES_MAX 8u /* strides of two in 3-D */
+#define RESIDUES_OF_PLANE 4u
 #define RESULT_ROWS 64u /* rows of one box of the result when it is written */
 
 /*
@@ -280,6 +281,12 @@ static void add_gradient(const struct packing_plan *plan, struct solution_kernel
     add_map(plan, kernel, &map);
 }
 
+/* LEFT_MAPS of the kernel. */
+static uint32_t left_maps(uint32_t residues)
+{
+    return residues == 1 ? 1 : residues <= RESIDUES_OF_PLANE ? RESIDUES_OF_PLANE : RESIDUES_MAX;
+}
+
 void bulk_arguments(const struct packing_plan *plan, const struct product_tiling *t,
                     struct solution_kernel *kernel)
 {
@@ -289,8 +296,8 @@ void bulk_arguments(const struct packing_plan *plan, const struct product_tiling
         add_pixels(plan, kernel, ARGUMENT_X, 0, t->tile_m);
         add_weights(plan, kernel, t->tile_n);
         break;
-    case DIRECTION_BACKWARD_DATA: /* the kernel takes one map of the left operand, or four */
-        for (uint32_t i = 0; i < (residues > 1 ? RESIDUES_MAX : 1); i++)
+    case DIRECTION_BACKWARD_DATA: /* the kernel takes one map of the left operand, four or eight */
+        for (uint32_t i = 0; i < left_maps(residues); i++)
             add_pixels(plan, kernel, ARGUMENT_Y, i < residues ? i : 0, t->tile_m);
         add_weights(plan, kernel, t->tile_k);
         break;

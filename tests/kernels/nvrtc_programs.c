@@ -147,12 +147,13 @@ static struct problem short_sum(enum direction direction, uint32_t stride)
 }
 
 /* The same of two taps along the depth, instead of two tiles of channels. */
-static struct problem short_sum_of_volume(enum direction direction)
+static struct problem short_sum_of_volume(enum direction direction, uint32_t stride)
 {
-    struct problem p = short_sum(direction, 1);
+    struct problem p = short_sum(direction, stride);
     p.spatial_dims = 3;
     p.in.d = 9;
     p.filter.d = 2;
+    p.stride.d = stride;
     if (direction == DIRECTION_BACKWARD_DATA)
         p.k /= 2;
     else
@@ -228,12 +229,12 @@ static void every_tile_that_bulk_copies_feed_compiles(void **state)
     (void)state;
     must(target_parse(bytes_of_text("sm_90a"), &target, &err), err);
     target.has_tensor_maps = true;
-    for (uint32_t i = 0; i < 9; i++) {
-        uint32_t direction = i % 3;
+    for (uint32_t i = 0; i < 12; i++) {
+        uint32_t direction = i % 3, stride = 1 + i / 3 % 2;
         struct problem problem =
-            i < 6 ? short_sum(direction, 1 + i / 3) : short_sum_of_volume(direction);
+            i < 6 ? short_sum(direction, stride) : short_sum_of_volume(direction, stride);
         bad += every_tile_of_every_problem ? compile_tiles(&problem, &target, 0, 1)
-                                           : compile_tiles(&problem, &target, i, 9);
+                                           : compile_tiles(&problem, &target, i, 12);
     }
     assert_int_equal(bad, 0);
 }
