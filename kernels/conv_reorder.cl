@@ -14,10 +14,10 @@
  *   KILN_OUTER KILN_OUTER_PACKED   KILN_OUTER plain entries (n, or k of a group) are padded to
  *                                  KILN_OUTER_PACKED; both are 1 without such padding
  *   KILN_PARTIAL                   unpack: 1 if packed has fp32 slices, which are summed
- *   KILN_PATCH_D, _H, _W           unpack, optional: size of the patches of plain pixels that are one
- *                                  packed pixel (engine/solver/conv_packing.h).  Pixels outside the
- *                                  KILN_PATCHES_D x _H x _W patches are zero.  KILN_PATCH_TAP and
- *                                  KILN_PATCH_C are the distances of a packed pixel's elements
+ *   KILN_PATCH_D, _H, _W           optional: a packed pixel is a patch of this many plain pixels
+ *                                  (engine/solver/conv_packing.h).  There are KILN_PATCHES_D x _H x _W
+ *                                  patches; pixels outside are zero.  KILN_PATCH_TAP and
+ *                                  KILN_PATCH_C are the distances of elements of a packed pixel
  *   KILN_GROUP_SIZE                items of a work group
  * A packed row is a multiple of CHUNK elements, which are 16 bytes.
  */
@@ -29,6 +29,15 @@ typedef kiln_u32 bits; /* an element, copied without conversion */
 #else
 typedef unsigned short bits;
 #define CHUNK 8
+#endif
+
+#ifdef KILN_PATCH_W
+#define PACKED_D KILN_PATCHES_D
+#define PACKED_H KILN_PATCHES_H
+#define PATCH_TAPS (KILN_PATCH_D * KILN_PATCH_H * KILN_PATCH_W)
+#else
+#define PACKED_D KILN_D
+#define PACKED_H KILN_H
 #endif
 
 #define CHANNELS (KILN_C * KILN_GROUPS)
@@ -50,30 +59,36 @@ KILN_DEVICE kiln_u32 plain_at(const struct spot *s)
 
 KILN_DEVICE kiln_u32 packed_at(const struct spot *s)
 {
-    return (((s->outer * KILN_D + s->d) * KILN_H + s->h) * KILN_W_PACKED + s->w) * PACKED_PIXEL +
+    return (((s->outer * PACKED_D + s->d) * PACKED_H + s->h) * KILN_W_PACKED + s->w) * PACKED_PIXEL +
            s->group * KILN_C_PACKED + s->c;
 }
 
 #ifdef KILN_PATCH_W
-KILN_DEVICE int in_patch(const struct spot *s)
+/* The plain element that is element |i| of patch |s|.  Returns 0 if the patch has fewer. */
+KILN_DEVICE int plain_of(const struct spot *s, kiln_u32 i, struct spot *plain)
 {
-    return s->d / KILN_PATCH_D < KILN_PATCHES_D && s->h / KILN_PATCH_H < KILN_PATCHES_H &&
-           s->w / KILN_PATCH_W < KILN_PATCHES_W;
+    kiln_u32 tap = i / KILN_PATCH_TAP % PATCH_TAPS;
+    plain->outer = s->outer;
+    plain->d = s->d * KILN_PATCH_D + tap / (KILN_PATCH_H * KILN_PATCH_W);
+    plain->h = s->h * KILN_PATCH_H + tap / KILN_PATCH_W % KILN_PATCH_H;
+    plain->w = s->w * KILN_PATCH_W + tap % KILN_PATCH_W;
+    plain->group = 0;
+    plain->c = i / KILN_PATCH_C % KILN_C;
+    return i < PATCH_TAPS * KILN_C;
 }
-KILN_DEVICE kiln_u32 patch_at(const struct spot *s)
+/* The element of a patch that is |plain|.  Returns 0 if it belongs to no patch. */
+KILN_DEVICE int patch_of(const struct spot *plain, struct spot *s)
 {
-    kiln_u32 tap = (s->d % KILN_PATCH_D * KILN_PATCH_H + s->h % KILN_PATCH_H) * KILN_PATCH_W +
-                   s->w % KILN_PATCH_W;
-    kiln_u32 image = s->outer * KILN_PATCHES_D + s->d / KILN_PATCH_D;
-    kiln_u32 row = image * KILN_PATCHES_H + s->h / KILN_PATCH_H;
-    return (row * KILN_PATCHES_W + s->w / KILN_PATCH_W) * KILN_C_PACKED + tap * KILN_PATCH_TAP +
-           s->c * KILN_PATCH_C;
+    kiln_u32 row = plain->d % KILN_PATCH_D * KILN_PATCH_H + plain->h % KILN_PATCH_H;
+    s->outer = plain->outer;
+    s->d = plain->d / KILN_PATCH_D;
+    s->h = plain->h / KILN_PATCH_H;
+    s->w = plain->w / KILN_PATCH_W;
+    s->group = 0;
+    s->c = (row * KILN_PATCH_W + plain->w % KILN_PATCH_W) * KILN_PATCH_TAP +
+           plain->c * KILN_PATCH_C;
+    return s->d < KILN_PATCHES_D && s->h < KILN_PATCHES_H && s->w < KILN_PATCHES_W;
 }
-#define IN_PACKED(s) in_patch(s)
-#define UNPACKED_AT(s) patch_at(s)
-#else
-#define IN_PACKED(s) 1
-#define UNPACKED_AT(s) packed_at(s)
 #endif
 
 #ifndef KILN_PARTIAL
@@ -93,10 +108,10 @@ KILN_DEVICE struct spot chunk_at(kiln_u32 item)
 #endif
     s.w = item % ROW_CHUNKS * CHUNK_PIXELS;
     item /= ROW_CHUNKS;
-    s.h = item % KILN_H;
-    item /= KILN_H;
-    s.d = item % KILN_D;
-    item /= KILN_D;
+    s.h = item % PACKED_H;
+    item /= PACKED_H;
+    s.d = item % PACKED_D;
+    item /= PACKED_D;
 #if !KILN_PLAIN_LAST
     chunk = item % PIXEL_CHUNKS;
     item /= PIXEL_CHUNKS;
@@ -122,11 +137,14 @@ void conv_reorder_pack(KILN_GLOBAL const bits *KILN_RESTRICT plain,
     bits v[CHUNK];
     for (int i = 0; i < CHUNK; i++) {
         struct spot one = s;
+#ifdef KILN_PATCH_W
+        int has_it = plain_of(&s, s.c + i, &one);
+#else
         one.c += i % KILN_C_PACKED;
         one.w += i / KILN_C_PACKED;
-        v[i] = 0;
-        if (entry < KILN_OUTER && one.c < KILN_C && one.w < KILN_W)
-            v[i] = plain[plain_at(&one)];
+        int has_it = entry < KILN_OUTER && one.c < KILN_C && one.w < KILN_W;
+#endif
+        v[i] = has_it ? plain[plain_at(&one)] : 0;
     }
 #if KILN_TYPE == 0
     for (int i = 0; i < CHUNK; i++)
@@ -172,14 +190,20 @@ void conv_reorder_unpack(KILN_GLOBAL const bits *KILN_RESTRICT packed,
         return;
     s.outer = item / KILN_OUTER * KILN_OUTER_PACKED + item % KILN_OUTER;
     s.w += KILN_W_FIRST;
+    int has_it = 1;
+#ifdef KILN_PATCH_W
+    struct spot at;
+    has_it = patch_of(&s, &at);
+    s = at;
+#endif
 #if KILN_PARTIAL
-    KILN_GLOBAL const float *from = packed + UNPACKED_AT(&s);
+    KILN_GLOBAL const float *from = packed + packed_at(&s);
     float sum = 0;
-    for (kiln_u32 i = 0; i < slices && IN_PACKED(&s); i++, from += slice_size)
+    for (kiln_u32 i = 0; i < slices && has_it; i++, from += slice_size)
         sum += *from;
     kiln_store(plain, to, sum);
 #else
-    ((KILN_GLOBAL bits *)plain)[to] = IN_PACKED(&s) ? packed[UNPACKED_AT(&s)] : 0;
+    ((KILN_GLOBAL bits *)plain)[to] = has_it ? packed[packed_at(&s)] : 0;
 #endif
 }
 

@@ -64,8 +64,7 @@ static bool is_cut(uint32_t filter, uint32_t pad, uint32_t stride, uint32_t dila
 /* Whether to pack x in patches (see conv_packing.h). */
 static bool is_in_patches(const struct problem *p)
 {
-    return p->direction == DIRECTION_BACKWARD_DATA && p->groups == 1 &&
-           p->c <= PATCH_CHANNELS_MAX && pixels(p->filter) > 1 &&
+    return p->groups == 1 && p->c <= PATCH_CHANNELS_MAX && pixels(p->filter) > 1 &&
            pixels(p->filter) * p->c <= INT32_MAX &&
            is_cut(p->filter.d, p->pad.d, p->stride.d, p->dilation.d) &&
            is_cut(p->filter.h, p->pad.h, p->stride.h, p->dilation.h) &&
@@ -107,7 +106,7 @@ bool packing_of(const struct problem *p, struct packing *ret)
     q->c = c * p->groups;
     q->k = k * p->groups;
     ret->x_pixel = q->c;
-    if (narrow_channels(p))
+    if (!is_in_patches(p) && narrow_channels(p))
         fold_rows(ret, narrow_channels(p));
     bool same_c = q->c == p->c, same_k = q->k == p->k;
     ret->moves[X] = !is_in_place(p->x_layout, p->in, same_c);
@@ -139,6 +138,7 @@ struct reorder {
     enum layout layout;             /* of the plain tensor; a packed one has channels last */
     uint32_t groups, c, c_packed;   /* c: channels of a group */
     struct extent pixels;           /* of the plain tensor */
+    struct extent patches;          /* number of patches that are packed as pixels; 0: none are */
     uint32_t w_packed, w_first;     /* width in the packed tensor, and where the plain row starts */
     uint32_t outer, outer_packed;   /* entries of a group: weights only, else 1 */
     uint32_t outers, outers_packed; /* all entries */
@@ -175,6 +175,8 @@ static struct reorder reorder_of(const struct packing_plan *plan, int tensor)
         r.pixels = p->in;
         r.w_packed = q->in.w;
         r.w_first = p->pad.w - q->pad.w;
+        if (plan->packing->has_patches)
+            r.patches = q->in;
         r.outers = r.outers_packed = p->n;
         break;
     case W:
@@ -242,6 +244,14 @@ static struct solution_kernel *add_kernel(struct packing_plan *plan, const struc
     option_define(&text, "OUTER", r->outer);
     option_define(&text, "OUTER_PACKED", r->outer_packed);
     option_define(&text, "GROUP_SIZE", GROUP_SIZE);
+    if (r->patches.w) {
+        uint32_t taps = (uint32_t)pixels(plan->problem->filter);
+        bool is_last = plan->problem->w_layout == LAYOUT_CHANNELS_LAST;
+        option_define_extent(&text, "PATCH", plan->problem->filter);
+        option_define_extent(&text, "PATCHES", r->patches);
+        option_define(&text, "PATCH_TAP", is_last ? r->c : 1);
+        option_define(&text, "PATCH_C", is_last ? 1 : taps);
+    }
     *kernel = (struct solution_kernel){
         .name = name,
         .program = s->program_count++,
@@ -301,15 +311,6 @@ void packing_end(struct packing_plan *plan, uint32_t slices)
     struct option_text text = { program->options, sizeof(program->options),
                                 strlen(program->options) };
     option_define(&text, "PARTIAL", slices > 1);
-    if (packing->has_patches) {
-        const struct problem *p = plan->problem;
-        uint32_t taps = (uint32_t)pixels(p->filter);
-        bool is_last = p->w_layout == LAYOUT_CHANNELS_LAST;
-        option_define_extent(&text, "PATCH", p->filter);
-        option_define_extent(&text, "PATCHES", packing->out);
-        option_define(&text, "PATCH_TAP", is_last ? p->c : 1);
-        option_define(&text, "PATCH_C", is_last ? 1 : taps);
-    }
     kernel->argument_count = 5;
     kernel->arguments[0] = plan->tensors[result];
     kernel->arguments[1] = (struct solution_argument){ ARGUMENT_X + result, 0 };

@@ -18,11 +18,10 @@
  * Neighbouring wide pixels overlap: they are 2 * 4 = 8 elements apart.
  *
  * Patches: where strides equal the filter and nothing is padded, each pixel of x belongs to one
- * pixel of y at most.  Backward data for few channels of x is then one 1x1 convolution: the pixels
- * under the filter become the channels of one wide pixel, and a patch of x is a row of the product.
- * Example: a 4x4 filter with stride 4 over 3 channels becomes a 1x1 filter over 48 channels.
- * Without it, backward data would pad the 3 channels to 8, and read y 16 times, once for each
- * residue modulo the strides.
+ * pixel of y at most.  With few channels of x, this is a 1x1 convolution: the pixels under the
+ * filter become the channels of one wide pixel, in the order of the weights.  Example: a 4x4 filter
+ * with stride 4 over 3 channels becomes a 1x1 filter over 48 channels.  Without it, backward data
+ * would pad the 3 channels to 8, and read y 16 times, once for each residue modulo the strides.
  */
 #include "engine/solver/solver.h"
 

@@ -68,9 +68,9 @@ static struct problem image(enum direction direction)
 
 /* Patches of 3 x 2 pixels of three channels: 18 channels are padded to 24.  Along both axes, x ends
  * with pixels that belong to no patch. */
-static struct problem patches(uint32_t w_layout)
+static struct problem patches(enum direction direction, uint32_t w_layout)
 {
-    struct problem p = plain(DIRECTION_BACKWARD_DATA);
+    struct problem p = plain(direction);
     p.c = 3;
     p.k = 40;
     p.in = (struct extent){ 1, 11, 15 };
@@ -219,19 +219,21 @@ TEST(device, a_folded_image_matches_the_reference)
 /* Full and partial bundles, several slabs, and tiles that exceed the image. */
 TEST(device, patches_match_the_reference)
 {
-    struct problem last = patches(LAYOUT_CHANNELS_LAST), first = patches(LAYOUT_CHANNELS_FIRST);
-    struct problem volume = last;
-    expect_right(*state, "sm_90", "64,32,32,2,1,2,1,1,0,0", &last, DATA_EXACT);
-    expect_right(*state, "sm_90", "64,32,32,2,1,2,1,1,0,0", &first, DATA_EXACT);
-    expect_right(*state, "gfx90a", "64,32,32,2,1,1,1,1", &last, DATA_EXACT);
-    volume.spatial_dims = 3;
-    volume.in.d = 5;
-    volume.filter.d = volume.stride.d = 2;
-    volume.k = 64;
-    volume.x_layout = LAYOUT_CHANNELS_FIRST;
-    expect_right(*state, "sm_90", "64,32,32,2,1,2,2,1,0,0", &volume, DATA_EXACT);
-    last.filter = last.stride = (struct extent){ 1, 2, 4 }; /* 24 channels, in place */
-    expect_right(*state, "sm_90", "64,32,32,2,1,2,1,1,0,0", &last, DATA_EXACT);
+    for (int i = 0; i < 3; i++) {
+        struct problem last = patches((enum direction)i, LAYOUT_CHANNELS_LAST), volume = last;
+        struct problem first = patches((enum direction)i, LAYOUT_CHANNELS_FIRST);
+        expect_right(*state, "sm_90", "64,32,32,2,1,2,1,1,0,0", &last, DATA_EXACT);
+        expect_right(*state, "sm_90", "64,32,32,2,1,2,1,1,0,0", &first, DATA_EXACT);
+        expect_right(*state, "gfx90a", "64,32,32,2,1,1,1,1", &last, DATA_EXACT);
+        volume.spatial_dims = 3;
+        volume.in.d = 5;
+        volume.filter.d = volume.stride.d = 2;
+        volume.k = 64;
+        volume.x_layout = LAYOUT_CHANNELS_FIRST;
+        expect_right(*state, "sm_90", "64,32,32,2,1,2,2,1,0,0", &volume, DATA_EXACT);
+        last.filter = last.stride = (struct extent){ 1, 2, 4 }; /* 24 channels, in place */
+        expect_right(*state, "sm_90", "64,32,32,2,1,2,1,1,0,0", &last, DATA_EXACT);
+    }
 }
 
 static struct problem grouped(enum direction direction, uint32_t c, uint32_t k, uint32_t groups)

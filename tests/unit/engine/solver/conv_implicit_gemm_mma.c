@@ -431,12 +431,17 @@ TEST_F(solver, backward_data_of_patches_is_one_pointwise_product)
 /* Of ViT-B/16.  Without patches, the filter's sizes sum to more than the path supports. */
 TEST_F(solver, patches_of_any_size_go_to_the_matrix_cores)
 {
-    f->problem.direction = DIRECTION_BACKWARD_DATA;
     f->problem.c = 3;
     f->problem.filter = f->problem.stride = (struct extent){ 1, 16, 16 };
     f->problem.pad = (struct extent){ 0, 0, 0 };
     set_target(f, "sm_90a");
-    assert_ptr_equal(igemm_path_for(&f->problem, &f->target), &igemm_path_mma);
+    f->target.has_tensor_maps = true;
+    for (uint32_t direction = 0; direction < 3; direction++) {
+        f->problem.direction = direction;
+        assert_ptr_equal(igemm_path_for(&f->problem, &f->target), &igemm_path_mma);
+        assert_int_equal(solve(f, ""), KILN_OK);
+        assert_in_range(f->solution.map_count, 2, 3); /* bulk copies */
+    }
 }
 
 TEST_F(solver, a_sliced_sum_goes_through_the_workspace)
