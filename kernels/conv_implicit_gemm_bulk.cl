@@ -7,7 +7,7 @@
  * stages, and the other warps wait only for full ones.
  *
  *   KILN_FLAT     1: 1x1 filter, stride 1, no padding: pixels numbered consecutively; 0: im2col
- *   KILN_TILE_K   64
+ *   KILN_TILE_K   64, or 32 in TF32: a row of a tile has 128 bytes
  *   KILN_LASTING  1: persistent work groups, which compute several tiles.  Copies for the next tile
  *                 arrive while bulk copies store the previous result.  Requires one group of
  *                 channels, no slices and no residue classes
@@ -27,14 +27,14 @@
 
 #define THREADS (KILN_WAVE * KILN_WARPS_M * KILN_WARPS_N) /* of the warps that multiply */
 
-#define LEFT_BYTES (KILN_TILE_M * KILN_TILE_K * 2)
-#define RIGHT_BYTES (KILN_TILE_N * KILN_TILE_K * 2)
+#define LEFT_BYTES (KILN_TILE_M * KILN_TILE_K * KILN_ELEMENT)
+#define RIGHT_BYTES (KILN_TILE_N * KILN_TILE_K * KILN_ELEMENT)
 #define STAGE_BYTES (LEFT_BYTES + RIGHT_BYTES)
-#define PANEL 64 /* contiguous columns of a transposed operand */
-#define PANEL_BYTES (KILN_TILE_K * PANEL * 2)
+#define PANEL (128 / KILN_ELEMENT) /* contiguous columns of a transposed operand */
+#define PANEL_BYTES (KILN_TILE_K * 128)
 #define TILES_BYTES (KILN_STAGES * STAGE_BYTES)
 
-#if KILN_PARTIAL
+#if STORES_SUMS
 #define RESULT_BYTES 0
 #else
 #define RESULT_BYTES (KILN_TILE_M * KILN_TILE_N * 2)
@@ -89,15 +89,15 @@ KILN_INLINE kiln_wide_operand operand_of(kiln_tiles shared, kiln_u32 at, int tur
 {
     return turned ? kiln_wide_turned(shared, at + first / PANEL * PANEL_BYTES + step * 2048,
                                      PANEL_BYTES)
-                  : kiln_wide_plain(shared, at + first * (KILN_TILE_K * 2) + step * 32,
-                                    KILN_TILE_K * 2);
+                  : kiln_wide_plain(shared, at + first * (KILN_TILE_K * KILN_ELEMENT) + step * 32,
+                                    KILN_TILE_K * KILN_ELEMENT);
 }
 
 KILN_INLINE void multiply_tile(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles shared, kiln_u32 at)
 {
     kiln_wide_begin();
     KILN_UNROLLED
-    for (int step = 0; step < KILN_TILE_K / 16; step++) {
+    for (int step = 0; step < KILN_TILE_K / KILN_STEP; step++) {
         kiln_wide_operand b =
             operand_of(shared, at + LEFT_BYTES, KILN_RIGHT_TURNED, first_column(), step);
         KILN_UNROLLED
@@ -464,7 +464,7 @@ void KERNEL(LEFT_MAPS, KILN_MAP(right), KILN_GLOBAL RESULT *KILN_RESTRICT to, ki
     kiln_sums sum[BLOCKS_M][BLOCKS_N];
     struct turn turn = { 0, 0 };
     multiply_all(sum, shared, &tile, &turn);
-#if KILN_PARTIAL
+#if STORES_SUMS
     store(to + (kiln_u64)tile.slice * result_size(n), &v, &tile, sum);
 #else
     RESULT_BARRIER(); /* all warps have read the tiles */
