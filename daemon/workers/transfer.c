@@ -40,7 +40,7 @@ static void end_without_process(struct transfers *t, struct transfer_task *task,
     task->result = (struct transfer_result){ .err.code = code };
     vsnprintf(task->result.err.text, sizeof(task->result.err.text), fmt, args);
     va_end(args);
-    list_append(&t->ended, &task->item.link);
+    list_append(&t->ended, &task->link);
 }
 
 static void start_one(struct transfers *t, struct transfer_task *task)
@@ -62,8 +62,7 @@ static void start_one(struct transfers *t, struct transfer_task *task)
 static void on_settle(struct loop_timer *timer)
 {
     struct transfers *t = LOOP_OWNER_OF(struct transfers, settle, timer);
-    for (struct transfer_task *task;
-         (task = LIST_POP(&t->ended, struct transfer_task, item.link));) {
+    for (struct transfer_task *task; (task = LIST_POP(&t->ended, struct transfer_task, link));) {
         t->out--;
         task->done(task);
     }
@@ -75,7 +74,7 @@ static void on_ended(struct transfer_process *p)
 {
     struct transfers *t = p->context;
     list_remove(&p->link);
-    list_append(&t->ended, &p->task->item.link);
+    list_append(&t->ended, &p->task->link);
     if (p->is_stuck)
         list_prepend(&t->stuck, &p->link);
     if (p->is_stuck && t->closing)

@@ -21,11 +21,9 @@ struct transfers_options {
     const char *program;             /* path of kiln-transfer; copied */
     const char *service;     /* of the unit that starts it; NULL, "": there is none; copied */
     struct worker_user user; /* the user that the processes run as */
-    unsigned for_admins; /* kept for administrators; one user may use all but one of the others, but
-                            at least 1 */
-    uint64_t timeout_ms; /* wall clock of one transfer */
-    uint64_t silence_ms; /* without progress from its process */
-    uint64_t exit_ms;    /* as in transfer_process_options */
+    uint64_t timeout_ms;     /* wall clock of one transfer */
+    uint64_t silence_ms;     /* without progress from its process */
+    uint64_t exit_ms;        /* as in transfer_process_options */
 };
 
 KILN_MUST_CHECK enum kiln_code transfers_create(const struct transfers_options *options,

@@ -434,7 +434,6 @@ struct transfer_process *transfer_process_start(const struct transfer_process_op
         .context = context,
         .task = task,
         .uid = task->uid,
-        .is_admin = task->is_admin,
         .work = { .work = make_directory, .done = on_directory_made, .uid = task->uid },
         .owner = { .gone = on_handles_closed },
         .socket = -1,

@@ -57,8 +57,7 @@ struct transfer_process {
     void *context;                                  /* for the receiver of |ended| */
     struct transfer_task *task;                     /* borrowed; NULL once it ended */
     uid_t uid;                                      /* the user who asked for the transfer */
-    bool is_admin;
-    struct task work; /* making and removing the directory */
+    struct task work;                               /* making and removing the directory */
     struct loop_owner owner;
     struct worker_process process;
     struct loop_watch watch;

@@ -52,13 +52,12 @@ struct compile_task {
 
 struct transfer_task {
     struct transfer_job job;
-    uid_t uid;     /* of the user who made the request */
-    bool is_admin; /* the user made the request as an administrator */
+    uid_t uid; /* of the user who made the request */
     struct transfer_result result;
     /* On the loop, any number of times before done. */
     void (*progress)(struct transfer_task *task, const struct transfer_progress *progress);
     void (*done)(struct transfer_task *task);
-    struct fair_item item; /* for the executor's queue */
+    struct list_link link; /* for the executor's list */
 };
 
 struct executor;

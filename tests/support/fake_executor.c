@@ -58,7 +58,7 @@ static unsigned count_slots(struct executor *executor)
 static void take_transfer(struct executor *executor, struct transfer_task *task)
 {
     struct fake_executor *f = (struct fake_executor *)executor;
-    list_append(&f->transfers, &task->item.link);
+    list_append(&f->transfers, &task->link);
     f->transfers_handed_over++;
 }
 
@@ -66,7 +66,7 @@ static void take_transfer(struct executor *executor, struct transfer_task *task)
 static void cancel_transfer(struct executor *executor, struct transfer_task *task)
 {
     struct fake_executor *f = (struct fake_executor *)executor;
-    if (!list_holds(&task->item.link))
+    if (!list_holds(&task->link))
         fail_msg("a transfer was cancelled that is not pending");
     kiln_fail(&task->result.err, KILN_CANCELLED, "cancelled");
     f->transfers_cancelled++;
@@ -185,14 +185,14 @@ void fake_executor_fail(struct fake_executor *f, enum compile_end end, const cha
 
 struct transfer_task *fake_executor_next_transfer(struct fake_executor *f)
 {
-    return LIST_FIRST(&f->transfers, struct transfer_task, item.link);
+    return LIST_FIRST(&f->transfers, struct transfer_task, link);
 }
 
 static struct transfer_task *pop_transfer(struct fake_executor *f)
 {
     struct transfer_task *task = fake_executor_next_transfer(f);
     assert_non_null(task);
-    list_remove(&task->item.link);
+    list_remove(&task->link);
     return task;
 }
 

@@ -248,7 +248,6 @@ static void fill_job(struct upload *u)
     if (u->kind->size_limit && u->kind->size_limit < u->transfer.job.size_limit)
         u->transfer.job.size_limit = u->kind->size_limit;
     u->transfer.uid = u->base.uid;
-    u->transfer.is_admin = u->base.is_admin;
     u->transfer.result.err = KILN_ERR_INIT;
     u->transfer.progress = on_progress;
     u->transfer.done = on_transferred;
