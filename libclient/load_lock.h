@@ -12,7 +12,8 @@
  */
 #include "common/err.h"
 
-/* Makes fork wait from now on; for programs that fork while their first library is being loaded. */
+/* Makes fork wait from now on, instead of from the first load_lock on; for programs that fork while
+ * the lock is taken for the first time. */
 void load_lock_watch(void);
 void load_lock(void);
 void load_unlock(void);

@@ -118,7 +118,8 @@ enum kiln_code fallback_create(const struct fallback_options *options,
     f->options = *options;
     f->off = off;
     f->grace_ms = grace_ms;
-    load_lock_watch();
+    if (!substitute.is_first)
+        load_lock_watch(); /* a job may fork while its first kilnd is being started */
     *ret_fallback = f;
     return KILN_OK;
 }

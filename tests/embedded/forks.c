@@ -6,7 +6,8 @@
  * First forks COUNT children while no thread is inside the engine.  In a child, the parent's client
  * must be refused, and a new client must answer.  Then forks COUNT children while other threads
  * call the engine all the time.  Each child must get its answer, or the error that it was forked
- * during a call.  Exits with 1 otherwise, and if the engine has a thread of its own.
+ * during a call.  Exits with 1 otherwise, and if the engine has a thread of its own or installs a
+ * fork handler.
  */
 #include <dirent.h>
 #include <kiln/client.h>
@@ -28,6 +29,18 @@ enum { ANSWERED = 0, REPORTED = 3 };
 
 static atomic_bool is_over, has_failed;
 static struct kiln_client *parents; /* the first client, which children inherit */
+
+/* Replaces the C library's. */
+static unsigned fork_handlers;
+
+int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void))
+{
+    (void)prepare;
+    (void)parent;
+    (void)child;
+    fork_handlers++;
+    return 0;
+}
 
 /* The engine opens with the first client and closes with the last one. */
 static int ask_engine(struct kiln_error *err)
@@ -121,6 +134,10 @@ static long fork_from_quiet_process(unsigned long count)
     }
     if (count_threads() != 1) {
         fprintf(stderr, "forks: there are %u threads\n", count_threads());
+        return -1;
+    }
+    if (fork_handlers > 0) {
+        fprintf(stderr, "forks: opening a client installed %u fork handlers\n", fork_handlers);
         return -1;
     }
     long reported = fork_many(count, be_child_of_quiet_parent);
