@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/problem_set.h"
 
+#include "common/bytes.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,77 +10,65 @@
 
 static const void *numbers_of(const struct kiln_problem *problem) { return &problem->direction; }
 
-static size_t hash_problem(const struct kiln_problem *problem)
+struct known_problem {
+    struct hash_link link;
+    size_t index;
+};
+
+/* The low bits of FNV-1a depend only on the low bits of each byte, which are the same in problems
+ * whose sizes are multiples of 64.  So the high bits are combined into them. */
+static uint64_t hash_problem(const struct kiln_problem *problem)
 {
-    const unsigned char *at = numbers_of(problem);
-    uint64_t h = 14695981039346656037u; /* FNV-1a */
-    for (size_t i = 0; i < NUMBERS_SIZE; i++)
-        h = (h ^ at[i]) * 1099511628211u;
-    return (size_t)(h ^ (h >> 29));
+    uint64_t hash = bytes_hash(bytes_of(numbers_of(problem), NUMBERS_SIZE), 0);
+    return hash ^ hash >> 29;
 }
 
-/* The slot that holds |problem| or the empty one where it belongs. */
-static size_t *find_slot(const struct problem_set *set, const struct kiln_problem *problem)
+static bool has_problem(const struct problem_set *set, const struct kiln_problem *problem)
 {
-    size_t at = hash_problem(problem) % set->slot_count;
-    for (;; at = (at + 1) % set->slot_count) {
-        size_t *slot = &set->slots[at];
-        if (!*slot ||
-            memcmp(numbers_of(&set->problems[*slot - 1]), numbers_of(problem), NUMBERS_SIZE) == 0)
-            return slot;
-    }
+    HASH_EACH (&set->known, hash_problem(problem), const struct known_problem, link, k)
+        if (memcmp(numbers_of(&set->problems[k->index]), numbers_of(problem), NUMBERS_SIZE) == 0)
+            return true;
+    return false;
 }
 
-static int fail_memory(const struct problem_set *set, struct kiln_error *err)
-{
-    return cli_fail(err, KILN_E_NO_MEMORY, "out of memory after %zu problems", set->count);
-}
-
-/* Slots are twice the problems, so the table is never more than half full. */
-static int grow_set(struct problem_set *set, struct kiln_error *err)
+static bool grow_set(struct problem_set *set)
 {
     size_t capacity = set->capacity ? 2 * set->capacity : 128;
     void *problems = reallocarray(set->problems, capacity, sizeof(*set->problems));
-    if (!problems)
-        return fail_memory(set, err);
-    set->problems = problems;
+    if (problems)
+        set->problems = problems;
     void *lines = reallocarray(set->lines, capacity, sizeof(*set->lines));
-    if (!lines)
-        return fail_memory(set, err);
-    set->lines = lines;
-    size_t *slots = calloc(2 * capacity, sizeof(*slots));
-    if (!slots)
-        return fail_memory(set, err);
-    free(set->slots);
-    set->slots = slots;
-    set->slot_count = 2 * capacity;
-    set->capacity = capacity;
-    for (size_t i = 0; i < set->count; i++)
-        *find_slot(set, &set->problems[i]) = i + 1;
-    return KILN_E_OK;
+    if (lines)
+        set->lines = lines;
+    if (problems && lines)
+        set->capacity = capacity;
+    return problems && lines;
 }
 
 int problem_set_add(struct problem_set *set, const struct kiln_problem *problem, unsigned line,
                     struct kiln_error *err)
 {
-    int rc = set->count == set->capacity ? grow_set(set, err) : KILN_E_OK;
-    if (rc)
-        return rc;
-    size_t *slot = find_slot(set, problem);
-    if (*slot) {
+    if (has_problem(set, problem)) {
         set->repeats++;
         return KILN_E_OK;
     }
+    bool has_space = set->count < set->capacity || grow_set(set);
+    struct known_problem *known = has_space ? malloc(sizeof(*known)) : NULL;
+    if (!known)
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory after %zu problems", set->count);
+    known->index = set->count;
+    hash_table_add(&set->known, &known->link, hash_problem(problem));
     set->problems[set->count] = *problem;
-    set->lines[set->count] = line;
-    *slot = ++set->count;
+    set->lines[set->count++] = line;
     return KILN_E_OK;
 }
 
 void problem_set_done(struct problem_set *set)
 {
+    HASH_ALL (&set->known, struct known_problem, link, known)
+        free(known);
+    hash_table_done(&set->known);
     free(set->problems);
     free(set->lines);
-    free(set->slots);
     *set = (struct problem_set){ 0 };
 }

@@ -8,6 +8,7 @@
  * Threading  one set, one thread
  */
 #include "cli/fail.h"
+#include "common/hash_table.h"
 
 #include <kiln/problem.h>
 
@@ -23,9 +24,8 @@ struct problem_set {
     struct kiln_problem *problems; /* owned */
     unsigned *lines;               /* owned: the first line with each problem */
     size_t count, capacity;
-    size_t repeats; /* problems added again and ignored */
-    size_t *slots;  /* owned: hash table of index + 1 */
-    size_t slot_count;
+    size_t repeats;          /* problems added again and ignored */
+    struct hash_table known; /* of struct known_problem, owned */
 };
 
 CLI_MUST_CHECK int problem_set_add(struct problem_set *set, const struct kiln_problem *problem,

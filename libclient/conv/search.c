@@ -17,6 +17,12 @@
 #define PROGRESS 0.995
 #define NEIGHBOURS_MAX 32u
 
+struct search_config {
+    struct hash_link link;
+    size_t trial; /* its index */
+    char text[];
+};
+
 void search_init(struct search *search, const struct search_ops *ops, void *context)
 {
     *search = (struct search){
@@ -39,10 +45,11 @@ void search_done(struct search *search)
     for (size_t i = 0; i < search->count; i++) {
         drop_trial(search, i);
         free(search->trials[i].reason);
-        free(search->trials[i].config);
     }
     free(search->trials);
-    free(search->slots);
+    HASH_ALL (&search->configs, struct search_config, link, config)
+        free(config);
+    hash_table_done(&search->configs);
     *search = (struct search){ .best = SIZE_MAX };
 }
 
@@ -72,58 +79,47 @@ static unsigned read_values(const char *config, uint16_t values[SEARCH_AXES_MAX]
     return 0;
 }
 
-static size_t *slot_of(const struct search *s, const char *config)
-{
-    size_t at = (size_t)bytes_hash(bytes_of_text(config), 0) % s->slot_count;
-    while (s->slots[at] && strcmp(s->trials[s->slots[at] - 1].config, config) != 0)
-        at = (at + 1) % s->slot_count;
-    return &s->slots[at];
-}
+static uint64_t hash_config(const char *config) { return bytes_hash(bytes_of_text(config), 0); }
 
 size_t search_find(const struct search *search, const char *config)
 {
-    return search->slot_count ? *slot_of(search, config) - 1 : SIZE_MAX;
+    HASH_EACH (&search->configs, hash_config(config), const struct search_config, link, known)
+        if (strcmp(known->text, config) == 0)
+            return known->trial;
+    return SIZE_MAX;
 }
 
-static enum kiln_code grow_trials(struct search *s, struct kiln_err *err)
+static enum kiln_code add_trial(struct search *s, const char *text, struct kiln_err *err)
 {
-    if (s->count < s->capacity)
-        return KILN_OK;
-    size_t capacity = 2 * s->capacity + 64;
-    struct search_trial *trials = reallocarray(s->trials, capacity, sizeof(*trials));
-    if (trials)
+    if (s->count == s->capacity) {
+        size_t capacity = 2 * s->capacity + 64;
+        struct search_trial *trials = reallocarray(s->trials, capacity, sizeof(*trials));
+        if (!trials)
+            return kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu perf configs", capacity);
         s->trials = trials;
-    size_t *slots = calloc(2 * capacity, sizeof(*slots));
-    if (!trials || !slots) {
-        free(slots);
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu perf configs", capacity);
+        s->capacity = capacity;
     }
-    free(s->slots);
-    s->slots = slots;
-    s->slot_count = 2 * capacity;
-    s->capacity = capacity;
-    for (size_t i = 0; i < s->count; i++)
-        *slot_of(s, s->trials[i].config) = i + 1;
+    size_t size = strlen(text) + 1;
+    struct search_config *config = malloc(sizeof(*config) + size);
+    if (!config)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a perf config");
+    config->trial = s->count;
+    memcpy(config->text, text, size);
+    hash_table_add(&s->configs, &config->link, hash_config(text));
+    struct search_trial *t = &s->trials[s->count++];
+    *t = (struct search_trial){ .config = config->text, .state = KILN_CONV_UNTIMED };
+    t->value_count = read_values(text, t->values);
     return KILN_OK;
 }
 
 enum kiln_code search_add(struct search *search, const char *config, size_t *ret_index,
                           struct kiln_err *err)
 {
-    enum kiln_code rc = grow_trials(search, err);
-    if (rc)
-        return rc;
-    size_t *slot = slot_of(search, config);
-    if (*slot == 0) {
-        struct search_trial *t = &search->trials[search->count];
-        *t = (struct search_trial){ .config = strdup(config), .state = KILN_CONV_UNTIMED };
-        if (!t->config)
-            return kiln_fail(err, KILN_NO_MEMORY, "no memory for a perf config");
-        t->value_count = read_values(config, t->values);
-        *slot = ++search->count;
-    }
-    *ret_index = *slot - 1;
-    return KILN_OK;
+    *ret_index = search_find(search, config);
+    if (*ret_index != SIZE_MAX)
+        return KILN_OK;
+    *ret_index = search->count;
+    return add_trial(search, config, err);
 }
 
 /* ---- one trial ---- */

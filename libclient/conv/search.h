@@ -17,6 +17,7 @@
  * Threading  one thread
  */
 #include "common/bytes.h"
+#include "common/hash_table.h"
 #include "libclient/conv/timing.h"
 
 #include <kiln/conv.h>
@@ -26,7 +27,7 @@
 enum trial_place { TRIAL_UNTRIED, TRIAL_REQUESTED, TRIAL_HELD, TRIAL_DONE };
 
 struct search_trial {
-    char *config;           /* owned */
+    const char *config;     /* of the search's table of configs */
     int state;              /* KILN_CONV_TIMED, ...; KILN_CONV_UNTIMED before that */
     enum trial_place place; /* HELD: loaded; DONE: tried, and nothing is held */
     struct timing timing;
@@ -75,10 +76,9 @@ struct search {
 
     struct search_trial *trials; /* owned */
     size_t count, capacity;
-    size_t *slots; /* owned: hash table of index + 1, by config */
-    size_t slot_count;
-    size_t best; /* the fastest that was timed and is correct; SIZE_MAX: none yet */
-    size_t open; /* trials in flight */
+    struct hash_table configs; /* of struct search_config, owned */
+    size_t best;               /* the fastest that was timed and is correct; SIZE_MAX: none yet */
+    size_t open;               /* trials in flight */
     unsigned tried, failed;
     bool has_enough; /* reported() asked to stop */
 };
