@@ -4,7 +4,9 @@
 /*
  * Hash tables whose links are members of the items, as in list.h.
  *
- * Role       the one hash table: kernels in memory, tuning records, in-flight requests
+ * Role       the hash table of items that live on their own: kernels in memory, tuning records,
+ *            in-flight requests.  Sets that live for one read have flat tables of their own
+ *            (engine/miopen/tuning_keys.h, tuning_ids.h)
  * Ownership  owns only its buckets; an item must leave its table before it is freed.  A table with
  *            items must not move in memory
  * Threading  plain values; the owner of the table synchronises access

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/miopen/tuning_ids.h"
-#include "engine/miopen/tuning_keys.h"
 
 _Static_assert((TUNING_IDS_SLOTS & (TUNING_IDS_SLOTS - 1)) == 0, "slots are found by a mask");
 
 enum kiln_code tuning_ids_init(struct tuning_ids *ids, struct kiln_err *err)
 {
     *ids = (struct tuning_ids){ .count = 0 };
-    return tuning_secret_draw(ids->secret, err);
+    return hash_key_draw(&ids->hash_key, err);
 }
 
 void tuning_ids_clear(struct tuning_ids *ids)
@@ -20,7 +19,7 @@ void tuning_ids_clear(struct tuning_ids *ids)
 /* The slot of |id|, or the free slot for it. */
 static size_t slot_of(const struct tuning_ids *ids, struct bytes id)
 {
-    size_t at = tuning_secret_hash(ids->secret, id) & (TUNING_IDS_SLOTS - 1);
+    size_t at = keyed_hash(id, &ids->hash_key) & (TUNING_IDS_SLOTS - 1);
     while (ids->slots[at] && !bytes_equal(ids->ids[ids->slots[at] - 1], id))
         at = (at + 1) & (TUNING_IDS_SLOTS - 1);
     return at;

@@ -5,11 +5,13 @@
  * The ids seen so far in one record of a tuning file.
  *
  * Role       detects repeated ids in constant time: a hostile line or row set may repeat one id
- *            thousands of times. The hash depends on a secret number
+ *            thousands of times. The hash is keyed. Not a hash_table, because this set allocates
+ *            nothing and clears fast
  * Ownership  ids stay in the caller's memory until tuning_ids_clear
  * Threading  one thread at a time for each set
  */
 #include "common/tuning_text.h"
+#include "engine/digest/checksum.h"
 
 #define TUNING_IDS_SLOTS (2u * TUNING_ENTRIES_MAX)
 
@@ -18,7 +20,7 @@ struct tuning_ids {
     size_t count;
     uint16_t slots[TUNING_IDS_SLOTS];   /* index in |ids| plus one; 0: the slot is free */
     uint16_t taken[TUNING_ENTRIES_MAX]; /* the slot of each id */
-    uint64_t secret[2];
+    struct hash_key hash_key;
 };
 
 KILN_MUST_CHECK enum kiln_code tuning_ids_init(struct tuning_ids *ids, struct kiln_err *err);

@@ -1,44 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/miopen/tuning_keys.h"
 
-#include <string.h>
-#include <sys/random.h>
+#include <stdlib.h>
 
 #define CAPACITY_MIN 1024u
 #define EXPECTED_MAX (1u << 20) /* bounds the memory for a guess from a hostile file's size */
-
-enum kiln_code tuning_secret_draw(uint64_t ret_secret[2], struct kiln_err *err)
-{
-    uint64_t secret[2];
-    if (getrandom(secret, sizeof(secret), 0) != sizeof(secret))
-        return kiln_fail(err, KILN_UNAVAILABLE, "the kernel returned no random numbers; try again");
-    ret_secret[0] = secret[0];
-    ret_secret[1] = secret[1] | 1;
-    return KILN_OK;
-}
-
-/* Multiplies to 128 bits and combines both halves, as wyhash does. Bits of the low half alone would
- * depend only on lower bits. */
-static uint64_t mix_words(uint64_t a, uint64_t b)
-{
-    __extension__ unsigned __int128 product = __extension__(unsigned __int128) a * b;
-    return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
-
-uint32_t tuning_secret_hash(const uint64_t secret[2], struct bytes text)
-{
-    const uint8_t *at = text.data;
-    size_t size = text.size;
-    uint64_t h = secret[0] ^ size, word;
-    for (; size >= sizeof(word); at += sizeof(word), size -= sizeof(word)) {
-        memcpy(&word, at, sizeof(word));
-        h = mix_words(h ^ word, secret[1]);
-    }
-    word = 0;
-    if (size > 0)
-        memcpy(&word, at, size);
-    return (uint32_t)mix_words(h ^ word, secret[1]);
-}
 
 static enum kiln_code resize_table(struct tuning_keys *keys, size_t capacity, struct kiln_err *err)
 {
@@ -64,7 +30,7 @@ enum kiln_code tuning_keys_init(struct tuning_keys *keys, size_t expected, struc
 {
     size_t capacity = CAPACITY_MIN;
     *keys = (struct tuning_keys){ .capacity = 0 };
-    enum kiln_code rc = tuning_secret_draw(keys->secret, err);
+    enum kiln_code rc = hash_key_draw(&keys->hash_key, err);
     if (rc)
         return rc;
     while (capacity < 2 * (expected < EXPECTED_MAX ? expected : EXPECTED_MAX))
@@ -86,7 +52,7 @@ enum kiln_code tuning_keys_add(struct tuning_keys *keys, const uint8_t *base, st
         rc = resize_table(keys, keys->capacity * 2, err);
     if (rc)
         return rc;
-    uint32_t hash = tuning_secret_hash(keys->secret, key);
+    uint32_t hash = (uint32_t)keyed_hash(key, &keys->hash_key);
     size_t at = hash & (keys->capacity - 1);
     for (; keys->places[at].size; at = (at + 1) & (keys->capacity - 1)) {
         const struct tuning_key_place *p = &keys->places[at];

@@ -4,17 +4,16 @@
 /*
  * The keys seen so far in a tuning file.
  *
- * Role       detects repeated keys. Files may be hostile: the hash depends on a secret number, so
- *            that nobody can construct keys that all collide
+ * Role       detects repeated keys. Files may be hostile: the hash is keyed, so that nobody can
+ *            construct keys that all collide
  * Ownership  keys stay in the caller's memory, which may move but not change
  * Threading  one thread at a time for each set
+ *
+ * Not a hash_table, because an import adds up to millions of keys and then drops them all.  For a
+ * million keys of 56 bytes, this set takes 0.2 µs and 34 bytes a key; a hash_table of allocated
+ * items takes 0.8 µs and 56 bytes.
  */
-#include "common/bytes.h"
-#include "common/err.h"
-
-/* A random secret of two numbers, and a hash keyed with it. */
-KILN_MUST_CHECK enum kiln_code tuning_secret_draw(uint64_t ret_secret[2], struct kiln_err *err);
-uint32_t tuning_secret_hash(const uint64_t secret[2], struct bytes text);
+#include "engine/digest/checksum.h"
 
 struct tuning_key_place { /* of a key in the caller's memory */
     uint64_t offset;
@@ -25,7 +24,7 @@ struct tuning_key_place { /* of a key in the caller's memory */
 struct tuning_keys {
     struct tuning_key_place *places; /* owned; a hash table whose capacity is a power of two */
     size_t capacity, count;
-    uint64_t secret[2];
+    struct hash_key hash_key;
 };
 
 /* |expected|: a guess of the number of keys. */

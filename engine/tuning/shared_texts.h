@@ -8,7 +8,7 @@
  * Threading  one thread at a time
  */
 #include "common/hash_table.h"
-#include "engine/tuning/checksum.h"
+#include "engine/digest/checksum.h"
 
 struct shared_texts {
     struct hash_table table;

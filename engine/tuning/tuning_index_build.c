@@ -9,7 +9,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 struct slots {
     struct index_slot *at; /* owned */
@@ -252,8 +251,9 @@ enum kiln_code tuning_index_builder_create(enum tuning_kind kind,
     KILN_AUTO(tuning_index_builder) struct tuning_index_builder *b = calloc(1, sizeof(*b));
     if (!b || !slots_init(&b->family_of, 0))
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to index a database");
-    if (getrandom(&b->key, sizeof(b->key), 0) != (ssize_t)sizeof(b->key))
-        return kiln_fail_errno(err, errno, "cannot get random bytes");
+    enum kiln_code rc = hash_key_draw(&b->key, err);
+    if (rc)
+        return rc;
     b->kind = kind;
     buffer_init(&b->records, SIZE_MAX);
     buffer_init(&b->ids, SIZE_MAX);

@@ -5,7 +5,7 @@
  * The layout of an index file, for its writer and its reader; docs/formats/tuning-index.md explains
  * it.  Numbers are little-endian; parts begin at multiples of 8.
  */
-#include "engine/tuning/checksum.h"
+#include "engine/digest/checksum.h"
 #include "engine/tuning/family.h"
 #include "engine/tuning/tuning_index.h"
 

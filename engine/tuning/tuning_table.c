@@ -5,9 +5,7 @@
 #include "engine/tuning/kin_order.h"
 #include "engine/tuning/shared_texts.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/random.h>
 
 #define TIERS (TUNING_TIER_USER + 1)
 
@@ -40,8 +38,9 @@ enum kiln_code tuning_table_create(struct tuning_table **ret_table, struct kiln_
     KILN_AUTO(tuning_table) struct tuning_table *t = calloc(1, sizeof(*t));
     if (!t)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the table of tuning records");
-    if (getrandom(&t->key, sizeof(t->key), 0) != (ssize_t)sizeof(t->key))
-        return kiln_fail_errno(err, errno, "cannot get random bytes");
+    enum kiln_code rc = hash_key_draw(&t->key, err);
+    if (rc)
+        return rc;
     shared_texts_init(&t->texts, &t->key);
     *ret_table = KILN_TAKE(t);
     return KILN_OK;

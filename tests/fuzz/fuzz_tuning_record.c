@@ -2,7 +2,7 @@
 /* A row of tuning.db with the right checksum: an unpacked record must pack to the same bytes. */
 #include "tests/fuzz/fuzz.h"
 
-#include "engine/tuning/checksum.h"
+#include "engine/digest/checksum.h"
 #include "engine/tuning/tuning_record.h"
 
 #include <stdlib.h>

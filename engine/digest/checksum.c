@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/tuning/checksum.h"
+#include "engine/digest/checksum.h"
 
 #include <endian.h>
+#include <errno.h>
 #include <string.h>
+#include <sys/random.h>
 
 static uint64_t word_at(const uint8_t *at)
 {
@@ -36,6 +38,13 @@ uint64_t checksum_put(uint64_t sum, struct bytes part)
     if (at < part.size)
         sum = mix_word(sum, tail_at(part.data + at, part.size - at));
     return mix_word(sum, part.size);
+}
+
+enum kiln_code hash_key_draw(struct hash_key *ret_key, struct kiln_err *err)
+{
+    if (getrandom(ret_key, sizeof(*ret_key), 0) != (ssize_t)sizeof(*ret_key))
+        return kiln_fail_errno(err, errno, "cannot get random bytes");
+    return KILN_OK;
 }
 
 static uint64_t rotate_bits(uint64_t v, unsigned bits) { return (v << bits) | (v >> (64 - bits)); }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/test.h"
 
-#include "engine/tuning/checksum.h"
+#include "engine/digest/checksum.h"
 
 #include <string.h>
 
@@ -21,6 +21,15 @@ TEST(plain, another_key_gives_another_hash)
     struct hash_key a = { { 1, 2 } }, b = { { 1, 3 } };
     assert_true(keyed_hash(bytes_of_text("64-56-56"), &a) !=
                 keyed_hash(bytes_of_text("64-56-56"), &b));
+}
+
+TEST(plain, each_drawn_hash_key_is_another_one)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct hash_key a = { { 0 } }, b = { { 0 } };
+    must(hash_key_draw(&a, &err), err);
+    must(hash_key_draw(&b, &err), err);
+    assert_memory_not_equal(&a, &b, sizeof(a));
 }
 
 TEST(plain, every_flipped_bit_changes_the_checksum)
