@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/paths.h"
 
+#include "common/units.h"
+
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,8 +57,9 @@ static const char *trusted_variable(const char *name)
 /* True only in the unit's main process, not in a child that inherited its variables. */
 static bool is_of_a_unit(void)
 {
-    const char *pid = getenv("SYSTEMD_EXEC_PID");
-    return pid && strtol(pid, NULL, 10) == (long)getpid();
+    uint64_t pid;
+    return units_parse_number(getenv("SYSTEMD_EXEC_PID"), INT_MAX, &pid) &&
+           pid == (uint64_t)getpid();
 }
 
 static enum kiln_code find_directory(const struct place *place, char path[PATH_TEXT_MAX],

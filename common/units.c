@@ -144,7 +144,7 @@ uint64_t units_whole_seconds(uint64_t ms) { return ms / 1000 + (ms % 1000 != 0);
 bool units_parse_number(const char *text, uint64_t max, uint64_t *ret_number)
 {
     uint64_t value = 0;
-    if (!*text)
+    if (!text || !*text)
         return false;
     for (; *text; text++) {
         if (!isdigit((unsigned char)*text))

@@ -32,7 +32,7 @@ bool units_parse_size(const char *text, uint64_t *ret_bytes);
 bool units_parse_time(const char *text, uint64_t *ret_ms);
 /* Rounds up, so that "older than" never includes more than the user meant. */
 uint64_t units_whole_seconds(uint64_t ms);
-/* Accepts only decimal digits, with a value of at most |max|. */
+/* Accepts only decimal digits, with a value of at most |max|.  |text| may be NULL: no number. */
 bool units_parse_number(const char *text, uint64_t max, uint64_t *ret_number);
 
 /* Each returns |text|. */

@@ -2,13 +2,13 @@
 #include "cli/kilnctl/overlay_fingerprint.h"
 
 #include "common/json.h"
+#include "common/units.h"
 #include "engine/digest/sha256.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -135,11 +135,9 @@ static void set_number(struct json *object, const char *name, uint64_t number)
 
 static uint64_t number_of(const struct json *object, const char *name)
 {
-    const char *text = json_get_text(object, name, "");
-    char *end = NULL;
-    errno = 0;
-    uint64_t number = *text >= '0' && *text <= '9' ? strtoull(text, &end, 10) : 0;
-    return end && *end == '\0' && errno == 0 ? number : 0;
+    uint64_t number = 0;
+    (void)units_parse_number(json_get_text(object, name, NULL), UINT64_MAX, &number);
+    return number;
 }
 
 void overlay_fingerprint_set(struct json *object, const struct overlay_fingerprint *fingerprint)

@@ -3,6 +3,7 @@
 
 #include "cli/kilnctl/new_file.h"
 #include "common/json.h"
+#include "common/units.h"
 #include "engine/digest/sha256.h"
 #include "engine/miopen/bzip2.h"
 #include "engine/package/manifest.h"
@@ -40,10 +41,9 @@ static bool is_public_key(const char *key_file)
 /* Reproducible builds set SOURCE_DATE_EPOCH. */
 static uint64_t time_of_signing(void)
 {
-    const char *fixed = getenv("SOURCE_DATE_EPOCH");
-    char *end = NULL;
-    unsigned long long seconds = fixed ? strtoull(fixed, &end, 10) : 0;
-    return fixed && *fixed && *end == '\0' ? seconds : (uint64_t)time(NULL);
+    uint64_t seconds;
+    bool is_fixed = units_parse_number(getenv("SOURCE_DATE_EPOCH"), UINT64_MAX, &seconds);
+    return is_fixed ? seconds : (uint64_t)time(NULL);
 }
 
 static int sign_entry(const char *key_file, const struct manifest_entry *entry, uint64_t version,

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/manager/inherited.h"
 
+#include "common/units.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,16 +13,6 @@
 
 /* SD_LISTEN_FDS_START of sd_listen_fds(3). */
 #define FIRST 3
-
-static bool number_of(const char *text, long *ret_number)
-{
-    char *end;
-    if (!text || !*text)
-        return false;
-    errno = 0;
-    *ret_number = strtol(text, &end, 10);
-    return *end == '\0' && errno == 0;
-}
 
 static enum kiln_code name_all(struct inherited *in, const char *names, struct kiln_err *err)
 {
@@ -59,14 +52,15 @@ static enum kiln_code take_descriptors(struct inherited *in, struct kiln_err *er
 
 enum kiln_code inherited_take(struct inherited *ret_inherited, struct kiln_err *err)
 {
-    long pid = 0, count = 0;
+    uint64_t pid = 0, count = 0;
     struct inherited in = { 0 };
-    bool is_ours = number_of(getenv("LISTEN_PID"), &pid) && pid == (long)getpid() &&
-                   number_of(getenv("LISTEN_FDS"), &count) && count > 0;
+    bool is_ours = units_parse_number(getenv("LISTEN_PID"), INT_MAX, &pid) &&
+                   pid == (uint64_t)getpid() &&
+                   units_parse_number(getenv("LISTEN_FDS"), UINT64_MAX, &count) && count > 0;
     enum kiln_code rc = KILN_OK;
     if (is_ours && count > INHERITED_MAX)
-        rc = kiln_fail(err, KILN_INVALID, "LISTEN_FDS=%ld exceeds the limit of %d descriptors",
-                       count, INHERITED_MAX);
+        rc = kiln_fail(err, KILN_INVALID, "LISTEN_FDS=%llu exceeds the limit of %d descriptors",
+                       (unsigned long long)count, INHERITED_MAX);
     else if (is_ours) {
         in.count = (size_t)count;
         rc = take_descriptors(&in, err);

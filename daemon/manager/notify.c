@@ -3,6 +3,7 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/units.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -20,16 +21,6 @@ static struct {
     uint64_t watchdog_ms;
     int store_size;
 } manager = { .store_size = -1 };
-
-static bool number_of(const char *text, uint64_t *ret_number)
-{
-    char *end;
-    if (!text || *text < '0' || *text > '9')
-        return false;
-    errno = 0;
-    *ret_number = strtoull(text, &end, 10);
-    return *end == '\0' && errno == 0;
-}
 
 /* An absolute path, or '@' and a name of the abstract namespace, as systemd writes it. */
 static void adopt_socket(const char *path)
@@ -57,7 +48,8 @@ static void adopt_watchdog(const char *interval, const char *pid)
     uint64_t us = 0, for_pid = (uint64_t)getpid();
     if (!interval)
         return;
-    if (!number_of(interval, &us) || (pid && !number_of(pid, &for_pid))) {
+    if (!units_parse_number(interval, UINT64_MAX, &us) ||
+        (pid && !units_parse_number(pid, UINT64_MAX, &for_pid))) {
         log_event(LOG_EVENT_manager_odd, NULL,
                   "WATCHDOG_USEC '%.40s' (WATCHDOG_PID '%.40s') is not a number: kilnd sends no "
                   "watchdog messages",
@@ -77,7 +69,8 @@ void notify_adopt(void)
     adopt_socket(getenv("NOTIFY_SOCKET"));
     if (notify_is_on())
         adopt_watchdog(getenv("WATCHDOG_USEC"), getenv("WATCHDOG_PID"));
-    manager.store_size = number_of(getenv("FDSTORE"), &kept) && kept < 1u << 30 ? (int)kept : -1;
+    manager.store_size =
+        units_parse_number(getenv("FDSTORE"), (1u << 30) - 1, &kept) ? (int)kept : -1;
     unsetenv("NOTIFY_SOCKET");
     unsetenv("WATCHDOG_USEC");
     unsetenv("WATCHDOG_PID");

@@ -15,6 +15,7 @@
  * kilnd starts it as kilnd's own user.  The process gives up its rights itself, before it reads a
  * toolchain's files or a job.
  */
+#include "common/units.h"
 #include "engine/compile/compiler.h"
 #include "engine/compile/confine.h"
 #include "engine/compile/process_limits.h"
@@ -64,7 +65,7 @@ struct arguments_given {
     const char *describe; /* internal: describe one back end, answer on descriptor 3 */
     bool resume;          /* internal: |files| belong to a job that was received already */
     int files[3];
-    unsigned max_jobs;       /* 0: no limit */
+    uint64_t max_jobs;       /* 0: no limit */
     const char *limits_text; /* NULL: none */
     struct process_limits limits;
     const char *user; /* NULL: keeps its user */
@@ -85,17 +86,6 @@ static int usage(FILE *to, int status)
             "  --outside N,... numbers of the namespaces that it must have left\n"
             "  --version       print the version\n");
     return status;
-}
-
-static bool read_count(const char *text, unsigned *ret_count)
-{
-    char *end = NULL;
-    errno = 0;
-    unsigned long value = strtoul(text, &end, 10);
-    if (errno || *end || end == text || value > UINT_MAX)
-        return false;
-    *ret_count = (unsigned)value;
-    return true;
 }
 
 static bool read_files(const char *text, int files[3])
@@ -142,7 +132,7 @@ static int read_arguments(int argc, char **argv, struct arguments_given *given)
         case 'h': return usage(stdout, 0);
         case 'V': return printf("kiln-compiler %s\n", KILN_VERSION) > 0 ? 0 : 1;
         case 'n':
-            if (read_count(optarg, &given->max_jobs))
+            if (units_parse_number(optarg, UINT_MAX, &given->max_jobs))
                 break;
             return refuse_flag("--max-jobs", "a number", optarg);
         case 'l':
@@ -247,7 +237,7 @@ static enum kiln_code enter_box(struct arguments_given *given, char directory[PA
 {
     struct process_limits limits = given->limits;
     bool privileged = has_capability(CAP_SYS_ADMIN);
-    limits.jobs = given->max_jobs;
+    limits.jobs = (unsigned)given->max_jobs;
     enum kiln_code rc = KILN_OK;
     if (given->limits_text)
         rc = process_limits_apply(&limits, err);
@@ -344,7 +334,7 @@ int main(int argc, char **argv)
         return status;
     const struct compiler_worker_options options = {
         .socket_fd = SOCKET_FD,
-        .max_jobs = given.max_jobs,
+        .max_jobs = (unsigned)given.max_jobs,
         .cpu_s = given.limits.cpu_s,
         .sandbox = &confinement.report,
         .limits = given.limits_text,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/workers/worker_user.h"
 
-#include <ctype.h>
+#include "common/units.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <pwd.h>
@@ -36,25 +37,15 @@ enum kiln_code worker_users_differ(const struct worker_user *compilers,
         compilers->name);
 }
 
-static bool read_number(const char *text, uid_t *ret_uid)
-{
-    char *end;
-    errno = 0;
-    unsigned long long number = strtoull(text, &end, 10);
-    if (!isdigit((unsigned char)text[0]) || *end || errno || number >= UINT32_MAX)
-        return false;
-    *ret_uid = (uid_t)number;
-    return true;
-}
-
 static bool look_up(const char *name, struct worker_user *user)
 {
     const struct passwd *account = getpwnam(name);
-    if (!account && !read_number(name, &user->uid))
+    uint64_t uid = 0;
+    if (!account && !units_parse_number(name, UINT32_MAX - 1, &uid))
         return false;
     if (!account)
-        account = getpwuid(user->uid);
-    user->uid = account ? account->pw_uid : user->uid;
+        account = getpwuid((uid_t)uid);
+    user->uid = account ? account->pw_uid : (uid_t)uid;
     user->gid = account ? account->pw_gid : (gid_t)user->uid;
     snprintf(user->name, sizeof(user->name), "%s", account ? account->pw_name : name);
     return true;

@@ -2,6 +2,7 @@
 #include "libclient/connection/fallback.h"
 
 #include "common/clock.h"
+#include "common/units.h"
 #include "libclient/connection/daemon_check.h"
 #include "libclient/connection/substitute.h"
 #include "libclient/connection/transport_socket.h"
@@ -91,9 +92,8 @@ static enum kiln_code read_grace(unsigned *ret_ms, struct kiln_err *err)
     *ret_ms = GRACE_MS;
     if (!text || !text[0])
         return KILN_OK;
-    char *end;
-    unsigned long ms = text[0] >= '0' && text[0] <= '9' ? strtoul(text, &end, 10) : 0;
-    if (ms < 1 || ms > GRACE_MAX_MS || *end)
+    uint64_t ms = 0;
+    if (!units_parse_number(text, GRACE_MAX_MS, &ms) || ms < 1)
         return kiln_fail(err, KILN_INVALID,
                          GRACE_VARIABLE " is '%.100s': set it to 1 to %u milliseconds", text,
                          GRACE_MAX_MS);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/device/uri.h"
 
+#include "common/units.h"
+
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define INDEX_DIGITS_MAX 4
+#define INDEX_MAX 9999
 
 static const struct {
     const char *name;
@@ -17,16 +18,6 @@ static const struct {
     { "cuda", DEVICE_CUDA },
     { "opencl", DEVICE_OPENCL },
 };
-
-/* |text| must be decimal digits only. */
-static bool parse_index(const char *text, unsigned *ret_index)
-{
-    size_t digits = strspn(text, "0123456789");
-    if (digits == 0 || digits > INDEX_DIGITS_MAX || text[digits] != '\0')
-        return false;
-    *ret_index = (unsigned)strtoul(text, NULL, 10);
-    return true;
-}
 
 /* "GPU-..."; for CUDA also a part of a GPU, "MIG-...". */
 static bool parse_uuid(const char *text, enum device_kind kind, char *ret_uuid, size_t size)
@@ -48,7 +39,12 @@ static bool parse_rest(const char *rest, struct device_uri *uri)
         return true;
     if ((uri->kind == DEVICE_HIP || uri->kind == DEVICE_CUDA) && strncmp(rest, "://", 3) == 0)
         return parse_uuid(rest + 3, uri->kind, uri->uuid, sizeof(uri->uuid));
-    return uri->kind != DEVICE_AUTO && rest[0] == ':' && parse_index(rest + 1, &uri->index);
+    uint64_t index;
+    if (uri->kind == DEVICE_AUTO || rest[0] != ':' ||
+        !units_parse_number(rest + 1, INDEX_MAX, &index))
+        return false;
+    uri->index = (unsigned)index;
+    return true;
 }
 
 enum kiln_code device_uri_parse(const char *name, struct device_uri *ret_uri, struct kiln_err *err)

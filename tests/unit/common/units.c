@@ -87,6 +87,8 @@ TEST(plain, numbers_with_other_characters_or_beyond_the_limit_are_refused)
     assert_false(units_parse_number("6", 5, &number));
     assert_false(units_parse_number("10", 5, &number));
     assert_false(units_parse_number("", 5, &number));
+    assert_false(units_parse_number(NULL, 5, &number));
+    assert_false(units_parse_number(" 1", 5, &number));
     assert_false(units_parse_number("+1", 5, &number));
     assert_true(number == UINT64_MAX);
     assert_true(units_parse_number("5", 5, &number));

@@ -118,5 +118,7 @@ TEST(plain, an_invalid_number_of_passed_descriptors_means_none)
 {
     assert_int_equal(started_with("two", NULL, true).count, 0);
     assert_int_equal(started_with("-1", NULL, true).count, 0);
+    assert_int_equal(started_with("+1", NULL, true).count, 0);
+    assert_int_equal(started_with(" 1", NULL, true).count, 0);
     assert_int_equal(started_with("", NULL, true).count, 0);
 }
