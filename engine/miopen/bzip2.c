@@ -81,29 +81,81 @@ void bzip2_reader_destroy(struct bzip2_reader *reader)
     free(reader);
 }
 
-enum kiln_code bzip2_pack(struct bytes raw, struct buffer *ret_stored, bool *ret_fits,
-                          struct kiln_err *err)
+struct bzip2_packer {
+    bz_stream stream;
+    char *stored; /* owned; NULL: the content is empty, so that not even a header fits */
+    bool fits;    /* so far */
+};
+
+static enum kiln_code fail_packing(int rc, struct kiln_err *err)
 {
-    if (raw.size > UINT32_MAX)
-        return kiln_fail(err, KILN_INVALID, "cannot pack %zu bytes: too many for bzip2", raw.size);
-    if (raw.size == 0) { /* not even a header fits */
-        *ret_fits = false;
-        return KILN_OK;
+    if (rc == BZ_MEM_ERROR)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot pack with bzip2: out of memory");
+    return kiln_fail(err, KILN_IO, "cannot pack with bzip2: libbz2 returned %d", rc);
+}
+
+enum kiln_code bzip2_packer_open(size_t size, struct bzip2_packer **ret_packer,
+                                 struct kiln_err *err)
+{
+    if (size > UINT32_MAX)
+        return kiln_fail(err, KILN_INVALID, "cannot pack %zu bytes: too many for bzip2", size);
+    KILN_AUTO(bzip2_packer) struct bzip2_packer *p = calloc(1, sizeof(*p));
+    if (!p)
+        return fail_packing(BZ_MEM_ERROR, err);
+    p->fits = size > 0;
+    if (p->fits) {
+        char *stored = malloc(size);
+        int rc = stored ? BZ2_bzCompressInit(&p->stream, BLOCK_SIZE, 0, WORK_FACTOR) : BZ_MEM_ERROR;
+        if (rc != BZ_OK) {
+            free(stored);
+            return fail_packing(rc, err);
+        }
+        p->stored = p->stream.next_out = stored;
+        p->stream.avail_out = (unsigned)size;
     }
-    unsigned size = (unsigned)raw.size;
-    KILN_AUTO(mem) char *stored = malloc(size);
-    int rc = stored ? BZ2_bzBuffToBuffCompress(stored, &size, (char *)raw.data, size, BLOCK_SIZE, 0,
-                                               WORK_FACTOR)
-                    : BZ_MEM_ERROR;
-    bool fits = rc == BZ_OK;
-    if (fits)
-        buffer_put(ret_stored, stored, size);
-    if (rc == BZ_MEM_ERROR || (fits && ret_stored->failed))
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot pack %zu bytes: out of memory", raw.size);
-    if (!fits && rc != BZ_OUTBUFF_FULL)
-        return kiln_fail(err, KILN_IO, "cannot pack %zu bytes: libbz2 returned %d", raw.size, rc);
-    *ret_fits = fits;
+    *ret_packer = KILN_TAKE(p);
     return KILN_OK;
+}
+
+/* Without free space before the stream's end, the result is longer than the content. */
+static bool has_space(struct bzip2_packer *p)
+{
+    p->fits = p->fits && p->stream.avail_out > 0;
+    return p->fits;
+}
+
+enum kiln_code bzip2_packer_put(struct bzip2_packer *p, struct bytes piece, struct kiln_err *err)
+{
+    p->stream.next_in = (char *)piece.data;
+    p->stream.avail_in = (unsigned)piece.size;
+    while (p->stream.avail_in > 0 && has_space(p)) {
+        int rc = BZ2_bzCompress(&p->stream, BZ_RUN);
+        if (rc != BZ_RUN_OK)
+            return fail_packing(rc, err);
+    }
+    return KILN_OK;
+}
+
+enum kiln_code bzip2_packer_finish(struct bzip2_packer *p, struct bytes *ret_stored, bool *ret_fits,
+                                   struct kiln_err *err)
+{
+    int rc = has_space(p) ? BZ2_bzCompress(&p->stream, BZ_FINISH) : BZ_FINISH_OK;
+    if (rc != BZ_STREAM_END && rc != BZ_FINISH_OK)
+        return fail_packing(rc, err);
+    *ret_fits = rc == BZ_STREAM_END;
+    if (*ret_fits)
+        *ret_stored = bytes_of(p->stored, (size_t)(p->stream.next_out - p->stored));
+    return KILN_OK;
+}
+
+void bzip2_packer_destroy(struct bzip2_packer *packer)
+{
+    if (!packer)
+        return;
+    if (packer->stored)
+        BZ2_bzCompressEnd(&packer->stream);
+    free(packer->stored);
+    free(packer);
 }
 
 /* ---- whole files ---- */

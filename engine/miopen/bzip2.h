@@ -23,10 +23,24 @@ KILN_MUST_CHECK enum kiln_code bzip2_read(struct bzip2_reader *reader, void *int
 void bzip2_reader_destroy(struct bzip2_reader *reader);
 KILN_DEFINE_AUTO(bzip2_reader)
 
-/* Packs with block size 9 and work factor 30, as MIOpen does. If the result would be longer than
- * |raw|, |ret_fits| is false and nothing is appended: MIOpen stores such content uncompressed. */
-KILN_MUST_CHECK enum kiln_code bzip2_pack(struct bytes raw, struct buffer *ret_stored,
-                                          bool *ret_fits, struct kiln_err *err);
+/* Packs content piece by piece with block size 9 and work factor 30, as MIOpen does. The pieces'
+ * sizes do not change the result. */
+struct bzip2_packer;
+/* |size|: bytes of the whole content. */
+KILN_MUST_CHECK enum kiln_code bzip2_packer_open(size_t size, struct bzip2_packer **ret_packer,
+                                                 struct kiln_err *err);
+/* Packs the next piece. libbz2 packs 900 KB at a time, which takes up to a second for content made
+ * to be slow; shorter pieces do not change that. */
+KILN_MUST_CHECK enum kiln_code bzip2_packer_put(struct bzip2_packer *packer, struct bytes piece,
+                                                struct kiln_err *err);
+/* Call it once, after the last piece. |ret_stored| belongs to the packer. |ret_fits| false: the
+ * result would be longer than the content; MIOpen stores such content uncompressed. */
+KILN_MUST_CHECK enum kiln_code bzip2_packer_finish(struct bzip2_packer *packer,
+                                                   struct bytes *ret_stored, bool *ret_fits,
+                                                   struct kiln_err *err);
+void bzip2_packer_destroy(struct bzip2_packer *packer);
+KILN_DEFINE_AUTO(bzip2_packer)
+
 struct bzip2_progress {
     void (*report)(void *context, uint64_t read); /* |read|: compressed bytes so far */
     void *context;

@@ -113,6 +113,22 @@ KILN_DEFINE_AUTO(kern_db_writer)
 KILN_MUST_CHECK enum kiln_code kern_db_writer_add(struct kern_db_writer *writer, struct bytes name,
                                                   struct bytes args, struct bytes raw,
                                                   struct kiln_err *err);
+/* The same, piece by piece, for callers that must not be busy for long: begin, continue until
+ * |ret_more| is false, put. */
+struct kern_packing;
+/* Borrows what |name| and |raw| point to until the packing is destroyed. */
+KILN_MUST_CHECK enum kiln_code kern_packing_begin(const struct kern_name *name, struct bytes raw,
+                                                  struct kern_packing **ret_packing,
+                                                  struct kiln_err *err);
+/* Packs the next |size| bytes of the object. */
+KILN_MUST_CHECK enum kiln_code kern_packing_continue(struct kern_packing *packing, size_t size,
+                                                     bool *ret_more, struct kiln_err *err);
+void kern_packing_destroy(struct kern_packing *packing);
+KILN_DEFINE_AUTO(kern_packing)
+/* Adds the packed kernel; call it once. */
+KILN_MUST_CHECK enum kiln_code kern_db_writer_put(struct kern_db_writer *writer,
+                                                  struct kern_packing *packing,
+                                                  struct kiln_err *err);
 /* Commits and syncs; call it once. Removes the file on failure. */
 KILN_MUST_CHECK enum kiln_code kern_db_writer_finish(struct kern_db_writer *writer,
                                                      struct kiln_err *err);

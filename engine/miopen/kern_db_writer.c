@@ -94,28 +94,91 @@ static enum kiln_code insert_row(struct kern_db_writer *writer, const struct ker
     return rc;
 }
 
+/* ---- piece by piece ---- */
+
+struct kern_packing {
+    struct bytes name, args, raw; /* borrowed */
+    struct bzip2_packer *packer;  /* owned */
+    struct md5 md5;
+    size_t done; /* bytes of |raw| */
+};
+
+static enum kiln_code name_kernel(struct bytes name, struct kiln_err *err)
+{
+    return kiln_while(err, "adding the kernel '%.*s'", name.size > 120 ? 120 : (int)name.size,
+                      (const char *)name.data);
+}
+
+enum kiln_code kern_packing_begin(const struct kern_name *name, struct bytes raw,
+                                  struct kern_packing **ret_packing, struct kiln_err *err)
+{
+    if (check_kernel(name->name, name->args, raw, err))
+        return name_kernel(name->name, err);
+    KILN_AUTO(kern_packing) struct kern_packing *p = calloc(1, sizeof(*p));
+    if (!p)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to pack an object");
+    p->name = name->name;
+    p->args = name->args;
+    p->raw = raw;
+    md5_init(&p->md5);
+    if (bzip2_packer_open(raw.size, &p->packer, err))
+        return name_kernel(name->name, err);
+    *ret_packing = KILN_TAKE(p);
+    return KILN_OK;
+}
+
+enum kiln_code kern_packing_continue(struct kern_packing *p, size_t size, bool *ret_more,
+                                     struct kiln_err *err)
+{
+    size_t left = p->raw.size - p->done;
+    struct bytes piece = bytes_of(p->raw.data + p->done, left < size ? left : size);
+    if (bzip2_packer_put(p->packer, piece, err))
+        return name_kernel(p->name, err);
+    md5_put(&p->md5, piece);
+    p->done += piece.size;
+    *ret_more = p->done < p->raw.size;
+    return KILN_OK;
+}
+
+void kern_packing_destroy(struct kern_packing *packing)
+{
+    if (!packing)
+        return;
+    bzip2_packer_destroy(packing->packer);
+    free(packing);
+}
+
+enum kiln_code kern_db_writer_put(struct kern_db_writer *writer, struct kern_packing *p,
+                                  struct kiln_err *err)
+{
+    struct bytes packed = { 0 };
+    char md5[MD5_HEX_SIZE];
+    bool fits = false;
+    enum kiln_code rc = bzip2_packer_finish(p->packer, &packed, &fits, err);
+    if (!rc) {
+        md5_end(&p->md5, md5);
+        const struct kern_row row = { .name = p->name,
+                                      .args = p->args,
+                                      .stored = fits ? packed : p->raw,
+                                      .md5 = bytes_of_text(md5),
+                                      .raw_size = fits ? p->raw.size : 0 };
+        rc = insert_row(writer, &row, err);
+    }
+    return rc ? name_kernel(p->name, err) : KILN_OK;
+}
+
+/* ---- at once ---- */
+
 enum kiln_code kern_db_writer_add(struct kern_db_writer *writer, struct bytes name,
                                   struct bytes args, struct bytes raw, struct kiln_err *err)
 {
-    BUFFER_AUTO struct buffer packed;
-    buffer_init(&packed, raw.size);
-    char md5[MD5_HEX_SIZE];
-    bool fits = false;
-    enum kiln_code rc = check_kernel(name, args, raw, err);
+    const struct kern_name full = { name, args };
+    bool more = false;
+    KILN_AUTO(kern_packing) struct kern_packing *packing = NULL;
+    enum kiln_code rc = kern_packing_begin(&full, raw, &packing, err);
     if (!rc)
-        rc = bzip2_pack(raw, &packed, &fits, err);
-    if (!rc) {
-        md5_hex_of(raw, md5);
-        const struct kern_row row = { .name = name,
-                                      .args = args,
-                                      .stored = fits ? buffer_view(&packed) : raw,
-                                      .md5 = bytes_of_text(md5),
-                                      .raw_size = fits ? raw.size : 0 };
-        rc = insert_row(writer, &row, err);
-    }
-    return rc ? kiln_while(err, "adding the kernel '%.*s'", name.size > 120 ? 120 : (int)name.size,
-                           (const char *)name.data)
-              : KILN_OK;
+        rc = kern_packing_continue(packing, raw.size, &more, err);
+    return rc ? rc : kern_db_writer_put(writer, packing, err);
 }
 
 enum kiln_code kern_db_writer_finish(struct kern_db_writer *writer, struct kiln_err *err)

@@ -135,12 +135,29 @@ TEST_F(bzip2, a_file_packed_by_the_bzip2_tool_is_unpacked)
     }
 }
 
+/* Packs |content| in pieces of |piece| bytes. Returns whether the result is not longer. */
+static bool pack_content(struct fixture *f, struct bytes content, size_t piece)
+{
+    KILN_AUTO(bzip2_packer) struct bzip2_packer *packer = NULL;
+    struct bytes stored = { 0 };
+    bool fits = false;
+    must(bzip2_packer_open(content.size, &packer, &f->err), f->err);
+    for (size_t at = 0; at < content.size; at += piece) {
+        size_t left = content.size - at;
+        must(bzip2_packer_put(packer, bytes_of(content.data + at, left < piece ? left : piece),
+                              &f->err),
+             f->err);
+    }
+    must(bzip2_packer_finish(packer, &stored, &fits, &f->err), f->err);
+    if (fits)
+        buffer_put(&f->stored, stored.data, stored.size);
+    return fits;
+}
+
 TEST_F(bzip2, a_packed_file_is_unpacked_by_the_bzip2_tool)
 {
     fill(&f->raw, 300000, 1);
-    bool fits = false;
-    must(bzip2_pack(buffer_view(&f->raw), &f->stored, &fits, &f->err), f->err);
-    assert_true(fits);
+    assert_true(pack_content(f, buffer_view(&f->raw), f->raw.size));
     assert_memory_equal(f->stored.data, "BZh9", 4);
     put_file(f, "packed.bz2", buffer_view(&f->stored));
     run_command(f, "bzip2 -d packed.bz2");
@@ -153,19 +170,30 @@ TEST_F(bzip2, incompressible_content_does_not_fit)
     fill_randomly(&f->raw, 5000);
     const struct bytes hard[] = { buffer_view(&f->raw), bytes_of_text("abc"), bytes_of("", 0) };
     for (size_t i = 0; i < sizeof(hard) / sizeof(hard[0]); i++) {
-        bool fits = true;
-        must(bzip2_pack(hard[i], &f->stored, &fits, &f->err), f->err);
-        assert_false(fits);
-        assert_int_equal(f->stored.size, 0);
+        assert_false(pack_content(f, hard[i], LIMIT));
+        assert_false(pack_content(f, hard[i], 1));
+    }
+}
+
+/* MIOpen packs at once; the same kernels must give the same file. */
+TEST_F(bzip2, content_packed_in_pieces_gives_the_same_stream)
+{
+    static const size_t pieces[] = { 1021, 256u << 10, 900000, 2000000 };
+    fill(&f->raw, 2000001, 5);
+    assert_true(pack_content(f, buffer_view(&f->raw), f->raw.size));
+    size_t size = f->stored.size;
+    for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
+        assert_true(pack_content(f, buffer_view(&f->raw), pieces[i]));
+        assert_same(bytes_of(f->stored.data + size, f->stored.size - size),
+                    bytes_of(f->stored.data, size));
+        f->stored.size = size;
     }
 }
 
 static void pack(struct fixture *f, size_t size)
 {
-    bool fits = false;
     fill(&f->raw, size, 3);
-    must(bzip2_pack(buffer_view(&f->raw), &f->stored, &fits, &f->err), f->err);
-    assert_true(fits);
+    assert_true(pack_content(f, buffer_view(&f->raw), size));
 }
 
 TEST_F(bzip2, a_truncated_or_extended_bzip2_stream_is_refused)
