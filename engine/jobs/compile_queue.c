@@ -8,9 +8,8 @@
 
 struct compile_queue {
     struct executor *executor; /* borrowed */
-    unsigned limit;            /* of both queues together, like the next */
-    unsigned limit_uid;
     unsigned running_count;
+    struct fair_queue_options limits;      /* of both queues together; each has none of its own */
     struct fair_queue waiting[PRIORITIES]; /* of compile_order.slot */
     struct list running;                   /* of struct compile_order, the latest first */
 };
@@ -23,13 +22,13 @@ static struct compile_order *order_of(struct fair_item *item)
 enum kiln_code compile_queue_create(const struct compile_queue_options *options,
                                     struct compile_queue **ret_queue, struct kiln_err *err)
 {
-    const struct fair_queue_options unlimited = { .noun = "compiles" }; /* see check_limits */
+    const struct fair_queue_options unlimited = { .noun = "compiles" };
     struct compile_queue *q = calloc(1, sizeof(*q));
     if (!q)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot make the compile queue");
     q->executor = options->executor;
-    q->limit = options->limit;
-    q->limit_uid = options->limit_uid;
+    q->limits.noun = unlimited.noun;
+    compile_queue_set_limits(q, options->limit, options->limit_uid);
     list_init(&q->running);
     for (int i = 0; i < PRIORITIES; i++)
         fair_queue_init(&q->waiting[i], &unlimited);
@@ -46,8 +45,8 @@ void compile_queue_destroy(struct compile_queue *q)
 
 void compile_queue_set_limits(struct compile_queue *q, unsigned limit, unsigned limit_uid)
 {
-    q->limit = limit;
-    q->limit_uid = limit_uid;
+    q->limits.max = limit;
+    q->limits.max_uid = limit_uid;
 }
 
 static unsigned count_compilers(const struct compile_queue *q)
@@ -243,26 +242,11 @@ static unsigned count_of_user(const struct compile_queue *q, uid_t uid)
            fair_queue_count_of(&q->waiting[PRIORITY_PREFETCH], uid);
 }
 
-/* Of both priorities together. */
-static enum kiln_code check_limits(const struct compile_queue *q, uid_t uid, struct kiln_err *err)
-{
-    unsigned waiting = compile_queue_waiting(q);
-    if (waiting >= q->limit)
-        return kiln_fail(err, KILN_BUSY,
-                         "%u compiles are waiting, which is the maximum: try again later",
-                         q->limit);
-    if (waiting >= q->limit_uid && count_of_user(q, uid) >= q->limit_uid)
-        return kiln_fail(
-            err, KILN_BUSY,
-            "%u compiles of user %u are waiting, which is the maximum of one user: try again later",
-            q->limit_uid, (unsigned)uid);
-    return KILN_OK;
-}
-
 enum kiln_code compile_queue_submit(struct compile_queue *q, struct compile_order *order,
                                     struct kiln_err *err)
 {
-    enum kiln_code rc = check_limits(q, order->uid, err);
+    enum kiln_code rc = fair_queue_check(&q->limits, compile_queue_waiting(q), order->uid,
+                                         count_of_user(q, order->uid), err);
     if (!rc)
         rc = fair_queue_push(&q->waiting[order->priority], order->uid, &order->slot, err);
     if (rc)

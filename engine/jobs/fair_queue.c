@@ -93,27 +93,33 @@ static void take_item(struct fair_queue *queue, struct fair_item *item)
     queue->count--;
 }
 
-static enum kiln_code check_limits(const struct fair_queue *queue, uid_t uid, struct kiln_err *err)
+enum kiln_code fair_queue_check(const struct fair_queue_options *limits, unsigned waiting,
+                                uid_t uid, unsigned waiting_uid, struct kiln_err *err)
 {
-    const struct fair_queue_options *o = &queue->options;
-    if (queue->is_closed)
-        return kiln_fail(err, KILN_UNAVAILABLE, "kilnd is stopping: try again when it is back");
-    if (o->max && queue->count >= o->max)
+    if (limits->max && waiting >= limits->max)
         return kiln_fail(err, KILN_BUSY,
                          "%u %s are waiting, which is the maximum: try again when some are done",
-                         queue->count, o->noun);
-    if (o->max_uid && fair_queue_count_of(queue, uid) >= o->max_uid)
+                         waiting, limits->noun);
+    if (limits->max_uid && waiting_uid >= limits->max_uid)
         return kiln_fail(err, KILN_BUSY,
                          "%u %s of user %u are waiting, which is the maximum of one user: try "
                          "again when some are done",
-                         o->max_uid, o->noun, (unsigned)uid);
+                         limits->max_uid, limits->noun, (unsigned)uid);
     return KILN_OK;
+}
+
+static enum kiln_code check_push(const struct fair_queue *queue, uid_t uid, struct kiln_err *err)
+{
+    if (queue->is_closed)
+        return kiln_fail(err, KILN_UNAVAILABLE, "kilnd is stopping: try again when it is back");
+    return fair_queue_check(&queue->options, queue->count, uid, fair_queue_count_of(queue, uid),
+                            err);
 }
 
 enum kiln_code fair_queue_push(struct fair_queue *queue, uid_t uid, struct fair_item *item,
                                struct kiln_err *err)
 {
-    enum kiln_code rc = check_limits(queue, uid, err);
+    enum kiln_code rc = check_push(queue, uid, err);
     if (rc)
         return rc;
     struct fair_user *user = find_or_add_user(queue, uid);

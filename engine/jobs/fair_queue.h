@@ -58,6 +58,11 @@ void fair_queue_done(struct fair_queue *queue);
  * when the queue is closed. */
 KILN_MUST_CHECK enum kiln_code fair_queue_push(struct fair_queue *queue, uid_t uid,
                                                struct fair_item *item, struct kiln_err *err);
+/* The limits of fair_queue_push, for an owner of several queues that have them in common. KILN_BUSY
+ * if |waiting| items, |waiting_uid| of them of |uid|, leave no place for one more. */
+KILN_MUST_CHECK enum kiln_code fair_queue_check(const struct fair_queue_options *limits,
+                                                unsigned waiting, uid_t uid, unsigned waiting_uid,
+                                                struct kiln_err *err);
 /* For a queue without limits: the push cannot fail. Without memory for a record of |uid|, the item
  * waits among those of |reserved|, who has a reservation. */
 void fair_queue_push_unlimited(struct fair_queue *queue, uid_t uid, uid_t reserved,
