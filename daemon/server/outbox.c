@@ -14,7 +14,7 @@
 #define GATHER_MAX 128
 
 struct chunk {
-    struct chunk *next;
+    struct list_link link;
     size_t size, capacity;   /* of data */
     size_t segment_bytes;    /* bytes of the segments' objects */
     size_t sent;             /* of both */
@@ -29,6 +29,7 @@ struct chunk {
 void outbox_init(struct outbox *o, struct account *account, size_t limit)
 {
     *o = (struct outbox){ .account = account, .limit = limit };
+    list_init(&o->chunks);
 }
 
 static void drop_objects(struct chunk *c)
@@ -38,12 +39,9 @@ static void drop_objects(struct chunk *c)
     c->object_count = 0;
 }
 
-static void pop_chunk(struct outbox *o)
+static void drop_chunk(struct outbox *o, struct chunk *c)
 {
-    struct chunk *c = o->first;
-    o->first = c->next;
-    if (!o->first)
-        o->last = NULL;
+    list_remove(&c->link);
     o->bytes -= c->charged;
     account_release(o->account, c->charged);
     drop_objects(c);
@@ -54,11 +52,11 @@ static void pop_chunk(struct outbox *o)
 
 void outbox_done(struct outbox *o)
 {
-    while (o->first)
-        pop_chunk(o);
+    LIST_EACH (&o->chunks, struct chunk, link, c)
+        drop_chunk(o, c);
 }
 
-bool outbox_is_empty(const struct outbox *o) { return !o->first; }
+bool outbox_is_empty(const struct outbox *o) { return list_is_empty(&o->chunks); }
 
 /* ---- sending ---- */
 
@@ -163,9 +161,10 @@ static void begin_call(struct send_call *call, struct object *const *objects, si
 
 static void add_chunks(const struct outbox *o, struct send_call *call)
 {
-    begin_call(call, o->first->objects, o->first->object_count);
-    for (const struct chunk *c = o->first; c && call->count < GATHER_MAX; c = c->next) {
-        if (c != o->first && c->object_count > 0)
+    const struct chunk *first = LIST_FIRST(&o->chunks, struct chunk, link);
+    begin_call(call, first->objects, first->object_count);
+    LIST_EACH (&o->chunks, const struct chunk, link, c) {
+        if (call->count == GATHER_MAX || (c != first && c->object_count > 0))
             break;
         add_body(call, bytes_of(c->data, c->size), c->segments, c->segment_count, c->sent);
     }
@@ -173,22 +172,22 @@ static void add_chunks(const struct outbox *o, struct send_call *call)
 
 static void forget_sent(struct outbox *o, size_t sent)
 {
-    while (sent > 0) {
-        struct chunk *c = o->first;
+    LIST_EACH (&o->chunks, struct chunk, link, c) {
         size_t left = c->size + c->segment_bytes - c->sent;
-        drop_objects(c);
+        if (sent > 0)
+            drop_objects(c); /* they went with the first byte */
         if (sent < left) {
             c->sent += sent;
             return;
         }
         sent -= left;
-        pop_chunk(o);
+        drop_chunk(o, c);
     }
 }
 
 enum kiln_code outbox_flush(struct outbox *o, int fd, struct kiln_err *err)
 {
-    while (o->first) {
+    while (!outbox_is_empty(o)) {
         struct send_call call;
         add_chunks(o, &call);
         ssize_t sent = send_parts(o, fd, &call, err);
@@ -260,11 +259,7 @@ static enum kiln_code push_chunk(struct outbox *o, const struct outgoing *frame,
         c->segments[c->segment_count++] =
             (struct segment){ FRAME_HEADER_SIZE + segment->at, object_ref(segment->object) };
     }
-    if (o->last)
-        o->last->next = c;
-    else
-        o->first = c;
-    o->last = c;
+    list_append(&o->chunks, &c->link);
     return KILN_OK;
 }
 
@@ -273,7 +268,7 @@ static enum kiln_code enqueue_frame(struct outbox *o, struct bytes head,
                                     const struct outgoing *frame, bool hold, struct kiln_err *err)
 {
     size_t size = head.size + frame->body.size;
-    struct chunk *c = o->last;
+    struct chunk *c = LIST_LAST(&o->chunks, struct chunk, link);
     bool plain = frame->object_count == 0 && frame->segment_count == 0;
     if (c && plain && c->capacity - c->size >= size) {
         enum kiln_code rc = charge_bytes(o, size, err);
@@ -285,7 +280,7 @@ static enum kiln_code enqueue_frame(struct outbox *o, struct bytes head,
         enum kiln_code rc = push_chunk(o, frame, size, capacity, err);
         if (rc)
             return rc;
-        c = o->last;
+        c = LIST_LAST(&o->chunks, struct chunk, link);
     }
     append_bytes(c, head);
     append_bytes(c, frame->body);
@@ -316,7 +311,7 @@ enum kiln_code outbox_send(struct outbox *o, int fd, const struct outgoing *fram
     enum kiln_code rc = outbox_flush(o, fd, err);
     if (rc)
         return rc;
-    if (o->first)
+    if (!outbox_is_empty(o))
         return enqueue_frame(o, head, frame, small, err);
     ssize_t sent = small && frame->segment_count == 0 ? send_copied(o, fd, head, frame->body, err)
                                                       : send_gathered(o, fd, head, frame, err);

@@ -13,17 +13,17 @@
  * sendmsg; frames without are appended to it.
  */
 #include "common/frame.h"
+#include "common/list.h"
 #include "daemon/server/account.h"
 #include "engine/service/service.h"
 
 struct outbox {
     struct account *account; /* borrowed */
-    struct chunk *first;     /* owned queue */
-    struct chunk *last;
-    size_t bytes;    /* queued, references counted as OUTBOX_OBJECT_COST each */
-    size_t limit;    /* of bytes: the connection is dropped beyond it */
-    bool starved;    /* too many of kilnd's descriptors are in transit: retry later */
-    bool progressed; /* something was sent since the owner last cleared this */
+    struct list chunks;      /* of struct chunk; owned */
+    size_t bytes;            /* queued, references counted as OUTBOX_OBJECT_COST each */
+    size_t limit;            /* of bytes: the connection is dropped beyond it */
+    bool starved;            /* too many of kilnd's descriptors are in transit: retry later */
+    bool progressed;         /* something was sent since the owner last cleared this */
 };
 
 /* The charge for a queued reference: its descriptor and its bookkeeping. */
@@ -39,7 +39,6 @@ struct outgoing { /* one frame; everything borrowed */
 };
 
 void outbox_init(struct outbox *outbox, struct account *account, size_t limit);
-/* Accepts a zeroed outbox. */
 void outbox_done(struct outbox *outbox);
 /* With |hold|, a small frame waits for outbox_flush, so that one call sends several.  KILN_OK:
  * sent or queued.  KILN_FULL: too much is queued for this connection or user.  KILN_UNAVAILABLE:

@@ -34,7 +34,8 @@ struct pool {
     unsigned living, leaving; /* in that list; exited but not freed yet */
     unsigned failures;        /* failed starts in a row */
     struct kiln_err failure;  /* the last one */
-    struct list waiting;      /* of struct compile_task */
+    struct list waiting;      /* of struct compile_task: at most one for each compile slot, as the
+                               * compile queue hands over no more */
     struct list ending;       /* likewise: their done callbacks are due, and no worker has them */
     struct warmup_need need;
     uint64_t grace_ns;
