@@ -77,7 +77,7 @@ KILN_INLINE kiln_u32 block_row(int block)
 #else
 #define KILN_LEFT_TURNED 0
 #endif
-#if FORWARD
+#if FORWARD || KILN_TYPE == 0 /* TF32: rows and channels of the weights are exchanged */
 #define KILN_RIGHT_TURNED 0
 #else
 #define KILN_RIGHT_TURNED 1
@@ -225,9 +225,9 @@ KILN_INLINE void copy_tile(const struct maps *maps, kiln_u32 to, kiln_signal sig
                 (v->h.taps - 1 - at->tap_h) * (kiln_u32)-v->h.hop,
                 (v->d.taps - 1 - at->tap_d) * (kiln_u32)-v->d.hop);
 #endif
-#if FORWARD
+#if !KILN_RIGHT_TURNED
     kiln_bulk3(to + LEFT_BYTES, maps->right, signal, at->c, tap,
-               tile->group * KILN_K + tile->column);
+               tile->group * COLUMNS + tile->column);
 #else
     KILN_UNROLLED
     for (int i = 0; i < KILN_TILE_N / PANEL; i++)

@@ -138,6 +138,12 @@ bool bulk_is_flat(const struct packing *packing)
            q->stride.h == 1 && q->stride.w == 1 && q->pad.d == 0 && q->pad.h == 0 && q->pad.w == 0;
 }
 
+bool bulk_turns_weights(const struct packing *packing)
+{
+    return packing->problem.type == TYPE_FLOAT32 &&
+           packing->problem.direction == DIRECTION_BACKWARD_DATA;
+}
+
 /* Whether a map needs the dimension d: VOLUME in kernels/conv_implicit_gemm_bulk.cl. */
 static bool is_volume(const struct packing *packing)
 {
@@ -273,18 +279,20 @@ static void add_pixels(const struct packing_plan *plan, struct solution_kernel *
     add_map(plan, kernel, &map);
 }
 
-/* Adds the map of the weights: channels of a group, taps, rows. */
+/* Adds the map of the weights: channels of a group, taps, rows.  The rows are those of k, or of c
+ * if the weights are turned. */
 static void add_weights(const struct packing_plan *plan, struct solution_kernel *kernel,
                         uint32_t rows)
 {
     const struct packing *packing = plan->packing;
     const struct problem *q = &packing->problem;
     uint64_t element = element_of(packing);
-    uint32_t c = q->c / q->groups, taps = q->filter.d * q->filter.h * q->filter.w;
+    uint32_t channels = (packing->turns_w ? q->k : q->c) / q->groups;
+    uint32_t taps = q->filter.d * q->filter.h * q->filter.w;
     struct tensor_map map = map_of_operand(plan, ARGUMENT_W);
-    add_dim(&map, c, element, panel_of(packing));
-    add_dim(&map, taps, c * element, 1);
-    add_dim(&map, q->k, c * taps * element, rows);
+    add_dim(&map, channels, element, panel_of(packing));
+    add_dim(&map, taps, channels * element, 1);
+    add_dim(&map, packing->turns_w ? q->c : q->k, channels * taps * element, rows);
     add_map(plan, kernel, &map);
 }
 
@@ -319,7 +327,7 @@ void bulk_arguments(const struct packing_plan *plan, const struct product_tiling
     case DIRECTION_BACKWARD_DATA: /* the kernel takes one map of the left operand, four or eight */
         for (uint32_t i = 0; i < left_maps(residues); i++)
             add_pixels(plan, kernel, ARGUMENT_Y, i < residues ? i : 0, t->tile_m);
-        add_weights(plan, kernel, t->tile_k);
+        add_weights(plan, kernel, plan->packing->turns_w ? t->tile_n : t->tile_k);
         break;
     default:
         add_gradient(plan, kernel, t->tile_k);

@@ -293,16 +293,17 @@ static bool is_wide_shape(const struct problem *p, const struct target *target, 
         v[WARPS_N] > 2 || v[TILE_M] % (v[WARPS_M] / 4) || v[TILE_N] % v[WARPS_N])
         return false;
     uint32_t team_m = v[TILE_M] / (v[WARPS_M] / 4), team_n = v[TILE_N] / v[WARPS_N];
-    return team_m % 64 == 0 && team_n >= (p->direction == DIRECTION_FORWARD ? 32 : 64) &&
+    return team_m % 64 == 0 &&
+           team_n >= (p->direction == DIRECTION_FORWARD || p->type == TYPE_FLOAT32 ? 32 : 64) &&
            team_m * team_n <= WIDE_SUMS_MAX && team_n != 96 &&
            (v[WIDE] >= WIDE_BULK || !is_of_three(v));
 }
 
-/* wgmma multiplies TF32 only if both operands are stored along the reduction, and rounds nothing:
- * bulk copies do. */
+/* wgmma multiplies TF32 only if both operands are stored along the reduction, as forward and, with
+ * turned weights, in backward data.  It rounds nothing: bulk copies do. */
 static bool has_wide_tf32(const struct problem *p, const uint16_t *v)
 {
-    return p->direction == DIRECTION_FORWARD && v[WIDE] == WIDE_BULK;
+    return p->direction != DIRECTION_BACKWARD_WEIGHTS && v[WIDE] == WIDE_BULK;
 }
 
 /* The maximum for one thread.  Each quarter of a multiprocessor has a quarter of the registers and

@@ -257,6 +257,8 @@ struct solution_program *product_solve(const struct problem *problem,
     struct packing_plan plan = { .problem = problem, .packing = &packing, .solution = ret };
     *ret = (struct solution){ 0 };
     packing_of(problem, &packing);
+    if (t->is_bulk && bulk_turns_weights(&packing))
+        packing_turn_weights(&packing);
     packing_begin(&plan);
     if (t->slices > 1)
         packing_slice_result(&plan, t->slices);
