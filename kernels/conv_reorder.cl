@@ -19,7 +19,8 @@
  *   KILN_PATCH_D, _H, _W           optional: a packed pixel is a patch of this many plain pixels
  *                                  (engine/solver/conv_packing.h).  There are KILN_PATCHES_D x _H x _W
  *                                  patches; pixels outside are zero.  KILN_PATCH_TAP and
- *                                  KILN_PATCH_C are the distances of elements of a packed pixel
+ *                                  KILN_PATCH_C are the distances of elements of a packed pixel.
+ *                                  KILN_FOURS is 1 if each four plain elements stay neighbours
  *   KILN_GROUP_SIZE                items of a work group
  * A packed row is a multiple of CHUNK elements, which are 16 bytes.
  */
@@ -40,6 +41,12 @@ typedef unsigned short bits;
 #else
 #define PACKED_D KILN_D
 #define PACKED_H KILN_H
+#endif
+
+#if defined(KILN_FOURS) && KILN_FOURS
+#define RUN 4 /* elements that are neighbours in both tensors */
+#else
+#define RUN 1
 #endif
 
 #define CHANNELS (KILN_C * KILN_GROUPS)
@@ -69,6 +76,32 @@ KILN_DEVICE kiln_u32 packed_at(const struct spot *s)
 {
     return (((s->outer * PACKED_D + s->d) * PACKED_H + s->h) * KILN_W_PACKED + s->w) * PACKED_PIXEL +
            s->group * KILN_C_PACKED + s->c;
+}
+
+/* Reads RUN elements, which begin at a multiple of RUN. */
+KILN_INLINE void get_run(KILN_GLOBAL const bits *from, bits *ret)
+{
+#if KILN_TYPE == 0 || RUN == 1
+    for (int i = 0; i < RUN; i++)
+        ret[i] = from[i];
+#else
+    for (int i = 0; i < RUN; i += 2) {
+        kiln_u32 two = *(KILN_GLOBAL const kiln_u32 *)(from + i);
+        ret[i] = (bits)two;
+        ret[i + 1] = (bits)(two >> 16);
+    }
+#endif
+}
+
+KILN_INLINE void put_run(KILN_GLOBAL bits *to, const bits *v)
+{
+#if KILN_TYPE == 0 || RUN == 1
+    for (int i = 0; i < RUN; i++)
+        to[i] = v[i];
+#else
+    for (int i = 0; i < RUN; i += 2)
+        *(KILN_GLOBAL kiln_u32 *)(to + i) = v[i] | (kiln_u32)v[i + 1] << 16;
+#endif
 }
 
 #ifdef KILN_PATCH_W
@@ -151,8 +184,10 @@ void conv_reorder_pack(KILN_GLOBAL const bits *KILN_RESTRICT plain,
     s.outer = s.outer / KILN_OUTER_PACKED * KILN_OUTER + entry;
     s.w -= KILN_W_FIRST; /* may wrap around, which the comparison below detects */
     bits v[CHUNK];
-    for (int i = 0; i < CHUNK; i++) {
+    for (int i = 0; i < CHUNK; i += RUN) {
         struct spot one = s;
+        for (int j = 0; j < RUN; j++)
+            v[i + j] = 0;
 #ifdef KILN_PATCH_W
         int has_it = plain_of(&s, s.c + i, &one);
 #else
@@ -160,7 +195,8 @@ void conv_reorder_pack(KILN_GLOBAL const bits *KILN_RESTRICT plain,
         one.w += i / KILN_C_PACKED;
         int has_it = entry < KILN_OUTER && one.c < KILN_C && one.w < KILN_W;
 #endif
-        v[i] = has_it ? plain[plain_at(&one)] : 0;
+        if (has_it)
+            get_run(plain + plain_at(&one), v + i);
     }
 #if KILN_TYPE == 0
     kiln_store4(packed, to, kiln_make4(v[0], v[1], v[2], v[3]));
@@ -172,7 +208,7 @@ void conv_reorder_pack(KILN_GLOBAL const bits *KILN_RESTRICT plain,
 
 #else
 
-/* Unpacks |outers| plain entries.  If KILN_PARTIAL, adds up |slices| slices of |slice_size|
+/* Unpacks |outers| plain entries, RUN elements for each item.  If KILN_PARTIAL, adds up |slices| slices of |slice_size|
  * elements. */
 KILN_KERNEL(KILN_GROUP_SIZE)
 #if KILN_PARTIAL
@@ -183,7 +219,7 @@ void conv_reorder_unpack(KILN_GLOBAL const bits *KILN_RESTRICT packed,
                          KILN_GLOBAL kiln_value *KILN_RESTRICT plain, kiln_u32 outers,
                          kiln_u32 slices, kiln_u32 slice_size)
 {
-    kiln_u32 item = kiln_group() * KILN_GROUP_SIZE + kiln_item(), to = item;
+    kiln_u32 item = (kiln_group() * KILN_GROUP_SIZE + kiln_item()) * RUN, to = item;
     struct spot s;
 #if KILN_PLAIN_LAST
     s.c = item % CHANNELS;
@@ -213,12 +249,17 @@ void conv_reorder_unpack(KILN_GLOBAL const bits *KILN_RESTRICT packed,
 #endif
 #if KILN_PARTIAL
     KILN_GLOBAL const float *from = packed + packed_at(&s);
-    float sum = 0;
+    float sum[RUN] = { 0 };
     for (kiln_u32 i = 0; i < slices && has_it; i++, from += slice_size)
-        sum += *from;
-    kiln_store(plain, to, sum);
+        for (int j = 0; j < RUN; j++)
+            sum[j] += from[j];
+    for (int j = 0; j < RUN; j++)
+        kiln_store(plain, to + j, sum[j]);
 #else
-    ((KILN_GLOBAL bits *)plain)[to] = has_it ? packed[packed_at(&s)] : 0;
+    bits v[RUN] = { 0 };
+    if (has_it)
+        get_run(packed + packed_at(&s), v);
+    put_run((KILN_GLOBAL bits *)plain + to, v);
 #endif
 }
 

@@ -141,6 +141,7 @@ struct reorder {
     uint32_t groups, c, c_packed;   /* c: channels of a group */
     struct extent pixels;           /* of the plain tensor */
     struct extent patches;          /* number of patches that are packed as pixels; 0: none are */
+    bool has_fours;                 /* each four elements of a row stay neighbours in a patch */
     uint32_t w_packed, w_first;     /* width in the packed tensor, and where the plain row starts */
     uint32_t outer, outer_packed;   /* entries of a group: weights only, else 1 */
     uint32_t outers, outers_packed; /* all entries */
@@ -191,8 +192,11 @@ static struct reorder reorder_of(const struct packing_plan *plan, int tensor)
         r.pixels = p->in;
         r.w_packed = q->in.w;
         r.w_first = p->pad.w - q->pad.w;
-        if (plan->packing->has_patches)
+        if (plan->packing->has_patches) {
             r.patches = q->in;
+            r.has_fours = p->w_layout == LAYOUT_CHANNELS_LAST && r.layout == LAYOUT_CHANNELS_LAST &&
+                          p->in.w * r.c % 4 == 0 && p->filter.w * r.c % 4 == 0;
+        }
         r.outers = r.outers_packed = p->n;
         break;
     case W:
@@ -267,6 +271,7 @@ static struct solution_kernel *add_kernel(struct packing_plan *plan, const struc
         option_define_extent(&text, "PATCHES", r->patches);
         option_define(&text, "PATCH_TAP", is_last ? r->c : 1);
         option_define(&text, "PATCH_C", is_last ? 1 : taps);
+        option_define(&text, "FOURS", r->has_fours);
     }
     *kernel = (struct solution_kernel){
         .name = name,
@@ -330,7 +335,7 @@ void packing_end(struct packing_plan *plan, uint32_t slices)
         return;
     struct reorder r =
         packing->moves[result] ? reorder_of(plan, result) : flat_reorder(packing->elements[result]);
-    uint64_t items = r.outers * pixels(r.pixels) * r.c * r.groups;
+    uint64_t items = r.outers * pixels(r.pixels) * r.c * r.groups / (r.has_fours ? 4 : 1);
     struct solution_kernel *kernel = add_kernel(plan, &r, "conv_reorder_unpack", items);
     struct solution_program *program = &plan->solution->programs[kernel->program];
     struct option_text text = { program->options, sizeof(program->options),
