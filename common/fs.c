@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/fs.h"
 
+#include "common/units.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -8,11 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #define ALL_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
-enum kiln_code fs_make_directories(const char *path, struct kiln_err *err)
+
+enum kiln_code fs_make_directories_mode(const char *path, mode_t mode, struct kiln_err *err)
 {
     KILN_AUTO(mem) char *partial = strdup(path);
     if (!partial)
@@ -22,8 +26,11 @@ enum kiln_code fs_make_directories(const char *path, struct kiln_err *err)
             continue;
         char cut = *at;
         *at = '\0';
-        if (mkdir(partial, 0700) != 0 && errno != EEXIST)
+        bool is_made = mkdir(partial, 0700) == 0;
+        if (!is_made && errno != EEXIST)
             return kiln_fail_errno(err, errno, "cannot make the directory '%s'", partial);
+        if (is_made && mode != 0700 && chmod(partial, mode) != 0)
+            return kiln_fail_errno(err, errno, "cannot set the mode of '%s'", partial);
         *at = cut;
         if (cut == '\0')
             break;
@@ -34,6 +41,23 @@ enum kiln_code fs_make_directories(const char *path, struct kiln_err *err)
     if (!S_ISDIR(seen.st_mode))
         return kiln_fail(err, KILN_INVALID, "'%s' is not a directory", path);
     return KILN_OK;
+}
+
+enum kiln_code fs_make_directories(const char *path, struct kiln_err *err)
+{
+    return fs_make_directories_mode(path, 0700, err);
+}
+
+int fs_cut_to_existing(char *path)
+{
+    struct stat seen;
+    while (lstat(path, &seen) != 0) {
+        if (errno != ENOENT || strcmp(path, "/") == 0 || strcmp(path, ".") == 0)
+            return -1;
+        const char *above = dirname(path); /* may be a static text, such as "." */
+        memmove(path, above, strlen(above) + 1);
+    }
+    return 0;
 }
 
 ssize_t fs_read_at(int fd, void *to, size_t size, off_t at)
@@ -98,6 +122,29 @@ enum kiln_code fs_write_all(int fd, struct bytes content, struct kiln_err *err)
     return KILN_OK;
 }
 
+enum kiln_code fs_lock_at(int directory_fd, const char *name, int flags, struct fs_lock *ret_lock,
+                          struct kiln_err *err)
+{
+    KILN_AUTO(fd) int fd = openat(directory_fd, name, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+    *ret_lock = (struct fs_lock){ .fd = -1 };
+    if (fd < 0)
+        return kiln_fail_errno(err, errno, "cannot open the lock '%s'", name);
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+        ret_lock->fd = fd;
+        fd = -1;
+        return KILN_OK;
+    }
+    if (errno != EWOULDBLOCK)
+        return kiln_fail_errno(err, errno, "cannot lock '%s'", name);
+    char text[32] = "";
+    uint64_t pid = 0;
+    if (pread(fd, text, sizeof(text) - 1, 0) > 0)
+        text[strcspn(text, "\n")] = '\0';
+    (void)units_parse_number(text, INT_MAX, &pid);
+    ret_lock->holder = (pid_t)pid;
+    return kiln_fail(err, KILN_BUSY, "another process holds the lock '%s'", name);
+}
+
 void fs_write_pid(int fd)
 {
     char text[32];
@@ -118,8 +165,8 @@ static enum kiln_code sync_directory_of(const char *path, struct kiln_err *err)
     return KILN_OK;
 }
 
-enum kiln_code fs_replace_file(const char *path, struct bytes content, mode_t mode,
-                               struct kiln_err *err)
+enum kiln_code fs_replace_file_by(const char *path, mode_t mode, fs_writer *write, void *context,
+                                  struct kiln_err *err)
 {
     char temporary[PATH_MAX];
     if (snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path) >= (int)sizeof(temporary))
@@ -128,7 +175,7 @@ enum kiln_code fs_replace_file(const char *path, struct bytes content, mode_t mo
     if (fd < 0)
         return kiln_fail_errno(err, errno,
                                "cannot create a temporary file in the directory of '%s'", path);
-    enum kiln_code rc = fs_write_all(fd, content, err);
+    enum kiln_code rc = write(context, fd, err);
     if (!rc && (fchmod(fd, mode) != 0 || fsync(fd) != 0 || rename(temporary, path) != 0))
         rc = kiln_fail_errno(err, errno, "cannot replace '%s'", path);
     if (rc) {
@@ -136,6 +183,17 @@ enum kiln_code fs_replace_file(const char *path, struct bytes content, mode_t mo
         return kiln_while(err, "writing '%s'", path);
     }
     return sync_directory_of(path, err);
+}
+
+static enum kiln_code write_content(void *content, int fd, struct kiln_err *err)
+{
+    return fs_write_all(fd, *(const struct bytes *)content, err);
+}
+
+enum kiln_code fs_replace_file(const char *path, struct bytes content, mode_t mode,
+                               struct kiln_err *err)
+{
+    return fs_replace_file_by(path, mode, write_content, &content, err);
 }
 
 enum kiln_code fs_memfd(const char *name, int *ret_fd, struct kiln_err *err)

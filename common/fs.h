@@ -14,6 +14,12 @@
 
 /* Creates |path| and its missing parents with mode 0700; existing directories are not changed. */
 KILN_MUST_CHECK enum kiln_code fs_make_directories(const char *path, struct kiln_err *err);
+/* The same with |mode|, whatever the umask is. */
+KILN_MUST_CHECK enum kiln_code fs_make_directories_mode(const char *path, mode_t mode,
+                                                        struct kiln_err *err);
+/* Shortens |path| to its deepest part that exists; "/" or "." at the end.  A symbolic link exists,
+ * whatever it points to.  Returns -1 with errno set if a part cannot be examined. */
+int fs_cut_to_existing(char *path);
 /* Entries that one call removes at most, so that a directory filled with malicious intent costs
  * only some seconds. */
 #define FS_REMOVED_MAX (1u << 18)
@@ -44,6 +50,14 @@ ssize_t fs_read_at(int fd, void *to, size_t size, off_t at);
 /* Writes all of |content|, through short writes and EINTR. */
 KILN_MUST_CHECK enum kiln_code fs_write_all(int fd, struct bytes content, struct kiln_err *err);
 
+struct fs_lock {
+    int fd;       /* of the locked file */
+    pid_t holder; /* KILN_BUSY: the process id in the file, or 0 */
+};
+/* Opens |name| with |flags| (openat(2)) and locks it.  KILN_BUSY if another process holds the lock;
+ * KILN_NOT_FOUND without O_CREAT.  Never waits for the lock. */
+KILN_MUST_CHECK enum kiln_code fs_lock_at(int directory_fd, const char *name, int flags,
+                                          struct fs_lock *ret_lock, struct kiln_err *err);
 /* Replaces the contents of the lock file |fd| with this process's id, which other processes show in
  * their messages.  Ignores failures. */
 void fs_write_pid(int fd);
@@ -52,6 +66,10 @@ void fs_write_pid(int fd);
  * directory and renames it.  Syncs both the file and the directory to disk. */
 KILN_MUST_CHECK enum kiln_code fs_replace_file(const char *path, struct bytes content, mode_t mode,
                                                struct kiln_err *err);
+/* The same with content that |write| writes to the descriptor. */
+typedef enum kiln_code fs_writer(void *context, int fd, struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code fs_replace_file_by(const char *path, mode_t mode, fs_writer *write,
+                                                  void *context, struct kiln_err *err);
 
 /* An empty memfd that can be sealed. */
 KILN_MUST_CHECK enum kiln_code fs_memfd(const char *name, int *ret_fd, struct kiln_err *err);

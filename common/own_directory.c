@@ -81,17 +81,12 @@ enum kiln_code own_directory_check(const char *path, struct kiln_err *err)
 static enum kiln_code find_existing_directory(const char *path, char ret_there[PATH_MAX],
                                               struct kiln_err *err)
 {
-    struct stat seen;
     if (path[0] != '/' || strlen(path) >= PATH_MAX)
         return kiln_fail(err, KILN_INVALID,
                          "'%.100s' is too long or not an absolute path: give another one", path);
     strcpy(ret_there, path);
-    while (lstat(ret_there, &seen) != 0) {
-        if (errno != ENOENT)
-            return kiln_fail_errno(err, errno, "cannot read the attributes of '%s'", ret_there);
-        char *slash = strrchr(ret_there, '/');
-        slash[slash == ret_there] = '\0';
-    }
+    if (fs_cut_to_existing(ret_there) != 0)
+        return kiln_fail_errno(err, errno, "cannot read the attributes of '%s'", ret_there);
     return KILN_OK;
 }
 

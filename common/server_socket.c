@@ -2,12 +2,11 @@
 #include "common/server_socket.h"
 
 #include "common/cleanup.h"
+#include "common/fs.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -26,30 +25,20 @@ static bool is_same_file(int fd, const char *path)
            by_fd.st_ino == by_name.st_ino;
 }
 
-static enum kiln_code refuse_locked(const char *path, int fd, pid_t *ret_holder,
-                                    struct kiln_err *err)
-{
-    char text[32] = { 0 };
-    ssize_t got = pread(fd, text, sizeof(text) - 1, 0);
-    *ret_holder = got > 0 ? (pid_t)strtol(text, NULL, 10) : 0;
-    return kiln_fail(err, KILN_BUSY, "another process holds the lock '%s'", path);
-}
-
 enum kiln_code server_lock_take(const char *path, int *ret_fd, pid_t *ret_holder,
                                 struct kiln_err *err)
 {
-    *ret_holder = 0;
     for (unsigned i = 0; i < LOCK_TRIES; i++) {
-        KILN_AUTO(fd) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (fd < 0)
-            return kiln_fail_errno(err, errno, "cannot open the lock '%s'", path);
-        if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-            return refuse_locked(path, fd, ret_holder, err);
-        if (!is_same_file(fd, path))
+        struct fs_lock lock;
+        enum kiln_code rc = fs_lock_at(AT_FDCWD, path, O_RDWR | O_CREAT, &lock, err);
+        *ret_holder = lock.holder;
+        if (!rc && !is_same_file(lock.fd, path)) {
+            close(lock.fd);
             continue;
-        *ret_fd = fd;
-        fd = -1;
-        return KILN_OK;
+        }
+        if (!rc)
+            *ret_fd = lock.fd;
+        return rc;
     }
     return kiln_fail(err, KILN_BUSY,
                      "cannot lock '%s': other daemons start and stop there continuously", path);

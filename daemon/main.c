@@ -37,7 +37,6 @@
 #include "daemon/leave_job.h"
 
 #include <errno.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -49,11 +48,7 @@ static enum kiln_code check_directory(const struct config *config, int key, stru
 {
     char path[PATH_TEXT_MAX];
     snprintf(path, sizeof(path), "%s", config_text(config, key));
-    while (access(path, F_OK) != 0 && errno == ENOENT && strcmp(path, "/") != 0 &&
-           strcmp(path, ".") != 0) {
-        const char *above = dirname(path);
-        memmove(path, above, strlen(above) + 1);
-    }
+    (void)fs_cut_to_existing(path); /* fs_refuse_network reports a failure */
     return fs_refuse_network(path, config_table[key].key, err);
 }
 

@@ -7,7 +7,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <libgen.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -121,16 +120,7 @@ static void read_filesystem(struct directory_facts *facts)
     struct statvfs seen;
     struct fs_place place;
     snprintf(path, sizeof(path), "%s", facts->path);
-    while (statvfs(path, &seen) != 0) {
-        if (errno != ENOENT || strcmp(path, "/") == 0 || strcmp(path, ".") == 0) {
-            snprintf(facts->trouble, sizeof(facts->trouble), "%s", strerror(errno));
-            return;
-        }
-        const char *above = dirname(path);
-        if (above != path) /* dirname may return a static text, such as "." */
-            memmove(path, above, strlen(above) + 1);
-    }
-    if (fs_look(path, &place) != 0) {
+    if (fs_cut_to_existing(path) != 0 || statvfs(path, &seen) != 0 || fs_look(path, &place) != 0) {
         snprintf(facts->trouble, sizeof(facts->trouble), "%s", strerror(errno));
         return;
     }

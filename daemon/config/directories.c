@@ -1,48 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/config/directories.h"
 
-#include "common/cleanup.h"
 #include "common/fs.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static enum kiln_code make_missing(const char *path, mode_t mode, struct kiln_err *err)
-{
-    struct stat seen;
-    if (stat(path, &seen) == 0)
-        return KILN_OK;
-    KILN_AUTO(mem) char *above = strdup(path);
-    if (!above)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot make the directory '%s'", path);
-    char *slash = strrchr(above, '/');
-    enum kiln_code rc = KILN_OK;
-    if (slash && slash != above) {
-        *slash = '\0';
-        rc = make_missing(above, mode, err);
-    }
-    if (rc || mkdir(path, 0700) != 0)
-        return rc || errno == EEXIST
-                   ? rc
-                   : kiln_fail_errno(err, errno, "cannot make the directory '%s'", path);
-    if (chmod(path, mode) < 0)
-        return kiln_fail_errno(err, errno, "cannot set the mode of '%s'", path);
-    return KILN_OK;
-}
-
-enum kiln_code directory_make_mode(const char *path, mode_t mode, struct kiln_err *err)
-{
-    enum kiln_code rc = make_missing(path, mode, err);
-    return rc ? rc : fs_make_directories(path, err); /* its message says if it is not a directory */
-}
 
 static enum kiln_code make_checked_directory(const char *path, mode_t mode, struct kiln_err *err)
 {
     struct stat seen;
-    enum kiln_code rc = directory_make_mode(path, mode, err);
+    enum kiln_code rc = fs_make_directories_mode(path, mode, err);
     if (rc)
         return rc;
     if (faccessat(AT_FDCWD, path, W_OK | X_OK, AT_EACCESS) != 0)

@@ -81,8 +81,7 @@ static enum kiln_code make_directory(const char *path, struct kiln_err *err)
     if (!slash || slash == directory)
         return KILN_OK;
     *slash = '\0';
-    enum kiln_code rc = geteuid() == 0 ? directory_make_mode(directory, 0755, err)
-                                       : fs_make_directories(directory, err);
+    enum kiln_code rc = fs_make_directories_mode(directory, geteuid() == 0 ? 0755 : 0700, err);
     return rc ? add_advice(err) : KILN_OK;
 }
 

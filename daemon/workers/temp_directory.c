@@ -176,7 +176,7 @@ static enum kiln_code let_in(const struct temp_root *root, struct kiln_err *err)
 enum kiln_code temp_root_open(const char *base, const struct worker_user *user,
                               struct temp_root *ret_root, struct kiln_err *err)
 {
-    if (directory_make_mode(base, temp_base_mode(user), err)) {
+    if (fs_make_directories_mode(base, temp_base_mode(user), err)) {
         kiln_while(err, "making the directory for temporary files");
         return advise_temp_dir(base, err);
     }

@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 
 #define DAMAGED_COPIES_MAX 1000u /* with the same second in their name */
 
@@ -134,15 +133,12 @@ static bool is_absent(const char *path)
 
 /* ---- the lock ---- */
 
-static enum kiln_code refuse_locked(const struct db_directory_options *o, int fd,
+static enum kiln_code refuse_locked(const struct db_directory_options *o, pid_t pid,
                                     struct kiln_err *err)
 {
-    char text[32] = { 0 };
-    ssize_t got = pread(fd, text, sizeof(text) - 1, 0);
-    long pid = got > 0 ? strtol(text, NULL, 10) : 0;
     char owner[48] = "another kilnd";
     if (pid > 0)
-        snprintf(owner, sizeof(owner), "a kilnd with pid %ld", pid);
+        snprintf(owner, sizeof(owner), "a kilnd with pid %d", (int)pid);
     return kiln_fail(err, KILN_BUSY,
                      "%s uses the %s '%s': stop it and wait until it has ended, or set another "
                      "directory with %s",
@@ -154,23 +150,22 @@ static enum kiln_code refuse_locked(const struct db_directory_options *o, int fd
 static enum kiln_code take_lock(struct db_directory *directory, bool writing, struct kiln_err *err)
 {
     const struct db_directory_options *o = &directory->options;
-    int flags = (writing ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW;
-    KILN_AUTO(fd) int fd = openat(directory->fd, o->lock, flags, 0600);
-    if (fd < 0 && !writing && errno == ENOENT)
-        return KILN_OK; /* no writer uses the directory, and a reader may not create the lock file
-                         */
-    if (fd < 0) {
-        kiln_fail_errno(err, errno, "cannot open '%s/%s'", o->path, o->lock);
+    struct fs_lock lock;
+    int flags = writing ? O_RDWR | O_CREAT : O_RDONLY;
+    enum kiln_code rc = fs_lock_at(directory->fd, o->lock, flags, &lock, err);
+    if (rc == KILN_NOT_FOUND && !writing) {
+        *err = KILN_ERR_INIT;
+        return KILN_OK; /* no writer uses the directory, and a reader may not create the lock */
+    }
+    if (rc == KILN_BUSY)
+        return refuse_locked(o, lock.holder, err);
+    if (rc) {
+        kiln_while(err, "the %s '%s'", o->what, o->path);
         return add_advice(o, "make the directory writable, or ", err);
     }
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0)
-        return errno == EWOULDBLOCK
-                   ? refuse_locked(o, fd, err)
-                   : kiln_fail_errno(err, errno, "cannot lock '%s/%s'", o->path, o->lock);
+    directory->lock = lock.fd;
     if (writing)
-        fs_write_pid(fd);
-    directory->lock = fd;
-    fd = -1;
+        fs_write_pid(lock.fd);
     return KILN_OK;
 }
 

@@ -419,9 +419,10 @@ static enum kiln_code image_make(const struct tuning_index_builder *b, struct im
 
 /* Starts writing the content to the disk before its digest is computed, which saves a fifth of the
  * time. */
-static enum kiln_code write_image(int fd, struct image *image, struct kiln_err *err)
+static enum kiln_code write_image(void *context, int fd, struct kiln_err *err)
 {
     static const uint8_t zeros[8];
+    struct image *image = context;
     struct bytes header = bytes_of(&image->header, sizeof(image->header));
     enum kiln_code rc = fs_write_all(fd, header, err);
     for (int i = 0; i < INDEX_PARTS && !rc; i++) {
@@ -438,42 +439,13 @@ static enum kiln_code write_image(int fd, struct image *image, struct kiln_err *
     return fs_write_all(fd, header, err);
 }
 
-static enum kiln_code sync_directory_of(const char *path, struct kiln_err *err)
-{
-    KILN_AUTO(mem) char *copy = strdup(path);
-    if (!copy)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory to sync the directory of '%s'", path);
-    KILN_AUTO(fd) int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || fsync(fd) != 0)
-        return kiln_fail_errno(err, errno, "cannot sync the directory of '%s'", path);
-    return KILN_OK;
-}
-
-static enum kiln_code put_in_place(struct image *image, const char *path, struct kiln_err *err)
-{
-    char temporary[PATH_MAX];
-    if (snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path) >= (int)sizeof(temporary))
-        return kiln_fail(err, KILN_INVALID, "the path '%.80s...' is too long", path);
-    KILN_AUTO(fd) int fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd < 0)
-        return kiln_fail_errno(err, errno, "cannot create a temporary file next to '%s'", path);
-    enum kiln_code rc = write_image(fd, image, err);
-    if (!rc && (fsync(fd) != 0 || rename(temporary, path) != 0))
-        rc = kiln_fail_errno(err, errno, "cannot replace '%s'", path);
-    if (rc) {
-        unlink(temporary);
-        return kiln_while(err, "writing the index '%s'", path);
-    }
-    return sync_directory_of(path, err);
-}
-
 enum kiln_code tuning_index_builder_write(struct tuning_index_builder *b, const char *path,
                                           struct digest *ret_digest, struct kiln_err *err)
 {
     IMAGE_AUTO struct image image = { 0 };
     enum kiln_code rc = image_make(b, &image, err);
     if (!rc)
-        rc = put_in_place(&image, path, err);
+        rc = fs_replace_file_by(path, 0600, write_image, &image, err);
     if (!rc)
         memcpy(ret_digest->bytes, image.header.digest, sizeof(ret_digest->bytes));
     return rc;

@@ -168,6 +168,60 @@ TEST_F(directory, missing_parent_directories_are_made_private)
     assert_int_equal(seen.st_mode & 0777, 0700);
 }
 
+TEST_F(directory, made_directories_get_the_mode_and_existing_ones_keep_theirs)
+{
+    char path[128];
+    struct stat made, between, before;
+    snprintf(path, sizeof(path), "%s/a", f->path);
+    must(fs_make_directories_mode(path, 0711, &f->err), f->err);
+    assert_int_equal(stat(path, &made), 0);
+    assert_int_equal(stat(f->path, &between), 0);
+    assert_int_equal(stat(f->directory, &before), 0);
+    assert_int_equal(made.st_mode & 0777, 0711);
+    assert_int_equal(between.st_mode & 0777, 0711);
+    assert_int_equal(before.st_mode & 0777, 0700);
+    must(fs_make_directories_mode(path, 0700, &f->err), f->err);
+    assert_int_equal(stat(f->path, &between), 0);
+    assert_int_equal(between.st_mode & 0777, 0711);
+}
+
+TEST_F(directory, a_path_is_cut_to_its_deepest_existing_part)
+{
+    char path[160];
+    snprintf(path, sizeof(path), "%s/absent/file", f->path);
+    assert_int_equal(fs_cut_to_existing(path), 0);
+    assert_string_equal(path, f->directory);
+    assert_int_equal(symlink("/nowhere", f->path), 0);
+    snprintf(path, sizeof(path), "%s", f->path);
+    assert_int_equal(fs_cut_to_existing(path), 0);
+    assert_string_equal(path, f->path); /* a link to nothing exists, too */
+    strcpy(path, "absent/directory");
+    assert_int_equal(fs_cut_to_existing(path), 0);
+    assert_string_equal(path, ".");
+    strcpy(path, "/dev/null/file");
+    assert_int_equal(fs_cut_to_existing(path), -1);
+    assert_int_equal(errno, ENOTDIR);
+}
+
+TEST_F(directory, a_second_lock_is_refused_and_names_the_holder)
+{
+    struct fs_lock first, second;
+    const int flags = O_RDWR | O_CREAT;
+    assert_int_equal(fs_lock_at(AT_FDCWD, f->path, O_RDONLY, &first, &f->err), KILN_NOT_FOUND);
+    must(fs_lock_at(AT_FDCWD, f->path, flags, &first, &f->err), f->err);
+    assert_int_equal(fs_lock_at(AT_FDCWD, f->path, flags, &second, &f->err), KILN_BUSY);
+    assert_int_equal(second.holder, 0); /* nothing is written there yet */
+    fs_write_pid(first.fd);
+    assert_int_equal(fs_lock_at(AT_FDCWD, f->path, flags, &second, &f->err), KILN_BUSY);
+    assert_int_equal(second.holder, getpid());
+    assert_int_equal(second.fd, -1);
+    assert_says(f->err.text, f->path);
+    close(first.fd);
+    must(fs_lock_at(AT_FDCWD, f->path, flags, &second, &f->err), f->err);
+    assert_true(fcntl(second.fd, F_GETFD) & FD_CLOEXEC);
+    close(second.fd);
+}
+
 TEST_F(directory, a_file_in_the_way_of_a_directory_is_named)
 {
     char path[128];

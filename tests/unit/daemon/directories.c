@@ -51,24 +51,6 @@ TEST_F(directory, a_made_directory_may_only_be_entered_by_its_owner)
     must(make_directory(f), f->err); /* an existing directory is accepted */
 }
 
-TEST_F(directory, made_directories_get_the_mode_and_existing_ones_keep_theirs)
-{
-    struct stat made, between, before;
-
-    must(directory_make_mode(f->path, 0711, &f->err), f->err);
-
-    assert_int_equal(stat(f->path, &made), 0);
-    *strrchr(f->path, '/') = '\0';
-    assert_int_equal(stat(f->path, &between), 0);
-    assert_int_equal(stat(f->directory, &before), 0);
-    assert_int_equal(made.st_mode & 0777, 0711);
-    assert_int_equal(between.st_mode & 0777, 0711);
-    assert_int_equal(before.st_mode & 0777, 0700);
-    must(directory_make_mode(f->path, 0700, &f->err), f->err);
-    assert_int_equal(stat(f->path, &between), 0);
-    assert_int_equal(between.st_mode & 0777, 0711);
-}
-
 TEST(directory, a_directory_that_cannot_be_made_is_named_with_its_setting)
 {
     struct fixture *f = *state;

@@ -88,7 +88,7 @@ TEST_F(socket, a_socket_that_cannot_be_opened_is_reported)
 {
     expect_failures(open_leaving_nothing, f, FAILING("strdup", ENOMEM), KILN_NO_MEMORY,
                     "directory");
-    expect_failures(open_leaving_nothing, f, FAILING("open", ENFILE), KILN_IO, "lock '");
+    expect_failures(open_leaving_nothing, f, FAILING("openat", ENFILE), KILN_IO, "lock '");
     expect_failures(open_leaving_nothing, f, FAILING("flock", EWOULDBLOCK), KILN_BUSY,
                     "listens on");
     expect_failures(open_leaving_nothing, f, FAILING("socket", EMFILE), KILN_IO, "make a");
