@@ -27,7 +27,7 @@ static const struct option options[] = {
     { "replace-signed", 0, OPTION_FLAG, AT(replace_signed), NULL,
       "allow an unsigned package to replace a signed one", 0, 0 },
     { "allow-downgrade", 0, OPTION_FLAG, AT(allow_downgrade), NULL,
-      "allow an older signed package to replace a newer one", 0, 0 },
+      "allow a signed package that is older than an installed one", 0, 0 },
 };
 #undef AT
 

@@ -123,7 +123,8 @@ struct package_upload { /* a file that kiln-transfer has fetched, unpacked and c
     bool may_be_packed;    /* |wanted| may refer to the .bz2 file */
     const char *source;    /* URL or path, for messages */
     bool replace_signed;   /* an unsigned file may replace one that a trusted key signed */
-    bool allow_downgrade;  /* an older signed file may replace a newer one */
+    bool allow_downgrade;  /* a signed file may be older than an installed one that answers the same
+                            * requests */
 };
 
 struct package_checked { /* a verified file that nobody else can change */
@@ -146,8 +147,9 @@ KILN_MUST_CHECK enum kiln_code package_set_check(const struct package_set *set,
 /* Moves the checked file into place (rename and sync) and opens it; a package of the same name
  * is replaced atomically. If it cannot be moved, the old package and the upload stay where they
  * are. If a later step fails, the new file stays in place, and package_set_rescan uses it.
- * KILN_CORRUPT: the file is no longer the one that was checked. KILN_DENIED: an unsigned or
- * older file would replace one that a trusted key signed. */
+ * KILN_CORRUPT: the file is no longer the one that was checked. KILN_DENIED: an unsigned file
+ * would replace one that a trusted key signed, or the file is older than a signed package of its
+ * database id and format. */
 KILN_MUST_CHECK enum kiln_code package_set_adopt(struct package_set *set,
                                                  const struct package_upload *upload,
                                                  const struct package_checked *checked,

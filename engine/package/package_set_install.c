@@ -259,37 +259,49 @@ static enum kiln_code refuse_older(const struct package_info *there,
 {
     char old_time[UNITS_TEXT_MAX], new_time[UNITS_TEXT_MAX];
     return kiln_fail(err, KILN_DENIED,
-                     "the installed package is newer: '%s' signed it as version %llu at %s, and "
-                     "'%s' signed the new file as version %llu at %s: get a newer file, or allow "
-                     "the replacement with kilnctl pkg install --allow-downgrade",
-                     there->signer, (unsigned long long)there->edition.version,
+                     "the installed package '%s' is newer: '%s' signed it as version %llu at %s, "
+                     "and '%s' signed the new file as version %llu at %s: get a newer file, or "
+                     "allow the downgrade with kilnctl pkg install --allow-downgrade",
+                     there->name, there->signer, (unsigned long long)there->edition.version,
                      units_when(there->edition.time, old_time), checked->signer,
                      (unsigned long long)checked->edition.version,
                      units_when(checked->edition.time, new_time));
 }
 
+/* Packages of one database id and format answer the same requests, whatever their names: an old
+ * file, whose faults are known, could otherwise be installed beside the newer one. */
+static enum kiln_code refuse_downgrade(const struct package_set *set,
+                                       const struct package_upload *upload,
+                                       const struct package_checked *checked, struct kiln_err *err)
+{
+    for (size_t i = 0; i < set->view->count; i++) {
+        const struct member *there = set->view->members[i];
+        const struct package_info *info = package_info(there->package);
+        struct kiln_err ignored = KILN_ERR_INIT;
+        if (there->directory == OWN && there->signature_counts &&
+            package_names_agree(info->name, upload->name, &ignored) == KILN_OK &&
+            manifest_edition_compare(&checked->edition, &info->edition) < 0)
+            return refuse_older(info, checked, err);
+    }
+    return KILN_OK;
+}
+
 /* A signature would be worthless if an unsigned file of the same name could replace the package,
- * or an old file whose faults are known. */
+ * or if an older one could answer in its place. */
 static enum kiln_code protect_signed(const struct package_set *set,
                                      const struct package_upload *upload,
                                      const struct package_checked *checked, struct kiln_err *err)
 {
-    const struct member *there = view_find(set->view, OWN, upload->name);
-    if (!there || !there->signature_counts)
-        return KILN_OK;
-    const struct package_info *info = package_info(there->package);
     if (signer_is_trusted(set, checked->signer))
-        return upload->allow_downgrade ||
-                       manifest_edition_compare(&checked->edition, &info->edition) >= 0
-                   ? KILN_OK
-                   : refuse_older(info, checked, err);
-    if (upload->replace_signed)
+        return upload->allow_downgrade ? KILN_OK : refuse_downgrade(set, upload, checked, err);
+    const struct member *there = view_find(set->view, OWN, upload->name);
+    if (!there || !there->signature_counts || upload->replace_signed)
         return KILN_OK;
     return kiln_fail(err, KILN_DENIED,
                      "the installed package is signed by '%s', but %s: install it with a manifest "
                      "made by kilnctl pkg sign, or allow the replacement with kilnctl pkg install "
                      "--replace-signed",
-                     info->signer,
+                     package_info(there->package)->signer,
                      checked->only_packed_signed
                          ? "the new file's manifest does not state its content"
                          : "the new file is not signed by a trusted key");

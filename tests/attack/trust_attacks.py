@@ -105,8 +105,9 @@ class Decompressor(PackageAttack):
 
 
 class Rollback(PackageAttack):
-    """Offers an older package with a genuine signature in place of a newer one."""
+    """Offers an older package with a genuine signature in place of a newer one, or beside it."""
     name, finding = "rollback", "suspected"
+    NAMES = (f"{DEVICE}.a.kdb", f"{DEVICE}.z.kdb", f"{DEVICE}.ukdb")
 
     def judge(self, stage: Stage) -> list[str]:
         other = self.stage_of(stage, None)
@@ -120,8 +121,10 @@ class Rollback(PackageAttack):
             if status:
                 raise RuntimeError(f"the newer package was refused: {output.decode()}")
             other.host.kilnctl("pkg", "install", str(old_path))
+            for name in self.NAMES:
+                other.host.kilnctl("pkg", "install", "--name", name, f"file://{old_path}")
             return [] if vendor.served() == hashlib.sha256(new).digest() else \
-                ["an older package replaced a newer one without a further option"]
+                ["an older package is used instead of a newer one without a further option"]
         finally:
             other.host.stop()
 

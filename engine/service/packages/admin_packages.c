@@ -4,6 +4,7 @@
 #include "engine/service/packages/uploads.h"
 #include "engine/topology/kfd.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define ROWS_PAGE 1000
@@ -75,6 +76,48 @@ static enum kiln_code describe_upload(const struct upload *u, struct package_upl
     return KILN_OK;
 }
 
+static int digit_of(char c)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char *found = c ? strchr(digits, c >= 'A' && c <= 'F' ? c - 'A' + 'a' : c) : NULL;
+    return found ? (int)(found - digits) : -1;
+}
+
+/* Copies the last part of the path of |url|, with its %XX decoded, as kiln-transfer does. */
+static void name_of_url(const char *url, char ret_name[PACKAGE_NAME_MAX])
+{
+    size_t size = 0;
+    for (const char *end = url + strcspn(url, "?#"); url < end; url++) {
+        bool is_coded = *url == '%' && digit_of(url[1]) >= 0 && digit_of(url[2]) >= 0;
+        char c = is_coded ? (char)(digit_of(url[1]) << 4 | digit_of(url[2])) : *url;
+        url += is_coded ? 2 : 0;
+        if (c == '/')
+            size = 0;
+        else if (size < PACKAGE_NAME_MAX - 1)
+            ret_name[size++] = c;
+    }
+    ret_name[size] = '\0';
+}
+
+/* The name decides which package is replaced and which requests the new one answers, so it does
+ * not depend on kiln-transfer. */
+static enum kiln_code check_name(const struct upload *u, struct kiln_err *err)
+{
+    const struct transfer_job *job = &u->transfer.job;
+    const char *name = u->transfer.result.name;
+    char requested[PACKAGE_NAME_MAX];
+    if (job->name)
+        snprintf(requested, sizeof(requested), "%s", job->name);
+    else
+        name_of_url(job->url ? job->url : "", requested);
+    size_t size = strlen(name);
+    if (strncmp(requested, name, size) == 0 &&
+        (requested[size] == '\0' || strcmp(requested + size, ".bz2") == 0))
+        return KILN_OK;
+    return kiln_fail(err, KILN_CORRUPT,
+                     "the transfer returned '%.100s', but '%.100s' was requested", name, requested);
+}
+
 static enum kiln_code check_package(struct upload *u, struct kiln_err *err)
 {
     struct package_upload package;
@@ -82,7 +125,9 @@ static enum kiln_code check_package(struct upload *u, struct kiln_err *err)
     u->state = checked;
     if (!checked)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot install a package");
-    enum kiln_code rc = describe_upload(u, &package, err);
+    enum kiln_code rc = check_name(u, err);
+    if (!rc)
+        rc = describe_upload(u, &package, err);
     return rc ? rc : package_set_check(u->base.engine->packages, &package, checked, err);
 }
 

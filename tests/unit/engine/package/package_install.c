@@ -414,13 +414,15 @@ TEST_F(package_install, a_signature_of_only_the_packed_file_is_not_enough_if_one
     assert_false(is_there(f->own, "gfx90a68.kdb"));
 }
 
-static enum kiln_code install_edition(struct fixture *f, struct manifest_edition edition,
-                                      bool allow_downgrade)
+/* The package is signed as gfx90a68.kdb, or as gfx90a68.kpkg, and installed as |name|. */
+static enum kiln_code install_edition_as(struct fixture *f, const char *name,
+                                         struct manifest_edition edition, bool allow_downgrade)
 {
     char key[200];
-    const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
-    struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
-    const struct manifest_entry entry = { .name = upload.name, .sha256 = upload.sha256 };
+    const char *path = put_package(f, f->incoming, name, 0, 5);
+    struct package_upload upload = upload_of(f, path, name);
+    upload.fetched = strstr(name, ".kpkg") ? "gfx90a68.kpkg" : "gfx90a68.kdb";
+    const struct manifest_entry entry = { .name = upload.fetched, .sha256 = upload.sha256 };
     const struct manifest_content content = { &entry, 1, edition };
     BUFFER_AUTO struct buffer manifest;
     buffer_init(&manifest, MANIFEST_MAX);
@@ -429,6 +431,12 @@ static enum kiln_code install_edition(struct fixture *f, struct manifest_edition
     upload.manifest = buffer_view(&manifest);
     upload.allow_downgrade = allow_downgrade;
     return adopt_upload(f, &upload);
+}
+
+static enum kiln_code install_edition(struct fixture *f, struct manifest_edition edition,
+                                      bool allow_downgrade)
+{
+    return install_edition_as(f, "gfx90a68.kdb", edition, allow_downgrade);
 }
 
 TEST_F(package_install, an_older_signed_package_replaces_a_newer_one_only_on_request)
@@ -446,6 +454,23 @@ TEST_F(package_install, an_older_signed_package_replaces_a_newer_one_only_on_req
 
     must(install_edition(f, (struct manifest_edition){ 2, 3000 }, true), f->err);
     must(install_edition(f, (struct manifest_edition){ 3, 1000 }, false), f->err);
+}
+
+TEST_F(package_install, an_older_signed_package_is_not_installed_under_another_name)
+{
+    static const char *const names[] = { "gfx90a68.a.kdb", "gfx90a68.z.kdb", "gfx90a68.ukdb" };
+    const struct manifest_edition old = { 1, 1000 }, new = { 2, 2000 };
+    must(install_edition(f, new, false), f->err);
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        assert_int_equal(install_edition_as(f, names[i], old, false), KILN_DENIED);
+        assert_says(f->err.text, "'gfx90a68.kdb' is newer");
+        assert_false(is_there(f->own, names[i]));
+    }
+
+    must(install_edition_as(f, "gfx90a68.kpkg", old, false), f->err); /* answers other requests */
+    must(install_edition_as(f, names[0], new, false), f->err);
+    must(install_edition_as(f, names[1], old, true), f->err);
 }
 
 TEST_F(package_install, an_upload_without_the_requested_sha256_is_refused)

@@ -38,7 +38,9 @@ static void begin_install(struct users *f, const char *question)
 
 static void install_package(struct users *f, const char *name)
 {
-    begin_install(f, URL);
+    char question[300];
+    snprintf(question, sizeof(question), "{\"url\":\"https://h/x.bz2\",\"name\":\"%s\"}", name);
+    begin_install(f, question);
     fake_executor_transfer(&f->engine.executor, f->file, name, "");
     fake_executor_run_tasks(&f->engine.executor);
 }
@@ -130,6 +132,34 @@ TEST(install, a_client_that_leaves_during_the_package_check_installs_nothing)
 
     assert_false(is_installed(f, "gfx90a68.kdb"));
     test_caller_connect(&f->admin, &f->engine, 0, ROLE_ADMIN);
+}
+
+TEST(install, a_transfer_that_returns_another_name_is_refused)
+{
+    static const struct {
+        const char *question, *name;
+        bool is_requested;
+    } cases[] = {
+        { URL, "gfx90a68.a.kdb", false },
+        { URL, "gfx90a68.kd", false },
+        { "{\"url\":\"https://h/gfx90a68.a.kdb\",\"name\":\"gfx90a68.kdb\"}", "gfx90a68.a.kdb",
+          false },
+        { "{\"url\":\"https://h/gfx90a68.a.kdb\",\"name\":\"gfx90a68.kdb\"}", "gfx90a68.kdb",
+          true },
+        { "{\"url\":\"https://h/a%2Fgfx90a68%2eb.kdb.bz2?x=/gfx90a68.a.kdb\"}", "gfx90a68.b.kdb",
+          true },
+    };
+    struct users *f = *state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        begin_install(f, cases[i].question);
+        fake_executor_transfer(&f->engine.executor, f->file, cases[i].name, "");
+        fake_executor_run_tasks(&f->engine.executor);
+
+        assert_int_equal(is_installed(f, cases[i].name), cases[i].is_requested);
+        if (!cases[i].is_requested)
+            assert_int_equal(reply_error(&f->admin, 0).code, KILN_CORRUPT);
+    }
+    assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }
 
 TEST(install, the_transfer_job_has_url_name_digest_and_limits)

@@ -352,9 +352,10 @@ static void write_kpkg(const char *path, const struct digest *key)
 /* Installs |path| as if kiln-transfer had found it signed by |signer|. */
 static void install_signed(struct users *f, const char *path, const char *name, const char *signer)
 {
+    char question[300];
+    snprintf(question, sizeof(question), "{\"url\":\"file:///tmp/%s\"}", name);
     test_caller_forget_replies(&f->admin);
-    test_caller_send(&f->admin, MESSAGE_package_install, 3,
-                     bytes_of_text("{\"url\":\"file:///tmp/x\"}"));
+    test_caller_send(&f->admin, MESSAGE_package_install, 3, bytes_of_text(question));
     fake_executor_transfer(&f->engine.executor, path, name, signer);
     fake_executor_run_tasks(&f->engine.executor);
 }
