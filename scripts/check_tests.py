@@ -6,16 +6,18 @@ Usage: scripts/check_tests.py [ROOT]
 
 Rewording a message does not change behaviour. Therefore a test asserts the code, and with
 assert_says one key word or datum: a path, a number, a setting's name. This check finds literals of
-assert_says, assert_string_equal and strstr that have four English words in a row. A text that another
-literal of the file contains is no message of kiln: the test sends it and expects it back. Output of
-several lines may be compared as a whole.
+assert_says, assert_string_equal and strstr, and in Python of assertIn, assertNotIn and assertEqual,
+that have four English words in a row. A text that another literal of the file contains is no message
+of kiln: the test sends it and expects it back. Output of several lines may be compared as a whole.
 
 A test that waits for ever does not say what it waited for. In C, await_child, await_thread and the
-macros of tests/support/wait.h have a bound; in Python, the calls take a time-out. The measuring
+macros of tests/support/wait.h have a bound: WAIT_FOR(sem_trywait(&s) == 0) replaces sem_wait. A thread
+that serves a test calls await_work. In Python, the calls take a time-out. The measuring
 programs in tests/bench and tests/gpu, and the programs that a static build links, are free.
 
 A test that skips reports what this host lacks: SKIP and SKIP_IF of tests/support/test.h.
 """
+import ast
 import re
 import sys
 
@@ -30,15 +32,17 @@ SENTENCE = re.compile(r"(?:[A-Za-z][a-z]*[,;:]? ){3}[A-Za-z][a-z]+")
 FREE = ("tests/bench/", "tests/gpu/", "tests/embedded/", "tests/support/wait.",
         "tests/lint/test_lints.py")
 SKIPPING = ("tests/gpu/", "tests/support/test", "tests/lint/test_lints.py")
-ENDLESS_C = re.compile(r"\b(?:waitpid\([^;]*, 0\)|wait\(NULL\)|pthread_join\(|loop_run\()")
+ENDLESS_C = re.compile(r"\b(?:waitpid\([^;]*, 0\)|wait\(NULL\)|pthread_join\(|loop_run\(|sem_wait\(|"
+                       r"pthread_cond_wait\(|poll\([^;]*, -1\))")
 ENDLESS_PYTHON = re.compile(r"\.(?:join|wait|communicate)\(\)")
+PYTHON_ASSERTS = ("assertIn", "assertNotIn", "assertEqual")
 REASONLESS = re.compile(r"^[^#\n]*\bskip\(\);", re.M)
 PROGRAM = re.compile(r"\bsubprocess\.(?:run|call|check_call|check_output)\(")
 
 
 def without_echoes(literal, others):
-    """|literal| without the texts that it has from other literals of the file."""
-    for other in STRING.findall(others):
+    """|literal| without the texts that it has from |others|, the other literals of the file."""
+    for other in others:
         if len(other) > 5:
             literal = literal.replace(other, "")
     return literal
@@ -51,8 +55,31 @@ def pins(text):
             content = re.sub(r"\"\s*\"", "", literals.strip())[1:-1]
             if "\\n" in content[:-2] or not SENTENCE.search(content):
                 continue
-            if SENTENCE.search(without_echoes(content, text[:call.start()] + text[call.end():])):
+            others = STRING.findall(text[:call.start()] + text[call.end():])
+            if SENTENCE.search(without_echoes(content, others)):
                 yield text.count("\n", 0, call.start()) + 1, f'"{content}"'
+
+
+def python_text(argument):
+    """The text of a string literal, with {} for each value of an f-string."""
+    parts = argument.values if isinstance(argument, ast.JoinedStr) else [argument]
+    return "".join(p.value if isinstance(p, ast.Constant) and isinstance(p.value, str) else "{}"
+                   for p in parts)
+
+
+def python_pins(text):
+    """The same for a Python file."""
+    nodes = list(ast.walk(ast.parse(text)))
+    asserted = [(n.lineno, argument) for n in nodes
+                if isinstance(n, ast.Call) and getattr(n.func, "attr", "") in PYTHON_ASSERTS
+                for argument in n.args[:2] if isinstance(argument, (ast.Constant, ast.JoinedStr))]
+    theirs = [part for _, argument in asserted for part in ast.walk(argument)]
+    others = [n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)
+              and n not in theirs]
+    for line, argument in asserted:
+        content = python_text(argument)
+        if "\n" not in content[:-1] and SENTENCE.search(without_echoes(content, others)):
+            yield line, repr(content)
 
 
 def call_at(text, start):
@@ -79,13 +106,14 @@ def complaints(root):
         if not rel.startswith("tests/"):
             continue
         text = path.read_text(encoding="utf-8")
-        for line, literal in pins(text):
+        is_python = path.suffix == ".py"
+        for line, literal in (python_pins if is_python else pins)(text):
             yield f"{rel}:{line}: {literal} is a sentence: assert the code and one key word of it"
         for skip in REASONLESS.finditer(text) if not rel.startswith(SKIPPING) else ():
             line = text.count("\n", 0, skip.start()) + 1
             yield f"{rel}:{line}: skip() gives no reason: use SKIP or SKIP_IF"
         if not rel.startswith(FREE):
-            for line, wait in endless_waits(text, path.suffix == ".py"):
+            for line, wait in endless_waits(text, is_python):
                 yield f"{rel}:{line}: '{wait}' waits without a bound: see tests/support/wait.h"
 
 

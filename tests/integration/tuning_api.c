@@ -363,13 +363,13 @@ static void relay_one(struct relay *r, int client)
     int kilnd = relay_socket();
     bool goes_on = connect(kilnd, (const struct sockaddr *)&r->kilnd, sizeof(r->kilnd)) == 0;
     while (goes_on) {
-        struct pollfd p[] = { { .fd = client, .events = POLLIN },
-                              { .fd = kilnd, .events = POLLIN },
-                              { .fd = r->stop[0], .events = POLLIN } };
-        goes_on = poll(p, 3, -1) > 0 && !p[2].revents;
-        if (goes_on && p[0].revents)
-            goes_on = forward(r, client, kilnd, false);
+        struct pollfd p[] = { { .fd = r->stop[0], .events = POLLIN },
+                              { .fd = client, .events = POLLIN },
+                              { .fd = kilnd, .events = POLLIN } };
+        goes_on = await_work(p, 3);
         if (goes_on && p[1].revents)
+            goes_on = forward(r, client, kilnd, false);
+        if (goes_on && p[2].revents)
             goes_on = forward(r, kilnd, client, true);
     }
     close(kilnd);
@@ -388,9 +388,9 @@ static void *relay_run(void *argument)
     struct relay *r = argument;
     bool had_lost = false;
     for (;;) {
-        struct pollfd p[] = { { .fd = r->listening, .events = POLLIN },
-                              { .fd = r->stop[0], .events = POLLIN } };
-        if (poll(p, 2, -1) < 0 || p[1].revents)
+        struct pollfd p[] = { { .fd = r->stop[0], .events = POLLIN },
+                              { .fd = r->listening, .events = POLLIN } };
+        if (!await_work(p, 2))
             return NULL;
         if (r->lost && !had_lost)
             wait_for_another_second();

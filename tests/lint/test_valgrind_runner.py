@@ -49,7 +49,7 @@ class Leftovers(unittest.TestCase):
     def test_a_process_left_by_a_timed_out_test_is_ended(self):
         pid, said = run_in_child(LEAVES_ONE.format(rest="sleep 600"), 1)
         self.assertFalse(runs(pid))
-        self.assertIn("its time was up", said)
+        self.assertIn("time was up", said)
         self.assertIn(f"sleep ({pid})", said)
 
     def test_a_process_left_by_a_passing_test_is_ended_and_named(self):

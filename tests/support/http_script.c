@@ -69,9 +69,9 @@ static bool read_request(struct http_script *s, int fd)
 static void *serve(void *context)
 {
     struct http_script *s = context;
-    struct pollfd waits[] = { { .fd = s->listen_fd, .events = POLLIN },
-                              { .fd = s->stop[0], .events = POLLIN } };
-    while (poll(waits, 2, -1) > 0 && !waits[1].revents) {
+    struct pollfd waits[] = { { .fd = s->stop[0], .events = POLLIN },
+                              { .fd = s->listen_fd, .events = POLLIN } };
+    while (await_work(waits, 2)) {
         int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC);
         if (fd < 0)
             continue;

@@ -124,9 +124,9 @@ static void receive(struct service_manager *m)
 static void *listen_to_it(void *context)
 {
     struct service_manager *m = context;
-    struct pollfd p[2] = { { .fd = m->notify, .events = POLLIN },
-                           { .fd = m->wake[0], .events = POLLIN } };
-    while (poll(p, 2, -1) > 0 && !p[1].revents)
+    struct pollfd p[2] = { { .fd = m->wake[0], .events = POLLIN },
+                           { .fd = m->notify, .events = POLLIN } };
+    while (await_work(p, 2))
         receive(m);
     return NULL;
 }

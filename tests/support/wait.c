@@ -78,6 +78,15 @@ static bool thread_sleeps(void *context)
     return state && strncmp(state, ") S", 3) == 0;
 }
 
+bool await_work(struct pollfd *fds, unsigned count)
+{
+    int ready;
+    do {
+        ready = poll(fds, count, -1);
+    } while (ready < 0 && errno == EINTR);
+    return ready > 0 && !fds[0].revents;
+}
+
 void await_sleep(pid_t tid) { wait_until("a thread to block", thread_sleeps, &tid); }
 
 static void on_alarm(int number)

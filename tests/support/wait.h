@@ -3,6 +3,7 @@
 
 /* Waits of tests. Each has a bound, and a failure names the condition. In the test's own thread, a
  * failed wait fails the test; in another thread or a child process, it ends the process. */
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/types.h>
@@ -61,6 +62,10 @@ bool holds_in_time(bool (*holds)(void *context), void *context);
 #define await_thread(thread, ret_value) \
     await_thread_long((thread), (ret_value), "the thread '" #thread "' to end", WAIT_MAX_S)
 void await_thread_long(pthread_t thread, void **ret_value, const char *what, int max_s);
+
+/* For a thread that serves a test: waits until one of |fds| is ready, and returns false if that is
+ * the first, by which the test ends the thread. Has no bound: the test waits with await_thread. */
+bool await_work(struct pollfd *fds, unsigned count);
 
 /* Waits until the thread |tid| of this process sleeps in a system call, for a test that lets one
  * thread go on when another one blocks. */

@@ -162,8 +162,7 @@ static void start_ahead(struct fixture *f, const char *text)
 static void wait_for_batches(unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
-        while (sem_wait(&fake.batch_done) != 0)
-            ;
+        WAIT_FOR(sem_trywait(&fake.batch_done) == 0);
 }
 
 TEST_F(driver_ahead, ahead_requests_the_whole_file_in_one_batch)

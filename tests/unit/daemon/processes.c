@@ -217,7 +217,9 @@ TEST_F(process, a_process_gets_the_given_standard_error)
     start_with(f, "echo trouble >&2", pipe_ends[1]);
     close(pipe_ends[1]);
     finish_child(f);
-    assert_true(read(pipe_ends[0], said, sizeof(said) - 1) > 0);
+    ssize_t size;
+    IN_TIME(size = read(pipe_ends[0], said, sizeof(said) - 1));
+    assert_true(size > 0);
     close(pipe_ends[0]);
     assert_string_equal(said, "trouble\n");
 }

@@ -41,8 +41,7 @@ WRAP(int, close, int fd)
         hung.on_the_loop++;
     } else if (is_hung(fd)) {
         hung.hanging++;
-        while (sem_wait(&hung.gate) != 0) {
-        }
+        WAIT_FOR(sem_trywait(&hung.gate) == 0);
         hung.closed++;
     }
     return __real_close(fd);

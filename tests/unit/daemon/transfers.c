@@ -259,8 +259,7 @@ static sem_t gate;
 static void wait_at_the_gate(struct task *task)
 {
     (void)task;
-    while (sem_wait(&gate) != 0) {
-    }
+    WAIT_FOR(sem_trywait(&gate) == 0);
 }
 
 static void on_done(struct task *task) { (void)task; }

@@ -239,9 +239,7 @@ static void *serve(void *argument)
         unsigned count = d->peer_count;
         for (unsigned i = 0; i < count; i++)
             fds[i + 2] = (struct pollfd){ .fd = d->peers[i], .events = POLLIN };
-        if (poll(fds, count + 2, -1) < 0 && errno != EINTR)
-            return NULL;
-        if (fds[0].revents)
+        if (!await_work(fds, count + 2))
             return NULL;
         for (unsigned i = count; i-- > 0;)
             if (fds[i + 2].revents && !serve_one(d, &d->peers[i]))
