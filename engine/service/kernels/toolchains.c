@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Determines which toolchain builds for a target by asking a compiler process. A request whose
  * toolchain is not known yet waits for the probes that it asked for. It is copied, and its handler
- * runs again once the last of them has ended. Requests share probes, as they share compiles. */
+ * runs again once the last of them has ended. Requests share probes, as they share compiles.
+ *
+ * The handler runs again, instead of a callback that goes on, because the request must begin with
+ * its question again in any case. The answer of a probe can make another probe necessary, the table
+ * or the packages can have changed meanwhile, and a fetch, a batch and a plan borrow from the body.
+ * Six callbacks would each repeat what their handler does without a wait. The price of this form is
+ * the state of the request that is being handled: |tries|, and |is_asked| of the probes. */
 #include "engine/service/kernels/toolchains.h"
 
 #include "common/clock.h"
