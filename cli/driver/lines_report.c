@@ -44,9 +44,9 @@ static void print_phases(const struct measurement *m, FILE *out)
         print_phase(out, "time: ", "find", t->find);
     print_phase(out, t->find > 0 ? ", " : "time: ", "plan", t->plan);
     print_phase(out, ", ", "fetch", t->fetch);
-    if (t->compile > 0)
-        print_phase(out, " of which ", "compile", t->compile);
-    print_phase(out, ", ", "load", t->load);
+    if (t->compile > 0) /* kernels compile in parallel, so the sum may exceed the fetch */
+        print_phase(out, " (", "compilers' time", t->compile);
+    print_phase(out, t->compile > 0 ? "), " : ", ", "load", t->load);
     print_phase(out, ", ", "first launch", t->first);
     if (t->steady > 0)
         print_phase(out, ", ", "steady", t->steady);

@@ -82,6 +82,17 @@ TEST_F(driver_report, a_plain_convolution_is_not_called_transposed)
     assert_null(strstr(read_printed(f), "transposed"));
 }
 
+/* Kernels compile in parallel. */
+TEST_F(driver_report, the_compilers_time_is_not_shown_as_a_part_of_the_fetch)
+{
+    struct report_place place = { .command = "conv -n 1 -F 1" };
+    struct measurement m = { .object_count = 1,
+                             .objects = { { .key = "key" } },
+                             .time = { .fetch = 1, .compile = 3 } };
+    lines_report_print(&place, &m, f->out);
+    assert_says(read_printed(f), "fetch 1.00 s (compilers' time 3.00 s), load");
+}
+
 TEST_F(driver_report, json_reports_the_direction_asked_for_of_a_transposed_convolution)
 {
     static const struct {
