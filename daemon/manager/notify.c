@@ -31,7 +31,7 @@ static void adopt_socket(const char *path)
         return;
     size_t size = strlen(path);
     if ((path[0] != '/' && path[0] != '@') || size >= sizeof(a->sun_path)) {
-        log_event(LOG_EVENT_manager_odd, NULL,
+        log_event(LOG_EVENT_manager_invalid, NULL,
                   "NOTIFY_SOCKET '%.200s' is not a valid path of a socket: kilnd cannot notify the "
                   "service manager",
                   path);
@@ -50,7 +50,7 @@ static void adopt_watchdog(const char *interval, const char *pid)
         return;
     if (!units_parse_number(interval, UINT64_MAX, &us) ||
         (pid && !units_parse_number(pid, UINT64_MAX, &for_pid))) {
-        log_event(LOG_EVENT_manager_odd, NULL,
+        log_event(LOG_EVENT_manager_invalid, NULL,
                   "WATCHDOG_USEC '%.40s' (WATCHDOG_PID '%.40s') is not a number: kilnd sends no "
                   "watchdog messages",
                   interval, pid ? pid : "");

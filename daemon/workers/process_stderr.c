@@ -29,7 +29,7 @@ static void log_line(struct process_stderr *o)
 {
     o->line[o->used] = '\0';
     if (o->used)
-        log_event(LOG_EVENT_worker_said, NULL, "%s: %s%s", o->program, o->line,
+        log_event(LOG_EVENT_worker_output, NULL, "%s: %s%s", o->program, o->line,
                   o->is_cut ? " (cut)" : "");
     clear_line(o);
 }
@@ -59,7 +59,7 @@ static void split_lines(struct process_stderr *o, const char *bytes, size_t size
             o->line[o->used++] = bytes[i];
     }
     if (counts.left_out)
-        log_event(LOG_EVENT_worker_said, NULL, "%s: (%u lines omitted)", o->program,
+        log_event(LOG_EVENT_worker_output, NULL, "%s: (%u lines omitted)", o->program,
                   counts.left_out);
 }
 

@@ -102,7 +102,7 @@ static void remove_ours(int parent_fd, const char *path, int fd)
     else
         rc = fs_remove(parent_fd, path, &err);
     if (rc)
-        log_event(LOG_EVENT_folder_kept, NULL, "files of compilers cannot be removed: %s",
+        log_event(LOG_EVENT_directory_left, NULL, "files of compilers cannot be removed: %s",
                   err.text);
 }
 

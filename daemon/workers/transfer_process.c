@@ -65,7 +65,7 @@ static void remove_it(struct transfer_process *p, const char *path)
 static void say_kept(const struct transfer_process *p)
 {
     if (p->kept.code)
-        log_event(LOG_EVENT_folder_kept, NULL,
+        log_event(LOG_EVENT_directory_left, NULL,
                   "files of kiln-transfer cannot be removed; kilnd tries again when it starts: %s",
                   p->kept.text);
 }

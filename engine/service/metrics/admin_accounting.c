@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The request ledger: what was saved and what the store has, by user, target or program. */
+/* The usage accounting, which the request "ledger" returns: what was saved and what the store has,
+ * by user, target or program. */
 #include "engine/service/requests/admin.h"
 
 #include <stdio.h>

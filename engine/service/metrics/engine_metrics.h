@@ -5,7 +5,7 @@
  * The engine's metrics beyond the counters of metrics.def: results, durations, usage accounting and
  * samples of them.
  *
- * Role       counts for the requests metrics, ledger and history
+ * Role       counts for the requests "metrics", "ledger" (usage accounting) and "history"
  * Ownership  the engine's
  * Threading  the engine's thread; nothing here locks or waits
  *

@@ -13,7 +13,7 @@
 /* stat(2) of a few directories and files: cheap enough to be done this often. */
 #define RESCAN_EVERY_NS 2000000000u
 /* In the staging directory's parent: the missing packages that were reported, and at which boot. */
-#define REPORTED_FILE "package-missing.told"
+#define REPORTED_FILE "package-missing.reported"
 
 /* ---- packages that appeared or disappeared ---- */
 
@@ -220,7 +220,7 @@ static enum kiln_code prepare_staging(struct engine *e, struct kiln_err *err)
     struct kiln_err kept = KILN_ERR_INIT;
     enum kiln_code rc = fs_make_directories(e->package_service->staging, err);
     if (!rc && fs_empty(e->package_service->staging, &kept)) /* files of an earlier kilnd */
-        event_report(e, "folder_kept", kept.text);
+        event_report(e, "directory_left", kept.text);
     return rc;
 }
 

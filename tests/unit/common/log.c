@@ -394,7 +394,7 @@ static void say_much(void)
     for (unsigned i = 0; i < LOG_LIMIT_BURST + 5; i++)
         log_event(LOG_EVENT_store_error, NULL, "full %u", i);
     for (unsigned i = 0; i < LOG_LIMIT_BURST + 5; i++)
-        log_event(LOG_EVENT_worker_said, NULL, "said %u", i);
+        log_event(LOG_EVENT_worker_output, NULL, "said %u", i);
     log_event(LOG_EVENT_package_refused, NULL, "another kind");
     for (unsigned i = 0; i < LOG_LIMIT_BURST + 5; i++)
         log_event(LOG_EVENT_reload_refused, NULL, "refused %u", i);

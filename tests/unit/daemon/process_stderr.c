@@ -20,7 +20,7 @@ WRAP(void, log_event, enum log_event event, const struct log_fields *fields, con
     size_t used = strlen(reported);
     va_list list;
     (void)fields;
-    assert_int_equal(event, LOG_EVENT_worker_said);
+    assert_int_equal(event, LOG_EVENT_worker_output);
     va_start(list, fmt);
     used += (size_t)vsnprintf(reported + used, sizeof(reported) - used, fmt, list);
     va_end(list);

@@ -132,7 +132,7 @@ WRAP(void, log_event, enum log_event event, const struct log_fields *fields, con
     (void)fields;
     va_list args;
     va_start(args, fmt);
-    if (event == LOG_EVENT_folder_kept)
+    if (event == LOG_EVENT_directory_left)
         vsnprintf(logged, sizeof(logged), fmt, args);
     va_end(args);
 }
