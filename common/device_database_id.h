@@ -40,10 +40,10 @@ bool database_id_write(const struct database_id *id, char text[DATABASE_ID_MAX])
  * ignore |compute_units|.  False if the id would be too long. */
 bool database_id_of_device(const struct target *target, unsigned compute_units,
                            char text[DATABASE_ID_MAX]);
-/* The default backend of find records for such a device: "HIP", "CUDA" or "OpenCL".  (MIOpen also
- * has records of AMD's devices under "OpenCL".) */
+/* The default backend of the find records of the device |id|: "HIP", "CUDA" or "OpenCL". */
 const char *database_id_backend(struct bytes id);
-/* Whether such a device may have find records under |backend|: HIP or OpenCL for AMD, else only the
- * device's own backend.  KILN_INVALID otherwise; the message names the allowed ones. */
+/* Checks whether the device |id| may have find records under |backend|.  MIOpen has records of
+ * AMD's devices under "HIP" and "OpenCL"; other devices have only their default.  KILN_INVALID if
+ * not; the message names the allowed backends. */
 KILN_MUST_CHECK enum kiln_code database_id_backend_check(struct bytes id, struct bytes backend,
                                                          struct kiln_err *err);

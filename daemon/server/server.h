@@ -80,7 +80,7 @@ struct server_options {
     struct loop *loop; /* borrowed, like all that follow */
     struct engine *engine;
     struct listener *listener;
-    struct closer *closer;              /* until the loop has ended */
+    struct closer *closer;              /* must outlive the loop, whose last iterations use it */
     const char *publish_group;          /* its name; NULL, "": none */
     bool own_user_only;                 /* refuse all other users; groups do not count */
     const struct server_limits *limits; /* copied */

@@ -65,10 +65,10 @@ static void allow_system(const struct landlock_rules *rules)
         "/etc/debian_version", /* clang's driver reads the distribution */
         "/etc/os-release",
         "/etc/lsb-release",
-        /* Nothing in /sys: PoCL, which reads processors and memory there, does without. Its files
-         * name the host's devices, such as network addresses.
+        /* /sys is missing on purpose: its files describe the host's devices, such as network
+         * addresses. PoCL reads processors and memory there, but works without.
          *
-         * Landlock denies /proc/PID/environ and similar files of processes outside of it. */
+         * In /proc, Landlock denies environ and similar files of processes outside the sandbox. */
         "/proc",
     };
     static const char *const variables[] = { "PATH", "LD_LIBRARY_PATH", "OCL_ICD_VENDORS",

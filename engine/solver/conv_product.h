@@ -54,8 +54,9 @@ uint32_t product_tile_bytes(const struct product_tiling *tiling, uint32_t stages
 uint64_t product_groups(const struct packing *packing, const struct product *product,
                         const struct product_tiling *tiling);
 
-/* Whether another tiling does the same with less: if less than half of a tile is used, if there are
- * more slices than fill any GPU, or if |split| gives fewer slices than it says. */
+/* Whether another tiling computes the same with fewer resources. So it is if the matrix fills at
+ * most half of a tile, if the reduction is split although the work groups fill any GPU without
+ * that, or if the reduction is too short for |split| slices (see product_slice). */
 bool product_is_redundant(const struct packing *packing, const struct product *product,
                           const struct product_tiling *tiling, uint32_t split);
 

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Checks a file before anybody else opens it: of a package, every object.
+ * Checks a database file in the transfer process, before kilnd opens the file. In a package, it
+ * checks every object.
  *
  * Threading  blocks
  */

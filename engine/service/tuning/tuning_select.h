@@ -20,8 +20,9 @@ struct tuning_selected {
 };
 
 /* Reads the members database_id, kind, backend, problem, solver and older_than, for records of
- * |tier|. A text that is no key of MIOpen may be a key that is kept verbatim. If no record has
- * it, |keys.why| says why it is no key. */
+ * |tier|. A problem that does not parse as a key of MIOpen can still be the key of a record,
+ * because an import stores such keys unchanged. If no record has it, |keys.why| says why it did not
+ * parse. */
 KILN_MUST_CHECK enum kiln_code tuning_select(const struct json *question, enum tuning_tier tier,
                                              struct tuning_selected *ret_selected,
                                              struct kiln_err *err);
