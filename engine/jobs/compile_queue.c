@@ -12,6 +12,7 @@ struct compile_queue {
     struct fair_queue_options limits;      /* of both queues together; each has none of its own */
     struct fair_queue waiting[PRIORITIES]; /* of compile_order.slot */
     struct list running;                   /* of struct compile_order, the latest first */
+    struct yield_use use;
 };
 
 static struct compile_order *order_of(struct fair_item *item)
@@ -57,6 +58,7 @@ static unsigned count_compilers(const struct compile_queue *q)
 static struct yield_question yield_now(const struct compile_queue *q)
 {
     return (struct yield_question){ .running = &q->running,
+                                    .use = &q->use,
                                     .compilers = count_compilers(q),
                                     .now_ns = clock_monotonic_ns() };
 }
@@ -225,9 +227,10 @@ static void on_compiled(struct compile_task *task)
 {
     struct compile_order *order = (struct compile_order *)task; /* first member */
     struct compile_queue *q = order->queue;
-    uint64_t took = clock_monotonic_ns() - order->started_ns;
+    uint64_t now_ns = clock_monotonic_ns(), took = now_ns - order->started_ns;
     q->running_count--;
     list_remove(&order->running);
+    yield_use_add(&q->use, order->uid, took, now_ns);
     fair_queue_settle(&q->waiting[order->priority], order->uid, took);
     excuse_time_out(order);
     bool ends = !starts_again(q, order);

@@ -19,15 +19,56 @@ bool yield_may_start(const struct yield_question *q, const struct compile_order 
     return again < q->compilers;
 }
 
-/* UINT64_MAX: the order need not give way. */
+/* ---- compiler time ---- */
+
+#define DRAIN_DIVISOR 8
+#define USED_MAX_NS 120000000000u /* drains in 16 minutes */
+
+static uint64_t left_of(const struct yield_user *user, uint64_t now_ns)
+{
+    uint64_t drained = (now_ns - user->at_ns) / DRAIN_DIVISOR;
+    return user->used_ns > drained ? user->used_ns - drained : 0;
+}
+
+static uint64_t used_by(const struct yield_use *use, uid_t uid, uint64_t now_ns)
+{
+    for (size_t i = 0; i < YIELD_USERS; i++) {
+        if (use->users[i].uid == uid)
+            return left_of(&use->users[i], now_ns);
+    }
+    return 0;
+}
+
+void yield_use_add(struct yield_use *use, uid_t uid, uint64_t took_ns, uint64_t now_ns)
+{
+    struct yield_user *chosen = &use->users[0];
+    for (size_t i = 0; i < YIELD_USERS && chosen->uid != uid; i++) {
+        struct yield_user *user = &use->users[i];
+        if (user->uid == uid || left_of(user, now_ns) < left_of(chosen, now_ns))
+            chosen = user;
+    }
+    uint64_t used_ns = took_ns + (chosen->uid == uid ? left_of(chosen, now_ns) : 0);
+    *chosen = (struct yield_user){ .uid = uid,
+                                   .used_ns = used_ns < USED_MAX_NS ? used_ns : USED_MAX_NS,
+                                   .at_ns = now_ns };
+}
+
+/* ---- the choice ---- */
+
+/* How long the order may run; UINT64_MAX: it need not give way to |uid|. */
 static uint64_t share_of(const struct yield_question *q, const struct compile_order *order,
-                         unsigned held)
+                         unsigned held, uid_t uid)
 {
     if (order->is_abandoned)
         return 0;
+    if (q->compilers < 2)
+        return order->has_yielded ? YIELD_SHARE_AGAIN_NS : YIELD_SHARE_NS;
     if (order->has_yielded)
-        return q->compilers > 1 ? UINT64_MAX : YIELD_SHARE_AGAIN_NS;
-    return held > 1 ? YIELD_WAIT_NS : YIELD_SHARE_NS;
+        return UINT64_MAX;
+    uint64_t ran_ns = q->now_ns - order->started_ns;
+    bool leads = used_by(q->use, order->uid, q->now_ns) + ran_ns >=
+                 used_by(q->use, uid, q->now_ns) + YIELD_LEAD_NS;
+    return held > 1 || leads ? YIELD_WAIT_NS : UINT64_MAX;
 }
 
 struct compile_order *yield_choose(const struct yield_question *q, uid_t uid)
@@ -39,7 +80,7 @@ struct compile_order *yield_choose(const struct yield_question *q, uid_t uid)
         uint64_t ran_ns = q->now_ns - order->started_ns;
         if (order->is_abandoned)
             return order;
-        if (order->uid == uid || ran_ns < share_of(q, order, held) || held < most)
+        if (order->uid == uid || ran_ns < share_of(q, order, held, uid) || held < most)
             continue;
         if (!chosen || held > most || order->started_ns < chosen->started_ns)
             chosen = order;

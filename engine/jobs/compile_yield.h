@@ -8,13 +8,18 @@
  *            The choice is a pure function; compile_queue.c carries it out
  * Threading  the engine's thread
  *
- * A compile gives way when all compilers are busy and a user who holds none has waited for one.
- * The compile must have had its share of time:
+ * A compile gives way when all compilers are busy and a user who holds none has waited for one for
+ * YIELD_WAIT_NS.  The compile must have run for as long itself, and:
  *
- *     its user holds                      share
- *     several compilers                   YIELD_WAIT_NS: as long as the other user waited
- *     one                                 YIELD_SHARE_NS
- *     one, and it gave way before         YIELD_SHARE_AGAIN_NS, only where there is one compiler
+ *     its user holds                      it gives way
+ *     several compilers                   always
+ *     one of several                      if the user has had YIELD_LEAD_NS more compiler time
+ *                                         lately (struct yield_use) than the user who waits
+ *     the only one                        after YIELD_SHARE_NS
+ *     the only one, and it gave way before  after YIELD_SHARE_AGAIN_NS
+ *
+ * The lead keeps users who compile endless sources from stopping the compiles of a user who
+ * seldom compiles, and from holding up that user again and again.
  *
  * Of these, a compile of the user who holds the most compilers gives way, and of that user's the
  * one that has run the longest.  It starts again later, from its beginning.  On hosts with several
@@ -25,12 +30,26 @@
 
 /* Longer than a loop iteration under load, and shorter than most compiles. */
 #define YIELD_WAIT_NS 500000000u
+#define YIELD_LEAD_NS 3000000000u
 /* Nine of ten kernels compile in less time. */
 #define YIELD_SHARE_NS 10000000000u
 #define YIELD_SHARE_AGAIN_NS 60000000000u
 
+/* The compiler time of users, as leaky buckets: it drains at an eighth of the speed of time, so a
+ * user who keeps one compiler busy for less than an eighth of the time has used none.  Of the users
+ * beyond the limit, those who used the least are forgotten. */
+#define YIELD_USERS 64
+struct yield_use {
+    struct yield_user {
+        uid_t uid;
+        uint64_t used_ns, at_ns; /* used_ns was right at at_ns */
+    } users[YIELD_USERS];
+};
+void yield_use_add(struct yield_use *use, uid_t uid, uint64_t took_ns, uint64_t now_ns);
+
 struct yield_question {
-    const struct list *running; /* of struct compile_order.running */
+    const struct list *running;  /* of struct compile_order.running */
+    const struct yield_use *use; /* without the running compiles */
     unsigned compilers;
     uint64_t now_ns;
 };

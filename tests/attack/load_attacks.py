@@ -209,8 +209,9 @@ class SlowTransfers(Load):
 
 
 class EndlessSources(Load):
-    """Sends eight sources that no compiler finishes, repeatedly."""
+    """Two users send eight sources each that no compiler finishes, repeatedly."""
     name, finding = "endless_sources", "H4"
+    uids = (hosts.ATTACKER, hosts.ACCOMPLICE)
     SOURCES = 8
 
     def assail(self, stage: Stage, number: int) -> None:

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/jobs/compile_queue.h"
+#include "engine/jobs/compile_yield.h"
 #include "tests/support/fake_executor.h"
 #include "tests/support/test.h"
 
@@ -318,6 +319,70 @@ TEST_F(queue, a_compile_gives_way_only_once_where_there_are_several_compilers)
     assert_int_not_equal(stopped(f)->name, first);
     fake_executor_end_stopped(&f->executor);
     compile_all(f);
+}
+
+static void let_give_way(struct fixture *f, char name)
+{
+    assert_non_null(f->executor.stopped);
+    assert_int_equal(stopped(f)->name, name);
+    fake_executor_end_stopped(&f->executor);
+}
+
+/* Users 1 and 2 hold one compiler each and send sources that never end; user 3 compiles little. */
+TEST_F(queue, a_user_who_compiled_much_gives_way_soon)
+{
+    f->executor.slots = 2;
+    must(submit(f, 'a', 1, PRIORITY_INTERACTIVE), f->err);
+    must(submit(f, 'b', 2, PRIORITY_INTERACTIVE), f->err);
+    must(submit(f, 'X', 3, PRIORITY_INTERACTIVE), f->err);
+    let_time_pass(f, 2 * MOMENT_NS);
+    assert_int_equal(f->executor.compiles_stopped, 0);
+    let_time_pass(f, 2 * MOMENT_NS);
+    let_give_way(f, 'a');
+    let_time_pass(f, 4 * MOMENT_NS);
+    let_give_way(f, 'b'); /* for user 1: the compile of user 3 is not stopped */
+    assert_string_equal(look(f).running, "aX");
+    fake_executor_compile(&f->executor, bytes_of_text("object")); /* X ends */
+    must(submit(f, 'd', 2, PRIORITY_INTERACTIVE), f->err);
+    assert_string_equal(look(f).running, "da");
+
+    must(submit(f, 'Y', 3, PRIORITY_INTERACTIVE), f->err);
+    let_time_pass(f, MOMENT_NS);
+    let_give_way(f, 'd'); /* although it has run for a moment only */
+    assert_string_equal(look(f).running, "Ya");
+    let_time_pass(f, 2 * MOMENT_NS);
+    assert_string_equal(look(f).running, "Ya"); /* users 1 and 2 had more compiler time */
+    compile_all(f);
+}
+
+/* Whether a compile of user 1, begun a moment ago, gives way to user 3. */
+static bool gives_way(const struct yield_use *use, uint64_t now_ns)
+{
+    struct list running;
+    struct compile_order order = { .uid = 1, .started_ns = now_ns - MOMENT_NS };
+    const struct yield_question question = {
+        .running = &running, .use = use, .compilers = 2, .now_ns = now_ns
+    };
+    list_init(&running);
+    list_append(&running, &order.running);
+    return yield_choose(&question, 3) != NULL;
+}
+
+TEST_F(queue, compiler_time_of_a_user_is_forgotten_slowly)
+{
+    struct yield_use use = { 0 };
+    (void)f;
+    yield_use_add(&use, 1, 10 * MOMENT_NS, HOUR_NS);
+    assert_true(gives_way(&use, HOUR_NS));
+    assert_true(gives_way(&use, HOUR_NS + 60 * MOMENT_NS));
+    assert_false(gives_way(&use, HOUR_NS + 70 * MOMENT_NS));
+    yield_use_add(&use, 3, 10 * MOMENT_NS, HOUR_NS);
+    assert_false(gives_way(&use, HOUR_NS));
+
+    for (uid_t uid = 10; uid < 10 + 2 * YIELD_USERS; uid++) /* user 1 used more */
+        yield_use_add(&use, uid, MOMENT_NS, HOUR_NS);
+    yield_use_add(&use, 1, 10 * MOMENT_NS, HOUR_NS);
+    assert_true(gives_way(&use, HOUR_NS));
 }
 
 TEST_F(queue, the_only_compiler_changes_hands_after_a_fair_share)
