@@ -283,7 +283,7 @@ KILN_MUST_CHECK enum kiln_code kernel_store_only_version(struct kernel_store *st
 struct kernel_export { /* the named kernels to report; borrowed for the call */
     uint32_t uid;      /* the user who may fetch them */
     const char *database_id;
-    size_t max; /* kernels */
+    size_t max; /* kernels to read, also if they are not reported */
     /* |raw| is the checked object, borrowed for the call. It is empty if the object failed its
      * check: run kernel_store_quarantine then. |each| must not call the store. It returns false to
      * stop, and that kernel counts as reported. */

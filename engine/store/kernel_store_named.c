@@ -9,7 +9,7 @@ struct walk { /* over the kernels of one export; pointers are borrowed */
     struct store_reader *reader;
     const struct kernel_export *kernels;
     struct kernel_position *position;
-    size_t left;          /* kernels that may still be reported */
+    size_t left;          /* kernels that may still be read, skipped ones too */
     struct buffer texts;  /* owned: copied texts of the current kernel */
     struct buffer object; /* owned: copied object of the current kernel */
     bool stopped;         /* |each| asked to stop */
@@ -117,9 +117,9 @@ static enum kiln_code walk_scope(struct walk *w, bool *ret_end, struct kiln_err 
     struct found_kernel next = { .found = true };
     while (!rc && next.found && w->left > 0 && !w->stopped) {
         rc = read_next(w, &next, err);
+        w->left--;
         if (rc || !next.found || next.skipped)
             continue;
-        w->left--;
         w->stopped = !w->kernels->each(w->kernels->context, &next.record, next.raw);
     }
     *ret_end = !rc && !next.found;

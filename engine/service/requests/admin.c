@@ -119,9 +119,18 @@ static void release_admin(struct deferred *d)
         object_unref(a->files[i]);
 }
 
+/* A request that has something to remove ends by itself, in its next step. */
+static bool stop_admin(struct deferred *d)
+{
+    const struct admin *a = admin_of(d);
+    return !a->kind->removes || !a->is_begun;
+}
+
 static void begin_admin(struct deferred *d)
 {
     struct admin *a = admin_of(d);
+    a->is_begun = true;
+    a->more = false;
     if (a->kind->begin)
         a->kind->begin(a);
 }
@@ -130,7 +139,7 @@ static void work_admin(struct deferred *d)
 {
     struct admin *a = admin_of(d);
     d->rc = a->kind->work(a);
-    if (d->rc || a->kind->finish)
+    if (d->rc || a->more || a->kind->finish)
         return;
     a->text = json_print(d->answer, false);
     if (!a->text)
@@ -139,16 +148,32 @@ static void work_admin(struct deferred *d)
     d->answer = NULL;
 }
 
-static void finish_admin(struct deferred *d)
+static enum kiln_code start_admin(struct admin *a, struct kiln_err *err);
+
+/* False: there is none, or nobody waits for it. */
+static bool start_next_step(struct admin *a)
+{
+    struct deferred *d = &a->base;
+    if (d->rc || !a->more || (!d->caller && !a->kind->removes))
+        return false;
+    enum kiln_code rc = start_admin(a, &d->err); /* |begin| may set d->rc */
+    if (rc)
+        d->rc = rc;
+    return !rc;
+}
+
+static void admin_step_ended(struct deferred *d)
 {
     struct admin *a = admin_of(d);
-    deferred_refund(d, d->charged); /* an answer does not count itself among what waits */
-    if (!d->rc && a->kind->finish)
-        a->kind->finish(a);
     if (a->kind->ended)
         a->kind->ended(a);
     if (a->kind->work_queue == WORK_QUEUE_WRITE)
         event_after_write(d->engine, KILN_OK, &d->err); /* a failure is reported to the caller */
+    if (start_next_step(a))
+        return;
+    deferred_refund(d, d->charged); /* an answer does not count itself among what waits */
+    if (!d->rc && a->kind->finish)
+        a->kind->finish(a);
     deferred_end(d);
 }
 
@@ -163,14 +188,15 @@ static void reply_admin(struct deferred *d, struct caller *caller)
     send_text(d->engine, caller, &reply, a->text);
 }
 
-static const struct deferred_kind deferred_admin = { .size = sizeof(struct admin),
-                                                     .reply = reply_admin,
-                                                     .release = release_admin };
+static const struct deferred_kind deferred_admin = {
+    .size = sizeof(struct admin), .reply = reply_admin, .stop = stop_admin, .release = release_admin
+};
 
-#define ADMIN_STEP(work_queue_)                                                                   \
-    [work_queue_] = {                                                                             \
-        .work_queue = work_queue_, .begin = begin_admin, .work = work_admin, .done = finish_admin \
-    }
+#define ADMIN_STEP(work_queue_)                  \
+    [work_queue_] = { .work_queue = work_queue_, \
+                      .begin = begin_admin,      \
+                      .work = work_admin,        \
+                      .done = admin_step_ended }
 static const struct deferred_step admin_steps[WORK_QUEUES] = {
     ADMIN_STEP(WORK_QUEUE_READ),
     ADMIN_STEP(WORK_QUEUE_WRITE),

@@ -26,16 +26,19 @@ struct admin_kind {
     enum work_queue work_queue;
     size_t own_size; /* bytes of a->own; 0: none */
     bool scans;      /* scans the whole store, which may take seconds */
+    /* Its last step removes what |own| holds, so it runs also if the caller left. */
+    bool removes;
     const struct admin_member *members;
     /* Called on the engine's thread right before it: takes what it needs from the engine; may be
      * NULL. */
     void (*begin)(struct admin *a);
-    /* Called on the work queue; fills answer, or returns a code and fills err. */
+    /* Called on the work queue; fills answer, or returns a code and fills err. With |more| set, it
+     * is called again in fair order, so that other users' work runs in between. */
     enum kiln_code (*work)(struct admin *a);
-    /* Called on the engine's thread after it, if it succeeded. NULL: nothing to add, so long
-     * answers are printed on the work queue. */
+    /* Called on the engine's thread after the last one, if it succeeded. NULL: nothing to add, so
+     * long answers are printed on the work queue. */
     void (*finish)(struct admin *a);
-    /* The same, whether it succeeded or failed. */
+    /* Called on the engine's thread after each call of |work|, whether it succeeded or failed. */
     void (*ended)(struct admin *a);
     /* Frees what a->own owns. May be NULL. */
     void (*release)(void *own);
@@ -48,6 +51,8 @@ struct admin {
     char *text;                            /* owned: the answer as text; NULL: not printed yet */
     struct object *files[ADMIN_FILES_MAX]; /* owned references: descriptors of the answer */
     size_t file_count;
+    bool more;     /* set by |work|: there is another step */
+    bool is_begun; /* a step was handed to the work queue */
 };
 
 /* A JSON object that holds members of |members| only, each of its type.  KILN_INVALID names the

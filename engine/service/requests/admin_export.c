@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The request kernel_export: caches that an unmodified MIOpen starts warm with. */
-#include "engine/miopen/kern_db.h"
+#include "common/clock.h"
 #include "engine/service/kernels/store_tasks.h"
 #include "engine/service/packages/packages.h"
 #include "engine/service/requests/admin.h"
+#include "engine/service/requests/cache_writer.h"
 #include "engine/service/requests/exported_files.h"
 
 #include <limits.h>
@@ -12,8 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Kernels that are read before the reader is released. */
-#define KERNELS_A_STEP 256
 /* Damaged kernels that one export quarantines; each is a task on WORK_QUEUE_WRITE. */
 #define DAMAGED_MAX 256
 
@@ -24,14 +23,34 @@ static const struct admin_member export_members[] = {
 /* As a version: kernels that were imported without one. */
 #define NO_VERSION "none"
 
+/* Listing ends after these many kernels to look at the clock. */
+#define LIST_PAGE 1000
+
+enum listing { LISTING_PRIVATE, LISTING_PUBLIC, LISTED };
+
 struct ids { /* database ids of the caller's kernels */
     char list[ADMIN_FILES_MAX][VERSIONED_ID_MAX];
     size_t count;
     const char
         *version; /* borrowed; "": all versions; NO_VERSION: only kernels without a version */
     bool more;
-    struct digest last; /* key of the last kernel that was listed */
-    uint64_t seen;
+    enum listing listing; /* the kernels that are being listed */
+    struct digest last;   /* key of the last kernel that was listed */
+    bool follows;         /* |last| is known */
+    uint64_t seen;        /* kernels of this page */
+};
+
+struct export
+{
+    struct ids ids;
+    size_t next;                     /* of ids.list: the file that is written */
+    struct cache_writer *writer;     /* owned; NULL: the file is not begun */
+    char path[PATH_MAX];             /* of that file */
+    struct json *files;              /* borrowed from the answer */
+    uint64_t damaged;                /* kernels of that file */
+    uint64_t charged;                /* bytes, for a large object */
+    struct digest keys[DAMAGED_MAX]; /* of kernels that failed their check */
+    size_t key_count, reported;
 };
 
 static bool is_of_version(const char *database_id, const char *version)
@@ -60,22 +79,23 @@ static void note_id(void *context, const struct kernel_record *r)
         ids->more = true;
 }
 
-#define LIST_STEP 1000
-
-/* Adds the ids of |id| in all versions; "": of all devices. */
-static enum kiln_code gather_ids(struct admin *a, uint64_t scope, const char *id, struct ids *ids)
+/* Lists one page of the kernels. */
+static enum kiln_code list_ids(struct admin *a, struct ids *ids)
 {
-    struct kernel_page page = { .filter = { .by_scope = true, .scope = scope, .database_id = id },
-                                .max = LIST_STEP };
-    enum kiln_code rc = KILN_OK;
-    struct digest after;
-    for (uint64_t got = LIST_STEP; !rc && got == LIST_STEP;) {
-        ids->seen = 0;
-        rc = kernel_store_list(a->base.engine->store, &page, note_id, ids, &a->base.err);
-        got = ids->seen;
-        after = ids->last;
-        page.after = &after;
-    }
+    const struct digest after = ids->last;
+    const struct kernel_page page = {
+        .filter = { .by_scope = true,
+                    .scope = ids->listing == LISTING_PRIVATE ? (uint64_t)a->base.uid
+                                                             : KERNEL_SCOPE_EVERYONE,
+                    .database_id = json_get_text(a->base.question, "database_id", "") },
+        .after = ids->follows ? &after : NULL,
+        .max = LIST_PAGE,
+    };
+    ids->seen = 0;
+    enum kiln_code rc = kernel_store_list(a->base.engine->store, &page, note_id, ids, &a->base.err);
+    ids->follows = ids->seen == LIST_PAGE;
+    if (!ids->follows)
+        ids->listing++;
     return rc;
 }
 
@@ -114,39 +134,13 @@ static enum kiln_code check_versions(const struct ids *ids, struct kiln_err *err
     return KILN_OK;
 }
 
-struct export_file {
-    struct admin *admin;           /* borrowed */
-    struct kern_db_writer *writer; /* borrowed */
-    uint64_t kernels, damaged;
-    enum kiln_code rc;
-    struct kiln_err *err;
-};
-
-struct damaged { /* keys of kernels that failed their check */
-    size_t count;
-    struct digest keys[DAMAGED_MAX];
-};
-
-/* Notes a damaged kernel; those beyond the limit are found by the next export. */
-static void note_damaged(struct admin *a, const struct digest *key)
+/* A struct cache_writer_options'. Kernels beyond the limit are found by the next export. */
+static void note_damaged(void *context, const struct digest *key)
 {
-    struct damaged *damaged = a->own;
-    if (damaged->count < DAMAGED_MAX)
-        damaged->keys[damaged->count++] = *key;
-}
-
-static bool export_one(void *context, const struct kernel_record *r, struct bytes raw)
-{
-    struct export_file *x = context;
-    if (raw.size == 0) {
-        x->damaged++; /* MIOpen compiles it again: a cache need not be complete */
-        note_damaged(x->admin, &r->key);
-        return true;
-    }
-    x->rc = kern_db_writer_add(x->writer, bytes_of_text(r->program), bytes_of_text(r->options), raw,
-                               x->err);
-    x->kernels += !x->rc;
-    return !x->rc;
+    struct export *x = context;
+    x->damaged++;
+    if (x->key_count < DAMAGED_MAX)
+        x->keys[x->key_count++] = *key;
 }
 
 /* Call it before the file is written and while it grows. */
@@ -159,57 +153,57 @@ static enum kiln_code check_space(struct admin *a, const char *path)
                                 size, &a->base.err);
 }
 
-static enum kiln_code write_cache(struct admin *a, const char *id, const char *path,
-                                  struct export_file *x)
+static enum kiln_code begin_file(struct admin *a, struct export *x)
 {
-    KILN_AUTO(kern_db_writer) struct kern_db_writer *writer = NULL;
-    enum kiln_code rc = kern_db_create(path, &writer, &a->base.err);
-    struct kernel_position position = { 0 };
-    const struct kernel_export kernels = { .uid = (uint32_t)a->base.uid,
-                                           .database_id = id,
-                                           .max = KERNELS_A_STEP,
-                                           .each = export_one,
-                                           .context = x };
-    x->admin = a;
-    x->writer = writer;
-    x->err = &a->base.err;
-    for (bool end = false; !rc && !end;) {
-        rc = check_space(a, path);
-        if (rc)
-            break;
-        rc =
-            kernel_store_each_named(a->base.engine->store, &kernels, &position, &end, &a->base.err);
-        if (!rc)
-            rc = x->rc;
-    }
-    return rc ? rc : kern_db_writer_finish(writer, &a->base.err);
+    snprintf(x->path, sizeof(x->path), "%s/export-%p-%zu", packages_staging(a->base.engine),
+             (void *)a, a->file_count);
+    const struct cache_writer_options options = { .store = a->base.engine->store,
+                                                  .path = x->path,
+                                                  .uid = (uint32_t)a->base.uid,
+                                                  .database_id = x->ids.list[x->next],
+                                                  .damaged = note_damaged,
+                                                  .context = x };
+    x->damaged = 0;
+    return cache_writer_open(&options, &x->writer, &a->base.err);
 }
 
-static enum kiln_code export_id(struct admin *a, const char *id, struct json *files)
+static void answer_file(struct admin *a, const struct export *x)
 {
-    char path[PATH_MAX], name[VERSIONED_ID_MAX + 8];
-    const char *version = json_get_text(a->base.question, "version", "");
+    char name[VERSIONED_ID_MAX + 8];
+    const char *id = x->ids.list[x->next];
     /* With a version, the file gets the name that MIOpen looks for. */
-    int shown = version[0] ? (int)strcspn(id, "@") : (int)strlen(id);
-    struct export_file x = { 0 };
-    const struct export_receiver to = { .uid = a->base.uid, .is_admin = a->base.is_admin };
-    snprintf(path, sizeof(path), "%s/export-%p-%zu", packages_staging(a->base.engine), (void *)a,
-             a->file_count);
-    enum kiln_code rc = write_cache(a, id, path, &x);
-    if (!rc && x.kernels > 0)
-        rc = exported_files_open(a->base.engine->exported, path, &to, &a->files[a->file_count],
-                                 &a->base.err);
-    unlink(path);
-    if (rc || x.kernels == 0)
-        return rc;
+    int shown = x->ids.version[0] ? (int)strcspn(id, "@") : (int)strlen(id);
     struct json *file = json_object();
     snprintf(name, sizeof(name), "%.*s.ukdb", shown, id);
     json_set_text(file, "name", name);
-    json_set_u64(file, "kernels", x.kernels);
-    json_set_u64(file, "damaged", x.damaged);
+    json_set_u64(file, "kernels", cache_writer_kernels(x->writer));
+    json_set_u64(file, "damaged", x->damaged);
     json_set_u64(file, "descriptor", a->file_count++);
-    json_append(files, file);
-    return KILN_OK;
+    json_append(x->files, file);
+}
+
+static enum kiln_code end_file(struct admin *a, struct export *x)
+{
+    const struct export_receiver to = { .uid = a->base.uid, .is_admin = a->base.is_admin };
+    bool is_empty = cache_writer_kernels(x->writer) == 0;
+    enum kiln_code rc = is_empty ? KILN_OK : cache_writer_finish(x->writer, &a->base.err);
+    if (!rc && !is_empty) {
+        rc = exported_files_open(a->base.engine->exported, x->path, &to, &a->files[a->file_count],
+                                 &a->base.err);
+        unlink(x->path);
+        if (!rc)
+            answer_file(a, x);
+    }
+    cache_writer_destroy(x->writer);
+    x->writer = NULL;
+    x->next++;
+    return rc;
+}
+
+static enum kiln_code write_file(struct admin *a, struct export *x)
+{
+    enum kiln_code rc = check_space(a, x->path);
+    return rc ? rc : cache_writer_write(x->writer, &a->base.err);
 }
 
 /* Checks an id, which may contain a version. "" means all ids. */
@@ -229,56 +223,117 @@ static enum kiln_code check_id(const char *id, const char *version, struct kiln_
     return rc;
 }
 
-static enum kiln_code work_export(struct admin *a)
+static enum kiln_code check_export(struct admin *a, struct export *x)
 {
     const char *id = json_get_text(a->base.question, "database_id", "");
     const char *format = json_get_text(a->base.question, "format", "ukdb");
+    x->ids.version = json_get_text(a->base.question, "version", "");
     if (strcmp(format, "ukdb") != 0)
         return kiln_fail(&a->base.err, KILN_INVALID, "'%.40s' is not an export format: give ukdb",
                          format);
-    KILN_AUTO(mem) struct ids *ids = calloc(1, sizeof(*ids));
-    if (!ids)
-        return kiln_fail(&a->base.err, KILN_NO_MEMORY, "cannot export");
-    const char *version = json_get_text(a->base.question, "version", "");
     enum kiln_code rc = database_version_check(
         bytes_of_text(json_get_text(a->base.question, "version", "any")), &a->base.err);
-    if (rc)
-        return rc;
-    ids->version = version;
-    rc = check_id(id, version, &a->base.err);
-    if (rc)
-        return rc;
-    rc = gather_ids(a, a->base.uid, id, ids);
-    if (!rc)
-        rc = gather_ids(a, KERNEL_SCOPE_EVERYONE, id, ids);
-    if (!rc)
-        rc = check_versions(ids, &a->base.err);
+    x->files = json_set_array(a->base.answer, "files");
+    return rc ? rc : check_id(id, x->ids.version, &a->base.err);
+}
+
+static enum kiln_code check_ids(struct admin *a, const struct ids *ids)
+{
+    enum kiln_code rc = check_versions(ids, &a->base.err);
     if (!rc && ids->more)
         rc = kiln_fail(&a->base.err, KILN_FULL, "more than %d database ids: name one of them",
                        ADMIN_FILES_MAX);
-    struct json *files = json_set_array(a->base.answer, "files");
-    for (size_t i = 0; !rc && i < ids->count; i++)
-        rc = export_id(a, ids->list[i], files);
+    return rc;
+}
+
+/* A short piece of the work. */
+static enum kiln_code continue_export(struct admin *a, struct export *x)
+{
+    enum kiln_code rc = x->files ? KILN_OK : check_export(a, x);
+    if (rc)
+        return rc;
+    if (x->ids.listing != LISTED) {
+        rc = list_ids(a, &x->ids);
+        return !rc && x->ids.listing == LISTED ? check_ids(a, &x->ids) : rc;
+    }
+    if (!x->writer && begin_file(a, x))
+        return a->base.err.code;
+    return cache_writer_is_over(x->writer) ? end_file(a, x) : write_file(a, x);
+}
+
+static bool is_export_over(const struct export *x)
+{
+    return x->ids.listing == LISTED && x->next == x->ids.count;
+}
+
+static enum kiln_code export_step(struct admin *a, struct export *x)
+{
+    uint64_t end_ns = clock_monotonic_ns() + CACHE_WRITER_STEP_NS;
+    enum kiln_code rc = a->base.rc;
+    bool is_used_up = false; /* a file took the whole step */
+    while (!rc && !is_export_over(x) && !is_used_up) {
+        rc = continue_export(a, x);
+        is_used_up =
+            clock_monotonic_ns() >= end_ns || (x->writer && !cache_writer_is_over(x->writer));
+    }
+    return rc;
+}
+
+static enum kiln_code work_export(struct admin *a)
+{
+    struct export *x = a->own;
+    enum kiln_code rc = export_step(a, x);
+    a->more = !rc && !is_export_over(x);
+    if (a->more)
+        return KILN_OK;
+    cache_writer_destroy(x->writer);
+    x->writer = NULL;
+    const char *id = json_get_text(a->base.question, "database_id", "");
     if (!rc && a->file_count == 0)
         rc = kiln_fail(&a->base.err, KILN_NOT_FOUND, "there are no imported kernels%s%s to export",
                        id[0] ? " of " : "", id);
     return rc;
 }
 
-static void ended_export(struct admin *a)
+/* An export without a caller removes its file and ends. */
+static void begin_export(struct admin *a)
 {
-    const struct damaged *damaged = a->own;
-    for (size_t i = 0; i < damaged->count; i++)
-        quarantine_later(a->base.engine, &damaged->keys[i]);
+    struct export *x = a->own;
+    struct deferred *d = &a->base;
+    uint64_t bytes = x->writer ? cache_writer_bytes(x->writer) : 0;
+    if (!d->caller)
+        d->rc = d->err.code = KILN_CANCELLED;
+    else if (d->engine->draining)
+        d->rc = kiln_fail(&d->err, KILN_UNAVAILABLE, "kilnd is stopping: try again");
+    else if (bytes > x->charged)
+        d->rc = deferred_charge(d, bytes - x->charged, &d->err);
+    if (!d->rc && bytes > x->charged)
+        x->charged = bytes;
+}
+
+static void export_step_ended(struct admin *a)
+{
+    struct export *x = a->own;
+    for (; x->reported < x->key_count; x->reported++)
+        quarantine_later(a->base.engine, &x->keys[x->reported]);
+}
+
+static void release_export(void *own)
+{
+    struct export *x = own;
+    cache_writer_destroy(x->writer);
 }
 
 static const struct admin_kind export_kind = {
     .work_queue = WORK_QUEUE_READ,
     .scans = true,
-    .own_size = sizeof(struct damaged),
+    .removes = true,
+    .own_size = sizeof(struct export),
     .members = export_members,
+    .begin = begin_export,
     .work = work_export,
-    .ended = ended_export,
+    .ended = export_step_ended,
+    .release = release_export,
 };
 
 enum kiln_code handle_kernel_export(struct engine *e, struct caller *caller,

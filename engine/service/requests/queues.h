@@ -14,8 +14,8 @@ struct requests {
     struct request_group verifications;
     struct request_group builds;
     struct request_group lease_waits;
-    /* Scans of the whole store run one at a time, so that fetches, which look up one kernel each,
-     * still find free readers. */
+    /* Scans of the whole store and steps of exports run one at a time, so that fetches, which look
+     * up one kernel each, still find free readers. */
     struct request_queue scans;
     /* Walks through tuning spaces take milliseconds: one at a time, so that kernel look-ups have
      * the other readers. */

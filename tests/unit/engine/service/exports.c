@@ -362,6 +362,117 @@ TEST(users, an_export_of_more_files_than_a_frame_carries_is_refused)
     assert_int_equal(json_count(json_get(one, "files")), 1);
 }
 
+/* ---- steps ---- */
+
+#define HUGE (12u << 20)
+#define STEP (4u << 20)
+
+/* Ann has one object of |HUGE| bytes, which compresses well. */
+static void import_huge(struct users *f)
+{
+    static char content[HUGE];
+    memset(content, 'h', sizeof(content));
+    f->engine.options.queue_bytes_uid = 4 * HUGE;
+    users_reopen(f);
+    const struct kernel_row row = { "huge.o", ARGS, content, sizeof(content) };
+    import_rows(f, &f->ann, &(struct cache){ "gfx906_60", &row, 1 }, "{}");
+}
+
+/* Ann's export is under way: one step has ended, and others follow. */
+static void begin_export(struct users *f)
+{
+    import_huge(f);
+    test_caller_forget_replies(&f->ann);
+    test_caller_send(&f->ann, MESSAGE_kernel_export, 9, (struct bytes){ 0 });
+    assert_true(fake_executor_run_task(&f->engine.executor));
+    assert_int_equal(f->ann.reply_count, 0);
+    assert_int_equal(engine_fixture_staged(&f->engine), 1);
+}
+
+TEST(users, a_large_object_is_exported_in_steps_of_four_mebibytes)
+{
+    struct users *f = *state;
+    import_huge(f);
+    const unsigned *tasks = f->engine.executor.tasks_of;
+    unsigned reads = tasks[WORK_QUEUE_READ];
+
+    export_to(&f->ann, f->made);
+
+    assert_true(tasks[WORK_QUEUE_READ] - reads >= HUGE / STEP);
+    import_file(f, &f->bob, f->made, "gfx906_60.ukdb", "{}");
+    export_to(&f->bob, f->again);
+    assert_same_bytes(f->made, f->again);
+}
+
+TEST(users, small_objects_are_exported_in_steps_of_four_mebibytes)
+{
+    struct users *f = *state;
+    static char content[200000];
+    static struct kernel_row rows[STEP / sizeof(content) * 2 + 2];
+    static char names[sizeof(rows) / sizeof(rows[0])][16];
+    const size_t count = sizeof(rows) / sizeof(rows[0]);
+    for (size_t i = 0; i < count; i++) {
+        snprintf(names[i], sizeof(names[i]), "k%zu.o", i);
+        rows[i] = (struct kernel_row){ names[i], ARGS, content, sizeof(content) };
+    }
+    import_rows(f, &f->ann, &(struct cache){ "gfx906_60", rows, count }, "{}");
+    const unsigned *tasks = f->engine.executor.tasks_of;
+    unsigned reads = tasks[WORK_QUEUE_READ];
+
+    export_to(&f->ann, f->made);
+
+    assert_true(tasks[WORK_QUEUE_READ] - reads >= 2);
+    assert_kernel_file(f->made, rows, count);
+}
+
+TEST(users, another_users_list_is_answered_between_the_steps_of_an_export)
+{
+    struct users *f = *state;
+    begin_export(f);
+    test_caller_send(&f->bob, MESSAGE_kernel_list, 3, (struct bytes){ 0 });
+    while (f->bob.reply_count == 0)
+        assert_true(fake_executor_run_task(&f->engine.executor));
+
+    assert_int_equal(f->ann.reply_count, 0);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_int_equal(f->ann.replies[0].object_count, 1);
+}
+
+TEST(users, a_client_that_leaves_ends_its_export_after_the_step)
+{
+    struct users *f = *state;
+    begin_export(f);
+
+    test_caller_leave(&f->ann);
+    assert_true(fake_executor_run_tasks(&f->engine.executor) <= 2);
+
+    assert_int_equal(engine_fixture_staged(&f->engine), 0);
+    assert_int_equal(exported_files_count(f->engine.engine->exported), 0);
+}
+
+TEST(users, a_stopping_daemon_ends_an_export_after_the_step)
+{
+    struct users *f = *state;
+    begin_export(f);
+
+    engine_drain(f->engine.engine);
+    fake_executor_run_tasks(&f->engine.executor);
+
+    assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "stopping");
+    assert_int_equal(engine_fixture_staged(&f->engine), 0);
+}
+
+TEST(users, the_memory_of_a_large_exported_object_is_charged_to_its_user)
+{
+    struct users *f = *state;
+    import_huge(f);
+    f->engine.options.queue_bytes_uid = HUGE / 2;
+    users_reopen(f);
+    test_caller_refused(&f->ann, MESSAGE_kernel_export, "{}", KILN_BUSY, "queue_bytes_per_uid");
+    assert_int_equal(engine_fixture_staged(&f->engine), 0);
+}
+
 TEST(users, a_client_that_leaves_during_an_export_leaves_nothing)
 {
     struct users *f = *state;

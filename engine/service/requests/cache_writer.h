@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * A cache of MIOpen that is written from the store's kernels.
+ *
+ * Role       writes one file in steps that end after a few milliseconds, so that an export of many
+ *            or large kernels delays nobody but its user
+ * Ownership  owns the file until cache_writer_finish
+ * Threading  one thread at a time for each cache_writer
+ */
+#include "engine/store/kernel_store.h"
+
+/* A step ends after so much time, or when it packed so many bytes. One call of libbz2 or SQLite
+ * exceeds that: bzip2 packs 900 KB at a time, and the store reads and checks a whole object. */
+#define CACHE_WRITER_STEP_NS 20000000u
+#define CACHE_WRITER_STEP_BYTES (4u << 20)
+
+struct cache_writer;
+
+struct cache_writer_options { /* borrowed until the writer is destroyed */
+    struct kernel_store *store;
+    const char *path; /* must not exist */
+    uint32_t uid;     /* the user who may fetch the kernels */
+    const char *database_id;
+    /* The kernel |key| failed its check and is left out. */
+    void (*damaged)(void *context, const struct digest *key);
+    void *context;
+};
+
+KILN_MUST_CHECK enum kiln_code cache_writer_open(const struct cache_writer_options *options,
+                                                 struct cache_writer **ret_writer,
+                                                 struct kiln_err *err);
+/* Removes the file unless it was finished. Accepts NULL. */
+void cache_writer_destroy(struct cache_writer *writer);
+KILN_DEFINE_AUTO(cache_writer)
+
+/* Writes kernels for one step. */
+KILN_MUST_CHECK enum kiln_code cache_writer_write(struct cache_writer *writer,
+                                                  struct kiln_err *err);
+/* Whether all kernels were written. */
+bool cache_writer_is_over(const struct cache_writer *writer);
+/* Memory that a large object occupies from step to step; 0: there is none. */
+uint64_t cache_writer_bytes(const struct cache_writer *writer);
+/* Kernels in the file. */
+uint64_t cache_writer_kernels(const struct cache_writer *writer);
+/* Completes the file; call it once, at the end. */
+KILN_MUST_CHECK enum kiln_code cache_writer_finish(struct cache_writer *writer,
+                                                   struct kiln_err *err);
