@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/log_journal.h"
 
+#include "common/fd_message.h"
 #include "common/fs.h"
 
 #include <errno.h>
@@ -34,17 +35,7 @@ static bool send_as_file(int socket, struct bytes record)
     if (fs_memfd("kiln-log", &fd, &ignored) || fs_write_all(fd, record, &ignored) ||
         fs_seal(fd, &ignored))
         return false;
-    union {
-        struct cmsghdr header;
-        char space[CMSG_SPACE(sizeof(int))];
-    } control = { 0 };
-    struct msghdr m = { .msg_control = &control, .msg_controllen = sizeof(control.space) };
-    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(c), &fd, sizeof(fd));
-    return sendmsg(socket, &m, MSG_NOSIGNAL) >= 0;
+    return fd_message_send(socket, bytes_of(NULL, 0), &fd, 1, 0) >= 0;
 }
 
 bool journal_send(int fd, struct bytes record)

@@ -3,6 +3,7 @@
 
 #include "cli/kilnctl/snapshot_program.h"
 #include "cli/output.h"
+#include "common/fd_message.h"
 #include "common/json.h"
 
 #include <errno.h>
@@ -80,34 +81,12 @@ static int start_program(const char *program, const char *path, int socket, pid_
 
 /* ---- the answer ---- */
 
-static int take_descriptor(struct msghdr *message)
-{
-    int fd = -1;
-    for (struct cmsghdr *head = CMSG_FIRSTHDR(message); head; head = CMSG_NXTHDR(message, head))
-        if (head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
-            head->cmsg_len == CMSG_LEN(sizeof(int)))
-            memcpy(&fd, CMSG_DATA(head), sizeof(fd));
-    return fd;
-}
-
 /* Receives the terminated answer.  Returns 0 if the program ended without an answer. */
 static ssize_t receive_answer(int socket, char text[ANSWER_MAX + 1], int *ret_fd)
 {
-    union {
-        char space[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control = { 0 };
-    struct iovec part = { .iov_base = text, .iov_len = ANSWER_MAX };
-    struct msghdr message = { .msg_iov = &part,
-                              .msg_iovlen = 1,
-                              .msg_control = control.space,
-                              .msg_controllen = sizeof(control.space) };
-    ssize_t got;
-    do
-        got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-    while (got < 0 && errno == EINTR);
-    if (got > 0)
-        *ret_fd = take_descriptor(&message);
+    int flags = 0;
+    struct iovec space = { .iov_base = text, .iov_len = ANSWER_MAX };
+    ssize_t got = fd_message_receive(socket, space, ret_fd, 1, &flags);
     text[got > 0 ? got : 0] = '\0';
     return got;
 }

@@ -2,6 +2,7 @@
 #include "daemon/manager/notify.h"
 
 #include "common/cleanup.h"
+#include "common/fd_message.h"
 #include "common/log.h"
 #include "common/units.h"
 
@@ -91,36 +92,19 @@ static int open_socket(enum notify_urgency urgency)
     return fd;
 }
 
-static void attach_files(struct msghdr *m, const struct notify_files *files, void *room,
-                         size_t room_size)
-{
-    size_t size = files->count * sizeof(int);
-    memset(room, 0, room_size);
-    m->msg_control = room;
-    m->msg_controllen = CMSG_SPACE(size);
-    struct cmsghdr *c = CMSG_FIRSTHDR(m);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(size);
-    memcpy(CMSG_DATA(c), files->fds, size);
-}
-
 bool notify_manager(const char *state, const struct notify_files *files,
                     enum notify_urgency urgency)
 {
     if (!notify_is_on())
         return true;
-    union {
-        struct cmsghdr header;
-        char room[CMSG_SPACE(NOTIFY_FILES_MAX * sizeof(int))];
-    } control;
+    FD_MESSAGE_SPACE(space, NOTIFY_FILES_MAX);
     struct iovec text = { .iov_base = (void *)(uintptr_t)state, .iov_len = strlen(state) };
     struct msghdr m = { .msg_name = &manager.address,
                         .msg_namelen = manager.address_size,
                         .msg_iov = &text,
                         .msg_iovlen = 1 };
     if (files && files->count > 0)
-        attach_files(&m, files, &control, sizeof(control));
+        fd_message_put(&m, space, files->fds, files->count);
     KILN_AUTO(fd) int fd = open_socket(urgency);
     if (fd >= 0 && sendmsg(fd, &m, MSG_NOSIGNAL) >= 0)
         return true;

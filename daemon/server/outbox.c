@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/server/outbox.h"
 
+#include "common/fd_message.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,21 +69,6 @@ struct send_call { /* the arguments of one sendmsg */
     size_t object_count;
 };
 
-static void attach_objects(struct msghdr *m, void *control, const struct send_call *call)
-{
-    size_t size = call->object_count * sizeof(int);
-    memset((char *)control + CMSG_LEN(size), 0, CMSG_SPACE(size) - CMSG_LEN(size));
-    m->msg_control = control;
-    m->msg_controllen = CMSG_SPACE(size);
-    struct cmsghdr *c = CMSG_FIRSTHDR(m);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(size);
-    int *fds = (int *)(void *)CMSG_DATA(c);
-    for (size_t i = 0; i < call->object_count; i++)
-        fds[i] = call->objects[i]->fd;
-}
-
 /* Turns the result of a send into the number of bytes sent: 0 if the socket accepts none now,
  * negative if the peer is gone. */
 static ssize_t check_sent(struct outbox *o, ssize_t sent, struct kiln_err *err)
@@ -112,13 +99,13 @@ static ssize_t send_copied(struct outbox *o, int fd, struct bytes head, struct b
 
 static ssize_t send_parts(struct outbox *o, int fd, struct send_call *call, struct kiln_err *err)
 {
-    union {
-        struct cmsghdr align;
-        char room[CMSG_SPACE(LIMIT_FRAME_DESCRIPTORS * sizeof(int))];
-    } control;
+    FD_MESSAGE_SPACE(space, LIMIT_FRAME_DESCRIPTORS);
+    int fds[LIMIT_FRAME_DESCRIPTORS];
     struct msghdr m = { .msg_iov = call->iov, .msg_iovlen = call->count };
+    for (size_t i = 0; i < call->object_count; i++)
+        fds[i] = call->objects[i]->fd;
     if (call->object_count > 0)
-        attach_objects(&m, &control, call);
+        fd_message_put(&m, space, fds, call->object_count);
     ssize_t sent;
     do {
         sent = sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/server/request_files.h"
 
-#include <string.h>
-
 void request_files_init(struct request_files *files, struct closer *closer, uid_t uid)
 {
     *files = (struct request_files){ .closer = closer, .uid = uid };
@@ -10,8 +8,8 @@ void request_files_init(struct request_files *files, struct closer *closer, uid_
 
 void request_files_expect(struct request_files_buffer *control, struct msghdr *message)
 {
-    message->msg_control = control->bytes;
-    message->msg_controllen = sizeof(control->bytes);
+    message->msg_control = control;
+    message->msg_controllen = sizeof(*control);
 }
 
 static bool keep_file(struct request_files *files, int fd)
@@ -27,18 +25,12 @@ static bool keep_file(struct request_files *files, int fd)
 bool request_files_received(struct request_files *files, const struct msghdr *message)
 {
     bool fits = !(message->msg_flags & MSG_CTRUNC);
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c;
-         c = CMSG_NXTHDR((struct msghdr *)(uintptr_t)message, c)) {
-        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-            continue;
-        size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    int fds[LIMIT_FRAME_DESCRIPTORS]; /* not more, as the kernel limits them to SCM_MAX_FD */
+    size_t count = fd_message_take(message, fds, LIMIT_FRAME_DESCRIPTORS);
+    if (count > 0)
         closer_charge(files->closer, files->uid, (unsigned)count);
-        for (size_t i = 0; i < count; i++) {
-            int fd;
-            memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
-            fits = keep_file(files, fd) && fits;
-        }
-    }
+    for (size_t i = 0; i < count; i++)
+        fits = keep_file(files, fds[i]) && fits;
     files->is_cut |= !fits;
     return fits;
 }

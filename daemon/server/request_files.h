@@ -12,6 +12,7 @@
  * The kernel ends a read after a message that brought descriptors, so they always belong to the
  * last frame that began in it.
  */
+#include "common/fd_message.h"
 #include "common/limits.h"
 #include "daemon/server/closer.h"
 
@@ -30,7 +31,7 @@ struct request_files {
 /* Space for as many descriptors as a message may have: the kernel would close the others on the
  * loop. */
 struct request_files_buffer {
-    _Alignas(struct cmsghdr) char bytes[CMSG_SPACE(LIMIT_FRAME_DESCRIPTORS * sizeof(int))];
+    FD_MESSAGE_SPACE(space, LIMIT_FRAME_DESCRIPTORS);
 };
 
 /* |uid| must have joined the closer, and must not be full whenever a message is received. */

@@ -2,6 +2,7 @@
 #include "daemon/workers/launch.h"
 
 #include "common/cleanup.h"
+#include "common/fd_message.h"
 
 #include <errno.h>
 #include <string.h>
@@ -9,11 +10,7 @@
 #include <sys/un.h>
 
 #define DESCRIPTORS_MAX 2
-
-union descriptors {
-    char room[CMSG_SPACE(DESCRIPTORS_MAX * sizeof(int))];
-    struct cmsghdr align;
-};
+_Static_assert(DESCRIPTORS_MAX <= FD_MESSAGE_MAX, "they fit in one message");
 
 /* ---- kilnd's side ---- */
 
@@ -58,25 +55,11 @@ enum kiln_code launch_send_request(int control, const struct launch_request *req
     char packet[LAUNCH_PACKET_MAX];
     const int fds[DESCRIPTORS_MAX] = { request->fd_3, request->directory };
     size_t count = request->directory >= 0 ? 2 : 1;
-    struct iovec part = { .iov_base = packet,
-                          .iov_len = put_arguments(request->arguments, packet) };
-    union descriptors room = { .room = { 0 } };
-    struct msghdr message = { .msg_iov = &part,
-                              .msg_iovlen = 1,
-                              .msg_control = room.room,
-                              .msg_controllen = CMSG_SPACE(count * sizeof(int)) };
-    if (part.iov_len == 0)
+    size_t size = put_arguments(request->arguments, packet);
+    if (size == 0)
         return kiln_fail(err, KILN_INVALID, "the arguments of '%s' are too long",
                          request->arguments[0]);
-    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(count * sizeof(int));
-    memcpy(CMSG_DATA(head), fds, count * sizeof(int));
-    ssize_t sent;
-    do
-        sent = sendmsg(control, &message, MSG_NOSIGNAL);
-    while (sent < 0 && errno == EINTR);
+    ssize_t sent = fd_message_send(control, bytes_of(packet, size), fds, count, 0);
     if (sent < 0)
         return kiln_fail(err, KILN_UNAVAILABLE, "cannot request the start of '%s': %s",
                          request->arguments[0], strerror(errno));
@@ -99,16 +82,6 @@ enum kiln_code launch_receive_report(int control, struct launch_report *ret_repo
 
 /* ---- kiln-launch's side ---- */
 
-static void take_descriptors(struct msghdr *message, struct launch_received *ret_request)
-{
-    int fds[DESCRIPTORS_MAX] = { -1, -1 };
-    struct cmsghdr *head = CMSG_FIRSTHDR(message);
-    if (head && head->cmsg_type == SCM_RIGHTS && head->cmsg_len <= CMSG_LEN(sizeof(fds)))
-        memcpy(fds, CMSG_DATA(head), head->cmsg_len - CMSG_LEN(0));
-    ret_request->fd_3 = fds[0];
-    ret_request->directory = fds[1];
-}
-
 static bool take_arguments(struct launch_received *r, size_t size)
 {
     size_t count = 0;
@@ -126,22 +99,16 @@ static bool take_arguments(struct launch_received *r, size_t size)
 enum kiln_code launch_receive_request(int control, struct launch_received *ret_request,
                                       struct kiln_err *err)
 {
-    struct iovec part = { .iov_base = ret_request->text, .iov_len = sizeof(ret_request->text) };
-    union descriptors room;
-    struct msghdr message = { .msg_iov = &part,
-                              .msg_iovlen = 1,
-                              .msg_control = room.room,
-                              .msg_controllen = sizeof(room.room) };
-    ssize_t got;
-    do
-        got = recvmsg(control, &message, MSG_CMSG_CLOEXEC);
-    while (got < 0 && errno == EINTR);
+    struct iovec space = { .iov_base = ret_request->text, .iov_len = sizeof(ret_request->text) };
+    int fds[DESCRIPTORS_MAX], flags = 0;
+    ssize_t got = fd_message_receive(control, space, fds, DESCRIPTORS_MAX, &flags);
     if (got == 0 || (got < 0 && errno == ECONNRESET))
         return KILN_NOT_FOUND;
     if (got < 0)
         return kiln_fail_errno(err, errno, "cannot receive the start request");
-    take_descriptors(&message, ret_request);
-    if (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC) || ret_request->fd_3 < 0 ||
+    ret_request->fd_3 = fds[0];
+    ret_request->directory = fds[1];
+    if (flags & (MSG_TRUNC | MSG_CTRUNC) || ret_request->fd_3 < 0 ||
         !take_arguments(ret_request, (size_t)got))
         return kiln_fail(err, KILN_INVALID, "received %zd bytes that are not a start request", got);
     return KILN_OK;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "common/fd_message.h"
 #include "common/fs.h"
 #include "engine/compile/code_object.h"
 #include "engine/compile/compiler.h"
@@ -61,35 +62,19 @@ static void files_done(struct job_files *f)
     fd_auto(&f->log_fd);
 }
 
-static void take_files(struct msghdr *message, struct job_files *ret_files)
-{
-    int fds[WORKER_JOB_FILES];
-    struct cmsghdr *c = CMSG_FIRSTHDR(message);
-    if (!c || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(sizeof(fds)))
-        return;
-    memcpy(fds, CMSG_DATA(c), sizeof(fds));
-    *ret_files = (struct job_files){ fds[0], fds[1], fds[2] };
-}
-
 /* KILN_NOT_FOUND when the daemon closed its end: the worker is no longer needed. */
 static enum kiln_code wait_for_job(int socket_fd, struct job_files *ret_files, struct kiln_err *err)
 {
     uint8_t packet[2];
-    struct iovec part = { .iov_base = packet, .iov_len = sizeof(packet) };
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * WORKER_JOB_FILES)];
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
-    };
-    ssize_t got;
-    do
-        got = recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC);
-    while (got < 0 && errno == EINTR);
+    struct iovec space = { .iov_base = packet, .iov_len = sizeof(packet) };
+    int fds[WORKER_JOB_FILES], flags = 0;
+    ssize_t got = fd_message_receive(socket_fd, space, fds, WORKER_JOB_FILES, &flags);
     if (got == 0 || (got < 0 && errno == ECONNRESET))
         return KILN_NOT_FOUND;
     if (got < 0)
         return kiln_fail_errno(err, errno, "cannot wait for a job");
-    take_files(&message, ret_files);
-    if (got != 1 || packet[0] != WORKER_JOB || ret_files->job_fd < 0)
+    *ret_files = (struct job_files){ fds[0], fds[1], fds[2] };
+    if (got != 1 || packet[0] != WORKER_JOB || ret_files->log_fd < 0)
         return kiln_fail(err, KILN_INVALID, "the daemon sent %zd bytes that are not a job", got);
     return KILN_OK;
 }

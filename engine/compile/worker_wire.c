@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/compile/worker_wire.h"
+#include "common/fd_message.h"
 #include "common/fs.h"
 #include "engine/compile/worker_log.h"
 #include "engine/compile/worker_packet.h"
@@ -30,24 +31,13 @@ static enum kiln_code job_file(const struct compile_job *job, int *ret_fd, struc
     return KILN_OK;
 }
 
+_Static_assert(WORKER_JOB_FILES <= FD_MESSAGE_MAX, "they fit in one message");
+
 static enum kiln_code send_files(int socket_fd, const int fds[WORKER_JOB_FILES],
                                  struct kiln_err *err)
 {
     uint8_t packet = WORKER_JOB;
-    struct iovec part = { .iov_base = &packet, .iov_len = sizeof(packet) };
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * WORKER_JOB_FILES)] = { 0 };
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
-    };
-    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int) * WORKER_JOB_FILES);
-    memcpy(CMSG_DATA(c), fds, sizeof(int) * WORKER_JOB_FILES);
-    ssize_t sent;
-    do
-        sent = sendmsg(socket_fd, &message, MSG_NOSIGNAL);
-    while (sent < 0 && errno == EINTR);
+    ssize_t sent = fd_message_send(socket_fd, bytes_of(&packet, 1), fds, WORKER_JOB_FILES, 0);
     if (sent < 0 && (errno == EPIPE || errno == ECONNRESET))
         return kiln_fail(err, KILN_UNAVAILABLE, "the compiler process has ended");
     if (sent < 0)

@@ -2,6 +2,7 @@
 #include "engine/transfer/transfer_wire.h"
 
 #include "common/digest.h"
+#include "common/fd_message.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,25 +12,7 @@
 /* A URL of 4 KiB has six times this size if JSON escapes every character. */
 #define PACKET_MAX (32u << 10)
 
-union descriptors {
-    char bytes[CMSG_SPACE(2 * sizeof(int))];
-    struct cmsghdr align;
-};
-
 /* ---- packets ---- */
-
-static void put_descriptors(struct msghdr *message, union descriptors *control, const int *fds,
-                            size_t count)
-{
-    memset(control, 0, sizeof(*control));
-    message->msg_control = control->bytes;
-    message->msg_controllen = CMSG_SPACE(count * sizeof(int));
-    struct cmsghdr *head = CMSG_FIRSTHDR(message);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(count * sizeof(int));
-    memcpy(CMSG_DATA(head), fds, count * sizeof(int));
-}
 
 struct packet { /* to be sent */
     const struct json *json;
@@ -40,57 +23,29 @@ struct packet { /* to be sent */
 
 static enum kiln_code send_packet(int socket, const struct packet *packet, struct kiln_err *err)
 {
-    union descriptors control;
     KILN_AUTO(mem) char *text = json_print(packet->json, false);
     if (!text)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a message to a transfer process");
-    struct iovec part = { .iov_base = text, .iov_len = strlen(text) };
-    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
-    if (part.iov_len > PACKET_MAX)
+    struct bytes content = bytes_of_text(text);
+    if (content.size > PACKET_MAX)
         return kiln_fail(err, KILN_INVALID, "the URL or a name in the request is too long");
-    if (packet->fd_count > 0)
-        put_descriptors(&message, &control, packet->fds, packet->fd_count);
-    ssize_t put;
-    do
-        put = sendmsg(socket, &message, MSG_NOSIGNAL | packet->flags);
-    while (put < 0 && errno == EINTR);
+    ssize_t put = fd_message_send(socket, content, packet->fds, packet->fd_count, packet->flags);
     return put < 0 ? kiln_fail_errno(err, errno, "cannot write to a transfer process") : KILN_OK;
-}
-
-static void take_descriptors(struct msghdr *message, int fds[2])
-{
-    for (struct cmsghdr *head = CMSG_FIRSTHDR(message); head; head = CMSG_NXTHDR(message, head)) {
-        if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
-            continue;
-        memcpy(fds, CMSG_DATA(head),
-               head->cmsg_len - CMSG_LEN(0)); /* |control| holds at most two */
-    }
 }
 
 static enum kiln_code receive_packet(int socket, int flags, struct json **ret_json, int fds[2],
                                      struct kiln_err *err)
 {
-    union descriptors control;
     KILN_AUTO(mem) char *text = malloc(PACKET_MAX);
     if (!text)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a message of a transfer process");
-    struct iovec part = { .iov_base = text, .iov_len = PACKET_MAX };
-    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
-    if (fds) {
-        message.msg_control = control.bytes;
-        message.msg_controllen = sizeof(control.bytes);
-    }
-    ssize_t got;
-    do
-        got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | flags);
-    while (got < 0 && errno == EINTR);
+    struct iovec space = { .iov_base = text, .iov_len = PACKET_MAX };
+    ssize_t got = fd_message_receive(socket, space, fds, fds ? 2 : 0, &flags);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return KILN_BUSY;
-    if (got >= 0 && fds)
-        take_descriptors(&message, fds); /* an empty packet may have descriptors, too */
     if (got <= 0)
         return KILN_UNAVAILABLE;
-    if (message.msg_flags & MSG_TRUNC)
+    if (flags & MSG_TRUNC)
         return kiln_fail(err, KILN_INVALID, "a packet of a transfer process is too long");
     return json_parse(bytes_of(text, (size_t)got), "a transfer process", ret_json, err);
 }

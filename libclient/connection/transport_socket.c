@@ -2,6 +2,7 @@
 #include "libclient/connection/transport_socket_parts.h"
 
 #include "common/clock.h"
+#include "common/fd_message.h"
 #include "libclient/connection/transport_socket.h"
 
 #include <errno.h>
@@ -28,29 +29,16 @@
 /* ---- receiving ---- */
 
 /* Takes all descriptors before it checks anything, so that none leaks. */
-static enum kiln_code take_descriptors(struct transport_socket *s, struct msghdr *message,
+static enum kiln_code take_descriptors(struct transport_socket *s, const struct msghdr *message,
                                        struct kiln_err *err)
 {
-    bool overflow = false;
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
-        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-            continue;
-        size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < count; i++) {
-            int fd;
-            memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
-            if (s->descriptor_count < sizeof(s->descriptors) / sizeof(s->descriptors[0])) {
-                s->descriptors[s->descriptor_count++] = fd;
-            } else {
-                close(fd);
-                overflow = true;
-            }
-        }
-    }
+    size_t space = sizeof(s->descriptors) / sizeof(s->descriptors[0]) - s->descriptor_count;
+    size_t count = fd_message_take(message, s->descriptors + s->descriptor_count, space);
+    s->descriptor_count += count < space ? count : space;
     if (message->msg_flags & MSG_CTRUNC)
         return kiln_fail(err, KILN_FULL,
                          "this process has too many open files: raise its limit (ulimit -n)");
-    if (overflow)
+    if (count > space)
         return kiln_fail(err, KILN_CORRUPT, "kilnd sent more descriptors than a frame may have");
     return KILN_OK;
 }
@@ -58,16 +46,13 @@ static enum kiln_code take_descriptors(struct transport_socket *s, struct msghdr
 /* KILN_BUSY if there is nothing to read. */
 static enum kiln_code read_some(struct transport_socket *s, int flags, struct kiln_err *err)
 {
-    union {
-        struct cmsghdr align;
-        char data[CMSG_SPACE(LIMIT_FRAME_DESCRIPTORS * sizeof(int))];
-    } control;
+    FD_MESSAGE_SPACE(control, LIMIT_FRAME_DESCRIPTORS);
     struct iovec free_space = { s->input + s->end, s->capacity - s->end };
     struct msghdr message = {
         .msg_iov = &free_space,
         .msg_iovlen = 1,
-        .msg_control = control.data,
-        .msg_controllen = sizeof(control.data),
+        .msg_control = control,
+        .msg_controllen = sizeof(control),
     };
     ssize_t n = recvmsg(s->fd, &message, flags | MSG_CMSG_CLOEXEC);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/connection/transport_socket_parts.h"
 
+#include "common/fd_message.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -46,14 +48,8 @@ enum kiln_code socket_send(struct transport *base, struct bytes frame, struct ki
     return rc;
 }
 
-/* The descriptors travel with the first byte. */
-static enum kiln_code write_message(int fd, struct msghdr *message, size_t *ret_sent,
-                                    struct kiln_err *err)
+static enum kiln_code check_files_sent(ssize_t n, struct kiln_err *err)
 {
-    ssize_t n;
-    do
-        n = sendmsg(fd, message, MSG_DONTWAIT | MSG_NOSIGNAL);
-    while (n < 0 && errno == EINTR);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS || errno == ENOMEM))
         return kiln_fail(err, KILN_BUSY, "kilnd is too busy to take files: try again");
     if (n < 0 && errno == EBADF)
@@ -63,31 +59,18 @@ static enum kiln_code write_message(int fd, struct msghdr *message, size_t *ret_
                          "too many files of this user are in transit already: try again");
     if (n < 0)
         return kiln_fail(err, KILN_UNAVAILABLE, "cannot send files to kilnd: %s", strerror(errno));
-    *ret_sent = (size_t)n;
     return KILN_OK;
 }
 
+/* The descriptors travel with the first byte. */
 enum kiln_code socket_send_files(struct transport *base, struct bytes frame, const int *files,
                                  size_t count, struct kiln_err *err)
 {
     struct transport_socket *s = socket_of(base);
-    size_t sent = 0;
-    union {
-        struct cmsghdr align;
-        char data[CMSG_SPACE(LIMIT_REQUEST_FILES * sizeof(int))];
-    } control = { 0 };
-    struct iovec part = { (void *)(uintptr_t)frame.data, frame.size };
-    struct msghdr message = { .msg_iov = &part,
-                              .msg_iovlen = 1,
-                              .msg_control = control.data,
-                              .msg_controllen = CMSG_SPACE(count * sizeof(int)) };
-    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(count * sizeof(int));
-    memcpy(CMSG_DATA(c), files, count * sizeof(int));
     pthread_mutex_lock(&s->mutex);
-    enum kiln_code rc = write_message(s->fd, &message, &sent, err);
+    ssize_t n = fd_message_send(s->fd, frame, files, count, MSG_DONTWAIT);
+    enum kiln_code rc = check_files_sent(n, err);
+    size_t sent = rc ? 0 : (size_t)n;
     if (!rc && sent < frame.size)
         rc = store_rest(s, bytes_of(frame.data + sent, frame.size - sent), err);
     pthread_mutex_unlock(&s->mutex);
