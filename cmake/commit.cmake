@@ -1,8 +1,9 @@
-# The commit that this is built from, for kiln_build_info in kilnd's metrics.  In a git checkout, git
-# names it while CMake configures, with "-dirty" if files differ.  In an archive, git or
+# The commit that this is built from, for kiln_build_info in kilnd's metrics.  In a git checkout,
+# git names it while CMake configures, with "-dirty" if files differ.  In an archive, git or
 # scripts/package wrote it into commit.txt.  Otherwise it is "unknown".  The text does not depend on
 # the directory.
-set(KILN_COMMIT "" CACHE STRING "Commit that kilnd's metrics name; empty: what git or the archive says")
+set(KILN_COMMIT "" CACHE STRING
+  "Commit that kilnd's metrics name; empty: what git or the archive says")
 
 function(kiln_find_commit source ret_commit)
   set(found "")
@@ -10,7 +11,8 @@ function(kiln_find_commit source ret_commit)
     find_package(Git QUIET)
     if(GIT_FOUND)
       execute_process(COMMAND ${GIT_EXECUTABLE} describe --always --dirty --abbrev=12 --exclude=*
-        WORKING_DIRECTORY ${source} OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+        WORKING_DIRECTORY ${source} OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE
+        ERROR_QUIET)
     endif()
   elseif(EXISTS ${source}/cmake/commit.txt)
     file(STRINGS ${source}/cmake/commit.txt found LIMIT_COUNT 1)

@@ -2,13 +2,17 @@
 # KILN_BUILT_IN_DATABASES and KILN_BUILT_IN_PACKAGE (files), KILN_BUILT_IN_DEVICES (the devices of
 # these databases) and KILN_BUILT_IN_TARGETS.
 option(KILN_EMBED_BUILD "Make libkiln.a and a kiln-driver that need no daemon and no file" OFF)
-set(KILN_EMBED_DB "" CACHE STRING "Devices whose FindDb and PerfDb are built in: gfx906_60;gfx900_56")
+set(KILN_EMBED_DB "" CACHE STRING
+  "Devices whose FindDb and PerfDb are built in: gfx906_60;gfx900_56")
 set(KILN_DB_PATH "" CACHE PATH "Directory of these files, as MIOpen has them")
-set(KILN_BINCACHE_PATH "" CACHE STRING "Package whose kernels are built in: a path or a URL of gfx906_60.kdb")
-set(KILN_BINCACHE_SHA256 "" CACHE STRING "SHA-256 of that package's file, as it lies there: another one is refused")
+set(KILN_BINCACHE_PATH "" CACHE STRING
+  "Package whose kernels are built in: a path or a URL of gfx906_60.kdb")
+set(KILN_BINCACHE_SHA256 "" CACHE STRING
+  "SHA-256 of that package's file, as it lies there: another one is refused")
 set(KILN_DEVICE_TARGETS "" CACHE STRING
   "Targets that kiln's own kernels are compiled for and built in: gfx90a;gfx1030;sm_90;opencl")
-set(KILN_EMBED_PROBLEMS "" CACHE FILEPATH "MIOpenDriver command lines: the problems of these kernels")
+set(KILN_EMBED_PROBLEMS "" CACHE FILEPATH
+  "MIOpenDriver command lines: the problems of these kernels")
 option(KILN_DISABLE_USERDB "Keep and use no records of what a user measured" OFF)
 option(KILN_DISABLE_SYSDB "Use no system FindDb and PerfDb" OFF)
 
@@ -19,10 +23,12 @@ set(KILN_BUILT_IN_TARGETS "")
 
 function(kiln_embed_needs_build)
   if(KILN_EMBED_BUILD AND (KILN_SANITIZE OR KILN_COVERAGE))
-    message(FATAL_ERROR "KILN_EMBED_BUILD: there is no libkiln.a with sanitizers or counters: leave KILN_SANITIZE and "
-      "KILN_COVERAGE empty")
+    message(FATAL_ERROR
+      "KILN_EMBED_BUILD: there is no libkiln.a with sanitizers or counters: leave "
+      "KILN_SANITIZE and KILN_COVERAGE empty")
   endif()
-  foreach(name KILN_EMBED_DB KILN_BINCACHE_PATH KILN_BINCACHE_SHA256 KILN_DEVICE_TARGETS KILN_EMBED_PROBLEMS)
+  foreach(name KILN_EMBED_DB KILN_BINCACHE_PATH KILN_BINCACHE_SHA256 KILN_DEVICE_TARGETS
+    KILN_EMBED_PROBLEMS)
     if(${name} AND NOT KILN_EMBED_BUILD)
       message(FATAL_ERROR "${name} is set, but nothing is built in without -DKILN_EMBED_BUILD=ON")
     endif()
@@ -34,7 +40,8 @@ function(kiln_embed_find_database ret device kind)
   set(found "")
   foreach(name ${ARGN})
     foreach(ending "" .bz2)
-      if(EXISTS ${KILN_DB_PATH}/${name}${ending} AND NOT IS_DIRECTORY ${KILN_DB_PATH}/${name}${ending})
+      if(EXISTS ${KILN_DB_PATH}/${name}${ending}
+          AND NOT IS_DIRECTORY ${KILN_DB_PATH}/${name}${ending})
         list(APPEND found ${name}${ending})
       endif()
     endforeach()
@@ -44,30 +51,35 @@ function(kiln_embed_find_database ret device kind)
     set(${ret} ${KILN_DB_PATH}/${first} PARENT_SCOPE)
     if(found)
       list(JOIN found ", " found)
-      message(STATUS "KILN_EMBED_DB: of '${device}' the ${kind} '${first}' is built in, and not ${found}")
+      message(STATUS
+        "KILN_EMBED_DB: of '${device}' the ${kind} '${first}' is built in, and not ${found}")
     endif()
     return()
   endif()
   file(GLOB there RELATIVE ${KILN_DB_PATH} ${KILN_DB_PATH}/*.fdb.txt ${KILN_DB_PATH}/*.fdb.txt.bz2
-    ${KILN_DB_PATH}/*.db ${KILN_DB_PATH}/*.db.bz2 ${KILN_DB_PATH}/*.db.txt ${KILN_DB_PATH}/*.db.txt.bz2)
+    ${KILN_DB_PATH}/*.db ${KILN_DB_PATH}/*.db.bz2 ${KILN_DB_PATH}/*.db.txt
+    ${KILN_DB_PATH}/*.db.txt.bz2)
   list(TRANSFORM there REPLACE "[.].*" "")
   list(REMOVE_DUPLICATES there)
   list(JOIN there ", " there)
   list(JOIN ARGN " nor " names)
-  message(FATAL_ERROR "KILN_EMBED_DB: there is no ${kind} of '${device}': neither ${names} (or .bz2) lies in "
+  message(FATAL_ERROR
+    "KILN_EMBED_DB: there is no ${kind} of '${device}': neither ${names} (or .bz2) lies in "
     "'${KILN_DB_PATH}', which has files of: ${there}")
 endfunction()
 
 function(kiln_embed_databases)
   if(KILN_EMBED_DB AND NOT IS_DIRECTORY "${KILN_DB_PATH}")
-    message(FATAL_ERROR "KILN_EMBED_DB names devices, but KILN_DB_PATH is not a directory: '${KILN_DB_PATH}'")
+    message(FATAL_ERROR
+      "KILN_EMBED_DB names devices, but KILN_DB_PATH is not a directory: '${KILN_DB_PATH}'")
   endif()
   set(files "")
   set(devices ${KILN_EMBED_DB})
   list(REMOVE_DUPLICATES devices)
   foreach(device ${devices})
     if(NOT device MATCHES "^[a-z]+[0-9a-z_]+$")
-      message(FATAL_ERROR "KILN_EMBED_DB: '${device}' is not a device such as gfx906_60 or gfx90a68")
+      message(FATAL_ERROR
+        "KILN_EMBED_DB: '${device}' is not a device such as gfx906_60 or gfx90a68")
     endif()
     kiln_embed_find_database(find ${device} FindDb ${device}.HIP.fdb.txt ${device}.CUDA.fdb.txt
       ${device}.OpenCL.fdb.txt)
@@ -104,11 +116,14 @@ endfunction()
 function(kiln_embed_package)
   string(LENGTH "${KILN_BINCACHE_SHA256}" digits)
   if(digits AND NOT (digits EQUAL 64 AND KILN_BINCACHE_SHA256 MATCHES "^[0-9a-fA-F]+$"))
-    message(FATAL_ERROR "KILN_BINCACHE_SHA256: '${KILN_BINCACHE_SHA256}' is not a SHA-256: it must have 64 hexadecimal digits")
+    message(FATAL_ERROR
+      "KILN_BINCACHE_SHA256: '${KILN_BINCACHE_SHA256}' is not a SHA-256: it must have 64 "
+      "hexadecimal digits")
   endif()
   if(NOT KILN_BINCACHE_PATH)
     if(digits)
-      message(FATAL_ERROR "KILN_BINCACHE_SHA256 needs -DKILN_BINCACHE_PATH=...: the package that it is of")
+      message(FATAL_ERROR
+        "KILN_BINCACHE_SHA256 needs -DKILN_BINCACHE_PATH=...: the package that it is of")
     endif()
     return()
   endif()
@@ -136,8 +151,8 @@ function(kiln_embed_package)
 endfunction()
 
 # Compute capabilities that NVIDIA's compilers of CUDA 11 to 13 know.
-set(KILN_NVIDIA_MACHINES 50 52 53 60 61 62 70 72 75 80 86 87 88 89 90 90a 100 100a 101 101a 103 103a 110 110a 120
-  120a 121 121a)
+set(KILN_NVIDIA_MACHINES 50 52 53 60 61 62 70 72 75 80 86 87 88 89 90 90a 100 100a 101 101a 103 103a
+  110 110a 120 120a 121 121a)
 
 # The canonical target of an AMD GPU's code object, with its features in HIP's order.  Stops if the
 # target is not an AMD GPU's.
@@ -164,8 +179,10 @@ function(kiln_embed_target ret target)
   endif()
   list(JOIN machines " " known)
   list(JOIN KILN_NVIDIA_MACHINES " sm_" nvidia)
-  message(FATAL_ERROR "KILN_DEVICE_TARGETS: '${target}' is not a target that kiln knows: ${known} (each with "
-    ":sramecc+ or -, :xnack+ or -, or neither), sm_${nvidia}, or opencl for this host's OpenCL device")
+  message(FATAL_ERROR
+    "KILN_DEVICE_TARGETS: '${target}' is not a target that kiln knows: ${known} (each with "
+    ":sramecc+ or -, :xnack+ or -, or neither), sm_${nvidia}, or opencl for this host's OpenCL "
+    "device")
 endfunction()
 
 # The part of a target by which devices select a package: the processor and, for AMD, xnack.
@@ -182,9 +199,10 @@ function(kiln_embed_check_ids)
   foreach(target ${ARGN})
     kiln_embed_target_id(id ${target})
     if(DEFINED of_${id})
-      message(FATAL_ERROR "KILN_DEVICE_TARGETS: devices ask for the kernels of '${of_${id}}' and of '${target}' by "
-        "one name, ${id}, so only one of them can be built in; one without :sramecc runs where it is on and "
-        "where it is off, one without :xnack wherever xnack is not on")
+      message(FATAL_ERROR
+        "KILN_DEVICE_TARGETS: devices ask for the kernels of '${of_${id}}' and of '${target}' by "
+        "one name, ${id}, so only one of them can be built in; one without :sramecc runs where it "
+        "is on and where it is off, one without :xnack wherever xnack is not on")
     endif()
     set(of_${id} ${target})
   endforeach()
@@ -202,12 +220,15 @@ function(kiln_embed_targets)
   list(REMOVE_DUPLICATES targets)
   kiln_embed_check_ids(${targets})
   if(KILN_DEVICE_TARGETS AND NOT KILN_EMBED_PROBLEMS)
-    message(FATAL_ERROR "KILN_DEVICE_TARGETS needs -DKILN_EMBED_PROBLEMS=FILE: the problems to compile for")
+    message(FATAL_ERROR
+      "KILN_DEVICE_TARGETS needs -DKILN_EMBED_PROBLEMS=FILE: the problems to compile for")
   endif()
   if(KILN_EMBED_PROBLEMS AND NOT KILN_DEVICE_TARGETS)
-    message(FATAL_ERROR "KILN_EMBED_PROBLEMS needs -DKILN_DEVICE_TARGETS=...: the targets to compile for")
+    message(FATAL_ERROR
+      "KILN_EMBED_PROBLEMS needs -DKILN_DEVICE_TARGETS=...: the targets to compile for")
   endif()
-  if(KILN_EMBED_PROBLEMS AND (NOT EXISTS "${KILN_EMBED_PROBLEMS}" OR IS_DIRECTORY "${KILN_EMBED_PROBLEMS}"))
+  if(KILN_EMBED_PROBLEMS AND (NOT EXISTS "${KILN_EMBED_PROBLEMS}"
+      OR IS_DIRECTORY "${KILN_EMBED_PROBLEMS}"))
     message(FATAL_ERROR "KILN_EMBED_PROBLEMS: there is no file '${KILN_EMBED_PROBLEMS}'")
   endif()
   set(KILN_BUILT_IN_TARGETS ${targets} PARENT_SCOPE)

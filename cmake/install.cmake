@@ -1,5 +1,5 @@
-# Installs files that belong to no single directory.  Components: kilnd (with kiln-compiler, kiln-transfer, kiln-launch),
-# kiln-tools, kiln-systemd, libkiln0, libkiln-dev, kiln-doc.
+# Installs files that belong to no single directory.  Components: kilnd (with kiln-compiler,
+# kiln-transfer, kiln-launch), kiln-tools, kiln-systemd, libkiln0, libkiln-dev, kiln-doc.
 include(cmake/systemd.cmake)
 
 # Programs find libkiln relative to their own directory, in any prefix.

@@ -1,6 +1,7 @@
 # Language, optimisation, warnings, sanitizers, output directories.
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
-  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel"
+    FORCE)
 endif()
 set(CMAKE_C_STANDARD 17) # gnu17: cleanup attribute, statement expressions
 set(CMAKE_C_STANDARD_REQUIRED ON)
@@ -21,7 +22,8 @@ if(KILN_WERROR)
   add_compile_options(-Werror)
 endif()
 if(KILN_SANITIZE)
-  add_compile_options(-O1 -fsanitize=${KILN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_compile_options(-O1 -fsanitize=${KILN_SANITIZE} -fno-sanitize-recover=all
+    -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${KILN_SANITIZE})
   if(CMAKE_C_COMPILER_ID STREQUAL "Clang" AND KILN_SANITIZE MATCHES "address")
     add_compile_definitions(__SANITIZE_ADDRESS__=1) # gcc defines it by itself

@@ -6,8 +6,8 @@ set(KILN_SYSUSERS_DIR lib/sysusers.d CACHE STRING "Likewise: accounts")
 set(KILN_CATALOG_DIR lib/systemd/catalog CACHE STRING "Likewise: what messages in the journal mean")
 set(KILN_TMPFILES_DIR lib/tmpfiles.d CACHE STRING "Likewise: directories")
 
-file(GLOB units RELATIVE ${PROJECT_SOURCE_DIR}/systemd CONFIGURE_DEPENDS
-  systemd/*.service.in systemd/user/*.service.in)
+file(GLOB units RELATIVE ${PROJECT_SOURCE_DIR}/systemd
+  CONFIGURE_DEPENDS systemd/*.service.in systemd/user/*.service.in)
 install(CODE "
   set(KILN_UNITS \"${units}\")
   set(KILN_UNITS_FROM \"${PROJECT_SOURCE_DIR}/systemd\")
@@ -28,10 +28,12 @@ set(KILN_SYSTEMD_VERSION "" CACHE STRING
   "Version of the systemd that the units are installed for; empty: of the one here")
 set(systemd_version ${KILN_SYSTEMD_VERSION})
 if(NOT systemd_version)
-  execute_process(COMMAND systemctl --version OUTPUT_VARIABLE said ERROR_QUIET RESULT_VARIABLE ignored)
+  execute_process(COMMAND systemctl --version OUTPUT_VARIABLE said ERROR_QUIET
+    RESULT_VARIABLE ignored)
   string(REGEX REPLACE "^systemd ([0-9]+).*" "\\1" systemd_version "${said}")
 endif()
-file(GLOB drop_ins RELATIVE ${PROJECT_SOURCE_DIR}/systemd CONFIGURE_DEPENDS systemd/*.d/since-*.conf)
+file(GLOB drop_ins RELATIVE ${PROJECT_SOURCE_DIR}/systemd CONFIGURE_DEPENDS
+  systemd/*.d/since-*.conf)
 foreach(drop_in ${drop_ins})
   cmake_path(GET drop_in PARENT_PATH directory)
   string(REGEX REPLACE ".*/since-([0-9]+)\\.conf" "\\1" since ${drop_in})
