@@ -4,7 +4,6 @@
 #include "common/cleanup.h"
 #include "common/fs.h"
 #include "common/log.h"
-#include "daemon/workers/take_file.h"
 #include "engine/transfer/transfer_wire.h"
 
 #include <errno.h>
@@ -71,20 +70,35 @@ static void say_kept(const struct transfer_process *p)
 }
 
 /* The process filled the directory, so its entries need not be regular files.  kilnd first moves
- * the file to a place where processes that are still running cannot replace it.  Then it copies the
- * file, because such a process may have it open and truncate it while kilnd has it mapped. */
+ * the file to a place where processes that are still running cannot replace it. */
+static enum kiln_code move_file(struct transfer_process *p, const char *made)
+{
+    struct transfer_result *o = &p->task->result;
+    if ((size_t)snprintf(o->path, sizeof(o->path), "%s.file", p->directory) >= sizeof(o->path))
+        return kiln_fail(&o->err, KILN_INVALID, "the directory '%s' is too long", p->directory);
+    if (rename(made, o->path) != 0)
+        return kiln_fail(&o->err, KILN_IO, "kiln-transfer did not write the file '%s' (%s)", made,
+                         strerror(errno));
+    p->take = (struct file_take){ .path = o->path,
+                                  .size_max = p->task->job.size_limit,
+                                  .stopped = &p->unwanted };
+    return KILN_OK;
+}
+
+/* One step.  kilnd copies the file, because a process that is still running may have it open and
+ * truncate it while kilnd has it mapped. */
 static enum kiln_code take_file(struct transfer_process *p)
 {
     struct transfer_result *o = &p->task->result;
     char made[TRANSFER_DIRECTORY_MAX + sizeof(o->name) + 1];
     struct stat seen;
     snprintf(made, sizeof(made), "%s/%s", p->directory, o->name);
-    if ((size_t)snprintf(o->path, sizeof(o->path), "%s.file", p->directory) >= sizeof(o->path))
-        return kiln_fail(&o->err, KILN_INVALID, "the directory '%s' is too long", p->directory);
-    if (rename(made, o->path) != 0)
-        return kiln_fail(&o->err, KILN_IO, "kiln-transfer did not write the file '%s' (%s)", made,
-                         strerror(errno));
-    enum kiln_code rc = take_copy(o->path, p->task->job.size_limit, &p->unwanted, &o->err);
+    enum kiln_code rc = p->take.has_begun ? KILN_OK : move_file(p, made);
+    if (rc)
+        return rc;
+    rc = take_copy(&p->take, &p->takes_more, &o->err);
+    if (p->takes_more)
+        return KILN_OK;
     if (!rc && !make_ours(o->path, &seen))
         rc = kiln_fail(&o->err, KILN_IO, "kiln-transfer did not write the file '%s'", made);
     if (rc) {
@@ -124,14 +138,22 @@ static void clear_directory(struct task *task)
         return;
     if (p->task && (err_of(p)->code || take_file(p)))
         p->task->result.path[0] = '\0';
+    else if (p->takes_more)
+        return;
     else if (p->task)
         take_manifest(p);
     remove_it(p, p->directory);
 }
 
+static void run_clearing(struct transfer_process *p);
+
 static void on_cleared(struct task *task)
 {
     struct transfer_process *p = LOOP_OWNER_OF(struct transfer_process, work, task);
+    if (p->takes_more) { /* in the fair queue, so that other users' tasks run in between */
+        run_clearing(p);
+        return;
+    }
     say_kept(p);
     if (p->task && err_of(p)->code == KILN_CANCELLED && atomic_load(&p->unwanted))
         say_stop(p, (enum transfer_stop)atomic_load(&p->unwanted));
@@ -141,11 +163,16 @@ static void on_cleared(struct task *task)
     free(p);
 }
 
+static void run_clearing(struct transfer_process *p)
+{
+    p->work = (struct task){ .work = clear_directory, .done = on_cleared, .uid = p->uid };
+    work_queues_run(p->options->work_queues, WORK_QUEUE_READ, &p->work);
+}
+
 static void start_clearing(struct transfer_process *p)
 {
     p->running = false;
-    p->work = (struct task){ .work = clear_directory, .done = on_cleared, .uid = p->uid };
-    work_queues_run(p->options->work_queues, WORK_QUEUE_READ, &p->work);
+    run_clearing(p);
 }
 
 static void on_handles_closed(struct loop_owner *owner)

@@ -18,6 +18,7 @@
  * detached: its task ends without waiting for it.
  */
 #include "daemon/loop/work_queues.h"
+#include "daemon/workers/take_file.h"
 #include "daemon/workers/worker_process.h"
 #include "daemon/workers/worker_user.h"
 
@@ -65,8 +66,10 @@ struct transfer_process {
     int socket; /* owned; -1 */
     bool running, reported, is_stuck;
     enum transfer_stop stop;
-    atomic_int unwanted;  /* a transfer_stop: why the file must not be copied */
-    struct kiln_err kept; /* names a leftover that could not be removed, and why */
+    atomic_int unwanted;   /* a transfer_stop: why the file must not be copied */
+    struct file_take take; /* of the file, in steps */
+    bool takes_more;       /* another step follows */
+    struct kiln_err kept;  /* names a leftover that could not be removed, and why */
     char directory[TRANSFER_DIRECTORY_MAX]; /* below the job's staging directory; "" when there is
                                                none */
     char stage[16];                         /* its last reported stage */

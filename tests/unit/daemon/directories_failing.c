@@ -203,11 +203,22 @@ TEST_F(directory, a_temporary_directory_with_too_long_a_path_is_refused)
 
 #define SIZE 5000
 
-static enum kiln_code take_thing(void *context, struct kiln_err *err)
+static enum kiln_code take_path(const char *path, struct kiln_err *err)
 {
     static atomic_int stopped;
+    static struct file_take take;
+    bool more = true;
+    enum kiln_code rc = KILN_OK;
+    take = (struct file_take){ .path = path, .size_max = SIZE, .stopped = &stopped };
+    while (!rc && more)
+        rc = take_copy(&take, &more, err);
+    return rc;
+}
+
+static enum kiln_code take_thing(void *context, struct kiln_err *err)
+{
     const struct fixture *f = context;
-    enum kiln_code rc = take_copy(f->path, SIZE, &stopped, err);
+    enum kiln_code rc = take_path(f->path, err);
     assert_int_equal(count_entries(f->directory), 1); /* no copy is left */
     return rc;
 }
@@ -236,8 +247,7 @@ TEST_F(directory, a_file_that_cannot_be_taken_is_reported_and_no_copy_is_left)
     char longer[5000];
     memset(longer, '/', sizeof(longer)); /* a valid path, but too long for the path of the copy */
     snprintf(longer + 4093 - strlen(f->path), sizeof(longer) - 4093, "%s", f->path);
-    static atomic_int stopped;
-    assert_int_equal(take_copy(longer, SIZE, &stopped, &f->err), KILN_INVALID);
+    assert_int_equal(take_path(longer, &f->err), KILN_INVALID);
     assert_says(f->err.text, "'////");
 }
 

@@ -10,6 +10,7 @@
 #include <linux/fs.h>
 #include <semaphore.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@
 
 static struct {
     sem_t begun, go;
-    unsigned pieces;
+    atomic_uint pieces;
 } copying;
 
 WRAP(ssize_t, copy_file_range, int from, off_t *from_at, int to, off_t *to_at, size_t size,
@@ -87,6 +88,47 @@ TEST_F(transfers, a_file_is_copied_piece_by_piece)
 
     assert_int_equal(copying.pieces, 7);
     take_result(&t.task.result, "package");
+}
+
+static atomic_uint others_begun;
+static unsigned others_ended;
+
+static void begin_other(struct task *task)
+{
+    (void)task;
+    atomic_fetch_add(&others_begun, 1);
+}
+
+static void end_other(struct task *task)
+{
+    (void)task;
+    others_ended++;
+}
+
+/* As many copies as there are readers. */
+TEST_F(transfers, tasks_of_other_users_run_between_the_steps_of_copies)
+{
+    struct transfer copies[READERS];
+    struct task other = { .work = begin_other, .done = end_other, .uid = 4000 };
+    others_ended = 0;
+    for (unsigned i = 0; i < READERS; i++)
+        copies[i] = transfer_of(f, "good");
+    begin_copy(f, &copies[0]);
+    for (unsigned i = 1; i < READERS; i++) {
+        transfers_start(f->transfers, &copies[i].task);
+        LOOP_UNTIL(f->loop, sem_trywait(&copying.begun) == 0);
+    }
+
+    work_queues_run(f->work_queues, WORK_QUEUE_READ, &other);
+    copy_pieces(1);
+    LOOP_UNTIL(f->loop, others_ended == 1);
+
+    assert_true(copying.pieces < 7 * READERS);
+    copy_pieces(7 * READERS);
+    for (unsigned i = 0; i < READERS; i++) {
+        wait_for_end(f, &copies[i]);
+        take_result(&copies[i].task.result, "package");
+    }
 }
 
 TEST_F(transfers, a_cancelled_transfer_is_not_copied_to_its_end)
